@@ -1,0 +1,394 @@
+# SPDX-License-Identifier: MIT
+# spot - one non-recursive makefile. Everything built lands in build/VARIANT.
+#
+#   make [all]        tools, and spot_cuda.so where nvcc is found (CUDA=no skips it)
+#   make demo         from a trace to a training job that survives it, one to two minutes
+#   make check        every test; its last line is "N passed, M failed[, K skipped]"
+#   make check-asan   the same under ASan and UBSan     make check-tsan   under TSan
+#   make coverage     the same once more, then the share of lib's lines that ran
+#   make check-gpu    what needs a GPU, and the contract of stages on it; a line and a skip without one
+#   make bench-gpu    step, MFU, attention, AdamW against copy, on a GPU
+#   make bench        what tests/bench measures: ours beside its yardsticks, in one run
+#   make faults       each fault in each phase of a job, as a table; make soak: thousands of them
+#   make fuzz         a short fuzz run, FUZZ_SECONDS=15 per target
+#   make lint         headers, layers, lengths, format, tidy, cppcheck, shell, words, man pages
+#   make deps         what building and testing need and this machine lacks: installed as root or
+#                     with passwordless sudo, else named; deps-dev: what lint and fuzz need;
+#                     deps-bench: the yardsticks of bench
+#   make install      DESTDIR=stage prefix=/usr         make uninstall    the same, gone
+#   make completions  completions/ anew from --help     make clean        away with build/
+#
+# demo, check, bench, fuzz, lint and coverage run deps first.
+# Knobs: VARIANT=release|debug|asan|tsan|cov|fuzz  CUDA=auto|yes|no  CUDA_ARCH='80 90'
+#        WERROR=1  V=1  JOBS=n (tests at once)  TESTS='FILE...'  CC CFLAGS LDFLAGS
+SILENT := $(findstring s,$(firstword -$(MAKEFLAGS)))
+MAKEFLAGS += --no-builtin-rules
+.DELETE_ON_ERROR:
+.SUFFIXES:
+
+VARIANT ?= release
+
+prefix      ?= $(HOME)/.local
+bindir      ?= $(prefix)/bin
+libdir      ?= $(prefix)/lib
+datadir     ?= $(prefix)/share
+mandir      ?= $(datadir)/man
+docdir      ?= $(datadir)/doc/spot
+compdir     ?= $(datadir)/bash-completion/completions
+PKG_CONFIG  ?= pkg-config
+CUDA_HOME   ?= $(patsubst %/bin/nvcc,%,$(shell command -v nvcc))
+NVCC        ?= $(CUDA_HOME)/bin/nvcc
+NCCL_HOME   ?= $(CUDA_HOME)
+CUDA_ARCH   ?= 80 90
+
+cuda_src  := $(sort $(wildcard lib/engine/cuda/*.cu lib/engine/cuda/*.c)) $(wildcard lib/comm/comm_nccl.c)
+CUDA ?= auto
+ifeq ($(CUDA),auto)
+CUDA := $(if $(and $(wildcard $(NVCC)),$(cuda_src)),yes,no)
+endif
+
+B := build/$(VARIANT)
+
+# --- flags ---------------------------------------------------------------
+
+warn := -Wall -Wextra -Wpedantic -Wshadow -Wstrict-prototypes -Wmissing-prototypes \
+        -Wold-style-definition -Wpointer-arith -Wwrite-strings -Wvla -Wformat=2 -Wundef \
+        -Wcast-qual -fno-common
+flags.release := -O3 -g
+flags.debug   := -O0 -g3
+flags.asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
+flags.tsan    := -O1 -g -fsanitize=thread
+flags.cov     := -O0 -g --coverage
+flags.fuzz    := -O1 -g -fsanitize=fuzzer-no-link,address,undefined
+ifeq ($(VARIANT),fuzz)
+CC := clang
+endif
+
+CPPFLAGS += -Ilib -D_POSIX_C_SOURCE=200809L
+CFLAGS   ?=
+override CFLAGS := -std=c11 -fPIC -fvisibility=hidden -pthread -ffile-prefix-map=$(CURDIR)=. \
+                   $(warn) $(flags.$(VARIANT)) \
+                   $(if $(WERROR),-Werror) $(CFLAGS)
+NVFLAGS  := -std=c++17 -O2 -lineinfo $(if $(WERROR),-Werror all-warnings) -Ilib -Xcompiler -Wall,-Wextra,-fPIC,-fvisibility=hidden,-ffile-prefix-map=$(CURDIR)=. \
+            $(foreach a,$(CUDA_ARCH),-gencode arch=compute_$a,code=sm_$a) \
+            -gencode arch=compute_$(lastword $(CUDA_ARCH)),code=compute_$(lastword $(CUDA_ARCH))
+
+# libcsv has no .pc file.
+pkgs   := jansson libzstd openssl libxxhash
+LDLIBS := -Wl,--as-needed $(shell $(PKG_CONFIG) --libs $(pkgs) 2>/dev/null) -lcsv -ldl -lm
+CHECK_CFLAGS = $(shell $(PKG_CONFIG) --cflags check 2>/dev/null)
+CHECK_LIBS   = $(shell $(PKG_CONFIG) --libs check 2>/dev/null)
+
+# --- sources: a file is found by being there -----------------------------
+
+lib_src   := $(filter-out $(cuda_src),$(sort $(wildcard lib/*/*.c lib/engine/cpu/*.c)))
+tools     := $(notdir $(patsubst %/,%,$(sort $(wildcard tools/spot-*/))))
+units     := $(patsubst tests/unit/%.c,%,$(sort $(wildcard tests/unit/test_*.c)))
+benches   := $(patsubst tests/bench/%.c,%,$(sort $(wildcard tests/bench/bench_*.c)))
+fuzzers   := $(patsubst tests/fuzz/%.c,%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
+lib_obj   := $(lib_src:%.c=$(B)/%.o)
+cuda_obj  := $(patsubst %,$(B)/%.o,$(basename $(cuda_src)))
+libspot   := $(B)/libspot.a
+module    := $(B)/lib/spot_cuda.so
+# the module's sources once more, for the CPU: see tests/twin/cuda_runtime.h
+twin      := $(B)/tests/spot_cuda_twin.so
+twin_src  := $(sort $(wildcard lib/engine/cuda/*.cu lib/engine/cuda/*.c tests/twin/*.cpp tests/twin/*.c))
+twin_obj  := $(patsubst %,$(B)/twin/%.o,$(basename $(twin_src)))
+
+# --- stamps: rebuild when the flags change, not only when sources do ------
+
+# $(call stamp,FILE,TEXT): rewrite FILE only if TEXT differs from what it holds
+stamp = $(if $(filter-out x$(subst $() ,_,$(strip $(file <$(B)/$1))),x$(subst $() ,_,$(strip $2))),\
+          $(shell mkdir -p $(B))$(file >$(B)/$1,$2))
+VERSION := 0.1.0$(addprefix +,$(shell git describe --always --dirty 2>/dev/null))
+$(call stamp,flags,$(CC) $(CPPFLAGS) $(CFLAGS))
+$(call stamp,nvflags,$(NVCC) $(NVFLAGS))
+$(call stamp,version,$(VERSION) $(libdir))
+
+Q := $(if $(V),,@)
+say = $(if $(V)$(SILENT),,@printf '  %-5s %s\n' '$(1)' '$@')
+
+# --- build ---------------------------------------------------------------
+
+all: $(tools:%=$(B)/bin/%) $(if $(filter yes,$(CUDA)),$(module))
+	$(if $(SILENT)$(filter yes,$(CUDA)),,@echo '  spot_cuda.so is left out: CUDA=no, no nvcc, or no kernels to build')
+
+$(B)/%.o: %.c $(B)/flags
+	$(call say,CC)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
+
+$(B)/%.o: %.cu $(B)/nvflags
+	$(call say,NVCC)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(NVCC) $(NVFLAGS) -MMD -MP -MF $(@:.o=.d) -c $< -o $@
+
+# Only these two know the version and the install path, so that a commit does
+# not rebuild the world.
+$(B)/lib/common/version.o $(B)/lib/engine/cuda_load.o: $(B)/version
+$(B)/lib/common/version.o: CPPFLAGS += -DSPOT_VERSION='"$(VERSION)"'
+$(B)/lib/engine/cuda_load.o: CPPFLAGS += -DSPOT_MODULE_PATH='"$(libdir)/spot/spot_cuda.so"'
+# vectors wider than the machine's stay inside this one file: no ABI to warn of
+$(B)/lib/engine/cpu/vec_sse2.o: CPPFLAGS += -Wno-psabi
+$(cuda_obj): CPPFLAGS += -isystem $(CUDA_HOME)/include -isystem $(NCCL_HOME)/include
+
+$(libspot): $(lib_obj)
+	$(call say,AR)
+	$(Q)rm -f $@ && $(AR) rcsD $@ $^
+
+# Its own copy of the library code it needs, nothing left open, one symbol out.
+$(module): $(cuda_obj) $(libspot)
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(NVCC) -shared $^ -L$(NCCL_HOME)/lib64 -L$(NCCL_HOME)/lib $(if $(wildcard lib/comm/comm_nccl.c),-lnccl) -lcublasLt -Xlinker -z,defs,--exclude-libs=ALL,--as-needed -o $@
+
+$(B)/twin/%.o: %.c $(B)/flags
+	$(call say,CC)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -Itests/twin $(CPPFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
+
+TWIN_CXX = $(CXX) -std=c++17 -Itests/twin $(CPPFLAGS) -fPIC -fvisibility=hidden -Wall -Wextra -Wno-unknown-pragmas \
+           $(flags.$(VARIANT)) -ffile-prefix-map=$(CURDIR)=. $(if $(WERROR),-Werror) -MMD -MP -c $< -o $@
+$(B)/twin/%.o: %.cu $(B)/flags
+	$(call say,CXX)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(subst -c $<,-x c++ -c $<,$(TWIN_CXX))
+$(B)/twin/%.o: %.cpp $(B)/flags
+	$(call say,CXX)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(TWIN_CXX)
+
+$(twin): $(twin_obj) $(libspot)
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CXX) -shared $(flags.$(VARIANT)) $^ -Wl,-z,defs,--exclude-libs=ALL,--as-needed $(LDLIBS) -o $@
+$(B)/tests/test_stage: $(twin)
+
+define tool_rule
+$(B)/bin/$(1): $$(patsubst %.c,$$(B)/%.o,$$(wildcard tools/$(1)/*.c)) $$(libspot)
+	$$(call say,LD)
+	$$(Q)mkdir -p $$(@D)
+	$$(Q)$$(CC) $$(CFLAGS) $$(LDFLAGS) $$^ $$(LDLIBS) -o $$@
+endef
+$(foreach t,$(tools),$(eval $(call tool_rule,$(t))))
+
+$(B)/tests/unit/%.o: CFLAGS += $(CHECK_CFLAGS)
+$(B)/tests/%: $(B)/tests/unit/%.o $(libspot)
+	$(call say,LD)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(filter-out %.so,$^) $(CHECK_LIBS) $(LDLIBS) -o $@
+
+# what tests put between processes
+$(B)/tests/proxy: $(B)/tests/tool/proxy.o $(libspot)
+	$(call say,LD)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
+
+$(B)/tests/skew.so: tests/tool/skew.c
+	$(call say,LD)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -std=c11 -O1 -fPIC -shared $(warn) -Wno-nonnull-compare $< -ldl -o $@
+
+$(B)/fuzz_%: $(B)/tests/fuzz/fuzz_%.o $(libspot)
+	$(call say,LD)
+	$(Q)$(CC) -fsanitize=fuzzer,address,undefined $^ $(LDLIBS) -o $@
+
+$(B)/bench/%: $(B)/tests/bench/%.o $(libspot)
+	$(call say,LD)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
+$(B)/bench/bench_engine: LDLIBS += -lopenblas
+
+# --- test ----------------------------------------------------------------
+
+# deps may bring what pkg-config told when this file was read: hence make anew after it.
+again = $(Q)+$(MAKE) --no-print-directory $(if $(findstring -j,$(MAKEFLAGS)),,-j$(shell nproc))
+
+tests = $(units:%=$(B)/tests/%) $(sort $(wildcard tests/cli/*.bats tests/pipe/*.bats \
+          tests/gpu/*.sh)) $(wildcard tests/golden/run tests/lint/man-examples tests/lint/readme-examples)
+# What lives by leases of half a second, or by thousands of steps, and the manuals' examples run
+# without a sanitizer.
+timed_tests = $(wildcard $(patsubst %,tests/cli/spot-run-%.bats,faults matrix netns network)) \
+              $(wildcard tests/lint/*-examples)
+ifneq ($(filter asan tsan,$(VARIANT)),)
+tests := $(filter-out $(timed_tests),$(tests))
+endif
+TESTS ?= $(tests)
+
+check: deps
+	$(again) run-check
+
+run-check: all $(B)/tests/proxy $(B)/tests/skew.so $(filter $(B)/%,$(TESTS)) $(if $(filter tests/cli/spot-run-cuda.bats,$(TESTS)),$(twin))
+	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" LC_ALL=C CK_DEFAULT_TIMEOUT=60 CK_FORK=$(if $(filter asan tsan,$(VARIANT)),no,yes) \
+	  SPOT_TWIN="$(CURDIR)/$(twin)" tests/tally $(TESTS)
+
+check-asan check-tsan: check-%: deps
+	$(again) VARIANT=$* CUDA=no run-check
+
+check-all: check check-asan fuzz lint
+
+coverage: deps
+	$(Q)find build/cov -name '*.gcda' -delete 2>/dev/null || true
+	$(again) VARIANT=cov CUDA=no run-check
+	$(Q)tests/lint/coverage build/cov
+
+fuzz: deps deps-dev
+	$(again) VARIANT=fuzz CUDA=no run-fuzz
+run-fuzz: $(fuzzers:%=$(B)/%)
+	$(Q)for f in $^; do mkdir -p build/corpus/$${f##*/}; \
+	  $$f -max_total_time=$(or $(FUZZ_SECONDS),15) -rss_limit_mb=1024 -artifact_prefix=build/ \
+	    -verbosity=0 -print_final_stats=1 build/corpus/$${f##*/} || exit 1; done
+
+bench: deps deps-bench
+	$(again) run-bench
+run-bench: all $(benches:%=$(B)/bench/%)
+	$(Q)for b in $(benches:%=$(B)/bench/%) $(sort $(wildcard tests/bench/*.sh)); do \
+	  echo "== $$(basename $$b)"; PATH="$(CURDIR)/$(B)/bin:$$PATH" $$b || exit 1; done
+
+soak: all ## thousands of preemptions against one job: SOAK=2000
+	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" tests/soak.sh $(or $(SOAK),2000)
+
+faults: all $(B)/tests/proxy ## phase x fault -> outcome, time
+	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" tests/faults.sh
+
+demo: deps
+	$(again) run-demo
+run-demo: all
+	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" examples/demo.sh
+
+# --- with a GPU ----------------------------------------------------------
+
+gpu_env = PATH="$(CURDIR)/$(B)/bin:$$PATH" LC_ALL=C SPOT_CUDA_MODULE="$(CURDIR)/$(module)"
+
+check-gpu: deps
+	$(again) run-check-gpu
+run-check-gpu: all $(B)/tests/test_stage
+	$(Q)$(gpu_env) tests/gpu/probe || exit 0; \
+	  $(gpu_env) CK_DEFAULT_TIMEOUT=120 tests/tally $(B)/tests/test_stage $(sort $(wildcard tests/gpu/*.sh))
+
+$(B)/bench_kernels: tests/gpu/bench_kernels.cu $(cuda_obj) $(libspot) $(B)/nvflags
+	$(call say,NVCC)
+	$(Q)$(NVCC) $(NVFLAGS) $(filter-out %/nvflags,$^) -lcublasLt -o $@
+
+$(B)/bench_stage: $(B)/tests/gpu/bench_stage.o $(libspot)
+	$(call say,LD)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
+
+bench-gpu: deps
+	$(again) run-bench-gpu
+run-bench-gpu: all $(B)/bench_stage $(if $(filter yes,$(CUDA)),$(B)/bench_kernels)
+	$(Q)$(gpu_env) tests/gpu/probe || exit 0; \
+	  $(B)/bench_kernels && $(gpu_env) $(B)/bench_stage 12 768 12 1024 50304 32 10 && \
+	  $(gpu_env) $(B)/bench_stage 48 1600 25 1024 50304 8 5
+
+# --- lint ----------------------------------------------------------------
+
+c_files = $(shell find lib tools -name '*.c')
+sh_files = $(shell grep -lrE '^\#!.*[/ ](ba)?sh$$' tests examples .ci --include='*' 2>/dev/null) completions/spot.bash
+
+headers: # every header alone, as C and as C++: finds a missing include or extern "C"
+	$(Q)for h in $$(find lib -name '*.h'); do for l in c c++; do \
+	  echo "#include \"$${h#lib/}\"" | $(CC) $(CPPFLAGS) -Wall -Wextra -fsyntax-only -x $$l - \
+	    || exit 1; done; \
+	  case $$(grep -c '^extern "C" {' $$h) in 1) ;; *) echo "$$h: no extern \"C\" guard" >&2; exit 1 ;; esac; done
+
+layers:
+	$(Q)tests/lint/layers
+
+tidy: # one file per process: clang-tidy 14 reports false va_list errors otherwise
+	$(Q)printf '%s\n' $(filter-out $(cuda_src),$(c_files)) | xargs -n 1 -P $(or $(JOBS),2) sh -c \
+	  'clang-tidy --quiet "$$0" -- $(CPPFLAGS) -std=c11 2>/dev/null'
+
+lint: deps deps-dev
+	$(again) run-lint
+# cppcheck 2.10 takes "if (*at) return *at;" for a mistake (identicalInnerCondition).
+run-lint: headers layers tidy all
+	$(Q)tests/lint/lengths
+	$(Q)clang-format --dry-run --Werror $$(find lib tools tests -name '*.[ch]' -o -name '*.cu')
+	$(Q)cppcheck --quiet --enable=warning,performance,portability --std=c11 --error-exitcode=1 \
+	  --inline-suppr --suppress=identicalInnerCondition -Ilib -D_POSIX_C_SOURCE=200809L lib tools
+	$(Q)shellcheck $(sh_files)
+	$(Q)mandoc -T lint -W warning docs/man/*
+	$(Q)codespell -L nd,dout,upto,trian,generat,recal $$(git ls-files '*.[ch]' '*.md' '*.sh' '*.bats' docs Makefile)
+	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" tests/lint/man-options
+	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" tests/lint/schema
+	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" tests/lint/completions --check completions/spot.bash
+	$(Q)echo 'lint: clean'
+
+completions: all
+	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" tests/lint/completions >completions/spot.bash.tmp
+	$(Q)mv completions/spot.bash.tmp completions/spot.bash
+
+# --- dependencies --------------------------------------------------------
+
+# package of pkg-config, header or command : Debian package
+need_pkg     := jansson:libjansson-dev libzstd:libzstd-dev openssl:libssl-dev libxxhash:libxxhash-dev check:check
+need_header  := stdio.h:libc6-dev csv.h:libcsv-dev
+need_command := $(CC):gcc $(CXX):g++ make:make pkg-config:pkg-config prove:perl bats:bats jq:jq zstd:zstd pgrep:procps \
+                gnuplot:gnuplot-nox
+dev_command  := git:git clang:clang clang-format:clang-format clang-tidy:clang-tidy \
+                cppcheck:cppcheck shellcheck:shellcheck mandoc:mandoc codespell:codespell
+
+# $(call install_missing,COMMANDS,HEADERS,PACKAGES,MORE): install the Debian packages of those that
+# are not here, or name them and fail. MORE is shell that adds to $missing.
+define install_missing
+	$(Q)missing=; \
+	for n in $1; do command -v $${n%:*} >/dev/null || missing="$$missing $${n#*:}"; done; \
+	for n in $2; do echo "#include <$${n%:*}>" | $(CC) $(CPPFLAGS) -fsyntax-only -x c - 2>/dev/null || \
+	  missing="$$missing $${n#*:}"; done; \
+	for n in $3; do $(PKG_CONFIG) --exists $${n%:*} 2>/dev/null || missing="$$missing $${n#*:}"; done; \
+	$4 \
+	[ "$$missing" ] || exit 0; \
+	sudo=; [ "$$(id -u)" = 0 ] || sudo='sudo -n'; \
+	if [ -z "$$sudo" ] || sudo -n true 2>/dev/null; then \
+	  echo "installing$$missing"; export DEBIAN_FRONTEND=noninteractive; \
+	  $$sudo apt-get update -q </dev/null && \
+	  exec $$sudo apt-get install -q -y --no-install-recommends $$missing </dev/null; fi; \
+	echo "missing; run: apt-get install -y --no-install-recommends$$missing" >&2; exit 1
+endef
+deps:
+	$(call install_missing,$(need_command),$(need_header),$(need_pkg))
+
+deps-bench: # a yardstick of bench_engine
+	$(call install_missing,,,openblas:libopenblas-dev)
+
+deps-dev:
+	$(call install_missing,$(dev_command),,,\
+	  echo 'int LLVMFuzzerTestOneInput(void); int LLVMFuzzerTestOneInput(void) { return 0; }' | \
+	    clang -fsanitize=fuzzer -x c - -o /dev/null 2>/dev/null || missing="$$missing libclang-rt-dev";)
+
+# --- install -------------------------------------------------------------
+
+# what the manuals point to, at the same place under docdir
+doc_files = $(sort $(wildcard docs/*.md docs/formats/*.md docs/design/*.md \
+              examples/*.* examples/*/*))
+man_pages = $(sort $(wildcard docs/man/*.[157]))
+
+install: all
+	install -d '$(DESTDIR)$(bindir)' '$(DESTDIR)$(libdir)/spot' '$(DESTDIR)$(docdir)' \
+	  '$(DESTDIR)$(datadir)/spot/schema' '$(DESTDIR)$(compdir)' \
+	  $(foreach n,1 5 7,'$(DESTDIR)$(mandir)/man$n')
+	install -m 755 $(tools:%=$(B)/bin/%) '$(DESTDIR)$(bindir)'
+	$(if $(filter yes,$(CUDA)),install -m 644 $(module) '$(DESTDIR)$(libdir)/spot')
+	for m in $(man_pages); do install -m 644 $$m '$(DESTDIR)$(mandir)'/man$${m##*.}; done
+	install -m 644 $(wildcard docs/schema/*.json) '$(DESTDIR)$(datadir)/spot/schema'
+	for t in $(tools); do install -m 644 completions/spot.bash '$(DESTDIR)$(compdir)'/$$t; done
+	install -m 644 LICENSE README.md CHANGELOG.md '$(DESTDIR)$(docdir)'
+	for f in $(doc_files); do install -D -m 644 $$f '$(DESTDIR)$(docdir)'/$${f#docs/}; done
+
+uninstall:
+	rm -f $(tools:%='$(DESTDIR)$(bindir)/%') $(tools:%='$(DESTDIR)$(compdir)/%') \
+	  $(foreach m,$(man_pages),'$(DESTDIR)$(mandir)/man$(subst .,,$(suffix $m))/$(notdir $m)')
+	rm -rf '$(DESTDIR)$(libdir)/spot' '$(DESTDIR)$(datadir)/spot' '$(DESTDIR)$(docdir)'
+	for d in '$(DESTDIR)$(bindir)' '$(DESTDIR)$(libdir)' '$(DESTDIR)$(dir $(docdir))' '$(DESTDIR)$(compdir)' \
+	  $(foreach n,1 5 7,'$(DESTDIR)$(mandir)/man$n'); do \
+	  while [ "$$d" != '$(DESTDIR)$(prefix)' ] && rmdir "$$d" 2>/dev/null; do d=$$(dirname "$$d"); done; done
+
+help:
+	@sed -n '/^# spot/,/^SILENT/{s/^# \{0,1\}//;/^SILENT/!p}' Makefile
+
+clean:
+	rm -rf build
+
+.PHONY: all bench bench-gpu check check-gpu run-bench-gpu run-check-gpu check-all check-asan check-tsan clean completions coverage demo deps deps-bench deps-dev \
+        faults fuzz headers help install layers lint run-bench run-check run-demo run-fuzz run-lint tidy uninstall
+.SECONDARY:
+-include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -1,0 +1,22 @@
+#!/bin/sh
+# SPDX-License-Identifier: MIT
+# One turn of the autoscaler, for cron or a systemd timer: what was there, what will be there, what
+# to run on it, tell the job. A turn that still runs when the next is due makes that one leave.
+#
+#   */5 * * * *  /usr/share/spot/replan.sh /var/lib/spot/job.json unix:/run/spot/job /var/lib/spot/events.jsonl
+set -eu
+job=$1 join=$2 events=$3
+exec 9>"$(dirname "$events")/replan.lock"
+flock -n 9 || exit 0
+
+status=$(spot-run status --join "$join")
+epoch=$(printf '%s' "$status" | jq .epoch)
+members=$(printf '%s' "$status" | jq '[.members[] | select(.leaving | not)] | length')
+[ "$members" -gt 0 ] || exit 0
+
+# The plan names the epoch it was made for: if the job has moved on meanwhile, it is refused (1),
+# and the next turn makes a better one.
+spot-replay import --from spot-event --quiet "$events" |
+    spot-predict --interval 60s --horizon 6 --cap "$((members + 2))" --quiet |
+    spot-plan train --job "$job" --forecast - --now "$members" --epoch "$epoch" --quiet |
+    spot-run replan --join "$join" -

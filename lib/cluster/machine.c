@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+#include "cluster/machine.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/xalloc.h"
+
+void spot_machine_init(struct spot_machine *m, uint32_t epoch, int64_t step)
+{
+    memset(m, 0, sizeof(*m));
+    m->phase = SPOT_PHASE_WAIT;
+    m->epoch = epoch;
+    m->step = step;
+}
+
+void spot_machine_release(struct spot_machine *m)
+{
+    free(m->member);
+    memset(m, 0, sizeof(*m));
+}
+
+struct spot_member *spot_machine_find(const struct spot_machine *m, uint32_t id)
+{
+    for (size_t i = 0; i < m->n_member; i++)
+        if (m->member[i].id == id)
+            return &m->member[i];
+    return NULL;
+}
+
+size_t spot_machine_placeable(const struct spot_machine *m)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < m->n_member; i++)
+        n += !m->member[i].is_leaving;
+    return n;
+}
+
+static enum spot_effect quiesce(struct spot_machine *m)
+{
+    m->phase = SPOT_PHASE_QUIESCE;
+    m->epoch++;
+    m->change_wanted = false;
+    for (size_t i = 0; i < m->n_member; i++)
+        m->member[i].has_replied = m->member[i].is_ready = m->member[i].has_voted = false;
+    return SPOT_EFFECT_QUIESCE;
+}
+
+/* In QUIESCE: have all reported? With nobody left there is nothing to wait for. */
+static enum spot_effect check_replies(struct spot_machine *m)
+{
+    for (size_t i = 0; i < m->n_member; i++)
+        if (!m->member[i].has_replied)
+            return SPOT_EFFECT_NONE;
+    m->phase = SPOT_PHASE_FORM;
+    return SPOT_EFFECT_FORM;
+}
+
+void spot_machine_join(struct spot_machine *m, uint32_t id)
+{
+    assert(!spot_machine_find(m, id));
+    m->member = spot_xgrow(m->member, &m->cap, m->n_member + 1, sizeof(*m->member));
+    m->member[m->n_member++] = (struct spot_member){ .id = id, .has_replied = true };
+}
+
+enum spot_effect spot_machine_start(struct spot_machine *m)
+{
+    return m->phase == SPOT_PHASE_WAIT ? quiesce(m) : SPOT_EFFECT_NONE;
+}
+
+enum spot_effect spot_machine_want_change(struct spot_machine *m)
+{
+    if (m->phase == SPOT_PHASE_WAIT)
+        return quiesce(m);
+    m->change_wanted = true;
+    return SPOT_EFFECT_NONE;
+}
+
+enum spot_effect spot_machine_broken(struct spot_machine *m, uint32_t epoch)
+{
+    if (epoch != m->epoch || (m->phase != SPOT_PHASE_MIGRATE && m->phase != SPOT_PHASE_RUN))
+        return SPOT_EFFECT_NONE;
+    return quiesce(m);
+}
+
+enum spot_effect spot_machine_notice(struct spot_machine *m, uint32_t id)
+{
+    struct spot_member *member = spot_machine_find(m, id);
+
+    if (!member || member->is_leaving)
+        return SPOT_EFFECT_NONE;
+    member->is_leaving = true;
+    if (m->phase == SPOT_PHASE_MIGRATE)
+        return quiesce(m);
+    if (m->phase == SPOT_PHASE_RUN && member->role == SPOT_ROLE_ACTIVE)
+        m->change_wanted = true;
+    return SPOT_EFFECT_NONE;
+}
+
+enum spot_effect spot_machine_lost(struct spot_machine *m, uint32_t id)
+{
+    struct spot_member *member = spot_machine_find(m, id);
+    enum spot_role role;
+
+    if (!member)
+        return SPOT_EFFECT_NONE;
+    role = member->role;
+    *member = m->member[--m->n_member];
+    if (m->phase == SPOT_PHASE_QUIESCE)
+        return check_replies(m);
+    if ((m->phase == SPOT_PHASE_MIGRATE && role != SPOT_ROLE_SPARE) ||
+        (m->phase == SPOT_PHASE_RUN && role == SPOT_ROLE_ACTIVE))
+        return quiesce(m);
+    return SPOT_EFFECT_NONE;
+}
+
+enum spot_effect spot_machine_replied(struct spot_machine *m, uint32_t id, uint32_t epoch)
+{
+    struct spot_member *member = spot_machine_find(m, id);
+
+    if (!member || epoch != m->epoch || m->phase != SPOT_PHASE_QUIESCE)
+        return SPOT_EFFECT_NONE;
+    member->has_replied = true;
+    return check_replies(m);
+}
+
+void spot_machine_hold(struct spot_machine *m)
+{
+    assert(m->phase == SPOT_PHASE_FORM);
+    m->phase = SPOT_PHASE_WAIT;
+    for (size_t i = 0; i < m->n_member; i++)
+        m->member[i].role = SPOT_ROLE_SPARE;
+}
+
+enum spot_effect spot_machine_form(struct spot_machine *m, int64_t step)
+{
+    assert(m->phase == SPOT_PHASE_FORM);
+    m->phase = SPOT_PHASE_MIGRATE;
+    m->step = step;
+    m->change_wanted = false; /* the new grid knows of it */
+    for (size_t i = 0; i < m->n_member; i++)
+        m->member[i].is_ready = m->member[i].has_voted = false;
+    return SPOT_EFFECT_NONE;
+}
+
+enum spot_effect spot_machine_ready(struct spot_machine *m, uint32_t id, uint32_t epoch)
+{
+    struct spot_member *member = spot_machine_find(m, id);
+
+    if (!member || epoch != m->epoch || m->phase != SPOT_PHASE_MIGRATE)
+        return SPOT_EFFECT_NONE;
+    member->is_ready = true;
+    for (size_t i = 0; i < m->n_member; i++)
+        if (m->member[i].role != SPOT_ROLE_SPARE && !m->member[i].is_ready)
+            return SPOT_EFFECT_NONE;
+    m->phase = SPOT_PHASE_RUN;
+    return SPOT_EFFECT_STEP;
+}
+
+enum spot_effect spot_machine_voted(struct spot_machine *m, uint32_t id, uint32_t epoch,
+                                    int64_t step)
+{
+    struct spot_member *member = spot_machine_find(m, id);
+
+    if (!member || epoch != m->epoch || step != m->step || m->phase != SPOT_PHASE_RUN ||
+        member->role != SPOT_ROLE_ACTIVE)
+        return SPOT_EFFECT_NONE;
+    member->has_voted = true;
+    for (size_t i = 0; i < m->n_member; i++)
+        if (m->member[i].role == SPOT_ROLE_ACTIVE && !m->member[i].has_voted)
+            return SPOT_EFFECT_NONE;
+    return SPOT_EFFECT_COMMIT;
+}
+
+static void forget_votes(struct spot_machine *m)
+{
+    for (size_t i = 0; i < m->n_member; i++)
+        m->member[i].has_voted = false;
+}
+
+enum spot_effect spot_machine_committed(struct spot_machine *m)
+{
+    assert(m->phase == SPOT_PHASE_RUN);
+    forget_votes(m);
+    m->step++;
+    return m->change_wanted ? quiesce(m) : SPOT_EFFECT_STEP;
+}
+
+enum spot_effect spot_machine_redo(struct spot_machine *m)
+{
+    assert(m->phase == SPOT_PHASE_RUN);
+    forget_votes(m);
+    return SPOT_EFFECT_STEP;
+}

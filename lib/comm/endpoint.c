@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE /* accept4, SOCK_CLOEXEC */
+#include "comm/endpoint.h"
+
+#include <arpa/inet.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netdb.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <poll.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+enum { BACKLOG = 128, BUFFER_BYTE = 4 << 20, CONNECT_MS = 5000 };
+
+union address {
+    struct sockaddr any;
+    struct sockaddr_un un;
+    struct sockaddr_in in;
+    struct sockaddr_in6 in6;
+};
+
+static int parse_port(const char *text, const char *port, struct spot_endpoint *e,
+                      struct spot_err *err)
+{
+    char *end;
+    const long value = strtol(port, &end, 10);
+
+    if (*port < '0' || *port > '9' || *end || value > 65535)
+        return spot_err_set(err, SPOT_EUSAGE, "'%s': expected a port from 0 to 65535", text);
+    e->port = (uint16_t)value;
+    return 0;
+}
+
+static int parse_path(const char *text, struct spot_endpoint *e, struct spot_err *err)
+{
+    const size_t n = strlen(text + 5);
+
+    if (!n || n >= sizeof(((struct sockaddr_un *)0)->sun_path))
+        return spot_err_set(err, SPOT_EUSAGE, "'%s': a socket path has 1 to %zu bytes", text,
+                            sizeof(((struct sockaddr_un *)0)->sun_path) - 1);
+    memcpy(e->path, text + 5, n + 1);
+    e->kind = SPOT_ENDPOINT_UNIX;
+    return 0;
+}
+
+/* "HOST:PORT" or "[IPV6]:PORT" in two: the host into `host`, the port returned; NULL for others. */
+static const char *split(const char *text, char host[SPOT_ADDRESS_MAX])
+{
+    const char *colon = strrchr(text, ':'), *from = text, *to = colon;
+
+    if (colon && *text == '[' && colon - text >= 2 && colon[-1] == ']') {
+        from++;
+        to--;
+    }
+    if (!colon || to <= from || to - from >= SPOT_ADDRESS_MAX ||
+        (from == text && memchr(from, ':', (size_t)(to - from))))
+        return NULL;
+    memcpy(host, from, (size_t)(to - from));
+    host[to - from] = '\0';
+    return colon + 1;
+}
+
+static int find_host(const char *host, bool ask_names, struct spot_endpoint *e)
+{
+    const struct addrinfo hint = { .ai_socktype = SOCK_STREAM,
+                                   .ai_flags = ask_names ? 0 : AI_NUMERICHOST };
+    struct addrinfo *list = NULL;
+    union address a = { .any.sa_family = AF_UNSPEC };
+
+    if (!strcmp(host, "localhost"))
+        host = "127.0.0.1"; /* whatever a resolver thinks of it */
+    if (getaddrinfo(host, NULL, &hint, &list))
+        return -1;
+    if (list->ai_addrlen <= sizeof(a))
+        memcpy(&a, list->ai_addr, list->ai_addrlen);
+    freeaddrinfo(list);
+    if (a.any.sa_family == AF_INET) {
+        e->kind = SPOT_ENDPOINT_TCP4;
+        memcpy(e->ip, &a.in.sin_addr, 4);
+    } else if (a.any.sa_family == AF_INET6) {
+        e->kind = SPOT_ENDPOINT_TCP6;
+        memcpy(e->ip, &a.in6.sin6_addr, 16);
+    } else {
+        return -1;
+    }
+    return 0;
+}
+
+bool spot_endpoint_is_private(const struct spot_endpoint *e)
+{
+    static const uint8_t loopback4[4] = { 127, 0, 0, 1 }, loopback6[16] = { [15] = 1 };
+
+    return e->kind == SPOT_ENDPOINT_UNIX ||
+           !(e->kind == SPOT_ENDPOINT_TCP4 ? memcmp(e->ip, loopback4, sizeof(loopback4))
+                                           : memcmp(e->ip, loopback6, sizeof(loopback6)));
+}
+
+bool spot_endpoint_is_any(const struct spot_endpoint *e)
+{
+    static const uint8_t zero[16];
+
+    return e->kind != SPOT_ENDPOINT_UNIX && !memcmp(e->ip, zero, sizeof(zero));
+}
+
+int spot_endpoint_parse_reach(const char *text, enum spot_reach reach, struct spot_endpoint *e,
+                              struct spot_err *err)
+{
+    char host[SPOT_ADDRESS_MAX];
+    const char *port;
+
+    memset(e, 0, sizeof(*e));
+    if (!strncmp(text, "unix:", 5))
+        return parse_path(text, e, err);
+    port = split(text, host);
+    if (!port && *text == '/')
+        return spot_err_set(err, SPOT_EUSAGE, "'%s': a path is written unix:%s", text, text);
+    if (!port)
+        return spot_err_set(err, SPOT_EUSAGE, "'%s': expected unix:PATH, HOST:PORT or [IPV6]:PORT",
+                            text);
+    if (parse_port(text, port, e, err))
+        return -1;
+    if (find_host(host, reach == SPOT_REACH_NAMES, e)) {
+        if (reach == SPOT_REACH_NAMES)
+            return spot_err_set(err, SPOT_ESYS, "cannot find the host of '%s'", text);
+        e->kind = SPOT_ENDPOINT_TCP4; /* of nobody */
+        if (reach == SPOT_REACH_NUMERIC)
+            return spot_err_set(err, SPOT_EUSAGE, "'%s': '%s' is no IP address", text, host);
+    }
+    if (reach == SPOT_REACH_HERE && !spot_endpoint_is_private(e))
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "'%s' is neither unix:PATH nor loopback (127.0.0.1:PORT, "
+                            "[::1]:PORT): that needs --key-file, so that no stranger joins",
+                            text);
+    return 0;
+}
+
+int spot_endpoint_parse(const char *text, struct spot_endpoint *e, struct spot_err *err)
+{
+    return spot_endpoint_parse_reach(text, SPOT_REACH_HERE, e, err);
+}
+
+void spot_endpoint_print(const struct spot_endpoint *e, char *text)
+{
+    const size_t cap = SPOT_ADDRESS_MAX + 8;
+    char host[INET6_ADDRSTRLEN] = "";
+
+    if (e->kind == SPOT_ENDPOINT_UNIX) {
+        snprintf(text, cap, "unix:%s", e->path);
+        return;
+    }
+    inet_ntop(e->kind == SPOT_ENDPOINT_TCP4 ? AF_INET : AF_INET6, e->ip, host, sizeof(host));
+    snprintf(text, cap, e->kind == SPOT_ENDPOINT_TCP4 ? "%s:%u" : "[%s]:%u", host,
+             (unsigned)e->port);
+}
+
+static socklen_t fill(const struct spot_endpoint *e, union address *a)
+{
+    memset(a, 0, sizeof(*a));
+    switch (e->kind) {
+    case SPOT_ENDPOINT_UNIX:
+        a->un.sun_family = AF_UNIX;
+        memcpy(a->un.sun_path, e->path, strlen(e->path) + 1);
+        return sizeof(a->un);
+    case SPOT_ENDPOINT_TCP4:
+        a->in.sin_family = AF_INET;
+        a->in.sin_port = htons(e->port);
+        memcpy(&a->in.sin_addr, e->ip, 4);
+        return sizeof(a->in);
+    default:
+        a->in6.sin6_family = AF_INET6;
+        a->in6.sin6_port = htons(e->port);
+        memcpy(&a->in6.sin6_addr, e->ip, 16);
+        return sizeof(a->in6);
+    }
+}
+
+static int set_nonblocking(int fd)
+{
+    const int flags = fcntl(fd, F_GETFL);
+
+    return flags < 0 ? -1 : fcntl(fd, F_SETFL, flags | O_NONBLOCK);
+}
+
+static int open_socket(const union address *a, struct spot_err *err)
+{
+    const int fd = socket(a->any.sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    if (fd < 0)
+        return spot_err_sys(err, "cannot make a socket");
+    return fd;
+}
+
+/* Latency and room; a kernel that says no to either only makes us slower. */
+static void tune(int fd, const struct spot_endpoint *e)
+{
+    const int on = 1, size = BUFFER_BYTE;
+
+    (void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
+    (void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof(size));
+    if (!e || e->kind != SPOT_ENDPOINT_UNIX)
+        (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+}
+
+/* bind() fails on a path that exists: drop it if nobody answers there. */
+static void drop_stale(const struct spot_endpoint *e)
+{
+    struct stat st;
+    int fd;
+
+    if (e->kind != SPOT_ENDPOINT_UNIX || lstat(e->path, &st) || !S_ISSOCK(st.st_mode))
+        return;
+    fd = spot_endpoint_connect(e, NULL);
+    if (fd >= 0)
+        close(fd);
+    else if (errno == ECONNREFUSED)
+        unlink(e->path);
+}
+
+void spot_endpoint_sweep(const struct spot_endpoint *e)
+{
+    const char *slash = strrchr(e->path, '/'), *base = slash ? slash + 1 : e->path;
+    const size_t n_dir = (size_t)(base - e->path), n_base = strlen(base);
+    char dir[SPOT_ADDRESS_MAX] = ".";
+    const struct dirent *entry;
+    DIR *list;
+
+    if (e->kind != SPOT_ENDPOINT_UNIX)
+        return;
+    if (n_dir)
+        snprintf(dir, sizeof(dir), "%.*s", (int)n_dir, e->path);
+    list = opendir(dir);
+    while (list && (entry = readdir(list))) {
+        struct spot_endpoint stale = { .kind = SPOT_ENDPOINT_UNIX };
+
+        if (strncmp(entry->d_name, base, n_base) != 0 || entry->d_name[n_base] != '.')
+            continue;
+        if ((size_t)snprintf(stale.path, sizeof(stale.path), "%.*s%.100s", (int)n_dir, e->path,
+                             entry->d_name) < sizeof(((struct sockaddr_un *)0)->sun_path))
+            drop_stale(&stale);
+    }
+    if (list)
+        closedir(list);
+}
+
+static int bind_private(int fd, const struct spot_endpoint *e, const union address *a,
+                        socklen_t len)
+{
+    const mode_t old = umask(0177); /* the socket file is born with mode 0600 */
+    const int on = 1;
+    int rc;
+
+    if (e->kind != SPOT_ENDPOINT_UNIX)
+        (void)setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
+    rc = bind(fd, &a->any, len);
+    umask(old);
+    return rc;
+}
+
+int spot_endpoint_listen(struct spot_endpoint *e, struct spot_err *err)
+{
+    char text[SPOT_ADDRESS_MAX + 8];
+    union address a;
+    socklen_t len = fill(e, &a);
+    const int fd = open_socket(&a, err);
+
+    if (fd < 0)
+        return -1;
+    drop_stale(e);
+    spot_endpoint_print(e, text);
+    if (bind_private(fd, e, &a, len) || listen(fd, BACKLOG) || getsockname(fd, &a.any, &len) ||
+        set_nonblocking(fd)) {
+        spot_err_sys(err, "cannot listen on %s", text);
+        close(fd);
+        return -1;
+    }
+    if (e->kind != SPOT_ENDPOINT_UNIX)
+        e->port = ntohs(e->kind == SPOT_ENDPOINT_TCP4 ? a.in.sin_port : a.in6.sin6_port);
+    return fd;
+}
+
+int spot_endpoint_start(const struct spot_endpoint *e, struct spot_err *err)
+{
+    char text[SPOT_ADDRESS_MAX + 8];
+    union address a;
+    const socklen_t len = fill(e, &a);
+    const int fd = open_socket(&a, err);
+    int rc;
+
+    if (fd < 0)
+        return -1;
+    /* a Unix socket answers at once, or when its listener has room; it knows no "in progress" */
+    rc = e->kind == SPOT_ENDPOINT_UNIX ? 0 : set_nonblocking(fd);
+    rc = rc ? rc : connect(fd, &a.any, len);
+    if ((rc && errno != EINPROGRESS) || set_nonblocking(fd)) {
+        const int saved = errno;
+
+        close(fd);
+        spot_endpoint_print(e, text);
+        errno = saved;
+        return spot_err_sys(err, "cannot connect to %s", text);
+    }
+    tune(fd, e);
+    return fd;
+}
+
+int spot_endpoint_connect(const struct spot_endpoint *e, struct spot_err *err)
+{
+    const int fd = spot_endpoint_start(e, err);
+    struct pollfd p = { .fd = fd, .events = POLLOUT };
+    char text[SPOT_ADDRESS_MAX + 8];
+    int why = ETIMEDOUT;
+    socklen_t n = sizeof(why);
+
+    if (fd < 0)
+        return -1;
+    if (poll(&p, 1, CONNECT_MS) > 0)
+        getsockopt(fd, SOL_SOCKET, SO_ERROR, &why, &n);
+    if (!why)
+        return fd;
+    close(fd);
+    spot_endpoint_print(e, text);
+    errno = why;
+    return spot_err_sys(err, "cannot connect to %s", text);
+}
+
+int spot_endpoint_local(int fd, struct spot_endpoint *e, struct spot_err *err)
+{
+    union address a;
+    socklen_t len = sizeof(a);
+
+    memset(e, 0, sizeof(*e));
+    memset(&a, 0, sizeof(a));
+    if (getsockname(fd, &a.any, &len))
+        return spot_err_sys(err, "cannot tell the address of a socket");
+    if (a.any.sa_family == AF_INET) {
+        e->kind = SPOT_ENDPOINT_TCP4;
+        memcpy(e->ip, &a.in.sin_addr, 4);
+    } else if (a.any.sa_family == AF_INET6) {
+        e->kind = SPOT_ENDPOINT_TCP6;
+        memcpy(e->ip, &a.in6.sin6_addr, 16);
+    } else {
+        return spot_err_set(err, SPOT_EUSAGE, "a socket without an IP address");
+    }
+    return 0;
+}
+
+int spot_endpoint_accept(int listener)
+{
+    const int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+    if (fd >= 0)
+        tune(fd, NULL);
+    return fd;
+}
+
+int spot_endpoint_pipe(int end[2])
+{
+    return pipe2(end, O_CLOEXEC | O_NONBLOCK);
+}

@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+/* endpoint.h - where to listen and connect: Unix sockets and TCP.
+ *
+ * Unix sockets are made with mode 0600. An address that others than this machine can reach is taken
+ * only from callers that ask for it, because they speak TLS there.
+ */
+#ifndef SPOT_COMM_ENDPOINT_H
+#define SPOT_COMM_ENDPOINT_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { SPOT_ADDRESS_MAX = 128 };
+
+enum spot_endpoint_kind { SPOT_ENDPOINT_UNIX, SPOT_ENDPOINT_TCP4, SPOT_ENDPOINT_TCP6 };
+
+struct spot_endpoint {
+    enum spot_endpoint_kind kind;
+    char path[SPOT_ADDRESS_MAX]; /* UNIX */
+    uint8_t ip[16];              /* TCP4: the first four; TCP6 */
+    uint16_t port;               /* TCP; 0 lets the kernel choose when listening */
+};
+
+enum spot_reach {
+    SPOT_REACH_HERE,    /* unix:PATH, 127.0.0.1, localhost, [::1]: no stranger can connect */
+    SPOT_REACH_NUMERIC, /* any IP address too */
+    SPOT_REACH_NAMES,   /* host names too; asks the resolver, which may take its time */
+};
+
+/* "unix:PATH", "HOST:PORT", "[IPV6]:PORT", as far as `reach` allows.
+ * Returns 0, or -1 with *err (SPOT_EUSAGE): out of reach, too long, no port; SPOT_ESYS: a name
+ * that nobody knows. */
+int spot_endpoint_parse_reach(const char *text, enum spot_reach reach,
+                              struct spot_endpoint *endpoint, struct spot_err *err);
+
+/* The same with SPOT_REACH_HERE. */
+int spot_endpoint_parse(const char *text, struct spot_endpoint *endpoint, struct spot_err *err);
+
+/* Only this machine can connect to it. */
+bool spot_endpoint_is_private(const struct spot_endpoint *endpoint);
+/* 0.0.0.0 or [::]: all addresses of this machine, none of which can be told to others. */
+bool spot_endpoint_is_any(const struct spot_endpoint *endpoint);
+
+/* The text form, in a buffer of SPOT_ADDRESS_MAX + 8. */
+void spot_endpoint_print(const struct spot_endpoint *endpoint, char *text);
+
+/* A non-blocking, close-on-exec listener; a chosen port is written back. A Unix socket left by a
+ * dead process is replaced, one that answers is not. Returns the descriptor, -1 with *err. */
+int spot_endpoint_listen(struct spot_endpoint *endpoint, struct spot_err *err);
+
+/* Remove the sockets PATH.* at which nobody answers: workers that were killed leave theirs. No
+ * effect for TCP. */
+void spot_endpoint_sweep(const struct spot_endpoint *endpoint);
+
+/* A connected, non-blocking, close-on-exec descriptor, or -1 with *err (SPOT_ESYS), after five
+ * seconds at the latest. */
+int spot_endpoint_connect(const struct spot_endpoint *endpoint, struct spot_err *err);
+/* The same without waiting: it may still be connecting, and fail on first use. */
+int spot_endpoint_start(const struct spot_endpoint *endpoint, struct spot_err *err);
+
+/* The IP address of this side of a TCP connection, port 0. Returns 0, or -1 with *err. */
+int spot_endpoint_local(int fd, struct spot_endpoint *endpoint, struct spot_err *err);
+
+/* The next waiting connection, non-blocking and close-on-exec, or -1 if there is none. */
+int spot_endpoint_accept(int listener);
+
+/* A non-blocking, close-on-exec pipe, to wake a poll(). Returns 0 or -1 with errno. */
+int spot_endpoint_pipe(int end[2]);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_COMM_ENDPOINT_H */

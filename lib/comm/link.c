@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: MIT */
+#include "comm/link.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/uio.h>
+#include <unistd.h>
+
+static const uint32_t magic = 0x31544F50; /* "POT1" */
+
+static void put32(uint8_t *at, uint32_t x)
+{
+    for (int i = 0; i < 4; i++)
+        at[i] = (uint8_t)(x >> (8 * i));
+}
+
+static void put64(uint8_t *at, uint64_t x)
+{
+    put32(at, (uint32_t)x);
+    put32(at + 4, (uint32_t)(x >> 32));
+}
+
+static uint32_t get32(const uint8_t *at)
+{
+    return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+}
+
+static uint64_t get64(const uint8_t *at)
+{
+    return get32(at) | (uint64_t)get32(at + 4) << 32;
+}
+
+static void write_header(uint8_t *at, uint32_t type, uint32_t epoch, uint64_t tag, size_t n_byte)
+{
+    put32(at, magic);
+    put32(at + 4, type);
+    put32(at + 8, epoch);
+    put32(at + 12, 0);
+    put64(at + 16, tag);
+    put64(at + 24, n_byte);
+}
+
+struct spot_frame *spot_frame_new(uint32_t type, uint32_t epoch, uint64_t tag, size_t n_byte)
+{
+    struct spot_frame *frame = malloc(sizeof(*frame) + n_byte);
+
+    if (!frame)
+        return NULL;
+    frame->next = NULL;
+    frame->type = type;
+    frame->epoch = epoch;
+    frame->tag = tag;
+    frame->n_byte = n_byte;
+    write_header(frame->header, type, epoch, tag, n_byte);
+    return frame;
+}
+
+void spot_frame_push(struct spot_frame_list *list, struct spot_frame *frame_take)
+{
+    frame_take->next = NULL;
+    if (list->tail)
+        list->tail->next = frame_take;
+    else
+        list->head = frame_take;
+    list->tail = frame_take;
+}
+
+struct spot_frame *spot_frame_pop(struct spot_frame_list *list)
+{
+    struct spot_frame *frame = list->head;
+
+    if (!frame)
+        return NULL;
+    list->head = frame->next;
+    if (!list->head)
+        list->tail = NULL;
+    frame->next = NULL;
+    return frame;
+}
+
+void spot_frame_list_release(struct spot_frame_list *list)
+{
+    struct spot_frame *frame;
+
+    while ((frame = spot_frame_pop(list)))
+        free(frame);
+}
+
+void spot_link_init(struct spot_link *link, int fd_take, size_t payload_max)
+{
+    memset(link, 0, sizeof(*link));
+    link->fd = fd_take;
+    link->payload_max = payload_max;
+}
+
+int spot_link_secure(struct spot_link *link, const struct spot_tls_context *key, bool is_server,
+                     struct spot_err *err)
+{
+    const int fd = link->fd;
+
+    if (!key)
+        return 0;
+    link->fd = -1;
+    link->tls = spot_tls_start(fd, is_server, key, err);
+    if (!link->tls)
+        return -1;
+    link->fd = fd;
+    return 0;
+}
+
+void spot_link_close(struct spot_link *link)
+{
+    if (link->tls)
+        spot_tls_free(link->tls);
+    else if (link->fd >= 0)
+        close(link->fd);
+    link->tls = NULL;
+    link->fd = -1;
+}
+
+void spot_link_release(struct spot_link *link)
+{
+    spot_link_close(link);
+    free(link->arriving);
+    spot_frame_list_release(&link->sending);
+    memset(link, 0, sizeof(*link));
+    link->fd = -1;
+}
+
+/* The end of what came, clean or not (errno). A TLS alert where a frame should begin: the other
+ * side wants a key. */
+static int tell_end(const struct spot_link *link, bool is_clean, struct spot_err *err)
+{
+    if (!link->tls && !link->arriving && link->n_header >= 2 && link->header[0] == 0x15 &&
+        link->header[1] == 3)
+        return spot_err_set(err, SPOT_EINFEASIBLE, "the other side wants a key: --key-file");
+    if (!is_clean)
+        return spot_err_sys(err, "cannot receive");
+    return spot_err_set(err, SPOT_ESYS, "the peer has closed the connection");
+}
+
+/* Bytes read, 0 if none are there now, -1 with *err at the end or on failure. */
+static ssize_t read_some(struct spot_link *link, void *at, size_t n, struct spot_err *err)
+{
+    if (link->tls)
+        return spot_tls_recv(link->tls, at, n, err);
+    for (;;) {
+        const ssize_t got = recv(link->fd, at, n, 0);
+
+        if (got > 0)
+            return got;
+        if (!got)
+            return tell_end(link, true, err);
+        if (errno == EAGAIN || errno == EWOULDBLOCK)
+            return 0;
+        if (errno != EINTR)
+            return tell_end(link, false, err);
+    }
+}
+
+/* The header is complete: refuse nonsense, make room for the payload. */
+static int start_payload(struct spot_link *link, struct spot_err *err)
+{
+    const uint8_t *h = link->header;
+    const uint64_t n_byte = get64(h + 24);
+
+    if (get32(h) != magic || get32(h + 12) != 0)
+        return spot_err_set(err, SPOT_EDATA, "not a frame of this protocol");
+    if (n_byte > link->payload_max)
+        return spot_err_set(err, SPOT_EDATA, "a frame of %llu bytes, the limit is %zu",
+                            (unsigned long long)n_byte, link->payload_max);
+    link->arriving = spot_frame_new(get32(h + 4), get32(h + 8), get64(h + 16), (size_t)n_byte);
+    if (!link->arriving)
+        return spot_err_set(err, SPOT_ESYS, "no memory for a frame of %llu bytes",
+                            (unsigned long long)n_byte);
+    link->n_payload = 0;
+    return 0;
+}
+
+int spot_link_read(struct spot_link *link, struct spot_frame_list *in, struct spot_err *err)
+{
+    for (;;) {
+        struct spot_frame *f = link->arriving;
+        ssize_t got;
+
+        if (!f) {
+            got = read_some(link, link->header + link->n_header, SPOT_FRAME_HEADER - link->n_header,
+                            err);
+            if (got <= 0)
+                return (int)got;
+            link->n_header += (size_t)got;
+            if (link->n_header == SPOT_FRAME_HEADER && start_payload(link, err))
+                return -1;
+            continue;
+        }
+        if (link->n_payload < f->n_byte) {
+            got = read_some(link, f->data + link->n_payload, f->n_byte - link->n_payload, err);
+            if (got <= 0)
+                return (int)got;
+            link->n_payload += (size_t)got;
+        }
+        if (link->n_payload == f->n_byte) {
+            spot_frame_push(in, f);
+            link->arriving = NULL;
+            link->n_header = 0;
+            if (link->is_stranger)
+                return 0; /* whoever it is says first who */
+        }
+    }
+}
+
+/* One sendmsg from byte `done` on: bytes taken, 0 if none are now, -1 with *err. */
+static ssize_t write_some(struct spot_link *link, const uint8_t *header, const uint8_t *data,
+                          size_t n_byte, size_t done, struct spot_err *err)
+{
+    const size_t from = done < SPOT_FRAME_HEADER ? 0 : done - SPOT_FRAME_HEADER;
+    struct iovec part[2];
+    struct msghdr msg = { .msg_iov = part };
+    ssize_t got;
+
+    /* sendmsg does not write through its iovec, whatever its type says */
+    if (done < SPOT_FRAME_HEADER)
+        part[msg.msg_iovlen++] = (struct iovec){ .iov_base = (void *)(uintptr_t)(header + done),
+                                                 .iov_len = SPOT_FRAME_HEADER - done };
+    if (n_byte)
+        part[msg.msg_iovlen++] = (struct iovec){ .iov_base = (void *)(uintptr_t)(data + from),
+                                                 .iov_len = n_byte - from };
+    do
+        got = sendmsg(link->fd, &msg, MSG_NOSIGNAL);
+    while (got < 0 && errno == EINTR);
+    if (got < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
+        return 0;
+    return got < 0 ? spot_err_sys(err, "cannot send") : got;
+}
+
+/* The same as one TLS record. A record that was not taken is offered again with the same bytes. */
+static ssize_t write_record(struct spot_link *link, const uint8_t *header, const uint8_t *data,
+                            size_t n_byte, size_t done, struct spot_err *err)
+{
+    enum { RECORD_BYTE = 16384 };
+    const size_t n_head = done < SPOT_FRAME_HEADER ? SPOT_FRAME_HEADER - done : 0;
+    const size_t from = n_head ? 0 : done - SPOT_FRAME_HEADER, room = RECORD_BYTE - n_head;
+    const size_t n_data = n_byte - from < room ? n_byte - from : room;
+    uint8_t record[RECORD_BYTE];
+
+    if (!n_head)
+        return spot_tls_send(link->tls, data + from, n_data, err);
+    memcpy(record, header + done, n_head);
+    if (n_data)
+        memcpy(record + n_head, data, n_data);
+    return spot_tls_send(link->tls, record, n_head + n_data, err);
+}
+
+/* Write header and payload from byte `done` on; returns the new `done`, -1 with *err. */
+static ssize_t write_from(struct spot_link *link, const uint8_t *header, const uint8_t *data,
+                          size_t n_byte, size_t done, struct spot_err *err)
+{
+    while (done < SPOT_FRAME_HEADER + n_byte) {
+        const ssize_t got =
+            (link->tls ? write_record : write_some)(link, header, data, n_byte, done, err);
+
+        if (got < 0)
+            return -1;
+        if (!got)
+            break;
+        done += (size_t)got;
+    }
+    return (ssize_t)done;
+}
+
+int spot_link_flush(struct spot_link *link, struct spot_err *err)
+{
+    struct spot_frame *f;
+
+    if (link->tls && spot_tls_shake(link->tls, err))
+        return -1;
+    while ((f = link->sending.head)) {
+        const ssize_t done = write_from(link, f->header, f->data, f->n_byte, link->n_sent, err);
+
+        if (done < 0)
+            return -1;
+        link->n_sent = (size_t)done;
+        if (link->n_sent < SPOT_FRAME_HEADER + f->n_byte)
+            return 0;
+        free(spot_frame_pop(&link->sending));
+        link->n_sent = 0;
+    }
+    return 0;
+}
+
+int spot_link_send_frame(struct spot_link *link, struct spot_frame *frame_take,
+                         struct spot_err *err)
+{
+    spot_frame_push(&link->sending, frame_take);
+    return spot_link_flush(link, err);
+}
+
+int spot_link_send(struct spot_link *link, uint32_t type, uint32_t epoch, uint64_t tag,
+                   const void *data, size_t n_byte, struct spot_err *err)
+{
+    uint8_t header[SPOT_FRAME_HEADER];
+    struct spot_frame *rest;
+    ssize_t done = 0;
+
+    write_header(header, type, epoch, tag, n_byte);
+    if (!link->sending.head) {
+        done = write_from(link, header, data, n_byte, 0, err);
+        if (done < 0)
+            return -1;
+        if ((size_t)done == SPOT_FRAME_HEADER + n_byte)
+            return 0;
+        link->n_sent = (size_t)done;
+    }
+    rest = spot_frame_new(type, epoch, tag, n_byte);
+    if (!rest)
+        return spot_err_set(err, SPOT_ESYS, "no memory for a frame of %zu bytes", n_byte);
+    if (n_byte)
+        memcpy(rest->data, data, n_byte);
+    spot_frame_push(&link->sending, rest);
+    return 0;
+}
+
+bool spot_link_wants_write(const struct spot_link *link)
+{
+    const bool has_more = link->sending.head != NULL;
+
+    return link->tls ? spot_tls_wants_write(link->tls, has_more) : has_more;
+}

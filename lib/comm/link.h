@@ -1,0 +1,89 @@
+/* SPDX-License-Identifier: MIT */
+/* link.h - framed messages over one non-blocking stream socket.
+ *
+ * A frame is 32 bytes of header (magic, type, epoch, 0, tag, length; little endian) and a payload.
+ * The length is checked against the link's limit before anything is allocated. Not thread-safe.
+ */
+#ifndef SPOT_COMM_LINK_H
+#define SPOT_COMM_LINK_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/tls.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { SPOT_FRAME_HEADER = 32 };
+
+struct spot_frame {
+    struct spot_frame *next; /* of the list it is in */
+    uint32_t type, epoch;
+    uint64_t tag;
+    size_t n_byte;
+    uint8_t header[SPOT_FRAME_HEADER];
+    uint8_t data[]; /* [n_byte] */
+};
+
+/* A frame with room for n_byte of payload; freed with free(). NULL when memory is short. */
+struct spot_frame *spot_frame_new(uint32_t type, uint32_t epoch, uint64_t tag, size_t n_byte);
+
+struct spot_frame_list {
+    struct spot_frame *head, *tail;
+};
+
+void spot_frame_push(struct spot_frame_list *list, struct spot_frame *frame_take);
+struct spot_frame *spot_frame_pop(struct spot_frame_list *list); /* NULL when empty */
+void spot_frame_list_release(struct spot_frame_list *list);
+
+struct spot_link {
+    int fd;               /* -1: closed */
+    struct spot_tls *tls; /* NULL: in the clear */
+    bool is_stranger;     /* read one frame at a time, until the caller knows who it is */
+    size_t payload_max;
+    uint8_t header[SPOT_FRAME_HEADER];
+    size_t n_header, n_payload;
+    struct spot_frame *arriving;
+    struct spot_frame_list sending;
+    size_t n_sent; /* of the first frame in sending, header included */
+};
+
+void spot_link_init(struct spot_link *link, int fd_take, size_t payload_max);
+void spot_link_release(struct spot_link *link);
+
+/* Speak TLS with this key from the first byte on; NULL: in the clear. Returns 0, or -1 with *err
+ * and the link closed. The handshake is made on the way: a link whose other side has not the key
+ * gives SPOT_EINFEASIBLE from read or flush, before a frame went either way. */
+int spot_link_secure(struct spot_link *link, const struct spot_tls_context *key, bool is_server,
+                     struct spot_err *err);
+
+/* Hang up, and keep what arrived. */
+void spot_link_close(struct spot_link *link);
+
+/* Read what is there and append whole frames to `in`.
+ * Returns 0, or -1 with *err: SPOT_ESYS when the peer is gone, SPOT_EDATA for a bad frame,
+ * SPOT_EINFEASIBLE when it has another key, or wants one. */
+int spot_link_read(struct spot_link *link, struct spot_frame_list *in, struct spot_err *err);
+
+/* Send a payload: as much as the socket takes now, the rest is copied and queued. */
+int spot_link_send(struct spot_link *link, uint32_t type, uint32_t epoch, uint64_t tag,
+                   const void *data, size_t n_byte, struct spot_err *err);
+
+/* Send a frame without copying it. */
+int spot_link_send_frame(struct spot_link *link, struct spot_frame *frame_take,
+                         struct spot_err *err);
+
+/* Send more of what is queued. Returns 0 or -1 with *err (SPOT_ESYS). */
+int spot_link_flush(struct spot_link *link, struct spot_err *err);
+
+bool spot_link_wants_write(const struct spot_link *link);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_COMM_LINK_H */

@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: MIT */
+#include "comm/mesh.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "comm/mesh_state.h"
+#include "common/clock.h"
+#include "common/xalloc.h"
+
+/* --- open and close ------------------------------------------------------ */
+
+/* Peers find a worker of a Unix coordinator at SOCKET.PID, of a TCP one at a free port of the
+ * address from which it is seen there. */
+static int listen_for_peers(struct spot_mesh *mesh, struct spot_err *err)
+{
+    if (mesh->coordinator.kind != SPOT_ENDPOINT_UNIX) {
+        if (spot_endpoint_local(mesh->control.fd, &mesh->own, err))
+            return -1;
+    } else {
+        char text[2 * SPOT_ADDRESS_MAX];
+
+        snprintf(text, sizeof(text), "unix:%s.%ld", mesh->coordinator.path, (long)getpid());
+        if (spot_endpoint_parse(text, &mesh->own, err))
+            return -1;
+    }
+    mesh->listener = spot_endpoint_listen(&mesh->own, err);
+    if (mesh->listener < 0)
+        return -1;
+    spot_endpoint_print(&mesh->own, mesh->address);
+    return 0;
+}
+
+static int start_thread(struct spot_mesh *mesh, struct spot_err *err)
+{
+    sigset_t all, old;
+
+    /* signals belong to the caller's thread */
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    errno = pthread_create(&mesh->thread, NULL, spot_mesh_run_thread, mesh);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (errno)
+        return spot_err_sys(err, "cannot start a thread");
+    mesh->has_thread = true;
+    return 0;
+}
+
+struct spot_mesh *spot_mesh_open(const struct spot_mesh_config *config, struct spot_err *err)
+{
+    struct spot_mesh *mesh = spot_xcalloc(1, sizeof(*mesh));
+    pthread_condattr_t attr;
+    int fd;
+
+    mesh->config = *config;
+    mesh->flags = spot_mesh_flags_new();
+    mesh->beat_s = mesh->control_heard_s = spot_clock_s(); /* the hello comes first */
+    mesh->listener = mesh->wake[0] = mesh->wake[1] = mesh->control.fd = -1;
+    pthread_mutex_init(&mesh->lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&mesh->changed, &attr);
+    pthread_condattr_destroy(&attr);
+    if (spot_endpoint_parse_reach(config->join, config->tls ? SPOT_REACH_NAMES : SPOT_REACH_HERE,
+                                  &mesh->coordinator, err))
+        goto fail;
+    fd = spot_endpoint_connect(&mesh->coordinator, err);
+    if (fd < 0)
+        goto fail;
+    spot_link_init(&mesh->control, fd, config->payload_max);
+    if (spot_link_secure(&mesh->control, config->tls, false, err))
+        goto fail;
+    if (listen_for_peers(mesh, err))
+        goto fail;
+    if (spot_endpoint_pipe(mesh->wake)) {
+        spot_err_sys(err, "cannot make a pipe");
+        goto fail;
+    }
+    if (start_thread(mesh, err))
+        goto fail;
+    return mesh;
+fail:
+    spot_mesh_close(mesh);
+    return NULL;
+}
+
+void spot_mesh_close(struct spot_mesh *mesh)
+{
+    if (!mesh)
+        return;
+    if (mesh->has_thread) {
+        spot_mesh_stop(mesh);
+        pthread_join(mesh->thread, NULL);
+    }
+    if (mesh->listener >= 0) {
+        close(mesh->listener);
+        if (mesh->own.kind == SPOT_ENDPOINT_UNIX)
+            unlink(mesh->own.path);
+    }
+    for (int i = 0; i < 2; i++)
+        if (mesh->wake[i] >= 0)
+            close(mesh->wake[i]);
+    spot_link_release(&mesh->control);
+    spot_frame_list_release(&mesh->orders);
+    while (mesh->n_peer)
+        spot_mesh_free_peer(mesh, mesh->n_peer - 1);
+    pthread_cond_destroy(&mesh->changed);
+    pthread_mutex_destroy(&mesh->lock);
+    free(mesh->flags);
+    free(mesh);
+}
+
+const char *spot_mesh_address(const struct spot_mesh *mesh)
+{
+    return mesh->address;
+}
+
+void spot_mesh_lease(struct spot_mesh *mesh, double lease_s)
+{
+    pthread_mutex_lock(&mesh->lock);
+    mesh->lease_s = lease_s;
+    pthread_mutex_unlock(&mesh->lock);
+}
+
+uint32_t spot_mesh_suspect(struct spot_mesh *mesh)
+{
+    uint32_t id;
+
+    pthread_mutex_lock(&mesh->lock);
+    id = mesh->suspect;
+    mesh->suspect = 0;
+    pthread_mutex_unlock(&mesh->lock);
+    return id;
+}
+
+/* --- the coordinator ----------------------------------------------------- */
+
+static int tell_failed(const struct spot_mesh *mesh, struct spot_err *err)
+{
+    if (mesh->lost.code == SPOT_EINFEASIBLE)
+        return spot_err_set(err, SPOT_EINFEASIBLE, "%s: %.400s", mesh->config.join, mesh->lost.msg);
+    return spot_err_set(err, SPOT_ESYS, "the coordinator is gone: %.400s", mesh->lost.msg);
+}
+
+int spot_mesh_tell(struct spot_mesh *mesh, uint32_t type, uint32_t epoch, uint64_t tag,
+                   const void *data, size_t n_byte, struct spot_err *err)
+{
+    struct spot_err why = { 0 };
+    int rc = -1;
+
+    pthread_mutex_lock(&mesh->lock);
+    if (!mesh->is_orphan) {
+        rc = spot_link_send(&mesh->control, type, epoch, tag, data, n_byte, &why);
+        if (rc)
+            spot_mesh_lose_control(mesh, &why);
+        else if (spot_link_wants_write(&mesh->control))
+            spot_mesh_wake(mesh);
+    }
+    pthread_mutex_unlock(&mesh->lock);
+    return rc ? tell_failed(mesh, err) : 0;
+}
+
+static int wait_changed(struct spot_mesh *mesh, double until_s)
+{
+    struct timespec at;
+
+    if (until_s < 0)
+        return pthread_cond_wait(&mesh->changed, &mesh->lock);
+    at.tv_sec = (time_t)until_s;
+    at.tv_nsec = (long)((until_s - (double)at.tv_sec) * 1e9);
+    return pthread_cond_timedwait(&mesh->changed, &mesh->lock, &at);
+}
+
+struct spot_frame *spot_mesh_order(struct spot_mesh *mesh, double timeout_s, struct spot_err *err)
+{
+    const double until_s = timeout_s < 0 ? -1 : spot_clock_s() + timeout_s;
+    struct spot_frame *frame;
+
+    pthread_mutex_lock(&mesh->lock);
+    while (!(frame = spot_frame_pop(&mesh->orders)) && !mesh->is_orphan)
+        if (wait_changed(mesh, until_s) == ETIMEDOUT)
+            break;
+    if (!frame) {
+        if (mesh->is_orphan)
+            tell_failed(mesh, err);
+        else
+            spot_err_set(err, SPOT_ESYS, "the coordinator has said nothing for %g s", timeout_s);
+    }
+    pthread_mutex_unlock(&mesh->lock);
+    return frame;
+}
+
+bool spot_mesh_is_orphan(struct spot_mesh *mesh)
+{
+    bool is_orphan;
+
+    pthread_mutex_lock(&mesh->lock);
+    is_orphan = mesh->is_orphan;
+    pthread_mutex_unlock(&mesh->lock);
+    return is_orphan;
+}
+
+/* --- peers --------------------------------------------------------------- */
+
+static bool is_listed(const struct spot_mesh_peer *peer, size_t n_peer, uint32_t id)
+{
+    for (size_t i = 0; i < n_peer; i++)
+        if (peer[i].id == id)
+            return true;
+    return false;
+}
+
+/* Forget who left; a broken connection is forgotten too, so that a new one can come. */
+static void drop_strangers(struct spot_mesh *mesh, const struct spot_mesh_peer *peer, size_t n_peer)
+{
+    for (size_t i = mesh->n_peer; i-- > 0;) {
+        const struct spot_mesh_conn *p = mesh->peer[i];
+
+        if (p->id && (p->is_gone || !is_listed(peer, n_peer, p->id)))
+            spot_mesh_free_peer(mesh, i);
+    }
+}
+
+static int connect_elder(struct spot_mesh *mesh, const struct spot_mesh_peer *elder,
+                         struct spot_err *err)
+{
+    struct spot_endpoint endpoint;
+    struct spot_mesh_conn *p;
+    int fd;
+
+    if (spot_endpoint_parse_reach(elder->address,
+                                  mesh->config.tls ? SPOT_REACH_NUMERIC : SPOT_REACH_HERE,
+                                  &endpoint, err))
+        return -1;
+    fd = spot_endpoint_start(&endpoint, err);
+    if (fd < 0)
+        return -1;
+    p = spot_mesh_add_peer(mesh, fd, false, err);
+    if (!p)
+        return -1;
+    p->id = elder->id;
+    return spot_link_send(&p->link, mesh->config.type_hello, mesh->id, mesh->key, NULL, 0, err);
+}
+
+int spot_mesh_enter(struct spot_mesh *mesh, uint32_t epoch, uint64_t key, uint32_t id,
+                    const struct spot_mesh_peer *peer, size_t n_peer, struct spot_err *err)
+{
+    int rc = 0;
+
+    pthread_mutex_lock(&mesh->lock);
+    mesh->epoch = epoch;
+    mesh->key = key;
+    mesh->id = id;
+    drop_strangers(mesh, peer, n_peer);
+    for (size_t i = mesh->n_peer; i-- > 0;) /* who came before we knew the key */
+        if (i < mesh->n_peer && mesh->peer[i]->link.is_stranger && mesh->peer[i]->inbox.head)
+            spot_mesh_serve_peer(mesh, i, POLLIN);
+    for (size_t i = 0; !rc && i < n_peer; i++)
+        if (peer[i].id < id && !spot_mesh_find_peer(mesh, peer[i].id))
+            rc = connect_elder(mesh, &peer[i], err);
+    spot_mesh_wake(mesh);
+    pthread_mutex_unlock(&mesh->lock);
+    return rc;
+}
+
+/* Why a wait in this epoch must end, 0 if it need not. */
+static int check_wait(const struct spot_mesh *mesh, const struct spot_mesh_conn *p, uint32_t id,
+                      struct spot_err *err)
+{
+    if (mesh->is_orphan)
+        return tell_failed(mesh, err);
+    if (mesh->epoch < mesh->revoked_below)
+        return spot_err_set(err, SPOT_EPREEMPTED, "epoch %u is over", (unsigned)mesh->epoch);
+    if (p && p->is_gone)
+        return spot_err_set(err, SPOT_ESYS, "member %u is gone", (unsigned)id);
+    return 0;
+}
+
+/* Waiting for a peer since start_s: is it silent for too long? Asks it before. */
+static bool is_silent(struct spot_mesh *mesh, struct spot_mesh_conn *p, uint32_t id, double start_s,
+                      struct spot_err *err)
+{
+    const double now_s = spot_clock_s(), limit_s = 2 * mesh->lease_s;
+    const double heard_s = p && p->heard_s > start_s ? p->heard_s : start_s;
+
+    if (limit_s <= 0)
+        return false;
+    if (now_s - heard_s > limit_s) {
+        mesh->suspect = id;
+        if (p) {
+            p->is_gone = true;
+            spot_link_close(&p->link);
+        }
+        spot_err_set(err, SPOT_ESYS, "member %u does not answer", (unsigned)id);
+        return true;
+    }
+    if (p && now_s - heard_s > limit_s / 4 && now_s - p->ping_s > limit_s / 4) {
+        p->ping_s = now_s;
+        if (spot_link_send(&p->link, mesh->config.type_ping, 0, 0, NULL, 0, NULL))
+            p->is_gone = true;
+        else if (spot_link_wants_write(&p->link))
+            spot_mesh_wake(mesh);
+    }
+    return false;
+}
+
+/* Until something changed, or it is time to ask again. */
+static void wait_peer(struct spot_mesh *mesh)
+{
+    wait_changed(mesh, mesh->lease_s > 0 ? spot_clock_s() + mesh->lease_s / 4 : -1);
+}
+
+int spot_mesh_send(struct spot_mesh *mesh, uint32_t peer, uint32_t type, uint64_t tag,
+                   const void *data, size_t n_byte, struct spot_err *err)
+{
+    const double start_s = spot_clock_s();
+    struct spot_mesh_conn *p;
+    int rc;
+
+    pthread_mutex_lock(&mesh->lock);
+    for (;;) {
+        p = spot_mesh_find_peer(mesh, peer);
+        rc = check_wait(mesh, p, peer, err);
+        if (!rc && !p && is_silent(mesh, p, peer, start_s, err))
+            rc = -1;
+        if (rc || p)
+            break;
+        wait_peer(mesh);
+    }
+    if (!rc) {
+        rc = spot_link_send(&p->link, type, mesh->epoch, tag, data, n_byte, err);
+        if (rc)
+            p->is_gone = true;
+        else if (spot_link_wants_write(&p->link))
+            spot_mesh_wake(mesh);
+    }
+    pthread_mutex_unlock(&mesh->lock);
+    return rc;
+}
+
+/* Take the wanted frame out of an inbox; frames of older epochs go on the way. */
+static struct spot_frame *take_frame(struct spot_frame_list *inbox, uint32_t epoch, uint32_t type,
+                                     uint64_t tag)
+{
+    struct spot_frame_list keep = { NULL, NULL };
+    struct spot_frame *frame, *found = NULL;
+
+    while ((frame = spot_frame_pop(inbox))) {
+        if (frame->epoch < epoch)
+            free(frame);
+        else if (!found && frame->epoch == epoch && frame->type == type && frame->tag == tag)
+            found = frame;
+        else
+            spot_frame_push(&keep, frame);
+    }
+    *inbox = keep;
+    return found;
+}
+
+struct spot_frame *spot_mesh_recv(struct spot_mesh *mesh, uint32_t peer, uint32_t type,
+                                  uint64_t tag, struct spot_err *err)
+{
+    const double start_s = spot_clock_s();
+    struct spot_frame *frame = NULL;
+
+    pthread_mutex_lock(&mesh->lock);
+    for (;;) {
+        struct spot_mesh_conn *p = spot_mesh_find_peer(mesh, peer);
+
+        if (p)
+            frame = take_frame(&p->inbox, mesh->epoch, type, tag);
+        if (frame || check_wait(mesh, p, peer, err) || is_silent(mesh, p, peer, start_s, err))
+            break;
+        wait_peer(mesh);
+    }
+    pthread_mutex_unlock(&mesh->lock);
+    return frame;
+}

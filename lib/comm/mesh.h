@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+/* mesh.h - a worker's connections: one to its coordinator, one to every peer of its epoch.
+ *
+ * A thread moves bytes, keeps the lease alive and hears of epochs that end; the caller's thread
+ * computes and blocks only here. Every wait ends: with the frame, or with an error when the epoch
+ * is revoked, the peer is gone or the coordinator is. Data frames carry their epoch; those of an
+ * older one are dropped, those of a newer one wait until it is entered.
+ * Of two members, the younger (larger id) connects to the elder.
+ */
+#ifndef SPOT_COMM_MESH_H
+#define SPOT_COMM_MESH_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "comm/link.h"
+#include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct spot_mesh;
+
+struct spot_mesh_config {
+    const char *join;                   /* address of the coordinator */
+    const struct spot_tls_context *tls; /* the job's key, NULL: nothing leaves this machine */
+    size_t payload_max;                 /* bytes in one frame */
+    double heartbeat_s;                 /* > 0 */
+    uint32_t type_heartbeat; /* to the coordinator; tag: progress made; it answers in kind */
+    uint32_t type_notice;    /* to the coordinator: this instance will go away */
+    uint32_t type_revoke;    /* from the coordinator: epochs below the frame's are over */
+    uint32_t type_ping;      /* between peers: are you there? */
+    uint32_t type_pong;      /* the answer */
+    uint32_t type_hello;     /* between peers: the job's key in the tag, sender's id as epoch */
+};
+
+/* Connect to the coordinator, listen for peers beside it (Unix) or at the IP address from which it
+ * is reached, start the thread. NULL with *err: SPOT_EUSAGE for a bad address, or one off this
+ * machine without a key; SPOT_ESYS when nobody answers. A coordinator with another key gives
+ * SPOT_EINFEASIBLE from the first wait for an order. */
+struct spot_mesh *spot_mesh_open(const struct spot_mesh_config *config, struct spot_err *err);
+void spot_mesh_close(struct spot_mesh *mesh);
+
+/* Where peers find this worker. */
+const char *spot_mesh_address(const struct spot_mesh *mesh);
+
+/* Async-signal-safe: let the thread send the notice, once. */
+void spot_mesh_notice(struct spot_mesh *mesh);
+
+/* Work was done; the next heartbeat tells. */
+void spot_mesh_progress(struct spot_mesh *mesh);
+
+/* How long silence is borne, in seconds; 0: for ever. A coordinator that does not answer heartbeats
+ * is gone after 5 leases, a peer that is waited for and does not answer pings after 2. */
+void spot_mesh_lease(struct spot_mesh *mesh, double lease_s);
+
+/* The peer whose silence ended a wait since the last call; 0: none. */
+uint32_t spot_mesh_suspect(struct spot_mesh *mesh);
+
+/* Send to the coordinator. Returns 0, or -1 with *err (SPOT_ESYS). */
+int spot_mesh_tell(struct spot_mesh *mesh, uint32_t type, uint32_t epoch, uint64_t tag,
+                   const void *data, size_t n_byte, struct spot_err *err);
+
+/* Wait for the coordinator's next frame; the caller frees it. NULL with *err (SPOT_ESYS) when the
+ * coordinator is gone or timeout_s has passed (negative: no limit). */
+struct spot_frame *spot_mesh_order(struct spot_mesh *mesh, double timeout_s, struct spot_err *err);
+
+/* True when the coordinator's connection is lost. */
+bool spot_mesh_is_orphan(struct spot_mesh *mesh);
+
+struct spot_mesh_peer {
+    uint32_t id; /* never 0 */
+    char address[136];
+};
+
+/* Enter an epoch: `key` is the job's secret for peers, `id` this worker. Connections to peers that
+ * stay are kept, others are closed; elders are connected to. Returns 0, or -1 with *err. */
+int spot_mesh_enter(struct spot_mesh *mesh, uint32_t epoch, uint64_t key, uint32_t id,
+                    const struct spot_mesh_peer *peer, size_t n_peer, struct spot_err *err);
+
+/* Send data to a peer in the current epoch; the bytes are taken or copied on return.
+ * Returns 0, or -1 with *err: SPOT_EPREEMPTED when the epoch is revoked, SPOT_ESYS when the peer
+ * is gone (*err names it). */
+int spot_mesh_send(struct spot_mesh *mesh, uint32_t peer, uint32_t type, uint64_t tag,
+                   const void *data, size_t n_byte, struct spot_err *err);
+
+/* Wait for a peer's frame of this type and tag; the caller frees it. NULL as above. */
+struct spot_frame *spot_mesh_recv(struct spot_mesh *mesh, uint32_t peer, uint32_t type,
+                                  uint64_t tag, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_COMM_MESH_H */

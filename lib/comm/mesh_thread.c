@@ -1,0 +1,316 @@
+/* SPDX-License-Identifier: MIT */
+/* The thread of a mesh: moves bytes, keeps the lease alive, hears of epochs that end. */
+#include <poll.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "comm/mesh_state.h"
+#include "common/clock.h"
+#include "common/xalloc.h"
+
+enum { STRANGER_BYTE_MAX = 64 };
+
+static const double stranger_s = 30; /* a connection that has not said hello by then is closed */
+
+/* Written by others without the lock, one of them a signal handler. */
+struct spot_mesh_flags {
+    _Atomic bool stop, notice;
+    _Atomic uint64_t progress;
+};
+
+struct spot_mesh_flags *spot_mesh_flags_new(void)
+{
+    return spot_xcalloc(1, sizeof(struct spot_mesh_flags));
+}
+
+void spot_mesh_notice(struct spot_mesh *mesh)
+{
+    mesh->flags->notice = true;
+    spot_mesh_wake(mesh);
+}
+
+void spot_mesh_progress(struct spot_mesh *mesh)
+{
+    mesh->flags->progress++;
+}
+
+void spot_mesh_stop(struct spot_mesh *mesh)
+{
+    mesh->flags->stop = true;
+    spot_mesh_wake(mesh);
+}
+
+void spot_mesh_wake(struct spot_mesh *mesh)
+{
+    const char byte = 0;
+
+    (void)!write(mesh->wake[1], &byte, 1); /* full: it wakes anyway */
+}
+
+void spot_mesh_lose_control(struct spot_mesh *mesh, const struct spot_err *why)
+{
+    if (!mesh->is_orphan)
+        mesh->lost = *why;
+    mesh->is_orphan = true;
+    spot_link_release(&mesh->control);
+    pthread_cond_broadcast(&mesh->changed);
+}
+
+void spot_mesh_free_peer(struct spot_mesh *mesh, size_t i)
+{
+    struct spot_mesh_conn *p = mesh->peer[i];
+
+    spot_link_release(&p->link);
+    spot_frame_list_release(&p->inbox);
+    free(p);
+    mesh->peer[i] = mesh->peer[--mesh->n_peer];
+}
+
+struct spot_mesh_conn *spot_mesh_find_peer(const struct spot_mesh *mesh, uint32_t id)
+{
+    for (size_t i = 0; i < mesh->n_peer; i++)
+        if (mesh->peer[i]->id == id)
+            return mesh->peer[i];
+    return NULL;
+}
+
+struct spot_mesh_conn *spot_mesh_add_peer(struct spot_mesh *mesh, int fd_take, bool is_server,
+                                          struct spot_err *err)
+{
+    struct spot_mesh_conn *p;
+
+    if (mesh->n_peer == SPOT_MESH_PEERS_MAX) {
+        close(fd_take);
+        spot_err_set(err, SPOT_ESYS, "more than %d connections", SPOT_MESH_PEERS_MAX);
+        return NULL;
+    }
+    p = spot_xcalloc(1, sizeof(*p));
+    p->since_s = spot_clock_s();
+    spot_link_init(&p->link, fd_take, is_server ? STRANGER_BYTE_MAX : mesh->config.payload_max);
+    p->link.is_stranger = is_server;
+    if (spot_link_secure(&p->link, mesh->config.tls, is_server, err)) {
+        free(p);
+        return NULL;
+    }
+    mesh->peer[mesh->n_peer++] = p;
+    return p;
+}
+
+/* A connection that says hello with the job's key takes the place of an older one of its id. */
+static int greet(struct spot_mesh *mesh, struct spot_mesh_conn *p)
+{
+    struct spot_frame *hello = spot_frame_pop(&p->inbox);
+    const bool ok = hello->type == mesh->config.type_hello && hello->tag == mesh->key &&
+                    hello->epoch && mesh->key;
+
+    if (ok) {
+        const uint32_t id = hello->epoch;
+
+        for (size_t i = 0; i < mesh->n_peer; i++)
+            if (mesh->peer[i]->id == id) {
+                spot_mesh_free_peer(mesh, i);
+                break;
+            }
+        p->id = id;
+        p->link.is_stranger = false;
+        p->link.payload_max = mesh->config.payload_max;
+    }
+    free(hello);
+    return ok ? 0 : -1;
+}
+
+/* What this peer sent; questions are answered here, whatever the caller's thread is doing. */
+static int read_known(struct spot_mesh *mesh, struct spot_mesh_conn *p)
+{
+    struct spot_frame_list in = { NULL, NULL };
+    struct spot_frame *frame;
+    int rc = spot_link_read(&p->link, &in, NULL);
+
+    if (!rc)
+        p->heard_s = spot_clock_s();
+    while ((frame = spot_frame_pop(&in))) {
+        if (frame->type != mesh->config.type_ping && frame->type != mesh->config.type_pong) {
+            spot_frame_push(&p->inbox, frame);
+            continue;
+        }
+        if (!rc && frame->type == mesh->config.type_ping)
+            rc = spot_link_send(&p->link, mesh->config.type_pong, 0, 0, NULL, 0, NULL);
+        free(frame);
+    }
+    return rc;
+}
+
+/* A stranger says one frame; what follows is read when that was the hello, and we know the key. */
+static int read_peer(struct spot_mesh *mesh, struct spot_mesh_conn *p)
+{
+    if (p->link.is_stranger) {
+        if (!p->inbox.head && spot_link_read(&p->link, &p->inbox, NULL))
+            return -1;
+        if (!p->inbox.head || !mesh->key)
+            return 0;
+        if (greet(mesh, p))
+            return -1;
+    }
+    return read_known(mesh, p);
+}
+
+static void read_control(struct spot_mesh *mesh)
+{
+    struct spot_frame_list in = { NULL, NULL };
+    struct spot_err why = { 0 };
+    struct spot_frame *frame;
+    const int rc = spot_link_read(&mesh->control, &in, &why);
+
+    mesh->control_heard_s = spot_clock_s();
+    while ((frame = spot_frame_pop(&in))) {
+        if (frame->type == mesh->config.type_heartbeat) {
+            free(frame);
+            continue;
+        }
+        if (frame->type == mesh->config.type_revoke && frame->epoch > mesh->revoked_below)
+            mesh->revoked_below = frame->epoch;
+        spot_frame_push(&mesh->orders, frame);
+    }
+    if (rc)
+        spot_mesh_lose_control(mesh, &why);
+}
+
+void spot_mesh_serve_peer(struct spot_mesh *mesh, size_t i, short events)
+{
+    struct spot_mesh_conn *p = mesh->peer[i];
+    int rc = 0;
+
+    if (events & (POLLIN | POLLHUP | POLLERR))
+        rc = read_peer(mesh, p);
+    if (!rc && (events & POLLOUT))
+        rc = spot_link_flush(&p->link, NULL);
+    if (!rc)
+        return;
+    if (!p->id) {
+        spot_mesh_free_peer(mesh, i);
+        return;
+    }
+    p->is_gone = true;
+    spot_link_close(&p->link);
+}
+
+static void keep_lease(struct spot_mesh *mesh)
+{
+    const double now_s = spot_clock_s();
+    struct spot_err why = { 0 };
+    int rc = 0;
+
+    if (mesh->is_orphan)
+        return;
+    if (mesh->flags->notice && !mesh->notice_sent) {
+        mesh->notice_sent = true;
+        rc = spot_link_send(&mesh->control, mesh->config.type_notice, 0, 0, NULL, 0, &why);
+    }
+    if (!rc && now_s - mesh->beat_s >= mesh->config.heartbeat_s) {
+        mesh->beat_s = now_s;
+        rc = spot_link_send(&mesh->control, mesh->config.type_heartbeat, 0, mesh->flags->progress,
+                            NULL, 0, &why);
+    }
+    if (!rc && mesh->lease_s > 0 && now_s - mesh->control_heard_s > 5 * mesh->lease_s)
+        rc = spot_err_set(&why, SPOT_ESYS, "it has been silent for %g s", 5 * mesh->lease_s);
+    if (rc)
+        spot_mesh_lose_control(mesh, &why);
+}
+
+static short link_events(const struct spot_link *link)
+{
+    return (short)(POLLIN | (spot_link_wants_write(link) ? POLLOUT : 0));
+}
+
+/* Who said hello before the key came waits for it, not for more to read. */
+static short peer_events(const struct spot_mesh_conn *p)
+{
+    return p->link.is_stranger && p->inbox.head ? 0 : link_events(&p->link);
+}
+
+/* poll() answers by descriptor: one that was closed meanwhile is simply not found. */
+static short events_of(const struct pollfd *set, size_t n, int fd)
+{
+    for (size_t i = 0; i < n; i++)
+        if (set[i].fd == fd)
+            return set[i].revents;
+    return 0;
+}
+
+static size_t fill_set(const struct spot_mesh *mesh, struct pollfd *set)
+{
+    size_t n = 0;
+
+    set[n++] = (struct pollfd){ .fd = mesh->wake[0], .events = POLLIN };
+    set[n++] = (struct pollfd){ .fd = mesh->listener, .events = POLLIN };
+    if (!mesh->is_orphan)
+        set[n++] = (struct pollfd){ .fd = mesh->control.fd, .events = link_events(&mesh->control) };
+    for (size_t i = 0; i < mesh->n_peer; i++)
+        if (mesh->peer[i]->link.fd >= 0)
+            set[n++] = (struct pollfd){ .fd = mesh->peer[i]->link.fd,
+                                        .events = peer_events(mesh->peer[i]) };
+    return n;
+}
+
+static void serve_control(struct spot_mesh *mesh, short events)
+{
+    struct spot_err why = { 0 };
+
+    if ((events & POLLOUT) && spot_link_flush(&mesh->control, &why))
+        spot_mesh_lose_control(mesh, &why);
+    else if (events & (POLLIN | POLLHUP | POLLERR))
+        read_control(mesh);
+}
+
+static void drop_silent(struct spot_mesh *mesh)
+{
+    const double now_s = spot_clock_s();
+
+    for (size_t i = mesh->n_peer; i-- > 0;)
+        if (mesh->peer[i]->link.is_stranger && mesh->key &&
+            now_s - mesh->peer[i]->since_s > stranger_s)
+            spot_mesh_free_peer(mesh, i);
+}
+
+static void serve(struct spot_mesh *mesh, const struct pollfd *set, size_t n)
+{
+    char drain[64];
+    int fd;
+
+    if (set[0].revents)
+        while (read(mesh->wake[0], drain, sizeof(drain)) == (ssize_t)sizeof(drain))
+            ;
+    if (!mesh->is_orphan)
+        serve_control(mesh, events_of(set, n, mesh->control.fd));
+    for (size_t i = mesh->n_peer; i-- > 0;)
+        if (i < mesh->n_peer && mesh->peer[i]->link.fd >= 0)
+            spot_mesh_serve_peer(mesh, i, events_of(set, n, mesh->peer[i]->link.fd));
+    if (set[1].revents)
+        while ((fd = spot_endpoint_accept(mesh->listener)) >= 0)
+            (void)spot_mesh_add_peer(mesh, fd, true, NULL);
+    drop_silent(mesh);
+}
+
+void *spot_mesh_run_thread(void *user)
+{
+    struct spot_mesh *mesh = user;
+    struct pollfd *set = spot_xcalloc(SPOT_MESH_PEERS_MAX + 3, sizeof(*set));
+    const int wait_ms = (int)(mesh->config.heartbeat_s * 1e3);
+
+    while (!mesh->flags->stop) {
+        size_t n;
+
+        pthread_mutex_lock(&mesh->lock);
+        keep_lease(mesh);
+        n = fill_set(mesh, set);
+        pthread_mutex_unlock(&mesh->lock);
+        if (poll(set, n, wait_ms) <= 0)
+            continue;
+        pthread_mutex_lock(&mesh->lock);
+        serve(mesh, set, n);
+        pthread_cond_broadcast(&mesh->changed);
+        pthread_mutex_unlock(&mesh->lock);
+    }
+    free(set);
+    return NULL;
+}

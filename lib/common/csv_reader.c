@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/csv_reader.h"
+
+#include <assert.h>
+#include <csv.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/hash.h"
+#include "common/num.h"
+#include "common/xalloc.h"
+
+enum { BUFFER_BYTE = 2 * SPOT_CSV_LINE_MAX };
+enum { ABSENT = SPOT_CSV_COLUMNS_MAX }; /* column_of of an optional column that is not there */
+
+struct reader {
+    const char *source;
+    const char *const *want;
+    size_t n_want;
+    spot_csv_row_fn *on_row;
+    void *user;
+    struct spot_err *err;
+
+    char *buffer; /* [BUFFER_BYTE], holds [begin, end) */
+    size_t begin, end;
+    bool at_end;
+    struct spot_hash_stream *hash;
+
+    const char *raw; /* the physical line being fed, in buffer */
+    size_t raw_len;
+    unsigned long line;        /* its number */
+    unsigned long record_line; /* line the current record began on */
+    bool failed, have_header, in_record;
+
+    char *text; /* NUL-separated fields of the record */
+    size_t text_len, text_cap;
+    size_t offset[SPOT_CSV_COLUMNS_MAX]; /* of field i in text */
+    size_t n_field, n_header;
+    size_t column_of[SPOT_CSV_COLUMNS_MAX]; /* wanted k -> file column */
+    const char *picked[SPOT_CSV_COLUMNS_MAX];
+};
+
+/* Byte column where file column `index` starts in the raw line. Only runs on
+ * the error path, so the hot path carries no offsets. */
+static size_t column_start(const char *raw, size_t len, size_t index)
+{
+    bool quoted = false;
+    size_t i;
+
+    for (i = 0; i < len && index; i++) {
+        if (raw[i] == '"')
+            quoted = !quoted;
+        else if (raw[i] == ',' && !quoted)
+            index--;
+    }
+    return i + 1;
+}
+
+static void fail(struct reader *r, size_t column, const char *what, const char *detail)
+{
+    spot_err_set(r->err, SPOT_EDATA, "%s:%lu:%zu: %s%s", r->source, r->line, column, what, detail);
+    r->failed = true;
+}
+
+static void on_field(void *data, size_t len, void *user)
+{
+    struct reader *r = user;
+
+    if (r->failed)
+        return;
+    if (!r->in_record) {
+        r->in_record = true;
+        r->record_line = r->line;
+        r->n_field = r->text_len = 0;
+    }
+    if (r->n_field == SPOT_CSV_COLUMNS_MAX) {
+        fail(r, column_start(r->raw, r->raw_len, r->n_field), "too many columns", "");
+        return;
+    }
+    if (memchr(data, '\0', len)) {
+        fail(r, column_start(r->raw, r->raw_len, r->n_field), "NUL byte in field", "");
+        return;
+    }
+    if (r->text_len + len + 1 > r->text_cap) {
+        r->text = spot_xgrow(r->text, &r->text_cap, r->text_len + len + 1, 1);
+    }
+    if (len)
+        memcpy(r->text + r->text_len, data, len);
+    r->text[r->text_len + len] = '\0';
+    r->offset[r->n_field++] = r->text_len;
+    r->text_len += len + 1;
+}
+
+/* The file column of a header name, n_field if there is none; -1 if two. */
+static int find_column(const struct reader *r, const char *name, size_t *column)
+{
+    *column = r->n_field;
+    for (size_t i = 0; i < r->n_field; i++)
+        if (!strcmp(r->text + r->offset[i], name)) {
+            if (*column != r->n_field) {
+                *column = i;
+                return -1;
+            }
+            *column = i;
+        }
+    return 0;
+}
+
+static void take_header(struct reader *r)
+{
+    if (r->raw_len && (r->raw[0] == '{' || r->raw[0] == '[')) {
+        fail(r, 1, "expected a CSV header, this is JSON", "");
+        return;
+    }
+    for (size_t k = 0; k < r->n_want; k++) {
+        const bool optional = r->want[k][0] == '?';
+        const char *name = r->want[k] + optional;
+
+        if (find_column(r, name, &r->column_of[k])) {
+            fail(r, column_start(r->raw, r->raw_len, r->column_of[k]), "header repeats the column ",
+                 name);
+            return;
+        }
+        if (r->column_of[k] == r->n_field) {
+            if (!optional) {
+                fail(r, 1, "header lacks the column ", name);
+                return;
+            }
+            r->column_of[k] = ABSENT;
+        }
+    }
+    r->have_header = true;
+    r->n_header = r->n_field;
+}
+
+static void on_record(int terminator, void *user)
+{
+    struct reader *r = user;
+    struct spot_csv_row row = {
+        .source = r->source, .line = r->record_line, .field = r->picked, .impl = r
+    };
+
+    (void)terminator;
+    if (r->failed || !r->in_record)
+        return;
+    r->in_record = false;
+    if (!r->have_header) {
+        take_header(r);
+        return;
+    }
+    if (r->n_field != r->n_header) {
+        char detail[64];
+
+        snprintf(detail, sizeof(detail), "expected %zu fields, got %zu", r->n_header, r->n_field);
+        fail(r, 1, detail, "");
+        return;
+    }
+    for (size_t k = 0; k < r->n_want; k++)
+        r->picked[k] = r->column_of[k] == ABSENT ? NULL : r->text + r->offset[r->column_of[k]];
+    if (r->on_row(&row, r->user, r->err))
+        r->failed = true;
+}
+
+/* Length of the UTF-8 sequence at p, 0 if it is none (RFC 3629). */
+static size_t utf8_length(const unsigned char *p, size_t left)
+{
+    static const struct {
+        unsigned char first_min, first_max, second_min, second_max;
+        size_t n;
+    } form[] = {
+        { 0xC2, 0xDF, 0x80, 0xBF, 2 }, { 0xE0, 0xE0, 0xA0, 0xBF, 3 }, { 0xE1, 0xEC, 0x80, 0xBF, 3 },
+        { 0xED, 0xED, 0x80, 0x9F, 3 }, { 0xEE, 0xEF, 0x80, 0xBF, 3 }, { 0xF0, 0xF0, 0x90, 0xBF, 4 },
+        { 0xF1, 0xF3, 0x80, 0xBF, 4 }, { 0xF4, 0xF4, 0x80, 0x8F, 4 },
+    };
+
+    for (size_t i = 0; i < sizeof(form) / sizeof(form[0]); i++) {
+        if (p[0] < form[i].first_min || p[0] > form[i].first_max || left < form[i].n)
+            continue;
+        if (p[1] < form[i].second_min || p[1] > form[i].second_max)
+            return 0;
+        for (size_t k = 2; k < form[i].n; k++)
+            if ((p[k] & 0xC0) != 0x80)
+                return 0;
+        return form[i].n;
+    }
+    return 0;
+}
+
+/* Byte offset of the first fault in a line, or its length. */
+static size_t utf8_fault(const char *line, size_t len)
+{
+    const unsigned char *p = (const unsigned char *)line;
+    size_t i = 0;
+
+    while (i < len) {
+        const size_t n = p[i] < 0x80 ? 1 : utf8_length(p + i, len - i);
+
+        if (!n)
+            break;
+        i += n;
+    }
+    return i;
+}
+
+/* Bring the next physical line, newline included, to r->raw and r->raw_len.
+ * Returns 1, 0 at the end, -1 with *err. */
+static int next_line(struct reader *r, FILE *in)
+{
+    size_t searched = 0;
+
+    for (;;) {
+        char *start = r->buffer + r->begin;
+        const char *newline = memchr(start + searched, '\n', r->end - r->begin - searched);
+
+        if (newline || (r->at_end && r->end > r->begin)) {
+            r->raw = start;
+            r->raw_len = newline ? (size_t)(newline - start) + 1 : r->end - r->begin;
+            r->begin += r->raw_len;
+            return 1;
+        }
+        if (r->at_end)
+            return 0;
+        searched = r->end - r->begin;
+        if (searched > SPOT_CSV_LINE_MAX)
+            return spot_err_set(r->err, SPOT_EDATA, "%s:%lu: line longer than %d bytes", r->source,
+                                r->line + 1, SPOT_CSV_LINE_MAX);
+        memmove(r->buffer, start, searched);
+        r->begin = 0;
+        r->end = searched + fread(r->buffer + searched, 1, BUFFER_BYTE - searched, in);
+        if (ferror(in))
+            return spot_err_sys(r->err, "cannot read %s", r->source);
+        r->at_end = r->end == searched;
+        if (r->hash)
+            spot_hash_stream_add(r->hash, r->buffer + searched, r->end - searched);
+    }
+}
+
+/* Feed one line to libcsv. Returns 0, or -1 with *err. */
+static int feed_line(struct reader *r, struct csv_parser *parser)
+{
+    size_t used, fault;
+
+    if (++r->line == 1 && r->raw_len >= 3 && !memcmp(r->raw, "\xEF\xBB\xBF", 3)) {
+        r->raw += 3; /* a UTF-8 byte order mark is not data */
+        r->raw_len -= 3;
+    }
+    fault = utf8_fault(r->raw, r->raw_len);
+    if (fault < r->raw_len) {
+        fail(r, fault + 1, "not valid UTF-8", "");
+        return -1;
+    }
+    used = csv_parse(parser, r->raw, r->raw_len, on_field, on_record, r);
+    if (!r->failed && used != r->raw_len)
+        fail(r, used + 1, "stray quote", "");
+    return r->failed ? -1 : 0;
+}
+
+static int read_all(struct reader *r, FILE *in, struct csv_parser *parser)
+{
+    int more;
+
+    while ((more = next_line(r, in)) > 0)
+        if (feed_line(r, parser))
+            return -1;
+    if (more)
+        return -1;
+    if (csv_fini(parser, on_field, on_record, r)) {
+        fail(r, 1, "quoted field is never closed", "");
+        return -1;
+    }
+    if (r->failed)
+        return -1;
+    if (!r->have_header || !r->line)
+        return spot_err_set(r->err, SPOT_EDATA, "%s: empty input, expected %s", r->source,
+                            r->have_header ? "rows" : "a CSV header");
+    return 0;
+}
+
+static int read_with(struct reader *r, FILE *in, uint64_t *xxh3)
+{
+    struct csv_parser parser;
+    int rc;
+
+    assert(r->n_want <= SPOT_CSV_COLUMNS_MAX);
+    if (csv_init(&parser, CSV_STRICT | CSV_STRICT_FINI))
+        return spot_err_set(r->err, SPOT_ESYS, "%s: cannot start the CSV parser", r->source);
+    r->buffer = spot_xcalloc(BUFFER_BYTE, 1);
+    r->raw = r->buffer;
+    r->hash = xxh3 ? spot_hash_stream_new() : NULL;
+    rc = read_all(r, in, &parser);
+    if (xxh3)
+        *xxh3 = spot_hash_stream_64(r->hash);
+    spot_hash_stream_free(r->hash);
+    csv_free(&parser);
+    free(r->text);
+    free(r->buffer);
+    return rc;
+}
+
+int spot_csv_read(FILE *in, const char *source, const char *const *want, size_t n_want,
+                  spot_csv_row_fn *on_row, void *user, uint64_t *xxh3, struct spot_err *err)
+{
+    struct reader r = {
+        .source = source, .want = want, .n_want = n_want, .on_row = on_row, .user = user, .err = err
+    };
+
+    return read_with(&r, in, xxh3);
+}
+
+int spot_csv_read_bare(FILE *in, const char *source, const char *const *want, size_t n_want,
+                       spot_csv_row_fn *on_row, void *user, uint64_t *xxh3, struct spot_err *err)
+{
+    struct reader r = {
+        .source = source, .want = want, .n_want = n_want, .on_row = on_row, .user = user, .err = err
+    };
+
+    r.have_header = true;
+    r.n_header = n_want;
+    for (size_t k = 0; k < n_want; k++)
+        r.column_of[k] = k;
+    return read_with(&r, in, xxh3);
+}
+
+int spot_csv_fail(const struct spot_csv_row *row, size_t k, struct spot_err *err, const char *fmt,
+                  ...)
+{
+    const struct reader *r = row->impl;
+    char detail[256];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(detail, sizeof(detail), fmt, ap);
+    va_end(ap);
+    return spot_err_set(err, SPOT_EDATA, "%s:%lu:%zu: %s: %s", row->source, row->line,
+                        column_start(r->raw, r->raw_len, r->column_of[k]),
+                        r->want[k] + (r->want[k][0] == '?'), detail);
+}
+
+/* Digits alone, at most 15 of them: exact, and most cells of a trace are so. */
+static bool parse_small(const char *text, double *out)
+{
+    int64_t x = 0;
+    size_t n = 0;
+
+    for (; text[n] >= '0' && text[n] <= '9' && n < 16; n++)
+        x = 10 * x + (text[n] - '0');
+    *out = (double)x;
+    return n && n < 16 && !text[n];
+}
+
+static int outside(const struct spot_csv_row *row, size_t k, double min, double max,
+                   struct spot_err *err)
+{
+    char low[SPOT_NUM_TEXT], high[SPOT_NUM_TEXT];
+
+    return spot_csv_fail(row, k, err, "%.40s is outside [%s, %s]", row->field[k],
+                         spot_num_format(min, low), spot_num_format(max, high));
+}
+
+int spot_csv_real(const struct spot_csv_row *row, size_t k, double min, double max, double *out,
+                  struct spot_err *err)
+{
+    const char *text = row->field[k];
+
+    if (!parse_small(text, out) && spot_num_parse(text, out))
+        return spot_csv_fail(row, k, err, "expected a number, got '%.40s'", text);
+    return *out < min || *out > max ? outside(row, k, min, max, err) : 0;
+}
+
+int spot_csv_int(const struct spot_csv_row *row, size_t k, int64_t min, int64_t max, int64_t *out,
+                 struct spot_err *err)
+{
+    double x;
+
+    if (spot_csv_real(row, k, -0x1p53, 0x1p53, &x, err))
+        return -1;
+    if (x != rint(x))
+        return spot_csv_fail(row, k, err, "expected a whole number, got '%.40s'", row->field[k]);
+    if (x < (double)min || x > (double)max)
+        return outside(row, k, (double)min, (double)max, err);
+    *out = (int64_t)x;
+    return 0;
+}

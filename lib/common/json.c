@@ -1,0 +1,427 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/json.h"
+
+#include <assert.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/num.h"
+#include "common/xalloc.h"
+
+/* --- finding a JSON pointer in text that jansson has accepted --- */
+
+static const char *skip_space(const char *p)
+{
+    return p + strspn(p, " \t\r\n");
+}
+
+/* p is at the opening quote; gives the byte after the closing one. */
+static const char *skip_string(const char *p)
+{
+    for (p++; *p != '"'; p++)
+        if (*p == '\\')
+            p++;
+    return p + 1;
+}
+
+static const char *skip_value(const char *p)
+{
+    int depth = 0;
+
+    do {
+        p = skip_space(p);
+        if (*p == '"') {
+            p = skip_string(p);
+        } else if (strchr("[{", *p)) {
+            depth++;
+            p++;
+        } else if (strchr("]}", *p)) {
+            depth--;
+            p++;
+        } else if (strchr(",:", *p)) {
+            p++;
+        } else {
+            p += strcspn(p, ",:]} \t\r\n");
+        }
+    } while (depth > 0);
+    return p;
+}
+
+/* From a container's bracket to the member `token`, or NULL. Keys written
+ * with escapes do not match: the caller then reports the container. */
+static const char *step_into(const char *p, const char *token, size_t len)
+{
+    const bool is_object = *p == '{';
+    size_t i = 0;
+
+    for (p = skip_space(p + 1); *p != '}' && *p != ']'; p = skip_space(p)) {
+        bool hit = !is_object && i++ == strtoul(token, NULL, 10);
+
+        if (is_object) {
+            const char *end = skip_string(p);
+
+            hit = (size_t)(end - p) == len + 2 && !memcmp(p + 1, token, len);
+            p = skip_space(skip_space(end) + 1); /* past the colon */
+        }
+        if (hit)
+            return p;
+        p = skip_space(skip_value(p));
+        if (*p == ',')
+            p++;
+    }
+    return NULL;
+}
+
+static const char *find_pointer(const struct spot_json_doc *doc, const char *pointer)
+{
+    const char *at = skip_space(doc->text);
+
+    while (*pointer == '/') {
+        const size_t len = strcspn(pointer + 1, "/");
+        const char *next = strchr("{[", *at) ? step_into(at, pointer + 1, len) : NULL;
+
+        if (!next)
+            break;
+        at = next;
+        pointer += len + 1;
+    }
+    return at;
+}
+
+int spot_json_fail(const struct spot_json_doc *doc, const char *pointer, struct spot_err *err,
+                   const char *fmt, ...)
+{
+    const char *at = find_pointer(doc, pointer), *line_start = doc->text;
+    unsigned long line = 1 + doc->lines_above;
+    char detail[256];
+    va_list ap;
+
+    for (const char *p = doc->text; p < at; p++)
+        if (*p == '\n') {
+            line++;
+            line_start = p + 1;
+        }
+    va_start(ap, fmt);
+    vsnprintf(detail, sizeof(detail), fmt, ap);
+    va_end(ap);
+    return spot_err_set(err, SPOT_EDATA, "%s:%lu:%zu: %s: %s", doc->source, line,
+                        (size_t)(at - line_start) + 1, *pointer ? pointer : "/", detail);
+}
+
+/* --- loading --- */
+
+static int read_text(struct spot_json_doc *doc, FILE *in, struct spot_err *err)
+{
+    size_t cap = 0, got;
+
+    do {
+        doc->text = spot_xgrow(doc->text, &cap, doc->n_byte + 4096, 1);
+        got = fread(doc->text + doc->n_byte, 1, cap - doc->n_byte - 1, in);
+        doc->n_byte += got;
+        if (doc->n_byte > SPOT_JSON_BYTE_MAX)
+            return spot_err_set(err, SPOT_EDATA, "%s: larger than %d MiB", doc->source,
+                                SPOT_JSON_BYTE_MAX >> 20);
+    } while (got);
+    if (ferror(in))
+        return spot_err_sys(err, "cannot read %s", doc->source);
+    doc->text[doc->n_byte] = '\0';
+    return 0;
+}
+
+/* Refuse NUL and deep nesting before the recursive parser sees it. */
+static int check_depth(const struct spot_json_doc *doc, struct spot_err *err)
+{
+    unsigned long line = 1 + doc->lines_above;
+    int depth = 0;
+    bool quoted = false;
+
+    for (size_t i = 0; i < doc->n_byte; i++) {
+        const char c = doc->text[i];
+
+        line += c == '\n';
+        if (c == '\0') /* jansson takes one after a number for a blank */
+            return spot_err_set(err, SPOT_EDATA, "%s:%lu: a NUL byte", doc->source, line);
+        if (quoted && c == '\\')
+            i++;
+        else if (c == '"')
+            quoted = !quoted;
+        else if (!quoted && (c == '{' || c == '['))
+            depth++;
+        else if (!quoted && (c == '}' || c == ']'))
+            depth--;
+        if (depth > SPOT_JSON_DEPTH_MAX)
+            return spot_err_set(err, SPOT_EDATA, "%s:%lu: nested deeper than %d", doc->source, line,
+                                SPOT_JSON_DEPTH_MAX);
+    }
+    return 0;
+}
+
+/* The text is in place: check it, parse it. */
+static int parse_text(struct spot_json_doc *doc, json_type root, struct spot_err *err)
+{
+    json_error_t at;
+
+    if (check_depth(doc, err))
+        return -1;
+    if (!*skip_space(doc->text))
+        return spot_err_set(err, SPOT_EDATA, "%s: empty input, expected a JSON document",
+                            doc->source);
+    doc->root = json_loadb(doc->text, doc->n_byte, JSON_REJECT_DUPLICATES, &at);
+    if (!doc->root)
+        return spot_err_set(err, SPOT_EDATA, "%s:%lu:%d: %s", doc->source,
+                            doc->lines_above + (unsigned long)at.line,
+                            at.column > 0 ? at.column : 1, at.text);
+    if (json_typeof(doc->root) != root)
+        return spot_err_set(err, SPOT_EDATA, "%s:%lu:1: expected an %s", doc->source,
+                            doc->lines_above + 1, root == JSON_OBJECT ? "object" : "array");
+    return 0;
+}
+
+int spot_json_load(struct spot_json_doc *doc, FILE *in, const char *source, struct spot_err *err)
+{
+    memset(doc, 0, sizeof(*doc));
+    doc->source = source;
+    if (read_text(doc, in, err) || parse_text(doc, JSON_OBJECT, err)) {
+        spot_json_release(doc);
+        return -1;
+    }
+    return 0;
+}
+
+int spot_json_parse(struct spot_json_doc *doc, const char *text, size_t n_byte, const char *source,
+                    struct spot_err *err)
+{
+    return spot_json_parse_line(doc, text, n_byte, source, 1, err);
+}
+
+static int parse_copy(struct spot_json_doc *doc, const char *text, size_t n_byte,
+                      const char *source, unsigned long line, json_type root, struct spot_err *err)
+{
+    memset(doc, 0, sizeof(*doc));
+    doc->source = source;
+    doc->lines_above = line - 1;
+    if (n_byte > SPOT_JSON_BYTE_MAX)
+        return spot_err_set(err, SPOT_EDATA, "%s: larger than %d MiB", source,
+                            SPOT_JSON_BYTE_MAX >> 20);
+    doc->text = spot_xcalloc(n_byte + 1, 1);
+    memcpy(doc->text, text, n_byte);
+    doc->n_byte = n_byte;
+    if (parse_text(doc, root, err)) {
+        spot_json_release(doc);
+        return -1;
+    }
+    return 0;
+}
+
+int spot_json_parse_line(struct spot_json_doc *doc, const char *text, size_t n_byte,
+                         const char *source, unsigned long line, struct spot_err *err)
+{
+    return parse_copy(doc, text, n_byte, source, line, JSON_OBJECT, err);
+}
+
+int spot_json_parse_array_line(struct spot_json_doc *doc, const char *text, size_t n_byte,
+                               const char *source, unsigned long line, struct spot_err *err)
+{
+    return parse_copy(doc, text, n_byte, source, line, JSON_ARRAY, err);
+}
+
+int spot_json_load_path(struct spot_json_doc *doc, const char *path, struct spot_err *err)
+{
+    const bool is_stdin = !strcmp(path, "-");
+    FILE *in = is_stdin ? stdin : fopen(path, "re");
+    int rc;
+
+    memset(doc, 0, sizeof(*doc));
+    if (!in)
+        return spot_err_sys(err, "cannot open '%s'", path);
+    rc = spot_json_load(doc, in, is_stdin ? "<stdin>" : path, err);
+    if (!is_stdin)
+        fclose(in);
+    return rc;
+}
+
+void spot_json_release(struct spot_json_doc *doc)
+{
+    json_decref(doc->root);
+    free(doc->text);
+    memset(doc, 0, sizeof(*doc));
+}
+
+/* --- the field table --- */
+
+static const char *const type_name[] = {
+    [SPOT_F_INT] = "an integer",
+    [SPOT_F_REAL] = "a number",
+    [SPOT_F_STR] = "a string",
+    [SPOT_F_BOOL] = "true or false",
+};
+
+static bool has_type(const json_t *value, enum spot_field_type type)
+{
+    switch (type) {
+    case SPOT_F_INT:
+        return json_is_integer(value);
+    case SPOT_F_REAL:
+        return json_is_number(value);
+    case SPOT_F_STR:
+        return json_is_string(value);
+    case SPOT_F_BOOL:
+        return json_is_boolean(value);
+    }
+    return false;
+}
+
+static void store(const json_t *value, const struct spot_field *f, char *member)
+{
+    switch (f->type) {
+    case SPOT_F_INT:
+        *(int64_t *)(void *)member = json_integer_value(value);
+        break;
+    case SPOT_F_REAL:
+        *(double *)(void *)member = json_number_value(value);
+        break;
+    case SPOT_F_STR:
+        *(const char **)(void *)member = json_string_value(value);
+        break;
+    case SPOT_F_BOOL:
+        *(bool *)(void *)member = json_is_true(value);
+        break;
+    }
+}
+
+static int outside(const struct spot_json_doc *doc, const char *pointer, const struct spot_field *f,
+                   double x, struct spot_err *err)
+{
+    const bool named = f->unit && strcmp(f->unit, "1") != 0;
+    char got[SPOT_NUM_TEXT], min[SPOT_NUM_TEXT], max[SPOT_NUM_TEXT];
+
+    return spot_json_fail(doc, pointer, err, "%s is outside [%s, %s]%s%s", spot_num_format(x, got),
+                          spot_num_format(f->min, min), spot_num_format(f->max, max),
+                          named ? " " : "", named ? f->unit : "");
+}
+
+int spot_json_read_fields(const struct spot_json_doc *doc, const json_t *obj, const char *pointer,
+                          const struct spot_field *table, void *base, struct spot_err *err)
+{
+    if (!json_is_object(obj))
+        return spot_json_fail(doc, pointer, err, "expected an object");
+    for (const struct spot_field *f = table; f->key; f++) {
+        const json_t *value = json_object_get(obj, f->key);
+        char at[SPOT_JSON_POINTER_MAX];
+
+        if (!value) {
+            if (f->required)
+                return spot_json_fail(doc, pointer, err, "lacks the key '%s'", f->key);
+            continue;
+        }
+        snprintf(at, sizeof(at), "%s/%s", pointer, f->key);
+        if (!has_type(value, f->type))
+            return spot_json_fail(doc, at, err, "expected %s", type_name[f->type]);
+        if (json_is_number(value) && (f->min != 0 || f->max != 0)) {
+            const double x = json_number_value(value);
+
+            if (x < f->min || x > f->max)
+                return outside(doc, at, f, x, err);
+        }
+        store(value, f, (char *)base + f->offset);
+    }
+    return 0;
+}
+
+int spot_json_array(const struct spot_json_doc *doc, const json_t *obj, const char *pointer,
+                    const char *key, bool required, size_t n_max, const json_t **out,
+                    struct spot_err *err)
+{
+    char at[SPOT_JSON_POINTER_MAX];
+
+    *out = json_object_get(obj, key);
+    snprintf(at, sizeof(at), "%s/%s", pointer, key);
+    if (!*out)
+        return required ? spot_json_fail(doc, pointer, err, "lacks the key '%s'", key) : 0;
+    if (!json_is_array(*out))
+        return spot_json_fail(doc, at, err, "expected an array");
+    if (json_array_size(*out) > n_max)
+        return spot_json_fail(doc, at, err, "has %zu entries, the limit is %zu",
+                              json_array_size(*out), n_max);
+    return 0;
+}
+
+int spot_json_object(const struct spot_json_doc *doc, const json_t *obj, const char *pointer,
+                     const char *key, bool required, const json_t **out, struct spot_err *err)
+{
+    char at[SPOT_JSON_POINTER_MAX];
+
+    *out = json_object_get(obj, key);
+    snprintf(at, sizeof(at), "%s/%s", pointer, key);
+    if (!*out)
+        return required ? spot_json_fail(doc, pointer, err, "lacks the key '%s'", key) : 0;
+    if (!json_is_object(*out))
+        return spot_json_fail(doc, at, err, "expected an object");
+    return 0;
+}
+
+int spot_json_expect_schema(const struct spot_json_doc *doc, const char *name, int major,
+                            struct spot_err *err)
+{
+    const char *got = json_string_value(json_object_get(doc->root, "schema"));
+    char want[64];
+
+    snprintf(want, sizeof(want), "%s/%d", name, major);
+    if (!got)
+        return spot_json_fail(doc, "", err, "lacks the key 'schema', expected \"%s\"", want);
+    if (strcmp(got, want) != 0)
+        return spot_json_fail(doc, "/schema", err, "expected \"%s\", got \"%.40s\"", want, got);
+    return 0;
+}
+
+void spot_jw_fields(struct spot_jw *jw, const struct spot_field *table, const void *base)
+{
+    for (const struct spot_field *f = table; f->key; f++) {
+        const void *member = (const char *)base + f->offset;
+
+        switch (f->type) {
+        case SPOT_F_INT:
+            spot_jw_int(jw, f->key, *(const int64_t *)member);
+            break;
+        case SPOT_F_REAL:
+            spot_jw_real(jw, f->key, *(const double *)member);
+            break;
+        case SPOT_F_STR:
+            spot_jw_str(jw, f->key, *(const char *const *)member);
+            break;
+        case SPOT_F_BOOL:
+            spot_jw_bool(jw, f->key, *(const bool *)member);
+            break;
+        }
+    }
+}
+
+void spot_jw_schema(struct spot_jw *jw, const char *title, const struct spot_field *table)
+{
+    static const char *const json_type[] = { NULL, "integer", "number", "string", "boolean" };
+
+    spot_jw_object(jw, NULL);
+    spot_jw_str(jw, "$schema", "https://json-schema.org/draft/2020-12/schema");
+    spot_jw_str(jw, "title", title);
+    spot_jw_str(jw, "type", "object");
+    spot_jw_object(jw, "properties");
+    for (const struct spot_field *f = table; f->key; f++) {
+        spot_jw_object(jw, f->key);
+        spot_jw_str(jw, "type", json_type[f->type]);
+        if (f->min != 0 || f->max != 0) {
+            spot_jw_real(jw, "minimum", f->min);
+            spot_jw_real(jw, "maximum", f->max);
+        }
+        if (f->unit)
+            spot_jw_str(jw, "x-unit", f->unit);
+        spot_jw_end(jw);
+    }
+    spot_jw_end(jw);
+    spot_jw_array(jw, "required");
+    for (const struct spot_field *f = table; f->key; f++)
+        if (f->required)
+            spot_jw_str(jw, NULL, f->key);
+    spot_jw_end(jw);
+    spot_jw_end(jw);
+}

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/num.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *spot_num_format(double value, char text[SPOT_NUM_TEXT])
+{
+    if (value == rint(value) && fabs(value) < 1e15) {
+        snprintf(text, SPOT_NUM_TEXT, "%.0f", value + 0.0); /* -0 reads as 0 */
+        return text;
+    }
+    for (int digits = 15; digits <= 17; digits++) {
+        snprintf(text, SPOT_NUM_TEXT, "%.*g", digits, value);
+        if (strtod(text, NULL) == value)
+            break;
+    }
+    return text;
+}
+
+/* The number at the start of text; the rest goes to *unit. Only digits, sign,
+ * point and exponent start a number: strtod would take "nan" and "0x1p3". */
+static int parse_head(const char *text, double *value, const char **unit)
+{
+    const size_t n = strspn(text, "+-.0123456789");
+    char *end;
+
+    if (!n || (text[0] == '0' && (text[1] == 'x' || text[1] == 'X')))
+        return -1;
+    errno = 0;
+    *value = strtod(text, &end);
+    *unit = end;
+    return end == text || !isfinite(*value) || (errno == ERANGE && *value != 0) ? -1 : 0;
+}
+
+struct unit {
+    const char *name;
+    double scale;
+};
+
+static int parse_with(const char *text, const struct unit *units, double *value)
+{
+    const char *unit;
+
+    if (parse_head(text, value, &unit))
+        return -1;
+    for (; units->name; units++)
+        if (!strcmp(unit, units->name)) {
+            *value *= units->scale;
+            return isfinite(*value) ? 0 : -1;
+        }
+    return -1;
+}
+
+int spot_num_parse(const char *text, double *value)
+{
+    static const struct unit none[] = { { "", 1 }, { NULL, 0 } };
+
+    return parse_with(text, none, value);
+}
+
+int spot_num_parse_secs(const char *text, double *value_s)
+{
+    static const struct unit units[] = { { "", 1 },     { "ms", 1e-3 }, { "s", 1 }, { "m", 60 },
+                                         { "h", 3600 }, { "d", 86400 }, { NULL, 0 } };
+
+    return parse_with(text, units, value_s);
+}
+
+int spot_num_parse_size(const char *text, double *value_byte)
+{
+    static const struct unit units[] = {
+        { "", 1 },         { "B", 1 },        { "kB", 1e3 },     { "KB", 1e3 },
+        { "MB", 1e6 },     { "GB", 1e9 },     { "TB", 1e12 },    { "KiB", 1024. },
+        { "MiB", 0x1p20 }, { "GiB", 0x1p30 }, { "TiB", 0x1p40 }, { NULL, 0 },
+    };
+
+    return parse_with(text, units, value_byte);
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/* num.h - numbers as people and documents write them, in any locale. */
+#ifndef SPOT_COMMON_NUM_H
+#define SPOT_COMMON_NUM_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { SPOT_NUM_TEXT = 32 };
+
+/* The shortest decimal form that reads back to the same finite double.
+ * Returns `text`. */
+const char *spot_num_format(double value, char text[SPOT_NUM_TEXT]);
+
+/* A whole string as a finite double. Returns 0 or -1. */
+int spot_num_parse(const char *text, double *value);
+
+/* 90, 90s, 5m, 1h, 2d in seconds. Returns 0 or -1. */
+int spot_num_parse_secs(const char *text, double *value_s);
+
+/* 4096, 64KiB, 1.25GB, 2MiB in bytes. Returns 0 or -1. */
+int spot_num_parse_size(const char *text, double *value_byte);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_COMMON_NUM_H */

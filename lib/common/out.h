@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/* out.h - a file that appears complete or not at all.
+ *
+ * Writes go to PATH.tmp.PID in the same directory; commit syncs and renames.
+ */
+#ifndef SPOT_COMMON_OUT_H
+#define SPOT_COMMON_OUT_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct spot_out {
+    FILE *file; /* write here */
+    char *path; /* NULL: stdout */
+    char *temporary;
+};
+
+/* `path` NULL or "-" is stdout. A path that is no regular file (a pipe, /dev/null)
+ * is written in place. Returns 0, or -1 with *err (SPOT_ESYS; SPOT_EUSAGE for the empty path). */
+int spot_out_open(struct spot_out *out, const char *path, struct spot_err *err);
+
+/* Is there something at `path` that is no regular file? A rename would destroy it. */
+bool spot_out_is_special(const char *path);
+
+/* Flush, report a full disk, put the file in its place. *out is released either way. */
+int spot_out_commit(struct spot_out *out, struct spot_err *err);
+
+/* Throw the unfinished file away. Legal after commit and on a zeroed struct. */
+void spot_out_discard(struct spot_out *out);
+
+/* commit when rc is 0, else discard; returns the resulting rc. */
+int spot_out_finish(struct spot_out *out, int rc, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_COMMON_OUT_H */

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/plot.h"
+
+#include <assert.h>
+#include <limits.h>
+#include <math.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/out.h"
+
+/* Okabe-Ito: told apart with any colour vision, and in grey. */
+static const char *const colour[SPOT_PLOT_SERIES_MAX] = {
+    "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#f0e442", "#000000",
+};
+
+enum { PANEL_WIDTH = 800, PANEL_HEIGHT = 400 };
+
+/* The `set terminal` for a path and a number of panels, "" for an unknown suffix. */
+static const char *terminal_for(const char *path, size_t n_panel, char text[64])
+{
+    const int n = (int)n_panel, height = n > 1 ? 300 * n : PANEL_HEIGHT;
+    const char *dot = strrchr(path, '.');
+
+    text[0] = '\0';
+    if (!strcmp(path, "-"))
+        snprintf(text, 64, "dumb 80,%d noenhanced", 20 * n);
+    else if (dot && (!strcmp(dot, ".svg") || !strcmp(dot, ".gp")))
+        snprintf(text, 64, "svg size %d,%d dynamic noenhanced", PANEL_WIDTH, height);
+    else if (dot && !strcmp(dot, ".png"))
+        snprintf(text, 64, "pngcairo size %d,%d noenhanced", 2 * PANEL_WIDTH, 2 * height);
+    else if (dot && !strcmp(dot, ".pdf"))
+        snprintf(text, 64, "pdfcairo size 16cm,%dcm noenhanced", n > 1 ? 6 * n : 8);
+    return text;
+}
+
+/* Single quotes: in double quotes gnuplot runs what is between backquotes. */
+static void put_quoted(FILE *out, const char *text)
+{
+    putc('\'', out);
+    for (; *text; text++) {
+        if (*text == '\'')
+            putc('\'', out);
+        putc((unsigned char)*text < 0x20 ? ' ' : *text, out);
+    }
+    putc('\'', out);
+}
+
+static void put_setting(FILE *out, const char *name, const char *text)
+{
+    fprintf(out, "set %s ", name);
+    put_quoted(out, text);
+    putc('\n', out);
+}
+
+static void put_point(FILE *out, const struct spot_series *s, size_t k)
+{
+    fprintf(out, "%.12g %.12g", s->x[k], s->y[k]);
+    if (s->style == SPOT_SERIES_BAND)
+        fprintf(out, " %.12g", s->y2[k]);
+    putc('\n', out);
+}
+
+static void put_data(FILE *out, const struct spot_series *s, size_t i)
+{
+    fprintf(out, "$s%zu << EOD\n", i);
+    for (size_t k = 0; k < s->n; k++)
+        if (isfinite(s->x[k]) && isfinite(s->y[k]))
+            put_point(out, s, k);
+        else
+            putc('\n', out); /* a gap in the curve */
+    fputs("EOD\n", out);
+}
+
+static void put_panel(FILE *out, const struct spot_figure *fig, size_t first)
+{
+    static const char *const with[] = { "lines", "steps", "points pt 7",
+                                        "filledcurves fs transparent solid 0.3 noborder" };
+
+    put_setting(out, "title", fig->title);
+    put_setting(out, "xlabel", fig->x_label);
+    put_setting(out, "ylabel", fig->y_label);
+    fputs("set key outside right top\nset grid ytics\nset border 3\nset tics nomirror\n", out);
+    for (size_t i = 0; i < fig->n_series; i++)
+        put_data(out, &fig->series[i], first + i);
+    fputs("plot", out);
+    for (size_t i = 0; i < fig->n_series; i++) {
+        const struct spot_series *s = &fig->series[i];
+
+        fprintf(out, "%s $s%zu with %s lc rgb '%s'", i ? "," : "", first + i, with[s->style],
+                colour[i]);
+        if (s->width > 0 && s->style != SPOT_SERIES_BAND)
+            fprintf(out, s->style == SPOT_SERIES_DOT ? " ps %g" : " lw %g", s->width);
+        fputs(" title ", out);
+        put_quoted(out, s->label);
+    }
+    putc('\n', out);
+}
+
+/* The range of one axis over all series, so that panels of one figure compare. */
+static void put_range(FILE *out, const struct spot_figure *fig, bool is_x)
+{
+    double low = INFINITY, high = -INFINITY;
+
+    for (size_t i = 0; i < fig->n_series; i++) {
+        const struct spot_series *s = &fig->series[i];
+        const int n_edge = !is_x && s->style == SPOT_SERIES_BAND ? 2 : 1;
+
+        for (size_t k = 0; k < s->n; k++)
+            for (int edge = 0; edge < n_edge; edge++) {
+                const double v = (is_x ? s->x : edge ? s->y2 : s->y)[k];
+
+                if (isfinite(v)) {
+                    low = fmin(low, v);
+                    high = fmax(high, v);
+                }
+            }
+    }
+    if (low < high)
+        fprintf(out, "set %crange [%.12g:%.12g]\n", is_x ? 'x' : 'y', is_x ? low : fmin(low, 0),
+                high);
+}
+
+/* Text has one colour and no area: several series become a drawing each, with its name as the
+ * title, a band two lines; all on the same axes. */
+static void put_multiples(FILE *out, const struct spot_figure *fig, size_t first)
+{
+    fputs("set print '-'\nprint ", out); /* not stderr */
+    put_quoted(out, fig->title);
+    fprintf(out, "\nset terminal dumb 80,13 noenhanced\nunset key\nset border 3\n"
+                 "set tics nomirror\nunset xlabel\n");
+    put_setting(out, "ylabel", fig->y_label);
+    put_range(out, fig, true);
+    put_range(out, fig, false);
+    for (size_t i = 0; i < fig->n_series; i++) {
+        const struct spot_series *s = &fig->series[i];
+        const size_t at = first + i;
+
+        put_setting(out, "title", s->label);
+        if (i + 1 == fig->n_series)
+            put_setting(out, "xlabel", fig->x_label);
+        put_data(out, s, at);
+        if (s->style == SPOT_SERIES_BAND)
+            fprintf(out, "plot $s%zu using 1:2 with steps lt 1, $s%zu using 1:3 with steps lt 1\n",
+                    at, at);
+        else
+            fprintf(out, "plot $s%zu with %s lt 1\n", at,
+                    s->style == SPOT_SERIES_DOT    ? "points"
+                    : s->style == SPOT_SERIES_LINE ? "lines"
+                                                   : "steps");
+    }
+    fputs("set autoscale\n", out);
+}
+
+static void put_text(FILE *out, const struct spot_figure *panel, size_t n_panel)
+{
+    size_t first = 0;
+
+    for (size_t i = 0; i < n_panel; i++) {
+        if (panel[i].n_series > 1) {
+            put_multiples(out, &panel[i], first);
+        } else {
+            fputs("set terminal dumb 80,20 noenhanced\n", out);
+            put_panel(out, &panel[i], first);
+        }
+        first += panel[i].n_series;
+    }
+}
+
+static void put_script(FILE *out, const struct spot_figure *panel, size_t n_panel,
+                       const char *terminal, const char *file)
+{
+    size_t first = 0;
+
+    if (panel->made_by)
+        fprintf(out, "# %s\n", panel->made_by);
+    fprintf(out, "set terminal %s\n", terminal);
+    if (file)
+        put_setting(out, "output", file);
+    if (n_panel > 1) /* keys of one width, so that the axes of all panels stand in line */
+        fprintf(out, "set multiplot layout %zu,1\nset lmargin 10\nset rmargin 24\n", n_panel);
+    for (size_t i = 0; i < n_panel; i++) {
+        put_panel(out, &panel[i], first);
+        first += panel[i].n_series;
+    }
+    if (n_panel > 1)
+        fputs("unset multiplot\n", out);
+}
+
+/* SIGPIPE is held off while gnuplot reads: its death is our error message,
+ * not our silent end. */
+static int feed_gnuplot(const char *script, size_t n_byte, bool is_text, struct spot_err *err)
+{
+    void (*const old)(int) = signal(SIGPIPE, SIG_IGN);
+    FILE *pipe;
+    int status;
+
+    fflush(stdout); /* what we printed comes before what gnuplot prints */
+    pipe = popen(is_text ? "exec gnuplot -" : "exec gnuplot - >/dev/null", "w");
+    if (!pipe) {
+        signal(SIGPIPE, old);
+        return spot_err_sys(err, "cannot start gnuplot");
+    }
+    fwrite(script, 1, n_byte, pipe);
+    status = pclose(pipe);
+    signal(SIGPIPE, old);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
+        return spot_err_set(err, SPOT_ESYS, "cannot run gnuplot; is gnuplot-nox installed?");
+    if (status)
+        return spot_err_set(err, SPOT_ESYS, "gnuplot failed (status %d)", status);
+    return 0;
+}
+
+/* Also proves that the path can be written: gnuplot answers a failed `set
+ * output` by drawing to stdout, where our document goes. */
+static int write_script(const char *part, const char *path, const char *script, size_t n_byte,
+                        struct spot_err *err)
+{
+    FILE *out = fopen(part, "w");
+    size_t done;
+
+    if (!out)
+        return spot_err_sys(err, "cannot write '%s'", path);
+    done = fwrite(script, 1, n_byte, out);
+    if (fclose(out) || done != n_byte)
+        return spot_err_sys(err, "cannot write '%s'", path);
+    return 0;
+}
+
+int spot_plot(const struct spot_figure *fig, const char *path, struct spot_err *err)
+{
+    return spot_plot_panels(fig, 1, path, err);
+}
+
+int spot_plot_panels(const struct spot_figure *panel, size_t n_panel, const char *path,
+                     struct spot_err *err)
+{
+    const size_t len = strlen(path);
+    const bool is_script = len > 3 && !strcmp(path + len - 3, ".gp");
+    const bool is_text = !strcmp(path, "-");
+    char part[PATH_MAX], terminal[64];
+    char *script = NULL;
+    size_t n_byte = 0;
+    FILE *out;
+    int rc = -1;
+
+    assert(n_panel >= 1 && n_panel <= SPOT_PLOT_PANELS_MAX);
+    for (size_t i = 0; i < n_panel; i++)
+        assert(panel[i].n_series >= 1 && panel[i].n_series <= SPOT_PLOT_SERIES_MAX);
+    if (!*terminal_for(path, n_panel, terminal))
+        return spot_err_set(err, SPOT_EUSAGE, "'%s' ends in none of .svg .png .pdf .gp", path);
+    if (!is_text && spot_out_is_special(path))
+        return spot_err_set(err, SPOT_ESYS, "cannot replace '%s': no regular file", path);
+    snprintf(part, sizeof(part), "%s.tmp.%ld", path, (long)getpid());
+    out = open_memstream(&script, &n_byte);
+    if (!out)
+        return spot_err_sys(err, "cannot build the plot script");
+    if (is_text)
+        put_text(out, panel, n_panel);
+    else
+        put_script(out, panel, n_panel, terminal, is_script ? NULL : part);
+    if (fclose(out)) {
+        spot_err_sys(err, "cannot build the plot script");
+        goto out;
+    }
+    rc = is_text ? 0 : write_script(part, path, script, n_byte, err);
+    if (!rc && !is_script)
+        rc = feed_gnuplot(script, n_byte, is_text, err);
+    if (!rc && !is_text && rename(part, path))
+        rc = spot_err_sys(err, "cannot replace '%s'", path);
+    if (rc && !is_text)
+        unlink(part);
+out:
+    free(script);
+    return rc;
+}

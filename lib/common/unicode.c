@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/unicode.h"
+
+#include <assert.h>
+#include <string.h>
+
+enum { LETTER = SPOT_CHAR_LETTER, NUMBER = SPOT_CHAR_NUMBER };
+
+/* Ascending, disjoint. */
+static const struct range {
+    uint32_t first, last;
+    uint8_t class;
+} range[] = {
+#include "common/unicode_class.inc"
+};
+
+static int is_space(uint32_t c)
+{
+    return (c >= 0x09 && c <= 0x0D) || c == 0x20 || c == 0x85 || c == 0xA0 || c == 0x1680 ||
+           (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 || c == 0x202F ||
+           c == 0x205F || c == 0x3000;
+}
+
+enum spot_char_class spot_char_class(uint32_t code)
+{
+    size_t low = 0, high = sizeof(range) / sizeof(range[0]);
+
+    if (is_space(code))
+        return SPOT_CHAR_SPACE;
+    while (low < high) {
+        const size_t mid = low + (high - low) / 2;
+
+        if (code > range[mid].last)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    if (low == sizeof(range) / sizeof(range[0]) || code < range[low].first)
+        return SPOT_CHAR_OTHER;
+    return (enum spot_char_class)range[low].class;
+}
+
+size_t spot_utf8_char(const char *text, size_t n, uint32_t *code)
+{
+    static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+    const unsigned char *const p = (const unsigned char *)text;
+    const size_t length = p[0] < 0x80   ? 1
+                          : p[0] < 0xC2 ? 0
+                          : p[0] < 0xE0 ? 2
+                          : p[0] < 0xF0 ? 3
+                          : p[0] < 0xF5 ? 4
+                                        : 0;
+    uint32_t c = length == 1 ? p[0] : p[0] & (0x7FU >> length);
+
+    assert(n >= 1);
+    *code = UINT32_MAX;
+    if (!length || length > n)
+        return 1;
+    for (size_t i = 1; i < length; i++) {
+        if ((p[i] & 0xC0) != 0x80)
+            return 1;
+        c = c << 6 | (p[i] & 0x3F);
+    }
+    if (c < least[length] || c > 0x10FFFF || (c >= 0xD800 && c <= 0xDFFF))
+        return 1;
+    *code = c;
+    return length;
+}
+
+bool spot_utf8_is_plain(const char *text)
+{
+    for (size_t n = strlen(text), length; n; text += length, n -= length) {
+        uint32_t c;
+
+        length = spot_utf8_char(text, n, &c);
+        if (c < 0x20 || (c >= 0x7F && c < 0xA0) || c == 0x2028 || c == 0x2029 || c == UINT32_MAX)
+            return false;
+    }
+    return true;
+}

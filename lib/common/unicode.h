@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* unicode.h - characters of UTF-8 text and the classes that tokenizers cut by. */
+#ifndef SPOT_COMMON_UNICODE_H
+#define SPOT_COMMON_UNICODE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* General categories L* and N*, the property White_Space, and all the rest (Unicode 15.0). */
+enum spot_char_class { SPOT_CHAR_OTHER, SPOT_CHAR_LETTER, SPOT_CHAR_NUMBER, SPOT_CHAR_SPACE };
+
+enum spot_char_class spot_char_class(uint32_t code);
+
+/* The character at the start of text[n], n >= 1, and its length in bytes. What is no well-formed
+ * UTF-8 (RFC 3629) is one byte of code UINT32_MAX, which is of the class OTHER. */
+size_t spot_utf8_char(const char *text, size_t n, uint32_t *code);
+
+/* Well-formed UTF-8 of one line, no control character in it: safe in a log and on a terminal. */
+bool spot_utf8_is_plain(const char *text);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_COMMON_UNICODE_H */

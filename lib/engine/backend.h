@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/* backend.h - who computes a stage: the CPU, or a module that is loaded when a device is asked for.
+ *
+ * Behind stage.h, which says what each function does. Pointers at this boundary are the host's.
+ * No CUDA header is included here: one spot-run serves hosts with and without a device.
+ */
+#ifndef SPOT_ENGINE_BACKEND_H
+#define SPOT_ENGINE_BACKEND_H
+
+#include "engine/stage.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct spot_backend;
+
+/* A kind of arithmetic. A backend may keep more behind it. */
+struct spot_kernel {
+    const char *kind;
+    const struct spot_backend *backend;
+};
+
+/* A stage object begins with a pointer to its backend. */
+struct spot_backend {
+    const char *name; /* "cpu", "cuda" */
+    /* The i-th kind, NULL past the end; what runs here is told apart. */
+    const struct spot_kernel *(*kernel)(size_t i, bool *runs_here);
+    size_t (*memory)(const struct spot_stage_config *config);
+    int (*check)(const struct spot_stage_config *config, size_t limit_byte, struct spot_err *err);
+    struct spot_stage *(*new_stage)(const struct spot_stage_config *config,
+                                    struct spot_bundle *const *bundle, struct spot_err *err);
+    void (*free_stage)(struct spot_stage *stage);
+    size_t (*boundary_elem)(const struct spot_stage *stage);
+    void (*begin)(struct spot_stage *stage);
+    void (*forward)(struct spot_stage *stage, int slot, const uint32_t *token, const float *act_in,
+                    float *act_out, double *loss);
+    void (*backward)(struct spot_stage *stage, int slot, const float *dact_out, float *dact_in);
+    int64_t *(*sum)(struct spot_stage *stage, int bundle);
+    struct spot_stage_fault (*fault)(struct spot_stage *stage, int bundle);
+    double (*norm2)(struct spot_stage *stage, int bundle);
+    void (*update)(struct spot_stage *stage, int bundle, const struct spot_adamw *adamw,
+                   double scale);
+    void (*back_off)(struct spot_stage *stage, int bundle, uint32_t overflow);
+    int (*sync)(struct spot_stage *stage, struct spot_err *err);
+    int (*status)(const struct spot_stage *stage, struct spot_err *err);
+};
+
+extern const struct spot_backend spot_backend_cpu;
+
+/* --- the module ------------------------------------------------------------- */
+
+#define SPOT_CUDA_MODULE_SYMBOL "spot_cuda_module"
+
+/* What spot_cuda.so exports. */
+struct spot_cuda_module {
+    const char *version; /* must equal spot_version(); the first member for ever */
+    const struct spot_backend *backend;
+    /* Can a stage run on this machine? Returns 0, or -1 with *err (SPOT_EGPU): what is missing. */
+    int (*probe)(struct spot_err *err);
+};
+
+const struct spot_cuda_module *spot_cuda_module(void);
+
+/* The CUDA backend: loaded and probed once, from the path in SPOT_CUDA_MODULE or its installed
+ * place; it stays until exit. NULL with *err (SPOT_EGPU) that says what is missing: the module, a
+ * library that it needs, its version, the driver, a device. */
+const struct spot_backend *spot_cuda_backend(struct spot_err *err);
+
+/* False when there is certainly no device: neither a driver nor a module named by the user. Costs
+ * nothing, where loading the module maps hundreds of megabytes. */
+bool spot_cuda_may_be_here(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_ENGINE_BACKEND_H */

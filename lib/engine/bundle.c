@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/bundle.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/rng.h"
+#include "common/xalloc.h"
+#include "engine/cpu/kernel_cpu.h"
+#include "engine/memory.h"
+
+/* Gradients of a mean loss are below 2^11 in a sane start; a unit of 2^-40 keeps what Adam's
+ * usual eps of 1e-8 can see. */
+enum { EXPONENT_START = 40 };
+
+size_t spot_bundle_memory(const struct spot_arena *arena)
+{
+    return SPOT_PLANES * arena->n_elem * sizeof(float);
+}
+
+int spot_bundle_init(struct spot_bundle *bundle, const struct spot_shape *shape, int index,
+                     struct spot_err *err)
+{
+    char what[32];
+
+    memset(bundle, 0, sizeof(*bundle));
+    bundle->index = index;
+    spot_arena_of(shape, index, &bundle->arena);
+    snprintf(what, sizeof(what), "bundle %d", index);
+    if (spot_memory_check(what, spot_bundle_memory(&bundle->arena), 0, err))
+        return -1;
+    for (int p = 0; p < SPOT_PLANES; p++) {
+        bundle->plane[p] = spot_alloc_aligned(bundle->arena.n_elem, sizeof(float));
+        if (!bundle->plane[p]) {
+            spot_err_sys(err, "bundle %d: cannot allocate 3 planes of %zu byte", index,
+                         bundle->arena.n_elem * sizeof(float));
+            spot_bundle_release(bundle);
+            return -1;
+        }
+    }
+    for (int t = 0; t < SPOT_TENSORS_MAX; t++)
+        bundle->exponent[t] = EXPONENT_START;
+    return 0;
+}
+
+void spot_bundle_release(struct spot_bundle *bundle)
+{
+    for (int p = 0; p < SPOT_PLANES; p++) {
+        free(bundle->plane[p]);
+        bundle->plane[p] = NULL;
+    }
+}
+
+/* Marsaglia's polar method on our own logarithm: libm's differs between machines. */
+static void fill_normal(float *x, int64_t n, double std, struct spot_rng *rng)
+{
+    for (int64_t i = 0; i < n; i += 2) {
+        double u, v, s, f;
+
+        do {
+            u = 2 * spot_rng_unit(rng) - 1;
+            v = 2 * spot_rng_unit(rng) - 1;
+            s = u * u + v * v;
+        } while (s >= 1 || s < 1e-300);
+        f = std * sqrt(-2 * spot_log(s) / s);
+        x[i] = (float)(u * f);
+        if (i + 1 < n)
+            x[i + 1] = (float)(v * f);
+    }
+}
+
+static void fill_constant(float *x, int64_t n, float value)
+{
+    for (int64_t i = 0; i < n; i++)
+        x[i] = value;
+}
+
+/* Rows of shard s of a tensor that are parameters: the last of the vocabulary may be padding. */
+static int64_t real_rows(const struct spot_shape *shape, const struct spot_tensor *tensor, int s)
+{
+    const int64_t left = shape->vocab - s * tensor->rows;
+
+    if (strcmp(tensor->name, "wte") != 0 && strcmp(tensor->name, "head.w") != 0)
+        return tensor->rows;
+    return left < 0 ? 0 : left < tensor->rows ? left : tensor->rows;
+}
+
+static bool is_norm_weight(const char *name)
+{
+    return name[0] == 'l' && name[1] == 'n' && strstr(name, ".w");
+}
+
+void spot_bundle_start(struct spot_bundle *bundle, const struct spot_shape *shape, uint64_t seed)
+{
+    const struct spot_arena *const a = &bundle->arena;
+    const double residual_std = 0.02 / sqrt(2.0 * (double)shape->n_layer);
+
+    for (int p = 0; p < SPOT_PLANES; p++)
+        memset(bundle->plane[p], 0, a->n_elem * sizeof(float));
+    for (int t = 0; t < SPOT_TENSORS_MAX; t++)
+        bundle->exponent[t] = EXPONENT_START;
+    bundle->step = 0;
+    for (int t = 0; t < a->n_tensor; t++) {
+        const struct spot_tensor *const tensor = &a->tensor[t];
+        const bool is_residual = !strcmp(tensor->name, "proj.w") || !strcmp(tensor->name, "fc2.w");
+
+        for (int s = 0; s < (tensor->is_sharded ? a->n_shard : 1); s++) {
+            float *const x = bundle->plane[SPOT_PLANE_MASTER] + spot_arena_offset(a, t, s);
+            const int64_t n = real_rows(shape, tensor, s) * tensor->cols;
+            const uint64_t stream =
+                ((uint64_t)bundle->index * SPOT_TENSORS_MAX + (uint64_t)t) << 16 | (uint64_t)s;
+            struct spot_rng rng;
+
+            spot_rng_init(&rng, seed, stream);
+            if (tensor->is_decayed)
+                fill_normal(x, n, is_residual ? residual_std : 0.02, &rng);
+            else
+                fill_constant(x, n, is_norm_weight(tensor->name) ? 1.0F : 0.0F);
+        }
+    }
+}

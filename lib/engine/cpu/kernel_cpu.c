@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/cpu/kernel_cpu.h"
+
+#include <string.h>
+
+static bool has_sse2(void)
+{
+    return __builtin_cpu_supports("sse2");
+}
+
+static bool has_avx2(void)
+{
+    return __builtin_cpu_supports("avx2");
+}
+
+static bool has_fma(void)
+{
+    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+}
+
+static bool has_avx512(void)
+{
+    return has_fma() && __builtin_cpu_supports("avx512f");
+}
+
+#define BASE(kind)              \
+    {                           \
+        kind, &spot_backend_cpu \
+    }
+
+/* Of one kind the fastest first, and the fastest kind first. */
+static const struct spot_cpu_kernel kernel[] = {
+    { BASE("fma"), "avx512", has_avx512, &spot_micro_fma_avx512, &spot_vec_avx2 },
+    { BASE("fma"), "avx2", has_fma, &spot_micro_fma_avx2, &spot_vec_avx2 },
+    { BASE("portable"), "avx2", has_avx2, &spot_micro_portable_avx2, &spot_vec_avx2 },
+    { BASE("portable"), "sse2", has_sse2, &spot_micro_portable_sse2, &spot_vec_sse2 },
+};
+enum { N_KERNEL = sizeof(kernel) / sizeof(kernel[0]) };
+
+static const char *const kind[] = { "fma", "portable" };
+enum { N_KIND = sizeof(kind) / sizeof(kind[0]) };
+
+const struct spot_cpu_kernel *spot_cpu_kernel_variant(size_t i)
+{
+    return i < N_KERNEL ? &kernel[i] : NULL;
+}
+
+const struct spot_kernel *spot_cpu_kernel_kind(size_t i, bool *runs_here)
+{
+    const struct spot_kernel *any = NULL;
+
+    *runs_here = false;
+    for (size_t j = 0; i < N_KIND && j < N_KERNEL && !*runs_here; j++)
+        if (!strcmp(kernel[j].base.kind, kind[i])) {
+            any = &kernel[j].base;
+            *runs_here = kernel[j].runs_here();
+        }
+    return any;
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+/* kernel_cpu.h - what stands behind a kernel name: a matrix micro-kernel and vector functions.
+ *
+ * A kind fixes the arithmetic, a variant only the instructions: all variants of one kind give
+ * the same bits. In a matrix product each output element is one chain over k in ascending order
+ * (fused multiply-add in kind "fma", multiplication then addition in kind "portable"), so blocking,
+ * vector width and threads cannot show. The vector functions never fuse and are the same in
+ * all kinds; their sums run in 32 fixed virtual lanes. Nothing here calls libm.
+ */
+#ifndef SPOT_ENGINE_CPU_KERNEL_CPU_H
+#define SPOT_ENGINE_CPU_KERNEL_CPU_H
+
+#include <stdint.h>
+
+#include "engine/backend.h"
+#include "engine/exact.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What a tile does with what its output holds. */
+enum spot_tile {
+    SPOT_TILE_STORE, /* c = chain from 0 */
+    SPOT_TILE_CHAIN, /* c = chain from c */
+    SPOT_TILE_ADD,   /* c = c + chain from 0 */
+};
+
+enum { SPOT_MICRO_ROWS_MAX = 16, SPOT_MICRO_COLS_MAX = 32, SPOT_PACK_SLACK = 16 };
+
+/* c[n_row][n_col] from packed a [k][n_row] and b [k][n_col]; row stride c_row. */
+struct spot_micro {
+    int n_row, n_col;
+    void (*run)(int64_t k, const float *a, const float *b, float *c, int64_t c_row,
+                enum spot_tile tile);
+    /* The same with a where it lies: element (row, k) at a[row * a_row + k * a_k]. */
+    void (*run_in_place)(int64_t k, const float *a, int64_t a_row, int64_t a_k, const float *b,
+                         float *c, int64_t c_row, enum spot_tile tile);
+};
+
+/* Functions over rows and arrays; n counts elements, no alignment is asked for. */
+struct spot_vec {
+    /* y = (x - mean) * rstd * w + b for n_row rows of c; stat gets mean, rstd per row. */
+    void (*norm)(float *y, float *stat, const float *x, const float *w, const float *b,
+                 int64_t n_row, int64_t c);
+    /* The same y from the stored stat. */
+    void (*norm_again)(float *y, const float *stat, const float *x, const float *w, const float *b,
+                       int64_t n_row, int64_t c);
+    /* dx = base + the gradient through the norm. dx may be base or dy. */
+    void (*norm_back)(float *dx, const float *base, const float *dy, const float *stat,
+                      const float *x, const float *w, int64_t n_row, int64_t c);
+    /* Columns [begin, end): dw = sum over rows of dy * xhat, db = sum of dy, in row order. */
+    void (*norm_grad)(float *dw, float *db, const float *dy, const float *stat, const float *x,
+                      int64_t n_row, int64_t c, int64_t begin, int64_t end);
+    /* Columns [begin, end) of sum over rows of x, in row order; row stride c. */
+    void (*column_sum)(float *sum, const float *x, int64_t n_row, int64_t c, int64_t begin,
+                       int64_t end);
+    void (*add)(float *y, const float *x, int64_t n); /* y += x */
+    void (*mul)(float *y, const float *x, int64_t n); /* y *= x */
+    /* y = (y + bias) + x, one row */
+    void (*add2)(float *y, const float *bias, const float *x, int64_t n);
+    /* x += bias; act = gelu(x) */
+    void (*gelu)(float *act, float *x, const float *bias, int64_t n);
+    /* act = gelu(x), slope = gelu'(x) */
+    void (*gelu_slope)(float *act, float *slope, const float *x, int64_t n);
+    /* x[0..n) = softmax(scale * x), x[n..end) = 0; stat gets the maximum and 1 / sum. */
+    void (*softmax)(float *x, int64_t n, int64_t end, float scale, float stat[2]);
+    void (*softmax_again)(float *x, int64_t n, int64_t end, float scale, const float stat[2]);
+    /* dp = p * (dp - dot) * scale */
+    void (*softmax_back)(float *dp, const float *p, int64_t n, float dot, float scale);
+    float (*dot)(const float *x, const float *y, int64_t n);
+    /* x = (softmax(x) - onehot(target)) * scale; returns -log softmax(x)[target]. */
+    double (*cross_entropy)(float *x, int64_t n, int64_t target, float scale);
+    /* sum = (is_first ? 0 : sum) + round(g * scale), to nearest even; exact while |g * scale| <=
+     * 2^51. Returns the largest |g| as its bits: 0x7f800000 and more is no finite number. */
+    uint32_t (*quantise)(int64_t *sum, const float *g, int64_t n, double scale, bool is_first);
+    /* Sum of (sum * unit)^2. */
+    double (*norm2)(const int64_t *sum, int64_t n, double unit);
+    /* Panels of `width` lines, k-major, zeros for lines that are not there:
+     *   to[panel][k][width] from from[line * line_stride + k * k_stride]
+     * Writes up to SPOT_PACK_SLACK elements behind the last panel. */
+    void (*pack)(float *to, const float *from, int64_t n_line, int64_t line_stride,
+                 int64_t k_stride, int64_t n_k, int64_t width);
+    /* One AdamW step; returns the largest |sum|. */
+    double (*adamw)(float *w, float *m, float *v, const int64_t *sum, int64_t n,
+                    const struct spot_adamw_step *step);
+};
+
+struct spot_cpu_kernel {
+    struct spot_kernel base;
+    const char *variant;
+    bool (*runs_here)(void);
+    const struct spot_micro *micro;
+    const struct spot_vec *vec;
+};
+
+/* All variants, the fastest of a kind first; NULL past the end. */
+const struct spot_cpu_kernel *spot_cpu_kernel_variant(size_t i);
+
+/* The i-th kind by its fastest variant that runs here, or by any; NULL past the end. */
+const struct spot_kernel *spot_cpu_kernel_kind(size_t i, bool *runs_here);
+
+extern const struct spot_micro spot_micro_portable_sse2, spot_micro_portable_avx2,
+    spot_micro_fma_avx2, spot_micro_fma_avx512;
+extern const struct spot_vec spot_vec_sse2, spot_vec_avx2;
+
+/* Natural logarithm, x > 0 finite and normal; correct to 1e-15 relative, without libm. */
+double spot_log(double x);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_ENGINE_CPU_KERNEL_CPU_H */

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/cpu/kernel_cpu.h"
+
+#include <immintrin.h>
+
+#include "engine/cpu/target.h"
+
+SPOT_TARGET("avx2,fma")
+
+#define MICRO         spot_micro_fma_avx2
+#define LANES         8
+#define ROWS          6
+#define VECS          2
+#define SPLAT(x)      _mm256_set1_ps(x)
+#define MADD(a, b, c) _mm256_fmadd_ps(a, b, c)
+
+#include "engine/cpu/micro_body.inc"
+
+SPOT_TARGET_END

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/cpu/kernel_cpu.h"
+
+#include <immintrin.h>
+
+#include "engine/cpu/target.h"
+
+SPOT_TARGET("sse2")
+
+#define MICRO         spot_micro_portable_sse2
+#define LANES         4
+#define ROWS          4
+#define VECS          2
+#define SPLAT(x)      _mm_set1_ps(x)
+#define MADD(a, b, c) ((c) + (a) * (b))
+
+#include "engine/cpu/micro_body.inc"
+
+SPOT_TARGET_END

@@ -1,0 +1,364 @@
+/* SPDX-License-Identifier: MIT */
+/* A stage on the CPU: its memory, and the order of a step. */
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/xalloc.h"
+#include "engine/cpu/stage_cpu.h"
+#include "engine/exact.h"
+#include "engine/memory.h"
+#include "engine/memory_plan.h"
+
+/* --- memory: one block, cut by a plan that is walked twice ------------------ */
+
+static float *take_rows(struct spot_memory_plan *plan, const struct spot_stage *st, int64_t c)
+{
+    return spot_memory_take(plan, (size_t)st->n_row, (size_t)c * sizeof(float));
+}
+
+static int64_t max64(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+static void plan_save(struct spot_memory_plan *plan, const struct spot_stage *st, int bundle,
+                      struct spot_save *save)
+{
+    const struct spot_shape *const s = &st->config.shape;
+    struct spot_save v = { 0 };
+
+    if (bundle > 0) {
+        v.x = take_rows(plan, st, s->width);
+        v.norm1 = take_rows(plan, st, 2);
+    }
+    if (bundle > 0 && bundle <= s->n_layer) {
+        v.qkv = take_rows(plan, st, 3 * s->width);
+        v.attention = take_rows(plan, st, s->width);
+        v.softmax = take_rows(plan, st, 2 * s->n_head);
+        v.mid = take_rows(plan, st, s->width);
+        v.norm2 = take_rows(plan, st, 2);
+        v.pre = take_rows(plan, st, 4 * s->width);
+    }
+    if (bundle > s->n_layer)
+        v.dlogit = take_rows(plan, st, spot_shape_vocab_rows(s));
+    if (save)
+        *save = v;
+}
+
+static void plan_slot(struct spot_memory_plan *plan, struct spot_stage *st, struct spot_slot *slot)
+{
+    uint32_t *const token = spot_memory_take(plan, (size_t)st->config.micro_batch,
+                                             ((size_t)st->config.shape.seq + 1) * sizeof(*token));
+    struct spot_save *const save = spot_memory_take(plan, (size_t)st->n_bundle, sizeof(*save));
+
+    if (slot)
+        *slot = (struct spot_slot){ token, save };
+    for (int i = 0; i < st->n_bundle; i++)
+        plan_save(plan, st, st->config.bundle_begin + i, save ? &save[i] : NULL);
+}
+
+static void plan_slots(struct spot_memory_plan *plan, struct spot_stage *st)
+{
+    const size_t n_slot = (size_t)st->config.n_slot;
+    struct spot_memory_plan one = { .align = plan->align };
+
+    st->slot = spot_memory_take(plan, n_slot, sizeof(*st->slot));
+    if (!plan->base) { /* slots are equal; there may be absurdly many */
+        plan_slot(&one, st, NULL);
+        spot_memory_take(plan, n_slot, one.used);
+        return;
+    }
+    for (size_t k = 0; k < n_slot; k++)
+        plan_slot(plan, st, &st->slot[k]);
+}
+
+static void plan_sums(struct spot_memory_plan *plan, struct spot_stage *st)
+{
+    int64_t n_partial = st->n_row;
+
+    st->sum = spot_memory_take(plan, (size_t)st->n_bundle, sizeof(*st->sum));
+    st->is_summed = spot_memory_take(plan, (size_t)st->n_bundle, sizeof(*st->is_summed));
+    st->fault = spot_memory_take(plan, (size_t)st->n_bundle, sizeof(*st->fault));
+    st->bundle = spot_memory_take(plan, (size_t)st->n_bundle, sizeof(struct spot_bundle *));
+    for (int i = 0; i < st->n_bundle; i++) {
+        struct spot_arena arena;
+        int64_t *sum;
+
+        spot_arena_of(&st->config.shape, st->config.bundle_begin + i, &arena);
+        sum = spot_memory_take(plan, arena.n_elem, sizeof(*sum));
+        if (st->sum)
+            st->sum[i] = sum;
+        n_partial = max64(n_partial, spot_sum_chunks(&arena));
+    }
+    st->partial = spot_memory_take(plan, (size_t)n_partial, sizeof(*st->partial));
+}
+
+static void plan_scratch(struct spot_memory_plan *plan, struct spot_stage *st)
+{
+    const struct spot_shape *const s = &st->config.shape;
+    const size_t n_thread = (size_t)st->config.n_thread;
+    const int64_t vocab = spot_shape_vocab_rows(s);
+    const int64_t k_part = max64(4 * s->width, vocab) / s->n_shard;
+
+    st->norm = take_rows(plan, st, s->width);
+    st->act = take_rows(plan, st, 4 * s->width);
+    st->slope = take_rows(plan, st, 4 * s->width);
+    st->dact = take_rows(plan, st, 4 * s->width);
+    st->dqkv = take_rows(plan, st, 3 * s->width);
+    for (int i = 0; i < 3; i++)
+        st->d[i] = take_rows(plan, st, s->width);
+    st->grad = spot_memory_take(plan, (size_t)max64(4 * s->width, s->seq + vocab),
+                                (size_t)s->width * sizeof(float));
+    for (int i = 0; i < 2; i++)
+        st->vector[i] = spot_memory_take(plan, (size_t)s->width, 4 * sizeof(float));
+    st->top = spot_memory_take(plan, n_thread, SPOT_TENSORS_MAX * sizeof(*st->top));
+    st->work = spot_memory_take(plan, n_thread, sizeof(*st->work));
+    st->score = spot_memory_take(plan, n_thread, sizeof(*st->score));
+    for (size_t i = 0; i < n_thread && plan->used < SIZE_MAX; i++) {
+        float *const work = spot_memory_take(plan, spot_gemm_work_elem(k_part), sizeof(float));
+        float *const score = spot_memory_take(
+            plan, spot_attention_work_elem(s->seq, s->width / s->n_head), sizeof(float));
+
+        if (plan->base) {
+            st->work[i] = spot_gemm_work_of(work, k_part);
+            st->score[i] = score;
+        }
+    }
+}
+
+/* What follows from the configuration alone. */
+static void set_config(struct spot_stage *st, const struct spot_stage_config *config)
+{
+    assert(config->bundle_begin >= 0 && config->bundle_begin < config->bundle_end &&
+           config->bundle_end <= spot_shape_bundles(&config->shape));
+    assert(config->micro_batch >= 1 && config->n_slot >= 0 && config->n_microbatch >= 1 &&
+           config->n_thread >= 1);
+    st->backend = &spot_backend_cpu;
+    st->config = *config;
+    st->kernel = (const struct spot_cpu_kernel *)config->kernel;
+    st->n_bundle = config->bundle_end - config->bundle_begin;
+    st->n_row = config->micro_batch * config->shape.seq;
+    st->limit_bits = spot_exact_limit_bits(config->n_microbatch);
+}
+
+static void plan_all(struct spot_memory_plan *plan, struct spot_stage *st)
+{
+    plan_slots(plan, st);
+    plan_sums(plan, st);
+    if (st->config.n_slot)
+        plan_scratch(plan, st);
+}
+
+static size_t memory(const struct spot_stage_config *config)
+{
+    struct spot_memory_plan plan = { .align = 64 };
+    struct spot_stage st = { 0 };
+
+    set_config(&st, config);
+    plan_all(&plan, &st);
+    return plan.used;
+}
+
+static int check(const struct spot_stage_config *config, size_t limit_byte, struct spot_err *err)
+{
+    size_t need = memory(config);
+    char what[64];
+
+    for (int b = config->bundle_begin; b < config->bundle_end; b++) {
+        struct spot_arena arena;
+
+        spot_arena_of(&config->shape, b, &arena);
+        if (__builtin_add_overflow(need, spot_bundle_memory(&arena), &need))
+            need = SIZE_MAX;
+    }
+    snprintf(what, sizeof(what), "a stage of bundles %d to %d", config->bundle_begin,
+             config->bundle_end - 1);
+    return spot_memory_check(what, need, limit_byte, err);
+}
+
+static void free_stage(struct spot_stage *st)
+{
+    if (!st)
+        return;
+    spot_team_free(st->team);
+    free(st->memory);
+    free(st);
+}
+
+static struct spot_stage *new_stage(const struct spot_stage_config *config,
+                                    struct spot_bundle *const *bundle, struct spot_err *err)
+{
+    struct spot_stage *const st = spot_xcalloc(1, sizeof(*st));
+    struct spot_memory_plan plan = { .align = 64 };
+
+    set_config(st, config);
+    plan_all(&plan, st);
+    if (spot_memory_check("stage", plan.used, 0, err)) {
+        free_stage(st);
+        return NULL;
+    }
+    st->memory = spot_alloc_aligned(plan.used, 1);
+    if (!st->memory) {
+        spot_err_set(err, SPOT_ESYS, "stage: cannot allocate %zu byte", plan.used);
+        free_stage(st);
+        return NULL;
+    }
+    plan = (struct spot_memory_plan){ st->memory, 0, 64 };
+    plan_all(&plan, st);
+    for (int i = 0; i < st->n_bundle; i++) {
+        assert(bundle[i]->index == config->bundle_begin + i);
+        st->bundle[i] = bundle[i];
+    }
+    st->team = spot_team_new(config->n_thread, err);
+    if (!st->team) {
+        free_stage(st);
+        return NULL;
+    }
+    return st;
+}
+
+/* --- a step ---------------------------------------------------------------- */
+
+static size_t boundary_elem(const struct spot_stage *st)
+{
+    return (size_t)st->n_row * (size_t)st->config.shape.width;
+}
+
+struct spot_param spot_stage_param(const struct spot_stage *st, int i, const char *name)
+{
+    const struct spot_bundle *const b = st->bundle[i];
+    const int t = spot_arena_find(&b->arena, name);
+
+    assert(t >= 0);
+    return (struct spot_param){ b->plane[SPOT_PLANE_MASTER] + spot_arena_offset(&b->arena, t, 0),
+                                (int64_t)b->arena.shard_elem, b->arena.tensor[t].rows,
+                                b->arena.tensor[t].cols };
+}
+
+/* Sums are not cleared here: the first gradients overwrite what is left of the last step, which
+ * saves a pass over memory. */
+static void begin(struct spot_stage *st)
+{
+    for (int i = 0; i < st->n_bundle; i++) {
+        st->is_summed[i] = false;
+        st->fault[i] = (struct spot_stage_fault){ 0 };
+    }
+}
+
+static bool has_embed(const struct spot_stage *st)
+{
+    return st->config.bundle_begin == 0;
+}
+
+static bool has_head(const struct spot_stage *st)
+{
+    return st->config.bundle_end == spot_shape_bundles(&st->config.shape);
+}
+
+static void forward(struct spot_stage *st, int slot, const uint32_t *token, const float *act_in,
+                    float *act_out, double *loss)
+{
+    const struct spot_slot *const s = &st->slot[slot];
+
+    assert(slot >= 0 && slot < st->config.n_slot);
+    if (has_embed(st) || has_head(st))
+        memcpy(s->token, token,
+               (size_t)st->config.micro_batch * ((size_t)st->config.shape.seq + 1) *
+                   sizeof(*token));
+    if (!has_embed(st))
+        memcpy(s->save[0].x, act_in, boundary_elem(st) * sizeof(float));
+    for (int i = 0; i < st->n_bundle; i++) {
+        float *const out = i + 1 < st->n_bundle ? s->save[i + 1].x : act_out;
+
+        switch (st->bundle[i]->arena.kind) {
+        case SPOT_BUNDLE_EMBED:
+            spot_embed_forward(st, i, s->token, out);
+            break;
+        case SPOT_BUNDLE_LAYER:
+            spot_layer_forward(st, i, &s->save[i], out);
+            break;
+        case SPOT_BUNDLE_HEAD:
+            *loss = spot_head_forward(st, i, &s->save[i], s->token);
+            break;
+        }
+    }
+}
+
+static void backward(struct spot_stage *st, int slot, const float *dact_out, float *dact_in)
+{
+    const struct spot_slot *const s = &st->slot[slot];
+    const float *dout = dact_out;
+
+    assert(slot >= 0 && slot < st->config.n_slot);
+    for (int i = st->n_bundle - 1; i >= 0; i--) {
+        float *const din = i == 0 && dact_in ? dact_in : st->d[2];
+
+        switch (st->bundle[i]->arena.kind) {
+        case SPOT_BUNDLE_EMBED:
+            spot_embed_backward(st, i, s->token, dout);
+            break;
+        case SPOT_BUNDLE_LAYER:
+            spot_layer_backward(st, i, &s->save[i], dout, din);
+            break;
+        case SPOT_BUNDLE_HEAD:
+            spot_head_backward(st, i, &s->save[i], din);
+            break;
+        }
+        dout = din;
+    }
+}
+
+static int64_t *sum(struct spot_stage *st, int bundle)
+{
+    assert(bundle >= st->config.bundle_begin && bundle < st->config.bundle_end);
+    spot_sum_settle(st, bundle - st->config.bundle_begin);
+    return st->sum[bundle - st->config.bundle_begin];
+}
+
+static struct spot_stage_fault fault(struct spot_stage *st, int bundle)
+{
+    assert(bundle >= st->config.bundle_begin && bundle < st->config.bundle_end);
+    return st->fault[bundle - st->config.bundle_begin];
+}
+
+static void back_off(struct spot_stage *st, int bundle, uint32_t overflow)
+{
+    assert(bundle >= st->config.bundle_begin && bundle < st->config.bundle_end);
+    spot_exact_back_off(st->bundle[bundle - st->config.bundle_begin], overflow);
+}
+
+static int nothing_to_sync(struct spot_stage *st, struct spot_err *err)
+{
+    (void)st;
+    (void)err;
+    return 0;
+}
+
+static int never_fails(const struct spot_stage *st, struct spot_err *err)
+{
+    (void)st;
+    (void)err;
+    return 0;
+}
+
+const struct spot_backend spot_backend_cpu = {
+    .name = "cpu",
+    .kernel = spot_cpu_kernel_kind,
+    .memory = memory,
+    .check = check,
+    .new_stage = new_stage,
+    .free_stage = free_stage,
+    .boundary_elem = boundary_elem,
+    .begin = begin,
+    .forward = forward,
+    .backward = backward,
+    .sum = sum,
+    .fault = fault,
+    .norm2 = spot_cpu_stage_norm2,
+    .update = spot_cpu_stage_update,
+    .back_off = back_off,
+    .sync = nothing_to_sync,
+    .status = never_fails,
+};

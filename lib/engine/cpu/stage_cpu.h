@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+/* stage_cpu.h - the inside of a stage on the CPU: what is kept per microbatch, and scratch space.
+ *
+ * Symbols: N = b * T rows, C width, H heads, F = 4C, V rows of the vocabulary with its
+ * padding (spot_shape_vocab_rows).
+ */
+#ifndef SPOT_ENGINE_CPU_STAGE_CPU_H
+#define SPOT_ENGINE_CPU_STAGE_CPU_H
+
+#include "engine/cpu/attention.h"
+#include "engine/cpu/gemm.h"
+#include "engine/cpu/team.h"
+#include "engine/stage.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What the backward pass of one bundle needs of the forward pass of a microbatch. */
+struct spot_save {
+    float *x;         /* [N * C] input of the bundle; not for the embedding */
+    float *norm1;     /* [N * 2] mean and 1 / deviation; layers: ln1, head: lnf */
+    float *qkv;       /* [N * 3C] layers */
+    float *attention; /* [N * C] layers */
+    float *softmax;   /* [N * H * 2] layers */
+    float *mid;       /* [N * C] layers: x + attention branch */
+    float *norm2;     /* [N * 2] layers: ln2 */
+    float *pre;       /* [N * F] layers: before GELU */
+    float *dlogit;    /* [N * V] head */
+};
+
+struct spot_slot {
+    uint32_t *token; /* [b * (T + 1)] */
+    struct spot_save *save;
+};
+
+struct spot_stage {
+    const struct spot_backend *backend; /* what every stage begins with */
+    struct spot_stage_config config;
+    const struct spot_cpu_kernel *kernel;
+    int n_bundle;
+    int64_t n_row;  /* N */
+    int limit_bits; /* |gradient * 2^exponent| of one microbatch stays below 2^limit_bits */
+    struct spot_team *team;
+    struct spot_bundle **bundle;
+    int64_t **sum;                  /* per bundle [arena.n_elem] */
+    bool *is_summed;                /* per bundle: else the sums count as zero */
+    struct spot_stage_fault *fault; /* per bundle */
+    struct spot_slot *slot;
+    void *memory; /* all of the above and below but the team */
+    /* scratch, free between calls */
+    float *norm;                 /* [N * C] */
+    float *act, *slope, *dact;   /* [N * F] */
+    float *dqkv;                 /* [N * 3C] */
+    float *d[3];                 /* [N * C] */
+    float *grad;                 /* one weight gradient: max(F, T + V) * C */
+    float *vector[2];            /* one bias gradient: [F] */
+    double *partial;             /* one value per chunk of a bundle, or per row */
+    uint32_t *top;               /* [n_thread * SPOT_TENSORS_MAX] largest gradient, as bits */
+    struct spot_gemm_work *work; /* per thread */
+    float **score;               /* per thread: attention */
+};
+
+/* One tensor of a bundle as it stands in the master plane. */
+struct spot_param {
+    const float *w;     /* of shard 0, or of the whole */
+    int64_t shard_elem; /* from shard to shard */
+    int64_t rows, cols; /* of one shard, or of the whole */
+};
+struct spot_param spot_stage_param(const struct spot_stage *stage, int i, const char *name);
+
+/* --- what one thread of a pass does -------------------------------------------
+ *
+ * A pass is one call of the team. In it, each thread may use what earlier passes left, and of this
+ * pass only what it wrote itself: a product and what follows it element by element, on the
+ * same block. */
+
+struct spot_part {
+    struct spot_stage *stage;
+    int thread, n_thread;
+};
+
+/* The rows of N that are the thread's. */
+void spot_part_rows(const struct spot_part *part, int64_t *begin, int64_t *end);
+
+void spot_part_norm(const struct spot_part *part, float *y, float *stat, const float *x,
+                    const float *w, const float *b);
+void spot_part_norm_again(const struct spot_part *part, float *y, const float *stat, const float *x,
+                          const float *w, const float *b);
+/* dx = base + the gradient through the norm; adds the gradients of weight and bias to the sums. */
+struct spot_norm_back {
+    const char *weight, *bias;
+    float *dx;
+    const float *base, *dy, *stat, *x;
+};
+void spot_part_norm_back(const struct spot_part *part, int i, const struct spot_norm_back *n);
+void spot_part_gelu_slope(const struct spot_part *part, float *act, float *slope, const float *x);
+
+/* y[N][.] = x W for a sharded weight: rows of W are outputs (is_out_first) or inputs. */
+struct spot_block spot_part_linear(const struct spot_part *part, float *y, const float *x,
+                                   const struct spot_param *weight, bool is_out_first);
+/* y = x W + b: adds the gradients of W, and of b unless NULL, to the sums and gives the gradient
+ * by x. dx may be neither x nor dy. */
+struct spot_block spot_part_linear_back(const struct spot_part *part, int i, const char *weight,
+                                        const char *bias, bool is_out_first, const float *x,
+                                        const float *dy, float *dx);
+
+/* On a block, rows of c: x += bias, whose parts of n lie shard_elem apart; act = gelu(x) unless
+ * NULL. */
+void spot_part_bias(const struct spot_part *part, const struct spot_block *block, int64_t c,
+                    const struct spot_param *bias, float *x, float *act);
+/* y += bias + x */
+void spot_part_add2(const struct spot_part *part, const struct spot_block *block, int64_t c,
+                    const float *bias, const float *x, float *y);
+void spot_part_mul(const struct spot_part *part, const struct spot_block *block, int64_t c,
+                   const float *x, float *y);
+
+/* --- bundles: stage-local index i, x and dx are [N * C] --------------------- */
+
+void spot_embed_forward(struct spot_stage *stage, int i, const uint32_t *token, float *out);
+void spot_embed_backward(struct spot_stage *stage, int i, const uint32_t *token, const float *dout);
+void spot_layer_forward(struct spot_stage *stage, int i, const struct spot_save *save, float *out);
+/* din may be dout */
+void spot_layer_backward(struct spot_stage *stage, int i, const struct spot_save *save,
+                         const float *dout, float *din);
+double spot_head_forward(struct spot_stage *stage, int i, const struct spot_save *save,
+                         const uint32_t *token);
+void spot_head_backward(struct spot_stage *stage, int i, const struct spot_save *save, float *din);
+
+/* --- sums --------------------------------------------------------------------- */
+
+/* Add elements [begin, end) of a tensor's gradient, shards one behind the other, to the sums.
+ * A thread may do that for elements that no other thread adds in this pass. */
+void spot_sum_add(const struct spot_part *part, int i, int tensor, const float *grad, int64_t begin,
+                  int64_t end);
+
+/* Look at what was added to a bundle by the whole team: marks faults. Once per backward pass. */
+void spot_sum_close(struct spot_stage *stage, int i);
+
+/* Write zeros if the bundle got no gradient in this step. */
+void spot_sum_settle(const struct spot_stage *stage, int i);
+
+/* Chunks of a bundle over which norm and update are cut. */
+int64_t spot_sum_chunks(const struct spot_arena *arena);
+
+/* The backend's part of stage.h that works on sums. */
+double spot_cpu_stage_norm2(struct spot_stage *stage, int bundle);
+void spot_cpu_stage_update(struct spot_stage *stage, int bundle, const struct spot_adamw *adamw,
+                           double scale);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_ENGINE_CPU_STAGE_CPU_H */

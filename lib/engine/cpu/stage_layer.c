@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: MIT */
+/* The three kinds of bundle, forward and backward, as passes of the team. */
+#include "engine/cpu/stage_cpu.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* One bundle and one microbatch: what the passes below work on. */
+struct work {
+    struct spot_stage *stage;
+    int i;
+    const struct spot_save *save;
+    const uint32_t *token;
+    const float *dout;
+    float *out, *din;
+};
+
+static void run(struct work *work, spot_team_fn pass)
+{
+    spot_team_run(work->stage->team, pass, work);
+}
+
+static struct spot_part part_of(const struct work *work, int thread, int n_thread)
+{
+    return (struct spot_part){ work->stage, thread, n_thread };
+}
+
+static const float *vector_of(const struct work *w, const char *name)
+{
+    return spot_stage_param(w->stage, w->i, name).w;
+}
+
+/* --- embedding: out[b, t] = wte[token[b, t]] + wpe[t] ----------------------- */
+
+static void embed(void *user, int thread, int n_thread)
+{
+    const struct work *const w = user;
+    const struct spot_part part = part_of(w, thread, n_thread);
+    const struct spot_param wte = spot_stage_param(w->stage, w->i, "wte");
+    const int64_t c = wte.cols, seq = w->stage->config.shape.seq;
+    const float *const wpe = vector_of(w, "wpe");
+    int64_t r, end;
+
+    spot_part_rows(&part, &r, &end);
+    for (; r < end; r++) {
+        const int64_t token = w->token[r / seq * (seq + 1) + r % seq];
+
+        assert(token < w->stage->config.shape.vocab);
+        memcpy(w->out + r * c, wte.w + token / wte.rows * wte.shard_elem + token % wte.rows * c,
+               (size_t)c * sizeof(float));
+        w->stage->kernel->vec->add(w->out + r * c, wpe + r % seq * c, c);
+    }
+}
+
+void spot_embed_forward(struct spot_stage *stage, int i, const uint32_t *token, float *out)
+{
+    run(&(struct work){ .stage = stage, .i = i, .token = token, .out = out }, embed);
+}
+
+/* A range of columns of all rows, so that each element is a chain over ascending rows. */
+static void embed_back(void *user, int thread, int n_thread)
+{
+    const struct work *const w = user;
+    const struct spot_stage *const stage = w->stage;
+    const struct spot_part part = part_of(w, thread, n_thread);
+    const struct spot_vec *const vec = stage->kernel->vec;
+    const struct spot_arena *const arena = &stage->bundle[w->i]->arena;
+    const int64_t c = stage->config.shape.width, seq = stage->config.shape.seq,
+                  vocab = spot_shape_vocab_rows(&stage->config.shape);
+    float *const dte = stage->grad, *const dpe = stage->grad + vocab * c;
+    int64_t begin, end;
+
+    spot_team_share(c, 16, thread, n_thread, &begin, &end);
+    for (int64_t v = 0; v < vocab + seq; v++)
+        memset(dte + v * c + begin, 0, (size_t)(end - begin) * sizeof(float));
+    for (int64_t r = 0; r < stage->n_row; r++) {
+        const int64_t token = w->token[r / seq * (seq + 1) + r % seq];
+
+        vec->add(dte + token * c + begin, w->dout + r * c + begin, end - begin);
+        vec->add(dpe + r % seq * c + begin, w->dout + r * c + begin, end - begin);
+    }
+    for (int64_t v = 0; v < vocab; v++)
+        spot_sum_add(&part, w->i, spot_arena_find(arena, "wte"), dte, v * c + begin, v * c + end);
+    for (int64_t t = 0; t < seq; t++)
+        spot_sum_add(&part, w->i, spot_arena_find(arena, "wpe"), dpe, t * c + begin, t * c + end);
+}
+
+void spot_embed_backward(struct spot_stage *stage, int i, const uint32_t *token, const float *dout)
+{
+    run(&(struct work){ .stage = stage, .i = i, .token = token, .dout = dout }, embed_back);
+    spot_sum_close(stage, i);
+}
+
+/* --- layer: mid = x + proj(attention(qkv(ln1 x))), out = mid + fc2(gelu(fc1(ln2 mid))) --- */
+
+static struct spot_block linear(const struct spot_part *part, const struct work *w,
+                                const char *weight, bool is_out_first, const float *x, float *y)
+{
+    const struct spot_param p = spot_stage_param(w->stage, w->i, weight);
+
+    return spot_part_linear(part, y, x, &p, is_out_first);
+}
+
+static void norm1(void *user, int thread, int n_thread)
+{
+    const struct work *const w = user;
+    const struct spot_part part = part_of(w, thread, n_thread);
+
+    spot_part_norm(&part, w->stage->norm, w->save->norm1, w->save->x, vector_of(w, "ln1.w"),
+                   vector_of(w, "ln1.b"));
+}
+
+static void qkv(void *user, int thread, int n_thread)
+{
+    const struct work *const w = user;
+    const struct spot_part part = part_of(w, thread, n_thread);
+    const struct spot_param bias = spot_stage_param(w->stage, w->i, "qkv.b");
+    const struct spot_block block = linear(&part, w, "qkv.w", true, w->stage->norm, w->save->qkv);
+
+    spot_part_bias(&part, &block, 3 * w->stage->config.shape.width, &bias, w->save->qkv, NULL);
+}
+
+static struct spot_attention attention_of(const struct work *w)
+{
+    const struct spot_shape *const s = &w->stage->config.shape;
+
+    return (struct spot_attention){ .kernel = w->stage->kernel,
+                                    .seq = s->seq,
+                                    .width = s->width,
+                                    .n_head = s->n_head,
+                                    .n_shard = s->n_shard,
+                                    .qkv = w->save->qkv,
+                                    .out = w->save->attention,
+                                    .stat = w->save->softmax,
+                                    .dout = w->stage->d[1],
+                                    .dqkv = w->stage->dqkv };
+}
+
+static void attention(void *user, int thread, int n_thread)
+{
+    const struct work *const w = user;
+    const struct spot_attention at = attention_of(w);
+    int64_t unit, end;
+
+    spot_team_share(w->stage->config.micro_batch * at.n_head, 1, thread, n_thread, &unit, &end);
+    for (; unit < end; unit++)
+        spot_attention_forward(&at, unit, &w->stage->work[thread], w->stage->score[thread]);
+}
+
+static void proj(void *user, int thread, int n_thread)
+{
+    const struct work *const w = user;
+    const struct spot_part part = part_of(w, thread, n_thread);
+    const struct spot_block block =
+        linear(&part, w, "proj.w", false, w->save->attention, w->save->mid);
+
+    spot_part_add2(&part, &block, w->stage->config.shape.width, vector_of(w, "proj.b"), w->save->x,
+                   w->save->mid);
+}
+
+static void norm2(void *user, int thread, int n_thread)
+{
+    const struct work *const w = user;
+    const struct spot_part part = part_of(w, thread, n_thread);
+
+    spot_part_norm(&part, w->stage->norm, w->save->norm2, w->save->mid, vector_of(w, "ln2.w"),
+                   vector_of(w, "ln2.b"));
+}
+
+static void fc1(void *user, int thread, int n_thread)
+{
+    const struct work *const w = user;
+    const struct spot_part part = part_of(w, thread, n_thread);
+    const struct spot_param bias = spot_stage_param(w->stage, w->i, "fc1.b");
+    const struct spot_block block = linear(&part, w, "fc1.w", true, w->stage->norm, w->save->pre);
+
+    spot_part_bias(&part, &block, 4 * w->stage->config.shape.width, &bias, w->save->pre,
+                   w->stage->act);
+}
+
+static void fc2(void *user, int thread, int n_thread)
+{
+    const struct work *const w = user;
+    const struct spot_part part = part_of(w, thread, n_thread);
+    const struct spot_block block = linear(&part, w, "fc2.w", false, w->stage->act, w->out);
+
+    spot_part_add2(&part, &block, w->stage->config.shape.width, vector_of(w, "fc2.b"), w->save->mid,
+                   w->out);
+}
+
+void spot_layer_forward(struct spot_stage *stage, int i, const struct spot_save *save, float *out)
+{
+    struct work w = { .stage = stage, .i = i, .save = save, .out = out };
+
+    run(&w, norm1);
+    run(&w, qkv);
+    run(&w, attention);
+    run(&w, proj);
+    run(&w, norm2);
+    run(&w, fc1);
+    run(&w, fc2);
+}
+
+/* What the forward pass had between ln2 and fc2, once more. */
+static void mlp_again(void *user, int thread, int n_thread)
+{
+    const struct work *const w = user;
+    const struct spot_part part = part_of(w, thread, n_thread);
+
+    spot_part_gelu_slope(&part, w->stage->act, w->stage->slope, w->save->pre);
+    spot_part_norm_again(&part, w->stage->norm, w->save->norm2, w->save->mid, vector_of(w, "ln2.w"),
+                         vector_of(w, "ln2.b"));
+}
+
+static void fc2_back(void *user, int thread, int n_thread)
+{
+    const struct work *const w = user;
+    struct spot_stage *const st = w->stage;
+    const struct spot_part part = part_of(w, thread, n_thread);
+    const struct spot_block block =
+        spot_part_linear_back(&part, w->i, "fc2.w", "fc2.b", false, st->act, w->dout, st->dact);
+
+    spot_part_mul(&part, &block, 4 * st->config.shape.width, st->slope, st->dact);
+}
+
+static void fc1_back(void *user, int thread, int n_thread)
+{
+    const struct work *const w = user;
+    struct spot_stage *const st = w->stage;
+    const struct spot_part part = part_of(w, thread, n_thread);
+
+    spot_part_linear_back(&part, w->i, "fc1.w", "fc1.b", true, st->norm, st->dact, st->d[1]);
+}
+
+static void norm2_back(void *user, int thread, int n_thread)
+{
+    const struct work *const w = user;
+    struct spot_stage *const st = w->stage;
+    const struct spot_part part = part_of(w, thread, n_thread);
+
+    spot_part_norm_back(&part, w->i,
+                        &(struct spot_norm_back){ .weight = "ln2.w",
+                                                  .bias = "ln2.b",
+                                                  .dx = st->d[0],
+                                                  .base = w->dout,
+                                                  .dy = st->d[1],
+                                                  .stat = w->save->norm2,
+                                                  .x = w->save->mid });
+}
+
+static void proj_back(void *user, int thread, int n_thread)
+{
+    const struct work *const w = user;
+    struct spot_stage *const st = w->stage;
+    const struct spot_part part = part_of(w, thread, n_thread);
+
+    spot_part_linear_back(&part, w->i, "proj.w", "proj.b", false, w->save->attention, st->d[0],
+                          st->d[1]);
+}
+
+static void attention_back(void *user, int thread, int n_thread)
+{
+    const struct work *const w = user;
+    const struct spot_save *const save = w->save;
+    const struct spot_part part = part_of(w, thread, n_thread);
+    const struct spot_attention at = attention_of(w);
+    int64_t unit, end;
+
+    spot_part_norm_again(&part, w->stage->norm, save->norm1, save->x, vector_of(w, "ln1.w"),
+                         vector_of(w, "ln1.b"));
+    spot_team_share(w->stage->config.micro_batch * at.n_head, 1, thread, n_thread, &unit, &end);
+    for (; unit < end; unit++)
+        spot_attention_backward(&at, unit, &w->stage->work[thread], w->stage->score[thread]);
+}
+
+static void qkv_back(void *user, int thread, int n_thread)
+{
+    const struct work *const w = user;
+    struct spot_stage *const st = w->stage;
+    const struct spot_part part = part_of(w, thread, n_thread);
+
+    spot_part_linear_back(&part, w->i, "qkv.w", "qkv.b", true, st->norm, st->dqkv, st->d[1]);
+}
+
+static void norm1_back(void *user, int thread, int n_thread)
+{
+    const struct work *const w = user;
+    struct spot_stage *const st = w->stage;
+    const struct spot_part part = part_of(w, thread, n_thread);
+
+    spot_part_norm_back(&part, w->i,
+                        &(struct spot_norm_back){ .weight = "ln1.w",
+                                                  .bias = "ln1.b",
+                                                  .dx = w->din,
+                                                  .base = st->d[0],
+                                                  .dy = st->d[1],
+                                                  .stat = w->save->norm1,
+                                                  .x = w->save->x });
+}
+
+void spot_layer_backward(struct spot_stage *stage, int i, const struct spot_save *save,
+                         const float *dout, float *din)
+{
+    struct work w = { .stage = stage, .i = i, .save = save, .dout = dout, .din = din };
+
+    run(&w, mlp_again);
+    run(&w, fc2_back);
+    run(&w, fc1_back);
+    run(&w, norm2_back);
+    run(&w, proj_back);
+    run(&w, attention_back);
+    run(&w, qkv_back);
+    run(&w, norm1_back);
+    spot_sum_close(stage, i);
+}
+
+/* --- head: mean cross-entropy of lnf(x) head.w^T ---------------------------- */
+
+static void head_norm(void *user, int thread, int n_thread)
+{
+    const struct work *const w = user;
+    const struct spot_part part = part_of(w, thread, n_thread);
+
+    spot_part_norm(&part, w->stage->norm, w->save->norm1, w->save->x, vector_of(w, "lnf.w"),
+                   vector_of(w, "lnf.b"));
+}
+
+static void head_logits(void *user, int thread, int n_thread)
+{
+    const struct work *const w = user;
+    const struct spot_part part = part_of(w, thread, n_thread);
+
+    linear(&part, w, "head.w", true, w->stage->norm, w->save->dlogit);
+}
+
+static void head_loss(void *user, int thread, int n_thread)
+{
+    const struct work *const w = user;
+    const struct spot_part part = part_of(w, thread, n_thread);
+    const struct spot_shape *const shape = &w->stage->config.shape;
+    const int64_t vocab = spot_shape_vocab_rows(shape);
+    int64_t r, end;
+
+    spot_part_rows(&part, &r, &end);
+    for (; r < end; r++) {
+        float *const logit = w->save->dlogit + r * vocab;
+        const int64_t target = w->token[r / shape->seq * (shape->seq + 1) + r % shape->seq + 1];
+
+        assert(target < shape->vocab);
+        w->stage->partial[r] = w->stage->kernel->vec->cross_entropy(logit, shape->vocab, target,
+                                                                    1.0F / (float)w->stage->n_row);
+        memset(logit + shape->vocab, 0, (size_t)(vocab - shape->vocab) * sizeof(*logit));
+    }
+}
+
+double spot_head_forward(struct spot_stage *stage, int i, const struct spot_save *save,
+                         const uint32_t *token)
+{
+    struct work w = { .stage = stage, .i = i, .save = save, .token = token };
+    double loss = 0;
+
+    run(&w, head_norm);
+    run(&w, head_logits);
+    run(&w, head_loss);
+    for (int64_t r = 0; r < stage->n_row; r++)
+        loss += stage->partial[r];
+    return loss / (double)stage->n_row;
+}
+
+static void head_again(void *user, int thread, int n_thread)
+{
+    const struct work *const w = user;
+    const struct spot_part part = part_of(w, thread, n_thread);
+    const int64_t c = w->stage->config.shape.width;
+    int64_t r, end;
+
+    spot_part_norm_again(&part, w->stage->norm, w->save->norm1, w->save->x, vector_of(w, "lnf.w"),
+                         vector_of(w, "lnf.b"));
+    spot_part_rows(&part, &r, &end);
+    memset(w->din + r * c, 0, (size_t)((end - r) * c) * sizeof(float));
+}
+
+static void head_back(void *user, int thread, int n_thread)
+{
+    const struct work *const w = user;
+    const struct spot_part part = part_of(w, thread, n_thread);
+
+    spot_part_linear_back(&part, w->i, "head.w", NULL, true, w->stage->norm, w->save->dlogit,
+                          w->stage->d[1]);
+}
+
+static void head_norm_back(void *user, int thread, int n_thread)
+{
+    const struct work *const w = user;
+    const struct spot_part part = part_of(w, thread, n_thread);
+
+    spot_part_norm_back(&part, w->i,
+                        &(struct spot_norm_back){ .weight = "lnf.w",
+                                                  .bias = "lnf.b",
+                                                  .dx = w->din,
+                                                  .base = w->din,
+                                                  .dy = w->stage->d[1],
+                                                  .stat = w->save->norm1,
+                                                  .x = w->save->x });
+}
+
+void spot_head_backward(struct spot_stage *stage, int i, const struct spot_save *save, float *din)
+{
+    struct work w = { .stage = stage, .i = i, .save = save, .din = din };
+
+    run(&w, head_again);
+    run(&w, head_back);
+    run(&w, head_norm_back);
+    spot_sum_close(stage, i);
+}

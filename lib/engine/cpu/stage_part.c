@@ -1,0 +1,187 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/cpu/stage_cpu.h"
+
+static const struct spot_vec *vec_of(const struct spot_part *part)
+{
+    return part->stage->kernel->vec;
+}
+
+static int64_t width_of(const struct spot_part *part)
+{
+    return part->stage->config.shape.width;
+}
+
+void spot_part_rows(const struct spot_part *part, int64_t *begin, int64_t *end)
+{
+    spot_team_share(part->stage->n_row, 1, part->thread, part->n_thread, begin, end);
+}
+
+void spot_part_norm(const struct spot_part *part, float *y, float *stat, const float *x,
+                    const float *w, const float *b)
+{
+    const int64_t c = width_of(part);
+    int64_t r, end;
+
+    spot_part_rows(part, &r, &end);
+    vec_of(part)->norm(y + r * c, stat + 2 * r, x + r * c, w, b, end - r, c);
+}
+
+void spot_part_norm_again(const struct spot_part *part, float *y, const float *stat, const float *x,
+                          const float *w, const float *b)
+{
+    const int64_t c = width_of(part);
+    int64_t r, end;
+
+    spot_part_rows(part, &r, &end);
+    vec_of(part)->norm_again(y + r * c, stat + 2 * r, x + r * c, w, b, end - r, c);
+}
+
+void spot_part_norm_back(const struct spot_part *part, int i, const struct spot_norm_back *n)
+{
+    const struct spot_stage *const st = part->stage;
+    const struct spot_arena *const arena = &st->bundle[i]->arena;
+    const int64_t c = width_of(part);
+    int64_t begin, end;
+
+    spot_team_share(c, 16, part->thread, part->n_thread, &begin, &end);
+    vec_of(part)->norm_grad(st->vector[0], st->vector[1], n->dy, n->stat, n->x, st->n_row, c, begin,
+                            end);
+    spot_sum_add(part, i, spot_arena_find(arena, n->weight), st->vector[0], begin, end);
+    spot_sum_add(part, i, spot_arena_find(arena, n->bias), st->vector[1], begin, end);
+    spot_part_rows(part, &begin, &end);
+    vec_of(part)->norm_back(n->dx + begin * c, n->base + begin * c, n->dy + begin * c,
+                            n->stat + 2 * begin, n->x + begin * c,
+                            spot_stage_param(st, i, n->weight).w, end - begin, c);
+}
+
+void spot_part_gelu_slope(const struct spot_part *part, float *act, float *slope, const float *x)
+{
+    const int64_t f = 4 * width_of(part);
+    int64_t r, end;
+
+    spot_part_rows(part, &r, &end);
+    vec_of(part)->gelu_slope(act + r * f, slope + r * f, x + r * f, (end - r) * f);
+}
+
+/* --- products -------------------------------------------------------------- */
+
+/* y[N][.] = x W: the sum runs over the columns of W (its rows are the outputs, side by side by
+ * shard) or over its rows (the shards are partial products). */
+static struct spot_block times_weight(const struct spot_part *part, float *y, const float *x,
+                                      const struct spot_param *weight, bool is_over_cols)
+{
+    const struct spot_stage *const st = part->stage;
+    const int n_shard = (int)st->config.shape.n_shard;
+    const int64_t rows = weight->rows, cols = weight->cols;
+    const struct spot_gemm g = { .m = st->n_row,
+                                 .n = is_over_cols ? rows : cols,
+                                 .k = is_over_cols ? cols : rows,
+                                 .parts = is_over_cols ? SPOT_GEMM_COLS : SPOT_GEMM_SUM,
+                                 .n_part = n_shard,
+                                 .a = x,
+                                 .a_row = is_over_cols ? cols : rows * n_shard,
+                                 .a_col = 1,
+                                 .b = weight->w,
+                                 .b_row = is_over_cols ? 1 : cols,
+                                 .b_col = is_over_cols ? cols : 1,
+                                 .b_part = weight->shard_elem,
+                                 .c = y,
+                                 .c_row = is_over_cols ? rows * n_shard : cols };
+
+    return spot_gemm_part(st->kernel, &g, part->thread, part->n_thread, &st->work[part->thread]);
+}
+
+struct spot_block spot_part_linear(const struct spot_part *part, float *y, const float *x,
+                                   const struct spot_param *weight, bool is_out_first)
+{
+    return times_weight(part, y, x, weight, is_out_first);
+}
+
+/* Sum of a^T b: [a_cols][b_cols], all shards of the weight one behind the other. */
+static void weight_gradient(const struct spot_part *part, int i, int tensor, const float *a,
+                            int64_t a_cols, const float *b, int64_t b_cols)
+{
+    const struct spot_stage *const st = part->stage;
+    const struct spot_gemm g = { .m = a_cols,
+                                 .n = b_cols,
+                                 .k = st->n_row,
+                                 .parts = SPOT_GEMM_COLS,
+                                 .n_part = 1,
+                                 .a = a,
+                                 .a_row = 1,
+                                 .a_col = a_cols,
+                                 .b = b,
+                                 .b_row = b_cols,
+                                 .b_col = 1,
+                                 .c = st->grad,
+                                 .c_row = b_cols };
+    const struct spot_block block =
+        spot_gemm_part(st->kernel, &g, part->thread, part->n_thread, &st->work[part->thread]);
+
+    for (int64_t r = block.row; r < block.row_end; r++)
+        spot_sum_add(part, i, tensor, st->grad, r * b_cols + block.col, r * b_cols + block.col_end);
+}
+
+static void bias_gradient(const struct spot_part *part, int i, int tensor, const float *dy,
+                          int64_t c)
+{
+    const struct spot_stage *const st = part->stage;
+    int64_t begin, end;
+
+    spot_team_share(c, 64, part->thread, part->n_thread, &begin, &end);
+    vec_of(part)->column_sum(st->vector[0], dy, st->n_row, c, begin, end);
+    spot_sum_add(part, i, tensor, st->vector[0], begin, end);
+}
+
+struct spot_block spot_part_linear_back(const struct spot_part *part, int i, const char *weight,
+                                        const char *bias, bool is_out_first, const float *x,
+                                        const float *dy, float *dx)
+{
+    const struct spot_arena *const arena = &part->stage->bundle[i]->arena;
+    const struct spot_param w = spot_stage_param(part->stage, i, weight);
+    const int64_t sharded = w.rows * part->stage->config.shape.n_shard;
+    const int t = spot_arena_find(arena, weight);
+
+    if (bias)
+        bias_gradient(part, i, spot_arena_find(arena, bias), dy, is_out_first ? sharded : w.cols);
+    if (is_out_first)
+        weight_gradient(part, i, t, dy, sharded, x, w.cols);
+    else
+        weight_gradient(part, i, t, x, sharded, dy, w.cols);
+    return times_weight(part, dx, dy, &w, !is_out_first);
+}
+
+/* --- what follows a product, on its block ------------------------------------ */
+
+void spot_part_bias(const struct spot_part *part, const struct spot_block *block, int64_t c,
+                    const struct spot_param *bias, float *x, float *act)
+{
+    const int64_t n = bias->rows;
+
+    for (int64_t r = block->row; r < block->row_end; r++)
+        for (int64_t col = block->col, next; col < block->col_end; col = next) {
+            const float *const b = bias->w + col / n * bias->shard_elem + col % n;
+
+            next = (col / n + 1) * n < block->col_end ? (col / n + 1) * n : block->col_end;
+            if (act)
+                vec_of(part)->gelu(act + r * c + col, x + r * c + col, b, next - col);
+            else
+                vec_of(part)->add(x + r * c + col, b, next - col);
+        }
+}
+
+void spot_part_add2(const struct spot_part *part, const struct spot_block *block, int64_t c,
+                    const float *bias, const float *x, float *y)
+{
+    for (int64_t r = block->row; r < block->row_end; r++)
+        vec_of(part)->add2(y + r * c + block->col, bias + block->col, x + r * c + block->col,
+                           block->col_end - block->col);
+}
+
+void spot_part_mul(const struct spot_part *part, const struct spot_block *block, int64_t c,
+                   const float *x, float *y)
+{
+    for (int64_t r = block->row; r < block->row_end; r++)
+        vec_of(part)->mul(y + r * c + block->col, x + r * c + block->col,
+                          block->col_end - block->col);
+}

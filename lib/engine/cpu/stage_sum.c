@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT */
+/* Fixed-point sums of gradients, their norm, the update and the exponents of the next step. */
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#include "engine/cpu/stage_cpu.h"
+#include "engine/exact.h"
+
+/* --- accumulation ---------------------------------------------------------- */
+
+void spot_sum_add(const struct spot_part *part, int i, int tensor, const float *grad, int64_t begin,
+                  int64_t end)
+{
+    const struct spot_stage *const stage = part->stage;
+    const struct spot_arena *const arena = &stage->bundle[i]->arena;
+    const int64_t per_shard = arena->tensor[tensor].rows * arena->tensor[tensor].cols;
+    const double scale = ldexp(1, stage->bundle[i]->exponent[tensor]);
+    uint32_t *const top = &stage->top[part->thread * SPOT_TENSORS_MAX + tensor];
+
+    while (begin < end) {
+        const int64_t in_shard = begin % per_shard;
+        const int64_t n = per_shard - in_shard < end - begin ? per_shard - in_shard : end - begin;
+        const uint32_t here = stage->kernel->vec->quantise(
+            stage->sum[i] + spot_arena_offset(arena, tensor, (int)(begin / per_shard)) + in_shard,
+            grad + begin, n, scale, !stage->is_summed[i]);
+
+        *top = here > *top ? here : *top;
+        begin += n;
+    }
+}
+
+void spot_sum_close(struct spot_stage *stage, int i)
+{
+    const struct spot_bundle *const bundle = stage->bundle[i];
+
+    for (int t = 0; t < bundle->arena.n_tensor; t++) {
+        uint32_t top = 0;
+        float max;
+
+        for (int thread = 0; thread < stage->config.n_thread; thread++) {
+            uint32_t *const here = &stage->top[thread * SPOT_TENSORS_MAX + t];
+
+            top = *here > top ? *here : top;
+            *here = 0;
+        }
+        memcpy(&max, &top, sizeof(max));
+        if (top >= 0x7f800000U)
+            stage->fault[i].nonfinite |= UINT32_C(1) << t;
+        else if (ldexp((double)max, bundle->exponent[t]) > ldexp(1, stage->limit_bits))
+            stage->fault[i].overflow |= UINT32_C(1) << t;
+    }
+    stage->is_summed[i] = true;
+}
+
+void spot_sum_settle(const struct spot_stage *stage, int i)
+{
+    if (!stage->is_summed[i])
+        memset(stage->sum[i], 0, stage->bundle[i]->arena.n_elem * sizeof(int64_t));
+    stage->is_summed[i] = true;
+}
+
+/* --- chunks: the same cut whoever works on a bundle ------------------------- */
+
+static int64_t chunks_of(int64_t n)
+{
+    return (n + SPOT_EXACT_CHUNK - 1) / SPOT_EXACT_CHUNK;
+}
+
+int64_t spot_sum_chunks(const struct spot_arena *arena)
+{
+    int64_t n = 0;
+
+    for (int t = 0; t < arena->n_tensor; t++)
+        n += chunks_of(arena->tensor[t].rows * arena->tensor[t].cols) *
+             (arena->tensor[t].is_sharded ? arena->n_shard : 1);
+    return n;
+}
+
+struct walk {
+    const struct spot_stage *stage;
+    int i;
+    double scale;
+    const struct spot_adamw *adamw;
+    double (*fn)(const struct walk *walk, int tensor, size_t offset, int64_t n);
+};
+
+/* Each thread takes an interval of the chunks of all tensors and shards, counted in their order. */
+static void run_walk(void *user, int thread, int n_thread)
+{
+    const struct walk *const w = user;
+    const struct spot_arena *const arena = &w->stage->bundle[w->i]->arena;
+    int64_t begin, end, chunk = 0;
+
+    spot_team_share(spot_sum_chunks(arena), 1, thread, n_thread, &begin, &end);
+    for (int t = 0; t < arena->n_tensor; t++) {
+        const int64_t n = arena->tensor[t].rows * arena->tensor[t].cols;
+
+        for (int s = 0; s < (arena->tensor[t].is_sharded ? arena->n_shard : 1); s++)
+            for (int64_t at = 0; at < n; at += SPOT_EXACT_CHUNK, chunk++)
+                if (chunk >= begin && chunk < end)
+                    w->stage->partial[chunk] =
+                        w->fn(w, t, spot_arena_offset(arena, t, s) + (size_t)at,
+                              n - at < SPOT_EXACT_CHUNK ? n - at : SPOT_EXACT_CHUNK);
+    }
+}
+
+static double unit_of(const struct walk *w, int tensor)
+{
+    return spot_exact_unit(w->stage->bundle[w->i], tensor, w->stage->config.n_microbatch, w->scale);
+}
+
+static int local_index(const struct spot_stage *stage, int bundle)
+{
+    assert(bundle >= stage->config.bundle_begin && bundle < stage->config.bundle_end);
+    return bundle - stage->config.bundle_begin;
+}
+
+/* --- norm ------------------------------------------------------------------ */
+
+static double norm2_chunk(const struct walk *w, int tensor, size_t offset, int64_t n)
+{
+    return w->stage->kernel->vec->norm2(w->stage->sum[w->i] + offset, n, unit_of(w, tensor));
+}
+
+double spot_cpu_stage_norm2(struct spot_stage *stage, int bundle)
+{
+    const int i = local_index(stage, bundle);
+    struct walk walk = { stage, i, 1, NULL, norm2_chunk };
+    double norm2 = 0;
+
+    spot_sum_settle(stage, i);
+    spot_team_run(stage->team, run_walk, &walk);
+    for (int64_t c = 0; c < spot_sum_chunks(&stage->bundle[i]->arena); c++)
+        norm2 += stage->partial[c];
+    return norm2;
+}
+
+/* --- update ---------------------------------------------------------------- */
+
+static double adamw_chunk(const struct walk *w, int tensor, size_t offset, int64_t n)
+{
+    const struct spot_bundle *const bundle = w->stage->bundle[w->i];
+    const struct spot_adamw_step step =
+        spot_exact_adamw(bundle, tensor, w->stage->config.n_microbatch, w->adamw, w->scale);
+
+    return w->stage->kernel->vec->adamw(
+        bundle->plane[SPOT_PLANE_MASTER] + offset, bundle->plane[SPOT_PLANE_M] + offset,
+        bundle->plane[SPOT_PLANE_V] + offset, w->stage->sum[w->i] + offset, n, &step);
+}
+
+static void set_exponents(struct spot_stage *stage, struct spot_bundle *bundle)
+{
+    const struct spot_arena *const arena = &bundle->arena;
+    int64_t chunk = 0;
+
+    for (int t = 0; t < arena->n_tensor; t++) {
+        const int64_t end = chunk + chunks_of(arena->tensor[t].rows * arena->tensor[t].cols) *
+                                        (arena->tensor[t].is_sharded ? arena->n_shard : 1);
+        double top = 0;
+
+        for (; chunk < end; chunk++)
+            top = stage->partial[chunk] > top ? stage->partial[chunk] : top;
+        bundle->exponent[t] = spot_exact_next(bundle->exponent[t], stage->limit_bits, top);
+    }
+}
+
+void spot_cpu_stage_update(struct spot_stage *stage, int bundle, const struct spot_adamw *adamw,
+                           double scale)
+{
+    const int i = local_index(stage, bundle);
+    struct walk walk = { stage, i, scale, adamw, adamw_chunk };
+
+    spot_sum_settle(stage, i);
+    spot_team_run(stage->team, run_walk, &walk);
+    set_exponents(stage, stage->bundle[i]);
+    stage->bundle[i]->step++;
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* target.h - SPOT_TARGET(avx2): the rest of this file may use these instructions.
+ *
+ * After all other includes, at file scope. Products and sums are never contracted: GCC does not
+ * under -std=c11, clang is told not to.
+ */
+#ifndef SPOT_ENGINE_CPU_TARGET_H
+#define SPOT_ENGINE_CPU_TARGET_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SPOT_PRAGMA(text) _Pragma(#text)
+
+#ifdef __clang__
+#define SPOT_TARGET(isa)              \
+    SPOT_PRAGMA(STDC FP_CONTRACT OFF) \
+    SPOT_PRAGMA(clang attribute push(__attribute__((target(isa))), apply_to = function))
+#define SPOT_TARGET_END SPOT_PRAGMA(clang attribute pop)
+#else
+#define SPOT_TARGET(isa) SPOT_PRAGMA(GCC target(isa))
+#define SPOT_TARGET_END
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_ENGINE_CPU_TARGET_H */

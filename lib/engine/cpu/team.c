@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/cpu/team.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "common/xalloc.h"
+
+struct member {
+    struct spot_team *team;
+    pthread_t thread;
+    int index;
+};
+
+struct spot_team {
+    pthread_mutex_t lock;
+    pthread_cond_t start, done;
+    uint64_t round; /* of work; a member runs each once */
+    int n_thread, n_started, n_busy;
+    bool is_closed;
+    spot_team_fn fn;
+    void *user;
+    struct member member[];
+};
+
+static void *serve(void *arg)
+{
+    const struct member *const me = arg;
+    struct spot_team *const team = me->team;
+    uint64_t seen = 0;
+
+    pthread_mutex_lock(&team->lock);
+    for (;;) {
+        spot_team_fn fn;
+        void *user;
+
+        while (team->round == seen && !team->is_closed)
+            pthread_cond_wait(&team->start, &team->lock);
+        if (team->is_closed)
+            break;
+        seen = team->round;
+        fn = team->fn;
+        user = team->user;
+        pthread_mutex_unlock(&team->lock);
+        fn(user, me->index, team->n_thread);
+        pthread_mutex_lock(&team->lock);
+        if (--team->n_busy == 0)
+            pthread_cond_signal(&team->done);
+    }
+    pthread_mutex_unlock(&team->lock);
+    return NULL;
+}
+
+/* Signals are the owner's business: members are started with all of them blocked. */
+static int start_members(struct spot_team *team, struct spot_err *err)
+{
+    sigset_t all, old;
+    int rc = 0;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    for (int i = 1; i < team->n_thread && !rc; i++) {
+        struct member *const m = &team->member[i];
+
+        *m = (struct member){ .team = team, .index = i };
+        rc = pthread_create(&m->thread, NULL, serve, m);
+        if (!rc)
+            team->n_started++;
+    }
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    errno = rc;
+    return rc ? spot_err_sys(err, "cannot start thread %d of %d", team->n_started + 1,
+                             team->n_thread)
+              : 0;
+}
+
+struct spot_team *spot_team_new(int n_thread, struct spot_err *err)
+{
+    struct spot_team *team;
+
+    assert(n_thread >= 1);
+    team = spot_xcalloc(1, sizeof(*team) + (size_t)n_thread * sizeof(struct member));
+    team->n_thread = n_thread;
+    pthread_mutex_init(&team->lock, NULL);
+    pthread_cond_init(&team->start, NULL);
+    pthread_cond_init(&team->done, NULL);
+    if (start_members(team, err)) {
+        spot_team_free(team);
+        return NULL;
+    }
+    return team;
+}
+
+void spot_team_free(struct spot_team *team)
+{
+    if (!team)
+        return;
+    pthread_mutex_lock(&team->lock);
+    team->is_closed = true;
+    pthread_cond_broadcast(&team->start);
+    pthread_mutex_unlock(&team->lock);
+    for (int i = 1; i <= team->n_started; i++)
+        pthread_join(team->member[i].thread, NULL);
+    pthread_cond_destroy(&team->done);
+    pthread_cond_destroy(&team->start);
+    pthread_mutex_destroy(&team->lock);
+    free(team);
+}
+
+int spot_team_size(const struct spot_team *team)
+{
+    return team->n_thread;
+}
+
+void spot_team_run(struct spot_team *team, spot_team_fn fn, void *user)
+{
+    if (team->n_thread > 1) {
+        pthread_mutex_lock(&team->lock);
+        assert(team->n_busy == 0);
+        team->fn = fn;
+        team->user = user;
+        team->n_busy = team->n_thread - 1;
+        team->round++;
+        pthread_cond_broadcast(&team->start);
+        pthread_mutex_unlock(&team->lock);
+    }
+    fn(user, 0, team->n_thread);
+    if (team->n_thread > 1) {
+        pthread_mutex_lock(&team->lock);
+        while (team->n_busy)
+            pthread_cond_wait(&team->done, &team->lock);
+        pthread_mutex_unlock(&team->lock);
+    }
+}
+
+void spot_team_share(int64_t n, int64_t grain, int thread, int n_thread, int64_t *begin,
+                     int64_t *end)
+{
+    const int64_t n_grain = (n + grain - 1) / grain;
+
+    *begin = n_grain * thread / n_thread * grain;
+    *end = n_grain * (thread + 1) / n_thread * grain;
+    *begin = *begin > n ? n : *begin;
+    *end = *end > n ? n : *end;
+}

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: MIT */
+/* Causal attention on tensor cores, after FlashAttention-2 (Dao 2023): bf16, head dimension 64 or
+ * 128.
+ *
+ * A block of four warps holds 64 rows, 16 per warp, and streams tiles of the other side through two
+ * buffers in shared memory; scores and probabilities live in registers. FlashAttention-2 adds dq
+ * from all key blocks with atomics; here dq and (dk, dv) are two kernels that compute the scores
+ * each, 7 products in place of 5, and every sum has one order: tiles ascending.
+ *
+ * Symbols: D head dimension, T sequence. 4 T^2 D / 2 flop forward for 8 T D bytes per head.
+ */
+#include "engine/cuda/attention.cuh"
+#include "engine/cuda/tensor.cuh"
+
+enum { WARPS = 4, THREADS = WARPS * WARP, ROWS = 16 * WARPS };
+
+constexpr float LOG2E = 1.4426950408889634F;
+
+/* Rows in shared memory are 16 bytes longer than D, so that eight of them meet all banks. */
+template <int D> struct row_of {
+    enum { LENGTH = D + 8 };
+};
+
+/* `n` rows from row0 on of an array of `seq` rows, `stride` apart; zeros beyond the end. */
+template <int D>
+__device__ static void fetch(bf16 *to, const bf16 *from, int64_t stride, int64_t row0, int n,
+                             int64_t seq)
+{
+    for (int i = static_cast<int>(threadIdx.x); i < n * (D / 8); i += THREADS) {
+        const int row = i / (D / 8), col = i % (D / 8) * 8;
+        const bool is_there = row0 + row < seq;
+
+        copy_async(to + row * row_of<D>::LENGTH + col,
+                   from + (is_there ? row0 + row : 0) * stride + col, is_there);
+    }
+}
+
+/* s [16][N] = a [16][D] y [N][D]^T: fragments of N / 8 tiles of 8 columns. */
+template <int D, int N>
+__device__ static void scores(float s[N / 8][4], const bf16 *a, const bf16 *y)
+{
+    const int lane = static_cast<int>(threadIdx.x % WARP);
+
+    for (int n = 0; n < N / 8; n++)
+        for (int i = 0; i < 4; i++)
+            s[n][i] = 0;
+#pragma unroll
+    for (int k = 0; k < D; k += 16) {
+        uint32_t fa[4];
+
+        load_matrices(fa, a + lane % 16 * row_of<D>::LENGTH + k + lane / 16 * 8);
+#pragma unroll
+        for (int n = 0; n < N; n += 16) {
+            uint32_t fb[4];
+
+            load_matrices(fb, y + (n + lane / 16 * 8 + lane % 8) * row_of<D>::LENGTH + k +
+                                  lane / 8 % 2 * 8);
+            mma(s[n / 8], fa, fb);
+            mma(s[n / 8 + 1], fa, fb + 2);
+        }
+    }
+}
+
+/* acc [16][D] += p [16][N] y [N][D], p rounded to bf16 */
+template <int D, int N>
+__device__ static void add_product(float acc[D / 8][4], const float p[N / 8][4], const bf16 *y)
+{
+    const int lane = static_cast<int>(threadIdx.x % WARP);
+
+#pragma unroll
+    for (int k = 0; k < N; k += 16) {
+        const float *const low = p[k / 8], *const high = p[k / 8 + 1];
+        const uint32_t fa[4] = { pair_of(low[0], low[1]), pair_of(low[2], low[3]),
+                                 pair_of(high[0], high[1]), pair_of(high[2], high[3]) };
+
+#pragma unroll
+        for (int n = 0; n < D; n += 16) {
+            uint32_t fb[4];
+
+            load_transposed(fb, y + (k + lane / 8 % 2 * 8 + lane % 8) * row_of<D>::LENGTH + n +
+                                    lane / 16 * 8);
+            mma(acc[n / 8], fa, fb);
+            mma(acc[n / 8 + 1], fa, fb + 2);
+        }
+    }
+}
+
+/* Rows g and g + 8 of the warp's 16 from row0 on, times by[0] and by[1]. */
+template <int D>
+__device__ static void write_rows(bf16 *to, int64_t stride, int64_t row0, int64_t seq,
+                                  const float acc[D / 8][4], const float by[2])
+{
+    const int lane = static_cast<int>(threadIdx.x % WARP);
+
+    for (int half = 0; half < 2; half++) {
+        const int64_t row = row0 + lane / 4 + 8 * half;
+
+        if (row >= seq)
+            continue;
+#pragma unroll
+        for (int n = 0; n < D / 8; n++) {
+            const uint32_t pair =
+                pair_of(acc[n][2 * half] * by[half], acc[n][2 * half + 1] * by[half]);
+
+            memcpy(to + row * stride + 8 * n + lane % 4 * 2, &pair, sizeof(pair));
+        }
+    }
+}
+
+/* Over the four lanes that share rows. */
+__device__ static float quad_max(float x)
+{
+    x = fmaxf(x, __shfl_xor_sync(ALL_LANES, x, 1));
+    return fmaxf(x, __shfl_xor_sync(ALL_LANES, x, 2));
+}
+
+__device__ static float quad_sum(float x)
+{
+    x += __shfl_xor_sync(ALL_LANES, x, 1);
+    return x + __shfl_xor_sync(ALL_LANES, x, 2);
+}
+
+/* --- forward ------------------------------------------------------------------------ */
+
+/* The tile's scores to probabilities against the running maximum; fades what is summed so far. */
+template <int D, int N>
+__device__ static void soften(float s[N / 8][4], float max[2], float sum[2], float acc[D / 8][4],
+                              float scale)
+{
+    for (int half = 0; half < 2; half++) {
+        float top = max[half], total = 0;
+
+        for (int n = 0; n < N / 8; n++)
+            top = fmaxf(top, fmaxf(s[n][2 * half], s[n][2 * half + 1]));
+        top = quad_max(top);
+        const float fade = exp2f((max[half] - top) * scale);
+
+        for (int n = 0; n < N / 8; n++)
+            for (int i = 2 * half; i < 2 * half + 2; i++) {
+                s[n][i] = exp2f((s[n][i] - top) * scale);
+                total += s[n][i];
+            }
+        sum[half] = sum[half] * fade + quad_sum(total);
+        for (int n = 0; n < D / 8; n++) {
+            acc[n][2 * half] *= fade;
+            acc[n][2 * half + 1] *= fade;
+        }
+        max[half] = top;
+    }
+}
+
+/* grid (ceil(T / 64), b * H), the longest rows first. Shared: q, and two tiles of k and of v. */
+template <int D> __global__ void __launch_bounds__(THREADS) flash_kernel(struct heads<bf16> h)
+{
+    enum { N = 64, TILE = N * row_of<D>::LENGTH };
+    SPOT_DYNAMIC_SHARED(room);
+    bf16 *const sq = reinterpret_cast<bf16 *>(room), *const sk = sq + ROWS * row_of<D>::LENGTH,
+                *const sv = sk + 2 * TILE;
+    const int lane = static_cast<int>(threadIdx.x % WARP),
+              warp = static_cast<int>(threadIdx.x / WARP);
+    const int64_t unit = blockIdx.y, q0 = static_cast<int64_t>(gridDim.x - 1 - blockIdx.x) * ROWS;
+    const int64_t stride = 3 * h.width, row0 = q0 + 16 * warp;
+    const bf16 *const q = h.qkv + query_offset(h, unit), *const k = q + h.shard_width,
+                      *const v = k + h.shard_width;
+    const int64_t end = q0 + ROWS < h.seq ? q0 + ROWS : h.seq;
+    const float scale = h.scale * LOG2E;
+    float acc[D / 8][4] = {}, max[2] = { -INFINITY, -INFINITY }, sum[2] = { 0, 0 }, by[2];
+    int turn = 0;
+
+    fetch<D>(sq, q, stride, q0, ROWS, h.seq);
+    fetch<D>(sk, k, stride, 0, N, h.seq);
+    fetch<D>(sv, v, stride, 0, N, h.seq);
+    copies_commit();
+    for (int64_t key0 = 0; key0 < end; key0 += N, turn ^= 1) {
+        float s[N / 8][4];
+
+        if (key0 + N < end) {
+            fetch<D>(sk + (turn ^ 1) * TILE, k, stride, key0 + N, N, h.seq);
+            fetch<D>(sv + (turn ^ 1) * TILE, v, stride, key0 + N, N, h.seq);
+        }
+        copies_commit();
+        copies_wait<1>();
+        __syncthreads();
+        scores<D, N>(s, sq + 16 * warp * row_of<D>::LENGTH, sk + turn * TILE);
+        for (int n = 0; n < N / 8 && key0 + N > row0; n++)
+            for (int i = 0; i < 4; i++)
+                if (key0 + 8 * n + lane % 4 * 2 + i % 2 > row0 + lane / 4 + i / 2 * 8)
+                    s[n][i] = -INFINITY;
+        soften<D, N>(s, max, sum, acc, scale);
+        add_product<D, N>(acc, s, sv + turn * TILE);
+        __syncthreads();
+    }
+    for (int half = 0; half < 2; half++) {
+        const int64_t row = row0 + lane / 4 + 8 * half;
+
+        by[half] = 1 / sum[half];
+        if (lane % 4 == 0 && row < h.seq)
+            h.lse[unit * h.seq + row] = max[half] * h.scale + logf(sum[half]);
+    }
+    write_rows<D>(h.out + out_offset(h, unit), h.width, row0, h.seq, acc, by);
+}
+
+/* --- backward ------------------------------------------------------------------------- */
+
+/* Scores to probabilities in p, and dp to the gradient by the scores. Rows of the fragment are keys
+ * and its columns queries if IS_KEY, else the other way round. */
+template <int N, bool IS_KEY>
+__device__ static void soften_back(float p[N / 8][4], float dp[N / 8][4],
+                                   const struct heads<bf16> &h, int64_t unit, int64_t row0,
+                                   int64_t col0)
+{
+    const int lane = static_cast<int>(threadIdx.x % WARP);
+    const float *const lse = h.lse + unit * h.seq, *const dot = h.dot + unit * h.seq;
+
+#pragma unroll
+    for (int n = 0; n < N / 8; n++)
+#pragma unroll
+        for (int i = 0; i < 4; i++) {
+            const int64_t row = row0 + lane / 4 + i / 2 * 8,
+                          col = col0 + 8 * n + lane % 4 * 2 + i % 2;
+            const int64_t query = IS_KEY ? col : row, key = IS_KEY ? row : col;
+            const bool is_seen = key <= query && query < h.seq;
+
+            p[n][i] = is_seen ? exp2f((p[n][i] * h.scale - lse[is_seen ? query : 0]) * LOG2E) : 0;
+            dp[n][i] = is_seen ? p[n][i] * (dp[n][i] - dot[query]) * h.scale : 0;
+        }
+}
+
+/* IS_KEY: 64 keys against all queries from there on, writes dk and dv. Else: 64 queries against the
+ * keys up to them, writes dq. grid (ceil(T / 64), b * H), the longest first. Shared: the rows of
+ * (k, v) or (q, dout), and two tiles of N rows of the other pair. */
+template <int D, int N, bool IS_KEY>
+__global__ void __launch_bounds__(THREADS) flash_back_kernel(struct heads<bf16> h)
+{
+    enum { SIZE = ROWS * row_of<D>::LENGTH, TILE = N * row_of<D>::LENGTH };
+    SPOT_DYNAMIC_SHARED(room);
+    bf16 *const sa = reinterpret_cast<bf16 *>(room), *const sb = sa + SIZE, *const sx = sb + SIZE,
+                *const sy = sx + 2 * TILE;
+    const int warp = static_cast<int>(threadIdx.x / WARP);
+    const int64_t block = IS_KEY ? blockIdx.x : gridDim.x - 1 - blockIdx.x;
+    const int64_t unit = blockIdx.y, first = block * ROWS, row0 = first + 16 * warp;
+    const int64_t stride = 3 * h.width, at = query_offset(h, unit);
+    const bf16 *const q = h.qkv + at, *const k = q + h.shard_width, *const v = k + h.shard_width,
+                      *const d = h.dout + out_offset(h, unit);
+    const bf16 *const x = IS_KEY ? q : k, *const y = IS_KEY ? d : v;
+    const int64_t y_stride = IS_KEY ? h.width : stride;
+    const int64_t begin = IS_KEY ? first : 0,
+                  end = IS_KEY || first + ROWS > h.seq ? h.seq : first + ROWS;
+    const float one[2] = { 1, 1 };
+    float acc_x[D / 8][4] = {}, acc_y[IS_KEY ? D / 8 : 1][4] = {};
+    int turn = 0;
+
+    fetch<D>(sa, IS_KEY ? k : q, stride, first, ROWS, h.seq);
+    fetch<D>(sb, IS_KEY ? v : d, IS_KEY ? stride : h.width, first, ROWS, h.seq);
+    fetch<D>(sx, x, stride, begin, N, h.seq);
+    fetch<D>(sy, y, y_stride, begin, N, h.seq);
+    copies_commit();
+    for (int64_t col0 = begin; col0 < end; col0 += N, turn ^= 1) {
+        float p[N / 8][4], dp[N / 8][4];
+
+        if (col0 + N < end) {
+            fetch<D>(sx + (turn ^ 1) * TILE, x, stride, col0 + N, N, h.seq);
+            fetch<D>(sy + (turn ^ 1) * TILE, y, y_stride, col0 + N, N, h.seq);
+        }
+        copies_commit();
+        copies_wait<1>();
+        __syncthreads();
+        scores<D, N>(p, sa + 16 * warp * row_of<D>::LENGTH, sx + turn * TILE);
+        scores<D, N>(dp, sb + 16 * warp * row_of<D>::LENGTH, sy + turn * TILE);
+        soften_back<N, IS_KEY>(p, dp, h, unit, row0, col0);
+        if constexpr (IS_KEY)
+            add_product<D, N>(acc_y, p, sy + turn * TILE);
+        add_product<D, N>(acc_x, dp, sx + turn * TILE);
+        __syncthreads();
+    }
+    if constexpr (IS_KEY) {
+        write_rows<D>(h.dqkv + at + h.shard_width, stride, row0, h.seq, acc_x, one);
+        write_rows<D>(h.dqkv + at + 2 * h.shard_width, stride, row0, h.seq, acc_y, one);
+    } else {
+        write_rows<D>(h.dqkv + at, stride, row0, h.seq, acc_x, one);
+    }
+}
+
+/* --- doors ------------------------------------------------------------------------------ */
+
+static bool is_for(const struct spot_cuda_attention *at, int64_t dim)
+{
+    return at->real == SPOT_BF16 && at->width == at->n_head * dim;
+}
+
+static dim3 grid_of(const struct spot_cuda_attention *at)
+{
+    return dim3(blocks_of(at->seq, ROWS), static_cast<unsigned>(at->n_seq * at->n_head));
+}
+
+template <int D> static void forward(const struct spot_cuda_attention *at, spot_stream s)
+{
+    const size_t shared = (ROWS + 4 * 64) * row_of<D>::LENGTH * sizeof(bf16);
+
+    SPOT_ALLOW_SHARED((flash_kernel<D>), shared);
+    SPOT_LAUNCH((flash_kernel<D>), grid_of(at), THREADS, shared, s, heads_of<bf16>(at));
+}
+
+/* D = 128 streams half tiles: two sums of 16 x 128 leave no registers for more. */
+template <int D, int N> static void backward(const struct spot_cuda_attention *at, spot_stream s)
+{
+    const size_t shared = (2 * ROWS + 4 * N) * row_of<D>::LENGTH * sizeof(bf16);
+
+    SPOT_ALLOW_SHARED((flash_back_kernel<D, N, true>), shared);
+    SPOT_ALLOW_SHARED((flash_back_kernel<D, N, false>), shared);
+    SPOT_LAUNCH((flash_back_kernel<D, N, true>), grid_of(at), THREADS, shared, s,
+                heads_of<bf16>(at));
+    SPOT_LAUNCH((flash_back_kernel<D, N, false>), grid_of(at), THREADS, shared, s,
+                heads_of<bf16>(at));
+}
+
+bool spot_cuda_flash_forward(const struct spot_cuda_attention *at, spot_stream s)
+{
+    if (is_for(at, 64))
+        forward<64>(at, s);
+    else if (is_for(at, 128))
+        forward<128>(at, s);
+    else
+        return false;
+    return true;
+}
+
+bool spot_cuda_flash_backward(const struct spot_cuda_attention *at, spot_stream s)
+{
+    if (is_for(at, 64))
+        backward<64, 64>(at, s);
+    else if (is_for(at, 128))
+        backward<128, 32>(at, s);
+    else
+        return false;
+    return true;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/* Finds spot_cuda.so when a device is asked for, and says what is missing when there is none. */
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/version.h"
+#include "engine/backend.h"
+
+#ifndef SPOT_MODULE_PATH
+#define SPOT_MODULE_PATH "spot_cuda.so"
+#endif
+
+typedef const struct spot_cuda_module *module_fn(void);
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static const struct spot_backend *loaded;
+static struct spot_err why; /* of loaded == NULL */
+
+static const struct spot_cuda_module *open_module(const char *path, struct spot_err *err)
+{
+    void *const so = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    void *const symbol = so ? dlsym(so, SPOT_CUDA_MODULE_SYMBOL) : NULL;
+    module_fn *entry;
+
+    if (!symbol) {
+        spot_err_set(err, SPOT_EGPU, "no CUDA module: %.300s; try --backend cpu", dlerror());
+        return NULL;
+    }
+    memcpy(&entry, &symbol, sizeof(entry)); /* ISO C has no such cast */
+    return entry();
+}
+
+static void load(void)
+{
+    const char *const named = getenv("SPOT_CUDA_MODULE");
+    const struct spot_cuda_module *const module =
+        open_module(named && *named ? named : SPOT_MODULE_PATH, &why);
+
+    if (!module)
+        return;
+    if (strcmp(module->version, spot_version()) != 0) {
+        spot_err_set(&why, SPOT_EGPU,
+                     "the CUDA module is of version %.60s, this program of %s; try --backend cpu",
+                     module->version, spot_version());
+        return;
+    }
+    if (!module->probe(&why))
+        loaded = module->backend;
+}
+
+const struct spot_backend *spot_cuda_backend(struct spot_err *err)
+{
+    pthread_once(&once, load);
+    if (!loaded && err)
+        *err = why;
+    return loaded;
+}
+
+bool spot_cuda_may_be_here(void)
+{
+    const char *const named = getenv("SPOT_CUDA_MODULE");
+
+    return (named && *named) || dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+}

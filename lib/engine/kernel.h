@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/* kernel.h - the arithmetic of a job, by name: two workers with one kernel name give equal bits.
+ *
+ * "portable" uses separate multiplications and additions in a fixed order and gives the same
+ * bits on every x86-64. Faster kinds are bound to what the CPU offers; a job records its kind
+ * and a worker that lacks it is refused by name.
+ */
+#ifndef SPOT_ENGINE_KERNEL_H
+#define SPOT_ENGINE_KERNEL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct spot_kernel; /* a table of functions; static */
+
+const char *spot_kernel_name(const struct spot_kernel *kernel);
+
+/* A kind that this machine can run; "auto" is its CPU's fastest. A kind of the CUDA backend names
+ * what fixes its bits, as in "cuda-bf16-sm90-lt130100"; "cuda" and "cuda-bf16" find the one of this
+ * machine. NULL with *err (SPOT_EUSAGE: unknown name, the known ones are listed; SPOT_ESYS: this
+ * CPU cannot run it; SPOT_EGPU: no device). */
+const struct spot_kernel *spot_kernel_find(const char *name, struct spot_err *err);
+
+/* The i-th known kind of backend "cpu", "cuda", or "auto" for both, and whether it runs here; NULL
+ * past the end. */
+const char *spot_kernel_list(size_t i, const char *backend, bool *runs_here);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_ENGINE_KERNEL_H */

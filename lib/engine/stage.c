@@ -1,0 +1,90 @@
+/* SPDX-License-Identifier: MIT */
+/* stage.h by way of the backend to which the stage belongs. */
+#include "engine/stage.h"
+
+#include "engine/backend.h"
+
+static const struct spot_backend *backend_of(const struct spot_stage *stage)
+{
+    return *(const struct spot_backend *const *)(const void *)stage;
+}
+
+size_t spot_stage_memory(const struct spot_stage_config *config)
+{
+    return config->kernel->backend->memory(config);
+}
+
+int spot_stage_check(const struct spot_stage_config *config, size_t limit_byte,
+                     struct spot_err *err)
+{
+    return config->kernel->backend->check(config, limit_byte, err);
+}
+
+struct spot_stage *spot_stage_new(const struct spot_stage_config *config,
+                                  struct spot_bundle *const *bundle, struct spot_err *err)
+{
+    return config->kernel->backend->new_stage(config, bundle, err);
+}
+
+void spot_stage_free(struct spot_stage *stage)
+{
+    if (stage)
+        backend_of(stage)->free_stage(stage);
+}
+
+size_t spot_stage_boundary_elem(const struct spot_stage *stage)
+{
+    return backend_of(stage)->boundary_elem(stage);
+}
+
+void spot_stage_begin(struct spot_stage *stage)
+{
+    backend_of(stage)->begin(stage);
+}
+
+void spot_stage_forward(struct spot_stage *stage, int slot, const uint32_t *token,
+                        const float *act_in, float *act_out, double *loss)
+{
+    backend_of(stage)->forward(stage, slot, token, act_in, act_out, loss);
+}
+
+void spot_stage_backward(struct spot_stage *stage, int slot, const float *dact_out, float *dact_in)
+{
+    backend_of(stage)->backward(stage, slot, dact_out, dact_in);
+}
+
+int64_t *spot_stage_sum(struct spot_stage *stage, int bundle)
+{
+    return backend_of(stage)->sum(stage, bundle);
+}
+
+struct spot_stage_fault spot_stage_fault(struct spot_stage *stage, int bundle)
+{
+    return backend_of(stage)->fault(stage, bundle);
+}
+
+double spot_stage_norm2(struct spot_stage *stage, int bundle)
+{
+    return backend_of(stage)->norm2(stage, bundle);
+}
+
+void spot_stage_update(struct spot_stage *stage, int bundle, const struct spot_adamw *adamw,
+                       double scale)
+{
+    backend_of(stage)->update(stage, bundle, adamw, scale);
+}
+
+void spot_stage_back_off(struct spot_stage *stage, int bundle, uint32_t overflow)
+{
+    backend_of(stage)->back_off(stage, bundle, overflow);
+}
+
+int spot_stage_sync(struct spot_stage *stage, struct spot_err *err)
+{
+    return backend_of(stage)->sync(stage, err);
+}
+
+int spot_stage_status(const struct spot_stage *stage, struct spot_err *err)
+{
+    return backend_of(stage)->status(stage, err);
+}

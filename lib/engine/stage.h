@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+/* stage.h - one pipeline stage of a GPT-2 style decoder: forward, backward, exact sums, AdamW.
+ *
+ * A stage is an interval of bundles. It computes whole microbatches of `micro_batch` sequences;
+ * the numbers of a microbatch do not depend on the grid, on the thread count or on who computes
+ * it. Gradients are added up in fixed point (int64, unit 2^-exponent per tensor), so the sum
+ * over the microbatches of a step does not depend on its order or on how it was split: losses
+ * and weights are bitwise equal for every grid and every history of preemptions.
+ * Why and at what price: docs/design/02-exact-sums.md.
+ */
+#ifndef SPOT_ENGINE_STAGE_H
+#define SPOT_ENGINE_STAGE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "engine/bundle.h"
+#include "engine/kernel.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct spot_stage_config {
+    struct spot_shape shape;
+    int bundle_begin, bundle_end; /* [begin, end) */
+    int micro_batch;              /* sequences, 1.. */
+    int n_slot;                   /* microbatches in flight at once; 0: only updates from sums */
+    int n_microbatch;             /* G, of the whole step: bounds the fixed-point sums */
+    int n_thread;                 /* 1.. */
+    const struct spot_kernel *kernel;
+};
+
+/* Bytes that a stage of this configuration takes where it is computed, its bundles' planes in host
+ * memory not counted; SIZE_MAX when the number does not fit. */
+size_t spot_stage_memory(const struct spot_stage_config *config);
+
+/* Refuse early what would not fit: the stage and the planes of its bundles against `limit_byte`
+ * (0: what is available where it is computed). Returns 0, or -1 with *err (SPOT_ESYS; SPOT_EGPU: a
+ * shape that the device cannot compute) and both numbers. */
+int spot_stage_check(const struct spot_stage_config *config, size_t limit_byte,
+                     struct spot_err *err);
+
+struct spot_stage; /* activations, gradient sums, threads */
+
+/* bundle[i] is bundle number begin + i; borrowed, must outlive the stage.
+ * NULL with *err (SPOT_ESYS, SPOT_EGPU) when less memory is available. All memory is taken here. */
+struct spot_stage *spot_stage_new(const struct spot_stage_config *config,
+                                  struct spot_bundle *const *bundle, struct spot_err *err);
+void spot_stage_free(struct spot_stage *stage);
+
+/* Floats that cross a stage boundary per microbatch: b * T * C. */
+size_t spot_stage_boundary_elem(const struct spot_stage *stage);
+
+/* Start a step: forget gradients and overflow marks. */
+void spot_stage_begin(struct spot_stage *stage);
+
+/* Forward of one microbatch in a slot.
+ *   token    [b * (T + 1)] inputs and shifted targets, each < V; read by first and last stage
+ *   act_in   [b * T * C], NULL on the first stage
+ *   act_out  [b * T * C], NULL on the last stage
+ *   loss     mean cross-entropy over b * T, written by the last stage only; may be non-finite */
+void spot_stage_forward(struct spot_stage *stage, int slot, const uint32_t *token,
+                        const float *act_in, float *act_out, double *loss);
+
+/* Backward of the same slot; adds to the gradient sums.
+ *   dact_out [b * T * C], NULL on the last stage;  dact_in [b * T * C], NULL on the first */
+void spot_stage_backward(struct spot_stage *stage, int slot, const float *dact_out, float *dact_in);
+
+/* The fixed-point gradient sums of a bundle, [arena.n_elem]; to be added up over replicas. Ask
+ * again in each step, after its last backward call: what got no gradient is zeroed here. */
+int64_t *spot_stage_sum(struct spot_stage *stage, int bundle);
+
+/* What this stage met since spot_stage_begin, a bit per tensor of the bundle: values too large
+ * for the exponent, and values that are no finite numbers. OR-ed over replicas by the caller. */
+struct spot_stage_fault {
+    uint32_t overflow, nonfinite;
+};
+struct spot_stage_fault spot_stage_fault(struct spot_stage *stage, int bundle);
+
+/* Squared norm of a bundle's mean gradient (sum / G) from the complete sums, in a fixed order. */
+double spot_stage_norm2(struct spot_stage *stage, int bundle);
+
+struct spot_adamw {
+    double lr, beta1, beta2, eps, weight_decay;
+};
+
+/* Apply the update of the bundle's step + 1 from the complete sums, gradients times `scale`
+ * (global-norm clip; 1 for none): planes, exponents for the next step, step. */
+void spot_stage_update(struct spot_stage *stage, int bundle, const struct spot_adamw *adamw,
+                       double scale);
+
+/* Lower the exponents of the tensors in `overflow` for a redo of the step. The same call with the
+ * same mask on every holder of the bundle keeps them equal. */
+void spot_stage_back_off(struct spot_stage *stage, int bundle, uint32_t overflow);
+
+/* Updates may stay on a device; after this the planes of all bundles are what the last update
+ * left. Returns 0, or -1 with *err (SPOT_EGPU): the planes are then of no step at all. */
+int spot_stage_sync(struct spot_stage *stage, struct spot_err *err);
+
+/* Has the device failed? From then on every call does nothing, and what the stage gave since
+ * spot_stage_begin is void. Returns 0, or -1 with *err (SPOT_EGPU). */
+int spot_stage_status(const struct spot_stage *stage, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_ENGINE_STAGE_H */

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT */
+/* arima.h - ARIMA(p,d,q) by exact maximum likelihood on the d times differenced series.
+ *
+ * Many starts and a quasi-Newton search, the best kept: the likelihood has several hills, and
+ * one start stops on the wrong one often enough to matter.
+ */
+#ifndef SPOT_FORECAST_ARIMA_H
+#define SPOT_FORECAST_ARIMA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "forecast/arma.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { SPOT_ARIMA_DIFF_MAX = 2 };
+
+struct spot_arima {
+    int d;
+    struct spot_arma arma; /* of the differences; mean is the drift for d = 1 */
+};
+
+/* Fit y [n], NaN where missing (then d must be 0). `has_mean`: with a constant.
+ * Returns 0; -1 if there are too few values for the order or no variance: then *fit is white
+ * noise of the variance there is. Deterministic. */
+int spot_arima_fit(struct spot_arima *fit, const double *y, size_t n, int p, int d, int q,
+                   bool has_mean);
+
+/* Mean and standard error of y at steps 1..horizon after the fitted series, whose newest d values
+ * are y [n]'s last. Exact: what the filter does not know of its state is counted. */
+void spot_arima_forecast(const struct spot_arima *fit, const double *y, size_t n, int horizon,
+                         double *mean, double *se);
+
+/* Akaike's criterion with correction for small samples; infinity if it has too few values. */
+double spot_arima_aicc(const struct spot_arima *fit);
+
+/* Order by AICc over p <= 3, q <= 2 with and without constant, d by the KPSS test.
+ * Source: Hyndman and Khandakar 2008, all orders instead of steps. */
+void spot_arima_auto(struct spot_arima *fit, const double *y, size_t n);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_FORECAST_ARIMA_H */

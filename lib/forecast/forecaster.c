@@ -1,0 +1,185 @@
+/* SPDX-License-Identifier: MIT */
+#include "forecast/forecaster.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/opt.h"
+#include "forecast/models.h"
+
+const struct spot_forecaster spot_forecasters[] = {
+    { .name = "pool",
+      .source = "weighted mean of six of these, recalibrated as it learns",
+      .is_dense = true,
+      .state_byte = spot_pool_state_byte,
+      .observe = spot_pool_observe,
+      .predict = spot_pool_predict,
+      .is_sound = spot_pool_is_sound },
+    { .name = "last", .source = "the newest value, for certain", .predict = spot_last_predict },
+    { .name = "ma",
+      .source = "mean and spread of the newest values",
+      .history_default = 11,
+      .predict = spot_ma_predict },
+    { .name = "ses",
+      .source = "exponential smoothing; Hyndman et al. 2008",
+      .history_default = 60,
+      .predict = spot_ses_predict },
+    { .name = "holt",
+      .source = "damped trend; Hyndman et al. 2008",
+      .history_default = 60,
+      .predict = spot_holt_predict },
+    { .name = "theta",
+      .source = "Assimakopoulos and Nikolopoulos 2000",
+      .history_default = 60,
+      .predict = spot_theta_predict },
+    { .name = "arima",
+      .source = "Box and Jenkins 1970; exact maximum likelihood",
+      .history_default = 60,
+      .predict = spot_arima_predict },
+    { .name = "auto",
+      .source = "arima, order by AICc; Hyndman and Khandakar 2008",
+      .history_default = 60,
+      .predict = spot_auto_predict },
+    { .name = "parcae",
+      .source = "Parcae's released pipeline, NSDI 2024",
+      .state_byte = spot_parcae_state_byte,
+      .observe = spot_parcae_observe,
+      .predict = spot_parcae_predict },
+    { .name = "empirical",
+      .source = "histogram of past changes over as many steps",
+      .history_default = 60,
+      .predict = spot_empirical_predict },
+    { .name = "jump",
+      .source = "chain of geometric jumps",
+      .history_default = 60,
+      .is_dense = true,
+      .state_byte = spot_chain_state_byte,
+      .predict = spot_jump_predict },
+    { .name = "markov",
+      .source = "transition frequencies of the count",
+      .is_dense = true,
+      .state_byte = spot_chain_state_byte,
+      .observe = spot_chain_observe,
+      .predict = spot_markov_predict },
+    { .name = "birthdeath",
+      .source = "independent deaths and births of places",
+      .history_default = 60,
+      .is_dense = true,
+      .predict = spot_birthdeath_predict },
+    { .name = "renewal",
+      .source = "semi-Markov: the older a count, the rarer its change; Cox 1962",
+      .is_dense = true,
+      .state_byte = spot_renewal_state_byte,
+      .observe = spot_renewal_observe,
+      .predict = spot_renewal_predict,
+      .is_sound = spot_renewal_is_sound },
+    { .name = "knn",
+      .source = "what followed the most similar moments",
+      .state_byte = spot_knn_state_byte,
+      .observe = spot_knn_observe,
+      .predict = spot_knn_predict },
+    { .name = "context",
+      .source = "back-off context tree; Witten and Bell 1991",
+      .is_dense = true,
+      .state_byte = spot_context_state_byte,
+      .observe = spot_context_observe,
+      .predict = spot_context_predict,
+      .is_sound = spot_context_is_sound },
+    { .name = "load",
+      .source = "negative binomial arrivals around a quick and a slow level",
+      .history_default = 60,
+      .predict = spot_load_predict },
+    { 0 },
+};
+
+static const struct spot_forecaster *find(const char *name, size_t len)
+{
+    for (const struct spot_forecaster *f = spot_forecasters; f->name; f++)
+        if (strlen(f->name) == len && !strncmp(f->name, name, len))
+            return f;
+    return NULL;
+}
+
+const struct spot_forecaster *spot_forecaster_named(const char *name)
+{
+    return find(name, strlen(name));
+}
+
+static const char *nearest(const char *name)
+{
+    for (const struct spot_forecaster *f = spot_forecasters; f->name; f++)
+        if (strlen(name) > 3 && spot_opt_distance(name, f->name) <= 2)
+            return f->name;
+    return NULL;
+}
+
+static void refuse_unknown(const char *text, struct spot_err *err)
+{
+    char list[256] = "";
+    size_t n = 0;
+
+    for (const struct spot_forecaster *f = spot_forecasters; f->name && n < sizeof(list); f++)
+        n += (size_t)snprintf(list + n, sizeof(list) - n, "%s%s", n ? ", " : "", f->name);
+    spot_err_set(err, SPOT_EUSAGE, "unknown model '%.40s'; there are %s", text, list);
+}
+
+/* A small number at *text, then *text is past it. */
+static bool take_int(const char **text, int max, int *out)
+{
+    char *end;
+    const long value = strtol(*text, &end, 10);
+
+    if (end == *text || value < 0 || value > max || **text == '+' || **text == ' ')
+        return false;
+    *text = end;
+    *out = (int)value;
+    return true;
+}
+
+/* ":p:d:q[:c]" and "@history" */
+static bool take_suffix(const char *at, struct spot_fc_spec *spec)
+{
+    if (*at == ':') {
+        at++;
+        if (!take_int(&at, SPOT_FC_ORDER_MAX, &spec->ar) || *at++ != ':' ||
+            !take_int(&at, 2, &spec->diff) || *at++ != ':' ||
+            !take_int(&at, SPOT_FC_ORDER_MAX, &spec->ma))
+            return false;
+        spec->has_constant = !strncmp(at, ":c", 2);
+        at += spec->has_constant ? 2 : 0;
+    }
+    if (*at == '@') {
+        at++;
+        if (!take_int(&at, SPOT_FC_PAST - 1, &spec->history) || spec->history < 2)
+            return false;
+    }
+    return !*at;
+}
+
+const struct spot_forecaster *spot_forecaster_find(const char *text, struct spot_fc_spec *spec,
+                                                   struct spot_err *err)
+{
+    const size_t len = strcspn(text, ":@");
+    const struct spot_forecaster *f = find(text, len);
+
+    if (!f) {
+        const char *guess = nearest(text);
+
+        if (guess)
+            spot_err_set(err, SPOT_EUSAGE, "unknown model '%s'; did you mean '%s'?", text, guess);
+        else
+            refuse_unknown(text, err);
+        return NULL;
+    }
+    spec->ar = -1;
+    spec->diff = spec->ma = 0;
+    spec->has_constant = false;
+    spec->history = f->history_default;
+    if (!take_suffix(text + len, spec) || (spec->ar >= 0 && strcmp(f->name, "arima") != 0)) {
+        spot_err_set(err, SPOT_EUSAGE,
+                     "'%s': expected NAME[@HISTORY], or arima:p:d:q[:c][@HISTORY]", text);
+        return NULL;
+    }
+    return f;
+}

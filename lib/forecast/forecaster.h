@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/* forecaster.h - what every model of the future is: a row of one table.
+ *
+ * A model sees counts on an even grid, the newest last, and gives for each of the next `horizon`
+ * steps a probability mass function over 0..cap. Most models look at the newest `history`
+ * changes only; those that count all that ever happened keep a state, one block of memory
+ * without pointers that is fed value by value, so that a call costs O(new values) and the state
+ * can be written to a file as it is.
+ */
+#ifndef SPOT_FORECAST_FORECASTER_H
+#define SPOT_FORECAST_FORECASTER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    SPOT_FC_HORIZON_MAX = 1024,
+    SPOT_FC_CAP_MAX = 65535,
+    SPOT_FC_CAP_FINE = 128, /* counting models work on a coarser grid above this */
+    SPOT_FC_PAST = 4096,    /* newest values a model can look at */
+    SPOT_FC_ORDER_MAX = 6,
+};
+
+/* What is asked of a model. */
+struct spot_fc_spec {
+    int cap, horizon;
+    int history;       /* newest changes to look at; 0: all that is kept */
+    int ar, diff, ma;  /* order of arima; ar < 0: not given */
+    bool has_constant; /* arima */
+    double day;        /* intervals to a day, for cycles */
+};
+
+/* Newest values, borrowed. */
+struct spot_fc_past {
+    const int *y; /* [n], 0..cap, the newest last; n >= 1 */
+    size_t n;
+};
+
+struct spot_forecaster {
+    const char *name;
+    const char *source;  /* where the method is from */
+    int history_default; /* newest changes, 0: all */
+    bool is_dense;       /* needs cap <= SPOT_FC_CAP_FINE; larger caps are scaled for it */
+    /* Bytes of state, zeroed at first; NULL for a model without. */
+    size_t (*state_byte)(const struct spot_fc_spec *spec);
+    /* Take in the newest value of `past`; called once for each value, in order. */
+    void (*observe)(const struct spot_fc_spec *spec, void *state, const struct spot_fc_past *past);
+    /* prob [horizon * (cap + 1)], row-major; each row sums to 1. */
+    void (*predict)(const struct spot_fc_spec *spec, void *state, const struct spot_fc_past *past,
+                    double *prob);
+    /* Whether a state that was read from a file can be worked with; NULL: every one can. */
+    bool (*is_sound)(const struct spot_fc_spec *spec, const void *state);
+};
+
+/* All models, sorted by use; ends with a NULL name. */
+extern const struct spot_forecaster spot_forecasters[];
+
+/* The row of that exact name, or NULL. */
+const struct spot_forecaster *spot_forecaster_named(const char *name);
+
+/* Split "NAME[:p:d:q[:c]][@history]" and find the model; fills order and history of *spec,
+ * leaving cap and horizon. Returns NULL with *err (SPOT_EUSAGE). */
+const struct spot_forecaster *spot_forecaster_find(const char *text, struct spot_fc_spec *spec,
+                                                   struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_FORECAST_FORECASTER_H */

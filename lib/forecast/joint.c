@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+#include "forecast/joint.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static const double PROB_MIN = 1e-9;
+static const double PRIOR_EVENTS = 2; /* turnovers that the whole is worth to a class */
+
+static int least(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+/* No net change, a change by one, by more. */
+static int class_of(int net)
+{
+    return net == 0 ? 0 : net == 1 || net == -1 ? 1 : 2;
+}
+
+void spot_turnover_observe(struct spot_turnover *turnover, int lost, int gained)
+{
+    const int turned = least(least(lost, gained), SPOT_TURNOVER_MAX);
+
+    turnover->seen[class_of(lost - gained)][turned] += 1;
+}
+
+/* What is known of turnovers whatever the net change: the share of intervals that have one, one in
+ * twenty before any was seen, and the factor by which each size is rarer than the one below. */
+struct whole {
+    double some, keep;
+};
+
+static struct whole whole_of(const struct spot_turnover *turnover)
+{
+    double n = 0, n_some = 0, total = 0;
+
+    for (int c = 0; c < 3; c++)
+        for (int e = 0; e <= SPOT_TURNOVER_MAX; e++) {
+            n += turnover->seen[c][e];
+            n_some += e ? turnover->seen[c][e] : 0;
+            total += e * turnover->seen[c][e];
+        }
+    return (struct whole){ (n_some + 0.05) / (n + 1), 1 - (n_some + 1) / (total + 2) };
+}
+
+/* law[e], e = 0..most, summing to 1: what was seen after net changes like this one, and as many
+ * intervals of the whole, geometric in size, as hold PRIOR_EVENTS turnovers: a class that has seen
+ * none must not be sure of none while others see some. */
+static void turnover_law(const double *seen, const struct whole *whole, int most, double *law)
+{
+    const double n_prior = PRIOR_EVENTS / whole->some;
+    double size = whole->some * (1 - whole->keep), sum = 0;
+
+    for (int e = 0; e <= most; e++) {
+        law[e] = seen[e] + n_prior * (e ? size : 1 - whole->some);
+        size *= e ? whole->keep : 1;
+        sum += law[e];
+    }
+    for (int e = 0; e <= most; e++)
+        law[e] /= sum;
+}
+
+static int by_lost_gained(const void *a, const void *b)
+{
+    const struct spot_joint_cell *x = a, *y = b;
+
+    return x->lost != y->lost ? (x->lost > y->lost) - (x->lost < y->lost)
+                              : (x->gained > y->gained) - (x->gained < y->gained);
+}
+
+size_t spot_joint(const struct spot_turnover *turnover, const double *step, int now, int cap,
+                  struct spot_joint_cell *cell)
+{
+    const struct whole whole = whole_of(turnover);
+    double law[SPOT_TURNOVER_MAX + 1], sum = 0;
+    size_t n = 0;
+
+    for (int k = 0; k <= cap; k++) {
+        const int down = k < now ? now - k : 0, up = k > now ? k - now : 0;
+        const int most = least(least(now, k), SPOT_TURNOVER_MAX);
+
+        if (step[k] < PROB_MIN)
+            continue;
+        turnover_law(turnover->seen[class_of(k - now)], &whole, most, law);
+        for (int e = 0; e <= most; e++)
+            if (step[k] * law[e] >= PROB_MIN) {
+                cell[n++] = (struct spot_joint_cell){ down + e, up + e, step[k] * law[e] };
+                sum += step[k] * law[e];
+            }
+    }
+    for (size_t i = 0; i < n; i++)
+        cell[i].prob /= sum;
+    qsort(cell, n, sizeof(*cell), by_lost_gained);
+    return n;
+}
+
+static double score_of(double prob)
+{
+    return -log((1 - 1e-6) * prob + 1e-6);
+}
+
+double spot_joint_score(const struct spot_joint_cell *cell, size_t n, int lost, int gained)
+{
+    double prob = 0;
+
+    for (size_t i = 0; i < n; i++)
+        if (cell[i].lost == lost && cell[i].gained == gained)
+            prob = cell[i].prob;
+    return score_of(prob);
+}
+
+double spot_joint_score_independent(const struct spot_joint_cell *cell, size_t n, int lost,
+                                    int gained)
+{
+    double prob_lost = 0, prob_gained = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        prob_lost += cell[i].lost == lost ? cell[i].prob : 0;
+        prob_gained += cell[i].gained == gained ? cell[i].prob : 0;
+    }
+    return score_of(prob_lost * prob_gained);
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+#include "forecast/recal.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Start values, and how firm they are: the precision of the normal prior. All were chosen on
+ * the tuned series of docs/results/forecast.md. */
+static const double SHIFT = -0.05, SLOPE = -0.05, TAIL = 0.15, FIRM = 100;
+static const double FIFTH = 0.2; /* what is a tail */
+
+enum { LEARN_ALL = 2048 };
+
+static double clamp(double x, double most)
+{
+    return x > most ? most : x < -most ? -most : x;
+}
+
+/* The probability whose odds are those of p, times exp(by). */
+static double tilt(double p, double by)
+{
+    const double up = p * exp(by);
+
+    return up / (1 - p + up);
+}
+
+/* Tails are too light far ahead and about right at the next step. */
+static double tail_start(int h)
+{
+    return TAIL * (1 - 1.0 / h);
+}
+
+/* --- learning --- */
+
+/* One step of the filter for the two coefficients on (1, x): the precision gains weight p (1 - p)
+ * (1, x)(1, x)', the coefficients move by its inverse times the error. */
+static void learn_change(struct spot_recal_step *s, double x, double p, bool came, double weight)
+{
+    const double v = weight * p * (1 - p), error = weight * (came - p);
+    double aa, ab, bb, det;
+
+    s->spread[0] += v;
+    s->spread[1] += v * x;
+    s->spread[2] += v * x * x;
+    aa = FIRM + s->spread[0];
+    ab = s->spread[1];
+    bb = FIRM + s->spread[2];
+    det = aa * bb - ab * ab;
+    s->shift[0] += error * (bb - ab * x) / det;
+    s->shift[1] += error * (aa * x - ab) / det;
+}
+
+static void learn_tail(struct spot_recal_step *s, int side, double p, bool came, double weight)
+{
+    s->sure[side] += weight * p * (1 - p);
+    s->tail[side] += weight * (came - p) / (FIRM + s->sure[side]);
+}
+
+static double change_by(const struct spot_recal_step *s, double x)
+{
+    return clamp(SHIFT + s->shift[0] + (SLOPE + s->shift[1]) * x, 3);
+}
+
+static double tail_by(const struct spot_recal_step *s, int side, int h)
+{
+    return clamp(tail_start(h) + s->tail[side], 3);
+}
+
+static void learn(struct spot_recal *recal, const struct spot_recal_moment *m, int h, int y)
+{
+    const struct spot_recal_event *e = &m->event[h - 1];
+    struct spot_recal_step *s = &recal->step[h - 1];
+    const double weight = m->weight / h;
+    const bool in_tail[2] = { y <= e->low, y >= e->high };
+
+    learn_change(s, m->age, tilt(e->change, change_by(s, m->age)), y != m->now, weight);
+    for (int side = 0; side < 2; side++)
+        if (e->tail[side] > 0)
+            learn_tail(s, side, tilt(e->tail[side], tail_by(s, side, h)), in_tail[side], weight);
+}
+
+void spot_recal_observe(struct spot_recal *recal, int y)
+{
+    if (recal->n && y != recal->newest) {
+        recal->n_change++;
+        recal->age = 0;
+    }
+    recal->newest = y;
+    recal->age++;
+    recal->n++;
+    for (int h = 1; h <= SPOT_RECAL_STEPS && (uint64_t)h < recal->n; h++) {
+        const uint64_t at = recal->n - (uint64_t)h;
+        const struct spot_recal_moment *m = &recal->moment[at % SPOT_RECAL_STEPS];
+
+        if (m->at == at)
+            learn(recal, m, h, y);
+    }
+}
+
+/* Values to a law that is learned from: doubles with every doubling of n. */
+static uint64_t stride(const struct spot_recal *recal)
+{
+    uint64_t every = 1;
+
+    while (recal->n / every >= (uint64_t)2 * LEARN_ALL)
+        every *= 2;
+    return every;
+}
+
+bool spot_recal_is_due(const struct spot_recal *recal)
+{
+    return recal->n % stride(recal) == 0;
+}
+
+/* --- correcting --- */
+
+static double relative_age(const struct spot_recal *recal)
+{
+    return log2((double)recal->age * ((double)recal->n_change + 1) / ((double)recal->n + 20));
+}
+
+static void scale_range(double *p, int first, int end, double by)
+{
+    for (int k = first; k < end; k++)
+        p[k] *= by;
+}
+
+static void correct_change(const struct spot_recal_step *s, double age, int cap, int now, double *p,
+                           struct spot_recal_event *event)
+{
+    const double stay = p[now];
+    double change = 0, wanted;
+
+    for (int k = 0; k <= cap; k++)
+        change += k != now ? p[k] : 0;
+    event->change = change;
+    if (change <= 0 || stay <= 0)
+        return;
+    wanted = tilt(change, change_by(s, age));
+    scale_range(p, 0, now, wanted / change);
+    p[now] = 1 - wanted;
+    scale_range(p, now + 1, cap + 1, wanted / change);
+}
+
+/* The widest tails of at most a fifth. */
+static void find_tails(const double *p, int cap, struct spot_recal_event *event)
+{
+    double sum = 0;
+
+    event->low = -1;
+    event->high = cap + 1;
+    event->tail[0] = event->tail[1] = 0;
+    for (int k = 0; k <= cap && sum + p[k] <= FIFTH; k++) {
+        sum += p[k];
+        event->tail[0] = sum;
+        event->low = k;
+    }
+    sum = 0;
+    for (int k = cap; k >= 0 && sum + p[k] <= FIFTH; k--) {
+        sum += p[k];
+        event->tail[1] = sum;
+        event->high = k;
+    }
+}
+
+static void correct_tails(const struct spot_recal_step *s, int h, int cap, double *p,
+                          struct spot_recal_event *event)
+{
+    double wanted[2], middle = 1, sum = 0;
+
+    find_tails(p, cap, event);
+    for (int side = 0; side < 2; side++) {
+        wanted[side] = tilt(event->tail[side], tail_by(s, side, h));
+        middle -= wanted[side];
+        sum += event->tail[side];
+    }
+    if (event->tail[0] > 0)
+        scale_range(p, 0, event->low + 1, wanted[0] / event->tail[0]);
+    scale_range(p, event->low + 1, event->high, middle / (1 - sum));
+    if (event->tail[1] > 0)
+        scale_range(p, event->high, cap + 1, wanted[1] / event->tail[1]);
+}
+
+void spot_recal_apply(struct spot_recal *recal, int cap, int horizon, bool learn, double *prob)
+{
+    const double age = relative_age(recal);
+    const int now = (int)recal->newest;
+    struct spot_recal_moment *m = &recal->moment[recal->n % SPOT_RECAL_STEPS];
+
+    if (learn) {
+        memset(m, 0, sizeof(*m));
+        m->at = recal->n;
+        m->age = age;
+        m->weight = (double)stride(recal);
+        m->now = now;
+    }
+    for (int h = 1; h <= horizon; h++) {
+        const int at = h < SPOT_RECAL_STEPS ? h : SPOT_RECAL_STEPS;
+        const struct spot_recal_step *s = &recal->step[at - 1];
+        double *p = prob + (size_t)(h - 1) * ((size_t)cap + 1);
+        struct spot_recal_event event = { .low = -1, .high = cap + 1 };
+
+        correct_change(s, age, cap, now, p, &event);
+        if (cap > 1) /* of two values one is the change */
+            correct_tails(s, at, cap, p, &event);
+        if (learn && h <= SPOT_RECAL_STEPS)
+            m->event[h - 1] = event;
+    }
+}
+
+bool spot_recal_is_sound(const struct spot_recal *recal, int cap)
+{
+    return recal->newest >= 0 && recal->newest <= cap && recal->age >= 0 &&
+           recal->n <= (uint64_t)1 << 62;
+}

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/* recal.h - laws made honest by what came of earlier ones, while a series goes on.
+ *
+ * Two corrections, each to the odds of events, so that a law stays a law:
+ *   change  the odds that the count is another one than now, times exp(a + b x), where x is the
+ *           binary logarithm of the age of the count in units of the mean run between changes;
+ *   tails   the odds of what lies in the law's lower and upper fifth, times exp(c) and exp(d).
+ * a, b, c and d are kept apart for each step ahead and start at values that were right on
+ * average over public traces. They follow what comes by logistic regression with a normal prior,
+ * one observation at a time (the extended Kalman filter); outcomes h steps ahead overlap h-fold
+ * and count 1/h each. Source: recalibration as in Gneiting, Balabdaoui, Raftery 2007; the events,
+ * the age and the filter are ours. Deterministic and causal.
+ */
+#ifndef SPOT_FORECAST_RECAL_H
+#define SPOT_FORECAST_RECAL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { SPOT_RECAL_STEPS = 12 /* steps ahead that are learned; later ones use the last */ };
+
+/* A law that was given, until its step is over. */
+struct spot_recal_event {
+    double change;     /* P(another count), before correction */
+    double tail[2];    /* P(Y <= low), P(Y >= high), after the first correction */
+    int32_t low, high; /* -1 and cap + 1: no such tail */
+};
+
+struct spot_recal_moment {
+    uint64_t at; /* values seen then; 0: none */
+    double age, weight;
+    int64_t now;
+    struct spot_recal_event event[SPOT_RECAL_STEPS];
+};
+
+/* As offsets from the start values; zeroed at first. */
+struct spot_recal_step {
+    double shift[2], spread[3]; /* a, b; the precision gained: aa, ab, bb */
+    double tail[2], sure[2];    /* c, d; the precision gained */
+};
+
+struct spot_recal {
+    uint64_t n, n_change;
+    int64_t newest, age;
+    struct spot_recal_step step[SPOT_RECAL_STEPS];
+    struct spot_recal_moment moment[SPOT_RECAL_STEPS]; /* ring by n */
+};
+
+/* Take in the next value, and learn from the laws given before that end here. */
+void spot_recal_observe(struct spot_recal *recal, int y);
+
+/* Whether the newest value is one to learn from: all are at first, then ever fewer, so that
+ * n values cost O(log n) thousand laws. */
+bool spot_recal_is_due(const struct spot_recal *recal);
+
+/* Correct prob [horizon * (cap + 1)], laws given at the newest value; with `learn` remember them,
+ * to learn from what will come. */
+void spot_recal_apply(struct spot_recal *recal, int cap, int horizon, bool learn, double *prob);
+
+/* Whether one that was read from a file can be worked with. */
+bool spot_recal_is_sound(const struct spot_recal *recal, int cap);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_FORECAST_RECAL_H */

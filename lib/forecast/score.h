@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/* score.h - how good forecasts were: sums over origins, means on demand. */
+#ifndef SPOT_FORECAST_SCORE_H
+#define SPOT_FORECAST_SCORE_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { SPOT_SCORE_PIT = 20 };
+
+struct spot_score {
+    size_t n;
+    double abs_sum;             /* |median - y| */
+    double crps_sum;            /* see pmf.h */
+    double brier_sum;           /* (P(Y < now) - 1{y < now})^2 */
+    double cover_sum;           /* how much of the randomised PIT lies in [0.1, 0.9] */
+    double pit[SPOT_SCORE_PIT]; /* histogram of the randomised PIT, expected mass; sums to n */
+};
+
+/* Score the law p [cap + 1], made when the count was `now`, by what came. The randomised
+ * probability integral transform is uniform on [F(y - 1), F(y)]; instead of drawing from it, its
+ * expectation is taken, so that equal inputs give equal scores.
+ * Source: Czado, Gneiting, Held 2009, section 2.1. */
+void spot_score_add(struct spot_score *score, const double *p, int cap, int now, int y);
+
+/* sum += part */
+void spot_score_merge(struct spot_score *sum, const struct spot_score *part);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_FORECAST_SCORE_H */

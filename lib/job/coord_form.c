@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: MIT */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/xalloc.h"
+#include "job/bundle_io.h"
+#include "job/coord.h"
+#include "job/grid_choice.h"
+#include "plan/moves.h"
+
+/* --- where the state stands ---------------------------------------------- */
+
+static bool is_held(const struct spot_coord *c, int bundle, int64_t step)
+{
+    for (size_t i = 0; i < c->machine.n_member; i++)
+        if (spot_coord_holds(c, c->machine.member[i].id, bundle, step))
+            return true;
+    return false;
+}
+
+static bool is_whole(const struct spot_coord *c, int64_t step)
+{
+    for (int b = 0; b < c->n_bundle; b++)
+        if (!is_held(c, b, step))
+            return false;
+    return true;
+}
+
+/* The newest step whose state can be put together from the members' memory, from durable storage,
+ * or from nothing (step 0). State is a pure function of the step, so copies may be mixed. */
+static int64_t newest_step(const struct spot_coord *c)
+{
+    const int64_t durable = spot_store_newest(c->store);
+    int64_t best = durable > 0 ? durable : 0, refuted = -1;
+
+    for (size_t i = 0; i < c->machine.n_member; i++) {
+        const struct spot_coord_peer *peer = spot_coord_find(c, c->machine.member[i].id);
+
+        for (int b = 0; b < c->n_bundle; b++) {
+            const int64_t step = peer->held[b];
+
+            if (step <= best || step == refuted)
+                continue;
+            if (is_whole(c, step))
+                best = step;
+            else
+                refuted = step;
+        }
+    }
+    return best;
+}
+
+/* A generation that is on its way to the disk counts: wait for it. */
+static int settle_store(struct spot_coord *c, struct spot_err *err)
+{
+    while (spot_store_writing(c->store) >= 0) {
+        if (spot_coord_store_news(c, err))
+            return -1;
+        spot_clock_sleep(1e-3);
+    }
+    return 0;
+}
+
+/* The same, once what must come from the disk has been read and found whole; a generation that was
+ * damaged since it was written is set aside. -1 with *err when the disk cannot be read. */
+static int64_t sound_step(struct spot_coord *c, struct spot_err *err)
+{
+    for (;;) {
+        const int64_t step = newest_step(c), durable = spot_store_newest(c->store);
+        struct spot_err why = { 0 };
+        int n_bad;
+
+        if (is_whole(c, step) && spot_store_writing(c->store) <= step)
+            return step;
+        if (settle_store(c, err))
+            return -1;
+        if (spot_store_newest(c->store) != durable)
+            continue;
+        if (step != durable)
+            return step;
+        n_bad = spot_store_verify(c->store, &why);
+        if (n_bad < 0)
+            return spot_err_set(err, why.code, "%s", why.msg);
+        if (n_bad > 0)
+            c->options->warn("%s; %d generation%s set aside", why.msg, n_bad, n_bad > 1 ? "s" : "");
+        if (spot_store_newest(c->store) == durable)
+            return step;
+    }
+}
+
+/* --- the grid ------------------------------------------------------------ */
+
+static void choose(const struct spot_coord *c, uint32_t *D, uint32_t *P)
+{
+    const uint32_t n = (uint32_t)spot_coord_placeable(c);
+
+    *D = *P = 0;
+    if (n && !c->is_suspended)
+        spot_grid_choose(n, c->want_d, c->want_p, c->n_microbatch, c->n_bundle, D, P);
+}
+
+bool spot_coord_would_change(const struct spot_coord *c)
+{
+    uint32_t D, P;
+
+    choose(c, &D, &P);
+    return D != c->form.D || P != c->form.P || spot_coord_lacks_buddy(c);
+}
+
+static void set_grid(struct spot_coord *c, uint32_t D, uint32_t P, int64_t step)
+{
+    spot_form_release(&c->form);
+    c->form.D = D;
+    c->form.P = P;
+    c->form.step = step;
+    c->form.stage = spot_xcalloc(P + 1, sizeof(*c->form.stage));
+    c->form.member = spot_xcalloc((size_t)D * P, sizeof(*c->form.member));
+    c->form.buddy = spot_xcalloc(P, sizeof(*c->form.buddy));
+    spot_grid_stages(&c->config.shape, P, c->form.stage);
+}
+
+/* Say once for each number of members that the grid asked for is not to be had. */
+static void tell_compromise(struct spot_coord *c, uint32_t D, uint32_t P)
+{
+    const size_t n = spot_coord_placeable(c);
+
+    if (!c->want_d || (D == c->want_d && P == c->want_p) || n == c->compromise_n)
+        return;
+    c->compromise_n = n;
+    c->options->warn("grid %ux%u is wanted, %zu member%s make%s %ux%u", (unsigned)c->want_d,
+                     (unsigned)c->want_p, n, n == 1 ? "" : "s", n == 1 ? "s" : "", (unsigned)D,
+                     (unsigned)P);
+}
+
+/* --- placement ----------------------------------------------------------- */
+
+/* The move problem: nodes are members in machine order, units bundles, positions d * P + p. */
+struct problem {
+    int64_t *unit_byte;
+    uint8_t *holds, *needs, *can_place;
+};
+
+static void fill_problem(const struct spot_coord *c, struct problem *p)
+{
+    const size_t n_node = c->machine.n_member, n_unit = (size_t)c->n_bundle;
+    const uint32_t n_position = c->form.D * c->form.P;
+
+    p->unit_byte = spot_xcalloc(n_unit, sizeof(*p->unit_byte));
+    p->holds = spot_xcalloc(n_node * n_unit, 1);
+    p->needs = spot_xcalloc(n_position * n_unit, 1);
+    p->can_place = spot_xcalloc(n_node, 1);
+    for (size_t u = 0; u < n_unit; u++) {
+        struct spot_arena arena;
+
+        spot_arena_of(&c->config.shape, (int)u, &arena);
+        p->unit_byte[u] = (int64_t)(arena.n_elem * sizeof(float) * SPOT_PLANES);
+    }
+    for (size_t i = 0; i < n_node; i++) {
+        p->can_place[i] = spot_coord_may_place(c, &c->machine.member[i]);
+        for (size_t u = 0; u < n_unit; u++)
+            p->holds[i * n_unit + u] =
+                spot_coord_holds(c, c->machine.member[i].id, (int)u, c->form.step);
+    }
+    for (uint32_t k = 0; k < n_position; k++)
+        for (uint32_t u = c->form.stage[k % c->form.P]; u < c->form.stage[k % c->form.P + 1]; u++)
+            p->needs[k * n_unit + u] = 1;
+}
+
+static void free_problem(struct problem *p)
+{
+    free(p->unit_byte);
+    free(p->holds);
+    free(p->needs);
+    free(p->can_place);
+}
+
+enum spot_origin spot_coord_origin(const struct spot_coord *c)
+{
+    return c->form.step == spot_store_newest(c->store) || c->weights ? SPOT_FROM_STORE
+                                                                     : SPOT_FROM_NOTHING;
+}
+
+/* Roles, members by position and transfers from the solution. */
+static void apply(struct spot_coord *c, const struct spot_move_plan *plan)
+{
+    struct spot_member *member = c->machine.member;
+    struct spot_form *f = &c->form;
+
+    for (size_t i = 0; i < c->machine.n_member; i++)
+        member[i].role = SPOT_ROLE_SPARE;
+    for (size_t i = 0; i < plan->n_move; i++)
+        if (plan->move[i].from >= 0)
+            member[plan->move[i].from].role = SPOT_ROLE_SOURCE;
+    for (uint32_t k = 0; k < f->D * f->P; k++) {
+        member[plan->node_of_position[k]].role = SPOT_ROLE_ACTIVE;
+        f->member[k] = member[plan->node_of_position[k]].id;
+    }
+    f->transfer = spot_xcalloc(plan->n_move, sizeof(*f->transfer));
+    f->n_transfer = plan->n_move;
+    for (size_t i = 0; i < plan->n_move; i++) {
+        const struct spot_move *m = &plan->move[i];
+
+        f->transfer[i] = (struct spot_transfer){
+            .bundle = (uint32_t)m->unit,
+            .origin = m->from >= 0 ? SPOT_FROM_MEMBER : spot_coord_origin(c),
+            .from = m->from >= 0 ? member[m->from].id : 0,
+            .to = member[m->to].id,
+        };
+        assert(m->from >= 0 || f->step == 0 || f->step == spot_store_newest(c->store));
+    }
+}
+
+/* Everyone that takes part must be able to reach everyone. */
+static void list_peers(struct spot_coord *c)
+{
+    const struct spot_member *member = c->machine.member;
+    struct spot_form *f = &c->form;
+
+    f->peer = spot_xcalloc(c->machine.n_member, sizeof(*f->peer));
+    for (size_t i = 0; i < c->machine.n_member; i++)
+        if (member[i].role != SPOT_ROLE_SPARE) {
+            const struct spot_coord_peer *peer = spot_coord_find(c, member[i].id);
+            struct spot_mesh_peer *at = &f->peer[f->n_peer++];
+
+            at->id = peer->id;
+            snprintf(at->address, sizeof(at->address), "%s", peer->address);
+        }
+}
+
+static int place(struct spot_coord *c, struct spot_move_plan *plan, struct spot_err *err)
+{
+    struct problem p = { 0 };
+    struct spot_move_problem problem;
+    int rc;
+
+    fill_problem(c, &p);
+    problem = (struct spot_move_problem){
+        .n_node = (int)c->machine.n_member,
+        .n_position = (int)(c->form.D * c->form.P),
+        .n_unit = c->n_bundle,
+        .unit_byte = p.unit_byte,
+        .holds = p.holds,
+        .needs = p.needs,
+        .can_place = p.can_place,
+    };
+    rc = spot_moves_plan(&problem, plan, err);
+    free_problem(&p);
+    if (rc)
+        return -1;
+    apply(c, plan);
+    spot_coord_choose_buddies(c);
+    list_peers(c);
+    return 0;
+}
+
+/* --- telling ------------------------------------------------------------- */
+
+static int log_epoch(struct spot_coord *c, const struct spot_move_plan *plan, struct spot_err *err)
+{
+    const bool is_on_disk = c->form.step == spot_store_newest(c->store);
+    struct spot_jw *jw = spot_journal_begin(&c->journal, "migrate", c->machine.epoch, c->form.step);
+
+    if (jw) {
+        spot_jw_int(jw, "transfers", (int64_t)plan->n_move);
+        spot_jw_int(jw, "moved_byte", plan->total_byte);
+        spot_jw_int(jw, "restored_byte", is_on_disk ? plan->lost_byte : 0);
+    }
+    return spot_journal_end(&c->journal, err);
+}
+
+static int log_rollback(struct spot_coord *c, int64_t from, int64_t to, struct spot_err *err)
+{
+    struct spot_jw *jw = spot_journal_begin(&c->journal, "rolled_back", c->machine.epoch, to);
+
+    c->options->warn("the last copy of a stage was lost: back from step %lld to %lld, the steps "
+                     "between are computed again",
+                     (long long)from, (long long)to);
+    if (jw) {
+        spot_jw_int(jw, "from", from);
+        spot_jw_int(jw, "to", to);
+    }
+    return spot_journal_end(&c->journal, err);
+}
+
+/* A bundle as it goes over the wire: of the durable state, or else of the weights given. */
+static uint8_t *read_restore(const struct spot_coord *c, int index, size_t *n_byte,
+                             struct spot_err *err)
+{
+    struct spot_bundle bundle;
+    uint8_t *data = NULL;
+
+    if (c->form.step == spot_store_newest(c->store))
+        return spot_store_read(c->store, index, n_byte, err);
+    if (spot_bundle_init(&bundle, &c->config.shape, index, err))
+        return NULL;
+    if (!spot_weights_read(c->weights, &bundle, err))
+        data = spot_bundle_pack(&bundle, n_byte, err);
+    spot_bundle_release(&bundle);
+    return data;
+}
+
+/* Bundles that no member holds, to each member in the order in which it waits for them. */
+static int send_restores(struct spot_coord *c, struct spot_err *err)
+{
+    for (size_t i = 0; i < c->form.n_transfer; i++) {
+        const struct spot_transfer *t = &c->form.transfer[i];
+        uint8_t *data;
+        size_t n_byte;
+
+        if (t->origin != SPOT_FROM_STORE)
+            continue;
+        data = read_restore(c, (int)t->bundle, &n_byte, err);
+        if (!data)
+            return -1;
+        spot_coord_send(c, spot_coord_find(c, t->to), SPOT_MSG_RESTORE, t->bundle, data, n_byte);
+        free(data);
+    }
+    return 0;
+}
+
+static int tell(struct spot_coord *c, struct spot_err *err)
+{
+    struct spot_buf out = { 0 };
+
+    spot_form_put(&out, &c->form);
+    for (size_t i = 0; i < c->machine.n_member; i++)
+        if (c->machine.member[i].role != SPOT_ROLE_SPARE) {
+            struct spot_coord_peer *peer = spot_coord_find(c, c->machine.member[i].id);
+
+            spot_coord_ask(peer);
+            spot_coord_send(c, peer, SPOT_MSG_FORM, 0, out.data, out.n);
+        }
+    spot_buf_release(&out);
+    return send_restores(c, err);
+}
+
+void spot_coord_keep(struct spot_coord *c)
+{
+    const int64_t step = c->machine.step;
+
+    if (spot_store_newest(c->store) >= step || spot_store_has_all(c->store, step))
+        return;
+    spot_store_cancel(c->store); /* one that waits for somebody who is gone never ends */
+    if (is_whole(c, step))
+        spot_coord_save(c);
+}
+
+/* Nobody can take a place. A member that must leave may hold the newest state alone: what it has
+ * becomes durable before it goes. */
+static int hold(struct spot_coord *c)
+{
+    spot_machine_hold(&c->machine);
+    c->form.D = c->form.P = 0;
+    c->settle_until_s = spot_clock_s() + c->options->settle_s;
+    spot_coord_keep(c);
+    return 0;
+}
+
+int spot_coord_form(struct spot_coord *c, struct spot_err *err)
+{
+    const int64_t before = c->machine.step;
+    int64_t step;
+    struct spot_move_plan plan = { 0 };
+    uint32_t D, P;
+    int rc = -1;
+
+    choose(c, &D, &P);
+    if (!D)
+        return hold(c);
+    tell_compromise(c, D, P);
+    step = sound_step(c, err);
+    if (step < 0)
+        return -1;
+    set_grid(c, D, P, step);
+    if (step < before && log_rollback(c, before, step, err))
+        return -1;
+    if (place(c, &plan, err) || log_epoch(c, &plan, err))
+        goto out;
+    spot_machine_form(&c->machine, step);
+    rc = tell(c, err);
+out:
+    spot_move_plan_release(&plan);
+    return rc;
+}

@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT */
+#include "job/form.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/xalloc.h"
+#include "job/protocol.h"
+
+void spot_form_put(struct spot_buf *out, const struct spot_form *f)
+{
+    spot_put_i64(out, f->step);
+    spot_put_u32(out, f->D);
+    spot_put_u32(out, f->P);
+    for (uint32_t p = 0; p <= f->P; p++)
+        spot_put_u32(out, f->stage[p]);
+    for (uint32_t i = 0; i < f->D * f->P; i++)
+        spot_put_u32(out, f->member[i]);
+    for (uint32_t p = 0; p < f->P; p++)
+        spot_put_u32(out, f->buddy[p]);
+    spot_put_u32(out, (uint32_t)f->n_peer);
+    for (size_t i = 0; i < f->n_peer; i++) {
+        spot_put_u32(out, f->peer[i].id);
+        spot_put_text(out, f->peer[i].address);
+    }
+    spot_put_u32(out, (uint32_t)f->n_transfer);
+    for (size_t i = 0; i < f->n_transfer; i++) {
+        spot_put_u32(out, f->transfer[i].bundle);
+        spot_put_u32(out, f->transfer[i].origin);
+        spot_put_u32(out, f->transfer[i].from);
+        spot_put_u32(out, f->transfer[i].to);
+    }
+}
+
+static void get_grid(struct spot_form *f, struct spot_wire_in *in, uint32_t n_bundle)
+{
+    f->step = spot_get_i64(in);
+    f->D = spot_get_u32(in);
+    f->P = spot_get_u32(in);
+    if (in->bad || f->step < 0 || !f->D || !f->P || f->D > SPOT_MEMBERS_MAX || f->P > n_bundle ||
+        f->D * f->P > SPOT_MEMBERS_MAX) {
+        in->bad = true;
+        return;
+    }
+    f->stage = spot_xcalloc(f->P + 1, sizeof(*f->stage));
+    for (uint32_t p = 0; p <= f->P; p++) {
+        f->stage[p] = spot_get_u32(in);
+        in->bad |= p ? f->stage[p] <= f->stage[p - 1] : f->stage[p] != 0;
+    }
+    in->bad |= f->stage[f->P] != n_bundle;
+    f->member = spot_xcalloc((size_t)f->D * f->P, sizeof(*f->member));
+    for (uint32_t i = 0; i < f->D * f->P; i++)
+        f->member[i] = spot_get_u32(in);
+    f->buddy = spot_xcalloc(f->P, sizeof(*f->buddy));
+    for (uint32_t p = 0; p < f->P; p++)
+        f->buddy[p] = spot_get_u32(in);
+}
+
+static void get_lists(struct spot_form *f, struct spot_wire_in *in, uint32_t n_bundle)
+{
+    f->n_peer = spot_get_count(in, 8);
+    if (f->n_peer > SPOT_MEMBERS_MAX)
+        in->bad = true;
+    if (in->bad)
+        return;
+    f->peer = spot_xcalloc(f->n_peer, sizeof(*f->peer));
+    for (size_t i = 0; i < f->n_peer; i++) {
+        f->peer[i].id = spot_get_u32(in);
+        spot_get_text(in, f->peer[i].address, sizeof(f->peer[i].address));
+        in->bad |= !f->peer[i].id;
+    }
+    f->n_transfer = spot_get_count(in, 16);
+    if (in->bad)
+        return;
+    f->transfer = spot_xcalloc(f->n_transfer, sizeof(*f->transfer));
+    for (size_t i = 0; i < f->n_transfer; i++) {
+        f->transfer[i].bundle = spot_get_u32(in);
+        f->transfer[i].origin = spot_get_u32(in);
+        f->transfer[i].from = spot_get_u32(in);
+        f->transfer[i].to = spot_get_u32(in);
+        in->bad |= f->transfer[i].bundle >= n_bundle || f->transfer[i].origin > SPOT_FROM_NOTHING;
+    }
+}
+
+int spot_form_get(struct spot_form *form, const void *data, size_t n_byte, uint32_t n_bundle,
+                  struct spot_err *err)
+{
+    struct spot_wire_in in = spot_wire_in(data, n_byte);
+
+    memset(form, 0, sizeof(*form));
+    get_grid(form, &in, n_bundle);
+    if (!in.bad)
+        get_lists(form, &in, n_bundle);
+    if (spot_wire_in_done(&in))
+        return 0;
+    spot_form_release(form);
+    return spot_err_set(err, SPOT_EDATA, "the coordinator sent an epoch that makes no sense");
+}
+
+void spot_form_release(struct spot_form *form)
+{
+    free(form->stage);
+    free(form->member);
+    free(form->buddy);
+    free(form->peer);
+    free(form->transfer);
+    memset(form, 0, sizeof(*form));
+}
+
+int64_t spot_form_position(const struct spot_form *form, uint32_t id)
+{
+    for (uint32_t i = 0; i < form->D * form->P; i++)
+        if (form->member[i] == id)
+            return i;
+    return -1;
+}
+
+bool spot_form_is_active(const struct spot_form *form, uint32_t id)
+{
+    for (uint32_t p = 0; p < form->P; p++)
+        if (form->buddy[p] == id)
+            return true;
+    return spot_form_position(form, id) >= 0;
+}
+
+void spot_form_microbatches(const struct spot_form *form, int64_t n_microbatch, uint32_t d,
+                            int64_t *begin, int64_t *end)
+{
+    *begin = n_microbatch * d / form->D;
+    *end = n_microbatch * (d + 1) / form->D;
+}

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/* form.h - the message that starts an epoch: the grid, who is where, what moves to whom. */
+#ifndef SPOT_JOB_FORM_H
+#define SPOT_JOB_FORM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "comm/mesh.h"
+#include "comm/wire.h"
+#include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum spot_origin {
+    SPOT_FROM_MEMBER = 0,  /* `from` sends it */
+    SPOT_FROM_STORE = 1,   /* the coordinator sends it: durable state, or the weights given */
+    SPOT_FROM_NOTHING = 2, /* step 0: a pure function of the seed */
+};
+
+struct spot_transfer {
+    uint32_t bundle, origin, from, to; /* member ids */
+};
+
+struct spot_form {
+    int64_t step;                /* where the state stands */
+    uint32_t D, P;               /* data-parallel pipelines, stages of each */
+    uint32_t *stage;             /* [P + 1], bundle where each stage begins, then the end */
+    uint32_t *member;            /* [D * P], id at position d * P + p */
+    uint32_t *buddy;             /* [P], who mirrors stage p, 0: nobody */
+    struct spot_mesh_peer *peer; /* [n_peer], everyone that takes part */
+    size_t n_peer;
+    struct spot_transfer *transfer; /* [n_transfer] */
+    size_t n_transfer;
+};
+
+void spot_form_put(struct spot_buf *out, const struct spot_form *form);
+
+/* Returns 0, or -1 with *err (SPOT_EDATA) for a message that makes no sense for n_bundle. */
+int spot_form_get(struct spot_form *form, const void *data, size_t n_byte, uint32_t n_bundle,
+                  struct spot_err *err);
+void spot_form_release(struct spot_form *form);
+
+/* Position of a member in the grid, -1 if it has none. */
+int64_t spot_form_position(const struct spot_form *form, uint32_t id);
+
+/* True if a member has a place or mirrors a stage: it takes part in every step. */
+bool spot_form_is_active(const struct spot_form *form, uint32_t id);
+
+/* Microbatches [*begin, *end) of G that pipeline d computes. */
+void spot_form_microbatches(const struct spot_form *form, int64_t n_microbatch, uint32_t d,
+                            int64_t *begin, int64_t *end);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_JOB_FORM_H */

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT */
+#include "job/grid_choice.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#include "common/xalloc.h"
+
+static uint32_t at_most(uint32_t x, int64_t limit)
+{
+    return x > limit ? (uint32_t)limit : x;
+}
+
+void spot_grid_choose(uint32_t n, uint32_t want_d, uint32_t want_p, int64_t n_microbatch,
+                      int n_bundle, uint32_t *D, uint32_t *P)
+{
+    assert(n > 0);
+    if (!want_d || !want_p) {
+        want_d = n;
+        want_p = 1;
+    }
+    *P = at_most(at_most(want_p, n_bundle), n);
+    *D = at_most(at_most(want_d, n / *P), n_microbatch);
+}
+
+/* Multiply-adds of a bundle for one sequence, up to a factor that all share. */
+static int64_t bundle_cost(const struct spot_shape *s, int bundle)
+{
+    if (bundle == 0)
+        return s->width; /* look-ups and additions */
+    if (bundle <= s->n_layer)
+        return s->width * (12 * s->width + s->seq);
+    return s->width * s->vocab;
+}
+
+void spot_grid_stages(const struct spot_shape *shape, uint32_t P, uint32_t *stage)
+{
+    const uint32_t n = (uint32_t)spot_shape_bundles(shape);
+    int64_t *sum = spot_xcalloc(n + 1, sizeof(*sum));
+    int64_t *best = spot_xcalloc((size_t)(P + 1) * (n + 1), sizeof(*best));
+    uint32_t *cut = spot_xcalloc((size_t)(P + 1) * (n + 1), sizeof(*cut));
+
+    assert(P >= 1 && P <= n);
+    for (uint32_t b = 0; b < n; b++)
+        sum[b + 1] = sum[b] + bundle_cost(shape, (int)b);
+    /* best[p][e]: least possible maximum when bundles [0, e) make p stages */
+    for (uint32_t e = 1; e <= n; e++)
+        best[(n + 1) + e] = sum[e];
+    for (uint32_t p = 2; p <= P; p++)
+        for (uint32_t e = p; e <= n; e++) {
+            int64_t *at = &best[(size_t)p * (n + 1) + e];
+
+            *at = INT64_MAX;
+            for (uint32_t k = p - 1; k < e; k++) {
+                const int64_t before = best[(size_t)(p - 1) * (n + 1) + k], last = sum[e] - sum[k];
+                const int64_t worst = before > last ? before : last;
+
+                if (worst < *at) {
+                    *at = worst;
+                    cut[(size_t)p * (n + 1) + e] = k;
+                }
+            }
+        }
+    stage[P] = n;
+    for (uint32_t p = P; p > 0; p--)
+        stage[p - 1] = p > 1 ? cut[(size_t)p * (n + 1) + stage[p]] : 0;
+    free(sum);
+    free(best);
+    free(cut);
+}

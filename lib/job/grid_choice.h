@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/* grid_choice.h - the grid that runs on the members there are, and how bundles are cut into stages.
+ */
+#ifndef SPOT_JOB_GRID_CHOICE_H
+#define SPOT_JOB_GRID_CHOICE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "shard/arena.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* (D, P) for n > 0 members. want_d, want_p: the wanted grid, or 0, 0. A wanted grid that does not
+ * fit keeps its depth and loses pipelines, then depth: D = n / P, else (1, n). Without a wish
+ * every member holds everything and shares the microbatches: (n, 1). D <= n_microbatch and
+ * P <= n_bundle always. */
+void spot_grid_choose(uint32_t n, uint32_t want_d, uint32_t want_p, int64_t n_microbatch,
+                      int n_bundle, uint32_t *D, uint32_t *P);
+
+/* Cut the bundles into P stages so that the slowest is as fast as can be; stage[P + 1] gets the
+ * boundaries. Exact dynamic programming over multiply-adds; ties leave more to later stages. */
+void spot_grid_stages(const struct spot_shape *shape, uint32_t P, uint32_t *stage);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_JOB_GRID_CHOICE_H */

@@ -1,0 +1,596 @@
+/* SPDX-License-Identifier: MIT */
+#include "job/worker.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/version.h"
+#include "common/xalloc.h"
+#include "engine/memory.h"
+#include "job/bundle_io.h"
+#include "job/pipeline.h"
+#include "job/protocol.h"
+#include "job/worker_state.h"
+
+/* A signal handler has no other way to reach the worker. */
+static struct spot_mesh *_Atomic noticed_mesh;
+static _Atomic bool was_noticed, has_joined;
+
+void spot_worker_notice(void)
+{
+    struct spot_mesh *mesh;
+
+    was_noticed = true;
+    mesh = noticed_mesh;
+    if (mesh)
+        spot_mesh_notice(mesh);
+}
+
+bool spot_worker_has_joined(void)
+{
+    return has_joined;
+}
+
+/* --- what is held -------------------------------------------------------- */
+
+/* Updates that are still on a device, brought into the bundles. */
+static int sync_stages(struct spot_worker *w, struct spot_err *err)
+{
+    if (w->stage && spot_stage_sync(w->stage, err))
+        return -1;
+    for (uint32_t p = 0; w->mirror && p < w->form.P; p++)
+        if (w->mirror[p] && spot_stage_sync(w->mirror[p], err))
+            return -1;
+    return 0;
+}
+
+static void drop_stage(struct spot_worker *w)
+{
+    spot_stage_free(w->stage);
+    w->stage = NULL;
+    for (uint32_t p = 0; w->mirror && p < w->form.P; p++)
+        spot_stage_free(w->mirror[p]);
+    free(w->mirror);
+    w->mirror = NULL;
+}
+
+static void drop_bundles(struct spot_worker *w)
+{
+    drop_stage(w);
+    for (int b = 0; b < w->n_bundle; b++)
+        spot_bundle_free(w->bundle[b]);
+    free(w->bundle);
+    free(w->bundle_elem);
+    free(w->loss);
+    free(w->exponent);
+    w->exponent = NULL;
+    w->bundle = NULL;
+    w->bundle_elem = NULL;
+    w->loss = NULL;
+    w->n_bundle = 0;
+}
+
+static void put_inventory(struct spot_buf *out, const struct spot_worker *w)
+{
+    uint32_t n = 0;
+
+    for (int b = 0; b < w->n_bundle; b++)
+        n += w->bundle[b] != NULL;
+    spot_put_u32(out, n);
+    for (int b = 0; b < w->n_bundle; b++)
+        if (w->bundle[b]) {
+            spot_put_u32(out, (uint32_t)b);
+            spot_put_i64(out, w->bundle[b]->step);
+        }
+}
+
+int spot_worker_tell(struct spot_worker *w, uint32_t type, uint64_t tag, struct spot_buf *out_take,
+                     struct spot_err *err)
+{
+    const int rc = spot_mesh_tell(w->mesh, type, w->epoch, tag, out_take->data, out_take->n, err);
+
+    spot_buf_release(out_take);
+    return rc;
+}
+
+/* --- joining ------------------------------------------------------------- */
+
+static void put_kernels(struct spot_buf *out, const char *backend)
+{
+    char list[SPOT_KERNELS_MAX] = ",";
+    const char *name;
+    bool runs_here;
+
+    for (size_t i = 0; (name = spot_kernel_list(i, backend, &runs_here)); i++)
+        if (runs_here && strlen(list) + strlen(name) + 2 < sizeof(list)) {
+            strcat(list, name);
+            strcat(list, ",");
+        }
+    spot_put_text(out, list);
+}
+
+static int say_hello(struct spot_worker *w, struct spot_err *err)
+{
+    struct spot_buf out = { 0 };
+    char name[SPOT_NAME_MAX];
+
+    snprintf(name, sizeof(name), "%ld", (long)getpid());
+    spot_put_u32(&out, SPOT_PROTOCOL);
+    spot_put_text(&out, spot_version());
+    spot_put_text(&out, w->options->name ? w->options->name : name);
+    spot_put_text(&out, spot_mesh_address(w->mesh));
+    spot_put_text(&out, w->options->domain ? w->options->domain : "");
+    put_kernels(&out, w->options->backend);
+    spot_put_u64(&out, w->job);
+    spot_put_u64(&out, w->key);
+    put_inventory(&out, w);
+    return spot_worker_tell(w, SPOT_MSG_HELLO, 0, &out, err);
+}
+
+/* State of another job is of no use in this one, nor that of another run which is not resumed. */
+static int take_config(struct spot_worker *w, const struct spot_job_config *config, bool keeps,
+                       struct spot_err *err)
+{
+    if (keeps && w->job == spot_job_id(config)) {
+        w->config = *config;
+        return 0;
+    }
+    if (spot_job_config_check(config, err))
+        return -1;
+    drop_bundles(w);
+    w->config = *config;
+    w->job = spot_job_id(config);
+    w->n_bundle = spot_shape_bundles(&config->shape);
+    w->bundle = spot_xcalloc((size_t)w->n_bundle, sizeof(struct spot_bundle *));
+    w->bundle_elem = spot_xcalloc((size_t)w->n_bundle, sizeof(*w->bundle_elem));
+    for (int b = 0; b < w->n_bundle; b++) {
+        struct spot_arena arena;
+
+        spot_arena_of(&config->shape, b, &arena);
+        w->bundle_elem[b] = arena.n_elem;
+    }
+    w->loss = spot_xcalloc((size_t)spot_job_microbatches(config), sizeof(*w->loss));
+    w->exponent = spot_xcalloc((size_t)w->n_bundle, sizeof(*w->exponent));
+    return 0;
+}
+
+static int on_welcome(struct spot_worker *w, const struct spot_frame *frame, struct spot_err *err)
+{
+    struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
+    struct spot_job_config config;
+    double lease_s;
+    bool keeps;
+
+    if (frame->type == SPOT_MSG_REFUSED) {
+        char why[SPOT_WHY_MAX];
+
+        spot_get_text(&in, why, sizeof(why));
+        return spot_err_set(err, SPOT_EINFEASIBLE, "refused: %s", why);
+    }
+    w->id = spot_get_u32(&in);
+    w->key = spot_get_u64(&in);
+    lease_s = spot_get_f64(&in);
+    keeps = spot_get_u32(&in) != 0;
+    spot_job_config_get(&in, &config);
+    if (frame->type != SPOT_MSG_WELCOME || !spot_wire_in_done(&in))
+        return spot_err_set(err, SPOT_ESYS, "%s is no coordinator of this version",
+                            w->options->join);
+    if (lease_s > 0)
+        spot_mesh_lease(w->mesh, lease_s);
+    return take_config(w, &config, keeps, err);
+}
+
+static int join_once(struct spot_worker *w, struct spot_err *err)
+{
+    const struct spot_mesh_config mesh = {
+        .join = w->options->join,
+        .tls = w->tls,
+        .payload_max = SPOT_PAYLOAD_MAX,
+        .heartbeat_s = 0.25,
+        .type_heartbeat = SPOT_MSG_HEARTBEAT,
+        .type_notice = SPOT_MSG_NOTICE,
+        .type_revoke = SPOT_MSG_QUIESCE,
+        .type_ping = SPOT_MSG_PING,
+        .type_pong = SPOT_MSG_PONG,
+        .type_hello = SPOT_MSG_PEER,
+    };
+    struct spot_frame *frame;
+    int rc;
+
+    w->epoch = 0;
+    w->mesh = spot_mesh_open(&mesh, err);
+    if (!w->mesh || say_hello(w, err))
+        return -1;
+    frame = spot_mesh_order(w->mesh, 5, err);
+    if (!frame)
+        return -1;
+    rc = on_welcome(w, frame, err);
+    free(frame);
+    if (!rc) {
+        has_joined = true;
+        noticed_mesh = w->mesh;
+        if (was_noticed)
+            spot_mesh_notice(w->mesh);
+    }
+    return rc;
+}
+
+static void leave_mesh(struct spot_worker *w)
+{
+    noticed_mesh = NULL;
+    free(w->pending);
+    w->pending = NULL;
+    spot_mesh_close(w->mesh);
+    w->mesh = NULL;
+}
+
+/* Try until somebody answers or the time is over. A refusal is an answer. */
+static int join(struct spot_worker *w, struct spot_err *err)
+{
+    const double until_s = spot_clock_s() + w->options->join_timeout_s;
+
+    for (;;) {
+        if (!join_once(w, err))
+            return 0;
+        leave_mesh(w);
+        if (was_noticed)
+            return spot_err_set(err, SPOT_EPREEMPTED, "told to leave while joining");
+        if (err->code != SPOT_ESYS || spot_clock_s() > until_s)
+            return -1;
+        spot_clock_sleep(0.05);
+    }
+}
+
+/* --- a new epoch --------------------------------------------------------- */
+
+static void hold(struct spot_worker *w, struct spot_bundle *bundle_take)
+{
+    spot_bundle_free(w->bundle[bundle_take->index]);
+    w->bundle[bundle_take->index] = bundle_take;
+}
+
+static int send_bundle(struct spot_worker *w, const struct spot_transfer *t, struct spot_err *err)
+{
+    const struct spot_bundle *bundle = w->bundle[t->bundle];
+    uint8_t *data;
+    size_t n_byte;
+    int rc;
+
+    if (!bundle || bundle->step != w->form.step)
+        return spot_err_set(err, SPOT_EDATA, "asked for bundle %u of step %lld, not held here",
+                            (unsigned)t->bundle, (long long)w->form.step);
+    data = spot_bundle_pack(bundle, &n_byte, err);
+    if (!data)
+        return -1;
+    rc = spot_mesh_send(w->mesh, t->to, SPOT_MSG_BUNDLE, t->bundle, data, n_byte, err);
+    free(data);
+    return rc;
+}
+
+/* The coordinator's RESTORE of one bundle; another order ends the wait and is kept. */
+static struct spot_frame *take_restore(struct spot_worker *w, uint32_t bundle, struct spot_err *err)
+{
+    struct spot_frame *frame = spot_mesh_order(w->mesh, -1, err);
+
+    if (!frame || (frame->type == SPOT_MSG_RESTORE && frame->tag == bundle))
+        return frame;
+    w->pending = frame;
+    spot_err_set(err, SPOT_EPREEMPTED, "the epoch ended while its state was restored");
+    return NULL;
+}
+
+static int take_bundle(struct spot_worker *w, const struct spot_transfer *t, struct spot_err *err)
+{
+    struct spot_bundle *bundle = NULL;
+    struct spot_frame *frame;
+
+    if (t->origin == SPOT_FROM_NOTHING) {
+        bundle = spot_xcalloc(1, sizeof(*bundle));
+        if (spot_bundle_init(bundle, &w->config.shape, (int)t->bundle, err)) {
+            free(bundle);
+            w->is_unfit = true;
+            return -1;
+        }
+        spot_bundle_start(bundle, &w->config.shape, w->config.seed);
+        hold(w, bundle);
+        return 0;
+    }
+    frame = t->origin == SPOT_FROM_STORE
+                ? take_restore(w, t->bundle, err)
+                : spot_mesh_recv(w->mesh, t->from, SPOT_MSG_BUNDLE, t->bundle, err);
+    if (!frame)
+        return -1;
+    bundle = spot_bundle_unpack(&w->config.shape, (int)t->bundle, w->form.step, frame->data,
+                                frame->n_byte, err);
+    free(frame);
+    if (!bundle) {
+        w->is_unfit = err->code == SPOT_ESYS;
+        return -1;
+    }
+    spot_mesh_progress(w->mesh);
+    hold(w, bundle);
+    return 0;
+}
+
+/* Sends are queued, so all of them first and nobody waits for each other. */
+static int move_state(struct spot_worker *w, struct spot_err *err)
+{
+    const struct spot_form *f = &w->form;
+
+    for (size_t i = 0; i < f->n_transfer; i++)
+        if (f->transfer[i].origin == SPOT_FROM_MEMBER && f->transfer[i].from == w->id &&
+            send_bundle(w, &f->transfer[i], err))
+            return -1;
+    for (size_t i = 0; i < f->n_transfer; i++)
+        if (f->transfer[i].to == w->id && take_bundle(w, &f->transfer[i], err))
+            return -1;
+    return 0;
+}
+
+/* The stage p with room for n_slot microbatches; 0 for one that only mirrors. */
+static struct spot_stage_config stage_config(const struct spot_worker *w, uint32_t p, int n_slot)
+{
+    return (struct spot_stage_config){
+        .shape = w->config.shape,
+        .bundle_begin = (int)w->form.stage[p],
+        .bundle_end = (int)w->form.stage[p + 1],
+        .micro_batch = (int)w->config.micro_batch,
+        .n_slot = n_slot,
+        .n_microbatch = (int)spot_job_microbatches(&w->config),
+        .n_thread = w->options->n_thread,
+        .kernel = spot_kernel_find(w->config.kernel, NULL),
+    };
+}
+
+/* Refuse before a byte moves what would not fit; what is held already is there to be used. */
+static int check_room(struct spot_worker *w, struct spot_err *err)
+{
+    const struct spot_form *f = &w->form;
+    size_t limit_byte = spot_memory_available();
+    struct spot_stage_config config;
+    uint32_t p;
+
+    if (w->position < 0)
+        return 0;
+    p = (uint32_t)w->position % f->P;
+    config = stage_config(w, p, spot_pipeline_slots(f, p, spot_job_microbatches(&w->config)));
+    if (!config.kernel)
+        return 0; /* new_stage tells */
+    for (int b = config.bundle_begin; b < config.bundle_end; b++)
+        if (w->bundle[b] && __builtin_add_overflow(
+                                limit_byte, spot_bundle_memory(&w->bundle[b]->arena), &limit_byte))
+            limit_byte = SIZE_MAX;
+    if (!strncmp(w->config.kernel, "cuda", 4))
+        limit_byte = 0; /* the device's own */
+    w->is_unfit = spot_stage_check(&config, limit_byte, err) != 0;
+    return w->is_unfit ? -1 : 0;
+}
+
+/* A stage that does not fit beside one's own is for another to mirror. */
+static int check_mirror_room(struct spot_worker *w, struct spot_err *err)
+{
+    for (uint32_t p = 0; p < w->form.P; p++) {
+        const struct spot_stage_config config = stage_config(w, p, 0);
+
+        if (w->form.buddy[p] == w->id && !w->bundle[config.bundle_begin] &&
+            spot_stage_check(&config, 0, err)) {
+            w->cannot_mirror = true;
+            return -1;
+        }
+    }
+    return 0;
+}
+
+static struct spot_stage *new_stage(struct spot_worker *w, uint32_t p, int n_slot,
+                                    struct spot_err *err)
+{
+    const struct spot_form *f = &w->form;
+    const struct spot_stage_config config = stage_config(w, p, n_slot);
+
+    if (!config.kernel) {
+        spot_kernel_find(w->config.kernel, err);
+        return NULL;
+    }
+    for (int b = config.bundle_begin; b < config.bundle_end; b++)
+        if (!w->bundle[b] || w->bundle[b]->step != f->step) {
+            spot_err_set(err, SPOT_EDATA, "bundle %d of step %lld did not come", b,
+                         (long long)f->step);
+            return NULL;
+        }
+    return spot_stage_new(&config, &w->bundle[config.bundle_begin], err);
+}
+
+static int build_stages(struct spot_worker *w, struct spot_err *err)
+{
+    const struct spot_form *f = &w->form;
+    const int64_t n_microbatch = spot_job_microbatches(&w->config);
+
+    if (w->position >= 0) {
+        const uint32_t p = (uint32_t)w->position % f->P;
+
+        w->stage = new_stage(w, p, spot_pipeline_slots(f, p, n_microbatch), err);
+        w->is_unfit = !w->stage;
+        if (!w->stage)
+            return -1;
+    }
+    w->mirror = spot_xcalloc(f->P, sizeof(struct spot_stage *));
+    for (uint32_t p = 0; p < f->P; p++)
+        if (f->buddy[p] == w->id && !(w->mirror[p] = new_stage(w, p, 0, err)))
+            return -1;
+    return 0;
+}
+
+/* Say what went wrong with an epoch. A revoked one needs no word: the next order says all. A
+ * machine that cannot do its part would fail again: it says so and gives up. */
+int spot_worker_report(struct spot_worker *w, const struct spot_err *why, struct spot_err *err)
+{
+    struct spot_buf out = { 0 };
+
+    if (why->code == SPOT_EPREEMPTED)
+        return 0;
+    if (why->code == SPOT_EGPU) { /* what the device held is gone, as after a kill */
+        *err = *why;
+        return -1;
+    }
+    if (w->cannot_mirror) {
+        w->cannot_mirror = false;
+        spot_put_text(&out, why->msg);
+        return spot_worker_tell(w, SPOT_MSG_FAILED, 1, &out, err);
+    }
+    if (why->code == SPOT_ESYS && !w->is_unfit)
+        return spot_mesh_tell(w->mesh, SPOT_MSG_BROKEN, w->epoch, spot_mesh_suspect(w->mesh), NULL,
+                              0, err);
+    spot_put_text(&out, why->msg);
+    if (spot_worker_tell(w, SPOT_MSG_FAILED, 0, &out, err))
+        return -1;
+    return w->is_unfit ? spot_err_set(err, SPOT_EINFEASIBLE, "cannot go on: %.400s", why->msg) : 0;
+}
+
+static int on_form(struct spot_worker *w, const struct spot_frame *frame, struct spot_err *err)
+{
+    struct spot_err why = { 0 };
+    int rc;
+
+    if (sync_stages(w, err))
+        return -1;
+    drop_stage(w);
+    spot_form_release(&w->form);
+    w->epoch = frame->epoch;
+    w->position = -1;
+    if (spot_form_get(&w->form, frame->data, frame->n_byte, (uint32_t)w->n_bundle, err))
+        return -1;
+    w->position = spot_form_position(&w->form, w->id);
+    rc = spot_mesh_enter(w->mesh, w->epoch, w->key, w->id, w->form.peer, w->form.n_peer, &why);
+    if (!rc)
+        rc = check_room(w, &why);
+    if (!rc)
+        rc = check_mirror_room(w, &why);
+    if (!rc)
+        rc = move_state(w, &why);
+    if (!rc)
+        rc = build_stages(w, &why);
+    if (rc)
+        return spot_worker_report(w, &why, err);
+    return spot_mesh_tell(w->mesh, SPOT_MSG_READY, w->epoch, 0, NULL, 0, err);
+}
+
+/* --- orders --------------------------------------------------------------- */
+
+static int on_save(struct spot_worker *w, const struct spot_frame *frame, struct spot_err *err)
+{
+    struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
+    const uint32_t n = spot_get_count(&in, 4);
+
+    if (sync_stages(w, err))
+        return -1;
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t b = spot_get_u32(&in);
+        uint8_t *data;
+        size_t n_byte;
+        int rc;
+
+        if (b >= (uint32_t)w->n_bundle || !w->bundle[b] ||
+            w->bundle[b]->step != (int64_t)frame->tag)
+            continue; /* the coordinator sees that it does not come */
+        data = spot_bundle_pack(w->bundle[b], &n_byte, err);
+        if (!data)
+            return -1;
+        rc = spot_mesh_tell(w->mesh, SPOT_MSG_SNAPSHOT, frame->epoch, b, data, n_byte, err);
+        free(data);
+        if (rc)
+            return -1;
+    }
+    return 0;
+}
+
+static int on_quiesce(struct spot_worker *w, const struct spot_frame *frame, struct spot_err *err)
+{
+    struct spot_buf out = { 0 };
+
+    w->epoch = frame->epoch;
+    spot_worker_forget_redo(w);
+    put_inventory(&out, w);
+    return spot_worker_tell(w, SPOT_MSG_INVENTORY, 0, &out, err);
+}
+
+static int on_order(struct spot_worker *w, const struct spot_frame *frame, struct spot_err *err)
+{
+    switch (frame->type) {
+    case SPOT_MSG_QUIESCE:
+        return on_quiesce(w, frame, err);
+    case SPOT_MSG_FORM:
+        return on_form(w, frame, err);
+    case SPOT_MSG_STEP:
+        return spot_worker_step(w, frame, err);
+    case SPOT_MSG_COMMIT:
+        return spot_worker_commit(w, frame, err);
+    case SPOT_MSG_REDO:
+        return spot_worker_redo(w, frame, err);
+    case SPOT_MSG_SAVE:
+        return on_save(w, frame, err);
+    case SPOT_MSG_FINISH:
+        w->is_done = true;
+        return 0;
+    case SPOT_MSG_LEAVE:
+        return spot_err_set(err, SPOT_EPREEMPTED, "left after a notice; nothing is lost");
+    default:
+        return 0; /* a RESTORE of an epoch that is over */
+    }
+}
+
+/* --- the loop ------------------------------------------------------------ */
+
+/* Obey until the job ends or the coordinator is gone. */
+static int obey(struct spot_worker *w, struct spot_err *err)
+{
+    while (!w->is_done) {
+        struct spot_frame *frame = w->pending;
+        int rc;
+
+        w->pending = NULL;
+        if (!frame)
+            frame = spot_mesh_order(w->mesh, -1, err);
+        if (!frame)
+            return -1;
+        rc = on_order(w, frame, err);
+        free(frame);
+        if (rc)
+            return -1;
+    }
+    return 0;
+}
+
+int spot_worker_run(const struct spot_worker_options *options, struct spot_err *err)
+{
+    struct spot_worker w = { .options = options, .position = -1 };
+    int rc;
+
+    if (!strcmp(options->backend, "cuda") && !spot_kernel_find("cuda", err))
+        return -1;
+    if (options->key_file && !(w.tls = spot_tls_context_load(options->key_file, err)))
+        return -1;
+    for (;;) {
+        rc = join(&w, err);
+        if (rc)
+            break;
+        rc = obey(&w, err);
+        if (!rc || err->code != SPOT_ESYS || !spot_mesh_is_orphan(w.mesh))
+            break;
+        if (sync_stages(&w, err))
+            break;
+        spot_worker_forget_redo(&w);
+        leave_mesh(&w); /* the state is kept: a coordinator that comes back can use it */
+        drop_stage(&w);
+    }
+    if (rc && err->code == SPOT_ESYS && was_noticed)
+        spot_err_set(err, SPOT_EPREEMPTED, "left after a notice");
+    leave_mesh(&w);
+    drop_bundles(&w);
+    spot_form_release(&w.form);
+    spot_tls_context_free(w.tls);
+    return rc;
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/* worker_state.h - what the parts of a worker share; private to lib/job/worker*.c. */
+#ifndef SPOT_JOB_WORKER_STATE_H
+#define SPOT_JOB_WORKER_STATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "comm/mesh.h"
+#include "common/buf.h"
+#include "common/err.h"
+#include "engine/stage.h"
+#include "job/config.h"
+#include "job/form.h"
+#include "job/protocol.h"
+#include "job/worker.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct spot_worker {
+    const struct spot_worker_options *options;
+    struct spot_mesh *mesh;
+    struct spot_tls_context *tls; /* the job's key or NULL */
+    struct spot_job_config config;
+    uint64_t job, key;
+    uint32_t id, epoch;
+    int n_bundle;
+    struct spot_bundle **bundle; /* [n_bundle], NULL where not held */
+    size_t *bundle_elem;         /* [n_bundle] */
+    struct spot_form form;
+    int64_t position; /* in the grid, -1 for none */
+    struct spot_stage *stage;
+    struct spot_stage **mirror;            /* [form.P], stages of which this worker is the buddy */
+    double *loss;                          /* [G] */
+    int32_t (*exponent)[SPOT_TENSORS_MAX]; /* [n_bundle], as last committed, while redoing */
+    bool is_redoing;
+    struct spot_frame *pending; /* an order that ended a wait for another */
+    bool is_done;
+    bool cannot_mirror;
+    bool is_unfit; /* what failed is this machine, not a connection */
+};
+
+/* Send to the coordinator in the current epoch; the buffer is released. */
+int spot_worker_tell(struct spot_worker *worker, uint32_t type, uint64_t tag,
+                     struct spot_buf *out_take, struct spot_err *err);
+
+/* Say what went wrong with an epoch; 0 if the worker can go on with the next. */
+int spot_worker_report(struct spot_worker *worker, const struct spot_err *why,
+                       struct spot_err *err);
+
+/* worker_step.c: the orders of a running epoch. */
+int spot_worker_step(struct spot_worker *worker, const struct spot_frame *frame,
+                     struct spot_err *err);
+int spot_worker_commit(struct spot_worker *worker, const struct spot_frame *frame,
+                       struct spot_err *err);
+int spot_worker_redo(struct spot_worker *worker, const struct spot_frame *frame,
+                     struct spot_err *err);
+/* The step being redone is given up: back to the exponents of the last commit. */
+void spot_worker_forget_redo(struct spot_worker *worker);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_JOB_WORKER_STATE_H */

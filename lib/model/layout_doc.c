@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: MIT */
+#include "model/layout_doc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/xalloc.h"
+
+#define BALANCE_MAX 3e8 /* stages * layers^2: about a second */
+
+#define MODEL(member) offsetof(struct spot_layout_model, member)
+static const struct spot_field model_field[] = {
+    { "name", SPOT_F_STR, MODEL(name), NULL, 0, 0, false },
+    { "layers", SPOT_F_INT, MODEL(n_layer), "1", 1, SPOT_LAYOUT_LAYER_MAX, true },
+    { "width", SPOT_F_INT, MODEL(width), "1", 1, 1 << 20, true },
+    { "ffn", SPOT_F_INT, MODEL(ffn), "1", 1, 1 << 22, true },
+    { "heads", SPOT_F_INT, MODEL(n_head), "1", 1, 1 << 16, true },
+    { "kv_heads", SPOT_F_INT, MODEL(n_kv_head), "1", 1, 1 << 16, false },
+    { "head_dim", SPOT_F_INT, MODEL(head_dim), "1", 1, 1 << 16, false },
+    { "vocab", SPOT_F_INT, MODEL(vocab), "1", 1, 1 << 24, true },
+    { "vocab_pad", SPOT_F_INT, MODEL(vocab_pad), "1", 1, 1 << 20, false },
+    { "positions", SPOT_F_INT, MODEL(n_position), "1", 0, 1 << 24, false },
+    { "norm_elems", SPOT_F_INT, MODEL(norm_elem), "1", 0, 16, false },
+    { "shards", SPOT_F_INT, MODEL(n_shard), "1", 0, 1 << 12, false },
+    { "gated", SPOT_F_BOOL, MODEL(is_gated), NULL, 0, 0, false },
+    { "bias", SPOT_F_BOOL, MODEL(has_bias), NULL, 0, 0, false },
+    { "tied", SPOT_F_BOOL, MODEL(is_tied), NULL, 0, 0, false },
+    { 0 },
+};
+
+static const struct spot_field grid_field[] = {
+    { "D", SPOT_F_INT, offsetof(struct spot_layout, d), "1", 1, SPOT_LAYOUT_POSITION_MAX, true },
+    { "P", SPOT_F_INT, offsetof(struct spot_layout, p), "1", 1, SPOT_LAYOUT_LAYER_MAX, true },
+    { "M", SPOT_F_INT, offsetof(struct spot_layout, m), "1", 1, SPOT_LAYOUT_POSITION_MAX, false },
+    { 0 },
+};
+
+#define COMPONENT(member) offsetof(struct spot_layout_component, member)
+static const struct spot_field component_field[] = {
+    { "name", SPOT_F_STR, COMPONENT(name), NULL, 0, 0, true },
+    { "byte_per_param", SPOT_F_INT, COMPONENT(byte_per_param), "byte", 1, 16, true },
+    { "version", SPOT_F_INT, COMPONENT(version), "1", 0, 9e15, false },
+    { "zero", SPOT_F_BOOL, COMPONENT(is_zero), NULL, 0, 0, false },
+    { 0 },
+};
+
+static const struct spot_field kv_field[] = {
+    { "name", SPOT_F_STR, offsetof(struct spot_layout_kv, name), NULL, 0, 0, true },
+    { "d", SPOT_F_INT, offsetof(struct spot_layout_kv, d), "1", 0, SPOT_LAYOUT_POSITION_MAX, true },
+    { "tokens", SPOT_F_INT, offsetof(struct spot_layout_kv, n_token), "1", 0, 1e9, true },
+    { "byte", SPOT_F_INT, offsetof(struct spot_layout_kv, byte), "byte", 1, 8, false },
+    { 0 },
+};
+
+struct read_place {
+    struct spot_layout_place place;
+    int64_t version;
+};
+
+#define PLACE(member) offsetof(struct read_place, member)
+static const struct spot_field place_field[] = {
+    { "node", SPOT_F_STR, PLACE(place.node), NULL, 0, 0, true },
+    { "d", SPOT_F_INT, PLACE(place.d), "1", 0, SPOT_LAYOUT_POSITION_MAX, true },
+    { "p", SPOT_F_INT, PLACE(place.p), "1", 0, SPOT_LAYOUT_LAYER_MAX, true },
+    { "m", SPOT_F_INT, PLACE(place.m), "1", 0, SPOT_LAYOUT_POSITION_MAX, false },
+    { "version", SPOT_F_INT, PLACE(version), "1", 0, 9e15, false },
+    { 0 },
+};
+
+const char *const spot_group_name[SPOT_GROUPS] = { "attention.q", "attention.kv", "ffn", "table",
+                                                   "replicated" };
+
+static int64_t padded_vocab(const struct spot_layout_model *model)
+{
+    return (model->vocab + model->vocab_pad - 1) / model->vocab_pad * model->vocab_pad;
+}
+
+static int64_t layer_elem(const struct spot_layout_model *w, int group, int64_t *n_atom)
+{
+    switch (group) {
+    case SPOT_GROUP_Q: /* a row block of q, a column block of o, the bias of q */
+        *n_atom = w->n_head;
+        return w->n_head * w->head_dim * (2 * w->width + w->has_bias);
+    case SPOT_GROUP_KV:
+        *n_atom = w->n_kv_head;
+        return w->n_kv_head * w->head_dim * 2 * (w->width + w->has_bias);
+    case SPOT_GROUP_FFN:
+        *n_atom = w->ffn;
+        return w->ffn *
+               ((w->is_gated ? 3 : 2) * w->width + (w->has_bias ? (w->is_gated ? 2 : 1) : 0));
+    case SPOT_GROUP_REPLICATED: /* norms, and the biases of o and down */
+        return w->norm_elem * w->width + (w->has_bias ? 2 * w->width : 0);
+    default:
+        return 0;
+    }
+}
+
+int64_t spot_layout_elem(const struct spot_layout_model *model, int64_t bundle, int group,
+                         int64_t *n_atom)
+{
+    const bool is_head = bundle == model->n_layer + 1;
+
+    *n_atom = 1;
+    if (bundle > 0 && !is_head)
+        return layer_elem(model, group, n_atom);
+    if (group == SPOT_GROUP_REPLICATED)
+        return is_head ? model->norm_elem / 2 * model->width : model->n_position * model->width;
+    if (group != SPOT_GROUP_VOCAB || (is_head && model->is_tied))
+        return 0;
+    *n_atom = padded_vocab(model);
+    return padded_vocab(model) * model->width;
+}
+
+void spot_layout_range(const struct spot_layout_model *model, int64_t bundle, int group, int64_t m,
+                       int64_t n_rank, int64_t *lo, int64_t *hi)
+{
+    int64_t n_atom, per_atom;
+    const int64_t n_elem = spot_layout_elem(model, bundle, group, &n_atom);
+    const int64_t share = model->n_head / model->n_kv_head;
+
+    *lo = 0;
+    *hi = n_elem;
+    if (group == SPOT_GROUP_REPLICATED || !n_elem)
+        return;
+    per_atom = n_elem / n_atom;
+    if (model->n_shard) {
+        *lo = m * model->n_shard / n_rank * n_atom / model->n_shard;
+        *hi = (m + 1) * model->n_shard / n_rank * n_atom / model->n_shard;
+    } else if (group == SPOT_GROUP_Q && n_rank <= model->n_kv_head) {
+        *lo = m * model->n_kv_head / n_rank * share;
+        *hi = (m + 1) * model->n_kv_head / n_rank * share;
+    } else {
+        *lo = m * n_atom / n_rank;
+        *hi = (m + 1) * n_atom / n_rank;
+    }
+    if (group == SPOT_GROUP_KV && !model->n_shard && n_rank > model->n_kv_head) {
+        /* grouped queries: each rank keeps the heads that its queries read */
+        const int64_t q_lo = m * model->n_head / n_rank, q_hi = (m + 1) * model->n_head / n_rank;
+
+        *lo = q_lo / share;
+        *hi = q_hi > q_lo ? (q_hi + share - 1) / share : *lo;
+    }
+    *lo *= per_atom;
+    *hi *= per_atom;
+}
+
+void spot_layout_stage(const struct spot_layout *layout, int64_t p, int64_t *first, int64_t *last)
+{
+    *first = p ? layout->stage_end[p - 1] + 1 : 0;
+    *last = layout->stage_end[p] + (p == layout->p - 1);
+}
+
+/* --- partition --- */
+
+static double bundle_cost(const struct spot_layout_model *model, int64_t bundle)
+{
+    double sum = 0;
+    int64_t n_atom;
+
+    for (int g = 0; g < SPOT_GROUPS; g++)
+        sum += (double)spot_layout_elem(model, bundle, g, &n_atom);
+    return sum;
+}
+
+struct cut {
+    double most, squares;
+    int64_t end; /* of this stage */
+};
+
+void spot_layout_balance(const struct spot_layout_model *model, int64_t n_stage, int64_t *stage_end)
+{
+    const int64_t n = model->n_layer;
+    double *before = spot_xcalloc((size_t)n + 1, sizeof *before);
+    /* best[p][l]: stages p.. hold layers l..; the last stage also the head */
+    struct cut *best = spot_xcalloc((size_t)n_stage * (size_t)(n + 1), sizeof *best);
+    int64_t at = 0;
+
+    for (int64_t l = 0; l < n; l++)
+        before[l + 1] = before[l] + bundle_cost(model, l + 1);
+    for (int64_t p = n_stage - 1; p >= 0; p--)
+        for (int64_t l = n; l >= 0; l--) {
+            const double table = p ? 0 : bundle_cost(model, 0);
+            struct cut *mine = &best[p * (n + 1) + l];
+
+            mine->most = -1;
+            for (int64_t e = p == n_stage - 1 ? n : l + 1; e <= n - (n_stage - 1 - p); e++) {
+                const struct cut *next = &best[(p + 1) * (n + 1) + e];
+                const bool is_last = p == n_stage - 1;
+                const double cost =
+                    table + before[e] - before[l] + (is_last ? bundle_cost(model, n + 1) : 0);
+                const double most = is_last || cost > next->most ? cost : next->most;
+                const double squares = cost * cost + (is_last ? 0 : next->squares);
+
+                if (e > l && (mine->most < 0 || most < mine->most ||
+                              (most == mine->most && squares < mine->squares)))
+                    *mine = (struct cut){ most, squares, e };
+            }
+        }
+    for (int64_t p = 0; p < n_stage; p++) {
+        stage_end[p] = best[p * (n + 1) + at].end;
+        at = stage_end[p];
+    }
+    free(before), free(best);
+}
+
+/* --- reading --- */
+
+static int read_model(struct spot_layout *layout, struct spot_err *err)
+{
+    struct spot_layout_model *w = &layout->model;
+    const json_t *obj;
+
+    *w = (struct spot_layout_model){ .vocab_pad = 1, .norm_elem = 2 };
+    if (spot_json_object(&layout->json, layout->json.root, "", "model", true, &obj, err) ||
+        spot_json_read_fields(&layout->json, obj, "/model", model_field, w, err))
+        return -1;
+    if (!w->n_kv_head)
+        w->n_kv_head = w->n_head;
+    if (!w->head_dim)
+        w->head_dim = w->width / w->n_head;
+    if (w->n_head % w->n_kv_head)
+        return spot_json_fail(&layout->json, "/model/kv_heads", err,
+                              "does not divide the %lld heads", (long long)w->n_head);
+    if (!w->head_dim)
+        return spot_json_fail(&layout->json, "/model/heads", err, "more heads than width");
+    if ((double)w->n_layer * bundle_cost(w, 1) + bundle_cost(w, 0) > 1e14)
+        return spot_json_fail(&layout->json, "/model", err, "more than 1e14 parameters");
+    return 0;
+}
+
+static int read_ends(struct spot_layout *layout, struct spot_err *err)
+{
+    const json_t *list, *rule = json_object_get(layout->json.root, "partition");
+    char at[64];
+
+    if (spot_json_array(&layout->json, layout->json.root, "", "stage_ends", false,
+                        SPOT_LAYOUT_LAYER_MAX, &list, err))
+        return -1;
+    for (int64_t p = 0; p < layout->p; p++)
+        layout->stage_end[p] = (p + 1) * layout->model.n_layer / layout->p;
+    if (rule && (!json_is_string(rule) || (strcmp(json_string_value(rule), "balanced") != 0 &&
+                                           strcmp(json_string_value(rule), "equal") != 0)))
+        return spot_json_fail(&layout->json, "/partition", err, "expected equal or balanced");
+    if (!list) {
+        if (!rule || strcmp(json_string_value(rule), "balanced") != 0)
+            return 0;
+        if ((double)layout->p * (double)layout->model.n_layer * (double)layout->model.n_layer >
+            BALANCE_MAX)
+            return spot_json_fail(&layout->json, "/partition", err,
+                                  "too many layers and stages to balance: name stage_ends");
+        spot_layout_balance(&layout->model, layout->p, layout->stage_end);
+        return 0;
+    }
+    if ((int64_t)json_array_size(list) != layout->p)
+        return spot_json_fail(&layout->json, "/stage_ends", err, "expected %lld ends",
+                              (long long)layout->p);
+    for (int64_t p = 0; p < layout->p; p++) {
+        const json_t *end = json_array_get(list, (size_t)p);
+        const int64_t least = p ? layout->stage_end[p - 1] + 1 : 1;
+        const int64_t most = layout->model.n_layer - (layout->p - 1 - p);
+
+        snprintf(at, sizeof at, "/stage_ends/%lld", (long long)p);
+        if (!json_is_integer(end) || json_integer_value(end) < least ||
+            json_integer_value(end) > most ||
+            (p == layout->p - 1 && json_integer_value(end) != most))
+            return spot_json_fail(&layout->json, at, err,
+                                  "ends must ascend to the number of layers, %lld",
+                                  (long long)layout->model.n_layer);
+        layout->stage_end[p] = json_integer_value(end);
+    }
+    return 0;
+}
+
+static int read_grid(struct spot_layout *layout, struct spot_err *err)
+{
+    const json_t *obj;
+
+    layout->m = 1;
+    if (spot_json_object(&layout->json, layout->json.root, "", "grid", true, &obj, err) ||
+        spot_json_read_fields(&layout->json, obj, "/grid", grid_field, layout, err))
+        return -1;
+    if (layout->d * layout->p > SPOT_LAYOUT_POSITION_MAX ||
+        layout->d * layout->p * layout->m > SPOT_LAYOUT_POSITION_MAX)
+        return spot_json_fail(&layout->json, "/grid", err, "more than %d positions",
+                              SPOT_LAYOUT_POSITION_MAX);
+    if (layout->p > layout->model.n_layer)
+        return spot_json_fail(&layout->json, "/grid/P", err, "more stages than the %lld layers",
+                              (long long)layout->model.n_layer);
+    return read_ends(layout, err);
+}
+
+static int read_components(struct spot_layout *layout, struct spot_err *err)
+{
+    const json_t *list;
+    char at[64];
+
+    if (spot_json_array(&layout->json, layout->json.root, "", "components", true,
+                        SPOT_LAYOUT_COMPONENT_MAX, &list, err))
+        return -1;
+    layout->n_component = json_array_size(list);
+    for (size_t k = 0; k < layout->n_component; k++) {
+        snprintf(at, sizeof at, "/components/%zu", k);
+        if (spot_json_read_fields(&layout->json, json_array_get(list, k), at, component_field,
+                                  &layout->component[k], err))
+            return -1;
+        for (size_t i = 0; i < k; i++)
+            if (!strcmp(layout->component[i].name, layout->component[k].name))
+                return spot_json_fail(&layout->json, at, err, "named twice");
+    }
+    return 0;
+}
+
+static int read_kv(struct spot_layout *layout, struct spot_err *err)
+{
+    const json_t *list;
+    char at[64];
+
+    if (spot_json_array(&layout->json, layout->json.root, "", "kv", false, SPOT_LAYOUT_KV_MAX,
+                        &list, err))
+        return -1;
+    layout->n_kv = list ? json_array_size(list) : 0;
+    layout->kv = spot_xcalloc(layout->n_kv, sizeof *layout->kv);
+    for (size_t k = 0; k < layout->n_kv; k++) {
+        layout->kv[k].byte = 2;
+        snprintf(at, sizeof at, "/kv/%zu", k);
+        if (spot_json_read_fields(&layout->json, json_array_get(list, k), at, kv_field,
+                                  &layout->kv[k], err))
+            return -1;
+        if (layout->kv[k].d >= layout->d)
+            return spot_json_fail(&layout->json, at, err, "d is outside the grid");
+    }
+    return 0;
+}
+
+static int read_places(struct spot_layout *layout, struct spot_err *err)
+{
+    bool *is_taken = NULL;
+    const json_t *list;
+    char at[64];
+    int rc = -1;
+    int64_t newest = 0;
+
+    if (spot_json_array(&layout->json, layout->json.root, "", "place", false,
+                        SPOT_LAYOUT_POSITION_MAX, &list, err))
+        return -1;
+    for (size_t k = 0; k < layout->n_component; k++)
+        if (layout->component[k].version > newest)
+            newest = layout->component[k].version;
+    layout->n_place = list ? json_array_size(list) : 0;
+    layout->place = spot_xcalloc(layout->n_place, sizeof *layout->place);
+    is_taken = spot_xcalloc((size_t)(layout->d * layout->p * layout->m), sizeof(bool));
+    for (size_t k = 0; k < layout->n_place; k++) {
+        struct read_place read = { .version = newest };
+        const struct spot_layout_place *place = &read.place;
+        int64_t index;
+
+        snprintf(at, sizeof at, "/place/%zu", k);
+        if (spot_json_read_fields(&layout->json, json_array_get(list, k), at, place_field, &read,
+                                  err))
+            goto out;
+        if (place->d >= layout->d || place->p >= layout->p || place->m >= layout->m) {
+            spot_json_fail(&layout->json, at, err, "outside the grid");
+            goto out;
+        }
+        index = (place->d * layout->p + place->p) * layout->m + place->m;
+        if (is_taken[index]) {
+            spot_json_fail(&layout->json, at, err, "a second node for this position");
+            goto out;
+        }
+        is_taken[index] = true;
+        read.place.is_stale = read.version < newest;
+        layout->place[k] = read.place;
+    }
+    rc = 0;
+out:
+    free(is_taken);
+    return rc;
+}
+
+static int read_layout(struct spot_layout *layout, struct spot_err *err)
+{
+    if (spot_json_expect_schema(&layout->json, "spot.layout", 1, err) || read_model(layout, err) ||
+        read_grid(layout, err) || read_components(layout, err) || read_kv(layout, err) ||
+        read_places(layout, err)) {
+        spot_layout_release(layout);
+        return -1;
+    }
+    return 0;
+}
+
+int spot_layout_load(struct spot_layout *layout, const char *path, struct spot_err *err)
+{
+    memset(layout, 0, sizeof *layout);
+    return spot_json_load_path(&layout->json, path, err) ? -1 : read_layout(layout, err);
+}
+
+int spot_layout_parse(struct spot_layout *layout, const char *text, size_t n_byte,
+                      const char *source, struct spot_err *err)
+{
+    memset(layout, 0, sizeof *layout);
+    return spot_json_parse(&layout->json, text, n_byte, source, err) ? -1
+                                                                     : read_layout(layout, err);
+}
+
+void spot_layout_release(struct spot_layout *layout)
+{
+    spot_json_release(&layout->json);
+    free(layout->kv);
+    free(layout->place);
+    memset(layout, 0, sizeof *layout);
+}

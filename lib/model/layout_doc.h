@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT */
+/* layout_doc.h - the document spot.layout/1: which node holds which part of a model's state.
+ *
+ * A model is a list of bundles: 0 the embedding, 1..L the layers, L + 1 the head. A bundle has
+ * tensor groups; a group is an axis of atoms that tensor parallelism cuts, or is replicated.
+ * A grid (D, P, M) gives position (d, p, m), index (d * P + p) * M + m, the bundles of stage p and
+ * the atoms of rank m; docs/formats/layout.md has the rules.
+ *
+ * A loaded layout owns its JSON text; its strings live until release.
+ */
+#ifndef SPOT_MODEL_LAYOUT_DOC_H
+#define SPOT_MODEL_LAYOUT_DOC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/json.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    SPOT_LAYOUT_POSITION_MAX = 16384,
+    SPOT_LAYOUT_LAYER_MAX = 4096,
+    SPOT_LAYOUT_COMPONENT_MAX = 16,
+    SPOT_LAYOUT_KV_MAX = 4096,
+};
+
+/* Sizes of one model; everything is a count. */
+struct spot_layout_model {
+    const char *name;
+    int64_t n_layer, width, ffn, n_head, n_kv_head, head_dim, vocab;
+    int64_t vocab_pad;  /* rows of the table are rounded up to a multiple of it */
+    int64_t n_position; /* learned positions, 0 for none */
+    int64_t norm_elem;  /* of a layer, in units of width: 2 (RMS) or 4 (with bias) */
+    int64_t n_shard;    /* canonical shards; 0: cut at heads, hidden units and table rows */
+    bool is_gated, has_bias, is_tied;
+};
+
+struct spot_layout_component {
+    const char *name;       /* w16, master, m, v */
+    int64_t byte_per_param; /* 1..16 */
+    int64_t version;        /* the step it belongs to */
+    bool is_zero;           /* ZeRO-1: cut once more over the D replicas */
+};
+
+/* The cache of one group of requests, on all stages and ranks of replica d. */
+struct spot_layout_kv {
+    const char *name;
+    int64_t d, n_token;
+    int64_t byte; /* of one number; default 2 */
+};
+
+struct spot_layout_place {
+    const char *node;
+    int64_t d, p, m;
+    bool is_stale; /* its version is older than that of the components: no source */
+};
+
+struct spot_layout {
+    struct spot_json_doc json;
+    struct spot_layout_model model;
+    int64_t d, p, m;
+    int64_t stage_end[SPOT_LAYOUT_LAYER_MAX]; /* [p] layers below it belong to stages ..k */
+    struct spot_layout_component component[SPOT_LAYOUT_COMPONENT_MAX];
+    size_t n_component;
+    struct spot_layout_kv *kv; /* [n_kv] */
+    size_t n_kv;
+    struct spot_layout_place *place; /* [n_place], none: the planner places */
+    size_t n_place;
+};
+
+/* Returns 0, or -1 with *err: SPOT_EDATA naming the place for a document that is malformed or
+ * cannot be: sizes beyond the limits, a position outside the grid or named twice, stage ends that
+ * do not ascend to the number of layers, more stages than layers. */
+int spot_layout_load(struct spot_layout *layout, const char *path, struct spot_err *err);
+int spot_layout_parse(struct spot_layout *layout, const char *text, size_t n_byte,
+                      const char *source, struct spot_err *err);
+void spot_layout_release(struct spot_layout *layout);
+
+enum {
+    SPOT_GROUP_Q,
+    SPOT_GROUP_KV,
+    SPOT_GROUP_FFN,
+    SPOT_GROUP_VOCAB,
+    SPOT_GROUP_REPLICATED,
+    SPOT_GROUPS
+};
+
+extern const char *const spot_group_name[SPOT_GROUPS]; /* "attention.q", ... */
+
+/* Elements of a group in a bundle, 0 if it has none; *n_atom atoms of equal size. */
+int64_t spot_layout_elem(const struct spot_layout_model *model, int64_t bundle, int group,
+                         int64_t *n_atom);
+
+/* Elements [*lo, *hi) of the group that rank m of n_rank owns. */
+void spot_layout_range(const struct spot_layout_model *model, int64_t bundle, int group, int64_t m,
+                       int64_t n_rank, int64_t *lo, int64_t *hi);
+
+/* First and last bundle of stage p. A tied table is also on the last stage. */
+void spot_layout_stage(const struct spot_layout *layout, int64_t p, int64_t *first, int64_t *last);
+
+/* End layers of the contiguous partition with the least greatest stage, then the least sum of
+ * squares, then the lexicographically smallest ends; cost: parameters, table and head included. */
+void spot_layout_balance(const struct spot_layout_model *model, int64_t n_stage,
+                         int64_t *stage_end);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_MODEL_LAYOUT_DOC_H */

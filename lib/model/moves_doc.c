@@ -1,0 +1,283 @@
+/* SPDX-License-Identifier: MIT */
+#include "model/moves_doc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/xalloc.h"
+
+#define BYTE_MAX  9e15
+#define COUNT_MAX ((double)SPOT_MOVES_LIST_MAX)
+
+#define HEAD(member) offsetof(struct spot_moves_doc, member)
+static const struct spot_field head_field[] = {
+    { "makespan_s", SPOT_F_REAL, HEAD(makespan_s), "s", 0, 1e15, true },
+    { "bound_s", SPOT_F_REAL, HEAD(bound_s), "s", 0, 1e15, false },
+    { "gap", SPOT_F_REAL, HEAD(gap), "1", 0, 1e15, false },
+    { "naive_s", SPOT_F_REAL, HEAD(naive_s), "s", 0, 1e15, false },
+    { "in_order_s", SPOT_F_REAL, HEAD(in_order_s), "s", 0, 1e15, false },
+    { "total_byte", SPOT_F_INT, HEAD(total_byte), "byte", 0, BYTE_MAX, true },
+    { "bound_byte", SPOT_F_INT, HEAD(bound_byte), "byte", 0, BYTE_MAX, false },
+    { "lost_byte", SPOT_F_INT, HEAD(lost_byte), "byte", 0, BYTE_MAX, true },
+    { "peak_extra_byte", SPOT_F_REAL, HEAD(peak_extra_byte), "byte", 0, BYTE_MAX, false },
+    { "egress_usd", SPOT_F_REAL, HEAD(usd), "usd", 0, 1e12, false },
+    { "nodes_touched", SPOT_F_INT, HEAD(n_touched), "1", 0, COUNT_MAX, false },
+    { "placements_compared", SPOT_F_INT, HEAD(n_compared), "1", 0, 9e15, false },
+    { "all_compared", SPOT_F_BOOL, HEAD(is_exhaustive), NULL, 0, 0, false },
+    { 0 },
+};
+
+#define PLACE(member) offsetof(struct spot_moves_place, member)
+static const struct spot_field place_field[] = {
+    { "node", SPOT_F_STR, PLACE(node), NULL, 0, 0, true },
+    { "d", SPOT_F_INT, PLACE(d), "1", 0, COUNT_MAX, true },
+    { "p", SPOT_F_INT, PLACE(p), "1", 0, COUNT_MAX, true },
+    { "m", SPOT_F_INT, PLACE(m), "1", 0, COUNT_MAX, true },
+    { 0 },
+};
+
+#define PIECE(member) offsetof(struct spot_moves_piece, member)
+static const struct spot_field piece_field[] = {
+    { "bundle_first", SPOT_F_INT, PIECE(first), "1", 0, COUNT_MAX, true },
+    { "bundle_last", SPOT_F_INT, PIECE(last), "1", 0, COUNT_MAX, true },
+    { "tensor", SPOT_F_STR, PIECE(tensor), NULL, 0, 0, true },
+    { "plane", SPOT_F_STR, PIECE(plane), NULL, 0, 0, true },
+    { "lo", SPOT_F_INT, PIECE(lo), "1", 0, BYTE_MAX, true },
+    { "hi", SPOT_F_INT, PIECE(hi), "1", 0, BYTE_MAX, true },
+    { "byte", SPOT_F_INT, PIECE(byte), "byte", 0, BYTE_MAX, true },
+    { 0 },
+};
+
+#define MOVE(member) offsetof(struct spot_moves_transfer, member)
+static const struct spot_field move_field[] = {
+    { "order", SPOT_F_INT, MOVE(order), "1", 0, COUNT_MAX, true },
+    { "unit", SPOT_F_INT, MOVE(unit), "1", 0, COUNT_MAX, true },
+    { "byte_from", SPOT_F_INT, MOVE(byte_from), "byte", 0, BYTE_MAX, true },
+    { "byte_to", SPOT_F_INT, MOVE(byte_to), "byte", 0, BYTE_MAX, true },
+    { "from", SPOT_F_STR, MOVE(from), NULL, 0, 0, true },
+    { "to", SPOT_F_STR, MOVE(to), NULL, 0, 0, true },
+    { "replicated", SPOT_F_BOOL, MOVE(is_replicated), NULL, 0, 0, true },
+    { "relayed", SPOT_F_BOOL, MOVE(is_relayed), NULL, 0, 0, false },
+    { "begin_s", SPOT_F_REAL, MOVE(begin_s), "s", 0, 1e15, false },
+    { "end_s", SPOT_F_REAL, MOVE(end_s), "s", 0, 1e15, false },
+    { 0 },
+};
+
+#define LOST(member) offsetof(struct spot_moves_lost, member)
+static const struct spot_field lost_field[] = {
+    { "unit", SPOT_F_INT, LOST(unit), "1", 0, COUNT_MAX, true },
+    { "byte", SPOT_F_INT, LOST(byte), "byte", 0, BYTE_MAX, true },
+    { "how", SPOT_F_STR, LOST(how), NULL, 0, 0, true },
+    { "chosen", SPOT_F_BOOL, LOST(is_chosen), NULL, 0, 0, false },
+    { 0 },
+};
+
+/* --- writing --- */
+
+static void write_strings(struct spot_jw *jw, const char *key, const char *const *text, size_t n)
+{
+    spot_jw_array(jw, key);
+    for (size_t k = 0; k < n; k++)
+        spot_jw_str(jw, NULL, text[k]);
+    spot_jw_end(jw);
+}
+
+static void write_proof(struct spot_jw *jw, const struct spot_moves_doc *doc)
+{
+    spot_jw_object(jw, "certificate");
+    spot_jw_str(jw, "by", doc->proof);
+    write_strings(jw, "nodes", doc->proof_node, doc->n_proof_node);
+    spot_jw_int(jw, "byte", doc->proof_byte);
+    spot_jw_end(jw);
+}
+
+static void write_unit(struct spot_jw *jw, size_t index, const struct spot_moves_unit *unit)
+{
+    spot_jw_object(jw, NULL);
+    spot_jw_int(jw, "unit", (int64_t)index);
+    spot_jw_int(jw, "byte", unit->byte);
+    if (unit->kv)
+        spot_jw_str(jw, "kv", unit->kv);
+    spot_jw_array(jw, "pieces");
+    for (size_t k = 0; k < unit->n_piece; k++) {
+        spot_jw_object(jw, NULL);
+        spot_jw_fields(jw, piece_field, &unit->piece[k]);
+        spot_jw_end(jw);
+    }
+    spot_jw_end(jw);
+    spot_jw_end(jw);
+}
+
+static void write_lost(struct spot_jw *jw, const struct spot_moves_lost *lost)
+{
+    spot_jw_object(jw, NULL);
+    spot_jw_fields(jw, lost_field, lost);
+    if (lost->recovery_s >= 0)
+        spot_jw_real(jw, "recovery_s", lost->recovery_s);
+    spot_jw_end(jw);
+}
+
+int spot_moves_write(const struct spot_moves_doc *doc, const struct spot_prov *prov, FILE *out,
+                     struct spot_err *err)
+{
+    struct spot_jw jw;
+
+    spot_jw_init(&jw, out, true);
+    spot_jw_begin_doc(&jw, "spot.moves", 1, prov);
+    spot_jw_fields(&jw, head_field, doc);
+    write_proof(&jw, doc);
+    spot_jw_array(&jw, "place");
+    for (size_t k = 0; k < doc->n_place; k++) {
+        spot_jw_object(&jw, NULL);
+        spot_jw_fields(&jw, place_field, &doc->place[k]);
+        spot_jw_end(&jw);
+    }
+    spot_jw_end(&jw);
+    spot_jw_array(&jw, "units");
+    for (size_t k = 0; k < doc->n_unit; k++)
+        write_unit(&jw, k, &doc->unit[k]);
+    spot_jw_end(&jw);
+    spot_jw_array(&jw, "moves");
+    for (size_t k = 0; k < doc->n_move; k++) {
+        spot_jw_object(&jw, NULL);
+        spot_jw_fields(&jw, move_field, &doc->move[k]);
+        spot_jw_end(&jw);
+    }
+    spot_jw_end(&jw);
+    spot_jw_array(&jw, "lost");
+    for (size_t k = 0; k < doc->n_lost; k++)
+        write_lost(&jw, &doc->lost[k]);
+    spot_jw_end(&jw);
+    write_strings(&jw, "why", doc->why, doc->n_why);
+    spot_jw_end(&jw);
+    return spot_jw_close(&jw, err);
+}
+
+/* --- reading --- */
+
+/* An array of objects as *n elements of `size` bytes; NULL with *err filled on failure. */
+static void *read_objects(const struct spot_json_doc *json, const json_t *obj, const char *pointer,
+                          const char *key, const struct spot_field *field, size_t size, size_t *n,
+                          struct spot_err *err)
+{
+    const json_t *list;
+    char *items;
+
+    *n = 0;
+    if (spot_json_array(json, obj, pointer, key, true, SPOT_MOVES_LIST_MAX, &list, err))
+        return NULL;
+    items = spot_xcalloc(json_array_size(list), size);
+    for (size_t k = 0; k < json_array_size(list); k++) {
+        char at[SPOT_JSON_POINTER_MAX];
+
+        snprintf(at, sizeof at, "%s/%s/%zu", pointer, key, k);
+        if (spot_json_read_fields(json, json_array_get(list, k), at, field, items + k * size,
+                                  err)) {
+            free(items);
+            return NULL;
+        }
+    }
+    *n = json_array_size(list);
+    return items;
+}
+
+static int read_units(struct spot_moves_doc *doc, struct spot_err *err)
+{
+    static const struct spot_field unit_field[] = {
+        { "byte", SPOT_F_INT, offsetof(struct spot_moves_unit, byte), "byte", 0, BYTE_MAX, true },
+        { "kv", SPOT_F_STR, offsetof(struct spot_moves_unit, kv), NULL, 0, 0, false },
+        { 0 },
+    };
+    const json_t *list;
+
+    doc->unit = read_objects(&doc->json, doc->json.root, "", "units", unit_field, sizeof *doc->unit,
+                             &doc->n_unit, err);
+    if (!doc->unit)
+        return -1;
+    list = json_object_get(doc->json.root, "units");
+    for (size_t k = 0; k < doc->n_unit; k++) {
+        struct spot_moves_unit *unit = &doc->unit[k];
+        char at[64];
+
+        snprintf(at, sizeof at, "/units/%zu", k);
+        unit->piece = read_objects(&doc->json, json_array_get(list, k), at, "pieces", piece_field,
+                                   sizeof *unit->piece, &unit->n_piece, err);
+        if (!unit->piece)
+            return -1;
+    }
+    return 0;
+}
+
+static int check_moves(const struct spot_moves_doc *doc, struct spot_err *err)
+{
+    char at[64];
+
+    for (size_t k = 0; k < doc->n_move; k++) {
+        const struct spot_moves_transfer *move = &doc->move[k];
+
+        snprintf(at, sizeof at, "/moves/%zu", k);
+        if (move->unit >= (int64_t)doc->n_unit)
+            return spot_json_fail(&doc->json, at, err, "there is no unit %lld",
+                                  (long long)move->unit);
+        if (move->byte_from >= move->byte_to || move->byte_to > doc->unit[move->unit].byte)
+            return spot_json_fail(&doc->json, at, err, "bytes outside the unit's %lld",
+                                  (long long)doc->unit[move->unit].byte);
+    }
+    for (size_t k = 0; k < doc->n_lost; k++) {
+        snprintf(at, sizeof at, "/lost/%zu", k);
+        if (doc->lost[k].unit >= (int64_t)doc->n_unit)
+            return spot_json_fail(&doc->json, at, err, "there is no unit %lld",
+                                  (long long)doc->lost[k].unit);
+    }
+    return 0;
+}
+
+static int read_lists(struct spot_moves_doc *doc, struct spot_err *err)
+{
+    const struct spot_json_doc *json = &doc->json;
+
+    doc->place = read_objects(json, json->root, "", "place", place_field, sizeof *doc->place,
+                              &doc->n_place, err);
+    if (!doc->place || read_units(doc, err))
+        return -1;
+    doc->move = read_objects(json, json->root, "", "moves", move_field, sizeof *doc->move,
+                             &doc->n_move, err);
+    if (!doc->move)
+        return -1;
+    doc->lost = read_objects(json, json->root, "", "lost", lost_field, sizeof *doc->lost,
+                             &doc->n_lost, err);
+    return doc->lost ? check_moves(doc, err) : -1;
+}
+
+static int read_moves(struct spot_moves_doc *doc, struct spot_err *err)
+{
+    if (spot_json_expect_schema(&doc->json, "spot.moves", 1, err) ||
+        spot_json_read_fields(&doc->json, doc->json.root, "", head_field, doc, err) ||
+        read_lists(doc, err)) {
+        spot_moves_release(doc);
+        return -1;
+    }
+    return 0;
+}
+
+int spot_moves_load(struct spot_moves_doc *doc, const char *path, struct spot_err *err)
+{
+    memset(doc, 0, sizeof *doc);
+    return spot_json_load_path(&doc->json, path, err) ? -1 : read_moves(doc, err);
+}
+
+int spot_moves_parse(struct spot_moves_doc *doc, const char *text, size_t n_byte,
+                     const char *source, struct spot_err *err)
+{
+    memset(doc, 0, sizeof *doc);
+    return spot_json_parse(&doc->json, text, n_byte, source, err) ? -1 : read_moves(doc, err);
+}
+
+void spot_moves_release(struct spot_moves_doc *doc)
+{
+    for (size_t k = 0; k < doc->n_unit; k++)
+        free(doc->unit[k].piece);
+    free(doc->place), free(doc->unit), free(doc->move), free(doc->lost);
+    spot_json_release(&doc->json);
+    memset(doc, 0, sizeof *doc);
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+/* moves_doc.h - the document spot.moves/1: the ordered transfers between two layouts.
+ *
+ * A loaded document owns its JSON text; its strings live until release. A document made for
+ * writing borrows strings and arrays.
+ */
+#ifndef SPOT_MODEL_MOVES_DOC_H
+#define SPOT_MODEL_MOVES_DOC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "common/err.h"
+#include "common/json.h"
+#include "common/prov.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { SPOT_MOVES_LIST_MAX = 1 << 20 };
+
+/* Elements [lo, hi) along the sharded axis of a tensor group, in each of the bundles first..last
+ * (heads and layers for a cache). */
+struct spot_moves_piece {
+    int64_t first, last, lo, hi, byte;
+    const char *tensor, *plane;
+};
+
+struct spot_moves_unit {
+    int64_t byte;
+    const char *kv; /* request group, NULL: state */
+    struct spot_moves_piece *piece;
+    size_t n_piece;
+};
+
+/* Bytes [byte_from, byte_to) of a unit, its pieces laid end to end. */
+struct spot_moves_transfer {
+    int64_t order, unit, byte_from, byte_to;
+    const char *from, *to;
+    bool is_replicated; /* a node that stays has it too */
+    bool is_relayed;    /* the sender has to receive it first */
+    double begin_s, end_s;
+};
+
+struct spot_moves_place {
+    const char *node;
+    int64_t d, p, m;
+};
+
+struct spot_moves_lost {
+    int64_t unit, byte;
+    const char *how;   /* checkpoint or recompute */
+    bool is_chosen;    /* faster than moving it */
+    double recovery_s; /* negative: unknown, key left out */
+};
+
+struct spot_moves_doc {
+    struct spot_json_doc json; /* of a loaded document */
+    double makespan_s, bound_s, gap, naive_s, in_order_s, usd, peak_extra_byte;
+    int64_t total_byte, bound_byte, lost_byte, n_touched, n_compared;
+    bool is_exhaustive;
+    const char *proof;       /* enumeration, receiver or senders */
+    const char **proof_node; /* [n_proof_node] the busiest receiver, or the cut's holders */
+    size_t n_proof_node;
+    int64_t proof_byte;
+    struct spot_moves_place *place;
+    size_t n_place;
+    struct spot_moves_unit *unit;
+    size_t n_unit;
+    struct spot_moves_transfer *move;
+    size_t n_move;
+    struct spot_moves_lost *lost;
+    size_t n_lost;
+    const char **why;
+    size_t n_why;
+};
+
+int spot_moves_write(const struct spot_moves_doc *doc, const struct spot_prov *prov, FILE *out,
+                     struct spot_err *err);
+
+/* Returns 0, or -1 with *err (SPOT_EDATA): malformed, or a move outside its unit. */
+int spot_moves_load(struct spot_moves_doc *doc, const char *path, struct spot_err *err);
+int spot_moves_parse(struct spot_moves_doc *doc, const char *text, size_t n_byte,
+                     const char *source, struct spot_err *err);
+/* Of a loaded document. */
+void spot_moves_release(struct spot_moves_doc *doc);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_MODEL_MOVES_DOC_H */

@@ -1,0 +1,319 @@
+/* SPDX-License-Identifier: MIT */
+#include "model/plan_doc.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/xalloc.h"
+
+static const struct spot_field next_field[] = {
+    { "D", SPOT_F_INT, offsetof(struct spot_grid, d), "1", 0, SPOT_GRID_MAX, true },
+    { "P", SPOT_F_INT, offsetof(struct spot_grid, p), "1", 0, SPOT_GRID_MAX, true },
+    { "M", SPOT_F_INT, offsetof(struct spot_grid, m), "1", 0, SPOT_GRID_MAX, false },
+    { "B", SPOT_F_INT, offsetof(struct spot_grid, b), "1", 0, 1 << 30, false },
+    { 0 },
+};
+
+static const struct spot_field head_field[] = {
+    { "job", SPOT_F_STR, offsetof(struct spot_plan_doc, job), NULL, 0, 0, false },
+    { "time_s", SPOT_F_REAL, offsetof(struct spot_plan_doc, time_s), "s", 0, 1e12, false },
+    { "epoch", SPOT_F_INT, offsetof(struct spot_plan_doc, epoch), "1", 0, 1e15, false },
+    { "spares", SPOT_F_INT, offsetof(struct spot_plan_doc, spares), "1", 0, 1 << 20, false },
+    { "bound", SPOT_F_REAL, offsetof(struct spot_plan_doc, bound), "1/s", 0, 1e15, false },
+    { "gap", SPOT_F_REAL, offsetof(struct spot_plan_doc, gap), "1", 0, 1, false },
+    { 0 },
+};
+
+static const struct spot_field place_field[] = {
+    { "node", SPOT_F_STR, offsetof(struct spot_plan_place, node), NULL, 0, 0, true },
+    { "d", SPOT_F_INT, offsetof(struct spot_plan_place, d), "1", 0, SPOT_GRID_MAX, true },
+    { "p", SPOT_F_INT, offsetof(struct spot_plan_place, p), "1", 0, SPOT_GRID_MAX, true },
+    { "m", SPOT_F_INT, offsetof(struct spot_plan_place, m), "1", 0, SPOT_GRID_MAX, false },
+    { 0 },
+};
+
+static const struct spot_field path_field[] = {
+    { "D", SPOT_F_INT, offsetof(struct spot_plan_path, d), "1", 0, SPOT_GRID_MAX, true },
+    { "P", SPOT_F_INT, offsetof(struct spot_plan_path, p), "1", 0, SPOT_GRID_MAX, true },
+    { "p", SPOT_F_REAL, offsetof(struct spot_plan_path, prob), "1", 0, 1, false },
+    { 0 },
+};
+
+#define ALT(member) offsetof(struct spot_plan_alternative, member)
+static const struct spot_field alternative_field[] = {
+    { "D", SPOT_F_INT, ALT(d), "1", 0, SPOT_GRID_MAX, true },
+    { "P", SPOT_F_INT, ALT(p), "1", 0, SPOT_GRID_MAX, true },
+    { "spares", SPOT_F_INT, ALT(spares), "1", 0, 1 << 20, false },
+    { "samples_per_s", SPOT_F_REAL, ALT(samples_per_s), "1/s", 0, 1e15, false },
+    { "loss_prob", SPOT_F_REAL, ALT(loss_prob), "1", 0, 1, false },
+    { "why", SPOT_F_STR, ALT(why), NULL, 0, 0, false },
+    { 0 },
+};
+
+#define EXPECTED(member) offsetof(struct spot_plan_expected, member)
+static const struct spot_field expected_field[] = {
+    { "samples_per_s", SPOT_F_REAL, EXPECTED(samples_per_s), "1/s", 0, 1e15, false },
+    { "usd_per_h", SPOT_F_REAL, EXPECTED(usd_per_h), "usd", 0, 1e12, false },
+    { "usd_per_sample", SPOT_F_REAL, EXPECTED(usd_per_sample), "usd", 0, 1e12, false },
+    { "loss_prob", SPOT_F_REAL, EXPECTED(loss_prob), "1", 0, 1, false },
+    { 0 },
+};
+
+/* Fill array[n] of `size` bytes from the optional array `key`, one object per element. */
+static int read_objects(const struct spot_json_doc *json, const char *key, size_t n_max,
+                        const struct spot_field *field, size_t size, void **array, size_t *n,
+                        struct spot_err *err)
+{
+    const json_t *list;
+
+    if (spot_json_array(json, json->root, "", key, false, n_max, &list, err))
+        return -1;
+    if (!list)
+        return 0;
+    *n = json_array_size(list);
+    *array = spot_xcalloc(*n, size);
+    for (size_t i = 0; i < *n; i++) {
+        char at[64];
+
+        snprintf(at, sizeof(at), "/%s/%zu", key, i);
+        if (spot_json_read_fields(json, json_array_get(list, i), at, field,
+                                  (char *)*array + i * size, err))
+            return -1;
+    }
+    return 0;
+}
+
+static int read_why(struct spot_plan_doc *plan, struct spot_err *err)
+{
+    const json_t *list;
+
+    if (spot_json_array(&plan->json, plan->json.root, "", "why", false, SPOT_PLAN_WHY_MAX, &list,
+                        err))
+        return -1;
+    if (!list)
+        return 0;
+    plan->n_why = json_array_size(list);
+    plan->why = spot_xcalloc(plan->n_why, sizeof(*plan->why));
+    for (size_t i = 0; i < plan->n_why; i++) {
+        char at[32];
+
+        plan->why[i] = json_string_value(json_array_get(list, i));
+        snprintf(at, sizeof(at), "/why/%zu", i);
+        if (!plan->why[i])
+            return spot_json_fail(&plan->json, at, err, "expected a string");
+    }
+    return 0;
+}
+
+static int check_next(const struct spot_plan_doc *plan, struct spot_err *err)
+{
+    const struct spot_grid *g = &plan->next;
+
+    if (!g->d != !g->p)
+        return spot_json_fail(&plan->json, "/next", err,
+                              "D and P must both be 0 (suspend) or both at least 1");
+    if (g->d && g->m < 1)
+        return spot_json_fail(&plan->json, "/next/M", err, "0 is outside [1, %d]", SPOT_GRID_MAX);
+    if (g->d * g->p * g->m > SPOT_GRID_MAX)
+        return spot_json_fail(&plan->json, "/next", err, "D * P * M is above %d", SPOT_GRID_MAX);
+    return 0;
+}
+
+static int by_node(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+static int check_nodes(const struct spot_plan_doc *plan, struct spot_err *err)
+{
+    const char **node = spot_xcalloc(plan->n_place, sizeof(*node));
+    int rc = 0;
+
+    for (size_t i = 0; i < plan->n_place; i++)
+        node[i] = plan->place[i].node;
+    qsort(node, plan->n_place, sizeof(*node), by_node);
+    for (size_t i = 1; i < plan->n_place && !rc; i++)
+        if (!strcmp(node[i - 1], node[i]))
+            rc = spot_json_fail(&plan->json, "/place", err, "'%.64s' has two places", node[i]);
+    free(node);
+    return rc;
+}
+
+static int check_places(const struct spot_plan_doc *plan, struct spot_err *err)
+{
+    const struct spot_grid *g = &plan->next;
+    bool *taken = spot_xcalloc((size_t)(g->d * g->p * g->m) + 1, sizeof(*taken));
+    int rc = 0;
+
+    for (size_t i = 0; i < plan->n_place && !rc; i++) {
+        const struct spot_plan_place *q = &plan->place[i];
+        char at[32];
+
+        snprintf(at, sizeof(at), "/place/%zu", i);
+        if (q->d >= g->d || q->p >= g->p || q->m >= g->m) {
+            rc = spot_json_fail(&plan->json, at, err, "lies outside the grid of /next");
+        } else {
+            bool *t = &taken[(q->d * g->p + q->p) * g->m + q->m];
+
+            if (*t)
+                rc = spot_json_fail(&plan->json, at, err, "names a position a second time");
+            *t = true;
+        }
+    }
+    free(taken);
+    return rc ? rc : check_nodes(plan, err);
+}
+
+static int read_all(struct spot_plan_doc *plan, struct spot_err *err)
+{
+    const struct spot_json_doc *json = &plan->json;
+    const json_t *next, *expected;
+
+    if (spot_json_expect_schema(json, "spot.plan", 1, err) ||
+        spot_json_read_fields(json, json->root, "", head_field, plan, err) ||
+        spot_json_object(json, json->root, "", "next", true, &next, err) ||
+        spot_json_read_fields(json, next, "/next", next_field, &plan->next, err) ||
+        check_next(plan, err) ||
+        spot_json_object(json, json->root, "", "expected", false, &expected, err) ||
+        (expected && spot_json_read_fields(json, expected, "/expected", expected_field,
+                                           &plan->expected, err)) ||
+        read_objects(json, "place", SPOT_PLAN_PLACE_MAX, place_field, sizeof(*plan->place),
+                     (void **)&plan->place, &plan->n_place, err) ||
+        check_places(plan, err) ||
+        read_objects(json, "path", SPOT_PLAN_PATH_MAX, path_field, sizeof(*plan->path),
+                     (void **)&plan->path, &plan->n_path, err) ||
+        read_objects(json, "alternatives", SPOT_PLAN_ALTERNATIVE_MAX, alternative_field,
+                     sizeof(*plan->alternative), (void **)&plan->alternative, &plan->n_alternative,
+                     err))
+        return -1;
+    return read_why(plan, err);
+}
+
+int spot_plan_doc_take(struct spot_plan_doc *plan, struct spot_json_doc *json, struct spot_err *err)
+{
+    memset(plan, 0, sizeof(*plan));
+    plan->json = *json;
+    memset(json, 0, sizeof(*json));
+    plan->job = "";
+    plan->epoch = -1;
+    plan->next.m = 1;
+    plan->expected.usd_per_h = plan->expected.usd_per_sample = -1;
+    if (read_all(plan, err)) {
+        spot_plan_doc_release(plan);
+        return -1;
+    }
+    return 0;
+}
+
+int spot_plan_doc_load(struct spot_plan_doc *plan, const char *path, struct spot_err *err)
+{
+    struct spot_json_doc json;
+
+    memset(plan, 0, sizeof(*plan));
+    return spot_json_load_path(&json, path, err) || spot_plan_doc_take(plan, &json, err) ? -1 : 0;
+}
+
+int spot_plan_doc_parse(struct spot_plan_doc *plan, const char *text, size_t n_byte,
+                        const char *source, struct spot_err *err)
+{
+    struct spot_json_doc json;
+
+    memset(plan, 0, sizeof(*plan));
+    return spot_json_parse(&json, text, n_byte, source, err) || spot_plan_doc_take(plan, &json, err)
+               ? -1
+               : 0;
+}
+
+void spot_plan_doc_release(struct spot_plan_doc *plan)
+{
+    free(plan->place);
+    free(plan->path);
+    free(plan->alternative);
+    free(plan->why);
+    spot_json_release(&plan->json);
+    memset(plan, 0, sizeof(*plan));
+}
+
+static void write_place(struct spot_jw *jw, const struct spot_plan_doc *plan)
+{
+    if (!plan->n_place)
+        return;
+    spot_jw_array(jw, "place");
+    for (size_t i = 0; i < plan->n_place; i++) {
+        spot_jw_object(jw, NULL);
+        spot_jw_fields(jw, place_field, &plan->place[i]);
+        spot_jw_end(jw);
+    }
+    spot_jw_end(jw);
+}
+
+static void write_path(struct spot_jw *jw, const struct spot_plan_doc *plan)
+{
+    spot_jw_array(jw, "path");
+    for (size_t i = 0; i < plan->n_path; i++) {
+        spot_jw_object(jw, NULL);
+        spot_jw_fields(jw, path_field, &plan->path[i]);
+        spot_jw_end(jw);
+    }
+    spot_jw_end(jw);
+}
+
+static void write_expected(struct spot_jw *jw, const struct spot_plan_expected *e)
+{
+    spot_jw_object(jw, "expected");
+    spot_jw_real(jw, "samples_per_s", e->samples_per_s);
+    if (e->usd_per_h >= 0)
+        spot_jw_real(jw, "usd_per_h", e->usd_per_h);
+    if (e->usd_per_sample >= 0)
+        spot_jw_real(jw, "usd_per_sample", e->usd_per_sample);
+    spot_jw_real(jw, "loss_prob", e->loss_prob);
+    spot_jw_end(jw);
+}
+
+static void write_reasons(struct spot_jw *jw, const struct spot_plan_doc *plan)
+{
+    spot_jw_array(jw, "why");
+    for (size_t i = 0; i < plan->n_why; i++)
+        spot_jw_str(jw, NULL, plan->why[i]);
+    spot_jw_end(jw);
+    spot_jw_array(jw, "alternatives");
+    for (size_t i = 0; i < plan->n_alternative; i++) {
+        const struct spot_plan_alternative *a = &plan->alternative[i];
+
+        spot_jw_object(jw, NULL);
+        spot_jw_int(jw, "D", a->d);
+        spot_jw_int(jw, "P", a->p);
+        spot_jw_int(jw, "spares", a->spares);
+        spot_jw_real(jw, "samples_per_s", a->samples_per_s);
+        spot_jw_real(jw, "loss_prob", a->loss_prob);
+        if (a->why)
+            spot_jw_str(jw, "why", a->why);
+        spot_jw_end(jw);
+    }
+    spot_jw_end(jw);
+}
+
+int spot_plan_doc_write(const struct spot_plan_doc *plan, const struct spot_prov *prov, FILE *out,
+                        struct spot_err *err)
+{
+    struct spot_jw jw;
+
+    spot_jw_init(&jw, out, true);
+    spot_jw_begin_doc(&jw, "spot.plan", 1, prov);
+    spot_jw_str(&jw, "job", plan->job);
+    spot_jw_real(&jw, "time_s", plan->time_s);
+    if (plan->epoch >= 0)
+        spot_jw_int(&jw, "epoch", plan->epoch);
+    spot_jw_object(&jw, "next");
+    spot_jw_fields(&jw, next_field, &plan->next);
+    spot_jw_end(&jw);
+    spot_jw_int(&jw, "spares", plan->spares);
+    write_place(&jw, plan);
+    write_path(&jw, plan);
+    write_expected(&jw, &plan->expected);
+    spot_jw_real(&jw, "bound", plan->bound);
+    spot_jw_real(&jw, "gap", plan->gap);
+    write_reasons(&jw, plan);
+    spot_jw_end(&jw);
+    return spot_jw_close(&jw, err);
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+/* plan_doc.h - the document spot.plan/1: what a job should run on next, and why.
+ *
+ * A loaded plan owns its JSON text; its strings live until release. A plan made for writing
+ * borrows its strings, and its arrays are the caller's.
+ */
+#ifndef SPOT_MODEL_PLAN_DOC_H
+#define SPOT_MODEL_PLAN_DOC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "common/err.h"
+#include "common/json.h"
+#include "common/prov.h"
+#include "model/grid.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    SPOT_PLAN_PLACE_MAX = SPOT_GRID_MAX,
+    SPOT_PLAN_PATH_MAX = 1024,
+    SPOT_PLAN_WHY_MAX = 64,
+    SPOT_PLAN_ALTERNATIVE_MAX = 256,
+};
+
+/* Who sits where: pipeline d, stage p, rank m, counted from 0. */
+struct spot_plan_place {
+    const char *node;
+    int64_t d, p, m;
+};
+
+/* The likeliest grid of a later interval and its probability. */
+struct spot_plan_path {
+    int64_t d, p;
+    double prob;
+};
+
+struct spot_plan_alternative {
+    int64_t d, p, spares;
+    double samples_per_s; /* expected, losses and migrations paid */
+    double loss_prob;     /* that its pipelines break in the next interval, 0..1 */
+    const char *why;      /* NULL or one sentence */
+};
+
+struct spot_plan_expected {
+    double samples_per_s;  /* mean over the horizon */
+    double usd_per_h;      /* negative: no price is known, keys left out */
+    double usd_per_sample; /* the same */
+    double loss_prob;      /* that some stage loses every replica in the next interval, 0..1 */
+};
+
+struct spot_plan_doc {
+    const char *job;
+    double time_s;
+    int64_t epoch; /* -1: the plan names none and fits any */
+    struct spot_grid next;
+    int64_t spares;
+    struct spot_plan_place *place; /* [n_place]; none: the coordinator places */
+    size_t n_place;
+    struct spot_plan_path *path; /* [n_path], from the next interval on */
+    size_t n_path;
+    struct spot_plan_expected expected;
+    double bound; /* no grid gives more samples_per_s under this forecast */
+    double gap;   /* (bound - expected) / bound, 0..1 */
+    const char **why;
+    size_t n_why;
+    struct spot_plan_alternative *alternative; /* best first */
+    size_t n_alternative;
+    struct spot_json_doc json; /* of a loaded plan */
+};
+
+/* True if the plan says to stop and keep the state. */
+static inline bool spot_plan_doc_is_suspend(const struct spot_plan_doc *plan)
+{
+    return plan->next.d == 0;
+}
+
+/* Read a plan from a path ("-" is stdin), from memory, or from a parsed document, which is taken
+ * over in either case. Returns 0, or -1 with *err (SPOT_EDATA or SPOT_ESYS) and *plan zeroed.
+ * A grid beyond SPOT_GRID_MAX, a place outside the grid, one place given twice or one node with
+ * two places are refused. Strings are as in the document; job may be empty. */
+int spot_plan_doc_load(struct spot_plan_doc *plan, const char *path, struct spot_err *err);
+int spot_plan_doc_parse(struct spot_plan_doc *plan, const char *text, size_t n_byte,
+                        const char *source, struct spot_err *err);
+int spot_plan_doc_take(struct spot_plan_doc *plan, struct spot_json_doc *json,
+                       struct spot_err *err);
+
+/* Free what a loaded plan owns. Not for a plan that was made for writing. */
+void spot_plan_doc_release(struct spot_plan_doc *plan);
+
+/* Write the document. Returns 0, or -1 with *err (SPOT_ESYS; SPOT_EDATA for a NaN). */
+int spot_plan_doc_write(const struct spot_plan_doc *plan, const struct spot_prov *prov, FILE *out,
+                        struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_MODEL_PLAN_DOC_H */

@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: MIT */
+#include "model/throughput.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/xalloc.h"
+#include "model/stage_split.h"
+
+static const double OUTLIER_RATIO = 1.4;
+static const double MEMORY_SHARE = 0.92; /* of an instance's memory that state may fill */
+
+/* --- the law --- */
+
+/* Time of one micro batch in a layer; relative weights where no layer has a time. */
+static double layer_time(const struct spot_job_doc *job, size_t i)
+{
+    bool timed = false;
+
+    for (size_t k = 0; k < job->n_layer && !timed; k++)
+        timed = job->layer[k].forward_s + job->layer[k].backward_s > 0;
+    if (timed)
+        return job->layer[i].forward_s + job->layer[i].backward_s;
+    if (job->model.layers) /* the embedding only looks up */
+        return i ? job->layer[i].params / job->layer[1].params : 0;
+    return 1;
+}
+
+/* pipe and M + 2P of a grid. */
+static void features(const struct spot_job_doc *job, int d, int p, double *pipe, double *fill)
+{
+    const double micro = ceil((double)job->global_batch / ((double)d * (double)job->micro_batch));
+    const int n = job->n_layer ? (int)job->n_layer : p;
+    double sum = 0, slowest = 0;
+
+    for (int k = 0; k < p; k++) {
+        double t = 0;
+
+        if (p > n) { /* fewer layers than stages: as if layers could be cut */
+            t = (double)n / p;
+        } else if (!job->n_layer) {
+            t = 1.0 / p;
+        } else {
+            const struct spot_stage_span span = spot_stage_split(n, p, k);
+
+            for (int i = span.first; i < span.end; i++)
+                t += layer_time(job, (size_t)i);
+        }
+        sum += t;
+        slowest = t > slowest ? t : slowest;
+    }
+    *pipe = micro * slowest + sum - slowest;
+    *fill = micro + 2 * p;
+}
+
+/* Solve the normal equations of the chosen columns by Cramer-free elimination; false if singular.
+ */
+static bool solve(double a[3][4], int n)
+{
+    for (int i = 0; i < n; i++) {
+        int best = i;
+
+        for (int r = i + 1; r < n; r++)
+            if (fabs(a[r][i]) > fabs(a[best][i]))
+                best = r;
+        for (int c = 0; c < 4; c++) {
+            const double t = a[i][c];
+
+            a[i][c] = a[best][c];
+            a[best][c] = t;
+        }
+        if (fabs(a[i][i]) < 1e-12)
+            return false;
+        for (int r = 0; r < n; r++) {
+            const double f = r == i ? 0 : a[r][i] / a[i][i];
+
+            for (int c = i; c < 4; c++)
+                a[r][c] -= f * a[i][c];
+        }
+    }
+    return true;
+}
+
+struct points {
+    size_t n;
+    double (*x)[3]; /* features over the measured time */
+    size_t *index;  /* of the profile entry */
+};
+
+/* Least squares of sum_k w_k x_k = 1 over the columns in `mask`, the rest 0. Returns the squared
+ * error, or infinity where a weight would be negative. */
+static double fit_columns(const struct points *pt, unsigned mask, double w[3])
+{
+    double a[3][4] = { { 0 } }, scale[3] = { 0 }, error = 0;
+    int column[3] = { 0 }, n = 0;
+
+    for (int k = 0; k < 3; k++)
+        if (mask >> k & 1)
+            column[n++] = k;
+    for (int i = 0; i < n; i++)
+        for (size_t t = 0; t < pt->n; t++)
+            scale[i] = fmax(scale[i], fabs(pt->x[t][column[i]]));
+    for (size_t t = 0; t < pt->n; t++)
+        for (int i = 0; i < n; i++) {
+            const double xi = pt->x[t][column[i]] / scale[i];
+
+            for (int j = 0; j < n; j++)
+                a[i][j] += xi * pt->x[t][column[j]] / scale[j];
+            a[i][3] += xi;
+        }
+    if (!solve(a, n))
+        return INFINITY;
+    w[0] = w[1] = w[2] = 0;
+    for (int i = 0; i < n; i++) {
+        w[column[i]] = a[i][3] / a[i][i] / scale[i];
+        if (w[column[i]] < 0)
+            return INFINITY;
+    }
+    for (size_t t = 0; t < pt->n; t++) {
+        const double r = w[0] * pt->x[t][0] + w[1] * pt->x[t][1] + w[2] * pt->x[t][2] - 1;
+
+        error += r * r;
+    }
+    return error;
+}
+
+/* Non-negative least squares: with three columns, all seven supports are tried. */
+static bool fit_points(const struct points *pt, double w[3])
+{
+    const unsigned last = pt->n < SPOT_LAW_POINTS_MIN ? 1 : 7;
+    double best = INFINITY;
+
+    for (unsigned mask = 1; mask <= last; mask++) {
+        double trial[3];
+        const double error = fit_columns(pt, mask, trial);
+
+        if (error < best) {
+            best = error;
+            memcpy(w, trial, 3 * sizeof(*w));
+        }
+    }
+    return isfinite(best);
+}
+
+static void gather(const struct spot_job_doc *job, const bool *skip, struct points *pt)
+{
+    pt->n = 0;
+    for (size_t i = 0; i < job->n_profile; i++) {
+        const struct spot_job_profile *p = &job->profile[i];
+        double pipe, fill;
+
+        if (p->step_s <= 0 || p->grid.m != 1 || skip[i])
+            continue;
+        features(job, (int)p->grid.d, (int)p->grid.p, &pipe, &fill);
+        pt->x[pt->n][0] = pipe / p->step_s;
+        pt->x[pt->n][1] = fill / p->step_s;
+        pt->x[pt->n][2] = 1 / p->step_s;
+        pt->index[pt->n++] = i;
+    }
+}
+
+/* How far point t is off the law of all the others, as a factor >= 1. */
+static double off_by(const struct points *pt, size_t t)
+{
+    struct points rest = *pt;
+    double last[3], w[3], got = 1;
+
+    rest.n--;
+    memcpy(last, pt->x[t], sizeof(last));
+    memmove(pt->x + t, pt->x + t + 1, (pt->n - t - 1) * sizeof(*pt->x));
+    if (fit_points(&rest, w))
+        got = w[0] * last[0] + w[1] * last[1] + w[2] * last[2];
+    memmove(pt->x + t + 1, pt->x + t, (pt->n - t - 1) * sizeof(*pt->x));
+    memcpy(pt->x[t], last, sizeof(last));
+    return got > 1 ? got : 1 / fmax(got, 1e-300);
+}
+
+/* Flag the point that is furthest off the law of the others, if that is an outlier. A fit that
+ * includes it would follow it. */
+static bool flag_worst(const struct points *pt, bool *skip)
+{
+    size_t worst = 0;
+    double most = 0;
+
+    if (pt->n <= SPOT_LAW_POINTS_MIN)
+        return false;
+    for (size_t t = 0; t < pt->n; t++) {
+        const double off = off_by(pt, t);
+
+        if (off > most) {
+            most = off;
+            worst = t;
+        }
+    }
+    if (most <= OUTLIER_RATIO)
+        return false;
+    skip[pt->index[worst]] = true;
+    return true;
+}
+
+void spot_step_law_fit(struct spot_step_law *law, const struct spot_job_doc *job, bool *is_outlier)
+{
+    struct points pt = { .x = spot_xcalloc(job->n_profile, sizeof(*pt.x)),
+                         .index = spot_xcalloc(job->n_profile, sizeof(*pt.index)) };
+    bool *skip = spot_xcalloc(job->n_profile, sizeof(*skip)), fits;
+    double w[3] = { 0 };
+
+    memset(law, 0, sizeof(*law));
+    for (size_t i = 0; i < job->n_profile; i++)
+        skip[i] = job->profile[i].is_outlier;
+    do {
+        gather(job, skip, &pt);
+        fits = pt.n > 0 && fit_points(&pt, w);
+    } while (fits && flag_worst(&pt, skip));
+    for (size_t i = 0; i < job->n_profile; i++) {
+        law->n_outlier += skip[i];
+        if (is_outlier)
+            is_outlier[i] = skip[i];
+    }
+    if (fits) {
+        law->pipe = w[0];
+        law->fill_s = w[1];
+        law->fixed_s = w[2];
+        law->n_point = pt.n;
+    }
+    for (size_t t = 0; t < pt.n && fits; t++) {
+        const double off = fabs(w[0] * pt.x[t][0] + w[1] * pt.x[t][1] + w[2] * pt.x[t][2] - 1);
+
+        law->error_mean += off / (double)pt.n;
+        law->error_max = fmax(law->error_max, off);
+    }
+    free(skip);
+    free(pt.x);
+    free(pt.index);
+}
+
+double spot_step_law_at(const struct spot_step_law *law, const struct spot_job_doc *job, int d,
+                        int p)
+{
+    double pipe, fill;
+
+    features(job, d, p, &pipe, &fill);
+    return law->pipe * pipe + law->fill_s * fill + law->fixed_s;
+}
+
+/* --- what fits --- */
+
+static bool stage_fits(const struct spot_job_doc *job, int p, int k)
+{
+    const struct spot_stage_span span = spot_stage_split((int)job->n_layer, p, k);
+    const double micro = ceil((double)job->global_batch / (double)job->micro_batch);
+    double byte = 0;
+
+    for (int i = span.first; i < span.end; i++)
+        byte += job->layer[i].params * job->memory.state_byte_per_param +
+                job->layer[i].activation_byte * fmin(p - k, micro);
+    return byte <= MEMORY_SHARE * job->memory.node_byte;
+}
+
+int spot_memory_p_min(const struct spot_job_doc *job)
+{
+    if (job->memory.node_byte <= 0 || !job->n_layer)
+        return 1;
+    /* not monotone in P: more stages also hold more micro batches. So: scan. */
+    for (int p = 1; p <= (int)job->n_layer; p++) {
+        int k = 0;
+
+        while (k < p && stage_fits(job, p, k))
+            k++;
+        if (k == p)
+            return p;
+    }
+    return 0;
+}
+
+int spot_job_profiled(const struct spot_job_doc *job)
+{
+    int64_t most = 0;
+
+    for (size_t i = 0; i < job->n_profile; i++) {
+        const struct spot_grid *g = &job->profile[i].grid;
+
+        if (g->m == 1 && g->d * g->p > most && g->d * g->p <= SPOT_GRID_MAX)
+            most = g->d * g->p;
+    }
+    return (int)most;
+}
+
+bool spot_throughput_allows(const struct spot_job_doc *job, int d, int p)
+{
+    const struct spot_job_memory *m = &job->memory;
+
+    if (p < m->p_min || p > m->p_max || d < m->d_min)
+        return false;
+    for (size_t i = 0; i < m->n_p_skip; i++)
+        if (m->p_skip[i] == p)
+            return false;
+    return true;
+}
+
+/* --- the table --- */
+
+static double *cell(struct spot_throughput *t, int d, int p)
+{
+    return &t->samples_per_s[(size_t)d * (size_t)(t->p_max + 1) + (size_t)p];
+}
+
+double spot_throughput_at(const struct spot_throughput *t, int d, int p)
+{
+    if (d < 1 || p < 1 || p > t->p_max || d > t->n_max || d * p > t->n_max)
+        return -1;
+    return t->samples_per_s[(size_t)d * (size_t)(t->p_max + 1) + (size_t)p];
+}
+
+double spot_throughput_best(const struct spot_throughput *t, int n, int *d, int *p)
+{
+    const int at = n < 0 ? -1 : t->best[n < t->n_max ? n : t->n_max];
+
+    *d = at < 0 ? 0 : t->grid_order[at] / (t->p_max + 1);
+    *p = at < 0 ? 0 : t->grid_order[at] % (t->p_max + 1);
+    return at < 0 ? 0 : t->samples_per_s[t->grid_order[at]];
+}
+
+/* The faster of two grids by index, ties to the lower; -1 is none. */
+static int faster(const struct spot_throughput *t, int a, int b)
+{
+    double x, y;
+
+    if (a < 0 || b < 0)
+        return a < 0 ? b : a;
+    x = t->samples_per_s[t->grid_order[a]];
+    y = t->samples_per_s[t->grid_order[b]];
+    return x != y ? (x > y ? a : b) : (a < b ? a : b);
+}
+
+static void find_best(struct spot_throughput *t)
+{
+    t->best = spot_xcalloc((size_t)t->n_max + 1, sizeof(*t->best));
+    for (int n = 0; n <= t->n_max; n++)
+        t->best[n] = -1;
+    for (int i = 0; i < t->n_grid; i++) {
+        const int n = t->grid_order[i] / (t->p_max + 1) * (t->grid_order[i] % (t->p_max + 1));
+
+        if (t->samples_per_s[t->grid_order[i]] > 0)
+            t->best[n] = faster(t, t->best[n], i);
+    }
+    for (int n = 1; n <= t->n_max; n++)
+        t->best[n] = faster(t, t->best[n - 1], t->best[n]);
+}
+
+/* As the profile says it, else from the step time. */
+static double samples_per_s(const struct spot_job_doc *job, const struct spot_job_profile *p)
+{
+    return p->samples_per_s > 0 ? p->samples_per_s : (double)job->global_batch / p->step_s;
+}
+
+static void fill(struct spot_throughput *t, const struct spot_job_doc *job,
+                 enum spot_throughput_source source)
+{
+    int *order = spot_xcalloc((size_t)(t->n_max + 1) * (size_t)(t->p_max + 1), sizeof(*order));
+
+    for (int d = 0; d <= t->n_max; d++)
+        for (int p = 0; p <= t->p_max; p++) {
+            const bool may =
+                d > 0 && p > 0 && d * p <= t->n_max && spot_throughput_allows(job, d, p);
+            double x = may ? 0 : -1;
+
+            if (may && source != SPOT_THROUGHPUT_TABLE && t->law.n_point)
+                x = (double)job->global_batch / spot_step_law_at(&t->law, job, d, p);
+            *cell(t, d, p) = x;
+            if (may)
+                order[t->n_grid++] = d * (t->p_max + 1) + p;
+        }
+    t->grid_order = order;
+    for (size_t i = 0; i < job->n_profile; i++) {
+        const struct spot_grid *g = &job->profile[i].grid;
+        const bool trusted = source == SPOT_THROUGHPUT_TABLE || !job->profile[i].is_outlier;
+
+        if (g->m != 1 || job->profile[i].step_s <= 0)
+            continue;
+        if (source != SPOT_THROUGHPUT_LAW && trusted &&
+            spot_throughput_at(t, (int)g->d, (int)g->p) >= 0)
+            *cell(t, (int)g->d, (int)g->p) = samples_per_s(job, &job->profile[i]);
+    }
+}
+
+static int p_max_of(const struct spot_job_doc *job, int n_max)
+{
+    const int64_t p = job->n_layer && (int64_t)job->n_layer < job->memory.p_max
+                          ? (int64_t)job->n_layer
+                          : job->memory.p_max;
+
+    return p < n_max ? (int)p : n_max;
+}
+
+int spot_throughput_init(struct spot_throughput *t, const struct spot_job_doc *job, int n_max,
+                         enum spot_throughput_source source, struct spot_err *err)
+{
+    int d, p;
+
+    assert(n_max >= 1 && n_max <= SPOT_GRID_MAX);
+    memset(t, 0, sizeof(*t));
+    t->n_max = n_max;
+    t->p_max = p_max_of(job, n_max);
+    t->is_outlier = spot_xcalloc(job->n_profile, sizeof(*t->is_outlier));
+    spot_step_law_fit(&t->law, job, t->is_outlier);
+    t->samples_per_s =
+        spot_xcalloc((size_t)(n_max + 1) * (size_t)(t->p_max + 1), sizeof(*t->samples_per_s));
+    fill(t, job, source);
+    find_best(t);
+    if (spot_throughput_best(t, n_max, &d, &p) > 0)
+        return 0;
+    if (!spot_job_profiled(job))
+        spot_err_set(err, SPOT_EDATA, "job '%.64s' has no profile: nothing is known of its speed",
+                     job->name);
+    else
+        spot_err_set(err, SPOT_EINFEASIBLE,
+                     "job '%.64s' runs on no grid of up to %d instances: its limits ask for at "
+                     "least %lld",
+                     job->name, n_max, (long long)(job->memory.p_min * job->memory.d_min));
+    spot_throughput_release(t);
+    return -1;
+}
+
+void spot_throughput_release(struct spot_throughput *t)
+{
+    free(t->samples_per_s);
+    free(t->is_outlier);
+    free(t->best);
+    free((void *)(uintptr_t)t->grid_order);
+    memset(t, 0, sizeof(*t));
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/* throughput.h - samples per second of every grid of a job.
+ *
+ * A grid's step time comes from the job's profile, or from a law fitted to it:
+ *     step_s = a * pipe + c * (M + 2P) + e,
+ * pipe = M * t_max + sum of the other stages' t (one micro batch, forward and backward), M micro
+ * batches per pipeline; a, c, e >= 0 by least squares of relative errors. (A fit of a alone
+ * misses measured tables by 11.5 % on average, the three terms by 2.3 %: GPT-1.5B, 47 grids.)
+ * A point more than 1.4 times off the law of the others is an outlier and is left out of the fit;
+ * the table keeps it unless the document itself says "outlier".
+ */
+#ifndef SPOT_MODEL_THROUGHPUT_H
+#define SPOT_MODEL_THROUGHPUT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "model/job_doc.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { SPOT_LAW_POINTS_MIN = 6 }; /* fewer than this fit `a` alone */
+
+struct spot_step_law {
+    double pipe, fill_s, fixed_s; /* a (1 where layer times are known), c, e */
+    size_t n_point;               /* used by the fit; 0: there is no law */
+    size_t n_outlier;
+    double error_mean, error_max; /* relative, over the points used */
+};
+
+enum spot_throughput_source {
+    SPOT_THROUGHPUT_TABLE, /* the profile only; other grids run at 0 samples/s */
+    SPOT_THROUGHPUT_LAW,   /* the law only */
+    SPOT_THROUGHPUT_BOTH,  /* the profile, and the law where it has no entry or an outlier */
+};
+
+struct spot_throughput {
+    int n_max; /* D * P <= n_max */
+    int p_max;
+    struct spot_step_law law;
+    double *samples_per_s; /* [n_max + 1][p_max + 1]; negative: this grid may not run */
+    bool *is_outlier;      /* [n_profile] */
+    const int *grid_order; /* all grids that may run, [n_grid]: d * (p_max + 1) + p, d outer */
+    int n_grid;
+    int *best; /* [n_max + 1] of up to n instances: index into grid_order, -1 where none runs */
+};
+
+/* Fill *t for grids of up to n_max instances (1..SPOT_GRID_MAX).
+ * Returns 0, or -1 with *err: SPOT_EDATA when neither the profile nor the law can say anything,
+ * SPOT_EINFEASIBLE when no grid of n_max instances may run (the message has the minimum). */
+int spot_throughput_init(struct spot_throughput *t, const struct spot_job_doc *job, int n_max,
+                         enum spot_throughput_source source, struct spot_err *err);
+void spot_throughput_release(struct spot_throughput *t);
+
+/* Samples per second of D x P; 0 where it is not known, negative where it may not run. */
+double spot_throughput_at(const struct spot_throughput *t, int d, int p);
+
+/* The fastest grid of up to n instances, ties to the smaller D, then the smaller P.
+ * Returns its samples per second, 0 with *d = *p = 0 if none runs. */
+double spot_throughput_best(const struct spot_throughput *t, int n, int *d, int *p);
+
+/* The largest D * P of the job's profile; 0 without one. */
+int spot_job_profiled(const struct spot_job_doc *job);
+
+/* True if the job's limits allow P stages and D pipelines. */
+bool spot_throughput_allows(const struct spot_job_doc *job, int d, int p);
+
+/* Fit the law to the job's profile; n_point is 0 if it cannot be. is_outlier may be NULL. */
+void spot_step_law_fit(struct spot_step_law *law, const struct spot_job_doc *job, bool *is_outlier);
+double spot_step_law_at(const struct spot_step_law *law, const struct spot_job_doc *job, int d,
+                        int p);
+
+/* The least P whose stages fit an instance's memory, or 0 if none does: 1F1B, stage k holds
+ * min(P - k, M) micro batches; 8 % of the memory is kept free. 1 where memory is not given. */
+int spot_memory_p_min(const struct spot_job_doc *job);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_MODEL_THROUGHPUT_H */

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/* assign.h - the linear assignment problem, exact in integers, with its proof.
+ *
+ * Pick pairs (row, column), each row and column at most once, as many as the shorter side has
+ * lines, of least (or greatest) total cost. Every answer carries dual prices u, v that prove it:
+ * when minimising, u[i] + v[j] <= cost[i][j] on allowed pairs with equality on the chosen ones,
+ * 0 on unmatched lines, <= 0 on the whole longer side, and sum(u) + sum(v) = cost. When
+ * maximising all signs turn. The certificate is verified before the answer is returned.
+ *
+ * Of several optima the one returned keeps most rows i on column `stay[i]` (the identity by
+ * default) and is then the lexicographically smallest, row by row, unmatched last.
+ *
+ * Potentials are kept in 64 bits where that is provably enough and in 128 bits elsewhere.
+ * Method: Jonker and Volgenant 1987 (column reduction, reduction transfer, augmenting row
+ * reduction, shortest augmenting paths); equal rows and columns are first merged into classes and
+ * solved as a transportation problem where that is smaller.
+ */
+#ifndef SPOT_PLAN_ASSIGN_H
+#define SPOT_PLAN_ASSIGN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+__extension__ typedef __int128 spot_int128;
+
+enum { SPOT_ASSIGN_SIDE_MAX = 16384 };
+
+/* A pair that may not be chosen. Every other int64_t is a cost. */
+#define SPOT_ASSIGN_FORBIDDEN INT64_MIN
+
+struct spot_assign_problem {
+    int n_row, n_col;    /* 0..SPOT_ASSIGN_SIDE_MAX */
+    const int64_t *cost; /* [n_row * n_col], row-major */
+    bool is_max;         /* maximise */
+    const int *stay;     /* [n_row], the column that leaves row i in place, -1 for none; each
+                            column at most once; NULL: column i */
+};
+
+struct spot_assignment {
+    bool is_feasible;
+    spot_int128 cost;
+    int *col_of_row;    /* [n_row], -1 unmatched */
+    spot_int128 *u, *v; /* [n_row], [n_col] */
+    /* When infeasible, why (Hall): lines of the shorter side that have together fewer partners
+     * on the other side; both sides are listed, ascending. */
+    int *bad_row, *bad_col;
+    int n_bad_row, n_bad_col;
+};
+
+/* Returns 0, with is_feasible false where no full matching exists; -1 with *err (SPOT_EDATA) for
+ * sides beyond the limit. Release with spot_assignment_release. */
+int spot_assign(const struct spot_assign_problem *problem, struct spot_assignment *answer,
+                struct spot_err *err);
+void spot_assignment_release(struct spot_assignment *answer);
+
+/* Does the certificate hold? O(rows * columns), independent of how the answer was found. */
+bool spot_assign_verify(const struct spot_assign_problem *problem,
+                        const struct spot_assignment *answer);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_ASSIGN_H */

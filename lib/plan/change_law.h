@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/* change_law.h - what the next interval may do to the instances of a job, over all its zones. */
+#ifndef SPOT_PLAN_CHANGE_LAW_H
+#define SPOT_PLAN_CHANGE_LAW_H
+
+#include <stddef.h>
+
+#include "common/err.h"
+#include "model/forecast_doc.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { SPOT_CHANGE_COUNT_MAX = 4096 }; /* instances over all series */
+
+struct spot_change {
+    int lost, gained;
+    double prob; /* > 0 */
+};
+
+struct spot_change_law {
+    int now, cap;
+    double interval_s;
+    int horizon;
+    struct spot_change *change; /* [n_change], by lost, then gained; sums to 1 */
+    size_t n_change;
+    double *count; /* [horizon * (cap + 1)]: law of the count after each step */
+};
+
+/* Sum the series of a forecast, taken as independent. `now` >= 0 replaces the forecast's count
+ * where it is newer; losses are then cut to it. Returns 0, or -1 with *err: SPOT_EDATA for no
+ * series, no joint law, or more than SPOT_CHANGE_COUNT_MAX instances. */
+int spot_change_law_init(struct spot_change_law *law, const struct spot_forecast *forecast, int now,
+                         struct spot_err *err);
+
+/* Nothing will change: the law of a job without a forecast. */
+void spot_change_law_still(struct spot_change_law *law, int now, double interval_s, int horizon);
+void spot_change_law_release(struct spot_change_law *law);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_CHANGE_LAW_H */

@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: MIT */
+#include "plan/cost_table.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/xalloc.h"
+#include "plan/liveput.h"
+#include "plan/regrid.h"
+
+void spot_cost_table_init_window(struct spot_cost_table *t, const struct spot_job_doc *job,
+                                 const struct spot_throughput *throughput, int n_low, int n_max,
+                                 int lost_max, const int *grid, int n_grid)
+{
+    const size_t n = (size_t)n_max + 1, p = (size_t)throughput->p_max + 1, m = (size_t)n_grid;
+
+    assert(lost_max <= SPOT_COST_LOST_MAX && n_max <= throughput->n_max && n_low <= n_max);
+    *t = (struct spot_cost_table){ .job = job,
+                                   .throughput = throughput,
+                                   .n_low = n_low,
+                                   .n_max = n_max,
+                                   .lost_max = lost_max,
+                                   .p_max = throughput->p_max,
+                                   .n_grid = n_grid };
+    spot_migrate_cost_init(&t->migrate, job, t->p_max);
+    t->d = spot_xcalloc(m, sizeof(int));
+    t->p = spot_xcalloc(m, sizeof(int));
+    t->samples_per_s = spot_xcalloc(m, sizeof(double));
+    t->index = spot_xcalloc(n * p, sizeof(int));
+    t->restart_s = spot_xcalloc(m * 2, sizeof(double));
+    t->resume = spot_xcalloc(m, sizeof(double));
+    t->same = spot_xcalloc(m * n, sizeof(double *));
+    t->other = spot_xcalloc(m * p, sizeof(double *));
+    t->row = spot_xcalloc((n - (size_t)n_low) * m * ((size_t)lost_max + 1), sizeof(double *));
+    for (size_t i = 0; i < n * p; i++)
+        t->index[i] = SPOT_GRID_NONE;
+    for (int g = 0; g < n_grid; g++) {
+        t->d[g] = grid[g] / (int)p;
+        t->p[g] = grid[g] % (int)p;
+        t->index[grid[g]] = g;
+        t->samples_per_s[g] = spot_throughput_at(throughput, t->d[g], t->p[g]);
+        for (int kind = 0; kind < 2; kind++)
+            t->restart_s[2 * g + kind] =
+                spot_migrate_restart_s(&job->cost, t->d[g], t->p[g], (enum spot_change_kind)kind);
+        t->resume[g] = spot_cost_resume_s(t, g);
+    }
+}
+
+void spot_cost_table_init(struct spot_cost_table *t, const struct spot_job_doc *job,
+                          const struct spot_throughput *throughput)
+{
+    const int n = throughput->n_max;
+
+    assert(n <= SPOT_COST_INSTANCES_MAX);
+    spot_cost_table_init_window(t, job, throughput, 0, n, n, throughput->grid_order,
+                                throughput->n_grid);
+}
+
+static void free_all(double **of, size_t n)
+{
+    for (size_t i = 0; of && i < n; i++)
+        free(of[i]);
+    free(of);
+}
+
+void spot_cost_table_release(struct spot_cost_table *t)
+{
+    const size_t n = (size_t)t->n_max + 1, n_grid = (size_t)t->n_grid;
+
+    free_all(t->same, n_grid * n);
+    free_all(t->other, n_grid * (size_t)(t->p_max + 1));
+    free_all(t->row, (n - (size_t)t->n_low) * n_grid * (size_t)(t->lost_max + 1));
+    free(t->resume);
+    free(t->d);
+    free(t->p);
+    free(t->samples_per_s);
+    free(t->index);
+    free(t->restart_s);
+    spot_migrate_cost_release(&t->migrate);
+    memset(t, 0, sizeof(*t));
+}
+
+int spot_cost_grid(const struct spot_cost_table *t, int d, int p)
+{
+    if (d < 1 || p < 1 || d > t->n_max || p > t->p_max)
+        return SPOT_GRID_NONE;
+    return t->index[d * (t->p_max + 1) + p];
+}
+
+enum spot_change_kind spot_cost_kind(const struct spot_cost_table *t, int from, int lost, int to)
+{
+    return from == SPOT_GRID_NONE || t->d[to] * t->p[to] > t->d[from] * t->p[from] - lost
+               ? SPOT_CHANGE_ADD
+               : SPOT_CHANGE_REMOVE;
+}
+
+double spot_cost_resume_s(const struct spot_cost_table *t, int to)
+{
+    return t->restart_s[2 * to + SPOT_CHANGE_ADD] + t->job->cost.checkpoint_s +
+           t->migrate.all_s[t->p[to]];
+}
+
+/* The most victims that a grid can have here. */
+static int victims_of(const struct spot_cost_table *t, int g)
+{
+    const int size = t->d[g] * t->p[g];
+
+    return size < t->lost_max ? size : t->lost_max;
+}
+
+/* hold[0..v] then move[0..v] of `from` keeping `keep` pipelines, v its victims at most. */
+static const double *same_of(struct spot_cost_table *t, int from, int keep)
+{
+    double **at = &t->same[(size_t)from * (size_t)(t->n_max + 1) + (size_t)keep];
+    const int v = victims_of(t, from);
+
+    if (!*at) {
+        *at = spot_xcalloc(2 * ((size_t)v + 1), sizeof(double));
+        spot_regrid_same(&t->migrate, t->d[from], t->p[from], keep, v, *at, *at + v + 1);
+    }
+    return *at;
+}
+
+static const double *other_of(struct spot_cost_table *t, int from, int p2)
+{
+    double **at = &t->other[(size_t)from * (size_t)(t->p_max + 1) + (size_t)p2];
+    const int v = victims_of(t, from);
+
+    if (!*at) {
+        *at = spot_xcalloc((size_t)v + 1, sizeof(double));
+        spot_regrid_other(&t->migrate, t->d[from], t->p[from], p2, v, *at);
+    }
+    return *at;
+}
+
+/* weight[j] = P[j of the lost are in a grid of `in` of n instances]: hypergeometric, j = 0..lost.
+ */
+static void spread(int n, int in, int lost, double *weight)
+{
+    double sum = 0, term = 1;
+    const int low = lost > n - in ? lost - (n - in) : 0, high = lost < in ? lost : in;
+
+    memset(weight, 0, (size_t)(lost + 1) * sizeof(*weight));
+    for (int j = low; j <= high; j++) {
+        weight[j] = term;
+        sum += term;
+        term *= (double)(in - j) / (j + 1) * (lost - j) / (n - in - lost + j + 1);
+    }
+    for (int j = low; j <= high; j++)
+        weight[j] /= sum;
+}
+
+/* E[restore_s] of losing every replica of some stage. Parcae's rules price that as a transfer. */
+static double restore_of(const struct spot_cost_table *t, int from, int most, const double *weight)
+{
+    double wiped = 0;
+
+    for (int j = t->d[from]; j <= most && t->job->cost.restore_s > 0; j++) {
+        const struct spot_liveput g = { t->d[from], t->p[from], 0, j };
+
+        if (weight[j] > 0)
+            wiped += weight[j] * (1 - spot_liveput_hold(&g, 1));
+    }
+    return wiped * t->job->cost.restore_s;
+}
+
+/* Parcae's price of a change, given the law of victims inside the grid. */
+static double price(struct spot_cost_table *t, int from, int lost, int to, const double *weight)
+{
+    const int v = victims_of(t, from), p2 = t->p[to], most = lost < v ? lost : v;
+    const double restart = t->restart_s[2 * to + spot_cost_kind(t, from, lost, to)];
+    const double *f;
+    double s = 0;
+
+    if (t->p[from] != p2) {
+        f = other_of(t, from, p2);
+        for (int j = 0; j <= most; j++)
+            s += weight[j] * f[j];
+        return s + restart + (t->d[to] > 1 ? t->migrate.slowest_s[p2] : 0);
+    }
+    f = same_of(t, from, t->d[to]);
+    for (int j = 0; j <= most; j++) {
+        const double hold = f[j], move = f[v + 1 + j];
+
+        if (weight[j] <= 0 || (!lost && t->d[from] == t->d[to])) /* nothing changed */
+            continue;
+        s += weight[j] * (hold * spot_migrate_intra_s(&t->job->cost, t->d[to], p2) +
+                          (1 - hold) * restart + move);
+    }
+    return s;
+}
+
+const double *spot_cost_row(struct spot_cost_table *t, int n, int from, int lost)
+{
+    double weight[SPOT_COST_LOST_MAX + 1], restore;
+    double **at;
+
+    if (from == SPOT_GRID_NONE)
+        return t->resume;
+    assert(n >= t->n_low && n <= t->n_max && lost <= n && lost <= t->lost_max);
+    assert(t->d[from] * t->p[from] <= n);
+    at = &t->row[((size_t)(n - t->n_low) * (size_t)t->n_grid + (size_t)from) *
+                     (size_t)(t->lost_max + 1) +
+                 (size_t)lost];
+    if (*at)
+        return *at;
+    *at = spot_xcalloc((size_t)t->n_grid, sizeof(double));
+    spread(n, t->d[from] * t->p[from], lost, weight);
+    restore = restore_of(t, from, lost < victims_of(t, from) ? lost : victims_of(t, from), weight);
+    for (int to = 0; to < t->n_grid; to++)
+        (*at)[to] = price(t, from, lost, to, weight) + restore;
+    return *at;
+}
+
+double spot_cost_drawn_s(struct spot_cost_table *t, int from, int lost, const int *dead, int to)
+{
+    const int d = t->d[from], p = t->p[from], d2 = t->d[to], p2 = t->p[to];
+    const double restart = t->restart_s[2 * to + spot_cost_kind(t, from, lost, to)];
+    double move, restore = 0;
+    int any = 0, holds;
+
+    for (int k = 0; k < p; k++) {
+        any |= dead[k];
+        if (dead[k] == d)
+            restore = t->job->cost.restore_s;
+    }
+    if (p != p2)
+        return spot_regrid_other_drawn(&t->migrate, d, p, p2, dead) + restart + restore +
+               (d2 > 1 ? t->migrate.slowest_s[p2] : 0);
+    if (!any && d == d2)
+        return 0;
+    move = spot_regrid_same_drawn(&t->migrate, d, p, d2, dead, &holds);
+    return restore + (holds ? spot_migrate_intra_s(&t->job->cost, d2, p2) : restart + move);
+}
+
+size_t spot_cost_table_fill(struct spot_cost_table *t, int lost_max)
+{
+    size_t n_row = 0;
+
+    for (int n = t->n_low > 1 ? t->n_low : 1; n <= t->n_max; n++)
+        for (int from = 0; from < t->n_grid; from++)
+            for (int lost = 0; t->d[from] * t->p[from] <= n && lost <= lost_max && lost <= n;
+                 lost++, n_row++)
+                spot_cost_row(t, n, from, lost);
+    return n_row;
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/* cost_table.h - expected seconds of every change of grid, filled as asked for.
+ *
+ * A change is (n, from, lost, to): of n instances, those of the grid `from` and spares, `lost`
+ * uniform ones vanish, and the job goes on as the grid `to`. Grids are numbered in the order of
+ * struct spot_throughput (D outer, P inner). The rules are Parcae's; see lib/plan/regrid.h.
+ */
+#ifndef SPOT_PLAN_COST_TABLE_H
+#define SPOT_PLAN_COST_TABLE_H
+
+#include <stdbool.h>
+
+#include "model/migrate_cost.h"
+#include "model/throughput.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    SPOT_COST_INSTANCES_MAX = 64, /* larger clusters need a window */
+    SPOT_COST_LOST_MAX = 64,      /* victims of one change */
+    SPOT_GRID_NONE = -1,          /* suspended: nothing runs */
+};
+
+struct spot_cost_table {
+    const struct spot_job_doc *job;           /* borrowed */
+    const struct spot_throughput *throughput; /* borrowed */
+    struct spot_migrate_cost migrate;
+    int n_low, n_max; /* counts before a change */
+    int lost_max;     /* victims */
+    int n_grid, p_max;
+    int *d, *p;            /* [n_grid] */
+    double *samples_per_s; /* [n_grid] */
+    int *index;            /* [(n_max + 1) * (p_max + 1)]: grid of D x P, or SPOT_GRID_NONE */
+    double *restart_s;     /* [n_grid * 2], by spot_change_kind */
+    double **same;         /* [n_grid * (n_max + 1)]: hold[], move[] by victims, for `keep` */
+    double **other;        /* [n_grid * (p_max + 1)]: fetch[] by victims, for P' */
+    double **row;          /* [(n_max - n_low + 1) * n_grid * (lost_max + 1)]: [n_grid] seconds */
+    double *resume;        /* [n_grid]: from the checkpoint */
+};
+
+/* For up to throughput->n_max <= SPOT_COST_INSTANCES_MAX instances. */
+void spot_cost_table_init(struct spot_cost_table *table, const struct spot_job_doc *job,
+                          const struct spot_throughput *throughput);
+
+/* For n_low..n_max instances, up to lost_max <= SPOT_COST_LOST_MAX victims, and the n_grid grids
+ * grid[] of the throughput's order (ascending), for clusters of any size. */
+void spot_cost_table_init_window(struct spot_cost_table *table, const struct spot_job_doc *job,
+                                 const struct spot_throughput *throughput, int n_low, int n_max,
+                                 int lost_max, const int *grid, int n_grid);
+void spot_cost_table_release(struct spot_cost_table *table);
+
+/* Number of D x P, or SPOT_GRID_NONE. */
+int spot_cost_grid(const struct spot_cost_table *table, int d, int p);
+
+/* Seconds to every grid, [n_grid]; borrowed. `from` is a grid that fits n, or SPOT_GRID_NONE:
+ * then it is the restart from a checkpoint. 0 <= lost <= min(n, lost_max). */
+const double *spot_cost_row(struct spot_cost_table *table, int n, int from, int lost);
+
+/* Restart of a grid from its checkpoint: what resuming after a suspension costs. */
+double spot_cost_resume_s(const struct spot_cost_table *table, int to);
+
+/* The kind of change: instances join if the new grid has more than survive of the old. */
+enum spot_change_kind spot_cost_kind(const struct spot_cost_table *table, int from, int lost,
+                                     int to);
+
+/* The cost when it is known who died: dead[k] of stage k's replicas. */
+double spot_cost_drawn_s(struct spot_cost_table *table, int from, int lost, const int *dead,
+                         int to);
+
+/* Fill every row of up to lost_max victims: for measuring. Returns the number of rows. */
+size_t spot_cost_table_fill(struct spot_cost_table *table, int lost_max);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_COST_TABLE_H */

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+#include "plan/grid_window.h"
+
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "common/xalloc.h"
+
+/* Of n instances: the index of the fastest grid of each stage count, -1 where there is none. */
+static void fastest_of(const struct spot_throughput *t, int n, int *of_p)
+{
+    for (int p = 0; p <= t->p_max; p++)
+        of_p[p] = -1;
+    for (int i = 0; i < t->n_grid; i++) {
+        const int d = t->grid_order[i] / (t->p_max + 1), p = t->grid_order[i] % (t->p_max + 1);
+        const double x = d * p <= n ? t->samples_per_s[t->grid_order[i]] : 0;
+
+        if (x > 0 && (of_p[p] < 0 || x > t->samples_per_s[t->grid_order[of_p[p]]]))
+            of_p[p] = i;
+    }
+}
+
+/* Also the widest of each: pipelines beyond the fastest D are spares that hold the state already.
+ */
+static void keep_best(const struct spot_throughput *t, int n, int *of_p, int n_stage, bool *keep)
+{
+    for (int k = 0; k < n_stage; k++) {
+        int best = -1;
+
+        for (int p = 1; p <= t->p_max; p++)
+            if (of_p[p] >= 0 && (best < 0 || t->samples_per_s[t->grid_order[of_p[p]]] >
+                                                 t->samples_per_s[t->grid_order[of_p[best]]]))
+                best = p;
+        if (best < 0)
+            return;
+        keep[of_p[best]] = true;
+        for (int i = of_p[best]; i < t->n_grid && t->grid_order[i] / (t->p_max + 1) <= n / best;
+             i++)
+            if (t->grid_order[i] == n / best * (t->p_max + 1) + best &&
+                t->samples_per_s[t->grid_order[i]] > 0)
+                keep[i] = true;
+        of_p[best] = -1;
+    }
+}
+
+int spot_grid_window(const struct spot_throughput *t, int n_low, int n_high, int n_stage, int d,
+                     int p, int *grid)
+{
+    bool *keep = spot_xcalloc((size_t)t->n_grid, sizeof(*keep));
+    int *of_p = spot_xcalloc((size_t)t->p_max + 1, sizeof(*of_p)), n = 0;
+
+    for (int at = n_low; at <= n_high; at++) {
+        fastest_of(t, at, of_p);
+        keep_best(t, at, of_p, n_stage, keep);
+    }
+    for (int i = 0; i < t->n_grid; i++)
+        if (keep[i] || (d > 0 && t->grid_order[i] == d * (t->p_max + 1) + p))
+            grid[n++] = t->grid_order[i];
+    free(keep);
+    free(of_p);
+    return n;
+}

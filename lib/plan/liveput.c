@@ -1,0 +1,402 @@
+/* SPDX-License-Identifier: MIT */
+#include "plan/liveput.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/xalloc.h"
+
+/* A polynomial in x, cut after x^v: double[v + 1]. */
+
+/* out = a * b; out is neither. */
+static void multiply(int v, const double *a, const double *b, double *out)
+{
+    for (int i = 0; i <= v; i++) {
+        double sum = 0;
+
+        for (int j = 0; j <= i; j++)
+            sum += a[j] * b[i - j];
+        out[i] = sum;
+    }
+}
+
+/* Workspace of power(): result, base and a temporary. */
+struct work {
+    int v;
+    double *memory, *result, *base, *other;
+};
+
+static void work_init(struct work *w, int v)
+{
+    w->v = v;
+    w->memory = w->result = spot_xcalloc((size_t)3 * (size_t)(v + 1), sizeof(double));
+    w->base = w->result + v + 1;
+    w->other = w->base + v + 1;
+    w->result[0] = 1;
+}
+
+static void swap(double **a, double **b)
+{
+    double *t = *a;
+
+    *a = *b;
+    *b = t;
+}
+
+/* result *= f^n by repeated squaring; the three arrays may change places. */
+static void times_power(struct work *w, const double *f, int n)
+{
+    memcpy(w->base, f, (size_t)(w->v + 1) * sizeof(*f));
+    while (n > 0) {
+        if (n & 1) {
+            multiply(w->v, w->result, w->base, w->other);
+            swap(&w->result, &w->other);
+        }
+        n >>= 1;
+        if (n) {
+            multiply(w->v, w->base, w->base, w->other);
+            swap(&w->base, &w->other);
+        }
+    }
+}
+
+/* f[a] = P[a of n vanish] for a in [low, high], else 0: a binomial with rate theta, cut at v.
+ * Built outwards from its mode and then normalised, so that no term underflows too early. */
+static void binomial(double *f, int v, int n, double theta, int low, int high)
+{
+    const int mode = (int)(theta * (n + 1)) < n ? (int)(theta * (n + 1)) : n;
+    const double odds = theta < 1 ? theta / (1 - theta) : INFINITY;
+    double sum = 1, term = 1;
+
+    memset(f, 0, (size_t)(v + 1) * sizeof(*f));
+    if (mode <= v && mode >= low && mode <= high)
+        f[mode] = 1;
+    for (int a = mode + 1; a <= n; a++) {
+        term *= odds * (n - a + 1) / a;
+        sum += term;
+        if (a <= v && a >= low && a <= high)
+            f[a] = term;
+    }
+    term = 1;
+    for (int a = mode - 1; a >= 0; a--) {
+        term *= (a + 1) / (odds * (n - a));
+        sum += term;
+        if (a <= v && a >= low && a <= high)
+            f[a] = term;
+    }
+    for (int a = 0; a <= v; a++)
+        f[a] /= sum;
+}
+
+static int total(const struct spot_liveput *g)
+{
+    assert(g->d >= 1 && g->p >= 1 && g->s >= 0 && g->v >= 0);
+    assert(g->v <= g->d * g->p + g->s);
+    return g->d * g->p + g->s;
+}
+
+/* [x^at] (stage polynomial)^n_stage * (rest of n_rest instances) / P[v victims of all]. */
+struct law {
+    int v;
+    double theta, all; /* all = P[v of N] under independent loss */
+    double *f;         /* [v + 1] */
+};
+
+static void law_init(struct law *law, const struct spot_liveput *g)
+{
+    const int n = total(g);
+
+    law->v = g->v;
+    law->theta = (double)g->v / n;
+    law->f = spot_xcalloc((size_t)g->v + 1, sizeof(double));
+    binomial(law->f, g->v, n, law->theta, 0, n);
+    law->all = law->f[g->v];
+}
+
+/* Probability that each of `n_part` groups of `size` loses between low and high, given v victims
+ * of which `away` are already placed (with their probability in `weight`), `rest` others. */
+static double coefficient(const struct law *law, int n_part, int size, int low, int high, int rest,
+                          int away)
+{
+    const int v = law->v - away;
+    struct work w;
+    double got;
+
+    if (v < 0)
+        return 0;
+    work_init(&w, v);
+    binomial(law->f, v, size, law->theta, low, high);
+    times_power(&w, law->f, n_part);
+    binomial(law->f, v, rest, law->theta, 0, rest);
+    times_power(&w, law->f, 1);
+    got = w.result[v];
+    free(w.memory);
+    return got / law->all;
+}
+
+static double choose(int n, int k)
+{
+    double c = 1;
+
+    for (int i = 1; i <= k; i++)
+        c = c * (n - k + i) / i;
+    return c;
+}
+
+static double clip(double prob)
+{
+    return prob < 0 ? 0 : prob > 1 ? 1 : prob;
+}
+
+double spot_liveput_hold(const struct spot_liveput *g, int keep)
+{
+    struct law law;
+    double hold;
+
+    if (keep <= g->d - g->v || keep <= 0) /* v victims cannot take more from one stage */
+        return 1;
+    if (keep > g->d)
+        return 0;
+    law_init(&law, g);
+    hold = coefficient(&law, g->p, g->d, 0, g->d - keep, g->s, 0);
+    free(law.f);
+    return clip(hold);
+}
+
+void spot_liveput_recoverable(const struct spot_liveput *g, double *pmf)
+{
+    double above = 0;
+
+    for (int keep = g->d; keep >= 0; keep--) {
+        const double hold = spot_liveput_hold(g, keep);
+
+        pmf[keep] = clip(hold - above);
+        above = hold;
+    }
+}
+
+/* P[K = k] = C(D,k) (all of k pipelines live) [x^v] (every other pipeline hit)^(D-k) spares. */
+void spot_liveput_intact(const struct spot_liveput *g, double *pmf)
+{
+    struct law law;
+
+    law_init(&law, g);
+    for (int k = 0; k <= g->d; k++)
+        pmf[k] = clip(choose(g->d, k) * pow(1 - law.theta, (double)g->p * k) *
+                      coefficient(&law, g->d - k, g->p, 1, g->p, g->s, 0));
+    free(law.f);
+}
+
+/* P[W = w] = C(P,w) (w stages all gone) [x^(v - wD)] (stage not gone)^(P-w) spares. */
+void spot_liveput_wiped(const struct spot_liveput *g, double *pmf)
+{
+    struct law law;
+
+    law_init(&law, g);
+    for (int w = 0; w <= g->p; w++)
+        pmf[w] = clip(choose(g->p, w) * pow(law.theta, (double)g->d * w) *
+                      coefficient(&law, g->p - w, g->d, 0, g->d - 1, g->s, w * g->d));
+    free(law.f);
+}
+
+double spot_liveput_moves(const struct spot_liveput *g, int keep)
+{
+    struct law law;
+    double lost_prob, sum = 0;
+
+    law_init(&law, g);
+    for (int a = g->d - keep + 1; a <= g->d && a <= g->v; a++) {
+        if (a < 0)
+            continue;
+        lost_prob = coefficient(&law, 1, g->d, a, a, total(g) - g->d, 0);
+        sum += (a - (g->d - keep)) * lost_prob;
+    }
+    free(law.f);
+    return g->p * sum;
+}
+
+static int descending(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return (x < y) - (x > y);
+}
+
+/* With costs c_1 >= ... >= c_P and c_(P+1) = 0: sum_j (c_j - c_(j+1)) P[one of the j dearest
+ * stages is short], and Q_j = P[none of j stages is short] is one coefficient. */
+double spot_liveput_slowest(const struct spot_liveput *g, int keep, const double *cost)
+{
+    double *c, sum = 0;
+    struct law law;
+
+    if (keep <= 0 || (!g->v && keep <= g->d))
+        return 0;
+    c = spot_xcalloc((size_t)g->p + 1, sizeof(*c));
+    memcpy(c, cost, (size_t)g->p * sizeof(*c));
+    qsort(c, (size_t)g->p, sizeof(*c), descending);
+    law_init(&law, g);
+    for (int j = 1; j <= g->p; j++) {
+        if (c[j - 1] == c[j])
+            continue;
+        sum += (c[j - 1] - c[j]) *
+               (1 - clip(keep > g->d
+                             ? 0
+                             : coefficient(&law, j, g->d, 0, g->d - keep, total(g) - j * g->d, 0)));
+    }
+    free(law.f);
+    free(c);
+    return sum;
+}
+
+/* --- unequal hazards --- */
+
+/* f *= (1 - h) + h x, cut after x^high. */
+static void times_one(double *f, int high, double h)
+{
+    for (int a = high; a >= 0; a--)
+        f[a] = f[a] * (1 - h) + (a ? f[a - 1] * h : 0);
+}
+
+double spot_liveput_hold_hazard(int d, int p, int s, int v, const double *hazard,
+                                const double *spare_hazard, int keep)
+{
+    const int high = v < 0 || d - keep < v ? d - keep : v, width = v < 0 ? 0 : v;
+    double *stage, *sum, *next, *all, hold = 1;
+
+    if (keep > d)
+        return 0;
+    stage = spot_xcalloc((size_t)d + 1, sizeof(*stage));
+    sum = spot_xcalloc(3 * ((size_t)width + 1), sizeof(*sum));
+    next = sum + width + 1;
+    all = next + width + 1;
+    sum[0] = all[0] = 1;
+    for (int k = 0; k < p; k++) {
+        double below = 0;
+
+        memset(stage, 0, ((size_t)d + 1) * sizeof(*stage));
+        stage[0] = 1;
+        for (int j = 0; j < d; j++) {
+            times_one(stage, high < d ? high : d, hazard[k * d + j]);
+            times_one(all, width, hazard[k * d + j]);
+        }
+        for (int a = 0; a <= high; a++)
+            below += stage[a];
+        hold *= below;
+        for (int i = 0; i <= width; i++) {
+            next[i] = 0;
+            for (int a = 0; a <= i && a <= high; a++)
+                next[i] += stage[a] * sum[i - a];
+        }
+        memcpy(sum, next, ((size_t)width + 1) * sizeof(*sum));
+    }
+    for (int i = 0; i < s && v >= 0; i++) {
+        times_one(sum, width, spare_hazard[i]);
+        times_one(all, width, spare_hazard[i]);
+    }
+    if (v >= 0)
+        hold = all[v] > 0 ? sum[v] / all[v] : 0;
+    free(sum);
+    free(stage);
+    return clip(hold);
+}
+
+/* --- zones: one variable per zone; a polynomial is an array of prod (v[z] + 1) --- */
+
+struct zones {
+    int n_zone;
+    const int *v;
+    int n_term;
+    int *part; /* [n_term * n_zone] exponents of each term */
+};
+
+static void zones_init(struct zones *z, int n_zone, const int *v)
+{
+    z->n_zone = n_zone;
+    z->v = v;
+    z->n_term = 1;
+    for (int i = 0; i < n_zone; i++)
+        z->n_term *= v[i] + 1;
+    z->part = spot_xcalloc((size_t)z->n_term * (size_t)n_zone, sizeof(int));
+    for (int t = 0; t < z->n_term; t++)
+        for (int i = 0, rest = t; i < n_zone; i++) {
+            z->part[t * n_zone + i] = rest % (v[i] + 1);
+            rest /= v[i] + 1;
+        }
+}
+
+/* f[t] = prod_z P[part_z of count_z vanish], 0 where more than `high` vanish in all. */
+static void zone_term(const struct zones *z, const int *count, const double *theta, int high,
+                      double *f)
+{
+    for (int t = 0; t < z->n_term; t++) {
+        int lost = 0;
+
+        f[t] = 1;
+        for (int i = 0; i < z->n_zone; i++) {
+            const int a = z->part[t * z->n_zone + i];
+
+            lost += a;
+            f[t] *= a > count[i]
+                        ? 0
+                        : choose(count[i], a) * pow(theta[i], a) * pow(1 - theta[i], count[i] - a);
+        }
+        if (lost > high)
+            f[t] = 0;
+    }
+}
+
+static void zone_multiply(const struct zones *z, double *sum, const double *f, double *next)
+{
+    memset(next, 0, (size_t)z->n_term * sizeof(*next));
+    for (int a = 0; a < z->n_term; a++)
+        for (int b = 0; f[a] > 0 && b < z->n_term; b++) {
+            bool fits = true;
+
+            for (int i = 0; i < z->n_zone; i++)
+                fits &= z->part[a * z->n_zone + i] + z->part[b * z->n_zone + i] <= z->v[i];
+            if (fits) /* mixed radix without a carry: positions add */
+                next[a + b] += f[a] * sum[b];
+        }
+    memcpy(sum, next, (size_t)z->n_term * sizeof(*sum));
+}
+
+double spot_liveput_hold_zones(int d, int p, int n_zone, const int *replica, const int *spare,
+                               const int *v, int keep)
+{
+    struct zones z;
+    double *theta, *sum, *f, *next, all;
+    int *count;
+
+    if (keep > d)
+        return 0;
+    zones_init(&z, n_zone, v);
+    theta = spot_xcalloc((size_t)n_zone, sizeof(*theta));
+    count = spot_xcalloc((size_t)n_zone, sizeof(*count));
+    sum = spot_xcalloc(3 * (size_t)z.n_term, sizeof(*sum));
+    f = sum + z.n_term;
+    next = f + z.n_term;
+    for (int i = 0; i < n_zone; i++) {
+        count[i] = spare[i];
+        for (int k = 0; k < p; k++)
+            count[i] += replica[k * n_zone + i];
+        theta[i] = count[i] ? (double)v[i] / count[i] : 0;
+    }
+    zone_term(&z, count, theta, d * p + z.n_term, f);
+    all = f[z.n_term - 1];
+    sum[0] = 1;
+    for (int k = 0; k < p; k++) {
+        zone_term(&z, replica + (size_t)k * (size_t)n_zone, theta, d - keep, f);
+        zone_multiply(&z, sum, f, next);
+    }
+    zone_term(&z, spare, theta, d * p + z.n_term, f);
+    zone_multiply(&z, sum, f, next);
+    all = all > 0 ? sum[z.n_term - 1] / all : 0;
+    free(sum);
+    free(theta);
+    free(count);
+    free(z.part);
+    return clip(all);
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/* liveput.h - what survives of a grid when instances vanish: exact laws, no sampling.
+ *
+ * A grid has D pipelines of P stages on one instance each, and s spares: N = D*P + s. Of the N,
+ * v uniformly drawn ones vanish. r_k of stage k's D replicas survive. Then
+ *   intact       K = pipelines none of whose stages was hit,
+ *   recoverable  M = min_k r_k: pipelines that survivors can form without moving state
+ *                (intra-stage migration),
+ *   wiped        W = stages with r_k = 0, whose state no survivor holds.
+ *
+ * Every law is a coefficient of a product of polynomials with non-negative coefficients
+ * (generating functions; x counts victims), taken under the law that each instance vanishes
+ * independently with probability v/N and conditioned on v. So all terms are probabilities:
+ * nothing cancels and nothing overflows, for any N. Derivation: docs/design/06-liveput.md.
+ *
+ * Instances with G stages of one pipeline each: give P/G for P. Instances with G replicas of one
+ * stage each: give D/G for D and multiply pipelines by G.
+ */
+#ifndef SPOT_PLAN_LIVEPUT_H
+#define SPOT_PLAN_LIVEPUT_H
+
+#include <stddef.h>
+
+#include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* d, p >= 1; s >= 0; 0 <= v <= d*p + s. */
+struct spot_liveput {
+    int d, p, s, v;
+};
+
+/* S(keep) = P[M >= keep]; 1 for keep <= 0, 0 for keep > d. */
+double spot_liveput_hold(const struct spot_liveput *grid, int keep);
+
+/* pmf[0..d] of M and of K, pmf[0..p] of W. Each sums to 1 within rounding. */
+void spot_liveput_recoverable(const struct spot_liveput *grid, double *pmf);
+void spot_liveput_intact(const struct spot_liveput *grid, double *pmf);
+void spot_liveput_wiped(const struct spot_liveput *grid, double *pmf);
+
+/* Expected replicas that must be copied to hold `keep` pipelines:
+ * E[sum_k max(keep - r_k, 0)]. */
+double spot_liveput_moves(const struct spot_liveput *grid, int keep);
+
+/* Expected slowest copy to hold `keep` pipelines: E[max of cost[k] over stages with r_k < keep],
+ * 0 where there is none. cost[p] in any order, >= 0. */
+double spot_liveput_slowest(const struct spot_liveput *grid, int keep, const double *cost);
+
+/* The same S for unequal instances. hazard[k * d + j] in [0, 1] is the probability that replica j
+ * of stage k vanishes, all independently; spare_hazard[s] is used only when v >= 0, which
+ * conditions on v victims in all. v < 0: not conditioned. Returns 0 if v victims are impossible. */
+double spot_liveput_hold_hazard(int d, int p, int s, int v, const double *hazard,
+                                const double *spare_hazard, int keep);
+
+/* The same S for zones: n_zone zones lose v[z] uniform victims each. replica[k * n_zone + z] counts
+ * stage k's replicas in zone z, spare[z] the spares. Every stage has d replicas in all. */
+double spot_liveput_hold_zones(int d, int p, int n_zone, const int *replica, const int *spare,
+                               const int *v, int keep);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_LIVEPUT_H */

@@ -1,0 +1,415 @@
+/* SPDX-License-Identifier: MIT */
+#include "plan/liveput_dp.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/xalloc.h"
+
+static int size_of(const struct spot_cost_table *t, int g)
+{
+    return t->d[g] * t->p[g];
+}
+
+static void sort_by_size(struct spot_liveput_dp *dp)
+{
+    const struct spot_cost_table *t = dp->table;
+    int n = 0;
+
+    for (int size = 0; size <= dp->n_max; size++) {
+        for (int g = 0; g < dp->n_grid; g++)
+            if (size_of(t, g) == size) {
+                dp->rank[g] = n;
+                dp->by_size[n++] = g;
+            }
+        dp->n_fit[size] = n;
+    }
+    assert(n == dp->n_grid);
+}
+
+/* What grid `rank` becomes with n instances: itself, fewer pipelines, one of n stages, nothing. */
+static int clip(const struct spot_liveput_dp *dp, int n, int rank)
+{
+    const struct spot_cost_table *t = dp->table;
+    const int g = dp->by_size[rank];
+    int to;
+
+    if (size_of(t, g) <= n)
+        return rank;
+    to = n / t->p[g] > 0 ? spot_cost_grid(t, n / t->p[g], t->p[g]) : spot_cost_grid(t, 1, n);
+    return to == SPOT_GRID_NONE ? dp->n_grid : dp->rank[to];
+}
+
+void spot_liveput_dp_init(struct spot_liveput_dp *dp, struct spot_cost_table *table,
+                          double interval_s, bool has_notice)
+{
+    const size_t wide = (size_t)table->n_grid + 1, n = (size_t)table->n_max + 1;
+
+    *dp = (struct spot_liveput_dp){ .table = table,
+                                    .interval_s = interval_s,
+                                    .has_notice = has_notice,
+                                    .n_low = table->n_low,
+                                    .n_max = table->n_max,
+                                    .n_context = SPOT_CHAIN_CONTEXTS,
+                                    .n_grid = table->n_grid };
+    dp->by_size = spot_xcalloc(wide, sizeof(int));
+    dp->rank = spot_xcalloc(wide, sizeof(int));
+    dp->n_fit = spot_xcalloc(n, sizeof(int));
+    dp->value = spot_xcalloc(SPOT_CHAIN_CONTEXTS * n * wide, sizeof(double));
+    dp->next = spot_xcalloc(SPOT_CHAIN_CONTEXTS * n * wide, sizeof(double));
+    dp->gain = spot_xcalloc(n * wide * (SPOT_CHAIN_SIZE_MAX + 1), sizeof(double *));
+    dp->clip = spot_xcalloc(n * wide, sizeof(int));
+    sort_by_size(dp);
+    for (size_t i = 0; i < n; i++)
+        for (int r = 0; r < dp->n_grid; r++)
+            dp->clip[i * wide + (size_t)r] = clip(dp, (int)i, r);
+}
+
+void spot_liveput_dp_release(struct spot_liveput_dp *dp)
+{
+    const size_t n_row =
+        (size_t)(dp->n_max + 1) * (size_t)(dp->n_grid + 1) * (SPOT_CHAIN_SIZE_MAX + 1);
+
+    for (size_t i = 0; dp->gain && i < n_row; i++)
+        free(dp->gain[i]);
+    free(dp->gain);
+    free(dp->by_size);
+    free(dp->rank);
+    free(dp->n_fit);
+    free(dp->value);
+    free(dp->next);
+    free(dp->clip);
+    memset(dp, 0, sizeof(*dp));
+}
+
+/* r(n, from, lost -> .) for every grid by rank; [n_grid] is 0: suspended. */
+static const double *gain_of(struct spot_liveput_dp *dp, int n, int rank, int lost)
+{
+    const size_t wide = (size_t)dp->n_grid + 1;
+    double **at =
+        &dp->gain[((size_t)n * wide + (size_t)rank) * (SPOT_CHAIN_SIZE_MAX + 1) + (size_t)lost];
+    const double *cost;
+
+    if (*at)
+        return *at;
+    *at = spot_xcalloc(wide, sizeof(double));
+    cost =
+        spot_cost_row(dp->table, n, rank == dp->n_grid ? SPOT_GRID_NONE : dp->by_size[rank], lost);
+    for (int r = 0; r < dp->n_grid; r++) {
+        const int to = dp->by_size[r];
+
+        (*at)[r] = dp->table->samples_per_s[to] * (dp->interval_s - cost[to]);
+    }
+    return *at;
+}
+
+static int after(const struct spot_liveput_dp *dp, int context, int change)
+{
+    return dp->n_context == 1 ? 0 : spot_count_chain_after(context, change);
+}
+
+static size_t value_at(const struct spot_liveput_dp *dp, int context, int n)
+{
+    return ((size_t)context * (size_t)(dp->n_max + 1) + (size_t)n) * (size_t)(dp->n_grid + 1);
+}
+
+/* max over grids that fit n2 of gain + value; four chains of maxima, for speed. */
+static double best_after(const struct spot_liveput_dp *dp, const double *gain, int context, int n2)
+{
+    const double *value = dp->value + value_at(dp, context, n2);
+    double best[4];
+    int r = 0;
+
+    best[0] = best[1] = best[2] = best[3] = value[dp->n_grid]; /* suspended */
+    for (; r + 4 <= dp->n_fit[n2]; r += 4)
+        for (int i = 0; i < 4; i++) {
+            const double x = gain[r + i] + value[r + i];
+
+            best[i] = x > best[i] ? x : best[i];
+        }
+    for (; r < dp->n_fit[n2]; r++)
+        best[0] = gain[r] + value[r] > best[0] ? gain[r] + value[r] : best[0];
+    return fmax(fmax(best[0], best[1]), fmax(best[2], best[3]));
+}
+
+/* Add prob * (what target r gives if n2 are left) for every target. */
+static void add_before(const struct spot_liveput_dp *dp, const double *gain, int context, int n2,
+                       double prob, double *sum)
+{
+    const double *value = dp->value + value_at(dp, context, n2);
+    const int *cut = dp->clip + (size_t)n2 * (size_t)(dp->n_grid + 1);
+    int r = 0;
+
+    for (; r < dp->n_fit[n2]; r++)
+        sum[r] += prob * (gain[r] + value[r]);
+    for (; r < dp->n_grid; r++)
+        sum[r] += prob * (gain[cut[r]] + value[cut[r]]);
+    sum[dp->n_grid] += prob * value[dp->n_grid];
+}
+
+/* The events of a step as one list: change (< 0 lost), probability. */
+struct event {
+    int change;
+    double prob;
+};
+enum { EVENTS = 2 * SPOT_CHAIN_SIZE_MAX + 1 };
+
+static int events_of(const struct spot_liveput_dp *dp, int n, const struct spot_count_step *s,
+                     struct event *event)
+{
+    int n_event = 0;
+
+    event[n_event++] = (struct event){ 0, s->still };
+    for (int k = 1; k <= SPOT_CHAIN_SIZE_MAX; k++) {
+        if (s->lost[k] > 0 && n - k >= dp->n_low)
+            event[n_event++] = (struct event){ -k, s->lost[k] };
+        else
+            event[0].prob += s->lost[k];
+        if (s->gained[k] > 0 && n + k <= dp->n_max)
+            event[n_event++] = (struct event){ k, s->gained[k] };
+        else
+            event[0].prob += s->gained[k];
+    }
+    return n_event;
+}
+
+/* One state, its law known for every context; event[0] is "still", the rest are in the same order
+ * in all contexts. */
+struct laws {
+    int n_event;
+    struct event event[SPOT_CHAIN_CONTEXTS][EVENTS];
+};
+
+static const double *gain_for(struct spot_liveput_dp *dp, int n, int rank, int change)
+{
+    return gain_of(dp, n, rank, change < 0 ? -change : 0);
+}
+
+/* With a notice: what follows a change does not depend on the context before it. */
+static void back_up_after(struct spot_liveput_dp *dp, const struct laws *laws, int n, int rank)
+{
+    const double *still = gain_of(dp, n, rank, 0);
+    double then[EVENTS];
+
+    for (int e = 1; e < laws->n_event; e++) {
+        const int change = laws->event[0][e].change;
+
+        then[e] = best_after(dp, gain_for(dp, n, rank, change), after(dp, 0, change), n + change);
+    }
+    for (int c = 0; c < dp->n_context; c++) {
+        double v = laws->event[c][0].prob * best_after(dp, still, after(dp, c, 0), n);
+
+        for (int e = 1; e < laws->n_event; e++)
+            v += laws->event[c][e].prob * then[e];
+        dp->next[value_at(dp, c, n) + (size_t)rank] = v;
+    }
+}
+
+static void back_up_before(struct spot_liveput_dp *dp, const struct laws *laws, int n, int rank,
+                           double *sum)
+{
+    for (int c = 0; c < dp->n_context; c++) {
+        double best;
+
+        memset(sum, 0, ((size_t)dp->n_grid + 1) * sizeof(*sum));
+        for (int e = 0; e < laws->n_event; e++) {
+            const int change = laws->event[c][e].change;
+
+            add_before(dp, gain_for(dp, n, rank, change), after(dp, c, change), n + change,
+                       laws->event[c][e].prob, sum);
+        }
+        best = sum[dp->n_grid];
+        for (int r = 0; r < dp->n_grid; r++)
+            best = sum[r] > best ? sum[r] : best;
+        dp->next[value_at(dp, c, n) + (size_t)rank] = best;
+    }
+}
+
+/* Make next relative to its value at no instances, and swap it in. Returns how unevenly the
+ * values moved, relative to how far. */
+static double turn(struct spot_liveput_dp *dp)
+{
+    double *swap = dp->value, low = INFINITY, high = -INFINITY;
+    const double base =
+        dp->is_finite ? 0 : dp->next[value_at(dp, 0, dp->n_max) + (size_t)dp->n_grid];
+
+    for (int c = 0; c < dp->n_context; c++)
+        for (int n = dp->n_low; n <= dp->n_max; n++)
+            for (int r = 0; r <= dp->n_grid; r++) {
+                const size_t at = value_at(dp, c, n) + (size_t)r;
+                const double moved = dp->next[at] - dp->value[at];
+
+                if (r >= dp->n_fit[n] && r < dp->n_grid)
+                    continue;
+                low = moved < low ? moved : low;
+                high = moved > high ? moved : high;
+                dp->next[at] -= base;
+            }
+    dp->value = dp->next;
+    dp->next = swap;
+    return (high - low) / fmax(fabs(high), 1e-300);
+}
+
+int spot_liveput_dp_solve(struct spot_liveput_dp *dp, const struct spot_count_chain *chain,
+                          int sweeps)
+{
+    double *sum = spot_xcalloc((size_t)dp->n_grid + 1, sizeof(*sum));
+    int done = 0;
+    bool settled = false;
+
+    for (; done < sweeps && !settled; done++) {
+        for (int n = dp->n_low; n <= dp->n_max; n++) {
+            struct laws laws;
+
+            for (int c = 0; c < dp->n_context; c++) {
+                struct spot_count_step step;
+
+                spot_count_chain_step(chain, n, c, &step);
+                /* cppcheck-suppress uninitvar ; events_of fills it */
+                laws.n_event = events_of(dp, n, &step, laws.event[c]);
+            }
+            for (int r = 0; r <= dp->n_grid; r++) {
+                if (r >= dp->n_fit[n] && r < dp->n_grid)
+                    continue;
+                if (dp->has_notice)
+                    back_up_after(dp, &laws, n, r);
+                else
+                    back_up_before(dp, &laws, n, r, sum);
+            }
+        }
+        settled = turn(dp) < 1e-6 && !dp->is_finite;
+    }
+    free(sum);
+    return done;
+}
+
+/* Like a gain, with an unfinished migration: any further change restarts it, none waits. */
+static void with_carry(const struct spot_liveput_dp *dp, int n, int from, int lost, double carry_s,
+                       double *gain)
+{
+    const struct spot_cost_table *t = dp->table;
+    const double *cost = spot_cost_row(dp->table, n, from, lost);
+
+    for (int r = 0; r < dp->n_grid && carry_s > 0; r++) {
+        const int to = dp->by_size[r];
+        const double more = cost[to] > 0 ? t->restart_s[2 * to + SPOT_CHANGE_REMOVE] : carry_s;
+
+        gain[r] -= t->samples_per_s[to] * more;
+    }
+}
+
+static struct spot_liveput_choice choice_of(const struct spot_liveput_dp *dp, int rank,
+                                            double samples)
+{
+    return (struct spot_liveput_choice){ .grid = rank == dp->n_grid ? SPOT_GRID_NONE
+                                                                    : dp->by_size[rank],
+                                         .samples = samples };
+}
+
+/* value[r]: of running rank r on n instances when the next changes are known: backwards from the
+ * value after the last of them. */
+static void value_known(struct spot_liveput_dp *dp, int n, int context, const int *change,
+                        int n_change, double *value)
+{
+    const size_t wide = (size_t)dp->n_grid + 1;
+    double *then;
+    int n2, lost;
+
+    if (!n_change) {
+        memcpy(value, dp->value + value_at(dp, context, n), wide * sizeof(*value));
+        return;
+    }
+    n2 = n + change[0];
+    lost = change[0] < 0 ? -change[0] : 0;
+    lost = lost < SPOT_CHAIN_SIZE_MAX ? lost : SPOT_CHAIN_SIZE_MAX;
+    then = spot_xcalloc(wide, sizeof(*then));
+    value_known(dp, n2, after(dp, context, change[0]), change + 1, n_change - 1, then);
+    for (int r = 0; r <= dp->n_grid; r++) {
+        const double *gain;
+
+        if (r >= dp->n_fit[n] && r < dp->n_grid)
+            continue;
+        gain = gain_of(dp, n, r, lost);
+        value[r] = then[dp->n_grid];
+        for (int to = 0; to < dp->n_fit[n2]; to++)
+            value[r] = gain[to] + then[to] > value[r] ? gain[to] + then[to] : value[r];
+    }
+    free(then);
+}
+
+/* By rank: gain[] of this interval and value[] of what follows, both [n_grid + 1]. */
+static int look(struct spot_liveput_dp *dp, const struct spot_liveput_view *v, double *gain,
+                double *value)
+{
+    const int n2 = v->n + v->change[0], lost = v->change[0] < 0 ? -v->change[0] : 0;
+    const double *cost = spot_cost_row(dp->table, v->n, v->from, lost);
+
+    for (int r = 0; r < dp->n_grid; r++)
+        gain[r] =
+            dp->table->samples_per_s[dp->by_size[r]] * (dp->interval_s - cost[dp->by_size[r]]);
+    gain[dp->n_grid] = 0;
+    with_carry(dp, v->n, v->from, lost, v->carry_s, gain);
+    value_known(dp, n2, after(dp, v->context, v->change[0]), v->change + 1, v->n_known - 1, value);
+    return n2;
+}
+
+struct spot_liveput_choice spot_liveput_dp_after(struct spot_liveput_dp *dp,
+                                                 const struct spot_liveput_view *v)
+{
+    const size_t wide = (size_t)dp->n_grid + 1;
+    double *gain = spot_xcalloc(2 * wide, sizeof(*gain)), *value = gain + wide, best;
+    const int n2 = look(dp, v, gain, value);
+    int rank = dp->n_grid;
+
+    best = value[rank];
+    for (int r = 0; r < dp->n_fit[n2]; r++)
+        if (gain[r] + value[r] > best) {
+            best = gain[r] + value[r];
+            rank = r;
+        }
+    free(gain);
+    return choice_of(dp, rank, best);
+}
+
+void spot_liveput_dp_scores(struct spot_liveput_dp *dp, const struct spot_liveput_view *v,
+                            double *score)
+{
+    const size_t wide = (size_t)dp->n_grid + 1;
+    double *gain = spot_xcalloc(2 * wide, sizeof(*gain)), *value = gain + wide;
+    const int n2 = look(dp, v, gain, value);
+
+    for (int r = 0; r < dp->n_grid; r++)
+        score[dp->by_size[r]] = r < dp->n_fit[n2] ? gain[r] + value[r] : -INFINITY;
+    score[dp->n_grid] = value[dp->n_grid];
+    free(gain);
+}
+
+struct spot_liveput_choice spot_liveput_dp_before(struct spot_liveput_dp *dp, int n, int from,
+                                                  double carry_s, int context,
+                                                  const struct spot_count_step *step)
+{
+    const size_t wide = (size_t)dp->n_grid + 1;
+    double *sum = spot_xcalloc(2 * wide, sizeof(*sum)), *gain = sum + wide, best;
+    const int rank = from == SPOT_GRID_NONE ? dp->n_grid : dp->rank[from];
+    struct event event[EVENTS];
+    const int n_event = events_of(dp, n, step, event);
+    int at = dp->n_grid;
+
+    for (int e = 0; e < n_event; e++) {
+        const int change = event[e].change;
+
+        memcpy(gain, gain_for(dp, n, rank, change), wide * sizeof(*gain));
+        with_carry(dp, n, from, change < 0 ? -change : 0, carry_s, gain);
+        add_before(dp, gain, after(dp, context, change), n + change, event[e].prob, sum);
+    }
+    best = sum[at];
+    for (int r = 0; r < dp->n_grid; r++)
+        if (sum[r] > best) {
+            best = sum[r];
+            at = r;
+        }
+    free(sum);
+    return choice_of(dp, at, best);
+}

@@ -1,0 +1,92 @@
+/* SPDX-License-Identifier: MIT */
+/* state_inner.h - what the files behind state_plan.h share. */
+#ifndef SPOT_PLAN_STATE_INNER_H
+#define SPOT_PLAN_STATE_INNER_H
+
+#include "plan/fetch.h"
+#include "plan/place.h"
+#include "plan/state_plan.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Egress prices are integers in a millionth of a dollar for 10^9 bytes. */
+#define SPOT_EGRESS_UNIT 1e6
+
+/* One part that a node must fetch. */
+struct spot_want {
+    size_t part;
+    int to, demand; /* node; group of demands that it belongs to */
+};
+
+struct spot_state {
+    const struct spot_state_problem *problem;
+    struct spot_reshard *r;
+    int n_node;
+    double *out, *in, *limit; /* [n_node] */
+    uint8_t *can_place;       /* [n_node] */
+    int64_t *slots;           /* [n_node] */
+    bool is_single;           /* no node takes more than one position */
+
+    int n_zone, *zone; /* [n_node] */
+    int64_t *price;    /* [n_zone * n_zone], NULL: all free */
+
+    /* Nodes that hold a part now; parts with equal lists share a set. */
+    int *set_of;                      /* [n_part] */
+    int n_set, *set_begin, *set_node; /* set s: set_node[set_begin[s]..set_begin[s + 1]) */
+    bool *is_out;                     /* [n_part] not moved: lost, or computed again */
+    bool *is_exclusive;               /* [n_part] only nodes with a deadline hold it */
+
+    /* Of the placement scored last. A group is (set or relaying node, zone of the receiver). */
+    int *stamp, n_stamp;     /* [n_node] */
+    int64_t *in_byte;        /* [n_node] */
+    int *group_of;           /* [(n_set + n_node) * n_zone] index into demand, -1 */
+    int *touched, n_touched; /* groups in use */
+    struct spot_fetch_demand *demand;
+    int64_t *price_of; /* costs of demand[..].holder, one after another */
+    size_t n_price, price_cap;
+    int n_demand;
+    size_t demand_cap;
+    struct spot_want *want; /* filled if keep_wants */
+    size_t n_want, want_cap;
+    bool keep_wants;
+    int *self; /* [n_node] 0, 1, 2...: the holder list of a relaying node */
+};
+
+int spot_state_init(struct spot_state *s, const struct spot_state_problem *problem,
+                    struct spot_reshard *r, struct spot_err *err);
+void spot_state_release(struct spot_state *s);
+
+static inline int spot_set_size(const struct spot_state *s, int set)
+{
+    return s->set_begin[set + 1] - s->set_begin[set];
+}
+
+/* The node of that name, -1 if the cluster lacks it. */
+int spot_state_find_node(const struct spot_state *s, const char *name);
+
+/* spot_place_fn */
+struct spot_place_score spot_state_score(void *user, const int *node_of_position, double give_up_s);
+
+/* Leave spot_fetch for the demands of the placement scored last. */
+void spot_state_fetch(struct spot_state *s, struct spot_fetch *fetch);
+
+/* Decide what is not moved: fills is_out, is_exclusive and the plan's losses. */
+void spot_state_triage(struct spot_state *s, struct spot_state_plan *plan);
+
+/* Split the demands of the plan's placement into moves, order them, time them. */
+void spot_state_order(struct spot_state *s, struct spot_state_plan *plan);
+
+/* Order the parts so that no node grows beyond the cap where that is possible: rank[k] is the
+ * place of part k. */
+void spot_state_rank(const struct spot_state *s, const struct spot_state_plan *plan, int64_t *rank);
+
+/* The most that a node holds beyond the larger of old and new, with the plan's times. */
+double spot_state_peak(const struct spot_state *s, const struct spot_state_plan *plan);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_STATE_INNER_H */

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT */
+/* state_plan.h - the moves from one layout to another on a cluster: never lose the last copy of
+ * anything that can be saved, then be fast, then cheap, then small, then leave machines alone.
+ *
+ * docs/design/07-moves.md has the objective, the bounds and what is exact and what is searched.
+ */
+#ifndef SPOT_PLAN_STATE_PLAN_H
+#define SPOT_PLAN_STATE_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "model/cluster_doc.h"
+#include "model/layout_doc.h"
+#include "plan/reshard.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct spot_state_problem {
+    const struct spot_layout *from, *to; /* `to` with places: they are kept */
+    const struct spot_cluster *cluster;
+    double deadline_s;      /* of leaving nodes that name none; INFINITY: no deadline */
+    double memory_cap_byte; /* a node may hold so much beyond max(old, new); INFINITY: no cap */
+};
+
+/* Bytes [begin, end) of a part, laid out piece after piece. */
+struct spot_state_move {
+    size_t part;
+    int64_t begin, end;
+    int from, to;          /* nodes of the cluster */
+    bool is_urgent;        /* no node that stays has it */
+    bool is_relayed;       /* from the node that fetched it first */
+    double begin_s, end_s; /* one transfer at a time in each direction of each link */
+};
+
+enum spot_state_fate { SPOT_FATE_CHECKPOINT, SPOT_FATE_RECOMPUTE };
+
+/* What no transfer brings. */
+struct spot_state_loss {
+    size_t part;
+    enum spot_state_fate fate;
+    bool is_chosen;    /* recomputing is faster than moving */
+    double recovery_s; /* NAN: the cluster document does not say what it takes */
+};
+
+struct spot_state_plan {
+    struct spot_reshard reshard;
+    int *node_of_position;        /* [reshard.n_new] index into the cluster's nodes */
+    struct spot_state_move *move; /* [n_move] in the order in which they should start */
+    size_t n_move;
+    struct spot_state_loss *loss; /* [n_loss] */
+    size_t n_loss;
+    int64_t total_byte, lost_byte; /* over links; without a source in time */
+    double makespan_s, bound_s;
+    double naive_s;    /* of the same placement if the lowest-numbered holder sends all */
+    double in_order_s; /* end of the last move, one at a time in each direction */
+    double usd;
+    int64_t bound_byte;
+    int n_touched;      /* nodes that receive */
+    bool is_exhaustive; /* every placement was compared */
+    long n_scored;
+    /* What decides the time: a receiver, or the holders of the parts in the cut. */
+    int busiest_node;       /* -1: the cut decides */
+    bool *in_cut;           /* [reshard.n_part] */
+    double *in_s, *out_s;   /* [n_node] busy time of each direction */
+    double peak_extra_byte; /* beyond max(old, new), on the worst node, in this order */
+};
+
+/* Returns 0, or -1 with *err: SPOT_EINFEASIBLE with too few slots; SPOT_EDATA for layouts that do
+ * not fit together, or a place on a node that the cluster lacks. */
+int spot_state_plan(const struct spot_state_problem *problem, struct spot_state_plan *plan,
+                    struct spot_err *err);
+void spot_state_plan_release(struct spot_state_plan *plan);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_STATE_PLAN_H */

@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: MIT */
+/* What a placement costs: who must fetch what, how long that takes at best, and for how much. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/xalloc.h"
+#include "plan/state_inner.h"
+
+static void open_demand(struct spot_state *s, int group)
+{
+    const int source = group / s->n_zone, zone = group % s->n_zone;
+    struct spot_fetch_demand *demand;
+
+    s->demand = spot_xgrow(s->demand, &s->demand_cap, (size_t)s->n_demand + 1, sizeof *s->demand);
+    demand = &s->demand[s->n_demand];
+    *demand = (struct spot_fetch_demand){ 0 };
+    if (source < s->n_set) {
+        demand->holder = s->set_node + s->set_begin[source];
+        demand->n_holder = spot_set_size(s, source);
+    } else {
+        demand->holder = s->self + (source - s->n_set);
+        demand->n_holder = 1;
+    }
+    s->touched[s->n_touched++] = group;
+    s->group_of[group] = s->n_demand++;
+    if (!s->price)
+        return;
+    s->price_of = spot_xgrow(s->price_of, &s->price_cap, s->n_price + (size_t)demand->n_holder,
+                             sizeof *s->price_of);
+    for (int h = 0; h < demand->n_holder; h++)
+        s->price_of[s->n_price++] = s->price[s->zone[demand->holder[h]] * s->n_zone + zone];
+}
+
+static void add_want(struct spot_state *s, size_t part, int to, int source)
+{
+    const int group = source * s->n_zone + s->zone[to];
+    const int64_t byte = s->r->part[part].byte;
+
+    if (s->group_of[group] < 0)
+        open_demand(s, group);
+    s->demand[s->group_of[group]].byte += byte;
+    s->in_byte[to] += byte;
+    if (!s->keep_wants)
+        return;
+    s->want = spot_xgrow(s->want, &s->want_cap, s->n_want + 1, sizeof *s->want);
+    s->want[s->n_want++] = (struct spot_want){ part, to, s->group_of[group] };
+}
+
+static void list_part(struct spot_state *s, size_t k, const int *node_of_position)
+{
+    const struct spot_part *part = &s->r->part[k];
+    const int set = s->set_of[k];
+    int first = -1;
+
+    s->n_stamp++;
+    for (int h = s->set_begin[set]; h < s->set_begin[set + 1]; h++)
+        s->stamp[s->set_node[h]] = s->n_stamp;
+    for (int w = 0; w < part->n_want; w++) {
+        const int to = node_of_position[part->want[w]];
+
+        if (s->stamp[to] == s->n_stamp)
+            continue;
+        s->stamp[to] = s->n_stamp;
+        add_want(s, k, to, first >= 0 ? s->n_set + first : set);
+        if (s->is_exclusive[k] && first < 0)
+            first = to; /* the leaving node sends one copy; this one serves the others */
+    }
+}
+
+static void reset(struct spot_state *s)
+{
+    for (int k = 0; k < s->n_touched; k++)
+        s->group_of[s->touched[k]] = -1;
+    s->n_touched = s->n_demand = 0;
+    s->n_price = s->n_want = 0;
+    memset(s->in_byte, 0, (size_t)s->n_node * sizeof *s->in_byte);
+}
+
+void spot_state_fetch(struct spot_state *s, struct spot_fetch *fetch)
+{
+    size_t at = 0;
+
+    *fetch = (struct spot_fetch){ .n_node = s->n_node,
+                                  .n_demand = s->n_demand,
+                                  .out_byte_per_s = s->out,
+                                  .limit_byte = s->limit,
+                                  .demand = s->demand };
+    for (int k = 0; k < s->n_demand && s->price; k++) {
+        s->demand[k].cost = s->price_of + at;
+        at += (size_t)s->demand[k].n_holder;
+    }
+    for (int i = 0; i < s->n_node; i++)
+        fetch->floor_s = fmax(fetch->floor_s, (double)s->in_byte[i] / s->in[i]);
+}
+
+struct spot_place_score spot_state_score(void *user, const int *node_of_position, double give_up_s)
+{
+    struct spot_state *s = user;
+    struct spot_place_score score = { 0 };
+    struct spot_fetch fetch;
+
+    reset(s);
+    for (size_t k = 0; k < s->r->n_part; k++)
+        if (!s->is_out[k])
+            list_part(s, k, node_of_position);
+    spot_state_fetch(s, &fetch);
+    for (int i = 0; i < s->n_node; i++) {
+        score.byte += s->in_byte[i];
+        score.n_touched += s->in_byte[i] > 0;
+    }
+    spot_fetch_time(&fetch);
+    score.makespan_s = fetch.time_s;
+    if (s->price && isfinite(fetch.time_s) &&
+        fetch.time_s <= give_up_s * (1 + SPOT_PLACE_EPSILON)) {
+        spot_fetch_split(&fetch);
+        score.usd = fetch.cost / SPOT_EGRESS_UNIT / 1e9;
+    }
+    return score;
+}

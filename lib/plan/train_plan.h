@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/* train_plan.h - the grid a training job should run on next, ranked alternatives, reasons. */
+#ifndef SPOT_PLAN_TRAIN_PLAN_H
+#define SPOT_PLAN_TRAIN_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "common/err.h"
+#include "model/job_doc.h"
+#include "model/plan_doc.h"
+#include "model/throughput.h"
+#include "plan/change_law.h"
+#include "plan/cost_table.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum spot_train_solver {
+    SPOT_SOLVER_LIVEPUT, /* expected surviving throughput of the next interval, changes are free */
+    SPOT_SOLVER_DP,      /* the stochastic dynamic program: plan/liveput_dp.h */
+    SPOT_SOLVER_PARCAE,  /* the published one, for a flat forecast: plan/parcae.h */
+};
+
+enum spot_train_objective {
+    SPOT_OBJECTIVE_SAMPLES,        /* most samples from what is there */
+    SPOT_OBJECTIVE_USD_PER_SAMPLE, /* cheapest sample: spares and machines that do not pay leave */
+    SPOT_OBJECTIVE_MIX,            /* samples worth usd_per_sample less what machines cost */
+};
+
+struct spot_train_question {
+    const struct spot_job_doc *job;
+    const struct spot_throughput *throughput;
+    const struct spot_change_law *law;
+    double time_s;
+    int spares_min;       /* instances to keep out of the grid */
+    double max_loss_prob; /* 1: no limit */
+    enum spot_train_solver solver;
+    enum spot_train_objective objective;
+    double usd_per_sample;    /* SPOT_OBJECTIVE_MIX: what a sample is worth */
+    int current_d, current_p; /* what runs now; 0: nothing, a start is free */
+    int leaving;              /* instances of `now` that are under notice */
+    int horizon;              /* intervals that expectations are told for; the job's look-ahead */
+    int exact_max; /* clusters up to this size are planned over all grids and counts; 0: as many
+                      as a cost table can hold */
+};
+
+/* What one grid promises. */
+struct spot_train_choice {
+    int d, p, spares;
+    double raw;           /* samples_per_s while nothing happens */
+    double cost_s;        /* of the change from what runs now */
+    double score;         /* what is maximised */
+    double samples_per_s; /* expected: after the next interval's losses, or over the horizon */
+    double loss_prob;     /* some stage loses every replica in the next interval */
+    double break_prob;    /* fewer than d pipelines are recoverable */
+};
+
+/* Owns everything the document in it points to, but for the job's name. */
+struct spot_train_plan {
+    struct spot_plan_doc doc;
+    struct spot_train_choice *choice; /* [n_choice], best first */
+    size_t n_choice;
+    char **text; /* the sentences of doc.why and of the alternatives */
+    size_t n_text, text_cap;
+};
+
+/* Answer the question. SPOT_SOLVER_LIVEPUT maximises the expected surviving throughput
+ *     sum over (lost, gained) of prob * sum over m of P[M = m] * throughput(m, P),
+ * M the recoverable pipelines of the grid among now - lost instances (plan/liveput.h); the other
+ * two charge every change; for more than SPOT_COST_INSTANCES_MAX instances they look at a window
+ * of counts and grids around what is there. Where no grid fits the answer is to suspend. Returns 0,
+ * or -1 with *err: SPOT_EDATA where the objective needs a price the job does not have, or too many
+ * instances leave at once. */
+int spot_train_plan_make(struct spot_train_plan *plan, const struct spot_train_question *q,
+                         struct spot_err *err);
+void spot_train_plan_release(struct spot_train_plan *plan);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_TRAIN_PLAN_H */

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT */
+#include "plan/train_score.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/xalloc.h"
+#include "plan/grid_window.h"
+#include "plan/liveput_dp.h"
+#include "plan/parcae.h"
+
+/* Instances that come or go within a plan's horizon; stage counts tried for each count. */
+enum { SWEEPS_MAX = 100, WINDOW = 32, WINDOW_STAGES = 3 };
+
+/* The forecast's law of the next interval, netted, for every later one as well. */
+static void chain_of(const struct spot_change_law *law, struct spot_count_chain *chain)
+{
+    struct spot_count_step step = { 0 };
+
+    for (size_t i = 0; i < law->n_change; i++) {
+        const int change = law->change[i].gained - law->change[i].lost;
+        const int k = abs(change) < SPOT_CHAIN_SIZE_MAX ? abs(change) : SPOT_CHAIN_SIZE_MAX;
+
+        *(change < 0   ? &step.lost[k]
+          : change > 0 ? &step.gained[k]
+                       : &step.still) += law->change[i].prob;
+    }
+    spot_count_chain_init(chain, law->cap);
+    spot_count_chain_fix(chain, &step);
+}
+
+/* The fastest grid of the count in each interval of the horizon, changes free: mean samples/s. */
+static double bound_of(const struct spot_train_question *q, const struct spot_count_chain *chain,
+                       int n_max)
+{
+    double *pmf = spot_xcalloc(2 * ((size_t)n_max + 1), sizeof(*pmf)), *next = pmf + n_max + 1;
+    double *memory = pmf, sum = 0;
+    int d, p;
+
+    pmf[q->law->now - q->leaving] = 1;
+    for (int h = 0; h < q->horizon; h++) {
+        double *swap = pmf;
+
+        memset(next, 0, ((size_t)n_max + 1) * sizeof(*next));
+        for (int n = 0; n <= n_max; n++) {
+            struct spot_count_step s;
+
+            if (pmf[n] <= 0)
+                continue;
+            sum += pmf[n] * spot_throughput_best(q->throughput, n, &d, &p);
+            spot_count_chain_step(chain, n, 0, &s);
+            next[n] += pmf[n] * s.still;
+            for (int k = 1; k <= SPOT_CHAIN_SIZE_MAX; k++) {
+                if (k <= n)
+                    next[n - k] += pmf[n] * s.lost[k];
+                if (n + k <= n_max)
+                    next[n + k] += pmf[n] * s.gained[k];
+            }
+        }
+        pmf = next;
+        next = swap;
+    }
+    free(memory);
+    return sum / q->horizon;
+}
+
+/* The DP's scores: relative values over an unending future decide, a finite horizon is told. */
+static void score_dp(struct spot_train_choice *choice, size_t n_choice,
+                     const struct spot_train_question *q, struct spot_cost_table *table,
+                     double *bound, double *suspend)
+{
+    const int change = -q->leaving;
+    const double interval_s = q->law->interval_s;
+    const struct spot_liveput_view view = {
+        .n = q->law->now,
+        .from = spot_cost_grid(table, q->current_d, q->current_p),
+        .n_known = 1,
+        .change = &change,
+    };
+    double *score = spot_xcalloc(2 * ((size_t)table->n_grid + 1), sizeof(*score));
+    double *told = score + table->n_grid + 1;
+    struct spot_count_chain chain;
+    struct spot_liveput_dp dp;
+
+    chain_of(q->law, &chain);
+    spot_liveput_dp_init(&dp, table, interval_s, true);
+    dp.is_finite = true;
+    dp.n_context = 1; /* one law for all */
+    spot_liveput_dp_solve(&dp, &chain, q->horizon - 1);
+    spot_liveput_dp_scores(&dp, &view, told);
+    dp.is_finite = false;
+    spot_liveput_dp_solve(&dp, &chain, SWEEPS_MAX);
+    spot_liveput_dp_scores(&dp, &view, score);
+    *suspend = score[table->n_grid];
+    for (size_t i = 0; i < n_choice; i++) {
+        const int g = spot_cost_grid(table, choice[i].d, choice[i].p);
+        const double free_start = /* a job that runs nowhere yet pays for no change */
+            view.from == SPOT_GRID_NONE && q->current_d == 0
+                ? spot_cost_resume_s(table, g) * choice[i].raw
+                : 0;
+
+        choice[i].cost_s =
+            free_start > 0 ? 0 : spot_cost_row(table, view.n, view.from, q->leaving)[g];
+        choice[i].score = score[g] + free_start;
+        choice[i].samples_per_s = (told[g] + free_start) / (q->horizon * interval_s);
+        if (choice[i].samples_per_s < 0)
+            choice[i].samples_per_s = 0;
+    }
+    *bound = bound_of(q, &chain, q->throughput->n_max);
+    spot_liveput_dp_release(&dp);
+    free(score);
+}
+
+/* The published optimiser under a flat forecast: its choice first, the rest by one interval. */
+static void score_parcae(struct spot_train_choice *choice, size_t n_choice,
+                         const struct spot_train_question *q, struct spot_cost_table *table,
+                         double *bound)
+{
+    int *gained = spot_xcalloc(2 * (size_t)q->horizon, sizeof(*gained)), d, p;
+    int *lost = gained + q->horizon, best;
+    const struct spot_parcae_state state = { q->law->now,
+                                             spot_cost_grid(table, q->current_d, q->current_p), 0 };
+    double promised = 0;
+
+    lost[0] = q->leaving;
+    best =
+        spot_parcae_choose(table, &state, gained, lost, q->horizon, q->law->interval_s, &promised);
+    for (size_t i = 0; i < n_choice; i++) {
+        const int g = spot_cost_grid(table, choice[i].d, choice[i].p);
+
+        choice[i].cost_s = spot_cost_row(table, state.n, state.grid, q->leaving)[g];
+        choice[i].samples_per_s =
+            choice[i].raw * fmax(0, 1 - choice[i].cost_s / (q->horizon * q->law->interval_s));
+        choice[i].score = g == best ? INFINITY : choice[i].samples_per_s;
+        if (g == best)
+            choice[i].samples_per_s = promised / (q->horizon * q->law->interval_s);
+    }
+    *bound = spot_throughput_best(q->throughput, q->law->now - q->leaving, &d, &p);
+    free(gained);
+}
+
+static bool needs_window(const struct spot_train_question *q)
+{
+    const int most = q->exact_max ? q->exact_max : (int)SPOT_COST_INSTANCES_MAX;
+
+    return q->solver != SPOT_SOLVER_LIVEPUT && q->throughput->n_max > most;
+}
+
+static int low_of(const struct spot_train_question *q)
+{
+    const int low = q->law->now - q->leaving - WINDOW;
+
+    return low > 0 ? low : 0;
+}
+
+static int high_of(const struct spot_train_question *q)
+{
+    const int high = q->law->now + WINDOW, n_max = q->throughput->n_max;
+
+    return high < n_max ? high : n_max;
+}
+
+int spot_train_grids(const struct spot_train_question *q, int **grid)
+{
+    const struct spot_throughput *t = q->throughput;
+
+    *grid = spot_xcalloc((size_t)t->n_grid, sizeof(**grid));
+    if (needs_window(q))
+        return spot_grid_window(t, low_of(q), high_of(q), WINDOW_STAGES, q->current_d, q->current_p,
+                                *grid);
+    memcpy(*grid, t->grid_order, (size_t)t->n_grid * sizeof(**grid));
+    return t->n_grid;
+}
+
+int spot_train_score(struct spot_train_choice *choice, size_t n_choice,
+                     const struct spot_train_question *q, const int *grid, int n_grid,
+                     double *bound, double *suspend, struct spot_err *err)
+{
+    const int lost_max = q->leaving > SPOT_CHAIN_SIZE_MAX ? q->leaving : (int)SPOT_CHAIN_SIZE_MAX;
+    struct spot_cost_table table;
+
+    if (needs_window(q) && lost_max > SPOT_COST_LOST_MAX)
+        return spot_err_set(err, SPOT_EDATA,
+                            "%d instances leave at once: this solver takes up to %d; "
+                            "--solver liveput takes all",
+                            q->leaving, SPOT_COST_LOST_MAX);
+    if (needs_window(q))
+        spot_cost_table_init_window(&table, q->job, q->throughput, low_of(q), high_of(q), lost_max,
+                                    grid, n_grid);
+    else
+        spot_cost_table_init(&table, q->job, q->throughput);
+    *suspend = -INFINITY;
+    if (q->solver == SPOT_SOLVER_DP)
+        score_dp(choice, n_choice, q, &table, bound, suspend);
+    else
+        score_parcae(choice, n_choice, q, &table, bound);
+    spot_cost_table_release(&table);
+    return 0;
+}

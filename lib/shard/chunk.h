@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+/* chunk.h - a piece of one tensor on the wire: a header in a skippable frame, then zstd frames.
+ *
+ * How a file is cut is a pure function of its safetensors header and the chunk size, so a chunk is
+ * named by one number and nothing about the cut needs to be trusted. Chunks are independent: any
+ * thread can code any of them, any stream can carry it, in any order.
+ */
+#ifndef SPOT_SHARD_CHUNK_H
+#define SPOT_SHARD_CHUNK_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/buf.h"
+#include "common/err.h"
+#include "shard/safetensors.h"
+#include "shard/zframe.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    SPOT_CHUNK_HEAD_BYTE = 72, /* skippable frame header and 64 bytes */
+    SPOT_CHUNK_BYTE = 1 << 20, /* default raw size */
+    SPOT_CHUNK_BYTE_MIN = 64,
+    SPOT_CHUNK_BYTE_MAX = 64 << 20,
+    SPOT_CHUNK_COUNT_MAX = 1 << 22,
+};
+
+enum spot_codec {
+    SPOT_CODEC_RAW,    /* stored */
+    SPOT_CODEC_ZSTD,   /* no filter: `zstd -d` gives the plain file */
+    SPOT_CODEC_PLANES, /* sign to the end, bytes by significance, Huffman: best ratio on floats */
+    SPOT_CODEC_NIBBLE, /* bf16: 4-bit exponent window; other types stored */
+    SPOT_CODEC_AUTO,   /* best ratio for each dtype: planes, here */
+    SPOT_CODECS,
+};
+
+/* "raw", "zstd", ...; -1 for an unknown name. */
+const char *spot_codec_name(enum spot_codec codec);
+int spot_codec_parse(const char *name);
+
+/* How a file is cut. */
+struct spot_chunk_map {
+    const struct spot_st *st;
+    uint32_t chunk_byte;
+    uint64_t *first; /* [n_tensor + 1]: number of the first chunk of each tensor */
+};
+
+/* Returns 0, or -1 with *err (SPOT_EDATA) when chunk_byte is outside its range or the file needs
+ * more than SPOT_CHUNK_COUNT_MAX chunks. `st` is borrowed. */
+int spot_chunk_map_init(struct spot_chunk_map *map, const struct spot_st *st, uint64_t chunk_byte,
+                        struct spot_err *err);
+void spot_chunk_map_release(struct spot_chunk_map *map);
+uint64_t spot_chunk_map_count(const struct spot_chunk_map *map);
+
+/* One chunk. The first group is what spot_chunk_map_get fills; the second is known once coded. */
+struct spot_chunk {
+    uint32_t tensor, seq;
+    uint64_t raw_off; /* from the start of the data buffer */
+    uint32_t raw_byte;
+    uint8_t elem_byte;
+    enum spot_dtype dtype;
+
+    uint8_t filter;
+    uint16_t flags;
+    uint32_t stored_byte;  /* of the frames behind the header */
+    uint32_t stored_check; /* low half of xxh3_64 of the frames, 0 if all of them are stored */
+    uint32_t plain_byte;   /* content of the frames; raw_byte but for SPOT_FILTER_NIBBLE */
+    uint64_t base_version; /* of the bytes this chunk is a difference to, 0 if it is none */
+    uint64_t hash;         /* xxh3_64 of the raw bytes */
+    uint64_t stream_id;
+};
+void spot_chunk_map_get(const struct spot_chunk_map *map, uint64_t seq, struct spot_chunk *chunk);
+
+/* What one thread needs to code chunks. */
+struct spot_coder {
+    struct spot_zstd *zstd;
+    struct spot_buf plane, delta;
+    int level;            /* of SPOT_CODEC_ZSTD */
+    bool has_frame_check; /* zstd's own checksum on stored frames, too */
+};
+void spot_coder_init(struct spot_coder *coder);
+void spot_coder_release(struct spot_coder *coder);
+
+/* Append header and frames of one chunk.
+ *   chunk   from spot_chunk_map_get, stream_id set; completed here
+ *   raw     [chunk->raw_byte]
+ *   base    [chunk->raw_byte] of the older version chunk->base_version, or NULL
+ * Returns 0, or -1 with *err (SPOT_ESYS). */
+int spot_chunk_encode(struct spot_coder *coder, struct spot_chunk *chunk, enum spot_codec codec,
+                      const void *raw, const void *base, struct spot_buf *out,
+                      struct spot_err *err);
+
+/* Most bytes the frames of a chunk can take; a header that claims more is refused. */
+size_t spot_chunk_stored_max(size_t raw_byte);
+
+/* Read a header and check it against the map, which says what chunk `seq` has to be.
+ * Returns 0, or -1 with *err (SPOT_EDATA). */
+int spot_chunk_parse(const void *head, const struct spot_chunk_map *map, uint64_t stream_id,
+                     struct spot_chunk *chunk, struct spot_err *err);
+
+/* Decode the frames of a parsed chunk into raw [raw_byte] and verify every hash; sets plain_byte.
+ * Returns 0, or -1 with *err (SPOT_EDATA); raw is then undefined. */
+int spot_chunk_decode(struct spot_coder *coder, struct spot_chunk *chunk, const void *frames,
+                      const void *base, void *raw, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SHARD_CHUNK_H */

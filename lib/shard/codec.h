@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/* codec.h - the frames of one chunk: which filter, and there and back. Used by chunk.c only. */
+#ifndef SPOT_SHARD_CODEC_H
+#define SPOT_SHARD_CODEC_H
+
+#include <stdbool.h>
+
+#include "shard/chunk.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* chunk->filter: the low two bits say how bytes are arranged, SPOT_FILTER_XOR what they are. */
+enum spot_filter {
+    SPOT_FILTER_NONE,
+    SPOT_FILTER_SPLIT,  /* byte planes, least significant first */
+    SPOT_FILTER_ROTATE, /* the same after rotating each element left by one: sign to the end */
+    SPOT_FILTER_NIBBLE, /* bf16: base, escapes, low bytes, 4-bit codes */
+    SPOT_FILTER_XOR = 4,
+};
+
+/* Append the frames; sets chunk->filter and plain_byte. *all_stored: no frame was compressed. */
+int spot_codec_encode(struct spot_coder *coder, struct spot_chunk *chunk, enum spot_codec codec,
+                      const void *raw, const void *base, struct spot_buf *out, bool *all_stored,
+                      struct spot_err *err);
+
+/* Frames of chunk->stored_byte bytes to chunk->raw_byte bytes; hashes are the caller's business. */
+int spot_codec_decode(struct spot_coder *coder, struct spot_chunk *chunk, const void *frames,
+                      const void *base, void *raw, bool *all_stored, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SHARD_CODEC_H */

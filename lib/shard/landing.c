@@ -1,0 +1,457 @@
+/* SPDX-License-Identifier: MIT */
+#include "shard/landing.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/le.h"
+#include "common/out.h"
+#include "common/xalloc.h"
+#include "shard/journal.h"
+
+/* Of a chunk. WRITING: a thread has it in hand, a second copy is dropped. */
+enum { MISSING, WRITING, HERE };
+
+struct spot_landing {
+    char *path, *part, *journal;
+    int fd, journal_fd;
+    uint64_t stream_id, n_header;
+    struct spot_st st;
+    struct spot_chunk_map map;
+    struct spot_landing_options options;
+
+    pthread_mutex_t lock; /* of all below */
+    uint8_t *state;       /* [chunks] */
+    uint64_t *hash;       /* [chunks], of those here */
+    uint64_t n_missing, have_byte;
+    struct spot_journal_entry *unsynced;
+    size_t n_unsynced, cap_unsynced;
+    uint64_t unsynced_byte, journal_byte;
+    double synced_s;
+};
+
+static char *with_suffix(const char *path, const char *suffix)
+{
+    const size_t n = strlen(path) + strlen(suffix) + 1;
+    char *text = spot_xcalloc(n, 1);
+
+    snprintf(text, n, "%s%s", path, suffix);
+    return text;
+}
+
+static int write_at(int fd, const void *data, size_t n, uint64_t at, const char *path,
+                    struct spot_err *err)
+{
+    const char *from = data;
+
+    while (n) {
+        const ssize_t done = pwrite(fd, from, n, (off_t)at);
+
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done < 0)
+            return spot_err_sys(err, "cannot write '%s'", path);
+        from += done;
+        at += (uint64_t)done;
+        n -= (size_t)done;
+    }
+    return 0;
+}
+
+static bool read_at(int fd, void *data, size_t n, uint64_t at)
+{
+    char *to = data;
+
+    while (n) {
+        const ssize_t done = pread(fd, to, n, (off_t)at);
+
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done <= 0)
+            return false;
+        to += done;
+        at += (uint64_t)done;
+        n -= (size_t)done;
+    }
+    return true;
+}
+
+/* One receiver for one file: a lock on the journal that ends with the process. */
+static int open_files(struct spot_landing *l, struct spot_err *err)
+{
+    struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+
+    l->journal_fd = open(l->journal, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (l->journal_fd < 0)
+        return spot_err_sys(err, "cannot open '%s'", l->journal);
+    if (fcntl(l->journal_fd, F_SETLK, &lock))
+        return spot_err_sys(err, "'%s' is in use by another process", l->journal);
+    l->fd = open(l->part, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+    if (l->fd < 0)
+        return spot_err_sys(err, "cannot open '%s'", l->part);
+    return 0;
+}
+
+/* Refuse now what would fill the disk later; a claim of a terabyte costs nothing. */
+static int check_room(const struct spot_landing *l, struct spot_err *err)
+{
+    const uint64_t need = l->n_header + l->st.data_byte;
+    struct statvfs fs;
+    struct stat st;
+    uint64_t room;
+
+    if (fstatvfs(l->fd, &fs) || fstat(l->fd, &st))
+        return spot_err_sys(err, "cannot read '%s'", l->part);
+    room = (uint64_t)fs.f_bavail * fs.f_frsize + (uint64_t)st.st_blocks * 512;
+    if (room >= need)
+        return 0;
+    errno = ENOSPC;
+    return spot_err_sys(err, "'%s' needs %llu bytes, the disk has %llu", l->path,
+                        (unsigned long long)need, (unsigned long long)room);
+}
+
+static void mark(struct spot_landing *l, uint32_t seq, uint64_t hash, uint32_t raw_byte)
+{
+    assert(l->state[seq] != HERE);
+    l->state[seq] = HERE;
+    l->hash[seq] = hash;
+    l->n_missing--;
+    l->have_byte += raw_byte;
+}
+
+/* Believe an entry of an old journal only if the bytes of the part say the same. */
+static void recheck(struct spot_landing *l, const struct spot_journal_entry *entry, size_t n_entry)
+{
+    unsigned char *raw = malloc(l->map.chunk_byte);
+
+    for (size_t i = 0; i < n_entry && raw; i++) {
+        struct spot_chunk chunk;
+
+        if (l->state[entry[i].seq] == HERE)
+            continue;
+        spot_chunk_map_get(&l->map, entry[i].seq, &chunk);
+        if (read_at(l->fd, raw, chunk.raw_byte, l->n_header + chunk.raw_off) &&
+            spot_hash64(raw, chunk.raw_byte) == entry[i].hash)
+            mark(l, entry[i].seq, entry[i].hash, chunk.raw_byte);
+    }
+    free(raw);
+}
+
+static int start_journal(struct spot_landing *l, struct spot_err *err)
+{
+    unsigned char head[SPOT_JOURNAL_HEAD];
+
+    spot_journal_head(l->stream_id, spot_chunk_map_count(&l->map), head);
+    l->journal_byte = sizeof(head);
+    if (ftruncate(l->journal_fd, 0))
+        return spot_err_sys(err, "cannot write '%s'", l->journal);
+    return write_at(l->journal_fd, head, sizeof(head), 0, l->journal, err);
+}
+
+/* Take over what an earlier attempt left; a journal of another stream is started anew. */
+static int replay(struct spot_landing *l, struct spot_err *err)
+{
+    const uint64_t n_chunk = spot_chunk_map_count(&l->map);
+    const uint64_t limit = SPOT_JOURNAL_HEAD + 2 * (n_chunk + 16) * SPOT_JOURNAL_RECORD;
+    struct spot_journal_entry *entry = NULL;
+    unsigned char *bytes = NULL;
+    size_t n_entry = 0, n_good = 0;
+    struct stat st;
+
+    if (fstat(l->journal_fd, &st))
+        return spot_err_sys(err, "cannot read '%s'", l->journal);
+    if (st.st_size > 0 && (uint64_t)st.st_size <= limit) {
+        bytes = spot_xcalloc((size_t)st.st_size, 1);
+        entry = spot_xcalloc((size_t)st.st_size / SPOT_JOURNAL_RECORD + 1, sizeof(*entry));
+        if (read_at(l->journal_fd, bytes, (size_t)st.st_size, 0))
+            n_good = spot_journal_replay(bytes, (size_t)st.st_size, l->stream_id, n_chunk, entry,
+                                         &n_entry);
+        recheck(l, entry, n_entry);
+    }
+    free(bytes);
+    free(entry);
+    if (!n_good)
+        return start_journal(l, err);
+    l->journal_byte = n_good;
+    if (ftruncate(l->journal_fd, (off_t)n_good))
+        return spot_err_sys(err, "cannot write '%s'", l->journal);
+    return 0;
+}
+
+static int open_landing(struct spot_landing *l, const void *header, struct spot_err *err)
+{
+    if (open_files(l, err) || check_room(l, err))
+        return -1;
+    if (write_at(l->fd, header, l->n_header, 0, l->part, err))
+        return -1;
+    if (ftruncate(l->fd, (off_t)(l->n_header + l->st.data_byte)))
+        return spot_err_sys(err, "cannot write '%s'", l->part);
+    return replay(l, err);
+}
+
+static struct spot_landing *new_landing(const char *path, const struct spot_stream_info *info,
+                                        size_t n_header, const struct spot_landing_options *options)
+{
+    struct spot_landing *l = spot_xcalloc(1, sizeof(*l));
+
+    l->fd = l->journal_fd = -1;
+    l->path = spot_xstrdup(path);
+    l->part = with_suffix(path, ".part");
+    l->journal = with_suffix(path, ".journal");
+    l->stream_id = info->stream_id;
+    l->n_header = n_header;
+    l->options = *options;
+    if (!l->options.sync_byte)
+        l->options.sync_byte = 64 << 20;
+    if (l->options.sync_s <= 0)
+        l->options.sync_s = 0.2;
+    pthread_mutex_init(&l->lock, NULL);
+    return l;
+}
+
+int spot_landing_check(const char *path, struct spot_err *err)
+{
+    if (!spot_out_is_special(path))
+        return 0;
+    return spot_err_set(err, SPOT_ESYS, "cannot put a file in the place of '%s': no regular file",
+                        path);
+}
+
+struct spot_landing *spot_landing_open(const char *path, const struct spot_stream_info *info,
+                                       const void *header, size_t n_header,
+                                       const struct spot_landing_options *options,
+                                       struct spot_err *err)
+{
+    struct spot_landing *l = new_landing(path, info, n_header, options);
+    uint64_t n_json;
+
+    assert(n_header >= SPOT_ST_PREFIX_BYTE);
+    if (spot_landing_check(path, err) || spot_st_prefix(header, path, &n_json, err) ||
+        spot_st_parse(&l->st, (const char *)header + SPOT_ST_PREFIX_BYTE,
+                      n_header - SPOT_ST_PREFIX_BYTE, path, err) ||
+        spot_chunk_map_init(&l->map, &l->st, info->chunk_byte, err)) {
+        spot_landing_free(l);
+        return NULL;
+    }
+    l->n_missing = spot_chunk_map_count(&l->map);
+    l->state = spot_xcalloc((size_t)l->n_missing, sizeof(*l->state));
+    l->hash = spot_xcalloc((size_t)l->n_missing, sizeof(*l->hash));
+    l->synced_s = spot_clock_s();
+    if (open_landing(l, header, err)) {
+        spot_landing_free(l);
+        return NULL;
+    }
+    return l;
+}
+
+void spot_landing_free(struct spot_landing *l)
+{
+    if (!l)
+        return;
+    if (l->fd >= 0)
+        close(l->fd);
+    if (l->journal_fd >= 0)
+        close(l->journal_fd);
+    pthread_mutex_destroy(&l->lock);
+    spot_chunk_map_release(&l->map);
+    spot_st_release(&l->st);
+    free(l->state);
+    free(l->hash);
+    free(l->unsynced);
+    free(l->path);
+    free(l->part);
+    free(l->journal);
+    free(l);
+}
+
+const struct spot_st *spot_landing_st(const struct spot_landing *l)
+{
+    return &l->st;
+}
+
+const struct spot_chunk_map *spot_landing_map(const struct spot_landing *l)
+{
+    return &l->map;
+}
+
+bool spot_landing_has(struct spot_landing *l, uint64_t seq)
+{
+    bool here;
+
+    pthread_mutex_lock(&l->lock);
+    here = l->state[seq] == HERE;
+    pthread_mutex_unlock(&l->lock);
+    return here;
+}
+
+uint64_t spot_landing_missing(struct spot_landing *l)
+{
+    uint64_t n;
+
+    pthread_mutex_lock(&l->lock);
+    n = l->n_missing;
+    pthread_mutex_unlock(&l->lock);
+    return n;
+}
+
+uint64_t spot_landing_have_byte(struct spot_landing *l)
+{
+    uint64_t n;
+
+    pthread_mutex_lock(&l->lock);
+    n = l->have_byte;
+    pthread_mutex_unlock(&l->lock);
+    return n;
+}
+
+/* Data first, then the records that speak of it. */
+static int sync_all(struct spot_landing *l, struct spot_err *err)
+{
+    const size_t n = l->n_unsynced * SPOT_JOURNAL_RECORD;
+    unsigned char *records;
+    int rc;
+
+    if (!l->n_unsynced)
+        return 0;
+    if (fdatasync(l->fd))
+        return spot_err_sys(err, "cannot sync '%s'", l->part);
+    records = spot_xcalloc(n, 1);
+    for (size_t i = 0; i < l->n_unsynced; i++)
+        spot_journal_record(l->stream_id, l->unsynced[i], records + i * SPOT_JOURNAL_RECORD);
+    rc = write_at(l->journal_fd, records, n, l->journal_byte, l->journal, err);
+    free(records);
+    if (rc)
+        return -1;
+    if (fdatasync(l->journal_fd))
+        return spot_err_sys(err, "cannot sync '%s'", l->journal);
+    l->journal_byte += n;
+    l->n_unsynced = 0;
+    l->unsynced_byte = 0;
+    l->synced_s = spot_clock_s();
+    return 0;
+}
+
+/* Note a chunk whose bytes are written; make a batch of them durable now and then. */
+static int note(struct spot_landing *l, const struct spot_chunk *chunk, struct spot_err *err)
+{
+    mark(l, chunk->seq, chunk->hash, chunk->raw_byte);
+    l->unsynced =
+        spot_xgrow(l->unsynced, &l->cap_unsynced, l->n_unsynced + 1, sizeof(*l->unsynced));
+    l->unsynced[l->n_unsynced++] = (struct spot_journal_entry){ chunk->seq, chunk->hash };
+    l->unsynced_byte += chunk->raw_byte;
+    if (l->unsynced_byte < l->options.sync_byte && spot_clock_s() - l->synced_s < l->options.sync_s)
+        return 0;
+    return sync_all(l, err);
+}
+
+int spot_landing_put(struct spot_landing *l, const struct spot_chunk *chunk, const void *raw,
+                     struct spot_err *err)
+{
+    uint8_t before;
+    int rc;
+
+    pthread_mutex_lock(&l->lock);
+    before = l->state[chunk->seq];
+    if (before == MISSING) {
+        l->state[chunk->seq] = WRITING;
+        l->hash[chunk->seq] = chunk->hash;
+    }
+    rc = l->hash[chunk->seq] == chunk->hash ? 0 : -1;
+    pthread_mutex_unlock(&l->lock);
+    if (rc)
+        return spot_err_set(err, SPOT_EDATA,
+                            "chunk %u differs from the one received before: the source has "
+                            "changed; remove '%s' to start over",
+                            chunk->seq, l->journal);
+    if (before != MISSING)
+        return 0;
+    rc = write_at(l->fd, raw, chunk->raw_byte, l->n_header + chunk->raw_off, l->part, err);
+    pthread_mutex_lock(&l->lock);
+    if (rc)
+        l->state[chunk->seq] = MISSING;
+    else
+        rc = note(l, chunk, err);
+    pthread_mutex_unlock(&l->lock);
+    return rc;
+}
+
+/* The hash of a tensor is that of its chunks' hashes, as in the tail of a stream. */
+static struct spot_hash128 tensor_hash(const struct spot_landing *l, size_t tensor)
+{
+    struct spot_hash_stream *stream = spot_hash_stream_new();
+    struct spot_hash128 hash;
+
+    for (uint64_t i = l->map.first[tensor]; i < l->map.first[tensor + 1]; i++) {
+        unsigned char word[8];
+
+        spot_le_put(word, l->hash[i], 8);
+        spot_hash_stream_add(stream, word, 8);
+    }
+    hash = spot_hash_stream_128(stream);
+    spot_hash_stream_free(stream);
+    return hash;
+}
+
+bool spot_landing_agrees(struct spot_landing *l, const struct spot_hash128 *hash)
+{
+    bool same = true;
+
+    pthread_mutex_lock(&l->lock);
+    assert(!l->n_missing);
+    for (size_t i = 0; i < l->st.n_tensor && same; i++) {
+        const struct spot_hash128 ours = tensor_hash(l, i);
+
+        same = ours.high == hash[i].high && ours.low == hash[i].low;
+    }
+    if (!same) {
+        unlink(l->journal);
+        unlink(l->part);
+    }
+    pthread_mutex_unlock(&l->lock);
+    return same;
+}
+
+static int sync_directory(const char *path, struct spot_err *err)
+{
+    const char *slash = strrchr(path, '/');
+    char *dir = spot_xstrdup(slash ? path : ".");
+    int fd, rc = 0;
+
+    if (slash)
+        dir[slash == path ? 1 : slash - path] = '\0';
+    fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || fsync(fd))
+        rc = spot_err_sys(err, "cannot sync the directory '%s'", dir);
+    if (fd >= 0)
+        close(fd);
+    free(dir);
+    return rc;
+}
+
+int spot_landing_commit(struct spot_landing *l, struct spot_err *err)
+{
+    int rc;
+
+    pthread_mutex_lock(&l->lock);
+    assert(!l->n_missing);
+    rc = sync_all(l, err);
+    if (!rc && fsync(l->fd))
+        rc = spot_err_sys(err, "cannot sync '%s'", l->part);
+    if (!rc && rename(l->part, l->path))
+        rc = spot_err_sys(err, "cannot put '%s' in its place", l->path);
+    if (!rc)
+        rc = sync_directory(l->path, err);
+    if (!rc)
+        unlink(l->journal);
+    pthread_mutex_unlock(&l->lock);
+    return rc;
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/* landing.h - a file on its way in: FILE.part and FILE.journal, then FILE, whole or not at all.
+ *
+ * Chunks may come in any order, from any thread, more than once, over any number of attempts.
+ * What a killed receiver had synced is found again; every chunk kept from an earlier attempt is
+ * read and hashed before it is believed.
+ */
+#ifndef SPOT_SHARD_LANDING_H
+#define SPOT_SHARD_LANDING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/hash.h"
+#include "shard/chunk.h"
+#include "shard/stream.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct spot_landing_options {
+    uint64_t sync_byte; /* make durable after so many bytes, default 64 MiB when 0 */
+    double sync_s;      /* or so many seconds, default 0.2 when 0 */
+};
+
+struct spot_landing;
+
+/* Can a file land at `path`? -1 with *err (SPOT_ESYS) where something stands that is no regular
+ * file: the rename at the end would destroy it. */
+int spot_landing_check(const char *path, struct spot_err *err);
+
+/* Open or reopen the landing of one stream at `path`. header [n_header] is prefix and JSON.
+ * NULL with *err: SPOT_EDATA for a wrong header, SPOT_ESYS when files cannot be made, when `path`
+ * cannot be landed at, when the disk has no room or another process receives into the same file. */
+struct spot_landing *spot_landing_open(const char *path, const struct spot_stream_info *info,
+                                       const void *header, size_t n_header,
+                                       const struct spot_landing_options *options,
+                                       struct spot_err *err);
+
+/* Close; what is synced stays for the next attempt. */
+void spot_landing_free(struct spot_landing *landing);
+
+const struct spot_st *spot_landing_st(const struct spot_landing *landing);
+const struct spot_chunk_map *spot_landing_map(const struct spot_landing *landing);
+
+/* Is chunk `seq` here? */
+bool spot_landing_has(struct spot_landing *landing, uint64_t seq);
+uint64_t spot_landing_missing(struct spot_landing *landing);   /* chunks */
+uint64_t spot_landing_have_byte(struct spot_landing *landing); /* raw bytes here */
+
+/* A decoded chunk: raw [chunk->raw_byte]. A second one with the same hash is dropped.
+ * Returns 0, or -1 with *err: SPOT_EDATA when it differs from the one here, SPOT_ESYS. */
+int spot_landing_put(struct spot_landing *landing, const struct spot_chunk *chunk, const void *raw,
+                     struct spot_err *err);
+
+/* With nothing missing: does the sender's word, hash [n_tensor], agree with what is here?
+ * If not, everything is thrown away, so that the next attempt starts afresh: false. */
+bool spot_landing_agrees(struct spot_landing *landing, const struct spot_hash128 *hash);
+
+/* With nothing missing: sync, put the file in its place, sync the directory, drop the journal. */
+int spot_landing_commit(struct spot_landing *landing, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SHARD_LANDING_H */

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/* lane.h - independent jobs on several threads, finished in the order in which they were given.
+ *
+ * One thread owns the lane: it fills free slots, hands them over and takes back the oldest. With
+ * one worker there is no thread at all; the job runs when it is given.
+ */
+#ifndef SPOT_SHARD_LANE_H
+#define SPOT_SHARD_LANE_H
+
+#include <stddef.h>
+
+#include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The work on one slot, in some thread. Returns 0, or -1 with *err. */
+typedef int (*spot_lane_fn)(void *slot, struct spot_err *err);
+
+struct spot_lane;
+
+/* slot [n_slot] of the caller. Returns NULL with *err (SPOT_ESYS) when no thread can be had. */
+struct spot_lane *spot_lane_new(int n_worker, void *const *slot, size_t n_slot, spot_lane_fn work,
+                                struct spot_err *err);
+
+/* Waits for the jobs that run; those not begun are dropped. */
+void spot_lane_free(struct spot_lane *lane);
+
+/* A slot to fill, or NULL when all are given: reap first. It stays the same until it is given. */
+void *spot_lane_free_slot(struct spot_lane *lane);
+
+/* Give the slot that spot_lane_free_slot returned. */
+void spot_lane_give(struct spot_lane *lane);
+
+/* Wait for the oldest job given. Returns its slot, NULL if there is none; *rc and *err are what
+ * its work returned. The slot may be used until the next spot_lane_free_slot. */
+void *spot_lane_reap(struct spot_lane *lane, int *rc, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SHARD_LANE_H */

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+#include "shard/parley.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "common/hash.h"
+#include "common/le.h"
+
+#define MAGIC UINT64_C(0x314d5053) /* "SPM1" */
+
+/* Header without its check, then the payload: hashed in two steps, so that nothing is copied. */
+static uint32_t check_of(const unsigned char *head, const void *payload, size_t n_byte)
+{
+    unsigned char covered[28];
+
+    memcpy(covered, head, 12);
+    memcpy(covered + 12, head + 16, 8);
+    spot_le_put(covered + 20, spot_hash64(payload, n_byte), 8);
+    return (uint32_t)spot_hash64(covered, sizeof(covered));
+}
+
+static size_t covered_byte(enum spot_message_type type, size_t n_byte)
+{
+    return type == SPOT_MSG_CHUNK ? 0 : n_byte;
+}
+
+int spot_parley_send(struct spot_port *port, enum spot_message_type type, uint64_t argument,
+                     const void *payload, size_t n_byte, struct spot_err *err)
+{
+    unsigned char head[SPOT_PARLEY_HEAD];
+
+    spot_le_put(head, MAGIC, 4);
+    spot_le_put(head + 4, (uint64_t)type, 4);
+    spot_le_put(head + 8, n_byte, 4);
+    spot_le_put(head + 16, argument, 8);
+    spot_le_put(head + 12, check_of(head, payload, covered_byte(type, n_byte)), 4);
+    if (port->write(port, head, sizeof(head), err))
+        return -1;
+    return n_byte ? port->write(port, payload, n_byte, err) : 0;
+}
+
+/* The payload is read in pieces, so that a claim of size alone takes no memory. */
+static int read_payload(struct spot_port *port, size_t n_byte, struct spot_buf *payload,
+                        struct spot_err *err)
+{
+    enum { PIECE = 4 << 20 };
+
+    payload->n = 0;
+    while (n_byte) {
+        const size_t n = n_byte < PIECE ? n_byte : PIECE;
+
+        if (spot_port_read_all(port, spot_buf_more(payload, n), n, err))
+            return -1;
+        payload->n += n;
+        n_byte -= n;
+    }
+    return 0;
+}
+
+static int receive_any(struct spot_port *port, struct spot_message *m, struct spot_err *err)
+{
+    unsigned char head[SPOT_PARLEY_HEAD];
+    uint64_t type, n_byte;
+
+    if (spot_port_read_all(port, head, sizeof(head), err))
+        return -1;
+    type = spot_le_get(head + 4, 4);
+    n_byte = spot_le_get(head + 8, 4);
+    if (spot_le_get(head, 4) != MAGIC || type < SPOT_MSG_HELLO || type >= SPOT_MSG_TYPES ||
+        n_byte > SPOT_PARLEY_PAYLOAD_MAX)
+        return spot_err_set(err, SPOT_EDATA, "the peer does not speak our language");
+    m->type = (enum spot_message_type)type;
+    m->argument = spot_le_get(head + 16, 8);
+    if (read_payload(port, n_byte, &m->payload, err))
+        return -1;
+    if (spot_le_get(head + 12, 4) !=
+        check_of(head, m->payload.data, covered_byte(m->type, m->payload.n)))
+        return spot_err_set(err, SPOT_EDATA, "a message of the peer is damaged");
+    return 0;
+}
+
+int spot_parley_receive(struct spot_port *port, struct spot_message *m, struct spot_err *err)
+{
+    if (receive_any(port, m, err))
+        return -1;
+    if (m->type == SPOT_MSG_FAIL)
+        return spot_err_set(err, m->argument == SPOT_EDATA ? SPOT_EDATA : SPOT_ESYS,
+                            "the peer says: %.*s", (int)(m->payload.n < 400 ? m->payload.n : 400),
+                            (const char *)m->payload.data);
+    return 0;
+}
+
+static bool is_text(const struct spot_buf *payload, const char *text)
+{
+    return payload->n == strlen(text) && !memcmp(payload->data, text, payload->n);
+}
+
+int spot_parley_meet(struct spot_port *port, const char *role, struct spot_err *err)
+{
+    const char *other = !strcmp(role, "send") ? "recv" : "send";
+    struct spot_message m = { 0 };
+    int rc = -1;
+
+    if (spot_parley_send(port, SPOT_MSG_HELLO, SPOT_PARLEY_VERSION, role, strlen(role), err) ||
+        spot_parley_receive(port, &m, err))
+        goto out;
+    if (m.type != SPOT_MSG_HELLO)
+        spot_err_set(err, SPOT_EDATA, "the peer does not greet");
+    else if (m.argument != SPOT_PARLEY_VERSION)
+        spot_err_set(err, SPOT_EDATA, "the peer speaks version %llu, this program version %d",
+                     (unsigned long long)m.argument, SPOT_PARLEY_VERSION);
+    else if (!is_text(&m.payload, other))
+        spot_err_set(err, SPOT_EDATA, "the peer does not %s", other);
+    else
+        rc = 0;
+out:
+    spot_buf_release(&m.payload);
+    return rc;
+}
+
+void spot_parley_fail(struct spot_port *port, const struct spot_err *why)
+{
+    spot_parley_send(port, SPOT_MSG_FAIL, (uint64_t)why->code, why->msg, strlen(why->msg), NULL);
+}

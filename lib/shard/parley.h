@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+/* parley.h - the messages between the two ends of a move.
+ *
+ * 24 bytes: u32 magic | u32 type | u32 payload bytes | u32 check | u64 argument; then the payload.
+ * The check covers the header and, but for chunks, which carry their own, the payload.
+ *
+ *   both      HELLO   argument: version; payload: "send" or "recv"
+ *             BEAT    nothing to say, still here
+ *             FAIL    payload: why; the last message
+ *   sender    HEAD    HEAD of the stream, as in a file
+ *             CHUNK   header and frames, as in a file
+ *             SUMS    16 bytes for each tensor: low and high half of its hash
+ *   receiver  WANT    runs of chunks, u32 first, u32 count each, wanted in this order
+ *             CREDIT  argument: so many bytes of CHUNK messages more may be on their way
+ *             ASK     send SUMS
+ *             COMMIT  the file is whole, verified and durable: the source may let go
+ */
+#ifndef SPOT_SHARD_PARLEY_H
+#define SPOT_SHARD_PARLEY_H
+
+#include <stdint.h>
+
+#include "common/buf.h"
+#include "common/err.h"
+#include "shard/port.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { SPOT_PARLEY_VERSION = 1, SPOT_PARLEY_HEAD = 24, SPOT_PARLEY_PAYLOAD_MAX = 80 << 20 };
+
+enum spot_message_type {
+    SPOT_MSG_HELLO = 1,
+    SPOT_MSG_BEAT,
+    SPOT_MSG_FAIL,
+    SPOT_MSG_HEAD,
+    SPOT_MSG_CHUNK,
+    SPOT_MSG_SUMS,
+    SPOT_MSG_WANT,
+    SPOT_MSG_CREDIT,
+    SPOT_MSG_ASK,
+    SPOT_MSG_COMMIT,
+    SPOT_MSG_TYPES,
+};
+
+struct spot_message {
+    enum spot_message_type type;
+    uint64_t argument;
+    struct spot_buf payload; /* reused from message to message */
+};
+
+/* Returns 0, or -1 with *err (SPOT_ESYS). */
+int spot_parley_send(struct spot_port *port, enum spot_message_type type, uint64_t argument,
+                     const void *payload, size_t n_byte, struct spot_err *err);
+
+/* The next message. Returns 0, or -1 with *err: SPOT_ESYS when the peer is gone or
+ * silent, SPOT_EDATA for a message that is none, what the peer said for FAIL. */
+int spot_parley_receive(struct spot_port *port, struct spot_message *message, struct spot_err *err);
+
+/* Exchange HELLO. `role` is "send" or "recv"; the peer has to be the other, of our version. */
+int spot_parley_meet(struct spot_port *port, const char *role, struct spot_err *err);
+
+/* Tell the peer why we leave; what goes wrong with that is not reported. */
+void spot_parley_fail(struct spot_port *port, const struct spot_err *why);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SHARD_PARLEY_H */

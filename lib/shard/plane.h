@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/* plane.h - elements to byte planes and back: the loops under the codecs.
+ *
+ * Rotating an element left by one moves the sign behind the mantissa, so that the top byte of a
+ * bf16 or fp32 is its exponent and nothing else: 2.6 bits of information in a trained model, while
+ * the other bytes are noise. Each set of loops gives the same bytes as the portable one.
+ * Source: Hershcovitch et al., ZipNN, arXiv 2411.05239, section 3 (byte grouping, exponent first).
+ */
+#ifndef SPOT_SHARD_PLANE_H
+#define SPOT_SHARD_PLANE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { SPOT_NIBBLE_ESCAPE = 15 };
+
+struct spot_plane_ops {
+    const char *name; /* "portable", "avx2", "avx512" */
+
+    /* n elements of 2 or 4 bytes, little endian, rotated left by one if `rotate`, to planes
+     * [n] each, least significant first; join is the inverse. No alignment is needed. */
+    void (*split2)(const uint8_t *raw, size_t n, bool rotate, uint8_t *const plane[2]);
+    void (*join2)(const uint8_t *const plane[2], size_t n, bool rotate, uint8_t *raw);
+    void (*split4)(const uint8_t *raw, size_t n, bool rotate, uint8_t *const plane[4]);
+    void (*join4)(const uint8_t *const plane[4], size_t n, bool rotate, uint8_t *raw);
+
+    /* n bf16: low [n] gets mantissa and sign, code [(n + 1) / 2] two codes a byte, the first one
+     * low: base - exponent, or SPOT_NIBBLE_ESCAPE where that is not in 0..14; the exponents of
+     * those go to escape [n]. Returns how many they are. */
+    size_t (*nibble)(const uint8_t *raw, size_t n, uint8_t base, uint8_t *low, uint8_t *code,
+                     uint8_t *escape);
+
+    /* The inverse; false unless exactly n_escape escapes were met. */
+    bool (*unnibble)(const uint8_t *low, const uint8_t *code, const uint8_t *escape,
+                     size_t n_escape, size_t n, uint8_t base, uint8_t *raw);
+};
+
+/* The fastest that this processor runs, chosen once. Thread-safe. */
+const struct spot_plane_ops *spot_plane_ops(void);
+
+/* One by its name: NULL if this build or this processor has it not. */
+const struct spot_plane_ops *spot_plane_ops_named(const char *name);
+
+extern const struct spot_plane_ops spot_plane_portable;
+#if defined(__x86_64__) && defined(__GNUC__)
+#define SPOT_PLANE_X86 1
+extern const struct spot_plane_ops spot_plane_avx2, spot_plane_avx512;
+#endif
+
+/* Elements of 8 bytes, portable only. */
+void spot_plane_split8(const uint8_t *raw, size_t n, bool rotate, uint8_t *plane);
+void spot_plane_join8(const uint8_t *plane, size_t n, bool rotate, uint8_t *raw);
+
+/* out [n] = a xor b; may be in place. */
+void spot_plane_xor(const uint8_t *a, const uint8_t *b, size_t n, uint8_t *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SHARD_PLANE_H */

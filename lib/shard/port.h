@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/* port.h - a two-way byte channel, whatever it is made of: pipes, a socket, TLS, a test.
+ *
+ * Every wait has an end: a peer that is silent for the port's time limit is an error.
+ */
+#ifndef SPOT_SHARD_PORT_H
+#define SPOT_SHARD_PORT_H
+
+#include <stddef.h>
+
+#include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* First member of each kind of port. Used by one thread at a time, but for `wake`. */
+struct spot_port {
+    /* At least one byte, at most n_byte; *got 0 at the end of the channel. -1 with *err
+     * (SPOT_ESYS) when the peer is gone or silent. */
+    int (*read)(struct spot_port *port, void *data, size_t n_byte, size_t *got,
+                struct spot_err *err);
+
+    /* All of it, or -1 with *err (SPOT_ESYS). */
+    int (*write)(struct spot_port *port, const void *data, size_t n_byte, struct spot_err *err);
+
+    /* 1 if a read would not wait, 0 if nothing came for limit_s. */
+    int (*wait)(struct spot_port *port, double limit_s);
+
+    void (*close)(struct spot_port *port); /* and free */
+};
+
+/* Two descriptors, which may be the same one; both are closed with the port. A silence of limit_s
+ * is an error. The descriptors are made non-blocking. */
+struct spot_port *spot_port_fd(int in, int out, double limit_s);
+
+/* Exactly n_byte bytes; an end before is an error. */
+int spot_port_read_all(struct spot_port *port, void *data, size_t n_byte, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SHARD_PORT_H */

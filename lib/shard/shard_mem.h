@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT */
+/* shard_mem.h - arrays in memory to a stream in memory and back, into the arrays that wait for it.
+ *
+ * What a live job uses to move and to store bundles; the bytes are a stream.h stream like any
+ * other, so `spot-migrate verify` and `zstd -t` can be put to them.
+ */
+#ifndef SPOT_SHARD_SHARD_MEM_H
+#define SPOT_SHARD_SHARD_MEM_H
+
+#include <stddef.h>
+
+#include "common/buf.h"
+#include "common/err.h"
+#include "shard/chunk.h"
+#include "shard/safetensors.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One array, as sender and as receiver see it. Names are unique, UTF-8, at most SPOT_ST_NAME_MAX
+ * bytes; they serve to check that both sides speak of the same thing. */
+struct spot_shard_part {
+    const char *name;
+    enum spot_dtype dtype;
+    size_t n_elem; /* may be 0 */
+    const void *data;
+};
+struct spot_shard_place {
+    const char *name;
+    enum spot_dtype dtype;
+    size_t n_elem;
+    void *data;
+};
+
+/* Append the stream of all parts to `out`. SPOT_CODEC_RAW costs about one copy and one hash.
+ * Equal parts give equal bytes. Returns 0, or -1 with *err: SPOT_EDATA for a name that is no
+ * UTF-8, too long, or there twice. */
+int spot_shard_encode(const struct spot_shard_part *part, size_t n_part, enum spot_codec codec,
+                      struct spot_buf *out, struct spot_err *err);
+
+/* Decode a stream of exactly these parts, in any order, straight into their arrays.
+ * Returns 0 when every byte was there and every hash matched; else -1 with *err (SPOT_EDATA), and
+ * the arrays hold anything: decode into spare ones where the old content is still needed. */
+int spot_shard_decode(const void *bytes, size_t n_byte, const struct spot_shard_place *place,
+                      size_t n_place, struct spot_err *err);
+
+/* Would they decode? The same checks of every byte; nothing is kept, `data` is not looked at. */
+int spot_shard_check(const void *bytes, size_t n_byte, const struct spot_shard_place *place,
+                     size_t n_place, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SHARD_SHARD_MEM_H */

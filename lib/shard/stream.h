@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+/* stream.h - safetensors in a valid .zst file: written and read in one pass, verified end to end.
+ *
+ *   stream := HEAD { CHUNK } TAIL TABLE
+ *   HEAD   skippable frame: magic, version, JSON, hash; then one zstd frame of the safetensors
+ * header CHUNK  see chunk.h; in the order of the data buffer TAIL   skippable frame: a hash for
+ * each tensor, totals TABLE  zstd's seek table, one entry for HEAD, each CHUNK and TAIL
+ *
+ * zstd skips what is ours and decodes the rest. Every bit of a stream is covered by a check: a
+ * changed or missing one is an error. Memory is one chunk, raw and coded. docs/formats/stream.md
+ */
+#ifndef SPOT_SHARD_STREAM_H
+#define SPOT_SHARD_STREAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/buf.h"
+#include "common/err.h"
+#include "common/hash.h"
+#include "shard/chunk.h"
+#include "shard/safetensors.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { SPOT_STREAM_VERSION = 1, SPOT_STREAM_JSON_MAX = 16 << 10, SPOT_STREAM_NAME_MAX = 256 };
+
+/* What HEAD says. Text is UTF-8, empty when unknown. */
+struct spot_stream_info {
+    char plan[SPOT_STREAM_NAME_MAX];   /* id of the plan this move belongs to */
+    char source[SPOT_STREAM_NAME_MAX]; /* who sends */
+    int64_t epoch;
+    uint32_t chunk_byte;
+    uint64_t stream_id;   /* made from all of HEAD and the safetensors header; set by the writer */
+    uint64_t header_byte; /* of the JSON behind the prefix */
+};
+
+/* --- pieces, for those who carry chunks in their own way --- */
+
+/* Append HEAD for a safetensors header (prefix and JSON, n_byte in all); sets info->stream_id and
+ * info->header_byte. */
+int spot_stream_put_head(struct spot_coder *coder, struct spot_stream_info *info,
+                         const void *header, size_t n_byte, struct spot_buf *out,
+                         struct spot_err *err);
+
+/* Try to read HEAD from the start of bytes [n_byte].
+ *   *used_byte  its length, or 0 if more bytes are needed (then *need_byte says how many in all)
+ *   header      gets prefix and JSON of the safetensors header
+ * Returns 0, or -1 with *err (SPOT_EDATA). */
+int spot_stream_get_head(struct spot_coder *coder, const void *bytes, size_t n_byte,
+                         struct spot_stream_info *info, struct spot_buf *header, size_t *used_byte,
+                         size_t *need_byte, struct spot_err *err);
+
+/* --- writer --- */
+
+struct spot_stream_options {
+    enum spot_codec codec;
+    int level;           /* of SPOT_CODEC_ZSTD, default 1 when 0 */
+    uint32_t chunk_byte; /* SPOT_CHUNK_BYTE when 0 */
+    bool no_frame_check; /* leave out zstd's own checksum of stored frames: faster */
+    const char *plan, *source;
+    int64_t epoch;
+};
+
+struct spot_stream_writer;
+
+/* Start a stream: HEAD goes to `out`. header [n_header] is prefix and JSON of a safetensors file.
+ * NULL with *err (SPOT_EDATA for a wrong header). */
+struct spot_stream_writer *spot_stream_writer_new(const struct spot_stream_options *options,
+                                                  const void *header, size_t n_header,
+                                                  struct spot_buf *out, struct spot_err *err);
+void spot_stream_writer_free(struct spot_stream_writer *w);
+
+/* The parsed header; lives as long as the writer. */
+const struct spot_st *spot_stream_writer_st(const struct spot_stream_writer *w);
+const struct spot_chunk_map *spot_stream_writer_map(const struct spot_stream_writer *w);
+uint64_t spot_stream_writer_id(const struct spot_stream_writer *w);
+
+/* The next bytes of the data buffer, cut anyhow; coded chunks are appended to `out`.
+ * Returns 0, or -1 with *err: SPOT_EDATA for more data than the header announces. */
+int spot_stream_writer_feed(struct spot_stream_writer *w, const void *data, size_t n_byte,
+                            struct spot_buf *out, struct spot_err *err);
+
+/* Take note of the next chunk, coded elsewhere with spot_chunk_encode and this stream's id. */
+void spot_stream_writer_note(struct spot_stream_writer *w, const struct spot_chunk *chunk);
+
+/* TAIL and TABLE. -1 with *err (SPOT_EDATA) when data is missing. */
+int spot_stream_writer_finish(struct spot_stream_writer *w, struct spot_buf *out,
+                              struct spot_err *err);
+
+/* --- reader --- */
+
+struct spot_stream_sink {
+    /* header [n_header]: prefix and JSON, the very bytes of the packed file */
+    int (*on_header)(void *user, const struct spot_st *st, const void *header, size_t n_header,
+                     struct spot_err *err);
+    /* Where the raw bytes of a chunk shall go, or NULL for a buffer of the reader. Optional. */
+    void *(*place)(void *user, const struct spot_chunk *chunk);
+    /* The older version of these bytes for a difference, NULL if there is none. Optional. */
+    const void *(*base)(void *user, const struct spot_chunk *chunk);
+    int (*on_chunk)(void *user, const struct spot_chunk *chunk, const void *raw,
+                    struct spot_err *err);
+    void *user;
+};
+
+struct spot_stream_reader;
+
+/* `source` names the stream in messages; borrowed, as is the sink. */
+struct spot_stream_reader *spot_stream_reader_new(const struct spot_stream_sink *sink,
+                                                  const char *source);
+void spot_stream_reader_free(struct spot_stream_reader *r);
+
+/* The next bytes, cut anyhow. Chunks are handed out verified, tensors are verified at the end.
+ * Returns 0, or -1 with *err: SPOT_EDATA for a damaged stream, or what a callback said. */
+int spot_stream_reader_feed(struct spot_stream_reader *r, const void *bytes, size_t n_byte,
+                            struct spot_err *err);
+
+/* -1 with *err (SPOT_EDATA) unless the stream was complete. */
+int spot_stream_reader_finish(struct spot_stream_reader *r, struct spot_err *err);
+
+/* What HEAD said; zeroed before it was read. Tensor hashes [n_tensor] are valid after finish. */
+const struct spot_stream_info *spot_stream_reader_info(const struct spot_stream_reader *r);
+const struct spot_hash128 *spot_stream_reader_hashes(const struct spot_stream_reader *r);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SHARD_STREAM_H */

@@ -1,0 +1,219 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/xalloc.h"
+#include "shard/stream.h"
+#include "shard/stream_ledger.h"
+
+enum state { AT_HEAD, AT_CHUNK, AT_END, FAILED };
+
+struct spot_stream_reader {
+    const struct spot_stream_sink *sink;
+    const char *source;
+    enum state state;
+    struct spot_coder coder;
+    struct spot_st st;
+    struct spot_chunk_map map;
+    struct spot_ledger ledger;
+    struct spot_stream_info info;
+    struct spot_buf header, pending, raw;
+    struct spot_buf end; /* what TAIL and TABLE have to be */
+    size_t end_at;       /* bytes of it seen */
+};
+
+struct spot_stream_reader *spot_stream_reader_new(const struct spot_stream_sink *sink,
+                                                  const char *source)
+{
+    struct spot_stream_reader *r = spot_xcalloc(1, sizeof(*r));
+
+    r->sink = sink;
+    r->source = source;
+    spot_coder_init(&r->coder);
+    return r;
+}
+
+void spot_stream_reader_free(struct spot_stream_reader *r)
+{
+    if (!r)
+        return;
+    spot_ledger_release(&r->ledger);
+    spot_chunk_map_release(&r->map);
+    spot_st_release(&r->st);
+    spot_coder_release(&r->coder);
+    spot_buf_release(&r->header);
+    spot_buf_release(&r->pending);
+    spot_buf_release(&r->raw);
+    spot_buf_release(&r->end);
+    free(r);
+}
+
+const struct spot_stream_info *spot_stream_reader_info(const struct spot_stream_reader *r)
+{
+    return &r->info;
+}
+
+const struct spot_hash128 *spot_stream_reader_hashes(const struct spot_stream_reader *r)
+{
+    return r->ledger.hash;
+}
+
+static void enter_chunks(struct spot_stream_reader *r)
+{
+    r->state = AT_CHUNK;
+    if (r->ledger.next == spot_chunk_map_count(&r->map)) {
+        spot_ledger_close(&r->ledger, &r->end);
+        r->state = AT_END;
+    }
+}
+
+/* The steps below look at bytes [n] and set *used, or leave it 0 and set *need. */
+static int step_head(struct spot_stream_reader *r, const unsigned char *bytes, size_t n,
+                     size_t *used, size_t *need, struct spot_err *err)
+{
+    uint64_t n_json;
+
+    if (spot_stream_get_head(&r->coder, bytes, n, &r->info, &r->header, used, need, err))
+        return -1;
+    if (!*used)
+        return 0;
+    if (spot_st_prefix(r->header.data, r->source, &n_json, err))
+        return -1;
+    if (n_json != r->header.n - SPOT_ST_PREFIX_BYTE)
+        return spot_err_set(err, SPOT_EDATA, "safetensors header of %llu bytes in %zu",
+                            (unsigned long long)n_json, r->header.n);
+    if (spot_st_parse(&r->st, (const char *)r->header.data + SPOT_ST_PREFIX_BYTE, n_json, r->source,
+                      err) ||
+        spot_chunk_map_init(&r->map, &r->st, r->info.chunk_byte, err))
+        return -1;
+    spot_ledger_init(&r->ledger, &r->map, r->info.stream_id, *used, r->header.n);
+    if (r->sink->on_header &&
+        r->sink->on_header(r->sink->user, &r->st, r->header.data, r->header.n, err))
+        return -1;
+    enter_chunks(r);
+    return 0;
+}
+
+static int take_chunk(struct spot_stream_reader *r, struct spot_chunk *chunk, const void *frames,
+                      struct spot_err *err)
+{
+    const struct spot_stream_sink *sink = r->sink;
+    void *raw = sink->place ? sink->place(sink->user, chunk) : NULL;
+    const void *base = chunk->base_version && sink->base ? sink->base(sink->user, chunk) : NULL;
+
+    r->raw.n = 0;
+    if (!raw)
+        raw = spot_buf_more(&r->raw, chunk->raw_byte);
+    if (spot_chunk_decode(&r->coder, chunk, frames, base, raw, err))
+        return -1;
+    spot_ledger_note(&r->ledger, chunk);
+    return sink->on_chunk ? sink->on_chunk(sink->user, chunk, raw, err) : 0;
+}
+
+static int step_chunk(struct spot_stream_reader *r, const unsigned char *bytes, size_t n,
+                      size_t *used, size_t *need, struct spot_err *err)
+{
+    struct spot_chunk chunk;
+
+    *need = SPOT_CHUNK_HEAD_BYTE;
+    if (n < *need)
+        return 0;
+    if (spot_chunk_parse(bytes, &r->map, r->info.stream_id, &chunk, err))
+        return -1;
+    if (chunk.seq != r->ledger.next)
+        return spot_err_set(err, SPOT_EDATA, "chunk %u, expected chunk %llu", chunk.seq,
+                            (unsigned long long)r->ledger.next);
+    *need += chunk.stored_byte;
+    if (n < *need)
+        return 0;
+    *used = *need;
+    if (take_chunk(r, &chunk, bytes + SPOT_CHUNK_HEAD_BYTE, err))
+        return -1;
+    enter_chunks(r);
+    return 0;
+}
+
+static int step_end(struct spot_stream_reader *r, const unsigned char *bytes, size_t n,
+                    size_t *used, struct spot_err *err)
+{
+    const size_t left = r->end.n - r->end_at;
+
+    if (!left)
+        return spot_err_set(err, SPOT_EDATA, "bytes after the end of the stream");
+    *used = n < left ? n : left;
+    if (memcmp(bytes, r->end.data + r->end_at, *used) != 0)
+        return spot_err_set(err, SPOT_EDATA,
+                            "the end of the stream does not match what came before");
+    r->end_at += *used;
+    return 0;
+}
+
+static int step(struct spot_stream_reader *r, const unsigned char *bytes, size_t n, size_t *used,
+                size_t *need, struct spot_err *err)
+{
+    *used = 0;
+    *need = 1;
+    switch (r->state) {
+    case AT_HEAD:
+        return step_head(r, bytes, n, used, need, err);
+    case AT_CHUNK:
+        return step_chunk(r, bytes, n, used, need, err);
+    case AT_END:
+        return step_end(r, bytes, n, used, err);
+    case FAILED:
+        break;
+    }
+    return spot_err_set(err, SPOT_EDATA, "the stream failed before");
+}
+
+/* Whole units are taken from where they lie; only one that is cut by the end of `bytes` is copied.
+ */
+int spot_stream_reader_feed(struct spot_stream_reader *r, const void *bytes, size_t n_byte,
+                            struct spot_err *err)
+{
+    const unsigned char *at = bytes;
+    size_t used, need = 1;
+    struct spot_err cause = { 0 };
+
+    while (n_byte) {
+        const bool is_pending = r->pending.n > 0;
+        size_t top_up = 0;
+
+        if (is_pending) {
+            top_up = need > r->pending.n ? need - r->pending.n : 0;
+            top_up = top_up < n_byte ? top_up : n_byte;
+            spot_buf_add(&r->pending, at, top_up);
+        }
+        if (step(r, is_pending ? r->pending.data : at, is_pending ? r->pending.n : n_byte, &used,
+                 &need, &cause)) {
+            r->state = FAILED;
+            if (err)
+                *err = cause;
+            return cause.code == SPOT_EDATA
+                       ? spot_err_set(err, SPOT_EDATA, "%s: %.480s", r->source, cause.msg)
+                       : -1;
+        }
+        if (is_pending) {
+            at += top_up;
+            n_byte -= top_up;
+            if (used)
+                r->pending.n = 0; /* never more than one unit is kept */
+        } else if (used) {
+            at += used;
+            n_byte -= used;
+        } else {
+            spot_buf_add(&r->pending, at, n_byte);
+            return 0;
+        }
+    }
+    return 0;
+}
+
+int spot_stream_reader_finish(struct spot_stream_reader *r, struct spot_err *err)
+{
+    if (r->state == FAILED)
+        return spot_err_set(err, SPOT_EDATA, "%s: the stream failed before", r->source);
+    if (r->state != AT_END || r->end_at != r->end.n)
+        return spot_err_set(err, SPOT_EDATA, "%s: the stream ends early", r->source);
+    return 0;
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/* bamboo_sim.h - training with redundant computation, event by event: Bamboo's simulator.
+ *
+ * Nodes come and go by name. A node is ready some time after it came; ready nodes meet in a
+ * rendezvous, the first D * P of them become D pipelines of P stages, the rest wait. Every node
+ * holds its successor's stage as well: one loss is absorbed by the predecessor (steps then take
+ * 1.5 times as long), a loss that hits a node with two stages is fatal: all meet again. At the end
+ * of a step the nodes meet again if that balances the load or makes another pipeline.
+ * Source: uclasystem/bamboo, project_pactum/simulation, commit 8080929. Times in milliseconds.
+ */
+#ifndef SPOT_SIM_BAMBOO_SIM_H
+#define SPOT_SIM_BAMBOO_SIM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { SPOT_BAMBOO_PIPELINES_MAX = 64 };
+
+struct spot_bamboo_job {
+    int stages;             /* P */
+    int64_t samples;        /* of a step */
+    int64_t boot_ms;        /* from coming to ready; the release: 45,000 */
+    int64_t local_ms;       /* rendezvous at the end of a step */
+    int64_t global_ms;      /* rendezvous after a fatal loss, or to start; the release: 30,000 */
+    int n_step;             /* pipelines whose step time is known */
+    const int64_t *step_ms; /* [n_step + 1], by pipelines from 1; 0: that many cannot run */
+    double usd_per_h;       /* of a node */
+    /* Corrected mode only: a fatal loss loads the last checkpoint. */
+    int64_t save_every_ms, save_ms, load_ms; /* 0: no checkpoints, nothing is ever lost */
+    /* As released: events of one time and kind come in the order of Python's heap; a step that
+     * ends during a rendezvous still counts and starts a second one, and what the first leaves of
+     * the second is a stop for good; a loss of a node that does nothing slows the others; the
+     * nodes that wait are counted wrongly when one of them leaves. */
+    bool is_released;
+};
+
+struct spot_bamboo_event {
+    int64_t ms;
+    bool is_add;
+    int node; /* a name: a number from 0 */
+};
+
+/* What the system did from one event to the next. */
+enum spot_bamboo_state {
+    SPOT_BAMBOO_STOPPED,
+    SPOT_BAMBOO_MEETING,
+    SPOT_BAMBOO_TRAINING,
+    SPOT_BAMBOO_SAVING,
+};
+struct spot_bamboo_span {
+    int64_t from_ms, to_ms;
+    enum spot_bamboo_state state;
+    int n_boot, n_ready, n_member; /* nodes that boot, wait, have a stage */
+    int d, p;
+    int64_t steps, lost_steps; /* that ended, or were lost, at from_ms */
+};
+
+struct spot_bamboo_result {
+    int64_t steps, preemptions, fatal;
+    double preemption_mean_h, preemption_median_h, preemption_stdev_h; /* between losses */
+    double lifetime_mean_h, lifetime_median_h, lifetime_stdev_h;
+    double instances, samples_per_s, usd_per_h; /* means over the run */
+    double value;                               /* samples/s per USD/h, mean over steps */
+    double end_h;                               /* of the last step */
+};
+
+/* Play n_event events until end_ms. on_span (may be NULL) sees every span in order of time.
+ * Returns 0, or -1 with *err: SPOT_EDATA for an event out of order of its node (added twice,
+ * removed while away), SPOT_EINFEASIBLE when a number of pipelines comes up that has no step time
+ * (as released; corrected, the largest that has one is used). A run without a step is all 0. */
+int spot_bamboo_sim_run(const struct spot_bamboo_job *job, const struct spot_bamboo_event *event,
+                        size_t n_event, int64_t end_ms, struct spot_bamboo_result *result,
+                        void (*on_span)(const struct spot_bamboo_span *span, void *user),
+                        void *user, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SIM_BAMBOO_SIM_H */

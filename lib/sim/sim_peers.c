@@ -1,0 +1,361 @@
+/* SPDX-License-Identifier: MIT */
+/* Models of other systems, each from its own published mechanism and constants
+ * (docs/design/06-liveput.md names them); what they share - throughput, restart, transfer times -
+ * comes from the job like everybody's.
+ *
+ * A change happens at the start of an interval. The system is then down for some seconds, which
+ * may reach into later intervals, has lost what it had not saved, and goes on with another grid.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/xalloc.h"
+#include "plan/liveput.h"
+#include "sim/auto_config.h"
+#include "sim/sim_policy.h"
+
+/* Seconds, from the systems' own code and documentation. */
+static const double DETECT_S = 15;         /* torchrun: three missed heartbeats of 5 s */
+static const double LAST_CALL_S = 30;      /* torchrun: rendezvous waits for more on growth */
+static const double VARUNA_SETTLE_S = 120; /* varuna: sleeps after the checkpoint for a loss */
+static const double VARUNA_KILL_S = 5;
+static const double VARUNA_NOTICE_S = 30; /* varuna: a shorter notice cannot be used */
+static const double OOBLECK_DETECT_S = 1;
+static const double TORCHFT_TIMEOUT_S = 60; /* torchft: collective timeout */
+static const double MTBP_PRIOR_INTERVALS = 10;
+
+/* A system that runs a grid, is down for a while, and has work that is not saved. */
+struct system {
+    const struct spot_sim_train *sim;
+    int d, p;
+    double samples_per_s;
+    double down_s;       /* left of the present outage */
+    double unsaved;      /* samples since the last checkpoint */
+    double unsaved_s;    /* machine-seconds they took */
+    double save_every_s; /* 0: no periodic checkpoints */
+    double save_s;       /* one of them */
+    double since_save_s;
+    size_t n_change, n_seen;
+};
+
+static void run_grid(struct system *s, int d, int p)
+{
+    const double x = d > 0 ? spot_throughput_at(s->sim->throughput, d, p) : 0;
+
+    s->d = x > 0 ? d : 0;
+    s->p = x > 0 ? p : 0;
+    s->samples_per_s = x > 0 ? x : 0;
+}
+
+static double stage_all_s(const struct system *s)
+{
+    return s->p ? s->sim->table->migrate.all_s[s->p] : 0;
+}
+
+static double restart_s(const struct system *s, bool joins)
+{
+    return s->p ? spot_migrate_restart_s(&s->sim->job->cost, s->d, s->p,
+                                         joins ? SPOT_CHANGE_ADD : SPOT_CHANGE_REMOVE)
+                : 0;
+}
+
+/* Half of checkpoint_s saves, half loads; the state goes through one link each way. */
+static double half_checkpoint_s(const struct system *s)
+{
+    return s->sim->job->cost.checkpoint_s / 2 + stage_all_s(s);
+}
+
+/* Throw away what is not saved: it was committed in earlier rows, so take it back there. */
+static void lose(struct system *s, struct spot_sim_row *row)
+{
+    row->lost_samples += s->unsaved;
+    s->unsaved = s->unsaved_s = s->since_save_s = 0;
+}
+
+/* sqrt(2 * save * mean time between changes), of which one is assumed beforehand. */
+double spot_sim_save_every_s(const struct spot_sim_train *sim, double save_s, size_t n_change,
+                             size_t n_seen)
+{
+    const double between =
+        (MTBP_PRIOR_INTERVALS + (double)n_seen) / (1 + (double)n_change) * sim->interval_s;
+
+    return sqrt(2 * save_s * between);
+}
+
+static void plan_saves(struct system *s)
+{
+    s->save_s = half_checkpoint_s(s);
+    s->save_every_s = spot_sim_save_every_s(s->sim, s->save_s, s->n_change, s->n_seen);
+}
+
+double spot_sim_speed(const struct spot_sim_train *sim, int d, int p)
+{
+    const double x = d > 0 ? spot_throughput_at(sim->throughput, d, p) : -1;
+    const struct spot_step_law *law = &sim->throughput->law;
+
+    return x == 0 && law->n_point
+               ? (double)sim->job->global_batch / spot_step_law_at(law, sim->job, d, p)
+               : x;
+}
+
+/* Train for t seconds with periodic checkpoints; returns the seconds they took. */
+static double train(struct system *s, double t, double *trained_s)
+{
+    double saving = 0, left = t;
+
+    *trained_s = 0;
+    while (left > 0) {
+        const double until =
+            s->save_every_s > 0 ? fmax(s->save_every_s - s->since_save_s, 0) : INFINITY;
+        const double go = until < left ? until : left;
+
+        *trained_s += go;
+        left -= go;
+        s->since_save_s += go;
+        s->unsaved += go * s->samples_per_s;
+        if (until <= go && left > 0) {
+            const double save = s->save_s < left ? s->save_s : left;
+
+            saving += save;
+            left -= save;
+            s->unsaved = s->unsaved_s = s->since_save_s = 0;
+        }
+    }
+    return saving;
+}
+
+/* The rest of the interval: down, then training; every machine-second to its class. */
+static void pass(struct system *s, struct spot_sim_row *row)
+{
+    const double t = s->sim->interval_s, down = s->down_s < t ? s->down_s : t;
+    const double busy = (double)s->d * s->p;
+    double trained, saving;
+
+    row->d = s->d;
+    row->p = s->p;
+    row->spares = row->available - s->d * s->p;
+    row->class_s[SPOT_SIM_IDLE] += row->spares * t;
+    s->down_s -= down;
+    s->n_seen++;
+    if (!s->d)
+        return;
+    saving = train(s, t - down, &trained);
+    row->class_s[SPOT_SIM_RECONFIGURE] += busy * down;
+    row->class_s[SPOT_SIM_CHECKPOINT] += busy * saving;
+    row->class_s[SPOT_SIM_EFFECTIVE] += busy * trained;
+    row->samples += trained * s->samples_per_s;
+}
+
+void spot_sim_settle_losses(struct spot_sim_row *row, size_t n)
+{
+    double owed = 0;
+
+    for (size_t i = n; i-- > 0;) {
+        const double processed = row[i].samples, taken = owed < processed ? owed : processed;
+
+        if (taken > 0) {
+            const double s = row[i].class_s[SPOT_SIM_EFFECTIVE] * taken / processed;
+
+            row[i].samples -= taken;
+            row[i].class_s[SPOT_SIM_EFFECTIVE] -= s;
+            row[i].class_s[SPOT_SIM_REDONE] += s;
+            owed -= taken;
+        }
+        owed += row[i].lost_samples; /* lost at the start of i: processed before */
+    }
+}
+
+static bool changed(struct system *s, const struct spot_sim_row *row)
+{
+    const bool is = row->gained || row->lost;
+
+    s->n_change += is;
+    return is;
+}
+
+static void fastest(struct system *s, int n)
+{
+    int d, p;
+
+    spot_throughput_best(s->sim->throughput, n, &d, &p);
+    run_grid(s, d, p);
+}
+
+/* torchrun: any change kills all workers; they meet again and load the last checkpoint. */
+int spot_sim_torchrun(const struct spot_sim_train *sim, struct spot_sim_row *row,
+                      struct spot_err *err)
+{
+    struct system s = { .sim = sim };
+
+    (void)err;
+    for (size_t i = 0; i < sim->n_interval; i++) {
+        if (!i || changed(&s, &row[i])) {
+            lose(&s, &row[i]);
+            fastest(&s, row[i].available);
+            plan_saves(&s);
+            row[i].cost_s = restart_s(&s, row[i].gained > 0) + (i ? half_checkpoint_s(&s) : 0) +
+                            (!i            ? 0
+                             : row[i].lost ? DETECT_S
+                                           : LAST_CALL_S);
+            s.down_s = row[i].cost_s; /* a new rendezvous starts over */
+        }
+        pass(&s, &row[i]);
+    }
+    spot_sim_settle_losses(row, sim->n_interval);
+    return 0;
+}
+
+/* The grid of Varuna's own choice, its speed from the job like everybody's. */
+static void auto_config(struct system *s, int n, bool is_released)
+{
+    int d, p;
+
+    spot_auto_config(s->sim->throughput, s->sim->job, n, is_released, &d, &p);
+    s->samples_per_s = spot_sim_speed(s->sim, d, p);
+    s->d = s->samples_per_s > 0 ? d : 0;
+    s->p = s->samples_per_s > 0 ? p : 0;
+}
+
+/* Varuna: a checkpoint on demand where the notice allows, then kill, relaunch, load. */
+static int varuna(const struct spot_sim_train *sim, struct spot_sim_row *row, bool is_released)
+{
+    struct system s = { .sim = sim };
+
+    for (size_t i = 0; i < sim->n_interval; i++) {
+        if (!i || changed(&s, &row[i])) {
+            const double save = half_checkpoint_s(&s);
+            const bool can_save = row[i].gained || (sim->notice_s >= VARUNA_NOTICE_S &&
+                                                    save <= sim->notice_s - VARUNA_KILL_S);
+
+            if (!can_save)
+                lose(&s, &row[i]);
+            else
+                s.unsaved = s.unsaved_s = s.since_save_s = 0;
+            if (is_released)
+                auto_config(&s, row[i].available, true);
+            else
+                fastest(&s, row[i].available);
+            plan_saves(&s);
+            row[i].cost_s = restart_s(&s, row[i].gained > 0);
+            if (i)
+                row[i].cost_s += (can_save ? save : 0) + VARUNA_KILL_S +
+                                 (row[i].lost ? VARUNA_SETTLE_S : 0) + half_checkpoint_s(&s);
+            s.down_s = row[i].cost_s;
+        }
+        pass(&s, &row[i]);
+    }
+    spot_sim_settle_losses(row, sim->n_interval);
+    return 0;
+}
+
+int spot_sim_varuna(const struct spot_sim_train *sim, struct spot_sim_row *row,
+                    struct spot_err *err)
+{
+    (void)err;
+    return varuna(sim, row, false);
+}
+
+int spot_sim_varuna_released(const struct spot_sim_train *sim, struct spot_sim_row *row,
+                             struct spot_err *err)
+{
+    (void)err;
+    return varuna(sim, row, true);
+}
+
+/* Oobleck: survivors regroup and copy missing layers; newcomers are not taken in until too few
+ * are left, then the job starts anew from its last checkpoint with all that is there. */
+int spot_sim_oobleck(const struct spot_sim_train *sim, struct spot_sim_row *row,
+                     struct spot_err *err)
+{
+    struct system s = { .sim = sim };
+    double members = 0;
+
+    (void)err;
+    for (size_t i = 0; i < sim->n_interval; i++) {
+        const double before = i ? row[i - 1].available : 0;
+
+        if (i)
+            members *= before > 0 ? (before - row[i].lost) / before : 0;
+        if (i && row[i].lost && s.d && changed(&s, &row[i])) {
+            row[i].lost_samples += 0.5 * (double)sim->job->global_batch;
+            s.unsaved = 0;
+            fastest(&s, (int)floor(members + 1e-9));
+            row[i].cost_s = s.p ? OOBLECK_DETECT_S +
+                                      spot_migrate_intra_s(&sim->job->cost, s.d, s.p) +
+                                      sim->table->migrate.slowest_s[s.p]
+                                : 0;
+            s.down_s += row[i].cost_s;
+        }
+        if (!s.d) {
+            members = row[i].available;
+            fastest(&s, row[i].available);
+            if (s.d) {
+                row[i].cost_s = restart_s(&s, true) + (i ? half_checkpoint_s(&s) : 0);
+                s.down_s = row[i].cost_s;
+            }
+        }
+        pass(&s, &row[i]);
+    }
+    spot_sim_settle_losses(row, sim->n_interval);
+    return 0;
+}
+
+static double mean_intact(int d, int p, int spares, int lost)
+{
+    const struct spot_liveput g = { d, p, spares, lost };
+    double *pmf = spot_xcalloc((size_t)d + 1, sizeof(*pmf)), sum = 0;
+
+    spot_liveput_intact(&g, pmf);
+    for (int k = 1; k <= d; k++)
+        sum += k * pmf[k];
+    free(pmf);
+    return sum;
+}
+
+/* torchft: a loss takes its whole pipeline out after a timeout and the step is lost; a pipeline's
+ * worth of free machines joins, copying the state while the others wait. P is that of the start. */
+int spot_sim_torchft(const struct spot_sim_train *sim, struct spot_sim_row *row,
+                     struct spot_err *err)
+{
+    struct system s = { .sim = sim };
+    int p = 0;
+
+    (void)err;
+    for (size_t i = 0; i < sim->n_interval; i++) {
+        int d = s.d;
+
+        if (!s.d) {
+            fastest(&s, row[i].available);
+            p = s.p;
+            d = s.d;
+            row[i].cost_s = s.d ? restart_s(&s, true) + (i ? half_checkpoint_s(&s) : 0) : 0;
+            s.down_s = row[i].cost_s;
+        } else if (row[i].lost) {
+            const int spares = row[i - 1].available - s.d * p;
+
+            d = (int)lround(mean_intact(s.d, p, spares, row[i].lost));
+            if (d < s.d) {
+                row[i].cost_s += TORCHFT_TIMEOUT_S;
+                row[i].lost_samples += 0.5 * (double)sim->job->global_batch;
+                s.unsaved = 0;
+            }
+        }
+        if (p && i && d > 0 && row[i].available / p > d) {
+            d = row[i].available / p;
+            row[i].cost_s += sim->table->migrate.slowest_s[p];
+        }
+        if (p && d * p > row[i].available)
+            d = row[i].available / p;
+        if (d != s.d) {
+            if (p && spot_throughput_at(sim->throughput, d, p) <= 0)
+                while (d > 0 && spot_throughput_at(sim->throughput, d, p) <= 0)
+                    d--;
+            s.down_s += row[i].cost_s;
+            run_grid(&s, d, p);
+        }
+        pass(&s, &row[i]);
+    }
+    spot_sim_settle_losses(row, sim->n_interval);
+    return 0;
+}

@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/* sim_policy.h - what the policies of the training simulator share; used in lib/sim only. */
+#ifndef SPOT_SIM_SIM_POLICY_H
+#define SPOT_SIM_SIM_POLICY_H
+
+#include "sim/train_sim.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef int spot_sim_run_fn(const struct spot_sim_train *sim, struct spot_sim_row *row,
+                            struct spot_err *err);
+
+spot_sim_run_fn spot_sim_ideal, spot_sim_throughput, spot_sim_on_demand;
+spot_sim_run_fn spot_sim_spot, spot_sim_optimal, spot_sim_truth, spot_sim_persistence,
+    spot_sim_nowcast, spot_sim_parcae;
+
+spot_sim_run_fn spot_sim_varuna, spot_sim_bamboo, spot_sim_oobleck, spot_sim_torchft;
+spot_sim_run_fn spot_sim_torchrun, spot_sim_varuna_released, spot_sim_bamboo_released;
+
+/* A job that migrates: what runs, and what is left of an unfinished migration. */
+struct spot_sim_state {
+    int n;    /* instances before the interval */
+    int grid; /* or SPOT_GRID_NONE */
+    double carry_s;
+    uint64_t draws; /* random numbers used, under is_sampled */
+};
+
+/* The grid that executing `grid` comes to with n instances: fewer pipelines where they do not
+ * fit, SPOT_GRID_NONE where none does. */
+int spot_sim_clip(const struct spot_cost_table *table, int grid, int n);
+
+/* The first interval: start `grid` at the price of a restart with joiners. */
+void spot_sim_start(const struct spot_sim_train *sim, struct spot_sim_state *state, int grid,
+                    struct spot_sim_row *row);
+
+/* Execute `grid` in interval i: clip it, charge the change, train for what is left, account. */
+void spot_sim_migrate(const struct spot_sim_train *sim, struct spot_sim_state *state, int grid,
+                      struct spot_sim_row *row);
+
+/* Samples per second of D x P; the fitted law where the profile has no entry. Other systems' grids
+ * are often not profiled. */
+double spot_sim_speed(const struct spot_sim_train *sim, int d, int p);
+
+/* Young's and Daly's interval between checkpoints, from what happened so far. */
+double spot_sim_save_every_s(const struct spot_sim_train *sim, double save_s, size_t n_change,
+                             size_t n_seen);
+
+/* Lost samples were counted when they were processed: move them, newest first, from samples and
+ * effective time to lost and redone. */
+void spot_sim_settle_losses(struct spot_sim_row *row, size_t n);
+
+/* Interval `row` on D x P with `used_s` (<= interval) of waiting of class `why` first. */
+void spot_sim_account(const struct spot_sim_train *sim, struct spot_sim_row *row, int d, int p,
+                      double samples_per_s, double used_s, enum spot_sim_class why);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SIM_SIM_POLICY_H */

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+#include "sim/train_sim.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/rng.h"
+#include "common/xalloc.h"
+#include "plan/parcae.h"
+#include "sim/sim_policy.h"
+
+const char *const spot_sim_class_name[SPOT_SIM_CLASSES] = {
+    "effective", "reconfigure", "checkpoint", "redone", "redundant", "idle", "booting",
+};
+
+const struct spot_sim_policy spot_sim_policies[] = {
+    { "ideal", "the fastest grid of every interval, changes are free", spot_sim_ideal, false },
+    { "on-demand", "the fastest grid of the largest count, nothing is ever lost",
+      spot_sim_on_demand, true },
+    { "optimal", "the whole trace known: no policy at these prices does better", spot_sim_optimal,
+      false },
+    { "parcae-truth", "Parcae's optimiser, its look-ahead known", spot_sim_truth, false },
+    { "spot", "the stochastic dynamic program of this project", spot_sim_spot, false },
+    { "nowcast", "Parcae's optimiser, the notified change known, then flat", spot_sim_nowcast,
+      false },
+    { "parcae", "Parcae's optimiser with its own predictor", spot_sim_parcae, false },
+    { "persistence", "Parcae's optimiser, a flat forecast", spot_sim_persistence, false },
+    { "throughput", "Parcae's baseline: the fastest grid, from a checkpoint at every change",
+      spot_sim_throughput, false },
+    { "varuna", "checkpoint on notice, kill, relaunch with the fastest grid", spot_sim_varuna,
+      false },
+    { "varuna-released", "varuna with the grids of its own AutoConfig and simulator",
+      spot_sim_varuna_released, false },
+    { "bamboo", "redundant computation by neighbours: its simulator, corrected", spot_sim_bamboo,
+      false },
+    { "bamboo-released", "the same with the defects of its release", spot_sim_bamboo_released,
+      false },
+    { "oobleck", "pipeline templates, survivors copy layers, nobody joins", spot_sim_oobleck,
+      false },
+    { "torchft", "a pipeline lives or dies as a whole", spot_sim_torchft, false },
+    { "torchrun", "restart all from periodic checkpoints", spot_sim_torchrun, false },
+    { 0 },
+};
+
+const struct spot_sim_policy *spot_sim_policy_find(const char *name, struct spot_err *err)
+{
+    char known[512] = "";
+
+    for (const struct spot_sim_policy *p = spot_sim_policies; p->name; p++) {
+        if (!strcmp(p->name, name))
+            return p;
+        snprintf(known + strlen(known), sizeof(known) - strlen(known), "%s%s", *known ? ", " : "",
+                 p->name);
+    }
+    spot_err_set(err, SPOT_EUSAGE, "unknown policy '%.32s'; there are %s", name, known);
+    return NULL;
+}
+
+/* --- accounting --- */
+
+void spot_sim_account(const struct spot_sim_train *sim, struct spot_sim_row *row, int d, int p,
+                      double samples_per_s, double used_s, enum spot_sim_class why)
+{
+    const double t = sim->interval_s, busy = (double)d * p, used = used_s < t ? used_s : t;
+    const enum spot_sim_class work = samples_per_s > 0 ? SPOT_SIM_EFFECTIVE : SPOT_SIM_IDLE;
+
+    row->d = d;
+    row->p = p;
+    row->spares = row->available - d * p;
+    row->class_s[why] += busy * used;
+    row->class_s[work] += busy * (t - used);
+    row->class_s[SPOT_SIM_IDLE] += row->spares * t;
+    if (samples_per_s > 0)
+        row->samples += samples_per_s * (t - used);
+}
+
+int spot_sim_clip(const struct spot_cost_table *t, int grid, int n)
+{
+    if (grid == SPOT_GRID_NONE || t->d[grid] * t->p[grid] <= n)
+        return grid;
+    if (n / t->p[grid] > 0)
+        return spot_cost_grid(t, n / t->p[grid], t->p[grid]);
+    return spot_cost_grid(t, 1, n);
+}
+
+/* Draw who dies, uniformly: the number of victims in each stage. */
+static void draw(const struct spot_sim_train *sim, struct spot_sim_state *state, int lost,
+                 int *dead)
+{
+    const struct spot_cost_table *t = sim->table;
+    const int d = t->d[state->grid], p = t->p[state->grid];
+    int place[SPOT_COST_INSTANCES_MAX];
+    struct spot_rng rng;
+
+    spot_rng_init(&rng, sim->seed, state->draws++);
+    memset(dead, 0, (size_t)p * sizeof(*dead));
+    for (int i = 0; i < state->n; i++)
+        place[i] = i;
+    for (int i = 0; i < lost; i++) {
+        const int j = i + (int)spot_rng_below(&rng, (uint64_t)(state->n - i)), x = place[j];
+
+        place[j] = place[i];
+        place[i] = x;
+        if (x < d * p)
+            dead[x % p]++;
+    }
+}
+
+static double charge(const struct spot_sim_train *sim, struct spot_sim_state *state, int lost,
+                     int to)
+{
+    int dead[SPOT_COST_INSTANCES_MAX];
+
+    if (!sim->is_sampled || state->grid == SPOT_GRID_NONE)
+        return spot_cost_row(sim->table, state->n, state->grid, lost)[to];
+    draw(sim, state, lost, dead);
+    return spot_cost_drawn_s(sim->table, state->grid, lost, dead, to);
+}
+
+/* Run `to` in this interval after `total_s` of waiting. */
+static void settle(const struct spot_sim_train *sim, struct spot_sim_state *state, int to,
+                   double total_s, struct spot_sim_row *row)
+{
+    const struct spot_cost_table *t = sim->table;
+
+    state->n = row->available;
+    state->grid = to;
+    state->carry_s = total_s > sim->interval_s ? total_s - sim->interval_s : 0;
+    if (to != SPOT_GRID_NONE)
+        spot_sim_account(sim, row, t->d[to], t->p[to], t->samples_per_s[to], total_s,
+                         SPOT_SIM_RECONFIGURE);
+    else /* suspended: the state is safe, the machines wait */
+        spot_sim_account(sim, row, 0, 0, 0, 0, SPOT_SIM_IDLE);
+}
+
+void spot_sim_start(const struct spot_sim_train *sim, struct spot_sim_state *state, int grid,
+                    struct spot_sim_row *row)
+{
+    if (grid != SPOT_GRID_NONE)
+        row->cost_s = sim->table->restart_s[2 * grid + SPOT_CHANGE_ADD];
+    settle(sim, state, grid, row->cost_s, row);
+}
+
+void spot_sim_migrate(const struct spot_sim_train *sim, struct spot_sim_state *state, int grid,
+                      struct spot_sim_row *row)
+{
+    const int to = spot_sim_clip(sim->table, grid, row->available);
+    const struct spot_parcae_state before = { state->n, state->grid, state->carry_s };
+    double total = 0;
+
+    if (to != SPOT_GRID_NONE) {
+        row->cost_s = charge(sim, state, row->lost, to);
+        total = spot_parcae_total_s(sim->table, &before, to, row->cost_s);
+    }
+    settle(sim, state, to, total, row);
+}
+
+void spot_sim_total(const struct spot_sim_row *row, size_t n, struct spot_sim_total *total)
+{
+    memset(total, 0, sizeof(*total));
+    for (size_t i = 0; i < n; i++) {
+        total->samples += row[i].samples;
+        total->lost_samples += row[i].lost_samples;
+        total->usd += row[i].usd;
+        for (int c = 0; c < SPOT_SIM_CLASSES; c++)
+            total->class_s[c] += row[i].class_s[c];
+        if (i && (row[i].d != row[i - 1].d || row[i].p != row[i - 1].p || row[i].cost_s > 0))
+            total->migrations++;
+    }
+}
+
+int spot_sim_train_run(const struct spot_sim_train *sim, const struct spot_sim_policy *policy,
+                       struct spot_sim_row *row, struct spot_err *err)
+{
+    const struct spot_job_cost *cost = &sim->job->cost;
+    const double price = policy->is_on_demand ? cost->on_demand_usd_per_h : cost->usd_per_h;
+    int most = 0;
+
+    memset(row, 0, sim->n_interval * sizeof(*row));
+    for (size_t i = 0; i < sim->n_interval; i++)
+        most = sim->available[i] > most ? sim->available[i] : most;
+    for (size_t i = 0; i < sim->n_interval; i++) {
+        const int n = policy->is_on_demand ? most : sim->available[i];
+        const int before = i ? (policy->is_on_demand ? most : sim->available[i - 1]) : 0;
+
+        row[i].available = n;
+        row[i].gained = n > before ? n - before : 0;
+        row[i].lost = n < before ? before - n : 0;
+        row[i].usd = price > 0 ? price * n * sim->interval_s / 3600 : 0;
+    }
+    return policy->run(sim, row, err);
+}

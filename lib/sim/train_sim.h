@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+/* train_sim.h - a training job played against an availability trace under a policy.
+ *
+ * Time advances in intervals. At the start of interval i the count changes from n[i-1] to n[i]
+ * (gained or lost, net); a policy answers with the grid for the interval, pays what the change
+ * costs, and trains for the rest. What it may know of the change beforehand depends on the
+ * notice. Every machine-second of the trace goes to exactly one class.
+ */
+#ifndef SPOT_SIM_TRAIN_SIM_H
+#define SPOT_SIM_TRAIN_SIM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "plan/cost_table.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { SPOT_SIM_INTERVALS_MAX = 1 << 24 };
+
+enum spot_sim_class {
+    SPOT_SIM_EFFECTIVE,   /* training that counts */
+    SPOT_SIM_RECONFIGURE, /* in the grid, waiting for a change of it */
+    SPOT_SIM_CHECKPOINT,  /* saving or loading checkpoints */
+    SPOT_SIM_REDONE,      /* training that was lost */
+    SPOT_SIM_REDUNDANT,   /* computed a second time on purpose */
+    SPOT_SIM_IDLE,        /* outside the grid, or in a grid of unknown speed */
+    SPOT_SIM_BOOTING,
+    SPOT_SIM_CLASSES,
+};
+extern const char *const spot_sim_class_name[SPOT_SIM_CLASSES];
+
+struct spot_sim_row {
+    int available, gained, lost;
+    int d, p, spares;
+    double cost_s;                    /* charged for the change of this interval */
+    double samples;                   /* committed in it */
+    double lost_samples;              /* that had been processed and are gone */
+    double usd;                       /* of all machines there; 0 without a price */
+    double class_s[SPOT_SIM_CLASSES]; /* machine-seconds */
+};
+
+struct spot_sim_train {
+    const struct spot_job_doc *job;
+    const struct spot_throughput *throughput;
+    struct spot_cost_table *table;
+    size_t n_interval;
+    const int *available; /* [n_interval] */
+    double interval_s;
+    int look_ahead;
+    double notice_s; /* 0: a policy learns of a change when it has happened */
+    bool is_sampled; /* draw who dies and charge that; else the expectation is charged */
+    uint64_t seed;
+};
+
+struct spot_sim_policy {
+    const char *name, *summary;
+    /* Fill row[n_interval]; the trace's own columns and usd are filled already. */
+    int (*run)(const struct spot_sim_train *sim, struct spot_sim_row *row, struct spot_err *err);
+    bool is_on_demand; /* machines that are never lost, at the on-demand price */
+};
+
+/* All policies, ends with a NULL name. */
+extern const struct spot_sim_policy spot_sim_policies[];
+const struct spot_sim_policy *spot_sim_policy_find(const char *name, struct spot_err *err);
+
+/* Run one policy. row has room for n_interval. Returns 0, or -1 with *err. */
+int spot_sim_train_run(const struct spot_sim_train *sim, const struct spot_sim_policy *policy,
+                       struct spot_sim_row *row, struct spot_err *err);
+
+struct spot_sim_total {
+    double samples, lost_samples, usd;
+    double class_s[SPOT_SIM_CLASSES];
+    int64_t migrations; /* intervals in which the grid changed or a change was paid for */
+};
+void spot_sim_total(const struct spot_sim_row *row, size_t n, struct spot_sim_total *total);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SIM_TRAIN_SIM_H */

@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT */
+#include "trace/import.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/csv_reader.h"
+#include "common/num.h"
+#include "common/xalloc.h"
+#include "trace/trace_write.h"
+
+const struct spot_import_format spot_import_format[] = {
+    { "events", "ms,add|remove,node without a header (Parcae, Bamboo)", SPOT_IMPORT_NODE, false,
+      spot_import_events },
+    { "spotserve", "lines of [ms,\"add\"|\"remove\",{\"nodes\":[..]}]", SPOT_IMPORT_NODE, false,
+      spot_import_spotserve },
+    { "spot-event", "the log of a run, spot.event/1", SPOT_IMPORT_NODE, false,
+      spot_import_spot_event },
+    { "count-log", "date,time,count without a header", SPOT_IMPORT_COUNT, true,
+      spot_import_count_log },
+    { "skypilot", "{\"metadata\":{\"gap_seconds\":g},\"data\":[..]}", SPOT_IMPORT_COUNT, false,
+      spot_import_skypilot },
+    { "aws-price", "aws ec2 describe-spot-price-history", SPOT_IMPORT_PRICE, true,
+      spot_import_aws_price },
+    { "aws-score", "aws ec2 get-spot-placement-scores", SPOT_IMPORT_SCORE, false,
+      spot_import_aws_score },
+    { "aws-advisor", "spot-advisor-data.json", SPOT_IMPORT_HAZARD, false, spot_import_aws_advisor },
+    { "gcp-price", "Cloud Billing services/../skus", SPOT_IMPORT_PRICE, true,
+      spot_import_gcp_price },
+    { "azure-price", "Retail Prices API", SPOT_IMPORT_PRICE, true, spot_import_azure_price },
+    { 0 },
+};
+
+const struct spot_import_format *spot_import_find(const char *name)
+{
+    for (const struct spot_import_format *f = spot_import_format; f->name; f++)
+        if (!strcmp(f->name, name))
+            return f;
+    return NULL;
+}
+
+int spot_import_read(struct spot_import *imp, const struct spot_import_format *format, FILE *in,
+                     const char *source, struct spot_err *err)
+{
+    assert(!imp->kind || imp->kind == format->kind);
+    imp->kind = format->kind;
+    return format->read(imp, in, spot_import_text(imp, source), err);
+}
+
+const char *spot_import_text(struct spot_import *imp, const char *text)
+{
+    const size_t i = spot_names_intern(&imp->text, 0, text); /* may move text.text */
+
+    return imp->text.text[i];
+}
+
+struct spot_import_row *spot_import_add(struct spot_import *imp, double time_s, const char *zone,
+                                        const char *instance_type, const char *extra)
+{
+    imp->row = spot_xgrow(imp->row, &imp->row_cap, imp->n_row + 1, sizeof(*imp->row));
+    imp->row[imp->n_row] =
+        (struct spot_import_row){ .time_s = time_s,
+                                  .zone = spot_import_text(imp, zone),
+                                  .instance_type = spot_import_text(imp, instance_type),
+                                  .extra = spot_import_text(imp, extra) };
+    return &imp->row[imp->n_row++];
+}
+
+int spot_import_lines(struct spot_import *imp, FILE *in, const char *source,
+                      spot_import_line_fn *on_line, struct spot_err *err)
+{
+    enum { LINE_MAX_BYTE = 1 << 20 };
+    char *text = spot_xcalloc(LINE_MAX_BYTE + 2, 1);
+    unsigned long line = 0;
+    int rc = 0;
+
+    while (!rc && fgets(text, LINE_MAX_BYTE + 2, in)) {
+        size_t n = strlen(text);
+
+        line++;
+        if (n && text[n - 1] != '\n' && n > LINE_MAX_BYTE)
+            rc = spot_err_set(err, SPOT_EDATA, "%s:%lu: line longer than %d bytes", source, line,
+                              LINE_MAX_BYTE);
+        else if (n && text[n - 1] != '\n' && !feof(in))
+            rc = spot_err_set(err, SPOT_EDATA, "%s:%lu:%zu: NUL byte", source, line, n + 1);
+        while (n && strchr("\r\n", text[n - 1]))
+            text[--n] = '\0';
+        if (!rc && text[strspn(text, " \t")])
+            rc = on_line(imp, text, n, source, line, err);
+    }
+    if (!rc && ferror(in))
+        rc = spot_err_sys(err, "cannot read %s", source);
+    if (!rc && !line)
+        rc = spot_err_set(err, SPOT_EDATA, "%s: empty input", source);
+    free(text);
+    return rc;
+}
+
+static int own_count(const struct spot_trace_row *row, void *user, struct spot_err *err)
+{
+    (void)err;
+    spot_import_add(user, row->time_s, row->zone, row->instance_type, "")->value[0] =
+        row->available;
+    return 0;
+}
+
+static int own_node(const struct spot_trace_row *row, void *user, struct spot_err *err)
+{
+    struct spot_import *imp = user;
+
+    if (row->kind == SPOT_TRACE_COUNT)
+        return spot_err_set(err, SPOT_EDATA, "expected the node form (time_s,event,node)");
+    imp->node = spot_xgrow(imp->node, &imp->node_cap, imp->n_node + 1, sizeof(*imp->node));
+    imp->node[imp->n_node++] =
+        (struct spot_import_node){ .time_s = row->time_s,
+                                   .kind = row->kind,
+                                   .zone = spot_import_text(imp, row->zone),
+                                   .instance_type = spot_import_text(imp, row->instance_type),
+                                   .node = spot_import_text(imp, row->node_name),
+                                   .source = "merged" };
+    return 0;
+}
+
+static int own_price(const struct spot_csv_row *row, void *user, struct spot_err *err)
+{
+    struct spot_import_row *added;
+    double time_s, x;
+
+    if (spot_csv_real(row, 0, 0, SPOT_TRACE_TIME_MAX_S, &time_s, err) ||
+        spot_csv_real(row, 4, 0, 1e9, &x, err))
+        return -1;
+    added = spot_import_add(user, time_s, row->field[1], row->field[2], row->field[3]);
+    added->value[0] = x;
+    return 0;
+}
+
+static int own_score(const struct spot_csv_row *row, void *user, struct spot_err *err)
+{
+    double time_s, x;
+
+    if (spot_csv_real(row, 0, 0, SPOT_TRACE_TIME_MAX_S, &time_s, err) ||
+        spot_csv_real(row, 3, 0, 100, &x, err))
+        return -1;
+    spot_import_add(user, time_s, row->field[1], row->field[2], "")->value[0] = x;
+    return 0;
+}
+
+int spot_import_read_own(struct spot_import *imp, FILE *in, const char *source,
+                         struct spot_err *err)
+{
+    static const char *const price[] = { "time_s", "zone", "instance_type", "market",
+                                         "price_usd_per_h" };
+    static const char *const score[] = { "time_s", "zone", "instance_type", "score" };
+
+    switch (imp->kind) {
+    case SPOT_IMPORT_COUNT:
+        return spot_trace_stream(in, source, own_count, imp, NULL, err);
+    case SPOT_IMPORT_NODE:
+        return spot_trace_stream(in, source, own_node, imp, NULL, err);
+    case SPOT_IMPORT_PRICE:
+        return spot_csv_read(in, source, price, 5, own_price, imp, NULL, err);
+    case SPOT_IMPORT_SCORE:
+        return spot_csv_read(in, source, score, 4, own_score, imp, NULL, err);
+    case SPOT_IMPORT_HAZARD:
+        break;
+    }
+    return spot_err_set(err, SPOT_EUSAGE, "this format has no times to merge by");
+}
+
+void spot_import_prepend(struct spot_import *imp, const struct spot_import *before)
+{
+    const size_t n_row = before->n_row, n_node = before->n_node;
+
+    imp->row = spot_xgrow(imp->row, &imp->row_cap, imp->n_row + n_row, sizeof(*imp->row));
+    memmove(imp->row + n_row, imp->row, imp->n_row * sizeof(*imp->row));
+    imp->n_row += n_row;
+    for (size_t i = 0; i < n_row; i++) {
+        struct spot_import_row row = before->row[i];
+
+        row.zone = spot_import_text(imp, row.zone);
+        row.instance_type = spot_import_text(imp, row.instance_type);
+        row.extra = spot_import_text(imp, row.extra);
+        imp->row[i] = row;
+    }
+    imp->node = spot_xgrow(imp->node, &imp->node_cap, imp->n_node + n_node, sizeof(*imp->node));
+    memmove(imp->node + n_node, imp->node, imp->n_node * sizeof(*imp->node));
+    imp->n_node += n_node;
+    for (size_t i = 0; i < n_node; i++) {
+        struct spot_import_node node = before->node[i];
+
+        node.zone = spot_import_text(imp, node.zone);
+        node.instance_type = spot_import_text(imp, node.instance_type);
+        node.node = spot_import_text(imp, node.node);
+        node.source = spot_import_text(imp, node.source);
+        imp->node[i] = node;
+    }
+}
+
+double spot_import_first_s(const struct spot_import *imp)
+{
+    double first_s = INFINITY;
+
+    for (size_t i = 0; i < imp->n_row; i++)
+        first_s = fmin(first_s, imp->row[i].time_s);
+    for (size_t i = 0; i < imp->n_node; i++)
+        first_s = fmin(first_s, imp->node[i].time_s);
+    return first_s;
+}
+
+void spot_import_shift(struct spot_import *imp, double origin_s)
+{
+    for (size_t i = 0; i < imp->n_row; i++)
+        imp->row[i].time_s -= origin_s;
+    for (size_t i = 0; i < imp->n_node; i++)
+        imp->node[i].time_s -= origin_s;
+}
+
+void spot_import_release(struct spot_import *imp)
+{
+    free(imp->row);
+    free(imp->node);
+    spot_names_release(&imp->text);
+    *imp = (struct spot_import){ 0 };
+}

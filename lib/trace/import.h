@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: MIT */
+/* import.h - public and cloud formats in, traces out.
+ *
+ * Readers put what they find into one collection, from any number of files; the
+ * end sorts it and drops what was said twice, so that overlapping windows and
+ * repeated imports change nothing. Shapes: docs/formats/import.md.
+ */
+#ifndef SPOT_TRACE_IMPORT_H
+#define SPOT_TRACE_IMPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "common/err.h"
+#include "trace/names.h"
+#include "trace/trace.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum spot_import_kind {
+    SPOT_IMPORT_COUNT = 1, /* samples of a count */
+    SPOT_IMPORT_NODE,      /* machines that come and go */
+    SPOT_IMPORT_PRICE,     /* time_s,zone,instance_type,market,price_usd_per_h */
+    SPOT_IMPORT_SCORE,     /* time_s,zone,instance_type,score */
+    SPOT_IMPORT_HAZARD,    /* zone,instance_type,os,... per month */
+};
+
+/* What the files do not say themselves. */
+struct spot_import_ask {
+    const char *zone, *instance_type; /* NULL: from the file, or its name, or "" */
+    const char *product;              /* AWS: "Linux/UNIX"; advisor: "Linux"; NULL for those */
+    const char *match;                /* keep instance types that contain this; NULL: all */
+    bool is_inverted;                 /* numbers count what is NOT available */
+    int32_t cap;                      /* machines asked for: with is_inverted, and as upper bound */
+    double time_s;                    /* of a snapshot that carries no time */
+};
+
+/* One value; texts live as long as the collection. */
+struct spot_import_row {
+    double time_s;
+    const char *zone, *instance_type, *extra; /* extra: market or os */
+    double value[3];                          /* count, price or score; hazard: min, max, savings */
+};
+
+struct spot_import_node {
+    double time_s;
+    enum spot_trace_kind kind;
+    const char *zone, *instance_type, *node;
+    const char *source; /* where it was read, for messages */
+    unsigned long line;
+};
+
+struct spot_import {
+    struct spot_import_ask ask;
+    enum spot_import_kind kind;
+    bool is_lenient;   /* a node may come twice or leave twice: the second has no effect */
+    bool is_truncated; /* a document said that more pages follow */
+    struct spot_names text;
+    size_t n_row, row_cap, n_node, node_cap;
+    struct spot_import_row *row;
+    struct spot_import_node *node;
+};
+
+struct spot_import_format {
+    const char *name, *summary;
+    enum spot_import_kind kind;
+    bool is_wall_clock; /* times are unix times */
+    int (*read)(struct spot_import *imp, FILE *in, const char *source, struct spot_err *err);
+};
+
+/* All formats; ends with a NULL name. */
+extern const struct spot_import_format spot_import_format[];
+
+const struct spot_import_format *spot_import_find(const char *name);
+
+/* Read one file. Returns 0, or -1 with *err: SPOT_EDATA with position; SPOT_ESYS. */
+int spot_import_read(struct spot_import *imp, const struct spot_import_format *format, FILE *in,
+                     const char *source, struct spot_err *err);
+
+/* Read a document that an earlier import wrote, of the same kind (not HAZARD). */
+int spot_import_read_own(struct spot_import *imp, FILE *in, const char *source,
+                         struct spot_err *err);
+
+/* Put the contents of another collection of the same kind before those of this one. */
+void spot_import_prepend(struct spot_import *imp, const struct spot_import *before);
+
+/* Earliest time collected; infinity when there is nothing. */
+double spot_import_first_s(const struct spot_import *imp);
+
+/* Subtract origin_s from all times collected so far. */
+void spot_import_shift(struct spot_import *imp, double origin_s);
+
+/* Sort by time and place, and drop repetitions; of two values for one moment and
+ * place the one read last stays. */
+void spot_import_sort(struct spot_import *imp);
+
+/* COUNT and NODE, sorted: make a trace of it. Returns 0, or -1 with SPOT_EDATA: a
+ * node that comes twice, a time before the origin, nothing at all. */
+int spot_import_trace(struct spot_import *imp, struct spot_trace *trace, struct spot_err *err);
+
+/* The other kinds, sorted: CSV with a header. */
+void spot_import_write(const struct spot_import *imp, FILE *out);
+
+void spot_import_release(struct spot_import *imp);
+
+/* For readers: a text that lives as long as the collection, and one more row. */
+const char *spot_import_text(struct spot_import *imp, const char *text);
+struct spot_import_row *spot_import_add(struct spot_import *imp, double time_s, const char *zone,
+                                        const char *instance_type, const char *extra);
+
+/* Call `on_line` for each line that is not blank; 1-based number, without the newline. */
+typedef int spot_import_line_fn(struct spot_import *imp, const char *text, size_t n_byte,
+                                const char *source, unsigned long line, struct spot_err *err);
+int spot_import_lines(struct spot_import *imp, FILE *in, const char *source,
+                      spot_import_line_fn *on_line, struct spot_err *err);
+
+/* The readers, one group to a file. */
+int spot_import_events(struct spot_import *, FILE *, const char *, struct spot_err *);
+int spot_import_count_log(struct spot_import *, FILE *, const char *, struct spot_err *);
+int spot_import_spot_event(struct spot_import *, FILE *, const char *, struct spot_err *);
+int spot_import_spotserve(struct spot_import *, FILE *, const char *, struct spot_err *);
+int spot_import_skypilot(struct spot_import *, FILE *, const char *, struct spot_err *);
+int spot_import_aws_price(struct spot_import *, FILE *, const char *, struct spot_err *);
+int spot_import_aws_score(struct spot_import *, FILE *, const char *, struct spot_err *);
+int spot_import_aws_advisor(struct spot_import *, FILE *, const char *, struct spot_err *);
+int spot_import_gcp_price(struct spot_import *, FILE *, const char *, struct spot_err *);
+int spot_import_azure_price(struct spot_import *, FILE *, const char *, struct spot_err *);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRACE_IMPORT_H */

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT */
+/* import_json.h - what the importers of JSON documents share. */
+#ifndef SPOT_TRACE_IMPORT_JSON_H
+#define SPOT_TRACE_IMPORT_JSON_H
+
+#include <stdbool.h>
+
+#include "common/json.h"
+#include "trace/import.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Load `in` and hand the document to `read`. */
+typedef int spot_import_doc_fn(struct spot_import *imp, const struct spot_json_doc *doc,
+                               struct spot_err *err);
+int spot_import_document(struct spot_import *imp, FILE *in, const char *source,
+                         spot_import_doc_fn *read, struct spot_err *err);
+
+/* Call `read` for each element of the array root/key; `pointer` names the element. */
+typedef int spot_import_item_fn(struct spot_import *imp, const struct spot_json_doc *doc,
+                                const json_t *item, const char *pointer, struct spot_err *err);
+int spot_import_items(struct spot_import *imp, const struct spot_json_doc *doc, const char *key,
+                      spot_import_item_fn *read, struct spot_err *err);
+
+/* at = pointer/key. Returns `at`. */
+const char *spot_import_at(char at[SPOT_JSON_POINTER_MAX], const char *pointer, const char *key);
+
+/* The text of a member, "" where there is none. */
+const char *spot_import_member(const json_t *object, const char *key);
+
+/* Does --match let this instance type pass? */
+bool spot_import_is_wanted(const struct spot_import *imp, const char *instance_type);
+
+/* The timestamp `text`, which stands at pointer/key, as unix time. */
+int spot_import_stamp(const struct spot_json_doc *doc, const char *pointer, const char *key,
+                      const char *text, double *time_s, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRACE_IMPORT_JSON_H */

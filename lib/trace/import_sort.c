@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: MIT */
+/* The second half of an import: order, repetitions, traces and tables. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/xalloc.h"
+#include "trace/import.h"
+#include "trace/trace_write.h"
+
+/* Texts are interned: equal ones have equal addresses, but only strcmp orders
+ * them the same in every run. */
+static int compare_text(const char *a, const char *b)
+{
+    return a == b ? 0 : strcmp(a, b);
+}
+
+static int compare_place(const char *const a[3], const char *const b[3])
+{
+    for (int i = 0; i < 3; i++) {
+        const int c = compare_text(a[i], b[i]);
+
+        if (c)
+            return c;
+    }
+    return 0;
+}
+
+struct ranked { /* makes qsort stable */
+    const void *item;
+    size_t rank;
+};
+
+static int compare_rows(const void *a, const void *b)
+{
+    const struct ranked *p = a, *q = b;
+    const struct spot_import_row *x = p->item, *y = q->item;
+    const int place = compare_place((const char *const[]){ x->zone, x->instance_type, x->extra },
+                                    (const char *const[]){ y->zone, y->instance_type, y->extra });
+
+    if (x->time_s != y->time_s)
+        return x->time_s < y->time_s ? -1 : 1;
+    return place ? place : (p->rank > q->rank) - (p->rank < q->rank);
+}
+
+/* At one moment and place in the order read: add and remove of one node stay so. */
+static int compare_nodes(const void *a, const void *b)
+{
+    const struct ranked *p = a, *q = b;
+    const struct spot_import_node *x = p->item, *y = q->item;
+    const int place = compare_place((const char *const[]){ x->zone, x->instance_type, "" },
+                                    (const char *const[]){ y->zone, y->instance_type, "" });
+
+    if (x->time_s != y->time_s)
+        return x->time_s < y->time_s ? -1 : 1;
+    return place ? place : (p->rank > q->rank) - (p->rank < q->rank);
+}
+
+/* Sort n items of `size` bytes at base, stably. */
+static void sort_stable(void *base, size_t n, size_t size,
+                        int (*compare)(const void *, const void *))
+{
+    struct ranked *ranked = spot_xcalloc(n, sizeof(*ranked));
+    char *sorted = spot_xcalloc(n, size);
+
+    for (size_t i = 0; i < n; i++)
+        ranked[i] = (struct ranked){ (char *)base + i * size, i };
+    qsort(ranked, n, sizeof(*ranked), compare);
+    for (size_t i = 0; i < n; i++)
+        memcpy(sorted + i * size, ranked[i].item, size);
+    if (n)
+        memcpy(base, sorted, n * size);
+    free(sorted);
+    free(ranked);
+}
+
+static bool is_same_row(const struct spot_import_row *a, const struct spot_import_row *b)
+{
+    return a->time_s == b->time_s && a->zone == b->zone && a->instance_type == b->instance_type &&
+           a->extra == b->extra;
+}
+
+static bool is_same_node(const struct spot_import_node *a, const struct spot_import_node *b)
+{
+    return a->kind == b->kind && a->zone == b->zone && a->instance_type == b->instance_type &&
+           a->node == b->node;
+}
+
+/* Was event i already said for the same moment? Moments are short. */
+static bool is_repeated(const struct spot_import *imp, size_t kept, size_t i)
+{
+    for (size_t k = kept; k-- > 0 && imp->node[k].time_s == imp->node[i].time_s;)
+        if (is_same_node(&imp->node[k], &imp->node[i]))
+            return true;
+    return false;
+}
+
+void spot_import_sort(struct spot_import *imp)
+{
+    size_t n = 0;
+
+    sort_stable(imp->row, imp->n_row, sizeof(*imp->row), compare_rows);
+    for (size_t i = 0; i < imp->n_row; i++) {
+        if (n && is_same_row(&imp->row[n - 1], &imp->row[i]))
+            n--; /* the later reading wins */
+        imp->row[n++] = imp->row[i];
+    }
+    imp->n_row = n;
+    n = 0;
+    sort_stable(imp->node, imp->n_node, sizeof(*imp->node), compare_nodes);
+    for (size_t i = 0; i < imp->n_node; i++)
+        if (!is_repeated(imp, n, i))
+            imp->node[n++] = imp->node[i];
+    imp->n_node = n;
+}
+
+/* Numbers for series and nodes, by first appearance. */
+struct numbers {
+    struct spot_names zone, series, node;
+    bool *is_there;     /* [node.n] */
+    int32_t *available; /* [series.n] */
+    size_t there_cap, available_cap;
+};
+
+static size_t number_series(struct numbers *n, const char *zone, const char *type)
+{
+    const size_t z = spot_names_intern(&n->zone, 0, zone);
+    const size_t known = n->series.n;
+    const size_t s = spot_names_intern(&n->series, (uint32_t)z, type);
+
+    n->available = spot_xgrow(n->available, &n->available_cap, n->series.n, sizeof(int32_t));
+    if (s == known)
+        n->available[s] = 0;
+    return s;
+}
+
+static void release_numbers(struct numbers *n)
+{
+    spot_names_release(&n->zone);
+    spot_names_release(&n->series);
+    spot_names_release(&n->node);
+    free(n->is_there);
+    free(n->available);
+}
+
+/* Drop what has no effect, or refuse it: a node that comes twice or leaves twice. */
+static int check_nodes(struct spot_import *imp, struct spot_err *err)
+{
+    static const char *const word[] = { "", "add", "remove", "notice" };
+    struct numbers n = { 0 };
+    size_t kept = 0;
+    int rc = 0;
+
+    for (size_t i = 0; i < imp->n_node && !rc; i++) {
+        const struct spot_import_node *e = &imp->node[i];
+        const size_t series = number_series(&n, e->zone, e->instance_type), known = n.node.n;
+        const size_t k = spot_names_intern(&n.node, (uint32_t)series, e->node);
+        const bool is_add = e->kind == SPOT_TRACE_ADD;
+
+        n.is_there = spot_xgrow(n.is_there, &n.there_cap, n.node.n, sizeof(bool));
+        if (k == known)
+            n.is_there[k] = false;
+        if (n.is_there[k] != is_add) {
+            n.is_there[k] = e->kind != SPOT_TRACE_REMOVE;
+            imp->node[kept++] = *e;
+        } else if (!imp->is_lenient) {
+            rc = spot_err_set(err, SPOT_EDATA, "%s:%lu:1: %s of '%.80s', which is %s there",
+                              e->source, e->line, word[e->kind], e->node,
+                              is_add ? "already" : "not");
+        }
+    }
+    imp->n_node = kept;
+    release_numbers(&n);
+    return rc;
+}
+
+static int check_row(const struct numbers *n, double time_s, struct spot_err *err)
+{
+    if (time_s < 0 || time_s > SPOT_TRACE_TIME_MAX_S)
+        return spot_err_set(err, SPOT_EDATA, "a time of %.15g s lies before the origin", time_s);
+    if (n->series.n > SPOT_TRACE_SERIES_MAX || n->node.n > SPOT_TRACE_NODES_MAX)
+        return spot_err_set(err, SPOT_EDATA, "more series or nodes than a trace may have");
+    return 0;
+}
+
+static int build_counts(const struct spot_import *imp, struct numbers *n,
+                        struct spot_trace_builder *b, struct spot_err *err)
+{
+    for (size_t i = 0; i < imp->n_row; i++) {
+        const struct spot_import_row *r = &imp->row[i];
+        const struct spot_trace_row row = { .series = number_series(n, r->zone, r->instance_type),
+                                            .zone = r->zone,
+                                            .instance_type = r->instance_type,
+                                            .time_s = r->time_s,
+                                            .available = (int32_t)r->value[0],
+                                            .requested = -1,
+                                            .price_usd_per_h = NAN };
+
+        if (check_row(n, r->time_s, err) || spot_trace_build(b, &row, err))
+            return -1;
+    }
+    return 0;
+}
+
+static int build_nodes(const struct spot_import *imp, struct numbers *n,
+                       struct spot_trace_builder *b, struct spot_err *err)
+{
+    for (size_t i = 0; i < imp->n_node; i++) {
+        const struct spot_import_node *e = &imp->node[i];
+        const size_t series = number_series(n, e->zone, e->instance_type);
+        struct spot_trace_row row = { .series = series,
+                                      .zone = e->zone,
+                                      .instance_type = e->instance_type,
+                                      .time_s = e->time_s,
+                                      .requested = -1,
+                                      .price_usd_per_h = NAN,
+                                      .kind = e->kind,
+                                      .node_name = e->node };
+
+        row.node = spot_names_intern(&n->node, (uint32_t)series, e->node);
+        n->available[series] += (e->kind == SPOT_TRACE_ADD) - (e->kind == SPOT_TRACE_REMOVE);
+        row.available = n->available[series];
+        if (check_row(n, e->time_s, err) || spot_trace_build(b, &row, err))
+            return -1;
+    }
+    return 0;
+}
+
+int spot_import_trace(struct spot_import *imp, struct spot_trace *trace, struct spot_err *err)
+{
+    struct spot_trace_builder b = { .trace = trace, .source = "import" };
+    struct numbers n = { 0 };
+    int rc;
+
+    *trace = (struct spot_trace){ 0 };
+    if (imp->kind == SPOT_IMPORT_NODE)
+        rc = check_nodes(imp, err) || build_nodes(imp, &n, &b, err) ? -1 : 0;
+    else
+        rc = build_counts(imp, &n, &b, err);
+    if (!rc && !trace->n_series)
+        rc = spot_err_set(err, SPOT_EDATA, "nothing to import");
+    release_numbers(&n);
+    if (rc)
+        spot_trace_release(trace);
+    else
+        spot_trace_find_span(trace);
+    return rc;
+}
+
+static void write_row(const struct spot_import_row *r, enum spot_import_kind kind, FILE *out)
+{
+    if (kind != SPOT_IMPORT_HAZARD) {
+        spot_trace_put_real(out, r->time_s);
+        putc(',', out);
+    }
+    spot_trace_put_text(out, r->zone);
+    putc(',', out);
+    spot_trace_put_text(out, r->instance_type);
+    if (kind != SPOT_IMPORT_SCORE) {
+        putc(',', out);
+        spot_trace_put_text(out, r->extra);
+    }
+    for (int i = 0; i < (kind == SPOT_IMPORT_HAZARD ? 3 : 1); i++) {
+        putc(',', out);
+        spot_trace_put_real(out, r->value[i]);
+    }
+    if (kind == SPOT_IMPORT_HAZARD) {
+        /* The highest bucket is open: 0.35 stands for "more than 0.20". */
+        const double share = r->value[1] >= 1 ? 0.35 : (r->value[0] + r->value[1]) / 2;
+
+        putc(',', out);
+        spot_trace_put_real(out, -log1p(-share) / 730);
+    }
+    putc('\n', out);
+}
+
+#define HAZARD_HEADER \
+    "zone,instance_type,os,interrupted_min_share,interrupted_max_share,savings_share,hazard_per_h"
+
+void spot_import_write(const struct spot_import *imp, FILE *out)
+{
+    static const char *const header[] = {
+        [SPOT_IMPORT_PRICE] = "time_s,zone,instance_type,market,price_usd_per_h",
+        [SPOT_IMPORT_SCORE] = "time_s,zone,instance_type,score",
+        [SPOT_IMPORT_HAZARD] = HAZARD_HEADER,
+    };
+
+    fprintf(out, "%s\n", header[imp->kind]);
+    for (size_t i = 0; i < imp->n_row; i++)
+        write_row(&imp->row[i], imp->kind, out);
+}

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: MIT */
+/* Formats that are lines of text: node events, count logs, logs of runs. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/csv_reader.h"
+#include "common/json.h"
+#include "common/xalloc.h"
+#include "trace/import.h"
+#include "trace/timestamp.h"
+
+static const double MS_MAX = 1e14; /* SPOT_TRACE_TIME_MAX_S */
+
+static const char *or_empty(const char *text)
+{
+    return text ? text : "";
+}
+
+static void add_node(struct spot_import *imp, double time_s, enum spot_trace_kind kind,
+                     const char *node, const char *source, unsigned long line)
+{
+    imp->node = spot_xgrow(imp->node, &imp->node_cap, imp->n_node + 1, sizeof(*imp->node));
+    imp->node[imp->n_node++] =
+        (struct spot_import_node){ .time_s = time_s,
+                                   .kind = kind,
+                                   .zone = spot_import_text(imp, or_empty(imp->ask.zone)),
+                                   .instance_type =
+                                       spot_import_text(imp, or_empty(imp->ask.instance_type)),
+                                   .node = spot_import_text(imp, node),
+                                   .source = source,
+                                   .line = line };
+}
+
+/* --- events: ms,add|remove,node ------------------------------------------- */
+
+static int on_event(const struct spot_csv_row *row, void *user, struct spot_err *err)
+{
+    struct spot_import *imp = user;
+    double ms;
+
+    if (spot_csv_real(row, 0, 0, MS_MAX, &ms, err))
+        return -1;
+    if (strcmp(row->field[1], "add") != 0 && strcmp(row->field[1], "remove") != 0)
+        return spot_csv_fail(row, 1, err, "expected add or remove, got '%.40s'", row->field[1]);
+    if (!*row->field[2])
+        return spot_csv_fail(row, 2, err, "expected a node's name, got an empty field");
+    add_node(imp, ms / 1000, *row->field[1] == 'a' ? SPOT_TRACE_ADD : SPOT_TRACE_REMOVE,
+             row->field[2], row->source, row->line);
+    return 0;
+}
+
+int spot_import_events(struct spot_import *imp, FILE *in, const char *source, struct spot_err *err)
+{
+    static const char *const column[] = { "ms", "event", "node" };
+
+    return spot_csv_read_bare(in, source, column, 3, on_event, imp, NULL, err);
+}
+
+/* --- spotserve: [ms,"add"|"remove",{"nodes":[..]}] ------------------------- */
+
+static int read_nodes(struct spot_import *imp, const struct spot_json_doc *doc, double time_s,
+                      enum spot_trace_kind kind, unsigned long line, struct spot_err *err)
+{
+    const json_t *nodes;
+
+    if (spot_json_array(doc, json_array_get(doc->root, 2), "/2", "nodes", true,
+                        SPOT_TRACE_NODES_MAX, &nodes, err))
+        return -1;
+    for (size_t i = 0; i < json_array_size(nodes); i++) {
+        const char *name = json_string_value(json_array_get(nodes, i));
+        char at[SPOT_JSON_POINTER_MAX];
+
+        snprintf(at, sizeof(at), "/2/nodes/%zu", i);
+        if (!name || !*name)
+            return spot_json_fail(doc, at, err, "expected a node's name");
+        add_node(imp, time_s, kind, name, doc->source, line);
+    }
+    return 0;
+}
+
+static int on_spotserve(struct spot_import *imp, const char *text, size_t n_byte,
+                        const char *source, unsigned long line, struct spot_err *err)
+{
+    struct spot_json_doc doc;
+    const char *word;
+    double ms;
+    int rc = 0;
+
+    if (spot_json_parse_array_line(&doc, text, n_byte, source, line, err))
+        return -1;
+    ms = json_number_value(json_array_get(doc.root, 0));
+    word = json_string_value(json_array_get(doc.root, 1));
+    if (!json_is_number(json_array_get(doc.root, 0)) || !(ms >= 0 && ms <= MS_MAX))
+        rc = spot_json_fail(&doc, "/0", err, "expected a time in ms");
+    else if (!word)
+        rc = spot_json_fail(&doc, "/1", err, "expected add, remove or another event's name");
+    else if (!strcmp(word, "add"))
+        rc = read_nodes(imp, &doc, ms / 1000, SPOT_TRACE_ADD, line, err);
+    else if (!strcmp(word, "remove"))
+        rc = read_nodes(imp, &doc, ms / 1000, SPOT_TRACE_REMOVE, line, err);
+    spot_json_release(&doc); /* other events do not change who is there */
+    return rc;
+}
+
+int spot_import_spotserve(struct spot_import *imp, FILE *in, const char *source,
+                          struct spot_err *err)
+{
+    return spot_import_lines(imp, in, source, on_spotserve, err);
+}
+
+/* --- spot-event: the log of a run ------------------------------------------ */
+
+struct event_line {
+    const char *event, *name, *schema;
+    double time_s;
+    int64_t member;
+};
+
+static int on_spot_event(struct spot_import *imp, const char *text, size_t n_byte,
+                         const char *source, unsigned long line, struct spot_err *err)
+{
+    static const struct spot_field field[] = {
+        { "event", SPOT_F_STR, offsetof(struct event_line, event), NULL, 0, 0, true },
+        { "time_s", SPOT_F_REAL, offsetof(struct event_line, time_s), "s", 0, 1e11, true },
+        { "name", SPOT_F_STR, offsetof(struct event_line, name), NULL, 0, 0, false },
+        { "member", SPOT_F_INT, offsetof(struct event_line, member), "1", 0, 0, false },
+        { 0 },
+    };
+    static const struct {
+        const char *event;
+        enum spot_trace_kind kind;
+    } effect[] = { { "joined", SPOT_TRACE_ADD },
+                   { "lost", SPOT_TRACE_REMOVE },
+                   { "left", SPOT_TRACE_REMOVE },
+                   { "notice", SPOT_TRACE_NOTICE } };
+    struct event_line e = { .member = -1 };
+    struct spot_json_doc doc;
+    char number[32];
+    int rc;
+
+    if (spot_json_parse_line(&doc, text, n_byte, source, line, err))
+        return -1;
+    rc = json_object_get(doc.root, "schema") ? spot_json_expect_schema(&doc, "spot.event", 1, err)
+                                             : 0;
+    if (!rc)
+        rc = spot_json_read_fields(&doc, doc.root, "", field, &e, err);
+    for (size_t i = 0; !rc && i < sizeof(effect) / sizeof(effect[0]); i++) {
+        if (strcmp(e.event, effect[i].event) != 0)
+            continue;
+        snprintf(number, sizeof(number), "member%lld", (long long)e.member);
+        if (!e.name && e.member < 0)
+            rc = spot_json_fail(&doc, "", err, "%s names no worker (name or member)", e.event);
+        else
+            add_node(imp, e.time_s, effect[i].kind, e.name ? e.name : number, source, line);
+    }
+    spot_json_release(&doc);
+    return rc;
+}
+
+/* A run that was resumed greets workers again: lenient. Times never go back
+ * within one log, so the sort keeps its order. */
+int spot_import_spot_event(struct spot_import *imp, FILE *in, const char *source,
+                           struct spot_err *err)
+{
+    imp->is_lenient = true;
+    return spot_import_lines(imp, in, source, on_spot_event, err);
+}
+
+/* --- count-log: date,time,count -------------------------------------------- */
+
+static int on_count(const struct spot_csv_row *row, void *user, struct spot_err *err)
+{
+    struct spot_import *imp = user;
+    char stamp[64];
+    double time_s;
+    int64_t n;
+
+    snprintf(stamp, sizeof(stamp), "%s %s", row->field[0], row->field[1]);
+    if (spot_timestamp_parse(stamp, &time_s))
+        return spot_csv_fail(row, 0, err, "expected YYYY-MM-DD,HH:MM:SS, got '%.40s'", stamp);
+    if (spot_csv_int(row, 2, 0, SPOT_TRACE_COUNT_MAX, &n, err))
+        return -1;
+    if (imp->ask.is_inverted && n > imp->ask.cap)
+        return spot_csv_fail(row, 2, err, "%lld is more than --cap %d", (long long)n, imp->ask.cap);
+    spot_import_add(imp, time_s, or_empty(imp->ask.zone), or_empty(imp->ask.instance_type), "")
+        ->value[0] = imp->ask.is_inverted ? imp->ask.cap - (double)n : (double)n;
+    return 0;
+}
+
+/* Such logs note a state, say it again later with the time of its start, and then
+ * go back: a record counts only if its time lies before all later ones. */
+int spot_import_count_log(struct spot_import *imp, FILE *in, const char *source,
+                          struct spot_err *err)
+{
+    static const char *const column[] = { "date", "time", "count" };
+    const size_t begin = imp->n_row;
+    double earliest_s = INFINITY;
+    size_t n = 0;
+
+    if (spot_csv_read_bare(in, source, column, 3, on_count, imp, NULL, err))
+        return -1;
+    for (size_t i = imp->n_row; i-- > begin;)
+        if (imp->row[i].time_s < earliest_s) {
+            earliest_s = imp->row[i].time_s;
+            n++;
+            imp->row[imp->n_row - n] = imp->row[i];
+        }
+    memmove(imp->row + begin, imp->row + imp->n_row - n, n * sizeof(*imp->row));
+    imp->n_row = begin + n;
+    return 0;
+}

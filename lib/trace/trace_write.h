@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* trace_write.h - traces as CSV, in the forms of trace.h. */
+#ifndef SPOT_TRACE_TRACE_WRITE_H
+#define SPOT_TRACE_TRACE_WRITE_H
+
+#include <stdbool.h>
+#include <stdio.h>
+
+#include "trace/trace.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Print one field of a CSV row, quoted where it must be. */
+void spot_trace_put_text(FILE *out, const char *text);
+
+/* Print a time or a price: whole numbers as such, others in the shortest form. */
+void spot_trace_put_real(FILE *out, double value);
+
+/* The whole trace, rows by time, then by series; only the columns that some
+ * series knows. Errors of `out` are left for its owner to find. */
+void spot_trace_write_counts(const struct spot_trace *trace, FILE *out);
+void spot_trace_write_events(const struct spot_trace *trace, FILE *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRACE_TRACE_WRITE_H */

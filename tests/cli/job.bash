@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: MIT
+# What the tests of spot-run share: a small job, its undisturbed result, processes that end.
+
+MODEL="--layers 2 --width 32 --heads 2 --seq 16 --shards 2"
+
+job_setup() {
+    cd "$BATS_TEST_TMPDIR"
+    seq 1 3000 >corpus
+    : >pids
+}
+
+# End what is left, by its own id, and what that started: a killed `timeout` ends nothing.
+job_teardown() {
+    for pid in $(cat pids); do
+        for id in $(pgrep -P "$pid") "$pid"; do
+            kill -CONT "$id" 2>/dev/null || true
+            kill -9 "$id" 2>/dev/null || true
+        done
+    done
+    wait $(cat pids) 2>/dev/null || true
+}
+
+# background COMMAND...: its id in $pid
+background() {
+    "$@" 3>&- &
+    pid=$!
+    echo $pid >>pids
+}
+
+# train EVENTS-FILE ARGUMENTS...: a coordinator in the background, at unix:j unless told otherwise
+train() {
+    local log=$1
+    shift
+    background timeout 150 spot-run train -q --data corpus $MODEL --global-batch 5 --listen unix:j \
+        --events "$log" "$@" 2>"$log.err"
+    train=$pid
+}
+
+# worker NAME: it ends with its coordinator, or soon after
+worker() {
+    background spot-run worker -q --join unix:j --join-timeout 60s --name "$1" 2>>workers.err
+}
+
+# Wait until the shell text in $1 is true, at most 60 s.
+eventually() {
+    local end=$((SECONDS + 60))
+    while [ "$SECONDS" -lt "$end" ]; do
+        eval "$1" 2>/dev/null && return 0
+        sleep 0.025
+    done
+    echo "never: $1" >&2
+    false
+}
+
+events() { # LOG EVENT: how many
+    grep -c "\"event\":\"$2\"" "$1" 2>/dev/null || true
+}
+
+at_step() { # LOG STEP: has committed that far
+    eventually "grep -q '\"event\":\"committed\".*\"step\":$2,' $1"
+}
+
+# The loss of every step that survived, in order, and the final hash. Fails if a step committed
+# twice without a roll-back between, or a sample is lost or repeated.
+outcome() { # LOG
+    jq -nr --argjson G 5 '
+        reduce (inputs | select(.event == "committed" or .event == "rolled_back" or .event == "done"))
+        as $e ({at: 0, loss: [], seen: []};
+            if $e.event == "rolled_back" then
+                .at = $e.to | .loss = .loss[:$e.to] | .seen = .seen[:$e.to * $G]
+            elif $e.event == "committed" then
+                if $e.step != .at + 1 then error("step \($e.step) after \(.at)")
+                else .at += 1 | .loss += [$e.loss_hex] | .seen += $e.samples end
+            else .hash = $e.state_xxh3_128 end)
+        | if (.seen | sort) != [range(.at * $G)] then error("samples lost or repeated") else . end
+        | .loss[], .hash' "$1"
+}
+
+# The outcome of a job nobody disturbs, made once per file: of $1 steps and further arguments
+undisturbed() {
+    local key="$BATS_FILE_TMPDIR/$(printf '%s' "$*" | tr -c 'a-z0-9' _)"
+    if ! [ -e "$key" ]; then
+        local steps=$1
+        shift
+        timeout 150 spot-run train -q --data corpus $MODEL --global-batch 5 --steps "$steps" \
+            --events "$key.log" "$@"
+        outcome "$key.log" >"$key"
+    fi
+    cat "$key"
+}
+
+# stop a job that would go on for long; what it did so far is the undisturbed story
+stops_right() { # LOG
+    kill -TERM $train
+    wait $train && status=0 || status=$?
+    [ "$status" -eq 75 ]
+    outcome "$1" | grep -v null >got
+    undisturbed "$(wc -l <got)" | sed '$d' >want
+    cmp want got
+}
+
+# same_as LOG STEPS [ARGUMENTS]: that log tells the undisturbed story
+same_as() {
+    local log=$1
+    shift
+    undisturbed "$@" >want
+    outcome "$log" >got
+    cmp want got
+}
+
+# refuses STATUS TEXT ARGUMENTS...: at once, with TEXT, and without a word on standard output
+refuses() {
+    local want=$1 text=$2
+    shift 2
+    run --separate-stderr timeout "${patience:-20}" spot-run "$@"
+    [ "$status" -eq "$want" ] || { echo "$* gave $status: $stderr" >&2; return 1; }
+    [[ "$stderr" == *"$text"* ]] || { echo "$* said: $stderr" >&2; return 1; }
+    [ -z "$output" ]
+}

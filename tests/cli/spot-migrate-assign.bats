@@ -1,0 +1,56 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Goal: assign answers line by line, proves each answer, and says exactly where input is wrong.
+bats_require_minimum_version 1.5.0
+
+@test "each line gets an answer, and an unsolvable one does not stop the run" {
+    run --separate-stderr spot-migrate assign - <<<'{"cost":[[4,1],[2,null]]}
+{"cost":[[null,1],[null,2]]}
+
+{"cost":[[1,2,3],[3,1,2]],"maximize":true}'
+    [ "$status" -eq 1 ]
+    jq -e '.feasible and .cost == 3 and .assignment == [1, 0] and (.u + .v | add) == 3 and
+           .u[0] + .v[1] == 1 and .u[1] + .v[0] == 2 and .u[0] + .v[0] <= 4' <<<"${lines[0]}"
+    [ "${lines[1]}" = '{"feasible":false,"violator":{"rows":[0,1],"cols":[1]}}' ]
+    [ "$(jq -c '[.cost, .assignment]' <<<"${lines[2]}")" = '[6,[2,0]]' ]
+    [ "$stderr" = "spot-migrate assign: 1 of the problems cannot be solved" ]
+}
+
+@test "sums beyond 64 bits are exact" {
+    run -0 spot-migrate assign - \
+        <<<'{"cost":[[9223372036854775807,9223372036854775806],[9223372036854775807,9223372036854775807]]}'
+    [[ "$output" = '{"feasible":true,"cost":18446744073709551613,"assignment":[1,0],'* ]]
+}
+
+@test "a wrong cell is refused with line, column and pointer" {
+    run -3 spot-migrate assign - <<<'{"cost":[[1]]}
+{"cost":[[1,"x"]]}'
+    [ "${lines[1]}" = \
+        'spot-migrate assign: <stdin>:2:13: /cost/0/1: expected null or an integer above -2^63' ]
+    run -3 spot-migrate assign - <<<'{"cost":[[1,2],[3]]}'
+    [[ "$output" = *'<stdin>:1:16: /cost/1: expected a row of 2 costs' ]]
+    run -3 spot-migrate assign - <<<'{"cost":[[99999999999999999999]]}'
+    [[ "$output" = *'<stdin>:1:'* ]]
+    run -3 spot-migrate assign - <<<'{"costs":[]}'
+    [[ "$output" = *"lacks the key 'cost'" ]]
+}
+
+@test "empty sides have the empty answer" {
+    run -0 spot-migrate assign - <<<'{"cost":[]}
+{"cost":[[],[]]}'
+    [ "${lines[0]}" = '{"feasible":true,"cost":0,"assignment":[],"u":[],"v":[]}' ]
+    [ "${lines[1]}" = '{"feasible":true,"cost":0,"assignment":[-1,-1],"u":[0,0],"v":[]}' ]
+}
+
+@test "a full disk is an error" {
+    [ -w /dev/full ] || skip
+    run -4 --separate-stderr sh -c 'echo "{\"cost\":[[1]]}" | spot-migrate assign - >/dev/full'
+}
+
+@test "of equal answers: most rows in place, then smallest by row, where no column is the last" {
+    run -0 spot-migrate assign - <<<'{"cost":[[0],[-1],[-1],[1]]}
+{"cost":[[0],[0],[0]]}
+{"cost":[[9,9],[1,1],[1,1]]}
+{"cost":[[1,1,1],[1,1,1]]}'
+    [ "$(jq -sc 'map(.assignment)' <<<"$output")" = '[[-1,0,-1,-1],[0,-1,-1],[-1,1,0],[0,1]]' ]
+}

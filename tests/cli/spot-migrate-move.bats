@@ -1,0 +1,211 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Goal: send and recv move a file by every way, survive kill -9, and refuse strangers.
+bats_require_minimum_version 1.5.0
+
+setup() {
+    cd "$BATS_TEST_TMPDIR" || exit 1
+    make_file '{"a":{"dtype":"F32","shape":[1000000],"data_offsets":[0,4000000]},"b":{"dtype":"BF16","shape":[25,41],"data_offsets":[4000000,4002050]}}' 4002050 >m
+}
+
+le64() { # NUMBER: eight bytes, little endian
+    local n=$1 k=0
+    while [ $k -lt 8 ]; do
+        # shellcheck disable=SC2059
+        printf "\\x$(printf %02x $((n & 255)))"
+        n=$((n >> 8)) k=$((k + 1))
+    done
+}
+
+make_file() { # JSON BYTES
+    le64 ${#1}
+    printf %s "$1"
+    seq 1 10000000 | head -c "$2"
+}
+
+clean() { # nothing is left beside the file
+    cmp m "$1"
+    [ ! -e "$1.part" ]
+    [ ! -e "$1.journal" ]
+}
+
+@test "a one-way pipe moves a file, and its stream is a zst" {
+    spot-migrate send m | spot-migrate recv -o got
+    clean got
+    spot-migrate send m | zstd -qt
+}
+
+@test "a Unix socket, whoever comes first" {
+    spot-migrate recv -o got --listen unix:sock &
+    spot-migrate send --connect unix:sock m
+    wait $!
+    clean got
+    rm got
+    spot-migrate send --listen unix:sock2 m &
+    spot-migrate recv -o got --streams 3 --connect unix:sock2
+    wait $!
+    clean got
+    [ ! -e sock ]
+    [ ! -e sock2 ]
+}
+
+@test "a command's input and output, as under ssh" {
+    spot-migrate send --via 'spot-migrate recv --duplex -o got' m
+    clean got
+    rm got
+    spot-migrate recv -o got --via 'spot-migrate send --duplex m'
+    clean got
+}
+
+@test "several holders of one file" {
+    cp m m2
+    spot-migrate send --listen unix:h1 --wait 3s m &
+    spot-migrate send --listen unix:h2 --wait 3s m &
+    spot-migrate recv -o got --connect unix:h1,unix:h2,unix:nobody
+    clean got
+    wait
+}
+
+@test "kill -9 of the receiver half-way leaves a part, and the next attempt the file" {
+    mkfifo slow
+    # a stream that stops in the middle keeps the receiver waiting
+    spot-migrate send --codec raw --chunk 64KiB m >all.szt
+    spot-migrate recv -o got <slow &
+    pid=$!
+    exec 7>slow
+    head -c 2500000 all.szt >&7
+    for _ in $(seq 200); do
+        [ -s got.journal ] && [ "$(stat -c %s got.journal)" -gt 300 ] && break
+        sleep 0.05
+    done
+    sleep 0.3
+    head -c 2600000 all.szt | tail -c 100000 >&7
+    sleep 0.1
+    kill -9 $pid
+    exec 7>&-
+    wait $pid || true
+    [ ! -e got ]
+    [ -e got.part ]
+    run --separate-stderr spot-migrate recv -o got <all.szt
+    [ "$status" -eq 0 ]
+    clean got
+}
+
+@test "kill -9 of the sender, then again over a socket" {
+    spot-migrate recv -o got --listen unix:sock --wait 20s &
+    pid=$!
+    spot-migrate send --codec raw --chunk 4KiB --streams 1 --connect unix:sock m &
+    sender=$!
+    for _ in $(seq 200); do
+        [ -e got.part ] && break
+        sleep 0.01
+    done
+    kill -9 $sender || true
+    wait $sender || true
+    if [ ! -e got ]; then
+        spot-migrate send --codec raw --chunk 4KiB --connect unix:sock m
+    fi
+    wait $pid
+    clean got
+}
+
+@test "a file is resumed from what the journal names" {
+    spot-migrate send --codec raw --chunk 64KiB m | head -c 3000000 >cut.szt
+    run spot-migrate recv -o got <cut.szt
+    [ "$status" -eq 3 ]
+    [ ! -e got ]
+    # the stream ended without a sync: the journal may be empty, the part must not be believed
+    spot-migrate send --via 'spot-migrate recv --duplex -o got' --chunk 64KiB m
+    clean got
+}
+
+@test "an address off this machine needs a key file of mode 0600" {
+    for c in "recv -o got --listen 0.0.0.0:0" "recv -o got --connect 192.0.2.1:9 --wait 0s" \
+        "send --listen :0 m" "send --connect example.org:9 m"; do
+        # shellcheck disable=SC2086
+        run spot-migrate $c
+        [ "$status" -eq 2 ]
+        [[ "$output" == *"needs --key-file"* ]]
+    done
+    head -c 32 /dev/zero >key
+    chmod 644 key
+    run spot-migrate recv -o got --listen 0.0.0.0:0 --key-file key
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"others may read it"* ]]
+}
+
+@test "TLS with a shared key moves a file; another key does not" {
+    head -c 32 /dev/urandom >key
+    head -c 32 /dev/urandom >wrong
+    chmod 600 key wrong
+    port=$((20000 + RANDOM % 20000))
+    spot-migrate recv -o got --listen 127.0.0.1:$port --key-file key --wait 20s &
+    pid=$!
+    run spot-migrate send --connect 127.0.0.1:$port --key-file wrong --timeout 2s --wait 5s m
+    [ "$status" -eq 4 ]
+    [[ "$output" == *"TLS handshake"* ]]
+    [ ! -e got ]
+    spot-migrate send --connect 127.0.0.1:$port --key-file key --wait 5s m
+    wait $pid
+    clean got
+}
+
+@test "an empty deadline is status 75, nobody is status 4, a read-only place is status 4" {
+    run spot-migrate send --deadline 0.000001s --via 'spot-migrate recv --duplex -o got 2>/dev/null' m
+    [ "$status" -eq 75 ]
+    run spot-migrate send --connect unix:nobody --wait 0.1s m
+    [ "$status" -eq 4 ]
+    run spot-migrate recv -o got --listen unix:nobody --wait 0.1s
+    [ "$status" -eq 4 ]
+    run bash -c 'spot-migrate send m | spot-migrate recv -o /proc/got'
+    [ "$status" -eq 4 ]
+    run spot-migrate send --deadline 5s m
+    [ "$status" -eq 2 ]
+    run spot-migrate recv
+    [ "$status" -eq 2 ]
+    run spot-migrate send --duplex --listen unix:x m
+    [ "$status" -eq 2 ]
+    for c in send recv; do
+        [ "$(spot-migrate $c --help | wc -l)" -le 40 ]
+    done
+}
+
+@test "a terabyte that is only announced takes no memory and no disk" {
+    make_file '{"a":{"dtype":"U8","shape":[1000000000000],"data_offsets":[0,1000000000000]}}' 1000 >big
+    truncate -s 1000000000085 big
+    local little='ulimit -v 600000'
+    (eval "$little" && spot-migrate --version) >/dev/null 2>&1 || little=: # a sanitizer wants more
+    run bash -c "$little; timeout 5 spot-migrate send big | timeout 5 spot-migrate recv -o got"
+    [ "$status" -ne 0 ]
+    [ ! -e got ]
+    [ ! -e got.part ] || [ "$(stat -c %b got.part)" -lt 100000 ]
+}
+
+@test "recv leaves alone what is no regular file" {
+    spot-migrate send m >s.szt
+    mkfifo f
+    ln -s f link
+    mkdir d
+    for target in f link d; do
+        run -4 --separate-stderr spot-migrate recv -o $target s.szt
+        [ "$stderr" = "spot-migrate recv: cannot put a file in the place of '$target': no regular file" ]
+        run -4 --separate-stderr spot-migrate recv -o $target --listen unix:sock --wait 0s
+        [ ! -e $target.part ]
+        [ ! -e $target.journal ]
+    done
+    [ -p f ]
+    [ -L link ]
+}
+
+@test "an option that would do nothing, or would overwrite an input, is refused" {
+    run -2 spot-migrate send --timeout 3s m
+    [[ "$output" == *"--timeout has no meaning without --connect, --listen, --via or --duplex"* ]]
+    run -2 spot-migrate recv -o got --listen unix:s --streams 2
+    [[ "$output" == *"--streams has no meaning without --connect"* ]]
+    run -2 spot-migrate pack --compat --codec raw m
+    [[ "$output" == *"--codec has no meaning with --compat"* ]]
+    ln m same
+    run -2 spot-migrate pack -o same m
+    [[ "$output" == *"--output would overwrite the input 'm'"* ]]
+    cmp m same
+}

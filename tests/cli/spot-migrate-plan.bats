@@ -1,0 +1,102 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Goal: plan reads two layouts and a cluster, writes the moves, and says exactly what is wrong.
+bats_require_minimum_version 1.5.0
+
+setup() {
+    cd "$BATS_TEST_DIRNAME/../.." || exit 1
+    D=examples/migrate
+    T=$BATS_TEST_TMPDIR
+}
+
+gpt() { spot-migrate plan --from $D/gpt2xl_4x4.json --to $D/gpt2xl_3x5.json --cluster "$@"; }
+llama() { spot-migrate plan --from $D/llama7b_2x2x2.json --to $D/llama7b_1x3x2.json --cluster "$@"; }
+
+@test "sixteen nodes less one: the optimum, its proof, every byte from a holder" {
+    gpt $D/sixteen_less_one.json >"$T/m.json"
+    jq -e '.schema == "spot.moves/1" and .makespan_s == 2.75437568 and .gap == 0 and
+           .total_byte == 18936332800 and .lost_byte == 0 and .all_compared and
+           .certificate.by == "receiver" and .certificate.byte == 3442969600' "$T/m.json"
+    jq -e '([.moves[] | .byte_to - .byte_from] | add) == .total_byte' "$T/m.json"
+    jq -e '[.units[] | (.byte == ([.pieces[].byte] | add))] | all' "$T/m.json"
+    jq -e '[.moves[] | select(.from == .to or .from == "n05")] == []' "$T/m.json"
+    jq -e '(.place | length) == 15 and ([.place[].node] | unique | length) == 15' "$T/m.json"
+}
+
+@test "equal inputs give equal bytes" {
+    gpt $D/sixteen_less_one.json >"$T/a"
+    gpt $D/sixteen_less_one.json >"$T/b"
+    cmp "$T/a" "$T/b"
+}
+
+@test "the recorded case with caches reaches its optimum, urgent moves first" {
+    llama $D/four_one_leaving.json >"$T/m.json"
+    jq -e '(.makespan_s - 3.332859 | fabs) < 1e-6 and .total_byte == 8734801920' "$T/m.json"
+    jq -e '[.moves[] | .replicated] | . == (sort)' "$T/m.json"
+    jq -e '[.moves[] | select(.replicated | not) | .from] | unique == ["gpu3"]' "$T/m.json"
+}
+
+@test "what does not fit before a deadline is named with its cost, caches whole" {
+    jq '.nodes[3].deadline_s = 1' $D/four_one_leaving.json >"$T/c.json"
+    llama "$T/c.json" >"$T/m.json"
+    # gpu3 can send 1.25 GB; only it has the 2.1 GB of its half of the cache "code"
+    jq -e '.lost_byte > 0 and ([.lost[] | .how] | unique) == ["recompute"] and
+           ([.lost[] | .recovery_s] | unique) == [2.048]' "$T/m.json"
+    jq -e '.lost[0].unit as $u | .units[$u].kv == "code"' "$T/m.json"
+    jq -e '[.moves[] | select(.from == "gpu3") | .byte_to - .byte_from] | add <= 1.25e9' "$T/m.json"
+    [ "$(llama $D/four_one_leaving.json --deadline 1s | jq .lost_byte)" = 0 ] # it has its own, 30 s
+}
+
+@test "a cache that is computed sooner than moved is not moved" {
+    jq '.prefill_tokens_per_s = 1e6' $D/four_one_leaving.json >"$T/c.json"
+    llama "$T/c.json" >"$T/m.json"
+    jq -e '.lost_byte == 0 and ([.lost[] | .chosen] | all) and (.lost | length) > 0 and
+           ([.moves[].unit] as $u | [.units[$u[]].kv] | unique == [null])' "$T/m.json"
+}
+
+@test "with all else equal the cheaper zone sends" {
+    jq '.egress = [{from: "a", to: "b", usd_per_gb: 0.01}, {from: "b", to: "a", usd_per_gb: 0.01}]' \
+        $D/sixteen_less_one.json >"$T/c.json"
+    gpt "$T/c.json" >"$T/m.json"
+    jq -e '.makespan_s == 2.75437568 and .egress_usd < 0.19 and .egress_usd >= 0' "$T/m.json"
+    cost=$(jq -n --slurpfile m "$T/m.json" --slurpfile c "$T/c.json" '
+        ($c[0].nodes | map({(.node): .zone}) | add) as $z |
+        [$m[0].moves[] | select($z[.from] != $z[.to]) | .byte_to - .byte_from] | add // 0 | . * 1e-11')
+    jq -e --argjson c "$cost" '(.egress_usd - $c | fabs) < 1e-9' "$T/m.json"
+}
+
+@test "state that nobody holds comes from a checkpoint" {
+    jq 'del(.nodes[] | select(.node == "n01" or .node == "n09" or .node == "n13")) |
+        .rollback_s = 600' $D/sixteen_less_one.json >"$T/c.json"
+    jq '.grid = {D: 3, P: 4, M: 1} | del(.stage_ends)' $D/gpt2xl_3x5.json >"$T/to.json"
+    spot-migrate plan --from $D/gpt2xl_4x4.json --to "$T/to.json" --cluster "$T/c.json" >"$T/m.json"
+    jq -e '.lost_byte == 5594825600 and ([.lost[] | .how] | unique) == ["checkpoint"]' "$T/m.json"
+}
+
+@test "too few nodes is a negative answer" {
+    jq '.nodes = .nodes[:14]' $D/sixteen_less_one.json >"$T/c.json"
+    run -1 --separate-stderr gpt "$T/c.json"
+    [ "$stderr" = "spot-migrate plan: 15 positions but only 14 nodes to take them" ]
+}
+
+@test "wrong documents are refused with their place" {
+    jq '.stage_ends[2] = 18' $D/gpt2xl_3x5.json >"$T/to.json"
+    run -3 --separate-stderr spot-migrate plan --from $D/gpt2xl_4x4.json --to "$T/to.json" \
+        --cluster $D/sixteen_less_one.json
+    [[ "$stderr" = *"to.json:"*": /stage_ends/2: ends must ascend"* ]]
+    run -3 --separate-stderr spot-migrate plan --from $D/gpt2xl_4x4.json \
+        --to $D/llama7b_1x3x2.json --cluster $D/sixteen_less_one.json
+    [[ "$stderr" = *"different models"* ]]
+    jq '.nodes[1].node = "n00"' $D/sixteen_less_one.json >"$T/c.json"
+    run -3 --separate-stderr gpt "$T/c.json"
+    [[ "$stderr" = *"/nodes/1/node: 'n00' is named twice" ]]
+    run -2 --separate-stderr spot-migrate plan --from $D/gpt2xl_4x4.json
+    [[ "$stderr" = *"--to is required"* ]]
+}
+
+@test "the picture's script holds one bar a transfer, and reasons go to stderr" {
+    run -0 --separate-stderr gpt $D/sixteen_less_one.json --plot "$T/p.gp" --explain
+    grep -q "shared links: 2.754 s" "$T/p.gp"
+    [ "$(grep -c . <<<"$stderr")" -ge 3 ]
+    [ "$(jq .schema <<<"$output")" = '"spot.moves/1"' ]
+}

@@ -1,0 +1,178 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Goal: pack, unpack, list, verify and extract are exact filters with the right exit status.
+bats_require_minimum_version 1.5.0
+
+setup() {
+    cd "$BATS_TEST_TMPDIR" || exit 1
+    make_file '{"a":{"dtype":"F32","shape":[3000],"data_offsets":[0,12000]},"b":{"dtype":"BF16","shape":[25,41],"data_offsets":[12000,14050]},"e":{"dtype":"U8","shape":[0],"data_offsets":[14050,14050]}}' 14050 >m.safetensors
+}
+
+le64() { # NUMBER: eight bytes, little endian
+    local n=$1 i
+    for i in 1 2 3 4 5 6 7 8; do
+        # shellcheck disable=SC2059
+        printf "\\x$(printf %02x $((n & 255)))"
+        n=$((n >> 8))
+    done
+}
+
+make_file() { # JSON BYTES
+    le64 ${#1}
+    printf %s "$1"
+    seq 1 100000 | head -c "$2"
+}
+
+@test "unpack gives back the very file, for every codec and any number of threads" {
+    for codec in raw zstd planes nibble auto; do
+        spot-migrate pack --codec $codec --chunk 4KiB -j 1 m.safetensors >1.szt
+        spot-migrate pack --codec $codec --chunk 4KiB -j 3 <m.safetensors >2.szt
+        zstd -qt 1.szt
+        spot-migrate unpack <2.szt | cmp - m.safetensors
+        spot-migrate unpack -o u 1.szt
+        cmp u m.safetensors
+    done
+}
+
+@test "compat is plain zstd" {
+    spot-migrate pack --compat --chunk 4KiB m.safetensors | zstd -dc | cmp - m.safetensors
+}
+
+@test "list tells tensors and sizes" {
+    spot-migrate pack --chunk 4KiB m.safetensors >m.szt
+    run --separate-stderr spot-migrate list m.szt
+    [ "$status" -eq 0 ]
+    [ "$(jq -r '.schema' <<<"$output")" = spot.tensors/1 ]
+    [ "$(jq -r '[.tensors[].name] | join(",")' <<<"$output")" = a,b,e ]
+    [ "$(jq -c '.tensors[1].shape' <<<"$output")" = '[25,41]' ]
+    [ "$(jq '[.tensors[].raw_byte] | add' <<<"$output")" = 14050 ]
+    run --separate-stderr spot-migrate list --format csv - <m.szt
+    [ "${lines[0]}" = name,dtype,shape,raw_byte,stored_byte,ratio ]
+    [ "${#lines[@]}" -eq 4 ]
+}
+
+@test "extract gives one tensor, from a file and from a pipe" {
+    spot-migrate pack --chunk 4KiB m.safetensors >m.szt
+    tail -c 2050 m.safetensors >b.raw
+    spot-migrate extract --tensor b --raw m.szt | cmp - b.raw
+    # shellcheck disable=SC2002
+    cat m.szt | spot-migrate extract --tensor b --raw | cmp - b.raw
+    spot-migrate extract --tensor b m.szt | spot-migrate pack | spot-migrate unpack | tail -c 2050 | cmp - b.raw
+    [ -z "$(spot-migrate extract --tensor e --raw m.szt)" ]
+    run spot-migrate extract --tensor x m.szt
+    [ "$status" -eq 1 ]
+    run spot-migrate extract m.szt
+    [ "$status" -eq 2 ]
+}
+
+@test "extract does not read the rest" {
+    spot-migrate pack --codec raw --chunk 4KiB m.safetensors >m.szt
+    # damage the first chunk of a; b is still good, a and the whole are not
+    printf X | dd of=m.szt bs=1 seek=1000 conv=notrunc 2>/dev/null
+    tail -c 2050 m.safetensors >b.raw
+    spot-migrate extract --tensor b --raw m.szt | cmp - b.raw
+    run spot-migrate extract --tensor a --raw m.szt
+    [ "$status" -eq 3 ]
+    run spot-migrate verify m.szt
+    [ "$status" -eq 3 ]
+}
+
+@test "verify is silent on success and exact on failure" {
+    spot-migrate pack m.safetensors >m.szt
+    run spot-migrate verify m.szt
+    [ "$status" -eq 0 ]
+    [ -z "$output" ]
+    head -c -1 m.szt >cut.szt
+    run spot-migrate verify cut.szt
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"cut.szt: the stream ends early" ]]
+    cat m.szt m.szt >two.szt
+    run spot-migrate verify two.szt
+    [ "$status" -eq 3 ]
+    run spot-migrate verify m.safetensors
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"not a spot stream" ]]
+    run spot-migrate verify /dev/null
+    [ "$status" -eq 3 ]
+}
+
+@test "hostile headers are refused at once and in little memory" {
+    local little='ulimit -v 400000'
+    (eval "$little" && spot-migrate --version) >/dev/null 2>&1 || little=: # a sanitizer wants more
+    one='{"a":{"dtype":"F32","shape":[%s],"data_offsets":[0,%s]}}'
+    # shellcheck disable=SC2059
+    for shape in 250000000000,1000000000000 4294967296,4294967296,0,0 18446744073709551615,8; do
+        make_file "$(printf "$one" "${shape%,*}" "${shape##*,}")" 100 >bad
+        for input in bad; do
+            run bash -c "$little; timeout 2 spot-migrate pack $input >/dev/null"
+            [ "$status" -eq 3 ]
+        done
+    done
+    le64 1000000000000 >bad
+    run bash -c "spot-migrate pack bad >/dev/null"
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"bad: not a safetensors file"* ]]
+    # a terabyte announced in a pipe: refused when the data ends, not allocated
+    make_file "$(printf "$one" 250000000000 1000000000000)" 100 >bad
+    run bash -c "$little; timeout 2 spot-migrate pack <bad >/dev/null"
+    [ "$status" -eq 3 ]
+}
+
+@test "usage errors, missing files, full disks" {
+    run spot-migrate pack --codec gzip m.safetensors
+    [ "$status" -eq 2 ]
+    run spot-migrate pack m.safetensors x
+    [ "$status" -eq 2 ]
+    run spot-migrate pakc
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"did you mean 'pack'"* ]]
+    run spot-migrate pack nothing
+    [ "$status" -eq 4 ]
+    run spot-migrate pack .
+    [ "$status" -eq 4 ]
+    run bash -c 'spot-migrate pack m.safetensors >/dev/full'
+    [ "$status" -eq 4 ]
+    [[ "$output" == *"No space left on device"* ]]
+    for c in pack unpack list verify extract; do
+        spot-migrate $c --help >help
+        [ "$(wc -l <help)" -le 40 ]
+    done
+}
+
+@test "a terminal is refused on either side" {
+    command -v script >/dev/null || skip "needs script(1)"
+    run script -qec "spot-migrate pack m.safetensors" /dev/null
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"standard output is a terminal"* ]]
+    run script -qec "spot-migrate unpack -o u" /dev/null
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"standard input is a terminal"* ]]
+}
+@test "a difference needs its base, and the right one" {
+    cp m.safetensors old.safetensors
+    printf XYZ | dd of=m.safetensors bs=1 seek=5000 conv=notrunc 2>/dev/null
+    spot-migrate pack --base old.safetensors m.safetensors >d.szt
+    spot-migrate unpack --base old.safetensors d.szt | cmp - m.safetensors
+    [ "$(stat -c %s d.szt)" -lt 2000 ]
+    run spot-migrate unpack -o u d.szt
+    [ "$status" -eq 3 ]
+    [ ! -e u ]
+    run spot-migrate unpack --base m.safetensors -o u d.szt
+    [ "$status" -eq 3 ]
+    [ ! -e u ]
+}
+
+
+@test "what is no stream or no safetensors file is said with its name" {
+    local top=$BATS_TEST_DIRNAME/../..
+    : >"$BATS_TEST_TMPDIR/none"
+    run -3 spot-migrate list "$top/examples/migrate/tiny.safetensors"
+    [[ "$output" == *"tiny.safetensors: not a spot stream"* ]]
+    run -3 spot-migrate pack -o "$BATS_TEST_TMPDIR/x" "$top/README.md"
+    [[ "$output" == *"README.md: not a safetensors file"* ]]
+    run -3 spot-migrate pack -o "$BATS_TEST_TMPDIR/x" "$BATS_TEST_TMPDIR/none"
+    [[ "$output" == *"none: empty"* ]]
+    run -3 spot-migrate list "$BATS_TEST_TMPDIR/none"
+    [[ "$output" == *"none: empty"* ]]
+    run -2 spot-migrate pack --format bogus "$top/examples/migrate/tiny.safetensors"
+}

@@ -1,0 +1,190 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Goal: spot-plan train answers with a plan, a suspend plan, or the right exit status and place.
+bats_require_minimum_version 1.5.0
+
+setup() {
+    cd "$BATS_TEST_DIRNAME/../.." || exit 1
+    job=examples/jobs/demo.json
+    T=$BATS_TEST_TMPDIR
+}
+
+forecast() { # LOST PROB: 8 of 8 instances now
+    jq -nc --argjson l "$1" --argjson p "$2" '
+        def pmf: [range(9) | if . == 8 then 1 - $p elif . == 8 - $l then $p else 0 end];
+        {schema: "spot.forecast/1", interval_s: 60, horizon: 1, model: "test",
+         series: [{zone: "a", instance_type: "b", time_s: 120, now: 8, cap: 8,
+                   available: [{step: 1, mean: (8 - $l * $p), p: pmf}],
+                   change: [{lost: 0, gained: 0, p: (1 - $p)}, {lost: $l, gained: 0, p: $p}]}]}'
+}
+
+@test "a plan is made from a forecast on standard input" {
+    forecast 1 0.5 >"$T/f.json"
+    run --separate-stderr spot-plan train --job $job --forecast - <"$T/f.json"
+    [ "$status" -eq 0 ]
+    [ "$(jq -r .schema <<<"$output")" = spot.plan/1 ]
+    [ "$(jq .time_s <<<"$output")" = 120 ]
+    [ "$(jq '.next.D * .next.P + .spares' <<<"$output")" = 8 ]
+    [ "$(jq '.why | length' <<<"$output")" -ge 4 ]
+    [ "$(jq '.alternatives | length' <<<"$output")" -ge 3 ]
+}
+
+@test "the expected throughput is the law of recoverable pipelines, to the digit" {
+    # 8 x 1 of 8, one victim with probability 0.5: 0.5 * thr(8,1) + 0.5 * thr(7,1)
+    jq '.memory.P_min = 1' $job >"$T/job.json"
+    forecast 1 0.5 | spot-plan train --job "$T/job.json" --forecast - >"$T/p.json"
+    want=$(jq '[.profile[] | select(.P == 1)] | (.[] | select(.D == 8) | 16 / .step_s) as $a |
+               (.[] | select(.D == 7) | 16 / .step_s) as $b | 0.5 * $a + 0.5 * $b' $job)
+    [ "$(jq '[.next.D, .next.P]' -c "$T/p.json")" = '[8,1]' ]
+    jq -e --argjson w "$want" '(.expected.samples_per_s - $w) | fabs < 1e-9' "$T/p.json"
+}
+
+@test "equal inputs give equal bytes" {
+    forecast 2 0.3 >"$T/f.json"
+    spot-plan train --job $job --forecast "$T/f.json" >"$T/1"
+    spot-plan train --job $job --forecast "$T/f.json" >"$T/2"
+    cmp "$T/1" "$T/2"
+}
+
+@test "--now replaces the forecast's count, --epoch is copied, --spares are kept out" {
+    forecast 1 0.1 | spot-plan train --job $job --forecast - --now 6 --epoch 4 --spares 2 >"$T/p"
+    [ "$(jq '.next.D * .next.P + .spares' "$T/p")" = 6 ]
+    [ "$(jq .epoch "$T/p")" = 4 ]
+    [ "$(jq .spares "$T/p")" -ge 2 ]
+}
+
+@test "without a forecast --now alone plans for a still world" {
+    run --separate-stderr spot-plan train --job $job --now 4
+    [ "$status" -eq 0 ]
+    [ "$(jq .gap <<<"$output")" = 0 ]
+}
+
+@test "too few instances give a suspend plan, not an error" {
+    jq '.memory.P_min = 3' $job >"$T/j.json"
+    run --separate-stderr spot-plan train --job "$T/j.json" --now 2
+    [ "$status" -eq 0 ]
+    [ "$(jq -c '[.next.D, .next.P, .spares]' <<<"$output")" = '[0,0,2]' ]
+    [[ "$(jq -r '.why[0]' <<<"$output")" == suspend:* ]]
+}
+
+@test "no instance at all suspends too" {
+    run --separate-stderr spot-plan train --job $job --now 0
+    [ "$status" -eq 0 ]
+    [ "$(jq .next.D <<<"$output")" = 0 ]
+}
+
+@test "--max-loss-prob shuns grids that may lose a whole stage" {
+    forecast 1 0.5 | spot-plan train --job $job --forecast - --now 4 --max-loss-prob 0 >"$T/p"
+    [ "$(jq .expected.loss_prob "$T/p")" = 0 ]
+    [ "$(jq .next.D "$T/p")" -ge 2 ]
+}
+
+@test "--explain says the reasons on stderr and leaves the document alone" {
+    spot-plan train --job $job --now 6 >"$T/1"
+    spot-plan train --job $job --now 6 --explain >"$T/2" 2>"$T/words"
+    cmp "$T/1" "$T/2"
+    grep -q '6 instances now' "$T/words"
+    [ "$(jq -r '.why[0]' "$T/1")" = "$(head -1 "$T/words")" ]
+}
+
+@test "-o writes a whole file" {
+    spot-plan train --job $job --now 6 -o "$T/plan.json"
+    jq -e '.next.D > 0' "$T/plan.json"
+}
+
+@test "an infeasible job is exit 1 with the reason" {
+    jq '.memory.P_min = 5 | .memory.D_min = 4' $job >"$T/j.json"
+    run spot-plan train --job "$T/j.json" --now 8
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"its limits ask for at least 20"* ]]
+}
+
+@test "a job without a profile is exit 3" {
+    jq 'del(.profile)' $job >"$T/j.json"
+    run spot-plan train --job "$T/j.json" --now 8
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"has no profile"* ]]
+}
+
+@test "probabilities that do not sum to 1 are exit 3" {
+    forecast 1 0.5 | jq '.series[0].change[0].p = 0.1' >"$T/f.json"
+    run spot-plan train --job $job --forecast "$T/f.json"
+    [ "$status" -eq 3 ]
+    [[ "$output" == *change* ]]
+}
+
+@test "wrong documents are exit 3 with line, column and pointer" {
+    jq '.profile[2].D = 0' $job >"$T/j.json"
+    run spot-plan train --job "$T/j.json" --now 8
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"/profile/2/D: 0 is outside [1, 4096]"* ]]
+    echo '{' >"$T/j.json"
+    run spot-plan train --job "$T/j.json" --now 8
+    [ "$status" -eq 3 ]
+    jq '.kind = "serve"' $job >"$T/j.json"
+    run spot-plan train --job "$T/j.json" --now 8
+    [ "$status" -eq 3 ]
+}
+
+@test "usage errors are exit 2, a missing file 4" {
+    run spot-plan train --now 8
+    [ "$status" -eq 2 ]
+    run spot-plan train --job $job
+    [ "$status" -eq 2 ]
+    run spot-plan train --job $job --nwo 3
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"--now"* ]]
+    run spot-plan trian
+    [ "$status" -eq 2 ]
+    run spot-plan train --job "$T/none.json" --now 8
+    [ "$status" -eq 4 ]
+}
+
+@test "--format table shows the plan, the others and the reasons; other forms are exit 2" {
+    spot-plan train --job $job --now 6 >"$T/p"
+    spot-plan train --job $job --now 6 --format table >"$T/t"
+    grep -q "^$(jq -r '"\(.next.D) x \(.next.P)"' "$T/p") .*the plan$" "$T/t"
+    [ "$(grep -c ' x .*while it runs' "$T/t")" = "$(jq '.alternatives | length' "$T/p")" ]
+    grep -qF "$(jq -r '.why[0]' "$T/p")" "$T/t"
+    for form in csv bogus; do
+        run -2 spot-plan train --job $job --now 6 --format $form
+        [[ "$output" == *"--format wants"* || "$output" == *"a plan is json or table, not csv"* ]]
+    done
+}
+
+@test "alternatives stand in the order of what they are told by" {
+    spot-plan train --job examples/jobs/gpt-6.7b.json --now 28 --current 2x12 --leaving 1 >"$T/p"
+    jq -e '[.alternatives[].samples_per_s] | length > 3 and . == (sort | reverse)' "$T/p"
+}
+
+@test "words fit their numbers, and a still world is said to be still" {
+    spot-plan train --job $job --now 1 --explain 2>"$T/words" >"$T/p" || true
+    ! grep -q '\b1 instances' "$T/words"
+    spot-plan train --job $job --now 8 --explain 2>"$T/words" >"$T/p"
+    grep -q 'nothing is expected to change in the next' "$T/words"
+    ! grep -q 'probability 0 ' "$T/words"
+}
+
+@test "a count far from the forecast's own is warned of, a near one is not" {
+    forecast 1 0.1 >"$T/f.json"
+    spot-plan train --job $job --forecast "$T/f.json" --now 4 2>"$T/words" >"$T/p"
+    grep -q 'made when there were 8' "$T/words"
+    spot-plan train --job $job --forecast "$T/f.json" --now 7 2>"$T/words" >"$T/p"
+    [ ! -s "$T/words" ]
+}
+
+@test "a full disk is exit 4" {
+    [ -w /dev/full ] || skip "no /dev/full"
+    run bash -c "spot-plan train --job $job --now 6 >/dev/full"
+    [ "$status" -eq 4 ]
+}
+
+@test "an option that would do nothing, or would overwrite an input, is refused" {
+    cd "$BATS_TEST_TMPDIR" || exit 1
+    run -2 spot-plan train --job job.json --now 4 --usd-per-sample 1
+    [[ "$output" == *"--usd-per-sample has no meaning without --objective mix"* ]]
+    echo '{}' >job.json
+    run -2 spot-plan train --job job.json --now 4 -o ./job.json
+    [[ "$output" == *"--output would overwrite 'job.json', the input of --job"* ]]
+    [ "$(cat job.json)" = '{}' ]
+}

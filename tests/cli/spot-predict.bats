@@ -1,0 +1,363 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+bats_require_minimum_version 1.5.0
+
+setup() {
+    cd "$BATS_TEST_TMPDIR" || exit 1
+    awk 'BEGIN { print "time_s,available"; for (i = 0; i < 120; i++)
+        print i * 60 "," 4 + int(i / 7) % 5 - int(i / 11) % 3 }' >t.csv
+}
+
+# Every law of the document sums to 1 and has cap + 1 entries.
+sums_to_one() {
+    jq -e 'all(.series[]; . as $s
+        | all(.available[]; (.p | length == $s.cap + 1) and ((.p | add) - 1 | fabs < 1e-9))
+          and ((.change | map(.p) | add) - 1 | fabs < 1e-9)
+          and all(.change[]; .lost <= $s.now and $s.now - .lost + .gained <= $s.cap))' "$1"
+}
+
+@test "a forecast is a spot.forecast/1 whose laws sum to 1" {
+    spot-predict t.csv >f.json
+    [ "$(jq -r .schema f.json)" = spot.forecast/1 ]
+    [ "$(jq -r .made_by.inputs[0].name f.json)" = t.csv ]
+    [ "$(jq '.series[0].available | length' f.json)" -eq 12 ]
+    sums_to_one f.json
+}
+
+@test "the joint law nets out to the law of the first step" {
+    spot-predict t.csv | jq -e '.series[0] | . as $s | reduce .change[] as $c
+        ([range($s.cap + 1) | 0]; .[$s.now - $c.lost + $c.gained] += $c.p)
+        | [., $s.available[0].p] | transpose | all(.[]; .[0] - .[1] | fabs < 1e-6)'
+}
+
+@test "equal inputs give equal bytes, from a file or a pipe" {
+    spot-predict --no-provenance t.csv >a
+    spot-predict --no-provenance t.csv >b
+    spot-predict --no-provenance - <t.csv >c
+    cmp a b
+    cmp a c
+}
+
+@test "horizon and interval shape the document" {
+    spot-predict --horizon 3 --interval 2m t.csv >f.json
+    [ "$(jq '.series[0].available | length' f.json)" -eq 3 ]
+    [ "$(jq .interval_s f.json)" -eq 120 ]
+    [ "$(jq '.series[0].past_intervals' f.json)" -eq 60 ]
+}
+
+@test "every model gives laws that sum to 1" {
+    for model in pool last ma ses holt theta arima arima@12 empirical jump markov birthdeath renewal \
+        knn context; do
+        spot-predict --model "$model" t.csv >f.json
+        sums_to_one f.json
+    done
+}
+
+@test "200 zones of one file are series sorted by name" {
+    awk 'BEGIN { print "time_s,zone,instance_type,available"; for (i = 0; i < 40; i++)
+        for (z = 200; z > 0; z--) printf "%d,z%03d,a,%d\n", i * 60, z, (i * z) % 5 }' >z.csv
+    spot-predict --horizon 2 z.csv >f.json
+    [ "$(jq '.series | length' f.json)" -eq 200 ]
+    [ "$(jq -r '.series[0].zone' f.json)" = z001 ]
+    sums_to_one f.json
+}
+
+@test "the cap is --cap, else the requested column, else the maximum" {
+    [ "$(spot-predict t.csv | jq '.series[0].cap')" -eq 8 ]
+    [ "$(spot-predict --cap 20 t.csv | jq '.series[0].cap')" -eq 20 ]
+    sed '1s/$/,requested/; 2,$s/$/,16/' t.csv >r.csv
+    [ "$(spot-predict r.csv | jq '.series[0].cap')" -eq 16 ]
+}
+
+@test "counts above the cap are held to it, with a warning" {
+    run --separate-stderr spot-predict --cap 3 t.csv
+    [ "$status" -eq 0 ]
+    [[ "$stderr" == *'above the cap and count as 3'* ]]
+    printf '%s' "$output" >f.json
+    sums_to_one f.json
+}
+
+# A trace of those rows has a forecast whose laws are laws.
+forecast_of() {
+    printf "time_s,available\n%b\n" "$1" | spot-predict >f.json
+    sums_to_one f.json
+}
+
+@test "a constant series is forecast to stay, and says that nothing ever changed" {
+    forecast_of '0,5\n60,5\n120,5\n6000,5'
+    jq -e '.series[0] | .past_intervals == 101 and .past_changes == 0 and .available[11].p[5] > 0.9' f.json
+}
+
+@test "two points have a forecast that says it rests on two" {
+    forecast_of '0,5\n60,3'
+    jq -e '.series[0] | .past_intervals == 2 and .past_changes == 1 and .now == 3' f.json
+}
+
+@test "one point has a forecast that says it rests on one" {
+    forecast_of '0,7'
+    jq -e '.series[0] | .past_intervals == 1 and .past_changes == 0 and .now == 7' f.json
+}
+
+@test "all zeros are forecast as none, for certain under a cap of 0" {
+    forecast_of '0,0\n60,0\n600,0'
+    jq -e '.series[0] | .cap == 0 and all(.available[]; .p == [1])' f.json
+}
+
+@test "a value holds over a gap" {
+    printf 'time_s,available\n0,5\n60,4\n7200,4\n' | spot-predict >f.json
+    [ "$(jq '.series[0].past_intervals' f.json)" -eq 121 ]
+    sums_to_one f.json
+}
+
+@test "of two rows at one time the later counts" {
+    printf 'time_s,available\n0,5\n60,4\n60,2\n120,2\n' | spot-predict --model last |
+        jq -e '.series[0].now == 2'
+}
+
+@test "a count that is no whole number is refused with its place" {
+    run --separate-stderr sh -c "printf 'time_s,available\n0,5\n60,4.5\n' | spot-predict"
+    [ "$status" -eq 3 ]
+    [[ "$stderr" == *'<stdin>:3:4:'* ]]
+}
+
+@test "NaN text is refused with its place" {
+    run --separate-stderr sh -c "printf 'time_s,available\n0,5\n60,NaN\n' | spot-predict"
+    [ "$status" -eq 3 ]
+    [[ "$stderr" == *'<stdin>:3:4:'* ]]
+}
+
+@test "time that goes backwards is refused" {
+    run --separate-stderr sh -c "printf 'time_s,available\n60,5\n0,4\n' | spot-predict"
+    [ "$status" -eq 3 ]
+}
+
+@test "a million rows take bounded memory" {
+    (ulimit -v 600000; spot-predict --version) || skip "no limit on memory here"
+    awk 'BEGIN { print "time_s,available"; for (i = 0; i < 1000000; i++) print i * 60 "," int(i / 9) % 8 }' |
+        (ulimit -v 600000; spot-predict --horizon 3) >f.json
+    [ "$(jq '.series[0].past_intervals' f.json)" -eq 1000000 ]
+    sums_to_one f.json
+}
+
+@test "a trace that would be billions of intervals is refused" {
+    run --separate-stderr sh -c "printf 'time_s,available\n0,5\n99999999999,4\n' | spot-predict --interval 1s"
+    [ "$status" -eq 3 ]
+    [[ "$stderr" == *--interval* ]]
+}
+
+@test "a count of thousands is forecast on a coarser grid" {
+    awk 'BEGIN { print "time_s,available"; for (i = 0; i < 99; i++) print i * 60 "," 2500 + i % 7 * 50 }' |
+        spot-predict --horizon 4 >f.json
+    sums_to_one f.json
+    jq -e '.series[0] | .available[0].mean > 2300 and .available[0].mean < 2900' f.json
+}
+
+@test "an unknown model is a usage error with a hint" {
+    run --separate-stderr spot-predict --model polo t.csv
+    [ "$status" -eq 2 ]
+    [[ "$stderr" == *"did you mean 'pool'"* ]]
+}
+
+@test "a missing file is a system error" {
+    run spot-predict nowhere.csv
+    [ "$status" -eq 4 ]
+}
+
+@test "a full disk is an error, not silence" {
+    [ -c /dev/full ] || skip "no /dev/full"
+    run sh -c 'spot-predict t.csv >/dev/full'
+    [ "$status" -eq 4 ]
+}
+
+@test "csv and table hold a row per step" {
+    [ "$(spot-predict --format csv t.csv | wc -l)" -eq 13 ]
+    spot-predict --format csv t.csv | head -1 | grep -q '^zone,instance_type,time_s,now,cap,step,mean,p10,p50,p90,drop$'
+    spot-predict --format table t.csv | grep -q p90
+}
+
+@test "a backtest has a row per step and one for all" {
+    spot-predict --backtest --models last,pool --origins 20 --horizon 4 t.csv >b.csv
+    head -1 b.csv | grep -q '^series,model,step,origins,mae,crps,brier_drop,cover80,us_per_origin$'
+    [ "$(wc -l <b.csv)" -eq 11 ]
+    [ "$(grep -c ',all,20,' b.csv)" -eq 2 ]
+}
+
+@test "every column of a backtest follows from the dump" {
+    spot-predict --backtest --models pool --origins 20 --horizon 4 --dump d.jsonl t.csv >b.csv
+    [ "$(wc -l <d.jsonl)" -eq 80 ]
+    crps=$(awk -F, '$3 == "all" { print $6 }' b.csv)
+    jq -s -e --argjson crps "$crps" '(map(. as $r | reduce range($r.p | length) as $k ({f: 0, s: 0};
+        .f += $r.p[$k] | .s += (.f - (if $r.y <= $k then 1 else 0 end) | . * .)) | .s)
+        | add / length) - $crps | fabs < 1e-9' d.jsonl
+}
+
+@test "no future row changes a forecast" {
+    spot-predict --backtest --models pool --origins 9 --horizon 3 --cap 9 --dump d.jsonl t.csv >b.csv
+    jq -c 'select(.step == 3) | [.origin_s, .p]' d.jsonl >want
+    while read -r line; do
+        at=$(jq '.[0]' <<<"$line")
+        awk -F, -v at="$at" 'NR == 1 || $1 <= at' t.csv |
+            spot-predict --horizon 3 --cap 9 >f.json
+        jq -e --argjson want "$line" '[.series[0].available[2].p, $want[1]] | transpose
+            | all(.[]; .[0] - .[1] | fabs < 1e-12)' f.json
+    done <want
+    [ "$(wc -l <want)" -eq 9 ]
+}
+
+@test "a trace too short to score is a negative answer" {
+    head -20 t.csv >s.csv
+    run --separate-stderr spot-predict --backtest s.csv
+    [ "$status" -eq 1 ]
+    [[ "$stderr" == *'30th'* ]]
+}
+
+@test "calls that keep a state say what one call over everything says" {
+    spot-predict --cap 9 --no-provenance t.csv >want
+    for part in '2,40' '41,90' '91,$'; do
+        { head -1 t.csv; sed -n "${part}p" t.csv; } |
+            spot-predict --cap 9 --no-provenance --state s.bin >got
+    done
+    cmp want got
+}
+
+@test "a state that knows a zone goes on without rows of it" {
+    printf 'time_s,zone,available\n0,a,3\n0,b,5\n60,a,2\n' | spot-predict --state s.bin >f.json
+    printf 'time_s,zone,available\n120,a,2\n' | spot-predict --state s.bin >f.json
+    jq -e '[.series[].zone] == ["a", "b"] and .series[1].now == 5 and .series[1].time_s == 120' f.json
+    sums_to_one f.json
+}
+
+@test "a state of another model and a damaged one are refused" {
+    spot-predict --state s.bin t.csv >f.json
+    run --separate-stderr spot-predict --model markov --state s.bin t.csv
+    [ "$status" -eq 3 ]
+    [[ "$stderr" == *'remove it'* ]]
+    printf x | dd of=s.bin bs=1 seek=3000 conv=notrunc status=none
+    run --separate-stderr spot-predict --state s.bin t.csv
+    [ "$status" -eq 3 ]
+    [[ "$stderr" == *damaged* ]]
+}
+
+@test "zones of a region share a shock" {
+    awk 'BEGIN { print "time_s,zone,available"; for (i = 0; i < 300; i++) { y = 4 - (i % 9 == 0)
+        print i * 60 ",x-1a," y; print i * 60 ",x-1b," y; print i * 60 ",y-1a,3" } }' >z.csv
+    spot-predict z.csv >f.json
+    jq -e '.regions | length == 1 and .[0].region == "x-1" and .[0].zones == 2
+        and .[0].loss_lift > 5
+        and (.[0] | .shock_prob * .loss_lift + (1 - .shock_prob) * .calm_lift - 1 | fabs < 1e-9)' f.json
+}
+
+@test "the joint law is scored beside independence and the table of pairs" {
+    spot-predict --backtest --joint --models pool --origins 40 t.csv >j.csv
+    head -1 j.csv | grep -q '^series,model,origins,joint,independent,table$'
+    [ "$(wc -l <j.csv)" -eq 2 ]
+}
+
+@test "two models are compared on the same origins" {
+    spot-predict --backtest --compare pool,last --origins 60 t.csv >c.csv
+    head -1 c.csv | grep -q '^series,a,b,origins,block,crps_a,crps_b,ratio,low95,high95$'
+    awk -F, 'NR == 2 && !($9 <= $8 && $8 <= $10 && $8 < 1) { exit 1 }' c.csv
+    run spot-predict --backtest --compare pool t.csv
+    [ "$status" -eq 2 ]
+}
+
+@test "a model compared with itself has the ratio 1" {
+    spot-predict --backtest --compare pool,pool --origins 60 t.csv |
+        awk -F, 'NR == 2 && ($8 != 1 || $9 != 1 || $10 != 1) { exit 1 }'
+}
+
+@test "figures are written as a script that names what it draws" {
+    spot-predict --plot f.gp t.csv >f.json
+    grep -q "'90 %'" f.gp
+    spot-predict --backtest --models last,pool --origins 20 --plot b.gp t.csv >b.csv
+    grep -q "'calibrated'" b.gp
+    run spot-predict --plot f.bmp t.csv
+    [ "$status" -eq 2 ]
+}
+
+@test "load is forecast as arrivals per interval, with its daily cycle" {
+    awk 'BEGIN { print "time_s,prompt_tokens,output_tokens"
+        for (h = 0; h < 24 * 9; h++) { n = (h % 24 < 12) ? 4 : 30
+            for (i = 0; i < n; i++) print h * 3600 + i * 100 + (h * 7 + i * 13) % 97 ",10,10" } }' >r.csv
+    printf '%d,1,1\n' $((24 * 9 * 3600)) >>r.csv
+    spot-predict --kind load --interval 1h --horizon 24 r.csv >f.json
+    sums_to_one f.json
+    jq -e '.series[0] | .instance_type == "requests" and .past_intervals == 216
+        and (.available[5].mean | . > 3 and . < 8) and (.available[17].mean | . > 20 and . < 40)' f.json
+}
+
+@test "load refuses what is no request trace, with the place" {
+    no_request() { # ROWS MESSAGE
+        # shellcheck disable=SC2059
+        printf "$1" >no.csv
+        run -3 --separate-stderr spot-predict --kind load no.csv
+        [ -z "$output" ]
+        [[ "$stderr" == *"no.csv:$2"* ]] || { echo "$stderr" >&2; return 1; }
+    }
+    local head='time_s,prompt_tokens,output_tokens\n'
+    no_request "${head}1,1,1\n-3,1,1\n" "3:1: time_s: -3 is outside [0, 100000000000]"
+    no_request "${head}0,-1,1\n" "2:3: prompt_tokens: -1 is outside [0, 1073741824]"
+    no_request "${head}0,1,x\n" "2:5: output_tokens: expected a number, got 'x'"
+    no_request "${head}0,1.5,1\n" "2:3: prompt_tokens: expected a whole number, got '1.5'"
+    no_request "${head}0,,1\n" "2:3: prompt_tokens: expected a number, got ''"
+    no_request 'time_s,available\n0,4\n' "1:"
+    [[ "$stderr" == *prompt_tokens* ]]
+    no_request 'time_s,prompt_tokens\n0,4\n' "1:"
+    [[ "$stderr" == *output_tokens* ]]
+}
+
+@test "an option that would do nothing is refused by name" {
+    nothing() { # MESSAGE ARGUMENTS...
+        local text=$1
+        shift
+        run -2 --separate-stderr spot-predict "$@"
+        [ -z "$output" ]
+        [[ "$stderr" == *"$text"* ]] || { echo "$stderr" >&2; return 1; }
+    }
+    nothing "--origins has no meaning without --backtest" --origins 5 t.csv
+    nothing "--from has no meaning without --backtest" --from 1h t.csv
+    nothing "--compare has no meaning without --backtest" --compare pool,last t.csv
+    nothing "--joint has no meaning without --backtest" --joint t.csv
+    nothing "--dump has no meaning without --backtest" --dump d t.csv
+    nothing "--models has no meaning without --backtest" t.csv --models pool
+    nothing "--joint has no meaning without --backtest" --backtest --joint --no-backtest t.csv
+    nothing "--model has no meaning with --backtest" --backtest --model pool t.csv
+    nothing "--dump has no meaning with --joint" --backtest --joint --dump d t.csv
+    [ ! -e d ]
+}
+
+@test "the trace is not overwritten by an output" {
+    cp t.csv before
+    for name in output state plot; do
+        ln -sf t.csv t.svg
+        run -2 spot-predict --$name t.svg t.csv
+        [[ "$output" == *"--$name would overwrite the input 't.csv'"* ]]
+    done
+    run -2 spot-predict --backtest --dump x -o x t.csv
+    cmp t.csv before
+}
+
+@test "options may follow the trace" {
+    spot-predict --no-provenance --horizon 2 --format csv t.csv >before
+    spot-predict t.csv --no-provenance --horizon 2 --format csv >after
+    cmp before after
+    run spot-predict -- t.csv --format csv
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"expected one trace, got '--format' as well"* ]]
+}
+
+@test "a figure that cannot be written is named as the user named it" {
+    run spot-predict --plot nowhere/x.svg t.csv
+    [ "$status" -eq 4 ]
+    [[ "$output" == *"cannot write 'nowhere/x.svg': No such file or directory"* ]]
+    [[ "$output" != *.tmp.* ]]
+}
+
+@test "an unknown model is answered with all of them, a drawing in text names each curve" {
+    run -2 spot-predict --model foo "$BATS_TEST_DIRNAME/../../examples/trace.csv"
+    [[ "$output" == *"there are "*"arima"*"load"* ]]
+    run -0 spot-predict --plot - --model last -o "$BATS_TEST_TMPDIR/f" "$BATS_TEST_DIRNAME/../../examples/trace.csv"
+    for curve in '90 %' '50 %' median known; do
+        [ "$(grep -cE "^ +$curve *$" <<<"$output")" -eq 2 ] # two series
+    done
+}

@@ -1,0 +1,156 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# spot-replay import and describe: streams, exit codes, real files. Formats are golden tests.
+
+bats_require_minimum_version 1.5.0
+
+setup() {
+    top=$PWD
+    cd "$BATS_TEST_TMPDIR"
+    printf '0,add,a\n60000,add,b\n90000,remove,a\n' >events.txt
+}
+
+@test "public event files import to the published counts" {
+    [ -d "$top/../shared/data/traces" ] || skip "no reference data here"
+    for f in parcae/p3trace bamboo/g4dn-trace spotserve/g4dn; do
+        awk -F, 'NR > 1 { printf "%d,%s,%s\r\n", $1 * 1000, $2, $3 }' \
+            "$top/../shared/data/traces/$f.events.csv" |
+            spot-replay import --from events --interval 60 | sed 1d | cut -d, -f2 >got
+        sed 1d "$top/../shared/data/traces/$f.csv" | cut -d, -f4 | cmp - got
+    done
+}
+
+@test "an imported trace is a trace" {
+    spot-replay import --from events --zone z events.txt | spot-replay describe --format csv |
+        grep -q '^z,,3,0,90,30,'
+    spot-replay import --from events --events events.txt | spot-replay describe --format csv |
+        grep -q '^,,3,0,90,30,'
+}
+
+@test "--merge adds once, however often it runs, and starts from nothing" {
+    printf '{"SpotPriceHistory":[{"AvailabilityZone":"a","InstanceType":"g","ProductDescription":"Linux/UNIX","SpotPrice":"0.5","Timestamp":"2026-03-01T00:00:00Z"}]}' >one.json
+    sed 's/00:00:00/01:00:00/; s/0.5/0.6/' one.json >two.json
+    for f in one two one two two; do
+        spot-replay import --from aws-price --origin unix --merge all.csv -o all.csv $f.json
+    done
+    [ "$(wc -l <all.csv)" -eq 3 ]
+    spot-replay import --from aws-price --origin unix two.json one.json | cmp - all.csv
+    spot-replay import --from events --events --merge nodes.csv -o nodes.csv events.txt
+    spot-replay import --from events --events --merge nodes.csv -o nodes.csv events.txt
+    [ "$(wc -l <nodes.csv)" -eq 4 ]
+}
+
+@test "wrong usage is status 2" {
+    for bad in '' '--from bamboo' '--from events --polarity up' '--from skypilot --events' \
+        '--from events --polarity unavailable' '--from count-log --merge x' \
+        '--from events --origin soon' '--from events --format json' '--from events --cap 0' \
+        '--from events --merge x' '--from aws-price --interval 60'; do
+        run sh -c "echo '{\"SpotPriceHistory\":[]}' | spot-replay import $bad"
+        [ "$status" -eq 2 ]
+    done
+}
+
+@test "wrong input is status 3 and names file, line and column" {
+    printf '0,add,a\n5,add\n' >bad.txt
+    run --separate-stderr spot-replay import --from events events.txt bad.txt
+    [ "$status" -eq 3 ]
+    [ "$stderr" = "spot-replay import: bad.txt:2:1: expected 3 fields, got 2" ]
+    [ -z "$output" ]
+    printf '[1,2]\n' >bad.json
+    run --separate-stderr spot-replay import --from skypilot bad.json
+    [ "$status" -eq 3 ]
+    [ "$stderr" = "spot-replay import: bad.json:1:1: expected an object" ]
+    for f in events spotserve spot-event count-log skypilot aws-price aws-score aws-advisor \
+        gcp-price azure-price; do
+        run --separate-stderr sh -c "spot-replay import --from $f </dev/null"
+        [ "$status" -eq 3 ]
+        [[ "$stderr" == *"<stdin>: empty input"* ]]
+    done
+}
+
+@test "lost output is status 4, for import and describe" {
+    for what in 'import --from events events.txt' 'describe trace.csv'; do
+        printf 'time_s,available\n0,1\n9,2\n' >trace.csv
+        run sh -c "spot-replay $what >/dev/full"
+        [ "$status" -eq 4 ]
+        run sh -c "spot-replay $what >&-"
+        [ "$status" -eq 4 ]
+        sub=${what%% *}
+        run spot-replay $sub -o no/such/file ${what#* }
+        [ "$status" -eq 4 ]
+    done
+    run spot-replay import --from events none.txt
+    [ "$status" -eq 4 ]
+    run spot-replay describe --plot no/such/dir.svg trace.csv
+    [ "$status" -eq 4 ]
+    # a failed import leaves an older result alone
+    spot-replay import --from events -o kept.csv events.txt
+    cp kept.csv copy.csv
+    run sh -c 'echo bad | spot-replay import --from events -o kept.csv'
+    [ "$status" -eq 3 ]
+    cmp kept.csv copy.csv
+}
+
+@test "describe draws svg, png, pdf and text" {
+    spot-replay generate --zones 2 --hours 2 -o trace.csv
+    for f in f.svg f.png f.pdf; do
+        spot-replay describe --plot $f --format csv trace.csv >/dev/null
+        [ -s $f ]
+    done
+    grep -q '<svg' f.svg
+    spot-replay describe --plot - trace.csv | grep -q 'time (h)'
+    run spot-replay describe --plot f.jpeg trace.csv
+    [ "$status" -eq 2 ]
+}
+
+@test "describe --fit prints options that generate takes" {
+    spot-replay generate --hours 48 --seed 5 -o trace.csv
+    spot-replay generate $(spot-replay describe --fit trace.csv) -o again.csv
+    [ "$(wc -l <again.csv)" -eq 2882 ]
+    printf 'time_s,available\n0,1\n9000,1\n' >still.csv
+    run spot-replay describe --fit still.csv
+    [ "$status" -eq 1 ]
+}
+
+@test "describe refuses wrong usage and empty windows" {
+    printf 'time_s,available\n0,1\n9,2\n' >trace.csv
+    run spot-replay describe trace.csv trace.csv
+    [ "$status" -eq 2 ]
+    run spot-replay describe --format xml trace.csv
+    [ "$status" -eq 2 ]
+    run spot-replay describe --from 100 trace.csv
+    [ "$status" -eq 1 ]
+    run spot-replay describe none.csv
+    [ "$status" -eq 4 ]
+}
+
+@test "spot-replay lists its commands and mends typing" {
+    spot-replay --help | grep -q 'generate'
+    spot-replay --version | grep -q '^spot-replay '
+    run spot-replay
+    [ "$status" -eq 2 ]
+    run --separate-stderr spot-replay generat
+    [ "$status" -eq 2 ]
+    [[ "$stderr" == *"did you mean 'generate'?"* ]]
+    for c in generate describe import live; do
+        [ "$(spot-replay $c --help | wc -l)" -le 40 ]
+    done
+}
+
+@test "events --interval ends with the interval that holds the last event" {
+    run -0 spot-replay import --from events --interval 60 <<<"90000,add,node1"
+    [ "$(tail -n 2 <<<"$output" | cut -d, -f 1 | xargs)" = "60 120" ]
+    [[ "$(tail -n 1 <<<"$output")" == *,1 ]]
+}
+
+@test "text drawings give each series its own, under its name; numbers the wrong way are said so" {
+    run -0 spot-replay describe --plot - "$BATS_TEST_DIRNAME/../../examples/traces/zones.csv"
+    local zone
+    for zone in $(cut -d, -f 3 "$BATS_TEST_DIRNAME/../../examples/traces/zones.csv" | sed 1d | sort -u); do
+        [ "$(grep -c "$zone" <<<"$output")" -eq 1 ]
+    done
+    run -2 spot-replay describe --from 5h --to 1h "$BATS_TEST_DIRNAME/../../examples/trace.csv"
+    [[ "$output" == *"--from 18000 s is after --to 3600 s"* ]]
+    run -3 spot-replay describe "$BATS_TEST_DIRNAME/../../examples/jobs/demo.json"
+    [[ "$output" == *"this is JSON"* ]]
+}

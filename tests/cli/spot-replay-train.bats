@@ -1,0 +1,183 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Goal: spot-replay train accounts for everything it plays, and refuses what it cannot play.
+
+bats_require_minimum_version 1.5.0
+
+setup() {
+    cd "$BATS_TEST_DIRNAME/../.." || exit 1
+    job=examples/jobs/bert.json
+    T=$BATS_TEST_TMPDIR
+    awk 'BEGIN { print "time_s,available"; n = 20
+        for (i = 0; i < 90; i++) { if (i % 7 == 3) n -= 2; if (i % 11 == 5) n += 3
+                                   printf "%d,%d\n", 60 * i, n } }' >"$T/t.csv"
+}
+
+play() { spot-replay train --job $job --trace "$T/t.csv" --format csv "$@"; }
+
+column() { # NAME: that column of CSV on stdin, header left out
+    awk -F, -v name="$1" 'NR == 1 { for (i = 1; i <= NF; i++) if ($i == name) k = i; next }
+        { print $k }'
+}
+
+@test "one row per policy, ideal has share 1, optimal bounds the rest" {
+    play --policy ideal,optimal,parcae-truth,spot,nowcast,persistence,throughput >"$T/o"
+    [ "$(column policy <"$T/o" | tr '\n' ' ')" = \
+        'ideal optimal parcae-truth spot nowcast persistence throughput ' ]
+    [ "$(column ideal_share <"$T/o" | head -1)" = 1 ]
+    column ideal_share <"$T/o" | sed 1d | awk 'NR == 1 { best = $1 } $1 > best + 1e-12 { bad = 1 }
+        END { exit bad }'
+}
+
+@test "samples can be recomputed from the rows of --steps" {
+    play --policy nowcast --steps >"$T/s"
+    [ "$(sed -n 1p "$T/s")" = "policy,interval,time_s,available,gained,lost,D,P,spares,cost_s,\
+samples,usd,effective_s,reconfigure_s,checkpoint_s,redone_s,redundant_s,idle_s,booting_s" ]
+    [ "$(wc -l <"$T/s")" -eq 91 ]
+    jq -r '.profile[] | "\(.D) \(.P) \(.samples_per_s)"' $job >"$T/speed"
+    # effective machine-seconds / machines * samples per second
+    awk -F '[ ,]' 'FILENAME ~ /speed/ { v[$1, $2] = $3; next } FNR == 1 { next }
+        { sum += $13 / ($7 * $8) * v[$7, $8]; d = sum - $11; if (d * d > 1e-6 * sum) bad = 1 }
+        { t = $13 + $14 + $15 + $16 + $17 + $18 + $19 - $4 * 60; if (t * t > 1e-9) bad = 1 }
+        { if ($7 * $8 + $9 != $4) bad = 1 }
+        END { exit bad || sum == 0 }' "$T/speed" "$T/s"
+}
+
+@test "the sum of the steps is the row of totals" {
+    [ "$(play --policy spot --steps | column samples | tail -1)" = \
+        "$(play --policy spot | column samples)" ]
+}
+
+@test "every policy plays, equal inputs give equal bytes" {
+    play --policy all >"$T/1"
+    play --policy all >"$T/2"
+    cmp "$T/1" "$T/2"
+    [ "$(wc -l <"$T/1")" -eq $(($(spot-replay train --policy list | wc -l) + 1)) ]
+}
+
+@test "without a notice nowcast knows as little as persistence" {
+    play --notice 0 --policy nowcast,persistence | column samples >"$T/o"
+    [ "$(sed -n 1p "$T/o")" = "$(sed -n 2p "$T/o")" ]
+}
+
+@test "a job is suspended below its minimum and resumes" {
+    printf 'time_s,available\n0,4\n120,1\n240,4\n600,4\n' >"$T/t.csv"
+    play --policy spot,parcae-truth,throughput,optimal --steps >"$T/s"
+    [ "$(awk -F, '$3 == 120 || $3 == 180' "$T/s" | cut -d, -f7,8 | sort -u)" = 0,0 ]
+    awk -F, '$3 == 600 && $7 == 0 { bad = 1 } END { exit bad }' "$T/s"
+}
+
+@test "--realize sampled tells mean, interval and tails" {
+    play --policy nowcast --realize sampled --runs 20 >"$T/o"
+    [ "$(column runs <"$T/o")" = 20 ]
+    awk -F, 'NR == 2 { exit !($5 <= $6 && $6 <= $7 && $4 > 0) }' "$T/o"
+}
+
+@test "--cost measured charges what the log of a real run shows, to every policy" {
+    e() { printf '{"schema":"spot.event/1","event":"%s","time_s":%s%s}\n' "$1" "$2" "${3-}"; }
+    { e formed 0 ',"members":2'; e committed 1; e committed 2; e quiesce 2.5
+      e migrate 2.6 ',"moved_byte":0,"restored_byte":0'; e formed 5 ',"members":1'
+      e committed 7; e committed 8; } >"$T/e.jsonl"
+    play --policy nowcast,torchrun >"$T/1"
+    play --policy nowcast,torchrun --cost measured --events "$T/e.jsonl" -v >"$T/2" 2>"$T/err"
+    grep -q '1 changes .* 4 s' "$T/err"
+    [ "$(column samples <"$T/1" | head -1)" != "$(column samples <"$T/2" | head -1)" ]
+    [ "$(column samples <"$T/1" | tail -1)" != "$(column samples <"$T/2" | tail -1)" ]
+    run play --cost measured
+    [ "$status" -eq 2 ]
+    run play --events "$T/e.jsonl"
+    [ "$status" -eq 2 ]
+    run play --cost measured --events "$T/none"
+    [ "$status" -eq 4 ]
+    e quiesce 1 >"$T/e.jsonl"
+    run play --cost measured --events "$T/e.jsonl"
+    [ "$status" -eq 3 ]
+}
+
+@test "--sweep repeats the run for each value" {
+    play --policy throughput --sweep restart=10:30:10 >"$T/o"
+    [ "$(column value <"$T/o" | tr '\n' ' ')" = '10 20 30 ' ]
+    column samples <"$T/o" | sort -c -n -r
+}
+
+@test "--plot draws a picture of each kind" {
+    for what in samples grids cost; do
+        play --policy spot,nowcast --plot "$T/$what.gp" --picture $what >/dev/null
+        grep -q plot "$T/$what.gp"
+    done
+}
+
+@test "what cannot be played is refused with the right status" {
+    run spot-replay train --trace "$T/t.csv"
+    [ "$status" -eq 2 ]
+    run play --policy spto
+    [ "$status" -eq 2 ]
+    [[ "$output" == *parcae-truth* ]]
+    run play --notice soon
+    [ "$status" -eq 2 ]
+    run play --sweep restart=1
+    [ "$status" -eq 2 ]
+    run play --sweep speed=1:2:1
+    [ "$status" -eq 2 ]
+    run play --realize maybe
+    [ "$status" -eq 2 ]
+    run play --cost guessed
+    [ "$status" -eq 2 ]
+    echo 'time_s,available' >"$T/t.csv"
+    run play
+    [ "$status" -eq 3 ]
+    printf 'time_s,available\n0,500\n' >"$T/t.csv"
+    run play
+    [ "$status" -eq 3 ]
+    [[ "$output" == *--scale* ]]
+    run spot-replay train --job "$T/none" --trace "$T/t.csv"
+    [ "$status" -eq 4 ]
+}
+
+@test "a job that no count of the trace and no profile can run is exit 1" {
+    jq '.memory.P_min = 20 | .memory.P_max = 26 | .memory.D_min = 3' $job >"$T/j.json"
+    run spot-replay train --job "$T/j.json" --trace "$T/t.csv"
+    [ "$status" -eq 1 ]
+}
+
+@test "a price that is missing leaves the money columns empty" {
+    jq 'del(.cost.usd_per_h)' $job >"$T/j.json"
+    run --separate-stderr spot-replay train --job "$T/j.json" --trace "$T/t.csv" --policy spot \
+        --format csv
+    [ "$(column usd <<<"$output")" = '' ]
+    jq 'del(.cost.on_demand_usd_per_h)' $job >"$T/j.json"
+    run spot-replay train --job "$T/j.json" --trace "$T/t.csv" --policy on-demand
+    [ "$status" -eq 3 ]
+}
+
+@test "the published decisions are reproduced in every interval" {
+    golden=../shared/data/golden/parcae/liveput_res_bert_gbs1024_mbs8.csv
+    [ -f $golden ] || skip "needs the published runs"
+    awk -F, 'NR == 1 { print "time_s,available"; next } { print 60 * $1 "," $2 }' $golden \
+        >"$T/t.csv"
+    play --policy throughput,parcae-truth --steps >"$T/s"
+    sed 1d $golden | cut -d, -f5,6 >"$T/want"
+    sed 1d $golden | cut -d, -f7,8 >>"$T/want"
+    sed 1d "$T/s" | cut -d, -f7,8 | cmp - "$T/want"
+}
+
+@test "an option that would do nothing is refused by name" {
+    cd "$BATS_TEST_TMPDIR" || exit 1
+    run -2 spot-replay train --job j --trace t --runs 5
+    [[ "$output" == *"--runs has no meaning without --realize sampled"* ]]
+    run -2 spot-replay train --job j --trace t --picture cost
+    [[ "$output" == *"--picture has no meaning without --plot"* ]]
+    run -2 spot-replay train --job j --trace t --sweep restart=1:2:1 --plot x.svg
+    [[ "$output" == *"--plot has no meaning with --sweep"* ]]
+    run -2 spot-replay train --job j --trace t --realize sampled --plot x.svg
+    [[ "$output" == *"it needs --steps"* ]]
+    run -2 spot-replay import --from count-log --cap 4 x
+    [[ "$output" == *"--cap has no meaning without --polarity unavailable"* ]]
+    run -2 spot-replay describe --fit --format csv x
+    [[ "$output" == *"--format has no meaning with --fit"* ]]
+    run -2 spot-replay generate --events --steps
+    [[ "$output" == *"--steps has no meaning with --events"* ]]
+    touch t
+    run -2 spot-replay live --trace t --events ./t -- true
+    [[ "$output" == *"--events would overwrite"* ]]
+}

@@ -1,0 +1,135 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# spot-run without a GPU: what is missing is named, status 5, and nothing else is disturbed. With the
+# CUDA module's sources compiled for the CPU (tests/twin): jobs keep their promises on a device too.
+
+bats_require_minimum_version 1.5.0
+load job
+
+setup() {
+    job_setup
+    patience=60
+}
+teardown() { job_teardown; }
+
+# module NAME VERSION MESSAGE: a module whose probe refuses
+module() {
+    cat >"$1.c" <<-END
+	#include <stdio.h>
+	struct err { int code, number; char msg[512]; };
+	static int probe(struct err *err) { err->code = 5; snprintf(err->msg, 512, "$3"); return -1; }
+	static const struct { const char *version; const void *backend; int (*probe)(struct err *); }
+	    module = { "$2", 0, probe };
+	const void *spot_cuda_module(void) { return &module; }
+	END
+    cc -shared -fPIC -o "$1.so" "$1.c"
+    export SPOT_CUDA_MODULE=$PWD/$1.so
+}
+
+@test "a backend and a kernel that do not belong together are status 2" {
+    refuses 2 "--kernel cuda-bf16 is not of --backend cpu" train --data corpus --steps 1 \
+        --backend cpu --kernel cuda-bf16
+    refuses 2 "--kernel fma is not of --backend cuda" train --data corpus --steps 1 \
+        --backend cuda --kernel fma
+    refuses 2 "--backend wants cpu, cuda or auto, got 'abacus'" worker --join unix:j --backend abacus
+}
+
+@test "no module is status 5 and names the file and the way out" {
+    export SPOT_CUDA_MODULE=$PWD/none.so
+    for how in "--backend cuda" "--kernel cuda-bf16" "--backend cuda --kernel cuda-fp32"; do
+        # shellcheck disable=SC2086
+        refuses 5 "no CUDA module: $PWD/none.so" train --data corpus --steps 1 $how
+        [[ "$stderr" == *"--backend cpu"* ]]
+    done
+    refuses 5 "no CUDA module: " worker --join unix:j --backend cuda
+}
+
+@test "a library that is no module, or of another version, is refused by name" {
+    printf 'int x;\n' >x.c
+    cc -shared -fPIC -o x.so x.c
+    SPOT_CUDA_MODULE=$PWD/x.so refuses 5 "spot_cuda_module" train --data corpus --steps 1 --backend cuda
+    module old 0.0.1 never
+    refuses 5 "the CUDA module is of version 0.0.1, this program of " train --data corpus --steps 1 \
+        --backend cuda
+}
+
+@test "what the module misses is told: driver, device, NCCL" {
+    module probe "$(spot-run --version | awk '{ print $2 }')" "no CUDA device: NCCL is 2.18, 2.27 is needed"
+    refuses 5 "NCCL is 2.18, 2.27 is needed" train --data corpus --steps 1 --backend cuda
+    refuses 5 "NCCL is 2.18, 2.27 is needed" worker --join unix:j --backend cuda
+}
+
+@test "where there is no device, backend auto computes on the CPU with the bits of backend cpu" {
+    module probe "$(spot-run --version | awk '{ print $2 }')" "no CUDA device"
+    spot-run train -q --data corpus $MODEL --global-batch 5 --steps 3 --events a --backend auto
+    unset SPOT_CUDA_MODULE
+    spot-run train -q --data corpus $MODEL --global-batch 5 --steps 3 --events b --backend cpu
+    outcome a >a.out
+    outcome b >b.out
+    [ "$(wc -l <a.out)" -eq 4 ]
+    cmp a.out b.out
+}
+
+# The twin plays a machine with a device; SPOT_TWIN_* say which.
+twin() {
+    export SPOT_CUDA_MODULE=${SPOT_TWIN:-$(dirname "$(command -v spot-run)")/../tests/spot_cuda_twin.so}
+}
+
+@test "the machine's driver, device, generation and memory are looked at before anything runs" {
+    twin
+    for kind in cuda-bf16 cuda-fp32; do
+        SPOT_TWIN_DRIVER=0 refuses 5 "no NVIDIA driver" train --data corpus --steps 1 --kernel $kind
+    done
+    SPOT_TWIN_DRIVER=12040 refuses 5 "the NVIDIA driver is for CUDA 12.4, the module needs 13.0" \
+        train --data corpus --steps 1 --backend cuda
+    SPOT_TWIN_DEVICES=0 refuses 5 "no CUDA device" train --data corpus --steps 1 --backend cuda
+    SPOT_TWIN_SM=75 refuses 5 "compute capability 7.5, 8.0 is needed" train --data corpus --steps 1 \
+        --backend cuda
+    refuses 2 "unknown kernel 'cuda-int4'" train --data corpus --steps 1 --kernel cuda-int4
+}
+
+@test "on a device the weights are the same for every grid, and through a kill" {
+    twin
+    spot-run train -q --data corpus $MODEL --global-batch 5 --steps 4 --kernel cuda-bf16 --events one
+    spot-run train -q --data corpus $MODEL --global-batch 5 --steps 4 --kernel cuda-bf16 --workers 3 \
+        --grid 1x3 --events three
+    train log --steps 4 --kernel cuda-bf16
+    worker a
+    worker b
+    victim=$pid
+    at_step log 2
+    kill -9 "$victim"
+    wait $train
+    for log in one three log; do outcome $log >$log.out; done
+    [ "$(wc -l <one.out)" -eq 5 ]
+    cmp one.out three.out
+    cmp one.out log.out
+}
+
+@test "a device that fails mid-step ends its worker with status 5, and the job goes on" {
+    twin
+    spot-run train -q --data corpus $MODEL --global-batch 5 --steps 6 --kernel cuda-fp32 --events one
+    train log --steps 6 --kernel cuda-fp32
+    background env SPOT_TWIN_FAIL_AT=60 spot-run worker --join unix:j --join-timeout 60s --name ill \
+        2>ill.err
+    ill=$pid
+    worker well
+    status=0
+    wait $ill || status=$?
+    [ "$status" -eq 5 ]
+    grep -q "CUDA: .*unspecified launch failure" ill.err
+    wait $train
+    outcome one >one.out
+    outcome log >log.out
+    cmp one.out log.out
+}
+
+@test "a stage that does not fit the device is refused with both numbers" {
+    twin
+    train log --steps 1 --kernel cuda-bf16
+    export SPOT_TWIN_MEMORY=1000000
+    run --separate-stderr timeout 30 spot-run worker --join unix:j --name small
+    [ "$status" -eq 1 ]
+    [[ "$stderr" == *"on a CUDA device needs 0.03"*" GB of memory, 0.001 GB are available"* ]]
+    kill $train
+}

@@ -1,0 +1,345 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# spot-run: whoever dies, stalls or leaves, the job ends with the bits of the undisturbed one.
+
+bats_require_minimum_version 1.5.0
+load job
+
+setup() { job_setup; }
+teardown() { job_teardown; }
+
+@test "a notice: the worker hands over and leaves with 75, nothing is recomputed" {
+    train log --steps 1500 --grid 1x2
+    worker w1 && w1=$pid
+    worker w2
+    at_step log 20
+    worker w3 # a spare
+    eventually '[ "$(events log joined)" = 3 ]'
+    kill -TERM $w1
+    wait $w1 && status=0 || status=$?
+    [ "$status" -eq 75 ]
+    wait $train
+    [ "$(events log rolled_back)" -eq 0 ]
+    [ "$(events log lost)" -eq 0 ]
+    jq -es 'map(select(.event == "notice" or .event == "left").name) == ["w1", "w1"]' log
+    same_as log 1500
+}
+
+@test "the last worker's notice makes the state durable before it goes; another one goes on" {
+    train log --steps 1000 --state st --durable-every 1h
+    worker w1 && w1=$pid
+    at_step log 20
+    kill -TERM $w1
+    wait $w1 && status=0 || status=$?
+    [ "$status" -eq 75 ]
+    [ "$(events log durable)" -eq 1 ]
+    worker w2
+    wait $train
+    [ "$(events log rolled_back)" -eq 0 ]
+    same_as log 1000
+}
+
+@test "kill -9 of a replica: the epoch ends at once and the others hold everything" {
+    train log --steps 1500
+    worker w1
+    worker w2
+    worker w3 && w3=$pid
+    eventually 'grep -q "\"D\":3" log'
+    kill -9 $w3
+    wait $train
+    [ "$(events log rolled_back)" -eq 0 ]
+    jq -es 'map(select(.event == "formed" and .D == 2)) | length >= 1' log
+    same_as log 1500
+}
+
+@test "kill -9 of the last holder of a stage: back to the durable state, same final bits" {
+    train log --steps 3000 --grid 1x2 --durable-every 0.1s --no-buddies
+    worker w1
+    worker w2 && w2=$pid
+    eventually '[ "$(events log durable)" -ge 1 ]'
+    kill -9 $w2
+    worker w3
+    wait $train
+    jq -es 'map(select(.event == "migrate" and .restored_byte > 0)) | length == 1' log
+    jq -es 'map(select(.event == "rolled_back")) | length <= 1 and all(.to < .from)' log
+    same_as log 3000
+}
+
+@test "kill -9 of the last holder of a stage: its buddy has it, no step is computed again" {
+    train log --steps 1500 --grid 1x2 --durable-every 1h
+    worker w1 && w1=$pid
+    worker w2
+    worker w3
+    at_step log 200
+    kill -9 $w1
+    wait $train
+    [ "$(events log rolled_back)" = 0 ]
+    [ "$(events log lost)" = 1 ]
+    same_as log 1500
+}
+
+@test "all workers killed at once: new ones start from the disk, same final bits" {
+    train log --steps 1500 --durable-every 0.05s --state st
+    for i in 1 2 3; do worker w$i && w[$i]=$pid; done
+    eventually '[ "$(events log durable)" -ge 2 ]'
+    kill -9 ${w[@]}
+    for i in 4 5; do worker w$i; done
+    wait $train
+    same_as log 1500
+}
+
+@test "kills and notices at random times, thirty in a row, same final bits" {
+    RANDOM=7
+    train log --steps 1500 --grid 2x2 --durable-every 0.1s
+    local -A alive=()
+    for i in 1 2 3 4 5; do worker n$i && alive[$pid]=1; done
+    at_step log 5
+    for i in $(seq 6 35); do
+        local ids=(${!alive[@]})
+        local victim=${ids[$((RANDOM % ${#ids[@]}))]}
+        kill -$([ $((RANDOM % 2)) = 0 ] && echo TERM || echo KILL) $victim 2>/dev/null || true
+        unset "alive[$victim]"
+        sleep 0.0$((RANDOM % 10))
+        worker n$i && alive[$pid]=1
+        sleep 0.0$((RANDOM % 8))
+    done
+    wait $train
+    [ "$(events log lost)" -ge 5 ]
+    [ "$(events log left)" -ge 3 ]
+    same_as log 1500
+}
+
+@test "a worker that stalls without dying is given up within its lease, and comes back" {
+    train log --steps 100000 --lease 0.5s
+    worker w1
+    worker w2 && w2=$pid
+    eventually 'grep -q "\"D\":2" log'
+    kill -STOP $w2
+    eventually 'jq -es "any(.event == \"lost\" and .name == \"w2\" and (.why | test(\"lease\")))" log >/dev/null'
+    local at=$(spot-run status --join unix:j | jq .step)
+    eventually '[ "$(spot-run status --join unix:j | jq .step)" -gt $((at + 3)) ]' # the job goes on
+    kill -CONT $w2
+    eventually '[ "$(jq -s "map(select(.event == \"joined\" and .name == \"w2\")) | length" log)" = 2 ]'
+    stops_right log
+}
+
+@test "a spare that idles for longer than --stall is no stalled worker" {
+    train log --steps 100000 --grid 1x1 --stall 1s
+    worker w1 && w1=$pid
+    at_step log 3
+    worker w2
+    sleep 1.6
+    kill -TERM $w1
+    wait $w1 || true
+    local at=$(spot-run status --join unix:j | jq .step)
+    eventually '[ "$(spot-run status --join unix:j | jq .step)" -gt $((at + 3)) ]'
+    [ "$(events log lost)" -eq 0 ]
+    [ "$(events log joined)" -eq 2 ]
+}
+
+@test "SIGTERM of the coordinator, even while it writes, is 75 and --resume gives the same bits" {
+    local status done
+    for more in 1 20 35 50; do
+        done=$(events log committed)
+        train log --steps 1000000 --workers 2 --state st --durable-every 0.01s --resume
+        eventually '[ "$(events log committed)" -ge $((${done:-0} + more)) ]'
+        kill -TERM $train
+        wait $train && status=0 || status=$?
+        [ "$status" -eq 75 ]
+    done
+    local steps=$(($(events log committed) + 50))
+    train log --steps $steps --workers 3 --state st --resume
+    wait $train
+    [ "$(events log rolled_back)" -eq 0 ] # a stop loses nothing
+    same_as log $steps
+}
+
+@test "kill -9 of the coordinator: workers wait with their memory, --resume goes on from there" {
+    train log --steps 1500 --state st --durable-every 1h
+    worker w1
+    worker w2
+    for k in 1 2 3; do
+        at_step log $((k * 60))
+        kill -9 $(pgrep -P $train) $train
+        wait $train || true
+        train log --steps 1500 --state st --durable-every 1h --resume
+    done
+    wait $train
+    [ "$(events log rolled_back)" -eq 0 ] # the disk has nothing, the workers have it all
+    same_as log 1500
+}
+
+@test "coordinator and all workers killed: a cold start from the disk, same final bits" {
+    for k in 1 2 3; do
+        train log --steps 100000 --workers 3 --grid 1x3 --state st --durable-every 0.02s --resume
+        eventually '[ "$(events log durable)" -ge $((3 * k)) ]'
+        kill -9 $(pgrep -P $(pgrep -P $train)) $(pgrep -P $train) $train
+        wait $train || true
+        eventually '! [ -e j ] || ! spot-run status --join unix:j 2>/dev/null'
+    done
+    local steps=$(($(jq -s 'map(select(.event == "committed").step) | max' log) + 20))
+    train log --steps $steps --workers 2 --state st --resume
+    wait $train
+    same_as log $steps
+    [ -z "$(ls st | grep tmp || true)" ]
+    [ "$(ls st | wc -l)" -le 2 ]
+}
+
+flip() { # FILE OFFSET: every bit of one byte
+    local byte=$(od -An -tu1 -j "$2" -N 1 "$1")
+    printf "\\x$(printf %02x $((byte ^ 255)))" | dd of="$1" bs=1 seek="$2" conv=notrunc 2>/dev/null
+}
+
+@test "a damaged newest generation is set aside, said so, and the one before goes on" {
+    train log --steps 100000 --workers 1 --state st --durable-every 0.02s
+    eventually '[ "$(events log durable)" -ge 3 ]'
+    kill -TERM $train
+    wait $train || true
+    local newest=$(ls -d st/gen-* | tail -n 1)
+    [ "$(ls -d st/gen-* | wc -l)" -eq 2 ]
+    flip $newest/bundle-0001 1000
+    local step=$(jq .step $newest/manifest.json)
+    timeout 150 spot-run train --data corpus $MODEL --global-batch 5 --steps $((step + 5)) --state st \
+        --resume --events log 2>talk
+    grep -q "is damaged" talk
+    grep -q "set aside" talk
+    [ -d $newest.bad ]
+    same_as log $((step + 5))
+}
+
+@test "a generation that is damaged while the job runs is set aside when it is needed" {
+    train log --steps 100000 --state st --durable-every 0.02s --no-buddies
+    worker w1 && w1=$pid
+    eventually '[ "$(events log durable)" -ge 3 ]'
+    kill -STOP $w1 # no further generation begins
+    eventually 'at=$(ls st); sleep 0.3; [ "$at" = "$(ls st)" ]'
+    local newest=$(ls -d st/gen-* | tail -n 1)
+    flip $newest/bundle-0002 5000
+    kill -9 $w1
+    worker w2
+    eventually '[ "$(events log rolled_back)" = 1 ]'
+    [ -d $newest.bad ]
+    at_step log $(($(jq -s 'map(select(.event == "committed").step) | max' log) + 5))
+    stops_right log
+}
+
+@test "a local worker that dies again and again before a step is done ends the job, with how" {
+    train log --steps 9 --workers 1 --layers 8 --width 256 --seq 256 --global-batch 500
+    for k in 1 2 3; do
+        eventually '[ "$(events log joined)" = '$k' ]'
+        kill -9 $(pgrep -P $(pgrep -P $train))
+    done
+    wait $train && status=0 || status=$?
+    [ "$status" -eq 4 ]
+    grep -q "died 3 times in a row before a step was done, the last time by signal 9" log.err
+}
+
+@test "the state of another job is refused, and kept; so is one that is in use" {
+    spot-run train -q --data corpus $MODEL --global-batch 5 --steps 5 --state st --events log
+    find st -type f -exec md5sum {} + | sort >before
+    for other in "--seed 2" "--lr 0.5" "--layers 3" "--global-batch 10" "--kernel portable"; do
+        run --separate-stderr timeout 20 spot-run train --data corpus $MODEL --global-batch 5 $other \
+            --steps 9 --state st --resume --events other
+        [ "$status" -eq 2 ]
+        [[ "$stderr" == *"'st' holds the state of another job"* ]]
+    done
+    run --separate-stderr timeout 20 spot-run train --data corpus $MODEL --global-batch 5 --steps 9 --state st
+    [ "$status" -eq 2 ]
+    [[ "$stderr" == *"--resume continues it"* ]]
+    find st -type f -exec md5sum {} + | sort >after
+    cmp before after
+    train busy --steps 100000 --workers 1 --state st --resume
+    eventually '[ "$(events busy committed)" -ge 1 ]'
+    run --separate-stderr timeout 20 spot-run train --data corpus $MODEL --global-batch 5 --steps 9 \
+        --state st --resume
+    [ "$status" -eq 4 ]
+    [[ "$stderr" == *"'st' is in use by another job"* ]]
+}
+
+@test "a finished job resumes to more steps, with the bits of a longer one" {
+    spot-run train -q --data corpus $MODEL --global-batch 5 --steps 20 --state st --events log
+    spot-run train -q --data corpus $MODEL --global-batch 5 --steps 35 --state st --events log --resume
+    grep -v '"step":20,.*state_xxh3' log >one
+    same_as one 35
+}
+
+@test "a worker that waits for its coordinator takes up another job with nothing of the old one" {
+    train log --steps 100000
+    worker w1
+    at_step log 5
+    kill -9 $(pgrep -P $train) $train
+    wait $train || true
+    train other --steps 30 --seed 9
+    wait $train
+    same_as other 30 --seed 9
+}
+
+plan() { # D P [MORE]: a plan on standard output
+    local time=${3:-0}
+    printf '{"schema":"spot.plan/1","kind":"train","job":"x","time_s":%s,"next":{"D":%s,"P":%s,"M":1,"B":1}%s}\n' \
+        "$time" "$1" "$2" "${4:-}"
+}
+
+@test "replan changes the grid; stale plans are refused with 1, malformed ones with 3" {
+    train log --steps 100000
+    for i in 1 2 3 4; do worker w$i; done
+    eventually 'grep -q "\"D\":4,\"P\":1" log'
+    plan 2 2 100 | spot-run replan --join unix:j -
+    eventually 'grep -q "\"D\":2,\"P\":2" log'
+    run --separate-stderr sh -c "$(declare -f plan); plan 4 1 50 | spot-run replan --join unix:j -"
+    [ "$status" -eq 1 ]
+    [[ "$stderr" == *"100 s is in force"* ]]
+    plan 4 1 200 ',"epoch":0' >old.json
+    run --separate-stderr spot-run replan --join unix:j old.json
+    [ "$status" -eq 1 ]
+    [[ "$stderr" == *"for epoch 0"* ]]
+    for bad in '' '{' '[]' '{"schema":"spot.plan/2"}' '{"schema":"spot.plan/1","next":{"D":"x"}}'; do
+        printf '%s' "$bad" >bad.json
+        run --separate-stderr spot-run replan --join unix:j bad.json
+        [ "$status" -eq 3 ] || { echo "'$bad' gave $status $stderr" >&2; false; }
+    done
+    head -c 2000000 /dev/zero >bad.json
+    run --separate-stderr spot-run replan --join unix:j bad.json
+    [ "$status" -eq 3 ]
+    [ "$(spot-run status --join unix:j | jq -c '[.D, .P]')" = '[2,2]' ]
+    stops_right log
+}
+
+@test "a plan file is read again when it is replaced, and on SIGHUP; a bad one is warned of" {
+    plan 1 2 >plan.json
+    background timeout 150 spot-run train --data corpus $MODEL --global-batch 5 --listen unix:j \
+        --events log --steps 100000 --plan plan.json 2>log.err
+    train=$pid
+    for i in 1 2; do worker w$i; done
+    eventually 'grep -q "\"D\":1,\"P\":2" log'
+    plan 2 1 10 >next.json && mv next.json plan.json
+    eventually 'grep -q "\"D\":2,\"P\":1" log'
+    echo '{"schema":' >plan.json
+    eventually 'grep -q "plan in force stays" log.err'
+    plan 1 2 20 >plan.json
+    kill -HUP $(pgrep -P $train)
+    eventually '[ "$(grep -c "\"D\":1,\"P\":2" log)" = 2 ]'
+    stops_right log
+}
+
+@test "status tells members, pace and what happened lately, as JSON and as a table" {
+    train log --steps 100000 --grid 1x2
+    worker w1
+    worker w2 && w2=$pid
+    at_step log 20
+    kill -9 $w2
+    worker w3
+    eventually '[ "$(events log formed)" -ge 2 ] && grep -q "\"joined\".*\"w3\"" log'
+    at_step log $(($(events log committed) + 50))
+    spot-run status --join unix:j --format json >status
+    jq -e --slurpfile schema "$BATS_TEST_DIRNAME/../../docs/schema/status.json" \
+        -f "$BATS_TEST_DIRNAME/../lint/schema.jq" status >wrong || true
+    [ ! -s wrong ] || { cat wrong >&2; false; }
+    jq -e '.step > 20 and .tokens_per_s > 0 and .eta_s > 0 and (.members | map(.name) | sort) == ["w1", "w3"]
+        and (.events | length) == 10 and all(.events[]; .event != "step" and .event != "committed")
+        and any(.events[]; .event == "joined" and .name == "w3")' status
+    spot-run status --join unix:j --format table >table
+    grep -q "tokens/s  ETA" table
+    grep -Eq "^ *[0-9.]+ +joined +[0-9]+ +[0-9]+ +w3" table
+    stops_right log
+}

@@ -1,0 +1,66 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# spot-run train --load: a training goes on from the weights of a file, on any grid.
+
+bats_require_minimum_version 1.5.0
+load job
+
+setup() { job_setup; }
+teardown() { job_teardown; }
+
+@test "load, then save: the same file; load on any grid: the same bits" {
+    common="$MODEL --global-batch 5"
+    spot-run train -q --data corpus $common --steps 3 --save a.safetensors --events a.log
+    spot-run train -q --data corpus $common --steps 1 --lr 0 --load a.safetensors --save b.safetensors --events b.log
+    cmp a.safetensors b.safetensors
+    for grid in 1x1 2x2 1x3; do
+        spot-run train -q --data corpus $common --steps 4 --load a.safetensors --workers 4 --grid $grid --events $grid.log
+        outcome $grid.log >$grid
+    done
+    cmp 1x1 2x2
+    cmp 1x1 1x3
+    # and it is not the start that the seed gives
+    spot-run train -q --data corpus $common --steps 4 --events seed.log
+    outcome seed.log >seed
+    run cmp 1x1 seed
+    [ "$status" -eq 1 ]
+}
+
+@test "a loaded job survives a killed worker, and goes on with the same start only" {
+    spot-run train -q --data corpus $MODEL --global-batch 5 --steps 3 --save a.safetensors --events a.log
+    spot-run train -q --data corpus $MODEL --global-batch 5 --steps 30 --load a.safetensors --events want.log
+    train b.log --steps 30 --load a.safetensors --state s
+    worker one
+    worker two
+    at_step b.log 3
+    kill -9 $pid
+    wait $train
+    outcome want.log >want
+    outcome b.log | cmp - want
+    run spot-run train -q --data corpus $MODEL --global-batch 5 --steps 40 --state s --resume --events c.log
+    [ "$status" -ne 0 ]
+    [[ "$output" == *"'s'"* ]]
+}
+
+@test "the saved file is one that the safetensors library reads" {
+    python3 -c 'import safetensors.numpy' 2>/dev/null || skip "no safetensors for python3"
+    spot-run train -q --data corpus $MODEL --global-batch 5 --steps 2 --save a.safetensors --events a.log
+    python3 - <<'PY'
+import safetensors.numpy
+t = safetensors.numpy.load_file("a.safetensors")
+assert t["transformer.wte.weight"].shape == (256, 32), t["transformer.wte.weight"].shape
+assert t["transformer.h.1.attn.c_attn.weight"].shape == (32, 96)
+t["transformer.wte.weight"] *= 2
+safetensors.numpy.save_file(t, "b.safetensors")
+PY
+    spot-run train -q --data corpus $MODEL --global-batch 5 --steps 1 --load b.safetensors --events b.log
+    jq -es 'last.event == "done"' b.log
+}
+
+@test "weights of another shape are refused with the tensor, status 3" {
+    spot-run train -q --data corpus $MODEL --global-batch 5 --steps 1 --save a.safetensors --events a.log
+    run -3 spot-run train -q --data corpus --layers 1 --width 32 --heads 2 --seq 16 --shards 2 --steps 1 --load a.safetensors
+    [[ "$output" == *"transformer.h.1."*"the model has no such tensor"* ]]
+    run -3 spot-run train -q --data corpus $MODEL --vocab 300 --steps 1 --load a.safetensors
+    [[ "$output" == *"wte.weight: shape 2D [256, 32], expected [300, 32]"* ]]
+}

@@ -1,0 +1,67 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# spot-run train: the log of a run that is resumed, piped or pointed at a device.
+
+bats_require_minimum_version 1.5.0
+load job
+
+setup() { job_setup; }
+teardown() { job_teardown; }
+
+# resume STATUS STEPS [ARGUMENTS]: what it says goes to `said`
+resume() {
+    local want=$1 steps=$2
+    shift 2
+    timeout 60 spot-run train --data corpus $MODEL --global-batch 5 --steps "$steps" --state st --resume "$@" \
+        2>said && status=0 || status=$?
+    [ "$status" -eq "$want" ] || { echo "gave $status: $(cat said)" >&2; return 1; }
+}
+
+@test "only an unfinished last line is cut; any other that is no event is named, and kept" {
+    spot-run train -q --data corpus $MODEL --global-batch 5 --steps 10 --state st --events log
+    { cat log; printf '{"schema":"spot.event/1","ev'; } >torn
+    resume 0 12 --events torn
+    jq -es 'map(select(.event == "committed").step) == [range(1; 13)]' torn
+    for at in 2 12 '$'; do
+        sed "$at"'{p;s/.*/garbage/}' log >broken
+        cp broken before
+        resume 3 14 --events broken
+        grep -q "^spot-run train: broken:$(grep -n garbage broken | cut -d: -f1):" said
+        cmp broken before
+    done
+    seq 100 >other # no log at all
+    cp other before
+    resume 3 14 --events other
+    cmp other before
+}
+
+@test "a job with nothing left to do keeps its last loss and is done once" {
+    resume 0 20 --events log
+    cp said want
+    for again in 1 2; do
+        resume 0 20 --events log
+        cmp said want
+        [ "$(events log done)" -eq 1 ]
+    done
+    # a log that does not tell the loss: none is made up
+    resume 0 20 --events other
+    [[ "$(cat said)" == "step 20  state "* ]]
+    jq -es 'last | .event == "done" and (has("loss") | not)' other
+    jq -s 'map(.state_xxh3_128 // empty) | unique | length' log other | grep -qx 1
+    resume 2 19 --events log
+    grep -q -- "--steps 19 is less than the 20 that are done" said
+    resume 0 22 --events log
+    [ "$(events log done)" -eq 2 ]
+}
+
+@test "a resumed job writes its events to a device or a pipe as well" {
+    resume 0 5 --events log
+    resume 0 8 --events /dev/null
+    [ -c /dev/null ]
+    mkfifo pipe
+    cat pipe >piped &
+    echo $! >>pids
+    resume 0 11 --events pipe
+    wait $!
+    jq -es 'map(select(.event == "committed").step) == [9, 10, 11] and last.event == "done"' piped
+}

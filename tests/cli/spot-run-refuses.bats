@@ -1,0 +1,331 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# spot-run: what is wrong is named before anything runs, and no answer is a hang.
+
+bats_require_minimum_version 1.5.0
+load job
+
+setup() { job_setup; }
+teardown() { job_teardown; }
+
+@test "usage errors are status 2 and name what is wrong" {
+    refuses 2 "--data is missing" train --steps 1
+    refuses 2 "--steps is missing" train --data corpus
+    refuses 2 "--step" train --data corpus --stepz 1
+    refuses 2 "--steps" train --data corpus --steps x
+    refuses 2 "--steps" train --data corpus --steps 0
+    refuses 2 "unexpected operand 'more'" train --data corpus --steps 1 more
+    refuses 2 "--grid wants DxP" train --data corpus --steps 1 --grid 2
+    refuses 2 "--grid wants DxP" train --data corpus --steps 1 --grid 0x1
+    refuses 2 "--grid wants DxP" train --data corpus --steps 1 --grid 2x-1
+    refuses 2 "--grid wants DxP" train --data corpus --steps 1 --grid 99999999999999999999x2
+    refuses 2 "try --micro-batch 2" train --data corpus --steps 1 --micro-batch 3 --global-batch 4
+    refuses 2 "--resume has no meaning without --state" train --data corpus --steps 1 --resume
+    refuses 2 "--spot-price has no meaning without --on-demand-price" report --spot-price 1 log
+    refuses 2 "--separator has no meaning with --decode" tokenize --tokenizer t --decode --separator x
+    refuses 2 "--lr" train --data corpus --steps 1 --lr nan
+    refuses 2 "--backend" train --data corpus --steps 1 --backend abacus
+    refuses 2 "kernel" train --data corpus --steps 1 --kernel none-such
+    refuses 2 "a path is written unix:/tmp/sock" train --data corpus --steps 1 --listen /tmp/sock
+    refuses 2 "--join is missing" worker
+    refuses 2 "--join is missing" replan plan.json
+    refuses 2 "--join is missing" status
+    refuses 2 "a status is json or table, not csv" status --join unix:j --format csv
+    refuses 2 "unexpected operand" status --join unix:j extra
+}
+
+@test "without --shards the largest number up to 4 that divides the heads is taken" {
+    local heads shards
+    for heads in 6:3 5:1 8:4 2:2; do
+        shards=${heads#*:} heads=${heads%:*}
+        for asked in '' "--shards $shards"; do
+            # shellcheck disable=SC2086  # none or two words
+            spot-run train -q --data corpus --steps 1 --global-batch 1 --seq 8 --layers 1 \
+                --heads "$heads" --width $((4 * heads)) $asked >"events$asked"
+        done
+        # another S would be another job, with another id
+        [ "$(jq -r 'select(.job).job' events | head -n 1)" = \
+            "$(jq -r 'select(.job).job' "events--shards $shards" | head -n 1)" ]
+    done
+}
+
+@test "usage errors of a command point at the help of that command" {
+    local command
+    for command in "spot-run train" "spot-plan train" "spot-migrate pack" "spot-replay import"; do
+        # shellcheck disable=SC2086  # two words
+        run -2 --separate-stderr $command --no-such
+        [[ "$stderr" == "$command: "*"try '$command --help'"* ]]
+    done
+}
+
+@test "absurd model shapes are refused before memory is taken" {
+    refuses 2 "--heads 7 does not divide --width 30; try --heads 6" train --data corpus --steps 1 --width 30 --heads 7
+    refuses 2 "--shards 4 does not divide --heads 6; try --shards 3" train --data corpus --steps 1 --width 12 --heads 6 --shards 4
+    refuses 2 "--layers" train --data corpus --steps 1 --layers 0
+    refuses 2 "--layers" train --data corpus --steps 1 --layers 99999999
+    refuses 2 "--vocab" train --data corpus --steps 1 --vocab 1
+    refuses 2 "--tokens u16 wants --vocab" train --data corpus --steps 1 --tokens u16
+    refuses 2 "got 'u8'" train --data corpus --steps 1 --tokens u8
+    refuses 3 "parameters" train --data corpus --steps 1 --layers 4096 --width 65536
+    refuses 3 "in one piece" train --data corpus --steps 1 --layers 1 --width 16384
+    refuses 3 "in one piece" train --data corpus --steps 1 --seq 4096 --width 256 --micro-batch 2048 --global-batch 2048
+    refuses 2 "microbatches" train --data corpus --steps 1 --global-batch 8192
+}
+
+@test "a stage that this machine has no memory for is refused with both numbers" {
+    [ "$(awk '/^MemAvailable/ { print $2 }' /proc/meminfo)" -lt 100000000 ] || skip "100 GB are free"
+    seq 1 300000 >corpus
+    run --separate-stderr timeout 20 spot-run train --data corpus --steps 1 --layers 12 --width 768 --heads 12 \
+        --seq 1024 --micro-batch 256 --global-batch 256
+    [ "$status" -eq 4 ]
+    [[ "$stderr" == *"a stage of bundles 0 to 13 needs 115 GB of memory, "*" GB are available"* ]]
+}
+
+@test "a corpus shorter than one sequence, empty, absent or of foreign bytes is named" {
+    printf 'too short' >short
+    : >empty
+    refuses 3 "short: 9 tokens" train --data short --steps 1
+    refuses 3 "empty: 0 tokens" train --data empty --steps 1
+    refuses 4 "cannot open 'absent'" train --data absent --steps 1
+    refuses 4 "." train --data . --steps 1
+    refuses 3 "the vocabulary has 40" train --data corpus --steps 1 --vocab 40
+    refuses 3 "are no whole number of 4 byte tokens" train --data corpus --steps 1 --tokens u32 --vocab 8
+    printf '\1\0\2\0\54\1' >u16 # 1, 2, 300
+    refuses 3 "u16: token 2 (byte 4) is 300, the vocabulary has 300" train --data u16 --steps 1 \
+        --tokens u16 --vocab 300
+    printf 'x%.0s' $(seq 17) >exact # one sequence of 16 and its last target
+    timeout 20 spot-run train -q --data exact $MODEL --global-batch 2 --steps 2 --events exact.log
+    jq -es 'last.event == "done"' exact.log
+}
+
+@test "standard input can be the corpus" {
+    spot-run train -q --data - $MODEL --global-batch 5 --steps 3 --events pipe.log <corpus
+    same_as pipe.log 3
+    run --separate-stderr timeout 20 spot-run train --data - --steps 1 </dev/null
+    [ "$status" -eq 3 ]
+}
+
+@test "what cannot be written is told before the training, status 4" {
+    refuses 4 "cannot write 'no/such/events'" train --data corpus --steps 1 --events no/such/events
+    refuses 4 "cannot write 'no/such/weights'" train --data corpus --steps 1000000 --save no/such/weights
+    refuses 4 "cannot make 'no/such/state'" train --data corpus --steps 1000000 --state no/such/state
+    refuses 4 "cannot" train --data corpus --steps 1 --state corpus
+    refuses 4 "cannot write '.'" train --data corpus --steps 1000000 --save .
+    refuses 4 "cannot open 'no-plan'" train --data corpus --steps 1000000 --plan no-plan
+    refuses 4 "cannot listen" train --data corpus --steps 1 --listen unix:no/such/socket
+}
+
+@test "a full disk ends the run with status 4 and leaves no half file" {
+    refuses 4 "No space left on device" train -q --data corpus $MODEL --steps 3 --events /dev/full
+    refuses 4 "No space left on device" train -q --data corpus $MODEL --steps 3 --events e.log --save /dev/full
+    run sh -c "timeout 20 spot-run train -q --data corpus $MODEL --steps 3 >/dev/full"
+    [ "$status" -eq 4 ]
+    # files of at most 4 blocks: the weights do not fit, nothing of them stays
+    run --separate-stderr sh -c "trap '' XFSZ; ulimit -f 4
+        timeout 20 spot-run train -q --data corpus $MODEL --steps 3 --events e.log --save w.safetensors"
+    [ "$status" -eq 4 ]
+    [[ "$stderr" == *"cannot write"* ]]
+    [ ! -e w.safetensors ]
+    [ -z "$(ls | grep tmp || true)" ]
+}
+
+@test "a closed standard output is an error, not a silent success" {
+    run sh -c "timeout 20 spot-run train -q --data corpus $MODEL --steps 2 >&-"
+    [ "$status" -eq 4 ]
+    run sh -c "timeout 20 spot-run --help >&-"
+    [ "$status" -eq 4 ]
+    run sh -c "timeout 20 spot-run train --help >/dev/full"
+    [ "$status" -eq 4 ]
+}
+
+@test "a reader that goes away ends the run with status 4, and nothing stays behind" {
+    mkdir t
+    { TMPDIR=t timeout 60 spot-run train -q --data corpus $MODEL --steps 1000000 --workers 2 2>said && status=0 || status=$?
+      echo $status >status; } | head -n 3 >three
+    [ "$(wc -l <three)" -eq 3 ]
+    [ "$(cat status)" -eq 4 ]
+    [ "$(cat said)" = "spot-run train: cannot write output: Broken pipe" ]
+    [ -z "$(ls -A t)" ]
+}
+
+@test "a quiet worker that its coordinator left says nothing, another one does; both are 4" {
+    train log --steps 1000000
+    eventually 'spot-run status --join unix:j >/dev/null'
+    for how in -q ""; do
+        background spot-run worker $how --join unix:j --join-timeout 0.1s --name "w$how" 2>"said$how"
+        worker[${#how}]=$pid
+    done
+    at_step log 20
+    kill -9 $(pgrep -P $train)
+    for how in -q ""; do
+        wait ${worker[${#how}]} && status=0 || status=$?
+        [ "$status" -eq 4 ]
+    done
+    [ ! -s said-q ]
+    [ -s said ]
+}
+
+@test "a signal that was waiting before the program ran is heard: 75" {
+    for command in "worker --join unix:none --join-timeout 5s" "train --data corpus --steps 1000000"; do
+        run --separate-stderr timeout 30 env --block-signal=TERM sh -c "kill -TERM \$\$; exec spot-run $command"
+        [ "$status" -eq 75 ]
+    done
+}
+
+@test "names and domains are UTF-8 without control characters, status 2" {
+    for text in $'\xff' $'a\xc3' $'\xed\xa0\x80' $'a\nb' $'\e[2J' $'\x7f' $'\xc2\x9b' $'\xe2\x80\xa8'; do
+        refuses 2 "--name wants UTF-8 text" worker --join unix:none --join-timeout 0s --name "$text"
+        refuses 2 "--domain wants UTF-8 text" worker --join unix:none --join-timeout 0s --domain "$text"
+    done
+    refuses 4 "cannot connect" worker --join unix:none --join-timeout 0s --name 'größe 大 🙂'
+}
+
+@test "listeners refuse everything that a stranger could reach, status 2" {
+    for address in 0.0.0.0:4000 192.168.1.1:4000 [::]:4000 :4000 example.org:4000 127.0.0.2:4000 \
+        4000 tcp://127.0.0.1:4000 unix: "unix:$(printf 'x%.0s' $(seq 200))" 127.0.0.1:99999 \
+        127.0.0.1:; do
+        refuses 2 "" train --data corpus --steps 1 --listen "$address"
+        refuses 2 "" worker --join "$address" --join-timeout 1s
+        refuses 2 "" status --join "$address"
+    done
+}
+
+@test "the socket has mode 0600 and goes with the job; loopback works as well" {
+    train log --steps 100000
+    worker w1
+    eventually '[ -S j ]'
+    [ "$(stat -c %a j)" = 600 ]
+    eventually '[ "$(ls j.* 2>/dev/null | wc -l)" = 1 ]'
+    [ "$(stat -c %a j.*)" = 600 ]
+    # somebody answers there: it is not taken over
+    refuses 4 "cannot listen on unix:j" train --data corpus --steps 1 --listen unix:j
+    at_step log 3
+    kill -TERM $train
+    wait $train || true
+    [ ! -e j ]
+    for address in 127.0.0.1:0 [::1]:0; do
+        timeout 20 spot-run train -q --data corpus $MODEL --global-batch 5 --steps 4 --workers 3 \
+            --listen $address --events tcp.log || { [ $address = [::1]:0 ] && continue; false; }
+        same_as tcp.log 4
+    done
+}
+
+@test "a socket left by a dead process is replaced" {
+    train first --steps 100000
+    eventually '[ -S j ]'
+    kill -9 $train $(pgrep -P $train)
+    eventually '! spot-run status --join unix:j 2>/dev/null'
+    [ -S j ]
+    train second --steps 3
+    worker w1
+    wait $train
+    same_as second 3
+}
+
+@test "nobody there: worker, replan and status say so, status 4" {
+    echo '{}' >plan.json
+    refuses 4 "cannot connect to unix:none" worker --join unix:none --join-timeout 0s
+    refuses 4 "cannot connect to unix:none" status --join unix:none
+    refuses 4 "cannot connect to unix:none" replan --join unix:none plan.json
+    refuses 4 "cannot open 'absent.json'" replan --join unix:none absent.json
+}
+
+# A copy of the program in which the text $1 reads $2, of equal length.
+forge() {
+    sed "s/$1/$2/g" "$(command -v spot-run)" >forged
+    chmod +x forged
+    cmp -s forged "$(command -v spot-run)" && return 1
+    true
+}
+
+@test "a worker of another version is refused by name, status 1, and the job goes on" {
+    local version other
+    version=$(spot-run --version | awk '{print $NF}')
+    other=$(printf '%s' "$version" | tr '0-9a-f' '1-9a-f0')
+    forge "$version" "$other"
+    train log --steps 100000
+    worker good
+    run --separate-stderr timeout 20 ./forged worker --join unix:j --name stranger
+    [ "$status" -eq 1 ]
+    [[ "$stderr" == *"worker stranger is version $other, the job runs $version"* ]]
+    at_step log 30
+    stops_right log
+}
+
+@test "a worker that lacks the job's kernel is refused by name, status 1" {
+    forge portable portabel
+    train log --steps 30 --kernel portable
+    run --separate-stderr timeout 20 ./forged worker --join unix:j --name stranger
+    [ "$status" -eq 1 ]
+    [[ "$stderr" == *"worker stranger cannot compute with the job's kernel 'portable'"* ]]
+    worker good
+    wait $train
+    same_as log 30 --kernel portable
+}
+
+@test "garbage on the coordinator's socket does not disturb the job" {
+    mkfifo hold
+    timeout 30 spot-run train -q --data corpus $MODEL --global-batch 5 --steps 400 --workers 2 \
+        --listen 127.0.0.1:47113 --events log 3>&- &
+    train=$!
+    echo $train >>pids
+    eventually 'spot-run status --join 127.0.0.1:47113 2>/dev/null | grep -q run'
+    for i in $(seq 30); do
+        head -c $((RANDOM % 5000)) /dev/urandom >/dev/tcp/127.0.0.1/47113 || true
+    done 2>/dev/null
+    printf 'GET / HTTP/1.1\r\n\r\n' >/dev/tcp/127.0.0.1/47113
+    # the right magic, an absurd length
+    printf 'POT1\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\377\377\377\377\377\377\377\177' \
+        >/dev/tcp/127.0.0.1/47113
+    printf 'POT1\1\0\0\0' >/dev/tcp/127.0.0.1/47113
+    wait $train
+    same_as log 400
+}
+
+@test "an output without a name is refused before the training" {
+    seq 1 2000 >corpus
+    refuses 2 "the name of an output file is empty" train --data corpus --steps 1000000 --save ""
+    refuses 4 "cannot write ''" train --data corpus --steps 1000000 --events ""
+}
+
+@test "an endless --data ends at its limit, or where memory does, with an error" {
+    mkfifo endless
+    cat /dev/zero >endless &
+    refuses 3 "endless: more than 1024 MiB" train --data endless --steps 1
+    wait
+    (ulimit -v 400000 && spot-run --version) >/dev/null 2>&1 || skip # a sanitizer wants more
+    run timeout 20 bash -c 'ulimit -v 400000; exec spot-run train --data /dev/zero --steps 1'
+    [ "$status" -eq 4 ]
+    [[ "$output" == *"cannot keep /dev/zero in memory after "*" MiB: Cannot allocate memory"* ]]
+}
+
+@test "an output that is an input, or another output, is refused and both stay" {
+    seq 1 2000 >corpus
+    cp corpus before
+    ln corpus hard
+    ln -s corpus soft
+    mkdir d
+    for name in corpus ./corpus d/../corpus hard soft; do
+        refuses 2 "would overwrite 'corpus', the input of --data" train --data corpus --steps 1 --events $name
+        refuses 2 "would overwrite 'corpus', the input of --data" train --data corpus --steps 1 --save $name
+    done
+    refuses 2 "--events and --save would both write 'd/../out'" train --data corpus --steps 1 \
+        --events out --save d/../out
+    refuses 2 "--output would overwrite the input 'corpus'" report -o hard corpus
+    refuses 2 "the input of --reference" report -o hard --reference corpus log
+    refuses 2 "--output and --plot would both write 'a.svg'" report -o a.svg --plot a.svg log
+    cmp corpus before
+    [ ! -e out ]
+}
+
+# A rate at which weights grow without bound: the gradient leaves the numbers at step 4.
+@test "a training that diverges stops with step and tensor named, and keeps what was good" {
+    wild="$MODEL --global-batch 5 --lr 1e3 --beta2 0 --clip 0 --state s"
+    refuses 1 "the training diverged: the gradient of" train -q --data corpus $wild --steps 40 --events a.log
+    step=$(sed -n "s/.*is not finite at step \([0-9]*\);.*/\1/p" <<<"$stderr")
+    jq -es "[.[] | select(.event == \"committed\").step] | max == $step - 1" a.log
+    timeout 20 spot-run train -q --data corpus $wild --steps $((step - 1)) --resume --save w --events b.log
+    want=$(jq -r "select(.event == \"committed\" and .step == $step - 1).loss_hex" a.log)
+    [ "$(jq -r "select(.event == \"committed\" and .step == $step - 1).loss_hex" b.log)" = "$want" ]
+    [ -s w ]
+}

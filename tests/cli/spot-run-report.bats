@@ -1,0 +1,155 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# spot-run report: what it counts is what the log says, and what is no log is named by its line.
+
+bats_require_minimum_version 1.5.0
+load job
+
+setup() { cd "$BATS_TEST_TMPDIR"; }
+
+# log FIRST LAST [SAMPLES-OF-A-STEP]: the events of a job that one member ran, steps FIRST to LAST
+log() {
+    jq -nc --argjson a "$1" --argjson z "$2" --argjson g "${3:-2}" '
+        {schema: "spot.event/1", time_s: 0, epoch: 1, step: 0} as $e
+        | $e + {event: "joined", member: 1, name: "w", members: 1},
+          $e + {event: "migrate", transfers: 1, moved_byte: 0, restored_byte: 0},
+          $e + {event: "formed", D: 1, P: 1, members: 1, place: ["w"]},
+          (range($a; $z + 1) | . as $s
+           | $e + {event: "step", time_s: $s, step: $s},
+             $e + {event: "committed", time_s: ($s + 0.5), step: $s, loss: 1, loss_hex: "3f800000",
+                   grad_norm: 1, compute_s: 0.1, samples: [range(($s - 1) * $g; $s * $g)]}),
+          $e + {event: "done", time_s: ($z + 1), step: $z, loss: 1,
+                state_xxh3_128: "00000000000000000000000000000001"}'
+}
+
+cell() { # WHAT REPORT: the row of that name
+    jq -r --arg what "$1" '.. | objects | select(.what? == $what).measured' "$2"
+}
+
+report() { # STATUS ARGUMENTS...: into out and said
+    local want=$1
+    shift
+    spot-run report --format jsonl "$@" >out 2>said && status=0 || status=$?
+    [ "$status" -eq "$want" ] || { echo "report $* gave $status: $(cat said)" >&2; return 1; }
+}
+
+@test "a run is its reference only with every step, loss, sample and the weights" {
+    log 1 40 >ref
+    report 0 --reference ref ref
+    [ "$(cell "losses equal to the undisturbed run" out)" = "40 of 40, bit for bit" ]
+    grep -v '"step":2[0-9]' ref >gap
+    report 1 --reference ref gap
+    [ "$(cell "losses equal to the undisturbed run" out)" = "30 of 40, bit for bit" ]
+    [ "$(cell "samples lost" out)" = 20 ]
+    grep -q "10 of 40 steps" said
+    report 1 --reference gap ref
+    [ "$(cell "losses equal to the undisturbed run" out)" = "30 of 40, bit for bit" ]
+    sed '/"step":7,/s/3f800000/3f800001/' ref >bit
+    report 1 --reference ref bit
+    [ "$(cell "losses equal to the undisturbed run" out)" = "39 of 40, bit for bit" ]
+    sed 's/1"}$/2"}/' ref >weights
+    report 1 --reference ref weights
+    grep -q "the weights are not those of 'ref'" said
+    grep -v '"done"' ref >undone
+    report 1 --reference ref undone
+    sed 's/\[10,11\]/[10]/' ref >lost
+    report 1 --reference ref lost
+    grep -q "1 samples are lost and 0 repeated" said
+    sed 's/\[10,11\]/[9,10,11]/' ref >twice
+    report 1 --reference ref twice
+    grep -q "0 samples are lost and 1 repeated" said
+    report 0 gap # nothing is promised of a run alone
+    # a step that was undone and done again counts once
+    { sed '/"step":21,/,$d' ref
+      jq -nc '{schema: "spot.event/1", event: "rolled_back", time_s: 20.6, epoch: 2, step: 10, from: 20, to: 10}'
+      sed -n '/"step":11,/,$p' ref | jq -c '.time_s += 20'; } >back
+    report 0 --reference ref back
+    [ "$(cell "steps recomputed" out)" = "10 committed ones, 0 in flight" ]
+}
+
+@test "in a pipe a report is one spot.report/1 with the numbers of the table" {
+    log 1 40 >ref
+    spot-run report --reference ref --no-provenance ref | jq -e '
+        .schema == "spot.report/1" and .steps == 40 and .samples_lost == 0 and .kills == 0 and .done
+        and .reference_equal_steps == 40 and .reference_equal_weights
+        and (.step_median_s | type) == "number"'
+    # one pause of 2 s less the median step of 1 s, after a kill
+    { sed '/"step":21,/,$d' ref
+      jq -nc '{schema: "spot.event/1", time_s: 20.5, epoch: 1, step: 20, event: "lost", member: 1, members: 1, name: "a", why: "x"},
+              {schema: "spot.event/1", time_s: 20.6, epoch: 2, step: 20, event: "migrate", transfers: 1, moved_byte: 0, restored_byte: 0},
+              {schema: "spot.event/1", time_s: 20.6, epoch: 2, step: 20, event: "formed", D: 1, P: 1, members: 1, place: ["b"]}'
+      sed -n '/"step":21,/,$p' ref | jq -c '.time_s += 1'; } >killed
+    spot-run report --format json killed >out
+    jq -e '.kills == 1 and .pause_kill_count == 1 and .pause_kill_median_s == .pause_kill_max_s and
+           .pause_kill_max_s > 0.9 and .pause_kill_max_s < 1.1 and (has("pause_notice_count") | not)' out
+    run spot-run report --format bogus ref
+    [ "$status" -eq 2 ]
+}
+
+@test "a step may have as many samples as a line of 64 MiB holds" {
+    log 1 2 1000000 >wide
+    [ "$(wc -L <wide)" -gt 7000000 ]
+    report 0 wide
+    [ "$(cell "samples lost" out)" = 0 ]
+    { cat wide; head -c 68000000 /dev/zero | tr '\0' ' '; echo; } >long
+    report 3 long
+    grep -q "long:9: expected an event, the line exceeds 64 MiB" said
+}
+
+@test "what is no event is named by file and line, status 3" {
+    local head='{"schema":"spot.event/1","epoch":1' want line
+    log 1 3 >good
+    while read -r want line; do
+        { sed -n 1,3p good; echo "$line"; sed 1,3d good; } >bad
+        report 3 bad
+        grep -q "^spot-run report: bad:4:[0-9]*: $want" said || { cat said >&2; false; }
+    done <<END
+/schema:.expected.*spot.event/1.*other/1 {"schema":"other/1","event":"done"}
+/schema:.expected {"schema":"spot.event/2","event":"done","time_s":0,"epoch":1,"step":3}
+/:.lacks.*schema {"event":"done","time_s":0,"epoch":1,"step":3}
+/:.lacks.*'event' $head,"time_s":0,"step":0}
+/event:.expected.a.string $head,"event":7,"time_s":0,"step":0}
+/time_s:.expected.a.number $head,"event":"step","time_s":"x","step":{}}
+/time_s:.*outside $head,"event":"step","time_s":-1,"step":1}
+/step:.expected.an.integer $head,"event":"step","time_s":0,"step":{}}
+/step:.*outside $head,"event":"step","time_s":0,"step":-1}
+/:.lacks.*'epoch' {"schema":"spot.event/1","event":"step","time_s":0,"step":1}
+/members:.*outside $head,"event":"joined","time_s":0,"step":0,"members":-3}
+/D:.*outside $head,"event":"formed","time_s":0,"step":0,"D":0,"P":1,"members":1}
+/restored_byte:.expected $head,"event":"migrate","time_s":0,"step":0,"restored_byte":[]}
+/to:.*outside $head,"event":"rolled_back","time_s":0,"step":0,"from":1,"to":-1}
+/step:.0 $head,"event":"committed","time_s":0,"step":0,"loss":1,"loss_hex":"3f800000","samples":[]}
+/loss:.expected $head,"event":"committed","time_s":0,"step":1,"loss":null,"loss_hex":"3f800000","samples":[]}
+/loss_hex:.expected.8 $head,"event":"committed","time_s":0,"step":1,"loss":1,"loss_hex":"3F80000g","samples":[]}
+/:.lacks.*'samples' $head,"event":"committed","time_s":0,"step":1,"loss":1,"loss_hex":"3f800000"}
+/samples/1:.expected.a.sample $head,"event":"committed","time_s":0,"step":1,"loss":1,"loss_hex":"3f800000","samples":[0,9223372036854775807]}
+/samples/0:.expected.a.sample $head,"event":"committed","time_s":0,"step":1,"loss":1,"loss_hex":"3f800000","samples":[-9223372036854775808]}
+/samples/0:.expected.a.sample $head,"event":"committed","time_s":0,"step":1,"loss":1,"loss_hex":"3f800000","samples":[0.5]}
+/state_xxh3_128:.expected.32 $head,"event":"done","time_s":0,"step":3,"state_xxh3_128":"12"}
+END
+    { cat good; sed -n 4p good; } >bad # time goes back
+    report 3 bad
+    grep -q "bad:11:.*/time_s: 1 is before 4" said
+    { cat good; echo; } >bad
+    report 3 bad
+    grep -q "bad:11:1: expected an event, got an empty line" said
+    : >bad
+    report 3 bad
+    grep -q "bad: empty input" said
+    # what a later version adds is passed over
+    { echo '{"schema":"spot.event/1","event":"new","time_s":0}'; sed 's/}$/,"new":{}}/' good; } >later
+    report 0 later
+}
+
+@test "members of a coordinator that crashed are counted no longer once others join" {
+    local event='{"schema":"spot.event/1","epoch":1,"step":0'
+    for t in 0 100 200; do # three members each time, none of them ever lost
+        for n in 1 2 3; do
+            echo "$event,\"event\":\"joined\",\"time_s\":$t,\"member\":$n,\"name\":\"w\",\"members\":$n}"
+        done
+        echo "$event,\"event\":\"formed\",\"time_s\":$t,\"D\":3,\"P\":1,\"members\":3,\"place\":[]}"
+    done >crashed
+    echo "$event,\"event\":\"quiesce\",\"time_s\":1200}" >>crashed
+    report 0 crashed
+    [ "$(cell machine-hours out)" = "1.000" ] # 3 members for 1200 s
+}

@@ -1,0 +1,167 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# The fault matrix: in each phase of a job's life each fault, with real processes, and what came of it.
+# One worker is behind tests/tool/proxy.c, which stops the world at the frame that makes the phase; then
+# the fault strikes. A cell passes if the job ends with the losses and weights of the undisturbed one,
+# bit for bit, and no sample lost or repeated. Time: from the fault to the next commit.
+#   tests/faults.sh [few | PHASE FAULT ...]     few: one fault per phase
+# shellcheck disable=SC2086,SC1091,SC2016,SC2046,SC2206  # the model is words; eventually evaluates
+set -u
+here=$(dirname "$(readlink -f "$0")")
+# shellcheck source=tests/cli/job.bash
+. "$here/cli/job.bash"
+proxy=$(dirname "$(command -v spot-run)")/../tests/proxy
+phases="join form migrate forward backward reduce vote commit quiesce recover"
+faults="notice kill stall cut duplicate coordinator two replicas everything"
+top=$(mktemp -d)
+trap 'job_teardown 2>/dev/null; cd /; rm -rf "$top"' EXIT
+passed=0 failed=0
+STEPS=300
+
+# the message that makes a phase, job/protocol.h
+declare -A type=([join]=1 [form]=35 [migrate]=70 [forward]=65 [backward]=66 [reduce]=67 [vote]=6
+    [commit]=38 [quiesce]=34 [recover]=35)
+
+coordinate() {
+    spot-run train -q --data corpus $MODEL --global-batch 5 --listen unix:j --events log --grid 2x2 \
+        --steps $STEPS --state st --durable-every 0.05s --lease 0.5s --resume 2>>log.err &
+    train=$!
+    echo $train >>pids
+}
+start() { # NAME ADDRESS
+    spot-run worker -q --join "$2" --join-timeout 60s --name "$1" 2>>workers.err &
+    w[$1]=$!
+    echo $! >>pids
+}
+network() {
+    echo "$*" >commands
+}
+strike() { kill "-$1" "${w[$2]}" || missed=yes; }
+
+# until the trap has sprung: bring about what the phase is a part of
+provoke() { # PHASE
+    local t=${type[$1]}
+    case $1 in
+    join)
+        network trap $t 1
+        start w1 unix:p
+        ;;
+    migrate) # another grid: state moves
+        network trap $t 1
+        eventually '[ "$(tail -n 1 said)" = "trap '"$t"' 1" ]'
+        echo '{"schema":"spot.plan/1","kind":"train","job":"x","time_s":1,"next":{"D":4,"P":1,"M":1,"B":1}}' |
+            spot-run replan --join unix:j -
+        ;;
+    form | quiesce | recover)
+        network trap $t 1
+        eventually '[ "$(tail -n 1 said)" = "trap '"$t"' 1" ]'
+        strike "$([ $1 = recover ] && echo KILL || echo TERM)" "$(other)"
+        ;;
+    *) network trap $t 9 ;;
+    esac
+    eventually 'grep -q trapped said' || return 1
+}
+
+# members of the stage that w1 has, or of the first one if it has none
+replicas() {
+    grep '"formed"' log | tail -n 1 | jq -r '. as $e | ((.place | index("w1") // 0) % $e.P) as $p |
+        range($e.D) | $e.place[. * $e.P + $p]'
+}
+
+# somebody alive with a place who is not w1
+other() {
+    local name
+    for name in $(grep '"formed"' log | tail -n 1 | jq -r '.place[] | select(. != "w1")'); do
+        kill -0 "${w[$name]}" 2>/dev/null && echo "$name" && return
+    done
+}
+
+inflict() { # FAULT
+    local name
+    case $1 in
+    notice) strike TERM w1 ;;
+    kill) strike KILL w1 ;;
+    stall) strike STOP w1 ;;
+    cut) network cut all ;;
+    duplicate) network again && network zombie ;;
+    coordinator) kill -KILL $train ;;
+    two) strike KILL w1 && strike KILL "$(other)" ;;
+    replicas) for name in $(replicas); do strike KILL "$name"; done ;;
+    everything) kill -KILL $train "${w[@]}" ;;
+    esac
+    struck=${EPOCHREALTIME/./}
+    before=$(events log committed)
+    network release
+    case $1 in
+    coordinator | everything)
+        wait $train
+        coordinate
+        ;;
+    esac 2>/dev/null
+    case $1 in
+    coordinator | duplicate | cut) ;;
+    *) for name in n1 n2 n3 n4; do start $name unix:j; done ;;
+    esac
+}
+
+cell() { # PHASE FAULT
+    local dir="$top/$1-$2" ok=no missed=no ms='-' detail
+    local -A w=()
+    local struck before train
+    mkdir "$dir" && cd "$dir" && cp "$top/corpus" . && : >pids && mkfifo commands
+    "$proxy" unix:p unix:j unix:q commands >said 2>proxy.err &
+    echo $! >>pids
+    eventually '[ -S q ]'
+    coordinate
+    [ $1 = join ] || { start w1 unix:p && eventually '[ "$(events log joined)" -ge 1 ]'; }
+    for name in w2 w3 w4 w5; do start $name unix:j; done
+    eventually '[ "$(events log joined)" -ge '$([ $1 = join ] && echo 4 || echo 5)' ] && grep -q "\"D\":2,\"P\":2" log'
+    if provoke $1; then
+        inflict $2
+        eventually '[ "$(events log committed)" -gt '$before' ]' && ms=$(((${EPOCHREALTIME/./} - struck) / 1000))
+        [ $2 != stall ] || { eventually 'grep -q "\"lost\"\|\"done\"" log' && strike CONT w1; }
+        eventually 'grep -q "\"done\"" log' && wait $train 2>/dev/null && outcome log >got && cmp -s got "$top/want" && [ $missed = no ] && ok=yes
+    fi 2>>trouble
+    detail=$(jq -nr '[inputs] | (map(select(.event == "rolled_back") | .from - .to) | add // 0) as $back |
+        "\(map(select(.event == "formed")) | length) epochs, \($back) steps again"' log 2>/dev/null)
+    printf '%-9s %-12s %-10s %6s ms   %s\n' "$1" "$2" "$([ $ok = yes ] && echo 'same bits' || echo FAILED)" \
+        "$ms" "$detail" | tee -a "$top/table"
+    if [ $ok = yes ]; then
+        passed=$((passed + 1))
+    else
+        failed=$((failed + 1))
+        tail -n 3 trouble log.err workers.err
+    fi
+    job_teardown
+    wait $(cat pids)
+    cd "$top" && rm -rf "$dir"
+} 2>/dev/null # the shell's own words on who was killed
+
+cd "$top" || exit 1
+seq 1 3000 >corpus
+timeout 60 spot-run train -q --data corpus $MODEL --global-batch 5 --steps $STEPS --events calm
+outcome calm >want
+case ${1-} in
+few)
+    set --
+    n=0
+    all=($faults)
+    for phase in $phases; do
+        cell "$phase" "${all[$((n % 9))]}"
+        n=$((n + 1))
+    done
+    ;;
+'')
+    for phase in $phases; do
+        for fault in $faults; do cell "$phase" "$fault"; done
+    done
+    ;;
+*)
+    while [ $# -ge 2 ]; do
+        cell "$1" "$2"
+        shift 2
+    done
+    ;;
+esac
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]

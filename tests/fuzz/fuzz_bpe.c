@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/bpe.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* A vocabulary with all bytes as `data` needs it to get far, with its own entries behind. */
+static char *vocabulary(const char *more)
+{
+    char *const text = malloc(8192 + strlen(more));
+    size_t n = 1;
+    unsigned other = 256;
+
+    strcpy(text, "{");
+    for (unsigned b = 0; b < 256; b++) {
+        const int is_itself = (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174;
+        const unsigned c = is_itself ? b : other++;
+        const char *escape = c == '"' || c == '\\' ? "\\" : "";
+
+        n += (size_t)(c < 0x80 ? sprintf(text + n, "\"%s%c\":%u,", escape, (char)c, b)
+                               : sprintf(text + n, "\"%c%c\":%u,", (char)(0xC0 | c >> 6),
+                                         (char)(0x80 | (c & 0x3F)), b));
+    }
+    sprintf(text + n, "\"th\":256,\"the\":257,\"..\":258%s}", more);
+    return text;
+}
+
+/* Goal: no tokenizer document crashes, and every text comes back from the ids of any of them. */
+static void check(struct spot_bpe *bpe, const char *text, size_t n)
+{
+    struct spot_tokens ids = { 0 };
+    size_t at = 0;
+
+    if (!bpe)
+        return;
+    if (spot_bpe_encode(bpe, text, n, 1, &ids) != n)
+        abort();
+    for (size_t i = 0; i < ids.n; i++) {
+        size_t n_byte = 0;
+        const uint8_t *bytes = spot_bpe_token(bpe, ids.id[i], &n_byte);
+
+        if (!bytes || at + n_byte > n || memcmp(bytes, text + at, n_byte) != 0)
+            abort();
+        at += n_byte;
+    }
+    if (at != n)
+        abort();
+    free(ids.id);
+    spot_bpe_free(bpe);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    const char *const text = (const char *)data;
+    const char *const cut = size ? memchr(data, 0, size) : NULL;
+    const size_t n_merges = cut ? (size_t)(cut - text) : size;
+    char *more = calloc(size + 1, 1), *vocab;
+
+    check(spot_bpe_of_tokenizer(text, size, "fuzz", NULL), text, size);
+    /* merges, and behind a NUL entries of the vocabulary */
+    memcpy(more, text + n_merges, size - n_merges);
+    vocab = vocabulary(cut ? more + 1 : "");
+    check(spot_bpe_of_vocab(vocab, strlen(vocab), "v", text, n_merges, "m", NULL), text, size);
+    free(vocab);
+    free(more);
+    return 0;
+}

@@ -1,0 +1,96 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# Preempt one job thousands of times and prove that it is the job of a quiet machine: notices,
+# kills, joins, whole zones at once, coordinator kills. One line at the end; exit 0 if all held.
+#   tests/soak.sh [PREEMPTIONS] [SEED]
+# shellcheck disable=SC2086,SC2012  # a word may be none; names here are ours
+set -eu
+n=${1:-2000}
+RANDOM=${2:-1}
+tmp=$(mktemp -d)
+job='' hits=0 zones_lost=0 coordinators=0 run=1
+declare -A pid zone
+cleanup() {
+    [ "$BASHPID" = $$ ] || return 0 # a child that was struck before it became a worker
+    kill -KILL $job "${pid[@]}" 2>/dev/null || true
+    wait 2>/dev/null || true
+    rm -rf "$tmp"
+}
+trap cleanup EXIT
+cat /usr/share/common-licenses/* LICENSE >"$tmp/text" 2>/dev/null || cp LICENSE "$tmp/text"
+
+model=(--quiet --data "$tmp/text" --layers 3 --width 32 --heads 4 --seq 16 --shards 4
+    --global-batch 12 --lr 1e-3 --seed 9)
+coordinator() { # no function around it: $! must be the program itself
+    spot-run train "${model[@]}" --steps 1000000000 --events "$tmp/events" --listen "unix:$tmp/job" \
+        --state "$tmp/state" --grid 2x2 --resume &
+    job=$!
+}
+start() { # SLOT
+    zone[$1]=$(($1 % 3))
+    spot-run worker --quiet --join "unix:$tmp/job" --name "w$1" --domain "zone${zone[$1]}" \
+        --join-timeout 60s 2>>"$tmp/workers" &
+    pid[$1]=$!
+}
+alive() {
+    [ -n "${pid[$1]-}" ] && kill -0 "${pid[$1]}" 2>/dev/null
+}
+strike() { # SIGNAL SLOT
+    alive "$2" || return 0
+    kill "-$1" "${pid[$2]}"
+    hits=$((hits + 1))
+}
+fill() {
+    for s in 0 1 2 3 4 5; do
+        alive $s || start $s
+    done
+}
+files() { # descriptors of the coordinator, files beside it
+    echo "$(ls /proc/$job/fd | wc -l) $(ls "$tmp" "$tmp/state" | wc -l) $(awk '/VmRSS/ {print $2}' /proc/$job/status)"
+}
+
+coordinator
+fill
+sleep 2
+first=$(files)
+while [ $hits -lt "$n" ]; do
+    case $((RANDOM % 20)) in
+    0) # a whole zone, unannounced
+        z=$((RANDOM % 3))
+        for s in 0 1 2 3 4 5; do [ "${zone[$s]}" = $z ] && strike KILL $s; done
+        zones_lost=$((zones_lost + 1))
+        ;;
+    1) if [ $((RANDOM % 4)) = 0 ]; then # the coordinator; workers wait and keep their memory
+        kill -KILL $job
+        wait "$job" 2>/dev/null || true
+        hits=$((hits + 1)) coordinators=$((coordinators + 1))
+        sleep 0.0$((RANDOM % 10))
+        coordinator
+    fi ;;
+    [2-9] | 10) strike TERM $((RANDOM % 6)) ;;
+    *) strike KILL $((RANDOM % 6)) ;;
+    esac
+    sleep 0.$((RANDOM % 2))$((RANDOM % 10))
+    fill
+    kill -0 $job 2>/dev/null || { wait $job || echo "the coordinator died: status $?"; exit 1; }
+done
+sleep 2
+last=$(files)
+before=$(grep -c '"committed"' "$tmp/events")
+sleep 3
+after=$(grep -c '"committed"' "$tmp/events")
+kill -TERM $job
+wait $job || true
+job=''
+kill -KILL "${pid[@]}" 2>/dev/null || true
+wait 2>/dev/null || true
+# the same number of steps, undisturbed, and the storm's state beside it
+step=$(grep '"durable"' "$tmp/events" | tail -n 1 | jq .step)
+spot-run train "${model[@]}" --steps "$step" --events "$tmp/events" --state "$tmp/state" --resume
+spot-run train "${model[@]}" --steps "$step" --events "$tmp/calm"
+spot-run report --reference "$tmp/calm" --format table "$tmp/events" || run=0
+echo "fds files rss_kB: at the start $first, at the end $last"
+ls "$tmp"/job.* 2>/dev/null | wc -l | xargs echo "sockets left behind:"
+echo "$hits preemptions, $zones_lost zones lost, $coordinators coordinator kills; $((after - before)) steps in the last 3 s;" \
+    "$([ $run = 1 ] && echo all held || echo FAILED)"
+[ $run = 1 ] && [ "$after" -gt "$before" ]

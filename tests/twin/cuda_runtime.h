@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+/* cuda_runtime.h - the part of CUDA that spot's kernels use, on the CPU.
+ *
+ * The twin: the .cu files of lib/engine/cuda are compiled with a C++ compiler against the headers
+ * of this folder. A launch runs the blocks of its grid one after the other, the threads of a block
+ * as fibers that change at barriers and warp exchanges, so shared memory, shuffles and matrix
+ * fragments mean what they mean on a device. One thread launches at a time.
+ */
+#ifndef SPOT_TWIN_CUDA_RUNTIME_H
+#define SPOT_TWIN_CUDA_RUNTIME_H
+
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+
+#include "cuda_runtime_api.h"
+
+#define SPOT_TWIN 1
+#define __global__
+#define __device__
+#define __host__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define __shared__   static
+#define __align__(n) alignas(n)
+#define __restrict__
+
+struct dim3 {
+    unsigned x, y, z;
+    dim3(unsigned x_ = 1, unsigned y_ = 1, unsigned z_ = 1) : x(x_), y(y_), z(z_) {}
+};
+
+struct twin_fiber;
+
+/* What a kernel reads of itself; set before each fiber runs. */
+extern dim3 twin_thread, twin_block, twin_grid, twin_block_dim;
+extern unsigned char *twin_dynamic;
+#define threadIdx twin_thread
+#define blockIdx  twin_block
+#define gridDim   twin_grid
+#define blockDim  twin_block_dim
+
+void twin_launch(dim3 grid, dim3 block, size_t shared_byte, const std::function<void()> &kernel);
+void twin_barrier();
+/* Every lane of the warp gives 64 bytes at most and gets a look at what all gave. */
+const unsigned char (*twin_exchange(const void *mine, size_t n_byte))[64];
+
+#define SPOT_LAUNCH(kernel, grid, block, shared, stream, ...) \
+    ((void)(stream), twin_launch(grid, block, shared, [=]() { (kernel)(__VA_ARGS__); }))
+#define SPOT_DYNAMIC_SHARED(name) unsigned char *const name = twin_dynamic
+
+static inline void __syncthreads()
+{
+    twin_barrier();
+}
+
+static inline void __syncwarp(unsigned = 0)
+{
+    const char nothing = 0;
+
+    twin_exchange(&nothing, 1);
+}
+
+template <typename T> static inline T __shfl_sync(unsigned, T x, int lane)
+{
+    T y;
+
+    std::memcpy(&y, twin_exchange(&x, sizeof(x))[lane], sizeof(y));
+    return y;
+}
+
+template <typename T> static inline T __shfl_xor_sync(unsigned mask, T x, int by)
+{
+    return __shfl_sync(mask, x, static_cast<int>(twin_thread.x % 32) ^ by);
+}
+
+static inline int __float_as_int(float x)
+{
+    int y;
+
+    std::memcpy(&y, &x, sizeof(y));
+    return y;
+}
+
+static inline long long __double_as_longlong(double x)
+{
+    long long y;
+
+    std::memcpy(&y, &x, sizeof(y));
+    return y;
+}
+
+static inline double __dadd_rn(double x, double y)
+{
+    volatile double a = x;
+
+    return a + y;
+}
+
+static inline double __dmul_rn(double x, double y)
+{
+    volatile double p = x * y;
+
+    return p;
+}
+
+template <typename T> static inline T atomicMax(T *at, T x)
+{
+    const T old = *at;
+
+    *at = x > old ? x : old;
+    return old;
+}
+
+#endif /* SPOT_TWIN_CUDA_RUNTIME_H */

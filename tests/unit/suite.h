@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* suite.h - run one case as a program that writes TAP. */
+#ifndef SPOT_TESTS_SUITE_H
+#define SPOT_TESTS_SUITE_H
+
+#include <check.h>
+#include <stdlib.h>
+
+static int run_suite(const char *name, TCase *tc)
+{
+    Suite *suite = suite_create(name);
+    SRunner *runner;
+    int n_failed;
+
+    tcase_set_timeout(tc, 120);
+    suite_add_tcase(suite, tc);
+    runner = srunner_create(suite);
+    srunner_set_tap(runner, "-");
+    srunner_run_all(runner, CK_SILENT);
+    n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+#endif /* SPOT_TESTS_SUITE_H */

@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/rng.h"
+#include "shard/arena.h"
+
+/* Goal: for any legal shape every parameter has a place of its own, aligned as promised, and the
+ * places of a stage or a shard are contiguous; illegal shapes are refused with the reason. */
+
+static struct spot_shape random_shape(struct spot_rng *rng)
+{
+    static const int64_t shards[] = { 1, 2, 4, 8, 16, 3 };
+    struct spot_shape s;
+
+    s.n_shard = shards[spot_rng_below(rng, 6)];
+    s.n_head = s.n_shard * (1 + (int64_t)spot_rng_below(rng, 3));
+    s.width = s.n_head * (1 + (int64_t)spot_rng_below(rng, 20));
+    s.vocab = 1 + (int64_t)spot_rng_below(rng, 2000);
+    s.seq = 1 + (int64_t)spot_rng_below(rng, 100);
+    s.n_layer = 1 + (int64_t)spot_rng_below(rng, 4);
+    return s;
+}
+
+/* Marks the elements of every tensor; returns how many there are. */
+static int64_t mark(const struct spot_arena *a, uint8_t *is_used)
+{
+    int64_t count = 0;
+
+    for (int t = 0; t < a->n_tensor; t++)
+        for (int s = 0; s < (a->tensor[t].is_sharded ? a->n_shard : 1); s++) {
+            const size_t at = spot_arena_offset(a, t, s);
+
+            ck_assert_uint_eq(at % SPOT_TENSOR_ALIGN, 0);
+            for (int64_t k = 0; k < a->tensor[t].rows * a->tensor[t].cols; k++, count++)
+                if (at + (size_t)k >= a->n_elem || is_used[at + (size_t)k]++)
+                    ck_abort_msg("element %lld of %s", (long long)k, a->tensor[t].name);
+            if (a->tensor[t].is_sharded) /* inside its own shard */
+                ck_assert(at >= a->replicated_elem + (size_t)s * a->shard_elem &&
+                          at + (size_t)(a->tensor[t].rows * a->tensor[t].cols) <=
+                              a->replicated_elem + (size_t)(s + 1) * a->shard_elem);
+            else
+                ck_assert(at + (size_t)(a->tensor[t].rows * a->tensor[t].cols) <=
+                          a->replicated_elem);
+        }
+    return count;
+}
+
+START_TEST(every_parameter_has_one_aligned_place)
+{
+    struct spot_rng rng;
+    struct spot_err err = { 0 };
+
+    spot_rng_init(&rng, 11, (uint64_t)_i);
+    for (int trial = 0; trial < 40; trial++) {
+        const struct spot_shape s = random_shape(&rng);
+        int64_t count = 0;
+
+        ck_assert_msg(spot_shape_check(&s, &err) == 0, "%s", err.msg);
+        for (int b = 0; b < spot_shape_bundles(&s); b++) {
+            struct spot_arena a;
+            uint8_t *is_used;
+
+            spot_arena_of(&s, b, &a);
+            ck_assert_uint_eq(a.replicated_elem % SPOT_SHARD_ALIGN, 0);
+            ck_assert_uint_eq(a.shard_elem % SPOT_SHARD_ALIGN, 0);
+            ck_assert_uint_eq(a.n_elem, a.replicated_elem + (size_t)s.n_shard * a.shard_elem);
+            is_used = calloc(a.n_elem, 1);
+            count += mark(&a, is_used);
+            free(is_used);
+        }
+        /* the embedding and the head have rows beyond the vocabulary */
+        count -= 2 * (spot_shape_vocab_rows(&s) - s.vocab) * s.width;
+        ck_assert_int_eq(count, spot_shape_params(&s));
+    }
+}
+END_TEST
+
+START_TEST(names_are_unique_and_found_again)
+{
+    const struct spot_shape s = { 12, 48, 4, 8, 16, 4 };
+
+    for (int b = 0; b < spot_shape_bundles(&s); b++) {
+        struct spot_arena a;
+
+        spot_arena_of(&s, b, &a);
+        for (int t = 0; t < a.n_tensor; t++)
+            ck_assert_int_eq(spot_arena_find(&a, a.tensor[t].name), t);
+        ck_assert_int_eq(spot_arena_find(&a, "no.such"), -1);
+    }
+}
+END_TEST
+
+START_TEST(full_names_tell_bundle_shard_and_tensor)
+{
+    static const struct {
+        int bundle, shard;
+        const char *tensor, *name;
+    } cases[] = { { 0, 0, "wpe", "embed.wpe" },
+                  { 0, 3, "wte", "embed.s03.wte" },
+                  { 8, 0, "ln1.w", "l007.ln1.w" },
+                  { 8, 3, "fc1.w", "l007.s03.fc1.w" },
+                  { 13, 0, "head.w", "head.s00.head.w" } };
+    const struct spot_shape s = { 12, 48, 4, 8, 16, 4 };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        char name[SPOT_TENSOR_NAME_MAX];
+        struct spot_arena a;
+
+        spot_arena_of(&s, cases[i].bundle, &a);
+        spot_arena_tensor_name(&a, cases[i].bundle, spot_arena_find(&a, cases[i].tensor),
+                               cases[i].shard, name);
+        ck_assert_str_eq(name, cases[i].name);
+    }
+}
+END_TEST
+
+START_TEST(the_124m_model_has_the_published_number_of_parameters)
+{
+    /* GPT-2 small with an untied head: 124,475,904 and once more 50304 * 768 */
+    const struct spot_shape s = { 12, 768, 12, 1024, 50304, 4 };
+
+    ck_assert_int_eq(spot_shape_params(&s), INT64_C(124475904) + INT64_C(50304) * 768);
+}
+END_TEST
+
+START_TEST(a_vocabulary_is_padded_no_more_than_it_must_be)
+{
+    struct spot_shape s = { 1, 960, 240, 4, 0, 0 };
+
+    for (s.n_shard = 1; s.n_shard <= 240; s.n_shard++)
+        for (s.vocab = 1; s.vocab < 60000; s.vocab += 1 + s.vocab / 7) {
+            const int64_t rows = spot_shape_vocab_rows(&s);
+            int64_t want = s.vocab;
+
+            while (want % s.n_shard || (s.vocab >= 1024 && want % 128))
+                want++;
+            ck_assert_int_eq(rows, want);
+        }
+    s.n_shard = 4;
+    s.vocab = 50257; /* of GPT-2 */
+    ck_assert_int_eq(spot_shape_vocab_rows(&s), 50304);
+}
+END_TEST
+
+static const struct {
+    struct spot_shape shape;
+    const char *message;
+} bad_cases[] = {
+    { { 0, 8, 2, 4, 8, 2 }, "model shape: layers is 0, expected 1 to 4096" },
+    { { 1, 9, 2, 4, 8, 2 }, "model shape: heads (2) does not divide width (9)" },
+    { { 1, 8, 2, 4, 8, 4 }, "model shape: shards (4) does not divide heads (2)" },
+    { { 1, 8, -2, 4, 8, 2 }, "model shape: heads is -2, expected 1 to 1024" },
+    { { 1, 8, 2, INT64_MAX, 8, 2 },
+      "model shape: sequence is 9223372036854775807, expected 1 to 1048576" },
+    { { 4096, 65536, 1024, 1 << 20, 1 << 20, 1 },
+      "model shape: 211315880755200 parameters, the limit is 1099511627776" },
+};
+
+START_TEST(refuses_what_cannot_be_cut_or_would_not_fit)
+{
+    struct spot_err err = { 0 };
+
+    ck_assert_int_eq(spot_shape_check(&bad_cases[_i].shape, &err), -1);
+    ck_assert_int_eq(err.code, SPOT_EDATA);
+    ck_assert_str_eq(err.msg, bad_cases[_i].message);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("arena");
+    TCase *tc = tcase_create("core");
+    SRunner *runner;
+    int failed;
+
+    tcase_add_loop_test(tc, every_parameter_has_one_aligned_place, 0, 8);
+    tcase_add_test(tc, names_are_unique_and_found_again);
+    tcase_add_test(tc, full_names_tell_bundle_shard_and_tensor);
+    tcase_add_test(tc, the_124m_model_has_the_published_number_of_parameters);
+    tcase_add_test(tc, a_vocabulary_is_padded_no_more_than_it_must_be);
+    tcase_add_loop_test(tc, refuses_what_cannot_be_cut_or_would_not_fit, 0,
+                        sizeof(bad_cases) / sizeof(bad_cases[0]));
+    suite_add_tcase(suite, tc);
+    runner = srunner_create(suite);
+    srunner_set_tap(runner, "-");
+    srunner_run_all(runner, CK_SILENT);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT */
+/* Goal: every answer is optimal (against all permutations, against recorded optima), canonical
+ * among the optima, proved by prices; every refusal names lines that really cannot be matched. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "common/rng.h"
+#include "plan/assign.h"
+
+enum { SIDE = 7 };
+
+struct random_case {
+    int64_t cost[SIDE * SIDE];
+    struct spot_assign_problem p;
+};
+
+static int below(struct spot_rng *rng, int n)
+{
+    return (int)spot_rng_below(rng, (uint64_t)n);
+}
+
+static void draw(struct random_case *c, struct spot_rng *rng, int side)
+{
+    static const int64_t size[] = {
+        2, 5, 1000, 1000000, INT64_C(1) << 40, INT64_C(1) << 53, INT64_C(1) << 58, INT64_C(1) << 61
+    };
+    const int64_t hi = size[below(rng, 8)];
+    const int shape = below(rng, 3);
+    const int64_t lo = shape == 0 ? 0 : shape == 1 ? -hi : hi > 5 ? hi - 5 : 0;
+    const int n = 1 + below(rng, side), m = below(rng, 2) ? n : 1 + below(rng, side);
+
+    for (int k = 0; k < n * m; k++)
+        c->cost[k] = below(rng, 100) < 12
+                         ? SPOT_ASSIGN_FORBIDDEN
+                         : lo + (int64_t)spot_rng_below(rng, (uint64_t)hi - (uint64_t)lo + 1);
+    c->p = (struct spot_assign_problem){ n, m, c->cost, below(rng, 10) < 3, NULL };
+}
+
+struct best {
+    bool is_found;
+    spot_int128 cost;
+    int n_stay;
+    int col[SIDE];
+};
+
+/* Unmatched sorts behind every column. */
+static int compare_lines(const int *a, const int *b, int n)
+{
+    for (int i = 0; i < n; i++)
+        if (a[i] != b[i])
+            return (unsigned)a[i] < (unsigned)b[i] ? -1 : 1;
+    return 0;
+}
+
+static void consider(const struct spot_assign_problem *p, const int *col, int n_matched,
+                     struct best *best)
+{
+    struct best now = { true, 0, 0, { 0 } };
+
+    if (n_matched < (p->n_row < p->n_col ? p->n_row : p->n_col))
+        return;
+    for (int i = 0; i < p->n_row; i++) {
+        now.col[i] = col[i];
+        now.cost += col[i] < 0 ? 0 : p->cost[i * p->n_col + col[i]];
+        now.n_stay += col[i] == i;
+    }
+    if (best->is_found) {
+        const spot_int128 less = p->is_max ? best->cost - now.cost : now.cost - best->cost;
+
+        if (less > 0 || (less == 0 && (now.n_stay < best->n_stay ||
+                                       (now.n_stay == best->n_stay &&
+                                        compare_lines(now.col, best->col, p->n_row) >= 0))))
+            return;
+    }
+    *best = now;
+}
+
+static void brute(const struct spot_assign_problem *p, int i, int n_matched, unsigned used,
+                  int *col, struct best *best)
+{
+    if (i == p->n_row) {
+        consider(p, col, n_matched, best);
+        return;
+    }
+    for (int j = 0; j < p->n_col; j++)
+        if (!(used & 1u << j) && p->cost[i * p->n_col + j] != SPOT_ASSIGN_FORBIDDEN) {
+            col[i] = j;
+            brute(p, i + 1, n_matched + 1, used | 1u << j, col, best);
+        }
+    if (p->n_row > p->n_col) {
+        col[i] = -1;
+        brute(p, i + 1, n_matched, used, col, best);
+    }
+}
+
+/* The listed lines of the shorter side have no allowed partner beyond the listed ones. */
+static void check_violator(const struct spot_assign_problem *p, const struct spot_assignment *a)
+{
+    const bool by_row = p->n_row <= p->n_col;
+
+    ck_assert_int_gt(by_row ? a->n_bad_row : a->n_bad_col, by_row ? a->n_bad_col : a->n_bad_row);
+    for (int i = 0; i < p->n_row; i++)
+        for (int j = 0; j < p->n_col; j++) {
+            bool in_row = false, in_col = false;
+
+            for (int k = 0; k < a->n_bad_row; k++)
+                in_row = in_row || a->bad_row[k] == i;
+            for (int k = 0; k < a->n_bad_col; k++)
+                in_col = in_col || a->bad_col[k] == j;
+            if (by_row ? in_row && !in_col : in_col && !in_row)
+                ck_assert_int_eq(p->cost[i * p->n_col + j], SPOT_ASSIGN_FORBIDDEN);
+        }
+}
+
+static void compare_with_all(int n_case, int side, uint64_t seed)
+{
+    struct spot_rng rng;
+
+    spot_rng_init(&rng, seed, 0);
+    for (int k = 0; k < n_case; k++) {
+        struct random_case c;
+        struct spot_assignment answer;
+        struct best best = { false, 0, 0, { 0 } };
+        int col[4 * SIDE];
+
+        draw(&c, &rng, side);
+        brute(&c.p, 0, 0, 0, col, &best);
+        ck_assert_int_eq(spot_assign(&c.p, &answer, NULL), 0);
+        ck_assert_int_eq(answer.is_feasible, best.is_found);
+        if (best.is_found) {
+            ck_assert(answer.cost == best.cost);
+            ck_assert(spot_assign_verify(&c.p, &answer));
+            ck_assert_msg(!compare_lines(answer.col_of_row, best.col, c.p.n_row),
+                          "case %d is not the canonical optimum", k);
+        } else {
+            check_violator(&c.p, &answer);
+        }
+        spot_assignment_release(&answer);
+    }
+}
+
+START_TEST(equals_every_permutation_in_cost_and_in_the_choice_among_ties)
+{
+    const char *wish = getenv("SPOT_TEST_CASES");
+
+    compare_with_all(wish ? atoi(wish) : 20000, 5, 21);
+    compare_with_all(wish ? atoi(wish) : 500, SIDE, 22);
+}
+END_TEST
+
+/* Too large for brute force: the certificate alone proves these, on every path of the code. */
+START_TEST(large_answers_are_proved_by_their_prices)
+{
+    struct spot_rng rng;
+
+    spot_rng_init(&rng, 23, 0);
+    for (int k = 0; k < 120; k++) {
+        static int64_t cost[150 * 150];
+        const int n = 1 + below(&rng, 150), m = below(&rng, 2) ? n : 1 + below(&rng, 150);
+        const int kind = below(&rng, 5), low = 1 + below(&rng, 12);
+        const struct spot_assign_problem p = { n, m, cost, below(&rng, 2), NULL };
+        struct spot_assignment answer, again;
+
+        for (int i = 0; i < n; i++)
+            for (int j = 0; j < m; j++)
+                cost[i * m + j] = kind == 0   ? below(&rng, 1000000)
+                                  : kind == 1 ? below(&rng, 3)
+                                  : kind == 2 ? (int64_t)(i % low) * (j % 7) << 30
+                                  : kind == 3 ? (int64_t)(i + 1) * (j + 1)
+                                              : (INT64_C(1) << 60) + below(&rng, 100);
+        ck_assert_int_eq(spot_assign(&p, &answer, NULL), 0);
+        ck_assert(answer.is_feasible && spot_assign_verify(&p, &answer));
+        ck_assert_int_eq(spot_assign(&p, &again, NULL), 0);
+        ck_assert(!memcmp(answer.col_of_row, again.col_of_row, (size_t)n * sizeof(int)));
+        answer.u[0]++;
+        ck_assert(!spot_assign_verify(&p, &answer));
+        spot_assignment_release(&answer);
+        spot_assignment_release(&again);
+    }
+}
+END_TEST
+
+static void check_recorded(const json_t *root)
+{
+    const json_t *rows = json_object_get(root, "cost");
+    const int n = (int)json_integer_value(json_object_get(root, "rows"));
+    const int m = (int)json_integer_value(json_object_get(root, "cols"));
+    int64_t *cost = calloc((size_t)n * (size_t)m + 1, sizeof *cost);
+    const struct spot_assign_problem p = { n, m, cost,
+                                           json_is_true(json_object_get(root, "maximize")), NULL };
+    struct spot_assignment answer;
+
+    for (int k = 0; k < n * m; k++) {
+        const json_t *c = json_array_get(json_array_get(rows, (size_t)(k / m)), (size_t)(k % m));
+
+        cost[k] = json_is_null(c) ? SPOT_ASSIGN_FORBIDDEN : json_integer_value(c);
+    }
+    ck_assert_int_eq(spot_assign(&p, &answer, NULL), 0);
+    ck_assert_int_eq(answer.is_feasible, json_is_true(json_object_get(root, "feasible")));
+    if (answer.is_feasible)
+        ck_assert_int_eq((int64_t)answer.cost,
+                         json_integer_value(json_object_get(root, "optimal")));
+    spot_assignment_release(&answer);
+    free(cost);
+}
+
+START_TEST(reaches_the_recorded_optima)
+{
+    FILE *in = fopen("../shared/data/golden/migrate/assign.jsonl", "r");
+    char *line = NULL;
+    size_t cap = 0;
+    int n = 0;
+
+    if (!in)
+        return;
+    while (getline(&line, &cap, in) >= 0) {
+        struct spot_json_doc doc;
+
+        ck_assert_int_eq(spot_json_parse(&doc, line, strlen(line), "golden", NULL), 0);
+        check_recorded(doc.root);
+        spot_json_release(&doc);
+        n++;
+    }
+    ck_assert_int_eq(n, 49);
+    free(line);
+    fclose(in);
+}
+END_TEST
+
+START_TEST(sides_beyond_the_limit_are_refused)
+{
+    const struct spot_assign_problem p = { 1, SPOT_ASSIGN_SIDE_MAX + 1, NULL, false, NULL };
+    struct spot_assignment answer;
+    struct spot_err err;
+
+    ck_assert_int_eq(spot_assign(&p, &answer, &err), -1);
+    ck_assert_int_eq(err.code, SPOT_EDATA);
+    spot_assignment_release(&answer);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("assign");
+    TCase *tcase = tcase_create("assignments");
+    SRunner *runner;
+    int n_failed;
+
+    suite_add_tcase(suite, tcase);
+    tcase_set_timeout(tcase, 600);
+    tcase_add_test(tcase, equals_every_permutation_in_cost_and_in_the_choice_among_ties);
+    tcase_add_test(tcase, large_answers_are_proved_by_their_prices);
+    tcase_add_test(tcase, reaches_the_recorded_optima);
+    tcase_add_test(tcase, sides_beyond_the_limit_are_refused);
+    runner = srunner_create(suite);
+    srunner_set_tap(runner, "-");
+    srunner_run_all(runner, CK_SILENT);
+    n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: MIT */
+/* Goal: zones add up exactly. Oracle: every combination of the zones' outcomes, one by one. */
+#include "plan/change_law.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "common/rng.h"
+#include "common/xalloc.h"
+#include "model/forecast_doc.h"
+#include "suite.h"
+
+enum { ZONES = 3, STEPS = 2, CAP = 5, CHANGES = 4 };
+
+/* A forecast of ZONES zones with random laws. */
+struct rig {
+    struct spot_forecast forecast;
+    struct spot_forecast_series series[ZONES];
+    double prob[ZONES][STEPS * (CAP + 1)];
+    struct spot_forecast_change change[ZONES][CHANGES];
+};
+
+static void make(struct rig *r, uint64_t seed)
+{
+    struct spot_rng rng;
+
+    spot_rng_init(&rng, seed, 0);
+    memset(r, 0, sizeof(*r));
+    r->forecast = (struct spot_forecast){
+        .interval_s = 60, .horizon = STEPS, .series = r->series, .n_series = ZONES
+    };
+    for (int z = 0; z < ZONES; z++) {
+        double sum = 0;
+
+        for (int h = 0; h < STEPS; h++) {
+            double all = 0;
+
+            for (int n = 0; n <= CAP; n++)
+                all += r->prob[z][h * (CAP + 1) + n] = spot_rng_unit(&rng);
+            for (int n = 0; n <= CAP; n++)
+                r->prob[z][h * (CAP + 1) + n] /= all;
+        }
+        for (int k = 0; k < CHANGES; k++) {
+            r->change[z][k].lost = k % 2 ? k : 0;
+            r->change[z][k].gained = k % 2 ? 0 : k;
+            sum += r->change[z][k].prob = 0.1 + spot_rng_unit(&rng);
+        }
+        for (int k = 0; k < CHANGES; k++)
+            r->change[z][k].prob /= sum;
+        r->series[z] = (struct spot_forecast_series){
+            .now = 3, .cap = CAP, .prob = r->prob[z], .change = r->change[z], .n_change = CHANGES
+        };
+    }
+}
+
+static double prob_of(const struct spot_change_law *law, int lost, int gained)
+{
+    for (size_t i = 0; i < law->n_change; i++)
+        if (law->change[i].lost == lost && law->change[i].gained == gained)
+            return law->change[i].prob;
+    return 0;
+}
+
+START_TEST(zones_add_up_as_all_their_combinations)
+{
+    struct spot_change_law law;
+    struct spot_err err = { 0 };
+    double cell[16][16] = { { 0 } }, count[STEPS][ZONES * CAP + 1] = { { 0 } };
+    struct rig r;
+
+    make(&r, (uint64_t)_i);
+    ck_assert_msg(!spot_change_law_init(&law, &r.forecast, -1, &err), "%s", err.msg);
+    ck_assert_int_eq(law.now, 9);
+    ck_assert_int_eq(law.cap, ZONES * CAP);
+    for (int a = 0; a < CHANGES; a++)
+        for (int b = 0; b < CHANGES; b++)
+            for (int c = 0; c < CHANGES; c++) {
+                const struct spot_forecast_change *x = &r.change[0][a], *y = &r.change[1][b],
+                                                  *z = &r.change[2][c];
+
+                cell[x->lost + y->lost + z->lost][x->gained + y->gained + z->gained] +=
+                    x->prob * y->prob * z->prob;
+            }
+    for (int lost = 0; lost < 16; lost++)
+        for (int gained = 0; gained < 16; gained++)
+            ck_assert_double_le(fabs(prob_of(&law, lost, gained) - cell[lost][gained]), 1e-9);
+    for (int h = 0; h < STEPS; h++)
+        for (int a = 0; a <= CAP; a++)
+            for (int b = 0; b <= CAP; b++)
+                for (int c = 0; c <= CAP; c++)
+                    count[h][a + b + c] += r.prob[0][h * (CAP + 1) + a] *
+                                           r.prob[1][h * (CAP + 1) + b] *
+                                           r.prob[2][h * (CAP + 1) + c];
+    for (int h = 0; h < STEPS; h++)
+        for (int n = 0; n <= ZONES * CAP; n++)
+            ck_assert_double_le(fabs(law.count[h * (ZONES * CAP + 1) + n] - count[h][n]), 1e-12);
+    spot_change_law_release(&law);
+}
+END_TEST
+
+START_TEST(a_newer_count_moves_the_law_and_keeps_its_sum)
+{
+    for (int now = 0; now <= 30; now++) {
+        struct spot_change_law law;
+        struct spot_err err = { 0 };
+        double sum = 0;
+        struct rig r;
+
+        make(&r, 5);
+        ck_assert(!spot_change_law_init(&law, &r.forecast, now, &err));
+        ck_assert_int_eq(law.now, now);
+        ck_assert_int_ge(law.cap, now);
+        for (size_t i = 0; i < law.n_change; i++) {
+            const struct spot_change *c = &law.change[i];
+
+            ck_assert(c->lost <= now && now - c->lost + c->gained <= law.cap && c->prob > 0);
+            if (i) /* sorted, each once */
+                ck_assert(c->lost > c[-1].lost ||
+                          (c->lost == c[-1].lost && c->gained > c[-1].gained));
+            sum += c->prob;
+        }
+        ck_assert_double_le(fabs(sum - 1), 1e-12);
+        for (int h = 0; h < STEPS; h++) {
+            sum = 0;
+            for (int n = 0; n <= law.cap; n++)
+                sum += law.count[h * (law.cap + 1) + n];
+            ck_assert_double_le(fabs(sum - 1), 1e-12);
+        }
+        spot_change_law_release(&law);
+    }
+}
+END_TEST
+
+START_TEST(nothing_changes_without_a_forecast)
+{
+    struct spot_change_law law;
+
+    spot_change_law_still(&law, 7, 60, 3);
+    ck_assert_double_eq(prob_of(&law, 0, 0), 1);
+    ck_assert_uint_eq(law.n_change, 1);
+    for (int h = 0; h < 3; h++)
+        ck_assert_double_eq(law.count[h * 8 + 7], 1);
+    spot_change_law_release(&law);
+}
+END_TEST
+
+START_TEST(a_forecast_without_series_is_refused)
+{
+    struct spot_change_law law;
+    struct spot_err err = { 0 };
+    struct rig r;
+
+    make(&r, 1);
+    r.forecast.n_series = 0;
+    ck_assert_int_eq(spot_change_law_init(&law, &r.forecast, -1, &err), -1);
+    ck_assert_int_eq(err.code, SPOT_EDATA);
+}
+END_TEST
+
+START_TEST(a_forecast_without_a_joint_law_is_refused)
+{
+    struct spot_change_law law;
+    struct spot_err err = { 0 };
+    struct rig r;
+
+    make(&r, 1);
+    r.series[1].n_change = 0;
+    ck_assert_int_eq(spot_change_law_init(&law, &r.forecast, -1, &err), -1);
+    ck_assert_int_eq(err.code, SPOT_EDATA);
+    ck_assert_ptr_nonnull(strstr(err.msg, "change"));
+}
+END_TEST
+
+START_TEST(more_instances_than_can_be_planned_are_refused)
+{
+    struct spot_change_law law;
+    struct spot_err err = { 0 };
+    struct rig r;
+
+    make(&r, 1);
+    r.series[2].cap = SPOT_CHANGE_COUNT_MAX;
+    ck_assert_int_eq(spot_change_law_init(&law, &r.forecast, -1, &err), -1);
+    ck_assert_int_eq(err.code, SPOT_EDATA);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tc = tcase_create("core");
+
+    tcase_add_loop_test(tc, zones_add_up_as_all_their_combinations, 0, 5);
+    tcase_add_test(tc, a_newer_count_moves_the_law_and_keeps_its_sum);
+    tcase_add_test(tc, nothing_changes_without_a_forecast);
+    tcase_add_test(tc, a_forecast_without_series_is_refused);
+    tcase_add_test(tc, a_forecast_without_a_joint_law_is_refused);
+    tcase_add_test(tc, more_instances_than_can_be_planned_are_refused);
+    return run_suite("change_law", tc);
+}

@@ -1,0 +1,255 @@
+/* SPDX-License-Identifier: MIT */
+/* Goal: every codec is exact on every bit pattern, and as small as its theory says. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+#include <zstd.h>
+
+#include "common/rng.h"
+#include "shard/chunk.h"
+#include "shard/codec.h"
+
+enum kind {
+    KIND_NOISE,   /* every pattern: NaN payloads, infinities, denormals, both zeros */
+    KIND_NORMAL,  /* weights: normal(0, 0.02) */
+    KIND_ZERO,    /* all zero */
+    KIND_SPARSE,  /* mostly zero */
+    KIND_SPECIAL, /* nothing but NaN, inf, -0, denormals */
+    KIND_WIDE,    /* exponents all over: every nibble an escape */
+    KINDS
+};
+
+static const enum spot_dtype dtypes[] = { SPOT_DT_BF16, SPOT_DT_F32, SPOT_DT_F16, SPOT_DT_F64,
+                                          SPOT_DT_U8,   SPOT_DT_I32, SPOT_DT_I64, SPOT_DT_F8_E4M3 };
+enum { DTYPES = sizeof(dtypes) / sizeof(dtypes[0]) };
+
+static uint64_t special(enum spot_dtype dtype, uint64_t pick)
+{
+    static const uint64_t f32[] = { 0x7f800001, 0xffc12345, 0x7f800000, 0xff800000,
+                                    0x80000000, 0x00000001, 0x807fffff, 0x3f800000 };
+    const uint64_t x = f32[pick % 8];
+
+    return dtype == SPOT_DT_BF16 ? (x >> 16) | 1 : x;
+}
+
+static uint64_t value(enum kind kind, enum spot_dtype dtype, struct spot_rng *rng)
+{
+    const float x = (float)(0.02 * spot_rng_normal(rng));
+    uint32_t bits;
+
+    memcpy(&bits, &x, 4);
+    switch (kind) {
+    case KIND_NORMAL:
+        return dtype == SPOT_DT_BF16 ? bits >> 16 : bits;
+    case KIND_ZERO:
+        return 0;
+    case KIND_SPARSE:
+        return spot_rng_below(rng, 100) ? 0 : spot_rng_next(rng);
+    case KIND_SPECIAL:
+        return special(dtype, spot_rng_next(rng));
+    case KIND_WIDE:
+        return (spot_rng_next(rng) & 0x807f) | (spot_rng_below(rng, 16) * 16) << 7;
+    default:
+        return spot_rng_next(rng);
+    }
+}
+
+static void fill(uint8_t *raw, size_t n_elem, enum kind kind, enum spot_dtype dtype, uint64_t seed)
+{
+    const size_t width = spot_dtype_byte(dtype);
+    struct spot_rng rng;
+
+    spot_rng_init(&rng, seed, 0);
+    for (size_t i = 0; i < n_elem; i++) {
+        const uint64_t x = value(kind, dtype, &rng);
+
+        for (size_t b = 0; b < width; b++)
+            raw[i * width + b] = (uint8_t)(x >> 8 * b);
+    }
+}
+
+/* A file of one tensor, of which chunk 0 is all. */
+struct one {
+    struct spot_st st;
+    struct spot_chunk_map map;
+    struct spot_coder coder;
+};
+
+static void one_init(struct one *o, enum spot_dtype dtype, size_t n_elem)
+{
+    static char name[] = "t";
+    const struct spot_st_tensor t = { .name = name, .dtype = dtype, .n_dim = 1, .dim = { n_elem } };
+    struct spot_buf header = { 0 };
+
+    spot_st_write(&t, 1, &header);
+    ck_assert_int_eq(spot_st_parse(&o->st, (char *)header.data + 8, header.n - 8, "t", NULL), 0);
+    ck_assert_int_eq(spot_chunk_map_init(&o->map, &o->st, 8 << 20, NULL), 0);
+    spot_coder_init(&o->coder);
+    spot_buf_release(&header);
+}
+
+static void one_release(struct one *o)
+{
+    spot_coder_release(&o->coder);
+    spot_chunk_map_release(&o->map);
+    spot_st_release(&o->st);
+}
+
+/* Code, check that zstd takes it, decode, compare. Returns the coded bytes. */
+static size_t round_trip(struct one *o, enum spot_codec codec, const uint8_t *raw, size_t n,
+                         const uint8_t *base)
+{
+    struct spot_buf out = { 0 };
+    struct spot_chunk chunk, back;
+    struct spot_err err = { 0 };
+    uint8_t *again = malloc(n), *plain = malloc(n);
+    size_t plain_byte, coded;
+
+    spot_chunk_map_get(&o->map, 0, &chunk);
+    chunk.stream_id = 99;
+    ck_assert_msg(!spot_chunk_encode(&o->coder, &chunk, codec, raw, base, &out, &err), "%s",
+                  err.msg);
+    plain_byte = ZSTD_decompress(plain, n, out.data, out.n);
+    ck_assert_msg(!ZSTD_isError(plain_byte), "%s", ZSTD_getErrorName(plain_byte));
+    ck_assert_uint_eq(plain_byte, chunk.plain_byte);
+    ck_assert_msg(!spot_chunk_parse(out.data, &o->map, 99, &back, &err), "%s", err.msg);
+    ck_assert_msg(!spot_chunk_decode(&o->coder, &back, out.data + SPOT_CHUNK_HEAD_BYTE,
+                                     back.base_version ? base : NULL, again, &err),
+                  "%s", err.msg);
+    ck_assert_mem_eq(again, raw, n);
+    ck_assert_uint_eq(back.plain_byte, chunk.plain_byte);
+    if (back.base_version) {
+        ck_assert_int_eq(
+            spot_chunk_decode(&o->coder, &back, out.data + SPOT_CHUNK_HEAD_BYTE, NULL, again, &err),
+            -1);
+        ck_assert_int_eq(
+            spot_chunk_decode(&o->coder, &back, out.data + SPOT_CHUNK_HEAD_BYTE, raw, again, &err),
+            -1);
+    }
+    coded = out.n;
+    free(again);
+    free(plain);
+    spot_buf_release(&out);
+    return coded;
+}
+
+START_TEST(all_data_in_all_types_at_all_lengths_comes_back)
+{
+    static const size_t length[] = { 1, 2, 3, 31, 32, 33, 65, 255, 1000, 4097, 70001 };
+    const enum spot_dtype dtype = dtypes[_i % DTYPES];
+    const enum kind kind = (enum kind)(_i / DTYPES);
+
+    for (size_t l = 0; l < sizeof(length) / sizeof(length[0]); l++) {
+        const size_t n = length[l] * spot_dtype_byte(dtype);
+        uint8_t *raw = malloc(n), *base = malloc(n);
+        struct one o;
+
+        one_init(&o, dtype, length[l]);
+        fill(raw, length[l], kind, dtype, 1);
+        memcpy(base, raw, n);
+        base[n / 2] ^= 5;
+        for (int codec = 0; codec < SPOT_CODECS; codec++) {
+            round_trip(&o, (enum spot_codec)codec, raw, n, NULL);
+            round_trip(&o, (enum spot_codec)codec, raw, n, base);
+        }
+        fill(base, length[l], KIND_NOISE, dtype, 2); /* a base that is of no use */
+        round_trip(&o, SPOT_CODEC_PLANES, raw, n, base);
+        one_release(&o);
+        free(raw);
+        free(base);
+    }
+}
+END_TEST
+
+/* The entropy of the exponent of a normal variable is 2.55 bits: bounds 16/10.55 and 32/26.55. */
+static const struct ratio_case {
+    enum spot_dtype dtype;
+    enum spot_codec codec;
+    double low, high;
+} ratio_case[] = {
+    { SPOT_DT_BF16, SPOT_CODEC_PLANES, 1.49, 1.517 },
+    { SPOT_DT_F32, SPOT_CODEC_PLANES, 1.195, 1.206 },
+    { SPOT_DT_BF16, SPOT_CODEC_NIBBLE, 1.332, 1.334 },
+    { SPOT_DT_F32, SPOT_CODEC_NIBBLE, 0.999, 1.001 },
+    { SPOT_DT_F32, SPOT_CODEC_RAW, 0.999, 1.001 },
+};
+
+START_TEST(normal_weights_shrink_to_what_their_entropy_allows)
+{
+    const struct ratio_case *c = &ratio_case[_i];
+    const size_t n = 1 << 20, n_elem = n / spot_dtype_byte(c->dtype);
+    uint8_t *raw = malloc(n);
+    struct one o;
+    double ratio;
+
+    one_init(&o, c->dtype, n_elem);
+    fill(raw, n_elem, KIND_NORMAL, c->dtype, 3);
+    ratio = (double)n / (double)round_trip(&o, c->codec, raw, n, NULL);
+    ck_assert_msg(ratio >= c->low && ratio <= c->high, "%s %s: ratio %.4f outside [%g, %g]",
+                  spot_dtype_name(c->dtype), spot_codec_name(c->codec), ratio, c->low, c->high);
+    one_release(&o);
+    free(raw);
+}
+END_TEST
+
+/* As after an optimizer step: two thirds of the elements the same, a few low bits in the others. */
+START_TEST(a_difference_to_the_version_before_is_much_smaller)
+{
+    const size_t n = 1 << 20, n_elem = n / 2;
+    uint8_t *raw = malloc(n), *base = malloc(n);
+    struct spot_rng rng;
+    struct one o;
+
+    one_init(&o, SPOT_DT_BF16, n_elem);
+    fill(base, n_elem, KIND_NORMAL, SPOT_DT_BF16, 4);
+    memcpy(raw, base, n);
+    spot_rng_init(&rng, 5, 0);
+    for (size_t i = 0; i < n_elem; i++)
+        if (!spot_rng_below(&rng, 3))
+            raw[2 * i] ^= (uint8_t)(1 + spot_rng_below(&rng, 2));
+    ck_assert_uint_lt(round_trip(&o, SPOT_CODEC_PLANES, raw, n, base), n / 5);
+    one_release(&o);
+    free(raw);
+    free(base);
+}
+END_TEST
+
+START_TEST(one_outlier_does_not_spoil_the_window_of_exponents)
+{
+    const size_t n = 1 << 20, n_elem = n / 2;
+    uint8_t *raw = malloc(n);
+    struct one o;
+
+    one_init(&o, SPOT_DT_BF16, n_elem);
+    fill(raw, n_elem, KIND_NORMAL, SPOT_DT_BF16, 6);
+    for (size_t i = 0; i < 20; i++) {
+        raw[2 * 1000 * i] = 0x80;
+        raw[2 * 1000 * i + 1] = 0x7f; /* inf */
+    }
+    ck_assert_uint_lt(round_trip(&o, SPOT_CODEC_NIBBLE, raw, n, NULL), n / 4 * 3 + 2000);
+    one_release(&o);
+    free(raw);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("codec");
+    TCase *tc = tcase_create("core");
+    SRunner *runner;
+    int failed;
+
+    tcase_set_timeout(tc, 60);
+    tcase_add_loop_test(tc, all_data_in_all_types_at_all_lengths_comes_back, 0, DTYPES * KINDS);
+    tcase_add_loop_test(tc, normal_weights_shrink_to_what_their_entropy_allows, 0,
+                        sizeof(ratio_case) / sizeof(ratio_case[0]));
+    tcase_add_test(tc, a_difference_to_the_version_before_is_much_smaller);
+    tcase_add_test(tc, one_outlier_does_not_spoil_the_window_of_exponents);
+    suite_add_tcase(suite, tc);
+    runner = srunner_create(suite);
+    srunner_set_tap(runner, "-");
+    srunner_run_all(runner, CK_SILENT);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: MIT */
+#define _XOPEN_SOURCE 700
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/hash.h"
+#include "job/corpus.h"
+#include "suite.h"
+
+/* Goal: a corpus gives back the numbers that were written, of each width, from a file or a pipe,
+ * at any place; a token outside the vocabulary, a torn file and a false header are refused with
+ * the place; a file that shrinks is an error, not a crash. */
+
+enum { N = 300001, HEADER = 1024 }; /* more than one block of the reader */
+
+static uint32_t number(size_t i, int width)
+{
+    const uint32_t x = (uint32_t)(i * 2654435761U) >> 12;
+
+    return width == 1 ? x & 0xFF : width == 2 ? x & 0xFFFF : x;
+}
+
+static void put(FILE *out, uint32_t x, int width)
+{
+    for (int k = 0; k < width; k++)
+        putc((int)(x >> 8 * k & 0xFF), out);
+}
+
+/* A file of n numbers after `header` bytes of header that counts `count`. */
+static void write_file(char path[32], size_t n, int width, int header, uint32_t count)
+{
+    FILE *out;
+    int fd;
+
+    strcpy(path, "/tmp/spot-corpus-XXXXXX");
+    fd = mkstemp(path);
+    ck_assert_int_ge(fd, 0);
+    out = fdopen(fd, "w");
+    for (int k = 0; k < header / 4; k++)
+        put(out, k == 0 ? 20240520 : k == 1 ? 1 : k == 2 ? count : 0, 4);
+    for (size_t i = 0; i < n; i++)
+        put(out, number(i, width), width);
+    fclose(out);
+}
+
+static void check_numbers(const struct spot_corpus *c, int width)
+{
+    static const size_t at[] = { 0, 1, 65535, 65537, N - 7, N };
+    uint32_t token[7];
+
+    ck_assert_uint_eq(c->n_token, N);
+    for (size_t k = 0; k < 6; k++) {
+        const size_t n = N - at[k] < 7 ? N - at[k] : 7;
+
+        ck_assert_int_eq(spot_corpus_read(c, at[k], n, token, NULL), 0);
+        for (size_t i = 0; i < n; i++)
+            ck_assert_uint_eq(token[i], number(at[k] + i, width));
+    }
+}
+
+START_TEST(a_file_and_a_pipe_give_the_numbers_that_were_written)
+{
+    static const char *const names[] = { "bytes", "u16", "u32" };
+    char path[32], command[64];
+    struct spot_corpus c;
+    uint64_t seen[3];
+    int width;
+
+    ck_assert_int_eq(spot_corpus_kind("u8", &width, NULL), -1);
+    for (int k = 0; k < 3; k++) {
+        FILE *pipe;
+
+        ck_assert_int_eq(spot_corpus_kind(names[k], &width, NULL), 0);
+        ck_assert_int_eq(width, 1 << k);
+        write_file(path, N, width, 0, 0);
+        ck_assert_int_eq(spot_corpus_open(&c, path, width, 1 << 20, NULL), 0);
+        ck_assert_ptr_null(c.memory);
+        check_numbers(&c, width);
+        seen[k] = c.xxh3;
+        spot_corpus_release(&c);
+
+        snprintf(command, sizeof(command), "cat %s", path);
+        pipe = popen(command, "r");
+        snprintf(command, sizeof(command), "/dev/fd/%d", fileno(pipe));
+        ck_assert_int_eq(spot_corpus_open(&c, command, width, 1 << 20, NULL), 0);
+        ck_assert_ptr_nonnull(c.memory);
+        check_numbers(&c, width);
+        ck_assert_uint_eq(c.xxh3, seen[k]);
+        spot_corpus_release(&c);
+        pclose(pipe);
+        unlink(path);
+    }
+}
+END_TEST
+
+/* The identity of a job of bytes is what it always was; another width is another job. */
+START_TEST(the_hash_is_of_the_content_and_of_what_a_token_is)
+{
+    uint8_t *const want = malloc(2 * N);
+    struct spot_corpus byte, pair;
+    char path[32];
+
+    write_file(path, N, 2, 0, 0);
+    for (size_t i = 0; i < N; i++) {
+        want[2 * i] = (uint8_t)number(i, 2);
+        want[2 * i + 1] = (uint8_t)(number(i, 2) >> 8);
+    }
+    ck_assert_int_eq(spot_corpus_open(&byte, path, 1, 256, NULL), 0);
+    ck_assert_int_eq(spot_corpus_open(&pair, path, 2, 65536, NULL), 0);
+    ck_assert_uint_eq(byte.xxh3, spot_hash64(want, 2 * N));
+    ck_assert_uint_ne(pair.xxh3, byte.xxh3);
+    spot_corpus_release(&byte);
+    spot_corpus_release(&pair);
+    unlink(path);
+    free(want);
+}
+END_TEST
+
+START_TEST(a_header_is_skipped_and_a_false_one_refused)
+{
+    struct spot_corpus c;
+    struct spot_err err;
+    char path[32];
+
+    write_file(path, N, 2, HEADER, N);
+    ck_assert_int_eq(spot_corpus_open(&c, path, 2, 65536, &err), 0);
+    check_numbers(&c, 2);
+    spot_corpus_release(&c);
+    unlink(path);
+    write_file(path, N, 2, HEADER, N + 1);
+    ck_assert_int_eq(spot_corpus_open(&c, path, 2, 65536, &err), -1);
+    ck_assert_int_eq(err.code, SPOT_EDATA);
+    ck_assert_ptr_nonnull(strstr(err.msg, "counts 300002 tokens, there are 300001"));
+    spot_corpus_release(&c);
+    unlink(path);
+}
+END_TEST
+
+START_TEST(a_token_out_of_the_vocabulary_is_refused_with_its_place)
+{
+    for (int width = 1; width <= 4; width *= 2) {
+        struct spot_corpus c;
+        struct spot_err err;
+        char path[32], want[128];
+        uint32_t most = 0;
+        size_t at = 0;
+
+        for (size_t i = 0; i < N; i++)
+            if (number(i, width) > most) {
+                most = number(i, width);
+                at = i;
+            }
+        write_file(path, N, width, 0, 0);
+        ck_assert_int_eq(spot_corpus_open(&c, path, width, (int64_t)most + 1, &err), 0);
+        spot_corpus_release(&c);
+        ck_assert_int_eq(spot_corpus_open(&c, path, width, most, &err), -1);
+        ck_assert_int_eq(err.code, SPOT_EDATA);
+        snprintf(want, sizeof(want), "token %zu (byte %zu) is %u, the vocabulary has %u", at,
+                 at * (size_t)width, (unsigned)most, (unsigned)most);
+        ck_assert_msg(strstr(err.msg, want) && strstr(err.msg, path), "%s", err.msg);
+        spot_corpus_release(&c);
+        unlink(path);
+    }
+}
+END_TEST
+
+START_TEST(what_is_torn_or_absent_or_shrinks_is_an_error)
+{
+    struct spot_corpus c;
+    struct spot_err err;
+    uint32_t token[4];
+    char path[32];
+
+    ck_assert_int_eq(spot_corpus_open(&c, "/tmp", 1, 256, &err), -1);
+    ck_assert_int_eq(err.code, SPOT_ESYS);
+    spot_corpus_release(&c);
+    write_file(path, 7, 1, 0, 0);
+    ck_assert_int_eq(spot_corpus_open(&c, path, 2, 65536, &err), -1);
+    ck_assert_int_eq(err.code, SPOT_EDATA);
+    spot_corpus_release(&c);
+    ck_assert_int_eq(spot_corpus_open(&c, path, 1, 256, &err), 0);
+    ck_assert_int_eq(truncate(path, 5), 0);
+    ck_assert_int_eq(spot_corpus_read(&c, 1, 4, token, &err), 0);
+    ck_assert_int_eq(spot_corpus_read(&c, 3, 4, token, &err), -1);
+    ck_assert_int_eq(err.code, SPOT_EDATA);
+    ck_assert_ptr_nonnull(strstr(err.msg, "ends at byte 5"));
+    spot_corpus_release(&c);
+    unlink(path);
+    ck_assert_int_eq(spot_corpus_open(&c, path, 1, 256, &err), -1);
+    ck_assert_int_eq(err.code, SPOT_ESYS);
+    spot_corpus_release(&c);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tc = tcase_create("core");
+
+    tcase_add_test(tc, a_file_and_a_pipe_give_the_numbers_that_were_written);
+    tcase_add_test(tc, the_hash_is_of_the_content_and_of_what_a_token_is);
+    tcase_add_test(tc, a_header_is_skipped_and_a_false_one_refused);
+    tcase_add_test(tc, a_token_out_of_the_vocabulary_is_refused_with_its_place);
+    tcase_add_test(tc, what_is_torn_or_absent_or_shrinks_is_an_error);
+    return run_suite("corpus", tc);
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/csv_reader.h"
+
+/* Goal: every malformed document is refused with its exact position. */
+static const struct bad_case {
+    const char *text;
+    const char *message;
+} bad_cases[] = {
+    { "", "t: empty input, expected a CSV header" },
+    { "a,c\n1,2\n", "t:1:1: header lacks the column b" },
+    { "a,b\n1,x\n", "t:2:3: b: expected a number, got 'x'" },
+    { "a,b\n\"1\",\"2,5\"\n", "t:2:5: b: expected a number, got '2,5'" },
+    { "a,b\n1\n", "t:2:1: expected 2 fields, got 1" },
+    { "a,b\n1,\"2\n", "t:2:1: quoted field is never closed" },
+    { "a,b\n1,2\"\n", "t:2:4: stray quote" },
+    { "a,b\n1,nan\n", "t:2:3: b: expected a number, got 'nan'" },
+};
+
+static int read_b(const struct spot_csv_row *row, void *user, struct spot_err *err)
+{
+    double *sum = user, x;
+
+    if (spot_csv_real(row, 1, -1e9, 1e9, &x, err))
+        return -1;
+    *sum += x;
+    return 0;
+}
+
+static int read_text(const char *text, size_t len, double *sum, struct spot_err *err)
+{
+    static const char *const want[] = { "a", "b" };
+    /* fmemopen only reads here. NOLINTNEXTLINE(performance-no-int-to-ptr) */
+    FILE *in = len ? fmemopen((void *)(uintptr_t)text, len, "r") : fopen("/dev/null", "r");
+    int rc;
+
+    ck_assert_ptr_nonnull(in);
+    rc = spot_csv_read(in, "t", want, 2, read_b, sum, NULL, err);
+    fclose(in);
+    return rc;
+}
+
+START_TEST(refuses_malformed_with_position)
+{
+    const struct bad_case *c = &bad_cases[_i];
+    struct spot_err err = { 0 };
+    double sum = 0;
+
+    ck_assert_int_eq(read_text(c->text, strlen(c->text), &sum, &err), -1);
+    ck_assert_str_eq(err.msg, c->message);
+    ck_assert_int_eq(err.code, SPOT_EDATA);
+}
+END_TEST
+
+START_TEST(accepts_bom_crlf_quotes_and_extra_columns)
+{
+    static const char text[] = "\xEF\xBB\xBFx,b,a\r\n\"multi\nline\",2,1\r\n,\"3\",4";
+    struct spot_err err = { 0 };
+    double sum = 0;
+
+    ck_assert_msg(read_text(text, sizeof(text) - 1, &sum, &err) == 0, "%s", err.msg);
+    ck_assert_double_eq(sum, 5);
+}
+END_TEST
+
+START_TEST(a_file_without_header_has_the_columns_it_is_said_to_have)
+{
+    static const char *const want[] = { "a", "b" };
+    static const char *const text[] = { "1,2\r\n3,4\n", "1,2\n3\n", "", "1,x" };
+    static const char *const message[] = { "", "t:2:1: expected 2 fields, got 1",
+                                           "t: empty input, expected rows",
+                                           "t:1:3: b: expected a number, got 'x'" };
+
+    for (size_t i = 0; i < 4; i++) {
+        struct spot_err err = { 0 };
+        double sum = 0;
+        FILE *in = tmpfile();
+
+        ck_assert_ptr_nonnull(in);
+        fputs(text[i], in);
+        rewind(in);
+        ck_assert_int_eq(spot_csv_read_bare(in, "t", want, 2, read_b, &sum, NULL, &err),
+                         *message[i] ? -1 : 0);
+        ck_assert_str_eq(err.msg, message[i]);
+        if (!i)
+            ck_assert_double_eq(sum, 6);
+        fclose(in);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("csv_reader");
+    TCase *tc = tcase_create("core");
+    SRunner *runner;
+    int failed;
+
+    tcase_add_loop_test(tc, refuses_malformed_with_position, 0,
+                        sizeof(bad_cases) / sizeof(bad_cases[0]));
+    tcase_add_test(tc, a_file_without_header_has_the_columns_it_is_said_to_have);
+    tcase_add_test(tc, accepts_bom_crlf_quotes_and_extra_columns);
+    suite_add_tcase(suite, tc);
+    runner = srunner_create(suite);
+    srunner_set_tap(runner, "-");
+    srunner_run_all(runner, CK_SILENT);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,203 @@
+/* SPDX-License-Identifier: MIT */
+#define _XOPEN_SOURCE 700 /* mkdtemp */
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "comm/endpoint.h"
+#include "suite.h"
+
+/* Goal: only addresses that no stranger can reach are taken; a Unix socket has mode 0600 from its
+ * birth; what a dead process left is replaced, what answers or is no socket is not. */
+
+static char dir[] = "/tmp/spot-endpoint-XXXXXX";
+
+static struct spot_endpoint at(const char *name)
+{
+    struct spot_endpoint e;
+    char text[SPOT_ADDRESS_MAX];
+
+    snprintf(text, sizeof(text), "unix:%s/%s", dir, name);
+    ck_assert_int_eq(spot_endpoint_parse(text, &e, NULL), 0);
+    return e;
+}
+
+START_TEST(addresses_off_loopback_and_nonsense_are_refused)
+{
+    static const char *const wrong[] = {
+        "0.0.0.0:1",
+        "127.0.0.2:1",
+        "127.0.0.1",
+        "127.0.0.1:",
+        "127.0.0.1:65536",
+        "127.0.0.1:-1",
+        "127.0.0.1:1x",
+        "127.0.0.1: 1",
+        "[::]:1",
+        "[::1]",
+        "::1:1",
+        "10.1.2.3:1",
+        "localhost",
+        "localhost.example.org:1",
+        "example.org:1",
+        "unix:",
+        "unix",
+        "",
+        ":1",
+        "1",
+    };
+    char text[300] = "unix:";
+    struct spot_endpoint e;
+    struct spot_err err;
+
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        ck_assert_msg(spot_endpoint_parse(wrong[i], &e, &err) == -1, "'%s'", wrong[i]);
+        ck_assert_int_eq(err.code, SPOT_EUSAGE);
+    }
+    memset(text + 5, 'x', 107);
+    ck_assert_int_eq(spot_endpoint_parse(text, &e, NULL), 0);
+    text[5 + 107] = 'x';
+    ck_assert_int_eq(spot_endpoint_parse(text, &e, NULL), -1);
+}
+END_TEST
+
+START_TEST(with_a_key_any_address_is_taken_and_nonsense_still_is_not)
+{
+    static const char *const right[] = { "0.0.0.0:1", "127.0.0.2:1", "10.1.2.3:65535", "[::]:1",
+                                         "[fd00::1:2]:7" };
+    static const char *const wrong[] = { "10.1.2.3",   "10.1.2.3:",       "10.1.2.3:65536",
+                                         "10.1.2:x",   "::1:1",           "[::1]",
+                                         "[::1:1",     "example.org:1",   ":1",
+                                         "[]:1",       "10.1.2.3.4:1",    "",
+                                         "[10.1.2.]:", "10.1.2.3:0000x1 " };
+    char text[SPOT_ADDRESS_MAX + 8];
+    struct spot_endpoint e;
+    struct spot_err err;
+
+    for (size_t i = 0; i < sizeof(right) / sizeof(right[0]); i++) {
+        ck_assert_int_eq(spot_endpoint_parse_reach(right[i], SPOT_REACH_NUMERIC, &e, NULL), 0);
+        ck_assert(!spot_endpoint_is_private(&e));
+        spot_endpoint_print(&e, text);
+        ck_assert_str_eq(text, right[i]);
+        ck_assert_int_eq(spot_endpoint_parse(right[i], &e, &err), -1);
+        ck_assert_ptr_nonnull(strstr(err.msg, "--key-file"));
+    }
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        ck_assert_msg(spot_endpoint_parse_reach(wrong[i], SPOT_REACH_NUMERIC, &e, &err) == -1,
+                      "'%s'", wrong[i]);
+        ck_assert_int_eq(err.code, SPOT_EUSAGE);
+    }
+    ck_assert_int_eq(spot_endpoint_parse_reach("localhost:1", SPOT_REACH_NAMES, &e, NULL), 0);
+    ck_assert(spot_endpoint_is_private(&e) && !spot_endpoint_is_any(&e));
+    ck_assert_int_eq(spot_endpoint_parse_reach("[::]:1", SPOT_REACH_NUMERIC, &e, NULL), 0);
+    ck_assert(spot_endpoint_is_any(&e));
+}
+END_TEST
+
+START_TEST(printing_gives_back_what_was_parsed)
+{
+    static const char *const right[] = { "unix:/a b/c", "127.0.0.1:0", "127.0.0.1:65535",
+                                         "[::1]:4000" };
+    char text[SPOT_ADDRESS_MAX + 8];
+    struct spot_endpoint e;
+
+    for (size_t i = 0; i < sizeof(right) / sizeof(right[0]); i++) {
+        ck_assert_int_eq(spot_endpoint_parse(right[i], &e, NULL), 0);
+        spot_endpoint_print(&e, text);
+        ck_assert_str_eq(text, right[i]);
+    }
+    ck_assert_int_eq(spot_endpoint_parse("localhost:7", &e, NULL), 0);
+    spot_endpoint_print(&e, text);
+    ck_assert_str_eq(text, "127.0.0.1:7");
+}
+END_TEST
+
+START_TEST(a_unix_socket_is_private_whatever_the_umask)
+{
+    struct spot_endpoint e = at("private");
+    const mode_t old = umask(0);
+    const int fd = spot_endpoint_listen(&e, NULL);
+    struct stat st;
+
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(lstat(e.path, &st), 0);
+    ck_assert(S_ISSOCK(st.st_mode));
+    ck_assert_uint_eq(st.st_mode & 07777, 0600);
+    ck_assert_uint_eq(umask(old), 0); /* put back */
+    close(fd);
+    unlink(e.path);
+}
+END_TEST
+
+START_TEST(a_stale_socket_is_replaced_a_live_one_and_a_file_are_not)
+{
+    struct spot_endpoint e = at("stale");
+    struct spot_err err;
+    FILE *file;
+    int fd = spot_endpoint_listen(&e, NULL), other;
+
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(spot_endpoint_listen(&e, &err), -1); /* alive */
+    ck_assert_int_eq(err.code, SPOT_ESYS);
+    other = spot_endpoint_connect(&e, NULL);
+    ck_assert_int_ge(other, 0); /* and unharmed */
+    close(other);
+    close(fd);
+    ck_assert_int_eq(spot_endpoint_connect(&e, &err), -1);
+    fd = spot_endpoint_listen(&e, NULL);
+    ck_assert_int_ge(fd, 0);
+    close(fd);
+    unlink(e.path);
+    file = fopen(e.path, "w");
+    fputs("precious", file);
+    fclose(file);
+    ck_assert_int_eq(spot_endpoint_listen(&e, &err), -1);
+    ck_assert_int_eq(access(e.path, F_OK), 0);
+    unlink(e.path);
+}
+END_TEST
+
+START_TEST(loopback_takes_a_free_port_and_connections_are_not_blocking)
+{
+    struct spot_endpoint e;
+    int fd, there, here;
+    char byte;
+
+    ck_assert_int_eq(spot_endpoint_parse("127.0.0.1:0", &e, NULL), 0);
+    fd = spot_endpoint_listen(&e, NULL);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_uint_ne(e.port, 0);
+    ck_assert_int_eq(spot_endpoint_accept(fd), -1);
+    there = spot_endpoint_connect(&e, NULL);
+    ck_assert_int_ge(there, 0);
+    ck_assert_int_eq(poll(&(struct pollfd){ .fd = fd, .events = POLLIN }, 1, 5000), 1);
+    here = spot_endpoint_accept(fd);
+    ck_assert_int_ge(here, 0);
+    ck_assert_int_eq(recv(here, &byte, 1, 0), -1); /* would block, returns */
+    ck_assert_int_eq(recv(there, &byte, 1, 0), -1);
+    close(here);
+    close(there);
+    close(fd);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tc = tcase_create("core");
+    int status;
+
+    if (!mkdtemp(dir))
+        return 77;
+    tcase_add_test(tc, addresses_off_loopback_and_nonsense_are_refused);
+    tcase_add_test(tc, with_a_key_any_address_is_taken_and_nonsense_still_is_not);
+    tcase_add_test(tc, printing_gives_back_what_was_parsed);
+    tcase_add_test(tc, a_unix_socket_is_private_whatever_the_umask);
+    tcase_add_test(tc, a_stale_socket_is_replaced_a_live_one_and_a_file_are_not);
+    tcase_add_test(tc, loopback_takes_a_free_port_and_connections_are_not_blocking);
+    status = run_suite("endpoint", tc);
+    rmdir(dir);
+    return status;
+}

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/forecast_doc.h"
+
+/* Goal: whatever the reader accepts is a set of laws within their bounds, everything else is
+ * refused with its place, and what the writer writes is read back unchanged. */
+
+#define HEAD "{\"schema\":\"spot.forecast/1\",\"interval_s\":60,\"horizon\":1,\"model\":\"m\","
+#define SERIES(now, steps, change)                                             \
+    HEAD "\"series\":[{\"zone\":\"a\",\"time_s\":0,\"now\":" now ",\"cap\":2," \
+         "\"available\":[" steps "],\"change\":[" change "]}]}"
+#define STEP   "{\"step\":1,\"mean\":1,\"p\":[0.25,0.5,0.25]}"
+#define CHANGE "{\"lost\":0,\"gained\":0,\"p\":0.5},{\"lost\":1,\"gained\":0,\"p\":0.5}"
+
+static const char good[] = SERIES("1", STEP, CHANGE);
+
+static const struct bad_case {
+    const char *text;
+    const char *message; /* after the position */
+} bad_cases[] = {
+    { "{\"schema\":\"spot.plan/1\"}",
+      "/schema: expected \"spot.forecast/1\", got \"spot.plan/1\"" },
+    { "{\"schema\":\"spot.forecast/2\"}",
+      "/schema: expected \"spot.forecast/1\", got \"spot.forecast/2\"" },
+    { HEAD "\"series\":[]}", "/series: is empty, expected at least one series" },
+    { HEAD "\"series\":[3]}", "/series/0: expected an object" },
+    { SERIES("3", STEP, CHANGE), "/series/0: now is 3, above the cap of 2" },
+    { SERIES("1.5", STEP, CHANGE), "/series/0/now: expected an integer" },
+    { SERIES("1", "", CHANGE), "/series/0/available: expected 1 steps (the horizon), got 0" },
+    { SERIES("1", "{\"step\":2,\"p\":[0,1,0]}", CHANGE),
+      "/series/0/available/0: expected step 1, got 2" },
+    { SERIES("1", "{\"step\":1,\"p\":[0,1]}", CHANGE),
+      "/series/0/available/0/p: expected 3 probabilities (0..cap), got 2" },
+    { SERIES("1", "{\"step\":1,\"p\":[-0.5,1,0.5]}", CHANGE),
+      "/series/0/available/0/p/0: -0.5 is not a probability" },
+    { SERIES("1", "{\"step\":1,\"p\":[0,1,\"x\"]}", CHANGE),
+      "/series/0/available/0/p/2: expected a number" },
+    { SERIES("1", "{\"step\":1,\"p\":[0,0.9,0]}", CHANGE),
+      "/series/0/available/0/p: sums to 0.9, expected 1" },
+    { SERIES("1", "{\"step\":1,\"p\":[0,0.99999,0]}", CHANGE),
+      "/series/0/available/0/p: sums to 0.99999, expected 1" },
+    { SERIES("1", "{\"step\":1,\"mean\":2,\"p\":[0,1,0]}", CHANGE),
+      "/series/0/available/0: mean 2, but its law has mean 1" },
+    { SERIES("1", STEP, ""), "/series/0/change: sums to 0, expected 1" },
+    { SERIES("1", STEP, "{\"lost\":2,\"gained\":0,\"p\":1}"),
+      "/series/0/change/0: lost 2 of 1 instances" },
+    { SERIES("1", STEP, "{\"lost\":0,\"gained\":2,\"p\":1}"),
+      "/series/0/change/0: gained 2, which exceeds the cap of 2" },
+    { SERIES("1", STEP, "{\"lost\":0,\"gained\":0,\"p\":1.5}"),
+      "/series/0/change/0/p: 1.5 is outside [0, 1]" },
+    { SERIES("1", STEP, "{\"lost\":0,\"gained\":0,\"p\":0.5},{\"lost\":0,\"gained\":0,\"p\":0.5}"),
+      "/series/0/change: has lost 0, gained 0 twice" },
+    { SERIES("1", STEP, "{\"lost\":0,\"p\":1}"), "/series/0/change/0: lacks the key 'gained'" },
+};
+
+static int read_text(const char *text, struct spot_json_doc *doc, struct spot_forecast *out,
+                     struct spot_err *err)
+{
+    int rc;
+
+    if (spot_json_parse(doc, text, strlen(text), "t", err))
+        return -1;
+    rc = spot_forecast_read(doc, out, err);
+    if (rc)
+        spot_json_release(doc);
+    return rc;
+}
+
+START_TEST(refuses_malformed_with_its_place)
+{
+    const struct bad_case *c = &bad_cases[_i];
+    struct spot_err err = { 0 };
+    struct spot_json_doc doc;
+    struct spot_forecast out;
+
+    ck_assert_int_eq(read_text(c->text, &doc, &out, &err), -1);
+    ck_assert_msg(strstr(err.msg, c->message) != NULL, "%s\nlacks: %s", err.msg, c->message);
+    ck_assert_int_eq(err.code, SPOT_EDATA);
+}
+END_TEST
+
+START_TEST(reads_laws_and_their_median)
+{
+    struct spot_err err = { 0 };
+    struct spot_json_doc doc;
+    struct spot_forecast f;
+
+    ck_assert_msg(!read_text(good, &doc, &f, &err), "%s", err.msg);
+    ck_assert_uint_eq(f.n_series, 1);
+    ck_assert_str_eq(f.series[0].zone, "a");
+    ck_assert_str_eq(f.series[0].instance_type, "");
+    ck_assert_double_eq(f.series[0].mean[0], 1);
+    ck_assert_int_eq(spot_forecast_quantile(&f.series[0], 1, 0.5), 1);
+    ck_assert_int_eq(spot_forecast_quantile(&f.series[0], 1, 0.2), 0);
+    ck_assert_int_eq(spot_forecast_quantile(&f.series[0], 1, 0.9), 2);
+    ck_assert_uint_eq(f.series[0].n_change, 2);
+    ck_assert_int_eq(f.series[0].change[1].lost, 1);
+    spot_forecast_release(&f);
+    spot_json_release(&doc);
+}
+END_TEST
+
+START_TEST(writes_what_it_reads)
+{
+    struct spot_err err = { 0 };
+    struct spot_json_doc doc;
+    struct spot_forecast f;
+    char *first = NULL, *second = NULL;
+    size_t n_first, n_second;
+    FILE *out = open_memstream(&first, &n_first);
+
+    ck_assert_msg(!read_text(good, &doc, &f, &err), "%s", err.msg);
+    ck_assert_msg(!spot_forecast_write(&f, out, NULL, &err), "%s", err.msg);
+    fclose(out);
+    spot_forecast_release(&f);
+    spot_json_release(&doc);
+    out = open_memstream(&second, &n_second);
+    ck_assert_msg(!read_text(first, &doc, &f, &err), "%s", err.msg);
+    ck_assert_msg(!spot_forecast_write(&f, out, NULL, &err), "%s", err.msg);
+    fclose(out);
+    ck_assert_str_eq(first, second);
+    spot_forecast_release(&f);
+    spot_json_release(&doc);
+    free(first);
+    free(second);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("forecast_doc");
+    TCase *tc = tcase_create("core");
+    SRunner *runner;
+    int failed;
+
+    tcase_add_loop_test(tc, refuses_malformed_with_its_place, 0,
+                        sizeof(bad_cases) / sizeof(bad_cases[0]));
+    tcase_add_test(tc, reads_laws_and_their_median);
+    tcase_add_test(tc, writes_what_it_reads);
+    suite_add_tcase(suite, tc);
+    runner = srunner_create(suite);
+    srunner_set_tap(runner, "-");
+    srunner_run_all(runner, CK_SILENT);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

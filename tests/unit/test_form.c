@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT */
+#include <string.h>
+
+#include "common/rng.h"
+#include "job/config.h"
+#include "job/form.h"
+#include "suite.h"
+
+/* Goal: the message that starts an epoch and the config of a job come back as they were; cut or
+ * changed anywhere they are refused or make sense, and never read behind their end. */
+
+static struct spot_form make(void)
+{
+    static uint32_t stage[] = { 0, 2, 5 }, member[] = { 4, 9, 2, 7 }, buddy[] = { 7, 0 };
+    static struct spot_mesh_peer peer[] = { { 4, "unix:a" }, { 9, "127.0.0.1:1" } };
+    static struct spot_transfer transfer[] = { { 1, SPOT_FROM_MEMBER, 4, 9 },
+                                               { 4, SPOT_FROM_STORE, 0, 7 } };
+
+    return (struct spot_form){ .step = 41,
+                               .D = 2,
+                               .P = 2,
+                               .stage = stage,
+                               .member = member,
+                               .buddy = buddy,
+                               .peer = peer,
+                               .n_peer = 2,
+                               .transfer = transfer,
+                               .n_transfer = 2 };
+}
+
+/* What a worker relies on without a further look. */
+static bool makes_sense(const struct spot_form *f, uint32_t n_bundle)
+{
+    bool ok = f->step >= 0 && f->D && f->P && f->stage[0] == 0 && f->stage[f->P] == n_bundle;
+
+    for (uint32_t p = 0; p < f->P; p++)
+        ok = ok && f->stage[p] < f->stage[p + 1];
+    for (size_t i = 0; i < f->n_transfer; i++)
+        ok = ok && f->transfer[i].bundle < n_bundle && f->transfer[i].origin <= SPOT_FROM_NOTHING;
+    for (size_t i = 0; i < f->n_peer; i++)
+        ok = ok && f->peer[i].id && memchr(f->peer[i].address, 0, sizeof(f->peer[i].address));
+    return ok;
+}
+
+START_TEST(a_form_comes_back_as_it_was)
+{
+    const struct spot_form f = make();
+    struct spot_buf out = { 0 }, again = { 0 };
+    struct spot_form got;
+
+    spot_form_put(&out, &f);
+    ck_assert_int_eq(spot_form_get(&got, out.data, out.n, 5, NULL), 0);
+    ck_assert(makes_sense(&got, 5));
+    spot_form_put(&again, &got);
+    ck_assert_uint_eq(again.n, out.n);
+    ck_assert_mem_eq(again.data, out.data, out.n);
+    ck_assert_int_eq(spot_form_position(&got, 2), 2);
+    ck_assert_int_eq(spot_form_position(&got, 3), -1);
+    spot_form_release(&got);
+    spot_buf_release(&out);
+    spot_buf_release(&again);
+}
+END_TEST
+
+START_TEST(a_form_cut_anywhere_or_of_another_model_is_refused)
+{
+    const struct spot_form f = make();
+    struct spot_buf out = { 0 };
+    struct spot_form got;
+    struct spot_err err;
+
+    spot_form_put(&out, &f);
+    for (size_t n = 0; n < out.n; n++) {
+        ck_assert_int_eq(spot_form_get(&got, out.data, n, 5, &err), -1);
+        ck_assert_int_eq(err.code, SPOT_EDATA);
+    }
+    spot_buf_add(&out, "x", 1);
+    ck_assert_int_eq(spot_form_get(&got, out.data, out.n, 5, &err), -1);
+    ck_assert_int_eq(spot_form_get(&got, out.data, out.n - 1, 4, &err), -1);
+    ck_assert_int_eq(spot_form_get(&got, out.data, out.n - 1, 6, &err), -1);
+    spot_buf_release(&out);
+}
+END_TEST
+
+START_TEST(a_form_with_any_bytes_changed_is_refused_or_makes_sense)
+{
+    const struct spot_form f = make();
+    struct spot_buf out = { 0 };
+    struct spot_rng rng;
+    uint8_t *copy;
+
+    spot_form_put(&out, &f);
+    copy = malloc(out.n);
+    spot_rng_init(&rng, 3, 0);
+    for (int k = 0; k < 200000; k++) {
+        const uint64_t n = 1 + spot_rng_below(&rng, 3);
+        struct spot_form got;
+
+        memcpy(copy, out.data, out.n);
+        for (uint64_t i = 0; i < n; i++)
+            copy[spot_rng_below(&rng, out.n)] =
+                (uint8_t)(spot_rng_below(&rng, 2) ? spot_rng_below(&rng, 256) : 0xFF);
+        if (spot_form_get(&got, copy, out.n, 5, NULL))
+            continue;
+        if (!makes_sense(&got, 5))
+            ck_abort_msg("case %d was taken", k);
+        spot_form_release(&got);
+    }
+    free(copy);
+    spot_buf_release(&out);
+}
+END_TEST
+
+START_TEST(microbatches_are_shared_without_gap_or_overlap)
+{
+    for (uint32_t D = 1; D <= 9; D++)
+        for (int64_t G = D; G <= 40; G++) {
+            const struct spot_form f = { .D = D, .P = 1 };
+            int64_t at = 0, least = G, most = 0;
+
+            for (uint32_t d = 0; d < D; d++) {
+                int64_t begin, end;
+
+                spot_form_microbatches(&f, G, d, &begin, &end);
+                ck_assert_int_eq(begin, at);
+                at = end;
+                least = end - begin < least ? end - begin : least;
+                most = end - begin > most ? end - begin : most;
+            }
+            ck_assert_int_eq(at, G);
+            ck_assert_int_le(most - least, 1);
+        }
+}
+END_TEST
+
+static struct spot_job_config config_of(void)
+{
+    return (struct spot_job_config){ .shape = { 2, 16, 2, 8, 256, 2 },
+                                     .micro_batch = 1,
+                                     .global_batch = 4,
+                                     .n_step = 10,
+                                     .seed = 3,
+                                     .data_xxh3 = 4,
+                                     .adamw = { 1e-3, 0.9, 0.95, 1e-8, 0.1 },
+                                     .clip_norm = 1,
+                                     .kernel = "portable" };
+}
+
+START_TEST(a_config_comes_back_and_names_its_trajectory)
+{
+    const struct spot_job_config c = config_of();
+    struct spot_job_config got, other = c;
+    struct spot_buf out = { 0 };
+    struct spot_wire_in in;
+
+    spot_job_config_put(&out, &c);
+    in = spot_wire_in(out.data, out.n);
+    memset(&got, 0, sizeof(got));
+    spot_job_config_get(&in, &got);
+    ck_assert(spot_wire_in_done(&in));
+    ck_assert_int_eq(spot_job_config_check(&got, NULL), 0);
+    ck_assert_uint_eq(spot_job_id(&got), spot_job_id(&c));
+    other.n_step = 99; /* more steps of the same job */
+    ck_assert_uint_eq(spot_job_id(&other), spot_job_id(&c));
+    for (int k = 0; k < 8; k++) {
+        other = c;
+        other.shape.n_layer += k == 0;
+        other.seed += k == 1;
+        other.data_xxh3 += k == 2;
+        other.init_xxh3 += k == 7;
+        other.adamw.lr *= k == 3 ? 2 : 1;
+        other.global_batch += k == 4;
+        other.clip_norm += k == 5;
+        other.kernel[0] = k == 6 ? 'q' : 'p';
+        ck_assert_uint_ne(spot_job_id(&other), spot_job_id(&c));
+    }
+    spot_buf_release(&out);
+}
+END_TEST
+
+START_TEST(a_config_that_cannot_run_is_refused)
+{
+    for (int k = 0; k < 12; k++) {
+        struct spot_job_config c = config_of();
+
+        c.shape.vocab = k == 0 ? (1 << 20) + 1 : c.shape.vocab;
+        c.micro_batch = k == 1 ? 0 : k == 2 ? 3 : k == 3 ? -1 : 1;
+        c.global_batch = k == 4 ? 0 : k == 5 ? 5000 : k == 6 ? INT64_MIN : 4;
+        c.n_step = k == 7 ? 0 : 10;
+        c.adamw.lr = k == 8 ? 0.0 / 0.0 : k == 9 ? -1 : 1e-3;
+        c.clip_norm = k == 10 ? 1 / 0.0 : 1;
+        c.shape.width = k == 11 ? 1 << 15 : 16;
+        ck_assert_msg(spot_job_config_check(&c, NULL) == -1, "case %d", k);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tc = tcase_create("core");
+
+    tcase_add_test(tc, a_form_comes_back_as_it_was);
+    tcase_add_test(tc, a_form_cut_anywhere_or_of_another_model_is_refused);
+    tcase_add_test(tc, a_form_with_any_bytes_changed_is_refused_or_makes_sense);
+    tcase_add_test(tc, microbatches_are_shared_without_gap_or_overlap);
+    tcase_add_test(tc, a_config_comes_back_and_names_its_trajectory);
+    tcase_add_test(tc, a_config_that_cannot_run_is_refused);
+    return run_suite("form", tc);
+}

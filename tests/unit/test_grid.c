@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/* Goal: DxP is read the same everywhere, and nothing else is. */
+#include "model/grid.h"
+#include "suite.h"
+
+START_TEST(reads_what_it_should)
+{
+    int d = -1, p = -1;
+
+    ck_assert(!spot_grid_parse("2x3", &d, &p) && d == 2 && p == 3);
+    ck_assert(!spot_grid_parse("0x0", &d, &p) && d == 0 && p == 0);
+    ck_assert(!spot_grid_parse("4096x1", &d, &p) && d == 4096 && p == 1);
+}
+END_TEST
+
+START_TEST(refuses_the_rest_and_leaves_its_arguments)
+{
+    static const char *const bad[] = {
+        "",     "x",     "2",      "2x",    "x3",
+        "2X3",  "2x3x4", " 2x3",   "2x 3",  "-2x3",
+        "2x-3", "+2x3",  "2x3 ",   "two",   "2*3",
+        "0x3g", "2x3.0", "4097x1", "64x65", "99999999999999999999x1"
+    };
+    int d = 7, p = 9;
+
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+        ck_assert_msg(spot_grid_parse(bad[i], &d, &p) && d == 7 && p == 9, "'%s'", bad[i]);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tc = tcase_create("core");
+
+    tcase_add_test(tc, reads_what_it_should);
+    tcase_add_test(tc, refuses_the_rest_and_leaves_its_arguments);
+    return run_suite("grid", tc);
+}

@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT */
+#include <string.h>
+
+#include "job/grid_choice.h"
+#include "suite.h"
+
+/* Goal: the stages are as good as the best of all cuts, found by trying every one; the grid never
+ * needs more members, microbatches or bundles than there are and keeps what it can of the wish. */
+
+static int64_t cost_of(const struct spot_shape *s, int b)
+{
+    return b == 0            ? s->width
+           : b <= s->n_layer ? s->width * (12 * s->width + s->seq)
+                             : s->width * s->vocab;
+}
+
+static int64_t slowest(const struct spot_shape *s, const uint32_t *stage, uint32_t P)
+{
+    int64_t worst = 0;
+
+    for (uint32_t p = 0; p < P; p++) {
+        int64_t sum = 0;
+
+        for (uint32_t b = stage[p]; b < stage[p + 1]; b++)
+            sum += cost_of(s, (int)b);
+        worst = sum > worst ? sum : worst;
+    }
+    return worst;
+}
+
+/* Every way to cut n bundles into P stages: choose P - 1 of n - 1 places by bit mask. */
+static int64_t best_of_all(const struct spot_shape *s, uint32_t n, uint32_t P)
+{
+    int64_t best = INT64_MAX;
+
+    for (uint32_t mask = 0; mask < 1u << (n - 1); mask++) {
+        uint32_t stage[32] = { 0 }, p = 0;
+
+        for (uint32_t b = 1; b < n; b++)
+            if (mask >> (b - 1) & 1)
+                stage[++p] = b;
+        stage[++p] = n;
+        if (p == P && slowest(s, stage, P) < best)
+            best = slowest(s, stage, P);
+    }
+    return best;
+}
+
+START_TEST(stages_are_the_best_of_all_cuts)
+{
+    static const int64_t width[] = { 8, 64, 1024 }, seq[] = { 8, 4096 },
+                         vocab[] = { 16, 256, 8192 };
+
+    for (int64_t L = 1; L <= 9; L++)
+        for (int k = 0; k < 18; k++) {
+            const struct spot_shape s = { L, width[k % 3], 1, seq[k / 3 % 2], vocab[k / 6], 1 };
+            const uint32_t n = (uint32_t)spot_shape_bundles(&s);
+
+            for (uint32_t P = 1; P <= n; P++) {
+                uint32_t stage[32];
+
+                spot_grid_stages(&s, P, stage);
+                ck_assert_uint_eq(stage[0], 0);
+                ck_assert_uint_eq(stage[P], n);
+                for (uint32_t p = 0; p < P; p++)
+                    ck_assert_uint_lt(stage[p], stage[p + 1]);
+                ck_assert_int_eq(slowest(&s, stage, P), best_of_all(&s, n, P));
+            }
+        }
+}
+END_TEST
+
+START_TEST(the_grid_fits_and_keeps_the_depth_it_can)
+{
+    for (uint32_t n = 1; n <= 12; n++)
+        for (uint32_t d = 1; d <= 6; d++)
+            for (uint32_t p = 1; p <= 6; p++)
+                for (int64_t G = 1; G <= 5; G++)
+                    for (int B = 3; B <= 5; B++) {
+                        const uint32_t depth_max = n < (uint32_t)B ? n : (uint32_t)B;
+                        uint32_t D, P;
+
+                        spot_grid_choose(n, d, p, G, B, &D, &P);
+                        ck_assert(D >= 1 && P >= 1 && D * P <= n && D <= (uint64_t)G && D <= d);
+                        ck_assert_uint_eq(P, p < depth_max ? p : depth_max);
+                        /* one more pipeline would not fit, or nobody wants it */
+                        ck_assert((D + 1) * P > n || D == d || D == (uint64_t)G);
+                    }
+}
+END_TEST
+
+START_TEST(without_a_wish_all_members_share_the_microbatches)
+{
+    uint32_t D, P;
+
+    for (uint32_t n = 1; n < 20; n++) {
+        spot_grid_choose(n, 0, 0, 7, 4, &D, &P);
+        ck_assert_uint_eq(P, 1);
+        ck_assert_uint_eq(D, n < 7 ? n : 7);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tc = tcase_create("core");
+
+    tcase_add_test(tc, stages_are_the_best_of_all_cuts);
+    tcase_add_test(tc, the_grid_fits_and_keeps_the_depth_it_can);
+    tcase_add_test(tc, without_a_wish_all_members_share_the_microbatches);
+    return run_suite("grid_choice", tc);
+}

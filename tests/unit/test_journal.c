@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT */
+#define _XOPEN_SOURCE 700
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "job/journal.h"
+#include "suite.h"
+
+/* Goal: a log cut at any byte is continued behind its last whole line, with the newest step and
+ * epoch that those lines tell; time goes on; a whole line that is no event is named and nothing is
+ * cut; a full disk is an error. */
+
+#define HASH "0123456789abcdef0123456789abcdef"
+
+static char path[] = "/tmp/spot-journal-XXXXXX";
+
+static void write_event(struct spot_journal *j, const char *event, uint32_t epoch, int64_t step)
+{
+    struct spot_jw *jw = spot_journal_begin(j, event, epoch, step);
+
+    ck_assert_ptr_nonnull(jw);
+    if (!strcmp(event, "rolled_back"))
+        spot_jw_int(jw, "to", step);
+    if (!strcmp(event, "formed"))
+        for (int i = 0; i < 3; i++)
+            spot_jw_int(jw, (const char *[]){ "D", "P", "members" }[i], 1);
+    if (!strcmp(event, "committed")) {
+        spot_jw_real(jw, "loss", 0.5 + (double)step);
+        spot_jw_str(jw, "loss_hex", "3f000000");
+        spot_jw_ints(jw, "samples", NULL, 0);
+    }
+    if (!strcmp(event, "done"))
+        spot_jw_str(jw, "state_xxh3_128", HASH);
+    ck_assert_int_eq(spot_journal_end(j, NULL), 0);
+}
+
+static size_t record(char *text, size_t cap)
+{
+    struct spot_journal j;
+    uint32_t epoch;
+    int64_t step;
+    FILE *in;
+    size_t n;
+
+    ck_assert_int_eq(spot_journal_open(&j, path, false, &step, &epoch, NULL), 0);
+    ck_assert_int_eq(step, -1);
+    write_event(&j, "formed", 1, 0);
+    write_event(&j, "committed", 1, 1);
+    write_event(&j, "committed", 1, 2);
+    write_event(&j, "rolled_back", 2, 1);
+    write_event(&j, "formed", 3, 1);
+    write_event(&j, "committed", 3, 2);
+    ck_assert_int_eq(spot_journal_close(&j, NULL), 0);
+    in = fopen(path, "r");
+    n = fread(text, 1, cap, in);
+    fclose(in);
+    return n;
+}
+
+static size_t file_size(void)
+{
+    FILE *in = fopen(path, "r");
+    long n;
+
+    fseek(in, 0, SEEK_END);
+    n = ftell(in);
+    fclose(in);
+    return (size_t)n;
+}
+
+START_TEST(a_log_cut_at_any_byte_goes_on_behind_its_last_whole_line)
+{
+    static const int64_t step_after[] = { -1, -1, 1, 2, 1, 1, 2 };
+    static const uint32_t epoch_after[] = { 0, 1, 1, 1, 2, 3, 3 };
+    char text[4096];
+    const size_t n = record(text, sizeof(text));
+
+    for (size_t cut = 0; cut <= n; cut++) {
+        struct spot_journal j;
+        size_t n_line = 0, whole = 0;
+        uint32_t epoch;
+        int64_t step;
+        FILE *out = fopen(path, "w");
+
+        fwrite(text, 1, cut, out);
+        fclose(out);
+        for (size_t i = 0; i < cut; i++)
+            if (text[i] == '\n') {
+                n_line++;
+                whole = i + 1;
+            }
+        ck_assert_int_eq(spot_journal_open(&j, path, true, &step, &epoch, NULL), 0);
+        ck_assert_int_eq(step, step_after[n_line]);
+        ck_assert_uint_eq(epoch, epoch_after[n_line]);
+        ck_assert_int_eq(spot_journal_close(&j, NULL), 0);
+        ck_assert_uint_eq(file_size(), whole);
+    }
+}
+END_TEST
+
+START_TEST(time_goes_on_where_the_log_stopped)
+{
+    struct spot_journal j;
+    uint32_t epoch;
+    int64_t step;
+    FILE *out = fopen(path, "w");
+
+    fputs("{\"schema\":\"spot.event/1\",\"event\":\"committed\",\"time_s\":1234.5,\"epoch\":7,"
+          "\"step\":70,\"loss\":2.5,\"loss_hex\":\"40200000\",\"samples\":[69]}\n",
+          out);
+    fclose(out);
+    ck_assert_int_eq(spot_journal_open(&j, path, true, &step, &epoch, NULL), 0);
+    ck_assert_int_eq(step, 70);
+    ck_assert_uint_eq(epoch, 7);
+    ck_assert_double_eq(j.loss, 2.5);
+    ck_assert_double_ge(spot_journal_time(&j), 1234.5);
+    spot_journal_close(&j, NULL);
+}
+END_TEST
+
+START_TEST(a_whole_line_that_is_no_event_is_named_and_nothing_is_cut)
+{
+    static const char *const bad[] = { "garbage\n", "\n", "{}\n",
+                                       "{\"event\":\"committed\",\"step\":2}\n" };
+    char text[4096];
+    const size_t n = record(text, sizeof(text));
+    const size_t second = (size_t)((char *)memchr(text, '\n', n) - text) + 1;
+
+    for (size_t i = 0; i < 2 * sizeof(bad) / sizeof(bad[0]); i++) {
+        const size_t at = i % 2 ? n : second; /* in the middle and at the end */
+        struct spot_journal j;
+        struct spot_err err = { 0 };
+        uint32_t epoch;
+        int64_t step;
+        FILE *out = fopen(path, "w");
+        char want[80];
+
+        fwrite(text, 1, at, out);
+        fputs(bad[i / 2], out);
+        fwrite(text + at, 1, n - at, out);
+        fclose(out);
+        ck_assert_int_eq(spot_journal_open(&j, path, true, &step, &epoch, &err), -1);
+        ck_assert_int_eq(err.code, SPOT_EDATA);
+        snprintf(want, sizeof(want), "%s:%d:", path, i % 2 ? 7 : 2);
+        ck_assert_msg(!strncmp(err.msg, want, strlen(want)), "%s", err.msg);
+        spot_journal_close(&j, NULL);
+        ck_assert_uint_eq(file_size(), n + strlen(bad[i / 2]));
+    }
+}
+END_TEST
+
+START_TEST(the_end_of_a_log_is_known_until_a_commit_or_a_roll_back)
+{
+    struct spot_journal j;
+    uint32_t epoch;
+    int64_t step;
+
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(spot_journal_open(&j, path, false, &step, &epoch, NULL), 0);
+        ck_assert(isnan(j.loss));
+        write_event(&j, "committed", 1, 4);
+        write_event(&j, "done", 1, 4);
+        spot_journal_close(&j, NULL);
+        ck_assert_int_eq(spot_journal_open(&j, path, true, &step, &epoch, NULL), 0);
+        ck_assert_double_eq(j.loss, 4.5);
+        write_event(&j, "formed", 2, 4);
+        ck_assert(spot_journal_ends_done(&j, 4, HASH));
+        ck_assert(!spot_journal_ends_done(&j, 5, HASH));
+        ck_assert(!spot_journal_ends_done(&j, 4, "another"));
+        write_event(&j, i ? "rolled_back" : "committed", 2, 5 - 2 * i);
+        ck_assert(!spot_journal_ends_done(&j, 4, HASH));
+        spot_journal_close(&j, NULL);
+        ck_assert_int_eq(spot_journal_open(&j, path, true, &step, &epoch, NULL), 0);
+        ck_assert(!spot_journal_ends_done(&j, 4, HASH));
+        ck_assert(i ? isnan(j.loss) : j.loss == 5.5);
+        spot_journal_close(&j, NULL);
+    }
+}
+END_TEST
+
+START_TEST(without_resume_the_file_is_replaced_and_nobody_needs_one)
+{
+    char text[4096];
+    struct spot_journal j;
+    uint32_t epoch;
+    int64_t step;
+
+    record(text, sizeof(text));
+    ck_assert_int_eq(spot_journal_open(&j, path, false, &step, &epoch, NULL), 0);
+    ck_assert_int_eq(step, -1);
+    ck_assert_int_eq(spot_journal_close(&j, NULL), 0);
+    ck_assert_uint_eq(file_size(), 0);
+    ck_assert_int_eq(spot_journal_open(&j, NULL, true, &step, &epoch, NULL), 0);
+    ck_assert_ptr_null(spot_journal_begin(&j, "step", 1, 1));
+    ck_assert_int_eq(spot_journal_end(&j, NULL), 0);
+    ck_assert_int_eq(spot_journal_close(&j, NULL), 0);
+}
+END_TEST
+
+START_TEST(a_full_disk_and_a_missing_folder_are_errors)
+{
+    struct spot_journal j;
+    struct spot_err err = { 0 };
+    uint32_t epoch;
+    int64_t step;
+
+    ck_assert_int_eq(spot_journal_open(&j, "/tmp/no/such/folder/log", true, &step, &epoch, &err),
+                     -1);
+    ck_assert_int_eq(err.code, SPOT_ESYS);
+    ck_assert_int_eq(spot_journal_open(&j, "/dev/full", false, &step, &epoch, NULL), 0);
+    spot_journal_begin(&j, "step", 1, 1);
+    ck_assert_int_eq(spot_journal_end(&j, &err), -1);
+    ck_assert_int_eq(err.code, SPOT_ESYS);
+    spot_journal_close(&j, NULL);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tc = tcase_create("core");
+    const int fd = mkstemp(path);
+    int status;
+
+    close(fd);
+    tcase_add_test(tc, a_log_cut_at_any_byte_goes_on_behind_its_last_whole_line);
+    tcase_add_test(tc, time_goes_on_where_the_log_stopped);
+    tcase_add_test(tc, a_whole_line_that_is_no_event_is_named_and_nothing_is_cut);
+    tcase_add_test(tc, the_end_of_a_log_is_known_until_a_commit_or_a_roll_back);
+    tcase_add_test(tc, without_resume_the_file_is_replaced_and_nobody_needs_one);
+    tcase_add_test(tc, a_full_disk_and_a_missing_folder_are_errors);
+    status = run_suite("journal", tc);
+    unlink(path);
+    return status;
+}

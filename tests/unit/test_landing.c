@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: MIT */
+/* Goal: whatever breaks on the way, there is no file, or the right one; and what was safe stays. */
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "move_rig.h"
+#include "shard/journal.h"
+
+START_TEST(a_move_cut_after_every_byte_is_resumed)
+{
+    enum { CHUNK = 64 };
+    struct file f;
+    uint64_t whole, first, second;
+    bool done = false;
+
+    set_up();
+    make_file(&f, 40, 50, 2);
+    ck_assert(attempt(&f, CHUNK, SIZE_MAX, SIZE_MAX, &whole));
+    unlink(target);
+    for (size_t n = 0; !done; n++) {
+        done = attempt(&f, CHUNK, _i ? SIZE_MAX : n, _i ? n : SIZE_MAX, &first);
+        if (!done) {
+            ck_assert_int_eq(target_is(&f), 0);
+            ck_assert_msg(attempt(&f, CHUNK, SIZE_MAX, SIZE_MAX, &second), "cut at %zu", n);
+            /* every chunk is a sync window here: no more than what was under way comes twice */
+            ck_assert_uint_le(second, whole);
+        }
+        ck_assert_int_eq(target_is(&f), 1);
+        unlink(target);
+    }
+    spot_buf_release(&f.bytes);
+    tear_down();
+}
+END_TEST
+
+static size_t journal_records(void)
+{
+    struct stat st;
+
+    return stat(journal, &st) || st.st_size < SPOT_JOURNAL_HEAD
+               ? 0
+               : (size_t)(st.st_size - SPOT_JOURNAL_HEAD) / SPOT_JOURNAL_RECORD;
+}
+
+START_TEST(a_receiver_killed_after_every_byte_finds_what_it_had)
+{
+    enum { CHUNK = 64 };
+    struct file f;
+    uint64_t whole, again;
+    int status = 9 << 8;
+
+    if (!CAN_FORK)
+        return;
+    set_up();
+    make_file(&f, 40, 50, 3);
+    ck_assert(attempt(&f, CHUNK, SIZE_MAX, SIZE_MAX, &whole));
+    unlink(target);
+    for (size_t n = 0; WEXITSTATUS(status) == 9; n++) {
+        struct spot_offer *offer = offer_of(&f, CHUNK, 0);
+        struct spot_port *end[2];
+        struct sender sender;
+        size_t n_safe;
+        pid_t child;
+
+        make_pair(2, end);
+        child = fork();
+        ck_assert_int_ge(child, 0);
+        if (!child) {
+            struct spot_fetch *fetch = fetch_of(1);
+            struct spot_fetch_state state;
+
+            end[0]->close(end[0]);
+            spot_fetch_add(fetch, cut_after(end[1], n, SIZE_MAX, true), NULL);
+            wait_for(fetch, &state);
+            spot_fetch_free(fetch);
+            _exit(state.is_committed ? 0 : 1);
+        }
+        end[1]->close(end[1]);
+        start_sender(&sender, offer, end[0]);
+        pthread_join(sender.thread, NULL);
+        ck_assert_int_eq(waitpid(child, &status, 0), child);
+        ck_assert(WIFEXITED(status) && (WEXITSTATUS(status) == 9 || !WEXITSTATUS(status)));
+        spot_offer_free(offer);
+        n_safe = journal_records();
+        if (!target_is(&f)) {
+            ck_assert_int_ne(sender.rc, 0);
+            ck_assert_msg(attempt(&f, CHUNK, SIZE_MAX, SIZE_MAX, &again), "killed at %zu", n);
+            /* what the journal names does not come again */
+            ck_assert_uint_le(again + n_safe * CHUNK / 2, whole);
+        }
+        ck_assert_int_eq(target_is(&f), 1);
+        unlink(target);
+        unlink(journal);
+    }
+    spot_buf_release(&f.bytes);
+    tear_down();
+}
+END_TEST
+
+START_TEST(a_journal_cut_or_changed_at_every_byte_does_no_harm)
+{
+    enum { CHUNK = 64 };
+    unsigned char saved[512];
+    struct file f;
+    uint64_t n;
+    size_t n_journal;
+    char kept[2][256];
+    FILE *file;
+
+    set_up();
+    make_file(&f, 40, 50, 4);
+    ck_assert(!attempt(&f, CHUNK, 1100, SIZE_MAX, &n));
+    file = fopen(journal, "rb");
+    ck_assert_ptr_nonnull(file);
+    n_journal = fread(saved, 1, sizeof(saved), file);
+    fclose(file);
+    ck_assert_uint_ge(n_journal, SPOT_JOURNAL_HEAD + 2 * SPOT_JOURNAL_RECORD);
+    snprintf(kept[0], sizeof(kept[0]), "cp %s %s.kept", part, part);
+    snprintf(kept[1], sizeof(kept[1]), "cp %s.kept %s", part, part);
+    ck_assert_int_eq(system(kept[0]), 0);
+    for (size_t i = 0; i < 2 * n_journal; i++) {
+        const bool is_cut = i < n_journal;
+
+        ck_assert_int_eq(system(kept[1]), 0);
+        file = fopen(journal, "wb");
+        if (!is_cut)
+            saved[i - n_journal] ^= 0x10;
+        fwrite(saved, 1, is_cut ? i : n_journal, file);
+        fclose(file);
+        if (!is_cut)
+            saved[i - n_journal] ^= 0x10;
+        ck_assert_msg(attempt(&f, CHUNK, SIZE_MAX, SIZE_MAX, &n), "journal byte %zu", i);
+        ck_assert_int_eq(target_is(&f), 1);
+        unlink(target);
+    }
+    snprintf(kept[0], sizeof(kept[0]), "%s.kept", part);
+    unlink(kept[0]);
+    spot_buf_release(&f.bytes);
+    tear_down();
+}
+END_TEST
+
+START_TEST(a_part_that_was_changed_meanwhile_is_not_believed)
+{
+    enum { CHUNK = 64 };
+    struct file f;
+    uint64_t n;
+    int fd;
+
+    set_up();
+    make_file(&f, 40, 50, 5);
+    ck_assert(!attempt(&f, CHUNK, 1100, SIZE_MAX, &n));
+    ck_assert_uint_ge(journal_records(), 2);
+    fd = open(part, O_WRONLY);
+    ck_assert_int_eq(pwrite(fd, "spoilt", 6, (off_t)f.n_header + 3), 6);
+    close(fd);
+    ck_assert(attempt(&f, CHUNK, SIZE_MAX, SIZE_MAX, &n));
+    ck_assert_int_eq(target_is(&f), 1);
+    spot_buf_release(&f.bytes);
+    tear_down();
+}
+END_TEST
+
+START_TEST(a_source_that_changed_between_attempts_gives_no_mixture)
+{
+    enum { CHUNK = 64 };
+    struct file old, new;
+    uint64_t n;
+
+    set_up();
+    make_file(&old, 40, 50, 6);
+    make_file(&new, 40, 50, 7);
+    ck_assert(!attempt(&old, CHUNK, 1100, SIZE_MAX, &n));
+    ck_assert_uint_ge(journal_records(), 2);
+    ck_assert(!attempt(&new, CHUNK, SIZE_MAX, SIZE_MAX, &n));
+    ck_assert_int_eq(access(target, F_OK), -1);
+    ck_assert(attempt(&new, CHUNK, SIZE_MAX, SIZE_MAX, &n));
+    ck_assert_int_eq(target_is(&new), 1);
+    spot_buf_release(&old.bytes);
+    spot_buf_release(&new.bytes);
+    tear_down();
+}
+END_TEST
+
+START_TEST(a_disk_that_fills_up_is_told_to_both_ends)
+{
+    struct file f;
+    struct spot_offer *offer;
+    struct spot_port *end[2];
+    struct sender sender;
+    pid_t child;
+    int status;
+
+    if (!CAN_FORK)
+        return;
+    set_up();
+    make_file(&f, 100000, 10, 11);
+    offer = offer_of(&f, 4096, 0);
+    make_pair(5, end);
+    child = fork();
+    ck_assert_int_ge(child, 0);
+    if (!child) {
+        const struct rlimit limit = { 1 << 18, 1 << 18 };
+        struct spot_fetch *fetch = fetch_of(1);
+        struct spot_fetch_state state;
+
+        signal(SIGXFSZ, SIG_IGN);
+        end[0]->close(end[0]);
+        if (spot_fetch_add(fetch, end[1], NULL) || setrlimit(RLIMIT_FSIZE, &limit))
+            _exit(2);
+        wait_for(fetch, &state);
+        spot_fetch_free(fetch);
+        _exit(state.is_committed ? 0 : state.is_fatal && state.err.code == SPOT_ESYS ? 4 : 3);
+    }
+    end[1]->close(end[1]);
+    start_sender(&sender, offer, end[0]);
+    pthread_join(sender.thread, NULL);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(WEXITSTATUS(status), 4);
+    ck_assert_int_eq(sender.rc, -1);
+    ck_assert_int_eq(target_is(&f), 0);
+    spot_offer_free(offer);
+    spot_buf_release(&f.bytes);
+    tear_down();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("landing");
+    TCase *tc = tcase_create("core");
+    SRunner *runner;
+    int failed;
+
+    signal(SIGPIPE, SIG_IGN);
+    tcase_set_timeout(tc, 120);
+    tcase_add_loop_test(tc, a_move_cut_after_every_byte_is_resumed, 0, 2);
+    tcase_add_test(tc, a_receiver_killed_after_every_byte_finds_what_it_had);
+    tcase_add_test(tc, a_journal_cut_or_changed_at_every_byte_does_no_harm);
+    tcase_add_test(tc, a_part_that_was_changed_meanwhile_is_not_believed);
+    tcase_add_test(tc, a_source_that_changed_between_attempts_gives_no_mixture);
+    tcase_add_test(tc, a_disk_that_fills_up_is_told_to_both_ends);
+    suite_add_tcase(suite, tc);
+    runner = srunner_create(suite);
+    srunner_set_tap(runner, "-");
+    srunner_run_all(runner, CK_SILENT);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

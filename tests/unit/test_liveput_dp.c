@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: MIT */
+/* Goal: both optimisers find what exhaustive search finds. Oracles: all sequences of grids for the
+ * published recurrence, and a plain recursion over all events and grids for the stochastic
+ * program. */
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "plan/liveput_dp.h"
+#include "plan/parcae.h"
+
+/* Two layers, cheap and dear changes; 4 instances: grids 1x1 .. 4x1, 1x2, 2x2. */
+static const char job_text[] =
+    "{\"schema\":\"spot.job/1\",\"name\":\"t\",\"kind\":\"train\",\"global_batch\":8,"
+    "\"layers\":[{\"params\":40},{\"params\":60}],"
+    "\"cost\":{\"move_byte_per_param\":1,\"p2p\":[{\"byte\":1,\"s\":0.1}],\"process_s\":2,"
+    "\"rendezvous_s\":7,\"add_per_group_s\":1,\"remove_per_group_s\":0.3},"
+    "\"profile\":[{\"D\":1,\"P\":1,\"step_s\":8},{\"D\":2,\"P\":1,\"step_s\":4.2},"
+    "{\"D\":3,\"P\":1,\"step_s\":3.1},{\"D\":1,\"P\":2,\"step_s\":4.6},"
+    "{\"D\":2,\"P\":2,\"step_s\":2.4}]}";
+
+struct fixture {
+    struct spot_job_doc job;
+    struct spot_throughput throughput;
+    struct spot_cost_table table;
+};
+
+static void load(struct fixture *f)
+{
+    struct spot_err err = { 0 };
+
+    ck_assert_msg(!spot_job_doc_parse(&f->job, job_text, strlen(job_text), "t", &err), "%s",
+                  err.msg);
+    ck_assert(!spot_throughput_init(&f->throughput, &f->job, 4, SPOT_THROUGHPUT_TABLE, &err));
+    spot_cost_table_init(&f->table, &f->job, &f->throughput);
+}
+
+static void unload(struct fixture *f)
+{
+    spot_cost_table_release(&f->table);
+    spot_throughput_release(&f->throughput);
+    spot_job_doc_release(&f->job);
+}
+
+static bool fits(const struct spot_cost_table *t, int g, int n)
+{
+    return t->d[g] * t->p[g] <= n;
+}
+
+/* Best samples of a known future, every sequence tried. */
+static double best_known(struct spot_cost_table *t, int n, int from, double carry_s,
+                         const int *change, int n_step, double interval_s)
+{
+    const struct spot_parcae_state state = { n, from, carry_s };
+    const int n2 = n_step ? n + change[0] : 0, lost = n_step && change[0] < 0 ? -change[0] : 0;
+    double best = 0;
+
+    for (int to = 0; n_step && to < t->n_grid; to++) {
+        double total, left, x;
+
+        if (!fits(t, to, n2))
+            continue;
+        total = spot_parcae_total_s(t, &state, to, spot_cost_row(t, n, from, lost)[to]);
+        left = total > interval_s ? total - interval_s : 0;
+        x = (left > 0 ? 0 : t->samples_per_s[to] * (interval_s - total)) +
+            best_known(t, n2, to, left, change + 1, n_step - 1, interval_s);
+        best = x > best ? x : best;
+    }
+    return best;
+}
+
+START_TEST(the_published_optimiser_finds_the_best_sequence)
+{
+    static const int future[][4] = { { 0, -1, 0, 0 }, { -1, -1, 1, 2 },  { 0, 0, -3, 3 },
+                                     { -2, 0, 1, 0 }, { 0, -1, -1, -1 }, { -3, 1, 1, 1 } };
+    struct fixture f;
+
+    load(&f);
+    for (size_t k = 0; k < sizeof(future) / sizeof(*future); k++)
+        for (int from = 0; from < f.table.n_grid; from++) {
+            int gained[4], lost[4];
+            double value = 0, best;
+
+            for (int i = 0; i < 4; i++) {
+                gained[i] = future[k][i] > 0 ? future[k][i] : 0;
+                lost[i] = future[k][i] < 0 ? -future[k][i] : 0;
+            }
+            /* intervals long enough that no migration outlasts one: then the recurrence with one
+             * value per state is exact */
+            spot_parcae_choose(&f.table, &(struct spot_parcae_state){ 4, from, 0 }, gained, lost, 4,
+                               60, &value);
+            best = best_known(&f.table, 4, from, 0, future[k], 4, 60);
+            ck_assert_double_le(fabs(value - best), 1e-9 * best);
+        }
+    unload(&f);
+}
+END_TEST
+
+/* Expected samples of h more intervals, all events and grids tried. */
+static double expectimax(struct spot_cost_table *t, const struct spot_count_chain *chain, int n,
+                         int from, int context, int h, bool has_notice);
+
+static double after(struct spot_cost_table *t, const struct spot_count_chain *chain, int n,
+                    int from, int change, int to, int context, int h, bool has_notice)
+{
+    const double cost = spot_cost_row(t, n, from, change < 0 ? -change : 0)[to];
+
+    return t->samples_per_s[to] * (60 - cost) + expectimax(t, chain, n + change, to,
+                                                           spot_count_chain_after(context, change),
+                                                           h - 1, has_notice);
+}
+
+/* `to` cut to what fits: here P = 1 or 2 and n >= 2, so fewer pipelines always fit. */
+static int cut(const struct spot_cost_table *t, int to, int n)
+{
+    return fits(t, to, n) ? to : spot_cost_grid(t, n / t->p[to], t->p[to]);
+}
+
+static double expectimax(struct spot_cost_table *t, const struct spot_count_chain *chain, int n,
+                         int from, int context, int h, bool has_notice)
+{
+    struct spot_count_step s;
+    double sum = 0, best = -INFINITY;
+
+    if (!h)
+        return 0;
+    spot_count_chain_step(chain, n, context, &s);
+    for (int change = -SPOT_CHAIN_SIZE_MAX; has_notice && change <= SPOT_CHAIN_SIZE_MAX; change++) {
+        const double prob = change < 0 ? s.lost[-change] : change ? s.gained[change] : s.still;
+
+        if (prob <= 0)
+            continue;
+        best = -INFINITY;
+        for (int to = 0; to < t->n_grid; to++)
+            if (fits(t, to, n + change))
+                best = fmax(best, after(t, chain, n, from, change, to, context, h, has_notice));
+        sum += prob * best;
+    }
+    if (has_notice)
+        return sum;
+    for (int to = 0; to < t->n_grid; to++) {
+        sum = 0;
+        for (int change = -SPOT_CHAIN_SIZE_MAX; change <= SPOT_CHAIN_SIZE_MAX; change++) {
+            const double prob = change < 0 ? s.lost[-change] : change ? s.gained[change] : s.still;
+
+            if (prob > 0)
+                sum += prob * after(t, chain, n, from, change, cut(t, to, n + change), context, h,
+                                    has_notice);
+        }
+        best = fmax(best, sum);
+    }
+    return best;
+}
+
+/* Losses of 1 from 3 or more only: the count stays within 2..4. */
+static void gentle_chain(struct spot_count_chain *chain)
+{
+    spot_count_chain_init(chain, 4);
+    for (int k = 0; k < 40; k++) {
+        spot_count_chain_observe(chain, 4, 3);
+        spot_count_chain_observe(chain, 3, 3);
+        spot_count_chain_observe(chain, 3, 4);
+        spot_count_chain_observe(chain, 4, 4);
+    }
+    memset(chain->size, 0, sizeof(chain->size));
+    chain->size[0][1] = chain->size[1][1] = 1;
+}
+
+START_TEST(the_program_agrees_with_a_plain_recursion)
+{
+    enum { H = 2 };
+    struct fixture f;
+    struct spot_count_chain chain;
+    struct spot_liveput_dp dp;
+
+    load(&f);
+    gentle_chain(&chain);
+    spot_liveput_dp_init(&dp, &f.table, 60, _i == 0);
+    dp.is_finite = true;
+    ck_assert_int_eq(spot_liveput_dp_solve(&dp, &chain, H), H);
+    for (int from = 0; from < f.table.n_grid; from++)
+        for (int c = 0; c < SPOT_CHAIN_CONTEXTS; c++) {
+            const double want = expectimax(&f.table, &chain, 4, from, c, H, _i == 0);
+            const double got =
+                dp.value[((size_t)c * 5 + 4) * (size_t)(dp.n_grid + 1) + (size_t)dp.rank[from]];
+
+            ck_assert_msg(fabs(got - want) <= 1e-9 * fabs(want),
+                          "notice %d, grid %d, context %d: %.12g, recursion %.12g", _i == 0, from,
+                          c, got, want);
+        }
+    spot_liveput_dp_release(&dp);
+    unload(&f);
+}
+END_TEST
+
+START_TEST(a_still_world_keeps_the_fastest_grid_and_never_pays)
+{
+    const int none = 0;
+    struct fixture f;
+    struct spot_count_chain chain;
+    struct spot_liveput_dp dp;
+    struct spot_count_step still = { .still = 1 };
+    int d, p;
+
+    load(&f);
+    spot_count_chain_init(&chain, 4);
+    spot_count_chain_fix(&chain, &still);
+    spot_liveput_dp_init(&dp, &f.table, 60, true);
+    spot_liveput_dp_solve(&dp, &chain, 200);
+    spot_throughput_best(&f.throughput, 4, &d, &p);
+    for (int from = 0; from < f.table.n_grid; from++) {
+        const struct spot_liveput_choice c = spot_liveput_dp_after(
+            &dp,
+            &(struct spot_liveput_view){ .n = 4, .from = from, .n_known = 1, .change = &none });
+
+        ck_assert_int_eq(c.grid, spot_cost_grid(&f.table, d, p)); /* a change pays off for ever */
+    }
+    spot_liveput_dp_release(&dp);
+    unload(&f);
+}
+END_TEST
+
+START_TEST(the_chain_is_a_law_in_every_context_and_count)
+{
+    struct spot_count_chain chain;
+
+    spot_count_chain_init(&chain, 12);
+    for (int k = 0; k < 200; k++)
+        spot_count_chain_observe(&chain, 6 + k * 7 % 5, 6 + (k + 1) * 7 % 5);
+    for (int c = 0; c < SPOT_CHAIN_CONTEXTS; c++)
+        for (int n = 0; n <= 12; n++) {
+            struct spot_count_step s;
+            double sum;
+
+            spot_count_chain_step(&chain, n, c, &s);
+            sum = s.still;
+            for (int k = 1; k <= SPOT_CHAIN_SIZE_MAX; k++) {
+                ck_assert(s.lost[k] >= 0 && s.gained[k] >= 0);
+                ck_assert(k <= n || s.lost[k] == 0);
+                ck_assert(n + k <= 12 || s.gained[k] == 0);
+                sum += s.lost[k] + s.gained[k];
+            }
+            ck_assert_double_le(fabs(sum - 1), 1e-12);
+        }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("liveput_dp");
+    TCase *tc = tcase_create("core");
+    SRunner *runner = srunner_create(suite);
+    int failed;
+
+    tcase_set_timeout(tc, 300);
+    tcase_add_test(tc, the_published_optimiser_finds_the_best_sequence);
+    tcase_add_loop_test(tc, the_program_agrees_with_a_plain_recursion, 0, 2);
+    tcase_add_test(tc, a_still_world_keeps_the_fastest_grid_and_never_pays);
+    tcase_add_test(tc, the_chain_is_a_law_in_every_context_and_count);
+    suite_add_tcase(suite, tc);
+    srunner_set_tap(runner, "-");
+    srunner_run_all(runner, CK_SILENT);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,313 @@
+/* SPDX-License-Identifier: MIT */
+#define _XOPEN_SOURCE 700
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "comm/endpoint.h"
+#include "comm/mesh.h"
+#include "common/clock.h"
+#include "suite.h"
+
+/* Goal: every wait of a worker ends. Meshes of one process and a coordinator played by the test:
+ * a revoked epoch wakes who waits, a dead peer and a dead coordinator are errors, frames of an
+ * older epoch are dropped and those of a newer one are kept, a peer without the key is nobody. */
+
+enum { BEAT = 1, NOTICE, REVOKE, HELLO, DATA, KEY = 4711 };
+
+static int listener, n_open;
+static struct spot_link control[2];
+static struct spot_mesh *mesh[2];
+static struct spot_mesh_peer peer[2];
+static struct spot_tls_context *tls; /* NULL: in the clear */
+
+/* Two meshes dial in over loopback: sockets by process id would be one and the same here. */
+static void open_meshes(void)
+{
+    char join[SPOT_ADDRESS_MAX + 8];
+    struct spot_endpoint e;
+
+    ck_assert_int_eq(spot_endpoint_parse("127.0.0.1:0", &e, NULL), 0);
+    listener = spot_endpoint_listen(&e, NULL);
+    ck_assert_int_ge(listener, 0);
+    spot_endpoint_print(&e, join);
+    for (n_open = 0; n_open < 2; n_open++) {
+        const struct spot_mesh_config config = { .join = join,
+                                                 .tls = tls,
+                                                 .payload_max = 1 << 24,
+                                                 .heartbeat_s = 0.05,
+                                                 .type_heartbeat = BEAT,
+                                                 .type_notice = NOTICE,
+                                                 .type_revoke = REVOKE,
+                                                 .type_hello = HELLO };
+
+        mesh[n_open] = spot_mesh_open(&config, NULL);
+        ck_assert_ptr_nonnull(mesh[n_open]);
+        poll(&(struct pollfd){ .fd = listener, .events = POLLIN }, 1, 5000);
+        spot_link_init(&control[n_open], spot_endpoint_accept(listener), 1 << 20);
+        ck_assert_int_eq(spot_link_secure(&control[n_open], tls, true, NULL), 0);
+        peer[n_open].id = (uint32_t)n_open + 1;
+        snprintf(peer[n_open].address, sizeof(peer[n_open].address), "%s",
+                 spot_mesh_address(mesh[n_open]));
+    }
+}
+
+static void close_meshes(void)
+{
+    for (int i = 0; i < 2; i++) {
+        spot_mesh_close(mesh[i]);
+        spot_link_release(&control[i]);
+    }
+    close(listener);
+}
+
+static void enter(int i, uint32_t epoch)
+{
+    ck_assert_int_eq(spot_mesh_enter(mesh[i], epoch, KEY, (uint32_t)i + 1, peer, 2, NULL), 0);
+}
+
+/* In a moment, while the test waits: revoke, or lose the coordinator, or close mesh 1. */
+static void *later(void *what)
+{
+    spot_clock_sleep(0.1);
+    if (!strcmp(what, "revoke")) {
+        ck_assert_int_eq(spot_link_send(&control[0], REVOKE, 9, 0, NULL, 0, NULL), 0);
+    } else if (!strcmp(what, "orphan")) {
+        spot_link_release(&control[0]);
+    } else {
+        spot_mesh_close(mesh[1]);
+        mesh[1] = NULL;
+    }
+    return NULL;
+}
+
+static enum spot_code wait_while(const char *what)
+{
+    struct spot_err err = { 0 };
+    pthread_t thread;
+
+    pthread_create(&thread, NULL, later, (void *)(uintptr_t)what);
+    ck_assert_ptr_null(spot_mesh_recv(mesh[0], 2, DATA, 1, &err));
+    pthread_join(thread, NULL);
+    return err.code;
+}
+
+START_TEST(frames_go_both_ways_whoever_connected)
+{
+    open_meshes();
+    enter(0, 5);
+    enter(1, 5);
+    for (int i = 0; i < 2; i++) {
+        struct spot_frame *f;
+
+        ck_assert_int_eq(spot_mesh_send(mesh[i], (uint32_t)(2 - i), DATA, 7, "seven", 5, NULL), 0);
+        ck_assert_int_eq(spot_mesh_send(mesh[i], (uint32_t)(2 - i), DATA, 8, "eight", 5, NULL), 0);
+        f = spot_mesh_recv(mesh[!i], (uint32_t)i + 1, DATA, 8, NULL); /* by tag, not by order */
+        ck_assert_mem_eq(f->data, "eight", 5);
+        free(f);
+        f = spot_mesh_recv(mesh[!i], (uint32_t)i + 1, DATA, 7, NULL);
+        ck_assert_mem_eq(f->data, "seven", 5);
+        free(f);
+    }
+    close_meshes();
+}
+END_TEST
+
+START_TEST(a_revoked_epoch_wakes_who_waits_and_the_order_is_read)
+{
+    struct spot_frame *f;
+
+    open_meshes();
+    enter(0, 5);
+    enter(1, 5);
+    ck_assert_int_eq(wait_while("revoke"), SPOT_EPREEMPTED);
+    ck_assert_int_eq(spot_mesh_send(mesh[0], 2, DATA, 1, "x", 1, NULL), -1);
+    f = spot_mesh_order(mesh[0], 5, NULL);
+    ck_assert_uint_eq(f->type, REVOKE);
+    free(f);
+    enter(0, 9); /* and the new epoch works */
+    enter(1, 9);
+    ck_assert_int_eq(spot_mesh_send(mesh[0], 2, DATA, 1, "x", 1, NULL), 0);
+    f = spot_mesh_recv(mesh[1], 1, DATA, 1, NULL);
+    ck_assert_ptr_nonnull(f);
+    free(f);
+    close_meshes();
+}
+END_TEST
+
+START_TEST(a_dead_peer_and_a_dead_coordinator_are_errors)
+{
+    static const char *const what[] = { "close", "orphan" };
+
+    for (int k = 0; k < 2; k++) {
+        struct spot_frame *f;
+
+        open_meshes();
+        enter(0, 5);
+        enter(1, 5);
+        ck_assert_int_eq(spot_mesh_send(mesh[1], 1, DATA, 3, "last words", 10, NULL), 0);
+        f = spot_mesh_recv(mesh[0], 2, DATA, 3, NULL); /* they are connected now */
+        ck_assert_ptr_nonnull(f);
+        free(f);
+        ck_assert_int_eq(wait_while(what[k]), SPOT_ESYS);
+        ck_assert(spot_mesh_is_orphan(mesh[0]) == (k == 1));
+        close_meshes();
+    }
+}
+END_TEST
+
+START_TEST(older_frames_are_dropped_and_newer_ones_wait)
+{
+    struct spot_frame *f;
+
+    open_meshes();
+    enter(0, 5);
+    enter(1, 5);
+    ck_assert_int_eq(spot_mesh_send(mesh[1], 1, DATA, 1, "old", 3, NULL), 0);
+    ck_assert_int_eq(spot_mesh_send(mesh[1], 1, DATA, 2, "old", 3, NULL), 0);
+    f = spot_mesh_recv(mesh[0], 2, DATA, 2, NULL);
+    free(f);
+    enter(1, 6); /* first to enter: what it sends is early */
+    ck_assert_int_eq(spot_mesh_send(mesh[1], 1, DATA, 1, "new", 3, NULL), 0);
+    spot_clock_sleep(0.1);
+    enter(0, 6);
+    f = spot_mesh_recv(mesh[0], 2, DATA, 1, NULL);
+    ck_assert_mem_eq(f->data, "new", 3);
+    free(f);
+    close_meshes();
+}
+END_TEST
+
+START_TEST(a_stranger_without_the_key_takes_nobodys_place)
+{
+    struct spot_frame_list in = { NULL, NULL };
+    struct spot_endpoint e;
+    struct spot_link liar;
+    struct spot_frame *f;
+    double until_s;
+
+    open_meshes();
+    enter(0, 5);
+    enter(1, 5);
+    ck_assert_int_eq(spot_endpoint_parse(peer[0].address, &e, NULL), 0);
+    spot_link_init(&liar, spot_endpoint_connect(&e, NULL), 1 << 20);
+    ck_assert_int_eq(spot_link_send(&liar, HELLO, 2, KEY + 1, NULL, 0, NULL), 0);
+    (void)spot_link_send(&liar, DATA, 5, 1, "lie", 3, NULL);
+    for (until_s = spot_clock_s() + 10; !spot_link_read(&liar, &in, NULL);) { /* shown the door */
+        ck_assert_double_lt(spot_clock_s(), until_s);
+        spot_clock_sleep(0.01);
+    }
+    ck_assert_int_eq(spot_mesh_send(mesh[1], 1, DATA, 1, "yes", 3, NULL), 0);
+    f = spot_mesh_recv(mesh[0], 2, DATA, 1, NULL);
+    ck_assert_mem_eq(f->data, "yes", 3);
+    free(f);
+    spot_link_release(&liar);
+    close_meshes();
+}
+END_TEST
+
+/* The job's secret is of no use to who has not the key of the connection, nor is a name. */
+START_TEST(with_a_key_frames_go_both_ways_and_a_keyless_stranger_is_nobody)
+{
+    static const unsigned char key[SPOT_TLS_KEY_BYTE] = "0123456789abcdef0123456789abcde";
+    struct spot_frame_list in = { NULL, NULL };
+    struct spot_err err = { 0 };
+    struct spot_endpoint e;
+    struct spot_link liar;
+
+    tls = spot_tls_context_new(key, NULL);
+    open_meshes();
+    enter(0, 5);
+    enter(1, 5);
+    for (int i = 0; i < 2; i++) {
+        struct spot_frame *f;
+
+        ck_assert_int_eq(spot_mesh_send(mesh[i], (uint32_t)(2 - i), DATA, 7, "seven", 5, NULL), 0);
+        f = spot_mesh_recv(mesh[!i], (uint32_t)i + 1, DATA, 7, NULL);
+        ck_assert_mem_eq(f->data, "seven", 5);
+        free(f);
+    }
+    ck_assert_int_eq(spot_endpoint_parse(peer[0].address, &e, NULL), 0);
+    spot_link_init(&liar, spot_endpoint_connect(&e, NULL), 1 << 20);
+    ck_assert_int_eq(spot_link_send(&liar, HELLO, 2, KEY, NULL, 0, NULL), 0);
+    while (!spot_link_read(&liar, &in, &err))
+        poll(&(struct pollfd){ .fd = liar.fd, .events = POLLIN }, 1, 10000);
+    ck_assert_ptr_null(in.head);
+    ck_assert_int_eq(err.code, SPOT_EINFEASIBLE); /* an alert, and the end */
+    spot_link_release(&liar);
+    close_meshes();
+    spot_tls_context_free(tls);
+    tls = NULL;
+}
+END_TEST
+
+START_TEST(a_hello_that_is_long_or_comes_with_more_is_read_with_care)
+{
+    static const size_t n_byte[] = { 65, 1 << 22 };
+
+    open_meshes();
+    enter(0, 5);
+    for (int k = 0; k < 2; k++) {
+        struct spot_frame_list in = { NULL, NULL };
+        struct spot_endpoint e;
+        struct spot_link liar;
+        uint8_t *data = calloc(1, n_byte[k]);
+
+        ck_assert_int_eq(spot_endpoint_parse(peer[0].address, &e, NULL), 0);
+        spot_link_init(&liar, spot_endpoint_connect(&e, NULL), 1 << 20);
+        (void)spot_link_send(&liar, HELLO, 2, KEY, data, n_byte[k], NULL);
+        while (!spot_link_read(&liar, &in, NULL)) /* shown the door */
+            poll(&(struct pollfd){ .fd = liar.fd, .events = POLLIN }, 1, 10000);
+        spot_link_release(&liar);
+        free(data);
+    }
+    close_meshes();
+}
+END_TEST
+
+START_TEST(heartbeats_tell_progress_and_a_notice_is_sent_once)
+{
+    int n_notice = 0, n_beat = 0;
+    uint64_t progress = 0;
+    struct spot_frame_list in = { NULL, NULL };
+
+    open_meshes();
+    spot_mesh_progress(mesh[0]);
+    spot_mesh_progress(mesh[0]);
+    spot_mesh_notice(mesh[0]);
+    spot_mesh_notice(mesh[0]);
+    while (n_beat < 5) {
+        struct spot_frame *f;
+
+        ck_assert_int_eq(poll(&(struct pollfd){ .fd = control[0].fd, .events = POLLIN }, 1, 10000),
+                         1);
+        ck_assert_int_eq(spot_link_read(&control[0], &in, NULL), 0);
+        while ((f = spot_frame_pop(&in))) {
+            n_notice += f->type == NOTICE;
+            n_beat += f->type == BEAT;
+            progress = f->type == BEAT ? f->tag : progress;
+            free(f);
+        }
+    }
+    ck_assert_int_eq(n_notice, 1);
+    ck_assert_uint_eq(progress, 2);
+    close_meshes();
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tc = tcase_create("core");
+
+    tcase_add_test(tc, frames_go_both_ways_whoever_connected);
+    tcase_add_test(tc, a_revoked_epoch_wakes_who_waits_and_the_order_is_read);
+    tcase_add_test(tc, a_dead_peer_and_a_dead_coordinator_are_errors);
+    tcase_add_test(tc, older_frames_are_dropped_and_newer_ones_wait);
+    tcase_add_test(tc, a_stranger_without_the_key_takes_nobodys_place);
+    tcase_add_test(tc, with_a_key_frames_go_both_ways_and_a_keyless_stranger_is_nobody);
+    tcase_add_test(tc, a_hello_that_is_long_or_comes_with_more_is_read_with_care);
+    tcase_add_test(tc, heartbeats_tell_progress_and_a_notice_is_sent_once);
+    return run_suite("mesh", tc);
+}

@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: MIT */
+/* Goal: chunks come over any ports from any holders, and who does not play by the rules is out. */
+#include <signal.h>
+
+#include "common/clock.h"
+#include "move_rig.h"
+#include "shard/parley.h"
+
+START_TEST(a_file_moves_over_any_number_of_ports)
+{
+    struct file f;
+    struct spot_offer *offer;
+    struct spot_fetch *fetch;
+    struct spot_fetch_state state;
+    struct sender sender[8];
+    const int n_port = 1 + _i;
+
+    set_up();
+    make_file(&f, 300000, 70001, 1);
+    offer = offer_of(&f, 4096, 0);
+    fetch = fetch_of(64 << 10);
+    for (int i = 0; i < n_port; i++) {
+        struct spot_port *end[2];
+
+        make_pair(5, end);
+        start_sender(&sender[i], offer, end[0]);
+        ck_assert_int_eq(spot_fetch_add(fetch, end[1], NULL), 0);
+    }
+    ck_assert_msg(wait_for(fetch, &state), "%s", state.err.msg);
+    ck_assert_uint_eq(state.have_byte, state.total_byte);
+    spot_fetch_free(fetch);
+    for (int i = 0; i < n_port; i++) {
+        pthread_join(sender[i].thread, NULL);
+        ck_assert_msg(!sender[i].rc, "%s", sender[i].err.msg);
+    }
+    ck_assert(spot_offer_is_committed(offer));
+    ck_assert_int_eq(target_is(&f), 1);
+    ck_assert_int_ne(access(part, F_OK), 0);
+    ck_assert_int_ne(access(journal, F_OK), 0);
+    spot_offer_free(offer);
+    spot_buf_release(&f.bytes);
+    tear_down();
+}
+END_TEST
+
+/* The stream of bytes to the receiver, and the one from it, are cut after every byte. */
+/* kill -9: the receiver is a process that ends at byte n, without a word. */
+/* The header is the same, the data is that of a later step: never a mixture. */
+/* One holder dies in the middle, one stalls without a word, one is fine. */
+START_TEST(the_chunks_of_dead_and_stalled_holders_come_from_another)
+{
+    struct file f;
+    struct spot_offer *offer;
+    struct spot_fetch *fetch;
+    struct spot_fetch_state state;
+    struct sender good, dying;
+    struct spot_port *end[2], *stalled[2];
+
+    set_up();
+    make_file(&f, 100000, 20000, 8);
+    offer = offer_of(&f, 4096, 0);
+    fetch = fetch_of(64 << 10);
+    make_pair(5, end);
+    start_sender(&dying, offer, cut_after(end[0], SIZE_MAX, 3000, false));
+    ck_assert_int_eq(spot_fetch_add(fetch, end[1], NULL), 0);
+    make_pair(5, stalled);
+    ck_assert_int_eq(spot_fetch_add(fetch, stalled[1], NULL), 0);
+    ck_assert_int_eq(spot_parley_meet(stalled[0], "send", NULL), 0);
+    pthread_join(dying.thread, NULL); /* it could not but die: nobody else brings chunks */
+    ck_assert_int_ne(dying.rc, 0);
+    make_pair(5, end);
+    start_sender(&good, offer, end[0]);
+    ck_assert_int_eq(spot_fetch_add(fetch, end[1], NULL), 0);
+    ck_assert_msg(wait_for(fetch, &state), "%s", state.err.msg);
+    stalled[0]->close(stalled[0]);
+    spot_fetch_free(fetch);
+    pthread_join(good.thread, NULL);
+    ck_assert_int_eq(good.rc, 0);
+    ck_assert_int_eq(target_is(&f), 1);
+    spot_offer_free(offer);
+    spot_buf_release(&f.bytes);
+    tear_down();
+}
+END_TEST
+
+START_TEST(a_silent_sender_is_given_up)
+{
+    struct spot_fetch *fetch;
+    struct spot_fetch_state state;
+    struct spot_port *end[2];
+
+    set_up();
+    fetch = fetch_of(1);
+    make_pair(0.2, end);
+    ck_assert_int_eq(spot_fetch_add(fetch, end[1], NULL), 0);
+    ck_assert(!wait_for(fetch, &state));
+    ck_assert_int_eq(state.err.code, SPOT_ESYS);
+    ck_assert_ptr_nonnull(strstr(state.err.msg, "silent"));
+    spot_fetch_free(fetch);
+    end[0]->close(end[0]);
+    tear_down();
+}
+END_TEST
+
+START_TEST(holders_of_different_files_are_not_mixed)
+{
+    struct file f[2];
+    struct spot_offer *offer[2];
+    struct spot_fetch *fetch;
+    struct spot_fetch_state state;
+    struct sender sender[2];
+
+    set_up();
+    fetch = fetch_of(1 << 20);
+    for (int i = 0; i < 2; i++) {
+        struct spot_port *end[2];
+
+        make_file(&f[i], 200000, 10000 + (uint64_t)i, 9);
+        offer[i] = offer_of(&f[i], 4096, 0);
+        make_pair(5, end);
+        start_sender(&sender[i], offer[i], end[0]);
+        ck_assert_int_eq(spot_fetch_add(fetch, end[1], NULL), 0);
+    }
+    ck_assert_msg(wait_for(fetch, &state), "%s", state.err.msg);
+    spot_fetch_free(fetch);
+    for (int i = 0; i < 2; i++)
+        pthread_join(sender[i].thread, NULL);
+    ck_assert_int_ne(!sender[0].rc, !sender[1].rc); /* one was refused */
+    ck_assert_int_eq(target_is(&f[sender[0].rc ? 1 : 0]), 1);
+    for (int i = 0; i < 2; i++) {
+        spot_offer_free(offer[i]);
+        spot_buf_release(&f[i].bytes);
+    }
+    tear_down();
+}
+END_TEST
+
+START_TEST(another_version_and_the_same_role_are_refused_by_name)
+{
+    struct spot_port *end[2];
+    struct spot_err err = { 0 };
+
+    make_pair(1, end);
+    ck_assert_int_eq(spot_parley_send(end[0], SPOT_MSG_HELLO, 2, "send", 4, NULL), 0);
+    ck_assert_int_eq(spot_parley_meet(end[1], "recv", &err), -1);
+    ck_assert_str_eq(err.msg, "the peer speaks version 2, this program version 1");
+    end[0]->close(end[0]);
+    end[1]->close(end[1]);
+    make_pair(1, end);
+    ck_assert_int_eq(spot_parley_send(end[0], SPOT_MSG_HELLO, 1, "recv", 4, NULL), 0);
+    ck_assert_int_eq(spot_parley_meet(end[1], "recv", &err), -1);
+    ck_assert_str_eq(err.msg, "the peer does not send");
+    end[0]->close(end[0]);
+    end[1]->close(end[1]);
+    make_pair(1, end);
+    ck_assert_int_eq(end[0]->write(end[0], "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 27, NULL), 0);
+    ck_assert_int_eq(spot_parley_meet(end[1], "recv", &err), -1);
+    ck_assert_str_eq(err.msg, "the peer does not speak our language");
+    end[0]->close(end[0]);
+    end[1]->close(end[1]);
+}
+END_TEST
+
+START_TEST(a_passed_deadline_ends_the_sender_and_keeps_the_rest)
+{
+    struct file f;
+    struct spot_offer *offer;
+    struct spot_fetch *fetch;
+    struct spot_fetch_state state;
+    struct spot_port *end[2];
+    struct sender sender;
+
+    set_up();
+    make_file(&f, 1000, 10, 10);
+    offer = offer_of(&f, 64, spot_clock_s() - 1);
+    fetch = fetch_of(1);
+    make_pair(2, end);
+    start_sender(&sender, offer, end[0]);
+    ck_assert_int_eq(spot_fetch_add(fetch, end[1], NULL), 0);
+    ck_assert(!wait_for(fetch, &state));
+    spot_fetch_free(fetch);
+    pthread_join(sender.thread, NULL);
+    ck_assert_int_eq(sender.rc, -1);
+    ck_assert_int_eq(sender.err.code, SPOT_EPREEMPTED);
+    ck_assert_int_eq(target_is(&f), 0);
+    spot_offer_free(offer);
+    spot_buf_release(&f.bytes);
+    tear_down();
+}
+END_TEST
+
+/* A limit on the size of files stands in for a full disk: writes fail in the middle. */
+int main(void)
+{
+    Suite *suite = suite_create("move");
+    TCase *tc = tcase_create("core");
+    SRunner *runner;
+    int failed;
+
+    signal(SIGPIPE, SIG_IGN);
+    tcase_set_timeout(tc, 120);
+    tcase_add_loop_test(tc, a_file_moves_over_any_number_of_ports, 0, 4);
+    tcase_add_test(tc, the_chunks_of_dead_and_stalled_holders_come_from_another);
+    tcase_add_test(tc, a_silent_sender_is_given_up);
+    tcase_add_test(tc, holders_of_different_files_are_not_mixed);
+    tcase_add_test(tc, another_version_and_the_same_role_are_refused_by_name);
+    tcase_add_test(tc, a_passed_deadline_ends_the_sender_and_keeps_the_rest);
+    suite_add_tcase(suite, tc);
+    runner = srunner_create(suite);
+    srunner_set_tap(runner, "-");
+    srunner_run_all(runner, CK_SILENT);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,138 @@
+/* SPDX-License-Identifier: MIT */
+/* The command line: options anywhere before "--", operands in their order, limits in full, and
+ * rules between options. */
+#include "common/opt.h"
+
+#include <string.h>
+
+#include "suite.h"
+
+enum { ARGS_MAX = 8 };
+
+static struct {
+    bool deep, wide;
+    uint64_t count, level;
+    double share;
+    const char *output;
+} got;
+
+static const struct spot_opt option[] = {
+    { SPOT_OPT_GROUP, .help = "test" },
+    { SPOT_OPT_FLAG, 'd', "deep", &got.deep, NULL, "a flag", 0, 0 },
+    { SPOT_OPT_U64, 'n', "count", &got.count, "n", "a number", 1, 1 << 24 },
+    { SPOT_OPT_REAL, 0, "share", &got.share, "x", "another", 0.25, 1048577 },
+    { SPOT_OPT_FLAG, 'w', "wide", &got.wide, NULL, "needs count or deep", 0, 0 },
+    { SPOT_OPT_U64, 0, "level", &got.level, "n", "not with deep or output z", 0, 9 },
+    { SPOT_OPT_STRING, 'o', "output", &got.output, "file", "a text", 0, 0 },
+    { SPOT_OPT_END },
+};
+
+/* `line` is split at blanks; argv keeps pointing into text. */
+static enum spot_cli_action parse(const char *line, bool runs_command, char *text,
+                                  char *argv[ARGS_MAX], int *argc, int *first, struct spot_err *err)
+{
+    static char name[] = "t";
+    const struct spot_cli cli = {
+        .name = name,
+        .option = option,
+        .runs_command = runs_command,
+        .need = (const struct spot_opt_need[]){ { "share", "output x" },
+                                                { "level", "!deep|output z" },
+                                                { "wide", "count|deep" },
+                                                { NULL, NULL } },
+    };
+    char *rest = strcpy(text, line);
+
+    memset(&got, 0, sizeof(got));
+    argv[0] = name;
+    for (*argc = 1; (argv[*argc] = strtok_r(rest, " ", &rest)); (*argc)++)
+        ck_assert_int_lt(*argc, ARGS_MAX - 1);
+    return spot_cli_parse(&cli, *argc, argv, first, err);
+}
+
+static const struct order {
+    const char *line, *operands;
+    bool runs_command, deep;
+    uint64_t count;
+    const char *output;
+} orders[] = {
+    { "-d --count 3 a b", "a b", false, true, 3, NULL },
+    { "a -d b --count 3", "a b", false, true, 3, NULL },
+    { "a b --count=3 -do x", "a b", false, true, 3, "x" },
+    { "a -o b -", "a -", false, false, 0, "b" },
+    { "- -n3 a", "- a", false, false, 3, NULL },
+    { "a -- -d b", "a -d b", false, false, 0, NULL },
+    { "a -d -- -- -n", "a -- -n", false, true, 0, NULL },
+    { "-o -- a", "a", false, false, 0, "--" },
+    { "--", "", false, false, 0, NULL },
+    { "-d", "", false, true, 0, NULL },
+    { "-d a -n 3", "a -n 3", true, true, 0, NULL },
+    { "-d -- a -n 3", "a -n 3", true, true, 0, NULL },
+    { "--share 1 -o x", "", false, false, 0, "x" },
+    { "-w -n 1", "", false, false, 1, NULL },
+    { "-w a -d", "a", false, true, 0, NULL },
+    { "-w --no-wide", "", false, false, 0, NULL },
+    { "--level 1 -d --no-deep -o y", "", false, false, 0, "y" },
+};
+
+START_TEST(options_follow_operands_up_to_two_dashes_or_a_command)
+{
+    const struct order *o = &orders[_i];
+    char text[128], operands[128] = "", *argv[ARGS_MAX];
+    struct spot_err err = { 0 };
+    int argc, first;
+
+    ck_assert_msg(parse(o->line, o->runs_command, text, argv, &argc, &first, &err) == SPOT_CLI_RUN,
+                  "%s: %s", o->line, err.msg);
+    for (int i = first; i < argc; i++) {
+        strcat(operands, i > first ? " " : "");
+        strcat(operands, argv[i]);
+    }
+    ck_assert_str_eq(operands, o->operands);
+    ck_assert_ptr_null(argv[argc]);
+    ck_assert_int_eq(got.deep, o->deep);
+    ck_assert_uint_eq(got.count, o->count);
+    ck_assert_pstr_eq(got.output, o->output);
+}
+END_TEST
+
+static const struct refusal {
+    const char *line, *message;
+} refusals[] = {
+    { "--count 16777217", "--count must be between 1 and 16777216, got '16777217'" },
+    { "a --count 0", "--count must be between 1 and 16777216, got '0'" },
+    { "--share 0.1", "--share must be between 0.25 and 1048577, got '0.1'" },
+    { "a --coun 1", "unknown option '--coun'; did you mean '--count'?" },
+    { "a -x", "unknown option '-x'" },
+    { "a --count", "--count wants a <n>" },
+    { "--share 1", "--share has no meaning without --output x" },
+    { "--share 1 -o y", "--share has no meaning without --output x" },
+    { "-w", "--wide has no meaning without --count or --deep" },
+    { "-w -d --no-deep", "--wide has no meaning without --count or --deep" },
+    { "--level 1 a -d", "--level has no meaning with --deep or --output z" },
+    { "-oz --level=1", "--level has no meaning with --deep or --output z" },
+};
+
+START_TEST(wrong_options_are_named_before_and_after_operands)
+{
+    char text[128], *argv[ARGS_MAX];
+    struct spot_err err = { 0 };
+    int argc, first;
+
+    ck_assert_int_eq(parse(refusals[_i].line, false, text, argv, &argc, &first, &err),
+                     SPOT_CLI_ERROR);
+    ck_assert_int_eq(err.code, SPOT_EUSAGE);
+    ck_assert_str_eq(err.msg, refusals[_i].message);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tc = tcase_create("core");
+
+    tcase_add_loop_test(tc, options_follow_operands_up_to_two_dashes_or_a_command, 0,
+                        sizeof(orders) / sizeof(orders[0]));
+    tcase_add_loop_test(tc, wrong_options_are_named_before_and_after_operands, 0,
+                        sizeof(refusals) / sizeof(refusals[0]));
+    return run_suite("opt", tc);
+}

@@ -1,0 +1,141 @@
+/* SPDX-License-Identifier: MIT */
+/* Goal: a plan is taken whole or refused with the place of its first fault. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/plan_doc.h"
+
+static int parse(struct spot_plan_doc *plan, const char *text, struct spot_err *err)
+{
+    return spot_plan_doc_parse(plan, text, strlen(text), "t", err);
+}
+
+#define PLAN(body) "{\"schema\":\"spot.plan/1\"," body "}"
+#define NEXT       "\"next\":{\"D\":2,\"P\":1}"
+
+static const struct bad_case {
+    const char *text, *message;
+} bad_cases[] = {
+    { "{}", "t:1:1: /: lacks the key 'schema', expected \"spot.plan/1\"" },
+    { "{\"schema\":\"spot.plan/2\"}",
+      "t:1:11: /schema: expected \"spot.plan/1\", got \"spot.plan/2\"" },
+    { PLAN("\"job\":\"a\""), "t:1:1: /: lacks the key 'next'" },
+    { PLAN("\"next\":[]"), "t:1:32: /next: expected an object" },
+    { PLAN("\"next\":{\"D\":2}"), "t:1:32: /next: lacks the key 'P'" },
+    { PLAN("\"next\":{\"D\":-1,\"P\":1}"), "t:1:37: /next/D: -1 is outside [0, 4096]" },
+    { PLAN("\"next\":{\"D\":0,\"P\":1}"),
+      "t:1:32: /next: D and P must both be 0 (suspend) or both at least 1" },
+    { PLAN("\"next\":{\"D\":2,\"P\":1,\"M\":0}"), "t:1:49: /next/M: 0 is outside [1, 4096]" },
+    { PLAN("\"next\":{\"D\":4096,\"P\":4096}"), "t:1:32: /next: D * P * M is above 4096" },
+    { PLAN("\"next\":{\"D\":1.5,\"P\":1}"), "t:1:37: /next/D: expected an integer" },
+    { PLAN("\"epoch\":-3," NEXT), "t:1:33: /epoch: -3 is outside [0, 1e+15]" },
+    { PLAN(NEXT ",\"gap\":2"), "t:1:52: /gap: 2 is outside [0, 1]" },
+    { PLAN(NEXT ",\"place\":[{\"node\":\"a\",\"d\":2,\"p\":0}]"),
+      "t:1:55: /place/0: lies outside the grid of /next" },
+    { PLAN(NEXT ",\"place\":[{\"node\":\"a\",\"d\":0,\"p\":0},{\"node\":\"b\",\"d\":0,\"p\":0}]"),
+      "t:1:80: /place/1: names a position a second time" },
+    { PLAN(NEXT ",\"place\":[{\"node\":\"a\",\"d\":0,\"p\":0},{\"node\":\"a\",\"d\":1,\"p\":0}]"),
+      "t:1:54: /place: 'a' has two places" },
+    { PLAN(NEXT ",\"why\":[1]"), "t:1:53: /why/0: expected a string" },
+    { PLAN(NEXT ",\"path\":7"), "t:1:53: /path: expected an array" },
+    { PLAN(NEXT ",\"alternatives\":[{\"D\":1}]"), "t:1:62: /alternatives/0: lacks the key 'P'" },
+};
+
+START_TEST(refuses_wrong_plans_with_place_and_pointer)
+{
+    struct spot_err err = { 0 };
+    struct spot_plan_doc plan;
+
+    ck_assert_int_eq(parse(&plan, bad_cases[_i].text, &err), -1);
+    ck_assert_int_eq(err.code, SPOT_EDATA);
+    ck_assert_str_eq(err.msg, bad_cases[_i].message);
+    ck_assert_ptr_null(plan.json.text);
+}
+END_TEST
+
+START_TEST(reads_a_whole_plan)
+{
+    static const char text[] =
+        PLAN("\"job\":\"j\",\"time_s\":61.5,\"epoch\":7,\"next\":{\"D\":1,\"P\":2,\"M\":1,\"B\":4},"
+             "\"spares\":3,\"place\":[{\"node\":\"a\",\"d\":0,\"p\":1},{\"node\":\"b\",\"d\":0,"
+             "\"p\":0}],\"path\":[{\"D\":2,\"P\":2,\"p\":0.5}],\"expected\":{\"samples_per_s\":9,"
+             "\"loss_prob\":0.25},\"bound\":10,\"gap\":0.1,\"why\":[\"because\"],"
+             "\"alternatives\":[{\"D\":2,\"P\":1,\"samples_per_s\":8}],\"new\":{}");
+    struct spot_err err = { 0 };
+    struct spot_plan_doc p;
+
+    ck_assert_msg(!parse(&p, text, &err), "%s", err.msg);
+    ck_assert_str_eq(p.job, "j");
+    ck_assert(p.time_s == 61.5 && p.epoch == 7 && p.spares == 3);
+    ck_assert(p.next.d == 1 && p.next.p == 2 && p.next.m == 1 && p.next.b == 4);
+    ck_assert(p.n_place == 2 && p.place[0].p == 1 && !strcmp(p.place[1].node, "b"));
+    ck_assert(p.n_path == 1 && p.path[0].prob == 0.5);
+    ck_assert(p.expected.samples_per_s == 9 && p.expected.usd_per_h < 0);
+    ck_assert(p.n_why == 1 && !strcmp(p.why[0], "because"));
+    ck_assert(p.n_alternative == 1 && p.alternative[0].d == 2);
+    ck_assert(!spot_plan_doc_is_suspend(&p));
+    spot_plan_doc_release(&p);
+}
+END_TEST
+
+START_TEST(a_plan_without_an_epoch_fits_any_and_zero_suspends)
+{
+    struct spot_err err = { 0 };
+    struct spot_plan_doc p;
+
+    ck_assert(!parse(&p, PLAN("\"next\":{\"D\":0,\"P\":0}"), &err));
+    ck_assert_int_eq(p.epoch, -1);
+    ck_assert(spot_plan_doc_is_suspend(&p));
+    spot_plan_doc_release(&p);
+}
+END_TEST
+
+START_TEST(what_is_written_reads_back_and_writes_the_same_bytes)
+{
+    static const char text[] =
+        PLAN("\"job\":\"j\",\"time_s\":60,\"epoch\":0," NEXT ",\"spares\":1,\"place\":[{\"node\":"
+             "\"a\",\"d\":1,\"p\":0}],\"path\":[{\"D\":2,\"P\":1,\"p\":0.1}],\"expected\":"
+             "{\"samples_per_s\":1,\"usd_per_h\":2,\"usd_per_sample\":0.5,\"loss_prob\":0},"
+             "\"why\":[\"x\"],\"alternatives\":[{\"D\":1,\"P\":1,\"why\":\"y\"}]");
+    struct spot_err err = { 0 };
+    struct spot_plan_doc p;
+    char *out[2] = { NULL, NULL };
+    size_t n[2];
+
+    ck_assert_msg(!parse(&p, text, &err), "%s", err.msg);
+    for (int i = 0; i < 2; i++) {
+        FILE *f = open_memstream(&out[i], &n[i]);
+
+        ck_assert(!spot_plan_doc_write(&p, NULL, f, &err));
+        fclose(f);
+        spot_plan_doc_release(&p);
+        ck_assert_msg(!parse(&p, out[i], &err), "%s", err.msg);
+    }
+    ck_assert_str_eq(out[0], out[1]);
+    ck_assert(p.n_place == 1 && p.expected.usd_per_sample == 0.5 && p.epoch == 0);
+    spot_plan_doc_release(&p);
+    free(out[0]);
+    free(out[1]);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("plan_doc");
+    TCase *tc = tcase_create("core");
+    SRunner *runner = srunner_create(suite);
+    int failed;
+
+    tcase_add_loop_test(tc, refuses_wrong_plans_with_place_and_pointer, 0,
+                        sizeof(bad_cases) / sizeof(*bad_cases));
+    tcase_add_test(tc, reads_a_whole_plan);
+    tcase_add_test(tc, a_plan_without_an_epoch_fits_any_and_zero_suspends);
+    tcase_add_test(tc, what_is_written_reads_back_and_writes_the_same_bytes);
+    suite_add_tcase(suite, tc);
+    srunner_set_tap(runner, "-");
+    srunner_run_all(runner, CK_SILENT);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

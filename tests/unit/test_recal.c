@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT */
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/rng.h"
+#include "forecast/recal.h"
+
+/* Goal: a law that is wrong in a way that can be learned becomes right, one that is right stays
+ * right, and every corrected law is a law. */
+
+enum { CAP = 8, STEPS = 3, WIDTH = CAP + 1 };
+
+static double sum_of(const double *p)
+{
+    double sum = 0;
+
+    for (int k = 0; k < WIDTH; k++) {
+        ck_assert(p[k] >= 0 && p[k] <= 1 + 1e-12);
+        sum += p[k];
+    }
+    return sum;
+}
+
+START_TEST(only_the_odds_of_events_move)
+{
+    struct spot_recal recal = { 0 };
+    double p[WIDTH] = { 0.02, 0.03, 0.05, 0.1, 0.5, 0.1, 0.1, 0.06, 0.04 }, was[WIDTH];
+
+    memcpy(was, p, sizeof(p));
+    spot_recal_observe(&recal, 4);
+    spot_recal_apply(&recal, CAP, 1, false, p);
+    ck_assert_double_eq_tol(sum_of(p), 1, 1e-12);
+    /* inside a tail and between tails the proportions stay: 0..3 hold a fifth, 6..8 do */
+    for (int k = 1; k <= 3; k++)
+        ck_assert_double_eq_tol(p[k] / p[0], was[k] / was[0], 1e-12);
+    for (int k = 7; k <= 8; k++)
+        ck_assert_double_eq_tol(p[k] / p[6], was[k] / was[6], 1e-12);
+    /* the start values at age 1 of a first value: x = log2(1 * 1 / 21) */
+    ck_assert_double_eq_tol((1 - p[4]) / p[4], 0.5 / 0.5 * exp(-0.05 - 0.05 * log2(1.0 / 21.0)),
+                            1e-12);
+}
+END_TEST
+
+START_TEST(a_certain_law_stays_certain)
+{
+    struct spot_recal recal = { 0 };
+
+    for (int t = 0; t < 50; t++) {
+        double p[STEPS * WIDTH] = { 0 };
+
+        spot_recal_observe(&recal, 3);
+        for (int h = 0; h < STEPS; h++)
+            p[h * WIDTH + 3] = 1;
+        spot_recal_apply(&recal, CAP, STEPS, true, p);
+        for (int h = 0; h < STEPS; h++)
+            ck_assert_double_eq_tol(p[h * WIDTH + 3], 1, 1e-15);
+    }
+}
+END_TEST
+
+/* The count leaves 4 with probability 0.3 and is back at once; a model says `said` instead.
+ * Returns what the corrected law says of a change after n rounds. */
+static double learned(double said, int n, uint64_t seed)
+{
+    struct spot_recal recal = { 0 };
+    struct spot_rng rng;
+    double p[WIDTH];
+
+    spot_rng_init(&rng, seed, 1);
+    for (int t = 0;; t++) {
+        memset(p, 0, sizeof(p));
+        spot_recal_observe(&recal, 4);
+        p[4] = 1 - said;
+        p[3] = p[5] = said / 2;
+        spot_recal_apply(&recal, CAP, 1, true, p);
+        ck_assert_double_eq_tol(sum_of(p), 1, 1e-12);
+        if (t == n)
+            return 1 - p[4];
+        spot_recal_observe(&recal, spot_rng_unit(&rng) < 0.3 ? 5 : 4);
+    }
+}
+
+START_TEST(a_wrong_rate_is_learned_and_a_right_one_kept)
+{
+    for (uint64_t seed = 1; seed <= 3; seed++) {
+        ck_assert_double_eq_tol(learned(0.1, 30000, seed), 0.3, 0.05);
+        ck_assert_double_eq_tol(learned(0.6, 30000, seed), 0.3, 0.05);
+        ck_assert_double_eq_tol(learned(0.3, 30000, seed), 0.3, 0.05);
+        ck_assert_double_lt(fabs(learned(0.3, 20, seed) - 0.3), 0.08); /* not hasty */
+    }
+}
+END_TEST
+
+/* Laws of the spread `said` around a count that is normal with spread 2, always 4 at the origin. */
+static double outside(double said, int n)
+{
+    struct spot_recal recal = { 0 };
+    struct spot_rng rng;
+    double p[WIDTH], tails = 0;
+
+    spot_rng_init(&rng, 5, 1);
+    for (int t = 0; t < n; t++) {
+        double sum = 0;
+        int y;
+
+        spot_recal_observe(&recal, 4);
+        for (int k = 0; k < WIDTH; k++)
+            sum += p[k] = exp(-0.5 * (k - 4) * (k - 4) / said / said);
+        for (int k = 0; k < WIDTH; k++)
+            p[k] /= sum;
+        spot_recal_apply(&recal, CAP, 1, true, p);
+        tails = p[0] + p[1] + p[7] + p[8];
+        y = (int)lround(4 + 2 * spot_rng_normal(&rng));
+        spot_recal_observe(&recal, y < 0 ? 0 : y > CAP ? CAP : y);
+    }
+    return tails;
+}
+
+START_TEST(tails_that_are_too_light_grow)
+{
+    const double right = outside(2, 1), few = outside(1.2, 1), more = outside(1.2, 20000);
+
+    ck_assert_double_gt(more, 2 * few);
+    ck_assert_double_lt(fabs(more - right), fabs(few - right));
+}
+END_TEST
+
+START_TEST(a_long_series_is_learned_from_ever_more_rarely)
+{
+    struct spot_recal recal = { 0 };
+    uint64_t n_due = 0;
+
+    for (int t = 1; t <= 1000000; t++) {
+        spot_recal_observe(&recal, t % 2);
+        n_due += spot_recal_is_due(&recal);
+        if (t == 2000)
+            ck_assert_uint_eq(n_due, 2000);
+    }
+    ck_assert_uint_lt(n_due, 24000);
+}
+END_TEST
+
+START_TEST(what_cannot_be_is_not_sound)
+{
+    struct spot_recal recal = { 0 };
+
+    spot_recal_observe(&recal, 3);
+    ck_assert(spot_recal_is_sound(&recal, CAP));
+    recal.newest = CAP + 1;
+    ck_assert(!spot_recal_is_sound(&recal, CAP));
+    recal.newest = -1;
+    ck_assert(!spot_recal_is_sound(&recal, CAP));
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("recal");
+    TCase *tc = tcase_create("core");
+    SRunner *runner;
+    int failed;
+
+    tcase_add_test(tc, only_the_odds_of_events_move);
+    tcase_add_test(tc, a_certain_law_stays_certain);
+    tcase_add_test(tc, a_wrong_rate_is_learned_and_a_right_one_kept);
+    tcase_add_test(tc, tails_that_are_too_light_grow);
+    tcase_add_test(tc, a_long_series_is_learned_from_ever_more_rarely);
+    tcase_add_test(tc, what_cannot_be_is_not_sound);
+    suite_add_tcase(suite, tc);
+    runner = srunner_create(suite);
+    srunner_set_tap(runner, "-");
+    srunner_run_all(runner, CK_SILENT);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

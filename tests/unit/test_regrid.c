@@ -1,0 +1,171 @@
+/* SPDX-License-Identifier: MIT */
+/* Goal: expected migration costs are exact. Oracle: every loss vector of a grid, priced by the
+ * published rules one by one and weighted by the number of victim sets that give it. */
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/xalloc.h"
+#include "model/job_doc.h"
+#include "plan/regrid.h"
+
+static double choose(int n, int k)
+{
+    double c = k < 0 || k > n ? 0 : 1;
+
+    for (int i = 1; i <= k; i++)
+        c = c * (n - k + i) / i;
+    return c;
+}
+
+/* Sums over loss vectors, by victims. */
+struct oracle {
+    const struct spot_migrate_cost *cost;
+    int d, p, to, j_max;
+    bool is_same;
+    int lost[64];
+    double value[65], hold[65];
+};
+
+static void enumerate(struct oracle *o, int k, int used, double ways)
+{
+    if (k == o->p) {
+        int holds = 0;
+        const double v = o->is_same
+                             ? spot_regrid_same_drawn(o->cost, o->d, o->p, o->to, o->lost, &holds)
+                             : spot_regrid_other_drawn(o->cost, o->d, o->p, o->to, o->lost);
+
+        o->value[used] += ways * v;
+        o->hold[used] += ways * holds;
+        return;
+    }
+    for (int a = 0; a <= o->d && used + a <= o->j_max; a++) {
+        o->lost[k] = a;
+        enumerate(o, k + 1, used + a, ways * choose(o->d, a));
+    }
+}
+
+static void agree(const struct spot_migrate_cost *cost, int d, int p, int to, bool is_same,
+                  int j_max)
+{
+    struct oracle o = { .cost = cost, .d = d, .p = p, .to = to, .is_same = is_same };
+    double hold[65] = { 0 }, got[65];
+
+    o.j_max = j_max < d * p ? j_max : d * p;
+    enumerate(&o, 0, 0, 1);
+    if (is_same)
+        spot_regrid_same(cost, d, p, to, o.j_max, hold, got);
+    else
+        spot_regrid_other(cost, d, p, to, o.j_max, got);
+    for (int j = 0; j <= o.j_max; j++) {
+        const double all = choose(d * p, j);
+
+        ck_assert_msg(fabs(got[j] - o.value[j] / all) <= 1e-9 * (1 + got[j]) &&
+                          fabs(hold[j] - o.hold[j] / all) <= 1e-9,
+                      "%dx%d -> %s%d, %d victims: %.12g, enumeration gives %.12g", d, p,
+                      is_same ? "D=" : "P=", to, j, got[j], o.value[j] / all);
+    }
+}
+
+static const char *const job_name[] = { "bert", "gpt-6.7b", "resnet152", "vgg19", "gpt-1.5b" };
+
+static void load(struct spot_job_doc *job, const char *name)
+{
+    struct spot_err err = { 0 };
+    char path[64];
+
+    snprintf(path, sizeof(path), "examples/jobs/%s.json", name);
+    ck_assert_msg(!spot_job_doc_load(job, path, &err), "%s", err.msg);
+}
+
+START_TEST(agrees_with_enumeration_of_every_loss_vector_on_small_grids)
+{
+    struct spot_job_doc job;
+    struct spot_migrate_cost cost;
+
+    load(&job, job_name[_i]);
+    spot_migrate_cost_init(&cost, &job, 8);
+    for (int d = 1; d <= 5; d++)
+        for (int p = 1; d * p <= 10; p++) {
+            for (int keep = 1; keep <= d + 2; keep++)
+                agree(&cost, d, p, keep, true, 10);
+            for (int p2 = 1; p2 <= 8 && p <= 8; p2++)
+                if (p2 != p)
+                    agree(&cost, d, p, p2, false, 10);
+        }
+    spot_migrate_cost_release(&cost);
+    spot_job_doc_release(&job);
+}
+END_TEST
+
+START_TEST(agrees_with_enumeration_up_to_six_victims_on_real_grids)
+{
+    static const int grid[][3] = { { 2, 12, 13 }, { 2, 13, 12 }, { 4, 7, 9 },  { 4, 6, 13 },
+                                   { 1, 16, 12 }, { 3, 9, 6 },   { 1, 12, 16 } };
+    struct spot_job_doc job;
+    struct spot_migrate_cost cost;
+
+    load(&job, "gpt-1.5b");
+    spot_migrate_cost_init(&cost, &job, 32);
+    for (size_t i = 0; i < sizeof(grid) / sizeof(*grid); i++) {
+        agree(&cost, grid[i][0], grid[i][1], grid[i][2], false, 5);
+        for (int keep = 1; keep <= grid[i][0] + 1; keep++)
+            agree(&cost, grid[i][0], grid[i][1], keep, true, 5);
+    }
+    spot_migrate_cost_release(&cost);
+    spot_job_doc_release(&job);
+}
+END_TEST
+
+/* The whole of a stage's life: one victim of 1 x 2 that keeps 1: the dead stage is fetched. */
+START_TEST(prices_a_hand_made_case)
+{
+    static const char text[] =
+        "{\"schema\":\"spot.job/1\",\"name\":\"t\",\"kind\":\"train\",\"global_batch\":2,"
+        "\"layers\":[{\"params\":10},{\"params\":30},{\"params\":5}],"
+        "\"cost\":{\"move_byte_per_param\":1,\"p2p\":[{\"byte\":1,\"s\":1}]}}";
+    struct spot_err err = { 0 };
+    struct spot_migrate_cost cost;
+    struct spot_job_doc job;
+    double hold[3], move[3], fetch[3];
+
+    ck_assert_msg(!spot_job_doc_parse(&job, text, strlen(text), "t", &err), "%s", err.msg);
+    spot_migrate_cost_init(&cost, &job, 3);
+    /* P = 2: L - 1 = 2, chunk 1, first stage 2 layers: 40 and 5 parameters. */
+    ck_assert_double_eq(cost.params[2 * 3], 40);
+    ck_assert_double_eq(cost.params[2 * 3 + 1], 5);
+    spot_regrid_same(&cost, 1, 2, 1, 2, hold, move);
+    ck_assert_double_eq(hold[0], 1);
+    ck_assert_double_eq(hold[1], 0);
+    ck_assert_double_eq(move[1], (40 + 5) / 2.0);
+    ck_assert_double_eq(move[2], 45);
+    /* 1 x 2 -> P = 1: the first stage's holder lacks 5; if it died the other lacks 40. */
+    spot_regrid_other(&cost, 1, 2, 1, 2, fetch);
+    ck_assert_double_eq(fetch[0], 5);
+    ck_assert_double_eq(fetch[1], (5 + 40) / 2.0);
+    ck_assert_double_eq(fetch[2], 0); /* nobody is left to fetch: new instances get a broadcast */
+    spot_migrate_cost_release(&cost);
+    spot_job_doc_release(&job);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("regrid");
+    TCase *tc = tcase_create("exact");
+    SRunner *runner = srunner_create(suite);
+    int failed;
+
+    tcase_set_timeout(tc, 300);
+    tcase_add_loop_test(tc, agrees_with_enumeration_of_every_loss_vector_on_small_grids, 0,
+                        sizeof(job_name) / sizeof(*job_name));
+    tcase_add_test(tc, agrees_with_enumeration_up_to_six_victims_on_real_grids);
+    tcase_add_test(tc, prices_a_hand_made_case);
+    suite_add_tcase(suite, tc);
+    srunner_set_tap(runner, "-");
+    srunner_run_all(runner, CK_SILENT);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,198 @@
+/* SPDX-License-Identifier: MIT */
+/* Goal: a safetensors header means exactly one layout or is refused, whatever it claims. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/le.h"
+#include "shard/safetensors.h"
+
+static int parse(const char *text, struct spot_st *st, struct spot_err *err)
+{
+    return spot_st_parse(st, text, strlen(text), "f", err);
+}
+
+#define T(shape, begin, end) \
+    "{\"dtype\":\"F32\",\"shape\":" shape ",\"data_offsets\":[" begin "," end "]}"
+
+static const struct bad_case {
+    const char *text, *part; /* of the message */
+} bad_case[] = {
+    { "", "expected '{'" },
+    { " {}", "expected '{'" },
+    { "{", "expected '\"'" },
+    { "{}x", "text after the end" },
+    { "{\"a\":1}", "expected '{'" },
+    { "{\"a\":" T("[2]", "0", "8") ",}", "expected '\"'" },
+    { "{\"a\":" T("[2]", "0", "8") ",\"a\":" T("[2]", "8", "16") "}", "duplicate tensor 'a'" },
+    { "{\"a\":" T("[2]", "0", "8") ",\"\\u0061\":" T("[2]", "8", "16") "}", "duplicate tensor" },
+    { "{\"a\":" T("[2]", "0", "4") "}", "span 4 bytes, dtype and shape ask for 8" },
+    { "{\"a\":" T("[2]", "8", "0") "}", "expected data_offsets" },
+    { "{\"a\":" T("[2]", "4", "12") "}", "begins at 4, the tensor before ends at 0" },
+    { "{\"a\":" T("[2]", "0", "8") ",\"b\":" T("[2]", "4", "12") "}", "begins at 4" },
+    { "{\"a\":" T("[2]", "0", "8") ",\"b\":" T("[2]", "12", "20") "}", "begins at 12" },
+    { "{\"a\":" T("[4294967296,4294967296]", "0", "0") "}", "ask for more than" },
+    { "{\"a\":" T("[18446744073709551615,4611686018427387905]", "0", "4") "}", "more than" },
+    { "{\"a\":" T("[4611686018427387904]", "0", "0") "}", "more than" },
+    { "{\"a\":" T("[18446744073709551616]", "0", "0") "}", "beyond 64 bits" },
+    { "{\"a\":" T("[-1]", "0", "0") "}", "expected a whole number" },
+    { "{\"a\":" T("[1.0]", "0", "4") "}", "expected ']'" },
+    { "{\"a\":" T("[01]", "0", "4") "}", "leading zero" },
+    { "{\"a\":" T("[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]", "0", "4") "}", "more than 16 numbers" },
+    { "{\"a\":{\"dtype\":\"F31\",\"shape\":[],\"data_offsets\":[0,4]}}", "unknown dtype 'F31'" },
+    { "{\"a\":{\"dtype\":\"F32\",\"shape\":[]}}", "lacks data_offsets" },
+    { "{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\"}}", "duplicate key 'dtype'" },
+    { "{\"a\":{\"size\":4}}", "unknown key 'size'" },
+    { "{\"a\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[0]}}", "expected data_offsets" },
+    { "{\"__metadata__\":{\"k\":1}}", "expected '\"'" },
+    { "{\"__metadata__\":{},\"__metadata__\":{}}", "duplicate key '__metadata__'" },
+    { "{\"\xff\":1}", "invalid UTF-8" },
+    { "{\"\xc0\xaf\":1}", "invalid UTF-8" },
+    { "{\"\xed\xa0\x80\":1}", "invalid UTF-8" },
+    { "{\"\\ud800\":1}", "surrogate" },
+    { "{\"\\u0000\":1}", "not a character" },
+    { "{\"\\x\":1}", "unknown escape" },
+    { "{\"a\n\":1}", "control character" },
+    { "{\"a", "unfinished string" },
+};
+
+START_TEST(refuses_a_wrong_header_and_says_why)
+{
+    const struct bad_case *c = &bad_case[_i];
+    struct spot_st st;
+    struct spot_err err = { 0 };
+
+    ck_assert_msg(parse(c->text, &st, &err) == -1, "accepted: %s", c->text);
+    ck_assert_int_eq(err.code, SPOT_EDATA);
+    ck_assert_msg(strstr(err.msg, c->part), "'%s' lacks '%s'", err.msg, c->part);
+    ck_assert_uint_eq(st.n_tensor, 0);
+}
+END_TEST
+
+START_TEST(sorts_tensors_by_place_and_decodes_names)
+{
+    struct spot_st st;
+    struct spot_err err = { 0 };
+
+    ck_assert_msg(
+        !parse("{ \"__metadata__\":{\"k\":\"v\"},\n\"z\\u00e9\\ud83d\\ude00\":" T(
+                   "[2,1]", "4", "12") ",\"e\":" T("[0,7]", "12", "12") ",\"a\":" T("[]", "0",
+                                                                                    "4") "}   ",
+               &st, &err),
+        "%s", err.msg);
+    ck_assert_uint_eq(st.n_tensor, 3);
+    ck_assert_uint_eq(st.data_byte, 12);
+    ck_assert_str_eq(st.tensor[0].name, "a");
+    ck_assert_int_eq(st.tensor[0].n_dim, 0);
+    ck_assert_str_eq(st.tensor[1].name, "z\xc3\xa9\xf0\x9f\x98\x80");
+    ck_assert_uint_eq(st.tensor[1].begin, 4);
+    ck_assert_int_eq(spot_st_find(&st, "e"), 2);
+    ck_assert_int_eq(spot_st_find(&st, "f"), -1);
+    spot_st_release(&st);
+}
+END_TEST
+
+START_TEST(a_file_without_tensors_is_one)
+{
+    struct spot_st st;
+    struct spot_err err = { 0 };
+
+    ck_assert_msg(!parse("{}  ", &st, &err), "%s", err.msg);
+    ck_assert_uint_eq(st.n_tensor, 0);
+    ck_assert_uint_eq(st.data_byte, 0);
+    spot_st_release(&st);
+}
+END_TEST
+
+START_TEST(what_is_written_reads_back)
+{
+    static char name[3][24] = { "plain", "quote\" \\ \n", "\xc3\xa9" };
+    struct spot_st_tensor t[3] = { 0 };
+    struct spot_buf out = { 0 };
+    struct spot_st st;
+    struct spot_err err = { 0 };
+    uint64_t n, data_byte;
+
+    for (int i = 0; i < 3; i++) {
+        t[i].name = name[i];
+        t[i].dtype = (enum spot_dtype)(5 * i);
+        t[i].n_dim = i;
+        t[i].dim[0] = 3;
+        t[i].dim[1] = (uint64_t)i + 2;
+    }
+    data_byte = spot_st_write(t, 3, &out);
+    ck_assert_uint_eq(out.n % 8, 0);
+    ck_assert_int_eq(spot_st_prefix(out.data, "f", &n, &err), 0);
+    ck_assert_uint_eq(n, out.n - 8);
+    ck_assert_msg(!spot_st_parse(&st, (const char *)out.data + 8, n, "f", &err), "%s", err.msg);
+    ck_assert_uint_eq(st.data_byte, data_byte);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_str_eq(st.tensor[i].name, name[i]);
+        ck_assert_int_eq(st.tensor[i].dtype, t[i].dtype);
+        ck_assert_int_eq(st.tensor[i].n_dim, i);
+        for (int d = 0; d < i; d++)
+            ck_assert_uint_eq(st.tensor[i].dim[d], t[i].dim[d]);
+    }
+    spot_st_release(&st);
+    spot_buf_release(&out);
+}
+END_TEST
+
+START_TEST(refuses_an_absurd_length_before_reading_it)
+{
+    static const uint64_t wrong[] = { 0, 1, SPOT_ST_HEADER_MAX + 1, UINT64_C(1) << 40, UINT64_MAX };
+    unsigned char prefix[8];
+    struct spot_err err = { 0 };
+    uint64_t n;
+
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
+        spot_le_put(prefix, wrong[i], 8);
+        ck_assert_int_eq(spot_st_prefix(prefix, "f", &n, &err), -1);
+        ck_assert_int_eq(err.code, SPOT_EDATA);
+    }
+}
+END_TEST
+
+START_TEST(every_cut_and_every_changed_byte_is_refused_or_still_consistent)
+{
+    static const char good[] = "{\"a\":" T("[2]", "0", "8") ",\"b\":" T("[1]", "8", "12") "}";
+    char text[sizeof(good)];
+    struct spot_st st;
+
+    for (size_t cut = 0; cut < sizeof(good) - 1; cut++)
+        ck_assert_int_eq(spot_st_parse(&st, good, cut, "f", NULL), -1);
+    for (size_t i = 0; i < sizeof(good) - 1; i++)
+        for (int v = 0; v < 256; v++) {
+            memcpy(text, good, sizeof(good));
+            text[i] = (char)v;
+            if (spot_st_parse(&st, text, sizeof(good) - 1, "f", NULL))
+                continue;
+            for (size_t t = 1; t < st.n_tensor; t++)
+                ck_assert_uint_eq(st.tensor[t].begin, st.tensor[t - 1].end);
+            spot_st_release(&st);
+        }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("safetensors");
+    TCase *tc = tcase_create("core");
+    SRunner *runner;
+    int failed;
+
+    tcase_add_loop_test(tc, refuses_a_wrong_header_and_says_why, 0,
+                        sizeof(bad_case) / sizeof(bad_case[0]));
+    tcase_add_test(tc, sorts_tensors_by_place_and_decodes_names);
+    tcase_add_test(tc, a_file_without_tensors_is_one);
+    tcase_add_test(tc, what_is_written_reads_back);
+    tcase_add_test(tc, refuses_an_absurd_length_before_reading_it);
+    tcase_add_test(tc, every_cut_and_every_changed_byte_is_refused_or_still_consistent);
+    suite_add_tcase(suite, tc);
+    runner = srunner_create(suite);
+    srunner_set_tap(runner, "-");
+    srunner_run_all(runner, CK_SILENT);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

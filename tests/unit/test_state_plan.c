@@ -1,0 +1,540 @@
+/* SPDX-License-Identifier: MIT */
+/* Goal: what must travel is counted to the byte, plans meet every need from a holder that has it,
+ * and their makespan is the enumerated optimum on recorded and on random small cases. */
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/rng.h"
+#include "plan/assign.h"
+#include "plan/bottleneck.h"
+#include "plan/state_plan.h"
+
+#define GOLDEN "../shared/data/golden/migrate/"
+
+static int64_t integer(const json_t *obj, const char *key)
+{
+    return json_integer_value(json_object_get(obj, key));
+}
+
+static int64_t item(const json_t *array, size_t k)
+{
+    return json_integer_value(json_array_get(array, k));
+}
+
+static void write_model(FILE *out, const json_t *golden)
+{
+    const json_t *m = json_object_get(golden, "model_params");
+    const char *mlp = json_string_value(json_object_get(m, "mlp"));
+
+    fprintf(out,
+            "{\"schema\":\"spot.layout/1\",\"model\":{\"layers\":%d,\"width\":%d,\"ffn\":%d,"
+            "\"heads\":%d,\"kv_heads\":%d,\"head_dim\":%d,\"vocab\":%d,\"vocab_pad\":%d,"
+            "\"positions\":%d,\"norm_elems\":%d,\"gated\":%s,\"bias\":%s},"
+            "\"components\":[{\"name\":\"all\",\"byte_per_param\":%d}],",
+            (int)integer(m, "L"), (int)integer(m, "h"), (int)integer(m, "f"), (int)integer(m, "a"),
+            (int)integer(m, "kv"), (int)integer(m, "hd"), (int)integer(m, "V"),
+            (int)integer(m, "vpad"), (int)integer(m, "maxpos"), (int)integer(m, "norm_elems"),
+            strcmp(mlp, "gated") ? "false" : "true",
+            json_is_true(json_object_get(m, "bias")) ? "true" : "false", (int)integer(m, "wB"));
+}
+
+static void write_grid(FILE *out, const json_t *golden, const char *which, bool with_kv)
+{
+    const json_t *grid = json_object_get(golden, which), *ends, *kv;
+    char key[32];
+
+    snprintf(key, sizeof key, "stage_ends_%s", which);
+    ends = json_object_get(golden, key);
+    fprintf(out, "\"grid\":{\"D\":%d,\"P\":%d,\"M\":%d},\"stage_ends\":[", (int)item(grid, 0),
+            (int)item(grid, 1), (int)item(grid, 2));
+    for (size_t k = 0; k < json_array_size(ends); k++)
+        fprintf(out, "%s%d", k ? "," : "", (int)item(ends, k));
+    kv = json_object_get(golden, "kv_groups");
+    fprintf(out, "],\"kv\":[");
+    for (size_t k = 0; k < json_array_size(kv) && with_kv; k++)
+        fprintf(out, "%s{\"name\":\"g%zu\",\"d\":%d,\"tokens\":%d}", k ? "," : "", k,
+                (int)integer(json_array_get(kv, k), which),
+                (int)integer(json_array_get(kv, k), "tokens"));
+    fputs("],\"place\":[", out);
+}
+
+static void write_place(FILE *out, const json_t *golden, const char *which, size_t q, int64_t node)
+{
+    const json_t *grid = json_object_get(golden, which);
+    const int64_t p = item(grid, 1), m = item(grid, 2);
+
+    fprintf(out, "%s{\"node\":\"i%d\",\"d\":%d,\"p\":%d,\"m\":%d}", q ? "," : "", (int)node,
+            (int)((int64_t)q / m / p), (int)((int64_t)q / m % p), (int)((int64_t)q % m));
+}
+
+/* The old layout, and the new one with the recorded assignment or without places. */
+static void make_layouts(const json_t *golden, bool with_kv, bool with_places,
+                         struct spot_layout *from, struct spot_layout *to)
+{
+    const json_t *old = json_object_get(golden, "instance_of_old_position");
+    const json_t *chosen = json_object_get(golden, "one_optimal_assignment_newpos_to_slot");
+    struct spot_err err;
+
+    for (int k = 0; k < 2; k++) {
+        char *text;
+        size_t n_byte;
+        FILE *out = open_memstream(&text, &n_byte);
+
+        write_model(out, golden);
+        write_grid(out, golden, k ? "new" : "old", with_kv);
+        for (size_t q = 0; !k && q < json_array_size(old); q++)
+            write_place(out, golden, "old", q, item(old, q));
+        for (size_t q = 0; k && with_places && q < json_array_size(chosen); q++)
+            write_place(
+                out, golden, "new", q,
+                integer(json_array_get(json_object_get(golden, "slots"), (size_t)item(chosen, q)),
+                        "instance"));
+        fputs("]}", out);
+        fclose(out);
+        ck_assert_msg(!spot_layout_parse(k ? to : from, text, n_byte, k ? "to" : "from", &err),
+                      "%s", err.msg);
+        free(text);
+    }
+}
+
+/* Instances that take slots stay; one with a bandwidth and without slots is leaving, and lives
+ * only if some recorded fetch names it as a holder (and never in the cases without caches). */
+static void make_cluster(const json_t *golden, bool with_leaving, struct spot_cluster *cluster)
+{
+    const json_t *slots = json_object_get(golden, "slots");
+    const json_t *fetches = json_object_get(golden, "nic_fetch_classes");
+    char *text;
+    size_t n_byte;
+    FILE *out = open_memstream(&text, &n_byte);
+    bool is_first = true;
+    struct spot_err err;
+
+    fputs("{\"schema\":\"spot.cluster/1\",\"nodes\":[", out);
+    for (int64_t i = 0; i < 64; i++) {
+        int n_slot = 0;
+        bool is_sending = false;
+
+        for (size_t k = 0; k < json_array_size(slots); k++)
+            n_slot += integer(json_array_get(slots, k), "instance") == i;
+        for (size_t k = 0; k < json_array_size(fetches); k++) {
+            const json_t *h = json_object_get(json_array_get(fetches, k), "holders");
+
+            for (size_t j = 0; j < json_array_size(h); j++)
+                is_sending = is_sending || item(h, j) == i;
+        }
+        if (!n_slot && !(is_sending && with_leaving))
+            continue;
+        fprintf(out, "%s{\"node\":\"i%d\",\"out_byte_per_s\":1.25e9,\"slots\":%d,\"leaving\":%s}",
+                is_first ? "" : ",", (int)i, n_slot, n_slot ? "false" : "true");
+        is_first = false;
+    }
+    fputs("]}", out);
+    fclose(out);
+    ck_assert_msg(!spot_cluster_parse(cluster, text, n_byte, "cluster", &err), "%s", err.msg);
+    free(text);
+}
+
+/* Needs, overlaps, least bytes and least busiest receiver of single positions. */
+static void check_overlaps(const json_t *golden, const struct spot_reshard *r)
+{
+    const json_t *need = json_object_get(golden, "need_bytes_per_new_position");
+    const json_t *overlap = json_object_get(golden, "overlap_bytes");
+    const json_t *slots = json_object_get(golden, "slots");
+    const size_t n_slot = json_array_size(slots), n = (size_t)r->n_new;
+    int64_t *in = calloc(n * n_slot, sizeof *in);
+    double *in_s = calloc(n * n_slot, sizeof *in_s), most;
+    int *col = calloc(n, sizeof *col);
+    struct spot_assignment answer;
+
+    ck_assert_uint_eq(json_array_size(need), n);
+    for (size_t q = 0; q < n; q++)
+        ck_assert_int_eq(r->need_byte[q], item(need, q));
+    for (size_t slot = 0; slot < n_slot; slot++) {
+        const json_t *old = json_object_get(json_array_get(slots, slot), "old_position");
+
+        for (size_t q = 0; q < n; q++) {
+            int64_t sum = 0;
+
+            for (size_t k = 0; k < r->n_part; k++) {
+                const struct spot_part *part = &r->part[k];
+                bool has = false, wants = false;
+
+                for (int h = 0; h < part->n_holder; h++)
+                    has =
+                        has || (json_is_integer(old) && part->holder[h] == json_integer_value(old));
+                for (int w = 0; w < part->n_want; w++)
+                    wants = wants || part->want[w] == (int)q;
+                sum += has && wants ? part->byte : 0;
+            }
+            ck_assert_int_eq(sum, item(json_array_get(overlap, slot), q));
+            in[q * n_slot + slot] = r->need_byte[q] - sum;
+            in_s[q * n_slot + slot] = (double)in[q * n_slot + slot];
+        }
+    }
+    ck_assert_int_eq(
+        spot_assign(&(struct spot_assign_problem){ (int)n, (int)n_slot, in, false, NULL }, &answer,
+                    NULL),
+        0);
+    ck_assert_int_eq((int64_t)answer.cost, integer(golden, "min_total_bytes_moved_gpu_grain"));
+    ck_assert(spot_bottleneck((int)n, (int)n_slot, in_s, &most, col));
+    ck_assert_int_eq((int64_t)most, integer(golden, "minmax_bytes_in_gpu_grain"));
+    spot_assignment_release(&answer);
+    free(in), free(in_s), free(col);
+}
+
+static int load(struct spot_json_doc *doc, const char *name)
+{
+    char path[256];
+
+    snprintf(path, sizeof path, "%s%s", GOLDEN, name);
+    return spot_json_load_path(doc, path, NULL);
+}
+
+static const char *const recorded[] = {
+    "reshard_tiny_222_to_132.json",    "reshard_llama7b_222_to_132_grace.json",
+    "reshard_llama8b_124_to_222.json", "reshard_llama7b_114_to_132_joiners.json",
+    "reshard_gpt2xl_441_to_351.json",  "reshard_gpt2xl_441_to_351_lost_stage.json",
+};
+
+START_TEST(needs_overlaps_and_times_of_recorded_cases_are_exact)
+{
+    struct spot_json_doc doc;
+    struct spot_layout from, to;
+    struct spot_cluster cluster;
+    struct spot_state_plan plan;
+    struct spot_err err;
+
+    if (load(&doc, recorded[_i]))
+        return;
+    make_layouts(doc.root, true, true, &from, &to);
+    make_cluster(doc.root, true, &cluster);
+    ck_assert_msg(
+        !spot_state_plan(&(struct spot_state_problem){ &from, &to, &cluster, INFINITY, INFINITY },
+                         &plan, &err),
+        "%s", err.msg);
+    check_overlaps(doc.root, &plan.reshard);
+    ck_assert_int_eq(plan.reshard.replica_byte, integer(doc.root, "state_bytes_one_replica"));
+    ck_assert_int_eq(plan.total_byte + plan.lost_byte, integer(doc.root, "nic_bytes_total"));
+    ck_assert_int_eq(plan.lost_byte, integer(doc.root, "bytes_with_no_live_holder"));
+    ck_assert_double_eq_tol(plan.makespan_s,
+                            json_number_value(json_object_get(doc.root, "T_star_seconds")), 2e-9);
+    ck_assert_double_eq_tol(plan.naive_s,
+                            json_number_value(json_object_get(doc.root, "T_lowest_holder_seconds")),
+                            2e-9);
+    spot_state_plan_release(&plan);
+    spot_layout_release(&from), spot_layout_release(&to), spot_cluster_release(&cluster);
+    spot_json_release(&doc);
+}
+END_TEST
+
+static void plan_freely(const json_t *golden, bool with_kv, struct spot_state_plan *plan)
+{
+    struct spot_layout from, to;
+    struct spot_cluster cluster;
+    struct spot_err err;
+
+    make_layouts(golden, with_kv, false, &from, &to);
+    make_cluster(golden, with_kv, &cluster);
+    ck_assert_msg(
+        !spot_state_plan(&(struct spot_state_problem){ &from, &to, &cluster, INFINITY, INFINITY },
+                         plan, &err),
+        "%s", err.msg);
+    spot_layout_release(&from), spot_layout_release(&to), spot_cluster_release(&cluster);
+}
+
+START_TEST(free_placements_reach_the_recorded_optimum)
+{
+    static const struct {
+        const char *file;
+        bool with_kv;
+        double makespan_s;
+        int64_t byte;
+    } c[] = {
+        { "reshard_llama7b_222_to_132_grace.json", true, 3.332859, 8734801920 },
+        { "reshard_llama7b_222_to_132_grace.json", false, 1.619067, 2023833600 },
+        { "reshard_llama7b_114_to_132_joiners.json", true, 3.447856, 4309819392 },
+        { "reshard_llama8b_124_to_222.json", true, 0, 0 },
+        { "reshard_gpt2xl_441_to_351.json", true, 2.75437568, 18936332800 },
+    };
+    struct spot_json_doc doc;
+    struct spot_state_plan plan;
+
+    if (load(&doc, c[_i].file))
+        return;
+    plan_freely(doc.root, c[_i].with_kv, &plan);
+    ck_assert_double_eq_tol(plan.makespan_s, c[_i].makespan_s, 1e-6);
+    ck_assert_int_eq(plan.total_byte, c[_i].byte);
+    ck_assert(plan.bound_s <= plan.makespan_s);
+    spot_state_plan_release(&plan);
+    spot_json_release(&doc);
+}
+END_TEST
+
+/* --- random cases against every placement and every set of senders --- */
+
+static int below(struct spot_rng *rng, int n)
+{
+    return (int)spot_rng_below(rng, (uint64_t)n);
+}
+
+struct random_case {
+    struct spot_layout from, to;
+    struct spot_cluster cluster;
+};
+
+/* D x P x M with at most n positions. */
+static void draw_grid(struct spot_rng *rng, int n, int *grid)
+{
+    do {
+        grid[0] = 1 + below(rng, n);
+        grid[1] = 1 + below(rng, 3);
+        grid[2] = 1 + below(rng, 3);
+    } while (grid[0] * grid[1] * grid[2] > n);
+}
+
+static void parse_random_layout(struct spot_layout *layout, struct spot_rng *rng, const int *model,
+                                int n_position, bool is_old)
+{
+    int grid[3];
+    char *text;
+    size_t n_byte;
+    FILE *out = open_memstream(&text, &n_byte);
+    struct spot_err err;
+
+    draw_grid(rng, n_position, grid);
+    fprintf(out,
+            "{\"schema\":\"spot.layout/1\",\"model\":{\"layers\":%d,\"width\":12,\"ffn\":%d,"
+            "\"heads\":4,\"kv_heads\":%d,\"head_dim\":3,\"vocab\":%d,\"positions\":%d,"
+            "\"tied\":%s,\"bias\":%s,\"gated\":%s},"
+            "\"components\":[{\"name\":\"w16\",\"byte_per_param\":2},"
+            "{\"name\":\"m\",\"byte_per_param\":4,\"zero\":%s}],"
+            "\"grid\":{\"D\":%d,\"P\":%d,\"M\":%d},\"partition\":\"%s\","
+            "\"kv\":[{\"name\":\"a\",\"d\":%d,\"tokens\":40}],\"place\":[",
+            model[0], model[1], model[2], model[3], model[4], model[5] & 1 ? "true" : "false",
+            model[5] & 2 ? "true" : "false", model[5] & 4 ? "true" : "false",
+            below(rng, 2) ? "true" : "false", grid[0], grid[1], grid[2],
+            below(rng, 2) ? "equal" : "balanced", below(rng, grid[0]));
+    for (int q = 0; q < grid[0] * grid[1] * grid[2] && is_old; q++)
+        fprintf(out, "%s{\"node\":\"n%d\",\"d\":%d,\"p\":%d,\"m\":%d}", q ? "," : "", q,
+                q / grid[2] / grid[1], q / grid[2] % grid[1], q % grid[2]);
+    fputs("]}", out);
+    fclose(out);
+    ck_assert_msg(!spot_layout_parse(layout, text, n_byte, "random", &err), "%s", err.msg);
+    free(text);
+}
+
+static void draw_case(struct random_case *c, struct spot_rng *rng)
+{
+    static const int kv_heads[] = { 1, 2, 4 };
+    const int n = 1 + below(rng, 5), n_able = 1 + below(rng, n), slots = 1 + (below(rng, 4) == 0);
+    const int model[] = { 3 + below(rng, 4),  5 + below(rng, 20), kv_heads[below(rng, 3)],
+                          7 + below(rng, 30), below(rng, 5),      below(rng, 8) };
+    const bool is_even = below(rng, 2);
+    char *text;
+    size_t n_byte;
+    FILE *out = open_memstream(&text, &n_byte);
+    struct spot_err err;
+
+    parse_random_layout(&c->from, rng, model, 5, true);
+    parse_random_layout(&c->to, rng, model, n_able * slots < 5 ? n_able * slots : 5, false);
+    fputs("{\"schema\":\"spot.cluster/1\",\"nodes\":[", out);
+    for (int i = 0; i < n; i++)
+        fprintf(out,
+                "%s{\"node\":\"n%d\",\"out_byte_per_s\":%d,\"in_byte_per_s\":%d,"
+                "\"slots\":%d,\"leaving\":%s}",
+                i ? "," : "", i, is_even ? 1000 : 500 + below(rng, 1000),
+                is_even ? 1000 : 500 + below(rng, 1000), slots, i < n_able ? "false" : "true");
+    fputs("]}", out);
+    fclose(out);
+    ck_assert_msg(!spot_cluster_parse(&c->cluster, text, n_byte, "random", &err), "%s", err.msg);
+    free(text);
+}
+
+/* Bit i: node n<i> of the old places has the part. */
+static unsigned holders_of(const struct random_case *c, const struct spot_part *part)
+{
+    unsigned set = 0;
+
+    for (int h = 0; h < part->n_holder; h++)
+        if ((size_t)part->holder[h] < c->cluster.n_node)
+            set |= 1U << part->holder[h];
+    return set;
+}
+
+/* Hall: for every set of nodes, what only they hold must leave through their links. */
+static double brute_time(const struct random_case *c, const struct spot_reshard *r, const int *node)
+{
+    double in[8] = { 0 }, only[256] = { 0 }, time_s = 0;
+    const unsigned n = (unsigned)c->cluster.n_node;
+
+    for (size_t k = 0; k < r->n_part; k++) {
+        const unsigned holders = holders_of(c, &r->part[k]);
+        unsigned wants = 0;
+
+        for (int w = 0; w < r->part[k].n_want; w++)
+            wants |= 1U << node[r->part[k].want[w]];
+        for (unsigned i = 0; i < n && holders; i++)
+            if (wants & ~holders & 1U << i) {
+                in[i] += (double)r->part[k].byte;
+                only[holders] += (double)r->part[k].byte;
+            }
+    }
+    for (unsigned i = 0; i < n; i++)
+        time_s = fmax(time_s, in[i] / c->cluster.node[i].in_byte_per_s);
+    for (unsigned set = 1; set < 1U << n; set++) {
+        double byte = 0, rate = 0;
+
+        for (unsigned sub = set; sub; sub = (sub - 1) & set)
+            byte += only[sub];
+        for (unsigned i = 0; i < n; i++)
+            rate += set >> i & 1 ? c->cluster.node[i].out_byte_per_s : 0;
+        time_s = fmax(time_s, byte / rate);
+    }
+    return time_s;
+}
+
+static double brute_least(const struct random_case *c, const struct spot_reshard *r, int q,
+                          int *node)
+{
+    double least = INFINITY;
+
+    if (q == r->n_new)
+        return brute_time(c, r, node);
+    for (int i = 0; i < (int)c->cluster.n_node; i++) {
+        int n = 0;
+
+        for (int p = 0; p < q; p++)
+            n += node[p] == i;
+        node[q] = i;
+        if (!c->cluster.node[i].is_leaving && n < c->cluster.node[i].slots)
+            least = fmin(least, brute_least(c, r, q + 1, node));
+    }
+    return least;
+}
+
+/* Where the move of part k to a node that begins at byte `at` ends; `at` if there is none. */
+static int64_t continue_from(const struct spot_state_plan *plan, size_t k, int to, int64_t at)
+{
+    for (size_t i = 0; i < plan->n_move; i++)
+        if (plan->move[i].part == k && plan->move[i].to == to && plan->move[i].begin == at)
+            return plan->move[i].end;
+    return at;
+}
+
+/* Every byte that a position's node lacks arrives exactly once, from a node that has it. */
+static void check_moves(const struct random_case *c, const struct spot_state_plan *plan)
+{
+    const struct spot_reshard *r = &plan->reshard;
+    int64_t total = 0;
+
+    for (size_t k = 0; k < plan->n_move; k++) {
+        const struct spot_state_move *m = &plan->move[k];
+
+        ck_assert(holders_of(c, &r->part[m->part]) >> m->from & 1);
+        ck_assert(m->begin < m->end && m->end <= r->part[m->part].byte);
+        total += m->end - m->begin;
+    }
+    ck_assert_int_eq(total, plan->total_byte);
+    for (size_t k = 0; k < r->n_part; k++) {
+        const unsigned holders = holders_of(c, &r->part[k]);
+
+        for (int w = 0; w < r->part[k].n_want; w++) {
+            const int to = plan->node_of_position[r->part[k].want[w]];
+            int64_t got = 0, next;
+
+            while ((next = continue_from(plan, k, to, got)) > got)
+                got = next;
+            ck_assert_int_eq(got, holders && !(holders >> to & 1) ? r->part[k].byte : 0);
+        }
+    }
+}
+
+START_TEST(random_plans_equal_the_best_of_every_placement)
+{
+    struct spot_rng rng;
+
+    spot_rng_init(&rng, 31, 0);
+    for (int k = 0; k < 1500; k++) {
+        struct random_case c;
+        struct spot_state_plan plan;
+        struct spot_err err;
+        int node[8] = { 0 };
+        double least;
+
+        draw_case(&c, &rng);
+        ck_assert_msg(!spot_state_plan(&(struct spot_state_problem){ &c.from, &c.to, &c.cluster,
+                                                                     INFINITY, INFINITY },
+                                       &plan, &err),
+                      "%s", err.msg);
+        least = brute_least(&c, &plan.reshard, 0, node);
+        ck_assert_msg(fabs(plan.makespan_s - least) <= 1e-9 * least, "case %d: %.12g, best %.12g",
+                      k, plan.makespan_s, least);
+        ck_assert(plan.is_exhaustive && plan.bound_s <= plan.makespan_s);
+        check_moves(&c, &plan);
+        spot_state_plan_release(&plan);
+        spot_layout_release(&c.from), spot_layout_release(&c.to);
+        spot_cluster_release(&c.cluster);
+    }
+}
+END_TEST
+
+/* An independent count of what each position must hold: element by element. */
+START_TEST(parts_cover_what_every_position_needs_exactly_once)
+{
+    struct spot_rng rng;
+
+    spot_rng_init(&rng, 32, 0);
+    for (int k = 0; k < 400; k++) {
+        struct random_case c;
+        struct spot_reshard r;
+        int64_t sum = 0, replica = 0, n_atom;
+
+        draw_case(&c, &rng);
+        ck_assert_int_eq(spot_reshard_init(&r, &c.from, &c.to, NULL), 0);
+        for (int64_t bundle = 0; bundle < c.to.model.n_layer + 2; bundle++)
+            for (int g = 0; g < SPOT_GROUPS; g++)
+                replica += 6 * spot_layout_elem(&c.to.model, bundle, g, &n_atom);
+        ck_assert_int_eq(replica, r.replica_byte);
+        /* state that is not replicated inside a replica appears once per replica at least */
+        for (int q = 0; q < r.n_new; q++)
+            sum += r.need_byte[q];
+        ck_assert_int_ge(sum, replica);
+        for (size_t i = 0; i < r.n_part; i++) {
+            int64_t byte = 0;
+
+            for (size_t p = 0; p < r.part[i].n_piece; p++)
+                byte += r.part[i].piece[p].byte;
+            ck_assert_int_eq(byte, r.part[i].byte);
+            ck_assert_int_gt(r.part[i].n_holder, 0);
+        }
+        spot_reshard_release(&r);
+        spot_layout_release(&c.from), spot_layout_release(&c.to);
+        spot_cluster_release(&c.cluster);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("state_plan");
+    TCase *tcase = tcase_create("plans");
+    SRunner *runner;
+    int n_failed;
+
+    suite_add_tcase(suite, tcase);
+    tcase_set_timeout(tcase, 60);
+    tcase_add_loop_test(tcase, needs_overlaps_and_times_of_recorded_cases_are_exact, 0,
+                        sizeof recorded / sizeof *recorded);
+    tcase_add_test(tcase, random_plans_equal_the_best_of_every_placement);
+    tcase_add_test(tcase, parts_cover_what_every_position_needs_exactly_once);
+    tcase_add_loop_test(tcase, free_placements_reach_the_recorded_optimum, 0, 5);
+    runner = srunner_create(suite);
+    srunner_set_tap(runner, "-");
+    srunner_run_all(runner, CK_SILENT);
+    n_failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,369 @@
+/* SPDX-License-Identifier: MIT */
+#define _XOPEN_SOURCE 700
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "job/store.h"
+#include "suite.h"
+
+/* Goal: what counts as durable is whole and verified. A generation cut or changed anywhere is set
+ * aside and the one before is used; a full disk leaves what was; another job's state is refused,
+ * so is a directory in use; two generations are kept, nothing half-written stays. */
+
+enum { BUNDLES = 3, BYTES = 300 };
+
+static char dir[64];
+
+static void make_dir(void)
+{
+    strcpy(dir, "/tmp/spot-store-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+}
+
+static void drop_dir(void)
+{
+    char command[128];
+
+    snprintf(command, sizeof(command), "rm -r '%s'", dir);
+    ck_assert_int_eq(system(command), 0);
+}
+
+static uint8_t byte_of(int64_t step, int bundle, size_t i)
+{
+    const int64_t head = i < 8 ? step : bundle;
+
+    return (uint8_t)(i < 16 ? head >> 8 * (i % 8) : step * 31 + bundle * 7 + (int64_t)i);
+}
+
+static void put(struct spot_store *s, int64_t step, int bundle)
+{
+    uint8_t *data = malloc(BYTES);
+
+    for (size_t i = 0; i < BYTES; i++)
+        data[i] = byte_of(step, bundle, i);
+    spot_store_put(s, step, bundle, data, BYTES);
+}
+
+/* Wait for the thread: 1, or -1 with *err. */
+static int result(struct spot_store *s, int64_t *step, struct spot_err *err)
+{
+    int rc;
+
+    while (!(rc = spot_store_result(s, step, err)))
+        poll(&(struct pollfd){ .fd = spot_store_fd(s), .events = POLLIN }, 1, 1000);
+    return rc;
+}
+
+static void save(struct spot_store *s, int64_t step)
+{
+    int64_t got = -1;
+
+    spot_store_begin(s, step);
+    for (int b = BUNDLES; b-- > 0;)
+        put(s, step, b);
+    ck_assert_int_eq(result(s, &got, NULL), 1);
+    ck_assert_int_eq(got, step);
+    ck_assert_int_eq(spot_store_newest(s), step);
+    ck_assert(!spot_store_is_busy(s));
+}
+
+static void check_content(struct spot_store *s, int64_t step)
+{
+    ck_assert_int_eq(spot_store_newest(s), step);
+    for (int b = 0; b < BUNDLES; b++) {
+        size_t n;
+        uint8_t *data = spot_store_read(s, b, &n, NULL);
+
+        ck_assert_ptr_nonnull(data);
+        ck_assert_uint_eq(n, BYTES);
+        for (size_t i = 0; i < n; i++)
+            ck_assert_uint_eq(data[i], byte_of(step, b, i));
+        free(data);
+    }
+}
+
+static int count(const char *pattern)
+{
+    char command[128];
+    int n = -1;
+    FILE *in;
+
+    snprintf(command, sizeof(command), "ls '%s' | grep -c '%s'", dir, pattern);
+    in = popen(command, "r");
+    ck_assert_int_eq(fscanf(in, "%d", &n), 1);
+    pclose(in);
+    return n;
+}
+
+START_TEST(the_newest_two_generations_are_kept_and_read_back)
+{
+    struct spot_store *s;
+
+    make_dir();
+    s = spot_store_open(dir, 1, BUNDLES, NULL);
+    ck_assert_int_eq(spot_store_newest(s), -1);
+    for (int64_t step = 10; step <= 50; step += 10)
+        save(s, step);
+    spot_store_close(s);
+    ck_assert_int_eq(count("^gen-"), 2);
+    s = spot_store_open(dir, 1, BUNDLES, NULL);
+    ck_assert_int_eq(spot_store_verify(s, NULL), 0);
+    check_content(s, 50);
+    spot_store_close(s);
+    drop_dir();
+}
+END_TEST
+
+/* Damage one file of the newest generation in one way, and look. */
+static void damage(const char *file, long cut_at, long flip_at)
+{
+    struct spot_err err = { 0 };
+    struct spot_store *s;
+    char path[160];
+
+    make_dir();
+    s = spot_store_open(dir, 1, BUNDLES, NULL);
+    save(s, 10);
+    save(s, 20);
+    spot_store_close(s);
+    snprintf(path, sizeof(path), "%s/gen-000000000020/%s", dir, file);
+    if (cut_at < 0 && flip_at < 0) {
+        ck_assert_int_eq(unlink(path), 0);
+    } else if (cut_at >= 0) {
+        ck_assert_int_eq(truncate(path, cut_at), 0);
+    } else {
+        FILE *f = fopen(path, "r+");
+        int c;
+
+        fseek(f, flip_at, SEEK_SET);
+        c = fgetc(f);
+        fseek(f, flip_at, SEEK_SET);
+        fputc(c ^ 1, f);
+        fclose(f);
+    }
+    s = spot_store_open(dir, 1, BUNDLES, &err);
+    ck_assert_msg(s != NULL, "%s: %s", file, err.msg);
+    ck_assert_int_eq(spot_store_verify(s, &err), 1);
+    ck_assert_uint_gt(strlen(err.msg), 0);
+    check_content(s, 10);
+    ck_assert_int_eq(count("bad$"), 1);
+    save(s, 20); /* and the same step can be written again */
+    spot_store_close(s);
+    s = spot_store_open(dir, 1, BUNDLES, NULL);
+    ck_assert_int_eq(spot_store_verify(s, NULL), 0);
+    check_content(s, 20);
+    spot_store_close(s);
+    drop_dir();
+}
+
+START_TEST(a_torn_or_damaged_generation_falls_back_to_the_one_before)
+{
+    damage("bundle-0001", -1, -1);
+    damage("manifest.json", -1, -1);
+    damage("manifest.json", 0, -1);
+    damage("manifest.json", 100, -1);
+    for (long at = 0; at < BYTES; at += 37) {
+        damage("bundle-0000", at, -1);
+        damage("bundle-0002", -1, at);
+    }
+}
+END_TEST
+
+START_TEST(a_manifest_changed_at_any_byte_is_noticed_or_harmless)
+{
+    struct spot_store *s;
+    char path[160], text[2048];
+    size_t n;
+    FILE *f;
+
+    make_dir();
+    s = spot_store_open(dir, 1, BUNDLES, NULL);
+    save(s, 20);
+    spot_store_close(s);
+    snprintf(path, sizeof(path), "%s/gen-000000000020/manifest.json", dir);
+    f = fopen(path, "r");
+    n = fread(text, 1, sizeof(text), f);
+    fclose(f);
+    for (size_t i = 0; i < n; i += 3) {
+        struct spot_err err = { 0 };
+        char bad[160];
+
+        text[i] ^= 1;
+        f = fopen(path, "w");
+        fwrite(text, 1, n, f);
+        fclose(f);
+        text[i] ^= 1;
+        s = spot_store_open(dir, 1, BUNDLES, &err);
+        if (!s) { /* its job is another one now */
+            ck_assert_int_eq(err.code, SPOT_EUSAGE);
+            continue;
+        }
+        if (spot_store_verify(s, &err)) {
+            ck_assert_int_eq(spot_store_newest(s), -1);
+            snprintf(bad, sizeof(bad), "%s/gen-000000000020", dir);
+            snprintf(path, sizeof(path), "%s/gen-000000000020.bad", dir);
+            ck_assert_int_eq(rename(path, bad), 0);
+            snprintf(path, sizeof(path), "%s/gen-000000000020/manifest.json", dir);
+        } else {
+            check_content(s, 20);
+        }
+        spot_store_close(s);
+    }
+    drop_dir();
+}
+END_TEST
+
+START_TEST(a_full_disk_leaves_the_generation_before)
+{
+    struct rlimit old, limit;
+    struct spot_err err = { 0 };
+    struct spot_store *s;
+    int64_t step;
+
+    make_dir();
+    s = spot_store_open(dir, 1, BUNDLES, NULL);
+    save(s, 10);
+    signal(SIGXFSZ, SIG_IGN);
+    getrlimit(RLIMIT_FSIZE, &old);
+    limit = old;
+    limit.rlim_cur = BYTES / 2;
+    setrlimit(RLIMIT_FSIZE, &limit);
+    spot_store_begin(s, 20);
+    for (int b = 0; b < BUNDLES; b++)
+        put(s, 20, b);
+    ck_assert_int_eq(result(s, &step, &err), -1);
+    setrlimit(RLIMIT_FSIZE, &old);
+    ck_assert_int_eq(step, 20);
+    ck_assert_int_eq(err.code, SPOT_ESYS);
+    check_content(s, 10);
+    ck_assert_int_eq(count("tmp"), 0);
+    save(s, 30); /* there is room again */
+    spot_store_close(s);
+    drop_dir();
+}
+END_TEST
+
+START_TEST(another_jobs_state_is_refused_and_so_is_a_directory_in_use)
+{
+    struct spot_err err = { 0 };
+    struct spot_store *s;
+
+    make_dir();
+    s = spot_store_open(dir, 1, BUNDLES, NULL);
+    save(s, 10);
+    ck_assert_ptr_null(spot_store_open(dir, 1, BUNDLES, &err));
+    ck_assert_int_eq(err.code, SPOT_ESYS);
+    ck_assert_ptr_nonnull(strstr(err.msg, "in use"));
+    spot_store_close(s);
+    ck_assert_ptr_null(spot_store_open(dir, 2, BUNDLES, &err));
+    ck_assert_int_eq(err.code, SPOT_EUSAGE);
+    s = spot_store_open(dir, 1, BUNDLES, NULL);
+    check_content(s, 10);
+    spot_store_close(s);
+    drop_dir();
+}
+END_TEST
+
+START_TEST(what_a_dead_writer_left_is_removed)
+{
+    struct spot_store *s;
+    char path[128];
+
+    make_dir();
+    snprintf(path, sizeof(path), "%s/gen-000000000070.tmp", dir);
+    ck_assert_int_eq(mkdir(path, 0700), 0);
+    snprintf(path, sizeof(path), "%s/gen-000000000070.tmp/bundle-0000", dir);
+    fclose(fopen(path, "w"));
+    s = spot_store_open(dir, 1, BUNDLES, NULL);
+    ck_assert_int_eq(spot_store_newest(s), -1);
+    ck_assert_int_eq(count("gen"), 0);
+    spot_store_close(s);
+    drop_dir();
+}
+END_TEST
+
+/* A generation that is whole while another is being written is written after it. */
+START_TEST(a_whole_generation_waits_for_the_thread)
+{
+    struct spot_store *s;
+    int64_t step;
+
+    make_dir();
+    s = spot_store_open(dir, 1, BUNDLES, NULL);
+    for (int64_t k = 10; k <= 20; k += 10) {
+        spot_store_begin(s, k);
+        for (int b = 0; b < BUNDLES; b++)
+            put(s, k, b);
+        ck_assert(spot_store_has_all(s, k));
+    }
+    ck_assert_int_eq(result(s, &step, NULL), 1);
+    ck_assert_int_eq(step, 10);
+    ck_assert(spot_store_is_busy(s));
+    ck_assert_int_eq(result(s, &step, NULL), 1);
+    ck_assert_int_eq(step, 20);
+    ck_assert(!spot_store_is_busy(s));
+    check_content(s, 20);
+    spot_store_close(s);
+    drop_dir();
+}
+END_TEST
+
+START_TEST(bundles_of_another_step_twice_or_given_up_do_not_count)
+{
+    struct spot_store *s;
+
+    make_dir();
+    s = spot_store_open(dir, 1, BUNDLES, NULL);
+    spot_store_begin(s, 10);
+    put(s, 10, 0);
+    put(s, 10, 0);
+    put(s, 9, 1);
+    put(s, 10, 1);
+    ck_assert(!spot_store_has_all(s, 10));
+    ck_assert_int_eq(spot_store_writing(s), -1);
+    spot_store_cancel(s);
+    put(s, 10, 2);
+    ck_assert(!spot_store_is_busy(s));
+    save(s, 11);
+    spot_store_close(s);
+    drop_dir();
+}
+END_TEST
+
+START_TEST(a_private_directory_goes_unless_it_is_kept)
+{
+    for (int keep = 0; keep < 2; keep++) {
+        struct spot_store *s = spot_store_open(NULL, 1, BUNDLES, NULL);
+
+        ck_assert_ptr_nonnull(s);
+        snprintf(dir, sizeof(dir), "%s", spot_store_dir(s));
+        save(s, 10);
+        if (keep)
+            spot_store_keep(s);
+        spot_store_close(s);
+        ck_assert_int_eq(access(dir, F_OK), keep ? 0 : -1);
+    }
+    drop_dir();
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tc = tcase_create("core");
+
+    tcase_add_test(tc, the_newest_two_generations_are_kept_and_read_back);
+    tcase_add_test(tc, a_torn_or_damaged_generation_falls_back_to_the_one_before);
+    tcase_add_test(tc, a_manifest_changed_at_any_byte_is_noticed_or_harmless);
+    tcase_add_test(tc, a_full_disk_leaves_the_generation_before);
+    tcase_add_test(tc, another_jobs_state_is_refused_and_so_is_a_directory_in_use);
+    tcase_add_test(tc, what_a_dead_writer_left_is_removed);
+    tcase_add_test(tc, a_whole_generation_waits_for_the_thread);
+    tcase_add_test(tc, bundles_of_another_step_twice_or_given_up_do_not_count);
+    tcase_add_test(tc, a_private_directory_goes_unless_it_is_kept);
+    return run_suite("store", tc);
+}

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: MIT */
+/* Goal: however a stream is cut on its way, the bytes come out whole, in order, or not at all. */
+#include <check.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/le.h"
+#include "common/rng.h"
+#include "shard/lane.h"
+#include "shard/stream.h"
+
+enum { CHUNK = 128 };
+
+static const struct {
+    char name[4];
+    enum spot_dtype dtype;
+    uint64_t n_elem;
+} shape[] = { { "a", SPOT_DT_F32, 100 },
+              { "e", SPOT_DT_U8, 0 },
+              { "b", SPOT_DT_BF16, 333 },
+              { "c", SPOT_DT_I64, 16 },
+              { "z", SPOT_DT_F32, 0 } };
+enum { TENSORS = sizeof(shape) / sizeof(shape[0]) };
+
+/* A small safetensors file; free data. */
+static void make_file(struct spot_buf *file, size_t *n_header)
+{
+    struct spot_st_tensor t[TENSORS] = { 0 };
+    char name[TENSORS][4];
+    struct spot_rng rng;
+    uint64_t n;
+
+    spot_rng_init(&rng, 3, 0);
+    for (size_t i = 0; i < TENSORS; i++) {
+        memcpy(name[i], shape[i].name, 4);
+        t[i].name = name[i];
+        t[i].dtype = shape[i].dtype;
+        t[i].n_dim = 1;
+        t[i].dim[0] = shape[i].n_elem;
+    }
+    n = spot_st_write(t, TENSORS, file);
+    *n_header = file->n;
+    for (uint64_t i = 0; i < n; i++) {
+        const unsigned char byte = (unsigned char)(spot_rng_next(&rng) & (i % 4 == 3 ? 3 : 255));
+
+        spot_buf_add(file, &byte, 1);
+    }
+}
+
+/* Write with data fed in pieces of `piece` bytes. */
+static int write_stream(const struct spot_buf *file, size_t n_header, size_t n_file, size_t piece,
+                        enum spot_codec codec, struct spot_buf *out, struct spot_err *err)
+{
+    const struct spot_stream_options options = {
+        .codec = codec, .chunk_byte = CHUNK, .plan = "p\"1", .source = "test", .epoch = 7
+    };
+    struct spot_stream_writer *w = spot_stream_writer_new(&options, file->data, n_header, out, err);
+    int rc = w ? 0 : -1;
+
+    for (size_t at = n_header; at < n_file && !rc; at += piece)
+        rc = spot_stream_writer_feed(w, file->data + at, n_file - at < piece ? n_file - at : piece,
+                                     out, err);
+    if (!rc)
+        rc = spot_stream_writer_finish(w, out, err);
+    spot_stream_writer_free(w);
+    return rc;
+}
+
+static int keep_header(void *user, const struct spot_st *st, const void *header, size_t n_header,
+                       struct spot_err *err)
+{
+    (void)st;
+    (void)err;
+    spot_buf_add(user, header, n_header);
+    return 0;
+}
+
+static int keep_chunk(void *user, const struct spot_chunk *chunk, const void *raw,
+                      struct spot_err *err)
+{
+    (void)err;
+    spot_buf_add(user, raw, chunk->raw_byte);
+    return 0;
+}
+
+static int read_stream(const unsigned char *bytes, size_t n, size_t piece, struct spot_buf *got,
+                       struct spot_err *err)
+{
+    const struct spot_stream_sink sink = { .on_header = keep_header,
+                                           .on_chunk = keep_chunk,
+                                           .user = got };
+    struct spot_stream_reader *r = spot_stream_reader_new(&sink, "s");
+    int rc = 0;
+
+    got->n = 0;
+    for (size_t at = 0; at < n && !rc; at += piece)
+        rc = spot_stream_reader_feed(r, bytes + at, n - at < piece ? n - at : piece, err);
+    if (!rc)
+        rc = spot_stream_reader_finish(r, err);
+    if (!rc) {
+        ck_assert_str_eq(spot_stream_reader_info(r)->plan, "p\"1");
+        ck_assert_str_eq(spot_stream_reader_info(r)->source, "test");
+        ck_assert_int_eq(spot_stream_reader_info(r)->epoch, 7);
+    }
+    spot_stream_reader_free(r);
+    return rc;
+}
+
+START_TEST(any_cut_of_input_and_of_stream_gives_the_same_bytes)
+{
+    struct spot_buf file = { 0 }, whole = { 0 }, out = { 0 }, got = { 0 };
+    struct spot_err err = { 0 };
+    size_t n_header;
+
+    make_file(&file, &n_header);
+    ck_assert_msg(!write_stream(&file, n_header, file.n, file.n, SPOT_CODEC_AUTO, &whole, &err),
+                  "%s", err.msg);
+    for (size_t piece = 1; piece < 300; piece++) {
+        out.n = 0;
+        ck_assert_int_eq(write_stream(&file, n_header, file.n, piece, SPOT_CODEC_AUTO, &out, &err),
+                         0);
+        ck_assert_uint_eq(out.n, whole.n);
+        ck_assert_mem_eq(out.data, whole.data, out.n);
+    }
+    for (size_t piece = 1; piece <= whole.n; piece++) {
+        ck_assert_msg(!read_stream(whole.data, whole.n, piece, &got, &err), "%s", err.msg);
+        ck_assert_uint_eq(got.n, file.n);
+        ck_assert_mem_eq(got.data, file.data, got.n);
+    }
+    spot_buf_release(&file);
+    spot_buf_release(&whole);
+    spot_buf_release(&out);
+    spot_buf_release(&got);
+}
+END_TEST
+
+START_TEST(too_little_and_too_much_data_are_refused)
+{
+    struct spot_buf file = { 0 }, out = { 0 };
+    struct spot_err err = { 0 };
+    size_t n_header;
+
+    make_file(&file, &n_header);
+    ck_assert_int_eq(write_stream(&file, n_header, file.n - 1, 64, SPOT_CODEC_RAW, &out, &err), -1);
+    ck_assert_ptr_nonnull(strstr(err.msg, "data ends early"));
+    spot_buf_add(&file, "x", 1);
+    ck_assert_int_eq(write_stream(&file, n_header, file.n, 64, SPOT_CODEC_RAW, &out, &err), -1);
+    ck_assert_ptr_nonnull(strstr(err.msg, "more data than"));
+    ck_assert_int_eq(write_stream(&file, n_header - 1, file.n, 64, SPOT_CODEC_RAW, &out, &err), -1);
+    ck_assert_ptr_nonnull(strstr(err.msg, "cut short"));
+    spot_buf_release(&file);
+    spot_buf_release(&out);
+}
+END_TEST
+
+/* Chunks of another stream, chunks in another order: valid each for itself, wrong together. */
+START_TEST(a_chunk_at_the_wrong_place_is_refused)
+{
+    struct spot_buf file = { 0 }, out = { 0 }, got = { 0 };
+    struct spot_err err = { 0 };
+    struct spot_buf header = { 0 };
+    struct spot_coder coder;
+    struct spot_stream_info info;
+    size_t n_header, head, need, one;
+    unsigned char first[512];
+
+    make_file(&file, &n_header);
+    ck_assert_int_eq(write_stream(&file, n_header, file.n, 64, SPOT_CODEC_RAW, &out, &err), 0);
+    spot_coder_init(&coder);
+    ck_assert_int_eq(
+        spot_stream_get_head(&coder, out.data, out.n, &info, &header, &head, &need, &err), 0);
+    one = SPOT_CHUNK_HEAD_BYTE + spot_zframe_stored_byte(CHUNK, true);
+    memcpy(first, out.data + head, one);
+    memmove(out.data + head, out.data + head + one, one);
+    memcpy(out.data + head + one, first, one);
+    ck_assert_int_eq(read_stream(out.data, out.n, 100, &got, &err), -1);
+    ck_assert_ptr_nonnull(strstr(err.msg, "chunk 1, expected chunk 0"));
+    spot_coder_release(&coder);
+    spot_buf_release(&header);
+    spot_buf_release(&file);
+    spot_buf_release(&out);
+    spot_buf_release(&got);
+}
+END_TEST
+
+START_TEST(the_seek_table_leads_to_every_chunk)
+{
+    struct spot_buf file = { 0 }, out = { 0 };
+    struct spot_err err = { 0 };
+    size_t n_header, n, at = 0;
+    const unsigned char *table;
+
+    make_file(&file, &n_header);
+    ck_assert_int_eq(write_stream(&file, n_header, file.n, 64, SPOT_CODEC_AUTO, &out, &err), 0);
+    n = spot_le_get(out.data + out.n - 9, 4);
+    table = out.data + out.n - 9 - 8 * n;
+    ck_assert_uint_eq(spot_le_get(table - 8, 4), 0x184D2A5E);
+    ck_assert_uint_eq(spot_le_get(table - 4, 4), 8 * n + 9);
+    for (size_t i = 0; i < n; i++) {
+        ck_assert_uint_eq(spot_le_get(out.data + at, 4), i == 0       ? 0x184D2A50
+                                                         : i == n - 1 ? 0x184D2A52
+                                                                      : 0x184D2A51);
+        at += spot_le_get(table + 8 * i, 4);
+    }
+    ck_assert_ptr_eq(out.data + at, table - 8);
+    spot_buf_release(&file);
+    spot_buf_release(&out);
+}
+END_TEST
+
+enum { SLOTS = 5, JOBS = 2000 };
+
+static int square(void *slot, struct spot_err *err)
+{
+    uint64_t *value = slot;
+
+    *value *= *value;
+    return *value == 1234321 ? spot_err_set(err, SPOT_EDATA, "palindrome") : 0;
+}
+
+START_TEST(a_lane_gives_results_in_order_from_any_number_of_threads)
+{
+    uint64_t value[SLOTS];
+    void *slot[SLOTS];
+    struct spot_err err = { 0 };
+    struct spot_lane *lane;
+    uint64_t given = 0, n_failed = 0;
+
+    for (int i = 0; i < SLOTS; i++)
+        slot[i] = &value[i];
+    lane = spot_lane_new(_i, slot, SLOTS, square, &err);
+    ck_assert_ptr_nonnull(lane);
+    for (uint64_t done = 0; done < JOBS;) {
+        uint64_t *s = given < JOBS ? spot_lane_free_slot(lane) : NULL;
+        int rc;
+
+        if (s) {
+            *s = given++;
+            spot_lane_give(lane);
+            continue;
+        }
+        s = spot_lane_reap(lane, &rc, &err);
+        ck_assert_uint_eq(*s, done * done);
+        ck_assert_int_eq(rc, done == 1111 ? -1 : 0);
+        n_failed += rc != 0;
+        done++;
+    }
+    ck_assert_uint_eq(n_failed, 1);
+    ck_assert_str_eq(err.msg, "palindrome");
+    spot_lane_free(lane);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("stream");
+    TCase *tc = tcase_create("core");
+    SRunner *runner;
+    int failed;
+
+    tcase_set_timeout(tc, 60);
+    tcase_add_test(tc, any_cut_of_input_and_of_stream_gives_the_same_bytes);
+    tcase_add_test(tc, too_little_and_too_much_data_are_refused);
+    tcase_add_test(tc, a_chunk_at_the_wrong_place_is_refused);
+    tcase_add_test(tc, the_seek_table_leads_to_every_chunk);
+    tcase_add_loop_test(tc, a_lane_gives_results_in_order_from_any_number_of_threads, 1, 5);
+    suite_add_tcase(suite, tc);
+    runner = srunner_create(suite);
+    srunner_set_tap(runner, "-");
+    srunner_run_all(runner, CK_SILENT);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

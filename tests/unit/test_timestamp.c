@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+/* Goal: dates mean what the C library says they mean; other text is refused. */
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "common/rng.h"
+#include "trace/timestamp.h"
+
+static const struct good_case {
+    const char *text;
+    double unix_s;
+} good_cases[] = {
+    { "1970-01-01T00:00:00Z", 0 },
+    { "2026-03-01T06:12:09+00:00", 1772345529 },
+    { "2026-03-01T06:12:09.000Z", 1772345529 },
+    { "2026-03-01T06:12:09.125Z", 1772345529.125 },
+    { "2026-03-01T06:12:09-08:00", 1772374329 },
+    { "2026-03-01T06:12:09+0530", 1772325729 },
+    { "2026-03-01t06:12:09z", 1772345529 },
+    { "2021-12-11, 23:59:30", 1639267170 },
+    { "2021-12-11 23:59:30", 1639267170 },
+    { "2024-02-29", 1709164800 },
+    { "2016-12-31T23:59:60Z", 1483228800 },
+};
+
+static const char *const bad_cases[] = {
+    "",
+    "now",
+    "2026-13-01",
+    "2026-00-01",
+    "2026-02-29",
+    "1900-02-29",
+    "2026-03-01T",
+    "2026-03-01T24:00:00Z",
+    "2026-03-01T06:60:00Z",
+    "2026-03-01T06:12",
+    "2026-03-01T06:12:09.",
+    "2026-03-01T06:12:09.5x",
+    "2026-03-01T06:12:09+25:00",
+    "2026-03-01T06:12:09Zz",
+    "26-03-01",
+    "2026-3-1",
+    "-026-03-01",
+    "2026-03-0106:12:09",
+};
+
+START_TEST(reads_what_clouds_write)
+{
+    double unix_s;
+
+    ck_assert_int_eq(spot_timestamp_parse(good_cases[_i].text, &unix_s), 0);
+    ck_assert_double_eq(unix_s, good_cases[_i].unix_s);
+}
+END_TEST
+
+START_TEST(refuses_what_is_no_date)
+{
+    double unix_s;
+
+    ck_assert_msg(spot_timestamp_parse(bad_cases[_i], &unix_s) == -1, "%s", bad_cases[_i]);
+}
+END_TEST
+
+START_TEST(every_day_agrees_with_the_c_library)
+{
+    struct spot_rng rng;
+
+    spot_rng_init(&rng, 3, 0);
+    for (int i = 0; i < 20000; i++) {
+        const time_t want = (time_t)spot_rng_below(&rng, 8000000000ULL);
+        struct tm tm;
+        char text[64];
+        double got;
+
+        ck_assert_ptr_nonnull(gmtime_r(&want, &tm));
+        ck_assert_uint_gt(strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%SZ", &tm), 0);
+        ck_assert_int_eq(spot_timestamp_parse(text, &got), 0);
+        ck_assert_double_eq(got, (double)want);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *suite = suite_create("timestamp");
+    TCase *tc = tcase_create("core");
+    SRunner *runner;
+    int failed;
+
+    tcase_add_loop_test(tc, reads_what_clouds_write, 0, sizeof(good_cases) / sizeof(good_cases[0]));
+    tcase_add_loop_test(tc, refuses_what_is_no_date, 0, sizeof(bad_cases) / sizeof(bad_cases[0]));
+    tcase_add_test(tc, every_day_agrees_with_the_c_library);
+    suite_add_tcase(suite, tc);
+    runner = srunner_create(suite);
+    srunner_set_tap(runner, "-");
+    srunner_run_all(runner, CK_SILENT);
+    failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

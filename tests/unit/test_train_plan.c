@@ -1,0 +1,318 @@
+/* SPDX-License-Identifier: MIT */
+/* Goal: a plan says the best it can defend, for any number of instances. Oracles: the full program
+ * where the window runs as well, sums over the law done again here, and questions with one
+ * possible answer. */
+#include "plan/train_plan.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "common/rng.h"
+#include "common/xalloc.h"
+#include "plan/liveput.h"
+#include "suite.h"
+
+static const char *const job_name[] = { "gpt-1.5b", "gpt-6.7b", "bert", "resnet152", "vgg19" };
+
+struct rig {
+    struct spot_job_doc job;
+    struct spot_throughput throughput;
+    struct spot_change_law law;
+    struct spot_train_question q;
+    struct spot_train_plan plan;
+};
+
+static void load(struct rig *r, const char *name, int now, int n_max,
+                 enum spot_throughput_source source)
+{
+    struct spot_err err = { 0 };
+    char path[96];
+
+    memset(r, 0, sizeof(*r));
+    snprintf(path, sizeof(path), "examples/jobs/%s.json", name);
+    ck_assert_msg(!spot_job_doc_load(&r->job, path, &err), "%s", err.msg);
+    ck_assert_msg(!spot_throughput_init(&r->throughput, &r->job, n_max, source, &err), "%s",
+                  err.msg);
+    spot_change_law_still(&r->law, now, 60, 12);
+    r->q = (struct spot_train_question){ .job = &r->job,
+                                         .throughput = &r->throughput,
+                                         .law = &r->law,
+                                         .max_loss_prob = 1,
+                                         .solver = SPOT_SOLVER_DP,
+                                         .horizon = 12 };
+}
+
+/* Losses of 1..3 and gains of 1..2, with these probabilities. */
+static void unrest(struct rig *r, int n_max, double lose, double gain)
+{
+    const int now = r->law.now;
+
+    spot_change_law_release(&r->law);
+    spot_change_law_still(&r->law, now, 60, 12);
+    r->law.cap = n_max;
+    free(r->law.count);
+    r->law.count = spot_xcalloc(12 * ((size_t)n_max + 1), sizeof(double));
+    for (int h = 0; h < 12; h++)
+        r->law.count[(size_t)h * ((size_t)n_max + 1) + (size_t)now] = 1;
+    free(r->law.change);
+    r->law.change = spot_xcalloc(6, sizeof(*r->law.change));
+    r->law.change[0] = (struct spot_change){ 0, 0, 1 - lose - gain };
+    r->law.change[1] = (struct spot_change){ 0, 1, gain * 0.7 };
+    r->law.change[2] = (struct spot_change){ 0, 2, gain * 0.3 };
+    r->law.change[3] = (struct spot_change){ 1, 0, lose * 0.6 };
+    r->law.change[4] = (struct spot_change){ 2, 0, lose * 0.3 };
+    r->law.change[5] = (struct spot_change){ 3, 0, lose * 0.1 };
+    r->law.n_change = 6;
+}
+
+static void make(struct rig *r)
+{
+    struct spot_err err = { 0 };
+
+    spot_train_plan_release(&r->plan);
+    ck_assert_msg(!spot_train_plan_make(&r->plan, &r->q, &err), "%s", err.msg);
+}
+
+static void unload(struct rig *r)
+{
+    spot_train_plan_release(&r->plan);
+    spot_change_law_release(&r->law);
+    spot_throughput_release(&r->throughput);
+    spot_job_doc_release(&r->job);
+}
+
+static const struct spot_train_choice *choice_of(const struct spot_train_plan *plan, int d, int p)
+{
+    for (size_t i = 0; i < plan->n_choice; i++)
+        if (plan->choice[i].d == d && plan->choice[i].p == p)
+            return &plan->choice[i];
+    return NULL;
+}
+
+START_TEST(the_window_comes_within_half_a_percent_of_the_full_program)
+{
+    enum { N_MAX = 48 };
+    struct spot_rng rng;
+    const struct spot_train_choice *chosen;
+    struct rig r;
+    int d, p, now;
+    double rate;
+
+    spot_rng_init(&rng, 11, (uint64_t)_i);
+    now = N_MAX - 1 - (int)spot_rng_below(&rng, 24);
+    rate = 0.05 + 0.25 * spot_rng_unit(&rng);
+
+    load(&r, job_name[_i], now, N_MAX, SPOT_THROUGHPUT_LAW);
+    unrest(&r, N_MAX, rate, rate);
+    spot_throughput_best(&r.throughput, now - (int)spot_rng_below(&rng, 8), &d, &p);
+    r.q.current_d = _i % 2 ? d : 0;
+    r.q.current_p = _i % 2 ? p : 0;
+    r.q.exact_max = 1;
+    make(&r);
+    ck_assert_uint_gt(r.plan.n_choice, 0);
+    d = r.plan.choice[0].d;
+    p = r.plan.choice[0].p;
+    r.q.exact_max = 0;
+    make(&r);
+    chosen = choice_of(&r.plan, d, p);
+    ck_assert_ptr_nonnull(chosen);
+    /* what the window's choice loses, in samples, of what the horizon gives */
+    ck_assert_msg(r.plan.choice[0].score - chosen->score <=
+                      0.005 * r.plan.choice[0].samples_per_s * 12 * 60,
+                  "%s, %d instances: %dx%d loses %g of %g samples", job_name[_i], now, d, p,
+                  r.plan.choice[0].score - chosen->score, r.plan.choice[0].samples_per_s * 12 * 60);
+    unload(&r);
+}
+END_TEST
+
+START_TEST(a_thousand_instances_get_a_grid_that_fits_and_bears_its_price)
+{
+    struct rig r;
+
+    load(&r, "bert", 1000, 1024, SPOT_THROUGHPUT_LAW);
+    r.job.global_batch = 32768;
+    unrest(&r, 1024, 0.2, 0.2);
+    make(&r);
+    ck_assert_int_gt(r.plan.doc.next.d * r.plan.doc.next.p, 0);
+    ck_assert_int_le(r.plan.doc.next.d * r.plan.doc.next.p, 1000);
+    r.q.current_d = (int)r.plan.doc.next.d;
+    r.q.current_p = (int)r.plan.doc.next.p;
+    make(&r); /* what runs and was best a moment ago, at no price now, stays */
+    ck_assert_int_eq(r.plan.doc.next.d, r.q.current_d);
+    ck_assert_int_eq(r.plan.doc.next.p, r.q.current_p);
+    r.q.leaving = SPOT_COST_LOST_MAX;
+    make(&r);
+    ck_assert_int_le(r.plan.doc.next.d * r.plan.doc.next.p, 1000 - SPOT_COST_LOST_MAX);
+    unload(&r);
+}
+END_TEST
+
+START_TEST(more_leaving_at_once_than_a_window_holds_is_refused)
+{
+    struct spot_err err = { 0 };
+    struct rig r;
+
+    load(&r, "bert", 1000, 1024, SPOT_THROUGHPUT_LAW);
+    r.q.leaving = SPOT_COST_LOST_MAX + 1;
+    ck_assert_int_eq(spot_train_plan_make(&r.plan, &r.q, &err), -1);
+    ck_assert_int_eq(err.code, SPOT_EDATA);
+    ck_assert_ptr_nonnull(strstr(err.msg, "--solver liveput"));
+    r.q.solver = SPOT_SOLVER_LIVEPUT;
+    make(&r);
+    unload(&r);
+}
+END_TEST
+
+/* Expected surviving throughput, summed again from the law. */
+static double by_hand(const struct rig *r, int d, int p)
+{
+    double pmf[65], sum = 0;
+
+    for (size_t i = 0; i < r->law.n_change; i++) {
+        const struct spot_liveput g = { d, p, r->law.now - d * p, r->law.change[i].lost };
+
+        spot_liveput_recoverable(&g, pmf);
+        for (int m = 1; m <= d; m++)
+            sum +=
+                r->law.change[i].prob * pmf[m] * fmax(spot_throughput_at(&r->throughput, m, p), 0);
+    }
+    return sum;
+}
+
+START_TEST(liveput_picks_the_grid_with_the_most_expected_throughput)
+{
+    struct rig r;
+    double best = 0;
+
+    load(&r, job_name[_i], 30, 32, SPOT_THROUGHPUT_TABLE);
+    unrest(&r, 32, 0.3, 0.1);
+    r.q.solver = SPOT_SOLVER_LIVEPUT;
+    make(&r);
+    for (int d = 1; d <= 30; d++)
+        for (int p = 1; d * p <= 30 && p <= r.throughput.p_max; p++)
+            if (spot_throughput_at(&r.throughput, d, p) > 0)
+                best = fmax(best, by_hand(&r, d, p));
+    ck_assert_double_gt(best, 0);
+    ck_assert_double_le(fabs(r.plan.choice[0].samples_per_s / best - 1), 1e-12);
+    unload(&r);
+}
+END_TEST
+
+START_TEST(too_few_instances_are_a_plan_to_suspend)
+{
+    struct rig r;
+
+    load(&r, "gpt-6.7b", 11, 32, SPOT_THROUGHPUT_TABLE); /* it needs 12 */
+    for (int solver = 0; solver < 3; solver++) {
+        r.q.solver = (enum spot_train_solver)solver;
+        make(&r);
+        ck_assert_int_eq(r.plan.doc.next.d, 0);
+        ck_assert_int_eq(r.plan.doc.spares, 11);
+        ck_assert_ptr_nonnull(strstr(r.plan.doc.why[0], "suspend"));
+    }
+    unload(&r);
+}
+END_TEST
+
+START_TEST(spares_and_risk_limits_are_kept)
+{
+    struct rig r;
+
+    load(&r, "bert", 32, 32, SPOT_THROUGHPUT_TABLE);
+    unrest(&r, 32, 0.4, 0);
+    r.q.spares_min = 5;
+    make(&r);
+    ck_assert_int_le(r.plan.doc.next.d * r.plan.doc.next.p, 27);
+    r.q.max_loss_prob = 1e-6;
+    make(&r);
+    for (size_t i = 0; i < r.plan.n_choice; i++)
+        ck_assert(r.plan.choice[i].loss_prob <= 1e-6 && r.plan.choice[i].spares >= 5);
+    unload(&r);
+}
+END_TEST
+
+START_TEST(instances_under_notice_are_not_used)
+{
+    struct rig r;
+
+    load(&r, "vgg19", 20, 32, SPOT_THROUGHPUT_TABLE);
+    r.q.leaving = 6;
+    for (int solver = 0; solver < 3; solver++) {
+        r.q.solver = (enum spot_train_solver)solver;
+        make(&r);
+        ck_assert_int_gt(r.plan.doc.next.d, 0);
+        ck_assert_int_le(r.plan.doc.next.d * r.plan.doc.next.p, 14);
+    }
+    unload(&r);
+}
+END_TEST
+
+START_TEST(the_cheapest_sample_lets_machines_go_that_do_not_pay)
+{
+    struct rig r;
+    double most, cheap;
+
+    load(&r, "resnet152", 32, 32, SPOT_THROUGHPUT_TABLE);
+    make(&r);
+    most = r.plan.doc.expected.samples_per_s;
+    cheap = r.plan.doc.expected.usd_per_sample;
+    r.q.objective = SPOT_OBJECTIVE_USD_PER_SAMPLE;
+    make(&r);
+    ck_assert_double_le(r.plan.doc.expected.usd_per_sample, cheap);
+    ck_assert_double_le(r.plan.doc.expected.samples_per_s, most * (1 + 1e-12));
+    r.q.objective = SPOT_OBJECTIVE_MIX;
+    r.q.usd_per_sample = 1e9; /* samples are worth anything: as many as possible */
+    make(&r);
+    ck_assert_double_le(fabs(r.plan.doc.expected.samples_per_s / most - 1), 1e-9);
+    unload(&r);
+}
+END_TEST
+
+START_TEST(an_objective_in_money_needs_a_price)
+{
+    struct spot_err err = { 0 };
+    struct rig r;
+
+    load(&r, "bert", 16, 32, SPOT_THROUGHPUT_TABLE);
+    r.job.cost.usd_per_h = -1;
+    r.q.objective = SPOT_OBJECTIVE_USD_PER_SAMPLE;
+    ck_assert_int_eq(spot_train_plan_make(&r.plan, &r.q, &err), -1);
+    ck_assert_int_eq(err.code, SPOT_EDATA);
+    ck_assert_ptr_nonnull(strstr(err.msg, "usd_per_h"));
+    unload(&r);
+}
+END_TEST
+
+START_TEST(no_expectation_exceeds_its_bound)
+{
+    for (size_t k = 0; k < 5; k++)
+        for (int solver = 0; solver < 3; solver++) {
+            struct rig r;
+
+            load(&r, job_name[k], 28, 32, SPOT_THROUGHPUT_TABLE);
+            unrest(&r, 32, 0.2, 0.2);
+            r.q.solver = (enum spot_train_solver)solver;
+            make(&r);
+            ck_assert(r.plan.doc.expected.samples_per_s <= r.plan.doc.bound * (1 + 1e-12));
+            ck_assert(r.plan.doc.gap >= 0 && r.plan.doc.gap <= 1);
+            unload(&r);
+        }
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tc = tcase_create("core");
+
+    tcase_add_loop_test(tc, the_window_comes_within_half_a_percent_of_the_full_program, 0, 5);
+    tcase_add_test(tc, a_thousand_instances_get_a_grid_that_fits_and_bears_its_price);
+    tcase_add_test(tc, more_leaving_at_once_than_a_window_holds_is_refused);
+    tcase_add_loop_test(tc, liveput_picks_the_grid_with_the_most_expected_throughput, 0, 5);
+    tcase_add_test(tc, too_few_instances_are_a_plan_to_suspend);
+    tcase_add_test(tc, spares_and_risk_limits_are_kept);
+    tcase_add_test(tc, instances_under_notice_are_not_used);
+    tcase_add_test(tc, the_cheapest_sample_lets_machines_go_that_do_not_pay);
+    tcase_add_test(tc, an_objective_in_money_needs_a_price);
+    tcase_add_test(tc, no_expectation_exceeds_its_bound);
+    return run_suite("train_plan", tc);
+}

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+/* migrate.h - what the commands of spot-migrate that handle streams share. */
+#ifndef SPOT_MIGRATE_MIGRATE_H
+#define SPOT_MIGRATE_MIGRATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/buf.h"
+#include "common/err.h"
+#include "common/opt.h"
+#include "common/out.h"
+#include "common/tool.h"
+#include "shard/chunk.h"
+#include "shard/safetensors.h"
+
+/* --- the commands --- */
+
+int migrate_pack(int argc, char **argv);
+int migrate_unpack(int argc, char **argv);
+int migrate_verify(int argc, char **argv);
+int migrate_list(int argc, char **argv);
+int migrate_extract(int argc, char **argv);
+int migrate_send(int argc, char **argv);
+int migrate_recv(int argc, char **argv);
+int migrate_bench(int argc, char **argv);
+
+/* Parse argv; true if the command shall run. Else *status is the exit status. At most one operand
+ * is taken into *path, NULL if there is none. */
+bool migrate_parse(const struct spot_cli *cli, int argc, char **argv,
+                   const struct spot_tool_common *common, const char **path, int *status);
+
+/* The value of --codec. Returns 0, or -1 with *err (SPOT_EUSAGE). */
+int codec_option(const char *name, enum spot_codec *codec, struct spot_err *err);
+
+/* What pack does, for those that stream to standard output. */
+struct pack_options {
+    const struct spot_tool_common *common;
+    const char *base_path, *plan;
+    enum spot_codec codec;
+    int level, n_job;
+    uint32_t chunk_byte;
+    int64_t epoch;
+};
+int pack_to_output(const struct pack_options *options, const char *path, struct spot_err *err);
+int pack_default_jobs(void);
+
+/* --- bytes in --- */
+
+struct input {
+    int fd;
+    const char *name; /* for messages */
+    bool is_regular;  /* then it can be read at any place */
+    uint64_t n_byte;  /* of a regular file */
+};
+
+/* `path` NULL or "-" is stdin; a terminal is refused. Returns 0, or -1 with *err. */
+int input_open(struct input *in, const char *path, struct spot_err *err);
+void input_close(struct input *in);
+
+/* Read until `data` [n_byte] is full or the input ends; *n_read says how far. */
+int input_read(struct input *in, void *data, size_t n_byte, size_t *n_read, struct spot_err *err);
+
+/* Exactly n_byte bytes, at a place of a regular file; a shorter file is SPOT_EDATA. */
+int input_read_at(struct input *in, uint64_t at, void *data, size_t n_byte, struct spot_err *err);
+
+/* Move on without looking. */
+int input_skip(struct input *in, uint64_t n_byte, struct spot_err *err);
+
+/* The header of a safetensors file, prefix and JSON, into `header`; the input stands behind it.
+ * *st gets its meaning. A regular file must have exactly the size that the header announces. */
+int input_safetensors(struct input *in, struct spot_buf *header, struct spot_st *st,
+                      struct spot_err *err);
+
+/* --- bytes out --- */
+
+/* As spot_out_open, but a terminal is refused. */
+int output_open(struct spot_out *out, const char *path, struct spot_err *err);
+int output_write(struct spot_out *out, const void *data, size_t n_byte, struct spot_err *err);
+
+/* --- progress: on stderr if that is a terminal, after the first second, erased at the end --- */
+
+struct progress {
+    bool is_on, is_shown;
+    double start_s, next_s;
+    uint64_t total_byte; /* 0 when unknown */
+    uint64_t first_byte; /* done before we began */
+};
+
+void progress_start(struct progress *p, const struct spot_tool_common *common, uint64_t total_byte,
+                    uint64_t first_byte);
+void progress_show(struct progress *p, uint64_t done_byte);
+void progress_end(struct progress *p);
+
+/* --- the older version of a file, for differences --- */
+
+struct base {
+    struct input in;
+    struct spot_st st;
+    uint64_t data_at; /* where its data buffer starts */
+    bool is_open;
+};
+
+/* `path` NULL: no base. */
+int base_open(struct base *base, const char *path, struct spot_err *err);
+void base_close(struct base *base);
+
+/* Bytes of the base that correspond to a chunk of `st`, into `buf`. Returns them; NULL if the base
+ * has no such tensor of the same type and size, or cannot be read. */
+const void *base_get(struct base *base, const struct spot_st *st, const struct spot_chunk *chunk,
+                     struct spot_buf *buf);
+
+#endif /* SPOT_MIGRATE_MIGRATE_H */

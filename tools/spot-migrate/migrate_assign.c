@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: MIT */
+/* spot-migrate assign - one assignment problem a line in, one proved answer a line out. */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/json.h"
+#include "common/out.h"
+#include "common/tool.h"
+#include "common/xalloc.h"
+#include "migrate_commands.h"
+#include "plan/assign.h"
+
+struct options {
+    struct spot_tool_common common;
+};
+
+struct run {
+    unsigned long n_line, n_infeasible;
+    FILE *out;
+};
+
+static int read_cell(const struct spot_json_doc *doc, const json_t *row, size_t i, size_t j,
+                     int64_t *cost, struct spot_err *err)
+{
+    const json_t *cell = json_array_get(row, j);
+    char at[SPOT_JSON_POINTER_MAX];
+
+    *cost = json_is_integer(cell) ? json_integer_value(cell) : SPOT_ASSIGN_FORBIDDEN;
+    if (json_is_null(cell) || *cost != SPOT_ASSIGN_FORBIDDEN)
+        return 0;
+    snprintf(at, sizeof at, "/cost/%zu/%zu", i, j);
+    return spot_json_fail(doc, at, err, "expected null or an integer above -2^63");
+}
+
+/* The rows of `cost`, row by row, null for forbidden. The caller frees *cost. */
+static int read_cost(const struct spot_json_doc *doc, const json_t *rows,
+                     struct spot_assign_problem *problem, int64_t **cost, struct spot_err *err)
+{
+    const size_t n = json_array_size(rows);
+    const size_t m = n ? json_array_size(json_array_get(rows, 0)) : 0;
+    char at[SPOT_JSON_POINTER_MAX];
+
+    problem->n_row = (int)n;
+    problem->n_col = (int)m;
+    if (m > SPOT_ASSIGN_SIDE_MAX)
+        return spot_json_fail(doc, "/cost/0", err, "has %zu entries, the limit is %d", m,
+                              SPOT_ASSIGN_SIDE_MAX);
+    *cost = spot_xcalloc(n * m, sizeof **cost);
+    problem->cost = *cost;
+    for (size_t i = 0; i < n; i++) {
+        const json_t *row = json_array_get(rows, i);
+
+        snprintf(at, sizeof at, "/cost/%zu", i);
+        if (!json_is_array(row) || json_array_size(row) != m)
+            return spot_json_fail(doc, at, err, "expected a row of %zu costs", m);
+        for (size_t j = 0; j < m; j++)
+            if (read_cell(doc, row, i, j, *cost + i * m + j, err))
+                return -1;
+    }
+    return 0;
+}
+
+static int read_problem(const struct spot_json_doc *doc, struct spot_assign_problem *problem,
+                        int64_t **cost, struct spot_err *err)
+{
+    static const struct spot_field field[] = {
+        { "maximize", SPOT_F_BOOL, offsetof(struct spot_assign_problem, is_max), NULL, 0, 0,
+          false },
+        { 0 },
+    };
+    const json_t *rows;
+
+    if (spot_json_read_fields(doc, doc->root, "", field, problem, err) ||
+        spot_json_array(doc, doc->root, "", "cost", true, SPOT_ASSIGN_SIDE_MAX, &rows, err))
+        return -1;
+    return read_cost(doc, rows, problem, cost, err);
+}
+
+static void write_wide(struct spot_jw *jw, const char *key, spot_int128 value)
+{
+    char text[48], *p = text + sizeof text - 1;
+    const bool is_negative = value < 0;
+
+    *p = '\0';
+    do {
+        const int digit = (int)(value % 10);
+
+        *--p = (char)('0' + (is_negative ? -digit : digit));
+        value /= 10;
+    } while (value);
+    if (is_negative)
+        *--p = '-';
+    spot_jw_raw(jw, key, p);
+}
+
+static void write_wides(struct spot_jw *jw, const char *key, const spot_int128 *value, int n)
+{
+    spot_jw_array(jw, key);
+    for (int i = 0; i < n; i++)
+        write_wide(jw, NULL, value[i]);
+    spot_jw_end(jw);
+}
+
+static void write_ints(struct spot_jw *jw, const char *key, const int *value, int n)
+{
+    spot_jw_array(jw, key);
+    for (int i = 0; i < n; i++)
+        spot_jw_int(jw, NULL, value[i]);
+    spot_jw_end(jw);
+}
+
+static int write_answer(FILE *out, const struct spot_assign_problem *problem,
+                        const struct spot_assignment *answer, struct spot_err *err)
+{
+    struct spot_jw jw;
+
+    spot_jw_init(&jw, out, false);
+    spot_jw_object(&jw, NULL);
+    spot_jw_bool(&jw, "feasible", answer->is_feasible);
+    if (answer->is_feasible) {
+        write_wide(&jw, "cost", answer->cost);
+        write_ints(&jw, "assignment", answer->col_of_row, problem->n_row);
+        write_wides(&jw, "u", answer->u, problem->n_row);
+        write_wides(&jw, "v", answer->v, problem->n_col);
+    } else {
+        spot_jw_object(&jw, "violator");
+        write_ints(&jw, "rows", answer->bad_row, answer->n_bad_row);
+        write_ints(&jw, "cols", answer->bad_col, answer->n_bad_col);
+        spot_jw_end(&jw);
+    }
+    spot_jw_end(&jw);
+    return spot_jw_close(&jw, err);
+}
+
+static int solve_line(struct run *run, const char *text, size_t n_byte, const char *source,
+                      struct spot_err *err)
+{
+    struct spot_json_doc doc;
+    struct spot_assign_problem problem = { 0 };
+    struct spot_assignment answer = { 0 };
+    int64_t *cost = NULL;
+    double begin_s;
+    int rc = -1;
+
+    if (spot_json_parse_line(&doc, text, n_byte, source, run->n_line, err))
+        return -1;
+    if (read_problem(&doc, &problem, &cost, err))
+        goto out;
+    begin_s = spot_clock_cpu_s();
+    if (spot_assign(&problem, &answer, err))
+        goto out;
+    spot_tool_info("%s:%lu: %d x %d in %.6f s", source, run->n_line, problem.n_row, problem.n_col,
+                   spot_clock_cpu_s() - begin_s);
+    run->n_infeasible += !answer.is_feasible;
+    rc = write_answer(run->out, &problem, &answer, err);
+out:
+    spot_assignment_release(&answer);
+    spot_json_release(&doc);
+    free(cost);
+    return rc;
+}
+
+static int solve_stream(struct run *run, FILE *in, const char *source, struct spot_err *err)
+{
+    char *line = NULL;
+    size_t cap = 0;
+    ssize_t n;
+    int rc = 0;
+
+    while (!rc && (n = getline(&line, &cap, in)) >= 0) {
+        run->n_line++;
+        if (n && line[n - 1] == '\n')
+            n--;
+        if (strspn(line, " \t\r\n") < (size_t)n)
+            rc = solve_line(run, line, (size_t)n, source, err);
+    }
+    if (!rc && ferror(in))
+        rc = spot_err_sys(err, "cannot read %s", source);
+    free(line);
+    return rc;
+}
+
+static int run_assign(const struct options *options, const char *path, struct spot_err *err)
+{
+    struct run run = { 0 };
+    struct spot_out out = { 0 };
+    const char *source;
+    FILE *in = spot_tool_open(path, &source, err);
+    int rc;
+
+    if (!in)
+        return -1;
+    rc = spot_out_open(&out, options->common.output, err);
+    run.out = out.file;
+    if (!rc)
+        rc = spot_out_finish(&out, solve_stream(&run, in, source, err), err);
+    if (in != stdin)
+        fclose(in);
+    if (!rc && run.n_infeasible)
+        return spot_err_set(err, SPOT_EINFEASIBLE, "%lu of the problems cannot be solved",
+                            run.n_infeasible);
+    return rc;
+}
+
+int migrate_assign_main(int argc, char **argv)
+{
+    struct options options = { .common = SPOT_TOOL_COMMON_DEFAULT };
+    const struct spot_opt option[] = {
+        SPOT_TOOL_OPTIONS_WRITE(&options.common,
+                                "write here, complete or not at all (default stdout)"),
+        { SPOT_OPT_END },
+    };
+    const struct spot_cli cli = {
+        .name = "spot-migrate assign",
+        .writes = (const char *const[]){ "output", NULL },
+        .synopsis = "[options] FILE|-",
+        .summary = "solve assignment problems exactly, each with its proof",
+        .examples = "  echo '{\"cost\":[[4,1],[2,null]]}' | spot-migrate assign -\n",
+        .option = option,
+    };
+    struct spot_err err = { 0 };
+    int first;
+
+    switch (spot_cli_parse(&cli, argc, argv, &first, &err)) {
+    case SPOT_CLI_DONE:
+        return spot_tool_finish(0, &err);
+    case SPOT_CLI_ERROR:
+        return spot_tool_finish(-1, &err);
+    case SPOT_CLI_RUN:
+        break;
+    }
+    spot_tool_talk(&options.common);
+    if (argc - first > 1)
+        spot_err_set(&err, SPOT_EUSAGE, "expected one file, got '%s' as well", argv[first + 1]);
+    else if (spot_tool_stdin_is_idle(argv[first]))
+        spot_err_set(&err, SPOT_EUSAGE, "no problems: name a file, or - for standard input");
+    else
+        return spot_tool_finish(run_assign(&options, argv[first], &err), &err);
+    return spot_tool_finish(-1, &err);
+}

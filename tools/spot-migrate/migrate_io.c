@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "migrate.h"
+
+bool migrate_parse(const struct spot_cli *cli, int argc, char **argv,
+                   const struct spot_tool_common *common, const char **path, int *status)
+{
+    struct spot_err err = { 0 };
+    int first;
+
+    switch (spot_cli_parse(cli, argc, argv, &first, &err)) {
+    case SPOT_CLI_DONE:
+        *status = spot_tool_finish(0, &err);
+        return false;
+    case SPOT_CLI_ERROR:
+        *status = spot_tool_finish(-1, &err);
+        return false;
+    case SPOT_CLI_RUN:
+        break;
+    }
+    spot_tool_talk(common);
+    *path = argv[first];
+    if (argc - first <= 1)
+        return true;
+    spot_err_set(&err, SPOT_EUSAGE, "expected one operand, got '%s' as well", argv[first + 1]);
+    *status = spot_tool_finish(-1, &err);
+    return false;
+}
+
+int codec_option(const char *name, enum spot_codec *codec, struct spot_err *err)
+{
+    const int found = spot_codec_parse(name);
+
+    if (found < 0)
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "unknown codec '%s'; there are raw, zstd, planes, nibble and auto",
+                            name);
+    *codec = (enum spot_codec)found;
+    return 0;
+}
+
+int input_open(struct input *in, const char *path, struct spot_err *err)
+{
+    struct stat st;
+
+    *in = (struct input){ .fd = STDIN_FILENO, .name = "<stdin>" };
+    if (path && strcmp(path, "-") != 0) {
+        in->name = path;
+        in->fd = open(path, O_RDONLY | O_CLOEXEC);
+        if (in->fd < 0)
+            return spot_err_sys(err, "cannot open '%s'", path);
+    } else if (isatty(STDIN_FILENO)) {
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "standard input is a terminal: name a file or use a pipe");
+    }
+    if (fstat(in->fd, &st))
+        return spot_err_sys(err, "cannot read %s", in->name);
+    if (S_ISDIR(st.st_mode)) {
+        errno = EISDIR;
+        spot_err_sys(err, "cannot read %s", in->name);
+        input_close(in);
+        return -1;
+    }
+    /* A shared descriptor may stand anywhere: only a file opened here is read at will. */
+    in->is_regular = S_ISREG(st.st_mode) && in->fd != STDIN_FILENO;
+    in->n_byte = in->is_regular ? (uint64_t)st.st_size : 0;
+    return 0;
+}
+
+void input_close(struct input *in)
+{
+    if (in->fd > STDIN_FILENO)
+        close(in->fd);
+    in->fd = -1;
+}
+
+int input_read(struct input *in, void *data, size_t n_byte, size_t *n_read, struct spot_err *err)
+{
+    char *at = data;
+
+    *n_read = 0;
+    while (*n_read < n_byte) {
+        const ssize_t n = read(in->fd, at + *n_read, n_byte - *n_read);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return spot_err_sys(err, "cannot read %s", in->name);
+        if (n == 0)
+            break;
+        *n_read += (size_t)n;
+    }
+    return 0;
+}
+
+int input_read_at(struct input *in, uint64_t at, void *data, size_t n_byte, struct spot_err *err)
+{
+    char *to = data;
+
+    while (n_byte) {
+        const ssize_t n = pread(in->fd, to, n_byte, (off_t)at);
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return spot_err_sys(err, "cannot read %s", in->name);
+        if (n == 0)
+            return spot_err_set(err, SPOT_EDATA, "%s: ends early", in->name);
+        to += n;
+        at += (uint64_t)n;
+        n_byte -= (size_t)n;
+    }
+    return 0;
+}
+
+int input_skip(struct input *in, uint64_t n_byte, struct spot_err *err)
+{
+    char waste[16 << 10];
+
+    if (in->is_regular) {
+        if (lseek(in->fd, (off_t)n_byte, SEEK_CUR) < 0)
+            return spot_err_sys(err, "cannot read %s", in->name);
+        return 0;
+    }
+    while (n_byte) {
+        const size_t want = n_byte < sizeof(waste) ? (size_t)n_byte : sizeof(waste);
+        size_t got;
+
+        if (input_read(in, waste, want, &got, err))
+            return -1;
+        if (got < want)
+            return spot_err_set(err, SPOT_EDATA, "%s: ends early", in->name);
+        n_byte -= got;
+    }
+    return 0;
+}
+
+/* The text is read in pieces, so that a claim of size alone takes no memory. */
+static int read_text(struct input *in, uint64_t n_byte, struct spot_buf *header,
+                     struct spot_err *err)
+{
+    while (n_byte) {
+        const size_t want = n_byte < 1 << 20 ? (size_t)n_byte : 1 << 20;
+        size_t got;
+
+        if (input_read(in, spot_buf_more(header, want), want, &got, err))
+            return -1;
+        header->n += got;
+        if (!header->n)
+            return spot_err_set(err, SPOT_EDATA, "%s: empty, expected a safetensors file",
+                                in->name);
+        if (got < want)
+            return spot_err_set(err, SPOT_EDATA, "%s: cut short in the safetensors header",
+                                in->name);
+        n_byte -= got;
+    }
+    return 0;
+}
+
+int input_safetensors(struct input *in, struct spot_buf *header, struct spot_st *st,
+                      struct spot_err *err)
+{
+    uint64_t n_json;
+
+    if (read_text(in, SPOT_ST_PREFIX_BYTE, header, err) ||
+        spot_st_prefix(header->data, in->name, &n_json, err) || read_text(in, n_json, header, err))
+        return -1;
+    if (spot_st_parse(st, (const char *)header->data + SPOT_ST_PREFIX_BYTE, n_json, in->name, err))
+        return -1;
+    if (in->is_regular && in->n_byte - header->n != st->data_byte) {
+        spot_err_set(err, SPOT_EDATA,
+                     "%s: the header announces %" PRIu64 " bytes of data, the file has %" PRIu64,
+                     in->name, st->data_byte, in->n_byte - header->n);
+        spot_st_release(st);
+        return -1;
+    }
+    return 0;
+}
+
+int output_open(struct spot_out *out, const char *path, struct spot_err *err)
+{
+    if ((!path || !strcmp(path, "-")) && isatty(STDOUT_FILENO))
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "standard output is a terminal: use -o FILE or a pipe");
+    return spot_out_open(out, path, err);
+}
+
+int output_write(struct spot_out *out, const void *data, size_t n_byte, struct spot_err *err)
+{
+    if (n_byte && fwrite(data, 1, n_byte, out->file) != n_byte)
+        return spot_err_sys(err, "cannot write %s", out->path ? out->path : "output");
+    return 0;
+}
+
+void progress_start(struct progress *p, const struct spot_tool_common *common, uint64_t total_byte,
+                    uint64_t first_byte)
+{
+    *p = (struct progress){ .is_on = !common->quiet && isatty(STDERR_FILENO),
+                            .start_s = spot_clock_s(),
+                            .total_byte = total_byte,
+                            .first_byte = first_byte };
+    p->next_s = p->start_s + 1;
+}
+
+void progress_show(struct progress *p, uint64_t done_byte)
+{
+    enum { WIDTH = 30 };
+    double now_s, rate, share;
+    char bar[WIDTH + 1];
+
+    if (!p->is_on || (now_s = spot_clock_s()) < p->next_s)
+        return;
+    p->next_s = now_s + 0.25;
+    p->is_shown = true;
+    rate = (double)(done_byte - p->first_byte) / (now_s - p->start_s);
+    if (!p->total_byte) {
+        fprintf(stderr, "\r%8.1f MiB  %7.1f MiB/s ", (double)done_byte / 1048576, rate / 1048576);
+        return;
+    }
+    share = (double)done_byte / (double)p->total_byte;
+    for (int i = 0; i < WIDTH; i++)
+        bar[i] = i < share * WIDTH ? '#' : '.';
+    bar[WIDTH] = '\0';
+    fprintf(stderr, "\r[%s] %5.1f %%  %7.1f MiB/s  %.0f s left   ", bar, 100 * share,
+            rate / 1048576, rate > 0 ? (double)(p->total_byte - done_byte) / rate : 0.0);
+}
+
+void progress_end(struct progress *p)
+{
+    if (p->is_shown)
+        fprintf(stderr, "\r%78s\r", "");
+    p->is_shown = false;
+}
+
+int base_open(struct base *base, const char *path, struct spot_err *err)
+{
+    struct spot_buf header = { 0 };
+    int rc;
+
+    memset(base, 0, sizeof(*base));
+    if (!path)
+        return 0;
+    if (input_open(&base->in, path, err))
+        return -1;
+    base->is_open = true;
+    rc = base->in.is_regular ? input_safetensors(&base->in, &header, &base->st, err)
+                             : spot_err_set(err, SPOT_EUSAGE, "--base wants a regular file");
+    base->data_at = header.n;
+    spot_buf_release(&header);
+    if (rc)
+        base_close(base);
+    return rc;
+}
+
+void base_close(struct base *base)
+{
+    if (base->is_open)
+        input_close(&base->in);
+    spot_st_release(&base->st);
+    base->is_open = false;
+}
+
+const void *base_get(struct base *base, const struct spot_st *st, const struct spot_chunk *chunk,
+                     struct spot_buf *buf)
+{
+    const struct spot_st_tensor *t = &st->tensor[chunk->tensor], *old;
+    ptrdiff_t i;
+
+    if (!base->is_open || (i = spot_st_find(&base->st, t->name)) < 0)
+        return NULL;
+    old = &base->st.tensor[i];
+    if (old->dtype != t->dtype || old->end - old->begin != t->end - t->begin)
+        return NULL;
+    buf->n = 0;
+    if (input_read_at(&base->in, base->data_at + old->begin + (chunk->raw_off - t->begin),
+                      spot_buf_more(buf, chunk->raw_byte), chunk->raw_byte, NULL))
+        return NULL;
+    return buf->data;
+}

@@ -1,0 +1,274 @@
+/* SPDX-License-Identifier: MIT */
+#include "migrate_moves.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/xalloc.h"
+
+static const char *say(struct moves_doc *moves, const char *fmt, ...) SPOT_PRINTF(2, 3);
+
+static const char *say(struct moves_doc *moves, const char *fmt, ...)
+{
+    char line[512];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(line, sizeof line, fmt, ap);
+    va_end(ap);
+    moves->text = spot_xgrow(moves->text, &moves->text_cap, moves->n_text + 1, sizeof *moves->text);
+    return moves->text[moves->n_text++] = spot_xstrdup(line);
+}
+
+static void give_reason(struct moves_doc *moves, const char *text)
+{
+    moves->doc.why =
+        spot_xgrow(moves->doc.why, &moves->why_cap, moves->doc.n_why + 1, sizeof *moves->doc.why);
+    moves->doc.why[moves->doc.n_why++] = text;
+}
+
+/* "w16+master" */
+static const char *plane_of(struct moves_doc *moves, const struct spot_layout *to,
+                            unsigned components)
+{
+    char line[256] = "";
+    size_t n = 0;
+
+    if (!components)
+        return "kv";
+    for (size_t k = 0; k < to->n_component; k++)
+        if (components >> k & 1 && n < sizeof line - 64)
+            n += (size_t)snprintf(line + n, sizeof line - n, "%s%.48s", n ? "+" : "",
+                                  to->component[k].name);
+    return say(moves, "%s", line);
+}
+
+static void fill_unit(struct moves_doc *moves, const struct spot_state_plan *plan, size_t part,
+                      struct spot_moves_unit *unit)
+{
+    const struct spot_part *from = &plan->reshard.part[part];
+    const struct spot_layout *to = plan->reshard.to;
+
+    unit->byte = from->byte;
+    unit->kv = from->kv >= 0 ? to->kv[from->kv].name : NULL;
+    unit->n_piece = from->n_piece;
+    unit->piece = spot_xcalloc(from->n_piece, sizeof *unit->piece);
+    for (size_t k = 0; k < from->n_piece; k++) {
+        const struct spot_piece *p = &from->piece[k];
+
+        unit->piece[k] =
+            (struct spot_moves_piece){ p->first,
+                                       p->last,
+                                       p->lo,
+                                       p->hi,
+                                       p->byte,
+                                       from->kv >= 0 ? "cache" : spot_group_name[p->group],
+                                       plane_of(moves, to, p->components) };
+    }
+}
+
+/* Number the parts that travel or are lost. Returns the unit of each part, -1 for none. */
+static int64_t *number_units(struct moves_doc *moves, const struct spot_state_plan *plan)
+{
+    const size_t n = plan->reshard.n_part;
+    int64_t *unit_of = spot_xcalloc(n, sizeof *unit_of);
+    struct spot_moves_doc *doc = &moves->doc;
+
+    for (size_t k = 0; k < plan->n_move; k++)
+        unit_of[plan->move[k].part] = 1;
+    for (size_t k = 0; k < plan->n_loss; k++)
+        unit_of[plan->loss[k].part] = 1;
+    doc->unit = spot_xcalloc(n, sizeof *doc->unit);
+    for (size_t k = 0; k < n; k++) {
+        const bool is_named = unit_of[k];
+
+        unit_of[k] = is_named ? (int64_t)doc->n_unit : -1;
+        if (is_named)
+            fill_unit(moves, plan, k, &doc->unit[doc->n_unit++]);
+    }
+    return unit_of;
+}
+
+static void fill_moves(struct spot_moves_doc *doc, const struct spot_state_problem *problem,
+                       const struct spot_state_plan *plan, const int64_t *unit_of)
+{
+    doc->n_move = plan->n_move;
+    doc->move = spot_xcalloc(plan->n_move, sizeof *doc->move);
+    for (size_t k = 0; k < plan->n_move; k++) {
+        const struct spot_state_move *m = &plan->move[k];
+
+        doc->move[k] = (struct spot_moves_transfer){ (int64_t)k,
+                                                     unit_of[m->part],
+                                                     m->begin,
+                                                     m->end,
+                                                     problem->cluster->node[m->from].name,
+                                                     problem->cluster->node[m->to].name,
+                                                     !m->is_urgent,
+                                                     m->is_relayed,
+                                                     m->begin_s,
+                                                     m->end_s };
+    }
+    doc->n_lost = plan->n_loss;
+    doc->lost = spot_xcalloc(plan->n_loss, sizeof *doc->lost);
+    for (size_t k = 0; k < plan->n_loss; k++) {
+        const struct spot_state_loss *l = &plan->loss[k];
+
+        doc->lost[k] =
+            (struct spot_moves_lost){ unit_of[l->part], plan->reshard.part[l->part].byte,
+                                      l->fate == SPOT_FATE_CHECKPOINT ? "checkpoint" : "recompute",
+                                      l->is_chosen, isnan(l->recovery_s) ? -1 : l->recovery_s };
+    }
+}
+
+static void fill_places(struct spot_moves_doc *doc, const struct spot_state_problem *problem,
+                        const struct spot_state_plan *plan)
+{
+    const struct spot_layout *to = problem->to;
+
+    doc->n_place = (size_t)plan->reshard.n_new;
+    doc->place = spot_xcalloc(doc->n_place, sizeof *doc->place);
+    for (int64_t q = 0; q < plan->reshard.n_new; q++)
+        doc->place[q] =
+            (struct spot_moves_place){ problem->cluster->node[plan->node_of_position[q]].name,
+                                       q / to->m / to->p, q / to->m % to->p, q % to->m };
+}
+
+/* The receiver that is busy all the time, or the senders of the last cut. */
+static void fill_proof(struct spot_moves_doc *doc, const struct spot_state_problem *problem,
+                       const struct spot_state_plan *plan)
+{
+    const size_t n_node = problem->cluster->n_node;
+    bool *is_sender = spot_xcalloc(n_node, sizeof(bool));
+
+    doc->proof = plan->busiest_node >= 0 ? "receiver" : "senders";
+    doc->proof_node = spot_xcalloc(n_node, sizeof *doc->proof_node);
+    for (size_t k = 0; k < plan->n_move; k++) {
+        const struct spot_state_move *m = &plan->move[k];
+
+        if (plan->busiest_node >= 0 ? m->to == plan->busiest_node : plan->in_cut[m->part]) {
+            doc->proof_byte += m->end - m->begin;
+            is_sender[m->from] = true;
+        }
+    }
+    for (size_t i = 0; i < n_node; i++)
+        if (plan->busiest_node >= 0 ? (int)i == plan->busiest_node : is_sender[i])
+            doc->proof_node[doc->n_proof_node++] = problem->cluster->node[i].name;
+    free(is_sender);
+}
+
+static void explain(struct moves_doc *moves, const struct spot_state_problem *problem,
+                    const struct spot_state_plan *plan)
+{
+    const struct spot_moves_doc *doc = &moves->doc;
+
+    give_reason(moves,
+                say(moves,
+                    "%zu transfers of %.6g GB in %.6g s; no placement is faster than "
+                    "%.6g s",
+                    doc->n_move, (double)doc->total_byte / 1e9, doc->makespan_s, doc->bound_s));
+    if (doc->n_proof_node && doc->total_byte)
+        give_reason(moves, plan->busiest_node >= 0
+                               ? say(moves, "this placement cannot be faster: %s receives %.6g GB",
+                                     doc->proof_node[0], (double)doc->proof_byte / 1e9)
+                               : say(moves,
+                                     "this placement cannot be faster: only %zu nodes, from %s "
+                                     "on, hold %.6g GB of it",
+                                     doc->n_proof_node, doc->proof_node[0],
+                                     (double)doc->proof_byte / 1e9));
+    give_reason(
+        moves,
+        problem->to->n_place ? "the target layout names its nodes"
+        : doc->is_exhaustive
+            ? say(moves, "every distinct placement was compared or ruled out (%ld)", plan->n_scored)
+            : say(moves, "%ld placements were compared, from two exact starts", plan->n_scored));
+    if (doc->naive_s > doc->makespan_s * (1 + 1e-9))
+        give_reason(moves, say(moves, "with the first holder always sending it would take %.6g s",
+                               doc->naive_s));
+    for (size_t k = 0; k < doc->n_lost; k++) {
+        const struct spot_moves_lost *lost = &doc->lost[k];
+
+        if (lost->is_chosen)
+            give_reason(moves,
+                        say(moves,
+                            "unit %lld (%s): computing it again takes %.6g s, less "
+                            "than moving it",
+                            (long long)lost->unit, doc->unit[lost->unit].kv, lost->recovery_s));
+        else if (lost->recovery_s >= 0)
+            give_reason(moves, say(moves, "unit %lld, %.6g GB, has no source in time: %s, %.6g s",
+                                   (long long)lost->unit, (double)lost->byte / 1e9, lost->how,
+                                   lost->recovery_s));
+        else
+            give_reason(moves, say(moves, "unit %lld, %.6g GB, has no source in time: %s",
+                                   (long long)lost->unit, (double)lost->byte / 1e9, lost->how));
+    }
+}
+
+void moves_doc_init(struct moves_doc *moves, const struct spot_state_problem *problem,
+                    const struct spot_state_plan *plan)
+{
+    struct spot_moves_doc *doc = &moves->doc;
+    int64_t *unit_of;
+
+    *moves = (struct moves_doc){ 0 };
+    doc->makespan_s = plan->makespan_s;
+    doc->bound_s = plan->bound_s;
+    doc->gap = plan->bound_s > 0 ? fmax(plan->makespan_s / plan->bound_s - 1, 0) : 0;
+    doc->naive_s = plan->naive_s;
+    doc->in_order_s = plan->in_order_s;
+    doc->usd = plan->usd;
+    doc->peak_extra_byte = plan->peak_extra_byte;
+    doc->total_byte = plan->total_byte;
+    doc->bound_byte = plan->bound_byte;
+    doc->lost_byte = plan->lost_byte;
+    doc->n_touched = plan->n_touched;
+    doc->n_compared = plan->n_scored;
+    doc->is_exhaustive = plan->is_exhaustive;
+    unit_of = number_units(moves, plan);
+    fill_moves(doc, problem, plan, unit_of);
+    fill_places(doc, problem, plan);
+    fill_proof(doc, problem, plan);
+    explain(moves, problem, plan);
+    free(unit_of);
+}
+
+void moves_doc_release(struct moves_doc *moves)
+{
+    for (size_t k = 0; k < moves->n_text; k++)
+        free(moves->text[k]);
+    free(moves->text);
+    free(moves->doc.why), free(moves->doc.proof_node);
+    spot_moves_release(&moves->doc);
+    *moves = (struct moves_doc){ 0 };
+}
+
+void moves_table(const struct moves_doc *moves, FILE *out, enum spot_format format)
+{
+    static const struct spot_column column[] = {
+        { "order", true }, { "from", false },   { "to", false },     { "byte", true },
+        { "what", false }, { "bundle", false }, { "begin_s", true }, { "end_s", true },
+    };
+    struct spot_table table;
+
+    spot_table_init(&table, column, sizeof column / sizeof *column);
+    for (size_t k = 0; k < moves->doc.n_move; k++) {
+        const struct spot_moves_transfer *m = &moves->doc.move[k];
+        const struct spot_moves_unit *unit = &moves->doc.unit[m->unit];
+        const struct spot_moves_piece *last = &unit->piece[unit->n_piece - 1];
+        char bundles[48];
+
+        snprintf(bundles, sizeof bundles, "%lld-%lld", (long long)unit->piece[0].first,
+                 (long long)last->last);
+        spot_table_int(&table, m->order);
+        spot_table_text(&table, m->from);
+        spot_table_text(&table, m->to);
+        spot_table_int(&table, m->byte_to - m->byte_from);
+        spot_table_text(&table, unit->kv ? unit->kv : unit->piece[0].plane);
+        spot_table_text(&table, bundles);
+        spot_table_fixed(&table, m->begin_s, 6);
+        spot_table_fixed(&table, m->end_s, 6);
+    }
+    spot_table_print(&table, out, format);
+    spot_table_release(&table);
+}

@@ -1,0 +1,243 @@
+/* SPDX-License-Identifier: MIT */
+#include "migrate_net.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "comm/endpoint.h"
+#include "common/clock.h"
+#include "common/xalloc.h"
+
+/* --- TLS as a port: the handshake is made at the first use, by the thread that uses it --- */
+
+struct tls_port {
+    struct spot_port port;
+    const struct net *net;
+    int fd; /* until the handshake */
+    bool is_server;
+    struct spot_tls *tls;
+};
+
+static int shake(struct tls_port *p, struct spot_err *err)
+{
+    if (p->tls)
+        return 0;
+    if (p->fd < 0)
+        return spot_err_set(err, SPOT_ESYS, "the connection failed before");
+    p->tls = spot_tls_open(p->fd, p->is_server, p->net->key, p->net->silence_s, err);
+    p->fd = -1;
+    return p->tls ? 0 : -1;
+}
+
+static int tls_read(struct spot_port *port, void *data, size_t n_byte, size_t *got,
+                    struct spot_err *err)
+{
+    struct tls_port *p = (struct tls_port *)port;
+
+    return shake(p, err) ? -1 : spot_tls_read(p->tls, data, n_byte, got, err);
+}
+
+static int tls_write(struct spot_port *port, const void *data, size_t n_byte, struct spot_err *err)
+{
+    struct tls_port *p = (struct tls_port *)port;
+
+    return shake(p, err) ? -1 : spot_tls_write(p->tls, data, n_byte, err);
+}
+
+static int tls_wait(struct spot_port *port, double limit_s)
+{
+    struct tls_port *p = (struct tls_port *)port;
+
+    return p->tls ? spot_tls_wait(p->tls, limit_s) : 1;
+}
+
+static void tls_close(struct spot_port *port)
+{
+    struct tls_port *p = (struct tls_port *)port;
+
+    spot_tls_free(p->tls);
+    if (p->fd >= 0)
+        close(p->fd);
+    free(p);
+}
+
+static struct spot_port *make_port(const struct net *net, int fd, bool is_tls, bool is_server)
+{
+    struct tls_port *p;
+
+    if (!is_tls)
+        return spot_port_fd(fd, fd, net->silence_s);
+    p = spot_xcalloc(1, sizeof(*p));
+    *p = (struct tls_port){ .port = { tls_read, tls_write, tls_wait, tls_close },
+                            .net = net,
+                            .fd = fd,
+                            .is_server = is_server };
+    return &p->port;
+}
+
+/* --- addresses --- */
+
+static bool is_unix(const char *address)
+{
+    return !strncmp(address, "unix:", 5);
+}
+
+static bool is_tls(const struct net *net, const char *address)
+{
+    return net->key_path && !is_unix(address);
+}
+
+static int check_address(const struct net *net, const char *address, struct spot_err *err)
+{
+    struct spot_endpoint endpoint;
+    struct spot_err cause = { 0 };
+
+    if (is_tls(net, address) || !spot_endpoint_parse(address, &endpoint, &cause))
+        return 0;
+    return spot_err_set(err, SPOT_EUSAGE,
+                        "'%s' is neither unix:PATH nor on this machine: that needs --key-file",
+                        address);
+}
+
+int net_check(struct net *net, bool *is_one_way, struct spot_err *err)
+{
+    const int n_way = !!net->connect + !!net->listen + !!net->via + net->is_duplex;
+
+    *is_one_way = !n_way;
+    if (n_way > 1)
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "--connect, --listen, --via and --duplex exclude each other");
+    if (net->key_path && spot_tls_key_load(net->key_path, net->key, err))
+        return -1;
+    if (net->is_duplex && (isatty(STDIN_FILENO) || isatty(STDOUT_FILENO)))
+        return spot_err_set(err, SPOT_EUSAGE, "--duplex does not speak to a terminal");
+    if (n_way)
+        signal(SIGPIPE, SIG_IGN); /* a peer that leaves is an error here, not our end */
+    return net->listen ? check_address(net, net->listen, err) : 0;
+}
+
+static int dial(const struct net *net, const char *address, struct spot_err *err)
+{
+    struct spot_endpoint endpoint;
+
+    if (is_tls(net, address))
+        return spot_tls_connect(address, err);
+    if (spot_endpoint_parse(address, &endpoint, err))
+        return -1;
+    return spot_endpoint_connect(&endpoint, err);
+}
+
+struct spot_port *net_connect(const struct net *net, const char *address, struct spot_err *err)
+{
+    const double end_s = spot_clock_s() + net->wait_s;
+
+    if (check_address(net, address, err))
+        return NULL;
+    for (;;) {
+        const int fd = dial(net, address, err);
+
+        if (fd >= 0)
+            return make_port(net, fd, is_tls(net, address), false);
+        if (spot_clock_s() >= end_s)
+            return NULL;
+        spot_clock_sleep(0.05);
+    }
+}
+
+static struct spot_port *start_command(struct net *net, struct spot_err *err)
+{
+    int to[2], from[2];
+
+    if (pipe(to) || pipe(from)) {
+        spot_err_sys(err, "cannot make a pipe");
+        return NULL;
+    }
+    net->child = fork();
+    if (net->child < 0) {
+        spot_err_sys(err, "cannot start a process");
+        return NULL;
+    }
+    if (!net->child) {
+        dup2(to[0], STDIN_FILENO);
+        dup2(from[1], STDOUT_FILENO);
+        close(to[0]);
+        close(to[1]);
+        close(from[0]);
+        close(from[1]);
+        signal(SIGPIPE, SIG_DFL);
+        execl("/bin/sh", "sh", "-c", net->via, (char *)NULL);
+        _exit(127);
+    }
+    close(to[0]);
+    close(from[1]);
+    fcntl(to[1], F_SETFD, FD_CLOEXEC);
+    fcntl(from[0], F_SETFD, FD_CLOEXEC);
+    return spot_port_fd(from[0], to[1], net->silence_s);
+}
+
+struct spot_port *net_attach(struct net *net, struct spot_err *err)
+{
+    int in, out;
+
+    if (net->via)
+        return start_command(net, err);
+    /* Copies, so that closing the port leaves 0 and 1 as they are for the end of the program. */
+    in = fcntl(STDIN_FILENO, F_DUPFD_CLOEXEC, 3);
+    out = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+    if (in >= 0 && out >= 0) {
+        /* The peer sees an end only when ours are closed, too. */
+        close(STDIN_FILENO);
+        close(STDOUT_FILENO);
+        if (open("/dev/null", O_RDWR) == STDIN_FILENO && dup(STDIN_FILENO) == STDOUT_FILENO)
+            return spot_port_fd(in, out, net->silence_s);
+    }
+    spot_err_sys(err, "cannot use standard input and output");
+    return NULL;
+}
+
+void net_detach(struct net *net)
+{
+    int status;
+
+    if (net->child > 0)
+        while (waitpid(net->child, &status, 0) < 0 && errno == EINTR)
+            ;
+    net->child = 0;
+}
+
+int net_listen(const struct net *net, struct spot_err *err)
+{
+    struct spot_endpoint endpoint;
+
+    if (is_tls(net, net->listen))
+        return spot_tls_listen(net->listen, err);
+    if (spot_endpoint_parse(net->listen, &endpoint, err))
+        return -1;
+    return spot_endpoint_listen(&endpoint, err);
+}
+
+struct spot_port *net_accept(const struct net *net, int listener, double limit_s)
+{
+    struct pollfd p = { .fd = listener, .events = POLLIN };
+    int fd;
+
+    if (poll(&p, 1, (int)(limit_s * 1000)) <= 0)
+        return NULL;
+    fd = spot_endpoint_accept(listener);
+    return fd < 0 ? NULL : make_port(net, fd, is_tls(net, net->listen), true);
+}
+
+void net_unlisten(const struct net *net, int listener)
+{
+    if (listener < 0)
+        return;
+    close(listener);
+    if (is_unix(net->listen))
+        unlink(net->listen + 5);
+}

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/xalloc.h"
+#include "migrate.h"
+#include "shard/lane.h"
+#include "shard/stream.h"
+
+struct pack {
+    const struct pack_options *options;
+    struct input in;
+    struct base base;
+    struct spot_buf header;
+    struct spot_st st;
+    struct spot_stream_writer *writer;
+    struct spot_out out;
+};
+
+/* A chunk on its way through a thread. */
+struct slot {
+    struct pack *pack;
+    struct spot_coder coder;
+    struct spot_chunk chunk;
+    struct spot_buf raw, old, coded;
+    const void *base; /* into `old`, or NULL */
+};
+
+static int encode(void *user, struct spot_err *err)
+{
+    struct slot *s = user;
+
+    s->coded.n = 0;
+    return spot_chunk_encode(&s->coder, &s->chunk, s->pack->options->codec, s->raw.data, s->base,
+                             &s->coded, err);
+}
+
+static int fill(struct slot *s, uint64_t seq, struct spot_err *err)
+{
+    struct pack *p = s->pack;
+    size_t got;
+
+    spot_chunk_map_get(spot_stream_writer_map(p->writer), seq, &s->chunk);
+    s->chunk.stream_id = spot_stream_writer_id(p->writer);
+    s->raw.n = 0;
+    if (input_read(&p->in, spot_buf_more(&s->raw, s->chunk.raw_byte), s->chunk.raw_byte, &got, err))
+        return -1;
+    if (got < s->chunk.raw_byte)
+        return spot_err_set(err, SPOT_EDATA, "%s: ends at byte %llu of %llu bytes of data",
+                            p->in.name, (unsigned long long)(s->chunk.raw_off + got),
+                            (unsigned long long)p->st.data_byte);
+    s->base = base_get(&p->base, &p->st, &s->chunk, &s->old);
+    return 0;
+}
+
+/* Keep every slot busy; write what is done, in order. */
+static int run_lane(struct pack *p, struct spot_lane *lane, struct spot_err *err)
+{
+    const uint64_t n_chunk = spot_chunk_map_count(spot_stream_writer_map(p->writer));
+    struct progress progress;
+    uint64_t given = 0, done = 0;
+    struct slot *s;
+    int rc = 0;
+
+    progress_start(&progress, p->options->common, p->st.data_byte, 0);
+    while (!rc && done < n_chunk) {
+        s = given < n_chunk ? spot_lane_free_slot(lane) : NULL;
+        if (s) {
+            rc = fill(s, given++, err);
+            if (!rc)
+                spot_lane_give(lane);
+            continue;
+        }
+        s = spot_lane_reap(lane, &rc, err);
+        if (!rc)
+            rc = output_write(&p->out, s->coded.data, s->coded.n, err);
+        if (!rc)
+            spot_stream_writer_note(p->writer, &s->chunk);
+        progress_show(&progress, s->chunk.raw_off);
+        done++;
+    }
+    progress_end(&progress);
+    return rc;
+}
+
+static int run_chunks(struct pack *p, struct spot_err *err)
+{
+    const int n_job = p->options->n_job;
+    const size_t n = n_job > 1 ? 2 * (size_t)n_job : 1;
+    struct slot *slot = spot_xcalloc(n, sizeof(*slot));
+    void **list = spot_xcalloc(n, sizeof(*list));
+    struct spot_lane *lane;
+    int rc = -1;
+
+    for (size_t i = 0; i < n; i++) {
+        slot[i].pack = p;
+        spot_coder_init(&slot[i].coder);
+        slot[i].coder.level = p->options->level;
+        list[i] = &slot[i];
+    }
+    lane = spot_lane_new(n_job, list, n, encode, err);
+    if (lane)
+        rc = run_lane(p, lane, err);
+    spot_lane_free(lane);
+    for (size_t i = 0; i < n; i++) {
+        spot_coder_release(&slot[i].coder);
+        spot_buf_release(&slot[i].raw);
+        spot_buf_release(&slot[i].old);
+        spot_buf_release(&slot[i].coded);
+    }
+    free(list);
+    free(slot);
+    return rc;
+}
+
+/* Nothing may follow the data. */
+static int expect_end(struct input *in, struct spot_err *err)
+{
+    char extra;
+    size_t got;
+
+    if (input_read(in, &extra, 1, &got, err))
+        return -1;
+    return got ? spot_err_set(err, SPOT_EDATA, "%s: more data than the header announces", in->name)
+               : 0;
+}
+
+static int write_stream(struct pack *p, struct spot_err *err)
+{
+    const struct spot_stream_options options = { .codec = p->options->codec,
+                                                 .chunk_byte = p->options->chunk_byte,
+                                                 .plan = p->options->plan,
+                                                 .epoch = p->options->epoch,
+                                                 .source = p->in.name };
+    struct spot_buf bytes = { 0 };
+    int rc = -1;
+
+    p->writer = spot_stream_writer_new(&options, p->header.data, p->header.n, &bytes, err);
+    if (p->writer && !output_write(&p->out, bytes.data, bytes.n, err) && !run_chunks(p, err) &&
+        !expect_end(&p->in, err)) {
+        bytes.n = 0;
+        rc = spot_stream_writer_finish(p->writer, &bytes, err);
+        if (!rc)
+            rc = output_write(&p->out, bytes.data, bytes.n, err);
+    }
+    spot_stream_writer_free(p->writer);
+    spot_buf_release(&bytes);
+    return rc;
+}
+
+int pack_to_output(const struct pack_options *options, const char *path, struct spot_err *err)
+{
+    struct pack p = { .options = options };
+    int rc = -1;
+
+    if (input_open(&p.in, path, err))
+        return -1;
+    if (!base_open(&p.base, options->base_path, err) &&
+        !input_safetensors(&p.in, &p.header, &p.st, err) &&
+        !output_open(&p.out, options->common->output, err))
+        rc = spot_out_finish(&p.out, write_stream(&p, err), err);
+    spot_st_release(&p.st);
+    spot_buf_release(&p.header);
+    base_close(&p.base);
+    input_close(&p.in);
+    return rc;
+}
+
+int pack_default_jobs(void)
+{
+    const long n_cpu = sysconf(_SC_NPROCESSORS_ONLN);
+
+    return n_cpu > 0 && n_cpu < 8 ? (int)n_cpu : 8;
+}
+
+int migrate_pack(int argc, char **argv)
+{
+    struct spot_tool_common common = SPOT_TOOL_COMMON_DEFAULT;
+    const char *codec_name = "auto", *base_path = NULL, *path;
+    bool is_compat = false;
+    uint64_t n_job = (uint64_t)pack_default_jobs(), level = 1;
+    double chunk_byte = SPOT_CHUNK_BYTE;
+    const struct spot_opt option[] = {
+        { SPOT_OPT_GROUP, .help = "pack" },
+        { SPOT_OPT_STRING, 0, "codec", &codec_name, "name",
+          "raw, zstd, planes, nibble or auto (default auto)", 0, 0 },
+        { SPOT_OPT_FLAG, 0, "compat", &is_compat, NULL,
+          "no filters: 'zstd -dc' gives the very file", 0, 0 },
+        { SPOT_OPT_U64, 0, "level", &level, "n", "of --codec zstd (default 1)", 1, 19 },
+        { SPOT_OPT_STRING, 0, "base", &base_path, "file",
+          "send the difference to this older safetensors file", 0, 0 },
+        { SPOT_OPT_SIZE, 0, "chunk", &chunk_byte, "size", "raw bytes of a chunk (default 1MiB)",
+          SPOT_CHUNK_BYTE_MIN, SPOT_CHUNK_BYTE_MAX },
+        { SPOT_OPT_U64, 'j', "jobs", &n_job, "n", "threads (default: processors, at most 8)", 1,
+          64 },
+        SPOT_TOOL_OPTIONS_WRITE(&common, "write here, complete or not at all (default stdout)"),
+        { SPOT_OPT_END },
+    };
+    const struct spot_cli cli = {
+        .name = "spot-migrate pack",
+        .need = (const struct spot_opt_need[]){ { "codec", "!compat" }, { NULL, NULL } },
+        .reads = (const char *const[]){ "base", NULL },
+        .writes = (const char *const[]){ "output", NULL },
+        .synopsis = "[options] [model.safetensors]",
+        .summary = "safetensors to a verified, compressed stream that is a valid .zst",
+        .examples = "  spot-migrate pack m.safetensors >m.szt\n"
+                    "  spot-migrate pack --compat m.safetensors | zstd -dc | cmp - m.safetensors\n",
+        .option = option,
+    };
+    struct pack_options options = { .common = &common };
+    struct spot_err err = { 0 };
+    int status;
+
+    if (!migrate_parse(&cli, argc, argv, &common, &path, &status))
+        return status;
+    options.base_path = base_path;
+    options.level = (int)level;
+    options.n_job = (int)n_job;
+    options.chunk_byte = (uint32_t)chunk_byte;
+    if (codec_option(is_compat ? "zstd" : codec_name, &options.codec, &err))
+        return spot_tool_finish(-1, &err);
+    if (is_compat && base_path) {
+        spot_err_set(&err, SPOT_EUSAGE, "--compat and --base exclude each other");
+        return spot_tool_finish(-1, &err);
+    }
+    return spot_tool_finish(pack_to_output(&options, path, &err), &err);
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+/* spot-migrate plan - two layouts and a cluster in, ordered transfers out. */
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/hash.h"
+#include "common/out.h"
+#include "common/tool.h"
+#include "migrate_commands.h"
+#include "migrate_moves.h"
+
+struct options {
+    struct spot_tool_common common;
+    enum spot_format format;
+    const char *from, *to, *cluster, *plot;
+    double deadline_s, memory_cap_byte;
+    bool explain;
+};
+
+static int write_plan(const struct options *options, const struct moves_doc *moves,
+                      const struct spot_prov *prov, struct spot_err *err)
+{
+    struct spot_out out = { 0 };
+    int rc = spot_out_open(&out, options->common.output, err);
+
+    if (rc)
+        return -1;
+    if (options->format == SPOT_FORMAT_JSON)
+        rc = spot_moves_write(&moves->doc, prov, out.file, err);
+    else
+        moves_table(moves, out.file, options->format);
+    return spot_out_finish(&out, rc, err);
+}
+
+static int make_plan(const struct options *options, const struct spot_state_problem *problem,
+                     const struct spot_prov *prov, struct spot_err *err)
+{
+    struct spot_state_plan plan;
+    struct moves_doc moves;
+    int rc;
+
+    if (spot_state_plan(problem, &plan, err))
+        return -1;
+    moves_doc_init(&moves, problem, &plan);
+    for (size_t k = 0; k < moves.doc.n_why && options->explain; k++)
+        fprintf(stderr, "%s\n", moves.doc.why[k]);
+    rc = options->plot ? moves_plot(problem, &plan, options->plot, err) : 0;
+    if (!rc)
+        rc = write_plan(options, &moves, prov, err);
+    moves_doc_release(&moves);
+    spot_state_plan_release(&plan);
+    return rc;
+}
+
+static int run_plan(const struct options *options, struct spot_err *err)
+{
+    struct spot_prov prov = { .tool = "spot-migrate plan",
+                              .seed = options->common.seed,
+                              .is_off = !options->common.provenance };
+    struct spot_layout from = { 0 }, to = { 0 };
+    struct spot_cluster cluster = { 0 };
+    const struct spot_state_problem problem = {
+        &from, &to, &cluster, options->deadline_s > 0 ? options->deadline_s : INFINITY,
+        options->memory_cap_byte >= 0 ? options->memory_cap_byte : INFINITY
+    };
+    int rc = -1;
+
+    if (spot_layout_load(&from, options->from, err) || spot_layout_load(&to, options->to, err) ||
+        spot_cluster_load(&cluster, options->cluster, err))
+        goto out;
+    spot_prov_add(&prov, options->from, spot_hash64(from.json.text, from.json.n_byte));
+    spot_prov_add(&prov, options->to, spot_hash64(to.json.text, to.json.n_byte));
+    spot_prov_add(&prov, options->cluster, spot_hash64(cluster.json.text, cluster.json.n_byte));
+    rc = make_plan(options, &problem, &prov, err);
+out:
+    spot_layout_release(&from);
+    spot_layout_release(&to);
+    spot_cluster_release(&cluster);
+    return rc;
+}
+
+/* One of the documents may come from standard input. */
+static int check_options(struct options *options, int n_operand, const char *operand,
+                         struct spot_err *err)
+{
+    const char *path[] = { options->from, options->to, options->cluster };
+    static const char *const name[] = { "from", "to", "cluster" };
+    int n_stdin = 0;
+
+    if (n_operand)
+        return spot_err_set(err, SPOT_EUSAGE, "unexpected operand '%s'", operand);
+    for (int k = 0; k < 3; k++) {
+        if (!path[k])
+            return spot_err_set(err, SPOT_EUSAGE, "--%s is required", name[k]);
+        n_stdin += !strcmp(path[k], "-");
+    }
+    if (n_stdin > 1)
+        return spot_err_set(err, SPOT_EUSAGE, "only one document can come from standard input");
+    if (spot_format_parse(options->common.format, &options->format, err))
+        return -1;
+    if (options->format == SPOT_FORMAT_AUTO)
+        options->format =
+            !options->common.output && isatty(STDOUT_FILENO) ? SPOT_FORMAT_TABLE : SPOT_FORMAT_JSON;
+    return 0;
+}
+
+int migrate_plan_main(int argc, char **argv)
+{
+    struct options options = { .common = SPOT_TOOL_COMMON_DEFAULT, .memory_cap_byte = -1 };
+    const struct spot_opt option[] = {
+        { SPOT_OPT_GROUP, .help = "documents" },
+        { SPOT_OPT_STRING, 0, "from", &options.from, "layout.json", "who holds what now (required)",
+          0, 0 },
+        { SPOT_OPT_STRING, 0, "to", &options.to, "layout.json",
+          "the layout wanted; places in it are kept (required)", 0, 0 },
+        { SPOT_OPT_STRING, 0, "cluster", &options.cluster, "cluster.json",
+          "nodes, links, prices (required)", 0, 0 },
+        { SPOT_OPT_GROUP, .help = "plan" },
+        { SPOT_OPT_SECS, 0, "deadline", &options.deadline_s, "duration",
+          "until leaving nodes are gone (default: what the cluster says)", 0, 1e9 },
+        { SPOT_OPT_SIZE, 0, "memory-cap", &options.memory_cap_byte, "size",
+          "order moves so that no node grows by more (default: stage by stage)", 0, 1e15 },
+        { SPOT_OPT_FLAG, 0, "explain", &options.explain, NULL, "say why, on stderr", 0, 0 },
+        { SPOT_OPT_STRING, 0, "plot", &options.plot, "file",
+          "draw it: .svg, .png, .pdf, .gp, - for text", 0, 0 },
+        SPOT_TOOL_OPTIONS(&options.common),
+        { SPOT_OPT_END },
+    };
+    const struct spot_cli cli = {
+        .name = "spot-migrate plan",
+        .reads = (const char *const[]){ "from", "to", "cluster", NULL },
+        .writes = (const char *const[]){ "output", "plot", NULL },
+        .synopsis = "--from layout.json --to layout.json --cluster cluster.json",
+        .summary = "decide who sends what to whom when the grid changes",
+        .examples = "  spot-migrate plan --from old.json --to new.json --cluster c.json --explain\n"
+                    "  spot-migrate plan --from old.json --to new.json --cluster c.json "
+                    "--deadline 30s\n",
+        .option = option,
+    };
+    struct spot_err err = { 0 };
+    int first;
+
+    switch (spot_cli_parse(&cli, argc, argv, &first, &err)) {
+    case SPOT_CLI_DONE:
+        return spot_tool_finish(0, &err);
+    case SPOT_CLI_ERROR:
+        return spot_tool_finish(-1, &err);
+    case SPOT_CLI_RUN:
+        break;
+    }
+    spot_tool_talk(&options.common);
+    if (check_options(&options, argc - first, argv[first], &err))
+        return spot_tool_finish(-1, &err);
+    return spot_tool_finish(run_plan(&options, &err), &err);
+}

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/xalloc.h"
+#include "migrate.h"
+#include "migrate_net.h"
+#include "shard/fetch.h"
+#include "shard/landing.h"
+#include "shard/stream.h"
+
+struct recv {
+    struct spot_tool_common common;
+    struct net net;
+    uint64_t n_stream;
+    double window_byte;
+    struct progress progress;
+};
+
+/* --- one way: a stream on standard input --- */
+
+struct one_way {
+    struct recv *recv;
+    struct spot_stream_reader *reader;
+    struct spot_landing *landing;
+};
+
+static int on_header(void *user, const struct spot_st *st, const void *header, size_t n_header,
+                     struct spot_err *err)
+{
+    const struct spot_landing_options options = { 0 };
+    struct one_way *w = user;
+
+    w->landing = spot_landing_open(w->recv->common.output, spot_stream_reader_info(w->reader),
+                                   header, n_header, &options, err);
+    if (!w->landing)
+        return -1;
+    progress_start(&w->recv->progress, &w->recv->common, st->data_byte, 0);
+    return 0;
+}
+
+static int on_chunk(void *user, const struct spot_chunk *chunk, const void *raw,
+                    struct spot_err *err)
+{
+    struct one_way *w = user;
+
+    progress_show(&w->recv->progress, chunk->raw_off + chunk->raw_byte);
+    return spot_landing_put(w->landing, chunk, raw, err);
+}
+
+static int receive_stream(struct recv *r, const char *path, struct spot_err *err)
+{
+    enum { PIECE = 256 << 10 };
+    struct one_way w = { .recv = r };
+    const struct spot_stream_sink sink = { .on_header = on_header,
+                                           .on_chunk = on_chunk,
+                                           .user = &w };
+    struct input in;
+    void *piece;
+    size_t got;
+    int rc;
+
+    if (input_open(&in, path, err))
+        return -1;
+    piece = spot_xcalloc(PIECE, 1);
+    w.reader = spot_stream_reader_new(&sink, in.name);
+    do {
+        rc = input_read(&in, piece, PIECE, &got, err);
+        if (!rc)
+            rc = spot_stream_reader_feed(w.reader, piece, got, err);
+    } while (!rc && got == PIECE);
+    if (!rc)
+        rc = spot_stream_reader_finish(w.reader, err);
+    if (!rc && !spot_landing_agrees(w.landing, spot_stream_reader_hashes(w.reader)))
+        rc = spot_err_set(err, SPOT_EDATA, "%s: another file than the attempt before", in.name);
+    if (!rc)
+        rc = spot_landing_commit(w.landing, err);
+    progress_end(&r->progress);
+    spot_stream_reader_free(w.reader);
+    spot_landing_free(w.landing);
+    free(piece);
+    input_close(&in);
+    return rc;
+}
+
+/* --- two ways --- */
+
+/* Every holder of a comma-separated list, each over n_stream connections. */
+static int connect_all(struct recv *r, struct spot_fetch *fetch, struct spot_err *err)
+{
+    char *list = spot_xstrdup(r->net.connect), *rest = list, *address;
+    const double wait_s = r->net.wait_s;
+    int n_added = 0;
+
+    while ((address = strtok_r(rest, ",", &rest)))
+        for (uint64_t i = 0; i < r->n_stream; i++) {
+            struct spot_port *port = net_connect(&r->net, address, err);
+
+            if (!port)
+                break;
+            if (spot_fetch_add(fetch, port, err))
+                continue;
+            n_added++;
+            r->net.wait_s = 0; /* one holder is enough: the others are there, or not */
+        }
+    r->net.wait_s = wait_s;
+    free(list);
+    return n_added ? 0 : -1;
+}
+
+static bool show(struct recv *r, const struct spot_fetch_state *state)
+{
+    if (!state->total_byte)
+        return false;
+    if (!r->progress.total_byte)
+        progress_start(&r->progress, &r->common, state->total_byte, state->have_byte);
+    progress_show(&r->progress, state->have_byte);
+    return true;
+}
+
+/* Until the file is there, or cannot come. A listener waits for other senders when one is gone. */
+static int follow(struct recv *r, struct spot_fetch *fetch, int listener, struct spot_err *err)
+{
+    struct spot_fetch_state state;
+    double alive_s = spot_clock_s();
+
+    for (;;) {
+        struct spot_port *port = listener < 0 ? NULL : net_accept(&r->net, listener, 0.02);
+
+        if (port && spot_fetch_add(fetch, port, err))
+            return -1;
+        spot_fetch_wait(fetch, listener < 0 ? 0.25 : 0.02, &state);
+        show(r, &state);
+        if (state.is_committed)
+            return 0;
+        if (state.n_port)
+            alive_s = spot_clock_s();
+        if (!state.is_fatal &&
+            (state.n_port || (listener >= 0 && spot_clock_s() - alive_s < r->net.wait_s)))
+            continue;
+        if (!state.err.code)
+            return spot_err_set(err, SPOT_ESYS, "nobody brought the file in %g s", r->net.wait_s);
+        *err = state.err;
+        return -1;
+    }
+}
+
+static int pull(struct recv *r, struct spot_err *err)
+{
+    const struct spot_fetch_options options = { .path = r->common.output,
+                                                .window_byte = (uint64_t)r->window_byte,
+                                                .silence_s = r->net.silence_s };
+    struct spot_fetch *fetch = spot_fetch_new(&options);
+    struct spot_port *port;
+    int listener = -1, rc = 0;
+
+    if (r->net.listen) {
+        listener = net_listen(&r->net, err);
+        rc = listener < 0 ? -1 : 0;
+    } else if (r->net.connect) {
+        rc = connect_all(r, fetch, err);
+    } else {
+        port = net_attach(&r->net, err);
+        rc = port ? spot_fetch_add(fetch, port, err) : -1;
+    }
+    if (!rc)
+        rc = follow(r, fetch, listener, err);
+    net_unlisten(&r->net, listener);
+    spot_fetch_free(fetch);
+    net_detach(&r->net);
+    progress_end(&r->progress);
+    return rc;
+}
+
+static int run(struct recv *r, const char *path, struct spot_err *err)
+{
+    bool is_one_way;
+
+    if (!r->common.output || !strcmp(r->common.output, "-"))
+        return spot_err_set(err, SPOT_EUSAGE, "-o FILE is needed: what comes is kept beside it");
+    if (spot_landing_check(r->common.output, err) || net_check(&r->net, &is_one_way, err))
+        return -1;
+    if (is_one_way)
+        return receive_stream(r, path, err);
+    if (path)
+        return spot_err_set(err, SPOT_EUSAGE, "'%s': a stream, or another way, not both", path);
+    return pull(r, err);
+}
+
+int migrate_recv(int argc, char **argv)
+{
+    struct recv r = { .common = SPOT_TOOL_COMMON_DEFAULT,
+                      .net = NET_DEFAULT,
+                      .n_stream = 1,
+                      .window_byte = 8 << 20 };
+    const struct spot_opt option[] = {
+        { SPOT_OPT_GROUP, .help = "way (none: a stream on standard input)" },
+        NET_OPTIONS(&r.net),
+        { SPOT_OPT_U64, 0, "streams", &r.n_stream, "n",
+          "connections to each address of --connect A,B (default 1)", 1, NET_STREAMS_MAX },
+        { SPOT_OPT_SIZE, 0, "window", &r.window_byte, "size",
+          "on the way in one connection (default 8MiB)", 1 << 16, 1 << 30 },
+        SPOT_TOOL_OPTIONS_WRITE(&r.common, "the file (required); what came is kept beside it"),
+        { SPOT_OPT_END },
+    };
+    const struct spot_cli cli = {
+        .name = "spot-migrate recv",
+        .need = (const struct spot_opt_need[]){ { "timeout", "connect|listen|via|duplex" },
+                                                { "wait", "connect|listen" },
+                                                { "key-file", "connect|listen" },
+                                                { "streams", "connect" },
+                                                { "window", "connect|listen|via|duplex" },
+                                                { NULL, NULL } },
+        .reads = (const char *const[]){ "key-file", NULL },
+        .writes = (const char *const[]){ "output", NULL },
+        .synopsis = "-o file [options] [stream.szt]",
+        .summary = "take a file: whole, verified and durable, or FILE.part to go on with",
+        .examples =
+            "  spot-migrate recv -o m.safetensors --listen unix:/run/spot/move\n"
+            "  spot-migrate recv -o m.safetensors --connect 127.0.0.1:7001,127.0.0.1:7002\n",
+        .option = option,
+    };
+    struct spot_err err = { 0 };
+    const char *path;
+    int status;
+
+    if (!migrate_parse(&cli, argc, argv, &r.common, &path, &status))
+        return status;
+    return spot_tool_finish(run(&r, path, &err), &err);
+}

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: MIT */
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/xalloc.h"
+#include "migrate.h"
+#include "migrate_net.h"
+#include "shard/offer.h"
+
+struct send {
+    struct spot_tool_common common;
+    struct net net;
+    const char *codec_name, *plan;
+    uint64_t n_stream, n_job, epoch;
+    double chunk_byte, deadline_s;
+
+    struct input in;
+    uint64_t data_at;
+    struct spot_offer *offer;
+    struct progress progress;
+
+    pthread_mutex_t lock;
+    int n_alive;         /* threads */
+    double alive_s;      /* when there was a receiver last */
+    struct spot_err err; /* of the last stream that failed */
+};
+
+static int read_data(void *user, uint64_t at, void *data, size_t n_byte, struct spot_err *err)
+{
+    struct send *s = user;
+
+    return input_read_at(&s->in, s->data_at + at, data, n_byte, err);
+}
+
+/* --- one stream, one thread --- */
+
+struct stream {
+    struct send *send;
+    struct spot_port *port; /* NULL: connect first */
+};
+
+static void *run_stream(void *user)
+{
+    struct stream *stream = user;
+    struct send *s = stream->send;
+    struct spot_err err = { 0 };
+    int rc = -1;
+
+    if (!stream->port)
+        stream->port = net_connect(&s->net, s->net.connect, &err);
+    if (stream->port) {
+        rc = spot_offer_serve(s->offer, stream->port, &err);
+        stream->port->close(stream->port);
+    }
+    pthread_mutex_lock(&s->lock);
+    if (rc)
+        s->err = err;
+    s->alive_s = spot_clock_s();
+    s->n_alive--;
+    pthread_mutex_unlock(&s->lock);
+    free(stream);
+    return NULL;
+}
+
+static int start_stream(struct send *s, struct spot_port *port, struct spot_err *err)
+{
+    struct stream *stream = spot_xcalloc(1, sizeof(*stream));
+    pthread_attr_t attr;
+    pthread_t thread;
+    int failed;
+
+    stream->send = s;
+    stream->port = port;
+    pthread_mutex_lock(&s->lock);
+    s->n_alive++;
+    pthread_mutex_unlock(&s->lock);
+    pthread_attr_init(&attr);
+    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+    failed = pthread_create(&thread, &attr, run_stream, stream);
+    pthread_attr_destroy(&attr);
+    if (!failed)
+        return 0;
+    pthread_mutex_lock(&s->lock);
+    s->n_alive--;
+    pthread_mutex_unlock(&s->lock);
+    if (port)
+        port->close(port);
+    free(stream);
+    return spot_err_set(err, SPOT_ESYS, "cannot start a thread");
+}
+
+static int count_alive(struct send *s, double *alive_s)
+{
+    int n;
+
+    pthread_mutex_lock(&s->lock);
+    n = s->n_alive;
+    if (n)
+        s->alive_s = spot_clock_s();
+    *alive_s = s->alive_s;
+    pthread_mutex_unlock(&s->lock);
+    return n;
+}
+
+static void show(struct send *s)
+{
+    uint64_t raw_byte, wire_byte;
+
+    spot_offer_progress(s->offer, &raw_byte, &wire_byte);
+    progress_show(&s->progress, raw_byte);
+}
+
+/* Until every stream has ended. */
+static int wait_streams(struct send *s, struct spot_err *err)
+{
+    double alive_s;
+
+    while (count_alive(s, &alive_s)) {
+        show(s);
+        spot_clock_sleep(0.01);
+    }
+    if (spot_offer_is_committed(s->offer))
+        return 0;
+    *err = s->err;
+    return -1;
+}
+
+/* Serve whoever comes until one has committed and all are gone. */
+static int serve_all(struct send *s, struct spot_err *err)
+{
+    const int listener = net_listen(&s->net, err);
+    double alive_s;
+    int rc = 0;
+
+    if (listener < 0)
+        return -1;
+    s->alive_s = spot_clock_s();
+    while (!rc && !spot_offer_is_committed(s->offer)) {
+        struct spot_port *port = net_accept(&s->net, listener, 0.05);
+
+        show(s);
+        if (port)
+            rc = start_stream(s, port, err);
+        else if (!count_alive(s, &alive_s) && spot_clock_s() - alive_s > s->net.wait_s)
+            rc = s->err.code ? (*err = s->err, -1)
+                             : spot_err_set(err, SPOT_ESYS, "nobody came for the file in %g s",
+                                            s->net.wait_s);
+        if (s->err.code == SPOT_EPREEMPTED && !count_alive(s, &alive_s))
+            break;
+    }
+    net_unlisten(&s->net, listener);
+    return wait_streams(s, rc ? &s->err : err) || rc ? -1 : 0;
+}
+
+static int offer_file(struct send *s, enum spot_codec codec, const char *path, struct spot_err *err)
+{
+    const struct spot_offer_options options = {
+        .codec = codec,
+        .chunk_byte = (uint32_t)s->chunk_byte,
+        .plan = s->plan,
+        .source = path,
+        .epoch = (int64_t)s->epoch,
+        .silence_s = 3 * s->net.silence_s,
+        .deadline_s = s->deadline_s > 0 ? spot_clock_s() + s->deadline_s : 0,
+    };
+    struct spot_buf header = { 0 };
+    struct spot_st st = { 0 };
+    int rc = -1;
+
+    if (input_open(&s->in, path, err))
+        return -1;
+    if (!s->in.is_regular)
+        spot_err_set(err, SPOT_EUSAGE, "to be resumable, a move needs a regular file, not %s",
+                     s->in.name);
+    else if (!input_safetensors(&s->in, &header, &st, err))
+        rc = 0;
+    s->data_at = header.n;
+    if (!rc)
+        s->offer = spot_offer_new(&options, header.data, header.n, read_data, s, err);
+    spot_st_release(&st);
+    spot_buf_release(&header);
+    return s->offer ? 0 : -1;
+}
+
+static int move(struct send *s, struct spot_err *err)
+{
+    struct spot_port *port;
+    int rc = 0;
+
+    progress_start(&s->progress, &s->common, spot_offer_total(s->offer), 0);
+    if (s->net.listen) {
+        rc = serve_all(s, err);
+    } else if (s->net.connect) {
+        for (uint64_t i = 0; i < s->n_stream && !rc; i++)
+            rc = start_stream(s, NULL, err);
+        rc = wait_streams(s, err) || rc ? -1 : 0;
+    } else {
+        port = net_attach(&s->net, err);
+        rc = port ? start_stream(s, port, err) : -1;
+        if (!rc)
+            rc = wait_streams(s, err);
+        net_detach(&s->net);
+    }
+    progress_end(&s->progress);
+    return rc;
+}
+
+static int run(struct send *s, const char *path, struct spot_err *err)
+{
+    struct pack_options pack = { .common = &s->common, .plan = s->plan, .level = 1 };
+    uint64_t raw_byte, wire_byte;
+    bool is_one_way;
+    int rc = -1;
+
+    if (net_check(&s->net, &is_one_way, err) || codec_option(s->codec_name, &pack.codec, err))
+        return -1;
+    if (is_one_way && s->deadline_s > 0)
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "--deadline needs a way on which the other end answers");
+    if (is_one_way) {
+        pack.n_job = (int)s->n_job;
+        pack.chunk_byte = (uint32_t)s->chunk_byte;
+        pack.epoch = (int64_t)s->epoch;
+        return pack_to_output(&pack, path, err);
+    }
+    if (s->common.output)
+        return spot_err_set(err, SPOT_EUSAGE, "-o is for a stream to standard output");
+    if (!offer_file(s, pack.codec, path, err)) {
+        rc = move(s, err);
+        spot_offer_progress(s->offer, &raw_byte, &wire_byte);
+        spot_tool_info("%s: %llu of %llu bytes sent as %llu%s", s->in.name,
+                       (unsigned long long)raw_byte, (unsigned long long)spot_offer_total(s->offer),
+                       (unsigned long long)wire_byte, rc ? "" : "; committed at the other end");
+    }
+    spot_offer_free(s->offer);
+    input_close(&s->in);
+    return rc;
+}
+
+int migrate_send(int argc, char **argv)
+{
+    struct send s = { .common = SPOT_TOOL_COMMON_DEFAULT,
+                      .net = NET_DEFAULT,
+                      .codec_name = "auto",
+                      .n_stream = 4,
+                      .n_job = (uint64_t)pack_default_jobs(),
+                      .chunk_byte = SPOT_CHUNK_BYTE };
+    const struct spot_opt option[] = {
+        { SPOT_OPT_GROUP, .help = "way (none: a stream to standard output)" },
+        NET_OPTIONS(&s.net),
+        { SPOT_OPT_U64, 0, "streams", &s.n_stream, "n", "connections at once (default 4)", 1,
+          NET_STREAMS_MAX },
+        { SPOT_OPT_GROUP, .help = "what" },
+        { SPOT_OPT_STRING, 0, "codec", &s.codec_name, "name",
+          "raw, zstd, planes, nibble or auto (default auto: by the link's speed)", 0, 0 },
+        { SPOT_OPT_SIZE, 0, "chunk", &s.chunk_byte, "size", "raw bytes of a chunk (default 1MiB)",
+          SPOT_CHUNK_BYTE_MIN, SPOT_CHUNK_BYTE_MAX },
+        { SPOT_OPT_SECS, 0, "deadline", &s.deadline_s, "duration",
+          "send nothing after that; status 75 if it was too short", 0, 1e9 },
+        { SPOT_OPT_STRING, 0, "plan", &s.plan, "id", "the plan this move belongs to", 0, 0 },
+        { SPOT_OPT_U64, 0, "epoch", &s.epoch, "n", "its epoch (default 0)", 0, 9007199254740992 },
+        { SPOT_OPT_U64, 'j', "jobs", &s.n_job, "n", "threads of a one-way stream", 1, 64 },
+        SPOT_TOOL_OPTIONS_WRITE(&s.common, "a one-way stream here (default stdout)"),
+        { SPOT_OPT_END },
+    };
+    const struct spot_cli cli = {
+        .name = "spot-migrate send",
+        .need = (const struct spot_opt_need[]){ { "timeout", "connect|listen|via|duplex" },
+                                                { "wait", "connect|listen" },
+                                                { "key-file", "connect|listen" },
+                                                { "streams", "connect" },
+                                                { NULL, NULL } },
+        .reads = (const char *const[]){ "key-file", NULL },
+        .writes = (const char *const[]){ "output", NULL },
+        .synopsis = "[options] model.safetensors",
+        .summary = "move a file; exit 0 only when the other end has it, verified and durable",
+        .examples =
+            "  spot-migrate send m.safetensors | ssh host spot-migrate recv -o m.safetensors\n"
+            "  spot-migrate send --via 'ssh host spot-migrate recv --duplex -o m' m\n",
+        .option = option,
+    };
+    struct spot_err err = { 0 };
+    const char *path;
+    int status;
+
+    if (!migrate_parse(&cli, argc, argv, &s.common, &path, &status))
+        return status;
+    pthread_mutex_init(&s.lock, NULL);
+    status = spot_tool_finish(run(&s, path, &err), &err);
+    pthread_mutex_destroy(&s.lock);
+    return status;
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/xalloc.h"
+#include "migrate.h"
+#include "shard/stream.h"
+
+struct unpack {
+    struct spot_tool_common common;
+    const char *base_path;
+    bool is_verify; /* write nothing */
+
+    struct input in;
+    struct base base;
+    struct spot_out out;
+    const struct spot_st *st;
+    struct spot_buf old;
+    struct progress progress;
+    uint64_t n_chunk;
+};
+
+static int on_header(void *user, const struct spot_st *st, const void *header, size_t n_header,
+                     struct spot_err *err)
+{
+    struct unpack *u = user;
+
+    u->st = st;
+    progress_start(&u->progress, &u->common, st->data_byte, 0);
+    return u->is_verify ? 0 : output_write(&u->out, header, n_header, err);
+}
+
+static const void *find_base(void *user, const struct spot_chunk *chunk)
+{
+    struct unpack *u = user;
+
+    return base_get(&u->base, u->st, chunk, &u->old);
+}
+
+static int on_chunk(void *user, const struct spot_chunk *chunk, const void *raw,
+                    struct spot_err *err)
+{
+    struct unpack *u = user;
+
+    u->n_chunk++;
+    progress_show(&u->progress, chunk->raw_off + chunk->raw_byte);
+    return u->is_verify ? 0 : output_write(&u->out, raw, chunk->raw_byte, err);
+}
+
+static int read_stream(struct unpack *u, struct spot_err *err)
+{
+    enum { PIECE = 256 << 10 };
+    const struct spot_stream_sink sink = {
+        .on_header = on_header, .base = find_base, .on_chunk = on_chunk, .user = u
+    };
+    struct spot_stream_reader *r = spot_stream_reader_new(&sink, u->in.name);
+    void *piece = spot_xcalloc(PIECE, 1);
+    size_t got;
+    int rc;
+
+    do {
+        rc = input_read(&u->in, piece, PIECE, &got, err);
+        if (!rc)
+            rc = spot_stream_reader_feed(r, piece, got, err);
+    } while (!rc && got == PIECE);
+    if (!rc)
+        rc = spot_stream_reader_finish(r, err);
+    progress_end(&u->progress);
+    if (!rc && u->is_verify)
+        spot_tool_info("%s: %zu tensors, %llu bytes in %llu chunks, all as they were sent",
+                       u->in.name, u->st->n_tensor, (unsigned long long)u->st->data_byte,
+                       (unsigned long long)u->n_chunk);
+    spot_stream_reader_free(r);
+    free(piece);
+    return rc;
+}
+
+static int run(struct unpack *u, const char *path, struct spot_err *err)
+{
+    int rc = -1;
+
+    if (input_open(&u->in, path, err))
+        return -1;
+    if (base_open(&u->base, u->base_path, err))
+        goto out;
+    if (u->is_verify)
+        rc = read_stream(u, err);
+    else if (!output_open(&u->out, u->common.output, err))
+        rc = spot_out_finish(&u->out, read_stream(u, err), err);
+out:
+    spot_buf_release(&u->old);
+    base_close(&u->base);
+    input_close(&u->in);
+    return rc;
+}
+
+static int command(struct unpack *u, const char *name, const char *summary, const char *examples,
+                   int argc, char **argv)
+{
+    const struct spot_opt option[] = {
+        { SPOT_OPT_GROUP, .help = "stream" },
+        { SPOT_OPT_STRING, 0, "base", &u->base_path, "file",
+          "the older safetensors file that --base of pack named", 0, 0 },
+        SPOT_TOOL_OPTIONS_WRITE(&u->common, "write here, complete or not at all (default stdout)"),
+        { SPOT_OPT_END },
+    };
+    const struct spot_cli cli = { .name = name,
+                                  .synopsis = "[options] [stream.szt]",
+                                  .summary = summary,
+                                  .examples = examples,
+                                  .option = option,
+                                  .reads = (const char *const[]){ "base", NULL },
+                                  .writes = (const char *const[]){ "output", NULL } };
+    struct spot_err err = { 0 };
+    const char *path;
+    int status;
+
+    if (!migrate_parse(&cli, argc, argv, &u->common, &path, &status))
+        return status;
+    return spot_tool_finish(run(u, path, &err), &err);
+}
+
+int migrate_unpack(int argc, char **argv)
+{
+    struct unpack u = { .common = SPOT_TOOL_COMMON_DEFAULT };
+
+    return command(
+        &u, "spot-migrate unpack",
+        "the safetensors file of a stream, byte for byte, every hash checked",
+        "  spot-migrate unpack -o m.safetensors m.szt\n"
+        "  spot-migrate pack a.safetensors | spot-migrate unpack | cmp - a.safetensors\n",
+        argc, argv);
+}
+
+int migrate_verify(int argc, char **argv)
+{
+    struct unpack u = { .common = SPOT_TOOL_COMMON_DEFAULT, .is_verify = true };
+
+    return command(&u, "spot-migrate verify",
+                   "exit 0 if a stream is whole and every hash matches, else 3",
+                   "  spot-migrate verify m.szt\n  spot-migrate verify -v <m.szt\n", argc, argv);
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT */
+/* spot-plan - what to run on the machines there are and will be. */
+
+#include "common/tool.h"
+#include "plan_commands.h"
+
+int main(int argc, char **argv)
+{
+    static const struct spot_command command[] = {
+        { "train", "the grid a training job should run on next", plan_train_main },
+        { 0 },
+    };
+
+    spot_tool_init("spot-plan");
+    return spot_tool_dispatch("spot-plan", "decide what runs on preemptible machines", command,
+                              argc, argv);
+}

@@ -1,0 +1,353 @@
+/* SPDX-License-Identifier: MIT */
+/* spot-plan train - forecast and job in, plan out. */
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/hash.h"
+#include "common/json.h"
+#include "common/opt.h"
+#include "common/out.h"
+#include "common/prov.h"
+#include "common/table.h"
+#include "common/tool.h"
+#include "model/forecast_doc.h"
+#include "model/job_doc.h"
+#include "model/plan_doc.h"
+#include "model/throughput.h"
+#include "plan/change_law.h"
+#include "plan/train_plan.h"
+#include "plan_commands.h"
+
+struct options {
+    struct spot_tool_common common;
+    const char *job, *forecast, *objective, *source, *solver, *current;
+    uint64_t now, spares, epoch, leaving, horizon;
+    double max_loss_prob, usd_per_sample;
+    bool explain;
+};
+
+#define NOT_GIVEN UINT64_MAX
+
+/* Everything that is read, and the answer. */
+struct session {
+    struct spot_job_doc job;
+    struct spot_json_doc json; /* of the forecast */
+    struct spot_forecast forecast;
+    struct spot_change_law law;
+    struct spot_throughput throughput;
+    struct spot_train_plan plan;
+    struct spot_prov prov;
+    double time_s;
+};
+
+static void session_release(struct session *s)
+{
+    spot_train_plan_release(&s->plan);
+    spot_throughput_release(&s->throughput);
+    spot_change_law_release(&s->law);
+    spot_forecast_release(&s->forecast);
+    spot_json_release(&s->json);
+    spot_job_doc_release(&s->job);
+}
+
+/* A forecast says little about another number of instances than it was made with. */
+static void warn_of_count(const struct spot_forecast *forecast, const struct options *o)
+{
+    long long own = 0, off;
+
+    for (size_t i = 0; i < forecast->n_series; i++)
+        own += forecast->series[i].now;
+    off = llabs((long long)o->now - own);
+    if (o->now != NOT_GIVEN && off > 2 && 4 * off > own)
+        spot_tool_warn("--now %llu: the forecast was made when there were %lld",
+                       (unsigned long long)o->now, own);
+}
+
+/* The law of the next interval: from the forecast, or "nothing changes" from --now alone. */
+static int load_law(struct session *s, const struct options *o, struct spot_err *err)
+{
+    if (!o->forecast) {
+        if (o->now == NOT_GIVEN)
+            return spot_err_set(err, SPOT_EUSAGE,
+                                "neither --forecast nor --now: how many instances are there?");
+        spot_change_law_still(&s->law, (int)o->now, s->job.cost.interval_s, 1);
+        return 0;
+    }
+    if (spot_json_load_path(&s->json, o->forecast, err) ||
+        spot_forecast_read(&s->json, &s->forecast, err))
+        return -1;
+    spot_prov_add(&s->prov, s->json.source, spot_hash64(s->json.text, s->json.n_byte));
+    for (size_t i = 0; i < s->forecast.n_series; i++)
+        if (s->forecast.series[i].time_s > s->time_s)
+            s->time_s = s->forecast.series[i].time_s;
+    warn_of_count(&s->forecast, o);
+    if (spot_change_law_init(&s->law, &s->forecast, o->now == NOT_GIVEN ? -1 : (int)o->now, err)) {
+        const struct spot_err inner = *err;
+
+        return spot_err_set(err, inner.code, "%s: %s", s->json.source, inner.msg);
+    }
+    return 0;
+}
+
+/* Index of `text` in name[3], or -1 with *err. */
+static int one_of(const char *option, const char *text, const char *const *name,
+                  struct spot_err *err)
+{
+    for (int i = 0; i < 3; i++)
+        if (!strcmp(text, name[i]))
+            return i;
+    return spot_err_set(err, SPOT_EUSAGE, "--%s: expected %s, %s or %s, got '%.32s'", option,
+                        name[0], name[1], name[2], text);
+}
+
+/* The program charges for changes where the job says what they cost. */
+static int pick_solver(const struct session *s, const struct options *o,
+                       struct spot_train_question *q, struct spot_err *err)
+{
+    static const char *const name[] = { "liveput", "dp", "parcae" };
+    const struct spot_job_cost *c = &s->job.cost;
+    const bool charges =
+        c->restart_s > 0 || c->n_p2p || c->process_s > 0 || c->regroup_s > 0 || c->n_build;
+    int at = 0;
+
+    if (o->solver)
+        at = one_of("solver", o->solver, name, err);
+    else if (charges)
+        at = 1;
+    if (at < 0)
+        return -1;
+    q->solver = (enum spot_train_solver)at;
+    return 0;
+}
+
+/* "samples", "usd-per-sample", or "mix" with --usd-per-sample. */
+static int pick_objective(const struct options *o, struct spot_train_question *q,
+                          struct spot_err *err)
+{
+    static const char *const name[] = { "samples", "usd-per-sample", "mix" };
+    const int at = one_of("objective", o->objective, name, err);
+
+    if (at < 0)
+        return -1;
+    q->objective = (enum spot_train_objective)at;
+    q->usd_per_sample = o->usd_per_sample;
+    if (q->objective == SPOT_OBJECTIVE_MIX && !(o->usd_per_sample > 0))
+        return spot_err_set(err, SPOT_EUSAGE, "--objective mix needs --usd-per-sample");
+    return 0;
+}
+
+/* "DxP": what runs now. */
+static int parse_current(const struct session *s, const struct options *o,
+                         struct spot_train_question *q, struct spot_err *err)
+{
+    if (!o->current)
+        return 0;
+    if (spot_grid_parse(o->current, &q->current_d, &q->current_p))
+        return spot_err_set(err, SPOT_EUSAGE, "--current: expected DxP, got '%.32s'", o->current);
+    if (q->current_d > 0 && (spot_throughput_at(&s->throughput, q->current_d, q->current_p) < 0 ||
+                             q->current_d * q->current_p > s->law.now))
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "--current %dx%d: not a grid this job can run on %d instances",
+                            q->current_d, q->current_p, s->law.now);
+    return 0;
+}
+
+static void add_grid(struct spot_table *table, int64_t d, int64_t p)
+{
+    char text[48] = "suspend";
+
+    if (d)
+        snprintf(text, sizeof(text), "%lld x %lld", (long long)d, (long long)p);
+    spot_table_text(table, text);
+}
+
+/* The grid and the others, then the reasons. */
+static void print_table(const struct spot_plan_doc *doc, FILE *out)
+{
+    static const struct spot_column column[] = {
+        { "grid", false },     { "spares", true }, { "samples_per_s", true },
+        { "loss_prob", true }, { "", false },
+    };
+    struct spot_table table;
+
+    spot_table_init(&table, column, sizeof(column) / sizeof(column[0]));
+    add_grid(&table, doc->next.d, doc->next.p);
+    spot_table_int(&table, doc->spares);
+    spot_table_fixed(&table, doc->expected.samples_per_s, 3);
+    spot_table_fixed(&table, doc->expected.loss_prob, 4);
+    spot_table_text(&table, "the plan");
+    for (size_t i = 0; i < doc->n_alternative; i++) {
+        const struct spot_plan_alternative *a = &doc->alternative[i];
+
+        add_grid(&table, a->d, a->p);
+        spot_table_int(&table, a->spares);
+        spot_table_fixed(&table, a->samples_per_s, 3);
+        spot_table_fixed(&table, a->loss_prob, 4);
+        spot_table_text(&table, a->why ? a->why : "");
+    }
+    spot_table_print(&table, out, SPOT_FORMAT_TABLE);
+    spot_table_release(&table);
+    putc('\n', out);
+    for (size_t i = 0; i < doc->n_why; i++)
+        fprintf(out, "%s\n", doc->why[i]);
+}
+
+static int write_plan(struct session *s, const struct options *o, enum spot_format format,
+                      struct spot_err *err)
+{
+    struct spot_out out;
+    int rc = 0;
+
+    if (spot_out_open(&out, o->common.output, err))
+        return -1;
+    if (format == SPOT_FORMAT_TABLE)
+        print_table(&s->plan.doc, out.file);
+    else
+        rc = spot_plan_doc_write(&s->plan.doc, &s->prov, out.file, err);
+    return spot_out_finish(&out, rc, err);
+}
+
+static int pick_format(const struct options *o, enum spot_format *format, struct spot_err *err)
+{
+    if (spot_format_parse(o->common.format, format, err))
+        return -1;
+    *format = spot_format_settle(*format, o->common.output, SPOT_FORMAT_JSON);
+    if (*format != SPOT_FORMAT_JSON && *format != SPOT_FORMAT_TABLE)
+        return spot_err_set(err, SPOT_EUSAGE, "a plan is json or table, not %s", o->common.format);
+    return 0;
+}
+
+/* The plan in words on stderr: stdout carries the document. */
+static void explain(const struct spot_plan_doc *doc)
+{
+    for (size_t i = 0; i < doc->n_why; i++)
+        fprintf(stderr, "%s\n", doc->why[i]);
+    for (size_t i = 0; i < doc->n_alternative; i++)
+        fprintf(stderr, "  %lld x %lld: %s\n", (long long)doc->alternative[i].d,
+                (long long)doc->alternative[i].p, doc->alternative[i].why);
+}
+
+/* The rest of the question, once job, law and throughput are there. */
+static int ask(struct session *s, const struct options *o, struct spot_train_question *q,
+               struct spot_err *err)
+{
+    if (pick_solver(s, o, q, err) || parse_current(s, o, q, err))
+        return -1;
+    if (o->leaving > (uint64_t)s->law.now)
+        return spot_err_set(err, SPOT_EUSAGE, "--leaving: more than the %d instances there are",
+                            s->law.now);
+    q->leaving = (int)o->leaving;
+    q->horizon = o->horizon ? (int)o->horizon : (int)s->job.cost.look_ahead;
+    q->time_s = s->time_s;
+    return 0;
+}
+
+static int run(struct session *s, const struct options *o, struct spot_err *err)
+{
+    static const char *const source_name[] = { "table", "law", "both" };
+    struct spot_train_question q = { .job = &s->job,
+                                     .throughput = &s->throughput,
+                                     .law = &s->law,
+                                     .spares_min = (int)o->spares,
+                                     .max_loss_prob = o->max_loss_prob };
+    const int source = one_of("throughput", o->source, source_name, err);
+    enum spot_format format;
+    int n_max;
+
+    if (source < 0 || pick_format(o, &format, err) || pick_objective(o, &q, err) ||
+        spot_job_doc_load(&s->job, o->job, err))
+        return -1;
+    if (s->job.kind != SPOT_JOB_TRAIN)
+        return spot_json_fail(&s->job.json, "/kind", err, "expected \"train\"");
+    spot_prov_add(&s->prov, s->job.json.source, spot_hash64(s->job.json.text, s->job.json.n_byte));
+    if (load_law(s, o, err))
+        return -1;
+    /* Also grids beyond the forecast's cap: too few instances is a plan (suspend), not an error. */
+    n_max = spot_job_profiled(&s->job);
+    n_max = s->law.cap > n_max ? s->law.cap : n_max;
+    if (spot_throughput_init(&s->throughput, &s->job, n_max ? n_max : 1,
+                             (enum spot_throughput_source)source, err) ||
+        ask(s, o, &q, err) || spot_train_plan_make(&s->plan, &q, err))
+        return -1;
+    if (o->epoch != NOT_GIVEN)
+        s->plan.doc.epoch = (int64_t)o->epoch;
+    if (o->explain && !o->common.quiet && format != SPOT_FORMAT_TABLE)
+        explain(&s->plan.doc);
+    return write_plan(s, o, format, err);
+}
+
+static const struct spot_opt_need need[] = { { "usd-per-sample", "objective mix" },
+                                             { NULL, NULL } };
+static const char *const reads[] = { "job", "forecast", NULL };
+static const char *const writes[] = { "output", NULL };
+
+int plan_train_main(int argc, char **argv)
+{
+    struct options o = { .common = SPOT_TOOL_COMMON_DEFAULT,
+                         .objective = "samples",
+                         .source = "both",
+                         .now = NOT_GIVEN,
+                         .epoch = NOT_GIVEN,
+                         .max_loss_prob = 1 };
+    const struct spot_opt option[] = {
+        { SPOT_OPT_GROUP, .help = "plan" },
+        { SPOT_OPT_STRING, 0, "job", &o.job, "file", "what runs: spot.job/1 (required)", 0, 0 },
+        { SPOT_OPT_STRING, 0, "forecast", &o.forecast, "file",
+          "spot.forecast/1, - is standard input; without: nothing changes", 0, 0 },
+        { SPOT_OPT_U64, 0, "now", &o.now, "n", "instances there are (default: the forecast's)", 0,
+          SPOT_CHANGE_COUNT_MAX },
+        { SPOT_OPT_U64, 0, "spares", &o.spares, "n", "keep at least n out of the grid (default 0)",
+          0, SPOT_CHANGE_COUNT_MAX },
+        { SPOT_OPT_U64, 0, "epoch", &o.epoch, "n", "epoch of the job this plan is for", 0, 1e15 },
+        { SPOT_OPT_STRING, 0, "objective", &o.objective, "name",
+          "samples (default), usd-per-sample or mix", 0, 0 },
+        { SPOT_OPT_REAL, 0, "usd-per-sample", &o.usd_per_sample, "usd",
+          "what a sample is worth, for mix", 0, 1e9 },
+        { SPOT_OPT_STRING, 0, "solver", &o.solver, "name",
+          "dp, liveput or parcae (default: dp where the job prices changes)", 0, 0 },
+        { SPOT_OPT_STRING, 0, "current", &o.current, "DxP", "what runs now (default: nothing)", 0,
+          0 },
+        { SPOT_OPT_U64, 0, "leaving", &o.leaving, "n", "of the instances now, under notice", 0,
+          SPOT_CHANGE_COUNT_MAX },
+        { SPOT_OPT_U64, 0, "horizon", &o.horizon, "n",
+          "intervals that expectations are for (default: the job's)", 1, 256 },
+        { SPOT_OPT_REAL, 0, "max-loss-prob", &o.max_loss_prob, "prob",
+          "most risk that a stage loses every replica (default 1)", 0, 1 },
+        { SPOT_OPT_STRING, 0, "throughput", &o.source, "source",
+          "profile table, fitted law, or both (default both)", 0, 0 },
+        { SPOT_OPT_FLAG, 0, "explain", &o.explain, NULL, "say why on stderr", 0, 0 },
+        SPOT_TOOL_OPTIONS(&o.common),
+        { SPOT_OPT_END },
+    };
+    const struct spot_cli cli = {
+        .name = "spot-plan train",
+        .need = need,
+        .reads = reads,
+        .writes = writes,
+        .synopsis = "--job job.json [--forecast file|-] [options]",
+        .summary = "choose the grid of a training job by exact expected surviving throughput",
+        .examples = "  spot-predict trace.csv | spot-plan train --job job.json --forecast -\n"
+                    "  spot-plan train --job job.json --now 8 --explain\n",
+        .option = option,
+    };
+    struct session s = { .prov = { .tool = "spot-plan" } };
+    struct spot_err err = { 0 };
+    enum spot_cli_action parsed;
+    int first, rc = -1;
+
+    parsed = spot_cli_parse(&cli, argc, argv, &first, &err);
+    if (parsed != SPOT_CLI_RUN)
+        return spot_tool_finish(parsed == SPOT_CLI_DONE ? 0 : -1, &err);
+    spot_tool_talk(&o.common);
+    s.prov.seed = o.common.seed;
+    s.prov.is_off = !o.common.provenance;
+    if (argc > first)
+        spot_err_set(&err, SPOT_EUSAGE, "unexpected operand '%s'", argv[first]);
+    else if (!o.job)
+        spot_err_set(&err, SPOT_EUSAGE, "--job is required");
+    else
+        rc = run(&s, &o, &err);
+    session_release(&s);
+    return spot_tool_finish(rc, &err);
+}

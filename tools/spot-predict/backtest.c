@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT */
+#include "backtest.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/json_writer.h"
+#include "common/out.h"
+#include "common/xalloc.h"
+#include "fan.h"
+#include "forecast/predictor.h"
+
+/* --- one model on one series --- */
+
+struct job {
+    const struct options *options;
+    const struct grid *grid;
+    const struct entry *entry;
+    const char *series;
+    const size_t *origin; /* [n_origin] indices of the newest value known */
+    size_t n_origin;
+    FILE *dump;      /* NULL: none */
+    struct fan *fan; /* gets the last forecast, NULL: none */
+};
+
+static void dump_law(const struct job *job, size_t origin, int step, const double *p)
+{
+    const struct grid *g = job->grid;
+    struct spot_jw jw;
+
+    spot_jw_init(&jw, job->dump, false);
+    spot_jw_object(&jw, NULL);
+    spot_jw_str(&jw, "series", job->series);
+    spot_jw_str(&jw, "model", job->entry->text);
+    spot_jw_real(&jw, "origin_s", g->start_s + (double)origin * g->interval_s);
+    spot_jw_int(&jw, "step", step);
+    spot_jw_int(&jw, "now", g->y[origin]);
+    spot_jw_int(&jw, "y", g->y[origin + (size_t)step]);
+    spot_jw_reals(&jw, "p", p, (size_t)g->cap + 1);
+    spot_jw_end(&jw);
+    putc('\n', job->dump);
+}
+
+static void score_origin(const struct job *job, size_t origin, const double *prob,
+                         struct result *result, double *crps)
+{
+    const struct grid *g = job->grid;
+    const int horizon = (int)job->options->horizon;
+    double before = 0, after = 0;
+
+    for (int h = 1; h <= horizon; h++) {
+        const double *p = prob + (size_t)(h - 1) * ((size_t)g->cap + 1);
+        struct spot_score *s = &result->step[h - 1];
+
+        before = s->crps_sum;
+        spot_score_add(s, p, g->cap, g->y[origin], g->y[origin + (size_t)h]);
+        after += s->crps_sum - before;
+        if (job->dump)
+            dump_law(job, origin, h, p);
+    }
+    *crps = after / horizon;
+}
+
+/* What it costs to read the clock twice: a microsecond that is not the model's. */
+static double clock_cost_s(void)
+{
+    double least_s = 1;
+
+    for (int i = 0; i < 64; i++) {
+        const double at = spot_clock_cpu_s();
+
+        least_s = fmin(least_s, spot_clock_cpu_s() - at);
+    }
+    return least_s;
+}
+
+/* CPU time of an origin: one value taken in and one forecast made. */
+static void run_job(const struct job *job, struct result *result)
+{
+    const size_t horizon = (size_t)job->options->horizon;
+    struct spot_fc_spec spec = job->entry->spec;
+    struct spot_predictor *predictor;
+    const double clock_s = clock_cost_s();
+    double *prob, observe_s = 0, predict_s = 0;
+    size_t next = 0;
+
+    spec.cap = job->grid->cap;
+    predictor = spot_predictor_new(job->entry->model, &spec);
+    prob = spot_xcalloc(horizon * ((size_t)spec.cap + 1), sizeof(*prob));
+    for (size_t k = 0; k < job->n_origin; k++) {
+        double at = spot_clock_cpu_s();
+
+        while (next <= job->origin[k])
+            spot_predictor_observe(predictor, job->grid->y[next++]);
+        observe_s += spot_clock_cpu_s() - at - clock_s;
+        at = spot_clock_cpu_s();
+        spot_predictor_predict(predictor, prob);
+        predict_s += spot_clock_cpu_s() - at - clock_s;
+        score_origin(job, job->origin[k], prob, result, &result->crps[k]);
+    }
+    if (job->fan)
+        fan_make(job->fan, job->grid, job->origin[job->n_origin - 1], prob, spec.horizon,
+                 job->entry->text);
+    result->us_per_origin =
+        1e6 * fmax(0, observe_s / (double)next + predict_s / (double)job->n_origin);
+    free(prob);
+    spot_predictor_free(predictor);
+}
+
+/* --- all of them --- */
+
+static struct result *new_result(struct results *results, const struct job *job)
+{
+    struct result *r;
+
+    results->result =
+        spot_xgrow(results->result, &results->cap, results->n + 1, sizeof(*results->result));
+    r = &results->result[results->n++];
+    *r = (struct result){ .series = spot_xstrdup(job->series),
+                          .model = job->entry->text,
+                          .n_origin = job->n_origin };
+    if (job->n_origin > 1)
+        r->spacing =
+            (double)(job->origin[job->n_origin - 1] - job->origin[0]) / (double)(job->n_origin - 1);
+    r->step = spot_xcalloc((size_t)job->options->horizon, sizeof(*r->step));
+    r->crps = spot_xcalloc(job->n_origin, sizeof(*r->crps));
+    return r;
+}
+
+static void release_results(struct results *results)
+{
+    for (size_t i = 0; i < results->n; i++) {
+        free(results->result[i].series);
+        free(results->result[i].step);
+        free(results->result[i].crps);
+    }
+    free(results->result);
+}
+
+/* The figure shows the last model on the first series. */
+static void run_series(const struct walk *walk, struct results *results, FILE *dump,
+                       struct fan *fan)
+{
+    for (size_t m = 0; m < walk->entries.n; m++) {
+        const struct job job = { .options = walk->options,
+                                 .grid = walk->grid,
+                                 .entry = &walk->entries.entry[m],
+                                 .series = walk->series,
+                                 .origin = walk->origin,
+                                 .n_origin = walk->n_origin,
+                                 .dump = dump,
+                                 .fan = !fan->data && m + 1 == walk->entries.n ? fan : NULL };
+
+        run_job(&job, new_result(results, &job));
+    }
+}
+
+static int write_results(const struct options *options, const struct results *results,
+                         struct spot_err *err)
+{
+    struct spot_out out;
+
+    if (spot_out_open(&out, options->common.output, err))
+        return -1;
+    return spot_out_finish(&out, results_write(options, results, out.file, err), err);
+}
+
+int backtest_run(const struct options *options, char *const *path, size_t n_path,
+                 struct spot_prov *prov, struct spot_err *err)
+{
+    struct results results = { 0 };
+    struct spot_out dump = { 0 };
+    struct fan fan = { 0 };
+    struct walk walk;
+    int rc = walk_open(&walk, options, path, n_path, prov, err);
+
+    if (!rc && options->dump)
+        rc = spot_out_open(&dump, options->dump, err);
+    while (!rc && (rc = walk_next(&walk, err)) > 0) {
+        run_series(&walk, &results, dump.file, &fan);
+        rc = 0;
+    }
+    if (options->dump && dump.file)
+        rc = spot_out_finish(&dump, rc, err);
+    if (!rc && options->plot)
+        rc = calibration_plot(options, &results, walk.entries.n, &fan, err);
+    if (!rc)
+        rc = write_results(options, &results, err);
+    fan_release(&fan);
+    release_results(&results);
+    walk_close(&walk);
+    return rc;
+}

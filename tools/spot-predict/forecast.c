@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/out.h"
+#include "common/xalloc.h"
+#include "fan.h"
+#include "forecast/forecaster.h"
+#include "forecast/joint.h"
+#include "forecast/pmf.h"
+#include "forecast/predictor.h"
+#include "model/forecast_doc.h"
+#include "predict.h"
+#include "regions.h"
+#include "tracked.h"
+
+static void fill_change(const struct tracked *t, struct spot_forecast_series *out)
+{
+    const size_t room = ((size_t)t->cap + 1) * (SPOT_TURNOVER_MAX + 1);
+    struct spot_joint_cell *cell = spot_xcalloc(room, sizeof(*cell));
+
+    out->n_change = spot_joint(&t->turnover, out->prob, (int)out->now, t->cap, cell);
+    out->change = spot_xcalloc(out->n_change, sizeof(*out->change));
+    for (size_t i = 0; i < out->n_change; i++)
+        out->change[i] =
+            (struct spot_forecast_change){ cell[i].lost, cell[i].gained, cell[i].prob };
+    free(cell);
+}
+
+static void forecast_series(const struct tracked *t, size_t horizon,
+                            struct spot_forecast_series *out)
+{
+    const size_t width = (size_t)t->cap + 1;
+
+    out->zone = t->zone;
+    out->instance_type = t->instance_type;
+    out->time_s = t->time_s;
+    out->now = t->now;
+    out->cap = t->cap;
+    out->n_past = (int64_t)t->n;
+    out->n_change_past = (int64_t)t->n_change;
+    out->prob = spot_xcalloc(horizon * width, sizeof(*out->prob));
+    out->mean = spot_xcalloc(horizon, sizeof(*out->mean));
+    spot_predictor_predict(t->predictor, out->prob);
+    for (size_t h = 0; h < horizon; h++)
+        out->mean[h] = spot_pmf_mean(out->prob + h * width, t->cap);
+    fill_change(t, out);
+}
+
+static void print_rows(const struct spot_forecast *forecast, enum spot_format format, FILE *out)
+{
+    static const struct spot_column column[] = {
+        { "zone", false },  { "instance_type", false },
+        { "time_s", true }, { "now", true },
+        { "cap", true },    { "step", true },
+        { "mean", true },   { "p10", true },
+        { "p50", true },    { "p90", true },
+        { "drop", true },
+    };
+    struct spot_table table;
+
+    spot_table_init(&table, column, sizeof(column) / sizeof(column[0]));
+    for (size_t i = 0; i < forecast->n_series; i++) {
+        const struct spot_forecast_series *s = &forecast->series[i];
+
+        for (int64_t step = 1; step <= forecast->horizon; step++) {
+            spot_table_text(&table, s->zone);
+            spot_table_text(&table, s->instance_type);
+            spot_table_real(&table, s->time_s);
+            spot_table_int(&table, s->now);
+            spot_table_int(&table, s->cap);
+            spot_table_int(&table, step);
+            spot_table_fixed(&table, s->mean[step - 1], 3);
+            spot_table_int(&table, spot_forecast_quantile(s, step, 0.1));
+            spot_table_int(&table, spot_forecast_quantile(s, step, 0.5));
+            spot_table_int(&table, spot_forecast_quantile(s, step, 0.9));
+            spot_table_fixed(&table, spot_pmf_below(spot_forecast_at(s, step), (int)s->now), 4);
+        }
+    }
+    spot_table_print(&table, out, format);
+    spot_table_release(&table);
+}
+
+static int write_out(const struct options *options, const struct spot_forecast *forecast,
+                     const struct spot_prov *prov, struct spot_err *err)
+{
+    struct spot_out out;
+    int rc = 0;
+
+    if (spot_out_open(&out, options->common.output, err))
+        return -1;
+    if (options->format == SPOT_FORMAT_JSON || options->format == SPOT_FORMAT_AUTO)
+        rc = spot_forecast_write(forecast, out.file, prov, err);
+    else
+        print_rows(forecast, options->format, out.file);
+    return spot_out_finish(&out, rc, err);
+}
+
+/* A panel for each of the first series. */
+static int plot_fans(const struct options *options, const struct grids *grids,
+                     const struct spot_forecast *forecast, struct spot_err *err)
+{
+    struct spot_figure panel[SPOT_PLOT_PANELS_MAX] = { 0 };
+    struct fan fan[SPOT_PLOT_PANELS_MAX];
+    const size_t n = grids->n < SPOT_PLOT_PANELS_MAX ? grids->n : SPOT_PLOT_PANELS_MAX;
+    int rc;
+
+    for (size_t i = 0; i < n; i++) {
+        fan_make(&fan[i], &grids->grid[i], grids->grid[i].n - 1, forecast->series[i].prob,
+                 (int)forecast->horizon, forecast->model);
+        panel[i] = fan[i].figure;
+    }
+    rc = spot_plot_panels(panel, n, options->plot, err);
+    for (size_t i = 0; i < n; i++)
+        fan_release(&fan[i]);
+    return rc;
+}
+
+/* Grids are those of all series, of the trace and of the state, in the document's order. What is
+ * not kept is freed at once: the tables of many zones need not stand side by side. */
+static void forecast_all(const struct options *options, const struct spot_forecaster *model,
+                         const struct spot_fc_spec *spec, struct trackeds *trackeds,
+                         const struct grids *grids, struct spot_forecast *forecast)
+{
+    forecast->n_series = grids->n;
+    forecast->series = spot_xcalloc(grids->n, sizeof(*forecast->series));
+    for (size_t i = 0; i < grids->n; i++) {
+        struct tracked *t = trackeds_take(trackeds, model, *spec, &grids->grid[i]);
+
+        forecast_series(t, (size_t)spec->horizon, &forecast->series[i]);
+        if (options->state)
+            continue;
+        spot_predictor_free(t->predictor);
+        t->predictor = NULL;
+    }
+    if (!options->is_load)
+        forecast->n_region = regions_find(grids, &forecast->region);
+}
+
+static int show(const struct options *options, const struct grids *grids,
+                const struct spot_forecast *forecast, const struct spot_prov *prov,
+                struct spot_err *err)
+{
+    if (options->plot && plot_fans(options, grids, forecast, err))
+        return -1;
+    return write_out(options, forecast, prov, err);
+}
+
+int forecast_run(const struct options *options, const char *path, struct spot_prov *prov,
+                 struct spot_err *err)
+{
+    struct spot_fc_spec spec = { .horizon = (int)options->horizon,
+                                 .day = 86400 / options->interval_s };
+    const struct spot_forecaster *model = spot_forecaster_find(options->model, &spec, err);
+    struct spot_forecast forecast = { .interval_s = options->interval_s,
+                                      .horizon = (int64_t)options->horizon,
+                                      .model = options->model };
+    struct trackeds trackeds = { 0 };
+    struct grids grids = { 0 };
+    int rc;
+
+    if (!model)
+        return -1;
+    if (options->history && !strchr(options->model, '@'))
+        spec.history = (int)options->history;
+    rc = options->state ? trackeds_load(&trackeds, options->state, options, model, &spec, err) : 0;
+    if (!rc)
+        rc = grids_load(&grids, options, path, false, &trackeds, prov, err);
+    if (!rc) {
+        forecast_all(options, model, &spec, &trackeds, &grids, &forecast);
+        rc = show(options, &grids, &forecast, prov, err);
+    }
+    if (!rc && options->state)
+        rc = trackeds_save(&trackeds, options->state, options, err);
+    spot_forecast_release(&forecast);
+    grids_release(&grids);
+    trackeds_release(&trackeds);
+    return rc;
+}

@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: MIT */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/xalloc.h"
+#include "forecast/forecaster.h"
+#include "predict.h"
+#include "trace/trace.h"
+#include "tracked.h"
+
+/* A row this part of an interval late still counts at its grid point: traces are written with
+ * rounded times, and probes jitter. */
+static const double SLACK = 0.05;
+
+/* What moves inside an interval nets out in the counts; the rows still show it. Lost is how far
+ * the count fell below that at the interval's start, gained what came back since. */
+static void find_flows(const struct spot_trace_series *series, struct grid *g)
+{
+    for (size_t i = 1; i < g->n; i++)
+        g->lost[i] = g->y[i] < g->y[i - 1] ? g->y[i - 1] - g->y[i] : 0;
+    for (size_t i = 0; series && i < series->n; i++) {
+        const double at = ceil((series->time_s[i] - g->start_s) / g->interval_s - SLACK);
+
+        if (at >= 1 && at < (double)g->n) {
+            const size_t cell = (size_t)at;
+            const int fall = g->y[cell - 1] - series->available[i];
+
+            g->lost[cell] = fall > g->lost[cell] ? fall : g->lost[cell];
+        }
+    }
+    for (size_t i = 1; i < g->n; i++)
+        g->gained[i] = g->y[i] - g->y[i - 1] + g->lost[i];
+}
+
+static int latest_requested(const struct spot_trace_series *series)
+{
+    for (size_t i = series->n; series->requested && i > 0; i--)
+        if (series->requested[i - 1] >= 0)
+            return series->requested[i - 1];
+    return -1;
+}
+
+static int choose_cap(const struct options *options, const struct spot_trace_series *series,
+                      const struct grid *g, const struct tracked *known)
+{
+    const int now = g->y[g->n - 1], requested = series ? latest_requested(series) : -1;
+    int cap = requested > now ? requested : now;
+
+    if (options->cap)
+        return (int)options->cap;
+    if (requested < 0 && known && known->cap > cap)
+        cap = known->cap;
+    for (size_t i = 0; requested < 0 && i < g->n; i++)
+        cap = g->y[i] > cap ? g->y[i] : cap;
+    return cap;
+}
+
+static int check_cap(const struct grid *g, struct spot_err *err)
+{
+    if (g->cap <= SPOT_FC_CAP_MAX)
+        return 0;
+    return spot_err_set(err, SPOT_EDATA,
+                        "series %s: a count of %d is beyond the limit of %d; give --cap", g->label,
+                        g->cap, SPOT_FC_CAP_MAX);
+}
+
+/* Bring the counts into 0..cap, and note what changed. */
+static void finish(struct grid *g)
+{
+    for (size_t i = 0; i < g->n; i++) {
+        g->n_clipped += g->y[i] > g->cap;
+        g->y[i] = g->y[i] > g->cap ? g->cap : g->y[i];
+        g->n_change += i && g->y[i] != g->y[i - 1];
+    }
+}
+
+/* Where the grid begins, and how many points it has. */
+static void place(struct grid *g, double first_s, double end_s, bool from_start)
+{
+    const double slack_s = SLACK * g->interval_s;
+    double rest_s;
+
+    g->n =
+        end_s + slack_s < first_s ? 1 : spot_trace_grid_n(first_s, end_s + slack_s, g->interval_s);
+    rest_s = end_s - (first_s + (double)(g->n - 1) * g->interval_s);
+    g->start_s = first_s + (!from_start && rest_s > slack_s ? rest_s : 0);
+}
+
+static void fill(struct grid *g, const struct spot_trace_series *series,
+                 const struct tracked *known)
+{
+    g->y = spot_xcalloc(g->n, sizeof(*g->y));
+    g->lost = spot_xcalloc(g->n, sizeof(*g->lost));
+    g->gained = spot_xcalloc(g->n, sizeof(*g->gained));
+    if (series)
+        spot_trace_resample(series, g->start_s + SLACK * g->interval_s, g->interval_s, g->n, g->y);
+    for (size_t i = 0; known && i < g->n; i++)
+        if (!i || !series || g->start_s + ((double)i + SLACK) * g->interval_s < series->time_s[0])
+            g->y[i] = known->now;
+}
+
+/* `series` or `known` may be NULL, not both. */
+static int make_grid(const struct options *options, const struct spot_trace *trace,
+                     const struct spot_trace_series *series, const struct tracked *known,
+                     bool from_start, struct grid *g, struct spot_err *err)
+{
+    const struct spot_trace_series named = { .zone = known ? known->zone : NULL,
+                                             .instance_type = known ? known->instance_type : NULL };
+    const struct spot_trace_series *names = series ? series : &named;
+    char label[SPOT_TRACE_LABEL];
+    double first_s = 0;
+
+    g->zone = spot_xstrdup(names->zone);
+    g->instance_type = spot_xstrdup(names->instance_type);
+    g->label = spot_xstrdup(spot_trace_label(names, label));
+    g->interval_s = options->interval_s;
+    if (series)
+        first_s = series->time_s[0];
+    if (known)
+        first_s = known->time_s;
+    place(g, first_s, trace->end_s, from_start || known);
+    if (g->n > SPOT_TRACE_ROWS_MAX)
+        return spot_err_set(err, SPOT_EDATA,
+                            "series %s: more than %d intervals of %g s; give a longer --interval",
+                            g->label, SPOT_TRACE_ROWS_MAX, g->interval_s);
+    fill(g, series, known);
+    g->cap = choose_cap(options, series, g, known);
+    if (check_cap(g, err))
+        return -1;
+    finish(g);
+    find_flows(series, g);
+    if (g->n_clipped)
+        spot_tool_warn("series %s: %zu of %zu intervals are above the cap and count as %d",
+                       g->label, g->n_clipped, g->n, g->cap);
+    return 0;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    const struct grid *x = a, *y = b;
+    const int zone = strcmp(x->zone, y->zone);
+
+    return zone ? zone : strcmp(x->instance_type, y->instance_type);
+}
+
+static const struct spot_trace_series *find_series(const struct spot_trace *trace,
+                                                   const struct tracked *t)
+{
+    for (size_t i = 0; i < trace->n_series; i++)
+        if (!strcmp(trace->series[i].zone, t->zone) &&
+            !strcmp(trace->series[i].instance_type, t->instance_type))
+            return &trace->series[i];
+    return NULL;
+}
+
+int grids_load(struct grids *grids, const struct options *options, const char *path,
+               bool from_start, const struct trackeds *known, struct spot_prov *prov,
+               struct spot_err *err)
+{
+    const size_t n_known = known ? known->n : 0;
+    struct spot_trace trace;
+    int rc = 0;
+
+    if (options->is_load)
+        return requests_load(grids, options, path, prov, err);
+    memset(grids, 0, sizeof(*grids));
+    if (spot_trace_load_path(&trace, path, err))
+        return -1;
+    spot_prov_add(prov, path && strcmp(path, "-") != 0 ? path : "<stdin>", trace.xxh3);
+    grids->grid = spot_xcalloc(trace.n_series + n_known, sizeof(*grids->grid));
+    for (size_t i = 0; i < trace.n_series && !rc; i++) {
+        const struct spot_trace_series *s = &trace.series[i];
+
+        rc = make_grid(options, &trace, s,
+                       n_known ? trackeds_find(known, s->zone, s->instance_type) : NULL, from_start,
+                       &grids->grid[grids->n++], err);
+    }
+    for (size_t i = 0; i < n_known && !rc; i++)
+        if (!find_series(&trace, &known->series[i]))
+            rc = make_grid(options, &trace, NULL, &known->series[i], from_start,
+                           &grids->grid[grids->n++], err);
+    spot_trace_release(&trace);
+    if (rc) {
+        grids_release(grids);
+        return rc;
+    }
+    qsort(grids->grid, grids->n, sizeof(*grids->grid), by_name);
+    return 0;
+}
+
+void grids_release(struct grids *grids)
+{
+    for (size_t i = 0; i < grids->n; i++) {
+        struct grid *g = &grids->grid[i];
+
+        free(g->zone);
+        free(g->instance_type);
+        free(g->label);
+        free(g->y);
+        free(g->lost);
+        free(g->gained);
+    }
+    free(grids->grid);
+    memset(grids, 0, sizeof(*grids));
+}

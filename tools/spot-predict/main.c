@@ -1,0 +1,133 @@
+/* SPDX-License-Identifier: MIT */
+/* spot-predict - how many instances there will be, as honest distributions. */
+
+#include <string.h>
+#include <unistd.h>
+
+#include "backtest.h"
+#include "forecast/forecaster.h"
+#include "predict.h"
+
+/* What is forecast, and the models for it unless others were asked for. */
+static int choose_kind(struct options *options, struct spot_err *err)
+{
+    options->is_load = !strcmp(options->kind, "load");
+    if (!options->is_load && strcmp(options->kind, "availability") != 0)
+        return spot_err_set(err, SPOT_EUSAGE, "--kind is availability or load, got '%s'",
+                            options->kind);
+    if (options->is_load && options->state)
+        return spot_err_set(err, SPOT_EUSAGE, "--state keeps availability, not load");
+    if (!options->model)
+        options->model = options->is_load ? "load" : "pool";
+    if (!options->models)
+        options->models =
+            options->is_load ? "last,ma,ses,load"
+                             : "last,ses,arima,empirical,markov,birthdeath,knn,context,parcae,pool";
+    return 0;
+}
+
+static int run(struct options *options, char *const *path, size_t n_path, struct spot_err *err)
+{
+    struct spot_prov prov = { .tool = "spot-predict",
+                              .seed = options->common.seed,
+                              .is_off = !options->common.provenance };
+
+    if (spot_format_parse(options->common.format, &options->format, err))
+        return -1;
+    if (options->format == SPOT_FORMAT_AUTO && !options->common.output && isatty(STDOUT_FILENO))
+        options->format = SPOT_FORMAT_TABLE;
+    if (choose_kind(options, err))
+        return -1;
+    if (options->is_backtest && options->is_joint)
+        return joint_run(options, path, n_path, &prov, err);
+    if (options->is_backtest)
+        return backtest_run(options, path, n_path, &prov, err);
+    return forecast_run(options, path[0], &prov, err);
+}
+
+static struct options options = {
+    .common = SPOT_TOOL_COMMON_DEFAULT,
+    .interval_s = 60,
+    .horizon = 12,
+    .kind = "availability",
+    .origins = 220,
+};
+
+static const struct spot_opt option[] = {
+    { SPOT_OPT_GROUP, .help = "forecast" },
+    { SPOT_OPT_STRING, 0, "kind", &options.kind, "name",
+      "availability (default), or load: arrivals of a request trace", 0, 0 },
+    { SPOT_OPT_SECS, 0, "interval", &options.interval_s, "duration",
+      "length of a step (default 60s)", 1e-3, 1e9 },
+    { SPOT_OPT_U64, 0, "horizon", &options.horizon, "n", "steps ahead (default 12)", 1,
+      SPOT_FC_HORIZON_MAX },
+    { SPOT_OPT_U64, 0, "history", &options.history, "n",
+      "newest changes to look at (default: the model's own)", 2, SPOT_FC_PAST - 1 },
+    { SPOT_OPT_U64, 0, "cap", &options.cap, "n",
+      "most instances there can be (default: column requested, else the maximum)", 1,
+      SPOT_FC_CAP_MAX },
+    { SPOT_OPT_STRING, 0, "model", &options.model, "name", "NAME[@HISTORY] (default pool)", 0, 0 },
+    { SPOT_OPT_STRING, 0, "state", &options.state, "file",
+      "keep what was learned here; the trace then needs only new rows", 0, 0 },
+    { SPOT_OPT_STRING, 0, "plot", &options.plot, "file",
+      "draw .svg, .png, .pdf, .gp or - (text): fans, or a fan and calibration", 0, 0 },
+    { SPOT_OPT_GROUP, .help = "backtest" },
+    { SPOT_OPT_FLAG, 0, "backtest", &options.is_backtest, NULL,
+      "score models on the past of the traces", 0, 0 },
+    { SPOT_OPT_STRING, 0, "models", &options.models, "names",
+      "models to score (default: last to pool)", 0, 0 },
+    { SPOT_OPT_U64, 0, "origins", &options.origins, "n",
+      "forecasts per series, evenly spaced (default 220)", 1, 1e7 },
+    { SPOT_OPT_SECS, 0, "from", &options.from_s, "time",
+      "no origin before this time_s (never before the 30th interval)", 0, 1e11 },
+    { SPOT_OPT_STRING, 0, "dump", &options.dump, "file",
+      "write every forecast and what came, as JSON Lines", 0, 0 },
+    { SPOT_OPT_FLAG, 0, "joint", &options.is_joint, NULL,
+      "score the joint law of losses and gains instead", 0, 0 },
+    { SPOT_OPT_STRING, 0, "compare", &options.compare, "a,b",
+      "ratio of two models' scores, with 95 % intervals", 0, 0 },
+    SPOT_TOOL_OPTIONS(&options.common),
+    { SPOT_OPT_END },
+};
+
+int main(int argc, char **argv)
+{
+    const struct spot_cli cli = {
+        .name = "spot-predict",
+        .need = (const struct spot_opt_need[]){ { "model", "!backtest" },
+                                                { "state", "!backtest" },
+                                                { "models", "backtest" },
+                                                { "models", "!compare" },
+                                                { "origins", "backtest" },
+                                                { "from", "backtest" },
+                                                { "dump", "backtest" },
+                                                { "dump", "!joint" },
+                                                { "plot", "!joint" },
+                                                { "joint", "backtest" },
+                                                { "compare", "backtest" },
+                                                { NULL, NULL } },
+        .writes = (const char *const[]){ "state", "plot", "dump", "output", NULL },
+        .synopsis = "[options] [trace.csv]",
+        .summary = "forecast spot availability as distributions",
+        .examples = "  spot-predict trace.csv | jq '.series[0].available[11]'\n"
+                    "  spot-predict --horizon 3 --format table trace.csv\n",
+        .option = option,
+    };
+    struct spot_err err = { 0 };
+    enum spot_cli_action parsed;
+    int first;
+
+    spot_tool_init(cli.name);
+    parsed = spot_cli_parse(&cli, argc, argv, &first, &err);
+    if (parsed != SPOT_CLI_RUN)
+        return spot_tool_finish(parsed == SPOT_CLI_DONE ? 0 : -1, &err);
+    spot_tool_talk(&options.common);
+    if (argc - first > 1 && !options.is_backtest)
+        spot_err_set(&err, SPOT_EUSAGE, "expected one trace, got '%s' as well", argv[first + 1]);
+    else if (spot_tool_stdin_is_idle(argv[first]))
+        spot_err_set(&err, SPOT_EUSAGE, "no trace: name a file, or - for standard input");
+    else
+        return spot_tool_finish(
+            run(&options, argv + first, argc > first ? (size_t)(argc - first) : 1, &err), &err);
+    return spot_tool_finish(-1, &err);
+}

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT */
+#include <math.h>
+#include <string.h>
+
+#include "backtest.h"
+
+struct spot_score result_total(const struct result *result, uint64_t horizon)
+{
+    struct spot_score sum = { 0 };
+
+    for (uint64_t h = 0; h < horizon; h++)
+        spot_score_merge(&sum, &result->step[h]);
+    return sum;
+}
+
+static void put_row(struct spot_table *table, const struct result *r, const char *step,
+                    const struct spot_score *s)
+{
+    const double n = (double)s->n;
+
+    spot_table_text(table, r->series);
+    spot_table_text(table, r->model);
+    spot_table_text(table, step);
+    spot_table_int(table, (long long)r->n_origin);
+    spot_table_real(table, s->abs_sum / n);
+    spot_table_real(table, s->crps_sum / n);
+    spot_table_real(table, s->brier_sum / n);
+    spot_table_real(table, s->cover_sum / n);
+    spot_table_fixed(table, r->us_per_origin, 2);
+}
+
+static void print_rows(const struct options *options, const struct results *results, FILE *out)
+{
+    static const struct spot_column column[] = {
+        { "series", false },    { "model", false },  { "step", false },
+        { "origins", true },    { "mae", true },     { "crps", true },
+        { "brier_drop", true }, { "cover80", true }, { "us_per_origin", true },
+    };
+    struct spot_table table;
+    char step[24];
+
+    spot_table_init(&table, column, sizeof(column) / sizeof(column[0]));
+    for (size_t i = 0; i < results->n; i++) {
+        const struct result *r = &results->result[i];
+        const struct spot_score all = result_total(r, options->horizon);
+
+        for (uint64_t h = 0; h < options->horizon; h++) {
+            snprintf(step, sizeof(step), "%d", (int)h + 1);
+            put_row(&table, r, step, &r->step[h]);
+        }
+        put_row(&table, r, "all", &all);
+    }
+    spot_table_print(&table, out,
+                     options->format == SPOT_FORMAT_AUTO ? SPOT_FORMAT_CSV : options->format);
+    spot_table_release(&table);
+}
+
+/* --- the table of ratios --- */
+
+enum measure { MAE, CRPS, BRIER };
+
+static double measure_of(const struct spot_score *s, enum measure m)
+{
+    const double sum = m == MAE ? s->abs_sum : m == CRPS ? s->crps_sum : s->brier_sum;
+
+    return sum / (double)s->n;
+}
+
+static const struct result *find_result(const struct results *results, const char *series,
+                                        const char *model)
+{
+    for (size_t i = 0; i < results->n; i++)
+        if (!strcmp(results->result[i].series, series) && !strcmp(results->result[i].model, model))
+            return &results->result[i];
+    return NULL;
+}
+
+/* Score over that of `last`, on the same series; NaN without one or when both are 0. */
+static double ratio(const struct options *options, const struct results *results,
+                    const struct result *r, enum measure m)
+{
+    const struct result *last = find_result(results, r->series, "last");
+    struct spot_score mine, theirs;
+
+    if (!last)
+        return NAN;
+    mine = result_total(r, options->horizon);
+    theirs = result_total(last, options->horizon);
+    return measure_of(&mine, m) / measure_of(&theirs, m);
+}
+
+static void put_ratio(struct spot_table *table, double value)
+{
+    if (isfinite(value))
+        spot_table_fixed(table, value, 3);
+    else
+        spot_table_text(table, "-");
+}
+
+/* Geometric mean over series of a model's ratio. */
+static double mean_ratio(const struct options *options, const struct results *results,
+                         const char *model, enum measure m)
+{
+    double sum = 0, n = 0;
+
+    for (size_t i = 0; i < results->n; i++) {
+        const double x = ratio(options, results, &results->result[i], m);
+
+        if (strcmp(results->result[i].model, model) != 0 || !isfinite(x) || x <= 0)
+            continue;
+        sum += log(x);
+        n++;
+    }
+    return n > 0 ? exp(sum / n) : NAN;
+}
+
+static void put_ratios(struct spot_table *table, const struct options *options,
+                       const struct results *results, const struct result *r)
+{
+    const struct spot_score all = result_total(r, options->horizon);
+
+    spot_table_text(table, r->series);
+    spot_table_text(table, r->model);
+    spot_table_int(table, (long long)r->n_origin);
+    spot_table_fixed(table, measure_of(&all, CRPS), 4);
+    for (int m = MAE; m <= BRIER; m++)
+        put_ratio(table, ratio(options, results, r, (enum measure)m));
+    spot_table_fixed(table, all.cover_sum / (double)all.n, 3);
+    spot_table_fixed(table, r->us_per_origin, 1);
+}
+
+/* Models of the first series: all series have the same. */
+static size_t n_models(const struct results *results)
+{
+    size_t n = 0;
+
+    while (n < results->n && !strcmp(results->result[n].series, results->result[0].series))
+        n++;
+    return n;
+}
+
+static void print_table(const struct options *options, const struct results *results, FILE *out)
+{
+    static const struct spot_column column[] = {
+        { "series", false },    { "model", false },   { "origins", true },
+        { "crps", true },       { "mae/last", true }, { "crps/last", true },
+        { "brier/last", true }, { "cover80", true },  { "us_per_origin", true },
+    };
+    struct spot_table table;
+
+    spot_table_init(&table, column, sizeof(column) / sizeof(column[0]));
+    for (size_t i = 0; i < results->n; i++)
+        put_ratios(&table, options, results, &results->result[i]);
+    for (size_t i = 0; i < n_models(results); i++) {
+        const char *model = results->result[i].model;
+
+        spot_table_text(&table, "geometric mean");
+        spot_table_text(&table, model);
+        spot_table_text(&table, "");
+        spot_table_text(&table, "");
+        for (int m = MAE; m <= BRIER; m++)
+            put_ratio(&table, mean_ratio(options, results, model, (enum measure)m));
+        spot_table_text(&table, "");
+        spot_table_text(&table, "");
+    }
+    spot_table_print(&table, out, options->format);
+    spot_table_release(&table);
+}
+
+int results_write(const struct options *options, const struct results *results, FILE *out,
+                  struct spot_err *err)
+{
+    if (options->compare)
+        compare_print(options, results, out);
+    else if (options->format == SPOT_FORMAT_TABLE || options->format == SPOT_FORMAT_MD)
+        print_table(options, results, out);
+    else if (options->format == SPOT_FORMAT_JSON)
+        return spot_err_set(err, SPOT_EUSAGE, "--backtest writes csv, jsonl, tsv, table or md");
+    else
+        print_rows(options, results, out);
+    return 0;
+}

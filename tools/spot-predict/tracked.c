@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: MIT */
+#include "tracked.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/hash.h"
+#include "common/out.h"
+#include "common/version.h"
+#include "common/xalloc.h"
+
+enum { STATE_BYTE_MAX = 1 << 30, NAME_MAX = 4096 };
+
+static int by_name(const struct tracked *t, const char *zone, const char *instance_type)
+{
+    const int c = strcmp(t->zone, zone);
+
+    return c ? c : strcmp(t->instance_type, instance_type);
+}
+
+struct tracked *trackeds_find(const struct trackeds *trackeds, const char *zone,
+                              const char *instance_type)
+{
+    size_t lo = 0, hi = trackeds->n;
+
+    while (lo < hi) {
+        const size_t mid = (lo + hi) / 2;
+        const int c = by_name(&trackeds->series[mid], zone, instance_type);
+
+        if (!c)
+            return &trackeds->series[mid];
+        if (c < 0)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    return NULL;
+}
+
+static struct tracked *insert(struct trackeds *trackeds, const char *zone,
+                              const char *instance_type)
+{
+    size_t at = trackeds->n;
+
+    trackeds->series =
+        spot_xgrow(trackeds->series, &trackeds->cap, trackeds->n + 1, sizeof(*trackeds->series));
+    while (at > 0 && by_name(&trackeds->series[at - 1], zone, instance_type) > 0)
+        at--;
+    memmove(trackeds->series + at + 1, trackeds->series + at,
+            (trackeds->n - at) * sizeof(*trackeds->series));
+    trackeds->n++;
+    trackeds->series[at] = (struct tracked){ .zone = spot_xstrdup(zone),
+                                             .instance_type = spot_xstrdup(instance_type) };
+    return &trackeds->series[at];
+}
+
+/* The counting models are as wide as the cap: when that changes they start again, with the newest
+ * values that are kept. */
+static void change_cap(struct tracked *t, const struct spot_forecaster *model,
+                       struct spot_fc_spec spec, int cap)
+{
+    struct spot_predictor *old = t->predictor;
+    int recent[SPOT_FC_PAST];
+    const size_t n = old ? spot_predictor_recent(old, recent, SPOT_FC_PAST) : 0;
+
+    spec.cap = t->cap = cap;
+    t->predictor = spot_predictor_new(model, &spec);
+    for (size_t i = 0; i < n; i++)
+        spot_predictor_observe(t->predictor, recent[i]);
+    spot_predictor_free(old);
+}
+
+struct tracked *trackeds_take(struct trackeds *trackeds, const struct spot_forecaster *model,
+                              struct spot_fc_spec spec, const struct grid *g)
+{
+    struct tracked *t = trackeds_find(trackeds, g->zone, g->instance_type);
+    size_t i = 0;
+
+    if (!t)
+        t = insert(trackeds, g->zone, g->instance_type);
+    if (!t->predictor || g->cap != t->cap)
+        change_cap(t, model, spec, g->cap);
+    if (t->n)
+        i = (size_t)fmax(0, floor((t->time_s - g->start_s) / g->interval_s + 0.5) + 1);
+    for (; i < g->n; i++) {
+        spot_predictor_observe(t->predictor, g->y[i]);
+        if (t->n)
+            spot_turnover_observe(&t->turnover, g->lost[i], g->gained[i]);
+        t->n_change += t->n && g->y[i] != t->now;
+        t->n++;
+        t->now = g->y[i];
+        t->time_s = g->start_s + (double)i * g->interval_s;
+    }
+    t->now = t->now > t->cap ? t->cap : t->now;
+    return t;
+}
+
+void trackeds_release(struct trackeds *trackeds)
+{
+    for (size_t i = 0; i < trackeds->n; i++) {
+        free(trackeds->series[i].zone);
+        free(trackeds->series[i].instance_type);
+        spot_predictor_free(trackeds->series[i].predictor);
+    }
+    free(trackeds->series);
+    memset(trackeds, 0, sizeof(*trackeds));
+}
+
+/* --- the file: a line that says what it is, the payload, its hash --- */
+
+static void head_line(const struct options *options, char *line, size_t n_byte)
+{
+    snprintf(line, n_byte, "spot-predict-state/1 %s %s interval_s=%.17g horizon=%d history=%d\n",
+             spot_version(), options->model, options->interval_s, (int)options->horizon,
+             (int)options->history);
+}
+
+struct record {
+    double time_s;
+    int64_t now, cap, n, n_change, zone_byte, type_byte, predictor_byte;
+    struct spot_turnover turnover;
+};
+
+static void put_record(const struct tracked *t, FILE *out)
+{
+    struct record r = { t->time_s,
+                        t->now,
+                        t->cap,
+                        (int64_t)t->n,
+                        (int64_t)t->n_change,
+                        (int64_t)strlen(t->zone),
+                        (int64_t)strlen(t->instance_type),
+                        0,
+                        t->turnover };
+    char *bytes = NULL;
+    size_t n_byte;
+    FILE *memory = open_memstream(&bytes, &n_byte);
+
+    r.predictor_byte = (int64_t)spot_predictor_save(t->predictor, memory);
+    fclose(memory);
+    fwrite(&r, sizeof(r), 1, out);
+    fwrite(t->zone, 1, (size_t)r.zone_byte, out);
+    fwrite(t->instance_type, 1, (size_t)r.type_byte, out);
+    fwrite(bytes, 1, n_byte, out);
+    free(bytes);
+}
+
+int trackeds_save(const struct trackeds *trackeds, const char *path, const struct options *options,
+                  struct spot_err *err)
+{
+    char *bytes = NULL, line[512];
+    size_t n_byte;
+    FILE *memory = open_memstream(&bytes, &n_byte);
+    struct spot_out out;
+    uint64_t hash;
+    int rc;
+
+    head_line(options, line, sizeof(line));
+    fputs(line, memory);
+    for (size_t i = 0; i < trackeds->n; i++)
+        put_record(&trackeds->series[i], memory);
+    fclose(memory);
+    hash = spot_hash64(bytes, n_byte);
+    rc = spot_out_open(&out, path, err);
+    if (!rc) {
+        fwrite(bytes, 1, n_byte, out.file);
+        fwrite(&hash, sizeof(hash), 1, out.file);
+        rc = spot_out_finish(&out, 0, err);
+    }
+    free(bytes);
+    return rc;
+}
+
+static bool record_is_sound(const struct record *r, size_t left)
+{
+    return isfinite(r->time_s) && r->cap >= 0 && r->cap <= SPOT_FC_CAP_MAX && r->now >= 0 &&
+           r->now <= r->cap && r->n >= 1 && r->n_change >= 0 && r->zone_byte >= 0 &&
+           r->zone_byte <= NAME_MAX && r->type_byte >= 0 && r->type_byte <= NAME_MAX &&
+           r->predictor_byte >= 0 &&
+           (size_t)(r->zone_byte + r->type_byte) + (size_t)r->predictor_byte <= left;
+}
+
+static char *take_text(const char **at, int64_t n_byte)
+{
+    char *text = spot_xcalloc((size_t)n_byte + 1, 1);
+
+    memcpy(text, *at, (size_t)n_byte);
+    *at += n_byte;
+    return text;
+}
+
+static int take_record(struct trackeds *trackeds, const struct spot_forecaster *model,
+                       struct spot_fc_spec spec, const char **at, const char *end,
+                       struct spot_err *err)
+{
+    struct record r;
+    struct tracked *t;
+    char *zone, *type;
+
+    if ((size_t)(end - *at) < sizeof(r))
+        return spot_err_set(err, SPOT_EDATA, "is cut");
+    memcpy(&r, *at, sizeof(r));
+    *at += sizeof(r);
+    if (!record_is_sound(&r, (size_t)(end - *at)))
+        return spot_err_set(err, SPOT_EDATA, "is damaged");
+    zone = take_text(at, r.zone_byte);
+    type = take_text(at, r.type_byte);
+    t = insert(trackeds, zone, type);
+    free(zone);
+    free(type);
+    t->time_s = r.time_s;
+    t->now = (int)r.now;
+    t->cap = spec.cap = (int)r.cap;
+    t->n = (size_t)r.n;
+    t->n_change = (size_t)r.n_change;
+    t->turnover = r.turnover;
+    t->predictor = spot_predictor_new(model, &spec);
+    *at += r.predictor_byte;
+    return spot_predictor_restore(t->predictor, *at - r.predictor_byte, (size_t)r.predictor_byte,
+                                  err);
+}
+
+static int take_all(struct trackeds *trackeds, const char *bytes, size_t n_byte,
+                    const struct options *options, const struct spot_forecaster *model,
+                    const struct spot_fc_spec *spec, struct spot_err *err)
+{
+    const char *at = bytes, *end = bytes + n_byte - sizeof(uint64_t);
+    char line[512];
+    uint64_t hash;
+
+    head_line(options, line, sizeof(line));
+    if (n_byte < strlen(line) + sizeof(hash) || memcmp(bytes, line, strlen(line)) != 0)
+        return spot_err_set(err, SPOT_EDATA,
+                            "is of another version, model, interval, horizon or history; "
+                            "remove it to start again");
+    memcpy(&hash, end, sizeof(hash));
+    if (hash != spot_hash64(bytes, (size_t)(end - bytes)))
+        return spot_err_set(err, SPOT_EDATA, "is damaged; remove it to start again");
+    at += strlen(line);
+    while (at < end)
+        if (take_record(trackeds, model, *spec, &at, end, err))
+            return -1;
+    return 0;
+}
+
+int trackeds_load(struct trackeds *trackeds, const char *path, const struct options *options,
+                  const struct spot_forecaster *model, const struct spot_fc_spec *spec,
+                  struct spot_err *err)
+{
+    FILE *in = fopen(path, "re");
+    char *bytes = NULL;
+    size_t n = 0, cap = 0, got;
+    int rc;
+
+    if (!in)
+        return 0; /* the first call */
+    do {
+        bytes = spot_xgrow(bytes, &cap, n + 65536, 1);
+        got = fread(bytes + n, 1, cap - n, in);
+        n += got;
+    } while (got && n < STATE_BYTE_MAX);
+    fclose(in);
+    rc = take_all(trackeds, bytes, n, options, model, spec, err);
+    if (rc) {
+        struct spot_err what = *err;
+
+        spot_err_set(err, SPOT_EDATA, "%s: %.400s", path, what.msg);
+        trackeds_release(trackeds);
+    }
+    free(bytes);
+    return rc;
+}

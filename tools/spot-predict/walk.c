@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+/* Which models, which series, which origins: what every kind of backtest goes through. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "backtest.h"
+#include "common/xalloc.h"
+
+enum { FIRST_ORIGIN = 30 };
+
+static int entries_parse(struct entries *entries, const struct options *options, const char *models,
+                         struct spot_err *err)
+{
+    const char *at = models;
+
+    entries->n = 0;
+    while (*at) {
+        const size_t len = strcspn(at, ",");
+        struct entry *e = &entries->entry[entries->n];
+
+        if (entries->n == MODELS_MAX)
+            return spot_err_set(err, SPOT_EUSAGE, "more than %d models", MODELS_MAX);
+        e->text = spot_xcalloc(len + 1, 1);
+        memcpy(e->text, at, len);
+        entries->n++;
+        e->spec = (struct spot_fc_spec){ .horizon = (int)options->horizon,
+                                         .day = 86400 / options->interval_s };
+        e->model = spot_forecaster_find(e->text, &e->spec, err);
+        if (!e->model)
+            return -1;
+        if (options->history && !strchr(e->text, '@'))
+            e->spec.history = (int)options->history;
+        at += len + (at[len] == ',');
+    }
+    if (!entries->n)
+        return spot_err_set(err, SPOT_EUSAGE, "--models names no model");
+    return 0;
+}
+
+static void entries_release(struct entries *entries)
+{
+    for (size_t i = 0; i < entries->n; i++)
+        free(entries->entry[i].text);
+    entries->n = 0;
+}
+
+/* Up to `wanted` origins, evenly spaced, each with a whole horizon after it.
+ * Returns how many; they are distinct and sorted. */
+static size_t choose_origins(const struct options *options, const struct grid *g, size_t *origin)
+{
+    const double from = ceil((options->from_s - g->start_s) / g->interval_s - 1e-6);
+    const size_t first = from > FIRST_ORIGIN ? (size_t)fmin(from, 1e15) : FIRST_ORIGIN;
+    const size_t end = g->n > options->horizon ? g->n - (size_t)options->horizon : 0;
+    const size_t room = end > first ? end - first : 0;
+    const size_t n = room < options->origins ? room : (size_t)options->origins;
+
+    for (size_t k = 0; k < n; k++)
+        origin[k] =
+            first + (n > 1 ? (size_t)((double)k * (double)(room - 1) / (double)(n - 1)) : 0);
+    return n;
+}
+
+int walk_open(struct walk *walk, const struct options *options, char *const *path, size_t n_path,
+              struct spot_prov *prov, struct spot_err *err)
+{
+    memset(walk, 0, sizeof(*walk));
+    walk->options = options;
+    walk->path = path;
+    walk->n_path = n_path;
+    walk->prov = prov;
+    walk->origin = spot_xcalloc((size_t)options->origins, sizeof(*walk->origin));
+    if (entries_parse(&walk->entries, options,
+                      options->compare ? options->compare : options->models, err))
+        return -1;
+    if (options->compare && walk->entries.n != 2)
+        return spot_err_set(err, SPOT_EUSAGE, "--compare wants two models, as in pool,arima");
+    return 0;
+}
+
+void walk_close(struct walk *walk)
+{
+    grids_release(&walk->grids);
+    entries_release(&walk->entries);
+    free(walk->origin);
+}
+
+/* The next file that has series left. */
+static int next_file(struct walk *walk, struct spot_err *err)
+{
+    while (walk->next_series == walk->grids.n) {
+        if (walk->next_path == walk->n_path)
+            return 0;
+        grids_release(&walk->grids);
+        walk->next_series = 0;
+        if (grids_load(&walk->grids, walk->options, walk->path[walk->next_path++], true, NULL,
+                       walk->prov, err))
+            return -1;
+    }
+    return 1;
+}
+
+int walk_next(struct walk *walk, struct spot_err *err)
+{
+    const int rc = next_file(walk, err);
+
+    if (rc <= 0)
+        return rc;
+    walk->grid = &walk->grids.grid[walk->next_series++];
+    if (walk->n_path > 1)
+        snprintf(walk->series, sizeof(walk->series), "%s:%s", walk->path[walk->next_path - 1],
+                 walk->grid->label);
+    else
+        snprintf(walk->series, sizeof(walk->series), "%s", walk->grid->label);
+    walk->n_origin = choose_origins(walk->options, walk->grid, walk->origin);
+    if (walk->n_origin)
+        return 1;
+    return spot_err_set(err, SPOT_EINFEASIBLE,
+                        "series %s: %zu intervals leave no origin after the %dth (or --from) with "
+                        "%d steps to come",
+                        walk->series, walk->grid->n, FIRST_ORIGIN, (int)walk->options->horizon);
+}

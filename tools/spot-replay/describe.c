@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: MIT */
+/* spot-replay describe - what a trace is like. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/json_writer.h"
+#include "common/out.h"
+#include "common/plot.h"
+#include "common/prov.h"
+#include "common/spark.h"
+#include "common/table.h"
+#include "common/tool.h"
+#include "common/xalloc.h"
+#include "replay.h"
+#include "trace/generate_fit.h"
+#include "trace/trace.h"
+#include "trace/trace_stats.h"
+
+enum { SLICES = 40, PAIRS_MAX = 64 };
+
+static struct {
+    const char *plot;
+    double from_s, to_s;
+    uint64_t scale;
+    bool ascii, fit;
+    struct spot_tool_common common;
+} opt = { .from_s = -1, .to_s = -1, .scale = 1, .common = SPOT_TOOL_COMMON_DEFAULT };
+
+static const struct spot_cli cli = {
+    .name = "spot-replay describe",
+    .need = (const struct spot_opt_need[]){ { "format", "!fit" },
+                                            { "output", "!plot -" },
+                                            { NULL, NULL } },
+    .writes = (const char *const[]){ "output", "plot", NULL },
+    .synopsis = "[options] [trace.csv]",
+    .summary = "Summarise an availability trace: how many machines, how many were lost and gained\n"
+               "at once, how long nothing changed, and how far zones fall together.",
+    .examples = "  spot-replay describe examples/traces/typical.csv\n"
+                "  spot-replay describe --plot zones.svg --format json examples/traces/zones.csv\n",
+    .option =
+        (const struct spot_opt[]){
+            { SPOT_OPT_GROUP, .help = "the part to look at" },
+            { SPOT_OPT_SECS, 0, "from", &opt.from_s, "time", "from this time_s (default its start)",
+              0, SPOT_TRACE_TIME_MAX_S },
+            { SPOT_OPT_SECS, 0, "to", &opt.to_s, "time", "to this time_s (default its end)", 0,
+              SPOT_TRACE_TIME_MAX_S },
+            { SPOT_OPT_U64, 0, "scale", &opt.scale, "k", "count floor(available/k) (default 1)", 1,
+              SPOT_TRACE_COUNT_MAX },
+            { SPOT_OPT_GROUP, .help = "output" },
+            { SPOT_OPT_STRING, 0, "plot", &opt.plot, "file",
+              "draw it: .svg .png .pdf .gp, - for text", 0, 0 },
+            { SPOT_OPT_FLAG, 0, "ascii", &opt.ascii, NULL, "trend in plain ASCII", 0, 0 },
+            { SPOT_OPT_FLAG, 0, "fit", &opt.fit, NULL,
+              "print options of generate that make such a trace", 0, 0 },
+            SPOT_TOOL_OPTIONS(&opt.common),
+            { SPOT_OPT_END },
+        },
+};
+
+static void put_trend(struct spot_table *table, const struct spot_trace *trace, size_t k)
+{
+    double mean[SLICES];
+    char *text = NULL;
+    size_t n_byte;
+    FILE *out = open_memstream(&text, &n_byte);
+
+    if (out) {
+        spot_trace_slices(&trace->series[k], trace->start_s, trace->end_s, SLICES, mean);
+        spot_spark(out, mean, SLICES, opt.ascii);
+        fclose(out);
+    }
+    spot_table_text(table, text ? text : "");
+    free(text);
+}
+
+/* For people: one line per series. */
+static void print_table(const struct spot_trace *trace, const struct spot_trace_stats *stats,
+                        FILE *out, enum spot_format format)
+{
+    static const struct spot_column column[] = {
+        { "series", false },   { "hours", true },   { "mean", true },   { "min", true },
+        { "max", true },       { "there", true },   { "losses", true }, { "batch", true },
+        { "largest", true },   { "gains", true },   { "batch", true },  { "lost/machine-h", true },
+        { "quiet min", true }, { "longest", true }, { "trend", false },
+    };
+    struct spot_table table;
+
+    spot_table_init(&table, column, sizeof(column) / sizeof(column[0]));
+    for (size_t k = 0; k < trace->n_series; k++) {
+        const struct spot_trace_stats *s = &stats[k];
+        char label[SPOT_TRACE_LABEL];
+
+        spot_table_text(&table, spot_trace_label(&trace->series[k], label));
+        spot_table_fixed(&table, (s->end_s - s->start_s) / 3600, 1);
+        spot_table_fixed(&table, s->mean, 2);
+        spot_table_int(&table, s->min);
+        spot_table_int(&table, s->max);
+        spot_table_fixed(&table, s->there_share, 3);
+        spot_table_int(&table, (long long)s->lost.n);
+        spot_table_fixed(&table, s->lost.size_mean, 2);
+        spot_table_fixed(&table, s->lost.size_max, 0);
+        spot_table_int(&table, (long long)s->gained.n);
+        spot_table_fixed(&table, s->gained.size_mean, 2);
+        spot_table_fixed(&table, s->lost_per_machine_h, 3);
+        spot_table_fixed(&table, s->run_median_s / 60, 1);
+        spot_table_fixed(&table, s->run_max_s / 60, 0);
+        put_trend(&table, trace, k);
+    }
+    spot_table_print(&table, out, format);
+    spot_table_release(&table);
+}
+
+static void print_pairs(const struct spot_trace *trace, FILE *out, enum spot_format format)
+{
+    struct spot_column column[PAIRS_MAX + 1] = { { "correlation", false } };
+    char label[PAIRS_MAX][SPOT_TRACE_LABEL];
+    struct spot_trace_together together;
+    struct spot_table table;
+    const size_t n = trace->n_series;
+
+    if (n < 2)
+        return;
+    if (n <= PAIRS_MAX) {
+        for (size_t k = 0; k < n; k++)
+            column[k + 1] =
+                (struct spot_column){ spot_trace_label(&trace->series[k], label[k]), true };
+        spot_table_init(&table, column, n + 1);
+        for (size_t k = 0; k < n; k++) {
+            spot_table_text(&table, label[k]);
+            for (size_t j = 0; j < n; j++)
+                spot_table_fixed(
+                    &table,
+                    spot_trace_correlation(&trace->series[k], &trace->series[j], trace->end_s), 2);
+        }
+        putc('\n', out);
+        spot_table_print(&table, out, format);
+        spot_table_release(&table);
+    }
+    spot_trace_together(trace, &together);
+    fprintf(out, "\nno machine in any series: %.4g of the time, %.4g if they were independent\n",
+            together.none_share, together.none_if_independent);
+}
+
+static void print_csv(const struct spot_trace *trace, const struct spot_trace_stats *stats,
+                      FILE *out, enum spot_format format)
+{
+    static const struct spot_column column[] = {
+        { "zone", false },
+        { "instance_type", false },
+        { "rows", true },
+        { "start_s", true },
+        { "end_s", true },
+        { "interval_s", true },
+        { "mean", true },
+        { "min", true },
+        { "max", true },
+        { "there_share", true },
+        { "losses", true },
+        { "lost_machines", true },
+        { "lost_per_h", true },
+        { "lost_size_mean", true },
+        { "lost_size_p50", true },
+        { "lost_size_p90", true },
+        { "lost_size_max", true },
+        { "gains", true },
+        { "gained_machines", true },
+        { "gained_per_h", true },
+        { "gained_size_mean", true },
+        { "gained_size_p50", true },
+        { "gained_size_p90", true },
+        { "gained_size_max", true },
+        { "lost_per_machine_h", true },
+        { "runs", true },
+        { "run_mean_s", true },
+        { "run_median_s", true },
+        { "run_max_s", true },
+        { "run_cv", true },
+        { "price_mean_usd_per_h", true },
+    };
+    struct spot_table table;
+
+    spot_table_init(&table, column, sizeof(column) / sizeof(column[0]));
+    for (size_t k = 0; k < trace->n_series; k++) {
+        const struct spot_trace_stats *s = &stats[k];
+        const struct spot_trace_moves *const moves[] = { &s->lost, &s->gained };
+
+        spot_table_text(&table, trace->series[k].zone);
+        spot_table_text(&table, trace->series[k].instance_type);
+        spot_table_int(&table, (long long)s->n_row);
+        spot_table_real(&table, s->start_s);
+        spot_table_real(&table, s->end_s);
+        spot_table_real(&table, s->interval_s);
+        spot_table_real(&table, s->mean);
+        spot_table_int(&table, s->min);
+        spot_table_int(&table, s->max);
+        spot_table_real(&table, s->there_share);
+        for (int i = 0; i < 2; i++) {
+            spot_table_int(&table, (long long)moves[i]->n);
+            spot_table_int(&table, moves[i]->machines);
+            spot_table_real(&table, moves[i]->per_h);
+            spot_table_real(&table, moves[i]->size_mean);
+            spot_table_real(&table, moves[i]->size_p50);
+            spot_table_real(&table, moves[i]->size_p90);
+            spot_table_real(&table, moves[i]->size_max);
+        }
+        spot_table_real(&table, s->lost_per_machine_h);
+        spot_table_int(&table, (long long)s->n_run);
+        spot_table_real(&table, s->run_mean_s);
+        spot_table_real(&table, s->run_median_s);
+        spot_table_real(&table, s->run_max_s);
+        spot_table_real(&table, s->run_cv);
+        spot_table_real(&table, s->price_mean_usd_per_h);
+    }
+    spot_table_print(&table, out, format);
+    spot_table_release(&table);
+}
+
+/* What is not known is left out. */
+static void put_known(struct spot_jw *jw, const char *key, double x)
+{
+    if (!isnan(x))
+        spot_jw_real(jw, key, x);
+}
+
+static void put_moves(struct spot_jw *jw, const char *key, const struct spot_trace_moves *m)
+{
+    spot_jw_object(jw, key);
+    spot_jw_int(jw, "events", (int64_t)m->n);
+    spot_jw_int(jw, "machines", m->machines);
+    put_known(jw, "per_h", m->per_h);
+    put_known(jw, "size_mean", m->size_mean);
+    put_known(jw, "size_p50", m->size_p50);
+    put_known(jw, "size_p90", m->size_p90);
+    put_known(jw, "size_max", m->size_max);
+    spot_jw_end(jw);
+}
+
+static void put_series(struct spot_jw *jw, const struct spot_trace_series *series,
+                       const struct spot_trace_stats *s)
+{
+    spot_jw_object(jw, NULL);
+    spot_jw_str(jw, "zone", series->zone);
+    spot_jw_str(jw, "instance_type", series->instance_type);
+    spot_jw_int(jw, "rows", (int64_t)s->n_row);
+    spot_jw_real(jw, "start_s", s->start_s);
+    spot_jw_real(jw, "end_s", s->end_s);
+    spot_jw_real(jw, "interval_s", s->interval_s);
+    spot_jw_real(jw, "mean", s->mean);
+    spot_jw_int(jw, "min", s->min);
+    spot_jw_int(jw, "max", s->max);
+    spot_jw_real(jw, "there_share", s->there_share);
+    put_moves(jw, "lost", &s->lost);
+    put_moves(jw, "gained", &s->gained);
+    put_known(jw, "lost_per_machine_h", s->lost_per_machine_h);
+    spot_jw_object(jw, "run");
+    spot_jw_int(jw, "n", (int64_t)s->n_run);
+    put_known(jw, "mean_s", s->run_mean_s);
+    put_known(jw, "median_s", s->run_median_s);
+    put_known(jw, "max_s", s->run_max_s);
+    put_known(jw, "cv", s->run_cv);
+    spot_jw_end(jw);
+    put_known(jw, "price_mean_usd_per_h", s->price_mean_usd_per_h);
+    spot_jw_end(jw);
+}
+
+static void put_pairs(struct spot_jw *jw, const struct spot_trace *trace)
+{
+    struct spot_trace_together together;
+
+    spot_jw_array(jw, "correlation");
+    for (size_t a = 0; a < trace->n_series && trace->n_series <= PAIRS_MAX; a++)
+        for (size_t b = a + 1; b < trace->n_series; b++) {
+            const double r =
+                spot_trace_correlation(&trace->series[a], &trace->series[b], trace->end_s);
+
+            if (isnan(r))
+                continue;
+            spot_jw_object(jw, NULL);
+            spot_jw_int(jw, "a", (int64_t)a);
+            spot_jw_int(jw, "b", (int64_t)b);
+            spot_jw_real(jw, "r", r);
+            spot_jw_end(jw);
+        }
+    spot_jw_end(jw);
+    spot_trace_together(trace, &together);
+    spot_jw_object(jw, "together");
+    spot_jw_real(jw, "start_s", together.start_s);
+    spot_jw_real(jw, "end_s", together.end_s);
+    spot_jw_real(jw, "none_share", together.none_share);
+    spot_jw_real(jw, "none_if_independent", together.none_if_independent);
+    spot_jw_end(jw);
+}
+
+static int print_json(const struct spot_trace *trace, const struct spot_trace_stats *stats,
+                      const char *source, FILE *out, struct spot_err *err)
+{
+    struct spot_prov prov = { .tool = "spot-replay describe",
+                              .seed = opt.common.seed,
+                              .is_off = !opt.common.provenance };
+    struct spot_jw jw;
+
+    spot_prov_add(&prov, source, trace->xxh3);
+    spot_jw_init(&jw, out, true);
+    spot_jw_begin_doc(&jw, "spot.describe", 1, &prov);
+    spot_jw_array(&jw, "series");
+    for (size_t k = 0; k < trace->n_series; k++)
+        put_series(&jw, &trace->series[k], &stats[k]);
+    spot_jw_end(&jw);
+    if (trace->n_series > 1)
+        put_pairs(&jw, trace);
+    spot_jw_end(&jw);
+    return spot_jw_close(&jw, err);
+}
+
+static int print(const struct spot_trace *trace, const struct spot_trace_stats *stats,
+                 const char *source, enum spot_format format, struct spot_err *err)
+{
+    struct spot_out out;
+    int rc = 0;
+
+    if (spot_out_open(&out, opt.common.output, err))
+        return -1;
+    if (format == SPOT_FORMAT_AUTO)
+        format = isatty(fileno(out.file)) ? SPOT_FORMAT_TABLE : SPOT_FORMAT_JSON;
+    if (format == SPOT_FORMAT_JSON) {
+        rc = print_json(trace, stats, source, out.file, err);
+    } else if (format == SPOT_FORMAT_TABLE || format == SPOT_FORMAT_MD) {
+        print_table(trace, stats, out.file, format);
+        print_pairs(trace, out.file, format);
+    } else {
+        print_csv(trace, stats, out.file, format);
+    }
+    return spot_out_finish(&out, rc, err);
+}
+
+/* The steps of one series, to the end of the trace: x [n + 1] hours, y [n + 1] machines. */
+static void take_steps(const struct spot_trace_series *s, double end_s, double *x, double *y)
+{
+    for (size_t i = 0; i <= s->n; i++) {
+        x[i] = (i < s->n ? s->time_s[i] : end_s) / 3600;
+        y[i] = s->available[i < s->n ? i : s->n - 1];
+    }
+}
+
+static int draw(const struct spot_trace *trace, const struct spot_trace_stats *stats,
+                struct spot_err *err)
+{
+    const size_t n =
+        trace->n_series < SPOT_PLOT_SERIES_MAX ? trace->n_series : SPOT_PLOT_SERIES_MAX;
+    struct spot_series curve[SPOT_PLOT_SERIES_MAX];
+    double *xy[SPOT_PLOT_SERIES_MAX];
+    char label[SPOT_PLOT_SERIES_MAX][SPOT_TRACE_LABEL], title[256];
+    size_t lost = 0;
+    int rc;
+
+    for (size_t k = 0; k < trace->n_series; k++)
+        lost += stats[k].lost.n;
+    if (trace->n_series > n)
+        spot_tool_warn("the figure shows the first %zu of %zu series", n, trace->n_series);
+    snprintf(title, sizeof(title), "machines were lost %zu time%s in %.3g h", lost,
+             lost == 1 ? "" : "s", (trace->end_s - trace->start_s) / 3600);
+    for (size_t k = 0; k < n; k++) {
+        const struct spot_trace_series *s = &trace->series[k];
+
+        xy[k] = spot_xcalloc(2 * (s->n + 1), sizeof(**xy));
+        take_steps(s, trace->end_s, xy[k], xy[k] + s->n + 1);
+        curve[k] = (struct spot_series){ .label = spot_trace_label(s, label[k]),
+                                         .style = SPOT_SERIES_STEP,
+                                         .n = s->n + 1,
+                                         .x = xy[k],
+                                         .y = xy[k] + s->n + 1 };
+    }
+    rc = spot_plot(&(struct spot_figure){ .title = title,
+                                          .x_label = "time (h)",
+                                          .y_label = "machines",
+                                          .made_by = "spot-replay describe --plot",
+                                          .series = curve,
+                                          .n_series = n },
+                   opt.plot, err);
+    for (size_t k = 0; k < n; k++)
+        free(xy[k]);
+    return rc;
+}
+
+/* One line that spot-replay generate takes, 4 digits to a number. */
+static int print_fit(const struct spot_trace *trace, struct spot_err *err)
+{
+    struct spot_out out;
+    struct spot_law law;
+    double interval_s = 60;
+    int32_t cap;
+
+    for (size_t k = 0; k < trace->n_series; k++)
+        interval_s = fmax(interval_s, spot_trace_interval_s(&trace->series[k]));
+    if (spot_law_fit(trace, interval_s, &law, &cap, err) ||
+        spot_out_open(&out, opt.common.output, err))
+        return -1;
+    fprintf(out.file, "--cap %d --zones %zu --hours %.4g --interval %.15g --law ", cap,
+            trace->n_series, fmax((trace->end_s - trace->start_s) / 3600, 0.001), interval_s);
+    for (const struct spot_law_field *f = spot_law_field; f->name; f++) {
+        double x;
+
+        memcpy(&x, (const char *)&law + f->offset, sizeof(x));
+        fprintf(out.file, "%s%s=%.4g", f == spot_law_field ? "" : ",", f->name, x);
+    }
+    putc('\n', out.file);
+    return spot_out_finish(&out, 0, err);
+}
+
+static int run(const char *path, enum spot_format format, struct spot_err *err)
+{
+    struct spot_trace trace;
+    struct spot_trace_stats *stats;
+    int rc = -1;
+
+    if (opt.from_s >= 0 && opt.to_s >= 0 && opt.from_s > opt.to_s)
+        return spot_err_set(err, SPOT_EUSAGE, "--from %.15g s is after --to %.15g s", opt.from_s,
+                            opt.to_s);
+    if (spot_trace_load_path(&trace, path, err))
+        return -1;
+    stats = spot_xcalloc(trace.n_series, sizeof(*stats));
+    if ((opt.from_s >= 0 || opt.to_s >= 0) &&
+        spot_trace_cut(&trace, opt.from_s < 0 ? trace.start_s : opt.from_s,
+                       opt.to_s < 0 ? trace.end_s : opt.to_s, err))
+        goto out;
+    spot_trace_scale(&trace, (int32_t)opt.scale);
+    for (size_t k = 0; k < trace.n_series; k++)
+        spot_trace_stats(&trace.series[k], trace.end_s, &stats[k]);
+    rc = opt.plot ? draw(&trace, stats, err) : 0;
+    if (!rc && opt.fit)
+        rc = print_fit(&trace, err);
+    else if (!rc &&
+             (!opt.plot || strcmp(opt.plot, "-") != 0)) /* text drawn on stdout stands alone */
+        rc = print(&trace, stats, path && strcmp(path, "-") != 0 ? path : "<stdin>", format, err);
+out:
+    free(stats);
+    spot_trace_release(&trace);
+    return rc;
+}
+
+int replay_describe_main(int argc, char **argv)
+{
+    enum spot_format format;
+    struct spot_err err = { 0 };
+    const char *path;
+    int first, rc;
+
+    switch (spot_cli_parse(&cli, argc, argv, &first, &err)) {
+    case SPOT_CLI_DONE:
+        return spot_tool_finish(0, &err);
+    case SPOT_CLI_ERROR:
+        return spot_tool_finish(-1, &err);
+    case SPOT_CLI_RUN:
+        break;
+    }
+    spot_tool_talk(&opt.common);
+    path = first < argc ? argv[first] : NULL;
+    if (first + 1 < argc)
+        rc = spot_err_set(&err, SPOT_EUSAGE, "describe takes one trace, got '%s' too",
+                          argv[first + 1]);
+    else if (spot_tool_stdin_is_idle(path))
+        rc = spot_err_set(&err, SPOT_EUSAGE, "no trace: name a file, or - for stdin");
+    else if (!(rc = spot_format_parse(opt.common.format, &format, &err)))
+        rc = run(path, format, &err);
+    return spot_tool_finish(rc, &err);
+}

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT */
+/* guard.h - a process that outlives us just long enough to kill what we started.
+ *
+ * The parent-death signal reaches only direct children, and only those that did
+ * not change their identity. The guard waits for the end of a pipe that only we
+ * hold open; when we are gone, however we went, it kills every process group
+ * that is still on the table.
+ */
+#ifndef SPOT_REPLAY_GUARD_H
+#define SPOT_REPLAY_GUARD_H
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "common/err.h"
+
+struct guard {
+    pid_t pid;
+    int pipe_fd; /* write end; closed on exec */
+    size_t n_seat;
+    volatile pid_t *group; /* [n_seat], shared with the guard; 0 for a free seat */
+};
+
+/* Returns 0, or -1 with *err (SPOT_ESYS). */
+int guard_start(struct guard *guard, size_t n_seat, struct spot_err *err);
+
+/* End and reap the guard; it kills what is still on the table. */
+void guard_stop(struct guard *guard);
+
+#endif /* SPOT_REPLAY_GUARD_H */

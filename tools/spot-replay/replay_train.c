@@ -1,0 +1,533 @@
+/* SPDX-License-Identifier: MIT */
+/* spot-replay train - a training job against a recorded trace, under many policies. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/num.h"
+#include "common/opt.h"
+#include "common/out.h"
+#include "common/table.h"
+#include "common/tool.h"
+#include "common/xalloc.h"
+#include "model/job_doc.h"
+#include "model/measured_cost.h"
+#include "plan/cost_table.h"
+#include "replay.h"
+#include "replay_train.h"
+#include "sim/train_sim.h"
+#include "trace/trace.h"
+
+static struct {
+    const char *job, *trace, *policy, *cost, *realize, *notice, *sweep, *plot, *picture, *events;
+    double interval_s, from_s, to_s;
+    uint64_t look_ahead, scale, runs;
+    bool steps;
+    struct spot_tool_common common;
+} opt = { .policy = "ideal,optimal,parcae-truth,spot,nowcast,persistence,throughput",
+          .cost = "parcae",
+          .realize = "expected",
+          .notice = "120s",
+          .picture = "samples",
+          .from_s = -1,
+          .to_s = -1,
+          .scale = 1,
+          .runs = 100,
+          .common = SPOT_TOOL_COMMON_DEFAULT };
+
+static const struct spot_cli cli = {
+    .name = "spot-replay train",
+    .need = (const struct spot_opt_need[]){ { "runs", "realize sampled" },
+                                            { "runs", "!steps" },
+                                            { "picture", "plot" },
+                                            { "steps", "!sweep" },
+                                            { "plot", "!sweep" },
+                                            { "realize", "!sweep" },
+                                            { NULL, NULL } },
+    .reads = (const char *const[]){ "job", "trace", "events", NULL },
+    .writes = (const char *const[]){ "output", "plot", NULL },
+    .synopsis = "--job job.json --trace trace.csv [options]",
+    .summary = "Play a training job against an availability trace under each policy and account\n"
+               "for every machine-second.",
+    .examples = "  spot-replay train --job examples/jobs/bert.json --trace t.csv --notice 0\n"
+                "  spot-replay train --job job.json --trace t.csv --policy spot --steps\n"
+                "  spot-replay train --job job.json --trace t.csv --plot samples.svg\n",
+    .option =
+        (const struct spot_opt[]){
+            { SPOT_OPT_GROUP, .help = "what is played" },
+            { SPOT_OPT_STRING, 0, "job", &opt.job, "file", "spot.job/1 (required)", 0, 0 },
+            { SPOT_OPT_STRING, 0, "trace", &opt.trace, "file", "availability CSV (default stdin)",
+              0, 0 },
+            { SPOT_OPT_STRING, 0, "policy", &opt.policy, "a,b",
+              "policies; 'all', or 'list' to see them", 0, 0 },
+            { SPOT_OPT_STRING, 0, "notice", &opt.notice, "duration",
+              "how early a change is known (default 120s; 0: when it has happened)", 0, 0 },
+            { SPOT_OPT_STRING, 0, "cost", &opt.cost, "model",
+              "what a change costs: parcae (default), measured", 0, 0 },
+            { SPOT_OPT_STRING, 0, "events", &opt.events, "file",
+              "spot.event/1 log of a real run, for measured", 0, 0 },
+            { SPOT_OPT_STRING, 0, "realize", &opt.realize, "how",
+              "charge the expected cost (default), or sampled", 0, 0 },
+            { SPOT_OPT_U64, 0, "runs", &opt.runs, "n", "runs to sample (default 100)", 1, 100000 },
+            { SPOT_OPT_SECS, 0, "interval", &opt.interval_s, "duration",
+              "length of an interval (default: the job's)", 1e-3, 1e9 },
+            { SPOT_OPT_U64, 0, "look-ahead", &opt.look_ahead, "n",
+              "intervals to look ahead (default: the job's)", 1, 256 },
+            { SPOT_OPT_SECS, 0, "from", &opt.from_s, "time", "from this time_s", 0,
+              SPOT_TRACE_TIME_MAX_S },
+            { SPOT_OPT_SECS, 0, "to", &opt.to_s, "time", "to this time_s", 0,
+              SPOT_TRACE_TIME_MAX_S },
+            { SPOT_OPT_U64, 0, "scale", &opt.scale, "k", "count floor(available/k) (default 1)", 1,
+              SPOT_TRACE_COUNT_MAX },
+            { SPOT_OPT_STRING, 0, "sweep", &opt.sweep, "key=a:b:step",
+              "repeat for restart, checkpoint, interval (s), look-ahead or price", 0, 0 },
+            { SPOT_OPT_GROUP, .help = "output" },
+            { SPOT_OPT_FLAG, 0, "steps", &opt.steps, NULL, "one row per policy and interval", 0,
+              0 },
+            { SPOT_OPT_STRING, 0, "plot", &opt.plot, "file", "draw: .svg .png .pdf .gp, -", 0, 0 },
+            { SPOT_OPT_STRING, 0, "picture", &opt.picture, "what",
+              "samples (default), grids or cost", 0, 0 },
+            SPOT_TOOL_OPTIONS(&opt.common),
+            { SPOT_OPT_END },
+        },
+};
+
+/* --- input --- */
+
+/* All series added up on a grid of intervals. */
+static int load_trace(struct replay_train *s, struct spot_err *err)
+{
+    struct spot_trace trace;
+    int32_t *one;
+
+    if (spot_trace_load_path(&trace, opt.trace, err))
+        return -1;
+    if ((opt.from_s >= 0 || opt.to_s >= 0) &&
+        spot_trace_cut(&trace, opt.from_s < 0 ? 0 : opt.from_s,
+                       opt.to_s < 0 ? SPOT_TRACE_TIME_MAX_S : opt.to_s, err)) {
+        spot_trace_release(&trace);
+        return -1;
+    }
+    spot_trace_scale(&trace, (int32_t)opt.scale);
+    s->start_s = trace.start_s;
+    s->n = spot_trace_grid_n(trace.start_s, trace.end_s, s->interval_s);
+    if (s->n > SPOT_SIM_INTERVALS_MAX) {
+        spot_trace_release(&trace);
+        return spot_err_set(err, SPOT_EDATA, "more than %d intervals", SPOT_SIM_INTERVALS_MAX);
+    }
+    s->available = spot_xcalloc(s->n, sizeof(*s->available));
+    one = spot_xcalloc(s->n, sizeof(*one));
+    for (size_t k = 0; k < trace.n_series; k++) {
+        spot_trace_resample(&trace.series[k], trace.start_s, s->interval_s, s->n, one);
+        for (size_t i = 0; i < s->n; i++)
+            s->available[i] += one[i];
+    }
+    free(one);
+    spot_trace_release(&trace);
+    return 0;
+}
+
+/* What has to be made anew when a constant of the job changes. */
+int replay_train_prepare(struct replay_train *s, struct spot_err *err)
+{
+    int most = spot_job_profiled(&s->job);
+
+    for (size_t i = 0; i < s->n; i++)
+        most = s->available[i] > most ? s->available[i] : most;
+    if (most > SPOT_COST_INSTANCES_MAX)
+        return spot_err_set(err, SPOT_EDATA,
+                            "%d instances at once, a replay prices up to %d; see --scale", most,
+                            SPOT_COST_INSTANCES_MAX);
+    if (s->is_ready) {
+        spot_cost_table_release(&s->table);
+        spot_throughput_release(&s->throughput);
+        s->is_ready = false;
+    }
+    if (spot_throughput_init(&s->throughput, &s->job, most ? most : 1, SPOT_THROUGHPUT_TABLE, err))
+        return -1;
+    spot_cost_table_init(&s->table, &s->job, &s->throughput);
+    s->is_ready = true;
+    s->sim = (struct spot_sim_train){ .job = &s->job,
+                                      .throughput = &s->throughput,
+                                      .table = &s->table,
+                                      .n_interval = s->n,
+                                      .available = s->available,
+                                      .interval_s = s->interval_s,
+                                      .look_ahead = s->look_ahead,
+                                      .notice_s = s->notice_s,
+                                      .seed = opt.common.seed };
+    return 0;
+}
+
+/* --policy a,b,c: "all" is every one. */
+static int find_policies(struct replay_train *s, struct spot_err *err)
+{
+    char *list = spot_xstrdup(opt.policy), *rest = list, *name;
+    int rc = 0;
+
+    if (!strcmp(opt.policy, "all")) {
+        for (const struct spot_sim_policy *p = spot_sim_policies; p->name; p++)
+            s->policy[s->n_policy++] = p;
+        free(list);
+        return 0;
+    }
+    while (!rc && (name = strtok_r(rest, ",", &rest))) {
+        const struct spot_sim_policy *p = spot_sim_policy_find(name, err);
+
+        if (!p)
+            rc = -1;
+        else if (s->n_policy == REPLAY_POLICIES_MAX)
+            rc = spot_err_set(err, SPOT_EUSAGE, "more than %d policies", REPLAY_POLICIES_MAX);
+        else
+            s->policy[s->n_policy++] = p;
+    }
+    if (!rc && !s->n_policy)
+        rc = spot_err_set(err, SPOT_EUSAGE, "--policy names none");
+    free(list);
+    return rc;
+}
+
+static int parse_options(struct replay_train *s, struct spot_err *err)
+{
+    if (!opt.job)
+        return spot_err_set(err, SPOT_EUSAGE, "--job is required");
+    if (spot_num_parse_secs(opt.notice, &s->notice_s) || s->notice_s < 0)
+        return spot_err_set(err, SPOT_EUSAGE, "--notice: expected a duration, got '%.32s'",
+                            opt.notice);
+    if (strcmp(opt.realize, "expected") != 0 && strcmp(opt.realize, "sampled") != 0)
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "--realize: expected expected or sampled, got "
+                            "'%.32s'",
+                            opt.realize);
+    if (opt.plot && !opt.steps && !strcmp(opt.realize, "sampled"))
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "--plot of --realize sampled shows one run: it needs --steps");
+    if (strcmp(opt.cost, "parcae") != 0 && strcmp(opt.cost, "measured") != 0)
+        return spot_err_set(err, SPOT_EUSAGE, "--cost: expected parcae or measured, got '%.32s'",
+                            opt.cost);
+    if (!strcmp(opt.cost, "measured") != !!opt.events)
+        return spot_err_set(err, SPOT_EUSAGE, "--cost measured and --events need each other");
+    if (spot_format_parse(opt.common.format, &s->format, err) || find_policies(s, err))
+        return -1;
+    if (s->format == SPOT_FORMAT_AUTO)
+        s->format =
+            isatty(STDOUT_FILENO) && !opt.common.output ? SPOT_FORMAT_TABLE : SPOT_FORMAT_CSV;
+    if (s->format == SPOT_FORMAT_JSON)
+        s->format = SPOT_FORMAT_JSONL;
+    return 0;
+}
+
+/* --- output --- */
+
+static void print_steps(const struct replay_train *s, const struct spot_sim_policy *policy,
+                        const struct spot_sim_row *row, struct spot_table *table)
+{
+    double samples = 0, usd = 0;
+
+    for (size_t i = 0; i < s->n; i++) {
+        const struct spot_sim_row *r = &row[i];
+
+        spot_table_text(table, policy->name);
+        spot_table_int(table, (long long)i);
+        spot_table_real(table, s->start_s + (double)i * s->interval_s);
+        spot_table_int(table, r->available);
+        spot_table_int(table, r->gained);
+        spot_table_int(table, r->lost);
+        spot_table_int(table, r->d);
+        spot_table_int(table, r->p);
+        spot_table_int(table, r->spares);
+        spot_table_real(table, r->cost_s);
+        spot_table_real(table, samples += r->samples);
+        spot_table_real(table, usd += r->usd);
+        for (int c = 0; c < SPOT_SIM_CLASSES; c++)
+            spot_table_real(table, r->class_s[c]);
+    }
+}
+
+static const struct spot_column step_column[] = {
+    { "policy", false },
+    { "interval", true },
+    { "time_s", true },
+    { "available", true },
+    { "gained", true },
+    { "lost", true },
+    { "D", true },
+    { "P", true },
+    { "spares", true },
+    { "cost_s", true },
+    { "samples", true },
+    { "usd", true },
+    { "effective_s", true },
+    { "reconfigure_s", true },
+    { "checkpoint_s", true },
+    { "redone_s", true },
+    { "redundant_s", true },
+    { "idle_s", true },
+    { "booting_s", true },
+};
+
+static const struct spot_column total_column[] = {
+    { "policy", false },       { "samples", true },     { "ideal_share", true },
+    { "samples_per_s", true }, { "usd", true },         { "usd_per_msample", true },
+    { "effective", true },     { "reconfigure", true }, { "checkpoint", true },
+    { "redone", true },        { "redundant", true },   { "idle", true },
+    { "booting", true },       { "migrations", true },  { "lost_samples", true },
+};
+
+static const struct spot_column sampled_column[] = {
+    { "policy", false },      { "runs", true },
+    { "samples_mean", true }, { "samples_ci95", true },
+    { "samples_p01", true },  { "samples_p50", true },
+    { "samples_p99", true },  { "ideal_share_mean", true },
+};
+
+static const struct spot_column sweep_column[] = {
+    { "key", false },    { "value", true },       { "policy", false },
+    { "samples", true }, { "ideal_share", true }, { "usd_per_msample", true },
+};
+
+/* People read few digits, programs all. */
+static void put(struct spot_table *table, const struct replay_train *s, double x, int digits)
+{
+    if (s->format == SPOT_FORMAT_TABLE || s->format == SPOT_FORMAT_MD)
+        spot_table_fixed(table, x, digits);
+    else
+        spot_table_real(table, x);
+}
+
+static void print_total(const struct replay_train *s, const struct spot_sim_policy *policy,
+                        const struct spot_sim_row *row, struct spot_table *table)
+{
+    struct spot_sim_total t;
+    double all = 0;
+
+    spot_sim_total(row, s->n, &t);
+    for (int c = 0; c < SPOT_SIM_CLASSES; c++)
+        all += t.class_s[c];
+    spot_table_text(table, policy->name);
+    put(table, s, t.samples, 0);
+    put(table, s, s->ideal > 0 ? t.samples / s->ideal : 0, 4);
+    put(table, s, t.samples / ((double)s->n * s->interval_s), 3);
+    if (t.usd > 0) {
+        put(table, s, t.usd, 2);
+        put(table, s, t.samples > 0 ? t.usd / t.samples * 1e6 : 0, 2);
+    } else {
+        spot_table_text(table, "");
+        spot_table_text(table, "");
+    }
+    for (int c = 0; c < SPOT_SIM_CLASSES; c++)
+        put(table, s, all > 0 ? t.class_s[c] / all : 0, 4);
+    spot_table_int(table, t.migrations);
+    put(table, s, t.lost_samples, 0);
+}
+
+static int by_value(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* Draw who dies, many times: mean, its 95 % interval, tails. */
+static int print_sampled(struct replay_train *s, const struct spot_sim_policy *policy,
+                         struct spot_sim_row *row, struct spot_table *table, struct spot_err *err)
+{
+    double *samples = spot_xcalloc(opt.runs, sizeof(*samples)), mean = 0, square = 0;
+    const double n = (double)opt.runs;
+    int rc = 0;
+
+    s->sim.is_sampled = true;
+    for (uint64_t k = 0; k < opt.runs && !rc; k++) {
+        struct spot_sim_total t;
+
+        s->sim.seed = opt.common.seed + k;
+        rc = spot_sim_train_run(&s->sim, policy, row, err);
+        spot_sim_total(row, s->n, &t);
+        samples[k] = t.samples;
+        mean += t.samples / n;
+    }
+    for (uint64_t k = 0; k < opt.runs; k++)
+        square += (samples[k] - mean) * (samples[k] - mean);
+    qsort(samples, opt.runs, sizeof(*samples), by_value);
+    spot_table_text(table, policy->name);
+    spot_table_int(table, (long long)opt.runs);
+    put(table, s, mean, 0);
+    put(table, s, n > 1 ? 1.96 * sqrt(square / (n - 1) / n) : 0, 0);
+    put(table, s, samples[(size_t)(0.01 * n)], 0);
+    put(table, s, samples[(size_t)(0.5 * n)], 0);
+    put(table, s, samples[(size_t)(0.99 * n)], 0);
+    put(table, s, s->ideal > 0 ? mean / s->ideal : 0, 4);
+    free(samples);
+    return rc;
+}
+
+static int run_ideal(struct replay_train *s, struct spot_sim_row *row, struct spot_err *err)
+{
+    struct spot_sim_total t;
+
+    if (spot_sim_train_run(&s->sim, spot_sim_policy_find("ideal", err), row, err))
+        return -1;
+    spot_sim_total(row, s->n, &t);
+    s->ideal = t.samples;
+    return 0;
+}
+
+static int run_policies(struct replay_train *s, struct spot_table *table,
+                        struct replay_figure *figure, struct spot_err *err)
+{
+    const bool sampled = !strcmp(opt.realize, "sampled");
+    struct spot_sim_row *row = spot_xcalloc(s->n, sizeof(*row));
+    int rc = run_ideal(s, row, err);
+
+    for (int k = 0; k < s->n_policy && !rc; k++) {
+        if (sampled && !opt.steps) {
+            rc = print_sampled(s, s->policy[k], row, table, err);
+            continue;
+        }
+        s->sim.is_sampled = sampled;
+        rc = spot_sim_train_run(&s->sim, s->policy[k], row, err);
+        if (rc)
+            break;
+        if (opt.steps)
+            print_steps(s, s->policy[k], row, table);
+        else
+            print_total(s, s->policy[k], row, table);
+        if (opt.plot)
+            replay_figure_add(figure, s, s->policy[k], row);
+    }
+    free(row);
+    return rc;
+}
+
+/* key=a:b:step: all policies for each value of one constant of the job. */
+static int run_sweep(struct replay_train *s, struct spot_table *table, struct spot_err *err)
+{
+    struct spot_sim_row *row;
+    double from, to, step;
+    char key[32];
+    int rc = 0;
+
+    /* all four are counted. NOLINTNEXTLINE(cert-err34-c) */
+    if (sscanf(opt.sweep, "%31[a-z-]=%lf:%lf:%lf", key, &from, &to, &step) != 4 || !(step > 0) ||
+        !(to >= from) || (to - from) / step > 10000)
+        return spot_err_set(err, SPOT_EUSAGE, "--sweep: expected key=a:b:step, got '%.64s'",
+                            opt.sweep);
+    for (int i = 0; !rc && from + i * step <= to + step * 1e-9; i++) {
+        const double value = from + i * step;
+
+        if ((rc = replay_train_set(s, key, value, err)) ||
+            (!strcmp(key, "interval") && (free(s->available), rc = load_trace(s, err))) ||
+            (rc = replay_train_prepare(s, err)))
+            break;
+        row = spot_xcalloc(s->n, sizeof(*row));
+        rc = run_ideal(s, row, err);
+        for (int k = 0; k < s->n_policy && !rc; k++) {
+            struct spot_sim_total t;
+
+            if ((rc = spot_sim_train_run(&s->sim, s->policy[k], row, err)))
+                break;
+            spot_sim_total(row, s->n, &t);
+            spot_table_text(table, key);
+            spot_table_real(table, value);
+            spot_table_text(table, s->policy[k]->name);
+            put(table, s, t.samples, 0);
+            put(table, s, s->ideal > 0 ? t.samples / s->ideal : 0, 4);
+            put(table, s, t.usd > 0 && t.samples > 0 ? t.usd / t.samples * 1e6 : 0, 2);
+        }
+        free(row);
+    }
+    return rc;
+}
+
+/* --cost measured: the terms of a real run for those of the job, charged to every policy. */
+static int load_costs(struct replay_train *s, struct spot_err *err)
+{
+    struct spot_measured_cost m;
+
+    if (spot_measured_cost_load(&m, opt.events, err))
+        return -1;
+    spot_measured_cost_apply(&m, &s->job.cost);
+    spot_tool_info("%zu changes in %s: %.3g s, %.3g s with joiners, %.3g s/GB moved, %.3g s a lost "
+                   "stage (%zu seen), step %.3g s",
+                   m.n_change, opt.events, m.leave_s, m.join_s, m.byte_s * 1e9, m.restore_s,
+                   m.n_restore, m.step_s);
+    return 0;
+}
+
+static int run(struct replay_train *s, struct spot_err *err)
+{
+    struct replay_figure figure = { .picture = opt.picture };
+    struct spot_table table = { 0 };
+    struct spot_out out;
+    int rc;
+
+    if (parse_options(s, err) || spot_job_doc_load(&s->job, opt.job, err))
+        return -1;
+    if (s->job.kind != SPOT_JOB_TRAIN)
+        return spot_json_fail(&s->job.json, "/kind", err, "expected \"train\"");
+    if (opt.events && load_costs(s, err))
+        return -1;
+    s->interval_s = opt.interval_s > 0 ? opt.interval_s : s->job.cost.interval_s;
+    s->look_ahead = opt.look_ahead ? (int)opt.look_ahead : (int)s->job.cost.look_ahead;
+    if (load_trace(s, err) || replay_train_prepare(s, err))
+        return -1;
+    if (spot_out_open(&out, opt.common.output, err))
+        return -1;
+    if (opt.sweep) {
+        spot_table_init(&table, sweep_column, sizeof(sweep_column) / sizeof(*sweep_column));
+        rc = run_sweep(s, &table, err);
+    } else {
+        if (opt.steps)
+            spot_table_init(&table, step_column, sizeof(step_column) / sizeof(*step_column));
+        else if (!strcmp(opt.realize, "sampled"))
+            spot_table_init(&table, sampled_column,
+                            sizeof(sampled_column) / sizeof(*sampled_column));
+        else
+            spot_table_init(&table, total_column, sizeof(total_column) / sizeof(*total_column));
+        rc = run_policies(s, &table, &figure, err);
+    }
+    if (!rc)
+        spot_table_print(&table, out.file, s->format);
+    rc = spot_out_finish(&out, rc, err);
+    if (!rc && opt.plot)
+        rc = replay_figure_draw(&figure, s, opt.plot, err);
+    spot_table_release(&table);
+    replay_figure_release(&figure);
+    return rc;
+}
+
+static void list_policies(void)
+{
+    for (const struct spot_sim_policy *p = spot_sim_policies; p->name; p++)
+        printf("%-20s %s\n", p->name, p->summary);
+}
+
+int replay_train_main(int argc, char **argv)
+{
+    struct replay_train s = { 0 };
+    struct spot_err err = { 0 };
+    int first, rc = -1;
+
+    switch (spot_cli_parse(&cli, argc, argv, &first, &err)) {
+    case SPOT_CLI_DONE:
+        return spot_tool_finish(0, &err);
+    case SPOT_CLI_ERROR:
+        return spot_tool_finish(-1, &err);
+    case SPOT_CLI_RUN:
+        break;
+    }
+    spot_tool_talk(&opt.common);
+    if (!strcmp(opt.policy, "list")) {
+        list_policies();
+        return spot_tool_finish(0, &err);
+    }
+    if (argc > first)
+        spot_err_set(&err, SPOT_EUSAGE, "unexpected operand '%s'", argv[first]);
+    else if (spot_tool_stdin_is_idle(opt.trace))
+        spot_err_set(&err, SPOT_EUSAGE, "no trace: name one, or - for standard input");
+    else
+        rc = run(&s, &err);
+    replay_train_release(&s);
+    return spot_tool_finish(rc, &err);
+}

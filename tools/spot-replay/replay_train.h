@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/* replay_train.h - the parts of spot-replay train. */
+#ifndef SPOT_REPLAY_REPLAY_TRAIN_H
+#define SPOT_REPLAY_REPLAY_TRAIN_H
+
+#include "common/plot.h"
+#include "common/table.h"
+#include "sim/train_sim.h"
+
+enum { REPLAY_POLICIES_MAX = 64 };
+
+struct replay_train {
+    struct spot_job_doc job;
+    struct spot_throughput throughput;
+    struct spot_cost_table table;
+    bool is_ready; /* the two above are made */
+    struct spot_sim_train sim;
+    int *available; /* [n] */
+    size_t n;
+    double start_s, interval_s, notice_s;
+    int look_ahead;
+    double ideal; /* samples of the policy `ideal` */
+    const struct spot_sim_policy *policy[REPLAY_POLICIES_MAX];
+    int n_policy;
+    enum spot_format format;
+};
+
+/* Make table and simulator anew from job and trace. Returns 0, or -1 with *err. */
+int replay_train_prepare(struct replay_train *s, struct spot_err *err);
+
+/* Set one constant by its --sweep name. */
+int replay_train_set(struct replay_train *s, const char *key, double value, struct spot_err *err);
+void replay_train_release(struct replay_train *s);
+
+/* A picture that grows policy by policy: "samples", "grids" or "cost". */
+struct replay_figure {
+    const char *picture;
+    struct spot_series series[SPOT_PLOT_SERIES_MAX];
+    double *memory[2 * SPOT_PLOT_SERIES_MAX];
+    size_t n_series, n_memory;
+};
+
+void replay_figure_add(struct replay_figure *figure, const struct replay_train *s,
+                       const struct spot_sim_policy *policy, const struct spot_sim_row *row);
+int replay_figure_draw(struct replay_figure *figure, const struct replay_train *s, const char *path,
+                       struct spot_err *err);
+void replay_figure_release(struct replay_figure *figure);
+
+#endif /* SPOT_REPLAY_REPLAY_TRAIN_H */

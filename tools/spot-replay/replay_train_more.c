@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+/* spot-replay train: sweeping a constant, drawing the result. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/xalloc.h"
+#include "replay_train.h"
+
+int replay_train_set(struct replay_train *s, const char *key, double value, struct spot_err *err)
+{
+    struct spot_job_cost *c = &s->job.cost;
+    const struct {
+        const char *key;
+        double *at;
+    } known[] = { { "restart", &c->restart_s },
+                  { "checkpoint", &c->checkpoint_s },
+                  { "price", &c->usd_per_h },
+                  { "interval", &s->interval_s } };
+
+    if (value < 0)
+        return spot_err_set(err, SPOT_EUSAGE, "--sweep: %g is negative", value);
+    for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++)
+        if (!strcmp(key, known[i].key)) {
+            if (known[i].at == &s->interval_s && value < 1e-3)
+                return spot_err_set(err, SPOT_EUSAGE, "--sweep: an interval of %g s", value);
+            *known[i].at = value;
+            return 0;
+        }
+    if (!strcmp(key, "look-ahead") && value >= 1 && value <= 256) {
+        s->look_ahead = (int)value;
+        return 0;
+    }
+    return spot_err_set(err, SPOT_EUSAGE,
+                        "--sweep: expected restart, checkpoint, price, interval or look-ahead "
+                        "(1..256), got '%.32s'",
+                        key);
+}
+
+void replay_train_release(struct replay_train *s)
+{
+    if (s->is_ready) {
+        spot_cost_table_release(&s->table);
+        spot_throughput_release(&s->throughput);
+    }
+    free(s->available);
+    spot_job_doc_release(&s->job);
+}
+
+static void add_series(struct replay_figure *f, const char *label, enum spot_series_style style,
+                       size_t n, double *x, double *y)
+{
+    f->memory[f->n_memory++] = x;
+    f->memory[f->n_memory++] = y;
+    f->series[f->n_series++] =
+        (struct spot_series){ .label = label, .style = style, .n = n, .x = x, .y = y };
+}
+
+/* Availability, hours and counts: the first series of "grids". */
+static void add_trace(struct replay_figure *f, const struct replay_train *s)
+{
+    double *x = spot_xcalloc(s->n, sizeof(*x)), *y = spot_xcalloc(s->n, sizeof(*y));
+
+    for (size_t i = 0; i < s->n; i++) {
+        x[i] = (double)i * s->interval_s / 3600;
+        y[i] = s->available[i];
+    }
+    add_series(f, "available", SPOT_SERIES_STEP, s->n, x, y);
+}
+
+void replay_figure_add(struct replay_figure *f, const struct replay_train *s,
+                       const struct spot_sim_policy *policy, const struct spot_sim_row *row)
+{
+    const bool grids = !strcmp(f->picture, "grids"), cost = !strcmp(f->picture, "cost");
+    double *x, *y, samples = 0, usd = 0;
+
+    if (grids && !f->n_series)
+        add_trace(f, s);
+    if (f->n_series == SPOT_PLOT_SERIES_MAX)
+        return;
+    x = spot_xcalloc(s->n, sizeof(*x));
+    y = spot_xcalloc(s->n, sizeof(*y));
+    for (size_t i = 0; i < s->n; i++) {
+        samples += row[i].samples;
+        usd += row[i].usd;
+        x[i] = cost ? usd : (double)i * s->interval_s / 3600;
+        y[i] = grids ? row[i].d * row[i].p : samples;
+    }
+    add_series(f, policy->name, grids ? SPOT_SERIES_STEP : SPOT_SERIES_LINE, s->n, x, y);
+}
+
+int replay_figure_draw(struct replay_figure *f, const struct replay_train *s, const char *path,
+                       struct spot_err *err)
+{
+    const bool grids = !strcmp(f->picture, "grids"), cost = !strcmp(f->picture, "cost");
+    struct spot_figure figure = {
+        .title = grids  ? "instances there, and in the grid of each policy"
+                 : cost ? "samples trained for the money"
+                        : "samples trained",
+        .x_label = cost ? "cost (usd)" : "time (h)",
+        .y_label = grids ? "instances" : "samples",
+        .series = f->series,
+        .n_series = f->n_series,
+    };
+
+    (void)s;
+    if (!grids && !cost && strcmp(f->picture, "samples") != 0)
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "--picture: expected samples, grids or cost, got '%.32s'", f->picture);
+    return spot_plot(&figure, path, err);
+}
+
+void replay_figure_release(struct replay_figure *f)
+{
+    for (size_t i = 0; i < f->n_memory; i++)
+        free(f->memory[i]);
+}

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT */
+/* The commands that ask a running job: replan and status. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/json.h"
+#include "common/opt.h"
+#include "common/table.h"
+#include "common/tool.h"
+#include "job/client.h"
+#include "run.h"
+
+static int start(const struct spot_cli *cli, int argc, char **argv, int *first,
+                 struct spot_err *err)
+{
+    spot_tool_init(cli->name);
+    switch (spot_cli_parse(cli, argc, argv, first, err)) {
+    case SPOT_CLI_DONE:
+        return spot_tool_finish(0, err);
+    case SPOT_CLI_ERROR:
+        return spot_tool_finish(-1, err);
+    default:
+        return -1; /* go on */
+    }
+}
+
+static int read_all(const char *path, struct spot_buf *text, struct spot_err *err)
+{
+    const char *source;
+    FILE *in = spot_tool_open(path, &source, err);
+    int rc = 0;
+    size_t got;
+
+    if (!in)
+        return -1;
+    while ((got = fread(spot_buf_more(text, 65536), 1, 65536, in)) > 0 && text->n <= SPOT_PLAN_MAX)
+        text->n += got;
+    if (ferror(in))
+        rc = spot_err_sys(err, "cannot read %s", source);
+    else if (!text->n)
+        rc = spot_err_set(err, SPOT_EDATA, "%s: empty input, expected a plan", source);
+    else if (text->n > SPOT_PLAN_MAX)
+        rc = spot_err_set(err, SPOT_EDATA, "%s: larger than %d bytes", source, SPOT_PLAN_MAX);
+    if (in != stdin)
+        fclose(in);
+    return rc;
+}
+
+static int replan(const char *join, const char *key_file, const char *path, struct spot_err *err)
+{
+    struct spot_buf text = { 0 }, answer = { 0 };
+    int rc = read_all(path, &text, err);
+
+    if (!rc)
+        rc = spot_client_ask(join, key_file, SPOT_MSG_REPLAN, text.data, text.n, &answer, err);
+    if (rc > 0)
+        rc = spot_err_set(err, rc == 1 ? SPOT_EINFEASIBLE : SPOT_EDATA, "refused: %.*s",
+                          (int)answer.n, (const char *)answer.data);
+    spot_buf_release(&text);
+    spot_buf_release(&answer);
+    return rc;
+}
+
+int run_replan(int argc, char **argv)
+{
+    const char *join = NULL, *key_file = NULL;
+    const struct spot_opt option[] = {
+        { SPOT_OPT_GROUP, .help = "options" },
+        { SPOT_OPT_STRING, 0, "join", &join, "addr", "where the job listens", 0, 0 },
+        { SPOT_OPT_STRING, 0, "key-file", &key_file, "file", "the job's key (TLS 1.3 PSK)", 0, 0 },
+        { .type = SPOT_OPT_END },
+    };
+    const struct spot_cli cli = {
+        .name = "spot-run replan",
+        .synopsis = "--join ADDR [--key-file FILE] [plan.json]",
+        .summary = "Give a running job another plan; one that is older than the job's is refused.",
+        .examples = "  spot-plan train --job j.json --forecast f.json | spot-run replan --join "
+                    "unix:/tmp/job -\n",
+        .option = option,
+    };
+    struct spot_err err = { 0 };
+    int first, rc = start(&cli, argc, argv, &first, &err);
+
+    if (rc >= 0)
+        return rc;
+    if (!join)
+        rc = spot_err_set(&err, SPOT_EUSAGE, "--join is missing: the address of the job");
+    else if (argc - first > 1)
+        rc = spot_err_set(&err, SPOT_EUSAGE, "unexpected operand '%s'", argv[first + 1]);
+    else
+        rc = replan(join, key_file, argv[first], &err);
+    return spot_tool_finish(rc, &err);
+}
+
+static const char *role_at(const json_t *member, char text[32])
+{
+    const json_t *d = json_object_get(member, "d"), *p = json_object_get(member, "p");
+
+    if (!d)
+        return "";
+    snprintf(text, 32, "%lld,%lld", (long long)json_integer_value(d),
+             (long long)json_integer_value(p));
+    return text;
+}
+
+static void print_members(const json_t *members)
+{
+    static const struct spot_column column[] = { { "member", true },
+                                                 { "name", false },
+                                                 { "role", false },
+                                                 { "d,p", false },
+                                                 { "leaving", false } };
+    struct spot_table table;
+    char text[32];
+
+    spot_table_init(&table, column, 5);
+    for (size_t i = 0; i < json_array_size(members); i++) {
+        const json_t *m = json_array_get(members, i);
+
+        spot_table_int(&table, json_integer_value(json_object_get(m, "member")));
+        spot_table_text(&table, json_string_value(json_object_get(m, "name")));
+        spot_table_text(&table, json_string_value(json_object_get(m, "role")));
+        spot_table_text(&table, role_at(m, text));
+        spot_table_text(&table, json_is_true(json_object_get(m, "leaving")) ? "yes" : "no");
+    }
+    spot_table_print(&table, stdout, SPOT_FORMAT_TABLE);
+    spot_table_release(&table);
+}
+
+static void print_events(const json_t *events)
+{
+    static const struct spot_column column[] = { { "time_s", true },
+                                                 { "event", false },
+                                                 { "epoch", true },
+                                                 { "step", true },
+                                                 { "who", false } };
+    struct spot_table table;
+
+    spot_table_init(&table, column, 5);
+    for (size_t i = 0; i < json_array_size(events); i++) {
+        const json_t *e = json_array_get(events, i), *name = json_object_get(e, "name");
+
+        spot_table_fixed(&table, json_number_value(json_object_get(e, "time_s")), 1);
+        spot_table_text(&table, json_string_value(json_object_get(e, "event")));
+        spot_table_int(&table, json_integer_value(json_object_get(e, "epoch")));
+        spot_table_int(&table, json_integer_value(json_object_get(e, "step")));
+        spot_table_text(&table, name ? json_string_value(name) : "");
+    }
+    putchar('\n');
+    spot_table_print(&table, stdout, SPOT_FORMAT_TABLE);
+    spot_table_release(&table);
+}
+
+static int print_status(const struct spot_buf *text, enum spot_format format, struct spot_err *err)
+{
+    struct spot_json_doc doc;
+
+    if (format != SPOT_FORMAT_TABLE) {
+        fwrite(text->data, 1, text->n, stdout);
+        return 0;
+    }
+    if (spot_json_parse(&doc, (const char *)text->data, text->n, "status", err))
+        return -1;
+    printf("phase %s  epoch %lld  step %lld of %lld (durable %lld)  loss %.6f  grid %lldx%lld  "
+           "%.1f ms/step  %.0f tokens/s  ETA %.0f s\n\n",
+           json_string_value(json_object_get(doc.root, "phase")),
+           (long long)json_integer_value(json_object_get(doc.root, "epoch")),
+           (long long)json_integer_value(json_object_get(doc.root, "step")),
+           (long long)json_integer_value(json_object_get(doc.root, "steps")),
+           (long long)json_integer_value(json_object_get(doc.root, "durable_step")),
+           json_number_value(json_object_get(doc.root, "loss")),
+           (long long)json_integer_value(json_object_get(doc.root, "D")),
+           (long long)json_integer_value(json_object_get(doc.root, "P")),
+           1e3 * json_number_value(json_object_get(doc.root, "step_s")),
+           json_number_value(json_object_get(doc.root, "tokens_per_s")),
+           json_number_value(json_object_get(doc.root, "eta_s")));
+    print_members(json_object_get(doc.root, "members"));
+    print_events(json_object_get(doc.root, "events"));
+    spot_json_release(&doc);
+    return 0;
+}
+
+static int status(const char *join, const char *key_file, const char *format_name,
+                  struct spot_err *err)
+{
+    struct spot_buf answer = { 0 };
+    enum spot_format format;
+    int rc;
+
+    if (spot_format_parse(format_name, &format, err))
+        return -1;
+    format = spot_format_settle(format, NULL, SPOT_FORMAT_JSON);
+    if (format != SPOT_FORMAT_JSON && format != SPOT_FORMAT_TABLE)
+        return spot_err_set(err, SPOT_EUSAGE, "a status is json or table, not %s", format_name);
+    rc = spot_client_ask(join, key_file, SPOT_MSG_STATUS, NULL, 0, &answer, err);
+    if (!rc)
+        rc = print_status(&answer, format, err);
+    spot_buf_release(&answer);
+    return rc;
+}
+
+int run_status(int argc, char **argv)
+{
+    const char *join = NULL, *key_file = NULL, *format = NULL;
+    const struct spot_opt option[] = {
+        { SPOT_OPT_GROUP, .help = "options" },
+        { SPOT_OPT_STRING, 0, "join", &join, "addr", "where the job listens", 0, 0 },
+        { SPOT_OPT_STRING, 0, "key-file", &key_file, "file", "the job's key (TLS 1.3 PSK)", 0, 0 },
+        { SPOT_OPT_STRING, 0, "format", &format, "name", "table on a terminal, else json", 0, 0 },
+        { .type = SPOT_OPT_END },
+    };
+    const struct spot_cli cli = {
+        .name = "spot-run status",
+        .synopsis = "--join ADDR [--key-file FILE] [--format json|table]",
+        .summary = "Show what a running job is doing: members, grid, step, loss, rate, "
+                   "time left, last events.",
+        .examples = "  spot-run status --join unix:/tmp/job | jq .step\n",
+        .option = option,
+    };
+    struct spot_err err = { 0 };
+    int first, rc = start(&cli, argc, argv, &first, &err);
+
+    if (rc >= 0)
+        return rc;
+    rc = !join          ? spot_err_set(&err, SPOT_EUSAGE, "--join is missing")
+         : argc > first ? spot_err_set(&err, SPOT_EUSAGE, "unexpected operand '%s'", argv[first])
+                        : status(join, key_file, format, &err);
+    return spot_tool_finish(rc, &err);
+}

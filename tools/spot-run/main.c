@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* spot-run - run training on machines that come and go. */
+#include "common/tool.h"
+#include "run.h"
+
+int main(int argc, char **argv)
+{
+    static const struct spot_command command[] = {
+        { "train", "coordinate a training job", run_train },
+        { "tokenize", "turn text into a file of tokens", run_tokenize },
+        { "worker", "be one instance of a job", run_worker },
+        { "replan", "give a running job another plan", run_replan },
+        { "status", "show what a running job is doing", run_status },
+        { "report", "say what a run did, from its event log", run_report },
+        { NULL, NULL, NULL },
+    };
+
+    return spot_tool_dispatch("spot-run", "Run training on machines that come and go.", command,
+                              argc, argv);
+}

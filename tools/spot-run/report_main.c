@@ -1,0 +1,357 @@
+/* SPDX-License-Identifier: MIT */
+/* The report of a run: a table and a picture from its event log. */
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/opt.h"
+#include "common/out.h"
+#include "common/plot.h"
+#include "common/table.h"
+#include "common/tool.h"
+#include "common/xalloc.h"
+#include "job/report.h"
+#include "report_doc.h"
+#include "run.h"
+
+struct options {
+    struct spot_tool_common common;
+    const char *reference, *plot;
+    double speedup, spot_usd_per_h, on_demand_usd_per_h;
+};
+
+/* --- the table ----------------------------------------------------------- */
+
+static void row(struct spot_table *t, const char *what, const char *fmt, ...) SPOT_PRINTF(3, 4);
+
+static void row(struct spot_table *t, const char *what, const char *fmt, ...)
+{
+    char text[160];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof(text), fmt, ap);
+    va_end(ap);
+    spot_table_text(t, what);
+    spot_table_text(t, text);
+}
+
+static int64_t standing_steps(const struct spot_run *run)
+{
+    int64_t n = 0;
+
+    for (size_t i = 0; i < run->n_commit; i++)
+        n += !run->commit[i].is_void;
+    return n;
+}
+
+static void add_pauses(struct spot_table *t, const struct spot_run *run)
+{
+    for (int restored = 0; restored < 2; restored++)
+        for (enum spot_cause c = 0; c < SPOT_CAUSES; c++) {
+            double median_s, max_s;
+            const size_t n = spot_run_pauses(run, c, restored, &median_s, &max_s);
+            char what[64];
+
+            snprintf(what, sizeof(what), "pause after a %s%s", spot_cause_name(c),
+                     restored ? ", state from disk" : "");
+            if (n)
+                row(t, what, "median %.0f ms, max %.0f ms (%zu)", 1e3 * median_s, 1e3 * max_s, n);
+        }
+}
+
+static void add_money(struct spot_table *t, const struct spot_run *run, const struct options *o)
+{
+    const double hours = run->member_s * o->speedup / 3600;
+
+    row(t, "machine-hours", "%.3f", hours);
+    if (o->spot_usd_per_h > 0 && o->on_demand_usd_per_h > 0)
+        row(t, "their cost", "%.2f USD spot, %.2f USD on-demand (%.0f %% saved)",
+            hours * o->spot_usd_per_h, hours * o->on_demand_usd_per_h,
+            100 * (1 - o->spot_usd_per_h / o->on_demand_usd_per_h));
+}
+
+static bool has_same_weights(const struct spot_run *run, const struct spot_run *reference)
+{
+    return run->is_done && reference->is_done && !strcmp(run->state_hex, reference->state_hex);
+}
+
+static void add_reference(struct spot_table *t, const struct spot_run *run,
+                          const struct spot_run *reference)
+{
+    int64_t n_step;
+    const int64_t equal = spot_run_equal_steps(run, reference, &n_step);
+
+    row(t, "losses equal to the undisturbed run", "%lld of %lld, bit for bit", (long long)equal,
+        (long long)n_step);
+    row(t, "weights identical", "%s (%s)", has_same_weights(run, reference) ? "yes" : "NO",
+        run->is_done ? run->state_hex : "the run is not done");
+}
+
+/* Is it the run that it is compared with? */
+static int judge(const struct spot_run *run, const struct spot_run *reference, const char *name,
+                 struct spot_err *err)
+{
+    int64_t n_step, n_lost, n_repeated;
+    const int64_t equal = spot_run_equal_steps(run, reference, &n_step);
+
+    spot_run_ledger(run, &n_lost, &n_repeated);
+    if (equal != n_step)
+        return spot_err_set(err, SPOT_EINFEASIBLE,
+                            "the losses of %lld of %lld steps are not those of '%s'",
+                            (long long)(n_step - equal), (long long)n_step, name);
+    if (n_lost || n_repeated)
+        return spot_err_set(err, SPOT_EINFEASIBLE, "%lld samples are lost and %lld repeated",
+                            (long long)n_lost, (long long)n_repeated);
+    if (!has_same_weights(run, reference))
+        return spot_err_set(err, SPOT_EINFEASIBLE, "the weights are not those of '%s'", name);
+    return 0;
+}
+
+static void fill_table(struct spot_table *t, const struct spot_run *run,
+                       const struct spot_run *reference, const struct options *o)
+{
+    int64_t n_lost, n_repeated;
+
+    spot_run_ledger(run, &n_lost, &n_repeated);
+    row(t, "steps committed", "%lld in %.1f s", (long long)standing_steps(run), run->end_s);
+    row(t, "preemptions", "%lld (%lld with notice, %lld without)",
+        (long long)(run->n_notice + run->n_kill), (long long)run->n_notice, (long long)run->n_kill);
+    row(t, "joins, epochs", "%lld, %zu", (long long)run->n_join, run->n_grid);
+    row(t, "samples lost", "%lld", (long long)n_lost);
+    row(t, "samples repeated", "%lld", (long long)n_repeated);
+    row(t, "steps recomputed", "%lld committed ones, %lld in flight", (long long)run->n_recomputed,
+        (long long)(run->started - (int64_t)run->n_commit));
+    row(t, "median step", "%.1f ms", 1e3 * run->median_step_s);
+    add_pauses(t, run);
+    add_money(t, run, o);
+    if (reference)
+        add_reference(t, run, reference);
+}
+
+/* --- the picture --------------------------------------------------------- */
+
+struct curve {
+    double *x, *y;
+    size_t n;
+};
+
+static struct curve new_curve(size_t n)
+{
+    return (struct curve){ .x = spot_xcalloc(n + 1, sizeof(double)),
+                           .y = spot_xcalloc(n + 1, sizeof(double)) };
+}
+
+static void add_point(struct curve *c, double x, double y)
+{
+    c->x[c->n] = x;
+    c->y[c->n++] = y;
+}
+
+static struct spot_series as_series(const struct curve *c, const char *label,
+                                    enum spot_series_style style, double width)
+{
+    return (struct spot_series){
+        .label = label, .style = style, .n = c->n, .x = c->x, .y = c->y, .width = width
+    };
+}
+
+/* Counts hold until they change: the last one to the end of the run. */
+static struct curve member_curve(const struct spot_run *run)
+{
+    struct curve c = new_curve(2 * run->n_member);
+
+    for (size_t i = 0; i < run->n_member; i++) {
+        if (i)
+            add_point(&c, run->member[i].time_s, (double)run->member[i - 1].n);
+        add_point(&c, run->member[i].time_s, (double)run->member[i].n);
+    }
+    return c;
+}
+
+static struct curve grid_curve(const struct spot_run *run, bool depth)
+{
+    struct curve c = new_curve(2 * run->n_grid + 1);
+    double last = 0;
+
+    for (size_t i = 0; i < run->n_grid; i++) {
+        const struct spot_grid_change *g = &run->grid[i];
+
+        if (i)
+            add_point(&c, g->time_s, last);
+        last = (double)(depth ? g->P : g->D * g->P);
+        add_point(&c, g->time_s, last);
+    }
+    if (run->n_grid)
+        add_point(&c, run->end_s, last);
+    return c;
+}
+
+static struct curve step_curve(const struct spot_run *run)
+{
+    struct curve c = new_curve(run->n_commit);
+
+    for (size_t i = 0; i < run->n_commit; i++)
+        add_point(&c, run->commit[i].time_s, (double)run->commit[i].step);
+    return c;
+}
+
+static struct curve loss_curve(const struct spot_run *run)
+{
+    struct curve c = new_curve(run->n_commit);
+
+    for (size_t i = 0; i < run->n_commit; i++)
+        if (!run->commit[i].is_void)
+            add_point(&c, (double)run->commit[i].step, run->commit[i].loss);
+    return c;
+}
+
+static int draw(const struct spot_run *run, const struct spot_run *reference, const char *path,
+                struct spot_err *err)
+{
+    struct curve c[] = { member_curve(run),
+                         grid_curve(run, false),
+                         grid_curve(run, true),
+                         step_curve(run),
+                         loss_curve(reference ? reference : run),
+                         loss_curve(run) };
+    const struct spot_series machines[] = {
+        as_series(&c[0], "members", SPOT_SERIES_LINE, 1),
+        as_series(&c[1], "in the grid", SPOT_SERIES_LINE, 2),
+        as_series(&c[2], "stages P", SPOT_SERIES_LINE, 1),
+    };
+    const struct spot_series steps[] = { as_series(&c[3], "this run", SPOT_SERIES_LINE, 2) };
+    const struct spot_series loss[] = {
+        as_series(&c[4], reference ? "undisturbed" : "loss", SPOT_SERIES_LINE, reference ? 6 : 1),
+        as_series(&c[5], "this run", SPOT_SERIES_LINE, 1),
+    };
+    char title[96];
+    struct spot_figure panel[] = {
+        { .title = title,
+          .x_label = "time (s)",
+          .y_label = "machines",
+          .made_by = "spot-run report --plot",
+          .series = machines,
+          .n_series = 3 },
+        { .title = "Committed steps",
+          .x_label = "time (s)",
+          .y_label = "step",
+          .series = steps,
+          .n_series = 1 },
+        { .title = reference ? "The loss, step by step, is that of the undisturbed run" : "Loss",
+          .x_label = "step",
+          .y_label = "loss (nats per byte)",
+          .series = loss,
+          .n_series = reference ? 2 : 1 },
+    };
+    int rc;
+
+    snprintf(title, sizeof(title), "%lld preemptions, %zu grids, one training",
+             (long long)(run->n_notice + run->n_kill), run->n_grid);
+    rc = spot_plot_panels(panel, 3, path, err);
+    for (size_t i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
+        free(c[i].x);
+        free(c[i].y);
+    }
+    return rc;
+}
+
+/* --- main ---------------------------------------------------------------- */
+
+static int print(const struct spot_run *run, const struct spot_run *reference,
+                 const struct options *o, enum spot_format format, struct spot_err *err)
+{
+    static const struct spot_column column[] = { { "what", false }, { "measured", false } };
+    const struct report_price price = { run->member_s * o->speedup / 3600, o->spot_usd_per_h,
+                                        o->on_demand_usd_per_h };
+    const struct spot_prov prov = { .tool = "spot-run report",
+                                    .seed = o->common.seed,
+                                    .is_off = !o->common.provenance };
+    struct spot_table table;
+    struct spot_out out;
+    int rc = 0;
+
+    if (spot_out_open(&out, o->common.output, err))
+        return -1;
+    if (format == SPOT_FORMAT_JSON) {
+        rc = report_doc_write(run, reference, &price, &prov, out.file, err);
+    } else {
+        spot_table_init(&table, column, 2);
+        fill_table(&table, run, reference, o);
+        spot_table_print(&table, out.file, format);
+        spot_table_release(&table);
+    }
+    return spot_out_finish(&out, rc, err);
+}
+
+static int report(const char *path, const struct options *o, struct spot_err *err)
+{
+    struct spot_run run, reference = { 0 };
+    const struct spot_run *against = o->reference ? &reference : NULL;
+    enum spot_format format;
+    int rc;
+
+    if (spot_format_parse(o->common.format, &format, err))
+        return -1;
+    format = spot_format_settle(format, o->common.output, SPOT_FORMAT_JSON);
+    if (spot_run_load(&run, path, err))
+        return -1;
+    rc = o->reference ? spot_run_load(&reference, o->reference, err) : 0;
+    if (!rc)
+        rc = print(&run, against, o, format, err);
+    if (!rc && o->plot)
+        rc = draw(&run, against, o->plot, err);
+    if (!rc && against)
+        rc = judge(&run, against, o->reference, err);
+    spot_run_release(&run);
+    spot_run_release(&reference);
+    return rc;
+}
+
+int run_report(int argc, char **argv)
+{
+    struct options o = { .common = SPOT_TOOL_COMMON_DEFAULT, .speedup = 1 };
+    const struct spot_opt option[] = {
+        { SPOT_OPT_GROUP, .help = "options" },
+        { SPOT_OPT_STRING, 0, "reference", &o.reference, "file",
+          "events of an undisturbed run; exit 1 unless it is the same", 0, 0 },
+        { SPOT_OPT_STRING, 0, "plot", &o.plot, "file", "draw .svg .png .pdf .gp, or - for text", 0,
+          0 },
+        { SPOT_OPT_REAL, 0, "speedup", &o.speedup, "x", "trace seconds in a second (1)", 1e-6,
+          1e9 },
+        { SPOT_OPT_REAL, 0, "spot-price", &o.spot_usd_per_h, "usd", "of a machine-hour", 0, 1e6 },
+        { SPOT_OPT_REAL, 0, "on-demand-price", &o.on_demand_usd_per_h, "usd", "of a machine-hour",
+          0, 1e6 },
+        SPOT_TOOL_OPTIONS(&o.common),
+        { .type = SPOT_OPT_END },
+    };
+    const struct spot_cli cli = {
+        .name = "spot-run report",
+        .need = (const struct spot_opt_need[]){ { "spot-price", "on-demand-price" },
+                                                { "on-demand-price", "spot-price" },
+                                                { NULL, NULL } },
+        .reads = (const char *const[]){ "reference", NULL },
+        .writes = (const char *const[]){ "output", "plot", NULL },
+        .synopsis = "[options] [events.jsonl]",
+        .summary = "Say what a run did, from its event log: steps, samples, pauses, cost.",
+        .examples = "  spot-run report --reference calm.jsonl --plot run.svg storm.jsonl\n",
+        .option = option,
+    };
+    struct spot_err err = { 0 };
+    int first, rc;
+
+    spot_tool_init(cli.name);
+    switch (spot_cli_parse(&cli, argc, argv, &first, &err)) {
+    case SPOT_CLI_DONE:
+        return spot_tool_finish(0, &err);
+    case SPOT_CLI_ERROR:
+        return spot_tool_finish(-1, &err);
+    case SPOT_CLI_RUN:
+        break;
+    }
+    spot_tool_talk(&o.common);
+    rc = argc - first > 1
+             ? spot_err_set(&err, SPOT_EUSAGE, "unexpected operand '%s'", argv[first + 1])
+             : report(argv[first] ? argv[first] : "-", &o, &err);
+    return spot_tool_finish(rc, &err);
+}

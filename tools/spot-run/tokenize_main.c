@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+/* Text to a file of tokens, and back. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/le.h"
+#include "common/opt.h"
+#include "common/out.h"
+#include "common/tool.h"
+#include "engine/bpe.h"
+#include "job/corpus.h"
+#include "run.h"
+
+struct options {
+    const char *tokenizer, *tokens, *separator, *output;
+    bool decode, quiet;
+};
+
+struct writer {
+    FILE *out;
+    int token_byte;
+    uint64_t n_token;
+};
+
+static int write_tokens(void *user, const uint32_t *id, size_t n, struct spot_err *err)
+{
+    struct writer *const w = user;
+    unsigned char raw[4];
+
+    for (size_t i = 0; i < n; i++) {
+        spot_le_put(raw, id[i], w->token_byte);
+        fwrite(raw, 1, (size_t)w->token_byte, w->out);
+    }
+    w->n_token += n;
+    return ferror(w->out) ? spot_err_sys(err, "cannot write") : 0;
+}
+
+static int encode_file(const struct options *o, struct spot_bpe *bpe, const char *path,
+                       struct writer *w, struct spot_err *err)
+{
+    const int64_t mark = o->separator ? spot_bpe_find(bpe, o->separator) : 0;
+    const uint32_t id = (uint32_t)mark;
+    const char *source;
+    FILE *in;
+    int rc = 0;
+
+    if (mark < 0)
+        return spot_err_set(err, SPOT_EUSAGE, "--separator: %s has no token '%s'", o->tokenizer,
+                            o->separator);
+    in = spot_tool_open(path, &source, err);
+    if (!in)
+        return -1;
+    if (o->separator)
+        rc = write_tokens(w, &id, 1, err);
+    if (!rc)
+        rc = spot_bpe_stream(bpe, in, source, write_tokens, w, err);
+    if (in != stdin)
+        fclose(in);
+    return rc;
+}
+
+static int decode_file(struct spot_bpe *bpe, const char *path, struct writer *w,
+                       struct spot_err *err)
+{
+    enum { BLOCK = 4096 };
+    struct spot_corpus corpus;
+    uint32_t token[BLOCK];
+    int rc = spot_corpus_open(&corpus, path ? path : "-", w->token_byte, spot_bpe_vocab(bpe), err);
+
+    for (size_t at = 0; !rc && at < corpus.n_token; at += BLOCK) {
+        const size_t n = corpus.n_token - at < BLOCK ? corpus.n_token - at : BLOCK;
+
+        rc = spot_corpus_read(&corpus, at, n, token, err);
+        for (size_t i = 0; !rc && i < n; i++) {
+            size_t n_byte = 0;
+            const uint8_t *const bytes = spot_bpe_token(bpe, token[i], &n_byte);
+
+            if (bytes)
+                fwrite(bytes, 1, n_byte, w->out);
+            else
+                rc = spot_err_set(err, SPOT_EDATA, "%s: token %zu is %u, which has no text",
+                                  corpus.source, at + i, (unsigned)token[i]);
+        }
+        w->n_token += n;
+    }
+    spot_corpus_release(&corpus);
+    return rc;
+}
+
+static int tokenize(const struct options *o, int n_path, char **path, struct spot_err *err)
+{
+    struct spot_bpe *const bpe = spot_bpe_open(o->tokenizer, err);
+    struct writer w = { 0 };
+    struct spot_out out = { 0 };
+    int rc = bpe ? 0 : -1;
+
+    if (!rc && o->tokens)
+        rc = spot_corpus_kind(o->tokens, &w.token_byte, err);
+    else if (!rc)
+        w.token_byte = spot_bpe_vocab(bpe) <= 1 << 16 ? 2 : 4;
+    if (!rc && spot_bpe_vocab(bpe) > INT64_C(1) << 8 * w.token_byte)
+        rc = spot_err_set(err, SPOT_EUSAGE, "--tokens %s cannot hold %lld tokens", o->tokens,
+                          (long long)spot_bpe_vocab(bpe));
+    if (!rc)
+        rc = spot_out_open(&out, o->output, err);
+    w.out = out.file;
+    for (int i = 0; !rc && (i < n_path || (i == 0 && n_path == 0)); i++)
+        rc = o->decode ? decode_file(bpe, n_path ? path[i] : NULL, &w, err)
+                       : encode_file(o, bpe, n_path ? path[i] : NULL, &w, err);
+    if (out.file)
+        rc = spot_out_finish(&out, rc, err);
+    if (!rc && !o->quiet)
+        fprintf(stderr, "%llu tokens%s\n", (unsigned long long)w.n_token,
+                w.token_byte == 2   ? " of 16 bits"
+                : w.token_byte == 4 ? " of 32 bits"
+                                    : "");
+    spot_bpe_free(bpe);
+    return rc;
+}
+
+int run_tokenize(int argc, char **argv)
+{
+    struct options o = { 0 };
+    const struct spot_opt option[] = {
+        { SPOT_OPT_GROUP, .help = "options" },
+        { SPOT_OPT_STRING, 0, "tokenizer", &o.tokenizer, "dir|file",
+          "tokenizer.json, or a directory with it or vocab.json and merges.txt", 0, 0 },
+        { SPOT_OPT_STRING, 0, "tokens", &o.tokens, "kind", "u16 or u32 (what holds them all)", 0,
+          0 },
+        { SPOT_OPT_STRING, 0, "separator", &o.separator, "token",
+          "put this one before each file, such as '<|endoftext|>'", 0, 0 },
+        { SPOT_OPT_FLAG, 0, "decode", &o.decode, NULL, "from tokens to text", 0, 0 },
+        { SPOT_OPT_STRING, 'o', "output", &o.output, "file",
+          "write here, complete or not at all (default stdout)", 0, 0 },
+        { SPOT_OPT_FLAG, 'q', "quiet", &o.quiet, NULL, "do not count on stderr", 0, 0 },
+        { .type = SPOT_OPT_END },
+    };
+    const struct spot_cli cli = {
+        .name = "spot-run tokenize",
+        .need = (const struct spot_opt_need[]){ { "separator", "!decode" }, { NULL, NULL } },
+        .reads = (const char *const[]){ "tokenizer", NULL },
+        .writes = (const char *const[]){ "output", NULL },
+        .synopsis = "--tokenizer DIR|FILE [options] [file...]",
+        .summary = "Turn text into a file of tokens for train --tokens, as GPT-2 does.",
+        .examples = "  spot-run tokenize --tokenizer gpt2 -o corpus.u16 a.txt b.txt\n"
+                    "  spot-run tokenize --tokenizer gpt2 --decode corpus.u16 | head\n",
+        .option = option,
+    };
+    struct spot_err err = { 0 };
+    enum spot_cli_action parsed;
+    int first, rc;
+
+    spot_tool_init(cli.name);
+    parsed = spot_cli_parse(&cli, argc, argv, &first, &err);
+    if (parsed != SPOT_CLI_RUN)
+        return spot_tool_finish(parsed == SPOT_CLI_DONE ? 0 : -1, &err);
+    if (!o.tokenizer)
+        rc = spot_err_set(&err, SPOT_EUSAGE, "--tokenizer is missing");
+    else if (!o.output && isatty(STDOUT_FILENO) && !o.decode)
+        rc = spot_err_set(&err, SPOT_EUSAGE, "tokens are no text for a terminal: use -o or a pipe");
+    else
+        rc = tokenize(&o, argc - first, argv + first, &err);
+    return spot_tool_finish(rc, &err);
+}

@@ -1,0 +1,331 @@
+/* SPDX-License-Identifier: MIT */
+#define _XOPEN_SOURCE 700 /* SA_RESTART */
+#include <errno.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/opt.h"
+#include "common/tool.h"
+#include "engine/backend.h"
+#include "engine/bpe.h"
+#include "job/coordinator.h"
+#include "job/corpus.h"
+#include "model/grid.h"
+#include "run.h"
+
+struct options {
+    const char *data, *tokens, *tokenizer, *load, *grid, *plan, *listen, *key_file, *state, *events,
+        *save, *kernel;
+    const char *backend;
+    uint64_t layers, width, heads, seq, vocab, shards, micro_batch, global_batch, steps;
+    uint64_t workers, threads, seed;
+    struct spot_bpe *bpe;
+    int token_byte;
+    double lr, beta1, beta2, weight_decay, clip, durable_every_s, lease_s, stall_s;
+    bool resume, buddies, quiet, verbose;
+};
+
+static void on_signal(int number)
+{
+    if (number == SIGHUP)
+        spot_coordinator_reload();
+    else
+        spot_coordinator_stop();
+}
+
+static void catch_signals(void)
+{
+    struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
+
+    sigfillset(&action.sa_mask);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGHUP, &action, NULL);
+    sigaddset(&action.sa_mask, SIGTERM);
+    sigaddset(&action.sa_mask, SIGINT);
+    sigaddset(&action.sa_mask, SIGHUP);
+    sigprocmask(SIG_UNBLOCK, &action.sa_mask, NULL); /* a parent may have blocked them */
+}
+
+/* "2x3" is D = 2 pipelines of P = 3 stages. */
+static int parse_grid(const char *text, struct spot_coordinator_options *o, struct spot_err *err)
+{
+    int d, p;
+
+    if (!text)
+        return 0;
+    if (spot_grid_parse(text, &d, &p) || !d || !p || d > 512 || p > 512)
+        return spot_err_set(err, SPOT_EUSAGE, "--grid wants DxP such as 2x3, got '%s'", text);
+    o->grid_d = (uint32_t)d;
+    o->grid_p = (uint32_t)p;
+    return 0;
+}
+
+static int check(const struct options *o, struct spot_err *err)
+{
+    if (!o->data)
+        return spot_err_set(err, SPOT_EUSAGE, "--data is missing: a file of text, or - for stdin");
+    if (!o->steps)
+        return spot_err_set(err, SPOT_EUSAGE, "--steps is missing");
+    if (strcmp(o->backend, "cpu") != 0 && strcmp(o->backend, "cuda") != 0 &&
+        strcmp(o->backend, "auto") != 0)
+        return spot_err_set(err, SPOT_EUSAGE, "--backend wants cpu, cuda or auto, got '%s'",
+                            o->backend);
+    if (strcmp(o->backend, "auto") != 0 && strcmp(o->kernel, "auto") != 0 &&
+        !strcmp(o->backend, "cuda") != !strncmp(o->kernel, "cuda", 4))
+        return spot_err_set(err, SPOT_EUSAGE, "--kernel %s is not of --backend %s", o->kernel,
+                            o->backend);
+    if (strlen(o->kernel) >= SPOT_KERNEL_NAME_MAX)
+        return spot_err_set(err, SPOT_EUSAGE, "--kernel: no such kind");
+    return 0;
+}
+
+/* What a token is, and how many there are. */
+static int settle_tokens(struct options *o, struct spot_err *err)
+{
+    if (spot_corpus_kind(o->tokens, &o->token_byte, err))
+        return -1;
+    if (o->tokenizer && o->token_byte > 1)
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "--tokenizer is for text, --tokens %s for what is tokens already",
+                            o->tokens);
+    if (o->tokenizer && !(o->bpe = spot_bpe_open(o->tokenizer, err)))
+        return -1;
+    if (o->bpe && o->vocab && (int64_t)o->vocab < spot_bpe_vocab(o->bpe))
+        return spot_err_set(err, SPOT_EDATA, "%s has %lld tokens, more than --vocab %llu",
+                            o->tokenizer, (long long)spot_bpe_vocab(o->bpe),
+                            (unsigned long long)o->vocab);
+    if (o->bpe && !o->vocab)
+        o->vocab = (uint64_t)spot_bpe_vocab(o->bpe);
+    if (!o->vocab && o->token_byte > 1)
+        return spot_err_set(err, SPOT_EUSAGE, "--tokens %s wants --vocab: how many there are",
+                            o->tokens);
+    if (!o->vocab)
+        o->vocab = 256;
+    return 0;
+}
+
+/* The largest number up to `most` that divides n. */
+static uint64_t divisor_up_to(uint64_t n, uint64_t most)
+{
+    while (n % most)
+        most--;
+    return most;
+}
+
+/* What must divide what, in the words of the options; the rest of the shape is checked later. */
+static int settle_shape(struct options *o, struct spot_err *err)
+{
+    enum { SHARDS = 4 }; /* enough for a stage to be cut in four, few enough to cost nothing */
+
+    if (o->width % o->heads)
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "--heads %llu does not divide --width %llu; try --heads %llu",
+                            (unsigned long long)o->heads, (unsigned long long)o->width,
+                            (unsigned long long)divisor_up_to(o->width, o->heads));
+    if (!o->shards)
+        o->shards = divisor_up_to(o->heads, SHARDS);
+    if (o->heads % o->shards)
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "--shards %llu does not divide --heads %llu; try --shards %llu",
+                            (unsigned long long)o->shards, (unsigned long long)o->heads,
+                            (unsigned long long)divisor_up_to(o->heads, o->shards));
+    if (o->global_batch % o->micro_batch)
+        return spot_err_set(
+            err, SPOT_EUSAGE,
+            "--micro-batch %llu does not divide --global-batch %llu; try --micro-batch %llu",
+            (unsigned long long)o->micro_batch, (unsigned long long)o->global_batch,
+            (unsigned long long)divisor_up_to(o->global_batch, o->micro_batch));
+    return 0;
+}
+
+/* What is asked for, or the best that this machine has. */
+static const char *kernel_of(const struct options *o)
+{
+    struct spot_err err;
+
+    if (strcmp(o->kernel, "auto") != 0 || !strcmp(o->backend, "cpu"))
+        return o->kernel;
+    if (!strcmp(o->backend, "cuda") || (spot_cuda_may_be_here() && spot_kernel_find("cuda", &err)))
+        return "cuda";
+    return "auto";
+}
+
+static struct spot_coordinator_options coordinator_options(const struct options *o)
+{
+    struct spot_coordinator_options c = {
+        .config = {
+            .shape = { .n_layer = (int64_t)o->layers,
+                       .width = (int64_t)o->width,
+                       .n_head = (int64_t)o->heads,
+                       .seq = (int64_t)o->seq,
+                       .vocab = (int64_t)o->vocab,
+                       .n_shard = (int64_t)o->shards },
+            .micro_batch = (int64_t)o->micro_batch,
+            .global_batch = (int64_t)o->global_batch,
+            .n_step = (int64_t)o->steps,
+            .seed = o->seed,
+            .adamw = { .lr = o->lr,
+                       .beta1 = o->beta1,
+                       .beta2 = o->beta2,
+                       .eps = 1e-8,
+                       .weight_decay = o->weight_decay },
+            .clip_norm = o->clip,
+        },
+        .data = o->data,
+        .token_byte = o->token_byte,
+        .bpe = o->bpe,
+        .load = o->load,
+        .listen = o->listen,
+        .key_file = o->key_file,
+        .n_local = o->workers || o->listen ? o->workers : 1,
+        .n_thread = o->threads,
+        .plan = o->plan,
+        .state = o->state,
+        .events = o->events ? o->events : isatty(STDOUT_FILENO) ? NULL : "-",
+        .save = o->save,
+        .resume = o->resume,
+        .no_buddies = !o->buddies,
+        .durable_every_s = o->durable_every_s,
+        .lease_s = o->lease_s,
+        .stall_s = o->stall_s,
+        .settle_s = 0.2,
+        .warn = spot_tool_warn,
+        .show_progress = isatty(STDERR_FILENO) && !o->quiet,
+    };
+
+    snprintf(c.config.kernel, sizeof(c.config.kernel), "%s", kernel_of(o));
+    return c;
+}
+
+static int train(struct options *o, struct spot_err *err)
+{
+    struct spot_coordinator_options c;
+    struct spot_coordinator_result result;
+
+    if (check(o, err) || settle_tokens(o, err) || settle_shape(o, err))
+        return -1;
+    c = coordinator_options(o);
+    if (parse_grid(o->grid, &c, err))
+        return -1;
+    if (spot_coordinator_run(&c, &result, err))
+        return -1;
+    if (!o->quiet && result.knows_loss)
+        fprintf(stderr, "step %lld  loss %.6f  state %s\n", (long long)result.step,
+                (double)result.loss, result.state_hex);
+    else if (!o->quiet)
+        fprintf(stderr, "step %lld  state %s\n", (long long)result.step, result.state_hex);
+    return 0;
+}
+
+/* What is asked for; the table below fills it. */
+static struct options o = {
+    .tokens = "bytes",
+    .kernel = "auto",
+    .backend = "auto",
+    .layers = 4,
+    .width = 128,
+    .heads = 4,
+    .seq = 64,
+    .micro_batch = 1,
+    .global_batch = 16,
+    .threads = 1,
+    .seed = 1,
+    .lr = 1e-3,
+    .beta1 = 0.9,
+    .beta2 = 0.95,
+    .weight_decay = 0.1,
+    .clip = 1,
+    .buddies = true,
+    .lease_s = 2,
+    .stall_s = 30,
+};
+
+static const struct spot_opt option_table[] = {
+    { SPOT_OPT_GROUP, .help = "the job" },
+    { SPOT_OPT_STRING, 0, "data", &o.data, "file", "what to learn, - for stdin", 0, 0 },
+    { SPOT_OPT_STRING, 0, "tokens", &o.tokens, "kind", "of the data: bytes, u16, u32 (bytes)", 0,
+      0 },
+    { SPOT_OPT_STRING, 0, "tokenizer", &o.tokenizer, "dir|file",
+      "of GPT-2's kind: the data are text for it", 0, 0 },
+    { SPOT_OPT_STRING, 0, "load", &o.load, "file|dir", "weights to start from, safetensors", 0, 0 },
+    { SPOT_OPT_U64, 0, "layers", &o.layers, "n", "layers and their width (4, 128)", 1, 4096 },
+    { SPOT_OPT_U64, 0, "width", &o.width, "C", NULL, 1, 65536 },
+    { SPOT_OPT_U64, 0, "heads", &o.heads, "n", "heads, divide C; tokens of a sequence (4, 64)", 1,
+      1024 },
+    { SPOT_OPT_U64, 0, "seq", &o.seq, "T", NULL, 1, 1 << 20 },
+    { SPOT_OPT_U64, 0, "vocab", &o.vocab, "V", "tokens are below V (bytes: 256)", 2, 1 << 20 },
+    { SPOT_OPT_U64, 0, "shards", &o.shards, "S", "divides H (the largest to 4)", 1, 256 },
+    { SPOT_OPT_U64, 0, "micro-batch", &o.micro_batch, "b", "sequences at once, divides G (1)", 1,
+      4096 },
+    { SPOT_OPT_U64, 0, "global-batch", &o.global_batch, "G", "sequences of a step (16)", 1,
+      1 << 24 },
+    { SPOT_OPT_U64, 0, "steps", &o.steps, "n", "steps to train; seed of weights and samples (1)", 1,
+      1e12 },
+    { SPOT_OPT_U64, 0, "seed", &o.seed, "n", NULL, 0, 0 },
+    { SPOT_OPT_REAL, 0, "lr", &o.lr, "X", "learning rate; norm of gradient, 0: any (1e-3, 1)", 0,
+      1e3 },
+    { SPOT_OPT_REAL, 0, "clip", &o.clip, "X", NULL, 0, 1e9 },
+    { SPOT_OPT_REAL, 0, "beta1", &o.beta1, "X", "AdamW (0.9, 0.95)", 0, 0.999999 },
+    { SPOT_OPT_REAL, 0, "beta2", &o.beta2, "X", NULL, 0, 0.999999 },
+    { SPOT_OPT_REAL, 0, "weight-decay", &o.weight_decay, "X", "AdamW (0.1)", 0, 10 },
+    { SPOT_OPT_STRING, 0, "kernel", &o.kernel, "kind", "auto, portable, fma, cuda-bf16, cuda-fp32",
+      0, 0 },
+    { SPOT_OPT_STRING, 0, "backend", &o.backend, "name", "cpu, cuda or auto (auto)", 0, 0 },
+    { SPOT_OPT_GROUP, .help = "the machines" },
+    { SPOT_OPT_U64, 0, "workers", &o.workers, "n", "local workers to keep (1; 0 with --listen)", 0,
+      512 },
+    { SPOT_OPT_U64, 0, "threads", &o.threads, "n", "of each local worker (1)", 1, 256 },
+    { SPOT_OPT_STRING, 0, "listen", &o.listen, "addr", "unix:PATH or HOST:PORT", 0, 0 },
+    { SPOT_OPT_STRING, 0, "key-file", &o.key_file, "file",
+      "of 32 bytes, for TLS 1.3; a must off loopback", 0, 0 },
+    { SPOT_OPT_STRING, 0, "grid", &o.grid, "DxP", "pipelines x stages (as members allow)", 0, 0 },
+    { SPOT_OPT_STRING, 0, "plan", &o.plan, "file", "spot.plan/1, read again on change", 0, 0 },
+    { SPOT_OPT_SECS, 0, "lease", &o.lease_s, "time", "lost: silent, or without progress (2s, 30s)",
+      0.5, 3600 },
+    { SPOT_OPT_SECS, 0, "stall", &o.stall_s, "time", NULL, 1, 86400 },
+    { SPOT_OPT_FLAG, 0, "buddies", &o.buddies, NULL,
+      "mirror stages that one domain could take (default yes)", 0, 0 },
+    { SPOT_OPT_GROUP, .help = "what remains" },
+    { SPOT_OPT_STRING, 0, "state", &o.state, "dir", "durable state", 0, 0 },
+    { SPOT_OPT_FLAG, 0, "resume", &o.resume, NULL, "go on from --state", 0, 0 },
+    { SPOT_OPT_SECS, 0, "durable-every", &o.durable_every_s, "time", "(3s; 1s without replicas)",
+      0.01, 86400 },
+    { SPOT_OPT_STRING, 0, "events", &o.events, "file", "spot.event/1 (stdout in a pipe)", 0, 0 },
+    { SPOT_OPT_STRING, 0, "save", &o.save, "file", "final weights, safetensors", 0, 0 },
+    { SPOT_OPT_FLAG, 'q', "quiet", &o.quiet, NULL, "no warnings, no progress", 0, 0 },
+    { SPOT_OPT_FLAG, 'v', "verbose", &o.verbose, NULL, "say more on stderr", 0, 0 },
+    { .type = SPOT_OPT_END },
+};
+
+int run_train(int argc, char **argv)
+{
+    const struct spot_cli cli = {
+        .name = "spot-run train",
+        .need = (const struct spot_opt_need[]){ { "resume", "state" }, { NULL, NULL } },
+        .reads = (const char *const[]){ "data", "tokenizer", "load", "plan", "key-file", NULL },
+        .writes = (const char *const[]){ "events", "save", NULL },
+        .synopsis = "--data FILE --steps N [options]",
+        .summary = "Train a GPT-2-style model on workers that come and go.",
+        .examples =
+            "  spot-run train --data README.md --steps 20 --workers 2 --save model.safetensors\n",
+        .option = option_table,
+    };
+    struct spot_err err = { 0 };
+    enum spot_cli_action parsed;
+    int first, rc;
+
+    catch_signals(); /* first: they may come at once */
+    spot_tool_init(cli.name);
+    signal(SIGPIPE, SIG_IGN); /* a reader that goes away must not leave workers behind */
+    parsed = spot_cli_parse(&cli, argc, argv, &first, &err);
+    if (parsed != SPOT_CLI_RUN)
+        return spot_tool_finish(parsed == SPOT_CLI_DONE ? 0 : -1, &err);
+    spot_tool_talk(&(struct spot_tool_common){ .quiet = o.quiet, .verbose = o.verbose });
+    rc = argc > first ? spot_err_set(&err, SPOT_EUSAGE, "unexpected operand '%s'", argv[first])
+                      : train(&o, &err);
+    spot_bpe_free(o.bpe);
+    return spot_tool_finish(rc, &err);
+}
