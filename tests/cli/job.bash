@@ -9,8 +9,10 @@ job_setup() {
     : >pids
 }
 
-# End what is left, by its own id, and what that started: a killed `timeout` ends nothing.
+# End what is left, by its own id, and what that started: a killed `timeout` ends nothing. Tell how
+# a job went whose test failed.
 job_teardown() {
+    [ -n "${BATS_TEST_COMPLETED:-}" ] || told
     for pid in $(cat pids); do
         for id in $(pgrep -P "$pid") "$pid"; do
             kill -CONT "$id" 2>/dev/null || true
@@ -18,6 +20,16 @@ job_teardown() {
         done
     done
     wait $(cat pids) 2>/dev/null || true
+}
+
+told() {
+    local log
+    for log in log* *.err; do
+        [ -s "$log" ] || continue
+        echo "$log:"
+        grep -vE '"event":"(committed|step)"' "$log" | tail -n 25 | cut -c 1-300
+        tail -n 1 "$log" | cut -c 1-300
+    done
 }
 
 # background COMMAND...: its id in $pid
