@@ -6,6 +6,7 @@
 
 #include <stdint.h>
 
+#include "comm/comm.h"
 #include "comm/mesh.h"
 #include "common/err.h"
 #include "engine/stage.h"
@@ -16,7 +17,8 @@ extern "C" {
 #endif
 
 struct spot_pipeline {
-    struct spot_mesh *mesh;
+    struct spot_comm *comm;
+    struct spot_mesh *mesh; /* is told of progress */
     struct spot_stage *stage;
     const struct spot_form *form;
     uint32_t d, p;             /* this member's place */
@@ -28,19 +30,26 @@ struct spot_pipeline {
 /* Microbatches that are in flight at once on stage p of P: min(m, P - p). */
 int spot_pipeline_slots(const struct spot_form *form, uint32_t p, int64_t n_microbatch);
 
-/* The buddy's part of a step: take the complete sums of stage p from its first replica into
- * `mirror`, a stage object over the same bundles. Returns 0, or -1 with *err of spot_mesh_recv. */
-int spot_pipeline_mirror(struct spot_mesh *mesh, const struct spot_form *form, uint32_t p,
-                         struct spot_stage *mirror, const size_t *bundle_elem, int64_t step,
-                         struct spot_err *err);
-
 /* Compute the microbatches of this pipeline and add the gradient sums of all replicas, so that
- * spot_stage_sum is complete; the first replica sends them to the stage's buddy, if it has one.
+ * spot_stage_sum is complete.
  *   token  [m * n_token] of this pipeline's m microbatches, for first and last stage
  *   loss   [m], written on the last stage
- * Returns 0, or -1 with *err of spot_mesh_send. */
+ * Returns 0, or -1 with *err of comm/comm.h. */
 int spot_pipeline_step(const struct spot_pipeline *pl, int64_t step, const uint32_t *token,
                        double *loss, struct spot_err *err);
+
+struct spot_mirror {
+    struct spot_comm *comm;
+    const struct spot_form *form;
+    int64_t position;           /* in the grid, -1 for none */
+    struct spot_stage *stage;   /* of this position */
+    struct spot_stage **mirror; /* [P], stage objects over the same bundles, or NULL */
+    const size_t *bundle_elem;
+};
+
+/* The buddies' part of a step: whoever has the sums of a step can make its update, so the first
+ * replica of a stage sends them to its buddy. Returns as spot_pipeline_step. */
+int spot_pipeline_mirror(const struct spot_mirror *mirror, int64_t step, struct spot_err *err);
 
 #ifdef __cplusplus
 }

@@ -51,6 +51,7 @@ static int sync_stages(struct spot_worker *w, struct spot_err *err)
 
 static void drop_stage(struct spot_worker *w)
 {
+    spot_worker_close_comm(w);
     spot_stage_free(w->stage);
     w->stage = NULL;
     for (uint32_t p = 0; w->mirror && p < w->form.P; p++)
@@ -474,6 +475,8 @@ static int on_form(struct spot_worker *w, const struct spot_frame *frame, struct
         rc = move_state(w, &why);
     if (!rc)
         rc = build_stages(w, &why);
+    if (!rc)
+        rc = spot_worker_open_comm(w, &why);
     if (rc)
         return spot_worker_report(w, &why, err);
     return spot_mesh_tell(w->mesh, SPOT_MSG_READY, w->epoch, 0, NULL, 0, err);

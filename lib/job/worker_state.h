@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "comm/comm.h"
 #include "comm/mesh.h"
 #include "common/buf.h"
 #include "common/err.h"
@@ -31,7 +32,9 @@ struct spot_worker {
     struct spot_bundle **bundle; /* [n_bundle], NULL where not held */
     size_t *bundle_elem;         /* [n_bundle] */
     struct spot_form form;
-    int64_t position; /* in the grid, -1 for none */
+    int64_t position;       /* in the grid, -1 for none */
+    struct spot_comm *comm; /* of this epoch, over comm_member */
+    uint32_t *comm_member;  /* ids of those who take part, then of the replicas */
     struct spot_stage *stage;
     struct spot_stage **mirror;            /* [form.P], stages of which this worker is the buddy */
     double *loss;                          /* [G] */
@@ -50,6 +53,10 @@ int spot_worker_tell(struct spot_worker *worker, uint32_t type, uint64_t tag,
 /* Say what went wrong with an epoch; 0 if the worker can go on with the next. */
 int spot_worker_report(struct spot_worker *worker, const struct spot_err *why,
                        struct spot_err *err);
+
+/* worker_comm.c: how the members of this epoch reach each other. Returns 0, or -1 with *err. */
+int spot_worker_open_comm(struct spot_worker *worker, struct spot_err *err);
+void spot_worker_close_comm(struct spot_worker *worker);
 
 /* worker_step.c: the orders of a running epoch. */
 int spot_worker_step(struct spot_worker *worker, const struct spot_frame *frame,

@@ -113,6 +113,7 @@ static int check_tokens(const struct spot_worker *w, const struct spot_frame *fr
 static int compute(struct spot_worker *w, const struct spot_frame *frame, struct spot_err *err)
 {
     const struct spot_pipeline pipeline = {
+        .comm = w->comm,
         .mesh = w->mesh,
         .stage = w->stage,
         .form = &w->form,
@@ -132,6 +133,17 @@ static int compute(struct spot_worker *w, const struct spot_frame *frame, struct
                               (const uint32_t *)(const void *)frame->data, w->loss, err);
 }
 
+static int mirror(struct spot_worker *w, int64_t step, struct spot_err *err)
+{
+    const struct spot_mirror part = { w->comm,  &w->form,  w->position,
+                                      w->stage, w->mirror, w->bundle_elem };
+
+    if (spot_pipeline_mirror(&part, step, err))
+        return -1;
+    spot_mesh_progress(w->mesh);
+    return 0;
+}
+
 int spot_worker_step(struct spot_worker *w, const struct spot_frame *frame, struct spot_err *err)
 {
     const int64_t step = (int64_t)frame->tag;
@@ -144,10 +156,8 @@ int spot_worker_step(struct spot_worker *w, const struct spot_frame *frame, stru
     drop_unplaced(w);
     if (w->position >= 0)
         rc = compute(w, frame, &why);
-    for (uint32_t p = 0; !rc && p < w->form.P; p++)
-        if (w->mirror[p])
-            rc = spot_pipeline_mirror(w->mesh, &w->form, p, w->mirror[p], w->bundle_elem, step,
-                                      &why);
+    if (!rc)
+        rc = mirror(w, step, &why);
     return rc ? spot_worker_report(w, &why, err)
               : send_vote(w, step, spot_clock_s() - start_s, err);
 }

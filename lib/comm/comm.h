@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+/* comm.h - how the members of an epoch exchange activations and add up gradients.
+ *
+ * A table of functions, made anew for every epoch: over the mesh's sockets with host memory
+ * (comm_socket.h), or over NCCL with device memory (comm_nccl.h). Calls come back when all is
+ * done, or with an error as soon as the epoch is over or a member is gone: SPOT_EPREEMPTED for a
+ * revoked epoch, SPOT_ESYS for a member that is gone, SPOT_EGPU for a device or a library that
+ * failed. After an error the object is good for nothing but to be closed.
+ */
+#ifndef SPOT_COMM_COMM_H
+#define SPOT_COMM_COMM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What one member sends to another, or takes from it. Both sides name the same type, tag and size;
+ * between two members pieces are matched in the order in which they are given. */
+struct spot_comm_piece {
+    bool is_send;
+    uint32_t peer; /* member id, not one's own */
+    uint32_t type;
+    uint64_t tag;
+    void *data; /* [n_byte], read if it is sent */
+    size_t n_byte;
+};
+
+enum spot_comm_number { SPOT_COMM_I64, SPOT_COMM_F32 };
+
+/* Numbers that are replaced by their sum over the replicas. */
+struct spot_comm_sum {
+    uint64_t tag; /* the same on all replicas, others for others */
+    void *data;   /* [n] */
+    size_t n;
+};
+
+/* Who takes part; borrowed until the object is closed. */
+struct spot_comm_place {
+    uint32_t me;
+    const uint32_t *member; /* [n_member], all ids, in the same order everywhere */
+    size_t n_member;
+    const uint32_t *replica; /* [n_replica], those who share my sums, me among them; 0: no sums */
+    size_t n_replica;
+};
+
+struct spot_comm;
+
+struct spot_comm_kind {
+    const char *name; /* "sockets", "nccl" */
+    bool is_device;   /* data lie on the device, where `stream` has queued what made them */
+    /* All pieces together, so that nobody waits for one whose turn comes later. */
+    int (*exchange)(struct spot_comm *comm, const struct spot_comm_piece *piece, size_t n,
+                    void *stream, struct spot_err *err);
+    /* int64 sums are exact, so equal bits whatever the number of replicas; sums of floats are equal
+     * on all replicas. */
+    int (*sum)(struct spot_comm *comm, enum spot_comm_number number,
+               const struct spot_comm_sum *sum, size_t n, void *stream, struct spot_err *err);
+    void (*close)(struct spot_comm *comm);
+};
+
+/* A communicator begins with its kind. */
+struct spot_comm {
+    const struct spot_comm_kind *kind;
+};
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_COMM_COMM_H */

@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: MIT */
+#include "comm/comm_socket.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/xalloc.h"
+
+struct socket_comm {
+    struct spot_comm base;
+    struct spot_mesh *mesh;
+    struct spot_comm_place place;
+    struct spot_comm_socket_types types;
+    size_t rank; /* among the replicas */
+};
+
+static struct socket_comm *of(struct spot_comm *comm)
+{
+    return (struct socket_comm *)(void *)comm;
+}
+
+/* A frame of exactly n_byte, NULL with *err. */
+static struct spot_frame *take(const struct socket_comm *c, uint32_t peer, uint32_t type,
+                               uint64_t tag, size_t n_byte, struct spot_err *err)
+{
+    struct spot_frame *frame = spot_mesh_recv(c->mesh, peer, type, tag, err);
+
+    if (!frame || frame->n_byte == n_byte)
+        return frame;
+    spot_err_set(err, SPOT_ESYS, "member %u sent %zu bytes, expected %zu", (unsigned)peer,
+                 frame->n_byte, n_byte);
+    free(frame);
+    return NULL;
+}
+
+/* Sends are queued, so all of them first and nobody waits for each other. */
+static int exchange(struct spot_comm *comm, const struct spot_comm_piece *piece, size_t n,
+                    void *stream, struct spot_err *err)
+{
+    const struct socket_comm *const c = of(comm);
+
+    (void)stream;
+    for (size_t i = 0; i < n; i++)
+        if (piece[i].is_send && spot_mesh_send(c->mesh, piece[i].peer, piece[i].type, piece[i].tag,
+                                               piece[i].data, piece[i].n_byte, err))
+            return -1;
+    for (size_t i = 0; i < n; i++) {
+        struct spot_frame *frame;
+
+        if (piece[i].is_send)
+            continue;
+        frame = take(c, piece[i].peer, piece[i].type, piece[i].tag, piece[i].n_byte, err);
+        if (!frame)
+            return -1;
+        memcpy(piece[i].data, frame->data, frame->n_byte);
+        free(frame);
+    }
+    return 0;
+}
+
+/* --- sums ---------------------------------------------------------------- */
+
+struct share {
+    int64_t *sum;
+    size_t n;
+};
+
+/* Share r of the numbers of a sum. */
+static struct share share_of(const struct socket_comm *c, const struct spot_comm_sum *sum, size_t r)
+{
+    const size_t n = sum->n, D = c->place.n_replica;
+    const size_t begin = n / D * r + n % D * r / D, end = n / D * (r + 1) + n % D * (r + 1) / D;
+
+    return (struct share){ (int64_t *)sum->data + begin, end - begin };
+}
+
+/* Share r of every sum to the replica `to`. */
+static int send_shares(const struct socket_comm *c, const struct spot_comm_sum *sum, size_t n,
+                       size_t to, size_t r, uint32_t type, struct spot_err *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct share share = share_of(c, &sum[i], r);
+
+        if (spot_mesh_send(c->mesh, c->place.replica[to], type, sum[i].tag, share.sum,
+                           share.n * sizeof(*share.sum), err))
+            return -1;
+    }
+    return 0;
+}
+
+static void add_sums(int64_t *sum, const int64_t *more, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        sum[i] = (int64_t)((uint64_t)sum[i] + (uint64_t)more[i]);
+}
+
+/* Share r of every sum from the replica `from`: added to what is here, or instead of it. */
+static int take_shares(const struct socket_comm *c, const struct spot_comm_sum *sum, size_t n,
+                       size_t from, size_t r, uint32_t type, struct spot_err *err)
+{
+    for (size_t i = 0; i < n; i++) {
+        const struct share share = share_of(c, &sum[i], r);
+        struct spot_frame *frame =
+            take(c, c->place.replica[from], type, sum[i].tag, share.n * sizeof(*share.sum), err);
+
+        if (!frame)
+            return -1;
+        if (type == c->types.scatter)
+            add_sums(share.sum, (const int64_t *)(const void *)frame->data, share.n);
+        else
+            memcpy(share.sum, frame->data, frame->n_byte);
+        free(frame);
+    }
+    return 0;
+}
+
+/* Everyone sends each replica its share, adds up its own and sends the result to all: integer
+ * sums, so the order of arrival does not matter. */
+static int sum_all(struct spot_comm *comm, enum spot_comm_number number,
+                   const struct spot_comm_sum *sum, size_t n, void *stream, struct spot_err *err)
+{
+    const struct socket_comm *const c = of(comm);
+    const size_t D = c->place.n_replica, me = c->rank;
+
+    (void)stream;
+    assert(number == SPOT_COMM_I64);
+    for (size_t k = 1; k < D; k++)
+        if (send_shares(c, sum, n, (me + k) % D, (me + k) % D, c->types.scatter, err))
+            return -1;
+    for (size_t k = 1; k < D; k++)
+        if (take_shares(c, sum, n, (me + D - k) % D, me, c->types.scatter, err))
+            return -1;
+    for (size_t k = 1; k < D; k++)
+        if (send_shares(c, sum, n, (me + k) % D, me, c->types.gather, err))
+            return -1;
+    for (size_t k = 1; k < D; k++)
+        if (take_shares(c, sum, n, (me + D - k) % D, (me + D - k) % D, c->types.gather, err))
+            return -1;
+    return 0;
+}
+
+/* --- life ---------------------------------------------------------------- */
+
+static void close_comm(struct spot_comm *comm)
+{
+    free(comm);
+}
+
+static const struct spot_comm_kind sockets = { "sockets", false, exchange, sum_all, close_comm };
+
+struct spot_comm *spot_comm_socket_open(struct spot_mesh *mesh, const struct spot_comm_place *place,
+                                        const struct spot_comm_socket_types *types)
+{
+    struct socket_comm *const c = spot_xcalloc(1, sizeof(*c));
+
+    *c = (struct socket_comm){ { &sockets }, mesh, *place, *types, 0 };
+    while (c->rank < place->n_replica && place->replica[c->rank] != place->me)
+        c->rank++;
+    assert(!place->n_replica || c->rank < place->n_replica);
+    return &c->base;
+}
