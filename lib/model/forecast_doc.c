@@ -313,13 +313,32 @@ int spot_forecast_read(const struct spot_json_doc *doc, struct spot_forecast *ou
     return -1;
 }
 
+static void release_series(struct spot_forecast_series *series)
+{
+    free(series->mean);
+    free(series->prob);
+    free(series->change);
+}
+
+size_t spot_forecast_keep(struct spot_forecast *forecast, const char *instance_type)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < forecast->n_series; i++) {
+        const char *type = forecast->series[i].instance_type;
+
+        if (!*type || !strcmp(type, instance_type))
+            forecast->series[n++] = forecast->series[i];
+        else
+            release_series(&forecast->series[i]);
+    }
+    return forecast->n_series = n;
+}
+
 void spot_forecast_release(struct spot_forecast *forecast)
 {
-    for (size_t i = 0; i < forecast->n_series; i++) {
-        free(forecast->series[i].mean);
-        free(forecast->series[i].prob);
-        free(forecast->series[i].change);
-    }
+    for (size_t i = 0; i < forecast->n_series; i++)
+        release_series(&forecast->series[i]);
     free(forecast->series);
     free(forecast->region);
     memset(forecast, 0, sizeof(*forecast));

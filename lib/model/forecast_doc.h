@@ -79,6 +79,9 @@ int spot_forecast_quantile(const struct spot_forecast_series *series, int64_t st
 int spot_forecast_read(const struct spot_json_doc *doc, struct spot_forecast *out,
                        struct spot_err *err);
 
+/* Drop every series of another instance type; those that name none stay. Returns how many stay. */
+size_t spot_forecast_keep(struct spot_forecast *forecast, const char *instance_type);
+
 /* Free what spot_forecast_read or the caller allocated: the series and their arrays. */
 void spot_forecast_release(struct spot_forecast *forecast);
 

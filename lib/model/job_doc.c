@@ -13,6 +13,7 @@
 const struct spot_field spot_job_head_field[] = {
     { "name", SPOT_F_STR, HEAD(name), NULL, 0, 0, true },
     { "source", SPOT_F_STR, HEAD(source), NULL, 0, 0, false },
+    { "instance_type", SPOT_F_STR, HEAD(instance_type), NULL, 0, 0, false },
     { "global_batch", SPOT_F_INT, HEAD(global_batch), "1", 1, 1e9, true },
     { "micro_batch", SPOT_F_INT, HEAD(micro_batch), "1", 1, 1e9, false },
     { "seq", SPOT_F_INT, HEAD(seq), "1", 1, 1 << 24, false },

@@ -97,7 +97,8 @@ struct spot_job_doc {
     enum spot_job_kind kind;
     int64_t global_batch; /* samples of one optimizer step */
     int64_t micro_batch, seq;
-    const char *source; /* where the figures come from; NULL if not said */
+    const char *source;        /* where the figures come from; NULL if not said */
+    const char *instance_type; /* what they hold for; NULL: whatever there is */
     struct spot_job_model model;
     struct spot_job_layer *layer; /* [n_layer]; made from `model` where the job lists none */
     size_t n_layer;

@@ -412,7 +412,12 @@ int spot_throughput_init(struct spot_throughput *t, const struct spot_job_doc *j
     find_best(t);
     if (spot_throughput_best(t, n_max, &d, &p) > 0)
         return 0;
-    if (!spot_job_profiled(job))
+    if (source != SPOT_THROUGHPUT_TABLE && job->n_profile && t->law.n_outlier == job->n_profile)
+        spot_err_set(err, SPOT_EDATA,
+                     "job '%.64s': all %zu entries of its profile are outliers, nothing is left to "
+                     "fit; the source 'table' takes them as they are",
+                     job->name, job->n_profile);
+    else if (!spot_job_profiled(job))
         spot_err_set(err, SPOT_EDATA, "job '%.64s' has no profile: nothing is known of its speed",
                      job->name);
     else

@@ -238,6 +238,36 @@ static void reason_of_law(struct spot_train_plan *plan, const struct spot_train_
                 say(plan, "nothing is expected to change in the next %.6g s", q->law->interval_s));
 }
 
+/* Grids of more than n instances whose speed is known, if only by the law. */
+static bool knows_beyond(const struct spot_throughput *t, int n)
+{
+    for (int i = 0; i < t->n_grid; i++) {
+        const int d = t->grid_order[i] / (t->p_max + 1), p = t->grid_order[i] % (t->p_max + 1);
+
+        if (d * p > n && spot_throughput_at(t, d, p) > 0)
+            return true;
+    }
+    return false;
+}
+
+/* More instances than the profile has grids for. */
+static void reason_of_profile(struct spot_train_plan *plan, const struct spot_train_question *q)
+{
+    const struct spot_train_choice *c = &plan->choice[0];
+    const int most = spot_job_profiled(q->job);
+
+    if (staying(q) <= most)
+        return;
+    if (c->d * c->p > most)
+        because(plan, say(plan,
+                          "the profile ends at %d instance%s: the speed of %d x %d is that of the "
+                          "fitted law",
+                          most, plural(most), c->d, c->p));
+    else if (!knows_beyond(q->throughput, most))
+        because(plan, say(plan, "the profile ends at %d instance%s: no larger grid is looked at",
+                          most, plural(most)));
+}
+
 static void reasons_of_choice(struct spot_train_plan *plan, const struct spot_train_question *q)
 {
     const struct spot_train_choice *c = &plan->choice[0];
@@ -260,6 +290,7 @@ static void reasons_of_choice(struct spot_train_plan *plan, const struct spot_tr
                           c->break_prob, c->d, plural(c->d), c->d == 1 ? "s" : "", c->loss_prob,
                           c->d == 1 ? "its only" : "all its", plural(c->d)));
     reason_of_runner_up(plan, q);
+    reason_of_profile(plan, q);
     if (q->throughput->law.n_outlier)
         because(plan, say(plan, "%zu profile entr%s more than 1.4 times off the fitted law",
                           q->throughput->law.n_outlier,

@@ -188,3 +188,101 @@ forecast() { # LOST PROB: 8 of 8 instances now
     [[ "$output" == *"--output would overwrite 'job.json', the input of --job"* ]]
     [ "$(cat job.json)" = '{}' ]
 }
+
+# What a planner must not choke on, one case each.
+
+@test "bad input: a minimum P above all instances is exit 1, and a suspend plan where it is a matter of now" {
+    jq '.memory.P_min = 6' $job >"$T/j.json"
+    run --separate-stderr spot-plan train --job "$T/j.json" --now 5
+    [ "$status" -eq 0 ]
+    [[ "$(jq -r '.why[0]' <<<"$output")" == "suspend: 5 instances now"*"smallest grid needs 6" ]]
+    jq '.memory.P_min = 60 | .memory.P_max = 60' $job >"$T/j.json"
+    run spot-plan train --job "$T/j.json" --now 8
+    [ "$status" -eq 1 ]
+    [[ "$output" == *"its limits ask for at least 60"* ]]
+}
+
+@test "bad input: an empty profile is exit 3" {
+    jq '.profile = []' $job >"$T/j.json"
+    run spot-plan train --job "$T/j.json" --now 8
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"has no profile: nothing is known of its speed"* ]]
+}
+
+@test "bad input: a profile ridden with outliers is told of, one of nothing else is exit 3" {
+    jq '.profile[0].step_s *= 9 | .profile[5].step_s *= 5' $job >"$T/j.json"
+    run --separate-stderr spot-plan train --job "$T/j.json" --now 8
+    [ "$status" -eq 0 ]
+    jq -e '.why | any(test("^2 profile entries are more than 1.4 times off"))' <<<"$output"
+    jq '.profile[].outlier = true' $job >"$T/j.json"
+    run spot-plan train --job "$T/j.json" --now 8
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"all 18 entries of its profile are outliers"* ]]
+    run --separate-stderr spot-plan train --job "$T/j.json" --now 8 --throughput table
+    [ "$status" -eq 0 ]
+    [ "$(jq .next.D <<<"$output")" -gt 0 ]
+}
+
+@test "bad input: a forecast of another series is exit 3, among several the job's own is taken" {
+    jq '.instance_type = "p3.2xlarge"' $job >"$T/j.json"
+    forecast 1 0.5 >"$T/f.json"
+    run spot-plan train --job "$T/j.json" --forecast "$T/f.json"
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"/series: has none of the job's instance type 'p3.2xlarge'; the first is of 'b'"* ]]
+    jq '.series += [.series[0] | .instance_type = "p3.2xlarge" | .zone = "z"]' "$T/f.json" >"$T/2.json"
+    spot-plan train --job "$T/j.json" --forecast "$T/2.json" --no-provenance >"$T/own"
+    spot-plan train --job $job --forecast "$T/f.json" --no-provenance | cmp - "$T/own"
+    printf 'time_s,prompt_tokens,output_tokens\n0,8,3\n600,7,3\n1200,8,3\n' |
+        spot-predict --kind load >"$T/load.json"
+    run spot-plan train --job $job --forecast "$T/load.json"
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"/model: a forecast of load, expected one of instances"* ]]
+}
+
+@test "bad input: horizon 0 is exit 3 in a forecast, 2 as an option" {
+    forecast 1 0.5 | jq '.horizon = 0 | .series[0].available = []' >"$T/f.json"
+    run spot-plan train --job $job --forecast "$T/f.json"
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"/horizon: 0 is outside [1, 1024]"* ]]
+    run spot-plan train --job $job --now 8 --horizon 0
+    [ "$status" -eq 2 ]
+    [[ "$output" == *"--horizon must be between 1 and 256, got '0'"* ]]
+}
+
+@test "bad input: a law that does not sum to 1 is exit 3, of changes and of counts" {
+    forecast 1 0.5 | jq '.series[0].change[0].p = 0.1' >"$T/f.json"
+    run spot-plan train --job $job --forecast "$T/f.json"
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"/series/0/change: sums to 0.6, expected 1"* ]]
+    forecast 1 0.5 | jq '.series[0].available[0] |= (.p[8] = 0.75 | del(.mean))' >"$T/f.json"
+    run spot-plan train --job $job --forecast "$T/f.json"
+    [ "$status" -eq 3 ]
+    [[ "$output" == *"/series/0/available/0/p: sums to 1.25, expected 1"* ]]
+}
+
+@test "bad input: counts beyond the profile are planned by the law, or kept spare, and it is said" {
+    run --separate-stderr spot-plan train --job $job --now 40
+    [ "$status" -eq 0 ]
+    [ "$(jq '.next.D * .next.P' <<<"$output")" -gt 8 ]
+    jq -e '.why | any(test("^the profile ends at 8 instances: the speed of .* fitted law$"))' \
+        <<<"$output"
+    run --separate-stderr spot-plan train --job $job --now 40 --throughput table
+    [ "$status" -eq 0 ]
+    [ "$(jq '.next.D * .next.P' <<<"$output")" -le 8 ]
+    jq -e '.why | any(test("^the profile ends at 8 instances: no larger grid"))' <<<"$output"
+    run spot-plan train --job $job --now 5000
+    [ "$status" -eq 2 ]
+}
+
+@test "bad input: an objective in money without a price is exit 3" {
+    jq 'del(.cost.usd_per_h)' $job >"$T/j.json"
+    for objective in usd-per-sample "mix --usd-per-sample 1"; do
+        # shellcheck disable=SC2086 # two words
+        run spot-plan train --job "$T/j.json" --now 8 --objective $objective
+        [ "$status" -eq 3 ]
+        [[ "$output" == *"job 'demo' has no /cost/usd_per_h to plan by"* ]]
+    done
+    run --separate-stderr spot-plan train --job "$T/j.json" --now 8
+    [ "$status" -eq 0 ]
+    [ "$(jq '.expected | has("usd_per_h")' <<<"$output")" = false ]
+}

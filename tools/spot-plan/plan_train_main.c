@@ -64,6 +64,24 @@ static void warn_of_count(const struct spot_forecast *forecast, const struct opt
                        (unsigned long long)o->now, own);
 }
 
+/* Only what tells of the instances this job runs on. */
+static int check_series(struct session *s, struct spot_err *err)
+{
+    char other[64];
+
+    if (!strcmp(s->forecast.model, "load"))
+        return spot_json_fail(&s->json, "/model", err,
+                              "a forecast of load, expected one of instances");
+    if (!s->job.instance_type)
+        return 0;
+    snprintf(other, sizeof(other), "%.63s", s->forecast.series[0].instance_type);
+    if (spot_forecast_keep(&s->forecast, s->job.instance_type))
+        return 0;
+    return spot_json_fail(&s->json, "/series", err,
+                          "has none of the job's instance type '%.64s'; the first is of '%s'",
+                          s->job.instance_type, other);
+}
+
 /* The law of the next interval: from the forecast, or "nothing changes" from --now alone. */
 static int load_law(struct session *s, const struct options *o, struct spot_err *err)
 {
@@ -75,7 +93,7 @@ static int load_law(struct session *s, const struct options *o, struct spot_err 
         return 0;
     }
     if (spot_json_load_path(&s->json, o->forecast, err) ||
-        spot_forecast_read(&s->json, &s->forecast, err))
+        spot_forecast_read(&s->json, &s->forecast, err) || check_series(s, err))
         return -1;
     spot_prov_add(&s->prov, s->json.source, spot_hash64(s->json.text, s->json.n_byte));
     for (size_t i = 0; i < s->forecast.n_series; i++)
