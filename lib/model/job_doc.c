@@ -106,6 +106,15 @@ const struct spot_field spot_job_regroup_field[] = {
     { 0 },
 };
 
+const struct spot_job_memory spot_job_memory_absent = { .state_byte_per_param = 16,
+                                                        .p_min = 1,
+                                                        .d_min = 1 };
+const struct spot_job_cost spot_job_cost_absent = { .usd_per_h = -1,
+                                                    .on_demand_usd_per_h = -1,
+                                                    .interval_s = 60,
+                                                    .look_ahead = 12,
+                                                    .move_byte_per_param = 12 };
+
 /* --- reading --- */
 
 static int read_kind(struct spot_job_doc *job, struct spot_err *err)
@@ -144,6 +153,7 @@ static int read_layers(struct spot_job_doc *job, struct spot_err *err)
         return -1;
     if (!list)
         return 0;
+    job->lists_layers = true;
     job->layer = spot_xcalloc(SPOT_JOB_LAYER_MAX, sizeof(*job->layer));
     for (size_t i = 0; i < json_array_size(list); i++) {
         static const struct spot_field count_field[] = {
@@ -295,7 +305,7 @@ static int read_all(struct spot_job_doc *job, struct spot_err *err)
                                         &job->model, err)) ||
         read_layers(job, err))
         return -1;
-    if (!job->layer && model)
+    if (!job->lists_layers && model)
         layers_of_model(job);
     return read_profile(job, err) || read_limits(job, err) || read_cost(job, err) ? -1 : 0;
 }
@@ -304,12 +314,8 @@ static int take(struct spot_job_doc *job, struct spot_json_doc *json, struct spo
 {
     job->json = *json;
     job->micro_batch = job->seq = 1;
-    job->memory = (struct spot_job_memory){ .state_byte_per_param = 16, .p_min = 1, .d_min = 1 };
-    job->cost = (struct spot_job_cost){ .usd_per_h = -1,
-                                        .on_demand_usd_per_h = -1,
-                                        .interval_s = 60,
-                                        .look_ahead = 12,
-                                        .move_byte_per_param = 12 };
+    job->memory = spot_job_memory_absent;
+    job->cost = spot_job_cost_absent;
     if (read_all(job, err)) {
         spot_job_doc_release(job);
         return -1;

@@ -102,6 +102,7 @@ struct spot_job_doc {
     struct spot_job_model model;
     struct spot_job_layer *layer; /* [n_layer]; made from `model` where the job lists none */
     size_t n_layer;
+    bool lists_layers;
     struct spot_job_profile *profile; /* [n_profile] */
     size_t n_profile;
     struct spot_job_memory memory;

@@ -4,8 +4,21 @@
 #include "model/job_doc.h"
 #include "model/job_field.h"
 
-/* Write the fields of the table that say something: not zero, not negative, not NULL. */
-static void write_told(struct spot_jw *jw, const struct spot_field *table, const void *base)
+/* A number that the document has to say: more than nothing, or nothing where its absence would be
+ * read as something else. `plain` has what absence means; NULL: 0. */
+static bool tells(const struct spot_field *f, const void *base, const void *plain)
+{
+    const void *x = (const char *)base + f->offset;
+    const void *y = plain ? (const char *)plain + f->offset : NULL;
+
+    if (f->type == SPOT_F_INT)
+        return *(const int64_t *)x > 0 || (y && *(const int64_t *)x != *(const int64_t *)y);
+    return *(const double *)x > 0 || (y && *(const double *)x != *(const double *)y);
+}
+
+/* Write the fields of the table that say something. */
+static void write_told(struct spot_jw *jw, const struct spot_field *table, const void *base,
+                       const void *plain)
 {
     for (const struct spot_field *f = table; f->key; f++) {
         const char *member = (const char *)base + f->offset;
@@ -14,10 +27,8 @@ static void write_told(struct spot_jw *jw, const struct spot_field *table, const
 
         switch (f->type) {
         case SPOT_F_INT:
-            told = *(const int64_t *)(const void *)member > 0;
-            break;
         case SPOT_F_REAL:
-            told = *(const double *)(const void *)member > 0;
+            told = tells(f, base, plain);
             break;
         case SPOT_F_STR:
             told = *(const char *const *)(const void *)member;
@@ -48,7 +59,7 @@ static void write_rows(struct spot_jw *jw, const char *key, const struct spot_fi
 /* Equal neighbours become one entry with a count. */
 static void write_layers(struct spot_jw *jw, const struct spot_job_doc *job)
 {
-    if (job->model.layers || !job->n_layer)
+    if (!job->lists_layers)
         return;
     spot_jw_array(jw, "layers");
     for (size_t i = 0, n; i < job->n_layer; i += n) {
@@ -57,7 +68,7 @@ static void write_layers(struct spot_jw *jw, const struct spot_job_doc *job)
         for (n = 1; i + n < job->n_layer && !memcmp(l, l + n, sizeof(*l)); n++)
             ;
         spot_jw_object(jw, NULL);
-        write_told(jw, spot_job_layer_field, l);
+        write_told(jw, spot_job_layer_field, l, NULL);
         if (l->params == 0)
             spot_jw_int(jw, "params", 0);
         if (n > 1)
@@ -74,7 +85,7 @@ static void write_profile(struct spot_jw *jw, const struct spot_job_doc *job)
     spot_jw_array(jw, "profile");
     for (size_t i = 0; i < job->n_profile; i++) {
         spot_jw_object(jw, NULL);
-        write_told(jw, spot_job_profile_field, &job->profile[i]);
+        write_told(jw, spot_job_profile_field, &job->profile[i], NULL);
         spot_jw_end(jw);
     }
     spot_jw_end(jw);
@@ -83,7 +94,7 @@ static void write_profile(struct spot_jw *jw, const struct spot_job_doc *job)
 static void write_memory(struct spot_jw *jw, const struct spot_job_memory *m)
 {
     spot_jw_object(jw, "memory");
-    write_told(jw, spot_job_memory_field, m);
+    write_told(jw, spot_job_memory_field, m, &spot_job_memory_absent);
     if (m->n_p_skip)
         spot_jw_ints(jw, "P_skip", m->p_skip, m->n_p_skip);
     spot_jw_end(jw);
@@ -94,7 +105,7 @@ static void write_cost(struct spot_jw *jw, const struct spot_job_cost *c)
     if (!c->is_given)
         return;
     spot_jw_object(jw, "cost");
-    write_told(jw, spot_job_cost_field, c);
+    write_told(jw, spot_job_cost_field, c, &spot_job_cost_absent);
     write_rows(jw, "p2p", spot_job_p2p_field, c->p2p, c->n_p2p, sizeof(*c->p2p));
     write_rows(jw, "build", spot_job_build_field, c->build, c->n_build, sizeof(*c->build));
     write_rows(jw, "regroup", spot_job_regroup_field, c->regroup, c->n_regroup,
@@ -109,11 +120,11 @@ int spot_job_doc_write(const struct spot_job_doc *job, const struct spot_prov *p
 
     spot_jw_init(&jw, out, true);
     spot_jw_begin_doc(&jw, "spot.job", 1, prov);
-    write_told(&jw, spot_job_head_field, job);
+    write_told(&jw, spot_job_head_field, job, NULL);
     spot_jw_str(&jw, "kind", job->kind == SPOT_JOB_TRAIN ? "train" : "serve");
     if (job->model.layers) {
         spot_jw_object(&jw, "model");
-        write_told(&jw, spot_job_model_field, &job->model);
+        write_told(&jw, spot_job_model_field, &job->model, NULL);
         spot_jw_end(&jw);
     }
     write_layers(&jw, job);

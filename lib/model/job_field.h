@@ -3,7 +3,7 @@
 #ifndef SPOT_MODEL_JOB_FIELD_H
 #define SPOT_MODEL_JOB_FIELD_H
 
-#include "common/json.h"
+#include "model/job_doc.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -18,6 +18,10 @@ extern const struct spot_field spot_job_cost_field[];
 extern const struct spot_field spot_job_p2p_field[];
 extern const struct spot_field spot_job_build_field[];
 extern const struct spot_field spot_job_regroup_field[];
+
+/* What a document means that says nothing. */
+extern const struct spot_job_memory spot_job_memory_absent;
+extern const struct spot_job_cost spot_job_cost_absent;
 
 #ifdef __cplusplus
 }

@@ -32,9 +32,9 @@ struct system {
     double samples_per_s;
     double down_s;       /* left of the present outage */
     double unsaved;      /* samples since the last checkpoint */
-    double unsaved_s;    /* machine-seconds they took */
     double save_every_s; /* 0: no periodic checkpoints */
     double save_s;       /* one of them */
+    double saving_s;     /* left of one that the interval before began */
     double since_save_s;
     size_t n_change, n_seen;
 };
@@ -70,7 +70,7 @@ static double half_checkpoint_s(const struct system *s)
 static void lose(struct system *s, struct spot_sim_row *row)
 {
     row->lost_samples += s->unsaved;
-    s->unsaved = s->unsaved_s = s->since_save_s = 0;
+    s->unsaved = s->since_save_s = 0;
 }
 
 /* sqrt(2 * save * mean time between changes), of which one is assumed beforehand. */
@@ -83,10 +83,16 @@ double spot_sim_save_every_s(const struct spot_sim_train *sim, double save_s, si
     return sqrt(2 * save_s * between);
 }
 
+/* After every change; no more often than once a step, however cheap. */
 static void plan_saves(struct system *s)
 {
+    const double step_s =
+        s->samples_per_s > 0 ? (double)s->sim->job->global_batch / s->samples_per_s : 0;
+
+    s->saving_s = 0;
     s->save_s = half_checkpoint_s(s);
-    s->save_every_s = spot_sim_save_every_s(s->sim, s->save_s, s->n_change, s->n_seen);
+    s->save_every_s =
+        fmax(step_s, spot_sim_save_every_s(s->sim, s->save_s, s->n_change, s->n_seen));
 }
 
 double spot_sim_speed(const struct spot_sim_train *sim, int d, int p)
@@ -108,19 +114,23 @@ static double train(struct system *s, double t, double *trained_s)
     while (left > 0) {
         const double until =
             s->save_every_s > 0 ? fmax(s->save_every_s - s->since_save_s, 0) : INFINITY;
-        const double go = until < left ? until : left;
+        const double go = s->saving_s > 0 ? 0 : until < left ? until : left;
+        double save;
 
         *trained_s += go;
         left -= go;
         s->since_save_s += go;
         s->unsaved += go * s->samples_per_s;
-        if (until <= go && left > 0) {
-            const double save = s->save_s < left ? s->save_s : left;
-
-            saving += save;
-            left -= save;
-            s->unsaved = s->unsaved_s = s->since_save_s = 0;
-        }
+        if (until > go)
+            continue;
+        if (s->saving_s <= 0)
+            s->saving_s = s->save_s;
+        save = s->saving_s < left ? s->saving_s : left;
+        saving += save;
+        left -= save;
+        s->saving_s -= save;
+        if (s->saving_s <= 0) /* only a whole checkpoint saves anything */
+            s->unsaved = s->since_save_s = 0;
     }
     return saving;
 }
@@ -231,7 +241,7 @@ static int varuna(const struct spot_sim_train *sim, struct spot_sim_row *row, bo
             if (!can_save)
                 lose(&s, &row[i]);
             else
-                s.unsaved = s.unsaved_s = s.since_save_s = 0;
+                s.unsaved = s.since_save_s = 0;
             if (is_released)
                 auto_config(&s, row[i].available, true);
             else

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: MIT */
+/* Goal: the models of other systems do what their mechanisms say. Oracles: sums by hand on a job
+ * whose every constant is a round number, and a clock that ticks in milliseconds for the periodic
+ * checkpoints.
+ *
+ * The job: one stage, D instances give D samples a second in steps of 8 samples, a restart takes
+ * 10 s, the state 1 s through a link, a checkpoint 2 s to save and 2 s to load beside that. */
+#include <math.h>
+#include <string.h>
+
+#include "sim/sim_policy.h"
+#include "suite.h"
+
+static const char text[] =
+    "{\"schema\":\"spot.job/1\",\"name\":\"round\",\"kind\":\"train\",\"global_batch\":8,"
+    "\"layers\":[{\"params\":1000000}],\"cost\":{\"restart_s\":10,\"checkpoint_s\":4,"
+    "\"move_byte_per_param\":1,\"p2p\":[{\"byte\":1000000,\"s\":1}]},\"profile\":["
+    "{\"D\":1,\"P\":1,\"samples_per_s\":1},{\"D\":2,\"P\":1,\"samples_per_s\":2},"
+    "{\"D\":3,\"P\":1,\"samples_per_s\":3},{\"D\":4,\"P\":1,\"samples_per_s\":4}]}";
+
+enum { N = 10 };
+static const double RESTART = 10, SAVE = 3, LOAD = 3;
+
+struct rig {
+    struct spot_job_doc job;
+    struct spot_throughput throughput;
+    struct spot_cost_table table;
+    struct spot_sim_train sim;
+    int available[N];
+    struct spot_sim_row row[N];
+};
+
+/* `before` instances for 300 s, then `after`, and `last` from 360 s on. */
+static double play(struct rig *r, const char *policy, double notice_s, int before, int after,
+                   int last)
+{
+    struct spot_err err = { 0 };
+    struct spot_sim_total total;
+
+    memset(r, 0, sizeof(*r));
+    ck_assert_msg(!spot_job_doc_parse(&r->job, text, strlen(text), "t", &err), "%s", err.msg);
+    ck_assert_msg(!spot_throughput_init(&r->throughput, &r->job, 4, SPOT_THROUGHPUT_TABLE, &err),
+                  "%s", err.msg);
+    spot_cost_table_init(&r->table, &r->job, &r->throughput);
+    for (int i = 0; i < N; i++)
+        r->available[i] = i < 5 ? before : i == 5 ? after : last;
+    r->sim = (struct spot_sim_train){ .job = &r->job,
+                                      .throughput = &r->throughput,
+                                      .table = &r->table,
+                                      .n_interval = N,
+                                      .available = r->available,
+                                      .interval_s = 60,
+                                      .look_ahead = 12,
+                                      .notice_s = notice_s };
+    ck_assert(!spot_sim_train_run(&r->sim, spot_sim_policy_find(policy, &err), r->row, &err));
+    spot_sim_total(r->row, N, &total);
+    return total.samples;
+}
+
+static void unload(struct rig *r)
+{
+    spot_cost_table_release(&r->table);
+    spot_throughput_release(&r->throughput);
+    spot_job_doc_release(&r->job);
+}
+
+/* Seconds of training in t seconds with checkpoints of SAVE after every `every`; *unsaved: since
+ * the last whole one. Ticks of a millisecond. */
+static double by_the_clock(double t, double every, double *unsaved)
+{
+    long trained = 0, since = 0, saving = 0;
+
+    for (long ms = 0; ms < lround(1000 * t); ms++) {
+        if (saving) {
+            if (!--saving)
+                since = 0;
+        } else {
+            trained++;
+            if (++since >= 1000 * every)
+                saving = lround(1000 * SAVE);
+        }
+    }
+    *unsaved = (double)since / 1000;
+    return (double)trained / 1000;
+}
+
+static double young_s(int n_change, int n_seen)
+{
+    return sqrt(2 * SAVE * (10.0 + n_seen) / (1.0 + n_change) * 60);
+}
+
+/* Within a tick or two for each of a handful of checkpoints. */
+#define ck_near(got, want)                                                              \
+    ck_assert_msg(fabs((got) - (want)) < 0.1, "got %.6g, expected %.6g", (double)(got), \
+                  (double)(want))
+
+START_TEST(the_interval_between_checkpoints_is_youngs)
+{
+    struct spot_sim_train sim = { .interval_s = 60 };
+
+    /* 2 changes in 50 intervals, one more change and 10 intervals assumed: one in 1200 s */
+    ck_assert_double_eq_tol(spot_sim_save_every_s(&sim, 6, 2, 50), sqrt(2 * 6 * 1200), 1e-12);
+}
+END_TEST
+
+START_TEST(torchrun_saves_periodically_and_loses_what_is_not_saved)
+{
+    double unsaved, first, second, end;
+    struct rig r;
+
+    first = by_the_clock(5 * 60 - RESTART, young_s(0, 0), &unsaved);
+    second = by_the_clock(5 * 60 - (RESTART + LOAD + 15), young_s(1, 5), &end);
+    ck_near(play(&r, "torchrun", 120, 4, 2, 2), 4 * (first - unsaved) + 2 * second);
+    ck_near(r.row[5].lost_samples, 4 * unsaved);
+    ck_near(r.row[5].cost_s, 28);
+    unload(&r);
+    ck_near(play(&r, "torchrun", 120, 2, 4, 4), /* a gain: the rendezvous waits for more */
+            2 * (first - unsaved) +
+                4 * by_the_clock(300 - (RESTART + LOAD + 30), young_s(1, 5), &end));
+    unload(&r);
+}
+END_TEST
+
+START_TEST(varuna_saves_on_a_notice_that_is_long_enough)
+{
+    double unsaved, first, end;
+    struct rig r;
+
+    first = by_the_clock(5 * 60 - RESTART, young_s(0, 0), &unsaved);
+    ck_near(play(&r, "varuna", 120, 4, 2, 2),
+            4 * first +
+                2 * by_the_clock(300 - (RESTART + SAVE + 5 + 120 + LOAD), young_s(1, 5), &end));
+    ck_assert_double_eq(r.row[5].lost_samples, 0);
+    unload(&r);
+    ck_near(play(&r, "varuna", 20, 4, 2, 2),
+            4 * (first - unsaved) +
+                2 * by_the_clock(300 - (RESTART + 5 + 120 + LOAD), young_s(1, 5), &end));
+    ck_near(r.row[5].lost_samples, 4 * unsaved);
+    unload(&r);
+}
+END_TEST
+
+START_TEST(oobleck_copies_layers_and_takes_nobody_in)
+{
+    struct rig r;
+
+    /* detection 1 s, the layers 1 s, half a step of 8 samples; the fourth stays outside */
+    ck_near(play(&r, "oobleck", 0, 4, 3, 4), 4 * (300 - RESTART) - 4 + 3 * (300 - 2));
+    ck_assert_int_eq(r.row[9].spares, 1);
+    ck_near(r.row[5].lost_samples, 4);
+    unload(&r);
+    /* nobody left: from the checkpoint when somebody is back */
+    ck_near(play(&r, "oobleck", 0, 4, 0, 4), 4 * (300 - RESTART) - 4 + 4 * (240 - RESTART - LOAD));
+    unload(&r);
+}
+END_TEST
+
+START_TEST(torchft_drops_the_pipeline_after_a_timeout_and_takes_newcomers_in)
+{
+    struct rig r;
+
+    /* 60 s of timeout are interval 5; a copy of 1 s lets the newcomer in */
+    ck_near(play(&r, "torchft", 0, 4, 3, 4), 4 * (300 - RESTART) - 4 + 4 * (240 - 1));
+    ck_assert_int_eq(r.row[5].d, 3);
+    ck_near(r.row[5].class_s[SPOT_SIM_RECONFIGURE], 3 * 60);
+    unload(&r);
+}
+END_TEST
+
+START_TEST(losses_are_taken_from_the_newest_samples_first)
+{
+    struct spot_sim_row row[3] = { { .samples = 10, .class_s = { 10 } },
+                                   { .samples = 4, .class_s = { 8 } },
+                                   { .samples = 9, .class_s = { 9 }, .lost_samples = 6 } };
+
+    spot_sim_settle_losses(row, 3);
+    ck_assert(row[0].samples == 8 && row[0].class_s[SPOT_SIM_EFFECTIVE] == 8);
+    ck_assert(row[0].class_s[SPOT_SIM_REDONE] == 2);
+    ck_assert(row[1].samples == 0 && row[1].class_s[SPOT_SIM_REDONE] == 8);
+    ck_assert(row[2].samples == 9 && row[2].class_s[SPOT_SIM_REDONE] == 0);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tc = tcase_create("core");
+
+    tcase_add_test(tc, the_interval_between_checkpoints_is_youngs);
+    tcase_add_test(tc, torchrun_saves_periodically_and_loses_what_is_not_saved);
+    tcase_add_test(tc, varuna_saves_on_a_notice_that_is_long_enough);
+    tcase_add_test(tc, oobleck_copies_layers_and_takes_nobody_in);
+    tcase_add_test(tc, torchft_drops_the_pipeline_after_a_timeout_and_takes_newcomers_in);
+    tcase_add_test(tc, losses_are_taken_from_the_newest_samples_first);
+    return run_suite("sim_peers", tc);
+}
