@@ -285,6 +285,15 @@ int spot_liveput_dp_solve(struct spot_liveput_dp *dp, const struct spot_count_ch
     return done;
 }
 
+void spot_liveput_dp_finish(struct spot_liveput_dp *dp, const struct spot_count_chain *chain,
+                            int left)
+{
+    memset(dp->value, 0, (size_t)SPOT_CHAIN_CONTEXTS * value_at(dp, 1, 0) * sizeof(*dp->value));
+    dp->is_finite = true;
+    spot_liveput_dp_solve(dp, chain, left);
+    dp->is_finite = false;
+}
+
 /* Like a gain, with an unfinished migration: any further change restarts it, none waits. */
 static void with_carry(const struct spot_liveput_dp *dp, int n, int from, int lost, double carry_s,
                        double *gain)
@@ -308,82 +317,47 @@ static struct spot_liveput_choice choice_of(const struct spot_liveput_dp *dp, in
                                          .samples = samples };
 }
 
-/* value[r]: of running rank r on n instances when the next changes are known: backwards from the
- * value after the last of them. */
-static void value_known(struct spot_liveput_dp *dp, int n, int context, const int *change,
-                        int n_change, double *value)
+/* score[] by rank of choosing each grid now, and the count that the first change leads to. */
+static int look(const struct spot_liveput_dp *dp, const struct spot_liveput_view *v, double *score)
 {
-    const size_t wide = (size_t)dp->n_grid + 1;
-    double *then;
-    int n2, lost;
+    int n = v->n, context = v->context;
 
-    if (!n_change) {
-        memcpy(value, dp->value + value_at(dp, context, n), wide * sizeof(*value));
-        return;
+    for (int k = 0; k < v->n_known; k++) {
+        n += v->change[k];
+        context = after(dp, context, v->change[k]);
     }
-    n2 = n + change[0];
-    lost = change[0] < 0 ? -change[0] : 0;
-    lost = lost < SPOT_CHAIN_SIZE_MAX ? lost : SPOT_CHAIN_SIZE_MAX;
-    then = spot_xcalloc(wide, sizeof(*then));
-    value_known(dp, n2, after(dp, context, change[0]), change + 1, n_change - 1, then);
-    for (int r = 0; r <= dp->n_grid; r++) {
-        const double *gain;
-
-        if (r >= dp->n_fit[n] && r < dp->n_grid)
-            continue;
-        gain = gain_of(dp, n, r, lost);
-        value[r] = then[dp->n_grid];
-        for (int to = 0; to < dp->n_fit[n2]; to++)
-            value[r] = gain[to] + then[to] > value[r] ? gain[to] + then[to] : value[r];
-    }
-    free(then);
-}
-
-/* By rank: gain[] of this interval and value[] of what follows, both [n_grid + 1]. */
-static int look(struct spot_liveput_dp *dp, const struct spot_liveput_view *v, double *gain,
-                double *value)
-{
-    const int n2 = v->n + v->change[0], lost = v->change[0] < 0 ? -v->change[0] : 0;
-    const double *cost = spot_cost_row(dp->table, v->n, v->from, lost);
-
-    for (int r = 0; r < dp->n_grid; r++)
-        gain[r] =
-            dp->table->samples_per_s[dp->by_size[r]] * (dp->interval_s - cost[dp->by_size[r]]);
-    gain[dp->n_grid] = 0;
-    with_carry(dp, v->n, v->from, lost, v->carry_s, gain);
-    value_known(dp, n2, after(dp, v->context, v->change[0]), v->change + 1, v->n_known - 1, value);
-    return n2;
+    spot_liveput_known(dp, v, dp->value + value_at(dp, context, n), score);
+    return v->n + v->change[0];
 }
 
 struct spot_liveput_choice spot_liveput_dp_after(struct spot_liveput_dp *dp,
                                                  const struct spot_liveput_view *v)
 {
-    const size_t wide = (size_t)dp->n_grid + 1;
-    double *gain = spot_xcalloc(2 * wide, sizeof(*gain)), *value = gain + wide, best;
-    const int n2 = look(dp, v, gain, value);
+    double *score = spot_xcalloc((size_t)dp->n_grid + 1, sizeof(*score)), best;
+    const int n2 = look(dp, v, score);
     int rank = dp->n_grid;
 
-    best = value[rank];
+    best = score[rank];
     for (int r = 0; r < dp->n_fit[n2]; r++)
-        if (gain[r] + value[r] > best) {
-            best = gain[r] + value[r];
+        if (score[r] > best) {
+            best = score[r];
             rank = r;
         }
-    free(gain);
+    free(score);
     return choice_of(dp, rank, best);
 }
 
 void spot_liveput_dp_scores(struct spot_liveput_dp *dp, const struct spot_liveput_view *v,
                             double *score)
 {
-    const size_t wide = (size_t)dp->n_grid + 1;
-    double *gain = spot_xcalloc(2 * wide, sizeof(*gain)), *value = gain + wide;
-    const int n2 = look(dp, v, gain, value);
+    double *by_rank = spot_xcalloc((size_t)dp->n_grid + 1, sizeof(*by_rank));
 
+    assert(v->n_known == 1); /* of more, ways that are not the best are forgotten */
+    look(dp, v, by_rank);
     for (int r = 0; r < dp->n_grid; r++)
-        score[dp->by_size[r]] = r < dp->n_fit[n2] ? gain[r] + value[r] : -INFINITY;
-    score[dp->n_grid] = value[dp->n_grid];
-    free(gain);
+        score[dp->by_size[r]] = by_rank[r];
+    score[dp->n_grid] = by_rank[dp->n_grid];
+    free(by_rank);
 }
 
 struct spot_liveput_choice spot_liveput_dp_before(struct spot_liveput_dp *dp, int n, int from,

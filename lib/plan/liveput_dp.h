@@ -54,6 +54,11 @@ void spot_liveput_dp_release(struct spot_liveput_dp *dp);
 int spot_liveput_dp_solve(struct spot_liveput_dp *dp, const struct spot_count_chain *chain,
                           int sweeps);
 
+/* The values of exactly `left` >= 0 more intervals with nothing after them: the end of a run. A
+ * later solve goes on from these. */
+void spot_liveput_dp_finish(struct spot_liveput_dp *dp, const struct spot_count_chain *chain,
+                            int left);
+
 /* What is known when a grid is chosen: the change of this interval, and those of as many further
  * intervals as the notice covers. */
 struct spot_liveput_view {
@@ -64,13 +69,14 @@ struct spot_liveput_view {
     const int *change; /* [n_known], < 0 lost, > 0 gained; the first happens now */
 };
 
-/* Maximise over grids for all known intervals, then the value; exact but for a migration that
- * outlasts an interval beyond the first, which is charged at the rate of its grid. */
+/* Maximise over grids for all known intervals, then the value. What is left of a migration passes
+ * from interval to interval by the rules of parcae.h; beyond the known ones it is charged at the
+ * rate of its grid. */
 struct spot_liveput_choice spot_liveput_dp_after(struct spot_liveput_dp *dp,
                                                  const struct spot_liveput_view *view);
 
-/* Samples of choosing each grid as in _after: score[g] for every grid that fits, -INFINITY for the
- * rest; score[n_grid] is to suspend. */
+/* Samples of choosing each grid as in _after, one change known: score[g] for every grid that fits,
+ * -INFINITY for the rest; score[n_grid] is to suspend. */
 void spot_liveput_dp_scores(struct spot_liveput_dp *dp, const struct spot_liveput_view *view,
                             double *score);
 
@@ -78,6 +84,12 @@ void spot_liveput_dp_scores(struct spot_liveput_dp *dp, const struct spot_livepu
 struct spot_liveput_choice spot_liveput_dp_before(struct spot_liveput_dp *dp, int n, int from,
                                                   double carry_s, int context,
                                                   const struct spot_count_step *step);
+
+/* The part of the above in liveput_known.c: score[r], by rank, [n_grid + 1], of choosing rank r in
+ * the first known interval, value[] after the last; only the best is exact where more than one is
+ * known. */
+void spot_liveput_known(const struct spot_liveput_dp *dp, const struct spot_liveput_view *view,
+                        const double *value, double *score);
 
 #ifdef __cplusplus
 }

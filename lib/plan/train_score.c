@@ -85,11 +85,9 @@ static void score_dp(struct spot_train_choice *choice, size_t n_choice,
 
     chain_of(q->law, &chain);
     spot_liveput_dp_init(&dp, table, interval_s, true);
-    dp.is_finite = true;
     dp.n_context = 1; /* one law for all */
-    spot_liveput_dp_solve(&dp, &chain, q->horizon - 1);
+    spot_liveput_dp_finish(&dp, &chain, q->horizon - 1);
     spot_liveput_dp_scores(&dp, &view, told);
-    dp.is_finite = false;
     spot_liveput_dp_solve(&dp, &chain, SWEEPS_MAX);
     spot_liveput_dp_scores(&dp, &view, score);
     *suspend = score[table->n_grid];

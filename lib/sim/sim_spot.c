@@ -3,7 +3,7 @@
 #include "plan/liveput_dp.h"
 #include "sim/sim_policy.h"
 
-enum { SWEEPS_FIRST = 200, SWEEPS_LATER = 20, INTERVALS_BETWEEN = 16 };
+enum { SWEEPS_FIRST = 200, SWEEPS_LATER = 20, INTERVALS_BETWEEN = 16, END_MAX = 24 };
 
 enum { KNOWN_MAX = 64 };
 
@@ -21,49 +21,61 @@ static int known(const struct spot_sim_train *sim, const struct spot_sim_row *ro
     return n;
 }
 
+/* Bring the values up to date for interval i, of whose future n_known intervals are known. The
+ * other policies know where the trace ends once their look-ahead reaches it; so does this one. */
+static void solve(const struct spot_sim_train *sim, struct spot_liveput_dp *dp,
+                  const struct spot_count_chain *chain, size_t i, int n_known, size_t *again)
+{
+    const size_t left = sim->n_interval - i;
+    const int end = sim->look_ahead < END_MAX ? sim->look_ahead : (int)END_MAX;
+
+    if (left <= (size_t)end) {
+        spot_liveput_dp_finish(dp, chain, (int)left - n_known);
+    } else if (i >= *again) { /* the chain changes ever less: solve ever more seldom */
+        spot_liveput_dp_solve(dp, chain, SWEEPS_LATER);
+        *again = i + INTERVALS_BETWEEN + i / 8;
+    }
+}
+
+/* The grid for interval i. */
+static int choose(const struct spot_sim_train *sim, struct spot_liveput_dp *dp,
+                  const struct spot_count_chain *chain, const struct spot_sim_state *state,
+                  const int *change, int n_known)
+{
+    const struct spot_liveput_view view = { .n = state->n,
+                                            .from = state->grid,
+                                            .carry_s = state->carry_s,
+                                            .context = chain->context,
+                                            .n_known = n_known,
+                                            .change = change };
+    struct spot_count_step step;
+
+    if (sim->notice_s > 0)
+        return spot_liveput_dp_after(dp, &view).grid;
+    spot_count_chain_step(chain, state->n, chain->context, &step);
+    return spot_liveput_dp_before(dp, state->n, state->grid, state->carry_s, chain->context, &step)
+        .grid;
+}
+
 int spot_sim_spot(const struct spot_sim_train *sim, struct spot_sim_row *row, struct spot_err *err)
 {
     struct spot_sim_state state = { 0 };
     struct spot_count_chain chain;
     struct spot_liveput_dp dp;
     size_t again = INTERVALS_BETWEEN;
+    int d, p, change[KNOWN_MAX];
 
     (void)err;
     spot_count_chain_init(&chain, sim->table->n_max);
     spot_liveput_dp_init(&dp, sim->table, sim->interval_s, sim->notice_s > 0);
     spot_liveput_dp_solve(&dp, &chain, SWEEPS_FIRST);
-    for (size_t i = 0; i < sim->n_interval; i++) {
-        struct spot_liveput_choice c;
+    spot_throughput_best(sim->throughput, row[0].available, &d, &p);
+    spot_sim_start(sim, &state, spot_cost_grid(sim->table, d, p), &row[0]);
+    for (size_t i = 1; i < sim->n_interval; i++) {
+        const int n_known = known(sim, row, i, change);
 
-        if (i >= again) { /* the chain changes ever less: solve ever more seldom */
-            spot_liveput_dp_solve(&dp, &chain, SWEEPS_LATER);
-            again = i + INTERVALS_BETWEEN + i / 8;
-        }
-        if (!i) {
-            int d, p;
-
-            spot_throughput_best(sim->throughput, row[0].available, &d, &p);
-            spot_sim_start(sim, &state, spot_cost_grid(sim->table, d, p), &row[0]);
-            continue;
-        }
-        if (sim->notice_s > 0) {
-            int change[KNOWN_MAX];
-            const struct spot_liveput_view view = { .n = state.n,
-                                                    .from = state.grid,
-                                                    .carry_s = state.carry_s,
-                                                    .context = chain.context,
-                                                    .n_known = known(sim, row, i, change),
-                                                    .change = change };
-
-            c = spot_liveput_dp_after(&dp, &view);
-        } else {
-            struct spot_count_step step;
-
-            spot_count_chain_step(&chain, state.n, chain.context, &step);
-            c = spot_liveput_dp_before(&dp, state.n, state.grid, state.carry_s, chain.context,
-                                       &step);
-        }
-        spot_sim_migrate(sim, &state, c.grid, &row[i]);
+        solve(sim, &dp, &chain, i, n_known, &again);
+        spot_sim_migrate(sim, &state, choose(sim, &dp, &chain, &state, change, n_known), &row[i]);
         spot_count_chain_observe(&chain, row[i - 1].available, row[i].available);
     }
     spot_liveput_dp_release(&dp);

@@ -194,6 +194,99 @@ START_TEST(the_program_agrees_with_a_plain_recursion)
 }
 END_TEST
 
+/* Samples of a known future and then nothing, what is left of a migration charged at the rate of
+ * its grid; every sequence tried, to suspend included. */
+static double best_way(struct spot_cost_table *t, int n, int from, double carry_s,
+                       const int *change, int n_known, double interval_s, int *first)
+{
+    const struct spot_parcae_state state = { n, from, carry_s };
+    const int n2 = n_known ? n + change[0] : 0, lost = n_known && change[0] < 0 ? -change[0] : 0;
+    double best;
+    int next;
+
+    if (!n_known)
+        return from == SPOT_GRID_NONE ? 0 : -t->samples_per_s[from] * carry_s;
+    *first = SPOT_GRID_NONE;
+    best = best_way(t, n2, SPOT_GRID_NONE, 0, change + 1, n_known - 1, interval_s, &next);
+    for (int to = 0; to < t->n_grid; to++) {
+        double total, left, x;
+
+        if (!fits(t, to, n2))
+            continue;
+        total = spot_parcae_total_s(t, &state, to, spot_cost_row(t, n, from, lost)[to]);
+        left = total > interval_s ? total - interval_s : 0;
+        x = (left > 0 ? 0 : t->samples_per_s[to] * (interval_s - total)) +
+            best_way(t, n2, to, left, change + 1, n_known - 1, interval_s, &next);
+        if (x > best) {
+            best = x;
+            *first = to;
+        }
+    }
+    return best;
+}
+
+START_TEST(known_changes_are_planned_for_exactly_even_where_migrations_outlast_intervals)
+{
+    static const int future[][4] = { { 0, -1, 0, 0 }, { -1, -1, 1, 1 },  { 0, 0, -3, 3 },
+                                     { -2, 0, 1, 0 }, { 0, -1, -1, -1 }, { -1, 0, 0, 0 } };
+    static const double interval_s[] = { 4, 11, 60 };
+    struct fixture f;
+    struct spot_count_chain chain;
+    struct spot_liveput_dp dp;
+
+    load(&f);
+    spot_count_chain_init(&chain, 4);
+    spot_liveput_dp_init(&dp, &f.table, interval_s[_i], true);
+    spot_liveput_dp_solve(&dp, &chain, 50); /* to be forgotten */
+    spot_liveput_dp_finish(&dp, &chain, 0);
+    for (size_t k = 0; k < sizeof(future) / sizeof(*future); k++)
+        for (int from = 0; from < f.table.n_grid; from++)
+            for (int n_known = 1; n_known <= 4; n_known++)
+                for (double carry_s = 0; carry_s < 9; carry_s += 4) {
+                    const struct spot_liveput_view view = { .n = 4,
+                                                            .from = from,
+                                                            .carry_s = carry_s,
+                                                            .n_known = n_known,
+                                                            .change = future[k] };
+                    const struct spot_liveput_choice c = spot_liveput_dp_after(&dp, &view);
+                    int first;
+                    const double best = best_way(&f.table, 4, from, carry_s, future[k], n_known,
+                                                 interval_s[_i], &first);
+
+                    ck_assert_msg(fabs(c.samples - best) <= 1e-9 * fmax(1, fabs(best)),
+                                  "future %zu, grid %d, %d known, %g s left: %.12g, search %.12g",
+                                  k, from, n_known, carry_s, c.samples, best);
+                }
+    spot_liveput_dp_release(&dp);
+    unload(&f);
+}
+END_TEST
+
+START_TEST(a_run_that_ends_has_the_values_of_a_plain_recursion)
+{
+    struct fixture f;
+    struct spot_count_chain chain;
+    struct spot_liveput_dp dp;
+
+    load(&f);
+    gentle_chain(&chain);
+    spot_liveput_dp_init(&dp, &f.table, 60, true);
+    spot_liveput_dp_solve(&dp, &chain, 50);
+    for (int left = 2; left >= 0; left--) {
+        spot_liveput_dp_finish(&dp, &chain, left);
+        for (int from = 0; from < f.table.n_grid; from++) {
+            const double want = expectimax(&f.table, &chain, 4, from, 3, left, true);
+            const double got =
+                dp.value[((size_t)3 * 5 + 4) * (size_t)(dp.n_grid + 1) + (size_t)dp.rank[from]];
+
+            ck_assert_double_le(fabs(got - want), 1e-9 * fabs(want));
+        }
+    }
+    spot_liveput_dp_release(&dp);
+    unload(&f);
+}
+END_TEST
+
 START_TEST(a_still_world_keeps_the_fastest_grid_and_never_pays)
 {
     const int none = 0;
@@ -256,6 +349,9 @@ int main(void)
     tcase_set_timeout(tc, 300);
     tcase_add_test(tc, the_published_optimiser_finds_the_best_sequence);
     tcase_add_loop_test(tc, the_program_agrees_with_a_plain_recursion, 0, 2);
+    tcase_add_loop_test(
+        tc, known_changes_are_planned_for_exactly_even_where_migrations_outlast_intervals, 0, 3);
+    tcase_add_test(tc, a_run_that_ends_has_the_values_of_a_plain_recursion);
     tcase_add_test(tc, a_still_world_keeps_the_fastest_grid_and_never_pays);
     tcase_add_test(tc, the_chain_is_a_law_in_every_context_and_count);
     suite_add_tcase(suite, tc);

@@ -266,6 +266,24 @@ START_TEST(sampled_costs_average_to_the_expected_ones)
 }
 END_TEST
 
+START_TEST(nothing_is_invested_beyond_the_end_of_a_run)
+{
+    /* the hour LA-SP of Parcae's trace, as published and one lower: at the end a change that is
+     * cheap now beats a grid that would be faster for ever */
+    static const int count[] = { 19, 19, 19, 19, 19, 19, 19, 17, 17, 17, 17, 16, 16, 15 };
+    static const char *const job[] = { "gpt-6.7b", "vgg19", "gpt-1.5b", "bert", "resnet152" };
+    struct fixture *f = spot_xcalloc(1, sizeof(*f));
+
+    load(f, job[_i % 5], 32);
+    f->sim.n_interval = sizeof(count) / sizeof(*count);
+    for (size_t i = 0; i < f->sim.n_interval; i++)
+        f->available[i] = count[i] - (_i >= 5);
+    ck_assert_double_ge(run(f, "spot"), run(f, "nowcast") * (1 - 1e-12));
+    unload(f);
+    free(f);
+}
+END_TEST
+
 START_TEST(a_run_is_a_function_of_its_inputs)
 {
     struct fixture *f = spot_xcalloc(1, sizeof(*f));
@@ -295,6 +313,7 @@ int main(void)
     tcase_add_test(tc, optimal_is_the_best_of_all_decision_sequences);
     tcase_add_test(tc, no_policy_that_migrates_beats_optimal);
     tcase_add_loop_test(tc, sampled_costs_average_to_the_expected_ones, 0, 2);
+    tcase_add_loop_test(tc, nothing_is_invested_beyond_the_end_of_a_run, 0, 10);
     tcase_add_test(tc, a_run_is_a_function_of_its_inputs);
     suite_add_tcase(suite, tc);
     srunner_set_tap(runner, "-");
