@@ -20,6 +20,10 @@ static int log_formed(struct spot_coord *c, struct spot_err *err)
             spot_jw_str(jw, NULL, peer ? peer->name : "");
         }
         spot_jw_end(jw);
+        spot_jw_array(jw, "shares");
+        for (uint32_t d = 0; d < f->D; d++)
+            spot_jw_int(jw, NULL, f->share[d + 1] - f->share[d]);
+        spot_jw_end(jw);
         spot_jw_array(jw, "buddies");
         for (uint32_t p = 0; p < f->P; p++) {
             const struct spot_coord_peer *peer = spot_coord_find(c, f->buddy[p]);

@@ -119,6 +119,7 @@ static void set_grid(struct spot_coord *c, uint32_t D, uint32_t P, int64_t step)
     c->form.member = spot_xcalloc((size_t)D * P, sizeof(*c->form.member));
     c->form.buddy = spot_xcalloc(P, sizeof(*c->form.buddy));
     spot_grid_stages(&c->config.shape, P, c->form.stage);
+    c->form.share = spot_xcalloc(D + 1, sizeof(*c->form.share));
 }
 
 /* Say once for each number of members that the grid asked for is not to be had. */
@@ -250,6 +251,7 @@ static int place(struct spot_coord *c, struct spot_move_plan *plan, struct spot_
     if (rc)
         return -1;
     apply(c, plan);
+    spot_coord_choose_shares(c);
     spot_coord_choose_buddies(c);
     list_peers(c);
     return 0;

@@ -7,6 +7,7 @@
 #include "common/clock.h"
 #include "common/xalloc.h"
 #include "job/coord.h"
+#include "job/pipeline.h"
 
 /* --- a step begins ------------------------------------------------------- */
 
@@ -22,7 +23,7 @@ static int put_tokens(const struct spot_coord *c, uint32_t d, struct spot_buf *o
     const size_t n_byte = ((size_t)c->config.shape.seq + 1) * sizeof(uint32_t);
     int64_t begin, end;
 
-    spot_form_microbatches(&c->form, c->n_microbatch, d, &begin, &end);
+    spot_form_microbatches(&c->form, d, &begin, &end);
     for (int64_t j = begin; j < end; j++)
         for (int64_t k = 0; k < c->config.micro_batch; k++) {
             const int64_t q = sample_of(c, c->machine.step, j, k);
@@ -94,8 +95,7 @@ static int take_losses(struct spot_coord *c, uint32_t id, struct spot_wire_in *i
     int64_t begin = 0, end = 0;
 
     if (position >= 0 && position % c->form.P + 1 == c->form.P)
-        spot_form_microbatches(&c->form, c->n_microbatch, (uint32_t)(position / c->form.P), &begin,
-                               &end);
+        spot_form_microbatches(&c->form, (uint32_t)(position / c->form.P), &begin, &end);
     if (n != end - begin)
         return 1;
     for (int64_t j = begin; j < end; j++) {
@@ -137,6 +137,9 @@ int spot_coord_vote(struct spot_coord *c, uint32_t id, struct spot_wire_in *in,
                     struct spot_err *err)
 {
     const double compute_s = spot_get_f64(in);
+    const struct spot_pipeline_times times = { .forward_s = spot_get_f64(in),
+                                               .backward_s = spot_get_f64(in),
+                                               .reduce_s = spot_get_f64(in) };
     uint32_t n = 0;
     int rc = take_losses(c, id, in);
 
@@ -151,6 +154,7 @@ int spot_coord_vote(struct spot_coord *c, uint32_t id, struct spot_wire_in *in,
         return rc ? rc : 1;
     if (compute_s > c->compute_s)
         c->compute_s = compute_s;
+    spot_coord_note_pace(c, id, times.forward_s + times.backward_s);
     return 0;
 }
 
@@ -266,6 +270,8 @@ int spot_coord_commit(struct spot_coord *c, enum spot_effect *next, struct spot_
     spot_coord_send_active(c, SPOT_MSG_COMMIT, (uint64_t)c->machine.step, out.data, out.n);
     spot_buf_release(&out);
     pace(c);
+    if (spot_coord_shares_drift(c))
+        spot_machine_want_change(&c->machine);
     *next = spot_machine_committed(&c->machine);
     return 0;
 }

@@ -14,6 +14,8 @@ void spot_form_put(struct spot_buf *out, const struct spot_form *f)
     spot_put_u32(out, f->P);
     for (uint32_t p = 0; p <= f->P; p++)
         spot_put_u32(out, f->stage[p]);
+    for (uint32_t d = 0; d <= f->D; d++)
+        spot_put_u32(out, f->share[d]);
     for (uint32_t i = 0; i < f->D * f->P; i++)
         spot_put_u32(out, f->member[i]);
     for (uint32_t p = 0; p < f->P; p++)
@@ -32,7 +34,21 @@ void spot_form_put(struct spot_buf *out, const struct spot_form *f)
     }
 }
 
-static void get_grid(struct spot_form *f, struct spot_wire_in *in, uint32_t n_bundle)
+/* n + 1 boundaries that begin with 0, grow, and end with `end`. */
+static uint32_t *get_cuts(struct spot_wire_in *in, uint32_t n, int64_t end)
+{
+    uint32_t *cut = spot_xcalloc(n + 1, sizeof(*cut));
+
+    for (uint32_t i = 0; i <= n; i++) {
+        cut[i] = spot_get_u32(in);
+        in->bad |= i ? cut[i] <= cut[i - 1] : cut[i] != 0;
+    }
+    in->bad |= cut[n] != end;
+    return cut;
+}
+
+static void get_grid(struct spot_form *f, struct spot_wire_in *in, uint32_t n_bundle,
+                     int64_t n_microbatch)
 {
     f->step = spot_get_i64(in);
     f->D = spot_get_u32(in);
@@ -42,12 +58,8 @@ static void get_grid(struct spot_form *f, struct spot_wire_in *in, uint32_t n_bu
         in->bad = true;
         return;
     }
-    f->stage = spot_xcalloc(f->P + 1, sizeof(*f->stage));
-    for (uint32_t p = 0; p <= f->P; p++) {
-        f->stage[p] = spot_get_u32(in);
-        in->bad |= p ? f->stage[p] <= f->stage[p - 1] : f->stage[p] != 0;
-    }
-    in->bad |= f->stage[f->P] != n_bundle;
+    f->stage = get_cuts(in, f->P, n_bundle);
+    f->share = get_cuts(in, f->D, n_microbatch);
     f->member = spot_xcalloc((size_t)f->D * f->P, sizeof(*f->member));
     for (uint32_t i = 0; i < f->D * f->P; i++)
         f->member[i] = spot_get_u32(in);
@@ -83,12 +95,12 @@ static void get_lists(struct spot_form *f, struct spot_wire_in *in, uint32_t n_b
 }
 
 int spot_form_get(struct spot_form *form, const void *data, size_t n_byte, uint32_t n_bundle,
-                  struct spot_err *err)
+                  int64_t n_microbatch, struct spot_err *err)
 {
     struct spot_wire_in in = spot_wire_in(data, n_byte);
 
     memset(form, 0, sizeof(*form));
-    get_grid(form, &in, n_bundle);
+    get_grid(form, &in, n_bundle, n_microbatch);
     if (!in.bad)
         get_lists(form, &in, n_bundle);
     if (spot_wire_in_done(&in))
@@ -100,6 +112,7 @@ int spot_form_get(struct spot_form *form, const void *data, size_t n_byte, uint3
 void spot_form_release(struct spot_form *form)
 {
     free(form->stage);
+    free(form->share);
     free(form->member);
     free(form->buddy);
     free(form->peer);
@@ -123,9 +136,8 @@ bool spot_form_is_active(const struct spot_form *form, uint32_t id)
     return spot_form_position(form, id) >= 0;
 }
 
-void spot_form_microbatches(const struct spot_form *form, int64_t n_microbatch, uint32_t d,
-                            int64_t *begin, int64_t *end)
+void spot_form_microbatches(const struct spot_form *form, uint32_t d, int64_t *begin, int64_t *end)
 {
-    *begin = n_microbatch * d / form->D;
-    *end = n_microbatch * (d + 1) / form->D;
+    *begin = form->share[d];
+    *end = form->share[d + 1];
 }

@@ -29,6 +29,7 @@ struct spot_form {
     int64_t step;                /* where the state stands */
     uint32_t D, P;               /* data-parallel pipelines, stages of each */
     uint32_t *stage;             /* [P + 1], bundle where each stage begins, then the end */
+    uint32_t *share;             /* [D + 1], microbatch where each pipeline begins, then the end */
     uint32_t *member;            /* [D * P], id at position d * P + p */
     uint32_t *buddy;             /* [P], who mirrors stage p, 0: nobody */
     struct spot_mesh_peer *peer; /* [n_peer], everyone that takes part */
@@ -39,9 +40,10 @@ struct spot_form {
 
 void spot_form_put(struct spot_buf *out, const struct spot_form *form);
 
-/* Returns 0, or -1 with *err (SPOT_EDATA) for a message that makes no sense for n_bundle. */
+/* Returns 0, or -1 with *err (SPOT_EDATA) for a message that makes no sense for n_bundle and
+ * n_microbatch (G): a pipeline without a microbatch is one. */
 int spot_form_get(struct spot_form *form, const void *data, size_t n_byte, uint32_t n_bundle,
-                  struct spot_err *err);
+                  int64_t n_microbatch, struct spot_err *err);
 void spot_form_release(struct spot_form *form);
 
 /* Position of a member in the grid, -1 if it has none. */
@@ -50,9 +52,8 @@ int64_t spot_form_position(const struct spot_form *form, uint32_t id);
 /* True if a member has a place or mirrors a stage: it takes part in every step. */
 bool spot_form_is_active(const struct spot_form *form, uint32_t id);
 
-/* Microbatches [*begin, *end) of G that pipeline d computes. */
-void spot_form_microbatches(const struct spot_form *form, int64_t n_microbatch, uint32_t d,
-                            int64_t *begin, int64_t *end);
+/* Microbatches [*begin, *end) that pipeline d computes. */
+void spot_form_microbatches(const struct spot_form *form, uint32_t d, int64_t *begin, int64_t *end);
 
 #ifdef __cplusplus
 }

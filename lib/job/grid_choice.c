@@ -33,6 +33,15 @@ static int64_t bundle_cost(const struct spot_shape *s, int bundle)
     return s->width * s->vocab;
 }
 
+double spot_grid_cost(const struct spot_shape *shape, uint32_t begin, uint32_t end)
+{
+    double sum = 0;
+
+    for (uint32_t b = begin; b < end; b++)
+        sum += (double)bundle_cost(shape, (int)b);
+    return sum;
+}
+
 void spot_grid_stages(const struct spot_shape *shape, uint32_t P, uint32_t *stage)
 {
     const uint32_t n = (uint32_t)spot_shape_bundles(shape);

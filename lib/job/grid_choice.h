@@ -20,6 +20,9 @@ extern "C" {
 void spot_grid_choose(uint32_t n, uint32_t want_d, uint32_t want_p, int64_t n_microbatch,
                       int n_bundle, uint32_t *D, uint32_t *P);
 
+/* Multiply-adds of bundles [begin, end) for one sequence, up to a factor that all share. */
+double spot_grid_cost(const struct spot_shape *shape, uint32_t begin, uint32_t end);
+
 /* Cut the bundles into P stages so that the slowest is as fast as can be; stage[P + 1] gets the
  * boundaries. Exact dynamic programming over multiply-adds; ties leave more to later stages. */
 void spot_grid_stages(const struct spot_shape *shape, uint32_t P, uint32_t *stage);

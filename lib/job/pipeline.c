@@ -4,14 +4,15 @@
 #include <assert.h>
 #include <stdlib.h>
 
+#include "common/clock.h"
 #include "common/xalloc.h"
 #include "job/protocol.h"
 
-int spot_pipeline_slots(const struct spot_form *form, uint32_t p, int64_t n_microbatch)
+int spot_pipeline_slots(const struct spot_form *form, uint32_t d, uint32_t p)
 {
-    const int64_t depth = form->P - p, m_max = (n_microbatch + form->D - 1) / form->D;
+    const uint32_t depth = form->P - p, m = form->share[d + 1] - form->share[d];
 
-    return (int)(depth < m_max ? depth : m_max);
+    return (int)(depth < m ? depth : m);
 }
 
 /* --- 1F1B ---------------------------------------------------------------- */
@@ -26,6 +27,7 @@ struct flow {
     size_t n_elem;           /* of what crosses a boundary */
     float *in;               /* [n_slot][n_elem], activations that came, until their backward */
     float *out, *dout, *din; /* what leaves forward, comes from there, leaves backward */
+    struct spot_pipeline_times *times;
 };
 
 static uint32_t member_at(const struct spot_pipeline *pl, uint32_t d, uint32_t p)
@@ -85,11 +87,13 @@ static int swap_before(const struct flow *f, int64_t din, int64_t in, struct spo
 static int forward(struct flow *f, int64_t i, struct spot_err *err)
 {
     const struct spot_pipeline *const pl = f->pl;
+    const double start_s = spot_clock_s();
 
     spot_stage_forward(pl->stage, (int)(i % f->n_slot),
                        f->is_first || f->is_last ? f->token + (size_t)i * pl->n_token : NULL,
                        f->is_first ? NULL : in_slot(f, i), f->is_last ? NULL : f->out,
                        f->is_last ? &f->loss[i] : NULL);
+    f->times->forward_s += spot_clock_s() - start_s;
     if (spot_stage_status(pl->stage, err))
         return -1;
     spot_mesh_progress(pl->mesh);
@@ -99,9 +103,11 @@ static int forward(struct flow *f, int64_t i, struct spot_err *err)
 static int backward(struct flow *f, int64_t i, struct spot_err *err)
 {
     const struct spot_pipeline *const pl = f->pl;
+    const double start_s = spot_clock_s();
 
     spot_stage_backward(pl->stage, (int)(i % f->n_slot), f->is_last ? NULL : f->dout,
                         f->is_first ? NULL : f->din);
+    f->times->backward_s += spot_clock_s() - start_s;
     if (spot_stage_status(pl->stage, err))
         return -1;
     spot_mesh_progress(pl->mesh);
@@ -137,15 +143,15 @@ static int run_1f1b(struct flow *f, struct spot_err *err)
 }
 
 static int compute(const struct spot_pipeline *pl, int64_t step, const uint32_t *token,
-                   double *loss, struct spot_err *err)
+                   double *loss, struct spot_pipeline_times *times, struct spot_err *err)
 {
-    struct flow f = { .pl = pl, .step = step, .token = token, .loss = loss };
+    struct flow f = { .pl = pl, .step = step, .token = token, .loss = loss, .times = times };
     int64_t end;
     int rc;
 
-    spot_form_microbatches(pl->form, pl->n_microbatch, pl->d, &f.begin, &end);
+    spot_form_microbatches(pl->form, pl->d, &f.begin, &end);
     f.n = end - f.begin;
-    f.n_slot = spot_pipeline_slots(pl->form, pl->p, pl->n_microbatch);
+    f.n_slot = spot_pipeline_slots(pl->form, pl->d, pl->p);
     f.is_first = pl->p == 0;
     f.is_last = pl->p + 1 == pl->form->P;
     f.n_elem = spot_stage_boundary_elem(pl->stage);
@@ -179,12 +185,19 @@ static int sum_replicas(const struct spot_pipeline *pl, int64_t step, struct spo
 }
 
 int spot_pipeline_step(const struct spot_pipeline *pl, int64_t step, const uint32_t *token,
-                       double *loss, struct spot_err *err)
+                       double *loss, struct spot_pipeline_times *times, struct spot_err *err)
 {
+    double start_s;
+
+    *times = (struct spot_pipeline_times){ 0 };
     spot_stage_begin(pl->stage);
-    if (compute(pl, step, token, loss, err))
+    if (compute(pl, step, token, loss, times, err))
         return -1;
-    return pl->form->D > 1 ? sum_replicas(pl, step, err) : 0;
+    start_s = spot_clock_s();
+    if (pl->form->D > 1 && sum_replicas(pl, step, err))
+        return -1;
+    times->reduce_s = spot_clock_s() - start_s;
+    return 0;
 }
 
 /* --- the buddy ------------------------------------------------------------ */

@@ -22,21 +22,27 @@ struct spot_pipeline {
     struct spot_stage *stage;
     const struct spot_form *form;
     uint32_t d, p;             /* this member's place */
-    int64_t n_microbatch;      /* G */
     size_t n_token;            /* of one microbatch, b * (T + 1) */
     const size_t *bundle_elem; /* [n_bundle], elements of a plane */
 };
 
-/* Microbatches that are in flight at once on stage p of P: min(m, P - p). */
-int spot_pipeline_slots(const struct spot_form *form, uint32_t p, int64_t n_microbatch);
+/* Where the time of a step went, in seconds of the clock. */
+struct spot_pipeline_times {
+    double forward_s, backward_s; /* inside the stage, all microbatches of this pipeline */
+    double reduce_s;              /* the sum over replicas, waiting for them included */
+};
+
+/* Microbatches m of pipeline d that are in flight at once on stage p of P: min(m, P - p). */
+int spot_pipeline_slots(const struct spot_form *form, uint32_t d, uint32_t p);
 
 /* Compute the microbatches of this pipeline and add the gradient sums of all replicas, so that
  * spot_stage_sum is complete.
  *   token  [m * n_token] of this pipeline's m microbatches, for first and last stage
  *   loss   [m], written on the last stage
+ *   times  written
  * Returns 0, or -1 with *err of comm/comm.h. */
 int spot_pipeline_step(const struct spot_pipeline *pl, int64_t step, const uint32_t *token,
-                       double *loss, struct spot_err *err);
+                       double *loss, struct spot_pipeline_times *times, struct spot_err *err);
 
 struct spot_mirror {
     struct spot_comm *comm;

@@ -14,7 +14,7 @@ extern "C" {
 #endif
 
 enum {
-    SPOT_PROTOCOL = 3,
+    SPOT_PROTOCOL = 4,
     SPOT_PAYLOAD_MAX = 1 << 30, /* between members */
     SPOT_HELLO_MAX = 1 << 20,   /* from a stranger, before it is a member */
     SPOT_NAME_MAX = 64,
@@ -34,7 +34,7 @@ enum spot_message {
     SPOT_MSG_NOTICE,    /* this instance will be taken away */
     SPOT_MSG_INVENTORY, /* answer to QUIESCE: bundles held */
     SPOT_MSG_READY,     /* answer to FORM: everything is in its place */
-    SPOT_MSG_VOTE,      /* answer to STEP; tag: step */
+    SPOT_MSG_VOTE,      /* answer to STEP; tag: step; times, losses, norms: worker_step.c */
     SPOT_MSG_BROKEN,    /* a connection broke; tag: the member that does not answer, or 0 */
     SPOT_MSG_SNAPSHOT,  /* answer to SAVE; tag: bundle; bytes of bundle_io.h */
     SPOT_MSG_FAILED,    /* text: this worker cannot go on; tag 1: cannot mirror a stage */

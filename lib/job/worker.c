@@ -359,7 +359,7 @@ static int check_room(struct spot_worker *w, struct spot_err *err)
     if (w->position < 0)
         return 0;
     p = (uint32_t)w->position % f->P;
-    config = stage_config(w, p, spot_pipeline_slots(f, p, spot_job_microbatches(&w->config)));
+    config = stage_config(w, p, spot_pipeline_slots(f, (uint32_t)w->position / f->P, p));
     if (!config.kernel)
         return 0; /* new_stage tells */
     for (int b = config.bundle_begin; b < config.bundle_end; b++)
@@ -409,12 +409,11 @@ static struct spot_stage *new_stage(struct spot_worker *w, uint32_t p, int n_slo
 static int build_stages(struct spot_worker *w, struct spot_err *err)
 {
     const struct spot_form *f = &w->form;
-    const int64_t n_microbatch = spot_job_microbatches(&w->config);
 
     if (w->position >= 0) {
-        const uint32_t p = (uint32_t)w->position % f->P;
+        const uint32_t d = (uint32_t)w->position / f->P, p = (uint32_t)w->position % f->P;
 
-        w->stage = new_stage(w, p, spot_pipeline_slots(f, p, n_microbatch), err);
+        w->stage = new_stage(w, p, spot_pipeline_slots(f, d, p), err);
         w->is_unfit = !w->stage;
         if (!w->stage)
             return -1;
@@ -463,7 +462,8 @@ static int on_form(struct spot_worker *w, const struct spot_frame *frame, struct
     spot_form_release(&w->form);
     w->epoch = frame->epoch;
     w->position = -1;
-    if (spot_form_get(&w->form, frame->data, frame->n_byte, (uint32_t)w->n_bundle, err))
+    if (spot_form_get(&w->form, frame->data, frame->n_byte, (uint32_t)w->n_bundle,
+                      spot_job_microbatches(&w->config), err))
         return -1;
     w->position = spot_form_position(&w->form, w->id);
     rc = spot_mesh_enter(w->mesh, w->epoch, w->key, w->id, w->form.peer, w->form.n_peer, &why);

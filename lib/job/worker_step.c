@@ -41,8 +41,7 @@ static void put_losses(const struct spot_worker *w, struct spot_buf *out)
     int64_t begin = 0, end = 0;
 
     if (w->position >= 0 && (uint32_t)w->position % f->P + 1 == f->P)
-        spot_form_microbatches(f, spot_job_microbatches(&w->config), (uint32_t)w->position / f->P,
-                               &begin, &end);
+        spot_form_microbatches(f, (uint32_t)w->position / f->P, &begin, &end);
     spot_put_u32(out, (uint32_t)(end - begin));
     for (int64_t j = begin; j < end; j++) {
         spot_put_u32(out, (uint32_t)j);
@@ -62,12 +61,16 @@ static int stage_status(const struct spot_worker *w, struct spot_err *err)
 }
 
 /* What this member's copies of the sums are like; mirrors vote too, and must agree. */
-static int send_vote(struct spot_worker *w, int64_t step, double compute_s, struct spot_err *err)
+static int send_vote(struct spot_worker *w, int64_t step, double compute_s,
+                     const struct spot_pipeline_times *times, struct spot_err *err)
 {
     struct spot_buf out = { 0 };
     uint32_t n = 0;
 
     spot_put_f64(&out, compute_s);
+    spot_put_f64(&out, times->forward_s);
+    spot_put_f64(&out, times->backward_s);
+    spot_put_f64(&out, times->reduce_s);
     put_losses(w, &out);
     for (uint32_t b = 0; b < (uint32_t)w->n_bundle; b++)
         n += keeper_of(w, b) != NULL;
@@ -110,7 +113,8 @@ static int check_tokens(const struct spot_worker *w, const struct spot_frame *fr
 }
 
 /* This member's microbatches and the sum over its replicas. */
-static int compute(struct spot_worker *w, const struct spot_frame *frame, struct spot_err *err)
+static int compute(struct spot_worker *w, const struct spot_frame *frame,
+                   struct spot_pipeline_times *times, struct spot_err *err)
 {
     const struct spot_pipeline pipeline = {
         .comm = w->comm,
@@ -119,18 +123,17 @@ static int compute(struct spot_worker *w, const struct spot_frame *frame, struct
         .form = &w->form,
         .d = (uint32_t)w->position / w->form.P,
         .p = (uint32_t)w->position % w->form.P,
-        .n_microbatch = spot_job_microbatches(&w->config),
         .n_token = (size_t)(w->config.micro_batch * (w->config.shape.seq + 1)),
         .bundle_elem = w->bundle_elem,
     };
     const bool reads = pipeline.p == 0 || pipeline.p + 1 == w->form.P;
     int64_t begin, end;
 
-    spot_form_microbatches(&w->form, pipeline.n_microbatch, pipeline.d, &begin, &end);
+    spot_form_microbatches(&w->form, pipeline.d, &begin, &end);
     if (reads && check_tokens(w, frame, (size_t)(end - begin) * pipeline.n_token, err))
         return -1;
     return spot_pipeline_step(&pipeline, (int64_t)frame->tag,
-                              (const uint32_t *)(const void *)frame->data, w->loss, err);
+                              (const uint32_t *)(const void *)frame->data, w->loss, times, err);
 }
 
 static int mirror(struct spot_worker *w, int64_t step, struct spot_err *err)
@@ -148,6 +151,7 @@ int spot_worker_step(struct spot_worker *w, const struct spot_frame *frame, stru
 {
     const int64_t step = (int64_t)frame->tag;
     const double start_s = spot_clock_s();
+    struct spot_pipeline_times times = { 0 };
     struct spot_err why = { 0 };
     int rc = 0;
 
@@ -155,11 +159,11 @@ int spot_worker_step(struct spot_worker *w, const struct spot_frame *frame, stru
         return 0;
     drop_unplaced(w);
     if (w->position >= 0)
-        rc = compute(w, frame, &why);
+        rc = compute(w, frame, &times, &why);
     if (!rc)
         rc = mirror(w, step, &why);
     return rc ? spot_worker_report(w, &why, err)
-              : send_vote(w, step, spot_clock_s() - start_s, err);
+              : send_vote(w, step, spot_clock_s() - start_s, &times, err);
 }
 
 int spot_worker_commit(struct spot_worker *w, const struct spot_frame *frame, struct spot_err *err)

@@ -31,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         spot_bundle_free(spot_bundle_unpack(&shape, 1, 0, data + 1, size - 1, NULL));
         return 0;
     }
-    if (!spot_form_get(&form, data + 1, size - 1, 1 + data[0] / 4, NULL)) {
+    if (!spot_form_get(&form, data + 1, size - 1, 1 + data[0] / 4, 3 + data[0] % 4, NULL)) {
         struct spot_buf out = { 0 };
 
         spot_form_put(&out, &form);
@@ -39,6 +39,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             abort();
         for (uint32_t p = 0; p < form.P; p++)
             if (form.stage[p] >= form.stage[p + 1])
+                abort();
+        for (uint32_t d = 0; d < form.D; d++)
+            if (form.share[d] >= form.share[d + 1])
                 abort();
         spot_buf_release(&out);
         spot_form_release(&form);

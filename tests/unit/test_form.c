@@ -9,9 +9,12 @@
 /* Goal: the message that starts an epoch and the config of a job come back as they were; cut or
  * changed anywhere they are refused or make sense, and never read behind their end. */
 
+enum { G = 7 };
+
 static struct spot_form make(void)
 {
     static uint32_t stage[] = { 0, 2, 5 }, member[] = { 4, 9, 2, 7 }, buddy[] = { 7, 0 };
+    static uint32_t share[] = { 0, 1, 7 };
     static struct spot_mesh_peer peer[] = { { 4, "unix:a" }, { 9, "127.0.0.1:1" } };
     static struct spot_transfer transfer[] = { { 1, SPOT_FROM_MEMBER, 4, 9 },
                                                { 4, SPOT_FROM_STORE, 0, 7 } };
@@ -20,6 +23,7 @@ static struct spot_form make(void)
                                .D = 2,
                                .P = 2,
                                .stage = stage,
+                               .share = share,
                                .member = member,
                                .buddy = buddy,
                                .peer = peer,
@@ -31,8 +35,11 @@ static struct spot_form make(void)
 /* What a worker relies on without a further look. */
 static bool makes_sense(const struct spot_form *f, uint32_t n_bundle)
 {
-    bool ok = f->step >= 0 && f->D && f->P && f->stage[0] == 0 && f->stage[f->P] == n_bundle;
+    bool ok = f->step >= 0 && f->D && f->P && f->stage[0] == 0 && f->stage[f->P] == n_bundle &&
+              f->share[0] == 0 && f->share[f->D] == G;
 
+    for (uint32_t d = 0; d < f->D; d++)
+        ok = ok && f->share[d] < f->share[d + 1];
     for (uint32_t p = 0; p < f->P; p++)
         ok = ok && f->stage[p] < f->stage[p + 1];
     for (size_t i = 0; i < f->n_transfer; i++)
@@ -49,7 +56,7 @@ START_TEST(a_form_comes_back_as_it_was)
     struct spot_form got;
 
     spot_form_put(&out, &f);
-    ck_assert_int_eq(spot_form_get(&got, out.data, out.n, 5, NULL), 0);
+    ck_assert_int_eq(spot_form_get(&got, out.data, out.n, 5, G, NULL), 0);
     ck_assert(makes_sense(&got, 5));
     spot_form_put(&again, &got);
     ck_assert_uint_eq(again.n, out.n);
@@ -71,13 +78,14 @@ START_TEST(a_form_cut_anywhere_or_of_another_model_is_refused)
 
     spot_form_put(&out, &f);
     for (size_t n = 0; n < out.n; n++) {
-        ck_assert_int_eq(spot_form_get(&got, out.data, n, 5, &err), -1);
+        ck_assert_int_eq(spot_form_get(&got, out.data, n, 5, G, &err), -1);
         ck_assert_int_eq(err.code, SPOT_EDATA);
     }
     spot_buf_add(&out, "x", 1);
-    ck_assert_int_eq(spot_form_get(&got, out.data, out.n, 5, &err), -1);
-    ck_assert_int_eq(spot_form_get(&got, out.data, out.n - 1, 4, &err), -1);
-    ck_assert_int_eq(spot_form_get(&got, out.data, out.n - 1, 6, &err), -1);
+    ck_assert_int_eq(spot_form_get(&got, out.data, out.n, 5, G, &err), -1);
+    ck_assert_int_eq(spot_form_get(&got, out.data, out.n - 1, 4, G, &err), -1);
+    ck_assert_int_eq(spot_form_get(&got, out.data, out.n - 1, 6, G, &err), -1);
+    ck_assert_int_eq(spot_form_get(&got, out.data, out.n - 1, 5, G + 1, &err), -1);
     spot_buf_release(&out);
 }
 END_TEST
@@ -100,7 +108,7 @@ START_TEST(a_form_with_any_bytes_changed_is_refused_or_makes_sense)
         for (uint64_t i = 0; i < n; i++)
             copy[spot_rng_below(&rng, out.n)] =
                 (uint8_t)(spot_rng_below(&rng, 2) ? spot_rng_below(&rng, 256) : 0xFF);
-        if (spot_form_get(&got, copy, out.n, 5, NULL))
+        if (spot_form_get(&got, copy, out.n, 5, G, NULL))
             continue;
         if (!makes_sense(&got, 5))
             ck_abort_msg("case %d was taken", k);
@@ -111,25 +119,16 @@ START_TEST(a_form_with_any_bytes_changed_is_refused_or_makes_sense)
 }
 END_TEST
 
-START_TEST(microbatches_are_shared_without_gap_or_overlap)
+START_TEST(a_pipeline_without_a_microbatch_is_refused)
 {
-    for (uint32_t D = 1; D <= 9; D++)
-        for (int64_t G = D; G <= 40; G++) {
-            const struct spot_form f = { .D = D, .P = 1 };
-            int64_t at = 0, least = G, most = 0;
+    struct spot_form f = make(), got;
+    uint32_t share[] = { 0, 7, 7 };
+    struct spot_buf out = { 0 };
 
-            for (uint32_t d = 0; d < D; d++) {
-                int64_t begin, end;
-
-                spot_form_microbatches(&f, G, d, &begin, &end);
-                ck_assert_int_eq(begin, at);
-                at = end;
-                least = end - begin < least ? end - begin : least;
-                most = end - begin > most ? end - begin : most;
-            }
-            ck_assert_int_eq(at, G);
-            ck_assert_int_le(most - least, 1);
-        }
+    f.share = share;
+    spot_form_put(&out, &f);
+    ck_assert_int_eq(spot_form_get(&got, out.data, out.n, 5, G, NULL), -1);
+    spot_buf_release(&out);
 }
 END_TEST
 
@@ -202,7 +201,7 @@ int main(void)
     tcase_add_test(tc, a_form_comes_back_as_it_was);
     tcase_add_test(tc, a_form_cut_anywhere_or_of_another_model_is_refused);
     tcase_add_test(tc, a_form_with_any_bytes_changed_is_refused_or_makes_sense);
-    tcase_add_test(tc, microbatches_are_shared_without_gap_or_overlap);
+    tcase_add_test(tc, a_pipeline_without_a_microbatch_is_refused);
     tcase_add_test(tc, a_config_comes_back_and_names_its_trajectory);
     tcase_add_test(tc, a_config_that_cannot_run_is_refused);
     return run_suite("form", tc);

@@ -18,7 +18,7 @@
 struct options {
     const char *data, *tokens, *tokenizer, *load, *grid, *plan, *listen, *key_file, *state, *events,
         *save, *kernel;
-    const char *backend;
+    const char *backend, *shares;
     uint64_t layers, width, heads, seq, vocab, shards, micro_batch, global_batch, steps;
     uint64_t workers, threads, seed;
     struct spot_bpe *bpe;
@@ -208,7 +208,7 @@ static int train(struct options *o, struct spot_err *err)
     if (check(o, err) || settle_tokens(o, err) || settle_shape(o, err))
         return -1;
     c = coordinator_options(o);
-    if (parse_grid(o->grid, &c, err))
+    if (parse_grid(o->grid, &c, err) || spot_shares_parse(o->shares, &c.shares, err))
         return -1;
     if (spot_coordinator_run(&c, &result, err))
         return -1;
@@ -225,6 +225,7 @@ static struct options o = {
     .tokens = "bytes",
     .kernel = "auto",
     .backend = "auto",
+    .shares = "even",
     .layers = 4,
     .width = 128,
     .heads = 4,
@@ -281,7 +282,9 @@ static const struct spot_opt option_table[] = {
     { SPOT_OPT_STRING, 0, "listen", &o.listen, "addr", "unix:PATH or HOST:PORT", 0, 0 },
     { SPOT_OPT_STRING, 0, "key-file", &o.key_file, "file",
       "of 32 bytes, for TLS 1.3; a must off loopback", 0, 0 },
-    { SPOT_OPT_STRING, 0, "grid", &o.grid, "DxP", "pipelines x stages (as members allow)", 0, 0 },
+    { SPOT_OPT_STRING, 0, "grid", &o.grid, "DxP", "pipelines x stages; even, measured, 1,4 (even)",
+      0, 0 },
+    { SPOT_OPT_STRING, 0, "shares", &o.shares, "how", NULL, 0, 0 },
     { SPOT_OPT_STRING, 0, "plan", &o.plan, "file", "spot.plan/1, read again on change", 0, 0 },
     { SPOT_OPT_SECS, 0, "lease", &o.lease_s, "time", "lost: silent, or without progress (2s, 30s)",
       0.5, 3600 },

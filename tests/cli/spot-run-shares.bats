@@ -1,0 +1,92 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Uneven shares: a slow machine computes fewer microbatches, and no bit changes.
+
+bats_require_minimum_version 1.5.0
+load job
+
+setup() { job_setup; }
+teardown() { job_teardown; }
+
+shares() { # LOG: of the last epoch formed, such as 1,4
+    grep '"formed"' "$1" | tail -n 1 | jq -r '.shares | join(",")'
+}
+
+@test "whatever the shares, the bits are those of one worker" {
+    local -A want=([1,4]=1,4 [4,1]=4,1 [1,100]=1,4 [1,1,3]=1,1,3 [3,1.5,1]=3,1,1)
+    for how in "${!want[@]}"; do
+        local commas=${how//[^,]/} P=1
+        [ "$how" != 4,1 ] || P=2
+        local D=$((${#commas} + 1))
+        timeout 60 spot-run train -q --data corpus $MODEL --global-batch 5 --steps 12 \
+            --workers $((D * P)) --grid ${D}x$P --shares $how --events $how.log
+        [ "$(shares $how.log)" = "${want[$how]}" ] || { shares $how.log; false; }
+        same_as $how.log 12
+    done
+}
+
+@test "weights for another number of pipelines leave the shares even" {
+    spot-run train -q --data corpus $MODEL --global-batch 5 --steps 4 --workers 2 --grid 2x1 \
+        --shares 1,2,3 --events log
+    [ "$(shares log)" = 2,3 ]
+}
+
+@test "a pipeline without a microbatch, or what is no share, is refused" {
+    for how in 0,5 1, -1,2 fast nan,1; do
+        refuses 2 "--shares wants even, measured, or a weight above 0" train --data corpus --steps 2 \
+            --shares $how
+    done
+}
+
+# stopped for nine tenths of the time
+slow_down() { # PID
+    while kill -STOP "$1"; do
+        sleep 0.045
+        kill -CONT "$1" || break
+        sleep 0.005
+    done 2>/dev/null
+}
+
+@test "a slow machine gets fewer samples; kills, notices and joins meanwhile lose nothing" {
+    train log --steps 100000 --grid 2x1 --shares measured --global-batch 5 --lease 4s
+    worker slow
+    slow=$pid
+    worker fast
+    fast=$pid
+    eventually 'grep -q "\"formed\".*\"D\":2" log'
+    [ "$(grep '"formed"' log | head -n 1 | jq -r '.shares | join(",")')" = 2,3 ]
+    background slow_down $slow
+    drag=$pid
+    # the slow one's part shrinks to one of five, wherever it stands
+    eventually 'grep "\"formed\"" log | tail -n 1 |
+        jq -es ".[0] | .D == 2 and .shares[.place | index(\"slow\")] == 1"'
+    at_step log $(($(events log committed) + 20))
+    kill -9 $fast # while uneven, in the middle of a step
+    eventually 'grep -q "\"lost\".*\"fast\"" log'
+    worker fresh
+    fresh=$pid
+    eventually 'grep "\"formed\"" log | tail -n 1 |
+        jq -es ".[0] | .D == 2 and (.place | index(\"fresh\") != null) and
+                .shares[.place | index(\"slow\")] == 1"'
+    kill -TERM $fresh # a notice while uneven
+    eventually 'grep -q "\"left\".*\"fresh\"" log'
+    kill -9 $drag
+    kill -CONT $slow
+    at_step log $(($(events log committed) + 20))
+    stops_right log
+}
+
+@test "a machine that is slow no more gets its part back" {
+    train log --steps 100000 --grid 2x1 --shares measured --global-batch 5 --lease 4s
+    worker a
+    slow=$pid
+    worker b
+    eventually 'grep -q "\"formed\".*\"D\":2" log'
+    background slow_down $slow
+    drag=$pid
+    eventually 'grep "\"formed\"" log | tail -n 1 | jq -es ".[0].shares | min == 1"'
+    kill -9 $drag
+    kill -CONT $slow
+    eventually 'grep "\"formed\"" log | tail -n 1 | jq -es ".[0].shares | min == 2"'
+    stops_right log
+}
