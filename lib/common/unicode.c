@@ -67,14 +67,46 @@ size_t spot_utf8_char(const char *text, size_t n, uint32_t *code)
     return length;
 }
 
+static bool is_plain(uint32_t c)
+{
+    return c >= 0x20 && (c < 0x7F || c >= 0xA0) && c != 0x2028 && c != 0x2029 && c != UINT32_MAX;
+}
+
 bool spot_utf8_is_plain(const char *text)
 {
     for (size_t n = strlen(text), length; n; text += length, n -= length) {
         uint32_t c;
 
         length = spot_utf8_char(text, n, &c);
-        if (c < 0x20 || (c >= 0x7F && c < 0xA0) || c == 0x2028 || c == 0x2029 || c == UINT32_MAX)
+        if (!is_plain(c))
             return false;
     }
     return true;
+}
+
+void spot_utf8_make_plain(char *text)
+{
+    for (size_t n = strlen(text), length; n; text += length, n -= length) {
+        uint32_t c;
+
+        length = spot_utf8_char(text, n, &c);
+        if (!is_plain(c))
+            memset(text, '?', length);
+    }
+}
+
+size_t spot_utf8_cut(const char *text, size_t n_max)
+{
+    const size_t n = strlen(text);
+    size_t end = 0;
+
+    while (end < n) {
+        uint32_t c;
+        const size_t length = spot_utf8_char(text + end, n - end, &c);
+
+        if (end + length > n_max)
+            break;
+        end += length;
+    }
+    return end;
 }

@@ -23,6 +23,12 @@ size_t spot_utf8_char(const char *text, size_t n, uint32_t *code);
 /* Well-formed UTF-8 of one line, no control character in it: safe in a log and on a terminal. */
 bool spot_utf8_is_plain(const char *text);
 
+/* Make it so: whatever is neither becomes '?', one for each byte. */
+void spot_utf8_make_plain(char *text);
+
+/* The length of the longest start of `text` with at most n_max bytes that cuts no character. */
+size_t spot_utf8_cut(const char *text, size_t n_max);
+
 #ifdef __cplusplus
 }
 #endif

@@ -84,7 +84,7 @@ static void name_peer(const struct spot_coord *c, struct spot_coord_peer *peer, 
 {
     snprintf(peer->name, sizeof(peer->name), "%s", name);
     for (unsigned k = 2; k < 1000 && is_taken(c, peer->name); k++)
-        snprintf(peer->name, sizeof(peer->name), "%.56s.%u", name, k);
+        snprintf(peer->name, sizeof(peer->name), "%.*s.%u", (int)spot_utf8_cut(name, 56), name, k);
     if (strcmp(peer->name, name) != 0)
         c->options->warn("there is a worker %s already: the new one is %s", name, peer->name);
 }
@@ -106,9 +106,7 @@ static bool is_unfit(const struct spot_coord *c, const struct hello *h, char *wh
         char name[SPOT_NAME_MAX];
 
         snprintf(name, sizeof(name), "%s", h->name);
-        for (char *at = name; *at; at++)
-            if (*at <= ' ' || *at >= 127)
-                *at = '?';
+        spot_utf8_make_plain(name);
         snprintf(why, n, "worker '%s': its name and domain want to be UTF-8 text", name);
         return true;
     }

@@ -2,6 +2,7 @@
 /* What members and clients say. */
 #include <string.h>
 
+#include "common/unicode.h"
 #include "job/coord.h"
 
 enum { BROKEN_MAX = 20 };
@@ -37,6 +38,7 @@ static int on_failed(struct spot_coord *c, struct spot_coord_peer *peer,
     char why[SPOT_WHY_MAX];
 
     spot_get_text(&in, why, sizeof(why));
+    spot_utf8_make_plain(why);
     if (frame->tag == 1) {
         c->options->warn("worker %s mirrors no stage: %s", peer->name, why);
         peer->cannot_mirror = true;

@@ -179,7 +179,7 @@ static void settle(struct spot_run *run)
 
 static int read_events(struct spot_run *run, FILE *in, const char *source, struct spot_err *err)
 {
-    struct spot_event_log log = { .in = in, .source = source };
+    struct spot_event_log log = { .in = in, .source = source, .drops_cut = true };
     struct since since = { .commit_s = -1 };
     struct spot_event event;
     int rc;
@@ -188,6 +188,7 @@ static int read_events(struct spot_run *run, FILE *in, const char *source, struc
         on_event(run, &since, &event);
     if (!rc && !log.end_byte)
         rc = spot_err_set(err, SPOT_EDATA, "%s: empty input, expected events", source);
+    run->is_cut = !rc && log.n_byte;
     change_members(run, &since, run->end_s, since.n_member);
     spot_event_log_release(&log);
     return rc;

@@ -65,6 +65,7 @@ struct spot_run {
     double member_s; /* member-seconds */
     double end_s, median_step_s;
     bool is_done;
+    bool is_cut; /* the last line had no end: the job runs, or broke off; it is left out */
     char state_hex[40];
 };
 

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/unicode.h"
 #include "common/version.h"
 #include "common/xalloc.h"
 #include "engine/memory.h"
@@ -171,6 +172,7 @@ static int on_welcome(struct spot_worker *w, const struct spot_frame *frame, str
         char why[SPOT_WHY_MAX];
 
         spot_get_text(&in, why, sizeof(why));
+        spot_utf8_make_plain(why);
         return spot_err_set(err, SPOT_EINFEASIBLE, "refused: %s", why);
     }
     w->id = spot_get_u32(&in);

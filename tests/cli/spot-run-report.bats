@@ -153,3 +153,16 @@ END
     report 0 crashed
     [ "$(cell machine-hours out)" = "1.000" ] # 3 members for 1200 s
 }
+
+@test "the log of a job that runs: an unfinished last line is left out, an unfinished other one is an error" {
+    log 1 40 | sed '$d' >running
+    { cat running; printf '{"schema":"spot.event/1","time_s":41,"ev'; } >torn
+    report 0 running
+    mv out whole
+    report 0 torn
+    cmp out whole
+    grep -q "torn: the last line is unfinished" said
+    { cat torn; echo; tail -n 1 running; } >broken
+    report 3 broken
+    grep -q "broken:$(wc -l <running | awk '{print $1 + 1}'):" said
+}

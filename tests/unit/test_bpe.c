@@ -255,6 +255,19 @@ START_TEST(characters_are_read_as_rfc_3629_says)
         ck_assert_uint_eq(spot_utf8_char(bad[i], strlen(bad[i]), &code), 1);
         ck_assert_uint_eq(code, UINT32_MAX);
     }
+    for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
+        char text[8];
+
+        snprintf(text, sizeof(text), "%s", bad[i]);
+        ck_assert(!spot_utf8_is_plain(text));
+        spot_utf8_make_plain(text);
+        ck_assert(spot_utf8_is_plain(text));
+        ck_assert_uint_eq(strlen(text), strlen(bad[i]));
+    }
+    ck_assert_uint_eq(spot_utf8_cut("a\xC3\xA9\xE2\x82\xAC", 6), 6);
+    ck_assert_uint_eq(spot_utf8_cut("a\xC3\xA9\xE2\x82\xAC", 5), 3);
+    ck_assert_uint_eq(spot_utf8_cut("a\xC3\xA9\xE2\x82\xAC", 2), 1);
+    ck_assert_uint_eq(spot_utf8_cut("\xE2\x82\xAC", 2), 0);
     ck_assert_int_eq(spot_char_class(0x4E00), SPOT_CHAR_LETTER);
     ck_assert_int_eq(spot_char_class(0x323AF), SPOT_CHAR_LETTER);
     ck_assert_int_eq(spot_char_class(0x323B0), SPOT_CHAR_OTHER);

@@ -284,6 +284,15 @@ static int print(const struct spot_run *run, const struct spot_run *reference,
     return spot_out_finish(&out, rc, err);
 }
 
+static int load(struct spot_run *run, const char *path, struct spot_err *err)
+{
+    if (spot_run_load(run, path, err))
+        return -1;
+    if (run->is_cut)
+        spot_tool_warn("%s: the last line is unfinished: left out", path);
+    return 0;
+}
+
 static int report(const char *path, const struct options *o, struct spot_err *err)
 {
     struct spot_run run, reference = { 0 };
@@ -294,9 +303,9 @@ static int report(const char *path, const struct options *o, struct spot_err *er
     if (spot_format_parse(o->common.format, &format, err))
         return -1;
     format = spot_format_settle(format, o->common.output, SPOT_FORMAT_JSON);
-    if (spot_run_load(&run, path, err))
+    if (load(&run, path, err))
         return -1;
-    rc = o->reference ? spot_run_load(&reference, o->reference, err) : 0;
+    rc = o->reference ? load(&reference, o->reference, err) : 0;
     if (!rc)
         rc = print(&run, against, o, format, err);
     if (!rc && o->plot)
