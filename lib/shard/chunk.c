@@ -10,7 +10,7 @@
 #include "common/xalloc.h"
 #include "shard/codec.h"
 
-enum { CHUNK_MAGIC = 0x184D2A51, BODY_BYTE = 64, HASHED_BYTE = 56, FLAG_STORED = 1 };
+enum { CHUNK_MAGIC = 0x184D2A51, BODY_BYTE = 64, HASHED_BYTE = 56 };
 
 int spot_chunk_map_init(struct spot_chunk_map *map, const struct spot_st *st, uint64_t chunk_byte,
                         struct spot_err *err)
@@ -97,6 +97,7 @@ void spot_coder_release(struct spot_coder *coder)
     spot_zstd_free(coder->zstd);
     spot_buf_release(&coder->plane);
     spot_buf_release(&coder->delta);
+    spot_spans_release(&coder->spans);
     memset(coder, 0, sizeof(*coder));
 }
 
@@ -141,7 +142,7 @@ int spot_chunk_encode(struct spot_coder *coder, struct spot_chunk *chunk, enum s
     }
     chunk->stored_byte = (uint32_t)(out->n - start - SPOT_CHUNK_HEAD_BYTE);
     assert(chunk->stored_byte <= spot_chunk_stored_max(chunk->raw_byte));
-    chunk->flags = all_stored ? FLAG_STORED : 0;
+    chunk->flags = all_stored ? SPOT_CHUNK_STORED : 0;
     if (!all_stored)
         chunk->stored_check =
             (uint32_t)spot_hash64(out->data + start + SPOT_CHUNK_HEAD_BYTE, chunk->stored_byte);
@@ -173,7 +174,7 @@ int spot_chunk_parse(const void *head, const struct spot_chunk_map *map, uint64_
     chunk->base_version = spot_le_get(at + 32, 8);
     chunk->hash = spot_le_get(at + 40, 8);
     chunk->stream_id = stream_id;
-    if (chunk->flags & ~FLAG_STORED || !chunk->stored_byte ||
+    if (chunk->flags & ~SPOT_CHUNK_STORED || !chunk->stored_byte ||
         chunk->stored_byte > spot_chunk_stored_max(chunk->raw_byte))
         return spot_err_set(err, SPOT_EDATA, "chunk %llu: %u stored bytes for %u raw ones",
                             (unsigned long long)seq, chunk->stored_byte, chunk->raw_byte);
@@ -183,7 +184,7 @@ int spot_chunk_parse(const void *head, const struct spot_chunk_map *map, uint64_
 int spot_chunk_decode(struct spot_coder *coder, struct spot_chunk *chunk, const void *frames,
                       const void *base, void *raw, struct spot_err *err)
 {
-    const bool is_stored = chunk->flags & FLAG_STORED;
+    const bool is_stored = chunk->flags & SPOT_CHUNK_STORED;
     bool all_stored;
 
     if (!is_stored && (uint32_t)spot_hash64(frames, chunk->stored_byte) != chunk->stored_check)

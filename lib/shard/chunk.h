@@ -26,6 +26,7 @@ enum {
     SPOT_CHUNK_BYTE_MIN = 64,
     SPOT_CHUNK_BYTE_MAX = 64 << 20,
     SPOT_CHUNK_COUNT_MAX = 1 << 22,
+    SPOT_CHUNK_STORED = 1, /* a flag: all frames are stored ones */
 };
 
 enum spot_codec {
@@ -78,8 +79,9 @@ void spot_chunk_map_get(const struct spot_chunk_map *map, uint64_t seq, struct s
 struct spot_coder {
     struct spot_zstd *zstd;
     struct spot_buf plane, delta;
+    struct spot_spans spans;
     int level;            /* of SPOT_CODEC_ZSTD */
-    bool has_frame_check; /* zstd's own checksum on stored frames, too */
+    bool has_frame_check; /* zstd's own checksum on every frame */
 };
 void spot_coder_init(struct spot_coder *coder);
 void spot_coder_release(struct spot_coder *coder);

@@ -127,7 +127,8 @@ static int put_compressed(struct spot_coder *coder, const void *data, size_t n,
 {
     const size_t start = out->n;
 
-    if (spot_zframe_compress(coder->zstd, data, n, mode, coder->level, out, err))
+    if (spot_zframe_compress(coder->zstd, data, n, mode, coder->level, coder->has_frame_check, out,
+                             err))
         return -1;
     if (out->n - start < spot_zframe_stored_byte(n, coder->has_frame_check)) {
         *all_stored = false;
@@ -137,19 +138,59 @@ static int put_compressed(struct spot_coder *coder, const void *data, size_t n,
     return put_stored(coder, data, n, out);
 }
 
-static void split(const uint8_t *raw, size_t n_elem, unsigned width, bool rotate, uint8_t *to)
+/* The first n_lead planes go where their stored frame has its content, the others to `rest`. */
+static void split(const uint8_t *raw, size_t n_elem, unsigned width, bool rotate, unsigned n_lead,
+                  uint8_t *frame, uint8_t *rest)
 {
-    uint8_t *const plane[4] = { to, to + n_elem, to + 2 * n_elem, to + 3 * n_elem };
+    const struct spot_plane_ops *ops = spot_plane_ops();
+    uint8_t *plane[WIDTH_MAX];
+    size_t n;
 
-    if (width == 2)
-        spot_plane_ops()->split2(raw, n_elem, rotate, plane);
-    else if (width == 4)
-        spot_plane_ops()->split4(raw, n_elem, rotate, plane);
-    else
-        spot_plane_split8(raw, n_elem, rotate, to);
+    for (size_t i = 0; i < n_elem; i += n) {
+        n = n_elem - i;
+        for (unsigned b = 0; b < width; b++) {
+            size_t run = n;
+
+            plane[b] = b < n_lead ? spot_zframe_stored_at(frame, b * n_elem + i, &run)
+                                  : rest + (b - n_lead) * n_elem + i;
+            n = run < n ? run : n;
+        }
+        if (width == 2)
+            ops->split2(raw + 2 * i, n, rotate, plane);
+        else if (width == 4)
+            ops->split4(raw + 4 * i, n, rotate, plane);
+        else
+            spot_plane_split8(raw + 8 * i, n, rotate, plane);
+    }
 }
 
-/* Noise is stored, planes with structure are compressed, each in a frame of its own. */
+/* Planes from `first` on, as they lie in `plane`: noise is stored, what has structure is
+ * compressed, each in a frame of its own. */
+static int put_rest(struct spot_coder *coder, const uint8_t *plane, size_t n_elem, unsigned first,
+                    unsigned width, const double *bits, struct spot_buf *out, bool *all_stored,
+                    struct spot_err *err)
+{
+    unsigned stored = 0; /* noise planes before this one, not yet written */
+
+    for (unsigned b = first; b < width; b++, plane += n_elem) {
+        if (bits[b] > noise_bits) {
+            stored++;
+            continue;
+        }
+        if (stored)
+            put_stored(coder, plane - stored * n_elem, stored * n_elem, out);
+        stored = 0;
+        if (put_compressed(coder, plane, n_elem,
+                           bits[b] < runs_bits ? SPOT_ZFRAME_LZ : SPOT_ZFRAME_HUFFMAN, out,
+                           all_stored, err))
+            return -1;
+    }
+    if (stored)
+        put_stored(coder, plane - stored * n_elem, stored * n_elem, out);
+    return 0;
+}
+
+/* The lowest planes are noise in all floats; they are split to where they stay. */
 static int put_planes(struct spot_coder *coder, struct spot_chunk *chunk, const uint8_t *raw,
                       const struct sample *sample, struct spot_buf *out, bool *all_stored,
                       struct spot_err *err)
@@ -158,39 +199,24 @@ static int put_planes(struct spot_coder *coder, struct spot_chunk *chunk, const 
     const size_t n_elem = chunk->raw_byte / width;
     const bool rotate = is_float(chunk->dtype);
     double bits[WIDTH_MAX];
-    bool is_noise = true;
-    const uint8_t *plane = raw;
-    unsigned stored = 0; /* noise planes before this one, not yet written */
+    unsigned n_lead = 0;
+    uint8_t *frame, *rest;
 
     for (unsigned b = 0; b < width; b++) {
         bits[b] = bits_of(sample, b);
-        is_noise &= bits[b] > noise_bits;
+        n_lead += n_lead == b && bits[b] > noise_bits;
     }
-    if (is_noise)
+    if (n_lead == width)
         return put_stored(coder, raw, chunk->raw_byte, out);
-    if (width > 1) {
-        uint8_t *to = spot_buf_more(&coder->plane, chunk->raw_byte);
-
-        split(raw, n_elem, width, rotate, to);
-        plane = to;
-        chunk->filter |= rotate ? SPOT_FILTER_ROTATE : SPOT_FILTER_SPLIT;
-    }
-    for (unsigned b = 0; b < width; b++) {
-        if (bits[b] > noise_bits) {
-            stored++;
-            continue;
-        }
-        if (stored)
-            put_stored(coder, plane + (b - stored) * n_elem, stored * n_elem, out);
-        stored = 0;
-        if (put_compressed(coder, plane + b * n_elem, n_elem,
-                           bits[b] < runs_bits ? SPOT_ZFRAME_LZ : SPOT_ZFRAME_HUFFMAN, out,
-                           all_stored, err))
-            return -1;
-    }
-    if (stored)
-        put_stored(coder, plane + (width - stored) * n_elem, stored * n_elem, out);
-    return 0;
+    if (width == 1)
+        return put_rest(coder, raw, n_elem, 0, 1, bits, out, all_stored, err);
+    chunk->filter |= rotate ? SPOT_FILTER_ROTATE : SPOT_FILTER_SPLIT;
+    frame = spot_buf_more(out, spot_zframe_stored_byte(n_lead * n_elem, coder->has_frame_check));
+    rest = spot_buf_more(&coder->plane, (width - n_lead) * n_elem);
+    split(raw, n_elem, width, rotate, n_lead, frame, rest);
+    if (n_lead)
+        out->n += spot_zframe_close(frame, n_lead * n_elem, coder->has_frame_check);
+    return put_rest(coder, rest, n_elem, n_lead, width, bits, out, all_stored, err);
 }
 
 /* The window of exponents that covers most of the sample: its upper end. */
@@ -212,26 +238,47 @@ static uint8_t best_base(const struct sample *s)
     return (uint8_t)at;
 }
 
+/* Low bytes and codes where their stored frame has them; returns the escapes, in `escape`. */
+static size_t split_nibbles(const uint8_t *raw, size_t n, uint8_t base, uint8_t *frame,
+                            uint8_t *escape)
+{
+    size_t n_escape = 0, run;
+
+    for (size_t i = 0; i < n; i += run) {
+        size_t of_low, of_code;
+        uint8_t *low = spot_zframe_stored_at(frame, NIBBLE_HEAD + i, &of_low),
+                *code = spot_zframe_stored_at(frame, NIBBLE_HEAD + n + i / 2, &of_code);
+
+        run = of_low < 2 * of_code ? of_low : 2 * of_code; /* even: blocks and head are */
+        run = run < n - i ? run : n - i;
+        n_escape += spot_plane_ops()->nibble(raw + 2 * i, run, base, low, code, escape + n_escape);
+    }
+    return n_escape;
+}
+
 static void put_nibbles(struct spot_coder *coder, struct spot_chunk *chunk, const uint8_t *raw,
                         const struct sample *sample, struct spot_buf *out)
 {
-    const size_t n = chunk->raw_byte / 2, n_code = (n + 1) / 2;
-    uint8_t *to = spot_buf_more(&coder->plane, NIBBLE_HEAD + 2 * n + n_code);
-    uint8_t *escape = to + NIBBLE_HEAD + n + n_code;
+    const size_t n = chunk->raw_byte / 2, n_fixed = NIBBLE_HEAD + n + (n + 1) / 2;
+    uint8_t *escape = spot_buf_more(&coder->plane, n);
+    uint8_t *frame = spot_buf_more(
+        out, spot_zframe_stored_byte(chunk->raw_byte + NIBBLE_HEAD, coder->has_frame_check));
     const uint8_t base = best_base(sample);
-    const size_t n_escape =
-        spot_plane_ops()->nibble(raw, n, base, to + NIBBLE_HEAD, to + NIBBLE_HEAD + n, escape);
-    const size_t total = NIBBLE_HEAD + n + n_code + n_escape;
+    uint8_t head[NIBBLE_HEAD];
+    size_t n_escape;
 
-    if (total >= chunk->raw_byte) {
+    n_escape = split_nibbles(raw, n, base, frame, escape);
+    if (n_fixed + n_escape >= chunk->raw_byte) {
         put_stored(coder, raw, chunk->raw_byte, out);
         return;
     }
-    spot_le_put(to, base, 4);
-    spot_le_put(to + 4, n_escape, 4);
+    spot_le_put(head, base, 4);
+    spot_le_put(head + 4, n_escape, 4);
+    spot_zframe_put(frame, 0, head, NIBBLE_HEAD);
+    spot_zframe_put(frame, n_fixed, escape, n_escape);
     chunk->filter |= SPOT_FILTER_NIBBLE;
-    chunk->plain_byte = (uint32_t)total;
-    put_stored(coder, to, total, out);
+    chunk->plain_byte = (uint32_t)(n_fixed + n_escape);
+    out->n += spot_zframe_close(frame, chunk->plain_byte, coder->has_frame_check);
 }
 
 /* Take the difference to `base` if the sample says that it is smaller. */
@@ -285,53 +332,149 @@ int spot_codec_encode(struct spot_coder *coder, struct spot_chunk *chunk, enum s
 
 /* --- decoding --- */
 
-/* All frames of a chunk, one behind the other, into out [n_out]; *made says how much there was. */
-static int join_frames(struct spot_coder *coder, const struct spot_chunk *chunk,
-                       const uint8_t *frames, uint8_t *out, size_t n_out, size_t *made,
-                       bool *all_stored, struct spot_err *err)
+/* All frames of a chunk, one behind the other; what is not stored is decoded to room [n_room]. */
+static int view_frames(struct spot_coder *coder, const struct spot_chunk *chunk,
+                       const uint8_t *frames, uint8_t *room, size_t n_room, bool *all_stored,
+                       struct spot_err *err)
 {
+    const enum spot_zframe_trust trust =
+        chunk->flags & SPOT_CHUNK_STORED ? SPOT_ZFRAME_CHECK : SPOT_ZFRAME_TRUST;
+    struct spot_spans *spans = &coder->spans;
+    int n_frame = 0;
     size_t at = 0;
 
-    *made = 0;
+    spot_spans_clear(spans);
     *all_stored = true;
     while (at < chunk->stored_byte) {
         struct spot_zframe_result r;
 
-        if (spot_zframe_decode(coder->zstd, frames + at, chunk->stored_byte - at, out + *made,
-                               n_out - *made, &r, err))
+        if (n_frame++ == WIDTH_MAX)
+            return spot_err_set(err, SPOT_EDATA, "chunk %u: more frames than planes", chunk->seq);
+        if (spot_zframe_view(coder->zstd, frames + at, chunk->stored_byte - at, trust,
+                             room + spans->n_byte, n_room - spans->n_byte, spans, &r, err))
             return -1;
         at += r.used_byte;
-        *made += r.made_byte;
         *all_stored &= r.is_stored;
     }
     return 0;
 }
 
-static void join(const uint8_t *from, size_t n_elem, unsigned width, bool rotate, uint8_t *raw)
-{
-    const uint8_t *const plane[4] = { from, from + n_elem, from + 2 * n_elem, from + 3 * n_elem };
+/* A place in the content of spans. */
+struct cursor {
+    const struct spot_span *span;
+    size_t at;
+};
 
-    if (width == 2)
-        spot_plane_ops()->join2(plane, n_elem, rotate, raw);
-    else if (width == 4)
-        spot_plane_ops()->join4(plane, n_elem, rotate, raw);
-    else
-        spot_plane_join8(from, n_elem, rotate, raw);
+static struct cursor seek(const struct spot_spans *spans, size_t at)
+{
+    struct cursor c = { spans->span, at };
+
+    assert(at <= spans->n_byte);
+    while (at < spans->n_byte && c.at >= c.span->n)
+        c.at -= c.span++->n;
+    return c;
 }
 
-static int take_nibbles(const struct spot_chunk *chunk, const uint8_t *from, size_t n_from,
-                        uint8_t *raw, struct spot_err *err)
+/* Bytes in one piece from here on; at the end of all, what a caller wants of nothing. */
+static size_t run_of(struct cursor *c)
 {
+    while (c->at == c->span->n) {
+        c->span++;
+        c->at = 0;
+    }
+    return c->span->n - c->at;
+}
+
+static void gather(const struct spot_spans *spans, size_t at, uint8_t *to, size_t n)
+{
+    struct cursor c = seek(spans, at);
+
+    while (n) {
+        const size_t left = run_of(&c), run = left < n ? left : n;
+
+        memcpy(to, c.span->at + c.at, run);
+        c.at += run;
+        to += run;
+        n -= run;
+    }
+}
+
+static void join(const struct spot_spans *spans, size_t n_elem, unsigned width, bool rotate,
+                 uint8_t *raw)
+{
+    const struct spot_plane_ops *ops = spot_plane_ops();
+    struct cursor cursor[WIDTH_MAX];
+    const uint8_t *plane[WIDTH_MAX];
+    size_t n;
+
+    for (unsigned b = 0; b < width; b++)
+        cursor[b] = seek(spans, b * n_elem);
+    for (size_t i = 0; i < n_elem; i += n) {
+        n = n_elem - i;
+        for (unsigned b = 0; b < width; b++) {
+            const size_t run = run_of(&cursor[b]);
+
+            plane[b] = cursor[b].span->at + cursor[b].at;
+            n = run < n ? run : n;
+        }
+        if (width == 2)
+            ops->join2(plane, n, rotate, raw + 2 * i);
+        else if (width == 4)
+            ops->join4(plane, n, rotate, raw + 4 * i);
+        else
+            spot_plane_join8(plane, n, rotate, raw + 8 * i);
+        for (unsigned b = 0; b < width; b++)
+            cursor[b].at += n;
+    }
+}
+
+/* Elements from low bytes, codes and escape [n_escape]; false unless all escapes were used. */
+static bool join_nibbles(const struct spot_spans *spans, size_t n, uint8_t base,
+                         const uint8_t *escape, size_t n_escape, uint8_t *raw)
+{
+    struct cursor low = seek(spans, NIBBLE_HEAD), code = seek(spans, NIBBLE_HEAD + n);
+    size_t run, used = 0;
+
+    for (size_t i = 0; i < n; i += run) {
+        const size_t of_low = run_of(&low), of_code = 2 * run_of(&code);
+        size_t met;
+
+        run = of_low < of_code ? of_low : of_code;
+        run = run < n - i ? run : n - i;
+        if (run % 2 && run < n - i)
+            run = run > 1 ? run - 1 : 0;
+        if (!run) /* cut where a pair of elements is: nobody writes that */
+            return false;
+        met = spot_plane_ops()->unnibble(low.span->at + low.at, code.span->at + code.at,
+                                         escape + used, n_escape - used, run, base, raw + 2 * i);
+        if (met > n_escape - used)
+            return false;
+        used += met;
+        low.at += run;
+        code.at += (run + 1) / 2;
+    }
+    return used == n_escape;
+}
+
+static int take_nibbles(struct spot_coder *coder, const struct spot_chunk *chunk, uint8_t *raw,
+                        struct spot_err *err)
+{
+    const struct spot_spans *spans = &coder->spans;
     const size_t n = chunk->raw_byte / 2, fixed = NIBBLE_HEAD + n + (n + 1) / 2;
+    uint8_t head[NIBBLE_HEAD], last = 0, *escape;
     size_t n_escape;
 
-    if (chunk->dtype != SPOT_DT_BF16 || n_from < fixed || spot_le_get(from, 4) > 255)
+    if (chunk->dtype != SPOT_DT_BF16 || spans->n_byte < fixed)
         return spot_err_set(err, SPOT_EDATA, "chunk %u: not in nibble form", chunk->seq);
-    n_escape = spot_le_get(from + 4, 4);
-    if (n_escape != n_from - fixed ||
-        (n % 2 && from[fixed - 1] >> 4) || /* half a byte that means nothing has to be zero */
-        !spot_plane_ops()->unnibble(from + NIBBLE_HEAD, from + NIBBLE_HEAD + n, from + fixed,
-                                    n_escape, n, from[0], raw))
+    gather(spans, 0, head, NIBBLE_HEAD);
+    n_escape = spot_le_get(head + 4, 4);
+    if (n % 2) /* half a byte that means nothing has to be zero */
+        gather(spans, fixed - 1, &last, 1);
+    if (spot_le_get(head, 4) > 255 || n_escape != spans->n_byte - fixed || last >> 4)
+        return spot_err_set(err, SPOT_EDATA, "chunk %u: not in nibble form", chunk->seq);
+    escape = spot_buf_more(&coder->delta, n_escape);
+    gather(spans, fixed, escape, n_escape);
+    if (!join_nibbles(spans, n, head[0], escape, n_escape, raw))
         return spot_err_set(err, SPOT_EDATA, "chunk %u: wrong number of escapes", chunk->seq);
     return 0;
 }
@@ -356,8 +499,8 @@ int spot_codec_decode(struct spot_coder *coder, struct spot_chunk *chunk, const 
 {
     const int arrange = chunk->filter & FILTER_ARRANGE;
     const unsigned width = chunk->elem_byte;
-    uint8_t *to = raw;
-    size_t made;
+    const struct spot_spans *spans = &coder->spans;
+    uint8_t *room = raw;
 
     if (chunk->filter & ~(FILTER_ARRANGE | SPOT_FILTER_XOR) ||
         (width < 2 && arrange != SPOT_FILTER_NONE))
@@ -366,18 +509,20 @@ int spot_codec_decode(struct spot_coder *coder, struct spot_chunk *chunk, const 
     if (check_base(chunk, base, err))
         return -1;
     if (arrange != SPOT_FILTER_NONE)
-        to = spot_buf_more(&coder->plane, chunk->raw_byte);
-    if (join_frames(coder, chunk, frames, to, chunk->raw_byte, &made, all_stored, err))
+        room = spot_buf_more(&coder->plane, chunk->raw_byte);
+    if (view_frames(coder, chunk, frames, room, chunk->raw_byte, all_stored, err))
         return -1;
-    chunk->plain_byte = (uint32_t)made;
-    if (arrange != SPOT_FILTER_NIBBLE && made != chunk->raw_byte)
-        return spot_err_set(err, SPOT_EDATA, "chunk %u: %zu bytes, expected %u", chunk->seq, made,
-                            chunk->raw_byte);
+    chunk->plain_byte = (uint32_t)spans->n_byte;
+    if (arrange != SPOT_FILTER_NIBBLE && spans->n_byte != chunk->raw_byte)
+        return spot_err_set(err, SPOT_EDATA, "chunk %u: %zu bytes, expected %u", chunk->seq,
+                            spans->n_byte, chunk->raw_byte);
     if (arrange == SPOT_FILTER_NIBBLE) {
-        if (take_nibbles(chunk, to, made, raw, err))
+        if (take_nibbles(coder, chunk, raw, err))
             return -1;
     } else if (arrange != SPOT_FILTER_NONE) {
-        join(to, chunk->raw_byte / width, width, arrange == SPOT_FILTER_ROTATE, raw);
+        join(spans, chunk->raw_byte / width, width, arrange == SPOT_FILTER_ROTATE, raw);
+    } else {
+        spot_spans_copy(spans, raw);
     }
     if (chunk->filter & SPOT_FILTER_XOR)
         spot_plane_xor(raw, base, chunk->raw_byte, raw);

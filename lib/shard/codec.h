@@ -25,7 +25,9 @@ int spot_codec_encode(struct spot_coder *coder, struct spot_chunk *chunk, enum s
                       const void *raw, const void *base, struct spot_buf *out, bool *all_stored,
                       struct spot_err *err);
 
-/* Frames of chunk->stored_byte bytes to chunk->raw_byte bytes; hashes are the caller's business. */
+/* Frames of chunk->stored_byte bytes to chunk->raw_byte bytes; hashes are the caller's business.
+ * Without SPOT_CHUNK_STORED in chunk->flags the caller has checked stored_check, which covers the
+ * checksums of zstd: they are then not looked at. */
 int spot_codec_decode(struct spot_coder *coder, struct spot_chunk *chunk, const void *frames,
                       const void *base, void *raw, bool *all_stored, struct spot_err *err);
 

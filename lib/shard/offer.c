@@ -329,6 +329,7 @@ int spot_offer_serve(struct spot_offer *o, struct spot_port *port, struct spot_e
     s->offer = o;
     s->port = port;
     spot_coder_init(&s->coder);
+    s->coder.has_frame_check = false; /* nothing but our receiver reads these frames */
     rc = serve(s, &cause);
     if (rc) {
         if (cause.code != SPOT_ESYS) /* else the port is of no use, or the peer knows */

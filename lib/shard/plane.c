@@ -89,8 +89,8 @@ static size_t nibble(const uint8_t *raw, size_t n, uint8_t base, uint8_t *low, u
     return n_escape;
 }
 
-static bool unnibble(const uint8_t *low, const uint8_t *code, const uint8_t *escape,
-                     size_t n_escape, size_t n, uint8_t base, uint8_t *raw)
+static size_t unnibble(const uint8_t *low, const uint8_t *code, const uint8_t *escape,
+                       size_t n_escape, size_t n, uint8_t base, uint8_t *raw)
 {
     size_t used = 0;
 
@@ -100,18 +100,18 @@ static bool unnibble(const uint8_t *low, const uint8_t *code, const uint8_t *esc
 
         if (c == SPOT_NIBBLE_ESCAPE) {
             if (used == n_escape)
-                return false;
+                return n_escape + 1;
             exponent = escape[used++];
         }
         put16(raw + 2 * i, rotr16((uint16_t)(low[i] | exponent << 8), 1));
     }
-    return used == n_escape;
+    return used;
 }
 
 const struct spot_plane_ops spot_plane_portable = { "portable", split2, join2,   split4,
                                                     join4,      nibble, unnibble };
 
-void spot_plane_split8(const uint8_t *raw, size_t n, bool rotate, uint8_t *plane)
+void spot_plane_split8(const uint8_t *raw, size_t n, bool rotate, uint8_t *const plane[8])
 {
     for (size_t i = 0; i < n; i++) {
         uint64_t x = spot_le_get(raw + 8 * i, 8);
@@ -119,17 +119,17 @@ void spot_plane_split8(const uint8_t *raw, size_t n, bool rotate, uint8_t *plane
         if (rotate)
             x = x << 1 | x >> 63;
         for (size_t b = 0; b < 8; b++)
-            plane[b * n + i] = (uint8_t)(x >> 8 * b);
+            plane[b][i] = (uint8_t)(x >> 8 * b);
     }
 }
 
-void spot_plane_join8(const uint8_t *plane, size_t n, bool rotate, uint8_t *raw)
+void spot_plane_join8(const uint8_t *const plane[8], size_t n, bool rotate, uint8_t *raw)
 {
     for (size_t i = 0; i < n; i++) {
         uint64_t x = 0;
 
         for (size_t b = 0; b < 8; b++)
-            x |= (uint64_t)plane[b * n + i] << 8 * b;
+            x |= (uint64_t)plane[b][i] << 8 * b;
         if (rotate)
             x = x >> 1 | x << 63;
         spot_le_put(raw + 8 * i, x, 8);
@@ -174,7 +174,7 @@ static bool is_equal(const struct spot_plane_ops *ops)
     ops->join2((const uint8_t *const[2]){ out[1][0], out[1][1] }, N, true, back);
     if (memcmp(back, raw, 2 * (size_t)N) != 0)
         return false;
-    return ops->unnibble(out[1][2], code[1], out[1][3], n_escape[1], N, 100, back) &&
+    return ops->unnibble(out[1][2], code[1], out[1][3], n_escape[1], N, 100, back) == n_escape[1] &&
            memcmp(back, raw, 2 * (size_t)N) == 0;
 }
 

@@ -35,9 +35,9 @@ struct spot_plane_ops {
     size_t (*nibble)(const uint8_t *raw, size_t n, uint8_t base, uint8_t *low, uint8_t *code,
                      uint8_t *escape);
 
-    /* The inverse; false unless exactly n_escape escapes were met. */
-    bool (*unnibble)(const uint8_t *low, const uint8_t *code, const uint8_t *escape,
-                     size_t n_escape, size_t n, uint8_t base, uint8_t *raw);
+    /* The inverse; returns how many escapes it took, more than n_escape if there were too few. */
+    size_t (*unnibble)(const uint8_t *low, const uint8_t *code, const uint8_t *escape,
+                       size_t n_escape, size_t n, uint8_t base, uint8_t *raw);
 };
 
 /* The fastest that this processor runs, chosen once. Thread-safe. */
@@ -53,8 +53,8 @@ extern const struct spot_plane_ops spot_plane_avx2, spot_plane_avx512;
 #endif
 
 /* Elements of 8 bytes, portable only. */
-void spot_plane_split8(const uint8_t *raw, size_t n, bool rotate, uint8_t *plane);
-void spot_plane_join8(const uint8_t *plane, size_t n, bool rotate, uint8_t *raw);
+void spot_plane_split8(const uint8_t *raw, size_t n, bool rotate, uint8_t *const plane[8]);
+void spot_plane_join8(const uint8_t *const plane[8], size_t n, bool rotate, uint8_t *raw);
 
 /* out [n] = a xor b; may be in place. */
 void spot_plane_xor(const uint8_t *a, const uint8_t *b, size_t n, uint8_t *out);

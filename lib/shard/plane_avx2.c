@@ -185,8 +185,8 @@ static AVX2 size_t nibble(const uint8_t *raw, size_t n, uint8_t base, uint8_t *l
                                                  escape + n_escape);
 }
 
-static AVX2 bool unnibble(const uint8_t *low, const uint8_t *code, const uint8_t *escape,
-                          size_t n_escape, size_t n, uint8_t base, uint8_t *raw)
+static AVX2 size_t unnibble(const uint8_t *low, const uint8_t *code, const uint8_t *escape,
+                            size_t n_escape, size_t n, uint8_t base, uint8_t *raw)
 {
     const __m256i top = _mm256_set1_epi8((char)base), last = _mm256_set1_epi8(SPOT_NIBBLE_ESCAPE);
     size_t i = 0, used = 0;
@@ -199,7 +199,7 @@ static AVX2 bool unnibble(const uint8_t *low, const uint8_t *code, const uint8_t
 
         unhalves(load(low + i), _mm256_sub_epi8(top, c), true, raw + 2 * i);
         if ((size_t)__builtin_popcount(mask) > n_escape - used)
-            return false;
+            return n_escape + 1;
         for (; mask; mask &= mask - 1) {
             const size_t at = i + (unsigned)__builtin_ctz(mask);
             const uint8_t e = escape[used++];
@@ -208,8 +208,8 @@ static AVX2 bool unnibble(const uint8_t *low, const uint8_t *code, const uint8_t
             raw[2 * at + 1] = (uint8_t)(e >> 1 | low[at] << 7);
         }
     }
-    return spot_plane_portable.unnibble(low + i, code + i / 2, escape + used, n_escape - used,
-                                        n - i, base, raw + 2 * i);
+    return used + spot_plane_portable.unnibble(low + i, code + i / 2, escape + used,
+                                               n_escape - used, n - i, base, raw + 2 * i);
 }
 
 const struct spot_plane_ops spot_plane_avx2 = { "avx2", split2, join2,   split4,

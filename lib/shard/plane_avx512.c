@@ -98,8 +98,8 @@ static AVX512 size_t nibble(const uint8_t *raw, size_t n, uint8_t base, uint8_t 
                                                  escape + n_escape);
 }
 
-static AVX512 bool unnibble(const uint8_t *low, const uint8_t *code, const uint8_t *escape,
-                            size_t n_escape, size_t n, uint8_t base, uint8_t *raw)
+static AVX512 size_t unnibble(const uint8_t *low, const uint8_t *code, const uint8_t *escape,
+                              size_t n_escape, size_t n, uint8_t base, uint8_t *raw)
 {
     const __m512i top = _mm512_set1_epi16(base), last = _mm512_set1_epi16(SPOT_NIBBLE_ESCAPE);
     size_t i = 0, used = 0;
@@ -114,7 +114,7 @@ static AVX512 bool unnibble(const uint8_t *low, const uint8_t *code, const uint8
 
         store(raw + 2 * i, _mm512_or_si512(widen(low + i), exponent), true);
         if ((size_t)__builtin_popcount(mask) > n_escape - used)
-            return false;
+            return n_escape + 1;
         for (; mask; mask &= mask - 1) {
             const size_t at = i + (unsigned)__builtin_ctz(mask);
             const uint8_t e = escape[used++];
@@ -123,8 +123,8 @@ static AVX512 bool unnibble(const uint8_t *low, const uint8_t *code, const uint8
             raw[2 * at + 1] = (uint8_t)(e >> 1 | low[at] << 7);
         }
     }
-    return spot_plane_portable.unnibble(low + i, code + i / 2, escape + used, n_escape - used,
-                                        n - i, base, raw + 2 * i);
+    return used + spot_plane_portable.unnibble(low + i, code + i / 2, escape + used,
+                                               n_escape - used, n - i, base, raw + 2 * i);
 }
 
 const struct spot_plane_ops spot_plane_avx512 = { "avx512", split2, join2,   split4,

@@ -118,6 +118,11 @@ void spot_stream_reader_free(struct spot_stream_reader *r);
 int spot_stream_reader_feed(struct spot_stream_reader *r, const void *bytes, size_t n_byte,
                             struct spot_err *err);
 
+/* The same without a copy: read at most *n_byte bytes to the address returned, then say how many
+ * they were. For one reader either these two or feed. */
+void *spot_stream_reader_room(struct spot_stream_reader *r, size_t *n_byte);
+int spot_stream_reader_took(struct spot_stream_reader *r, size_t n_byte, struct spot_err *err);
+
 /* -1 with *err (SPOT_EDATA) unless the stream was complete. */
 int spot_stream_reader_finish(struct spot_stream_reader *r, struct spot_err *err);
 

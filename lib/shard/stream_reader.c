@@ -18,6 +18,7 @@ struct spot_stream_reader {
     struct spot_ledger ledger;
     struct spot_stream_info info;
     struct spot_buf header, pending, raw;
+    size_t need;         /* bytes from the start of `pending` on that make the next step */
     struct spot_buf end; /* what TAIL and TABLE have to be */
     size_t end_at;       /* bytes of it seen */
 };
@@ -29,6 +30,7 @@ struct spot_stream_reader *spot_stream_reader_new(const struct spot_stream_sink 
 
     r->sink = sink;
     r->source = source;
+    r->need = 1;
     spot_coder_init(&r->coder);
     return r;
 }
@@ -159,11 +161,30 @@ static int step(struct spot_stream_reader *r, const unsigned char *bytes, size_t
     case AT_CHUNK:
         return step_chunk(r, bytes, n, used, need, err);
     case AT_END:
-        return step_end(r, bytes, n, used, err);
+        if (step_end(r, bytes, n, used, err))
+            return -1;
+        *need = r->end.n - r->end_at;
+        return 0;
     case FAILED:
         break;
     }
     return spot_err_set(err, SPOT_EDATA, "the stream failed before");
+}
+
+/* A step; damage is told with the name of the source. */
+static int take(struct spot_stream_reader *r, const unsigned char *bytes, size_t n, size_t *used,
+                struct spot_err *err)
+{
+    struct spot_err cause = { 0 };
+
+    if (!step(r, bytes, n, used, &r->need, &cause))
+        return 0;
+    r->state = FAILED;
+    if (err)
+        *err = cause;
+    return cause.code == SPOT_EDATA
+               ? spot_err_set(err, SPOT_EDATA, "%s: %.480s", r->source, cause.msg)
+               : -1;
 }
 
 /* Whole units are taken from where they lie; only one that is cut by the end of `bytes` is copied.
@@ -172,27 +193,20 @@ int spot_stream_reader_feed(struct spot_stream_reader *r, const void *bytes, siz
                             struct spot_err *err)
 {
     const unsigned char *at = bytes;
-    size_t used, need = 1;
-    struct spot_err cause = { 0 };
+    size_t used;
 
     while (n_byte) {
         const bool is_pending = r->pending.n > 0;
         size_t top_up = 0;
 
         if (is_pending) {
-            top_up = need > r->pending.n ? need - r->pending.n : 0;
+            top_up = r->need > r->pending.n ? r->need - r->pending.n : 0;
             top_up = top_up < n_byte ? top_up : n_byte;
             spot_buf_add(&r->pending, at, top_up);
         }
-        if (step(r, is_pending ? r->pending.data : at, is_pending ? r->pending.n : n_byte, &used,
-                 &need, &cause)) {
-            r->state = FAILED;
-            if (err)
-                *err = cause;
-            return cause.code == SPOT_EDATA
-                       ? spot_err_set(err, SPOT_EDATA, "%s: %.480s", r->source, cause.msg)
-                       : -1;
-        }
+        if (take(r, is_pending ? r->pending.data : at, is_pending ? r->pending.n : n_byte, &used,
+                 err))
+            return -1;
         if (is_pending) {
             at += top_up;
             n_byte -= top_up;
@@ -206,6 +220,32 @@ int spot_stream_reader_feed(struct spot_stream_reader *r, const void *bytes, siz
             return 0;
         }
     }
+    return 0;
+}
+
+/* The unit that is needed and the head of the next one: one read a chunk. */
+void *spot_stream_reader_room(struct spot_stream_reader *r, size_t *n_byte)
+{
+    enum { AT_ONCE = 4 << 20 }; /* a claim of size alone takes no memory */
+    const size_t need =
+        (r->need > r->pending.n ? r->need - r->pending.n : 0) + SPOT_CHUNK_HEAD_BYTE;
+
+    *n_byte = need < AT_ONCE ? need : AT_ONCE;
+    return spot_buf_more(&r->pending, *n_byte);
+}
+
+int spot_stream_reader_took(struct spot_stream_reader *r, size_t n_byte, struct spot_err *err)
+{
+    size_t at = 0, used = 1;
+
+    r->pending.n += n_byte;
+    while (used && at < r->pending.n) {
+        if (take(r, r->pending.data + at, r->pending.n - at, &used, err))
+            return -1;
+        at += used;
+    }
+    r->pending.n -= at;
+    memmove(r->pending.data, r->pending.data + at, r->pending.n);
     return 0;
 }
 

@@ -28,6 +28,13 @@ void spot_zstd_free(struct spot_zstd *z);
 /* Bytes of the stored frame of n_byte bytes. */
 size_t spot_zframe_stored_byte(size_t n_byte, bool has_check);
 
+/* A stored frame made where its content belongs: content byte `at` is at the address returned, and
+ * *run bytes from there on are in one piece; put copies n_byte of it there; close writes what
+ * frames n_byte of content that is in place, and returns the bytes of the frame. n_byte < 2^31. */
+unsigned char *spot_zframe_stored_at(unsigned char *frame, size_t at, size_t *run);
+void spot_zframe_put(unsigned char *frame, size_t at, const void *data, size_t n_byte);
+size_t spot_zframe_close(unsigned char *frame, size_t n_byte, bool has_check);
+
 /* Append one frame. has_check adds zstd's content checksum. n_byte < 2^31. */
 void spot_zframe_store(const void *data, size_t n_byte, bool has_check, struct spot_buf *out);
 
@@ -38,17 +45,41 @@ enum spot_zframe_mode {
 
 /* Append one compressed frame. Returns 0, or -1 with *err (SPOT_ESYS) when libzstd fails. */
 int spot_zframe_compress(struct spot_zstd *z, const void *data, size_t n_byte,
-                         enum spot_zframe_mode mode, int level, struct spot_buf *out,
-                         struct spot_err *err);
+                         enum spot_zframe_mode mode, int level, bool has_check,
+                         struct spot_buf *out, struct spot_err *err);
 
-/* Decode one frame at `frame` into `out`, which has room for n_out bytes.
+/* Content in pieces: of stored frames where it lies in the frame, of others where it was decoded.
+ */
+struct spot_span {
+    const unsigned char *at;
+    size_t n;
+};
+struct spot_spans {
+    struct spot_span *span; /* [n], one behind the other */
+    size_t n, cap, n_byte;
+};
+void spot_spans_clear(struct spot_spans *spans);
+void spot_spans_release(struct spot_spans *spans);
+void spot_spans_copy(const struct spot_spans *spans, void *to); /* all of them to to [n_byte] */
+
+/* Whether zstd's own checksums are checked, or the bytes of the frame are known to be good. */
+enum spot_zframe_trust { SPOT_ZFRAME_CHECK, SPOT_ZFRAME_TRUST };
+
+/* Read one frame at `frame`; its content is appended to `spans`. Of a compressed frame it is put
+ * in `room`; that of a stored one stays where it is. n_room bounds both.
  *   used_byte, made_byte   length of the frame and of its content
  *   is_stored              it was a stored frame, in the form written by spot_zframe_store
- * Returns 0, or -1 with *err (SPOT_EDATA): not a frame, larger than n_out, or damaged. */
+ * Returns 0, or -1 with *err (SPOT_EDATA): not a frame, larger than n_room, or damaged. */
 struct spot_zframe_result {
     size_t used_byte, made_byte;
     bool is_stored;
 };
+int spot_zframe_view(struct spot_zstd *z, const void *frame, size_t n_frame,
+                     enum spot_zframe_trust trust, void *room, size_t n_room,
+                     struct spot_spans *spans, struct spot_zframe_result *result,
+                     struct spot_err *err);
+
+/* The same with checks and with all of the content in `out` [n_out]. */
 int spot_zframe_decode(struct spot_zstd *z, const void *frame, size_t n_frame, void *out,
                        size_t n_out, struct spot_zframe_result *result, struct spot_err *err);
 

@@ -83,8 +83,29 @@ static int keep_chunk(void *user, const struct spot_chunk *chunk, const void *ra
     return 0;
 }
 
-static int read_stream(const unsigned char *bytes, size_t n, size_t piece, struct spot_buf *got,
-                       struct spot_err *err)
+/* Reads of at most `piece` bytes, straight into the reader's room. */
+static int read_into(struct spot_stream_reader *r, const unsigned char *bytes, size_t n,
+                     size_t piece, struct spot_err *err)
+{
+    size_t room, take;
+
+    for (size_t at = 0; at < n; at += take) {
+        void *to = spot_stream_reader_room(r, &room);
+
+        take = piece < room ? piece : room;
+        take = take < n - at ? take : n - at;
+        ck_assert_uint_gt(take, 0);
+        memcpy(to, bytes + at, take);
+        if (spot_stream_reader_took(r, take, err))
+            return -1;
+    }
+    return 0;
+}
+
+enum how { FED, READ_INTO };
+
+static int read_how(enum how how, const unsigned char *bytes, size_t n, size_t piece,
+                    struct spot_buf *got, struct spot_err *err)
 {
     const struct spot_stream_sink sink = { .on_header = keep_header,
                                            .on_chunk = keep_chunk,
@@ -93,7 +114,9 @@ static int read_stream(const unsigned char *bytes, size_t n, size_t piece, struc
     int rc = 0;
 
     got->n = 0;
-    for (size_t at = 0; at < n && !rc; at += piece)
+    if (how == READ_INTO)
+        rc = read_into(r, bytes, n, piece, err);
+    for (size_t at = 0; how == FED && at < n && !rc; at += piece)
         rc = spot_stream_reader_feed(r, bytes + at, n - at < piece ? n - at : piece, err);
     if (!rc)
         rc = spot_stream_reader_finish(r, err);
@@ -103,6 +126,22 @@ static int read_stream(const unsigned char *bytes, size_t n, size_t piece, struc
         ck_assert_int_eq(spot_stream_reader_info(r)->epoch, 7);
     }
     spot_stream_reader_free(r);
+    return rc;
+}
+
+/* Both ways have to come to the same end. */
+static int read_stream(const unsigned char *bytes, size_t n, size_t piece, struct spot_buf *got,
+                       struct spot_err *err)
+{
+    struct spot_buf other = { 0 };
+    const int rc = read_how(FED, bytes, n, piece, got, err);
+
+    ck_assert_int_eq(read_how(READ_INTO, bytes, n, piece, &other, NULL), rc);
+    if (!rc) {
+        ck_assert_uint_eq(other.n, got->n);
+        ck_assert_mem_eq(other.data, got->data, got->n);
+    }
+    spot_buf_release(&other);
     return rc;
 }
 

@@ -14,6 +14,7 @@
 #include "common/tool.h"
 #include "shard/chunk.h"
 #include "shard/safetensors.h"
+#include "shard/stream.h"
 
 /* --- the commands --- */
 
@@ -72,6 +73,9 @@ int input_skip(struct input *in, uint64_t n_byte, struct spot_err *err);
  * *st gets its meaning. A regular file must have exactly the size that the header announces. */
 int input_safetensors(struct input *in, struct spot_buf *header, struct spot_st *st,
                       struct spot_err *err);
+
+/* All of a stream through its reader, to the end. */
+int input_stream(struct input *in, struct spot_stream_reader *reader, struct spot_err *err);
 
 /* --- bytes out --- */
 

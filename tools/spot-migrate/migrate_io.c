@@ -165,6 +165,19 @@ static int read_text(struct input *in, uint64_t n_byte, struct spot_buf *header,
     return 0;
 }
 
+int input_stream(struct input *in, struct spot_stream_reader *reader, struct spot_err *err)
+{
+    size_t want, got;
+
+    do {
+        void *to = spot_stream_reader_room(reader, &want);
+
+        if (input_read(in, to, want, &got, err) || spot_stream_reader_took(reader, got, err))
+            return -1;
+    } while (got == want);
+    return spot_stream_reader_finish(reader, err);
+}
+
 int input_safetensors(struct input *in, struct spot_buf *header, struct spot_st *st,
                       struct spot_err *err)
 {

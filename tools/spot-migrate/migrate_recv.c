@@ -52,27 +52,17 @@ static int on_chunk(void *user, const struct spot_chunk *chunk, const void *raw,
 
 static int receive_stream(struct recv *r, const char *path, struct spot_err *err)
 {
-    enum { PIECE = 256 << 10 };
     struct one_way w = { .recv = r };
     const struct spot_stream_sink sink = { .on_header = on_header,
                                            .on_chunk = on_chunk,
                                            .user = &w };
     struct input in;
-    void *piece;
-    size_t got;
     int rc;
 
     if (input_open(&in, path, err))
         return -1;
-    piece = spot_xcalloc(PIECE, 1);
     w.reader = spot_stream_reader_new(&sink, in.name);
-    do {
-        rc = input_read(&in, piece, PIECE, &got, err);
-        if (!rc)
-            rc = spot_stream_reader_feed(w.reader, piece, got, err);
-    } while (!rc && got == PIECE);
-    if (!rc)
-        rc = spot_stream_reader_finish(w.reader, err);
+    rc = input_stream(&in, w.reader, err);
     if (!rc && !spot_landing_agrees(w.landing, spot_stream_reader_hashes(w.reader)))
         rc = spot_err_set(err, SPOT_EDATA, "%s: another file than the attempt before", in.name);
     if (!rc)
@@ -80,7 +70,6 @@ static int receive_stream(struct recv *r, const char *path, struct spot_err *err
     progress_end(&r->progress);
     spot_stream_reader_free(w.reader);
     spot_landing_free(w.landing);
-    free(piece);
     input_close(&in);
     return rc;
 }

@@ -49,29 +49,18 @@ static int on_chunk(void *user, const struct spot_chunk *chunk, const void *raw,
 
 static int read_stream(struct unpack *u, struct spot_err *err)
 {
-    enum { PIECE = 256 << 10 };
     const struct spot_stream_sink sink = {
         .on_header = on_header, .base = find_base, .on_chunk = on_chunk, .user = u
     };
     struct spot_stream_reader *r = spot_stream_reader_new(&sink, u->in.name);
-    void *piece = spot_xcalloc(PIECE, 1);
-    size_t got;
-    int rc;
+    const int rc = input_stream(&u->in, r, err);
 
-    do {
-        rc = input_read(&u->in, piece, PIECE, &got, err);
-        if (!rc)
-            rc = spot_stream_reader_feed(r, piece, got, err);
-    } while (!rc && got == PIECE);
-    if (!rc)
-        rc = spot_stream_reader_finish(r, err);
     progress_end(&u->progress);
     if (!rc && u->is_verify)
         spot_tool_info("%s: %zu tensors, %llu bytes in %llu chunks, all as they were sent",
                        u->in.name, u->st->n_tensor, (unsigned long long)u->st->data_byte,
                        (unsigned long long)u->n_chunk);
     spot_stream_reader_free(r);
-    free(piece);
     return rc;
 }
 

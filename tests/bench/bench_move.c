@@ -1,0 +1,343 @@
+/* SPDX-License-Identifier: MIT */
+/* bench_move - pack, unpack and send to recv of a file against what they cannot beat, in one run:
+ * coding and decoding in memory, and the same bytes through Unix sockets, with as many threads.
+ *
+ * usage: bench_move [DIRECTORY [MIB]]   (spot-migrate on PATH; default /dev/shm, 1024)
+ *
+ * Wall time says what a user waits, CPU time what a busy machine adds up: where both ends share the
+ * processors, the sum of the limits' CPU seconds is the floor, not the slowest of them. */
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/rng.h"
+#include "common/xalloc.h"
+#include "shard/chunk.h"
+
+enum { CHUNK = SPOT_CHUNK_BYTE, TENSOR_CHUNKS = 16, SEEDS = 32, THREADS_MAX = 8, PIECE = 1 << 20 };
+
+struct cost {
+    double wall_s, cpu_s;
+};
+
+static double cpu_of(int who)
+{
+    struct rusage u;
+
+    getrusage(who, &u);
+    return (double)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) +
+           1e-6 * (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec);
+}
+
+/* --- the file: tensors of fp32 and bf16 in turn, normal(0, 0.02) --- */
+
+struct file {
+    char path[400];
+    size_t n_chunk;
+    struct spot_buf header;
+    struct spot_st st;
+    struct spot_chunk_map map;
+    unsigned char *seed[2]; /* [SEEDS * CHUNK] of fp32 and of bf16, repeated over the file */
+};
+
+static void fill(unsigned char *to, size_t width, uint64_t stream)
+{
+    struct spot_rng rng;
+
+    spot_rng_init(&rng, 1, stream);
+    for (size_t i = 0; i < (size_t)SEEDS * CHUNK; i += width) {
+        const float x = (float)(0.02 * spot_rng_normal(&rng));
+        unsigned char bits[4];
+
+        memcpy(bits, &x, 4);
+        memcpy(to + i, bits + 4 - width, width);
+    }
+}
+
+static const unsigned char *chunk_data(const struct file *f, size_t seq)
+{
+    return f->seed[seq / TENSOR_CHUNKS % 2] + seq % SEEDS * CHUNK;
+}
+
+static void write_all(int fd, const void *data, size_t n)
+{
+    const char *at = data;
+
+    while (n) {
+        const ssize_t done = write(fd, at, n);
+
+        if (done <= 0) {
+            perror("bench_move: write");
+            exit(4);
+        }
+        at += done;
+        n -= (size_t)done;
+    }
+}
+
+static void make_header(struct file *f)
+{
+    const size_t n = f->n_chunk / TENSOR_CHUNKS;
+    struct spot_st_tensor *t = spot_xcalloc(n, sizeof(*t));
+
+    for (size_t i = 0; i < n; i++) {
+        t[i].name = spot_xcalloc(24, 1);
+        snprintf(t[i].name, 24, "t%zu", i);
+        t[i].dtype = i % 2 ? SPOT_DT_BF16 : SPOT_DT_F32;
+        t[i].n_dim = 1;
+        t[i].dim[0] = (uint64_t)TENSOR_CHUNKS * CHUNK / spot_dtype_byte(t[i].dtype);
+    }
+    spot_st_write(t, n, &f->header);
+    for (size_t i = 0; i < n; i++)
+        free(t[i].name);
+    free(t);
+    if (spot_st_parse(&f->st, (char *)f->header.data + SPOT_ST_PREFIX_BYTE,
+                      f->header.n - SPOT_ST_PREFIX_BYTE, "bench", NULL) ||
+        spot_chunk_map_init(&f->map, &f->st, CHUNK, NULL))
+        abort();
+}
+
+static void make_file(struct file *f, const char *directory, size_t mib)
+{
+    int fd;
+
+    f->n_chunk = mib / TENSOR_CHUNKS * TENSOR_CHUNKS;
+    for (int i = 0; i < 2; i++) {
+        f->seed[i] = spot_xcalloc((size_t)SEEDS * CHUNK, 1);
+        fill(f->seed[i], i ? 2 : 4, (uint64_t)i);
+    }
+    make_header(f);
+    snprintf(f->path, sizeof(f->path), "%s/move.safetensors", directory);
+    fd = open(f->path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    if (fd < 0) {
+        perror(f->path);
+        exit(4);
+    }
+    write_all(fd, f->header.data, f->header.n);
+    for (size_t i = 0; i < f->n_chunk; i++)
+        write_all(fd, chunk_data(f, i), CHUNK);
+    close(fd);
+}
+
+/* --- the limits: threads over chunks in memory, threads over sockets --- */
+
+struct crew {
+    const struct file *file;
+    enum spot_codec codec;
+    size_t n_thread;
+    struct spot_buf *coded; /* [n_chunk] */
+};
+
+struct hand {
+    const struct crew *crew;
+    size_t index;
+    int fd[2];
+    struct spot_coder coder;
+};
+
+static void *encode(void *user)
+{
+    struct hand *h = user;
+    const struct crew *c = h->crew;
+
+    for (size_t i = h->index; i < c->file->n_chunk; i += c->n_thread) {
+        struct spot_chunk chunk;
+
+        spot_chunk_map_get(&c->file->map, i, &chunk);
+        c->coded[i].n = 0;
+        if (spot_chunk_encode(&h->coder, &chunk, c->codec, chunk_data(c->file, i), NULL,
+                              &c->coded[i], NULL))
+            abort();
+    }
+    return NULL;
+}
+
+static void *decode(void *user)
+{
+    struct hand *h = user;
+    const struct crew *c = h->crew;
+    unsigned char *raw = spot_xcalloc(CHUNK, 1);
+
+    for (size_t i = h->index; i < c->file->n_chunk; i += c->n_thread) {
+        struct spot_chunk chunk;
+
+        if (spot_chunk_parse(c->coded[i].data, &c->file->map, 0, &chunk, NULL) ||
+            spot_chunk_decode(&h->coder, &chunk, c->coded[i].data + SPOT_CHUNK_HEAD_BYTE, NULL, raw,
+                              NULL))
+            abort();
+    }
+    free(raw);
+    return NULL;
+}
+
+static void *put(void *user)
+{
+    struct hand *h = user;
+    const struct crew *c = h->crew;
+
+    for (size_t i = h->index; i < c->file->n_chunk; i += c->n_thread)
+        write_all(h->fd[0], c->coded[i].data, c->coded[i].n);
+    close(h->fd[0]);
+    return NULL;
+}
+
+static void *take(void *user)
+{
+    const struct hand *h = user;
+    unsigned char *to = spot_xcalloc(PIECE, 1);
+
+    while (read(h->fd[1], to, PIECE) > 0)
+        ;
+    close(h->fd[1]);
+    free(to);
+    return NULL;
+}
+
+/* All hands at `work`, and at `also` if it is one. */
+static struct cost run(struct crew *c, void *(*work)(void *), void *(*also)(void *))
+{
+    struct hand hand[THREADS_MAX] = { { 0 } };
+    pthread_t thread[2 * THREADS_MAX];
+    size_t n = 0;
+    struct cost cost;
+
+    for (size_t i = 0; i < c->n_thread; i++) {
+        hand[i].crew = c;
+        hand[i].index = i;
+        spot_coder_init(&hand[i].coder);
+        if (also && socketpair(AF_UNIX, SOCK_STREAM, 0, hand[i].fd))
+            abort();
+    }
+    cost = (struct cost){ spot_clock_s(), cpu_of(RUSAGE_SELF) };
+    for (size_t i = 0; i < c->n_thread; i++)
+        if (pthread_create(&thread[n++], NULL, work, &hand[i]) ||
+            (also && pthread_create(&thread[n++], NULL, also, &hand[i])))
+            abort();
+    for (size_t i = 0; i < n; i++)
+        pthread_join(thread[i], NULL);
+    cost = (struct cost){ spot_clock_s() - cost.wall_s, cpu_of(RUSAGE_SELF) - cost.cpu_s };
+    for (size_t i = 0; i < c->n_thread; i++)
+        spot_coder_release(&hand[i].coder);
+    return cost;
+}
+
+/* --- ours --- */
+
+static struct cost command(const char *line)
+{
+    struct cost cost = { spot_clock_s(), cpu_of(RUSAGE_CHILDREN) };
+
+    if (system(line)) {
+        fprintf(stderr, "bench_move: failed: %s\n", line);
+        exit(1);
+    }
+    return (struct cost){ spot_clock_s() - cost.wall_s, cpu_of(RUSAGE_CHILDREN) - cost.cpu_s };
+}
+
+static void show(const char *what, const char *codec, struct cost c, double raw_gb)
+{
+    printf("%-7s %-23s %7.2f %7.2f %7.2f\n", codec, what, c.wall_s, c.cpu_s, raw_gb / c.wall_s);
+}
+
+/* A tool against its limits: the slower in wall time, their sum in CPU time. */
+static void compare(const char *what, const char *codec, struct cost ours, const struct cost *limit,
+                    size_t n_limit, double raw_gb)
+{
+    struct cost floor = { 0, 0 };
+
+    for (size_t i = 0; i < n_limit; i++) {
+        floor.wall_s = limit[i].wall_s > floor.wall_s ? limit[i].wall_s : floor.wall_s;
+        floor.cpu_s += limit[i].cpu_s;
+    }
+    printf("%-7s %-23s %7.2f %7.2f %7.2f %7.2f %7.2f\n", codec, what, ours.wall_s, ours.cpu_s,
+           raw_gb / ours.wall_s, ours.wall_s / floor.wall_s, ours.cpu_s / floor.cpu_s);
+}
+
+static void bench(struct file *f, const char *directory, size_t n_thread, enum spot_codec codec)
+{
+    const char *name = spot_codec_name(codec);
+    const double gb = 1e-9 * (double)f->n_chunk * CHUNK;
+    struct crew c = { .file = f, .codec = codec, .n_thread = n_thread };
+    struct cost coding, decoding, socket, file, limit[4], ours, check;
+    char line[4096];
+
+    c.coded = spot_xcalloc(f->n_chunk, sizeof(*c.coded));
+    run(&c, encode, NULL); /* memory is there from now on */
+    coding = run(&c, encode, NULL);
+    decoding = run(&c, decode, NULL);
+    socket = run(&c, put, take);
+    snprintf(line, sizeof(line), "dd if='%s' of='%s/move.back' bs=1M 2>/dev/null", f->path,
+             directory);
+    file = command(line);
+    for (size_t i = 0; i < f->n_chunk; i++)
+        spot_buf_release(&c.coded[i]);
+    free(c.coded);
+    show("limit: code", name, coding, gb);
+    show("limit: decode", name, decoding, gb);
+    show("limit: socket", name, socket, gb);
+    show("limit: copy of the file", name, file, gb);
+    limit[0] = coding;
+    snprintf(line, sizeof(line), "spot-migrate pack -j %zu --codec %s '%s' >/dev/null", n_thread,
+             name, f->path);
+    compare("pack >/dev/null", name, command(line), limit, 1, gb);
+    snprintf(line, sizeof(line), "spot-migrate pack -j %zu --codec %s -o '%s/move.szt' '%s'",
+             n_thread, name, directory, f->path);
+    limit[1] = file;
+    compare("pack -o", name, command(line), limit, 2, gb);
+    snprintf(line, sizeof(line), "spot-migrate verify '%s/move.szt'", directory);
+    limit[0] = decoding;
+    compare("verify", name, command(line), limit, 1, gb);
+    snprintf(line, sizeof(line), "spot-migrate unpack -o '%s/move.back' '%s/move.szt'", directory,
+             directory);
+    compare("unpack -o", name, command(line), limit, 2, gb);
+    snprintf(line, sizeof(line),
+             "spot-migrate recv -q -o '%s/move.back' --listen unix:'%s/move.s' & "
+             "spot-migrate send -q --codec %s --streams %zu --connect unix:'%s/move.s' '%s' && "
+             "wait && cmp '%s/move.back' '%s'",
+             directory, directory, name, n_thread, directory, f->path, directory, f->path);
+    ours = command(line);
+    snprintf(line, sizeof(line), "cmp '%s/move.back' '%s'", directory, f->path);
+    check = command(line);
+    ours.wall_s -= check.wall_s;
+    ours.cpu_s -= check.cpu_s;
+    limit[0] = coding;
+    limit[1] = decoding;
+    limit[2] = socket;
+    limit[3] = file;
+    compare("send, recv", name, ours, limit, 4, gb);
+}
+
+int main(int argc, char **argv)
+{
+    const long n_cpu = sysconf(_SC_NPROCESSORS_ONLN);
+    const size_t n_thread = n_cpu < 1 ? 1 : n_cpu > THREADS_MAX ? THREADS_MAX : (size_t)n_cpu;
+    char directory[256], line[600];
+    struct file f = { .n_chunk = 0 };
+
+    snprintf(directory, sizeof(directory), "%s/bench_move.%ld", argc > 1 ? argv[1] : "/dev/shm",
+             (long)getpid());
+    snprintf(line, sizeof(line), "mkdir -m 700 '%s'", directory);
+    if (system(line))
+        return 4;
+    /* On a fresh virtual machine the first touch of memory costs more than all that follows. */
+    snprintf(line, sizeof(line),
+             "dd if=/dev/zero of='%s/warm' bs=1M count=6144 2>/dev/null; rm -f '%s/warm'",
+             directory, directory);
+    if (system(line))
+        return 4;
+    make_file(&f, directory, argc > 2 ? strtoul(argv[2], NULL, 10) : 1024);
+    printf("%zu MiB, fp32 and bf16, normal(0, 0.02), %zu threads\n", f.n_chunk, n_thread);
+    printf("%-7s %-23s %7s %7s %7s %7s %7s\n", "codec", "what", "wall s", "CPU s", "GB/s", "/ wall",
+           "/ CPU");
+    bench(&f, directory, n_thread, SPOT_CODEC_RAW);
+    bench(&f, directory, n_thread, SPOT_CODEC_PLANES);
+    snprintf(line, sizeof(line), "rm -r '%s'", directory);
+    return system(line) ? 4 : 0;
+}
