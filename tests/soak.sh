@@ -11,7 +11,6 @@ tmp=$(mktemp -d)
 job='' hits=0 zones_lost=0 coordinators=0 run=1
 declare -A pid zone
 cleanup() {
-    [ "$BASHPID" = $$ ] || return 0 # a child that was struck before it became a worker
     kill -KILL $job "${pid[@]}" 2>/dev/null || true
     wait 2>/dev/null || true
     rm -rf "$tmp"
@@ -31,12 +30,13 @@ start() { # SLOT
     spot-run worker --quiet --join "unix:$tmp/job" --name "w$1" --domain "zone${zone[$1]}" \
         --join-timeout 60s 2>>"$tmp/workers" &
     pid[$1]=$!
+    disown $! # no word when it is killed
 }
 alive() {
     [ -n "${pid[$1]-}" ] && kill -0 "${pid[$1]}" 2>/dev/null
 }
-strike() { # SIGNAL SLOT
-    alive "$2" || return 0
+strike() { # SIGNAL SLOT; a child that is not yet a worker would run this shell's own traps
+    alive "$2" && [ "$(cat "/proc/${pid[$2]}/comm" 2>/dev/null)" = spot-run ] || return 0
     kill "-$1" "${pid[$2]}"
     hits=$((hits + 1))
 }
@@ -61,6 +61,7 @@ while [ $hits -lt "$n" ]; do
         zones_lost=$((zones_lost + 1))
         ;;
     1) if [ $((RANDOM % 4)) = 0 ]; then # the coordinator; workers wait and keep their memory
+        while [ "$(cat /proc/$job/comm 2>/dev/null)" = soak.sh ]; do sleep 0.01; done
         kill -KILL $job
         wait "$job" 2>/dev/null || true
         hits=$((hits + 1)) coordinators=$((coordinators + 1))
@@ -75,6 +76,7 @@ while [ $hits -lt "$n" ]; do
     kill -0 $job 2>/dev/null || { wait $job || echo "the coordinator died: status $?"; exit 1; }
 done
 sleep 2
+echo "the storm is over after $SECONDS s" >&2
 last=$(files)
 before=$(grep -c '"committed"' "$tmp/events")
 sleep 3
