@@ -81,6 +81,7 @@ static void put_panel(FILE *out, const struct spot_figure *fig, size_t first)
 {
     static const char *const with[] = { "lines", "steps", "points pt 7",
                                         "filledcurves fs transparent solid 0.3 noborder" };
+    static const char opaque[] = "filledcurves fs solid noborder";
 
     put_setting(out, "title", fig->title);
     put_setting(out, "xlabel", fig->x_label);
@@ -92,8 +93,9 @@ static void put_panel(FILE *out, const struct spot_figure *fig, size_t first)
     for (size_t i = 0; i < fig->n_series; i++) {
         const struct spot_series *s = &fig->series[i];
 
-        fprintf(out, "%s $s%zu with %s lc rgb '%s'", i ? "," : "", first + i, with[s->style],
-                colour[i]);
+        fprintf(out, "%s $s%zu with %s lc rgb '%s'", i ? "," : "", first + i,
+                s->style == SPOT_SERIES_BAND && s->colour ? opaque : with[s->style],
+                s->colour ? s->colour : colour[i]);
         if (s->width > 0 && s->style != SPOT_SERIES_BAND)
             fprintf(out, s->style == SPOT_SERIES_DOT ? " ps %g" : " lw %g", s->width);
         fputs(" title ", out);

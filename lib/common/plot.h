@@ -23,17 +23,18 @@ enum spot_series_style {
     SPOT_SERIES_LINE,
     SPOT_SERIES_STEP, /* held until the next sample: instance counts */
     SPOT_SERIES_DOT,
-    SPOT_SERIES_BAND, /* the area between y and y2, translucent */
+    SPOT_SERIES_BAND, /* the area between y and y2, translucent unless it has a colour */
 };
 
 struct spot_series {
     const char *label;
     enum spot_series_style style;
     size_t n;
-    const double *x;  /* [n] */
-    const double *y;  /* [n] */
-    const double *y2; /* [n], bands only: the upper edge */
-    double width;     /* of the line; 0: the default */
+    const double *x;    /* [n] */
+    const double *y;    /* [n] */
+    const double *y2;   /* [n], bands only: the upper edge */
+    double width;       /* of the line; 0: the default */
+    const char *colour; /* "#rrggbb"; NULL: by its place in the figure */
 };
 
 struct spot_figure {

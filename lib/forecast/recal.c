@@ -4,10 +4,14 @@
 #include <math.h>
 #include <string.h>
 
-/* Start values, and how firm they are: the precision of the normal prior. All were chosen on
- * the tuned series of docs/results/forecast.md. */
-static const double SHIFT = -0.05, SLOPE = -0.05, TAIL = 0.15, FIRM = 100;
+/* Start values of the odds of a change on (1, age, restlessness) and of the tails; how firm they
+ * are: the precision of the normal priors. All were chosen on the tuned series of
+ * docs/results/forecast.md. */
+static const double START[SPOT_RECAL_TERMS] = { -0.12, -0.10, -0.12 }, FIRM = 400;
+static const double TAIL = 0.15, TAIL_FIRM = 100;
 static const double FIFTH = 0.2; /* what is a tail */
+
+static const uint64_t RECENT = ((uint64_t)1 << SPOT_RECAL_RECENT) - 1;
 
 enum { LEARN_ALL = 2048 };
 
@@ -32,33 +36,41 @@ static double tail_start(int h)
 
 /* --- learning --- */
 
-/* One step of the filter for the two coefficients on (1, x): the precision gains weight p (1 - p)
- * (1, x)(1, x)', the coefficients move by its inverse times the error. */
-static void learn_change(struct spot_recal_step *s, double x, double p, bool came, double weight)
+/* One step of the filter for the coefficients on x: with the covariance C = I / FIRM - known, the
+ * precision gains v x x', so `known` gains C x x'C v / (1 + v x'C x), and the coefficients move by
+ * the new C times x times the error (Sherman and Morrison 1950). */
+static void learn_change(struct spot_recal_step *s, const double *x, double p, bool came,
+                         double weight)
 {
-    const double v = weight * p * (1 - p), error = weight * (came - p);
-    double aa, ab, bb, det;
+    const double v = weight * p * (1 - p);
+    double gain[SPOT_RECAL_TERMS], along = 0;
 
-    s->spread[0] += v;
-    s->spread[1] += v * x;
-    s->spread[2] += v * x * x;
-    aa = FIRM + s->spread[0];
-    ab = s->spread[1];
-    bb = FIRM + s->spread[2];
-    det = aa * bb - ab * ab;
-    s->shift[0] += error * (bb - ab * x) / det;
-    s->shift[1] += error * (aa * x - ab) / det;
+    for (int i = 0; i < SPOT_RECAL_TERMS; i++) {
+        gain[i] = x[i] / FIRM;
+        for (int j = 0; j < SPOT_RECAL_TERMS; j++)
+            gain[i] -= s->known[i][j] * x[j];
+        along += x[i] * gain[i];
+    }
+    for (int i = 0; i < SPOT_RECAL_TERMS; i++) {
+        for (int j = 0; j < SPOT_RECAL_TERMS; j++)
+            s->known[i][j] += v * gain[i] * gain[j] / (1 + v * along);
+        s->shift[i] += weight * (came - p) * gain[i] / (1 + v * along);
+    }
 }
 
 static void learn_tail(struct spot_recal_step *s, int side, double p, bool came, double weight)
 {
     s->sure[side] += weight * p * (1 - p);
-    s->tail[side] += weight * (came - p) / (FIRM + s->sure[side]);
+    s->tail[side] += weight * (came - p) / (TAIL_FIRM + s->sure[side]);
 }
 
-static double change_by(const struct spot_recal_step *s, double x)
+static double change_by(const struct spot_recal_step *s, const double *x)
 {
-    return clamp(SHIFT + s->shift[0] + (SLOPE + s->shift[1]) * x, 3);
+    double by = 0;
+
+    for (int i = 0; i < SPOT_RECAL_TERMS; i++)
+        by += (START[i] + s->shift[i]) * x[i];
+    return clamp(by, 3);
 }
 
 static double tail_by(const struct spot_recal_step *s, int side, int h)
@@ -73,7 +85,7 @@ static void learn(struct spot_recal *recal, const struct spot_recal_moment *m, i
     const double weight = m->weight / h;
     const bool in_tail[2] = { y <= e->low, y >= e->high };
 
-    learn_change(s, m->age, tilt(e->change, change_by(s, m->age)), y != m->now, weight);
+    learn_change(s, m->x, tilt(e->change, change_by(s, m->x)), y != m->now, weight);
     for (int side = 0; side < 2; side++)
         if (e->tail[side] > 0)
             learn_tail(s, side, tilt(e->tail[side], tail_by(s, side, h)), in_tail[side], weight);
@@ -81,10 +93,11 @@ static void learn(struct spot_recal *recal, const struct spot_recal_moment *m, i
 
 void spot_recal_observe(struct spot_recal *recal, int y)
 {
-    if (recal->n && y != recal->newest) {
-        recal->n_change++;
-        recal->age = 0;
-    }
+    const bool changed = recal->n && y != recal->newest;
+
+    recal->n_change += changed;
+    recal->age = changed ? 0 : recal->age;
+    recal->changes = (recal->changes << 1 | changed) & RECENT;
     recal->newest = y;
     recal->age++;
     recal->n++;
@@ -114,9 +127,17 @@ bool spot_recal_is_due(const struct spot_recal *recal)
 
 /* --- correcting --- */
 
-static double relative_age(const struct spot_recal *recal)
+/* 1, and in units of the mean run between changes: the age of the count, and the changes of the
+ * newest intervals over those expected, one added to both. */
+static void find_terms(const struct spot_recal *recal, double x[SPOT_RECAL_TERMS])
 {
-    return log2((double)recal->age * ((double)recal->n_change + 1) / ((double)recal->n + 20));
+    const double rate = ((double)recal->n_change + 1) / ((double)recal->n + 20);
+    const double window = recal->n < SPOT_RECAL_RECENT ? (double)recal->n : SPOT_RECAL_RECENT;
+    const double changes = __builtin_popcountll(recal->changes);
+
+    x[0] = 1;
+    x[1] = log2((double)recal->age * rate);
+    x[2] = log2((changes + 1) / (window * rate + 1));
 }
 
 static void scale_range(double *p, int first, int end, double by)
@@ -125,8 +146,8 @@ static void scale_range(double *p, int first, int end, double by)
         p[k] *= by;
 }
 
-static void correct_change(const struct spot_recal_step *s, double age, int cap, int now, double *p,
-                           struct spot_recal_event *event)
+static void correct_change(const struct spot_recal_step *s, const double *x, int cap, int now,
+                           double *p, struct spot_recal_event *event)
 {
     const double stay = p[now];
     double change = 0, wanted;
@@ -136,7 +157,7 @@ static void correct_change(const struct spot_recal_step *s, double age, int cap,
     event->change = change;
     if (change <= 0 || stay <= 0)
         return;
-    wanted = tilt(change, change_by(s, age));
+    wanted = tilt(change, change_by(s, x));
     scale_range(p, 0, now, wanted / change);
     p[now] = 1 - wanted;
     scale_range(p, now + 1, cap + 1, wanted / change);
@@ -183,14 +204,15 @@ static void correct_tails(const struct spot_recal_step *s, int h, int cap, doubl
 
 void spot_recal_apply(struct spot_recal *recal, int cap, int horizon, bool learn, double *prob)
 {
-    const double age = relative_age(recal);
     const int now = (int)recal->newest;
     struct spot_recal_moment *m = &recal->moment[recal->n % SPOT_RECAL_STEPS];
+    double x[SPOT_RECAL_TERMS];
 
+    find_terms(recal, x);
     if (learn) {
         memset(m, 0, sizeof(*m));
         m->at = recal->n;
-        m->age = age;
+        memcpy(m->x, x, sizeof(x));
         m->weight = (double)stride(recal);
         m->now = now;
     }
@@ -200,7 +222,7 @@ void spot_recal_apply(struct spot_recal *recal, int cap, int horizon, bool learn
         double *p = prob + (size_t)(h - 1) * ((size_t)cap + 1);
         struct spot_recal_event event = { .low = -1, .high = cap + 1 };
 
-        correct_change(s, age, cap, now, p, &event);
+        correct_change(s, x, cap, now, p, &event);
         if (cap > 1) /* of two values one is the change */
             correct_tails(s, at, cap, p, &event);
         if (learn && h <= SPOT_RECAL_STEPS)

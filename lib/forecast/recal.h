@@ -2,14 +2,15 @@
 /* recal.h - laws made honest by what came of earlier ones, while a series goes on.
  *
  * Two corrections, each to the odds of events, so that a law stays a law:
- *   change  the odds that the count is another one than now, times exp(a + b x), where x is the
- *           binary logarithm of the age of the count in units of the mean run between changes;
- *   tails   the odds of what lies in the law's lower and upper fifth, times exp(c) and exp(d).
- * a, b, c and d are kept apart for each step ahead and start at values that were right on
+ *   change  the odds that the count is another one than now, times exp(a + b x + c r), where x is
+ *           the binary logarithm of the age of the count in units of the mean run between
+ *           changes, and r that of the changes of the newest intervals over those expected;
+ *   tails   the odds of what lies in the law's lower and upper fifth, times exp(d) and exp(e).
+ * a to e are kept apart for each step ahead and start at values that were right on
  * average over public traces. They follow what comes by logistic regression with a normal prior,
  * one observation at a time (the extended Kalman filter); outcomes h steps ahead overlap h-fold
  * and count 1/h each. Source: recalibration as in Gneiting, Balabdaoui, Raftery 2007; the events,
- * the age and the filter are ours. Deterministic and causal.
+ * the terms and the filter are ours. Deterministic and causal.
  */
 #ifndef SPOT_FORECAST_RECAL_H
 #define SPOT_FORECAST_RECAL_H
@@ -22,7 +23,11 @@
 extern "C" {
 #endif
 
-enum { SPOT_RECAL_STEPS = 12 /* steps ahead that are learned; later ones use the last */ };
+enum {
+    SPOT_RECAL_STEPS = 12, /* steps ahead that are learned; later ones use the last */
+    SPOT_RECAL_TERMS = 3,
+    SPOT_RECAL_RECENT = 60, /* intervals, for restlessness; fit in a word */
+};
 
 /* A law that was given, until its step is over. */
 struct spot_recal_event {
@@ -33,19 +38,21 @@ struct spot_recal_event {
 
 struct spot_recal_moment {
     uint64_t at; /* values seen then; 0: none */
-    double age, weight;
+    double x[SPOT_RECAL_TERMS], weight;
     int64_t now;
     struct spot_recal_event event[SPOT_RECAL_STEPS];
 };
 
 /* As offsets from the start values; zeroed at first. */
 struct spot_recal_step {
-    double shift[2], spread[3]; /* a, b; the precision gained: aa, ab, bb */
-    double tail[2], sure[2];    /* c, d; the precision gained */
+    double shift[SPOT_RECAL_TERMS];
+    double known[SPOT_RECAL_TERMS][SPOT_RECAL_TERMS]; /* by how much the covariance has shrunk */
+    double tail[2], sure[2];                          /* c, d; the precision gained */
 };
 
 struct spot_recal {
     uint64_t n, n_change;
+    uint64_t changes; /* whether the newest intervals had one: a bit for each, the newest lowest */
     int64_t newest, age;
     struct spot_recal_step step[SPOT_RECAL_STEPS];
     struct spot_recal_moment moment[SPOT_RECAL_STEPS]; /* ring by n */

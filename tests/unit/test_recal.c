@@ -14,12 +14,14 @@ enum { CAP = 8, STEPS = 3, WIDTH = CAP + 1 };
 
 static double sum_of(const double *p)
 {
-    double sum = 0;
+    double sum = 0, least = 0, most = 0;
 
     for (int k = 0; k < WIDTH; k++) {
-        ck_assert(p[k] >= 0 && p[k] <= 1 + 1e-12);
+        least = fmin(least, p[k]);
+        most = fmax(most, p[k]);
         sum += p[k];
     }
+    ck_assert(least >= 0 && most <= 1 + 1e-12);
     return sum;
 }
 
@@ -37,9 +39,11 @@ START_TEST(only_the_odds_of_events_move)
         ck_assert_double_eq_tol(p[k] / p[0], was[k] / was[0], 1e-12);
     for (int k = 7; k <= 8; k++)
         ck_assert_double_eq_tol(p[k] / p[6], was[k] / was[6], 1e-12);
-    /* the start values at age 1 of a first value: x = log2(1 * 1 / 21) */
-    ck_assert_double_eq_tol((1 - p[4]) / p[4], 0.5 / 0.5 * exp(-0.05 - 0.05 * log2(1.0 / 21.0)),
-                            1e-12);
+    /* the start values at age 1 of a first value: one change in 21 intervals is expected */
+    ck_assert_double_eq_tol(
+        (1 - p[4]) / p[4],
+        0.5 / 0.5 * exp(-0.12 - 0.10 * log2(1.0 / 21.0) - 0.12 * log2(1 / (1.0 / 21.0 + 1))),
+        1e-12);
 }
 END_TEST
 
@@ -90,6 +94,93 @@ START_TEST(a_wrong_rate_is_learned_and_a_right_one_kept)
         ck_assert_double_eq_tol(learned(0.3, 30000, seed), 0.3, 0.05);
         ck_assert_double_lt(fabs(learned(0.3, 20, seed) - 0.3), 0.08); /* not hasty */
     }
+}
+END_TEST
+
+/* The filter in its information form, the precision matrix kept and solved by Cramer's rule, with
+ * the terms taken from the whole history: what the module must agree with. */
+struct oracle {
+    double shift[3], info[3][3];
+};
+
+static double det3(double m[3][3])
+{
+    return m[0][0] * (m[1][1] * m[2][2] - m[1][2] * m[2][1]) -
+           m[0][1] * (m[1][0] * m[2][2] - m[1][2] * m[2][0]) +
+           m[0][2] * (m[1][0] * m[2][1] - m[1][1] * m[2][0]);
+}
+
+static void oracle_terms(const int *y, int n, double x[3])
+{
+    int age = 1, n_change = 0, recent = 0;
+
+    for (int t = 1; t < n; t++) {
+        const int changed = y[t] != y[t - 1];
+
+        n_change += changed;
+        recent += changed && t >= n - 60;
+        age = changed ? 1 : age + 1;
+    }
+    x[0] = 1;
+    x[1] = log2(age * (n_change + 1.0) / (n + 20.0));
+    x[2] = log2((recent + 1.0) / ((n < 60 ? n : 60) * (n_change + 1.0) / (n + 20.0) + 1));
+}
+
+static double oracle_prob(const struct oracle *o, const double *x, double said)
+{
+    static const double start[] = { -0.12, -0.10, -0.12 };
+    double z = log(said / (1 - said));
+
+    for (int i = 0; i < 3; i++)
+        z += (start[i] + o->shift[i]) * x[i];
+    return 1 / (1 + exp(-z));
+}
+
+static void oracle_learn(struct oracle *o, const double *x, double p, bool came)
+{
+    const double v = p * (1 - p);
+
+    for (int i = 0; i < 3; i++)
+        for (int j = 0; j < 3; j++)
+            o->info[i][j] += v * x[i] * x[j];
+    for (int i = 0; i < 3; i++) {
+        double m[3][3], whole;
+
+        memcpy(m, o->info, sizeof(m));
+        whole = det3(m);
+        for (int j = 0; j < 3; j++)
+            m[j][i] = x[j];
+        o->shift[i] += (came - p) * det3(m) / whole;
+    }
+}
+
+START_TEST(the_filter_agrees_with_its_information_form)
+{
+    enum { N = 1500 };
+    static int y[N];
+    struct spot_recal recal = { 0 };
+    struct oracle oracle = { .info = { { 400, 0, 0 }, { 0, 400, 0 }, { 0, 0, 400 } } };
+    struct spot_rng rng;
+    double x[3] = { 0 }, expected = 0, worst = 0;
+
+    spot_rng_init(&rng, 11, 1);
+    for (int t = 0; t < N; t++) {
+        const double rate = t / 300 % 2 ? 0.3 : 0.03; /* restless and calm in turn */
+        double p[2];
+
+        y[t] = t ? y[t - 1] ^ (spot_rng_unit(&rng) < rate) : 0;
+        if (t)
+            oracle_learn(&oracle, x, expected, y[t] != y[t - 1]);
+        oracle_terms(y, t + 1, x);
+        expected = oracle_prob(&oracle, x, 0.1);
+        spot_recal_observe(&recal, y[t]);
+        p[y[t]] = 0.9;
+        p[!y[t]] = 0.1;
+        spot_recal_apply(&recal, 1, 1, true, p);
+        worst = fmax(worst, fabs(p[!y[t]] - expected));
+    }
+    ck_assert_double_lt(worst, 1e-10);
+    ck_assert_double_gt(fabs(oracle.shift[2]), 0.05); /* there was something to learn */
 }
 END_TEST
 
@@ -165,6 +256,7 @@ int main(void)
     tcase_add_test(tc, only_the_odds_of_events_move);
     tcase_add_test(tc, a_certain_law_stays_certain);
     tcase_add_test(tc, a_wrong_rate_is_learned_and_a_right_one_kept);
+    tcase_add_test(tc, the_filter_agrees_with_its_information_form);
     tcase_add_test(tc, tails_that_are_too_light_grow);
     tcase_add_test(tc, a_long_series_is_learned_from_ever_more_rarely);
     tcase_add_test(tc, what_cannot_be_is_not_sound);

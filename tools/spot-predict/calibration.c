@@ -57,11 +57,11 @@ int calibration_plot(const struct options *options, const struct results *result
         score = total_of(options, results, results->result[m].model);
         fill_histogram(h, &score);
         series[n++] = (struct spot_series){
-            results->result[m].model, SPOT_SERIES_STEP, EDGES, h->x, h->y, NULL, 2
+            results->result[m].model, SPOT_SERIES_STEP, EDGES, h->x, h->y, NULL, 2, NULL
         };
     }
     series[n++] = (struct spot_series){
-        "calibrated", SPOT_SERIES_LINE, EDGES, histogram[0].x, histogram[0].flat, NULL, 1
+        "calibrated", SPOT_SERIES_LINE, EDGES, histogram[0].x, histogram[0].flat, NULL, 1, "#000000"
     };
     snprintf(title, sizeof(title), "%.40s: %.0f %% of what came lay inside the 80 %% intervals",
              results->result[n_model - 1].model, 100 * score.cover_sum / (double)score.n);

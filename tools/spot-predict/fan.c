@@ -8,6 +8,10 @@
 #include "common/xalloc.h"
 #include "forecast/pmf.h"
 
+/* The law in shades of one hue, the darker the likelier; what is known and what came stand out. */
+static const char PALE[] = "#c6dcec", MIDDLE[] = "#85b6d9", DARK[] = "#00598c";
+static const char BLACK[] = "#000000", RED[] = "#d55e00";
+
 enum { ROWS = 7 }; /* time, 5, 25, 50, 75, 95 %, observed */
 
 /* Hours since the start of the trace at step h after the origin. */
@@ -50,13 +54,17 @@ void fan_make(struct fan *fan, const struct grid *g, size_t origin, const double
     }
     for (size_t h = 0; h <= n_after; h++)
         row[6][h] = g->y[origin + h];
-    fan->series[0] = (struct spot_series){ "90 %", SPOT_SERIES_BAND, n, row[0], row[1], row[5], 0 };
-    fan->series[1] = (struct spot_series){ "50 %", SPOT_SERIES_BAND, n, row[0], row[2], row[4], 0 };
-    fan->series[2] = (struct spot_series){ "median", SPOT_SERIES_STEP, n, row[0], row[3], NULL, 2 };
+    fan->series[0] =
+        (struct spot_series){ "90 %", SPOT_SERIES_BAND, n, row[0], row[1], row[5], 0, PALE };
+    fan->series[1] =
+        (struct spot_series){ "50 %", SPOT_SERIES_BAND, n, row[0], row[2], row[4], 0, MIDDLE };
+    fan->series[2] =
+        (struct spot_series){ "median", SPOT_SERIES_STEP, n, row[0], row[3], NULL, 2, DARK };
     fan->series[3] =
-        (struct spot_series){ "known", SPOT_SERIES_STEP, n_past, past_x, past_y, NULL, 2 };
+        (struct spot_series){ "known", SPOT_SERIES_STEP, n_past, past_x, past_y, NULL, 2, BLACK };
     fan->series[4] =
-        (struct spot_series){ "what came", SPOT_SERIES_DOT, n_after + 1, row[0], row[6], NULL, 1 };
+        (struct spot_series){ "what came", SPOT_SERIES_DOT, n_after + 1, row[0], row[6], NULL, 1,
+                              RED };
     snprintf(fan->title, sizeof(fan->title),
              "%.60s: %d now, 50 %% between %.0f and %.0f after %d steps (%.30s)", g->label,
              g->y[origin], row[2][horizon], row[4][horizon], horizon, model);
