@@ -37,7 +37,7 @@ alive() {
 }
 strike() { # SIGNAL SLOT; a child that is not yet a worker would run this shell's own traps
     alive "$2" && [ "$(cat "/proc/${pid[$2]}/comm" 2>/dev/null)" = spot-run ] || return 0
-    kill "-$1" "${pid[$2]}"
+    kill "-$1" "${pid[$2]}" 2>/dev/null || return 0
     hits=$((hits + 1))
 }
 fill() {
