@@ -200,11 +200,13 @@ void spot_coord_status(const struct spot_coord *c, struct spot_buf *out)
     spot_jw_int(&jw, "step", c->machine.step);
     spot_jw_int(&jw, "steps", c->config.n_step);
     spot_jw_int(&jw, "durable_step", spot_store_newest(c->store));
-    spot_jw_real(&jw, "loss", (double)c->last_loss);
+    if (c->knows_loss)
+        spot_jw_real(&jw, "loss", (double)c->last_loss);
     spot_jw_int(&jw, "D", c->form.D);
     spot_jw_int(&jw, "P", c->form.P);
     spot_jw_real(&jw, "step_s", c->step_s);
-    spot_jw_real(&jw, "eta_s", c->step_s * (double)(c->config.n_step - c->machine.step));
+    if (c->step_s > 0)
+        spot_jw_real(&jw, "eta_s", c->step_s * (double)(c->config.n_step - c->machine.step));
     spot_jw_real(&jw, "tokens_per_s", token_rate(c));
     put_members(c, &jw);
     put_events(&c->journal, &jw);

@@ -125,9 +125,12 @@ static void show_progress(struct spot_coord *c)
         fflush(stderr);
         return;
     }
-    fprintf(stderr, "\r\033[Kstep %lld/%lld  loss %.4f  grid %ux%u  members %zu  %.0f ms/step",
-            (long long)c->machine.step, (long long)c->config.n_step, (double)c->last_loss,
-            (unsigned)c->form.D, (unsigned)c->form.P, c->machine.n_member, 1e3 * c->step_s);
+    fprintf(stderr, "\r\033[Kstep %lld/%lld", (long long)c->machine.step,
+            (long long)c->config.n_step);
+    if (c->knows_loss)
+        fprintf(stderr, "  loss %.4f", (double)c->last_loss);
+    fprintf(stderr, "  grid %ux%u  members %zu  %.0f ms/step", (unsigned)c->form.D,
+            (unsigned)c->form.P, c->machine.n_member, 1e3 * c->step_s);
     fflush(stderr);
 }
 

@@ -65,3 +65,12 @@ resume() {
     wait $!
     jq -es 'map(select(.event == "committed").step) == [9, 10, 11] and last.event == "done"' piped
 }
+
+@test "what is not known yet is not said: a job that waits for workers has no loss and no end in sight" {
+    train log --steps 10
+    eventually 'spot-run status --join unix:j --format json >status'
+    jq -e '.phase == "wait" and .step == 0 and (has("loss") or has("eta_s") | not)' status
+    spot-run status --join unix:j --format table | head -n 1 | grep -q "loss -  .*ETA -"
+    worker w1
+    wait $train
+}

@@ -151,6 +151,18 @@ static void print_events(const json_t *events)
     spot_table_release(&table);
 }
 
+/* "what 1.5 unit", "what -" for a number that is not known yet. */
+static void print_number(const json_t *status, const char *key, const char *what, int digits,
+                         const char *unit)
+{
+    const json_t *x = json_object_get(status, key);
+
+    if (x)
+        printf("  %s%.*f%s", what, digits, json_number_value(x), unit);
+    else
+        printf("  %s-", what);
+}
+
 static int print_status(const struct spot_buf *text, enum spot_format format, struct spot_err *err)
 {
     struct spot_json_doc doc;
@@ -161,19 +173,20 @@ static int print_status(const struct spot_buf *text, enum spot_format format, st
     }
     if (spot_json_parse(&doc, (const char *)text->data, text->n, "status", err))
         return -1;
-    printf("phase %s  epoch %lld  step %lld of %lld (durable %lld)  loss %.6f  grid %lldx%lld  "
-           "%.1f ms/step  %.0f tokens/s  ETA %.0f s\n\n",
+    printf("phase %s  epoch %lld  step %lld of %lld (durable %lld)",
            json_string_value(json_object_get(doc.root, "phase")),
            (long long)json_integer_value(json_object_get(doc.root, "epoch")),
            (long long)json_integer_value(json_object_get(doc.root, "step")),
            (long long)json_integer_value(json_object_get(doc.root, "steps")),
-           (long long)json_integer_value(json_object_get(doc.root, "durable_step")),
-           json_number_value(json_object_get(doc.root, "loss")),
+           (long long)json_integer_value(json_object_get(doc.root, "durable_step")));
+    print_number(doc.root, "loss", "loss ", 6, "");
+    printf("  grid %lldx%lld  %.1f ms/step",
            (long long)json_integer_value(json_object_get(doc.root, "D")),
            (long long)json_integer_value(json_object_get(doc.root, "P")),
-           1e3 * json_number_value(json_object_get(doc.root, "step_s")),
-           json_number_value(json_object_get(doc.root, "tokens_per_s")),
-           json_number_value(json_object_get(doc.root, "eta_s")));
+           1e3 * json_number_value(json_object_get(doc.root, "step_s")));
+    print_number(doc.root, "tokens_per_s", "", 0, " tokens/s");
+    print_number(doc.root, "eta_s", "ETA ", 0, " s");
+    printf("\n\n");
     print_members(json_object_get(doc.root, "members"));
     print_events(json_object_get(doc.root, "events"));
     spot_json_release(&doc);
