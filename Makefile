@@ -17,6 +17,7 @@
 #                     deps-bench: the yardsticks of bench
 #   make install      DESTDIR=stage prefix=/usr         make uninstall    the same, gone
 #   make completions  completions/ anew from --help     make clean        away with build/
+#   make schemas      docs/schema/ anew from the field tables of the readers and docs/schema/by-hand
 #
 # demo, check, bench, fuzz, lint and coverage run deps first.
 # Knobs: VARIANT=release|debug|asan|tsan|cov|fuzz  CUDA=auto|yes|no  CUDA_ARCH='80 90'
@@ -177,8 +178,8 @@ $(B)/tests/%: $(B)/tests/unit/%.o $(libspot)
 	$(call say,LD)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(filter-out %.so,$^) $(CHECK_LIBS) $(LDLIBS) -o $@
 
-# what tests put between processes
-$(B)/tests/proxy: $(B)/tests/tool/proxy.o $(libspot)
+# what tests put between processes; what docs/schema is made by
+$(B)/tests/proxy $(B)/tests/schema: $(B)/tests/%: $(B)/tests/tool/%.o $(libspot)
 	$(call say,LD)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
 
@@ -300,7 +301,7 @@ tidy: # one file per process: clang-tidy 14 reports false va_list errors otherwi
 lint: deps deps-dev
 	$(again) run-lint
 # cppcheck 2.10 takes "if (*at) return *at;" for a mistake (identicalInnerCondition).
-run-lint: headers layers tidy all
+run-lint: headers layers tidy all $(B)/tests/schema
 	$(Q)tests/lint/lengths
 	$(Q)clang-format --dry-run --Werror $$(find lib tools tests -name '*.[ch]' -o -name '*.cu')
 	$(Q)cppcheck --quiet --enable=warning,performance,portability --std=c11 --error-exitcode=1 \
@@ -310,12 +311,18 @@ run-lint: headers layers tidy all
 	$(Q)codespell -L nd,dout,upto,trian,generat,recal $$(git ls-files '*.[ch]' '*.md' '*.sh' '*.bats' docs Makefile)
 	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" tests/lint/man-options
 	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" tests/lint/schema
+	$(Q)PATH="$(CURDIR)/$(B)/bin:$(CURDIR)/$(B)/tests:$$PATH" tests/lint/schema-tables
 	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" tests/lint/completions --check completions/spot.bash
 	$(Q)echo 'lint: clean'
 
 completions: all
 	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" tests/lint/completions >completions/spot.bash.tmp
 	$(Q)mv completions/spot.bash.tmp completions/spot.bash
+
+schemas: $(B)/tests/schema ## docs/schema, from the field tables and docs/schema/by-hand
+	$(Q)for f in $(filter-out %/made_by.json,$(wildcard docs/schema/by-hand/*.json)); do n=$${f##*/}; \
+	  PATH="$(CURDIR)/$(B)/tests:$$PATH" tests/tool/make-schema $${n%.json} >docs/schema/$$n.tmp && \
+	  mv docs/schema/$$n.tmp docs/schema/$$n || exit 1; done
 
 # --- dependencies --------------------------------------------------------
 
@@ -389,6 +396,6 @@ clean:
 	rm -rf build
 
 .PHONY: all bench bench-gpu check check-gpu run-bench-gpu run-check-gpu check-all check-asan check-tsan clean completions coverage demo deps deps-bench deps-dev \
-        faults fuzz headers help install layers lint run-bench run-check run-demo run-fuzz run-lint tidy uninstall
+        faults fuzz headers help install layers lint run-bench run-check run-demo run-fuzz run-lint schemas tidy uninstall
 .SECONDARY:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -301,6 +301,17 @@ static int outside(const struct spot_json_doc *doc, const char *pointer, const s
                           named ? " " : "", named ? f->unit : "");
 }
 
+/* Text of unit "hex". */
+static int check_hex(const struct spot_json_doc *doc, const char *pointer,
+                     const struct spot_field *f, const char *text, struct spot_err *err)
+{
+    const size_t n = (size_t)f->max;
+
+    if (strlen(text) != n || strspn(text, "0123456789abcdef") != n)
+        return spot_json_fail(doc, pointer, err, "expected %zu hex digits, got \"%.40s\"", n, text);
+    return 0;
+}
+
 int spot_json_read_fields(const struct spot_json_doc *doc, const json_t *obj, const char *pointer,
                           const struct spot_field *table, void *base, struct spot_err *err)
 {
@@ -324,6 +335,9 @@ int spot_json_read_fields(const struct spot_json_doc *doc, const json_t *obj, co
             if (x < f->min || x > f->max)
                 return outside(doc, at, f, x, err);
         }
+        if (f->type == SPOT_F_STR && f->unit &&
+            check_hex(doc, at, f, json_string_value(value), err))
+            return -1;
         store(value, f, (char *)base + f->offset);
     }
     return 0;
@@ -395,33 +409,4 @@ void spot_jw_fields(struct spot_jw *jw, const struct spot_field *table, const vo
             break;
         }
     }
-}
-
-void spot_jw_schema(struct spot_jw *jw, const char *title, const struct spot_field *table)
-{
-    static const char *const json_type[] = { NULL, "integer", "number", "string", "boolean" };
-
-    spot_jw_object(jw, NULL);
-    spot_jw_str(jw, "$schema", "https://json-schema.org/draft/2020-12/schema");
-    spot_jw_str(jw, "title", title);
-    spot_jw_str(jw, "type", "object");
-    spot_jw_object(jw, "properties");
-    for (const struct spot_field *f = table; f->key; f++) {
-        spot_jw_object(jw, f->key);
-        spot_jw_str(jw, "type", json_type[f->type]);
-        if (f->min != 0 || f->max != 0) {
-            spot_jw_real(jw, "minimum", f->min);
-            spot_jw_real(jw, "maximum", f->max);
-        }
-        if (f->unit)
-            spot_jw_str(jw, "x-unit", f->unit);
-        spot_jw_end(jw);
-    }
-    spot_jw_end(jw);
-    spot_jw_array(jw, "required");
-    for (const struct spot_field *f = table; f->key; f++)
-        if (f->required)
-            spot_jw_str(jw, NULL, f->key);
-    spot_jw_end(jw);
-    spot_jw_end(jw);
 }

@@ -76,9 +76,19 @@ struct spot_field {
     const char *key;
     enum spot_field_type type;
     size_t offset;
-    const char *unit; /* "s", "usd", "byte", "1" for a pure number, NULL for text */
-    double min, max;  /* inclusive; both 0 = unbounded */
+    const char *unit; /* "s", "usd", "byte", "1" for a pure number; of text NULL, or "hex" */
+    double min, max;  /* inclusive; both 0 = unbounded; of "hex" the number of digits, both */
     bool required;
+};
+
+/* One table of a document and the objects it is about: what docs/schema is made from. The list of
+ * a document ends with {0}; several may be about the same objects. */
+struct spot_doc_part {
+    const char *at; /* "" the root, "next" an object, "units[].pieces[]" each entry of an array */
+    const struct spot_field *field;
+    bool required;    /* the object or array has to be there */
+    size_t n_max;     /* entries of the array */
+    const char *when; /* only where the document's "event" is this; NULL: always */
 };
 
 /* Fill the struct at `base` from object `obj`, which lies at JSON pointer
@@ -99,9 +109,6 @@ int spot_json_fail(const struct spot_json_doc *doc, const char *pointer, struct 
 
 /* Write every member the table names into the open object, in table order. */
 void spot_jw_fields(struct spot_jw *jw, const struct spot_field *table, const void *base);
-
-/* Write the table as a JSON Schema (2020-12) object. */
-void spot_jw_schema(struct spot_jw *jw, const char *title, const struct spot_field *table);
 
 #ifdef __cplusplus
 }

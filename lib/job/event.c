@@ -24,18 +24,18 @@ static const struct spot_field any_field[] = {
     { 0 },
 };
 
-static const struct spot_field job_field[] = {
-    KEY("epoch", SPOT_F_INT, epoch, "1", 0, 4294967295.0, true),
-    KEY("step", SPOT_F_INT, step, "1", 0, count_max, true),
-    { 0 },
-};
+#define OF_A_JOB                                                 \
+    KEY("epoch", SPOT_F_INT, epoch, "1", 0, 4294967295.0, true), \
+        KEY("step", SPOT_F_INT, step, "1", 0, count_max, true)
 
 static const struct spot_field joined_field[] = {
+    OF_A_JOB,
     KEY("members", SPOT_F_INT, members, "1", 1, GRID_MAX, true),
     { 0 },
 };
 
 static const struct spot_field formed_field[] = {
+    OF_A_JOB,
     KEY("D", SPOT_F_INT, D, "1", 1, GRID_MAX, true),
     KEY("P", SPOT_F_INT, P, "1", 1, GRID_MAX, true),
     KEY("members", SPOT_F_INT, members, "1", 1, GRID_MAX, true),
@@ -43,56 +43,59 @@ static const struct spot_field formed_field[] = {
 };
 
 static const struct spot_field migrate_field[] = {
+    OF_A_JOB,
     KEY("restored_byte", SPOT_F_INT, restored_byte, "byte", 0, count_max, true),
     { 0 },
 };
 
 static const struct spot_field committed_field[] = {
+    OF_A_JOB,
     KEY("loss", SPOT_F_REAL, loss, "1", 0, 0, true),
-    KEY("loss_hex", SPOT_F_STR, loss_hex, NULL, 0, 0, true),
+    KEY("loss_hex", SPOT_F_STR, loss_hex, "hex", 8, 8, true),
     { 0 },
 };
 
 static const struct spot_field rolled_back_field[] = {
+    OF_A_JOB,
     KEY("to", SPOT_F_INT, to, "1", 0, count_max, true),
     { 0 },
 };
 
 static const struct spot_field done_field[] = {
+    OF_A_JOB,
     KEY("loss", SPOT_F_REAL, loss, "1", 0, 0, false),
-    KEY("state_xxh3_128", SPOT_F_STR, state_hex, NULL, 0, 0, true),
+    KEY("state_xxh3_128", SPOT_F_STR, state_hex, "hex", 32, 32, true),
     { 0 },
 };
 
-static const struct spot_field no_field[] = { { 0 } };
-
-/* Those that tell something of a job, and need an epoch and a step. */
-static const struct kind {
-    const char *name;
-    const struct spot_field *field;
-} kind[] = {
-    { "joined", joined_field },   { "formed", formed_field },
-    { "migrate", migrate_field }, { "committed", committed_field },
-    { "done", done_field },       { "rolled_back", rolled_back_field },
-    { "left", no_field },         { "lost", no_field },
-    { "quiesce", no_field },      { "step", no_field },
-    { "durable", no_field },
+static const struct spot_field other_field[] = {
+    OF_A_JOB,
+    { 0 },
 };
 
-static const struct kind *find_kind(const char *name)
-{
-    for (size_t i = 0; i < sizeof(kind) / sizeof(kind[0]); i++)
-        if (!strcmp(name, kind[i].name))
-            return &kind[i];
-    return NULL;
-}
+/* The kinds that tell something of a job; of others only any_field is read. */
+const struct spot_doc_part spot_event_part[] = {
+    { "", any_field, true, 0, NULL },
+    { "", joined_field, true, 0, "joined" },
+    { "", formed_field, true, 0, "formed" },
+    { "", migrate_field, true, 0, "migrate" },
+    { "", committed_field, true, 0, "committed" },
+    { "", rolled_back_field, true, 0, "rolled_back" },
+    { "", done_field, true, 0, "done" },
+    { "", other_field, true, 0, "left" },
+    { "", other_field, true, 0, "lost" },
+    { "", other_field, true, 0, "quiesce" },
+    { "", other_field, true, 0, "step" },
+    { "", other_field, true, 0, "durable" },
+    { 0 },
+};
 
-static int check_hex(const struct spot_json_doc *doc, const char *pointer, const char *text,
-                     size_t n, struct spot_err *err)
+static const struct spot_field *find_table(const char *name)
 {
-    if (text && (strlen(text) != n || strspn(text, "0123456789abcdef") != n))
-        return spot_json_fail(doc, pointer, err, "expected %zu hex digits, got \"%.40s\"", n, text);
-    return 0;
+    for (const struct spot_doc_part *p = spot_event_part; p->at; p++)
+        if (p->when && !strcmp(name, p->when))
+            return p->field;
+    return NULL;
 }
 
 static int check_samples(const struct spot_json_doc *doc, struct spot_event *event,
@@ -113,22 +116,19 @@ static int check_samples(const struct spot_json_doc *doc, struct spot_event *eve
     return 0;
 }
 
-static int read_job_event(struct spot_event_log *log, const struct kind *k,
+static int read_job_event(struct spot_event_log *log, const struct spot_field *table,
                           struct spot_event *event, struct spot_err *err)
 {
     const struct spot_json_doc *const doc = &log->doc;
 
-    if (spot_json_read_fields(doc, doc->root, "", job_field, event, err) ||
-        spot_json_read_fields(doc, doc->root, "", k->field, event, err) ||
-        check_hex(doc, "/loss_hex", event->loss_hex, 8, err) ||
-        check_hex(doc, "/state_xxh3_128", event->state_hex, 32, err))
+    if (spot_json_read_fields(doc, doc->root, "", table, event, err))
         return -1;
     if (event->time_s < log->time_s)
         return spot_json_fail(doc, "/time_s", err, "%g is before %g, the time of an event above",
                               event->time_s, log->time_s);
     log->time_s = event->time_s;
     event->is_job = true;
-    if (k->field != committed_field)
+    if (table != committed_field)
         return 0;
     if (!event->step)
         return spot_json_fail(doc, "/step", err, "0 is no step that can be committed");
@@ -142,14 +142,14 @@ static int read_job_event(struct spot_event_log *log, const struct kind *k,
 static int read_event(struct spot_event_log *log, struct spot_event *event, struct spot_err *err)
 {
     const struct spot_json_doc *const doc = &log->doc;
-    const struct kind *k;
+    const struct spot_field *table;
 
     memset(event, 0, sizeof(*event));
     if (spot_json_expect_schema(doc, "spot.event", 1, err) ||
         spot_json_read_fields(doc, doc->root, "", any_field, event, err))
         return -1;
-    k = find_kind(event->name);
-    return k ? read_job_event(log, k, event, err) : 0;
+    table = find_table(event->name);
+    return table ? read_job_event(log, table, event, err) : 0;
 }
 
 /* --- lines ---------------------------------------------------------------- */

@@ -44,6 +44,9 @@ struct spot_event_log {
     struct spot_json_doc doc;
 };
 
+/* What docs/schema/event.json is made from. */
+extern const struct spot_doc_part spot_event_part[];
+
 /* The next event. Returns 1, 0 at the end, or -1 with *err: SPOT_EDATA names file, line, what was
  * expected and what came, for lines longer than SPOT_JSON_BYTE_MAX too; SPOT_ESYS. */
 int spot_event_next(struct spot_event_log *log, struct spot_event *event, struct spot_err *err);

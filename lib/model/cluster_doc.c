@@ -35,6 +35,13 @@ static const struct spot_field head_field[] = {
     { 0 },
 };
 
+const struct spot_doc_part spot_cluster_part[] = {
+    { "", head_field, true, 0, NULL },
+    { "nodes[]", node_field, true, SPOT_CLUSTER_NODE_MAX, NULL },
+    { "egress[]", egress_field, false, SPOT_CLUSTER_EGRESS_MAX, NULL },
+    { 0 },
+};
+
 struct named {
     const char *name;
     size_t index;

@@ -30,6 +30,9 @@ struct spot_cluster_egress {
     double usd_per_gb;
 };
 
+/* What docs/schema/cluster.json is made from. */
+extern const struct spot_doc_part spot_cluster_part[];
+
 struct spot_cluster {
     struct spot_json_doc json;
     struct spot_cluster_node *node; /* [n_node], in the order of the document */

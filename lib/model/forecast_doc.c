@@ -30,6 +30,11 @@ static const struct spot_field series_field[] = {
     { 0 },
 };
 
+static const struct spot_field region_name_field[] = {
+    { "region", SPOT_F_STR, 0, NULL, 0, 0, true },
+    { 0 },
+};
+
 #define REGION(member) offsetof(struct spot_forecast_region, member)
 static const struct spot_field region_field[] = {
     { "instance_type", SPOT_F_STR, REGION(instance_type), NULL, 0, 0, false },
@@ -60,6 +65,16 @@ static const struct spot_field cell_field[] = {
     { "lost", SPOT_F_INT, offsetof(struct cell, lost), "1", 0, SPOT_FORECAST_CAP_MAX, true },
     { "gained", SPOT_F_INT, offsetof(struct cell, gained), "1", 0, SPOT_FORECAST_CAP_MAX, true },
     { "p", SPOT_F_REAL, offsetof(struct cell, prob), "1", 0, 1, true },
+    { 0 },
+};
+
+const struct spot_doc_part spot_forecast_part[] = {
+    { "", head_field, true, 0, NULL },
+    { "series[]", series_field, true, SPOT_FORECAST_SERIES_MAX, NULL },
+    { "series[].available[]", step_field, true, SPOT_FORECAST_HORIZON_MAX, NULL },
+    { "series[].change[]", cell_field, true, SPOT_FORECAST_CHANGE_MAX, NULL },
+    { "regions[]", region_name_field, false, SPOT_FORECAST_SERIES_MAX, NULL },
+    { "regions[]", region_field, false, SPOT_FORECAST_SERIES_MAX, NULL },
     { 0 },
 };
 
@@ -244,13 +259,9 @@ static int read_region(const struct reader *r, const json_t *obj, const char *po
     struct {
         const char *region;
     } name = { "" };
-    static const struct spot_field name_field[] = {
-        { "region", SPOT_F_STR, 0, NULL, 0, 0, true },
-        { 0 },
-    };
 
     region->instance_type = "";
-    if (spot_json_read_fields(r->doc, obj, pointer, name_field, &name, r->err) ||
+    if (spot_json_read_fields(r->doc, obj, pointer, region_name_field, &name, r->err) ||
         spot_json_read_fields(r->doc, obj, pointer, region_field, region, r->err))
         return -1;
     snprintf(region->region, sizeof(region->region), "%.63s", name.region);

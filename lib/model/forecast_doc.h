@@ -55,6 +55,9 @@ struct spot_forecast_region {
     double shock_prob, loss_lift, calm_lift;
 };
 
+/* What docs/schema/forecast.json is made from. */
+extern const struct spot_doc_part spot_forecast_part[];
+
 struct spot_forecast {
     double interval_s; /* length of a step */
     int64_t horizon;   /* steps */

@@ -9,6 +9,25 @@
 
 /* --- field tables; job_doc_write.c uses them too --- */
 
+static const struct spot_field count_field[] = {
+    { "count", SPOT_F_INT, 0, "1", 1, SPOT_JOB_LAYER_MAX, false },
+    { 0 },
+};
+
+const struct spot_doc_part spot_job_part[] = {
+    { "", spot_job_head_field, true, 0, NULL },
+    { "model", spot_job_model_field, false, 0, NULL },
+    { "layers[]", spot_job_layer_field, false, SPOT_JOB_LAYER_MAX, NULL },
+    { "layers[]", count_field, false, SPOT_JOB_LAYER_MAX, NULL },
+    { "memory", spot_job_memory_field, false, 0, NULL },
+    { "cost", spot_job_cost_field, false, 0, NULL },
+    { "cost.p2p[]", spot_job_p2p_field, false, SPOT_JOB_TABLE_MAX, NULL },
+    { "cost.build[]", spot_job_build_field, false, SPOT_JOB_TABLE_MAX, NULL },
+    { "cost.regroup[]", spot_job_regroup_field, false, SPOT_JOB_TABLE_MAX, NULL },
+    { "profile[]", spot_job_profile_field, false, SPOT_JOB_PROFILE_MAX, NULL },
+    { 0 },
+};
+
 #define HEAD(member) offsetof(struct spot_job_doc, member)
 const struct spot_field spot_job_head_field[] = {
     { "name", SPOT_F_STR, HEAD(name), NULL, 0, 0, true },
@@ -156,10 +175,6 @@ static int read_layers(struct spot_job_doc *job, struct spot_err *err)
     job->lists_layers = true;
     job->layer = spot_xcalloc(SPOT_JOB_LAYER_MAX, sizeof(*job->layer));
     for (size_t i = 0; i < json_array_size(list); i++) {
-        static const struct spot_field count_field[] = {
-            { "count", SPOT_F_INT, 0, "1", 1, SPOT_JOB_LAYER_MAX, false },
-            { 0 },
-        };
         struct spot_job_layer layer = { 0 };
         int64_t count = 1;
         char at[48];

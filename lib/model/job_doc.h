@@ -92,6 +92,9 @@ struct spot_job_cost {
     double restore_s;    /* on top where a stage lost every replica: from disk, and work redone */
 };
 
+/* What docs/schema/job.json is made from. */
+extern const struct spot_doc_part spot_job_part[];
+
 struct spot_job_doc {
     const char *name;
     enum spot_job_kind kind;

@@ -67,6 +67,15 @@ static const struct spot_field place_field[] = {
     { 0 },
 };
 
+const struct spot_doc_part spot_layout_part[] = {
+    { "model", model_field, true, 0, NULL },
+    { "grid", grid_field, true, 0, NULL },
+    { "components[]", component_field, true, SPOT_LAYOUT_COMPONENT_MAX, NULL },
+    { "kv[]", kv_field, false, SPOT_LAYOUT_KV_MAX, NULL },
+    { "place[]", place_field, false, SPOT_LAYOUT_POSITION_MAX, NULL },
+    { 0 },
+};
+
 const char *const spot_group_name[SPOT_GROUPS] = { "attention.q", "attention.kv", "ffn", "table",
                                                    "replicated" };
 

@@ -60,6 +60,9 @@ struct spot_layout_place {
     bool is_stale; /* its version is older than that of the components: no source */
 };
 
+/* What docs/schema/layout.json is made from. */
+extern const struct spot_doc_part spot_layout_part[];
+
 struct spot_layout {
     struct spot_json_doc json;
     struct spot_layout_model model;

@@ -72,6 +72,22 @@ static const struct spot_field lost_field[] = {
     { 0 },
 };
 
+static const struct spot_field unit_field[] = {
+    { "byte", SPOT_F_INT, offsetof(struct spot_moves_unit, byte), "byte", 0, BYTE_MAX, true },
+    { "kv", SPOT_F_STR, offsetof(struct spot_moves_unit, kv), NULL, 0, 0, false },
+    { 0 },
+};
+
+const struct spot_doc_part spot_moves_part[] = {
+    { "", head_field, true, 0, NULL },
+    { "place[]", place_field, true, SPOT_MOVES_LIST_MAX, NULL },
+    { "units[]", unit_field, true, SPOT_MOVES_LIST_MAX, NULL },
+    { "units[].pieces[]", piece_field, true, SPOT_MOVES_LIST_MAX, NULL },
+    { "moves[]", move_field, true, SPOT_MOVES_LIST_MAX, NULL },
+    { "lost[]", lost_field, true, SPOT_MOVES_LIST_MAX, NULL },
+    { 0 },
+};
+
 /* --- writing --- */
 
 static void write_strings(struct spot_jw *jw, const char *key, const char *const *text, size_t n)
@@ -183,11 +199,6 @@ static void *read_objects(const struct spot_json_doc *json, const json_t *obj, c
 
 static int read_units(struct spot_moves_doc *doc, struct spot_err *err)
 {
-    static const struct spot_field unit_field[] = {
-        { "byte", SPOT_F_INT, offsetof(struct spot_moves_unit, byte), "byte", 0, BYTE_MAX, true },
-        { "kv", SPOT_F_STR, offsetof(struct spot_moves_unit, kv), NULL, 0, 0, false },
-        { 0 },
-    };
     const json_t *list;
 
     doc->unit = read_objects(&doc->json, doc->json.root, "", "units", unit_field, sizeof *doc->unit,

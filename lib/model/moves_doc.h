@@ -57,6 +57,9 @@ struct spot_moves_lost {
     double recovery_s; /* negative: unknown, key left out */
 };
 
+/* What docs/schema/moves.json is made from. */
+extern const struct spot_doc_part spot_moves_part[];
+
 struct spot_moves_doc {
     struct spot_json_doc json; /* of a loaded document */
     double makespan_s, bound_s, gap, naive_s, in_order_s, usd, peak_extra_byte;

@@ -59,6 +59,16 @@ static const struct spot_field expected_field[] = {
     { 0 },
 };
 
+const struct spot_doc_part spot_plan_part[] = {
+    { "", head_field, true, 0, NULL },
+    { "next", next_field, true, 0, NULL },
+    { "expected", expected_field, false, 0, NULL },
+    { "place[]", place_field, false, SPOT_PLAN_PLACE_MAX, NULL },
+    { "path[]", path_field, false, SPOT_PLAN_PATH_MAX, NULL },
+    { "alternatives[]", alternative_field, false, SPOT_PLAN_ALTERNATIVE_MAX, NULL },
+    { 0 },
+};
+
 /* Fill array[n] of `size` bytes from the optional array `key`, one object per element. */
 static int read_objects(const struct spot_json_doc *json, const char *key, size_t n_max,
                         const struct spot_field *field, size_t size, void **array, size_t *n,

@@ -54,6 +54,9 @@ struct spot_plan_expected {
     double loss_prob;      /* that some stage loses every replica in the next interval, 0..1 */
 };
 
+/* What docs/schema/plan.json is made from. */
+extern const struct spot_doc_part spot_plan_part[];
+
 struct spot_plan_doc {
     const char *job;
     double time_s;
