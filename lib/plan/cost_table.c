@@ -134,23 +134,6 @@ static const double *other_of(struct spot_cost_table *t, int from, int p2)
     return *at;
 }
 
-/* weight[j] = P[j of the lost are in a grid of `in` of n instances]: hypergeometric, j = 0..lost.
- */
-static void spread(int n, int in, int lost, double *weight)
-{
-    double sum = 0, term = 1;
-    const int low = lost > n - in ? lost - (n - in) : 0, high = lost < in ? lost : in;
-
-    memset(weight, 0, (size_t)(lost + 1) * sizeof(*weight));
-    for (int j = low; j <= high; j++) {
-        weight[j] = term;
-        sum += term;
-        term *= (double)(in - j) / (j + 1) * (lost - j) / (n - in - lost + j + 1);
-    }
-    for (int j = low; j <= high; j++)
-        weight[j] /= sum;
-}
-
 /* E[restore_s] of losing every replica of some stage. Parcae's rules price that as a transfer. */
 static double restore_of(const struct spot_cost_table *t, int from, int most, const double *weight)
 {
@@ -206,7 +189,7 @@ const double *spot_cost_row(struct spot_cost_table *t, int n, int from, int lost
     if (*at)
         return *at;
     *at = spot_xcalloc((size_t)t->n_grid, sizeof(double));
-    spread(n, t->d[from] * t->p[from], lost, weight);
+    spot_liveput_spread(n, t->d[from] * t->p[from], lost, weight);
     restore = restore_of(t, from, lost < victims_of(t, from) ? lost : victims_of(t, from), weight);
     for (int to = 0; to < t->n_grid; to++)
         (*at)[to] = price(t, from, lost, to, weight) + restore;

@@ -400,3 +400,18 @@ double spot_liveput_hold_zones(int d, int p, int n_zone, const int *replica, con
     free(z.part);
     return clip(all);
 }
+
+void spot_liveput_spread(int n, int in, int lost, double *weight)
+{
+    double sum = 0, term = 1;
+    const int low = lost > n - in ? lost - (n - in) : 0, high = lost < in ? lost : in;
+
+    memset(weight, 0, (size_t)(lost + 1) * sizeof(*weight));
+    for (int j = low; j <= high; j++) {
+        weight[j] = term;
+        sum += term;
+        term *= (double)(in - j) / (j + 1) * (lost - j) / (n - in - lost + j + 1);
+    }
+    for (int j = low; j <= high; j++)
+        weight[j] /= sum;
+}

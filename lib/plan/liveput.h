@@ -32,6 +32,10 @@ struct spot_liveput {
     int d, p, s, v;
 };
 
+/* weight[j] = P[j of the lost are among `in` of n instances]: hypergeometric, [lost + 1];
+ * 0 <= in, lost <= n. */
+void spot_liveput_spread(int n, int in, int lost, double *weight);
+
 /* S(keep) = P[M >= keep]; 1 for keep <= 0, 0 for keep > d. */
 double spot_liveput_hold(const struct spot_liveput *grid, int keep);
 

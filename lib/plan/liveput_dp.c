@@ -115,6 +115,11 @@ static size_t value_at(const struct spot_liveput_dp *dp, int context, int n)
     return ((size_t)context * (size_t)(dp->n_max + 1) + (size_t)n) * (size_t)(dp->n_grid + 1);
 }
 
+const double *spot_liveput_dp_value(const struct spot_liveput_dp *dp, int context, int n)
+{
+    return dp->value + value_at(dp, context, n);
+}
+
 /* max over grids that fit n2 of gain + value; four chains of maxima, for speed. */
 static double best_after(const struct spot_liveput_dp *dp, const double *gain, int context, int n2)
 {
@@ -326,7 +331,7 @@ static int look(const struct spot_liveput_dp *dp, const struct spot_liveput_view
         n += v->change[k];
         context = after(dp, context, v->change[k]);
     }
-    spot_liveput_known(dp, v, dp->value + value_at(dp, context, n), score);
+    spot_liveput_known(dp, v, spot_liveput_dp_value(dp, context, n), score);
     return v->n + v->change[0];
 }
 

@@ -59,6 +59,9 @@ int spot_liveput_dp_solve(struct spot_liveput_dp *dp, const struct spot_count_ch
 void spot_liveput_dp_finish(struct spot_liveput_dp *dp, const struct spot_count_chain *chain,
                             int left);
 
+/* Values of running each rank on n instances in a context, [n_grid + 1]; borrowed. */
+const double *spot_liveput_dp_value(const struct spot_liveput_dp *dp, int context, int n);
+
 /* What is known when a grid is chosen: the change of this interval, and those of as many further
  * intervals as the notice covers. */
 struct spot_liveput_view {

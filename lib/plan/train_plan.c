@@ -64,6 +64,7 @@ static void judge_all(struct spot_train_plan *plan, const struct spot_train_ques
                       const int *grid, int n_grid)
 {
     const struct spot_throughput *t = q->throughput;
+    const double price = q->job->cost.usd_per_h;
     double *pmf = spot_xcalloc((size_t)q->law->now + 1, sizeof(*pmf));
 
     plan->choice = spot_xcalloc((size_t)n_grid, sizeof(*plan->choice));
@@ -77,34 +78,21 @@ static void judge_all(struct spot_train_plan *plan, const struct spot_train_ques
             continue;
         judge(&c, q, pmf);
         c.score = c.samples_per_s;
+        if (q->objective != SPOT_OBJECTIVE_SAMPLES)
+            c.spares = q->spares_min;
+        c.usd_per_h = price < 0 ? -1 : price * (c.d * c.p + c.spares);
         if (c.loss_prob <= q->max_loss_prob)
             plan->choice[plan->n_choice++] = c;
     }
     free(pmf);
 }
 
-/* What a choice costs an hour: under the samples objective all machines there, else its own. */
-static double usd_per_h(const struct spot_train_question *q, const struct spot_train_choice *c)
-{
-    const double price = q->job->cost.usd_per_h;
-
-    if (price < 0)
-        return -1;
-    return q->objective == SPOT_OBJECTIVE_SAMPLES ? price * staying(q)
-                                                  : price * (c->d * c->p + q->spares_min);
-}
-
 /* Turn scores in samples into those of the objective. */
 static void weigh(struct spot_train_plan *plan, const struct spot_train_question *q)
 {
-    for (size_t i = 0; i < plan->n_choice && q->objective != SPOT_OBJECTIVE_SAMPLES; i++) {
-        struct spot_train_choice *c = &plan->choice[i];
-        const double usd_per_s = usd_per_h(q, c) / 3600;
-
-        c->score = q->objective == SPOT_OBJECTIVE_USD_PER_SAMPLE
-                       ? c->samples_per_s / fmax(usd_per_s, 1e-300)
-                       : c->samples_per_s * q->usd_per_sample - usd_per_s;
-    }
+    for (size_t i = 0; i < plan->n_choice && q->objective != SPOT_OBJECTIVE_SAMPLES; i++)
+        plan->choice[i].score =
+            spot_train_worth(q, plan->choice[i].samples_per_s, plan->choice[i].usd_per_h);
     qsort(plan->choice, plan->n_choice, sizeof(*plan->choice), best_first);
 }
 
@@ -301,12 +289,13 @@ static void reasons_of_suspend(struct spot_train_plan *plan, const struct spot_t
 {
     const struct spot_job_memory *m = &q->job->memory;
 
-    because(plan,
-            say(plan,
-                "suspend: %d instance%s now, %d to be kept spare, and the smallest grid "
-                "needs %lld",
-                staying(q), plural(staying(q)), q->spares_min, (long long)(m->p_min * m->d_min)));
-    if (q->max_loss_prob < 1)
+    if (!plan->doc.n_why)
+        because(plan, say(plan,
+                          "suspend: %d instance%s now, %d to be kept spare, and the smallest grid "
+                          "needs %lld",
+                          staying(q), plural(staying(q)), q->spares_min,
+                          (long long)(m->p_min * m->d_min)));
+    if (plan->doc.n_why == 1 && q->max_loss_prob < 1)
         because(plan, say(plan, "and none loses a whole stage with probability below %.3g",
                           q->max_loss_prob));
     because(plan, say(plan, "the state stays safe; the job resumes when enough are back"));
@@ -356,11 +345,12 @@ static void fill_expected(struct spot_train_plan *plan, const struct spot_train_
 {
     struct spot_plan_expected *e = &plan->doc.expected;
 
-    e->usd_per_h = q->job->cost.usd_per_h < 0 ? -1 : q->job->cost.usd_per_h * staying(q);
+    e->usd_per_h =
+        q->job->cost.usd_per_h < 0 ? -1 : q->job->cost.usd_per_h * (double)plan->doc.spares;
     e->usd_per_sample = -1;
     if (!plan->n_choice)
         return;
-    e->usd_per_h = usd_per_h(q, &plan->choice[0]);
+    e->usd_per_h = plan->choice[0].usd_per_h;
     e->samples_per_s = plan->choice[0].samples_per_s;
     e->loss_prob = plan->choice[0].loss_prob;
     if (e->usd_per_h >= 0 && e->samples_per_s > 0)
@@ -385,11 +375,35 @@ static void fill_path(struct spot_train_plan *plan, const struct spot_train_ques
     }
 }
 
+/* The best grid there is does not pay: say so. */
+static bool is_worse_than_nothing(struct spot_train_plan *plan, const struct spot_train_question *q,
+                                  double suspend)
+{
+    const struct spot_train_choice *c = &plan->choice[0];
+
+    if (q->objective == SPOT_OBJECTIVE_MIX && c->score < 0)
+        because(plan,
+                say(plan,
+                    "suspend: the best grid, %d x %d, gives %.6g samples/s, worth %.4g usd/h; "
+                    "its machines cost %.4g usd/h",
+                    c->d, c->p, c->samples_per_s, c->samples_per_s * q->usd_per_sample * 3600,
+                    c->usd_per_h));
+    else if (q->objective == SPOT_OBJECTIVE_SAMPLES && suspend > c->score)
+        because(plan,
+                say(plan,
+                    "suspend: the change to the best grid, %d x %d, takes %.4g s; to wait for "
+                    "the next change costs less",
+                    c->d, c->p, c->cost_s));
+    else
+        return false;
+    return true;
+}
+
 /* Judge, score, rank. */
 static int rank(struct spot_train_plan *plan, const struct spot_train_question *q,
                 struct spot_err *err)
 {
-    double suspend;
+    double suspend = -INFINITY;
     int *grid, n_grid, rc = 0;
 
     if (q->objective != SPOT_OBJECTIVE_SAMPLES && q->job->cost.usd_per_h < 0)
@@ -405,8 +419,8 @@ static int rank(struct spot_train_plan *plan, const struct spot_train_question *
     if (rc)
         return -1;
     weigh(plan, q);
-    for (size_t i = 0; i < plan->n_choice && q->objective != SPOT_OBJECTIVE_SAMPLES; i++)
-        plan->choice[i].spares = q->spares_min;
+    if (plan->n_choice && is_worse_than_nothing(plan, q, suspend))
+        plan->n_choice = 0;
     return 0;
 }
 
@@ -416,6 +430,7 @@ int spot_train_plan_make(struct spot_train_plan *plan, const struct spot_train_q
     struct spot_plan_doc *doc = &plan->doc;
 
     memset(plan, 0, sizeof(*plan));
+    doc->why = spot_xcalloc(SPOT_PLAN_WHY_MAX, sizeof(*doc->why));
     if (rank(plan, q, err)) {
         spot_train_plan_release(plan);
         return -1;
@@ -423,7 +438,6 @@ int spot_train_plan_make(struct spot_train_plan *plan, const struct spot_train_q
     doc->job = q->job->name;
     doc->time_s = q->time_s;
     doc->epoch = -1;
-    doc->why = spot_xcalloc(SPOT_PLAN_WHY_MAX, sizeof(*doc->why));
     doc->next = (struct spot_grid){ .m = 1, .b = q->job->micro_batch };
     doc->spares = staying(q);
     if (plan->n_choice) {
@@ -433,6 +447,8 @@ int spot_train_plan_make(struct spot_train_plan *plan, const struct spot_train_q
         reasons_of_choice(plan, q);
     } else {
         reasons_of_suspend(plan, q);
+        if (q->objective == SPOT_OBJECTIVE_MIX)
+            doc->spares = q->spares_min < staying(q) ? q->spares_min : staying(q);
     }
     fill_expected(plan, q);
     fill_path(plan, q);

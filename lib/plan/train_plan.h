@@ -25,9 +25,12 @@ enum spot_train_solver {
 
 enum spot_train_objective {
     SPOT_OBJECTIVE_SAMPLES,        /* most samples from what is there */
-    SPOT_OBJECTIVE_USD_PER_SAMPLE, /* cheapest sample: spares and machines that do not pay leave */
+    SPOT_OBJECTIVE_USD_PER_SAMPLE, /* cheapest sample: machines that do not pay leave */
     SPOT_OBJECTIVE_MIX,            /* samples worth usd_per_sample less what machines cost */
 };
+
+/* The last two decide how many spares to keep as well: SPOT_SOLVER_DP weighs what each number of
+ * them saves against what they cost; under the other solvers spares save nothing. */
 
 struct spot_train_question {
     const struct spot_job_doc *job;
@@ -48,9 +51,11 @@ struct spot_train_question {
 
 /* What one grid promises. */
 struct spot_train_choice {
-    int d, p, spares;
-    double raw;           /* samples_per_s while nothing happens */
-    double cost_s;        /* of the change from what runs now */
+    int d, p;
+    int spares;    /* instances kept beside the grid; under an objective in money the rest leave */
+    double raw;    /* samples_per_s while nothing happens */
+    double cost_s; /* of the change from what runs now */
+    double usd_per_h;     /* of the grid and its spares; -1 without a price */
     double score;         /* what is maximised */
     double samples_per_s; /* expected: after the next interval's losses, or over the horizon */
     double loss_prob;     /* some stage loses every replica in the next interval */

@@ -7,27 +7,62 @@
 
 #include "common/xalloc.h"
 #include "plan/grid_window.h"
+#include "plan/liveput.h"
 #include "plan/liveput_dp.h"
 #include "plan/parcae.h"
 
 /* Instances that come or go within a plan's horizon; stage counts tried for each count. */
 enum { SWEEPS_MAX = 100, WINDOW = 32, WINDOW_STAGES = 3 };
 
-/* The forecast's law of the next interval, netted, for every later one as well. */
-static void chain_of(const struct spot_change_law *law, struct spot_count_chain *chain)
+double spot_train_worth(const struct spot_train_question *q, double samples_per_s, double usd_per_h)
 {
+    return q->objective == SPOT_OBJECTIVE_USD_PER_SAMPLE
+               ? samples_per_s / fmax(usd_per_h / 3600, 1e-300)
+               : samples_per_s * q->usd_per_sample - usd_per_h / 3600;
+}
+
+/* The forecast's law of the next interval, netted, for every later one as well. */
+void spot_train_chain(const struct spot_change_law *law, int held, struct spot_count_chain *chain)
+{
+    double *hit = spot_xcalloc((size_t)law->now + 1, sizeof(*hit));
     struct spot_count_step step = { 0 };
 
     for (size_t i = 0; i < law->n_change; i++) {
-        const int change = law->change[i].gained - law->change[i].lost;
-        const int k = abs(change) < SPOT_CHAIN_SIZE_MAX ? abs(change) : SPOT_CHAIN_SIZE_MAX;
+        const struct spot_change *c = &law->change[i];
 
-        *(change < 0   ? &step.lost[k]
-          : change > 0 ? &step.gained[k]
-                       : &step.still) += law->change[i].prob;
+        spot_liveput_spread(law->now, held < law->now ? held : law->now, c->lost, hit);
+        for (int j = 0; j <= c->lost; j++) {
+            const int change = c->gained - j;
+            const int k = abs(change) < SPOT_CHAIN_SIZE_MAX ? abs(change) : SPOT_CHAIN_SIZE_MAX;
+
+            *(change < 0   ? &step.lost[k]
+              : change > 0 ? &step.gained[k]
+                           : &step.still) += c->prob * hit[j];
+        }
     }
-    spot_count_chain_init(chain, law->cap);
+    spot_count_chain_init(chain, held);
     spot_count_chain_fix(chain, &step);
+    free(hit);
+}
+
+void spot_train_step_count(const struct spot_count_chain *chain, int n_max, const double *pmf,
+                           double *next)
+{
+    memset(next, 0, ((size_t)n_max + 1) * sizeof(*next));
+    for (int n = 0; n <= n_max; n++) {
+        struct spot_count_step s;
+
+        if (pmf[n] <= 0)
+            continue;
+        spot_count_chain_step(chain, n, 0, &s);
+        next[n] += pmf[n] * s.still;
+        for (int k = 1; k <= SPOT_CHAIN_SIZE_MAX; k++) {
+            if (k <= n)
+                next[n - k] += pmf[n] * s.lost[k];
+            if (n + k <= n_max)
+                next[n + k] += pmf[n] * s.gained[k];
+        }
+    }
 }
 
 /* The fastest grid of the count in each interval of the horizon, changes free: mean samples/s. */
@@ -42,22 +77,10 @@ static double bound_of(const struct spot_train_question *q, const struct spot_co
     for (int h = 0; h < q->horizon; h++) {
         double *swap = pmf;
 
-        memset(next, 0, ((size_t)n_max + 1) * sizeof(*next));
-        for (int n = 0; n <= n_max; n++) {
-            struct spot_count_step s;
-
-            if (pmf[n] <= 0)
-                continue;
-            sum += pmf[n] * spot_throughput_best(q->throughput, n, &d, &p);
-            spot_count_chain_step(chain, n, 0, &s);
-            next[n] += pmf[n] * s.still;
-            for (int k = 1; k <= SPOT_CHAIN_SIZE_MAX; k++) {
-                if (k <= n)
-                    next[n - k] += pmf[n] * s.lost[k];
-                if (n + k <= n_max)
-                    next[n + k] += pmf[n] * s.gained[k];
-            }
-        }
+        for (int n = 0; n <= n_max; n++)
+            if (pmf[n] > 0)
+                sum += pmf[n] * spot_throughput_best(q->throughput, n, &d, &p);
+        spot_train_step_count(chain, n_max, pmf, next);
         pmf = next;
         next = swap;
     }
@@ -83,7 +106,7 @@ static void score_dp(struct spot_train_choice *choice, size_t n_choice,
     struct spot_count_chain chain;
     struct spot_liveput_dp dp;
 
-    chain_of(q->law, &chain);
+    spot_train_chain(q->law, q->law->cap, &chain);
     spot_liveput_dp_init(&dp, table, interval_s, true);
     dp.n_context = 1; /* one law for all */
     spot_liveput_dp_finish(&dp, &chain, q->horizon - 1);
@@ -108,6 +131,8 @@ static void score_dp(struct spot_train_choice *choice, size_t n_choice,
     *bound = bound_of(q, &chain, q->throughput->n_max);
     spot_liveput_dp_release(&dp);
     free(score);
+    if (q->objective != SPOT_OBJECTIVE_SAMPLES)
+        spot_train_hold(choice, n_choice, q, table);
 }
 
 /* The published optimiser under a flat forecast: its choice first, the rest by one interval. */

@@ -22,6 +22,28 @@ int spot_train_score(struct spot_train_choice *choice, size_t n_choice,
                      const struct spot_train_question *q, const int *grid, int n_grid,
                      double *bound, double *suspend, struct spot_err *err);
 
+/* Samples per second for usd_per_h, in the terms of an objective in money: more is better. */
+double spot_train_worth(const struct spot_train_question *q, double samples_per_s,
+                        double usd_per_h);
+
+struct spot_cost_table;
+
+/* train_hold.c: for every choice how many spares to hold, under an objective in money. Each count
+ * of instances held is a run of its own: losses hit it by its share of what is there, gains fill it
+ * up to that count and no further, and every instance is paid for while it is there. Fills spares,
+ * samples_per_s and usd_per_h of the best count. */
+void spot_train_hold(struct spot_train_choice *choice, size_t n_choice,
+                     const struct spot_train_question *q, struct spot_cost_table *table);
+
+/* The law of the next interval's net change for `held` of the instances there are, of which no
+ * more than `held` will be kept. */
+struct spot_count_chain;
+void spot_train_chain(const struct spot_change_law *law, int held, struct spot_count_chain *chain);
+
+/* pmf[n_max + 1] of the count, one interval later in next[]. */
+void spot_train_step_count(const struct spot_count_chain *chain, int n_max, const double *pmf,
+                           double *next);
+
 #ifdef __cplusplus
 }
 #endif

@@ -9,7 +9,9 @@
 
 #include "common/rng.h"
 #include "common/xalloc.h"
+#include "plan/count_chain.h"
 #include "plan/liveput.h"
+#include "plan/train_score.h"
 #include "suite.h"
 
 static const char *const job_name[] = { "gpt-1.5b", "gpt-6.7b", "bert", "resnet152", "vgg19" };
@@ -268,6 +270,139 @@ START_TEST(the_cheapest_sample_lets_machines_go_that_do_not_pay)
 }
 END_TEST
 
+static double worth(const struct rig *r)
+{
+    return r->plan.doc.expected.samples_per_s * r->q.usd_per_sample -
+           r->plan.doc.expected.usd_per_h / 3600;
+}
+
+START_TEST(as_many_spares_are_kept_as_pay)
+{
+    struct rig r;
+    int last = 0;
+
+    load(&r, job_name[_i], 28, 32, SPOT_THROUGHPUT_TABLE);
+    unrest(&r, 32, 0.3, 0.1);
+    spot_throughput_best(&r.throughput, 26, &r.q.current_d, &r.q.current_p);
+    r.q.objective = SPOT_OBJECTIVE_MIX;
+    for (double price = 1e-6; price < 2; price *= 1e3) { /* the dearer a sample, the more */
+        double best = -INFINITY, chosen;
+        int held;
+
+        r.q.usd_per_sample = price;
+        r.q.spares_min = 0;
+        make(&r);
+        chosen = worth(&r);
+        held = (int)(r.plan.doc.next.d * r.plan.doc.next.p + r.plan.doc.spares);
+        ck_assert_int_ge(held, last);
+        last = held;
+        for (r.q.spares_min = 0; r.q.spares_min <= 4; r.q.spares_min++) {
+            make(&r);
+            if (r.plan.n_choice)
+                best = fmax(best, worth(&r));
+        }
+        ck_assert_double_le(fabs(chosen - fmax(best, 0)), 1e-12 + 1e-9 * fabs(chosen));
+    }
+    ck_assert_int_eq(last, 28); /* a sample worth a dollar pays for every machine */
+    unload(&r);
+}
+END_TEST
+
+START_TEST(in_a_still_world_no_spare_pays)
+{
+    struct rig r;
+
+    load(&r, job_name[_i], 28, 32, SPOT_THROUGHPUT_TABLE);
+    r.q.objective = SPOT_OBJECTIVE_MIX;
+    r.q.usd_per_sample = 1;
+    make(&r);
+    ck_assert_int_gt(r.plan.doc.next.d, 0);
+    ck_assert_int_eq(r.plan.doc.spares, 0);
+    ck_assert_double_eq_tol(r.plan.doc.expected.usd_per_h,
+                            r.job.cost.usd_per_h * (double)(r.plan.doc.next.d * r.plan.doc.next.p),
+                            1e-9);
+    unload(&r);
+}
+END_TEST
+
+START_TEST(a_job_that_earns_less_than_its_machines_cost_is_suspended)
+{
+    struct rig r;
+
+    load(&r, "gpt-6.7b", 28, 32, SPOT_THROUGHPUT_TABLE);
+    unrest(&r, 32, 0.2, 0.2);
+    r.q.objective = SPOT_OBJECTIVE_MIX;
+    r.q.usd_per_sample = 1e-6;
+    make(&r);
+    ck_assert_int_eq(r.plan.doc.next.d, 0);
+    ck_assert_int_eq(r.plan.doc.spares, 0);
+    ck_assert_double_eq(r.plan.doc.expected.usd_per_h, 0);
+    ck_assert_ptr_nonnull(strstr(r.plan.doc.why[0], "suspend: the best grid"));
+    unload(&r);
+}
+END_TEST
+
+START_TEST(a_change_that_never_pays_is_not_made)
+{
+    struct rig r;
+
+    load(&r, "gpt-6.7b", 24, 32, SPOT_THROUGHPUT_TABLE);
+    r.job.cost.restart_s = r.job.cost.process_s = 1e5; /* a day; every minute something is lost */
+    unrest(&r, 32, 0.9, 0.05);
+    r.q.current_d = 2;
+    r.q.current_p = 12;
+    r.q.leaving = 1;
+    make(&r);
+    ck_assert_int_eq(r.plan.doc.next.d, 0);
+    ck_assert_int_eq(r.plan.doc.spares, 23);
+    ck_assert_ptr_nonnull(strstr(r.plan.doc.why[0], "to wait for the next change costs less"));
+    unload(&r);
+}
+END_TEST
+
+/* P[net change] of `held` of 6 instances, every set of victims counted. */
+static double by_subsets(const struct spot_change_law *law, int held, int net)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < law->n_change; i++) {
+        int hit = 0, all = 0;
+
+        for (int set = 0; set < 1 << 6; set++) {
+            if (__builtin_popcount((unsigned)set) != law->change[i].lost)
+                continue;
+            all++;
+            hit += law->change[i].gained - __builtin_popcount((unsigned)set & ((1U << held) - 1)) ==
+                   net;
+        }
+        sum += law->change[i].prob * hit / all;
+    }
+    return sum;
+}
+
+START_TEST(what_is_held_is_hit_by_its_share)
+{
+    struct rig r;
+
+    load(&r, "bert", 6, 32, SPOT_THROUGHPUT_TABLE);
+    unrest(&r, 8, 0.4, 0.3);
+    for (int held = 1; held <= 6; held++) {
+        struct spot_count_chain chain;
+        struct spot_count_step step;
+
+        spot_train_chain(&r.law, held, &chain);
+        chain.cap = 8; /* as if gains were not refused */
+        spot_count_chain_step(&chain, held, 0, &step);
+        ck_assert_double_eq_tol(step.still, by_subsets(&r.law, held, 0), 1e-6);
+        for (int k = 1; k <= 2; k++) {
+            ck_assert_double_eq_tol(step.gained[k], by_subsets(&r.law, held, k), 1e-6);
+            ck_assert_double_eq_tol(step.lost[k], by_subsets(&r.law, held, -k), 1e-6);
+        }
+    }
+    unload(&r);
+}
+END_TEST
+
 START_TEST(an_objective_in_money_needs_a_price)
 {
     struct spot_err err = { 0 };
@@ -312,6 +447,11 @@ int main(void)
     tcase_add_test(tc, spares_and_risk_limits_are_kept);
     tcase_add_test(tc, instances_under_notice_are_not_used);
     tcase_add_test(tc, the_cheapest_sample_lets_machines_go_that_do_not_pay);
+    tcase_add_loop_test(tc, as_many_spares_are_kept_as_pay, 0, 5);
+    tcase_add_loop_test(tc, in_a_still_world_no_spare_pays, 0, 5);
+    tcase_add_test(tc, a_job_that_earns_less_than_its_machines_cost_is_suspended);
+    tcase_add_test(tc, a_change_that_never_pays_is_not_made);
+    tcase_add_test(tc, what_is_held_is_hit_by_its_share);
     tcase_add_test(tc, an_objective_in_money_needs_a_price);
     tcase_add_test(tc, no_expectation_exceeds_its_bound);
     return run_suite("train_plan", tc);
