@@ -19,23 +19,23 @@ static const char *const colour[SPOT_PLOT_SERIES_MAX] = {
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#f0e442", "#000000",
 };
 
-enum { PANEL_WIDTH = 800, PANEL_HEIGHT = 400 };
+enum { PANEL_WIDTH = 800, PANEL_HEIGHT = 400, PANELS_HEIGHT = 300, THIN_HEIGHT = 70 };
 
-/* The `set terminal` for a path and a number of panels, "" for an unknown suffix. */
-static const char *terminal_for(const char *path, size_t n_panel, char text[64])
+/* The `set terminal` for a path and a height in pixels, "" for an unknown suffix. Text sets its own
+ * later. */
+static const char *terminal_for(const char *path, int height, char text[64])
 {
-    const int n = (int)n_panel, height = n > 1 ? 300 * n : PANEL_HEIGHT;
     const char *dot = strrchr(path, '.');
 
     text[0] = '\0';
     if (!strcmp(path, "-"))
-        snprintf(text, 64, "dumb 80,%d noenhanced", 20 * n);
+        snprintf(text, 64, "dumb 80,20 noenhanced");
     else if (dot && (!strcmp(dot, ".svg") || !strcmp(dot, ".gp")))
         snprintf(text, 64, "svg size %d,%d dynamic noenhanced", PANEL_WIDTH, height);
     else if (dot && !strcmp(dot, ".png"))
         snprintf(text, 64, "pngcairo size %d,%d noenhanced", 2 * PANEL_WIDTH, 2 * height);
     else if (dot && !strcmp(dot, ".pdf"))
-        snprintf(text, 64, "pdfcairo size 16cm,%dcm noenhanced", n > 1 ? 6 * n : 8);
+        snprintf(text, 64, "pdfcairo size 16cm,%dcm noenhanced", height / 50);
     return text;
 }
 
@@ -174,16 +174,57 @@ static void put_text(FILE *out, const struct spot_figure *panel, size_t n_panel)
     }
 }
 
-static void put_script(FILE *out, const struct spot_figure *panel, size_t n_panel,
-                       const char *terminal, const char *file)
+/* Thin panels over one another; the time axis has its numbers under the last one only, the name of
+ * each stands to its right. */
+static void put_thin_panels(FILE *out, const struct spot_figure *fig)
 {
-    size_t first = 0;
+    const size_t n = fig->n_series - 1;
 
-    if (panel->made_by)
-        fprintf(out, "# %s\n", panel->made_by);
+    for (size_t i = 0; i <= n; i++)
+        put_data(out, &fig->series[i], i);
+    fprintf(out,
+            "set multiplot layout %zu,1 margins char 9,char 20,char 4,char 3 spacing char 0.6\n",
+            n);
+    put_range(out, fig, true);
+    put_range(out, fig, false);
+    fputs("unset key\nset border 3\nset tics nomirror\nset format x ''\n"
+          "set ytics scale 0.5 offset 0.5 font ',9'\nset grid ytics lc rgb '#dddddd'\n",
+          out);
+    put_setting(out, "label 1", fig->title);
+    fputs("set label 1 at graph 0.5,graph 1 center offset 0,1.2\n", out);
+    for (size_t i = 1; i <= n; i++) {
+        if (i == 2)
+            fputs("unset label 1\n", out);
+        if (i == n) {
+            fputs("set format x '%g'\n", out);
+            put_setting(out, "xlabel", fig->x_label);
+        }
+        put_setting(out, "label 2", fig->series[i].label);
+        fputs("set label 2 at graph 1.01,graph 0.5 left\n", out);
+        if (i == (n + 1) / 2)
+            put_setting(out, "ylabel", fig->y_label);
+        fprintf(out,
+                "plot $s0 with fillsteps fs solid noborder lc rgb '#d0d0d0', "
+                "$s%zu with %s lc rgb '%s' lw 1.5\nunset ylabel\n",
+                i, fig->series[i].style == SPOT_SERIES_STEP ? "steps" : "lines", colour[0]);
+    }
+    fputs("unset multiplot\n", out);
+}
+
+static void put_head(FILE *out, const struct spot_figure *fig, const char *terminal,
+                     const char *file)
+{
+    if (fig->made_by)
+        fprintf(out, "# %s\n", fig->made_by);
     fprintf(out, "set terminal %s\n", terminal);
     if (file)
         put_setting(out, "output", file);
+}
+
+static void put_panels(FILE *out, const struct spot_figure *panel, size_t n_panel)
+{
+    size_t first = 0;
+
     if (n_panel > 1) /* keys of one width, so that the axes of all panels stand in line */
         fprintf(out, "set multiplot layout %zu,1\nset lmargin 10\nset rmargin 24\n", n_panel);
     for (size_t i = 0; i < n_panel; i++) {
@@ -234,14 +275,13 @@ static int write_script(const char *part, const char *path, const char *script, 
     return 0;
 }
 
-int spot_plot(const struct spot_figure *fig, const char *path, struct spot_err *err)
+/* n_panel 0: one figure of thin panels. */
+static int draw(const struct spot_figure *panel, size_t n_panel, const char *path,
+                struct spot_err *err)
 {
-    return spot_plot_panels(fig, 1, path, err);
-}
-
-int spot_plot_panels(const struct spot_figure *panel, size_t n_panel, const char *path,
-                     struct spot_err *err)
-{
+    const int height = !n_panel      ? THIN_HEIGHT * (int)panel->n_series + 40
+                       : n_panel > 1 ? PANELS_HEIGHT * (int)n_panel
+                                     : PANEL_HEIGHT;
     const size_t len = strlen(path);
     const bool is_script = len > 3 && !strcmp(path + len - 3, ".gp");
     const bool is_text = !strcmp(path, "-");
@@ -251,10 +291,7 @@ int spot_plot_panels(const struct spot_figure *panel, size_t n_panel, const char
     FILE *out;
     int rc = -1;
 
-    assert(n_panel >= 1 && n_panel <= SPOT_PLOT_PANELS_MAX);
-    for (size_t i = 0; i < n_panel; i++)
-        assert(panel[i].n_series >= 1 && panel[i].n_series <= SPOT_PLOT_SERIES_MAX);
-    if (!*terminal_for(path, n_panel, terminal))
+    if (!*terminal_for(path, height, terminal))
         return spot_err_set(err, SPOT_EUSAGE, "'%s' ends in none of .svg .png .pdf .gp", path);
     if (!is_text && spot_out_is_special(path))
         return spot_err_set(err, SPOT_ESYS, "cannot replace '%s': no regular file", path);
@@ -262,10 +299,15 @@ int spot_plot_panels(const struct spot_figure *panel, size_t n_panel, const char
     out = open_memstream(&script, &n_byte);
     if (!out)
         return spot_err_sys(err, "cannot build the plot script");
-    if (is_text)
-        put_text(out, panel, n_panel);
-    else
-        put_script(out, panel, n_panel, terminal, is_script ? NULL : part);
+    if (is_text) {
+        put_text(out, panel, n_panel ? n_panel : 1);
+    } else {
+        put_head(out, panel, terminal, is_script ? NULL : part);
+        if (n_panel)
+            put_panels(out, panel, n_panel);
+        else
+            put_thin_panels(out, panel);
+    }
     if (fclose(out)) {
         spot_err_sys(err, "cannot build the plot script");
         goto out;
@@ -280,4 +322,24 @@ int spot_plot_panels(const struct spot_figure *panel, size_t n_panel, const char
 out:
     free(script);
     return rc;
+}
+
+int spot_plot(const struct spot_figure *fig, const char *path, struct spot_err *err)
+{
+    return spot_plot_panels(fig, 1, path, err);
+}
+
+int spot_plot_panels(const struct spot_figure *panel, size_t n_panel, const char *path,
+                     struct spot_err *err)
+{
+    assert(n_panel >= 1 && n_panel <= SPOT_PLOT_PANELS_MAX);
+    for (size_t i = 0; i < n_panel; i++)
+        assert(panel[i].n_series >= 1 && panel[i].n_series <= SPOT_PLOT_SERIES_MAX);
+    return draw(panel, n_panel, path, err);
+}
+
+int spot_plot_multiples(const struct spot_figure *fig, const char *path, struct spot_err *err)
+{
+    assert(fig->n_series >= 2 && fig->n_series <= SPOT_PLOT_MULTIPLES_MAX);
+    return draw(fig, 0, path, err);
 }

@@ -50,6 +50,12 @@ struct spot_figure {
  * when gnuplot is missing or fails, or the file cannot be written. */
 int spot_plot(const struct spot_figure *fig, const char *path, struct spot_err *err);
 
+enum { SPOT_PLOT_MULTIPLES_MAX = 24 };
+
+/* Small multiples: series 0 is the ground, a grey area behind a thin panel for each of the others,
+ * all on the same axes; 2..SPOT_PLOT_MULTIPLES_MAX series, each panel named by its label. */
+int spot_plot_multiples(const struct spot_figure *fig, const char *path, struct spot_err *err);
+
 enum { SPOT_PLOT_PANELS_MAX = 6 };
 
 /* The same for several figures, one above the other. */

@@ -6,22 +6,49 @@
 
 #include "common/xalloc.h"
 
+static int d_of(const struct spot_throughput *t, int i)
+{
+    return t->grid_order[i] / (t->p_max + 1);
+}
+
+static int p_of(const struct spot_throughput *t, int i)
+{
+    return t->grid_order[i] % (t->p_max + 1);
+}
+
 /* Of n instances: the index of the fastest grid of each stage count, -1 where there is none. */
 static void fastest_of(const struct spot_throughput *t, int n, int *of_p)
 {
     for (int p = 0; p <= t->p_max; p++)
         of_p[p] = -1;
     for (int i = 0; i < t->n_grid; i++) {
-        const int d = t->grid_order[i] / (t->p_max + 1), p = t->grid_order[i] % (t->p_max + 1);
-        const double x = d * p <= n ? t->samples_per_s[t->grid_order[i]] : 0;
+        const int p = p_of(t, i);
+        const double x = d_of(t, i) * p <= n ? t->samples_per_s[t->grid_order[i]] : 0;
 
         if (x > 0 && (of_p[p] < 0 || x > t->samples_per_s[t->grid_order[of_p[p]]]))
             of_p[p] = i;
     }
 }
 
-/* Also the widest of each: pipelines beyond the fastest D are spares that hold the state already.
- */
+/* The grid at index `best` of n instances, the widest of its P and the deepest of its D. Pipelines
+ * beyond the fastest D are spares that hold the state already; stages beyond the fastest P make
+ * each stage's share smaller to move. */
+static void keep_with_kin(const struct spot_throughput *t, int n, int best, bool *keep)
+{
+    const int d = d_of(t, best), p = p_of(t, best);
+    int widest = best, deepest = best;
+
+    for (int i = best; i < t->n_grid && d_of(t, i) <= n / p; i++) {
+        if (t->samples_per_s[t->grid_order[i]] <= 0)
+            continue;
+        if (p_of(t, i) == p)
+            widest = i;
+        if (d_of(t, i) == d && p_of(t, i) <= n / d)
+            deepest = i;
+    }
+    keep[best] = keep[widest] = keep[deepest] = true;
+}
+
 static void keep_best(const struct spot_throughput *t, int n, int *of_p, int n_stage, bool *keep)
 {
     for (int k = 0; k < n_stage; k++) {
@@ -33,12 +60,7 @@ static void keep_best(const struct spot_throughput *t, int n, int *of_p, int n_s
                 best = p;
         if (best < 0)
             return;
-        keep[of_p[best]] = true;
-        for (int i = of_p[best]; i < t->n_grid && t->grid_order[i] / (t->p_max + 1) <= n / best;
-             i++)
-            if (t->grid_order[i] == n / best * (t->p_max + 1) + best &&
-                t->samples_per_s[t->grid_order[i]] > 0)
-                keep[i] = true;
+        keep_with_kin(t, n, of_p[best], keep);
         of_p[best] = -1;
     }
 }

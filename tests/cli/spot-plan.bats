@@ -144,12 +144,31 @@ forecast() { # LOST PROB: 8 of 8 instances now
     spot-plan train --job $job --now 6 >"$T/p"
     spot-plan train --job $job --now 6 --format table >"$T/t"
     grep -q "^$(jq -r '"\(.next.D) x \(.next.P)"' "$T/p") .*the plan$" "$T/t"
-    [ "$(grep -c ' x .*while it runs' "$T/t")" = "$(jq '.alternatives | length' "$T/p")" ]
+    [ "$(grep -c ' x .* % \(less\|more\)$' "$T/t")" = "$(jq '.alternatives | length' "$T/p")" ]
     grep -qF "$(jq -r '.why[0]' "$T/p")" "$T/t"
     for form in csv bogus; do
         run -2 spot-plan train --job $job --now 6 --format $form
         [[ "$output" == *"--format wants"* || "$output" == *"a plan is json or table, not csv"* ]]
     done
+}
+
+@test "a table is at most 100 columns wide and loses no word" {
+    forecast 3 0.5 >"$T/f.json"
+    spot-plan train --job examples/jobs/gpt-1.5b.json --forecast "$T/f.json" --now 30 \
+        --current 2x13 --leaving 2 >"$T/p" 2>/dev/null
+    spot-plan train --job examples/jobs/gpt-1.5b.json --forecast "$T/f.json" --now 30 \
+        --current 2x13 --leaving 2 --format table >"$T/t" 2>/dev/null
+    [ "$(awk '{ print length }' "$T/t" | sort -n | tail -1)" -le 100 ]
+    [ "$(jq -r '.why | map(length) | max' "$T/p")" -gt 100 ]
+    [ "$(sed '1,/^$/d' "$T/t" | tr -s ' \n' ' ')" = "$(jq -r '.why[]' "$T/p" | tr -s ' \n' ' ')" ]
+}
+
+@test "another count is warned of where several zones share it" {
+    forecast 1 0.1 | jq '.series += [.series[0] | .zone = "z"]' >"$T/f.json"
+    spot-plan train --job $job --forecast "$T/f.json" --now 15 2>"$T/words" >"$T/p"
+    grep -q 'has 16 in 2 series and cannot tell which of them changed' "$T/words"
+    spot-plan train --job $job --forecast "$T/f.json" --now 16 2>"$T/words" >"$T/p"
+    [ ! -s "$T/words" ]
 }
 
 @test "alternatives stand in the order of what they are told by" {

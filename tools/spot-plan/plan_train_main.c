@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* spot-plan train - forecast and job in, plan out. */
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -51,7 +52,8 @@ static void session_release(struct session *s)
     spot_job_doc_release(&s->job);
 }
 
-/* A forecast says little about another number of instances than it was made with. */
+/* A forecast says little about another number of instances than it was made with, and of several
+ * zones not which one changed. */
 static void warn_of_count(const struct spot_forecast *forecast, const struct options *o)
 {
     long long own = 0, off;
@@ -59,9 +61,15 @@ static void warn_of_count(const struct spot_forecast *forecast, const struct opt
     for (size_t i = 0; i < forecast->n_series; i++)
         own += forecast->series[i].now;
     off = llabs((long long)o->now - own);
-    if (o->now != NOT_GIVEN && off > 2 && 4 * off > own)
+    if (o->now == NOT_GIVEN || !off)
+        return;
+    if (off > 2 && 4 * off > own)
         spot_tool_warn("--now %llu: the forecast was made when there were %lld",
                        (unsigned long long)o->now, own);
+    else if (forecast->n_series > 1)
+        spot_tool_warn("--now %llu: the forecast has %lld in %zu series and cannot tell which of "
+                       "them changed",
+                       (unsigned long long)o->now, own, forecast->n_series);
 }
 
 /* Only what tells of the instances this job runs on. */
@@ -180,7 +188,39 @@ static void add_grid(struct spot_table *table, int64_t d, int64_t p)
     spot_table_text(table, text);
 }
 
-/* The grid and the others, then the reasons. */
+/* What another grid gives less than the plan, in percent. */
+static void add_less(struct spot_table *table, double plan, double other)
+{
+    char text[32] = "";
+
+    if (plan > 0)
+        snprintf(text, sizeof(text), "%.3g %% %s", fabs(100 * (1 - other / plan)),
+                 other > plan ? "more" : "less");
+    spot_table_text(table, text);
+}
+
+/* A sentence in lines of up to TEXT_WIDTH columns, cut at spaces, the later ones indented. */
+static void print_wrapped(const char *text, FILE *out)
+{
+    enum { TEXT_WIDTH = 96 };
+    size_t n = strlen(text);
+
+    for (const char *indent = ""; n; indent = "  ") {
+        size_t cut = n;
+
+        if (n > TEXT_WIDTH) {
+            for (cut = TEXT_WIDTH; cut > 1 && text[cut] != ' ';)
+                cut--;
+            cut = text[cut] == ' ' ? cut : (size_t)TEXT_WIDTH;
+        }
+        fprintf(out, "%s%.*s\n", indent, (int)cut, text);
+        cut += cut < n && text[cut] == ' ';
+        text += cut;
+        n -= cut;
+    }
+}
+
+/* The grid and the others, then the reasons: at most 100 columns. */
 static void print_table(const struct spot_plan_doc *doc, FILE *out)
 {
     static const struct spot_column column[] = {
@@ -202,13 +242,13 @@ static void print_table(const struct spot_plan_doc *doc, FILE *out)
         spot_table_int(&table, a->spares);
         spot_table_fixed(&table, a->samples_per_s, 3);
         spot_table_fixed(&table, a->loss_prob, 4);
-        spot_table_text(&table, a->why ? a->why : "");
+        add_less(&table, doc->expected.samples_per_s, a->samples_per_s);
     }
     spot_table_print(&table, out, SPOT_FORMAT_TABLE);
     spot_table_release(&table);
     putc('\n', out);
     for (size_t i = 0; i < doc->n_why; i++)
-        fprintf(out, "%s\n", doc->why[i]);
+        print_wrapped(doc->why[i], out);
 }
 
 static int write_plan(struct session *s, const struct options *o, enum spot_format format,

@@ -35,8 +35,8 @@ void replay_train_release(struct replay_train *s);
 /* A picture that grows policy by policy: "samples", "grids" or "cost". */
 struct replay_figure {
     const char *picture;
-    struct spot_series series[SPOT_PLOT_SERIES_MAX];
-    double *memory[2 * SPOT_PLOT_SERIES_MAX];
+    struct spot_series series[SPOT_PLOT_MULTIPLES_MAX];
+    double *memory[2 * SPOT_PLOT_MULTIPLES_MAX];
     size_t n_series, n_memory;
 };
 

@@ -75,7 +75,7 @@ void replay_figure_add(struct replay_figure *f, const struct replay_train *s,
 
     if (grids && !f->n_series)
         add_trace(f, s);
-    if (f->n_series == SPOT_PLOT_SERIES_MAX)
+    if (f->n_series == (grids ? SPOT_PLOT_MULTIPLES_MAX : SPOT_PLOT_SERIES_MAX))
         return;
     x = spot_xcalloc(s->n, sizeof(*x));
     y = spot_xcalloc(s->n, sizeof(*y));
@@ -93,7 +93,7 @@ int replay_figure_draw(struct replay_figure *f, const struct replay_train *s, co
 {
     const bool grids = !strcmp(f->picture, "grids"), cost = !strcmp(f->picture, "cost");
     struct spot_figure figure = {
-        .title = grids  ? "instances there, and in the grid of each policy"
+        .title = grids  ? "instances in the grid of each policy, and those there (grey)"
                  : cost ? "samples trained for the money"
                         : "samples trained",
         .x_label = cost ? "cost (usd)" : "time (h)",
@@ -106,7 +106,7 @@ int replay_figure_draw(struct replay_figure *f, const struct replay_train *s, co
     if (!grids && !cost && strcmp(f->picture, "samples") != 0)
         return spot_err_set(err, SPOT_EUSAGE,
                             "--picture: expected samples, grids or cost, got '%.32s'", f->picture);
-    return spot_plot(&figure, path, err);
+    return grids ? spot_plot_multiples(&figure, path, err) : spot_plot(&figure, path, err);
 }
 
 void replay_figure_release(struct replay_figure *f)
