@@ -121,7 +121,7 @@ static double train(struct system *s, double t, double *trained_s)
         left -= go;
         s->since_save_s += go;
         s->unsaved += go * s->samples_per_s;
-        if (until > go)
+        if (s->saving_s <= 0 && until > go)
             continue;
         if (s->saving_s <= 0)
             s->saving_s = s->save_s;

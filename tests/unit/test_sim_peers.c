@@ -8,6 +8,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "common/rng.h"
 #include "sim/sim_policy.h"
 #include "suite.h"
 
@@ -121,6 +122,33 @@ START_TEST(torchrun_saves_periodically_and_loses_what_is_not_saved)
 }
 END_TEST
 
+/* Once a checkpoint had begun, a rounding error of the time since the last one kept the clock from
+ * going on for ever. */
+START_TEST(checkpoints_of_any_length_come_to_an_end)
+{
+    struct spot_err err = { 0 };
+    struct spot_rng rng;
+
+    spot_rng_init(&rng, 5, 0);
+    for (int k = 0; k < 2000; k++) {
+        struct rig r;
+        double sum = 0;
+
+        play(&r, "ideal", 120, 4, 2, 3);
+        r.job.cost.checkpoint_s = 30 * spot_rng_unit(&rng);
+        r.sim.interval_s = 5 + 90 * spot_rng_unit(&rng);
+        for (int i = 0; i < N; i++)
+            r.available[i] = 1 + (int)spot_rng_below(&rng, 4);
+        ck_assert(!spot_sim_train_run(
+            &r.sim, spot_sim_policy_find(k % 2 ? "torchrun" : "varuna", &err), r.row, &err));
+        for (int c = 0; c < SPOT_SIM_CLASSES; c++)
+            sum += r.row[N - 1].class_s[c];
+        ck_assert_double_eq_tol(sum, r.available[N - 1] * r.sim.interval_s, 1e-9);
+        unload(&r);
+    }
+}
+END_TEST
+
 START_TEST(varuna_saves_on_a_notice_that_is_long_enough)
 {
     double unsaved, first, end;
@@ -187,6 +215,7 @@ int main(void)
 
     tcase_add_test(tc, the_interval_between_checkpoints_is_youngs);
     tcase_add_test(tc, torchrun_saves_periodically_and_loses_what_is_not_saved);
+    tcase_add_test(tc, checkpoints_of_any_length_come_to_an_end);
     tcase_add_test(tc, varuna_saves_on_a_notice_that_is_long_enough);
     tcase_add_test(tc, oobleck_copies_layers_and_takes_nobody_in);
     tcase_add_test(tc, torchft_drops_the_pipeline_after_a_timeout_and_takes_newcomers_in);
