@@ -153,6 +153,18 @@ static void binomial(int n, double share, double *law)
     }
 }
 
+void spot_places_law(int cap, int now, double full, double empty, double *p)
+{
+    double live[SPOT_FC_CAP_FINE + 1], fill[SPOT_FC_CAP_FINE + 1];
+
+    binomial(now, full, live);
+    binomial(cap - now, empty, fill);
+    memset(p, 0, ((size_t)cap + 1) * sizeof(*p));
+    for (int s = 0; s <= now; s++)
+        for (int b = 0; b <= cap - now && live[s] > 1e-12; b++)
+            p[s + b] += live[s] * fill[b];
+}
+
 /* Each instance dies with prob mu, then each empty place is filled with prob lambda: places are
  * independent two-state chains, so the count after h steps is the sum of two binomials. */
 void spot_birthdeath_predict(const struct spot_fc_spec *spec, void *state,
@@ -161,7 +173,6 @@ void spot_birthdeath_predict(const struct spot_fc_spec *spec, void *state,
     const struct spot_fc_past w = spot_fc_tail(spec, past);
     const int cap = spec->cap, now = w.y[w.n - 1];
     double died = 0.5, born = 0.5, there = 10, missing = 10, full = 1, empty = 0;
-    double live[SPOT_FC_CAP_FINE + 1], fill[SPOT_FC_CAP_FINE + 1];
 
     (void)state;
     for (size_t i = 1; i < w.n; i++) {
@@ -172,15 +183,9 @@ void spot_birthdeath_predict(const struct spot_fc_spec *spec, void *state,
     }
     for (int h = 1; h <= spec->horizon; h++) {
         const double lambda = fmin(born / missing, 1), stay = 1 - fmin(died / there, 1);
-        double *p = spot_fc_row(spec, prob, h);
 
         full = full * stay + (1 - full * stay) * lambda; /* P(a place is full | it was) */
         empty = empty * stay + (1 - empty * stay) * lambda;
-        binomial(now, full, live);
-        binomial(cap - now, empty, fill);
-        memset(p, 0, ((size_t)cap + 1) * sizeof(*p));
-        for (int s = 0; s <= now; s++)
-            for (int b = 0; b <= cap - now && live[s] > 1e-12; b++)
-                p[s + b] += live[s] * fill[b];
+        spot_places_law(cap, now, full, empty, spot_fc_row(spec, prob, h));
     }
 }

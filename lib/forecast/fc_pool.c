@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* The default: a linear pool of small models that err in different ways, then a correction of its
  * odds that is learned as the series goes on (recal.h). The weights are fixed, chosen once on
- * public traces; weights learned on the series itself did worse there. What was tried and lost is
+ * public traces; weights learned on the series itself did worse there. A provider's hazard table
+ * takes part as long as the series has shown few losses of its own. What was tried and lost is
  * told in docs/design/05-forecast.md. */
 #include <string.h>
 
+#include "forecast/fc_hazard.h"
 #include "forecast/models.h"
 #include "forecast/recal.h"
 
@@ -21,8 +23,9 @@ static const struct member {
 
 enum { MEMBERS = sizeof(member) / sizeof(member[0]) };
 
-/* State: the correction, the members' states one after another, then room for two laws: one
- * member's, and the pool's own while it learns. That room is zero between calls. */
+/* State: the correction, that of the model `hazard` if there is a table, the members' states one
+ * after another, then room for two laws: one member's, and the pool's own while it learns. That
+ * room is zero between calls. */
 struct part {
     const struct spot_forecaster *model;
     struct spot_fc_spec spec;
@@ -46,9 +49,19 @@ static struct part part_of(const struct spot_fc_spec *spec, const struct member 
     return part;
 }
 
-static char *first_part(void *state)
+static char *hazard_part(void *state)
 {
     return (char *)state + align(sizeof(struct spot_recal));
+}
+
+static size_t hazard_byte(const struct spot_fc_spec *spec)
+{
+    return spec->hazard ? align(spot_hazard_state_byte(spec)) : 0;
+}
+
+static char *first_part(const struct spot_fc_spec *spec, void *state)
+{
+    return hazard_part(state) + hazard_byte(spec);
 }
 
 static int learned_steps(const struct spot_fc_spec *spec)
@@ -59,8 +72,8 @@ static int learned_steps(const struct spot_fc_spec *spec)
 size_t spot_pool_state_byte(const struct spot_fc_spec *spec)
 {
     const size_t steps = (size_t)spec->horizon + (size_t)learned_steps(spec);
-    size_t sum =
-        align(sizeof(struct spot_recal)) + steps * ((size_t)spec->cap + 1) * sizeof(double);
+    size_t sum = align(sizeof(struct spot_recal)) + hazard_byte(spec) +
+                 steps * ((size_t)spec->cap + 1) * sizeof(double);
 
     for (int i = 0; i < MEMBERS; i++)
         sum += part_of(spec, &member[i]).state_byte;
@@ -79,7 +92,7 @@ static void add_members(const struct spot_fc_spec *spec, void *state,
 {
     const size_t n = (size_t)horizon * ((size_t)spec->cap + 1);
     const double unseen = unseen_share(state);
-    char *at = first_part(state);
+    char *at = first_part(spec, state);
 
     for (size_t k = 0; k < n; k++)
         prob[k] = unseen / (spec->cap + 1);
@@ -93,6 +106,12 @@ static void add_members(const struct spot_fc_spec *spec, void *state,
         for (size_t k = 0; k < n; k++)
             prob[k] += (1 - unseen) * part.weight * law[k];
         at += part.state_byte;
+    }
+    if (spec->hazard) {
+        struct spot_fc_spec own = *spec;
+
+        own.horizon = horizon;
+        spot_hazard_mix(&own, hazard_part(state), past->y[past->n - 1], law, prob);
     }
     memset(law, 0, n * sizeof(*law));
 }
@@ -121,8 +140,10 @@ static void remember_law(const struct spot_fc_spec *spec, void *state,
 void spot_pool_observe(const struct spot_fc_spec *spec, void *state,
                        const struct spot_fc_past *past)
 {
-    char *at = first_part(state);
+    char *at = first_part(spec, state);
 
+    if (spec->hazard)
+        spot_hazard_observe(spec, hazard_part(state), past);
     for (int i = 0; i < MEMBERS; i++) {
         const struct part part = part_of(spec, &member[i]);
 
@@ -144,8 +165,11 @@ void spot_pool_predict(const struct spot_fc_spec *spec, void *state,
 
 bool spot_pool_is_sound(const struct spot_fc_spec *spec, const void *state)
 {
-    const char *at = (const char *)state + align(sizeof(struct spot_recal));
+    const char *hazard = (const char *)state + align(sizeof(struct spot_recal));
+    const char *at = hazard + hazard_byte(spec);
 
+    if (spec->hazard && !spot_hazard_is_sound(spec, hazard))
+        return false;
     for (int i = 0; i < MEMBERS; i++) {
         const struct part part = part_of(spec, &member[i]);
 

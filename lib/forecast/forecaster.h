@@ -27,13 +27,16 @@ enum {
     SPOT_FC_ORDER_MAX = 6,
 };
 
+struct spot_hazard;
+
 /* What is asked of a model. */
 struct spot_fc_spec {
     int cap, horizon;
-    int history;       /* newest changes to look at; 0: all that is kept */
-    int ar, diff, ma;  /* order of arima; ar < 0: not given */
-    bool has_constant; /* arima */
-    double day;        /* intervals to a day, for cycles */
+    int history;                      /* newest changes to look at; 0: all that is kept */
+    int ar, diff, ma;                 /* order of arima; ar < 0: not given */
+    bool has_constant;                /* arima */
+    double day;                       /* intervals to a day, for cycles and ages */
+    const struct spot_hazard *hazard; /* of instances by age, borrowed; NULL: not known */
 };
 
 /* Newest values, borrowed. */

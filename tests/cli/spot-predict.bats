@@ -361,3 +361,48 @@ forecast_of() {
         [ "$(grep -cE "^ +$curve *$" <<<"$output")" -eq 2 ] # two series
     done
 }
+
+@test "a hazard table makes a new series fear losses, and only its models take one" {
+    printf 'time_s,available,requested\n0,0,8\n60,8,8\n180,8,8\n' >new.csv
+    printf 'age_s,hazard_per_h\n0,12\n3600,0.1\n' >infant.csv
+    printf 'hazard_per_h,age_s\n0.001,0\n' >calm.csv
+    for model in pool hazard; do
+        spot-predict --model $model --hazard infant.csv new.csv >f.json
+        sums_to_one f.json
+        jq -e '.series[0].available[0].p[8] < 0.7' f.json
+        spot-predict --model $model --hazard calm.csv new.csv |
+            jq -e '.series[0].available[0].p[8] > 0.95'
+    done
+    [ "$(jq -r '.made_by.inputs | map(.name) | sort | join(" ")' f.json)" = 'infant.csv new.csv' ]
+    spot-predict --backtest --models last,pool,hazard --hazard infant.csv t.csv | grep -q ',hazard,all,'
+    for wrong in '--model markov --hazard calm.csv' '--model hazard' '--backtest --models last,hazard' \
+        '--kind load --hazard calm.csv'; do
+        # shellcheck disable=SC2086 # words
+        run --separate-stderr spot-predict $wrong t.csv
+        [ "$status" -eq 2 ]
+        [[ "$stderr" == *hazard* ]]
+    done
+}
+
+@test "a hazard table that is none is refused with its position" {
+    printf 'age_s,hazard_per_h\n0,1\n60,x\n' >bad.csv
+    run --separate-stderr spot-predict --hazard bad.csv t.csv
+    [ "$status" -eq 3 ]
+    [[ "$stderr" == *'bad.csv:3:4: hazard_per_h: '* ]]
+    run --separate-stderr spot-predict --hazard none.csv t.csv
+    [ "$status" -eq 4 ]
+}
+
+@test "a state goes on under its hazard table and no other" {
+    printf 'age_s,hazard_per_h\n0,3\n600,0.1\n' >a.csv
+    printf 'age_s,hazard_per_h\n0,3\n600,0.2\n' >b.csv
+    head -61 t.csv >head.csv
+    (head -1 t.csv && tail -n +62 t.csv) >tail.csv
+    spot-predict --cap 8 --hazard a.csv --state s.bin head.csv >f.json
+    spot-predict --cap 8 --no-provenance --hazard a.csv --state s.bin tail.csv >parts.json
+    spot-predict --cap 8 --no-provenance --hazard a.csv t.csv >whole.json
+    cmp parts.json whole.json
+    run --separate-stderr spot-predict --cap 8 --hazard b.csv --state s.bin tail.csv
+    [ "$status" -eq 3 ]
+    [[ "$stderr" == *'hazard table'* ]]
+}

@@ -149,8 +149,7 @@ static int show(const struct options *options, const struct grids *grids,
 int forecast_run(const struct options *options, const char *path, struct spot_prov *prov,
                  struct spot_err *err)
 {
-    struct spot_fc_spec spec = { .horizon = (int)options->horizon,
-                                 .day = 86400 / options->interval_s };
+    struct spot_fc_spec spec = options_spec(options);
     const struct spot_forecaster *model = spot_forecaster_find(options->model, &spec, err);
     struct spot_forecast forecast = { .interval_s = options->interval_s,
                                       .horizon = (int64_t)options->horizon,

@@ -26,23 +26,32 @@ static int choose_kind(struct options *options, struct spot_err *err)
     return 0;
 }
 
+static int run_kind(const struct options *options, char *const *path, size_t n_path,
+                    struct spot_prov *prov, struct spot_err *err)
+{
+    if (options->is_backtest && options->is_joint)
+        return joint_run(options, path, n_path, prov, err);
+    if (options->is_backtest)
+        return backtest_run(options, path, n_path, prov, err);
+    return forecast_run(options, path[0], prov, err);
+}
+
 static int run(struct options *options, char *const *path, size_t n_path, struct spot_err *err)
 {
     struct spot_prov prov = { .tool = "spot-predict",
                               .seed = options->common.seed,
                               .is_off = !options->common.provenance };
+    int rc;
 
     if (spot_format_parse(options->common.format, &options->format, err))
         return -1;
     if (options->format == SPOT_FORMAT_AUTO && !options->common.output && isatty(STDOUT_FILENO))
         options->format = SPOT_FORMAT_TABLE;
-    if (choose_kind(options, err))
+    if (choose_kind(options, err) || options_load_hazard(options, &prov, err))
         return -1;
-    if (options->is_backtest && options->is_joint)
-        return joint_run(options, path, n_path, &prov, err);
-    if (options->is_backtest)
-        return backtest_run(options, path, n_path, &prov, err);
-    return forecast_run(options, path[0], &prov, err);
+    rc = run_kind(options, path, n_path, &prov, err);
+    spot_hazard_release(&options->table);
+    return rc;
 }
 
 static struct options options = {
@@ -67,6 +76,8 @@ static const struct spot_opt option[] = {
       "most instances there can be (default: column requested, else the maximum)", 1,
       SPOT_FC_CAP_MAX },
     { SPOT_OPT_STRING, 0, "model", &options.model, "name", "NAME[@HISTORY] (default pool)", 0, 0 },
+    { SPOT_OPT_STRING, 0, "hazard", &options.hazard, "file",
+      "hazard of an instance by age, from its provider: age_s,hazard_per_h", 0, 0 },
     { SPOT_OPT_STRING, 0, "state", &options.state, "file",
       "keep what was learned here; the trace then needs only new rows", 0, 0 },
     { SPOT_OPT_STRING, 0, "plot", &options.plot, "file",

@@ -11,6 +11,8 @@
 #include "common/prov.h"
 #include "common/table.h"
 #include "common/tool.h"
+#include "forecast/forecaster.h"
+#include "forecast/hazard.h"
 
 struct options {
     struct spot_tool_common common;
@@ -21,7 +23,8 @@ struct options {
 
     bool is_load, is_backtest;
     bool is_joint;
-    const char *models, *dump, *compare, *plot, *state, *kind;
+    const char *models, *dump, *compare, *plot, *state, *kind, *hazard;
+    struct spot_hazard table; /* what `hazard` names; empty without */
     uint64_t origins;
     double from_s;
 };
@@ -42,6 +45,13 @@ struct grids {
     size_t n;
     struct grid *grid; /* [n], sorted by zone, then instance type */
 };
+
+/* What the options ask of any model. */
+struct spot_fc_spec options_spec(const struct options *options);
+
+/* Load the table of --hazard, if there is one. Returns 0, or -1 with *err: SPOT_EUSAGE where no
+ * model that was asked for uses it, or one lacks it. */
+int options_load_hazard(struct options *options, struct spot_prov *prov, struct spot_err *err);
 
 struct trackeds;
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tracked.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -111,9 +112,11 @@ void trackeds_release(struct trackeds *trackeds)
 
 static void head_line(const struct options *options, char *line, size_t n_byte)
 {
-    snprintf(line, n_byte, "spot-predict-state/1 %s %s interval_s=%.17g horizon=%d history=%d\n",
+    snprintf(line, n_byte,
+             "spot-predict-state/1 %s %s interval_s=%.17g horizon=%d history=%d hazard=%016" PRIx64
+             "\n",
              spot_version(), options->model, options->interval_s, (int)options->horizon,
-             (int)options->history);
+             (int)options->history, options->table.xxh3);
 }
 
 struct record {
@@ -232,8 +235,8 @@ static int take_all(struct trackeds *trackeds, const char *bytes, size_t n_byte,
     head_line(options, line, sizeof(line));
     if (n_byte < strlen(line) + sizeof(hash) || memcmp(bytes, line, strlen(line)) != 0)
         return spot_err_set(err, SPOT_EDATA,
-                            "is of another version, model, interval, horizon or history; "
-                            "remove it to start again");
+                            "is of another version, model, interval, horizon, history or "
+                            "hazard table; remove it to start again");
     memcpy(&hash, end, sizeof(hash));
     if (hash != spot_hash64(bytes, (size_t)(end - bytes)))
         return spot_err_set(err, SPOT_EDATA, "is damaged; remove it to start again");

@@ -24,8 +24,7 @@ static int entries_parse(struct entries *entries, const struct options *options,
         e->text = spot_xcalloc(len + 1, 1);
         memcpy(e->text, at, len);
         entries->n++;
-        e->spec = (struct spot_fc_spec){ .horizon = (int)options->horizon,
-                                         .day = 86400 / options->interval_s };
+        e->spec = options_spec(options);
         e->model = spot_forecaster_find(e->text, &e->spec, err);
         if (!e->model)
             return -1;
