@@ -8,6 +8,7 @@
 #include "common/xalloc.h"
 #include "plan/assign.h"
 #include "plan/bottleneck.h"
+#include "plan/place_bound.h"
 
 enum { STEPS_PER_SCORE = 20 }; /* of the enumeration: nodes of its tree per placement scored */
 
@@ -255,6 +256,38 @@ static void climb(struct search *s)
     }
 }
 
+/* spot_place_try_fn: score the placement; the score stays that of the placement asked about, for
+ * the cut. */
+static double try_placement(void *user, const int *node_of_position)
+{
+    struct search *s = user;
+    const size_t n_byte = (size_t)s->p->n_position * sizeof(int);
+    struct spot_place_score score;
+
+    score = s->p->score(s->p->user, node_of_position, INFINITY);
+    s->best->n_scored++;
+    if (spot_place_compare(&score, &s->best->score) < 0) {
+        s->best->score = score;
+        memcpy(s->best->node_of_position, node_of_position, n_byte);
+    }
+    return s->best->score.makespan_s;
+}
+
+/* Raise the bound; where that met better placements, climb from the best of them. */
+static void tighten(struct search *s)
+{
+    const struct spot_place_problem *p = s->p;
+    const double before_s = s->best->score.makespan_s;
+
+    if (!p->cut || p->slots || !p->bound_max || compare_real(before_s, s->best->bound_s) <= 0)
+        return;
+    p->score(p->user, s->best->node_of_position, INFINITY);
+    s->best->bound_s =
+        fmax(s->best->bound_s, spot_place_bound(p, s->best->bound_s, before_s, try_placement, s));
+    if (s->best->score.makespan_s < before_s)
+        climb(s);
+}
+
 /* Both starts, and with them the bounds. False if there is no placement. */
 static bool start(struct search *s)
 {
@@ -302,8 +335,10 @@ int spot_place_search(const struct spot_place_problem *p, struct spot_place *pla
         goto out;
     }
     place->is_exhaustive = is_proved(&s) || enumerate(&s, 0, 0, 0);
-    if (!place->is_exhaustive)
+    if (!place->is_exhaustive) {
         climb(&s);
+        tighten(&s);
+    }
     rc = 0;
 out:
     free(s.now), free(s.n_used), free(s.rest), free(s.slot);

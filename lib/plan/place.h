@@ -37,6 +37,18 @@ int spot_place_compare(const struct spot_place_score *a, const struct spot_place
 typedef struct spot_place_score (*spot_place_fn)(void *user, const int *node_of_position,
                                                  double give_up_s);
 
+/* A set of senders and what has to leave it: fixed_byte, and byte[q * n_node + i] more if node i
+ * takes position q (in single slots these add up). */
+struct spot_place_cut {
+    int64_t *byte; /* [n_position * n_node], of the caller */
+    int64_t fixed_byte;
+    double rate_byte_per_s; /* of the set, out */
+};
+
+/* The set that decides how soon the senders of the placement scored last can be done; false if
+ * nothing is sent. */
+typedef bool (*spot_place_cut_fn)(void *user, struct spot_place_cut *cut);
+
 struct spot_place_problem {
     int n_node, n_position;
     const int64_t *in_byte;      /* [n_position * n_node] that the node would have to
@@ -52,7 +64,9 @@ struct spot_place_problem {
     double out_byte_per_s;       /* of all nodes together */
     long score_max;              /* placements to score in the enumeration at most */
     long climb_max;              /* and by swapping, where that did not end */
+    long bound_max;              /* steps on the bound, where that did not end */
     spot_place_fn score;
+    spot_place_cut_fn cut; /* NULL: bounds from single positions only */
     void *user;
 };
 

@@ -69,6 +69,9 @@ int spot_state_find_node(const struct spot_state *s, const char *name);
 /* spot_place_fn */
 struct spot_place_score spot_state_score(void *user, const int *node_of_position, double give_up_s);
 
+/* spot_place_cut_fn */
+bool spot_state_cut(void *user, struct spot_place_cut *cut);
+
 /* Leave spot_fetch for the demands of the placement scored last. */
 void spot_state_fetch(struct spot_state *s, struct spot_fetch *fetch);
 

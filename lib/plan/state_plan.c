@@ -16,6 +16,7 @@ enum {
     TINY_SCORES = 60000,
     SMALL_NODES = 16,
     SMALL_SCORES = 20000,
+    SMALL_BOUND_STEPS = 400,
     CLIMB_WORK = 40000, /* placements times parts and positions, in thousands */
 };
 
@@ -150,7 +151,9 @@ static int search(struct spot_state *s, struct spot_place *place, struct spot_er
                      : s->n_node <= SMALL_NODES ? SMALL_SCORES
                                                 : 0,
         .climb_max = climb_budget(s),
+        .bound_max = s->n_node <= SMALL_NODES ? SMALL_BOUND_STEPS : 0,
         .score = spot_state_score,
+        .cut = spot_state_cut,
         .user = s,
     };
     int rc;

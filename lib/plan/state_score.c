@@ -118,3 +118,54 @@ struct spot_place_score spot_state_score(void *user, const int *node_of_position
     }
     return score;
 }
+
+/* The holders of the demands that decide, a relaying receiver aside. */
+static bool find_senders(struct spot_state *s, bool *is_in)
+{
+    struct spot_fetch fetch;
+    bool is_any = false;
+
+    spot_state_fetch(s, &fetch);
+    fetch.floor_s = 0;
+    spot_fetch_time(&fetch);
+    for (int k = 0; k < s->n_demand; k++)
+        if (s->demand[k].in_cut && s->touched[k] / s->n_zone < s->n_set)
+            for (int h = 0; h < s->demand[k].n_holder; h++)
+                is_any = is_in[s->demand[k].holder[h]] = true;
+    return is_any;
+}
+
+bool spot_state_cut(void *user, struct spot_place_cut *cut)
+{
+    struct spot_state *s = user;
+    const size_t n_node = (size_t)s->n_node;
+    bool *is_in = spot_xcalloc(n_node, sizeof(bool));
+    const bool is_any = find_senders(s, is_in);
+
+    memset(cut->byte, 0, (size_t)s->r->n_new * n_node * sizeof *cut->byte);
+    cut->fixed_byte = 0;
+    cut->rate_byte_per_s = 0;
+    for (size_t i = 0; i < n_node; i++)
+        cut->rate_byte_per_s += is_in[i] ? s->out[i] : 0;
+    for (size_t k = 0; k < s->r->n_part && is_any; k++) {
+        const struct spot_part *part = &s->r->part[k];
+        const int *holder = s->set_node + s->set_begin[s->set_of[k]];
+        const int n_holder = spot_set_size(s, s->set_of[k]);
+        bool is_theirs = !s->is_out[k] && part->n_want;
+
+        for (int h = 0; h < n_holder; h++)
+            is_theirs = is_theirs && is_in[holder[h]];
+        if (is_theirs && s->is_exclusive[k]) /* sent once, whoever is the first */
+            cut->fixed_byte += part->byte;
+        for (int w = 0; w < part->n_want && is_theirs && !s->is_exclusive[k]; w++) {
+            int64_t *row = cut->byte + (size_t)part->want[w] * n_node;
+
+            for (size_t i = 0; i < n_node; i++)
+                row[i] += part->byte;
+            for (int h = 0; h < n_holder; h++)
+                row[holder[h]] -= part->byte;
+        }
+    }
+    free(is_in);
+    return is_any;
+}

@@ -10,6 +10,7 @@
 #include "common/rng.h"
 #include "plan/assign.h"
 #include "plan/bottleneck.h"
+#include "plan/state_inner.h"
 #include "plan/state_plan.h"
 
 #define GOLDEN "../shared/data/golden/migrate/"
@@ -481,6 +482,63 @@ START_TEST(random_plans_equal_the_best_of_every_placement)
 }
 END_TEST
 
+/* Against the links of the set: what must leave it for one placement, in the time of another. */
+static void check_cut(const struct random_case *c, const struct spot_reshard *r,
+                      const struct spot_place_cut *cut, int q, int *node)
+{
+    if (q < r->n_new) {
+        for (int i = 0; i < (int)c->cluster.n_node; i++) {
+            bool is_free = !c->cluster.node[i].is_leaving;
+
+            for (int p = 0; p < q; p++)
+                is_free = is_free && node[p] != i;
+            node[q] = i;
+            if (is_free)
+                check_cut(c, r, cut, q + 1, node);
+        }
+        return;
+    }
+    double byte = (double)cut->fixed_byte;
+
+    for (int p = 0; p < r->n_new; p++)
+        byte += (double)cut->byte[(size_t)p * c->cluster.n_node + (size_t)node[p]];
+    ck_assert_double_le(byte, cut->rate_byte_per_s * brute_time(c, r, node) * (1 + 1e-9));
+}
+
+START_TEST(what_must_leave_a_set_of_senders_bounds_every_placement)
+{
+    struct spot_rng rng;
+    int n_cut = 0;
+
+    spot_rng_init(&rng, 33, 0);
+    for (int k = 0; k < 800; k++) {
+        struct random_case c;
+        struct spot_state_plan plan;
+        struct spot_state s;
+        struct spot_place_cut cut = { 0 };
+        int node[8] = { 0 };
+
+        draw_case(&c, &rng);
+        const struct spot_state_problem p = { &c.from, &c.to, &c.cluster, INFINITY, INFINITY };
+
+        ck_assert_int_eq(spot_state_plan(&p, &plan, NULL), 0);
+        ck_assert_int_eq(spot_state_init(&s, &p, &plan.reshard, NULL), 0);
+        cut.byte = calloc((size_t)s.r->n_new * c.cluster.n_node, sizeof *cut.byte);
+        spot_state_score(&s, plan.node_of_position, INFINITY);
+        if (s.is_single && spot_state_cut(&s, &cut)) {
+            check_cut(&c, s.r, &cut, 0, node);
+            n_cut++;
+        }
+        free(cut.byte);
+        spot_state_release(&s);
+        spot_state_plan_release(&plan);
+        spot_layout_release(&c.from), spot_layout_release(&c.to);
+        spot_cluster_release(&c.cluster);
+    }
+    ck_assert_int_gt(n_cut, 200);
+}
+END_TEST
+
 /* An independent count of what each position must hold: element by element. */
 START_TEST(parts_cover_what_every_position_needs_exactly_once)
 {
@@ -529,6 +587,7 @@ int main(void)
     tcase_add_loop_test(tcase, needs_overlaps_and_times_of_recorded_cases_are_exact, 0,
                         sizeof recorded / sizeof *recorded);
     tcase_add_test(tcase, random_plans_equal_the_best_of_every_placement);
+    tcase_add_test(tcase, what_must_leave_a_set_of_senders_bounds_every_placement);
     tcase_add_test(tcase, parts_cover_what_every_position_needs_exactly_once);
     tcase_add_loop_test(tcase, free_placements_reach_the_recorded_optimum, 0, 5);
     runner = srunner_create(suite);
