@@ -5,7 +5,7 @@ _spot() { # COMMAND... ; OPTION... of the tool or of its command
     local current=${COMP_WORDS[COMP_CWORD]} words
     case "$1 ${COMP_WORDS[1]-}" in
     'spot-migrate plan') words='--from --to --cluster --deadline --memory-cap --explain --plot --output --format --seed --quiet --verbose --provenance --help --version' ;;
-    'spot-migrate assign') words='--output --quiet --verbose --help --version' ;;
+    'spot-migrate assign') words='--objective --output --quiet --verbose --help --version' ;;
     'spot-migrate pack') words='--codec --compat --level --base --chunk --jobs --output --quiet --verbose --help --version' ;;
     'spot-migrate unpack') words='--base --output --quiet --verbose --help --version' ;;
     'spot-migrate verify') words='--base --output --quiet --verbose --help --version' ;;

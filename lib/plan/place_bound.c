@@ -27,7 +27,7 @@ struct bound {
     int *stay;               /* [n_position] all -1 */
     int64_t *cost;           /* [n_pair] */
     double best_s;
-    spot_place_try_fn try;
+    spot_place_try_fn ask;
     void *user;
     long n_step;
 };
@@ -145,7 +145,7 @@ static double raise(struct bound *b, double limit_s, double target_s)
         }
         if (best >= target_s)
             break;
-        b->best_s = fmin(b->best_s, b->try(b->user, b->node));
+        b->best_s = fmin(b->best_s, b->ask(b->user, b->node));
         add_cut(b);
         square = measure(b);
         if (square <= 0)
@@ -210,13 +210,13 @@ static double search(struct bound *b, double floor_s)
 }
 
 double spot_place_bound(const struct spot_place_problem *p, double floor_s, double best_s,
-                        spot_place_try_fn try, void *user)
+                        spot_place_try_fn ask, void *user)
 {
     const size_t n = (size_t)p->n_position;
     struct bound b = { .p = p, .n_pair = n * (size_t)p->n_node, .best_s = best_s };
     double found_s;
 
-    b.try = try;
+    b.ask = ask;
     b.user = user;
     b.node = spot_xcalloc(n, sizeof(int));
     b.stay = spot_xcalloc(n, sizeof(int));

@@ -24,7 +24,7 @@ typedef double (*spot_place_try_fn)(void *user, const int *node_of_position);
 /* p->cut is not NULL, p->slots is NULL; floor_s holds for every placement, best_s is the makespan
  * of one. Returns a bound in [floor_s, best_s]. */
 double spot_place_bound(const struct spot_place_problem *p, double floor_s, double best_s,
-                        spot_place_try_fn try, void *user);
+                        spot_place_try_fn ask, void *user);
 
 #ifdef __cplusplus
 }

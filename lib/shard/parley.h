@@ -28,7 +28,7 @@
 extern "C" {
 #endif
 
-enum { SPOT_PARLEY_VERSION = 1, SPOT_PARLEY_HEAD = 24, SPOT_PARLEY_PAYLOAD_MAX = 80 << 20 };
+enum { SPOT_PARLEY_VERSION = 1, SPOT_PARLEY_HEAD = 24, SPOT_PARLEY_PAYLOAD_MAX = 104 << 20 };
 
 enum spot_message_type {
     SPOT_MSG_HELLO = 1,

@@ -391,6 +391,8 @@ static int read_entries(struct cursor *c, struct spot_st *st)
                 return -1;
             continue;
         }
+        if (st->n_tensor == SPOT_ST_TENSORS_MAX)
+            return fail(c, "more than %d tensors", SPOT_ST_TENSORS_MAX);
         st->tensor = spot_xgrow(st->tensor, &cap, st->n_tensor + 1, sizeof(*st->tensor));
         memset(&st->tensor[st->n_tensor], 0, sizeof(*st->tensor));
         st->tensor[st->n_tensor].name = spot_xstrdup(c->word);

@@ -21,7 +21,8 @@ extern "C" {
 
 enum {
     SPOT_ST_PREFIX_BYTE = 8,
-    SPOT_ST_HEADER_MAX = 32 << 20, /* bytes of JSON: some 300,000 tensors */
+    SPOT_ST_HEADER_MAX = 100000000, /* bytes of JSON: the limit of the format's own reader */
+    SPOT_ST_TENSORS_MAX = 1 << 20,  /* so that a table stays below 200 MB; real files have 10^5 */
     SPOT_ST_DIMS_MAX = 16,
     SPOT_ST_NAME_MAX = 4096, /* bytes */
 };

@@ -54,3 +54,14 @@ bats_require_minimum_version 1.5.0
 {"cost":[[1,1,1],[1,1,1]]}'
     [ "$(jq -sc 'map(.assignment)' <<<"$output")" = '[[-1,0,-1,-1],[0,-1,-1],[-1,1,0],[0,1]]' ]
 }
+
+@test "the dearest pair first, with the proof that no matching does with cheaper ones" {
+    run -0 spot-migrate assign --objective bottleneck - <<<'{"cost":[[1,9],[6,20]]}
+{"cost":[[1,9],[6,20]],"maximize":true}
+{"cost":[]}'
+    [ "${lines[0]}" = '{"feasible":true,"bottleneck":9,"below":{"violator":{"rows":[0,1],"cols":[0]}},"cost":15,"assignment":[1,0],"u":[0,5],"v":[1,9]}' ]
+    [ "$(jq -c '[.bottleneck, .cost, .assignment]' <<<"${lines[1]}")" = '[6,15,[1,0]]' ]
+    [ "$(jq -c '[.bottleneck, .cost, .assignment]' <<<"${lines[2]}")" = '[null,0,[]]' ]
+    run -2 spot-migrate assign --objective least - <<<'{"cost":[[1]]}'
+    [ "${lines[0]}" = "spot-migrate assign: unknown objective 'least'; there are sum and bottleneck" ]
+}

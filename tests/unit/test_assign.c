@@ -152,6 +152,82 @@ START_TEST(equals_every_permutation_in_cost_and_in_the_choice_among_ties)
 END_TEST
 
 /* Too large for brute force: the certificate alone proves these, on every path of the code. */
+/* Over all full matchings: the least dearest pair, then the least sum (signs turned to maximise).
+ */
+static void brute_bottleneck(const struct spot_assign_problem *p, int i, int n_matched,
+                             unsigned used, int64_t dearest, spot_int128 sum, struct best *best,
+                             int64_t *best_dearest)
+{
+    const int side = p->n_row < p->n_col ? p->n_row : p->n_col;
+
+    if (i == p->n_row) {
+        if (n_matched == side && (!best->is_found || dearest < *best_dearest ||
+                                  (dearest == *best_dearest && sum < best->cost))) {
+            *best = (struct best){ .is_found = true, .cost = sum };
+            *best_dearest = dearest;
+        }
+        return;
+    }
+    for (int j = 0; j < p->n_col; j++) {
+        const int64_t raw = p->cost[i * p->n_col + j], cost = p->is_max ? -raw : raw;
+
+        if (!(used & 1u << j) && raw != SPOT_ASSIGN_FORBIDDEN)
+            brute_bottleneck(p, i + 1, n_matched + 1, used | 1u << j,
+                             cost > dearest ? cost : dearest, sum + cost, best, best_dearest);
+    }
+    if (p->n_row > p->n_col)
+        brute_bottleneck(p, i + 1, n_matched, used, dearest, sum, best, best_dearest);
+}
+
+/* The problem without its pairs beyond `limit`, or from it on. */
+static struct spot_assign_problem cut_at(const struct spot_assign_problem *p, int64_t limit,
+                                         bool is_open, int64_t *cost)
+{
+    struct spot_assign_problem cut = *p;
+
+    for (int k = 0; k < p->n_row * p->n_col; k++) {
+        const int64_t c = p->cost[k];
+        const bool is_in = p->is_max ? c > limit || (c == limit && !is_open)
+                                     : c < limit || (c == limit && !is_open);
+
+        cost[k] = is_in ? c : SPOT_ASSIGN_FORBIDDEN;
+    }
+    cut.cost = cost;
+    return cut;
+}
+
+START_TEST(the_bottleneck_equals_that_of_every_permutation_and_is_proved)
+{
+    struct spot_rng rng;
+
+    spot_rng_init(&rng, 23, 0);
+    for (int k = 0; k < 6000; k++) {
+        struct random_case c;
+        struct best best = { 0 };
+        struct spot_assignment answer, proof;
+        int64_t dearest, want = 0, cost[SIDE * SIDE];
+        struct spot_assign_problem cut;
+
+        draw(&c, &rng, 6);
+        brute_bottleneck(&c.p, 0, 0, 0, INT64_MIN, 0, &best, &want);
+        ck_assert_int_eq(spot_assign_bottleneck(&c.p, &dearest, &answer, &proof, NULL), 0);
+        ck_assert_int_eq(answer.is_feasible, best.is_found);
+        if (best.is_found) {
+            ck_assert_int_eq(c.p.is_max ? -dearest : dearest, want);
+            ck_assert((c.p.is_max ? -answer.cost : answer.cost) == best.cost);
+            cut = cut_at(&c.p, dearest, false, cost);
+            ck_assert(spot_assign_verify(&cut, &answer));
+            cut = cut_at(&c.p, dearest, true, cost);
+            ck_assert(!proof.is_feasible);
+            check_violator(&cut, &proof);
+        } else {
+            check_violator(&c.p, &answer);
+        }
+        spot_assignment_release(&answer), spot_assignment_release(&proof);
+    }
+}
+END_TEST
+
 START_TEST(large_answers_are_proved_by_their_prices)
 {
     struct spot_rng rng;
@@ -252,6 +328,7 @@ int main(void)
     suite_add_tcase(suite, tcase);
     tcase_set_timeout(tcase, 600);
     tcase_add_test(tcase, equals_every_permutation_in_cost_and_in_the_choice_among_ties);
+    tcase_add_test(tcase, the_bottleneck_equals_that_of_every_permutation_and_is_proved);
     tcase_add_test(tcase, large_answers_are_proved_by_their_prices);
     tcase_add_test(tcase, reaches_the_recorded_optima);
     tcase_add_test(tcase, sides_beyond_the_limit_are_refused);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Goal: a safetensors header means exactly one layout or is refused, whatever it claims. */
 #include <check.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -153,6 +154,30 @@ START_TEST(refuses_an_absurd_length_before_reading_it)
 }
 END_TEST
 
+/* Memory is bounded by a number of tensors, not by the text alone. */
+START_TEST(refuses_more_tensors_than_a_table_may_have)
+{
+    struct spot_buf text = { 0 };
+    struct spot_st st;
+    struct spot_err err = { 0 };
+    char one[96];
+
+    spot_buf_add(&text, "{", 1);
+    for (int i = 0; i <= SPOT_ST_TENSORS_MAX; i++) {
+        const int n = snprintf(one, sizeof(one),
+                               "%s\"%x\":{\"dtype\":\"U8\",\"shape\":[0],\"data_offsets\":[0,0]}",
+                               i ? "," : "", (unsigned)i);
+
+        spot_buf_add(&text, one, (size_t)n);
+    }
+    spot_buf_add(&text, "}", 1);
+    ck_assert_uint_lt(text.n, SPOT_ST_HEADER_MAX);
+    ck_assert_int_eq(spot_st_parse(&st, (const char *)text.data, text.n, "f", &err), -1);
+    ck_assert_ptr_nonnull(strstr(err.msg, "more than 1048576 tensors"));
+    spot_buf_release(&text);
+}
+END_TEST
+
 START_TEST(every_cut_and_every_changed_byte_is_refused_or_still_consistent)
 {
     static const char good[] = "{\"a\":" T("[2]", "0", "8") ",\"b\":" T("[1]", "8", "12") "}";
@@ -181,12 +206,14 @@ int main(void)
     SRunner *runner;
     int failed;
 
+    tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, refuses_a_wrong_header_and_says_why, 0,
                         sizeof(bad_case) / sizeof(bad_case[0]));
     tcase_add_test(tc, sorts_tensors_by_place_and_decodes_names);
     tcase_add_test(tc, a_file_without_tensors_is_one);
     tcase_add_test(tc, what_is_written_reads_back);
     tcase_add_test(tc, refuses_an_absurd_length_before_reading_it);
+    tcase_add_test(tc, refuses_more_tensors_than_a_table_may_have);
     tcase_add_test(tc, every_cut_and_every_changed_byte_is_refused_or_still_consistent);
     suite_add_tcase(suite, tc);
     runner = srunner_create(suite);

@@ -173,6 +173,28 @@ START_TEST(any_cut_of_input_and_of_stream_gives_the_same_bytes)
 }
 END_TEST
 
+/* 100 MB, the limit of the format's own reader: blanks, as files pad with them. */
+START_TEST(the_largest_header_of_the_format_travels)
+{
+    const size_t n_header = SPOT_ST_PREFIX_BYTE + SPOT_ST_HEADER_MAX;
+    struct spot_buf file = { 0 }, out = { 0 }, got = { 0 };
+    struct spot_err err = { 0 };
+
+    memset(spot_buf_more(&file, n_header), ' ', n_header);
+    file.n = n_header;
+    spot_le_put(file.data, SPOT_ST_HEADER_MAX, SPOT_ST_PREFIX_BYTE);
+    memcpy(file.data + SPOT_ST_PREFIX_BYTE, "{}", 2);
+    ck_assert_msg(!write_stream(&file, n_header, n_header, 1, SPOT_CODEC_AUTO, &out, &err), "%s",
+                  err.msg);
+    ck_assert_msg(!read_how(READ_INTO, out.data, out.n, out.n, &got, &err), "%s", err.msg);
+    ck_assert_uint_eq(got.n, file.n);
+    ck_assert(!memcmp(got.data, file.data, got.n));
+    spot_buf_release(&file);
+    spot_buf_release(&out);
+    spot_buf_release(&got);
+}
+END_TEST
+
 START_TEST(too_little_and_too_much_data_are_refused)
 {
     struct spot_buf file = { 0 }, out = { 0 };
@@ -299,6 +321,7 @@ int main(void)
 
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, any_cut_of_input_and_of_stream_gives_the_same_bytes);
+    tcase_add_test(tc, the_largest_header_of_the_format_travels);
     tcase_add_test(tc, too_little_and_too_much_data_are_refused);
     tcase_add_test(tc, a_chunk_at_the_wrong_place_is_refused);
     tcase_add_test(tc, the_seek_table_leads_to_every_chunk);

@@ -14,9 +14,11 @@
 
 struct options {
     struct spot_tool_common common;
+    const char *objective;
 };
 
 struct run {
+    bool is_bottleneck;
     unsigned long n_line, n_infeasible;
     FILE *out;
 };
@@ -111,24 +113,51 @@ static void write_ints(struct spot_jw *jw, const char *key, const int *value, in
     spot_jw_end(jw);
 }
 
-static int write_answer(FILE *out, const struct spot_assign_problem *problem,
-                        const struct spot_assignment *answer, struct spot_err *err)
+/* An answer, with what the other objective adds. */
+struct result {
+    struct spot_assignment answer, proof;
+    int64_t dearest;
+};
+
+static void write_violator(struct spot_jw *jw, const struct spot_assignment *answer)
 {
+    spot_jw_object(jw, "violator");
+    write_ints(jw, "rows", answer->bad_row, answer->n_bad_row);
+    write_ints(jw, "cols", answer->bad_col, answer->n_bad_col);
+    spot_jw_end(jw);
+}
+
+/* `below` is the violator of the pairs below the bottleneck. */
+static void write_bottleneck(struct spot_jw *jw, const struct result *result)
+{
+    if (result->proof.n_bad_row + result->proof.n_bad_col == 0) {
+        spot_jw_null(jw, "bottleneck"); /* no pair was chosen */
+        return;
+    }
+    spot_jw_int(jw, "bottleneck", result->dearest);
+    spot_jw_object(jw, "below");
+    write_violator(jw, &result->proof);
+    spot_jw_end(jw);
+}
+
+static int write_answer(const struct run *run, const struct spot_assign_problem *problem,
+                        const struct result *result, struct spot_err *err)
+{
+    const struct spot_assignment *answer = &result->answer;
     struct spot_jw jw;
 
-    spot_jw_init(&jw, out, false);
+    spot_jw_init(&jw, run->out, false);
     spot_jw_object(&jw, NULL);
     spot_jw_bool(&jw, "feasible", answer->is_feasible);
     if (answer->is_feasible) {
+        if (run->is_bottleneck)
+            write_bottleneck(&jw, result);
         write_wide(&jw, "cost", answer->cost);
         write_ints(&jw, "assignment", answer->col_of_row, problem->n_row);
         write_wides(&jw, "u", answer->u, problem->n_row);
         write_wides(&jw, "v", answer->v, problem->n_col);
     } else {
-        spot_jw_object(&jw, "violator");
-        write_ints(&jw, "rows", answer->bad_row, answer->n_bad_row);
-        write_ints(&jw, "cols", answer->bad_col, answer->n_bad_col);
-        spot_jw_end(&jw);
+        write_violator(&jw, answer);
     }
     spot_jw_end(&jw);
     return spot_jw_close(&jw, err);
@@ -139,7 +168,7 @@ static int solve_line(struct run *run, const char *text, size_t n_byte, const ch
 {
     struct spot_json_doc doc;
     struct spot_assign_problem problem = { 0 };
-    struct spot_assignment answer = { 0 };
+    struct result result = { 0 };
     int64_t *cost = NULL;
     double begin_s;
     int rc = -1;
@@ -149,14 +178,17 @@ static int solve_line(struct run *run, const char *text, size_t n_byte, const ch
     if (read_problem(&doc, &problem, &cost, err))
         goto out;
     begin_s = spot_clock_cpu_s();
-    if (spot_assign(&problem, &answer, err))
+    if (run->is_bottleneck
+            ? spot_assign_bottleneck(&problem, &result.dearest, &result.answer, &result.proof, err)
+            : spot_assign(&problem, &result.answer, err))
         goto out;
     spot_tool_info("%s:%lu: %d x %d in %.6f s", source, run->n_line, problem.n_row, problem.n_col,
                    spot_clock_cpu_s() - begin_s);
-    run->n_infeasible += !answer.is_feasible;
-    rc = write_answer(run->out, &problem, &answer, err);
+    run->n_infeasible += !result.answer.is_feasible;
+    rc = write_answer(run, &problem, &result, err);
 out:
-    spot_assignment_release(&answer);
+    spot_assignment_release(&result.answer);
+    spot_assignment_release(&result.proof);
     spot_json_release(&doc);
     free(cost);
     return rc;
@@ -184,7 +216,7 @@ static int solve_stream(struct run *run, FILE *in, const char *source, struct sp
 
 static int run_assign(const struct options *options, const char *path, struct spot_err *err)
 {
-    struct run run = { 0 };
+    struct run run = { .is_bottleneck = !strcmp(options->objective, "bottleneck") };
     struct spot_out out = { 0 };
     const char *source;
     FILE *in = spot_tool_open(path, &source, err);
@@ -206,8 +238,10 @@ static int run_assign(const struct options *options, const char *path, struct sp
 
 int migrate_assign_main(int argc, char **argv)
 {
-    struct options options = { .common = SPOT_TOOL_COMMON_DEFAULT };
+    struct options options = { .common = SPOT_TOOL_COMMON_DEFAULT, .objective = "sum" };
     const struct spot_opt option[] = {
+        { SPOT_OPT_STRING, 0, "objective", &options.objective, "name",
+          "sum, or bottleneck: the dearest pair first (default sum)", 0, 0 },
         SPOT_TOOL_OPTIONS_WRITE(&options.common,
                                 "write here, complete or not at all (default stdout)"),
         { SPOT_OPT_END },
@@ -232,7 +266,10 @@ int migrate_assign_main(int argc, char **argv)
         break;
     }
     spot_tool_talk(&options.common);
-    if (argc - first > 1)
+    if (strcmp(options.objective, "sum") != 0 && strcmp(options.objective, "bottleneck") != 0)
+        spot_err_set(&err, SPOT_EUSAGE, "unknown objective '%s'; there are sum and bottleneck",
+                     options.objective);
+    else if (argc - first > 1)
         spot_err_set(&err, SPOT_EUSAGE, "expected one file, got '%s' as well", argv[first + 1]);
     else if (spot_tool_stdin_is_idle(argv[first]))
         spot_err_set(&err, SPOT_EUSAGE, "no problems: name a file, or - for standard input");
