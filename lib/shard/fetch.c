@@ -111,7 +111,7 @@ static int adopt_first(struct pull *p, struct spot_err *err)
         spot_buf_release(&header);
         return -1;
     }
-    if (used != head->n) {
+    if (!used || used != head->n) {
         spot_buf_release(&header);
         return spot_err_set(err, SPOT_EDATA, "the head of the stream is cut short");
     }

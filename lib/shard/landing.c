@@ -226,6 +226,14 @@ int spot_landing_check(const char *path, struct spot_err *err)
                         path);
 }
 
+static int check_length(uint64_t n_json, size_t n_header, const char *path, struct spot_err *err)
+{
+    if (n_json == n_header - SPOT_ST_PREFIX_BYTE)
+        return 0;
+    return spot_err_set(err, SPOT_EDATA, "%s: safetensors header of %llu bytes in %zu", path,
+                        (unsigned long long)n_json, n_header - SPOT_ST_PREFIX_BYTE);
+}
+
 struct spot_landing *spot_landing_open(const char *path, const struct spot_stream_info *info,
                                        const void *header, size_t n_header,
                                        const struct spot_landing_options *options,
@@ -236,6 +244,7 @@ struct spot_landing *spot_landing_open(const char *path, const struct spot_strea
 
     assert(n_header >= SPOT_ST_PREFIX_BYTE);
     if (spot_landing_check(path, err) || spot_st_prefix(header, path, &n_json, err) ||
+        check_length(n_json, n_header, path, err) ||
         spot_st_parse(&l->st, (const char *)header + SPOT_ST_PREFIX_BYTE,
                       n_header - SPOT_ST_PREFIX_BYTE, path, err) ||
         spot_chunk_map_init(&l->map, &l->st, info->chunk_byte, err)) {

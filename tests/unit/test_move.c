@@ -190,6 +190,29 @@ START_TEST(a_passed_deadline_ends_the_sender_and_keeps_the_rest)
 END_TEST
 
 /* A limit on the size of files stands in for a full disk: writes fail in the middle. */
+/* Found by fuzz_parley: an empty HEAD was taken for one that was used up, and an assertion fell. */
+START_TEST(an_empty_head_is_refused)
+{
+    struct spot_fetch *fetch;
+    struct spot_fetch_state state;
+    struct spot_port *end[2];
+
+    set_up();
+    fetch = fetch_of(64 << 10);
+    make_pair(2, end);
+    ck_assert_int_eq(spot_fetch_add(fetch, end[1], NULL), 0);
+    ck_assert_int_eq(spot_parley_send(end[0], SPOT_MSG_HELLO, SPOT_PARLEY_VERSION, "send", 4, NULL),
+                     0);
+    ck_assert_int_eq(spot_parley_send(end[0], SPOT_MSG_HEAD, 0, NULL, 0, NULL), 0);
+    ck_assert(!wait_for(fetch, &state));
+    ck_assert_ptr_nonnull(strstr(state.err.msg, "head of the stream is cut short"));
+    spot_fetch_free(fetch);
+    end[0]->close(end[0]);
+    ck_assert_int_ne(access(target, F_OK), 0);
+    tear_down();
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("move");
@@ -204,6 +227,7 @@ int main(void)
     tcase_add_test(tc, a_silent_sender_is_given_up);
     tcase_add_test(tc, holders_of_different_files_are_not_mixed);
     tcase_add_test(tc, another_version_and_the_same_role_are_refused_by_name);
+    tcase_add_test(tc, an_empty_head_is_refused);
     tcase_add_test(tc, a_passed_deadline_ends_the_sender_and_keeps_the_rest);
     suite_add_tcase(suite, tc);
     runner = srunner_create(suite);
