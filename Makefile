@@ -93,8 +93,11 @@ libspot   := $(B)/libspot.a
 module    := $(B)/lib/spot_cuda.so
 # the module's sources once more, for the CPU: see tests/twin/cuda_runtime.h
 twin      := $(B)/tests/spot_cuda_twin.so
-twin_src  := $(sort $(wildcard lib/engine/cuda/*.cu lib/engine/cuda/*.c tests/twin/*.cpp tests/twin/*.c))
+twin_src  := $(cuda_src) $(sort $(wildcard tests/twin/*.cpp tests/twin/*.c))
 twin_obj  := $(patsubst %,$(B)/twin/%.o,$(basename $(twin_src)))
+# and the library that the module opens: see tests/twin/nccl.h
+twin_nccl := $(B)/tests/nccl_twin.so
+twin_nccl_obj := $(patsubst %.c,$(B)/twin/%.o,$(sort $(wildcard tests/twin/nccl/*.c)))
 
 # --- stamps: rebuild when the flags change, not only when sources do ------
 
@@ -141,7 +144,7 @@ $(libspot): $(lib_obj)
 $(module): $(cuda_obj) $(libspot)
 	$(call say,LINK)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(NVCC) -shared $^ -L$(NCCL_HOME)/lib64 -L$(NCCL_HOME)/lib $(if $(wildcard lib/comm/comm_nccl.c),-lnccl) -lcublasLt -Xlinker -z,defs,--exclude-libs=ALL,--as-needed -o $@
+	$(Q)$(NVCC) -shared $^ -lcublasLt -ldl -Xlinker -z,defs,--exclude-libs=ALL,--as-needed -o $@
 
 $(B)/twin/%.o: %.c $(B)/flags
 	$(call say,CC)
@@ -163,7 +166,13 @@ $(twin): $(twin_obj) $(libspot)
 	$(call say,LINK)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CXX) -shared $(flags.$(VARIANT)) $^ -Wl,-z,defs,--exclude-libs=ALL,--as-needed $(LDLIBS) -o $@
-$(B)/tests/test_stage: $(twin)
+
+$(twin_nccl): $(twin_nccl_obj)
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -shared $(CFLAGS) $^ -Wl,-z,defs -o $@
+
+$(B)/tests/test_stage $(B)/tests/test_comm_nccl: $(twin) $(twin_nccl)
 
 define tool_rule
 $(B)/bin/$(1): $$(patsubst %.c,$$(B)/%.o,$$(wildcard tools/$(1)/*.c)) $$(libspot)
@@ -217,9 +226,9 @@ TESTS ?= $(tests)
 check: deps
 	$(again) run-check
 
-run-check: all $(B)/tests/proxy $(B)/tests/skew.so $(filter $(B)/%,$(TESTS)) $(if $(filter tests/cli/spot-run-cuda.bats,$(TESTS)),$(twin))
+run-check: all $(B)/tests/proxy $(B)/tests/skew.so $(filter $(B)/%,$(TESTS)) $(if $(filter tests/cli/spot-run-cuda.bats tests/cli/spot-run-nccl.bats,$(TESTS)),$(twin) $(twin_nccl))
 	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" LC_ALL=C CK_DEFAULT_TIMEOUT=60 CK_FORK=$(if $(filter asan tsan,$(VARIANT)),no,yes) \
-	  SPOT_TWIN="$(CURDIR)/$(twin)" tests/tally $(TESTS)
+	  SPOT_TWIN="$(CURDIR)/$(twin)" SPOT_TWIN_NCCL="$(CURDIR)/$(twin_nccl)" tests/tally $(TESTS)
 
 check-asan check-tsan: check-%: deps
 	$(again) VARIANT=$* CUDA=no run-check

@@ -53,7 +53,7 @@ struct spot_comm;
 
 struct spot_comm_kind {
     const char *name; /* "sockets", "nccl" */
-    bool is_device;   /* data lie on the device, where `stream` has queued what made them */
+    bool is_device;   /* data lie on the device; `stream`, if any, has queued what made them */
     /* All pieces together, so that nobody waits for one whose turn comes later. */
     int (*exchange)(struct spot_comm *comm, const struct spot_comm_piece *piece, size_t n,
                     void *stream, struct spot_err *err);

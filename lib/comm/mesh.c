@@ -382,3 +382,16 @@ struct spot_frame *spot_mesh_recv(struct spot_mesh *mesh, uint32_t peer, uint32_
     pthread_mutex_unlock(&mesh->lock);
     return frame;
 }
+
+int spot_mesh_check(struct spot_mesh *mesh, const uint32_t *peer, size_t n_peer,
+                    struct spot_err *err)
+{
+    int rc;
+
+    pthread_mutex_lock(&mesh->lock);
+    rc = check_wait(mesh, NULL, 0, err);
+    for (size_t i = 0; !rc && i < n_peer; i++)
+        rc = check_wait(mesh, spot_mesh_find_peer(mesh, peer[i]), peer[i], err);
+    pthread_mutex_unlock(&mesh->lock);
+    return rc;
+}

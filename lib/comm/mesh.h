@@ -90,6 +90,10 @@ int spot_mesh_send(struct spot_mesh *mesh, uint32_t peer, uint32_t type, uint64_
 struct spot_frame *spot_mesh_recv(struct spot_mesh *mesh, uint32_t peer, uint32_t type,
                                   uint64_t tag, struct spot_err *err);
 
+/* For who waits elsewhere: must a wait for these peers end? Returns 0, or -1 as above. */
+int spot_mesh_check(struct spot_mesh *mesh, const uint32_t *peer, size_t n_peer,
+                    struct spot_err *err);
+
 #ifdef __cplusplus
 }
 #endif

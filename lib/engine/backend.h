@@ -7,6 +7,7 @@
 #ifndef SPOT_ENGINE_BACKEND_H
 #define SPOT_ENGINE_BACKEND_H
 
+#include "comm/comm_nccl.h"
 #include "engine/stage.h"
 
 #ifdef __cplusplus
@@ -19,6 +20,17 @@ struct spot_backend;
 struct spot_kernel {
     const char *kind;
     const struct spot_backend *backend;
+};
+
+/* What a backend has besides whose memory is not the host's. */
+struct spot_backend_device {
+    void *(*port)(struct spot_stage *stage, enum spot_port port, int i);
+    size_t (*port_byte)(const struct spot_stage *stage);
+    void *(*stream)(const struct spot_stage *stage);
+    void (*wait)(struct spot_stage *stage);
+    size_t (*rough_elem)(const struct spot_stage *stage);
+    float *(*rough)(struct spot_stage *stage, int bundle, size_t begin, size_t n);
+    void (*unrough)(struct spot_stage *stage, int bundle, size_t begin, size_t n);
 };
 
 /* A stage object begins with a pointer to its backend. */
@@ -44,6 +56,7 @@ struct spot_backend {
     void (*back_off)(struct spot_stage *stage, int bundle, uint32_t overflow);
     int (*sync)(struct spot_stage *stage, struct spot_err *err);
     int (*status)(const struct spot_stage *stage, struct spot_err *err);
+    const struct spot_backend_device *device; /* NULL: none */
 };
 
 extern const struct spot_backend spot_backend_cpu;
@@ -58,6 +71,7 @@ struct spot_cuda_module {
     const struct spot_backend *backend;
     /* Can a stage run on this machine? Returns 0, or -1 with *err (SPOT_EGPU): what is missing. */
     int (*probe)(struct spot_err *err);
+    const struct spot_nccl *nccl;
 };
 
 const struct spot_cuda_module *spot_cuda_module(void);
@@ -66,6 +80,9 @@ const struct spot_cuda_module *spot_cuda_module(void);
  * place; it stays until exit. NULL with *err (SPOT_EGPU) that says what is missing: the module, a
  * library that it needs, its version, the driver, a device. */
 const struct spot_backend *spot_cuda_backend(struct spot_err *err);
+
+/* Collectives between devices. NULL with *err (SPOT_EGPU): as above, or NCCL is missing. */
+const struct spot_nccl *spot_cuda_nccl(struct spot_err *err);
 
 /* False when there is certainly no device: neither a driver nor a module named by the user. Costs
  * nothing, where loading the module maps hundreds of megabytes. */

@@ -15,7 +15,7 @@
 typedef const struct spot_cuda_module *module_fn(void);
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
-static const struct spot_backend *loaded;
+static const struct spot_cuda_module *loaded;
 static struct spot_err why; /* of loaded == NULL */
 
 static const struct spot_cuda_module *open_module(const char *path, struct spot_err *err)
@@ -47,7 +47,7 @@ static void load(void)
         return;
     }
     if (!module->probe(&why))
-        loaded = module->backend;
+        loaded = module;
 }
 
 const struct spot_backend *spot_cuda_backend(struct spot_err *err)
@@ -55,7 +55,14 @@ const struct spot_backend *spot_cuda_backend(struct spot_err *err)
     pthread_once(&once, load);
     if (!loaded && err)
         *err = why;
-    return loaded;
+    return loaded ? loaded->backend : NULL;
+}
+
+const struct spot_nccl *spot_cuda_nccl(struct spot_err *err)
+{
+    if (!spot_cuda_backend(err) || loaded->nccl->probe(err))
+        return NULL;
+    return loaded->nccl;
 }
 
 bool spot_cuda_may_be_here(void)

@@ -51,6 +51,24 @@ const struct spot_kernel *spot_kernel_find(const char *name, struct spot_err *er
     return cuda ? find_on(cuda, name, err) : NULL;
 }
 
+/* Behind a text and the number that follows it, NULL if they are not there. */
+static const char *skip(const char *at, const char *text)
+{
+    const size_t n = strlen(text);
+
+    if (!at || strncmp(at, text, n) != 0 || at[n] < '1' || at[n] > '9')
+        return NULL;
+    return at + n + strspn(at + n, "0123456789");
+}
+
+bool spot_kernel_is_whole_cuda(const char *name)
+{
+    const char *const bf16 = skip(name, "cuda-bf16-sm"), *const fp32 = skip(name, "cuda-fp32-sm");
+    const char *const end = skip(bf16 ? bf16 : fp32, "-lt");
+
+    return end && !*end;
+}
+
 const char *spot_kernel_list(size_t i, const char *backend, bool *runs_here)
 {
     const struct spot_kernel *kernel = NULL;

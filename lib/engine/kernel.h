@@ -27,6 +27,9 @@ const char *spot_kernel_name(const struct spot_kernel *kernel);
  * CPU cannot run it; SPOT_EGPU: no device). */
 const struct spot_kernel *spot_kernel_find(const char *name, struct spot_err *err);
 
+/* Is this the whole name of a kind of the CUDA backend, of this machine or of another? */
+bool spot_kernel_is_whole_cuda(const char *name);
+
 /* The i-th known kind of backend "cpu", "cuda", or "auto" for both, and whether it runs here; NULL
  * past the end. */
 const char *spot_kernel_list(size_t i, const char *backend, bool *runs_here);

@@ -88,3 +88,39 @@ int spot_stage_status(const struct spot_stage *stage, struct spot_err *err)
 {
     return backend_of(stage)->status(stage, err);
 }
+
+void *spot_stage_port(struct spot_stage *stage, enum spot_port port, int i)
+{
+    return backend_of(stage)->device->port(stage, port, i);
+}
+
+size_t spot_stage_port_byte(const struct spot_stage *stage)
+{
+    return backend_of(stage)->device->port_byte(stage);
+}
+
+void *spot_stage_stream(const struct spot_stage *stage)
+{
+    return backend_of(stage)->device->stream(stage);
+}
+
+void spot_stage_wait(struct spot_stage *stage)
+{
+    if (backend_of(stage)->device)
+        backend_of(stage)->device->wait(stage);
+}
+
+size_t spot_stage_rough_elem(const struct spot_stage *stage)
+{
+    return backend_of(stage)->device->rough_elem(stage);
+}
+
+float *spot_stage_rough(struct spot_stage *stage, int bundle, size_t begin, size_t n)
+{
+    return backend_of(stage)->device->rough(stage, bundle, begin, n);
+}
+
+void spot_stage_unrough(struct spot_stage *stage, int bundle, size_t begin, size_t n)
+{
+    backend_of(stage)->device->unrough(stage, bundle, begin, n);
+}

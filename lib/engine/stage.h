@@ -96,6 +96,28 @@ void spot_stage_update(struct spot_stage *stage, int bundle, const struct spot_a
  * same mask on every holder of the bundle keeps them equal. */
 void spot_stage_back_off(struct spot_stage *stage, int bundle, uint32_t overflow);
 
+/* Where a stage on a device keeps what it exchanges with others, for a communicator that reaches
+ * there. A forward or backward call with NULL for what crosses a boundary leaves it in its place.
+ */
+enum spot_port {
+    SPOT_PORT_IN,   /* of slot i: must be there before its forward call */
+    SPOT_PORT_OUT,  /* left by the last forward call */
+    SPOT_PORT_DOUT, /* must be there before a backward call */
+    SPOT_PORT_DIN,  /* left by the last backward call */
+    SPOT_PORT_SUM,  /* of bundle i: spot_stage_sum, which must not be asked in the same step */
+};
+void *spot_stage_port(struct spot_stage *stage, enum spot_port port, int i);
+size_t spot_stage_port_byte(const struct spot_stage *stage); /* of what crosses a boundary */
+void *spot_stage_stream(const struct spot_stage *stage);     /* where the stage's work is queued */
+
+/* Work on a device is only queued; after this it is done. */
+void spot_stage_wait(struct spot_stage *stage);
+
+/* Sums [begin, begin + n) of a bundle as floats, n up to spot_stage_rough_elem; and back. */
+size_t spot_stage_rough_elem(const struct spot_stage *stage);
+float *spot_stage_rough(struct spot_stage *stage, int bundle, size_t begin, size_t n);
+void spot_stage_unrough(struct spot_stage *stage, int bundle, size_t begin, size_t n);
+
 /* Updates may stay on a device; after this the planes of all bundles are what the last update
  * left. Returns 0, or -1 with *err (SPOT_EGPU): the planes are then of no step at all. */
 int spot_stage_sync(struct spot_stage *stage, struct spot_err *err);

@@ -57,6 +57,11 @@ int spot_job_config_check(const struct spot_job_config *c, struct spot_err *err)
         return spot_err_set(err, SPOT_EUSAGE, "a job has at least one step");
     if (!isfinite(c->adamw.lr) || c->adamw.lr < 0 || !isfinite(c->clip_norm) || c->clip_norm < 0)
         return spot_err_set(err, SPOT_EUSAGE, "learning rate and clip norm are at least 0");
+    if (c->comm > SPOT_COMM_NCCL || c->reduce > SPOT_REDUCE_FAST ||
+        (c->reduce == SPOT_REDUCE_FAST && c->comm != SPOT_COMM_NCCL) ||
+        (c->comm == SPOT_COMM_NCCL && strncmp(c->kernel, "cuda", 4) != 0))
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "fast sums want NCCL, and NCCL a kernel of CUDA, not '%s'", c->kernel);
     return check_messages(c, err);
 }
 
@@ -75,6 +80,8 @@ void spot_job_config_put(struct spot_buf *out, const struct spot_job_config *c)
     spot_put_u64(out, c->seed);
     spot_put_u64(out, c->data_xxh3);
     spot_put_u64(out, c->init_xxh3);
+    spot_put_u32(out, c->comm);
+    spot_put_u32(out, c->reduce);
     spot_put_text(out, c->kernel);
 }
 
@@ -93,6 +100,8 @@ void spot_job_config_get(struct spot_wire_in *in, struct spot_job_config *c)
     c->seed = spot_get_u64(in);
     c->data_xxh3 = spot_get_u64(in);
     c->init_xxh3 = spot_get_u64(in);
+    c->comm = spot_get_u32(in);
+    c->reduce = spot_get_u32(in);
     spot_get_text(in, c->kernel, sizeof(c->kernel));
 }
 
@@ -103,6 +112,7 @@ uint64_t spot_job_id(const struct spot_job_config *config)
     uint64_t id;
 
     c.n_step = 0;
+    c.comm = SPOT_COMM_SOCKETS;
     spot_job_config_put(&out, &c);
     id = spot_hash64(out.data, out.n);
     spot_buf_release(&out);

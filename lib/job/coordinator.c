@@ -243,16 +243,37 @@ static uint64_t draw_key(void)
     return key ? key : spot_rng_mix((uint64_t)(spot_clock_s() * 1e9), (uint64_t)getpid()) | 1;
 }
 
+/* The kind in full. Who computes nothing need not have the device, if it is named in full. */
+static int settle_kernel(struct spot_coord *c, struct spot_err *err)
+{
+    const bool is_whole = spot_kernel_is_whole_cuda(c->config.kernel);
+    const struct spot_kernel *kernel;
+
+    if (is_whole && !c->options->n_local)
+        return 0;
+    kernel = spot_kernel_find(c->config.kernel, err);
+    if (!kernel && err->code == SPOT_EGPU && !is_whole && !c->options->n_local) {
+        const struct spot_err why = *err;
+
+        return spot_err_set(err, SPOT_EGPU,
+                            "%.300s; or name the workers' kernel in full, such as "
+                            "cuda-bf16-sm90-lt130100",
+                            why.msg);
+    }
+    if (!kernel)
+        return -1;
+    snprintf(c->config.kernel, sizeof(c->config.kernel), "%s", spot_kernel_name(kernel));
+    return 0;
+}
+
 static int open_job(struct spot_coord *c, struct spot_err *err)
 {
     const struct spot_coordinator_options *o = c->options;
-    const struct spot_kernel *kernel = spot_kernel_find(c->config.kernel, err);
 
     if (o->key_file && !(c->tls = spot_tls_context_load(o->key_file, err)))
         return -1;
-    if (!kernel || spot_job_config_check(&c->config, err))
+    if (settle_kernel(c, err) || spot_job_config_check(&c->config, err))
         return -1;
-    snprintf(c->config.kernel, sizeof(c->config.kernel), "%s", spot_kernel_name(kernel));
     if ((o->bpe
              ? spot_corpus_of_text(&c->corpus, o->data, o->bpe, err)
              : spot_corpus_open(&c->corpus, o->data, o->token_byte, c->config.shape.vocab, err)) ||

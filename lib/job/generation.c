@@ -226,9 +226,10 @@ static int open_manifest(const struct spot_generations *g, int64_t step, struct 
     if (spot_json_expect_schema(&m->doc, "spot.state", 1, err))
         goto fail;
     if (!got || strcmp(got, job) != 0) {
-        spot_err_set(err, SPOT_EUSAGE,
-                     "'%s' holds the state of another job (other model, data, seed or kernel)",
-                     g->dir);
+        spot_err_set(
+            err, SPOT_EUSAGE,
+            "'%s' holds the state of another job (other model, data, seed, kernel or way to add)",
+            g->dir);
         goto fail;
     }
     if (json_integer_value(json_object_get(m->doc.root, "step")) != step) {

@@ -24,7 +24,9 @@ struct flow {
     double *loss;
     int n_slot;
     bool is_first, is_last;
-    size_t n_elem;           /* of what crosses a boundary */
+    size_t n_byte; /* of what crosses a boundary */
+    void *stream;  /* of the stage, if its memory is a device's; then the rest is not used */
+    size_t n_elem;
     float *in;               /* [n_slot][n_elem], activations that came, until their backward */
     float *out, *dout, *din; /* what leaves forward, comes from there, leaves backward */
     struct spot_pipeline_times *times;
@@ -37,19 +39,30 @@ static uint32_t member_at(const struct spot_pipeline *pl, uint32_t d, uint32_t p
 
 static float *in_slot(const struct flow *f, int64_t i)
 {
-    return f->in + (size_t)(i % f->n_slot) * f->n_elem;
+    return f->in ? f->in + (size_t)(i % f->n_slot) * f->n_elem : NULL;
+}
+
+/* Where something of microbatch i lies that crosses a boundary. */
+static void *port(const struct flow *f, enum spot_port which, int64_t i)
+{
+    if (f->pl->comm->kind->is_device)
+        return spot_stage_port(f->pl->stage, which, (int)(i % f->n_slot));
+    return which == SPOT_PORT_IN     ? in_slot(f, i)
+           : which == SPOT_PORT_OUT  ? f->out
+           : which == SPOT_PORT_DOUT ? f->dout
+                                     : f->din;
 }
 
 /* What of microbatch i goes to stage p or comes from there. */
 static struct spot_comm_piece piece_of(const struct flow *f, bool is_send, uint32_t p,
-                                       uint32_t type, int64_t i, float *data)
+                                       uint32_t type, int64_t i, enum spot_port which)
 {
     return (struct spot_comm_piece){ .is_send = is_send,
                                      .peer = member_at(f->pl, f->pl->d, p),
                                      .type = type,
                                      .tag = spot_tag_microbatch(f->step, f->begin + i),
-                                     .data = data,
-                                     .n_byte = f->n_elem * sizeof(float) };
+                                     .data = port(f, which, i),
+                                     .n_byte = f->n_byte };
 }
 
 /* With the next stage: send the output of `out`, take the gradient for `dout`; -1 for none. */
@@ -62,10 +75,10 @@ static int swap_next(const struct flow *f, int64_t out, int64_t dout, struct spo
     if (f->is_last)
         return 0;
     if (out >= 0)
-        piece[n++] = piece_of(f, true, next, SPOT_MSG_FORWARD, out, f->out);
+        piece[n++] = piece_of(f, true, next, SPOT_MSG_FORWARD, out, SPOT_PORT_OUT);
     if (dout >= 0)
-        piece[n++] = piece_of(f, false, next, SPOT_MSG_BACKWARD, dout, f->dout);
-    return f->pl->comm->kind->exchange(f->pl->comm, piece, n, NULL, err);
+        piece[n++] = piece_of(f, false, next, SPOT_MSG_BACKWARD, dout, SPOT_PORT_DOUT);
+    return f->pl->comm->kind->exchange(f->pl->comm, piece, n, f->stream, err);
 }
 
 /* With the stage before: send the gradient of `din`, take the input of `in`; -1 for none. */
@@ -78,10 +91,10 @@ static int swap_before(const struct flow *f, int64_t din, int64_t in, struct spo
     if (f->is_first)
         return 0;
     if (din >= 0)
-        piece[n++] = piece_of(f, true, before, SPOT_MSG_BACKWARD, din, f->din);
+        piece[n++] = piece_of(f, true, before, SPOT_MSG_BACKWARD, din, SPOT_PORT_DIN);
     if (in >= 0)
-        piece[n++] = piece_of(f, false, before, SPOT_MSG_FORWARD, in, in_slot(f, in));
-    return f->pl->comm->kind->exchange(f->pl->comm, piece, n, NULL, err);
+        piece[n++] = piece_of(f, false, before, SPOT_MSG_FORWARD, in, SPOT_PORT_IN);
+    return f->pl->comm->kind->exchange(f->pl->comm, piece, n, f->stream, err);
 }
 
 static int forward(struct flow *f, int64_t i, struct spot_err *err)
@@ -93,6 +106,7 @@ static int forward(struct flow *f, int64_t i, struct spot_err *err)
                        f->is_first || f->is_last ? f->token + (size_t)i * pl->n_token : NULL,
                        f->is_first ? NULL : in_slot(f, i), f->is_last ? NULL : f->out,
                        f->is_last ? &f->loss[i] : NULL);
+    spot_stage_wait(pl->stage);
     f->times->forward_s += spot_clock_s() - start_s;
     if (spot_stage_status(pl->stage, err))
         return -1;
@@ -107,6 +121,7 @@ static int backward(struct flow *f, int64_t i, struct spot_err *err)
 
     spot_stage_backward(pl->stage, (int)(i % f->n_slot), f->is_last ? NULL : f->dout,
                         f->is_first ? NULL : f->din);
+    spot_stage_wait(pl->stage);
     f->times->backward_s += spot_clock_s() - start_s;
     if (spot_stage_status(pl->stage, err))
         return -1;
@@ -142,6 +157,16 @@ static int run_1f1b(struct flow *f, struct spot_err *err)
     return 0;
 }
 
+static void take_host(struct flow *f)
+{
+    f->n_elem = spot_stage_boundary_elem(f->pl->stage);
+    f->n_byte = f->n_elem * sizeof(float);
+    f->in = f->is_first ? NULL : spot_xcalloc((size_t)f->n_slot, f->n_byte);
+    f->out = spot_xcalloc(f->n_elem, sizeof(float));
+    f->dout = spot_xcalloc(f->n_elem, sizeof(float));
+    f->din = spot_xcalloc(f->n_elem, sizeof(float));
+}
+
 static int compute(const struct spot_pipeline *pl, int64_t step, const uint32_t *token,
                    double *loss, struct spot_pipeline_times *times, struct spot_err *err)
 {
@@ -154,11 +179,12 @@ static int compute(const struct spot_pipeline *pl, int64_t step, const uint32_t 
     f.n_slot = spot_pipeline_slots(pl->form, pl->d, pl->p);
     f.is_first = pl->p == 0;
     f.is_last = pl->p + 1 == pl->form->P;
-    f.n_elem = spot_stage_boundary_elem(pl->stage);
-    f.in = f.is_first ? NULL : spot_xcalloc((size_t)f.n_slot, f.n_elem * sizeof(float));
-    f.out = spot_xcalloc(f.n_elem, sizeof(float));
-    f.dout = spot_xcalloc(f.n_elem, sizeof(float));
-    f.din = spot_xcalloc(f.n_elem, sizeof(float));
+    if (pl->comm->kind->is_device) {
+        f.stream = spot_stage_stream(pl->stage);
+        f.n_byte = spot_stage_port_byte(pl->stage);
+    } else {
+        take_host(&f);
+    }
     rc = run_1f1b(&f, err);
     free(f.in);
     free(f.out);
@@ -169,7 +195,19 @@ static int compute(const struct spot_pipeline *pl, int64_t step, const uint32_t 
 
 /* --- the sum over replicas ----------------------------------------------- */
 
-static int sum_replicas(const struct spot_pipeline *pl, int64_t step, struct spot_err *err)
+/* The sums of a bundle where the communicator reaches them. */
+static void *sums_of(const struct spot_comm *comm, struct spot_stage *stage, uint32_t bundle)
+{
+    return comm->kind->is_device ? spot_stage_port(stage, SPOT_PORT_SUM, (int)bundle)
+                                 : spot_stage_sum(stage, (int)bundle);
+}
+
+static void *stream_of(const struct spot_comm *comm, const struct spot_stage *stage)
+{
+    return comm->kind->is_device && stage ? spot_stage_stream(stage) : NULL;
+}
+
+static int sum_exactly(const struct spot_pipeline *pl, int64_t step, struct spot_err *err)
 {
     const uint32_t begin = pl->form->stage[pl->p], n = pl->form->stage[pl->p + 1] - begin;
     struct spot_comm_sum *const sum = spot_xcalloc(n, sizeof(*sum));
@@ -177,11 +215,42 @@ static int sum_replicas(const struct spot_pipeline *pl, int64_t step, struct spo
 
     for (uint32_t i = 0; i < n; i++)
         sum[i] = (struct spot_comm_sum){ spot_tag_microbatch(step, begin + i),
-                                         spot_stage_sum(pl->stage, (int)(begin + i)),
+                                         sums_of(pl->comm, pl->stage, begin + i),
                                          pl->bundle_elem[begin + i] };
-    rc = pl->comm->kind->sum(pl->comm, SPOT_COMM_I64, sum, n, NULL, err);
+    rc = pl->comm->kind->sum(pl->comm, SPOT_COMM_I64, sum, n, stream_of(pl->comm, pl->stage), err);
     free(sum);
     return rc;
+}
+
+/* Half the bytes: each replica's sums are rounded to 24 bits, and added up in the order that the
+ * library has for this number of replicas. */
+static int sum_fast(const struct spot_pipeline *pl, uint32_t bundle, int64_t step,
+                    struct spot_err *err)
+{
+    const size_t most = spot_stage_rough_elem(pl->stage), n_elem = pl->bundle_elem[bundle];
+
+    for (size_t at = 0, n; at < n_elem; at += n) {
+        struct spot_comm_sum sum = { .tag = spot_tag_microbatch(step, bundle) };
+
+        n = n_elem - at < most ? n_elem - at : most;
+        sum.data = spot_stage_rough(pl->stage, (int)bundle, at, n);
+        sum.n = n;
+        if (pl->comm->kind->sum(pl->comm, SPOT_COMM_F32, &sum, 1, spot_stage_stream(pl->stage),
+                                err))
+            return -1;
+        spot_stage_unrough(pl->stage, (int)bundle, at, n);
+    }
+    return 0;
+}
+
+static int sum_replicas(const struct spot_pipeline *pl, int64_t step, struct spot_err *err)
+{
+    if (!pl->is_fast)
+        return sum_exactly(pl, step, err);
+    for (uint32_t b = pl->form->stage[pl->p]; b < pl->form->stage[pl->p + 1]; b++)
+        if (sum_fast(pl, b, step, err))
+            return -1;
+    return 0;
 }
 
 int spot_pipeline_step(const struct spot_pipeline *pl, int64_t step, const uint32_t *token,
@@ -214,7 +283,7 @@ static size_t mirror_pieces(const struct spot_mirror *m, uint32_t p, struct spot
             .peer = is_send ? m->form->buddy[p] : m->form->member[p],
             .type = SPOT_MSG_MIRROR,
             .tag = spot_tag_microbatch(step, begin + i),
-            .data = spot_stage_sum(stage, (int)(begin + i)),
+            .data = sums_of(m->comm, stage, begin + i),
             .n_byte = m->bundle_elem[begin + i] * sizeof(int64_t),
         };
     return n;
@@ -233,7 +302,7 @@ int spot_pipeline_mirror(const struct spot_mirror *m, int64_t step, struct spot_
     for (uint32_t p = 0; p < form->P; p++)
         if (m->mirror[p])
             n += mirror_pieces(m, p, m->mirror[p], false, step, piece + n);
-    rc = n ? m->comm->kind->exchange(m->comm, piece, n, NULL, err) : 0;
+    rc = n ? m->comm->kind->exchange(m->comm, piece, n, stream_of(m->comm, m->stage), err) : 0;
     free(piece);
     return rc;
 }

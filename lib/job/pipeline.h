@@ -22,6 +22,7 @@ struct spot_pipeline {
     struct spot_stage *stage;
     const struct spot_form *form;
     uint32_t d, p;             /* this member's place */
+    bool is_fast;              /* sums as floats, on a device only */
     size_t n_token;            /* of one microbatch, b * (T + 1) */
     const size_t *bundle_elem; /* [n_bundle], elements of a plane */
 };

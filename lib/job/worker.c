@@ -12,6 +12,7 @@
 #include "common/unicode.h"
 #include "common/version.h"
 #include "common/xalloc.h"
+#include "engine/backend.h"
 #include "engine/memory.h"
 #include "job/bundle_io.h"
 #include "job/pipeline.h"
@@ -183,6 +184,8 @@ static int on_welcome(struct spot_worker *w, const struct spot_frame *frame, str
     if (frame->type != SPOT_MSG_WELCOME || !spot_wire_in_done(&in))
         return spot_err_set(err, SPOT_ESYS, "%s is no coordinator of this version",
                             w->options->join);
+    if (config.comm == SPOT_COMM_NCCL && !spot_cuda_nccl(err))
+        return -1;
     if (lease_s > 0)
         spot_mesh_lease(w->mesh, lease_s);
     return take_config(w, &config, keeps, err);
@@ -518,6 +521,7 @@ static int on_quiesce(struct spot_worker *w, const struct spot_frame *frame, str
     struct spot_buf out = { 0 };
 
     w->epoch = frame->epoch;
+    spot_worker_close_comm(w);
     spot_worker_forget_redo(w);
     put_inventory(&out, w);
     return spot_worker_tell(w, SPOT_MSG_INVENTORY, 0, &out, err);

@@ -35,6 +35,7 @@ struct spot_worker {
     int64_t position;       /* in the grid, -1 for none */
     struct spot_comm *comm; /* of this epoch, over comm_member */
     uint32_t *comm_member;  /* ids of those who take part, then of the replicas */
+    size_t n_comm_member;
     struct spot_stage *stage;
     struct spot_stage **mirror;            /* [form.P], stages of which this worker is the buddy */
     double *loss;                          /* [G] */

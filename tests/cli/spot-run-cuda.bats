@@ -106,6 +106,28 @@ twin() {
     cmp one.out log.out
 }
 
+@test "a coordinator without a device serves workers that have one, by the whole name of the kind" {
+    twin
+    spot-run train -q --data corpus $MODEL --global-batch 5 --steps 3 --kernel cuda-fp32 --events one
+    export -n SPOT_CUDA_MODULE
+    SPOT_CUDA_MODULE=$PWD/none.so train log --steps 3 --kernel cuda-fp32-sm90-lt130100
+    export SPOT_CUDA_MODULE
+    SPOT_TWIN_SM=80 refuses 1 "cannot compute with the job's kernel 'cuda-fp32-sm90-lt130100'" \
+        worker --join unix:j --join-timeout 20s
+    worker a
+    worker b
+    wait $train
+    outcome one >one.out
+    outcome log >log.out
+    cmp one.out log.out
+    SPOT_CUDA_MODULE=$PWD/none.so
+    refuses 5 "name the workers' kernel in full" train --data corpus --steps 1 --listen unix:k \
+        --kernel cuda-fp32
+    refuses 5 "no CUDA module" train --data corpus --steps 1 --kernel cuda-fp32-sm90-lt130100
+    refuses 5 "no CUDA module" train --data corpus --steps 1 --listen unix:k \
+        --kernel cuda-fp32-sm090-lt130100
+}
+
 @test "a device that fails mid-step ends its worker with status 5, and the job goes on" {
     twin
     spot-run train -q --data corpus $MODEL --global-batch 5 --steps 6 --kernel cuda-fp32 --events one

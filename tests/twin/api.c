@@ -4,6 +4,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "cublasLt.h"
 
@@ -61,19 +62,67 @@ cudaError_t cudaMemGetInfo(size_t *free_byte, size_t *total_byte)
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
 {
     (void)flags;
-    *stream = NULL;
-    return now();
+    *stream = calloc(1, sizeof(**stream));
+    return *stream ? now() : cudaErrorMemoryAllocation;
+}
+
+static bool is_busy(cudaStream_t stream)
+{
+    return stream && stream->is_busy && stream->is_busy(stream->user);
+}
+
+/* As on a device: behind a collective whose peer is gone this waits for ever. */
+static void settle(cudaStream_t stream)
+{
+    while (is_busy(stream))
+        nanosleep(&(struct timespec){ .tv_nsec = 100000 }, NULL);
+}
+
+cudaError_t cudaStreamQuery(cudaStream_t stream)
+{
+    return is_busy(stream) ? cudaErrorNotReady : now();
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
 {
-    (void)stream;
+    settle(stream);
     return now();
 }
 
 cudaError_t cudaStreamDestroy(cudaStream_t stream)
 {
-    (void)stream;
+    free(stream);
+    return now();
+}
+
+struct CUevent_st {
+    cudaStream_t stream; /* it was recorded behind its work */
+};
+
+cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
+{
+    (void)flags;
+    *event = calloc(1, sizeof(**event));
+    return *event ? now() : cudaErrorMemoryAllocation;
+}
+
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
+{
+    event->stream = stream;
+    return now();
+}
+
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned flags)
+{
+    (void)flags;
+    if (stream != event->stream)
+        settle(event->stream);
+    return now();
+}
+
+cudaError_t cudaEventDestroy(cudaEvent_t event)
+{
+    free(event);
     return now();
 }
 
@@ -108,7 +157,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n_byte, int kind,
 {
     static long n_download;
 
-    (void)stream;
+    settle(stream);
     if (kind == cudaMemcpyDeviceToHost && ++n_download == setting("SPOT_TWIN_FAIL_AT", 0))
         has_failed = true;
     if (!has_failed)
@@ -118,7 +167,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n_byte, int kind,
 
 cudaError_t cudaMemsetAsync(void *to, int value, size_t n_byte, cudaStream_t stream)
 {
-    (void)stream;
+    settle(stream);
     memset(to, value, n_byte);
     return now();
 }

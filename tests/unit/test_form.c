@@ -161,8 +161,12 @@ START_TEST(a_config_comes_back_and_names_its_trajectory)
     ck_assert_uint_eq(spot_job_id(&got), spot_job_id(&c));
     other.n_step = 99; /* more steps of the same job */
     ck_assert_uint_eq(spot_job_id(&other), spot_job_id(&c));
-    for (int k = 0; k < 8; k++) {
+    other = c;
+    other.comm = SPOT_COMM_NCCL; /* another transport, the same bits */
+    ck_assert_uint_eq(spot_job_id(&other), spot_job_id(&c));
+    for (int k = 0; k < 9; k++) {
         other = c;
+        other.reduce = k == 8 ? SPOT_REDUCE_FAST : SPOT_REDUCE_EXACT;
         other.shape.n_layer += k == 0;
         other.seed += k == 1;
         other.data_xxh3 += k == 2;
@@ -179,7 +183,7 @@ END_TEST
 
 START_TEST(a_config_that_cannot_run_is_refused)
 {
-    for (int k = 0; k < 12; k++) {
+    for (int k = 0; k < 15; k++) {
         struct spot_job_config c = config_of();
 
         c.shape.vocab = k == 0 ? (1 << 20) + 1 : c.shape.vocab;
@@ -189,6 +193,8 @@ START_TEST(a_config_that_cannot_run_is_refused)
         c.adamw.lr = k == 8 ? 0.0 / 0.0 : k == 9 ? -1 : 1e-3;
         c.clip_norm = k == 10 ? 1 / 0.0 : 1;
         c.shape.width = k == 11 ? 1 << 15 : 16;
+        c.comm = k == 12 ? SPOT_COMM_NCCL : k == 13 ? 7 : SPOT_COMM_SOCKETS;
+        c.reduce = k == 14 ? SPOT_REDUCE_FAST : SPOT_REDUCE_EXACT;
         ck_assert_msg(spot_job_config_check(&c, NULL) == -1, "case %d", k);
     }
 }

@@ -18,7 +18,7 @@
 struct options {
     const char *data, *tokens, *tokenizer, *load, *grid, *plan, *listen, *key_file, *state, *events,
         *save, *kernel;
-    const char *backend, *shares;
+    const char *backend, *comm, *reduce, *shares;
     uint64_t layers, width, heads, seq, vocab, shards, micro_batch, global_batch, steps;
     uint64_t workers, threads, seed;
     struct spot_bpe *bpe;
@@ -77,6 +77,12 @@ static int check(const struct options *o, struct spot_err *err)
         !strcmp(o->backend, "cuda") != !strncmp(o->kernel, "cuda", 4))
         return spot_err_set(err, SPOT_EUSAGE, "--kernel %s is not of --backend %s", o->kernel,
                             o->backend);
+    if (strcmp(o->comm, "sockets") != 0 && strcmp(o->comm, "nccl") != 0)
+        return spot_err_set(err, SPOT_EUSAGE, "--comm wants sockets or nccl, got '%s'", o->comm);
+    if (strcmp(o->reduce, "exact") != 0 && strcmp(o->reduce, "fast") != 0)
+        return spot_err_set(err, SPOT_EUSAGE, "--reduce wants exact or fast, got '%s'", o->reduce);
+    if (!strcmp(o->reduce, "fast") && strcmp(o->comm, "nccl") != 0)
+        return spot_err_set(err, SPOT_EUSAGE, "--reduce fast wants --comm nccl");
     if (strlen(o->kernel) >= SPOT_KERNEL_NAME_MAX)
         return spot_err_set(err, SPOT_EUSAGE, "--kernel: no such kind");
     return 0;
@@ -173,6 +179,8 @@ static struct spot_coordinator_options coordinator_options(const struct options 
                        .eps = 1e-8,
                        .weight_decay = o->weight_decay },
             .clip_norm = o->clip,
+            .comm = !strcmp(o->comm, "nccl") ? SPOT_COMM_NCCL : SPOT_COMM_SOCKETS,
+            .reduce = !strcmp(o->reduce, "fast") ? SPOT_REDUCE_FAST : SPOT_REDUCE_EXACT,
         },
         .data = o->data,
         .token_byte = o->token_byte,
@@ -200,6 +208,14 @@ static struct spot_coordinator_options coordinator_options(const struct options 
     return c;
 }
 
+/* Local workers would all find out; those of other machines tell for themselves. */
+static int check_nccl(const struct spot_coordinator_options *c, struct spot_err *err)
+{
+    if (strncmp(c->config.kernel, "cuda", 4) != 0)
+        return spot_err_set(err, SPOT_EUSAGE, "--comm nccl wants --backend cuda");
+    return c->n_local && !spot_cuda_nccl(err) ? -1 : 0;
+}
+
 static int train(struct options *o, struct spot_err *err)
 {
     struct spot_coordinator_options c;
@@ -208,6 +224,8 @@ static int train(struct options *o, struct spot_err *err)
     if (check(o, err) || settle_tokens(o, err) || settle_shape(o, err))
         return -1;
     c = coordinator_options(o);
+    if (c.config.comm == SPOT_COMM_NCCL && check_nccl(&c, err))
+        return -1;
     if (parse_grid(o->grid, &c, err) || spot_shares_parse(o->shares, &c.shares, err))
         return -1;
     if (spot_coordinator_run(&c, &result, err))
@@ -226,6 +244,8 @@ static struct options o = {
     .kernel = "auto",
     .backend = "auto",
     .shares = "even",
+    .comm = "sockets",
+    .reduce = "exact",
     .layers = 4,
     .width = 128,
     .heads = 4,
@@ -275,6 +295,9 @@ static const struct spot_opt option_table[] = {
     { SPOT_OPT_STRING, 0, "kernel", &o.kernel, "kind", "auto, portable, fma, cuda-bf16, cuda-fp32",
       0, 0 },
     { SPOT_OPT_STRING, 0, "backend", &o.backend, "name", "cpu, cuda or auto (auto)", 0, 0 },
+    { SPOT_OPT_STRING, 0, "comm", &o.comm, "name",
+      "sockets or nccl; sums exact or fast (sockets, exact)", 0, 0 },
+    { SPOT_OPT_STRING, 0, "reduce", &o.reduce, "name", NULL, 0, 0 },
     { SPOT_OPT_GROUP, .help = "the machines" },
     { SPOT_OPT_U64, 0, "workers", &o.workers, "n", "local workers to keep (1; 0 with --listen)", 0,
       512 },
@@ -296,8 +319,9 @@ static const struct spot_opt option_table[] = {
     { SPOT_OPT_FLAG, 0, "resume", &o.resume, NULL, "go on from --state", 0, 0 },
     { SPOT_OPT_SECS, 0, "durable-every", &o.durable_every_s, "time", "(3s; 1s without replicas)",
       0.01, 86400 },
-    { SPOT_OPT_STRING, 0, "events", &o.events, "file", "spot.event/1 (stdout in a pipe)", 0, 0 },
-    { SPOT_OPT_STRING, 0, "save", &o.save, "file", "final weights, safetensors", 0, 0 },
+    { SPOT_OPT_STRING, 0, "events", &o.events, "file",
+      "spot.event/1 (stdout in a pipe); final weights", 0, 0 },
+    { SPOT_OPT_STRING, 0, "save", &o.save, "file", NULL, 0, 0 },
     { SPOT_OPT_FLAG, 'q', "quiet", &o.quiet, NULL, "no warnings, no progress", 0, 0 },
     { SPOT_OPT_FLAG, 'v', "verbose", &o.verbose, NULL, "say more on stderr", 0, 0 },
     { .type = SPOT_OPT_END },

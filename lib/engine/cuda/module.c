@@ -34,7 +34,9 @@ static int probe(struct spot_err *err)
 
 __attribute__((visibility("default"))) const struct spot_cuda_module *spot_cuda_module(void)
 {
-    static struct spot_cuda_module module = { .backend = &spot_backend_cuda, .probe = probe };
+    static struct spot_cuda_module module = { .backend = &spot_backend_cuda,
+                                              .probe = probe,
+                                              .nccl = &spot_nccl };
 
     module.version = spot_version();
     return &module;

@@ -412,7 +412,8 @@ static void forward(struct spot_stage *st, int slot, const uint32_t *token, cons
     }
     if (!has_embed(st)) {
         flow.x = s->save[0].x;
-        take_in(st, flow.x, act_in);
+        if (act_in)
+            take_in(st, flow.x, act_in);
     }
     for (int i = 0; i < st->n_bundle; i++)
         switch (st->part[i].bundle->arena.kind) {
@@ -430,7 +431,9 @@ static void forward(struct spot_stage *st, int slot, const uint32_t *token, cons
         return;
     if (flow.delta)
         spot_cuda_add(st->real, st->edge, flow.x, flow.delta, boundary_elem(st), st->stream);
-    give_out(st, act_out, flow.delta ? st->edge : flow.x);
+    st->out = flow.delta ? st->edge : flow.x;
+    if (act_out)
+        give_out(st, act_out, st->out);
 }
 
 static void backward(struct spot_stage *st, int slot, const float *dact_out, float *dact_in)
@@ -439,7 +442,7 @@ static void backward(struct spot_stage *st, int slot, const float *dact_out, flo
     void *const d = st->d[2];
 
     assert(slot >= 0 && slot < st->config.n_slot);
-    if (!has_head(st))
+    if (dact_out)
         take_in(st, d, dact_out);
     for (int i = st->n_bundle - 1; i >= 0; i--)
         switch (st->part[i].bundle->arena.kind) {
@@ -453,7 +456,7 @@ static void backward(struct spot_stage *st, int slot, const float *dact_out, flo
             spot_cuda_head_backward(st, i, &s->save[i], d);
             break;
         }
-    if (!has_embed(st))
+    if (dact_in)
         give_out(st, dact_in, d);
 }
 
@@ -475,6 +478,49 @@ static int status(const struct spot_stage *st, struct spot_err *err)
     return spot_device_status(st->dev, err);
 }
 
+/* --- what a communicator reaches ---------------------------------------------------------- */
+
+static void *port(struct spot_stage *st, enum spot_port port, int i)
+{
+    switch (port) {
+    case SPOT_PORT_IN:
+        return st->slot[i].save[0].x;
+    case SPOT_PORT_OUT:
+        return st->out;
+    case SPOT_PORT_SUM:
+        return st->part[i - st->config.bundle_begin].on.sum;
+    case SPOT_PORT_DOUT:
+    case SPOT_PORT_DIN:
+        break;
+    }
+    return st->d[2];
+}
+
+static size_t port_byte(const struct spot_stage *st)
+{
+    return boundary_elem(st) * real_byte(st);
+}
+
+static void *stream(const struct spot_stage *st)
+{
+    return st->stream;
+}
+
+static void wait(struct spot_stage *st)
+{
+    spot_device_wait(st->dev);
+}
+
+static const struct spot_backend_device device = {
+    .port = port,
+    .port_byte = port_byte,
+    .stream = stream,
+    .wait = wait,
+    .rough_elem = spot_cuda_stage_rough_elem,
+    .rough = spot_cuda_stage_rough,
+    .unrough = spot_cuda_stage_unrough,
+};
+
 const struct spot_backend spot_backend_cuda = {
     .name = "cuda",
     .kernel = spot_cuda_kernel_kind,
@@ -493,4 +539,5 @@ const struct spot_backend spot_backend_cuda = {
     .back_off = spot_cuda_stage_back_off,
     .sync = sync_planes,
     .status = status,
+    .device = &device,
 };

@@ -79,6 +79,7 @@ struct spot_stage {
     void *act, *dact;            /* [N * F] */
     void *dqkv;                  /* [N * 3C] */
     void *d[3];                  /* [N * C] */
+    void *out;                   /* [N * C] what the last forward call left */
 };
 
 /* A running value that is the sum of two arrays, or of one. */
@@ -106,6 +107,10 @@ void spot_cuda_head_backward(struct spot_stage *st, int i, const struct spot_cud
 /* --- sums: spot_stage_* behind the vtable ---------------------------------------- */
 
 struct spot_cuda_target spot_cuda_target_of(struct spot_stage *st, int i, const char *name);
+
+size_t spot_cuda_stage_rough_elem(const struct spot_stage *st);
+float *spot_cuda_stage_rough(struct spot_stage *st, int bundle, size_t begin, size_t n);
+void spot_cuda_stage_unrough(struct spot_stage *st, int bundle, size_t begin, size_t n);
 
 int64_t *spot_cuda_stage_sum(struct spot_stage *st, int bundle);
 struct spot_stage_fault spot_cuda_stage_fault(struct spot_stage *st, int bundle);

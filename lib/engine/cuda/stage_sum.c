@@ -43,6 +43,26 @@ int64_t *spot_cuda_stage_sum(struct spot_stage *st, int bundle)
     return part->sum_host;
 }
 
+/* `grad` is free once the last backward call is done. */
+size_t spot_cuda_stage_rough_elem(const struct spot_stage *st)
+{
+    const struct spot_shape *const s = &st->config.shape;
+    const int64_t rows = spot_shape_vocab_rows(s);
+
+    return (size_t)((rows > 4 * s->width ? rows : 4 * s->width) * s->width);
+}
+
+float *spot_cuda_stage_rough(struct spot_stage *st, int bundle, size_t begin, size_t n)
+{
+    spot_cuda_sums_to_floats(st->grad, part_of(st, bundle)->on.sum + begin, n, st->stream);
+    return st->grad;
+}
+
+void spot_cuda_stage_unrough(struct spot_stage *st, int bundle, size_t begin, size_t n)
+{
+    spot_cuda_sums_of_floats(part_of(st, bundle)->on.sum + begin, st->grad, n, st->stream);
+}
+
 /* Sums that the host may have changed, back to the device. */
 static void settle(struct spot_stage *st, struct spot_cuda_part *part)
 {

@@ -24,6 +24,23 @@ __global__ void quantise_kernel(struct spot_cuda_target target, const float *gra
         atomicMax(target.top, top); /* of integers: no order */
 }
 
+/* One thread per element: 12 B. */
+__global__ void sums_to_floats_kernel(float *to, const int64_t *from, size_t n)
+{
+    const size_t i = static_cast<size_t>(blockIdx.x) * BLOCK + threadIdx.x;
+
+    if (i < n)
+        to[i] = static_cast<float>(from[i]);
+}
+
+__global__ void sums_of_floats_kernel(int64_t *to, const float *from, size_t n)
+{
+    const size_t i = static_cast<size_t>(blockIdx.x) * BLOCK + threadIdx.x;
+
+    if (i < n)
+        to[i] = static_cast<int64_t>(from[i]);
+}
+
 /* One block per chunk: 4 B read, 2 or 4 B written per element. */
 template <typename T> __global__ void gather_kernel(struct spot_cuda_planes planes)
 {
@@ -161,4 +178,16 @@ void spot_cuda_adamw(enum spot_real real, const struct spot_cuda_planes *planes,
 {
     SPOT_BY_REAL(real, SPOT_LAUNCH((adamw_kernel<T>), blocks_of(planes->n_chunk, 1), BLOCK, 0, s,
                                    *planes, top, *steps));
+}
+
+void spot_cuda_sums_to_floats(float *to, const int64_t *from, size_t n, spot_stream s)
+{
+    SPOT_LAUNCH(sums_to_floats_kernel, blocks_of(static_cast<int64_t>(n), BLOCK), BLOCK, 0, s, to,
+                from, n);
+}
+
+void spot_cuda_sums_of_floats(int64_t *to, const float *from, size_t n, spot_stream s)
+{
+    SPOT_LAUNCH(sums_of_floats_kernel, blocks_of(static_cast<int64_t>(n), BLOCK), BLOCK, 0, s, to,
+                from, n);
 }

@@ -1,0 +1,454 @@
+/* SPDX-License-Identifier: MIT */
+#include "comm/comm_nccl.h"
+
+#include <assert.h>
+#include <cuda_runtime_api.h>
+#include <dlfcn.h>
+#include <nccl.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/clock.h"
+#include "common/xalloc.h"
+
+enum { VERSION_MIN = 22700 };
+
+static const double check_every_s = 1e-3, spin_s = 100e-6, nap_s = 20e-6, abort_limit_s = 5;
+
+/* --- the library --------------------------------------------------------- */
+
+#define EACH_FUNCTION(x)                                                                      \
+    x(ncclGetVersion) x(ncclGetUniqueId) x(ncclGetErrorString) x(ncclGetLastError)            \
+        x(ncclCommInitRankConfig) x(ncclCommGetAsyncError) x(ncclCommAbort) x(ncclGroupStart) \
+            x(ncclGroupEnd) x(ncclSend) x(ncclRecv) x(ncclAllReduce)
+
+#define FIELD(name) __typeof__(&(name)) name;
+static struct {
+    EACH_FUNCTION(FIELD)
+} api;
+
+static const struct {
+    const char *name;
+    void *field;
+} functions[] = {
+#define ROW(name) { #name, &api.name },
+    EACH_FUNCTION(ROW)
+};
+
+/* An abort did not come back: NCCL's kernels may hold the device for good. */
+static atomic_bool is_stuck;
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static struct spot_err why; /* why not; code SPOT_OK: it is here */
+
+static void load(void)
+{
+    const char *const named = getenv("SPOT_NCCL_LIBRARY");
+    void *const so = dlopen(named && *named ? named : "libnccl.so.2", RTLD_NOW | RTLD_LOCAL);
+    int version = 0;
+
+    if (!so) {
+        spot_err_set(&why, SPOT_EGPU, "no NCCL, %d.%d is needed: %.300s; try --comm sockets",
+                     VERSION_MIN / 10000, VERSION_MIN / 100 % 100, dlerror());
+        return;
+    }
+    for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
+        void *const symbol = dlsym(so, functions[i].name);
+
+        if (i == 1 && (api.ncclGetVersion(&version) != ncclSuccess || version < VERSION_MIN)) {
+            spot_err_set(&why, SPOT_EGPU, "NCCL is %d.%d.%d, %d.%d is needed; try --comm sockets",
+                         version / 10000, version / 100 % 100, version % 100, VERSION_MIN / 10000,
+                         VERSION_MIN / 100 % 100);
+            return;
+        }
+        if (!symbol) {
+            spot_err_set(&why, SPOT_EGPU, "NCCL lacks %s; try --comm sockets", functions[i].name);
+            return;
+        }
+        memcpy(functions[i].field, &symbol, sizeof(symbol)); /* ISO C has no such cast */
+    }
+}
+
+static int probe(struct spot_err *err)
+{
+    pthread_once(&once, load);
+    if (why.code == SPOT_OK)
+        return 0;
+    *err = why;
+    return -1;
+}
+
+/* What a peer's death can cause may be mended in a new epoch; the rest is this machine's. */
+static int nccl_error(struct spot_err *err, const char *what, ncclResult_t result, ncclComm_t comm)
+{
+    const bool is_remote = result == ncclRemoteError || result == ncclSystemError;
+    const char *const more = comm ? api.ncclGetLastError(comm) : NULL;
+
+    return spot_err_set(err, is_remote ? SPOT_ESYS : SPOT_EGPU, "NCCL: %s: %s%s%.200s", what,
+                        api.ncclGetErrorString(result), more && *more ? ": " : "",
+                        more ? more : "");
+}
+
+static int new_id(uint8_t id[SPOT_NCCL_ID_BYTE], struct spot_err *err)
+{
+    ncclUniqueId unique;
+    ncclResult_t result;
+
+    _Static_assert(sizeof(unique) == SPOT_NCCL_ID_BYTE, "NCCL's id has another size");
+    if (probe(err))
+        return -1;
+    result = api.ncclGetUniqueId(&unique);
+    if (result != ncclSuccess)
+        return nccl_error(err, "id of a communicator", result, NULL);
+    memcpy(id, &unique, sizeof(unique));
+    return 0;
+}
+
+/* --- abort --------------------------------------------------------------- */
+
+/* A call that may not come back: nobody waits for it longer than abort_limit_s. */
+struct ending {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    ncclComm_t comm;
+    int n_user; /* the last one frees */
+    bool is_done;
+};
+
+static void leave(struct ending *e)
+{
+    const bool is_last = !--e->n_user;
+
+    pthread_mutex_unlock(&e->lock);
+    if (!is_last)
+        return;
+    pthread_mutex_destroy(&e->lock);
+    pthread_cond_destroy(&e->changed);
+    free(e);
+}
+
+static void *run_abort(void *user)
+{
+    struct ending *const e = user;
+
+    api.ncclCommAbort(e->comm);
+    pthread_mutex_lock(&e->lock);
+    e->is_done = true;
+    pthread_cond_signal(&e->changed);
+    leave(e);
+    return NULL;
+}
+
+/* is_stuck if NCCL did not end it in time. */
+static void abort_comm(ncclComm_t comm)
+{
+    struct ending *const e = spot_xcalloc(1, sizeof(*e));
+    struct timespec until;
+    pthread_t thread;
+
+    pthread_mutex_init(&e->lock, NULL);
+    pthread_cond_init(&e->changed, NULL);
+    e->comm = comm;
+    e->n_user = 2;
+    if (pthread_create(&thread, NULL, run_abort, e)) {
+        e->n_user = 1;
+        run_abort(e);
+        return;
+    }
+    pthread_detach(thread);
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_sec += (time_t)abort_limit_s;
+    pthread_mutex_lock(&e->lock);
+    while (!e->is_done && !pthread_cond_timedwait(&e->changed, &e->lock, &until))
+        ;
+    if (!e->is_done)
+        is_stuck = true;
+    leave(e);
+}
+
+/* --- waiting ------------------------------------------------------------- */
+
+struct nccl_comm {
+    struct spot_comm base;
+    struct spot_nccl_open how;
+    ncclComm_t member, replica; /* NULL: not needed, or aborted */
+    int member_rank, replica_rank;
+    cudaStream_t stream;
+    cudaEvent_t ready;
+};
+
+static struct nccl_comm *of(struct spot_comm *comm)
+{
+    return (struct nccl_comm *)(void *)comm;
+}
+
+static int cuda_error(struct spot_err *err, const char *what, cudaError_t status)
+{
+    (void)cudaGetLastError();
+    return spot_err_set(err, SPOT_EGPU, "CUDA: %s: %s (%s)", what, cudaGetErrorString(status),
+                        cudaGetErrorName(status));
+}
+
+static int stuck(struct spot_err *err)
+{
+    return spot_err_set(err, SPOT_EGPU, "NCCL did not end a communicator within %g s",
+                        abort_limit_s);
+}
+
+/* End both communicators: what they still do ends with an error nobody looks at. */
+static void end(struct nccl_comm *c, struct spot_err *err)
+{
+    ncclComm_t *const comm[] = { &c->replica, &c->member };
+
+    for (int i = 0; i < 2; i++) {
+        if (*comm[i])
+            abort_comm(*comm[i]);
+        *comm[i] = NULL;
+    }
+    if (is_stuck)
+        stuck(err);
+}
+
+struct wait {
+    double start_s, checked_s, until_s; /* until_s 0: no limit */
+};
+
+static struct wait start_wait(double timeout_s)
+{
+    const double now_s = spot_clock_s();
+
+    return (struct wait){ now_s, now_s, timeout_s > 0 ? now_s + timeout_s : 0 };
+}
+
+/* Let some time pass. Returns 0, or -1 with *err when the wait must end. */
+static int pass(const struct nccl_comm *c, struct wait *w, struct spot_err *err)
+{
+    const double now_s = spot_clock_s();
+
+    if (now_s - w->checked_s >= check_every_s) {
+        w->checked_s = now_s;
+        if (c->how.check(c->how.user, err))
+            return -1;
+    }
+    if (w->until_s > 0 && now_s > w->until_s)
+        return spot_err_set(err, SPOT_ESYS, "NCCL: not all members are connected after %g s",
+                            w->until_s - w->start_s);
+    if (now_s - w->start_s > spin_s)
+        spot_clock_sleep(nap_s);
+    return 0;
+}
+
+/* ncclSuccess, ncclInProgress, or what went wrong. A death shows here as well as in `check`, which
+ * knows more. */
+static int look(const struct nccl_comm *c, ncclComm_t comm, bool *is_busy, struct spot_err *err)
+{
+    ncclResult_t state = ncclSuccess, result = ncclSuccess;
+
+    *is_busy = false;
+    if (!comm)
+        return 0;
+    result = api.ncclCommGetAsyncError(comm, &state);
+    *is_busy = state == ncclInProgress;
+    if (result == ncclSuccess && (state == ncclSuccess || state == ncclInProgress))
+        return 0;
+    if (c->how.check(c->how.user, err))
+        return -1;
+    return nccl_error(err, "communicator", result == ncclSuccess ? state : result, comm);
+}
+
+static int wait_comms(const struct nccl_comm *c, double timeout_s, struct spot_err *err)
+{
+    struct wait w = start_wait(timeout_s);
+    bool busy[2];
+
+    for (;;) {
+        if (look(c, c->member, &busy[0], err) || look(c, c->replica, &busy[1], err))
+            return -1;
+        if (!busy[0] && !busy[1])
+            return 0;
+        if (pass(c, &w, err))
+            return -1;
+    }
+}
+
+/* Work is on the stream once the communicators are no longer busy starting it. */
+static int wait_done(const struct nccl_comm *c, struct spot_err *err)
+{
+    struct wait w = start_wait(0);
+    cudaError_t status;
+    bool busy;
+
+    if (wait_comms(c, 0, err))
+        return -1;
+    while ((status = cudaStreamQuery(c->stream)) == cudaErrorNotReady)
+        if (look(c, c->member, &busy, err) || look(c, c->replica, &busy, err) || pass(c, &w, err))
+            return -1;
+    if (status != cudaSuccess)
+        return cuda_error(err, "a collective", status);
+    return wait_comms(c, 0, err); /* a kernel that gave up leaves an error */
+}
+
+static bool is_accepted(ncclResult_t result)
+{
+    return result == ncclSuccess || result == ncclInProgress;
+}
+
+/* --- operations ------------------------------------------------------------ */
+
+/* What `stream` has queued so far comes first. */
+static int follow(struct nccl_comm *c, void *stream, struct spot_err *err)
+{
+    cudaError_t status = stream ? cudaEventRecord(c->ready, stream) : cudaSuccess;
+
+    if (!stream)
+        return 0;
+    if (status == cudaSuccess)
+        status = cudaStreamWaitEvent(c->stream, c->ready, 0);
+    return status == cudaSuccess ? 0 : cuda_error(err, "order of streams", status);
+}
+
+/* The end of a group, its operations, and its communicator if one of them failed. */
+static int finish(struct nccl_comm *c, const char *what, ncclResult_t result, ncclComm_t comm,
+                  struct spot_err *err)
+{
+    const ncclResult_t ended = api.ncclGroupEnd();
+    int rc;
+
+    if (!is_accepted(result) || !is_accepted(ended))
+        rc = nccl_error(err, what, is_accepted(result) ? ended : result, comm);
+    else
+        rc = wait_done(c, err);
+    if (rc)
+        end(c, err);
+    return rc;
+}
+
+static int rank_of(const uint32_t *id, size_t n, uint32_t wanted)
+{
+    for (size_t i = 0; i < n; i++)
+        if (id[i] == wanted)
+            return (int)i;
+    return -1;
+}
+
+static int ended_already(struct spot_err *err)
+{
+    return spot_err_set(err, SPOT_ESYS, "the communicator has ended");
+}
+
+static int exchange(struct spot_comm *comm, const struct spot_comm_piece *piece, size_t n,
+                    void *stream, struct spot_err *err)
+{
+    struct nccl_comm *const c = of(comm);
+    const struct spot_comm_place *const place = &c->how.place;
+    ncclResult_t result = ncclSuccess;
+
+    if (!c->member)
+        return ended_already(err);
+    if (follow(c, stream, err))
+        return -1;
+    api.ncclGroupStart();
+    for (size_t i = 0; is_accepted(result) && i < n; i++) {
+        const int peer = rank_of(place->member, place->n_member, piece[i].peer);
+
+        assert(peer >= 0 && peer != c->member_rank);
+        result = piece[i].is_send ? api.ncclSend(piece[i].data, piece[i].n_byte, ncclUint8, peer,
+                                                 c->member, c->stream)
+                                  : api.ncclRecv(piece[i].data, piece[i].n_byte, ncclUint8, peer,
+                                                 c->member, c->stream);
+    }
+    return finish(c, "exchange", result, c->member, err);
+}
+
+static int sum_all(struct spot_comm *comm, enum spot_comm_number number,
+                   const struct spot_comm_sum *sum, size_t n, void *stream, struct spot_err *err)
+{
+    const ncclDataType_t type = number == SPOT_COMM_I64 ? ncclInt64 : ncclFloat32;
+    struct nccl_comm *const c = of(comm);
+    ncclResult_t result = ncclSuccess;
+
+    if (c->how.place.n_replica < 2)
+        return 0;
+    if (!c->replica)
+        return ended_already(err);
+    if (follow(c, stream, err))
+        return -1;
+    api.ncclGroupStart();
+    for (size_t i = 0; is_accepted(result) && i < n; i++)
+        result = api.ncclAllReduce(sum[i].data, sum[i].data, sum[i].n, type, ncclSum, c->replica,
+                                   c->stream);
+    return finish(c, "sum over replicas", result, c->replica, err);
+}
+
+/* --- life ---------------------------------------------------------------- */
+
+static void close_comm(struct spot_comm *comm)
+{
+    struct nccl_comm *const c = of(comm);
+
+    end(c, NULL);
+    if (is_stuck)
+        return; /* NCCL may still use the rest; the process has to end */
+    if (c->ready)
+        cudaEventDestroy(c->ready);
+    if (c->stream)
+        cudaStreamDestroy(c->stream);
+    (void)cudaGetLastError();
+    free(c);
+}
+
+/* Starts to connect; NULL members stay NULL. */
+static int start(ncclComm_t *comm, const uint8_t *id, size_t n, int rank, struct spot_err *err)
+{
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    ncclUniqueId unique;
+    ncclResult_t result;
+
+    if (!id || n < 2)
+        return 0;
+    memcpy(&unique, id, sizeof(unique));
+    config.blocking = 0;
+    result = api.ncclCommInitRankConfig(comm, (int)n, unique, rank, &config);
+    return is_accepted(result) ? 0 : nccl_error(err, "start", result, NULL);
+}
+
+static int connect_all(struct nccl_comm *c, struct spot_err *err)
+{
+    const struct spot_comm_place *const p = &c->how.place;
+    cudaError_t status = cudaStreamCreateWithFlags(&c->stream, cudaStreamNonBlocking);
+
+    if (status == cudaSuccess)
+        status = cudaEventCreateWithFlags(&c->ready, cudaEventDisableTiming);
+    if (status != cudaSuccess)
+        return cuda_error(err, "stream of a communicator", status);
+    if (start(&c->member, c->how.member_id, p->n_member, c->member_rank, err) ||
+        start(&c->replica, c->how.replica_id, p->n_replica, c->replica_rank, err))
+        return -1;
+    return wait_comms(c, c->how.timeout_s, err);
+}
+
+static const struct spot_comm_kind kind = { "nccl", true, exchange, sum_all, close_comm };
+
+static struct spot_comm *open_comm(const struct spot_nccl_open *how, struct spot_err *err)
+{
+    struct nccl_comm *c;
+
+    if (probe(err) || (is_stuck && stuck(err)))
+        return NULL;
+    c = spot_xcalloc(1, sizeof(*c));
+    c->base.kind = &kind;
+    c->how = *how;
+    c->member_rank = rank_of(how->place.member, how->place.n_member, how->place.me);
+    c->replica_rank = rank_of(how->place.replica, how->place.n_replica, how->place.me);
+    assert(c->member_rank >= 0 && (c->replica_rank >= 0 || !how->place.n_replica));
+    if (!connect_all(c, err))
+        return &c->base;
+    end(c, err);
+    close_comm(&c->base);
+    return NULL;
+}
+
+const struct spot_nccl spot_nccl = { probe, new_id, open_comm };

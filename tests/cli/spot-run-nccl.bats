@@ -1,0 +1,197 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Jobs over NCCL, played by tests/twin (nccl.h there tells how strict it is), on the twin's device:
+# in exact mode nobody can tell them from jobs over sockets, whatever happens to their members.
+
+bats_require_minimum_version 1.5.0
+load job
+
+setup() {
+    job_setup
+    patience=60
+    tests=$(dirname "$(command -v spot-run)")/../tests
+    export SPOT_CUDA_MODULE=${SPOT_TWIN:-$tests/spot_cuda_twin.so}
+    export SPOT_NCCL_LIBRARY=${SPOT_TWIN_NCCL:-$tests/nccl_twin.so}
+    NCCL="--kernel cuda-fp32 --comm nccl"
+}
+teardown() { job_teardown; }
+
+# The undisturbed story is told over sockets.
+same_as_sockets() { # LOG STEPS
+    same_as "$1" "$2" --kernel cuda-fp32
+}
+
+@test "the weights are those of a job over sockets for every grid" {
+    for grid in 2x1 1x2 3x1 2x2 1x4 3x2; do
+        timeout 60 spot-run train -q --data corpus $MODEL --global-batch 5 --steps 4 $NCCL \
+            --workers $((${grid%x*} * ${grid#*x})) --grid $grid --events log
+        same_as_sockets log 4
+    done
+}
+
+@test "a killed member does not hang the others: they abort, form anew and lose nothing" {
+    train log --steps 25 --workers 3 --grid 3x1 $NCCL
+    at_step log 5
+    kill -9 "$(pgrep -P "$(pgrep -P $train)" | head -n 1)"
+    wait $train
+    same_as_sockets log 25
+    [ "$(events log lost)" -ge 1 ]
+}
+
+@test "a killed stage of a pipeline ends an exchange, not the job" {
+    train log --steps 25 --workers 6 --grid 2x3 $NCCL
+    at_step log 5
+    kill -9 "$(pgrep -P "$(pgrep -P $train)" | sed -n 2p)"
+    wait $train
+    same_as_sockets log 25
+    [ "$(events log lost)" -ge 1 ]
+}
+
+@test "a lost connection that NCCL sees is the same as one that it does not" {
+    export SPOT_TWIN_NCCL_SEES=1
+    train log --steps 25 --workers 4 --grid 2x2 $NCCL
+    at_step log 5
+    kill -9 "$(pgrep -P "$(pgrep -P $train)" | tail -n 1)"
+    wait $train
+    same_as_sockets log 25
+    [ "$(events log lost)" -ge 1 ]
+}
+
+@test "a member that is told to leave hands over and the rest goes on" {
+    train log --steps 25 $NCCL
+    for name in a b c; do worker $name; done
+    leaver=$pid
+    at_step log 5
+    kill -TERM "$leaver"
+    wait $leaver && status=0 || status=$?
+    [ "$status" -eq 75 ]
+    wait $train
+    same_as_sockets log 25
+}
+
+@test "a member that stops answering is taken for lost within its lease" {
+    train log --steps 25 --lease 1s --workers 3 --grid 3x1 $NCCL
+    at_step log 5
+    kill -STOP "$(pgrep -P "$(pgrep -P $train)" | head -n 1)"
+    wait $train
+    same_as_sockets log 25
+    [ "$(events log lost)" -ge 1 ]
+}
+
+@test "a member that dies while all connect, again and again, is no end" {
+    export SPOT_TWIN_NCCL_INIT_MS=400
+    train log --steps 10 --workers 3 --grid 3x1 $NCCL
+    for _ in 1 2 3; do
+        sleep 0.3
+        kill -9 "$(pgrep -P "$(pgrep -P $train)" | head -n 1)" || true
+    done
+    wait $train
+    same_as_sockets log 10
+}
+
+@test "one who joins is taken in: a new communicator for the new epoch" {
+    train log --steps 25 $NCCL
+    worker a
+    worker b
+    at_step log 5
+    worker c
+    wait $train
+    same_as_sockets log 25
+    [ "$(events log formed)" -ge 2 ]
+}
+
+@test "a collective that fails on one machine ends its worker with status 5, and the job goes on" {
+    train log --steps 12 $NCCL
+    background env SPOT_TWIN_NCCL_FAIL_AT=6 spot-run worker --join unix:j --join-timeout 60s \
+        --name ill 2>ill.err
+    ill=$pid
+    worker well
+    worker good
+    status=0
+    wait $ill || status=$?
+    [ "$status" -eq 5 ]
+    grep -q "NCCL: .*internal error" ill.err
+    wait $train
+    same_as_sockets log 12
+}
+
+@test "a communicator that NCCL cannot end costs its worker seconds, not for ever" {
+    train log --steps 12 $NCCL
+    worker well
+    background env SPOT_TWIN_NCCL_STUCK=1 spot-run worker --join unix:j --join-timeout 60s \
+        --name stuck 2>stuck.err
+    stuck=$pid
+    at_step log 3
+    worker third
+    status=0
+    eventually "! kill -0 $stuck"
+    wait $stuck || status=$?
+    [ "$status" -eq 5 ]
+    grep -q "NCCL did not end a communicator within 5 s" stuck.err
+    wait $train
+    same_as_sockets log 12
+}
+
+@test "fast sums are near the exact ones, the same bits twice, and another job" {
+    fast() { # LOG
+        timeout 60 spot-run train -q --data corpus $MODEL --global-batch 5 --steps 6 $NCCL \
+            --reduce fast --workers 4 --grid 2x2 --events "$1" --state state
+    }
+    fast one
+    rm -rf state
+    fast two
+    outcome one >one.out
+    outcome two >two.out
+    [ "$(wc -l <one.out)" -eq 7 ]
+    cmp one.out two.out
+    timeout 60 spot-run train -q --data corpus $MODEL --global-batch 5 --steps 6 $NCCL --workers 2 \
+        --events exact
+    outcome exact >exact.out
+    run cmp -s <(tail -n 1 one.out) <(tail -n 1 exact.out)
+    [ "$status" -eq 1 ]
+    loss() { jq -r 'select(.event == "committed").loss' "$1"; }
+    paste <(loss one) <(loss exact) |
+        awk '{ d = $1 - $2; if (d > 1e-4 || d < -1e-4) bad = 1 } END { exit bad || NR != 6 }'
+    run --separate-stderr spot-run train -q --data corpus $MODEL --global-batch 5 --steps 7 $NCCL \
+        --state state --resume --events three
+    [ "$status" -eq 2 ]
+    [[ "$stderr" == *"the state of another job"* ]]
+}
+
+@test "a job goes on over NCCL from the state of one over sockets" {
+    spot-run train -q --data corpus $MODEL --global-batch 5 --steps 3 --kernel cuda-fp32 \
+        --state state --events first
+    spot-run train -q --data corpus $MODEL --global-batch 5 --steps 6 $NCCL --workers 2 \
+        --state state --resume --events second
+    undisturbed 6 --kernel cuda-fp32 | tail -n 1 >want
+    jq -r 'select(.event == "done").state_xxh3_128' second >got
+    cmp want got
+}
+
+@test "NCCL that is missing, too old or something else is status 5 and named" {
+    arguments="train --data corpus --steps 1 $NCCL"
+    SPOT_NCCL_LIBRARY=$PWD/none.so refuses 5 "no NCCL, 2.27 is needed: $PWD/none.so" $arguments
+    [[ "$stderr" == *"--comm sockets"* ]]
+    SPOT_TWIN_NCCL_VERSION=21805 refuses 5 "NCCL is 2.18.5, 2.27 is needed" $arguments
+    printf 'int ncclGetVersion(int *v) { return *v = 22800, 0; }\n' >half.c
+    cc -shared -fPIC -o half.so half.c
+    SPOT_NCCL_LIBRARY=$PWD/half.so refuses 5 "NCCL lacks ncclGetUniqueId" $arguments
+    train log --steps 1 $NCCL
+    SPOT_TWIN_NCCL_VERSION=22607 refuses 5 "NCCL is 2.26.7, 2.27 is needed" worker --join unix:j
+    worker able
+    wait $train
+}
+
+@test "without NCCL a device serves over sockets" {
+    SPOT_NCCL_LIBRARY=$PWD/none.so spot-run train -q --data corpus $MODEL --global-batch 5 \
+        --steps 3 --kernel cuda-fp32 --workers 2 --events log
+    same_as_sockets log 3
+}
+
+@test "options that do not belong together are status 2" {
+    refuses 2 "--comm wants sockets or nccl, got 'mpi'" train --data corpus --steps 1 --comm mpi
+    refuses 2 "--reduce wants exact or fast, got 'x'" train --data corpus --steps 1 --reduce x
+    refuses 2 "--reduce fast wants --comm nccl" train --data corpus --steps 1 --reduce fast
+    refuses 2 "--comm nccl wants --backend cuda" train --data corpus --steps 1 --backend cpu \
+        --comm nccl
+}
