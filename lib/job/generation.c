@@ -204,6 +204,33 @@ static int check_file(const char *path, struct spot_err *err)
     return S_ISREG(st.st_mode) ? 0 : spot_err_set(err, SPOT_EDATA, "'%s' is no file", path);
 }
 
+/* The JSON of a manifest. */
+struct manifest_head {
+    const char *job;
+    int64_t step;
+};
+struct manifest_entry {
+    int64_t n_byte;
+    const char *hash;
+};
+
+static const struct spot_field manifest_field[] = {
+    { "job", SPOT_F_STR, offsetof(struct manifest_head, job), "hex", 16, 16, true },
+    { "step", SPOT_F_INT, offsetof(struct manifest_head, step), "1", 0, 9007199254740992.0, true },
+    { 0 },
+};
+static const struct spot_field entry_field[] = {
+    { "byte", SPOT_F_INT, offsetof(struct manifest_entry, n_byte), "byte", 0, 1099511627776.0,
+      true },
+    { "xxh3_128", SPOT_F_STR, offsetof(struct manifest_entry, hash), "hex", 32, 32, true },
+    { 0 },
+};
+const struct spot_doc_part spot_state_part[] = {
+    { "", manifest_field, .required = true },
+    { "bundles[]", entry_field, .required = true, .n_max = 4098 /* layers, and both ends */ },
+    { 0 },
+};
+
 /* The manifest of a generation: sizes and hashes [n_bundle]. */
 struct manifest {
     struct spot_json_doc doc;
@@ -214,7 +241,7 @@ static int open_manifest(const struct spot_generations *g, int64_t step, struct 
                          struct spot_err *err)
 {
     char path[PATH_SIZE], job[20];
-    const char *got;
+    struct manifest_head head;
 
     spot_generation_path(g, step, "/manifest.json", path);
     if (check_file(path, err))
@@ -222,17 +249,17 @@ static int open_manifest(const struct spot_generations *g, int64_t step, struct 
     if (spot_json_load_path(&m->doc, path, err))
         return -1;
     snprintf(job, sizeof(job), "%016" PRIx64, g->job);
-    got = json_string_value(json_object_get(m->doc.root, "job"));
-    if (spot_json_expect_schema(&m->doc, "spot.state", 1, err))
+    if (spot_json_expect_schema(&m->doc, "spot.state", 1, err) ||
+        spot_json_read_fields(&m->doc, m->doc.root, "", manifest_field, &head, err))
         goto fail;
-    if (!got || strcmp(got, job) != 0) {
+    if (strcmp(head.job, job) != 0) {
         spot_err_set(
             err, SPOT_EUSAGE,
             "'%s' holds the state of another job (other model, data, seed, kernel or way to add)",
             g->dir);
         goto fail;
     }
-    if (json_integer_value(json_object_get(m->doc.root, "step")) != step) {
+    if (head.step != step) {
         spot_json_fail(&m->doc, "/step", err, "expected %lld", (long long)step);
         goto fail;
     }
@@ -279,35 +306,33 @@ static uint8_t *read_bundle(const struct spot_generations *g, int64_t step,
                             const struct manifest *m, int bundle, size_t *n_byte,
                             struct spot_err *err)
 {
-    const json_t *entry = json_array_get(m->bundles, (size_t)bundle);
-    const char *want = json_string_value(json_object_get(entry, "xxh3_128"));
-    const json_int_t size = json_integer_value(json_object_get(entry, "byte"));
-    char path[PATH_SIZE + 32], dir[PATH_SIZE], hex[SPOT_HASH_HEX];
+    struct manifest_entry entry;
+    char path[PATH_SIZE + 32], dir[PATH_SIZE], hex[SPOT_HASH_HEX], pointer[32];
     struct spot_err why;
     uint8_t *data;
 
     spot_generation_path(g, step, "", dir);
     snprintf(path, sizeof(path), "%s/bundle-%04d", dir, bundle);
-    if (!want || size < 0 || size > (INT64_C(1) << 40)) {
-        spot_err_set(err, SPOT_EDATA, "the manifest of step %" PRId64 " lacks bundle %d", step,
-                     bundle);
+    snprintf(pointer, sizeof(pointer), "/bundles/%d", bundle);
+    if (spot_json_read_fields(&m->doc, json_array_get(m->bundles, (size_t)bundle), pointer,
+                              entry_field, &entry, err))
         return NULL;
-    }
-    data = read_file(path, (size_t)size, err);
+    data = read_file(path, (size_t)entry.n_byte, err);
     if (!data)
         return NULL;
-    spot_hash128_hex(spot_hash128(data, (size_t)size), hex);
-    if (strcmp(hex, want) != 0) {
-        spot_err_set(err, SPOT_EDATA, "'%s' is damaged: its hash is %s, not %s", path, hex, want);
+    spot_hash128_hex(spot_hash128(data, (size_t)entry.n_byte), hex);
+    if (strcmp(hex, entry.hash) != 0) {
+        spot_err_set(err, SPOT_EDATA, "'%s' is damaged: its hash is %s, not %s", path, hex,
+                     entry.hash);
         free(data);
         return NULL;
     }
-    if (spot_bundle_check_head(bundle, step, data, (size_t)size, &why)) {
+    if (spot_bundle_check_head(bundle, step, data, (size_t)entry.n_byte, &why)) {
         spot_err_set(err, SPOT_EDATA, "'%s' is damaged: %.300s", path, why.msg);
         free(data);
         return NULL;
     }
-    *n_byte = (size_t)size;
+    *n_byte = (size_t)entry.n_byte;
     return data;
 }
 

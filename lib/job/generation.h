@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #include "common/err.h"
+#include "common/json.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -30,6 +31,9 @@ struct spot_generations {
     void (*tick)(void *user); /* after each bundle that is verified; may be NULL */
     void *user;
 };
+
+/* What docs/schema/state.json is made from. */
+extern const struct spot_doc_part spot_state_part[];
 
 /* DIR/gen-STEP followed by `suffix`. */
 void spot_generation_path(const struct spot_generations *generations, int64_t step,

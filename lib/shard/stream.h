@@ -19,12 +19,16 @@
 #include "common/buf.h"
 #include "common/err.h"
 #include "common/hash.h"
+#include "common/json.h"
 #include "shard/chunk.h"
 #include "shard/safetensors.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* What docs/schema/stream.json, of the head's JSON, is made from. */
+extern const struct spot_doc_part spot_stream_part[];
 
 enum { SPOT_STREAM_VERSION = 1, SPOT_STREAM_JSON_MAX = 16 << 10, SPOT_STREAM_NAME_MAX = 256 };
 

@@ -30,10 +30,15 @@ static const struct spot_field head_field[] = {
       SPOT_CHUNK_BYTE_MAX, true },
     { "header_byte", SPOT_F_INT, offsetof(struct head, header_byte), "byte", 2, SPOT_ST_HEADER_MAX,
       true },
-    { "header_xxh3", SPOT_F_STR, offsetof(struct head, header_xxh3), NULL, 0, 0, true },
+    { "header_xxh3", SPOT_F_STR, offsetof(struct head, header_xxh3), "hex", 16, 16, true },
     { "frame_byte", SPOT_F_INT, offsetof(struct head, frame_byte), "byte", 1,
       2.0 * SPOT_ST_HEADER_MAX, true },
-    { "frame_xxh3", SPOT_F_STR, offsetof(struct head, frame_xxh3), NULL, 0, 0, true },
+    { "frame_xxh3", SPOT_F_STR, offsetof(struct head, frame_xxh3), "hex", 16, 16, true },
+    { 0 },
+};
+
+const struct spot_doc_part spot_stream_part[] = {
+    { "", head_field, .required = true },
     { 0 },
 };
 

@@ -14,12 +14,14 @@
 
 #include "common/json.h"
 #include "job/event.h"
+#include "job/generation.h"
 #include "model/cluster_doc.h"
 #include "model/forecast_doc.h"
 #include "model/job_doc.h"
 #include "model/layout_doc.h"
 #include "model/moves_doc.h"
 #include "model/plan_doc.h"
+#include "shard/stream.h"
 
 /* --- readers -------------------------------------------------------------- */
 
@@ -67,12 +69,17 @@ static int check_event(const char *text, size_t n, struct spot_err *err)
 static const struct kind {
     const char *name;
     const struct spot_doc_part *part;
-    int (*check)(const char *text, size_t n, struct spot_err *err);
+    int (*check)(const char *text, size_t n, struct spot_err *err); /* NULL: read with its files */
 } kind[] = {
-    { "cluster", spot_cluster_part, check_cluster },    { "event", spot_event_part, check_event },
-    { "forecast", spot_forecast_part, check_forecast }, { "job", spot_job_part, check_job_doc },
-    { "layout", spot_layout_part, check_layout },       { "moves", spot_moves_part, check_moves },
+    { "cluster", spot_cluster_part, check_cluster },
+    { "event", spot_event_part, check_event },
+    { "forecast", spot_forecast_part, check_forecast },
+    { "job", spot_job_part, check_job_doc },
+    { "layout", spot_layout_part, check_layout },
+    { "moves", spot_moves_part, check_moves },
     { "plan", spot_plan_part, check_plan_doc },
+    { "state", spot_state_part, NULL },
+    { "stream", spot_stream_part, NULL },
 };
 
 static int check_lines(const struct kind *k)
@@ -201,7 +208,8 @@ static int print_schema(const struct kind *k)
 static int list_kinds(void)
 {
     for (size_t i = 0; i < sizeof kind / sizeof kind[0]; i++)
-        puts(kind[i].name);
+        if (kind[i].check)
+            puts(kind[i].name);
     return 0;
 }
 
@@ -217,7 +225,7 @@ int main(int argc, char **argv)
     }
     for (size_t i = 0; i < sizeof kind / sizeof kind[0]; i++)
         if (!strcmp(name, kind[i].name))
-            return argc == 3 ? check_lines(&kind[i]) : print_schema(&kind[i]);
+            return argc == 3 && kind[i].check ? check_lines(&kind[i]) : print_schema(&kind[i]);
     puts("{}");
     return argc == 3;
 }
