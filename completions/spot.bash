@@ -25,12 +25,13 @@ _spot() { # COMMAND... ; OPTION... of the tool or of its command
     'spot-replay train') words='--job --trace --policy --notice --cost --events --realize --runs --interval --look-ahead --from --to --scale --sweep --steps --plot --picture --output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-replay '*) words='generate describe import live train ' ;;
     'spot-run train') words='--data --tokens --tokenizer --load --layers --width --heads --seq --vocab --shards --micro-batch --global-batch --steps --seed --lr --clip --beta1 --beta2 --weight-decay --kernel --backend --comm --reduce --workers --threads --listen --key-file --grid --shares --plan --lease --stall --buddies --state --resume --durable-every --events --save --quiet --verbose --help --version' ;;
+    'spot-run profile') words='--grids --max-workers --steps --warm-up --links --stalls --changes --buddies --name --data --tokens --tokenizer --layers --width --heads --seq --vocab --shards --micro-batch --global-batch --kernel --backend --threads --output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-run tokenize') words='--tokenizer --tokens --separator --decode --output --quiet --help --version' ;;
     'spot-run worker') words='--join --key-file --name --domain --threads --backend --join-timeout --quiet --help --version' ;;
     'spot-run replan') words='--join --key-file --help --version' ;;
     'spot-run status') words='--join --key-file --format --help --version' ;;
     'spot-run report') words='--reference --plot --speedup --spot-price --on-demand-price --output --format --seed --quiet --verbose --provenance --help --version' ;;
-    'spot-run '*) words='train tokenize worker replan status report ' ;;
+    'spot-run '*) words='train profile tokenize worker replan status report ' ;;
     *) return ;;
     esac
     case $current in

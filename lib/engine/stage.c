@@ -58,6 +58,13 @@ int64_t *spot_stage_sum(struct spot_stage *stage, int bundle)
     return backend_of(stage)->sum(stage, bundle);
 }
 
+struct spot_stage_times spot_stage_times(const struct spot_stage *stage, int bundle)
+{
+    const struct spot_backend *const backend = backend_of(stage);
+
+    return backend->times ? backend->times(stage, bundle) : (struct spot_stage_times){ 0 };
+}
+
 struct spot_stage_fault spot_stage_fault(struct spot_stage *stage, int bundle)
 {
     return backend_of(stage)->fault(stage, bundle);

@@ -69,6 +69,13 @@ void spot_stage_forward(struct spot_stage *stage, int slot, const uint32_t *toke
  *   dact_out [b * T * C], NULL on the last stage;  dact_in [b * T * C], NULL on the first */
 void spot_stage_backward(struct spot_stage *stage, int slot, const float *dact_out, float *dact_in);
 
+/* Seconds of the clock that a bundle took since spot_stage_begin, over all microbatches; 0 where
+ * the backend does not tell. */
+struct spot_stage_times {
+    double forward_s, backward_s;
+};
+struct spot_stage_times spot_stage_times(const struct spot_stage *stage, int bundle);
+
 /* The fixed-point gradient sums of a bundle, [arena.n_elem]; to be added up over replicas. Ask
  * again in each step, after its last backward call: what got no gradient is zeroed here. */
 int64_t *spot_stage_sum(struct spot_stage *stage, int bundle);

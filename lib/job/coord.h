@@ -35,17 +35,19 @@ struct spot_coord_peer {
     double since_s, heard_s;    /* connected; last sign of life */
     double progress_s;          /* when it last got further */
     uint64_t progress;
-    int n_rift;                 /* how often it and another did not reach each other */
-    uint32_t rift_with;         /* the other of the last one */
-    double benched_until_s;     /* no place in a grid until then, 0: it may have one */
-    int64_t *held;              /* [n_bundle], step of the copy it holds, -1 */
-    uint32_t n_owed;            /* snapshots it was asked for that have not come */
+    int n_rift;                   /* how often it and another did not reach each other */
+    uint32_t rift_with;           /* the other of the last one */
+    double benched_until_s;       /* no place in a grid until then, 0: it may have one */
+    int64_t *held;                /* [n_bundle], step of the copy it holds, -1 */
+    uint32_t n_owed;              /* snapshots it was asked for that have not come */
+    struct spot_member_seen seen; /* of its last vote; filled where there is an observer */
     double paced_work, paced_s; /* what it computed lately, in units of spot_grid_cost, and how long
                                    that took; 0: not known */
 };
 
 struct spot_coord_vote {
     double norm2;
+    struct spot_stage_times times; /* of one microbatch, of the slowest that computes it */
     uint32_t overflow, nonfinite;
     bool is_in;
 };
@@ -100,6 +102,8 @@ struct spot_coord {
     double durable_took_s;        /* from there until it was on disk, the last time */
     int n_broken;                 /* epochs in a row that broke without a commit */
     bool is_redoing;              /* the step was asked for with smaller exponents */
+    double read_s;                /* reading the tokens of the step */
+    struct spot_buf still;        /* tokens of step 0, for an observer of synthetic data */
     uint32_t n_epoch_commit;      /* of the epoch that runs */
     uint32_t n_drift;             /* commits in a row at which other shares were better */
     uint32_t drift_patience;      /* so many are believed; 0: not yet set */
@@ -169,6 +173,11 @@ bool spot_coord_holds(const struct spot_coord *c, uint32_t id, int bundle, int64
 void spot_coord_choose_buddies(struct spot_coord *c);
 /* Could a stage of the epoch that runs have a buddy now that it has none? */
 bool spot_coord_lacks_buddy(const struct spot_coord *c);
+
+/* coord_observe.c: tell the observer of a commit and grant its wish. */
+void spot_coord_observe(struct spot_coord *c, double step_s);
+int spot_coord_probed(struct spot_coord *c, struct spot_coord_peer *peer,
+                      const struct spot_frame *frame);
 
 /* coord_share.c: a member took work_s for its part of a step; how many microbatches each pipeline
  * of the form computes; are others better by so much, and for so long, that an epoch is due? */

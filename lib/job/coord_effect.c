@@ -63,7 +63,10 @@ void spot_coord_release_leavers(struct spot_coord *c)
 static void begin_end(struct spot_coord *c)
 {
     c->is_final = true;
-    spot_coord_save(c);
+    if (c->options->observer)
+        c->is_over = true; /* nobody wants the weights */
+    else
+        spot_coord_save(c);
 }
 
 static int begin_step(struct spot_coord *c, struct spot_err *err)

@@ -175,6 +175,8 @@ int spot_coord_message(struct spot_coord *c, struct spot_coord_peer *peer,
         return on_broken(c, peer, frame, err);
     case SPOT_MSG_SNAPSHOT:
         return on_snapshot(c, peer, frame, err);
+    case SPOT_MSG_PROBED:
+        return spot_coord_probed(c, peer, frame) ? drop(c, peer, "a probe's answer") : 0;
     case SPOT_MSG_FAILED:
         return on_failed(c, peer, frame, err);
     default:

@@ -29,7 +29,7 @@ static double durable_every_s(const struct spot_coord *c)
 
 bool spot_coord_save_is_due(const struct spot_coord *c)
 {
-    return !spot_store_is_busy(c->store) && c->machine.step > 0 &&
+    return !c->options->observer && !spot_store_is_busy(c->store) && c->machine.step > 0 &&
            spot_store_newest(c->store) < c->machine.step &&
            spot_clock_s() - c->durable_s >= durable_every_s(c);
 }

@@ -7,7 +7,6 @@
 #include "common/clock.h"
 #include "common/xalloc.h"
 #include "job/coord.h"
-#include "job/pipeline.h"
 
 /* --- a step begins ------------------------------------------------------- */
 
@@ -24,6 +23,12 @@ static int put_tokens(const struct spot_coord *c, uint32_t d, struct spot_buf *o
     int64_t begin, end;
 
     spot_form_microbatches(&c->form, d, &begin, &end);
+    if (c->still.n) {
+        const size_t row = n_byte * (size_t)c->config.micro_batch;
+
+        spot_buf_add(out, c->still.data + (size_t)begin * row, (size_t)(end - begin) * row);
+        return 0;
+    }
     for (int64_t j = begin; j < end; j++)
         for (int64_t k = 0; k < c->config.micro_batch; k++) {
             const int64_t q = sample_of(c, c->machine.step, j, k);
@@ -34,6 +39,15 @@ static int put_tokens(const struct spot_coord *c, uint32_t d, struct spot_buf *o
             out->n += n_byte;
         }
     return 0;
+}
+
+/* Pipelines' tokens, one behind the other, are those of all microbatches. */
+static void keep_still(struct spot_coord *c, const struct spot_buf *token)
+{
+    if (!c->options->observer || !c->options->observer->is_synthetic || c->still.n)
+        return;
+    for (uint32_t d = 0; d < c->form.D; d++)
+        spot_buf_add(&c->still, token[d].data, token[d].n);
 }
 
 static int log_step(struct spot_coord *c, struct spot_err *err)
@@ -48,10 +62,14 @@ int spot_coord_step(struct spot_coord *c, struct spot_err *err)
 {
     const struct spot_form *f = &c->form;
     struct spot_buf *token = spot_xcalloc(f->D, sizeof(*token));
+    const double start_s = spot_clock_s();
     int rc = log_step(c, err);
 
     for (uint32_t d = 0; !rc && d < f->D; d++)
         rc = put_tokens(c, d, &token[d], err);
+    if (!rc)
+        keep_still(c, token);
+    c->read_s = spot_clock_s() - start_s;
     memset(c->vote, 0, (size_t)c->n_bundle * sizeof(*c->vote));
     c->compute_s = 0;
     for (size_t i = 0; !rc && i < c->machine.n_member; i++) {
@@ -106,6 +124,21 @@ static int take_losses(struct spot_coord *c, uint32_t id, struct spot_wire_in *i
     return in->bad;
 }
 
+/* What a bundle took, per microbatch; a mirror's zeros count for nothing. */
+static void take_times(struct spot_coord *c, uint32_t id, uint32_t b, struct spot_wire_in *in)
+{
+    const double forward_s = spot_get_f64(in), backward_s = spot_get_f64(in);
+    const int64_t position = spot_form_position(&c->form, id);
+    struct spot_stage_times *const t = &c->vote[b].times;
+    int64_t begin, end;
+
+    if (position < 0 || !(forward_s >= 0 && backward_s >= 0 && forward_s + backward_s < 1e6))
+        return;
+    spot_form_microbatches(&c->form, (uint32_t)(position / c->form.P), &begin, &end);
+    t->forward_s = fmax(t->forward_s, forward_s / (double)(end - begin));
+    t->backward_s = fmax(t->backward_s, backward_s / (double)(end - begin));
+}
+
 /* Every replica must see the same sums; another number is corruption, not a difference. */
 static int take_bundle_vote(struct spot_coord *c, uint32_t id, uint32_t b, struct spot_wire_in *in,
                             struct spot_err *err)
@@ -117,6 +150,7 @@ static int take_bundle_vote(struct spot_coord *c, uint32_t id, uint32_t b, struc
                                        .is_in = true };
     struct spot_coord_vote *all;
 
+    take_times(c, id, b, in);
     if (in->bad || got != b ||
         (!v.nonfinite && !v.overflow && !(v.norm2 >= 0 && v.norm2 < INFINITY)))
         return 1;
@@ -136,25 +170,30 @@ static int take_bundle_vote(struct spot_coord *c, uint32_t id, uint32_t b, struc
 int spot_coord_vote(struct spot_coord *c, uint32_t id, struct spot_wire_in *in,
                     struct spot_err *err)
 {
-    const double compute_s = spot_get_f64(in);
-    const struct spot_pipeline_times times = { .forward_s = spot_get_f64(in),
-                                               .backward_s = spot_get_f64(in),
-                                               .reduce_s = spot_get_f64(in) };
+    struct spot_member_seen seen;
     uint32_t n = 0;
-    int rc = take_losses(c, id, in);
+    int rc;
+
+    seen.step_s = spot_get_f64(in);
+    seen.forward_s = spot_get_f64(in);
+    seen.backward_s = spot_get_f64(in);
+    seen.reduce_s = spot_get_f64(in);
+    seen.resident_byte = spot_get_u64(in);
+    rc = take_losses(c, id, in);
 
     for (uint32_t b = 0; b < (uint32_t)c->n_bundle; b++)
         n += votes_on(&c->form, id, b);
-    if (!rc && spot_get_count(in, 20) != n)
+    if (!rc && spot_get_count(in, 36) != n)
         rc = 1;
     for (uint32_t b = 0; !rc && b < (uint32_t)c->n_bundle; b++)
         if (votes_on(&c->form, id, b))
             rc = take_bundle_vote(c, id, b, in, err);
     if (rc || in->bad)
         return rc ? rc : 1;
-    if (compute_s > c->compute_s)
-        c->compute_s = compute_s;
-    spot_coord_note_pace(c, id, times.forward_s + times.backward_s);
+    if (seen.step_s > c->compute_s)
+        c->compute_s = seen.step_s;
+    spot_coord_find(c, id)->seen = seen;
+    spot_coord_note_pace(c, id, seen.forward_s + seen.backward_s);
     return 0;
 }
 
@@ -233,7 +272,8 @@ static int log_committed(struct spot_coord *c, float loss, double norm, struct s
     return spot_journal_end(&c->journal, err);
 }
 
-static void pace(struct spot_coord *c)
+/* Returns the time since the commit before. */
+static double pace(struct spot_coord *c)
 {
     const double now_s = spot_clock_s(), took_s = now_s - c->last_commit_s;
 
@@ -242,11 +282,12 @@ static void pace(struct spot_coord *c)
     c->last_commit_s = now_s;
     c->n_broken = 0;
     c->stall_s = c->options->stall_s;
+    return took_s;
 }
 
 int spot_coord_commit(struct spot_coord *c, enum spot_effect *next, struct spot_err *err)
 {
-    double sum = 0, norm2 = 0, scale = 1;
+    double sum = 0, norm2 = 0, scale = 1, step_s;
     struct spot_buf out = { 0 };
 
     if (check_finite(c, err))
@@ -269,9 +310,10 @@ int spot_coord_commit(struct spot_coord *c, enum spot_effect *next, struct spot_
     spot_put_f64(&out, scale);
     spot_coord_send_active(c, SPOT_MSG_COMMIT, (uint64_t)c->machine.step, out.data, out.n);
     spot_buf_release(&out);
-    pace(c);
+    step_s = pace(c);
     if (spot_coord_shares_drift(c))
         spot_machine_want_change(&c->machine);
+    spot_coord_observe(c, step_s);
     *next = spot_machine_committed(&c->machine);
     return 0;
 }

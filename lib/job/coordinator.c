@@ -164,6 +164,8 @@ static bool has_stopped(struct spot_coord *c)
     if (!stop_calls)
         return false;
     c->stop_wanted = true;
+    if (c->options->observer)
+        return true;
     if (stop_calls > 1 || spot_store_newest(c->store) >= c->machine.step)
         return true;
     return c->machine.phase == SPOT_PHASE_WAIT && !spot_store_is_busy(c->store);
@@ -419,6 +421,7 @@ static void release(struct spot_coord *c)
     free(c->peer);
     free(c->loss);
     free(c->vote);
+    spot_buf_release(&c->still);
     spot_form_release(&c->form);
     spot_store_close(c->store);
     spot_machine_release(&c->machine);
@@ -431,6 +434,11 @@ static void release(struct spot_coord *c)
 static int conclude(struct spot_coord *c, struct spot_coordinator_result *result,
                     struct spot_err *err)
 {
+    if (c->options->observer) {
+        dismiss(c);
+        result->step = c->machine.step;
+        return c->is_over ? 0 : spot_err_set(err, SPOT_EPREEMPTED, "stopped; nothing is kept");
+    }
     if (!c->is_over && spot_store_newest(c->store) < 0)
         return spot_err_set(err, SPOT_EPREEMPTED, "stopped before any state was durable");
     if (!c->is_over) {

@@ -8,6 +8,7 @@
 
 #include "common/err.h"
 #include "job/config.h"
+#include "job/observe.h"
 #include "job/shares.h"
 
 #ifdef __cplusplus
@@ -27,10 +28,12 @@ struct spot_coordinator_options {
     uint32_t grid_d, grid_p;       /* wanted grid; 0: not given */
     /* of the microbatches of a step over the pipelines */
     struct spot_shares_policy shares;
-    const char *plan;   /* spot.plan/1 file, read again when it changes; NULL */
-    const char *state;  /* directory; NULL: a private one for this run */
-    const char *events; /* JSON Lines; NULL: none, "-": stdout */
-    const char *save;   /* safetensors; NULL: none */
+    const char *plan;                     /* spot.plan/1 file, read again when it changes; NULL */
+    const char *state;                    /* directory; NULL: a private one for this run */
+    const char *events;                   /* JSON Lines; NULL: none, "-": stdout */
+    const char *save;                     /* safetensors; NULL: none */
+    const struct spot_observer *observer; /* NULL: none. With one the job is a measurement: nothing
+                                             is made durable, and its result is the last step */
     bool resume;
     bool no_buddies;        /* do not mirror stages that one failure domain could take */
     double durable_every_s; /* 0: chosen by the risk of losing the last copy */

@@ -14,7 +14,7 @@ extern "C" {
 #endif
 
 enum {
-    SPOT_PROTOCOL = 5,
+    SPOT_PROTOCOL = 6,
     SPOT_PAYLOAD_MAX = 1 << 30, /* between members */
     SPOT_HELLO_MAX = 1 << 20,   /* from a stranger, before it is a member */
     SPOT_NAME_MAX = 64,
@@ -37,6 +37,7 @@ enum spot_message {
     SPOT_MSG_VOTE,      /* answer to STEP; tag: step; times, losses, norms: worker_step.c */
     SPOT_MSG_BROKEN,    /* a connection broke; tag: the member that does not answer, or 0 */
     SPOT_MSG_SNAPSHOT,  /* answer to SAVE; tag: bundle; bytes of bundle_io.h */
+    SPOT_MSG_PROBED,    /* answer to PROBE; tag: bytes; lists of f64 seconds: p2p, sums */
     SPOT_MSG_FAILED,    /* text: this worker cannot go on; tag 1: cannot mirror a stage */
 
     /* coordinator to worker */
@@ -49,6 +50,7 @@ enum spot_message {
     SPOT_MSG_COMMIT,       /* tag: step; f64 gradient scale */
     SPOT_MSG_REDO,         /* tag: step; tensors whose exponent was too large */
     SPOT_MSG_SAVE,         /* tag: step; bundles to send as SNAPSHOT */
+    SPOT_MSG_PROBE,        /* tag: bytes; u32 how often: measure messages of this size */
     SPOT_MSG_LEAVE,        /* nothing here needs you */
     SPOT_MSG_FINISH,       /* the job is done */
 
@@ -60,6 +62,7 @@ enum spot_message {
     SPOT_MSG_GATHER,    /* tag: step and bundle; my share, summed */
     SPOT_MSG_MIRROR,    /* tag: step and bundle; all its sums, for the buddy */
     SPOT_MSG_BUNDLE,    /* tag: bundle; bytes of bundle_io.h */
+    SPOT_MSG_PROBING,   /* tag: round; bytes without meaning */
     SPOT_MSG_PING,      /* to a peer that is waited for and silent */
     SPOT_MSG_PONG,
     SPOT_MSG_COMM, /* tag: 0 all members, 1 the replicas; NCCL's id of this epoch */

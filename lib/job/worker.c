@@ -540,6 +540,8 @@ static int on_order(struct spot_worker *w, const struct spot_frame *frame, struc
         return spot_worker_commit(w, frame, err);
     case SPOT_MSG_REDO:
         return spot_worker_redo(w, frame, err);
+    case SPOT_MSG_PROBE:
+        return spot_worker_probe(w, frame, err);
     case SPOT_MSG_SAVE:
         return on_save(w, frame, err);
     case SPOT_MSG_FINISH:

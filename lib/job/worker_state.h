@@ -66,6 +66,9 @@ int spot_worker_commit(struct spot_worker *worker, const struct spot_frame *fram
                        struct spot_err *err);
 int spot_worker_redo(struct spot_worker *worker, const struct spot_frame *frame,
                      struct spot_err *err);
+/* worker_probe.c: measure what messages between members cost. */
+int spot_worker_probe(struct spot_worker *worker, const struct spot_frame *frame,
+                      struct spot_err *err);
 /* The step being redone is given up: back to the exponents of the last commit. */
 void spot_worker_forget_redo(struct spot_worker *worker);
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* A worker's part of a step: compute, mirror, vote, update. */
 #include <string.h>
+#include <sys/resource.h>
 
 #include "common/clock.h"
 #include "job/bundle_io.h"
@@ -60,6 +61,14 @@ static int stage_status(const struct spot_worker *w, struct spot_err *err)
     return 0;
 }
 
+/* The most memory this process had so far. */
+static uint64_t resident_byte(void)
+{
+    struct rusage usage;
+
+    return getrusage(RUSAGE_SELF, &usage) ? 0 : (uint64_t)usage.ru_maxrss * 1024;
+}
+
 /* What this member's copies of the sums are like; mirrors vote too, and must agree. */
 static int send_vote(struct spot_worker *w, int64_t step, double compute_s,
                      const struct spot_pipeline_times *times, struct spot_err *err)
@@ -71,6 +80,7 @@ static int send_vote(struct spot_worker *w, int64_t step, double compute_s,
     spot_put_f64(&out, times->forward_s);
     spot_put_f64(&out, times->backward_s);
     spot_put_f64(&out, times->reduce_s);
+    spot_put_u64(&out, resident_byte());
     put_losses(w, &out);
     for (uint32_t b = 0; b < (uint32_t)w->n_bundle; b++)
         n += keeper_of(w, b) != NULL;
@@ -78,6 +88,7 @@ static int send_vote(struct spot_worker *w, int64_t step, double compute_s,
     for (uint32_t b = 0; b < (uint32_t)w->n_bundle; b++) {
         struct spot_stage *keeper = keeper_of(w, b);
         struct spot_stage_fault fault;
+        struct spot_stage_times spent;
 
         if (!keeper)
             continue;
@@ -86,6 +97,10 @@ static int send_vote(struct spot_worker *w, int64_t step, double compute_s,
         spot_put_f64(&out, spot_stage_norm2(keeper, (int)b));
         spot_put_u32(&out, fault.overflow);
         spot_put_u32(&out, fault.nonfinite);
+        spent =
+            keeper == w->stage ? spot_stage_times(keeper, (int)b) : (struct spot_stage_times){ 0 };
+        spot_put_f64(&out, spent.forward_s);
+        spot_put_f64(&out, spent.backward_s);
     }
     if (stage_status(w, err)) {
         spot_buf_release(&out);

@@ -27,6 +27,8 @@ enum {
     SPOT_JOB_TABLE_MAX = 256, /* entries of p2p, build_s, regroup steps, skipped degrees */
 };
 
+struct spot_job_measured;
+
 enum spot_job_kind { SPOT_JOB_TRAIN, SPOT_JOB_SERVE };
 
 /* A GPT-2-style decoder; all zero where the job gives `layers` instead. */
@@ -110,7 +112,8 @@ struct spot_job_doc {
     size_t n_profile;
     struct spot_job_memory memory;
     struct spot_job_cost cost;
-    struct spot_json_doc json; /* of a loaded job */
+    const struct spot_job_measured *measured; /* written if there; a loaded job has none */
+    struct spot_json_doc json;                /* of a loaded job */
 };
 
 /* Read a job from a path ("-" is stdin), or from memory. A key that is absent takes the default

@@ -3,6 +3,7 @@
 
 #include "model/job_doc.h"
 #include "model/job_field.h"
+#include "model/job_measured.h"
 
 /* A number that the document has to say: more than nothing, or nothing where its absence would be
  * read as something else. `plain` has what absence means; NULL: 0. */
@@ -131,6 +132,8 @@ int spot_job_doc_write(const struct spot_job_doc *job, const struct spot_prov *p
     write_memory(&jw, &job->memory);
     write_cost(&jw, &job->cost);
     write_profile(&jw, job);
+    if (job->measured)
+        spot_job_measured_write(&jw, job->measured);
     spot_jw_end(&jw);
     return spot_jw_close(&jw, err);
 }

@@ -70,6 +70,8 @@ static void on_event(struct reader *r, const struct line *e)
         begin(r);
         r->now.is_join = e->members > r->members;
         r->members = e->members;
+    } else if (!strcmp(e->event, "left") || !strcmp(e->event, "lost")) {
+        r->members -= r->members > 0; /* one under notice is still counted as its group forms */
     } else if (!strcmp(e->event, "committed")) {
         committed(r, e->time_s);
     }

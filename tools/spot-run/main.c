@@ -7,6 +7,7 @@ int main(int argc, char **argv)
 {
     static const struct spot_command command[] = {
         { "train", "coordinate a training job", run_train },
+        { "profile", "measure the grids of a job on this host", run_profile },
         { "tokenize", "turn text into a file of tokens", run_tokenize },
         { "worker", "be one instance of a job", run_worker },
         { "replan", "give a running job another plan", run_replan },

@@ -4,6 +4,7 @@
 #define SPOT_RUN_RUN_H
 
 int run_train(int argc, char **argv);
+int run_profile(int argc, char **argv);
 int run_tokenize(int argc, char **argv);
 int run_worker(int argc, char **argv);
 int run_replan(int argc, char **argv);

@@ -9,21 +9,17 @@
 #include "common/opt.h"
 #include "common/tool.h"
 #include "engine/backend.h"
-#include "engine/bpe.h"
 #include "job/coordinator.h"
-#include "job/corpus.h"
+#include "job_options.h"
 #include "model/grid.h"
 #include "run.h"
 
 struct options {
-    const char *data, *tokens, *tokenizer, *load, *grid, *plan, *listen, *key_file, *state, *events,
-        *save, *kernel;
-    const char *backend, *comm, *reduce, *shares;
-    uint64_t layers, width, heads, seq, vocab, shards, micro_batch, global_batch, steps;
-    uint64_t workers, threads, seed;
-    struct spot_bpe *bpe;
-    int token_byte;
-    double lr, beta1, beta2, weight_decay, clip, durable_every_s, lease_s, stall_s;
+    struct job_options job;
+    const char *grid, *plan, *listen, *key_file, *state, *events, *save, *load, *shares, *comm,
+        *reduce;
+    uint64_t steps, workers;
+    double durable_every_s, lease_s, stall_s;
     bool resume, buddies, quiet, verbose;
 };
 
@@ -63,136 +59,18 @@ static int parse_grid(const char *text, struct spot_coordinator_options *o, stru
     return 0;
 }
 
-static int check(const struct options *o, struct spot_err *err)
-{
-    if (!o->data)
-        return spot_err_set(err, SPOT_EUSAGE, "--data is missing: a file of text, or - for stdin");
-    if (!o->steps)
-        return spot_err_set(err, SPOT_EUSAGE, "--steps is missing");
-    if (strcmp(o->backend, "cpu") != 0 && strcmp(o->backend, "cuda") != 0 &&
-        strcmp(o->backend, "auto") != 0)
-        return spot_err_set(err, SPOT_EUSAGE, "--backend wants cpu, cuda or auto, got '%s'",
-                            o->backend);
-    if (strcmp(o->backend, "auto") != 0 && strcmp(o->kernel, "auto") != 0 &&
-        !strcmp(o->backend, "cuda") != !strncmp(o->kernel, "cuda", 4))
-        return spot_err_set(err, SPOT_EUSAGE, "--kernel %s is not of --backend %s", o->kernel,
-                            o->backend);
-    if (strcmp(o->comm, "sockets") != 0 && strcmp(o->comm, "nccl") != 0)
-        return spot_err_set(err, SPOT_EUSAGE, "--comm wants sockets or nccl, got '%s'", o->comm);
-    if (strcmp(o->reduce, "exact") != 0 && strcmp(o->reduce, "fast") != 0)
-        return spot_err_set(err, SPOT_EUSAGE, "--reduce wants exact or fast, got '%s'", o->reduce);
-    if (!strcmp(o->reduce, "fast") && strcmp(o->comm, "nccl") != 0)
-        return spot_err_set(err, SPOT_EUSAGE, "--reduce fast wants --comm nccl");
-    if (strlen(o->kernel) >= SPOT_KERNEL_NAME_MAX)
-        return spot_err_set(err, SPOT_EUSAGE, "--kernel: no such kind");
-    return 0;
-}
-
-/* What a token is, and how many there are. */
-static int settle_tokens(struct options *o, struct spot_err *err)
-{
-    if (spot_corpus_kind(o->tokens, &o->token_byte, err))
-        return -1;
-    if (o->tokenizer && o->token_byte > 1)
-        return spot_err_set(err, SPOT_EUSAGE,
-                            "--tokenizer is for text, --tokens %s for what is tokens already",
-                            o->tokens);
-    if (o->tokenizer && !(o->bpe = spot_bpe_open(o->tokenizer, err)))
-        return -1;
-    if (o->bpe && o->vocab && (int64_t)o->vocab < spot_bpe_vocab(o->bpe))
-        return spot_err_set(err, SPOT_EDATA, "%s has %lld tokens, more than --vocab %llu",
-                            o->tokenizer, (long long)spot_bpe_vocab(o->bpe),
-                            (unsigned long long)o->vocab);
-    if (o->bpe && !o->vocab)
-        o->vocab = (uint64_t)spot_bpe_vocab(o->bpe);
-    if (!o->vocab && o->token_byte > 1)
-        return spot_err_set(err, SPOT_EUSAGE, "--tokens %s wants --vocab: how many there are",
-                            o->tokens);
-    if (!o->vocab)
-        o->vocab = 256;
-    return 0;
-}
-
-/* The largest number up to `most` that divides n. */
-static uint64_t divisor_up_to(uint64_t n, uint64_t most)
-{
-    while (n % most)
-        most--;
-    return most;
-}
-
-/* What must divide what, in the words of the options; the rest of the shape is checked later. */
-static int settle_shape(struct options *o, struct spot_err *err)
-{
-    enum { SHARDS = 4 }; /* enough for a stage to be cut in four, few enough to cost nothing */
-
-    if (o->width % o->heads)
-        return spot_err_set(err, SPOT_EUSAGE,
-                            "--heads %llu does not divide --width %llu; try --heads %llu",
-                            (unsigned long long)o->heads, (unsigned long long)o->width,
-                            (unsigned long long)divisor_up_to(o->width, o->heads));
-    if (!o->shards)
-        o->shards = divisor_up_to(o->heads, SHARDS);
-    if (o->heads % o->shards)
-        return spot_err_set(err, SPOT_EUSAGE,
-                            "--shards %llu does not divide --heads %llu; try --shards %llu",
-                            (unsigned long long)o->shards, (unsigned long long)o->heads,
-                            (unsigned long long)divisor_up_to(o->heads, o->shards));
-    if (o->global_batch % o->micro_batch)
-        return spot_err_set(
-            err, SPOT_EUSAGE,
-            "--micro-batch %llu does not divide --global-batch %llu; try --micro-batch %llu",
-            (unsigned long long)o->micro_batch, (unsigned long long)o->global_batch,
-            (unsigned long long)divisor_up_to(o->global_batch, o->micro_batch));
-    return 0;
-}
-
-/* What is asked for, or the best that this machine has. */
-static const char *kernel_of(const struct options *o)
-{
-    struct spot_err err;
-
-    if (strcmp(o->kernel, "auto") != 0 || !strcmp(o->backend, "cpu"))
-        return o->kernel;
-    if (!strcmp(o->backend, "cuda") || (spot_cuda_may_be_here() && spot_kernel_find("cuda", &err)))
-        return "cuda";
-    return "auto";
-}
-
 static struct spot_coordinator_options coordinator_options(const struct options *o)
 {
     struct spot_coordinator_options c = {
-        .config = {
-            .shape = { .n_layer = (int64_t)o->layers,
-                       .width = (int64_t)o->width,
-                       .n_head = (int64_t)o->heads,
-                       .seq = (int64_t)o->seq,
-                       .vocab = (int64_t)o->vocab,
-                       .n_shard = (int64_t)o->shards },
-            .micro_batch = (int64_t)o->micro_batch,
-            .global_batch = (int64_t)o->global_batch,
-            .n_step = (int64_t)o->steps,
-            .seed = o->seed,
-            .adamw = { .lr = o->lr,
-                       .beta1 = o->beta1,
-                       .beta2 = o->beta2,
-                       .eps = 1e-8,
-                       .weight_decay = o->weight_decay },
-            .clip_norm = o->clip,
-            .comm = !strcmp(o->comm, "nccl") ? SPOT_COMM_NCCL : SPOT_COMM_SOCKETS,
-            .reduce = !strcmp(o->reduce, "fast") ? SPOT_REDUCE_FAST : SPOT_REDUCE_EXACT,
-        },
-        .data = o->data,
-        .token_byte = o->token_byte,
-        .bpe = o->bpe,
         .load = o->load,
         .listen = o->listen,
         .key_file = o->key_file,
         .n_local = o->workers || o->listen ? o->workers : 1,
-        .n_thread = o->threads,
         .plan = o->plan,
         .state = o->state,
-        .events = o->events ? o->events : isatty(STDOUT_FILENO) ? NULL : "-",
+        .events = o->events               ? o->events
+                  : isatty(STDOUT_FILENO) ? NULL
+                                          : "-",
         .save = o->save,
         .resume = o->resume,
         .no_buddies = !o->buddies,
@@ -204,7 +82,10 @@ static struct spot_coordinator_options coordinator_options(const struct options 
         .show_progress = isatty(STDERR_FILENO) && !o->quiet,
     };
 
-    snprintf(c.config.kernel, sizeof(c.config.kernel), "%s", kernel_of(o));
+    job_options_put(&o->job, &c);
+    c.config.n_step = (int64_t)o->steps;
+    c.config.comm = !strcmp(o->comm, "nccl") ? SPOT_COMM_NCCL : SPOT_COMM_SOCKETS;
+    c.config.reduce = !strcmp(o->reduce, "fast") ? SPOT_REDUCE_FAST : SPOT_REDUCE_EXACT;
     return c;
 }
 
@@ -216,12 +97,27 @@ static int check_nccl(const struct spot_coordinator_options *c, struct spot_err 
     return c->n_local && !spot_cuda_nccl(err) ? -1 : 0;
 }
 
+static int check_comm(const struct options *o, struct spot_err *err)
+{
+    if (strcmp(o->comm, "sockets") != 0 && strcmp(o->comm, "nccl") != 0)
+        return spot_err_set(err, SPOT_EUSAGE, "--comm wants sockets or nccl, got '%s'", o->comm);
+    if (strcmp(o->reduce, "exact") != 0 && strcmp(o->reduce, "fast") != 0)
+        return spot_err_set(err, SPOT_EUSAGE, "--reduce wants exact or fast, got '%s'", o->reduce);
+    if (!strcmp(o->reduce, "fast") && strcmp(o->comm, "nccl") != 0)
+        return spot_err_set(err, SPOT_EUSAGE, "--reduce fast wants --comm nccl");
+    return 0;
+}
+
 static int train(struct options *o, struct spot_err *err)
 {
     struct spot_coordinator_options c;
     struct spot_coordinator_result result;
 
-    if (check(o, err) || settle_tokens(o, err) || settle_shape(o, err))
+    if (job_options_check(&o->job, err))
+        return -1;
+    if (!o->steps)
+        return spot_err_set(err, SPOT_EUSAGE, "--steps is missing");
+    if (check_comm(o, err) || job_options_settle(&o->job, err))
         return -1;
     c = coordinator_options(o);
     if (c.config.comm == SPOT_COMM_NCCL && check_nccl(&c, err))
@@ -240,25 +136,10 @@ static int train(struct options *o, struct spot_err *err)
 
 /* What is asked for; the table below fills it. */
 static struct options o = {
-    .tokens = "bytes",
-    .kernel = "auto",
-    .backend = "auto",
+    .job = JOB_OPTIONS_DEFAULT,
     .shares = "even",
     .comm = "sockets",
     .reduce = "exact",
-    .layers = 4,
-    .width = 128,
-    .heads = 4,
-    .seq = 64,
-    .micro_batch = 1,
-    .global_batch = 16,
-    .threads = 1,
-    .seed = 1,
-    .lr = 1e-3,
-    .beta1 = 0.9,
-    .beta2 = 0.95,
-    .weight_decay = 0.1,
-    .clip = 1,
     .buddies = true,
     .lease_s = 2,
     .stall_s = 30,
@@ -266,42 +147,42 @@ static struct options o = {
 
 static const struct spot_opt option_table[] = {
     { SPOT_OPT_GROUP, .help = "the job" },
-    { SPOT_OPT_STRING, 0, "data", &o.data, "file", "what to learn, - for stdin", 0, 0 },
-    { SPOT_OPT_STRING, 0, "tokens", &o.tokens, "kind", "of the data: bytes, u16, u32 (bytes)", 0,
-      0 },
-    { SPOT_OPT_STRING, 0, "tokenizer", &o.tokenizer, "dir|file",
+    { SPOT_OPT_STRING, 0, "data", &o.job.data, "file", "what to learn, - for stdin", 0, 0 },
+    { SPOT_OPT_STRING, 0, "tokens", &o.job.tokens, "kind", "of the data: bytes, u16, u32 (bytes)",
+      0, 0 },
+    { SPOT_OPT_STRING, 0, "tokenizer", &o.job.tokenizer, "dir|file",
       "of GPT-2's kind: the data are text for it", 0, 0 },
     { SPOT_OPT_STRING, 0, "load", &o.load, "file|dir", "weights to start from, safetensors", 0, 0 },
-    { SPOT_OPT_U64, 0, "layers", &o.layers, "n", "layers and their width (4, 128)", 1, 4096 },
-    { SPOT_OPT_U64, 0, "width", &o.width, "C", NULL, 1, 65536 },
-    { SPOT_OPT_U64, 0, "heads", &o.heads, "n", "heads, divide C; tokens of a sequence (4, 64)", 1,
-      1024 },
-    { SPOT_OPT_U64, 0, "seq", &o.seq, "T", NULL, 1, 1 << 20 },
-    { SPOT_OPT_U64, 0, "vocab", &o.vocab, "V", "tokens are below V (bytes: 256)", 2, 1 << 20 },
-    { SPOT_OPT_U64, 0, "shards", &o.shards, "S", "divides H (the largest to 4)", 1, 256 },
-    { SPOT_OPT_U64, 0, "micro-batch", &o.micro_batch, "b", "sequences at once, divides G (1)", 1,
-      4096 },
-    { SPOT_OPT_U64, 0, "global-batch", &o.global_batch, "G", "sequences of a step (16)", 1,
+    { SPOT_OPT_U64, 0, "layers", &o.job.layers, "n", "layers and their width (4, 128)", 1, 4096 },
+    { SPOT_OPT_U64, 0, "width", &o.job.width, "C", NULL, 1, 65536 },
+    { SPOT_OPT_U64, 0, "heads", &o.job.heads, "n", "heads, divide C; tokens of a sequence (4, 64)",
+      1, 1024 },
+    { SPOT_OPT_U64, 0, "seq", &o.job.seq, "T", NULL, 1, 1 << 20 },
+    { SPOT_OPT_U64, 0, "vocab", &o.job.vocab, "V", "tokens are below V (bytes: 256)", 2, 1 << 20 },
+    { SPOT_OPT_U64, 0, "shards", &o.job.shards, "S", "divides H (the largest to 4)", 1, 256 },
+    { SPOT_OPT_U64, 0, "micro-batch", &o.job.micro_batch, "b", "sequences at once, divides G (1)",
+      1, 4096 },
+    { SPOT_OPT_U64, 0, "global-batch", &o.job.global_batch, "G", "sequences of a step (16)", 1,
       1 << 24 },
     { SPOT_OPT_U64, 0, "steps", &o.steps, "n", "steps to train; seed of weights and samples (1)", 1,
       1e12 },
-    { SPOT_OPT_U64, 0, "seed", &o.seed, "n", NULL, 0, 0 },
-    { SPOT_OPT_REAL, 0, "lr", &o.lr, "X", "learning rate; norm of gradient, 0: any (1e-3, 1)", 0,
-      1e3 },
-    { SPOT_OPT_REAL, 0, "clip", &o.clip, "X", NULL, 0, 1e9 },
-    { SPOT_OPT_REAL, 0, "beta1", &o.beta1, "X", "AdamW (0.9, 0.95)", 0, 0.999999 },
-    { SPOT_OPT_REAL, 0, "beta2", &o.beta2, "X", NULL, 0, 0.999999 },
-    { SPOT_OPT_REAL, 0, "weight-decay", &o.weight_decay, "X", "AdamW (0.1)", 0, 10 },
-    { SPOT_OPT_STRING, 0, "kernel", &o.kernel, "kind", "auto, portable, fma, cuda-bf16, cuda-fp32",
-      0, 0 },
-    { SPOT_OPT_STRING, 0, "backend", &o.backend, "name", "cpu, cuda or auto (auto)", 0, 0 },
+    { SPOT_OPT_U64, 0, "seed", &o.job.seed, "n", NULL, 0, 0 },
+    { SPOT_OPT_REAL, 0, "lr", &o.job.lr, "X", "learning rate; norm of gradient, 0: any (1e-3, 1)",
+      0, 1e3 },
+    { SPOT_OPT_REAL, 0, "clip", &o.job.clip, "X", NULL, 0, 1e9 },
+    { SPOT_OPT_REAL, 0, "beta1", &o.job.beta1, "X", "AdamW (0.9, 0.95)", 0, 0.999999 },
+    { SPOT_OPT_REAL, 0, "beta2", &o.job.beta2, "X", NULL, 0, 0.999999 },
+    { SPOT_OPT_REAL, 0, "weight-decay", &o.job.weight_decay, "X", "AdamW (0.1)", 0, 10 },
+    { SPOT_OPT_STRING, 0, "kernel", &o.job.kernel, "kind",
+      "auto, portable, fma, cuda-bf16, cuda-fp32", 0, 0 },
+    { SPOT_OPT_STRING, 0, "backend", &o.job.backend, "name", "cpu, cuda or auto (auto)", 0, 0 },
     { SPOT_OPT_STRING, 0, "comm", &o.comm, "name",
       "sockets or nccl; sums exact or fast (sockets, exact)", 0, 0 },
     { SPOT_OPT_STRING, 0, "reduce", &o.reduce, "name", NULL, 0, 0 },
     { SPOT_OPT_GROUP, .help = "the machines" },
     { SPOT_OPT_U64, 0, "workers", &o.workers, "n", "local workers to keep (1; 0 with --listen)", 0,
       512 },
-    { SPOT_OPT_U64, 0, "threads", &o.threads, "n", "of each local worker (1)", 1, 256 },
+    { SPOT_OPT_U64, 0, "threads", &o.job.threads, "n", "of each local worker (1)", 1, 256 },
     { SPOT_OPT_STRING, 0, "listen", &o.listen, "addr", "unix:PATH or HOST:PORT", 0, 0 },
     { SPOT_OPT_STRING, 0, "key-file", &o.key_file, "file",
       "of 32 bytes, for TLS 1.3; a must off loopback", 0, 0 },
@@ -353,6 +234,6 @@ int run_train(int argc, char **argv)
     spot_tool_talk(&(struct spot_tool_common){ .quiet = o.quiet, .verbose = o.verbose });
     rc = argc > first ? spot_err_set(&err, SPOT_EUSAGE, "unexpected operand '%s'", argv[first])
                       : train(&o, &err);
-    spot_bpe_free(o.bpe);
+    spot_bpe_free(o.job.bpe);
     return spot_tool_finish(rc, &err);
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/xalloc.h"
 #include "engine/cpu/stage_cpu.h"
 #include "engine/exact.h"
@@ -81,6 +82,7 @@ static void plan_sums(struct spot_memory_plan *plan, struct spot_stage *st)
     st->sum = spot_memory_take(plan, (size_t)st->n_bundle, sizeof(*st->sum));
     st->is_summed = spot_memory_take(plan, (size_t)st->n_bundle, sizeof(*st->is_summed));
     st->fault = spot_memory_take(plan, (size_t)st->n_bundle, sizeof(*st->fault));
+    st->times = spot_memory_take(plan, (size_t)st->n_bundle, sizeof(*st->times));
     st->bundle = spot_memory_take(plan, (size_t)st->n_bundle, sizeof(struct spot_bundle *));
     for (int i = 0; i < st->n_bundle; i++) {
         struct spot_arena arena;
@@ -244,6 +246,7 @@ static void begin(struct spot_stage *st)
     for (int i = 0; i < st->n_bundle; i++) {
         st->is_summed[i] = false;
         st->fault[i] = (struct spot_stage_fault){ 0 };
+        st->times[i] = (struct spot_stage_times){ 0 };
     }
 }
 
@@ -271,6 +274,7 @@ static void forward(struct spot_stage *st, int slot, const uint32_t *token, cons
         memcpy(s->save[0].x, act_in, boundary_elem(st) * sizeof(float));
     for (int i = 0; i < st->n_bundle; i++) {
         float *const out = i + 1 < st->n_bundle ? s->save[i + 1].x : act_out;
+        const double start_s = spot_clock_s();
 
         switch (st->bundle[i]->arena.kind) {
         case SPOT_BUNDLE_EMBED:
@@ -283,6 +287,7 @@ static void forward(struct spot_stage *st, int slot, const uint32_t *token, cons
             *loss = spot_head_forward(st, i, &s->save[i], s->token);
             break;
         }
+        st->times[i].forward_s += spot_clock_s() - start_s;
     }
 }
 
@@ -294,6 +299,7 @@ static void backward(struct spot_stage *st, int slot, const float *dact_out, flo
     assert(slot >= 0 && slot < st->config.n_slot);
     for (int i = st->n_bundle - 1; i >= 0; i--) {
         float *const din = i == 0 && dact_in ? dact_in : st->d[2];
+        const double start_s = spot_clock_s();
 
         switch (st->bundle[i]->arena.kind) {
         case SPOT_BUNDLE_EMBED:
@@ -306,6 +312,7 @@ static void backward(struct spot_stage *st, int slot, const float *dact_out, flo
             spot_head_backward(st, i, &s->save[i], din);
             break;
         }
+        st->times[i].backward_s += spot_clock_s() - start_s;
         dout = din;
     }
 }
@@ -321,6 +328,12 @@ static struct spot_stage_fault fault(struct spot_stage *st, int bundle)
 {
     assert(bundle >= st->config.bundle_begin && bundle < st->config.bundle_end);
     return st->fault[bundle - st->config.bundle_begin];
+}
+
+static struct spot_stage_times times(const struct spot_stage *st, int bundle)
+{
+    assert(bundle >= st->config.bundle_begin && bundle < st->config.bundle_end);
+    return st->times[bundle - st->config.bundle_begin];
 }
 
 static void back_off(struct spot_stage *st, int bundle, uint32_t overflow)
@@ -359,6 +372,7 @@ const struct spot_backend spot_backend_cpu = {
     .norm2 = spot_cpu_stage_norm2,
     .update = spot_cpu_stage_update,
     .back_off = back_off,
+    .times = times,
     .sync = nothing_to_sync,
     .status = never_fails,
 };

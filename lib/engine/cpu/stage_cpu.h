@@ -46,6 +46,7 @@ struct spot_stage {
     int64_t **sum;                  /* per bundle [arena.n_elem] */
     bool *is_summed;                /* per bundle: else the sums count as zero */
     struct spot_stage_fault *fault; /* per bundle */
+    struct spot_stage_times *times; /* per bundle, since the step began */
     struct spot_slot *slot;
     void *memory; /* all of the above and below but the team */
     /* scratch, free between calls */

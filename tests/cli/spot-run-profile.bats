@@ -1,0 +1,90 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# spot-run profile: real jobs, measured, as a document that spot-plan takes. No time is asserted.
+
+bats_require_minimum_version 1.5.0
+load job
+
+setup() {
+    job_setup
+    mkdir tmp
+    export TMPDIR=$PWD/tmp
+}
+teardown() { job_teardown; }
+
+profile() {
+    timeout 150 spot-run profile -q --data corpus $MODEL --global-batch 5 --steps 4 --warm-up 1 "$@"
+}
+
+@test "every grid of up to three workers, links, stalls and changes; spot-plan takes it" {
+    profile --max-workers 3 --seed 7 >job.json
+    jq -e '
+        def near(a; b): (a - b) | fabs < 1e-12;
+        .schema == "spot.job/1" and .made_by.seed == 7 and .kind == "train" and
+        .global_batch == 5 and .seq == 16 and .model.layers == 2 and
+        ([.profile[] | [.D, .P]] == [[1,1],[1,2],[1,3],[2,1],[3,1]]) and
+        ([.profile[].step_s] == [.measured.cells[].step_s]) and
+        ((.profile | map(.outlier // false)) == [.measured.cells[].outlier]) and
+        (.layers | length) == 4 and (.layers | all(.forward_s > 0 and .backward_s > 0)) and
+        (.measured.cells | all(.steps == 4 and .low_s <= .step_s and .step_s <= .high_s and
+            .outlier == (.high_s - .low_s > 0.5 * .step_s) and (.stages | length) == .P and
+            (.stages | all(.resident_byte > .planned_byte / 2 and .planned_byte > 0)) and
+            .forward_s > 0 and .backward_s > 0 and .law_s > 0 and
+            (.D > 1) == (.reduce_s > 1e-6))) and
+        (.measured.law | .points + .outliers == 5) and
+        (.measured | [.p2p, .sum] | all((.points | length) == 6 and .latency_s >= 0 and
+            (.points | map(.byte)) == [1024, 8192, 65536, 262144, 1048576, 4194304])) and
+        .measured.sum.members == 3 and
+        ([.cost.p2p[].s] | . == sort) and
+        (.measured.stall | .D == 3 and .steps == 4 and near(.step_s;
+            .compute_s + .interconnect_s + .network_s + .prep_s + .fetch_s)) and
+        .measured.change.changes >= 4 and .measured.change.joins >= 1' job.json
+    spot-plan train --job - --now 3 <job.json | jq -e '.next.D >= 1'
+    [ -z "$(ls tmp)" ] # no socket, no state, no log is left
+}
+
+@test "a cell is like a training of that grid; what is not asked for is not measured" {
+    profile --grids 2x2 --max-workers 4 --no-stalls --no-links --no-changes -o job.json
+    jq -e '.profile | length == 1 and .[0].D == 2 and .[0].P == 2' job.json
+    jq -e '.measured | (has("stall") or has("p2p") or has("change")) | not' job.json
+    spot-run train -q --data corpus $MODEL --global-batch 5 --steps 8 --workers 4 --grid 2x2 --events log
+    # of the same order, on however busy a machine: no other unit, no other number of microbatches
+    jq -es --slurpfile job job.json 'map(select(.event == "committed").time_s) |
+        [.[1:], .[:-1]] | transpose | map(.[0] - .[1]) | sort | .[length / 2 | floor] as $real |
+        $job[0].profile[0].step_s / $real | . > 0.02 and . < 50' log
+}
+
+@test "the table names the grids, and progress stays off standard output" {
+    profile --grids 1x1,1x2 --max-workers 2 --no-stalls --format table -v >table 2>err
+    head -n 1 table | grep -q '^grid *step_ms *spread'
+    [ "$(grep -cE '^1x[12] ' table)" -eq 2 ]
+    grep -q '^message: ' table
+    grep -q 'spot-run profile: grid 1x2, 2 of 2' err
+}
+
+@test "stopped in the middle it ends its workers, leaves nothing, and says so with 75" {
+    background timeout 150 spot-run profile -q --data corpus $MODEL --max-workers 2 --steps 100000 2>err
+    id=$pid
+    eventually 'pgrep -P $(pgrep -P $id) >workers && [ -s workers ]'
+    kill -TERM $(pgrep -P $id)
+    wait $id && status=0 || status=$?
+    [ "$status" -eq 75 ]
+    grep -q 'stopped; nothing is kept' err
+    for worker in $(cat workers); do
+        eventually "! kill -0 $worker"
+    done
+    [ -z "$(ls tmp)" ]
+}
+
+@test "what cannot be measured is refused" {
+    refuses 2 "--data is missing" profile
+    refuses 2 "--data wants a file" profile --data -
+    refuses 2 "--grids wants DxP" profile --data corpus --grids 2
+    refuses 2 "--grids wants DxP" profile --data corpus --grids 0x1
+    refuses 2 "--grids wants DxP" profile --data corpus --grids 1x1,
+    refuses 2 "comes twice" profile --data corpus --grids 1x1,1x1
+    refuses 2 "--max-workers is 4" profile --data corpus --grids 3x2
+    refuses 2 "5 microbatches" profile --data corpus --global-batch 5 --grids 6x1 --max-workers 8
+    refuses 2 "json or table" profile --data corpus --format csv
+    refuses 4 "cannot open" profile --data nothing-here
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/rng.h"
+#include "model/job_measured.h"
+#include "suite.h"
+
+/* Goal: the fit of latency and rate finds what made the points, and no pair on a fine grid around
+ * it has a smaller error; what is written under "measured" does not disturb a reader. */
+
+static double error_of(const struct spot_job_link *l, double a, double b)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < l->n_point; i++)
+        sum += pow((a + b * l->point[i].x) / l->point[i].y - 1, 2);
+    return sum;
+}
+
+START_TEST(exact_points_give_their_line)
+{
+    struct spot_job_xy point[] = { { 1e3, 0 }, { 1e4, 0 }, { 1e5, 0 }, { 1e6, 0 } };
+    struct spot_job_link l = { .point = point, .n_point = 4 };
+
+    for (int k = 0; k < 4; k++)
+        point[k].y = 2e-5 + point[k].x / 4e9;
+    spot_job_link_fit(&l);
+    ck_assert_double_eq_tol(l.latency_s, 2e-5, 1e-14);
+    ck_assert_double_eq_tol(l.byte_per_s, 4e9, 1);
+}
+END_TEST
+
+START_TEST(no_other_line_is_nearer)
+{
+    struct spot_rng rng;
+
+    spot_rng_init(&rng, 11, 0);
+    for (int k = 0; k < 300; k++) {
+        struct spot_job_xy point[6];
+        struct spot_job_link l = { .point = point, .n_point = 6 };
+        double best, b;
+
+        for (int i = 0; i < 6; i++)
+            point[i] = (struct spot_job_xy){ 1000 * pow(4, i),
+                                             1e-6 * (1 + (double)spot_rng_below(&rng, 1000)) };
+        spot_job_link_fit(&l);
+        b = l.byte_per_s > 0 ? 1 / l.byte_per_s : 0;
+        ck_assert_double_ge(l.latency_s, 0);
+        best = error_of(&l, l.latency_s, b);
+        for (int i = 0; i <= 200; i++)
+            for (int j = 0; j <= 200; j++)
+                ck_assert_double_ge(error_of(&l, 1e-5 * i, 1e-11 * j * j), best * (1 - 1e-9));
+    }
+}
+END_TEST
+
+START_TEST(time_that_does_not_grow_has_no_rate)
+{
+    struct spot_job_xy point[] = { { 10, 3 }, { 100, 2 }, { 1000, 1 } };
+    struct spot_job_link l = { .point = point, .n_point = 3 };
+
+    spot_job_link_fit(&l);
+    ck_assert_double_eq(l.byte_per_s, 0);
+    ck_assert_double_gt(l.latency_s, 0);
+}
+END_TEST
+
+START_TEST(readers_skip_what_was_measured)
+{
+    struct spot_job_stage_memory stage[] = { { 100, 200 } };
+    struct spot_job_cell cell = {
+        .grid = { 1, 1, 1, 1 }, .steps = 3, .step_s = 0.5, .stage = stage
+    };
+    const struct spot_job_measured measured = { .workers = 1, .cell = &cell, .n_cell = 1 };
+    struct spot_job_profile profile = { .grid = { 1, 1, 1, 1 }, .step_s = 0.5 };
+    struct spot_job_doc job = { .name = "x",
+                                .global_batch = 4,
+                                .micro_batch = 1,
+                                .seq = 8,
+                                .memory = { .state_byte_per_param = 16, .p_min = 1, .d_min = 1 },
+                                .profile = &profile,
+                                .n_profile = 1,
+                                .measured = &measured },
+                        got;
+    char *text = NULL;
+    size_t n = 0;
+    FILE *out = open_memstream(&text, &n);
+
+    ck_assert_int_eq(spot_job_doc_write(&job, NULL, out, NULL), 0);
+    fclose(out);
+    ck_assert_ptr_nonnull(strstr(text, "\"measured\""));
+    ck_assert_int_eq(spot_job_doc_parse(&got, text, n, "x", NULL), 0);
+    ck_assert_uint_eq(got.n_profile, 1);
+    ck_assert_ptr_null(got.measured);
+    spot_job_doc_release(&got);
+    free(text);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tc = tcase_create("core");
+
+    tcase_add_test(tc, exact_points_give_their_line);
+    tcase_add_test(tc, no_other_line_is_nearer);
+    tcase_add_test(tc, time_that_does_not_grow_has_no_rate);
+    tcase_add_test(tc, readers_skip_what_was_measured);
+    return run_suite("job_measured", tc);
+}

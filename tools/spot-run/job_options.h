@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT */
+/* job_options.h - what a training job is, as said on a command line. */
+#ifndef SPOT_RUN_JOB_OPTIONS_H
+#define SPOT_RUN_JOB_OPTIONS_H
+
+#include <stdint.h>
+
+#include "common/err.h"
+#include "engine/bpe.h"
+#include "job/coordinator.h"
+
+struct job_options {
+    const char *data, *tokens, *tokenizer, *kernel, *backend;
+    uint64_t layers, width, heads, seq, vocab, shards, micro_batch, global_batch, threads, seed;
+    double lr, beta1, beta2, weight_decay, clip;
+    struct spot_bpe *bpe; /* set by settle; the caller frees it */
+    int token_byte;
+};
+
+#define JOB_OPTIONS_DEFAULT                                                                   \
+    {                                                                                         \
+        .tokens = "bytes", .kernel = "auto", .backend = "auto", .layers = 4, .width = 128,    \
+        .heads = 4, .seq = 64, .micro_batch = 1, .global_batch = 16, .threads = 1, .seed = 1, \
+        .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.95, .weight_decay = 0.1, .clip = 1               \
+    }
+
+/* What is missing or contradicts itself. Returns 0, or -1 with *err (SPOT_EUSAGE). */
+int job_options_check(const struct job_options *o, struct spot_err *err);
+
+/* Open the tokenizer, fill in what was left to be chosen, and refuse what does not divide. Returns
+ * 0, or -1 with *err. */
+int job_options_settle(struct job_options *o, struct spot_err *err);
+
+/* Config without its number of steps, data, threads. */
+void job_options_put(const struct job_options *o, struct spot_coordinator_options *c);
+
+#endif /* SPOT_RUN_JOB_OPTIONS_H */

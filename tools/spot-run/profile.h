@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/* profile.h - what the parts of spot-run profile share. */
+#ifndef SPOT_RUN_PROFILE_H
+#define SPOT_RUN_PROFILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "job_options.h"
+#include "model/job_measured.h"
+
+enum { PROFILE_GRIDS_MAX = 256, PROFILE_WORKERS_MAX = 64 };
+
+struct profile {
+    struct job_options job;
+    uint64_t max_workers, steps, warm_up;
+    bool buddies, stalls, links, changes;
+    bool shows_progress;
+    void (*info)(const char *fmt, ...) SPOT_PRINTF(1, 2);
+
+    const char *kernel; /* in full, set by profile_sizes */
+    int n_bundle;
+    int64_t n_microbatch;
+    struct spot_job_measured measured;
+    struct spot_job_layer *layer; /* [n_bundle] */
+};
+
+/* profile_run.c: each runs jobs of this host's workers and fills in a part of p->measured. Return
+ * 0, or -1 with *err of spot_coordinator_run.
+ * Cells: step times, layer times and memory of every grid in measured.cell. */
+int profile_cells(struct profile *p, struct spot_err *err);
+int profile_stalls(struct profile *p, struct spot_err *err);
+int profile_links(struct profile *p, struct spot_err *err);
+int profile_changes(struct profile *p, struct spot_err *err);
+
+/* profile_doc.c: the document, with strings and arrays of *p. */
+int profile_write(struct profile *p, const char *name, const struct spot_prov *prov, FILE *out,
+                  struct spot_err *err);
+void profile_table(struct profile *p, FILE *out);
+/* Sizes that the engine plans with: parameters and bytes of layers and stages. */
+int profile_sizes(struct profile *p, double *state_byte_per_param, struct spot_err *err);
+
+#endif /* SPOT_RUN_PROFILE_H */

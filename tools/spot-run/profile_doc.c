@@ -1,0 +1,221 @@
+/* SPDX-License-Identifier: MIT */
+/* What was measured, as spot.job/1 and as a table. */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/table.h"
+#include "common/xalloc.h"
+#include "engine/memory.h"
+#include "job/grid_choice.h"
+#include "profile.h"
+
+/* --- sizes ----------------------------------------------------------------- */
+
+static struct spot_stage_config stage_config(const struct profile *p,
+                                             const struct spot_shape *shape,
+                                             const struct spot_kernel *kernel)
+{
+    return (struct spot_stage_config){ .shape = *shape,
+                                       .micro_batch = (int)p->job.micro_batch,
+                                       .n_microbatch = (int)p->n_microbatch,
+                                       .n_thread = (int)p->job.threads,
+                                       .kernel = kernel };
+}
+
+static double planes_byte(const struct spot_shape *shape, uint32_t begin, uint32_t end)
+{
+    double sum = 0;
+
+    for (uint32_t b = begin; b < end; b++) {
+        struct spot_arena arena;
+
+        spot_arena_of(shape, (int)b, &arena);
+        sum += (double)spot_bundle_memory(&arena);
+    }
+    return sum;
+}
+
+static double stage_byte(struct spot_stage_config config, uint32_t begin, uint32_t end, int n_slot)
+{
+    config.bundle_begin = (int)begin;
+    config.bundle_end = (int)end;
+    config.n_slot = n_slot;
+    return (double)spot_stage_memory(&config);
+}
+
+static void size_cell(const struct profile *p, const struct spot_stage_config *config,
+                      struct spot_job_cell *cell)
+{
+    const int64_t P = cell->grid.p, m = (p->n_microbatch + cell->grid.d - 1) / cell->grid.d;
+    uint32_t *stage = spot_xcalloc((size_t)P + 1, sizeof(*stage));
+
+    spot_grid_stages(&config->shape, (uint32_t)P, stage);
+    for (int64_t k = 0; k < P; k++)
+        cell->stage[k].planned_byte =
+            stage_byte(*config, stage[k], stage[k + 1], (int)(P - k < m ? P - k : m)) +
+            planes_byte(&config->shape, stage[k], stage[k + 1]);
+    free(stage);
+}
+
+int profile_sizes(struct profile *p, double *state_byte_per_param, struct spot_err *err)
+{
+    struct spot_coordinator_options c;
+    struct spot_stage_config config;
+    double state_byte = 0, n_param = 0;
+
+    job_options_put(&p->job, &c);
+    config = stage_config(p, &c.config.shape, spot_kernel_find(c.config.kernel, err));
+    if (!config.kernel)
+        return -1;
+    for (uint32_t b = 0; b < (uint32_t)p->n_bundle; b++) {
+        struct spot_arena arena;
+
+        spot_arena_of(&config.shape, (int)b, &arena);
+        p->layer[b].params = (double)arena.n_elem;
+        p->layer[b].activation_byte =
+            stage_byte(config, b, b + 1, 2) - stage_byte(config, b, b + 1, 1);
+        n_param += (double)arena.n_elem;
+        state_byte += stage_byte(config, b, b + 1, 0) + planes_byte(&config.shape, b, b + 1);
+    }
+    for (size_t i = 0; i < p->measured.n_cell; i++)
+        size_cell(p, &config, &p->measured.cell[i]);
+    p->kernel = spot_kernel_name(config.kernel);
+    *state_byte_per_param = state_byte / n_param;
+    return 0;
+}
+
+/* --- the document ---------------------------------------------------------- */
+
+static struct spot_job_profile *profile_of(const struct profile *p)
+{
+    struct spot_job_profile *entry = spot_xcalloc(p->measured.n_cell, sizeof(*entry));
+
+    for (size_t i = 0; i < p->measured.n_cell; i++)
+        entry[i] = (struct spot_job_profile){ .grid = p->measured.cell[i].grid,
+                                              .step_s = p->measured.cell[i].step_s,
+                                              .is_outlier = p->measured.cell[i].is_outlier };
+    return entry;
+}
+
+static void fit_law(struct profile *p, const struct spot_job_doc *job)
+{
+    spot_step_law_fit(&p->measured.law, job, NULL);
+    for (size_t i = 0; p->measured.law.n_point && i < p->measured.n_cell; i++) {
+        struct spot_job_cell *cell = &p->measured.cell[i];
+
+        cell->law_s = spot_step_law_at(&p->measured.law, job, (int)cell->grid.d, (int)cell->grid.p);
+    }
+}
+
+static void set_cost(const struct profile *p, struct spot_job_cost *cost)
+{
+    const struct spot_job_change *change = &p->measured.change;
+    const struct spot_job_link *p2p = &p->measured.p2p;
+
+    *cost = (struct spot_job_cost){ .usd_per_h = -1,
+                                    .on_demand_usd_per_h = -1,
+                                    .interval_s = 60,
+                                    .look_ahead = 12,
+                                    .move_byte_per_param = SPOT_PLANES * sizeof(float),
+                                    .p2p = spot_xcalloc(p2p->n_point, sizeof(*cost->p2p)),
+                                    .n_p2p = p2p->n_point };
+    for (size_t i = 0; i < p2p->n_point; i++) { /* of the fit: it grows with the size */
+        const double byte_s = p2p->byte_per_s > 0 ? p2p->point[i].x / p2p->byte_per_s : 0;
+
+        cost->p2p[i] = (struct spot_job_xy){ p2p->point[i].x, p2p->latency_s + byte_s };
+    }
+    cost->is_given = change->changes || cost->n_p2p;
+    cost->regroup_s = change->leave_s;
+    cost->rendezvous_s = change->join_s > change->leave_s ? change->join_s - change->leave_s : 0;
+}
+
+int profile_write(struct profile *p, const char *name, const struct spot_prov *prov, FILE *out,
+                  struct spot_err *err)
+{
+    const size_t available_byte = spot_memory_available();
+    struct spot_job_doc job = {
+        .name = name,
+        .global_batch = (int64_t)p->job.global_batch,
+        .micro_batch = (int64_t)p->job.micro_batch,
+        .seq = (int64_t)p->job.seq,
+        .model = { (int64_t)p->job.layers, (int64_t)p->job.width, (int64_t)p->job.heads,
+                   (int64_t)p->job.vocab, (int64_t)p->job.shards },
+        .layer = p->layer,
+        .n_layer = (size_t)p->n_bundle,
+        .lists_layers = true,
+        .profile = profile_of(p),
+        .n_profile = p->measured.n_cell,
+        .memory = { .p_min = 1, .d_min = 1, .p_max = p->n_bundle },
+        .measured = &p->measured,
+    };
+    char source[192];
+    int rc = profile_sizes(p, &job.memory.state_byte_per_param, err);
+
+    if (available_byte != SIZE_MAX)
+        job.memory.node_byte = (double)available_byte;
+    snprintf(source, sizeof(source),
+             "measured by spot-run profile: up to %llu workers of %llu threads on one host of %ld "
+             "cores, kernel %s",
+             (unsigned long long)p->max_workers, (unsigned long long)p->job.threads,
+             sysconf(_SC_NPROCESSORS_ONLN), p->kernel);
+    job.source = source;
+    set_cost(p, &job.cost);
+    fit_law(p, &job);
+    if (!rc && out)
+        rc = spot_job_doc_write(&job, prov, out, err);
+    free(job.profile);
+    free(job.cost.p2p);
+    return rc;
+}
+
+/* --- the table ------------------------------------------------------------- */
+
+void profile_table(struct profile *p, FILE *out)
+{
+    static const struct spot_column column[] = {
+        { "grid", false },     { "step_ms", true },    { "spread", true },
+        { "law_ms", true },    { "forward_ms", true }, { "backward_ms", true },
+        { "reduce_ms", true }, { "stage_MB", true },   { "", false },
+    };
+    const struct spot_job_measured *m = &p->measured;
+    struct spot_table table;
+
+    spot_table_init(&table, column, sizeof(column) / sizeof(column[0]));
+    for (size_t i = 0; i < m->n_cell; i++) {
+        const struct spot_job_cell *c = &m->cell[i];
+        double most_byte = 0;
+        char grid[48];
+
+        for (int64_t k = 0; k < c->grid.p; k++)
+            if (c->stage[k].resident_byte > most_byte)
+                most_byte = c->stage[k].resident_byte;
+        snprintf(grid, sizeof(grid), "%lldx%lld", (long long)c->grid.d, (long long)c->grid.p);
+        spot_table_text(&table, grid);
+        spot_table_fixed(&table, 1e3 * c->step_s, 3);
+        spot_table_fixed(&table, (c->high_s - c->low_s) / c->step_s, 2);
+        spot_table_fixed(&table, 1e3 * c->law_s, 3);
+        spot_table_fixed(&table, 1e3 * c->forward_s, 3);
+        spot_table_fixed(&table, 1e3 * c->backward_s, 3);
+        spot_table_fixed(&table, 1e3 * c->reduce_s, 3);
+        spot_table_fixed(&table, most_byte / 1e6, 1);
+        spot_table_text(&table, c->is_outlier ? "outlier" : "");
+    }
+    spot_table_print(&table, out, SPOT_FORMAT_TABLE);
+    spot_table_release(&table);
+    if (m->p2p.n_point)
+        fprintf(out, "\nmessage: %.1f us and %.2f GB/s\n", 1e6 * m->p2p.latency_s,
+                m->p2p.byte_per_s / 1e9);
+    if (m->sum.n_point)
+        fprintf(out, "sum over %lld: %.1f us and %.2f GB/s\n", (long long)m->sum.members,
+                1e6 * m->sum.latency_s, m->sum.byte_per_s / 1e9);
+    if (m->stall.steps)
+        fprintf(out,
+                "step of %lldx1, ms: compute %.3f, interconnect %.3f, network %.3f, prep %.3f, "
+                "fetch %.3f\n",
+                (long long)m->stall.D, 1e3 * m->stall.compute_s, 1e3 * m->stall.interconnect_s,
+                1e3 * m->stall.network_s, 1e3 * m->stall.prep_s, 1e3 * m->stall.fetch_s);
+    if (m->change.changes)
+        fprintf(out, "change of the grid: %.1f ms, with a join %.1f ms, %.3f s per GB moved\n",
+                1e3 * m->change.leave_s, 1e3 * m->change.join_s, 1e9 * m->change.byte_s);
+}

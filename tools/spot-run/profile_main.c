@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: MIT */
+/* spot-run profile - measure a job's grids on this host. */
+#define _XOPEN_SOURCE 700 /* SA_RESTART */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/opt.h"
+#include "common/out.h"
+#include "common/table.h"
+#include "common/tool.h"
+#include "common/xalloc.h"
+#include "job/corpus.h"
+#include "model/grid.h"
+#include "profile.h"
+#include "run.h"
+
+static struct profile p = {
+    .job = JOB_OPTIONS_DEFAULT,
+    .max_workers = 4,
+    .steps = 10,
+    .warm_up = 3,
+    .buddies = true,
+    .stalls = true,
+    .links = true,
+    .changes = true,
+};
+static struct spot_tool_common common = SPOT_TOOL_COMMON_DEFAULT;
+static const char *grids, *name = "profile";
+
+static void on_signal(int number)
+{
+    (void)number;
+    spot_coordinator_stop();
+}
+
+static void catch_signals(void)
+{
+    struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
+
+    sigfillset(&action.sa_mask);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGINT, &action, NULL);
+    signal(SIGPIPE, SIG_IGN); /* a reader that goes away must not leave workers behind */
+}
+
+/* --- which grids ----------------------------------------------------------- */
+
+static int add_grid(int64_t d, int64_t q, struct spot_err *err)
+{
+    struct spot_job_measured *m = &p.measured;
+
+    for (size_t i = 0; i < m->n_cell; i++)
+        if (m->cell[i].grid.d == d && m->cell[i].grid.p == q)
+            return spot_err_set(err, SPOT_EUSAGE, "--grids: %lldx%lld comes twice", (long long)d,
+                                (long long)q);
+    if (m->n_cell == PROFILE_GRIDS_MAX)
+        return spot_err_set(err, SPOT_EUSAGE, "more than %d grids; name fewer with --grids",
+                            PROFILE_GRIDS_MAX);
+    m->cell[m->n_cell++] = (struct spot_job_cell){
+        .grid = { d, q, 1, (int64_t)p.job.micro_batch },
+        .stage = spot_xcalloc((size_t)q, sizeof(struct spot_job_stage_memory)),
+    };
+    return 0;
+}
+
+/* "1x1,2x2": each must be possible, and within --max-workers. */
+static int parse_grids(const char *text, struct spot_err *err)
+{
+    for (const char *at = text; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+        const size_t n = strcspn(at, ",");
+        char one[24];
+        int d, q;
+
+        snprintf(one, sizeof(one), "%.*s", n < sizeof(one) ? (int)n : 0, at);
+        if (spot_grid_parse(one, &d, &q) || !d || !q)
+            return spot_err_set(err, SPOT_EUSAGE, "--grids wants DxP,... such as 1x1,2x2; got '%s'",
+                                text);
+        if (d > p.n_microbatch || q > p.n_bundle || (uint64_t)d * (uint64_t)q > p.max_workers)
+            return spot_err_set(err, SPOT_EUSAGE,
+                                "--grids: %dx%d; the job has %lld microbatches in a step and %d "
+                                "bundles to make stages of, --max-workers is %llu",
+                                d, q, (long long)p.n_microbatch, p.n_bundle,
+                                (unsigned long long)p.max_workers);
+        if (add_grid(d, q, err))
+            return -1;
+    }
+    return 0;
+}
+
+static int choose_grids(struct spot_err *err)
+{
+    p.measured.cell = spot_xcalloc(PROFILE_GRIDS_MAX, sizeof(*p.measured.cell));
+    if (grids)
+        return parse_grids(grids, err);
+    for (int64_t d = 1; d <= (int64_t)p.max_workers && d <= p.n_microbatch; d++)
+        for (int64_t q = 1; d * q <= (int64_t)p.max_workers && q <= p.n_bundle; q++)
+            if (add_grid(d, q, err))
+                return -1;
+    return 0;
+}
+
+/* --- the order of things --------------------------------------------------- */
+
+static int settle(struct spot_prov *prov, struct spot_err *err)
+{
+    struct spot_coordinator_options c;
+    struct spot_corpus corpus = { 0 };
+    int rc;
+
+    if (job_options_check(&p.job, err))
+        return -1;
+    if (!strcmp(p.job.data, "-"))
+        return spot_err_set(err, SPOT_EUSAGE, "--data wants a file: it is read several times");
+    p.job.seed = common.seed;
+    if (job_options_settle(&p.job, err))
+        return -1;
+    job_options_put(&p.job, &c);
+    c.config.n_step = 1;
+    if (spot_job_config_check(&c.config, err))
+        return -1;
+    rc = p.job.bpe
+             ? spot_corpus_of_text(&corpus, p.job.data, p.job.bpe, err)
+             : spot_corpus_open(&corpus, p.job.data, p.job.token_byte, c.config.shape.vocab, err);
+    spot_prov_add(prov, p.job.data, corpus.xxh3);
+    spot_corpus_release(&corpus);
+    p.n_bundle = spot_shape_bundles(&c.config.shape);
+    p.n_microbatch = spot_job_microbatches(&c.config);
+    p.measured.workers = (int64_t)p.max_workers;
+    p.measured.warm_up = (int64_t)p.warm_up;
+    p.layer = spot_xcalloc((size_t)p.n_bundle, sizeof(*p.layer));
+    return rc ? rc : choose_grids(err);
+}
+
+static int measure(struct spot_err *err)
+{
+    const bool has_two = p.max_workers > 1;
+    int rc = profile_cells(&p, err);
+
+    if (!rc && p.links && has_two)
+        rc = profile_links(&p, err);
+    if (!rc && p.stalls)
+        rc = profile_stalls(&p, err);
+    if (!rc && p.changes && has_two)
+        rc = profile_changes(&p, err);
+    if (p.shows_progress)
+        fprintf(stderr, "\r\033[K");
+    return rc;
+}
+
+static int run(struct spot_err *err)
+{
+    struct spot_prov prov = { .tool = "spot-run",
+                              .seed = common.seed,
+                              .is_off = !common.provenance };
+    enum spot_format format;
+    struct spot_out out;
+    int rc;
+
+    if (spot_format_parse(common.format, &format, err))
+        return -1;
+    format = spot_format_settle(format, common.output, SPOT_FORMAT_JSON);
+    if (format != SPOT_FORMAT_JSON && format != SPOT_FORMAT_TABLE)
+        return spot_err_set(err, SPOT_EUSAGE, "a profile is json or table, not %s", common.format);
+    if (settle(&prov, err) || spot_out_open(&out, common.output, err))
+        return -1;
+    rc = measure(err);
+    if (!rc)
+        rc = profile_write(&p, name, &prov, format == SPOT_FORMAT_JSON ? out.file : NULL, err);
+    if (!rc && format == SPOT_FORMAT_TABLE)
+        profile_table(&p, out.file);
+    return spot_out_finish(&out, rc, err);
+}
+
+static void release(void)
+{
+    for (size_t i = 0; i < p.measured.n_cell; i++)
+        free(p.measured.cell[i].stage);
+    free(p.measured.cell);
+    free(p.measured.p2p.point);
+    free(p.measured.sum.point);
+    free(p.layer);
+    spot_bpe_free(p.job.bpe);
+}
+
+static const struct spot_opt option_table[] = {
+    { SPOT_OPT_GROUP, .help = "what is measured" },
+    { SPOT_OPT_STRING, 0, "grids", &grids, "DxP,...", "grids (all of up to --max-workers)", 0, 0 },
+    { SPOT_OPT_U64, 0, "max-workers", &p.max_workers, "n", "worker processes at once (4)", 1,
+      PROFILE_WORKERS_MAX },
+    { SPOT_OPT_U64, 0, "steps", &p.steps, "n", "measured for each grid, after a warm-up (10, 3)", 3,
+      100000 },
+    { SPOT_OPT_U64, 0, "warm-up", &p.warm_up, "n", NULL, 0, 1000 },
+    { SPOT_OPT_FLAG, 0, "links", &p.links, NULL, "messages and sums between workers (default yes)",
+      0, 0 },
+    { SPOT_OPT_FLAG, 0, "stalls", &p.stalls, NULL, "stalls, as Stash divides them (default yes)", 0,
+      0 },
+    { SPOT_OPT_FLAG, 0, "changes", &p.changes, NULL, "real changes of the grid (default yes)", 0,
+      0 },
+    { SPOT_OPT_FLAG, 0, "buddies", &p.buddies, NULL, "mirror stages as train does (default yes)", 0,
+      0 },
+    { SPOT_OPT_STRING, 0, "name", &name, "text", "of the job (profile)", 0, 0 },
+    { SPOT_OPT_GROUP, .help = "the job, as for train" },
+    { SPOT_OPT_STRING, 0, "data", &p.job.data, "file", "what to learn", 0, 0 },
+    { SPOT_OPT_STRING, 0, "tokens", &p.job.tokens, "kind",
+      "bytes, u16, u32; or text for a tokenizer", 0, 0 },
+    { SPOT_OPT_STRING, 0, "tokenizer", &p.job.tokenizer, "dir|file", NULL, 0, 0 },
+    { SPOT_OPT_U64, 0, "layers", &p.job.layers, "n", "layers and their width (4, 128)", 1, 4096 },
+    { SPOT_OPT_U64, 0, "width", &p.job.width, "C", NULL, 1, 65536 },
+    { SPOT_OPT_U64, 0, "heads", &p.job.heads, "n", "heads, divide C; tokens of a sequence (4, 64)",
+      1, 1024 },
+    { SPOT_OPT_U64, 0, "seq", &p.job.seq, "T", NULL, 1, 1 << 20 },
+    { SPOT_OPT_U64, 0, "vocab", &p.job.vocab, "V", "tokens (bytes: 256), shards (the largest to 4)",
+      2, 1 << 20 },
+    { SPOT_OPT_U64, 0, "shards", &p.job.shards, "S", NULL, 1, 256 },
+    { SPOT_OPT_U64, 0, "micro-batch", &p.job.micro_batch, "b",
+      "sequences at once, and of a step (1, 16)", 1, 4096 },
+    { SPOT_OPT_U64, 0, "global-batch", &p.job.global_batch, "G", NULL, 1, 1 << 24 },
+    { SPOT_OPT_STRING, 0, "kernel", &p.job.kernel, "kind",
+      "auto, portable, fma, cuda-...; cpu, cuda, auto (auto)", 0, 0 },
+    { SPOT_OPT_STRING, 0, "backend", &p.job.backend, "name", NULL, 0, 0 },
+    { SPOT_OPT_U64, 0, "threads", &p.job.threads, "n", "of each worker (1)", 1, 256 },
+    SPOT_TOOL_OPTIONS(&common),
+    { .type = SPOT_OPT_END },
+};
+
+int run_profile(int argc, char **argv)
+{
+    const struct spot_cli cli = {
+        .name = "spot-run profile",
+        .reads = (const char *const[]){ "data", "tokenizer", NULL },
+        .writes = (const char *const[]){ "output", NULL },
+        .synopsis = "--data FILE [options]",
+        .summary = "Measure what the grids of a job, and changes between them, cost on this host.",
+        .examples = "  spot-run profile --data README.md --max-workers 2 -o job.json\n",
+        .option = option_table,
+    };
+    struct spot_err err = { 0 };
+    enum spot_cli_action parsed;
+    int first, rc;
+
+    catch_signals(); /* first: they may come at once */
+    spot_tool_init(cli.name);
+    parsed = spot_cli_parse(&cli, argc, argv, &first, &err);
+    if (parsed != SPOT_CLI_RUN)
+        return spot_tool_finish(parsed == SPOT_CLI_DONE ? 0 : -1, &err);
+    spot_tool_talk(&common);
+    p.info = spot_tool_info;
+    p.shows_progress = isatty(STDERR_FILENO) && !common.quiet;
+    rc = argc > first ? spot_err_set(&err, SPOT_EUSAGE, "unexpected operand '%s'", argv[first])
+                      : run(&err);
+    release();
+    return spot_tool_finish(rc, &err);
+}

@@ -1,0 +1,390 @@
+/* SPDX-License-Identifier: MIT */
+/* Jobs that are run to be measured. */
+#include <fcntl.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/tool.h"
+#include "common/xalloc.h"
+#include "model/measured_cost.h"
+#include "profile.h"
+
+enum { TRIES = 3, PROBE_ROUNDS = 7, ENDLESS = 1000000 };
+
+/* Quartiles further apart than this share of the median say nothing about the machine. */
+static const double spread_max = 0.5;
+
+static const size_t probe_byte[] = { 1 << 10, 1 << 13, 1 << 16, 1 << 18, 1 << 20, 1 << 22 };
+enum { PROBES = sizeof(probe_byte) / sizeof(probe_byte[0]) };
+
+static void quiet(const char *fmt, ...)
+{
+    (void)fmt;
+}
+
+static int compare(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+/* The quantile q of x[n], n > 0, which is sorted. */
+static double quantile(double *x, size_t n, double q)
+{
+    const double at = q * (double)(n - 1);
+    const size_t i = (size_t)at;
+
+    qsort(x, n, sizeof(*x), compare);
+    return i + 1 < n ? x[i] + (at - (double)i) * (x[i + 1] - x[i]) : x[i];
+}
+
+static struct spot_coordinator_options options_of(const struct profile *p, int64_t D, int64_t P)
+{
+    struct spot_coordinator_options c = { .n_local = (uint64_t)(D * P),
+                                          .grid_d = (uint32_t)D,
+                                          .grid_p = (uint32_t)P,
+                                          .no_buddies = !p->buddies,
+                                          .lease_s = 10,
+                                          .stall_s = 300,
+                                          .settle_s = 0.01,
+                                          .warn = quiet };
+
+    job_options_put(&p->job, &c);
+    c.config.n_step = ENDLESS;
+    return c;
+}
+
+static void tell(const struct profile *p, const char *what)
+{
+    if (p->shows_progress)
+        fprintf(stderr, "\r\033[K%s", what);
+    else
+        p->info("%s", what);
+}
+
+/* --- step times ------------------------------------------------------------ */
+
+struct watch {
+    struct profile *p;
+    struct spot_job_cell *cell;
+    size_t n_skipped, n, cap;
+    double *step_s;             /* [cap] */
+    double *forward, *backward; /* [n_bundle][cap] of layers */
+    struct spot_observer observer;
+    int cold_fd; /* of the data, whose pages are dropped before each step; -1 */
+};
+
+static void note(struct watch *w, const struct spot_step_seen *seen)
+{
+    double forward_s = 0, backward_s = 0, reduce_s = 0;
+
+    for (uint32_t i = 0; i < seen->D * seen->P; i++) {
+        const struct spot_member_seen *m = &seen->member[i];
+        struct spot_job_stage_memory *stage = &w->cell->stage[i % seen->P];
+
+        forward_s = fmax(forward_s, m->forward_s);
+        backward_s = fmax(backward_s, m->backward_s);
+        reduce_s = fmax(reduce_s, m->reduce_s);
+        stage->resident_byte = fmax(stage->resident_byte, (double)m->resident_byte);
+    }
+    w->cell->forward_s += forward_s / (double)w->cap;
+    w->cell->backward_s += backward_s / (double)w->cap;
+    w->cell->reduce_s += reduce_s / (double)w->cap;
+    w->cell->read_s += seen->read_s / (double)w->cap;
+    for (int b = 0; b < seen->n_bundle; b++) {
+        w->forward[(size_t)b * w->cap + w->n] = seen->layer[b].forward_s;
+        w->backward[(size_t)b * w->cap + w->n] = seen->layer[b].backward_s;
+    }
+    w->step_s[w->n++] = seen->step_s;
+}
+
+static void on_step(void *user, const struct spot_step_seen *seen, struct spot_wish *wish)
+{
+    struct watch *w = user;
+
+    if (w->cold_fd >= 0)
+        posix_fadvise(w->cold_fd, 0, 0, POSIX_FADV_DONTNEED);
+    if (w->n == w->cap || seen->D != w->cell->grid.d || seen->P != w->cell->grid.p)
+        return; /* a worker died: its grid comes back */
+    if (seen->n_commit == 1 || w->n_skipped < w->p->warm_up)
+        w->n_skipped++;
+    else
+        note(w, seen);
+    wish->is_enough = w->n == w->cap;
+}
+
+/* Run one job and fill in w->cell; `c` says which. */
+static int watch_job(struct watch *w, struct spot_coordinator_options *c, bool is_synthetic,
+                     struct spot_err *err)
+{
+    const size_t n_bundle = (size_t)w->p->n_bundle;
+    struct spot_job_cell *cell = w->cell;
+    struct spot_coordinator_result result;
+    int rc;
+
+    w->n = w->n_skipped = 0;
+    w->cap = w->p->steps;
+    w->step_s = spot_xcalloc(w->cap, sizeof(double));
+    w->forward = spot_xcalloc(n_bundle * w->cap, sizeof(double));
+    w->backward = spot_xcalloc(n_bundle * w->cap, sizeof(double));
+    cell->forward_s = cell->backward_s = cell->reduce_s = cell->read_s = 0;
+    w->observer =
+        (struct spot_observer){ .is_synthetic = is_synthetic, .committed = on_step, .user = w };
+    c->observer = &w->observer;
+    rc = spot_coordinator_run(c, &result, err);
+    if (!rc) {
+        cell->steps = (int64_t)w->n;
+        cell->low_s = quantile(w->step_s, w->n, 0.25);
+        cell->step_s = quantile(w->step_s, w->n, 0.5);
+        cell->high_s = quantile(w->step_s, w->n, 0.75);
+        cell->is_outlier = cell->high_s - cell->low_s > spread_max * cell->step_s;
+    }
+    return rc;
+}
+
+static void end_watch(struct watch *w)
+{
+    free(w->step_s);
+    free(w->forward);
+    free(w->backward);
+    w->step_s = w->forward = w->backward = NULL;
+}
+
+static void take_layers(const struct watch *w)
+{
+    for (int b = 0; b < w->p->n_bundle; b++) {
+        w->p->layer[b].forward_s = quantile(w->forward + (size_t)b * w->cap, w->n, 0.5);
+        w->p->layer[b].backward_s = quantile(w->backward + (size_t)b * w->cap, w->n, 0.5);
+    }
+}
+
+/* A cell whose steps scatter is measured again; the calmest run counts. */
+static int measure_cell(struct profile *p, struct spot_job_cell *cell, bool takes_layers,
+                        struct spot_err *err)
+{
+    struct spot_job_cell best = { 0 };
+
+    for (int k = 0; k < TRIES && (!k || best.is_outlier); k++) {
+        struct watch w = { .p = p, .cell = cell, .cold_fd = -1 };
+        struct spot_coordinator_options c = options_of(p, cell->grid.d, cell->grid.p);
+        int rc = watch_job(&w, &c, false, err);
+
+        if (!rc && (!k || (cell->high_s - cell->low_s) / cell->step_s <
+                              (best.high_s - best.low_s) / best.step_s)) {
+            best = *cell;
+            if (takes_layers)
+                take_layers(&w);
+        }
+        end_watch(&w);
+        if (rc)
+            return -1;
+    }
+    *cell = best;
+    return 0;
+}
+
+int profile_cells(struct profile *p, struct spot_err *err)
+{
+    size_t least = 0;
+
+    for (size_t i = 1; i < p->measured.n_cell; i++)
+        if (p->measured.cell[i].grid.d * p->measured.cell[i].grid.p <
+            p->measured.cell[least].grid.d * p->measured.cell[least].grid.p)
+            least = i;
+    for (size_t i = 0; i < p->measured.n_cell; i++) {
+        struct spot_job_cell *cell = &p->measured.cell[i];
+        char what[96];
+
+        snprintf(what, sizeof(what), "grid %lldx%lld, %zu of %zu", (long long)cell->grid.d,
+                 (long long)cell->grid.p, i + 1, p->measured.n_cell);
+        tell(p, what);
+        if (measure_cell(p, cell, i == least, err))
+            return -1;
+    }
+    return 0;
+}
+
+/* --- stalls ---------------------------------------------------------------- */
+
+/* One of Stash's runs: its median step. */
+static int stall_run(struct profile *p, int64_t D, int64_t global_batch, bool is_synthetic,
+                     bool is_tcp, bool is_cold, double *step_s, struct spot_err *err)
+{
+    struct spot_job_stage_memory stage[1] = { { 0 } };
+    struct spot_job_cell cell = { .grid = { D, 1, 1, 1 }, .stage = stage };
+    struct watch w = { .p = p, .cell = &cell, .cold_fd = -1 };
+    struct spot_coordinator_options c = options_of(p, D, 1);
+    int rc;
+
+    c.config.global_batch = global_batch;
+    c.listen = is_tcp ? "127.0.0.1:0" : NULL;
+    if (is_cold) {
+        w.cold_fd = open(p->job.data, O_RDONLY | O_CLOEXEC);
+        if (w.cold_fd < 0)
+            return spot_err_sys(err, "cannot open '%s'", p->job.data);
+        fsync(w.cold_fd); /* only clean pages can be dropped */
+    }
+    rc = watch_job(&w, &c, is_synthetic, err);
+    *step_s = cell.step_s;
+    end_watch(&w);
+    if (w.cold_fd >= 0)
+        close(w.cold_fd);
+    return rc;
+}
+
+/* RUN0: one worker with its part of the batch, synthetic data; RUN1: all workers, then over TCP;
+ * RUN3: real data, warm; RUN2: real data, cold. */
+int profile_stalls(struct profile *p, struct spot_err *err)
+{
+    const int64_t G = p->n_microbatch, b = (int64_t)p->job.micro_batch;
+    const int64_t D = (int64_t)p->max_workers < G ? (int64_t)p->max_workers : G;
+    struct spot_job_stall *s = &p->measured.stall;
+    double alone_s, all_s, net_s, warm_s, cold_s;
+
+    tell(p, "stalls");
+    if (stall_run(p, 1, (G + D - 1) / D * b, true, false, false, &alone_s, err) ||
+        stall_run(p, D, G * b, true, false, false, &all_s, err) ||
+        stall_run(p, D, G * b, true, true, false, &net_s, err) ||
+        stall_run(p, D, G * b, false, true, false, &warm_s, err) ||
+        stall_run(p, D, G * b, false, true, true, &cold_s, err))
+        return -1;
+    *s = (struct spot_job_stall){ .D = D,
+                                  .steps = (int64_t)p->steps,
+                                  .compute_s = alone_s,
+                                  .interconnect_s = all_s - alone_s,
+                                  .network_s = net_s - all_s,
+                                  .prep_s = warm_s - net_s,
+                                  .fetch_s = cold_s - warm_s,
+                                  .step_s = cold_s };
+    return 0;
+}
+
+/* --- links ----------------------------------------------------------------- */
+
+static void ask_probe(void *user, const struct spot_step_seen *seen, struct spot_wish *wish)
+{
+    (void)user;
+    if (seen->n_commit > PROBES + 1) {
+        wish->is_enough = true;
+    } else if (seen->n_commit > 1) {
+        wish->probe_byte = probe_byte[seen->n_commit - 2];
+        wish->probe_rounds = PROBE_ROUNDS;
+    }
+}
+
+static void add_point(struct spot_job_link *link, int64_t members, size_t n_byte, const double *s,
+                      size_t n)
+{
+    double copy[PROBE_ROUNDS];
+
+    if (!n || n > PROBE_ROUNDS || link->n_point == PROBES)
+        return;
+    memcpy(copy, s, n * sizeof(*s));
+    link->members = members;
+    link->point[link->n_point++] =
+        (struct spot_job_xy){ (double)n_byte, fmax(quantile(copy, n, 0.5), 1e-9) };
+}
+
+static void take_probe(void *user, const struct spot_probe_seen *seen)
+{
+    struct profile *p = user;
+
+    add_point(&p->measured.p2p, 2, seen->n_byte, seen->p2p_s, seen->n_p2p);
+    add_point(&p->measured.sum, seen->D, seen->n_byte, seen->sum_s, seen->n_sum);
+}
+
+/* Between idle workers of a grid D x 1, or 1 x 2 where a step is one microbatch. */
+int profile_links(struct profile *p, struct spot_err *err)
+{
+    const int64_t G = p->n_microbatch;
+    const int64_t D = (int64_t)p->max_workers < G ? (int64_t)p->max_workers : G;
+    const struct spot_observer observer = { .committed = ask_probe,
+                                            .probed = take_probe,
+                                            .user = p };
+    struct spot_coordinator_options c = options_of(p, D, D > 1 ? 1 : 2);
+    struct spot_coordinator_result result;
+
+    tell(p, "messages between workers");
+    p->measured.p2p.point = spot_xcalloc(PROBES, sizeof(struct spot_job_xy));
+    p->measured.sum.point = spot_xcalloc(PROBES, sizeof(struct spot_job_xy));
+    c.observer = &observer;
+    if (spot_coordinator_run(&c, &result, err))
+        return -1;
+    if (p->measured.p2p.n_point)
+        spot_job_link_fit(&p->measured.p2p);
+    if (p->measured.sum.n_point)
+        spot_job_link_fit(&p->measured.sum);
+    return 0;
+}
+
+/* --- changes of the grid --------------------------------------------------- */
+
+enum { CALM = 4, CHANGES = 6 }; /* steps between changes; how many are asked for */
+
+struct changing {
+    uint32_t n, wide, deep; /* workers, D of the wide grid, P of the deep one */
+    int done;
+};
+
+/* Regroup, move and lose a worker, in turns; a new one takes the place of what left. */
+static void ask_change(void *user, const struct spot_step_seen *seen, struct spot_wish *wish)
+{
+    struct changing *c = user;
+    const bool is_whole =
+        (seen->D == c->wide && seen->P == 1) || (seen->D == 1 && seen->P == c->deep);
+
+    if (!is_whole || seen->n_commit < CALM)
+        return; /* whoever left has not come back */
+    if (c->done == CHANGES)
+        wish->is_enough = true;
+    else if (c->done % 3 == 2)
+        wish->local_leaves = 1 + (uint64_t)(c->done / 3);
+    else if (seen->P == 1 && c->deep > 1)
+        *wish = (struct spot_wish){ .D = 1, .P = c->deep };
+    else
+        *wish = (struct spot_wish){ .D = c->wide, .P = 1 };
+    c->done++;
+}
+
+int profile_changes(struct profile *p, struct spot_err *err)
+{
+    const uint32_t n = (uint32_t)p->max_workers;
+    struct changing changing = {
+        .n = n,
+        .wide = n < p->n_microbatch ? n : (uint32_t)p->n_microbatch,
+        .deep = n < (uint32_t)p->n_bundle ? n : (uint32_t)p->n_bundle,
+    };
+    const struct spot_observer observer = { .committed = ask_change, .user = &changing };
+    struct spot_coordinator_options c = options_of(p, changing.wide, 1);
+    struct spot_coordinator_result result;
+    struct spot_measured_cost cost;
+    const char *tmp = getenv("TMPDIR");
+    char log[64];
+    int fd, rc;
+
+    tell(p, "changes of the grid");
+    snprintf(log, sizeof(log), "%s/spot-profile-XXXXXX",
+             tmp && *tmp && strlen(tmp) < 32 ? tmp : "/tmp");
+    fd = mkstemp(log);
+    if (fd < 0)
+        return spot_err_sys(err, "cannot make a file in '%s'", tmp ? tmp : "/tmp");
+    close(fd);
+    c.n_local = n;
+    c.events = log;
+    c.observer = &observer;
+    rc = spot_coordinator_run(&c, &result, err);
+    if (!rc)
+        rc = spot_measured_cost_load(&cost, log, err);
+    unlink(log);
+    if (!rc)
+        p->measured.change = (struct spot_job_change){ .changes = (int64_t)cost.n_change,
+                                                       .joins = (int64_t)cost.n_join,
+                                                       .leave_s = cost.leave_s,
+                                                       .join_s = cost.join_s,
+                                                       .byte_s = cost.byte_s };
+    return rc;
+}
