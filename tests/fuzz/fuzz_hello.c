@@ -22,7 +22,7 @@ static void hush(const char *fmt, ...)
     (void)fmt;
 }
 
-static const struct spot_coordinator_options options = { .lease_s = 1, .warn = hush, .info = hush };
+static const struct spot_coordinator_options options = { .lease_s = 1, .warn = hush };
 
 static void check_member(const struct spot_coord_peer *peer)
 {
