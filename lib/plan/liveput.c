@@ -166,16 +166,123 @@ double spot_liveput_hold(const struct spot_liveput *g, int keep)
     return clip(hold);
 }
 
-void spot_liveput_recoverable(const struct spot_liveput *g, double *pmf)
+/* --- many numbers of victims at once ------------------------------------------------------- */
+
+/* A polynomial known up to x^(n - 1). */
+struct poly {
+    double *c;
+    int n;
+};
+
+/* out = a * b, cut after x^v; out->c has v + 1 places and is neither. */
+static void product(const struct poly *a, const struct poly *b, int v, struct poly *out)
 {
-    double above = 0;
+    out->n = a->n + b->n - 1 < v + 1 ? a->n + b->n - 1 : v + 1;
+    memset(out->c, 0, (size_t)out->n * sizeof(*out->c));
+    for (int i = 0; i < a->n && i <= v; i++) {
+        const int n = b->n < v + 1 - i ? b->n : v + 1 - i;
+        const double x = a->c[i];
 
-    for (int keep = g->d; keep >= 0; keep--) {
-        const double hold = spot_liveput_hold(g, keep);
-
-        pmf[keep] = clip(hold - above);
-        above = hold;
+        for (int j = 0; j < n; j++)
+            out->c[i + j] += x * b->c[j];
     }
+}
+
+static void swap_poly(struct poly *a, struct poly *b)
+{
+    const struct poly t = *a;
+
+    *a = *b;
+    *b = t;
+}
+
+/* base^n cut after x^v, n >= 1, into *base; `other` and `result` are space of the same size. */
+static void raise(struct poly *base, int n, int v, struct poly *result, struct poly *other)
+{
+    bool is_one = true;
+
+    for (;; n >>= 1) {
+        if (n & 1 && is_one) {
+            memcpy(result->c, base->c, (size_t)base->n * sizeof(*base->c));
+            result->n = base->n;
+            is_one = false;
+        } else if (n & 1) {
+            product(result, base, v, other);
+            swap_poly(result, other);
+        }
+        if (n == 1)
+            break;
+        product(base, base, v, other);
+        swap_poly(base, other);
+    }
+    swap_poly(base, result);
+}
+
+/* Log of the chance of v of n at rate theta. */
+static double log_chance(int n, int v, double theta)
+{
+    return lgamma(n + 1.0) - lgamma(v + 1.0) - lgamma(n - v + 1.0) + v * log(theta) +
+           (n - v) * log1p(-theta);
+}
+
+/* The held ones among victims[n_v], ascending, under one rate in the middle of their range: their
+ * chances under it must be numbers that a double can tell from 0. */
+static void hold_block(const struct spot_liveput *g, int keep, const int *victims, int n_v,
+                       double *hold)
+{
+    enum { SPACES = 5 };
+    const int n = g->d * g->p + g->s, v = victims[n_v - 1];
+    const double theta = ((double)victims[0] + v) / (2.0 * n);
+    double *memory = spot_xcalloc((size_t)SPACES * (size_t)(v + 1), sizeof(double));
+    struct poly space[SPACES];
+
+    for (int i = 0; i < SPACES; i++)
+        space[i] = (struct poly){ memory + (size_t)i * (size_t)(v + 1), v + 1 };
+    binomial(space[0].c, v, g->d, theta, 0, g->d - keep);
+    space[0].n = g->d - keep < v ? g->d - keep + 1 : v + 1;
+    raise(&space[0], g->p, v, &space[1], &space[2]);
+    binomial(space[3].c, v, g->s, theta, 0, g->s);
+    space[3].n = g->s < v ? g->s + 1 : v + 1;
+    product(&space[0], &space[3], v, &space[4]);
+    binomial(space[3].c, v, n, theta, 0, n);
+    for (int i = 0; i < n_v; i++)
+        hold[i] =
+            victims[i] < space[4].n ? clip(space[4].c[victims[i]] / space[3].c[victims[i]]) : 0;
+    free(memory);
+}
+
+/* Halve the range until one rate serves all of it. */
+static void hold_range(const struct spot_liveput *g, int keep, const int *victims, int n_v,
+                       double *hold)
+{
+    const double least = -700; /* DBL_MIN is e^-708 */
+    const int n = g->d * g->p + g->s, low = victims[0], high = victims[n_v - 1];
+    const double theta = ((double)low + high) / (2.0 * n);
+
+    if (low == high || (log_chance(n, low, theta) > least && log_chance(n, high, theta) > least)) {
+        hold_block(g, keep, victims, n_v, hold);
+        return;
+    }
+    hold_range(g, keep, victims, n_v / 2, hold);
+    hold_range(g, keep, victims + n_v / 2, n_v - n_v / 2, hold + n_v / 2);
+}
+
+void spot_liveput_hold_many(const struct spot_liveput *g, int keep, const int *victims, int n_v,
+                            double *hold)
+{
+    const int n = g->d * g->p + g->s;
+    int begin = 0, end = n_v;
+
+    if (keep <= 0)
+        begin = n_v;
+    while (begin < n_v && victims[begin] <= g->d - keep) /* they cannot take more from one stage */
+        begin++;
+    while (end > begin && victims[end - 1] > n - keep * g->p) /* too few are left */
+        end--;
+    for (int i = 0; i < n_v; i++)
+        hold[i] = i < begin;
+    if (keep <= g->d && begin < end)
+        hold_range(g, keep, victims + begin, end - begin, hold + begin);
 }
 
 /* P[K = k] = C(D,k) (all of k pipelines live) [x^v] (every other pipeline hit)^(D-k) spares. */

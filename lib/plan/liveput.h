@@ -39,8 +39,12 @@ void spot_liveput_spread(int n, int in, int lost, double *weight);
 /* S(keep) = P[M >= keep]; 1 for keep <= 0, 0 for keep > d. */
 double spot_liveput_hold(const struct spot_liveput *grid, int keep);
 
-/* pmf[0..d] of M and of K, pmf[0..p] of W. Each sums to 1 within rounding. */
-void spot_liveput_recoverable(const struct spot_liveput *grid, double *pmf);
+/* The same for victims[n_v], ascending, 0 <= v <= d*p + s, in place of grid->v: hold[n_v]. One
+ * product of polynomials serves all of them, so that N in the thousands is quick. */
+void spot_liveput_hold_many(const struct spot_liveput *grid, int keep, const int *victims, int n_v,
+                            double *hold);
+
+/* pmf[0..d] of K, pmf[0..p] of W. Each sums to 1 within rounding. */
 void spot_liveput_intact(const struct spot_liveput *grid, double *pmf);
 void spot_liveput_wiped(const struct spot_liveput *grid, double *pmf);
 

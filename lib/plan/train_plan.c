@@ -24,30 +24,58 @@ static int staying(const struct spot_train_question *q)
     return q->law->now - q->leaving;
 }
 
-/* Judge D x P by the joint law: the laws of M and W for each number of victims. */
-static void judge(struct spot_train_choice *c, const struct spot_train_question *q, double *pmf)
+/* How many of those that stay are lost, each number once. */
+struct losses {
+    int *lost;             /* [n], ascending */
+    double *prob;          /* [n] */
+    double *hold, *before; /* [n], space of judge() */
+    int n;
+};
+
+static void losses_init(struct losses *l, const struct spot_train_question *q)
 {
     const struct spot_change_law *law = q->law;
-    int last = -1;
-    double kept = 0, wiped = 0, whole = 0;
+    const int stay = staying(q);
+
+    l->n = 0;
+    l->lost = spot_xcalloc(law->n_change, sizeof(*l->lost));
+    l->prob = spot_xcalloc(3 * law->n_change, sizeof(*l->prob));
+    l->hold = l->prob + law->n_change;
+    l->before = l->hold + law->n_change;
+    for (size_t i = 0; i < law->n_change; i++) { /* sorted by lost */
+        const int lost = law->change[i].lost < stay ? law->change[i].lost : stay;
+
+        if (!l->n || l->lost[l->n - 1] != lost)
+            l->lost[l->n++] = lost;
+        l->prob[l->n - 1] += law->change[i].prob;
+    }
+}
+
+static void losses_release(struct losses *l)
+{
+    free(l->lost);
+    free(l->prob);
+}
+
+/* Judge D x P by the joint law: P[M >= m] for each m and each number of victims. */
+static void judge(struct spot_train_choice *c, const struct spot_train_question *q,
+                  struct losses *l)
+{
+    const struct spot_liveput g = { c->d, c->p, staying(q) - c->d * c->p, 0 };
 
     c->samples_per_s = c->loss_prob = c->break_prob = 0;
-    for (size_t i = 0; i < law->n_change; i++) {
-        if (law->change[i].lost != last) { /* sorted by lost: once for each */
-            const int n = staying(q), lost = law->change[i].lost;
-            const struct spot_liveput g = { c->d, c->p, n - c->d * c->p, lost < n ? lost : n };
+    memset(l->before, 0, (size_t)l->n * sizeof(*l->before));
+    for (int m = c->d; m >= 1; m--) {
+        const double rate = at_least_zero(spot_throughput_at(q->throughput, m, c->p));
 
-            last = lost;
-            kept = 0;
-            spot_liveput_recoverable(&g, pmf);
-            for (int m = 1; m <= c->d; m++)
-                kept += pmf[m] * at_least_zero(spot_throughput_at(q->throughput, m, c->p));
-            wiped = pmf[0]; /* M = 0: some stage has no replica left */
-            whole = pmf[c->d];
+        spot_liveput_hold_many(&g, m, l->lost, l->n, l->hold);
+        for (int i = 0; i < l->n; i++) {
+            if (l->hold[i] > l->before[i])
+                c->samples_per_s += l->prob[i] * (l->hold[i] - l->before[i]) * rate;
+            c->break_prob += m == c->d ? l->prob[i] * (1 - l->hold[i]) : 0;
+            c->loss_prob += m == 1 ? l->prob[i] * (1 - l->hold[i]) : 0; /* M = 0: a stage is gone */
+            l->before[i] = l->hold[i];
         }
-        c->samples_per_s += law->change[i].prob * kept;
-        c->loss_prob += law->change[i].prob * wiped;
-        c->break_prob += law->change[i].prob * (1 - whole);
     }
 }
 
@@ -65,8 +93,9 @@ static void judge_all(struct spot_train_plan *plan, const struct spot_train_ques
 {
     const struct spot_throughput *t = q->throughput;
     const double price = q->job->cost.usd_per_h;
-    double *pmf = spot_xcalloc((size_t)q->law->now + 1, sizeof(*pmf));
+    struct losses losses;
 
+    losses_init(&losses, q);
     plan->choice = spot_xcalloc((size_t)n_grid, sizeof(*plan->choice));
     for (int i = 0; i < n_grid; i++) {
         struct spot_train_choice c = { .d = grid[i] / (t->p_max + 1),
@@ -76,7 +105,7 @@ static void judge_all(struct spot_train_plan *plan, const struct spot_train_ques
         c.raw = spot_throughput_at(t, c.d, c.p);
         if (c.spares < q->spares_min || c.raw <= 0)
             continue;
-        judge(&c, q, pmf);
+        judge(&c, q, &losses);
         c.score = c.samples_per_s;
         if (q->objective != SPOT_OBJECTIVE_SAMPLES)
             c.spares = q->spares_min;
@@ -84,7 +113,7 @@ static void judge_all(struct spot_train_plan *plan, const struct spot_train_ques
         if (c.loss_prob <= q->max_loss_prob)
             plan->choice[plan->n_choice++] = c;
     }
-    free(pmf);
+    losses_release(&losses);
 }
 
 /* Turn scores in samples into those of the objective. */

@@ -63,6 +63,19 @@ static void same(double prob, int64_t count, int64_t all, const struct spot_live
                   g->s, g->v, prob, (long long)all, (long long)count);
 }
 
+/* The law of M, keep by keep. */
+static void recoverable(const struct spot_liveput *g, double *pmf)
+{
+    double above = 0;
+
+    for (int keep = g->d; keep >= 0; keep--) {
+        const double hold = spot_liveput_hold(g, keep);
+
+        pmf[keep] = hold > above ? hold - above : 0;
+        above = hold;
+    }
+}
+
 static void compare(const struct spot_liveput *g, const struct count *c)
 {
     double pmf[N_MAX + 1], cost[N_MAX];
@@ -71,7 +84,7 @@ static void compare(const struct spot_liveput *g, const struct count *c)
         cost[k] = (double)cost_of(k);
     for (int d = 0; d <= g->d + 1; d++)
         same(spot_liveput_hold(g, d), c->hold[d], c->all, g, "hold", d);
-    spot_liveput_recoverable(g, pmf);
+    recoverable(g, pmf);
     for (int d = 0; d <= g->d; d++)
         same(pmf[d], c->hold[d] - c->hold[d + 1], c->all, g, "recoverable", d);
     spot_liveput_intact(g, pmf);
@@ -181,7 +194,7 @@ START_TEST(gives_the_published_values)
         spot_liveput_intact(g, pmf);
         for (int d = 0; d <= g->d; d++)
             k += d * pmf[d];
-        spot_liveput_recoverable(g, pmf);
+        recoverable(g, pmf);
         for (int d = 0; d <= g->d; d++)
             m += d * pmf[d];
         spot_liveput_wiped(g, pmf);
@@ -203,7 +216,7 @@ START_TEST(stays_a_law_for_a_thousand_instances)
         const struct spot_liveput *g = &huge[i];
         double sum = 0;
 
-        spot_liveput_recoverable(g, pmf);
+        recoverable(g, pmf);
         for (int d = 0; d <= g->d; d++) {
             ck_assert(pmf[d] >= 0);
             sum += pmf[d];
@@ -247,6 +260,35 @@ START_TEST(unequal_hazards_agree_with_enumeration)
                 fabs(spot_liveput_hold_hazard(D, P, S, v, hazard, hazard + D * P, d) -
                      sum[v][d] / all[v]),
                 1e-12);
+    }
+}
+END_TEST
+
+/* Second method: one number of victims at a time, each under its own rate. */
+START_TEST(many_numbers_of_victims_are_what_each_is_alone)
+{
+    struct spot_rng rng;
+
+    spot_rng_init(&rng, 11, 0);
+    for (int t = 0; t < 60; t++) {
+        const int scale = t % 3 == 0 ? 1500 : 60; /* one rate does not serve 1,500 instances */
+        const int p = 1 + (int)spot_rng_below(&rng, 8);
+        const int d = 1 + (int)spot_rng_below(&rng, (uint64_t)(scale / p));
+        const struct spot_liveput g = { d, p, (int)spot_rng_below(&rng, 20), 0 };
+        const int n = d * p + g.s, keep = (int)spot_rng_below(&rng, (uint64_t)d + 2);
+        int victims[64], n_v = 0;
+        double hold[64];
+
+        for (int v = (int)spot_rng_below(&rng, 3); v <= n && n_v < 64;
+             v += 1 + (int)spot_rng_below(&rng, (uint64_t)(n / 32 + 1)))
+            victims[n_v++] = v;
+        spot_liveput_hold_many(&g, keep, victims, n_v, hold);
+        for (int i = 0; i < n_v; i++) {
+            const double want =
+                spot_liveput_hold(&(struct spot_liveput){ d, p, g.s, victims[i] }, keep);
+
+            ck_assert_double_le(fabs(hold[i] - want), 1e-10 * want + 1e-13);
+        }
     }
 }
 END_TEST
@@ -327,6 +369,7 @@ int main(void)
     tcase_add_test(tc, stays_a_law_for_a_thousand_instances);
     tcase_add_test(tc, unequal_hazards_agree_with_enumeration);
     tcase_add_test(tc, equal_hazards_are_the_uniform_law);
+    tcase_add_test(tc, many_numbers_of_victims_are_what_each_is_alone);
     tcase_add_test(tc, zones_agree_with_enumeration);
     tcase_add_test(tc, spreading_replicas_over_zones_survives_a_blackout);
     suite_add_tcase(suite, tc);

@@ -219,6 +219,19 @@ START_TEST(more_leaving_at_once_than_a_window_holds_is_refused)
 }
 END_TEST
 
+/* The law of M, keep by keep. */
+static void recoverable(const struct spot_liveput *g, double *pmf)
+{
+    double above = 0;
+
+    for (int keep = g->d; keep >= 0; keep--) {
+        const double hold = spot_liveput_hold(g, keep);
+
+        pmf[keep] = hold > above ? hold - above : 0;
+        above = hold;
+    }
+}
+
 /* Expected surviving throughput, summed again from the law. */
 static double by_hand(const struct rig *r, int d, int p)
 {
@@ -227,7 +240,7 @@ static double by_hand(const struct rig *r, int d, int p)
     for (size_t i = 0; i < r->law.n_change; i++) {
         const struct spot_liveput g = { d, p, r->law.now - d * p, r->law.change[i].lost };
 
-        spot_liveput_recoverable(&g, pmf);
+        recoverable(&g, pmf);
         for (int m = 1; m <= d; m++)
             sum +=
                 r->law.change[i].prob * pmf[m] * fmax(spot_throughput_at(&r->throughput, m, p), 0);
