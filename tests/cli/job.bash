@@ -5,6 +5,7 @@ MODEL="--layers 2 --width 32 --heads 2 --seq 16 --shards 2"
 
 job_setup() {
     cd "$BATS_TEST_TMPDIR"
+    export TMPDIR=$PWD # the state of a job that is stopped stays
     seq 1 3000 >corpus
     : >pids
 }

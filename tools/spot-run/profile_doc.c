@@ -155,8 +155,8 @@ int profile_write(struct profile *p, const char *name, const struct spot_prov *p
     if (available_byte != SIZE_MAX)
         job.memory.node_byte = (double)available_byte;
     snprintf(source, sizeof(source),
-             "measured by spot-run profile: up to %llu workers of %llu threads on one host of %ld "
-             "cores, kernel %s",
+             "measured by spot-run profile: up to %llu workers, threads of each: %llu, cores of "
+             "the host: %ld, kernel %s",
              (unsigned long long)p->max_workers, (unsigned long long)p->job.threads,
              sysconf(_SC_NPROCESSORS_ONLN), p->kernel);
     job.source = source;
