@@ -151,7 +151,6 @@ START_TEST(equals_every_permutation_in_cost_and_in_the_choice_among_ties)
 }
 END_TEST
 
-/* Too large for brute force: the certificate alone proves these, on every path of the code. */
 /* Over all full matchings: the least dearest pair, then the least sum (signs turned to maximise).
  */
 static void brute_bottleneck(const struct spot_assign_problem *p, int i, int n_matched,
@@ -169,11 +168,14 @@ static void brute_bottleneck(const struct spot_assign_problem *p, int i, int n_m
         return;
     }
     for (int j = 0; j < p->n_col; j++) {
-        const int64_t raw = p->cost[i * p->n_col + j], cost = p->is_max ? -raw : raw;
+        const int64_t raw = p->cost[i * p->n_col + j];
+        int64_t cost;
 
-        if (!(used & 1u << j) && raw != SPOT_ASSIGN_FORBIDDEN)
-            brute_bottleneck(p, i + 1, n_matched + 1, used | 1u << j,
-                             cost > dearest ? cost : dearest, sum + cost, best, best_dearest);
+        if (used & 1u << j || raw == SPOT_ASSIGN_FORBIDDEN)
+            continue;
+        cost = p->is_max ? -raw : raw;
+        brute_bottleneck(p, i + 1, n_matched + 1, used | 1u << j, cost > dearest ? cost : dearest,
+                         sum + cost, best, best_dearest);
     }
     if (p->n_row > p->n_col)
         brute_bottleneck(p, i + 1, n_matched, used, dearest, sum, best, best_dearest);
@@ -228,6 +230,7 @@ START_TEST(the_bottleneck_equals_that_of_every_permutation_and_is_proved)
 }
 END_TEST
 
+/* Too large for brute force: the certificate alone proves these, on every path of the code. */
 START_TEST(large_answers_are_proved_by_their_prices)
 {
     struct spot_rng rng;
