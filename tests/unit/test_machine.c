@@ -275,7 +275,8 @@ static void lie(struct world *w)
         is_stranger ? w->epoch : w->epoch + 1 + (uint32_t)below(w, 3) * 0x7fffffff;
     enum spot_effect effect = SPOT_EFFECT_NONE;
 
-    memcpy(member, before.member, before.n_member * sizeof(*member));
+    for (size_t i = 0; i < before.n_member; i++)
+        member[i] = before.member[i];
     switch (below(w, 6)) {
     case 0:
         effect = spot_machine_replied(&w->machine, id, epoch);

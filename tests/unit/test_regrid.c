@@ -85,7 +85,7 @@ START_TEST(agrees_with_enumeration_of_every_loss_vector_on_small_grids)
     struct spot_migrate_cost cost;
 
     load(&job, job_name[_i]);
-    spot_migrate_cost_init(&cost, &job, 8);
+    spot_migrate_cost_init(&cost, &job, 10);
     for (int d = 1; d <= 5; d++)
         for (int p = 1; d * p <= 10; p++) {
             for (int keep = 1; keep <= d + 2; keep++)
