@@ -126,9 +126,10 @@ __device__ inline unsigned long long quantise(float x, double scale)
 {
     const double magic = 6755399441055744.0; /* 1.5 * 2^52 */
 
+    /* unsigned: what is too large is marked elsewhere, and wraps here */
     return static_cast<unsigned long long>(
-        __double_as_longlong(__dadd_rn(__dmul_rn(static_cast<double>(x), scale), magic)) -
-        __double_as_longlong(magic));
+               __double_as_longlong(__dadd_rn(__dmul_rn(static_cast<double>(x), scale), magic))) -
+           static_cast<unsigned long long>(__double_as_longlong(magic));
 }
 
 __device__ inline void add_to_sum(int64_t *sum, float x, double scale)
