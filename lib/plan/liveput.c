@@ -9,56 +9,48 @@
 
 #include "common/xalloc.h"
 
-/* A polynomial in x, cut after x^v: double[v + 1]. */
+/* A polynomial in x, zero from x^n on. */
+struct poly {
+    double *c;
+    int n;
+};
 
-/* out = a * b; out is neither. */
-static void multiply(int v, const double *a, const double *b, double *out)
+/* out = a * b, cut after x^v; out->c has v + 1 places and is neither. */
+static void product(const struct poly *a, const struct poly *b, int v, struct poly *out)
 {
-    for (int i = 0; i <= v; i++) {
-        double sum = 0;
+    out->n = a->n + b->n - 1 < v + 1 ? a->n + b->n - 1 : v + 1;
+    memset(out->c, 0, (size_t)out->n * sizeof(*out->c));
+    for (int i = 0; i < a->n && i <= v; i++) {
+        const int n = b->n < v + 1 - i ? b->n : v + 1 - i;
+        const double x = a->c[i];
 
-        for (int j = 0; j <= i; j++)
-            sum += a[j] * b[i - j];
-        out[i] = sum;
+        for (int j = 0; j < n; j++)
+            out->c[i + j] += x * b->c[j];
     }
 }
 
-/* Workspace of power(): result, base and a temporary. */
-struct work {
-    int v;
-    double *memory, *result, *base, *other;
-};
-
-static void work_init(struct work *w, int v)
+static void swap_poly(struct poly *a, struct poly *b)
 {
-    w->v = v;
-    w->memory = w->result = spot_xcalloc((size_t)3 * (size_t)(v + 1), sizeof(double));
-    w->base = w->result + v + 1;
-    w->other = w->base + v + 1;
-    w->result[0] = 1;
-}
-
-static void swap(double **a, double **b)
-{
-    double *t = *a;
+    const struct poly t = *a;
 
     *a = *b;
     *b = t;
 }
 
-/* result *= f^n by repeated squaring; the three arrays may change places. */
-static void times_power(struct work *w, const double *f, int n)
+/* base^n cut after x^v, n >= 0, into *result, by repeated squaring; base is lost, and the three of
+ * v + 1 places each may change them. */
+static void raise(struct poly *base, int n, int v, struct poly *result, struct poly *other)
 {
-    memcpy(w->base, f, (size_t)(w->v + 1) * sizeof(*f));
+    result->c[0] = result->n = 1;
     while (n > 0) {
         if (n & 1) {
-            multiply(w->v, w->result, w->base, w->other);
-            swap(&w->result, &w->other);
+            product(result, base, v, other);
+            swap_poly(result, other);
         }
         n >>= 1;
         if (n) {
-            multiply(w->v, w->base, w->base, w->other);
-            swap(&w->base, &w->other);
+            product(base, base, v, other);
+            swap_poly(base, other);
         }
     }
 }
@@ -98,22 +90,42 @@ static int total(const struct spot_liveput *g)
     return g->d * g->p + g->s;
 }
 
-/* [x^at] (stage polynomial)^n_stage * (rest of n_rest instances) / P[v victims of all]. */
+/* chance[0..v] of so many victims when each vanishes with probability theta, and n_part groups of
+ * `size` lose between low and high each, `rest` others any number. */
+static void chances(double theta, int v, int n_part, int size, int low, int high, int rest,
+                    double *chance)
+{
+    enum { SPACES = 4 };
+    double *memory = spot_xcalloc((size_t)SPACES * (size_t)(v + 1), sizeof(*memory));
+    struct poly space[SPACES], out = { chance, 0 };
+
+    for (int i = 0; i < SPACES; i++)
+        space[i].c = memory + (size_t)i * (size_t)(v + 1);
+    binomial(space[0].c, v, size, theta, low, high);
+    space[0].n = high < v ? high + 1 : v + 1;
+    raise(&space[0], n_part, v, &space[1], &space[2]);
+    binomial(space[3].c, v, rest, theta, 0, rest);
+    space[3].n = rest < v ? rest + 1 : v + 1;
+    product(&space[1], &space[3], v, &out);
+    memset(chance + out.n, 0, (size_t)(v + 1 - out.n) * sizeof(*chance));
+    free(memory);
+}
+
 struct law {
     int v;
     double theta, all; /* all = P[v of N] under independent loss */
-    double *f;         /* [v + 1] */
 };
 
-static void law_init(struct law *law, const struct spot_liveput *g)
+static struct law law_of(const struct spot_liveput *g)
 {
     const int n = total(g);
+    struct law law = { .v = g->v, .theta = (double)g->v / n };
+    double *f = spot_xcalloc((size_t)g->v + 1, sizeof(*f));
 
-    law->v = g->v;
-    law->theta = (double)g->v / n;
-    law->f = spot_xcalloc((size_t)g->v + 1, sizeof(double));
-    binomial(law->f, g->v, n, law->theta, 0, n);
-    law->all = law->f[g->v];
+    binomial(f, g->v, n, law.theta, 0, n);
+    law.all = f[g->v];
+    free(f);
+    return law;
 }
 
 /* Probability that each of `n_part` groups of `size` loses between low and high, given v victims
@@ -122,18 +134,14 @@ static double coefficient(const struct law *law, int n_part, int size, int low, 
                           int away)
 {
     const int v = law->v - away;
-    struct work w;
-    double got;
+    double *chance, got;
 
     if (v < 0)
         return 0;
-    work_init(&w, v);
-    binomial(law->f, v, size, law->theta, low, high);
-    times_power(&w, law->f, n_part);
-    binomial(law->f, v, rest, law->theta, 0, rest);
-    times_power(&w, law->f, 1);
-    got = w.result[v];
-    free(w.memory);
+    chance = spot_xcalloc((size_t)v + 1, sizeof(*chance));
+    chances(law->theta, v, n_part, size, low, high, rest, chance);
+    got = chance[v];
+    free(chance);
     return got / law->all;
 }
 
@@ -160,63 +168,12 @@ double spot_liveput_hold(const struct spot_liveput *g, int keep)
         return 1;
     if (keep > g->d)
         return 0;
-    law_init(&law, g);
+    law = law_of(g);
     hold = coefficient(&law, g->p, g->d, 0, g->d - keep, g->s, 0);
-    free(law.f);
     return clip(hold);
 }
 
 /* --- many numbers of victims at once ------------------------------------------------------- */
-
-/* A polynomial known up to x^(n - 1). */
-struct poly {
-    double *c;
-    int n;
-};
-
-/* out = a * b, cut after x^v; out->c has v + 1 places and is neither. */
-static void product(const struct poly *a, const struct poly *b, int v, struct poly *out)
-{
-    out->n = a->n + b->n - 1 < v + 1 ? a->n + b->n - 1 : v + 1;
-    memset(out->c, 0, (size_t)out->n * sizeof(*out->c));
-    for (int i = 0; i < a->n && i <= v; i++) {
-        const int n = b->n < v + 1 - i ? b->n : v + 1 - i;
-        const double x = a->c[i];
-
-        for (int j = 0; j < n; j++)
-            out->c[i + j] += x * b->c[j];
-    }
-}
-
-static void swap_poly(struct poly *a, struct poly *b)
-{
-    const struct poly t = *a;
-
-    *a = *b;
-    *b = t;
-}
-
-/* base^n cut after x^v, n >= 1, into *base; `other` and `result` are space of the same size. */
-static void raise(struct poly *base, int n, int v, struct poly *result, struct poly *other)
-{
-    bool is_one = true;
-
-    for (;; n >>= 1) {
-        if (n & 1 && is_one) {
-            memcpy(result->c, base->c, (size_t)base->n * sizeof(*base->c));
-            result->n = base->n;
-            is_one = false;
-        } else if (n & 1) {
-            product(result, base, v, other);
-            swap_poly(result, other);
-        }
-        if (n == 1)
-            break;
-        product(base, base, v, other);
-        swap_poly(base, other);
-    }
-    swap_poly(base, result);
-}
 
 /* Log of the chance of v of n at rate theta. */
 static double log_chance(int n, int v, double theta)
@@ -230,25 +187,15 @@ static double log_chance(int n, int v, double theta)
 static void hold_block(const struct spot_liveput *g, int keep, const int *victims, int n_v,
                        double *hold)
 {
-    enum { SPACES = 5 };
-    const int n = g->d * g->p + g->s, v = victims[n_v - 1];
+    const int n = total(g), v = victims[n_v - 1];
     const double theta = ((double)victims[0] + v) / (2.0 * n);
-    double *memory = spot_xcalloc((size_t)SPACES * (size_t)(v + 1), sizeof(double));
-    struct poly space[SPACES];
+    double *chance = spot_xcalloc(2 * ((size_t)v + 1), sizeof(*chance)), *all = chance + v + 1;
 
-    for (int i = 0; i < SPACES; i++)
-        space[i] = (struct poly){ memory + (size_t)i * (size_t)(v + 1), v + 1 };
-    binomial(space[0].c, v, g->d, theta, 0, g->d - keep);
-    space[0].n = g->d - keep < v ? g->d - keep + 1 : v + 1;
-    raise(&space[0], g->p, v, &space[1], &space[2]);
-    binomial(space[3].c, v, g->s, theta, 0, g->s);
-    space[3].n = g->s < v ? g->s + 1 : v + 1;
-    product(&space[0], &space[3], v, &space[4]);
-    binomial(space[3].c, v, n, theta, 0, n);
+    chances(theta, v, g->p, g->d, 0, g->d - keep, g->s, chance);
+    binomial(all, v, n, theta, 0, n);
     for (int i = 0; i < n_v; i++)
-        hold[i] =
-            victims[i] < space[4].n ? clip(space[4].c[victims[i]] / space[3].c[victims[i]]) : 0;
-    free(memory);
+        hold[i] = clip(chance[victims[i]] / all[victims[i]]);
+    free(chance);
 }
 
 /* Halve the range until one rate serves all of it. */
@@ -256,7 +203,7 @@ static void hold_range(const struct spot_liveput *g, int keep, const int *victim
                        double *hold)
 {
     const double least = -700; /* DBL_MIN is e^-708 */
-    const int n = g->d * g->p + g->s, low = victims[0], high = victims[n_v - 1];
+    const int n = total(g), low = victims[0], high = victims[n_v - 1];
     const double theta = ((double)low + high) / (2.0 * n);
 
     if (low == high || (log_chance(n, low, theta) > least && log_chance(n, high, theta) > least)) {
@@ -270,7 +217,7 @@ static void hold_range(const struct spot_liveput *g, int keep, const int *victim
 void spot_liveput_hold_many(const struct spot_liveput *g, int keep, const int *victims, int n_v,
                             double *hold)
 {
-    const int n = g->d * g->p + g->s;
+    const int n = total(g);
     int begin = 0, end = n_v;
 
     if (keep <= 0)
@@ -288,25 +235,21 @@ void spot_liveput_hold_many(const struct spot_liveput *g, int keep, const int *v
 /* P[K = k] = C(D,k) (all of k pipelines live) [x^v] (every other pipeline hit)^(D-k) spares. */
 void spot_liveput_intact(const struct spot_liveput *g, double *pmf)
 {
-    struct law law;
+    const struct law law = law_of(g);
 
-    law_init(&law, g);
     for (int k = 0; k <= g->d; k++)
         pmf[k] = clip(choose(g->d, k) * pow(1 - law.theta, (double)g->p * k) *
                       coefficient(&law, g->d - k, g->p, 1, g->p, g->s, 0));
-    free(law.f);
 }
 
 /* P[W = w] = C(P,w) (w stages all gone) [x^(v - wD)] (stage not gone)^(P-w) spares. */
 void spot_liveput_wiped(const struct spot_liveput *g, double *pmf)
 {
-    struct law law;
+    const struct law law = law_of(g);
 
-    law_init(&law, g);
     for (int w = 0; w <= g->p; w++)
         pmf[w] = clip(choose(g->p, w) * pow(law.theta, (double)g->d * w) *
                       coefficient(&law, g->p - w, g->d, 0, g->d - 1, g->s, w * g->d));
-    free(law.f);
 }
 
 double spot_liveput_moves(const struct spot_liveput *g, int keep)
@@ -314,14 +257,13 @@ double spot_liveput_moves(const struct spot_liveput *g, int keep)
     struct law law;
     double lost_prob, sum = 0;
 
-    law_init(&law, g);
+    law = law_of(g);
     for (int a = g->d - keep + 1; a <= g->d && a <= g->v; a++) {
         if (a < 0)
             continue;
         lost_prob = coefficient(&law, 1, g->d, a, a, total(g) - g->d, 0);
         sum += (a - (g->d - keep)) * lost_prob;
     }
-    free(law.f);
     return g->p * sum;
 }
 
@@ -344,7 +286,7 @@ double spot_liveput_slowest(const struct spot_liveput *g, int keep, const double
     c = spot_xcalloc((size_t)g->p + 1, sizeof(*c));
     memcpy(c, cost, (size_t)g->p * sizeof(*c));
     qsort(c, (size_t)g->p, sizeof(*c), descending);
-    law_init(&law, g);
+    law = law_of(g);
     for (int j = 1; j <= g->p; j++) {
         if (c[j - 1] == c[j])
             continue;
@@ -353,7 +295,6 @@ double spot_liveput_slowest(const struct spot_liveput *g, int keep, const double
                              ? 0
                              : coefficient(&law, j, g->d, 0, g->d - keep, total(g) - j * g->d, 0)));
     }
-    free(law.f);
     free(c);
     return sum;
 }
