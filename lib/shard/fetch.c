@@ -2,13 +2,13 @@
 #include "shard/fetch.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
 #include "common/clock.h"
+#include "common/crew.h"
 #include "common/le.h"
 #include "common/xalloc.h"
 #include "shard/parley.h"
@@ -33,6 +33,7 @@ struct spot_fetch {
     bool is_committing, is_committed, is_fatal, is_closing;
     int n_port;
     struct spot_err err;
+    struct spot_crew crew; /* a thread for each port */
 };
 
 /* One port and its thread. */
@@ -87,9 +88,8 @@ void spot_fetch_free(struct spot_fetch *f)
     pthread_mutex_lock(&f->lock);
     f->is_closing = true;
     pthread_cond_broadcast(&f->changed);
-    while (f->n_port)
-        wait_changed(f, 1);
     pthread_mutex_unlock(&f->lock);
+    spot_crew_join(&f->crew);
     spot_landing_free(f->landing);
     spot_buf_release(&f->head);
     free(f->asked);
@@ -441,7 +441,7 @@ static int talk(struct pull *p, struct spot_err *err)
     return 0;
 }
 
-static void *run(void *user)
+static void run(void *user)
 {
     struct pull *p = user;
     struct spot_fetch *f = p->fetch;
@@ -461,15 +461,11 @@ static void *run(void *user)
     spot_buf_release(&p->message.payload);
     spot_buf_release(&p->raw);
     free(p);
-    return NULL;
 }
 
 int spot_fetch_add(struct spot_fetch *f, struct spot_port *port_take, struct spot_err *err)
 {
     struct pull *p = spot_xcalloc(1, sizeof(*p));
-    pthread_attr_t attr;
-    pthread_t thread;
-    int failed;
 
     p->fetch = f;
     p->port = port_take;
@@ -477,11 +473,7 @@ int spot_fetch_add(struct spot_fetch *f, struct spot_port *port_take, struct spo
     pthread_mutex_lock(&f->lock);
     f->n_port++;
     pthread_mutex_unlock(&f->lock);
-    pthread_attr_init(&attr);
-    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    failed = pthread_create(&thread, &attr, run, p);
-    pthread_attr_destroy(&attr);
-    if (!failed)
+    if (!spot_crew_start(&f->crew, run, p, err))
         return 0;
     pthread_mutex_lock(&f->lock);
     f->n_port--;
@@ -489,8 +481,7 @@ int spot_fetch_add(struct spot_fetch *f, struct spot_port *port_take, struct spo
     port_take->close(port_take);
     spot_coder_release(&p->coder);
     free(p);
-    errno = failed;
-    return spot_err_sys(err, "cannot start a thread");
+    return -1;
 }
 
 void spot_fetch_wait(struct spot_fetch *f, double limit_s, struct spot_fetch_state *state)

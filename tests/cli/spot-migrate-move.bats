@@ -138,7 +138,7 @@ clean() { # nothing is left beside the file
     head -c 32 /dev/urandom >key
     head -c 32 /dev/urandom >wrong
     chmod 600 key wrong
-    port=$((20000 + RANDOM % 20000))
+    port=$((10000 + RANDOM % 20000))
     spot-migrate recv -o got --listen 127.0.0.1:$port --key-file key --wait 20s &
     pid=$!
     run spot-migrate send --connect 127.0.0.1:$port --key-file wrong --timeout 2s --wait 5s m

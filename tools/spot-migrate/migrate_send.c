@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/crew.h"
 #include "common/xalloc.h"
 #include "migrate.h"
 #include "migrate_net.h"
@@ -22,6 +23,7 @@ struct send {
     struct spot_offer *offer;
     struct progress progress;
 
+    struct spot_crew crew; /* a thread for each stream */
     pthread_mutex_t lock;
     int n_alive;         /* threads */
     double alive_s;      /* when there was a receiver last */
@@ -42,7 +44,7 @@ struct stream {
     struct spot_port *port; /* NULL: connect first */
 };
 
-static void *run_stream(void *user)
+static void run_stream(void *user)
 {
     struct stream *stream = user;
     struct send *s = stream->send;
@@ -62,26 +64,18 @@ static void *run_stream(void *user)
     s->n_alive--;
     pthread_mutex_unlock(&s->lock);
     free(stream);
-    return NULL;
 }
 
 static int start_stream(struct send *s, struct spot_port *port, struct spot_err *err)
 {
     struct stream *stream = spot_xcalloc(1, sizeof(*stream));
-    pthread_attr_t attr;
-    pthread_t thread;
-    int failed;
 
     stream->send = s;
     stream->port = port;
     pthread_mutex_lock(&s->lock);
     s->n_alive++;
     pthread_mutex_unlock(&s->lock);
-    pthread_attr_init(&attr);
-    pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    failed = pthread_create(&thread, &attr, run_stream, stream);
-    pthread_attr_destroy(&attr);
-    if (!failed)
+    if (!spot_crew_start(&s->crew, run_stream, stream, err))
         return 0;
     pthread_mutex_lock(&s->lock);
     s->n_alive--;
@@ -89,7 +83,7 @@ static int start_stream(struct send *s, struct spot_port *port, struct spot_err 
     if (port)
         port->close(port);
     free(stream);
-    return spot_err_set(err, SPOT_ESYS, "cannot start a thread");
+    return -1;
 }
 
 static int count_alive(struct send *s, double *alive_s)
@@ -122,6 +116,7 @@ static int wait_streams(struct send *s, struct spot_err *err)
         show(s);
         spot_clock_sleep(0.01);
     }
+    spot_crew_join(&s->crew);
     if (spot_offer_is_committed(s->offer))
         return 0;
     *err = s->err;
