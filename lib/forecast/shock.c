@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "forecast/shock.h"
 
-#include <string.h>
-
 static const double PRIOR_LIFT = 3.2, PRIOR_PAIRS = 2; /* expected joint losses it is worth */
 static const double CALM = 0.5;
 
@@ -14,15 +12,4 @@ struct spot_shock spot_shock_fit(double together, double expected)
     if (pair <= 1.01)
         return (struct spot_shock){ 0, 1, 1 };
     return (struct spot_shock){ (1 - CALM) / (lift - CALM), lift, CALM };
-}
-
-size_t spot_region_length(const char *zone)
-{
-    const size_t n = strlen(zone);
-
-    if (n < 3 || zone[n - 1] < 'a' || zone[n - 1] > 'z')
-        return n;
-    if (zone[n - 2] >= '0' && zone[n - 2] <= '9')
-        return n - 1;
-    return zone[n - 2] == '-' ? n - 2 : n;
 }

@@ -8,8 +8,6 @@
 #ifndef SPOT_FORECAST_SHOCK_H
 #define SPOT_FORECAST_SHOCK_H
 
-#include <stddef.h>
-
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -23,10 +21,6 @@ struct spot_shock {
  * region over 45 days. With calm = 1/2 the two moments, prob lift + (1 - prob) calm = 1 and
  * prob lift^2 + (1 - prob) calm^2 = pair, give lift = 2 pair - 1. */
 struct spot_shock spot_shock_fit(double together, double expected);
-
-/* The region of a zone: us-east-1c is in us-east-1, europe-west4-a in europe-west4. Returns the
- * length of that prefix; all of a name of another form. */
-size_t spot_region_length(const char *zone);
 
 #ifdef __cplusplus
 }

@@ -259,12 +259,19 @@ static int read_region(const struct reader *r, const json_t *obj, const char *po
     struct {
         const char *region;
     } name = { "" };
+    double mean;
 
     region->instance_type = "";
     if (spot_json_read_fields(r->doc, obj, pointer, region_name_field, &name, r->err) ||
         spot_json_read_fields(r->doc, obj, pointer, region_field, region, r->err))
         return -1;
     snprintf(region->region, sizeof(region->region), "%.63s", name.region);
+    mean = region->shock_prob * region->loss_lift + (1 - region->shock_prob) * region->calm_lift;
+    if (fabs(mean - 1) > SUM_TOLERANCE * fmax(1, region->loss_lift))
+        return spot_json_fail(r->doc, pointer, r->err,
+                              "shock_prob * loss_lift + (1 - shock_prob) * calm_lift is %.9g, "
+                              "expected 1",
+                              mean);
     return 0;
 }
 

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "plan/change_law.h"
 
+#include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/xalloc.h"
+#include "trace/region.h"
 
 static const double NEGLIGIBLE = 1e-9; /* cells below are left out and their mass is shared */
 
@@ -27,38 +30,175 @@ static int by_change(const void *a, const void *b)
                               : (x->gained > y->gained) - (x->gained < y->gained);
 }
 
+/* A joint law of (lost, gained). */
+struct cells {
+    struct spot_change *cell;
+    size_t n;
+};
+
 /* Sort, join equal cells, drop the negligible, make it sum to 1. */
-static void tidy(struct spot_change_law *law)
+static void tidy(struct cells *c)
 {
     size_t n = 0;
     double sum = 0;
 
-    qsort(law->change, law->n_change, sizeof(*law->change), by_change);
-    for (size_t i = 0; i < law->n_change; i++) {
-        if (n && !by_change(&law->change[n - 1], &law->change[i]))
-            law->change[n - 1].prob += law->change[i].prob;
+    qsort(c->cell, c->n, sizeof(*c->cell), by_change);
+    for (size_t i = 0; i < c->n; i++) {
+        if (n && !by_change(&c->cell[n - 1], &c->cell[i]))
+            c->cell[n - 1].prob += c->cell[i].prob;
         else
-            law->change[n++] = law->change[i];
+            c->cell[n++] = c->cell[i];
     }
-    law->n_change = n;
+    c->n = n;
     n = 0;
-    for (size_t i = 0; i < law->n_change; i++)
-        if (law->change[i].prob >= NEGLIGIBLE) {
-            sum += law->change[i].prob;
-            law->change[n++] = law->change[i];
+    for (size_t i = 0; i < c->n; i++)
+        if (c->cell[i].prob >= NEGLIGIBLE) {
+            sum += c->cell[i].prob;
+            c->cell[n++] = c->cell[i];
         }
-    law->n_change = n;
+    c->n = n;
     for (size_t i = 0; i < n; i++)
-        law->change[i].prob /= sum;
+        c->cell[i].prob /= sum;
 }
 
-/* law += series: counts add up, changes convolve. */
+/* *a becomes the law of the sum of both; changes convolve. */
+static void add_cells(struct cells *a, const struct cells *b)
+{
+    struct cells sum = { spot_xcalloc(a->n * b->n, sizeof(*sum.cell)), 0 };
+
+    for (size_t i = 0; i < a->n; i++)
+        for (size_t j = 0; j < b->n; j++)
+            sum.cell[sum.n++] = (struct spot_change){ a->cell[i].lost + b->cell[j].lost,
+                                                      a->cell[i].gained + b->cell[j].gained,
+                                                      a->cell[i].prob * b->cell[j].prob };
+    free(a->cell);
+    *a = sum;
+    tidy(a);
+}
+
+/* Nothing, for sure. */
+static struct cells nothing(void)
+{
+    struct cells c = { spot_xcalloc(1, sizeof(*c.cell)), 1 };
+
+    c.cell[0].prob = 1;
+    return c;
+}
+
+/* --- zones of a region lose together --- */
+
+/* The law of a zone whose losses are `lift` times as likely as it says. */
+static struct cells lifted(const struct spot_forecast_series *series, double loss, double lift)
+{
+    const double rest = loss < 1 ? (1 - loss * lift) / (1 - loss) : 1;
+    struct cells c = { spot_xcalloc(series->n_change, sizeof(*c.cell)), series->n_change };
+
+    for (size_t i = 0; i < c.n; i++) {
+        const struct spot_forecast_change *x = &series->change[i];
+
+        c.cell[i] =
+            (struct spot_change){ x->lost, x->gained, x->prob * (x->lost ? lift : fmax(rest, 0)) };
+    }
+    tidy(&c);
+    return c;
+}
+
+/* The law of a zone with or without a shock. No loss can be likelier than sure, in neither
+ * case; the other makes up for what the lift lacks, so that the law of the zone stays. */
+static struct cells zone_given(const struct spot_forecast_series *series,
+                               const struct spot_forecast_region *region, bool is_shock)
+{
+    const double q = region->shock_prob;
+    double loss = 0, lift = 1, calm;
+
+    for (size_t i = 0; i < series->n_change; i++)
+        loss += series->change[i].lost ? series->change[i].prob : 0;
+    if (loss > 0) {
+        lift = fmax(region->loss_lift, (1 - (1 - q) / loss) / q);
+        lift = fmin(lift, 1 / loss);
+    }
+    calm = (1 - q * lift) / (1 - q);
+    return lifted(series, loss, is_shock ? lift : calm);
+}
+
+static bool is_in(const struct spot_forecast_series *series,
+                  const struct spot_forecast_region *region)
+{
+    size_t n = spot_region_length(series->zone);
+
+    n = n < sizeof(region->region) ? n : sizeof(region->region) - 1; /* names are cut there */
+    return n == strlen(region->region) && !strncmp(series->zone, region->region, n) &&
+           !strcmp(series->instance_type, region->instance_type);
+}
+
+/* The region whose shocks tell something about this series, or NULL. */
+static const struct spot_forecast_region *region_of(const struct spot_forecast *forecast,
+                                                    const struct spot_forecast_series *series)
+{
+    for (size_t i = 0; i < forecast->n_region; i++) {
+        const struct spot_forecast_region *r = &forecast->region[i];
+
+        if (r->shock_prob > 0 && r->shock_prob < 1 && is_in(series, r))
+            return r;
+    }
+    return NULL;
+}
+
+/* *law += all zones of a region: what they do with a shock and without, mixed. */
+static void add_region(struct cells *law, const struct spot_forecast *forecast,
+                       const struct spot_forecast_region *region)
+{
+    struct cells mix = { NULL, 0 };
+
+    for (int is_shock = 0; is_shock < 2; is_shock++) {
+        const double weight = is_shock ? region->shock_prob : 1 - region->shock_prob;
+        struct cells all = nothing();
+
+        for (size_t i = 0; i < forecast->n_series; i++) {
+            struct cells zone;
+
+            if (region_of(forecast, &forecast->series[i]) != region)
+                continue;
+            zone = zone_given(&forecast->series[i], region, is_shock);
+            add_cells(&all, &zone);
+            free(zone.cell);
+        }
+        mix.cell = spot_xrealloc(mix.cell, mix.n + all.n, sizeof(*mix.cell));
+        for (size_t i = 0; i < all.n; i++) {
+            mix.cell[mix.n] = all.cell[i];
+            mix.cell[mix.n++].prob *= weight;
+        }
+        free(all.cell);
+    }
+    add_cells(law, &mix); /* makes one cell of those that both have */
+    free(mix.cell);
+}
+
+static void add_changes(struct spot_change_law *law, const struct spot_forecast *forecast)
+{
+    struct cells all = nothing();
+
+    for (size_t i = 0; i < forecast->n_region; i++)
+        add_region(&all, forecast, &forecast->region[i]);
+    for (size_t i = 0; i < forecast->n_series; i++) {
+        struct cells zone;
+
+        if (region_of(forecast, &forecast->series[i]))
+            continue;
+        zone = lifted(&forecast->series[i], 0, 1);
+        add_cells(&all, &zone);
+        free(zone.cell);
+    }
+    free(law->change);
+    law->change = all.cell;
+    law->n_change = all.n;
+}
+
+/* law->count += series. */
 static int add_series(struct spot_change_law *law, const struct spot_forecast_series *series,
                       struct spot_err *err)
 {
     const int cap = law->cap + (int)series->cap;
-    struct spot_change *change;
-    size_t n = 0;
     double *count;
 
     if (series->cap > SPOT_CHANGE_COUNT_MAX - law->cap)
@@ -76,18 +216,8 @@ static int add_series(struct spot_change_law *law, const struct spot_forecast_se
     }
     free(law->count);
     law->count = count;
-    change = spot_xcalloc(law->n_change * series->n_change, sizeof(*change));
-    for (size_t i = 0; i < law->n_change; i++)
-        for (size_t j = 0; j < series->n_change; j++)
-            change[n++] = (struct spot_change){ law->change[i].lost + series->change[j].lost,
-                                                law->change[i].gained + series->change[j].gained,
-                                                law->change[i].prob * series->change[j].prob };
-    free(law->change);
-    law->change = change;
-    law->n_change = n;
     law->cap = cap;
     law->now += (int)series->now;
-    tidy(law);
     return 0;
 }
 
@@ -96,6 +226,7 @@ static void move_to(struct spot_change_law *law, int now)
 {
     const int cap = law->cap > now ? law->cap : now, shift = now - law->now;
     double *count = spot_xcalloc((size_t)law->horizon * (size_t)(cap + 1), sizeof(*count));
+    struct cells moved;
 
     for (int h = 0; h < law->horizon; h++)
         for (int n = 0; n <= law->cap; n++) {
@@ -114,7 +245,9 @@ static void move_to(struct spot_change_law *law, int now)
         c->lost = c->lost > now ? now : c->lost;
         c->gained = c->gained > cap - now + c->lost ? cap - now + c->lost : c->gained;
     }
-    tidy(law);
+    moved = (struct cells){ law->change, law->n_change };
+    tidy(&moved);
+    law->n_change = moved.n;
 }
 
 void spot_change_law_still(struct spot_change_law *law, int now, double interval_s, int horizon)
@@ -142,6 +275,7 @@ int spot_change_law_init(struct spot_change_law *law, const struct spot_forecast
             spot_change_law_release(law);
             return -1;
         }
+    add_changes(law, forecast);
     if (now >= 0 && now != law->now)
         move_to(law, now);
     return 0;

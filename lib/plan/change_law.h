@@ -28,9 +28,11 @@ struct spot_change_law {
     double *count; /* [horizon * (cap + 1)]: law of the count after each step */
 };
 
-/* Sum the series of a forecast, taken as independent. `now` >= 0 replaces the forecast's count
- * where it is newer; losses are then cut to it. Returns 0, or -1 with *err: SPOT_EDATA for no
- * series, no joint law, or more than SPOT_CHANGE_COUNT_MAX instances. */
+/* Sum the series of a forecast. Zones of one of its regions are independent given whether the
+ * region has a shock in the interval, all others independent; `count` keeps them independent at all
+ * steps. `now` >= 0 replaces the forecast's count where it is newer; losses are then cut to it.
+ * Returns 0, or -1 with *err: SPOT_EDATA for no series, no joint law, or more than
+ * SPOT_CHANGE_COUNT_MAX instances. */
 int spot_change_law_init(struct spot_change_law *law, const struct spot_forecast *forecast, int now,
                          struct spot_err *err);
 

@@ -14,8 +14,9 @@ void spot_count_chain_init(struct spot_count_chain *c, int cap)
     memset(c, 0, sizeof(*c));
     c->cap = cap;
     c->context = SPOT_CHAIN_AGE_MAX - 1; /* a loss long ago */
-    for (int k = 1; k <= SPOT_CHAIN_SIZE_MAX; k++)
-        c->size[0][k] = c->size[1][k] = SIZE_PRIOR * pow(0.5, k < SPOT_CHAIN_SIZE_MAX ? k : k - 1);
+    c->size_max = SPOT_CHAIN_LEARNED_MAX;
+    for (int k = 1; k <= c->size_max; k++)
+        c->size[0][k] = c->size[1][k] = SIZE_PRIOR * pow(0.5, k < c->size_max ? k : k - 1);
 }
 
 int spot_count_chain_after(int context, int change)
@@ -30,7 +31,7 @@ int spot_count_chain_after(int context, int change)
 void spot_count_chain_observe(struct spot_count_chain *c, int before, int now)
 {
     const int change = now > before ? now - before : before - now;
-    const int k = change < SPOT_CHAIN_SIZE_MAX ? change : SPOT_CHAIN_SIZE_MAX;
+    const int k = change < c->size_max ? change : c->size_max;
 
     if (now > c->cap)
         c->cap = now;
@@ -65,12 +66,12 @@ void spot_count_chain_step(const struct spot_count_chain *c, int n, int context,
 
     memset(step, 0, sizeof(*step));
     direction(c, context, prob);
-    for (int k = 1; k <= SPOT_CHAIN_SIZE_MAX; k++) {
+    for (int k = 1; k <= c->size_max; k++) {
         size[0] += c->size[0][k];
         size[1] += c->size[1][k];
     }
     step->still = prob[0];
-    for (int k = 1; k <= SPOT_CHAIN_SIZE_MAX; k++) {
+    for (int k = 1; k <= c->size_max; k++) {
         const int lost = k < n ? k : n, gained = n + k < c->cap ? k : c->cap - n;
 
         *(lost > 0 ? &step->lost[lost] : &step->still) += prob[1] * c->size[0][k] / size[0];
@@ -83,7 +84,8 @@ void spot_count_chain_fix(struct spot_count_chain *c, const struct spot_count_st
     const double WEIGHT = 1e9; /* so much that the prior does not matter */
     double sum[2] = { 0 };
 
-    for (int k = 1; k <= SPOT_CHAIN_SIZE_MAX; k++) {
+    c->size_max = SPOT_CHAIN_SIZE_MAX;
+    for (int k = 1; k <= c->size_max; k++) {
         c->size[0][k] = WEIGHT * law->lost[k];
         c->size[1][k] = WEIGHT * law->gained[k];
         sum[0] += law->lost[k];

@@ -15,8 +15,9 @@ extern "C" {
 #endif
 
 enum {
-    SPOT_CHAIN_SIZE_MAX = 8, /* larger changes count as this one */
-    SPOT_CHAIN_AGE_MAX = 6,  /* intervals since the last change, this and more */
+    SPOT_CHAIN_SIZE_MAX = 64,   /* larger changes count as this one */
+    SPOT_CHAIN_LEARNED_MAX = 8, /* so do those larger than this that are learned from a trace */
+    SPOT_CHAIN_AGE_MAX = 6,     /* intervals since the last change, this and more */
     /* contexts: a loss 1..AGE_MAX ago, then a gain 1..AGE_MAX ago */
     SPOT_CHAIN_CONTEXTS = 2 * SPOT_CHAIN_AGE_MAX,
 };
@@ -24,6 +25,7 @@ enum {
 struct spot_count_chain {
     int cap;                                 /* largest count seen or told */
     int context;                             /* of the newest count */
+    int size_max;                            /* sizes beyond have no probability */
     double seen[SPOT_CHAIN_CONTEXTS][3];     /* [0] still, [1] lost, [2] gained */
     double size[2][SPOT_CHAIN_SIZE_MAX + 1]; /* [0] of losses, [1] of gains */
 };
@@ -37,7 +39,8 @@ struct spot_count_step {
 
 void spot_count_chain_init(struct spot_count_chain *chain, int cap);
 
-/* Make every context follow one law: probabilities of losing and gaining 1..SIZE_MAX. */
+/* Make every context follow one law: probabilities of losing and gaining 1..SIZE_MAX; `cap` stays.
+ */
 void spot_count_chain_fix(struct spot_count_chain *chain, const struct spot_count_step *law);
 
 /* The count went from `before` to `now` in one interval. */

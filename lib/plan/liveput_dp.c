@@ -42,6 +42,12 @@ static int clip(const struct spot_liveput_dp *dp, int n, int rank)
     return to == SPOT_GRID_NONE ? dp->n_grid : dp->rank[to];
 }
 
+static size_t n_gain(const struct spot_liveput_dp *dp)
+{
+    return (size_t)(dp->n_max - dp->n_low + 1) * (size_t)(dp->n_grid + 1) *
+           (size_t)(dp->lost_max + 1);
+}
+
 void spot_liveput_dp_init(struct spot_liveput_dp *dp, struct spot_cost_table *table,
                           double interval_s, bool has_notice)
 {
@@ -53,13 +59,16 @@ void spot_liveput_dp_init(struct spot_liveput_dp *dp, struct spot_cost_table *ta
                                     .n_low = table->n_low,
                                     .n_max = table->n_max,
                                     .n_context = SPOT_CHAIN_CONTEXTS,
-                                    .n_grid = table->n_grid };
+                                    .n_grid = table->n_grid,
+                                    .lost_max = table->lost_max < SPOT_CHAIN_SIZE_MAX
+                                                    ? table->lost_max
+                                                    : (int)SPOT_CHAIN_SIZE_MAX };
     dp->by_size = spot_xcalloc(wide, sizeof(int));
     dp->rank = spot_xcalloc(wide, sizeof(int));
     dp->n_fit = spot_xcalloc(n, sizeof(int));
     dp->value = spot_xcalloc(SPOT_CHAIN_CONTEXTS * n * wide, sizeof(double));
     dp->next = spot_xcalloc(SPOT_CHAIN_CONTEXTS * n * wide, sizeof(double));
-    dp->gain = spot_xcalloc(n * wide * (SPOT_CHAIN_SIZE_MAX + 1), sizeof(double *));
+    dp->gain = spot_xcalloc(n_gain(dp), sizeof(double *));
     dp->clip = spot_xcalloc(n * wide, sizeof(int));
     sort_by_size(dp);
     for (size_t i = 0; i < n; i++)
@@ -69,10 +78,7 @@ void spot_liveput_dp_init(struct spot_liveput_dp *dp, struct spot_cost_table *ta
 
 void spot_liveput_dp_release(struct spot_liveput_dp *dp)
 {
-    const size_t n_row =
-        (size_t)(dp->n_max + 1) * (size_t)(dp->n_grid + 1) * (SPOT_CHAIN_SIZE_MAX + 1);
-
-    for (size_t i = 0; dp->gain && i < n_row; i++)
+    for (size_t i = 0; dp->gain && i < n_gain(dp); i++)
         free(dp->gain[i]);
     free(dp->gain);
     free(dp->by_size);
@@ -89,7 +95,8 @@ static const double *gain_of(struct spot_liveput_dp *dp, int n, int rank, int lo
 {
     const size_t wide = (size_t)dp->n_grid + 1;
     double **at =
-        &dp->gain[((size_t)n * wide + (size_t)rank) * (SPOT_CHAIN_SIZE_MAX + 1) + (size_t)lost];
+        &dp->gain[((size_t)(n - dp->n_low) * wide + (size_t)rank) * ((size_t)dp->lost_max + 1) +
+                  (size_t)lost];
     const double *cost;
 
     if (*at)
@@ -154,29 +161,38 @@ static void add_before(const struct spot_liveput_dp *dp, const double *gain, int
     sum[dp->n_grid] += prob * value[dp->n_grid];
 }
 
-/* The events of a step as one list: change (< 0 lost), probability. */
+/* The events of a step as one list: change (< 0 lost), probability. What leads beyond the counts
+ * that are looked at leads to the nearest of them. */
 struct event {
     int change;
     double prob;
 };
-enum { EVENTS = 2 * SPOT_CHAIN_SIZE_MAX + 1 };
+enum { EVENTS = 2 * SPOT_CHAIN_SIZE_MAX + 3 };
 
 static int events_of(const struct spot_liveput_dp *dp, int n, const struct spot_count_step *s,
                      struct event *event)
 {
+    const int down = n - dp->n_low < dp->lost_max ? n - dp->n_low : dp->lost_max;
+    const int up = dp->n_max - n;
+    double beyond[2] = { 0 };
     int n_event = 0;
 
     event[n_event++] = (struct event){ 0, s->still };
     for (int k = 1; k <= SPOT_CHAIN_SIZE_MAX; k++) {
-        if (s->lost[k] > 0 && n - k >= dp->n_low)
+        if (k <= down && s->lost[k] > 0)
             event[n_event++] = (struct event){ -k, s->lost[k] };
         else
-            event[0].prob += s->lost[k];
-        if (s->gained[k] > 0 && n + k <= dp->n_max)
+            beyond[0] += s->lost[k];
+        if (k <= up && s->gained[k] > 0)
             event[n_event++] = (struct event){ k, s->gained[k] };
         else
-            event[0].prob += s->gained[k];
+            beyond[1] += s->gained[k];
     }
+    if (beyond[0] > 0 && down)
+        event[n_event++] = (struct event){ -down, beyond[0] };
+    if (beyond[1] > 0 && up)
+        event[n_event++] = (struct event){ up, beyond[1] };
+    event[0].prob += (down ? 0 : beyond[0]) + (up ? 0 : beyond[1]);
     return n_event;
 }
 

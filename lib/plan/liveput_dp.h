@@ -36,8 +36,9 @@ struct spot_liveput_dp {
     int *n_fit;               /* [n_max + 1] grids of up to n instances: a prefix of by_size */
     double *value;            /* [(n_max + 1) * (n_grid + 1)] by rank; the last: suspended */
     double *next;             /* the same, being made */
-    double **gain; /* [(n_max + 1) * (n_grid + 1) * (SPOT_CHAIN_SIZE_MAX + 1)]: r by rank */
-    int *clip;     /* [(n_max + 1) * n_grid] rank of what by_size[i] is cut to; n_grid: none */
+    int lost_max;             /* of the chain's changes, the largest that may be a loss */
+    double **gain;            /* [(n_max - n_low + 1) * (n_grid + 1) * (lost_max + 1)]: r by rank */
+    int *clip; /* [(n_max + 1) * n_grid] rank of what by_size[i] is cut to; n_grid: none */
 };
 
 /* A choice and what it promises. */

@@ -22,22 +22,48 @@ double spot_train_worth(const struct spot_train_question *q, double samples_per_
 }
 
 /* The forecast's law of the next interval, netted, for every later one as well. */
-void spot_train_chain(const struct spot_change_law *law, int held, struct spot_count_chain *chain)
+/* Add a change of `size` > 0 to of[]. Large sizes are rare: a few of them stand for all, or the
+ * program would take several times as long. */
+static void add_size(double *of, int size, int size_max, double prob)
 {
+    static const int node[] = { SPOT_CHAIN_LEARNED_MAX, 12, 16, 24, 32, 48, SPOT_CHAIN_SIZE_MAX };
+    size_t i = 0;
+    int low, high;
+
+    size = size < size_max ? size : size_max;
+    if (size <= node[0] || size == size_max) {
+        of[size] += prob;
+        return;
+    }
+    while (node[i + 1] < size)
+        i++;
+    low = node[i];
+    high = node[i + 1] < size_max ? node[i + 1] : size_max;
+    of[high] += prob * (size - low) / (high - low);
+    of[low] += prob * (high - size) / (high - low);
+}
+
+void spot_train_chain(const struct spot_change_law *law, int held, int size_max,
+                      struct spot_count_chain *chain)
+{
+    const int most = size_max < SPOT_CHAIN_SIZE_MAX ? size_max : (int)SPOT_CHAIN_SIZE_MAX;
+    const int there = held < law->now ? held : law->now;
     double *hit = spot_xcalloc((size_t)law->now + 1, sizeof(*hit));
     struct spot_count_step step = { 0 };
 
     for (size_t i = 0; i < law->n_change; i++) {
         const struct spot_change *c = &law->change[i];
 
-        spot_liveput_spread(law->now, held < law->now ? held : law->now, c->lost, hit);
+        spot_liveput_spread(law->now, there, c->lost, hit);
         for (int j = 0; j <= c->lost; j++) {
             const int change = c->gained - j;
-            const int k = abs(change) < SPOT_CHAIN_SIZE_MAX ? abs(change) : SPOT_CHAIN_SIZE_MAX;
 
-            *(change < 0   ? &step.lost[k]
-              : change > 0 ? &step.gained[k]
-                           : &step.still) += c->prob * hit[j];
+            if (change > 0)
+                add_size(step.gained, change, most, c->prob * hit[j]);
+            else if (change < 0)
+                add_size(step.lost, -change, most < there ? most : there, c->prob * hit[j]);
+            else
+                step.still += c->prob * hit[j];
         }
     }
     spot_count_chain_init(chain, held);
@@ -106,7 +132,7 @@ static void score_dp(struct spot_train_choice *choice, size_t n_choice,
     struct spot_count_chain chain;
     struct spot_liveput_dp dp;
 
-    spot_train_chain(q->law, q->law->cap, &chain);
+    spot_train_chain(q->law, q->law->cap, table->lost_max, &chain);
     spot_liveput_dp_init(&dp, table, interval_s, true);
     dp.n_context = 1; /* one law for all */
     spot_liveput_dp_finish(&dp, &chain, q->horizon - 1);
@@ -200,7 +226,8 @@ int spot_train_score(struct spot_train_choice *choice, size_t n_choice,
                      const struct spot_train_question *q, const int *grid, int n_grid,
                      double *bound, double *suspend, struct spot_err *err)
 {
-    const int lost_max = q->leaving > SPOT_CHAIN_SIZE_MAX ? q->leaving : (int)SPOT_CHAIN_SIZE_MAX;
+    const int lost_max =
+        q->leaving > SPOT_CHAIN_LEARNED_MAX ? q->leaving : (int)SPOT_CHAIN_LEARNED_MAX;
     struct spot_cost_table table;
 
     if (needs_window(q) && lost_max > SPOT_COST_LOST_MAX)

@@ -47,9 +47,13 @@ static void make(struct rig *r, uint64_t seed)
         }
         for (int k = 0; k < CHANGES; k++)
             r->change[z][k].prob /= sum;
-        r->series[z] = (struct spot_forecast_series){
-            .now = 3, .cap = CAP, .prob = r->prob[z], .change = r->change[z], .n_change = CHANGES
-        };
+        r->series[z] = (struct spot_forecast_series){ .zone = "",
+                                                      .instance_type = "",
+                                                      .now = 3,
+                                                      .cap = CAP,
+                                                      .prob = r->prob[z],
+                                                      .change = r->change[z],
+                                                      .n_change = CHANGES };
     }
 }
 
@@ -94,6 +98,79 @@ START_TEST(zones_add_up_as_all_their_combinations)
     for (int h = 0; h < STEPS; h++)
         for (int n = 0; n <= ZONES * CAP; n++)
             ck_assert_double_le(fabs(law.count[h * (ZONES * CAP + 1) + n] - count[h][n]), 1e-12);
+    spot_change_law_release(&law);
+}
+END_TEST
+
+/* Zones 0 and 1 share a region; zone 2 is elsewhere. */
+static void join_two(struct rig *r, struct spot_forecast_region *region, double prob, double lift)
+{
+    *region = (struct spot_forecast_region){ .region = "eu-1",
+                                             .instance_type = "g",
+                                             .zones = 2,
+                                             .shock_prob = prob,
+                                             .loss_lift = lift,
+                                             .calm_lift = (1 - prob * lift) / (1 - prob) };
+    for (int z = 0; z < ZONES; z++) {
+        r->series[z].zone = z == 0 ? "eu-1a" : z == 1 ? "eu-1b" : "us-1a";
+        r->series[z].instance_type = "g";
+    }
+    r->forecast.region = region;
+    r->forecast.n_region = 1;
+}
+
+static double loss_of(const struct rig *r, int zone)
+{
+    double sum = 0;
+
+    for (int k = 0; k < CHANGES; k++)
+        sum += r->change[zone][k].lost ? r->change[zone][k].prob : 0;
+    return sum;
+}
+
+/* A cell of a zone with or without a shock; no loss is likelier than sure. */
+static double given(const struct rig *r, int zone, int k, bool is_shock)
+{
+    const struct spot_forecast_region *g = r->forecast.region;
+    const double loss = loss_of(r, zone);
+    const double shocked = fmin(1, g->loss_lift * loss);
+    const double calm = (loss - g->shock_prob * shocked) / (1 - g->shock_prob);
+    const double now = zone == 2 ? loss : is_shock ? shocked : calm;
+
+    return r->change[zone][k].prob *
+           (r->change[zone][k].lost ? now / loss : (1 - now) / (1 - loss));
+}
+
+START_TEST(zones_of_a_region_lose_together)
+{
+    static const double lift[] = { 1, 1.4, 9 };
+    const double prob = 0.1;
+    struct spot_forecast_region region;
+    struct spot_change_law law;
+    struct spot_err err = { 0 };
+    double cell[16][16] = { { 0 } }, mean = 0, own = 0;
+    struct rig r;
+
+    make(&r, (uint64_t)_i);
+    join_two(&r, &region, prob, lift[_i % 3]);
+    ck_assert_msg(!spot_change_law_init(&law, &r.forecast, -1, &err), "%s", err.msg);
+    for (int s = 0; s < 2; s++)
+        for (int a = 0; a < CHANGES; a++)
+            for (int b = 0; b < CHANGES; b++)
+                for (int c = 0; c < CHANGES; c++)
+                    cell[r.change[0][a].lost + r.change[1][b].lost + r.change[2][c].lost]
+                        [r.change[0][a].gained + r.change[1][b].gained + r.change[2][c].gained] +=
+                        (s ? prob : 1 - prob) * given(&r, 0, a, s) * given(&r, 1, b, s) *
+                        given(&r, 2, c, s);
+    for (int lost = 0; lost < 16; lost++)
+        for (int gained = 0; gained < 16; gained++)
+            ck_assert_double_le(fabs(prob_of(&law, lost, gained) - cell[lost][gained]), 1e-8);
+    for (size_t i = 0; i < law.n_change; i++)
+        mean += law.change[i].prob * law.change[i].lost;
+    for (int z = 0; z < ZONES; z++)
+        for (int k = 0; k < CHANGES; k++)
+            own += r.change[z][k].prob * r.change[z][k].lost;
+    ck_assert_double_le(fabs(mean - own), 1e-7); /* each zone loses what its own law says */
     spot_change_law_release(&law);
 }
 END_TEST
@@ -189,6 +266,7 @@ int main(void)
     TCase *tc = tcase_create("core");
 
     tcase_add_loop_test(tc, zones_add_up_as_all_their_combinations, 0, 5);
+    tcase_add_loop_test(tc, zones_of_a_region_lose_together, 0, 6);
     tcase_add_test(tc, a_newer_count_moves_the_law_and_keeps_its_sum);
     tcase_add_test(tc, nothing_changes_without_a_forecast);
     tcase_add_test(tc, a_forecast_without_series_is_refused);

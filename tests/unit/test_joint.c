@@ -6,6 +6,7 @@
 #include "common/rng.h"
 #include "forecast/joint.h"
 #include "forecast/shock.h"
+#include "trace/region.h"
 
 /* Goal: the joint law is a law within its bounds, nets out to the law of the count, and learns the
  * turnover it is shown. */

@@ -8,6 +8,7 @@
 #include "forecast/shock.h"
 #include "predict.h"
 #include "regions.h"
+#include "trace/region.h"
 
 static bool is_same_region(const struct grid *a, const struct grid *b)
 {

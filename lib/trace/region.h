@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* region.h - the region in the name of a zone. */
+#ifndef SPOT_TRACE_REGION_H
+#define SPOT_TRACE_REGION_H
+
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The region of a zone: us-east-1c is in us-east-1, europe-west4-a in europe-west4. Returns the
+ * length of that prefix; all of a name of another form. */
+size_t spot_region_length(const char *zone);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRACE_REGION_H */
