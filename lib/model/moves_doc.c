@@ -72,6 +72,14 @@ static const struct spot_field lost_field[] = {
     { 0 },
 };
 
+#define GROUP(member) offsetof(struct spot_moves_group, member)
+static const struct spot_field group_field[] = {
+    { "what", SPOT_F_STR, GROUP(what), NULL, 0, 0, true },
+    { "how", SPOT_F_STR, GROUP(how), NULL, 0, 0, true },
+    { "byte", SPOT_F_INT, GROUP(byte), "byte", 0, BYTE_MAX, true },
+    { 0 },
+};
+
 static const struct spot_field unit_field[] = {
     { "byte", SPOT_F_INT, offsetof(struct spot_moves_unit, byte), "byte", 0, BYTE_MAX, true },
     { "kv", SPOT_F_STR, offsetof(struct spot_moves_unit, kv), NULL, 0, 0, false },
@@ -85,6 +93,7 @@ const struct spot_doc_part spot_moves_part[] = {
     { "units[].pieces[]", piece_field, true, SPOT_MOVES_LIST_MAX, NULL },
     { "moves[]", move_field, true, SPOT_MOVES_LIST_MAX, NULL },
     { "lost[]", lost_field, true, SPOT_MOVES_LIST_MAX, NULL },
+    { "lost_groups[]", group_field, false, SPOT_MOVES_LIST_MAX, NULL },
     { 0 },
 };
 
@@ -128,9 +137,42 @@ static void write_lost(struct spot_jw *jw, const struct spot_moves_lost *lost)
 {
     spot_jw_object(jw, NULL);
     spot_jw_fields(jw, lost_field, lost);
+    if (lost->group >= 0)
+        spot_jw_int(jw, "group", lost->group);
     if (lost->recovery_s >= 0)
         spot_jw_real(jw, "recovery_s", lost->recovery_s);
     spot_jw_end(jw);
+}
+
+static void write_group(struct spot_jw *jw, const struct spot_moves_group *group)
+{
+    spot_jw_object(jw, NULL);
+    spot_jw_fields(jw, group_field, group);
+    if (group->kv) {
+        spot_jw_str(jw, "kv", group->kv);
+    } else if (!strcmp(group->what, "bundles")) {
+        spot_jw_int(jw, "bundle_first", group->first);
+        spot_jw_int(jw, "bundle_last", group->last);
+    }
+    if (group->recovery_s >= 0)
+        spot_jw_real(jw, "recovery_s", group->recovery_s);
+    spot_jw_end(jw);
+}
+
+static void write_losses(struct spot_jw *jw, const struct spot_moves_doc *doc)
+{
+    spot_jw_array(jw, "lost");
+    for (size_t k = 0; k < doc->n_lost; k++)
+        write_lost(jw, &doc->lost[k]);
+    spot_jw_end(jw);
+    spot_jw_array(jw, "lost_groups");
+    for (size_t k = 0; k < doc->n_lost_group; k++)
+        write_group(jw, &doc->lost_group[k]);
+    spot_jw_end(jw);
+    if (doc->recovery_s >= 0)
+        spot_jw_real(jw, "recovery_s", doc->recovery_s);
+    if (doc->recovery_bound_s >= 0)
+        spot_jw_real(jw, "recovery_bound_s", doc->recovery_bound_s);
 }
 
 int spot_moves_write(const struct spot_moves_doc *doc, const struct spot_prov *prov, FILE *out,
@@ -160,10 +202,7 @@ int spot_moves_write(const struct spot_moves_doc *doc, const struct spot_prov *p
         spot_jw_end(&jw);
     }
     spot_jw_end(&jw);
-    spot_jw_array(&jw, "lost");
-    for (size_t k = 0; k < doc->n_lost; k++)
-        write_lost(&jw, &doc->lost[k]);
-    spot_jw_end(&jw);
+    write_losses(&jw, doc);
     write_strings(&jw, "why", doc->why, doc->n_why);
     spot_jw_end(&jw);
     return spot_jw_close(&jw, err);
@@ -173,14 +212,14 @@ int spot_moves_write(const struct spot_moves_doc *doc, const struct spot_prov *p
 
 /* An array of objects as *n elements of `size` bytes; NULL with *err filled on failure. */
 static void *read_objects(const struct spot_json_doc *json, const json_t *obj, const char *pointer,
-                          const char *key, const struct spot_field *field, size_t size, size_t *n,
-                          struct spot_err *err)
+                          const char *key, bool is_required, const struct spot_field *field,
+                          size_t size, size_t *n, struct spot_err *err)
 {
     const json_t *list;
     char *items;
 
     *n = 0;
-    if (spot_json_array(json, obj, pointer, key, true, SPOT_MOVES_LIST_MAX, &list, err))
+    if (spot_json_array(json, obj, pointer, key, is_required, SPOT_MOVES_LIST_MAX, &list, err))
         return NULL;
     items = spot_xcalloc(json_array_size(list), size);
     for (size_t k = 0; k < json_array_size(list); k++) {
@@ -201,8 +240,8 @@ static int read_units(struct spot_moves_doc *doc, struct spot_err *err)
 {
     const json_t *list;
 
-    doc->unit = read_objects(&doc->json, doc->json.root, "", "units", unit_field, sizeof *doc->unit,
-                             &doc->n_unit, err);
+    doc->unit = read_objects(&doc->json, doc->json.root, "", "units", true, unit_field,
+                             sizeof *doc->unit, &doc->n_unit, err);
     if (!doc->unit)
         return -1;
     list = json_object_get(doc->json.root, "units");
@@ -211,8 +250,8 @@ static int read_units(struct spot_moves_doc *doc, struct spot_err *err)
         char at[64];
 
         snprintf(at, sizeof at, "/units/%zu", k);
-        unit->piece = read_objects(&doc->json, json_array_get(list, k), at, "pieces", piece_field,
-                                   sizeof *unit->piece, &unit->n_piece, err);
+        unit->piece = read_objects(&doc->json, json_array_get(list, k), at, "pieces", true,
+                                   piece_field, sizeof *unit->piece, &unit->n_piece, err);
         if (!unit->piece)
             return -1;
     }
@@ -247,17 +286,21 @@ static int read_lists(struct spot_moves_doc *doc, struct spot_err *err)
 {
     const struct spot_json_doc *json = &doc->json;
 
-    doc->place = read_objects(json, json->root, "", "place", place_field, sizeof *doc->place,
+    doc->place = read_objects(json, json->root, "", "place", true, place_field, sizeof *doc->place,
                               &doc->n_place, err);
     if (!doc->place || read_units(doc, err))
         return -1;
-    doc->move = read_objects(json, json->root, "", "moves", move_field, sizeof *doc->move,
+    doc->move = read_objects(json, json->root, "", "moves", true, move_field, sizeof *doc->move,
                              &doc->n_move, err);
     if (!doc->move)
         return -1;
-    doc->lost = read_objects(json, json->root, "", "lost", lost_field, sizeof *doc->lost,
+    doc->lost = read_objects(json, json->root, "", "lost", true, lost_field, sizeof *doc->lost,
                              &doc->n_lost, err);
-    return doc->lost ? check_moves(doc, err) : -1;
+    if (!doc->lost)
+        return -1;
+    doc->lost_group = read_objects(json, json->root, "", "lost_groups", false, group_field,
+                                   sizeof *doc->lost_group, &doc->n_lost_group, err);
+    return doc->lost_group ? check_moves(doc, err) : -1;
 }
 
 static int read_moves(struct spot_moves_doc *doc, struct spot_err *err)
@@ -289,6 +332,7 @@ void spot_moves_release(struct spot_moves_doc *doc)
     for (size_t k = 0; k < doc->n_unit; k++)
         free(doc->unit[k].piece);
     free(doc->place), free(doc->unit), free(doc->move), free(doc->lost);
+    free(doc->lost_group);
     spot_json_release(&doc->json);
     memset(doc, 0, sizeof *doc);
 }

@@ -54,7 +54,17 @@ struct spot_moves_lost {
     int64_t unit, byte;
     const char *how;   /* checkpoint or recompute */
     bool is_chosen;    /* faster than moving it */
-    double recovery_s; /* negative: unknown, key left out */
+    int64_t group;     /* in lost_group; -1 if chosen, key left out */
+    double recovery_s; /* of the group; negative: unknown, key left out */
+};
+
+/* Losses that are recovered together. */
+struct spot_moves_group {
+    const char *what;          /* state, bundles or cache */
+    const char *how;           /* checkpoint or recompute */
+    int64_t byte, first, last; /* first and last bundle, of bundles */
+    const char *kv;            /* of a cache: its request group */
+    double recovery_s;         /* negative: unknown */
 };
 
 /* What docs/schema/moves.json is made from. */
@@ -77,6 +87,9 @@ struct spot_moves_doc {
     size_t n_move;
     struct spot_moves_lost *lost;
     size_t n_lost;
+    struct spot_moves_group *lost_group;
+    size_t n_lost_group;
+    double recovery_s, recovery_bound_s; /* of all groups; no choice has less. Negative: unknown */
     const char **why;
     size_t n_why;
 };

@@ -378,6 +378,60 @@ int spot_reshard_init(struct spot_reshard *r, const struct spot_layout *from,
     return 0;
 }
 
+/* Append what the part has in one bundle; nothing if it has nothing there. */
+static void add_slice(struct spot_reshard *r, size_t *cap, const struct spot_part *part,
+                      int64_t bundle)
+{
+    const size_t n = (size_t)part->n_holder + (size_t)part->n_want;
+    struct spot_part slice = *part;
+    int *copy = spot_xcalloc(n, sizeof(int));
+
+    memcpy(copy, part->holder, n * sizeof(int));
+    slice.holder = copy;
+    slice.want = copy + part->n_holder;
+    slice.piece = spot_xcalloc(part->n_piece, sizeof *slice.piece);
+    slice.piece_cap = part->n_piece;
+    slice.n_piece = 0;
+    slice.byte = 0;
+    for (size_t k = 0; k < part->n_piece; k++) {
+        struct spot_piece piece = part->piece[k];
+
+        if (bundle < piece.first || bundle > piece.last)
+            continue;
+        piece.byte /= piece.last - piece.first + 1;
+        piece.first = piece.last = bundle;
+        slice.piece[slice.n_piece++] = piece;
+        slice.byte += piece.byte;
+    }
+    r->part = spot_xgrow(r->part, cap, r->n_part + 1, sizeof *r->part);
+    if (slice.n_piece)
+        r->part[r->n_part++] = slice;
+    else
+        free(copy), free(slice.piece);
+}
+
+void spot_reshard_cut(struct spot_reshard *r, const bool *is_marked)
+{
+    struct spot_part *old = r->part;
+    const size_t n_old = r->n_part;
+    size_t cap = 0;
+
+    r->part = NULL;
+    r->n_part = 0;
+    for (size_t k = 0; k < n_old; k++) {
+        if (!is_marked[k] || old[k].kv >= 0) {
+            r->part = spot_xgrow(r->part, &cap, r->n_part + 1, sizeof *r->part);
+            r->part[r->n_part++] = old[k];
+            continue;
+        }
+        for (int64_t bundle = 0; bundle < r->to->model.n_layer + 2; bundle++)
+            add_slice(r, &cap, &old[k], bundle);
+        free((void *)(uintptr_t)old[k].holder);
+        free(old[k].piece);
+    }
+    free(old);
+}
+
 void spot_reshard_release(struct spot_reshard *r)
 {
     for (size_t k = 0; k < r->n_part; k++) {

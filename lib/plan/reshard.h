@@ -7,6 +7,7 @@
 #ifndef SPOT_PLAN_RESHARD_H
 #define SPOT_PLAN_RESHARD_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/err.h"
@@ -48,6 +49,10 @@ struct spot_reshard {
 /* Returns 0, or -1 with *err (SPOT_EDATA): another model, or a component of another width. */
 int spot_reshard_init(struct spot_reshard *reshard, const struct spot_layout *from,
                       const struct spot_layout *to, struct spot_err *err);
+
+/* Cut the marked parts of state [n_part] where bundles meet: a part a bundle. */
+void spot_reshard_cut(struct spot_reshard *reshard, const bool *is_marked);
+
 void spot_reshard_release(struct spot_reshard *reshard);
 
 #ifdef __cplusplus

@@ -155,6 +155,18 @@ static int *read_old_places(const struct spot_state *s)
     return node_of_old;
 }
 
+/* Parts that have holders, and only such as will be gone. */
+static void find_exclusive(struct spot_state *s)
+{
+    for (size_t k = 0; k < s->r->n_part; k++) {
+        const int set = s->set_of[k];
+
+        s->is_exclusive[k] = spot_set_size(s, set) > 0;
+        for (int h = s->set_begin[set]; h < s->set_begin[set + 1]; h++)
+            s->is_exclusive[k] = s->is_exclusive[k] && isfinite(s->limit[s->set_node[h]]);
+    }
+}
+
 int spot_state_init(struct spot_state *s, const struct spot_state_problem *problem,
                     struct spot_reshard *r, struct spot_err *err)
 {
@@ -174,6 +186,7 @@ int spot_state_init(struct spot_state *s, const struct spot_state_problem *probl
     node_of_old = read_old_places(s);
     find_sets(s, node_of_old);
     free(node_of_old);
+    find_exclusive(s);
     n_group = ((size_t)s->n_set + (size_t)s->n_node) * (size_t)s->n_zone;
     s->stamp = spot_xcalloc((size_t)s->n_node, sizeof(int));
     s->in_byte = spot_xcalloc((size_t)s->n_node, sizeof *s->in_byte);

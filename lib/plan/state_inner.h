@@ -3,9 +3,9 @@
 #ifndef SPOT_PLAN_STATE_INNER_H
 #define SPOT_PLAN_STATE_INNER_H
 
-#include "plan/fetch.h"
 #include "plan/place.h"
 #include "plan/state_plan.h"
+#include "plan/supply.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -43,7 +43,7 @@ struct spot_state {
     int64_t *in_byte;        /* [n_node] */
     int *group_of;           /* [(n_set + n_node) * n_zone] index into demand, -1 */
     int *touched, n_touched; /* groups in use */
-    struct spot_fetch_demand *demand;
+    struct spot_demand *demand;
     int64_t *price_of; /* costs of demand[..].holder, one after another */
     size_t n_price, price_cap;
     int n_demand;
@@ -72,10 +72,14 @@ struct spot_place_score spot_state_score(void *user, const int *node_of_position
 /* spot_place_cut_fn */
 bool spot_state_cut(void *user, struct spot_place_cut *cut);
 
-/* Leave spot_fetch for the demands of the placement scored last. */
-void spot_state_fetch(struct spot_state *s, struct spot_fetch *fetch);
+/* Leave a spot_supply for the demands of the placement scored last. */
+void spot_state_supply(struct spot_state *s, struct spot_supply *supply);
 
-/* Decide what is not moved: fills is_out, is_exclusive and the plan's losses. */
+/* Whether what only leaving nodes hold gets out in time; if not, something must be chosen. */
+bool spot_state_all_fits(const struct spot_state *s);
+
+/* Decide what is not moved: fills is_out and the plan's losses. Can be called again when caches
+ * were given up; what they leave room for is then saved. */
 void spot_state_triage(struct spot_state *s, struct spot_state_plan *plan);
 
 /* Split the demands of the plan's placement into moves, order them, time them. */

@@ -24,15 +24,15 @@ static void add_move(struct spot_state_plan *plan, size_t *cap, const struct spo
 }
 
 /* Hand each want the next bytes that its group's holders were given to send. */
-static void split_wants(const struct spot_state *s, const struct spot_fetch *fetch,
+static void split_wants(const struct spot_state *s, const struct spot_supply *supply,
                         struct spot_state_plan *plan)
 {
-    int *at = spot_xcalloc((size_t)fetch->n_demand, sizeof(int));
+    int *at = spot_xcalloc((size_t)supply->n_demand, sizeof(int));
     size_t cap = 0;
 
     for (size_t w = 0; w < s->n_want; w++) {
         const struct spot_want *want = &s->want[w];
-        const struct spot_fetch_demand *demand = &fetch->demand[want->demand];
+        const struct spot_demand *demand = &supply->demand[want->demand];
         const int64_t byte = s->r->part[want->part].byte;
         int64_t done = 0;
 
@@ -182,7 +182,7 @@ static void time_naively(const struct spot_state *s, struct spot_state_plan *pla
     double *sent = spot_xcalloc((size_t)s->n_node, sizeof *sent);
 
     for (size_t w = 0; w < s->n_want; w++) {
-        const struct spot_fetch_demand *demand = &s->demand[s->want[w].demand];
+        const struct spot_demand *demand = &s->demand[s->want[w].demand];
         const int from = demand->holder[0];
 
         sent[from] += (double)s->r->part[s->want[w].part].byte;
@@ -202,27 +202,27 @@ static void mark_cut(const struct spot_state *s, struct spot_state_plan *plan)
 
 void spot_state_order(struct spot_state *s, struct spot_state_plan *plan)
 {
-    struct spot_fetch fetch;
+    struct spot_supply supply;
     int64_t *sent;
     size_t n = 0;
 
     s->keep_wants = true;
     spot_state_score(s, plan->node_of_position, INFINITY);
-    spot_state_fetch(s, &fetch);
-    spot_fetch_time(&fetch);
+    spot_state_supply(s, &supply);
+    spot_supply_time(&supply);
     mark_cut(s, plan);
-    for (int k = 0; k < fetch.n_demand; k++)
-        n += (size_t)fetch.demand[k].n_holder;
+    for (int k = 0; k < supply.n_demand; k++)
+        n += (size_t)supply.demand[k].n_holder;
     sent = spot_xcalloc(n, sizeof *sent);
     n = 0;
-    for (int k = 0; k < fetch.n_demand; k++) {
-        fetch.demand[k].sent = sent + n;
-        n += (size_t)fetch.demand[k].n_holder;
+    for (int k = 0; k < supply.n_demand; k++) {
+        supply.demand[k].sent = sent + n;
+        n += (size_t)supply.demand[k].n_holder;
     }
-    spot_fetch_split(&fetch);
-    plan->makespan_s = fetch.time_s;
-    plan->usd = s->price ? fetch.cost / SPOT_EGRESS_UNIT / 1e9 : 0;
-    split_wants(s, &fetch, plan);
+    spot_supply_split(&supply);
+    plan->makespan_s = supply.time_s;
+    plan->usd = s->price ? supply.cost / SPOT_EGRESS_UNIT / 1e9 : 0;
+    split_wants(s, &supply, plan);
     mark_urgent(s, plan);
     sort_moves(s, plan);
     time_moves(s, plan);

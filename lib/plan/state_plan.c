@@ -95,12 +95,12 @@ static void classify(const struct spot_state *s, int *node_class, int *position_
  * *floor_s the time that the holders need for them. */
 static int64_t least_bytes(const struct spot_state *s, double *floor_s)
 {
-    struct spot_fetch_demand *demand = spot_xcalloc((size_t)s->n_set, sizeof *demand);
-    struct spot_fetch fetch = { .n_node = s->n_node,
-                                .n_demand = s->n_set,
-                                .out_byte_per_s = s->out,
-                                .limit_byte = s->limit,
-                                .demand = demand };
+    struct spot_demand *demand = spot_xcalloc((size_t)s->n_set, sizeof *demand);
+    struct spot_supply supply = { .n_node = s->n_node,
+                                  .n_demand = s->n_set,
+                                  .out_byte_per_s = s->out,
+                                  .limit_byte = s->limit,
+                                  .demand = demand };
     int64_t most_slots = 1, sum = 0;
 
     for (int i = 0; i < s->n_node; i++)
@@ -119,8 +119,8 @@ static int64_t least_bytes(const struct spot_state *s, double *floor_s)
         sum += n * s->r->part[k].byte;
         demand[set].byte += (n > 1 && s->is_exclusive[k] ? 1 : n) * s->r->part[k].byte;
     }
-    spot_fetch_time(&fetch);
-    *floor_s = isfinite(fetch.time_s) ? fetch.time_s : 0;
+    spot_supply_time(&supply);
+    *floor_s = isfinite(supply.time_s) ? supply.time_s : 0;
     free(demand);
     return sum;
 }
@@ -221,22 +221,31 @@ static bool give_up_caches(struct spot_state *s, struct spot_state_plan *plan,
                 continue;
             s->is_out[k] = is_any = true;
             plan->loss[plan->n_loss++] =
-                (struct spot_state_loss){ k, SPOT_FATE_RECOMPUTE, true, again_s };
+                (struct spot_state_loss){ k, SPOT_FATE_RECOMPUTE, true, -1, again_s };
         }
     }
     free(in_s);
     return is_any;
 }
 
+static int place_all(struct spot_state *s, struct spot_place *place, struct spot_err *err)
+{
+    spot_place_release(place);
+    return s->problem->to->n_place ? take_places(s, place, err) : search(s, place, err);
+}
+
+/* Caches that are given up leave room on the links of leaving nodes for others. */
 static int choose(struct spot_state *s, struct spot_state_plan *plan, struct spot_err *err)
 {
-    const bool is_given = s->problem->to->n_place > 0;
     struct spot_place place = { 0 };
-    int rc = is_given ? take_places(s, &place, err) : search(s, &place, err);
+    int rc = place_all(s, &place, err);
 
-    if (!rc && give_up_caches(s, plan, place.node_of_position) && !is_given) {
-        spot_place_release(&place);
-        rc = search(s, &place, err);
+    for (int turn = 0; !rc && turn < 2; turn++) {
+        if (!give_up_caches(s, plan, place.node_of_position))
+            break;
+        if (!turn)
+            spot_state_triage(s, plan);
+        rc = place_all(s, &place, err);
     }
     if (!rc) {
         plan->node_of_position = place.node_of_position;
@@ -262,6 +271,19 @@ static void close_bound(const struct spot_state *s, struct spot_state_plan *plan
     }
 }
 
+/* State can be saved bundle by bundle where no work is lost with the rest: then the parts that are
+ * at stake are cut there. */
+static int cut_bundles(struct spot_state *s, struct spot_reshard *r, struct spot_err *err)
+{
+    const struct spot_state_problem *problem = s->problem;
+
+    if (problem->cluster->rollback_s > 0 || spot_state_all_fits(s))
+        return 0;
+    spot_reshard_cut(r, s->is_exclusive);
+    spot_state_release(s);
+    return spot_state_init(s, problem, r, err);
+}
+
 int spot_state_plan(const struct spot_state_problem *problem, struct spot_state_plan *plan,
                     struct spot_err *err)
 {
@@ -270,7 +292,7 @@ int spot_state_plan(const struct spot_state_problem *problem, struct spot_state_
 
     *plan = (struct spot_state_plan){ 0 };
     if (spot_reshard_init(&plan->reshard, problem->from, problem->to, err) ||
-        spot_state_init(&s, problem, &plan->reshard, err))
+        spot_state_init(&s, problem, &plan->reshard, err) || cut_bundles(&s, &plan->reshard, err))
         goto out;
     spot_state_triage(&s, plan);
     if (choose(&s, plan, err))
@@ -289,6 +311,6 @@ void spot_state_plan_release(struct spot_state_plan *plan)
 {
     spot_reshard_release(&plan->reshard);
     free(plan->node_of_position), free(plan->move), free(plan->loss), free(plan->in_cut);
-    free(plan->in_s), free(plan->out_s);
+    free(plan->in_s), free(plan->out_s), free(plan->group);
     *plan = (struct spot_state_plan){ 0 };
 }

@@ -39,12 +39,25 @@ struct spot_state_move {
 
 enum spot_state_fate { SPOT_FATE_CHECKPOINT, SPOT_FATE_RECOMPUTE };
 
+/* What has to be recovered together, since a part of it is worth nothing: a cache; a bundle, read
+ * whole from durable storage; with work to roll back, all state, for all of it is of one step. */
+enum spot_state_kind { SPOT_KIND_STATE, SPOT_KIND_BUNDLES, SPOT_KIND_CACHE };
+
+struct spot_state_group {
+    enum spot_state_kind kind;
+    int64_t first, last; /* bundles, of SPOT_KIND_BUNDLES: neighbours are told together */
+    int kv;              /* of SPOT_KIND_CACHE */
+    int64_t byte;        /* without a source in time */
+    double recovery_s;   /* NAN: the cluster document does not say what it takes */
+};
+
 /* What no transfer brings. */
 struct spot_state_loss {
     size_t part;
     enum spot_state_fate fate;
     bool is_chosen;    /* recomputing is faster than moving */
-    double recovery_s; /* NAN: the cluster document does not say what it takes */
+    int group;         /* in group[]; -1 if chosen */
+    double recovery_s; /* of the group */
 };
 
 struct spot_state_plan {
@@ -54,7 +67,11 @@ struct spot_state_plan {
     size_t n_move;
     struct spot_state_loss *loss; /* [n_loss] */
     size_t n_loss;
-    int64_t total_byte, lost_byte; /* over links; without a source in time */
+    struct spot_state_group *group; /* [n_group] what the losses add up to */
+    size_t n_group;
+    double recovery_s, recovery_bound_s; /* of all groups; of any choice of what to save. NAN */
+    int n_at_stake, n_saved;             /* groups that only leaving nodes have; that get out */
+    int64_t total_byte, lost_byte;       /* over links; without a source in time */
     double makespan_s, bound_s;
     double naive_s;    /* of the same placement if the lowest-numbered holder sends all */
     double in_order_s; /* end of the last move, one at a time in each direction */

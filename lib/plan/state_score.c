@@ -10,11 +10,11 @@
 static void open_demand(struct spot_state *s, int group)
 {
     const int source = group / s->n_zone, zone = group % s->n_zone;
-    struct spot_fetch_demand *demand;
+    struct spot_demand *demand;
 
     s->demand = spot_xgrow(s->demand, &s->demand_cap, (size_t)s->n_demand + 1, sizeof *s->demand);
     demand = &s->demand[s->n_demand];
-    *demand = (struct spot_fetch_demand){ 0 };
+    *demand = (struct spot_demand){ 0 };
     if (source < s->n_set) {
         demand->holder = s->set_node + s->set_begin[source];
         demand->n_holder = spot_set_size(s, source);
@@ -77,44 +77,44 @@ static void reset(struct spot_state *s)
     memset(s->in_byte, 0, (size_t)s->n_node * sizeof *s->in_byte);
 }
 
-void spot_state_fetch(struct spot_state *s, struct spot_fetch *fetch)
+void spot_state_supply(struct spot_state *s, struct spot_supply *supply)
 {
     size_t at = 0;
 
-    *fetch = (struct spot_fetch){ .n_node = s->n_node,
-                                  .n_demand = s->n_demand,
-                                  .out_byte_per_s = s->out,
-                                  .limit_byte = s->limit,
-                                  .demand = s->demand };
+    *supply = (struct spot_supply){ .n_node = s->n_node,
+                                    .n_demand = s->n_demand,
+                                    .out_byte_per_s = s->out,
+                                    .limit_byte = s->limit,
+                                    .demand = s->demand };
     for (int k = 0; k < s->n_demand && s->price; k++) {
         s->demand[k].cost = s->price_of + at;
         at += (size_t)s->demand[k].n_holder;
     }
     for (int i = 0; i < s->n_node; i++)
-        fetch->floor_s = fmax(fetch->floor_s, (double)s->in_byte[i] / s->in[i]);
+        supply->floor_s = fmax(supply->floor_s, (double)s->in_byte[i] / s->in[i]);
 }
 
 struct spot_place_score spot_state_score(void *user, const int *node_of_position, double give_up_s)
 {
     struct spot_state *s = user;
     struct spot_place_score score = { 0 };
-    struct spot_fetch fetch;
+    struct spot_supply supply;
 
     reset(s);
     for (size_t k = 0; k < s->r->n_part; k++)
         if (!s->is_out[k])
             list_part(s, k, node_of_position);
-    spot_state_fetch(s, &fetch);
+    spot_state_supply(s, &supply);
     for (int i = 0; i < s->n_node; i++) {
         score.byte += s->in_byte[i];
         score.n_touched += s->in_byte[i] > 0;
     }
-    spot_fetch_time(&fetch);
-    score.makespan_s = fetch.time_s;
-    if (s->price && isfinite(fetch.time_s) &&
-        fetch.time_s <= give_up_s * (1 + SPOT_PLACE_EPSILON)) {
-        spot_fetch_split(&fetch);
-        score.usd = fetch.cost / SPOT_EGRESS_UNIT / 1e9;
+    spot_supply_time(&supply);
+    score.makespan_s = supply.time_s;
+    if (s->price && isfinite(supply.time_s) &&
+        supply.time_s <= give_up_s * (1 + SPOT_PLACE_EPSILON)) {
+        spot_supply_split(&supply);
+        score.usd = supply.cost / SPOT_EGRESS_UNIT / 1e9;
     }
     return score;
 }
@@ -122,12 +122,12 @@ struct spot_place_score spot_state_score(void *user, const int *node_of_position
 /* The holders of the demands that decide, a relaying receiver aside. */
 static bool find_senders(struct spot_state *s, bool *is_in)
 {
-    struct spot_fetch fetch;
+    struct spot_supply supply;
     bool is_any = false;
 
-    spot_state_fetch(s, &fetch);
-    fetch.floor_s = 0;
-    spot_fetch_time(&fetch);
+    spot_state_supply(s, &supply);
+    supply.floor_s = 0;
+    spot_supply_time(&supply);
     for (int k = 0; k < s->n_demand; k++)
         if (s->demand[k].in_cut && s->touched[k] / s->n_zone < s->n_set)
             for (int h = 0; h < s->demand[k].n_holder; h++)

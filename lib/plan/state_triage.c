@@ -1,162 +1,299 @@
 /* SPDX-License-Identifier: MIT */
-/* What cannot be moved: it has no live holder, or its only holders leave too soon. */
+/* What cannot be moved: it has no live holder, or its only holders leave too soon. What is saved
+ * of the latter is chosen in groups that recovery needs whole (spot_state_group, salvage.h). */
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/xalloc.h"
+#include "plan/salvage.h"
 #include "plan/state_inner.h"
 
-/* Saved together or not at all: one part of state, or all parts of one request group. */
-struct item {
-    double density; /* seconds of recovery that a byte saves */
-    int64_t byte;
-    size_t part;
-    int kv; /* -1: state */
+/* Groups are numbered: state (one of all, or one a bundle), then caches. */
+struct triage {
+    struct spot_state *s;
+    struct spot_state_plan *plan;
+    int n_state, n;       /* groups of state; of everything */
+    bool *is_broken;      /* [n] some of it has no holder at all */
+    bool *is_lost;        /* [n] broken, or chosen to be lost */
+    int64_t *bundle_byte; /* [n_layer + 2] one copy of all components */
 };
 
-static double recovery_s(const struct spot_state *s, const struct spot_part *part)
+static int group_of(const struct triage *t, const struct spot_part *part)
 {
-    const struct spot_cluster *cluster = s->problem->cluster;
-
     if (part->kv >= 0)
+        return t->n_state + part->kv;
+    return t->n_state > 1 ? (int)part->piece[0].first : 0;
+}
+
+/* Seconds that the loss of a group costs, NAN if the cluster does not say. */
+static double recovery_s(const struct triage *t, int group)
+{
+    const struct spot_cluster *cluster = t->s->problem->cluster;
+    const double restore = cluster->restore_byte_per_s;
+
+    if (group >= t->n_state)
         return cluster->prefill_tokens_per_s > 0
-                   ? (double)s->r->to->kv[part->kv].n_token / cluster->prefill_tokens_per_s
+                   ? (double)t->s->r->to->kv[group - t->n_state].n_token /
+                         cluster->prefill_tokens_per_s
                    : NAN;
-    if (cluster->rollback_s <= 0 && cluster->restore_byte_per_s <= 0)
-        return NAN;
-    return cluster->rollback_s +
-           (cluster->restore_byte_per_s > 0 ? (double)part->byte / cluster->restore_byte_per_s : 0);
+    if (t->n_state == 1)
+        return cluster->rollback_s + (restore > 0 ? (double)t->s->r->replica_byte / restore : 0);
+    return restore > 0 ? (double)t->bundle_byte[group] / restore : NAN;
 }
 
-static void lose(struct spot_state *s, struct spot_state_plan *plan, size_t k)
+/* What saving a group is worth: nothing if the rest of it is lost anyway. Without figures state
+ * comes before caches, much before little, and long prompts before short ones. */
+static double value_of(const struct triage *t, int group)
 {
-    const struct spot_part *part = &s->r->part[k];
+    const double known_s = recovery_s(t, group);
 
-    if (s->is_out[k] || !part->n_want)
+    if (t->is_broken[group])
+        return 0;
+    if (!isnan(known_s))
+        return known_s;
+    return group < t->n_state ? (double)t->bundle_byte[group]
+                              : (double)t->s->r->to->kv[group - t->n_state].n_token * 1e-6;
+}
+
+static void init(struct triage *t, struct spot_state *s, struct spot_state_plan *plan)
+{
+    const size_t n_bundle = (size_t)s->r->to->model.n_layer + 2;
+
+    *t = (struct triage){ .s = s, .plan = plan };
+    t->n_state = s->problem->cluster->rollback_s > 0 ? 1 : (int)n_bundle;
+    t->n = t->n_state + (int)s->r->to->n_kv;
+    t->is_broken = spot_xcalloc((size_t)t->n, sizeof(bool));
+    t->is_lost = spot_xcalloc((size_t)t->n, sizeof(bool));
+    t->bundle_byte = spot_xcalloc(n_bundle, sizeof *t->bundle_byte);
+    for (size_t k = 0; k < s->r->n_part; k++)
+        for (size_t i = 0; i < s->r->part[k].n_piece && s->r->part[k].kv < 0; i++) {
+            const struct spot_piece *piece = &s->r->part[k].piece[i];
+
+            for (int64_t b = piece->first; b <= piece->last; b++)
+                t->bundle_byte[b] += piece->byte / (piece->last - piece->first + 1);
+        }
+}
+
+/* --- what is lost --- */
+
+static void lose(struct triage *t, size_t k)
+{
+    const struct spot_part *part = &t->s->r->part[k];
+    const int group = group_of(t, part);
+
+    t->is_lost[group] = true;
+    if (t->s->is_out[k] || !part->n_want)
         return;
-    s->is_out[k] = true;
-    plan->loss[plan->n_loss++] =
+    t->s->is_out[k] = true;
+    t->plan->loss[t->plan->n_loss++] =
         (struct spot_state_loss){ k, part->kv >= 0 ? SPOT_FATE_RECOMPUTE : SPOT_FATE_CHECKPOINT,
-                                  false, recovery_s(s, part) };
-    plan->lost_byte += part->byte;
+                                  false, -1, NAN };
+    t->plan->lost_byte += part->byte;
 }
 
-static void lose_item(struct spot_state *s, struct spot_state_plan *plan, const struct item *item)
+/* Of a cache all parts, also those that could be had: it is computed again as a whole. */
+static void lose_group(struct triage *t, int group)
 {
-    if (item->kv < 0)
-        lose(s, plan, item->part);
-    for (size_t k = 0; item->kv >= 0 && k < s->r->n_part; k++)
-        if (s->r->part[k].kv == item->kv)
-            lose(s, plan, k);
+    t->is_lost[group] = true;
+    for (size_t k = 0; k < t->s->r->n_part; k++)
+        if (group_of(t, &t->s->r->part[k]) == group &&
+            (group >= t->n_state || t->s->is_exclusive[k]))
+            lose(t, k);
 }
 
-/* Densest first, then larger, then in order. */
-static int by_density(const void *a, const void *b)
+/* What nobody holds breaks all groups that it belongs to. */
+static void lose_unheld(struct triage *t)
 {
-    const struct item *x = a, *y = b;
+    for (size_t k = 0; k < t->s->r->n_part; k++) {
+        const struct spot_part *part = &t->s->r->part[k];
 
-    if (x->density != y->density)
-        return x->density < y->density ? 1 : -1;
-    if (x->byte != y->byte)
-        return x->byte < y->byte ? 1 : -1;
-    return (x->part > y->part) - (x->part < y->part);
-}
-
-static int list_items(const struct spot_state *s, struct item *item)
-{
-    const struct spot_cluster *cluster = s->problem->cluster;
-    int *at = spot_xcalloc(s->r->to->n_kv, sizeof(int)), n = 0;
-    double state_byte = 0;
-
-    for (size_t k = 0; k < s->r->n_part; k++) {
-        const struct spot_part *part = &s->r->part[k];
-
-        if (!s->is_exclusive[k] || s->is_out[k])
+        if (spot_set_size(t->s, t->s->set_of[k]) || !part->n_want)
             continue;
-        if (part->kv < 0)
-            state_byte += (double)part->byte;
-        if (part->kv >= 0 && at[part->kv]) {
-            item[at[part->kv] - 1].byte += part->byte;
+        lose(t, k);
+        t->is_broken[group_of(t, part)] = true;
+        for (size_t i = 0; i < part->n_piece && part->kv < 0 && t->n_state > 1; i++)
+            for (int64_t b = part->piece[i].first; b <= part->piece[i].last; b++)
+                t->is_broken[b] = t->is_lost[b] = true;
+    }
+    for (int g = t->n_state; g < t->n && t->s->problem->cluster->prefill_tokens_per_s > 0; g++)
+        if (t->is_broken[g])
+            lose_group(t, g);
+}
+
+/* --- what is chosen --- */
+
+/* Number the groups that are at stake and the sets that hold them; -1 for the others. */
+static void number(const struct triage *t, struct spot_salvage *salvage, int *index, int *set_index)
+{
+    for (int g = 0; g < t->n; g++)
+        index[g] = -1;
+    for (int k = 0; k < t->s->n_set; k++)
+        set_index[k] = -1;
+    for (size_t k = 0; k < t->s->r->n_part; k++) {
+        int *g = &index[group_of(t, &t->s->r->part[k])], *set = &set_index[t->s->set_of[k]];
+
+        if (!t->s->is_exclusive[k] || t->s->is_out[k])
+            continue;
+        *g = *g < 0 ? salvage->n_group++ : *g;
+        *set = *set < 0 ? salvage->n_set++ : *set;
+    }
+}
+
+/* One copy of everything that only leaving nodes hold must get out through their links in time. */
+static void save_in_time(struct triage *t)
+{
+    struct spot_state *s = t->s;
+    struct spot_salvage salvage = { .n_node = s->n_node, .limit_byte = s->limit };
+    int *index = spot_xcalloc((size_t)t->n, sizeof(int));
+    int *set_index = spot_xcalloc((size_t)s->n_set, sizeof(int));
+    struct spot_salvage_set *set;
+    int64_t *byte;
+    double *value;
+
+    number(t, &salvage, index, set_index);
+    set = spot_xcalloc((size_t)salvage.n_set, sizeof *set);
+    byte = spot_xcalloc((size_t)salvage.n_set * (size_t)salvage.n_group, sizeof *byte);
+    value = spot_xcalloc((size_t)salvage.n_group, sizeof *value);
+    salvage.set = set, salvage.byte = byte, salvage.value = value;
+    salvage.is_saved = spot_xcalloc((size_t)salvage.n_group, sizeof(bool));
+    for (int k = 0; k < s->n_set; k++)
+        if (set_index[k] >= 0)
+            set[set_index[k]] =
+                (struct spot_salvage_set){ s->set_node + s->set_begin[k], spot_set_size(s, k) };
+    for (int g = 0; g < t->n; g++)
+        if (index[g] >= 0)
+            value[index[g]] = value_of(t, g);
+    for (size_t k = 0; k < s->r->n_part; k++)
+        if (s->is_exclusive[k] && !s->is_out[k])
+            byte[index[group_of(t, &s->r->part[k])] * salvage.n_set + set_index[s->set_of[k]]] +=
+                s->r->part[k].byte;
+    spot_salvage(&salvage);
+    t->plan->recovery_bound_s = salvage.saved - salvage.bound;
+    t->plan->n_at_stake = salvage.n_group;
+    for (int g = 0; g < t->n; g++) {
+        if (index[g] < 0)
+            continue;
+        t->plan->n_saved += salvage.is_saved[index[g]];
+        if (!salvage.is_saved[index[g]])
+            lose_group(t, g);
+    }
+    free(index), free(set_index), free(set), free(byte), free(value), free(salvage.is_saved);
+}
+
+bool spot_state_all_fits(const struct spot_state *s)
+{
+    double *no_rate = spot_xcalloc((size_t)s->n_node, sizeof *no_rate);
+    struct spot_supply supply = { .n_node = s->n_node,
+                                  .n_demand = s->n_set,
+                                  .out_byte_per_s = no_rate,
+                                  .limit_byte = s->limit,
+                                  .time_s = 1 };
+    int64_t total = 0;
+    bool is_fit;
+
+    supply.demand = spot_xcalloc((size_t)s->n_set, sizeof *supply.demand);
+    for (int i = 0; i < s->n_node; i++)
+        no_rate[i] = INFINITY;
+    for (int k = 0; k < s->n_set; k++)
+        supply.demand[k] = (struct spot_demand){ .holder = s->set_node + s->set_begin[k],
+                                                 .n_holder = spot_set_size(s, k) };
+    for (size_t k = 0; k < s->r->n_part; k++)
+        if (s->is_exclusive[k]) {
+            supply.demand[s->set_of[k]].byte += s->r->part[k].byte;
+            total += s->r->part[k].byte;
+        }
+    is_fit = !total || spot_supply_most(&supply) == total;
+    free(no_rate), free(supply.demand);
+    return is_fit;
+}
+
+/* --- what it costs --- */
+
+/* Neighbours among lost bundles are told together. */
+static void list_groups(struct triage *t)
+{
+    struct spot_state_plan *plan = t->plan;
+
+    plan->recovery_s = 0;
+    for (int g = 0; g < t->n; g++) {
+        const bool is_bundle = g < t->n_state && t->n_state > 1;
+        struct spot_state_group *last = plan->n_group ? &plan->group[plan->n_group - 1] : NULL;
+
+        if (!t->is_lost[g])
+            continue;
+        plan->recovery_s += recovery_s(t, g);
+        if (is_bundle && last && last->last == g - 1) {
+            last->last = g;
+            last->recovery_s += recovery_s(t, g);
             continue;
         }
-        item[n++] = (struct item){ 0, part->byte, k, part->kv };
-        if (part->kv >= 0)
-            at[part->kv] = n;
+        plan->group[plan->n_group++] = (struct spot_state_group){ g >= t->n_state ? SPOT_KIND_CACHE
+                                                                  : is_bundle ? SPOT_KIND_BUNDLES
+                                                                              : SPOT_KIND_STATE,
+                                                                  g,
+                                                                  g,
+                                                                  g - t->n_state,
+                                                                  0,
+                                                                  recovery_s(t, g) };
     }
-    for (int i = 0; i < n; i++) {
-        const double rate = cluster->prefill_tokens_per_s;
+    plan->recovery_bound_s += plan->recovery_s;
+    if (plan->recovery_bound_s < 0)
+        plan->recovery_bound_s = 0;
+}
 
-        /* without figures state comes before caches, and long prompts before short ones */
-        if (item[i].kv < 0)
-            item[i].density = cluster->rollback_s > 0 ? cluster->rollback_s / state_byte : 1e9;
+static void count_losses(struct triage *t)
+{
+    struct spot_state_plan *plan = t->plan;
+
+    for (size_t k = 0; k < plan->n_loss; k++) {
+        struct spot_state_loss *loss = &plan->loss[k];
+        const struct spot_part *part = &t->s->r->part[loss->part];
+        const int g = group_of(t, part);
+
+        for (int i = 0; i < (int)plan->n_group && !loss->is_chosen; i++) {
+            struct spot_state_group *group = &plan->group[i];
+
+            if (group->first > g || group->last < g)
+                continue;
+            loss->group = i;
+            loss->recovery_s = group->recovery_s;
+            group->byte += part->byte;
+        }
+    }
+}
+
+/* Forget what was decided before, but for caches given up by choice. */
+static void forget(struct triage *t)
+{
+    struct spot_state_plan *plan = t->plan;
+    size_t n = 0;
+
+    for (size_t k = 0; k < plan->n_loss; k++) {
+        if (plan->loss[k].is_chosen)
+            plan->loss[n++] = plan->loss[k];
         else
-            item[i].density = (double)s->r->to->kv[item[i].kv].n_token / (rate > 0 ? rate : 1e6) /
-                              (double)(item[i].byte + 1);
+            t->s->is_out[plan->loss[k].part] = false;
     }
-    qsort(item, (size_t)n, sizeof *item, by_density);
-    free(at);
-    return n;
-}
-
-static void add_demand(const struct spot_state *s, struct spot_fetch *fetch, size_t k)
-{
-    const int set = s->set_of[k];
-
-    fetch->demand[fetch->n_demand++] = (struct spot_fetch_demand){
-        .byte = s->r->part[k].byte,
-        .holder = s->set_node + s->set_begin[set],
-        .n_holder = spot_set_size(s, set),
-    };
-}
-
-static void add_item(const struct spot_state *s, struct spot_fetch *fetch, const struct item *item)
-{
-    if (item->kv < 0)
-        add_demand(s, fetch, item->part);
-    for (size_t k = 0; item->kv >= 0 && k < s->r->n_part; k++)
-        if (s->r->part[k].kv == item->kv && s->is_exclusive[k] && !s->is_out[k])
-            add_demand(s, fetch, k);
-}
-
-/* One copy of everything that only leaving nodes hold must fit through their links in time. By
- * density while it fits: optimal up to one item, for the sets that fit form a polymatroid. */
-static void save_in_time(struct spot_state *s, struct spot_state_plan *plan)
-{
-    struct item *item = spot_xcalloc(s->r->n_part, sizeof *item);
-    struct spot_fetch fetch = {
-        .n_node = s->n_node, .out_byte_per_s = s->out, .limit_byte = s->limit, .time_s = INFINITY
-    };
-    const int n = list_items(s, item);
-
-    fetch.demand = spot_xcalloc(s->r->n_part, sizeof *fetch.demand);
-    for (int i = 0; i < n; i++)
-        add_item(s, &fetch, &item[i]);
-    if (n && spot_fetch_split(&fetch)) {
-        fetch.n_demand = 0;
-        for (int i = 0; i < n; i++) {
-            const int before = fetch.n_demand;
-
-            add_item(s, &fetch, &item[i]);
-            if (spot_fetch_split(&fetch)) {
-                fetch.n_demand = before;
-                lose_item(s, plan, &item[i]);
-            }
-        }
-    }
-    free(item), free(fetch.demand);
+    plan->n_loss = n;
+    plan->lost_byte = 0;
+    plan->n_group = 0;
+    plan->n_at_stake = plan->n_saved = 0;
 }
 
 void spot_state_triage(struct spot_state *s, struct spot_state_plan *plan)
 {
-    plan->loss = spot_xcalloc(s->r->n_part, sizeof *plan->loss);
-    for (size_t k = 0; k < s->r->n_part; k++) {
-        const int set = s->set_of[k];
+    struct triage t;
 
-        if (!spot_set_size(s, set))
-            lose(s, plan, k);
-        s->is_exclusive[k] = spot_set_size(s, set) > 0;
-        for (int h = s->set_begin[set]; h < s->set_begin[set + 1]; h++)
-            s->is_exclusive[k] = s->is_exclusive[k] && isfinite(s->limit[s->set_node[h]]);
+    init(&t, s, plan);
+    if (!plan->loss) {
+        plan->loss = spot_xcalloc(s->r->n_part, sizeof *plan->loss);
+        plan->group = spot_xcalloc((size_t)t.n, sizeof *plan->group);
     }
-    save_in_time(s, plan);
+    forget(&t);
+    lose_unheld(&t);
+    save_in_time(&t);
+    list_groups(&t);
+    count_losses(&t);
+    free(t.is_broken), free(t.is_lost), free(t.bundle_byte);
 }

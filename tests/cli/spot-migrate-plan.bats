@@ -47,6 +47,33 @@ llama() { spot-migrate plan --from $D/llama7b_2x2x2.json --to $D/llama7b_1x3x2.j
     [ "$(llama $D/four_one_leaving.json --deadline 1s | jq .lost_byte)" = 0 ] # it has its own, 30 s
 }
 
+@test "bundles are saved whole, and what is lost has a cost that no choice undercuts" {
+    jq '.nodes[1].node = "gpu9" | .nodes[3].deadline_s = 4 | .restore_byte_per_s = 1e9' \
+        $D/four_one_leaving.json >"$T/c.json"
+    run -0 --separate-stderr llama "$T/c.json" --explain
+    echo "$output" >"$T/m.json"
+    # 5 GB get out: the cache "code" of 2.15 GB, and seven of the bundles 17..33
+    jq -e '.recovery_s == .recovery_bound_s and (.lost_groups | length) == 2 and
+           .lost_groups[0].what == "bundles" and .lost_groups[0].bundle_last == 33 and
+           .lost_groups[1].kv == "chat" and
+           ([.lost_groups[].recovery_s] | add) == .recovery_s' "$T/m.json"
+    jq -e '.lost_groups[0].bundle_first as $b |
+           [.moves[] | select(.from == "gpu3").unit] as $u | [.units[$u[]] | select(.kv == null) |
+           .pieces[].bundle_first] | max < $b' "$T/m.json"
+    jq -e '[.lost[] | .group] | unique == [0, 1]' "$T/m.json"
+    [[ "$stderr" = *"bundles 24 to 33, 3.90505 GB of them, have no source in time: checkpoint"* ]]
+    [[ "$stderr" = *"of 18 groups that only leaving nodes have, 8 get out in time"* ]]
+}
+
+@test "where work is rolled back no part of a step is sent in vain" {
+    jq '.nodes[1].node = "gpu9" | .nodes[3].deadline_s = 4 | .rollback_s = 60' \
+        $D/four_one_leaving.json >"$T/c.json"
+    llama "$T/c.json" >"$T/m.json"
+    jq -e '.lost_groups[0] | .what == "state" and .recovery_s == 60' "$T/m.json"
+    jq -e '[.moves[] | select(.from == "gpu3").unit] as $u | [.units[$u[]].kv] | unique == ["code"]' \
+        "$T/m.json"
+}
+
 @test "a cache that is computed sooner than moved is not moved" {
     jq '.prefill_tokens_per_s = 1e6' $D/four_one_leaving.json >"$T/c.json"
     llama "$T/c.json" >"$T/m.json"

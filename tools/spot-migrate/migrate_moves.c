@@ -116,10 +116,37 @@ static void fill_moves(struct spot_moves_doc *doc, const struct spot_state_probl
         const struct spot_state_loss *l = &plan->loss[k];
 
         doc->lost[k] =
-            (struct spot_moves_lost){ unit_of[l->part], plan->reshard.part[l->part].byte,
+            (struct spot_moves_lost){ unit_of[l->part],
+                                      plan->reshard.part[l->part].byte,
                                       l->fate == SPOT_FATE_CHECKPOINT ? "checkpoint" : "recompute",
-                                      l->is_chosen, isnan(l->recovery_s) ? -1 : l->recovery_s };
+                                      l->is_chosen,
+                                      l->group,
+                                      isnan(l->recovery_s) ? -1 : l->recovery_s };
     }
+}
+
+static void fill_groups(struct spot_moves_doc *doc, const struct spot_state_problem *problem,
+                        const struct spot_state_plan *plan)
+{
+    static const char *const what[] = { "state", "bundles", "cache" };
+
+    doc->n_lost_group = plan->n_group;
+    doc->lost_group = spot_xcalloc(plan->n_group, sizeof *doc->lost_group);
+    for (size_t k = 0; k < plan->n_group; k++) {
+        const struct spot_state_group *g = &plan->group[k];
+        const bool is_cache = g->kind == SPOT_KIND_CACHE;
+
+        doc->lost_group[k] =
+            (struct spot_moves_group){ what[g->kind],
+                                       is_cache ? "recompute" : "checkpoint",
+                                       g->byte,
+                                       g->first,
+                                       g->last,
+                                       is_cache ? problem->to->kv[g->kv].name : NULL,
+                                       isnan(g->recovery_s) ? -1 : g->recovery_s };
+    }
+    doc->recovery_s = isnan(plan->recovery_s) ? -1 : plan->recovery_s;
+    doc->recovery_bound_s = isnan(plan->recovery_bound_s) ? -1 : plan->recovery_bound_s;
 }
 
 static void fill_places(struct spot_moves_doc *doc, const struct spot_state_problem *problem,
@@ -158,6 +185,50 @@ static void fill_proof(struct spot_moves_doc *doc, const struct spot_state_probl
     free(is_sender);
 }
 
+/* "bundles 3 to 9, 1.2 GB, have no source in time: checkpoint, 2 s" */
+static void explain_group(struct moves_doc *moves, const struct spot_moves_group *g)
+{
+    const double gb = (double)g->byte / 1e9;
+    char name[160], cost[64] = "";
+
+    if (g->kv)
+        snprintf(name, sizeof name, "cache %.128s, %.6g GB, has", g->kv, gb);
+    else if (!strcmp(g->what, "state"))
+        snprintf(name, sizeof name, "the state of this step, %.6g GB of it, has", gb);
+    else if (g->first == g->last)
+        snprintf(name, sizeof name, "bundle %lld, %.6g GB of it, has", (long long)g->first, gb);
+    else
+        snprintf(name, sizeof name, "bundles %lld to %lld, %.6g GB of them, have",
+                 (long long)g->first, (long long)g->last, gb);
+    if (g->recovery_s >= 0)
+        snprintf(cost, sizeof cost, ", %.6g s", g->recovery_s);
+    give_reason(moves, say(moves, "%s no source in time: %s%s", name, g->how, cost));
+}
+
+static void explain_losses(struct moves_doc *moves, const struct spot_state_plan *plan)
+{
+    const struct spot_moves_doc *doc = &moves->doc;
+
+    for (size_t k = 0; k < doc->n_lost; k++)
+        if (doc->lost[k].is_chosen)
+            give_reason(moves,
+                        say(moves,
+                            "unit %lld (%s): computing it again takes %.6g s, less than moving it",
+                            (long long)doc->lost[k].unit, doc->unit[doc->lost[k].unit].kv,
+                            doc->lost[k].recovery_s));
+    for (size_t k = 0; k < doc->n_lost_group; k++)
+        explain_group(moves, &doc->lost_group[k]);
+    if (plan->n_saved < plan->n_at_stake)
+        give_reason(moves, say(moves,
+                               "of %d groups that only leaving nodes have, %d get out in time; a "
+                               "group saved in part would be worth nothing",
+                               plan->n_at_stake, plan->n_saved));
+    if (doc->n_lost_group && doc->recovery_s >= 0)
+        give_reason(moves,
+                    say(moves, "recovery takes %.6g s in all; no choice takes less than %.6g s",
+                        doc->recovery_s, doc->recovery_bound_s));
+}
+
 static void explain(struct moves_doc *moves, const struct spot_state_problem *problem,
                     const struct spot_state_plan *plan)
 {
@@ -186,23 +257,7 @@ static void explain(struct moves_doc *moves, const struct spot_state_problem *pr
     if (doc->naive_s > doc->makespan_s * (1 + 1e-9))
         give_reason(moves, say(moves, "with the first holder always sending it would take %.6g s",
                                doc->naive_s));
-    for (size_t k = 0; k < doc->n_lost; k++) {
-        const struct spot_moves_lost *lost = &doc->lost[k];
-
-        if (lost->is_chosen)
-            give_reason(moves,
-                        say(moves,
-                            "unit %lld (%s): computing it again takes %.6g s, less "
-                            "than moving it",
-                            (long long)lost->unit, doc->unit[lost->unit].kv, lost->recovery_s));
-        else if (lost->recovery_s >= 0)
-            give_reason(moves, say(moves, "unit %lld, %.6g GB, has no source in time: %s, %.6g s",
-                                   (long long)lost->unit, (double)lost->byte / 1e9, lost->how,
-                                   lost->recovery_s));
-        else
-            give_reason(moves, say(moves, "unit %lld, %.6g GB, has no source in time: %s",
-                                   (long long)lost->unit, (double)lost->byte / 1e9, lost->how));
-    }
+    explain_losses(moves, plan);
 }
 
 void moves_doc_init(struct moves_doc *moves, const struct spot_state_problem *problem,
@@ -227,6 +282,7 @@ void moves_doc_init(struct moves_doc *moves, const struct spot_state_problem *pr
     doc->is_exhaustive = plan->is_exhaustive;
     unit_of = number_units(moves, plan);
     fill_moves(doc, problem, plan, unit_of);
+    fill_groups(doc, problem, plan);
     fill_places(doc, problem, plan);
     fill_proof(doc, problem, plan);
     explain(moves, problem, plan);
