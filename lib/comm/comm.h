@@ -29,15 +29,18 @@ struct spot_comm_piece {
     uint64_t tag;
     void *data; /* [n_byte], read if it is sent */
     size_t n_byte;
+    bool is_lent; /* what is sent stays as it is until spot_mesh_keep */
 };
 
 enum spot_comm_number { SPOT_COMM_I64, SPOT_COMM_F32 };
 
-/* Numbers that are replaced by their sum over the replicas. */
+/* Numbers that are replaced by their sum over the replicas; off a device they stay so until
+ * spot_mesh_keep. */
 struct spot_comm_sum {
     uint64_t tag; /* the same on all replicas, others for others */
     void *data;   /* [n] */
     size_t n;
+    bool is_started; /* by a call of start, and unchanged since */
 };
 
 /* Who takes part; borrowed until the object is closed. */
@@ -54,9 +57,12 @@ struct spot_comm;
 struct spot_comm_kind {
     const char *name; /* "sockets", "nccl" */
     bool is_device;   /* data lie on the device; `stream`, if any, has queued what made them */
-    /* All pieces together, so that nobody waits for one whose turn comes later. */
+    /* All pieces together, so that nobody waits for one whose turn comes later. Off a device, a
+     * call that only sends does not wait at all. */
     int (*exchange)(struct spot_comm *comm, const struct spot_comm_piece *piece, size_t n,
                     void *stream, struct spot_err *err);
+    /* Send early what the others need of an int64 sum to come; does not wait. NULL: cannot. */
+    int (*start)(struct spot_comm *comm, const struct spot_comm_sum *sum, struct spot_err *err);
     /* int64 sums are exact, so equal bits whatever the number of replicas; sums of floats are equal
      * on all replicas. */
     int (*sum)(struct spot_comm *comm, enum spot_comm_number number,

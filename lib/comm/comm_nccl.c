@@ -430,7 +430,7 @@ static int connect_all(struct nccl_comm *c, struct spot_err *err)
     return wait_comms(c, c->how.timeout_s, err);
 }
 
-static const struct spot_comm_kind kind = { "nccl", true, exchange, sum_all, close_comm };
+static const struct spot_comm_kind kind = { "nccl", true, exchange, NULL, sum_all, close_comm };
 
 static struct spot_comm *open_comm(const struct spot_nccl_open *how, struct spot_err *err)
 {

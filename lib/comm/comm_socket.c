@@ -42,8 +42,9 @@ static int exchange(struct spot_comm *comm, const struct spot_comm_piece *piece,
 
     (void)stream;
     for (size_t i = 0; i < n; i++)
-        if (piece[i].is_send && spot_mesh_send(c->mesh, piece[i].peer, piece[i].type, piece[i].tag,
-                                               piece[i].data, piece[i].n_byte, err))
+        if (piece[i].is_send && (piece[i].is_lent ? spot_mesh_lend : spot_mesh_send)(
+                                    c->mesh, piece[i].peer, piece[i].type, piece[i].tag,
+                                    piece[i].data, piece[i].n_byte, err))
             return -1;
     for (size_t i = 0; i < n; i++) {
         struct spot_frame *frame;
@@ -75,18 +76,14 @@ static struct share share_of(const struct socket_comm *c, const struct spot_comm
     return (struct share){ (int64_t *)sum->data + begin, end - begin };
 }
 
-/* Share r of every sum to the replica `to`. */
-static int send_shares(const struct socket_comm *c, const struct spot_comm_sum *sum, size_t n,
-                       size_t to, size_t r, uint32_t type, struct spot_err *err)
+/* Share r of a sum to the replica `to`. */
+static int send_share(const struct socket_comm *c, const struct spot_comm_sum *sum, size_t to,
+                      size_t r, uint32_t type, struct spot_err *err)
 {
-    for (size_t i = 0; i < n; i++) {
-        const struct share share = share_of(c, &sum[i], r);
+    const struct share share = share_of(c, sum, r);
 
-        if (spot_mesh_send(c->mesh, c->place.replica[to], type, sum[i].tag, share.sum,
-                           share.n * sizeof(*share.sum), err))
-            return -1;
-    }
-    return 0;
+    return spot_mesh_lend(c->mesh, c->place.replica[to], type, sum->tag, share.sum,
+                          share.n * sizeof(*share.sum), err);
 }
 
 static void add_sums(int64_t *sum, const int64_t *more, size_t n)
@@ -95,23 +92,48 @@ static void add_sums(int64_t *sum, const int64_t *more, size_t n)
         sum[i] = (int64_t)((uint64_t)sum[i] + (uint64_t)more[i]);
 }
 
-/* Share r of every sum from the replica `from`: added to what is here, or instead of it. */
-static int take_shares(const struct socket_comm *c, const struct spot_comm_sum *sum, size_t n,
-                       size_t from, size_t r, uint32_t type, struct spot_err *err)
+/* Share r of a sum from the replica `from`: added to what is here, or instead of it. */
+static int take_share(const struct socket_comm *c, const struct spot_comm_sum *sum, size_t from,
+                      size_t r, uint32_t type, struct spot_err *err)
 {
-    for (size_t i = 0; i < n; i++) {
-        const struct share share = share_of(c, &sum[i], r);
-        struct spot_frame *frame =
-            take(c, c->place.replica[from], type, sum[i].tag, share.n * sizeof(*share.sum), err);
+    const struct share share = share_of(c, sum, r);
+    struct spot_frame *frame =
+        take(c, c->place.replica[from], type, sum->tag, share.n * sizeof(*share.sum), err);
 
-        if (!frame)
+    if (!frame)
+        return -1;
+    if (type == c->types.scatter)
+        add_sums(share.sum, (const int64_t *)(const void *)frame->data, share.n);
+    else
+        memcpy(share.sum, frame->data, frame->n_byte);
+    free(frame);
+    return 0;
+}
+
+/* Its share to every other replica. */
+static int scatter(struct spot_comm *comm, const struct spot_comm_sum *sum, struct spot_err *err)
+{
+    const struct socket_comm *const c = of(comm);
+    const size_t D = c->place.n_replica, me = c->rank;
+
+    for (size_t k = 1; k < D; k++)
+        if (send_share(c, sum, (me + k) % D, (me + k) % D, c->types.scatter, err))
             return -1;
-        if (type == c->types.scatter)
-            add_sums(share.sum, (const int64_t *)(const void *)frame->data, share.n);
-        else
-            memcpy(share.sum, frame->data, frame->n_byte);
-        free(frame);
-    }
+    return 0;
+}
+
+/* Add up my share and send it to every other replica. */
+static int gather(const struct socket_comm *c, const struct spot_comm_sum *sum,
+                  struct spot_err *err)
+{
+    const size_t D = c->place.n_replica, me = c->rank;
+
+    for (size_t k = 1; k < D; k++)
+        if (take_share(c, sum, (me + D - k) % D, me, c->types.scatter, err))
+            return -1;
+    for (size_t k = 1; k < D; k++)
+        if (send_share(c, sum, (me + k) % D, me, c->types.gather, err))
+            return -1;
     return 0;
 }
 
@@ -125,18 +147,16 @@ static int sum_all(struct spot_comm *comm, enum spot_comm_number number,
 
     (void)stream;
     assert(number == SPOT_COMM_I64);
-    for (size_t k = 1; k < D; k++)
-        if (send_shares(c, sum, n, (me + k) % D, (me + k) % D, c->types.scatter, err))
+    for (size_t i = 0; i < n; i++)
+        if (!sum[i].is_started && scatter(comm, &sum[i], err))
             return -1;
-    for (size_t k = 1; k < D; k++)
-        if (take_shares(c, sum, n, (me + D - k) % D, me, c->types.scatter, err))
+    for (size_t i = 0; i < n; i++)
+        if (gather(c, &sum[i], err))
             return -1;
-    for (size_t k = 1; k < D; k++)
-        if (send_shares(c, sum, n, (me + k) % D, me, c->types.gather, err))
-            return -1;
-    for (size_t k = 1; k < D; k++)
-        if (take_shares(c, sum, n, (me + D - k) % D, (me + D - k) % D, c->types.gather, err))
-            return -1;
+    for (size_t i = 0; i < n; i++)
+        for (size_t k = 1; k < D; k++)
+            if (take_share(c, &sum[i], (me + D - k) % D, (me + D - k) % D, c->types.gather, err))
+                return -1;
     return 0;
 }
 
@@ -147,7 +167,8 @@ static void close_comm(struct spot_comm *comm)
     free(comm);
 }
 
-static const struct spot_comm_kind sockets = { "sockets", false, exchange, sum_all, close_comm };
+static const struct spot_comm_kind sockets = { "sockets", false,   exchange,
+                                               scatter,   sum_all, close_comm };
 
 struct spot_comm *spot_comm_socket_open(struct spot_mesh *mesh, const struct spot_comm_place *place,
                                         const struct spot_comm_socket_types *types)

@@ -53,6 +53,7 @@ struct spot_frame *spot_frame_new(uint32_t type, uint32_t epoch, uint64_t tag, s
     frame->epoch = epoch;
     frame->tag = tag;
     frame->n_byte = n_byte;
+    frame->lent = NULL;
     write_header(frame->header, type, epoch, tag, n_byte);
     return frame;
 }
@@ -277,7 +278,8 @@ int spot_link_flush(struct spot_link *link, struct spot_err *err)
     if (link->tls && spot_tls_shake(link->tls, err))
         return -1;
     while ((f = link->sending.head)) {
-        const ssize_t done = write_from(link, f->header, f->data, f->n_byte, link->n_sent, err);
+        const ssize_t done =
+            write_from(link, f->header, f->lent ? f->lent : f->data, f->n_byte, link->n_sent, err);
 
         if (done < 0)
             return -1;
@@ -297,8 +299,20 @@ int spot_link_send_frame(struct spot_link *link, struct spot_frame *frame_take,
     return spot_link_flush(link, err);
 }
 
-int spot_link_send(struct spot_link *link, uint32_t type, uint32_t epoch, uint64_t tag,
-                   const void *data, size_t n_byte, struct spot_err *err)
+static void lend(struct spot_frame *frame, const void *data, size_t n_byte)
+{
+    frame->lent = data;
+    frame->n_byte = n_byte;
+    write_header(frame->header, frame->type, frame->epoch, frame->tag, n_byte);
+}
+
+static int no_memory(size_t n_byte, struct spot_err *err)
+{
+    return spot_err_set(err, SPOT_ESYS, "no memory for a frame of %zu bytes", n_byte);
+}
+
+static int send_payload(struct spot_link *link, uint32_t type, uint32_t epoch, uint64_t tag,
+                        const void *data, size_t n_byte, bool is_lent, struct spot_err *err)
 {
     uint8_t header[SPOT_FRAME_HEADER];
     struct spot_frame *rest;
@@ -313,13 +327,51 @@ int spot_link_send(struct spot_link *link, uint32_t type, uint32_t epoch, uint64
             return 0;
         link->n_sent = (size_t)done;
     }
-    rest = spot_frame_new(type, epoch, tag, n_byte);
+    rest = spot_frame_new(type, epoch, tag, is_lent ? 0 : n_byte);
     if (!rest)
-        return spot_err_set(err, SPOT_ESYS, "no memory for a frame of %zu bytes", n_byte);
-    if (n_byte)
+        return no_memory(n_byte, err);
+    if (is_lent)
+        lend(rest, data, n_byte);
+    else if (n_byte)
         memcpy(rest->data, data, n_byte);
     spot_frame_push(&link->sending, rest);
     return 0;
+}
+
+int spot_link_send(struct spot_link *link, uint32_t type, uint32_t epoch, uint64_t tag,
+                   const void *data, size_t n_byte, struct spot_err *err)
+{
+    return send_payload(link, type, epoch, tag, data, n_byte, false, err);
+}
+
+int spot_link_lend(struct spot_link *link, uint32_t type, uint32_t epoch, uint64_t tag,
+                   const void *data, size_t n_byte, struct spot_err *err)
+{
+    return send_payload(link, type, epoch, tag, data, n_byte, true, err);
+}
+
+int spot_link_keep(struct spot_link *link, struct spot_err *err)
+{
+    struct spot_frame_list kept = { NULL, NULL };
+    struct spot_frame *frame;
+    int rc = 0;
+
+    while ((frame = spot_frame_pop(&link->sending))) {
+        struct spot_frame *copy = frame;
+
+        if (frame->lent) {
+            copy = spot_frame_new(frame->type, frame->epoch, frame->tag, frame->n_byte);
+            if (copy)
+                memcpy(copy->data, frame->lent, frame->n_byte);
+            else
+                rc = no_memory(frame->n_byte, err);
+            free(frame);
+        }
+        if (copy)
+            spot_frame_push(&kept, copy);
+    }
+    link->sending = kept;
+    return rc;
 }
 
 bool spot_link_wants_write(const struct spot_link *link)

@@ -26,7 +26,8 @@ struct spot_frame {
     uint64_t tag;
     size_t n_byte;
     uint8_t header[SPOT_FRAME_HEADER];
-    uint8_t data[]; /* [n_byte] */
+    const uint8_t *lent; /* NULL, or the payload, which is then not in data */
+    uint8_t data[];      /* [n_byte] */
 };
 
 /* A frame with room for n_byte of payload; freed with free(). NULL when memory is short. */
@@ -72,6 +73,13 @@ int spot_link_read(struct spot_link *link, struct spot_frame_list *in, struct sp
 /* Send a payload: as much as the socket takes now, the rest is copied and queued. */
 int spot_link_send(struct spot_link *link, uint32_t type, uint32_t epoch, uint64_t tag,
                    const void *data, size_t n_byte, struct spot_err *err);
+
+/* The same without a copy: what is queued must not change before spot_link_keep. */
+int spot_link_lend(struct spot_link *link, uint32_t type, uint32_t epoch, uint64_t tag,
+                   const void *data, size_t n_byte, struct spot_err *err);
+
+/* Copy what was lent and is still queued. Returns 0, or -1 with *err (SPOT_ESYS). */
+int spot_link_keep(struct spot_link *link, struct spot_err *err);
 
 /* Send a frame without copying it. */
 int spot_link_send_frame(struct spot_link *link, struct spot_frame *frame_take,

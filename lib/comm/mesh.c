@@ -316,8 +316,8 @@ static void wait_peer(struct spot_mesh *mesh)
     wait_changed(mesh, mesh->lease_s > 0 ? spot_clock_s() + mesh->lease_s / 4 : -1);
 }
 
-int spot_mesh_send(struct spot_mesh *mesh, uint32_t peer, uint32_t type, uint64_t tag,
-                   const void *data, size_t n_byte, struct spot_err *err)
+static int send_peer(struct spot_mesh *mesh, uint32_t peer, uint32_t type, uint64_t tag,
+                     const void *data, size_t n_byte, bool is_lent, struct spot_err *err)
 {
     const double start_s = spot_clock_s();
     struct spot_mesh_conn *p;
@@ -334,7 +334,8 @@ int spot_mesh_send(struct spot_mesh *mesh, uint32_t peer, uint32_t type, uint64_
         wait_peer(mesh);
     }
     if (!rc) {
-        rc = spot_link_send(&p->link, type, mesh->epoch, tag, data, n_byte, err);
+        rc = (is_lent ? spot_link_lend : spot_link_send)(&p->link, type, mesh->epoch, tag, data,
+                                                         n_byte, err);
         if (rc)
             p->is_gone = true;
         else if (spot_link_wants_write(&p->link))
@@ -342,6 +343,32 @@ int spot_mesh_send(struct spot_mesh *mesh, uint32_t peer, uint32_t type, uint64_
     }
     pthread_mutex_unlock(&mesh->lock);
     return rc;
+}
+
+int spot_mesh_send(struct spot_mesh *mesh, uint32_t peer, uint32_t type, uint64_t tag,
+                   const void *data, size_t n_byte, struct spot_err *err)
+{
+    return send_peer(mesh, peer, type, tag, data, n_byte, false, err);
+}
+
+int spot_mesh_lend(struct spot_mesh *mesh, uint32_t peer, uint32_t type, uint64_t tag,
+                   const void *data, size_t n_byte, struct spot_err *err)
+{
+    return send_peer(mesh, peer, type, tag, data, n_byte, true, err);
+}
+
+void spot_mesh_keep(struct spot_mesh *mesh)
+{
+    pthread_mutex_lock(&mesh->lock);
+    for (size_t i = 0; i < mesh->n_peer; i++) {
+        struct spot_mesh_conn *p = mesh->peer[i];
+
+        if (spot_link_keep(&p->link, NULL)) {
+            p->is_gone = true;
+            spot_link_close(&p->link);
+        }
+    }
+    pthread_mutex_unlock(&mesh->lock);
 }
 
 /* Take the wanted frame out of an inbox; frames of older epochs go on the way. */

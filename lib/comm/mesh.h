@@ -86,6 +86,13 @@ int spot_mesh_enter(struct spot_mesh *mesh, uint32_t epoch, uint64_t key, uint32
 int spot_mesh_send(struct spot_mesh *mesh, uint32_t peer, uint32_t type, uint64_t tag,
                    const void *data, size_t n_byte, struct spot_err *err);
 
+/* The same without a copy: the bytes must not change before spot_mesh_keep. */
+int spot_mesh_lend(struct spot_mesh *mesh, uint32_t peer, uint32_t type, uint64_t tag,
+                   const void *data, size_t n_byte, struct spot_err *err);
+
+/* What was lent may change from now on: copies what is still on its way. */
+void spot_mesh_keep(struct spot_mesh *mesh);
+
 /* Wait for a peer's frame of this type and tag; the caller frees it. NULL as above. */
 struct spot_frame *spot_mesh_recv(struct spot_mesh *mesh, uint32_t peer, uint32_t type,
                                   uint64_t tag, struct spot_err *err);

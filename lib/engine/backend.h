@@ -48,6 +48,8 @@ struct spot_backend {
     void (*forward)(struct spot_stage *stage, int slot, const uint32_t *token, const float *act_in,
                     float *act_out, double *loss);
     void (*backward)(struct spot_stage *stage, int slot, const float *dact_out, float *dact_in);
+    void (*watch)(struct spot_stage *stage, void (*done)(void *user, int bundle),
+                  void *user); /* may be NULL */
     int64_t *(*sum)(struct spot_stage *stage, int bundle);
     struct spot_stage_fault (*fault)(struct spot_stage *stage, int bundle);
     double (*norm2)(struct spot_stage *stage, int bundle);

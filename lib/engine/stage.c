@@ -53,6 +53,12 @@ void spot_stage_backward(struct spot_stage *stage, int slot, const float *dact_o
     backend_of(stage)->backward(stage, slot, dact_out, dact_in);
 }
 
+void spot_stage_watch(struct spot_stage *stage, void (*done)(void *user, int bundle), void *user)
+{
+    if (backend_of(stage)->watch)
+        backend_of(stage)->watch(stage, done, user);
+}
+
 int64_t *spot_stage_sum(struct spot_stage *stage, int bundle)
 {
     return backend_of(stage)->sum(stage, bundle);

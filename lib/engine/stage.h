@@ -69,6 +69,10 @@ void spot_stage_forward(struct spot_stage *stage, int slot, const uint32_t *toke
  *   dact_out [b * T * C], NULL on the last stage;  dact_in [b * T * C], NULL on the first */
 void spot_stage_backward(struct spot_stage *stage, int slot, const float *dact_out, float *dact_in);
 
+/* Call done(user, bundle) during backward calls, from the last bundle to the first, as soon as one
+ * has its gradients; NULL: no more. Devices, whose work is only queued, do not call. */
+void spot_stage_watch(struct spot_stage *stage, void (*done)(void *user, int bundle), void *user);
+
 /* Seconds of the clock that a bundle took since spot_stage_begin, over all microbatches; 0 where
  * the backend does not tell. */
 struct spot_stage_times {

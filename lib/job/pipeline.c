@@ -7,6 +7,7 @@
 #include "common/clock.h"
 #include "common/xalloc.h"
 #include "job/protocol.h"
+#include "job/sums.h"
 
 int spot_pipeline_slots(const struct spot_form *form, uint32_t d, uint32_t p)
 {
@@ -30,6 +31,7 @@ struct flow {
     float *in;               /* [n_slot][n_elem], activations that came, until their backward */
     float *out, *dout, *din; /* what leaves forward, comes from there, leaves backward */
     struct spot_pipeline_times *times;
+    struct spot_sums *sums;
 };
 
 static uint32_t member_at(const struct spot_pipeline *pl, uint32_t d, uint32_t p)
@@ -118,9 +120,14 @@ static int backward(struct flow *f, int64_t i, struct spot_err *err)
 {
     const struct spot_pipeline *const pl = f->pl;
     const double start_s = spot_clock_s();
+    const bool is_end = i + 1 == f->n;
 
+    if (is_end)
+        spot_sums_watch(f->sums);
     spot_stage_backward(pl->stage, (int)(i % f->n_slot), f->is_last ? NULL : f->dout,
                         f->is_first ? NULL : f->din);
+    if (is_end)
+        spot_sums_unwatch(f->sums);
     spot_stage_wait(pl->stage);
     f->times->backward_s += spot_clock_s() - start_s;
     if (spot_stage_status(pl->stage, err))
@@ -168,9 +175,12 @@ static void take_host(struct flow *f)
 }
 
 static int compute(const struct spot_pipeline *pl, int64_t step, const uint32_t *token,
-                   double *loss, struct spot_pipeline_times *times, struct spot_err *err)
+                   double *loss, struct spot_pipeline_times *times, struct spot_sums *sums,
+                   struct spot_err *err)
 {
-    struct flow f = { .pl = pl, .step = step, .token = token, .loss = loss, .times = times };
+    struct flow f = {
+        .pl = pl, .step = step, .token = token, .loss = loss, .times = times, .sums = sums
+    };
     int64_t end;
     int rc;
 
@@ -193,116 +203,26 @@ static int compute(const struct spot_pipeline *pl, int64_t step, const uint32_t 
     return rc;
 }
 
-/* --- the sum over replicas ----------------------------------------------- */
-
-/* The sums of a bundle where the communicator reaches them. */
-static void *sums_of(const struct spot_comm *comm, struct spot_stage *stage, uint32_t bundle)
-{
-    return comm->kind->is_device ? spot_stage_port(stage, SPOT_PORT_SUM, (int)bundle)
-                                 : spot_stage_sum(stage, (int)bundle);
-}
-
-static void *stream_of(const struct spot_comm *comm, const struct spot_stage *stage)
-{
-    return comm->kind->is_device && stage ? spot_stage_stream(stage) : NULL;
-}
-
-static int sum_exactly(const struct spot_pipeline *pl, int64_t step, struct spot_err *err)
-{
-    const uint32_t begin = pl->form->stage[pl->p], n = pl->form->stage[pl->p + 1] - begin;
-    struct spot_comm_sum *const sum = spot_xcalloc(n, sizeof(*sum));
-    int rc;
-
-    for (uint32_t i = 0; i < n; i++)
-        sum[i] = (struct spot_comm_sum){ spot_tag_microbatch(step, begin + i),
-                                         sums_of(pl->comm, pl->stage, begin + i),
-                                         pl->bundle_elem[begin + i] };
-    rc = pl->comm->kind->sum(pl->comm, SPOT_COMM_I64, sum, n, stream_of(pl->comm, pl->stage), err);
-    free(sum);
-    return rc;
-}
-
-/* Half the bytes: each replica's sums are rounded to 24 bits, and added up in the order that the
- * library has for this number of replicas. */
-static int sum_fast(const struct spot_pipeline *pl, uint32_t bundle, int64_t step,
-                    struct spot_err *err)
-{
-    const size_t most = spot_stage_rough_elem(pl->stage), n_elem = pl->bundle_elem[bundle];
-
-    for (size_t at = 0, n; at < n_elem; at += n) {
-        struct spot_comm_sum sum = { .tag = spot_tag_microbatch(step, bundle) };
-
-        n = n_elem - at < most ? n_elem - at : most;
-        sum.data = spot_stage_rough(pl->stage, (int)bundle, at, n);
-        sum.n = n;
-        if (pl->comm->kind->sum(pl->comm, SPOT_COMM_F32, &sum, 1, spot_stage_stream(pl->stage),
-                                err))
-            return -1;
-        spot_stage_unrough(pl->stage, (int)bundle, at, n);
-    }
-    return 0;
-}
-
-static int sum_replicas(const struct spot_pipeline *pl, int64_t step, struct spot_err *err)
-{
-    if (!pl->is_fast)
-        return sum_exactly(pl, step, err);
-    for (uint32_t b = pl->form->stage[pl->p]; b < pl->form->stage[pl->p + 1]; b++)
-        if (sum_fast(pl, b, step, err))
-            return -1;
-    return 0;
-}
-
 int spot_pipeline_step(const struct spot_pipeline *pl, int64_t step, const uint32_t *token,
                        double *loss, struct spot_pipeline_times *times, struct spot_err *err)
 {
+    struct spot_sums sums = { .comm = pl->comm,
+                              .form = pl->form,
+                              .stage = pl->stage,
+                              .bundle_elem = pl->bundle_elem,
+                              .d = pl->d,
+                              .p = pl->p,
+                              .is_fast = pl->is_fast,
+                              .step = step };
     double start_s;
+    int rc;
 
     *times = (struct spot_pipeline_times){ 0 };
     spot_stage_begin(pl->stage);
-    if (compute(pl, step, token, loss, times, err))
+    if (compute(pl, step, token, loss, times, &sums, err))
         return -1;
     start_s = spot_clock_s();
-    if (pl->form->D > 1 && sum_replicas(pl, step, err))
-        return -1;
+    rc = spot_sums_finish(&sums, err);
     times->reduce_s = spot_clock_s() - start_s;
-    return 0;
-}
-
-/* --- the buddy ------------------------------------------------------------ */
-
-/* The sums of stage p, of which `stage` is an object, to or from a member. */
-static size_t mirror_pieces(const struct spot_mirror *m, uint32_t p, struct spot_stage *stage,
-                            bool is_send, int64_t step, struct spot_comm_piece *piece)
-{
-    const uint32_t begin = m->form->stage[p], n = m->form->stage[p + 1] - begin;
-
-    for (uint32_t i = 0; i < n; i++)
-        piece[i] = (struct spot_comm_piece){
-            .is_send = is_send,
-            .peer = is_send ? m->form->buddy[p] : m->form->member[p],
-            .type = SPOT_MSG_MIRROR,
-            .tag = spot_tag_microbatch(step, begin + i),
-            .data = sums_of(m->comm, stage, begin + i),
-            .n_byte = m->bundle_elem[begin + i] * sizeof(int64_t),
-        };
-    return n;
-}
-
-/* One exchange for all: two members may be each other's buddies. */
-int spot_pipeline_mirror(const struct spot_mirror *m, int64_t step, struct spot_err *err)
-{
-    const struct spot_form *const form = m->form;
-    struct spot_comm_piece *const piece = spot_xcalloc(form->stage[form->P] * 2, sizeof(*piece));
-    size_t n = 0;
-    int rc;
-
-    if (m->position >= 0 && m->position < form->P && form->buddy[m->position])
-        n += mirror_pieces(m, (uint32_t)m->position, m->stage, true, step, piece);
-    for (uint32_t p = 0; p < form->P; p++)
-        if (m->mirror[p])
-            n += mirror_pieces(m, p, m->mirror[p], false, step, piece + n);
-    rc = n ? m->comm->kind->exchange(m->comm, piece, n, stream_of(m->comm, m->stage), err) : 0;
-    free(piece);
     return rc;
 }

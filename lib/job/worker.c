@@ -54,6 +54,8 @@ static int sync_stages(struct spot_worker *w, struct spot_err *err)
 static void drop_stage(struct spot_worker *w)
 {
     spot_worker_close_comm(w);
+    if (w->mesh)
+        spot_mesh_keep(w->mesh); /* sums on their way */
     spot_stage_free(w->stage);
     w->stage = NULL;
     for (uint32_t p = 0; w->mirror && p < w->form.P; p++)

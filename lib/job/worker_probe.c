@@ -39,12 +39,15 @@ static int ping(struct probe *p, double *s, struct spot_err *err)
 static int add(struct probe *p, double *s, struct spot_err *err)
 {
     const struct spot_worker *const w = p->worker;
-    const struct spot_comm_sum sum = { p->tag++, p->data, p->n_byte / sizeof(int64_t) };
+    const struct spot_comm_sum sum = { .tag = p->tag++,
+                                       .data = p->data,
+                                       .n = p->n_byte / sizeof(int64_t) };
     const double start_s = spot_clock_s();
 
     if (w->comm->kind->sum(w->comm, SPOT_COMM_I64, &sum, 1, NULL, err))
         return -1;
     *s = spot_clock_s() - start_s;
+    spot_mesh_keep(w->mesh);
     return 0;
 }
 
@@ -86,6 +89,7 @@ int spot_worker_probe(struct spot_worker *w, const struct spot_frame *frame, str
     p.tag = 0; /* the same on all replicas, whoever pinged before */
     if (!rc)
         rc = rounds(&p, w->position % w->form.P == 0 && w->form.D > 1, add, &out, &why);
+    spot_mesh_keep(w->mesh);
     free(p.data);
     if (!rc)
         return spot_worker_tell(w, SPOT_MSG_PROBED, frame->tag, &out, err);

@@ -6,6 +6,7 @@
 #include "common/clock.h"
 #include "job/bundle_io.h"
 #include "job/pipeline.h"
+#include "job/sums.h"
 #include "job/worker_state.h"
 
 /* The stage object that keeps bundle b up to date here, NULL if there is none. */
@@ -157,7 +158,7 @@ static int mirror(struct spot_worker *w, int64_t step, struct spot_err *err)
     const struct spot_mirror part = { w->comm,  &w->form,  w->position,
                                       w->stage, w->mirror, w->bundle_elem };
 
-    if (spot_pipeline_mirror(&part, step, err))
+    if (spot_sums_mirror(&part, step, err))
         return -1;
     spot_mesh_progress(w->mesh);
     return 0;
@@ -174,6 +175,7 @@ int spot_worker_step(struct spot_worker *w, const struct spot_frame *frame, stru
     if (!is_active(w, frame))
         return 0;
     drop_unplaced(w);
+    spot_mesh_keep(w->mesh); /* an earlier step's sums */
     if (w->position >= 0)
         rc = compute(w, frame, &times, &why);
     if (!rc)

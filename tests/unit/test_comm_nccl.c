@@ -166,7 +166,7 @@ static int add_up(int rank, int n)
 {
     struct spot_comm *const comm = open_rank(rank, n, 20, NULL);
     int64_t *const x = shared->sum[rank];
-    struct spot_comm_sum sum[] = { { 0, x, 1 }, { 1, x + 1, SUMS - 1 } };
+    struct spot_comm_sum sum[] = { { 0, x, 1, false }, { 1, x + 1, SUMS - 1, false } };
 
     for (int i = 0; i < SUMS; i++) {
         x[i] = number(rank, i);
@@ -174,7 +174,7 @@ static int add_up(int rank, int n)
     }
     if (!comm || comm->kind->sum(comm, SPOT_COMM_I64, sum, 2, NULL, NULL))
         return 1;
-    sum[0] = (struct spot_comm_sum){ 2, shared->rough[rank], SUMS };
+    sum[0] = (struct spot_comm_sum){ 2, shared->rough[rank], SUMS, false };
     if (comm->kind->sum(comm, SPOT_COMM_F32, sum, 1, NULL, NULL))
         return 2;
     comm->kind->close(comm);
@@ -256,7 +256,7 @@ static int wait_for_rank_0(int rank, int n)
     struct spot_comm *comm = open_rank(rank, n, 20, NULL);
     struct spot_err err = { 0 };
     int64_t x = 1;
-    const struct spot_comm_sum sum = { 0, &x, 1 };
+    const struct spot_comm_sum sum = { 0, &x, 1, false };
     struct spot_comm_piece piece = one(true, 0, &x, sizeof(x));
     int rc;
 
@@ -322,7 +322,7 @@ static int fail_inside(int rank, int n)
     struct spot_err err = { 0 };
     struct spot_comm *const comm = open_rank(rank, n, 20, NULL);
     int64_t x = 1;
-    const struct spot_comm_sum sum = { 0, &x, 1 };
+    const struct spot_comm_sum sum = { 0, &x, 1, false };
 
     if (!comm || !comm->kind->sum(comm, SPOT_COMM_I64, &sum, 1, NULL, &err))
         return 1;

@@ -314,7 +314,15 @@ static void backward(struct spot_stage *st, int slot, const float *dact_out, flo
         }
         st->times[i].backward_s += spot_clock_s() - start_s;
         dout = din;
+        if (st->done)
+            st->done(st->done_user, st->bundle[i]->index);
     }
+}
+
+static void watch(struct spot_stage *st, void (*done)(void *user, int bundle), void *user)
+{
+    st->done = done;
+    st->done_user = user;
 }
 
 static int64_t *sum(struct spot_stage *st, int bundle)
@@ -367,6 +375,7 @@ const struct spot_backend spot_backend_cpu = {
     .begin = begin,
     .forward = forward,
     .backward = backward,
+    .watch = watch,
     .sum = sum,
     .fault = fault,
     .norm2 = spot_cpu_stage_norm2,

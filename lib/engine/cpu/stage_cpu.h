@@ -43,10 +43,12 @@ struct spot_stage {
     int limit_bits; /* |gradient * 2^exponent| of one microbatch stays below 2^limit_bits */
     struct spot_team *team;
     struct spot_bundle **bundle;
-    int64_t **sum;                  /* per bundle [arena.n_elem] */
-    bool *is_summed;                /* per bundle: else the sums count as zero */
-    struct spot_stage_fault *fault; /* per bundle */
-    struct spot_stage_times *times; /* per bundle, since the step began */
+    int64_t **sum;                        /* per bundle [arena.n_elem] */
+    bool *is_summed;                      /* per bundle: else the sums count as zero */
+    struct spot_stage_fault *fault;       /* per bundle */
+    struct spot_stage_times *times;       /* per bundle, since the step began */
+    void (*done)(void *user, int bundle); /* NULL, or see spot_stage_watch */
+    void *done_user;
     struct spot_slot *slot;
     void *memory; /* all of the above and below but the team */
     /* scratch, free between calls */

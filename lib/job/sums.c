@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT */
+#include "job/sums.h"
+
+#include <stdlib.h>
+
+#include "common/xalloc.h"
+#include "job/protocol.h"
+
+/* The sums of a bundle where the communicator reaches them. */
+static void *sums_of(const struct spot_comm *comm, struct spot_stage *stage, uint32_t bundle)
+{
+    return comm->kind->is_device ? spot_stage_port(stage, SPOT_PORT_SUM, (int)bundle)
+                                 : spot_stage_sum(stage, (int)bundle);
+}
+
+static void *stream_of(const struct spot_comm *comm, const struct spot_stage *stage)
+{
+    return comm->kind->is_device && stage ? spot_stage_stream(stage) : NULL;
+}
+
+/* Bundles travel from the last of a stage to the first; this is the i-th. */
+static uint32_t bundle_at(const struct spot_form *form, uint32_t p, uint32_t i)
+{
+    return form->stage[p + 1] - 1 - i;
+}
+
+static uint32_t count(const struct spot_form *form, uint32_t p)
+{
+    return form->stage[p + 1] - form->stage[p];
+}
+
+/* --- to the buddy --------------------------------------------------------- */
+
+/* Is this the replica of stage p that has to send? */
+static bool sends(const struct spot_form *form, uint32_t d, uint32_t p)
+{
+    return d == 0 && form->buddy[p];
+}
+
+/* The i-th sum of stage p, of which `stage` is an object, to the buddy or from the first replica.
+ */
+static struct spot_comm_piece piece_of(const struct spot_comm *comm, const struct spot_form *form,
+                                       uint32_t p, uint32_t i, struct spot_stage *stage,
+                                       const size_t *bundle_elem, bool is_send, int64_t step)
+{
+    const uint32_t b = bundle_at(form, p, i);
+
+    return (struct spot_comm_piece){
+        .is_send = is_send,
+        .peer = is_send ? form->buddy[p] : form->member[p],
+        .type = SPOT_MSG_MIRROR,
+        .tag = spot_tag_microbatch(step, b),
+        .data = sums_of(comm, stage, b),
+        .n_byte = bundle_elem[b] * sizeof(int64_t),
+        .is_lent = true,
+    };
+}
+
+static int send_buddy(const struct spot_sums *s, uint32_t i, struct spot_err *err)
+{
+    const struct spot_comm_piece piece =
+        piece_of(s->comm, s->form, s->p, i, s->stage, s->bundle_elem, true, s->step);
+
+    return s->comm->kind->exchange(s->comm, &piece, 1, NULL, err);
+}
+
+/* One exchange for all: two members may be each other's buddies. */
+int spot_sums_mirror(const struct spot_mirror *m, int64_t step, struct spot_err *err)
+{
+    const struct spot_form *const form = m->form;
+    const uint32_t P = form->P, at = m->position < 0 ? 0 : (uint32_t)m->position;
+    struct spot_comm_piece *const piece = spot_xcalloc(form->stage[P] * 2, sizeof(*piece));
+    size_t n = 0;
+    int rc;
+
+    if (m->comm->kind->is_device && m->position >= 0 && sends(form, at / P, at % P))
+        for (uint32_t i = 0; i < count(form, at % P); i++)
+            piece[n++] = piece_of(m->comm, form, at % P, i, m->stage, m->bundle_elem, true, step);
+    for (uint32_t p = 0; p < P; p++)
+        for (uint32_t i = 0; m->mirror[p] && i < count(form, p); i++)
+            piece[n++] = piece_of(m->comm, form, p, i, m->mirror[p], m->bundle_elem, false, step);
+    rc = n ? m->comm->kind->exchange(m->comm, piece, n, stream_of(m->comm, m->stage), err) : 0;
+    free(piece);
+    return rc;
+}
+
+/* --- over the replicas ---------------------------------------------------- */
+
+static struct spot_comm_sum sum_of(const struct spot_sums *s, uint32_t i)
+{
+    const uint32_t b = bundle_at(s->form, s->p, i);
+
+    return (struct spot_comm_sum){ .tag = spot_tag_microbatch(s->step, b),
+                                   .data = sums_of(s->comm, s->stage, b),
+                                   .n = s->bundle_elem[b],
+                                   .is_started = i < s->n_gone };
+}
+
+static int add_exactly(const struct spot_sums *s, struct spot_err *err)
+{
+    const uint32_t n = count(s->form, s->p);
+    struct spot_comm_sum *const sum = spot_xcalloc(n, sizeof(*sum));
+    int rc;
+
+    for (uint32_t i = 0; i < n; i++)
+        sum[i] = sum_of(s, i);
+    rc = s->comm->kind->sum(s->comm, SPOT_COMM_I64, sum, n, stream_of(s->comm, s->stage), err);
+    free(sum);
+    return rc;
+}
+
+/* Half the bytes: each replica's sums are rounded to 24 bits, and added up in the order that the
+ * library has for this number of replicas. */
+static int add_roughly(const struct spot_sums *s, uint32_t bundle, struct spot_err *err)
+{
+    const size_t most = spot_stage_rough_elem(s->stage), n_elem = s->bundle_elem[bundle];
+
+    for (size_t at = 0, n; at < n_elem; at += n) {
+        struct spot_comm_sum sum = { .tag = spot_tag_microbatch(s->step, bundle) };
+
+        n = n_elem - at < most ? n_elem - at : most;
+        sum.data = spot_stage_rough(s->stage, (int)bundle, at, n);
+        sum.n = n;
+        if (s->comm->kind->sum(s->comm, SPOT_COMM_F32, &sum, 1, spot_stage_stream(s->stage), err))
+            return -1;
+        spot_stage_unrough(s->stage, (int)bundle, at, n);
+    }
+    return 0;
+}
+
+static int add_replicas(const struct spot_sums *s, struct spot_err *err)
+{
+    if (!s->is_fast)
+        return add_exactly(s, err);
+    for (uint32_t i = 0; i < count(s->form, s->p); i++)
+        if (add_roughly(s, bundle_at(s->form, s->p, i), err))
+            return -1;
+    return 0;
+}
+
+/* --- as soon as they are complete ------------------------------------------ */
+
+static bool has_replicas(const struct spot_sums *s)
+{
+    return s->form->D > 1;
+}
+
+static void let_go(void *user, int bundle)
+{
+    struct spot_sums *const s = user;
+
+    if (s->rc || bundle != (int)bundle_at(s->form, s->p, s->n_gone))
+        return;
+    if (has_replicas(s)) {
+        const struct spot_comm_sum sum = sum_of(s, s->n_gone);
+
+        s->rc = s->comm->kind->start(s->comm, &sum, &s->err);
+    } else if (sends(s->form, s->d, s->p)) {
+        s->rc = send_buddy(s, s->n_gone, &s->err);
+    }
+    s->n_gone++;
+}
+
+void spot_sums_watch(struct spot_sums *s)
+{
+    if (s->comm->kind->start)
+        spot_stage_watch(s->stage, let_go, s);
+}
+
+void spot_sums_unwatch(struct spot_sums *s)
+{
+    spot_stage_watch(s->stage, NULL, NULL);
+}
+
+int spot_sums_finish(struct spot_sums *s, struct spot_err *err)
+{
+    if (s->rc) {
+        *err = s->err;
+        return -1;
+    }
+    if (has_replicas(s)) {
+        if (add_replicas(s, err))
+            return -1;
+        s->n_gone = 0; /* to the buddy goes what was added up */
+    }
+    if (s->comm->kind->is_device || !sends(s->form, s->d, s->p))
+        return 0;
+    for (uint32_t i = s->n_gone; i < count(s->form, s->p); i++)
+        if (send_buddy(s, i, err))
+            return -1;
+    return 0;
+}
