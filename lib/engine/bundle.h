@@ -35,8 +35,9 @@ int spot_bundle_init(struct spot_bundle *bundle, const struct spot_shape *shape,
                      struct spot_err *err);
 void spot_bundle_release(struct spot_bundle *bundle);
 
-/* The initial weights: a pure function of (shape, seed, bundle). GPT-2's law: normal(0, 0.02),
- * residual projections times 1/sqrt(2L), norm weights 1, biases 0. */
+/* The initial weights: a pure function of (shape, seed, bundle). GPT-2's law, for
+ * Llama's shapes too: normal(0, 0.02), residual projections times 1/sqrt(2L), norm weights 1,
+ * biases 0. */
 void spot_bundle_start(struct spot_bundle *bundle, const struct spot_shape *shape, uint64_t seed);
 
 #ifdef __cplusplus

@@ -46,6 +46,10 @@ int spot_job_config_check(const struct spot_job_config *c, struct spot_err *err)
 {
     if (spot_shape_check(&c->shape, err))
         return -1;
+    if (c->shape.arch != SPOT_ARCH_GPT2 && !strncmp(c->kernel, "cuda", 4))
+        return spot_err_set(err, SPOT_EGPU,
+                            "on CUDA a model is a GPT-2, not a %s; --backend cpu computes both",
+                            spot_arch_name(c->shape.arch));
     if (c->micro_batch < 1 || c->global_batch < 1 || c->global_batch % c->micro_batch)
         return spot_err_set(err, SPOT_EUSAGE,
                             "the global batch (%lld) is no multiple of the micro batch (%lld)",
@@ -65,7 +69,8 @@ int spot_job_config_check(const struct spot_job_config *c, struct spot_err *err)
     return check_messages(c, err);
 }
 
-void spot_job_config_put(struct spot_buf *out, const struct spot_job_config *c)
+/* What a job of GPT-2's shape was before there was another: its number must stay. */
+static void put_common(struct spot_buf *out, const struct spot_job_config *c)
 {
     const struct spot_shape *s = &c->shape;
     const int64_t whole[] = { s->n_layer, s->width,       s->n_head,       s->seq,   s->vocab,
@@ -83,6 +88,20 @@ void spot_job_config_put(struct spot_buf *out, const struct spot_job_config *c)
     spot_put_u32(out, c->comm);
     spot_put_u32(out, c->reduce);
     spot_put_text(out, c->kernel);
+}
+
+static void put_arch(struct spot_buf *out, const struct spot_shape *s)
+{
+    spot_put_i64(out, s->arch);
+    spot_put_i64(out, s->n_kv_head);
+    spot_put_i64(out, s->ffn);
+    spot_put_f64(out, s->rope_theta);
+}
+
+void spot_job_config_put(struct spot_buf *out, const struct spot_job_config *c)
+{
+    put_common(out, c);
+    put_arch(out, &c->shape);
 }
 
 void spot_job_config_get(struct spot_wire_in *in, struct spot_job_config *c)
@@ -103,6 +122,10 @@ void spot_job_config_get(struct spot_wire_in *in, struct spot_job_config *c)
     c->comm = spot_get_u32(in);
     c->reduce = spot_get_u32(in);
     spot_get_text(in, c->kernel, sizeof(c->kernel));
+    s->arch = spot_get_i64(in);
+    s->n_kv_head = spot_get_i64(in);
+    s->ffn = spot_get_i64(in);
+    s->rope_theta = spot_get_f64(in);
 }
 
 uint64_t spot_job_id(const struct spot_job_config *config)
@@ -113,7 +136,9 @@ uint64_t spot_job_id(const struct spot_job_config *config)
 
     c.n_step = 0;
     c.comm = SPOT_COMM_SOCKETS;
-    spot_job_config_put(&out, &c);
+    put_common(&out, &c);
+    if (c.shape.arch != SPOT_ARCH_GPT2)
+        put_arch(&out, &c.shape);
     id = spot_hash64(out.data, out.n);
     spot_buf_release(&out);
     return id ? id : 1;

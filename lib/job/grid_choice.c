@@ -29,7 +29,8 @@ static int64_t bundle_cost(const struct spot_shape *s, int bundle)
     if (bundle == 0)
         return s->width; /* look-ups and additions */
     if (bundle <= s->n_layer)
-        return s->width * (12 * s->width + s->seq);
+        return s->width *
+               (spot_shape_qkv(s) + s->width + spot_shape_pre(s) + spot_shape_ffn(s) + s->seq);
     return s->width * s->vocab;
 }
 

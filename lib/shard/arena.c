@@ -22,6 +22,54 @@ static int check_divides(const char *part, int64_t small, const char *whole, int
     return 0;
 }
 
+static const char *const arch_name[SPOT_ARCHES] = { "gpt2", "llama" };
+
+const char *spot_arch_name(int64_t arch)
+{
+    assert(arch >= 0 && arch < SPOT_ARCHES);
+    return arch_name[arch];
+}
+
+int spot_arch_find(const char *name)
+{
+    for (int i = 0; i < SPOT_ARCHES; i++)
+        if (!strcmp(arch_name[i], name))
+            return i;
+    return -1;
+}
+
+static int check_llama(const struct spot_shape *s, struct spot_err *err)
+{
+    if (check_range("key and value heads", s->n_kv_head, 1 << 10, err) ||
+        check_range("width of the MLP", s->ffn, 1 << 18, err) ||
+        check_divides("key and value heads", s->n_kv_head, "heads", s->n_head, err) ||
+        check_divides("shards", s->n_shard, "key and value heads", s->n_kv_head, err) ||
+        check_divides("shards", s->n_shard, "width of the MLP", s->ffn, err))
+        return -1;
+    if (s->width / s->n_head % 2)
+        return spot_err_set(err, SPOT_EDATA,
+                            "model shape: a head is %lld wide, rotary positions want an even width",
+                            (long long)(s->width / s->n_head));
+    if (!(s->rope_theta >= 1 && s->rope_theta <= 1e9))
+        return spot_err_set(err, SPOT_EDATA,
+                            "model shape: the base of the rotary positions is %g, expected 1 to "
+                            "1e9",
+                            s->rope_theta);
+    return 0;
+}
+
+static int check_arch(const struct spot_shape *s, struct spot_err *err)
+{
+    if (s->arch == SPOT_ARCH_LLAMA)
+        return check_llama(s, err);
+    if (s->arch != SPOT_ARCH_GPT2)
+        return spot_err_set(err, SPOT_EDATA, "model shape: no architecture has number %lld",
+                            (long long)s->arch);
+    if (s->n_kv_head || s->ffn || s->rope_theta != 0)
+        return spot_err_set(err, SPOT_EDATA, "model shape: what only a Llama has, for a GPT-2");
+    return 0;
+}
+
 int spot_shape_check(const struct spot_shape *s, struct spot_err *err)
 {
     const int64_t params_max = INT64_C(1) << 40;
@@ -33,7 +81,7 @@ int spot_shape_check(const struct spot_shape *s, struct spot_err *err)
         check_range("vocabulary", s->vocab, 1 << 20, err) ||
         check_range("shards", s->n_shard, 256, err) ||
         check_divides("heads", s->n_head, "width", s->width, err) ||
-        check_divides("shards", s->n_shard, "heads", s->n_head, err))
+        check_divides("shards", s->n_shard, "heads", s->n_head, err) || check_arch(s, err))
         return -1;
     if (spot_shape_params(s) > params_max)
         return spot_err_set(err, SPOT_EDATA, "model shape: %lld parameters, the limit is %lld",
@@ -58,9 +106,34 @@ int64_t spot_shape_vocab_rows(const struct spot_shape *shape)
 
 int64_t spot_shape_params(const struct spot_shape *shape)
 {
-    const int64_t c = shape->width;
+    const int64_t c = shape->width, f = spot_shape_ffn(shape), qkv = spot_shape_qkv(shape),
+                  pre = spot_shape_pre(shape);
+    const int64_t layer = (qkv + c + pre + f) * c + 2 * c; /* without biases */
 
-    return shape->n_layer * (12 * c * c + 13 * c) + 2 * c + (2 * shape->vocab + shape->seq) * c;
+    if (shape->arch == SPOT_ARCH_LLAMA)
+        return shape->n_layer * layer + c + 2 * shape->vocab * c;
+    return shape->n_layer * (layer + qkv + pre + 4 * c) + 2 * c +
+           (2 * shape->vocab + shape->seq) * c;
+}
+
+int64_t spot_shape_kv_heads(const struct spot_shape *shape)
+{
+    return shape->arch == SPOT_ARCH_LLAMA ? shape->n_kv_head : shape->n_head;
+}
+
+int64_t spot_shape_ffn(const struct spot_shape *shape)
+{
+    return shape->arch == SPOT_ARCH_LLAMA ? shape->ffn : 4 * shape->width;
+}
+
+int64_t spot_shape_qkv(const struct spot_shape *shape)
+{
+    return shape->width + 2 * spot_shape_kv_heads(shape) * (shape->width / shape->n_head);
+}
+
+int64_t spot_shape_pre(const struct spot_shape *shape)
+{
+    return spot_shape_ffn(shape) * (shape->arch == SPOT_ARCH_LLAMA ? 2 : 1);
 }
 
 static size_t round_up(size_t n, size_t align)
@@ -83,7 +156,7 @@ static void add(struct spot_arena *a, const char *name, bool is_sharded, int64_t
     *end = round_up(*end + (size_t)(rows * cols), SPOT_TENSOR_ALIGN);
 }
 
-static void add_layer(struct spot_arena *a, int64_t c, int64_t n_shard)
+static void add_gpt2_layer(struct spot_arena *a, int64_t c, int64_t n_shard)
 {
     const int64_t cs = c / n_shard, fs = 4 * c / n_shard;
 
@@ -101,6 +174,18 @@ static void add_layer(struct spot_arena *a, int64_t c, int64_t n_shard)
     add(a, "fc2.w", true, fs, c); /* in, out */
 }
 
+static void add_llama_layer(struct spot_arena *a, const struct spot_shape *shape)
+{
+    const int64_t c = shape->width, s = shape->n_shard;
+
+    add(a, "ln1.w", false, c, 1);
+    add(a, "ln2.w", false, c, 1);
+    add(a, "qkv.w", true, spot_shape_qkv(shape) / s, c); /* out, in: [q|k|v][their heads/S][d][C] */
+    add(a, "proj.w", true, c / s, c);                    /* in, out */
+    add(a, "gateup.w", true, spot_shape_pre(shape) / s, c); /* out, in: [gate|up][F/S][C] */
+    add(a, "down.w", true, shape->ffn / s, c);              /* in, out */
+}
+
 void spot_arena_of(const struct spot_shape *shape, int bundle, struct spot_arena *a)
 {
     const int64_t c = shape->width, s = shape->n_shard, v = spot_shape_vocab_rows(shape);
@@ -110,15 +195,20 @@ void spot_arena_of(const struct spot_shape *shape, int bundle, struct spot_arena
     a->n_shard = (int)s;
     if (bundle == 0) {
         a->kind = SPOT_BUNDLE_EMBED;
-        add(a, "wpe", false, shape->seq, c);
+        if (shape->arch == SPOT_ARCH_GPT2)
+            add(a, "wpe", false, shape->seq, c);
         add(a, "wte", true, v / s, c);
     } else if (bundle <= shape->n_layer) {
         a->kind = SPOT_BUNDLE_LAYER;
-        add_layer(a, c, s);
+        if (shape->arch == SPOT_ARCH_GPT2)
+            add_gpt2_layer(a, c, s);
+        else
+            add_llama_layer(a, shape);
     } else {
         a->kind = SPOT_BUNDLE_HEAD;
         add(a, "lnf.w", false, c, 1);
-        add(a, "lnf.b", false, c, 1);
+        if (shape->arch == SPOT_ARCH_GPT2)
+            add(a, "lnf.b", false, c, 1);
         add(a, "head.w", true, v / s, c); /* out, in */
     }
     a->replicated_elem = round_up(a->replicated_elem, SPOT_SHARD_ALIGN);

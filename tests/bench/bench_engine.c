@@ -192,10 +192,12 @@ static int number(const char *text)
 int main(int argc, char **argv)
 {
     /* the model of 124 M with a byte vocabulary, one tenth of it, a long sequence, a wide layer */
-    static const struct spot_shape usual[] = { { 6, 384, 6, 64, 256, 2 },
-                                               { 12, 768, 12, 64, 256, 4 },
-                                               { 2, 768, 12, 1024, 256, 4 },
-                                               { 1, 1600, 16, 256, 256, 4 } };
+    static const struct spot_shape usual[] = {
+        { .n_layer = 6, .width = 384, .n_head = 6, .seq = 64, .vocab = 256, .n_shard = 2 },
+        { .n_layer = 12, .width = 768, .n_head = 12, .seq = 64, .vocab = 256, .n_shard = 4 },
+        { .n_layer = 2, .width = 768, .n_head = 12, .seq = 1024, .vocab = 256, .n_shard = 4 },
+        { .n_layer = 1, .width = 1600, .n_head = 16, .seq = 256, .vocab = 256, .n_shard = 4 }
+    };
 
     if (argc == 1) {
         for (size_t i = 0; i < 2 * sizeof(usual) / sizeof(usual[0]); i++)

@@ -13,7 +13,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
  * sense and is written as it was read. The first byte says which reader, and how many bundles. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    static const struct spot_shape shape = { 1, 8, 1, 4, 8, 1 };
+    static const struct spot_shape shape = {
+        .n_layer = 1, .width = 8, .n_head = 1, .seq = 4, .vocab = 8, .n_shard = 1
+    };
     struct spot_form form;
 
     if (!size)

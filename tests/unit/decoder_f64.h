@@ -217,6 +217,8 @@ static double f64_gelu(double x, double *slope)
 static double *f64_layers(const struct f64_model *m, int bundle, double *x, const uint32_t *token,
                           double *loss);
 
+#include "decoder_llama_f64.h"
+
 /* One layer, then all above it; takes x, returns the gradient by it. */
 static double *f64_layer(const struct f64_model *m, int l, double *x, const uint32_t *token,
                          double *loss)
@@ -288,16 +290,18 @@ static double *f64_layers(const struct f64_model *m, int bundle, double *x, cons
 {
     const int64_t C = m->shape.width, V = m->shape.vocab, T = m->shape.seq;
     const int64_t n = m->micro_batch * T;
+    const int is_llama = m->shape.arch == SPOT_ARCH_LLAMA;
     double *w, *b, *head, *hat, *rstd, *y, *logit, *dn, *dx, *g[3];
 
     if (bundle <= m->shape.n_layer)
-        return f64_layer(m, bundle, x, token, loss);
+        return is_llama ? f64_llama_layer(m, bundle, x, token, loss)
+                        : f64_layer(m, bundle, x, token, loss);
     w = f64_read(m, bundle, "lnf.w", C, 1);
-    b = f64_read(m, bundle, "lnf.b", C, 1);
+    b = is_llama ? NULL : f64_read(m, bundle, "lnf.b", C, 1);
     head = f64_read(m, bundle, "head.w", V, C);
     hat = f64_new(n * C);
     rstd = f64_new(n);
-    y = f64_norm(x, n, C, w, b, hat, rstd);
+    y = is_llama ? f64_rms(x, n, C, w) : f64_norm(x, n, C, w, b, hat, rstd);
     logit = f64_linear(y, n, C, V, head, 1, NULL);
     *loss = 0;
     for (int64_t r = 0; r < n; r++) {
@@ -315,10 +319,15 @@ static double *f64_layers(const struct f64_model *m, int bundle, double *x, cons
         g[i] = f64_new(V * C);
     dn = f64_linear_back(y, logit, n, C, V, head, 1, g[0], NULL);
     dx = f64_new(n * C);
-    f64_norm_back(dx, dn, n, C, w, hat, rstd, g[1], g[2]);
+    if (is_llama) {
+        f64_rms_back(dx, dn, n, C, w, x, g[1]);
+        free(g[2]);
+    } else {
+        f64_norm_back(dx, dn, n, C, w, hat, rstd, g[1], g[2]);
+        f64_grad(m, bundle, "lnf.b", C, 1, g[2]);
+    }
     f64_grad(m, bundle, "head.w", V, C, g[0]);
     f64_grad(m, bundle, "lnf.w", C, 1, g[1]);
-    f64_grad(m, bundle, "lnf.b", C, 1, g[2]);
     double *const all[] = { w, b, head, hat, rstd, y, logit, dn, x };
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
@@ -331,7 +340,9 @@ static double f64_microbatch(const struct f64_model *m, const uint32_t *token)
 {
     const int64_t C = m->shape.width, T = m->shape.seq, V = m->shape.vocab;
     const int64_t n = m->micro_batch * T;
-    double *const wte = f64_read(m, 0, "wte", V, C), *const wpe = f64_read(m, 0, "wpe", T, C);
+    const int has_wpe = m->shape.arch == SPOT_ARCH_GPT2;
+    double *const wte = f64_read(m, 0, "wte", V, C);
+    double *const wpe = has_wpe ? f64_read(m, 0, "wpe", T, C) : f64_new(T * C);
     double *const x = f64_new(n * C), *dte = f64_new(V * C), *dpe = f64_new(T * C), *dx, loss;
 
     for (int64_t r = 0; r < n; r++)
@@ -344,7 +355,10 @@ static double f64_microbatch(const struct f64_model *m, const uint32_t *token)
             dpe[r % T * C + c] += dx[r * C + c];
         }
     f64_grad(m, 0, "wte", V, C, dte);
-    f64_grad(m, 0, "wpe", T, C, dpe);
+    if (has_wpe)
+        f64_grad(m, 0, "wpe", T, C, dpe);
+    else
+        free(dpe);
     free(wte);
     free(wpe);
     free(dx);

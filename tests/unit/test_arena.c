@@ -12,7 +12,7 @@
 static struct spot_shape random_shape(struct spot_rng *rng)
 {
     static const int64_t shards[] = { 1, 2, 4, 8, 16, 3 };
-    struct spot_shape s;
+    struct spot_shape s = { .arch = (int64_t)spot_rng_below(rng, SPOT_ARCHES) };
 
     s.n_shard = shards[spot_rng_below(rng, 6)];
     s.n_head = s.n_shard * (1 + (int64_t)spot_rng_below(rng, 3));
@@ -20,6 +20,13 @@ static struct spot_shape random_shape(struct spot_rng *rng)
     s.vocab = 1 + (int64_t)spot_rng_below(rng, 2000);
     s.seq = 1 + (int64_t)spot_rng_below(rng, 100);
     s.n_layer = 1 + (int64_t)spot_rng_below(rng, 4);
+    if (s.arch == SPOT_ARCH_LLAMA) {
+        s.n_kv_head = s.n_shard * (1 + (int64_t)spot_rng_below(rng, 3));
+        s.n_head = s.n_kv_head * (1 + (int64_t)spot_rng_below(rng, 3));
+        s.width = s.n_head * 2 * (1 + (int64_t)spot_rng_below(rng, 10));
+        s.ffn = s.n_shard * (1 + (int64_t)spot_rng_below(rng, 90));
+        s.rope_theta = 10000;
+    }
     return s;
 }
 
@@ -79,7 +86,9 @@ END_TEST
 
 START_TEST(names_are_unique_and_found_again)
 {
-    const struct spot_shape s = { 12, 48, 4, 8, 16, 4 };
+    const struct spot_shape s = {
+        .n_layer = 12, .width = 48, .n_head = 4, .seq = 8, .vocab = 16, .n_shard = 4
+    };
 
     for (int b = 0; b < spot_shape_bundles(&s); b++) {
         struct spot_arena a;
@@ -102,7 +111,9 @@ START_TEST(full_names_tell_bundle_shard_and_tensor)
                   { 8, 0, "ln1.w", "l007.ln1.w" },
                   { 8, 3, "fc1.w", "l007.s03.fc1.w" },
                   { 13, 0, "head.w", "head.s00.head.w" } };
-    const struct spot_shape s = { 12, 48, 4, 8, 16, 4 };
+    const struct spot_shape s = {
+        .n_layer = 12, .width = 48, .n_head = 4, .seq = 8, .vocab = 16, .n_shard = 4
+    };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         char name[SPOT_TENSOR_NAME_MAX];
@@ -119,15 +130,47 @@ END_TEST
 START_TEST(the_124m_model_has_the_published_number_of_parameters)
 {
     /* GPT-2 small with an untied head: 124,475,904 and once more 50304 * 768 */
-    const struct spot_shape s = { 12, 768, 12, 1024, 50304, 4 };
+    const struct spot_shape s = {
+        .n_layer = 12, .width = 768, .n_head = 12, .seq = 1024, .vocab = 50304, .n_shard = 4
+    };
 
     ck_assert_int_eq(spot_shape_params(&s), INT64_C(124475904) + INT64_C(50304) * 768);
 }
 END_TEST
 
+START_TEST(llama_models_have_the_published_number_of_parameters)
+{
+    /* Llama 2 7B; Llama 3 8B; TinyLlama 1.1B */
+    static const struct {
+        struct spot_shape shape;
+        int64_t params;
+    } cases[] = {
+        { { 32, 4096, 32, 4096, 32000, 8, SPOT_ARCH_LLAMA, 32, 11008, 1e4 }, 6738415616 },
+        { { 32, 4096, 32, 8192, 128256, 8, SPOT_ARCH_LLAMA, 8, 14336, 5e5 }, 8030261248 },
+        { { 22, 2048, 32, 2048, 32000, 4, SPOT_ARCH_LLAMA, 4, 5632, 1e4 }, 1100048384 },
+    };
+
+    for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+        ck_assert_int_eq(spot_shape_check(&cases[i].shape, NULL), 0);
+        ck_assert_int_eq(spot_shape_params(&cases[i].shape), cases[i].params);
+    }
+}
+END_TEST
+
+START_TEST(architectures_are_found_by_name)
+{
+    for (int i = 0; i < SPOT_ARCHES; i++)
+        ck_assert_int_eq(spot_arch_find(spot_arch_name(i)), i);
+    ck_assert_int_eq(spot_arch_find("llama"), SPOT_ARCH_LLAMA);
+    ck_assert_int_eq(spot_arch_find("Llama"), -1);
+}
+END_TEST
+
 START_TEST(a_vocabulary_is_padded_no_more_than_it_must_be)
 {
-    struct spot_shape s = { 1, 960, 240, 4, 0, 0 };
+    struct spot_shape s = {
+        .n_layer = 1, .width = 960, .n_head = 240, .seq = 4, .vocab = 0, .n_shard = 0
+    };
 
     for (s.n_shard = 1; s.n_shard <= 240; s.n_shard++)
         for (s.vocab = 1; s.vocab < 60000; s.vocab += 1 + s.vocab / 7) {
@@ -148,14 +191,40 @@ static const struct {
     struct spot_shape shape;
     const char *message;
 } bad_cases[] = {
-    { { 0, 8, 2, 4, 8, 2 }, "model shape: layers is 0, expected 1 to 4096" },
-    { { 1, 9, 2, 4, 8, 2 }, "model shape: heads (2) does not divide width (9)" },
-    { { 1, 8, 2, 4, 8, 4 }, "model shape: shards (4) does not divide heads (2)" },
-    { { 1, 8, -2, 4, 8, 2 }, "model shape: heads is -2, expected 1 to 1024" },
-    { { 1, 8, 2, INT64_MAX, 8, 2 },
+    { { .n_layer = 0, .width = 8, .n_head = 2, .seq = 4, .vocab = 8, .n_shard = 2 },
+      "model shape: layers is 0, expected 1 to 4096" },
+    { { .n_layer = 1, .width = 9, .n_head = 2, .seq = 4, .vocab = 8, .n_shard = 2 },
+      "model shape: heads (2) does not divide width (9)" },
+    { { .n_layer = 1, .width = 8, .n_head = 2, .seq = 4, .vocab = 8, .n_shard = 4 },
+      "model shape: shards (4) does not divide heads (2)" },
+    { { .n_layer = 1, .width = 8, .n_head = -2, .seq = 4, .vocab = 8, .n_shard = 2 },
+      "model shape: heads is -2, expected 1 to 1024" },
+    { { .n_layer = 1, .width = 8, .n_head = 2, .seq = INT64_MAX, .vocab = 8, .n_shard = 2 },
       "model shape: sequence is 9223372036854775807, expected 1 to 1048576" },
-    { { 4096, 65536, 1024, 1 << 20, 1 << 20, 1 },
+    { { .n_layer = 4096,
+        .width = 65536,
+        .n_head = 1024,
+        .seq = 1 << 20,
+        .vocab = 1 << 20,
+        .n_shard = 1 },
       "model shape: 211315880755200 parameters, the limit is 1099511627776" },
+    { { 1, 8, 2, 4, 8, 2, 2, 0, 0, 0 }, "model shape: no architecture has number 2" },
+    { { 1, 8, 2, 4, 8, 2, SPOT_ARCH_GPT2, 2, 0, 0 },
+      "model shape: what only a Llama has, for a GPT-2" },
+    { { 1, 8, 4, 4, 8, 1, SPOT_ARCH_LLAMA, 3, 8, 1e4 },
+      "model shape: key and value heads (3) does not divide heads (4)" },
+    { { 1, 8, 4, 4, 8, 4, SPOT_ARCH_LLAMA, 2, 8, 1e4 },
+      "model shape: shards (4) does not divide key and value heads (2)" },
+    { { 1, 8, 4, 4, 8, 2, SPOT_ARCH_LLAMA, 2, 7, 1e4 },
+      "model shape: shards (2) does not divide width of the MLP (7)" },
+    { { 1, 12, 4, 4, 8, 1, SPOT_ARCH_LLAMA, 2, 8, 1e4 },
+      "model shape: a head is 3 wide, rotary positions want an even width" },
+    { { 1, 8, 4, 4, 8, 1, SPOT_ARCH_LLAMA, 0, 8, 1e4 },
+      "model shape: key and value heads is 0, expected 1 to 1024" },
+    { { 1, 8, 4, 4, 8, 1, SPOT_ARCH_LLAMA, 4, 1 << 19, 1e4 },
+      "model shape: width of the MLP is 524288, expected 1 to 262144" },
+    { { 1, 8, 4, 4, 8, 1, SPOT_ARCH_LLAMA, 4, 8, 0.5 },
+      "model shape: the base of the rotary positions is 0.5, expected 1 to 1e9" },
 };
 
 START_TEST(refuses_what_cannot_be_cut_or_would_not_fit)
@@ -179,6 +248,8 @@ int main(void)
     tcase_add_test(tc, names_are_unique_and_found_again);
     tcase_add_test(tc, full_names_tell_bundle_shard_and_tensor);
     tcase_add_test(tc, the_124m_model_has_the_published_number_of_parameters);
+    tcase_add_test(tc, llama_models_have_the_published_number_of_parameters);
+    tcase_add_test(tc, architectures_are_found_by_name);
     tcase_add_test(tc, a_vocabulary_is_padded_no_more_than_it_must_be);
     tcase_add_loop_test(tc, refuses_what_cannot_be_cut_or_would_not_fit, 0,
                         sizeof(bad_cases) / sizeof(bad_cases[0]));

@@ -10,7 +10,9 @@
 /* Goal: the initial state is a pure function of shape, seed and bundle, follows GPT-2's law, and
  * is the same on every machine (recorded bits). */
 
-static const struct spot_shape shape = { 3, 96, 4, 40, 64, 4 };
+static const struct spot_shape shape = {
+    .n_layer = 3, .width = 96, .n_head = 4, .seq = 40, .vocab = 64, .n_shard = 4
+};
 
 static void start(struct spot_bundle *b, int index, uint64_t seed)
 {
@@ -70,7 +72,9 @@ static void check_normal(const struct spot_bundle *b, const char *name, double s
 
 START_TEST(rows_beyond_the_vocabulary_are_zero)
 {
-    const struct spot_shape odd = { 1, 8, 4, 2, 1025, 4 }; /* 1152 rows, 288 in a shard */
+    const struct spot_shape odd = {
+        .n_layer = 1, .width = 8, .n_head = 4, .seq = 2, .vocab = 1025, .n_shard = 4
+    }; /* 1152 rows, 288 in a shard */
 
     for (int index = 0; index <= 2; index += 2) {
         struct spot_bundle b;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include <stdio.h>
 #include <string.h>
 
 #include "common/rng.h"
@@ -181,9 +182,43 @@ START_TEST(a_config_comes_back_and_names_its_trajectory)
 }
 END_TEST
 
+START_TEST(a_llama_comes_back_and_names_its_own_trajectory)
+{
+    struct spot_job_config c = config_of(), got, other;
+    struct spot_buf out = { 0 };
+    struct spot_wire_in in;
+
+    c.shape = (struct spot_shape){ 2, 16, 4, 8, 256, 2, SPOT_ARCH_LLAMA, 2, 44, 1e4 };
+    spot_job_config_put(&out, &c);
+    in = spot_wire_in(out.data, out.n);
+    memset(&got, 0x55, sizeof(got));
+    spot_job_config_get(&in, &got);
+    ck_assert(spot_wire_in_done(&in));
+    ck_assert_mem_eq(&got.shape, &c.shape, sizeof(c.shape));
+    ck_assert_int_eq(spot_job_config_check(&got, NULL), 0);
+    for (int k = 0; k < 4; k++) {
+        other = c;
+        other.shape.arch -= k == 0;
+        other.shape.n_kv_head += k == 1;
+        other.shape.ffn += k == 2;
+        other.shape.rope_theta += k == 3;
+        ck_assert_uint_ne(spot_job_id(&other), spot_job_id(&c));
+    }
+    spot_buf_release(&out);
+}
+END_TEST
+
+START_TEST(a_state_of_before_there_were_llamas_is_of_the_same_job)
+{
+    const struct spot_job_config c = config_of();
+
+    ck_assert_uint_eq(spot_job_id(&c), UINT64_C(0x13a78dc171c9bc95));
+}
+END_TEST
+
 START_TEST(a_config_that_cannot_run_is_refused)
 {
-    for (int k = 0; k < 15; k++) {
+    for (int k = 0; k < 17; k++) {
         struct spot_job_config c = config_of();
 
         c.shape.vocab = k == 0 ? (1 << 20) + 1 : c.shape.vocab;
@@ -195,6 +230,10 @@ START_TEST(a_config_that_cannot_run_is_refused)
         c.shape.width = k == 11 ? 1 << 15 : 16;
         c.comm = k == 12 ? SPOT_COMM_NCCL : k == 13 ? 7 : SPOT_COMM_SOCKETS;
         c.reduce = k == 14 ? SPOT_REDUCE_FAST : SPOT_REDUCE_EXACT;
+        if (k > 14)
+            c.shape = (struct spot_shape){ 2, 16, 2, 8, 256, 2, SPOT_ARCH_LLAMA, 2, 44, 1e4 };
+        c.shape.ffn = k == 15 ? 45 : c.shape.ffn;
+        snprintf(c.kernel, sizeof(c.kernel), "%s", k == 16 ? "cuda-fp32" : "portable");
         ck_assert_msg(spot_job_config_check(&c, NULL) == -1, "case %d", k);
     }
 }
@@ -209,6 +248,8 @@ int main(void)
     tcase_add_test(tc, a_form_with_any_bytes_changed_is_refused_or_makes_sense);
     tcase_add_test(tc, a_pipeline_without_a_microbatch_is_refused);
     tcase_add_test(tc, a_config_comes_back_and_names_its_trajectory);
+    tcase_add_test(tc, a_llama_comes_back_and_names_its_own_trajectory);
+    tcase_add_test(tc, a_state_of_before_there_were_llamas_is_of_the_same_job);
     tcase_add_test(tc, a_config_that_cannot_run_is_refused);
     return run_suite("form", tc);
 }

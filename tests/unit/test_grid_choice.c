@@ -53,7 +53,12 @@ START_TEST(stages_are_the_best_of_all_cuts)
 
     for (int64_t L = 1; L <= 9; L++)
         for (int k = 0; k < 18; k++) {
-            const struct spot_shape s = { L, width[k % 3], 1, seq[k / 3 % 2], vocab[k / 6], 1 };
+            const struct spot_shape s = { .n_layer = L,
+                                          .width = width[k % 3],
+                                          .n_head = 1,
+                                          .seq = seq[k / 3 % 2],
+                                          .vocab = vocab[k / 6],
+                                          .n_shard = 1 };
             const uint32_t n = (uint32_t)spot_shape_bundles(&s);
 
             for (uint32_t P = 1; P <= n; P++) {

@@ -6,6 +6,7 @@
 
 #include "common/rng.h"
 #include "engine/cpu/gemm.h"
+#include "engine/cpu/llama_rope.h"
 
 /* Goal: each kind of arithmetic gives the bits of its scalar definition, on every variant that
  * this CPU can run; the functions we have in place of libm's are as exact as floats are. */
@@ -242,6 +243,77 @@ START_TEST(gelu_and_its_slope_are_those_of_the_tanh_form)
 }
 END_TEST
 
+START_TEST(swiglu_and_its_gradients_are_those_of_the_definition)
+{
+    struct spot_rng rng;
+
+    spot_rng_init(&rng, 5, 0);
+    for (int i = -4000; i < 4000; i++) {
+        const float gate = 0.01F * (float)i, up = (float)(4 * spot_rng_unit(&rng) - 2), d = 0.7F;
+        const double s = 1 / (1 + exp(-(double)gate)), v = gate;
+        float act, dgate, dup;
+
+        spot_vec_sse2.swiglu(&act, &gate, &up, 1);
+        spot_vec_sse2.swiglu_back(&dgate, &dup, &gate, &up, &d, 1);
+        ck_assert_double_eq_tol(act, v * s * up, 6e-7 * fabs(v * s * up) + 1e-35);
+        ck_assert_double_eq_tol(dup, v * s * d, 6e-7 * fabs(v * s * d) + 1e-35);
+        ck_assert_double_eq_tol(dgate, d * up * s * (1 + v * (1 - s)), 1e-6);
+    }
+}
+END_TEST
+
+START_TEST(rms_norm_is_that_of_its_definition)
+{
+    struct spot_rng rng;
+    float x[3 * N], w[N], y[3 * N], stat[6];
+
+    spot_rng_init(&rng, 6, 0);
+    for (int64_t n = 1; n <= N; n++) {
+        fill(x, (size_t)(3 * n), &rng);
+        fill(w, (size_t)n, &rng);
+        spot_vec_sse2.rms(y, stat, x, w, 3, n);
+        for (int64_t r = 0; r < 3; r++) {
+            double square = 0;
+
+            for (int64_t i = 0; i < n; i++)
+                square += (double)x[r * n + i] * x[r * n + i];
+            for (int64_t i = 0; i < n; i++)
+                ck_assert_double_eq_tol(
+                    y[r * n + i], x[r * n + i] / sqrt(square / (double)n + 1e-5) * w[i], 1e-6);
+        }
+    }
+}
+END_TEST
+
+START_TEST(angles_of_rotary_positions_are_exact_to_rounding)
+{
+    enum { T = 3000, D = 64 };
+    static float turn[T * D];
+    struct spot_rng rng;
+
+    spot_rng_init(&rng, 7, 0);
+    for (int i = 0; i < 20000; i++) {
+        const double x = spot_rng_unit(&rng) * exp(14 * spot_rng_unit(&rng) - 0.2);
+        double s, c;
+
+        ck_assert_double_le(fabs(spot_exp_down(-x / 2048) - exp(-x / 2048)),
+                            1e-15 * exp(-x / 2048));
+        spot_sincos(x, &s, &c);
+        ck_assert_double_eq_tol(s, sin(x), 1e-15);
+        ck_assert_double_eq_tol(c, cos(x), 1e-15);
+    }
+    ck_assert(spot_exp_down(0) == 1 && spot_exp_down(-1e6) == 0);
+    spot_rope_table(turn, T, D, 10000);
+    for (int t = 0; t < T; t++)
+        for (int i = 0; i < D / 2; i++) {
+            const double angle = t * pow(10000, -2.0 * i / D);
+
+            ck_assert_double_eq_tol(turn[t * D + i], cos(angle), 4e-8);
+            ck_assert_double_eq_tol(turn[t * D + D / 2 + i], sin(angle), 4e-8);
+        }
+}
+END_TEST
+
 START_TEST(quantise_rounds_to_nearest_even_and_reports_the_largest)
 {
     const float g[] = { 0.5F, 1.5F, 2.5F, -0.5F, -1.5F, 0.49F, -7, 3, 0x1p20F, -0x1.000002p20F };
@@ -291,6 +363,25 @@ START_TEST(fixed_point_is_exact_up_to_its_limit)
     }
 }
 END_TEST
+
+/* The functions of Llama's layers; fills 8 rows of results. */
+static void run_llama(const struct spot_vec *v, int64_t n, uint64_t seed, float out[8][2 * N])
+{
+    struct spot_rng rng;
+    float in[5][2 * N], stat[4];
+
+    spot_rng_init(&rng, seed, 1);
+    fill(in[0], sizeof(in) / sizeof(float), &rng);
+    memset(out, 0, 8 * sizeof(out[0]));
+    v->rms(out[0], stat, in[0], in[1], 2, n);
+    v->rms_again(out[1], stat, in[0], in[1], 2, n);
+    v->rms_back(out[2], in[3], in[4], stat, in[0], in[1], 2, n);
+    v->rms_grad(out[3], in[4], stat, in[0], 2, n, n / 3, n);
+    v->swiglu(out[4], in[0], in[1], n);
+    v->swiglu_back(out[5], out[6], in[0], in[1], in[2], n);
+    memcpy(out[7], in[2], sizeof(out[7]));
+    v->rotate(out[7], in[3], n, -1);
+}
 
 /* Runs every function on both tables; fills 16 rows of results. */
 static void run_all(const struct spot_vec *v, int64_t n, uint64_t seed, float out[16][2 * N],
@@ -353,6 +444,10 @@ START_TEST(vector_functions_have_the_same_bits_on_every_variant)
         ck_assert_mem_eq(number_a, number_b, sizeof(number_a));
         ck_assert_mem_eq(a[0], a[1], sizeof(a[0]));   /* norm again */
         ck_assert_mem_eq(a[10], a[11], sizeof(a[0])); /* softmax again */
+        run_llama(&spot_vec_sse2, n, (uint64_t)n, a);
+        run_llama(&spot_vec_avx2, n, (uint64_t)n, b);
+        ck_assert_mem_eq(a, b, 8 * sizeof(a[0]));
+        ck_assert_mem_eq(a[0], a[1], sizeof(a[0])); /* norm again */
     }
 }
 END_TEST
@@ -390,6 +485,9 @@ int main(void)
     tcase_add_loop_test(tc, packing_makes_panels_of_any_width_from_either_direction, 0, 2);
     tcase_add_test(tc, exponential_and_logarithm_are_exact_to_rounding);
     tcase_add_test(tc, gelu_and_its_slope_are_those_of_the_tanh_form);
+    tcase_add_test(tc, swiglu_and_its_gradients_are_those_of_the_definition);
+    tcase_add_test(tc, rms_norm_is_that_of_its_definition);
+    tcase_add_test(tc, angles_of_rotary_positions_are_exact_to_rounding);
     tcase_add_loop_test(tc, quantise_rounds_to_nearest_even_and_reports_the_largest, 0, 2);
     tcase_add_test(tc, fixed_point_is_exact_up_to_its_limit);
     tcase_add_test(tc, vector_functions_have_the_same_bits_on_every_variant);

@@ -36,12 +36,14 @@ size_t spot_attention_work_elem(int64_t seq, int64_t head_dim)
     return 2 * score_elem(seq) + 3 * packed_elem(seq, head_dim);
 }
 
-/* One head of one sequence: where it lies in qkv, dqkv and out, and scratch space. */
+/* The heads that share one of keys and values: where the first lies in qkv, dqkv and out, the
+ * others follow; and scratch space. */
 struct head {
     const struct spot_cpu_kernel *kernel;
     const struct spot_gemm_work *work;
+    const float *turn;
     int64_t seq, dim, qkv_row, out_row, score_row;
-    int64_t q, k, v, out; /* offsets of row 0 */
+    int64_t n_query, q, k, v, out, stat; /* offsets of row 0 */
     float scale;
     float *p, *ds, *packed[3];
 };
@@ -49,23 +51,26 @@ struct head {
 static struct head head_of(const struct spot_attention *at, int64_t unit,
                            const struct spot_gemm_work *work, float *memory)
 {
-    const int64_t sequence = unit / at->n_head, h = unit % at->n_head;
-    const int64_t per_shard = at->n_head / at->n_shard, d = at->width / at->n_head;
-    const int64_t shard_width = at->width / at->n_shard;
+    const int64_t sequence = unit / at->n_kv_head, kv = unit % at->n_kv_head, d = at->head_dim;
+    const int64_t q_per = at->n_head / at->n_shard, kv_per = at->n_kv_head / at->n_shard;
     struct head head = { .kernel = at->kernel,
                          .work = work,
+                         .turn = at->turn,
                          .seq = at->seq,
                          .dim = d,
-                         .qkv_row = 3 * at->width,
-                         .out_row = at->width,
+                         .qkv_row = (at->n_head + 2 * at->n_kv_head) * d,
+                         .out_row = at->n_head * d,
                          .score_row = score_row(at->seq),
+                         .n_query = at->n_head / at->n_kv_head,
                          .scale = 1.0F / sqrtf((float)d) };
+    const int64_t shard =
+        sequence * at->seq * head.qkv_row + kv / kv_per * (q_per + 2 * kv_per) * d;
 
-    head.q =
-        sequence * at->seq * head.qkv_row + h / per_shard * 3 * shard_width + h % per_shard * d;
-    head.k = head.q + shard_width;
-    head.v = head.k + shard_width;
-    head.out = sequence * at->seq * head.out_row + h * d;
+    head.q = shard + kv % kv_per * head.n_query * d;
+    head.k = shard + (q_per + kv % kv_per) * d;
+    head.v = head.k + kv_per * d;
+    head.out = sequence * at->seq * head.out_row + kv * head.n_query * d;
+    head.stat = (sequence * at->n_head + kv * head.n_query) * at->seq * 2;
     head.p = memory;
     head.ds = head.p + score_elem(at->seq);
     for (int i = 0; i < 3; i++)
@@ -156,24 +161,40 @@ static int64_t block_end(const struct head *h, int64_t q)
     return q + QUERY_BLOCK < h->seq ? q + QUERY_BLOCK : h->seq;
 }
 
+/* Turn the rows of one head by their positions, or back. */
+static void turn(const struct head *h, float *x, float way)
+{
+    for (int64_t t = 0; h->turn && t < h->seq; t++)
+        h->kernel->vec->rotate(x + t * h->qkv_row, h->turn + t * h->dim, h->dim / 2, way);
+}
+
+static void query_forward(const struct spot_attention *at, const struct head *h, int64_t i)
+{
+    float *const query = at->qkv + h->q + i * h->dim, *const out = at->out + h->out + i * h->dim;
+    float *const stat = at->stat + h->stat + i * h->seq * 2;
+
+    turn(h, query, 1);
+    for (int64_t q = 0; q < h->seq; q = block_end(h, q)) {
+        const int64_t end = block_end(h, q);
+
+        row_products(h, end - q, end, query + q * h->qkv_row, h->qkv_row, h->packed[0], h->p);
+        for (int64_t r = q; r < end; r++)
+            h->kernel->vec->softmax(h->p + (r - q) * h->score_row, r + 1, end, h->scale,
+                                    stat + 2 * r);
+        weighted_sum(h, end - q, end, h->p, h->packed[1], out + q * h->out_row, h->out_row);
+    }
+}
+
 void spot_attention_forward(const struct spot_attention *at, int64_t unit,
                             const struct spot_gemm_work *work, float *memory)
 {
     const struct head h = head_of(at, unit, work, memory);
-    float *const keys = h.packed[0], *const values = h.packed[1];
-    float *const stat = at->stat + unit * at->seq * 2;
 
-    pack_by_key(&h, at->qkv + h.k, keys);
-    pack_by_dim(&h, at->qkv + h.v, values);
-    for (int64_t q = 0; q < at->seq; q = block_end(&h, q)) {
-        const int64_t end = block_end(&h, q);
-
-        row_products(&h, end - q, end, at->qkv + h.q + q * h.qkv_row, h.qkv_row, keys, h.p);
-        for (int64_t i = q; i < end; i++)
-            at->kernel->vec->softmax(h.p + (i - q) * h.score_row, i + 1, end, h.scale,
-                                     stat + 2 * i);
-        weighted_sum(&h, end - q, end, h.p, values, at->out + h.out + q * h.out_row, h.out_row);
-    }
+    turn(&h, at->qkv + h.k, 1);
+    pack_by_key(&h, at->qkv + h.k, h.packed[0]);
+    pack_by_dim(&h, at->qkv + h.v, h.packed[1]);
+    for (int64_t i = 0; i < h.n_query; i++)
+        query_forward(at, &h, i);
 }
 
 /* Probabilities and their gradients through the softmax, for query rows [q, end). */
@@ -193,28 +214,38 @@ static void block_scores(const struct head *h, int64_t q, int64_t end, const flo
     }
 }
 
+static void query_backward(const struct spot_attention *at, const struct head *h, int64_t i)
+{
+    const float *const query = at->qkv + h->q + i * h->dim;
+    const float *const out = at->out + h->out + i * h->dim;
+    const float *const dout = at->dout + h->out + i * h->dim;
+    float *const dquery = at->dqkv + h->q + i * h->dim;
+
+    for (int64_t q = 0; q < h->seq; q = block_end(h, q)) {
+        const int64_t end = block_end(h, q);
+        const float *const x = query + q * h->qkv_row, *const dy = dout + q * h->out_row;
+
+        block_scores(h, q, end, x, out + q * h->out_row, at->stat + h->stat + i * h->seq * 2, dy);
+        key_gradient(h, end - q, end, h->p, dy, h->out_row, at->dqkv + h->v);
+        key_gradient(h, end - q, end, h->ds, x, h->qkv_row, at->dqkv + h->k);
+        weighted_sum(h, end - q, end, h->ds, h->packed[2], dquery + q * h->qkv_row, h->qkv_row);
+    }
+    turn(h, dquery, -1);
+}
+
 void spot_attention_backward(const struct spot_attention *at, int64_t unit,
                              const struct spot_gemm_work *work, float *memory)
 {
     const struct head h = head_of(at, unit, work, memory);
-    const float *const stat = at->stat + unit * at->seq * 2;
 
     pack_by_key(&h, at->qkv + h.k, h.packed[0]);
     pack_by_key(&h, at->qkv + h.v, h.packed[1]);
     pack_by_dim(&h, at->qkv + h.k, h.packed[2]);
-    for (int64_t i = 0; i < at->seq; i++) {
-        memset(at->dqkv + h.k + i * h.qkv_row, 0, (size_t)h.dim * sizeof(float));
-        memset(at->dqkv + h.v + i * h.qkv_row, 0, (size_t)h.dim * sizeof(float));
+    for (int64_t t = 0; t < at->seq; t++) {
+        memset(at->dqkv + h.k + t * h.qkv_row, 0, (size_t)h.dim * sizeof(float));
+        memset(at->dqkv + h.v + t * h.qkv_row, 0, (size_t)h.dim * sizeof(float));
     }
-    for (int64_t q = 0; q < at->seq; q = block_end(&h, q)) {
-        const int64_t end = block_end(&h, q);
-        const float *const query = at->qkv + h.q + q * h.qkv_row;
-        const float *const dout = at->dout + h.out + q * h.out_row;
-
-        block_scores(&h, q, end, query, at->out + h.out + q * h.out_row, stat, dout);
-        key_gradient(&h, end - q, end, h.p, dout, h.out_row, at->dqkv + h.v);
-        key_gradient(&h, end - q, end, h.ds, query, h.qkv_row, at->dqkv + h.k);
-        weighted_sum(&h, end - q, end, h.ds, h.packed[2], at->dqkv + h.q + q * h.qkv_row,
-                     h.qkv_row);
-    }
+    for (int64_t i = 0; i < h.n_query; i++)
+        query_backward(at, &h, i);
+    turn(&h, at->dqkv + h.k, -1);
 }

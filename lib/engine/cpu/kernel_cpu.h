@@ -52,6 +52,14 @@ struct spot_vec {
     /* Columns [begin, end): dw = sum over rows of dy * xhat, db = sum of dy, in row order. */
     void (*norm_grad)(float *dw, float *db, const float *dy, const float *stat, const float *x,
                       int64_t n_row, int64_t c, int64_t begin, int64_t end);
+    /* The same without mean and bias, y = x / rms * w; stat gets 0, 1 / rms per row. */
+    void (*rms)(float *y, float *stat, const float *x, const float *w, int64_t n_row, int64_t c);
+    void (*rms_again)(float *y, const float *stat, const float *x, const float *w, int64_t n_row,
+                      int64_t c);
+    void (*rms_back)(float *dx, const float *base, const float *dy, const float *stat,
+                     const float *x, const float *w, int64_t n_row, int64_t c);
+    void (*rms_grad)(float *dw, const float *dy, const float *stat, const float *x, int64_t n_row,
+                     int64_t c, int64_t begin, int64_t end);
     /* Columns [begin, end) of sum over rows of x, in row order; row stride c. */
     void (*column_sum)(float *sum, const float *x, int64_t n_row, int64_t c, int64_t begin,
                        int64_t end);
@@ -63,6 +71,13 @@ struct spot_vec {
     void (*gelu)(float *act, float *x, const float *bias, int64_t n);
     /* act = gelu(x), slope = gelu'(x) */
     void (*gelu_slope)(float *act, float *slope, const float *x, int64_t n);
+    /* act = silu(gate) * up, silu(x) = x / (1 + exp(-x)); and the gradients by gate and up */
+    void (*swiglu)(float *act, const float *gate, const float *up, int64_t n);
+    void (*swiglu_back)(float *dgate, float *dup, const float *gate, const float *up,
+                        const float *dact, int64_t n);
+    /* Pairs (x[i], x[half + i]) turn by the angle of cosine turn[i] and sine turn[half + i]; way
+     * is 1, or -1 for back. */
+    void (*rotate)(float *x, const float *turn, int64_t half, float way);
     /* x[0..n) = softmax(scale * x), x[n..end) = 0; stat gets the maximum and 1 / sum. */
     void (*softmax)(float *x, int64_t n, int64_t end, float scale, float stat[2]);
     void (*softmax_again)(float *x, int64_t n, int64_t end, float scale, const float stat[2]);

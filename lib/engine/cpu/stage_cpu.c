@@ -7,6 +7,7 @@
 
 #include "common/clock.h"
 #include "common/xalloc.h"
+#include "engine/cpu/llama_rope.h"
 #include "engine/cpu/stage_cpu.h"
 #include "engine/exact.h"
 #include "engine/memory.h"
@@ -35,12 +36,12 @@ static void plan_save(struct spot_memory_plan *plan, const struct spot_stage *st
         v.norm1 = take_rows(plan, st, 2);
     }
     if (bundle > 0 && bundle <= s->n_layer) {
-        v.qkv = take_rows(plan, st, 3 * s->width);
+        v.qkv = take_rows(plan, st, spot_shape_qkv(s));
         v.attention = take_rows(plan, st, s->width);
         v.softmax = take_rows(plan, st, 2 * s->n_head);
         v.mid = take_rows(plan, st, s->width);
         v.norm2 = take_rows(plan, st, 2);
-        v.pre = take_rows(plan, st, 4 * s->width);
+        v.pre = take_rows(plan, st, spot_shape_pre(s));
     }
     if (bundle > s->n_layer)
         v.dlogit = take_rows(plan, st, spot_shape_vocab_rows(s));
@@ -101,27 +102,33 @@ static void plan_scratch(struct spot_memory_plan *plan, struct spot_stage *st)
 {
     const struct spot_shape *const s = &st->config.shape;
     const size_t n_thread = (size_t)st->config.n_thread;
+    const size_t head_dim = (size_t)(s->width / s->n_head);
     const int64_t vocab = spot_shape_vocab_rows(s);
-    const int64_t k_part = max64(4 * s->width, vocab) / s->n_shard;
+    const int64_t outputs = max64(spot_shape_qkv(s), spot_shape_pre(s)); /* of a layer's products */
+    const int64_t k_part = max64(outputs, vocab) / s->n_shard;
+    const bool is_llama = s->arch == SPOT_ARCH_LLAMA;
 
     st->norm = take_rows(plan, st, s->width);
-    st->act = take_rows(plan, st, 4 * s->width);
-    st->slope = take_rows(plan, st, 4 * s->width);
-    st->dact = take_rows(plan, st, 4 * s->width);
-    st->dqkv = take_rows(plan, st, 3 * s->width);
+    st->act = take_rows(plan, st, spot_shape_ffn(s));
+    st->dact = take_rows(plan, st, spot_shape_ffn(s));
+    st->slope = is_llama ? NULL : take_rows(plan, st, spot_shape_ffn(s));
+    st->dpre = is_llama ? take_rows(plan, st, spot_shape_pre(s)) : NULL;
+    st->turn = is_llama ? spot_memory_take(plan, (size_t)s->seq, head_dim * sizeof(float)) : NULL;
+    st->dqkv = take_rows(plan, st, spot_shape_qkv(s));
     for (int i = 0; i < 3; i++)
         st->d[i] = take_rows(plan, st, s->width);
-    st->grad = spot_memory_take(plan, (size_t)max64(4 * s->width, s->seq + vocab),
+    st->grad = spot_memory_take(plan, (size_t)max64(outputs, s->seq + vocab),
                                 (size_t)s->width * sizeof(float));
     for (int i = 0; i < 2; i++)
-        st->vector[i] = spot_memory_take(plan, (size_t)s->width, 4 * sizeof(float));
+        st->vector[i] =
+            spot_memory_take(plan, (size_t)max64(s->width, spot_shape_pre(s)), sizeof(float));
     st->top = spot_memory_take(plan, n_thread, SPOT_TENSORS_MAX * sizeof(*st->top));
     st->work = spot_memory_take(plan, n_thread, sizeof(*st->work));
     st->score = spot_memory_take(plan, n_thread, sizeof(*st->score));
     for (size_t i = 0; i < n_thread && plan->used < SIZE_MAX; i++) {
         float *const work = spot_memory_take(plan, spot_gemm_work_elem(k_part), sizeof(float));
         float *const score = spot_memory_take(
-            plan, spot_attention_work_elem(s->seq, s->width / s->n_head), sizeof(float));
+            plan, spot_attention_work_elem(s->seq, (int64_t)head_dim), sizeof(float));
 
         if (plan->base) {
             st->work[i] = spot_gemm_work_of(work, k_part);
@@ -209,6 +216,9 @@ static struct spot_stage *new_stage(const struct spot_stage_config *config,
     }
     plan = (struct spot_memory_plan){ st->memory, 0, 64 };
     plan_all(&plan, st);
+    if (st->turn)
+        spot_rope_table(st->turn, config->shape.seq, config->shape.width / config->shape.n_head,
+                        config->shape.rope_theta);
     for (int i = 0; i < st->n_bundle; i++) {
         assert(bundle[i]->index == config->bundle_begin + i);
         st->bundle[i] = bundle[i];

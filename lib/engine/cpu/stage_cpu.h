@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* stage_cpu.h - the inside of a stage on the CPU: what is kept per microbatch, and scratch space.
  *
- * Symbols: N = b * T rows, C width, H heads, F = 4C, V rows of the vocabulary with its
- * padding (spot_shape_vocab_rows).
+ * Symbols: N = b * T rows, C width, H heads, F width inside the MLP, Q outputs of qkv, A inputs
+ * of the activation (spot_shape_qkv, spot_shape_pre; GPT-2: 3C, F), V rows of the vocabulary with
+ * its padding (spot_shape_vocab_rows).
  */
 #ifndef SPOT_ENGINE_CPU_STAGE_CPU_H
 #define SPOT_ENGINE_CPU_STAGE_CPU_H
@@ -20,12 +21,12 @@ extern "C" {
 struct spot_save {
     float *x;         /* [N * C] input of the bundle; not for the embedding */
     float *norm1;     /* [N * 2] mean and 1 / deviation; layers: ln1, head: lnf */
-    float *qkv;       /* [N * 3C] layers */
+    float *qkv;       /* [N * Q] layers; Llama: queries and keys turned */
     float *attention; /* [N * C] layers */
     float *softmax;   /* [N * H * 2] layers */
     float *mid;       /* [N * C] layers: x + attention branch */
     float *norm2;     /* [N * 2] layers: ln2 */
-    float *pre;       /* [N * F] layers: before GELU */
+    float *pre;       /* [N * A] layers: before the activation */
     float *dlogit;    /* [N * V] head */
 };
 
@@ -53,11 +54,14 @@ struct spot_stage {
     void *memory; /* all of the above and below but the team */
     /* scratch, free between calls */
     float *norm;                 /* [N * C] */
-    float *act, *slope, *dact;   /* [N * F] */
-    float *dqkv;                 /* [N * 3C] */
+    float *act, *dact;           /* [N * F] */
+    float *slope;                /* [N * F] GPT-2 */
+    float *dpre;                 /* [N * A] Llama */
+    float *turn;                 /* [T * d] Llama: spot_rope_table, kept */
+    float *dqkv;                 /* [N * Q] */
     float *d[3];                 /* [N * C] */
-    float *grad;                 /* one weight gradient: max(F, T + V) * C */
-    float *vector[2];            /* one bias gradient: [F] */
+    float *grad;                 /* one weight gradient: max(Q, A, T + V) * C */
+    float *vector[2];            /* one bias gradient: [max(C, A)] */
     double *partial;             /* one value per chunk of a bundle, or per row */
     uint32_t *top;               /* [n_thread * SPOT_TENSORS_MAX] largest gradient, as bits */
     struct spot_gemm_work *work; /* per thread */
@@ -86,11 +90,13 @@ struct spot_part {
 /* The rows of N that are the thread's. */
 void spot_part_rows(const struct spot_part *part, int64_t *begin, int64_t *end);
 
+/* Layer norm, or RMS norm where b is NULL. */
 void spot_part_norm(const struct spot_part *part, float *y, float *stat, const float *x,
                     const float *w, const float *b);
 void spot_part_norm_again(const struct spot_part *part, float *y, const float *stat, const float *x,
                           const float *w, const float *b);
-/* dx = base + the gradient through the norm; adds the gradients of weight and bias to the sums. */
+/* dx = base + the gradient through the norm; adds the gradients of weight and bias to the sums. A
+ * norm whose bias the bundle has not is an RMS norm. */
 struct spot_norm_back {
     const char *weight, *bias;
     float *dx;
@@ -102,8 +108,8 @@ void spot_part_gelu_slope(const struct spot_part *part, float *act, float *slope
 /* y[N][.] = x W for a sharded weight: rows of W are outputs (is_out_first) or inputs. */
 struct spot_block spot_part_linear(const struct spot_part *part, float *y, const float *x,
                                    const struct spot_param *weight, bool is_out_first);
-/* y = x W + b: adds the gradients of W, and of b unless NULL, to the sums and gives the gradient
- * by x. dx may be neither x nor dy. */
+/* y = x W + b: adds the gradients of W, and of b if the bundle has it, to the sums and gives the
+ * gradient by x. dx may be neither x nor dy. */
 struct spot_block spot_part_linear_back(const struct spot_part *part, int i, const char *weight,
                                         const char *bias, bool is_out_first, const float *x,
                                         const float *dy, float *dx);
@@ -112,7 +118,7 @@ struct spot_block spot_part_linear_back(const struct spot_part *part, int i, con
  * NULL. */
 void spot_part_bias(const struct spot_part *part, const struct spot_block *block, int64_t c,
                     const struct spot_param *bias, float *x, float *act);
-/* y += bias + x */
+/* y += bias + x; bias may be NULL */
 void spot_part_add2(const struct spot_part *part, const struct spot_block *block, int64_t c,
                     const float *bias, const float *x, float *y);
 void spot_part_mul(const struct spot_part *part, const struct spot_block *block, int64_t c,
@@ -129,6 +135,13 @@ void spot_layer_backward(struct spot_stage *stage, int i, const struct spot_save
 double spot_head_forward(struct spot_stage *stage, int i, const struct spot_save *save,
                          const uint32_t *token);
 void spot_head_backward(struct spot_stage *stage, int i, const struct spot_save *save, float *din);
+
+/* The second half of Llama's layer, after its norm: forward from stage->norm and save->mid to out;
+ * backward to stage->d[1], the gradient by the norm's output. */
+void spot_llama_mlp_forward(struct spot_stage *stage, int i, const struct spot_save *save,
+                            float *out);
+void spot_llama_mlp_backward(struct spot_stage *stage, int i, const struct spot_save *save,
+                             const float *dout);
 
 /* --- sums --------------------------------------------------------------------- */
 

@@ -3,6 +3,7 @@
 #include "engine/cpu/stage_cpu.h"
 
 #include <assert.h>
+#include <stdbool.h>
 #include <string.h>
 
 /* One bundle and one microbatch: what the passes below work on. */
@@ -25,12 +26,20 @@ static struct spot_part part_of(const struct work *work, int thread, int n_threa
     return (struct spot_part){ work->stage, thread, n_thread };
 }
 
+/* NULL: the architecture has no such vector. */
 static const float *vector_of(const struct work *w, const char *name)
 {
-    return spot_stage_param(w->stage, w->i, name).w;
+    return spot_arena_find(&w->stage->bundle[w->i]->arena, name) < 0
+               ? NULL
+               : spot_stage_param(w->stage, w->i, name).w;
 }
 
-/* --- embedding: out[b, t] = wte[token[b, t]] + wpe[t] ----------------------- */
+static bool is_llama(const struct spot_stage *stage)
+{
+    return stage->config.shape.arch == SPOT_ARCH_LLAMA;
+}
+
+/* --- embedding: out[b, t] = wte[token[b, t]], and of GPT-2 + wpe[t] --------- */
 
 static void embed(void *user, int thread, int n_thread)
 {
@@ -48,7 +57,8 @@ static void embed(void *user, int thread, int n_thread)
         assert(token < w->stage->config.shape.vocab);
         memcpy(w->out + r * c, wte.w + token / wte.rows * wte.shard_elem + token % wte.rows * c,
                (size_t)c * sizeof(float));
-        w->stage->kernel->vec->add(w->out + r * c, wpe + r % seq * c, c);
+        if (wpe)
+            w->stage->kernel->vec->add(w->out + r * c, wpe + r % seq * c, c);
     }
 }
 
@@ -68,6 +78,7 @@ static void embed_back(void *user, int thread, int n_thread)
     const int64_t c = stage->config.shape.width, seq = stage->config.shape.seq,
                   vocab = spot_shape_vocab_rows(&stage->config.shape);
     float *const dte = stage->grad, *const dpe = stage->grad + vocab * c;
+    const int wpe = spot_arena_find(arena, "wpe");
     int64_t begin, end;
 
     spot_team_share(c, 16, thread, n_thread, &begin, &end);
@@ -77,12 +88,13 @@ static void embed_back(void *user, int thread, int n_thread)
         const int64_t token = w->token[r / seq * (seq + 1) + r % seq];
 
         vec->add(dte + token * c + begin, w->dout + r * c + begin, end - begin);
-        vec->add(dpe + r % seq * c + begin, w->dout + r * c + begin, end - begin);
+        if (wpe >= 0)
+            vec->add(dpe + r % seq * c + begin, w->dout + r * c + begin, end - begin);
     }
     for (int64_t v = 0; v < vocab; v++)
         spot_sum_add(&part, w->i, spot_arena_find(arena, "wte"), dte, v * c + begin, v * c + end);
-    for (int64_t t = 0; t < seq; t++)
-        spot_sum_add(&part, w->i, spot_arena_find(arena, "wpe"), dpe, t * c + begin, t * c + end);
+    for (int64_t t = 0; wpe >= 0 && t < seq; t++)
+        spot_sum_add(&part, w->i, wpe, dpe, t * c + begin, t * c + end);
 }
 
 void spot_embed_backward(struct spot_stage *stage, int i, const uint32_t *token, const float *dout)
@@ -91,7 +103,9 @@ void spot_embed_backward(struct spot_stage *stage, int i, const uint32_t *token,
     spot_sum_close(stage, i);
 }
 
-/* --- layer: mid = x + proj(attention(qkv(ln1 x))), out = mid + fc2(gelu(fc1(ln2 mid))) --- */
+/* --- layer: mid = x + proj(attention(qkv(ln1 x))), out = mid + fc2(gelu(fc1(ln2 mid))) ---
+ *
+ * Llama's has the same first half, without biases, and another second one (llama_mlp.c). */
 
 static struct spot_block linear(const struct spot_part *part, const struct work *w,
                                 const char *weight, bool is_out_first, const float *x, float *y)
@@ -114,10 +128,13 @@ static void qkv(void *user, int thread, int n_thread)
 {
     const struct work *const w = user;
     const struct spot_part part = part_of(w, thread, n_thread);
-    const struct spot_param bias = spot_stage_param(w->stage, w->i, "qkv.b");
     const struct spot_block block = linear(&part, w, "qkv.w", true, w->stage->norm, w->save->qkv);
 
-    spot_part_bias(&part, &block, 3 * w->stage->config.shape.width, &bias, w->save->qkv, NULL);
+    if (!is_llama(w->stage)) {
+        const struct spot_param bias = spot_stage_param(w->stage, w->i, "qkv.b");
+
+        spot_part_bias(&part, &block, 3 * w->stage->config.shape.width, &bias, w->save->qkv, NULL);
+    }
 }
 
 static struct spot_attention attention_of(const struct work *w)
@@ -126,12 +143,14 @@ static struct spot_attention attention_of(const struct work *w)
 
     return (struct spot_attention){ .kernel = w->stage->kernel,
                                     .seq = s->seq,
-                                    .width = s->width,
+                                    .head_dim = s->width / s->n_head,
                                     .n_head = s->n_head,
+                                    .n_kv_head = spot_shape_kv_heads(s),
                                     .n_shard = s->n_shard,
                                     .qkv = w->save->qkv,
                                     .out = w->save->attention,
                                     .stat = w->save->softmax,
+                                    .turn = w->stage->turn,
                                     .dout = w->stage->d[1],
                                     .dqkv = w->stage->dqkv };
 }
@@ -142,7 +161,7 @@ static void attention(void *user, int thread, int n_thread)
     const struct spot_attention at = attention_of(w);
     int64_t unit, end;
 
-    spot_team_share(w->stage->config.micro_batch * at.n_head, 1, thread, n_thread, &unit, &end);
+    spot_team_share(w->stage->config.micro_batch * at.n_kv_head, 1, thread, n_thread, &unit, &end);
     for (; unit < end; unit++)
         spot_attention_forward(&at, unit, &w->stage->work[thread], w->stage->score[thread]);
 }
@@ -197,6 +216,10 @@ void spot_layer_forward(struct spot_stage *stage, int i, const struct spot_save 
     run(&w, attention);
     run(&w, proj);
     run(&w, norm2);
+    if (is_llama(stage)) {
+        spot_llama_mlp_forward(stage, i, save, out);
+        return;
+    }
     run(&w, fc1);
     run(&w, fc2);
 }
@@ -268,7 +291,7 @@ static void attention_back(void *user, int thread, int n_thread)
 
     spot_part_norm_again(&part, w->stage->norm, save->norm1, save->x, vector_of(w, "ln1.w"),
                          vector_of(w, "ln1.b"));
-    spot_team_share(w->stage->config.micro_batch * at.n_head, 1, thread, n_thread, &unit, &end);
+    spot_team_share(w->stage->config.micro_batch * at.n_kv_head, 1, thread, n_thread, &unit, &end);
     for (; unit < end; unit++)
         spot_attention_backward(&at, unit, &w->stage->work[thread], w->stage->score[thread]);
 }
@@ -303,9 +326,13 @@ void spot_layer_backward(struct spot_stage *stage, int i, const struct spot_save
 {
     struct work w = { .stage = stage, .i = i, .save = save, .dout = dout, .din = din };
 
-    run(&w, mlp_again);
-    run(&w, fc2_back);
-    run(&w, fc1_back);
+    if (is_llama(stage)) {
+        spot_llama_mlp_backward(stage, i, save, dout);
+    } else {
+        run(&w, mlp_again);
+        run(&w, fc2_back);
+        run(&w, fc1_back);
+    }
     run(&w, norm2_back);
     run(&w, proj_back);
     run(&w, attention_back);

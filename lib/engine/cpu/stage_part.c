@@ -23,7 +23,10 @@ void spot_part_norm(const struct spot_part *part, float *y, float *stat, const f
     int64_t r, end;
 
     spot_part_rows(part, &r, &end);
-    vec_of(part)->norm(y + r * c, stat + 2 * r, x + r * c, w, b, end - r, c);
+    if (b)
+        vec_of(part)->norm(y + r * c, stat + 2 * r, x + r * c, w, b, end - r, c);
+    else
+        vec_of(part)->rms(y + r * c, stat + 2 * r, x + r * c, w, end - r, c);
 }
 
 void spot_part_norm_again(const struct spot_part *part, float *y, const float *stat, const float *x,
@@ -33,25 +36,35 @@ void spot_part_norm_again(const struct spot_part *part, float *y, const float *s
     int64_t r, end;
 
     spot_part_rows(part, &r, &end);
-    vec_of(part)->norm_again(y + r * c, stat + 2 * r, x + r * c, w, b, end - r, c);
+    if (b)
+        vec_of(part)->norm_again(y + r * c, stat + 2 * r, x + r * c, w, b, end - r, c);
+    else
+        vec_of(part)->rms_again(y + r * c, stat + 2 * r, x + r * c, w, end - r, c);
 }
 
 void spot_part_norm_back(const struct spot_part *part, int i, const struct spot_norm_back *n)
 {
     const struct spot_stage *const st = part->stage;
     const struct spot_arena *const arena = &st->bundle[i]->arena;
+    const struct spot_vec *const vec = vec_of(part);
+    const float *const w = spot_stage_param(st, i, n->weight).w;
+    const int bias = spot_arena_find(arena, n->bias);
     const int64_t c = width_of(part);
-    int64_t begin, end;
+    int64_t begin, end, at;
 
     spot_team_share(c, 16, part->thread, part->n_thread, &begin, &end);
-    vec_of(part)->norm_grad(st->vector[0], st->vector[1], n->dy, n->stat, n->x, st->n_row, c, begin,
-                            end);
+    if (bias < 0)
+        vec->rms_grad(st->vector[0], n->dy, n->stat, n->x, st->n_row, c, begin, end);
+    else
+        vec->norm_grad(st->vector[0], st->vector[1], n->dy, n->stat, n->x, st->n_row, c, begin,
+                       end);
     spot_sum_add(part, i, spot_arena_find(arena, n->weight), st->vector[0], begin, end);
-    spot_sum_add(part, i, spot_arena_find(arena, n->bias), st->vector[1], begin, end);
+    if (bias >= 0)
+        spot_sum_add(part, i, bias, st->vector[1], begin, end);
     spot_part_rows(part, &begin, &end);
-    vec_of(part)->norm_back(n->dx + begin * c, n->base + begin * c, n->dy + begin * c,
-                            n->stat + 2 * begin, n->x + begin * c,
-                            spot_stage_param(st, i, n->weight).w, end - begin, c);
+    at = begin * c;
+    (bias < 0 ? vec->rms_back : vec->norm_back)(n->dx + at, n->base + at, n->dy + at,
+                                                n->stat + 2 * begin, n->x + at, w, end - begin, c);
 }
 
 void spot_part_gelu_slope(const struct spot_part *part, float *act, float *slope, const float *x)
@@ -140,10 +153,10 @@ struct spot_block spot_part_linear_back(const struct spot_part *part, int i, con
     const struct spot_arena *const arena = &part->stage->bundle[i]->arena;
     const struct spot_param w = spot_stage_param(part->stage, i, weight);
     const int64_t sharded = w.rows * part->stage->config.shape.n_shard;
-    const int t = spot_arena_find(arena, weight);
+    const int t = spot_arena_find(arena, weight), b = bias ? spot_arena_find(arena, bias) : -1;
 
-    if (bias)
-        bias_gradient(part, i, spot_arena_find(arena, bias), dy, is_out_first ? sharded : w.cols);
+    if (b >= 0)
+        bias_gradient(part, i, b, dy, is_out_first ? sharded : w.cols);
     if (is_out_first)
         weight_gradient(part, i, t, dy, sharded, x, w.cols);
     else
@@ -174,8 +187,12 @@ void spot_part_add2(const struct spot_part *part, const struct spot_block *block
                     const float *bias, const float *x, float *y)
 {
     for (int64_t r = block->row; r < block->row_end; r++)
-        vec_of(part)->add2(y + r * c + block->col, bias + block->col, x + r * c + block->col,
-                           block->col_end - block->col);
+        if (bias)
+            vec_of(part)->add2(y + r * c + block->col, bias + block->col, x + r * c + block->col,
+                               block->col_end - block->col);
+        else
+            vec_of(part)->add(y + r * c + block->col, x + r * c + block->col,
+                              block->col_end - block->col);
 }
 
 void spot_part_mul(const struct spot_part *part, const struct spot_block *block, int64_t c,

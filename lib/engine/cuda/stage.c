@@ -210,6 +210,9 @@ static int check_shape(const struct spot_stage_config *config, struct spot_err *
     const struct spot_shape *const s = &config->shape;
     const enum spot_real real = ((const struct spot_cuda_kernel *)config->kernel)->real;
 
+    if (s->arch != SPOT_ARCH_GPT2)
+        return spot_err_set(err, SPOT_EGPU, "on CUDA a model is a GPT-2, not a %s",
+                            spot_arch_name(s->arch));
     if (s->width / s->n_head > SPOT_CUDA_HEAD_DIM_MAX)
         return spot_err_set(err, SPOT_EGPU, "on CUDA a head is at most %d wide, this is %lld",
                             SPOT_CUDA_HEAD_DIM_MAX, (long long)(s->width / s->n_head));

@@ -1,0 +1,143 @@
+/* SPDX-License-Identifier: MIT */
+/* The second half of Llama's layer: out = mid + down(silu(gate n) * up n), n = norm of mid. */
+#include "engine/cpu/stage_cpu.h"
+
+struct mlp {
+    struct spot_stage *stage;
+    int i;
+    const struct spot_save *save;
+    const float *dout;
+    float *out;
+};
+
+static struct spot_part part_of(const struct mlp *m, int thread, int n_thread)
+{
+    return (struct spot_part){ m->stage, thread, n_thread };
+}
+
+static struct spot_param param(const struct mlp *m, const char *name)
+{
+    return spot_stage_param(m->stage, m->i, name);
+}
+
+/* Columns of one row, from column `col` of all gates on: to the end of the block or of the
+ * shard. Rows of gate and up lie [shard][gate|up][F/S]. */
+struct span {
+    int64_t gate, up, n;
+};
+
+static struct span span_of(const struct spot_shape *s, int64_t col, int64_t col_end)
+{
+    const int64_t per = s->ffn / s->n_shard, in = col % per;
+    const int64_t gate = col / per * 2 * per + in;
+
+    return (struct span){ gate, gate + per, per - in < col_end - col ? per - in : col_end - col };
+}
+
+static void gateup(void *user, int thread, int n_thread)
+{
+    const struct mlp *const m = user;
+    const struct spot_part part = part_of(m, thread, n_thread);
+    const struct spot_param w = param(m, "gateup.w");
+
+    spot_part_linear(&part, m->save->pre, m->stage->norm, &w, true);
+}
+
+static void activate_rows(const struct mlp *m, const struct spot_part *part)
+{
+    const struct spot_shape *const s = &m->stage->config.shape;
+    int64_t r, end;
+
+    spot_part_rows(part, &r, &end);
+    for (; r < end; r++) {
+        const float *const pre = m->save->pre + r * 2 * s->ffn;
+        struct span at;
+
+        for (int64_t col = 0; col < s->ffn; col += at.n) {
+            at = span_of(s, col, s->ffn);
+            m->stage->kernel->vec->swiglu(m->stage->act + r * s->ffn + col, pre + at.gate,
+                                          pre + at.up, at.n);
+        }
+    }
+}
+
+static void activate(void *user, int thread, int n_thread)
+{
+    const struct mlp *const m = user;
+    const struct spot_part part = part_of(m, thread, n_thread);
+
+    activate_rows(m, &part);
+}
+
+static void down(void *user, int thread, int n_thread)
+{
+    const struct mlp *const m = user;
+    const struct spot_part part = part_of(m, thread, n_thread);
+    const struct spot_param w = param(m, "down.w");
+    const struct spot_block block = spot_part_linear(&part, m->out, m->stage->act, &w, false);
+
+    spot_part_add2(&part, &block, m->stage->config.shape.width, NULL, m->save->mid, m->out);
+}
+
+void spot_llama_mlp_forward(struct spot_stage *stage, int i, const struct spot_save *save,
+                            float *out)
+{
+    struct mlp m = { .stage = stage, .i = i, .save = save, .out = out };
+
+    spot_team_run(stage->team, gateup, &m);
+    spot_team_run(stage->team, activate, &m);
+    spot_team_run(stage->team, down, &m);
+}
+
+/* --- backward ------------------------------------------------------------------- */
+
+static void again(void *user, int thread, int n_thread)
+{
+    const struct mlp *const m = user;
+    const struct spot_part part = part_of(m, thread, n_thread);
+
+    activate_rows(m, &part);
+    spot_part_norm_again(&part, m->stage->norm, m->save->norm2, m->save->mid, param(m, "ln2.w").w,
+                         NULL);
+}
+
+static void down_back(void *user, int thread, int n_thread)
+{
+    const struct mlp *const m = user;
+    struct spot_stage *const st = m->stage;
+    const struct spot_shape *const s = &st->config.shape;
+    const struct spot_part part = part_of(m, thread, n_thread);
+    const struct spot_block block =
+        spot_part_linear_back(&part, m->i, "down.w", NULL, false, st->act, m->dout, st->dact);
+
+    for (int64_t r = block.row; r < block.row_end; r++) {
+        const float *const pre = m->save->pre + r * 2 * s->ffn;
+        float *const dpre = st->dpre + r * 2 * s->ffn;
+        struct span at;
+
+        for (int64_t col = block.col; col < block.col_end; col += at.n) {
+            at = span_of(s, col, block.col_end);
+            st->kernel->vec->swiglu_back(dpre + at.gate, dpre + at.up, pre + at.gate, pre + at.up,
+                                         st->dact + r * s->ffn + col, at.n);
+        }
+    }
+}
+
+static void gateup_back(void *user, int thread, int n_thread)
+{
+    const struct mlp *const m = user;
+    struct spot_stage *const st = m->stage;
+    const struct spot_part part = part_of(m, thread, n_thread);
+
+    spot_part_linear_back(&part, m->i, "gateup.w", NULL, true, st->norm, st->dpre, st->d[1]);
+}
+
+void spot_llama_mlp_backward(struct spot_stage *stage, int i, const struct spot_save *save,
+                             const float *dout)
+{
+    struct mlp m = { .stage = stage, .i = i, .save = save, .dout = dout };
+
+    spot_team_run(stage->team, again, &m);
+    spot_team_run(stage->team, down_back, &m);
+    spot_team_run(stage->team, gateup_back, &m);
+}
