@@ -59,6 +59,9 @@ int spot_worker_report(struct spot_worker *worker, const struct spot_err *why,
 int spot_worker_open_comm(struct spot_worker *worker, struct spot_err *err);
 void spot_worker_close_comm(struct spot_worker *worker);
 
+/* worker_move.c: make this member's transfers of the form. Returns 0, or -1 with *err. */
+int spot_worker_move(struct spot_worker *worker, struct spot_err *err);
+
 /* worker_step.c: the orders of a running epoch. */
 int spot_worker_step(struct spot_worker *worker, const struct spot_frame *frame,
                      struct spot_err *err);
