@@ -23,6 +23,27 @@
 extern "C" {
 #endif
 
+/* What one member of a tensor group sends to another, or takes from it. */
+struct spot_stage_piece {
+    bool is_send;
+    int peer;   /* 0..M-1, not one's own */
+    void *data; /* [n_byte], read if it is sent */
+    size_t n_byte;
+};
+
+/* The M members that share one stage: each holds all of it, computes an interval of its canonical
+ * shards, and adds up with the others what is a sum over shards. All of them make the same calls
+ * with the same microbatches. Losses and what crosses a boundary are the bits of M = 1, on every
+ * member; sums of gradients are complete when those of all members are added. */
+struct spot_stage_group {
+    int m, M; /* member m of M, which divides the shards; 0, 0: alone */
+    /* All pieces together, so that nobody waits for one whose turn comes later. Returns 0, or -1
+     * with *err: spot_stage_status tells it from then on. */
+    int (*exchange)(void *user, const struct spot_stage_piece *piece, size_t n,
+                    struct spot_err *err);
+    void *user;
+};
+
 struct spot_stage_config {
     struct spot_shape shape;
     int bundle_begin, bundle_end; /* [begin, end) */
@@ -31,6 +52,7 @@ struct spot_stage_config {
     int n_microbatch;             /* G, of the whole step: bounds the fixed-point sums */
     int n_thread;                 /* 1.. */
     const struct spot_kernel *kernel;
+    struct spot_stage_group group; /* of a stage with slots */
 };
 
 /* Bytes that a stage of this configuration takes where it is computed, its bundles' planes in host
@@ -133,8 +155,9 @@ void spot_stage_unrough(struct spot_stage *stage, int bundle, size_t begin, size
  * left. Returns 0, or -1 with *err (SPOT_EGPU): the planes are then of no step at all. */
 int spot_stage_sync(struct spot_stage *stage, struct spot_err *err);
 
-/* Has the device failed? From then on every call does nothing, and what the stage gave since
- * spot_stage_begin is void. Returns 0, or -1 with *err (SPOT_EGPU). */
+/* Has the device failed, or an exchange with the tensor group? From then on every call does nothing
+ * of use, and what the stage gave since spot_stage_begin is void. Returns 0, or -1 with *err
+ * (SPOT_EGPU, or what the exchange said). */
 int spot_stage_status(const struct spot_stage *stage, struct spot_err *err);
 
 #ifdef __cplusplus

@@ -2,7 +2,7 @@
 /* gemm.h - matrix products cut at the canonical shards, with the same bits for any cut of the work.
  *
  *   COLS  the parts of b lie side by side: c[m][p * n + j] = sum over k of a[m][k] b_p[k][j]
- *   SUM   the parts are partial products: c[m][j] = sum over p, in ascending order, of
+ *   SUM   the parts are partial products: c[m][j] = sum over p, in the order of engine/tree.h, of
  *         (sum over k of a[m][p * k_len + k] b_p[k][j])
  *
  * Every sum over k is one chain in ascending order (kernel_cpu.h). Any strides, so that the
@@ -44,16 +44,16 @@ struct spot_gemm {
 size_t spot_gemm_packed_elem(int64_t n, int64_t k);
 void spot_gemm_pack(const struct spot_cpu_kernel *kernel, const struct spot_gemm *g, float *to);
 
-/* Packing space of one thread, elements: for products whose partial sums are at most k_part long.
- */
-size_t spot_gemm_work_elem(int64_t k_part);
+/* Space of one thread, elements: for sums of up to n_part partial products. */
+size_t spot_gemm_work_elem(int n_part);
 
 struct spot_gemm_work {
     float *a, *b; /* packed blocks */
+    float *aside; /* partial sums that wait */
 };
 
 /* Cut memory of spot_gemm_work_elem elements, 64-byte aligned. */
-struct spot_gemm_work spot_gemm_work_of(float *memory, int64_t k_part);
+struct spot_gemm_work spot_gemm_work_of(float *memory);
 
 /* The whole product by the calling thread. */
 void spot_gemm_serial(const struct spot_cpu_kernel *kernel, const struct spot_gemm *g,

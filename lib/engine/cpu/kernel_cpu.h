@@ -84,8 +84,10 @@ struct spot_vec {
     /* dp = p * (dp - dot) * scale */
     void (*softmax_back)(float *dp, const float *p, int64_t n, float dot, float scale);
     float (*dot)(const float *x, const float *y, int64_t n);
-    /* x = (softmax(x) - onehot(target)) * scale; returns -log softmax(x)[target]. */
-    double (*cross_entropy)(float *x, int64_t n, int64_t target, float scale);
+    float (*max)(const float *x, int64_t n); /* n >= 1 */
+    /* x = exp(x - max); returns the sum. */
+    float (*exp_sum)(float *x, int64_t n, float max);
+    void (*scale)(float *x, int64_t n, float by); /* x *= by */
     /* sum = (is_first ? 0 : sum) + round(g * scale), to nearest even; exact while |g * scale| <=
      * 2^51. Returns the largest |g| as its bits: 0x7f800000 and more is no finite number. */
     uint32_t (*quantise)(int64_t *sum, const float *g, int64_t n, double scale, bool is_first);

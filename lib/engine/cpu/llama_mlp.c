@@ -46,17 +46,18 @@ static void gateup(void *user, int thread, int n_thread)
 static void activate_rows(const struct mlp *m, const struct spot_part *part)
 {
     const struct spot_shape *const s = &m->stage->config.shape;
+    const int64_t ffn = spot_stage_own(m->stage, s->ffn);
     int64_t r, end;
 
     spot_part_rows(part, &r, &end);
     for (; r < end; r++) {
-        const float *const pre = m->save->pre + r * 2 * s->ffn;
+        const float *const pre = m->save->pre + r * 2 * ffn;
         struct span at;
 
-        for (int64_t col = 0; col < s->ffn; col += at.n) {
-            at = span_of(s, col, s->ffn);
-            m->stage->kernel->vec->swiglu(m->stage->act + r * s->ffn + col, pre + at.gate,
-                                          pre + at.up, at.n);
+        for (int64_t col = 0; col < ffn; col += at.n) {
+            at = span_of(s, col, ffn);
+            m->stage->kernel->vec->swiglu(m->stage->act + r * ffn + col, pre + at.gate, pre + at.up,
+                                          at.n);
         }
     }
 }
@@ -106,19 +107,20 @@ static void down_back(void *user, int thread, int n_thread)
     const struct mlp *const m = user;
     struct spot_stage *const st = m->stage;
     const struct spot_shape *const s = &st->config.shape;
+    const int64_t ffn = spot_stage_own(st, s->ffn);
     const struct spot_part part = part_of(m, thread, n_thread);
     const struct spot_block block =
         spot_part_linear_back(&part, m->i, "down.w", NULL, false, st->act, m->dout, st->dact);
 
     for (int64_t r = block.row; r < block.row_end; r++) {
-        const float *const pre = m->save->pre + r * 2 * s->ffn;
-        float *const dpre = st->dpre + r * 2 * s->ffn;
+        const float *const pre = m->save->pre + r * 2 * ffn;
+        float *const dpre = st->dpre + r * 2 * ffn;
         struct span at;
 
         for (int64_t col = block.col; col < block.col_end; col += at.n) {
             at = span_of(s, col, block.col_end);
             st->kernel->vec->swiglu_back(dpre + at.gate, dpre + at.up, pre + at.gate, pre + at.up,
-                                         st->dact + r * s->ffn + col, at.n);
+                                         st->dact + r * ffn + col, at.n);
         }
     }
 }

@@ -36,15 +36,15 @@ static void plan_save(struct spot_memory_plan *plan, const struct spot_stage *st
         v.norm1 = take_rows(plan, st, 2);
     }
     if (bundle > 0 && bundle <= s->n_layer) {
-        v.qkv = take_rows(plan, st, spot_shape_qkv(s));
-        v.attention = take_rows(plan, st, s->width);
-        v.softmax = take_rows(plan, st, 2 * s->n_head);
+        v.qkv = take_rows(plan, st, spot_stage_own(st, spot_shape_qkv(s)));
+        v.attention = take_rows(plan, st, spot_stage_own(st, s->width));
+        v.softmax = take_rows(plan, st, spot_stage_own(st, 2 * s->n_head));
         v.mid = take_rows(plan, st, s->width);
         v.norm2 = take_rows(plan, st, 2);
-        v.pre = take_rows(plan, st, spot_shape_pre(s));
+        v.pre = take_rows(plan, st, spot_stage_own(st, spot_shape_pre(s)));
     }
     if (bundle > s->n_layer)
-        v.dlogit = take_rows(plan, st, spot_shape_vocab_rows(s));
+        v.dlogit = take_rows(plan, st, spot_stage_own(st, spot_shape_vocab_rows(s)));
     if (save)
         *save = v;
 }
@@ -98,40 +98,62 @@ static void plan_sums(struct spot_memory_plan *plan, struct spot_stage *st)
     st->partial = spot_memory_take(plan, (size_t)n_partial, sizeof(*st->partial));
 }
 
+/* What the exchanges of a tensor group need; the softmax over the vocabulary always does. */
+static void plan_group(struct spot_memory_plan *plan, struct spot_stage *st)
+{
+    const size_t n_row = (size_t)st->n_row, n_elem = n_row * (size_t)st->config.shape.width;
+    const int n_shard = (int)st->config.shape.n_shard, M = n_shard / st->n_shard;
+    struct spot_node node[SPOT_NODES_MAX];
+    size_t n_other = 0;
+
+    st->n_node = spot_group_nodes(&st->config.shape, st->shard / st->n_shard, M, node);
+    st->row_top = spot_memory_take(plan, (size_t)M * n_row, 2 * sizeof(float));
+    st->row_sum = spot_memory_take(plan, ((size_t)st->n_node + 1) * n_row, sizeof(float));
+    if (M == 1)
+        return;
+    for (int m = 0; m < M; m++)
+        n_other += (size_t)spot_group_nodes(&st->config.shape, m, M, node);
+    n_other -= (size_t)st->n_node;
+    st->group_out = spot_memory_take(plan, (size_t)st->n_node * n_elem, sizeof(float));
+    st->group_in = spot_memory_take(plan, n_other * (n_elem / (size_t)M + 1), sizeof(float));
+    st->piece = spot_memory_take(plan, 2 * (size_t)n_shard, sizeof(*st->piece));
+}
+
 static void plan_scratch(struct spot_memory_plan *plan, struct spot_stage *st)
 {
     const struct spot_shape *const s = &st->config.shape;
     const size_t n_thread = (size_t)st->config.n_thread;
     const size_t head_dim = (size_t)(s->width / s->n_head);
-    const int64_t vocab = spot_shape_vocab_rows(s);
-    const int64_t outputs = max64(spot_shape_qkv(s), spot_shape_pre(s)); /* of a layer's products */
-    const int64_t k_part = max64(outputs, vocab) / s->n_shard;
+    const int64_t vocab = spot_stage_own(st, spot_shape_vocab_rows(s)),
+                  qkv = spot_stage_own(st, spot_shape_qkv(s)),
+                  pre = spot_stage_own(st, spot_shape_pre(s)),
+                  ffn = spot_stage_own(st, spot_shape_ffn(s));
     const bool is_llama = s->arch == SPOT_ARCH_LLAMA;
 
     st->norm = take_rows(plan, st, s->width);
-    st->act = take_rows(plan, st, spot_shape_ffn(s));
-    st->dact = take_rows(plan, st, spot_shape_ffn(s));
-    st->slope = is_llama ? NULL : take_rows(plan, st, spot_shape_ffn(s));
-    st->dpre = is_llama ? take_rows(plan, st, spot_shape_pre(s)) : NULL;
+    st->act = take_rows(plan, st, ffn);
+    st->dact = take_rows(plan, st, ffn);
+    st->slope = is_llama ? NULL : take_rows(plan, st, ffn);
+    st->dpre = is_llama ? take_rows(plan, st, pre) : NULL;
     st->turn = is_llama ? spot_memory_take(plan, (size_t)s->seq, head_dim * sizeof(float)) : NULL;
-    st->dqkv = take_rows(plan, st, spot_shape_qkv(s));
+    st->dqkv = take_rows(plan, st, qkv);
     for (int i = 0; i < 3; i++)
         st->d[i] = take_rows(plan, st, s->width);
-    st->grad = spot_memory_take(plan, (size_t)max64(outputs, s->seq + vocab),
+    st->grad = spot_memory_take(plan, (size_t)max64(max64(qkv, pre), s->seq + vocab),
                                 (size_t)s->width * sizeof(float));
     for (int i = 0; i < 2; i++)
         st->vector[i] =
-            spot_memory_take(plan, (size_t)max64(s->width, spot_shape_pre(s)), sizeof(float));
+            spot_memory_take(plan, (size_t)max64(s->width, max64(qkv, pre)), sizeof(float));
     st->top = spot_memory_take(plan, n_thread, SPOT_TENSORS_MAX * sizeof(*st->top));
     st->work = spot_memory_take(plan, n_thread, sizeof(*st->work));
     st->score = spot_memory_take(plan, n_thread, sizeof(*st->score));
     for (size_t i = 0; i < n_thread && plan->used < SIZE_MAX; i++) {
-        float *const work = spot_memory_take(plan, spot_gemm_work_elem(k_part), sizeof(float));
+        float *const work = spot_memory_take(plan, spot_gemm_work_elem(st->n_shard), sizeof(float));
         float *const score = spot_memory_take(
             plan, spot_attention_work_elem(s->seq, (int64_t)head_dim), sizeof(float));
 
         if (plan->base) {
-            st->work[i] = spot_gemm_work_of(work, k_part);
+            st->work[i] = spot_gemm_work_of(work);
             st->score[i] = score;
         }
     }
@@ -140,15 +162,21 @@ static void plan_scratch(struct spot_memory_plan *plan, struct spot_stage *st)
 /* What follows from the configuration alone. */
 static void set_config(struct spot_stage *st, const struct spot_stage_config *config)
 {
+    const int M = config->group.M > 1 ? config->group.M : 1;
+
     assert(config->bundle_begin >= 0 && config->bundle_begin < config->bundle_end &&
            config->bundle_end <= spot_shape_bundles(&config->shape));
     assert(config->micro_batch >= 1 && config->n_slot >= 0 && config->n_microbatch >= 1 &&
            config->n_thread >= 1);
+    assert(config->group.M >= 0 && config->group.m >= 0 && config->group.m < M &&
+           config->shape.n_shard % M == 0);
     st->backend = &spot_backend_cpu;
     st->config = *config;
     st->kernel = (const struct spot_cpu_kernel *)config->kernel;
     st->n_bundle = config->bundle_end - config->bundle_begin;
     st->n_row = config->micro_batch * config->shape.seq;
+    st->n_shard = (int)config->shape.n_shard / M;
+    st->shard = config->group.m * st->n_shard;
     st->limit_bits = spot_exact_limit_bits(config->n_microbatch);
 }
 
@@ -156,8 +184,10 @@ static void plan_all(struct spot_memory_plan *plan, struct spot_stage *st)
 {
     plan_slots(plan, st);
     plan_sums(plan, st);
-    if (st->config.n_slot)
+    if (st->config.n_slot) {
         plan_scratch(plan, st);
+        plan_group(plan, st);
+    }
 }
 
 static size_t memory(const struct spot_stage_config *config)
@@ -231,6 +261,16 @@ static struct spot_stage *new_stage(const struct spot_stage_config *config,
     return st;
 }
 
+int64_t spot_stage_own(const struct spot_stage *st, int64_t n)
+{
+    return n / st->config.shape.n_shard * st->n_shard;
+}
+
+bool spot_stage_is_lead(const struct spot_stage *st)
+{
+    return st->shard == 0;
+}
+
 /* --- a step ---------------------------------------------------------------- */
 
 static size_t boundary_elem(const struct spot_stage *st)
@@ -244,9 +284,11 @@ struct spot_param spot_stage_param(const struct spot_stage *st, int i, const cha
     const int t = spot_arena_find(&b->arena, name);
 
     assert(t >= 0);
-    return (struct spot_param){ b->plane[SPOT_PLANE_MASTER] + spot_arena_offset(&b->arena, t, 0),
-                                (int64_t)b->arena.shard_elem, b->arena.tensor[t].rows,
-                                b->arena.tensor[t].cols };
+    return (struct spot_param){
+        b->plane[SPOT_PLANE_MASTER] +
+            spot_arena_offset(&b->arena, t, b->arena.tensor[t].is_sharded ? st->shard : 0),
+        (int64_t)b->arena.shard_elem, b->arena.tensor[t].rows, b->arena.tensor[t].cols
+    };
 }
 
 /* Sums are not cleared here: the first gradients overwrite what is left of the last step, which
@@ -276,6 +318,8 @@ static void forward(struct spot_stage *st, int slot, const uint32_t *token, cons
     const struct spot_slot *const s = &st->slot[slot];
 
     assert(slot >= 0 && slot < st->config.n_slot);
+    if (st->failure.code)
+        return;
     if (has_embed(st) || has_head(st))
         memcpy(s->token, token,
                (size_t)st->config.micro_batch * ((size_t)st->config.shape.seq + 1) *
@@ -307,6 +351,8 @@ static void backward(struct spot_stage *st, int slot, const float *dact_out, flo
     const float *dout = dact_out;
 
     assert(slot >= 0 && slot < st->config.n_slot);
+    if (st->failure.code)
+        return;
     for (int i = st->n_bundle - 1; i >= 0; i--) {
         float *const din = i == 0 && dact_in ? dact_in : st->d[2];
         const double start_s = spot_clock_s();
@@ -367,11 +413,12 @@ static int nothing_to_sync(struct spot_stage *st, struct spot_err *err)
     return 0;
 }
 
-static int never_fails(const struct spot_stage *st, struct spot_err *err)
+static int status(const struct spot_stage *st, struct spot_err *err)
 {
-    (void)st;
-    (void)err;
-    return 0;
+    if (!st->failure.code)
+        return 0;
+    *err = st->failure;
+    return -1;
 }
 
 const struct spot_backend spot_backend_cpu = {
@@ -393,5 +440,5 @@ const struct spot_backend spot_backend_cpu = {
     .back_off = back_off,
     .times = times,
     .sync = nothing_to_sync,
-    .status = never_fails,
+    .status = status,
 };

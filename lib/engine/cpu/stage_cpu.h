@@ -3,7 +3,8 @@
  *
  * Symbols: N = b * T rows, C width, H heads, F width inside the MLP, Q outputs of qkv, A inputs
  * of the activation (spot_shape_qkv, spot_shape_pre; GPT-2: 3C, F), V rows of the vocabulary with
- * its padding (spot_shape_vocab_rows).
+ * its padding (spot_shape_vocab_rows). M members share a stage (1: alone); what is cut by shards
+ * is there for the own ones only.
  */
 #ifndef SPOT_ENGINE_CPU_STAGE_CPU_H
 #define SPOT_ENGINE_CPU_STAGE_CPU_H
@@ -21,13 +22,13 @@ extern "C" {
 struct spot_save {
     float *x;         /* [N * C] input of the bundle; not for the embedding */
     float *norm1;     /* [N * 2] mean and 1 / deviation; layers: ln1, head: lnf */
-    float *qkv;       /* [N * Q] layers; Llama: queries and keys turned */
-    float *attention; /* [N * C] layers */
-    float *softmax;   /* [N * H * 2] layers */
+    float *qkv;       /* [N * Q / M] layers; Llama: queries and keys turned */
+    float *attention; /* [N * C / M] layers */
+    float *softmax;   /* [N * H / M * 2] layers */
     float *mid;       /* [N * C] layers: x + attention branch */
     float *norm2;     /* [N * 2] layers: ln2 */
-    float *pre;       /* [N * A] layers: before the activation */
-    float *dlogit;    /* [N * V] head */
+    float *pre;       /* [N * A / M] layers: before the activation */
+    float *dlogit;    /* [N * V / M] head */
 };
 
 struct spot_slot {
@@ -54,27 +55,63 @@ struct spot_stage {
     void *memory; /* all of the above and below but the team */
     /* scratch, free between calls */
     float *norm;                 /* [N * C] */
-    float *act, *dact;           /* [N * F] */
-    float *slope;                /* [N * F] GPT-2 */
-    float *dpre;                 /* [N * A] Llama */
+    float *act, *dact;           /* [N * F / M] */
+    float *slope;                /* [N * F / M] GPT-2 */
+    float *dpre;                 /* [N * A / M] Llama */
     float *turn;                 /* [T * d] Llama: spot_rope_table, kept */
-    float *dqkv;                 /* [N * Q] */
+    float *dqkv;                 /* [N * Q / M] */
     float *d[3];                 /* [N * C] */
-    float *grad;                 /* one weight gradient: max(Q, A, T + V) * C */
-    float *vector[2];            /* one bias gradient: [max(C, A)] */
+    float *grad;                 /* one weight gradient: max(Q / M, A / M, T + V / M) * C */
+    float *vector[2];            /* one bias gradient: [max(C, Q / M, A / M)] */
     double *partial;             /* one value per chunk of a bundle, or per row */
     uint32_t *top;               /* [n_thread * SPOT_TENSORS_MAX] largest gradient, as bits */
     struct spot_gemm_work *work; /* per thread */
     float **score;               /* per thread: attention */
+    float *row_top;              /* [M][2][N]: largest logit, logit of the target */
+    float *row_sum;              /* [n_node][N]: sums of exponentials, then [N] their sum */
+    /* a tensor group's */
+    int shard, n_shard;             /* own: [shard, shard + n_shard) */
+    int n_node;                     /* nodes of the tree of sums that cover them */
+    float *group_out;               /* [n_node][N * C] partial sums of the own shards */
+    float *group_in;                /* this member's slices of those of the others */
+    struct spot_stage_piece *piece; /* of one exchange */
+    struct spot_err failure;        /* of an exchange; code 0: none */
 };
+
+/* Of n things that lie side by side by shard, those of the own shards. */
+int64_t spot_stage_own(const struct spot_stage *stage, int64_t n);
+
+/* Does this member add the gradients of replicated tensors? */
+bool spot_stage_is_lead(const struct spot_stage *stage);
 
 /* One tensor of a bundle as it stands in the master plane. */
 struct spot_param {
-    const float *w;     /* of shard 0, or of the whole */
+    const float *w;     /* of the first own shard, or of the whole */
     int64_t shard_elem; /* from shard to shard */
     int64_t rows, cols; /* of one shard, or of the whole */
 };
 struct spot_param spot_stage_param(const struct spot_stage *stage, int i, const char *name);
+
+/* --- the tensor group: stage_group.c ---------------------------------------- */
+
+enum { SPOT_SHARDS_MAX = 256, SPOT_NODES_MAX = 16 };
+
+/* Shards [begin, begin + n), a node of the tree of engine/tree.h. */
+struct spot_node {
+    int begin, n;
+};
+
+/* The largest nodes within the shards of member m of M, in their order; how many there are. */
+int spot_group_nodes(const struct spot_shape *shape, int m, int M,
+                     struct spot_node node[SPOT_NODES_MAX]);
+
+/* sum[n] over all shards from part[n_node][n], sums over the own nodes, which is then scratch
+ * space. For one thread, as is all below. When an exchange fails, stage->failure tells, here and
+ * from then on at once. */
+void spot_group_sum(struct spot_stage *stage, float *part, size_t n, float *sum);
+
+/* all[M][n]: everyone gets the rows of the others. */
+void spot_group_gather(struct spot_stage *stage, float *all, size_t n);
 
 /* --- what one thread of a pass does -------------------------------------------
  *
@@ -105,7 +142,8 @@ struct spot_norm_back {
 void spot_part_norm_back(const struct spot_part *part, int i, const struct spot_norm_back *n);
 void spot_part_gelu_slope(const struct spot_part *part, float *act, float *slope, const float *x);
 
-/* y[N][.] = x W for a sharded weight: rows of W are outputs (is_out_first) or inputs. */
+/* y[N][.] = x W for a sharded weight: rows of W are outputs (is_out_first), and y has those of the
+ * own shards, or inputs, and y is the sum over all shards, whoever computed them. */
 struct spot_block spot_part_linear(const struct spot_part *part, float *y, const float *x,
                                    const struct spot_param *weight, bool is_out_first);
 /* y = x W + b: adds the gradients of W, and of b if the bundle has it, to the sums and gives the

@@ -3,8 +3,11 @@
 #include "engine/cpu/stage_cpu.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdbool.h>
 #include <string.h>
+
+#include "engine/tree.h"
 
 /* One bundle and one microbatch: what the passes below work on. */
 struct work {
@@ -46,6 +49,8 @@ static void embed(void *user, int thread, int n_thread)
     const struct work *const w = user;
     const struct spot_part part = part_of(w, thread, n_thread);
     const struct spot_param wte = spot_stage_param(w->stage, w->i, "wte");
+    /* every member holds all of it: nothing to ask of the others */
+    const float *const first = wte.w - w->stage->shard * wte.shard_elem;
     const int64_t c = wte.cols, seq = w->stage->config.shape.seq;
     const float *const wpe = vector_of(w, "wpe");
     int64_t r, end;
@@ -55,7 +60,7 @@ static void embed(void *user, int thread, int n_thread)
         const int64_t token = w->token[r / seq * (seq + 1) + r % seq];
 
         assert(token < w->stage->config.shape.vocab);
-        memcpy(w->out + r * c, wte.w + token / wte.rows * wte.shard_elem + token % wte.rows * c,
+        memcpy(w->out + r * c, first + token / wte.rows * wte.shard_elem + token % wte.rows * c,
                (size_t)c * sizeof(float));
         if (wpe)
             w->stage->kernel->vec->add(w->out + r * c, wpe + r % seq * c, c);
@@ -67,7 +72,8 @@ void spot_embed_forward(struct spot_stage *stage, int i, const uint32_t *token, 
     run(&(struct work){ .stage = stage, .i = i, .token = token, .out = out }, embed);
 }
 
-/* A range of columns of all rows, so that each element is a chain over ascending rows. */
+/* A range of columns of all rows, so that each element is a chain over ascending rows. Rows of wte
+ * in other members' shards are theirs. */
 static void embed_back(void *user, int thread, int n_thread)
 {
     const struct work *const w = user;
@@ -76,7 +82,8 @@ static void embed_back(void *user, int thread, int n_thread)
     const struct spot_vec *const vec = stage->kernel->vec;
     const struct spot_arena *const arena = &stage->bundle[w->i]->arena;
     const int64_t c = stage->config.shape.width, seq = stage->config.shape.seq,
-                  vocab = spot_shape_vocab_rows(&stage->config.shape);
+                  vocab = spot_stage_own(stage, spot_shape_vocab_rows(&stage->config.shape)),
+                  first = vocab / stage->n_shard * stage->shard;
     float *const dte = stage->grad, *const dpe = stage->grad + vocab * c;
     const int wpe = spot_arena_find(arena, "wpe");
     int64_t begin, end;
@@ -85,9 +92,10 @@ static void embed_back(void *user, int thread, int n_thread)
     for (int64_t v = 0; v < vocab + seq; v++)
         memset(dte + v * c + begin, 0, (size_t)(end - begin) * sizeof(float));
     for (int64_t r = 0; r < stage->n_row; r++) {
-        const int64_t token = w->token[r / seq * (seq + 1) + r % seq];
+        const int64_t token = w->token[r / seq * (seq + 1) + r % seq] - first;
 
-        vec->add(dte + token * c + begin, w->dout + r * c + begin, end - begin);
+        if (token >= 0 && token < vocab)
+            vec->add(dte + token * c + begin, w->dout + r * c + begin, end - begin);
         if (wpe >= 0)
             vec->add(dpe + r % seq * c + begin, w->dout + r * c + begin, end - begin);
     }
@@ -133,7 +141,8 @@ static void qkv(void *user, int thread, int n_thread)
     if (!is_llama(w->stage)) {
         const struct spot_param bias = spot_stage_param(w->stage, w->i, "qkv.b");
 
-        spot_part_bias(&part, &block, 3 * w->stage->config.shape.width, &bias, w->save->qkv, NULL);
+        spot_part_bias(&part, &block, spot_stage_own(w->stage, 3 * w->stage->config.shape.width),
+                       &bias, w->save->qkv, NULL);
     }
 }
 
@@ -144,9 +153,9 @@ static struct spot_attention attention_of(const struct work *w)
     return (struct spot_attention){ .kernel = w->stage->kernel,
                                     .seq = s->seq,
                                     .head_dim = s->width / s->n_head,
-                                    .n_head = s->n_head,
-                                    .n_kv_head = spot_shape_kv_heads(s),
-                                    .n_shard = s->n_shard,
+                                    .n_head = spot_stage_own(w->stage, s->n_head),
+                                    .n_kv_head = spot_stage_own(w->stage, spot_shape_kv_heads(s)),
+                                    .n_shard = w->stage->n_shard,
                                     .qkv = w->save->qkv,
                                     .out = w->save->attention,
                                     .stat = w->save->softmax,
@@ -193,8 +202,8 @@ static void fc1(void *user, int thread, int n_thread)
     const struct spot_param bias = spot_stage_param(w->stage, w->i, "fc1.b");
     const struct spot_block block = linear(&part, w, "fc1.w", true, w->stage->norm, w->save->pre);
 
-    spot_part_bias(&part, &block, 4 * w->stage->config.shape.width, &bias, w->save->pre,
-                   w->stage->act);
+    spot_part_bias(&part, &block, spot_stage_own(w->stage, 4 * w->stage->config.shape.width), &bias,
+                   w->save->pre, w->stage->act);
 }
 
 static void fc2(void *user, int thread, int n_thread)
@@ -243,7 +252,8 @@ static void fc2_back(void *user, int thread, int n_thread)
     const struct spot_block block =
         spot_part_linear_back(&part, w->i, "fc2.w", "fc2.b", false, st->act, w->dout, st->dact);
 
-    spot_part_mul(&part, &block, 4 * st->config.shape.width, st->slope, st->dact);
+    spot_part_mul(&part, &block, spot_stage_own(st, 4 * st->config.shape.width), st->slope,
+                  st->dact);
 }
 
 static void fc1_back(void *user, int thread, int n_thread)
@@ -360,24 +370,169 @@ static void head_logits(void *user, int thread, int n_thread)
     linear(&part, w, "head.w", true, w->stage->norm, w->save->dlogit);
 }
 
+/* Logits of the own shards, and how many of shard `s` are a token's: the rest is padding. */
+static int64_t own_logits(const struct work *w)
+{
+    return spot_stage_own(w->stage, spot_shape_vocab_rows(&w->stage->config.shape));
+}
+
+static int64_t tokens_in(const struct work *w, int64_t s)
+{
+    const struct spot_shape *const shape = &w->stage->config.shape;
+    const int64_t per_shard = spot_shape_vocab_rows(shape) / shape->n_shard,
+                  left = shape->vocab - s * per_shard;
+
+    return left < 0 ? 0 : left < per_shard ? left : per_shard;
+}
+
+/* The target's place among the own logits, if it is one of them, and whose it is. */
+static int64_t target_of(const struct work *w, int64_t r, int64_t *owner)
+{
+    const struct spot_shape *const shape = &w->stage->config.shape;
+    const int64_t target = w->token[r / shape->seq * (shape->seq + 1) + r % shape->seq + 1];
+
+    assert(target < shape->vocab);
+    *owner = target / own_logits(w);
+    return target % own_logits(w);
+}
+
+static int64_t member_of(const struct spot_stage *st)
+{
+    return st->shard / st->n_shard;
+}
+
+/* The row's largest own logit, and the target's. */
+static void row_top(const struct work *w, int64_t r)
+{
+    const struct spot_stage *const st = w->stage;
+    const float *const logit = w->save->dlogit + r * own_logits(w);
+    float *const top = st->row_top + member_of(st) * 2 * st->n_row;
+    int64_t n = 0, owner;
+    const int64_t target = target_of(w, r, &owner);
+
+    for (int s = 0; s < st->n_shard; s++)
+        n += tokens_in(w, st->shard + s);
+    top[r] = n ? st->kernel->vec->max(logit, n) : -INFINITY;
+    top[st->n_row + r] = owner == member_of(st) ? logit[target] : 0;
+}
+
+static float top_of_row(const struct spot_stage *st, int64_t r)
+{
+    float top = st->row_top[r];
+
+    for (int64_t m = 1; m < st->config.shape.n_shard / st->n_shard; m++) {
+        const float here = st->row_top[m * 2 * st->n_row + r];
+
+        top = here > top || isnan(here) ? here : top;
+    }
+    return top;
+}
+
+/* Own shards [s, s + n) of a row: logits become exponentials; their sum, as engine/tree.h says. */
+static float sum_shards(const struct work *w, float *logit, int s, int n, float top)
+{
+    const int64_t per_shard = own_logits(w) / w->stage->n_shard;
+    const int half = spot_tree_half(n);
+
+    if (n == 1)
+        return w->stage->kernel->vec->exp_sum(logit + s * per_shard,
+                                              tokens_in(w, w->stage->shard + s), top);
+    return sum_shards(w, logit, s, half, top) + sum_shards(w, logit, s + half, n - half, top);
+}
+
+static void row_exponentials(const struct work *w, int64_t r)
+{
+    const struct spot_stage *const st = w->stage;
+    float *const logit = w->save->dlogit + r * own_logits(w);
+    const float top = top_of_row(st, r);
+    struct spot_node node[SPOT_NODES_MAX];
+
+    spot_group_nodes(&st->config.shape, (int)member_of(st),
+                     (int)st->config.shape.n_shard / st->n_shard, node);
+    for (int k = 0; k < st->n_node; k++)
+        st->row_sum[k * st->n_row + r] =
+            sum_shards(w, logit, node[k].begin - st->shard, node[k].n, top);
+}
+
+/* The row's loss from the sum of its exponentials, and the gradient in place of the logits. */
+static void row_loss(const struct work *w, int64_t r, float sum)
+{
+    const struct spot_stage *const st = w->stage;
+    const int64_t n = own_logits(w), per_shard = n / st->n_shard;
+    const float scale = 1.0F / (float)st->n_row;
+    float *const logit = w->save->dlogit + r * n;
+    int64_t owner;
+    const int64_t target = target_of(w, r, &owner);
+
+    st->partial[r] = spot_log((double)sum) + (double)top_of_row(st, r) -
+                     (double)st->row_top[(2 * owner + 1) * st->n_row + r];
+    for (int s = 0; s < st->n_shard; s++) {
+        float *const part = logit + s * per_shard;
+        const int64_t here = tokens_in(w, st->shard + s);
+
+        st->kernel->vec->scale(part, here, scale / sum);
+        memset(part + here, 0, (size_t)(per_shard - here) * sizeof(*part));
+    }
+    if (owner == member_of(st))
+        logit[target] -= scale;
+}
+
+/* Alone: row by row, while it is in the cache. */
 static void head_loss(void *user, int thread, int n_thread)
 {
     const struct work *const w = user;
     const struct spot_part part = part_of(w, thread, n_thread);
-    const struct spot_shape *const shape = &w->stage->config.shape;
-    const int64_t vocab = spot_shape_vocab_rows(shape);
     int64_t r, end;
 
     spot_part_rows(&part, &r, &end);
     for (; r < end; r++) {
-        float *const logit = w->save->dlogit + r * vocab;
-        const int64_t target = w->token[r / shape->seq * (shape->seq + 1) + r % shape->seq + 1];
-
-        assert(target < shape->vocab);
-        w->stage->partial[r] = w->stage->kernel->vec->cross_entropy(logit, shape->vocab, target,
-                                                                    1.0F / (float)w->stage->n_row);
-        memset(logit + shape->vocab, 0, (size_t)(vocab - shape->vocab) * sizeof(*logit));
+        row_top(w, r);
+        row_exponentials(w, r);
+        row_loss(w, r, w->stage->row_sum[r]);
     }
+}
+
+/* In a tensor group: three passes, and what the members tell each other in between. */
+static void head_tops(void *user, int thread, int n_thread)
+{
+    const struct work *const w = user;
+    const struct spot_part part = part_of(w, thread, n_thread);
+    int64_t r, end;
+
+    for (spot_part_rows(&part, &r, &end); r < end; r++)
+        row_top(w, r);
+}
+
+static void head_exponentials(void *user, int thread, int n_thread)
+{
+    const struct work *const w = user;
+    const struct spot_part part = part_of(w, thread, n_thread);
+    int64_t r, end;
+
+    for (spot_part_rows(&part, &r, &end); r < end; r++)
+        row_exponentials(w, r);
+}
+
+static void head_losses(void *user, int thread, int n_thread)
+{
+    const struct work *const w = user;
+    const struct spot_part part = part_of(w, thread, n_thread);
+    int64_t r, end;
+
+    for (spot_part_rows(&part, &r, &end); r < end; r++)
+        row_loss(w, r, w->stage->row_sum[w->stage->n_node * w->stage->n_row + r]);
+}
+
+static void losses_together(struct work *w)
+{
+    struct spot_stage *const st = w->stage;
+    const size_t n_row = (size_t)st->n_row;
+
+    run(w, head_tops);
+    spot_group_gather(st, st->row_top, 2 * n_row);
+    run(w, head_exponentials);
+    spot_group_sum(st, st->row_sum, n_row, st->row_sum + (size_t)st->n_node * n_row);
+    run(w, head_losses);
 }
 
 double spot_head_forward(struct spot_stage *stage, int i, const struct spot_save *save,
@@ -388,7 +543,10 @@ double spot_head_forward(struct spot_stage *stage, int i, const struct spot_save
 
     run(&w, head_norm);
     run(&w, head_logits);
-    run(&w, head_loss);
+    if (stage->n_shard == stage->config.shape.n_shard)
+        run(&w, head_loss);
+    else
+        losses_together(&w);
     for (int64_t r = 0; r < stage->n_row; r++)
         loss += stage->partial[r];
     return loss / (double)stage->n_row;

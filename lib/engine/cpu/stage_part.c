@@ -52,15 +52,17 @@ void spot_part_norm_back(const struct spot_part *part, int i, const struct spot_
     const int64_t c = width_of(part);
     int64_t begin, end, at;
 
-    spot_team_share(c, 16, part->thread, part->n_thread, &begin, &end);
-    if (bias < 0)
-        vec->rms_grad(st->vector[0], n->dy, n->stat, n->x, st->n_row, c, begin, end);
-    else
-        vec->norm_grad(st->vector[0], st->vector[1], n->dy, n->stat, n->x, st->n_row, c, begin,
-                       end);
-    spot_sum_add(part, i, spot_arena_find(arena, n->weight), st->vector[0], begin, end);
-    if (bias >= 0)
-        spot_sum_add(part, i, bias, st->vector[1], begin, end);
+    if (spot_stage_is_lead(st)) {
+        spot_team_share(c, 16, part->thread, part->n_thread, &begin, &end);
+        if (bias < 0)
+            vec->rms_grad(st->vector[0], n->dy, n->stat, n->x, st->n_row, c, begin, end);
+        else
+            vec->norm_grad(st->vector[0], st->vector[1], n->dy, n->stat, n->x, st->n_row, c, begin,
+                           end);
+        spot_sum_add(part, i, spot_arena_find(arena, n->weight), st->vector[0], begin, end);
+        if (bias >= 0)
+            spot_sum_add(part, i, bias, st->vector[1], begin, end);
+    }
     spot_part_rows(part, &begin, &end);
     at = begin * c;
     (bias < 0 ? vec->rms_back : vec->norm_back)(n->dx + at, n->base + at, n->dy + at,
@@ -69,7 +71,7 @@ void spot_part_norm_back(const struct spot_part *part, int i, const struct spot_
 
 void spot_part_gelu_slope(const struct spot_part *part, float *act, float *slope, const float *x)
 {
-    const int64_t f = 4 * width_of(part);
+    const int64_t f = spot_stage_own(part->stage, 4 * width_of(part));
     int64_t r, end;
 
     spot_part_rows(part, &r, &end);
@@ -79,35 +81,60 @@ void spot_part_gelu_slope(const struct spot_part *part, float *act, float *slope
 /* --- products -------------------------------------------------------------- */
 
 /* y[N][.] = x W: the sum runs over the columns of W (its rows are the outputs, side by side by
- * shard) or over its rows (the shards are partial products). */
+ * shard) or over its rows (the shards are partial products), for n_shard shards from `first` of
+ * the own ones on. */
 static struct spot_block times_weight(const struct spot_part *part, float *y, const float *x,
-                                      const struct spot_param *weight, bool is_over_cols)
+                                      const struct spot_param *weight, bool is_over_cols, int first,
+                                      int n_shard)
 {
     const struct spot_stage *const st = part->stage;
-    const int n_shard = (int)st->config.shape.n_shard;
-    const int64_t rows = weight->rows, cols = weight->cols;
+    const int64_t rows = weight->rows, cols = weight->cols, own = rows * st->n_shard;
     const struct spot_gemm g = { .m = st->n_row,
                                  .n = is_over_cols ? rows : cols,
                                  .k = is_over_cols ? cols : rows,
                                  .parts = is_over_cols ? SPOT_GEMM_COLS : SPOT_GEMM_SUM,
                                  .n_part = n_shard,
-                                 .a = x,
-                                 .a_row = is_over_cols ? cols : rows * n_shard,
+                                 .a = is_over_cols ? x : x + first * rows,
+                                 .a_row = is_over_cols ? cols : own,
                                  .a_col = 1,
-                                 .b = weight->w,
+                                 .b = weight->w + first * weight->shard_elem,
                                  .b_row = is_over_cols ? 1 : cols,
                                  .b_col = is_over_cols ? cols : 1,
                                  .b_part = weight->shard_elem,
                                  .c = y,
-                                 .c_row = is_over_cols ? rows * n_shard : cols };
+                                 .c_row = is_over_cols ? own : cols };
 
     return spot_gemm_part(st->kernel, &g, part->thread, part->n_thread, &st->work[part->thread]);
+}
+
+/* y = x W as a sum over shards: with those of the other members of the tensor group, if any. */
+static struct spot_block sum_over_shards(const struct spot_part *part, float *y, const float *x,
+                                         const struct spot_param *weight)
+{
+    struct spot_stage *const st = part->stage;
+    const size_t n = (size_t)st->n_row * (size_t)weight->cols;
+    const int M = (int)st->config.shape.n_shard / st->n_shard;
+    struct spot_node node[SPOT_NODES_MAX];
+    struct spot_block block = { 0 };
+
+    if (M == 1)
+        return times_weight(part, y, x, weight, false, 0, st->n_shard);
+    spot_group_nodes(&st->config.shape, st->config.group.m, M, node);
+    for (int k = 0; k < st->n_node; k++)
+        block = times_weight(part, st->group_out + (size_t)k * n, x, weight, false,
+                             node[k].begin - st->shard, node[k].n);
+    spot_team_meet(st->team);
+    if (part->thread == 0)
+        spot_group_sum(st, st->group_out, n, y);
+    spot_team_meet(st->team);
+    return block;
 }
 
 struct spot_block spot_part_linear(const struct spot_part *part, float *y, const float *x,
                                    const struct spot_param *weight, bool is_out_first)
 {
-    return times_weight(part, y, x, weight, is_out_first);
+    return is_out_first ? times_weight(part, y, x, weight, true, 0, part->stage->n_shard)
+                        : sum_over_shards(part, y, x, weight);
 }
 
 /* Sum of a^T b: [a_cols][b_cols], all shards of the weight one behind the other. */
@@ -152,16 +179,17 @@ struct spot_block spot_part_linear_back(const struct spot_part *part, int i, con
 {
     const struct spot_arena *const arena = &part->stage->bundle[i]->arena;
     const struct spot_param w = spot_stage_param(part->stage, i, weight);
-    const int64_t sharded = w.rows * part->stage->config.shape.n_shard;
+    const int64_t sharded = w.rows * part->stage->n_shard;
     const int t = spot_arena_find(arena, weight), b = bias ? spot_arena_find(arena, bias) : -1;
 
-    if (b >= 0)
+    if (b >= 0 && (is_out_first || spot_stage_is_lead(part->stage)))
         bias_gradient(part, i, b, dy, is_out_first ? sharded : w.cols);
     if (is_out_first)
         weight_gradient(part, i, t, dy, sharded, x, w.cols);
     else
         weight_gradient(part, i, t, x, sharded, dy, w.cols);
-    return times_weight(part, dx, dy, &w, !is_out_first);
+    return is_out_first ? sum_over_shards(part, dx, dy, &w)
+                        : times_weight(part, dx, dy, &w, true, 0, part->stage->n_shard);
 }
 
 /* --- what follows a product, on its block ------------------------------------ */

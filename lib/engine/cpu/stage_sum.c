@@ -16,18 +16,35 @@ void spot_sum_add(const struct spot_part *part, int i, int tensor, const float *
     const struct spot_arena *const arena = &stage->bundle[i]->arena;
     const int64_t per_shard = arena->tensor[tensor].rows * arena->tensor[tensor].cols;
     const double scale = ldexp(1, stage->bundle[i]->exponent[tensor]);
+    const bool is_sharded = arena->tensor[tensor].is_sharded;
     uint32_t *const top = &stage->top[part->thread * SPOT_TENSORS_MAX + tensor];
 
+    if (!is_sharded && !spot_stage_is_lead(stage))
+        return; /* the same gradients as the lead's */
     while (begin < end) {
         const int64_t in_shard = begin % per_shard;
         const int64_t n = per_shard - in_shard < end - begin ? per_shard - in_shard : end - begin;
+        const int shard = is_sharded ? stage->shard + (int)(begin / per_shard) : 0;
         const uint32_t here = stage->kernel->vec->quantise(
-            stage->sum[i] + spot_arena_offset(arena, tensor, (int)(begin / per_shard)) + in_shard,
-            grad + begin, n, scale, !stage->is_summed[i]);
+            stage->sum[i] + spot_arena_offset(arena, tensor, shard) + in_shard, grad + begin, n,
+            scale, !stage->is_summed[i]);
 
         *top = here > *top ? here : *top;
         begin += n;
     }
+}
+
+/* The first gradients of a step overwrite what is left of the last one: so must zeros where other
+ * members of the tensor group have theirs. */
+static void clear_others(const struct spot_stage *stage, int i)
+{
+    const struct spot_arena *const arena = &stage->bundle[i]->arena;
+    const size_t begin = arena->replicated_elem + (size_t)stage->shard * arena->shard_elem,
+                 end = begin + (size_t)stage->n_shard * arena->shard_elem,
+                 first = spot_stage_is_lead(stage) ? begin : 0;
+
+    memset(stage->sum[i] + first, 0, (begin - first) * sizeof(int64_t));
+    memset(stage->sum[i] + end, 0, (arena->n_elem - end) * sizeof(int64_t));
 }
 
 void spot_sum_close(struct spot_stage *stage, int i)
@@ -50,6 +67,8 @@ void spot_sum_close(struct spot_stage *stage, int i)
         else if (ldexp((double)max, bundle->exponent[t]) > ldexp(1, stage->limit_bits))
             stage->fault[i].overflow |= UINT32_C(1) << t;
     }
+    if (!stage->is_summed[i])
+        clear_others(stage, i);
     stage->is_summed[i] = true;
 }
 

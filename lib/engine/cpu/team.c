@@ -19,6 +19,7 @@ struct member {
 struct spot_team {
     pthread_mutex_t lock;
     pthread_cond_t start, done;
+    pthread_barrier_t meeting;
     uint64_t round; /* of work; a member runs each once */
     int n_thread, n_started, n_busy;
     bool is_closed;
@@ -88,6 +89,7 @@ struct spot_team *spot_team_new(int n_thread, struct spot_err *err)
     pthread_mutex_init(&team->lock, NULL);
     pthread_cond_init(&team->start, NULL);
     pthread_cond_init(&team->done, NULL);
+    pthread_barrier_init(&team->meeting, NULL, (unsigned)n_thread);
     if (start_members(team, err)) {
         spot_team_free(team);
         return NULL;
@@ -106,6 +108,7 @@ void spot_team_free(struct spot_team *team)
     for (int i = 1; i <= team->n_started; i++)
         pthread_join(team->member[i].thread, NULL);
     pthread_cond_destroy(&team->done);
+    pthread_barrier_destroy(&team->meeting);
     pthread_cond_destroy(&team->start);
     pthread_mutex_destroy(&team->lock);
     free(team);
@@ -135,6 +138,12 @@ void spot_team_run(struct spot_team *team, spot_team_fn fn, void *user)
             pthread_cond_wait(&team->done, &team->lock);
         pthread_mutex_unlock(&team->lock);
     }
+}
+
+void spot_team_meet(struct spot_team *team)
+{
+    if (team->n_thread > 1)
+        pthread_barrier_wait(&team->meeting);
 }
 
 void spot_team_share(int64_t n, int64_t grain, int thread, int n_thread, int64_t *begin,

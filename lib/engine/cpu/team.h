@@ -28,6 +28,9 @@ int spot_team_size(const struct spot_team *team);
 /* Call fn once per thread and wait for all. */
 void spot_team_run(struct spot_team *team, spot_team_fn fn, void *user);
 
+/* Within a job: wait until all threads are here. */
+void spot_team_meet(struct spot_team *team);
+
 /* The part [begin, end) of n things that is the thread's, cut at multiples of `grain`. */
 void spot_team_share(int64_t n, int64_t grain, int thread, int n_thread, int64_t *begin,
                      int64_t *end);
