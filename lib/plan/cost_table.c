@@ -2,6 +2,7 @@
 #include "plan/cost_table.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,30 +58,6 @@ void spot_cost_table_init(struct spot_cost_table *t, const struct spot_job_doc *
                                 throughput->n_grid);
 }
 
-static void free_all(double **of, size_t n)
-{
-    for (size_t i = 0; of && i < n; i++)
-        free(of[i]);
-    free(of);
-}
-
-void spot_cost_table_release(struct spot_cost_table *t)
-{
-    const size_t n = (size_t)t->n_max + 1, n_grid = (size_t)t->n_grid;
-
-    free_all(t->same, n_grid * n);
-    free_all(t->other, n_grid * (size_t)(t->p_max + 1));
-    free_all(t->row, (n - (size_t)t->n_low) * n_grid * (size_t)(t->lost_max + 1));
-    free(t->resume);
-    free(t->d);
-    free(t->p);
-    free(t->samples_per_s);
-    free(t->index);
-    free(t->restart_s);
-    spot_migrate_cost_release(&t->migrate);
-    memset(t, 0, sizeof(*t));
-}
-
 int spot_cost_grid(const struct spot_cost_table *t, int d, int p)
 {
     if (d < 1 || p < 1 || d > t->n_max || p > t->p_max)
@@ -109,27 +86,58 @@ static int victims_of(const struct spot_cost_table *t, int g)
     return size < t->lost_max ? size : t->lost_max;
 }
 
-/* hold[0..v] then move[0..v] of `from` keeping `keep` pipelines, v its victims at most. */
-static const double *same_of(struct spot_cost_table *t, int from, int keep)
+/* Where the table of at most `most` victims in a stage lies; without such a bound at `all`. */
+static double **at_most(const struct spot_cost_table *t, double **all, double ***bounded,
+                        size_t n_all, size_t i, int from, int most)
 {
-    double **at = &t->same[(size_t)from * (size_t)(t->n_max + 1) + (size_t)keep];
+    const size_t wide = (size_t)t->lost_max + 1;
+
+    if (most >= t->d[from] || most >= victims_of(t, from))
+        return &all[i];
+    if (!*bounded)
+        *bounded = spot_xcalloc(n_all * wide, sizeof(double *));
+    return &(*bounded)[i * wide + (size_t)most];
+}
+
+static size_t n_same(const struct spot_cost_table *t)
+{
+    return (size_t)t->n_grid * (size_t)(t->n_max + 1);
+}
+
+static size_t n_other(const struct spot_cost_table *t)
+{
+    return (size_t)t->n_grid * (size_t)(t->p_max + 1);
+}
+
+static size_t n_row(const struct spot_cost_table *t)
+{
+    return (size_t)(t->n_max - t->n_low + 1) * (size_t)t->n_grid * (size_t)(t->lost_max + 1);
+}
+
+/* hold[0..v] then move[0..v] of `from` keeping `keep` pipelines, v its victims at most, up to
+ * `most` in a stage. */
+static const double *same_of(struct spot_cost_table *t, int from, int keep, int most)
+{
+    const size_t i = (size_t)from * (size_t)(t->n_max + 1) + (size_t)keep;
+    double **at = at_most(t, t->same, &t->same_most, n_same(t), i, from, most);
     const int v = victims_of(t, from);
 
     if (!*at) {
         *at = spot_xcalloc(2 * ((size_t)v + 1), sizeof(double));
-        spot_regrid_same(&t->migrate, t->d[from], t->p[from], keep, v, *at, *at + v + 1);
+        spot_regrid_same(&t->migrate, t->d[from], t->p[from], keep, most, v, *at, *at + v + 1);
     }
     return *at;
 }
 
-static const double *other_of(struct spot_cost_table *t, int from, int p2)
+static const double *other_of(struct spot_cost_table *t, int from, int p2, int most)
 {
-    double **at = &t->other[(size_t)from * (size_t)(t->p_max + 1) + (size_t)p2];
+    const size_t i = (size_t)from * (size_t)(t->p_max + 1) + (size_t)p2;
+    double **at = at_most(t, t->other, &t->other_most, n_other(t), i, from, most);
     const int v = victims_of(t, from);
 
     if (!*at) {
         *at = spot_xcalloc((size_t)v + 1, sizeof(double));
-        spot_regrid_other(&t->migrate, t->d[from], t->p[from], p2, v, *at);
+        spot_regrid_other(&t->migrate, t->d[from], t->p[from], p2, most, v, *at);
     }
     return *at;
 }
@@ -148,51 +156,138 @@ static double restore_of(const struct spot_cost_table *t, int from, int most, co
     return wiped * t->job->cost.restore_s;
 }
 
-/* Parcae's price of a change, given the law of victims inside the grid. */
-static double price(struct spot_cost_table *t, int from, int lost, int to, const double *weight)
+/* The draws in which no stage loses more than `most`: share[j] of those with j victims in the
+ * grid, which have probability weight[j]. */
+struct draws {
+    int most;
+    double weight[SPOT_COST_LOST_MAX + 1], share[SPOT_COST_LOST_MAX + 1];
+};
+
+/* Parcae's price of a change, summed over those draws. */
+static double price(struct spot_cost_table *t, int from, int lost, int to, const struct draws *x)
 {
-    const int v = victims_of(t, from), p2 = t->p[to], most = lost < v ? lost : v;
+    const int v = victims_of(t, from), p2 = t->p[to], up_to = lost < v ? lost : v;
     const double restart = t->restart_s[2 * to + spot_cost_kind(t, from, lost, to)];
     const double *f;
     double s = 0;
 
     if (t->p[from] != p2) {
-        f = other_of(t, from, p2);
-        for (int j = 0; j <= most; j++)
-            s += weight[j] * f[j];
-        return s + restart + (t->d[to] > 1 ? t->migrate.slowest_s[p2] : 0);
+        const double always = restart + (t->d[to] > 1 ? t->migrate.slowest_s[p2] : 0);
+
+        f = other_of(t, from, p2, x->most);
+        for (int j = 0; j <= up_to; j++)
+            s += x->weight[j] * (f[j] + x->share[j] * always);
+        return s;
     }
-    f = same_of(t, from, t->d[to]);
-    for (int j = 0; j <= most; j++) {
+    f = same_of(t, from, t->d[to], x->most);
+    for (int j = 0; j <= up_to; j++) {
         const double hold = f[j], move = f[v + 1 + j];
 
-        if (weight[j] <= 0 || (!lost && t->d[from] == t->d[to])) /* nothing changed */
+        if (x->weight[j] <= 0 || (!lost && t->d[from] == t->d[to])) /* nothing changed */
             continue;
-        s += weight[j] * (hold * spot_migrate_intra_s(&t->job->cost, t->d[to], p2) +
-                          (1 - hold) * restart + move);
+        s += x->weight[j] * (hold * spot_migrate_intra_s(&t->job->cost, t->d[to], p2) +
+                             (x->share[j] - hold) * restart + move);
     }
     return s;
 }
 
+static size_t row_at(const struct spot_cost_table *t, int n, int from, int lost)
+{
+    assert(n >= t->n_low && n <= t->n_max && lost <= n && lost <= t->lost_max);
+    assert(t->d[from] * t->p[from] <= n);
+    return ((size_t)(n - t->n_low) * (size_t)t->n_grid + (size_t)from) * (size_t)(t->lost_max + 1) +
+           (size_t)lost;
+}
+
 const double *spot_cost_row(struct spot_cost_table *t, int n, int from, int lost)
 {
-    double weight[SPOT_COST_LOST_MAX + 1], restore;
-    double **at;
+    struct draws x;
+    double **at, restore;
 
     if (from == SPOT_GRID_NONE)
         return t->resume;
-    assert(n >= t->n_low && n <= t->n_max && lost <= n && lost <= t->lost_max);
-    assert(t->d[from] * t->p[from] <= n);
-    at = &t->row[((size_t)(n - t->n_low) * (size_t)t->n_grid + (size_t)from) *
-                     (size_t)(t->lost_max + 1) +
-                 (size_t)lost];
+    at = &t->row[row_at(t, n, from, lost)];
     if (*at)
         return *at;
     *at = spot_xcalloc((size_t)t->n_grid, sizeof(double));
-    spot_liveput_spread(n, t->d[from] * t->p[from], lost, weight);
-    restore = restore_of(t, from, lost < victims_of(t, from) ? lost : victims_of(t, from), weight);
+    x.most = t->d[from];
+    for (int j = 0; j <= lost; j++)
+        x.share[j] = 1;
+    spot_liveput_spread(n, t->d[from] * t->p[from], lost, x.weight);
+    restore =
+        restore_of(t, from, lost < victims_of(t, from) ? lost : victims_of(t, from), x.weight);
     for (int to = 0; to < t->n_grid; to++)
-        (*at)[to] = price(t, from, lost, to, weight) + restore;
+        (*at)[to] = price(t, from, lost, to, &x) + restore;
+    return *at;
+}
+
+/* Sums over the draws of up to `most` victims in a stage: their probability, seconds to every
+ * grid. */
+static double sum_draws(struct spot_cost_table *t, int n, int from, int lost, int most,
+                        double *cost_s)
+{
+    const int size = t->d[from] * t->p[from];
+    struct draws x = { .most = most };
+    double prob = 0;
+
+    spot_liveput_spread(n, size, lost, x.weight);
+    for (int j = 0; j <= lost; j++) {
+        const struct spot_liveput g = { t->d[from], t->p[from], 0, j };
+
+        x.share[j] = j > size ? 0 : spot_liveput_hold(&g, t->d[from] - most);
+        prob += x.weight[j] * x.share[j];
+    }
+    for (int to = 0; to < t->n_grid; to++)
+        cost_s[to] = price(t, from, lost, to, &x);
+    return prob;
+}
+
+/* M = d - most is what `most` victims allow and most - 1 do not. */
+static struct spot_cost_outcomes *make_outcomes(struct spot_cost_table *t, int n, int from,
+                                                int lost)
+{
+    static const double NEGLIGIBLE = 1e-9; /* less is lost in the difference */
+    const int size = t->d[from] * t->p[from], worst = lost < size ? lost : size;
+    const int n_value = (worst < t->d[from] ? worst : t->d[from]) + 1;
+    const size_t n_grid = (size_t)t->n_grid;
+    struct spot_cost_outcomes *o = spot_xcalloc(1, sizeof(*o));
+    double *sum = spot_xcalloc(2 * n_grid, sizeof(*sum)), *before = sum + n_grid, below = 0,
+           all = 0;
+
+    o->pipelines = spot_xcalloc((size_t)n_value, sizeof(*o->pipelines));
+    o->prob = spot_xcalloc((size_t)n_value, sizeof(*o->prob));
+    o->cost_s = spot_xcalloc((size_t)n_value * n_grid, sizeof(*o->cost_s));
+    for (int most = 0; most < n_value; most++) {
+        const double up_to = sum_draws(t, n, from, lost, most, sum), prob = up_to - below;
+        double *cost_s = o->cost_s + (size_t)o->n * n_grid;
+
+        if (prob < NEGLIGIBLE)
+            continue;
+        for (size_t to = 0; to < n_grid; to++)
+            cost_s[to] = fmax(0, sum[to] - before[to]) / prob +
+                         (most == t->d[from] ? t->job->cost.restore_s : 0);
+        memcpy(before, sum, n_grid * sizeof(*sum));
+        below = up_to;
+        all += prob;
+        o->pipelines[o->n] = t->d[from] - most;
+        o->prob[o->n++] = prob;
+    }
+    for (int i = 0; i < o->n; i++)
+        o->prob[i] /= all;
+    free(sum);
+    return o;
+}
+
+const struct spot_cost_outcomes *spot_cost_outcomes(struct spot_cost_table *t, int n, int from,
+                                                    int lost)
+{
+    struct spot_cost_outcomes **at;
+
+    if (!t->outcomes)
+        t->outcomes = spot_xcalloc(n_row(t), sizeof(struct spot_cost_outcomes *));
+    at = &t->outcomes[row_at(t, n, from, lost)];
+    if (!*at)
+        *at = make_outcomes(t, n, from, lost);
     return *at;
 }
 
@@ -201,17 +296,15 @@ double spot_cost_drawn_s(struct spot_cost_table *t, int from, int lost, const in
     const int d = t->d[from], p = t->p[from], d2 = t->d[to], p2 = t->p[to];
     const double restart = t->restart_s[2 * to + spot_cost_kind(t, from, lost, to)];
     double move, restore = 0;
-    int any = 0, holds;
+    int holds;
 
-    for (int k = 0; k < p; k++) {
-        any |= dead[k];
+    for (int k = 0; k < p; k++)
         if (dead[k] == d)
             restore = t->job->cost.restore_s;
-    }
     if (p != p2)
         return spot_regrid_other_drawn(&t->migrate, d, p, p2, dead) + restart + restore +
                (d2 > 1 ? t->migrate.slowest_s[p2] : 0);
-    if (!any && d == d2)
+    if (!lost && d == d2) /* spares that die do cost an intra-stage change */
         return 0;
     move = spot_regrid_same_drawn(&t->migrate, d, p, d2, dead, &holds);
     return restore + (holds ? spot_migrate_intra_s(&t->job->cost, d2, p2) : restart + move);
@@ -227,4 +320,43 @@ size_t spot_cost_table_fill(struct spot_cost_table *t, int lost_max)
                  lost++, n_row++)
                 spot_cost_row(t, n, from, lost);
     return n_row;
+}
+
+static void free_all(double **of, size_t n)
+{
+    for (size_t i = 0; of && i < n; i++)
+        free(of[i]);
+    free(of);
+}
+
+static void free_outcomes(struct spot_cost_table *t)
+{
+    for (size_t i = 0; t->outcomes && i < n_row(t); i++)
+        if (t->outcomes[i]) {
+            free(t->outcomes[i]->pipelines);
+            free(t->outcomes[i]->prob);
+            free(t->outcomes[i]->cost_s);
+            free(t->outcomes[i]);
+        }
+    free(t->outcomes);
+}
+
+void spot_cost_table_release(struct spot_cost_table *t)
+{
+    const size_t wide = (size_t)t->lost_max + 1;
+
+    free_all(t->same, n_same(t));
+    free_all(t->other, n_other(t));
+    free_all(t->same_most, n_same(t) * wide);
+    free_all(t->other_most, n_other(t) * wide);
+    free_all(t->row, n_row(t));
+    free_outcomes(t);
+    free(t->resume);
+    free(t->d);
+    free(t->p);
+    free(t->samples_per_s);
+    free(t->index);
+    free(t->restart_s);
+    spot_migrate_cost_release(&t->migrate);
+    memset(t, 0, sizeof(*t));
 }

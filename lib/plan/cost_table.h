@@ -38,6 +38,19 @@ struct spot_cost_table {
     double **other;        /* [n_grid * (p_max + 1)]: fetch[] by victims, for P' */
     double **row;          /* [(n_max - n_low + 1) * n_grid * (lost_max + 1)]: [n_grid] seconds */
     double *resume;        /* [n_grid]: from the checkpoint */
+    /* made when outcomes are asked for, else NULL: same, other and row once for every number of
+     * victims of the worst hit stage, [... * (lost_max + 1)] */
+    double **same_most, **other_most;
+    struct spot_cost_outcomes **outcomes;
+};
+
+/* Who went is known at the notice, not only how many. What matters most of it is M, the pipelines
+ * that survivors can still form without moving state (plan/liveput.h). */
+struct spot_cost_outcomes {
+    int n;          /* values of M that can happen */
+    int *pipelines; /* [n] M, descending */
+    double *prob;   /* [n] > 0, sums to 1 */
+    double *cost_s; /* [n * n_grid] expected seconds to every grid, given M */
 };
 
 /* For up to throughput->n_max <= SPOT_COST_INSTANCES_MAX instances. */
@@ -57,6 +70,10 @@ int spot_cost_grid(const struct spot_cost_table *table, int d, int p);
 /* Seconds to every grid, [n_grid]; borrowed. `from` is a grid that fits n, or SPOT_GRID_NONE:
  * then it is the restart from a checkpoint. 0 <= lost <= min(n, lost_max). */
 const double *spot_cost_row(struct spot_cost_table *table, int n, int from, int lost);
+
+/* The same once M is known; averaged over prob it is spot_cost_row. Borrowed; `from` is a grid. */
+const struct spot_cost_outcomes *spot_cost_outcomes(struct spot_cost_table *table, int n, int from,
+                                                    int lost);
 
 /* Restart of a grid from its checkpoint: what resuming after a suspension costs. */
 double spot_cost_resume_s(const struct spot_cost_table *table, int to);

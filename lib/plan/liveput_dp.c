@@ -68,7 +68,7 @@ void spot_liveput_dp_init(struct spot_liveput_dp *dp, struct spot_cost_table *ta
     dp->n_fit = spot_xcalloc(n, sizeof(int));
     dp->value = spot_xcalloc(SPOT_CHAIN_CONTEXTS * n * wide, sizeof(double));
     dp->next = spot_xcalloc(SPOT_CHAIN_CONTEXTS * n * wide, sizeof(double));
-    dp->gain = spot_xcalloc(n_gain(dp), sizeof(double *));
+    dp->gain = spot_xcalloc(n_gain(dp), sizeof(struct spot_liveput_gain *));
     dp->clip = spot_xcalloc(n * wide, sizeof(int));
     sort_by_size(dp);
     for (size_t i = 0; i < n; i++)
@@ -79,7 +79,11 @@ void spot_liveput_dp_init(struct spot_liveput_dp *dp, struct spot_cost_table *ta
 void spot_liveput_dp_release(struct spot_liveput_dp *dp)
 {
     for (size_t i = 0; dp->gain && i < n_gain(dp); i++)
-        free(dp->gain[i]);
+        if (dp->gain[i]) {
+            free(dp->gain[i]->prob);
+            free(dp->gain[i]->of);
+            free(dp->gain[i]);
+        }
     free(dp->gain);
     free(dp->by_size);
     free(dp->rank);
@@ -90,25 +94,47 @@ void spot_liveput_dp_release(struct spot_liveput_dp *dp)
     memset(dp, 0, sizeof(*dp));
 }
 
-/* r(n, from, lost -> .) for every grid by rank; [n_grid] is 0: suspended. */
-static const double *gain_of(struct spot_liveput_dp *dp, int n, int rank, int lost)
+static void fill_gain(const struct spot_liveput_dp *dp, const double *cost_s, double *gain)
 {
-    const size_t wide = (size_t)dp->n_grid + 1;
-    double **at =
-        &dp->gain[((size_t)(n - dp->n_low) * wide + (size_t)rank) * ((size_t)dp->lost_max + 1) +
-                  (size_t)lost];
-    const double *cost;
-
-    if (*at)
-        return *at;
-    *at = spot_xcalloc(wide, sizeof(double));
-    cost =
-        spot_cost_row(dp->table, n, rank == dp->n_grid ? SPOT_GRID_NONE : dp->by_size[rank], lost);
     for (int r = 0; r < dp->n_grid; r++) {
         const int to = dp->by_size[r];
 
-        (*at)[r] = dp->table->samples_per_s[to] * (dp->interval_s - cost[to]);
+        gain[r] = dp->table->samples_per_s[to] * (dp->interval_s - cost_s[to]);
     }
+}
+
+static struct spot_liveput_gain *make_gain(struct spot_liveput_dp *dp, int n, int rank, int lost)
+{
+    const int from = rank == dp->n_grid ? SPOT_GRID_NONE : dp->by_size[rank];
+    const bool sees = dp->has_notice && dp->sees_victims && lost && from != SPOT_GRID_NONE;
+    const struct spot_cost_outcomes *o = sees ? spot_cost_outcomes(dp->table, n, from, lost) : NULL;
+    struct spot_liveput_gain *g = spot_xcalloc(1, sizeof(*g));
+    const size_t wide = (size_t)dp->n_grid + 1;
+
+    g->n = o ? o->n : 1;
+    g->prob = spot_xcalloc((size_t)g->n, sizeof(*g->prob));
+    g->of = spot_xcalloc((size_t)g->n * wide, sizeof(*g->of));
+    for (int i = 0; i < g->n; i++) {
+        g->prob[i] = o ? o->prob[i] : 1;
+        fill_gain(dp,
+                  o ? o->cost_s + (size_t)i * (size_t)dp->n_grid
+                    : spot_cost_row(dp->table, n, from, lost),
+                  g->of + (size_t)i * wide);
+    }
+    return g;
+}
+
+/* r(n, from, lost -> .) for every grid by rank; [n_grid] is 0: suspended. */
+static const struct spot_liveput_gain *gain_of(struct spot_liveput_dp *dp, int n, int rank,
+                                               int change)
+{
+    const size_t wide = (size_t)dp->n_grid + 1, lost = change < 0 ? (size_t)-change : 0;
+    struct spot_liveput_gain **at =
+        &dp->gain[((size_t)(n - dp->n_low) * wide + (size_t)rank) * ((size_t)dp->lost_max + 1) +
+                  lost];
+
+    if (!*at)
+        *at = make_gain(dp, n, rank, (int)lost);
     return *at;
 }
 
@@ -128,9 +154,9 @@ const double *spot_liveput_dp_value(const struct spot_liveput_dp *dp, int contex
 }
 
 /* max over grids that fit n2 of gain + value; four chains of maxima, for speed. */
-static double best_after(const struct spot_liveput_dp *dp, const double *gain, int context, int n2)
+static double best_of(const struct spot_liveput_dp *dp, const double *gain, const double *value,
+                      int n2)
 {
-    const double *value = dp->value + value_at(dp, context, n2);
     double best[4];
     int r = 0;
 
@@ -144,6 +170,18 @@ static double best_after(const struct spot_liveput_dp *dp, const double *gain, i
     for (; r < dp->n_fit[n2]; r++)
         best[0] = gain[r] + value[r] > best[0] ? gain[r] + value[r] : best[0];
     return fmax(fmax(best[0], best[1]), fmax(best[2], best[3]));
+}
+
+/* Its mean over what becomes known before the choice. */
+static double best_after(const struct spot_liveput_dp *dp, const struct spot_liveput_gain *gain,
+                         const double *value, int n2)
+{
+    double sum = 0;
+
+    for (int i = 0; i < gain->n; i++)
+        sum +=
+            gain->prob[i] * best_of(dp, gain->of + (size_t)i * ((size_t)dp->n_grid + 1), value, n2);
+    return sum;
 }
 
 /* Add prob * (what target r gives if n2 are left) for every target. */
@@ -203,24 +241,22 @@ struct laws {
     struct event event[SPOT_CHAIN_CONTEXTS][EVENTS];
 };
 
-static const double *gain_for(struct spot_liveput_dp *dp, int n, int rank, int change)
-{
-    return gain_of(dp, n, rank, change < 0 ? -change : 0);
-}
-
 /* With a notice: what follows a change does not depend on the context before it. */
 static void back_up_after(struct spot_liveput_dp *dp, const struct laws *laws, int n, int rank)
 {
-    const double *still = gain_of(dp, n, rank, 0);
+    const struct spot_liveput_gain *still = gain_of(dp, n, rank, 0);
     double then[EVENTS];
 
     for (int e = 1; e < laws->n_event; e++) {
         const int change = laws->event[0][e].change;
 
-        then[e] = best_after(dp, gain_for(dp, n, rank, change), after(dp, 0, change), n + change);
+        then[e] =
+            best_after(dp, gain_of(dp, n, rank, change),
+                       spot_liveput_dp_value(dp, after(dp, 0, change), n + change), n + change);
     }
     for (int c = 0; c < dp->n_context; c++) {
-        double v = laws->event[c][0].prob * best_after(dp, still, after(dp, c, 0), n);
+        double v = laws->event[c][0].prob *
+                   best_after(dp, still, spot_liveput_dp_value(dp, after(dp, c, 0), n), n);
 
         for (int e = 1; e < laws->n_event; e++)
             v += laws->event[c][e].prob * then[e];
@@ -238,7 +274,7 @@ static void back_up_before(struct spot_liveput_dp *dp, const struct laws *laws, 
         for (int e = 0; e < laws->n_event; e++) {
             const int change = laws->event[c][e].change;
 
-            add_before(dp, gain_for(dp, n, rank, change), after(dp, c, change), n + change,
+            add_before(dp, gain_of(dp, n, rank, change)->of, after(dp, c, change), n + change,
                        laws->event[c][e].prob, sum);
         }
         best = sum[dp->n_grid];
@@ -338,17 +374,45 @@ static struct spot_liveput_choice choice_of(const struct spot_liveput_dp *dp, in
                                          .samples = samples };
 }
 
-/* score[] by rank of choosing each grid now, and the count that the first change leads to. */
-static int look(const struct spot_liveput_dp *dp, const struct spot_liveput_view *v, double *score)
+/* The values before the known changes after the first, from n instances: who goes in them becomes
+ * known as they come. space[2 * (n_grid + 1)]. */
+static const double *fold(struct spot_liveput_dp *dp, const int *change, int n_change, int n,
+                          const double *value, double *space)
 {
+    const size_t wide = (size_t)dp->n_grid + 1;
+    double *now = space + (n_change % 2 ? wide : 0);
+    const double *then;
+
+    if (!n_change)
+        return value;
+    then = fold(dp, change + 1, n_change - 1, n + change[0], value, space);
+    for (int r = 0; r <= dp->n_grid; r++)
+        if (r < dp->n_fit[n] || r == dp->n_grid)
+            now[r] = best_after(dp, gain_of(dp, n, r, change[0]), then, n + change[0]);
+    return now;
+}
+
+/* score[] by rank of choosing each grid now, and the count that the first change leads to. */
+static int look(struct spot_liveput_dp *dp, const struct spot_liveput_view *v, double *score)
+{
+    double *space = spot_xcalloc(2 * ((size_t)dp->n_grid + 1), sizeof(*space));
     int n = v->n, context = v->context;
+    const int n2 = v->n + v->change[0];
+    struct spot_liveput_view first = *v;
+    const double *value;
 
     for (int k = 0; k < v->n_known; k++) {
         n += v->change[k];
         context = after(dp, context, v->change[k]);
     }
-    spot_liveput_known(dp, v, spot_liveput_dp_value(dp, context, n), score);
-    return v->n + v->change[0];
+    value = spot_liveput_dp_value(dp, context, n);
+    if (dp->sees_victims) {
+        value = fold(dp, v->change + 1, v->n_known - 1, n2, value, space);
+        first.n_known = 1;
+    }
+    spot_liveput_known(dp, &first, value, score);
+    free(space);
+    return n2;
 }
 
 struct spot_liveput_choice spot_liveput_dp_after(struct spot_liveput_dp *dp,
@@ -395,7 +459,7 @@ struct spot_liveput_choice spot_liveput_dp_before(struct spot_liveput_dp *dp, in
     for (int e = 0; e < n_event; e++) {
         const int change = event[e].change;
 
-        memcpy(gain, gain_for(dp, n, rank, change), wide * sizeof(*gain));
+        memcpy(gain, gain_of(dp, n, rank, change)->of, wide * sizeof(*gain));
         with_carry(dp, n, from, change < 0 ? -change : 0, carry_s, gain);
         add_before(dp, gain, after(dp, context, change), n + change, event[e].prob, sum);
     }

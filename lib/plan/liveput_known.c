@@ -49,14 +49,15 @@ static void offer(struct front *f, const struct label *new)
     f->head[new->rank] = (int)++f->n;
 }
 
-/* All ways on from a label when n instances become n2. */
+/* All ways on from a label when n instances become n2; drawn_s: what it costs, where that is
+ * known, else NULL. */
 static void extend(const struct spot_liveput_dp *dp, const struct label *from, int n, int n2,
-                   bool is_first, struct front *to)
+                   const double *drawn_s, bool is_first, struct front *to)
 {
     struct spot_cost_table *t = dp->table;
     const int grid = from->rank == dp->n_grid ? SPOT_GRID_NONE : dp->by_size[from->rank];
     const struct spot_parcae_state state = { n, grid, from->left_s };
-    const double *cost = spot_cost_row(t, n, grid, n2 < n ? n - n2 : 0);
+    const double *cost = drawn_s ? drawn_s : spot_cost_row(t, n, grid, n2 < n ? n - n2 : 0);
 
     offer(to,
           &(struct label){ from->samples, 0, dp->n_grid, is_first ? dp->n_grid : from->first, 0 });
@@ -88,7 +89,7 @@ void spot_liveput_known(const struct spot_liveput_dp *dp, const struct spot_live
         clear(to, dp->n_grid);
         for (size_t i = 0; i < from->n; i++)
             if (from->label[i].samples > -INFINITY)
-                extend(dp, &from->label[i], n, n + v->change[k], k == 0, to);
+                extend(dp, &from->label[i], n, n + v->change[k], k ? NULL : v->cost_s, k == 0, to);
         n += v->change[k];
     }
     for (int r = 0; r <= dp->n_grid; r++)

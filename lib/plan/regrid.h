@@ -15,19 +15,22 @@ extern "C" {
 
 enum { SPOT_REGRID_VICTIMS_MAX = 64 };
 
-/* P stays: `keep` pipelines afterwards. For j = 0..j_max, j_max <= d * p:
+/* Only draws in which no stage loses more than `most` count (most >= d: all do); the others add
+ * nothing to any sum.
+ *
+ * P stays: `keep` pipelines afterwards. For j = 0..j_max, j_max <= d * p:
  *   hold[j]  probability that survivors can form them without moving state
  *   move[j]  E[max(X, Y)] over the other draws, X the slowest transfer of a stage that is short,
  *            Y the sum over stages that nobody holds. Of the last stage one replica counts as
  *            none, as in the published code. */
-void spot_regrid_same(const struct spot_migrate_cost *cost, int d, int p, int keep, int j_max,
-                      double *hold, double *move);
+void spot_regrid_same(const struct spot_migrate_cost *cost, int d, int p, int keep, int most,
+                      int j_max, double *hold, double *move);
 
 /* P changes to p2. fetch[j] = E[transfer of what the last stage that a survivor takes lacks], for
  * j = 0..j_max. New stages choose in order, each the unused survivor that lacks least, ties to the
  * lower old stage. */
-void spot_regrid_other(const struct spot_migrate_cost *cost, int d, int p, int p2, int j_max,
-                       double *fetch);
+void spot_regrid_other(const struct spot_migrate_cost *cost, int d, int p, int p2, int most,
+                       int j_max, double *fetch);
 
 /* The same three for one known outcome: lost[k] of stage k's d replicas died. */
 double spot_regrid_same_drawn(const struct spot_migrate_cost *cost, int d, int p, int keep,

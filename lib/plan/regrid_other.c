@@ -113,6 +113,7 @@ static struct state *find(struct states *all, const struct key *key, int j_max)
 struct run {
     const struct spot_migrate_cost *cost;
     int d, p, p2, j_max;
+    int most;             /* victims of a stage */
     const double *choose; /* [d + 1] ways to lose a of d */
     int k;                /* the new stage at work */
     int low, high;        /* its window of old stages */
@@ -121,19 +122,28 @@ struct run {
     struct states *to;
 };
 
-/* Window [low, high] of new stage k: the old stages it overlaps. Empty: low = high + 1. */
+/* Window [low, high] of new stage k: the old stages it overlaps, and those before them that are
+ * not known yet. Empty: low = high + 1, only before any is known. For k = P2: all that are left, to
+ * learn who exists. */
 static void window(const struct run *r, int k, int *low, int *high)
 {
     *low = *high = -1;
+    if (k == r->p2) {
+        *low = r->revealed;
+        *high = r->p - 1;
+        return;
+    }
     for (int q = 0; q < r->p; q++)
         if (spot_migrate_overlap(r->cost, r->p, q, r->p2, k) > 0) {
             *low = *low < 0 ? q : *low;
             *high = q;
         }
-    if (*low < 0) {
-        *low = r->revealed;
+    if (*low < 0) { /* a stage without parameters: the next may want the last known one */
         *high = r->revealed - 1;
+        *low = *high > 0 ? *high : 0;
     }
+    if (*low > r->revealed)
+        *low = r->revealed;
 }
 
 static int code(const struct run *r, int k, int q)
@@ -141,33 +151,44 @@ static int code(const struct run *r, int k, int q)
     return 1 + k * (r->p + 1) + q;
 }
 
-/* Choose for stage k, then forget what no later window sees. left[q - low] survivors; the stages
- * just revealed lost `used` in `scale` ways. */
-static void settle(struct run *r, const struct state *from, struct key key, int *left, int used,
-                   double scale)
+/* Stage k takes the survivor in the window that overlaps most, else the lowest one left, which may
+ * be one of the window that overlaps nothing, else one that may exist above. Returns the stage of
+ * the window that it was taken from, or -1. */
+static int choose_from(const struct run *r, struct key *key, int *left)
 {
-    double best = 0;
-    struct state *s;
+    double best = -1;
     int at = -1;
 
     for (int q = r->low; q <= r->high; q++) {
         const double o =
-            left[q - r->low] > 0 ? spot_migrate_overlap(r->cost, r->p, q, r->p2, r->k) : 0;
+            left[q - r->low] > 0 ? spot_migrate_overlap(r->cost, r->p, q, r->p2, r->k) : -1;
 
         if (o > best) {
             best = o;
             at = q;
         }
     }
-    if (at >= 0) {
-        left[at - r->low]--;
-        key.choice = code(r, r->k, at);
-    } else if (key.below > 0) {
-        key.below--;
-        key.choice = code(r, r->k, r->p);
+    if (best <= 0 && key->below > 0) {
+        key->below--;
+        at = -1;
+    } else if (at < 0) {
+        key->debt++;
+        return -1;
     } else {
-        key.debt++;
+        left[at - r->low]--;
     }
+    key->choice = code(r, r->k, best > 0 ? at : r->p);
+    return at;
+}
+
+/* Choose for stage k < P2, then forget what no later window sees. left[q - low] survivors; the
+ * stages just revealed lost `used` in `scale` ways. */
+static void settle(struct run *r, const struct state *from, struct key key, int *left, int used,
+                   double scale)
+{
+    struct state *s;
+    const int at = r->k < r->p2 ? choose_from(r, &key, left) : -1; /* all have chosen */
+
     key.shared = 0;
     for (int q = r->low; q <= r->high; q++) {
         if (q < r->next_low)
@@ -192,7 +213,7 @@ static void reveal(struct run *r, const struct state *from, struct key key, int 
         settle(r, from, key, left, used, scale);
         return;
     }
-    for (int a = 0; a <= r->d && used + a <= r->j_max; a++) {
+    for (int a = 0; a <= r->most && used + a <= r->j_max; a++) {
         const int alive = r->d - a, pay = key.debt < alive ? key.debt : alive;
         struct key next = key;
 
@@ -239,11 +260,17 @@ static void step(struct run *r, const struct states *from)
     }
 }
 
-void spot_regrid_other(const struct spot_migrate_cost *cost, int d, int p, int p2, int j_max,
-                       double *fetch)
+void spot_regrid_other(const struct spot_migrate_cost *cost, int d, int p, int p2, int most,
+                       int j_max, double *fetch)
 {
     double *lose = spot_xcalloc((size_t)d + 1, sizeof(*lose));
-    struct run r = { .cost = cost, .d = d, .p = p, .p2 = p2, .j_max = j_max, .choose = lose };
+    struct run r = { .cost = cost,
+                     .d = d,
+                     .p = p,
+                     .p2 = p2,
+                     .j_max = j_max,
+                     .most = most < d ? most : d,
+                     .choose = lose };
     struct states now, next;
 
     assert(j_max <= SPOT_REGRID_VICTIMS_MAX && p <= WINDOW_MAX);
@@ -251,7 +278,7 @@ void spot_regrid_other(const struct spot_migrate_cost *cost, int d, int p, int p
         lose[a] = choose(d, a);
     states_init(&now, j_max, 64);
     find(&now, &(struct key){ 0 }, j_max)->ways[0] = 1;
-    for (r.k = 0; r.k < p2; r.k++) {
+    for (r.k = 0; r.k <= p2; r.k++) {
         int unused;
 
         window(&r, r.k, &r.low, &r.high);

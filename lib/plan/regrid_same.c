@@ -42,6 +42,11 @@ static double choose(int n, int k)
     return c;
 }
 
+static int least(int a, int b)
+{
+    return a < b ? a : b;
+}
+
 /* Ways that one stage of d replicas loses between low and high. */
 static struct ways stage(int d, int low, int high, int j_max)
 {
@@ -122,10 +127,10 @@ static int dearest_first(const void *a, const void *b)
 }
 
 /* Stages of equal cost in groups, the last stage alone; dearest first. */
-static int make_groups(const struct spot_migrate_cost *cost, int d, int p, int keep, int j_max,
-                       struct group *group)
+static int make_groups(const struct spot_migrate_cost *cost, int d, int p, int keep, int most,
+                       int j_max, struct group *group)
 {
-    const struct ways whole = stage(d, 0, d - keep, j_max);
+    const struct ways whole = stage(d, 0, least(d - keep, most), j_max);
     const int from = d - keep + 1;
     int n = 0;
 
@@ -140,21 +145,21 @@ static int make_groups(const struct spot_migrate_cost *cost, int d, int p, int k
         if (i == n)
             group[n++] = (struct group){ .cost = c,
                                          .whole = whole,
-                                         .shorted = stage(d, from, wiped - 1, j_max),
-                                         .wiped = stage(d, wiped, d, j_max) };
+                                         .shorted = stage(d, from, least(wiped - 1, most), j_max),
+                                         .wiped = stage(d, wiped, least(d, most), j_max) };
         group[i].n++;
     }
     qsort(group, (size_t)n, sizeof(*group), dearest_first);
     return n;
 }
 
-void spot_regrid_same(const struct spot_migrate_cost *cost, int d, int p, int keep, int j_max,
-                      double *hold, double *move)
+void spot_regrid_same(const struct spot_migrate_cost *cost, int d, int p, int keep, int most,
+                      int j_max, double *hold, double *move)
 {
     struct group *group = spot_xcalloc((size_t)p, sizeof(*group));
     struct states now = { 0 }, next = { 0 };
     const struct ways one = { { 1 } };
-    const int n = make_groups(cost, d, p, keep, j_max, group);
+    const int n = make_groups(cost, d, p, keep, most, j_max, group);
 
     assert(j_max <= SPOT_REGRID_VICTIMS_MAX && keep >= 1);
     add_state(&now, -1, 0, &one);

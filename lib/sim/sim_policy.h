@@ -24,7 +24,7 @@ struct spot_sim_state {
     int n;    /* instances before the interval */
     int grid; /* or SPOT_GRID_NONE */
     double carry_s;
-    uint64_t draws; /* random numbers used, under is_sampled */
+    uint64_t draws; /* intervals so far: under is_sampled each has its own random numbers */
 };
 
 /* The grid that executing `grid` comes to with n instances: fewer pipelines where they do not
@@ -34,6 +34,11 @@ int spot_sim_clip(const struct spot_cost_table *table, int grid, int n);
 /* The first interval: start `grid` at the price of a restart with joiners. */
 void spot_sim_start(const struct spot_sim_train *sim, struct spot_sim_state *state, int grid,
                     struct spot_sim_row *row);
+
+/* Under is_sampled: seconds to every grid, cost_s[n_grid], when those who go in this interval have
+ * gone. What spot_sim_migrate will charge. */
+void spot_sim_drawn(const struct spot_sim_train *sim, const struct spot_sim_state *state, int lost,
+                    double *cost_s);
 
 /* Execute `grid` in interval i: clip it, charge the change, train for what is left, account. */
 void spot_sim_migrate(const struct spot_sim_train *sim, struct spot_sim_state *state, int grid,

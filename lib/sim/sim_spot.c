@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* The policy `spot`: the stochastic dynamic program, its chain learned as the trace goes. */
+#include <stdlib.h>
+
+#include "common/xalloc.h"
 #include "plan/liveput_dp.h"
 #include "sim/sim_policy.h"
 
@@ -40,16 +43,19 @@ static void solve(const struct spot_sim_train *sim, struct spot_liveput_dp *dp,
 /* The grid for interval i. */
 static int choose(const struct spot_sim_train *sim, struct spot_liveput_dp *dp,
                   const struct spot_count_chain *chain, const struct spot_sim_state *state,
-                  const int *change, int n_known)
+                  const int *change, int n_known, double *drawn_s)
 {
     const struct spot_liveput_view view = { .n = state->n,
                                             .from = state->grid,
                                             .carry_s = state->carry_s,
                                             .context = chain->context,
                                             .n_known = n_known,
-                                            .change = change };
+                                            .change = change,
+                                            .cost_s = sim->is_sampled ? drawn_s : NULL };
     struct spot_count_step step;
 
+    if (sim->notice_s > 0 && sim->is_sampled) /* the notice says who goes */
+        spot_sim_drawn(sim, state, change[0] < 0 ? -change[0] : 0, drawn_s);
     if (sim->notice_s > 0)
         return spot_liveput_dp_after(dp, &view).grid;
     spot_count_chain_step(chain, state->n, chain->context, &step);
@@ -64,10 +70,12 @@ int spot_sim_spot(const struct spot_sim_train *sim, struct spot_sim_row *row, st
     struct spot_liveput_dp dp;
     size_t again = INTERVALS_BETWEEN;
     int d, p, change[KNOWN_MAX];
+    double *drawn_s = spot_xcalloc((size_t)sim->table->n_grid + 1, sizeof(*drawn_s));
 
     (void)err;
     spot_count_chain_init(&chain, sim->table->n_max);
     spot_liveput_dp_init(&dp, sim->table, sim->interval_s, sim->notice_s > 0);
+    dp.sees_victims = sim->is_sampled;
     spot_liveput_dp_solve(&dp, &chain, SWEEPS_FIRST);
     spot_throughput_best(sim->throughput, row[0].available, &d, &p);
     spot_sim_start(sim, &state, spot_cost_grid(sim->table, d, p), &row[0]);
@@ -75,9 +83,11 @@ int spot_sim_spot(const struct spot_sim_train *sim, struct spot_sim_row *row, st
         const int n_known = known(sim, row, i, change);
 
         solve(sim, &dp, &chain, i, n_known, &again);
-        spot_sim_migrate(sim, &state, choose(sim, &dp, &chain, &state, change, n_known), &row[i]);
+        spot_sim_migrate(sim, &state, choose(sim, &dp, &chain, &state, change, n_known, drawn_s),
+                         &row[i]);
         spot_count_chain_observe(&chain, row[i - 1].available, row[i].available);
     }
     spot_liveput_dp_release(&dp);
+    free(drawn_s);
     return 0;
 }

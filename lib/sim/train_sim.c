@@ -85,7 +85,7 @@ int spot_sim_clip(const struct spot_cost_table *t, int grid, int n)
 }
 
 /* Draw who dies, uniformly: the number of victims in each stage. */
-static void draw(const struct spot_sim_train *sim, struct spot_sim_state *state, int lost,
+static void draw(const struct spot_sim_train *sim, const struct spot_sim_state *state, int lost,
                  int *dead)
 {
     const struct spot_cost_table *t = sim->table;
@@ -93,7 +93,7 @@ static void draw(const struct spot_sim_train *sim, struct spot_sim_state *state,
     int place[SPOT_COST_INSTANCES_MAX];
     struct spot_rng rng;
 
-    spot_rng_init(&rng, sim->seed, state->draws++);
+    spot_rng_init(&rng, sim->seed, state->draws);
     memset(dead, 0, (size_t)p * sizeof(*dead));
     for (int i = 0; i < state->n; i++)
         place[i] = i;
@@ -107,7 +107,23 @@ static void draw(const struct spot_sim_train *sim, struct spot_sim_state *state,
     }
 }
 
-static double charge(const struct spot_sim_train *sim, struct spot_sim_state *state, int lost,
+void spot_sim_drawn(const struct spot_sim_train *sim, const struct spot_sim_state *state, int lost,
+                    double *cost_s)
+{
+    const struct spot_cost_table *t = sim->table;
+    int dead[SPOT_COST_INSTANCES_MAX];
+
+    if (state->grid == SPOT_GRID_NONE) {
+        memcpy(cost_s, spot_cost_row(sim->table, state->n, state->grid, lost),
+               (size_t)t->n_grid * sizeof(*cost_s));
+        return;
+    }
+    draw(sim, state, lost, dead);
+    for (int to = 0; to < t->n_grid; to++)
+        cost_s[to] = spot_cost_drawn_s(sim->table, state->grid, lost, dead, to);
+}
+
+static double charge(const struct spot_sim_train *sim, const struct spot_sim_state *state, int lost,
                      int to)
 {
     int dead[SPOT_COST_INSTANCES_MAX];
@@ -125,6 +141,7 @@ static void settle(const struct spot_sim_train *sim, struct spot_sim_state *stat
     const struct spot_cost_table *t = sim->table;
 
     state->n = row->available;
+    state->draws++;
     state->grid = to;
     state->carry_s = total_s > sim->interval_s ? total_s - sim->interval_s : 0;
     if (to != SPOT_GRID_NONE)

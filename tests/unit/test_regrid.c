@@ -22,7 +22,7 @@ static double choose(int n, int k)
 /* Sums over loss vectors, by victims. */
 struct oracle {
     const struct spot_migrate_cost *cost;
-    int d, p, to, j_max;
+    int d, p, to, most, j_max;
     bool is_same;
     int lost[64];
     double value[65], hold[65];
@@ -40,32 +40,39 @@ static void enumerate(struct oracle *o, int k, int used, double ways)
         o->hold[used] += ways * holds;
         return;
     }
-    for (int a = 0; a <= o->d && used + a <= o->j_max; a++) {
+    for (int a = 0; a <= o->d && a <= o->most && used + a <= o->j_max; a++) {
         o->lost[k] = a;
         enumerate(o, k + 1, used + a, ways * choose(o->d, a));
+    }
+}
+
+static void agree_up_to(const struct spot_migrate_cost *cost, int d, int p, int to, bool is_same,
+                        int j_max, int most)
+{
+    struct oracle o = { .cost = cost, .d = d, .p = p, .to = to, .most = most, .is_same = is_same };
+    double hold[65] = { 0 }, got[65];
+
+    o.j_max = j_max < d * p ? j_max : d * p;
+    enumerate(&o, 0, 0, 1);
+    if (is_same)
+        spot_regrid_same(cost, d, p, to, most, o.j_max, hold, got);
+    else
+        spot_regrid_other(cost, d, p, to, most, o.j_max, got);
+    for (int j = 0; j <= o.j_max; j++) {
+        const double all = choose(d * p, j);
+
+        ck_assert_msg(fabs(got[j] - o.value[j] / all) <= 1e-9 * (1 + got[j]) &&
+                          fabs(hold[j] - o.hold[j] / all) <= 1e-9,
+                      "%dx%d -> %s%d, %d victims, %d of a stage: %.12g, enumeration gives %.12g", d,
+                      p, is_same ? "D=" : "P=", to, j, most, got[j], o.value[j] / all);
     }
 }
 
 static void agree(const struct spot_migrate_cost *cost, int d, int p, int to, bool is_same,
                   int j_max)
 {
-    struct oracle o = { .cost = cost, .d = d, .p = p, .to = to, .is_same = is_same };
-    double hold[65] = { 0 }, got[65];
-
-    o.j_max = j_max < d * p ? j_max : d * p;
-    enumerate(&o, 0, 0, 1);
-    if (is_same)
-        spot_regrid_same(cost, d, p, to, o.j_max, hold, got);
-    else
-        spot_regrid_other(cost, d, p, to, o.j_max, got);
-    for (int j = 0; j <= o.j_max; j++) {
-        const double all = choose(d * p, j);
-
-        ck_assert_msg(fabs(got[j] - o.value[j] / all) <= 1e-9 * (1 + got[j]) &&
-                          fabs(hold[j] - o.hold[j] / all) <= 1e-9,
-                      "%dx%d -> %s%d, %d victims: %.12g, enumeration gives %.12g", d, p,
-                      is_same ? "D=" : "P=", to, j, got[j], o.value[j] / all);
-    }
+    for (int most = 0; most <= d; most++)
+        agree_up_to(cost, d, p, to, is_same, j_max, most);
 }
 
 static const char *const job_name[] = { "bert", "gpt-6.7b", "resnet152", "vgg19", "gpt-1.5b" };
@@ -118,6 +125,37 @@ START_TEST(agrees_with_enumeration_up_to_six_victims_on_real_grids)
 }
 END_TEST
 
+/* With as many stages as layers the last stage is empty, and layers may have no parameters. */
+START_TEST(stages_without_parameters_have_survivors_too)
+{
+    static const char *const layers[] = {
+        "{\"params\":40},{\"params\":60}",
+        "{\"params\":9},{\"params\":0},{\"params\":0},{\"params\":0},{\"params\":5}",
+        "{\"params\":0},{\"params\":0},{\"params\":7},{\"params\":3}",
+    };
+    const int n_layer[] = { 2, 5, 4 };
+    struct spot_err err = { 0 };
+    struct spot_migrate_cost cost;
+    struct spot_job_doc job;
+    char text[512];
+
+    snprintf(text, sizeof(text),
+             "{\"schema\":\"spot.job/1\",\"name\":\"t\",\"kind\":\"train\",\"global_batch\":2,"
+             "\"layers\":[%s],"
+             "\"cost\":{\"move_byte_per_param\":1,\"p2p\":[{\"byte\":1,\"s\":1}]}}",
+             layers[_i]);
+    ck_assert_msg(!spot_job_doc_parse(&job, text, strlen(text), "t", &err), "%s", err.msg);
+    spot_migrate_cost_init(&cost, &job, n_layer[_i]);
+    for (int d = 1; d <= 3; d++)
+        for (int p = 1; p <= n_layer[_i]; p++)
+            for (int p2 = 1; p2 <= n_layer[_i]; p2++)
+                if (p2 != p)
+                    agree(&cost, d, p, p2, false, 10);
+    spot_migrate_cost_release(&cost);
+    spot_job_doc_release(&job);
+}
+END_TEST
+
 /* The whole of a stage's life: one victim of 1 x 2 that keeps 1: the dead stage is fetched. */
 START_TEST(prices_a_hand_made_case)
 {
@@ -135,13 +173,13 @@ START_TEST(prices_a_hand_made_case)
     /* P = 2: L - 1 = 2, chunk 1, first stage 2 layers: 40 and 5 parameters. */
     ck_assert_double_eq(cost.params[2 * 3], 40);
     ck_assert_double_eq(cost.params[2 * 3 + 1], 5);
-    spot_regrid_same(&cost, 1, 2, 1, 2, hold, move);
+    spot_regrid_same(&cost, 1, 2, 1, 1, 2, hold, move);
     ck_assert_double_eq(hold[0], 1);
     ck_assert_double_eq(hold[1], 0);
     ck_assert_double_eq(move[1], (40 + 5) / 2.0);
     ck_assert_double_eq(move[2], 45);
     /* 1 x 2 -> P = 1: the first stage's holder lacks 5; if it died the other lacks 40. */
-    spot_regrid_other(&cost, 1, 2, 1, 2, fetch);
+    spot_regrid_other(&cost, 1, 2, 1, 1, 2, fetch);
     ck_assert_double_eq(fetch[0], 5);
     ck_assert_double_eq(fetch[1], (5 + 40) / 2.0);
     ck_assert_double_eq(fetch[2], 0); /* nobody is left to fetch: new instances get a broadcast */
@@ -161,6 +199,7 @@ int main(void)
     tcase_add_loop_test(tc, agrees_with_enumeration_of_every_loss_vector_on_small_grids, 0,
                         sizeof(job_name) / sizeof(*job_name));
     tcase_add_test(tc, agrees_with_enumeration_up_to_six_victims_on_real_grids);
+    tcase_add_loop_test(tc, stages_without_parameters_have_survivors_too, 0, 3);
     tcase_add_test(tc, prices_a_hand_made_case);
     suite_add_tcase(suite, tc);
     srunner_set_tap(runner, "-");
