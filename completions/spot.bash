@@ -7,12 +7,12 @@ _spot() { # COMMAND... ; OPTION... of the tool or of its command
     'spot-migrate plan') words='--from --to --cluster --deadline --memory-cap --explain --plot --output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-migrate assign') words='--objective --output --quiet --verbose --help --version' ;;
     'spot-migrate pack') words='--codec --compat --level --base --chunk --jobs --output --quiet --verbose --help --version' ;;
-    'spot-migrate unpack') words='--base --output --quiet --verbose --help --version' ;;
-    'spot-migrate verify') words='--base --output --quiet --verbose --help --version' ;;
+    'spot-migrate unpack') words='--base --jobs --output --quiet --verbose --help --version' ;;
+    'spot-migrate verify') words='--base --jobs --output --quiet --verbose --help --version' ;;
     'spot-migrate list') words='--output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-migrate extract') words='--tensor --raw --base --output --quiet --verbose --help --version' ;;
     'spot-migrate send') words='--connect --listen --via --duplex --key-file --timeout --wait --streams --codec --chunk --deadline --plan --epoch --jobs --output --quiet --verbose --help --version' ;;
-    'spot-migrate recv') words='--connect --listen --via --duplex --key-file --timeout --wait --streams --window --output --quiet --verbose --help --version' ;;
+    'spot-migrate recv') words='--connect --listen --via --duplex --key-file --timeout --wait --streams --window --jobs --output --quiet --verbose --help --version' ;;
     'spot-migrate bench') words='--output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-migrate '*) words='plan assign pack unpack verify list extract send recv bench ' ;;
     'spot-plan train') words='--job --forecast --now --spares --epoch --objective --usd-per-sample --solver --current --leaving --horizon --max-loss-prob --throughput --explain --output --format --seed --quiet --verbose --provenance --help --version' ;;

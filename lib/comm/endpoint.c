@@ -331,7 +331,7 @@ int spot_endpoint_connect(const struct spot_endpoint *e, struct spot_err *err)
     return spot_err_sys(err, "cannot connect to %s", text);
 }
 
-int spot_endpoint_local(int fd, struct spot_endpoint *e, struct spot_err *err)
+int spot_endpoint_bound(int fd, struct spot_endpoint *e, struct spot_err *err)
 {
     union address a;
     socklen_t len = sizeof(a);
@@ -342,14 +342,24 @@ int spot_endpoint_local(int fd, struct spot_endpoint *e, struct spot_err *err)
         return spot_err_sys(err, "cannot tell the address of a socket");
     if (a.any.sa_family == AF_INET) {
         e->kind = SPOT_ENDPOINT_TCP4;
+        e->port = ntohs(a.in.sin_port);
         memcpy(e->ip, &a.in.sin_addr, 4);
     } else if (a.any.sa_family == AF_INET6) {
         e->kind = SPOT_ENDPOINT_TCP6;
+        e->port = ntohs(a.in6.sin6_port);
         memcpy(e->ip, &a.in6.sin6_addr, 16);
     } else {
         return spot_err_set(err, SPOT_EUSAGE, "a socket without an IP address");
     }
     return 0;
+}
+
+int spot_endpoint_local(int fd, struct spot_endpoint *e, struct spot_err *err)
+{
+    const int rc = spot_endpoint_bound(fd, e, err);
+
+    e->port = 0;
+    return rc;
 }
 
 int spot_endpoint_accept(int listener)

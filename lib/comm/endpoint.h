@@ -64,7 +64,9 @@ int spot_endpoint_connect(const struct spot_endpoint *endpoint, struct spot_err 
 /* The same without waiting: it may still be connecting, and fail on first use. */
 int spot_endpoint_start(const struct spot_endpoint *endpoint, struct spot_err *err);
 
-/* The IP address of this side of a TCP connection, port 0. Returns 0, or -1 with *err. */
+/* The IP address and port that a TCP socket has. Returns 0, or -1 with *err. */
+int spot_endpoint_bound(int fd, struct spot_endpoint *endpoint, struct spot_err *err);
+/* The same without the port, which others need not know of a connection. */
 int spot_endpoint_local(int fd, struct spot_endpoint *endpoint, struct spot_err *err);
 
 /* The next waiting connection, non-blocking and close-on-exec, or -1 if there is none. */

@@ -36,30 +36,41 @@ void spot_tool_talk(const struct spot_tool_common *common)
     is_verbose = common->verbose;
 }
 
+static void talk(const char *kind, const char *fmt, va_list ap)
+{
+    fprintf(stderr, "%s: %s", tool_name, kind);
+    vfprintf(stderr, fmt, ap);
+    putc('\n', stderr);
+}
+
 void spot_tool_warn(const char *fmt, ...)
 {
     va_list ap;
 
-    if (is_quiet)
-        return;
-    fprintf(stderr, "%s: warning: ", tool_name);
     va_start(ap, fmt);
-    vfprintf(stderr, fmt, ap);
+    if (!is_quiet)
+        talk("warning: ", fmt, ap);
     va_end(ap);
-    putc('\n', stderr);
+}
+
+void spot_tool_note(const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    if (!is_quiet)
+        talk("", fmt, ap);
+    va_end(ap);
 }
 
 void spot_tool_info(const char *fmt, ...)
 {
     va_list ap;
 
-    if (!is_verbose)
-        return;
-    fprintf(stderr, "%s: ", tool_name);
     va_start(ap, fmt);
-    vfprintf(stderr, fmt, ap);
+    if (is_verbose)
+        talk("", fmt, ap);
     va_end(ap);
-    putc('\n', stderr);
 }
 
 static void list_commands(const char *tool, const char *summary, const struct spot_command *command,

@@ -66,10 +66,11 @@ struct spot_tool_common {
             "write made_by (default yes; --no-provenance)", 0, 0                                  \
     }
 
-/* Messages on stderr, "tool: warning: ..." and, with --verbose, "tool: ...".
+/* Messages on stderr: "tool: warning: ..."; "tool: ..." of note always, of info with --verbose.
  * spot_tool_talk sets what --quiet and --verbose allow. */
 void spot_tool_talk(const struct spot_tool_common *common);
 void spot_tool_warn(const char *fmt, ...) SPOT_PRINTF(1, 2);
+void spot_tool_note(const char *fmt, ...) SPOT_PRINTF(1, 2);
 void spot_tool_info(const char *fmt, ...) SPOT_PRINTF(1, 2);
 
 /* One program of a tool with subcommands. */

@@ -28,6 +28,15 @@ struct spot_lane {
     int n_thread;
 };
 
+void spot_lane_size(uint64_t n_job, uint64_t slot_byte, int *n_worker, size_t *n_slot)
+{
+    const uint64_t most = SPOT_LANE_BYTE / (slot_byte ? slot_byte : 1);
+    const uint64_t n = most < 2 * n_job ? most : 2 * n_job;
+
+    *n_slot = n_job > 1 && n > 1 ? (size_t)n : 1;
+    *n_worker = n_job < *n_slot ? (int)n_job : (int)*n_slot;
+}
+
 static void *run(void *user)
 {
     struct spot_lane *lane = user;

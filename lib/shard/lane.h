@@ -8,6 +8,7 @@
 #define SPOT_SHARD_LANE_H
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "common/err.h"
 
@@ -19,6 +20,11 @@ extern "C" {
 typedef int (*spot_lane_fn)(void *slot, struct spot_err *err);
 
 struct spot_lane;
+
+enum { SPOT_LANE_BYTE = 48 << 20 }; /* of all slots together, where one alone does not exceed it */
+
+/* How many workers, of n_job wanted, and slots there shall be when a slot takes slot_byte. */
+void spot_lane_size(uint64_t n_job, uint64_t slot_byte, int *n_worker, size_t *n_slot);
 
 /* slot [n_slot] of the caller. Returns NULL with *err (SPOT_ESYS) when no thread can be had. */
 struct spot_lane *spot_lane_new(int n_worker, void *const *slot, size_t n_slot, spot_lane_fn work,

@@ -7,7 +7,8 @@
  * each tensor, totals TABLE  zstd's seek table, one entry for HEAD, each CHUNK and TAIL
  *
  * zstd skips what is ours and decodes the rest. Every bit of a stream is covered by a check: a
- * changed or missing one is an error. Memory is one chunk, raw and coded. docs/formats/stream.md
+ * changed or missing one is an error. Memory is one chunk, raw and coded, for each thread.
+ * docs/formats/stream.md
  */
 #ifndef SPOT_SHARD_STREAM_H
 #define SPOT_SHARD_STREAM_H
@@ -116,6 +117,15 @@ struct spot_stream_reader;
 struct spot_stream_reader *spot_stream_reader_new(const struct spot_stream_sink *sink,
                                                   const char *source);
 void spot_stream_reader_free(struct spot_stream_reader *r);
+
+/* Decode on so many threads; call it first. What is handed out, its order and the error that is
+ * told (of the first bad chunk) do not change, but up to SPOT_LANE_BYTE of chunks wait inside,
+ * until more comes or finish or drain is called. `place` is not asked then. The callbacks stay on
+ * the caller's thread. */
+void spot_stream_reader_set_jobs(struct spot_stream_reader *r, uint64_t n_job);
+
+/* Hand out what waits inside. -1 with *err: a chunk among it is bad, or a callback failed. */
+int spot_stream_reader_drain(struct spot_stream_reader *r, struct spot_err *err);
 
 /* The next bytes, cut anyhow. Chunks are handed out verified, tensors are verified at the end.
  * Returns 0, or -1 with *err: SPOT_EDATA for a damaged stream, or what a callback said. */

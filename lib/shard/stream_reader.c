@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/xalloc.h"
+#include "shard/decode_lane.h"
 #include "shard/stream.h"
 #include "shard/stream_ledger.h"
 
@@ -16,6 +18,9 @@ struct spot_stream_reader {
     struct spot_st st;
     struct spot_chunk_map map;
     struct spot_ledger ledger;
+    uint64_t n_job;
+    struct spot_decode_lane *lane; /* NULL: chunks are decoded where they are read */
+    uint64_t next; /* chunk to be read; those from ledger.next on wait in the lane */
     struct spot_stream_info info;
     struct spot_buf header, pending, raw;
     size_t need;         /* bytes from the start of `pending` on that make the next step */
@@ -31,14 +36,22 @@ struct spot_stream_reader *spot_stream_reader_new(const struct spot_stream_sink 
     r->sink = sink;
     r->source = source;
     r->need = 1;
+    r->n_job = 1;
     spot_coder_init(&r->coder);
     return r;
+}
+
+void spot_stream_reader_set_jobs(struct spot_stream_reader *r, uint64_t n_job)
+{
+    assert(r->state == AT_HEAD && n_job > 0);
+    r->n_job = n_job;
 }
 
 void spot_stream_reader_free(struct spot_stream_reader *r)
 {
     if (!r)
         return;
+    spot_decode_lane_free(r->lane);
     spot_ledger_release(&r->ledger);
     spot_chunk_map_release(&r->map);
     spot_st_release(&r->st);
@@ -60,13 +73,49 @@ const struct spot_hash128 *spot_stream_reader_hashes(const struct spot_stream_re
     return r->ledger.hash;
 }
 
-static void enter_chunks(struct spot_stream_reader *r)
+static int hand_out(struct spot_stream_reader *r, const struct spot_chunk *chunk, const void *raw,
+                    struct spot_err *err)
+{
+    spot_ledger_note(&r->ledger, chunk);
+    return r->sink->on_chunk ? r->sink->on_chunk(r->sink->user, chunk, raw, err) : 0;
+}
+
+/* Hand out the oldest chunk in the lane. Returns 1, 0 if there is none, or -1: then none of those
+ * behind it is handed out either. */
+static int reap(struct spot_stream_reader *r, struct spot_err *err)
+{
+    const struct spot_chunk *chunk;
+    const void *raw;
+    const int got = r->lane ? spot_decode_lane_reap(r->lane, &chunk, &raw, err) : 0;
+
+    if (got > 0 && !hand_out(r, chunk, raw, err))
+        return 1;
+    if (!got)
+        return 0;
+    spot_decode_lane_free(r->lane);
+    r->lane = NULL;
+    return -1;
+}
+
+static int drain(struct spot_stream_reader *r, struct spot_err *err)
+{
+    int got;
+
+    while ((got = reap(r, err)) > 0)
+        ;
+    return got;
+}
+
+static int enter_chunks(struct spot_stream_reader *r, struct spot_err *err)
 {
     r->state = AT_CHUNK;
-    if (r->ledger.next == spot_chunk_map_count(&r->map)) {
-        spot_ledger_close(&r->ledger, &r->end);
-        r->state = AT_END;
-    }
+    if (r->next < spot_chunk_map_count(&r->map))
+        return 0;
+    if (drain(r, err))
+        return -1;
+    spot_ledger_close(&r->ledger, &r->end);
+    r->state = AT_END;
+    return 0;
 }
 
 /* The steps below look at bytes [n] and set *used, or leave it 0 and set *need. */
@@ -92,24 +141,31 @@ static int step_head(struct spot_stream_reader *r, const unsigned char *bytes, s
     if (r->sink->on_header &&
         r->sink->on_header(r->sink->user, &r->st, r->header.data, r->header.n, err))
         return -1;
-    enter_chunks(r);
-    return 0;
+    if (r->n_job > 1 && !(r->lane = spot_decode_lane_new(r->n_job, r->map.chunk_byte, err)))
+        return -1;
+    return enter_chunks(r, err);
 }
 
 static int take_chunk(struct spot_stream_reader *r, struct spot_chunk *chunk, const void *frames,
                       struct spot_err *err)
 {
     const struct spot_stream_sink *sink = r->sink;
-    void *raw = sink->place ? sink->place(sink->user, chunk) : NULL;
     const void *base = chunk->base_version && sink->base ? sink->base(sink->user, chunk) : NULL;
+    void *raw;
 
+    if (r->lane) {
+        while (!spot_decode_lane_give(r->lane, chunk, frames, base))
+            if (reap(r, err) < 0)
+                return -1;
+        return 0;
+    }
+    raw = sink->place ? sink->place(sink->user, chunk) : NULL;
     r->raw.n = 0;
     if (!raw)
         raw = spot_buf_more(&r->raw, chunk->raw_byte);
-    if (spot_chunk_decode(&r->coder, chunk, frames, base, raw, err))
-        return -1;
-    spot_ledger_note(&r->ledger, chunk);
-    return sink->on_chunk ? sink->on_chunk(sink->user, chunk, raw, err) : 0;
+    return spot_chunk_decode(&r->coder, chunk, frames, base, raw, err)
+               ? -1
+               : hand_out(r, chunk, raw, err);
 }
 
 static int step_chunk(struct spot_stream_reader *r, const unsigned char *bytes, size_t n,
@@ -122,17 +178,17 @@ static int step_chunk(struct spot_stream_reader *r, const unsigned char *bytes, 
         return 0;
     if (spot_chunk_parse(bytes, &r->map, r->info.stream_id, &chunk, err))
         return -1;
-    if (chunk.seq != r->ledger.next)
+    if (chunk.seq != r->next)
         return spot_err_set(err, SPOT_EDATA, "chunk %u, expected chunk %llu", chunk.seq,
-                            (unsigned long long)r->ledger.next);
+                            (unsigned long long)r->next);
     *need += chunk.stored_byte;
     if (n < *need)
         return 0;
     *used = *need;
     if (take_chunk(r, &chunk, bytes + SPOT_CHUNK_HEAD_BYTE, err))
         return -1;
-    enter_chunks(r);
-    return 0;
+    r->next++;
+    return enter_chunks(r, err);
 }
 
 static int step_end(struct spot_stream_reader *r, const unsigned char *bytes, size_t n,
@@ -171,7 +227,25 @@ static int step(struct spot_stream_reader *r, const unsigned char *bytes, size_t
     return spot_err_set(err, SPOT_EDATA, "the stream failed before");
 }
 
-/* A step; damage is told with the name of the source. */
+/* Damage is told with the name of the source. */
+static int fail(struct spot_stream_reader *r, const struct spot_err *cause, struct spot_err *err)
+{
+    r->state = FAILED;
+    if (err)
+        *err = *cause;
+    return cause->code == SPOT_EDATA
+               ? spot_err_set(err, SPOT_EDATA, "%s: %.480s", r->source, cause->msg)
+               : -1;
+}
+
+int spot_stream_reader_drain(struct spot_stream_reader *r, struct spot_err *err)
+{
+    struct spot_err cause = { 0 };
+
+    return drain(r, &cause) ? fail(r, &cause, err) : 0;
+}
+
+/* A step. Where it fails, chunks that came before are looked at first. */
 static int take(struct spot_stream_reader *r, const unsigned char *bytes, size_t n, size_t *used,
                 struct spot_err *err)
 {
@@ -179,12 +253,7 @@ static int take(struct spot_stream_reader *r, const unsigned char *bytes, size_t
 
     if (!step(r, bytes, n, used, &r->need, &cause))
         return 0;
-    r->state = FAILED;
-    if (err)
-        *err = cause;
-    return cause.code == SPOT_EDATA
-               ? spot_err_set(err, SPOT_EDATA, "%s: %.480s", r->source, cause.msg)
-               : -1;
+    return spot_stream_reader_drain(r, err) ? -1 : fail(r, &cause, err);
 }
 
 /* Whole units are taken from where they lie; only one that is cut by the end of `bytes` is copied.
@@ -251,6 +320,8 @@ int spot_stream_reader_took(struct spot_stream_reader *r, size_t n_byte, struct 
 
 int spot_stream_reader_finish(struct spot_stream_reader *r, struct spot_err *err)
 {
+    if (spot_stream_reader_drain(r, err))
+        return -1;
     if (r->state == FAILED)
         return spot_err_set(err, SPOT_EDATA, "%s: the stream failed before", r->source);
     if (r->state != AT_END || r->end_at != r->end.n)

@@ -29,6 +29,34 @@ clean() { # nothing is left beside the file
     [ ! -e "$1.journal" ]
 }
 
+chosen() { # FILE: the address on its first line, once it is there
+    for _ in $(seq 200); do
+        grep -q . "$1" && break
+        sleep 0.05
+    done
+    sed -n '1s/^spot-migrate [a-z]*: listening on //p' "$1"
+}
+
+@test "port 0 is chosen by the system and told at once, to those who want to hear" {
+    for key in "" "--key-file key"; do
+        head -c 32 /dev/urandom >key
+        chmod 600 key
+        # shellcheck disable=SC2086
+        spot-migrate send --listen 127.0.0.1:0 $key m 2>said &
+        address=$(chosen said)
+        [[ "$address" =~ ^127\.0\.0\.1:[1-9][0-9]*$ ]]
+        # shellcheck disable=SC2086
+        spot-migrate recv -o got --connect "$address" $key
+        wait $!
+        clean got
+        [ "$(wc -l <said)" -eq 1 ]
+        rm got
+    done
+    run spot-migrate recv -q -o got --listen '[::1]:0' --wait 0.1s
+    [ "$status" -eq 4 ]
+    [[ "$output" != *"listening"* ]]
+}
+
 @test "a one-way pipe moves a file, and its stream is a zst" {
     spot-migrate send m | spot-migrate recv -o got
     clean got
@@ -138,14 +166,14 @@ clean() { # nothing is left beside the file
     head -c 32 /dev/urandom >key
     head -c 32 /dev/urandom >wrong
     chmod 600 key wrong
-    port=$((10000 + RANDOM % 20000))
-    spot-migrate recv -o got --listen 127.0.0.1:$port --key-file key --wait 20s &
+    spot-migrate recv -o got --listen 127.0.0.1:0 --key-file key --wait 20s 2>said &
     pid=$!
-    run spot-migrate send --connect 127.0.0.1:$port --key-file wrong --timeout 2s --wait 5s m
+    address=$(chosen said)
+    run spot-migrate send --connect "$address" --key-file wrong --timeout 2s --wait 5s m
     [ "$status" -eq 4 ]
     [[ "$output" == *"TLS handshake"* ]]
     [ ! -e got ]
-    spot-migrate send --connect 127.0.0.1:$port --key-file key --wait 5s m
+    spot-migrate send --connect "$address" --key-file key --wait 5s m
     wait $pid
     clean got
 }
@@ -202,6 +230,12 @@ clean() { # nothing is left beside the file
     [[ "$output" == *"--timeout has no meaning without --connect, --listen, --via or --duplex"* ]]
     run -2 spot-migrate recv -o got --listen unix:s --streams 2
     [[ "$output" == *"--streams has no meaning without --connect"* ]]
+    for c in "send -j 2 --connect unix:s m" "send --jobs 2 --duplex m" \
+        "recv -j 2 -o got --listen unix:s"; do
+        # shellcheck disable=SC2086
+        run -2 spot-migrate $c
+        [[ "$output" == *"--jobs has no meaning with --connect, --listen, --via or --duplex"* ]]
+    done
     run -2 spot-migrate pack --compat --codec raw m
     [[ "$output" == *"--codec has no meaning with --compat"* ]]
     ln m same

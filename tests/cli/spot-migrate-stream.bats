@@ -28,9 +28,29 @@ make_file() { # JSON BYTES
         spot-migrate pack --codec $codec --chunk 4KiB -j 1 m.safetensors >1.szt
         spot-migrate pack --codec $codec --chunk 4KiB -j 3 <m.safetensors >2.szt
         zstd -qt 1.szt
-        spot-migrate unpack <2.szt | cmp - m.safetensors
+        spot-migrate unpack -j 1 <2.szt | cmp - m.safetensors
+        spot-migrate unpack -j 5 <2.szt | cmp - m.safetensors
+        spot-migrate verify -j 5 2.szt
+        spot-migrate recv -j 5 -o r 2.szt
+        cmp r m.safetensors
         spot-migrate unpack -o u 1.szt
         cmp u m.safetensors
+    done
+}
+
+@test "the first bad chunk is named, and what came before is written, by any number of threads" {
+    spot-migrate pack --codec raw --chunk 1KiB m.safetensors >m.szt
+    for at in 3000 6000 9000; do # three chunks are bad
+        printf 'X' | dd of=m.szt bs=1 seek=$at conv=notrunc status=none
+    done
+    run -3 --separate-stderr bash -c 'spot-migrate unpack -j 1 m.szt >one'
+    first=$stderr
+    for jobs in 2 3 8; do
+        run -3 --separate-stderr bash -c "spot-migrate unpack -j $jobs m.szt >many"
+        [ "$stderr" = "$first" ]
+        cmp one many
+        run -3 --separate-stderr spot-migrate verify -j $jobs m.szt
+        [ "${stderr#*verify: }" = "${first#*unpack: }" ]
     done
 }
 

@@ -162,7 +162,7 @@ END_TEST
 
 START_TEST(loopback_takes_a_free_port_and_connections_are_not_blocking)
 {
-    struct spot_endpoint e;
+    struct spot_endpoint e, bound;
     int fd, there, here;
     char byte;
 
@@ -170,6 +170,10 @@ START_TEST(loopback_takes_a_free_port_and_connections_are_not_blocking)
     fd = spot_endpoint_listen(&e, NULL);
     ck_assert_int_ge(fd, 0);
     ck_assert_uint_ne(e.port, 0);
+    ck_assert_int_eq(spot_endpoint_bound(fd, &bound, NULL), 0);
+    ck_assert_mem_eq(&bound, &e, sizeof(e));
+    ck_assert_int_eq(spot_endpoint_local(fd, &bound, NULL), 0);
+    ck_assert_uint_eq(bound.port, 0);
     ck_assert_int_eq(spot_endpoint_accept(fd), -1);
     there = spot_endpoint_connect(&e, NULL);
     ck_assert_int_ge(there, 0);

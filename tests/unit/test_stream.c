@@ -103,6 +103,7 @@ static int read_into(struct spot_stream_reader *r, const unsigned char *bytes, s
 }
 
 enum how { FED, READ_INTO };
+static uint64_t n_job = 1;
 
 static int read_how(enum how how, const unsigned char *bytes, size_t n, size_t piece,
                     struct spot_buf *got, struct spot_err *err)
@@ -113,6 +114,7 @@ static int read_how(enum how how, const unsigned char *bytes, size_t n, size_t p
     struct spot_stream_reader *r = spot_stream_reader_new(&sink, "s");
     int rc = 0;
 
+    spot_stream_reader_set_jobs(r, n_job);
     got->n = 0;
     if (how == READ_INTO)
         rc = read_into(r, bytes, n, piece, err);
@@ -312,6 +314,110 @@ START_TEST(a_lane_gives_results_in_order_from_any_number_of_threads)
 }
 END_TEST
 
+/* One thread and several: the same bytes handed out, the same error told. */
+static void compare_jobs(const unsigned char *bytes, size_t n)
+{
+    struct spot_buf one = { 0 }, many = { 0 };
+    struct spot_err first = { 0 }, other = { 0 };
+    const int rc = read_how(FED, bytes, n, 97, &one, &first);
+
+    n_job = 3;
+    ck_assert_int_eq(read_how(FED, bytes, n, 97, &many, &other), rc);
+    n_job = 1;
+    ck_assert_str_eq(first.msg, other.msg);
+    ck_assert_int_eq(first.code, other.code);
+    ck_assert_uint_eq(one.n, many.n);
+    ck_assert(!memcmp(one.data, many.data, one.n));
+    spot_buf_release(&one);
+    spot_buf_release(&many);
+}
+
+START_TEST(threads_hand_out_the_same_bytes_and_name_the_same_first_damage)
+{
+    struct spot_buf file = { 0 }, out = { 0 };
+    struct spot_err err = { 0 };
+    struct spot_rng rng;
+    size_t n_header;
+
+    make_file(&file, &n_header);
+    spot_rng_init(&rng, 5, 0);
+    ck_assert_int_eq(write_stream(&file, n_header, file.n, 64, SPOT_CODEC_AUTO, &out, &err), 0);
+    compare_jobs(out.data, out.n);
+    for (size_t at = 0; at < out.n; at++) {
+        const size_t second = (size_t)spot_rng_below(&rng, out.n);
+        const unsigned char bit = (unsigned char)(1U << (at & 7));
+
+        out.data[at] ^= bit;
+        out.data[second] ^= 1;
+        compare_jobs(out.data, out.n);
+        out.data[second] ^= 1;
+        out.data[at] ^= bit;
+        compare_jobs(out.data, at);
+    }
+    spot_buf_release(&file);
+    spot_buf_release(&out);
+}
+END_TEST
+
+/* A sink that has no more room after two chunks. */
+struct narrow {
+    struct spot_buf got;
+    int n_left;
+};
+
+static int keep_two(void *user, const struct spot_chunk *chunk, const void *raw,
+                    struct spot_err *err)
+{
+    struct narrow *narrow = user;
+
+    if (!narrow->n_left--)
+        return spot_err_set(err, SPOT_ESYS, "no room for chunk %u", chunk->seq);
+    spot_buf_add(&narrow->got, raw, chunk->raw_byte);
+    return 0;
+}
+
+START_TEST(after_a_sink_has_failed_nothing_more_is_handed_out)
+{
+    struct spot_buf file = { 0 }, out = { 0 };
+    struct spot_err err = { 0 };
+    size_t n_header;
+
+    make_file(&file, &n_header);
+    ck_assert_int_eq(write_stream(&file, n_header, file.n, 64, SPOT_CODEC_AUTO, &out, &err), 0);
+    for (uint64_t jobs = 1; jobs < 5; jobs++) {
+        struct narrow narrow = { .n_left = 2 };
+        const struct spot_stream_sink sink = { .on_chunk = keep_two, .user = &narrow };
+        struct spot_stream_reader *r = spot_stream_reader_new(&sink, "s");
+
+        spot_stream_reader_set_jobs(r, jobs);
+        ck_assert_int_eq(spot_stream_reader_feed(r, out.data, out.n, &err), -1);
+        ck_assert_str_eq(err.msg, "no room for chunk 2");
+        ck_assert_int_eq(spot_stream_reader_finish(r, &err), -1);
+        ck_assert_uint_eq(narrow.got.n, 2 * CHUNK);
+        spot_stream_reader_free(r);
+        spot_buf_release(&narrow.got);
+    }
+    spot_buf_release(&file);
+    spot_buf_release(&out);
+}
+END_TEST
+
+START_TEST(a_lane_takes_no_more_memory_than_it_may)
+{
+    for (uint64_t jobs = 1; jobs <= 64; jobs++)
+        for (uint64_t byte = 256; byte <= UINT64_C(256) << 20; byte *= 2) {
+            size_t n_slot;
+            int n_worker;
+
+            spot_lane_size(jobs, byte, &n_worker, &n_slot);
+            ck_assert_uint_ge(n_slot, 1);
+            ck_assert(n_worker >= 1 && (uint64_t)n_worker <= jobs && (size_t)n_worker <= n_slot);
+            ck_assert(n_slot == 1 || n_slot * byte <= SPOT_LANE_BYTE);
+            ck_assert(jobs == 1 || 2 * jobs * byte > SPOT_LANE_BYTE || n_slot == 2 * jobs);
+        }
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("stream");
@@ -325,6 +431,9 @@ int main(void)
     tcase_add_test(tc, too_little_and_too_much_data_are_refused);
     tcase_add_test(tc, a_chunk_at_the_wrong_place_is_refused);
     tcase_add_test(tc, the_seek_table_leads_to_every_chunk);
+    tcase_add_test(tc, threads_hand_out_the_same_bytes_and_name_the_same_first_damage);
+    tcase_add_test(tc, after_a_sink_has_failed_nothing_more_is_handed_out);
+    tcase_add_test(tc, a_lane_takes_no_more_memory_than_it_may);
     tcase_add_loop_test(tc, a_lane_gives_results_in_order_from_any_number_of_threads, 1, 5);
     suite_add_tcase(suite, tc);
     runner = srunner_create(suite);

@@ -172,7 +172,14 @@ int input_stream(struct input *in, struct spot_stream_reader *reader, struct spo
     do {
         void *to = spot_stream_reader_room(reader, &want);
 
-        if (input_read(in, to, want, &got, err) || spot_stream_reader_took(reader, got, err))
+        if (input_read(in, to, want, &got, err)) {
+            struct spot_err earlier = { 0 };
+
+            if (err && spot_stream_reader_drain(reader, &earlier))
+                *err = earlier;
+            return -1;
+        }
+        if (spot_stream_reader_took(reader, got, err))
             return -1;
     } while (got == want);
     return spot_stream_reader_finish(reader, err);

@@ -12,6 +12,7 @@
 
 #include "comm/endpoint.h"
 #include "common/clock.h"
+#include "common/tool.h"
 #include "common/xalloc.h"
 
 /* --- TLS as a port: the handshake is made at the first use, by the thread that uses it --- */
@@ -211,7 +212,7 @@ void net_detach(struct net *net)
     net->child = 0;
 }
 
-int net_listen(const struct net *net, struct spot_err *err)
+static int open_listener(const struct net *net, struct spot_err *err)
 {
     struct spot_endpoint endpoint;
 
@@ -220,6 +221,24 @@ int net_listen(const struct net *net, struct spot_err *err)
     if (spot_endpoint_parse(net->listen, &endpoint, err))
         return -1;
     return spot_endpoint_listen(&endpoint, err);
+}
+
+int net_listen(const struct net *net, struct spot_err *err)
+{
+    const char *port = strrchr(net->listen, ':');
+    const int fd = open_listener(net, err);
+    char text[SPOT_ADDRESS_MAX + 8];
+    struct spot_endpoint chosen;
+
+    if (fd < 0 || is_unix(net->listen) || !port || strtoul(port + 1, NULL, 10))
+        return fd;
+    if (spot_endpoint_bound(fd, &chosen, err)) {
+        close(fd);
+        return -1;
+    }
+    spot_endpoint_print(&chosen, text);
+    spot_tool_note("listening on %s", text);
+    return fd;
 }
 
 struct spot_port *net_accept(const struct net *net, int listener, double limit_s)

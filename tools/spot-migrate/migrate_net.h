@@ -81,8 +81,8 @@ struct spot_port *net_attach(struct net *net, struct spot_err *err);
 /* Wait for the command of --via to end. */
 void net_detach(struct net *net);
 
-/* A listening descriptor, or -1 with *err; the next connection as a port, or NULL when there is
- * none for limit_s. */
+/* A listening descriptor, or -1 with *err; for port 0 the port chosen is said on stderr. The next
+ * connection as a port, or NULL when there is none for limit_s. */
 int net_listen(const struct net *net, struct spot_err *err);
 struct spot_port *net_accept(const struct net *net, int listener, double limit_s);
 void net_unlisten(const struct net *net, int listener);

@@ -87,20 +87,23 @@ static int run_lane(struct pack *p, struct spot_lane *lane, struct spot_err *err
 
 static int run_chunks(struct pack *p, struct spot_err *err)
 {
-    const int n_job = p->options->n_job;
-    const size_t n = n_job > 1 ? 2 * (size_t)n_job : 1;
-    struct slot *slot = spot_xcalloc(n, sizeof(*slot));
-    void **list = spot_xcalloc(n, sizeof(*list));
+    struct slot *slot;
     struct spot_lane *lane;
-    int rc = -1;
+    int n_worker, rc = -1;
+    size_t n;
+    void **list;
 
+    /* raw, coded, planes, base */
+    spot_lane_size(p->options->n_job, 4 * (uint64_t)p->options->chunk_byte, &n_worker, &n);
+    slot = spot_xcalloc(n, sizeof(*slot));
+    list = spot_xcalloc(n, sizeof(*list));
     for (size_t i = 0; i < n; i++) {
         slot[i].pack = p;
         spot_coder_init(&slot[i].coder);
         slot[i].coder.level = p->options->level;
         list[i] = &slot[i];
     }
-    lane = spot_lane_new(n_job, list, n, encode, err);
+    lane = spot_lane_new(n_worker, list, n, encode, err);
     if (lane)
         rc = run_lane(p, lane, err);
     spot_lane_free(lane);
@@ -168,11 +171,11 @@ int pack_to_output(const struct pack_options *options, const char *path, struct 
     return rc;
 }
 
-int pack_default_jobs(void)
+uint64_t default_jobs(void)
 {
     const long n_cpu = sysconf(_SC_NPROCESSORS_ONLN);
 
-    return n_cpu > 0 && n_cpu < 8 ? (int)n_cpu : 8;
+    return n_cpu > 0 && n_cpu < 8 ? (uint64_t)n_cpu : 8;
 }
 
 int migrate_pack(int argc, char **argv)
@@ -180,7 +183,7 @@ int migrate_pack(int argc, char **argv)
     struct spot_tool_common common = SPOT_TOOL_COMMON_DEFAULT;
     const char *codec_name = "auto", *base_path = NULL, *path;
     bool is_compat = false;
-    uint64_t n_job = (uint64_t)pack_default_jobs(), level = 1;
+    uint64_t n_job = default_jobs(), level = 1;
     double chunk_byte = SPOT_CHUNK_BYTE;
     const struct spot_opt option[] = {
         { SPOT_OPT_GROUP, .help = "pack" },
@@ -193,8 +196,7 @@ int migrate_pack(int argc, char **argv)
           "send the difference to this older safetensors file", 0, 0 },
         { SPOT_OPT_SIZE, 0, "chunk", &chunk_byte, "size", "raw bytes of a chunk (default 1MiB)",
           SPOT_CHUNK_BYTE_MIN, SPOT_CHUNK_BYTE_MAX },
-        { SPOT_OPT_U64, 'j', "jobs", &n_job, "n", "threads (default: processors, at most 8)", 1,
-          64 },
+        JOBS_OPTION(&n_job, "threads (default: processors, at most 8)"),
         SPOT_TOOL_OPTIONS_WRITE(&common, "write here, complete or not at all (default stdout)"),
         { SPOT_OPT_END },
     };
@@ -217,7 +219,7 @@ int migrate_pack(int argc, char **argv)
         return status;
     options.base_path = base_path;
     options.level = (int)level;
-    options.n_job = (int)n_job;
+    options.n_job = n_job;
     options.chunk_byte = (uint32_t)chunk_byte;
     if (codec_option(is_compat ? "zstd" : codec_name, &options.codec, &err))
         return spot_tool_finish(-1, &err);

@@ -14,7 +14,7 @@
 struct recv {
     struct spot_tool_common common;
     struct net net;
-    uint64_t n_stream;
+    uint64_t n_stream, n_job;
     double window_byte;
     struct progress progress;
 };
@@ -62,6 +62,7 @@ static int receive_stream(struct recv *r, const char *path, struct spot_err *err
     if (input_open(&in, path, err))
         return -1;
     w.reader = spot_stream_reader_new(&sink, in.name);
+    spot_stream_reader_set_jobs(w.reader, r->n_job);
     rc = input_stream(&in, w.reader, err);
     if (!rc && !spot_landing_agrees(w.landing, spot_stream_reader_hashes(w.reader)))
         rc = spot_err_set(err, SPOT_EDATA, "%s: another file than the attempt before", in.name);
@@ -183,6 +184,7 @@ int migrate_recv(int argc, char **argv)
     struct recv r = { .common = SPOT_TOOL_COMMON_DEFAULT,
                       .net = NET_DEFAULT,
                       .n_stream = 1,
+                      .n_job = default_jobs(),
                       .window_byte = 8 << 20 };
     const struct spot_opt option[] = {
         { SPOT_OPT_GROUP, .help = "way (none: a stream on standard input)" },
@@ -191,6 +193,7 @@ int migrate_recv(int argc, char **argv)
           "connections to each address of --connect A,B (default 1)", 1, NET_STREAMS_MAX },
         { SPOT_OPT_SIZE, 0, "window", &r.window_byte, "size",
           "on the way in one connection (default 8MiB)", 1 << 16, 1 << 30 },
+        JOBS_OPTION(&r.n_job, "threads of a one-way stream; over a way each of --streams is one"),
         SPOT_TOOL_OPTIONS_WRITE(&r.common, "the file (required); what came is kept beside it"),
         { SPOT_OPT_END },
     };
@@ -200,6 +203,7 @@ int migrate_recv(int argc, char **argv)
                                                 { "wait", "connect|listen" },
                                                 { "key-file", "connect|listen" },
                                                 { "streams", "connect" },
+                                                { "jobs", "!connect|listen|via|duplex" },
                                                 { "window", "connect|listen|via|duplex" },
                                                 { NULL, NULL } },
         .reads = (const char *const[]){ "key-file", NULL },

@@ -216,7 +216,7 @@ static int run(struct send *s, const char *path, struct spot_err *err)
         return spot_err_set(err, SPOT_EUSAGE,
                             "--deadline needs a way on which the other end answers");
     if (is_one_way) {
-        pack.n_job = (int)s->n_job;
+        pack.n_job = s->n_job;
         pack.chunk_byte = (uint32_t)s->chunk_byte;
         pack.epoch = (int64_t)s->epoch;
         return pack_to_output(&pack, path, err);
@@ -241,7 +241,7 @@ int migrate_send(int argc, char **argv)
                       .net = NET_DEFAULT,
                       .codec_name = "auto",
                       .n_stream = 4,
-                      .n_job = (uint64_t)pack_default_jobs(),
+                      .n_job = default_jobs(),
                       .chunk_byte = SPOT_CHUNK_BYTE };
     const struct spot_opt option[] = {
         { SPOT_OPT_GROUP, .help = "way (none: a stream to standard output)" },
@@ -257,7 +257,7 @@ int migrate_send(int argc, char **argv)
           "send nothing after that; status 75 if it was too short", 0, 1e9 },
         { SPOT_OPT_STRING, 0, "plan", &s.plan, "id", "the plan this move belongs to", 0, 0 },
         { SPOT_OPT_U64, 0, "epoch", &s.epoch, "n", "its epoch (default 0)", 0, 9007199254740992 },
-        { SPOT_OPT_U64, 'j', "jobs", &s.n_job, "n", "threads of a one-way stream", 1, 64 },
+        JOBS_OPTION(&s.n_job, "threads of a one-way stream; over a way each of --streams is one"),
         SPOT_TOOL_OPTIONS_WRITE(&s.common, "a one-way stream here (default stdout)"),
         { SPOT_OPT_END },
     };
@@ -267,6 +267,7 @@ int migrate_send(int argc, char **argv)
                                                 { "wait", "connect|listen" },
                                                 { "key-file", "connect|listen" },
                                                 { "streams", "connect" },
+                                                { "jobs", "!connect|listen|via|duplex" },
                                                 { NULL, NULL } },
         .reads = (const char *const[]){ "key-file", NULL },
         .writes = (const char *const[]){ "output", NULL },

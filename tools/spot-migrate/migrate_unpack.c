@@ -9,6 +9,7 @@
 struct unpack {
     struct spot_tool_common common;
     const char *base_path;
+    uint64_t n_job;
     bool is_verify; /* write nothing */
 
     struct input in;
@@ -53,8 +54,10 @@ static int read_stream(struct unpack *u, struct spot_err *err)
         .on_header = on_header, .base = find_base, .on_chunk = on_chunk, .user = u
     };
     struct spot_stream_reader *r = spot_stream_reader_new(&sink, u->in.name);
-    const int rc = input_stream(&u->in, r, err);
+    int rc;
 
+    spot_stream_reader_set_jobs(r, u->n_job);
+    rc = input_stream(&u->in, r, err);
     progress_end(&u->progress);
     if (!rc && u->is_verify)
         spot_tool_info("%s: %zu tensors, %llu bytes in %llu chunks, all as they were sent",
@@ -90,6 +93,7 @@ static int command(struct unpack *u, const char *name, const char *summary, cons
         { SPOT_OPT_GROUP, .help = "stream" },
         { SPOT_OPT_STRING, 0, "base", &u->base_path, "file",
           "the older safetensors file that --base of pack named", 0, 0 },
+        JOBS_OPTION(&u->n_job, "threads (default: processors, at most 8)"),
         SPOT_TOOL_OPTIONS_WRITE(&u->common, "write here, complete or not at all (default stdout)"),
         { SPOT_OPT_END },
     };
@@ -104,6 +108,7 @@ static int command(struct unpack *u, const char *name, const char *summary, cons
     const char *path;
     int status;
 
+    u->n_job = default_jobs();
     if (!migrate_parse(&cli, argc, argv, &u->common, &path, &status))
         return status;
     return spot_tool_finish(run(u, path, &err), &err);

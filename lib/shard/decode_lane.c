@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT */
+#include "shard/decode_lane.h"
+
+#include <stdlib.h>
+
+#include "common/xalloc.h"
+#include "shard/lane.h"
+
+struct slot {
+    struct spot_coder coder;
+    struct spot_chunk chunk;
+    struct spot_buf frames, base, raw;
+    bool has_base;
+};
+
+struct spot_decode_lane {
+    struct spot_lane *lane;
+    struct slot *slot; /* [n_slot] */
+    size_t n_slot;
+};
+
+static int decode(void *user, struct spot_err *err)
+{
+    struct slot *s = user;
+
+    s->raw.n = 0;
+    return spot_chunk_decode(&s->coder, &s->chunk, s->frames.data,
+                             s->has_base ? s->base.data : NULL,
+                             spot_buf_more(&s->raw, s->chunk.raw_byte), err);
+}
+
+struct spot_decode_lane *spot_decode_lane_new(uint64_t n_job, uint64_t chunk_byte,
+                                              struct spot_err *err)
+{
+    struct spot_decode_lane *lane = spot_xcalloc(1, sizeof(*lane));
+    void **list;
+    int n_worker;
+
+    spot_lane_size(n_job, 4 * chunk_byte, &n_worker, &lane->n_slot); /* raw, coded, planes, base */
+    lane->slot = spot_xcalloc(lane->n_slot, sizeof(*lane->slot));
+    list = spot_xcalloc(lane->n_slot, sizeof(*list));
+    for (size_t i = 0; i < lane->n_slot; i++) {
+        spot_coder_init(&lane->slot[i].coder);
+        list[i] = &lane->slot[i];
+    }
+    lane->lane = spot_lane_new(n_worker, list, lane->n_slot, decode, err);
+    free(list);
+    if (lane->lane)
+        return lane;
+    spot_decode_lane_free(lane);
+    return NULL;
+}
+
+void spot_decode_lane_free(struct spot_decode_lane *lane)
+{
+    if (!lane)
+        return;
+    spot_lane_free(lane->lane);
+    for (size_t i = 0; i < lane->n_slot; i++) {
+        spot_coder_release(&lane->slot[i].coder);
+        spot_buf_release(&lane->slot[i].frames);
+        spot_buf_release(&lane->slot[i].base);
+        spot_buf_release(&lane->slot[i].raw);
+    }
+    free(lane->slot);
+    free(lane);
+}
+
+bool spot_decode_lane_give(struct spot_decode_lane *lane, const struct spot_chunk *chunk,
+                           const void *frames, const void *base)
+{
+    struct slot *s = spot_lane_free_slot(lane->lane);
+
+    if (!s)
+        return false;
+    s->chunk = *chunk;
+    s->frames.n = s->base.n = 0;
+    spot_buf_add(&s->frames, frames, chunk->stored_byte);
+    s->has_base = base != NULL;
+    if (base)
+        spot_buf_add(&s->base, base, chunk->raw_byte);
+    spot_lane_give(lane->lane);
+    return true;
+}
+
+int spot_decode_lane_reap(struct spot_decode_lane *lane, const struct spot_chunk **chunk,
+                          const void **raw, struct spot_err *err)
+{
+    int rc;
+    const struct slot *s = spot_lane_reap(lane->lane, &rc, err);
+
+    if (!s)
+        return 0;
+    *chunk = &s->chunk;
+    *raw = s->raw.data;
+    return rc ? -1 : 1;
+}

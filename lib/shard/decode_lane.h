@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/* decode_lane.h - chunks of a stream decoded on several threads, handed back in order (lane.h). */
+#ifndef SPOT_SHARD_DECODE_LANE_H
+#define SPOT_SHARD_DECODE_LANE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "shard/chunk.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct spot_decode_lane;
+
+/* n_job threads, or as many as chunks of chunk_byte leave memory for. NULL with *err (SPOT_ESYS).
+ */
+struct spot_decode_lane *spot_decode_lane_new(uint64_t n_job, uint64_t chunk_byte,
+                                              struct spot_err *err);
+void spot_decode_lane_free(struct spot_decode_lane *lane);
+
+/* Give a parsed chunk, its frames and the bytes that it is a difference to, or NULL; all are
+ * copied. False if the lane is full: reap first. */
+bool spot_decode_lane_give(struct spot_decode_lane *lane, const struct spot_chunk *chunk,
+                           const void *frames, const void *base);
+
+/* Wait for the oldest chunk given. Returns 1 with the chunk and its raw bytes, valid until the next
+ * give; 0 if there is none; -1 with *err if it is bad (SPOT_EDATA). */
+int spot_decode_lane_reap(struct spot_decode_lane *lane, const struct spot_chunk **chunk,
+                          const void **raw, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SHARD_DECODE_LANE_H */
