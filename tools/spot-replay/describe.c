@@ -13,6 +13,7 @@
 #include "common/table.h"
 #include "common/tool.h"
 #include "common/xalloc.h"
+#include "describe_hazard.h"
 #include "replay.h"
 #include "trace/generate_fit.h"
 #include "trace/trace.h"
@@ -23,22 +24,29 @@ enum { SLICES = 40, PAIRS_MAX = 64 };
 static struct {
     const char *plot;
     double from_s, to_s;
-    uint64_t scale;
-    bool ascii, fit;
+    uint64_t scale, min_losses;
+    bool ascii, fit, hazard;
     struct spot_tool_common common;
-} opt = { .from_s = -1, .to_s = -1, .scale = 1, .common = SPOT_TOOL_COMMON_DEFAULT };
+} opt = {
+    .from_s = -1, .to_s = -1, .scale = 1, .min_losses = 10, .common = SPOT_TOOL_COMMON_DEFAULT
+};
 
 static const struct spot_cli cli = {
     .name = "spot-replay describe",
     .need = (const struct spot_opt_need[]){ { "format", "!fit" },
                                             { "output", "!plot -" },
+                                            { "hazard", "!fit" },
+                                            { "hazard", "!plot" },
+                                            { "hazard", "!scale" },
+                                            { "min-losses", "hazard" },
                                             { NULL, NULL } },
     .writes = (const char *const[]){ "output", "plot", NULL },
     .synopsis = "[options] [trace.csv]",
     .summary = "Summarise an availability trace: how many machines, how many were lost and gained\n"
                "at once, how long nothing changed, and how far zones fall together.",
     .examples = "  spot-replay describe examples/traces/typical.csv\n"
-                "  spot-replay describe --plot zones.svg --format json examples/traces/zones.csv\n",
+                "  spot-replay describe --plot zones.svg --format json examples/traces/zones.csv\n"
+                "  spot-replay describe --hazard examples/traces/nodes.csv >hazard.csv\n",
     .option =
         (const struct spot_opt[]){
             { SPOT_OPT_GROUP, .help = "the part to look at" },
@@ -54,6 +62,10 @@ static const struct spot_cli cli = {
             { SPOT_OPT_FLAG, 0, "ascii", &opt.ascii, NULL, "trend in plain ASCII", 0, 0 },
             { SPOT_OPT_FLAG, 0, "fit", &opt.fit, NULL,
               "print options of generate that make such a trace", 0, 0 },
+            { SPOT_OPT_FLAG, 0, "hazard", &opt.hazard, NULL,
+              "of named nodes: losses by age, for spot-predict --hazard", 0, 0 },
+            { SPOT_OPT_U64, 0, "min-losses", &opt.min_losses, "n",
+              "in a class of ages at least (default 10)", 1, 1000000 },
             SPOT_TOOL_OPTIONS(&opt.common),
             { SPOT_OPT_END },
         },
@@ -420,6 +432,14 @@ static int run(const char *path, enum spot_format format, struct spot_err *err)
                             opt.to_s);
     if (spot_trace_load_path(&trace, path, err))
         return -1;
+    if (opt.hazard) {
+        rc = describe_hazard(&trace, path && strcmp(path, "-") != 0 ? path : "<stdin>",
+                             opt.from_s < 0 ? trace.start_s : opt.from_s,
+                             opt.to_s < 0 ? trace.end_s : opt.to_s, opt.min_losses,
+                             opt.common.output, format, err);
+        spot_trace_release(&trace);
+        return rc;
+    }
     stats = spot_xcalloc(trace.n_series, sizeof(*stats));
     if ((opt.from_s >= 0 || opt.to_s >= 0) &&
         spot_trace_cut(&trace, opt.from_s < 0 ? trace.start_s : opt.from_s,
