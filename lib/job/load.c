@@ -10,7 +10,7 @@
 #include "common/json.h"
 #include "common/le.h"
 #include "common/xalloc.h"
-#include "job/gpt2_names.h"
+#include "job/hf_names.h"
 #include "shard/safetensors.h"
 
 enum { FILES_MAX = 1024, PATH_MAX_BYTE = 4096 };
@@ -135,32 +135,17 @@ static int add_files(struct spot_weights *w, const char *path, struct spot_err *
 
 /* --- tensors ------------------------------------------------------------------- */
 
-static const char *without_prefix(const char *name)
-{
-    return strncmp(name, "transformer.", 12) ? name : strchr(name, '.') + 1;
-}
-
-/* The tensor of that name, NULL if there is none, and its file. Names count without "transformer."
- */
+/* The tensor of that name, NULL if there is none, and its file. Bare names count. */
 static const struct spot_st_tensor *find(const struct spot_weights *w, const char *name,
                                          const struct file **file)
 {
     for (size_t i = 0; i < w->n_file; i++)
         for (size_t t = 0; t < w->file[i].st.n_tensor; t++)
-            if (!strcmp(without_prefix(w->file[i].st.tensor[t].name), without_prefix(name))) {
+            if (!strcmp(spot_hf_bare(w->file[i].st.tensor[t].name), spot_hf_bare(name))) {
                 *file = &w->file[i];
                 return &w->file[i].st.tensor[t];
             }
     return NULL;
-}
-
-static void name_of(const struct spot_arena *a, int bundle, const struct spot_gpt2_name *n,
-                    char name[64])
-{
-    if (a->kind == SPOT_BUNDLE_LAYER)
-        snprintf(name, 64, "transformer.h.%d.%s", bundle - 1, n->theirs);
-    else
-        snprintf(name, 64, "%s", n->theirs);
 }
 
 /* What a tensor must be: rows and columns as they lie in the file; columns 0 for a vector. */
@@ -169,15 +154,14 @@ struct want {
     bool may_be_longer; /* in rows */
 };
 
-static struct want want_of(const struct spot_shape *shape, const struct spot_arena *a, int tensor,
-                           enum spot_gpt2_how how)
+static struct want want_of(const struct spot_shape *shape, const struct spot_tensor *t,
+                           const struct spot_hf_name *name)
 {
-    const struct spot_tensor *const t = &a->tensor[tensor];
-    const int64_t rows = spot_gpt2_rows(shape, a, tensor);
+    const int64_t rows = spot_hf_n_row(shape, t, name->part);
 
     if (t->cols == 1)
         return (struct want){ rows, 0, false };
-    if (how != SPOT_GPT2_STACK)
+    if (name->how != SPOT_HF_STACK)
         return (struct want){ t->cols, rows, false };
     return (struct want){ rows, t->cols, !strcmp(t->name, "wpe") };
 }
@@ -257,50 +241,63 @@ static float *read_elements(const struct file *f, const struct spot_st_tensor *t
 /* --- bundles ---------------------------------------------------------------------- */
 
 /* A tensor as users know it into the shards: what save.c gathers. */
-static void scatter(struct spot_bundle *bundle, int tensor, enum spot_gpt2_how how, int64_t n_row,
-                    const float *in)
+static void scatter(struct spot_bundle *bundle, const struct spot_shape *shape,
+                    const struct spot_hf_name *name, const float *in)
 {
     const struct spot_arena *const a = &bundle->arena;
+    const int tensor = spot_arena_find(a, name->ours);
     const struct spot_tensor *const t = &a->tensor[tensor];
+    const struct spot_hf_rows span = spot_hf_rows(shape, t, name->part);
     const int n_shard = t->is_sharded ? a->n_shard : 1;
-    const int64_t rows = n_shard * t->rows;
+    const int64_t n_row = spot_hf_n_row(shape, t, name->part), rows = n_shard * span.n;
 
     for (int s = 0; s < n_shard; s++) {
-        float *const out = bundle->plane[SPOT_PLANE_MASTER] + spot_arena_offset(a, tensor, s);
+        float *const out = bundle->plane[SPOT_PLANE_MASTER] + spot_arena_offset(a, tensor, s) +
+                           span.first * t->cols;
 
-        for (int64_t r = 0; r < t->rows; r++) {
-            const int64_t row = spot_gpt2_row(how, t, n_shard, s, r);
+        for (int64_t r = 0; r < span.n; r++) {
+            const int64_t row = spot_hf_row(name->how, &span, n_shard, s, r);
 
             for (int64_t c = 0; row < n_row && c < t->cols; c++)
                 out[r * t->cols + c] =
-                    in[how == SPOT_GPT2_STACK ? row * t->cols + c : c * rows + row];
+                    in[name->how == SPOT_HF_STACK ? row * t->cols + c : c * rows + row];
         }
     }
+}
+
+/* The tensor of a name; a head that lacks is the embedding's. */
+static const struct spot_st_tensor *find_or_tied(const struct spot_weights *w, const char *name,
+                                                 const struct file **file)
+{
+    const struct spot_st_tensor *const t = find(w, name, file);
+    size_t n;
+
+    return t || strcmp(name, "lm_head.weight") != 0
+               ? t
+               : find(w, spot_hf_names(&w->shape, SPOT_BUNDLE_EMBED, &n)->theirs, file);
 }
 
 /* Each tensor of a bundle; into `bundle` and the hash unless they are NULL. */
 static int visit(const struct spot_weights *w, int index, struct spot_bundle *bundle,
                  struct spot_hash_stream *hash, struct spot_err *err)
 {
-    const struct spot_gpt2_name *list;
+    const struct spot_hf_name *list;
     struct spot_arena a;
     size_t n;
 
     spot_arena_of(&w->shape, index, &a);
-    list = spot_gpt2_names(a.kind, &n);
+    list = spot_hf_names(&w->shape, a.kind, &n);
     for (size_t i = 0; i < n; i++) {
-        const int tensor = spot_arena_find(&a, list[i].ours);
-        const struct want want = want_of(&w->shape, &a, tensor, list[i].how);
+        const struct want want =
+            want_of(&w->shape, &a.tensor[spot_arena_find(&a, list[i].ours)], &list[i]);
         const size_t n_elem = (size_t)(want.rows * (want.cols ? want.cols : 1));
         const struct spot_st_tensor *t;
         const struct file *file;
-        char name[64];
+        char name[SPOT_HF_NAME_MAX];
         float *x;
 
-        name_of(&a, index, &list[i], name);
-        t = find(w, name, &file);
-        if (!t && !strcmp(name, "lm_head.weight"))
-            t = find(w, "wte.weight", &file);
+        spot_hf_name_of(&w->shape, index, &list[i], name);
+        t = find_or_tied(w, name, &file);
         if (!t)
             return spot_err_set(err, SPOT_EDATA, "%s: no tensor %s", w->file[0].path, name);
         if (check_tensor(file, t, &want, err))
@@ -311,41 +308,10 @@ static int visit(const struct spot_weights *w, int index, struct spot_bundle *bu
         if (hash)
             spot_hash_stream_add(hash, x, n_elem * sizeof(*x));
         if (bundle)
-            scatter(bundle, tensor, list[i].how, spot_gpt2_rows(&w->shape, &a, tensor), x);
+            scatter(bundle, &w->shape, &list[i], x);
         free(x);
     }
     return 0;
-}
-
-static bool is_named(enum spot_bundle_kind kind, const char *name)
-{
-    size_t n;
-    const struct spot_gpt2_name *const list = spot_gpt2_names(kind, &n);
-
-    for (size_t i = 0; i < n; i++)
-        if (!strcmp(without_prefix(list[i].theirs), name))
-            return true;
-    return false;
-}
-
-/* Is it one that this model has, or a mask that it needs not? */
-static bool is_known(const struct spot_weights *w, const char *name)
-{
-    char plain[32];
-    char *end;
-    unsigned long layer;
-
-    name = without_prefix(name);
-    if (strncmp(name, "h.", 2) != 0)
-        return is_named(SPOT_BUNDLE_EMBED, name) || is_named(SPOT_BUNDLE_HEAD, name);
-    layer = strtoul(name + 2, &end, 10);
-    if (layer >= (unsigned long)w->shape.n_layer || *end != '.')
-        return false;
-    snprintf(plain, sizeof(plain), "h.%lu.", layer);
-    if (strncmp(name, plain, strlen(plain)) != 0) /* "h.01." */
-        return false;
-    return is_named(SPOT_BUNDLE_LAYER, end + 1) || !strcmp(end + 1, "attn.bias") ||
-           !strcmp(end + 1, "attn.masked_bias");
 }
 
 static int check_names(const struct spot_weights *w, struct spot_err *err)
@@ -353,9 +319,9 @@ static int check_names(const struct spot_weights *w, struct spot_err *err)
     for (size_t i = 0; i < w->n_file; i++)
         for (size_t t = 0; t < w->file[i].st.n_tensor; t++) {
             const char *const name = w->file[i].st.tensor[t].name;
-            const struct file *file;
+            const struct file *file = NULL;
 
-            if (!is_known(w, name))
+            if (!spot_hf_is_known(&w->shape, spot_hf_bare(name)))
                 return spot_err_set(err, SPOT_EDATA, "%s: %.200s: the model has no such tensor",
                                     w->file[i].path, name);
             if (find(w, name, &file) != &w->file[i].st.tensor[t])

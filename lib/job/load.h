@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* load.h - weights to start from, out of safetensors files with GPT-2's names.
+/* load.h - weights to start from, out of safetensors files with GPT-2's or Llama's names.
  *
  * A file, a directory with model.safetensors, or one in several files listed by
- * model.safetensors.index.json. Names may lack "transformer."; without lm_head.weight the head
- * starts as a copy of the embedding, as GPT-2 ties them; the position table may be longer than the
- * sequence. F32, and F16 and BF16, which widen exactly. Causal masks (attn.bias, attn.masked_bias)
- * are left out; any other tensor that the model has not is refused, and so is any that lacks.
+ * model.safetensors.index.json. Names may lack "transformer." or "model."; without lm_head.weight
+ * the head starts as a copy of the embedding, as tied models have it; GPT-2's position table may be
+ * longer than the sequence. F32, and F16 and BF16, which widen exactly. Causal masks (attn.bias,
+ * attn.masked_bias) and the speeds of rotary positions (rotary_emb.inv_freq) are left out; any
+ * other tensor that the model has not is refused, and so is any that lacks.
  */
 #ifndef SPOT_JOB_LOAD_H
 #define SPOT_JOB_LOAD_H

@@ -46,6 +46,8 @@ const struct spot_field spot_job_model_field[] = {
     { "heads", SPOT_F_INT, MODEL(heads), "1", 1, 1 << 12, false },
     { "vocab", SPOT_F_INT, MODEL(vocab), "1", 1, 1 << 24, false },
     { "shards", SPOT_F_INT, MODEL(shards), "1", 1, 1 << 10, false },
+    { "kv_heads", SPOT_F_INT, MODEL(kv_heads), "1", 1, 1 << 12, false },
+    { "ffn", SPOT_F_INT, MODEL(ffn), "1", 1, 1 << 22, false },
     { 0 },
 };
 
@@ -154,13 +156,29 @@ static void layers_of_model(struct spot_job_doc *job)
 {
     const struct spot_job_model *m = &job->model;
     const double c = (double)m->width, v = (double)(m->vocab ? m->vocab : 256);
+    const double kv = m->heads ? c / (double)m->heads * (double)m->kv_heads : 0;
+    const double f = (double)m->ffn;
 
     job->n_layer = (size_t)m->layers + 2;
     job->layer = spot_xcalloc(job->n_layer, sizeof(*job->layer));
-    job->layer[0].params = (v + (double)job->seq) * c;
+    job->layer[0].params = (m->ffn ? v : v + (double)job->seq) * c;
     for (size_t i = 1; i + 1 < job->n_layer; i++)
-        job->layer[i].params = 12 * c * c + 13 * c;
-    job->layer[job->n_layer - 1].params = v * c + 2 * c;
+        job->layer[i].params = m->ffn ? 2 * c * (c + kv) + 3 * c * f + 2 * c : 12 * c * c + 13 * c;
+    job->layer[job->n_layer - 1].params = v * c + (m->ffn ? c : 2 * c);
+}
+
+static int check_model(const struct spot_job_doc *job, struct spot_err *err)
+{
+    const struct spot_job_model *m = &job->model;
+
+    if (!m->kv_heads != !m->ffn)
+        return spot_json_fail(&job->json, "/model", err,
+                              "kv_heads and ffn, of Llama's layers, come together");
+    if (m->kv_heads && (!m->heads || m->heads % m->kv_heads || m->width % m->heads))
+        return spot_json_fail(&job->json, "/model", err,
+                              "kv_heads (%lld) divides heads (%lld), and heads width (%lld)",
+                              (long long)m->kv_heads, (long long)m->heads, (long long)m->width);
+    return 0;
 }
 
 static int read_layers(struct spot_job_doc *job, struct spot_err *err)
@@ -318,7 +336,7 @@ static int read_all(struct spot_job_doc *job, struct spot_err *err)
         spot_json_object(&job->json, job->json.root, "", "model", false, &model, err) ||
         (model && spot_json_read_fields(&job->json, model, "/model", spot_job_model_field,
                                         &job->model, err)) ||
-        read_layers(job, err))
+        (model && check_model(job, err)) || read_layers(job, err))
         return -1;
     if (!job->lists_layers && model)
         layers_of_model(job);

@@ -24,6 +24,11 @@ static const struct bad_case {
     { JOB("\"seq\":1,\"seq\":2"), "duplicate" },
     { JOB("\"instance_type\":4"), "/instance_type: expected a string" },
     { JOB("\"model\":{\"layers\":2}"), "/model: lacks the key 'width'" },
+    { JOB("\"model\":{\"layers\":2,\"width\":8,\"ffn\":8}"), "/model: kv_heads and ffn" },
+    { JOB("\"model\":{\"layers\":2,\"width\":8,\"heads\":4,\"kv_heads\":3,\"ffn\":8}"),
+      "/model: kv_heads (3) divides heads (4), and heads width (8)" },
+    { JOB("\"model\":{\"layers\":2,\"width\":8,\"kv_heads\":3,\"ffn\":8}"),
+      "/model: kv_heads (3) divides heads (0), and heads width (8)" },
     { JOB("\"layers\":{}"), "/layers: expected an array" },
     { JOB("\"layers\":[{\"params\":-1}]"), "/layers/0/params: -1 is outside [0, 1e+15]" },
     { JOB("\"layers\":[{\"params\":1,\"count\":1024},{\"params\":1}]"),
@@ -116,6 +121,16 @@ START_TEST(a_model_has_the_parameters_of_its_kind)
         sum += job.layer[i].params;
     /* GPT-2 small as published, and a head of its own in place of the shared one */
     ck_assert_double_eq(sum, 124439808.0 + 50257.0 * 768);
+    spot_job_doc_release(&job);
+    ck_assert_msg(!parse(&job,
+                         JOB("\"seq\":8192,\"model\":{\"layers\":32,\"width\":4096,"
+                             "\"heads\":32,\"kv_heads\":8,\"ffn\":14336,\"vocab\":128256}"),
+                         &err),
+                  "%s", err.msg);
+    sum = 0;
+    for (size_t i = 0; i < job.n_layer; i++)
+        sum += job.layer[i].params;
+    ck_assert_double_eq(sum, 8030261248.0); /* Llama 3 8B as published */
     spot_job_doc_release(&job);
 }
 END_TEST

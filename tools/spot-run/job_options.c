@@ -7,6 +7,25 @@
 #include "engine/backend.h"
 #include "job/corpus.h"
 
+static bool is_llama(const struct job_options *o)
+{
+    return spot_arch_find(o->arch) == SPOT_ARCH_LLAMA;
+}
+
+static int check_arch(const struct job_options *o, struct spot_err *err)
+{
+    const char *given = o->kv_heads ? "--kv-heads" : o->ffn ? "--ffn" : "--rope-theta";
+
+    if (spot_arch_find(o->arch) < 0)
+        return spot_err_set(err, SPOT_EUSAGE, "--arch wants gpt2 or llama, got '%s'", o->arch);
+    if (!is_llama(o) && (o->kv_heads || o->ffn || o->rope_theta != 0))
+        return spot_err_set(err, SPOT_EUSAGE, "%s is for --arch llama", given);
+    if (is_llama(o) && (!strcmp(o->backend, "cuda") || !strncmp(o->kernel, "cuda", 4)))
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "--arch llama is computed by --backend cpu only, not by CUDA");
+    return 0;
+}
+
 int job_options_check(const struct job_options *o, struct spot_err *err)
 {
     if (!o->data)
@@ -21,7 +40,7 @@ int job_options_check(const struct job_options *o, struct spot_err *err)
                             o->backend);
     if (strlen(o->kernel) >= SPOT_KERNEL_NAME_MAX)
         return spot_err_set(err, SPOT_EUSAGE, "--kernel: no such kind");
-    return 0;
+    return check_arch(o, err);
 }
 
 /* What a token is, and how many there are. */
@@ -57,30 +76,63 @@ static uint64_t divisor_up_to(uint64_t n, uint64_t most)
     return most;
 }
 
+/* Option `part` divides option `whole`; else the nearest that does is proposed. */
+static int check_divides(const char *part, uint64_t small, const char *whole, uint64_t large,
+                         struct spot_err *err)
+{
+    if (large % small == 0)
+        return 0;
+    return spot_err_set(err, SPOT_EUSAGE, "%s %llu does not divide %s %llu; try %s %llu", part,
+                        (unsigned long long)small, whole, (unsigned long long)large, part,
+                        (unsigned long long)divisor_up_to(large, small));
+}
+
+/* 8/3 C, up to a multiple of S, and of 256 from C = 1024 on: the width of Llama's own models. */
+static uint64_t usual_ffn(uint64_t width, uint64_t shards)
+{
+    enum { LARGE = 1024, TILE = 256 };
+    uint64_t unit = shards;
+
+    while (width >= LARGE && unit % TILE)
+        unit += shards;
+    return ((8 * width + 2) / 3 + unit - 1) / unit * unit;
+}
+
+static int settle_llama(struct job_options *o, struct spot_err *err)
+{
+    if (!o->ffn)
+        o->ffn = usual_ffn(o->width, o->shards);
+    if (o->rope_theta == 0)
+        o->rope_theta = 10000;
+    if (o->width / o->heads % 2)
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "--heads %llu makes heads of %llu numbers, --arch llama wants an even "
+                            "number",
+                            (unsigned long long)o->heads,
+                            (unsigned long long)(o->width / o->heads));
+    return check_divides("--shards", o->shards, "--ffn", o->ffn, err);
+}
+
 /* What must divide what, in the words of the options; the rest of the shape is checked later. */
 static int settle_shape(struct job_options *o, struct spot_err *err)
 {
     enum { SHARDS = 4 }; /* enough for a stage to be cut in four, few enough to cost nothing */
+    const char *const cut = o->kv_heads ? "--kv-heads" : "--heads";
+    uint64_t n_cut;
 
-    if (o->width % o->heads)
-        return spot_err_set(err, SPOT_EUSAGE,
-                            "--heads %llu does not divide --width %llu; try --heads %llu",
-                            (unsigned long long)o->heads, (unsigned long long)o->width,
-                            (unsigned long long)divisor_up_to(o->width, o->heads));
+    if (check_divides("--heads", o->heads, "--width", o->width, err))
+        return -1;
+    if (is_llama(o) && !o->kv_heads)
+        o->kv_heads = o->heads;
+    n_cut = is_llama(o) ? o->kv_heads : o->heads;
+    if (check_divides("--kv-heads", n_cut, "--heads", o->heads, err))
+        return -1;
     if (!o->shards)
-        o->shards = divisor_up_to(o->heads, SHARDS);
-    if (o->heads % o->shards)
-        return spot_err_set(err, SPOT_EUSAGE,
-                            "--shards %llu does not divide --heads %llu; try --shards %llu",
-                            (unsigned long long)o->shards, (unsigned long long)o->heads,
-                            (unsigned long long)divisor_up_to(o->heads, o->shards));
-    if (o->global_batch % o->micro_batch)
-        return spot_err_set(
-            err, SPOT_EUSAGE,
-            "--micro-batch %llu does not divide --global-batch %llu; try --micro-batch %llu",
-            (unsigned long long)o->micro_batch, (unsigned long long)o->global_batch,
-            (unsigned long long)divisor_up_to(o->global_batch, o->micro_batch));
-    return 0;
+        o->shards = divisor_up_to(n_cut, SHARDS);
+    if (check_divides("--shards", o->shards, cut, n_cut, err) ||
+        (is_llama(o) && settle_llama(o, err)))
+        return -1;
+    return check_divides("--micro-batch", o->micro_batch, "--global-batch", o->global_batch, err);
 }
 
 int job_options_settle(struct job_options *o, struct spot_err *err)
@@ -93,7 +145,7 @@ static const char *kernel_of(const struct job_options *o)
 {
     struct spot_err err;
 
-    if (strcmp(o->kernel, "auto") != 0 || !strcmp(o->backend, "cpu"))
+    if (strcmp(o->kernel, "auto") != 0 || !strcmp(o->backend, "cpu") || is_llama(o))
         return o->kernel;
     if (!strcmp(o->backend, "cuda") || (spot_cuda_may_be_here() && spot_kernel_find("cuda", &err)))
         return "cuda";
@@ -108,7 +160,11 @@ void job_options_put(const struct job_options *o, struct spot_coordinator_option
                    .n_head = (int64_t)o->heads,
                    .seq = (int64_t)o->seq,
                    .vocab = (int64_t)o->vocab,
-                   .n_shard = (int64_t)o->shards },
+                   .n_shard = (int64_t)o->shards,
+                   .arch = spot_arch_find(o->arch),
+                   .n_kv_head = (int64_t)o->kv_heads,
+                   .ffn = (int64_t)o->ffn,
+                   .rope_theta = o->rope_theta },
         .micro_batch = (int64_t)o->micro_batch,
         .global_batch = (int64_t)o->global_batch,
         .seed = o->seed,

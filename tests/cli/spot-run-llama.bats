@@ -1,0 +1,97 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# spot-run train --arch llama: the promises of GPT-2's shape, kept for another one.
+
+bats_require_minimum_version 1.5.0
+load job
+
+LLAMA="--arch llama --heads 4 --kv-heads 2 --rope-theta 5e4"
+
+setup() { job_setup; }
+teardown() { job_teardown; }
+
+grids() { # D P...: each grid gives the undisturbed outcome
+    for grid in "$@"; do
+        timeout 60 spot-run train -q --data corpus $MODEL $LLAMA --layers 4 --global-batch 5 \
+            --steps 8 --workers $((${grid%x*} * ${grid#*x})) --grid "$grid" --events "$grid.log"
+        jq -es "map(select(.event == \"formed\")) | last | .D == ${grid%x*} and .P == ${grid#*x}" "$grid.log"
+        same_as "$grid.log" 8 $LLAMA --layers 4
+    done
+}
+
+@test "pipelines alone: 1x2 to 1x6 have the bits of one worker" { grids 1x2 1x3 1x4 1x5 1x6; }
+@test "replicas, and replicated pipelines, have the bits of one worker" {
+    grids 2x1 3x1 4x1 5x1 2x2 2x3 3x2
+}
+
+@test "three threads have the bits of one; another key head, MLP, base or kind has not" {
+    undisturbed 4 $LLAMA --ffn 88 --kernel portable >want
+    for other in "--kv-heads 4" "--ffn 90" "--rope-theta 4e4" "--kernel portable"; do
+        spot-run train -q --data corpus $MODEL $LLAMA --ffn 88 --kernel portable $other \
+            --global-batch 5 --steps 4 --threads 3 --events log
+        outcome log >got
+        run cmp want got
+        [ "$other" = "--kernel portable" ] && [ "$status" -eq 0 ] || [ "$status" -eq 1 ]
+    done
+}
+
+@test "a killed worker and a resumed job: the undisturbed story" {
+    train log $LLAMA --steps 60 --state s --durable-every 0.2s
+    worker one
+    worker two
+    at_step log 5
+    kill -9 $pid
+    worker three
+    eventually '[ "$(events log lost)" -ge 1 ]'
+    eventually '[ "$(events log formed)" -ge 2 ]'
+    at_step log 20
+    kill -TERM $train
+    wait $train && status=0 || status=$?
+    [ "$status" -eq 75 ] || [ "$status" -eq 0 ]
+    spot-run train -q --data corpus $MODEL $LLAMA --global-batch 5 --steps 60 --state s --resume \
+        --workers 2 --grid 1x2 --events more.log
+    undisturbed 60 $LLAMA | tail -n 1 >want
+    jq -r 'select(.event == "done").state_xxh3_128' more.log | cmp want -
+}
+
+@test "load, then save: the same file; load on any grid: the same bits" {
+    common="$MODEL $LLAMA --global-batch 5"
+    spot-run train -q --data corpus $common --steps 3 --save a.safetensors --events a.log
+    spot-run train -q --data corpus $common --steps 1 --lr 0 --load a.safetensors --save b.safetensors --events b.log
+    cmp a.safetensors b.safetensors
+    for grid in 1x1 2x2 1x3; do
+        spot-run train -q --data corpus $common --steps 4 --load a.safetensors --workers 4 --grid $grid --events $grid.log
+        outcome $grid.log >$grid
+    done
+    cmp 1x1 2x2
+    cmp 1x1 1x3
+    grep -qF model.layers.1.self_attn.k_proj.weight a.safetensors
+    refuses 3 "the model has no such tensor" train --data corpus $MODEL --steps 1 --load a.safetensors
+    refuses 3 "expected [32, 32]" train --data corpus $MODEL --arch llama --heads 4 --steps 1 --load a.safetensors
+}
+
+@test "a job tells its arch to the workers that join, and keeps another out of its state" {
+    spot-run train -q --data corpus $MODEL $LLAMA --global-batch 5 --steps 2 --state s --events a.log
+    refuses 2 "another job" train --data corpus $MODEL --heads 4 --global-batch 5 --steps 3 --state s --resume
+    refuses 2 "another job" train --data corpus $MODEL $LLAMA --ffn 90 --global-batch 5 --steps 3 --state s --resume
+}
+
+@test "profile measures a llama's grids" {
+    spot-run profile -q --data corpus $MODEL $LLAMA --steps 3 --warm-up 1 --max-workers 2 --no-links \
+        --no-stalls --no-changes -o job.json
+    jq -e '.model.kv_heads == 2 and .model.ffn == 86 and (.layers | length > 2)' job.json
+}
+
+@test "what does not divide, or is not a llama's, is refused with the option" {
+    common="train --data corpus --steps 1 --width 32"
+    refuses 2 "--arch wants gpt2 or llama, got 'bert'" $common --arch bert
+    refuses 2 "--ffn is for --arch llama" $common --ffn 64
+    refuses 2 "--kv-heads is for --arch llama" $common --kv-heads 2
+    refuses 2 "--rope-theta is for --arch llama" $common --rope-theta 1e4
+    refuses 2 "--kv-heads 3 does not divide --heads 4; try --kv-heads 2" $common --arch llama --kv-heads 3
+    refuses 2 "--shards 4 does not divide --kv-heads 2; try --shards 2" $common --arch llama --kv-heads 2 --shards 4
+    refuses 2 "--shards 2 does not divide --ffn 7; try --shards 1" $common --arch llama --ffn 7 --shards 2
+    refuses 2 "an even number" $common --arch llama --heads 32
+    refuses 2 "--arch llama is computed by --backend cpu only" $common --arch llama --backend cuda
+    refuses 2 "--arch llama is computed by --backend cpu only" $common --arch llama --kernel cuda-bf16
+}
