@@ -92,6 +92,24 @@ static bool is_norm_weight(const char *name)
     return name[0] == 'l' && name[1] == 'n' && strstr(name, ".w");
 }
 
+/* Random numbers of a tensor's shard. A tied head draws what wte draws. */
+static struct spot_rng rng_of(const struct spot_bundle *bundle, const struct spot_shape *shape,
+                              uint64_t seed, int tensor, int shard)
+{
+    uint64_t index = (uint64_t)bundle->index;
+    struct spot_arena embed;
+    struct spot_rng rng;
+
+    if (spot_arena_is_copy(shape, &bundle->arena, tensor)) {
+        spot_arena_of(shape, 0, &embed);
+        tensor = spot_arena_find(&embed, "wte");
+        index = 0;
+    }
+    spot_rng_init(&rng, seed,
+                  (index * SPOT_TENSORS_MAX + (uint64_t)tensor) << 16 | (uint64_t)shard);
+    return rng;
+}
+
 void spot_bundle_start(struct spot_bundle *bundle, const struct spot_shape *shape, uint64_t seed)
 {
     const struct spot_arena *const a = &bundle->arena;
@@ -110,11 +128,8 @@ void spot_bundle_start(struct spot_bundle *bundle, const struct spot_shape *shap
         for (int s = 0; s < (tensor->is_sharded ? a->n_shard : 1); s++) {
             float *const x = bundle->plane[SPOT_PLANE_MASTER] + spot_arena_offset(a, t, s);
             const int64_t n = real_rows(shape, tensor, s) * tensor->cols;
-            const uint64_t stream =
-                ((uint64_t)bundle->index * SPOT_TENSORS_MAX + (uint64_t)t) << 16 | (uint64_t)s;
-            struct spot_rng rng;
+            struct spot_rng rng = rng_of(bundle, shape, seed, t, s);
 
-            spot_rng_init(&rng, seed, stream);
             if (tensor->is_decayed)
                 fill_normal(x, n, is_residual ? residual_std : 0.02, &rng);
             else

@@ -37,7 +37,7 @@ void spot_bundle_release(struct spot_bundle *bundle);
 
 /* The initial weights: a pure function of (shape, seed, bundle). GPT-2's law, for
  * Llama's shapes too: normal(0, 0.02), residual projections times 1/sqrt(2L), norm weights 1,
- * biases 0. */
+ * biases 0; a tied head is wte. */
 void spot_bundle_start(struct spot_bundle *bundle, const struct spot_shape *shape, uint64_t seed);
 
 #ifdef __cplusplus

@@ -18,7 +18,8 @@ extern "C" {
 /* Elements over which norm and update are cut: an interval of one tensor of one shard. */
 enum { SPOT_EXACT_CHUNK = 16384 };
 
-/* |gradient * 2^exponent| of one of n_microbatch microbatches stays below 2^this. */
+/* |gradient * 2^exponent| of one of n_microbatch microbatches stays below 2^this; of a tied shape
+ * twice as many are added. */
 int spot_exact_limit_bits(int n_microbatch);
 
 /* The exponent of the next step, from the largest |sum| of this one; 0 keeps it. */

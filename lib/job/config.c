@@ -66,6 +66,8 @@ int spot_job_config_check(const struct spot_job_config *c, struct spot_err *err)
         (c->comm == SPOT_COMM_NCCL && strncmp(c->kernel, "cuda", 4) != 0))
         return spot_err_set(err, SPOT_EUSAGE,
                             "fast sums want NCCL, and NCCL a kernel of CUDA, not '%s'", c->kernel);
+    if (c->shape.is_tied && c->comm == SPOT_COMM_NCCL)
+        return spot_err_set(err, SPOT_EUSAGE, "a tied head wants sockets, not NCCL");
     return check_messages(c, err);
 }
 
@@ -96,6 +98,7 @@ static void put_arch(struct spot_buf *out, const struct spot_shape *s)
     spot_put_i64(out, s->n_kv_head);
     spot_put_i64(out, s->ffn);
     spot_put_f64(out, s->rope_theta);
+    spot_put_i64(out, s->is_tied);
 }
 
 void spot_job_config_put(struct spot_buf *out, const struct spot_job_config *c)
@@ -126,6 +129,7 @@ void spot_job_config_get(struct spot_wire_in *in, struct spot_job_config *c)
     s->n_kv_head = spot_get_i64(in);
     s->ffn = spot_get_i64(in);
     s->rope_theta = spot_get_f64(in);
+    s->is_tied = spot_get_i64(in) != 0;
 }
 
 uint64_t spot_job_id(const struct spot_job_config *config)
@@ -137,7 +141,7 @@ uint64_t spot_job_id(const struct spot_job_config *config)
     c.n_step = 0;
     c.comm = SPOT_COMM_SOCKETS;
     put_common(&out, &c);
-    if (c.shape.arch != SPOT_ARCH_GPT2)
+    if (c.shape.arch != SPOT_ARCH_GPT2 || c.shape.is_tied)
         put_arch(&out, &c.shape);
     id = spot_hash64(out.data, out.n);
     spot_buf_release(&out);

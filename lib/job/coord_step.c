@@ -228,12 +228,32 @@ static int check_finite(const struct spot_coord *c, struct spot_err *err)
     return 0;
 }
 
+/* A tied head has the exponent of wte: both or neither is made smaller. */
+static void tie_overflow(struct spot_coord *c)
+{
+    uint32_t *const wte = &c->vote[0].overflow, *const head = &c->vote[c->n_bundle - 1].overflow;
+    struct spot_arena embed, last;
+    uint32_t wte_bit, head_bit;
+
+    if (!c->config.shape.is_tied)
+        return;
+    spot_arena_of(&c->config.shape, 0, &embed);
+    spot_arena_of(&c->config.shape, c->n_bundle - 1, &last);
+    wte_bit = UINT32_C(1) << spot_arena_find(&embed, "wte");
+    head_bit = UINT32_C(1) << spot_arena_find(&last, "head.w");
+    if (*wte & wte_bit || *head & head_bit) {
+        *wte |= wte_bit;
+        *head |= head_bit;
+    }
+}
+
 /* Ask for the step again with smaller exponents where a sum would not fit. */
 static bool redo(struct spot_coord *c)
 {
     struct spot_buf out = { 0 };
     uint32_t n = 0;
 
+    tie_overflow(c);
     for (int b = 0; b < c->n_bundle; b++)
         n += c->vote[b].overflow != 0;
     if (!n)

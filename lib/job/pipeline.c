@@ -209,6 +209,7 @@ int spot_pipeline_step(const struct spot_pipeline *pl, int64_t step, const uint3
     struct spot_sums sums = { .comm = pl->comm,
                               .form = pl->form,
                               .stage = pl->stage,
+                              .shape = pl->shape,
                               .bundle_elem = pl->bundle_elem,
                               .d = pl->d,
                               .p = pl->p,

@@ -21,6 +21,7 @@ struct spot_pipeline {
     struct spot_mesh *mesh; /* is told of progress */
     struct spot_stage *stage;
     const struct spot_form *form;
+    const struct spot_shape *shape;
     uint32_t d, p;             /* this member's place */
     bool is_fast;              /* sums as floats, on a device only */
     size_t n_token;            /* of one microbatch, b * (T + 1) */

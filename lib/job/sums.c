@@ -2,6 +2,7 @@
 #include "job/sums.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/xalloc.h"
 #include "job/protocol.h"
@@ -138,6 +139,82 @@ static int add_replicas(const struct spot_sums *s, struct spot_err *err)
     return 0;
 }
 
+/* --- a tied head ------------------------------------------------------------- */
+
+static bool has_tied(const struct spot_sums *s, uint32_t bundle)
+{
+    return s->shape->is_tied && (bundle == 0 || (int)bundle + 1 == spot_shape_bundles(s->shape));
+}
+
+/* The table of the first or the last bundle: all of its shards. */
+struct table {
+    int64_t *sum;
+    size_t n;
+};
+
+static struct table table_of(const struct spot_sums *s, uint32_t bundle)
+{
+    struct spot_arena arena;
+
+    spot_arena_of(s->shape, (int)bundle, &arena);
+    return (struct table){ spot_stage_sum(s->stage, (int)bundle) + arena.replicated_elem,
+                           arena.n_elem - arena.replicated_elem };
+}
+
+static void add(int64_t *sum, const int64_t *more, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        sum[i] = (int64_t)((uint64_t)sum[i] + (uint64_t)more[i]);
+}
+
+static void tie_here(const struct spot_sums *s, uint32_t last)
+{
+    const struct table first = table_of(s, 0), head = table_of(s, last);
+
+    add(first.sum, head.sum, first.n);
+    memcpy(head.sum, first.sum, head.n * sizeof(*head.sum));
+}
+
+static int tie_with(const struct spot_sums *s, uint32_t p, uint32_t bundle, struct spot_err *err)
+{
+    const struct table own = table_of(s, bundle);
+    struct spot_comm_piece piece[2];
+    int64_t *const other = malloc(own.n * sizeof(*other));
+    int rc;
+
+    if (!other)
+        return spot_err_set(err, SPOT_ESYS, "no memory for %zu sums of a tied head", own.n);
+    piece[0] = (struct spot_comm_piece){ .is_send = true,
+                                         .peer = s->form->member[s->d * s->form->P + p],
+                                         .type = SPOT_MSG_TIE,
+                                         .tag = (uint64_t)s->step,
+                                         .data = own.sum,
+                                         .n_byte = own.n * sizeof(*other) };
+    piece[1] = piece[0];
+    piece[1].is_send = false;
+    piece[1].data = other;
+    rc = s->comm->kind->exchange(s->comm, piece, 2, NULL, err);
+    if (!rc)
+        add(own.sum, other, own.n);
+    free(other);
+    return rc;
+}
+
+static int tie(const struct spot_sums *s, struct spot_err *err)
+{
+    const uint32_t P = s->form->P, last = (uint32_t)spot_shape_bundles(s->shape) - 1;
+
+    if (!s->shape->is_tied)
+        return 0;
+    if (P == 1)
+        tie_here(s, last);
+    else if (s->p == 0)
+        return tie_with(s, P - 1, 0, err);
+    else if (s->p == P - 1)
+        return tie_with(s, 0, last, err);
+    return 0;
+}
+
 /* --- as soon as they are complete ------------------------------------------ */
 
 static bool has_replicas(const struct spot_sums *s)
@@ -155,6 +232,8 @@ static void let_go(void *user, int bundle)
         const struct spot_comm_sum sum = sum_of(s, s->n_gone);
 
         s->rc = s->comm->kind->start(s->comm, &sum, &s->err);
+    } else if (has_tied(s, (uint32_t)bundle)) {
+        return; /* not complete yet */
     } else if (sends(s->form, s->d, s->p)) {
         s->rc = send_buddy(s, s->n_gone, &s->err);
     }
@@ -183,6 +262,8 @@ int spot_sums_finish(struct spot_sums *s, struct spot_err *err)
             return -1;
         s->n_gone = 0; /* to the buddy goes what was added up */
     }
+    if (tie(s, err))
+        return -1;
     if (s->comm->kind->is_device || !sends(s->form, s->d, s->p))
         return 0;
     for (uint32_t i = s->n_gone; i < count(s->form, s->p); i++)

@@ -24,6 +24,7 @@ struct spot_sums {
     struct spot_comm *comm;
     const struct spot_form *form;
     struct spot_stage *stage;
+    const struct spot_shape *shape;
     const size_t *bundle_elem; /* [n_bundle], elements of a plane */
     uint32_t d, p;             /* this member's place */
     bool is_fast;              /* sums as floats, on a device only */
@@ -38,9 +39,10 @@ struct spot_sums {
 void spot_sums_watch(struct spot_sums *sums);
 void spot_sums_unwatch(struct spot_sums *sums);
 
-/* After the last backward call: when it returns, spot_stage_sum is the sum over all replicas, and
- * where memory is the host's, the first replica's has been sent to the stage's buddy. Returns 0, or
- * -1 with *err of comm/comm.h. */
+/* After the last backward call: when it returns, spot_stage_sum is the sum over all replicas, of a
+ * tied shape those of wte and head.w are both the sum of the two, and where memory is the host's,
+ * the first replica's has been sent to the stage's buddy. Returns 0, or -1 with *err of
+ * comm/comm.h. */
 int spot_sums_finish(struct spot_sums *sums, struct spot_err *err);
 
 struct spot_mirror {

@@ -110,10 +110,11 @@ int64_t spot_shape_params(const struct spot_shape *shape)
                   pre = spot_shape_pre(shape);
     const int64_t layer = (qkv + c + pre + f) * c + 2 * c; /* without biases */
 
+    const int64_t tables = (shape->is_tied ? 1 : 2) * shape->vocab * c;
+
     if (shape->arch == SPOT_ARCH_LLAMA)
-        return shape->n_layer * layer + c + 2 * shape->vocab * c;
-    return shape->n_layer * (layer + qkv + pre + 4 * c) + 2 * c +
-           (2 * shape->vocab + shape->seq) * c;
+        return shape->n_layer * layer + c + tables;
+    return shape->n_layer * (layer + qkv + pre + 4 * c) + 2 * c + shape->seq * c + tables;
 }
 
 int64_t spot_shape_kv_heads(const struct spot_shape *shape)
@@ -233,6 +234,11 @@ int spot_arena_find(const struct spot_arena *arena, const char *name)
         if (!strcmp(arena->tensor[i].name, name))
             return i;
     return -1;
+}
+
+bool spot_arena_is_copy(const struct spot_shape *shape, const struct spot_arena *arena, int tensor)
+{
+    return shape->is_tied && !strcmp(arena->tensor[tensor].name, "head.w");
 }
 
 void spot_arena_tensor_name(const struct spot_arena *arena, int bundle, int tensor, int shard,

@@ -46,6 +46,7 @@ struct spot_shape {
     /* for Llama's only, else 0: GPT-2's have Hk = H and F = 4C */
     int64_t arch, n_kv_head, ffn;
     double rope_theta; /* pair i of d / 2 turns by rope_theta^(-2i / d) from position to position */
+    bool is_tied;      /* head.w is a copy of wte, and their gradients are one */
 };
 
 /* "gpt2", "llama"; -1 when there is none of that name. */
@@ -103,6 +104,9 @@ size_t spot_arena_offset(const struct spot_arena *arena, int tensor, int shard);
 
 /* Index of a tensor by name, -1 if there is none. */
 int spot_arena_find(const struct spot_arena *arena, const char *name);
+
+/* Is it head.w of a tied shape? It has the bits of wte, and counts as a parameter once. */
+bool spot_arena_is_copy(const struct spot_shape *shape, const struct spot_arena *arena, int tensor);
 
 /* "embed.wpe", "l007.ln1.w", "l007.s03.fc1.w", "head.s00.head.w". */
 void spot_arena_tensor_name(const struct spot_arena *arena, int bundle, int tensor, int shard,

@@ -23,10 +23,10 @@ static const struct spot_shape shapes[] = {
     /* head dimensions 64 and 128 are the tensor cores' */
     { .n_layer = 1, .width = 128, .n_head = 2, .seq = 70, .vocab = 11, .n_shard = 2 },
     { .n_layer = 1, .width = 128, .n_head = 1, .seq = 75, .vocab = 11, .n_shard = 1 },
-    { 2, 24, 6, 13, 19, 2, SPOT_ARCH_LLAMA, 2, 34, 10000 },
-    { 1, 64, 8, 70, 256, 4, SPOT_ARCH_LLAMA, 8, 172, 500000 },
-    { 3, 20, 2, 5, 7, 1, SPOT_ARCH_LLAMA, 1, 9, 17 },
-    { 1, 128, 4, 97, 11, 2, SPOT_ARCH_LLAMA, 2, 300, 10000 },
+    { 2, 24, 6, 13, 19, 2, SPOT_ARCH_LLAMA, 2, 34, 10000, false },
+    { 1, 64, 8, 70, 256, 4, SPOT_ARCH_LLAMA, 8, 172, 500000, false },
+    { 3, 20, 2, 5, 7, 1, SPOT_ARCH_LLAMA, 1, 9, 17, false },
+    { 1, 128, 4, 97, 11, 2, SPOT_ARCH_LLAMA, 2, 300, 10000, false },
 };
 static const int micro_batches[] = { 2, 1, 3, 2, 1, 1, 2, 1, 3, 1 };
 enum { N_SHAPE = sizeof(shapes) / sizeof(shapes[0]), FIRST_LLAMA = 6 };

@@ -139,6 +139,8 @@ static int local_index(const struct spot_stage *stage, int bundle)
 
 static double norm2_chunk(const struct walk *w, int tensor, size_t offset, int64_t n)
 {
+    if (spot_arena_is_copy(&w->stage->config.shape, &w->stage->bundle[w->i]->arena, tensor))
+        return 0; /* the same gradient as wte's */
     return w->stage->kernel->vec->norm2(w->stage->sum[w->i] + offset, n, unit_of(w, tensor));
 }
 
