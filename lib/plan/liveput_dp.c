@@ -85,6 +85,7 @@ void spot_liveput_dp_release(struct spot_liveput_dp *dp)
             free(dp->gain[i]);
         }
     free(dp->gain);
+    free(dp->is_shut);
     free(dp->by_size);
     free(dp->rank);
     free(dp->n_fit);
@@ -284,6 +285,22 @@ static void back_up_before(struct spot_liveput_dp *dp, const struct laws *laws, 
     }
 }
 
+/* A grid that may not be run is never chosen. */
+static void shut(const struct spot_liveput_dp *dp, double *value)
+{
+    for (int n = dp->n_low; dp->is_shut && n <= dp->n_max; n++)
+        for (int r = 0; r < dp->n_fit[n]; r++)
+            if (dp->is_shut[n * dp->n_grid + r])
+                for (int c = 0; c < dp->n_context; c++)
+                    value[value_at(dp, c, n) + (size_t)r] = -INFINITY;
+}
+
+static bool may_run(const struct spot_liveput_dp *dp, int n, int rank)
+{
+    return rank == dp->n_grid ||
+           (rank < dp->n_fit[n] && !(dp->is_shut && dp->is_shut[n * dp->n_grid + rank]));
+}
+
 /* Make next relative to its value at no instances, and swap it in. Returns how unevenly the
  * values moved, relative to how far. */
 static double turn(struct spot_liveput_dp *dp)
@@ -298,12 +315,13 @@ static double turn(struct spot_liveput_dp *dp)
                 const size_t at = value_at(dp, c, n) + (size_t)r;
                 const double moved = dp->next[at] - dp->value[at];
 
-                if (r >= dp->n_fit[n] && r < dp->n_grid)
+                if (!may_run(dp, n, r))
                     continue;
                 low = moved < low ? moved : low;
                 high = moved > high ? moved : high;
                 dp->next[at] -= base;
             }
+    shut(dp, dp->next);
     dp->value = dp->next;
     dp->next = swap;
     return (high - low) / fmax(fabs(high), 1e-300);
@@ -316,6 +334,8 @@ int spot_liveput_dp_solve(struct spot_liveput_dp *dp, const struct spot_count_ch
     int done = 0;
     bool settled = false;
 
+    assert(!dp->is_shut || dp->has_notice);
+    shut(dp, dp->value);
     for (; done < sweeps && !settled; done++) {
         for (int n = dp->n_low; n <= dp->n_max; n++) {
             struct laws laws;
@@ -328,7 +348,7 @@ int spot_liveput_dp_solve(struct spot_liveput_dp *dp, const struct spot_count_ch
                 laws.n_event = events_of(dp, n, &step, laws.event[c]);
             }
             for (int r = 0; r <= dp->n_grid; r++) {
-                if (r >= dp->n_fit[n] && r < dp->n_grid)
+                if (!may_run(dp, n, r))
                     continue;
                 if (dp->has_notice)
                     back_up_after(dp, &laws, n, r);
@@ -387,8 +407,10 @@ static const double *fold(struct spot_liveput_dp *dp, const int *change, int n_c
         return value;
     then = fold(dp, change + 1, n_change - 1, n + change[0], value, space);
     for (int r = 0; r <= dp->n_grid; r++)
-        if (r < dp->n_fit[n] || r == dp->n_grid)
+        if (may_run(dp, n, r))
             now[r] = best_after(dp, gain_of(dp, n, r, change[0]), then, n + change[0]);
+        else
+            now[r] = -INFINITY;
     return now;
 }
 

@@ -33,8 +33,10 @@ struct spot_liveput_dp {
     struct spot_cost_table *table; /* borrowed */
     double interval_s;
     bool has_notice;
-    bool sees_victims;        /* with a notice: what survives is known as well; set after init */
-    bool is_finite;           /* values are sums over the sweeps so far, not relative */
+    bool sees_victims; /* with a notice: what survives is known as well; set after init */
+    bool *is_shut;     /* [(n_max + 1) * n_grid] by rank: never to be run on n instances; NULL:
+                          all may; set after init, freed with the rest; needs has_notice */
+    bool is_finite;    /* values are sums over the sweeps so far, not relative */
     int n_low, n_max, n_grid; /* counts outside n_low..n_max are taken for the nearest inside */
     int n_context;            /* 1: the chain's law is that of context 0 in all of them */
     int *by_size;             /* [n_grid] grids in order of D * P, then of number */

@@ -73,6 +73,8 @@ void spot_train_hold(struct spot_train_choice *choice, size_t n_choice,
     for (int held = table->n_low > 1 ? table->n_low : 1; held <= staying; held++) {
         struct spot_count_chain chain;
 
+        free(dp.is_shut);
+        dp.is_shut = spot_train_shut(q, held, &dp);
         spot_train_chain(q->law, held, table->lost_max, &chain);
         spot_liveput_dp_finish(&dp, &chain, q->horizon - 1);
         spot_liveput_known(&dp, &view, spot_liveput_dp_value(&dp, 0, held), by_rank);

@@ -114,6 +114,15 @@ static double bound_of(const struct spot_train_question *q, const struct spot_co
     return sum / q->horizon;
 }
 
+/* A plan is carried out with those who go known by name. Above this many instances the law of what
+ * survives would take seconds, and with more pipelines there is less to know. */
+static bool sees_victims(const struct spot_train_question *q)
+{
+    enum { INSTANCES_MAX = 40 };
+
+    return q->throughput->n_max <= INSTANCES_MAX;
+}
+
 /* The DP's scores: relative values over an unending future decide, a finite horizon is told. */
 static void score_dp(struct spot_train_choice *choice, size_t n_choice,
                      const struct spot_train_question *q, struct spot_cost_table *table,
@@ -135,6 +144,8 @@ static void score_dp(struct spot_train_choice *choice, size_t n_choice,
     spot_train_chain(q->law, q->law->cap, table->lost_max, &chain);
     spot_liveput_dp_init(&dp, table, interval_s, true);
     dp.n_context = 1; /* one law for all */
+    dp.sees_victims = sees_victims(q);
+    dp.is_shut = spot_train_shut(q, q->law->now, &dp);
     spot_liveput_dp_finish(&dp, &chain, q->horizon - 1);
     spot_liveput_dp_scores(&dp, &view, told);
     spot_liveput_dp_solve(&dp, &chain, SWEEPS_MAX);

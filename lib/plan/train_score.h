@@ -43,6 +43,13 @@ struct spot_count_chain;
 void spot_train_chain(const struct spot_change_law *law, int held, int size_max,
                       struct spot_count_chain *chain);
 
+/* train_risk.c: is_shut[] of the dynamic program (liveput_dp.h) for a limit on the risk of losing
+ * every replica of some stage in an interval: the forecast's losses, as they hit `held` of the
+ * instances there are, from every count; the caller's to free. NULL where there is no limit. */
+struct spot_liveput_dp;
+bool *spot_train_shut(const struct spot_train_question *q, int held,
+                      const struct spot_liveput_dp *dp);
+
 /* pmf[n_max + 1] of the count, one interval later in next[]. */
 void spot_train_step_count(const struct spot_count_chain *chain, int n_max, const double *pmf,
                            double *next);
