@@ -8,7 +8,7 @@ _spot() { # COMMAND... ; OPTION... of the tool or of its command
     'spot-migrate assign') words='--objective --output --quiet --verbose --help --version' ;;
     'spot-migrate pack') words='--codec --compat --level --base --chunk --jobs --output --quiet --verbose --help --version' ;;
     'spot-migrate unpack') words='--base --jobs --output --quiet --verbose --help --version' ;;
-    'spot-migrate verify') words='--base --jobs --output --quiet --verbose --help --version' ;;
+    'spot-migrate verify') words='--base --jobs --quiet --verbose --help --version' ;;
     'spot-migrate list') words='--output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-migrate extract') words='--tensor --raw --base --output --quiet --verbose --help --version' ;;
     'spot-migrate send') words='--connect --listen --via --duplex --key-file --timeout --wait --streams --codec --chunk --deadline --plan --epoch --jobs --output --quiet --verbose --help --version' ;;

@@ -92,6 +92,8 @@ static int read_nodes(struct spot_cluster *cluster, struct spot_err *err)
         if (spot_json_read_fields(&cluster->json, json_array_get(list, i), at, node_field, node,
                                   err))
             return -1;
+        if (!*node->name)
+            return spot_json_fail(&cluster->json, at, err, "a node without a name");
         if (node->out_byte_per_s <= 0)
             node->out_byte_per_s = node->in_byte_per_s;
         if (node->in_byte_per_s <= 0)
@@ -122,10 +124,22 @@ static int read_egress(struct spot_cluster *cluster, struct spot_err *err)
     return 0;
 }
 
+/* A rate is unknown, or one that leads to times that can be told. */
+static int check_rate(const struct spot_cluster *cluster, const char *at, double rate,
+                      struct spot_err *err)
+{
+    return rate > 0 && rate < 1e-3
+               ? spot_json_fail(&cluster->json, at, err,
+                                "%g is neither 0, unknown, nor 0.001 or more", rate)
+               : 0;
+}
+
 static int read_cluster(struct spot_cluster *cluster, struct spot_err *err)
 {
     if (spot_json_expect_schema(&cluster->json, "spot.cluster", 1, err) ||
         spot_json_read_fields(&cluster->json, cluster->json.root, "", head_field, cluster, err) ||
+        check_rate(cluster, "/prefill_tokens_per_s", cluster->prefill_tokens_per_s, err) ||
+        check_rate(cluster, "/restore_byte_per_s", cluster->restore_byte_per_s, err) ||
         read_nodes(cluster, err) || read_egress(cluster, err)) {
         spot_cluster_release(cluster);
         return -1;

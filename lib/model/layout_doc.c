@@ -319,6 +319,27 @@ static int read_components(struct spot_layout *layout, struct spot_err *err)
     return 0;
 }
 
+static int by_kv_name(const void *a, const void *b)
+{
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* A cache is found by its name in the other layout. */
+static int check_kv_names(const struct spot_layout *layout, struct spot_err *err)
+{
+    const char **name = spot_xcalloc(layout->n_kv, sizeof *name);
+    int rc = 0;
+
+    for (size_t k = 0; k < layout->n_kv; k++)
+        name[k] = layout->kv[k].name;
+    qsort(name, layout->n_kv, sizeof *name, by_kv_name);
+    for (size_t k = 1; k < layout->n_kv && !rc; k++)
+        if (!strcmp(name[k - 1], name[k]))
+            rc = spot_json_fail(&layout->json, "/kv", err, "'%s' is named twice", name[k]);
+    free(name);
+    return rc;
+}
+
 static int read_kv(struct spot_layout *layout, struct spot_err *err)
 {
     const json_t *list;
@@ -338,7 +359,7 @@ static int read_kv(struct spot_layout *layout, struct spot_err *err)
         if (layout->kv[k].d >= layout->d)
             return spot_json_fail(&layout->json, at, err, "d is outside the grid");
     }
-    return 0;
+    return check_kv_names(layout, err);
 }
 
 static int read_places(struct spot_layout *layout, struct spot_err *err)

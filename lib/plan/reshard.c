@@ -316,6 +316,29 @@ static int check_model(const struct spot_layout *from, const struct spot_layout 
     return 0;
 }
 
+static int check_caches(const struct spot_layout *from, const struct spot_layout *to,
+                        struct spot_err *err)
+{
+    char at[64];
+
+    for (size_t i = 0; i < from->n_kv; i++)
+        for (size_t k = 0; k < to->n_kv; k++) {
+            const struct spot_layout_kv *old = &from->kv[i], *new = &to->kv[k];
+
+            if (strcmp(old->name, new->name) != 0 ||
+                (old->n_token == new->n_token && old->byte == new->byte))
+                continue;
+            snprintf(at, sizeof at, "/kv/%zu", k);
+            return spot_json_fail(
+                &to->json, at, err,
+                "cache %.64s has %lld tokens of %lld bytes a number here, %lld of "
+                "%lld in the old layout",
+                new->name, (long long)new->n_token, (long long)new->byte, (long long)old->n_token,
+                (long long)old->byte);
+        }
+    return 0;
+}
+
 /* The work of build(), roughly; documents can ask for absurd amounts of it. */
 static int check_size(const struct spot_layout *from, const struct spot_layout *to,
                       struct spot_err *err)
@@ -357,7 +380,7 @@ int spot_reshard_init(struct spot_reshard *r, const struct spot_layout *from,
     int n_kind;
 
     *r = (struct spot_reshard){ .from = from, .to = to };
-    if (check_model(from, to, err) || check_size(from, to, err))
+    if (check_model(from, to, err) || check_caches(from, to, err) || check_size(from, to, err))
         return -1;
     n_kind = list_kinds(from, to, kind, err);
     if (n_kind < 0)

@@ -16,9 +16,11 @@ int spot_state_find_node(const struct spot_state *s, const char *name)
     return -1;
 }
 
-static void read_nodes(struct spot_state *s)
+/* Returns the number of slots. A node can use no more of them than there are positions. */
+static int64_t read_nodes(struct spot_state *s)
 {
     const size_t n = (size_t)s->n_node;
+    int64_t n_slot = 0;
 
     s->out = spot_xcalloc(3 * n, sizeof(double));
     s->in = s->out + n;
@@ -35,9 +37,11 @@ static void read_nodes(struct spot_state *s)
         s->in[i] = node->in_byte_per_s;
         s->limit[i] = node->is_leaving ? node->out_byte_per_s * deadline_s : INFINITY;
         s->can_place[i] = !node->is_leaving && node->slots > 0;
-        s->slots[i] = s->can_place[i] ? node->slots : 0;
+        s->slots[i] = !s->can_place[i] ? 0 : node->slots < s->r->n_new ? node->slots : s->r->n_new;
         s->is_single = s->is_single && s->slots[i] <= 1;
+        n_slot += s->slots[i];
     }
+    return n_slot;
 }
 
 /* Zones as numbers, and their prices; one zone where nothing costs. */
@@ -172,13 +176,20 @@ int spot_state_init(struct spot_state *s, const struct spot_state_problem *probl
 {
     int *node_of_old;
     size_t n_group;
+    int64_t n_slot;
 
     *s = (struct spot_state){ .problem = problem, .r = r };
     s->n_node = (int)problem->cluster->n_node;
     if ((double)s->n_node * r->n_new > 1 << 25)
         return spot_err_set(err, SPOT_EDATA, "%d nodes for %d positions are too many", s->n_node,
                             r->n_new);
-    read_nodes(s);
+    n_slot = read_nodes(s);
+    if (!problem->to->n_place && (double)n_slot * r->n_new > 1 << 25)
+        return spot_err_set(
+            err, SPOT_EDATA,
+            "%lld slots for %d positions are too many to compare; a layout that names "
+            "its nodes needs no search",
+            (long long)n_slot, r->n_new);
     read_prices(s);
     s->set_of = spot_xcalloc(r->n_part, sizeof(int));
     s->is_out = spot_xcalloc(r->n_part, sizeof(bool));

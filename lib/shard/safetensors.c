@@ -22,7 +22,8 @@ static const struct {
     [SPOT_DT_BF16] = { "BF16", 2 },       [SPOT_DT_U32] = { "U32", 4 },
     [SPOT_DT_I32] = { "I32", 4 },         [SPOT_DT_F32] = { "F32", 4 },
     [SPOT_DT_U64] = { "U64", 8 },         [SPOT_DT_I64] = { "I64", 8 },
-    [SPOT_DT_F64] = { "F64", 8 },
+    [SPOT_DT_F64] = { "F64", 8 },         [SPOT_DT_C64] = { "C64", 8 },
+    [SPOT_DT_F8_E8M0] = { "F8_E8M0", 1 },
 };
 
 const char *spot_dtype_name(enum spot_dtype dtype)

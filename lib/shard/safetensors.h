@@ -43,6 +43,8 @@ enum spot_dtype {
     SPOT_DT_U64,
     SPOT_DT_I64,
     SPOT_DT_F64,
+    SPOT_DT_C64,     /* two F32 */
+    SPOT_DT_F8_E8M0, /* scales */
     SPOT_DTYPES,
 };
 

@@ -179,8 +179,10 @@ chosen() { # FILE: the address on its first line, once it is there
 }
 
 @test "an empty deadline is status 75, nobody is status 4, a read-only place is status 4" {
-    run spot-migrate send --deadline 0.000001s --via 'spot-migrate recv --duplex -o got 2>/dev/null' m
-    [ "$status" -eq 75 ]
+    for s in 0 0.000001s; do
+        run spot-migrate send --deadline $s --via 'spot-migrate recv --duplex -o got 2>/dev/null' m
+        [ "$status" -eq 75 ]
+    done
     run spot-migrate send --connect unix:nobody --wait 0.1s m
     [ "$status" -eq 4 ]
     run spot-migrate recv -o got --listen unix:nobody --wait 0.1s
@@ -236,6 +238,19 @@ chosen() { # FILE: the address on its first line, once it is there
         run -2 spot-migrate $c
         [[ "$output" == *"--jobs has no meaning with --connect, --listen, --via or --duplex"* ]]
     done
+    head -c 32 /dev/urandom >key
+    chmod 600 key
+    for c in "send --listen unix:s m" "recv -o got --connect unix:a,unix:b"; do
+        # shellcheck disable=SC2086
+        run -2 spot-migrate $c --key-file key
+        [[ "$output" == *"--key-file has no meaning for unix:PATH"* ]]
+    done
+    run -2 spot-migrate pack --level 3 m
+    [[ "$output" == *"--level has no meaning without --codec zstd or --compat"* ]]
+    run -2 spot-migrate verify -o x m
+    [[ "$output" == *"unknown option '-o'"* ]]
+    run -2 spot-migrate send --deadline 0 m
+    [[ "$output" == *"--deadline needs a way"* ]]
     run -2 spot-migrate pack --compat --codec raw m
     [[ "$output" == *"--codec has no meaning with --compat"* ]]
     ln m same

@@ -121,6 +121,45 @@ llama() { spot-migrate plan --from $D/llama7b_2x2x2.json --to $D/llama7b_1x3x2.j
     [[ "$stderr" = *"--to is required"* ]]
 }
 
+@test "layouts that tell of different caches are refused" {
+    jq '.kv[0].tokens = 5' $D/llama7b_1x3x2.json >"$T/to.json"
+    run -3 --separate-stderr spot-migrate plan --from $D/llama7b_2x2x2.json --to "$T/to.json" \
+        --cluster $D/four_one_leaving.json
+    [[ "$stderr" = *"to.json:"*": /kv/0: cache chat has 5 tokens of 2 bytes a number here, 16384 of 2 in"* ]]
+    jq '.kv[1].name = "chat"' $D/llama7b_1x3x2.json >"$T/to.json"
+    run -3 --separate-stderr spot-migrate plan --from $D/llama7b_2x2x2.json --to "$T/to.json" \
+        --cluster $D/four_one_leaving.json
+    [[ "$stderr" = *"/kv: 'chat' is named twice" ]]
+}
+
+@test "rates that lead to no time, nameless nodes and absurd slots" {
+    for k in prefill_tokens_per_s restore_byte_per_s; do
+        jq ".$k = 1e-300" $D/four_one_leaving.json >"$T/c.json"
+        run -3 --separate-stderr llama "$T/c.json"
+        [[ "$stderr" = *"/$k: 1e-300 is neither 0, unknown, nor 0.001 or more" ]]
+    done
+    jq '.nodes[0].node = ""' $D/four_one_leaving.json >"$T/c.json"
+    run -3 --separate-stderr llama "$T/c.json"
+    [[ "$stderr" = *"/nodes/0: a node without a name" ]]
+    # more slots than positions are no more work than as many
+    jq '.nodes[].slots = 6' $D/four_one_leaving.json >"$T/c.json"
+    llama "$T/c.json" --no-provenance >"$T/six.json"
+    jq '.nodes[].slots = 1024' $D/four_one_leaving.json >"$T/c.json"
+    llama "$T/c.json" --no-provenance | cmp - "$T/six.json"
+    # 32000 slots for 16384 positions
+    jq '.grid = {D: 128, P: 32, M: 4} | del(.stage_ends, .kv, .place)' $D/llama7b_2x2x2.json >"$T/l.json"
+    jq '.nodes = [range(2000) | {node: "n\(.)", out_byte_per_s: 1e9, slots: 16}]' \
+        $D/four_one_leaving.json >"$T/c.json"
+    run -3 --separate-stderr spot-migrate plan --from "$T/l.json" --to "$T/l.json" --cluster "$T/c.json"
+    [[ "$stderr" = *"32000 slots for 16384 positions are too many to compare"* ]]
+}
+
+@test "a deadline of zero is one: what only leaving nodes have is lost" {
+    jq 'del(.nodes[3].deadline_s)' $D/four_one_leaving.json >"$T/c.json"
+    [ "$(llama "$T/c.json" | jq .lost_byte)" = 0 ]
+    [ "$(llama "$T/c.json" --deadline 0 | jq .lost_byte)" = 4294967296 ]
+}
+
 @test "the picture's script holds one bar a transfer, and reasons go to stderr" {
     run -0 --separate-stderr gpt $D/sixteen_less_one.json --plot "$T/p.gp" --explain
     grep -q "shared links: 2.754 s" "$T/p.gp"

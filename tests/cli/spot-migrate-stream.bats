@@ -54,6 +54,26 @@ make_file() { # JSON BYTES
     done
 }
 
+@test "every dtype of whole bytes, no dimensions, no elements" {
+    local json='' at=0 size
+    for d in BOOL/1 U8/1 I8/1 F8_E4M3/1 F8_E5M2/1 F8_E8M0/1 I16/2 U16/2 F16/2 BF16/2 I32/4 U32/4 F32/4 C64/8 F64/8 I64/8 U64/8; do
+        size=$((7 * ${d#*/}))
+        json+="\"${d%/*}\":{\"dtype\":\"${d%/*}\",\"shape\":[7],\"data_offsets\":[$at,$((at + size))]},"
+        at=$((at + size))
+    done
+    json+="\"scalar\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[$at,$((at + 4))]},"
+    at=$((at + 4))
+    json+="\"none\":{\"dtype\":\"BF16\",\"shape\":[3,0,5],\"data_offsets\":[$at,$at]}"
+    make_file "{$json}" $at >d.safetensors
+    for codec in raw zstd planes nibble; do
+        spot-migrate pack --codec $codec --chunk 64 d.safetensors | tee d.szt | zstd -qt
+        spot-migrate unpack d.szt | cmp - d.safetensors
+    done
+    [ "$(spot-migrate list --format json d.szt | jq '.tensors | length')" -eq 19 ]
+    run -3 spot-migrate pack <(make_file '{"a":{"dtype":"F4","shape":[2],"data_offsets":[0,1]}}' 1)
+    [[ "$output" == *"unknown dtype 'F4'"* ]]
+}
+
 @test "compat is plain zstd" {
     spot-migrate pack --compat --chunk 4KiB m.safetensors | zstd -dc | cmp - m.safetensors
 }

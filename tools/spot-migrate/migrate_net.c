@@ -106,6 +106,18 @@ static int check_address(const struct net *net, const char *address, struct spot
                         address);
 }
 
+/* A key that no address would use. */
+static bool is_key_idle(const struct net *net)
+{
+    const char *at = net->listen ? net->listen : net->connect;
+
+    while (at && is_unix(at)) {
+        at = net->connect ? strchr(at, ',') : NULL;
+        at = at ? at + 1 : NULL;
+    }
+    return net->key_path && !at;
+}
+
 int net_check(struct net *net, bool *is_one_way, struct spot_err *err)
 {
     const int n_way = !!net->connect + !!net->listen + !!net->via + net->is_duplex;
@@ -114,6 +126,8 @@ int net_check(struct net *net, bool *is_one_way, struct spot_err *err)
     if (n_way > 1)
         return spot_err_set(err, SPOT_EUSAGE,
                             "--connect, --listen, --via and --duplex exclude each other");
+    if (is_key_idle(net))
+        return spot_err_set(err, SPOT_EUSAGE, "--key-file has no meaning for unix:PATH");
     if (net->key_path && spot_tls_key_load(net->key_path, net->key, err))
         return -1;
     if (net->is_duplex && (isatty(STDIN_FILENO) || isatty(STDOUT_FILENO)))

@@ -183,7 +183,7 @@ int migrate_pack(int argc, char **argv)
     struct spot_tool_common common = SPOT_TOOL_COMMON_DEFAULT;
     const char *codec_name = "auto", *base_path = NULL, *path;
     bool is_compat = false;
-    uint64_t n_job = default_jobs(), level = 1;
+    uint64_t n_job = default_jobs(), level = 0;
     double chunk_byte = SPOT_CHUNK_BYTE;
     const struct spot_opt option[] = {
         { SPOT_OPT_GROUP, .help = "pack" },
@@ -218,11 +218,15 @@ int migrate_pack(int argc, char **argv)
     if (!migrate_parse(&cli, argc, argv, &common, &path, &status))
         return status;
     options.base_path = base_path;
-    options.level = (int)level;
+    options.level = level ? (int)level : 1;
     options.n_job = n_job;
     options.chunk_byte = (uint32_t)chunk_byte;
     if (codec_option(is_compat ? "zstd" : codec_name, &options.codec, &err))
         return spot_tool_finish(-1, &err);
+    if (level && options.codec != SPOT_CODEC_ZSTD) {
+        spot_err_set(&err, SPOT_EUSAGE, "--level has no meaning without --codec zstd or --compat");
+        return spot_tool_finish(-1, &err);
+    }
     if (is_compat && base_path) {
         spot_err_set(&err, SPOT_EUSAGE, "--compat and --base exclude each other");
         return spot_tool_finish(-1, &err);

@@ -63,7 +63,7 @@ static int run_plan(const struct options *options, struct spot_err *err)
     struct spot_layout from = { 0 }, to = { 0 };
     struct spot_cluster cluster = { 0 };
     const struct spot_state_problem problem = {
-        &from, &to, &cluster, options->deadline_s > 0 ? options->deadline_s : INFINITY,
+        &from, &to, &cluster, options->deadline_s >= 0 ? options->deadline_s : INFINITY,
         options->memory_cap_byte >= 0 ? options->memory_cap_byte : INFINITY
     };
     int rc = -1;
@@ -109,7 +109,9 @@ static int check_options(struct options *options, int n_operand, const char *ope
 
 int migrate_plan_main(int argc, char **argv)
 {
-    struct options options = { .common = SPOT_TOOL_COMMON_DEFAULT, .memory_cap_byte = -1 };
+    struct options options = { .common = SPOT_TOOL_COMMON_DEFAULT,
+                               .deadline_s = -1,
+                               .memory_cap_byte = -1 };
     const struct spot_opt option[] = {
         { SPOT_OPT_GROUP, .help = "documents" },
         { SPOT_OPT_STRING, 0, "from", &options.from, "layout.json", "who holds what now (required)",

@@ -159,7 +159,7 @@ static int offer_file(struct send *s, enum spot_codec codec, const char *path, s
         .source = path,
         .epoch = (int64_t)s->epoch,
         .silence_s = 3 * s->net.silence_s,
-        .deadline_s = s->deadline_s > 0 ? spot_clock_s() + s->deadline_s : 0,
+        .deadline_s = s->deadline_s >= 0 ? spot_clock_s() + s->deadline_s : 0,
     };
     struct spot_buf header = { 0 };
     struct spot_st st = { 0 };
@@ -212,7 +212,7 @@ static int run(struct send *s, const char *path, struct spot_err *err)
 
     if (net_check(&s->net, &is_one_way, err) || codec_option(s->codec_name, &pack.codec, err))
         return -1;
-    if (is_one_way && s->deadline_s > 0)
+    if (is_one_way && s->deadline_s >= 0)
         return spot_err_set(err, SPOT_EUSAGE,
                             "--deadline needs a way on which the other end answers");
     if (is_one_way) {
@@ -242,7 +242,8 @@ int migrate_send(int argc, char **argv)
                       .codec_name = "auto",
                       .n_stream = 4,
                       .n_job = default_jobs(),
-                      .chunk_byte = SPOT_CHUNK_BYTE };
+                      .chunk_byte = SPOT_CHUNK_BYTE,
+                      .deadline_s = -1 };
     const struct spot_opt option[] = {
         { SPOT_OPT_GROUP, .help = "way (none: a stream to standard output)" },
         NET_OPTIONS(&s.net),

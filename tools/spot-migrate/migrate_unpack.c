@@ -86,51 +86,71 @@ out:
     return rc;
 }
 
-static int command(struct unpack *u, const char *name, const char *summary, const char *examples,
-                   int argc, char **argv)
+#define STREAM_OPTIONS(u)                                         \
+    { SPOT_OPT_GROUP, .help = "stream" },                         \
+        { SPOT_OPT_STRING,                                        \
+          0,                                                      \
+          "base",                                                 \
+          &(u)->base_path,                                        \
+          "file",                                                 \
+          "the older safetensors file that --base of pack named", \
+          0,                                                      \
+          0 },                                                    \
+        JOBS_OPTION(&(u)->n_job, "threads (default: processors, at most 8)")
+
+static int command(struct unpack *u, const struct spot_cli *cli, int argc, char **argv)
 {
-    const struct spot_opt option[] = {
-        { SPOT_OPT_GROUP, .help = "stream" },
-        { SPOT_OPT_STRING, 0, "base", &u->base_path, "file",
-          "the older safetensors file that --base of pack named", 0, 0 },
-        JOBS_OPTION(&u->n_job, "threads (default: processors, at most 8)"),
-        SPOT_TOOL_OPTIONS_WRITE(&u->common, "write here, complete or not at all (default stdout)"),
-        { SPOT_OPT_END },
-    };
-    const struct spot_cli cli = { .name = name,
-                                  .synopsis = "[options] [stream.szt]",
-                                  .summary = summary,
-                                  .examples = examples,
-                                  .option = option,
-                                  .reads = (const char *const[]){ "base", NULL },
-                                  .writes = (const char *const[]){ "output", NULL } };
     struct spot_err err = { 0 };
     const char *path;
     int status;
 
-    u->n_job = default_jobs();
-    if (!migrate_parse(&cli, argc, argv, &u->common, &path, &status))
+    if (!migrate_parse(cli, argc, argv, &u->common, &path, &status))
         return status;
     return spot_tool_finish(run(u, path, &err), &err);
 }
 
 int migrate_unpack(int argc, char **argv)
 {
-    struct unpack u = { .common = SPOT_TOOL_COMMON_DEFAULT };
+    struct unpack u = { .common = SPOT_TOOL_COMMON_DEFAULT, .n_job = default_jobs() };
+    const struct spot_opt option[] = {
+        STREAM_OPTIONS(&u),
+        SPOT_TOOL_OPTIONS_WRITE(&u.common, "write here, complete or not at all (default stdout)"),
+        { SPOT_OPT_END },
+    };
+    const struct spot_cli cli = {
+        .name = "spot-migrate unpack",
+        .synopsis = "[options] [stream.szt]",
+        .summary = "the safetensors file of a stream, byte for byte, every hash checked",
+        .examples =
+            "  spot-migrate unpack -o m.safetensors m.szt\n"
+            "  spot-migrate pack a.safetensors | spot-migrate unpack | cmp - a.safetensors\n",
+        .option = option,
+        .reads = (const char *const[]){ "base", NULL },
+        .writes = (const char *const[]){ "output", NULL },
+    };
 
-    return command(
-        &u, "spot-migrate unpack",
-        "the safetensors file of a stream, byte for byte, every hash checked",
-        "  spot-migrate unpack -o m.safetensors m.szt\n"
-        "  spot-migrate pack a.safetensors | spot-migrate unpack | cmp - a.safetensors\n",
-        argc, argv);
+    return command(&u, &cli, argc, argv);
 }
 
 int migrate_verify(int argc, char **argv)
 {
-    struct unpack u = { .common = SPOT_TOOL_COMMON_DEFAULT, .is_verify = true };
+    struct unpack u = { .common = SPOT_TOOL_COMMON_DEFAULT,
+                        .n_job = default_jobs(),
+                        .is_verify = true };
+    const struct spot_opt option[] = {
+        STREAM_OPTIONS(&u),
+        { SPOT_OPT_GROUP, .help = "common" },
+        SPOT_TOOL_OPTIONS_TALK(&u.common),
+        { SPOT_OPT_END },
+    };
+    const struct spot_cli cli = {
+        .name = "spot-migrate verify",
+        .synopsis = "[options] [stream.szt]",
+        .summary = "exit 0 if a stream is whole and every hash matches, else 3",
+        .examples = "  spot-migrate verify m.szt\n  spot-migrate verify -v <m.szt\n",
+        .option = option,
+        .reads = (const char *const[]){ "base", NULL },
+    };
 
-    return command(&u, "spot-migrate verify",
-                   "exit 0 if a stream is whole and every hash matches, else 3",
-                   "  spot-migrate verify m.szt\n  spot-migrate verify -v <m.szt\n", argc, argv);
+    return command(&u, &cli, argc, argv);
 }
