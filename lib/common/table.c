@@ -102,29 +102,49 @@ static void put_padded(FILE *out, const char *text, int width, bool right, bool 
         fprintf(out, "%s%*s", text, last ? 0 : pad, "");
 }
 
+/* Columns first..end - 1, and column 0 before them. */
+static void print_block(const struct spot_table *t, FILE *out, bool md, const int *width,
+                        size_t first, size_t end)
+{
+    const size_t n_row = t->n_cell / t->n_column;
+
+    for (size_t i = 0; i <= n_row; i++) {
+        for (size_t j = 0; j < end; j = j || first <= 1 ? j + 1 : first) {
+            fputs(md ? "| " : j ? "  " : "", out);
+            put_padded(out, i ? t->cell[(i - 1) * t->n_column + j] : t->column[j].name, width[j],
+                       t->column[j].is_number, !md && j + 1 == end);
+            fputs(md ? " " : "", out);
+        }
+        fputs(md ? "|\n" : "\n", out);
+        for (size_t j = 0; md && !i && j < end; j++)
+            fputs(t->column[j].is_number ? "|---:" : "|---", out);
+        if (md && !i)
+            fputs("|\n", out);
+    }
+}
+
 static void print_aligned(const struct spot_table *t, FILE *out, bool md)
 {
-    int *width = spot_xcalloc(t->n_column, sizeof(*width));
+    int *width = spot_xcalloc(t->n_column, sizeof(*width)), all = 0;
     const size_t n_row = t->n_cell / t->n_column;
+    size_t first = 0;
 
     for (size_t j = 0; j < t->n_column; j++) {
         width[j] = width_of(t->column[j].name);
         for (size_t i = 0; i < n_row; i++)
             if (width_of(t->cell[i * t->n_column + j]) > width[j])
                 width[j] = width_of(t->cell[i * t->n_column + j]);
+        all += width[j] + (j ? 2 : 0);
     }
-    for (size_t i = 0; i <= n_row; i++) {
-        for (size_t j = 0; j < t->n_column; j++) {
-            fputs(md ? "| " : j ? "  " : "", out);
-            put_padded(out, i ? t->cell[(i - 1) * t->n_column + j] : t->column[j].name, width[j],
-                       t->column[j].is_number, !md && j + 1 == t->n_column);
-            fputs(md ? " " : "", out);
-        }
-        fputs(md ? "|\n" : "\n", out);
-        for (size_t j = 0; md && !i && j < t->n_column; j++)
-            fputs(t->column[j].is_number ? "|---:" : "|---", out);
-        if (md && !i)
-            fputs("|\n", out);
+    for (size_t j = 1; j <= t->n_column; j++) {
+        const bool is_end = j == t->n_column;
+
+        if (!is_end && (md || all <= SPOT_TABLE_WIDTH || j != t->break_at))
+            continue;
+        if (first)
+            putc('\n', out);
+        print_block(t, out, md, width, first, j);
+        first = j;
     }
     free(width);
 }

@@ -35,10 +35,13 @@ struct spot_column {
     bool is_number; /* right-aligned; bare in JSON Lines */
 };
 
+enum { SPOT_TABLE_WIDTH = 100 };
+
 struct spot_table {
     const struct spot_column *column; /* [n_column], borrowed */
     size_t n_column, n_cell, cap;
-    char **cell; /* [n_cell], row-major */
+    size_t break_at; /* > 0: aligned and wider than SPOT_TABLE_WIDTH, it goes on below from here */
+    char **cell;     /* [n_cell], row-major */
 };
 
 void spot_table_init(struct spot_table *table, const struct spot_column *column, size_t n_column);

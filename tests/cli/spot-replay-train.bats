@@ -29,6 +29,18 @@ column() { # NAME: that column of CSV on stdin, header left out
         END { exit bad }'
 }
 
+@test "the table for people has every policy and share in at most 100 columns" {
+    spot-replay train --job $job --trace "$T/t.csv" --policy all --format table >"$T/o"
+    [ "$(awk '{ if (length($0) > n) n = length($0) } END { print n }' "$T/o")" -le 100 ]
+    for policy in $(spot-replay train --policy list --job x --trace x | awk '{ print $1 }'); do
+        [ "$(grep -c "^$policy " "$T/o")" -eq 2 ]
+    done
+    # the same figures as the machine form has
+    play --policy spot | awk -F, 'NR > 1 { printf "%.4f %d %.4f %.4f\n", $3, $14, $7, $12 }' >"$T/a"
+    awk '$1 == "spot" { if (++n == 1) printf "%s %s ", $3, $7; else print $2, $7 }' "$T/o" >"$T/b"
+    diff "$T/a" "$T/b"
+}
+
 @test "samples can be recomputed from the rows of --steps" {
     play --policy nowcast --steps >"$T/s"
     [ "$(sed -n 1p "$T/s")" = "policy,interval,time_s,available,gained,lost,D,P,spares,cost_s,\

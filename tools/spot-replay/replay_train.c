@@ -218,6 +218,20 @@ static int parse_options(struct replay_train *s, struct spot_err *err)
     return 0;
 }
 
+static bool is_read(const struct replay_train *s)
+{
+    return s->format == SPOT_FORMAT_TABLE || s->format == SPOT_FORMAT_MD;
+}
+
+/* People read few digits, programs all. */
+static void put(struct spot_table *table, const struct replay_train *s, double x, int digits)
+{
+    if (is_read(s))
+        spot_table_fixed(table, x, digits);
+    else
+        spot_table_real(table, x);
+}
+
 /* --- output --- */
 
 static void print_steps(const struct replay_train *s, const struct spot_sim_policy *policy,
@@ -237,11 +251,11 @@ static void print_steps(const struct replay_train *s, const struct spot_sim_poli
         spot_table_int(table, r->d);
         spot_table_int(table, r->p);
         spot_table_int(table, r->spares);
-        spot_table_real(table, r->cost_s);
-        spot_table_real(table, samples += r->samples);
-        spot_table_real(table, usd += r->usd);
+        put(table, s, r->cost_s, 1);
+        put(table, s, samples += r->samples, 1);
+        put(table, s, usd += r->usd, 2);
         for (int c = 0; c < SPOT_SIM_CLASSES; c++)
-            spot_table_real(table, r->class_s[c]);
+            put(table, s, r->class_s[c], 0);
     }
 }
 
@@ -275,6 +289,15 @@ static const struct spot_column total_column[] = {
     { "booting", true },       { "migrations", true },  { "lost_samples", true },
 };
 
+/* For people: in two parts, what came of it and where the time went. */
+static const struct spot_column read_column[] = {
+    { "policy", false },     { "samples", true },      { "ideal_share", true },
+    { "samples/s", true },   { "usd", true },          { "usd/Msample", true },
+    { "migrations", true },  { "lost_samples", true }, { "effective", true },
+    { "reconfigure", true }, { "checkpoint", true },   { "redone", true },
+    { "redundant", true },   { "idle", true },         { "booting", true },
+};
+
 static const struct spot_column sampled_column[] = {
     { "policy", false },      { "runs", true },
     { "samples_mean", true }, { "samples_ci95", true },
@@ -286,15 +309,6 @@ static const struct spot_column sweep_column[] = {
     { "key", false },    { "value", true },       { "policy", false },
     { "samples", true }, { "ideal_share", true }, { "usd_per_msample", true },
 };
-
-/* People read few digits, programs all. */
-static void put(struct spot_table *table, const struct replay_train *s, double x, int digits)
-{
-    if (s->format == SPOT_FORMAT_TABLE || s->format == SPOT_FORMAT_MD)
-        spot_table_fixed(table, x, digits);
-    else
-        spot_table_real(table, x);
-}
 
 static void print_total(const struct replay_train *s, const struct spot_sim_policy *policy,
                         const struct spot_sim_row *row, struct spot_table *table)
@@ -316,10 +330,15 @@ static void print_total(const struct replay_train *s, const struct spot_sim_poli
         spot_table_text(table, "");
         spot_table_text(table, "");
     }
-    for (int c = 0; c < SPOT_SIM_CLASSES; c++)
-        put(table, s, all > 0 ? t.class_s[c] / all : 0, 4);
-    spot_table_int(table, t.migrations);
-    put(table, s, t.lost_samples, 0);
+    for (int part = 0; part < 2; part++) {
+        if (part == is_read(s)) {
+            for (int c = 0; c < SPOT_SIM_CLASSES; c++)
+                put(table, s, all > 0 ? t.class_s[c] / all : 0, 4);
+        } else {
+            spot_table_int(table, t.migrations);
+            put(table, s, t.lost_samples, 0);
+        }
+    }
 }
 
 static int by_value(const void *a, const void *b)
@@ -455,6 +474,24 @@ static int load_costs(struct replay_train *s, struct spot_err *err)
     return 0;
 }
 
+static void begin_table(const struct replay_train *s, struct spot_table *table)
+{
+#define COLUMNS(of) of, sizeof(of) / sizeof(*(of))
+    if (opt.sweep)
+        spot_table_init(table, COLUMNS(sweep_column));
+    else if (opt.steps)
+        spot_table_init(table, COLUMNS(step_column));
+    else if (!strcmp(opt.realize, "sampled"))
+        spot_table_init(table, COLUMNS(sampled_column));
+    else if (is_read(s))
+        spot_table_init(table, COLUMNS(read_column));
+    else
+        spot_table_init(table, COLUMNS(total_column));
+#undef COLUMNS
+    if (table->column == read_column)
+        table->break_at = 8; /* where the time went */
+}
+
 static int run(struct replay_train *s, struct spot_err *err)
 {
     struct replay_figure figure = { .picture = opt.picture };
@@ -474,19 +511,8 @@ static int run(struct replay_train *s, struct spot_err *err)
         return -1;
     if (spot_out_open(&out, opt.common.output, err))
         return -1;
-    if (opt.sweep) {
-        spot_table_init(&table, sweep_column, sizeof(sweep_column) / sizeof(*sweep_column));
-        rc = run_sweep(s, &table, err);
-    } else {
-        if (opt.steps)
-            spot_table_init(&table, step_column, sizeof(step_column) / sizeof(*step_column));
-        else if (!strcmp(opt.realize, "sampled"))
-            spot_table_init(&table, sampled_column,
-                            sizeof(sampled_column) / sizeof(*sampled_column));
-        else
-            spot_table_init(&table, total_column, sizeof(total_column) / sizeof(*total_column));
-        rc = run_policies(s, &table, &figure, err);
-    }
+    begin_table(s, &table);
+    rc = opt.sweep ? run_sweep(s, &table, err) : run_policies(s, &table, &figure, err);
     if (!rc)
         spot_table_print(&table, out.file, s->format);
     rc = spot_out_finish(&out, rc, err);
