@@ -5,6 +5,7 @@
 # the fault strikes. A cell passes if the job ends with the losses and weights of the undisturbed one,
 # bit for bit, and no sample lost or repeated. Time: from the fault to the next commit.
 #   tests/faults.sh [few | PHASE FAULT ...]     few: one fault per phase
+# GRID: another grid of four than 2x2, say 1x2x2; phase tensor: in the midst of a tensor group's exchange
 # shellcheck disable=SC2086,SC1091,SC2016,SC2046,SC2206  # the model is words; eventually evaluates
 set -u
 here=$(dirname "$(readlink -f "$0")")
@@ -20,10 +21,11 @@ STEPS=300
 
 # the message that makes a phase, job/protocol.h
 declare -A type=([join]=1 [form]=35 [migrate]=70 [forward]=65 [backward]=66 [reduce]=67 [vote]=6
-    [commit]=38 [quiesce]=34 [recover]=35)
+    [commit]=38 [quiesce]=34 [recover]=35 [tensor]=76)
+grid=${GRID:-2x2}
 
 coordinate() {
-    spot-run train -q --data corpus $MODEL --global-batch 5 --listen unix:j --events log --grid 2x2 \
+    spot-run train -q --data corpus $MODEL --global-batch 5 --listen unix:j --events log --grid $grid \
         --steps $STEPS --state st --durable-every 0.05s --lease 0.5s --resume 2>>log.err &
     train=$!
     echo $train >>pids
@@ -64,8 +66,15 @@ provoke() { # PHASE
 
 # members of the stage that w1 has, or of the first one if it has none
 replicas() {
-    grep '"formed"' log | tail -n 1 | jq -r '. as $e | ((.place | index("w1") // 0) % $e.P) as $p |
-        range($e.D) | $e.place[. * $e.P + $p]'
+    grep '"formed"' log | tail -n 1 | jq -r '. as $e |
+        ((.place | index("w1") // 0) / $e.M | floor % $e.P) as $p |
+        range($e.D) as $d | range($e.M) as $m | $e.place[($d * $e.P + $p) * $e.M + $m]'
+}
+
+# the grid that is wanted runs
+is_formed() {
+    jq -nre --arg grid "$grid" '[inputs | select(.event == "formed")] | last | [.D, .P, .M] as $g |
+        $grid | split("x") | map(tonumber) + [1] | .[:3] == $g' log >is_formed
 }
 
 # somebody alive with a place who is not w1
@@ -115,7 +124,7 @@ cell() { # PHASE FAULT
     coordinate
     [ $1 = join ] || { start w1 unix:p && eventually '[ "$(events log joined)" -ge 1 ]'; }
     for name in w2 w3 w4 w5; do start $name unix:j; done
-    eventually '[ "$(events log joined)" -ge '$([ $1 = join ] && echo 4 || echo 5)' ] && grep -q "\"D\":2,\"P\":2" log'
+    eventually '[ "$(events log joined)" -ge '$([ $1 = join ] && echo 4 || echo 5)' ] && is_formed'
     if provoke $1; then
         inflict $2
         eventually '[ "$(events log committed)" -gt '$before' ]' && ms=$(((${EPOCHREALTIME/./} - struck) / 1000))

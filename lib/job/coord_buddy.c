@@ -20,16 +20,16 @@ static bool is_spread(const struct spot_coord *c, uint32_t p)
 {
     const struct spot_form *f = &c->form;
 
-    for (uint32_t d = 1; d < f->D; d++)
-        if (!same_domain(c, f->member[p], f->member[d * f->P + p]))
+    for (uint32_t i = 1; i < spot_form_replicas(f); i++)
+        if (!same_domain(c, spot_form_replica(f, p, 0), spot_form_replica(f, p, i)))
             return true;
     return false;
 }
 
 static bool is_replica(const struct spot_form *f, uint32_t p, uint32_t id)
 {
-    for (uint32_t d = 0; d < f->D; d++)
-        if (f->member[d * f->P + p] == id)
+    for (uint32_t i = 0; i < spot_form_replicas(f); i++)
+        if (spot_form_replica(f, p, i) == id)
             return true;
     return false;
 }
@@ -49,7 +49,7 @@ static int64_t price(const struct spot_coord *c, uint32_t p, const struct spot_m
     const struct spot_coord_peer *peer = spot_coord_find(c, m->id);
     const bool holds = peer->held[c->form.stage[p]] == c->form.step;
 
-    return (same_domain(c, c->form.member[p], m->id) ? 1000000 : 0) +
+    return (same_domain(c, spot_form_replica(&c->form, p, 0), m->id) ? 1000000 : 0) +
            1000 * n_mirrored(&c->form, m->id) + (m->role == SPOT_ROLE_ACTIVE ? 100 : 0) +
            (holds ? 0 : 10);
 }

@@ -12,9 +12,10 @@ static int log_formed(struct spot_coord *c, struct spot_err *err)
     if (jw) {
         spot_jw_int(jw, "D", f->D);
         spot_jw_int(jw, "P", f->P);
+        spot_jw_int(jw, "M", f->M);
         spot_jw_int(jw, "members", (int64_t)c->machine.n_member);
         spot_jw_array(jw, "place");
-        for (uint32_t i = 0; i < f->D * f->P; i++) {
+        for (uint32_t i = 0; i < spot_form_size(f); i++) {
             const struct spot_coord_peer *peer = spot_coord_find(c, f->member[i]);
 
             spot_jw_str(jw, NULL, peer ? peer->name : "");

@@ -92,52 +92,59 @@ static int64_t sound_step(struct spot_coord *c, struct spot_err *err)
 
 /* --- the grid ------------------------------------------------------------ */
 
-static void choose(const struct spot_coord *c, uint32_t *D, uint32_t *P)
+/* No pipelines: nobody to run, or the plan says so. */
+static struct spot_degrees choose(const struct spot_coord *c)
 {
     const uint32_t n = (uint32_t)spot_coord_placeable(c);
 
-    *D = *P = 0;
-    if (n && !c->is_suspended)
-        spot_grid_choose(n, c->want_d, c->want_p, c->n_microbatch, c->n_bundle, D, P);
+    return n && !c->is_suspended ? spot_grid_choose(n, &c->want, c->n_microbatch, c->n_bundle,
+                                                    c->config.shape.n_shard)
+                                 : (struct spot_degrees){ 0 };
 }
 
 bool spot_coord_would_change(const struct spot_coord *c)
 {
-    uint32_t D, P;
+    const struct spot_degrees grid = choose(c);
 
-    choose(c, &D, &P);
-    return D != c->form.D || P != c->form.P || spot_coord_lacks_buddy(c);
+    return grid.D != c->form.D || grid.P != c->form.P || grid.M != c->form.M ||
+           spot_coord_lacks_buddy(c);
 }
 
-static void set_grid(struct spot_coord *c, uint32_t D, uint32_t P, int64_t step)
+static void set_grid(struct spot_coord *c, const struct spot_degrees *grid, int64_t step)
 {
-    spot_form_release(&c->form);
-    c->form.D = D;
-    c->form.P = P;
-    c->form.step = step;
-    c->form.stage = spot_xcalloc(P + 1, sizeof(*c->form.stage));
-    c->form.member = spot_xcalloc((size_t)D * P, sizeof(*c->form.member));
-    c->form.buddy = spot_xcalloc(P, sizeof(*c->form.buddy));
-    spot_grid_stages(&c->config.shape, P, c->form.stage);
-    c->form.share = spot_xcalloc(D + 1, sizeof(*c->form.share));
+    struct spot_form *const f = &c->form;
+
+    spot_form_release(f);
+    f->D = grid->D;
+    f->P = grid->P;
+    f->M = grid->M;
+    f->step = step;
+    f->stage = spot_xcalloc(f->P + 1, sizeof(*f->stage));
+    f->member = spot_xcalloc(spot_form_size(f), sizeof(*f->member));
+    f->buddy = spot_xcalloc(f->P, sizeof(*f->buddy));
+    spot_grid_stages(&c->config.shape, f->P, f->stage);
+    f->share = spot_xcalloc(f->D + 1, sizeof(*f->share));
 }
 
 /* Say once for each number of members that the grid asked for is not to be had. */
-static void tell_compromise(struct spot_coord *c, uint32_t D, uint32_t P)
+static void tell_compromise(struct spot_coord *c, const struct spot_degrees *grid)
 {
+    const struct spot_degrees *const want = &c->want;
     const size_t n = spot_coord_placeable(c);
+    char wanted[SPOT_DEGREES_TEXT], had[SPOT_DEGREES_TEXT];
 
-    if (!c->want_d || (D == c->want_d && P == c->want_p) || n == c->compromise_n)
+    if (!want->D || (grid->D == want->D && grid->P == want->P && grid->M == want->M) ||
+        n == c->compromise_n)
         return;
     c->compromise_n = n;
-    c->options->warn("grid %ux%u is wanted, %zu member%s make%s %ux%u", (unsigned)c->want_d,
-                     (unsigned)c->want_p, n, n == 1 ? "" : "s", n == 1 ? "s" : "", (unsigned)D,
-                     (unsigned)P);
+    c->options->warn("grid %s is wanted, %zu member%s make%s %s", spot_degrees_text(want, wanted),
+                     n, n == 1 ? "" : "s", n == 1 ? "s" : "", spot_degrees_text(grid, had));
 }
 
 /* --- placement ----------------------------------------------------------- */
 
-/* The move problem: nodes are members in machine order, units bundles, positions d * P + p. */
+/* The move problem: nodes are members in machine order, units bundles, positions those of the form:
+ * a tensor group's members all need the whole stage. */
 struct problem {
     int64_t *unit_byte;
     uint8_t *holds, *needs, *can_place;
@@ -146,7 +153,7 @@ struct problem {
 static void fill_problem(const struct spot_coord *c, struct problem *p)
 {
     const size_t n_node = c->machine.n_member, n_unit = (size_t)c->n_bundle;
-    const uint32_t n_position = c->form.D * c->form.P;
+    const uint32_t n_position = spot_form_size(&c->form);
 
     p->unit_byte = spot_xcalloc(n_unit, sizeof(*p->unit_byte));
     p->holds = spot_xcalloc(n_node * n_unit, 1);
@@ -164,9 +171,12 @@ static void fill_problem(const struct spot_coord *c, struct problem *p)
             p->holds[i * n_unit + u] =
                 spot_coord_holds(c, c->machine.member[i].id, (int)u, c->form.step);
     }
-    for (uint32_t k = 0; k < n_position; k++)
-        for (uint32_t u = c->form.stage[k % c->form.P]; u < c->form.stage[k % c->form.P + 1]; u++)
+    for (uint32_t k = 0; k < n_position; k++) {
+        const uint32_t stage = spot_form_place(&c->form, k).p;
+
+        for (uint32_t u = c->form.stage[stage]; u < c->form.stage[stage + 1]; u++)
             p->needs[k * n_unit + u] = 1;
+    }
 }
 
 static void free_problem(struct problem *p)
@@ -194,7 +204,7 @@ static void apply(struct spot_coord *c, const struct spot_move_plan *plan)
     for (size_t i = 0; i < plan->n_move; i++)
         if (plan->move[i].from >= 0)
             member[plan->move[i].from].role = SPOT_ROLE_SOURCE;
-    for (uint32_t k = 0; k < f->D * f->P; k++) {
+    for (uint32_t k = 0; k < spot_form_size(f); k++) {
         member[plan->node_of_position[k]].role = SPOT_ROLE_ACTIVE;
         f->member[k] = member[plan->node_of_position[k]].id;
     }
@@ -239,7 +249,7 @@ static int place(struct spot_coord *c, struct spot_move_plan *plan, struct spot_
     fill_problem(c, &p);
     problem = (struct spot_move_problem){
         .n_node = (int)c->machine.n_member,
-        .n_position = (int)(c->form.D * c->form.P),
+        .n_position = (int)spot_form_size(&c->form),
         .n_unit = c->n_bundle,
         .unit_byte = p.unit_byte,
         .holds = p.holds,
@@ -354,7 +364,7 @@ void spot_coord_keep(struct spot_coord *c)
 static int hold(struct spot_coord *c)
 {
     spot_machine_hold(&c->machine);
-    c->form.D = c->form.P = 0;
+    c->form.D = c->form.P = c->form.M = 0;
     c->settle_until_s = spot_clock_s() + c->options->settle_s;
     spot_coord_keep(c);
     return 0;
@@ -362,20 +372,19 @@ static int hold(struct spot_coord *c)
 
 int spot_coord_form(struct spot_coord *c, struct spot_err *err)
 {
+    const struct spot_degrees grid = choose(c);
     const int64_t before = c->machine.step;
     int64_t step;
     struct spot_move_plan plan = { 0 };
-    uint32_t D, P;
     int rc = -1;
 
-    choose(c, &D, &P);
-    if (!D)
+    if (!grid.D)
         return hold(c);
-    tell_compromise(c, D, P);
+    tell_compromise(c, &grid);
     step = sound_step(c, err);
     if (step < 0)
         return -1;
-    set_grid(c, D, P, step);
+    set_grid(c, &grid, step);
     if (step < before && log_rollback(c, before, step, err))
         return -1;
     if (place(c, &plan, err) || log_epoch(c, &plan, err))

@@ -12,8 +12,7 @@ static void grant(struct spot_coord *c, const struct spot_wish *wish)
 
     c->is_over |= wish->is_enough;
     if (wish->D && wish->P) {
-        c->want_d = wish->D;
-        c->want_p = wish->P;
+        c->want = (struct spot_degrees){ wish->D, wish->P, 1 };
         spot_machine_want_change(&c->machine);
     }
     if (wish->local_leaves && wish->local_leaves <= c->options->n_local &&
@@ -43,9 +42,9 @@ void spot_coord_observe(struct spot_coord *c, double step_s)
 
     if (!observer)
         return;
-    member = spot_xcalloc((size_t)f->D * f->P, sizeof(*member));
+    member = spot_xcalloc(spot_form_size(f), sizeof(*member));
     layer = spot_xcalloc((size_t)c->n_bundle, sizeof(*layer));
-    for (uint32_t i = 0; i < f->D * f->P; i++)
+    for (uint32_t i = 0; i < spot_form_size(f); i++)
         member[i] = spot_coord_find(c, f->member[i])->seen;
     for (int b = 0; b < c->n_bundle; b++)
         layer[b] = c->vote[b].times;

@@ -9,11 +9,31 @@
 #include "job/coord.h"
 #include "model/plan_doc.h"
 
+int spot_coord_check_grid(const struct spot_coord *c, const struct spot_degrees *grid,
+                          const char *what, enum spot_code code, struct spot_err *err)
+{
+    if (grid->D > c->n_microbatch || grid->P > (uint32_t)c->n_bundle)
+        return spot_err_set(err, code,
+                            "%s: the job has %lld microbatches in a step and %d bundles to make "
+                            "stages of",
+                            what, (long long)c->n_microbatch, c->n_bundle);
+    if (c->config.shape.n_shard % grid->M)
+        return spot_err_set(err, code, "%s: M = %u does not divide the job's %lld shards", what,
+                            (unsigned)grid->M, (long long)c->config.shape.n_shard);
+    if (grid->M > 1 && !strncmp(c->config.kernel, "cuda", 4))
+        return spot_err_set(err, SPOT_EINFEASIBLE,
+                            "%s: M > 1 is for the CPU, kernel %s has none of it", what,
+                            c->config.kernel);
+    return 0;
+}
+
 /* Take a plan over. *changed: another grid is wanted than before. */
 int spot_coord_plan_text(struct spot_coord *c, const char *text, size_t n_byte, const char *source,
                          bool *changed, struct spot_err *err)
 {
+    struct spot_degrees want;
     struct spot_plan_doc plan;
+    char grid[SPOT_DEGREES_TEXT], what[SPOT_DEGREES_TEXT + 24];
     int rc = -1;
 
     *changed = false;
@@ -29,25 +49,16 @@ int spot_coord_plan_text(struct spot_coord *c, const char *text, size_t n_byte, 
                      plan.time_s, c->plan_time_s);
         goto out;
     }
-    if (plan.next.m > 1) {
-        spot_err_set(err, SPOT_EINFEASIBLE, "the plan wants M = %lld, this backend has M = 1",
-                     (long long)plan.next.m);
+    want = (struct spot_degrees){ (uint32_t)plan.next.d, (uint32_t)plan.next.p,
+                                  plan.next.m > 1 ? (uint32_t)plan.next.m : 1 };
+    snprintf(what, sizeof(what), "the plan wants %s", spot_degrees_text(&want, grid));
+    if (spot_coord_check_grid(c, &want, what, SPOT_EINFEASIBLE, err))
         goto out;
-    }
-    if (plan.next.p > c->n_bundle || plan.next.d > c->n_microbatch) {
-        spot_err_set(err, SPOT_EINFEASIBLE,
-                     "the plan wants %lldx%lld, the job has %lld microbatches in a step and %d "
-                     "bundles to make stages of",
-                     (long long)plan.next.d, (long long)plan.next.p, (long long)c->n_microbatch,
-                     c->n_bundle);
-        goto out;
-    }
     c->plan_time_s = plan.time_s;
-    *changed = c->is_suspended != spot_plan_doc_is_suspend(&plan) ||
-               c->want_d != (uint32_t)plan.next.d || c->want_p != (uint32_t)plan.next.p;
+    *changed = c->is_suspended != spot_plan_doc_is_suspend(&plan) || c->want.D != want.D ||
+               c->want.P != want.P || c->want.M != want.M;
     c->is_suspended = spot_plan_doc_is_suspend(&plan);
-    c->want_d = (uint32_t)plan.next.d;
-    c->want_p = (uint32_t)plan.next.p;
+    c->want = want;
     rc = 0;
 out:
     spot_plan_doc_release(&plan);
@@ -145,8 +156,11 @@ static void put_members(const struct spot_coord *c, struct spot_jw *jw)
         spot_jw_str(jw, "name", spot_coord_find(c, m->id)->name);
         spot_jw_str(jw, "role", role[m->role]);
         if (position >= 0) {
-            spot_jw_int(jw, "d", position / c->form.P);
-            spot_jw_int(jw, "p", position % c->form.P);
+            const struct spot_form_place at = spot_form_place(&c->form, position);
+
+            spot_jw_int(jw, "d", at.d);
+            spot_jw_int(jw, "p", at.p);
+            spot_jw_int(jw, "m", at.m);
         }
         spot_jw_bool(jw, "leaving", m->is_leaving);
         spot_jw_end(jw);
@@ -204,6 +218,7 @@ void spot_coord_status(const struct spot_coord *c, struct spot_buf *out)
         spot_jw_real(&jw, "loss", (double)c->last_loss);
     spot_jw_int(&jw, "D", c->form.D);
     spot_jw_int(&jw, "P", c->form.P);
+    spot_jw_int(&jw, "M", c->form.M);
     spot_jw_real(&jw, "step_s", c->step_s);
     if (c->step_s > 0)
         spot_jw_real(&jw, "eta_s", c->step_s * (double)(c->config.n_step - c->machine.step));

@@ -12,9 +12,10 @@
 static const double fade = 0.8, worth = 0.15;
 enum { PATIENCE = 5, PATIENCE_MAX = 640 };
 
+/* A member's part of stage p. */
 static double stage_cost(const struct spot_coord *c, uint32_t p)
 {
-    return spot_grid_cost(&c->config.shape, c->form.stage[p], c->form.stage[p + 1]);
+    return spot_grid_cost(&c->config.shape, c->form.stage[p], c->form.stage[p + 1]) / c->form.M;
 }
 
 void spot_coord_note_pace(struct spot_coord *c, uint32_t id, double work_s)
@@ -22,14 +23,14 @@ void spot_coord_note_pace(struct spot_coord *c, uint32_t id, double work_s)
     const struct spot_form *f = &c->form;
     const int64_t position = spot_form_position(f, id);
     struct spot_coord_peer *peer = spot_coord_find(c, id);
-    uint32_t d;
+    struct spot_form_place at;
 
     /* the first step of an epoch touches fresh memory and tells little */
     if (position < 0 || !c->n_epoch_commit || !(work_s > 0 && work_s < 1e6))
         return;
-    d = (uint32_t)(position / f->P);
-    peer->paced_work = fade * peer->paced_work +
-                       (f->share[d + 1] - f->share[d]) * stage_cost(c, (uint32_t)(position % f->P));
+    at = spot_form_place(f, position);
+    peer->paced_work =
+        fade * peer->paced_work + (f->share[at.d + 1] - f->share[at.d]) * stage_cost(c, at.p);
     peer->paced_s = fade * peer->paced_s + work_s;
 }
 
@@ -40,20 +41,21 @@ static bool pipeline_times(const struct spot_coord *c, double *time)
     const struct spot_form *f = &c->form;
     double work = 0, work_s = 0;
 
-    for (uint32_t i = 0; i < f->D * f->P; i++) {
+    for (uint32_t i = 0; i < spot_form_size(f); i++) {
         const struct spot_coord_peer *peer = spot_coord_find(c, f->member[i]);
 
         work += peer ? peer->paced_work : 0;
         work_s += peer ? peer->paced_s : 0;
     }
-    for (uint32_t i = 0; work > 0 && i < f->D * f->P; i++) {
+    for (uint32_t i = 0; work > 0 && i < spot_form_size(f); i++) {
+        const struct spot_form_place at = spot_form_place(f, i);
         const struct spot_coord_peer *peer = spot_coord_find(c, f->member[i]);
         const bool is_seen = peer && peer->paced_work > 0;
         const double pace_s = is_seen ? peer->paced_s / peer->paced_work : work_s / work;
-        const double stage_s = pace_s * stage_cost(c, i % f->P);
+        const double stage_s = pace_s * stage_cost(c, at.p);
 
-        if (i % f->P == 0 || stage_s > time[i / f->P])
-            time[i / f->P] = stage_s;
+        if ((at.p == 0 && at.m == 0) || stage_s > time[at.d])
+            time[at.d] = stage_s;
     }
     return work > 0;
 }

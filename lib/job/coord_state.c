@@ -22,7 +22,7 @@ static double durable_every_s(const struct spot_coord *c)
     if (c->options->durable_every_s > 0)
         return c->options->durable_every_s;
     for (uint32_t p = 0; p < c->form.P; p++)
-        if (c->form.D < 2 && !c->form.buddy[p])
+        if (spot_form_replicas(&c->form) < 2 && !c->form.buddy[p])
             every_s = 1;
     return fmax(every_s, 20 * c->durable_took_s);
 }
@@ -38,11 +38,14 @@ static bool holds(const struct spot_coord *c, uint32_t id, int bundle)
 {
     const int64_t position = spot_form_position(&c->form, id);
     const struct spot_coord_peer *peer = spot_coord_find(c, id);
+    uint32_t p;
 
     if (c->machine.phase != SPOT_PHASE_RUN)
         return peer->held[bundle] == c->machine.step;
-    return position >= 0 && (uint32_t)bundle >= c->form.stage[position % c->form.P] &&
-           (uint32_t)bundle < c->form.stage[position % c->form.P + 1];
+    if (position < 0)
+        return false;
+    p = spot_form_place(&c->form, position).p;
+    return (uint32_t)bundle >= c->form.stage[p] && (uint32_t)bundle < c->form.stage[p + 1];
 }
 
 static void ask_snapshots(struct spot_coord *c, struct spot_coord_peer *peer,

@@ -75,16 +75,15 @@ int spot_coord_step(struct spot_coord *c, struct spot_err *err)
     for (size_t i = 0; !rc && i < c->machine.n_member; i++) {
         const uint32_t id = c->machine.member[i].id;
         const int64_t position = spot_form_position(f, id);
-        const int64_t p = position % f->P;
-        const bool reads = position >= 0 && (p == 0 || p + 1 == f->P);
+        const struct spot_form_place at = spot_form_place(f, position < 0 ? 0 : position);
+        const bool reads = position >= 0 && (at.p == 0 || at.p + 1 == f->P);
         struct spot_coord_peer *peer = spot_coord_find(c, id);
 
         if (c->machine.member[i].role != SPOT_ROLE_ACTIVE)
             continue;
         spot_coord_ask(peer);
         spot_coord_send(c, peer, SPOT_MSG_STEP, (uint64_t)c->machine.step,
-                        reads ? token[position / f->P].data : NULL,
-                        reads ? token[position / f->P].n : 0);
+                        reads ? token[at.d].data : NULL, reads ? token[at.d].n : 0);
     }
     for (uint32_t d = 0; d < f->D; d++)
         spot_buf_release(&token[d]);
@@ -101,19 +100,18 @@ static bool votes_on(const struct spot_form *f, uint32_t id, uint32_t bundle)
 
     for (uint32_t p = 0; p < f->P; p++)
         if (bundle >= f->stage[p] && bundle < f->stage[p + 1])
-            return f->buddy[p] == id || (position >= 0 && position % f->P == p);
+            return f->buddy[p] == id || (position >= 0 && spot_form_place(f, position).p == p);
     return false;
 }
 
-/* The losses that are the member's to tell: those of its microbatches, from the last stage. */
+/* The losses that are the member's to tell. */
 static int take_losses(struct spot_coord *c, uint32_t id, struct spot_wire_in *in)
 {
     const int64_t position = spot_form_position(&c->form, id);
     const uint32_t n = spot_get_count(in, 12);
     int64_t begin = 0, end = 0;
 
-    if (position >= 0 && position % c->form.P + 1 == c->form.P)
-        spot_form_microbatches(&c->form, (uint32_t)(position / c->form.P), &begin, &end);
+    spot_form_losses(&c->form, position, &begin, &end);
     if (n != end - begin)
         return 1;
     for (int64_t j = begin; j < end; j++) {
@@ -134,7 +132,7 @@ static void take_times(struct spot_coord *c, uint32_t id, uint32_t b, struct spo
 
     if (position < 0 || !(forward_s >= 0 && backward_s >= 0 && forward_s + backward_s < 1e6))
         return;
-    spot_form_microbatches(&c->form, (uint32_t)(position / c->form.P), &begin, &end);
+    spot_form_microbatches(&c->form, spot_form_place(&c->form, position).d, &begin, &end);
     t->forward_s = fmax(t->forward_s, forward_s / (double)(end - begin));
     t->backward_s = fmax(t->backward_s, backward_s / (double)(end - begin));
 }

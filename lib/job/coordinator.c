@@ -112,6 +112,7 @@ static int serve(struct spot_coord *c, const struct pollfd *set, size_t n, struc
 static void show_progress(struct spot_coord *c)
 {
     const double now_s = spot_clock_s();
+    char grid[SPOT_DEGREES_TEXT];
 
     if (!c->options->show_progress || now_s - c->progress_shown_s < 0.25)
         return;
@@ -129,8 +130,9 @@ static void show_progress(struct spot_coord *c)
             (long long)c->config.n_step);
     if (c->knows_loss)
         fprintf(stderr, "  loss %.4f", (double)c->last_loss);
-    fprintf(stderr, "  grid %ux%u  members %zu  %.0f ms/step", (unsigned)c->form.D,
-            (unsigned)c->form.P, c->machine.n_member, 1e3 * c->step_s);
+    fprintf(stderr, "  grid %s  members %zu  %.0f ms/step",
+            spot_degrees_text(&(struct spot_degrees){ c->form.D, c->form.P, c->form.M }, grid),
+            c->machine.n_member, 1e3 * c->step_s);
     fflush(stderr);
 }
 
@@ -371,14 +373,12 @@ static int check_save(const struct spot_coord *c, struct spot_err *err)
 
 static int open_plan(struct spot_coord *c, struct spot_err *err)
 {
-    c->want_d = c->options->grid_d;
-    c->want_p = c->options->grid_p;
-    if (c->want_d > c->n_microbatch || c->want_p > (uint32_t)c->n_bundle)
-        return spot_err_set(err, SPOT_EUSAGE,
-                            "--grid %ux%u: the job has %lld microbatches in a step and %d bundles "
-                            "to make stages of",
-                            (unsigned)c->want_d, (unsigned)c->want_p, (long long)c->n_microbatch,
-                            c->n_bundle);
+    char text[SPOT_DEGREES_TEXT], what[SPOT_DEGREES_TEXT + 16];
+
+    c->want = c->options->grid;
+    snprintf(what, sizeof(what), "--grid %s", spot_degrees_text(&c->want, text));
+    if (c->want.D && spot_coord_check_grid(c, &c->want, what, SPOT_EUSAGE, err))
+        return -1;
     return spot_coord_plan_first(c, err);
 }
 

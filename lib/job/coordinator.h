@@ -10,6 +10,7 @@
 #include "job/config.h"
 #include "job/observe.h"
 #include "job/shares.h"
+#include "model/grid.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -25,7 +26,7 @@ struct spot_coordinator_options {
     const char *key_file;          /* TLS with this key, on every connection; NULL: none */
     uint64_t n_local;              /* worker processes to start and keep */
     uint64_t n_thread;             /* of each local worker */
-    uint32_t grid_d, grid_p;       /* wanted grid; 0: not given */
+    struct spot_degrees grid;      /* wanted grid; zeros: not given */
     /* of the microbatches of a step over the pipelines */
     struct spot_shares_policy shares;
     const char *plan;                     /* spot.plan/1 file, read again when it changes; NULL */

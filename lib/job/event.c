@@ -38,6 +38,7 @@ static const struct spot_field formed_field[] = {
     OF_A_JOB,
     KEY("D", SPOT_F_INT, D, "1", 1, GRID_MAX, true),
     KEY("P", SPOT_F_INT, P, "1", 1, GRID_MAX, true),
+    KEY("M", SPOT_F_INT, M, "1", 1, GRID_MAX, false),
     KEY("members", SPOT_F_INT, members, "1", 1, GRID_MAX, true),
     { 0 },
 };

@@ -22,7 +22,7 @@ struct spot_event {
     double time_s;
     int64_t epoch, step;
     int64_t members;       /* joined, formed: how many there are now */
-    int64_t D, P;          /* formed */
+    int64_t D, P, M;       /* formed; M 0: not told, 1 */
     int64_t to;            /* rolled_back */
     int64_t restored_byte; /* migrate */
     double loss;           /* committed; done, where it is known */

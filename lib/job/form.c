@@ -12,11 +12,12 @@ void spot_form_put(struct spot_buf *out, const struct spot_form *f)
     spot_put_i64(out, f->step);
     spot_put_u32(out, f->D);
     spot_put_u32(out, f->P);
+    spot_put_u32(out, f->M);
     for (uint32_t p = 0; p <= f->P; p++)
         spot_put_u32(out, f->stage[p]);
     for (uint32_t d = 0; d <= f->D; d++)
         spot_put_u32(out, f->share[d]);
-    for (uint32_t i = 0; i < f->D * f->P; i++)
+    for (uint32_t i = 0; i < spot_form_size(f); i++)
         spot_put_u32(out, f->member[i]);
     for (uint32_t p = 0; p < f->P; p++)
         spot_put_u32(out, f->buddy[p]);
@@ -47,21 +48,27 @@ static uint32_t *get_cuts(struct spot_wire_in *in, uint32_t n, int64_t end)
     return cut;
 }
 
-static void get_grid(struct spot_form *f, struct spot_wire_in *in, uint32_t n_bundle,
-                     int64_t n_microbatch)
+static bool is_grid(const struct spot_form *f, const struct spot_form_bounds *bounds)
+{
+    return f->step >= 0 && f->D && f->P && f->M && f->D <= SPOT_MEMBERS_MAX &&
+           f->P <= SPOT_MEMBERS_MAX && f->M <= SPOT_MEMBERS_MAX && f->P <= bounds->n_bundle &&
+           bounds->n_shard % f->M == 0 && spot_form_size(f) <= SPOT_MEMBERS_MAX;
+}
+
+static void get_grid(struct spot_form *f, struct spot_wire_in *in,
+                     const struct spot_form_bounds *bounds)
 {
     f->step = spot_get_i64(in);
     f->D = spot_get_u32(in);
     f->P = spot_get_u32(in);
-    if (in->bad || f->step < 0 || !f->D || !f->P || f->D > SPOT_MEMBERS_MAX || f->P > n_bundle ||
-        f->D * f->P > SPOT_MEMBERS_MAX) {
-        in->bad = true;
+    f->M = spot_get_u32(in);
+    in->bad |= !is_grid(f, bounds);
+    if (in->bad)
         return;
-    }
-    f->stage = get_cuts(in, f->P, n_bundle);
-    f->share = get_cuts(in, f->D, n_microbatch);
-    f->member = spot_xcalloc((size_t)f->D * f->P, sizeof(*f->member));
-    for (uint32_t i = 0; i < f->D * f->P; i++)
+    f->stage = get_cuts(in, f->P, bounds->n_bundle);
+    f->share = get_cuts(in, f->D, bounds->n_microbatch);
+    f->member = spot_xcalloc(spot_form_size(f), sizeof(*f->member));
+    for (uint32_t i = 0; i < spot_form_size(f); i++)
         f->member[i] = spot_get_u32(in);
     f->buddy = spot_xcalloc(f->P, sizeof(*f->buddy));
     for (uint32_t p = 0; p < f->P; p++)
@@ -94,15 +101,15 @@ static void get_lists(struct spot_form *f, struct spot_wire_in *in, uint32_t n_b
     }
 }
 
-int spot_form_get(struct spot_form *form, const void *data, size_t n_byte, uint32_t n_bundle,
-                  int64_t n_microbatch, struct spot_err *err)
+int spot_form_get(struct spot_form *form, const void *data, size_t n_byte,
+                  const struct spot_form_bounds *bounds, struct spot_err *err)
 {
     struct spot_wire_in in = spot_wire_in(data, n_byte);
 
     memset(form, 0, sizeof(*form));
-    get_grid(form, &in, n_bundle, n_microbatch);
+    get_grid(form, &in, bounds);
     if (!in.bad)
-        get_lists(form, &in, n_bundle);
+        get_lists(form, &in, bounds->n_bundle);
     if (spot_wire_in_done(&in))
         return 0;
     spot_form_release(form);
@@ -120,9 +127,36 @@ void spot_form_release(struct spot_form *form)
     memset(form, 0, sizeof(*form));
 }
 
+uint32_t spot_form_size(const struct spot_form *form)
+{
+    return form->D * form->P * form->M;
+}
+
+struct spot_form_place spot_form_place(const struct spot_form *form, int64_t position)
+{
+    const uint32_t at = (uint32_t)position;
+
+    return (struct spot_form_place){ at / form->M / form->P, at / form->M % form->P, at % form->M };
+}
+
+uint32_t spot_form_member(const struct spot_form *form, uint32_t d, uint32_t p, uint32_t m)
+{
+    return form->member[(d * form->P + p) * form->M + m];
+}
+
+uint32_t spot_form_replicas(const struct spot_form *form)
+{
+    return form->D * form->M;
+}
+
+uint32_t spot_form_replica(const struct spot_form *form, uint32_t p, uint32_t i)
+{
+    return spot_form_member(form, i / form->M, p, i % form->M);
+}
+
 int64_t spot_form_position(const struct spot_form *form, uint32_t id)
 {
-    for (uint32_t i = 0; i < form->D * form->P; i++)
+    for (uint32_t i = 0; i < spot_form_size(form); i++)
         if (form->member[i] == id)
             return i;
     return -1;
@@ -140,4 +174,16 @@ void spot_form_microbatches(const struct spot_form *form, uint32_t d, int64_t *b
 {
     *begin = form->share[d];
     *end = form->share[d + 1];
+}
+
+void spot_form_losses(const struct spot_form *form, int64_t position, int64_t *begin, int64_t *end)
+{
+    struct spot_form_place at;
+
+    *begin = *end = 0;
+    if (position < 0)
+        return;
+    at = spot_form_place(form, position);
+    if (at.p + 1 == form->P && at.m == 0)
+        spot_form_microbatches(form, at.d, begin, end);
 }

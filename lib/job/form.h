@@ -27,10 +27,10 @@ struct spot_transfer {
 
 struct spot_form {
     int64_t step;                /* where the state stands */
-    uint32_t D, P;               /* data-parallel pipelines, stages of each */
+    uint32_t D, P, M;            /* data-parallel pipelines, stages of each, members of each */
     uint32_t *stage;             /* [P + 1], bundle where each stage begins, then the end */
     uint32_t *share;             /* [D + 1], microbatch where each pipeline begins, then the end */
-    uint32_t *member;            /* [D * P], id at position d * P + p */
+    uint32_t *member;            /* [D * P * M], id at position (d * P + p) * M + m */
     uint32_t *buddy;             /* [P], who mirrors stage p, 0: nobody */
     struct spot_mesh_peer *peer; /* [n_peer], everyone that takes part */
     size_t n_peer;
@@ -40,17 +40,44 @@ struct spot_form {
 
 void spot_form_put(struct spot_buf *out, const struct spot_form *form);
 
-/* Returns 0, or -1 with *err (SPOT_EDATA) for a message that makes no sense for n_bundle and
- * n_microbatch (G): a pipeline without a microbatch is one. */
-int spot_form_get(struct spot_form *form, const void *data, size_t n_byte, uint32_t n_bundle,
-                  int64_t n_microbatch, struct spot_err *err);
+/* What a form must fit. */
+struct spot_form_bounds {
+    uint32_t n_bundle;
+    int64_t n_microbatch, n_shard; /* G, S */
+};
+
+/* Returns 0, or -1 with *err (SPOT_EDATA) for a message that makes no sense within these bounds: a
+ * pipeline without a microbatch is one. */
+int spot_form_get(struct spot_form *form, const void *data, size_t n_byte,
+                  const struct spot_form_bounds *bounds, struct spot_err *err);
 void spot_form_release(struct spot_form *form);
+
+/* Positions: D * P * M. */
+uint32_t spot_form_size(const struct spot_form *form);
+
+/* Where a position is. The members of a stage, (d, p, m) for all d and m, hold the same state and
+ * add up the same sums; those of equal d share the computing. */
+struct spot_form_place {
+    uint32_t d, p, m;
+};
+struct spot_form_place spot_form_place(const struct spot_form *form, int64_t position);
+
+/* Id of the member there. */
+uint32_t spot_form_member(const struct spot_form *form, uint32_t d, uint32_t p, uint32_t m);
+
+/* Replicas of a stage: D * M; and the i-th of stage p. */
+uint32_t spot_form_replicas(const struct spot_form *form);
+uint32_t spot_form_replica(const struct spot_form *form, uint32_t p, uint32_t i);
 
 /* Position of a member in the grid, -1 if it has none. */
 int64_t spot_form_position(const struct spot_form *form, uint32_t id);
 
 /* True if a member has a place or mirrors a stage: it takes part in every step. */
 bool spot_form_is_active(const struct spot_form *form, uint32_t id);
+
+/* Microbatches [*begin, *end) whose losses the member at a position, or -1, has to tell: those of
+ * its pipeline if it is the first of the last stage, else none. */
+void spot_form_losses(const struct spot_form *form, int64_t position, int64_t *begin, int64_t *end);
 
 /* Microbatches [*begin, *end) that pipeline d computes. */
 void spot_form_microbatches(const struct spot_form *form, uint32_t d, int64_t *begin, int64_t *end);

@@ -11,16 +11,26 @@ static uint32_t at_most(uint32_t x, int64_t limit)
     return x > limit ? (uint32_t)limit : x;
 }
 
-void spot_grid_choose(uint32_t n, uint32_t want_d, uint32_t want_p, int64_t n_microbatch,
-                      int n_bundle, uint32_t *D, uint32_t *P)
+/* The largest divisor of n_shard up to `limit`. */
+static uint32_t divisor(int64_t n_shard, uint32_t limit)
 {
+    while (n_shard % limit)
+        limit--;
+    return limit;
+}
+
+struct spot_degrees spot_grid_choose(uint32_t n, const struct spot_degrees *want,
+                                     int64_t n_microbatch, int n_bundle, int64_t n_shard)
+{
+    struct spot_degrees grid = { n, 1, 1 };
+
     assert(n > 0);
-    if (!want_d || !want_p) {
-        want_d = n;
-        want_p = 1;
-    }
-    *P = at_most(at_most(want_p, n_bundle), n);
-    *D = at_most(at_most(want_d, n / *P), n_microbatch);
+    if (want->D && want->P && want->M)
+        grid = *want;
+    grid.M = divisor(n_shard, at_most(grid.M, n));
+    grid.P = at_most(at_most(grid.P, n_bundle), n / grid.M);
+    grid.D = at_most(at_most(grid.D, n / (grid.P * grid.M)), n_microbatch);
+    return grid;
 }
 
 /* Multiply-adds of a bundle for one sequence, up to a factor that all share. */

@@ -7,18 +7,19 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "model/grid.h"
 #include "shard/arena.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* (D, P) for n > 0 members. want_d, want_p: the wanted grid, or 0, 0. A wanted grid that does not
- * fit keeps its depth and loses pipelines, then depth: D = n / P, else (1, n). Without a wish
- * every member holds everything and shares the microbatches: (n, 1). D <= n_microbatch and
- * P <= n_bundle always. */
-void spot_grid_choose(uint32_t n, uint32_t want_d, uint32_t want_p, int64_t n_microbatch,
-                      int n_bundle, uint32_t *D, uint32_t *P);
+/* The grid for n > 0 members. `want`: the wanted grid, or zeros. A wanted grid that does not fit
+ * loses pipelines, then depth, then tensor parallelism: D = n / (P M), else (1, n / M, M), else
+ * (1, n / M, M) of the largest M that fits. Without a wish every member holds everything and shares
+ * the microbatches: (n, 1, 1). D <= n_microbatch, P <= n_bundle and M divides n_shard always. */
+struct spot_degrees spot_grid_choose(uint32_t n, const struct spot_degrees *want,
+                                     int64_t n_microbatch, int n_bundle, int64_t n_shard);
 
 /* Multiply-adds of bundles [begin, end) for one sequence, up to a factor that all share. */
 double spot_grid_cost(const struct spot_shape *shape, uint32_t begin, uint32_t end);

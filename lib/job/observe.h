@@ -29,7 +29,7 @@ struct spot_member_seen {
 /* A step that has committed. Pointers hold during the call. */
 struct spot_step_seen {
     int64_t step;
-    uint32_t D, P;
+    uint32_t D, P;     /* M is 1 in a measured job */
     uint32_t n_commit; /* of its epoch, this one counted */
     double step_s;     /* since the commit before; of the first of an epoch: with the change */
     double read_s;     /* of that, the coordinator reading tokens */

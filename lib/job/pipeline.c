@@ -34,11 +34,6 @@ struct flow {
     struct spot_sums *sums;
 };
 
-static uint32_t member_at(const struct spot_pipeline *pl, uint32_t d, uint32_t p)
-{
-    return pl->form->member[d * pl->form->P + p];
-}
-
 static float *in_slot(const struct flow *f, int64_t i)
 {
     return f->in ? f->in + (size_t)(i % f->n_slot) * f->n_elem : NULL;
@@ -60,7 +55,8 @@ static struct spot_comm_piece piece_of(const struct flow *f, bool is_send, uint3
                                        uint32_t type, int64_t i, enum spot_port which)
 {
     return (struct spot_comm_piece){ .is_send = is_send,
-                                     .peer = member_at(f->pl, f->pl->d, p),
+                                     .peer =
+                                         spot_form_member(f->pl->form, f->pl->at.d, p, f->pl->at.m),
                                      .type = type,
                                      .tag = spot_tag_microbatch(f->step, f->begin + i),
                                      .data = port(f, which, i),
@@ -70,7 +66,7 @@ static struct spot_comm_piece piece_of(const struct flow *f, bool is_send, uint3
 /* With the next stage: send the output of `out`, take the gradient for `dout`; -1 for none. */
 static int swap_next(const struct flow *f, int64_t out, int64_t dout, struct spot_err *err)
 {
-    const uint32_t next = f->pl->p + 1;
+    const uint32_t next = f->pl->at.p + 1;
     struct spot_comm_piece piece[2];
     size_t n = 0;
 
@@ -86,7 +82,7 @@ static int swap_next(const struct flow *f, int64_t out, int64_t dout, struct spo
 /* With the stage before: send the gradient of `din`, take the input of `in`; -1 for none. */
 static int swap_before(const struct flow *f, int64_t din, int64_t in, struct spot_err *err)
 {
-    const uint32_t before = f->pl->p - 1;
+    const uint32_t before = f->pl->at.p - 1;
     struct spot_comm_piece piece[2];
     size_t n = 0;
 
@@ -150,7 +146,7 @@ static int warm_up(struct flow *f, int64_t n, struct spot_err *err)
  * (The schedule of Narayanan et al. 2021, PipeDream-Flush.) */
 static int run_1f1b(struct flow *f, struct spot_err *err)
 {
-    const int64_t depth = f->pl->form->P - f->pl->p - 1, warm = f->n < depth ? f->n : depth;
+    const int64_t depth = f->pl->form->P - f->pl->at.p - 1, warm = f->n < depth ? f->n : depth;
 
     if (warm_up(f, warm, err) || (warm < f->n && swap_before(f, -1, warm, err)))
         return -1;
@@ -184,11 +180,11 @@ static int compute(const struct spot_pipeline *pl, int64_t step, const uint32_t 
     int64_t end;
     int rc;
 
-    spot_form_microbatches(pl->form, pl->d, &f.begin, &end);
+    spot_form_microbatches(pl->form, pl->at.d, &f.begin, &end);
     f.n = end - f.begin;
-    f.n_slot = spot_pipeline_slots(pl->form, pl->d, pl->p);
-    f.is_first = pl->p == 0;
-    f.is_last = pl->p + 1 == pl->form->P;
+    f.n_slot = spot_pipeline_slots(pl->form, pl->at.d, pl->at.p);
+    f.is_first = pl->at.p == 0;
+    f.is_last = pl->at.p + 1 == pl->form->P;
     if (pl->comm->kind->is_device) {
         f.stream = spot_stage_stream(pl->stage);
         f.n_byte = spot_stage_port_byte(pl->stage);
@@ -211,8 +207,7 @@ int spot_pipeline_step(const struct spot_pipeline *pl, int64_t step, const uint3
                               .stage = pl->stage,
                               .shape = pl->shape,
                               .bundle_elem = pl->bundle_elem,
-                              .d = pl->d,
-                              .p = pl->p,
+                              .at = pl->at,
                               .is_fast = pl->is_fast,
                               .step = step };
     double start_s;

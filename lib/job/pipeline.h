@@ -22,7 +22,7 @@ struct spot_pipeline {
     struct spot_stage *stage;
     const struct spot_form *form;
     const struct spot_shape *shape;
-    uint32_t d, p;             /* this member's place */
+    struct spot_form_place at; /* this member's */
     bool is_fast;              /* sums as floats, on a device only */
     size_t n_token;            /* of one microbatch, b * (T + 1) */
     const size_t *bundle_elem; /* [n_bundle], elements of a plane */

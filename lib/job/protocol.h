@@ -14,7 +14,7 @@ extern "C" {
 #endif
 
 enum {
-    SPOT_PROTOCOL = 8,
+    SPOT_PROTOCOL = 9,
     SPOT_PAYLOAD_MAX = 1 << 30, /* between members */
     SPOT_HELLO_MAX = 1 << 20,   /* from a stranger, before it is a member */
     SPOT_NAME_MAX = 64,
@@ -65,8 +65,9 @@ enum spot_message {
     SPOT_MSG_PROBING,   /* tag: round; bytes without meaning */
     SPOT_MSG_PING,      /* to a peer that is waited for and silent */
     SPOT_MSG_PONG,
-    SPOT_MSG_COMM, /* tag: 0 all members, 1 the replicas; NCCL's id of this epoch */
-    SPOT_MSG_TIE,  /* tag: step; sums of wte to the last stage, of head.w to the first */
+    SPOT_MSG_COMM,   /* tag: 0 all members, 1 the replicas; NCCL's id of this epoch */
+    SPOT_MSG_TIE,    /* tag: step; sums of wte to the last stage, of head.w to the first */
+    SPOT_MSG_TENSOR, /* tag: count of the epoch; partial sums within a tensor group */
 
     /* client to coordinator, and its answer */
     SPOT_MSG_REPLAN = 96, /* a spot.plan/1 document */

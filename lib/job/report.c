@@ -95,7 +95,8 @@ static void on_rolled_back(struct spot_run *run, int64_t to)
 static void on_formed(struct spot_run *run, struct since *s, const struct spot_event *event)
 {
     run->grid = spot_xgrow(run->grid, &run->cap_grid, run->n_grid + 1, sizeof(*run->grid));
-    run->grid[run->n_grid++] = (struct spot_grid_change){ event->time_s, event->D, event->P };
+    run->grid[run->n_grid++] =
+        (struct spot_grid_change){ event->time_s, event->D, event->P, event->M ? event->M : 1 };
     if (event->members != s->n_member)
         change_members(run, s, event->time_s, event->members);
 }

@@ -41,7 +41,7 @@ struct spot_pause {
 
 struct spot_grid_change {
     double time_s;
-    int64_t D, P;
+    int64_t D, P, M;
 };
 
 struct spot_count_change {

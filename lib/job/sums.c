@@ -32,10 +32,10 @@ static uint32_t count(const struct spot_form *form, uint32_t p)
 
 /* --- to the buddy --------------------------------------------------------- */
 
-/* Is this the replica of stage p that has to send? */
-static bool sends(const struct spot_form *form, uint32_t d, uint32_t p)
+/* Is this the replica of its stage that has to send? */
+static bool sends(const struct spot_form *form, const struct spot_form_place *at)
 {
-    return d == 0 && form->buddy[p];
+    return at->d == 0 && at->m == 0 && form->buddy[at->p];
 }
 
 /* The i-th sum of stage p, of which `stage` is an object, to the buddy or from the first replica.
@@ -48,7 +48,7 @@ static struct spot_comm_piece piece_of(const struct spot_comm *comm, const struc
 
     return (struct spot_comm_piece){
         .is_send = is_send,
-        .peer = is_send ? form->buddy[p] : form->member[p],
+        .peer = is_send ? form->buddy[p] : spot_form_replica(form, p, 0),
         .type = SPOT_MSG_MIRROR,
         .tag = spot_tag_microbatch(step, b),
         .data = sums_of(comm, stage, b),
@@ -60,7 +60,7 @@ static struct spot_comm_piece piece_of(const struct spot_comm *comm, const struc
 static int send_buddy(const struct spot_sums *s, uint32_t i, struct spot_err *err)
 {
     const struct spot_comm_piece piece =
-        piece_of(s->comm, s->form, s->p, i, s->stage, s->bundle_elem, true, s->step);
+        piece_of(s->comm, s->form, s->at.p, i, s->stage, s->bundle_elem, true, s->step);
 
     return s->comm->kind->exchange(s->comm, &piece, 1, NULL, err);
 }
@@ -69,15 +69,15 @@ static int send_buddy(const struct spot_sums *s, uint32_t i, struct spot_err *er
 int spot_sums_mirror(const struct spot_mirror *m, int64_t step, struct spot_err *err)
 {
     const struct spot_form *const form = m->form;
-    const uint32_t P = form->P, at = m->position < 0 ? 0 : (uint32_t)m->position;
-    struct spot_comm_piece *const piece = spot_xcalloc(form->stage[P] * 2, sizeof(*piece));
+    const struct spot_form_place at = spot_form_place(form, m->position < 0 ? 0 : m->position);
+    struct spot_comm_piece *const piece = spot_xcalloc(form->stage[form->P] * 2, sizeof(*piece));
     size_t n = 0;
     int rc;
 
-    if (m->comm->kind->is_device && m->position >= 0 && sends(form, at / P, at % P))
-        for (uint32_t i = 0; i < count(form, at % P); i++)
-            piece[n++] = piece_of(m->comm, form, at % P, i, m->stage, m->bundle_elem, true, step);
-    for (uint32_t p = 0; p < P; p++)
+    if (m->comm->kind->is_device && m->position >= 0 && sends(form, &at))
+        for (uint32_t i = 0; i < count(form, at.p); i++)
+            piece[n++] = piece_of(m->comm, form, at.p, i, m->stage, m->bundle_elem, true, step);
+    for (uint32_t p = 0; p < form->P; p++)
         for (uint32_t i = 0; m->mirror[p] && i < count(form, p); i++)
             piece[n++] = piece_of(m->comm, form, p, i, m->mirror[p], m->bundle_elem, false, step);
     rc = n ? m->comm->kind->exchange(m->comm, piece, n, stream_of(m->comm, m->stage), err) : 0;
@@ -89,7 +89,7 @@ int spot_sums_mirror(const struct spot_mirror *m, int64_t step, struct spot_err 
 
 static struct spot_comm_sum sum_of(const struct spot_sums *s, uint32_t i)
 {
-    const uint32_t b = bundle_at(s->form, s->p, i);
+    const uint32_t b = bundle_at(s->form, s->at.p, i);
 
     return (struct spot_comm_sum){ .tag = spot_tag_microbatch(s->step, b),
                                    .data = sums_of(s->comm, s->stage, b),
@@ -99,7 +99,7 @@ static struct spot_comm_sum sum_of(const struct spot_sums *s, uint32_t i)
 
 static int add_exactly(const struct spot_sums *s, struct spot_err *err)
 {
-    const uint32_t n = count(s->form, s->p);
+    const uint32_t n = count(s->form, s->at.p);
     struct spot_comm_sum *const sum = spot_xcalloc(n, sizeof(*sum));
     int rc;
 
@@ -133,8 +133,8 @@ static int add_replicas(const struct spot_sums *s, struct spot_err *err)
 {
     if (!s->is_fast)
         return add_exactly(s, err);
-    for (uint32_t i = 0; i < count(s->form, s->p); i++)
-        if (add_roughly(s, bundle_at(s->form, s->p, i), err))
+    for (uint32_t i = 0; i < count(s->form, s->at.p); i++)
+        if (add_roughly(s, bundle_at(s->form, s->at.p, i), err))
             return -1;
     return 0;
 }
@@ -185,7 +185,7 @@ static int tie_with(const struct spot_sums *s, uint32_t p, uint32_t bundle, stru
     if (!other)
         return spot_err_set(err, SPOT_ESYS, "no memory for %zu sums of a tied head", own.n);
     piece[0] = (struct spot_comm_piece){ .is_send = true,
-                                         .peer = s->form->member[s->d * s->form->P + p],
+                                         .peer = spot_form_member(s->form, s->at.d, p, s->at.m),
                                          .type = SPOT_MSG_TIE,
                                          .tag = (uint64_t)s->step,
                                          .data = own.sum,
@@ -208,9 +208,9 @@ static int tie(const struct spot_sums *s, struct spot_err *err)
         return 0;
     if (P == 1)
         tie_here(s, last);
-    else if (s->p == 0)
+    else if (s->at.p == 0)
         return tie_with(s, P - 1, 0, err);
-    else if (s->p == P - 1)
+    else if (s->at.p == P - 1)
         return tie_with(s, 0, last, err);
     return 0;
 }
@@ -219,14 +219,14 @@ static int tie(const struct spot_sums *s, struct spot_err *err)
 
 static bool has_replicas(const struct spot_sums *s)
 {
-    return s->form->D > 1;
+    return spot_form_replicas(s->form) > 1;
 }
 
 static void let_go(void *user, int bundle)
 {
     struct spot_sums *const s = user;
 
-    if (s->rc || bundle != (int)bundle_at(s->form, s->p, s->n_gone))
+    if (s->rc || bundle != (int)bundle_at(s->form, s->at.p, s->n_gone))
         return;
     if (has_replicas(s)) {
         const struct spot_comm_sum sum = sum_of(s, s->n_gone);
@@ -234,7 +234,7 @@ static void let_go(void *user, int bundle)
         s->rc = s->comm->kind->start(s->comm, &sum, &s->err);
     } else if (has_tied(s, (uint32_t)bundle)) {
         return; /* not complete yet */
-    } else if (sends(s->form, s->d, s->p)) {
+    } else if (sends(s->form, &s->at)) {
         s->rc = send_buddy(s, s->n_gone, &s->err);
     }
     s->n_gone++;
@@ -264,9 +264,9 @@ int spot_sums_finish(struct spot_sums *s, struct spot_err *err)
     }
     if (tie(s, err))
         return -1;
-    if (s->comm->kind->is_device || !sends(s->form, s->d, s->p))
+    if (s->comm->kind->is_device || !sends(s->form, &s->at))
         return 0;
-    for (uint32_t i = s->n_gone; i < count(s->form, s->p); i++)
+    for (uint32_t i = s->n_gone; i < count(s->form, s->at.p); i++)
         if (send_buddy(s, i, err))
             return -1;
     return 0;

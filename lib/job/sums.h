@@ -26,7 +26,7 @@ struct spot_sums {
     struct spot_stage *stage;
     const struct spot_shape *shape;
     const size_t *bundle_elem; /* [n_bundle], elements of a plane */
-    uint32_t d, p;             /* this member's place */
+    struct spot_form_place at; /* this member's */
     bool is_fast;              /* sums as floats, on a device only */
     int64_t step;
 

@@ -257,7 +257,7 @@ static int join(struct spot_worker *w, struct spot_err *err)
 /* --- a new epoch --------------------------------------------------------- */
 
 /* The stage p with room for n_slot microbatches; 0 for one that only mirrors. */
-static struct spot_stage_config stage_config(const struct spot_worker *w, uint32_t p, int n_slot)
+static struct spot_stage_config stage_config(struct spot_worker *w, uint32_t p, int n_slot)
 {
     return (struct spot_stage_config){
         .shape = w->config.shape,
@@ -268,6 +268,7 @@ static struct spot_stage_config stage_config(const struct spot_worker *w, uint32
         .n_microbatch = (int)spot_job_microbatches(&w->config),
         .n_thread = w->options->n_thread,
         .kernel = spot_kernel_find(w->config.kernel, NULL),
+        .group = n_slot ? spot_worker_group(w) : (struct spot_stage_group){ 0 },
     };
 }
 
@@ -277,12 +278,12 @@ static int check_room(struct spot_worker *w, struct spot_err *err)
     const struct spot_form *f = &w->form;
     size_t limit_byte = spot_memory_available();
     struct spot_stage_config config;
-    uint32_t p;
+    struct spot_form_place at;
 
     if (w->position < 0)
         return 0;
-    p = (uint32_t)w->position % f->P;
-    config = stage_config(w, p, spot_pipeline_slots(f, (uint32_t)w->position / f->P, p));
+    at = spot_form_place(f, w->position);
+    config = stage_config(w, at.p, spot_pipeline_slots(f, at.d, at.p));
     if (!config.kernel)
         return 0; /* new_stage tells */
     for (int b = config.bundle_begin; b < config.bundle_end; b++)
@@ -334,9 +335,9 @@ static int build_stages(struct spot_worker *w, struct spot_err *err)
     const struct spot_form *f = &w->form;
 
     if (w->position >= 0) {
-        const uint32_t d = (uint32_t)w->position / f->P, p = (uint32_t)w->position % f->P;
+        const struct spot_form_place at = spot_form_place(f, w->position);
 
-        w->stage = new_stage(w, p, spot_pipeline_slots(f, d, p), err);
+        w->stage = new_stage(w, at.p, spot_pipeline_slots(f, at.d, at.p), err);
         w->is_unfit = !w->stage;
         if (!w->stage)
             return -1;
@@ -385,8 +386,11 @@ static int on_form(struct spot_worker *w, const struct spot_frame *frame, struct
     spot_form_release(&w->form);
     w->epoch = frame->epoch;
     w->position = -1;
-    if (spot_form_get(&w->form, frame->data, frame->n_byte, (uint32_t)w->n_bundle,
-                      spot_job_microbatches(&w->config), err))
+    if (spot_form_get(&w->form, frame->data, frame->n_byte,
+                      &(struct spot_form_bounds){ (uint32_t)w->n_bundle,
+                                                  spot_job_microbatches(&w->config),
+                                                  w->config.shape.n_shard },
+                      err))
         return -1;
     w->position = spot_form_position(&w->form, w->id);
     rc = spot_mesh_enter(w->mesh, w->epoch, w->key, w->id, w->form.peer, w->form.n_peer, &why);

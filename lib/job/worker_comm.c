@@ -20,20 +20,21 @@ static bool is_among(const uint32_t *id, size_t n, uint32_t wanted)
 static struct spot_comm_place place_of(struct spot_worker *w)
 {
     const struct spot_form *const f = &w->form;
-    uint32_t *const id = spot_xcalloc((size_t)f->D * f->P + f->P + f->D, sizeof(*id));
+    uint32_t *const id =
+        spot_xcalloc(spot_form_size(f) + f->P + spot_form_replicas(f), sizeof(*id));
     struct spot_comm_place place = { .me = w->id, .member = id };
     uint32_t *replica;
 
     w->comm_member = id;
-    for (uint32_t i = 0; i < f->D * f->P; i++)
+    for (uint32_t i = 0; i < spot_form_size(f); i++)
         id[place.n_member++] = f->member[i];
     for (uint32_t p = 0; p < f->P; p++)
         if (f->buddy[p] && !is_among(id, place.n_member, f->buddy[p]))
             id[place.n_member++] = f->buddy[p];
     w->n_comm_member = place.n_member;
     place.replica = replica = id + place.n_member;
-    for (uint32_t d = 0; w->position >= 0 && d < f->D; d++)
-        replica[place.n_replica++] = f->member[d * f->P + (uint32_t)w->position % f->P];
+    for (uint32_t i = 0; w->position >= 0 && i < spot_form_replicas(f); i++)
+        replica[place.n_replica++] = spot_form_replica(f, spot_form_place(f, w->position).p, i);
     return place;
 }
 
@@ -77,7 +78,7 @@ static int share_id(struct spot_worker *w, const struct spot_nccl *nccl, const u
     return n == SPOT_NCCL_ID_BYTE ? 0 : -1;
 }
 
-/* Pipelines of one stage without buddies exchange nothing. */
+/* Pipelines of one stage without buddies exchange nothing; tensor groups are not for devices. */
 static int open_nccl(struct spot_worker *w, const struct spot_comm_place *place,
                      struct spot_err *err)
 {
@@ -101,6 +102,42 @@ static int open_nccl(struct spot_worker *w, const struct spot_comm_place *place,
     return w->comm ? 0 : -1;
 }
 
+/* --- the tensor group ------------------------------------------------------- */
+
+/* All members of a group make the same exchanges in the same order, so a count is tag enough. */
+static int exchange_in_group(void *user, const struct spot_stage_piece *piece, size_t n,
+                             struct spot_err *err)
+{
+    struct spot_worker *const w = user;
+    const struct spot_form_place at = spot_form_place(&w->form, w->position);
+    struct spot_comm_piece *const out = spot_xcalloc(n, sizeof(*out));
+    const uint64_t tag = w->n_group_exchange++;
+    int rc;
+
+    for (size_t i = 0; i < n; i++)
+        out[i] = (struct spot_comm_piece){
+            .is_send = piece[i].is_send,
+            .peer = spot_form_member(&w->form, at.d, at.p, (uint32_t)piece[i].peer),
+            .type = SPOT_MSG_TENSOR,
+            .tag = tag,
+            .data = piece[i].data,
+            .n_byte = piece[i].n_byte,
+        };
+    rc = w->comm->kind->exchange(w->comm, out, n, NULL, err);
+    free(out);
+    return rc;
+}
+
+struct spot_stage_group spot_worker_group(struct spot_worker *w)
+{
+    if (w->position < 0 || w->form.M < 2)
+        return (struct spot_stage_group){ 0 };
+    return (struct spot_stage_group){ .m = (int)spot_form_place(&w->form, w->position).m,
+                                      .M = (int)w->form.M,
+                                      .exchange = exchange_in_group,
+                                      .user = w };
+}
+
 int spot_worker_open_comm(struct spot_worker *w, struct spot_err *err)
 {
     static const struct spot_comm_socket_types types = { SPOT_MSG_SCATTER, SPOT_MSG_GATHER };
@@ -109,6 +146,7 @@ int spot_worker_open_comm(struct spot_worker *w, struct spot_err *err)
     if (!spot_form_is_active(&w->form, w->id))
         return 0;
     place = place_of(w);
+    w->n_group_exchange = 0;
     if (w->config.comm == SPOT_COMM_NCCL)
         return open_nccl(w, &place, err);
     w->comm = spot_comm_socket_open(w->mesh, &place, &types);

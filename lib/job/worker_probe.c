@@ -85,10 +85,12 @@ int spot_worker_probe(struct spot_worker *w, const struct spot_frame *frame, str
     if (frame->epoch != w->epoch || !w->comm || w->comm->kind->is_device || w->position < 0)
         return 0;
     p.data = spot_xcalloc(p.n_byte, 1);
-    rc = rounds(&p, w->position < 2 && w->form.D * w->form.P > 1, ping, &out, &why);
+    rc = rounds(&p, w->position < 2 && spot_form_size(&w->form) > 1, ping, &out, &why);
     p.tag = 0; /* the same on all replicas, whoever pinged before */
     if (!rc)
-        rc = rounds(&p, w->position % w->form.P == 0 && w->form.D > 1, add, &out, &why);
+        rc = rounds(
+            &p, spot_form_place(&w->form, w->position).p == 0 && spot_form_replicas(&w->form) > 1,
+            add, &out, &why);
     spot_mesh_keep(w->mesh);
     free(p.data);
     if (!rc)

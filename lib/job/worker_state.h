@@ -36,6 +36,7 @@ struct spot_worker {
     struct spot_comm *comm; /* of this epoch, over comm_member */
     uint32_t *comm_member;  /* ids of those who take part, then of the replicas */
     size_t n_comm_member;
+    uint64_t n_group_exchange; /* with the tensor group in this epoch */
     struct spot_stage *stage;
     struct spot_stage **mirror;            /* [form.P], stages of which this worker is the buddy */
     double *loss;                          /* [G] */
@@ -58,6 +59,8 @@ int spot_worker_report(struct spot_worker *worker, const struct spot_err *why,
 /* worker_comm.c: how the members of this epoch reach each other. Returns 0, or -1 with *err. */
 int spot_worker_open_comm(struct spot_worker *worker, struct spot_err *err);
 void spot_worker_close_comm(struct spot_worker *worker);
+/* How this worker's stage reaches the others of its tensor group. */
+struct spot_stage_group spot_worker_group(struct spot_worker *worker);
 
 /* worker_move.c: make this member's transfers of the form. Returns 0, or -1 with *err. */
 int spot_worker_move(struct spot_worker *worker, struct spot_err *err);

@@ -17,7 +17,7 @@ static struct spot_stage *keeper_of(const struct spot_worker *w, uint32_t b)
             continue;
         if (w->mirror[p])
             return w->mirror[p];
-        return w->position >= 0 && (uint32_t)w->position % w->form.P == p ? w->stage : NULL;
+        return w->position >= 0 && spot_form_place(&w->form, w->position).p == p ? w->stage : NULL;
     }
     return NULL;
 }
@@ -39,11 +39,9 @@ static void drop_unplaced(struct spot_worker *w)
 
 static void put_losses(const struct spot_worker *w, struct spot_buf *out)
 {
-    const struct spot_form *f = &w->form;
-    int64_t begin = 0, end = 0;
+    int64_t begin, end;
 
-    if (w->position >= 0 && (uint32_t)w->position % f->P + 1 == f->P)
-        spot_form_microbatches(f, (uint32_t)w->position / f->P, &begin, &end);
+    spot_form_losses(&w->form, w->position, &begin, &end);
     spot_put_u32(out, (uint32_t)(end - begin));
     for (int64_t j = begin; j < end; j++) {
         spot_put_u32(out, (uint32_t)j);
@@ -139,15 +137,14 @@ static int compute(struct spot_worker *w, const struct spot_frame *frame,
         .form = &w->form,
         .shape = &w->config.shape,
         .is_fast = w->config.reduce == SPOT_REDUCE_FAST,
-        .d = (uint32_t)w->position / w->form.P,
-        .p = (uint32_t)w->position % w->form.P,
+        .at = spot_form_place(&w->form, w->position),
         .n_token = (size_t)(w->config.micro_batch * (w->config.shape.seq + 1)),
         .bundle_elem = w->bundle_elem,
     };
-    const bool reads = pipeline.p == 0 || pipeline.p + 1 == w->form.P;
+    const bool reads = pipeline.at.p == 0 || pipeline.at.p + 1 == w->form.P;
     int64_t begin, end;
 
-    spot_form_microbatches(&w->form, pipeline.d, &begin, &end);
+    spot_form_microbatches(&w->form, pipeline.at.d, &begin, &end);
     if (reads && check_tokens(w, frame, (size_t)(end - begin) * pipeline.n_token, err))
         return -1;
     return spot_pipeline_step(&pipeline, (int64_t)frame->tag,

@@ -17,6 +17,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         .n_layer = 1, .width = 8, .n_head = 1, .seq = 4, .vocab = 8, .n_shard = 1
     };
     struct spot_form form;
+    struct spot_form_bounds bounds;
 
     if (!size)
         return 0;
@@ -33,7 +34,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         spot_bundle_free(spot_bundle_unpack(&shape, 1, 0, data + 1, size - 1, NULL));
         return 0;
     }
-    if (!spot_form_get(&form, data + 1, size - 1, 1 + data[0] / 4, 3 + data[0] % 4, NULL)) {
+    bounds = (struct spot_form_bounds){ 1 + data[0] / 4, 3 + data[0] % 4, 12 };
+    if (!spot_form_get(&form, data + 1, size - 1, &bounds, NULL)) {
         struct spot_buf out = { 0 };
 
         spot_form_put(&out, &form);

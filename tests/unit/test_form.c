@@ -10,11 +10,12 @@
 /* Goal: the message that starts an epoch and the config of a job come back as they were; cut or
  * changed anywhere they are refused or make sense, and never read behind their end. */
 
-enum { G = 7 };
+enum { G = 7, S = 4 };
 
 static struct spot_form make(void)
 {
-    static uint32_t stage[] = { 0, 2, 5 }, member[] = { 4, 9, 2, 7 }, buddy[] = { 7, 0 };
+    static uint32_t stage[] = { 0, 2, 5 }, member[] = { 4, 9, 2, 7, 1, 3, 6, 8 },
+                    buddy[] = { 7, 0 };
     static uint32_t share[] = { 0, 1, 7 };
     static struct spot_mesh_peer peer[] = { { 4, "unix:a" }, { 9, "127.0.0.1:1" } };
     static struct spot_transfer transfer[] = { { 1, SPOT_FROM_MEMBER, 4, 9 },
@@ -23,6 +24,7 @@ static struct spot_form make(void)
     return (struct spot_form){ .step = 41,
                                .D = 2,
                                .P = 2,
+                               .M = 2,
                                .stage = stage,
                                .share = share,
                                .member = member,
@@ -33,11 +35,19 @@ static struct spot_form make(void)
                                .n_transfer = 2 };
 }
 
+static const struct spot_form_bounds *bounds(uint32_t n_bundle, int64_t n_microbatch)
+{
+    static struct spot_form_bounds b;
+
+    b = (struct spot_form_bounds){ n_bundle, n_microbatch, S };
+    return &b;
+}
+
 /* What a worker relies on without a further look. */
 static bool makes_sense(const struct spot_form *f, uint32_t n_bundle)
 {
-    bool ok = f->step >= 0 && f->D && f->P && f->stage[0] == 0 && f->stage[f->P] == n_bundle &&
-              f->share[0] == 0 && f->share[f->D] == G;
+    bool ok = f->step >= 0 && f->D && f->P && f->M && S % f->M == 0 && f->stage[0] == 0 &&
+              f->stage[f->P] == n_bundle && f->share[0] == 0 && f->share[f->D] == G;
 
     for (uint32_t d = 0; d < f->D; d++)
         ok = ok && f->share[d] < f->share[d + 1];
@@ -57,13 +67,13 @@ START_TEST(a_form_comes_back_as_it_was)
     struct spot_form got;
 
     spot_form_put(&out, &f);
-    ck_assert_int_eq(spot_form_get(&got, out.data, out.n, 5, G, NULL), 0);
+    ck_assert_int_eq(spot_form_get(&got, out.data, out.n, bounds(5, G), NULL), 0);
     ck_assert(makes_sense(&got, 5));
     spot_form_put(&again, &got);
     ck_assert_uint_eq(again.n, out.n);
     ck_assert_mem_eq(again.data, out.data, out.n);
     ck_assert_int_eq(spot_form_position(&got, 2), 2);
-    ck_assert_int_eq(spot_form_position(&got, 3), -1);
+    ck_assert_int_eq(spot_form_position(&got, 5), -1);
     spot_form_release(&got);
     spot_buf_release(&out);
     spot_buf_release(&again);
@@ -79,14 +89,14 @@ START_TEST(a_form_cut_anywhere_or_of_another_model_is_refused)
 
     spot_form_put(&out, &f);
     for (size_t n = 0; n < out.n; n++) {
-        ck_assert_int_eq(spot_form_get(&got, out.data, n, 5, G, &err), -1);
+        ck_assert_int_eq(spot_form_get(&got, out.data, n, bounds(5, G), &err), -1);
         ck_assert_int_eq(err.code, SPOT_EDATA);
     }
     spot_buf_add(&out, "x", 1);
-    ck_assert_int_eq(spot_form_get(&got, out.data, out.n, 5, G, &err), -1);
-    ck_assert_int_eq(spot_form_get(&got, out.data, out.n - 1, 4, G, &err), -1);
-    ck_assert_int_eq(spot_form_get(&got, out.data, out.n - 1, 6, G, &err), -1);
-    ck_assert_int_eq(spot_form_get(&got, out.data, out.n - 1, 5, G + 1, &err), -1);
+    ck_assert_int_eq(spot_form_get(&got, out.data, out.n, bounds(5, G), &err), -1);
+    ck_assert_int_eq(spot_form_get(&got, out.data, out.n - 1, bounds(4, G), &err), -1);
+    ck_assert_int_eq(spot_form_get(&got, out.data, out.n - 1, bounds(6, G), &err), -1);
+    ck_assert_int_eq(spot_form_get(&got, out.data, out.n - 1, bounds(5, G + 1), &err), -1);
     spot_buf_release(&out);
 }
 END_TEST
@@ -109,7 +119,7 @@ START_TEST(a_form_with_any_bytes_changed_is_refused_or_makes_sense)
         for (uint64_t i = 0; i < n; i++)
             copy[spot_rng_below(&rng, out.n)] =
                 (uint8_t)(spot_rng_below(&rng, 2) ? spot_rng_below(&rng, 256) : 0xFF);
-        if (spot_form_get(&got, copy, out.n, 5, G, NULL))
+        if (spot_form_get(&got, copy, out.n, bounds(5, G), NULL))
             continue;
         if (!makes_sense(&got, 5))
             ck_abort_msg("case %d was taken", k);
@@ -117,6 +127,46 @@ START_TEST(a_form_with_any_bytes_changed_is_refused_or_makes_sense)
     }
     free(copy);
     spot_buf_release(&out);
+}
+END_TEST
+
+START_TEST(a_group_whose_size_does_not_divide_the_shards_is_refused)
+{
+    struct spot_form f = make(), got;
+    struct spot_form_bounds odd = { 5, G, 3 };
+    struct spot_buf out = { 0 };
+
+    spot_form_put(&out, &f);
+    ck_assert_int_eq(spot_form_get(&got, out.data, out.n, &odd, NULL), -1);
+    odd.n_shard = 6;
+    ck_assert_int_eq(spot_form_get(&got, out.data, out.n, &odd, NULL), 0);
+    spot_form_release(&got);
+    spot_buf_release(&out);
+}
+END_TEST
+
+START_TEST(positions_count_members_then_stages_then_pipelines)
+{
+    const struct spot_form f = make();
+    int64_t begin, end, k = 0;
+
+    ck_assert_uint_eq(spot_form_size(&f), 8);
+    ck_assert_uint_eq(spot_form_replicas(&f), 4);
+    for (uint32_t d = 0; d < 2; d++)
+        for (uint32_t p = 0; p < 2; p++)
+            for (uint32_t m = 0; m < 2; m++, k++) {
+                const struct spot_form_place at = spot_form_place(&f, k);
+
+                ck_assert(at.d == d && at.p == p && at.m == m);
+                ck_assert_uint_eq(spot_form_member(&f, d, p, m), f.member[k]);
+                ck_assert_uint_eq(spot_form_replica(&f, p, 2 * d + m), f.member[k]);
+                /* the first of the last stage tells the losses */
+                spot_form_losses(&f, k, &begin, &end);
+                ck_assert_int_eq(begin, p == 1 && m == 0 ? f.share[d] : 0);
+                ck_assert_int_eq(end, p == 1 && m == 0 ? f.share[d + 1] : 0);
+            }
+    spot_form_losses(&f, -1, &begin, &end);
+    ck_assert_int_eq(end - begin, 0);
 }
 END_TEST
 
@@ -128,7 +178,7 @@ START_TEST(a_pipeline_without_a_microbatch_is_refused)
 
     f.share = share;
     spot_form_put(&out, &f);
-    ck_assert_int_eq(spot_form_get(&got, out.data, out.n, 5, G, NULL), -1);
+    ck_assert_int_eq(spot_form_get(&got, out.data, out.n, bounds(5, G), NULL), -1);
     spot_buf_release(&out);
 }
 END_TEST
@@ -194,7 +244,8 @@ START_TEST(a_llama_comes_back_and_names_its_own_trajectory)
     memset(&got, 0x55, sizeof(got));
     spot_job_config_get(&in, &got);
     ck_assert(spot_wire_in_done(&in));
-    ck_assert_mem_eq(&got.shape, &c.shape, sizeof(c.shape));
+    ck_assert_mem_eq(&got.shape, &c.shape, offsetof(struct spot_shape, is_tied)); /* then padding */
+    ck_assert(got.shape.is_tied == c.shape.is_tied);
     ck_assert_int_eq(spot_job_config_check(&got, NULL), 0);
     for (int k = 0; k < 4; k++) {
         other = c;
@@ -247,6 +298,8 @@ int main(void)
     tcase_add_test(tc, a_form_comes_back_as_it_was);
     tcase_add_test(tc, a_form_cut_anywhere_or_of_another_model_is_refused);
     tcase_add_test(tc, a_form_with_any_bytes_changed_is_refused_or_makes_sense);
+    tcase_add_test(tc, a_group_whose_size_does_not_divide_the_shards_is_refused);
+    tcase_add_test(tc, positions_count_members_then_stages_then_pipelines);
     tcase_add_test(tc, a_pipeline_without_a_microbatch_is_refused);
     tcase_add_test(tc, a_config_comes_back_and_names_its_trajectory);
     tcase_add_test(tc, a_llama_comes_back_and_names_its_own_trajectory);

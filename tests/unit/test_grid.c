@@ -28,11 +28,37 @@ START_TEST(refuses_the_rest_and_leaves_its_arguments)
 }
 END_TEST
 
+START_TEST(reads_and_writes_three_degrees)
+{
+    static const char *const good[] = { "2x3", "1x1x4", "0x0", "16x16x16", "4096x1" };
+    static const char *const bad[] = {
+        "",       "2",    "2x",      "2x3x",     "2x3x4x1",        "2x3x-1",
+        "2x3 x1", "x3x1", "2x3x1.0", "16x16x17", "4096x4096x4096", "1x1x99999999999999999999"
+    };
+    struct spot_degrees g;
+    char text[SPOT_DEGREES_TEXT];
+
+    for (size_t i = 0; i < sizeof(good) / sizeof(*good); i++) {
+        ck_assert_int_eq(spot_degrees_parse(good[i], &g), 0);
+        ck_assert_str_eq(spot_degrees_text(&g, text), good[i]);
+    }
+    ck_assert_int_eq(spot_degrees_parse("2x3x1", &g), 0);
+    ck_assert_str_eq(spot_degrees_text(&g, text), "2x3");
+    g = (struct spot_degrees){ 7, 8, 9 };
+    for (size_t i = 0; i < sizeof(bad) / sizeof(*bad); i++)
+        ck_assert_msg(spot_degrees_parse(bad[i], &g) && g.D == 7 && g.P == 8 && g.M == 9, "'%s'",
+                      bad[i]);
+    g = (struct spot_degrees){ UINT32_MAX, UINT32_MAX, UINT32_MAX };
+    ck_assert_str_eq(spot_degrees_text(&g, text), "4294967295x4294967295x4294967295");
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("core");
 
     tcase_add_test(tc, reads_what_it_should);
     tcase_add_test(tc, refuses_the_rest_and_leaves_its_arguments);
+    tcase_add_test(tc, reads_and_writes_three_degrees);
     return run_suite("grid", tc);
 }

@@ -168,9 +168,12 @@ static void compute(struct chain *c)
 
 static void tie(struct chain *c, int64_t step)
 {
-    struct spot_form form = {
-        .D = 1, .P = (uint32_t)c->P, .stage = c->begin, .member = c->member, .buddy = c->buddy
-    };
+    struct spot_form form = { .D = 1,
+                              .P = (uint32_t)c->P,
+                              .M = 1,
+                              .stage = c->begin,
+                              .member = c->member,
+                              .buddy = c->buddy };
     struct meeting meeting;
     struct fake comm[STAGES_MAX];
     struct finish part[STAGES_MAX];
@@ -184,7 +187,7 @@ static void tie(struct chain *c, int64_t step)
                                              .stage = c->stage[p],
                                              .shape = &c->m->shape,
                                              .bundle_elem = c->m->bundle_elem,
-                                             .p = (uint32_t)p,
+                                             .at = { .p = (uint32_t)p },
                                              .step = step } };
         pthread_create(&thread[p], NULL, finish, &part[p]);
     }

@@ -8,6 +8,7 @@
 #include "common/table.h"
 #include "common/tool.h"
 #include "job/client.h"
+#include "model/grid.h"
 #include "run.h"
 
 static int start(const struct spot_cli *cli, int argc, char **argv, int *first,
@@ -94,12 +95,12 @@ int run_replan(int argc, char **argv)
 
 static const char *role_at(const json_t *member, char text[32])
 {
-    const json_t *d = json_object_get(member, "d"), *p = json_object_get(member, "p");
-
-    if (!d)
+    if (!json_object_get(member, "d"))
         return "";
-    snprintf(text, 32, "%lld,%lld", (long long)json_integer_value(d),
-             (long long)json_integer_value(p));
+    snprintf(text, 32, "%lld,%lld,%lld",
+             (long long)json_integer_value(json_object_get(member, "d")),
+             (long long)json_integer_value(json_object_get(member, "p")),
+             (long long)json_integer_value(json_object_get(member, "m")));
     return text;
 }
 
@@ -108,7 +109,7 @@ static void print_members(const json_t *members)
     static const struct spot_column column[] = { { "member", true },
                                                  { "name", false },
                                                  { "role", false },
-                                                 { "d,p", false },
+                                                 { "d,p,m", false },
                                                  { "leaving", false } };
     struct spot_table table;
     char text[32];
@@ -163,9 +164,21 @@ static void print_number(const json_t *status, const char *key, const char *what
         printf("  %s-", what);
 }
 
+static const char *grid_of(const json_t *status, char text[SPOT_DEGREES_TEXT])
+{
+    const struct spot_degrees grid = {
+        (uint32_t)json_integer_value(json_object_get(status, "D")),
+        (uint32_t)json_integer_value(json_object_get(status, "P")),
+        (uint32_t)json_integer_value(json_object_get(status, "M")),
+    };
+
+    return spot_degrees_text(&grid, text);
+}
+
 static int print_status(const struct spot_buf *text, enum spot_format format, struct spot_err *err)
 {
     struct spot_json_doc doc;
+    char grid[SPOT_DEGREES_TEXT];
 
     if (format != SPOT_FORMAT_TABLE) {
         fwrite(text->data, 1, text->n, stdout);
@@ -180,9 +193,7 @@ static int print_status(const struct spot_buf *text, enum spot_format format, st
            (long long)json_integer_value(json_object_get(doc.root, "steps")),
            (long long)json_integer_value(json_object_get(doc.root, "durable_step")));
     print_number(doc.root, "loss", "loss ", 6, "");
-    printf("  grid %lldx%lld  %.1f ms/step",
-           (long long)json_integer_value(json_object_get(doc.root, "D")),
-           (long long)json_integer_value(json_object_get(doc.root, "P")),
+    printf("  grid %s  %.1f ms/step", grid_of(doc.root, grid),
            1e3 * json_number_value(json_object_get(doc.root, "step_s")));
     print_number(doc.root, "tokens_per_s", "", 0, " tokens/s");
     print_number(doc.root, "eta_s", "ETA ", 0, " s");

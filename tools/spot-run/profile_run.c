@@ -45,8 +45,7 @@ static double quantile(double *x, size_t n, double q)
 static struct spot_coordinator_options options_of(const struct profile *p, int64_t D, int64_t P)
 {
     struct spot_coordinator_options c = { .n_local = (uint64_t)(D * P),
-                                          .grid_d = (uint32_t)D,
-                                          .grid_p = (uint32_t)P,
+                                          .grid = { (uint32_t)D, (uint32_t)P, 1 },
                                           .no_buddies = !p->buddies,
                                           .lease_s = 10,
                                           .stall_s = 300,

@@ -10,6 +10,7 @@
 #include "common/tool.h"
 #include "engine/backend.h"
 #include "job/coordinator.h"
+#include "job/protocol.h"
 #include "job_options.h"
 #include "model/grid.h"
 #include "run.h"
@@ -45,17 +46,18 @@ static void catch_signals(void)
     sigprocmask(SIG_UNBLOCK, &action.sa_mask, NULL); /* a parent may have blocked them */
 }
 
-/* "2x3" is D = 2 pipelines of P = 3 stages. */
+/* "2x3" is D = 2 pipelines of P = 3 stages, "2x3x4" with M = 4 workers for each. */
 static int parse_grid(const char *text, struct spot_coordinator_options *o, struct spot_err *err)
 {
-    int d, p;
+    struct spot_degrees grid;
 
     if (!text)
         return 0;
-    if (spot_grid_parse(text, &d, &p) || !d || !p || d > 512 || p > 512)
-        return spot_err_set(err, SPOT_EUSAGE, "--grid wants DxP such as 2x3, got '%s'", text);
-    o->grid_d = (uint32_t)d;
-    o->grid_p = (uint32_t)p;
+    if (spot_degrees_parse(text, &grid) || !grid.D || !grid.P || !grid.M ||
+        grid.D * grid.P * grid.M > SPOT_MEMBERS_MAX)
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "--grid wants DxP or DxPxM such as 2x3 or 2x3x2, got '%s'", text);
+    o->grid = grid;
     return 0;
 }
 
@@ -193,8 +195,8 @@ static const struct spot_opt option_table[] = {
     { SPOT_OPT_STRING, 0, "listen", &o.listen, "addr", "unix:PATH or HOST:PORT", 0, 0 },
     { SPOT_OPT_STRING, 0, "key-file", &o.key_file, "file",
       "of 32 bytes, for TLS 1.3; a must off loopback", 0, 0 },
-    { SPOT_OPT_STRING, 0, "grid", &o.grid, "DxP", "pipelines x stages; even, measured, 1,4 (even)",
-      0, 0 },
+    { SPOT_OPT_STRING, 0, "grid", &o.grid, "DxP",
+      "or DxPxM, M to a stage; even, measured, 1,4 (even)", 0, 0 },
     { SPOT_OPT_STRING, 0, "shares", &o.shares, "how", NULL, 0, 0 },
     { SPOT_OPT_STRING, 0, "plan", &o.plan, "file", "spot.plan/1, read again on change", 0, 0 },
     { SPOT_OPT_SECS, 0, "lease", &o.lease_s, "time", "lost: silent, or without progress (2s, 30s)",

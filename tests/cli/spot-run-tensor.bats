@@ -1,0 +1,147 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Tensor groups: M workers that share a stage give the bits of one, whatever the grid, who leaves and
+# who is killed; an M that cannot be is refused.
+
+bats_require_minimum_version 1.5.0
+load job
+
+setup() {
+    job_setup
+    MODEL="--layers 2 --width 24 --heads 12 --seq 8 --shards 12"
+}
+teardown() { job_teardown; }
+
+# grids PRODUCT...: D P M of so many workers for five microbatches, four bundles and twelve shards
+grids() {
+    local n d p m
+    for n in "$@"; do
+        for d in 1 2 3 4 5; do
+            for p in 1 2 3 4; do
+                for m in 1 2 3 4 6 12; do
+                    [ $((d * p * m)) -ne "$n" ] || echo "$d $p $m"
+                done
+            done
+        done
+    done
+}
+
+# runs D P M [ARGUMENTS]: three steps on that grid are those of one worker; $more: what makes the job
+runs() {
+    local d=$1 p=$2 m=$3
+    shift 3
+    timeout 120 spot-run train -q --data corpus $MODEL --global-batch 5 --steps 3 --events log \
+        --workers $((d * p * m)) --grid "${d}x${p}x$m" ${more-} "$@"
+    grep -q "\"D\":$d,\"P\":$p,\"M\":$m" log
+    same_as log 3 ${more-}
+}
+
+@test "every grid of up to six workers, and one of eight, gives the bits of one worker" {
+    grids 1 2 3 4 5 6 >all
+    [ "$(wc -l <all)" -ge 20 ]
+    while read -r d p m; do
+        echo "$d $p $m"
+        runs $d $p $m </dev/null
+    done <all
+    runs 2 2 2
+}
+
+@test "so it does with the portable kernel, threads, and shares that are not even" {
+    more="--kernel portable"
+    runs 1 1 4 --threads 2
+    runs 2 1 2 --shares 1,4
+    runs 1 4 2
+}
+
+@test "a Llama is shared as well" {
+    more="--shards 6 --arch llama --kv-heads 6 --ffn 36"
+    runs 1 1 2
+    runs 1 2 3
+    runs 2 1 2
+}
+
+@test "members of a group leave and are killed; nothing is lost" {
+    train log --grid 1x2x2 --steps 100000 --no-buddies
+    for name in a b c d e f; do
+        worker $name
+        eval "$name=$pid"
+    done
+    at_step log 20
+    for signal in TERM KILL TERM KILL; do
+        # the first member of the second stage
+        name=$(jq -r 'select(.event == "formed") | .place[2]' log | tail -n 1)
+        before=$(events log committed)
+        kill -$signal ${!name}
+        worker $name
+        eval "$name=$pid"
+        eventually "[ \$(events log committed) -gt $((before + 10)) ]"
+    done
+    [ "$(events log rolled_back)" -eq 0 ]
+    [ "$(events log left)" -eq 2 ]
+    [ "$(events log lost)" -eq 2 ]
+    stops_right log
+}
+
+@test "with fewer members the grid loses pipelines, then stages, then members of a group" {
+    train log --grid 1x2x3 --steps 100000
+    for n in 1 2 3 4 5 6; do # four and five change nothing
+        worker $n
+        eventually "[ \$(events log joined) -eq $n ]"
+        [[ $n == [45] ]] ||
+            eventually "[ \"\$(jq -r 'select(.event == \"formed\") | .members' log | tail -n 1)\" -eq $n ]"
+    done
+    jq -r 'select(.event == "formed") | "\(.members) \(.D)x\(.P)x\(.M)"' log >got
+    printf '%s\n' "1 1x1x1" "2 1x1x2" "3 1x1x3" "6 1x2x3" >want
+    cmp got want
+    run spot-run status --join unix:j --format json
+    jq -e '.D == 1 and .P == 2 and .M == 3 and ([.members[].m] | sort == [0, 0, 1, 1, 2, 2])' <<<"$output"
+    spot-run status --join unix:j --format table >table
+    grep -q "grid 1x2x3" table
+    stops_right log
+}
+
+@test "a plan may want tensor groups, and another one none" {
+    plan() {
+        printf '{"schema":"spot.plan/1","kind":"train","job":"x","time_s":%s,"next":{"D":%s,"P":%s,"M":%s,"B":1}}' "$@"
+    }
+    plan 0 1 1 4 >plan.json
+    train log --workers 4 --plan plan.json --steps 100000
+    eventually 'grep -q "\"D\":1,\"P\":1,\"M\":4" log'
+    plan 1 2 1 2 | spot-run replan --join unix:j -
+    eventually 'grep -q "\"D\":2,\"P\":1,\"M\":2" log'
+    plan 2 2 2 1 | spot-run replan --join unix:j -
+    eventually 'grep -q "\"D\":2,\"P\":2,\"M\":1" log'
+    plan 3 1 1 5 >bad.json
+    refuses 1 "the plan wants 1x1x5: M = 5 does not divide the job's 12 shards" \
+        replan --join unix:j bad.json
+    [ "$(events log rolled_back)" -eq 0 ]
+    stops_right log
+}
+
+@test "an M that cannot be is refused at once" {
+    refuses 2 "--grid 1x1x5: M = 5 does not divide the job's 12 shards" train --data corpus \
+        $MODEL --steps 1 --grid 1x1x5
+    refuses 2 "--grid 1x1x24: M = 24 does not divide the job's 12 shards" train --data corpus \
+        $MODEL --steps 1 --grid 1x1x24
+    for grid in 1x1x0 1x1x 1x1x2x2 1x1x-2 1x1x99999999999 16x16x4; do
+        refuses 2 "--grid wants DxP or DxPxM such as 2x3 or 2x3x2, got '$grid'" train --data corpus \
+            --steps 1 --grid $grid
+    done
+    # a coordinator needs no device for this kind
+    refuses 1 "--grid 1x1x2: M > 1 is for the CPU, kernel cuda-bf16-sm90-lt130100 has none of it" \
+        train --data corpus --layers 1 --width 64 --heads 2 --shards 2 --steps 1 --grid 1x1x2 \
+        --kernel cuda-bf16-sm90-lt130100 --listen unix:k
+}
+
+@test "each fault in the midst of an exchange" {
+    GRID=1x2x2 run "$BATS_TEST_DIRNAME/../faults.sh" tensor notice tensor kill tensor stall tensor cut \
+        tensor duplicate tensor coordinator tensor two tensor replicas tensor everything
+    echo "$output"
+    [ "${lines[-1]}" = "9 passed, 0 failed" ]
+}
+
+@test "a member of a group is killed or told to leave in other phases" {
+    GRID=1x2x2 run "$BATS_TEST_DIRNAME/../faults.sh" form kill reduce kill vote notice commit kill migrate notice
+    echo "$output"
+    [ "${lines[-1]}" = "5 passed, 0 failed" ]
+}
