@@ -11,6 +11,7 @@
 #include <openssl/ssl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -452,6 +453,15 @@ int spot_tls_wait(struct spot_tls *tls, double limit_s)
 /* --- sockets --- */
 
 /* "HOST:PORT", "[IPV6]:PORT" or ":PORT" to a list of addresses; freeaddrinfo it. */
+/* A port as a number: the resolver takes one that is too large for another. */
+static bool is_port(const char *text)
+{
+    char *end;
+    const unsigned long port = strtoul(text, &end, 10);
+
+    return *text >= '0' && *text <= '9' && !*end && port <= UINT16_MAX;
+}
+
 static struct addrinfo *resolve(const char *address, int flags, struct spot_err *err)
 {
     const struct addrinfo hint = { .ai_flags = flags, .ai_socktype = SOCK_STREAM };
@@ -459,8 +469,9 @@ static struct addrinfo *resolve(const char *address, int flags, struct spot_err 
     char *host = spot_xstrdup(address), *colon = strrchr(host, ':'), *name = host;
     int failed;
 
-    if (!colon || !colon[1]) {
-        spot_err_set(err, SPOT_EUSAGE, "expected HOST:PORT, got '%s'", address);
+    if (!colon || !is_port(colon + 1)) {
+        spot_err_set(err, SPOT_EUSAGE, "expected HOST:PORT, a port from 0 to 65535, got '%s'",
+                     address);
         free(host);
         return NULL;
     }

@@ -244,9 +244,9 @@ static void explain(struct moves_doc *moves, const struct spot_state_problem *pr
                                ? say(moves, "this placement cannot be faster: %s receives %.6g GB",
                                      doc->proof_node[0], (double)doc->proof_byte / 1e9)
                                : say(moves,
-                                     "this placement cannot be faster: only %zu nodes, from %s "
-                                     "on, hold %.6g GB of it",
-                                     doc->n_proof_node, doc->proof_node[0],
+                                     "this placement cannot be faster: %s and %zu others alone "
+                                     "hold %.6g GB of it",
+                                     doc->proof_node[0], doc->n_proof_node - 1,
                                      (double)doc->proof_byte / 1e9));
     give_reason(
         moves,

@@ -97,13 +97,14 @@ static bool is_tls(const struct net *net, const char *address)
 static int check_address(const struct net *net, const char *address, struct spot_err *err)
 {
     struct spot_endpoint endpoint;
-    struct spot_err cause = { 0 };
 
-    if (is_tls(net, address) || !spot_endpoint_parse(address, &endpoint, &cause))
+    if (is_tls(net, address))
         return 0;
-    return spot_err_set(err, SPOT_EUSAGE,
-                        "'%s' is neither unix:PATH nor on this machine: that needs --key-file",
-                        address);
+    if (*address == ':')
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "'%s' is every address of this machine: that needs --key-file",
+                            address);
+    return spot_endpoint_parse(address, &endpoint, err);
 }
 
 /* A key that no address would use. */
