@@ -3,10 +3,19 @@
 
 #include <string.h>
 
+/* Digits from `at` on. */
+static size_t digits(const char *at)
+{
+    return strspn(at, "0123456789");
+}
+
 size_t spot_region_length(const char *zone)
 {
-    const size_t n = strlen(zone);
+    const size_t n = strlen(zone), own = zone[0] == 'r' ? digits(zone + 1) : 0;
 
+    if (own && zone[1 + own] == 'z' && digits(zone + own + 2) &&
+        own + 2 + digits(zone + own + 2) == n)
+        return own + 1;
     if (n < 3 || zone[n - 1] < 'a' || zone[n - 1] > 'z')
         return n;
     if (zone[n - 2] >= '0' && zone[n - 2] <= '9')

@@ -9,8 +9,8 @@
 extern "C" {
 #endif
 
-/* The region of a zone: us-east-1c is in us-east-1, europe-west4-a in europe-west4. Returns the
- * length of that prefix; all of a name of another form. */
+/* The region of a zone: us-east-1c is in us-east-1, europe-west4-a in europe-west4, r1z2 of
+ * spot-replay generate in r1. Returns the length of that prefix; all of a name of another form. */
 size_t spot_region_length(const char *zone);
 
 #ifdef __cplusplus

@@ -129,8 +129,18 @@ START_TEST(regions_are_zones_without_their_letter)
     static const struct {
         const char *zone;
         size_t n;
-    } zone[] = { { "us-east-1c", 9 },      { "us-east-1", 9 }, { "europe-west4-a", 12 },
-                 { "northcentralus", 14 }, { "a", 1 },         { "", 0 } };
+    } zone[] = { { "us-east-1c", 9 },
+                 { "us-east-1", 9 },
+                 { "europe-west4-a", 12 },
+                 { "northcentralus", 14 },
+                 { "a", 1 },
+                 { "", 0 },
+                 { "r1z1", 2 },
+                 { "r12z40", 3 },
+                 { "r1", 2 },
+                 { "r1z", 2 },
+                 { "rz1", 3 },
+                 { "r1z1x", 5 } };
 
     for (size_t i = 0; i < sizeof(zone) / sizeof(zone[0]); i++)
         ck_assert_uint_eq(spot_region_length(zone[i].zone), zone[i].n);
