@@ -140,7 +140,7 @@ START_TEST(regions_are_zones_without_their_letter)
                  { "r1", 2 },
                  { "r1z", 2 },
                  { "rz1", 3 },
-                 { "r1z1x", 5 } };
+                 { "r1z1x", 4 } };
 
     for (size_t i = 0; i < sizeof(zone) / sizeof(zone[0]); i++)
         ck_assert_uint_eq(spot_region_length(zone[i].zone), zone[i].n);
