@@ -44,6 +44,20 @@ struct spot_stage_group {
     void *user;
 };
 
+/* What of a layer's forward pass is computed again in its backward pass, with the same bits, and so
+ * not kept for each microbatch in flight: nothing; what enters the MLP's activation; all but what
+ * enters the layer's two halves. */
+enum spot_recompute {
+    SPOT_RECOMPUTE_NONE,
+    SPOT_RECOMPUTE_MLP,
+    SPOT_RECOMPUTE_LAYER,
+    SPOT_RECOMPUTES
+};
+
+/* "none", "mlp", "layer"; -1 when there is none of that name. */
+const char *spot_recompute_name(int recompute);
+int spot_recompute_find(const char *name);
+
 struct spot_stage_config {
     struct spot_shape shape;
     int bundle_begin, bundle_end; /* [begin, end) */
@@ -51,6 +65,7 @@ struct spot_stage_config {
     int n_slot;                   /* microbatches in flight at once; 0: only updates from sums */
     int n_microbatch;             /* G, of the whole step: bounds the fixed-point sums */
     int n_thread;                 /* 1.. */
+    int recompute;                /* enum spot_recompute */
     const struct spot_kernel *kernel;
     struct spot_stage_group group; /* of a stage with slots */
 };

@@ -38,8 +38,8 @@ static int start(struct spot_coord *c, size_t i, struct spot_err *err)
         setpgid(0, 0); /* the terminal's Ctrl-C is for the coordinator */
         execl(program, program, "worker", "--quiet", "--join", join, "--name", name, "--threads",
               threads, "--backend", strncmp(c->config.kernel, "cuda", 4) ? "cpu" : "cuda",
-              "--join-timeout", "5s", c->tls ? "--key-file" : (char *)NULL, c->options->key_file,
-              (char *)NULL);
+              "--recompute", spot_recompute_name(c->options->recompute), "--join-timeout", "5s",
+              c->tls ? "--key-file" : (char *)NULL, c->options->key_file, (char *)NULL);
         _exit(127);
     }
     return 0;

@@ -267,6 +267,7 @@ static struct spot_stage_config stage_config(struct spot_worker *w, uint32_t p, 
         .n_slot = n_slot,
         .n_microbatch = (int)spot_job_microbatches(&w->config),
         .n_thread = w->options->n_thread,
+        .recompute = w->options->recompute,
         .kernel = spot_kernel_find(w->config.kernel, NULL),
         .group = n_slot ? spot_worker_group(w) : (struct spot_stage_group){ 0 },
     };

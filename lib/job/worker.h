@@ -18,6 +18,7 @@ struct spot_worker_options {
     const char *domain;   /* failure domain, such as a zone; NULL: its own */
     const char *backend;  /* offers what it can compute: "cpu", "cuda" or "auto" for both */
     int n_thread;
+    int recompute;         /* enum spot_recompute */
     double join_timeout_s; /* how long to try when nobody answers, first and after a loss */
 };
 

@@ -30,6 +30,22 @@ grids() { # D P...: each grid gives the undisturbed outcome
     same_as two.log 12 --layers 4
 }
 
+@test "what is computed again has the bits of what was kept; workers may differ in it" {
+    for what in mlp layer; do
+        spot-run train -q --data corpus $MODEL --layers 4 --global-batch 5 --steps 12 --workers 2 \
+            --grid 1x2 --recompute $what --events $what.log
+        same_as $what.log 12 --layers 4
+    done
+    train log --layers 4 --steps 12 --grid 1x2
+    background spot-run worker -q --join unix:j --join-timeout 60s --name one --recompute layer
+    background spot-run worker -q --join unix:j --join-timeout 60s --name two
+    wait $train
+    same_as log 12 --layers 4
+    refuses 2 "--recompute wants none, mlp or layer, got 'all'" train --data corpus --steps 1 --recompute all
+    refuses 2 "--recompute wants none, mlp or layer, got 'all'" worker --join unix:j --recompute all
+    refuses 2 "--recompute is for --backend cpu" train --data corpus --steps 1 --recompute mlp --backend cuda
+}
+
 @test "micro-batches of two give another, equally exact, job" {
     for grid in 1x1 2x1 3x2; do
         spot-run train -q --data corpus $MODEL --micro-batch 2 --global-batch 10 --steps 8 \

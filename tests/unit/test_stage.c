@@ -39,6 +39,7 @@ struct way {
     int n_stage, n_thread, n_slot;
     bool is_reversed;    /* order of the microbatches */
     bool is_two_holders; /* two replicas share the microbatches; their sums are added */
+    int recompute;
 };
 
 struct model {
@@ -102,6 +103,7 @@ static struct spot_stage_config config_of(const struct model *m, const struct wa
                                        .n_slot = way->n_slot,
                                        .n_microbatch = G,
                                        .n_thread = way->n_thread,
+                                       .recompute = way->recompute,
                                        .kernel = spot_kernel_find(way->kernel, NULL) };
 }
 
@@ -304,7 +306,7 @@ enum { N_KIND = sizeof(kinds) / sizeof(kinds[0]) };
 START_TEST(gradients_equal_those_of_the_double_precision_decoder)
 {
     const int k = _i % N_KERNEL;
-    const struct way way = { kernels[k].name, 1, 2, 1, false, false };
+    const struct way way = { kernels[k].name, 1, 2, 1, false, false, 0 };
     struct spot_stage_fault fault[BUNDLES_MAX];
     struct model m;
     struct pipeline p[2];
@@ -340,7 +342,7 @@ END_TEST
 
 START_TEST(gradients_equal_finite_differences_of_the_loss)
 {
-    const struct way way = { _i % 2 ? "cuda-fp32" : "portable", 1, 1, 1, false, false };
+    const struct way way = { _i % 2 ? "cuda-fp32" : "portable", 1, 1, 1, false, false, 0 };
     const int shape = _i < 2 ? 0 : FIRST_LLAMA;
     struct spot_stage_fault fault[BUNDLES_MAX];
     struct spot_rng rng;
@@ -402,19 +404,21 @@ static void assert_same_state(const struct model *a, const struct model *b)
 }
 
 static const struct way ways[] = {
-    { "portable", 1, 2, 1, false, false }, { "portable", 1, 3, 3, true, false },
-    { "portable", 2, 1, 2, false, false }, { "portable", 3, 2, 3, true, true },
-    { "fma", 1, 2, 1, false, false },      { "fma", 1, 3, 3, true, false },
-    { "fma", 2, 1, 2, false, true },       { "fma", 3, 2, 3, true, true },
-    { "auto", 1, 7, 2, false, false },     { "auto", 2, 12, 1, true, false },
-    { "cuda-fp32", 3, 1, 3, true, true },  { "cuda-bf16", 2, 1, 2, true, true },
+    { "portable", 1, 2, 1, false, false, 0 }, { "portable", 1, 3, 3, true, false, 0 },
+    { "portable", 2, 1, 2, false, false, 0 }, { "portable", 3, 2, 3, true, true, 0 },
+    { "fma", 1, 2, 1, false, false, 0 },      { "fma", 1, 3, 3, true, false, 0 },
+    { "fma", 2, 1, 2, false, true, 0 },       { "fma", 3, 2, 3, true, true, 0 },
+    { "portable", 1, 1, 1, false, false, 1 }, { "portable", 3, 2, 2, true, false, 2 },
+    { "fma", 2, 3, 3, true, true, 1 },        { "fma", 1, 2, 2, true, false, 2 },
+    { "auto", 1, 7, 2, false, false, 0 },     { "auto", 2, 12, 1, true, false, 0 },
+    { "cuda-fp32", 3, 1, 3, true, true, 0 },  { "cuda-bf16", 2, 1, 2, true, true, 0 },
 };
 enum { N_WAY = sizeof(ways) / sizeof(ways[0]) };
 
 START_TEST(state_is_the_same_bits_for_every_way_to_compute_it)
 {
     const struct way *const way = &ways[_i % N_WAY];
-    const struct way plain = { way->kernel, 1, 1, 1, false, false };
+    const struct way plain = { way->kernel, 1, 1, 1, false, false, 0 };
     struct model a, b;
 
     if (!is_possible(_i / N_WAY, way) || !is_quick(_i / N_WAY, way))
@@ -435,7 +439,7 @@ END_TEST
 START_TEST(overflow_backs_off_to_the_same_state_for_every_split)
 {
     const struct way *const way = &ways[_i];
-    const struct way plain = { way->kernel, 1, 1, 1, false, false };
+    const struct way plain = { way->kernel, 1, 1, 1, false, false, 0 };
     struct model a, b;
     int n_redo;
 
@@ -457,7 +461,7 @@ END_TEST
 START_TEST(a_value_that_is_no_number_is_flagged_where_it_arises)
 {
     const float bad[] = { NAN, INFINITY, -INFINITY };
-    const struct way way = { kinds[_i / 3], 2, 2, 1, false, false };
+    const struct way way = { kinds[_i / 3], 2, 2, 1, false, false, 0 };
     struct spot_stage_fault fault[BUNDLES_MAX];
     struct model m;
     struct pipeline p[2];
@@ -478,7 +482,7 @@ END_TEST
 
 START_TEST(faults_are_forgotten_when_a_step_begins)
 {
-    const struct way way = { kinds[_i], 1, 1, 1, false, false };
+    const struct way way = { kinds[_i], 1, 1, 1, false, false, 0 };
     struct model m;
     struct pipeline p[2];
     struct spot_stage_fault fault[BUNDLES_MAX];
@@ -544,7 +548,7 @@ static void check_update(const struct spot_bundle *before, const struct spot_bun
 
 START_TEST(update_is_adamw_with_bias_correction_and_selective_decay)
 {
-    const struct way way = { kinds[_i], 1, 2, 1, false, false };
+    const struct way way = { kinds[_i], 1, 2, 1, false, false, 0 };
     struct spot_stage_fault fault[BUNDLES_MAX];
     struct model a, b;
     struct pipeline p[2];
@@ -577,7 +581,7 @@ END_TEST
 
 START_TEST(exponents_follow_the_largest_sum_and_zero_sums_keep_them)
 {
-    const struct way way = { kinds[_i], 1, 1, 1, false, false };
+    const struct way way = { kinds[_i], 1, 1, 1, false, false, 0 };
     struct model m;
     struct pipeline p[2];
     int64_t *sum;
@@ -601,7 +605,7 @@ END_TEST
 
 START_TEST(padding_stays_zero)
 {
-    const struct way way = { kinds[_i % N_KIND], 1, 2, 1, false, false };
+    const struct way way = { kinds[_i % N_KIND], 1, 2, 1, false, false, 0 };
     struct model m;
 
     if (!is_possible(_i / N_KIND, &way) || !is_quick(_i / N_KIND, &way))
@@ -650,6 +654,14 @@ START_TEST(memory_is_told_before_it_is_taken)
     /* a slot more costs the same each time, but for rounding of the list of slots */
     ck_assert_uint_le(
         three - two > two - one ? (three - two) - (two - one) : (two - one) - (three - two), 64);
+    /* of 2 layers in 3 slots one is left, and it is of no slot: [26 * 4C], but for rounding */
+    config.recompute = SPOT_RECOMPUTE_MLP;
+    two = three - spot_stage_memory(&config);
+    ck_assert_uint_le(two - 5 * 26 * 96 * sizeof(float) + 6 * 64, 12 * 64);
+    config.recompute = SPOT_RECOMPUTE_LAYER; /* and [26 * (3C + C + 2H + 2 + 2)] */
+    three -= two + spot_stage_memory(&config);
+    ck_assert_uint_le(three - 5 * 26 * 108 * sizeof(float) + 36 * 64, 72 * 64);
+    config.recompute = SPOT_RECOMPUTE_NONE;
     ck_assert_int_eq(spot_stage_check(&config, 1 << 30, &err), 0);
     ck_assert_int_eq(spot_stage_check(&config, 1 << 20, &err), -1);
     ck_assert_int_eq(err.code, SPOT_ESYS);
@@ -707,8 +719,8 @@ END_TEST
 
 START_TEST(kinds_of_kernel_agree_within_rounding)
 {
-    const struct way portable = { "portable", 1, 1, 1, false, false };
-    const struct way fma = { "fma", 1, 1, 1, false, false };
+    const struct way portable = { "portable", 1, 1, 1, false, false, 0 };
+    const struct way fma = { "fma", 1, 1, 1, false, false, 0 };
     struct spot_err err;
     struct model a, b;
 

@@ -7,6 +7,18 @@
 #include "engine/backend.h"
 #include "job/corpus.h"
 
+static int check_recompute(const struct job_options *o, struct spot_err *err)
+{
+    const int level = spot_recompute_find(o->recompute);
+
+    if (level < 0)
+        return spot_err_set(err, SPOT_EUSAGE, "--recompute wants none, mlp or layer, got '%s'",
+                            o->recompute);
+    if (level && (!strcmp(o->backend, "cuda") || !strncmp(o->kernel, "cuda", 4)))
+        return spot_err_set(err, SPOT_EUSAGE, "--recompute is for --backend cpu");
+    return 0;
+}
+
 static bool is_llama(const struct job_options *o)
 {
     return spot_arch_find(o->arch) == SPOT_ARCH_LLAMA;
@@ -40,7 +52,7 @@ int job_options_check(const struct job_options *o, struct spot_err *err)
                             o->backend);
     if (strlen(o->kernel) >= SPOT_KERNEL_NAME_MAX)
         return spot_err_set(err, SPOT_EUSAGE, "--kernel: no such kind");
-    return check_arch(o, err);
+    return check_arch(o, err) || check_recompute(o, err) ? -1 : 0;
 }
 
 /* What a token is, and how many there are. */
@@ -145,7 +157,8 @@ static const char *kernel_of(const struct job_options *o)
 {
     struct spot_err err;
 
-    if (strcmp(o->kernel, "auto") != 0 || !strcmp(o->backend, "cpu") || is_llama(o))
+    if (strcmp(o->kernel, "auto") != 0 || !strcmp(o->backend, "cpu") || is_llama(o) ||
+        spot_recompute_find(o->recompute))
         return o->kernel;
     if (!strcmp(o->backend, "cuda") || (spot_cuda_may_be_here() && spot_kernel_find("cuda", &err)))
         return "cuda";
@@ -180,4 +193,5 @@ void job_options_put(const struct job_options *o, struct spot_coordinator_option
     c->token_byte = o->token_byte;
     c->bpe = o->bpe;
     c->n_thread = o->threads;
+    c->recompute = spot_recompute_find(o->recompute);
 }

@@ -10,7 +10,7 @@
 #include "job/coordinator.h"
 
 struct job_options {
-    const char *data, *tokens, *tokenizer, *arch, *kernel, *backend;
+    const char *data, *tokens, *tokenizer, *arch, *kernel, *backend, *recompute;
     uint64_t layers, width, heads, seq, vocab, shards, micro_batch, global_batch, threads, seed;
     uint64_t kv_heads, ffn; /* as rope_theta of a Llama; 0: settle chooses */
     double rope_theta, lr, beta1, beta2, weight_decay, clip;
@@ -18,11 +18,12 @@ struct job_options {
     int token_byte;
 };
 
-#define JOB_OPTIONS_DEFAULT                                                                      \
-    {                                                                                            \
-        .tokens = "bytes", .arch = "gpt2", .kernel = "auto", .backend = "auto", .layers = 4,     \
-        .width = 128, .heads = 4, .seq = 64, .micro_batch = 1, .global_batch = 16, .threads = 1, \
-        .seed = 1, .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.95, .weight_decay = 0.1, .clip = 1       \
+#define JOB_OPTIONS_DEFAULT                                                                    \
+    {                                                                                          \
+        .tokens = "bytes", .arch = "gpt2", .recompute = "none", .kernel = "auto",              \
+        .backend = "auto", .layers = 4, .width = 128, .heads = 4, .seq = 64, .micro_batch = 1, \
+        .global_batch = 16, .threads = 1, .seed = 1, .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.95,  \
+        .weight_decay = 0.1, .clip = 1                                                         \
     }
 
 /* What is missing or contradicts itself. Returns 0, or -1 with *err (SPOT_EUSAGE). */

@@ -20,6 +20,7 @@ static struct spot_stage_config stage_config(const struct profile *p,
                                        .micro_batch = (int)p->job.micro_batch,
                                        .n_microbatch = (int)p->n_microbatch,
                                        .n_thread = (int)p->job.threads,
+                                       .recompute = spot_recompute_find(p->job.recompute),
                                        .kernel = kernel };
 }
 

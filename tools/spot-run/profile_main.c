@@ -228,6 +228,8 @@ static const struct spot_opt option_table[] = {
       "auto, portable, fma, cuda-...; cpu, cuda, auto (auto)", 0, 0 },
     { SPOT_OPT_STRING, 0, "backend", &p.job.backend, "name", NULL, 0, 0 },
     { SPOT_OPT_U64, 0, "threads", &p.job.threads, "n", "of each worker (1)", 1, 256 },
+    { SPOT_OPT_STRING, 0, "recompute", &p.job.recompute, "what",
+      "instead of keeping: none, mlp, layer", 0, 0 },
     SPOT_TOOL_OPTIONS(&common),
     { .type = SPOT_OPT_END },
 };

@@ -6,6 +6,7 @@
 #include "common/opt.h"
 #include "common/tool.h"
 #include "common/unicode.h"
+#include "engine/stage.h"
 #include "job/protocol.h"
 #include "job/worker.h"
 #include "run.h"
@@ -41,6 +42,7 @@ int run_worker(int argc, char **argv)
 {
     struct spot_worker_options o = { .join_timeout_s = 30, .backend = "auto" };
     uint64_t threads = 1;
+    const char *recompute = "none";
     bool quiet = false;
     const struct spot_opt option[] = {
         { SPOT_OPT_GROUP, .help = "options" },
@@ -51,6 +53,8 @@ int run_worker(int argc, char **argv)
         { SPOT_OPT_STRING, 0, "domain", &o.domain, "id",
           "failure domain, such as the zone (default its own)", 0, 0 },
         { SPOT_OPT_U64, 0, "threads", &threads, "n", "to compute with (default 1)", 1, 256 },
+        { SPOT_OPT_STRING, 0, "recompute", &recompute, "what",
+          "instead of keeping it: none, mlp or layer (none)", 0, 0 },
         { SPOT_OPT_STRING, 0, "backend", &o.backend, "name",
           "compute with cpu, cuda, or auto: what the job wants (auto)", 0, 0 },
         { SPOT_OPT_SECS, 0, "join-timeout", &o.join_timeout_s, "time",
@@ -80,10 +84,14 @@ int run_worker(int argc, char **argv)
         break;
     }
     o.n_thread = (int)threads;
+    o.recompute = spot_recompute_find(recompute);
     if (argc > first)
         rc = spot_err_set(&err, SPOT_EUSAGE, "unexpected operand '%s'", argv[first]);
     else if (!o.join)
         rc = spot_err_set(&err, SPOT_EUSAGE, "--join is missing: the address of the job");
+    else if (o.recompute < 0)
+        rc = spot_err_set(&err, SPOT_EUSAGE, "--recompute wants none, mlp or layer, got '%s'",
+                          recompute);
     else if (strcmp(o.backend, "cpu") != 0 && strcmp(o.backend, "cuda") != 0 &&
              strcmp(o.backend, "auto") != 0)
         rc = spot_err_set(&err, SPOT_EUSAGE, "--backend wants cpu, cuda or auto, got '%s'",

@@ -90,6 +90,13 @@ void spot_llama_mlp_forward(struct spot_stage *stage, int i, const struct spot_s
     spot_team_run(stage->team, down, &m);
 }
 
+void spot_llama_mlp_again(struct spot_stage *stage, int i, const struct spot_save *save)
+{
+    struct mlp m = { .stage = stage, .i = i, .save = save };
+
+    spot_team_run(stage->team, gateup, &m);
+}
+
 /* --- backward ------------------------------------------------------------------- */
 
 static void again(void *user, int thread, int n_thread)

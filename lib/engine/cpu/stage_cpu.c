@@ -25,26 +25,41 @@ static int64_t max64(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
+/* What of a layer's save levels [from, to) of recompute stop to keep; what enters its two halves is
+ * always kept, and so no sum over a tensor group is done again. */
+static void plan_layer(struct spot_memory_plan *plan, const struct spot_stage *st,
+                       enum spot_recompute from, enum spot_recompute to, struct spot_save *v)
+{
+    const struct spot_shape *const s = &st->config.shape;
+
+    if (from == SPOT_RECOMPUTE_NONE && to > SPOT_RECOMPUTE_NONE)
+        v->pre = take_rows(plan, st, spot_stage_own(st, spot_shape_pre(s)));
+    if (from <= SPOT_RECOMPUTE_MLP && to > SPOT_RECOMPUTE_MLP) {
+        v->norm1 = take_rows(plan, st, 2);
+        v->qkv = take_rows(plan, st, spot_stage_own(st, spot_shape_qkv(s)));
+        v->attention = take_rows(plan, st, spot_stage_own(st, s->width));
+        v->softmax = take_rows(plan, st, spot_stage_own(st, 2 * s->n_head));
+        v->norm2 = take_rows(plan, st, 2);
+    }
+}
+
 static void plan_save(struct spot_memory_plan *plan, const struct spot_stage *st, int bundle,
                       struct spot_save *save)
 {
     const struct spot_shape *const s = &st->config.shape;
     struct spot_save v = { 0 };
 
-    if (bundle > 0) {
-        v.x = take_rows(plan, st, s->width);
-        v.norm1 = take_rows(plan, st, 2);
-    }
     if (bundle > 0 && bundle <= s->n_layer) {
-        v.qkv = take_rows(plan, st, spot_stage_own(st, spot_shape_qkv(s)));
-        v.attention = take_rows(plan, st, spot_stage_own(st, s->width));
-        v.softmax = take_rows(plan, st, spot_stage_own(st, 2 * s->n_head));
+        v = st->again;
         v.mid = take_rows(plan, st, s->width);
-        v.norm2 = take_rows(plan, st, 2);
-        v.pre = take_rows(plan, st, spot_stage_own(st, spot_shape_pre(s)));
+        plan_layer(plan, st, (enum spot_recompute)st->config.recompute, SPOT_RECOMPUTES, &v);
     }
-    if (bundle > s->n_layer)
+    if (bundle > 0)
+        v.x = take_rows(plan, st, s->width);
+    if (bundle > s->n_layer) {
+        v.norm1 = take_rows(plan, st, 2);
         v.dlogit = take_rows(plan, st, spot_stage_own(st, spot_shape_vocab_rows(s)));
+    }
     if (save)
         *save = v;
 }
@@ -168,6 +183,7 @@ static void set_config(struct spot_stage *st, const struct spot_stage_config *co
            config->bundle_end <= spot_shape_bundles(&config->shape));
     assert(config->micro_batch >= 1 && config->n_slot >= 0 && config->n_microbatch >= 1 &&
            config->n_thread >= 1);
+    assert(config->recompute >= 0 && config->recompute < SPOT_RECOMPUTES);
     assert(config->group.M >= 0 && config->group.m >= 0 && config->group.m < M &&
            config->shape.n_shard % M == 0);
     st->backend = &spot_backend_cpu;
@@ -182,6 +198,9 @@ static void set_config(struct spot_stage *st, const struct spot_stage_config *co
 
 static void plan_all(struct spot_memory_plan *plan, struct spot_stage *st)
 {
+    if (st->config.n_slot)
+        plan_layer(plan, st, SPOT_RECOMPUTE_NONE, (enum spot_recompute)st->config.recompute,
+                   &st->again);
     plan_slots(plan, st);
     plan_sums(plan, st);
     if (st->config.n_slot) {

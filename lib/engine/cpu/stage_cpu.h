@@ -18,7 +18,8 @@
 extern "C" {
 #endif
 
-/* What the backward pass of one bundle needs of the forward pass of a microbatch. */
+/* What the backward pass of one bundle needs of the forward pass of a microbatch. What is computed
+ * again lies in the stage's scratch space, for all layers the same. */
 struct spot_save {
     float *x;         /* [N * C] input of the bundle; not for the embedding */
     float *norm1;     /* [N * 2] mean and 1 / deviation; layers: ln1, head: lnf */
@@ -54,6 +55,7 @@ struct spot_stage {
     struct spot_slot *slot;
     void *memory; /* all of the above and below but the team */
     /* scratch, free between calls */
+    struct spot_save again;      /* what of a layer is not kept */
     float *norm;                 /* [N * C] */
     float *act, *dact;           /* [N * F / M] */
     float *slope;                /* [N * F / M] GPT-2 */
@@ -175,11 +177,13 @@ double spot_head_forward(struct spot_stage *stage, int i, const struct spot_save
 void spot_head_backward(struct spot_stage *stage, int i, const struct spot_save *save, float *din);
 
 /* The second half of Llama's layer, after its norm: forward from stage->norm and save->mid to out;
- * backward to stage->d[1], the gradient by the norm's output. */
+ * backward to stage->d[1], the gradient by the norm's output. Again: save->pre only. */
 void spot_llama_mlp_forward(struct spot_stage *stage, int i, const struct spot_save *save,
                             float *out);
 void spot_llama_mlp_backward(struct spot_stage *stage, int i, const struct spot_save *save,
                              const float *dout);
+
+void spot_llama_mlp_again(struct spot_stage *stage, int i, const struct spot_save *save);
 
 /* --- sums --------------------------------------------------------------------- */
 

@@ -233,6 +233,25 @@ void spot_layer_forward(struct spot_stage *stage, int i, const struct spot_save 
     run(&w, fc2);
 }
 
+/* What of the forward pass was not kept: the same passes, the same bits. */
+static void layer_again(struct work *w)
+{
+    struct spot_stage *const st = w->stage;
+
+    if (st->config.recompute == SPOT_RECOMPUTE_NONE)
+        return;
+    if (st->config.recompute == SPOT_RECOMPUTE_LAYER) {
+        run(w, norm1);
+        run(w, qkv);
+        run(w, attention);
+    }
+    run(w, norm2);
+    if (is_llama(st))
+        spot_llama_mlp_again(st, w->i, w->save);
+    else
+        run(w, fc1);
+}
+
 /* What the forward pass had between ln2 and fc2, once more. */
 static void mlp_again(void *user, int thread, int n_thread)
 {
@@ -336,6 +355,7 @@ void spot_layer_backward(struct spot_stage *stage, int i, const struct spot_save
 {
     struct work w = { .stage = stage, .i = i, .save = save, .dout = dout, .din = din };
 
+    layer_again(&w);
     if (is_llama(stage)) {
         spot_llama_mlp_backward(stage, i, save, dout);
     } else {

@@ -213,6 +213,8 @@ static int check_shape(const struct spot_stage_config *config, struct spot_err *
     if (s->arch != SPOT_ARCH_GPT2)
         return spot_err_set(err, SPOT_EGPU, "on CUDA a model is a GPT-2, not a %s",
                             spot_arch_name(s->arch));
+    if (config->recompute != SPOT_RECOMPUTE_NONE)
+        return spot_err_set(err, SPOT_EGPU, "on CUDA all activations are kept, none recomputed");
     if (config->group.M > 1)
         return spot_err_set(err, SPOT_EGPU,
                             "on CUDA a stage cannot be shared by a tensor group, this one is by %d",
