@@ -129,7 +129,7 @@ void spot_job_config_get(struct spot_wire_in *in, struct spot_job_config *c)
     s->n_kv_head = spot_get_i64(in);
     s->ffn = spot_get_i64(in);
     s->rope_theta = spot_get_f64(in);
-    s->is_tied = spot_get_i64(in) != 0;
+    s->is_tied = spot_get_i64(in);
 }
 
 uint64_t spot_job_id(const struct spot_job_config *config)

@@ -265,16 +265,50 @@ static void scatter(struct spot_bundle *bundle, const struct spot_shape *shape,
     }
 }
 
-/* The tensor of a name; a head that lacks is the embedding's. */
+static const char head_name[] = "lm_head.weight";
+
+static const char *embed_name(const struct spot_weights *w)
+{
+    size_t n;
+
+    return spot_hf_names(&w->shape, SPOT_BUNDLE_EMBED, &n)->theirs;
+}
+
+/* The tensor of a name; a head that lacks, or is tied, is the embedding's. */
 static const struct spot_st_tensor *find_or_tied(const struct spot_weights *w, const char *name,
                                                  const struct file **file)
 {
-    const struct spot_st_tensor *const t = find(w, name, file);
-    size_t n;
+    const bool is_head = !strcmp(name, head_name);
+    const struct spot_st_tensor *const t = is_head && w->shape.is_tied ? NULL : find(w, name, file);
 
-    return t || strcmp(name, "lm_head.weight") != 0
-               ? t
-               : find(w, spot_hf_names(&w->shape, SPOT_BUNDLE_EMBED, &n)->theirs, file);
+    return t || !is_head ? t : find(w, embed_name(w), file);
+}
+
+/* A tied model's file may hold the table twice, if it is the same. */
+static int check_tied(const struct spot_weights *w, struct spot_err *err)
+{
+    const size_t n = (size_t)(w->shape.vocab * w->shape.width);
+    const struct file *file[2];
+    const struct spot_st_tensor *const t[2] = { find(w, embed_name(w), &file[0]),
+                                                find(w, head_name, &file[1]) };
+    float *x[2] = { NULL, NULL };
+    int rc = 0;
+
+    if (!w->shape.is_tied || !t[1])
+        return 0;
+    for (int i = 0; i < 2 && !rc; i++) {
+        const struct want want = { w->shape.vocab, w->shape.width, false };
+
+        rc = check_tensor(file[i], t[i], &want, err);
+        if (!rc && !(x[i] = read_elements(file[i], t[i], n, err)))
+            rc = -1;
+    }
+    if (!rc && memcmp(x[0], x[1], n * sizeof(float)) != 0)
+        rc = spot_err_set(err, SPOT_EDATA, "%s: %s is not %s: the head is not tied", file[1]->path,
+                          t[1]->name, t[0]->name);
+    free(x[0]);
+    free(x[1]);
+    return rc;
 }
 
 /* Each tensor of a bundle; into `bundle` and the hash unless they are NULL. */
@@ -346,6 +380,8 @@ struct spot_weights *spot_weights_open(const char *path, const struct spot_shape
         rc = check_names(w, err);
     for (int b = 0; !rc && b < spot_shape_bundles(shape); b++)
         rc = visit(w, b, NULL, hash, err);
+    if (!rc)
+        rc = check_tied(w, err);
     w->xxh3 = spot_hash_stream_64(hash) | 1;
     spot_hash_stream_free(hash);
     if (!rc)

@@ -61,11 +61,15 @@ static size_t list_tensors(const struct spot_shape *shape, struct spot_bundle *c
         const struct spot_hf_name *const e = spot_hf_names(shape, a->kind, &n_export);
 
         for (size_t i = 0; i < n_export; i++) {
-            char *const name = spot_xcalloc(SPOT_HF_NAME_MAX, 1);
+            const int tensor = spot_arena_find(a, e[i].ours);
+            char *name;
 
+            if (spot_arena_is_copy(shape, a, tensor))
+                continue;
+            name = spot_xcalloc(SPOT_HF_NAME_MAX, 1);
             spot_hf_name_of(shape, b, &e[i], name);
             *list = spot_xgrow(*list, &cap, n + 1, sizeof(**list));
-            (*list)[n++] = describe(shape, &a->tensor[spot_arena_find(a, e[i].ours)], &e[i], name);
+            (*list)[n++] = describe(shape, &a->tensor[tensor], &e[i], name);
         }
     }
     return n;
@@ -80,10 +84,14 @@ static void write_data(const struct spot_shape *shape, struct spot_bundle *const
         const struct spot_hf_name *const e = spot_hf_names(shape, a->kind, &n_export);
 
         for (size_t i = 0; i < n_export; i++) {
-            const struct spot_tensor *const t = &a->tensor[spot_arena_find(a, e[i].ours)];
+            const int tensor = spot_arena_find(a, e[i].ours);
+            const struct spot_tensor *const t = &a->tensor[tensor];
             const size_t n = (size_t)(t->rows * t->cols) * (size_t)(t->is_sharded ? a->n_shard : 1);
-            float *const whole = spot_xcalloc(n, sizeof(*whole));
+            float *whole;
 
+            if (spot_arena_is_copy(shape, a, tensor))
+                continue;
+            whole = spot_xcalloc(n, sizeof(*whole));
             gather(bundle[b], shape, &e[i], whole);
             fwrite(whole, sizeof(*whole), (size_t)(spot_hf_n_row(shape, t, e[i].part) * t->cols),
                    out);
@@ -92,7 +100,7 @@ static void write_data(const struct spot_shape *shape, struct spot_bundle *const
     }
 }
 
-/* What a reader needs to build the model: the names of its own config. The head is not tied. */
+/* What a reader needs to build the model: the names of its own config. */
 enum { NOTES = 10, NOTE_TEXT = 32 };
 
 static int note_shape(const struct spot_shape *shape, struct spot_st_note note[NOTES],
@@ -133,7 +141,8 @@ static void write_head(const struct spot_shape *shape, const struct spot_st_tens
     char text[NOTES][NOTE_TEXT];
     const int n_note = note_shape(shape, note + 1, text);
 
-    note[1 + n_note] = (struct spot_st_note){ "tie_word_embeddings", "false" };
+    note[1 + n_note] =
+        (struct spot_st_note){ "tie_word_embeddings", shape->is_tied ? "true" : "false" };
     spot_st_write_noted(note, (size_t)n_note + 2, list, n, head);
 }
 

@@ -226,14 +226,13 @@ static void let_go(void *user, int bundle)
 {
     struct spot_sums *const s = user;
 
-    if (s->rc || bundle != (int)bundle_at(s->form, s->at.p, s->n_gone))
+    if (s->rc || bundle != (int)bundle_at(s->form, s->at.p, s->n_gone) ||
+        has_tied(s, (uint32_t)bundle))
         return;
     if (has_replicas(s)) {
         const struct spot_comm_sum sum = sum_of(s, s->n_gone);
 
         s->rc = s->comm->kind->start(s->comm, &sum, &s->err);
-    } else if (has_tied(s, (uint32_t)bundle)) {
-        return; /* not complete yet */
     } else if (sends(s->form, &s->at)) {
         s->rc = send_buddy(s, s->n_gone, &s->err);
     }
@@ -257,13 +256,13 @@ int spot_sums_finish(struct spot_sums *s, struct spot_err *err)
         *err = s->err;
         return -1;
     }
+    if (tie(s, err)) /* before anything is lent to the replicas */
+        return -1;
     if (has_replicas(s)) {
         if (add_replicas(s, err))
             return -1;
         s->n_gone = 0; /* to the buddy goes what was added up */
     }
-    if (tie(s, err))
-        return -1;
     if (s->comm->kind->is_device || !sends(s->form, &s->at))
         return 0;
     for (uint32_t i = s->n_gone; i < count(s->form, s->at.p); i++)

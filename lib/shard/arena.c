@@ -70,6 +70,14 @@ static int check_arch(const struct spot_shape *s, struct spot_err *err)
     return 0;
 }
 
+static int check_tied(const struct spot_shape *s, struct spot_err *err)
+{
+    if (s->is_tied == 0 || s->is_tied == 1)
+        return 0;
+    return spot_err_set(err, SPOT_EDATA, "model shape: tied is %lld, expected 0 or 1",
+                        (long long)s->is_tied);
+}
+
 int spot_shape_check(const struct spot_shape *s, struct spot_err *err)
 {
     const int64_t params_max = INT64_C(1) << 40;
@@ -81,7 +89,8 @@ int spot_shape_check(const struct spot_shape *s, struct spot_err *err)
         check_range("vocabulary", s->vocab, 1 << 20, err) ||
         check_range("shards", s->n_shard, 256, err) ||
         check_divides("heads", s->n_head, "width", s->width, err) ||
-        check_divides("shards", s->n_shard, "heads", s->n_head, err) || check_arch(s, err))
+        check_divides("shards", s->n_shard, "heads", s->n_head, err) || check_arch(s, err) ||
+        check_tied(s, err))
         return -1;
     if (spot_shape_params(s) > params_max)
         return spot_err_set(err, SPOT_EDATA, "model shape: %lld parameters, the limit is %lld",

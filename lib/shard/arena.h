@@ -46,7 +46,7 @@ struct spot_shape {
     /* for Llama's only, else 0: GPT-2's have Hk = H and F = 4C */
     int64_t arch, n_kv_head, ffn;
     double rope_theta; /* pair i of d / 2 turns by rope_theta^(-2i / d) from position to position */
-    bool is_tied;      /* head.w is a copy of wte, and their gradients are one */
+    int64_t is_tied;   /* 0 or 1: head.w is a copy of wte, and their gradients are one */
 };
 
 /* "gpt2", "llama"; -1 when there is none of that name. */

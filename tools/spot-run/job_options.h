@@ -16,6 +16,7 @@ struct job_options {
     double rope_theta, lr, beta1, beta2, weight_decay, clip;
     struct spot_bpe *bpe; /* set by settle; the caller frees it */
     int token_byte;
+    bool is_tied;
 };
 
 #define JOB_OPTIONS_DEFAULT                                                                    \

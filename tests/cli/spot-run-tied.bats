@@ -1,0 +1,82 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# spot-run train --tied: one table at both ends of the model, on any grid and through losses.
+
+bats_require_minimum_version 1.5.0
+load job
+
+setup() { job_setup; }
+teardown() { job_teardown; }
+
+grids() { # ARGUMENTS -- D P...
+    local more=()
+    while [ "$1" != -- ]; do more+=("$1"); shift; done
+    shift
+    for grid in "$@"; do
+        timeout 60 spot-run train -q --data corpus $MODEL --tied "${more[@]}" --global-batch 5 \
+            --steps 8 --workers $((${grid//x/*})) --grid "$grid" --events "$grid.log"
+        jq -es 'map(select(.event == "formed")) | last | "\(.D)x\(.P)\(if .M > 1 then "x\(.M)" else "" end)" == $grid' \
+            --arg grid "$grid" "$grid.log"
+        same_as "$grid.log" 8 --tied "${more[@]}"
+    done
+}
+
+@test "every grid has the bits of one worker" { grids -- 1x2 1x3 1x4 2x1 2x2 3x1 3x2 1x2x2 2x1x2; }
+@test "the same for a Llama" { grids --arch llama -- 1x2 2x1 2x2; }
+
+@test "it is another job, with another loss, than an untied one" {
+    undisturbed 4 --tied >tied
+    undisturbed 4 >untied
+    run cmp tied untied
+    [ "$status" -eq 1 ]
+    spot-run train -q --data corpus $MODEL --tied --global-batch 5 --steps 2 --state s --events a.log
+    refuses 2 "another job" train --data corpus $MODEL --global-batch 5 --steps 3 --state s --resume
+}
+
+@test "a job that is killed on every stage and resumed goes on with one table" {
+    train log --tied --steps 60 --grid 1x2 --state s --durable-every 0.2s
+    worker one
+    worker two
+    worker three
+    at_step log 5
+    kill -9 $pid
+    at_step log 10
+    worker four
+    at_step log 20
+    kill -TERM $train
+    wait $train && status=0 || status=$?
+    [ "$status" -eq 75 ] || [ "$status" -eq 0 ]
+    spot-run train -q --data corpus $MODEL --tied --global-batch 5 --steps 60 --state s --resume \
+        --events more.log --save end.safetensors
+    undisturbed 60 --tied | tail -n 1 >want
+    jq -r 'select(.event == "done").state_xxh3_128' more.log | cmp want -
+}
+
+@test "a buddy follows a tied head" {
+    train log --tied --steps 400 --grid 1x2 --durable-every 1h
+    worker one --domain a
+    worker two --domain b
+    worker three --domain c
+    at_step log 20
+    kill -9 $pid
+    at_step log 40
+    stops_right log --tied
+}
+
+@test "the file holds the table once; load gives it to both ends, and refuses two tables" {
+    common="$MODEL --tied --global-batch 5"
+    spot-run train -q --data corpus $common --steps 3 --save a.safetensors --events a.log
+    run grep -qF lm_head a.safetensors
+    [ "$status" -eq 1 ]
+    grep -qF '"tie_word_embeddings":"true"' a.safetensors
+    spot-run train -q --data corpus $common --steps 1 --lr 0 --load a.safetensors --save b.safetensors --events b.log
+    cmp a.safetensors b.safetensors
+    spot-run train -q --data corpus $MODEL --global-batch 5 --steps 1 --lr 0 --load a.safetensors \
+        --save twice.safetensors --events c.log
+    grep -qF lm_head twice.safetensors
+    spot-run train -q --data corpus $common --steps 1 --lr 0 --load twice.safetensors --save d.safetensors --events d.log
+    cmp a.safetensors d.safetensors
+    spot-run train -q --data corpus $MODEL --global-batch 5 --steps 2 --load a.safetensors \
+        --save other.safetensors --events e.log
+    refuses 3 "the head is not tied" train --data corpus $common --steps 1 --load other.safetensors
+}
