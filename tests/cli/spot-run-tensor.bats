@@ -61,19 +61,21 @@ runs() {
 }
 
 @test "members of a group leave and are killed; nothing is lost" {
+    local -A of
     train log --grid 1x2x2 --steps 100000 --no-buddies
     for name in a b c d e f; do
         worker $name
-        eval "$name=$pid"
+        of[$name]=$pid
     done
     at_step log 20
-    for signal in TERM KILL TERM KILL; do
+    for signal_next in TERM:g KILL:h TERM:i KILL:j; do # a name that comes back at once gets another
         # the first member of the second stage
         name=$(jq -r 'select(.event == "formed") | .place[2]' log | tail -n 1)
         before=$(events log committed)
-        kill -$signal ${!name}
+        kill -${signal_next%:*} ${of[$name]}
+        name=${signal_next#*:}
         worker $name
-        eval "$name=$pid"
+        of[$name]=$pid
         eventually "[ \$(events log committed) -gt $((before + 10)) ]"
     done
     [ "$(events log rolled_back)" -eq 0 ]
