@@ -219,6 +219,7 @@ int spot_pipeline_step(const struct spot_pipeline *pl, int64_t step, const uint3
         return -1;
     start_s = spot_clock_s();
     rc = spot_sums_finish(&sums, err);
-    times->reduce_s = spot_clock_s() - start_s;
+    if (spot_form_replicas(pl->form) > 1)
+        times->reduce_s = spot_clock_s() - start_s;
     return rc;
 }
