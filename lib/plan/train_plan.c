@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "plan/train_plan.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -45,6 +46,7 @@ static void losses_init(struct losses *l, const struct spot_train_question *q)
     for (size_t i = 0; i < law->n_change; i++) { /* sorted by lost */
         const int lost = law->change[i].lost < stay ? law->change[i].lost : stay;
 
+        assert(!l->n || lost >= l->lost[l->n - 1]);
         if (!l->n || l->lost[l->n - 1] != lost)
             l->lost[l->n++] = lost;
         l->prob[l->n - 1] += law->change[i].prob;
