@@ -42,9 +42,11 @@ static void write_header(uint8_t *at, uint32_t type, uint32_t epoch, uint64_t ta
     put64(at + 24, n_byte);
 }
 
-struct spot_frame *spot_frame_new(uint32_t type, uint32_t epoch, uint64_t tag, size_t n_byte)
+/* With room for the payload, or none if it is lent. */
+static struct spot_frame *make_frame(uint32_t type, uint32_t epoch, uint64_t tag, size_t n_byte,
+                                     const void *lent)
 {
-    struct spot_frame *frame = malloc(sizeof(*frame) + n_byte);
+    struct spot_frame *frame = malloc(sizeof(*frame) + (lent ? 0 : n_byte));
 
     if (!frame)
         return NULL;
@@ -53,9 +55,14 @@ struct spot_frame *spot_frame_new(uint32_t type, uint32_t epoch, uint64_t tag, s
     frame->epoch = epoch;
     frame->tag = tag;
     frame->n_byte = n_byte;
-    frame->lent = NULL;
+    frame->lent = lent;
     write_header(frame->header, type, epoch, tag, n_byte);
     return frame;
+}
+
+struct spot_frame *spot_frame_new(uint32_t type, uint32_t epoch, uint64_t tag, size_t n_byte)
+{
+    return make_frame(type, epoch, tag, n_byte, NULL);
 }
 
 void spot_frame_push(struct spot_frame_list *list, struct spot_frame *frame_take)
@@ -299,13 +306,6 @@ int spot_link_send_frame(struct spot_link *link, struct spot_frame *frame_take,
     return spot_link_flush(link, err);
 }
 
-static void lend(struct spot_frame *frame, const void *data, size_t n_byte)
-{
-    frame->lent = data;
-    frame->n_byte = n_byte;
-    write_header(frame->header, frame->type, frame->epoch, frame->tag, n_byte);
-}
-
 static int no_memory(size_t n_byte, struct spot_err *err)
 {
     return spot_err_set(err, SPOT_ESYS, "no memory for a frame of %zu bytes", n_byte);
@@ -327,12 +327,10 @@ static int send_payload(struct spot_link *link, uint32_t type, uint32_t epoch, u
             return 0;
         link->n_sent = (size_t)done;
     }
-    rest = spot_frame_new(type, epoch, tag, is_lent ? 0 : n_byte);
+    rest = make_frame(type, epoch, tag, n_byte, is_lent ? data : NULL);
     if (!rest)
         return no_memory(n_byte, err);
-    if (is_lent)
-        lend(rest, data, n_byte);
-    else if (n_byte)
+    if (n_byte && !is_lent)
         memcpy(rest->data, data, n_byte);
     spot_frame_push(&link->sending, rest);
     return 0;
