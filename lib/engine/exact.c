@@ -9,12 +9,13 @@ enum {
     EXPONENT_LIMIT = 200, /* 2^-200 is far below the least float */
 };
 
-int spot_exact_limit_bits(int n_microbatch)
+int spot_exact_limit_bits(int n_microbatch, bool is_tied)
 {
     int bits = 0;
 
     while ((INT64_C(1) << bits) < n_microbatch)
         bits++;
+    bits += is_tied;
     return 62 - bits < 51 ? 62 - bits : 51;
 }
 

@@ -6,6 +6,7 @@
 #ifndef SPOT_ENGINE_EXACT_H
 #define SPOT_ENGINE_EXACT_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "engine/bundle.h"
@@ -20,7 +21,7 @@ enum { SPOT_EXACT_CHUNK = 16384 };
 
 /* |gradient * 2^exponent| of one of n_microbatch microbatches stays below 2^this; of a tied shape
  * twice as many are added. */
-int spot_exact_limit_bits(int n_microbatch);
+int spot_exact_limit_bits(int n_microbatch, bool is_tied);
 
 /* The exponent of the next step, from the largest |sum| of this one; 0 keeps it. */
 int32_t spot_exact_next(int32_t exponent, int limit_bits, double top);

@@ -193,7 +193,7 @@ static void set_config(struct spot_stage *st, const struct spot_stage_config *co
     st->n_row = config->micro_batch * config->shape.seq;
     st->n_shard = (int)config->shape.n_shard / M;
     st->shard = config->group.m * st->n_shard;
-    st->limit_bits = spot_exact_limit_bits(config->n_microbatch * (config->shape.is_tied ? 2 : 1));
+    st->limit_bits = spot_exact_limit_bits(config->n_microbatch, config->shape.is_tied);
 }
 
 static void plan_all(struct spot_memory_plan *plan, struct spot_stage *st)

@@ -190,7 +190,7 @@ static void set_config(struct spot_stage *st, const struct spot_stage_config *co
     st->real = ((const struct spot_cuda_kernel *)config->kernel)->real;
     st->n_bundle = config->bundle_end - config->bundle_begin;
     st->n_row = config->micro_batch * config->shape.seq;
-    st->limit_bits = spot_exact_limit_bits(config->n_microbatch * (config->shape.is_tied ? 2 : 1));
+    st->limit_bits = spot_exact_limit_bits(config->n_microbatch, config->shape.is_tied);
 }
 
 static size_t memory(const struct spot_stage_config *config)
