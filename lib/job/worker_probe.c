@@ -43,12 +43,11 @@ static int add(struct probe *p, double *s, struct spot_err *err)
                                        .data = p->data,
                                        .n = p->n_byte / sizeof(int64_t) };
     const double start_s = spot_clock_s();
+    const int rc = w->comm->kind->sum(w->comm, SPOT_COMM_I64, &sum, 1, NULL, err);
 
-    if (w->comm->kind->sum(w->comm, SPOT_COMM_I64, &sum, 1, NULL, err))
-        return -1;
     *s = spot_clock_s() - start_s;
     spot_mesh_keep(w->mesh);
-    return 0;
+    return rc;
 }
 
 static int rounds(struct probe *p, bool is_in,
@@ -91,7 +90,6 @@ int spot_worker_probe(struct spot_worker *w, const struct spot_frame *frame, str
         rc = rounds(
             &p, spot_form_place(&w->form, w->position).p == 0 && spot_form_replicas(&w->form) > 1,
             add, &out, &why);
-    spot_mesh_keep(w->mesh);
     free(p.data);
     if (!rc)
         return spot_worker_tell(w, SPOT_MSG_PROBED, frame->tag, &out, err);
