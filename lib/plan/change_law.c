@@ -22,7 +22,7 @@ static double *sum_law(const double *x, int n_x, const double *y, int n_y)
     return out;
 }
 
-static int by_change(const void *a, const void *b)
+int spot_change_compare(const void *a, const void *b)
 {
     const struct spot_change *x = a, *y = b;
 
@@ -42,9 +42,9 @@ static void tidy(struct cells *c)
     size_t n = 0;
     double sum = 0;
 
-    qsort(c->cell, c->n, sizeof(*c->cell), by_change);
+    qsort(c->cell, c->n, sizeof(*c->cell), spot_change_compare);
     for (size_t i = 0; i < c->n; i++) {
-        if (n && !by_change(&c->cell[n - 1], &c->cell[i]))
+        if (n && !spot_change_compare(&c->cell[n - 1], &c->cell[i]))
             c->cell[n - 1].prob += c->cell[i].prob;
         else
             c->cell[n++] = c->cell[i];

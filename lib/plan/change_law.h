@@ -19,6 +19,9 @@ struct spot_change {
     double prob; /* > 0 */
 };
 
+/* For qsort: by lost, then gained. */
+int spot_change_compare(const void *a, const void *b);
+
 struct spot_change_law {
     int now, cap;
     double interval_s;

@@ -21,13 +21,6 @@ static int below(struct spot_rng *rng, int n)
     return (int)spot_rng_below(rng, (uint64_t)n);
 }
 
-static int by_lost(const void *a, const void *b)
-{
-    const struct spot_change *x = a, *y = b;
-
-    return x->lost != y->lost ? x->lost - y->lost : x->gained - y->gained;
-}
-
 /* Net changes of up to 6 either way, their shares random; something happens with up to 60 %. */
 static void random_law(struct spot_rng *rng, struct spot_change_law *law, int now, int n_max)
 {
@@ -56,7 +49,7 @@ static void random_law(struct spot_rng *rng, struct spot_change_law *law, int no
 
         c->prob = c->lost || c->gained ? busy * c->prob / sum : 1 - busy;
     }
-    qsort(law->change, law->n_change, sizeof(*law->change), by_lost);
+    qsort(law->change, law->n_change, sizeof(*law->change), spot_change_compare);
 }
 
 /* Cheaper and dearer changes, larger batches. */

@@ -92,13 +92,6 @@ static const struct spot_train_choice *choice_of(const struct spot_train_plan *p
 }
 
 /* Net changes of up to 4 either way with random shares; something happens with up to 60 %. */
-static int by_lost(const void *a, const void *b)
-{
-    const struct spot_change *x = a, *y = b;
-
-    return x->lost != y->lost ? x->lost - y->lost : x->gained - y->gained;
-}
-
 static void random_unrest(struct rig *r, struct spot_rng *rng, int n_max)
 {
     const double busy = 0.02 + 0.58 * spot_rng_unit(rng);
@@ -121,7 +114,7 @@ static void random_unrest(struct rig *r, struct spot_rng *rng, int n_max)
         c = &r->law.change[i];
         c->prob = c->lost || c->gained ? busy * c->prob / sum : 1 - busy;
     }
-    qsort(r->law.change, r->law.n_change, sizeof(*r->law.change), by_lost);
+    qsort(r->law.change, r->law.n_change, sizeof(*r->law.change), spot_change_compare);
 }
 
 /* A seeded job, forecast and cluster: changes of a quarter to four times the price, batches of one
