@@ -348,28 +348,50 @@ int spot_link_lend(struct spot_link *link, uint32_t type, uint32_t epoch, uint64
     return send_payload(link, type, epoch, tag, data, n_byte, true, err);
 }
 
-int spot_link_keep(struct spot_link *link, struct spot_err *err)
+/* The frame with bytes of its own, NULL with *err; the one that borrowed them is freed. */
+static struct spot_frame *own(struct spot_frame *frame_take, struct spot_err *err)
+{
+    struct spot_frame *copy =
+        spot_frame_new(frame_take->type, frame_take->epoch, frame_take->tag, frame_take->n_byte);
+
+    if (copy)
+        memcpy(copy->data, frame_take->lent, frame_take->n_byte);
+    else
+        no_memory(frame_take->n_byte, err);
+    free(frame_take);
+    return copy;
+}
+
+int spot_link_keep(struct spot_link *link, uint32_t over_below, struct spot_err *err)
 {
     struct spot_frame_list kept = { NULL, NULL };
+    bool may_have_begun = true; /* the first: TLS may have taken a record that it still sends */
     struct spot_frame *frame;
     int rc = 0;
 
-    while ((frame = spot_frame_pop(&link->sending))) {
-        struct spot_frame *copy = frame;
-
-        if (frame->lent) {
-            copy = spot_frame_new(frame->type, frame->epoch, frame->tag, frame->n_byte);
-            if (copy)
-                memcpy(copy->data, frame->lent, frame->n_byte);
-            else
-                rc = no_memory(frame->n_byte, err);
+    for (; (frame = spot_frame_pop(&link->sending)); may_have_begun = false) {
+        if (frame->lent && !may_have_begun && frame->epoch < over_below) {
             free(frame);
+            continue;
         }
-        if (copy)
-            spot_frame_push(&kept, copy);
+        if (frame->lent)
+            frame = own(frame, err);
+        if (frame)
+            spot_frame_push(&kept, frame);
+        else
+            rc = -1;
     }
     link->sending = kept;
     return rc;
+}
+
+size_t spot_link_queued(const struct spot_link *link)
+{
+    size_t n = 0;
+
+    for (const struct spot_frame *f = link->sending.head; f; f = f->next)
+        n += f->n_byte;
+    return n;
 }
 
 bool spot_link_wants_write(const struct spot_link *link)

@@ -78,8 +78,9 @@ int spot_link_send(struct spot_link *link, uint32_t type, uint32_t epoch, uint64
 int spot_link_lend(struct spot_link *link, uint32_t type, uint32_t epoch, uint64_t tag,
                    const void *data, size_t n_byte, struct spot_err *err);
 
-/* Copy what was lent and is still queued. Returns 0, or -1 with *err (SPOT_ESYS). */
-int spot_link_keep(struct spot_link *link, struct spot_err *err);
+/* Copy what was lent and is still queued; one of an epoch below over_below that has not
+ * begun is dropped instead: nobody wants it. Returns 0, or -1 with *err (SPOT_ESYS). */
+int spot_link_keep(struct spot_link *link, uint32_t over_below, struct spot_err *err);
 
 /* Send a frame without copying it. */
 int spot_link_send_frame(struct spot_link *link, struct spot_frame *frame_take,
@@ -87,6 +88,9 @@ int spot_link_send_frame(struct spot_link *link, struct spot_frame *frame_take,
 
 /* Send more of what is queued. Returns 0 or -1 with *err (SPOT_ESYS). */
 int spot_link_flush(struct spot_link *link, struct spot_err *err);
+
+/* Bytes of the payloads that are queued. */
+size_t spot_link_queued(const struct spot_link *link);
 
 bool spot_link_wants_write(const struct spot_link *link);
 

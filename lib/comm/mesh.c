@@ -363,7 +363,7 @@ void spot_mesh_keep(struct spot_mesh *mesh)
     for (size_t i = 0; i < mesh->n_peer; i++) {
         struct spot_mesh_conn *p = mesh->peer[i];
 
-        if (spot_link_keep(&p->link, NULL)) {
+        if (spot_link_keep(&p->link, mesh->revoked_below, NULL)) {
             p->is_gone = true;
             spot_link_close(&p->link);
         }

@@ -90,7 +90,8 @@ int spot_mesh_send(struct spot_mesh *mesh, uint32_t peer, uint32_t type, uint64_
 int spot_mesh_lend(struct spot_mesh *mesh, uint32_t peer, uint32_t type, uint64_t tag,
                    const void *data, size_t n_byte, struct spot_err *err);
 
-/* What was lent may change from now on: copies what is still on its way. */
+/* What was lent may change from now on: copies what is still on its way, and drops what is of an
+ * epoch that is over. */
 void spot_mesh_keep(struct spot_mesh *mesh);
 
 /* Wait for a peer's frame of this type and tag; the caller frees it. NULL as above. */

@@ -235,6 +235,7 @@ static void leave_mesh(struct spot_worker *w)
     w->pending = NULL;
     spot_mesh_close(w->mesh);
     w->mesh = NULL;
+    spot_worker_end_move(w);
 }
 
 /* Try until somebody answers or the time is over. A refusal is an answer. */
@@ -491,6 +492,7 @@ static int obey(struct spot_worker *w, struct spot_err *err)
             frame = spot_mesh_order(w->mesh, -1, err);
         if (!frame)
             return -1;
+        spot_worker_end_move(w);
         rc = on_order(w, frame, err);
         free(frame);
         if (rc)

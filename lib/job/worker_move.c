@@ -12,22 +12,52 @@ static void hold(struct spot_worker *w, struct spot_bundle *bundle_take)
     w->bundle[bundle_take->index] = bundle_take;
 }
 
+/* Packed once, whoever it goes to. */
+static struct spot_parcel *parcel_of(struct spot_worker *w, uint32_t index, struct spot_err *err)
+{
+    const struct spot_bundle *bundle = w->bundle[index];
+    struct spot_parcel *p = w->parcel;
+
+    while (p && p->bundle != index)
+        p = p->next;
+    if (p)
+        return p;
+    if (!bundle || bundle->step != w->form.step) {
+        spot_err_set(err, SPOT_EDATA, "asked for bundle %u of step %lld, not held here",
+                     (unsigned)index, (long long)w->form.step);
+        return NULL;
+    }
+    p = spot_xcalloc(1, sizeof(*p));
+    p->bundle = index;
+    p->data = spot_bundle_pack(bundle, &p->n_byte, err);
+    if (!p->data) {
+        free(p);
+        return NULL;
+    }
+    p->next = w->parcel;
+    w->parcel = p;
+    return p;
+}
+
 static int send_bundle(struct spot_worker *w, const struct spot_transfer *t, struct spot_err *err)
 {
-    const struct spot_bundle *bundle = w->bundle[t->bundle];
-    uint8_t *data;
-    size_t n_byte;
-    int rc;
+    const struct spot_parcel *p = parcel_of(w, t->bundle, err);
 
-    if (!bundle || bundle->step != w->form.step)
-        return spot_err_set(err, SPOT_EDATA, "asked for bundle %u of step %lld, not held here",
-                            (unsigned)t->bundle, (long long)w->form.step);
-    data = spot_bundle_pack(bundle, &n_byte, err);
-    if (!data)
-        return -1;
-    rc = spot_mesh_send(w->mesh, t->to, SPOT_MSG_BUNDLE, t->bundle, data, n_byte, err);
-    free(data);
-    return rc;
+    return p ? spot_mesh_lend(w->mesh, t->to, SPOT_MSG_BUNDLE, t->bundle, p->data, p->n_byte, err)
+             : -1;
+}
+
+void spot_worker_end_move(struct spot_worker *w)
+{
+    struct spot_parcel *p;
+
+    if (w->parcel && w->mesh)
+        spot_mesh_keep(w->mesh);
+    while ((p = w->parcel)) {
+        w->parcel = p->next;
+        free(p->data);
+        free(p);
+    }
 }
 
 /* The coordinator's RESTORE of one bundle; another order ends the wait and is kept. */

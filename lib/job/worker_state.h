@@ -21,6 +21,14 @@
 extern "C" {
 #endif
 
+/* A bundle on its way to other members. */
+struct spot_parcel {
+    struct spot_parcel *next;
+    uint32_t bundle;
+    uint8_t *data;
+    size_t n_byte;
+};
+
 struct spot_worker {
     const struct spot_worker_options *options;
     struct spot_mesh *mesh;
@@ -31,6 +39,7 @@ struct spot_worker {
     int n_bundle;
     struct spot_bundle **bundle; /* [n_bundle], NULL where not held */
     size_t *bundle_elem;         /* [n_bundle] */
+    struct spot_parcel *parcel;  /* of this epoch's moves */
     struct spot_form form;
     int64_t position;       /* in the grid, -1 for none */
     struct spot_comm *comm; /* of this epoch, over comm_member */
@@ -64,6 +73,8 @@ struct spot_stage_group spot_worker_group(struct spot_worker *worker);
 
 /* worker_move.c: make this member's transfers of the form. Returns 0, or -1 with *err. */
 int spot_worker_move(struct spot_worker *worker, struct spot_err *err);
+/* The moves are over, or the mesh is closed: their memory is given back. */
+void spot_worker_end_move(struct spot_worker *worker);
 
 /* worker_step.c: the orders of a running epoch. */
 int spot_worker_step(struct spot_worker *worker, const struct spot_frame *frame,
