@@ -88,6 +88,7 @@ struct spot_coord {
     double plan_check_s;
 
     struct spot_form form; /* of machine.epoch */
+    size_t n_restored;     /* of its transfers: those looked at that come from here */
     double settle_until_s;
     double breath_s; /* when members were last told that this lives, within long work */
     double polled_s; /* what was to be read then has been: who is silent since is silent */
@@ -158,6 +159,12 @@ enum spot_origin spot_coord_origin(const struct spot_coord *c);
 void spot_coord_keep(struct spot_coord *c);
 /* Would an epoch formed now be another than the one that runs: grid, buddies? */
 bool spot_coord_would_change(const struct spot_coord *c);
+
+/* coord_restore.c: send the next bundles that no member holds, to each member in the order in which
+ * it waits for them, and no more at once than memory bears, whatever the state and the replicas;
+ * called again as the wire takes them. Are there more to come? */
+int spot_coord_restore(struct spot_coord *c, struct spot_err *err);
+bool spot_coord_is_restoring(const struct spot_coord *c);
 
 /* coord_rift.c: two members that live and do not reach each other do not work together: one sits
  * out for a while. Who may have a place; how many; true if somebody's time is over. */

@@ -5,7 +5,6 @@
 
 #include "common/clock.h"
 #include "common/xalloc.h"
-#include "job/bundle_io.h"
 #include "job/coord.h"
 #include "job/grid_choice.h"
 #include "plan/moves.h"
@@ -296,42 +295,6 @@ static int log_rollback(struct spot_coord *c, int64_t from, int64_t to, struct s
     return spot_journal_end(&c->journal, err);
 }
 
-/* A bundle as it goes over the wire: of the durable state, or else of the weights given. */
-static uint8_t *read_restore(const struct spot_coord *c, int index, size_t *n_byte,
-                             struct spot_err *err)
-{
-    struct spot_bundle bundle;
-    uint8_t *data = NULL;
-
-    if (c->form.step == spot_store_newest(c->store))
-        return spot_store_read(c->store, index, n_byte, err);
-    if (spot_bundle_init(&bundle, &c->config.shape, index, err))
-        return NULL;
-    if (!spot_weights_read(c->weights, &bundle, err))
-        data = spot_bundle_pack(&bundle, n_byte, err);
-    spot_bundle_release(&bundle);
-    return data;
-}
-
-/* Bundles that no member holds, to each member in the order in which it waits for them. */
-static int send_restores(struct spot_coord *c, struct spot_err *err)
-{
-    for (size_t i = 0; i < c->form.n_transfer; i++) {
-        const struct spot_transfer *t = &c->form.transfer[i];
-        uint8_t *data;
-        size_t n_byte;
-
-        if (t->origin != SPOT_FROM_STORE)
-            continue;
-        data = read_restore(c, (int)t->bundle, &n_byte, err);
-        if (!data)
-            return -1;
-        spot_coord_send(c, spot_coord_find(c, t->to), SPOT_MSG_RESTORE, t->bundle, data, n_byte);
-        free(data);
-    }
-    return 0;
-}
-
 static int tell(struct spot_coord *c, struct spot_err *err)
 {
     struct spot_buf out = { 0 };
@@ -345,7 +308,8 @@ static int tell(struct spot_coord *c, struct spot_err *err)
             spot_coord_send(c, peer, SPOT_MSG_FORM, 0, out.data, out.n);
         }
     spot_buf_release(&out);
-    return send_restores(c, err);
+    c->n_restored = 0;
+    return spot_coord_restore(c, err);
 }
 
 void spot_coord_keep(struct spot_coord *c)

@@ -119,7 +119,7 @@ static bool owes_work(const struct spot_coord *c, uint32_t id)
     case SPOT_PHASE_QUIESCE:
         return !m->has_replied;
     case SPOT_PHASE_MIGRATE:
-        return m->role != SPOT_ROLE_SPARE && !m->is_ready;
+        return m->role != SPOT_ROLE_SPARE && !m->is_ready && !spot_coord_is_restoring(c);
     case SPOT_PHASE_RUN:
         return m->role == SPOT_ROLE_ACTIVE && !m->has_voted && !c->is_final;
     default:

@@ -142,7 +142,7 @@ static int tick(struct spot_coord *c, struct spot_err *err)
     const bool force = atomic_exchange(&reload_wanted, false);
     bool changed;
 
-    if (spot_coord_drop_dead(c, err) || spot_coord_local_keep(c, err))
+    if (spot_coord_drop_dead(c, err) || spot_coord_local_keep(c, err) || spot_coord_restore(c, err))
         return -1;
     spot_coord_plan_check(c, force, &changed);
     changed |= spot_coord_end_benches(c);

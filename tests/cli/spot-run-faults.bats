@@ -190,6 +190,19 @@ flip() { # FILE OFFSET: every bit of one byte
     printf "\\x$(printf %02x $((byte ^ 255)))" | dd of="$1" bs=1 seek="$2" conv=notrunc 2>/dev/null
 }
 
+@test "a cold start of four replicas does not take the memory of four states" {
+    [[ "$(command -v spot-run)" == */release/* ]] || skip "a sanitizer keeps what was freed"
+    local large="--data corpus --layers 2 --width 768 --heads 12 --seq 8 --global-batch 4 --state st"
+    local state peak
+    spot-run train -q $large --steps 1 --events one
+    state=$(du -sk st | cut -f 1)
+    background spot-run train -q $large --resume --steps 100000 --workers 4 --grid 4x1 --events log
+    eventually '[ "$(events log formed)" = 1 ]'
+    peak=$(awk '/^VmHWM/ { print $2 }' /proc/$pid/status)
+    echo "state $state kB, peak $peak kB"
+    [ "$peak" -gt 0 ] && [ "$peak" -lt $((2 * state)) ]
+}
+
 @test "a damaged newest generation is set aside, said so, and the one before goes on" {
     train log --steps 100000 --workers 1 --state st --durable-every 0.02s
     eventually '[ "$(events log durable)" -ge 3 ]'
