@@ -91,10 +91,11 @@ struct spot_ar1 spot_ar1_fit(const double *w, size_t n)
     for (int i = 0; i < n_edge; i++) { /* between turns the slope is monotone */
         if (slope(&m, edge[i]) >= 0 && slope(&m, edge[i + 1]) <= 0) {
             const double phi = root_between(&m, edge[i], edge[i + 1]);
+            const double loglik = fabs(phi) < 1 ? profile(&m, phi) : -INFINITY;
 
-            if (fabs(phi) < 1 && profile(&m, phi) > fit.loglik) {
+            if (loglik > fit.loglik) {
                 fit.phi = phi;
-                fit.loglik = profile(&m, phi);
+                fit.loglik = loglik;
             }
         }
     }
