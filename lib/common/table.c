@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/csv_write.h"
 #include "common/json_writer.h"
 #include "common/num.h"
 #include "common/xalloc.h"
@@ -149,31 +150,14 @@ static void print_aligned(const struct spot_table *t, FILE *out, bool md)
     free(width);
 }
 
-static void put_separated(FILE *out, const char *text, char separator)
-{
-    const char special[] = { separator, '"', '\n', '\r', '\0' };
-
-    if (!strpbrk(text, special)) {
-        fputs(text, out);
-        return;
-    }
-    putc('"', out);
-    for (; *text; text++) {
-        if (*text == '"')
-            putc('"', out);
-        putc(*text, out);
-    }
-    putc('"', out);
-}
-
 static void print_separated(const struct spot_table *t, FILE *out, char separator)
 {
     for (size_t j = 0; j < t->n_column; j++) {
-        put_separated(out, t->column[j].name, separator);
+        spot_csv_put(out, t->column[j].name, separator);
         putc(j + 1 < t->n_column ? separator : '\n', out);
     }
     for (size_t k = 0; k < t->n_cell; k++) {
-        put_separated(out, t->cell[k], separator);
+        spot_csv_put(out, t->cell[k], separator);
         putc((k + 1) % t->n_column ? separator : '\n', out);
     }
 }

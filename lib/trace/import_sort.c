@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/csv_write.h"
 #include "common/xalloc.h"
 #include "trace/import.h"
 #include "trace/trace_write.h"
@@ -253,12 +254,12 @@ static void write_row(const struct spot_import_row *r, enum spot_import_kind kin
         spot_trace_put_real(out, r->time_s);
         putc(',', out);
     }
-    spot_trace_put_text(out, r->zone);
+    spot_csv_put(out, r->zone, ',');
     putc(',', out);
-    spot_trace_put_text(out, r->instance_type);
+    spot_csv_put(out, r->instance_type, ',');
     if (kind != SPOT_IMPORT_SCORE) {
         putc(',', out);
-        spot_trace_put_text(out, r->extra);
+        spot_csv_put(out, r->extra, ',');
     }
     for (int i = 0; i < (kind == SPOT_IMPORT_HAZARD ? 3 : 1); i++) {
         putc(',', out);

@@ -3,25 +3,10 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "common/csv_write.h"
 #include "common/num.h"
 #include "common/xalloc.h"
-
-void spot_trace_put_text(FILE *out, const char *text)
-{
-    if (!strpbrk(text, ",\"\r\n")) {
-        fputs(text, out);
-        return;
-    }
-    putc('"', out);
-    for (; *text; text++) {
-        if (*text == '"')
-            putc('"', out);
-        putc(*text, out);
-    }
-    putc('"', out);
-}
 
 void spot_trace_put_real(FILE *out, double value)
 {
@@ -56,11 +41,11 @@ static void put_place(const struct spot_trace_series *s, const struct columns *h
 {
     if (has->zone) {
         putc(',', out);
-        spot_trace_put_text(out, s->zone);
+        spot_csv_put(out, s->zone, ',');
     }
     if (has->type) {
         putc(',', out);
-        spot_trace_put_text(out, s->instance_type);
+        spot_csv_put(out, s->instance_type, ',');
     }
 }
 
@@ -132,7 +117,7 @@ void spot_trace_write_events(const struct spot_trace *trace, FILE *out)
 
         spot_trace_put_real(out, e->time_s);
         fprintf(out, ",%s,", word[e->kind]);
-        spot_trace_put_text(out, trace->node_name[e->node]);
+        spot_csv_put(out, trace->node_name[e->node], ',');
         put_place(&trace->series[k], &has, out);
         putc('\n', out);
     }

@@ -12,9 +12,6 @@
 extern "C" {
 #endif
 
-/* Print one field of a CSV row, quoted where it must be. */
-void spot_trace_put_text(FILE *out, const char *text);
-
 /* Print a time or a price: whole numbers as such, others in the shortest form. */
 void spot_trace_put_real(FILE *out, double value);
 

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/csv_write.h"
 #include "common/out.h"
 #include "common/table.h"
 #include "common/tool.h"
@@ -92,7 +93,7 @@ static void put_zone(const struct maker *m, size_t zone)
     fprintf(m->out, ",r%zuz%zu", region + 1, zone - first + 1);
     if (opt.type) {
         putc(',', m->out);
-        spot_trace_put_text(m->out, opt.type);
+        spot_csv_put(m->out, opt.type, ',');
     }
     putc('\n', m->out);
 }
