@@ -28,6 +28,7 @@ void spot_tool_init(const char *name)
     tool_name = name;
     hold_std_fds();
     signal(SIGPIPE, SIG_DFL); /* a parent may have set SIG_IGN */
+    signal(SIGXFSZ, SIG_IGN); /* a file at its limit is an error like a full disk, not a kill */
 }
 
 void spot_tool_talk(const struct spot_tool_common *common)

@@ -23,7 +23,7 @@ enum { TICK_MS = 100 };
 static const double insist_s = 0.5;
 static _Atomic int stop_calls;
 static _Atomic double first_stop_s;
-static _Atomic bool reload_wanted;
+static _Atomic bool reload_wanted, has_begun;
 static _Atomic int wake_fd = -1;
 
 static void wake_loop(void)
@@ -46,6 +46,11 @@ void spot_coordinator_stop(void)
     if (!stop_calls || now_s - first_stop_s > insist_s)
         stop_calls++;
     wake_loop();
+}
+
+bool spot_coordinator_has_begun(void)
+{
+    return has_begun;
 }
 
 void spot_coordinator_reload(void)
@@ -430,6 +435,18 @@ static void release(struct spot_coord *c)
     spot_tls_context_free(c->tls);
 }
 
+/* Told to stop before the last step was done. */
+static int tell_stopped(struct spot_coord *c, struct spot_err *err)
+{
+    if (!c->store || spot_store_newest(c->store) < 0)
+        return spot_err_set(err, SPOT_EPREEMPTED, "stopped before any state was durable");
+    spot_store_keep(c->store);
+    return spot_err_set(err, SPOT_EPREEMPTED,
+                        "stopped; the state of step %lld is in '%s', --state and --resume "
+                        "continue it",
+                        (long long)spot_store_newest(c->store), spot_store_dir(c->store));
+}
+
 /* The end of the loop: the result, or what stopped it. */
 static int conclude(struct spot_coord *c, struct spot_coordinator_result *result,
                     struct spot_err *err)
@@ -439,15 +456,8 @@ static int conclude(struct spot_coord *c, struct spot_coordinator_result *result
         result->step = c->machine.step;
         return c->is_over ? 0 : spot_err_set(err, SPOT_EPREEMPTED, "stopped; nothing is kept");
     }
-    if (!c->is_over && spot_store_newest(c->store) < 0)
-        return spot_err_set(err, SPOT_EPREEMPTED, "stopped before any state was durable");
-    if (!c->is_over) {
-        spot_store_keep(c->store);
-        return spot_err_set(err, SPOT_EPREEMPTED,
-                            "stopped; the state of step %lld is in '%s', --state and --resume "
-                            "continue it",
-                            (long long)spot_store_newest(c->store), spot_store_dir(c->store));
-    }
+    if (!c->is_over)
+        return tell_stopped(c, err);
     dismiss(c);
     while (spot_store_is_busy(c->store)) { /* the last generation is worth waiting for */
         if (spot_coord_store_news(c, err))
@@ -468,13 +478,18 @@ int spot_coordinator_run(const struct spot_coordinator_options *options,
     memset(result, 0, sizeof(*result));
     c.wake[0] = c.wake[1] = -1;
     c.stall_s = options->stall_s;
-    if (open_job(&c, err) || check_save(&c, err) || open_listener(&c, err) || open_state(&c, err) ||
+    if (open_job(&c, err))
+        goto out;
+    has_begun = true;
+    if (check_save(&c, err) || open_listener(&c, err) || open_state(&c, err) ||
         open_plan(&c, err) || spot_coord_local_start(&c, err))
         goto out;
     rc = loop(&c, err);
     if (!rc)
         rc = conclude(&c, result, err);
 out:
+    if (rc && stop_calls && err->sys_errno == EINTR)
+        tell_stopped(&c, err); /* the wish cut a call short that waited for somebody else */
     if (spot_journal_close(&c.journal, rc ? NULL : err) && !rc)
         rc = -1;
     release(&c);

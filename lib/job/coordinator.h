@@ -62,6 +62,9 @@ int spot_coordinator_run(const struct spot_coordinator_options *options,
 /* Async-signal-safe: make the state durable and stop. A second call, half a second
  * later or more, stops at once. */
 void spot_coordinator_stop(void);
+/* Async-signal-safe: is there something to put in order before this process ends (a socket, a
+ * state directory, workers)? Until then the data are read, which may take for ever. */
+bool spot_coordinator_has_begun(void);
 /* Async-signal-safe: read the plan file again. */
 void spot_coordinator_reload(void);
 

@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <math.h>
 #include <stdio.h>
+#include <stdio_ext.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -144,7 +145,10 @@ int spot_journal_end(struct spot_journal *j, struct spot_err *err)
     if (!j->out)
         return 0;
     spot_jw_end(&j->jw);
-    return spot_jw_close(&j->jw, err);
+    if (!spot_jw_close(&j->jw, err))
+        return 0;
+    __fpurge(j->out); /* or closing it would wait for the reader again */
+    return -1;
 }
 
 void spot_journal_sync(const struct spot_journal *j)

@@ -148,6 +148,37 @@ teardown() { job_teardown; }
     [ -z "$(ls -A t)" ]
 }
 
+# stopped TEXT COMMAND...: told to stop, COMMAND does, though what it waits for never comes
+stopped() {
+    local text=$1
+    shift
+    eventually "$ready"
+    kill -TERM $pid
+    wait $pid && status=0 || status=$?
+    [ "$status" -eq 75 ]
+    [[ "$(cat said)" == *"$text"* ]]
+}
+
+@test "who waits for its data, or for a reader of its events, can be told to stop" {
+    mkfifo silent
+    background sh -c 'exec sleep 300 3>silent'
+    background spot-run train --data silent --steps 3 2>said
+    ready="[ -e /proc/$pid/fd/3 ]" stopped "before the job began"
+    background sh -c 'exec sleep 300 <silent'
+    background spot-run train --data corpus $MODEL --state state --durable-every 0.01s --steps 100000 --events silent 2>said
+    ready="ls state | grep -q '[0-9]$' && [ \"\$(ls state)\" = \"\$(sleep 1; ls state)\" ]" stopped "--resume continue it"
+    spot-run train -q --data corpus $MODEL --state state --resume --steps 100000 --events log 2>said &
+    pid=$!
+    ready="grep -q committed log" stopped "--resume continue it"
+}
+
+@test "a file at its limit is an error as a full disk is, status 4" {
+    run --separate-stderr sh -c "ulimit -f 20; TMPDIR=/nowhere exec timeout 60 spot-run train --data corpus $MODEL --listen unix:j --workers 1 --state state --steps 1000 --events log"
+    [ "$status" -eq 4 ]
+    [[ "$stderr" == *"File too large"* ]]
+    [ ! -e j ]
+}
+
 @test "a quiet worker that its coordinator left says nothing, another one does; both are 4" {
     train log --steps 1000000
     eventually 'spot-run status --join unix:j >/dev/null'

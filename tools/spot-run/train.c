@@ -24,21 +24,30 @@ struct options {
     bool resume, buddies, quiet, verbose;
 };
 
+/* Until the job has begun there is nothing to put in order, and its data may be long in coming. */
 static void on_signal(int number)
 {
-    if (number == SIGHUP)
+    static const char said[] = "spot-run train: stopped before the job began\n";
+
+    if (number == SIGHUP) {
         spot_coordinator_reload();
-    else
+    } else if (spot_coordinator_has_begun()) {
         spot_coordinator_stop();
+    } else {
+        (void)!write(STDERR_FILENO, said, sizeof(said) - 1);
+        _exit(spot_err_exit_status(&(struct spot_err){ .code = SPOT_EPREEMPTED }));
+    }
 }
 
+/* A wish to stop also ends a wait for who reads the events; one to read the plan does not. */
 static void catch_signals(void)
 {
-    struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
+    struct sigaction action = { .sa_handler = on_signal };
 
     sigfillset(&action.sa_mask);
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGINT, &action, NULL);
+    action.sa_flags = SA_RESTART;
     sigaction(SIGHUP, &action, NULL);
     sigaddset(&action.sa_mask, SIGTERM);
     sigaddset(&action.sa_mask, SIGINT);
