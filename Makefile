@@ -172,7 +172,8 @@ $(twin_nccl): $(twin_nccl_obj)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -shared $(CFLAGS) $^ -Wl,-z,defs -o $@
 
-$(B)/tests/test_stage $(B)/tests/test_comm_nccl: $(twin) $(twin_nccl)
+stage_tests := $(patsubst %,$(B)/tests/test_%,stage stage_update)
+$(stage_tests) $(B)/tests/test_comm_nccl: $(twin) $(twin_nccl)
 
 define tool_rule
 $(B)/bin/$(1): $$(patsubst %.c,$$(B)/%.o,$$(wildcard tools/$(1)/*.c)) $$(libspot)
@@ -270,9 +271,9 @@ gpu_env = PATH="$(CURDIR)/$(B)/bin:$$PATH" LC_ALL=C SPOT_CUDA_MODULE="$(CURDIR)/
 
 check-gpu: deps
 	$(again) run-check-gpu
-run-check-gpu: all $(B)/tests/test_stage
+run-check-gpu: all $(stage_tests)
 	$(Q)$(gpu_env) tests/gpu/probe || exit 0; \
-	  $(gpu_env) CK_DEFAULT_TIMEOUT=120 tests/tally $(B)/tests/test_stage $(sort $(wildcard tests/gpu/*.sh))
+	  $(gpu_env) CK_DEFAULT_TIMEOUT=120 tests/tally $(stage_tests) $(sort $(wildcard tests/gpu/*.sh))
 
 $(B)/bench_kernels: tests/gpu/bench_kernels.cu $(cuda_obj) $(libspot) $(B)/nvflags
 	$(call say,NVCC)

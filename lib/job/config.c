@@ -46,10 +46,6 @@ int spot_job_config_check(const struct spot_job_config *c, struct spot_err *err)
 {
     if (spot_shape_check(&c->shape, err))
         return -1;
-    if (c->shape.arch != SPOT_ARCH_GPT2 && !strncmp(c->kernel, "cuda", 4))
-        return spot_err_set(err, SPOT_EGPU,
-                            "on CUDA a model is a GPT-2, not a %s; --backend cpu computes both",
-                            spot_arch_name(c->shape.arch));
     if (c->micro_batch < 1 || c->global_batch < 1 || c->global_batch % c->micro_batch)
         return spot_err_set(err, SPOT_EUSAGE,
                             "the global batch (%lld) is no multiple of the micro batch (%lld)",

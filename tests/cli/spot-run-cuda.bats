@@ -106,6 +106,37 @@ twin() {
     cmp one.out log.out
 }
 
+# near LOG LOG MOST: the losses of all steps
+near() {
+    [ "$(events "$1" committed)" -gt 0 ]
+    paste <(jq 'select(.event == "committed").loss' "$1") \
+        <(jq 'select(.event == "committed").loss' "$2") |
+        awk -v most="$3" '{ d = $1 - $2; if (NF != 2 || d > most || -d > most) exit 1 }'
+}
+
+@test "a Llama on a device: the CPU's losses, the same bits for every grid, and through a kill" {
+    twin
+    llama="--arch llama --heads 4 --kv-heads 2 --ffn 88 --rope-theta 5e4"
+    common="train -q --data corpus $MODEL $llama --global-batch 5 --steps 6"
+    spot-run $common --kernel fma --events cpu
+    spot-run $common --kernel cuda-fp32 --events fp32
+    spot-run $common --kernel cuda-bf16 --events one
+    near cpu fp32 1e-4
+    near cpu one 1e-2
+    for grid in 2x1 1x3 2x2; do
+        spot-run $common --kernel cuda-bf16 --events log --workers $((${grid%x*} * ${grid#*x})) --grid $grid
+        cmp <(outcome one) <(outcome log)
+    done
+    train log $llama --steps 6 --kernel cuda-bf16
+    worker a
+    worker b
+    victim=$pid
+    at_step log 2
+    kill -9 "$victim"
+    wait $train
+    cmp <(outcome one) <(outcome log)
+}
+
 @test "a coordinator without a device serves workers that have one, by the whole name of the kind" {
     twin
     spot-run train -q --data corpus $MODEL --global-batch 5 --steps 3 --kernel cuda-fp32 --events one

@@ -102,6 +102,4 @@ grids() { # D P...: each grid gives the undisturbed outcome
     refuses 2 "--shards 4 does not divide --kv-heads 2; try --shards 2" $common --arch llama --kv-heads 2 --shards 4
     refuses 2 "--shards 2 does not divide --ffn 7; try --shards 1" $common --arch llama --ffn 7 --shards 2
     refuses 2 "an even number" $common --arch llama --heads 32
-    refuses 2 "--arch llama is computed by --backend cpu only" $common --arch llama --backend cuda
-    refuses 2 "--arch llama is computed by --backend cpu only" $common --arch llama --kernel cuda-bf16
 }

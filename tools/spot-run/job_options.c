@@ -32,9 +32,6 @@ static int check_arch(const struct job_options *o, struct spot_err *err)
         return spot_err_set(err, SPOT_EUSAGE, "--arch wants gpt2 or llama, got '%s'", o->arch);
     if (!is_llama(o) && (o->kv_heads || o->ffn || o->rope_theta != 0))
         return spot_err_set(err, SPOT_EUSAGE, "%s is for --arch llama", given);
-    if (is_llama(o) && (!strcmp(o->backend, "cuda") || !strncmp(o->kernel, "cuda", 4)))
-        return spot_err_set(err, SPOT_EUSAGE,
-                            "--arch llama is computed by --backend cpu only, not by CUDA");
     return 0;
 }
 
@@ -157,7 +154,7 @@ static const char *kernel_of(const struct job_options *o)
 {
     struct spot_err err;
 
-    if (strcmp(o->kernel, "auto") != 0 || !strcmp(o->backend, "cpu") || is_llama(o) ||
+    if (strcmp(o->kernel, "auto") != 0 || !strcmp(o->backend, "cpu") ||
         spot_recompute_find(o->recompute))
         return o->kernel;
     if (!strcmp(o->backend, "cuda") || (spot_cuda_may_be_here() && spot_kernel_find("cuda", &err)))

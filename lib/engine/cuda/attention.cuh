@@ -7,8 +7,10 @@
 
 /* Passed to kernels by value; pointers of the arrays' element type. */
 template <typename T> struct heads {
-    int64_t seq, width, n_head, dim, per_shard, shard_width;
-    float scale; /* of q . k */
+    int64_t seq, n_head, n_kv_head, dim;
+    int64_t group, per_shard, kv_per_shard;   /* query heads per key head; heads in a shard */
+    int64_t stride, shard_stride, out_stride; /* of qkv from row to row, shard to shard; of out */
+    float scale;                              /* of q . k */
     const T *qkv;
     T *out;
     float *lse;
@@ -21,11 +23,15 @@ template <typename T> static inline struct heads<T> heads_of(const struct spot_c
     struct heads<T> h;
 
     h.seq = at->seq;
-    h.width = at->width;
     h.n_head = at->n_head;
-    h.dim = at->width / at->n_head;
+    h.n_kv_head = at->n_kv_head;
+    h.dim = at->dim;
+    h.group = at->n_head / at->n_kv_head;
     h.per_shard = at->n_head / at->n_shard;
-    h.shard_width = at->width / at->n_shard;
+    h.kv_per_shard = at->n_kv_head / at->n_shard;
+    h.shard_stride = (h.per_shard + 2 * h.kv_per_shard) * h.dim;
+    h.stride = at->n_shard * h.shard_stride;
+    h.out_stride = at->n_head * h.dim;
     h.scale = 1.0F / sqrtf(static_cast<float>(h.dim));
     h.qkv = static_cast<const T *>(at->qkv);
     h.out = static_cast<T *>(at->out);
@@ -36,21 +42,36 @@ template <typename T> static inline struct heads<T> heads_of(const struct spot_c
     return h;
 }
 
-/* Offset in qkv of q of position 0; k and v lie one and two shard widths behind, the next position
- * 3C. `unit` is sequence * H + head. */
+/* Offsets of position 0, the next one `stride` further. `unit` is sequence * H + head, and
+ * `kv_unit` sequence * Hk + head of keys and values. */
 template <typename T>
 __device__ inline int64_t query_offset(const struct heads<T> &h, int64_t unit)
 {
     const int64_t head = unit % h.n_head;
 
-    return unit / h.n_head * h.seq * 3 * h.width + head / h.per_shard * 3 * h.shard_width +
+    return unit / h.n_head * h.seq * h.stride + head / h.per_shard * h.shard_stride +
            head % h.per_shard * h.dim;
 }
 
-/* Offset in out of position 0; the next position C. */
+template <typename T>
+__device__ inline int64_t key_offset(const struct heads<T> &h, int64_t kv_unit)
+{
+    const int64_t head = kv_unit % h.n_kv_head;
+
+    return kv_unit / h.n_kv_head * h.seq * h.stride + head / h.kv_per_shard * h.shard_stride +
+           (h.per_shard + head % h.kv_per_shard) * h.dim;
+}
+
+/* From a key to its value. */
+template <typename T> __device__ inline int64_t value_step(const struct heads<T> &h)
+{
+    return h.kv_per_shard * h.dim;
+}
+
+/* In out, where the next position is out_stride further. */
 template <typename T> __device__ inline int64_t out_offset(const struct heads<T> &h, int64_t unit)
 {
-    return unit / h.n_head * h.seq * h.width + unit % h.n_head * h.dim;
+    return unit / h.n_head * h.seq * h.out_stride + unit % h.n_head * h.dim;
 }
 
 /* Tensor cores: bf16, head dimension 64 or 128. False when they are not for this shape. */

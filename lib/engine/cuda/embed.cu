@@ -2,7 +2,7 @@
 /* Embedding, forward and backward, and the fused classifier. */
 #include "engine/cuda/launch.cuh"
 
-/* One block per row; three rows of C move. */
+/* One block per row; three rows of C move, or two without positions (wpe NULL). */
 template <typename T>
 __global__ void embed_kernel(T *out, const T *wte, const T *wpe, const uint32_t *token, int64_t seq,
                              int64_t c)
@@ -10,7 +10,9 @@ __global__ void embed_kernel(T *out, const T *wte, const T *wpe, const uint32_t 
     const int64_t r = blockIdx.x, at = token[r / seq * (seq + 1) + r % seq];
 
     for (int64_t i = threadIdx.x; i < c; i += BLOCK)
-        out[r * c + i] = from_float<T>(to_float(wte[at * c + i]) + to_float(wpe[r % seq * c + i]));
+        out[r * c + i] =
+            wpe ? from_float<T>(to_float(wte[at * c + i]) + to_float(wpe[r % seq * c + i]))
+                : wte[at * c + i];
 }
 
 __device__ static void add_row_element(const struct spot_cuda_target &target, int64_t element,
@@ -122,8 +124,9 @@ void spot_cuda_embed_back(enum spot_real real, const struct spot_cuda_target *wt
 {
     SPOT_BY_REAL(real, SPOT_LAUNCH((token_back_kernel<T>), blocks_of(groups->n_group, 1), BLOCK, 0,
                                    s, *wte, *groups, static_cast<const T *>(dout), c));
-    SPOT_BY_REAL(real, SPOT_LAUNCH((position_back_kernel<T>), blocks_of(seq, 1), BLOCK, 0, s, *wpe,
-                                   static_cast<const T *>(dout), n_row, seq, c));
+    if (wpe)
+        SPOT_BY_REAL(real, SPOT_LAUNCH((position_back_kernel<T>), blocks_of(seq, 1), BLOCK, 0, s,
+                                       *wpe, static_cast<const T *>(dout), n_row, seq, c));
 }
 
 void spot_cuda_classify(enum spot_real real, void *logit, double *loss, const uint32_t *token,

@@ -5,7 +5,8 @@
  * A block of four warps holds 64 rows, 16 per warp, and streams tiles of the other side through two
  * buffers in shared memory; scores and probabilities live in registers. FlashAttention-2 adds dq
  * from all key blocks with atomics; here dq and (dk, dv) are two kernels that compute the scores
- * each, 7 products in place of 5, and every sum has one order: tiles ascending.
+ * each, 7 products in place of 5, and every sum has one order: query heads that share keys
+ * ascending, tiles ascending.
  *
  * Symbols: D head dimension, T sequence. 4 T^2 D / 2 flop forward for 8 T D bytes per head.
  */
@@ -159,24 +160,25 @@ template <int D> __global__ void __launch_bounds__(THREADS) flash_kernel(struct 
     const int lane = static_cast<int>(threadIdx.x % WARP),
               warp = static_cast<int>(threadIdx.x / WARP);
     const int64_t unit = blockIdx.y, q0 = static_cast<int64_t>(gridDim.x - 1 - blockIdx.x) * ROWS;
-    const int64_t stride = 3 * h.width, row0 = q0 + 16 * warp;
-    const bf16 *const q = h.qkv + query_offset(h, unit), *const k = q + h.shard_width,
-                      *const v = k + h.shard_width;
+    const int64_t row0 = q0 + 16 * warp;
+    const bf16 *const q = h.qkv + query_offset(h, unit),
+                      *const k = h.qkv + key_offset(h, unit / h.group),
+                      *const v = k + value_step(h);
     const int64_t end = q0 + ROWS < h.seq ? q0 + ROWS : h.seq;
     const float scale = h.scale * LOG2E;
     float acc[D / 8][4] = {}, max[2] = { -INFINITY, -INFINITY }, sum[2] = { 0, 0 }, by[2];
     int turn = 0;
 
-    fetch<D>(sq, q, stride, q0, ROWS, h.seq);
-    fetch<D>(sk, k, stride, 0, N, h.seq);
-    fetch<D>(sv, v, stride, 0, N, h.seq);
+    fetch<D>(sq, q, h.stride, q0, ROWS, h.seq);
+    fetch<D>(sk, k, h.stride, 0, N, h.seq);
+    fetch<D>(sv, v, h.stride, 0, N, h.seq);
     copies_commit();
     for (int64_t key0 = 0; key0 < end; key0 += N, turn ^= 1) {
         float s[N / 8][4];
 
         if (key0 + N < end) {
-            fetch<D>(sk + (turn ^ 1) * TILE, k, stride, key0 + N, N, h.seq);
-            fetch<D>(sv + (turn ^ 1) * TILE, v, stride, key0 + N, N, h.seq);
+            fetch<D>(sk + (turn ^ 1) * TILE, k, h.stride, key0 + N, N, h.seq);
+            fetch<D>(sv + (turn ^ 1) * TILE, v, h.stride, key0 + N, N, h.seq);
         }
         copies_commit();
         copies_wait<1>();
@@ -197,7 +199,7 @@ template <int D> __global__ void __launch_bounds__(THREADS) flash_kernel(struct 
         if (lane % 4 == 0 && row < h.seq)
             h.lse[unit * h.seq + row] = max[half] * h.scale + logf(sum[half]);
     }
-    write_rows<D>(h.out + out_offset(h, unit), h.width, row0, h.seq, acc, by);
+    write_rows<D>(h.out + out_offset(h, unit), h.out_stride, row0, h.seq, acc, by);
 }
 
 /* --- backward ------------------------------------------------------------------------- */
@@ -226,9 +228,10 @@ __device__ static void soften_back(float p[N / 8][4], float dp[N / 8][4],
         }
 }
 
-/* IS_KEY: 64 keys against all queries from there on, writes dk and dv. Else: 64 queries against the
- * keys up to them, writes dq. grid (ceil(T / 64), b * H), the longest first. Shared: the rows of
- * (k, v) or (q, dout), and two tiles of N rows of the other pair. */
+/* IS_KEY: 64 keys against all queries from there on, of all heads that share them, which lie side
+ * by side; a unit is a key head; writes dk and dv. Else: 64 queries against the keys up to them; a
+ * unit is a query head; writes dq. grid (ceil(T / 64), b * heads), the longest first. Shared: the
+ * rows of (k, v) or (q, dout), and two tiles of N rows of the other pair. */
 template <int D, int N, bool IS_KEY>
 __global__ void __launch_bounds__(THREADS) flash_back_kernel(struct heads<bf16> h)
 {
@@ -239,45 +242,50 @@ __global__ void __launch_bounds__(THREADS) flash_back_kernel(struct heads<bf16> 
     const int warp = static_cast<int>(threadIdx.x / WARP);
     const int64_t block = IS_KEY ? blockIdx.x : gridDim.x - 1 - blockIdx.x;
     const int64_t unit = blockIdx.y, first = block * ROWS, row0 = first + 16 * warp;
-    const int64_t stride = 3 * h.width, at = query_offset(h, unit);
-    const bf16 *const q = h.qkv + at, *const k = q + h.shard_width, *const v = k + h.shard_width,
-                      *const d = h.dout + out_offset(h, unit);
+    const int64_t query = IS_KEY ? unit * h.group : unit; /* the first query head */
+    const int64_t at_q = query_offset(h, query), at_k = key_offset(h, query / h.group);
+    const bf16 *const q = h.qkv + at_q, *const k = h.qkv + at_k, *const v = k + value_step(h),
+                      *const d = h.dout + out_offset(h, query);
     const bf16 *const x = IS_KEY ? q : k, *const y = IS_KEY ? d : v;
-    const int64_t y_stride = IS_KEY ? h.width : stride;
+    const int64_t y_stride = IS_KEY ? h.out_stride : h.stride;
     const int64_t begin = IS_KEY ? first : 0,
                   end = IS_KEY || first + ROWS > h.seq ? h.seq : first + ROWS;
+    const int n_tile = static_cast<int>((end - begin + N - 1) / N), /* of a head */
+        n_all = IS_KEY ? n_tile * static_cast<int>(h.group) : n_tile;
     const float one[2] = { 1, 1 };
     float acc_x[D / 8][4] = {}, acc_y[IS_KEY ? D / 8 : 1][4] = {};
-    int turn = 0;
 
-    fetch<D>(sa, IS_KEY ? k : q, stride, first, ROWS, h.seq);
-    fetch<D>(sb, IS_KEY ? v : d, IS_KEY ? stride : h.width, first, ROWS, h.seq);
-    fetch<D>(sx, x, stride, begin, N, h.seq);
+    fetch<D>(sa, IS_KEY ? k : q, h.stride, first, ROWS, h.seq);
+    fetch<D>(sb, IS_KEY ? v : d, IS_KEY ? h.stride : h.out_stride, first, ROWS, h.seq);
+    fetch<D>(sx, x, h.stride, begin, N, h.seq);
     fetch<D>(sy, y, y_stride, begin, N, h.seq);
     copies_commit();
-    for (int64_t col0 = begin; col0 < end; col0 += N, turn ^= 1) {
+    for (int i = 0; i < n_all; i++) {
+        const int head = i / n_tile, next = (i + 1) / n_tile, turn = i & 1;
         float p[N / 8][4], dp[N / 8][4];
 
-        if (col0 + N < end) {
-            fetch<D>(sx + (turn ^ 1) * TILE, x, stride, col0 + N, N, h.seq);
-            fetch<D>(sy + (turn ^ 1) * TILE, y, y_stride, col0 + N, N, h.seq);
+        if (i + 1 < n_all) {
+            const int64_t row = begin + (i + 1 - next * n_tile) * N;
+
+            fetch<D>(sx + (turn ^ 1) * TILE, x + next * D, h.stride, row, N, h.seq);
+            fetch<D>(sy + (turn ^ 1) * TILE, y + next * D, y_stride, row, N, h.seq);
         }
         copies_commit();
         copies_wait<1>();
         __syncthreads();
         scores<D, N>(p, sa + 16 * warp * row_of<D>::LENGTH, sx + turn * TILE);
         scores<D, N>(dp, sb + 16 * warp * row_of<D>::LENGTH, sy + turn * TILE);
-        soften_back<N, IS_KEY>(p, dp, h, unit, row0, col0);
+        soften_back<N, IS_KEY>(p, dp, h, query + head, row0, begin + (i - head * n_tile) * N);
         if constexpr (IS_KEY)
             add_product<D, N>(acc_y, p, sy + turn * TILE);
         add_product<D, N>(acc_x, dp, sx + turn * TILE);
         __syncthreads();
     }
     if constexpr (IS_KEY) {
-        write_rows<D>(h.dqkv + at + h.shard_width, stride, row0, h.seq, acc_x, one);
-        write_rows<D>(h.dqkv + at + 2 * h.shard_width, stride, row0, h.seq, acc_y, one);
+        write_rows<D>(h.dqkv + at_k, h.stride, row0, h.seq, acc_x, one);
+        write_rows<D>(h.dqkv + at_k + value_step(h), h.stride, row0, h.seq, acc_y, one);
     } else {
-        write_rows<D>(h.dqkv + at, stride, row0, h.seq, acc_x, one);
+        write_rows<D>(h.dqkv + at_q, h.stride, row0, h.seq, acc_x, one);
     }
 }
 
@@ -285,12 +293,12 @@ __global__ void __launch_bounds__(THREADS) flash_back_kernel(struct heads<bf16> 
 
 static bool is_for(const struct spot_cuda_attention *at, int64_t dim)
 {
-    return at->real == SPOT_BF16 && at->width == at->n_head * dim;
+    return at->real == SPOT_BF16 && at->dim == dim;
 }
 
-static dim3 grid_of(const struct spot_cuda_attention *at)
+static dim3 grid_of(const struct spot_cuda_attention *at, int64_t n_head)
 {
-    return dim3(blocks_of(at->seq, ROWS), static_cast<unsigned>(at->n_seq * at->n_head));
+    return dim3(blocks_of(at->seq, ROWS), static_cast<unsigned>(at->n_seq * n_head));
 }
 
 template <int D> static void forward(const struct spot_cuda_attention *at, spot_stream s)
@@ -298,7 +306,7 @@ template <int D> static void forward(const struct spot_cuda_attention *at, spot_
     const size_t shared = (ROWS + 4 * 64) * row_of<D>::LENGTH * sizeof(bf16);
 
     SPOT_ALLOW_SHARED((flash_kernel<D>), shared);
-    SPOT_LAUNCH((flash_kernel<D>), grid_of(at), THREADS, shared, s, heads_of<bf16>(at));
+    SPOT_LAUNCH((flash_kernel<D>), grid_of(at, at->n_head), THREADS, shared, s, heads_of<bf16>(at));
 }
 
 /* D = 128 streams half tiles: two sums of 16 x 128 leave no registers for more. */
@@ -308,9 +316,9 @@ template <int D, int N> static void backward(const struct spot_cuda_attention *a
 
     SPOT_ALLOW_SHARED((flash_back_kernel<D, N, true>), shared);
     SPOT_ALLOW_SHARED((flash_back_kernel<D, N, false>), shared);
-    SPOT_LAUNCH((flash_back_kernel<D, N, true>), grid_of(at), THREADS, shared, s,
+    SPOT_LAUNCH((flash_back_kernel<D, N, true>), grid_of(at, at->n_kv_head), THREADS, shared, s,
                 heads_of<bf16>(at));
-    SPOT_LAUNCH((flash_back_kernel<D, N, false>), grid_of(at), THREADS, shared, s,
+    SPOT_LAUNCH((flash_back_kernel<D, N, false>), grid_of(at, at->n_head), THREADS, shared, s,
                 heads_of<bf16>(at));
 }
 

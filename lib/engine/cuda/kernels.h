@@ -2,8 +2,9 @@
 /* kernels.h - C doors to the kernels. All pointers but `stream` are device memory; rows are
  * contiguous. No order of a floating-point sum depends on the grid of a launch.
  *
- * Symbols: N rows = b * T, C width, H heads, d = C / H, F = 4C, V vocabulary, Vr its rows with
- * padding. T-typed arrays hold elements of `real`.
+ * Symbols: N rows = b * T, C width, H heads, Hk heads of keys and values, d = C / H, Q = (H + 2Hk)
+ * d outputs of qkv, F width inside the MLP, V vocabulary, Vr its rows with padding. T-typed arrays
+ * hold elements of `real`.
  */
 #ifndef SPOT_ENGINE_CUDA_KERNELS_H
 #define SPOT_ENGINE_CUDA_KERNELS_H
@@ -35,10 +36,19 @@ void spot_cuda_gelu(enum spot_real real, void *act, const void *pre, size_t n, s
 /* d *= gelu'(pre) */
 void spot_cuda_gelu_back(enum spot_real real, void *d, const void *pre, size_t n, spot_stream s);
 
-/* --- layer norm --------------------------------------------------------------- */
+/* Rows of pre are [shard][gate|up][F / S]: act [N][F] = gate sigma(gate) up. */
+void spot_cuda_swiglu(enum spot_real real, void *act, const void *pre, int64_t n_row, int64_t ffn,
+                      int64_t n_shard, spot_stream s);
+/* dpre [N][2F] from dact [N][F], and act once more */
+void spot_cuda_swiglu_back(enum spot_real real, void *dpre, void *act, const void *pre,
+                           const void *dact, int64_t n_row, int64_t ffn, int64_t n_shard,
+                           spot_stream s);
+
+/* --- norms --------------------------------------------------------------------- */
 
 /* sum = a + b (b NULL: sum is not written, a is the row); y = (sum - mean) * rstd * w + bias.
- * stat [N][2] gets mean and rstd; w and bias are fp32 [C]. */
+ * stat [N][2] gets mean and rstd; w and bias are fp32 [C]. bias NULL, here and below: an RMS norm,
+ * whose mean counts as 0. */
 void spot_cuda_norm(enum spot_real real, void *sum, void *y, float *stat, const void *a,
                     const void *b, const float *w, const float *bias, int64_t n_row, int64_t c,
                     spot_stream s);
@@ -48,12 +58,12 @@ void spot_cuda_norm_again(enum spot_real real, void *y, const float *stat, const
                           spot_stream s);
 /* dx = base (NULL: 0) + the gradient through the norm; dx may be base. */
 void spot_cuda_norm_back(enum spot_real real, void *dx, const void *base, const void *dy,
-                         const float *stat, const void *x, const float *w, int64_t n_row, int64_t c,
-                         spot_stream s);
+                         const float *stat, const void *x, const float *w, bool is_rms,
+                         int64_t n_row, int64_t c, spot_stream s);
 
 /* Elements of `partial` for column sums over N rows of c. */
 size_t spot_cuda_partial_elem(int64_t n_row, int64_t c);
-/* dw = column sums of dy * xhat, db of dy; fp32 [C]. */
+/* dw = column sums of dy * xhat, db (unless NULL) of dy; fp32 [C]. */
 void spot_cuda_norm_grad(enum spot_real real, float *dw, float *db, float *partial, const void *dy,
                          const float *stat, const void *x, int64_t n_row, int64_t c, spot_stream s);
 void spot_cuda_column_sum(enum spot_real real, float *sum, float *partial, const void *x,
@@ -61,7 +71,7 @@ void spot_cuda_column_sum(enum spot_real real, float *sum, float *partial, const
 
 /* --- embedding and loss -------------------------------------------------------- */
 
-/* out[r] = wte[token] + wpe[r % T]; token [b][T + 1] */
+/* out[r] = wte[token] + wpe[r % T] (wpe NULL: none); token [b][T + 1] */
 void spot_cuda_embed(enum spot_real real, void *out, const void *wte, const void *wpe,
                      const uint32_t *token, int64_t n_row, int64_t seq, int64_t c, spot_stream s);
 
@@ -74,7 +84,7 @@ struct spot_cuda_target {
 };
 
 /* Adds the rows of dout that meet in one token: group g is token[g], rows order[start[g]..
- * start[g + 1]), ascending. */
+ * start[g + 1]), ascending. wpe NULL: no positions. */
 struct spot_cuda_groups {
     const uint32_t *token, *start, *order;
     int n_group;
@@ -94,15 +104,19 @@ enum { SPOT_CUDA_HEAD_DIM_MAX = 256 };
 
 struct spot_cuda_attention {
     enum spot_real real;
-    int64_t n_seq, seq, width, n_head, n_shard; /* n_seq = b */
-    const void *qkv; /* [N][3C], columns [shard][q|k|v][head of the shard][d] */
-    void *out;       /* [N][C] */
+    int64_t n_seq, seq, dim, n_head, n_kv_head, n_shard; /* n_seq = b */
+    const void *qkv; /* [N][Q], columns [shard][q|k|v][their heads of the shard][d] */
+    void *out;       /* [N][H d] */
     float *lse;      /* [b][H][T] log of the sum of exponentials, for the backward pass */
     /* backward only */
-    const void *dout; /* [N][C] */
-    void *dqkv;       /* [N][3C] */
+    const void *dout; /* [N][H d] */
+    void *dqkv;       /* [N][Q] */
     float *dot;       /* [b][H][T] scratch: out . dout of each row and head */
 };
+/* Queries and keys of qkv (way 1) or dqkv (way -1) turn in place; turn [T][d] as spot_rope_table.
+ */
+void spot_cuda_rotate(const struct spot_cuda_attention *at, void *qkv, const float *turn, float way,
+                      spot_stream s);
 void spot_cuda_attention_forward(const struct spot_cuda_attention *at, spot_stream s);
 void spot_cuda_attention_backward(const struct spot_cuda_attention *at, spot_stream s);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Layer norm: forward fused with the residual addition, backward, and column sums. */
+/* Layer norm and RMS norm: forward fused with the residual addition, backward, and column sums. */
 #include "engine/cuda/launch.cuh"
 
 enum { ROWS_PER_BLOCK = BLOCK / WARP, SPLIT_ROWS = 256 };
@@ -37,19 +37,21 @@ __device__ static void write_normed(T *y, const T *x, float mean, float rstd, co
         pack<T, W> u;
 
         for (int j = 0; j < W; j++)
-            u.x[j] = from_float<T>((to_float(v.x[j]) - mean) * rstd * w[i + j] + bias[i + j]);
+            u.x[j] = from_float<T>((to_float(v.x[j]) - mean) * rstd * w[i + j] +
+                                   (bias ? bias[i + j] : 0));
         store<T, W>(y + i, u);
     }
 }
 
 /* One warp per row, grid ceil(N / 8). Reads 2, writes 2 arrays of N * C; the second and third pass
- * over the row meet the cache. Sums: each lane in column order, then the butterfly. */
+ * over the row meet the cache, and an RMS norm (bias NULL) needs no second. Sums: each lane in
+ * column order, then the butterfly. */
 template <typename T, int W>
 __global__ void norm_kernel(T *sum, T *y, float *stat, const T *a, const T *b, const float *w,
                             const float *bias, int64_t n_row, int64_t c)
 {
     const int64_t r = row_of();
-    float s = 0, q = 0, mean, rstd;
+    float s = 0, q = 0, mean = 0, rstd;
 
     if (r >= n_row)
         return;
@@ -60,19 +62,24 @@ __global__ void norm_kernel(T *sum, T *y, float *stat, const T *a, const T *b, c
     {
         const pack<T, W> v = row_pack<T, W>(a, b, i);
 
-        for (int j = 0; j < W; j++)
+        for (int j = 0; j < W; j++) {
             s += to_float(v.x[j]);
+            if (!bias)
+                q += to_float(v.x[j]) * to_float(v.x[j]);
+        }
         if (sum)
             store<T, W>(sum + i, v);
     }
-    mean = warp_sum(s) / static_cast<float>(c);
     const T *const x = sum ? sum : a; /* each lane reads what it wrote itself */
-    EACH_COLUMN(c, W, i)
-    {
-        const pack<T, W> v = load<T, W>(x + i);
+    if (bias) {
+        mean = warp_sum(s) / static_cast<float>(c);
+        EACH_COLUMN(c, W, i)
+        {
+            const pack<T, W> v = load<T, W>(x + i);
 
-        for (int j = 0; j < W; j++)
-            q += (to_float(v.x[j]) - mean) * (to_float(v.x[j]) - mean);
+            for (int j = 0; j < W; j++)
+                q += (to_float(v.x[j]) - mean) * (to_float(v.x[j]) - mean);
+        }
     }
     rstd = 1 / sqrtf(warp_sum(q) / static_cast<float>(c) + 1e-5F);
     if (threadIdx.x % WARP == 0) {
@@ -93,10 +100,11 @@ __global__ void norm_again_kernel(T *y, const float *stat, const T *x, const flo
         write_normed<T, W>(y + r * c, x + r * c, stat[2 * r], stat[2 * r + 1], w, bias, c);
 }
 
-/* One warp per row; three arrays read, one written. Sums as in norm_kernel. */
+/* One warp per row; three arrays read, one written. Sums as in norm_kernel. The mean of an RMS norm
+ * is no function of the row: nothing flows back through it. */
 template <typename T, int W>
 __global__ void norm_back_kernel(T *dx, const T *base, const T *dy, const float *stat, const T *x,
-                                 const float *w, int64_t n_row, int64_t c)
+                                 const float *w, bool is_rms, int64_t n_row, int64_t c)
 {
     const int64_t r = row_of();
     float s = 0, q = 0;
@@ -117,7 +125,7 @@ __global__ void norm_back_kernel(T *dx, const T *base, const T *dy, const float 
             q += d * (to_float(v.x[j]) - mean) * rstd;
         }
     }
-    s = warp_sum(s) / static_cast<float>(c);
+    s = is_rms ? 0 : warp_sum(s) / static_cast<float>(c);
     q = warp_sum(q) / static_cast<float>(c);
     EACH_COLUMN(c, W, i)
     {
@@ -179,7 +187,8 @@ __global__ void column_total_kernel(float *db, float *dw, const float *partial, 
         if (dw)
             hat += partial[(split * per_split + 1) * c + i];
     }
-    db[i] = sum;
+    if (db)
+        db[i] = sum;
     if (dw)
         dw[i] = hat;
 }
@@ -239,9 +248,9 @@ void spot_cuda_norm_again(enum spot_real real, void *y, const float *stat, const
 }
 
 void spot_cuda_norm_back(enum spot_real real, void *dx, const void *base, const void *dy,
-                         const float *stat, const void *x, const float *w, int64_t n_row, int64_t c,
-                         spot_stream s)
+                         const float *stat, const void *x, const float *w, bool is_rms,
+                         int64_t n_row, int64_t c, spot_stream s)
 {
     BY_WIDTH(real, c, norm_back_kernel, s, static_cast<T *>(dx), static_cast<const T *>(base),
-             static_cast<const T *>(dy), stat, static_cast<const T *>(x), w, n_row, c);
+             static_cast<const T *>(dy), stat, static_cast<const T *>(x), w, is_rms, n_row, c);
 }

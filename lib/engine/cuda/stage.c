@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/xalloc.h"
+#include "engine/cpu/llama_rope.h"
 #include "engine/cuda/stage_cuda.h"
 #include "engine/memory.h"
 #include "engine/memory_plan.h"
@@ -93,12 +94,12 @@ static void plan_save(struct spot_memory_plan *plan, const struct spot_stage *st
         v.norm1 = take_floats(plan, st, 2);
     }
     if (bundle > 0 && bundle <= s->n_layer) {
-        v.qkv = take_rows(plan, st, 3 * s->width);
+        v.qkv = take_rows(plan, st, spot_shape_qkv(s));
         v.attention = take_rows(plan, st, s->width);
         v.lse = take_floats(plan, st, s->n_head);
         v.mid = take_rows(plan, st, s->width);
         v.norm2 = take_floats(plan, st, 2);
-        v.pre = take_rows(plan, st, 4 * s->width);
+        v.pre = take_rows(plan, st, spot_shape_pre(s));
     }
     if (bundle > s->n_layer)
         v.dlogit = take_rows(plan, st, spot_shape_vocab_rows(s));
@@ -134,21 +135,25 @@ static void plan_slots(struct spot_memory_plan *plan, struct spot_stage *st)
 static void plan_scratch(struct spot_memory_plan *plan, struct spot_stage *st)
 {
     const struct spot_shape *const s = &st->config.shape;
-    const int64_t c = s->width;
+    const int64_t c = s->width, widest = max64(spot_shape_qkv(s), spot_shape_pre(s));
 
     st->boundary = take_floats(plan, st, c);
-    st->grad = spot_memory_take(plan, (size_t)max64(4 * c, spot_shape_vocab_rows(s)),
-                                (size_t)c * sizeof(float));
-    st->vector = spot_memory_take(plan, (size_t)c, 8 * sizeof(float));
-    st->column = spot_memory_take(plan, spot_cuda_partial_elem(st->n_row, 4 * c), sizeof(float));
+    st->grad = spot_memory_take(plan, spot_cuda_stage_rough_elem(st), sizeof(float));
+    st->vector = spot_memory_take(plan, (size_t)max64(2 * c, widest), sizeof(float));
+    st->column =
+        spot_memory_take(plan, spot_cuda_partial_elem(st->n_row, max64(c, widest)), sizeof(float));
     st->dot = take_floats(plan, st, s->n_head);
     st->groups = spot_memory_take(plan, 3 * (size_t)st->n_row + 1, sizeof(*st->groups));
     st->norm = take_rows(plan, st, c);
     st->delta = take_rows(plan, st, c);
     st->edge = take_rows(plan, st, c);
-    st->act = take_rows(plan, st, 4 * c);
-    st->dact = take_rows(plan, st, 4 * c);
-    st->dqkv = take_rows(plan, st, 3 * c);
+    st->act = take_rows(plan, st, spot_shape_ffn(s));
+    st->dpre = take_rows(plan, st, spot_shape_pre(s));
+    st->dqkv = take_rows(plan, st, spot_shape_qkv(s));
+    if (s->arch == SPOT_ARCH_LLAMA) {
+        st->dact = take_rows(plan, st, spot_shape_ffn(s));
+        st->turn = spot_memory_take(plan, (size_t)s->seq, (size_t)(c / s->n_head) * sizeof(float));
+    }
     for (int i = 0; i < 3; i++)
         st->d[i] = take_rows(plan, st, c);
 }
@@ -210,9 +215,6 @@ static int check_shape(const struct spot_stage_config *config, struct spot_err *
     const struct spot_shape *const s = &config->shape;
     const enum spot_real real = ((const struct spot_cuda_kernel *)config->kernel)->real;
 
-    if (s->arch != SPOT_ARCH_GPT2)
-        return spot_err_set(err, SPOT_EGPU, "on CUDA a model is a GPT-2, not a %s",
-                            spot_arch_name(s->arch));
     if (config->recompute != SPOT_RECOMPUTE_NONE)
         return spot_err_set(err, SPOT_EGPU, "on CUDA all activations are kept, none recomputed");
     if (config->group.M > 1)
@@ -322,6 +324,18 @@ static void upload_part(struct spot_stage *st, struct spot_cuda_part *part)
     spot_cuda_gather(st->real, &part->on, st->stream);
 }
 
+static void upload_turn(struct spot_stage *st)
+{
+    const struct spot_shape *const s = &st->config.shape;
+    const size_t n = (size_t)(s->seq * (s->width / s->n_head));
+    float *const turn = spot_xcalloc(n, sizeof(*turn));
+
+    spot_rope_table(turn, s->seq, s->width / s->n_head, s->rope_theta);
+    spot_device_upload(st->dev, st->turn, turn, n * sizeof(*turn));
+    spot_device_wait(st->dev);
+    free(turn);
+}
+
 static int fill(struct spot_stage *st, void *memory_, struct spot_err *err)
 {
     struct spot_memory_plan plan = { .base = memory_, .align = ALIGN };
@@ -335,6 +349,8 @@ static int fill(struct spot_stage *st, void *memory_, struct spot_err *err)
         st->part[i].top = st->top + i * SPOT_TENSORS_MAX;
         upload_part(st, &st->part[i]);
     }
+    if (st->turn)
+        upload_turn(st);
     spot_device_wait(st->dev);
     return spot_device_status(st->dev, err);
 }

@@ -30,16 +30,17 @@ struct spot_cuda_part {
     bool is_ahead;                           /* the device has updates that the host lacks */
 };
 
-/* What the backward pass of one bundle needs of a microbatch; as on the CPU. */
+/* What the backward pass of one bundle needs of a microbatch; as on the CPU. A: inputs of the
+ * activation, 2F of Llama's, else F. */
 struct spot_cuda_save {
     void *x;         /* [N * C] input of the bundle; not for the embedding */
     float *norm1;    /* [N * 2] */
-    void *qkv;       /* [N * 3C] layers */
+    void *qkv;       /* [N * Q] layers; Llama: queries and keys turned */
     void *attention; /* [N * C] layers */
     float *lse;      /* [N * H] layers */
     void *mid;       /* [N * C] layers: x + attention branch */
     float *norm2;    /* [N * 2] layers */
-    void *pre;       /* [N * F] layers: before GELU */
+    void *pre;       /* [N * A] layers: before the activation */
     void *dlogit;    /* [N * Vr] head */
 };
 
@@ -71,13 +72,15 @@ struct spot_stage {
     double *partial;             /* chunks of a bundle, or rows */
     float *boundary;             /* [N * C] */
     float *grad;                 /* one weight gradient */
-    float *vector;               /* [2 * F] gradients of vectors */
+    float *vector;               /* [2 * C], or one bias: gradients of vectors */
     float *column;               /* partial column sums */
     float *dot;                  /* [N * H] */
     uint32_t *groups;            /* [3 * N + 1] */
     void *norm, *delta, *edge;   /* [N * C] */
-    void *act, *dact;            /* [N * F] */
-    void *dqkv;                  /* [N * 3C] */
+    float *turn;                 /* [T * d] Llama: spot_rope_table, kept */
+    void *act, *dact;            /* [N * F]; dact: Llama */
+    void *dpre;                  /* [N * A] */
+    void *dqkv;                  /* [N * Q] */
     void *d[3];                  /* [N * C] */
     void *out;                   /* [N * C] what the last forward call left */
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* The three kinds of bundle, forward and backward, as kernels and products on one stream. */
+/* The three kinds of bundle, forward and backward, as kernels and products on one stream. Llama's
+ * are GPT-2's with what is missing left out, but for the second half of a layer. */
 #include <assert.h>
 #include <string.h>
 
@@ -14,7 +15,19 @@ struct at {
 
 static struct at at_of(struct spot_stage *st, int i)
 {
-    return (struct at){ st, i, st->n_row, st->config.shape.width, 4 * st->config.shape.width };
+    const struct spot_shape *const s = &st->config.shape;
+
+    return (struct at){ st, i, st->n_row, s->width, spot_shape_ffn(s) };
+}
+
+static bool is_llama(const struct spot_stage *st)
+{
+    return st->config.shape.arch == SPOT_ARCH_LLAMA;
+}
+
+static bool has(const struct at *at, const char *name)
+{
+    return spot_arena_find(&at->st->part[at->i].bundle->arena, name) >= 0;
 }
 
 static int find(const struct at *at, const char *name)
@@ -34,11 +47,13 @@ static const void *weight(const struct at *at, const char *name)
     return (const char *)part->on.weight + (size_t)part->weight_at[find(at, name)] * size;
 }
 
-/* A replicated vector of the master plane, fp32. */
+/* A replicated vector of the master plane, fp32; NULL: the architecture has no such. */
 static const float *vector(const struct at *at, const char *name)
 {
     const struct spot_cuda_part *const part = &at->st->part[at->i];
 
+    if (!has(at, name))
+        return NULL;
     return part->on.plane[SPOT_PLANE_MASTER] +
            spot_arena_offset(&part->bundle->arena, find(at, name), 0);
 }
@@ -46,7 +61,7 @@ static const float *vector(const struct at *at, const char *name)
 /* --- products of a linear map y [N][out] = x [N][in] W + b --------------------------- */
 
 struct linear {
-    const char *weight, *bias; /* bias NULL: none */
+    const char *weight, *bias; /* a bias that the bundle has not is none */
     int64_t in, out;
     bool is_out_first; /* W lies as [out][in], else [in][out] */
 };
@@ -54,6 +69,8 @@ struct linear {
 static struct spot_product forward_of(const struct at *at, const struct linear *l, void *y,
                                       const void *x)
 {
+    const bool has_bias = has(at, l->bias);
+
     return (struct spot_product){ .real = at->st->real,
                                   .m = at->n,
                                   .n = l->out,
@@ -62,8 +79,8 @@ static struct spot_product forward_of(const struct at *at, const struct linear *
                                   .b = weight(at, l->weight),
                                   .is_b_transposed = l->is_out_first,
                                   .c = y,
-                                  .epilogue = l->bias ? SPOT_BIAS : SPOT_PLAIN,
-                                  .bias = l->bias ? weight(at, l->bias) : NULL };
+                                  .epilogue = has_bias ? SPOT_BIAS : SPOT_PLAIN,
+                                  .bias = has_bias ? weight(at, l->bias) : NULL };
 }
 
 static void linear_forward(const struct at *at, const struct linear *l, void *y, const void *x)
@@ -97,7 +114,7 @@ static void linear_gradients(const struct at *at, const struct linear *l, const 
 
     spot_device_product(st->dev, &product);
     add_gradient(at, l->weight, st->grad, l->in * l->out);
-    if (!l->bias)
+    if (!has(at, l->bias))
         return;
     spot_cuda_column_sum(st->real, st->vector, st->column, dy, at->n, l->out, st->stream);
     add_gradient(at, l->bias, st->vector, l->out);
@@ -123,7 +140,7 @@ static void linear_backward(const struct at *at, const struct linear *l, void *d
     spot_device_product(at->st->dev, &product);
 }
 
-/* --- layer norm ------------------------------------------------------------------------ */
+/* --- norms ----------------------------------------------------------------------------- */
 
 struct norm {
     const char *weight, *bias;
@@ -156,13 +173,15 @@ static void norm_backward(const struct at *at, const struct norm *norm, void *dx
                           const void *dy, const float *stat, const void *x)
 {
     struct spot_stage *const st = at->st;
+    const bool has_bias = has(at, norm->bias);
 
-    spot_cuda_norm_grad(st->real, st->vector, st->vector + at->c, st->column, dy, stat, x, at->n,
-                        at->c, st->stream);
+    spot_cuda_norm_grad(st->real, st->vector, has_bias ? st->vector + at->c : NULL, st->column, dy,
+                        stat, x, at->n, at->c, st->stream);
     add_gradient(at, norm->weight, st->vector, at->c);
-    add_gradient(at, norm->bias, st->vector + at->c, at->c);
-    spot_cuda_norm_back(st->real, dx, base, dy, stat, x, vector(at, norm->weight), at->n, at->c,
-                        st->stream);
+    if (has_bias)
+        add_gradient(at, norm->bias, st->vector + at->c, at->c);
+    spot_cuda_norm_back(st->real, dx, base, dy, stat, x, vector(at, norm->weight), !has_bias, at->n,
+                        at->c, st->stream);
 }
 
 /* --- embedding ---------------------------------------------------------------------------- */
@@ -174,7 +193,8 @@ void spot_cuda_embed_forward(struct spot_stage *st, int i, const struct spot_cud
 
     flow->x = i + 1 < st->n_bundle ? slot->save[i + 1].x : st->edge;
     flow->delta = NULL;
-    spot_cuda_embed(st->real, flow->x, weight(&at, "wte"), weight(&at, "wpe"), slot->token, at.n,
+    spot_cuda_embed(st->real, flow->x, weight(&at, "wte"),
+                    has(&at, "wpe") ? weight(&at, "wpe") : NULL, slot->token, at.n,
                     st->config.shape.seq, at.c, st->stream);
 }
 
@@ -213,18 +233,21 @@ void spot_cuda_embed_backward(struct spot_stage *st, int i, const struct spot_cu
 {
     const struct at at = at_of(st, i);
     const struct spot_cuda_target wte = spot_cuda_target_of(st, i, "wte");
-    const struct spot_cuda_target wpe = spot_cuda_target_of(st, i, "wpe");
     const struct spot_cuda_groups groups = group_rows(st, slot->token_host);
+    struct spot_cuda_target wpe;
 
-    spot_cuda_embed_back(st->real, &wte, &wpe, &groups, dout, at.n, st->config.shape.seq, at.c,
-                         st->stream);
+    if (has(&at, "wpe"))
+        wpe = spot_cuda_target_of(st, i, "wpe");
+    spot_cuda_embed_back(st->real, &wte, has(&at, "wpe") ? &wpe : NULL, &groups, dout, at.n,
+                         st->config.shape.seq, at.c, st->stream);
 }
 
-/* --- layer: mid = x + proj(attention(qkv(ln1 x))), out = mid + fc2(gelu(fc1(ln2 mid))) --- */
+/* --- layer: mid = x + proj(attention(qkv(ln1 x))), out = mid + fc2(gelu(fc1(ln2 mid))), of
+ *     Llama's mid + down(silu(gate(ln2 mid)) up(ln2 mid)) --- */
 
 static struct linear qkv_of(const struct at *at)
 {
-    return (struct linear){ "qkv.w", "qkv.b", at->c, 3 * at->c, true };
+    return (struct linear){ "qkv.w", "qkv.b", at->c, spot_shape_qkv(&at->st->config.shape), true };
 }
 
 static struct linear proj_of(const struct at *at)
@@ -232,14 +255,16 @@ static struct linear proj_of(const struct at *at)
     return (struct linear){ "proj.w", "proj.b", at->c, at->c, false };
 }
 
+/* Into the activation, and out of it. */
 static struct linear fc1_of(const struct at *at)
 {
-    return (struct linear){ "fc1.w", "fc1.b", at->c, at->f, true };
+    return (struct linear){ is_llama(at->st) ? "gateup.w" : "fc1.w", "fc1.b", at->c,
+                            spot_shape_pre(&at->st->config.shape), true };
 }
 
 static struct linear fc2_of(const struct at *at)
 {
-    return (struct linear){ "fc2.w", "fc2.b", at->f, at->c, false };
+    return (struct linear){ is_llama(at->st) ? "down.w" : "fc2.w", "fc2.b", at->f, at->c, false };
 }
 
 static struct spot_cuda_attention attention_of(const struct at *at,
@@ -251,8 +276,9 @@ static struct spot_cuda_attention attention_of(const struct at *at,
     return (struct spot_cuda_attention){ .real = st->real,
                                          .n_seq = st->config.micro_batch,
                                          .seq = s->seq,
-                                         .width = s->width,
+                                         .dim = s->width / s->n_head,
                                          .n_head = s->n_head,
+                                         .n_kv_head = spot_shape_kv_heads(s),
                                          .n_shard = s->n_shard,
                                          .qkv = save->qkv,
                                          .out = save->attention,
@@ -262,13 +288,19 @@ static struct spot_cuda_attention attention_of(const struct at *at,
                                          .dot = st->dot };
 }
 
-/* pre = fc1(norm), act = gelu(pre): in the product where its types allow. */
+/* pre = fc1(norm), act = gelu(pre): in the product where its types allow; or SwiGLU of it. */
 static void mlp_forward(const struct at *at, const struct spot_cuda_save *save)
 {
     struct spot_stage *const st = at->st;
     const struct linear fc1 = fc1_of(at);
     struct spot_product product = forward_of(at, &fc1, st->act, st->norm);
 
+    if (is_llama(st)) {
+        linear_forward(at, &fc1, save->pre, st->norm);
+        spot_cuda_swiglu(st->real, st->act, save->pre, at->n, at->f, st->config.shape.n_shard,
+                         st->stream);
+        return;
+    }
     if (st->real == SPOT_F32) {
         linear_forward(at, &fc1, save->pre, st->norm);
         spot_cuda_gelu(st->real, st->act, save->pre, (size_t)(at->n * at->f), st->stream);
@@ -289,6 +321,8 @@ void spot_cuda_layer_forward(struct spot_stage *st, int i, const struct spot_cud
 
     norm_forward(&at, &ln1, save->x, save->norm1, flow);
     linear_forward(&at, &qkv, save->qkv, st->norm);
+    if (is_llama(st))
+        spot_cuda_rotate(&attention, save->qkv, st->turn, 1, st->stream);
     spot_cuda_attention_forward(&attention, st->stream);
     linear_forward(&at, &proj, st->delta, save->attention);
     norm_forward(&at, &ln2, save->mid, save->norm2, &mid);
@@ -297,40 +331,53 @@ void spot_cuda_layer_forward(struct spot_stage *st, int i, const struct spot_cud
     *flow = (struct spot_cuda_flow){ save->mid, st->delta };
 }
 
-/* dact = gradient by pre */
-static void mlp_backward(const struct at *at, const struct spot_cuda_save *save, const void *dout)
+/* dpre = gradient by pre; adds those of fc2. */
+static void gelu_backward(const struct at *at, const struct spot_cuda_save *save, const void *dout)
 {
     struct spot_stage *const st = at->st;
     const struct linear fc2 = fc2_of(at);
-    struct spot_product product = backward_of(at, &fc2, st->dact, dout);
+    struct spot_product product = backward_of(at, &fc2, st->dpre, dout);
 
+    spot_cuda_gelu(st->real, st->act, save->pre, (size_t)(at->n * at->f), st->stream);
+    linear_gradients(at, &fc2, st->act, dout);
     if (st->real == SPOT_BF16) {
         product.epilogue = SPOT_GELU_BACK;
         product.aux = save->pre;
     }
     spot_device_product(st->dev, &product);
     if (st->real == SPOT_F32)
-        spot_cuda_gelu_back(st->real, st->dact, save->pre, (size_t)(at->n * at->f), st->stream);
+        spot_cuda_gelu_back(st->real, st->dpre, save->pre, (size_t)(at->n * at->f), st->stream);
+}
+
+static void swiglu_backward(const struct at *at, const struct spot_cuda_save *save,
+                            const void *dout)
+{
+    struct spot_stage *const st = at->st;
+    const struct linear down = fc2_of(at);
+
+    linear_backward(at, &down, st->dact, dout);
+    spot_cuda_swiglu_back(st->real, st->dpre, st->act, save->pre, st->dact, at->n, at->f,
+                          st->config.shape.n_shard, st->stream);
+    linear_gradients(at, &down, st->act, dout);
 }
 
 void spot_cuda_layer_backward(struct spot_stage *st, int i, const struct spot_cuda_save *save,
                               const void *dout, void *din)
 {
     const struct at at = at_of(st, i);
-    const struct linear qkv = qkv_of(&at), proj = proj_of(&at), fc1 = fc1_of(&at),
-                        fc2 = fc2_of(&at);
+    const struct linear qkv = qkv_of(&at), proj = proj_of(&at), fc1 = fc1_of(&at);
     const struct spot_cuda_attention attention = attention_of(&at, save);
 
-    spot_cuda_gelu(st->real, st->act, save->pre, (size_t)(at.n * at.f), st->stream);
-    linear_gradients(&at, &fc2, st->act, dout);
-    mlp_backward(&at, save, dout);
+    (is_llama(st) ? swiglu_backward : gelu_backward)(&at, save, dout);
     norm_again(&at, &ln2, save->norm2, save->mid);
-    linear_gradients(&at, &fc1, st->norm, st->dact);
-    linear_backward(&at, &fc1, st->d[1], st->dact);
+    linear_gradients(&at, &fc1, st->norm, st->dpre);
+    linear_backward(&at, &fc1, st->d[1], st->dpre);
     norm_backward(&at, &ln2, st->d[0], dout, st->d[1], save->norm2, save->mid);
     linear_gradients(&at, &proj, save->attention, st->d[0]);
     linear_backward(&at, &proj, st->d[1], st->d[0]);
     spot_cuda_attention_backward(&attention, st->stream);
+    if (is_llama(st))
+        spot_cuda_rotate(&attention, st->dqkv, st->turn, -1, st->stream);
     norm_again(&at, &ln1, save->norm1, save->x);
     linear_gradients(&at, &qkv, st->norm, st->dqkv);
     linear_backward(&at, &qkv, st->d[1], st->dqkv);
@@ -341,7 +388,7 @@ void spot_cuda_layer_backward(struct spot_stage *st, int i, const struct spot_cu
 
 static struct linear head_of(const struct at *at)
 {
-    return (struct linear){ "head.w", NULL, at->c, spot_shape_vocab_rows(&at->st->config.shape),
+    return (struct linear){ "head.w", "head.b", at->c, spot_shape_vocab_rows(&at->st->config.shape),
                             true };
 }
 

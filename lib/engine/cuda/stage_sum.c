@@ -47,9 +47,12 @@ int64_t *spot_cuda_stage_sum(struct spot_stage *st, int bundle)
 size_t spot_cuda_stage_rough_elem(const struct spot_stage *st)
 {
     const struct spot_shape *const s = &st->config.shape;
-    const int64_t rows = spot_shape_vocab_rows(s);
+    const int64_t rows[] = { spot_shape_vocab_rows(s), spot_shape_qkv(s), spot_shape_pre(s) };
+    int64_t most = 0;
 
-    return (size_t)((rows > 4 * s->width ? rows : 4 * s->width) * s->width);
+    for (int i = 0; i < 3; i++)
+        most = rows[i] > most ? rows[i] : most;
+    return (size_t)(most * s->width);
 }
 
 float *spot_cuda_stage_rough(struct spot_stage *st, int bundle, size_t begin, size_t n)
