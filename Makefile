@@ -246,6 +246,7 @@ fuzz: deps deps-dev
 run-fuzz: $(fuzzers:%=$(B)/%)
 	$(Q)for f in $^; do mkdir -p build/corpus/$${f##*/}; \
 	  $$f -max_total_time=$(or $(FUZZ_SECONDS),15) -rss_limit_mb=1024 -artifact_prefix=build/ \
+	    $$(ls tests/fuzz/$${f##*/}.dict 2>/dev/null | sed 's/^/-dict=/') \
 	    -verbosity=0 -print_final_stats=1 build/corpus/$${f##*/} || exit 1; done
 
 bench: deps deps-bench

@@ -13,17 +13,30 @@
 
 static const struct {
     const char *name;
-    size_t byte;
+    unsigned bit; /* of one element */
 } dtype_table[SPOT_DTYPES] = {
-    [SPOT_DT_BOOL] = { "BOOL", 1 },       [SPOT_DT_U8] = { "U8", 1 },
-    [SPOT_DT_I8] = { "I8", 1 },           [SPOT_DT_F8_E4M3] = { "F8_E4M3", 1 },
-    [SPOT_DT_F8_E5M2] = { "F8_E5M2", 1 }, [SPOT_DT_U16] = { "U16", 2 },
-    [SPOT_DT_I16] = { "I16", 2 },         [SPOT_DT_F16] = { "F16", 2 },
-    [SPOT_DT_BF16] = { "BF16", 2 },       [SPOT_DT_U32] = { "U32", 4 },
-    [SPOT_DT_I32] = { "I32", 4 },         [SPOT_DT_F32] = { "F32", 4 },
-    [SPOT_DT_U64] = { "U64", 8 },         [SPOT_DT_I64] = { "I64", 8 },
-    [SPOT_DT_F64] = { "F64", 8 },         [SPOT_DT_C64] = { "C64", 8 },
-    [SPOT_DT_F8_E8M0] = { "F8_E8M0", 1 },
+    [SPOT_DT_BOOL] = { "BOOL", 8 },
+    [SPOT_DT_U8] = { "U8", 8 },
+    [SPOT_DT_I8] = { "I8", 8 },
+    [SPOT_DT_F8_E4M3] = { "F8_E4M3", 8 },
+    [SPOT_DT_F8_E5M2] = { "F8_E5M2", 8 },
+    [SPOT_DT_U16] = { "U16", 16 },
+    [SPOT_DT_I16] = { "I16", 16 },
+    [SPOT_DT_F16] = { "F16", 16 },
+    [SPOT_DT_BF16] = { "BF16", 16 },
+    [SPOT_DT_U32] = { "U32", 32 },
+    [SPOT_DT_I32] = { "I32", 32 },
+    [SPOT_DT_F32] = { "F32", 32 },
+    [SPOT_DT_U64] = { "U64", 64 },
+    [SPOT_DT_I64] = { "I64", 64 },
+    [SPOT_DT_F64] = { "F64", 64 },
+    [SPOT_DT_C64] = { "C64", 64 },
+    [SPOT_DT_F8_E8M0] = { "F8_E8M0", 8 },
+    [SPOT_DT_F8_E4M3FNUZ] = { "F8_E4M3FNUZ", 8 },
+    [SPOT_DT_F8_E5M2FNUZ] = { "F8_E5M2FNUZ", 8 },
+    [SPOT_DT_F6_E2M3] = { "F6_E2M3", 6 },
+    [SPOT_DT_F6_E3M2] = { "F6_E3M2", 6 },
+    [SPOT_DT_F4] = { "F4", 4 },
 };
 
 const char *spot_dtype_name(enum spot_dtype dtype)
@@ -33,7 +46,18 @@ const char *spot_dtype_name(enum spot_dtype dtype)
 
 size_t spot_dtype_byte(enum spot_dtype dtype)
 {
-    return dtype_table[dtype].byte;
+    return (dtype_table[dtype].bit + 7) / 8;
+}
+
+/* Bits of all elements; false beyond 64 bits. */
+static bool count_bits(const struct spot_st_tensor *t, uint64_t *n_bit)
+{
+    bool too_big = false;
+
+    *n_bit = dtype_table[t->dtype].bit;
+    for (int i = 0; i < t->n_dim; i++)
+        too_big |= __builtin_mul_overflow(*n_bit, t->dim[i], n_bit);
+    return !too_big;
 }
 
 /* A hand-made reader, not a JSON tree: a tree of a hostile 100 MB header would take gigabytes. */
@@ -278,15 +302,16 @@ static int read_member(struct cursor *c, struct spot_st_tensor *t, unsigned *see
 
 static int check_size(struct cursor *c, const struct spot_st_tensor *t)
 {
-    uint64_t n = spot_dtype_byte(t->dtype);
-    bool too_big = false;
+    uint64_t n_bit;
+    const bool is_counted = count_bits(t, &n_bit);
 
-    for (int i = 0; i < t->n_dim; i++)
-        too_big |= __builtin_mul_overflow(n, t->dim[i], &n);
-    if (too_big || n != t->end - t->begin)
+    if (is_counted && n_bit % 8)
+        return fail(c, "%.64s: %" PRIu64 " bits, expected whole bytes", t->name, n_bit);
+    if (!is_counted || n_bit / 8 != t->end - t->begin)
         return fail(
             c, "%.64s: data_offsets span %" PRIu64 " bytes, dtype and shape ask for %s%" PRIu64,
-            t->name, t->end - t->begin, too_big ? "more than " : "", too_big ? UINT64_MAX : n);
+            t->name, t->end - t->begin, is_counted ? "" : "more than ",
+            (is_counted ? n_bit : UINT64_MAX) / 8);
     return 0;
 }
 
@@ -507,8 +532,9 @@ uint64_t spot_st_write_noted(const struct spot_st_note *note, size_t n_note,
     if (n_note)
         add_notes(out, note, n_note);
     for (size_t i = 0; i < n_tensor; i++) {
-        uint64_t n = spot_dtype_byte(tensor[i].dtype);
+        uint64_t n_bit;
 
+        count_bits(&tensor[i], &n_bit);
         add_text(out, i || n_note ? "," : "");
         add_name(out, tensor[i].name);
         snprintf(text, sizeof(text), ":{\"dtype\":\"%s\",\"shape\":[",
@@ -517,11 +543,11 @@ uint64_t spot_st_write_noted(const struct spot_st_note *note, size_t n_note,
         for (int d = 0; d < tensor[i].n_dim; d++) {
             snprintf(text, sizeof(text), "%s%" PRIu64, d ? "," : "", tensor[i].dim[d]);
             add_text(out, text);
-            n *= tensor[i].dim[d];
         }
-        snprintf(text, sizeof(text), "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", at, at + n);
+        snprintf(text, sizeof(text), "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", at,
+                 at + n_bit / 8);
         add_text(out, text);
-        at += n;
+        at += n_bit / 8;
     }
     add_text(out, "}");
     while ((out->n - start) % 8)

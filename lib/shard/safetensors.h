@@ -45,11 +45,18 @@ enum spot_dtype {
     SPOT_DT_F64,
     SPOT_DT_C64,     /* two F32 */
     SPOT_DT_F8_E8M0, /* scales */
+    SPOT_DT_F8_E4M3FNUZ,
+    SPOT_DT_F8_E5M2FNUZ,
+    SPOT_DT_F6_E2M3, /* packed: elements lie across bytes, a tensor is whole bytes */
+    SPOT_DT_F6_E3M2,
+    SPOT_DT_F4,
     SPOT_DTYPES,
 };
 
 const char *spot_dtype_name(enum spot_dtype dtype); /* "BF16" */
-size_t spot_dtype_byte(enum spot_dtype dtype);      /* of one element: 1, 2, 4 or 8 */
+
+/* Bytes of one element: 1, 2, 4 or 8; 1 where several elements share bytes. */
+size_t spot_dtype_byte(enum spot_dtype dtype);
 
 struct spot_st_tensor {
     char *name;
@@ -79,8 +86,8 @@ void spot_st_release(struct spot_st *st);
 ptrdiff_t spot_st_find(const struct spot_st *st, const char *name);
 
 /* Append prefix and JSON, padded with spaces to a multiple of 8. `begin` and `end` are ignored: the
- * tensors follow each other in the order given. Names are UTF-8. Returns the bytes of data that
- * have to follow. */
+ * tensors follow each other in the order given, each of whole bytes. Names are UTF-8. Returns the
+ * bytes of data that have to follow. */
 uint64_t spot_st_write(const struct spot_st_tensor *tensor, size_t n_tensor, struct spot_buf *out);
 
 /* One entry of __metadata__: text to text, both UTF-8. */

@@ -54,11 +54,16 @@ make_file() { # JSON BYTES
     done
 }
 
-@test "every dtype of whole bytes, no dimensions, no elements" {
+@test "every dtype, also of less than a byte, no dimensions, no elements" {
     local json='' at=0 size
-    for d in BOOL/1 U8/1 I8/1 F8_E4M3/1 F8_E5M2/1 F8_E8M0/1 I16/2 U16/2 F16/2 BF16/2 I32/4 U32/4 F32/4 C64/8 F64/8 I64/8 U64/8; do
+    for d in BOOL/1 U8/1 I8/1 F8_E4M3/1 F8_E5M2/1 F8_E8M0/1 F8_E4M3FNUZ/1 F8_E5M2FNUZ/1 I16/2 U16/2 F16/2 BF16/2 I32/4 U32/4 F32/4 C64/8 F64/8 I64/8 U64/8; do
         size=$((7 * ${d#*/}))
         json+="\"${d%/*}\":{\"dtype\":\"${d%/*}\",\"shape\":[7],\"data_offsets\":[$at,$((at + size))]},"
+        at=$((at + size))
+    done
+    for d in F4/4 F6_E2M3/6 F6_E3M2/6; do # 300 elements in 150 and 225 bytes
+        size=$((300 * ${d#*/} / 8))
+        json+="\"${d%/*}\":{\"dtype\":\"${d%/*}\",\"shape\":[3,100],\"data_offsets\":[$at,$((at + size))]},"
         at=$((at + size))
     done
     json+="\"scalar\":{\"dtype\":\"F32\",\"shape\":[],\"data_offsets\":[$at,$((at + 4))]},"
@@ -69,9 +74,10 @@ make_file() { # JSON BYTES
         spot-migrate pack --codec $codec --chunk 64 d.safetensors | tee d.szt | zstd -qt
         spot-migrate unpack d.szt | cmp - d.safetensors
     done
-    [ "$(spot-migrate list --format json d.szt | jq '.tensors | length')" -eq 19 ]
-    run -3 spot-migrate pack <(make_file '{"a":{"dtype":"F4","shape":[2],"data_offsets":[0,1]}}' 1)
-    [[ "$output" == *"unknown dtype 'F4'"* ]]
+    [ "$(spot-migrate list --format json d.szt | jq '.tensors | length')" -eq 24 ]
+    spot-migrate extract --tensor F6_E3M2 --raw d.szt | cmp - <(tail -c 229 d.safetensors | head -c 225)
+    run -3 spot-migrate pack <(make_file '{"a":{"dtype":"F4","shape":[3],"data_offsets":[0,2]}}' 2)
+    [[ "$output" == *"a: 12 bits, expected whole bytes"* ]]
 }
 
 @test "compat is plain zstd" {

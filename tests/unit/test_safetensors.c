@@ -41,6 +41,14 @@ static const struct bad_case {
     { "{\"a\":" T("[01]", "0", "4") "}", "leading zero" },
     { "{\"a\":" T("[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1]", "0", "4") "}", "more than 16 numbers" },
     { "{\"a\":{\"dtype\":\"F31\",\"shape\":[],\"data_offsets\":[0,4]}}", "unknown dtype 'F31'" },
+    { "{\"a\":{\"dtype\":\"F4\",\"shape\":[3],\"data_offsets\":[0,2]}}",
+      "12 bits, expected whole" },
+    { "{\"a\":{\"dtype\":\"F4\",\"shape\":[],\"data_offsets\":[0,1]}}", "4 bits, expected whole" },
+    { "{\"a\":{\"dtype\":\"F4\",\"shape\":[4],\"data_offsets\":[0,4]}}", "ask for 2" },
+    { "{\"a\":{\"dtype\":\"F6_E2M3\",\"shape\":[2],\"data_offsets\":[0,2]}}", "12 bits" },
+    { "{\"a\":{\"dtype\":\"F6_E3M2\",\"shape\":[3,4],\"data_offsets\":[0,12]}}", "ask for 9" },
+    { "{\"a\":{\"dtype\":\"F6_E3M2\",\"shape\":[3074457345618258603],\"data_offsets\":[0,0]}}",
+      "more than" },
     { "{\"a\":{\"dtype\":\"F32\",\"shape\":[]}}", "lacks data_offsets" },
     { "{\"a\":{\"dtype\":\"F32\",\"dtype\":\"F32\"}}", "duplicate key 'dtype'" },
     { "{\"a\":{\"size\":4}}", "unknown key 'size'" },
@@ -93,6 +101,45 @@ START_TEST(sorts_tensors_by_place_and_decodes_names)
 }
 END_TEST
 
+/* Bits of each type as the format's own reader counts them (its enum Dtype, bitsize). */
+static const struct dtype_case {
+    const char *name;
+    unsigned bit, byte;
+} dtype_case[] = {
+    { "BOOL", 8, 1 },        { "F4", 4, 1 },          { "F6_E2M3", 6, 1 }, { "F6_E3M2", 6, 1 },
+    { "U8", 8, 1 },          { "I8", 8, 1 },          { "F8_E5M2", 8, 1 }, { "F8_E4M3", 8, 1 },
+    { "F8_E8M0", 8, 1 },     { "F8_E4M3FNUZ", 8, 1 }, { "I16", 16, 2 },    { "U16", 16, 2 },
+    { "F8_E5M2FNUZ", 8, 1 }, { "F16", 16, 2 },        { "BF16", 16, 2 },   { "I32", 32, 4 },
+    { "U32", 32, 4 },        { "F32", 32, 4 },        { "C64", 64, 8 },    { "F64", 64, 8 },
+    { "I64", 64, 8 },        { "U64", 64, 8 },
+};
+
+enum { DTYPES = sizeof(dtype_case) / sizeof(dtype_case[0]) };
+
+START_TEST(takes_every_dtype_of_the_format_at_its_size)
+{
+    const struct dtype_case *d = &dtype_case[_i];
+    struct spot_st st;
+    struct spot_err err = { 0 };
+    char text[128];
+
+    ck_assert_int_eq(DTYPES, SPOT_DTYPES);
+    for (unsigned n = 0; n < 40; n++) {
+        snprintf(text, sizeof(text),
+                 "{\"a\":{\"dtype\":\"%s\",\"shape\":[%u],\"data_offsets\":[0,%u]}}", d->name, n,
+                 n * d->bit / 8);
+        if (n * d->bit % 8) {
+            ck_assert_int_eq(parse(text, &st, &err), -1);
+            continue;
+        }
+        ck_assert_msg(!parse(text, &st, &err), "%s", err.msg);
+        ck_assert_str_eq(spot_dtype_name(st.tensor[0].dtype), d->name);
+        ck_assert_uint_eq(spot_dtype_byte(st.tensor[0].dtype), d->byte);
+        spot_st_release(&st);
+    }
+}
+END_TEST
+
 START_TEST(a_file_without_tensors_is_one)
 {
     struct spot_st st;
@@ -116,9 +163,9 @@ START_TEST(what_is_written_reads_back)
 
     for (int i = 0; i < 3; i++) {
         t[i].name = name[i];
-        t[i].dtype = (enum spot_dtype)(5 * i);
+        t[i].dtype = i == 1 ? SPOT_DT_F4 : (enum spot_dtype)(5 * i);
         t[i].n_dim = i;
-        t[i].dim[0] = 3;
+        t[i].dim[0] = 6;
         t[i].dim[1] = (uint64_t)i + 2;
     }
     data_byte = spot_st_write(t, 3, &out);
@@ -210,6 +257,7 @@ int main(void)
     tcase_add_loop_test(tc, refuses_a_wrong_header_and_says_why, 0,
                         sizeof(bad_case) / sizeof(bad_case[0]));
     tcase_add_test(tc, sorts_tensors_by_place_and_decodes_names);
+    tcase_add_loop_test(tc, takes_every_dtype_of_the_format_at_its_size, 0, DTYPES);
     tcase_add_test(tc, a_file_without_tensors_is_one);
     tcase_add_test(tc, what_is_written_reads_back);
     tcase_add_test(tc, refuses_an_absurd_length_before_reading_it);
