@@ -26,7 +26,7 @@ enum {
     SPOT_CHUNK_BYTE_MIN = 64,
     SPOT_CHUNK_BYTE_MAX = 64 << 20,
     SPOT_CHUNK_COUNT_MAX = 1 << 22,
-    SPOT_CHUNK_STORED = 1, /* a flag: all frames are stored ones */
+    SPOT_CHUNK_STORED = 1, /* a flag: all frames are stored ones, stored_check is left out */
 };
 
 enum spot_codec {
@@ -67,7 +67,7 @@ struct spot_chunk {
     uint8_t filter;
     uint16_t flags;
     uint32_t stored_byte;  /* of the frames behind the header */
-    uint32_t stored_check; /* low half of xxh3_64 of the frames, 0 if all of them are stored */
+    uint32_t stored_check; /* low half of xxh3_64 of the frames, 0 with SPOT_CHUNK_STORED */
     uint32_t plain_byte;   /* content of the frames; raw_byte but for SPOT_FILTER_NIBBLE */
     uint64_t base_version; /* of the bytes this chunk is a difference to, 0 if it is none */
     uint64_t hash;         /* xxh3_64 of the raw bytes */
@@ -107,6 +107,11 @@ int spot_chunk_parse(const void *head, const struct spot_chunk_map *map, uint64_
  * Returns 0, or -1 with *err (SPOT_EDATA); raw is then undefined. */
 int spot_chunk_decode(struct spot_coder *coder, struct spot_chunk *chunk, const void *frames,
                       const void *base, void *raw, struct spot_err *err);
+
+/* What becomes of a decoded chunk: raw [raw_byte], valid during the call. Returns 0, or -1 with
+ * *err. */
+typedef int (*spot_chunk_fn)(void *user, const struct spot_chunk *chunk, const void *raw,
+                             struct spot_err *err);
 
 #ifdef __cplusplus
 }

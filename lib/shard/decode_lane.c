@@ -7,14 +7,17 @@
 #include "shard/lane.h"
 
 struct slot {
+    struct spot_decode_lane *lane;
     struct spot_coder coder;
     struct spot_chunk chunk;
-    struct spot_buf frames, base, raw;
+    struct spot_buf unit, base, raw;
     bool has_base;
 };
 
 struct spot_decode_lane {
     struct spot_lane *lane;
+    spot_chunk_fn store;
+    void *user;
     struct slot *slot; /* [n_slot] */
     size_t n_slot;
 };
@@ -22,24 +25,30 @@ struct spot_decode_lane {
 static int decode(void *user, struct spot_err *err)
 {
     struct slot *s = user;
+    const struct spot_decode_lane *lane = s->lane;
 
     s->raw.n = 0;
-    return spot_chunk_decode(&s->coder, &s->chunk, s->frames.data,
-                             s->has_base ? s->base.data : NULL,
-                             spot_buf_more(&s->raw, s->chunk.raw_byte), err);
+    if (spot_chunk_decode(&s->coder, &s->chunk, s->unit.data + SPOT_CHUNK_HEAD_BYTE,
+                          s->has_base ? s->base.data : NULL,
+                          spot_buf_more(&s->raw, s->chunk.raw_byte), err))
+        return -1;
+    return lane->store ? lane->store(lane->user, &s->chunk, s->raw.data, err) : 0;
 }
 
 struct spot_decode_lane *spot_decode_lane_new(uint64_t n_job, uint64_t chunk_byte,
-                                              struct spot_err *err)
+                                              spot_chunk_fn store, void *user, struct spot_err *err)
 {
     struct spot_decode_lane *lane = spot_xcalloc(1, sizeof(*lane));
     void **list;
     int n_worker;
 
+    lane->store = store;
+    lane->user = user;
     spot_lane_size(n_job, 4 * chunk_byte, &n_worker, &lane->n_slot); /* raw, coded, planes, base */
     lane->slot = spot_xcalloc(lane->n_slot, sizeof(*lane->slot));
     list = spot_xcalloc(lane->n_slot, sizeof(*list));
     for (size_t i = 0; i < lane->n_slot; i++) {
+        lane->slot[i].lane = lane;
         spot_coder_init(&lane->slot[i].coder);
         list[i] = &lane->slot[i];
     }
@@ -58,7 +67,7 @@ void spot_decode_lane_free(struct spot_decode_lane *lane)
     spot_lane_free(lane->lane);
     for (size_t i = 0; i < lane->n_slot; i++) {
         spot_coder_release(&lane->slot[i].coder);
-        spot_buf_release(&lane->slot[i].frames);
+        spot_buf_release(&lane->slot[i].unit);
         spot_buf_release(&lane->slot[i].base);
         spot_buf_release(&lane->slot[i].raw);
     }
@@ -67,15 +76,21 @@ void spot_decode_lane_free(struct spot_decode_lane *lane)
 }
 
 bool spot_decode_lane_give(struct spot_decode_lane *lane, const struct spot_chunk *chunk,
-                           const void *frames, const void *base)
+                           struct spot_buf *unit, const void *base)
 {
+    const size_t n_unit = SPOT_CHUNK_HEAD_BYTE + (size_t)chunk->stored_byte;
     struct slot *s = spot_lane_free_slot(lane->lane);
+    struct spot_buf given;
 
     if (!s)
         return false;
+    given = *unit;
+    *unit = s->unit;
+    s->unit = given;
+    unit->n = 0;
+    spot_buf_add(unit, given.data + n_unit, given.n - n_unit);
     s->chunk = *chunk;
-    s->frames.n = s->base.n = 0;
-    spot_buf_add(&s->frames, frames, chunk->stored_byte);
+    s->base.n = 0;
     s->has_base = base != NULL;
     if (base)
         spot_buf_add(&s->base, base, chunk->raw_byte);

@@ -15,19 +15,21 @@ extern "C" {
 
 struct spot_decode_lane;
 
-/* n_job threads, or as many as chunks of chunk_byte leave memory for. NULL with *err (SPOT_ESYS).
- */
+/* n_job threads, or as many as chunks of chunk_byte leave memory for. `store`, or NULL, gets each
+ * chunk as soon as it is verified, in one of the threads. NULL with *err (SPOT_ESYS). */
 struct spot_decode_lane *spot_decode_lane_new(uint64_t n_job, uint64_t chunk_byte,
+                                              spot_chunk_fn store, void *user,
                                               struct spot_err *err);
 void spot_decode_lane_free(struct spot_decode_lane *lane);
 
-/* Give a parsed chunk, its frames and the bytes that it is a difference to, or NULL; all are
- * copied. False if the lane is full: reap first. */
+/* Give a parsed chunk: header and frames, with which *unit begins, and the bytes that it is a
+ * difference to, or NULL. The buffer changes hands, what lies behind the frames stays in *unit;
+ * `base` is copied. False if the lane is full: reap first. */
 bool spot_decode_lane_give(struct spot_decode_lane *lane, const struct spot_chunk *chunk,
-                           const void *frames, const void *base);
+                           struct spot_buf *unit, const void *base);
 
 /* Wait for the oldest chunk given. Returns 1 with the chunk and its raw bytes, valid until the next
- * give; 0 if there is none; -1 with *err if it is bad (SPOT_EDATA). */
+ * give; 0 if there is none; -1 with *err if it is bad (SPOT_EDATA) or `store` failed. */
 int spot_decode_lane_reap(struct spot_decode_lane *lane, const struct spot_chunk **chunk,
                           const void **raw, struct spot_err *err);
 

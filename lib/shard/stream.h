@@ -106,8 +106,10 @@ struct spot_stream_sink {
     void *(*place)(void *user, const struct spot_chunk *chunk);
     /* The older version of these bytes for a difference, NULL if there is none. Optional. */
     const void *(*base)(void *user, const struct spot_chunk *chunk);
-    int (*on_chunk)(void *user, const struct spot_chunk *chunk, const void *raw,
-                    struct spot_err *err);
+    /* A verified chunk for which order does not matter: called in any thread, for several chunks
+     * at once, before on_chunk and maybe before an earlier chunk turns out bad. Optional. */
+    spot_chunk_fn store;
+    spot_chunk_fn on_chunk; /* the same, one after the other in the order of the stream. Optional */
     void *user;
 };
 
@@ -120,8 +122,8 @@ void spot_stream_reader_free(struct spot_stream_reader *r);
 
 /* Decode on so many threads; call it first. What is handed out, its order and the error that is
  * told (of the first bad chunk) do not change, but up to SPOT_LANE_BYTE of chunks wait inside,
- * until more comes or finish or drain is called. `place` is not asked then. The callbacks stay on
- * the caller's thread. */
+ * until more comes or finish or drain is called. `place` is not asked then. Callbacks but `store`
+ * stay on the caller's thread. */
 void spot_stream_reader_set_jobs(struct spot_stream_reader *r, uint64_t n_job);
 
 /* Hand out what waits inside. -1 with *err: a chunk among it is bad, or a callback failed. */

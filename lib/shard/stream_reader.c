@@ -118,7 +118,8 @@ static int enter_chunks(struct spot_stream_reader *r, struct spot_err *err)
     return 0;
 }
 
-/* The steps below look at bytes [n] and set *used, or leave it 0 and set *need. */
+/* The steps below look at bytes [n] and set *used, or leave it 0 and set *need. Where there is a
+ * lane, `bytes` are `pending`, and a chunk leaves it without being `used`. */
 static int step_head(struct spot_stream_reader *r, const unsigned char *bytes, size_t n,
                      size_t *used, size_t *need, struct spot_err *err)
 {
@@ -141,37 +142,43 @@ static int step_head(struct spot_stream_reader *r, const unsigned char *bytes, s
     if (r->sink->on_header &&
         r->sink->on_header(r->sink->user, &r->st, r->header.data, r->header.n, err))
         return -1;
-    if (r->n_job > 1 && !(r->lane = spot_decode_lane_new(r->n_job, r->map.chunk_byte, err)))
+    if (r->n_job > 1 && !(r->lane = spot_decode_lane_new(r->n_job, r->map.chunk_byte,
+                                                         r->sink->store, r->sink->user, err)))
         return -1;
     return enter_chunks(r, err);
 }
 
-static int take_chunk(struct spot_stream_reader *r, struct spot_chunk *chunk, const void *frames,
-                      struct spot_err *err)
+/* The unit with which `pending` begins goes into the lane as it lies there. */
+static int give_chunk(struct spot_stream_reader *r, const struct spot_chunk *chunk,
+                      const void *base, struct spot_err *err)
+{
+    while (!spot_decode_lane_give(r->lane, chunk, &r->pending, base))
+        if (reap(r, err) < 0)
+            return -1;
+    return 0;
+}
+
+static int decode_chunk(struct spot_stream_reader *r, struct spot_chunk *chunk, const void *frames,
+                        const void *base, struct spot_err *err)
 {
     const struct spot_stream_sink *sink = r->sink;
-    const void *base = chunk->base_version && sink->base ? sink->base(sink->user, chunk) : NULL;
-    void *raw;
+    void *raw = sink->place ? sink->place(sink->user, chunk) : NULL;
 
-    if (r->lane) {
-        while (!spot_decode_lane_give(r->lane, chunk, frames, base))
-            if (reap(r, err) < 0)
-                return -1;
-        return 0;
-    }
-    raw = sink->place ? sink->place(sink->user, chunk) : NULL;
     r->raw.n = 0;
     if (!raw)
         raw = spot_buf_more(&r->raw, chunk->raw_byte);
-    return spot_chunk_decode(&r->coder, chunk, frames, base, raw, err)
-               ? -1
-               : hand_out(r, chunk, raw, err);
+    if (spot_chunk_decode(&r->coder, chunk, frames, base, raw, err) ||
+        (sink->store && sink->store(sink->user, chunk, raw, err)))
+        return -1;
+    return hand_out(r, chunk, raw, err);
 }
 
 static int step_chunk(struct spot_stream_reader *r, const unsigned char *bytes, size_t n,
                       size_t *used, size_t *need, struct spot_err *err)
 {
+    const struct spot_stream_sink *sink = r->sink;
     struct spot_chunk chunk;
+    const void *base;
 
     *need = SPOT_CHUNK_HEAD_BYTE;
     if (n < *need)
@@ -184,9 +191,17 @@ static int step_chunk(struct spot_stream_reader *r, const unsigned char *bytes, 
     *need += chunk.stored_byte;
     if (n < *need)
         return 0;
-    *used = *need;
-    if (take_chunk(r, &chunk, bytes + SPOT_CHUNK_HEAD_BYTE, err))
-        return -1;
+    base = chunk.base_version && sink->base ? sink->base(sink->user, &chunk) : NULL;
+    if (r->lane) {
+        assert(bytes == r->pending.data);
+        if (give_chunk(r, &chunk, base, err))
+            return -1;
+        *need = SPOT_CHUNK_HEAD_BYTE;
+    } else {
+        *used = *need;
+        if (decode_chunk(r, &chunk, bytes + SPOT_CHUNK_HEAD_BYTE, base, err))
+            return -1;
+    }
     r->next++;
     return enter_chunks(r, err);
 }
@@ -256,6 +271,24 @@ static int take(struct spot_stream_reader *r, const unsigned char *bytes, size_t
     return spot_stream_reader_drain(r, err) ? -1 : fail(r, &cause, err);
 }
 
+/* Through `pending`, which the lane takes over chunk by chunk. */
+static int feed_copy(struct spot_stream_reader *r, const unsigned char *at, size_t n_byte,
+                     struct spot_err *err)
+{
+    while (n_byte) {
+        size_t n;
+        void *to = spot_stream_reader_room(r, &n);
+
+        n = n < n_byte ? n : n_byte;
+        memcpy(to, at, n);
+        if (spot_stream_reader_took(r, n, err))
+            return -1;
+        at += n;
+        n_byte -= n;
+    }
+    return 0;
+}
+
 /* Whole units are taken from where they lie; only one that is cut by the end of `bytes` is copied.
  */
 int spot_stream_reader_feed(struct spot_stream_reader *r, const void *bytes, size_t n_byte,
@@ -264,6 +297,8 @@ int spot_stream_reader_feed(struct spot_stream_reader *r, const void *bytes, siz
     const unsigned char *at = bytes;
     size_t used;
 
+    if (r->n_job > 1)
+        return feed_copy(r, at, n_byte, err);
     while (n_byte) {
         const bool is_pending = r->pending.n > 0;
         size_t top_up = 0;
@@ -305,16 +340,18 @@ void *spot_stream_reader_room(struct spot_stream_reader *r, size_t *n_byte)
 
 int spot_stream_reader_took(struct spot_stream_reader *r, size_t n_byte, struct spot_err *err)
 {
-    size_t at = 0, used = 1;
+    size_t before, used;
 
     r->pending.n += n_byte;
-    while (used && at < r->pending.n) {
-        if (take(r, r->pending.data + at, r->pending.n - at, &used, err))
+    do { /* until a step takes nothing; what stays is less than a unit, mostly a chunk's header */
+        before = r->pending.n;
+        if (before && take(r, r->pending.data, before, &used, err))
             return -1;
-        at += used;
-    }
-    r->pending.n -= at;
-    memmove(r->pending.data, r->pending.data + at, r->pending.n);
+        if (before && used) {
+            r->pending.n -= used;
+            memmove(r->pending.data, r->pending.data + used, r->pending.n);
+        }
+    } while (r->pending.n < before);
     return 0;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Goal: however a stream is cut on its way, the bytes come out whole, in order, or not at all. */
 #include <check.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -402,6 +403,58 @@ START_TEST(after_a_sink_has_failed_nothing_more_is_handed_out)
 }
 END_TEST
 
+/* Where threads store: a file's data, and a chunk that cannot be stored. */
+struct shelf {
+    unsigned char data[1 << 16];
+    atomic_int n_stored;
+    uint32_t bad_seq;
+};
+
+static int shelve(void *user, const struct spot_chunk *chunk, const void *raw, struct spot_err *err)
+{
+    struct shelf *shelf = user;
+
+    if (chunk->seq == shelf->bad_seq)
+        return spot_err_set(err, SPOT_ESYS, "no shelf for chunk %u", chunk->seq);
+    ck_assert_uint_le(chunk->raw_off + chunk->raw_byte, sizeof(shelf->data));
+    memcpy(shelf->data + chunk->raw_off, raw, chunk->raw_byte);
+    shelf->n_stored++;
+    return 0;
+}
+
+START_TEST(every_chunk_is_stored_once_by_any_number_of_threads)
+{
+    const uint64_t jobs = (uint64_t)_i;
+    struct spot_buf file = { 0 }, out = { 0 };
+    struct shelf *shelf = calloc(1, sizeof(*shelf));
+    const struct spot_stream_sink sink = { .store = shelve, .user = shelf };
+    struct spot_err err = { 0 };
+    size_t n_header;
+
+    make_file(&file, &n_header);
+    ck_assert_int_eq(write_stream(&file, n_header, file.n, 64, SPOT_CODEC_AUTO, &out, &err), 0);
+    for (int is_whole = 0; is_whole < 2; is_whole++) {
+        struct spot_stream_reader *r = spot_stream_reader_new(&sink, "s");
+        int rc;
+
+        memset(shelf, 0, sizeof(*shelf));
+        shelf->bad_seq = is_whole ? UINT32_MAX : 3;
+        spot_stream_reader_set_jobs(r, jobs);
+        rc = read_into(r, out.data, out.n, 1000, &err);
+        rc = rc ? rc : spot_stream_reader_finish(r, &err);
+        ck_assert_int_eq(rc, is_whole - 1);
+        if (!is_whole)
+            ck_assert_str_eq(err.msg, "no shelf for chunk 3");
+        ck_assert_int_ge(shelf->n_stored, 3);
+        spot_stream_reader_free(r);
+    }
+    ck_assert_int_eq(memcmp(shelf->data, file.data + n_header, file.n - n_header), 0);
+    free(shelf);
+    spot_buf_release(&file);
+    spot_buf_release(&out);
+}
+END_TEST
+
 START_TEST(a_lane_takes_no_more_memory_than_it_may)
 {
     for (uint64_t jobs = 1; jobs <= 64; jobs++)
@@ -433,6 +486,7 @@ int main(void)
     tcase_add_test(tc, the_seek_table_leads_to_every_chunk);
     tcase_add_test(tc, threads_hand_out_the_same_bytes_and_name_the_same_first_damage);
     tcase_add_test(tc, after_a_sink_has_failed_nothing_more_is_handed_out);
+    tcase_add_loop_test(tc, every_chunk_is_stored_once_by_any_number_of_threads, 1, 5);
     tcase_add_test(tc, a_lane_takes_no_more_memory_than_it_may);
     tcase_add_loop_test(tc, a_lane_gives_results_in_order_from_any_number_of_threads, 1, 5);
     suite_add_tcase(suite, tc);

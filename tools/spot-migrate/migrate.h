@@ -90,6 +90,12 @@ int input_stream(struct input *in, struct spot_stream_reader *reader, struct spo
 int output_open(struct spot_out *out, const char *path, struct spot_err *err);
 int output_write(struct spot_out *out, const void *data, size_t n_byte, struct spot_err *err);
 
+/* A file that appears when it is complete: until then its bytes may be written in any order, at
+ * any place but where output_write writes, by several threads at once. */
+bool output_is_file(const struct spot_out *out);
+int output_write_at(struct spot_out *out, uint64_t at, const void *data, size_t n_byte,
+                    struct spot_err *err);
+
 /* --- progress: on stderr if that is a terminal, after the first second, erased at the end --- */
 
 struct progress {

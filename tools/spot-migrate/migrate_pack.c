@@ -24,35 +24,51 @@ struct slot {
     struct pack *pack;
     struct spot_coder coder;
     struct spot_chunk chunk;
-    struct spot_buf raw, old, coded;
-    const void *base; /* into `old`, or NULL */
+    struct spot_buf raw, old, coded; /* old: what the chunk is a difference to */
 };
 
-static int encode(void *user, struct spot_err *err)
-{
-    struct slot *s = user;
-
-    s->coded.n = 0;
-    return spot_chunk_encode(&s->coder, &s->chunk, s->pack->options->codec, s->raw.data, s->base,
-                             &s->coded, err);
-}
-
-static int fill(struct slot *s, uint64_t seq, struct spot_err *err)
+static int fill(struct slot *s, struct spot_err *err)
 {
     struct pack *p = s->pack;
+    const uint32_t n = s->chunk.raw_byte;
     size_t got;
 
-    spot_chunk_map_get(spot_stream_writer_map(p->writer), seq, &s->chunk);
-    s->chunk.stream_id = spot_stream_writer_id(p->writer);
     s->raw.n = 0;
-    if (input_read(&p->in, spot_buf_more(&s->raw, s->chunk.raw_byte), s->chunk.raw_byte, &got, err))
+    if (p->in.is_regular)
+        return input_read_at(&p->in, p->header.n + s->chunk.raw_off, spot_buf_more(&s->raw, n), n,
+                             err);
+    if (input_read(&p->in, spot_buf_more(&s->raw, n), n, &got, err))
         return -1;
-    if (got < s->chunk.raw_byte)
+    if (got < n)
         return spot_err_set(err, SPOT_EDATA, "%s: ends at byte %llu of %llu bytes of data",
                             p->in.name, (unsigned long long)(s->chunk.raw_off + got),
                             (unsigned long long)p->st.data_byte);
-    s->base = base_get(&p->base, &p->st, &s->chunk, &s->old);
     return 0;
+}
+
+/* In one of the threads. A file is read there too, just before its bytes are looked at: several
+ * threads read at once, and what a thread reads is in its processor's cache. */
+static int encode(void *user, struct spot_err *err)
+{
+    struct slot *s = user;
+    struct pack *p = s->pack;
+    const void *base;
+
+    if (p->in.is_regular && fill(s, err))
+        return -1;
+    base = base_get(&p->base, &p->st, &s->chunk, &s->old);
+    s->coded.n = 0;
+    return spot_chunk_encode(&s->coder, &s->chunk, p->options->codec, s->raw.data, base, &s->coded,
+                             err);
+}
+
+static int prepare(struct slot *s, uint64_t seq, struct spot_err *err)
+{
+    const struct pack *p = s->pack;
+
+    spot_chunk_map_get(spot_stream_writer_map(p->writer), seq, &s->chunk);
+    s->chunk.stream_id = spot_stream_writer_id(p->writer);
+    return p->in.is_regular ? 0 : fill(s, err);
 }
 
 /* Keep every slot busy; write what is done, in order. */
@@ -68,7 +84,7 @@ static int run_lane(struct pack *p, struct spot_lane *lane, struct spot_err *err
     while (!rc && done < n_chunk) {
         s = given < n_chunk ? spot_lane_free_slot(lane) : NULL;
         if (s) {
-            rc = fill(s, given++, err);
+            rc = prepare(s, given++, err);
             if (!rc)
                 spot_lane_give(lane);
             continue;
@@ -118,12 +134,14 @@ static int run_chunks(struct pack *p, struct spot_err *err)
     return rc;
 }
 
-/* Nothing may follow the data. */
-static int expect_end(struct input *in, struct spot_err *err)
+/* Nothing may follow the data, n_data bytes behind where a regular file stands. */
+static int expect_end(struct input *in, uint64_t n_data, struct spot_err *err)
 {
     char extra;
     size_t got;
 
+    if (in->is_regular && input_skip(in, n_data, err))
+        return -1;
     if (input_read(in, &extra, 1, &got, err))
         return -1;
     return got ? spot_err_set(err, SPOT_EDATA, "%s: more data than the header announces", in->name)
@@ -142,7 +160,7 @@ static int write_stream(struct pack *p, struct spot_err *err)
 
     p->writer = spot_stream_writer_new(&options, p->header.data, p->header.n, &bytes, err);
     if (p->writer && !output_write(&p->out, bytes.data, bytes.n, err) && !run_chunks(p, err) &&
-        !expect_end(&p->in, err)) {
+        !expect_end(&p->in, p->st.data_byte, err)) {
         bytes.n = 0;
         rc = spot_stream_writer_finish(p->writer, &bytes, err);
         if (!rc)

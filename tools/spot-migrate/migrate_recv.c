@@ -41,21 +41,30 @@ static int on_header(void *user, const struct spot_st *st, const void *header, s
     return 0;
 }
 
+static int store(void *user, const struct spot_chunk *chunk, const void *raw, struct spot_err *err)
+{
+    struct one_way *w = user;
+
+    return spot_landing_put(w->landing, chunk, raw, err);
+}
+
 static int on_chunk(void *user, const struct spot_chunk *chunk, const void *raw,
                     struct spot_err *err)
 {
     struct one_way *w = user;
 
+    (void)raw;
+    (void)err;
     progress_show(&w->recv->progress, chunk->raw_off + chunk->raw_byte);
-    return spot_landing_put(w->landing, chunk, raw, err);
+    return 0;
 }
 
 static int receive_stream(struct recv *r, const char *path, struct spot_err *err)
 {
     struct one_way w = { .recv = r };
-    const struct spot_stream_sink sink = { .on_header = on_header,
-                                           .on_chunk = on_chunk,
-                                           .user = &w };
+    const struct spot_stream_sink sink = {
+        .on_header = on_header, .store = store, .on_chunk = on_chunk, .user = &w
+    };
     struct input in;
     int rc;
 

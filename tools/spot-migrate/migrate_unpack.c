@@ -18,7 +18,7 @@ struct unpack {
     const struct spot_st *st;
     struct spot_buf old;
     struct progress progress;
-    uint64_t n_chunk;
+    uint64_t n_chunk, data_at; /* where the data starts in the output */
 };
 
 static int on_header(void *user, const struct spot_st *st, const void *header, size_t n_header,
@@ -27,6 +27,7 @@ static int on_header(void *user, const struct spot_st *st, const void *header, s
     struct unpack *u = user;
 
     u->st = st;
+    u->data_at = n_header;
     progress_start(&u->progress, &u->common, st->data_byte, 0);
     return u->is_verify ? 0 : output_write(&u->out, header, n_header, err);
 }
@@ -38,6 +39,13 @@ static const void *find_base(void *user, const struct spot_chunk *chunk)
     return base_get(&u->base, u->st, chunk, &u->old);
 }
 
+static int store(void *user, const struct spot_chunk *chunk, const void *raw, struct spot_err *err)
+{
+    struct unpack *u = user;
+
+    return output_write_at(&u->out, u->data_at + chunk->raw_off, raw, chunk->raw_byte, err);
+}
+
 static int on_chunk(void *user, const struct spot_chunk *chunk, const void *raw,
                     struct spot_err *err)
 {
@@ -45,14 +53,18 @@ static int on_chunk(void *user, const struct spot_chunk *chunk, const void *raw,
 
     u->n_chunk++;
     progress_show(&u->progress, chunk->raw_off + chunk->raw_byte);
-    return u->is_verify ? 0 : output_write(&u->out, raw, chunk->raw_byte, err);
+    return u->is_verify || output_is_file(&u->out)
+               ? 0
+               : output_write(&u->out, raw, chunk->raw_byte, err);
 }
 
 static int read_stream(struct unpack *u, struct spot_err *err)
 {
-    const struct spot_stream_sink sink = {
-        .on_header = on_header, .base = find_base, .on_chunk = on_chunk, .user = u
-    };
+    const struct spot_stream_sink sink = { .on_header = on_header,
+                                           .base = find_base,
+                                           .store = output_is_file(&u->out) ? store : NULL,
+                                           .on_chunk = on_chunk,
+                                           .user = u };
     struct spot_stream_reader *r = spot_stream_reader_new(&sink, u->in.name);
     int rc;
 
