@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "common/xalloc.h"
-#include "plan/supply.h"
 
 struct search {
     struct spot_salvage *s;
@@ -40,17 +39,24 @@ static void load(struct search *w, int group, int sign)
         w->demand[k].byte += sign * bytes_of(w->s, group)[k];
 }
 
-/* Bytes of the demands that can leave. */
-static int64_t flow_of(struct search *w)
+/* Bytes of the demands that can leave, and with is_received that can be taken in. */
+static int64_t flow_of(struct search *w, bool is_received)
 {
     struct spot_supply supply = { .n_node = w->s->n_node,
                                   .n_demand = w->s->n_set,
                                   .out_byte_per_s = w->no_rate,
                                   .limit_byte = w->s->limit_byte,
+                                  .in = w->s->in,
+                                  .n_in = w->s->n_in,
+                                  .out = w->s->out,
+                                  .n_out = w->s->n_out,
+                                  .out_gate = w->s->out_gate,
                                   .demand = w->demand,
                                   .time_s = 1 };
 
     w->n_flow++;
+    for (int k = 0; k < w->s->n_set; k++)
+        w->demand[k].gate = is_received ? w->s->set[k].gate : 0;
     return spot_supply_most(&supply);
 }
 
@@ -60,7 +66,7 @@ static bool fits(struct search *w)
 
     for (int k = 0; k < w->s->n_set; k++)
         total += w->demand[k].byte;
-    return flow_of(w) == total;
+    return flow_of(w, true) == total;
 }
 
 /* The most that groups order[at..n) can add if they may be cut. The demands hold what is in. */
@@ -79,7 +85,7 @@ static double relax(struct search *w, int at)
         int64_t now;
 
         load(w, g, 1);
-        now = flow_of(w);
+        now = flow_of(w, false);
         value += s->value[g] * ((double)(now - sent) / total_of(s, g));
         sent = now;
     }
@@ -214,7 +220,7 @@ static void choose(struct search *w, int n)
 
     for (int i = 0; i < w->n; i++)
         load(w, w->order[i], 1);
-    w->flow_all = flow_of(w);
+    w->flow_all = flow_of(w, false);
     for (int i = 0; i < w->n; i++)
         load(w, w->order[i], -1);
     s->bound = free_value + relax(w, 0);

@@ -22,9 +22,10 @@ static int64_t read_nodes(struct spot_state *s)
     const size_t n = (size_t)s->n_node;
     int64_t n_slot = 0;
 
-    s->out = spot_xcalloc(3 * n, sizeof(double));
+    s->out = spot_xcalloc(4 * n, sizeof(double));
     s->in = s->out + n;
     s->limit = s->in + n;
+    s->deadline_s = s->limit + n;
     s->can_place = spot_xcalloc(n, 1);
     s->slots = spot_xcalloc(n, sizeof *s->slots);
     s->is_single = true;
@@ -35,6 +36,7 @@ static int64_t read_nodes(struct spot_state *s)
 
         s->out[i] = node->out_byte_per_s;
         s->in[i] = node->in_byte_per_s;
+        s->deadline_s[i] = deadline_s;
         s->limit[i] = node->is_leaving ? node->out_byte_per_s * deadline_s : INFINITY;
         s->can_place[i] = !node->is_leaving && node->slots > 0;
         s->slots[i] = !s->can_place[i] ? 0 : node->slots < s->r->n_new ? node->slots : s->r->n_new;

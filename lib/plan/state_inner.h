@@ -24,10 +24,12 @@ struct spot_state {
     const struct spot_state_problem *problem;
     struct spot_reshard *r;
     int n_node;
-    double *out, *in, *limit; /* [n_node] */
-    uint8_t *can_place;       /* [n_node] */
-    int64_t *slots;           /* [n_node] */
-    bool is_single;           /* no node takes more than one position */
+    double *out, *in;   /* [n_node] */
+    double *limit;      /* [n_node] what it can send before it is gone; INFINITY: it stays */
+    double *deadline_s; /* [n_node] of those with a limit */
+    uint8_t *can_place; /* [n_node] */
+    int64_t *slots;     /* [n_node] */
+    bool is_single;     /* no node takes more than one position */
 
     int n_zone, *zone; /* [n_node] */
     int64_t *price;    /* [n_zone * n_zone], NULL: all free */
@@ -75,12 +77,33 @@ bool spot_state_cut(void *user, struct spot_place_cut *cut);
 /* Leave a spot_supply for the demands of the placement scored last. */
 void spot_state_supply(struct spot_state *s, struct spot_supply *supply);
 
-/* Whether what only leaving nodes hold gets out in time; if not, something must be chosen. */
-bool spot_state_all_fits(const struct spot_state *s);
+/* What links carry in time, for spot_supply; see state_gate.c. */
+struct spot_state_gates {
+    const struct spot_state *s;
+    const int *node_of_position; /* borrowed */
+    double *deadline_s;          /* [n_deadline] */
+    int n_deadline, n_in;
+    struct spot_gate *out, *in; /* [n_deadline], [n_in] */
+    int64_t *key;               /* [n_in] ascending: receiver * n_deadline + deadline */
+    int *out_gate;              /* [n_node] */
+};
+
+/* node_of_position NULL: the receivers' links count together, for any placement. */
+void spot_state_gates_init(struct spot_state_gates *g, const struct spot_state *s,
+                           const int *node_of_position);
+void spot_state_gates_release(struct spot_state_gates *g);
+
+/* The gate of `in` through which an exclusive part is received, index + 1; 0 without placement. */
+int spot_state_gate_of(const struct spot_state_gates *g, size_t part);
+
+/* Whether what only leaving nodes hold gets out, and in, in time; if not, something must be chosen.
+ * node_of_position as above. */
+bool spot_state_all_fits(const struct spot_state *s, const int *node_of_position);
 
 /* Decide what is not moved: fills is_out and the plan's losses. Can be called again when caches
- * were given up; what they leave room for is then saved. */
-void spot_state_triage(struct spot_state *s, struct spot_state_plan *plan);
+ * were given up; what they leave room for is then saved. node_of_position as above. */
+void spot_state_triage(struct spot_state *s, struct spot_state_plan *plan,
+                       const int *node_of_position);
 
 /* Split the demands of the plan's placement into moves, order them, time them. */
 void spot_state_order(struct spot_state *s, struct spot_state_plan *plan);

@@ -234,6 +234,20 @@ static int place_all(struct spot_state *s, struct spot_place *place, struct spot
     return s->problem->to->n_place ? take_places(s, place, err) : search(s, place, err);
 }
 
+/* Takes the placement over if is_taken, and what is known of all placements in any case. */
+static void take(struct spot_place *place, struct spot_state_plan *plan, bool is_taken)
+{
+    plan->bound_s = place->bound_s;
+    plan->bound_byte = place->bound_byte;
+    plan->is_exhaustive = place->is_exhaustive && is_taken;
+    plan->n_scored += place->n_scored;
+    if (is_taken) {
+        free(plan->node_of_position);
+        plan->node_of_position = place->node_of_position;
+        place->node_of_position = NULL;
+    }
+}
+
 /* Caches that are given up leave room on the links of leaving nodes for others. */
 static int choose(struct spot_state *s, struct spot_state_plan *plan, struct spot_err *err)
 {
@@ -243,18 +257,11 @@ static int choose(struct spot_state *s, struct spot_state_plan *plan, struct spo
     for (int turn = 0; !rc && turn < 2; turn++) {
         if (!give_up_caches(s, plan, place.node_of_position))
             break;
-        if (!turn)
-            spot_state_triage(s, plan);
+        spot_state_triage(s, plan, NULL);
         rc = place_all(s, &place, err);
     }
-    if (!rc) {
-        plan->node_of_position = place.node_of_position;
-        place.node_of_position = NULL;
-        plan->bound_s = place.bound_s;
-        plan->bound_byte = place.bound_byte;
-        plan->is_exhaustive = place.is_exhaustive;
-        plan->n_scored = place.n_scored;
-    }
+    if (!rc)
+        take(&place, plan, true);
     spot_place_release(&place);
     return rc;
 }
@@ -277,11 +284,59 @@ static int cut_bundles(struct spot_state *s, struct spot_reshard *r, struct spot
 {
     const struct spot_state_problem *problem = s->problem;
 
-    if (problem->cluster->rollback_s > 0 || spot_state_all_fits(s))
-        return 0;
     spot_reshard_cut(r, s->is_exclusive);
     spot_state_release(s);
     return spot_state_init(s, problem, r, err);
+}
+
+/* With the placement known: what its receivers cannot take in before the senders are gone is chosen
+ * anew. A better place for what is left is taken if its receivers can. The bound of recovery stays
+ * that of any placement. */
+static int heed_receivers(struct spot_state *s, struct spot_state_plan *plan, struct spot_err *err)
+{
+    const double bound_s = plan->recovery_bound_s;
+    struct spot_place place = { 0 };
+    int rc;
+
+    spot_state_triage(s, plan, plan->node_of_position);
+    plan->recovery_bound_s = fmin(bound_s, plan->recovery_s);
+    rc = place_all(s, &place, err);
+    if (!rc && spot_state_all_fits(s, place.node_of_position)) {
+        const int n_saved = plan->n_saved;
+
+        take(&place, plan, true);
+        spot_state_triage(s, plan, plan->node_of_position); /* there may be room for more */
+        plan->recovery_bound_s = fmin(bound_s, plan->recovery_s);
+        plan->is_exhaustive = plan->is_exhaustive && plan->n_saved == n_saved;
+    } else if (!rc) {
+        take(&place, plan, false);
+    }
+    spot_place_release(&place);
+    return rc;
+}
+
+static int plan_state(struct spot_state *s, struct spot_state_plan *plan, struct spot_err *err)
+{
+    const bool can_cut = !(s->problem->cluster->rollback_s > 0);
+    bool is_cut = can_cut && !spot_state_all_fits(s, NULL);
+
+    if (is_cut && cut_bundles(s, &plan->reshard, err))
+        return -1;
+    spot_state_triage(s, plan, NULL);
+    if (choose(s, plan, err))
+        return -1;
+    if (spot_state_all_fits(s, plan->node_of_position))
+        return 0;
+    if (can_cut && !is_cut) { /* all seemed to fit: the placement stays, in finer parts */
+        free(plan->loss), free(plan->group);
+        plan->loss = NULL, plan->group = NULL;
+        plan->n_loss = plan->n_group = 0;
+        if (cut_bundles(s, &plan->reshard, err))
+            return -1;
+        spot_state_triage(s, plan, NULL);
+        give_up_caches(s, plan, plan->node_of_position);
+    }
+    return heed_receivers(s, plan, err);
 }
 
 int spot_state_plan(const struct spot_state_problem *problem, struct spot_state_plan *plan,
@@ -292,10 +347,7 @@ int spot_state_plan(const struct spot_state_problem *problem, struct spot_state_
 
     *plan = (struct spot_state_plan){ 0 };
     if (spot_reshard_init(&plan->reshard, problem->from, problem->to, err) ||
-        spot_state_init(&s, problem, &plan->reshard, err) || cut_bundles(&s, &plan->reshard, err))
-        goto out;
-    spot_state_triage(&s, plan);
-    if (choose(&s, plan, err))
+        spot_state_init(&s, problem, &plan->reshard, err) || plan_state(&s, plan, err))
         goto out;
     spot_state_order(&s, plan);
     close_bound(&s, plan);

@@ -13,6 +13,7 @@
 struct triage {
     struct spot_state *s;
     struct spot_state_plan *plan;
+    struct spot_state_gates gates;
     int n_state, n;       /* groups of state; of everything */
     bool *is_broken;      /* [n] some of it has no holder at all */
     bool *is_lost;        /* [n] broken, or chosen to be lost */
@@ -123,51 +124,91 @@ static void lose_unheld(struct triage *t)
 
 /* --- what is chosen --- */
 
-/* Number the groups that are at stake and the sets that hold them; -1 for the others. */
-static void number(const struct triage *t, struct spot_salvage *salvage, int *index, int *set_index)
+/* Parts of one set with one receiver are one set of spot_salvage. */
+static int64_t pair_of(const struct triage *t, size_t part)
 {
+    return (int64_t)t->s->set_of[part] * (t->gates.n_in + 1) + spot_state_gate_of(&t->gates, part);
+}
+
+static int by_pair(const void *a, const void *b)
+{
+    const int64_t *x = a, *y = b;
+
+    return (*x > *y) - (*x < *y);
+}
+
+/* Number the groups that are at stake, -1 for the others, and list the pairs that hold them. */
+static void number(const struct triage *t, struct spot_salvage *salvage, int *index, int64_t *pair)
+{
+    int n = 0;
+
     for (int g = 0; g < t->n; g++)
         index[g] = -1;
-    for (int k = 0; k < t->s->n_set; k++)
-        set_index[k] = -1;
     for (size_t k = 0; k < t->s->r->n_part; k++) {
-        int *g = &index[group_of(t, &t->s->r->part[k])], *set = &set_index[t->s->set_of[k]];
+        int *g = &index[group_of(t, &t->s->r->part[k])];
 
         if (!t->s->is_exclusive[k] || t->s->is_out[k])
             continue;
         *g = *g < 0 ? salvage->n_group++ : *g;
-        *set = *set < 0 ? salvage->n_set++ : *set;
+        pair[n++] = pair_of(t, k);
+    }
+    qsort(pair, (size_t)n, sizeof *pair, by_pair);
+    for (int i = 0; i < n; i++)
+        if (!i || pair[i] != pair[salvage->n_set - 1])
+            pair[salvage->n_set++] = pair[i];
+}
+
+/* Bytes of each group with each pair. */
+static void fill(const struct triage *t, const int *index, const int64_t *pair, int n_set,
+                 struct spot_salvage_set *set, int64_t *byte)
+{
+    const struct spot_state *s = t->s;
+
+    for (size_t k = 0; k < s->r->n_part; k++) {
+        const int64_t *hit;
+        int64_t mine;
+        size_t at;
+
+        if (!s->is_exclusive[k] || s->is_out[k])
+            continue;
+        mine = pair_of(t, k);
+        hit = bsearch(&mine, pair, (size_t)n_set, sizeof *pair, by_pair);
+        at = (size_t)(hit - pair);
+        set[at] = (struct spot_salvage_set){ s->set_node + s->set_begin[s->set_of[k]],
+                                             spot_set_size(s, s->set_of[k]),
+                                             spot_state_gate_of(&t->gates, k) };
+        byte[(size_t)index[group_of(t, &s->r->part[k])] * (size_t)n_set + at] += s->r->part[k].byte;
     }
 }
 
-/* One copy of everything that only leaving nodes hold must get out through their links in time. */
+/* One copy of everything that only leaving nodes hold must get through the links in time. */
 static void save_in_time(struct triage *t)
 {
     struct spot_state *s = t->s;
-    struct spot_salvage salvage = { .n_node = s->n_node, .limit_byte = s->limit };
+    const struct spot_state_gates *gates = &t->gates;
+    struct spot_salvage salvage = { .n_node = s->n_node,
+                                    .limit_byte = s->limit,
+                                    .in = gates->in,
+                                    .n_in = gates->n_in,
+                                    .out = gates->out,
+                                    .n_out = gates->n_deadline,
+                                    .out_gate = gates->out_gate };
     int *index = spot_xcalloc((size_t)t->n, sizeof(int));
-    int *set_index = spot_xcalloc((size_t)s->n_set, sizeof(int));
+    int64_t *pair = spot_xcalloc(s->r->n_part, sizeof *pair);
     struct spot_salvage_set *set;
     int64_t *byte;
     double *value;
 
-    number(t, &salvage, index, set_index);
+    number(t, &salvage, index, pair);
     set = spot_xcalloc((size_t)salvage.n_set, sizeof *set);
     byte = spot_xcalloc((size_t)salvage.n_set * (size_t)salvage.n_group, sizeof *byte);
     value = spot_xcalloc((size_t)salvage.n_group, sizeof *value);
+    fill(t, index, pair, salvage.n_set, set, byte);
     salvage.set = set, salvage.byte = byte, salvage.value = value;
     salvage.is_saved = spot_xcalloc((size_t)salvage.n_group, sizeof(bool));
-    for (int k = 0; k < s->n_set; k++)
-        if (set_index[k] >= 0)
-            set[set_index[k]] =
-                (struct spot_salvage_set){ s->set_node + s->set_begin[k], spot_set_size(s, k) };
     for (int g = 0; g < t->n; g++)
         if (index[g] >= 0)
             value[index[g]] = value_of(t, g);
-    for (size_t k = 0; k < s->r->n_part; k++)
-        if (s->is_exclusive[k] && !s->is_out[k])
-            byte[index[group_of(t, &s->r->part[k])] * salvage.n_set + set_index[s->set_of[k]]] +=
-                s->r->part[k].byte;
     spot_salvage(&salvage);
     t->plan->recovery_bound_s = salvage.saved - salvage.bound;
     t->plan->n_at_stake = salvage.n_group;
@@ -178,34 +219,7 @@ static void save_in_time(struct triage *t)
         if (!salvage.is_saved[index[g]])
             lose_group(t, g);
     }
-    free(index), free(set_index), free(set), free(byte), free(value), free(salvage.is_saved);
-}
-
-bool spot_state_all_fits(const struct spot_state *s)
-{
-    double *no_rate = spot_xcalloc((size_t)s->n_node, sizeof *no_rate);
-    struct spot_supply supply = { .n_node = s->n_node,
-                                  .n_demand = s->n_set,
-                                  .out_byte_per_s = no_rate,
-                                  .limit_byte = s->limit,
-                                  .time_s = 1 };
-    int64_t total = 0;
-    bool is_fit;
-
-    supply.demand = spot_xcalloc((size_t)s->n_set, sizeof *supply.demand);
-    for (int i = 0; i < s->n_node; i++)
-        no_rate[i] = INFINITY;
-    for (int k = 0; k < s->n_set; k++)
-        supply.demand[k] = (struct spot_demand){ .holder = s->set_node + s->set_begin[k],
-                                                 .n_holder = spot_set_size(s, k) };
-    for (size_t k = 0; k < s->r->n_part; k++)
-        if (s->is_exclusive[k]) {
-            supply.demand[s->set_of[k]].byte += s->r->part[k].byte;
-            total += s->r->part[k].byte;
-        }
-    is_fit = !total || spot_supply_most(&supply) == total;
-    free(no_rate), free(supply.demand);
-    return is_fit;
+    free(index), free(pair), free(set), free(byte), free(value), free(salvage.is_saved);
 }
 
 /* --- what it costs --- */
@@ -281,11 +295,13 @@ static void forget(struct triage *t)
     plan->n_at_stake = plan->n_saved = 0;
 }
 
-void spot_state_triage(struct spot_state *s, struct spot_state_plan *plan)
+void spot_state_triage(struct spot_state *s, struct spot_state_plan *plan,
+                       const int *node_of_position)
 {
     struct triage t;
 
     init(&t, s, plan);
+    spot_state_gates_init(&t.gates, s, node_of_position);
     if (!plan->loss) {
         plan->loss = spot_xcalloc(s->r->n_part, sizeof *plan->loss);
         plan->group = spot_xcalloc((size_t)t.n, sizeof *plan->group);
@@ -295,5 +311,6 @@ void spot_state_triage(struct spot_state *s, struct spot_state_plan *plan)
     save_in_time(&t);
     list_groups(&t);
     count_losses(&t);
+    spot_state_gates_release(&t.gates);
     free(t.is_broken), free(t.is_lost), free(t.bundle_byte);
 }

@@ -15,26 +15,41 @@ static double room_of(const struct spot_supply *s, int node, double time_s)
     return fmin(s->out_byte_per_s[node] * time_s, s->limit_byte[node]);
 }
 
-/* Source -> demands -> holders -> sink; arc 2k is demand k, the holders' arcs follow in order. */
+static int64_t whole(double byte)
+{
+    return (int64_t)fmin(ceil(byte), 9e18);
+}
+
+/* Source -> gates of receivers -> demands -> holders -> their gates -> sink. Arc 2k is demand k,
+ * the holders' arcs follow in order. */
 static void build(const struct spot_supply *s, double time_s, struct spot_flow *flow)
 {
+    const int demand = FIRST_NODE + s->n_node, in = demand + s->n_demand, out = in + s->n_in;
     bool *is_used = spot_xcalloc((size_t)s->n_node, sizeof(bool));
 
-    spot_flow_init(flow, FIRST_NODE + s->n_node + s->n_demand);
+    spot_flow_init(flow, out + s->n_out);
     for (int k = 0; k < s->n_demand; k++)
-        spot_flow_add(flow, SOURCE, FIRST_NODE + s->n_node + k, s->demand[k].byte, 0);
+        spot_flow_add(flow, s->demand[k].gate ? in + s->demand[k].gate - 1 : SOURCE, demand + k,
+                      s->demand[k].byte, 0);
     for (int k = 0; k < s->n_demand; k++)
         for (int h = 0; h < s->demand[k].n_holder; h++) {
             const int node = s->demand[k].holder[h];
 
             is_used[node] = true;
-            spot_flow_add(flow, FIRST_NODE + s->n_node + k, FIRST_NODE + node, s->demand[k].byte,
+            spot_flow_add(flow, demand + k, FIRST_NODE + node, s->demand[k].byte,
                           s->demand[k].cost ? s->demand[k].cost[h] : 0);
         }
     for (int i = 0; i < s->n_node; i++)
         if (is_used[i]) /* rounded up: a byte more than the time allows, never one too few */
-            spot_flow_add(flow, FIRST_NODE + i, SINK,
-                          (int64_t)fmin(ceil(room_of(s, i, time_s)), 9e18), 0);
+            spot_flow_add(flow, FIRST_NODE + i,
+                          s->n_out && s->out_gate[i] ? out + s->out_gate[i] - 1 : SINK,
+                          whole(room_of(s, i, time_s)), 0);
+    for (int g = 0; g < s->n_in; g++)
+        spot_flow_add(flow, s->in[g].parent ? in + s->in[g].parent - 1 : SOURCE, in + g,
+                      whole(s->in[g].limit_byte), 0);
+    for (int g = 0; g < s->n_out; g++)
+        spot_flow_add(flow, out + g, s->out[g].parent ? out + s->out[g].parent - 1 : SINK,
+                      whole(s->out[g].limit_byte), 0);
     free(is_used);
 }
 

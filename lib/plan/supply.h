@@ -14,8 +14,16 @@
 extern "C" {
 #endif
 
+/* A limit on what goes through several links together. Gates are trees: what passes one passes its
+ * parent too. */
+struct spot_gate {
+    double limit_byte;
+    int parent; /* index + 1, 0: none */
+};
+
 struct spot_demand {
     int64_t byte;
+    int gate;          /* of spot_supply.in that its bytes pass, index + 1, 0: none */
     const int *holder; /* [n_holder] nodes that have it */
     int n_holder;
     const int64_t *cost; /* [n_holder] of a byte from each, NULL: free */
@@ -27,6 +35,10 @@ struct spot_supply {
     int n_node, n_demand;
     const double *out_byte_per_s; /* [n_node] */
     const double *limit_byte;     /* [n_node] what a node can send at most before it is gone */
+    const struct spot_gate *in;  /* [n_in] at the receivers; only spot_supply_most looks at gates */
+    const struct spot_gate *out; /* [n_out] behind the holders */
+    const int *out_gate;         /* [n_node] index + 1, 0: none; NULL without `out` */
+    int n_in, n_out;
     struct spot_demand *demand;
     double floor_s; /* no need to be faster: the busiest receiver */
     double time_s;  /* answer, >= floor_s; INFINITY when the limits forbid it */

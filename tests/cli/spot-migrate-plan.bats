@@ -160,6 +160,18 @@ llama() { spot-migrate plan --from $D/llama7b_2x2x2.json --to $D/llama7b_1x3x2.j
     [ "$(llama "$T/c.json" --deadline 0 | jq .lost_byte)" = 4294967296 ]
 }
 
+@test "before a deadline receivers take in no more than their links carry" {
+    jq 'del(.prefill_tokens_per_s) | .nodes[1].node = "gpu9" | .nodes[:3][].in_byte_per_s = 1e8 |
+        .nodes[3].deadline_s = 30' $D/four_one_leaving.json >"$T/c.json"
+    llama "$T/c.json" >"$T/m.json"
+    # gpu3 could send 37.5 GB; a receiver takes 3 GB in 30 s
+    jq -e '[.moves[] | select(.from == "gpu3")] | group_by(.to) |
+           map([.[] | .byte_to - .byte_from] | add) | length > 1 and all(. <= 3e9)' "$T/m.json"
+    jq -e '.lost_byte > 0 and .bound_s <= .makespan_s' "$T/m.json"
+    jq '.nodes[:3][].in_byte_per_s = 1e9' "$T/c.json" >"$T/fast.json"
+    [ "$(llama "$T/fast.json" | jq .lost_byte)" -lt "$(jq .lost_byte "$T/m.json")" ]
+}
+
 @test "the picture's script holds one bar a transfer, and reasons go to stderr" {
     run -0 --separate-stderr gpt $D/sixteen_less_one.json --plot "$T/p.gp" --explain
     grep -q "shared links: 2.754 s" "$T/p.gp"
