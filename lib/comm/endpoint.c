@@ -210,12 +210,13 @@ static void tune(int fd, const struct spot_endpoint *e)
 }
 
 /* bind() fails on a path that exists: drop it if nobody answers there. */
-static void drop_stale(const struct spot_endpoint *e)
+static void drop_stale(const struct spot_endpoint *e, time_t age_s)
 {
     struct stat st;
     int fd;
 
-    if (e->kind != SPOT_ENDPOINT_UNIX || lstat(e->path, &st) || !S_ISSOCK(st.st_mode))
+    if (e->kind != SPOT_ENDPOINT_UNIX || lstat(e->path, &st) || !S_ISSOCK(st.st_mode) ||
+        time(NULL) - st.st_mtime < age_s)
         return;
     fd = spot_endpoint_connect(e, NULL);
     if (fd >= 0)
@@ -224,7 +225,7 @@ static void drop_stale(const struct spot_endpoint *e)
         unlink(e->path);
 }
 
-void spot_endpoint_sweep(const struct spot_endpoint *e)
+void spot_endpoint_sweep(const struct spot_endpoint *e, time_t age_s)
 {
     const char *slash = strrchr(e->path, '/'), *base = slash ? slash + 1 : e->path;
     const size_t n_dir = (size_t)(base - e->path), n_base = strlen(base);
@@ -244,7 +245,7 @@ void spot_endpoint_sweep(const struct spot_endpoint *e)
             continue;
         if ((size_t)snprintf(stale.path, sizeof(stale.path), "%.*s%.100s", (int)n_dir, e->path,
                              entry->d_name) < sizeof(((struct sockaddr_un *)0)->sun_path))
-            drop_stale(&stale);
+            drop_stale(&stale, age_s);
     }
     if (list)
         closedir(list);
@@ -273,7 +274,7 @@ int spot_endpoint_listen(struct spot_endpoint *e, struct spot_err *err)
 
     if (fd < 0)
         return -1;
-    drop_stale(e);
+    drop_stale(e, 0);
     spot_endpoint_print(e, text);
     if (bind_private(fd, e, &a, len) || listen(fd, BACKLOG) || getsockname(fd, &a.any, &len) ||
         set_nonblocking(fd)) {

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "common/err.h"
 
@@ -54,9 +55,9 @@ void spot_endpoint_print(const struct spot_endpoint *endpoint, char *text);
  * dead process is replaced, one that answers is not. Returns the descriptor, -1 with *err. */
 int spot_endpoint_listen(struct spot_endpoint *endpoint, struct spot_err *err);
 
-/* Remove the sockets PATH.* at which nobody answers: workers that were killed leave theirs. No
- * effect for TCP. */
-void spot_endpoint_sweep(const struct spot_endpoint *endpoint);
+/* Remove the sockets PATH.* of this age at which nobody answers: workers that were killed leave
+ * theirs, and one that has just started does not answer yet. No effect for TCP. */
+void spot_endpoint_sweep(const struct spot_endpoint *endpoint, time_t age_s);
 
 /* A connected, non-blocking, close-on-exec descriptor, or -1 with *err (SPOT_ESYS), after five
  * seconds at the latest. */

@@ -75,6 +75,7 @@ struct spot_coord {
     struct spot_endpoint endpoint;
     struct spot_tls_context *tls; /* NULL: no key, nothing is heard from off this machine */
     char private_dir[64];
+    double swept_s; /* when dead workers' sockets were last removed */
     int listener, wake[2];
     struct spot_coord_peer **peer;
     size_t n_peer, cap_peer;

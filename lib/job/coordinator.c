@@ -141,6 +141,18 @@ static void show_progress(struct spot_coord *c)
     fflush(stderr);
 }
 
+/* Workers that were killed before they said where they listen. */
+static void sweep(struct spot_coord *c)
+{
+    static const double every_s = 60;
+    static const time_t age_s = 10;
+
+    if (c->swept_s > 0 && c->polled_s - c->swept_s < every_s)
+        return;
+    c->swept_s = c->polled_s;
+    spot_endpoint_sweep(&c->endpoint, age_s);
+}
+
 /* What is due by time rather than by message. */
 static int tick(struct spot_coord *c, struct spot_err *err)
 {
@@ -161,6 +173,7 @@ static int tick(struct spot_coord *c, struct spot_err *err)
             !c->stop_wanted && spot_coord_act(c, spot_machine_start(&c->machine), err))
             return -1;
     }
+    sweep(c);
     show_progress(c);
     return 0;
 }
@@ -231,7 +244,6 @@ static int open_listener(struct spot_coord *c, struct spot_err *err)
     c->listener = spot_endpoint_listen(&c->endpoint, err);
     if (c->listener < 0)
         return -1;
-    spot_endpoint_sweep(&c->endpoint);
     if (spot_endpoint_pipe(c->wake))
         return spot_err_sys(err, "cannot make a pipe");
     wake_fd = c->wake[1];
@@ -410,7 +422,7 @@ static void release(struct spot_coord *c)
         close(c->listener);
         if (c->endpoint.kind == SPOT_ENDPOINT_UNIX)
             unlink(c->endpoint.path);
-        spot_endpoint_sweep(&c->endpoint);
+        spot_endpoint_sweep(&c->endpoint, 0);
     }
     while (c->n_peer)
         spot_coord_free_peer(c, c->n_peer - 1);

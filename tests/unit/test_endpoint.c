@@ -5,7 +5,9 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
+#include <utime.h>
 
 #include "comm/endpoint.h"
 #include "suite.h"
@@ -160,6 +162,40 @@ START_TEST(a_stale_socket_is_replaced_a_live_one_and_a_file_are_not)
 }
 END_TEST
 
+static bool exists(const struct spot_endpoint *e)
+{
+    return !access(e->path, F_OK);
+}
+
+START_TEST(a_sweep_takes_the_sockets_of_the_dead_of_that_age_and_nothing_else)
+{
+    const struct utimbuf a_minute_ago = { time(NULL) - 60, time(NULL) - 60 };
+    const struct spot_endpoint job = at("job");
+    struct spot_endpoint old = at("job.1"), new = at("job.2"), live = at("job.3"),
+                         other = at("jobs.4"), file = at("job.5");
+    const struct spot_endpoint *const aged[] = { &old, &live, &other, &file };
+    FILE *out = fopen(file.path, "we");
+    int live_fd;
+
+    ck_assert_ptr_nonnull(out);
+    fclose(out);
+    close(spot_endpoint_listen(&old, NULL));
+    close(spot_endpoint_listen(&new, NULL));
+    close(spot_endpoint_listen(&other, NULL));
+    live_fd = spot_endpoint_listen(&live, NULL);
+    for (size_t i = 0; i < sizeof(aged) / sizeof(aged[0]); i++)
+        ck_assert_int_eq(utime(aged[i]->path, &a_minute_ago), 0);
+    spot_endpoint_sweep(&job, 30);
+    ck_assert(!exists(&old) && exists(&new) && exists(&live) && exists(&other) && exists(&file));
+    spot_endpoint_sweep(&job, 0);
+    ck_assert(!exists(&new) && exists(&live) && exists(&other) && exists(&file));
+    close(live_fd);
+    unlink(live.path);
+    unlink(other.path);
+    unlink(file.path);
+}
+END_TEST
+
 START_TEST(loopback_takes_a_free_port_and_connections_are_not_blocking)
 {
     struct spot_endpoint e, bound;
@@ -200,6 +236,7 @@ int main(void)
     tcase_add_test(tc, printing_gives_back_what_was_parsed);
     tcase_add_test(tc, a_unix_socket_is_private_whatever_the_umask);
     tcase_add_test(tc, a_stale_socket_is_replaced_a_live_one_and_a_file_are_not);
+    tcase_add_test(tc, a_sweep_takes_the_sockets_of_the_dead_of_that_age_and_nothing_else);
     tcase_add_test(tc, loopback_takes_a_free_port_and_connections_are_not_blocking);
     status = run_suite("endpoint", tc);
     rmdir(dir);
