@@ -31,6 +31,7 @@ struct spot_backend_device {
     size_t (*rough_elem)(const struct spot_stage *stage);
     float *(*rough)(struct spot_stage *stage, int bundle, size_t begin, size_t n);
     void (*unrough)(struct spot_stage *stage, int bundle, size_t begin, size_t n);
+    void (*join_sums)(struct spot_stage *stage, int bundle, size_t begin, int64_t *other, size_t n);
 };
 
 /* A stage object begins with a pointer to its backend. */

@@ -156,3 +156,9 @@ void spot_stage_unrough(struct spot_stage *stage, int bundle, size_t begin, size
 {
     backend_of(stage)->device->unrough(stage, bundle, begin, n);
 }
+
+void spot_stage_join_sums(struct spot_stage *stage, int bundle, size_t begin, int64_t *other,
+                          size_t n)
+{
+    backend_of(stage)->device->join_sums(stage, bundle, begin, other, n);
+}

@@ -148,11 +148,12 @@ void spot_stage_back_off(struct spot_stage *stage, int bundle, uint32_t overflow
  * there. A forward or backward call with NULL for what crosses a boundary leaves it in its place.
  */
 enum spot_port {
-    SPOT_PORT_IN,   /* of slot i: must be there before its forward call */
-    SPOT_PORT_OUT,  /* left by the last forward call */
-    SPOT_PORT_DOUT, /* must be there before a backward call */
-    SPOT_PORT_DIN,  /* left by the last backward call */
-    SPOT_PORT_SUM,  /* of bundle i: spot_stage_sum, which must not be asked in the same step */
+    SPOT_PORT_IN,    /* of slot i: must be there before its forward call */
+    SPOT_PORT_OUT,   /* left by the last forward call */
+    SPOT_PORT_DOUT,  /* must be there before a backward call */
+    SPOT_PORT_DIN,   /* left by the last backward call */
+    SPOT_PORT_SUM,   /* of bundle i: spot_stage_sum, which must not be asked in the same step */
+    SPOT_PORT_SPARE, /* spot_stage_rough_elem floats that are free after the last backward call */
 };
 void *spot_stage_port(struct spot_stage *stage, enum spot_port port, int i);
 size_t spot_stage_port_byte(const struct spot_stage *stage); /* of what crosses a boundary */
@@ -165,6 +166,11 @@ void spot_stage_wait(struct spot_stage *stage);
 size_t spot_stage_rough_elem(const struct spot_stage *stage);
 float *spot_stage_rough(struct spot_stage *stage, int bundle, size_t begin, size_t n);
 void spot_stage_unrough(struct spot_stage *stage, int bundle, size_t begin, size_t n);
+
+/* Sums [begin, begin + n) of a bundle and the n sums at `other`, on the device as well: both become
+ * their sum. */
+void spot_stage_join_sums(struct spot_stage *stage, int bundle, size_t begin, int64_t *other,
+                          size_t n);
 
 /* Updates may stay on a device; after this the planes of all bundles are what the last update
  * left. Returns 0, or -1 with *err (SPOT_EGPU): the planes are then of no step at all. */

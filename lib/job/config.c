@@ -62,8 +62,6 @@ int spot_job_config_check(const struct spot_job_config *c, struct spot_err *err)
         (c->comm == SPOT_COMM_NCCL && strncmp(c->kernel, "cuda", 4) != 0))
         return spot_err_set(err, SPOT_EUSAGE,
                             "fast sums want NCCL, and NCCL a kernel of CUDA, not '%s'", c->kernel);
-    if (c->shape.is_tied && c->comm == SPOT_COMM_NCCL)
-        return spot_err_set(err, SPOT_EUSAGE, "a tied head wants sockets, not NCCL");
     return check_messages(c, err);
 }
 

@@ -148,8 +148,9 @@ static bool has_tied(const struct spot_sums *s, uint32_t bundle)
 
 /* The table of the first or the last bundle: all of its shards. */
 struct table {
-    int64_t *sum;
-    size_t n;
+    int bundle;
+    size_t begin, n; /* within the bundle's sums */
+    int64_t *sum;    /* [n], where the communicator reaches them */
 };
 
 static struct table table_of(const struct spot_sums *s, uint32_t bundle)
@@ -157,8 +158,8 @@ static struct table table_of(const struct spot_sums *s, uint32_t bundle)
     struct spot_arena arena;
 
     spot_arena_of(s->shape, (int)bundle, &arena);
-    return (struct table){ spot_stage_sum(s->stage, (int)bundle) + arena.replicated_elem,
-                           arena.n_elem - arena.replicated_elem };
+    return (struct table){ (int)bundle, arena.replicated_elem, arena.n_elem - arena.replicated_elem,
+                           (int64_t *)sums_of(s->comm, s->stage, bundle) + arena.replicated_elem };
 }
 
 static void add(int64_t *sum, const int64_t *more, size_t n)
@@ -171,29 +172,60 @@ static void tie_here(const struct spot_sums *s, uint32_t last)
 {
     const struct table first = table_of(s, 0), head = table_of(s, last);
 
+    if (s->comm->kind->is_device) {
+        spot_stage_join_sums(s->stage, first.bundle, first.begin, head.sum, first.n);
+        return;
+    }
     add(first.sum, head.sum, first.n);
     memcpy(head.sum, first.sum, head.n * sizeof(*head.sum));
+}
+
+/* n sums of the own table out, as many of the one of stage p in. */
+static int swap(const struct spot_sums *s, uint32_t p, int64_t *own, int64_t *other, size_t n,
+                struct spot_err *err)
+{
+    struct spot_comm_piece piece[2];
+
+    piece[0] = (struct spot_comm_piece){ .is_send = true,
+                                         .peer = spot_form_member(s->form, s->at.d, p, s->at.m),
+                                         .type = SPOT_MSG_TIE,
+                                         .tag = (uint64_t)s->step,
+                                         .data = own,
+                                         .n_byte = n * sizeof(*own) };
+    piece[1] = piece[0];
+    piece[1].is_send = false;
+    piece[1].data = other;
+    return s->comm->kind->exchange(s->comm, piece, 2, stream_of(s->comm, s->stage), err);
+}
+
+/* What comes in lies in the stage's spare room, part by part. */
+static int tie_on_device(const struct spot_sums *s, uint32_t p, const struct table *own,
+                         struct spot_err *err)
+{
+    int64_t *const other = spot_stage_port(s->stage, SPOT_PORT_SPARE, 0);
+    const size_t most = spot_stage_rough_elem(s->stage) / 2; /* 8 bytes each, not 4 */
+
+    for (size_t at = 0, n; at < own->n; at += n) {
+        n = own->n - at < most ? own->n - at : most;
+        if (swap(s, p, own->sum + at, other, n, err))
+            return -1;
+        spot_stage_join_sums(s->stage, own->bundle, own->begin + at, other, n);
+    }
+    return 0;
 }
 
 static int tie_with(const struct spot_sums *s, uint32_t p, uint32_t bundle, struct spot_err *err)
 {
     const struct table own = table_of(s, bundle);
-    struct spot_comm_piece piece[2];
-    int64_t *const other = malloc(own.n * sizeof(*other));
+    int64_t *other;
     int rc;
 
+    if (s->comm->kind->is_device)
+        return tie_on_device(s, p, &own, err);
+    other = malloc(own.n * sizeof(*other));
     if (!other)
         return spot_err_set(err, SPOT_ESYS, "no memory for %zu sums of a tied head", own.n);
-    piece[0] = (struct spot_comm_piece){ .is_send = true,
-                                         .peer = spot_form_member(s->form, s->at.d, p, s->at.m),
-                                         .type = SPOT_MSG_TIE,
-                                         .tag = (uint64_t)s->step,
-                                         .data = own.sum,
-                                         .n_byte = own.n * sizeof(*other) };
-    piece[1] = piece[0];
-    piece[1].is_send = false;
-    piece[1].data = other;
-    rc = s->comm->kind->exchange(s->comm, piece, 2, NULL, err);
+    rc = swap(s, p, own.sum, other, own.n, err);
     if (!rc)
         add(own.sum, other, own.n);
     free(other);

@@ -29,6 +29,20 @@ same_as_sockets() { # LOG STEPS
     done
 }
 
+@test "a tied head: both ends of the model add up their table from device to device" {
+    for grid in 1x1 1x2 2x1 2x2 1x4; do
+        timeout 60 spot-run train -q --data corpus $MODEL --tied --global-batch 5 --steps 4 $NCCL \
+            --workers $((${grid%x*} * ${grid#*x})) --grid $grid --events log
+        same_as log 4 --tied --kernel cuda-fp32
+    done
+    train log --tied --steps 25 --workers 4 --grid 2x2 $NCCL
+    at_step log 5
+    kill -9 "$(pgrep -P "$(pgrep -P $train)" | head -n 1)"
+    wait $train
+    same_as log 25 --tied --kernel cuda-fp32
+    [ "$(events log lost)" -ge 1 ]
+}
+
 @test "a killed member does not hang the others: they abort, form anew and lose nothing" {
     train log --steps 25 --workers 3 --grid 3x1 $NCCL
     at_step log 5

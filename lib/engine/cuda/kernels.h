@@ -130,6 +130,9 @@ void spot_cuda_quantise(const struct spot_cuda_target *target, const float *grad
 void spot_cuda_sums_to_floats(float *to, const int64_t *from, size_t n, spot_stream s);
 void spot_cuda_sums_of_floats(int64_t *to, const float *from, size_t n, spot_stream s);
 
+/* both = a + b */
+void spot_cuda_join_sums(int64_t *a, int64_t *b, size_t n, spot_stream s);
+
 /* An interval of one tensor of one shard; SPOT_EXACT_CHUNK elements at most. */
 struct spot_cuda_chunk {
     int64_t arena, weight; /* element offsets in planes and sums; in the compute copy */

@@ -514,6 +514,8 @@ static void *port(struct spot_stage *st, enum spot_port port, int i)
         return st->out;
     case SPOT_PORT_SUM:
         return st->part[i - st->config.bundle_begin].on.sum;
+    case SPOT_PORT_SPARE:
+        return st->grad;
     case SPOT_PORT_DOUT:
     case SPOT_PORT_DIN:
         break;
@@ -544,6 +546,7 @@ static const struct spot_backend_device device = {
     .rough_elem = spot_cuda_stage_rough_elem,
     .rough = spot_cuda_stage_rough,
     .unrough = spot_cuda_stage_unrough,
+    .join_sums = spot_cuda_stage_join_sums,
 };
 
 const struct spot_backend spot_backend_cuda = {

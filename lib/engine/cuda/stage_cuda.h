@@ -114,6 +114,8 @@ struct spot_cuda_target spot_cuda_target_of(struct spot_stage *st, int i, const 
 size_t spot_cuda_stage_rough_elem(const struct spot_stage *st);
 float *spot_cuda_stage_rough(struct spot_stage *st, int bundle, size_t begin, size_t n);
 void spot_cuda_stage_unrough(struct spot_stage *st, int bundle, size_t begin, size_t n);
+void spot_cuda_stage_join_sums(struct spot_stage *st, int bundle, size_t begin, int64_t *other,
+                               size_t n);
 
 int64_t *spot_cuda_stage_sum(struct spot_stage *st, int bundle);
 struct spot_stage_fault spot_cuda_stage_fault(struct spot_stage *st, int bundle);

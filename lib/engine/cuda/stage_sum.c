@@ -66,6 +66,15 @@ void spot_cuda_stage_unrough(struct spot_stage *st, int bundle, size_t begin, si
     spot_cuda_sums_of_floats(part_of(st, bundle)->on.sum + begin, st->grad, n, st->stream);
 }
 
+void spot_cuda_stage_join_sums(struct spot_stage *st, int bundle, size_t begin, int64_t *other,
+                               size_t n)
+{
+    struct spot_cuda_part *const part = part_of(st, bundle);
+
+    assert(!part->is_sum_on_host && begin + n <= part->bundle->arena.n_elem);
+    spot_cuda_join_sums(part->on.sum + begin, other, n, st->stream);
+}
+
 /* Sums that the host may have changed, back to the device. */
 static void settle(struct spot_stage *st, struct spot_cuda_part *part)
 {

@@ -41,6 +41,16 @@ __global__ void sums_of_floats_kernel(int64_t *to, const float *from, size_t n)
         to[i] = static_cast<int64_t>(from[i]);
 }
 
+/* One thread per element: 16 B read and written. */
+__global__ void join_sums_kernel(int64_t *a, int64_t *b, size_t n)
+{
+    const size_t i = static_cast<size_t>(blockIdx.x) * BLOCK + threadIdx.x;
+
+    if (i < n)
+        a[i] = b[i] = static_cast<int64_t>(static_cast<unsigned long long>(a[i]) +
+                                           static_cast<unsigned long long>(b[i]));
+}
+
 /* One block per chunk: 4 B read, 2 or 4 B written per element. */
 template <typename T> __global__ void gather_kernel(struct spot_cuda_planes planes)
 {
@@ -190,4 +200,9 @@ void spot_cuda_sums_of_floats(int64_t *to, const float *from, size_t n, spot_str
 {
     SPOT_LAUNCH(sums_of_floats_kernel, blocks_of(static_cast<int64_t>(n), BLOCK), BLOCK, 0, s, to,
                 from, n);
+}
+
+void spot_cuda_join_sums(int64_t *a, int64_t *b, size_t n, spot_stream s)
+{
+    SPOT_LAUNCH(join_sums_kernel, blocks_of(static_cast<int64_t>(n), BLOCK), BLOCK, 0, s, a, b, n);
 }
