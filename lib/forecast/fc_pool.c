@@ -133,7 +133,7 @@ static void remember_law(const struct spot_fc_spec *spec, void *state,
     double *law = room_of(spec, state), *prob = law + (size_t)spec->horizon * width;
 
     add_members(spec, state, past, horizon, law, prob);
-    spot_recal_apply(state, spec->cap, horizon, true, prob);
+    spot_recal_apply(state, spec->cap, spec->day, horizon, true, prob);
     memset(prob, 0, (size_t)horizon * width * sizeof(*prob));
 }
 
@@ -160,7 +160,7 @@ void spot_pool_predict(const struct spot_fc_spec *spec, void *state,
                        const struct spot_fc_past *past, double *prob)
 {
     add_members(spec, state, past, spec->horizon, room_of(spec, state), prob);
-    spot_recal_apply(state, spec->cap, spec->horizon, false, prob);
+    spot_recal_apply(state, spec->cap, spec->day, spec->horizon, false, prob);
 }
 
 bool spot_pool_is_sound(const struct spot_fc_spec *spec, const void *state)

@@ -64,9 +64,10 @@ static void learn_tail(struct spot_recal_step *s, int side, double p, bool came,
     s->tail[side] += weight * (came - p) / (TAIL_FIRM + s->sure[side]);
 }
 
-static double change_by(const struct spot_recal_step *s, const double *x)
+static double change_by(const struct spot_recal_step *s, const double *x,
+                        const struct spot_daily_time *time)
 {
-    double by = 0;
+    double by = spot_daily_by(&s->daily, time);
 
     for (int i = 0; i < SPOT_RECAL_TERMS; i++)
         by += (START[i] + s->shift[i]) * x[i];
@@ -83,9 +84,11 @@ static void learn(struct spot_recal *recal, const struct spot_recal_moment *m, i
     const struct spot_recal_event *e = &m->event[h - 1];
     struct spot_recal_step *s = &recal->step[h - 1];
     const double weight = m->weight / h;
+    const double change = tilt(e->change, change_by(s, m->x, &m->time));
     const bool in_tail[2] = { y <= e->low, y >= e->high };
 
-    learn_change(s, m->x, tilt(e->change, change_by(s, m->x)), y != m->now, weight);
+    learn_change(s, m->x, change, y != m->now, weight);
+    spot_daily_learn(&s->daily, &m->time, change, y != m->now, weight);
     for (int side = 0; side < 2; side++)
         if (e->tail[side] > 0)
             learn_tail(s, side, tilt(e->tail[side], tail_by(s, side, h)), in_tail[side], weight);
@@ -146,8 +149,8 @@ static void scale_range(double *p, int first, int end, double by)
         p[k] *= by;
 }
 
-static void correct_change(const struct spot_recal_step *s, const double *x, int cap, int now,
-                           double *p, struct spot_recal_event *event)
+/* `by`: what to add to the log odds of a change. */
+static void correct_change(double by, int cap, int now, double *p, struct spot_recal_event *event)
 {
     const double stay = p[now];
     double change = 0, wanted;
@@ -157,7 +160,7 @@ static void correct_change(const struct spot_recal_step *s, const double *x, int
     event->change = change;
     if (change <= 0 || stay <= 0)
         return;
-    wanted = tilt(change, change_by(s, x));
+    wanted = tilt(change, by);
     scale_range(p, 0, now, wanted / change);
     p[now] = 1 - wanted;
     scale_range(p, now + 1, cap + 1, wanted / change);
@@ -202,9 +205,12 @@ static void correct_tails(const struct spot_recal_step *s, int h, int cap, doubl
         scale_range(p, event->high, cap + 1, wanted[1] / event->tail[1]);
 }
 
-void spot_recal_apply(struct spot_recal *recal, int cap, int horizon, bool learn, double *prob)
+void spot_recal_apply(struct spot_recal *recal, int cap, double day, int horizon, bool learn,
+                      double *prob)
 {
     const int now = (int)recal->newest;
+    const struct spot_daily_time time =
+        spot_daily_time_at(recal->n, cap > 1 ? 0 : day, now > 0); /* no gain on counts */
     struct spot_recal_moment *m = &recal->moment[recal->n % SPOT_RECAL_STEPS];
     double x[SPOT_RECAL_TERMS];
 
@@ -215,6 +221,7 @@ void spot_recal_apply(struct spot_recal *recal, int cap, int horizon, bool learn
         memcpy(m->x, x, sizeof(x));
         m->weight = (double)stride(recal);
         m->now = now;
+        m->time = time;
     }
     for (int h = 1; h <= horizon; h++) {
         const int at = h < SPOT_RECAL_STEPS ? h : SPOT_RECAL_STEPS;
@@ -222,7 +229,7 @@ void spot_recal_apply(struct spot_recal *recal, int cap, int horizon, bool learn
         double *p = prob + (size_t)(h - 1) * ((size_t)cap + 1);
         struct spot_recal_event event = { .low = -1, .high = cap + 1 };
 
-        correct_change(s, x, cap, now, p, &event);
+        correct_change(change_by(s, x, &time), cap, now, p, &event);
         if (cap > 1) /* of two values one is the change */
             correct_tails(s, at, cap, p, &event);
         if (learn && h <= SPOT_RECAL_STEPS)
@@ -232,6 +239,9 @@ void spot_recal_apply(struct spot_recal *recal, int cap, int horizon, bool learn
 
 bool spot_recal_is_sound(const struct spot_recal *recal, int cap)
 {
+    for (int i = 0; i < SPOT_RECAL_STEPS; i++)
+        if (!spot_daily_time_is_sound(&recal->moment[i].time))
+            return false;
     return recal->newest >= 0 && recal->newest <= cap && recal->age >= 0 &&
            recal->n <= (uint64_t)1 << 62;
 }

@@ -19,6 +19,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "forecast/daily.h"
+
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -40,6 +42,7 @@ struct spot_recal_moment {
     uint64_t at; /* values seen then; 0: none */
     double x[SPOT_RECAL_TERMS], weight;
     int64_t now;
+    struct spot_daily_time time;
     struct spot_recal_event event[SPOT_RECAL_STEPS];
 };
 
@@ -48,6 +51,7 @@ struct spot_recal_step {
     double shift[SPOT_RECAL_TERMS];
     double known[SPOT_RECAL_TERMS][SPOT_RECAL_TERMS]; /* by how much the covariance has shrunk */
     double tail[2], sure[2];                          /* c, d; the precision gained */
+    struct spot_daily daily;                          /* of a change */
 };
 
 struct spot_recal {
@@ -66,8 +70,9 @@ void spot_recal_observe(struct spot_recal *recal, int y);
 bool spot_recal_is_due(const struct spot_recal *recal);
 
 /* Correct prob [horizon * (cap + 1)], laws given at the newest value; with `learn` remember them,
- * to learn from what will come. */
-void spot_recal_apply(struct spot_recal *recal, int cap, int horizon, bool learn, double *prob);
+ * to learn from what will come. `day`: intervals to a day, 0 where that is not known. */
+void spot_recal_apply(struct spot_recal *recal, int cap, double day, int horizon, bool learn,
+                      double *prob);
 
 /* Whether one that was read from a file can be worked with. */
 bool spot_recal_is_sound(const struct spot_recal *recal, int cap);

@@ -32,7 +32,7 @@ START_TEST(only_the_odds_of_events_move)
 
     memcpy(was, p, sizeof(p));
     spot_recal_observe(&recal, 4);
-    spot_recal_apply(&recal, CAP, 1, false, p);
+    spot_recal_apply(&recal, CAP, 0, 1, false, p);
     ck_assert_double_eq_tol(sum_of(p), 1, 1e-12);
     /* inside a tail and between tails the proportions stay: 0..3 hold a fifth, 6..8 do */
     for (int k = 1; k <= 3; k++)
@@ -57,7 +57,7 @@ START_TEST(a_certain_law_stays_certain)
         spot_recal_observe(&recal, 3);
         for (int h = 0; h < STEPS; h++)
             p[h * WIDTH + 3] = 1;
-        spot_recal_apply(&recal, CAP, STEPS, true, p);
+        spot_recal_apply(&recal, CAP, 0, STEPS, true, p);
         for (int h = 0; h < STEPS; h++)
             ck_assert_double_eq_tol(p[h * WIDTH + 3], 1, 1e-15);
     }
@@ -78,7 +78,7 @@ static double learned(double said, int n, uint64_t seed)
         spot_recal_observe(&recal, 4);
         p[4] = 1 - said;
         p[3] = p[5] = said / 2;
-        spot_recal_apply(&recal, CAP, 1, true, p);
+        spot_recal_apply(&recal, CAP, 0, 1, true, p);
         ck_assert_double_eq_tol(sum_of(p), 1, 1e-12);
         if (t == n)
             return 1 - p[4];
@@ -176,7 +176,7 @@ START_TEST(the_filter_agrees_with_its_information_form)
         spot_recal_observe(&recal, y[t]);
         p[y[t]] = 0.9;
         p[!y[t]] = 0.1;
-        spot_recal_apply(&recal, 1, 1, true, p);
+        spot_recal_apply(&recal, 1, 0, 1, true, p);
         worst = fmax(worst, fabs(p[!y[t]] - expected));
     }
     ck_assert_double_lt(worst, 1e-10);
@@ -201,7 +201,7 @@ static double outside(double said, int n)
             sum += p[k] = exp(-0.5 * (k - 4) * (k - 4) / said / said);
         for (int k = 0; k < WIDTH; k++)
             p[k] /= sum;
-        spot_recal_apply(&recal, CAP, 1, true, p);
+        spot_recal_apply(&recal, CAP, 0, 1, true, p);
         tails = p[0] + p[1] + p[7] + p[8];
         y = (int)lround(4 + 2 * spot_rng_normal(&rng));
         spot_recal_observe(&recal, y < 0 ? 0 : y > CAP ? CAP : y);

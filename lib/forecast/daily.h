@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/* daily.h - a day's cycle of the odds of an event, learned online.
+ *
+ * The day has twelve cells of two hours, twice, the second time an hour later, so that what is
+ * learned at an hour is told of its neighbours; apart for high and low counts, because at the hour
+ * when many are lost few are gained. An offset of log odds is the sum of its two cells; each
+ * follows the errors of the forecasts by logistic regression with a normal prior around 0. Without
+ * a cycle the offsets stay near 0. Ours; what was tried besides: docs/design/05-forecast.md.
+ */
+#ifndef SPOT_FORECAST_DAILY_H
+#define SPOT_FORECAST_DAILY_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { SPOT_DAILY_CELLS = 12, SPOT_DAILY_TILINGS = 2 };
+
+/* One kind of event; zeroed at first. */
+struct spot_daily {
+    struct spot_daily_cell {
+        double shift, sure; /* offset of the log odds; the precision gained */
+    } cell[SPOT_DAILY_TILINGS][2 * SPOT_DAILY_CELLS];
+};
+
+/* A time of the day, and whether the count is high; zeroed: no day is known. */
+struct spot_daily_time {
+    uint8_t is_known;                 /* 0 or 1; no bool, for it is read from files */
+    uint8_t cell[SPOT_DAILY_TILINGS]; /* < 2 SPOT_DAILY_CELLS */
+};
+
+/* After n intervals of which `day` make a day; 0 where that is not known. */
+struct spot_daily_time spot_daily_time_at(uint64_t n, double day, bool is_high);
+
+/* What to add to the log odds at that time. */
+double spot_daily_by(const struct spot_daily *daily, const struct spot_daily_time *time);
+
+/* Take in whether the event came that had probability p, offset included. */
+void spot_daily_learn(struct spot_daily *daily, const struct spot_daily_time *time, double p,
+                      bool came, double weight);
+
+/* Whether one that was read from a file can be worked with. */
+bool spot_daily_time_is_sound(const struct spot_daily_time *time);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_FORECAST_DAILY_H */
