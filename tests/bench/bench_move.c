@@ -4,8 +4,11 @@
  *
  * usage: bench_move [DIRECTORY [MIB]]   (spot-migrate on PATH; default /dev/shm, 1024)
  *
- * Wall time says what a user waits, CPU time what a busy machine adds up: where both ends share the
- * processors, the sum of the limits' CPU seconds is the floor, not the slowest of them. */
+ * Columns: wall and CPU seconds, GB/s, and ratios of wall time to the slowest limit ("/ slow"), of
+ * wall time to the floor on these processors ("/ floor": the slowest limit, or the CPU seconds of
+ * all shared out, whichever is more), of CPU seconds to those of the limits ("/ CPU"). Where both
+ * ends share the processors no command can reach the slowest limit; "apart" gives each end one
+ * processor, as two machines would, and the limits one thread. */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -246,72 +249,119 @@ static void show(const char *what, const char *codec, struct cost c, double raw_
     printf("%-7s %-23s %7.2f %7.2f %7.2f\n", codec, what, c.wall_s, c.cpu_s, raw_gb / c.wall_s);
 }
 
-/* A tool against its limits: the slower in wall time, their sum in CPU time. */
+/* A tool against its limits; floor_s 0: their CPU seconds shared out over all processors. */
 static void compare(const char *what, const char *codec, struct cost ours, const struct cost *limit,
-                    size_t n_limit, double raw_gb)
+                    size_t n_limit, double floor_s, double raw_gb)
 {
-    struct cost floor = { 0, 0 };
+    struct cost slow = { 0, 0 };
 
     for (size_t i = 0; i < n_limit; i++) {
-        floor.wall_s = limit[i].wall_s > floor.wall_s ? limit[i].wall_s : floor.wall_s;
-        floor.cpu_s += limit[i].cpu_s;
+        slow.wall_s = limit[i].wall_s > slow.wall_s ? limit[i].wall_s : slow.wall_s;
+        slow.cpu_s += limit[i].cpu_s;
     }
-    printf("%-7s %-23s %7.2f %7.2f %7.2f %7.2f %7.2f\n", codec, what, ours.wall_s, ours.cpu_s,
-           raw_gb / ours.wall_s, ours.wall_s / floor.wall_s, ours.cpu_s / floor.cpu_s);
+    if (floor_s == 0)
+        floor_s = slow.cpu_s / (double)sysconf(_SC_NPROCESSORS_ONLN);
+    floor_s = slow.wall_s > floor_s ? slow.wall_s : floor_s;
+    printf("%-7s %-23s %7.2f %7.2f %7.2f %7.2f %7.2f %7.2f\n", codec, what, ours.wall_s, ours.cpu_s,
+           raw_gb / ours.wall_s, ours.wall_s / slow.wall_s, ours.wall_s / floor_s,
+           ours.cpu_s / slow.cpu_s);
+}
+
+struct limits {
+    struct cost code, decode, socket, read, copy;
+};
+
+static struct limits measure(const struct file *f, const char *directory, size_t n_thread,
+                             enum spot_codec codec)
+{
+    struct crew c = { .file = f, .codec = codec, .n_thread = n_thread };
+    const char *name = spot_codec_name(codec);
+    const double gb = 1e-9 * (double)f->n_chunk * CHUNK;
+    struct limits l;
+    char line[4096];
+
+    c.coded = spot_xcalloc(f->n_chunk, sizeof(*c.coded));
+    run(&c, encode, NULL); /* memory is there from now on */
+    l.code = run(&c, encode, NULL);
+    l.decode = run(&c, decode, NULL);
+    l.socket = run(&c, put, take);
+    for (size_t i = 0; i < f->n_chunk; i++)
+        spot_buf_release(&c.coded[i]);
+    free(c.coded);
+    snprintf(line, sizeof(line), "dd if='%s' of=/dev/null bs=1M 2>/dev/null", f->path);
+    l.read = command(line);
+    snprintf(line, sizeof(line), "dd if='%s' of='%s/move.back' bs=1M 2>/dev/null", f->path,
+             directory);
+    l.copy = command(line);
+    printf("%zu thread%s:\n", n_thread, n_thread == 1 ? "" : "s");
+    show("limit: code", name, l.code, gb);
+    show("limit: decode", name, l.decode, gb);
+    show("limit: socket", name, l.socket, gb);
+    show("limit: read the file", name, l.read, gb);
+    show("limit: copy of the file", name, l.copy, gb);
+    return l;
+}
+
+/* send to recv, each behind a prefix such as taskset; what cmp of the files takes is not counted.
+ */
+static struct cost move(const struct file *f, const char *directory, const char *codec,
+                        size_t n_stream, const char *at_send, const char *at_recv)
+{
+    struct cost ours, check;
+    char line[4096];
+
+    snprintf(line, sizeof(line),
+             "%s spot-migrate recv -q -o '%s/move.back' --listen unix:'%s/move.s' & "
+             "%s spot-migrate send -q --codec %s --streams %zu --connect unix:'%s/move.s' '%s' && "
+             "wait && cmp '%s/move.back' '%s'",
+             at_recv, directory, directory, at_send, codec, n_stream, directory, f->path, directory,
+             f->path);
+    ours = command(line);
+    snprintf(line, sizeof(line), "cmp '%s/move.back' '%s'", directory, f->path);
+    check = command(line);
+    return (struct cost){ ours.wall_s - check.wall_s, ours.cpu_s - check.cpu_s };
 }
 
 static void bench(struct file *f, const char *directory, size_t n_thread, enum spot_codec codec)
 {
     const char *name = spot_codec_name(codec);
     const double gb = 1e-9 * (double)f->n_chunk * CHUNK;
-    struct crew c = { .file = f, .codec = codec, .n_thread = n_thread };
-    struct cost coding, decoding, socket, file, limit[4], ours, check;
+    const struct limits l = measure(f, directory, n_thread, codec);
     char line[4096];
 
-    c.coded = spot_xcalloc(f->n_chunk, sizeof(*c.coded));
-    run(&c, encode, NULL); /* memory is there from now on */
-    coding = run(&c, encode, NULL);
-    decoding = run(&c, decode, NULL);
-    socket = run(&c, put, take);
-    snprintf(line, sizeof(line), "dd if='%s' of='%s/move.back' bs=1M 2>/dev/null", f->path,
-             directory);
-    file = command(line);
-    for (size_t i = 0; i < f->n_chunk; i++)
-        spot_buf_release(&c.coded[i]);
-    free(c.coded);
-    show("limit: code", name, coding, gb);
-    show("limit: decode", name, decoding, gb);
-    show("limit: socket", name, socket, gb);
-    show("limit: copy of the file", name, file, gb);
-    limit[0] = coding;
     snprintf(line, sizeof(line), "spot-migrate pack -j %zu --codec %s '%s' >/dev/null", n_thread,
              name, f->path);
-    compare("pack >/dev/null", name, command(line), limit, 1, gb);
+    compare("pack >/dev/null", name, command(line), (struct cost[]){ l.code, l.read }, 2, 0, gb);
     snprintf(line, sizeof(line), "spot-migrate pack -j %zu --codec %s -o '%s/move.szt' '%s'",
              n_thread, name, directory, f->path);
-    limit[1] = file;
-    compare("pack -o", name, command(line), limit, 2, gb);
+    compare("pack -o", name, command(line), (struct cost[]){ l.code, l.copy }, 2, 0, gb);
     snprintf(line, sizeof(line), "spot-migrate verify '%s/move.szt'", directory);
-    limit[0] = decoding;
-    compare("verify", name, command(line), limit, 1, gb);
+    compare("verify", name, command(line), (struct cost[]){ l.decode, l.read }, 2, 0, gb);
     snprintf(line, sizeof(line), "spot-migrate unpack -o '%s/move.back' '%s/move.szt'", directory,
              directory);
-    compare("unpack -o", name, command(line), limit, 2, gb);
-    snprintf(line, sizeof(line),
-             "spot-migrate recv -q -o '%s/move.back' --listen unix:'%s/move.s' & "
-             "spot-migrate send -q --codec %s --streams %zu --connect unix:'%s/move.s' '%s' && "
-             "wait && cmp '%s/move.back' '%s'",
-             directory, directory, name, n_thread, directory, f->path, directory, f->path);
-    ours = command(line);
-    snprintf(line, sizeof(line), "cmp '%s/move.back' '%s'", directory, f->path);
-    check = command(line);
-    ours.wall_s -= check.wall_s;
-    ours.cpu_s -= check.cpu_s;
-    limit[0] = coding;
-    limit[1] = decoding;
-    limit[2] = socket;
-    limit[3] = file;
-    compare("send, recv", name, ours, limit, 4, gb);
+    compare("unpack -o", name, command(line), (struct cost[]){ l.decode, l.copy }, 2, 0, gb);
+    snprintf(line, sizeof(line), "spot-migrate recv -j 1 -o '%s/move.back' '%s/move.szt'",
+             directory, directory);
+    compare("recv -j 1", name, command(line), (struct cost[]){ l.decode, l.copy }, 2, 0, gb);
+    snprintf(line, sizeof(line), "spot-migrate recv -j %zu -o '%s/move.back' '%s/move.szt'",
+             n_thread, directory, directory);
+    compare("recv", name, command(line), (struct cost[]){ l.decode, l.copy }, 2, 0, gb);
+    compare("send, recv", name, move(f, directory, name, n_thread, "", ""),
+            (struct cost[]){ l.code, l.decode, l.socket, l.copy }, 4, 0, gb);
+}
+
+/* The sender's processor reads, codes and fills sockets; the receiver's empties them, decodes and
+ * writes. */
+static void bench_apart(struct file *f, const char *directory, enum spot_codec codec)
+{
+    const char *name = spot_codec_name(codec);
+    const struct limits l = measure(f, directory, 1, codec);
+    const double half_s = l.socket.cpu_s / 2, sender_s = l.read.cpu_s + l.code.cpu_s + half_s,
+                 receiver_s = l.decode.cpu_s + l.copy.cpu_s - l.read.cpu_s + half_s;
+
+    compare("send, recv apart", name, move(f, directory, name, 4, "taskset -c 0", "taskset -c 1"),
+            (struct cost[]){ l.code, l.decode, l.socket, l.copy }, 4,
+            sender_s > receiver_s ? sender_s : receiver_s, 1e-9 * (double)f->n_chunk * CHUNK);
 }
 
 int main(int argc, char **argv)
@@ -333,11 +383,16 @@ int main(int argc, char **argv)
     if (system(line))
         return 4;
     make_file(&f, directory, argc > 2 ? strtoul(argv[2], NULL, 10) : 1024);
-    printf("%zu MiB, fp32 and bf16, normal(0, 0.02), %zu threads\n", f.n_chunk, n_thread);
-    printf("%-7s %-23s %7s %7s %7s %7s %7s\n", "codec", "what", "wall s", "CPU s", "GB/s", "/ wall",
-           "/ CPU");
-    bench(&f, directory, n_thread, SPOT_CODEC_RAW);
-    bench(&f, directory, n_thread, SPOT_CODEC_PLANES);
+    printf("%zu MiB, fp32 and bf16, normal(0, 0.02), %ld processors\n", f.n_chunk, n_cpu);
+    printf("%-7s %-23s %7s %7s %7s %7s %7s %7s\n", "codec", "what", "wall s", "CPU s", "GB/s",
+           "/ slow", "/ floor", "/ CPU");
+    for (int i = 0; i < 2; i++) {
+        const enum spot_codec codec = i ? SPOT_CODEC_PLANES : SPOT_CODEC_RAW;
+
+        bench(&f, directory, n_thread, codec);
+        if (n_cpu > 1)
+            bench_apart(&f, directory, codec);
+    }
     snprintf(line, sizeof(line), "rm -r '%s'", directory);
     return system(line) ? 4 : 0;
 }
