@@ -275,6 +275,18 @@ static int read_region(const struct reader *r, const json_t *obj, const char *po
     return 0;
 }
 
+/* One region is told once: two entries could only contradict each other. */
+static int is_new_region(const struct reader *r, size_t i, const char *at)
+{
+    const struct spot_forecast_region *all = r->out->region, *x = &all[i];
+
+    for (size_t k = 0; k < i; k++)
+        if (!strcmp(all[k].region, x->region) && !strcmp(all[k].instance_type, x->instance_type))
+            return spot_json_fail(r->doc, at, r->err, "names '%s' again, as /regions/%zu does",
+                                  x->region, k);
+    return 0;
+}
+
 static int read_regions(const struct reader *r)
 {
     char at[SPOT_JSON_POINTER_MAX];
@@ -289,9 +301,23 @@ static int read_regions(const struct reader *r)
     r->out->region = spot_xcalloc(r->out->n_region, sizeof(*r->out->region));
     for (size_t i = 0; i < r->out->n_region; i++) {
         snprintf(at, sizeof(at), "/regions/%zu", i);
-        if (read_region(r, json_array_get(array, i), at, &r->out->region[i]))
+        if (read_region(r, json_array_get(array, i), at, &r->out->region[i]) ||
+            is_new_region(r, i, at))
             return -1;
     }
+    return 0;
+}
+
+/* So is one series. */
+static int is_new_series(const struct reader *r, size_t i, const char *at)
+{
+    const struct spot_forecast_series *all = r->out->series, *x = &all[i];
+
+    for (size_t k = 0; k < i; k++)
+        if (!strcmp(all[k].zone, x->zone) && !strcmp(all[k].instance_type, x->instance_type))
+            return spot_json_fail(r->doc, at, r->err,
+                                  "is zone '%s', instance type '%s' again, as /series/%zu is",
+                                  x->zone, x->instance_type, k);
     return 0;
 }
 
@@ -309,7 +335,8 @@ static int read_all_series(const struct reader *r)
     r->out->series = spot_xcalloc(r->out->n_series, sizeof(*r->out->series));
     for (size_t i = 0; i < r->out->n_series; i++) {
         snprintf(at, sizeof(at), "/series/%zu", i);
-        if (read_series(r, json_array_get(array, i), at, &r->out->series[i]))
+        if (read_series(r, json_array_get(array, i), at, &r->out->series[i]) ||
+            is_new_series(r, i, at))
             return -1;
     }
     return 0;

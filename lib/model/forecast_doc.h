@@ -77,8 +77,8 @@ int spot_forecast_quantile(const struct spot_forecast_series *series, int64_t st
 /* Fill *out from a loaded document, which must outlive it.
  * Returns 0, or -1 with *err (SPOT_EDATA) naming the place of a wrong schema, a missing key, a
  * probability that is negative or above 1, a law that does not sum to 1 within 1e-6, a mean that
- * is not that of its law, steps out of order, or a count out of bounds. On failure nothing is
- * left to release. */
+ * is not that of its law, steps out of order, a count out of bounds, or a series or region twice.
+ * On failure nothing is left to release. */
 int spot_forecast_read(const struct spot_json_doc *doc, struct spot_forecast *out,
                        struct spot_err *err);
 

@@ -221,6 +221,14 @@ static int add_series(struct spot_change_law *law, const struct spot_forecast_se
     return 0;
 }
 
+/* The law of the count after the first step is that of the changes: they know of regions. */
+static void first_step(struct spot_change_law *law)
+{
+    memset(law->count, 0, ((size_t)law->cap + 1) * sizeof(*law->count));
+    for (size_t i = 0; i < law->n_change; i++)
+        law->count[law->now - law->change[i].lost + law->change[i].gained] += law->change[i].prob;
+}
+
 /* Another count than the forecast's is known: the same changes from there. */
 static void move_to(struct spot_change_law *law, int now)
 {
@@ -276,6 +284,8 @@ int spot_change_law_init(struct spot_change_law *law, const struct spot_forecast
             return -1;
         }
     add_changes(law, forecast);
+    if (forecast->n_region)
+        first_step(law);
     if (now >= 0 && now != law->now)
         move_to(law, now);
     return 0;

@@ -32,10 +32,11 @@ struct spot_change_law {
 };
 
 /* Sum the series of a forecast. Zones of one of its regions are independent given whether the
- * region has a shock in the interval, all others independent; `count` keeps them independent at all
- * steps. `now` >= 0 replaces the forecast's count where it is newer; losses are then cut to it.
- * Returns 0, or -1 with *err: SPOT_EDATA for no series, no joint law, or more than
- * SPOT_CHANGE_COUNT_MAX instances. */
+ * region has a shock in the interval, all others independent. `count` is that law at the first
+ * step; later steps come as a law of each series alone, and are added up as if independent: the
+ * document does not say how they hang together. `now` >= 0 replaces the forecast's count where it
+ * is newer; losses are then cut to it. Returns 0, or -1 with *err: SPOT_EDATA for no series, no
+ * joint law, or more than SPOT_CHANGE_COUNT_MAX instances. */
 int spot_change_law_init(struct spot_change_law *law, const struct spot_forecast *forecast, int now,
                          struct spot_err *err);
 

@@ -1,17 +1,24 @@
 /* SPDX-License-Identifier: MIT */
 /* liveput_dp.h - the optimiser: a stochastic dynamic program over what may happen to the count.
  *
- *   V(c, n, g) = E over (lost, gained) of [ r(n, g, lost -> g') + V(c', n', g') ],
- *   n' = n - lost + gained, c the context of the chain of counts (count_chain.h), c' the next
- *   r = throughput(g') * (T - C)   where C is the expected cost of the change (cost_table.h),
- *                                  negative where the migration outlasts the interval.
- * With a notice the grid g' is chosen after the change is known (max inside the expectation);
- * without, before it (max outside), and what does not fit is cut to fewer pipelines. Where who
- * goes is known at the notice (sees_victims) the maximum stands inside the expectation over
- * how many pipelines survive, too:
- *   V(c, n, g) = E over (lost, gained) of E over M of max over g' of [ throughput(g')
- *                (T - E[C | M]) + V(c', n', g') ].
- * r is linear in C, so where the maximum stands outside of who goes its mean is all that counts.
+ *   V(c, n, g, u) = E over (lost, gained) of max over g' of [ r + V(c', n', g', u') ],
+ *   n' = n - lost + gained, c the context of the chain of counts (count_chain.h), c' the next,
+ *   u the seconds that are left of an unfinished migration, and by the published rules (parcae.h)
+ *   r  = throughput(g') * max(0, T - S),  u' = max(0, S - T),  S the seconds of the change:
+ *   S  = C where u = 0; C + restart(g') where a change meets an unfinished one; u where C = 0,
+ * C the expected cost of the change (cost_table.h).
+ * With a notice the grid g' is chosen after the change is known (max inside the expectation, as
+ * written); without, before it (max outside), and what does not fit is cut to fewer pipelines.
+ * Where who goes is known at the notice (sees_victims) the maximum stands inside the expectation
+ * over M, the pipelines that survive, too, and C is E[C | M]. As long as no change outlasts an
+ * interval r is linear in C, so that where the maximum stands outside of who goes its mean is all
+ * that counts.
+ *
+ * V falls in u, by at most the rate of g, and jumps at multiples of T (a migration that ends with
+ * an interval leaves none). So u has nodes, node_per_span from just above k T to (k + 1) T, as far
+ * as changes of a grid reach but for 8 T at most; V is linear between two of them, and falls at the
+ * rate of g beyond the last. Where no change of a grid outlasts an interval there are none; only to
+ * resume from a suspension may then.
  *
  * V is the value over an unending future, relative to its mean (relative value iteration), so that
  * no horizon cuts it off. It is solved for the chain of counts in use and kept; later solves start
@@ -42,19 +49,16 @@ struct spot_liveput_dp {
     int *by_size;             /* [n_grid] grids in order of D * P, then of number */
     int *rank;                /* [n_grid] the inverse */
     int *n_fit;               /* [n_max + 1] grids of up to n instances: a prefix of by_size */
-    double *value;            /* [(n_max + 1) * (n_grid + 1)] by rank; the last: suspended */
-    double *next;             /* the same, being made */
-    int lost_max;             /* of the chain's changes, the largest that may be a loss */
-    struct spot_liveput_gain **gain; /* [(n_max - n_low + 1) * (n_grid + 1) * (lost_max + 1)] */
+    int node_per_span;        /* >= 2, 4 unless set after init */
+    int n_node;               /* of u: 0, then those of the spans; made by the first solve */
+    double left_max_s;        /* u of the changes met so far */
+    double *value; /* [n_context * (n_max - n_low + 1) * n_node * (n_grid + 1)] by rank; the last:
+                      suspended, at the first node only */
+    double *next;  /* the same, being made */
+    int lost_max;  /* of the chain's changes, the largest that may be a loss */
+    struct spot_liveput_gain **gain; /* made as asked for, liveput_inner.h; [2 * (n_max - n_low +
+                                        1) * (n_grid + 1) * (lost_max + 1)] */
     int *clip; /* [(n_max + 1) * n_grid] rank of what by_size[i] is cut to; n_grid: none */
-};
-
-/* r(n, g, lost -> .) by rank, for each thing that may become known of who is lost before the
- * grid is chosen: one, the mean, or the number of pipelines that survive (cost_table.h). */
-struct spot_liveput_gain {
-    int n;        /* outcomes */
-    double *prob; /* [n] */
-    double *of;   /* [n * (n_grid + 1)] samples */
 };
 
 /* A choice and what it promises. */
@@ -76,7 +80,8 @@ int spot_liveput_dp_solve(struct spot_liveput_dp *dp, const struct spot_count_ch
 void spot_liveput_dp_finish(struct spot_liveput_dp *dp, const struct spot_count_chain *chain,
                             int left);
 
-/* Values of running each rank on n instances in a context, [n_grid + 1]; borrowed. */
+/* Values of running each rank on n instances in a context, [n_node * (n_grid + 1)]; borrowed. After
+ * a solve or _finish. */
 const double *spot_liveput_dp_value(const struct spot_liveput_dp *dp, int context, int n);
 
 /* What is known when a grid is chosen: the change of this interval, and those of as many further
@@ -87,13 +92,12 @@ struct spot_liveput_view {
     int context;          /* of the chain, before */
     int n_known;          /* >= 1 */
     const int *change;    /* [n_known], < 0 lost, > 0 gained; the first happens now */
-    const double *cost_s; /* [table->n_grid] of the first change, where it is known who goes; NULL:
-                             the mean */
+    const double *cost_s; /* [table->n_grid] of the first change, where it is known (who goes, or a
+                             start that is free); NULL: the mean */
 };
 
-/* Maximise over grids for all known intervals, then the value. What is left of a migration passes
- * from interval to interval by the rules of parcae.h; beyond the known ones it is charged at the
- * rate of its grid. With sees_victims only the first known interval counts as one in this. */
+/* Maximise over grids for all known intervals, then the value, what is left of a migration
+ * included. With sees_victims only the first known interval counts as one in this. */
 struct spot_liveput_choice spot_liveput_dp_after(struct spot_liveput_dp *dp,
                                                  const struct spot_liveput_view *view);
 

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "common/xalloc.h"
-#include "plan/liveput_dp.h"
+#include "plan/liveput_inner.h"
 #include "plan/parcae.h"
 
 struct label {
@@ -96,11 +96,9 @@ void spot_liveput_known(const struct spot_liveput_dp *dp, const struct spot_live
         score[r] = -INFINITY;
     for (size_t i = 0; i < front[v->n_known % 2].n; i++) {
         const struct label *end = &front[v->n_known % 2].label[i];
-        const double rate =
-            end->rank == dp->n_grid ? 0 : dp->table->samples_per_s[dp->by_size[end->rank]];
+        const double then = spot_liveput_owing(dp, value, end->rank, end->left_s);
 
-        score[end->first] =
-            fmax(score[end->first], end->samples + value[end->rank] - rate * end->left_s);
+        score[end->first] = fmax(score[end->first], end->samples + then);
     }
     for (int i = 0; i < 2; i++) {
         free(front[i].label);

@@ -39,8 +39,7 @@ static void consider(struct spot_train_choice *choice, size_t n_choice,
     for (size_t i = 0; i < n_choice; i++) {
         struct spot_train_choice *c = &choice[i];
         const int grid = spot_cost_grid(table, c->d, c->p);
-        const double start_s = q->current_d ? 0 : spot_cost_resume_s(table, grid);
-        const double x = fmax(0, (score[grid] + start_s * c->raw) / horizon_s);
+        const double x = fmax(0, score[grid] / horizon_s);
         const int spares = held - c->d * c->p;
 
         if (spares < q->spares_min)
@@ -58,14 +57,15 @@ void spot_train_hold(struct spot_train_choice *choice, size_t n_choice,
                      const struct spot_train_question *q, struct spot_cost_table *table)
 {
     const int change = -q->leaving, staying = q->law->now - q->leaving;
+    double *by_rank = spot_xcalloc(3 * ((size_t)table->n_grid + 1), sizeof(*by_rank));
+    double *score = by_rank + table->n_grid + 1, *nothing = score + table->n_grid + 1;
     const struct spot_liveput_view view = {
         .n = q->law->now,
         .from = spot_cost_grid(table, q->current_d, q->current_p),
         .n_known = 1,
         .change = &change,
+        .cost_s = q->current_d ? NULL : nothing, /* what runs nowhere yet pays for no change */
     };
-    double *by_rank = spot_xcalloc(2 * ((size_t)table->n_grid + 1), sizeof(*by_rank));
-    double *score = by_rank + table->n_grid + 1;
     struct spot_liveput_dp dp;
 
     spot_liveput_dp_init(&dp, table, q->law->interval_s, true);

@@ -130,14 +130,15 @@ static void score_dp(struct spot_train_choice *choice, size_t n_choice,
 {
     const int change = -q->leaving;
     const double interval_s = q->law->interval_s;
+    double *score = spot_xcalloc(3 * ((size_t)table->n_grid + 1), sizeof(*score));
+    double *told = score + table->n_grid + 1, *nothing = told + table->n_grid + 1;
     const struct spot_liveput_view view = {
         .n = q->law->now,
         .from = spot_cost_grid(table, q->current_d, q->current_p),
         .n_known = 1,
         .change = &change,
+        .cost_s = q->current_d ? NULL : nothing, /* what runs nowhere yet pays for no change */
     };
-    double *score = spot_xcalloc(2 * ((size_t)table->n_grid + 1), sizeof(*score));
-    double *told = score + table->n_grid + 1;
     struct spot_count_chain chain;
     struct spot_liveput_dp dp;
 
@@ -153,15 +154,11 @@ static void score_dp(struct spot_train_choice *choice, size_t n_choice,
     *suspend = score[table->n_grid];
     for (size_t i = 0; i < n_choice; i++) {
         const int g = spot_cost_grid(table, choice[i].d, choice[i].p);
-        const double free_start = /* a job that runs nowhere yet pays for no change */
-            view.from == SPOT_GRID_NONE && q->current_d == 0
-                ? spot_cost_resume_s(table, g) * choice[i].raw
-                : 0;
 
         choice[i].cost_s =
-            free_start > 0 ? 0 : spot_cost_row(table, view.n, view.from, q->leaving)[g];
-        choice[i].score = score[g] + free_start;
-        choice[i].samples_per_s = (told[g] + free_start) / (q->horizon * interval_s);
+            q->current_d ? spot_cost_row(table, view.n, view.from, q->leaving)[g] : 0;
+        choice[i].score = score[g];
+        choice[i].samples_per_s = told[g] / (q->horizon * interval_s);
         if (choice[i].samples_per_s < 0)
             choice[i].samples_per_s = 0;
     }

@@ -305,3 +305,15 @@ forecast() { # LOST PROB: 8 of 8 instances now
     [ "$status" -eq 0 ]
     [ "$(jq '.expected | has("usd_per_h")' <<<"$output")" = false ]
 }
+
+@test "a series or a region told twice is refused with its place" {
+    forecast 1 0.1 | jq -c '.series += .series' >"$T/f.json"
+    run --separate-stderr spot-plan train --job $job --forecast "$T/f.json"
+    [ "$status" -eq 3 ]
+    [[ $stderr == *"/series/1: is zone 'a', instance type 'b' again, as /series/0 is"* ]]
+    forecast 1 0.1 | jq -c '{region: "r", instance_type: "b", zones: 2, shock_prob: 0.1, loss_lift: 1, calm_lift: 1} as $r |
+        .regions = [$r, $r]' >"$T/f.json"
+    run --separate-stderr spot-plan train --job $job --forecast "$T/f.json"
+    [ "$status" -eq 3 ]
+    [[ $stderr == *"/regions/1: names 'r' again, as /regions/0 does"* ]]
+}

@@ -165,6 +165,14 @@ START_TEST(zones_of_a_region_lose_together)
     for (int lost = 0; lost < 16; lost++)
         for (int gained = 0; gained < 16; gained++)
             ck_assert_double_le(fabs(prob_of(&law, lost, gained) - cell[lost][gained]), 1e-8);
+    for (int n = 0; n <= law.cap; n++) { /* and so does the count after it */
+        double sum = 0;
+
+        for (int lost = 0; lost < 16; lost++)
+            if (n - law.now + lost >= 0 && n - law.now + lost < 16)
+                sum += cell[lost][n - law.now + lost];
+        ck_assert_double_le(fabs(law.count[n] - sum), 1e-7);
+    }
     for (size_t i = 0; i < law.n_change; i++)
         mean += law.change[i].prob * law.change[i].lost;
     for (int z = 0; z < ZONES; z++)

@@ -16,6 +16,13 @@
 #define STEP   "{\"step\":1,\"mean\":1,\"p\":[0.25,0.5,0.25]}"
 #define CHANGE "{\"lost\":0,\"gained\":0,\"p\":0.5},{\"lost\":1,\"gained\":0,\"p\":0.5}"
 
+#define ONE(zone)                                                                  \
+    "{\"zone\":\"" zone "\",\"time_s\":0,\"now\":1,\"cap\":2,\"available\":[" STEP \
+    "],\"change\":[" CHANGE "]}"
+#define REGION(name)                                                                   \
+    "{\"region\":\"" name "\",\"instance_type\":\"g\",\"zones\":2,\"shock_prob\":0.1," \
+    "\"loss_lift\":1,\"calm_lift\":1}"
+
 static const char good[] = SERIES("1", STEP, CHANGE);
 
 static const struct bad_case {
@@ -55,6 +62,11 @@ static const struct bad_case {
     { SERIES("1", STEP, "{\"lost\":0,\"gained\":0,\"p\":0.5},{\"lost\":0,\"gained\":0,\"p\":0.5}"),
       "/series/0/change: has lost 0, gained 0 twice" },
     { SERIES("1", STEP, "{\"lost\":0,\"p\":1}"), "/series/0/change/0: lacks the key 'gained'" },
+    { HEAD "\"series\":[" ONE("a") "," ONE("b") "," ONE("a") "]}",
+      "/series/2: is zone 'a', instance type '' again, as /series/0 is" },
+    { HEAD
+      "\"series\":[" ONE("a") "],\"regions\":[" REGION("r") "," REGION("q") "," REGION("r") "]}",
+      "/regions/2: names 'r' again, as /regions/0 does" },
 };
 
 static int read_text(const char *text, struct spot_json_doc *doc, struct spot_forecast *out,

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan/liveput_dp.h"
+#include "plan/liveput_inner.h"
 #include "plan/parcae.h"
 
 /* Two layers, cheap and dear changes; 4 instances: grids 1x1 .. 4x1, 1x2, 2x2. */
@@ -196,6 +196,8 @@ END_TEST
 
 /* --- who goes is known at the notice --- */
 
+enum { LONG_S = 200 }; /* no change outlasts it */
+
 /* The victims of each stage when the instances of `set` go: instance i < D * P is in stage i % P.
  */
 static int stages_hit(const struct spot_cost_table *t, int from, unsigned set, int *dead)
@@ -237,7 +239,7 @@ static double recourse_after(struct spot_cost_table *t, const struct spot_count_
                     (knows && (knows == 2 ? set : worst) != known))
                     continue;
                 n_set++;
-                x += t->samples_per_s[to] * (60 - spot_cost_drawn_s(t, from, lost, dead, to));
+                x += t->samples_per_s[to] * (LONG_S - spot_cost_drawn_s(t, from, lost, dead, to));
             }
             sets = n_set;
             if (fits(t, to, n + change) && n_set > 0)
@@ -349,7 +351,7 @@ START_TEST(who_goes_is_used_as_enumeration_uses_it)
 
     load_dear(&f, _i ? 20 : 0);
     rough_chain(&chain);
-    spot_liveput_dp_init(&dp, &f.table, 60, true);
+    spot_liveput_dp_init(&dp, &f.table, LONG_S, true);
     dp.sees_victims = true;
     spot_liveput_dp_finish(&dp, &chain, H);
     for (int from = 0; from < f.table.n_grid; from++) {
@@ -380,7 +382,7 @@ START_TEST(the_choice_at_a_notice_is_the_best_for_those_who_go)
 
     load_dear(&f, 0);
     rough_chain(&chain);
-    spot_liveput_dp_init(&dp, &f.table, 60, true);
+    spot_liveput_dp_init(&dp, &f.table, LONG_S, true);
     dp.sees_victims = true;
     spot_liveput_dp_finish(&dp, &chain, 1);
     for (int from = 0; from < f.table.n_grid; from++)
@@ -398,7 +400,7 @@ START_TEST(the_choice_at_a_notice_is_the_best_for_those_who_go)
                 cost[to] = spot_cost_drawn_s(&f.table, from, 2, dead, to);
                 if (!fits(&f.table, to, 4))
                     continue;
-                x = f.table.samples_per_s[to] * (60 - cost[to]) +
+                x = f.table.samples_per_s[to] * (LONG_S - cost[to]) +
                     recourse_after(&f.table, &chain, 4, to, 1, 0, 2, 1);
                 if (x > best) {
                     best = x;
@@ -421,8 +423,7 @@ START_TEST(the_choice_at_a_notice_is_the_best_for_those_who_go)
 }
 END_TEST
 
-/* Samples of a known future and then nothing, what is left of a migration charged at the rate of
- * its grid; every sequence tried, to suspend included. */
+/* Samples of a known future and then nothing; every sequence tried, to suspend included. */
 static double best_way(struct spot_cost_table *t, int n, int from, double carry_s,
                        const int *change, int n_known, double interval_s, int *first)
 {
@@ -432,7 +433,7 @@ static double best_way(struct spot_cost_table *t, int n, int from, double carry_
     int next;
 
     if (!n_known)
-        return from == SPOT_GRID_NONE ? 0 : -t->samples_per_s[from] * carry_s;
+        return 0;
     *first = SPOT_GRID_NONE;
     best = best_way(t, n2, SPOT_GRID_NONE, 0, change + 1, n_known - 1, interval_s, &next);
     for (int to = 0; to < t->n_grid; to++) {
@@ -484,6 +485,135 @@ START_TEST(known_changes_are_planned_for_exactly_even_where_migrations_outlast_i
                                   "future %zu, grid %d, %d known, %g s left: %.12g, search %.12g",
                                   k, from, n_known, carry_s, c.samples, best);
                 }
+    spot_liveput_dp_release(&dp);
+    unload(&f);
+}
+END_TEST
+
+/* --- what an interval does not finish --- */
+
+/* Expected samples of h more intervals with carry_s of a migration unfinished: the published rules
+ * for what is left, all events and grids tried, to suspend included. */
+struct owing {
+    struct spot_cost_table *t;
+    const struct spot_count_chain *chain;
+    double interval_s;
+    bool has_notice;
+};
+
+static double owing_max(const struct owing *o, int n, int from, double carry_s, int context, int h);
+
+static double owing_after(const struct owing *o, int n, int from, double carry_s, int change,
+                          int to, int context, int h)
+{
+    const struct spot_parcae_state state = { n, from, carry_s };
+    const int next = spot_count_chain_after(context, change);
+    double total;
+
+    if (to == SPOT_GRID_NONE)
+        return owing_max(o, n + change, to, 0, next, h - 1);
+    total = spot_parcae_total_s(o->t, &state, to,
+                                spot_cost_row(o->t, n, from, change < 0 ? -change : 0)[to]);
+    return o->t->samples_per_s[to] * fmax(0, o->interval_s - total) +
+           owing_max(o, n + change, to, fmax(0, total - o->interval_s), next, h - 1);
+}
+
+static double owing_max(const struct owing *o, int n, int from, double carry_s, int context, int h)
+{
+    struct spot_count_step s;
+    double best[16] = { 0 }, most = -INFINITY, sum = 0;
+
+    if (!h)
+        return 0;
+    spot_count_chain_step(o->chain, n, context, &s);
+    for (int change = -1; change <= 1; change++) {
+        const double prob = change < 0 ? s.lost[1] : change ? s.gained[1] : s.still;
+        double here = -INFINITY;
+
+        for (int to = SPOT_GRID_NONE; prob > 0 && to < o->t->n_grid; to++) {
+            const int grid = to == SPOT_GRID_NONE ? to : cut(o->t, to, n + change);
+            const double x = owing_after(o, n, from, carry_s, change, grid, context, h);
+
+            if (to == grid)
+                here = fmax(here, x);
+            best[to + 1] += prob * x;
+        }
+        sum += prob > 0 ? prob * here : 0;
+    }
+    for (int i = 0; i <= o->t->n_grid; i++)
+        most = fmax(most, best[i]);
+    return o->has_notice ? sum : most;
+}
+
+START_TEST(what_an_interval_does_not_finish_is_in_the_state)
+{
+    enum { H = 3 };
+    static const double interval_s[] = { 4, 7, 11, 14 };
+    struct fixture f;
+    struct spot_count_chain chain;
+    struct spot_liveput_dp dp;
+    const struct owing o = { &f.table, &chain, interval_s[_i / 2], _i % 2 };
+    double matters = 0, coarse = 0;
+
+    load(&f);
+    gentle_chain(&chain);
+    for (int fine = 0; fine < 2; fine++) {
+        spot_liveput_dp_init(&dp, &f.table, o.interval_s, o.has_notice);
+        dp.node_per_span = fine ? 257 : dp.node_per_span;
+        spot_liveput_dp_finish(&dp, &chain, H);
+        for (int from = 0; from < f.table.n_grid; from++)
+            for (int c = 0; c < SPOT_CHAIN_CONTEXTS; c += 4)
+                for (int k = 0; k * 0.37 * o.interval_s <= fmin(dp.left_max_s, 8 * o.interval_s);
+                     k++) {
+                    const double left_s = k * 0.37 * o.interval_s;
+                    const double want = owing_max(&o, 4, from, left_s, c, H);
+                    const double free = owing_max(&o, 4, from, 0, c, H);
+                    const double got = spot_liveput_owing(&dp, spot_liveput_dp_value(&dp, c, 4),
+                                                          dp.rank[from], left_s);
+                    const double off = fabs(got - want) / free;
+
+                    if (!fine)
+                        coarse = fmax(coarse, off);
+                    else
+                        ck_assert_msg(off <= 1e-3, "grid %d, context %d, %g s: %.9g, want %.9g",
+                                      from, c, left_s, got, want);
+                    if (left_s > 0)
+                        matters = fmax(matters, (free - want) / free);
+                }
+        spot_liveput_dp_release(&dp);
+    }
+    ck_assert_double_gt(matters, 0.1);
+    ck_assert_double_le(coarse, 0.03); /* of three intervals */
+    unload(&f);
+}
+END_TEST
+
+START_TEST(the_choice_with_a_migration_unfinished_is_the_best)
+{
+    enum { H = 2 };
+    static const double interval_s[] = { 5, 9 };
+    struct fixture f;
+    struct spot_count_chain chain;
+    struct spot_liveput_dp dp;
+    const struct owing o = { &f.table, &chain, interval_s[_i], false };
+
+    load(&f);
+    gentle_chain(&chain);
+    spot_liveput_dp_init(&dp, &f.table, o.interval_s, false);
+    dp.node_per_span = 257;
+    spot_liveput_dp_finish(&dp, &chain, H);
+    for (int from = 0; from < f.table.n_grid; from++)
+        for (double left_s = 0; left_s < 16; left_s += 1.7) {
+            struct spot_count_step step;
+            struct spot_liveput_choice c;
+            double want;
+
+            spot_count_chain_step(&chain, 4, 2, &step);
+            c = spot_liveput_dp_before(&dp, 4, from, left_s, 2, &step);
+            want = owing_max(&o, 4, from, left_s, 2, H + 1);
+            ck_assert_msg(fabs(c.samples - want) <= 1e-3 * want, "grid %d, %g s: %.9g, want %.9g",
+                          from, left_s, c.samples, want);
+        }
     spot_liveput_dp_release(&dp);
     unload(&f);
 }
@@ -578,6 +708,8 @@ int main(void)
     tcase_add_loop_test(tc, the_program_agrees_with_a_plain_recursion, 0, 2);
     tcase_add_loop_test(
         tc, known_changes_are_planned_for_exactly_even_where_migrations_outlast_intervals, 0, 3);
+    tcase_add_loop_test(tc, what_an_interval_does_not_finish_is_in_the_state, 0, 8);
+    tcase_add_loop_test(tc, the_choice_with_a_migration_unfinished_is_the_best, 0, 2);
     tcase_add_test(tc, outcomes_are_all_sets_of_victims_by_what_survives);
     tcase_add_loop_test(tc, who_goes_is_used_as_enumeration_uses_it, 0, 2);
     tcase_add_test(tc, the_choice_at_a_notice_is_the_best_for_those_who_go);
