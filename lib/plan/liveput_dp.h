@@ -49,7 +49,7 @@ struct spot_liveput_dp {
     int *by_size;             /* [n_grid] grids in order of D * P, then of number */
     int *rank;                /* [n_grid] the inverse */
     int *n_fit;               /* [n_max + 1] grids of up to n instances: a prefix of by_size */
-    int node_per_span;        /* >= 2, 4 unless set after init */
+    int node_per_span;        /* >= 2, 4 unless set after init; 0: no nodes */
     int n_node;               /* of u: 0, then those of the spans; made by the first solve */
     double left_max_s;        /* u of the changes met so far */
     double *value; /* [n_context * (n_max - n_low + 1) * n_node * (n_grid + 1)] by rank; the last:

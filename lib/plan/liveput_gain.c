@@ -31,8 +31,8 @@ static void fill(struct spot_liveput_dp *dp, const double *cost_s, int rank, boo
             g->free[row + (size_t)g->n_free[i]++] = r;
             continue;
         }
-        g->of[row + (size_t)r] = left > 0 ? 0 : t->samples_per_s[to] * (dp->interval_s - total);
-        if (left <= 0)
+        g->of[row + (size_t)r] = t->samples_per_s[to] * (dp->interval_s - total);
+        if (left <= 0 || !dp->node_per_span)
             continue;
         if (!g->left_s)
             g->left_s = spot_xcalloc((size_t)g->n * wide_of(dp), sizeof(*g->left_s));
@@ -46,8 +46,7 @@ static void fill(struct spot_liveput_dp *dp, const double *cost_s, int rank, boo
  * *beyond_s what is beyond the last. */
 static int place(const struct spot_liveput_dp *dp, double left_s, double *part, double *beyond_s)
 {
-    const int m = dp->node_per_span, n_span = (dp->n_node - 1) / m;
-    const double step_s = dp->interval_s / (m - 1);
+    const int m = dp->node_per_span, n_span = m ? (dp->n_node - 1) / m : 0;
     int span, i;
     double x;
 
@@ -60,7 +59,8 @@ static int place(const struct spot_liveput_dp *dp, double left_s, double *part, 
     }
     span = (int)ceil(left_s / dp->interval_s) - 1;
     span = span < 0 ? 0 : span < n_span ? span : n_span - 1;
-    x = fmin(fmax((left_s - span * dp->interval_s) / step_s, 0), m - 1);
+    x = (left_s / dp->interval_s - span) * (m - 1);
+    x = fmin(fmax(x, 0), m - 1);
     i = (int)x < m - 2 ? (int)x : m - 2;
     *part = x - i;
     return 1 + span * m + i;

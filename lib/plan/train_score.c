@@ -146,6 +146,8 @@ static void score_dp(struct spot_train_choice *choice, size_t n_choice,
     spot_liveput_dp_init(&dp, table, interval_s, true);
     dp.n_context = 1; /* one law for all */
     dp.sees_victims = sees_victims(q);
+    if (!dp.sees_victims) /* of many instances, what is left unfinished would take seconds, too */
+        dp.node_per_span = 0;
     dp.is_shut = spot_train_shut(q, q->law->now, &dp);
     spot_liveput_dp_finish(&dp, &chain, q->horizon - 1);
     spot_liveput_dp_scores(&dp, &view, told);
