@@ -172,7 +172,7 @@ $(twin_nccl): $(twin_nccl_obj)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -shared $(CFLAGS) $^ -Wl,-z,defs -o $@
 
-stage_tests := $(patsubst %,$(B)/tests/test_%,stage stage_update)
+stage_tests := $(patsubst %,$(B)/tests/test_%,stage stage_group stage_update)
 $(stage_tests) $(B)/tests/test_comm_nccl: $(twin) $(twin_nccl)
 
 define tool_rule
@@ -289,7 +289,8 @@ bench-gpu: deps
 run-bench-gpu: all $(B)/bench_stage $(if $(filter yes,$(CUDA)),$(B)/bench_kernels)
 	$(Q)$(gpu_env) tests/gpu/probe || exit 0; \
 	  $(B)/bench_kernels && $(gpu_env) $(B)/bench_stage 12 768 12 1024 50304 32 10 && \
-	  $(gpu_env) $(B)/bench_stage 48 1600 25 1024 50304 8 5
+	  $(gpu_env) $(B)/bench_stage 48 1600 25 1024 50304 8 5 && \
+	  $(gpu_env) $(B)/bench_stage 22 2048 32 1024 32000 8 5 cuda-bf16 989 4 5632
 
 # --- lint ----------------------------------------------------------------
 

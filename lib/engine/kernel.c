@@ -36,7 +36,8 @@ static const struct spot_kernel *find_on(const struct spot_backend *backend, con
         spot_err_set(err, SPOT_ESYS, "kernel '%s' needs instructions that this CPU lacks", name);
     else
         spot_err_set(err, SPOT_EUSAGE,
-                     "unknown kernel '%s', expected auto, fma, portable, cuda-bf16 or cuda-fp32",
+                     "unknown kernel '%s', expected auto, fma, portable, cuda-bf16, cuda-fp32, "
+                     "cuda-bf16-tp or cuda-fp32-tp",
                      name);
     return NULL;
 }
@@ -63,10 +64,22 @@ static const char *skip(const char *at, const char *text)
 
 bool spot_kernel_is_whole_cuda(const char *name)
 {
-    const char *const bf16 = skip(name, "cuda-bf16-sm"), *const fp32 = skip(name, "cuda-fp32-sm");
-    const char *const end = skip(bf16 ? bf16 : fp32, "-lt");
+    static const char *const kind[] = { "cuda-bf16-sm", "cuda-fp32-sm", "cuda-bf16-tp-sm",
+                                        "cuda-fp32-tp-sm" };
 
-    return end && !*end;
+    for (int i = 0; i < 4; i++) {
+        const char *const end = skip(skip(name, kind[i]), "-lt");
+
+        if (end && !*end)
+            return true;
+    }
+    return false;
+}
+
+bool spot_kernel_shares_stages(const char *name)
+{
+    return !is_meant(name, "cuda") || is_meant(name, "cuda-bf16-tp") ||
+           is_meant(name, "cuda-fp32-tp");
 }
 
 const char *spot_kernel_list(size_t i, const char *backend, bool *runs_here)

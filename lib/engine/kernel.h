@@ -30,6 +30,9 @@ const struct spot_kernel *spot_kernel_find(const char *name, struct spot_err *er
 /* Is this the whole name of a kind of the CUDA backend, of this machine or of another? */
 bool spot_kernel_is_whole_cuda(const char *name);
 
+/* Do members of a tensor group compute the bits of one with the kind of this name? */
+bool spot_kernel_shares_stages(const char *name);
+
 /* The i-th known kind of backend "cpu", "cuda", or "auto" for both, and whether it runs here; NULL
  * past the end. */
 const char *spot_kernel_list(size_t i, const char *backend, bool *runs_here);

@@ -36,7 +36,8 @@ struct spot_stage_piece {
  * with the same microbatches. Losses and what crosses a boundary are the bits of M = 1, on every
  * member; sums of gradients are complete when those of all members are added. */
 struct spot_stage_group {
-    int m, M; /* member m of M, which divides the shards; 0, 0: alone */
+    int m, M;       /* member m of M, which divides the shards; 0, 0: alone */
+    bool is_device; /* pieces lie where the stage's device reaches them, behind its stream */
     /* All pieces together, so that nobody waits for one whose turn comes later. Returns 0, or -1
      * with *err: spot_stage_status tells it from then on. */
     int (*exchange)(void *user, const struct spot_stage_piece *piece, size_t n,

@@ -6,6 +6,7 @@
 
 #include "common/clock.h"
 #include "common/json_writer.h"
+#include "engine/kernel.h"
 #include "job/coord.h"
 #include "model/plan_doc.h"
 
@@ -20,9 +21,9 @@ int spot_coord_check_grid(const struct spot_coord *c, const struct spot_degrees 
     if (c->config.shape.n_shard % grid->M)
         return spot_err_set(err, code, "%s: M = %u does not divide the job's %lld shards", what,
                             (unsigned)grid->M, (long long)c->config.shape.n_shard);
-    if (grid->M > 1 && !strncmp(c->config.kernel, "cuda", 4))
+    if (grid->M > 1 && !spot_kernel_shares_stages(c->config.kernel))
         return spot_err_set(err, SPOT_EINFEASIBLE,
-                            "%s: M > 1 is for the CPU, kernel %s has none of it", what,
+                            "%s: M > 1 wants kernel cuda-bf16-tp or cuda-fp32-tp, not %s", what,
                             c->config.kernel);
     return 0;
 }

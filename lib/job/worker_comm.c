@@ -78,7 +78,7 @@ static int share_id(struct spot_worker *w, const struct spot_nccl *nccl, const u
     return n == SPOT_NCCL_ID_BYTE ? 0 : -1;
 }
 
-/* Pipelines of one stage without buddies exchange nothing; tensor groups are not for devices. */
+/* Pipelines of one stage without buddies exchange nothing. */
 static int open_nccl(struct spot_worker *w, const struct spot_comm_place *place,
                      struct spot_err *err)
 {
@@ -123,7 +123,8 @@ static int exchange_in_group(void *user, const struct spot_stage_piece *piece, s
             .data = piece[i].data,
             .n_byte = piece[i].n_byte,
         };
-    rc = w->comm->kind->exchange(w->comm, out, n, NULL, err);
+    rc = w->comm->kind->exchange(
+        w->comm, out, n, w->comm->kind->is_device ? spot_stage_stream(w->stage) : NULL, err);
     free(out);
     return rc;
 }
@@ -134,6 +135,7 @@ struct spot_stage_group spot_worker_group(struct spot_worker *w)
         return (struct spot_stage_group){ 0 };
     return (struct spot_stage_group){ .m = (int)spot_form_place(&w->form, w->position).m,
                                       .M = (int)w->form.M,
+                                      .is_device = w->config.comm == SPOT_COMM_NCCL,
                                       .exchange = exchange_in_group,
                                       .user = w };
 }

@@ -106,6 +106,31 @@ twin() {
     cmp one.out log.out
 }
 
+@test "members of a tensor group on devices have the bits of one, and lose nothing through a kill" {
+    twin
+    model="--heads 4 --shards 4 --kernel cuda-bf16-tp"
+    common="train -q --data corpus $MODEL $model --global-batch 5 --steps 4"
+    spot-run $common --events one
+    for grid in 1x1x2 1x1x4 1x2x2; do
+        timeout 60 spot-run $common --events log --workers $((${grid//x/*})) --grid $grid
+        grep -q "\"M\":${grid##*x}" log
+        cmp <(outcome one) <(outcome log)
+    done
+    llama="--arch llama --kv-heads 4 --ffn 88"
+    spot-run $common $llama --events llama
+    spot-run $common $llama --events log --workers 4 --grid 2x1x2
+    cmp <(outcome llama) <(outcome log)
+    train log $model --steps 12 --grid 1x1x2
+    for name in a b c; do worker $name; done
+    at_step log 3
+    kill -9 "$pid"
+    wait $train
+    same_as log 12 $model
+    [ "$(events log lost)" -ge 1 ]
+    refuses 1 "wants kernel cuda-bf16-tp or cuda-fp32-tp, not cuda-bf16-sm90" train --data corpus \
+        $MODEL --steps 1 --kernel cuda-bf16 --workers 2 --grid 1x1x2
+}
+
 # near LOG LOG MOST: the losses of all steps
 near() {
     [ "$(events "$1" committed)" -gt 0 ]

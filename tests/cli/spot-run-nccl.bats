@@ -43,6 +43,20 @@ same_as_sockets() { # LOG STEPS
     [ "$(events log lost)" -ge 1 ]
 }
 
+@test "a tensor group exchanges its partial sums from device to device" {
+    for grid in 1x1x2 1x2x2 2x1x2; do
+        timeout 60 spot-run train -q --data corpus $MODEL --global-batch 5 --steps 4 --comm nccl \
+            --kernel cuda-fp32-tp --workers $((${grid//x/*})) --grid $grid --events log
+        same_as log 4 --kernel cuda-fp32-tp
+    done
+    train log --steps 25 --workers 3 --grid 1x1x2 --comm nccl --kernel cuda-fp32-tp
+    at_step log 5
+    kill -9 "$(pgrep -P "$(pgrep -P $train)" | head -n 1)"
+    wait $train
+    same_as log 25 --kernel cuda-fp32-tp
+    [ "$(events log lost)" -ge 1 ]
+}
+
 @test "a killed member does not hang the others: they abort, form anew and lose nothing" {
     train log --steps 25 --workers 3 --grid 3x1 $NCCL
     at_step log 5

@@ -83,30 +83,34 @@ static void memory(cudaStream_t stream)
     printf("| AdamW | %.0f | %.0f %% |\n", adamw, adamw / copy * 100);
 }
 
-static void attention(cudaStream_t stream, int64_t b, int64_t seq, int64_t n_head, int64_t dim)
+static void attention(cudaStream_t stream, int64_t b, int64_t seq, int64_t n_head,
+                      int64_t n_kv_head, int64_t dim)
 {
-    const size_t n = static_cast<size_t>(b * seq), c = static_cast<size_t>(n_head * dim);
+    const size_t n = static_cast<size_t>(b * seq), c = static_cast<size_t>(n_head * dim),
+                 qkv = static_cast<size_t>((n_head + 2 * n_kv_head) * dim);
     struct spot_cuda_attention at = {};
 
     at.real = SPOT_BF16;
     at.n_seq = b;
     at.seq = seq;
-    at.width = n_head * dim;
+    at.dim = dim;
     at.n_head = n_head;
+    at.n_kv_head = n_kv_head;
     at.n_shard = 1;
-    at.qkv = device<uint16_t>(3 * n * c);
+    at.qkv = device<uint16_t>(n * qkv);
     at.out = device<uint16_t>(n * c);
     at.lse = device<float>(n * static_cast<size_t>(n_head));
     at.dout = device<uint16_t>(n * c);
-    at.dqkv = device<uint16_t>(3 * n * c);
+    at.dqkv = device<uint16_t>(n * qkv);
     at.dot = device<float>(n * static_cast<size_t>(n_head));
     const double flop =
         2.0 * static_cast<double>(b * n_head) * static_cast<double>(seq * seq * dim);
     const double forward_s = best_s(stream, [&]() { spot_cuda_attention_forward(&at, stream); });
     const double backward_s = best_s(stream, [&]() { spot_cuda_attention_backward(&at, stream); });
 
-    printf("| %ld | %ld | %.0f | %.0f |\n", static_cast<long>(dim), static_cast<long>(seq),
-           flop / forward_s * 1e-12, 2.5 * flop / backward_s * 1e-12);
+    printf("| %ld | %ld | %ld | %.0f | %.0f |\n", static_cast<long>(dim),
+           static_cast<long>(n_head / n_kv_head), static_cast<long>(seq), flop / forward_s * 1e-12,
+           2.5 * flop / backward_s * 1e-12);
     for (const void *p :
          { at.qkv, static_cast<const void *>(at.out), static_cast<const void *>(at.lse), at.dout,
            static_cast<const void *>(at.dqkv), static_cast<const void *>(at.dot) })
@@ -119,9 +123,11 @@ int main()
 
     check(cudaStreamCreate(&stream));
     memory(stream);
-    printf("\n| head dim | T | forward TFLOP/s | backward TFLOP/s |\n| --- | --- | --- | --- |\n");
+    printf("\n| head dim | heads per key head | T | forward TFLOP/s | backward TFLOP/s |\n"
+           "| --- | --- | --- | --- | --- |\n");
     for (const int64_t dim : { 64, 128 })
-        for (const int64_t seq : { 1024, 4096 })
-            attention(stream, 16384 / seq, seq, 2048 / dim, dim);
+        for (const int64_t group : { 1, 4 })
+            for (const int64_t seq : { 1024, 4096 })
+                attention(stream, 16384 / seq, seq, 2048 / dim, 2048 / dim / group, dim);
     return 0;
 }

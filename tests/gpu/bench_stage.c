@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* bench_stage - time of a training step of one whole model on one device, and its share of a peak.
  *
- *   bench_stage [L C H T V b STEPS [KERNEL [PEAK_TFLOPS]]]
+ *   bench_stage [L C H T V b STEPS [KERNEL [PEAK_TFLOPS [Hk F]]]]
+ *
+ * With Hk, heads of keys and values, and F, width inside the MLP, the model is a Llama.
  *
  * FLOP per token: 6 N + 6 L C T, N without the embedding (llm.c's formula for causal attention).
  * A row per part of a step: the best of STEPS after one to warm up.
@@ -107,30 +109,41 @@ static void report(const struct bench *b, const struct spot_stage_config *config
         step_s += b->best_s[p];
     }
     printf("| step | %.2f |\n", step_s * 1e3);
-    printf(
-        "%s, L%lld C%lld H%lld T%lld V%lld b%d, %.1f M parameters, stage %.2f GB: %.0f tokens/s, "
-        "%.1f TFLOP/s, %.1f %% of %.0f; update %.0f GB/s\n",
-        spot_kernel_name(config->kernel), (long long)s->n_layer, (long long)s->width,
-        (long long)s->n_head, (long long)s->seq, (long long)s->vocab, config->micro_batch,
-        n_param * 1e-6, (double)spot_stage_memory(config) * 1e-9, n_token / step_s,
-        flop * n_token / step_s * 1e-12, flop * n_token / step_s * 1e-12 / peak * 100, peak,
-        34 * n_param / b->best_s[UPDATE] * 1e-9);
+    printf("%s, %s, L%lld C%lld H%lld T%lld V%lld b%d, %.1f M parameters, stage %.2f GB: %.0f "
+           "tokens/s, "
+           "%.1f TFLOP/s, %.1f %% of %.0f; update %.0f GB/s\n",
+           spot_arch_name(s->arch), spot_kernel_name(config->kernel), (long long)s->n_layer,
+           (long long)s->width, (long long)s->n_head, (long long)s->seq, (long long)s->vocab,
+           config->micro_batch, n_param * 1e-6, (double)spot_stage_memory(config) * 1e-9,
+           n_token / step_s, flop * n_token / step_s * 1e-12,
+           flop * n_token / step_s * 1e-12 / peak * 100, peak,
+           34 * n_param / b->best_s[UPDATE] * 1e-9);
 }
 
 int main(int argc, char **argv)
 {
-    const char *const text[] = {
-        "12", "768", "12", "1024", "50304", "32", "10", "cuda-bf16", "989"
-    };
-    const char *arg[9];
+    const char *const text[] = { "12", "768",       "12",  "1024", "50304", "32",
+                                 "10", "cuda-bf16", "989", "0",    "0" };
+    enum { N_ARG = sizeof(text) / sizeof(text[0]) };
+    const char *arg[N_ARG];
     struct spot_stage_config config = { .n_slot = 1, .n_microbatch = 1, .n_thread = 1 };
     struct bench b = { 0 };
     struct spot_err err;
 
-    for (int i = 0; i < 9; i++)
+    for (int i = 0; i < N_ARG; i++)
         arg[i] = i + 1 < argc ? argv[i + 1] : text[i];
-    config.shape = (struct spot_shape){ atoll(arg[0]), atoll(arg[1]), atoll(arg[2]),
-                                        atoll(arg[3]), atoll(arg[4]), 1 };
+    config.shape = (struct spot_shape){ .n_layer = atoll(arg[0]),
+                                        .width = atoll(arg[1]),
+                                        .n_head = atoll(arg[2]),
+                                        .seq = atoll(arg[3]),
+                                        .vocab = atoll(arg[4]),
+                                        .n_shard = 1 };
+    if (atoll(arg[9])) {
+        config.shape.arch = SPOT_ARCH_LLAMA;
+        config.shape.n_kv_head = atoll(arg[9]);
+        config.shape.ffn = atoll(arg[10]);
+        config.shape.rope_theta = 1e4;
+    }
     config.micro_batch = atoi(arg[5]);
     config.kernel = spot_kernel_find(arg[7], &err);
     die_if(!config.kernel, &err);

@@ -38,7 +38,7 @@ check() { # WHAT COMMAND...
 
 same() { cmp -s <(outcome "$1") <(outcome "$2"); }
 
-echo 1..5
+echo 1..9
 job cpu --backend cpu
 job fp32 --kernel cuda-fp32
 check 'fp32 losses of ten steps within 1e-4 of the CPU' near cpu fp32 1e-4
@@ -55,3 +55,16 @@ kill -9 "$(pgrep -P "$(pgrep -P $!)" | head -n 1)" # $! is the function's shell
 wait $!
 last() { outcome "$1" | tail -n 1; }
 check 'the same state through a kill' test "$(last quiet)" = "$(last killed)"
+llama='--arch llama --kv-heads 1 --shards 1 --ffn 352'
+# shellcheck disable=SC2086
+job llama-cpu --backend cpu $llama
+# shellcheck disable=SC2086
+job llama --kernel cuda-bf16 $llama
+check 'a Llama: losses of ten steps within 1e-2 of the CPU' near llama-cpu llama 1e-2
+# shellcheck disable=SC2086
+job llama-grid --kernel cuda-bf16 $llama --workers 4 --grid 2x2
+check 'a Llama: the same bits on a grid of 2 x 2' same llama llama-grid
+job tensor --kernel cuda-bf16-tp
+check 'shard by shard: losses of ten steps within 1e-2 of the CPU' near cpu tensor 1e-2
+job tensor-grid --kernel cuda-bf16-tp --workers 4 --grid 1x2x2
+check 'a tensor group of two: the same bits on a grid of 1 x 2 x 2' same tensor tensor-grid

@@ -26,14 +26,14 @@ train() { # LOG ARGUMENTS...
         --lr 1e-3 --global-batch 8 --steps "$steps" --kernel cuda-bf16 --events "$log" "$@"
 }
 
-# nccl LOG DxP ARGUMENTS...: one worker per rank; their ids in $pids
+# nccl LOG DxP[xM] ARGUMENTS...: one worker per rank; their ids in $pids
 nccl() {
     local log=$1 grid=$2
     shift 2
     train "$log" --comm nccl --grid "$grid" --listen unix:j "$@" &
     job=$!
     pids=''
-    for rank in $(seq $((${grid%x*} * ${grid#*x}))); do
+    for rank in $(seq $((${grid//x/*}))); do
         NCCL_HOSTID=rank-$rank spot-run worker -q --join unix:j --join-timeout 60s \
             --name "w$rank" &
         pids="$pids $!"
@@ -68,13 +68,23 @@ ms() {
         | (.took // 0) * 1000 | round' "$1"
 }
 
-echo 1..6
+echo 1..9
 train one
 for grid in 2x1 1x2 2x2; do
     nccl "$grid" $grid
     wait $job || true
     check "over NCCL a grid of $grid has the bits of one worker" same one "$grid"
     echo "# an epoch is formed in $(ms "$grid" quiesce formed) ms"
+done
+train tied --tied
+nccl tied-nccl 2x2 --tied
+wait $job || true
+check 'over NCCL a tied head has the bits of one worker' same tied tied-nccl
+train tensor --kernel cuda-bf16-tp
+for grid in 1x1x2 1x2x2; do
+    nccl tensor-nccl $grid --kernel cuda-bf16-tp
+    wait $job || true
+    check "over NCCL a tensor group of $grid has the bits of one worker" same tensor tensor-nccl
 done
 nccl fast 2x2 --reduce fast
 wait $job || true

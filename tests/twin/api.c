@@ -207,7 +207,7 @@ struct twin_blas {
 };
 
 struct twin_preference {
-    int nothing;
+    uint32_t align[4];
 };
 
 size_t cublasLtGetVersion(void)
@@ -289,6 +289,8 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t op,
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t *preference)
 {
     *preference = calloc(1, sizeof(**preference));
+    for (int i = 0; *preference && i < 4; i++)
+        (*preference)->align[i] = 256;
     return made(*preference);
 }
 
@@ -302,8 +304,9 @@ cublasStatus_t cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t p
                                                     cublasLtMatmulPreferenceAttributes_t attribute,
                                                     const void *value, size_t size)
 {
-    (void)preference;
-    (void)value;
+    if (attribute >= CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES && size == sizeof(uint32_t))
+        memcpy(&preference->align[attribute - CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES], value,
+               size);
     return size == (attribute == CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES ? sizeof(size_t)
                                                                           : sizeof(uint32_t))
                ? CUBLAS_STATUS_SUCCESS
@@ -342,7 +345,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t blas, cublasLtMat
 {
     (void)blas;
     (void)c;
-    (void)preference;
+    memcpy(result->algo.align, preference->align, sizeof(result->algo.align));
     *n_found = n_asked > 0 && is_supported(op, a, b, d);
     result->algo.chosen = 1;
     return *n_found ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_NOT_SUPPORTED;
@@ -408,11 +411,13 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t blas, cublasLtMatmulDesc_t op, co
     const int64_t k = is_first_t ? la->rows : la->cols;
 
     (void)blas;
-    (void)c;
     (void)lc;
     (void)workspace;
     (void)workspace_byte;
     (void)stream;
+    if ((uintptr_t)a % algo->align[0] || (uintptr_t)b % algo->align[1] ||
+        (uintptr_t)c % algo->align[2] || (uintptr_t)d % algo->align[3])
+        return CUBLAS_STATUS_INVALID_VALUE;
     if (!algo->chosen || *(const float *)alpha != 1 || *(const float *)beta != 0 ||
         !is_supported(op, la, lb, ld))
         return CUBLAS_STATUS_INVALID_VALUE;

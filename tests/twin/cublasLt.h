@@ -39,6 +39,10 @@ typedef enum {
 typedef enum {
     CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
     CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
+    CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES,
+    CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+    CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
+    CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES,
 } cublasLtMatmulPreferenceAttributes_t;
 enum { CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE = 2 };
 
@@ -48,6 +52,7 @@ typedef struct twin_layout *cublasLtMatrixLayout_t;
 typedef struct twin_preference *cublasLtMatmulPreference_t;
 typedef struct {
     int chosen;
+    uint32_t align[4]; /* of a, b, c and d, that it counts on */
 } cublasLtMatmulAlgo_t;
 typedef struct {
     cublasLtMatmulAlgo_t algo;

@@ -4,7 +4,7 @@
  * The twin: the .cu files of lib/engine/cuda are compiled with a C++ compiler against the headers
  * of this folder. A launch runs the blocks of its grid one after the other, the threads of a block
  * as fibers that change at barriers and warp exchanges, so shared memory, shuffles and matrix
- * fragments mean what they mean on a device. One thread launches at a time.
+ * fragments mean what they mean on a device. Launches of several threads take turns.
  */
 #ifndef SPOT_TWIN_CUDA_RUNTIME_H
 #define SPOT_TWIN_CUDA_RUNTIME_H

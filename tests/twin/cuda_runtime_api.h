@@ -30,6 +30,7 @@ typedef struct CUevent_st *cudaEvent_t;
 enum {
     cudaMemcpyHostToDevice = 1,
     cudaMemcpyDeviceToHost = 2,
+    cudaMemcpyDeviceToDevice = 3,
     cudaStreamNonBlocking = 1,
     cudaEventDisableTiming = 2,
 };

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
 #include <vector>
 
 #include "cuda_runtime.h"
@@ -64,6 +65,7 @@ void *scheduler;
 int n_waiting, n_alive; /* at the barrier */
 unsigned barrier_turn;
 const std::function<void()> *running;
+std::mutex device; /* launches take turns */
 
 void leave()
 {
@@ -125,6 +127,7 @@ void run_block(size_t n_thread)
 
 void twin_launch(dim3 grid, dim3 block, size_t shared_byte, const std::function<void()> &kernel)
 {
+    const std::lock_guard<std::mutex> turn(device);
     std::vector<double> shared(shared_byte / sizeof(double) + 17);
     const uintptr_t at = reinterpret_cast<uintptr_t>(shared.data());
 

@@ -6,12 +6,12 @@
 
 #include <check.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/rng.h"
 #include "engine/stage.h"
+#include "twin.h"
 
 enum { G = 3, BUNDLES_MAX = 8 };
 
@@ -249,25 +249,5 @@ static inline int run_step(struct model *m, const struct way *way, bool is_updat
 /* One kind of each backend and precision. */
 static const char *const kinds[] = { "auto", "cuda-fp32", "cuda-bf16" };
 enum { N_KIND = sizeof(kinds) / sizeof(kinds[0]) };
-
-/* The sources of the CUDA module, compiled for the CPU, lie beside this program; a module
- * that the user names goes first. Its fibers are
- * more than ThreadSanitizer follows. */
-static inline void find_twin(const char *program)
-{
-    struct spot_err err;
-    char path[4096];
-    const char *const end = strrchr(program, '/');
-
-    snprintf(path, sizeof(path), "%.*s/spot_cuda_twin.so", end ? (int)(end - program) : 1,
-             end ? program : ".");
-#ifndef __SANITIZE_THREAD__
-    setenv("SPOT_CUDA_MODULE", path, 0);
-    if (!spot_kernel_find("cuda", &err)) {
-        fprintf(stderr, "%s\n", err.msg);
-        exit(1);
-    }
-#endif
-}
 
 #endif /* SPOT_TESTS_STAGE_RIG_H */

@@ -28,8 +28,8 @@ START_TEST(kinds_are_found_by_name)
     ck_assert_ptr_nonnull(spot_kernel_find("auto", &err));
     ck_assert_ptr_null(spot_kernel_find("fast", &err));
     ck_assert_int_eq(err.code, SPOT_EUSAGE);
-    ck_assert_str_eq(err.msg,
-                     "unknown kernel 'fast', expected auto, fma, portable, cuda-bf16 or cuda-fp32");
+    ck_assert_str_eq(err.msg, "unknown kernel 'fast', expected auto, fma, portable, cuda-bf16, "
+                              "cuda-fp32, cuda-bf16-tp or cuda-fp32-tp");
     for (size_t i = 0; spot_kernel_list(i, "cpu", &runs_here); i++) {
         const char *const name = spot_kernel_list(i, "cpu", &runs_here);
         const struct spot_kernel *const k = spot_kernel_find(name, &err);

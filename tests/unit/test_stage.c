@@ -61,10 +61,9 @@ static double tensor_error(const struct model *m, int b, int t, const int64_t *s
 static const struct {
     const char *name;
     double loss, gradient, norm2;
-} kernels[] = { { "portable", 2e-6, 1e-5, 1e-5 },
-                { "fma", 2e-6, 1e-5, 1e-5 },
-                { "cuda-fp32", 2e-6, 1e-5, 1e-5 },
-                { "cuda-bf16", 1e-2, 2e-2, 2e-2 } };
+} kernels[] = { { "portable", 2e-6, 1e-5, 1e-5 },     { "fma", 2e-6, 1e-5, 1e-5 },
+                { "cuda-fp32", 2e-6, 1e-5, 1e-5 },    { "cuda-bf16", 1e-2, 2e-2, 2e-2 },
+                { "cuda-fp32-tp", 2e-6, 1e-5, 1e-5 }, { "cuda-bf16-tp", 1e-2, 2e-2, 2e-2 } };
 enum { N_KERNEL = sizeof(kernels) / sizeof(kernels[0]) };
 
 START_TEST(gradients_equal_those_of_the_double_precision_decoder)
@@ -168,14 +167,15 @@ static void assert_same_state(const struct model *a, const struct model *b)
 }
 
 static const struct way ways[] = {
-    { "portable", 1, 2, 1, false, false, 0 }, { "portable", 1, 3, 3, true, false, 0 },
-    { "portable", 2, 1, 2, false, false, 0 }, { "portable", 3, 2, 3, true, true, 0 },
-    { "fma", 1, 2, 1, false, false, 0 },      { "fma", 1, 3, 3, true, false, 0 },
-    { "fma", 2, 1, 2, false, true, 0 },       { "fma", 3, 2, 3, true, true, 0 },
-    { "portable", 1, 1, 1, false, false, 1 }, { "portable", 3, 2, 2, true, false, 2 },
-    { "fma", 2, 3, 3, true, true, 1 },        { "fma", 1, 2, 2, true, false, 2 },
-    { "auto", 1, 7, 2, false, false, 0 },     { "auto", 2, 12, 1, true, false, 0 },
-    { "cuda-fp32", 3, 1, 3, true, true, 0 },  { "cuda-bf16", 2, 1, 2, true, true, 0 },
+    { "portable", 1, 2, 1, false, false, 0 },    { "portable", 1, 3, 3, true, false, 0 },
+    { "portable", 2, 1, 2, false, false, 0 },    { "portable", 3, 2, 3, true, true, 0 },
+    { "fma", 1, 2, 1, false, false, 0 },         { "fma", 1, 3, 3, true, false, 0 },
+    { "fma", 2, 1, 2, false, true, 0 },          { "fma", 3, 2, 3, true, true, 0 },
+    { "portable", 1, 1, 1, false, false, 1 },    { "portable", 3, 2, 2, true, false, 2 },
+    { "fma", 2, 3, 3, true, true, 1 },           { "fma", 1, 2, 2, true, false, 2 },
+    { "auto", 1, 7, 2, false, false, 0 },        { "auto", 2, 12, 1, true, false, 0 },
+    { "cuda-fp32", 3, 1, 3, true, true, 0 },     { "cuda-bf16", 2, 1, 2, true, true, 0 },
+    { "cuda-bf16-tp", 3, 1, 1, false, true, 0 },
 };
 enum { N_WAY = sizeof(ways) / sizeof(ways[0]) };
 

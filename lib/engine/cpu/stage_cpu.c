@@ -119,19 +119,17 @@ static void plan_group(struct spot_memory_plan *plan, struct spot_stage *st)
     const size_t n_row = (size_t)st->n_row, n_elem = n_row * (size_t)st->config.shape.width;
     const int n_shard = (int)st->config.shape.n_shard, M = n_shard / st->n_shard;
     struct spot_node node[SPOT_NODES_MAX];
-    size_t n_other = 0;
 
     st->n_node = spot_group_nodes(&st->config.shape, st->shard / st->n_shard, M, node);
     st->row_top = spot_memory_take(plan, (size_t)M * n_row, 2 * sizeof(float));
     st->row_sum = spot_memory_take(plan, ((size_t)st->n_node + 1) * n_row, sizeof(float));
     if (M == 1)
         return;
-    for (int m = 0; m < M; m++)
-        n_other += (size_t)spot_group_nodes(&st->config.shape, m, M, node);
-    n_other -= (size_t)st->n_node;
     st->group_out = spot_memory_take(plan, (size_t)st->n_node * n_elem, sizeof(float));
-    st->group_in = spot_memory_take(plan, n_other * (n_elem / (size_t)M + 1), sizeof(float));
-    st->piece = spot_memory_take(plan, 2 * (size_t)n_shard, sizeof(*st->piece));
+    st->group.in = spot_memory_take(
+        plan, spot_group_in_elem(&st->config.shape, st->config.group.m, M, n_elem), sizeof(float));
+    st->group.piece =
+        spot_memory_take(plan, spot_group_pieces(&st->config.shape, M), sizeof(*st->group.piece));
 }
 
 static void plan_scratch(struct spot_memory_plan *plan, struct spot_stage *st)
@@ -245,6 +243,19 @@ static void free_stage(struct spot_stage *st)
     free(st);
 }
 
+static void add_floats(void *user, float *y, const float *x, size_t n)
+{
+    const struct spot_stage *const st = user;
+
+    st->kernel->vec->add(y, x, (int64_t)n);
+}
+
+static void copy_floats(void *user, float *to, const float *from, size_t n)
+{
+    (void)user;
+    memcpy(to, from, n * sizeof(*to));
+}
+
 static struct spot_stage *new_stage(const struct spot_stage_config *config,
                                     struct spot_bundle *const *bundle, struct spot_err *err)
 {
@@ -265,6 +276,11 @@ static struct spot_stage *new_stage(const struct spot_stage_config *config,
     }
     plan = (struct spot_memory_plan){ st->memory, 0, 64 };
     plan_all(&plan, st);
+    st->group.shape = &st->config.shape;
+    st->group.with = config->group;
+    st->group.add = add_floats;
+    st->group.copy = copy_floats;
+    st->group.user = st;
     if (st->turn)
         spot_rope_table(st->turn, config->shape.seq, config->shape.width / config->shape.n_head,
                         config->shape.rope_theta);
@@ -337,7 +353,7 @@ static void forward(struct spot_stage *st, int slot, const uint32_t *token, cons
     const struct spot_slot *const s = &st->slot[slot];
 
     assert(slot >= 0 && slot < st->config.n_slot);
-    if (st->failure.code)
+    if (st->group.failure.code)
         return;
     if (has_embed(st) || has_head(st))
         memcpy(s->token, token,
@@ -370,7 +386,7 @@ static void backward(struct spot_stage *st, int slot, const float *dact_out, flo
     const float *dout = dact_out;
 
     assert(slot >= 0 && slot < st->config.n_slot);
-    if (st->failure.code)
+    if (st->group.failure.code)
         return;
     for (int i = st->n_bundle - 1; i >= 0; i--) {
         float *const din = i == 0 && dact_in ? dact_in : st->d[2];
@@ -434,9 +450,9 @@ static int nothing_to_sync(struct spot_stage *st, struct spot_err *err)
 
 static int status(const struct spot_stage *st, struct spot_err *err)
 {
-    if (!st->failure.code)
+    if (!st->group.failure.code)
         return 0;
-    *err = st->failure;
+    *err = st->group.failure;
     return -1;
 }
 

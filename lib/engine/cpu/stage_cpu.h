@@ -12,6 +12,7 @@
 #include "engine/cpu/attention.h"
 #include "engine/cpu/gemm.h"
 #include "engine/cpu/team.h"
+#include "engine/group.h"
 #include "engine/stage.h"
 
 #ifdef __cplusplus
@@ -72,12 +73,10 @@ struct spot_stage {
     float *row_top;              /* [M][2][N]: largest logit, logit of the target */
     float *row_sum;              /* [n_node][N]: sums of exponentials, then [N] their sum */
     /* a tensor group's */
-    int shard, n_shard;             /* own: [shard, shard + n_shard) */
-    int n_node;                     /* nodes of the tree of sums that cover them */
-    float *group_out;               /* [n_node][N * C] partial sums of the own shards */
-    float *group_in;                /* this member's slices of those of the others */
-    struct spot_stage_piece *piece; /* of one exchange */
-    struct spot_err failure;        /* of an exchange; code 0: none */
+    int shard, n_shard;      /* own: [shard, shard + n_shard) */
+    int n_node;              /* nodes of the tree of sums that cover them */
+    float *group_out;        /* [n_node][N * C] partial sums of the own shards */
+    struct spot_group group; /* used by one thread at a time */
 };
 
 /* Of n things that lie side by side by shard, those of the own shards. */
@@ -93,27 +92,6 @@ struct spot_param {
     int64_t rows, cols; /* of one shard, or of the whole */
 };
 struct spot_param spot_stage_param(const struct spot_stage *stage, int i, const char *name);
-
-/* --- the tensor group: stage_group.c ---------------------------------------- */
-
-enum { SPOT_SHARDS_MAX = 256, SPOT_NODES_MAX = 16 };
-
-/* Shards [begin, begin + n), a node of the tree of engine/tree.h. */
-struct spot_node {
-    int begin, n;
-};
-
-/* The largest nodes within the shards of member m of M, in their order; how many there are. */
-int spot_group_nodes(const struct spot_shape *shape, int m, int M,
-                     struct spot_node node[SPOT_NODES_MAX]);
-
-/* sum[n] over all shards from part[n_node][n], sums over the own nodes, which is then scratch
- * space. For one thread, as is all below. When an exchange fails, stage->failure tells, here and
- * from then on at once. */
-void spot_group_sum(struct spot_stage *stage, float *part, size_t n, float *sum);
-
-/* all[M][n]: everyone gets the rows of the others. */
-void spot_group_gather(struct spot_stage *stage, float *all, size_t n);
 
 /* --- what one thread of a pass does -------------------------------------------
  *

@@ -549,9 +549,9 @@ static void losses_together(struct work *w)
     const size_t n_row = (size_t)st->n_row;
 
     run(w, head_tops);
-    spot_group_gather(st, st->row_top, 2 * n_row);
+    spot_group_gather(&st->group, st->row_top, 2 * n_row);
     run(w, head_exponentials);
-    spot_group_sum(st, st->row_sum, n_row, st->row_sum + (size_t)st->n_node * n_row);
+    spot_group_sum(&st->group, st->row_sum, n_row, st->row_sum + (size_t)st->n_node * n_row);
     run(w, head_losses);
 }
 

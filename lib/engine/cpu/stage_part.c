@@ -125,7 +125,7 @@ static struct spot_block sum_over_shards(const struct spot_part *part, float *y,
                              node[k].begin - st->shard, node[k].n);
     spot_team_meet(st->team);
     if (part->thread == 0)
-        spot_group_sum(st, st->group_out, n, y);
+        spot_group_sum(&st->group, st->group_out, n, y);
     spot_team_meet(st->team);
     return block;
 }

@@ -8,7 +8,7 @@
 
 #include "common/xalloc.h"
 
-enum { SM_MIN = 80, PLANS_MAX = 64, WORKSPACE_BYTE = 32 << 20 };
+enum { SM_MIN = 80, PLANS_MAX = 96, WORKSPACE_BYTE = 32 << 20 };
 
 /* The algorithm of one shape, chosen once. */
 struct plan {
@@ -208,6 +208,13 @@ void spot_device_zero(struct spot_device *dev, void *to, size_t n_byte)
         note(dev, "clear", cudaMemsetAsync(to, 0, n_byte, dev->stream));
 }
 
+void spot_device_copy(struct spot_device *dev, void *to, const void *from, size_t n_byte)
+{
+    if (is_ok(dev) && n_byte)
+        note(dev, "copy on the device",
+             cudaMemcpyAsync(to, from, n_byte, cudaMemcpyDeviceToDevice, dev->stream));
+}
+
 void spot_device_download(struct spot_device *dev, void *to, const void *from, size_t n_byte)
 {
     if (is_ok(dev))
@@ -228,12 +235,13 @@ void spot_device_wait(struct spot_device *dev)
  * its first factor, each row-major array its own transpose, and rows of its result are columns of
  * ours, along which the bias runs. */
 static cublasLtMatrixLayout_t layout_of(struct spot_device *dev, cudaDataType_t type, int64_t rows,
-                                        int64_t cols)
+                                        int64_t cols, int64_t stride)
 {
     cublasLtMatrixLayout_t layout = NULL;
 
     note_blas(dev, "layout",
-              cublasLtMatrixLayoutCreate(&layout, type, (uint64_t)cols, (uint64_t)rows, cols));
+              cublasLtMatrixLayoutCreate(&layout, type, (uint64_t)cols, (uint64_t)rows,
+                                         stride ? stride : cols));
     return layout;
 }
 
@@ -264,21 +272,23 @@ static void describe(struct spot_device *dev, struct plan *plan, const struct sp
     const cublasOperation_t first = p->is_b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     const cublasOperation_t second = p->is_a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     const cublasLtEpilogue_t epilogue = epilogue_of(p->epilogue);
+    const int64_t aux_stride = p->c_stride ? p->c_stride : p->n;
 
     note_blas(dev, "operation",
               cublasLtMatmulDescCreate(&plan->op, CUBLAS_COMPUTE_32F, CUDA_R_32F));
-    plan->a =
-        p->is_b_transposed ? layout_of(dev, type, p->n, p->k) : layout_of(dev, type, p->k, p->n);
-    plan->b =
-        p->is_a_transposed ? layout_of(dev, type, p->k, p->m) : layout_of(dev, type, p->m, p->k);
-    plan->c = layout_of(dev, p->is_c_float ? CUDA_R_32F : type, p->m, p->n);
+    plan->a = p->is_b_transposed ? layout_of(dev, type, p->n, p->k, 0)
+                                 : layout_of(dev, type, p->k, p->n, 0);
+    plan->b = p->is_a_transposed ? layout_of(dev, type, p->k, p->m, p->a_stride)
+                                 : layout_of(dev, type, p->m, p->k, p->a_stride);
+    plan->c = layout_of(dev, p->is_c_float ? CUDA_R_32F : type, p->m, p->n, p->c_stride);
     if (!is_ok(dev))
         return;
     set_op(dev, plan->op, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof(first));
     set_op(dev, plan->op, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof(second));
     set_op(dev, plan->op, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue, sizeof(epilogue));
     if (p->epilogue == SPOT_BIAS_GELU || p->epilogue == SPOT_GELU_BACK)
-        set_op(dev, plan->op, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &p->n, sizeof(p->n));
+        set_op(dev, plan->op, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_LD, &aux_stride,
+               sizeof(aux_stride));
 }
 
 /* The pointers of this call; the choice of an algorithm looks at them for their presence. */
@@ -290,9 +300,28 @@ static void point(struct spot_device *dev, const struct plan *plan, const struct
         set_op(dev, plan->op, CUBLASLT_MATMUL_DESC_EPILOGUE_AUX_POINTER, &p->aux, sizeof(p->aux));
 }
 
+/* A part begins at a multiple of what it takes of a row: the algorithm must not count on more. */
+static void limit_alignment(struct spot_device *dev, cublasLtMatmulPreference_t preference,
+                            const struct spot_product *p)
+{
+    static const cublasLtMatmulPreferenceAttributes_t attribute[] = {
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
+        CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES
+    };
+    const int64_t rows[] = { p->is_a_transposed ? p->m : p->k, p->is_b_transposed ? p->k : p->n,
+                             p->n };
+    const int64_t bits = (rows[0] | rows[1] | rows[2]) * (p->real == SPOT_BF16 ? 2 : 4);
+    const uint32_t align = bits % 256 ? (uint32_t)(bits & -bits) : 256;
+
+    for (int i = 0; p->is_part && i < 4; i++)
+        note_blas(
+            dev, "preference",
+            cublasLtMatmulPreferenceSetAttribute(preference, attribute[i], &align, sizeof(align)));
+}
+
 /* The heuristic's first proposal for the shape: the same on every device of a kind, since neither
  * addresses (all are aligned alike) nor the grid enter. Splits of k are added in a fixed order. */
-static void choose(struct spot_device *dev, struct plan *plan)
+static void choose(struct spot_device *dev, struct plan *plan, const struct spot_product *p)
 {
     const size_t workspace = WORKSPACE_BYTE;
     const uint32_t schemes = CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE;
@@ -312,6 +341,7 @@ static void choose(struct spot_device *dev, struct plan *plan)
               cublasLtMatmulPreferenceSetAttribute(preference,
                                                    CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
                                                    &schemes, sizeof(schemes)));
+    limit_alignment(dev, preference, p);
     if (is_ok(dev))
         note_blas(dev, "choice of an algorithm",
                   cublasLtMatmulAlgoGetHeuristic(dev->blas, plan->op, plan->a, plan->b, plan->c,
@@ -326,7 +356,28 @@ static bool is_same_shape(const struct spot_product *x, const struct spot_produc
 {
     return x->real == y->real && x->m == y->m && x->n == y->n && x->k == y->k &&
            x->is_a_transposed == y->is_a_transposed && x->is_b_transposed == y->is_b_transposed &&
-           x->is_c_float == y->is_c_float && x->epilogue == y->epilogue;
+           x->is_c_float == y->is_c_float && x->epilogue == y->epilogue &&
+           x->a_stride == y->a_stride && x->c_stride == y->c_stride && x->is_part == y->is_part;
+}
+
+static struct plan *plan_of(struct spot_device *dev, const struct spot_product *p);
+
+/* What is chosen for full rows is taken for any stride, which is a multiple of theirs: else the
+ * bits could tell how many parts lie side by side. */
+static void choose_for_rows(struct spot_device *dev, struct plan *plan,
+                            const struct spot_product *p)
+{
+    struct spot_product full = *p;
+    const struct plan *other;
+
+    full.a_stride = full.c_stride = 0;
+    if (is_same_shape(&full, p)) {
+        choose(dev, plan, p);
+        return;
+    }
+    other = plan_of(dev, &full);
+    if (other)
+        plan->algo = other->algo;
 }
 
 static struct plan *plan_of(struct spot_device *dev, const struct spot_product *p)
@@ -348,7 +399,7 @@ static struct plan *plan_of(struct spot_device *dev, const struct spot_product *
     if (is_ok(dev))
         point(dev, plan, p);
     if (is_ok(dev))
-        choose(dev, plan);
+        choose_for_rows(dev, plan, p);
     return is_ok(dev) ? plan : NULL;
 }
 

@@ -43,6 +43,8 @@ void spot_device_host_free(void *memory);
 /* Queued; `from` may be changed at once only if it is not page-locked. */
 void spot_device_upload(struct spot_device *dev, void *to, const void *from, size_t n_byte);
 void spot_device_zero(struct spot_device *dev, void *to, size_t n_byte);
+/* Queued; within the device. */
+void spot_device_copy(struct spot_device *dev, void *to, const void *from, size_t n_byte);
 /* Waits. */
 void spot_device_download(struct spot_device *dev, void *to, const void *from, size_t n_byte);
 void spot_device_wait(struct spot_device *dev);
@@ -54,7 +56,8 @@ enum spot_epilogue {
     SPOT_GELU_BACK, /* c * gelu'(aux) */
 };
 
-/* c [m][n] = a [m][k] b [k][n], row-major; fp32 accumulation, one algorithm per shape. */
+/* c [m][n] = a [m][k] b [k][n], row-major; fp32 accumulation, one algorithm per shape, whatever the
+ * strides. */
 struct spot_product {
     enum spot_real real; /* of a, b, bias, aux */
     int64_t m, n, k;
@@ -66,6 +69,9 @@ struct spot_product {
     enum spot_epilogue epilogue;
     const void *bias; /* [n] */
     void *aux;        /* [m][n] */
+    /* From row to row of a as it lies, and of c and aux; 0: they are full. */
+    int64_t a_stride, c_stride;
+    bool is_part; /* a, b and c may begin anywhere in an array that is cut into such */
 };
 void spot_device_product(struct spot_device *dev, const struct spot_product *product);
 

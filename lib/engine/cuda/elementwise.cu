@@ -34,6 +34,16 @@ template <typename T> __global__ void add_kernel(T *y, const T *a, const T *b, s
         y[i] = from_float<T>(to_float(a[i]) + to_float(b[i]));
 }
 
+/* One array of fp32 read, one of T written. */
+template <typename T>
+__global__ void finish_kernel(T *y, const float *x, const T *bias, int64_t n, int64_t c)
+{
+    const int64_t i = static_cast<int64_t>(index_of());
+
+    if (i < n)
+        y[i] = from_float<T>(bias ? x[i] + to_float(bias[i % c]) : x[i]);
+}
+
 /* Two arrays of T. */
 template <typename T> __global__ void gelu_kernel(T *act, const T *pre, size_t n)
 {
@@ -136,6 +146,14 @@ void spot_cuda_add(enum spot_real real, void *y, const void *a, const void *b, s
     SPOT_BY_REAL(real, SPOT_LAUNCH((add_kernel<T>), blocks_of(static_cast<int64_t>(n), BLOCK),
                                    BLOCK, 0, s, static_cast<T *>(y), static_cast<const T *>(a),
                                    static_cast<const T *>(b), n));
+}
+
+void spot_cuda_finish(enum spot_real real, void *y, const float *x, const void *bias, int64_t n_row,
+                      int64_t c, spot_stream s)
+{
+    SPOT_BY_REAL(real,
+                 SPOT_LAUNCH((finish_kernel<T>), blocks_of(n_row * c, BLOCK), BLOCK, 0, s,
+                             static_cast<T *>(y), x, static_cast<const T *>(bias), n_row * c, c));
 }
 
 void spot_cuda_gelu(enum spot_real real, void *act, const void *pre, size_t n, spot_stream s)

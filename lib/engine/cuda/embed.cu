@@ -122,8 +122,9 @@ void spot_cuda_embed_back(enum spot_real real, const struct spot_cuda_target *wt
                           const struct spot_cuda_target *wpe, const struct spot_cuda_groups *groups,
                           const void *dout, int64_t n_row, int64_t seq, int64_t c, spot_stream s)
 {
-    SPOT_BY_REAL(real, SPOT_LAUNCH((token_back_kernel<T>), blocks_of(groups->n_group, 1), BLOCK, 0,
-                                   s, *wte, *groups, static_cast<const T *>(dout), c));
+    if (groups->n_group) /* a member of a tensor group may have no token's shard */
+        SPOT_BY_REAL(real, SPOT_LAUNCH((token_back_kernel<T>), blocks_of(groups->n_group, 1), BLOCK,
+                                       0, s, *wte, *groups, static_cast<const T *>(dout), c));
     if (wpe)
         SPOT_BY_REAL(real, SPOT_LAUNCH((position_back_kernel<T>), blocks_of(seq, 1), BLOCK, 0, s,
                                        *wpe, static_cast<const T *>(dout), n_row, seq, c));

@@ -31,6 +31,9 @@ void spot_cuda_widen(enum spot_real real, float *to, const void *from, size_t n,
 /* y = a + b, rounded once */
 void spot_cuda_add(enum spot_real real, void *y, const void *a, const void *b, size_t n,
                    spot_stream s);
+/* y [N][c] = x + bias (NULL: none), rounded once; x fp32, bias of T [c] */
+void spot_cuda_finish(enum spot_real real, void *y, const float *x, const void *bias, int64_t n_row,
+                      int64_t c, spot_stream s);
 /* act = gelu(pre), tanh form */
 void spot_cuda_gelu(enum spot_real real, void *act, const void *pre, size_t n, spot_stream s);
 /* d *= gelu'(pre) */
@@ -97,6 +100,25 @@ void spot_cuda_embed_back(enum spot_real real, const struct spot_cuda_target *wt
 void spot_cuda_classify(enum spot_real real, void *logit, double *loss, const uint32_t *token,
                         int64_t n_row, int64_t seq, int64_t vocab, int64_t vocab_rows,
                         spot_stream s);
+
+/* The same cut by shards, for a tensor group: logits of the own shards [shard, shard + n_shard) of
+ * S, per_shard side by side. The members of the group agree on tops, and on sums over all shards.
+ */
+struct spot_cuda_logits {
+    enum spot_real real;
+    void *logit;           /* [N][n_shard * per_shard] */
+    const uint32_t *token; /* [b][T + 1] */
+    int64_t n_row, seq, vocab, per_shard;
+    int shard, n_shard;
+};
+/* top [2][N]: the row's largest own logit (-inf if none is a token's); the target's if it is own */
+void spot_cuda_logit_tops(const struct spot_cuda_logits *l, float *top, spot_stream s);
+/* sum [n_shard][N] of exp(logit - largest) over each own shard; top [M][2][N] */
+void spot_cuda_logit_sums(const struct spot_cuda_logits *l, float *sum, const float *top,
+                          int n_member, spot_stream s);
+/* loss [N], and logits become gradients; sum [N] over all shards */
+void spot_cuda_logit_losses(const struct spot_cuda_logits *l, double *loss, const float *sum,
+                            const float *top, int n_member, spot_stream s);
 
 /* --- attention ------------------------------------------------------------------ */
 

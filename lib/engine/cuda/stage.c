@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A stage on a device: its memory, planned before it is taken, and the order of a step. */
+/* A stage on a device: its life, and the order of a step. */
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,180 +9,8 @@
 #include "engine/cpu/llama_rope.h"
 #include "engine/cuda/stage_cuda.h"
 #include "engine/memory.h"
-#include "engine/memory_plan.h"
 
-enum { ALIGN = 256, GRID_MAX = 65535 };
-
-/* --- device memory: a plan that is walked twice --------------------------------------- */
-
-static size_t real_byte(const struct spot_stage *st)
-{
-    return st->real == SPOT_BF16 ? 2 : 4;
-}
-
-static void *take_rows(struct spot_memory_plan *plan, const struct spot_stage *st, int64_t c)
-{
-    return spot_memory_take(plan, (size_t)st->n_row, (size_t)c * real_byte(st));
-}
-
-static float *take_floats(struct spot_memory_plan *plan, const struct spot_stage *st, int64_t c)
-{
-    return spot_memory_take(plan, (size_t)st->n_row, (size_t)c * sizeof(float));
-}
-
-static int64_t max64(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
-static int n_shard_of(const struct spot_arena *arena, int t)
-{
-    return arena->tensor[t].is_sharded ? arena->n_shard : 1;
-}
-
-static int64_t chunks_of(const struct spot_arena *arena)
-{
-    int64_t n = 0;
-
-    for (int t = 0; t < arena->n_tensor; t++)
-        n += (arena->tensor[t].rows * arena->tensor[t].cols + SPOT_EXACT_CHUNK - 1) /
-             SPOT_EXACT_CHUNK * n_shard_of(arena, t);
-    return n;
-}
-
-/* Elements of the compute copy; where each tensor starts in it. */
-static int64_t weight_layout(const struct spot_arena *arena, int64_t at[SPOT_TENSORS_MAX])
-{
-    int64_t n = 0;
-
-    for (int t = 0; t < arena->n_tensor; t++) {
-        at[t] = n;
-        n += arena->tensor[t].rows * arena->tensor[t].cols * n_shard_of(arena, t);
-        n = (n + ALIGN - 1) / ALIGN * ALIGN;
-    }
-    return n;
-}
-
-static void plan_part(struct spot_memory_plan *plan, const struct spot_stage *st, int bundle,
-                      struct spot_cuda_part *part)
-{
-    struct spot_cuda_planes on = { 0 };
-    struct spot_arena arena;
-    int64_t at[SPOT_TENSORS_MAX] = { 0 };
-
-    spot_arena_of(&st->config.shape, bundle, &arena);
-    for (int p = 0; p < SPOT_PLANES; p++)
-        on.plane[p] = spot_memory_take(plan, arena.n_elem, sizeof(float));
-    on.sum = spot_memory_take(plan, arena.n_elem, sizeof(int64_t));
-    on.weight = spot_memory_take(plan, (size_t)weight_layout(&arena, at), real_byte(st));
-    on.n_chunk = (int)chunks_of(&arena);
-    on.chunk = spot_memory_take(plan, (size_t)on.n_chunk, sizeof(*on.chunk));
-    if (!part)
-        return;
-    part->on = on;
-    memcpy(part->weight_at, at, sizeof(at));
-}
-
-static void plan_save(struct spot_memory_plan *plan, const struct spot_stage *st, int bundle,
-                      struct spot_cuda_save *save)
-{
-    const struct spot_shape *const s = &st->config.shape;
-    struct spot_cuda_save v = { 0 };
-
-    if (bundle > 0) {
-        v.x = take_rows(plan, st, s->width);
-        v.norm1 = take_floats(plan, st, 2);
-    }
-    if (bundle > 0 && bundle <= s->n_layer) {
-        v.qkv = take_rows(plan, st, spot_shape_qkv(s));
-        v.attention = take_rows(plan, st, s->width);
-        v.lse = take_floats(plan, st, s->n_head);
-        v.mid = take_rows(plan, st, s->width);
-        v.norm2 = take_floats(plan, st, 2);
-        v.pre = take_rows(plan, st, spot_shape_pre(s));
-    }
-    if (bundle > s->n_layer)
-        v.dlogit = take_rows(plan, st, spot_shape_vocab_rows(s));
-    if (save)
-        *save = v;
-}
-
-static void plan_slot(struct spot_memory_plan *plan, struct spot_stage *st,
-                      struct spot_cuda_slot *slot)
-{
-    uint32_t *const token = spot_memory_take(plan, (size_t)st->config.micro_batch,
-                                             ((size_t)st->config.shape.seq + 1) * sizeof(*token));
-
-    if (slot)
-        slot->token = token;
-    for (int i = 0; i < st->n_bundle; i++)
-        plan_save(plan, st, st->config.bundle_begin + i, slot ? &slot->save[i] : NULL);
-}
-
-static void plan_slots(struct spot_memory_plan *plan, struct spot_stage *st)
-{
-    struct spot_memory_plan one = { .align = plan->align };
-
-    if (!plan->base) { /* slots are equal; there may be absurdly many */
-        plan_slot(&one, st, NULL);
-        spot_memory_take(plan, (size_t)st->config.n_slot, one.used);
-        return;
-    }
-    for (int k = 0; k < st->config.n_slot; k++)
-        plan_slot(plan, st, &st->slot[k]);
-}
-
-static void plan_scratch(struct spot_memory_plan *plan, struct spot_stage *st)
-{
-    const struct spot_shape *const s = &st->config.shape;
-    const int64_t c = s->width, widest = max64(spot_shape_qkv(s), spot_shape_pre(s));
-
-    st->boundary = take_floats(plan, st, c);
-    st->grad = spot_memory_take(plan, spot_cuda_stage_rough_elem(st), sizeof(float));
-    st->vector = spot_memory_take(plan, (size_t)max64(2 * c, widest), sizeof(float));
-    st->column =
-        spot_memory_take(plan, spot_cuda_partial_elem(st->n_row, max64(c, widest)), sizeof(float));
-    st->dot = take_floats(plan, st, s->n_head);
-    st->groups = spot_memory_take(plan, 3 * (size_t)st->n_row + 1, sizeof(*st->groups));
-    st->norm = take_rows(plan, st, c);
-    st->delta = take_rows(plan, st, c);
-    st->edge = take_rows(plan, st, c);
-    st->act = take_rows(plan, st, spot_shape_ffn(s));
-    st->dpre = take_rows(plan, st, spot_shape_pre(s));
-    st->dqkv = take_rows(plan, st, spot_shape_qkv(s));
-    if (s->arch == SPOT_ARCH_LLAMA) {
-        st->dact = take_rows(plan, st, spot_shape_ffn(s));
-        st->turn = spot_memory_take(plan, (size_t)s->seq, (size_t)(c / s->n_head) * sizeof(float));
-    }
-    for (int i = 0; i < 3; i++)
-        st->d[i] = take_rows(plan, st, c);
-}
-
-static int64_t partials_of(const struct spot_stage *st)
-{
-    int64_t n = st->n_row;
-
-    for (int b = st->config.bundle_begin; b < st->config.bundle_end; b++) {
-        struct spot_arena arena;
-
-        spot_arena_of(&st->config.shape, b, &arena);
-        n = max64(n, chunks_of(&arena));
-    }
-    return n;
-}
-
-static void plan_all(struct spot_memory_plan *plan, struct spot_stage *st)
-{
-    for (int i = 0; i < st->n_bundle; i++)
-        plan_part(plan, st, st->config.bundle_begin + i, plan->base ? &st->part[i] : NULL);
-    st->top = spot_memory_take(plan, (size_t)st->n_bundle, SPOT_TENSORS_MAX * sizeof(*st->top));
-    st->top_sum = spot_memory_take(plan, SPOT_TENSORS_MAX, sizeof(*st->top_sum));
-    st->partial = spot_memory_take(plan, (size_t)partials_of(st), sizeof(*st->partial));
-    if (!st->config.n_slot)
-        return;
-    plan_slots(plan, st);
-    plan_scratch(plan, st);
-}
+enum { GRID_MAX = 65535 };
 
 /* What follows from the configuration alone. */
 static void set_config(struct spot_stage *st, const struct spot_stage_config *config)
@@ -193,6 +21,9 @@ static void set_config(struct spot_stage *st, const struct spot_stage_config *co
     st->backend = &spot_backend_cuda;
     st->config = *config;
     st->real = ((const struct spot_cuda_kernel *)config->kernel)->real;
+    st->is_split = ((const struct spot_cuda_kernel *)config->kernel)->is_split;
+    st->n_shard = (int)config->shape.n_shard / (config->group.M > 1 ? config->group.M : 1);
+    st->shard = config->group.m * st->n_shard;
     st->n_bundle = config->bundle_end - config->bundle_begin;
     st->n_row = config->micro_batch * config->shape.seq;
     st->limit_bits = spot_exact_limit_bits(config->n_microbatch, config->shape.is_tied);
@@ -200,11 +31,11 @@ static void set_config(struct spot_stage *st, const struct spot_stage_config *co
 
 static size_t memory(const struct spot_stage_config *config)
 {
-    struct spot_memory_plan plan = { .align = ALIGN };
+    struct spot_memory_plan plan = { .align = SPOT_CUDA_ALIGN };
     struct spot_stage st = { 0 };
 
     set_config(&st, config);
-    plan_all(&plan, &st);
+    spot_cuda_plan(&plan, &st);
     return __builtin_add_overflow(plan.used, spot_device_overhead(), &plan.used) ? SIZE_MAX
                                                                                  : plan.used;
 }
@@ -217,10 +48,11 @@ static int check_shape(const struct spot_stage_config *config, struct spot_err *
 
     if (config->recompute != SPOT_RECOMPUTE_NONE)
         return spot_err_set(err, SPOT_EGPU, "on CUDA all activations are kept, none recomputed");
-    if (config->group.M > 1)
+    if (config->group.M > 1 && !((const struct spot_cuda_kernel *)config->kernel)->is_split)
         return spot_err_set(err, SPOT_EGPU,
-                            "on CUDA a stage cannot be shared by a tensor group, this one is by %d",
-                            config->group.M);
+                            "%d members share a stage: that wants kernel cuda-bf16-tp or "
+                            "cuda-fp32-tp, not %s",
+                            config->group.M, config->kernel->kind);
     if (s->width / s->n_head > SPOT_CUDA_HEAD_DIM_MAX)
         return spot_err_set(err, SPOT_EGPU, "on CUDA a head is at most %d wide, this is %lld",
                             SPOT_CUDA_HEAD_DIM_MAX, (long long)(s->width / s->n_head));
@@ -257,6 +89,8 @@ static void free_stage(struct spot_stage *st)
     for (int k = 0; st->slot && k < st->config.n_slot; k++)
         free(st->slot[k].token_host);
     spot_device_host_free(st->boundary_host);
+    spot_device_host_free(st->exchange_host);
+    free(st->group.piece);
     free(st->part);
     free(st->slot);
     free(st->save);
@@ -279,7 +113,7 @@ static void take_host(struct spot_stage *st, struct spot_bundle *const *bundle)
     st->slot = spot_xcalloc(n_slot, sizeof(*st->slot));
     st->save = spot_xcalloc(n_slot * (size_t)st->n_bundle, sizeof(*st->save));
     st->top_host = spot_xcalloc((size_t)st->n_bundle, SPOT_TENSORS_MAX * sizeof(*st->top_host));
-    st->partial_host = spot_xcalloc((size_t)partials_of(st), sizeof(*st->partial_host));
+    st->partial_host = spot_xcalloc((size_t)spot_cuda_partials(st), sizeof(*st->partial_host));
     st->groups_host =
         spot_xcalloc(3 * n_row + 1 + (size_t)st->config.shape.vocab, sizeof(*st->groups_host));
     for (int i = 0; i < st->n_bundle; i++)
@@ -299,7 +133,7 @@ static void upload_chunks(struct spot_stage *st, const struct spot_cuda_part *pa
     for (int t = 0; t < arena->n_tensor; t++) {
         const int64_t elem = arena->tensor[t].rows * arena->tensor[t].cols;
 
-        for (int s = 0; s < n_shard_of(arena, t); s++)
+        for (int s = 0; s < spot_cuda_shards_of(arena, t); s++)
             for (int64_t at = 0; at < elem; at += SPOT_EXACT_CHUNK, n++)
                 chunk[n] = (struct spot_cuda_chunk){
                     .arena = (int64_t)spot_arena_offset(arena, t, s) + at,
@@ -336,12 +170,50 @@ static void upload_turn(struct spot_stage *st)
     free(turn);
 }
 
+static void add_floats(void *user, float *y, const float *x, size_t n)
+{
+    const struct spot_stage *const st = user;
+
+    if (n)
+        spot_cuda_add(SPOT_F32, y, y, x, n, st->stream);
+}
+
+static void copy_floats(void *user, float *to, const float *from, size_t n)
+{
+    const struct spot_stage *const st = user;
+
+    spot_device_copy(st->dev, to, from, n * sizeof(*to));
+}
+
+static void join_group(struct spot_stage *st)
+{
+    const struct spot_shape *const s = &st->config.shape;
+    struct spot_group *const g = &st->group;
+
+    if (st->config.group.M < 2)
+        return;
+    g->shape = s;
+    g->with = st->config.group;
+    g->with.exchange = spot_cuda_exchange;
+    g->with.user = st;
+    g->add = add_floats;
+    g->copy = copy_floats;
+    g->user = st;
+    /* those of an exchange, and the same by way of the host */
+    g->piece = spot_xcalloc(2 * spot_group_pieces(s, g->with.M), sizeof(*g->piece));
+    if (!g->with.is_device)
+        st->exchange_host =
+            spot_device_host_new(st->dev, spot_cuda_exchange_elem(st) * sizeof(*st->exchange_host));
+}
+
 static int fill(struct spot_stage *st, void *memory_, struct spot_err *err)
 {
-    struct spot_memory_plan plan = { .base = memory_, .align = ALIGN };
+    struct spot_memory_plan plan = { .base = memory_, .align = SPOT_CUDA_ALIGN };
 
-    plan_all(&plan, st);
+    spot_cuda_plan(&plan, st);
     st->stream = spot_device_stream(st->dev);
+    if (st->config.n_slot)
+        join_group(st);
     st->boundary_host = spot_device_host_new(
         st->dev,
         st->config.n_slot ? (size_t)st->n_row * (size_t)st->config.shape.width * sizeof(float) : 0);
@@ -431,6 +303,8 @@ static void forward(struct spot_stage *st, int slot, const uint32_t *token, cons
     struct spot_cuda_flow flow = { NULL, NULL };
 
     assert(slot >= 0 && slot < st->config.n_slot);
+    if (st->group.failure.code)
+        return;
     if (has_embed(st) || has_head(st)) {
         memcpy(s->token_host, token, token_elem(st) * sizeof(*token));
         spot_device_upload(st->dev, s->token, s->token_host, token_elem(st) * sizeof(*token));
@@ -467,6 +341,8 @@ static void backward(struct spot_stage *st, int slot, const float *dact_out, flo
     void *const d = st->d[2];
 
     assert(slot >= 0 && slot < st->config.n_slot);
+    if (st->group.failure.code)
+        return;
     if (dact_out)
         take_in(st, d, dact_out);
     for (int i = st->n_bundle - 1; i >= 0; i--)
@@ -500,7 +376,10 @@ static int sync_planes(struct spot_stage *st, struct spot_err *err)
 
 static int status(const struct spot_stage *st, struct spot_err *err)
 {
-    return spot_device_status(st->dev, err);
+    if (!st->group.failure.code)
+        return spot_device_status(st->dev, err);
+    *err = st->group.failure;
+    return -1;
 }
 
 /* --- what a communicator reaches ---------------------------------------------------------- */
@@ -525,7 +404,7 @@ static void *port(struct spot_stage *st, enum spot_port port, int i)
 
 static size_t port_byte(const struct spot_stage *st)
 {
-    return boundary_elem(st) * real_byte(st);
+    return boundary_elem(st) * (st->real == SPOT_BF16 ? 2 : 4);
 }
 
 static void *stream(const struct spot_stage *st)

@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* stage_cuda.h - the inside of a stage on a device: what lies there, and what the host knows.
  *
- * Symbols as in kernels.h. `void *` to T-typed arrays of the kind's `real`.
+ * Symbols as in kernels.h. `void *` to T-typed arrays of the kind's `real`. What is cut by shards
+ * is there for those of this member of a tensor group only: H, F, Q, A and Vr count its own.
  */
 #ifndef SPOT_ENGINE_CUDA_STAGE_CUDA_H
 #define SPOT_ENGINE_CUDA_STAGE_CUDA_H
 
 #include "engine/backend.h"
 #include "engine/cuda/device.h"
+#include "engine/group.h"
+#include "engine/memory_plan.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -16,6 +19,9 @@ extern "C" {
 struct spot_cuda_kernel {
     struct spot_kernel base;
     enum spot_real real;
+    /* Products over a sharded weight are made shard by shard, and sums over shards in the tree of
+     * engine/tree.h: for tensor groups. Else each is one product, and M is 1. */
+    bool is_split;
 };
 
 /* One bundle. */
@@ -36,7 +42,7 @@ struct spot_cuda_save {
     void *x;         /* [N * C] input of the bundle; not for the embedding */
     float *norm1;    /* [N * 2] */
     void *qkv;       /* [N * Q] layers; Llama: queries and keys turned */
-    void *attention; /* [N * C] layers */
+    void *attention; /* [N * H d] layers */
     float *lse;      /* [N * H] layers */
     void *mid;       /* [N * C] layers: x + attention branch */
     float *norm2;    /* [N * 2] layers */
@@ -83,12 +89,91 @@ struct spot_stage {
     void *dqkv;                  /* [N * Q] */
     void *d[3];                  /* [N * C] */
     void *out;                   /* [N * C] what the last forward call left */
+    /* of a kind that is split by shards */
+    bool is_split;
+    int shard, n_shard;       /* own: [shard, shard + n_shard) */
+    int n_node;               /* nodes of the tree of sums that cover them */
+    float *node;              /* [n_node + its depth][N * C] sums over own shards */
+    float *row_top, *row_sum; /* [M][2][N]; [n_shard + n_node + 1][N] of the classifier */
+    struct spot_group group;
+    float *exchange_host; /* what a group exchanges by way of the host */
 };
+
+/* Of n things that lie side by side by shard, those of the own shards. */
+int64_t spot_cuda_own(const struct spot_stage *st, int64_t n);
+
+/* Does this member add the gradients of replicated tensors? */
+bool spot_cuda_is_lead(const struct spot_stage *st);
 
 /* A running value that is the sum of two arrays, or of one. */
 struct spot_cuda_flow {
     void *x, *delta; /* delta may be NULL */
 };
+
+/* --- memory: stage_memory.c ---------------------------------------------------- */
+
+enum { SPOT_CUDA_ALIGN = 256 };
+
+/* Everything on the device; sets the pointers of `stage` if the plan has a base. */
+void spot_cuda_plan(struct spot_memory_plan *plan, struct spot_stage *stage);
+/* Partial sums that the host adds: chunks of a bundle, or rows. */
+int64_t spot_cuda_partials(const struct spot_stage *stage);
+/* Floats that cross the host in one exchange of a tensor group, at most. */
+size_t spot_cuda_exchange_elem(const struct spot_stage *stage);
+/* Shards of a tensor, 1 if it is replicated. */
+int spot_cuda_shards_of(const struct spot_arena *arena, int tensor);
+
+/* --- products and norms: stage_linear.c -------------------------------------- */
+
+/* Stage, stage-local bundle, and widths as every pass wants them. */
+struct spot_cuda_at {
+    struct spot_stage *st;
+    int i;
+    int64_t n, c, f; /* N, C, own F */
+};
+struct spot_cuda_at spot_cuda_at(struct spot_stage *st, int i);
+
+bool spot_cuda_has(const struct spot_cuda_at *at, const char *tensor);
+/* A tensor of the compute copy, all shards. */
+const void *spot_cuda_weight(const struct spot_cuda_at *at, const char *tensor);
+
+/* y [N][out] = x [N][in] W + b; the sharded one of in and out counts the own shards. */
+struct spot_cuda_linear {
+    const char *weight, *bias; /* a bias that the bundle has not is none */
+    int64_t in, out;
+    bool is_out_first; /* W lies as [out][in], in shards of outputs; else [in][out], of inputs */
+};
+void spot_cuda_linear_forward(const struct spot_cuda_at *at, const struct spot_cuda_linear *l,
+                              void *y, const void *x);
+/* y = gelu(pre), pre = x W + b, for shards of outputs. */
+void spot_cuda_linear_gelu(const struct spot_cuda_at *at, const struct spot_cuda_linear *l, void *y,
+                           void *pre, const void *x);
+/* Adds the gradients of W and b to the sums. */
+void spot_cuda_linear_gradients(const struct spot_cuda_at *at, const struct spot_cuda_linear *l,
+                                const void *x, const void *dy);
+void spot_cuda_linear_backward(const struct spot_cuda_at *at, const struct spot_cuda_linear *l,
+                               void *dx, const void *dy);
+/* dpre: through x = gelu(pre) as well, for shards of inputs. */
+void spot_cuda_linear_gelu_back(const struct spot_cuda_at *at, const struct spot_cuda_linear *l,
+                                void *dpre, void *pre, const void *dy);
+
+/* An RMS norm if the bundle has no such bias. */
+struct spot_cuda_norm_of {
+    const char *weight, *bias;
+};
+/* st->norm = norm(x), x being the flow's value, which is written to `x` if it is a sum. */
+void spot_cuda_norm_forward(const struct spot_cuda_at *at, const struct spot_cuda_norm_of *norm,
+                            void *x, float *stat, const struct spot_cuda_flow *flow);
+void spot_cuda_norm_once_more(const struct spot_cuda_at *at, const struct spot_cuda_norm_of *norm,
+                              const float *stat, const void *x);
+/* dx = base + gradient by x; adds those of weight and bias. */
+void spot_cuda_norm_backward(const struct spot_cuda_at *at, const struct spot_cuda_norm_of *norm,
+                             void *dx, const void *base, const void *dy, const float *stat,
+                             const void *x);
+
+/* The exchange of st->group: on the device, or by way of st->exchange_host. */
+int spot_cuda_exchange(void *user, const struct spot_stage_piece *piece, size_t n,
+                       struct spot_err *err);
 
 /* --- bundles: stage-local index i --------------------------------------------- */
 
