@@ -15,10 +15,11 @@
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { BACKLOG = 128, BUFFER_BYTE = 4 << 20, CONNECT_MS = 5000 };
+enum { BACKLOG = 1024, BUFFER_BYTE = 4 << 20, CONNECT_MS = 5000 };
 
 union address {
     struct sockaddr any;
@@ -293,13 +294,19 @@ int spot_endpoint_start(const struct spot_endpoint *e, struct spot_err *err)
     union address a;
     const socklen_t len = fill(e, &a);
     const int fd = open_socket(&a, err);
+    const struct timeval patience = { .tv_sec = CONNECT_MS / 1000 };
     int rc;
 
     if (fd < 0)
         return -1;
-    /* a Unix socket answers at once, or when its listener has room; it knows no "in progress" */
-    rc = e->kind == SPOT_ENDPOINT_UNIX ? 0 : set_nonblocking(fd);
+    /* a Unix socket answers at once, or when its listener has room, which one that is stopped
+     * never has again; it knows no "in progress" */
+    rc = e->kind == SPOT_ENDPOINT_UNIX
+             ? setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof(patience))
+             : set_nonblocking(fd);
     rc = rc ? rc : connect(fd, &a.any, len);
+    if (rc && errno == EAGAIN)
+        errno = ETIMEDOUT;
     if ((rc && errno != EINPROGRESS) || set_nonblocking(fd)) {
         const int saved = errno;
 

@@ -217,20 +217,46 @@ static int loop(struct spot_coord *c, struct spot_err *err)
 
 /* --- start and end ------------------------------------------------------- */
 
+/* Where --listen says, if workers can put their own sockets there too. */
+static int take_address(struct spot_coord *c, struct spot_err *err)
+{
+    enum { PATH_LENGTH_MAX = 99 }; /* of 107, for what workers add: a dot and their process id */
+    const char *listen = c->options->listen;
+
+    if (spot_endpoint_parse_reach(listen, c->tls ? SPOT_REACH_NUMERIC : SPOT_REACH_HERE,
+                                  &c->endpoint, err))
+        return -1;
+    if (strlen(c->endpoint.path) > PATH_LENGTH_MAX)
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "--listen '%s': the path has more than %d bytes; workers put their "
+                            "sockets beside it, under longer names",
+                            listen, PATH_LENGTH_MAX);
+    if (c->options->n_local && spot_endpoint_is_any(&c->endpoint))
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "with local workers --listen wants one address that others reach "
+                            "them at, not '%s'",
+                            listen);
+    return 0;
+}
+
+/* Nobody could guess the port that the kernel chose. */
+static void tell_port(const struct spot_coord *c)
+{
+    char address[SPOT_ADDRESS_MAX + 8];
+
+    spot_endpoint_print(&c->endpoint, address);
+    if (c->options->note)
+        c->options->note("listening at %s", address);
+}
+
 static int open_listener(struct spot_coord *c, struct spot_err *err)
 {
     const char *tmp = getenv("TMPDIR");
+    bool is_any_port;
 
     if (c->options->listen) {
-        if (spot_endpoint_parse_reach(c->options->listen,
-                                      c->tls ? SPOT_REACH_NUMERIC : SPOT_REACH_HERE, &c->endpoint,
-                                      err))
+        if (take_address(c, err))
             return -1;
-        if (c->options->n_local && spot_endpoint_is_any(&c->endpoint))
-            return spot_err_set(err, SPOT_EUSAGE,
-                                "with local workers --listen wants one address that others reach "
-                                "them at, not '%s'",
-                                c->options->listen);
     } else {
         snprintf(c->private_dir, sizeof(c->private_dir), "%s/spot-run-XXXXXX",
                  tmp && *tmp && strlen(tmp) < 32 ? tmp : "/tmp");
@@ -241,9 +267,12 @@ static int open_listener(struct spot_coord *c, struct spot_err *err)
         c->endpoint.kind = SPOT_ENDPOINT_UNIX;
         snprintf(c->endpoint.path, sizeof(c->endpoint.path), "%s/job", c->private_dir);
     }
+    is_any_port = c->endpoint.kind != SPOT_ENDPOINT_UNIX && !c->endpoint.port;
     c->listener = spot_endpoint_listen(&c->endpoint, err);
     if (c->listener < 0)
         return -1;
+    if (is_any_port)
+        tell_port(c);
     if (spot_endpoint_pipe(c->wake))
         return spot_err_sys(err, "cannot make a pipe");
     wake_fd = c->wake[1];
@@ -337,8 +366,6 @@ static int open_state(struct spot_coord *c, struct spot_err *err)
 {
     const struct spot_coordinator_options *o = c->options;
     struct spot_err why = { 0 };
-    int64_t step;
-    uint32_t epoch;
     int n_bad;
 
     c->store = spot_store_open(o->state, c->job, c->n_bundle, err);
@@ -360,6 +387,19 @@ static int open_state(struct spot_coord *c, struct spot_err *err)
     if (n_bad)
         o->warn("%s; %d generation%s set aside, going on from step %lld", why.msg, n_bad,
                 n_bad > 1 ? "s" : "", (long long)spot_store_newest(c->store));
+    if (o->resume && spot_store_newest(c->store) < 0)
+        o->warn("there is no state in '%s': without a worker that holds one the job begins anew",
+                o->state);
+    return 0;
+}
+
+/* Where log and state stand. */
+static int open_journal(struct spot_coord *c, struct spot_err *err)
+{
+    const struct spot_coordinator_options *o = c->options;
+    int64_t step;
+    uint32_t epoch;
+
     if (spot_journal_open(&c->journal, o->events, o->resume, &step, &epoch, err))
         return -1;
     c->knows_loss = step > 0 && step >= spot_store_newest(c->store) && isfinite(c->journal.loss);
@@ -493,8 +533,9 @@ int spot_coordinator_run(const struct spot_coordinator_options *options,
     if (open_job(&c, err))
         goto out;
     has_begun = true;
-    if (check_save(&c, err) || open_listener(&c, err) || open_state(&c, err) ||
-        open_plan(&c, err) || spot_coord_local_start(&c, err))
+    /* the state is locked first: who may not have it must not touch another job's socket or log */
+    if (check_save(&c, err) || open_state(&c, err) || open_listener(&c, err) ||
+        open_journal(&c, err) || open_plan(&c, err) || spot_coord_local_start(&c, err))
         goto out;
     rc = loop(&c, err);
     if (!rc)

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT */
+#define _DEFAULT_SOURCE /* flock */
 #include "job/journal.h"
 
-#include <fcntl.h>
+#include <errno.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdio_ext.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -44,18 +46,15 @@ static void take_event(struct spot_journal *j, const struct spot_event *event, s
     }
 }
 
-/* Returns 1 if there is nothing to continue: no such file, or a pipe or device. */
+/* What was written is read, and an unfinished last line cut. */
 static int continue_file(struct spot_journal *j, const char *path, struct tail *tail,
                          struct spot_err *err)
 {
-    struct spot_event_log log = { .source = path, .drops_cut = true };
+    struct spot_event_log log = { .source = path, .in = j->out, .drops_cut = true };
     struct spot_event event;
-    struct stat st;
     int rc;
 
-    if (stat(path, &st) || !S_ISREG(st.st_mode) || !(j->out = fopen(path, "r+e")))
-        return 1;
-    log.in = j->out;
+    rewind(j->out);
     while ((rc = spot_event_next(&log, &event, err)) > 0)
         take_event(j, &event, tail);
     spot_event_log_release(&log);
@@ -67,26 +66,37 @@ static int continue_file(struct spot_journal *j, const char *path, struct tail *
     return 0;
 }
 
+/* A file is one job's; a pipe or a device has nothing to continue, and may have many writers. */
+static int open_path(struct spot_journal *j, const char *path, bool resume, struct tail *tail,
+                     struct spot_err *err)
+{
+    struct stat st;
+    const bool is_special = !stat(path, &st) && !S_ISREG(st.st_mode);
+
+    j->out = fopen(path, is_special ? "we" : "a+e");
+    if (!j->out)
+        return spot_err_sys(err, "cannot write '%s'", path);
+    j->is_owned = true;
+    if (is_special)
+        return 0;
+    if (flock(fileno(j->out), LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
+        return spot_err_set(err, SPOT_ESYS, "'%s' is the log of a job that runs", path);
+    if (resume)
+        return continue_file(j, path, tail, err);
+    return ftruncate(fileno(j->out), 0) ? spot_err_sys(err, "cannot write '%s'", path) : 0;
+}
+
 int spot_journal_open(struct spot_journal *j, const char *path, bool resume, int64_t *step,
                       uint32_t *epoch, struct spot_err *err)
 {
     struct tail tail = { .step = -1 };
-    int rc = 1;
 
     memset(j, 0, sizeof(*j));
     forget_end(j);
-    if (path && !strcmp(path, "-")) {
+    if (path && !strcmp(path, "-"))
         j->out = stdout;
-    } else if (path) {
-        j->is_owned = true;
-        if (resume)
-            rc = continue_file(j, path, &tail, err);
-        if (rc < 0)
-            return -1;
-        if (rc > 0 && !(j->out = fopen(path, "we")))
-            return spot_err_sys(err, "cannot write '%s'", path);
-        (void)fcntl(fileno(j->out), F_SETFL, O_APPEND); /* never over what another one wrote */
-    }
+    else if (path && open_path(j, path, resume, &tail, err))
+        return -1;
     j->start_s = spot_clock_s() - tail.time_s;
     *step = tail.step;
     *epoch = tail.epoch;

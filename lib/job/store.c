@@ -156,6 +156,8 @@ int spot_store_verify(struct spot_store *s, struct spot_err *err)
 
 static int make_dir(struct spot_store *s, const char *dir, struct spot_err *err)
 {
+    struct stat st;
+
     if (!dir) {
         const char *tmp = getenv("TMPDIR");
 
@@ -171,9 +173,11 @@ static int make_dir(struct spot_store *s, const char *dir, struct spot_err *err)
     snprintf(s->disk.dir, sizeof(s->disk.dir), "%s", dir);
     if (mkdir(dir, 0700) && errno != EEXIST)
         return spot_err_sys(err, "cannot make '%s'", dir);
-    if (access(dir, R_OK | W_OK | X_OK))
-        return spot_err_sys(err, "cannot use '%s'", dir);
-    return 0;
+    if (!stat(dir, &st) && !S_ISDIR(st.st_mode))
+        errno = ENOTDIR;
+    else if (!access(dir, R_OK | W_OK | X_OK))
+        return 0;
+    return spot_err_sys(err, "cannot use '%s'", dir);
 }
 
 static int lock_dir(struct spot_store *s, struct spot_err *err)

@@ -37,7 +37,7 @@ resume() {
 
 @test "a job with nothing left to do keeps its last loss and is done once" {
     resume 0 20 --events log
-    cp said want
+    sed '/warning: there is no state/d' said >want
     for again in 1 2; do
         resume 0 20 --events log
         cmp said want

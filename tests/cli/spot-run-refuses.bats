@@ -221,6 +221,40 @@ stopped() {
     done
 }
 
+@test "a path that leaves workers no room for their sockets is refused, status 2" {
+    long=$(printf 'x%.0s' $(seq 100))
+    refuses 2 "more than 99 bytes" train --data corpus $MODEL --steps 1 --listen unix:$long
+    timeout 60 spot-run train -q --data corpus $MODEL --steps 1 --workers 1 --listen unix:${long%x}
+}
+
+@test "a port that the kernel chose is told" {
+    background spot-run train --data corpus $MODEL --steps 2 --events log --listen 127.0.0.1:0 2>said
+    eventually 'grep -q "listening at 127.0.0.1:[1-9]" said'
+    timeout 60 spot-run worker -q --join "$(sed 's/.* //' said)"
+    wait $pid
+}
+
+@test "the log, state and socket of a job that runs are not for a second one, and stay" {
+    train log --state state --steps 1000000
+    worker w
+    at_step log 3
+    for other in "--state state --listen unix:k" "--state state --resume --listen unix:j" "--listen unix:j"; do
+        refuses 4 "in use" train --data corpus $MODEL --steps 3 $other --events second
+        [ ! -e second ]
+    done
+    refuses 4 "'log' is the log of a job that runs" train --data corpus $MODEL --steps 3 --events log
+    [ "$(head -n 1 log | jq -r .event)" = joined ]
+    spot-run status --join unix:j
+    stops_right log
+}
+
+@test "a state that is no directory is told, and so is that there is nothing to resume" {
+    refuses 4 "cannot use 'corpus': Not a directory" train --data corpus $MODEL --steps 1 --state corpus
+    run --separate-stderr timeout 60 spot-run train --data corpus $MODEL --steps 1 --state empty --resume --events log
+    [ "$status" -eq 0 ]
+    [[ "$stderr" == *"there is no state in 'empty'"* ]]
+}
+
 @test "the socket has mode 0600 and goes with the job; loopback works as well" {
     train log --steps 100000
     worker w1

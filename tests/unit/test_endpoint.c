@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #define _XOPEN_SOURCE 700 /* mkdtemp */
+#include <errno.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -196,6 +197,28 @@ START_TEST(a_sweep_takes_the_sockets_of_the_dead_of_that_age_and_nothing_else)
 }
 END_TEST
 
+/* As of a process that was stopped: its queue fills up and is never emptied. */
+START_TEST(a_listener_that_takes_nobody_in_is_an_error_and_not_a_wait)
+{
+    struct spot_endpoint e = at("full");
+    struct spot_err err;
+    int waiting[2], listener = spot_endpoint_listen(&e, NULL);
+
+    ck_assert_int_ge(listener, 0);
+    ck_assert_int_eq(listen(listener, 1), 0);
+    for (int i = 0; i < 2; i++)
+        ck_assert_int_ge(waiting[i] = spot_endpoint_connect(&e, NULL), 0);
+    ck_assert_int_eq(spot_endpoint_connect(&e, &err), -1);
+    ck_assert_int_eq(err.sys_errno, ETIMEDOUT);
+    ck_assert_int_eq(spot_endpoint_listen(&e, &err), -1); /* it is no dead one's */
+    ck_assert_int_eq(err.sys_errno, EADDRINUSE);
+    for (int i = 0; i < 2; i++)
+        close(waiting[i]);
+    close(listener);
+    unlink(e.path);
+}
+END_TEST
+
 START_TEST(loopback_takes_a_free_port_and_connections_are_not_blocking)
 {
     struct spot_endpoint e, bound;
@@ -237,6 +260,7 @@ int main(void)
     tcase_add_test(tc, a_unix_socket_is_private_whatever_the_umask);
     tcase_add_test(tc, a_stale_socket_is_replaced_a_live_one_and_a_file_are_not);
     tcase_add_test(tc, a_sweep_takes_the_sockets_of_the_dead_of_that_age_and_nothing_else);
+    tcase_add_test(tc, a_listener_that_takes_nobody_in_is_an_error_and_not_a_wait);
     tcase_add_test(tc, loopback_takes_a_free_port_and_connections_are_not_blocking);
     status = run_suite("endpoint", tc);
     rmdir(dir);

@@ -90,6 +90,7 @@ static struct spot_coordinator_options coordinator_options(const struct options 
         .stall_s = o->stall_s,
         .settle_s = 0.2,
         .warn = spot_tool_warn,
+        .note = spot_tool_note,
         .show_progress = isatty(STDERR_FILENO) && !o->quiet,
     };
 
