@@ -210,20 +210,22 @@ static void tune(int fd, const struct spot_endpoint *e)
         (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 }
 
-/* bind() fails on a path that exists: drop it if nobody answers there. */
-static void drop_stale(const struct spot_endpoint *e, time_t age_s)
+void spot_endpoint_drop_stale(const struct spot_endpoint *e, time_t age_s)
 {
+    union address a;
+    const socklen_t len = fill(e, &a);
     struct stat st;
     int fd;
 
     if (e->kind != SPOT_ENDPOINT_UNIX || lstat(e->path, &st) || !S_ISSOCK(st.st_mode) ||
         time(NULL) - st.st_mtime < age_s)
         return;
-    fd = spot_endpoint_connect(e, NULL);
-    if (fd >= 0)
-        close(fd);
-    else if (errno == ECONNREFUSED)
+    fd = open_socket(&a, NULL);
+    if (fd < 0)
+        return;
+    if (!set_nonblocking(fd) && connect(fd, &a.any, len) && errno == ECONNREFUSED)
         unlink(e->path);
+    close(fd);
 }
 
 void spot_endpoint_sweep(const struct spot_endpoint *e, time_t age_s)
@@ -246,7 +248,7 @@ void spot_endpoint_sweep(const struct spot_endpoint *e, time_t age_s)
             continue;
         if ((size_t)snprintf(stale.path, sizeof(stale.path), "%.*s%.100s", (int)n_dir, e->path,
                              entry->d_name) < sizeof(((struct sockaddr_un *)0)->sun_path))
-            drop_stale(&stale, age_s);
+            spot_endpoint_drop_stale(&stale, age_s);
     }
     if (list)
         closedir(list);
@@ -275,7 +277,7 @@ int spot_endpoint_listen(struct spot_endpoint *e, struct spot_err *err)
 
     if (fd < 0)
         return -1;
-    drop_stale(e, 0);
+    spot_endpoint_drop_stale(e, 0); /* bind() fails on a path that exists */
     spot_endpoint_print(e, text);
     if (bind_private(fd, e, &a, len) || listen(fd, BACKLOG) || getsockname(fd, &a.any, &len) ||
         set_nonblocking(fd)) {

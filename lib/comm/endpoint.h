@@ -55,6 +55,9 @@ void spot_endpoint_print(const struct spot_endpoint *endpoint, char *text);
  * dead process is replaced, one that answers is not. Returns the descriptor, -1 with *err. */
 int spot_endpoint_listen(struct spot_endpoint *endpoint, struct spot_err *err);
 
+/* Remove a Unix socket of this age at which nobody answers; does not wait. No effect for TCP. */
+void spot_endpoint_drop_stale(const struct spot_endpoint *endpoint, time_t age_s);
+
 /* Remove the sockets PATH.* of this age at which nobody answers: workers that were killed leave
  * theirs, and one that has just started does not answer yet. No effect for TCP. */
 void spot_endpoint_sweep(const struct spot_endpoint *endpoint, time_t age_s);

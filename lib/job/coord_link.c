@@ -23,8 +23,9 @@ void spot_coord_free_peer(struct spot_coord *c, size_t i)
     c->peer[i] = c->peer[--c->n_peer];
 }
 
-/* A dead worker cannot remove its socket. Its address is hearsay: only what lies where workers of
- * this job put theirs, OURS.PID, is ours to remove. */
+/* A dead worker cannot remove its socket; one that lost us, and joins anew, listens there again.
+ * Its address is hearsay: only what lies where workers of this job put theirs, OURS.PID, is ours to
+ * remove. */
 static void drop_socket(const struct spot_coord *c, const struct spot_coord_peer *peer)
 {
     const size_t n = strlen(c->endpoint.path);
@@ -33,7 +34,7 @@ static void drop_socket(const struct spot_coord *c, const struct spot_coord_peer
     if (c->endpoint.kind == SPOT_ENDPOINT_UNIX && !spot_endpoint_parse(peer->address, &e, NULL) &&
         e.kind == SPOT_ENDPOINT_UNIX && !strncmp(e.path, c->endpoint.path, n) && e.path[n] == '.' &&
         e.path[n + 1] && !e.path[n + 1 + strspn(e.path + n + 1, "0123456789")])
-        unlink(e.path);
+        spot_endpoint_drop_stale(&e, 0);
 }
 
 /* The connection is gone: forget it, and if it was a member, go on without. */

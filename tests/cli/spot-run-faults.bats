@@ -169,6 +169,22 @@ teardown() { job_teardown; }
     same_as log 1500
 }
 
+@test "a coordinator that stood still: workers come back, at the sockets that they had" {
+    train log --steps 1000000 --grid 1x3 --lease 0.5s
+    for i in 1 2 3; do worker w$i; done
+    at_step log 5
+    coordinator=$(pgrep -P $train)
+    kill -STOP "$coordinator"
+    sleep 5 # they wait for five leases
+    kill -CONT "$coordinator"
+    eventually '[ "$(events log joined)" -ge 6 ]'
+    step=$(jq -s 'map(select(.event == "committed")) | length' log)
+    at_step log $((step + 20))
+    [ "$(ls j.* | wc -l)" -eq 3 ]
+    [ "$(events log quiesce)" -le 20 ]
+    stops_right log
+}
+
 @test "coordinator and all workers killed: a cold start from the disk, same final bits" {
     for k in 1 2 3; do
         train log --steps 100000 --workers 3 --grid 1x3 --state st --durable-every 0.02s --resume
