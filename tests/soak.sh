@@ -110,6 +110,7 @@ after=$(grep -c '"committed"' "$tmp/events")
 kill -TERM $job
 wait $job || true
 job=''
+sleep 1 # the others see that it is gone, and stop listening
 kill -KILL "${pid[@]}" 2>/dev/null || true
 wait 2>/dev/null || true
 # the same number of steps, undisturbed, and the storm's state beside it
@@ -117,7 +118,9 @@ step=$(grep '"durable"' "$tmp/events" | tail -n 1 | jq .step)
 spot-run train "${model[@]}" --steps "$step" --events "$tmp/events" --state "$tmp/state" --resume
 spot-run train "${model[@]}" --steps "$step" --events "$tmp/calm"
 spot-run report --reference "$tmp/calm" --format table "$tmp/events" || run=0
-ls "$tmp"/job.* 2>/dev/null | wc -l | xargs echo "sockets left behind:"
+left=$(find "$tmp" -name 'job*' | wc -l)
+echo "sockets left behind: $left"
+[ "$left" = 0 ] || run=0
 echo "$hits preemptions, $zones_lost zones lost, $coordinators coordinator kills; $((after - before)) steps in the last 3 s;" \
     "$([ $run = 1 ] && echo all held || echo FAILED)"
 [ $run = 1 ] && [ "$after" -gt "$before" ]
