@@ -9,11 +9,12 @@
 
 unsigned char *spot_buf_more(struct spot_buf *buf, size_t n_byte)
 {
-    if (buf->cap - buf->n < n_byte) {
+    if (!buf->data || buf->cap - buf->n < n_byte) {
         const size_t twice = buf->cap <= SIZE_MAX / 2 ? 2 * buf->cap : SIZE_MAX;
         const size_t need = n_byte <= SIZE_MAX - buf->n ? buf->n + n_byte : SIZE_MAX;
 
         buf->cap = twice > need ? twice : need;
+        buf->cap += !buf->cap;
         buf->data = spot_xrealloc(buf->data, buf->cap, 1);
     }
     return buf->data + buf->n;

@@ -14,7 +14,8 @@ struct spot_buf {
     size_t n, cap;
 };
 
-/* Room for `n_byte` more bytes behind data + n, not initialised; `n` stays. Out of memory aborts.
+/* Room for `n_byte` more bytes behind data + n, never NULL, not initialised; `n` stays. Out of
+ * memory aborts.
  */
 unsigned char *spot_buf_more(struct spot_buf *buf, size_t n_byte);
 void spot_buf_add(struct spot_buf *buf, const void *data, size_t n_byte);
