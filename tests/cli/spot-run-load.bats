@@ -57,6 +57,28 @@ PY
     jq -es 'last.event == "done"' b.log
 }
 
+@test "config.json beside the weights says the shape; an option that says otherwise is refused" {
+    llama="--arch llama --layers 2 --width 32 --heads 4 --kv-heads 2 --ffn 88 --rope-theta 5e4 --tied"
+    common="train -q --data corpus --seq 16 --shards 2 --global-batch 5"
+    mkdir m
+    spot-run $common $llama --steps 3 --save m/model.safetensors --events a.log
+    spot-run $common $llama --steps 2 --load m --events want.log
+    cat >m/config.json <<-END
+	{ "model_type": "llama", "hidden_size": 32, "intermediate_size": 88, "num_hidden_layers": 2,
+	  "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 256, "rope_theta": 5e4,
+	  "rms_norm_eps": 1e-05, "tie_word_embeddings": true, "rope_scaling": null, "hidden_act": "silu" }
+	END
+    spot-run $common --steps 2 --load m --events got.log
+    cmp <(outcome want.log) <(outcome got.log)
+    spot-run $common $llama --steps 2 --load m --events got.log
+    cmp <(outcome want.log) <(outcome got.log)
+    refuses 2 "--ffn 90, but m/config.json says 88" $common --steps 2 --load m --ffn 90
+    refuses 2 "--arch gpt2, but m/config.json says llama" $common --steps 2 --load m --arch gpt2
+    refuses 2 "--rope-theta 10000, but m/config.json says 50000" $common --steps 2 --load m --rope-theta 1e4
+    sed -i 's/null/{ "rope_type": "llama3" }/' m/config.json
+    refuses 3 "m/config.json:3:71: /rope_scaling: scaled rotary positions ('llama3')" $common --steps 2 --load m
+}
+
 @test "weights of another shape are refused with the tensor, status 3" {
     spot-run train -q --data corpus $MODEL --global-batch 5 --steps 1 --save a.safetensors --events a.log
     run -3 spot-run train -q --data corpus --layers 1 --width 32 --heads 2 --seq 16 --shards 2 --steps 1 --load a.safetensors

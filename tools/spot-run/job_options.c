@@ -3,9 +3,13 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "engine/backend.h"
 #include "job/corpus.h"
+#include "job/hf_config.h"
+
+enum { CONFIG_PATH_MAX = 4096 };
 
 static int check_recompute(const struct job_options *o, struct spot_err *err)
 {
@@ -32,6 +36,83 @@ static int check_arch(const struct job_options *o, struct spot_err *err)
         return spot_err_set(err, SPOT_EUSAGE, "--arch wants gpt2 or llama, got '%s'", o->arch);
     if (!is_llama(o) && (o->kv_heads || o->ffn || o->rope_theta != 0))
         return spot_err_set(err, SPOT_EUSAGE, "%s is for --arch llama", given);
+    return 0;
+}
+
+/* The path of config.json in the directory of many files, or beside their index. */
+static bool find_config(const char *load, char path[CONFIG_PATH_MAX])
+{
+    static const char index[] = ".index.json";
+    const size_t n = strlen(load);
+    const char *const slash = strrchr(load, '/');
+    struct stat st;
+    int len;
+
+    if (n > sizeof(index) && !strcmp(load + n - (sizeof(index) - 1), index))
+        len = snprintf(path, CONFIG_PATH_MAX, "%.*sconfig.json",
+                       slash ? (int)(slash + 1 - load) : 0, load);
+    else if (!stat(load, &st) && S_ISDIR(st.st_mode))
+        len = snprintf(path, CONFIG_PATH_MAX, "%s/config.json", load);
+    else
+        return false;
+    return len < CONFIG_PATH_MAX && !stat(path, &st);
+}
+
+/* The option, or where it was not said what the file says. */
+static int take(const char *option, uint64_t *said, int64_t file, const char *path,
+                struct spot_err *err)
+{
+    if (*said && *said != (uint64_t)file)
+        return spot_err_set(err, SPOT_EUSAGE, "%s %llu, but %s says %lld", option,
+                            (unsigned long long)*said, path, (long long)file);
+    *said = (uint64_t)file;
+    return 0;
+}
+
+static int take_config(struct job_options *o, const char *path, struct spot_err *err)
+{
+    struct spot_shape s;
+
+    if (spot_hf_config_load(path, &s, err))
+        return -1;
+    if (o->arch && spot_arch_find(o->arch) != s.arch)
+        return spot_err_set(err, SPOT_EUSAGE, "--arch %s, but %s says %s", o->arch, path,
+                            spot_arch_name(s.arch));
+    if (o->is_tied && !s.is_tied)
+        return spot_err_set(err, SPOT_EUSAGE, "--tied, but %s says that the head is not", path);
+    if (o->rope_theta != 0 && o->rope_theta != s.rope_theta)
+        return spot_err_set(err, SPOT_EUSAGE, "--rope-theta %g, but %s says %g", o->rope_theta,
+                            path, s.rope_theta);
+    if (o->seq > (uint64_t)s.seq && s.seq && s.arch == SPOT_ARCH_GPT2)
+        return spot_err_set(err, SPOT_EUSAGE, "--seq %llu, but %s says that it has %lld positions",
+                            (unsigned long long)o->seq, path, (long long)s.seq);
+    o->arch = spot_arch_name(s.arch);
+    o->is_tied = s.is_tied != 0;
+    o->rope_theta = s.rope_theta;
+    return take("--layers", &o->layers, s.n_layer, path, err) ||
+                   take("--width", &o->width, s.width, path, err) ||
+                   take("--heads", &o->heads, s.n_head, path, err) ||
+                   take("--vocab", &o->vocab, s.vocab, path, err) ||
+                   take("--kv-heads", &o->kv_heads, s.n_kv_head, path, err) ||
+                   take("--ffn", &o->ffn, s.ffn, path, err)
+               ? -1
+               : 0;
+}
+
+int job_options_shape(struct job_options *o, const char *load, struct spot_err *err)
+{
+    char path[CONFIG_PATH_MAX];
+
+    if (load && find_config(load, path) && take_config(o, path, err))
+        return -1;
+    if (!o->arch)
+        o->arch = "gpt2";
+    if (!o->layers)
+        o->layers = 4;
+    if (!o->width)
+        o->width = 128;
+    if (!o->heads)
+        o->heads = 4;
     return 0;
 }
 

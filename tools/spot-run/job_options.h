@@ -12,20 +12,24 @@
 struct job_options {
     const char *data, *tokens, *tokenizer, *arch, *kernel, *backend, *recompute;
     uint64_t layers, width, heads, seq, vocab, shards, micro_batch, global_batch, threads, seed;
-    uint64_t kv_heads, ffn; /* as rope_theta of a Llama; 0: settle chooses */
+    uint64_t kv_heads, ffn; /* as rope_theta of a Llama; 0, as NULL for arch: settle chooses */
     double rope_theta, lr, beta1, beta2, weight_decay, clip;
     struct spot_bpe *bpe; /* set by settle; the caller frees it */
     int token_byte;
     bool is_tied;
 };
 
-#define JOB_OPTIONS_DEFAULT                                                                    \
-    {                                                                                          \
-        .tokens = "bytes", .arch = "gpt2", .recompute = "none", .kernel = "auto",              \
-        .backend = "auto", .layers = 4, .width = 128, .heads = 4, .seq = 64, .micro_batch = 1, \
-        .global_batch = 16, .threads = 1, .seed = 1, .lr = 1e-3, .beta1 = 0.9, .beta2 = 0.95,  \
-        .weight_decay = 0.1, .clip = 1                                                         \
+#define JOB_OPTIONS_DEFAULT                                                                      \
+    {                                                                                            \
+        .tokens = "bytes", .recompute = "none", .kernel = "auto", .backend = "auto", .seq = 64,  \
+        .micro_batch = 1, .global_batch = 16, .threads = 1, .seed = 1, .lr = 1e-3, .beta1 = 0.9, \
+        .beta2 = 0.95, .weight_decay = 0.1, .clip = 1                                            \
     }
+
+/* First of all: the shape as the config.json beside the weights at `load` says it (NULL, or there
+ * is none: the usual small one), where no option does. Returns 0, or -1 with *err, also where an
+ * option says otherwise. */
+int job_options_shape(struct job_options *o, const char *load, struct spot_err *err);
 
 /* What is missing or contradicts itself. Returns 0, or -1 with *err (SPOT_EUSAGE). */
 int job_options_check(const struct job_options *o, struct spot_err *err);

@@ -110,7 +110,7 @@ static int settle(struct spot_prov *prov, struct spot_err *err)
     struct spot_corpus corpus = { 0 };
     int rc;
 
-    if (job_options_check(&p.job, err))
+    if (job_options_shape(&p.job, NULL, err) || job_options_check(&p.job, err))
         return -1;
     if (!strcmp(p.job.data, "-"))
         return spot_err_set(err, SPOT_EUSAGE, "--data wants a file: it is read several times");

@@ -125,7 +125,7 @@ static int train(struct options *o, struct spot_err *err)
     struct spot_coordinator_options c;
     struct spot_coordinator_result result;
 
-    if (job_options_check(&o->job, err))
+    if (job_options_shape(&o->job, o->load, err) || job_options_check(&o->job, err))
         return -1;
     if (!o->steps)
         return spot_err_set(err, SPOT_EUSAGE, "--steps is missing");

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: MIT */
+#include "job/hf_config.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "common/json.h"
+
+/* The engine's, of both kinds of norm; a file may write it as any decimal near it. */
+static const double norm_eps = 1e-5, eps_slack = 1e-9;
+
+/* Both kinds of file, under one set of names. */
+struct config {
+    const char *kind, *activation;
+    int64_t width, n_layer, n_head, n_kv_head, ffn, vocab, seq, head_dim;
+    double eps, theta;
+    bool is_tied, attention_bias, mlp_bias, scales_by_layer;
+};
+
+#define AT(member) offsetof(struct config, member)
+
+static const struct spot_field kind_field[] = {
+    { "model_type", SPOT_F_STR, AT(kind), NULL, 0, 0, true },
+    { 0 },
+};
+
+static const struct spot_field gpt2_field[] = {
+    { "n_embd", SPOT_F_INT, AT(width), "1", 1, 1 << 16, true },
+    { "n_layer", SPOT_F_INT, AT(n_layer), "1", 1, SPOT_LAYERS_MAX, true },
+    { "n_head", SPOT_F_INT, AT(n_head), "1", 1, 1 << 10, true },
+    { "vocab_size", SPOT_F_INT, AT(vocab), "1", 1, 1 << 20, true },
+    { "n_positions", SPOT_F_INT, AT(seq), "1", 1, 1 << 30, false },
+    { "n_inner", SPOT_F_INT, AT(ffn), "1", 1, 1 << 18, false },
+    { "activation_function", SPOT_F_STR, AT(activation), NULL, 0, 0, false },
+    { "layer_norm_epsilon", SPOT_F_REAL, AT(eps), "1", 0, 1, false },
+    { "tie_word_embeddings", SPOT_F_BOOL, AT(is_tied), NULL, 0, 0, false },
+    { "scale_attn_by_inverse_layer_idx", SPOT_F_BOOL, AT(scales_by_layer), NULL, 0, 0, false },
+    { 0 },
+};
+
+static const struct spot_field llama_field[] = {
+    { "hidden_size", SPOT_F_INT, AT(width), "1", 1, 1 << 16, true },
+    { "num_hidden_layers", SPOT_F_INT, AT(n_layer), "1", 1, SPOT_LAYERS_MAX, true },
+    { "num_attention_heads", SPOT_F_INT, AT(n_head), "1", 1, 1 << 10, true },
+    { "num_key_value_heads", SPOT_F_INT, AT(n_kv_head), "1", 1, 1 << 10, false },
+    { "intermediate_size", SPOT_F_INT, AT(ffn), "1", 1, 1 << 18, true },
+    { "vocab_size", SPOT_F_INT, AT(vocab), "1", 1, 1 << 20, true },
+    { "max_position_embeddings", SPOT_F_INT, AT(seq), "1", 1, 1 << 30, false },
+    { "head_dim", SPOT_F_INT, AT(head_dim), "1", 1, 1 << 16, false },
+    { "hidden_act", SPOT_F_STR, AT(activation), NULL, 0, 0, false },
+    { "rms_norm_eps", SPOT_F_REAL, AT(eps), "1", 0, 1, false },
+    { "rope_theta", SPOT_F_REAL, AT(theta), "1", 1, 1e9, false },
+    { "tie_word_embeddings", SPOT_F_BOOL, AT(is_tied), NULL, 0, 0, false },
+    { "attention_bias", SPOT_F_BOOL, AT(attention_bias), NULL, 0, 0, false },
+    { "mlp_bias", SPOT_F_BOOL, AT(mlp_bias), NULL, 0, 0, false },
+    { 0 },
+};
+
+/* What later versions of the files keep in an object of its own. */
+static const struct spot_field rope_field[] = {
+    { "rope_theta", SPOT_F_REAL, AT(theta), "1", 1, 1e9, false },
+    { 0 },
+};
+
+/* null is as good as absent. */
+static void drop_nulls(json_t *object)
+{
+    const char *key;
+    json_t *value;
+    void *next;
+
+    json_object_foreach_safe(object, next, key, value)
+    {
+        if (json_is_null(value))
+            json_object_del(object, key);
+    }
+}
+
+static int check_eps(const struct spot_json_doc *doc, const char *pointer, double eps,
+                     struct spot_err *err)
+{
+    if (eps > norm_eps - eps_slack && eps < norm_eps + eps_slack)
+        return 0;
+    return spot_json_fail(doc, pointer, err, "norms are computed with %g, not with %g", norm_eps,
+                          eps);
+}
+
+/* Positions turn as they do in the first Llamas, or not at all here. */
+static int read_rope(const struct spot_json_doc *doc, const char *key, struct config *c,
+                     struct spot_err *err)
+{
+    char pointer[64] = "/";
+    const json_t *rope, *type;
+
+    strncat(pointer, key, sizeof(pointer) - 2);
+    if (spot_json_object(doc, doc->root, "", key, false, &rope, err))
+        return -1;
+    if (!rope)
+        return 0;
+    type = json_object_get(rope, "rope_type");
+    if (!type)
+        type = json_object_get(rope, "type");
+    if (!json_is_string(type) || strcmp(json_string_value(type), "default") != 0)
+        return spot_json_fail(doc, pointer, err,
+                              "scaled rotary positions ('%.40s') are not computed here",
+                              json_is_string(type) ? json_string_value(type) : "?");
+    return spot_json_read_fields(doc, rope, pointer, rope_field, c, err);
+}
+
+static int read_llama(const struct spot_json_doc *doc, struct config *c, struct spot_err *err)
+{
+    *c = (struct config){ .activation = "silu", .eps = 1e-6, .theta = 1e4 };
+    if (spot_json_read_fields(doc, doc->root, "", llama_field, c, err) ||
+        read_rope(doc, "rope_scaling", c, err) || read_rope(doc, "rope_parameters", c, err) ||
+        check_eps(doc, "/rms_norm_eps", c->eps, err))
+        return -1;
+    if (strcmp(c->activation, "silu") != 0)
+        return spot_json_fail(doc, "/hidden_act", err, "expected silu, got '%.40s'", c->activation);
+    if (c->attention_bias || c->mlp_bias)
+        return spot_json_fail(doc, c->mlp_bias ? "/mlp_bias" : "/attention_bias", err,
+                              "a Llama with biases is not computed here");
+    if (c->head_dim && c->head_dim * c->n_head != c->width)
+        return spot_json_fail(doc, "/head_dim", err, "%lld heads of %lld are not the width, %lld",
+                              (long long)c->n_head, (long long)c->head_dim, (long long)c->width);
+    if (!c->n_kv_head)
+        c->n_kv_head = c->n_head;
+    return 0;
+}
+
+static int read_gpt2(const struct spot_json_doc *doc, struct config *c, struct spot_err *err)
+{
+    *c = (struct config){ .activation = "gelu_new", .eps = 1e-5, .seq = 1024, .is_tied = true };
+    if (spot_json_read_fields(doc, doc->root, "", gpt2_field, c, err) ||
+        check_eps(doc, "/layer_norm_epsilon", c->eps, err))
+        return -1;
+    if (strcmp(c->activation, "gelu_new") != 0 && strcmp(c->activation, "gelu_pytorch_tanh") != 0)
+        return spot_json_fail(doc, "/activation_function", err, "expected gelu_new, got '%.40s'",
+                              c->activation);
+    if (c->ffn && c->ffn != 4 * c->width)
+        return spot_json_fail(doc, "/n_inner", err, "expected 4 times n_embd, %lld, got %lld",
+                              (long long)(4 * c->width), (long long)c->ffn);
+    if (c->scales_by_layer)
+        return spot_json_fail(doc, "/scale_attn_by_inverse_layer_idx", err,
+                              "attention that is scaled by layer is not computed here");
+    return 0;
+}
+
+static int read_config(const struct spot_json_doc *doc, struct spot_shape *shape,
+                       struct spot_err *err)
+{
+    struct config c = { 0 };
+    int arch;
+
+    drop_nulls(doc->root);
+    if (spot_json_read_fields(doc, doc->root, "", kind_field, &c, err))
+        return -1;
+    arch = spot_arch_find(c.kind);
+    if (arch < 0)
+        return spot_json_fail(doc, "/model_type", err, "expected gpt2 or llama, got '%.40s'",
+                              c.kind);
+    if ((arch == SPOT_ARCH_LLAMA ? read_llama : read_gpt2)(doc, &c, err))
+        return -1;
+    *shape = (struct spot_shape){ .n_layer = c.n_layer,
+                                  .width = c.width,
+                                  .n_head = c.n_head,
+                                  .seq = c.seq,
+                                  .vocab = c.vocab,
+                                  .arch = arch,
+                                  .is_tied = c.is_tied };
+    if (arch == SPOT_ARCH_LLAMA) {
+        shape->n_kv_head = c.n_kv_head;
+        shape->ffn = c.ffn;
+        shape->rope_theta = c.theta;
+    }
+    return 0;
+}
+
+int spot_hf_config_load(const char *path, struct spot_shape *shape, struct spot_err *err)
+{
+    struct spot_json_doc doc;
+    int rc;
+
+    if (spot_json_load_path(&doc, path, err))
+        return -1;
+    rc = read_config(&doc, shape, err);
+    spot_json_release(&doc);
+    return rc;
+}

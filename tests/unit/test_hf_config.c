@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT */
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "job/hf_config.h"
+#include "suite.h"
+
+/* Goal: the files that transformers writes are understood, and whatever would be computed otherwise
+ * than a file says is refused with its place. */
+
+static int load(const char *text, struct spot_shape *shape, struct spot_err *err)
+{
+    char path[] = "/tmp/spot-config-XXXXXX";
+    const int fd = mkstemp(path);
+    int rc;
+
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(write(fd, text, strlen(text)), (ssize_t)strlen(text));
+    close(fd);
+    memset(shape, 0xff, sizeof(*shape));
+    rc = spot_hf_config_load(path, shape, err);
+    unlink(path);
+    return rc;
+}
+
+#define GPT2                                                                            \
+    "\"model_type\": \"gpt2\", \"n_embd\": 768, \"n_layer\": 12, \"n_head\": 12, "      \
+    "\"vocab_size\": 50257, \"activation_function\": \"gelu_new\", \"n_inner\": null, " \
+    "\"layer_norm_epsilon\": 1e-05, \"n_positions\": 1024, \"attn_pdrop\": 0.1"
+#define LLAMA                                                                              \
+    "\"model_type\": \"llama\", \"hidden_size\": 2048, \"intermediate_size\": 5632, "      \
+    "\"num_hidden_layers\": 22, \"num_attention_heads\": 32, \"num_key_value_heads\": 4, " \
+    "\"vocab_size\": 32000, \"max_position_embeddings\": 2048, \"hidden_act\": \"silu\", " \
+    "\"attention_bias\": false, \"rms_norm_eps\": 1e-05, \"tie_word_embeddings\": false, " \
+    "\"torch_dtype\": \"bfloat16\""
+
+START_TEST(a_gpt2_is_tied_unless_it_says_no)
+{
+    struct spot_shape s;
+    struct spot_err err;
+
+    ck_assert_msg(!load("{" GPT2 "}", &s, &err), "%s", err.msg);
+    ck_assert(s.arch == SPOT_ARCH_GPT2 && s.n_layer == 12 && s.width == 768 && s.n_head == 12);
+    ck_assert(s.vocab == 50257 && s.seq == 1024 && s.is_tied == 1 && s.n_shard == 0);
+    ck_assert(s.n_kv_head == 0 && s.ffn == 0 && s.rope_theta == 0);
+    ck_assert_int_eq(load("{" GPT2 ", \"tie_word_embeddings\": false}", &s, &err), 0);
+    ck_assert_int_eq(s.is_tied, 0);
+}
+END_TEST
+
+START_TEST(a_llama_tells_its_heads_and_the_base_of_its_angles)
+{
+    /* absent, at the root, and where later versions write it */
+    static const struct {
+        const char *more;
+        double theta;
+    } cases[] = {
+        { "", 1e4 },
+        { ", \"rope_theta\": 500000.0, \"rope_scaling\": null", 5e5 },
+        { ", \"rope_parameters\": {\"rope_theta\": 1000000.0, \"rope_type\": \"default\"}", 1e6 },
+    };
+    struct spot_shape s;
+    struct spot_err err;
+    char text[1024];
+
+    snprintf(text, sizeof(text), "{" LLAMA "%s}", cases[_i].more);
+    ck_assert_msg(!load(text, &s, &err), "%s", err.msg);
+    ck_assert(s.arch == SPOT_ARCH_LLAMA && s.n_layer == 22 && s.width == 2048 && s.n_head == 32);
+    ck_assert(s.n_kv_head == 4 && s.ffn == 5632 && s.vocab == 32000 && s.seq == 2048);
+    ck_assert(s.is_tied == 0 && s.n_shard == 0);
+    ck_assert_double_eq(s.rope_theta, cases[_i].theta);
+}
+END_TEST
+
+START_TEST(what_is_not_computed_is_refused_with_its_place)
+{
+    static const struct {
+        const char *text, *expected;
+    } cases[] = {
+        { "{\"model_type\": \"mistral\"}",
+          ":1:16: /model_type: expected gpt2 or llama, got 'mistral'" },
+        { "{\"n_embd\": 768}", "model_type" },
+        { "{" LLAMA ",\n \"rope_scaling\": {\"rope_type\": \"llama3\", \"factor\": 8.0}}",
+          ":2:18: /rope_scaling: scaled rotary positions ('llama3') are not computed here" },
+        { "{" LLAMA ", \"rope_scaling\": {\"type\": \"linear\", \"factor\": 2.0}}", "('linear')" },
+        { "{" LLAMA ", \"rope_parameters\": {\"rope_type\": \"yarn\"}}", "('yarn')" },
+        { "{" LLAMA ", \"rope_scaling\": {\"factor\": 2.0}}", "('?')" },
+        { "{" LLAMA ", \"mlp_bias\": true}", "/mlp_bias: a Llama with biases" },
+        { "{" LLAMA ", \"head_dim\": 128}", "/head_dim: 32 heads of 128 are not the width, 2048" },
+        { "{\"model_type\": \"llama\", \"hidden_size\": 64, \"intermediate_size\": 172, "
+          "\"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"vocab_size\": 256, "
+          "\"rms_norm_eps\": 1e-06}",
+          "/rms_norm_eps: norms are computed with 1e-05, not with 1e-06" },
+        { "{\"model_type\": \"llama\", \"hidden_size\": 64}", "num_hidden_layers" },
+        { "{\"model_type\": \"llama\", \"hidden_size\": -1}", "/hidden_size" },
+        { "{" GPT2 ", \"scale_attn_by_inverse_layer_idx\": true}", "scaled by layer" },
+        { "{\"model_type\": \"gpt2\", \"n_embd\": 8, \"n_layer\": 1, \"n_head\": 1, "
+          "\"vocab_size\": 9, \"n_inner\": 24}",
+          "/n_inner: expected 4 times n_embd, 32, got 24" },
+        { "{\"model_type\": \"gpt2\", \"n_embd\": 8, \"n_layer\": 1, \"n_head\": 1, "
+          "\"vocab_size\": 9, \"activation_function\": \"relu\"}",
+          "/activation_function: expected gelu_new, got 'relu'" },
+    };
+    struct spot_shape s;
+    struct spot_err err;
+
+    if (_i >= (int)(sizeof(cases) / sizeof(cases[0])))
+        return;
+    ck_assert_int_eq(load(cases[_i].text, &s, &err), -1);
+    ck_assert_int_eq(err.code, SPOT_EDATA);
+    ck_assert_msg(strstr(err.msg, cases[_i].expected), "%s", err.msg);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tc = tcase_create("core");
+
+    tcase_add_test(tc, a_gpt2_is_tied_unless_it_says_no);
+    tcase_add_loop_test(tc, a_llama_tells_its_heads_and_the_base_of_its_angles, 0, 3);
+    tcase_add_loop_test(tc, what_is_not_computed_is_refused_with_its_place, 0, 14);
+    return run_suite("hf_config", tc);
+}
