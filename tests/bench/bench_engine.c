@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* bench_engine - time of a training step against a floor measured in the same run.
  *
- *   bench_engine [L C H T V b THREADS STEPS [KERNEL [SHARDS]]]
+ *   bench_engine [L C H T V b THREADS STEPS [KERNEL [SHARDS [Hk F]]]]
  *
+ * With Hk, heads of keys and values, and F, width inside the MLP, the model is a Llama.
  * The floor is OpenBLAS doing the products of the step and nothing else: forward, gradient by the
  * input, gradient by the weight, attention as if dense and causal at half price.
  */
@@ -117,10 +118,14 @@ static double floor_s(const struct bench *b)
 {
     const int m = b->micro_batch * (int)b->shape.seq, c = (int)b->shape.width,
               v = (int)b->shape.vocab, t = (int)b->shape.seq, d = c / (int)b->shape.n_head;
-    const int shape[][2] = { { 3 * c, c }, { c, c }, { 4 * c, c }, { c, 4 * c } };
-    const size_t widest = (size_t)(v > 4 * c ? v : 4 * c);
+    const int shape[][2] = { { (int)spot_shape_qkv(&b->shape), c },
+                             { c, c },
+                             { (int)spot_shape_pre(&b->shape), c },
+                             { c, (int)spot_shape_ffn(&b->shape) } };
+    const int wide = shape[0][0] > shape[2][0] ? shape[0][0] : shape[2][0];
+    const size_t widest = (size_t)(v > wide ? v : wide);
     const size_t elem =
-        (size_t)(m > t ? m : t) * (widest + (size_t)4 * (size_t)c + (size_t)t) + widest * (size_t)c;
+        (size_t)(m > t ? m : t) * (widest + (size_t)wide + (size_t)t) + widest * (size_t)c;
     float *const memory = spot_alloc_aligned(elem, sizeof(float));
     double best = 1e9;
 
@@ -145,13 +150,14 @@ static void run_bench(struct bench *b)
 {
     double best = 1e9, floor, gflop;
     const double n_token = (double)b->micro_batch * (double)b->shape.seq;
+    const int64_t n_position = b->shape.arch == SPOT_ARCH_GPT2 ? b->shape.seq : 0;
     struct spot_err err = { 0 };
 
     if (spot_shape_check(&b->shape, &err))
         die(&err);
-    printf("L %d C %d H %d T %d V %d b %d, %d threads, %s\n", (int)b->shape.n_layer,
-           (int)b->shape.width, (int)b->shape.n_head, (int)b->shape.seq, (int)b->shape.vocab,
-           b->micro_batch, b->n_thread, b->kernel);
+    printf("%s, L %d C %d H %d T %d V %d b %d, %d threads, %s\n", spot_arch_name(b->shape.arch),
+           (int)b->shape.n_layer, (int)b->shape.width, (int)b->shape.n_head, (int)b->shape.seq,
+           (int)b->shape.vocab, b->micro_batch, b->n_thread, b->kernel);
     open_stage(b);
     for (int i = 0; i < b->n_step; i++) {
         double part[5], sum = 0;
@@ -163,10 +169,9 @@ static void run_bench(struct bench *b)
     }
     floor = floor_s(b);
     /* 6 per weight in a product, and attention, causal: llm.c's count */
-    gflop =
-        1e-9 * n_token * 6 *
-        (double)(spot_shape_params(&b->shape) - (b->shape.vocab + b->shape.seq) * b->shape.width +
-                 b->shape.n_layer * b->shape.width * b->shape.seq);
+    gflop = 1e-9 * n_token * 6 *
+            (double)(spot_shape_params(&b->shape) - (b->shape.vocab + n_position) * b->shape.width +
+                     b->shape.n_layer * b->shape.width * b->shape.seq);
     printf("  best %.1f ms, %.1f token/s, %.1f GFLOP/s; OpenBLAS floor %.1f ms, ratio %.2f\n",
            1e3 * best, n_token / best, gflop / best, 1e3 * floor, best / floor);
     spot_stage_free(b->stage);
@@ -191,13 +196,25 @@ static int number(const char *text)
 
 int main(int argc, char **argv)
 {
-    /* the model of 124 M with a byte vocabulary, one tenth of it, a long sequence, a wide layer */
+    /* the model of 124 M with a byte vocabulary, one tenth of it, a long sequence, a wide layer,
+     * and a Llama like the first */
     static const struct spot_shape usual[] = {
         { .n_layer = 6, .width = 384, .n_head = 6, .seq = 64, .vocab = 256, .n_shard = 2 },
         { .n_layer = 12, .width = 768, .n_head = 12, .seq = 64, .vocab = 256, .n_shard = 4 },
         { .n_layer = 2, .width = 768, .n_head = 12, .seq = 1024, .vocab = 256, .n_shard = 4 },
-        { .n_layer = 1, .width = 1600, .n_head = 16, .seq = 256, .vocab = 256, .n_shard = 4 }
+        { .n_layer = 1, .width = 1600, .n_head = 16, .seq = 256, .vocab = 256, .n_shard = 4 },
+        { .n_layer = 12,
+          .width = 768,
+          .n_head = 12,
+          .seq = 64,
+          .vocab = 256,
+          .n_shard = 4,
+          .arch = SPOT_ARCH_LLAMA,
+          .n_kv_head = 4,
+          .ffn = 2048,
+          .rope_theta = 1e4 },
     };
+    struct bench b = { .kernel = argc > 9 ? argv[9] : "auto" };
 
     if (argc == 1) {
         for (size_t i = 0; i < 2 * sizeof(usual) / sizeof(usual[0]); i++)
@@ -209,15 +226,25 @@ int main(int argc, char **argv)
         return 0;
     }
     if (argc < 9) {
-        fprintf(stderr, "usage: bench_engine [L C H T V b THREADS STEPS [KERNEL [SHARDS]]]\n");
+        fprintf(stderr, "usage: bench_engine [L C H T V b THREADS STEPS [KERNEL [SHARDS "
+                        "[Hk F]]]]\n");
         return 2;
     }
-    run_bench(&(struct bench){ .shape = { number(argv[1]), number(argv[2]), number(argv[3]),
-                                          number(argv[4]), number(argv[5]),
-                                          argc > 10 ? number(argv[10]) : 1 },
-                               .micro_batch = number(argv[6]),
-                               .n_thread = number(argv[7]),
-                               .n_step = number(argv[8]),
-                               .kernel = argc > 9 ? argv[9] : "auto" });
+    b.shape = (struct spot_shape){ .n_layer = number(argv[1]),
+                                   .width = number(argv[2]),
+                                   .n_head = number(argv[3]),
+                                   .seq = number(argv[4]),
+                                   .vocab = number(argv[5]),
+                                   .n_shard = argc > 10 ? number(argv[10]) : 1 };
+    if (argc > 12) {
+        b.shape.arch = SPOT_ARCH_LLAMA;
+        b.shape.n_kv_head = number(argv[11]);
+        b.shape.ffn = number(argv[12]);
+        b.shape.rope_theta = 1e4;
+    }
+    b.micro_batch = number(argv[6]);
+    b.n_thread = number(argv[7]);
+    b.n_step = number(argv[8]);
+    run_bench(&b);
     return 0;
 }
