@@ -5,6 +5,10 @@
 #
 #   */5 * * * *  /usr/share/spot/replan.sh /var/lib/spot/job.json unix:/run/spot/job /var/lib/spot/events.jsonl
 set -eu
+[ $# -eq 3 ] || {
+    echo "usage: $0 JOB-DOCUMENT ADDRESS EVENTS-FILE" >&2
+    exit 2
+}
 job=$1 join=$2 events=$3
 exec 9>"$(dirname "$events")/replan.lock"
 flock -n 9 || exit 0

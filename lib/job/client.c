@@ -6,21 +6,24 @@
 
 #include "comm/endpoint.h"
 #include "comm/link.h"
+#include "common/clock.h"
 
-enum { TIMEOUT_MS = 10000 };
+static const double patience_s = 10; /* for the whole answer */
 
 static int wait_answer(struct spot_link *link, struct spot_buf *answer, struct spot_err *err)
 {
+    const double until_s = spot_clock_s() + patience_s;
     struct spot_frame_list in = { NULL, NULL };
     struct spot_frame *frame;
     int rc;
 
     for (;;) {
+        const double left_s = until_s - spot_clock_s();
         struct pollfd set = { .fd = link->fd,
                               .events =
                                   (short)(POLLIN | (spot_link_wants_write(link) ? POLLOUT : 0)) };
 
-        if (poll(&set, 1, TIMEOUT_MS) <= 0)
+        if (left_s <= 0 || poll(&set, 1, (int)(1e3 * left_s) + 1) == 0)
             return spot_err_set(err, SPOT_ESYS, "the job does not answer");
         if ((set.revents & POLLOUT) && spot_link_flush(link, err))
             return -1;

@@ -34,6 +34,8 @@ grid() { # of the newest epoch
 @test "the cron loop imports, predicts, plans and replans a live job" {
     [ "$(grid)" = 4x1 ]
     # twenty minutes of quiet before it, as a job that has run for a while would have logged
+    run -2 "$root/examples/cron/replan.sh" "$root/examples/jobs/demo.json" unix:j
+    [[ "$output" == usage:* ]]
     run -0 "$root/examples/cron/replan.sh" "$root/examples/jobs/demo.json" unix:j log
     want=$(spot-replay import --from spot-event --quiet log | spot-predict --interval 60s --horizon 6 --cap 6 |
         spot-plan train --job "$root/examples/jobs/demo.json" --forecast - --now 4 | jq -r '"\(.next.D)x\(.next.P)"')
