@@ -269,7 +269,7 @@ END_TEST
 
 START_TEST(a_config_that_cannot_run_is_refused)
 {
-    for (int k = 0; k < 17; k++) {
+    for (int k = 0; k < 16; k++) {
         struct spot_job_config c = config_of();
 
         c.shape.vocab = k == 0 ? (1 << 20) + 1 : c.shape.vocab;
@@ -285,7 +285,6 @@ START_TEST(a_config_that_cannot_run_is_refused)
             c.shape =
                 (struct spot_shape){ 2, 16, 2, 8, 256, 2, SPOT_ARCH_LLAMA, 2, 44, 1e4, false };
         c.shape.ffn = k == 15 ? 45 : c.shape.ffn;
-        snprintf(c.kernel, sizeof(c.kernel), "%s", k == 16 ? "cuda-fp32" : "portable");
         ck_assert_msg(spot_job_config_check(&c, NULL) == -1, "case %d", k);
     }
 }
