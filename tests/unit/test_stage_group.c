@@ -34,7 +34,7 @@ static const struct spot_shape shapes[] = {
       .n_kv_head = 4,
       .ffn = 44,
       .rope_theta = 10000 },
-    { .n_layer = 1, .width = 704, .n_head = 4, .seq = 33, .vocab = 1100, .n_shard = 4 },
+    { .n_layer = 1, .width = 704, .n_head = 4, .seq = 9, .vocab = 1100, .n_shard = 4 },
 };
 enum { N_SHAPE = sizeof(shapes) / sizeof(shapes[0]) };
 
