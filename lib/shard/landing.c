@@ -51,20 +51,7 @@ static char *with_suffix(const char *path, const char *suffix)
 static int write_at(int fd, const void *data, size_t n, uint64_t at, const char *path,
                     struct spot_err *err)
 {
-    const char *from = data;
-
-    while (n) {
-        const ssize_t done = pwrite(fd, from, n, (off_t)at);
-
-        if (done < 0 && errno == EINTR)
-            continue;
-        if (done < 0)
-            return spot_err_sys(err, "cannot write '%s'", path);
-        from += done;
-        at += (uint64_t)done;
-        n -= (size_t)done;
-    }
-    return 0;
+    return spot_write_at(fd, at, data, n) ? spot_err_sys(err, "cannot write '%s'", path) : 0;
 }
 
 static bool read_at(int fd, void *data, size_t n, uint64_t at)

@@ -228,20 +228,9 @@ bool output_is_file(const struct spot_out *out)
 int output_write_at(struct spot_out *out, uint64_t at, const void *data, size_t n_byte,
                     struct spot_err *err)
 {
-    const char *from = data;
-
-    while (n_byte) {
-        const ssize_t n = pwrite(fileno(out->file), from, n_byte, (off_t)at);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return spot_err_sys(err, "cannot write %s", out->path);
-        from += n;
-        at += (uint64_t)n;
-        n_byte -= (size_t)n;
-    }
-    return 0;
+    return spot_write_at(fileno(out->file), at, data, n_byte)
+               ? spot_err_sys(err, "cannot write %s", out->path)
+               : 0;
 }
 
 void progress_start(struct progress *p, const struct spot_tool_common *common, uint64_t total_byte,
