@@ -7,6 +7,32 @@
 #include "common/xalloc.h"
 #include "plan/state_inner.h"
 
+static int by_number(const void *a, const void *b)
+{
+    const int64_t *x = a, *y = b;
+
+    return (*x > *y) - (*x < *y);
+}
+
+int spot_state_set(int64_t *x, int n)
+{
+    int n_set = 0;
+
+    if (n)
+        qsort(x, (size_t)n, sizeof *x, by_number);
+    for (int i = 0; i < n; i++)
+        if (!i || x[i] != x[n_set - 1])
+            x[n_set++] = x[i];
+    return n_set;
+}
+
+int spot_state_find(const int64_t *set, int n, int64_t x)
+{
+    const int64_t *hit = bsearch(&x, set, (size_t)n, sizeof *set, by_number);
+
+    return (int)(hit - set);
+}
+
 static int by_double(const void *a, const void *b)
 {
     const double *x = a, *y = b;
@@ -70,27 +96,17 @@ static int64_t key_of(const struct spot_state_gates *g, size_t part)
     return (int64_t)g->node_of_position[p->want[0]] * g->n_deadline + rank_of(g, last_s);
 }
 
-static int by_key(const void *a, const void *b)
-{
-    const int64_t *x = a, *y = b;
-
-    return (*x > *y) - (*x < *y);
-}
-
 /* Only those that are used: what a receiver gets until a deadline passes the gate of its next one.
  */
 static void list_in(struct spot_state_gates *g, const struct spot_state *s)
 {
-    size_t n = 0;
+    int n = 0;
 
     g->key = spot_xcalloc(s->r->n_part, sizeof *g->key);
     for (size_t k = 0; k < s->r->n_part; k++)
         if (s->is_exclusive[k] && (g->key[n] = key_of(g, k)) >= 0)
             n++;
-    qsort(g->key, n, sizeof *g->key, by_key);
-    for (size_t i = 0; i < n; i++)
-        if (!i || g->key[i] != g->key[g->n_in - 1])
-            g->key[g->n_in++] = g->key[i];
+    g->n_in = spot_state_set(g->key, n);
     g->in = spot_xcalloc((size_t)g->n_in, sizeof *g->in);
     for (int i = 0; i < g->n_in; i++) {
         const int64_t node = g->key[i] / g->n_deadline;
@@ -119,12 +135,8 @@ void spot_state_gates_release(struct spot_state_gates *g)
 int spot_state_gate_of(const struct spot_state_gates *g, size_t part)
 {
     const int64_t key = g->n_in ? key_of(g, part) : -1;
-    const int64_t *hit;
 
-    if (key < 0)
-        return 0;
-    hit = bsearch(&key, g->key, (size_t)g->n_in, sizeof *g->key, by_key);
-    return (int)(hit - g->key) + 1;
+    return key < 0 ? 0 : spot_state_find(g->key, g->n_in, key) + 1;
 }
 
 bool spot_state_all_fits(const struct spot_state *s, const int *node_of_position)

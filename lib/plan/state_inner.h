@@ -88,6 +88,10 @@ struct spot_state_gates {
     int *out_gate;              /* [n_node] */
 };
 
+/* Numbers to a set, ascending, each once: returns how many. Where one that is in it lies. */
+int spot_state_set(int64_t *x, int n);
+int spot_state_find(const int64_t *set, int n, int64_t x);
+
 /* node_of_position NULL: the receivers' links count together, for any placement. */
 void spot_state_gates_init(struct spot_state_gates *g, const struct spot_state *s,
                            const int *node_of_position);

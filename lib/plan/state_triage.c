@@ -130,13 +130,6 @@ static int64_t pair_of(const struct triage *t, size_t part)
     return (int64_t)t->s->set_of[part] * (t->gates.n_in + 1) + spot_state_gate_of(&t->gates, part);
 }
 
-static int by_pair(const void *a, const void *b)
-{
-    const int64_t *x = a, *y = b;
-
-    return (*x > *y) - (*x < *y);
-}
-
 /* Number the groups that are at stake, -1 for the others, and list the pairs that hold them. */
 static void number(const struct triage *t, struct spot_salvage *salvage, int *index, int64_t *pair)
 {
@@ -152,10 +145,7 @@ static void number(const struct triage *t, struct spot_salvage *salvage, int *in
         *g = *g < 0 ? salvage->n_group++ : *g;
         pair[n++] = pair_of(t, k);
     }
-    qsort(pair, (size_t)n, sizeof *pair, by_pair);
-    for (int i = 0; i < n; i++)
-        if (!i || pair[i] != pair[salvage->n_set - 1])
-            pair[salvage->n_set++] = pair[i];
+    salvage->n_set = spot_state_set(pair, n);
 }
 
 /* Bytes of each group with each pair. */
@@ -165,15 +155,11 @@ static void fill(const struct triage *t, const int *index, const int64_t *pair, 
     const struct spot_state *s = t->s;
 
     for (size_t k = 0; k < s->r->n_part; k++) {
-        const int64_t *hit;
-        int64_t mine;
         size_t at;
 
         if (!s->is_exclusive[k] || s->is_out[k])
             continue;
-        mine = pair_of(t, k);
-        hit = bsearch(&mine, pair, (size_t)n_set, sizeof *pair, by_pair);
-        at = (size_t)(hit - pair);
+        at = (size_t)spot_state_find(pair, n_set, pair_of(t, k));
         set[at] = (struct spot_salvage_set){ s->set_node + s->set_begin[s->set_of[k]],
                                              spot_set_size(s, s->set_of[k]),
                                              spot_state_gate_of(&t->gates, k) };
