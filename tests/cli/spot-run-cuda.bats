@@ -88,18 +88,22 @@ twin() {
     refuses 2 "unknown kernel 'cuda-int4'" train --data corpus --steps 1 --kernel cuda-int4
 }
 
+# Two workers take the job of `train log`, and one of them is killed.
+two_and_a_kill() {
+    worker a
+    worker b
+    at_step log 2
+    kill -9 "$pid"
+    wait $train
+}
+
 @test "on a device the weights are the same for every grid, and through a kill" {
     twin
     spot-run train -q --data corpus $MODEL --global-batch 5 --steps 4 --kernel cuda-bf16 --events one
     spot-run train -q --data corpus $MODEL --global-batch 5 --steps 4 --kernel cuda-bf16 --workers 3 \
         --grid 1x3 --events three
     train log --steps 4 --kernel cuda-bf16
-    worker a
-    worker b
-    victim=$pid
-    at_step log 2
-    kill -9 "$victim"
-    wait $train
+    two_and_a_kill
     for log in one three log; do outcome $log >$log.out; done
     [ "$(wc -l <one.out)" -eq 5 ]
     cmp one.out three.out
@@ -153,12 +157,7 @@ near() {
         cmp <(outcome one) <(outcome log)
     done
     train log $llama --steps 6 --kernel cuda-bf16
-    worker a
-    worker b
-    victim=$pid
-    at_step log 2
-    kill -9 "$victim"
-    wait $train
+    two_and_a_kill
     cmp <(outcome one) <(outcome log)
 }
 

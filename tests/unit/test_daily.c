@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include <check.h>
 #include <math.h>
-#include <stdlib.h>
 
 #include "common/rng.h"
 #include "forecast/daily.h"
 #include "forecast/recal.h"
+#include "suite.h"
 
 /* Goal: what depends on the hour is learned for that hour, what does not is left alone, and only
  * series of one place are corrected. */
@@ -156,10 +156,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("daily");
     TCase *tc = tcase_create("core");
-    SRunner *runner;
-    int failed;
 
     tcase_add_test(tc, neighbouring_hours_share_one_cell_of_two);
     tcase_add_test(tc, high_and_low_counts_share_nothing);
@@ -167,11 +164,5 @@ int main(void)
     tcase_add_test(tc, an_hour_is_learned_like_by_penalised_likelihood);
     tcase_add_test(tc, a_cycle_is_found_on_one_place_and_not_looked_for_on_more);
     tcase_add_test(tc, a_time_that_cannot_be_is_not_sound);
-    suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_set_tap(runner, "-");
-    srunner_run_all(runner, CK_SILENT);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite("daily", tc);
 }
