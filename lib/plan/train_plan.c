@@ -59,15 +59,17 @@ static void losses_release(struct losses *l)
     free(l->prob);
 }
 
-/* Judge D x P by the joint law: P[M >= m] for each m and each number of victims. */
+/* Judge D x P by the joint law: P[M >= m] for each number of victims, and for each m where samples
+ * are expected by it; the other solvers find those themselves, and ask for all and for one only. */
 static void judge(struct spot_train_choice *c, const struct spot_train_question *q,
                   struct losses *l)
 {
     const struct spot_liveput g = { c->d, c->p, staying(q) - c->d * c->p, 0 };
+    const int by = q->solver == SPOT_SOLVER_LIVEPUT || c->d == 1 ? 1 : c->d - 1;
 
     c->samples_per_s = c->loss_prob = c->break_prob = 0;
     memset(l->before, 0, (size_t)l->n * sizeof(*l->before));
-    for (int m = c->d; m >= 1; m--) {
+    for (int m = c->d; m >= 1; m -= by) {
         const double rate = at_least_zero(spot_throughput_at(q->throughput, m, c->p));
 
         spot_liveput_hold_many(&g, m, l->lost, l->n, l->hold);
