@@ -99,6 +99,7 @@ void spot_job_config_put(struct spot_buf *out, const struct spot_job_config *c)
 {
     put_common(out, c);
     put_arch(out, &c->shape);
+    spot_put_f64(out, c->shape.norm_eps);
 }
 
 void spot_job_config_get(struct spot_wire_in *in, struct spot_job_config *c)
@@ -124,6 +125,15 @@ void spot_job_config_get(struct spot_wire_in *in, struct spot_job_config *c)
     s->ffn = spot_get_i64(in);
     s->rope_theta = spot_get_f64(in);
     s->is_tied = spot_get_i64(in);
+    s->norm_eps = spot_get_f64(in);
+}
+
+/* As the engine takes it. A job of before it could be said has the usual one. */
+static bool has_own_eps(const struct spot_shape *s)
+{
+    const struct spot_shape usual = { 0 };
+
+    return (float)spot_shape_norm_eps(s) != (float)spot_shape_norm_eps(&usual);
 }
 
 uint64_t spot_job_id(const struct spot_job_config *config)
@@ -137,6 +147,8 @@ uint64_t spot_job_id(const struct spot_job_config *config)
     put_common(&out, &c);
     if (c.shape.arch != SPOT_ARCH_GPT2 || c.shape.is_tied)
         put_arch(&out, &c.shape);
+    if (has_own_eps(&c.shape))
+        spot_put_f64(&out, (double)(float)c.shape.norm_eps);
     id = spot_hash64(out.data, out.n);
     spot_buf_release(&out);
     return id ? id : 1;

@@ -6,9 +6,6 @@
 
 #include "common/json.h"
 
-/* The engine's, of both kinds of norm; a file may write it as any decimal near it. */
-static const double norm_eps = 1e-5, eps_slack = 1e-9;
-
 /* Both kinds of file, under one set of names. */
 struct config {
     const char *kind, *activation;
@@ -32,7 +29,7 @@ static const struct spot_field gpt2_field[] = {
     { "n_positions", SPOT_F_INT, AT(seq), "1", 1, 1 << 30, false },
     { "n_inner", SPOT_F_INT, AT(ffn), "1", 1, 1 << 18, false },
     { "activation_function", SPOT_F_STR, AT(activation), NULL, 0, 0, false },
-    { "layer_norm_epsilon", SPOT_F_REAL, AT(eps), "1", 0, 1, false },
+    { "layer_norm_epsilon", SPOT_F_REAL, AT(eps), "1", 1e-12, 1e-2, false },
     { "tie_word_embeddings", SPOT_F_BOOL, AT(is_tied), NULL, 0, 0, false },
     { "scale_attn_by_inverse_layer_idx", SPOT_F_BOOL, AT(scales_by_layer), NULL, 0, 0, false },
     { 0 },
@@ -48,7 +45,7 @@ static const struct spot_field llama_field[] = {
     { "max_position_embeddings", SPOT_F_INT, AT(seq), "1", 1, 1 << 30, false },
     { "head_dim", SPOT_F_INT, AT(head_dim), "1", 1, 1 << 16, false },
     { "hidden_act", SPOT_F_STR, AT(activation), NULL, 0, 0, false },
-    { "rms_norm_eps", SPOT_F_REAL, AT(eps), "1", 0, 1, false },
+    { "rms_norm_eps", SPOT_F_REAL, AT(eps), "1", 1e-12, 1e-2, false },
     { "rope_theta", SPOT_F_REAL, AT(theta), "1", 1, 1e9, false },
     { "tie_word_embeddings", SPOT_F_BOOL, AT(is_tied), NULL, 0, 0, false },
     { "attention_bias", SPOT_F_BOOL, AT(attention_bias), NULL, 0, 0, false },
@@ -74,15 +71,6 @@ static void drop_nulls(json_t *object)
         if (json_is_null(value))
             json_object_del(object, key);
     }
-}
-
-static int check_eps(const struct spot_json_doc *doc, const char *pointer, double eps,
-                     struct spot_err *err)
-{
-    if (eps > norm_eps - eps_slack && eps < norm_eps + eps_slack)
-        return 0;
-    return spot_json_fail(doc, pointer, err, "norms are computed with %g, not with %g", norm_eps,
-                          eps);
 }
 
 /* Positions turn as they do in the first Llamas, or not at all here. */
@@ -111,8 +99,7 @@ static int read_llama(const struct spot_json_doc *doc, struct config *c, struct 
 {
     *c = (struct config){ .activation = "silu", .eps = 1e-6, .theta = 1e4 };
     if (spot_json_read_fields(doc, doc->root, "", llama_field, c, err) ||
-        read_rope(doc, "rope_scaling", c, err) || read_rope(doc, "rope_parameters", c, err) ||
-        check_eps(doc, "/rms_norm_eps", c->eps, err))
+        read_rope(doc, "rope_scaling", c, err) || read_rope(doc, "rope_parameters", c, err))
         return -1;
     if (strcmp(c->activation, "silu") != 0)
         return spot_json_fail(doc, "/hidden_act", err, "expected silu, got '%.40s'", c->activation);
@@ -130,8 +117,7 @@ static int read_llama(const struct spot_json_doc *doc, struct config *c, struct 
 static int read_gpt2(const struct spot_json_doc *doc, struct config *c, struct spot_err *err)
 {
     *c = (struct config){ .activation = "gelu_new", .eps = 1e-5, .seq = 1024, .is_tied = true };
-    if (spot_json_read_fields(doc, doc->root, "", gpt2_field, c, err) ||
-        check_eps(doc, "/layer_norm_epsilon", c->eps, err))
+    if (spot_json_read_fields(doc, doc->root, "", gpt2_field, c, err))
         return -1;
     if (strcmp(c->activation, "gelu_new") != 0 && strcmp(c->activation, "gelu_pytorch_tanh") != 0)
         return spot_json_fail(doc, "/activation_function", err, "expected gelu_new, got '%.40s'",
@@ -166,7 +152,8 @@ static int read_config(const struct spot_json_doc *doc, struct spot_shape *shape
                                   .seq = c.seq,
                                   .vocab = c.vocab,
                                   .arch = arch,
-                                  .is_tied = c.is_tied };
+                                  .is_tied = c.is_tied,
+                                  .norm_eps = c.eps };
     if (arch == SPOT_ARCH_LLAMA) {
         shape->n_kv_head = c.n_kv_head;
         shape->ffn = c.ffn;

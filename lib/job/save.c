@@ -129,8 +129,10 @@ static int note_shape(const struct spot_shape *shape, struct spot_st_note note[N
         snprintf(text[n], NOTE_TEXT, "%.17g", shape->rope_theta);
         note[n] = (struct spot_st_note){ "rope_theta", text[n] };
         n++;
-        note[n++] = (struct spot_st_note){ "rms_norm_eps", "1e-05" };
     }
+    snprintf(text[n], NOTE_TEXT, "%.9g", spot_shape_norm_eps(shape)); /* the engine's is a float */
+    note[n] = (struct spot_st_note){ is_llama ? "rms_norm_eps" : "layer_norm_epsilon", text[n] };
+    n++;
     return n;
 }
 

@@ -78,6 +78,16 @@ static int check_tied(const struct spot_shape *s, struct spot_err *err)
                         (long long)s->is_tied);
 }
 
+static int check_norm_eps(const struct spot_shape *s, struct spot_err *err)
+{
+    const double eps = spot_shape_norm_eps(s);
+
+    if (eps >= 1e-12 && eps <= 1e-2)
+        return 0;
+    return spot_err_set(err, SPOT_EDATA,
+                        "model shape: eps of the norms is %g, expected 1e-12 to 0.01", eps);
+}
+
 int spot_shape_check(const struct spot_shape *s, struct spot_err *err)
 {
     const int64_t params_max = INT64_C(1) << 40;
@@ -90,7 +100,7 @@ int spot_shape_check(const struct spot_shape *s, struct spot_err *err)
         check_range("shards", s->n_shard, 256, err) ||
         check_divides("heads", s->n_head, "width", s->width, err) ||
         check_divides("shards", s->n_shard, "heads", s->n_head, err) || check_arch(s, err) ||
-        check_tied(s, err))
+        check_tied(s, err) || check_norm_eps(s, err))
         return -1;
     if (spot_shape_params(s) > params_max)
         return spot_err_set(err, SPOT_EDATA, "model shape: %lld parameters, the limit is %lld",
@@ -134,6 +144,13 @@ int64_t spot_shape_kv_heads(const struct spot_shape *shape)
 int64_t spot_shape_ffn(const struct spot_shape *shape)
 {
     return shape->arch == SPOT_ARCH_LLAMA ? shape->ffn : 4 * shape->width;
+}
+
+double spot_shape_norm_eps(const struct spot_shape *shape)
+{
+    const double usual = 1e-5;
+
+    return shape->norm_eps == 0 ? usual : shape->norm_eps;
 }
 
 int64_t spot_shape_qkv(const struct spot_shape *shape)

@@ -47,6 +47,7 @@ struct spot_shape {
     int64_t arch, n_kv_head, ffn;
     double rope_theta; /* pair i of d / 2 turns by rope_theta^(-2i / d) from position to position */
     int64_t is_tied;   /* 0 or 1: head.w is a copy of wte, and their gradients are one */
+    double norm_eps;   /* in every norm, beside the variance or mean square; 0: 1e-5 */
 };
 
 /* "gpt2", "llama"; -1 when there is none of that name. */
@@ -60,6 +61,7 @@ int spot_shape_check(const struct spot_shape *shape, struct spot_err *err);
 
 int64_t spot_shape_kv_heads(const struct spot_shape *shape); /* Hk */
 int64_t spot_shape_ffn(const struct spot_shape *shape);      /* F */
+double spot_shape_norm_eps(const struct spot_shape *shape);
 
 /* Outputs of a layer's first two products: queries, keys and values, (H + 2Hk) d; and what enters
  * the MLP's activation, F of GPT-2's and 2F of Llama's (gate and up). */

@@ -19,6 +19,11 @@ struct f64_model {
     double **weight, **grad; /* [bundle][arena.n_elem] */
 };
 
+static double f64_eps(const struct f64_model *m)
+{
+    return m->shape.norm_eps > 0 ? m->shape.norm_eps : 1e-5;
+}
+
 static double *f64_new(int64_t n)
 {
     double *x;
@@ -106,7 +111,7 @@ static double *f64_linear_back(const double *x, const double *dy, int64_t n, int
 }
 
 static double *f64_norm(const double *x, int64_t n, int64_t c, const double *w, const double *b,
-                        double *hat, double *rstd)
+                        double eps, double *hat, double *rstd)
 {
     double *const y = f64_new(n * c);
 
@@ -117,7 +122,7 @@ static double *f64_norm(const double *x, int64_t n, int64_t c, const double *w, 
             mean += x[r * c + i] / (double)c;
         for (int64_t i = 0; i < c; i++)
             var += (x[r * c + i] - mean) * (x[r * c + i] - mean) / (double)c;
-        rstd[r] = 1 / sqrt(var + 1e-5);
+        rstd[r] = 1 / sqrt(var + eps);
         for (int64_t i = 0; i < c; i++) {
             hat[r * c + i] = (x[r * c + i] - mean) * rstd[r];
             y[r * c + i] = hat[r * c + i] * w[i] + b[i];
@@ -233,7 +238,7 @@ static double *f64_layer(const struct f64_model *m, int l, double *x, const uint
     double *const wo = f64_read(m, l, "fc2.w", F, C), *const bo = f64_read(m, l, "fc2.b", C, 1);
     double *const hat1 = f64_new(n * C), *const hat2 = f64_new(n * C);
     double *const r1 = f64_new(n), *const r2 = f64_new(n);
-    double *const n1 = f64_norm(x, n, C, w1, b1, hat1, r1);
+    double *const n1 = f64_norm(x, n, C, w1, b1, f64_eps(m), hat1, r1);
     double *const qkv = f64_linear(n1, n, C, 3 * C, wq, 1, bq);
     double *const att = f64_new(n * C), *const act = f64_new(n * F), *const slope = f64_new(n * F);
     double *mid, *n2, *pre, *out, *d, *dact, *dn2, *datt, *dqkv, *dn1;
@@ -243,7 +248,7 @@ static double *f64_layer(const struct f64_model *m, int l, double *x, const uint
     mid = f64_linear(att, n, C, C, wp, 0, bp);
     for (int64_t i = 0; i < n * C; i++)
         mid[i] += x[i];
-    n2 = f64_norm(mid, n, C, w2, b2, hat2, r2);
+    n2 = f64_norm(mid, n, C, w2, b2, f64_eps(m), hat2, r2);
     pre = f64_linear(n2, n, C, F, wf, 1, bf);
     for (int64_t i = 0; i < n * F; i++)
         act[i] = f64_gelu(pre[i], &slope[i]);
@@ -301,7 +306,7 @@ static double *f64_layers(const struct f64_model *m, int bundle, double *x, cons
     head = f64_read(m, bundle, "head.w", V, C);
     hat = f64_new(n * C);
     rstd = f64_new(n);
-    y = is_llama ? f64_rms(x, n, C, w) : f64_norm(x, n, C, w, b, hat, rstd);
+    y = is_llama ? f64_rms(x, n, C, w, f64_eps(m)) : f64_norm(x, n, C, w, b, f64_eps(m), hat, rstd);
     logit = f64_linear(y, n, C, V, head, 1, NULL);
     *loss = 0;
     for (int64_t r = 0; r < n; r++) {
@@ -320,7 +325,7 @@ static double *f64_layers(const struct f64_model *m, int bundle, double *x, cons
     dn = f64_linear_back(y, logit, n, C, V, head, 1, g[0], NULL);
     dx = f64_new(n * C);
     if (is_llama) {
-        f64_rms_back(dx, dn, n, C, w, x, g[1]);
+        f64_rms_back(dx, dn, n, C, w, f64_eps(m), x, g[1]);
         free(g[2]);
     } else {
         f64_norm_back(dx, dn, n, C, w, hat, rstd, g[1], g[2]);

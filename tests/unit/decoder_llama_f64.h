@@ -8,7 +8,7 @@
 
 #include "decoder_f64.h"
 
-static double *f64_rms(const double *x, int64_t n, int64_t c, const double *w)
+static double *f64_rms(const double *x, int64_t n, int64_t c, const double *w, double eps)
 {
     double *const y = f64_new(n * c);
 
@@ -18,14 +18,14 @@ static double *f64_rms(const double *x, int64_t n, int64_t c, const double *w)
         for (int64_t i = 0; i < c; i++)
             square += x[r * c + i] * x[r * c + i];
         for (int64_t i = 0; i < c; i++)
-            y[r * c + i] = x[r * c + i] / sqrt(square / (double)c + 1e-5) * w[i];
+            y[r * c + i] = x[r * c + i] / sqrt(square / (double)c + eps) * w[i];
     }
     return y;
 }
 
 /* dx +=, by the quotient rule on x_i w_i / s with s = sqrt(mean(x^2) + eps) */
 static void f64_rms_back(double *dx, const double *dy, int64_t n, int64_t c, const double *w,
-                         const double *x, double *dw)
+                         double eps, const double *x, double *dw)
 {
     for (int64_t r = 0; r < n; r++) {
         double square = 0, dot = 0, s;
@@ -34,7 +34,7 @@ static void f64_rms_back(double *dx, const double *dy, int64_t n, int64_t c, con
             square += x[r * c + i] * x[r * c + i];
             dot += dy[r * c + i] * w[i] * x[r * c + i];
         }
-        s = sqrt(square / (double)c + 1e-5);
+        s = sqrt(square / (double)c + eps);
         for (int64_t i = 0; i < c; i++) {
             dw[i] += dy[r * c + i] * x[r * c + i] / s;
             dx[r * c + i] +=
@@ -197,7 +197,7 @@ static double *f64_llama_mlp(const struct f64_model *m, int l, const double *mid
     const int64_t C = m->shape.width, F = m->shape.ffn, n = m->micro_batch * m->shape.seq;
     double *const w = f64_read(m, l, "ln2.w", C, 1), *const wd = f64_read(m, l, "down.w", F, C);
     double *const wg = f64_part_read(m, l, "gate"), *const wu = f64_part_read(m, l, "up");
-    double *const norm = f64_rms(mid, n, C, w);
+    double *const norm = f64_rms(mid, n, C, w, f64_eps(m));
     double *const gate = f64_linear(norm, n, C, F, wg, 1, NULL);
     double *const up = f64_linear(norm, n, C, F, wu, 1, NULL);
     double *const act = f64_new(n * F), *const dw = f64_new(C), *const dwd = f64_new(F * C);
@@ -218,7 +218,7 @@ static double *f64_llama_mlp(const struct f64_model *m, int l, const double *mid
     by_gate = f64_linear_back(norm, gate, n, C, F, wg, 1, dwg, NULL);
     by_up = f64_linear_back(norm, up, n, C, F, wu, 1, dwu, NULL);
     dnorm = f64_sum(by_gate, by_up, n * C);
-    f64_rms_back(d, dnorm, n, C, w, mid, dw);
+    f64_rms_back(d, dnorm, n, C, w, f64_eps(m), mid, dw);
     f64_grad(m, l, "down.w", F, C, dwd);
     f64_grad(m, l, "ln2.w", C, 1, dw);
     f64_part_grad(m, l, "gate", dwg);
@@ -238,7 +238,7 @@ static double *f64_llama_layer(const struct f64_model *m, int l, double *x, cons
     const int64_t H = m->shape.n_head, Hk = m->shape.n_kv_head, K = Hk * (C / H);
     double *const w = f64_read(m, l, "ln1.w", C, 1), *const wo = f64_read(m, l, "proj.w", C, C);
     double *const wq = f64_part_read(m, l, "q"), *const wk = f64_part_read(m, l, "k");
-    double *const wv = f64_part_read(m, l, "v"), *const norm = f64_rms(x, n, C, w);
+    double *const wv = f64_part_read(m, l, "v"), *const norm = f64_rms(x, n, C, w, f64_eps(m));
     double *const q = f64_linear(norm, n, C, C, wq, 1, NULL);
     double *const k = f64_linear(norm, n, C, K, wk, 1, NULL);
     double *const v = f64_linear(norm, n, C, K, wv, 1, NULL);
@@ -265,7 +265,7 @@ static double *f64_llama_layer(const struct f64_model *m, int l, double *x, cons
     by[2] = f64_linear_back(norm, dv, n, C, K, wv, 1, dw[3], NULL);
     for (int64_t i = 0; i < n * C; i++)
         by[0][i] += by[1][i] + by[2][i];
-    f64_rms_back(d, by[0], n, C, w, x, dw[4]);
+    f64_rms_back(d, by[0], n, C, w, f64_eps(m), x, dw[4]);
     f64_grad(m, l, "proj.w", C, C, dw[0]);
     f64_part_grad(m, l, "q", dw[1]);
     f64_part_grad(m, l, "k", dw[2]);

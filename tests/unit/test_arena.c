@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include <check.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -145,9 +146,9 @@ START_TEST(llama_models_have_the_published_number_of_parameters)
         struct spot_shape shape;
         int64_t params;
     } cases[] = {
-        { { 32, 4096, 32, 4096, 32000, 8, SPOT_ARCH_LLAMA, 32, 11008, 1e4, false }, 6738415616 },
-        { { 32, 4096, 32, 8192, 128256, 8, SPOT_ARCH_LLAMA, 8, 14336, 5e5, false }, 8030261248 },
-        { { 22, 2048, 32, 2048, 32000, 4, SPOT_ARCH_LLAMA, 4, 5632, 1e4, false }, 1100048384 },
+        { { 32, 4096, 32, 4096, 32000, 8, SPOT_ARCH_LLAMA, 32, 11008, 1e4, false, 0 }, 6738415616 },
+        { { 32, 4096, 32, 8192, 128256, 8, SPOT_ARCH_LLAMA, 8, 14336, 5e5, false, 0 }, 8030261248 },
+        { { 22, 2048, 32, 2048, 32000, 4, SPOT_ARCH_LLAMA, 4, 5632, 1e4, false, 0 }, 1100048384 },
     };
 
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
@@ -208,23 +209,29 @@ static const struct {
         .vocab = 1 << 20,
         .n_shard = 1 },
       "model shape: 211315880755200 parameters, the limit is 1099511627776" },
-    { { 1, 8, 2, 4, 8, 2, 2, 0, 0, 0, false }, "model shape: no architecture has number 2" },
-    { { 1, 8, 2, 4, 8, 2, SPOT_ARCH_GPT2, 2, 0, 0, false },
+    { { 1, 8, 2, 4, 8, 2, 2, 0, 0, 0, false, 0 }, "model shape: no architecture has number 2" },
+    { { 1, 8, 2, 4, 8, 2, SPOT_ARCH_GPT2, 2, 0, 0, false, 0 },
       "model shape: what only a Llama has, for a GPT-2" },
-    { { 1, 8, 4, 4, 8, 1, SPOT_ARCH_LLAMA, 3, 8, 1e4, false },
+    { { 1, 8, 4, 4, 8, 1, SPOT_ARCH_LLAMA, 3, 8, 1e4, false, 0 },
       "model shape: key and value heads (3) does not divide heads (4)" },
-    { { 1, 8, 4, 4, 8, 4, SPOT_ARCH_LLAMA, 2, 8, 1e4, false },
+    { { 1, 8, 4, 4, 8, 4, SPOT_ARCH_LLAMA, 2, 8, 1e4, false, 0 },
       "model shape: shards (4) does not divide key and value heads (2)" },
-    { { 1, 8, 4, 4, 8, 2, SPOT_ARCH_LLAMA, 2, 7, 1e4, false },
+    { { 1, 8, 4, 4, 8, 2, SPOT_ARCH_LLAMA, 2, 7, 1e4, false, 0 },
       "model shape: shards (2) does not divide width of the MLP (7)" },
-    { { 1, 12, 4, 4, 8, 1, SPOT_ARCH_LLAMA, 2, 8, 1e4, false },
+    { { 1, 12, 4, 4, 8, 1, SPOT_ARCH_LLAMA, 2, 8, 1e4, false, 0 },
       "model shape: a head is 3 wide, rotary positions want an even width" },
-    { { 1, 8, 4, 4, 8, 1, SPOT_ARCH_LLAMA, 0, 8, 1e4, false },
+    { { 1, 8, 4, 4, 8, 1, SPOT_ARCH_LLAMA, 0, 8, 1e4, false, 0 },
       "model shape: key and value heads is 0, expected 1 to 1024" },
-    { { 1, 8, 4, 4, 8, 1, SPOT_ARCH_LLAMA, 4, 1 << 19, 1e4, false },
+    { { 1, 8, 4, 4, 8, 1, SPOT_ARCH_LLAMA, 4, 1 << 19, 1e4, false, 0 },
       "model shape: width of the MLP is 524288, expected 1 to 262144" },
-    { { 1, 8, 4, 4, 8, 1, SPOT_ARCH_LLAMA, 4, 8, 0.5, false },
+    { { 1, 8, 4, 4, 8, 1, SPOT_ARCH_LLAMA, 4, 8, 0.5, false, 0 },
       "model shape: the base of the rotary positions is 0.5, expected 1 to 1e9" },
+    { { .n_layer = 1, .width = 8, .n_head = 2, .seq = 4, .vocab = 8, .n_shard = 2, .norm_eps = 1 },
+      "model shape: eps of the norms is 1, expected 1e-12 to 0.01" },
+    { { 1, 8, 4, 4, 8, 1, SPOT_ARCH_LLAMA, 4, 8, 1e4, false, -1e-5 },
+      "model shape: eps of the norms is -1e-05, expected 1e-12 to 0.01" },
+    { { 1, 8, 4, 4, 8, 1, SPOT_ARCH_LLAMA, 4, 8, 1e4, false, NAN },
+      "model shape: eps of the norms is nan, expected 1e-12 to 0.01" },
 };
 
 START_TEST(refuses_what_cannot_be_cut_or_would_not_fit)

@@ -238,17 +238,18 @@ START_TEST(a_llama_comes_back_and_names_its_own_trajectory)
     struct spot_buf out = { 0 };
     struct spot_wire_in in;
 
-    c.shape = (struct spot_shape){ 2, 16, 4, 8, 256, 2, SPOT_ARCH_LLAMA, 2, 44, 1e4, false };
+    c.shape = (struct spot_shape){ 2, 16, 4, 8, 256, 2, SPOT_ARCH_LLAMA, 2, 44, 1e4, false, 1e-6 };
     spot_job_config_put(&out, &c);
     in = spot_wire_in(out.data, out.n);
     memset(&got, 0x55, sizeof(got));
     spot_job_config_get(&in, &got);
     ck_assert(spot_wire_in_done(&in));
     ck_assert_mem_eq(&got.shape, &c.shape, offsetof(struct spot_shape, is_tied)); /* then padding */
-    ck_assert(got.shape.is_tied == c.shape.is_tied);
+    ck_assert(got.shape.is_tied == c.shape.is_tied && got.shape.norm_eps == c.shape.norm_eps);
     ck_assert_int_eq(spot_job_config_check(&got, NULL), 0);
-    for (int k = 0; k < 4; k++) {
+    for (int k = 0; k < 5; k++) {
         other = c;
+        other.shape.norm_eps *= k == 4 ? 2 : 1;
         other.shape.arch -= k == 0;
         other.shape.n_kv_head += k == 1;
         other.shape.ffn += k == 2;
@@ -259,11 +260,17 @@ START_TEST(a_llama_comes_back_and_names_its_own_trajectory)
 }
 END_TEST
 
-START_TEST(a_state_of_before_there_were_llamas_is_of_the_same_job)
+START_TEST(a_state_of_before_there_were_llamas_or_other_eps_is_of_the_same_job)
 {
-    const struct spot_job_config c = config_of();
+    struct spot_job_config c = config_of();
 
     ck_assert_uint_eq(spot_job_id(&c), UINT64_C(0x13a78dc171c9bc95));
+    c.shape.norm_eps = 1e-5; /* said, or left to be the usual one */
+    ck_assert_uint_eq(spot_job_id(&c), UINT64_C(0x13a78dc171c9bc95));
+    c.shape.norm_eps = (double)1e-5F; /* as a file may write it */
+    ck_assert_uint_eq(spot_job_id(&c), UINT64_C(0x13a78dc171c9bc95));
+    c.shape.norm_eps = 1e-6;
+    ck_assert_uint_ne(spot_job_id(&c), UINT64_C(0x13a78dc171c9bc95));
 }
 END_TEST
 
@@ -283,7 +290,7 @@ START_TEST(a_config_that_cannot_run_is_refused)
         c.reduce = k == 14 ? SPOT_REDUCE_FAST : SPOT_REDUCE_EXACT;
         if (k > 14)
             c.shape =
-                (struct spot_shape){ 2, 16, 2, 8, 256, 2, SPOT_ARCH_LLAMA, 2, 44, 1e4, false };
+                (struct spot_shape){ 2, 16, 2, 8, 256, 2, SPOT_ARCH_LLAMA, 2, 44, 1e4, false, 0 };
         c.shape.ffn = k == 15 ? 45 : c.shape.ffn;
         ck_assert_msg(spot_job_config_check(&c, NULL) == -1, "case %d", k);
     }
@@ -302,7 +309,7 @@ int main(void)
     tcase_add_test(tc, a_pipeline_without_a_microbatch_is_refused);
     tcase_add_test(tc, a_config_comes_back_and_names_its_trajectory);
     tcase_add_test(tc, a_llama_comes_back_and_names_its_own_trajectory);
-    tcase_add_test(tc, a_state_of_before_there_were_llamas_is_of_the_same_job);
+    tcase_add_test(tc, a_state_of_before_there_were_llamas_or_other_eps_is_of_the_same_job);
     tcase_add_test(tc, a_config_that_cannot_run_is_refused);
     return run_suite("form", tc);
 }

@@ -70,7 +70,34 @@ START_TEST(a_llama_tells_its_heads_and_the_base_of_its_angles)
     ck_assert(s.arch == SPOT_ARCH_LLAMA && s.n_layer == 22 && s.width == 2048 && s.n_head == 32);
     ck_assert(s.n_kv_head == 4 && s.ffn == 5632 && s.vocab == 32000 && s.seq == 2048);
     ck_assert(s.is_tied == 0 && s.n_shard == 0);
+    ck_assert_double_eq(s.norm_eps, 1e-5);
     ck_assert_double_eq(s.rope_theta, cases[_i].theta);
+}
+END_TEST
+
+START_TEST(eps_of_the_norms_is_what_the_file_says_or_what_transformers_takes)
+{
+    struct spot_shape s;
+    struct spot_err err;
+
+    ck_assert_int_eq(
+        load("{\"model_type\": \"gpt2\", \"n_embd\": 8, \"n_layer\": 1, \"n_head\": 1, "
+             "\"vocab_size\": 9}",
+             &s, &err),
+        0);
+    ck_assert_double_eq(s.norm_eps, 1e-5);
+    ck_assert_int_eq(
+        load("{\"model_type\": \"gpt2\", \"n_embd\": 8, \"n_layer\": 1, \"n_head\": 1, "
+             "\"vocab_size\": 9, \"layer_norm_epsilon\": 1e-6}",
+             &s, &err),
+        0);
+    ck_assert_double_eq(s.norm_eps, 1e-6);
+    ck_assert_int_eq(load("{\"model_type\": \"llama\", \"hidden_size\": 64, "
+                          "\"intermediate_size\": 172, \"num_hidden_layers\": 2, "
+                          "\"num_attention_heads\": 4, \"vocab_size\": 256}",
+                          &s, &err),
+                     0);
+    ck_assert_double_eq(s.norm_eps, 1e-6);
 }
 END_TEST
 
@@ -91,8 +118,11 @@ START_TEST(what_is_not_computed_is_refused_with_its_place)
         { "{" LLAMA ", \"head_dim\": 128}", "/head_dim: 32 heads of 128 are not the width, 2048" },
         { "{\"model_type\": \"llama\", \"hidden_size\": 64, \"intermediate_size\": 172, "
           "\"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"vocab_size\": 256, "
-          "\"rms_norm_eps\": 1e-06}",
-          "/rms_norm_eps: norms are computed with 1e-05, not with 1e-06" },
+          "\"rms_norm_eps\": 0}",
+          ":1:155: /rms_norm_eps: 0 is outside [1e-12, 0.01]" },
+        { "{\"model_type\": \"gpt2\", \"n_embd\": 8, \"n_layer\": 1, \"n_head\": 1, "
+          "\"vocab_size\": 9, \"layer_norm_epsilon\": 0.5}",
+          "/layer_norm_epsilon: 0.5 is outside [1e-12, 0.01]" },
         { "{\"model_type\": \"llama\", \"hidden_size\": 64}", "num_hidden_layers" },
         { "{\"model_type\": \"llama\", \"hidden_size\": -1}", "/hidden_size" },
         { "{" GPT2 ", \"scale_attn_by_inverse_layer_idx\": true}", "scaled by layer" },
@@ -120,6 +150,7 @@ int main(void)
 
     tcase_add_test(tc, a_gpt2_is_tied_unless_it_says_no);
     tcase_add_loop_test(tc, a_llama_tells_its_heads_and_the_base_of_its_angles, 0, 3);
-    tcase_add_loop_test(tc, what_is_not_computed_is_refused_with_its_place, 0, 14);
+    tcase_add_loop_test(tc, what_is_not_computed_is_refused_with_its_place, 0, 15);
+    tcase_add_test(tc, eps_of_the_norms_is_what_the_file_says_or_what_transformers_takes);
     return run_suite("hf_config", tc);
 }

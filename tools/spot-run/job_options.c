@@ -83,12 +83,16 @@ static int take_config(struct job_options *o, const char *path, struct spot_err 
     if (o->rope_theta != 0 && o->rope_theta != s.rope_theta)
         return spot_err_set(err, SPOT_EUSAGE, "--rope-theta %g, but %s says %g", o->rope_theta,
                             path, s.rope_theta);
+    if (o->norm_eps != 0 && (float)o->norm_eps != (float)s.norm_eps)
+        return spot_err_set(err, SPOT_EUSAGE, "--norm-eps %g, but %s says %g", o->norm_eps, path,
+                            s.norm_eps);
     if (o->seq > (uint64_t)s.seq && s.seq && s.arch == SPOT_ARCH_GPT2)
         return spot_err_set(err, SPOT_EUSAGE, "--seq %llu, but %s says that it has %lld positions",
                             (unsigned long long)o->seq, path, (long long)s.seq);
     o->arch = spot_arch_name(s.arch);
     o->is_tied = s.is_tied != 0;
     o->rope_theta = s.rope_theta;
+    o->norm_eps = s.norm_eps;
     return take("--layers", &o->layers, s.n_layer, path, err) ||
                    take("--width", &o->width, s.width, path, err) ||
                    take("--heads", &o->heads, s.n_head, path, err) ||
@@ -256,7 +260,8 @@ void job_options_put(const struct job_options *o, struct spot_coordinator_option
                    .n_kv_head = (int64_t)o->kv_heads,
                    .ffn = (int64_t)o->ffn,
                    .rope_theta = o->rope_theta,
-                   .is_tied = o->is_tied },
+                   .is_tied = o->is_tied,
+                   .norm_eps = o->norm_eps },
         .micro_batch = (int64_t)o->micro_batch,
         .global_batch = (int64_t)o->global_batch,
         .seed = o->seed,

@@ -13,6 +13,7 @@ struct job_options {
     const char *data, *tokens, *tokenizer, *arch, *kernel, *backend, *recompute;
     uint64_t layers, width, heads, seq, vocab, shards, micro_batch, global_batch, threads, seed;
     uint64_t kv_heads, ffn; /* as rope_theta of a Llama; 0, as NULL for arch: settle chooses */
+    double norm_eps;        /* 0: 1e-5 */
     double rope_theta, lr, beta1, beta2, weight_decay, clip;
     struct spot_bpe *bpe; /* set by settle; the caller frees it */
     int token_byte;

@@ -221,6 +221,7 @@ static const struct spot_opt option_table[] = {
     { SPOT_OPT_U64, 0, "ffn", &p.job.ffn, "X",
       "llama's width in the MLP, base of angles (8/3 C, 1e4)", 1, 1 << 18 },
     { SPOT_OPT_REAL, 0, "rope-theta", &p.job.rope_theta, "X", NULL, 1, 1e9 },
+    { SPOT_OPT_REAL, 0, "norm-eps", &p.job.norm_eps, "X", "in the norms (1e-5)", 1e-12, 1e-2 },
     { SPOT_OPT_U64, 0, "micro-batch", &p.job.micro_batch, "b",
       "sequences at once, and of a step (1, 16)", 1, 4096 },
     { SPOT_OPT_U64, 0, "global-batch", &p.job.global_batch, "G", NULL, 1, 1 << 24 },

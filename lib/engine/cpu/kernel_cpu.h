@@ -40,8 +40,9 @@ struct spot_micro {
 
 /* Functions over rows and arrays; n counts elements, no alignment is asked for. */
 struct spot_vec {
-    /* y = (x - mean) * rstd * w + b for n_row rows of c; stat gets mean, rstd per row. */
-    void (*norm)(float *y, float *stat, const float *x, const float *w, const float *b,
+    /* y = (x - mean) * rstd * w + b for n_row rows of c, rstd = 1 / sqrt(variance + eps); stat gets
+     * mean, rstd per row. */
+    void (*norm)(float *y, float *stat, const float *x, const float *w, const float *b, float eps,
                  int64_t n_row, int64_t c);
     /* The same y from the stored stat. */
     void (*norm_again)(float *y, const float *stat, const float *x, const float *w, const float *b,
@@ -53,7 +54,8 @@ struct spot_vec {
     void (*norm_grad)(float *dw, float *db, const float *dy, const float *stat, const float *x,
                       int64_t n_row, int64_t c, int64_t begin, int64_t end);
     /* The same without mean and bias, y = x / rms * w; stat gets 0, 1 / rms per row. */
-    void (*rms)(float *y, float *stat, const float *x, const float *w, int64_t n_row, int64_t c);
+    void (*rms)(float *y, float *stat, const float *x, const float *w, float eps, int64_t n_row,
+                int64_t c);
     void (*rms_again)(float *y, const float *stat, const float *x, const float *w, int64_t n_row,
                       int64_t c);
     void (*rms_back)(float *dx, const float *base, const float *dy, const float *stat,

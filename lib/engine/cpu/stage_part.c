@@ -19,14 +19,15 @@ void spot_part_rows(const struct spot_part *part, int64_t *begin, int64_t *end)
 void spot_part_norm(const struct spot_part *part, float *y, float *stat, const float *x,
                     const float *w, const float *b)
 {
+    const float eps = (float)spot_shape_norm_eps(&part->stage->config.shape);
     const int64_t c = width_of(part);
     int64_t r, end;
 
     spot_part_rows(part, &r, &end);
     if (b)
-        vec_of(part)->norm(y + r * c, stat + 2 * r, x + r * c, w, b, end - r, c);
+        vec_of(part)->norm(y + r * c, stat + 2 * r, x + r * c, w, b, eps, end - r, c);
     else
-        vec_of(part)->rms(y + r * c, stat + 2 * r, x + r * c, w, end - r, c);
+        vec_of(part)->rms(y + r * c, stat + 2 * r, x + r * c, w, eps, end - r, c);
 }
 
 void spot_part_norm_again(const struct spot_part *part, float *y, const float *stat, const float *x,

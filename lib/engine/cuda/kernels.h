@@ -50,11 +50,11 @@ void spot_cuda_swiglu_back(enum spot_real real, void *dpre, void *act, const voi
 /* --- norms --------------------------------------------------------------------- */
 
 /* sum = a + b (b NULL: sum is not written, a is the row); y = (sum - mean) * rstd * w + bias.
- * stat [N][2] gets mean and rstd; w and bias are fp32 [C]. bias NULL, here and below: an RMS norm,
- * whose mean counts as 0. */
+ * stat [N][2] gets mean and rstd = 1 / sqrt(variance + eps); w and bias are fp32 [C]. bias NULL,
+ * here and below: an RMS norm, whose mean counts as 0. */
 void spot_cuda_norm(enum spot_real real, void *sum, void *y, float *stat, const void *a,
-                    const void *b, const float *w, const float *bias, int64_t n_row, int64_t c,
-                    spot_stream s);
+                    const void *b, const float *w, const float *bias, float eps, int64_t n_row,
+                    int64_t c, spot_stream s);
 /* The same y from the stored stat. */
 void spot_cuda_norm_again(enum spot_real real, void *y, const float *stat, const void *x,
                           const float *w, const float *bias, int64_t n_row, int64_t c,

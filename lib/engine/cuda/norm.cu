@@ -48,7 +48,7 @@ __device__ static void write_normed(T *y, const T *x, float mean, float rstd, co
  * column order, then the butterfly. */
 template <typename T, int W>
 __global__ void norm_kernel(T *sum, T *y, float *stat, const T *a, const T *b, const float *w,
-                            const float *bias, int64_t n_row, int64_t c)
+                            const float *bias, float eps, int64_t n_row, int64_t c)
 {
     const int64_t r = row_of();
     float s = 0, q = 0, mean = 0, rstd;
@@ -81,7 +81,7 @@ __global__ void norm_kernel(T *sum, T *y, float *stat, const T *a, const T *b, c
                 q += (to_float(v.x[j]) - mean) * (to_float(v.x[j]) - mean);
         }
     }
-    rstd = 1 / sqrtf(warp_sum(q) / static_cast<float>(c) + 1e-5F);
+    rstd = 1 / sqrtf(warp_sum(q) / static_cast<float>(c) + eps);
     if (threadIdx.x % WARP == 0) {
         stat[2 * r] = mean;
         stat[2 * r + 1] = rstd;
@@ -232,11 +232,11 @@ void spot_cuda_column_sum(enum spot_real real, float *sum, float *partial, const
         })
 
 void spot_cuda_norm(enum spot_real real, void *sum, void *y, float *stat, const void *a,
-                    const void *b, const float *w, const float *bias, int64_t n_row, int64_t c,
-                    spot_stream s)
+                    const void *b, const float *w, const float *bias, float eps, int64_t n_row,
+                    int64_t c, spot_stream s)
 {
     BY_WIDTH(real, c, norm_kernel, s, static_cast<T *>(sum), static_cast<T *>(y), stat,
-             static_cast<const T *>(a), static_cast<const T *>(b), w, bias, n_row, c);
+             static_cast<const T *>(a), static_cast<const T *>(b), w, bias, eps, n_row, c);
 }
 
 void spot_cuda_norm_again(enum spot_real real, void *y, const float *stat, const void *x,

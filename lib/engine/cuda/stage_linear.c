@@ -312,7 +312,8 @@ void spot_cuda_norm_forward(const struct spot_cuda_at *at, const struct spot_cud
 
     assert(flow->delta || flow->x == x);
     spot_cuda_norm(st->real, x, st->norm, stat, flow->x, flow->delta, vector(at, norm->weight),
-                   vector(at, norm->bias), at->n, at->c, st->stream);
+                   vector(at, norm->bias), (float)spot_shape_norm_eps(&st->config.shape), at->n,
+                   at->c, st->stream);
 }
 
 void spot_cuda_norm_once_more(const struct spot_cuda_at *at, const struct spot_cuda_norm_of *norm,
