@@ -31,7 +31,8 @@ static const char *terminal_for(const char *path, int height, char text[64])
     if (!strcmp(path, "-"))
         snprintf(text, 64, "dumb 80,20 noenhanced");
     else if (dot && (!strcmp(dot, ".svg") || !strcmp(dot, ".gp")))
-        snprintf(text, 64, "svg size %d,%d dynamic noenhanced", PANEL_WIDTH, height);
+        snprintf(text, 64, "svg size %d,%d dynamic noenhanced background 'white'", PANEL_WIDTH,
+                 height);
     else if (dot && !strcmp(dot, ".png"))
         snprintf(text, 64, "pngcairo size %d,%d noenhanced", 2 * PANEL_WIDTH, 2 * height);
     else if (dot && !strcmp(dot, ".pdf"))
@@ -66,11 +67,21 @@ static void put_point(FILE *out, const struct spot_series *s, size_t k)
     putc('\n', out);
 }
 
+/* A step goes on as it was: the line is the same without the point, and the file smaller. */
+static bool is_within_a_step(const struct spot_series *s, size_t k)
+{
+    return s->style == SPOT_SERIES_STEP && k && k + 1 < s->n && s->y[k] == s->y[k - 1] &&
+           isfinite(s->x[k - 1]) && isfinite(s->x[k]) && isfinite(s->x[k + 1]) &&
+           isfinite(s->y[k + 1]);
+}
+
 static void put_data(FILE *out, const struct spot_series *s, size_t i)
 {
     fprintf(out, "$s%zu << EOD\n", i);
     for (size_t k = 0; k < s->n; k++)
-        if (isfinite(s->x[k]) && isfinite(s->y[k]))
+        if (is_within_a_step(s, k))
+            continue;
+        else if (isfinite(s->x[k]) && isfinite(s->y[k]))
             put_point(out, s, k);
         else
             putc('\n', out); /* a gap in the curve */

@@ -117,6 +117,9 @@ samples,usd,effective_s,reconfigure_s,checkpoint_s,redone_s,redundant_s,idle_s,b
         play --policy spot,nowcast --plot "$T/$what.gp" --picture $what >/dev/null
         grep -q plot "$T/$what.gp"
     done
+    # a step that goes on needs no points within
+    play --policy on-demand,spot --plot "$T/flat.gp" --picture grids >/dev/null
+    [ "$(sed -n '/^\$s1 <</,/^EOD/p' "$T/flat.gp" | grep -c '^[0-9]')" = 2 ]
     # every policy has a panel of its own, whatever their number
     play --policy all --plot "$T/all.gp" --picture grids >/dev/null
     [ "$(grep -c '^plot \$s0 with fillsteps' "$T/all.gp")" = "$(spot-replay train --policy list | wc -l)" ]
