@@ -50,10 +50,12 @@ grids() { # D P...: each grid gives the undisturbed outcome
     train log $LLAMA --steps 1000000 --state s --durable-every 0.2s
     worker one
     worker two
+    eventually '[ "$(events log joined)" -ge 2 ]'
     at_step log 5
     kill -9 $pid
     worker three
-    eventually '[ "$(events log joined)" -ge 3 ] && [ "$(events log formed)" -ge 3 ]'
+    eventually 'sed "1,/\"joined\".*\"three\"/d" log | grep -q formed'
+    at_step log $(($(events log committed) + 5))
     kill -TERM $train
     wait $train && status=0 || status=$?
     [ "$status" -eq 75 ]
