@@ -57,34 +57,63 @@ static uint64_t copy_columns(const struct spot_assign_problem *p, int64_t *to, i
     return most;
 }
 
+/* Is the matrix what the solver wants, so that it need not be copied? */
+static bool is_fit(const struct spot_turned *t, int stride)
+{
+    const struct spot_assign_problem *p = t->problem;
+    const size_t n = (size_t)p->n_row * (size_t)p->n_col;
+    const uint64_t most = SPOT_DENSE_COST_MAX;
+    uint64_t bits = 0;
+
+    if (t->is_turned || p->is_max || stride != p->n_col)
+        return false;
+    for (size_t k = 0; k < n; k++)
+        bits |= (uint64_t)p->cost[k] + most; /* below 2 most, a power of 2, if |cost| < most */
+    return bits < 2 * most;
+}
+
+/* A copy of the turned matrix that is fit, NULL if there is none. The caller frees it. */
+static int64_t *fit_copy(const struct spot_turned *t, int stride)
+{
+    int64_t *cost = spot_alloc_aligned((size_t)t->n * (size_t)stride, sizeof *cost);
+    uint64_t most = UINT64_MAX;
+
+    if (cost)
+        most = t->is_turned ? copy_columns(t->problem, cost, stride)
+                            : copy_rows(t->problem, cost, stride);
+    if (most < (uint64_t)SPOT_DENSE_COST_MAX)
+        return cost;
+    free(cost);
+    return NULL;
+}
+
 /* The 64-bit solver, where the costs allow it. */
 static bool solve_dense(const struct spot_turned *t, struct spot_matching *matching)
 {
     const int stride = (t->m + SPOT_DENSE_LANES - 1) / SPOT_DENSE_LANES * SPOT_DENSE_LANES;
-    int64_t *cost = spot_alloc_aligned((size_t)t->n * (size_t)stride, sizeof *cost);
+    int64_t *copy = NULL;
     int64_t *price = spot_alloc_aligned((size_t)t->n + (size_t)stride, sizeof *price);
     struct spot_dense dense = { t->n,
                                 t->m,
                                 stride,
-                                cost,
+                                t->problem->cost,
                                 price ? price + stride : NULL,
                                 price,
                                 matching->col_of,
                                 matching->row_of };
     bool is_solved = false;
-    uint64_t most;
 
-    if (!cost || !price)
+    if (!is_fit(t, stride))
+        dense.cost = copy = fit_copy(t, stride);
+    if (!price || !dense.cost)
         goto out;
-    most =
-        t->is_turned ? copy_columns(t->problem, cost, stride) : copy_rows(t->problem, cost, stride);
-    is_solved = most < (uint64_t)SPOT_DENSE_COST_MAX && spot_dense_solve(&dense) == SPOT_DENSE_OK;
+    is_solved = spot_dense_solve(&dense) == SPOT_DENSE_OK;
     for (int i = 0; i < t->n; i++)
         matching->u[i] = dense.u[i];
     for (int j = 0; j < t->m; j++)
         matching->v[j] = dense.v[j];
 out:
-    free(cost), free(price);
+    free(copy), free(price);
     return is_solved;
 }
 
@@ -148,31 +177,88 @@ void spot_assignment_release(struct spot_assignment *answer)
     *answer = (struct spot_assignment){ 0 };
 }
 
+/* Are the prices of a row no dearer than its pairs? Both may be any numbers. */
+static bool is_row_proved(const struct spot_assign_problem *p, const int64_t *cost, spot_int128 u,
+                          const spot_int128 *v)
+{
+    const int sign = p->is_max ? -1 : 1;
+    bool ok = true;
+
+    for (int j = 0; j < p->n_col; j++)
+        ok = ok &&
+             (cost[j] == SPOT_ASSIGN_FORBIDDEN || sign * (u + v[j]) <= sign * (spot_int128)cost[j]);
+    return ok;
+}
+
+/* The same in 64 bits, for |u| and |v| below 2^60: true is a proof, false says nothing. A cost
+ * beyond 62 bits has two highest bits that differ, so has a forbidden one. */
+static bool is_row_proved_narrow(const struct spot_assign_problem *p, const int64_t *cost,
+                                 int64_t u, const int64_t *v)
+{
+    const uint64_t flip = p->is_max ? UINT64_MAX : 0; /* x == (x ^ flip) - flip, or -x */
+    uint64_t bad = 0;
+
+    for (int j = 0; j < p->n_col; j++) {
+        const uint64_t c = (uint64_t)cost[j], slack = c - (uint64_t)u - (uint64_t)v[j];
+
+        bad |= c ^ (c << 1);
+        bad |= (slack ^ flip) - flip;
+    }
+    return !(bad >> 63);
+}
+
+/* Prices that fit 60 bits, NULL if one does not. The caller frees them. */
+static int64_t *narrow_prices(const spot_int128 *price, int n)
+{
+    const spot_int128 most = INT64_C(1) << 60;
+    int64_t *narrow = spot_xcalloc((size_t)n, sizeof *narrow);
+
+    for (int j = 0; j < n; j++) {
+        if (price[j] >= most || price[j] <= -most) {
+            free(narrow);
+            return NULL;
+        }
+        narrow[j] = (int64_t)price[j];
+    }
+    return narrow;
+}
+
+static bool are_rows_proved(const struct spot_assign_problem *p, const struct spot_assignment *a)
+{
+    int64_t *u = narrow_prices(a->u, p->n_row), *v = narrow_prices(a->v, p->n_col);
+    bool ok = true;
+
+    for (int i = 0; i < p->n_row && ok; i++) {
+        const int64_t *cost = p->cost + (size_t)i * (size_t)p->n_col;
+
+        ok = (u && v && is_row_proved_narrow(p, cost, u[i], v)) ||
+             is_row_proved(p, cost, a->u[i], a->v);
+    }
+    free(u), free(v);
+    return ok;
+}
+
 bool spot_assign_verify(const struct spot_assign_problem *problem,
                         const struct spot_assignment *answer)
 {
     const int n = problem->n_row, m = problem->n_col, sign = problem->is_max ? -1 : 1;
     spot_int128 sum = 0, cost = 0;
     int n_matched = 0;
-    bool ok = true, *is_used = spot_xcalloc((size_t)m, sizeof(bool));
+    bool ok = are_rows_proved(problem, answer), *is_used = spot_xcalloc((size_t)m, sizeof(bool));
 
     for (int i = 0; i < n && ok; i++) {
-        const int64_t *c = problem->cost + (size_t)i * m;
+        const int64_t *c = problem->cost + (size_t)i * (size_t)m;
         const int mine = answer->col_of_row[i];
 
         sum += answer->u[i];
-        for (int j = 0; j < m; j++)
-            ok = ok && (c[j] == SPOT_ASSIGN_FORBIDDEN ||
-                        sign * (answer->u[i] + answer->v[j]) <= sign * (spot_int128)c[j]);
         if (mine < 0) {
-            ok = ok && answer->u[i] == 0;
+            ok = answer->u[i] == 0;
             continue;
         }
-        ok = ok && mine < m && !is_used[mine] && c[mine] != SPOT_ASSIGN_FORBIDDEN &&
-             answer->u[i] + answer->v[mine] == c[mine];
+        ok = mine < m && !is_used[mine] && c[mine] != SPOT_ASSIGN_FORBIDDEN &&
+             answer->u[i] + answer->v[mine] == c[mine] && (n <= m || sign * answer->u[i] <= 0);
         if (ok)
             is_used[mine] = true, cost += c[mine], n_matched++;
-        ok = ok && (n <= m || sign * answer->u[i] <= 0);
     }
     for (int j = 0; j < m; j++) {
         sum += answer->v[j];

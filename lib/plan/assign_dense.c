@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/xalloc.h"
+#include "plan/assign_near.h"
 #include "plan/row_scan.h"
 
 /* With |cost| <= 2^55 and prices and path lengths <= 2^57 a true reduced path stays below 2^59,
@@ -16,15 +17,27 @@
 #define NO_PATH   (INT64_C(1) << 60)
 #define FINISHED  (-(INT64_C(1) << 61)) /* the price of a column that left the search */
 
+/* A row of a search of which only the list was looked at. */
+struct glance {
+    int row;
+    int64_t shift;
+    int64_t bound; /* its other columns are at least so far */
+};
+
 struct solver {
     const struct spot_dense *p;
     const struct spot_row_scan *scan;
+    struct spot_near near;
     int64_t *distance, *from; /* [stride] of the search under way */
     int64_t *price;           /* [stride] v, but FINISHED for columns that left the search */
     int *finished;            /* [n_col] columns in the order in which they were finished */
     int64_t *final;           /* [n_col] their distances */
     int *free_row;            /* [n_row] */
     int n_free;
+    struct glance *glance;      /* [n_row] of the search under way */
+    int n_glance, first_glance; /* the one of the least bound */
+    long n_near, n_whole; /* rows of all searches that were looked at by their list, and then in
+                             whole after all */
 };
 
 static const int64_t *row_of_cost(const struct solver *s, int i)
@@ -72,7 +85,7 @@ static void transfer(struct solver *s)
 
         if (j < 0 || s->final[i])
             continue;
-        s->scan->two_least(row_of_cost(s, i), p->v, p->stride, &two);
+        spot_near_two_least(&s->near, i, &two);
         if (two.second < NO_PATH)
             p->v[j] -= (two.least_at == j ? two.second : two.least);
     }
@@ -93,7 +106,7 @@ static bool bid(struct solver *s)
         struct spot_two_least two;
         int j, loser;
 
-        s->scan->two_least(row_of_cost(s, i), p->v, p->stride, &two);
+        spot_near_two_least(&s->near, i, &two);
         if (two.least >= NO_PATH)
             return false;
         j = (int)two.least_at;
@@ -136,6 +149,62 @@ static int pick(const struct solver *s, int64_t least)
     return first;
 }
 
+static int64_t relax_whole(struct solver *s, int row, int64_t shift)
+{
+    return s->scan->relax(row_of_cost(s, row), s->price, shift, row, s->distance, s->from,
+                          s->p->stride);
+}
+
+static void add_glance(struct solver *s, struct glance glance)
+{
+    if (!s->n_glance || glance.bound < s->glance[s->first_glance].bound)
+        s->first_glance = s->n_glance;
+    s->glance[s->n_glance++] = glance;
+}
+
+static void drop_first_glance(struct solver *s)
+{
+    s->glance[s->first_glance] = s->glance[--s->n_glance];
+    s->first_glance = 0;
+    for (int k = 1; k < s->n_glance; k++)
+        if (s->glance[k].bound < s->glance[s->first_glance].bound)
+            s->first_glance = k;
+}
+
+/* By its list, as long as lists save more rows than they cost. */
+static int64_t relax(struct solver *s, int row, int64_t shift)
+{
+    const bool is_worth = s->n_whole < 64 + s->n_near / 4;
+    const struct spot_near_list *list = is_worth ? spot_near_get(&s->near, row) : NULL;
+
+    if (!list)
+        return relax_whole(s, row, shift);
+    for (int k = 0; k < list->n; k++) {
+        const int32_t j = list->col[k];
+        const int64_t x = list->cost[k] - s->price[j] + shift;
+
+        if (x < s->distance[j])
+            s->distance[j] = x, s->from[j] = row;
+    }
+    add_glance(s, (struct glance){ row, shift, list->limit + 1 + shift });
+    s->n_near++;
+    return s->scan->least(s->distance, s->p->stride);
+}
+
+/* Rows that could have something nearer than `least` beyond their lists are looked at in whole. */
+static int64_t make_sure(struct solver *s, int64_t least)
+{
+    while (s->n_glance && least > s->glance[s->first_glance].bound) {
+        const struct glance first = s->glance[s->first_glance];
+
+        least = relax_whole(s, first.row, first.shift);
+        spot_near_renew(&s->near, first.row);
+        drop_first_glance(s);
+        s->n_whole++;
+    }
+    return least;
+}
+
 /* Shortest path from free row `root` to a free column, and the prices after it. */
 static enum spot_dense_result augment(struct solver *s, int root)
 {
@@ -145,9 +214,9 @@ static enum spot_dense_result augment(struct solver *s, int root)
 
     for (int k = 0; k < p->stride; k++)
         s->distance[k] = NO_PATH;
+    s->n_glance = 0;
     for (;;) {
-        base = s->scan->relax(row_of_cost(s, row), s->price, shift, row, s->distance, s->from,
-                              p->stride);
+        base = make_sure(s, relax(s, row, shift));
         if (base >= NO_PATH)
             return SPOT_DENSE_INFEASIBLE;
         if (base > PRICE_MAX || base < -PRICE_MAX)
@@ -225,12 +294,15 @@ enum spot_dense_result spot_dense_solve(const struct spot_dense *p)
     s.final = lane + 3 * width;
     s.finished = spot_xcalloc(width, sizeof(int));
     s.free_row = spot_xcalloc((size_t)p->n_row, sizeof(int));
+    s.glance = spot_xcalloc((size_t)p->n_row, sizeof *s.glance);
+    spot_near_init(&s.near, p, s.scan, NO_PATH);
     memset(p->v, 0, width * sizeof *p->v);
     for (int i = 0; i < p->n_row; i++)
         p->col_of[i] = -1;
     for (int j = 0; j < p->n_col; j++)
         p->row_of[j] = -1;
     result = p->n_row ? run(&s) : SPOT_DENSE_OK;
-    free(lane), free(s.finished), free(s.free_row);
+    free(lane), free(s.finished), free(s.free_row), free(s.glance);
+    spot_near_release(&s.near);
     return result;
 }

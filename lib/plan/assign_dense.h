@@ -2,8 +2,9 @@
 /* assign_dense.h - the inner solver of assign.c: a full matrix, 64 bits, rows <= columns.
  *
  * Jonker and Volgenant's initialisation (square: column reduction and reduction transfer; always:
- * augmenting row reduction, with a cap on its price wars) and shortest augmenting paths, with the
- * scans of a row in SIMD (AVX-512, AVX2 or portable, chosen at run time, equal results).
+ * augmenting row reduction, with a cap on its price wars) and shortest augmenting paths. Long rows
+ * are mostly read by short lists of their cheapest columns (assign_near.h), else in whole, in SIMD
+ * (AVX-512, AVX2 or portable, chosen at run time, equal results).
  */
 #ifndef SPOT_PLAN_ASSIGN_DENSE_H
 #define SPOT_PLAN_ASSIGN_DENSE_H
@@ -22,7 +23,7 @@ enum { SPOT_DENSE_LANES = 8 }; /* columns are padded to a multiple of it */
 struct spot_dense {
     int n_row, n_col;    /* n_row <= n_col */
     int stride;          /* a multiple of SPOT_DENSE_LANES, >= n_col */
-    const int64_t *cost; /* [n_row * stride], 64-byte aligned; padding is SPOT_DENSE_FORBIDDEN */
+    const int64_t *cost; /* [n_row * stride]; padding is SPOT_DENSE_FORBIDDEN */
     int64_t *u;          /* [n_row] answers */
     int64_t *v;          /* [stride] <= 0 if n_row < n_col; 0 where unmatched */
     int *col_of;         /* [n_row] */

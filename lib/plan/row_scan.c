@@ -6,7 +6,8 @@
 
 /* Four columns at once: one AVX2 register; the compiler cuts it up for lesser targets. */
 typedef int64_t lanes __attribute__((vector_size(32)));
-enum { LANES = 4 };
+typedef int64_t loose __attribute__((vector_size(32), aligned(8))); /* at any address */
+enum { LANES = 4, GROUP_LANES = SPOT_SCAN_GROUPS / LANES };
 
 #define INLINE static inline __attribute__((always_inline))
 
@@ -35,7 +36,8 @@ INLINE void put_two(struct spot_two_least *out, int64_t value, int64_t at)
 INLINE void two_least_body(const int64_t *cost, const int64_t *price, int64_t n,
                            struct spot_two_least *out)
 {
-    const lanes *c = (const void *)cost, *p = (const void *)price;
+    const loose *c = (const void *)cost;
+    const lanes *p = (const void *)price;
     const lanes none = (lanes){ 0 } + INT64_MAX, first = { 0, 1, 2, 3 };
     lanes least = none, second = none, least_at = none, second_at = none, at = first;
 
@@ -61,7 +63,8 @@ INLINE void two_least_body(const int64_t *cost, const int64_t *price, int64_t n,
 INLINE int64_t relax_body(const int64_t *cost, const int64_t *price, int64_t shift, int64_t row,
                           int64_t *distance, int64_t *from, int64_t n)
 {
-    const lanes *c = (const void *)cost, *p = (const void *)price;
+    const loose *c = (const void *)cost;
+    const lanes *p = (const void *)price;
     lanes *d = (void *)distance, *f = (void *)from;
     lanes best = (lanes){ 0 } + INT64_MAX;
 
@@ -80,7 +83,7 @@ INLINE int64_t relax_body(const int64_t *cost, const int64_t *price, int64_t shi
 INLINE void column_min_body(const int64_t *cost, int64_t row, int64_t *least, int64_t *at,
                             int64_t n)
 {
-    const lanes *c = (const void *)cost;
+    const loose *c = (const void *)cost;
     lanes *m = (void *)least, *f = (void *)at;
 
     for (int64_t k = 0; k < n / LANES; k++) {
@@ -109,6 +112,68 @@ INLINE int64_t find_body(const int64_t *value, int64_t wanted, int64_t begin, in
     while (j < n && value[j] != wanted)
         j++;
     return j;
+}
+
+INLINE int64_t least_body(const int64_t *value, int64_t n)
+{
+    const lanes *v = (const void *)value;
+    lanes even = (lanes){ 0 } + INT64_MAX, odd = even;
+
+    for (int64_t k = 0; k < n / LANES; k += 2) {
+        const lanes is_even = v[k] < even, is_odd = v[k + 1] < odd;
+
+        even = (is_even & v[k]) | (~is_even & even);
+        odd = (is_odd & v[k + 1]) | (~is_odd & odd);
+    }
+    even = ((even < odd) & even) | (~(even < odd) & odd);
+    return least_lane(&even);
+}
+
+INLINE void group_least_body(const int64_t *cost, const int64_t *price, int64_t n, int64_t *least)
+{
+    const loose *c = (const void *)cost;
+    const lanes *p = (const void *)price;
+    lanes best[GROUP_LANES];
+    int64_t j;
+
+    for (int g = 0; g < GROUP_LANES; g++)
+        best[g] = (lanes){ 0 } + INT64_MAX;
+    for (int64_t k = 0; k + GROUP_LANES <= n / LANES; k += GROUP_LANES)
+#pragma GCC unroll 16
+        for (int g = 0; g < GROUP_LANES; g++) {
+            const lanes x = c[k + g] - p[k + g], is_best = x < best[g];
+
+            best[g] = (is_best & x) | (~is_best & best[g]);
+        }
+    memcpy(least, best, sizeof(best));
+    for (j = n / SPOT_SCAN_GROUPS * SPOT_SCAN_GROUPS; j < n; j++)
+        if (cost[j] - price[j] < least[j % SPOT_SCAN_GROUPS])
+            least[j % SPOT_SCAN_GROUPS] = cost[j] - price[j];
+}
+
+INLINE int collect_body(const int64_t *cost, const int64_t *price, int64_t limit, int64_t n,
+                        int most, int32_t *col, int64_t *value)
+{
+    const loose *c = (const void *)cost;
+    const lanes *p = (const void *)price;
+    int n_hit = 0;
+
+    for (int64_t j = 0; j < n; j += 2 * LANES) {
+        const int64_t k = j / LANES;
+        const lanes hit = (c[k] - p[k] <= limit) | (c[k + 1] - p[k + 1] <= limit);
+
+        if (!(hit[0] | hit[1] | hit[2] | hit[3]))
+            continue;
+        for (int64_t l = j; l < j + 2 * LANES; l++) {
+            if (cost[l] - price[l] > limit)
+                continue;
+            if (n_hit == most)
+                return most + 1;
+            col[n_hit] = (int32_t)l;
+            value[n_hit++] = cost[l];
+        }
+    }
+    return n_hit;
 }
 
 /* --- the portable twins --- */
@@ -152,35 +217,88 @@ static int64_t find_portable(const int64_t *value, int64_t wanted, int64_t begin
     return begin;
 }
 
-static const struct spot_row_scan scan_portable = { two_least_portable, relax_portable,
-                                                    column_min_portable, find_portable };
+static int64_t least_portable(const int64_t *value, int64_t n)
+{
+    int64_t best = INT64_MAX;
+
+    for (int64_t j = 0; j < n; j++)
+        best = value[j] < best ? value[j] : best;
+    return best;
+}
+
+static void group_least_portable(const int64_t *cost, const int64_t *price, int64_t n,
+                                 int64_t *least)
+{
+    for (int g = 0; g < SPOT_SCAN_GROUPS; g++)
+        least[g] = INT64_MAX;
+    for (int64_t j = 0; j < n; j++)
+        if (cost[j] - price[j] < least[j % SPOT_SCAN_GROUPS])
+            least[j % SPOT_SCAN_GROUPS] = cost[j] - price[j];
+}
+
+static int collect_portable(const int64_t *cost, const int64_t *price, int64_t limit, int64_t n,
+                            int most, int32_t *col, int64_t *value)
+{
+    int n_hit = 0;
+
+    for (int64_t j = 0; j < n; j++) {
+        if (cost[j] - price[j] > limit)
+            continue;
+        if (n_hit == most)
+            return most + 1;
+        col[n_hit] = (int32_t)j;
+        value[n_hit++] = cost[j];
+    }
+    return n_hit;
+}
+
+static const struct spot_row_scan scan_portable = { two_least_portable,  relax_portable,
+                                                    column_min_portable, find_portable,
+                                                    least_portable,      group_least_portable,
+                                                    collect_portable };
 
 /* --- one copy of the bodies above per instruction set --- */
 
-#define VERSION(name, attribute)                                                                 \
-    attribute static void two_least_##name(const int64_t *cost, const int64_t *price, int64_t n, \
-                                           struct spot_two_least *out)                           \
-    {                                                                                            \
-        two_least_body(cost, price, n, out);                                                     \
-    }                                                                                            \
-    attribute static int64_t relax_##name(const int64_t *cost, const int64_t *price,             \
-                                          int64_t shift, int64_t row, int64_t *distance,         \
-                                          int64_t *from, int64_t n)                              \
-    {                                                                                            \
-        return relax_body(cost, price, shift, row, distance, from, n);                           \
-    }                                                                                            \
-    attribute static void column_min_##name(const int64_t *cost, int64_t row, int64_t *least,    \
-                                            int64_t *at, int64_t n)                              \
-    {                                                                                            \
-        column_min_body(cost, row, least, at, n);                                                \
-    }                                                                                            \
-    attribute static int64_t find_##name(const int64_t *value, int64_t wanted, int64_t begin,    \
-                                         int64_t n)                                              \
-    {                                                                                            \
-        return find_body(value, wanted, begin, n);                                               \
-    }                                                                                            \
-    static const struct spot_row_scan scan_##name = { two_least_##name, relax_##name,            \
-                                                      column_min_##name, find_##name };
+#define VERSION(name, attribute)                                                                   \
+    attribute static void two_least_##name(const int64_t *cost, const int64_t *price, int64_t n,   \
+                                           struct spot_two_least *out)                             \
+    {                                                                                              \
+        two_least_body(cost, price, n, out);                                                       \
+    }                                                                                              \
+    attribute static int64_t relax_##name(const int64_t *cost, const int64_t *price,               \
+                                          int64_t shift, int64_t row, int64_t *distance,           \
+                                          int64_t *from, int64_t n)                                \
+    {                                                                                              \
+        return relax_body(cost, price, shift, row, distance, from, n);                             \
+    }                                                                                              \
+    attribute static void column_min_##name(const int64_t *cost, int64_t row, int64_t *least,      \
+                                            int64_t *at, int64_t n)                                \
+    {                                                                                              \
+        column_min_body(cost, row, least, at, n);                                                  \
+    }                                                                                              \
+    attribute static int64_t find_##name(const int64_t *value, int64_t wanted, int64_t begin,      \
+                                         int64_t n)                                                \
+    {                                                                                              \
+        return find_body(value, wanted, begin, n);                                                 \
+    }                                                                                              \
+    attribute static int64_t least_##name(const int64_t *value, int64_t n)                         \
+    {                                                                                              \
+        return least_body(value, n);                                                               \
+    }                                                                                              \
+    attribute static void group_least_##name(const int64_t *cost, const int64_t *price, int64_t n, \
+                                             int64_t *least)                                       \
+    {                                                                                              \
+        group_least_body(cost, price, n, least);                                                   \
+    }                                                                                              \
+    attribute static int collect_##name(const int64_t *cost, const int64_t *price, int64_t limit,  \
+                                        int64_t n, int most, int32_t *col, int64_t *value)         \
+    {                                                                                              \
+        return collect_body(cost, price, limit, n, most, col, value);                              \
+    }                                                                                              \
+    static const struct spot_row_scan scan_##name = { two_least_##name,  relax_##name,             \
+                                                      column_min_##name, find_##name,              \
+                                                      least_##name,      group_least_##name,       \
+                                                      collect_##name };
 
 #if defined(__x86_64__)
 VERSION(avx2, __attribute__((target("avx2"))))

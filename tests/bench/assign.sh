@@ -1,7 +1,12 @@
 #!/bin/sh
 # SPDX-License-Identifier: MIT
 # CPU time of assignments, best of 3, beside scipy's linear_sum_assignment where it is installed.
-# usage: assign.sh [n...]   (spot-migrate on PATH; default 512 1024)
+# usage: assign.sh [n...]   (default 512 1024; spot-migrate on PATH, else the one built here)
+command -v spot-migrate >/dev/null || PATH=$PATH:$(dirname "$0")/../../build/release/bin
+command -v spot-migrate >/dev/null || {
+    echo "assign.sh: no spot-migrate on PATH, nor in build/release/bin: run make first" >&2
+    exit 1
+}
 tmp=$(mktemp -d) || exit 1
 trap 'rm -rf "$tmp"' EXIT
 

@@ -262,6 +262,109 @@ START_TEST(large_answers_are_proved_by_their_prices)
 }
 END_TEST
 
+/* No allowed pair is cheaper than its prices, no line of the longer side has one above 0. */
+static bool is_proved(const struct spot_assign_problem *p, const struct spot_assignment *a)
+{
+    const int sign = p->is_max ? -1 : 1;
+
+    for (int i = 0; i < p->n_row; i++)
+        for (int j = 0; j < p->n_col; j++) {
+            const spot_int128 c = p->cost[i * p->n_col + j];
+
+            if (c != SPOT_ASSIGN_FORBIDDEN && sign * (c - a->u[i] - a->v[j]) < 0)
+                return false;
+            if (p->n_row < p->n_col && sign * a->v[j] > 0)
+                return false;
+        }
+    return true;
+}
+
+static int64_t draw_long(struct spot_rng *rng, int kind, int i, int j)
+{
+    switch (kind) {
+    case 0:
+        return below(rng, 1000000);
+    case 1: /* lists are crowded by ties in some rows */
+        return below(rng, i % 2 ? 300 : 3);
+    case 2: /* searches go through nearly all rows */
+        return (int64_t)(i + 1) * (j + 1);
+    case 3: /* few partners */
+        return i == j || below(rng, 30) == 0 ? below(rng, 50) : SPOT_ASSIGN_FORBIDDEN;
+    default: /* some want the same columns, until their lists hold none of the best */
+        return i >= 40 ? (i != j) * INT64_C(10000000)
+                       : below(rng, 8000) + (i < 3 ? 0 : 1000 * (int64_t)j);
+    }
+}
+
+/* Rows long enough for lists of near columns; each set of instructions must give the same. */
+START_TEST(long_rows_are_proved_and_equal_with_any_instructions)
+{
+    static const char *const simd[] = { "portable", "avx2", "avx512" };
+    static int64_t cost[420 * 420];
+    struct spot_rng rng;
+
+    spot_rng_init(&rng, 29, 0);
+    for (int k = 0; k < 60; k++) {
+        const int n = 250 + below(&rng, 170), m = k % 3 ? n : 250 + below(&rng, 170);
+        const struct spot_assign_problem p = { n, m, cost, k % 4 == 3, NULL };
+        struct spot_assignment answer[3];
+
+        for (int i = 0; i < n; i++)
+            for (int j = 0; j < m; j++)
+                cost[i * m + j] = draw_long(&rng, k % 5, i, j);
+        if (k % 10 == 3) /* two rows that want the same column */
+            for (int j = 0; j < m; j++)
+                cost[j] = cost[m + j] = j == 5 ? 1 : SPOT_ASSIGN_FORBIDDEN;
+        for (int v = 0; v < 3; v++) {
+            setenv("SPOT_SIMD", simd[v], 1);
+            ck_assert_int_eq(spot_assign(&p, &answer[v], NULL), 0);
+            ck_assert_int_eq(answer[v].is_feasible, answer[0].is_feasible);
+            if (!answer[v].is_feasible) {
+                check_violator(&p, &answer[v]);
+                continue;
+            }
+            ck_assert(is_proved(&p, &answer[v]) && spot_assign_verify(&p, &answer[v]));
+            ck_assert(!memcmp(answer[v].u, answer[0].u, (size_t)n * sizeof *answer[v].u));
+            ck_assert(!memcmp(answer[v].v, answer[0].v, (size_t)m * sizeof *answer[v].v));
+        }
+        ck_assert(answer[0].is_feasible || k % 5 == 3);
+        for (int v = 0; v < 3; v++)
+            spot_assignment_release(&answer[v]);
+    }
+    unsetenv("SPOT_SIMD");
+}
+END_TEST
+
+START_TEST(prices_that_are_off_by_one_are_found_whatever_their_size)
+{
+    static const int64_t size[] = {
+        4, INT64_C(1) << 55, (INT64_C(1) << 60) - 1, INT64_C(1) << 60, INT64_C(1) << 62, INT64_MAX
+    };
+    int n_good = 0, n_bad = 0;
+    struct spot_rng rng;
+
+    spot_rng_init(&rng, 31, 0);
+    for (int k = 0; k < 3000; k++) {
+        const int64_t hi = size[k % 6];
+        int64_t cost[5 * 6];
+        const struct spot_assign_problem p = { 5, 5 + k % 2, cost, k % 4 / 2, NULL };
+        struct spot_assignment answer;
+        const int i = below(&rng, 5), by = below(&rng, 2) ? 1 : -1;
+
+        for (int c = 0; c < 30; c++)
+            cost[c] = (below(&rng, 2) ? hi : -hi) - (below(&rng, 3) == 0);
+        ck_assert_int_eq(spot_assign(&p, &answer, NULL), 0);
+        ck_assert(spot_assign_verify(&p, &answer) && is_proved(&p, &answer));
+        answer.u[i] += by, answer.v[answer.col_of_row[i]] -= by; /* the sum stays */
+        ck_assert(spot_assign_verify(&p, &answer) == is_proved(&p, &answer));
+        n_good += is_proved(&p, &answer);
+        n_bad += !is_proved(&p, &answer);
+        spot_assignment_release(&answer);
+    }
+    ck_assert(n_good > 100 && n_bad > 100);
+}
+END_TEST
+
 static void check_recorded(const json_t *root)
 {
     const json_t *rows = json_object_get(root, "cost");
@@ -333,6 +436,8 @@ int main(void)
     tcase_add_test(tcase, equals_every_permutation_in_cost_and_in_the_choice_among_ties);
     tcase_add_test(tcase, the_bottleneck_equals_that_of_every_permutation_and_is_proved);
     tcase_add_test(tcase, large_answers_are_proved_by_their_prices);
+    tcase_add_test(tcase, long_rows_are_proved_and_equal_with_any_instructions);
+    tcase_add_test(tcase, prices_that_are_off_by_one_are_found_whatever_their_size);
     tcase_add_test(tcase, reaches_the_recorded_optima);
     tcase_add_test(tcase, sides_beyond_the_limit_are_refused);
     runner = srunner_create(suite);
