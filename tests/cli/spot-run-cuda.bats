@@ -110,6 +110,25 @@ two_and_a_kill() {
     cmp one.out log.out
 }
 
+@test "what a device computes again has the bits of what it keeps; workers may differ in it" {
+    twin
+    for more in "--kernel cuda-bf16" \
+        "--kernel cuda-bf16-tp --arch llama --heads 4 --kv-heads 2"; do
+        common="train -q --data corpus $MODEL $more --layers 3 --global-batch 5 --steps 3"
+        spot-run $common --events one
+        spot-run $common --workers 2 --grid 1x2 --recompute mlp --events mlp
+        spot-run $common --workers 2 --grid "$([[ $more == *tp* ]] && echo 1x1x2 || echo 2x1)" \
+            --recompute layer --events layer
+        cmp <(outcome one) <(outcome mlp)
+        cmp <(outcome one) <(outcome layer)
+    done
+    train log --layers 3 --steps 3 --grid 1x2 --kernel cuda-bf16
+    background spot-run worker -q --join unix:j --join-timeout 60s --name one --recompute layer
+    background spot-run worker -q --join unix:j --join-timeout 60s --name two
+    wait $train
+    same_as log 3 --layers 3 --kernel cuda-bf16
+}
+
 @test "members of a tensor group on devices have the bits of one, and lose nothing through a kill" {
     twin
     model="--heads 4 --shards 4 --kernel cuda-bf16-tp"

@@ -43,7 +43,6 @@ grids() { # D P...: each grid gives the undisturbed outcome
     same_as log 12 --layers 4
     refuses 2 "--recompute wants none, mlp or layer, got 'all'" train --data corpus --steps 1 --recompute all
     refuses 2 "--recompute wants none, mlp or layer, got 'all'" worker --join unix:j --recompute all
-    refuses 2 "--recompute is for --backend cpu" train --data corpus --steps 1 --recompute mlp --backend cuda
 }
 
 @test "micro-batches of two give another, equally exact, job" {

@@ -175,7 +175,9 @@ static const struct way ways[] = {
     { "fma", 2, 3, 3, true, true, 1 },           { "fma", 1, 2, 2, true, false, 2 },
     { "auto", 1, 7, 2, false, false, 0 },        { "auto", 2, 12, 1, true, false, 0 },
     { "cuda-fp32", 3, 1, 3, true, true, 0 },     { "cuda-bf16", 2, 1, 2, true, true, 0 },
-    { "cuda-bf16-tp", 3, 1, 1, false, true, 0 },
+    { "cuda-bf16-tp", 3, 1, 1, false, true, 0 }, { "cuda-fp32", 1, 1, 2, true, false, 1 },
+    { "cuda-bf16", 2, 1, 3, false, false, 2 },   { "cuda-fp32-tp", 1, 1, 2, false, false, 2 },
+    { "cuda-bf16-tp", 2, 1, 1, true, true, 1 },
 };
 enum { N_WAY = sizeof(ways) / sizeof(ways[0]) };
 

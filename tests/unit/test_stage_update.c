@@ -175,6 +175,42 @@ START_TEST(memory_is_told_before_it_is_taken)
 }
 END_TEST
 
+START_TEST(on_a_device_what_is_computed_again_is_planned_once)
+{
+    /* of a layer, per row: GPT-2's 4C; 3C + C of T and H floats. Llama's 2F; Q + C */
+    static const struct {
+        int shape;
+        size_t mlp, layer, n_head;
+    } cases[] = { { 0, 96, 96, 4 }, { FIRST_LLAMA, 68, 64, 6 } };
+    const char *const kind = _i / 2 ? "cuda-fp32" : "cuda-bf16";
+    const size_t byte = _i / 2 ? 4 : 2, n_row = 26;
+    const struct way way = { kind, 1, 1, 1, false, false, 0 };
+    struct spot_stage_config config = { .shape = shapes[cases[_i % 2].shape],
+                                        .bundle_begin = 1,
+                                        .bundle_end = 3,
+                                        .micro_batch = 2,
+                                        .n_slot = 3,
+                                        .n_microbatch = G,
+                                        .n_thread = 1 };
+    size_t all, mlp, layer;
+
+    if (!is_possible(cases[_i % 2].shape, &way))
+        return;
+    config.kernel = spot_kernel_find(kind, NULL);
+    all = spot_stage_memory(&config);
+    config.recompute = SPOT_RECOMPUTE_MLP;
+    mlp = spot_stage_memory(&config);
+    config.recompute = SPOT_RECOMPUTE_LAYER;
+    layer = spot_stage_memory(&config);
+    /* of 2 layers in 3 slots one is left; each piece is rounded up to 256 bytes */
+    ck_assert_uint_le(all - mlp - 5 * n_row * cases[_i % 2].mlp * byte + 5 * 256, 10 * 256);
+    ck_assert_uint_le(mlp - layer -
+                          5 * n_row * (cases[_i % 2].layer * byte + cases[_i % 2].n_head * 4) +
+                          15 * 256,
+                      30 * 256);
+}
+END_TEST
+
 START_TEST(absurd_shapes_are_refused_with_numbers_instead_of_a_kill)
 {
     /* 2^40 parameters, 2^31 slots: neither walks for hours nor overflows */
@@ -231,6 +267,7 @@ int main(int argc, char **argv)
     tcase_add_loop_test(tc, exponents_follow_the_largest_sum_and_zero_sums_keep_them, 0, N_KIND);
     tcase_add_loop_test(tc, padding_stays_zero, 0, N_SHAPE * N_KIND);
     tcase_add_test(tc, memory_is_told_before_it_is_taken);
+    tcase_add_loop_test(tc, on_a_device_what_is_computed_again_is_planned_once, 0, 4);
     tcase_add_loop_test(tc, absurd_shapes_are_refused_with_numbers_instead_of_a_kill, 0, 4);
     return run_suite("stage_update", tc);
 }

@@ -13,14 +13,10 @@ enum { CONFIG_PATH_MAX = 4096 };
 
 static int check_recompute(const struct job_options *o, struct spot_err *err)
 {
-    const int level = spot_recompute_find(o->recompute);
-
-    if (level < 0)
-        return spot_err_set(err, SPOT_EUSAGE, "--recompute wants none, mlp or layer, got '%s'",
-                            o->recompute);
-    if (level && (!strcmp(o->backend, "cuda") || !strncmp(o->kernel, "cuda", 4)))
-        return spot_err_set(err, SPOT_EUSAGE, "--recompute is for --backend cpu");
-    return 0;
+    if (spot_recompute_find(o->recompute) >= 0)
+        return 0;
+    return spot_err_set(err, SPOT_EUSAGE, "--recompute wants none, mlp or layer, got '%s'",
+                        o->recompute);
 }
 
 static bool is_llama(const struct job_options *o)
@@ -239,8 +235,7 @@ static const char *kernel_of(const struct job_options *o)
 {
     struct spot_err err;
 
-    if (strcmp(o->kernel, "auto") != 0 || !strcmp(o->backend, "cpu") ||
-        spot_recompute_find(o->recompute))
+    if (strcmp(o->kernel, "auto") != 0 || !strcmp(o->backend, "cpu"))
         return o->kernel;
     if (!strcmp(o->backend, "cuda") || (spot_cuda_may_be_here() && spot_kernel_find("cuda", &err)))
         return "cuda";

@@ -18,6 +18,7 @@ static void set_config(struct spot_stage *st, const struct spot_stage_config *co
     assert(config->bundle_begin >= 0 && config->bundle_begin < config->bundle_end &&
            config->bundle_end <= spot_shape_bundles(&config->shape));
     assert(config->micro_batch >= 1 && config->n_slot >= 0 && config->n_microbatch >= 1);
+    assert(config->recompute >= 0 && config->recompute < SPOT_RECOMPUTES);
     st->backend = &spot_backend_cuda;
     st->config = *config;
     st->real = ((const struct spot_cuda_kernel *)config->kernel)->real;
@@ -46,8 +47,6 @@ static int check_shape(const struct spot_stage_config *config, struct spot_err *
     const struct spot_shape *const s = &config->shape;
     const enum spot_real real = ((const struct spot_cuda_kernel *)config->kernel)->real;
 
-    if (config->recompute != SPOT_RECOMPUTE_NONE)
-        return spot_err_set(err, SPOT_EGPU, "on CUDA all activations are kept, none recomputed");
     if (config->group.M > 1 && !((const struct spot_cuda_kernel *)config->kernel)->is_split)
         return spot_err_set(err, SPOT_EGPU,
                             "%d members share a stage: that wants kernel cuda-bf16-tp or "

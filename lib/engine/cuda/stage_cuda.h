@@ -36,8 +36,9 @@ struct spot_cuda_part {
     bool is_ahead;                           /* the device has updates that the host lacks */
 };
 
-/* What the backward pass of one bundle needs of a microbatch; as on the CPU. A: inputs of the
- * activation, 2F of Llama's, else F. */
+/* What the backward pass of one bundle needs of a microbatch; as on the CPU, and what is computed
+ * again lies in the stage's scratch space, for all layers the same. A: inputs of the activation, 2F
+ * of Llama's, else F. */
 struct spot_cuda_save {
     void *x;         /* [N * C] input of the bundle; not for the embedding */
     float *norm1;    /* [N * 2] */
@@ -73,6 +74,7 @@ struct spot_stage {
     uint32_t *groups_host; /* [3 * N + 1 + Vr] */
     float *boundary_host;  /* [N * C] page-locked */
     /* on the device, scratch */
+    struct spot_cuda_save again; /* what of a layer is not kept */
     uint32_t *top;               /* of all parts */
     unsigned long long *top_sum; /* [SPOT_TENSORS_MAX] of an update */
     double *partial;             /* chunks of a bundle, or rows */

@@ -133,37 +133,63 @@ static struct spot_cuda_attention attention_of(const struct spot_cuda_at *at,
                                          .dot = st->dot };
 }
 
-static void mlp_forward(const struct spot_cuda_at *at, const struct spot_cuda_save *save)
+/* From st->norm, ln1 of save->x. */
+static void attend(const struct spot_cuda_at *at, const struct spot_cuda_save *save)
+{
+    struct spot_stage *const st = at->st;
+    const struct spot_cuda_linear qkv = qkv_of(at);
+    const struct spot_cuda_attention attention = attention_of(at, save);
+
+    spot_cuda_linear_forward(at, &qkv, save->qkv, st->norm);
+    if (is_llama(st))
+        spot_cuda_rotate(&attention, save->qkv, st->turn, 1, st->stream);
+    spot_cuda_attention_forward(&attention, st->stream);
+}
+
+/* From st->norm, ln2 of save->mid. GPT-2's product gives what enters the activation and what leaves
+ * it at once. */
+static void enter_mlp(const struct spot_cuda_at *at, const struct spot_cuda_save *save)
 {
     struct spot_stage *const st = at->st;
     const struct spot_cuda_linear fc1 = fc1_of(at);
 
-    if (!is_llama(st)) {
+    if (is_llama(st))
+        spot_cuda_linear_forward(at, &fc1, save->pre, st->norm);
+    else
         spot_cuda_linear_gelu(at, &fc1, st->act, save->pre, st->norm);
-        return;
-    }
-    spot_cuda_linear_forward(at, &fc1, save->pre, st->norm);
-    spot_cuda_swiglu(st->real, st->act, save->pre, at->n, at->f, st->n_shard, st->stream);
 }
 
 void spot_cuda_layer_forward(struct spot_stage *st, int i, const struct spot_cuda_save *save,
                              struct spot_cuda_flow *flow)
 {
     const struct spot_cuda_at at = spot_cuda_at(st, i);
-    const struct spot_cuda_linear qkv = qkv_of(&at), proj = proj_of(&at), fc2 = fc2_of(&at);
-    const struct spot_cuda_attention attention = attention_of(&at, save);
+    const struct spot_cuda_linear proj = proj_of(&at), fc2 = fc2_of(&at);
     struct spot_cuda_flow mid = { save->x, st->delta };
 
     spot_cuda_norm_forward(&at, &ln1, save->x, save->norm1, flow);
-    spot_cuda_linear_forward(&at, &qkv, save->qkv, st->norm);
-    if (is_llama(st))
-        spot_cuda_rotate(&attention, save->qkv, st->turn, 1, st->stream);
-    spot_cuda_attention_forward(&attention, st->stream);
+    attend(&at, save);
     spot_cuda_linear_forward(&at, &proj, st->delta, save->attention);
     spot_cuda_norm_forward(&at, &ln2, save->mid, save->norm2, &mid);
-    mlp_forward(&at, save);
+    enter_mlp(&at, save);
+    if (is_llama(st))
+        spot_cuda_swiglu(st->real, st->act, save->pre, at.n, at.f, st->n_shard, st->stream);
     spot_cuda_linear_forward(&at, &fc2, st->delta, st->act);
     *flow = (struct spot_cuda_flow){ save->mid, st->delta };
+}
+
+/* What of the forward pass was not kept: the same kernels, the same bits. */
+static void forward_again(const struct spot_cuda_at *at, const struct spot_cuda_save *save)
+{
+    const int level = at->st->config.recompute;
+
+    if (level >= SPOT_RECOMPUTE_LAYER) {
+        spot_cuda_norm_once_more(at, &ln1, save->norm1, save->x);
+        attend(at, save);
+    }
+    if (level >= SPOT_RECOMPUTE_MLP) {
+        spot_cuda_norm_once_more(at, &ln2, save->norm2, save->mid);
+        enter_mlp(at, save);
+    }
 }
 
 /* dpre = gradient by pre; adds those of fc2. */
@@ -197,6 +223,7 @@ void spot_cuda_layer_backward(struct spot_stage *st, int i, const struct spot_cu
     const struct spot_cuda_linear qkv = qkv_of(&at), proj = proj_of(&at), fc1 = fc1_of(&at);
     const struct spot_cuda_attention attention = attention_of(&at, save);
 
+    forward_again(&at, save);
     (is_llama(st) ? swiglu_backward : gelu_backward)(&at, save, dout);
     spot_cuda_norm_once_more(&at, &ln2, save->norm2, save->mid);
     spot_cuda_linear_gradients(&at, &fc1, st->norm, st->dpre);

@@ -72,23 +72,38 @@ static void plan_part(struct spot_memory_plan *plan, const struct spot_stage *st
     memcpy(part->weight_at, at, sizeof(at));
 }
 
+/* What of a layer's save levels [from, to) of recompute stop to keep. Statistics of norms are small
+ * and always kept; what enters the two halves is, and so no sum over a tensor group is done again.
+ */
+static void plan_layer(struct spot_memory_plan *plan, const struct spot_stage *st,
+                       enum spot_recompute from, enum spot_recompute to, struct spot_cuda_save *v)
+{
+    const struct spot_shape *const s = &st->config.shape;
+
+    if (from == SPOT_RECOMPUTE_NONE && to > SPOT_RECOMPUTE_NONE)
+        v->pre = take_rows(plan, st, spot_cuda_own(st, spot_shape_pre(s)));
+    if (from <= SPOT_RECOMPUTE_MLP && to > SPOT_RECOMPUTE_MLP) {
+        v->qkv = take_rows(plan, st, spot_cuda_own(st, spot_shape_qkv(s)));
+        v->attention = take_rows(plan, st, spot_cuda_own(st, s->width));
+        v->lse = take_floats(plan, st, spot_cuda_own(st, s->n_head));
+    }
+}
+
 static void plan_save(struct spot_memory_plan *plan, const struct spot_stage *st, int bundle,
                       struct spot_cuda_save *save)
 {
     const struct spot_shape *const s = &st->config.shape;
     struct spot_cuda_save v = { 0 };
 
+    if (bundle > 0 && bundle <= s->n_layer) {
+        v = st->again;
+        v.mid = take_rows(plan, st, s->width);
+        v.norm2 = take_floats(plan, st, 2);
+        plan_layer(plan, st, (enum spot_recompute)st->config.recompute, SPOT_RECOMPUTES, &v);
+    }
     if (bundle > 0) {
         v.x = take_rows(plan, st, s->width);
         v.norm1 = take_floats(plan, st, 2);
-    }
-    if (bundle > 0 && bundle <= s->n_layer) {
-        v.qkv = take_rows(plan, st, spot_cuda_own(st, spot_shape_qkv(s)));
-        v.attention = take_rows(plan, st, spot_cuda_own(st, s->width));
-        v.lse = take_floats(plan, st, spot_cuda_own(st, s->n_head));
-        v.mid = take_rows(plan, st, s->width);
-        v.norm2 = take_floats(plan, st, 2);
-        v.pre = take_rows(plan, st, spot_cuda_own(st, spot_shape_pre(s)));
     }
     if (bundle > s->n_layer)
         v.dlogit = take_rows(plan, st, spot_cuda_own(st, spot_shape_vocab_rows(s)));
@@ -205,6 +220,8 @@ void spot_cuda_plan(struct spot_memory_plan *plan, struct spot_stage *st)
     st->partial = spot_memory_take(plan, (size_t)spot_cuda_partials(st), sizeof(*st->partial));
     if (!st->config.n_slot)
         return;
+    plan_layer(plan, st, SPOT_RECOMPUTE_NONE, (enum spot_recompute)st->config.recompute,
+               &st->again);
     plan_slots(plan, st);
     plan_scratch(plan, st);
 }
