@@ -31,6 +31,16 @@ void spot_tool_init(const char *name)
     signal(SIGXFSZ, SIG_IGN); /* a file at its limit is an error like a full disk, not a kill */
 }
 
+bool spot_tool_parse(const struct spot_cli *cli, int argc, char **argv, int *first, int *status)
+{
+    struct spot_err err = { 0 };
+    const enum spot_cli_action action = spot_cli_parse(cli, argc, argv, first, &err);
+
+    if (action != SPOT_CLI_RUN)
+        *status = spot_tool_finish(action == SPOT_CLI_DONE ? 0 : -1, &err);
+    return action == SPOT_CLI_RUN;
+}
+
 void spot_tool_talk(const struct spot_tool_common *common)
 {
     is_quiet = common->quiet;

@@ -66,6 +66,10 @@ struct spot_tool_common {
             "write made_by (default yes; --no-provenance)", 0, 0                                  \
     }
 
+/* Parse the arguments as spot_cli_parse does. True: go on, *first is the first operand. False: all
+ * is said, --help or an error, and *status is what main returns. */
+bool spot_tool_parse(const struct spot_cli *cli, int argc, char **argv, int *first, int *status);
+
 /* Messages on stderr: "tool: warning: ..."; "tool: ..." of note always, of info with --verbose.
  * spot_tool_talk sets what --quiet and --verbose allow. */
 void spot_tool_talk(const struct spot_tool_common *common);

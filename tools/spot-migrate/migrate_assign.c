@@ -255,16 +255,10 @@ int migrate_assign_main(int argc, char **argv)
         .option = option,
     };
     struct spot_err err = { 0 };
-    int first;
+    int first, status;
 
-    switch (spot_cli_parse(&cli, argc, argv, &first, &err)) {
-    case SPOT_CLI_DONE:
-        return spot_tool_finish(0, &err);
-    case SPOT_CLI_ERROR:
-        return spot_tool_finish(-1, &err);
-    case SPOT_CLI_RUN:
-        break;
-    }
+    if (!spot_tool_parse(&cli, argc, argv, &first, &status))
+        return status;
     spot_tool_talk(&options.common);
     if (strcmp(options.objective, "sum") != 0 && strcmp(options.objective, "bottleneck") != 0)
         spot_err_set(&err, SPOT_EUSAGE, "unknown objective '%s'; there are sum and bottleneck",

@@ -16,16 +16,8 @@ bool migrate_parse(const struct spot_cli *cli, int argc, char **argv,
     struct spot_err err = { 0 };
     int first;
 
-    switch (spot_cli_parse(cli, argc, argv, &first, &err)) {
-    case SPOT_CLI_DONE:
-        *status = spot_tool_finish(0, &err);
+    if (!spot_tool_parse(cli, argc, argv, &first, status))
         return false;
-    case SPOT_CLI_ERROR:
-        *status = spot_tool_finish(-1, &err);
-        return false;
-    case SPOT_CLI_RUN:
-        break;
-    }
     spot_tool_talk(common);
     *path = argv[first];
     if (argc - first <= 1)

@@ -143,16 +143,10 @@ int migrate_plan_main(int argc, char **argv)
         .option = option,
     };
     struct spot_err err = { 0 };
-    int first;
+    int first, status;
 
-    switch (spot_cli_parse(&cli, argc, argv, &first, &err)) {
-    case SPOT_CLI_DONE:
-        return spot_tool_finish(0, &err);
-    case SPOT_CLI_ERROR:
-        return spot_tool_finish(-1, &err);
-    case SPOT_CLI_RUN:
-        break;
-    }
+    if (!spot_tool_parse(&cli, argc, argv, &first, &status))
+        return status;
     spot_tool_talk(&options.common);
     if (check_options(&options, argc - first, argv[first], &err))
         return spot_tool_finish(-1, &err);

@@ -11,7 +11,6 @@ int main(int argc, char **argv)
         { 0 },
     };
 
-    spot_tool_init("spot-plan");
     return spot_tool_dispatch("spot-plan", "decide what runs on preemptible machines", command,
                               argc, argv);
 }

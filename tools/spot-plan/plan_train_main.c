@@ -391,12 +391,10 @@ int plan_train_main(int argc, char **argv)
     };
     struct session s = { .prov = { .tool = "spot-plan" } };
     struct spot_err err = { 0 };
-    enum spot_cli_action parsed;
-    int first, rc = -1;
+    int first, rc = -1, status;
 
-    parsed = spot_cli_parse(&cli, argc, argv, &first, &err);
-    if (parsed != SPOT_CLI_RUN)
-        return spot_tool_finish(parsed == SPOT_CLI_DONE ? 0 : -1, &err);
+    if (!spot_tool_parse(&cli, argc, argv, &first, &status))
+        return status;
     spot_tool_talk(&o.common);
     s.prov.seed = o.common.seed;
     s.prov.is_off = !o.common.provenance;

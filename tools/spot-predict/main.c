@@ -125,13 +125,11 @@ int main(int argc, char **argv)
         .option = option,
     };
     struct spot_err err = { 0 };
-    enum spot_cli_action parsed;
-    int first;
+    int first, status;
 
     spot_tool_init(cli.name);
-    parsed = spot_cli_parse(&cli, argc, argv, &first, &err);
-    if (parsed != SPOT_CLI_RUN)
-        return spot_tool_finish(parsed == SPOT_CLI_DONE ? 0 : -1, &err);
+    if (!spot_tool_parse(&cli, argc, argv, &first, &status))
+        return status;
     spot_tool_talk(&options.common);
     if (argc - first > 1 && !options.is_backtest)
         spot_err_set(&err, SPOT_EUSAGE, "expected one trace, got '%s' as well", argv[first + 1]);

@@ -465,16 +465,10 @@ int replay_describe_main(int argc, char **argv)
     enum spot_format format;
     struct spot_err err = { 0 };
     const char *path;
-    int first, rc;
+    int first, rc, status;
 
-    switch (spot_cli_parse(&cli, argc, argv, &first, &err)) {
-    case SPOT_CLI_DONE:
-        return spot_tool_finish(0, &err);
-    case SPOT_CLI_ERROR:
-        return spot_tool_finish(-1, &err);
-    case SPOT_CLI_RUN:
-        break;
-    }
+    if (!spot_tool_parse(&cli, argc, argv, &first, &status))
+        return status;
     spot_tool_talk(&opt.common);
     path = first < argc ? argv[first] : NULL;
     if (first + 1 < argc)

@@ -254,16 +254,10 @@ int replay_generate_main(int argc, char **argv)
 {
     enum spot_format format = SPOT_FORMAT_AUTO;
     struct spot_err err = { 0 };
-    int first, rc;
+    int first, rc, status;
 
-    switch (spot_cli_parse(&cli, argc, argv, &first, &err)) {
-    case SPOT_CLI_DONE:
-        return spot_tool_finish(0, &err);
-    case SPOT_CLI_ERROR:
-        return spot_tool_finish(-1, &err);
-    case SPOT_CLI_RUN:
-        break;
-    }
+    if (!spot_tool_parse(&cli, argc, argv, &first, &status))
+        return status;
     spot_tool_talk(&opt.common);
     if (first < argc)
         rc = spot_err_set(&err, SPOT_EUSAGE, "generate takes no file, got '%s'", argv[first]);

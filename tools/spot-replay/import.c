@@ -286,16 +286,10 @@ int replay_import_main(int argc, char **argv)
 {
     const struct spot_import_format *format;
     struct spot_err err = { 0 };
-    int first, rc;
+    int first, rc, status;
 
-    switch (spot_cli_parse(&cli, argc, argv, &first, &err)) {
-    case SPOT_CLI_DONE:
-        return spot_tool_finish(0, &err);
-    case SPOT_CLI_ERROR:
-        return spot_tool_finish(-1, &err);
-    case SPOT_CLI_RUN:
-        break;
-    }
+    if (!spot_tool_parse(&cli, argc, argv, &first, &status))
+        return status;
     spot_tool_talk(&opt.common);
     if (opt.from && !strcmp(opt.from, "help")) {
         list_formats();

@@ -420,16 +420,10 @@ static void pass_on(int signal_got)
 int replay_live_main(int argc, char **argv)
 {
     struct spot_err err = { 0 };
-    int first, rc, signal_got;
+    int first, rc, signal_got, status;
 
-    switch (spot_cli_parse(&cli, argc, argv, &first, &err)) {
-    case SPOT_CLI_DONE:
-        return spot_tool_finish(0, &err);
-    case SPOT_CLI_ERROR:
-        return spot_tool_finish(-1, &err);
-    case SPOT_CLI_RUN:
-        break;
-    }
+    if (!spot_tool_parse(&cli, argc, argv, &first, &status))
+        return status;
     spot_tool_talk(&opt.common);
     if (!opt.trace)
         return spot_tool_finish(spot_err_set(&err, SPOT_EUSAGE, "live wants a --trace"), &err);

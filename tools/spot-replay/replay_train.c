@@ -533,16 +533,10 @@ int replay_train_main(int argc, char **argv)
 {
     struct replay_train s = { 0 };
     struct spot_err err = { 0 };
-    int first, rc = -1;
+    int first, rc = -1, status;
 
-    switch (spot_cli_parse(&cli, argc, argv, &first, &err)) {
-    case SPOT_CLI_DONE:
-        return spot_tool_finish(0, &err);
-    case SPOT_CLI_ERROR:
-        return spot_tool_finish(-1, &err);
-    case SPOT_CLI_RUN:
-        break;
-    }
+    if (!spot_tool_parse(&cli, argc, argv, &first, &status))
+        return status;
     spot_tool_talk(&opt.common);
     if (!strcmp(opt.policy, "list")) {
         list_policies();

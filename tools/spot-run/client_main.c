@@ -11,20 +11,6 @@
 #include "model/grid.h"
 #include "run.h"
 
-static int start(const struct spot_cli *cli, int argc, char **argv, int *first,
-                 struct spot_err *err)
-{
-    spot_tool_init(cli->name);
-    switch (spot_cli_parse(cli, argc, argv, first, err)) {
-    case SPOT_CLI_DONE:
-        return spot_tool_finish(0, err);
-    case SPOT_CLI_ERROR:
-        return spot_tool_finish(-1, err);
-    default:
-        return -1; /* go on */
-    }
-}
-
 static int read_all(const char *path, struct spot_buf *text, struct spot_err *err)
 {
     const char *source;
@@ -80,10 +66,10 @@ int run_replan(int argc, char **argv)
         .option = option,
     };
     struct spot_err err = { 0 };
-    int first, rc = start(&cli, argc, argv, &first, &err);
+    int first, rc, exit_status;
 
-    if (rc >= 0)
-        return rc;
+    if (!spot_tool_parse(&cli, argc, argv, &first, &exit_status))
+        return exit_status;
     if (!join)
         rc = spot_err_set(&err, SPOT_EUSAGE, "--join is missing: the address of the job");
     else if (argc - first > 1)
@@ -242,10 +228,10 @@ int run_status(int argc, char **argv)
         .option = option,
     };
     struct spot_err err = { 0 };
-    int first, rc = start(&cli, argc, argv, &first, &err);
+    int first, rc, exit_status;
 
-    if (rc >= 0)
-        return rc;
+    if (!spot_tool_parse(&cli, argc, argv, &first, &exit_status))
+        return exit_status;
     rc = !join          ? spot_err_set(&err, SPOT_EUSAGE, "--join is missing")
          : argc > first ? spot_err_set(&err, SPOT_EUSAGE, "unexpected operand '%s'", argv[first])
                         : status(join, key_file, format, &err);

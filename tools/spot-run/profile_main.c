@@ -247,14 +247,11 @@ int run_profile(int argc, char **argv)
         .option = option_table,
     };
     struct spot_err err = { 0 };
-    enum spot_cli_action parsed;
-    int first, rc;
+    int first, rc, status;
 
     catch_signals(); /* first: they may come at once */
-    spot_tool_init(cli.name);
-    parsed = spot_cli_parse(&cli, argc, argv, &first, &err);
-    if (parsed != SPOT_CLI_RUN)
-        return spot_tool_finish(parsed == SPOT_CLI_DONE ? 0 : -1, &err);
+    if (!spot_tool_parse(&cli, argc, argv, &first, &status))
+        return status;
     spot_tool_talk(&common);
     p.info = spot_tool_info;
     p.shows_progress = isatty(STDERR_FILENO) && !common.quiet;

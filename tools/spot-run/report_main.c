@@ -347,17 +347,10 @@ int run_report(int argc, char **argv)
         .option = option,
     };
     struct spot_err err = { 0 };
-    int first, rc;
+    int first, rc, status;
 
-    spot_tool_init(cli.name);
-    switch (spot_cli_parse(&cli, argc, argv, &first, &err)) {
-    case SPOT_CLI_DONE:
-        return spot_tool_finish(0, &err);
-    case SPOT_CLI_ERROR:
-        return spot_tool_finish(-1, &err);
-    case SPOT_CLI_RUN:
-        break;
-    }
+    if (!spot_tool_parse(&cli, argc, argv, &first, &status))
+        return status;
     spot_tool_talk(&o.common);
     rc = argc - first > 1
              ? spot_err_set(&err, SPOT_EUSAGE, "unexpected operand '%s'", argv[first + 1])

@@ -148,13 +148,10 @@ int run_tokenize(int argc, char **argv)
         .option = option,
     };
     struct spot_err err = { 0 };
-    enum spot_cli_action parsed;
-    int first, rc;
+    int first, rc, status;
 
-    spot_tool_init(cli.name);
-    parsed = spot_cli_parse(&cli, argc, argv, &first, &err);
-    if (parsed != SPOT_CLI_RUN)
-        return spot_tool_finish(parsed == SPOT_CLI_DONE ? 0 : -1, &err);
+    if (!spot_tool_parse(&cli, argc, argv, &first, &status))
+        return status;
     if (!o.tokenizer)
         rc = spot_err_set(&err, SPOT_EUSAGE, "--tokenizer is missing");
     else if (!o.output && isatty(STDOUT_FILENO) && !o.decode)

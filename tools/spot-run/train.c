@@ -246,15 +246,12 @@ int run_train(int argc, char **argv)
         .option = option_table,
     };
     struct spot_err err = { 0 };
-    enum spot_cli_action parsed;
-    int first, rc;
+    int first, rc, status;
 
-    catch_signals(); /* first: they may come at once */
-    spot_tool_init(cli.name);
+    catch_signals();          /* first: they may come at once */
     signal(SIGPIPE, SIG_IGN); /* a reader that goes away must not leave workers behind */
-    parsed = spot_cli_parse(&cli, argc, argv, &first, &err);
-    if (parsed != SPOT_CLI_RUN)
-        return spot_tool_finish(parsed == SPOT_CLI_DONE ? 0 : -1, &err);
+    if (!spot_tool_parse(&cli, argc, argv, &first, &status))
+        return status;
     spot_tool_talk(&(struct spot_tool_common){ .quiet = o.quiet, .verbose = o.verbose });
     rc = argc > first ? spot_err_set(&err, SPOT_EUSAGE, "unexpected operand '%s'", argv[first])
                       : train(&o, &err);

@@ -71,18 +71,11 @@ int run_worker(int argc, char **argv)
         .option = option,
     };
     struct spot_err err = { 0 };
-    int first, rc;
+    int first, rc, status;
 
     catch_notice(); /* first: a notice may come at once */
-    spot_tool_init(cli.name);
-    switch (spot_cli_parse(&cli, argc, argv, &first, &err)) {
-    case SPOT_CLI_DONE:
-        return spot_tool_finish(0, &err);
-    case SPOT_CLI_ERROR:
-        return spot_tool_finish(-1, &err);
-    case SPOT_CLI_RUN:
-        break;
-    }
+    if (!spot_tool_parse(&cli, argc, argv, &first, &status))
+        return status;
     o.n_thread = (int)threads;
     o.recompute = spot_recompute_find(recompute);
     if (argc > first)
