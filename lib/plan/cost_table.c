@@ -33,7 +33,8 @@ void spot_cost_table_init_window(struct spot_cost_table *t, const struct spot_jo
     t->resume = spot_xcalloc(m, sizeof(double));
     t->same = spot_xcalloc(m * n, sizeof(double *));
     t->other = spot_xcalloc(m * p, sizeof(double *));
-    t->row = spot_xcalloc((n - (size_t)n_low) * m * ((size_t)lost_max + 1), sizeof(double *));
+    t->row = spot_xcalloc((n - (size_t)n_low) * m * ((size_t)lost_max + 1),
+                          sizeof(struct spot_cost_changes *));
     for (size_t i = 0; i < n * p; i++)
         t->index[i] = SPOT_GRID_NONE;
     for (int g = 0; g < n_grid; g++) {
@@ -160,8 +161,13 @@ static double restore_of(const struct spot_cost_table *t, int from, int most, co
  * grid, which have probability weight[j]. */
 struct draws {
     int most;
-    double weight[SPOT_COST_LOST_MAX + 1], share[SPOT_COST_LOST_MAX + 1];
+    const double *weight, *share; /* [lost + 1]; no share: all of them */
 };
+
+static double share_of(const struct draws *x, int j)
+{
+    return x->share ? x->share[j] : 1;
+}
 
 /* Parcae's price of a change, summed over those draws. */
 static double price(struct spot_cost_table *t, int from, int lost, int to, const struct draws *x)
@@ -176,7 +182,7 @@ static double price(struct spot_cost_table *t, int from, int lost, int to, const
 
         f = other_of(t, from, p2, x->most);
         for (int j = 0; j <= up_to; j++)
-            s += x->weight[j] * (f[j] + x->share[j] * always);
+            s += x->weight[j] * (f[j] + share_of(x, j) * always);
         return s;
     }
     f = same_of(t, from, t->d[to], x->most);
@@ -186,7 +192,7 @@ static double price(struct spot_cost_table *t, int from, int lost, int to, const
         if (x->weight[j] <= 0 || (!lost && t->d[from] == t->d[to])) /* nothing changed */
             continue;
         s += x->weight[j] * (hold * spot_migrate_intra_s(&t->job->cost, t->d[to], p2) +
-                             (x->share[j] - hold) * restart + move);
+                             (share_of(x, j) - hold) * restart + move);
     }
     return s;
 }
@@ -199,26 +205,64 @@ static size_t row_at(const struct spot_cost_table *t, int n, int from, int lost)
            (size_t)lost;
 }
 
-const double *spot_cost_row(struct spot_cost_table *t, int n, int from, int lost)
-{
-    struct draws x;
-    double **at, restore;
+/* What the changes from one grid have in common, and their prices as asked for. */
+struct spot_cost_changes {
+    int from, lost;
+    double restore_s, *weight; /* [lost + 1] */
+    bool is_full;
+    double cost_s[]; /* [n_grid]; 0: not asked for, or nothing, which is found at once */
+};
 
-    if (from == SPOT_GRID_NONE)
-        return t->resume;
+struct spot_cost_changes *spot_cost_changes(struct spot_cost_table *t, int n, int from, int lost)
+{
+    const size_t n_grid = (size_t)t->n_grid;
+    struct spot_cost_changes **at, *x;
+    const int v = victims_of(t, from), size = t->d[from] * t->p[from];
+
+    if (!lost) /* then it does not matter how many there are */
+        n = size > t->n_low ? size : t->n_low;
     at = &t->row[row_at(t, n, from, lost)];
     if (*at)
         return *at;
-    *at = spot_xcalloc((size_t)t->n_grid, sizeof(double));
-    x.most = t->d[from];
-    for (int j = 0; j <= lost; j++)
-        x.share[j] = 1;
-    spot_liveput_spread(n, t->d[from] * t->p[from], lost, x.weight);
-    restore =
-        restore_of(t, from, lost < victims_of(t, from) ? lost : victims_of(t, from), x.weight);
-    for (int to = 0; to < t->n_grid; to++)
-        (*at)[to] = price(t, from, lost, to, &x) + restore;
-    return *at;
+    x = spot_xcalloc(1, sizeof(*x) + (n_grid + (size_t)lost + 1) * sizeof(double));
+    *x = (struct spot_cost_changes){ .from = from, .lost = lost, .weight = x->cost_s + n_grid };
+    spot_liveput_spread(n, size, lost, x->weight);
+    x->restore_s = restore_of(t, from, lost < v ? lost : v, x->weight);
+    return *at = x;
+}
+
+double spot_cost_of(struct spot_cost_table *t, struct spot_cost_changes *changes, int to)
+{
+    struct draws all;
+
+    if (changes->cost_s[to] > 0)
+        return changes->cost_s[to];
+    all = (struct draws){ .most = t->d[changes->from], .weight = changes->weight };
+    return changes->cost_s[to] =
+               price(t, changes->from, changes->lost, to, &all) + changes->restore_s;
+}
+
+const double *spot_cost_row(struct spot_cost_table *t, int n, int from, int lost)
+{
+    struct spot_cost_changes *x;
+
+    if (from == SPOT_GRID_NONE)
+        return t->resume;
+    x = spot_cost_changes(t, n, from, lost);
+    for (int to = 0; !x->is_full && to < t->n_grid; to++)
+        spot_cost_of(t, x, to);
+    x->is_full = true;
+    return x->cost_s;
+}
+
+double spot_cost_least_s(const struct spot_cost_table *t, int to, bool is_kept)
+{
+    const double *restart = &t->restart_s[2 * to];
+    const double intra = spot_migrate_intra_s(&t->job->cost, t->d[to], t->p[to]);
+    const double move =
+        fmin(restart[0], restart[1]) + (t->d[to] > 1 ? t->migrate.slowest_s[t->p[to]] : 0);
+
+    return is_kept ? fmin(move, intra) : move;
 }
 
 /* Sums over the draws of up to `most` victims in a stage: their probability, seconds to every
@@ -227,15 +271,15 @@ static double sum_draws(struct spot_cost_table *t, int n, int from, int lost, in
                         double *cost_s)
 {
     const int size = t->d[from] * t->p[from];
-    struct draws x = { .most = most };
-    double prob = 0;
+    double weight[SPOT_COST_LOST_MAX + 1], share[SPOT_COST_LOST_MAX + 1], prob = 0;
+    const struct draws x = { most, weight, share };
 
-    spot_liveput_spread(n, size, lost, x.weight);
+    spot_liveput_spread(n, size, lost, weight);
     for (int j = 0; j <= lost; j++) {
         const struct spot_liveput g = { t->d[from], t->p[from], 0, j };
 
-        x.share[j] = j > size ? 0 : spot_liveput_hold(&g, t->d[from] - most);
-        prob += x.weight[j] * x.share[j];
+        share[j] = j > size ? 0 : spot_liveput_hold(&g, t->d[from] - most);
+        prob += weight[j] * share[j];
     }
     for (int to = 0; to < t->n_grid; to++)
         cost_s[to] = price(t, from, lost, to, &x);
@@ -349,7 +393,9 @@ void spot_cost_table_release(struct spot_cost_table *t)
     free_all(t->other, n_other(t));
     free_all(t->same_most, n_same(t) * wide);
     free_all(t->other_most, n_other(t) * wide);
-    free_all(t->row, n_row(t));
+    for (size_t i = 0; t->row && i < n_row(t); i++)
+        free(t->row[i]);
+    free(t->row);
     free_outcomes(t);
     free(t->resume);
     free(t->d);

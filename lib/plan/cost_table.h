@@ -36,10 +36,10 @@ struct spot_cost_table {
     double *restart_s;     /* [n_grid * 2], by spot_change_kind */
     double **same;         /* [n_grid * (n_max + 1)]: hold[], move[] by victims, for `keep` */
     double **other;        /* [n_grid * (p_max + 1)]: fetch[] by victims, for P' */
-    double **row;          /* [(n_max - n_low + 1) * n_grid * (lost_max + 1)]: [n_grid] seconds */
-    double *resume;        /* [n_grid]: from the checkpoint */
-    /* made when outcomes are asked for, else NULL: same, other and row once for every number of
-     * victims of the worst hit stage, [... * (lost_max + 1)] */
+    struct spot_cost_changes **row; /* [(n_max - n_low + 1) * n_grid * (lost_max + 1)] */
+    double *resume;                 /* [n_grid]: from the checkpoint */
+    /* made when outcomes are asked for, else NULL: same and other once for every number of victims
+     * of the worst hit stage, [... * (lost_max + 1)] */
     double **same_most, **other_most;
     struct spot_cost_outcomes **outcomes;
 };
@@ -70,6 +70,15 @@ int spot_cost_grid(const struct spot_cost_table *table, int d, int p);
 /* Seconds to every grid, [n_grid]; borrowed. `from` is a grid that fits n, or SPOT_GRID_NONE:
  * then it is the restart from a checkpoint. 0 <= lost <= min(n, lost_max). */
 const double *spot_cost_row(struct spot_cost_table *table, int n, int from, int lost);
+
+/* One entry of a row at a time: the changes from a grid, borrowed, and the seconds to another. */
+struct spot_cost_changes *spot_cost_changes(struct spot_cost_table *table, int n, int from,
+                                            int lost);
+double spot_cost_of(struct spot_cost_table *table, struct spot_cost_changes *changes, int to);
+
+/* What a change to a grid takes at least, within rounding: from any grid and whoever is lost, the
+ * same grid with no one lost apart. is_kept: P stays and D does not grow. */
+double spot_cost_least_s(const struct spot_cost_table *table, int to, bool is_kept);
 
 /* The same once M is known; averaged over prob it is spot_cost_row. Borrowed; `from` is a grid. */
 const struct spot_cost_outcomes *spot_cost_outcomes(struct spot_cost_table *table, int n, int from,

@@ -74,6 +74,7 @@ void spot_liveput_dp_init(struct spot_liveput_dp *dp, struct spot_cost_table *ta
 void spot_liveput_dp_release(struct spot_liveput_dp *dp)
 {
     spot_liveput_gain_release(dp);
+    spot_liveput_search_release(dp);
     free(dp->is_shut);
     free(dp->by_size);
     free(dp->rank);
@@ -218,6 +219,18 @@ static void laws_init(const struct spot_liveput_dp *dp, const struct spot_count_
     }
 }
 
+/* then[node * SPOT_LIVEPUT_EVENTS] of a change that leads to `context`. */
+static void follow(struct spot_liveput_dp *dp, int n, int rank, int change, int context,
+                   double *then)
+{
+    if (dp->search && rank < dp->n_grid)
+        *then = spot_liveput_search_best(dp, n, rank, change, context);
+    else
+        spot_liveput_after_change(dp, n, rank, change,
+                                  spot_liveput_dp_value(dp, context, n + change), then,
+                                  SPOT_LIVEPUT_EVENTS);
+}
+
 /* With a notice: what follows a change does not depend on the context before it. */
 static void back_up_after(struct spot_liveput_dp *dp, const struct spot_liveput_laws *laws, int n,
                           int rank, struct spot_liveput_space *space)
@@ -228,17 +241,12 @@ static void back_up_after(struct spot_liveput_dp *dp, const struct spot_liveput_
     for (int e = 1; e < laws->n_event; e++) {
         const int change = laws->event[0][e].change;
 
-        spot_liveput_after_change(
-            dp, n, rank, change,
-            spot_liveput_dp_value(dp, spot_liveput_context(dp, 0, change), n + change),
-            space->then + e, SPOT_LIVEPUT_EVENTS);
+        follow(dp, n, rank, change, spot_liveput_context(dp, 0, change), space->then + e);
     }
     for (int c = 0; c < dp->n_context; c++) {
         double *next = dp->next + spot_liveput_value_at(dp, c, n) + (size_t)rank;
 
-        spot_liveput_after_change(dp, n, rank, 0,
-                                  spot_liveput_dp_value(dp, spot_liveput_context(dp, c, 0), n),
-                                  space->then, SPOT_LIVEPUT_EVENTS);
+        follow(dp, n, rank, 0, spot_liveput_context(dp, c, 0), space->then);
         for (int node = 0; node < n_node; node++) {
             const double *then = space->then + (size_t)node * SPOT_LIVEPUT_EVENTS;
             double v = laws->event[c][0].prob * then[0];
@@ -323,12 +331,9 @@ static double *lay_out(const struct spot_liveput_dp *dp, int n_node_before)
     return value;
 }
 
-/* Make the gains that the chain leads to; lay nodes over what they leave unfinished. */
-static void prepare(struct spot_liveput_dp *dp, const struct spot_count_chain *chain)
+/* Make the gains that the chain leads to. */
+static void make_gains(struct spot_liveput_dp *dp, const struct spot_count_chain *chain)
 {
-    const int n_node = dp->n_node;
-    double *value;
-
     for (int owing = 0; owing < 2 && (!owing || dp->left_max_s > 0); owing++)
         for (int n = dp->n_low; n <= dp->n_max; n++) {
             struct spot_liveput_laws laws;
@@ -338,6 +343,16 @@ static void prepare(struct spot_liveput_dp *dp, const struct spot_count_chain *c
                 for (int e = 0; spot_liveput_may_run(dp, n, r) && e < laws.n_event; e++)
                     spot_liveput_gain_of(dp, n, r, laws.event[0][e].change, owing);
         }
+}
+
+/* Make what the sweeps need; lay nodes over what changes leave unfinished. */
+static void prepare(struct spot_liveput_dp *dp, const struct spot_count_chain *chain)
+{
+    const int n_node = dp->n_node;
+    double *value;
+
+    if (!spot_liveput_searches(dp))
+        make_gains(dp, chain);
     spot_liveput_place(dp);
     if (dp->value && dp->n_node == n_node)
         return;
@@ -365,6 +380,8 @@ int spot_liveput_dp_solve(struct spot_liveput_dp *dp, const struct spot_count_ch
         space.target = spot_xcalloc((2 * SPOT_LIVEPUT_EVENTS + 1) * wide, sizeof(*space.target));
     shut(dp, dp->value);
     for (; done < sweeps && !settled; done++) {
+        if (spot_liveput_searches(dp))
+            spot_liveput_search_sort(dp);
         for (int n = dp->n_low; n <= dp->n_max; n++) {
             struct spot_liveput_laws laws;
 

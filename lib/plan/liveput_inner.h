@@ -60,6 +60,17 @@ const struct spot_liveput_gain *spot_liveput_gain_of(struct spot_liveput_dp *dp,
                                                      int change, bool is_owing);
 void spot_liveput_gain_release(struct spot_liveput_dp *dp);
 
+/* Where neither who goes nor what is left unfinished is in the state, no gains are made: the search
+ * finds what they would give. Sort before the first search of a sweep. */
+bool spot_liveput_searches(const struct spot_liveput_dp *dp);
+void spot_liveput_search_sort(struct spot_liveput_dp *dp);
+void spot_liveput_search_release(struct spot_liveput_dp *dp);
+
+/* What the state (n, rank), a grid, comes to by a change that becomes known and leads to `context`:
+ * now, and from then on. */
+double spot_liveput_search_best(struct spot_liveput_dp *dp, int n, int rank, int change,
+                                int context);
+
 /* Lay nodes over what may be left after the gains made so far: n_node, and the gains' places
  * between nodes. */
 void spot_liveput_place(struct spot_liveput_dp *dp);

@@ -24,6 +24,7 @@ struct key {
 
 struct state {
     struct key key;
+    int low, high; /* sizes that there are */
     double ways[]; /* [j_max + 1] victim sets by size */
 };
 
@@ -104,21 +105,27 @@ static struct state *find(struct states *all, const struct key *key, int j_max)
         at = (at + 1) & (all->n_slot - 1);
     }
     all->slot[at] = (int)++all->n;
-    memset(state_at(all, all->n - 1), 0, all->size);
     state_at(all, all->n - 1)->key = *key;
+    state_at(all, all->n - 1)->low = j_max + 1;
     return state_at(all, all->n - 1);
+}
+
+static int least(int a, int b)
+{
+    return a < b ? a : b;
 }
 
 /* One run: the windows of new stages over old ones. */
 struct run {
     const struct spot_migrate_cost *cost;
     int d, p, p2, j_max;
-    int most;             /* victims of a stage */
-    const double *choose; /* [d + 1] ways to lose a of d */
-    int k;                /* the new stage at work */
-    int low, high;        /* its window of old stages */
-    int next_low;         /* the next one's */
-    int revealed;         /* old stages below this are known */
+    int most;                   /* victims of a stage */
+    const double *choose;       /* [d + 1] ways to lose a of d */
+    int k;                      /* the new stage at work */
+    int low, high;              /* its window of old stages */
+    int next_low;               /* the next one's */
+    int revealed;               /* old stages below this are known */
+    double overlap[WINDOW_MAX]; /* [high - low + 1] of the window with k */
     struct states *to;
 };
 
@@ -160,8 +167,7 @@ static int choose_from(const struct run *r, struct key *key, int *left)
     int at = -1;
 
     for (int q = r->low; q <= r->high; q++) {
-        const double o =
-            left[q - r->low] > 0 ? spot_migrate_overlap(r->cost, r->p, q, r->p2, r->k) : -1;
+        const double o = left[q - r->low] > 0 ? r->overlap[q - r->low] : -1;
 
         if (o > best) {
             best = o;
@@ -187,6 +193,7 @@ static void settle(struct run *r, const struct state *from, struct key key, int 
                    double scale)
 {
     struct state *s;
+    int low, high;
     const int at = r->k < r->p2 ? choose_from(r, &key, left) : -1; /* all have chosen */
 
     key.shared = 0;
@@ -201,8 +208,14 @@ static void settle(struct run *r, const struct state *from, struct key key, int 
     if (key.below > r->p2) /* more are never taken */
         key.below = r->p2;
     s = find(r->to, &key, r->j_max);
-    for (int j = used; j <= r->j_max; j++)
+    low = from->low + used;
+    high = least(from->high + used, r->j_max);
+    for (int j = low; j <= high; j++)
         s->ways[j] += from->ways[j - used] * scale;
+    if (low <= high) {
+        s->low = least(s->low, low);
+        s->high = s->high > high ? s->high : high;
+    }
 }
 
 /* Reveal old stages from q on, each with every number of losses. */
@@ -213,7 +226,7 @@ static void reveal(struct run *r, const struct state *from, struct key key, int 
         settle(r, from, key, left, used, scale);
         return;
     }
-    for (int a = 0; a <= r->most && used + a <= r->j_max; a++) {
+    for (int a = 0; a <= r->most && from->low + used + a <= r->j_max; a++) {
         const int alive = r->d - a, pay = key.debt < alive ? key.debt : alive;
         struct key next = key;
 
@@ -277,7 +290,8 @@ void spot_regrid_other(const struct spot_migrate_cost *cost, int d, int p, int p
     for (int a = 0; a <= d; a++)
         lose[a] = choose(d, a);
     states_init(&now, j_max, 64);
-    find(&now, &(struct key){ 0 }, j_max)->ways[0] = 1;
+    find(&now, &(struct key){ 0 }, j_max)->low = 0;
+    state_at(&now, 0)->ways[0] = 1;
     for (r.k = 0; r.k <= p2; r.k++) {
         int unused;
 
@@ -290,6 +304,8 @@ void spot_regrid_other(const struct spot_migrate_cost *cost, int d, int p, int p
             window(&r, r.k + 1, &r.next_low, &unused);
             r.revealed = revealed;
         }
+        for (int q = r.low; r.k < p2 && q <= r.high; q++)
+            r.overlap[q - r.low] = spot_migrate_overlap(cost, p, q, p2, r.k);
         states_init(&next, j_max, 64);
         r.to = &next;
         step(&r, &now);
