@@ -2,15 +2,18 @@
 /* bench_move - pack, unpack and send to recv of a file against what they cannot beat, in one run:
  * coding and decoding in memory, and the same bytes through Unix sockets, with as many threads.
  *
- * usage: bench_move [DIRECTORY [MIB]]   (spot-migrate on PATH; default /dev/shm, 1024)
+ * usage: bench_move [DIRECTORY [MIB]]   (default /dev/shm, 1024; the spot-migrate of the same
+ * build)
  *
  * Columns: wall and CPU seconds, GB/s, and ratios of wall time to the slowest limit ("/ slow"), of
  * wall time to the floor on these processors ("/ floor": the slowest limit, or the CPU seconds of
  * all shared out, whichever is more), of CPU seconds to those of the limits ("/ CPU"). Where both
  * ends share the processors no command can reach the slowest limit; "apart" gives each end one
  * processor, as two machines would, and the limits one thread. */
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -364,25 +367,20 @@ static void bench_apart(struct file *f, const char *directory, enum spot_codec c
             sender_s > receiver_s ? sender_s : receiver_s, 1e-9 * (double)f->n_chunk * CHUNK);
 }
 
-int main(int argc, char **argv)
+static int measure_all(const char *directory, size_t mib)
 {
     const long n_cpu = sysconf(_SC_NPROCESSORS_ONLN);
     const size_t n_thread = n_cpu < 1 ? 1 : n_cpu > THREADS_MAX ? THREADS_MAX : (size_t)n_cpu;
-    char directory[256], line[600];
     struct file f = { .n_chunk = 0 };
+    char line[600];
 
-    snprintf(directory, sizeof(directory), "%s/bench_move.%ld", argc > 1 ? argv[1] : "/dev/shm",
-             (long)getpid());
-    snprintf(line, sizeof(line), "mkdir -m 700 '%s'", directory);
-    if (system(line))
-        return 4;
     /* On a fresh virtual machine the first touch of memory costs more than all that follows. */
     snprintf(line, sizeof(line),
              "dd if=/dev/zero of='%s/warm' bs=1M count=6144 2>/dev/null; rm -f '%s/warm'",
              directory, directory);
     if (system(line))
         return 4;
-    make_file(&f, directory, argc > 2 ? strtoul(argv[2], NULL, 10) : 1024);
+    make_file(&f, directory, mib);
     printf("%zu MiB, fp32 and bf16, normal(0, 0.02), %ld processors\n", f.n_chunk, n_cpu);
     printf("%-7s %-23s %7s %7s %7s %7s %7s %7s\n", "codec", "what", "wall s", "CPU s", "GB/s",
            "/ slow", "/ floor", "/ CPU");
@@ -392,7 +390,80 @@ int main(int argc, char **argv)
         bench(&f, directory, n_thread, codec);
         if (n_cpu > 1)
             bench_apart(&f, directory, codec);
+        fflush(stdout);
     }
+    return 0;
+}
+
+/* The spot-migrate of this build, bin beside the bench that this program is in, comes first on
+ * PATH. */
+static int find_tool(void)
+{
+    char self[400], path[8192];
+    const ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+    const char *rest = getenv("PATH");
+    char *slash;
+
+    self[n < 0 ? 0 : n] = '\0';
+    for (int up = 0; up < 2; up++)
+        if ((slash = strrchr(self, '/')))
+            *slash = '\0';
+    snprintf(path, sizeof(path), "%s/bin/spot-migrate", self);
+    if (access(path, X_OK)) {
+        fprintf(stderr, "bench_move: cannot run '%s': %s; run make first\n", path, strerror(errno));
+        return -1;
+    }
+    snprintf(path, sizeof(path), "%s/bin:%s", self, rest ? rest : "/usr/bin:/bin");
+    return setenv("PATH", path, 1);
+}
+
+static pid_t worker;
+
+static void pass_on(int number)
+{
+    (void)number;
+    kill(-worker, SIGTERM);
+}
+
+/* In a process group of its own: whatever ends it, the directory is removed. */
+static int guard(const char *directory, size_t mib)
+{
+    const struct sigaction action = { .sa_handler = pass_on };
+    int status;
+
+    fflush(stdout);
+    worker = fork();
+    if (!worker) {
+        setpgid(0, 0);
+        exit(measure_all(directory, mib));
+    }
+    if (worker < 0)
+        return 4;
+    setpgid(worker, worker);
+    for (size_t i = 0; i < 3; i++)
+        sigaction((int[]){ SIGINT, SIGTERM, SIGHUP }[i], &action, NULL);
+    while (waitpid(worker, &status, 0) < 0)
+        if (errno != EINTR)
+            return 4;
+    if (WIFEXITED(status))
+        return WEXITSTATUS(status);
+    fprintf(stderr, "bench_move: ended by signal %d\n", WTERMSIG(status));
+    return 128 + WTERMSIG(status);
+}
+
+int main(int argc, char **argv)
+{
+    char directory[256], line[600];
+    int rc;
+
+    if (find_tool())
+        return 4;
+    snprintf(directory, sizeof(directory), "%s/bench_move.XXXXXX", argc > 1 ? argv[1] : "/dev/shm");
+    if (!mkdtemp(directory)) {
+        perror(directory);
+        return 4;
+    }
+    rc = guard(directory, argc > 2 ? strtoul(argv[2], NULL, 10) : 1024);
     snprintf(line, sizeof(line), "rm -r '%s'", directory);
-    return system(line) ? 4 : 0;
+    return system(line) ? 4 : rc;
 }
