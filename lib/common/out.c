@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/out.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -14,24 +13,6 @@ bool spot_out_is_special(const char *path)
     struct stat st;
 
     return !stat(path, &st) && !S_ISREG(st.st_mode);
-}
-
-int spot_write_at(int fd, uint64_t at, const void *data, size_t n_byte)
-{
-    const char *from = data;
-
-    while (n_byte) {
-        const ssize_t n = pwrite(fd, from, n_byte, (off_t)at);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return -1;
-        from += n;
-        at += (uint64_t)n;
-        n_byte -= (size_t)n;
-    }
-    return 0;
 }
 
 int spot_out_open(struct spot_out *out, const char *path, struct spot_err *err)

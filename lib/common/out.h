@@ -7,7 +7,6 @@
 #define SPOT_COMMON_OUT_H
 
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 
 #include "common/err.h"
@@ -31,10 +30,6 @@ bool spot_out_is_special(const char *path);
 
 /* Flush, report a full disk, put the file in its place. *out is released either way. */
 int spot_out_commit(struct spot_out *out, struct spot_err *err);
-
-/* Write all of data at byte `at` of a file, in as many calls as that takes. Returns 0, or -1 with
- * errno. */
-int spot_write_at(int fd, uint64_t at, const void *data, size_t n_byte);
 
 /* Throw the unfinished file away. Legal after commit and on a zeroed struct. */
 void spot_out_discard(struct spot_out *out);

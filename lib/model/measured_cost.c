@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/json.h"
+#include "common/line.h"
 #include "common/xalloc.h"
 
 struct line {
@@ -178,27 +179,19 @@ int spot_measured_cost_read(struct spot_measured_cost *m, FILE *in, const char *
                             struct spot_err *err)
 {
     struct reader r = { .commit_s = -1 };
-    unsigned long line = 0;
-    char *text = NULL;
-    size_t cap = 0;
-    ssize_t n;
-    int rc = 0;
+    struct spot_line line = { 0 };
+    int rc;
 
-    while (!rc && (n = getline(&text, &cap, in)) >= 0) {
-        line++;
-        if (n > SPOT_MEASURED_LINE_MAX)
-            rc = spot_err_set(err, SPOT_EDATA, "%s:%lu: a line of more than %d bytes", source, line,
-                              SPOT_MEASURED_LINE_MAX);
-        else if (n > 1 || text[0] != '\n')
-            rc = on_line(&r, text, (size_t)n, source, line, err);
-    }
-    if (!rc && ferror(in))
-        rc = spot_err_sys(err, "cannot read %s", source);
+    while ((rc = spot_line_read(&line, in, SPOT_MEASURED_LINE_MAX, source, err)) > 0)
+        if (line.n && on_line(&r, line.text, line.n, source, line.number, err)) {
+            rc = -1;
+            break;
+        }
     if (!rc && !r.n_change)
         rc = spot_err_set(err, SPOT_EDATA, "%s: no change of the grid between two commits", source);
     if (!rc)
         fit(&r, m);
-    free(text);
+    spot_line_release(&line);
     free(r.change);
     free(r.step_s);
     return rc;

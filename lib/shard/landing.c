@@ -15,6 +15,7 @@
 #include "common/clock.h"
 #include "common/le.h"
 #include "common/out.h"
+#include "common/pio.h"
 #include "common/xalloc.h"
 #include "shard/journal.h"
 
@@ -54,22 +55,29 @@ static int write_at(int fd, const void *data, size_t n, uint64_t at, const char 
     return spot_write_at(fd, at, data, n) ? spot_err_sys(err, "cannot write '%s'", path) : 0;
 }
 
-static bool read_at(int fd, void *data, size_t n, uint64_t at)
+/* A file of ours beside the target: never what a link of another points to, nor a pipe. */
+static int open_beside(const char *path, struct spot_err *err)
 {
-    char *to = data;
+    const int fd = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0666);
+    struct stat st;
 
-    while (n) {
-        const ssize_t done = pread(fd, to, n, (off_t)at);
+    if (fd < 0)
+        return errno == ELOOP
+                   ? spot_err_set(err, SPOT_ESYS, "'%s' is a symbolic link: remove it", path)
+                   : spot_err_sys(err, "cannot open '%s'", path);
+    if (!fstat(fd, &st) && S_ISREG(st.st_mode))
+        return fd;
+    close(fd);
+    return spot_err_set(err, SPOT_ESYS, "'%s' is no regular file: remove it", path);
+}
 
-        if (done < 0 && errno == EINTR)
-            continue;
-        if (done <= 0)
-            return false;
-        to += done;
-        at += (uint64_t)done;
-        n -= (size_t)done;
-    }
-    return true;
+/* Is it still the file of that name? Who held the lock before may have removed it. */
+static bool is_current(int fd, const char *path)
+{
+    struct stat ours, named;
+
+    return !fstat(fd, &ours) && !lstat(path, &named) && ours.st_dev == named.st_dev &&
+           ours.st_ino == named.st_ino;
 }
 
 /* One receiver for one file: a lock on the journal that ends with the process. */
@@ -77,15 +85,17 @@ static int open_files(struct spot_landing *l, struct spot_err *err)
 {
     struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
 
-    l->journal_fd = open(l->journal, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (l->journal_fd < 0)
-        return spot_err_sys(err, "cannot open '%s'", l->journal);
-    if (fcntl(l->journal_fd, F_SETLK, &lock))
-        return spot_err_sys(err, "'%s' is in use by another process", l->journal);
-    l->fd = open(l->part, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (l->fd < 0)
-        return spot_err_sys(err, "cannot open '%s'", l->part);
-    return 0;
+    do {
+        if (l->journal_fd >= 0)
+            close(l->journal_fd);
+        l->journal_fd = open_beside(l->journal, err);
+        if (l->journal_fd < 0)
+            return -1;
+        if (fcntl(l->journal_fd, F_SETLK, &lock))
+            return spot_err_sys(err, "'%s' is in use by another process", l->journal);
+    } while (!is_current(l->journal_fd, l->journal));
+    l->fd = open_beside(l->part, err);
+    return l->fd < 0 ? -1 : 0;
 }
 
 /* Refuse now what would fill the disk later; a claim of a terabyte costs nothing. */
@@ -126,7 +136,8 @@ static void recheck(struct spot_landing *l, const struct spot_journal_entry *ent
         if (l->state[entry[i].seq] == HERE)
             continue;
         spot_chunk_map_get(&l->map, entry[i].seq, &chunk);
-        if (read_at(l->fd, raw, chunk.raw_byte, l->n_header + chunk.raw_off) &&
+        if (spot_read_at(l->fd, l->n_header + chunk.raw_off, raw, chunk.raw_byte) ==
+                (ssize_t)chunk.raw_byte &&
             spot_hash64(raw, chunk.raw_byte) == entry[i].hash)
             mark(l, entry[i].seq, entry[i].hash, chunk.raw_byte);
     }
@@ -159,7 +170,7 @@ static int replay(struct spot_landing *l, struct spot_err *err)
     if (st.st_size > 0 && (uint64_t)st.st_size <= limit) {
         bytes = spot_xcalloc((size_t)st.st_size, 1);
         entry = spot_xcalloc((size_t)st.st_size / SPOT_JOURNAL_RECORD + 1, sizeof(*entry));
-        if (read_at(l->journal_fd, bytes, (size_t)st.st_size, 0))
+        if (spot_read_at(l->journal_fd, 0, bytes, (size_t)st.st_size) == (ssize_t)st.st_size)
             n_good = spot_journal_replay(bytes, (size_t)st.st_size, l->stream_id, n_chunk, entry,
                                          &n_entry);
         recheck(l, entry, n_entry);
@@ -207,6 +218,8 @@ static struct spot_landing *new_landing(const char *path, const struct spot_stre
 
 int spot_landing_check(const char *path, struct spot_err *err)
 {
+    if (!*path)
+        return spot_err_set(err, SPOT_EUSAGE, "the name of an output file is empty");
     if (!spot_out_is_special(path))
         return 0;
     return spot_err_set(err, SPOT_ESYS, "cannot put a file in the place of '%s': no regular file",

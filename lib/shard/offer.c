@@ -50,10 +50,8 @@ static int set_up(struct spot_offer *o, const void *header, size_t n_header, str
     o->is_hashed = spot_xcalloc((size_t)n_chunk, sizeof(*o->is_hashed));
     o->info.chunk_byte = o->map.chunk_byte;
     o->info.epoch = o->options.epoch;
-    if (o->options.plan)
-        strncpy(o->info.plan, o->options.plan, SPOT_STREAM_NAME_MAX - 1);
-    if (o->options.source)
-        strncpy(o->info.source, o->options.source, SPOT_STREAM_NAME_MAX - 1);
+    spot_stream_name(o->info.plan, o->options.plan);
+    spot_stream_name(o->info.source, o->options.source);
     spot_coder_init(&coder);
     rc = spot_stream_put_head(&coder, &o->info, header, n_header, &o->head, err);
     spot_coder_release(&coder);

@@ -65,6 +65,7 @@ struct cursor {
     const char *text, *at, *end, *source;
     char *word; /* [SPOT_ST_NAME_MAX + 1], the string read last, unescaped */
     size_t n_word;
+    bool is_skipping; /* strings are checked, of any length, and not kept */
     struct spot_err *err;
 };
 
@@ -104,6 +105,8 @@ static int expect(struct cursor *c, char wanted)
 
 static int add_byte(struct cursor *c, unsigned byte)
 {
+    if (c->is_skipping)
+        return 0;
     if (c->n_word == SPOT_ST_NAME_MAX)
         return fail(c, "string longer than %d bytes", SPOT_ST_NAME_MAX);
     c->word[c->n_word++] = (char)byte;
@@ -338,15 +341,16 @@ static int read_tensor(struct cursor *c, struct spot_st_tensor *t)
 /* String to string; content is of no interest here, form is. */
 static int read_metadata(struct cursor *c)
 {
-    if (expect(c, '{'))
-        return -1;
-    if (take(c, '}'))
-        return 0;
-    do {
-        if (read_string(c) || expect(c, ':') || read_string(c))
-            return -1;
-    } while (take(c, ','));
-    return expect(c, '}');
+    int rc = expect(c, '{');
+
+    if (rc || take(c, '}'))
+        return rc;
+    c->is_skipping = true; /* a value may be a whole document */
+    do
+        rc = read_string(c) || expect(c, ':') || read_string(c) ? -1 : 0;
+    while (!rc && take(c, ','));
+    c->is_skipping = false;
+    return rc ? rc : expect(c, '}');
 }
 
 static int by_place(const void *a, const void *b)

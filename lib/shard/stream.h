@@ -43,6 +43,10 @@ struct spot_stream_info {
     uint64_t header_byte; /* of the JSON behind the prefix */
 };
 
+/* A name for HEAD: what does not fit is cut off, between characters, and what is no plain line of
+ * UTF-8 becomes '?'. NULL is the empty name. */
+void spot_stream_name(char to[SPOT_STREAM_NAME_MAX], const char *from);
+
 /* --- pieces, for those who carry chunks in their own way --- */
 
 /* Append HEAD for a safetensors header (prefix and JSON, n_byte in all); sets info->stream_id and

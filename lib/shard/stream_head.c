@@ -10,6 +10,7 @@
 #include "common/hash.h"
 #include "common/json.h"
 #include "common/le.h"
+#include "common/unicode.h"
 #include "shard/stream.h"
 
 enum { HEAD_MAGIC = 0x184D2A50, FRAME_HEAD = 8, FIXED_BYTE = 16, HASH_BYTE = 8 };
@@ -41,6 +42,15 @@ const struct spot_doc_part spot_stream_part[] = {
     { "", head_field, .required = true },
     { 0 },
 };
+
+void spot_stream_name(char to[SPOT_STREAM_NAME_MAX], const char *from)
+{
+    const size_t n = from ? spot_utf8_cut(from, SPOT_STREAM_NAME_MAX - 1) : 0;
+
+    memcpy(to, from ? from : "", n);
+    to[n] = '\0';
+    spot_utf8_make_plain(to);
+}
 
 static void hash_text(const void *data, size_t n, char text[17])
 {

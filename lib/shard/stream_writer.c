@@ -16,14 +16,6 @@ struct spot_stream_writer {
     struct spot_buf pending; /* the start of a chunk that came in pieces */
 };
 
-static void copy_name(char to[SPOT_STREAM_NAME_MAX], const char *from)
-{
-    if (from) {
-        strncpy(to, from, SPOT_STREAM_NAME_MAX - 1);
-        to[SPOT_STREAM_NAME_MAX - 1] = '\0';
-    }
-}
-
 static int start(struct spot_stream_writer *w, const struct spot_stream_options *o,
                  const void *header, size_t n_header, struct spot_buf *out, struct spot_err *err)
 {
@@ -58,8 +50,8 @@ struct spot_stream_writer *spot_stream_writer_new(const struct spot_stream_optio
     w->coder.has_frame_check = !o->no_frame_check;
     w->codec = o->codec;
     w->info.epoch = o->epoch;
-    copy_name(w->info.plan, o->plan);
-    copy_name(w->info.source, o->source);
+    spot_stream_name(w->info.plan, o->plan);
+    spot_stream_name(w->info.source, o->source);
     if (start(w, o, header, n_header, out, err)) {
         spot_stream_writer_free(w);
         return NULL;

@@ -65,3 +65,10 @@ bats_require_minimum_version 1.5.0
     run -2 spot-migrate assign --objective least - <<<'{"cost":[[1]]}'
     [ "${lines[0]}" = "spot-migrate assign: unknown objective 'least'; there are sum and bottleneck" ]
 }
+
+@test "a line without an end is refused when it is too long, not when memory is full" {
+    local little='ulimit -v 600000'
+    (eval "$little" && spot-migrate --version) >/dev/null 2>&1 || little=: # a sanitizer wants more
+    run -3 bash -c "$little; tr '\\0' x </dev/zero | spot-migrate assign -"
+    [[ "$output" == *"<stdin>:1: a line of more than 67108864 bytes"* ]]
+}

@@ -263,3 +263,40 @@ chosen() { # FILE: the address on its first line, once it is there
     [[ "$output" == *"--output would overwrite the input 'm'"* ]]
     cmp m same
 }
+
+@test "a link or a pipe beside the target is not written to" {
+    spot-migrate send m >s.szt
+    echo precious >victim
+    for suffix in part journal; do
+        ln -s victim got.$suffix
+        run -4 --separate-stderr spot-migrate recv -o got s.szt
+        [ "$stderr" = "spot-migrate recv: 'got.$suffix' is a symbolic link: remove it" ]
+        rm got.*
+        mkfifo got.$suffix
+        run -4 --separate-stderr spot-migrate recv -o got s.szt
+        [ "$stderr" = "spot-migrate recv: 'got.$suffix' is no regular file: remove it" ]
+        rm got.*
+    done
+    [ "$(cat victim)" = precious ]
+    [ ! -e got ]
+}
+
+@test "no name and no address are mistakes of usage, and leave nothing" {
+    spot-migrate send m >s.szt
+    run -2 spot-migrate recv -o '' s.szt
+    [[ "$output" == *"the name of an output file is empty"* ]]
+    run -2 spot-migrate recv -o got --connect ,
+    [[ "$output" == *"',': names no address"* ]]
+    [ "$(ls -A)" = "$(printf 'm\ns.szt')" ]
+}
+
+@test "the name of a plan is whole or refused" {
+    long=$(printf 'x%.0s' {1..255})
+    [ "$(spot-migrate send --plan "$long" m | spot-migrate list | jq -r .plan)" = "$long" ]
+    for plan in "x$long" $'a\377' $'a\nb'; do
+        run -2 spot-migrate send --plan "$plan" m
+        [[ "$output" == *"--plan wants one line of at most 255 bytes of UTF-8"* ]]
+    done
+    run -2 spot-migrate send --epoch 9007199254740992 m
+    [ "$(spot-migrate send --epoch 9007199254740991 m | spot-migrate list | jq .epoch)" = 9007199254740991 ]
+}

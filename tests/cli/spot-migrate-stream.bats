@@ -222,3 +222,27 @@ make_file() { # JSON BYTES
     [[ "$output" == *"none: empty"* ]]
     run -2 spot-migrate pack --format bogus "$top/examples/migrate/tiny.safetensors"
 }
+
+@test "metadata of any length, names of files in any letters" {
+    make_file "{\"__metadata__\":{\"tags\":\"$(printf 'ab%.0s' {1..20000})\"},\"a\":{\"dtype\":\"U8\",\"shape\":[9],\"data_offsets\":[0,9]}}" 9 >long
+    spot-migrate pack long | spot-migrate unpack | cmp - long
+    local dir name
+    dir=x$(printf 'é%.0s' {1..100}) name=$(printf 'é%.0s' {1..60}) # byte 255 is inside a character
+    mkdir "$dir"
+    cp m.safetensors "$dir/$name"
+    spot-migrate pack "$dir/$name" | spot-migrate unpack | cmp - m.safetensors
+    spot-migrate send --via 'spot-migrate recv --duplex -o got' "$dir/$name"
+    cmp got m.safetensors
+    cp m.safetensors $'a\377\nb'
+    spot-migrate pack $'a\377\nb' >odd.szt
+    [ "$(spot-migrate list odd.szt | jq -r .source)" = 'a??b' ]
+}
+
+@test "list sees that a file ends inside its chunks" {
+    spot-migrate pack --codec raw m.safetensors >m.szt
+    head -c 10000 m.szt >cut.szt
+    run -3 spot-migrate list cut.szt
+    [[ "$output" == *"cut.szt: ends early" ]]
+    run -3 spot-migrate list <cut.szt
+    [[ "$output" == *"<stdin>: ends early" ]]
+}

@@ -73,7 +73,7 @@ int input_read(struct input *in, void *data, size_t n_byte, size_t *n_read, stru
 /* Exactly n_byte bytes, at a place of a regular file; a shorter file is SPOT_EDATA. */
 int input_read_at(struct input *in, uint64_t at, void *data, size_t n_byte, struct spot_err *err);
 
-/* Move on without looking. */
+/* Move on without looking; SPOT_EDATA when the input ends before. */
 int input_skip(struct input *in, uint64_t n_byte, struct spot_err *err);
 
 /* The header of a safetensors file, prefix and JSON, into `header`; the input stands behind it.

@@ -6,6 +6,7 @@
 
 #include "common/clock.h"
 #include "common/json.h"
+#include "common/line.h"
 #include "common/out.h"
 #include "common/tool.h"
 #include "common/xalloc.h"
@@ -19,7 +20,7 @@ struct options {
 
 struct run {
     bool is_bottleneck;
-    unsigned long n_line, n_infeasible;
+    unsigned long n_infeasible;
     FILE *out;
 };
 
@@ -163,7 +164,7 @@ static int write_answer(const struct run *run, const struct spot_assign_problem 
     return spot_jw_close(&jw, err);
 }
 
-static int solve_line(struct run *run, const char *text, size_t n_byte, const char *source,
+static int solve_line(struct run *run, const struct spot_line *line, const char *source,
                       struct spot_err *err)
 {
     struct spot_json_doc doc;
@@ -173,7 +174,7 @@ static int solve_line(struct run *run, const char *text, size_t n_byte, const ch
     double begin_s;
     int rc = -1;
 
-    if (spot_json_parse_line(&doc, text, n_byte, source, run->n_line, err))
+    if (spot_json_parse_line(&doc, line->text, line->n, source, line->number, err))
         return -1;
     if (read_problem(&doc, &problem, &cost, err))
         goto out;
@@ -182,7 +183,7 @@ static int solve_line(struct run *run, const char *text, size_t n_byte, const ch
             ? spot_assign_bottleneck(&problem, &result.dearest, &result.answer, &result.proof, err)
             : spot_assign(&problem, &result.answer, err))
         goto out;
-    spot_tool_info("%s:%lu: %d x %d in %.6f s", source, run->n_line, problem.n_row, problem.n_col,
+    spot_tool_info("%s:%lu: %d x %d in %.6f s", source, line->number, problem.n_row, problem.n_col,
                    spot_clock_cpu_s() - begin_s);
     run->n_infeasible += !result.answer.is_feasible;
     rc = write_answer(run, &problem, &result, err);
@@ -196,21 +197,15 @@ out:
 
 static int solve_stream(struct run *run, FILE *in, const char *source, struct spot_err *err)
 {
-    char *line = NULL;
-    size_t cap = 0;
-    ssize_t n;
-    int rc = 0;
+    struct spot_line line = { 0 };
+    int rc;
 
-    while (!rc && (n = getline(&line, &cap, in)) >= 0) {
-        run->n_line++;
-        if (n && line[n - 1] == '\n')
-            n--;
-        if (strspn(line, " \t\r\n") < (size_t)n)
-            rc = solve_line(run, line, (size_t)n, source, err);
-    }
-    if (!rc && ferror(in))
-        rc = spot_err_sys(err, "cannot read %s", source);
-    free(line);
+    while ((rc = spot_line_read(&line, in, SPOT_JSON_BYTE_MAX, source, err)) > 0)
+        if (strspn(line.text, " \t\r") < line.n && solve_line(run, &line, source, err)) {
+            rc = -1;
+            break;
+        }
+    spot_line_release(&line);
     return rc;
 }
 

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/pio.h"
 #include "migrate.h"
 
 bool migrate_parse(const struct spot_cli *cli, int argc, char **argv,
@@ -95,22 +96,11 @@ int input_read(struct input *in, void *data, size_t n_byte, size_t *n_read, stru
 
 int input_read_at(struct input *in, uint64_t at, void *data, size_t n_byte, struct spot_err *err)
 {
-    char *to = data;
+    const ssize_t n = spot_read_at(in->fd, at, data, n_byte);
 
-    while (n_byte) {
-        const ssize_t n = pread(in->fd, to, n_byte, (off_t)at);
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return spot_err_sys(err, "cannot read %s", in->name);
-        if (n == 0)
-            return spot_err_set(err, SPOT_EDATA, "%s: ends early", in->name);
-        to += n;
-        at += (uint64_t)n;
-        n_byte -= (size_t)n;
-    }
-    return 0;
+    if (n < 0)
+        return spot_err_sys(err, "cannot read %s", in->name);
+    return (size_t)n < n_byte ? spot_err_set(err, SPOT_EDATA, "%s: ends early", in->name) : 0;
 }
 
 int input_skip(struct input *in, uint64_t n_byte, struct spot_err *err)
@@ -118,8 +108,12 @@ int input_skip(struct input *in, uint64_t n_byte, struct spot_err *err)
     char waste[16 << 10];
 
     if (in->is_regular) {
-        if (lseek(in->fd, (off_t)n_byte, SEEK_CUR) < 0)
+        const off_t at = lseek(in->fd, (off_t)n_byte, SEEK_CUR);
+
+        if (at < 0)
             return spot_err_sys(err, "cannot read %s", in->name);
+        if ((uint64_t)at > in->n_byte)
+            return spot_err_set(err, SPOT_EDATA, "%s: ends early", in->name);
         return 0;
     }
     while (n_byte) {

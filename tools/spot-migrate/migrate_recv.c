@@ -106,6 +106,8 @@ static int connect_all(struct recv *r, struct spot_fetch *fetch, struct spot_err
         }
     r->net.wait_s = wait_s;
     free(list);
+    if (!n_added && !err->code)
+        spot_err_set(err, SPOT_EUSAGE, "'%s': names no address", r->net.connect);
     return n_added ? 0 : -1;
 }
 

@@ -6,6 +6,7 @@
 
 #include "common/clock.h"
 #include "common/crew.h"
+#include "common/unicode.h"
 #include "common/xalloc.h"
 #include "migrate.h"
 #include "migrate_net.h"
@@ -212,6 +213,9 @@ static int run(struct send *s, const char *path, struct spot_err *err)
 
     if (net_check(&s->net, &is_one_way, err) || codec_option(s->codec_name, &pack.codec, err))
         return -1;
+    if (s->plan && (strlen(s->plan) >= SPOT_STREAM_NAME_MAX || !spot_utf8_is_plain(s->plan)))
+        return spot_err_set(err, SPOT_EUSAGE, "--plan wants one line of at most %d bytes of UTF-8",
+                            SPOT_STREAM_NAME_MAX - 1);
     if (is_one_way && s->deadline_s >= 0)
         return spot_err_set(err, SPOT_EUSAGE,
                             "--deadline needs a way on which the other end answers");
@@ -257,7 +261,7 @@ int migrate_send(int argc, char **argv)
         { SPOT_OPT_SECS, 0, "deadline", &s.deadline_s, "duration",
           "send nothing after that; status 75 if it was too short", 0, 1e9 },
         { SPOT_OPT_STRING, 0, "plan", &s.plan, "id", "the plan this move belongs to", 0, 0 },
-        { SPOT_OPT_U64, 0, "epoch", &s.epoch, "n", "its epoch (default 0)", 0, 9007199254740992 },
+        { SPOT_OPT_U64, 0, "epoch", &s.epoch, "n", "its epoch (default 0)", 0, 9007199254740991 },
         JOBS_OPTION(&s.n_job, "threads of a one-way stream; over a way each of --streams is one"),
         SPOT_TOOL_OPTIONS_WRITE(&s.common, "a one-way stream here (default stdout)"),
         { SPOT_OPT_END },

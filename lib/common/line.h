@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: MIT */
+/* line.h - lines of bounded length: getline() takes all memory there is for a line without an end.
+ */
+#ifndef SPOT_COMMON_LINE_H
+#define SPOT_COMMON_LINE_H
+
+#include <stddef.h>
+#include <stdio.h>
+
+#include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct spot_line {
+    char *text; /* of the line read last: n bytes, then NUL; the newline is left out */
+    size_t n, cap;
+    unsigned long number; /* from 1 */
+};
+
+/* The next line. Returns 1, 0 at the end of the input, -1 with *err: SPOT_EDATA for a line of more
+ * than n_max bytes, SPOT_ESYS. */
+int spot_line_read(struct spot_line *line, FILE *in, size_t n_max, const char *source,
+                   struct spot_err *err);
+void spot_line_release(struct spot_line *line);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_COMMON_LINE_H */
