@@ -33,6 +33,7 @@ void spot_coord_observe(struct spot_coord *c, double step_s)
     struct spot_step_seen seen = { .step = c->machine.step + 1,
                                    .D = f->D,
                                    .P = f->P,
+                                   .M = f->M,
                                    .n_commit = c->n_epoch_commit,
                                    .step_s = step_s,
                                    .read_s = c->read_s,

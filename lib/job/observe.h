@@ -29,11 +29,11 @@ struct spot_member_seen {
 /* A step that has committed. Pointers hold during the call. */
 struct spot_step_seen {
     int64_t step;
-    uint32_t D, P;     /* M is 1 in a measured job */
+    uint32_t D, P, M;
     uint32_t n_commit; /* of its epoch, this one counted */
     double step_s;     /* since the commit before; of the first of an epoch: with the change */
     double read_s;     /* of that, the coordinator reading tokens */
-    const struct spot_member_seen *member; /* [D * P], position d * P + p */
+    const struct spot_member_seen *member; /* [D * P * M], position (d * P + p) * M + m */
     const struct spot_stage_times *layer;  /* [n_bundle], of one microbatch, slowest replica */
     int n_bundle;
 };
@@ -49,7 +49,7 @@ struct spot_probe_seen {
 
 /* Zero asks for nothing. */
 struct spot_wish {
-    uint32_t D, P;         /* another grid, from the next step on */
+    uint32_t D, P;         /* another grid with M = 1, from the next step on */
     uint64_t local_leaves; /* this local worker, counted from 1, gets its notice */
     size_t probe_byte;     /* probe with messages of this size, before the next step */
     uint32_t probe_rounds;

@@ -60,6 +60,7 @@ static void write_cells(struct spot_jw *jw, const struct spot_job_measured *m)
         spot_jw_object(jw, NULL);
         spot_jw_int(jw, "D", c->grid.d);
         spot_jw_int(jw, "P", c->grid.p);
+        spot_jw_int(jw, "M", c->grid.m);
         spot_jw_int(jw, "B", c->grid.b);
         spot_jw_int(jw, "steps", c->steps);
         spot_jw_real(jw, "step_s", c->step_s);

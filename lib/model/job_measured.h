@@ -28,7 +28,7 @@ struct spot_job_cell {
     struct spot_grid grid;
     int64_t steps;                /* measured, after the warm-up */
     double step_s, low_s, high_s; /* median, quartiles */
-    double law_s;                 /* what the fitted law says; 0: there is none */
+    double law_s;                 /* what the fitted law says; 0: it says nothing of this grid */
     double forward_s, backward_s; /* of a step, slowest worker, mean */
     double reduce_s;              /* sum over replicas, waiting included, slowest worker, mean */
     double read_s;                /* coordinator reading tokens, mean */

@@ -144,6 +144,12 @@ static bool fit_points(const struct points *pt, double w[3])
     return isfinite(best);
 }
 
+/* What grids are planned with: no tensor groups, and the job's own micro batch. */
+static bool is_planned(const struct spot_job_doc *job, const struct spot_job_profile *p)
+{
+    return p->step_s > 0 && p->grid.m == 1 && p->grid.b == job->micro_batch;
+}
+
 static void gather(const struct spot_job_doc *job, const bool *skip, struct points *pt)
 {
     pt->n = 0;
@@ -151,7 +157,7 @@ static void gather(const struct spot_job_doc *job, const bool *skip, struct poin
         const struct spot_job_profile *p = &job->profile[i];
         double pipe, fill;
 
-        if (p->step_s <= 0 || p->grid.m != 1 || skip[i])
+        if (!is_planned(job, p) || skip[i])
             continue;
         features(job, (int)p->grid.d, (int)p->grid.p, &pipe, &fill);
         pt->x[pt->n][0] = pipe / p->step_s;
@@ -282,7 +288,7 @@ int spot_job_profiled(const struct spot_job_doc *job)
     for (size_t i = 0; i < job->n_profile; i++) {
         const struct spot_grid *g = &job->profile[i].grid;
 
-        if (g->m == 1 && g->d * g->p > most && g->d * g->p <= SPOT_GRID_MAX)
+        if (is_planned(job, &job->profile[i]) && g->d * g->p > most && g->d * g->p <= SPOT_GRID_MAX)
             most = g->d * g->p;
     }
     return (int)most;
@@ -378,7 +384,7 @@ static void fill(struct spot_throughput *t, const struct spot_job_doc *job,
         const struct spot_grid *g = &job->profile[i].grid;
         const bool trusted = source == SPOT_THROUGHPUT_TABLE || !job->profile[i].is_outlier;
 
-        if (g->m != 1 || job->profile[i].step_s <= 0)
+        if (!is_planned(job, &job->profile[i]))
             continue;
         if (source != SPOT_THROUGHPUT_LAW && trusted &&
             spot_throughput_at(t, (int)g->d, (int)g->p) >= 0)

@@ -43,6 +43,28 @@ profile() {
     [ -z "$(ls tmp)" ] # no socket, no state, no log is left
 }
 
+@test "tensor groups and other micro batches are measured beside, and planned with by nobody" {
+    spot-run profile -q --data corpus $MODEL --heads 4 --shards 4 --global-batch 4 --steps 3 --warm-up 1 \
+        --max-workers 4 --grids 1x1,2x1,1x1x2,1x1x4,2x1x2 --micro-batches 1,2,4 \
+        --no-links --no-stalls --no-changes >job.json
+    jq -e '([.profile[] | [.D, .P, .M // 1, .B]] == [[1,1,1,1],[2,1,1,1],[1,1,2,1],[1,1,4,1],[2,1,2,1],
+            [1,1,1,2],[2,1,1,2],[1,1,2,2],[1,1,4,2],[2,1,2,2],[1,1,1,4],[1,1,2,4],[1,1,4,4]]) and
+        ([.measured.cells[] | [.D, .P, .M, .B]] == [.profile[] | [.D, .P, .M // 1, .B]]) and
+        (.measured.cells | all(.step_s > 0 and .forward_s > 0 and (.stages | length) == .P)) and
+        (.measured.cells | map(has("law_s")) == [true, true] + [range(11) | false]) and
+        (.layers | all(.forward_s > 0)) and
+        (.measured.law | .points + .outliers == 2) and
+        ([.measured.cells[] | select(.D == 1 and .B == 4).stages[0].planned_byte] | . == (sort | reverse)) and
+        ([.measured.cells[] | select(.D == 1 and .M == 1).stages[0].planned_byte] | . == sort)' job.json
+    # the figures of M = 1 and of the job's micro batch alone make the plan
+    jq '.profile |= map(select((.M // 1) == 1 and .B == 1))' job.json >plain.json
+    for job in job plain; do
+        spot-plan train --job - --now 2 <$job.json | jq -S 'del(.made_by, .inputs)' >$job.plan
+    done
+    cmp job.plan plain.plan
+    jq -e '.next.D >= 1' job.plan
+}
+
 @test "a cell is like a training of that grid; what is not asked for is not measured" {
     profile --grids 2x2 --max-workers 4 --no-stalls --no-links --no-changes -o job.json
     jq -e '.profile | length == 1 and .[0].D == 2 and .[0].P == 2' job.json
@@ -56,10 +78,10 @@ profile() {
 
 @test "the table names the grids, and progress stays off standard output" {
     profile --grids 1x1,1x2 --max-workers 2 --no-stalls --format table -v >table 2>err
-    head -n 1 table | grep -q '^grid *step_ms *spread'
+    head -n 1 table | grep -q '^grid *b *step_ms *spread'
     [ "$(grep -cE '^1x[12] ' table)" -eq 2 ]
     grep -q '^message: ' table
-    grep -q 'spot-run profile: grid 1x2, 2 of 2' err
+    grep -q 'spot-run profile: grid 1x2, micro batch 1, 2 of 2' err
 }
 
 @test "stopped in the middle it ends its workers, leaves nothing, and says so with 75" {
@@ -82,6 +104,14 @@ profile() {
     refuses 2 "--grids wants DxP" profile --data corpus --grids 2
     refuses 2 "--grids wants DxP" profile --data corpus --grids 0x1
     refuses 2 "--grids wants DxP" profile --data corpus --grids 1x1,
+    refuses 2 "--grids wants DxP or DxPxM" profile --data corpus --grids 1x1x0
+    refuses 2 "at least one with M = 1" profile --data corpus --grids 1x1x2
+    refuses 2 "3 members do not divide --shards 4" profile --data corpus --grids 1x1,1x1x3
+    refuses 2 "--max-workers is 4" profile --data corpus --grids 1x1,2x2x2
+    refuses 2 "1x1x2 comes twice" profile --data corpus --grids 1x1,1x1x2,1x1x2
+    refuses 2 "--micro-batches wants numbers" profile --data corpus --micro-batches 1,
+    refuses 2 "--micro-batches wants numbers" profile --data corpus --micro-batches 2x
+    refuses 2 "--micro-batches: 3 does not divide --global-batch 16" profile --data corpus --micro-batches 3
     refuses 2 "comes twice" profile --data corpus --grids 1x1,1x1
     refuses 2 "--max-workers is 4" profile --data corpus --grids 3x2
     refuses 2 "5 microbatches" profile --data corpus --global-batch 5 --grids 6x1 --max-workers 8

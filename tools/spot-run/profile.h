@@ -27,6 +27,21 @@ struct profile {
     struct spot_job_layer *layer; /* [n_bundle] */
 };
 
+/* Microbatches of a step, where they are of b sequences. */
+int64_t profile_microbatches(const struct profile *p, int64_t b);
+
+/* Is it of the kind that spot-plan plans with: M = 1, and the job's own micro batch? */
+bool profile_is_planned(const struct profile *p, const struct spot_grid *grid);
+
+/* "2x1", or "2x1x2" where M > 1. Returns text. */
+const char *profile_grid_text(const struct spot_grid *grid, char text[SPOT_DEGREES_TEXT]);
+
+/* profile_grids.c: measured.cell from --grids (NULL: all of up to --max-workers workers, M = 1),
+ * each with the job's micro batch and with those of --micro-batches (NULL: no other). Returns 0, or
+ * -1 with *err. */
+int profile_choose_grids(struct profile *p, const char *grids, const char *micro_batches,
+                         struct spot_err *err);
+
 /* profile_run.c: each runs jobs of this host's workers and fills in a part of p->measured. Return
  * 0, or -1 with *err of spot_coordinator_run.
  * Cells: step times, layer times and memory of every grid in measured.cell. */

@@ -45,17 +45,22 @@ static double stage_byte(struct spot_stage_config config, uint32_t begin, uint32
     return (double)spot_stage_memory(&config);
 }
 
-static void size_cell(const struct profile *p, const struct spot_stage_config *config,
+static void size_cell(const struct profile *p, const struct spot_stage_config *any,
                       struct spot_job_cell *cell)
 {
-    const int64_t P = cell->grid.p, m = (p->n_microbatch + cell->grid.d - 1) / cell->grid.d;
+    const int64_t G = profile_microbatches(p, cell->grid.b), P = cell->grid.p;
+    const int64_t m = (G + cell->grid.d - 1) / cell->grid.d;
     uint32_t *stage = spot_xcalloc((size_t)P + 1, sizeof(*stage));
+    struct spot_stage_config config = *any;
 
-    spot_grid_stages(&config->shape, (uint32_t)P, stage);
+    config.micro_batch = (int)cell->grid.b;
+    config.n_microbatch = (int)G;
+    config.group.M = (int)cell->grid.m;
+    spot_grid_stages(&config.shape, (uint32_t)P, stage);
     for (int64_t k = 0; k < P; k++)
         cell->stage[k].planned_byte =
-            stage_byte(*config, stage[k], stage[k + 1], (int)(P - k < m ? P - k : m)) +
-            planes_byte(&config->shape, stage[k], stage[k + 1]);
+            stage_byte(config, stage[k], stage[k + 1], (int)(P - k < m ? P - k : m)) +
+            planes_byte(&config.shape, stage[k], stage[k + 1]);
     free(stage);
 }
 
@@ -105,7 +110,9 @@ static void fit_law(struct profile *p, const struct spot_job_doc *job)
     for (size_t i = 0; p->measured.law.n_point && i < p->measured.n_cell; i++) {
         struct spot_job_cell *cell = &p->measured.cell[i];
 
-        cell->law_s = spot_step_law_at(&p->measured.law, job, (int)cell->grid.d, (int)cell->grid.p);
+        if (profile_is_planned(p, &cell->grid))
+            cell->law_s =
+                spot_step_law_at(&p->measured.law, job, (int)cell->grid.d, (int)cell->grid.p);
     }
 }
 
@@ -176,9 +183,10 @@ int profile_write(struct profile *p, const char *name, const struct spot_prov *p
 void profile_table(struct profile *p, FILE *out)
 {
     static const struct spot_column column[] = {
-        { "grid", false },     { "step_ms", true },    { "spread", true },
-        { "law_ms", true },    { "forward_ms", true }, { "backward_ms", true },
-        { "reduce_ms", true }, { "stage_MB", true },   { "", false },
+        { "grid", false },       { "b", true },         { "step_ms", true },
+        { "spread", true },      { "law_ms", true },    { "forward_ms", true },
+        { "backward_ms", true }, { "reduce_ms", true }, { "stage_MB", true },
+        { "", false },
     };
     const struct spot_job_measured *m = &p->measured;
     struct spot_table table;
@@ -187,13 +195,13 @@ void profile_table(struct profile *p, FILE *out)
     for (size_t i = 0; i < m->n_cell; i++) {
         const struct spot_job_cell *c = &m->cell[i];
         double most_byte = 0;
-        char grid[48];
+        char grid[SPOT_DEGREES_TEXT];
 
         for (int64_t k = 0; k < c->grid.p; k++)
             if (c->stage[k].resident_byte > most_byte)
                 most_byte = c->stage[k].resident_byte;
-        snprintf(grid, sizeof(grid), "%lldx%lld", (long long)c->grid.d, (long long)c->grid.p);
-        spot_table_text(&table, grid);
+        spot_table_text(&table, profile_grid_text(&c->grid, grid));
+        spot_table_int(&table, c->grid.b);
         spot_table_fixed(&table, 1e3 * c->step_s, 3);
         spot_table_fixed(&table, (c->high_s - c->low_s) / c->step_s, 2);
         spot_table_fixed(&table, 1e3 * c->law_s, 3);

@@ -13,7 +13,6 @@
 #include "common/tool.h"
 #include "common/xalloc.h"
 #include "job/corpus.h"
-#include "model/grid.h"
 #include "profile.h"
 #include "run.h"
 
@@ -28,7 +27,7 @@ static struct profile p = {
     .changes = true,
 };
 static struct spot_tool_common common = SPOT_TOOL_COMMON_DEFAULT;
-static const char *grids, *name = "profile";
+static const char *grids, *micro_batches, *name = "profile";
 
 static void on_signal(int number)
 {
@@ -44,62 +43,6 @@ static void catch_signals(void)
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGINT, &action, NULL);
     signal(SIGPIPE, SIG_IGN); /* a reader that goes away must not leave workers behind */
-}
-
-/* --- which grids ----------------------------------------------------------- */
-
-static int add_grid(int64_t d, int64_t q, struct spot_err *err)
-{
-    struct spot_job_measured *m = &p.measured;
-
-    for (size_t i = 0; i < m->n_cell; i++)
-        if (m->cell[i].grid.d == d && m->cell[i].grid.p == q)
-            return spot_err_set(err, SPOT_EUSAGE, "--grids: %lldx%lld comes twice", (long long)d,
-                                (long long)q);
-    if (m->n_cell == PROFILE_GRIDS_MAX)
-        return spot_err_set(err, SPOT_EUSAGE, "more than %d grids; name fewer with --grids",
-                            PROFILE_GRIDS_MAX);
-    m->cell[m->n_cell++] = (struct spot_job_cell){
-        .grid = { d, q, 1, (int64_t)p.job.micro_batch },
-        .stage = spot_xcalloc((size_t)q, sizeof(struct spot_job_stage_memory)),
-    };
-    return 0;
-}
-
-/* "1x1,2x2": each must be possible, and within --max-workers. */
-static int parse_grids(const char *text, struct spot_err *err)
-{
-    for (const char *at = text; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
-        const size_t n = strcspn(at, ",");
-        char one[24];
-        int d, q;
-
-        snprintf(one, sizeof(one), "%.*s", n < sizeof(one) ? (int)n : 0, at);
-        if (spot_grid_parse(one, &d, &q) || !d || !q)
-            return spot_err_set(err, SPOT_EUSAGE, "--grids wants DxP,... such as 1x1,2x2; got '%s'",
-                                text);
-        if (d > p.n_microbatch || q > p.n_bundle || (uint64_t)d * (uint64_t)q > p.max_workers)
-            return spot_err_set(err, SPOT_EUSAGE,
-                                "--grids: %dx%d; the job has %lld microbatches in a step and %d "
-                                "bundles to make stages of, --max-workers is %llu",
-                                d, q, (long long)p.n_microbatch, p.n_bundle,
-                                (unsigned long long)p.max_workers);
-        if (add_grid(d, q, err))
-            return -1;
-    }
-    return 0;
-}
-
-static int choose_grids(struct spot_err *err)
-{
-    p.measured.cell = spot_xcalloc(PROFILE_GRIDS_MAX, sizeof(*p.measured.cell));
-    if (grids)
-        return parse_grids(grids, err);
-    for (int64_t d = 1; d <= (int64_t)p.max_workers && d <= p.n_microbatch; d++)
-        for (int64_t q = 1; d * q <= (int64_t)p.max_workers && q <= p.n_bundle; q++)
-            if (add_grid(d, q, err))
-                return -1;
-    return 0;
 }
 
 /* --- the order of things --------------------------------------------------- */
@@ -131,7 +74,7 @@ static int settle(struct spot_prov *prov, struct spot_err *err)
     p.measured.workers = (int64_t)p.max_workers;
     p.measured.warm_up = (int64_t)p.warm_up;
     p.layer = spot_xcalloc((size_t)p.n_bundle, sizeof(*p.layer));
-    return rc ? rc : choose_grids(err);
+    return rc ? rc : profile_choose_grids(&p, grids, micro_batches, err);
 }
 
 static int measure(struct spot_err *err)
@@ -187,7 +130,10 @@ static void release(void)
 
 static const struct spot_opt option_table[] = {
     { SPOT_OPT_GROUP, .help = "what is measured" },
-    { SPOT_OPT_STRING, 0, "grids", &grids, "DxP,...", "grids (all of up to --max-workers)", 0, 0 },
+    { SPOT_OPT_STRING, 0, "grids", &grids, "DxP,...",
+      "grids, DxPxM too (all of up to --max-workers, M 1)", 0, 0 },
+    { SPOT_OPT_STRING, 0, "micro-batches", &micro_batches, "b,...", "each with these as well", 0,
+      0 },
     { SPOT_OPT_U64, 0, "max-workers", &p.max_workers, "n", "worker processes at once (4)", 1,
       PROFILE_WORKERS_MAX },
     { SPOT_OPT_U64, 0, "steps", &p.steps, "n", "measured for each grid, after a warm-up (10, 3)", 3,

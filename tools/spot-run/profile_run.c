@@ -42,10 +42,11 @@ static double quantile(double *x, size_t n, double q)
     return i + 1 < n ? x[i] + (at - (double)i) * (x[i + 1] - x[i]) : x[i];
 }
 
-static struct spot_coordinator_options options_of(const struct profile *p, int64_t D, int64_t P)
+static struct spot_coordinator_options options_of(const struct profile *p, int64_t D, int64_t P,
+                                                  int64_t M)
 {
-    struct spot_coordinator_options c = { .n_local = (uint64_t)(D * P),
-                                          .grid = { (uint32_t)D, (uint32_t)P, 1 },
+    struct spot_coordinator_options c = { .n_local = (uint64_t)(D * P * M),
+                                          .grid = { (uint32_t)D, (uint32_t)P, (uint32_t)M },
                                           .no_buddies = !p->buddies,
                                           .lease_s = 10,
                                           .stall_s = 300,
@@ -81,9 +82,9 @@ static void note(struct watch *w, const struct spot_step_seen *seen)
 {
     double forward_s = 0, backward_s = 0, reduce_s = 0;
 
-    for (uint32_t i = 0; i < seen->D * seen->P; i++) {
+    for (uint32_t i = 0; i < seen->D * seen->P * seen->M; i++) {
         const struct spot_member_seen *m = &seen->member[i];
-        struct spot_job_stage_memory *stage = &w->cell->stage[i % seen->P];
+        struct spot_job_stage_memory *stage = &w->cell->stage[i / seen->M % seen->P];
 
         forward_s = fmax(forward_s, m->forward_s);
         backward_s = fmax(backward_s, m->backward_s);
@@ -107,7 +108,8 @@ static void on_step(void *user, const struct spot_step_seen *seen, struct spot_w
 
     if (w->cold_fd >= 0)
         posix_fadvise(w->cold_fd, 0, 0, POSIX_FADV_DONTNEED);
-    if (w->n == w->cap || seen->D != w->cell->grid.d || seen->P != w->cell->grid.p)
+    if (w->n == w->cap || seen->D != w->cell->grid.d || seen->P != w->cell->grid.p ||
+        seen->M != w->cell->grid.m)
         return; /* a worker died: its grid comes back */
     if (seen->n_commit == 1 || w->n_skipped < w->p->warm_up)
         w->n_skipped++;
@@ -169,8 +171,11 @@ static int measure_cell(struct profile *p, struct spot_job_cell *cell, bool take
 
     for (int k = 0; k < TRIES && (!k || best.is_outlier); k++) {
         struct watch w = { .p = p, .cell = cell, .cold_fd = -1 };
-        struct spot_coordinator_options c = options_of(p, cell->grid.d, cell->grid.p);
-        int rc = watch_job(&w, &c, false, err);
+        struct spot_coordinator_options c = options_of(p, cell->grid.d, cell->grid.p, cell->grid.m);
+        int rc;
+
+        c.config.micro_batch = cell->grid.b;
+        rc = watch_job(&w, &c, false, err);
 
         if (!rc && (!k || (cell->high_s - cell->low_s) / cell->step_s <
                               (best.high_s - best.low_s) / best.step_s)) {
@@ -186,20 +191,31 @@ static int measure_cell(struct profile *p, struct spot_job_cell *cell, bool take
     return 0;
 }
 
+/* Where layers are timed: of the grids that are planned with, the one of the fewest workers. */
+static size_t least_cell(const struct profile *p)
+{
+    const struct spot_job_cell *const cell = p->measured.cell;
+    size_t least = SIZE_MAX;
+
+    for (size_t i = 0; i < p->measured.n_cell; i++)
+        if (profile_is_planned(p, &cell[i].grid) &&
+            (least == SIZE_MAX ||
+             cell[i].grid.d * cell[i].grid.p < cell[least].grid.d * cell[least].grid.p))
+            least = i;
+    return least;
+}
+
 int profile_cells(struct profile *p, struct spot_err *err)
 {
-    size_t least = 0;
+    const size_t least = least_cell(p);
 
-    for (size_t i = 1; i < p->measured.n_cell; i++)
-        if (p->measured.cell[i].grid.d * p->measured.cell[i].grid.p <
-            p->measured.cell[least].grid.d * p->measured.cell[least].grid.p)
-            least = i;
     for (size_t i = 0; i < p->measured.n_cell; i++) {
         struct spot_job_cell *cell = &p->measured.cell[i];
-        char what[96];
+        char what[128], grid[SPOT_DEGREES_TEXT];
 
-        snprintf(what, sizeof(what), "grid %lldx%lld, %zu of %zu", (long long)cell->grid.d,
-                 (long long)cell->grid.p, i + 1, p->measured.n_cell);
+        snprintf(what, sizeof(what), "grid %s, micro batch %lld, %zu of %zu",
+                 profile_grid_text(&cell->grid, grid), (long long)cell->grid.b, i + 1,
+                 p->measured.n_cell);
         tell(p, what);
         if (measure_cell(p, cell, i == least, err))
             return -1;
@@ -216,7 +232,7 @@ static int stall_run(struct profile *p, int64_t D, int64_t global_batch, bool is
     struct spot_job_stage_memory stage[1] = { { 0 } };
     struct spot_job_cell cell = { .grid = { D, 1, 1, 1 }, .stage = stage };
     struct watch w = { .p = p, .cell = &cell, .cold_fd = -1 };
-    struct spot_coordinator_options c = options_of(p, D, 1);
+    struct spot_coordinator_options c = options_of(p, D, 1, 1);
     int rc;
 
     c.config.global_batch = global_batch;
@@ -304,7 +320,7 @@ int profile_links(struct profile *p, struct spot_err *err)
     const struct spot_observer observer = { .committed = ask_probe,
                                             .probed = take_probe,
                                             .user = p };
-    struct spot_coordinator_options c = options_of(p, D, D > 1 ? 1 : 2);
+    struct spot_coordinator_options c = options_of(p, D, D > 1 ? 1 : 2, 1);
     struct spot_coordinator_result result;
 
     tell(p, "messages between workers");
@@ -358,7 +374,7 @@ int profile_changes(struct profile *p, struct spot_err *err)
         .deep = n < (uint32_t)p->n_bundle ? n : (uint32_t)p->n_bundle,
     };
     const struct spot_observer observer = { .committed = ask_change, .user = &changing };
-    struct spot_coordinator_options c = options_of(p, changing.wide, 1);
+    struct spot_coordinator_options c = options_of(p, changing.wide, 1, 1);
     struct spot_coordinator_result result;
     struct spot_measured_cost cost;
     const char *tmp = getenv("TMPDIR");

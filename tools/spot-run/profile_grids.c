@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/* Which grids are measured. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/xalloc.h"
+#include "model/grid.h"
+#include "profile.h"
+
+enum { OTHERS_MAX = 8 }; /* micro batches beside the job's */
+
+int64_t profile_microbatches(const struct profile *p, int64_t b)
+{
+    return (int64_t)p->job.global_batch / b;
+}
+
+bool profile_is_planned(const struct profile *p, const struct spot_grid *grid)
+{
+    return grid->m == 1 && grid->b == (int64_t)p->job.micro_batch;
+}
+
+const char *profile_grid_text(const struct spot_grid *grid, char text[SPOT_DEGREES_TEXT])
+{
+    const struct spot_degrees degrees = { (uint32_t)grid->d, (uint32_t)grid->p, (uint32_t)grid->m };
+
+    return spot_degrees_text(&degrees, text);
+}
+
+static int add_grid(struct profile *p, const struct spot_grid *g, struct spot_err *err)
+{
+    struct spot_job_measured *const m = &p->measured;
+    char text[SPOT_DEGREES_TEXT];
+
+    for (size_t i = 0; i < m->n_cell; i++)
+        if (!memcmp(&m->cell[i].grid, g, sizeof(*g)))
+            return spot_err_set(err, SPOT_EUSAGE, "--grids: %s comes twice",
+                                profile_grid_text(g, text));
+    if (m->n_cell == PROFILE_GRIDS_MAX)
+        return spot_err_set(err, SPOT_EUSAGE, "more than %d grids; name fewer with --grids",
+                            PROFILE_GRIDS_MAX);
+    m->cell[m->n_cell++] = (struct spot_job_cell){
+        .grid = *g,
+        .stage = spot_xcalloc((size_t)g->p, sizeof(struct spot_job_stage_memory)),
+    };
+    return 0;
+}
+
+/* Each must be possible, and within --max-workers. */
+static int check_grid(const struct profile *p, const struct spot_degrees *g, struct spot_err *err)
+{
+    char text[SPOT_DEGREES_TEXT];
+
+    if (g->D > p->n_microbatch || g->P > (uint32_t)p->n_bundle ||
+        (uint64_t)g->D * g->P * g->M > p->max_workers)
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "--grids: %s; the job has %lld microbatches in a step and %d bundles "
+                            "to make stages of, --max-workers is %llu",
+                            spot_degrees_text(g, text), (long long)p->n_microbatch, p->n_bundle,
+                            (unsigned long long)p->max_workers);
+    if (p->job.shards % g->M)
+        return spot_err_set(err, SPOT_EUSAGE, "--grids: %s; %u members do not divide --shards %llu",
+                            spot_degrees_text(g, text), (unsigned)g->M,
+                            (unsigned long long)p->job.shards);
+    return 0;
+}
+
+/* "1x1,2x2,1x1x2" */
+static int parse_grids(struct profile *p, const char *text, struct spot_err *err)
+{
+    bool is_planned = false;
+
+    for (const char *at = text; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+        const size_t n = strcspn(at, ",");
+        struct spot_degrees g;
+        char one[24];
+
+        snprintf(one, sizeof(one), "%.*s", n < sizeof(one) ? (int)n : 0, at);
+        if (spot_degrees_parse(one, &g) || !g.D || !g.P || !g.M)
+            return spot_err_set(err, SPOT_EUSAGE,
+                                "--grids wants DxP or DxPxM,... such as 1x1,2x2,1x1x2; got '%s'",
+                                text);
+        if (check_grid(p, &g, err) ||
+            add_grid(p, &(struct spot_grid){ g.D, g.P, g.M, (int64_t)p->job.micro_batch }, err))
+            return -1;
+        is_planned |= g.M == 1;
+    }
+    if (!is_planned)
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "--grids %s: at least one with M = 1, where the layers are timed",
+                            text);
+    return 0;
+}
+
+static int all_grids(struct profile *p, struct spot_err *err)
+{
+    const int64_t most = (int64_t)p->max_workers;
+
+    for (int64_t d = 1; d <= most && d <= p->n_microbatch; d++)
+        for (int64_t q = 1; d * q <= most && q <= p->n_bundle; q++)
+            if (add_grid(p, &(struct spot_grid){ d, q, 1, (int64_t)p->job.micro_batch }, err))
+                return -1;
+    return 0;
+}
+
+/* The first n_own cells with another micro batch; a grid with a pipeline too many is left out. */
+static int add_other(struct profile *p, size_t n_own, int64_t b, struct spot_err *err)
+{
+    const int64_t G = profile_microbatches(p, b);
+
+    for (size_t i = 0; i < n_own; i++) {
+        struct spot_grid g = p->measured.cell[i].grid;
+
+        g.b = b;
+        if (g.d <= G && add_grid(p, &g, err))
+            return -1;
+    }
+    return 0;
+}
+
+/* "1,2,4": each divides the global batch. */
+static int add_others(struct profile *p, const char *text, struct spot_err *err)
+{
+    const size_t n_own = p->measured.n_cell;
+    int64_t taken[OTHERS_MAX + 1] = { (int64_t)p->job.micro_batch };
+    int n = 1;
+
+    for (const char *at = text; at;) {
+        char *end;
+        const long b = *at >= '1' && *at <= '9' ? strtol(at, &end, 10) : 0;
+        bool is_new = true;
+
+        if (b < 1 || (*end && *end != ','))
+            return spot_err_set(err, SPOT_EUSAGE,
+                                "--micro-batches wants numbers such as 1,2,4; got '%s'", text);
+        if ((uint64_t)b > p->job.global_batch || p->job.global_batch % (uint64_t)b)
+            return spot_err_set(err, SPOT_EUSAGE,
+                                "--micro-batches: %ld does not divide --global-batch %llu", b,
+                                (unsigned long long)p->job.global_batch);
+        for (int i = 0; i < n; i++)
+            is_new &= taken[i] != b;
+        if (is_new && n > OTHERS_MAX)
+            return spot_err_set(err, SPOT_EUSAGE, "--micro-batches: more than %d", OTHERS_MAX);
+        if (is_new && add_other(p, n_own, taken[n++] = b, err))
+            return -1;
+        at = *end ? end + 1 : NULL;
+    }
+    return 0;
+}
+
+int profile_choose_grids(struct profile *p, const char *grids, const char *micro_batches,
+                         struct spot_err *err)
+{
+    p->measured.cell = spot_xcalloc(PROFILE_GRIDS_MAX, sizeof(*p->measured.cell));
+    if (grids ? parse_grids(p, grids, err) : all_grids(p, err))
+        return -1;
+    return micro_batches ? add_others(p, micro_batches, err) : 0;
+}
