@@ -30,7 +30,7 @@ struct spot_fetch {
     uint8_t *asked;               /* [chunks]: how many ports were asked for it */
     uint64_t cursor;              /* nothing below is missing and unasked */
     uint64_t stream_id, wire_byte;
-    bool is_committing, is_committed, is_fatal, is_closing;
+    bool is_opening, is_committing, is_committed, is_fatal, is_closing;
     int n_port;
     struct spot_err err;
     struct spot_crew crew; /* a thread for each port */
@@ -47,6 +47,7 @@ struct pull {
     size_t n_asked;
     uint64_t credit_byte; /* used up and not yet given again */
     double heard_s;       /* when the sender last said something */
+    double spoke_s;       /* when it was last told that a landing is being opened */
     double idle_s;        /* without anything to ask for */
 };
 
@@ -98,15 +99,68 @@ void spot_fetch_free(struct spot_fetch *f)
     free(f);
 }
 
-/* With the lock: the first HEAD opens the landing. */
+static double beat_s(const struct spot_fetch *f)
+{
+    return spot_parley_beat_s(f->options.silence_s);
+}
+
+/* With the lock, which is given back meanwhile: wait for a change, and be heard. */
+static int wait_heard(struct pull *p, struct spot_err *err)
+{
+    struct spot_fetch *f = p->fetch;
+    int rc;
+
+    wait_changed(f, beat_s(f));
+    pthread_mutex_unlock(&f->lock);
+    rc = spot_parley_send(p->port, SPOT_MSG_BEAT, 0, NULL, 0, err);
+    pthread_mutex_lock(&f->lock);
+    return rc;
+}
+
+/* What goes wrong with the port is seen when it is used next: the landing serves others, too. */
+static void beat(void *user)
+{
+    struct pull *p = user;
+
+    if (spot_clock_s() - p->spoke_s < beat_s(p->fetch))
+        return;
+    (void)spot_parley_send(p->port, SPOT_MSG_BEAT, 0, NULL, 0, NULL);
+    p->spoke_s = spot_clock_s();
+}
+
+/* Without the lock: what an earlier attempt left is read again. */
+static struct spot_landing *open_landing(struct pull *p, const struct spot_stream_info *info,
+                                         const struct spot_buf *header, struct spot_err *err)
+{
+    const struct spot_fetch *f = p->fetch;
+    struct spot_landing_options options = f->options.landing;
+
+    p->spoke_s = spot_clock_s();
+    options.at_work = beat;
+    options.user = p;
+    return spot_landing_open(f->options.path, info, header->data, header->n, &options, err);
+}
+
+/* With the lock: no port can help, and this is why. */
+static void give_up(struct spot_fetch *f, const struct spot_err *why)
+{
+    f->is_fatal = true;
+    f->err = *why;
+    pthread_cond_broadcast(&f->changed);
+}
+
+/* With the lock, which is given back meanwhile: the first HEAD opens the landing. */
 static int adopt_first(struct pull *p, struct spot_err *err)
 {
     struct spot_fetch *f = p->fetch;
     const struct spot_buf *head = &p->message.payload;
     struct spot_stream_info info = { 0 };
     struct spot_buf header = { 0 };
+    struct spot_landing *landing;
     size_t used, need;
 
+    if (f->is_fatal)
+        return spot_err_set(err, SPOT_ESYS, "the receiver stops");
     if (spot_stream_get_head(&p->coder, head->data, head->n, &info, &header, &used, &need, err)) {
         spot_buf_release(&header);
         return -1;
@@ -115,17 +169,32 @@ static int adopt_first(struct pull *p, struct spot_err *err)
         spot_buf_release(&header);
         return spot_err_set(err, SPOT_EDATA, "the head of the stream is cut short");
     }
-    f->landing =
-        spot_landing_open(f->options.path, &info, header.data, header.n, &f->options.landing, err);
+    f->is_opening = true;
+    pthread_mutex_unlock(&f->lock);
+    landing = open_landing(p, &info, &header, err);
     spot_buf_release(&header);
-    if (!f->landing) {
-        f->is_fatal = true;
+    pthread_mutex_lock(&f->lock);
+    f->is_opening = false;
+    if (!landing) {
+        give_up(f, err);
         return -1;
     }
+    pthread_cond_broadcast(&f->changed);
+    f->landing = landing;
     f->stream_id = info.stream_id;
     f->asked = spot_xcalloc((size_t)spot_chunk_map_count(spot_landing_map(f->landing)), 1);
     spot_buf_add(&f->head, head->data, head->n);
     return 0;
+}
+
+/* With the lock: every further HEAD has to be the first one's. */
+static int match_head(const struct pull *p, struct spot_err *err)
+{
+    const struct spot_buf *first = &p->fetch->head, *head = &p->message.payload;
+
+    if (first->n == head->n && !memcmp(first->data, head->data, head->n))
+        return 0;
+    return spot_err_set(err, SPOT_EDATA, "this holder has another file than the first one");
 }
 
 static int take_head(struct pull *p, struct spot_err *err)
@@ -140,11 +209,10 @@ static int take_head(struct pull *p, struct spot_err *err)
     if (p->message.type != SPOT_MSG_HEAD)
         return spot_err_set(err, SPOT_EDATA, "the sender does not start with a head");
     pthread_mutex_lock(&f->lock);
-    if (!f->landing)
-        rc = adopt_first(p, err);
-    else if (f->head.n != p->message.payload.n ||
-             memcmp(f->head.data, p->message.payload.data, f->head.n) != 0)
-        rc = spot_err_set(err, SPOT_EDATA, "this holder has another file than the first one");
+    while (f->is_opening && !rc)
+        rc = wait_heard(p, err);
+    if (!rc)
+        rc = f->landing ? match_head(p, err) : adopt_first(p, err);
     pthread_mutex_unlock(&f->lock);
     return rc;
 }
@@ -246,7 +314,7 @@ static int put_chunk(struct pull *p, const struct spot_chunk *chunk, struct spot
     if (!spot_landing_put(f->landing, chunk, p->raw.data, err))
         return 0;
     pthread_mutex_lock(&f->lock);
-    f->is_fatal = true; /* the disk, or the source, will be no better over another port */
+    give_up(f, err); /* the disk, or the source, will be no better over another port */
     pthread_mutex_unlock(&f->lock);
     spot_parley_fail(p->port, err);
     return -1;
@@ -371,12 +439,12 @@ static int verify_and_commit(struct pull *p, struct spot_err *err)
     free(sum);
     if (agrees && !spot_landing_commit(f->landing, err))
         return 0;
-    pthread_mutex_lock(&f->lock);
-    f->is_fatal = true;
-    pthread_mutex_unlock(&f->lock);
     if (!agrees)
         spot_err_set(err, SPOT_EDATA,
                      "the source changed while it was sent; what had come is thrown away");
+    pthread_mutex_lock(&f->lock);
+    give_up(f, err);
+    pthread_mutex_unlock(&f->lock);
     spot_parley_fail(p->port, err);
     return -1;
 }
@@ -392,14 +460,8 @@ static int finish(struct pull *p, struct spot_err *err)
     while (!is_ours && !f->is_committed && !f->is_fatal) {
         is_ours = !f->is_committing;
         f->is_committing = true;
-        if (!is_ours) {
-            wait_changed(f, 0.5);
-            pthread_mutex_unlock(&f->lock);
-            rc = spot_parley_send(p->port, SPOT_MSG_BEAT, 0, NULL, 0, err);
-            pthread_mutex_lock(&f->lock);
-            if (rc)
-                break;
-        }
+        if (!is_ours && (rc = wait_heard(p, err)))
+            break;
     }
     pthread_mutex_unlock(&f->lock);
     if (is_ours) {
@@ -450,7 +512,7 @@ static void run(void *user)
 
     p->port->close(p->port);
     pthread_mutex_lock(&f->lock);
-    if (rc && (!f->is_fatal || f->err.code == SPOT_OK))
+    if (rc && !f->is_fatal) /* else the reason is there */
         f->err = err;
     while (p->n_asked)
         drop_asked(p, p->n_asked - 1);

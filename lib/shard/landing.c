@@ -135,6 +135,8 @@ static void recheck(struct spot_landing *l, const struct spot_journal_entry *ent
 
         if (l->state[entry[i].seq] == HERE)
             continue;
+        if (l->options.at_work)
+            l->options.at_work(l->options.user);
         spot_chunk_map_get(&l->map, entry[i].seq, &chunk);
         if (spot_read_at(l->fd, l->n_header + chunk.raw_off, raw, chunk.raw_byte) ==
                 (ssize_t)chunk.raw_byte &&

@@ -23,6 +23,11 @@ extern "C" {
 struct spot_landing_options {
     uint64_t sync_byte; /* make durable after so many bytes, default 64 MiB when 0 */
     double sync_s;      /* or so many seconds, default 0.2 when 0 */
+
+    /* Called with `user` for each chunk of an earlier attempt that is read again, which for a big
+     * file takes its time; NULL for nobody. */
+    void (*at_work)(void *user);
+    void *user;
 };
 
 struct spot_landing;

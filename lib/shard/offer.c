@@ -130,6 +130,7 @@ struct serve {
     size_t first_run, n_run;
     uint64_t credit_byte;
     double starved_s; /* waited for credit since the last chunk */
+    double beat_s;    /* between BEATs of ours */
     bool is_committed;
 };
 
@@ -200,11 +201,33 @@ static int take_want(struct serve *s, struct spot_err *err)
     return 0;
 }
 
-/* Chunks that were not sent this time are read and hashed now: the word is about the whole file. */
+/* The hash of a chunk. One that was not sent this time is read and hashed now. */
+static int sum_chunk(struct serve *s, uint64_t seq, uint64_t *hash, struct spot_err *err)
+{
+    struct spot_offer *o = s->offer;
+    struct spot_chunk chunk;
+    bool is_hashed;
+
+    pthread_mutex_lock(&o->lock);
+    is_hashed = o->is_hashed[seq];
+    *hash = o->hash[seq];
+    pthread_mutex_unlock(&o->lock);
+    if (is_hashed)
+        return 0;
+    if (read_chunk(s, seq, &chunk, err))
+        return -1;
+    *hash = spot_hash64(s->raw.data, chunk.raw_byte);
+    note_hash(o, seq, *hash);
+    return 0;
+}
+
+/* The word is about the whole file. After a resumed move most of it may have to be read for that,
+ * which takes longer than the receiver bears silence. */
 static int send_sums(struct serve *s, struct spot_err *err)
 {
     struct spot_offer *o = s->offer;
     struct spot_buf sums = { 0 };
+    double spoke_s = spot_clock_s();
     int rc = 0;
 
     for (size_t t = 0; t < o->st.n_tensor && !rc; t++) {
@@ -213,18 +236,14 @@ static int send_sums(struct serve *s, struct spot_err *err)
         struct spot_hash128 hash;
 
         for (uint64_t i = o->map.first[t]; i < o->map.first[t + 1] && !rc; i++) {
-            struct spot_chunk chunk;
-            bool is_hashed;
+            uint64_t chunk_hash;
 
-            pthread_mutex_lock(&o->lock);
-            is_hashed = o->is_hashed[i];
-            pthread_mutex_unlock(&o->lock);
-            if (!is_hashed) {
-                rc = read_chunk(s, i, &chunk, err);
-                if (!rc)
-                    note_hash(o, i, spot_hash64(s->raw.data, chunk.raw_byte));
+            rc = sum_chunk(s, i, &chunk_hash, err);
+            if (!rc && spot_clock_s() - spoke_s >= s->beat_s) {
+                rc = spot_parley_send(s->port, SPOT_MSG_BEAT, 0, NULL, 0, err);
+                spoke_s = spot_clock_s();
             }
-            spot_le_put(word, o->hash[i], 8);
+            spot_le_put(word, chunk_hash, 8);
             spot_hash_stream_add(stream, word, 8);
         }
         hash = spot_hash_stream_128(stream);
@@ -273,9 +292,9 @@ static int check_deadline(const struct serve *s, struct spot_err *err)
 /* Handle what came; wait for it if there is nothing to send. */
 static int listen_once(struct serve *s, bool has_work, double *silent_s, struct spot_err *err)
 {
-    const double beat_s = 1, start_s = spot_clock_s();
+    const double start_s = spot_clock_s();
 
-    if (!s->port->wait(s->port, has_work ? 0 : beat_s)) {
+    if (!s->port->wait(s->port, has_work ? 0 : s->beat_s)) {
         if (has_work)
             return 0;
         *silent_s += spot_clock_s() - start_s;
@@ -326,6 +345,7 @@ int spot_offer_serve(struct spot_offer *o, struct spot_port *port, struct spot_e
 
     s->offer = o;
     s->port = port;
+    s->beat_s = spot_parley_beat_s(o->options.silence_s);
     spot_coder_init(&s->coder);
     s->coder.has_frame_check = false; /* nothing but our receiver reads these frames */
     rc = serve(s, &cause);

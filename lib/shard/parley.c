@@ -91,6 +91,11 @@ int spot_parley_receive(struct spot_port *port, struct spot_message *m, struct s
     return 0;
 }
 
+double spot_parley_beat_s(double silence_s)
+{
+    return silence_s < 10 ? silence_s / 10 : 1;
+}
+
 static bool is_text(const struct spot_buf *payload, const char *text)
 {
     return payload->n == strlen(text) && !memcmp(payload->data, text, payload->n);

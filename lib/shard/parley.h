@@ -58,6 +58,10 @@ int spot_parley_send(struct spot_port *port, enum spot_message_type type, uint64
  * silent, SPOT_EDATA for a message that is none, what the peer said for FAIL. */
 int spot_parley_receive(struct spot_port *port, struct spot_message *message, struct spot_err *err);
 
+/* Seconds between two BEATs of a side that works and says nothing else, for a peer that takes a
+ * silence of silence_s for death: a second at most. */
+double spot_parley_beat_s(double silence_s);
+
 /* Exchange HELLO. `role` is "send" or "recv"; the peer has to be the other, of our version. */
 int spot_parley_meet(struct spot_port *port, const char *role, struct spot_err *err);
 

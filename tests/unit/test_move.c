@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include "common/clock.h"
+#include "common/le.h"
 #include "move_rig.h"
 #include "shard/parley.h"
 
@@ -98,6 +99,147 @@ START_TEST(a_silent_sender_is_given_up)
     ck_assert_ptr_nonnull(strstr(state.err.msg, "silent"));
     spot_fetch_free(fetch);
     end[0]->close(end[0]);
+    tear_down();
+}
+END_TEST
+
+static int read_slowly(void *user, uint64_t at, void *data, size_t n_byte, struct spot_err *err)
+{
+    spot_clock_sleep(0.05);
+    return read_file(user, at, data, n_byte, err);
+}
+
+/* What came before is hashed at both ends at once, which for a big file takes longer than the other
+ * end's patience. */
+START_TEST(a_sender_that_hashes_what_it_did_not_send_is_heard)
+{
+    const struct spot_offer_options options = {
+        .chunk_byte = 4096, .plan = "p", .source = "test", .silence_s = 3
+    };
+    struct file f;
+    struct spot_offer *offer;
+    struct spot_fetch *fetch = NULL;
+    struct spot_fetch_state state;
+    struct spot_port *end[2];
+    struct sender sender;
+    uint64_t first;
+
+    set_up();
+    make_file(&f, 40000, 10, 11);
+    ck_assert(!attempt(&f, 4096, f.bytes.n - 8192, SIZE_MAX, &first));
+    ck_assert_uint_ge(first, 35 * 4096); /* at least 35 reads of 50 ms, and a limit of 1 s */
+    offer = spot_offer_new(&options, f.bytes.data, f.n_header, read_slowly, &f, NULL);
+    fetch = fetch_of(1);
+    make_pair(1, end);
+    start_sender(&sender, offer, end[0]);
+    ck_assert_int_eq(spot_fetch_add(fetch, end[1], NULL), 0);
+    ck_assert_msg(wait_for(fetch, &state), "%s", state.err.msg);
+    spot_fetch_free(fetch);
+    pthread_join(sender.thread, NULL);
+    ck_assert_int_eq(target_is(&f), 1);
+    spot_offer_free(offer);
+    spot_buf_release(&f.bytes);
+    tear_down();
+}
+END_TEST
+
+/* A receiver's port that keeps what was said first after HELLO. A BEAT said first waits until the
+ * other port, too, has said something: what comes first is told by order, not by time. */
+struct spies {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    uint64_t first[2]; /* message type */
+};
+
+struct spy_port {
+    struct spot_port port;
+    struct spot_port *inner;
+    struct spies *all;
+    int at;
+};
+
+static void note_first(struct spies *s, int at, uint64_t type)
+{
+    struct timespec end;
+
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec += 5;
+    pthread_mutex_lock(&s->lock);
+    if (!s->first[at]) {
+        s->first[at] = type;
+        pthread_cond_broadcast(&s->changed);
+        while (type == SPOT_MSG_BEAT && !s->first[!at] &&
+               !pthread_cond_timedwait(&s->changed, &s->lock, &end))
+            ;
+    }
+    pthread_mutex_unlock(&s->lock);
+}
+
+static int spy_write(struct spot_port *port, const void *data, size_t n_byte, struct spot_err *err)
+{
+    struct spy_port *p = (struct spy_port *)port;
+
+    if (n_byte == SPOT_PARLEY_HEAD && spot_le_get((const unsigned char *)data + 4, 4) > 1)
+        note_first(p->all, p->at, spot_le_get((const unsigned char *)data + 4, 4));
+    return p->inner->write(p->inner, data, n_byte, err);
+}
+
+static int spy_read(struct spot_port *port, void *data, size_t n_byte, size_t *got,
+                    struct spot_err *err)
+{
+    struct spy_port *p = (struct spy_port *)port;
+
+    return p->inner->read(p->inner, data, n_byte, got, err);
+}
+
+static int spy_wait(struct spot_port *port, double limit_s)
+{
+    struct spy_port *p = (struct spy_port *)port;
+
+    return p->inner->wait(p->inner, limit_s);
+}
+
+static void spy_close(struct spot_port *port)
+{
+    struct spy_port *p = (struct spy_port *)port;
+
+    p->inner->close(p->inner);
+}
+
+START_TEST(a_receiver_that_reads_again_what_it_has_is_heard_over_every_port)
+{
+    const struct spot_fetch_options options = { .path = target, .silence_s = 0.001 };
+    struct spies spies = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, { 0 } };
+    struct spy_port spy[2];
+    struct sender sender[2];
+    struct spot_offer *offer;
+    struct spot_fetch *fetch;
+    struct spot_fetch_state state;
+    struct file f;
+    uint64_t first;
+
+    set_up();
+    make_file(&f, 100000, 10, 12);
+    ck_assert(!attempt(&f, 64, f.bytes.n, SIZE_MAX, &first)); /* thousands to read again */
+    offer = offer_of(&f, 64, 0);
+    fetch = spot_fetch_new(&options);
+    for (int i = 0; i < 2; i++) {
+        struct spot_port *end[2];
+
+        make_pair(5, end);
+        spy[i] =
+            (struct spy_port){ { spy_read, spy_write, spy_wait, spy_close }, end[1], &spies, i };
+        start_sender(&sender[i], offer, end[0]);
+        ck_assert_int_eq(spot_fetch_add(fetch, &spy[i].port, NULL), 0);
+    }
+    wait_for(fetch, &state); /* it may find a sender of a loaded machine too slow */
+    spot_fetch_free(fetch);
+    for (int i = 0; i < 2; i++) {
+        pthread_join(sender[i].thread, NULL);
+        ck_assert_uint_eq(spies.first[i], SPOT_MSG_BEAT);
+    }
+    spot_offer_free(offer);
+    spot_buf_release(&f.bytes);
     tear_down();
 }
 END_TEST
@@ -225,6 +367,8 @@ int main(void)
     tcase_add_loop_test(tc, a_file_moves_over_any_number_of_ports, 0, 4);
     tcase_add_test(tc, the_chunks_of_dead_and_stalled_holders_come_from_another);
     tcase_add_test(tc, a_silent_sender_is_given_up);
+    tcase_add_test(tc, a_sender_that_hashes_what_it_did_not_send_is_heard);
+    tcase_add_test(tc, a_receiver_that_reads_again_what_it_has_is_heard_over_every_port);
     tcase_add_test(tc, holders_of_different_files_are_not_mixed);
     tcase_add_test(tc, another_version_and_the_same_role_are_refused_by_name);
     tcase_add_test(tc, an_empty_head_is_refused);
