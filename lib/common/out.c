@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/out.h"
 
+#include <signal.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -8,11 +10,76 @@
 
 #include "common/xalloc.h"
 
+/* Temporary files that a signal shall not leave behind. Names are in memory that is never freed, so
+ * that a signal finds them whole. */
+enum { PENDING_MAX = 8, NAME_MAX_BYTE = 4096 };
+
+static struct {
+    atomic_int pid; /* of the process that made it, 0: none; a fork leaves it alone */
+    char name[NAME_MAX_BYTE];
+} pending[PENDING_MAX];
+
+static void on_signal(int number)
+{
+    for (int i = 0; i < PENDING_MAX; i++)
+        if (atomic_load(&pending[i].pid) == (int)getpid())
+            unlink(pending[i].name);
+    raise(number); /* and die of it: the handler is gone (SA_RESETHAND) */
+}
+
+/* Signals that the tool does not handle itself, nor ignores. */
+static void catch_signals(void)
+{
+    static const int number[] = { SIGINT, SIGTERM, SIGHUP };
+    const struct sigaction action = { .sa_handler = on_signal, .sa_flags = (int)SA_RESETHAND };
+    struct sigaction now;
+
+    for (size_t i = 0; i < sizeof(number) / sizeof(number[0]); i++)
+        if (!sigaction(number[i], NULL, &now) && now.sa_handler == SIG_DFL)
+            sigaction(number[i], &action, NULL);
+}
+
+static void remember(const char *name)
+{
+    static atomic_flag lock = ATOMIC_FLAG_INIT;
+    const size_t n = strlen(name) + 1;
+    int i = 0;
+
+    while (atomic_flag_test_and_set(&lock))
+        ;
+    while (i < PENDING_MAX && atomic_load(&pending[i].pid) == (int)getpid())
+        i++;
+    if (i < PENDING_MAX && n <= NAME_MAX_BYTE) {
+        memcpy(pending[i].name, name, n);
+        atomic_store(&pending[i].pid, (int)getpid());
+        catch_signals();
+    }
+    atomic_flag_clear(&lock);
+}
+
+static void forget_name(const char *name)
+{
+    for (int i = 0; i < PENDING_MAX; i++)
+        if (atomic_load(&pending[i].pid) == (int)getpid() && !strcmp(pending[i].name, name))
+            atomic_store(&pending[i].pid, 0);
+}
+
 bool spot_out_is_special(const char *path)
 {
     struct stat st;
 
     return !stat(path, &st) && !S_ISREG(st.st_mode);
+}
+
+static void forget(struct spot_out *out)
+{
+    if (out->file && out->file != stdout)
+        fclose(out->file);
+    if (out->temporary)
+        forget_name(out->temporary);
+    free(out->path);
+    free(out->temporary);
+    memset(out, 0, sizeof(*out));
 }
 
 int spot_out_open(struct spot_out *out, const char *path, struct spot_err *err)
@@ -30,27 +97,17 @@ int spot_out_open(struct spot_out *out, const char *path, struct spot_err *err)
 
         out->temporary = spot_xcalloc(n, 1);
         snprintf(out->temporary, n, "%s.tmp.%ld", path, (long)getpid());
+        unlink(out->temporary); /* of a process that was killed, or a link to somewhere else */
+        remember(out->temporary);
     }
-    out->file = fopen(out->temporary ? out->temporary : path, "we");
+    out->file = out->temporary ? fopen(out->temporary, "wxe") : fopen(path, "we");
     if (!out->file) {
         spot_err_sys(err, "cannot write '%s'", path);
-        free(out->path);
-        free(out->temporary);
-        memset(out, 0, sizeof(*out));
+        forget(out);
         return -1;
     }
     return 0;
 }
-
-static void forget(struct spot_out *out)
-{
-    if (out->file && out->file != stdout)
-        fclose(out->file);
-    free(out->path);
-    free(out->temporary);
-    memset(out, 0, sizeof(*out));
-}
-
 int spot_out_commit(struct spot_out *out, struct spot_err *err)
 {
     const char *name = out->path ? out->path : "output";

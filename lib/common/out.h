@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* out.h - a file that appears complete or not at all.
  *
- * Writes go to PATH.tmp.PID in the same directory; commit syncs and renames.
+ * Writes go to PATH.tmp.PID in the same directory; commit syncs and renames. SIGINT, SIGTERM and
+ * SIGHUP remove the first few of these files before they end the process, where the tool has no
+ * handler of its own at the time of opening and does not ignore them.
  */
 #ifndef SPOT_COMMON_OUT_H
 #define SPOT_COMMON_OUT_H

@@ -246,3 +246,31 @@ make_file() { # JSON BYTES
     run -3 spot-migrate list <cut.szt
     [[ "$output" == *"<stdin>: ends early" ]]
 }
+
+@test "a signal leaves no half of a file, and nothing is written through a link" {
+    spot-migrate pack --codec raw m.safetensors >m.szt
+    mkfifo slow
+    for signal in TERM HUP; do
+        spot-migrate unpack -o out slow &
+        pid=$!
+        exec 7>slow
+        head -c 9000 m.szt >&7
+        for _ in $(seq 200); do
+            [ -e out.tmp.$pid ] && break
+            sleep 0.05
+        done
+        [ -e out.tmp.$pid ]
+        kill -$signal $pid
+        died=0
+        wait $pid || died=$?
+        exec 7>&-
+        [ $died -eq $((128 + $(kill -l $signal))) ]
+        [ "$(ls out* 2>/dev/null)" = "" ]
+    done
+    echo precious >victim
+    # the name is known: the number of the process is that of the shell before it
+    sh -c 'ln -s victim "out.tmp.$$"; exec spot-migrate unpack -o out m.szt'
+    [ "$(cat victim)" = precious ]
+    [ ! -L out ]
+    cmp out m.safetensors
+}
