@@ -2,24 +2,6 @@
 /* The second half of Llama's layer: out = mid + down(silu(gate n) * up n), n = norm of mid. */
 #include "engine/cpu/stage_cpu.h"
 
-struct mlp {
-    struct spot_stage *stage;
-    int i;
-    const struct spot_save *save;
-    const float *dout;
-    float *out;
-};
-
-static struct spot_part part_of(const struct mlp *m, int thread, int n_thread)
-{
-    return (struct spot_part){ m->stage, thread, n_thread };
-}
-
-static struct spot_param param(const struct mlp *m, const char *name)
-{
-    return spot_stage_param(m->stage, m->i, name);
-}
-
 /* Columns of one row, from column `col` of all gates on: to the end of the block or of the
  * shard. Rows of gate and up lie [shard][gate|up][F/S]. */
 struct span {
@@ -34,16 +16,12 @@ static struct span span_of(const struct spot_shape *s, int64_t col, int64_t col_
     return (struct span){ gate, gate + per, per - in < col_end - col ? per - in : col_end - col };
 }
 
-static void gateup(void *user, int thread, int n_thread)
+static void gateup(const struct spot_part *part, const struct spot_pass *m)
 {
-    const struct mlp *const m = user;
-    const struct spot_part part = part_of(m, thread, n_thread);
-    const struct spot_param w = param(m, "gateup.w");
-
-    spot_part_linear(&part, m->save->pre, m->stage->norm, &w, true);
+    spot_part_linear(part, m->i, "gateup.w", true, m->stage->norm, m->save->pre);
 }
 
-static void activate_rows(const struct mlp *m, const struct spot_part *part)
+static void activate(const struct spot_part *part, const struct spot_pass *m)
 {
     const struct spot_shape *const s = &m->stage->config.shape;
     const int64_t ffn = spot_stage_own(m->stage, s->ffn);
@@ -62,62 +40,47 @@ static void activate_rows(const struct mlp *m, const struct spot_part *part)
     }
 }
 
-static void activate(void *user, int thread, int n_thread)
+static void down(const struct spot_part *part, const struct spot_pass *m)
 {
-    const struct mlp *const m = user;
-    const struct spot_part part = part_of(m, thread, n_thread);
+    const struct spot_block block =
+        spot_part_linear(part, m->i, "down.w", false, m->stage->act, m->out);
 
-    activate_rows(m, &part);
-}
-
-static void down(void *user, int thread, int n_thread)
-{
-    const struct mlp *const m = user;
-    const struct spot_part part = part_of(m, thread, n_thread);
-    const struct spot_param w = param(m, "down.w");
-    const struct spot_block block = spot_part_linear(&part, m->out, m->stage->act, &w, false);
-
-    spot_part_add2(&part, &block, m->stage->config.shape.width, NULL, m->save->mid, m->out);
+    spot_part_add2(part, &block, m->stage->config.shape.width, NULL, m->save->mid, m->out);
 }
 
 void spot_llama_mlp_forward(struct spot_stage *stage, int i, const struct spot_save *save,
                             float *out)
 {
-    struct mlp m = { .stage = stage, .i = i, .save = save, .out = out };
+    const struct spot_pass m = { .stage = stage, .i = i, .save = save, .out = out };
 
-    spot_team_run(stage->team, gateup, &m);
-    spot_team_run(stage->team, activate, &m);
-    spot_team_run(stage->team, down, &m);
+    spot_pass_run(&m, gateup);
+    spot_pass_run(&m, activate);
+    spot_pass_run(&m, down);
 }
 
 void spot_llama_mlp_again(struct spot_stage *stage, int i, const struct spot_save *save)
 {
-    struct mlp m = { .stage = stage, .i = i, .save = save };
+    const struct spot_pass m = { .stage = stage, .i = i, .save = save };
 
-    spot_team_run(stage->team, gateup, &m);
+    spot_pass_run(&m, gateup);
 }
 
 /* --- backward ------------------------------------------------------------------- */
 
-static void again(void *user, int thread, int n_thread)
+static void again(const struct spot_part *part, const struct spot_pass *m)
 {
-    const struct mlp *const m = user;
-    const struct spot_part part = part_of(m, thread, n_thread);
-
-    activate_rows(m, &part);
-    spot_part_norm_again(&part, m->stage->norm, m->save->norm2, m->save->mid, param(m, "ln2.w").w,
-                         NULL);
+    activate(part, m);
+    spot_part_norm_again(part, m->stage->norm, m->save->norm2, m->save->mid,
+                         spot_pass_vector(m, "ln2.w"), NULL);
 }
 
-static void down_back(void *user, int thread, int n_thread)
+static void down_back(const struct spot_part *part, const struct spot_pass *m)
 {
-    const struct mlp *const m = user;
     struct spot_stage *const st = m->stage;
     const struct spot_shape *const s = &st->config.shape;
     const int64_t ffn = spot_stage_own(st, s->ffn);
-    const struct spot_part part = part_of(m, thread, n_thread);
     const struct spot_block block =
-        spot_part_linear_back(&part, m->i, "down.w", NULL, false, st->act, m->dout, st->dact);
+        spot_part_linear_back(part, m->i, "down.w", NULL, false, st->act, m->dout, st->dact);
 
     for (int64_t r = block.row; r < block.row_end; r++) {
         const float *const pre = m->save->pre + r * 2 * ffn;
@@ -132,21 +95,19 @@ static void down_back(void *user, int thread, int n_thread)
     }
 }
 
-static void gateup_back(void *user, int thread, int n_thread)
+static void gateup_back(const struct spot_part *part, const struct spot_pass *m)
 {
-    const struct mlp *const m = user;
     struct spot_stage *const st = m->stage;
-    const struct spot_part part = part_of(m, thread, n_thread);
 
-    spot_part_linear_back(&part, m->i, "gateup.w", NULL, true, st->norm, st->dpre, st->d[1]);
+    spot_part_linear_back(part, m->i, "gateup.w", NULL, true, st->norm, st->dpre, st->d[1]);
 }
 
 void spot_llama_mlp_backward(struct spot_stage *stage, int i, const struct spot_save *save,
                              const float *dout)
 {
-    struct mlp m = { .stage = stage, .i = i, .save = save, .dout = dout };
+    const struct spot_pass m = { .stage = stage, .i = i, .save = save, .dout = dout };
 
-    spot_team_run(stage->team, again, &m);
-    spot_team_run(stage->team, down_back, &m);
-    spot_team_run(stage->team, gateup_back, &m);
+    spot_pass_run(&m, again);
+    spot_pass_run(&m, down_back);
+    spot_pass_run(&m, gateup_back);
 }

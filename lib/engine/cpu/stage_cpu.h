@@ -104,6 +104,21 @@ struct spot_part {
     int thread, n_thread;
 };
 
+/* One bundle and one microbatch: what passes work on. */
+struct spot_pass {
+    struct spot_stage *stage;
+    int i; /* stage-local index of the bundle */
+    const struct spot_save *save;
+    const uint32_t *token;
+    const float *dout;
+    float *out, *din;
+};
+typedef void (*spot_pass_fn)(const struct spot_part *part, const struct spot_pass *pass);
+void spot_pass_run(const struct spot_pass *pass, spot_pass_fn fn);
+
+/* A vector of the bundle; NULL: the architecture has no such. */
+const float *spot_pass_vector(const struct spot_pass *pass, const char *name);
+
 /* The rows of N that are the thread's. */
 void spot_part_rows(const struct spot_part *part, int64_t *begin, int64_t *end);
 
@@ -124,8 +139,8 @@ void spot_part_gelu_slope(const struct spot_part *part, float *act, float *slope
 
 /* y[N][.] = x W for a sharded weight: rows of W are outputs (is_out_first), and y has those of the
  * own shards, or inputs, and y is the sum over all shards, whoever computed them. */
-struct spot_block spot_part_linear(const struct spot_part *part, float *y, const float *x,
-                                   const struct spot_param *weight, bool is_out_first);
+struct spot_block spot_part_linear(const struct spot_part *part, int i, const char *weight,
+                                   bool is_out_first, const float *x, float *y);
 /* y = x W + b: adds the gradients of W, and of b if the bundle has it, to the sums and gives the
  * gradient by x. dx may be neither x nor dy. */
 struct spot_block spot_part_linear_back(const struct spot_part *part, int i, const char *weight,

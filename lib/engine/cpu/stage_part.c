@@ -11,6 +11,33 @@ static int64_t width_of(const struct spot_part *part)
     return part->stage->config.shape.width;
 }
 
+struct call {
+    const struct spot_pass *pass;
+    spot_pass_fn fn;
+};
+
+static void call(void *user, int thread, int n_thread)
+{
+    const struct call *const c = user;
+    const struct spot_part part = { c->pass->stage, thread, n_thread };
+
+    c->fn(&part, c->pass);
+}
+
+void spot_pass_run(const struct spot_pass *pass, spot_pass_fn fn)
+{
+    struct call c = { pass, fn };
+
+    spot_team_run(pass->stage->team, call, &c);
+}
+
+const float *spot_pass_vector(const struct spot_pass *pass, const char *name)
+{
+    return spot_arena_find(&pass->stage->bundle[pass->i]->arena, name) < 0
+               ? NULL
+               : spot_stage_param(pass->stage, pass->i, name).w;
+}
+
 void spot_part_rows(const struct spot_part *part, int64_t *begin, int64_t *end)
 {
     spot_team_share(part->stage->n_row, 1, part->thread, part->n_thread, begin, end);
@@ -131,11 +158,13 @@ static struct spot_block sum_over_shards(const struct spot_part *part, float *y,
     return block;
 }
 
-struct spot_block spot_part_linear(const struct spot_part *part, float *y, const float *x,
-                                   const struct spot_param *weight, bool is_out_first)
+struct spot_block spot_part_linear(const struct spot_part *part, int i, const char *weight,
+                                   bool is_out_first, const float *x, float *y)
 {
-    return is_out_first ? times_weight(part, y, x, weight, true, 0, part->stage->n_shard)
-                        : sum_over_shards(part, y, x, weight);
+    const struct spot_param w = spot_stage_param(part->stage, i, weight);
+
+    return is_out_first ? times_weight(part, y, x, &w, true, 0, part->stage->n_shard)
+                        : sum_over_shards(part, y, x, &w);
 }
 
 /* Sum of a^T b: [a_cols][b_cols], all shards of the weight one behind the other. */

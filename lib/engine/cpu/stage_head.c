@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: MIT */
+/* The head: final norm, logits and mean cross-entropy, alone or with a tensor group. */
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+#include "engine/cpu/stage_cpu.h"
+#include "engine/tree.h"
+
+/* --- head: mean cross-entropy of lnf(x) head.w^T ---------------------------- */
+
+static void head_norm(const struct spot_part *part, const struct spot_pass *w)
+{
+    spot_part_norm(part, w->stage->norm, w->save->norm1, w->save->x, spot_pass_vector(w, "lnf.w"),
+                   spot_pass_vector(w, "lnf.b"));
+}
+
+static void head_logits(const struct spot_part *part, const struct spot_pass *w)
+{
+    spot_part_linear(part, w->i, "head.w", true, w->stage->norm, w->save->dlogit);
+}
+
+/* Logits of the own shards, and how many of shard `s` are a token's: the rest is padding. */
+static int64_t own_logits(const struct spot_pass *w)
+{
+    return spot_stage_own(w->stage, spot_shape_vocab_rows(&w->stage->config.shape));
+}
+
+static int64_t tokens_in(const struct spot_pass *w, int64_t s)
+{
+    const struct spot_shape *const shape = &w->stage->config.shape;
+    const int64_t per_shard = spot_shape_vocab_rows(shape) / shape->n_shard,
+                  left = shape->vocab - s * per_shard;
+
+    return left < 0 ? 0 : left < per_shard ? left : per_shard;
+}
+
+/* The target's place among the own logits, if it is one of them, and whose it is. */
+static int64_t target_of(const struct spot_pass *w, int64_t r, int64_t *owner)
+{
+    const struct spot_shape *const shape = &w->stage->config.shape;
+    const int64_t target = w->token[r / shape->seq * (shape->seq + 1) + r % shape->seq + 1];
+
+    assert(target < shape->vocab);
+    *owner = target / own_logits(w);
+    return target % own_logits(w);
+}
+
+static int64_t member_of(const struct spot_stage *st)
+{
+    return st->shard / st->n_shard;
+}
+
+/* The row's largest own logit, and the target's. */
+static void row_top(const struct spot_pass *w, int64_t r)
+{
+    const struct spot_stage *const st = w->stage;
+    const float *const logit = w->save->dlogit + r * own_logits(w);
+    float *const top = st->row_top + member_of(st) * 2 * st->n_row;
+    int64_t n = 0, owner;
+    const int64_t target = target_of(w, r, &owner);
+
+    for (int s = 0; s < st->n_shard; s++)
+        n += tokens_in(w, st->shard + s);
+    top[r] = n ? st->kernel->vec->max(logit, n) : -INFINITY;
+    top[st->n_row + r] = owner == member_of(st) ? logit[target] : 0;
+}
+
+static float top_of_row(const struct spot_stage *st, int64_t r)
+{
+    float top = st->row_top[r];
+
+    for (int64_t m = 1; m < st->config.shape.n_shard / st->n_shard; m++) {
+        const float here = st->row_top[m * 2 * st->n_row + r];
+
+        top = here > top || isnan(here) ? here : top;
+    }
+    return top;
+}
+
+/* Own shards [s, s + n) of a row: logits become exponentials; their sum, as engine/tree.h says. */
+static float sum_shards(const struct spot_pass *w, float *logit, int s, int n, float top)
+{
+    const int64_t per_shard = own_logits(w) / w->stage->n_shard;
+    const int half = spot_tree_half(n);
+
+    if (n == 1)
+        return w->stage->kernel->vec->exp_sum(logit + s * per_shard,
+                                              tokens_in(w, w->stage->shard + s), top);
+    return sum_shards(w, logit, s, half, top) + sum_shards(w, logit, s + half, n - half, top);
+}
+
+static void row_exponentials(const struct spot_pass *w, int64_t r)
+{
+    const struct spot_stage *const st = w->stage;
+    float *const logit = w->save->dlogit + r * own_logits(w);
+    const float top = top_of_row(st, r);
+    struct spot_node node[SPOT_NODES_MAX];
+
+    spot_group_nodes(&st->config.shape, (int)member_of(st),
+                     (int)st->config.shape.n_shard / st->n_shard, node);
+    for (int k = 0; k < st->n_node; k++)
+        st->row_sum[k * st->n_row + r] =
+            sum_shards(w, logit, node[k].begin - st->shard, node[k].n, top);
+}
+
+/* The row's loss from the sum of its exponentials, and the gradient in place of the logits. */
+static void row_loss(const struct spot_pass *w, int64_t r, float sum)
+{
+    const struct spot_stage *const st = w->stage;
+    const int64_t n = own_logits(w), per_shard = n / st->n_shard;
+    const float scale = 1.0F / (float)st->n_row;
+    float *const logit = w->save->dlogit + r * n;
+    int64_t owner;
+    const int64_t target = target_of(w, r, &owner);
+
+    st->partial[r] = spot_log((double)sum) + (double)top_of_row(st, r) -
+                     (double)st->row_top[(2 * owner + 1) * st->n_row + r];
+    for (int s = 0; s < st->n_shard; s++) {
+        float *const part = logit + s * per_shard;
+        const int64_t here = tokens_in(w, st->shard + s);
+
+        st->kernel->vec->scale(part, here, scale / sum);
+        memset(part + here, 0, (size_t)(per_shard - here) * sizeof(*part));
+    }
+    if (owner == member_of(st))
+        logit[target] -= scale;
+}
+
+/* Alone: row by row, while it is in the cache. */
+static void head_loss(const struct spot_part *part, const struct spot_pass *w)
+{
+    int64_t r, end;
+
+    spot_part_rows(part, &r, &end);
+    for (; r < end; r++) {
+        row_top(w, r);
+        row_exponentials(w, r);
+        row_loss(w, r, w->stage->row_sum[r]);
+    }
+}
+
+/* In a tensor group: three passes, and what the members tell each other in between. */
+static void head_tops(const struct spot_part *part, const struct spot_pass *w)
+{
+    int64_t r, end;
+
+    for (spot_part_rows(part, &r, &end); r < end; r++)
+        row_top(w, r);
+}
+
+static void head_exponentials(const struct spot_part *part, const struct spot_pass *w)
+{
+    int64_t r, end;
+
+    for (spot_part_rows(part, &r, &end); r < end; r++)
+        row_exponentials(w, r);
+}
+
+static void head_losses(const struct spot_part *part, const struct spot_pass *w)
+{
+    int64_t r, end;
+
+    for (spot_part_rows(part, &r, &end); r < end; r++)
+        row_loss(w, r, w->stage->row_sum[w->stage->n_node * w->stage->n_row + r]);
+}
+
+static void losses_together(const struct spot_pass *w)
+{
+    struct spot_stage *const st = w->stage;
+    const size_t n_row = (size_t)st->n_row;
+
+    spot_pass_run(w, head_tops);
+    spot_group_gather(&st->group, st->row_top, 2 * n_row);
+    spot_pass_run(w, head_exponentials);
+    spot_group_sum(&st->group, st->row_sum, n_row, st->row_sum + (size_t)st->n_node * n_row);
+    spot_pass_run(w, head_losses);
+}
+
+double spot_head_forward(struct spot_stage *stage, int i, const struct spot_save *save,
+                         const uint32_t *token)
+{
+    const struct spot_pass w = { .stage = stage, .i = i, .save = save, .token = token };
+    double loss = 0;
+
+    spot_pass_run(&w, head_norm);
+    spot_pass_run(&w, head_logits);
+    if (stage->n_shard == stage->config.shape.n_shard)
+        spot_pass_run(&w, head_loss);
+    else
+        losses_together(&w);
+    for (int64_t r = 0; r < stage->n_row; r++)
+        loss += stage->partial[r];
+    return loss / (double)stage->n_row;
+}
+
+static void head_again(const struct spot_part *part, const struct spot_pass *w)
+{
+    const int64_t c = w->stage->config.shape.width;
+    int64_t r, end;
+
+    spot_part_norm_again(part, w->stage->norm, w->save->norm1, w->save->x,
+                         spot_pass_vector(w, "lnf.w"), spot_pass_vector(w, "lnf.b"));
+    spot_part_rows(part, &r, &end);
+    memset(w->din + r * c, 0, (size_t)((end - r) * c) * sizeof(float));
+}
+
+static void head_back(const struct spot_part *part, const struct spot_pass *w)
+{
+    spot_part_linear_back(part, w->i, "head.w", NULL, true, w->stage->norm, w->save->dlogit,
+                          w->stage->d[1]);
+}
+
+static void head_norm_back(const struct spot_part *part, const struct spot_pass *w)
+{
+    spot_part_norm_back(part, w->i,
+                        &(struct spot_norm_back){ .weight = "lnf.w",
+                                                  .bias = "lnf.b",
+                                                  .dx = w->din,
+                                                  .base = w->din,
+                                                  .dy = w->stage->d[1],
+                                                  .stat = w->save->norm1,
+                                                  .x = w->save->x });
+}
+
+void spot_head_backward(struct spot_stage *stage, int i, const struct spot_save *save, float *din)
+{
+    const struct spot_pass w = { .stage = stage, .i = i, .save = save, .din = din };
+
+    spot_pass_run(&w, head_again);
+    spot_pass_run(&w, head_back);
+    spot_pass_run(&w, head_norm_back);
+    spot_sum_close(stage, i);
+}
