@@ -11,7 +11,8 @@ struct config {
     const char *kind, *activation;
     int64_t width, n_layer, n_head, n_kv_head, ffn, vocab, seq, head_dim;
     double eps, theta;
-    bool is_tied, attention_bias, mlp_bias, scales_by_layer;
+    double rotary_share; /* of a head that turns */
+    bool is_tied, attention_bias, mlp_bias, scales_by_layer, scales, crosses;
 };
 
 #define AT(member) offsetof(struct config, member)
@@ -31,6 +32,8 @@ static const struct spot_field gpt2_field[] = {
     { "activation_function", SPOT_F_STR, AT(activation), NULL, 0, 0, false },
     { "layer_norm_epsilon", SPOT_F_REAL, AT(eps), "1", 1e-12, 1e-2, false },
     { "tie_word_embeddings", SPOT_F_BOOL, AT(is_tied), NULL, 0, 0, false },
+    { "scale_attn_weights", SPOT_F_BOOL, AT(scales), NULL, 0, 0, false },
+    { "add_cross_attention", SPOT_F_BOOL, AT(crosses), NULL, 0, 0, false },
     { "scale_attn_by_inverse_layer_idx", SPOT_F_BOOL, AT(scales_by_layer), NULL, 0, 0, false },
     { 0 },
 };
@@ -47,6 +50,7 @@ static const struct spot_field llama_field[] = {
     { "hidden_act", SPOT_F_STR, AT(activation), NULL, 0, 0, false },
     { "rms_norm_eps", SPOT_F_REAL, AT(eps), "1", 1e-12, 1e-2, false },
     { "rope_theta", SPOT_F_REAL, AT(theta), "1", 1, 1e9, false },
+    { "partial_rotary_factor", SPOT_F_REAL, AT(rotary_share), "1", 0, 1, false },
     { "tie_word_embeddings", SPOT_F_BOOL, AT(is_tied), NULL, 0, 0, false },
     { "attention_bias", SPOT_F_BOOL, AT(attention_bias), NULL, 0, 0, false },
     { "mlp_bias", SPOT_F_BOOL, AT(mlp_bias), NULL, 0, 0, false },
@@ -56,6 +60,7 @@ static const struct spot_field llama_field[] = {
 /* What later versions of the files keep in an object of its own. */
 static const struct spot_field rope_field[] = {
     { "rope_theta", SPOT_F_REAL, AT(theta), "1", 1, 1e9, false },
+    { "partial_rotary_factor", SPOT_F_REAL, AT(rotary_share), "1", 0, 1, false },
     { 0 },
 };
 
@@ -71,6 +76,26 @@ static void drop_nulls(json_t *object)
         if (json_is_null(value))
             json_object_del(object, key);
     }
+}
+
+static int check_whole_turn(const struct spot_json_doc *doc, const char *pointer,
+                            const struct config *c, struct spot_err *err)
+{
+    if (c->rotary_share == 1)
+        return 0;
+    return spot_json_fail(doc, pointer, err,
+                          "heads of which only a part turns (%g) are not computed here",
+                          c->rotary_share);
+}
+
+/* Divides `part` the heads' `whole`, as far as the file goes? */
+static int check_divides(const struct spot_json_doc *doc, const char *pointer, int64_t part,
+                         const char *what, int64_t whole, struct spot_err *err)
+{
+    if (whole % part == 0)
+        return 0;
+    return spot_json_fail(doc, pointer, err, "%lld does not divide the %s, %lld", (long long)part,
+                          what, (long long)whole);
 }
 
 /* Positions turn as they do in the first Llamas, or not at all here. */
@@ -92,13 +117,16 @@ static int read_rope(const struct spot_json_doc *doc, const char *key, struct co
         return spot_json_fail(doc, pointer, err,
                               "scaled rotary positions ('%.40s') are not computed here",
                               json_is_string(type) ? json_string_value(type) : "?");
-    return spot_json_read_fields(doc, rope, pointer, rope_field, c, err);
+    if (spot_json_read_fields(doc, rope, pointer, rope_field, c, err))
+        return -1;
+    return check_whole_turn(doc, pointer, c, err);
 }
 
 static int read_llama(const struct spot_json_doc *doc, struct config *c, struct spot_err *err)
 {
-    *c = (struct config){ .activation = "silu", .eps = 1e-6, .theta = 1e4 };
+    *c = (struct config){ .activation = "silu", .eps = 1e-6, .theta = 1e4, .rotary_share = 1 };
     if (spot_json_read_fields(doc, doc->root, "", llama_field, c, err) ||
+        check_whole_turn(doc, "/partial_rotary_factor", c, err) ||
         read_rope(doc, "rope_scaling", c, err) || read_rope(doc, "rope_parameters", c, err))
         return -1;
     if (strcmp(c->activation, "silu") != 0)
@@ -111,12 +139,17 @@ static int read_llama(const struct spot_json_doc *doc, struct config *c, struct 
                               (long long)c->n_head, (long long)c->head_dim, (long long)c->width);
     if (!c->n_kv_head)
         c->n_kv_head = c->n_head;
-    return 0;
+    return check_divides(doc, "/num_attention_heads", c->n_head, "width", c->width, err) ||
+                   check_divides(doc, "/num_key_value_heads", c->n_kv_head, "heads", c->n_head, err)
+               ? -1
+               : 0;
 }
 
 static int read_gpt2(const struct spot_json_doc *doc, struct config *c, struct spot_err *err)
 {
-    *c = (struct config){ .activation = "gelu_new", .eps = 1e-5, .seq = 1024, .is_tied = true };
+    *c = (struct config){
+        .activation = "gelu_new", .eps = 1e-5, .seq = 1024, .is_tied = true, .scales = true
+    };
     if (spot_json_read_fields(doc, doc->root, "", gpt2_field, c, err))
         return -1;
     if (strcmp(c->activation, "gelu_new") != 0 && strcmp(c->activation, "gelu_pytorch_tanh") != 0)
@@ -128,7 +161,13 @@ static int read_gpt2(const struct spot_json_doc *doc, struct config *c, struct s
     if (c->scales_by_layer)
         return spot_json_fail(doc, "/scale_attn_by_inverse_layer_idx", err,
                               "attention that is scaled by layer is not computed here");
-    return 0;
+    if (!c->scales)
+        return spot_json_fail(doc, "/scale_attn_weights", err,
+                              "attention that is not scaled is not computed here");
+    if (c->crosses)
+        return spot_json_fail(doc, "/add_cross_attention", err,
+                              "attention to another sequence is not computed here");
+    return check_divides(doc, "/n_head", c->n_head, "width", c->width, err);
 }
 
 static int read_config(const struct spot_json_doc *doc, struct spot_shape *shape,

@@ -2,7 +2,8 @@
 /* hf_config.h - Hugging Face's config.json: what a model's weights do not show.
  *
  * GPT-2's and Llama's are read. What this engine would compute otherwise than the file says (scaled
- * rotary positions, other activations, biases) is refused by key, line and column.
+ * or partial rotary positions, other activations, biases, unscaled attention) is refused by key,
+ * line and column.
  */
 #ifndef SPOT_JOB_HF_CONFIG_H
 #define SPOT_JOB_HF_CONFIG_H

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "job/load.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -311,6 +312,18 @@ static int check_tied(const struct spot_weights *w, struct spot_err *err)
     return rc;
 }
 
+/* A training that starts from such a number has lost already, and would not tell where. */
+static int check_finite(const struct file *f, const struct spot_st_tensor *t, const float *x,
+                        size_t n, struct spot_err *err)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(x[i]))
+            return spot_err_set(err, SPOT_EDATA,
+                                "%s: %s: element %zu is %g, expected a finite number", f->path,
+                                t->name, i, (double)x[i]);
+    return 0;
+}
+
 /* Each tensor of a bundle; into `bundle` and the hash unless they are NULL. */
 static int visit(const struct spot_weights *w, int index, struct spot_bundle *bundle,
                  struct spot_hash_stream *hash, struct spot_err *err)
@@ -339,6 +352,10 @@ static int visit(const struct spot_weights *w, int index, struct spot_bundle *bu
         x = read_elements(file, t, n_elem, err);
         if (!x)
             return -1;
+        if (hash && check_finite(file, t, x, n_elem, err)) {
+            free(x);
+            return -1;
+        }
         if (hash)
             spot_hash_stream_add(hash, x, n_elem * sizeof(*x));
         if (bundle)

@@ -86,3 +86,15 @@ PY
     run -3 spot-run train -q --data corpus $MODEL --vocab 300 --steps 1 --load a.safetensors
     [[ "$output" == *"wte.weight: shape 2D [256, 32], expected [300, 32]"* ]]
 }
+
+@test "weights that are no finite numbers are refused with tensor and element, status 3" {
+    common="train -q --data corpus $MODEL --global-batch 5 --steps 1"
+    spot-run $common --save a.safetensors --events a.log
+    end=$(stat -c %s a.safetensors)
+    for bits in '\000\000\300\177 nan' '\000\000\200\377 -inf'; do
+        # shellcheck disable=SC2059
+        printf "${bits% *}" | dd of=a.safetensors bs=1 seek=$((end - 4)) conv=notrunc status=none
+        refuses 3 "a.safetensors: lm_head.weight: element 8191 is ${bits#* }, expected a finite number" \
+            $common --load a.safetensors
+    done
+}

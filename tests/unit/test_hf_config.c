@@ -125,6 +125,21 @@ START_TEST(what_is_not_computed_is_refused_with_its_place)
           "/layer_norm_epsilon: 0.5 is outside [1e-12, 0.01]" },
         { "{\"model_type\": \"llama\", \"hidden_size\": 64}", "num_hidden_layers" },
         { "{\"model_type\": \"llama\", \"hidden_size\": -1}", "/hidden_size" },
+        { "{" LLAMA ", \"partial_rotary_factor\": 0.5}", "only a part turns (0.5)" },
+        { "{" LLAMA ", \"rope_parameters\": {\"rope_type\": \"default\", "
+          "\"partial_rotary_factor\": 0.25}}",
+          "/rope_parameters: heads of which only a part turns (0.25)" },
+        { "{\"model_type\": \"llama\", \"hidden_size\": 64, \"intermediate_size\": 172, "
+          "\"num_hidden_layers\": 2, \"num_attention_heads\": 4, \"vocab_size\": 256, "
+          "\"num_key_value_heads\": 3}",
+          "/num_key_value_heads: 3 does not divide the heads, 4" },
+        { "{\"model_type\": \"llama\", \"hidden_size\": 64, \"intermediate_size\": 172, "
+          "\"num_hidden_layers\": 2, \"num_attention_heads\": 5, \"vocab_size\": 256}",
+          "/num_attention_heads: 5 does not divide the width, 64" },
+        { "{" GPT2 ", \"scale_attn_weights\": false}",
+          "/scale_attn_weights: attention that is not" },
+        { "{" GPT2 ", \"add_cross_attention\": true}",
+          "/add_cross_attention: attention to another" },
         { "{" GPT2 ", \"scale_attn_by_inverse_layer_idx\": true}", "scaled by layer" },
         { "{\"model_type\": \"gpt2\", \"n_embd\": 8, \"n_layer\": 1, \"n_head\": 1, "
           "\"vocab_size\": 9, \"n_inner\": 24}",
@@ -150,7 +165,7 @@ int main(void)
 
     tcase_add_test(tc, a_gpt2_is_tied_unless_it_says_no);
     tcase_add_loop_test(tc, a_llama_tells_its_heads_and_the_base_of_its_angles, 0, 3);
-    tcase_add_loop_test(tc, what_is_not_computed_is_refused_with_its_place, 0, 15);
+    tcase_add_loop_test(tc, what_is_not_computed_is_refused_with_its_place, 0, 21);
     tcase_add_test(tc, eps_of_the_norms_is_what_the_file_says_or_what_transformers_takes);
     return run_suite("hf_config", tc);
 }

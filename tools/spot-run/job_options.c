@@ -158,10 +158,10 @@ static int settle_tokens(struct job_options *o, struct spot_err *err)
     return 0;
 }
 
-/* The largest number up to `most` that divides n. */
-static uint64_t divisor_up_to(uint64_t n, uint64_t most)
+/* The largest number up to `most` that divides n, and m. */
+static uint64_t divisor_up_to(uint64_t n, uint64_t m, uint64_t most)
 {
-    while (n % most)
+    while (n % most || m % most)
         most--;
     return most;
 }
@@ -174,7 +174,7 @@ static int check_divides(const char *part, uint64_t small, const char *whole, ui
         return 0;
     return spot_err_set(err, SPOT_EUSAGE, "%s %llu does not divide %s %llu; try %s %llu", part,
                         (unsigned long long)small, whole, (unsigned long long)large, part,
-                        (unsigned long long)divisor_up_to(large, small));
+                        (unsigned long long)divisor_up_to(large, 0, small));
 }
 
 /* 8/3 C, up to a multiple of S, and of 256 from C = 1024 on: the width of Llama's own models. */
@@ -218,7 +218,7 @@ static int settle_shape(struct job_options *o, struct spot_err *err)
     if (check_divides("--kv-heads", n_cut, "--heads", o->heads, err))
         return -1;
     if (!o->shards)
-        o->shards = divisor_up_to(n_cut, SHARDS);
+        o->shards = divisor_up_to(n_cut, o->ffn, SHARDS); /* ffn is 0 where it follows */
     if (check_divides("--shards", o->shards, cut, n_cut, err) ||
         (is_llama(o) && settle_llama(o, err)))
         return -1;
