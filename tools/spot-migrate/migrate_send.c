@@ -100,6 +100,16 @@ static int count_alive(struct send *s, double *alive_s)
     return n;
 }
 
+static struct spot_err last_error(struct send *s)
+{
+    struct spot_err err;
+
+    pthread_mutex_lock(&s->lock);
+    err = s->err;
+    pthread_mutex_unlock(&s->lock);
+    return err;
+}
+
 static void show(struct send *s)
 {
     uint64_t raw_byte, wire_byte;
@@ -120,7 +130,20 @@ static int wait_streams(struct send *s, struct spot_err *err)
     spot_crew_join(&s->crew);
     if (spot_offer_is_committed(s->offer))
         return 0;
-    *err = s->err;
+    *err = last_error(s);
+    return -1;
+}
+
+/* Nobody is there: is it over? Yes after a deadline, or when nobody came for wait_s. */
+static int check_alone(struct send *s, double alive_s, struct spot_err *err)
+{
+    const struct spot_err last = last_error(s);
+
+    if (last.code != SPOT_EPREEMPTED && spot_clock_s() - alive_s <= s->net.wait_s)
+        return 0;
+    if (!last.code)
+        return spot_err_set(err, SPOT_ESYS, "nobody came for the file in %g s", s->net.wait_s);
+    *err = last;
     return -1;
 }
 
@@ -128,6 +151,7 @@ static int wait_streams(struct send *s, struct spot_err *err)
 static int serve_all(struct send *s, struct spot_err *err)
 {
     const int listener = net_listen(&s->net, err);
+    struct spot_err last = { 0 }; /* of the streams; err has the reason already */
     double alive_s;
     int rc = 0;
 
@@ -140,15 +164,11 @@ static int serve_all(struct send *s, struct spot_err *err)
         show(s);
         if (port)
             rc = start_stream(s, port, err);
-        else if (!count_alive(s, &alive_s) && spot_clock_s() - alive_s > s->net.wait_s)
-            rc = s->err.code ? (*err = s->err, -1)
-                             : spot_err_set(err, SPOT_ESYS, "nobody came for the file in %g s",
-                                            s->net.wait_s);
-        if (s->err.code == SPOT_EPREEMPTED && !count_alive(s, &alive_s))
-            break;
+        else if (!count_alive(s, &alive_s) && !spot_offer_is_committed(s->offer))
+            rc = check_alone(s, alive_s, err);
     }
     net_unlisten(&s->net, listener);
-    return wait_streams(s, rc ? &s->err : err) || rc ? -1 : 0;
+    return wait_streams(s, rc ? &last : err) || rc ? -1 : 0;
 }
 
 static int offer_file(struct send *s, enum spot_codec codec, const char *path, struct spot_err *err)
