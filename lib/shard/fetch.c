@@ -49,6 +49,7 @@ struct pull {
     double heard_s;       /* when the sender last said something */
     double spoke_s;       /* when it was last told that a landing is being opened */
     double idle_s;        /* without anything to ask for */
+    bool is_mute;         /* the sender reads no more */
 };
 
 struct spot_fetch *spot_fetch_new(const struct spot_fetch_options *options)
@@ -351,7 +352,7 @@ static int take_chunk(struct pull *p, struct spot_err *err)
         pthread_cond_broadcast(&f->changed);
     pthread_mutex_unlock(&f->lock);
     p->credit_byte += m->n;
-    if (p->credit_byte < f->options.window_byte / 4)
+    if (p->credit_byte < f->options.window_byte / 4 || p->is_mute)
         return 0;
     p->credit_byte = 0;
     return spot_parley_send(p->port, SPOT_MSG_CREDIT, f->options.window_byte / 4, NULL, 0, err);
@@ -492,12 +493,33 @@ static void drain(struct pull *p)
         ;
 }
 
+/* A sender that left may have sent chunks before, and said why it leaves. */
+static void hear_out(struct pull *p, struct spot_err *err)
+{
+    const double end_s = spot_clock_s() + p->fetch->options.silence_s;
+    struct spot_err why = { 0 };
+
+    p->is_mute = true;
+    do
+        p->message.type = SPOT_MSG_BEAT; /* stays so if nothing more can be read */
+    while (p->port->wait(p->port, 0) && spot_clock_s() < end_s && !receive_one(p, &why));
+    if (p->message.type != SPOT_MSG_BEAT)
+        *err = why;
+}
+
+static int pull_all(struct pull *p, struct spot_err *err)
+{
+    if (!spot_parley_send(p->port, SPOT_MSG_CREDIT, p->fetch->options.window_byte, NULL, 0, err) &&
+        !pull_chunks(p, err) && !finish(p, err))
+        return 0;
+    if (err->code == SPOT_ESYS && p->message.type != SPOT_MSG_FAIL && !is_stopped(p->fetch))
+        hear_out(p, err);
+    return -1;
+}
+
 static int talk(struct pull *p, struct spot_err *err)
 {
-    if (spot_parley_meet(p->port, "recv", err) || take_head(p, err) ||
-        spot_parley_send(p->port, SPOT_MSG_CREDIT, p->fetch->options.window_byte, NULL, 0, err))
-        return -1;
-    if (pull_chunks(p, err) || finish(p, err))
+    if (spot_parley_meet(p->port, "recv", err) || take_head(p, err) || pull_all(p, err))
         return -1;
     drain(p);
     return 0;

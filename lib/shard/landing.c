@@ -264,10 +264,38 @@ struct spot_landing *spot_landing_open(const char *path, const struct spot_strea
     return l;
 }
 
+/* Data first, then the records that speak of it. */
+static int sync_all(struct spot_landing *l, struct spot_err *err)
+{
+    const size_t n = l->n_unsynced * SPOT_JOURNAL_RECORD;
+    unsigned char *records;
+    int rc;
+
+    if (!l->n_unsynced)
+        return 0;
+    if (fdatasync(l->fd))
+        return spot_err_sys(err, "cannot sync '%s'", l->part);
+    records = spot_xcalloc(n, 1);
+    for (size_t i = 0; i < l->n_unsynced; i++)
+        spot_journal_record(l->stream_id, l->unsynced[i], records + i * SPOT_JOURNAL_RECORD);
+    rc = write_at(l->journal_fd, records, n, l->journal_byte, l->journal, err);
+    free(records);
+    if (rc)
+        return -1;
+    if (fdatasync(l->journal_fd))
+        return spot_err_sys(err, "cannot sync '%s'", l->journal);
+    l->journal_byte += n;
+    l->n_unsynced = 0;
+    l->unsynced_byte = 0;
+    l->synced_s = spot_clock_s();
+    return 0;
+}
+
 void spot_landing_free(struct spot_landing *l)
 {
     if (!l)
         return;
+    (void)sync_all(l, NULL); /* an end before the next batch is no reason to send it again */
     if (l->fd >= 0)
         close(l->fd);
     if (l->journal_fd >= 0)
@@ -322,33 +350,6 @@ uint64_t spot_landing_have_byte(struct spot_landing *l)
     n = l->have_byte;
     pthread_mutex_unlock(&l->lock);
     return n;
-}
-
-/* Data first, then the records that speak of it. */
-static int sync_all(struct spot_landing *l, struct spot_err *err)
-{
-    const size_t n = l->n_unsynced * SPOT_JOURNAL_RECORD;
-    unsigned char *records;
-    int rc;
-
-    if (!l->n_unsynced)
-        return 0;
-    if (fdatasync(l->fd))
-        return spot_err_sys(err, "cannot sync '%s'", l->part);
-    records = spot_xcalloc(n, 1);
-    for (size_t i = 0; i < l->n_unsynced; i++)
-        spot_journal_record(l->stream_id, l->unsynced[i], records + i * SPOT_JOURNAL_RECORD);
-    rc = write_at(l->journal_fd, records, n, l->journal_byte, l->journal, err);
-    free(records);
-    if (rc)
-        return -1;
-    if (fdatasync(l->journal_fd))
-        return spot_err_sys(err, "cannot sync '%s'", l->journal);
-    l->journal_byte += n;
-    l->n_unsynced = 0;
-    l->unsynced_byte = 0;
-    l->synced_s = spot_clock_s();
-    return 0;
 }
 
 /* Note a chunk whose bytes are written; make a batch of them durable now and then. */
@@ -424,6 +425,7 @@ bool spot_landing_agrees(struct spot_landing *l, const struct spot_hash128 *hash
         same = ours.high == hash[i].high && ours.low == hash[i].low;
     }
     if (!same) {
+        l->n_unsynced = 0;
         unlink(l->journal);
         unlink(l->part);
     }

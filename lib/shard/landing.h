@@ -44,7 +44,7 @@ struct spot_landing *spot_landing_open(const char *path, const struct spot_strea
                                        const struct spot_landing_options *options,
                                        struct spot_err *err);
 
-/* Close; what is synced stays for the next attempt. */
+/* Close; what has come stays for the next attempt, as far as the disk takes it. */
 void spot_landing_free(struct spot_landing *landing);
 
 const struct spot_st *spot_landing_st(const struct spot_landing *landing);

@@ -286,7 +286,7 @@ static int check_deadline(const struct serve *s, struct spot_err *err)
     if (s->offer->options.deadline_s <= 0 || spot_clock_s() < s->offer->options.deadline_s)
         return 0;
     return spot_err_set(err, SPOT_EPREEMPTED,
-                        "the deadline came first; what was sent is safe with the receiver");
+                        "the deadline came first; the receiver keeps what has reached it");
 }
 
 /* Handle what came; wait for it if there is nothing to send. */
@@ -337,6 +337,35 @@ static int serve(struct serve *s, struct spot_err *err)
     return 0;
 }
 
+/* A port that cannot be written to may still hold the receiver's reason, or its COMMIT. */
+static void hear_out(struct serve *s, struct spot_err *err)
+{
+    const double end_s = spot_clock_s() + s->offer->options.silence_s;
+    struct spot_err why = { 0 };
+
+    s->message.type = SPOT_MSG_BEAT;
+    while (!s->is_committed && s->port->wait(s->port, 0) && spot_clock_s() < end_s &&
+           !spot_parley_receive(s->port, &s->message, &why))
+        s->is_committed = s->message.type == SPOT_MSG_COMMIT;
+    if (s->message.type == SPOT_MSG_FAIL)
+        *err = why;
+}
+
+/* Say why, and wait until the receiver has read it and leaves: to close a socket while something
+ * unread comes in throws away what is still on its way out. One that takes nothing is not waited
+ * for. */
+static void part(struct serve *s, const struct spot_err *why)
+{
+    const double end_s = spot_clock_s() + s->offer->options.silence_s;
+    char waste[4096];
+    size_t got;
+
+    spot_parley_fail(s->port, why);
+    while (s->port->wait(s->port, 3 * s->beat_s) && spot_clock_s() < end_s &&
+           !s->port->read(s->port, waste, sizeof(waste), &got, NULL) && got)
+        ;
+}
+
 int spot_offer_serve(struct spot_offer *o, struct spot_port *port, struct spot_err *err)
 {
     struct serve *s = spot_xcalloc(1, sizeof(*s));
@@ -349,9 +378,14 @@ int spot_offer_serve(struct spot_offer *o, struct spot_port *port, struct spot_e
     spot_coder_init(&s->coder);
     s->coder.has_frame_check = false; /* nothing but our receiver reads these frames */
     rc = serve(s, &cause);
+    if (rc && cause.code == SPOT_ESYS) { /* the port is of no use, or the peer knows */
+        if (s->message.type != SPOT_MSG_FAIL)
+            hear_out(s, &cause);
+        rc = s->is_committed ? 0 : -1;
+    } else if (rc && s->message.type != SPOT_MSG_FAIL) {
+        part(s, &cause);
+    }
     if (rc) {
-        if (cause.code != SPOT_ESYS) /* else the port is of no use, or the peer knows */
-            spot_parley_fail(port, &cause);
         if (err)
             *err = cause;
     } else {

@@ -6,6 +6,7 @@
 
 #include "common/hash.h"
 #include "common/le.h"
+#include "common/unicode.h"
 
 #define MAGIC UINT64_C(0x314d5053) /* "SPM1" */
 
@@ -80,15 +81,25 @@ static int receive_any(struct spot_port *port, struct spot_message *m, struct sp
     return 0;
 }
 
+/* A stranger's words go to a terminal and into logs. */
+static int tell(const struct spot_message *m, struct spot_err *err)
+{
+    char why[400];
+    const size_t n = m->payload.n < sizeof(why) ? m->payload.n : sizeof(why) - 1;
+
+    if (n)
+        memcpy(why, m->payload.data, n);
+    why[n] = '\0';
+    spot_utf8_make_plain(why);
+    return spot_err_set(err, m->argument == SPOT_EDATA ? SPOT_EDATA : SPOT_ESYS,
+                        "the peer says: %s", why);
+}
+
 int spot_parley_receive(struct spot_port *port, struct spot_message *m, struct spot_err *err)
 {
     if (receive_any(port, m, err))
         return -1;
-    if (m->type == SPOT_MSG_FAIL)
-        return spot_err_set(err, m->argument == SPOT_EDATA ? SPOT_EDATA : SPOT_ESYS,
-                            "the peer says: %.*s", (int)(m->payload.n < 400 ? m->payload.n : 400),
-                            (const char *)m->payload.data);
-    return 0;
+    return m->type == SPOT_MSG_FAIL ? tell(m, err) : 0;
 }
 
 double spot_parley_beat_s(double silence_s)

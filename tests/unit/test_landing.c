@@ -45,6 +45,36 @@ static size_t journal_records(void)
                : (size_t)(st.st_size - SPOT_JOURNAL_HEAD) / SPOT_JOURNAL_RECORD;
 }
 
+/* An end before the first batch of 64 MiB or so is full. */
+START_TEST(what_came_before_an_orderly_end_does_not_come_again)
+{
+    enum { CHUNK = 4096 };
+    struct file f;
+    struct spot_offer *offer;
+    struct spot_fetch *fetch;
+    struct spot_fetch_state state;
+    struct spot_port *end[2];
+    struct sender sender;
+
+    set_up();
+    make_file(&f, 100000, 10, 14);
+    offer = offer_of(&f, CHUNK, 0);
+    fetch = fetch_of(UINT64_C(1) << 40);
+    make_pair(2, end);
+    start_sender(&sender, offer, end[0]);
+    ck_assert_int_eq(spot_fetch_add(fetch, cut_after(end[1], f.bytes.n / 2, SIZE_MAX, false), NULL),
+                     0);
+    ck_assert(!wait_for(fetch, &state));
+    ck_assert_uint_ge(state.have_byte, 10 * CHUNK);
+    spot_fetch_free(fetch);
+    pthread_join(sender.thread, NULL);
+    ck_assert_uint_eq(journal_records(), state.have_byte / CHUNK);
+    spot_offer_free(offer);
+    spot_buf_release(&f.bytes);
+    tear_down();
+}
+END_TEST
+
 START_TEST(a_receiver_killed_after_every_byte_finds_what_it_had)
 {
     enum { CHUNK = 64 };
@@ -238,6 +268,7 @@ int main(void)
     signal(SIGPIPE, SIG_IGN);
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, a_move_cut_after_every_byte_is_resumed, 0, 2);
+    tcase_add_test(tc, what_came_before_an_orderly_end_does_not_come_again);
     tcase_add_test(tc, a_receiver_killed_after_every_byte_finds_what_it_had);
     tcase_add_test(tc, a_journal_cut_or_changed_at_every_byte_does_no_harm);
     tcase_add_test(tc, a_part_that_was_changed_meanwhile_is_not_believed);

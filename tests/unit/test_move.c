@@ -244,6 +244,68 @@ START_TEST(a_receiver_that_reads_again_what_it_has_is_heard_over_every_port)
 }
 END_TEST
 
+static void send_head(struct spot_port *port, const struct file *f)
+{
+    struct spot_stream_info info = { .chunk_byte = 4096 };
+    struct spot_buf head = { 0 };
+    struct spot_coder coder;
+
+    spot_coder_init(&coder);
+    ck_assert_int_eq(spot_stream_put_head(&coder, &info, f->bytes.data, f->n_header, &head, NULL),
+                     0);
+    ck_assert_int_eq(spot_parley_send(port, SPOT_MSG_HEAD, 0, head.data, head.n, NULL), 0);
+    spot_coder_release(&coder);
+    spot_buf_release(&head);
+}
+
+/* The sender says why it leaves and closes; the receiver's next word meets a closed door. */
+START_TEST(a_reason_is_told_though_the_port_can_no_longer_be_written_to)
+{
+    const struct spot_err why = { .code = SPOT_EPREEMPTED, .msg = "time is \033[2Jup\n" };
+    const unsigned char want[8] = { 0, 0, 0, 0, 90 }; /* first, count */
+    struct file f;
+    struct spot_offer *offer;
+    struct spot_fetch *fetch;
+    struct spot_fetch_state state;
+    struct spot_port *end[2];
+    struct spot_message m = { 0 };
+    struct sender sender;
+
+    set_up();
+    make_file(&f, 100000, 10, 15);
+    offer = offer_of(&f, 4096, 0);
+    make_pair(2, end); /* of a receiver that leaves */
+    start_sender(&sender, offer, end[0]);
+    ck_assert_int_eq(spot_parley_meet(end[1], "recv", NULL), 0);
+    ck_assert_int_eq(spot_parley_receive(end[1], &m, NULL), 0);
+    /* more than the socket takes: the sender is writing when the end comes */
+    ck_assert_int_eq(spot_parley_send(end[1], SPOT_MSG_WANT, 0, want, 8, NULL), 0);
+    ck_assert_int_eq(spot_parley_send(end[1], SPOT_MSG_CREDIT, 1 << 30, NULL, 0, NULL), 0);
+    spot_clock_sleep(0.1);
+    spot_parley_fail(end[1], &why);
+    end[1]->close(end[1]);
+    pthread_join(sender.thread, NULL);
+    ck_assert_str_eq(sender.err.msg, "the peer says: time is ?[2Jup?");
+    spot_buf_release(&m.payload);
+    spot_offer_free(offer);
+
+    fetch = fetch_of(1);
+    make_pair(2, end); /* of a sender that leaves: after HELLO nothing can be written */
+    ck_assert_int_eq(spot_parley_send(end[0], SPOT_MSG_HELLO, SPOT_PARLEY_VERSION, "send", 4, NULL),
+                     0);
+    send_head(end[0], &f);
+    spot_parley_fail(end[0], &why);
+    ck_assert_int_eq(
+        spot_fetch_add(fetch, cut_after(end[1], SIZE_MAX, SPOT_PARLEY_HEAD + 4, false), NULL), 0);
+    ck_assert(!wait_for(fetch, &state));
+    ck_assert_str_eq(state.err.msg, "the peer says: time is ?[2Jup?");
+    end[0]->close(end[0]);
+    spot_fetch_free(fetch);
+    spot_buf_release(&f.bytes);
+    tear_down();
+}
+END_TEST
+
 START_TEST(holders_of_different_files_are_not_mixed)
 {
     struct file f[2];
@@ -369,6 +431,7 @@ int main(void)
     tcase_add_test(tc, a_silent_sender_is_given_up);
     tcase_add_test(tc, a_sender_that_hashes_what_it_did_not_send_is_heard);
     tcase_add_test(tc, a_receiver_that_reads_again_what_it_has_is_heard_over_every_port);
+    tcase_add_test(tc, a_reason_is_told_though_the_port_can_no_longer_be_written_to);
     tcase_add_test(tc, holders_of_different_files_are_not_mixed);
     tcase_add_test(tc, another_version_and_the_same_role_are_refused_by_name);
     tcase_add_test(tc, an_empty_head_is_refused);
