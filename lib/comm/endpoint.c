@@ -19,7 +19,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { BACKLOG = 1024, BUFFER_BYTE = 4 << 20, CONNECT_MS = 5000 };
+enum { BACKLOG = 1024, BUFFER_BYTE = 4 << 20, CONNECT_MS = 5000, ADDRESSES_MAX = 8 };
 
 union address {
     struct sockaddr any;
@@ -69,30 +69,45 @@ static const char *split(const char *text, char host[SPOT_ADDRESS_MAX])
     return colon + 1;
 }
 
-static int find_host(const char *host, bool ask_names, struct spot_endpoint *e)
+static bool take_address(const struct addrinfo *from, struct spot_endpoint *e)
 {
-    const struct addrinfo hint = { .ai_socktype = SOCK_STREAM,
-                                   .ai_flags = ask_names ? 0 : AI_NUMERICHOST };
-    struct addrinfo *list = NULL;
     union address a = { .any.sa_family = AF_UNSPEC };
 
-    if (!strcmp(host, "localhost"))
-        host = "127.0.0.1"; /* whatever a resolver thinks of it */
-    if (getaddrinfo(host, NULL, &hint, &list))
-        return -1;
-    if (list->ai_addrlen <= sizeof(a))
-        memcpy(&a, list->ai_addr, list->ai_addrlen);
-    freeaddrinfo(list);
+    if (from->ai_addrlen <= sizeof(a))
+        memcpy(&a, from->ai_addr, from->ai_addrlen);
     if (a.any.sa_family == AF_INET) {
         e->kind = SPOT_ENDPOINT_TCP4;
         memcpy(e->ip, &a.in.sin_addr, 4);
     } else if (a.any.sa_family == AF_INET6) {
         e->kind = SPOT_ENDPOINT_TCP6;
         memcpy(e->ip, &a.in6.sin6_addr, 16);
+        e->scope = a.in6.sin6_scope_id;
     } else {
-        return -1;
+        return false;
     }
-    return 0;
+    return true;
+}
+
+/* The addresses of a host in the resolver's order, at most n_max, each with the port that e[0] has.
+ * Returns how many. */
+static int find_host(const char *host, bool ask_names, struct spot_endpoint *e, int n_max)
+{
+    const struct addrinfo hint = { .ai_socktype = SOCK_STREAM,
+                                   .ai_flags = ask_names ? 0 : AI_NUMERICHOST };
+    const uint16_t port = e->port;
+    struct addrinfo *list = NULL;
+    int n = 0;
+
+    if (!strcmp(host, "localhost"))
+        host = "127.0.0.1"; /* whatever a resolver thinks of it */
+    if (getaddrinfo(host, NULL, &hint, &list))
+        return 0;
+    for (const struct addrinfo *a = list; a && n < n_max; a = a->ai_next) {
+        e[n] = (struct spot_endpoint){ .port = port };
+        n += take_address(a, &e[n]);
+    }
+    freeaddrinfo(list);
+    return n;
 }
 
 bool spot_endpoint_is_private(const struct spot_endpoint *e)
@@ -111,15 +126,17 @@ bool spot_endpoint_is_any(const struct spot_endpoint *e)
     return e->kind != SPOT_ENDPOINT_UNIX && !memcmp(e->ip, zero, sizeof(zero));
 }
 
-int spot_endpoint_parse_reach(const char *text, enum spot_reach reach, struct spot_endpoint *e,
-                              struct spot_err *err)
+/* Up to n_max endpoints into e. Returns how many, at least 1, or -1 with *err. */
+static int parse_all(const char *text, enum spot_reach reach, struct spot_endpoint *e, int n_max,
+                     struct spot_err *err)
 {
     char host[SPOT_ADDRESS_MAX];
     const char *port;
+    int n;
 
     memset(e, 0, sizeof(*e));
     if (!strncmp(text, "unix:", 5))
-        return parse_path(text, e, err);
+        return parse_path(text, e, err) ? -1 : 1;
     port = split(text, host);
     if (!port && *text == '/')
         return spot_err_set(err, SPOT_EUSAGE, "'%s': a path is written unix:%s", text, text);
@@ -128,7 +145,8 @@ int spot_endpoint_parse_reach(const char *text, enum spot_reach reach, struct sp
                             text);
     if (parse_port(text, port, e, err))
         return -1;
-    if (find_host(host, reach == SPOT_REACH_NAMES, e)) {
+    n = find_host(host, reach == SPOT_REACH_NAMES, e, n_max);
+    if (!n) {
         if (reach == SPOT_REACH_NAMES)
             return spot_err_set(err, SPOT_ESYS, "cannot find the host of '%s'", text);
         e->kind = SPOT_ENDPOINT_TCP4; /* of nobody */
@@ -140,7 +158,13 @@ int spot_endpoint_parse_reach(const char *text, enum spot_reach reach, struct sp
                             "'%s' is neither unix:PATH nor loopback (127.0.0.1:PORT, "
                             "[::1]:PORT): that needs --key-file, so that no stranger joins",
                             text);
-    return 0;
+    return n ? n : 1;
+}
+
+int spot_endpoint_parse_reach(const char *text, enum spot_reach reach, struct spot_endpoint *e,
+                              struct spot_err *err)
+{
+    return parse_all(text, reach, e, 1, err) < 0 ? -1 : 0;
 }
 
 int spot_endpoint_parse(const char *text, struct spot_endpoint *e, struct spot_err *err)
@@ -179,6 +203,7 @@ static socklen_t fill(const struct spot_endpoint *e, union address *a)
         a->in6.sin6_family = AF_INET6;
         a->in6.sin6_port = htons(e->port);
         memcpy(&a->in6.sin6_addr, e->ip, 16);
+        a->in6.sin6_scope_id = e->scope;
         return sizeof(a->in6);
     }
 }
@@ -341,6 +366,21 @@ int spot_endpoint_connect(const struct spot_endpoint *e, struct spot_err *err)
     return spot_err_sys(err, "cannot connect to %s", text);
 }
 
+int spot_endpoint_dial(const char *text, enum spot_reach reach, struct spot_endpoint *reached,
+                       struct spot_err *err)
+{
+    struct spot_endpoint list[ADDRESSES_MAX];
+    const int n = parse_all(text, reach, list, ADDRESSES_MAX, err);
+    int fd = -1;
+
+    for (int i = 0; i < n && fd < 0; i++) {
+        fd = spot_endpoint_connect(&list[i], err);
+        if (reached)
+            *reached = list[i];
+    }
+    return fd;
+}
+
 int spot_endpoint_bound(int fd, struct spot_endpoint *e, struct spot_err *err)
 {
     union address a;
@@ -358,6 +398,7 @@ int spot_endpoint_bound(int fd, struct spot_endpoint *e, struct spot_err *err)
         e->kind = SPOT_ENDPOINT_TCP6;
         e->port = ntohs(a.in6.sin6_port);
         memcpy(e->ip, &a.in6.sin6_addr, 16);
+        e->scope = a.in6.sin6_scope_id;
     } else {
         return spot_err_set(err, SPOT_EUSAGE, "a socket without an IP address");
     }

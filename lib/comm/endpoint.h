@@ -25,6 +25,7 @@ struct spot_endpoint {
     enum spot_endpoint_kind kind;
     char path[SPOT_ADDRESS_MAX]; /* UNIX */
     uint8_t ip[16];              /* TCP4: the first four; TCP6 */
+    uint32_t scope;              /* TCP6: the interface of a link-local address, else 0 */
     uint16_t port;               /* TCP; 0 lets the kernel choose when listening */
 };
 
@@ -34,7 +35,7 @@ enum spot_reach {
     SPOT_REACH_NAMES,   /* host names too; asks the resolver, which may take its time */
 };
 
-/* "unix:PATH", "HOST:PORT", "[IPV6]:PORT", as far as `reach` allows.
+/* "unix:PATH", "HOST:PORT", "[IPV6]:PORT", as far as `reach` allows; of a name the first address.
  * Returns 0, or -1 with *err (SPOT_EUSAGE): out of reach, too long, no port; SPOT_ESYS: a name
  * that nobody knows. */
 int spot_endpoint_parse_reach(const char *text, enum spot_reach reach,
@@ -65,7 +66,12 @@ void spot_endpoint_sweep(const struct spot_endpoint *endpoint, time_t age_s);
 /* A connected, non-blocking, close-on-exec descriptor, or -1 with *err (SPOT_ESYS), after five
  * seconds at the latest. */
 int spot_endpoint_connect(const struct spot_endpoint *endpoint, struct spot_err *err);
-/* The same without waiting: it may still be connecting, and fail on first use. */
+/* The same for the text form: the addresses of a name are tried one after the other, eight at most,
+ * five seconds each; *reached, unless NULL, gets the one that answered. -1 with *err as for
+ * spot_endpoint_parse_reach, or SPOT_ESYS: what the last address said. */
+int spot_endpoint_dial(const char *text, enum spot_reach reach, struct spot_endpoint *reached,
+                       struct spot_err *err);
+/* One endpoint without waiting: it may still be connecting, and fail on first use. */
 int spot_endpoint_start(const struct spot_endpoint *endpoint, struct spot_err *err);
 
 /* The IP address and port that a TCP socket has. Returns 0, or -1 with *err. */

@@ -67,10 +67,8 @@ struct spot_mesh *spot_mesh_open(const struct spot_mesh_config *config, struct s
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
     pthread_cond_init(&mesh->changed, &attr);
     pthread_condattr_destroy(&attr);
-    if (spot_endpoint_parse_reach(config->join, config->tls ? SPOT_REACH_NAMES : SPOT_REACH_HERE,
-                                  &mesh->coordinator, err))
-        goto fail;
-    fd = spot_endpoint_connect(&mesh->coordinator, err);
+    fd = spot_endpoint_dial(config->join, config->tls ? SPOT_REACH_NAMES : SPOT_REACH_HERE,
+                            &mesh->coordinator, err);
     if (fd < 0)
         goto fail;
     spot_link_init(&mesh->control, fd, config->payload_max);

@@ -65,11 +65,6 @@ int spot_tls_shake(struct spot_tls *tls, struct spot_err *err);
 /* True if the socket being writable is of use, given whether there is more to send. */
 bool spot_tls_wants_write(const struct spot_tls *tls, bool has_more);
 
-/* A connected, or a listening, non-blocking TCP socket for "HOST:PORT" or "[IPV6]:PORT"; an empty
- * host listens everywhere. Only for what spot_tls_open follows. -1 with *err. */
-int spot_tls_connect(const char *address, struct spot_err *err);
-int spot_tls_listen(const char *address, struct spot_err *err);
-
 #ifdef __cplusplus
 }
 #endif

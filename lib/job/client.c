@@ -47,14 +47,12 @@ int spot_client_ask(const char *join, const char *key_file, enum spot_message ty
                     const void *data, size_t n_byte, struct spot_buf *answer, struct spot_err *err)
 {
     struct spot_tls_context *tls = NULL;
-    struct spot_endpoint endpoint;
     struct spot_link link;
     int fd, rc;
 
     if (key_file && !(tls = spot_tls_context_load(key_file, err)))
         return -1;
-    rc = spot_endpoint_parse_reach(join, tls ? SPOT_REACH_NAMES : SPOT_REACH_HERE, &endpoint, err);
-    fd = rc ? -1 : spot_endpoint_connect(&endpoint, err);
+    fd = spot_endpoint_dial(join, tls ? SPOT_REACH_NAMES : SPOT_REACH_HERE, NULL, err);
     if (fd < 0) {
         spot_tls_context_free(tls);
         return -1;

@@ -160,7 +160,7 @@ chosen() { # FILE: the address on its first line, once it is there
     [[ "$output" == *"'127.0.0.1': expected unix:PATH, HOST:PORT or [IPV6]:PORT"* ]]
     chmod 600 key
     run -2 spot-migrate send --listen 127.0.0.1:99999 --key-file key m
-    [[ "$output" == *"a port from 0 to 65535, got '127.0.0.1:99999'"* ]]
+    [[ "$output" == *"'127.0.0.1:99999': expected a port from 0 to 65535"* ]]
     chmod 644 key
     run spot-migrate recv -o got --listen 0.0.0.0:0 --key-file key
     [ "$status" -eq 2 ]

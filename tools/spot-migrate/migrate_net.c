@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -138,29 +139,19 @@ int net_check(struct net *net, bool *is_one_way, struct spot_err *err)
     return net->listen ? check_address(net, net->listen, err) : 0;
 }
 
-static int dial(const struct net *net, const char *address, struct spot_err *err)
-{
-    struct spot_endpoint endpoint;
-
-    if (is_tls(net, address))
-        return spot_tls_connect(address, err);
-    if (spot_endpoint_parse(address, &endpoint, err))
-        return -1;
-    return spot_endpoint_connect(&endpoint, err);
-}
-
 struct spot_port *net_connect(const struct net *net, const char *address, struct spot_err *err)
 {
+    const enum spot_reach reach = is_tls(net, address) ? SPOT_REACH_NAMES : SPOT_REACH_HERE;
     const double end_s = spot_clock_s() + net->wait_s;
 
     if (check_address(net, address, err))
         return NULL;
     for (;;) {
-        const int fd = dial(net, address, err);
+        const int fd = spot_endpoint_dial(address, reach, NULL, err);
 
         if (fd >= 0)
             return make_port(net, fd, is_tls(net, address), false);
-        if (spot_clock_s() >= end_s)
+        if (err->code == SPOT_EUSAGE || spot_clock_s() >= end_s)
             return NULL;
         spot_clock_sleep(0.05);
     }
@@ -229,11 +220,16 @@ void net_detach(struct net *net)
 
 static int open_listener(const struct net *net, struct spot_err *err)
 {
+    const enum spot_reach reach = is_tls(net, net->listen) ? SPOT_REACH_NAMES : SPOT_REACH_HERE;
+    char everywhere[sizeof("0.0.0.0:65535")];
+    const char *address = net->listen;
     struct spot_endpoint endpoint;
 
-    if (is_tls(net, net->listen))
-        return spot_tls_listen(net->listen, err);
-    if (spot_endpoint_parse(net->listen, &endpoint, err))
+    if (*address == ':' && strlen(address) < sizeof(":65535")) {
+        snprintf(everywhere, sizeof(everywhere), "0.0.0.0%s", address);
+        address = everywhere;
+    }
+    if (spot_endpoint_parse_reach(address, reach, &endpoint, err))
         return -1;
     return spot_endpoint_listen(&endpoint, err);
 }
