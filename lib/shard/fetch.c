@@ -41,7 +41,7 @@ struct pull {
     struct spot_fetch *fetch;
     struct spot_port *port;
     struct spot_coder coder;
-    struct spot_message message;
+    struct spot_parley_message message;
     struct spot_buf raw;
     uint32_t asked[ASKED_MAX];
     size_t n_asked;
@@ -113,7 +113,7 @@ static int wait_heard(struct pull *p, struct spot_err *err)
 
     wait_changed(f, beat_s(f));
     pthread_mutex_unlock(&f->lock);
-    rc = spot_parley_send(p->port, SPOT_MSG_BEAT, 0, NULL, 0, err);
+    rc = spot_parley_send(p->port, SPOT_PARLEY_MSG_BEAT, 0, NULL, 0, err);
     pthread_mutex_lock(&f->lock);
     return rc;
 }
@@ -125,7 +125,7 @@ static void beat(void *user)
 
     if (spot_clock_s() - p->spoke_s < beat_s(p->fetch))
         return;
-    (void)spot_parley_send(p->port, SPOT_MSG_BEAT, 0, NULL, 0, NULL);
+    (void)spot_parley_send(p->port, SPOT_PARLEY_MSG_BEAT, 0, NULL, 0, NULL);
     p->spoke_s = spot_clock_s();
 }
 
@@ -206,8 +206,8 @@ static int take_head(struct pull *p, struct spot_err *err)
     do {
         if (spot_parley_receive(p->port, &p->message, err))
             return -1;
-    } while (p->message.type == SPOT_MSG_BEAT);
-    if (p->message.type != SPOT_MSG_HEAD)
+    } while (p->message.type == SPOT_PARLEY_MSG_BEAT);
+    if (p->message.type != SPOT_PARLEY_MSG_HEAD)
         return spot_err_set(err, SPOT_EDATA, "the sender does not start with a head");
     pthread_mutex_lock(&f->lock);
     while (f->is_opening && !rc)
@@ -291,7 +291,7 @@ static int ask(struct pull *p, struct spot_err *err)
     if (want.n)
         p->idle_s = 0;
     if (want.n)
-        rc = spot_parley_send(p->port, SPOT_MSG_WANT, 0, want.data, want.n, err);
+        rc = spot_parley_send(p->port, SPOT_PARLEY_MSG_WANT, 0, want.data, want.n, err);
     spot_buf_release(&want);
     return rc;
 }
@@ -355,7 +355,8 @@ static int take_chunk(struct pull *p, struct spot_err *err)
     if (p->credit_byte < f->options.window_byte / 4 || p->is_mute)
         return 0;
     p->credit_byte = 0;
-    return spot_parley_send(p->port, SPOT_MSG_CREDIT, f->options.window_byte / 4, NULL, 0, err);
+    return spot_parley_send(p->port, SPOT_PARLEY_MSG_CREDIT, f->options.window_byte / 4, NULL, 0,
+                            err);
 }
 
 /* In short waits: what this port was asked for may meanwhile have come over another one. */
@@ -370,9 +371,9 @@ static int receive_one(struct pull *p, struct spot_err *err)
     if (spot_parley_receive(p->port, &p->message, err))
         return -1;
     p->heard_s = spot_clock_s();
-    if (p->message.type == SPOT_MSG_BEAT)
+    if (p->message.type == SPOT_PARLEY_MSG_BEAT)
         return 0;
-    if (p->message.type == SPOT_MSG_CHUNK)
+    if (p->message.type == SPOT_PARLEY_MSG_CHUNK)
         return take_chunk(p, err);
     return spot_err_set(err, SPOT_EDATA, "the sender says what it should not");
 }
@@ -390,7 +391,7 @@ static int idle(struct pull *p, struct spot_err *err)
     p->idle_s += spot_clock_s() - start_s;
     if (p->port->wait(p->port, 0))
         return receive_one(p, err);
-    return spot_parley_send(p->port, SPOT_MSG_BEAT, 0, NULL, 0, err);
+    return spot_parley_send(p->port, SPOT_PARLEY_MSG_BEAT, 0, NULL, 0, err);
 }
 
 static bool is_stopped(struct spot_fetch *f)
@@ -423,13 +424,13 @@ static int verify_and_commit(struct pull *p, struct spot_err *err)
     struct spot_hash128 *sum;
     bool agrees;
 
-    if (spot_parley_send(p->port, SPOT_MSG_ASK, 0, NULL, 0, err))
+    if (spot_parley_send(p->port, SPOT_PARLEY_MSG_ASK, 0, NULL, 0, err))
         return -1;
     do { /* late copies of chunks may come first */
         if (spot_parley_receive(p->port, &p->message, err))
             return -1;
-    } while (p->message.type == SPOT_MSG_CHUNK || p->message.type == SPOT_MSG_BEAT);
-    if (p->message.type != SPOT_MSG_SUMS || p->message.payload.n != 16 * n_tensor)
+    } while (p->message.type == SPOT_PARLEY_MSG_CHUNK || p->message.type == SPOT_PARLEY_MSG_BEAT);
+    if (p->message.type != SPOT_PARLEY_MSG_SUMS || p->message.payload.n != 16 * n_tensor)
         return spot_err_set(err, SPOT_EDATA, "the sender does not give its sums");
     sum = spot_xcalloc(n_tensor, sizeof(*sum));
     for (size_t i = 0; i < n_tensor; i++) {
@@ -480,7 +481,7 @@ static int finish(struct pull *p, struct spot_err *err)
     pthread_mutex_unlock(&f->lock);
     if (!is_ours)
         return spot_err_set(err, SPOT_ESYS, "the receiver stops");
-    return spot_parley_send(p->port, SPOT_MSG_COMMIT, f->stream_id, NULL, 0, err);
+    return spot_parley_send(p->port, SPOT_PARLEY_MSG_COMMIT, f->stream_id, NULL, 0, err);
 }
 
 /* A sender may still be writing: take it off its hands until it has read COMMIT and left. */
@@ -501,18 +502,19 @@ static void hear_out(struct pull *p, struct spot_err *err)
 
     p->is_mute = true;
     do
-        p->message.type = SPOT_MSG_BEAT; /* stays so if nothing more can be read */
+        p->message.type = SPOT_PARLEY_MSG_BEAT; /* stays so if nothing more can be read */
     while (p->port->wait(p->port, 0) && spot_clock_s() < end_s && !receive_one(p, &why));
-    if (p->message.type != SPOT_MSG_BEAT)
+    if (p->message.type != SPOT_PARLEY_MSG_BEAT)
         *err = why;
 }
 
 static int pull_all(struct pull *p, struct spot_err *err)
 {
-    if (!spot_parley_send(p->port, SPOT_MSG_CREDIT, p->fetch->options.window_byte, NULL, 0, err) &&
+    if (!spot_parley_send(p->port, SPOT_PARLEY_MSG_CREDIT, p->fetch->options.window_byte, NULL, 0,
+                          err) &&
         !pull_chunks(p, err) && !finish(p, err))
         return 0;
-    if (err->code == SPOT_ESYS && p->message.type != SPOT_MSG_FAIL && !is_stopped(p->fetch))
+    if (err->code == SPOT_ESYS && p->message.type != SPOT_PARLEY_MSG_FAIL && !is_stopped(p->fetch))
         hear_out(p, err);
     return -1;
 }

@@ -17,7 +17,7 @@
 #include "common/out.h"
 #include "common/pio.h"
 #include "common/xalloc.h"
-#include "shard/journal.h"
+#include "shard/part_journal.h"
 
 /* Of a chunk. WRITING: a thread has it in hand, a second copy is dropped. */
 enum { MISSING, WRITING, HERE };
@@ -34,7 +34,7 @@ struct spot_landing {
     uint8_t *state;       /* [chunks] */
     uint64_t *hash;       /* [chunks], of those here */
     uint64_t n_missing, have_byte;
-    struct spot_journal_entry *unsynced;
+    struct spot_part_journal_entry *unsynced;
     size_t n_unsynced, cap_unsynced;
     uint64_t unsynced_byte, journal_byte;
     double synced_s;
@@ -126,7 +126,8 @@ static void mark(struct spot_landing *l, uint32_t seq, uint64_t hash, uint32_t r
 }
 
 /* Believe an entry of an old journal only if the bytes of the part say the same. */
-static void recheck(struct spot_landing *l, const struct spot_journal_entry *entry, size_t n_entry)
+static void recheck(struct spot_landing *l, const struct spot_part_journal_entry *entry,
+                    size_t n_entry)
 {
     unsigned char *raw = malloc(l->map.chunk_byte);
 
@@ -148,9 +149,9 @@ static void recheck(struct spot_landing *l, const struct spot_journal_entry *ent
 
 static int start_journal(struct spot_landing *l, struct spot_err *err)
 {
-    unsigned char head[SPOT_JOURNAL_HEAD];
+    unsigned char head[SPOT_PART_JOURNAL_HEAD];
 
-    spot_journal_head(l->stream_id, spot_chunk_map_count(&l->map), head);
+    spot_part_journal_head(l->stream_id, spot_chunk_map_count(&l->map), head);
     l->journal_byte = sizeof(head);
     if (ftruncate(l->journal_fd, 0))
         return spot_err_sys(err, "cannot write '%s'", l->journal);
@@ -161,8 +162,8 @@ static int start_journal(struct spot_landing *l, struct spot_err *err)
 static int replay(struct spot_landing *l, struct spot_err *err)
 {
     const uint64_t n_chunk = spot_chunk_map_count(&l->map);
-    const uint64_t limit = SPOT_JOURNAL_HEAD + 2 * (n_chunk + 16) * SPOT_JOURNAL_RECORD;
-    struct spot_journal_entry *entry = NULL;
+    const uint64_t limit = SPOT_PART_JOURNAL_HEAD + 2 * (n_chunk + 16) * SPOT_PART_JOURNAL_RECORD;
+    struct spot_part_journal_entry *entry = NULL;
     unsigned char *bytes = NULL;
     size_t n_entry = 0, n_good = 0;
     struct stat st;
@@ -171,10 +172,10 @@ static int replay(struct spot_landing *l, struct spot_err *err)
         return spot_err_sys(err, "cannot read '%s'", l->journal);
     if (st.st_size > 0 && (uint64_t)st.st_size <= limit) {
         bytes = spot_xcalloc((size_t)st.st_size, 1);
-        entry = spot_xcalloc((size_t)st.st_size / SPOT_JOURNAL_RECORD + 1, sizeof(*entry));
+        entry = spot_xcalloc((size_t)st.st_size / SPOT_PART_JOURNAL_RECORD + 1, sizeof(*entry));
         if (spot_read_at(l->journal_fd, 0, bytes, (size_t)st.st_size) == (ssize_t)st.st_size)
-            n_good = spot_journal_replay(bytes, (size_t)st.st_size, l->stream_id, n_chunk, entry,
-                                         &n_entry);
+            n_good = spot_part_journal_replay(bytes, (size_t)st.st_size, l->stream_id, n_chunk,
+                                              entry, &n_entry);
         recheck(l, entry, n_entry);
     }
     free(bytes);
@@ -267,7 +268,7 @@ struct spot_landing *spot_landing_open(const char *path, const struct spot_strea
 /* Data first, then the records that speak of it. */
 static int sync_all(struct spot_landing *l, struct spot_err *err)
 {
-    const size_t n = l->n_unsynced * SPOT_JOURNAL_RECORD;
+    const size_t n = l->n_unsynced * SPOT_PART_JOURNAL_RECORD;
     unsigned char *records;
     int rc;
 
@@ -277,7 +278,8 @@ static int sync_all(struct spot_landing *l, struct spot_err *err)
         return spot_err_sys(err, "cannot sync '%s'", l->part);
     records = spot_xcalloc(n, 1);
     for (size_t i = 0; i < l->n_unsynced; i++)
-        spot_journal_record(l->stream_id, l->unsynced[i], records + i * SPOT_JOURNAL_RECORD);
+        spot_part_journal_record(l->stream_id, l->unsynced[i],
+                                 records + i * SPOT_PART_JOURNAL_RECORD);
     rc = write_at(l->journal_fd, records, n, l->journal_byte, l->journal, err);
     free(records);
     if (rc)
@@ -358,7 +360,7 @@ static int note(struct spot_landing *l, const struct spot_chunk *chunk, struct s
     mark(l, chunk->seq, chunk->hash, chunk->raw_byte);
     l->unsynced =
         spot_xgrow(l->unsynced, &l->cap_unsynced, l->n_unsynced + 1, sizeof(*l->unsynced));
-    l->unsynced[l->n_unsynced++] = (struct spot_journal_entry){ chunk->seq, chunk->hash };
+    l->unsynced[l->n_unsynced++] = (struct spot_part_journal_entry){ chunk->seq, chunk->hash };
     l->unsynced_byte += chunk->raw_byte;
     if (l->unsynced_byte < l->options.sync_byte && spot_clock_s() - l->synced_s < l->options.sync_s)
         return 0;

@@ -124,7 +124,7 @@ struct serve {
     struct spot_port *port;
     struct spot_coder coder;
     struct spot_adapt adapt;
-    struct spot_message message;
+    struct spot_parley_message message;
     struct spot_buf raw, coded;
     struct run run[RUNS_MAX]; /* a ring: run[(first_run + i) % RUNS_MAX] */
     size_t first_run, n_run;
@@ -169,7 +169,7 @@ static int send_chunk(struct serve *s, uint64_t seq, struct spot_err *err)
     if (spot_chunk_encode(&s->coder, &chunk, codec, s->raw.data, NULL, &s->coded, err))
         return -1;
     coded_s = spot_clock_s();
-    if (spot_parley_send(s->port, SPOT_MSG_CHUNK, seq, s->coded.data, s->coded.n, err))
+    if (spot_parley_send(s->port, SPOT_PARLEY_MSG_CHUNK, seq, s->coded.data, s->coded.n, err))
         return -1;
     spot_adapt_coded(&s->adapt, chunk.dtype, codec, chunk.raw_byte, s->coded.n, coded_s - start_s);
     spot_adapt_sent(&s->adapt, s->coded.n, spot_clock_s() - coded_s + s->starved_s);
@@ -240,7 +240,7 @@ static int send_sums(struct serve *s, struct spot_err *err)
 
             rc = sum_chunk(s, i, &chunk_hash, err);
             if (!rc && spot_clock_s() - spoke_s >= s->beat_s) {
-                rc = spot_parley_send(s->port, SPOT_MSG_BEAT, 0, NULL, 0, err);
+                rc = spot_parley_send(s->port, SPOT_PARLEY_MSG_BEAT, 0, NULL, 0, err);
                 spoke_s = spot_clock_s();
             }
             spot_le_put(word, chunk_hash, 8);
@@ -253,7 +253,7 @@ static int send_sums(struct serve *s, struct spot_err *err)
         spot_buf_add(&sums, word, 16);
     }
     if (!rc)
-        rc = spot_parley_send(s->port, SPOT_MSG_SUMS, 0, sums.data, sums.n, err);
+        rc = spot_parley_send(s->port, SPOT_PARLEY_MSG_SUMS, 0, sums.data, sums.n, err);
     spot_buf_release(&sums);
     return rc;
 }
@@ -261,18 +261,18 @@ static int send_sums(struct serve *s, struct spot_err *err)
 static int handle(struct serve *s, struct spot_err *err)
 {
     switch (s->message.type) {
-    case SPOT_MSG_BEAT:
+    case SPOT_PARLEY_MSG_BEAT:
         return 0;
-    case SPOT_MSG_WANT:
+    case SPOT_PARLEY_MSG_WANT:
         return take_want(s, err);
-    case SPOT_MSG_CREDIT:
+    case SPOT_PARLEY_MSG_CREDIT:
         if (s->message.argument > UINT64_C(1) << 40)
             break;
         s->credit_byte += s->message.argument;
         return 0;
-    case SPOT_MSG_ASK:
+    case SPOT_PARLEY_MSG_ASK:
         return send_sums(s, err);
-    case SPOT_MSG_COMMIT:
+    case SPOT_PARLEY_MSG_COMMIT:
         s->is_committed = true;
         return 0;
     default:
@@ -301,7 +301,7 @@ static int listen_once(struct serve *s, bool has_work, double *silent_s, struct 
         s->starved_s += s->n_run ? spot_clock_s() - start_s : 0;
         if (*silent_s > s->offer->options.silence_s)
             return spot_err_set(err, SPOT_ESYS, "the receiver was silent for %g s", *silent_s);
-        return spot_parley_send(s->port, SPOT_MSG_BEAT, 0, NULL, 0, err);
+        return spot_parley_send(s->port, SPOT_PARLEY_MSG_BEAT, 0, NULL, 0, err);
     }
     s->starved_s += s->n_run && !has_work ? spot_clock_s() - start_s : 0;
     *silent_s = 0;
@@ -315,7 +315,8 @@ static int serve(struct serve *s, struct spot_err *err)
     double silent_s = 0;
 
     if (spot_parley_meet(s->port, "send", err) ||
-        spot_parley_send(s->port, SPOT_MSG_HEAD, 0, s->offer->head.data, s->offer->head.n, err))
+        spot_parley_send(s->port, SPOT_PARLEY_MSG_HEAD, 0, s->offer->head.data, s->offer->head.n,
+                         err))
         return -1;
     while (!s->is_committed) {
         const bool has_work = s->n_run && s->credit_byte;
@@ -343,11 +344,11 @@ static void hear_out(struct serve *s, struct spot_err *err)
     const double end_s = spot_clock_s() + s->offer->options.silence_s;
     struct spot_err why = { 0 };
 
-    s->message.type = SPOT_MSG_BEAT;
+    s->message.type = SPOT_PARLEY_MSG_BEAT;
     while (!s->is_committed && s->port->wait(s->port, 0) && spot_clock_s() < end_s &&
            !spot_parley_receive(s->port, &s->message, &why))
-        s->is_committed = s->message.type == SPOT_MSG_COMMIT;
-    if (s->message.type == SPOT_MSG_FAIL)
+        s->is_committed = s->message.type == SPOT_PARLEY_MSG_COMMIT;
+    if (s->message.type == SPOT_PARLEY_MSG_FAIL)
         *err = why;
 }
 
@@ -379,10 +380,10 @@ int spot_offer_serve(struct spot_offer *o, struct spot_port *port, struct spot_e
     s->coder.has_frame_check = false; /* nothing but our receiver reads these frames */
     rc = serve(s, &cause);
     if (rc && cause.code == SPOT_ESYS) { /* the port is of no use, or the peer knows */
-        if (s->message.type != SPOT_MSG_FAIL)
+        if (s->message.type != SPOT_PARLEY_MSG_FAIL)
             hear_out(s, &cause);
         rc = s->is_committed ? 0 : -1;
-    } else if (rc && s->message.type != SPOT_MSG_FAIL) {
+    } else if (rc && s->message.type != SPOT_PARLEY_MSG_FAIL) {
         part(s, &cause);
     }
     if (rc) {

@@ -21,12 +21,12 @@ static uint32_t check_of(const unsigned char *head, const void *payload, size_t 
     return (uint32_t)spot_hash64(covered, sizeof(covered));
 }
 
-static size_t covered_byte(enum spot_message_type type, size_t n_byte)
+static size_t covered_byte(enum spot_parley_type type, size_t n_byte)
 {
-    return type == SPOT_MSG_CHUNK ? 0 : n_byte;
+    return type == SPOT_PARLEY_MSG_CHUNK ? 0 : n_byte;
 }
 
-int spot_parley_send(struct spot_port *port, enum spot_message_type type, uint64_t argument,
+int spot_parley_send(struct spot_port *port, enum spot_parley_type type, uint64_t argument,
                      const void *payload, size_t n_byte, struct spot_err *err)
 {
     unsigned char head[SPOT_PARLEY_HEAD];
@@ -59,7 +59,7 @@ static int read_payload(struct spot_port *port, size_t n_byte, struct spot_buf *
     return 0;
 }
 
-static int receive_any(struct spot_port *port, struct spot_message *m, struct spot_err *err)
+static int receive_any(struct spot_port *port, struct spot_parley_message *m, struct spot_err *err)
 {
     unsigned char head[SPOT_PARLEY_HEAD];
     uint64_t type, n_byte;
@@ -68,10 +68,10 @@ static int receive_any(struct spot_port *port, struct spot_message *m, struct sp
         return -1;
     type = spot_le_get(head + 4, 4);
     n_byte = spot_le_get(head + 8, 4);
-    if (spot_le_get(head, 4) != MAGIC || type < SPOT_MSG_HELLO || type >= SPOT_MSG_TYPES ||
-        n_byte > SPOT_PARLEY_PAYLOAD_MAX)
+    if (spot_le_get(head, 4) != MAGIC || type < SPOT_PARLEY_MSG_HELLO ||
+        type >= SPOT_PARLEY_MSG_TYPES || n_byte > SPOT_PARLEY_PAYLOAD_MAX)
         return spot_err_set(err, SPOT_EDATA, "the peer does not speak our language");
-    m->type = (enum spot_message_type)type;
+    m->type = (enum spot_parley_type)type;
     m->argument = spot_le_get(head + 16, 8);
     if (read_payload(port, n_byte, &m->payload, err))
         return -1;
@@ -82,7 +82,7 @@ static int receive_any(struct spot_port *port, struct spot_message *m, struct sp
 }
 
 /* A stranger's words go to a terminal and into logs. */
-static int tell(const struct spot_message *m, struct spot_err *err)
+static int tell(const struct spot_parley_message *m, struct spot_err *err)
 {
     char why[400];
     const size_t n = m->payload.n < sizeof(why) ? m->payload.n : sizeof(why) - 1;
@@ -95,11 +95,11 @@ static int tell(const struct spot_message *m, struct spot_err *err)
                         "the peer says: %s", why);
 }
 
-int spot_parley_receive(struct spot_port *port, struct spot_message *m, struct spot_err *err)
+int spot_parley_receive(struct spot_port *port, struct spot_parley_message *m, struct spot_err *err)
 {
     if (receive_any(port, m, err))
         return -1;
-    return m->type == SPOT_MSG_FAIL ? tell(m, err) : 0;
+    return m->type == SPOT_PARLEY_MSG_FAIL ? tell(m, err) : 0;
 }
 
 double spot_parley_beat_s(double silence_s)
@@ -115,13 +115,14 @@ static bool is_text(const struct spot_buf *payload, const char *text)
 int spot_parley_meet(struct spot_port *port, const char *role, struct spot_err *err)
 {
     const char *other = !strcmp(role, "send") ? "recv" : "send";
-    struct spot_message m = { 0 };
+    struct spot_parley_message m = { 0 };
     int rc = -1;
 
-    if (spot_parley_send(port, SPOT_MSG_HELLO, SPOT_PARLEY_VERSION, role, strlen(role), err) ||
+    if (spot_parley_send(port, SPOT_PARLEY_MSG_HELLO, SPOT_PARLEY_VERSION, role, strlen(role),
+                         err) ||
         spot_parley_receive(port, &m, err))
         goto out;
-    if (m.type != SPOT_MSG_HELLO)
+    if (m.type != SPOT_PARLEY_MSG_HELLO)
         spot_err_set(err, SPOT_EDATA, "the peer does not greet");
     else if (m.argument != SPOT_PARLEY_VERSION)
         spot_err_set(err, SPOT_EDATA, "the peer speaks version %llu, this program version %d",
@@ -137,5 +138,6 @@ out:
 
 void spot_parley_fail(struct spot_port *port, const struct spot_err *why)
 {
-    spot_parley_send(port, SPOT_MSG_FAIL, (uint64_t)why->code, why->msg, strlen(why->msg), NULL);
+    spot_parley_send(port, SPOT_PARLEY_MSG_FAIL, (uint64_t)why->code, why->msg, strlen(why->msg),
+                     NULL);
 }

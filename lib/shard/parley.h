@@ -30,33 +30,34 @@ extern "C" {
 
 enum { SPOT_PARLEY_VERSION = 1, SPOT_PARLEY_HEAD = 24, SPOT_PARLEY_PAYLOAD_MAX = 104 << 20 };
 
-enum spot_message_type {
-    SPOT_MSG_HELLO = 1,
-    SPOT_MSG_BEAT,
-    SPOT_MSG_FAIL,
-    SPOT_MSG_HEAD,
-    SPOT_MSG_CHUNK,
-    SPOT_MSG_SUMS,
-    SPOT_MSG_WANT,
-    SPOT_MSG_CREDIT,
-    SPOT_MSG_ASK,
-    SPOT_MSG_COMMIT,
-    SPOT_MSG_TYPES,
+enum spot_parley_type {
+    SPOT_PARLEY_MSG_HELLO = 1,
+    SPOT_PARLEY_MSG_BEAT,
+    SPOT_PARLEY_MSG_FAIL,
+    SPOT_PARLEY_MSG_HEAD,
+    SPOT_PARLEY_MSG_CHUNK,
+    SPOT_PARLEY_MSG_SUMS,
+    SPOT_PARLEY_MSG_WANT,
+    SPOT_PARLEY_MSG_CREDIT,
+    SPOT_PARLEY_MSG_ASK,
+    SPOT_PARLEY_MSG_COMMIT,
+    SPOT_PARLEY_MSG_TYPES,
 };
 
-struct spot_message {
-    enum spot_message_type type;
+struct spot_parley_message {
+    enum spot_parley_type type;
     uint64_t argument;
     struct spot_buf payload; /* reused from message to message */
 };
 
 /* Returns 0, or -1 with *err (SPOT_ESYS). */
-int spot_parley_send(struct spot_port *port, enum spot_message_type type, uint64_t argument,
+int spot_parley_send(struct spot_port *port, enum spot_parley_type type, uint64_t argument,
                      const void *payload, size_t n_byte, struct spot_err *err);
 
 /* The next message. Returns 0, or -1 with *err: SPOT_ESYS when the peer is gone or
  * silent, SPOT_EDATA for a message that is none, what the peer said for FAIL. */
-int spot_parley_receive(struct spot_port *port, struct spot_message *message, struct spot_err *err);
+int spot_parley_receive(struct spot_port *port, struct spot_parley_message *message,
+                        struct spot_err *err);
 
 /* Seconds between two BEATs of a side that works and says nothing else, for a peer that takes a
  * silence of silence_s for death: a second at most. */

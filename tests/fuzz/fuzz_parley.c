@@ -89,7 +89,7 @@ static int read_data(void *user, uint64_t at, void *data, size_t n_byte, struct 
     return 0;
 }
 
-static void say(struct spot_buf *script, enum spot_message_type type, uint64_t argument,
+static void say(struct spot_buf *script, enum spot_parley_type type, uint64_t argument,
                 const void *payload, size_t n)
 {
     struct spot_port *port = tape_new(NULL, script);
@@ -138,14 +138,14 @@ static struct world *world(void)
     spot_le_put(want, 0, 4);
     spot_le_put(want + 4, (4 * ELEMENTS + CHUNK - 1) / CHUNK + (2 * ELEMENTS + CHUNK - 1) / CHUNK,
                 4);
-    say(&asks, SPOT_MSG_HELLO, SPOT_PARLEY_VERSION, "recv", 4);
-    say(&asks, SPOT_MSG_CREDIT, 1 << 20, NULL, 0);
-    say(&asks, SPOT_MSG_WANT, 0, want, 8);
+    say(&asks, SPOT_PARLEY_MSG_HELLO, SPOT_PARLEY_VERSION, "recv", 4);
+    say(&asks, SPOT_PARLEY_MSG_CREDIT, 1 << 20, NULL, 0);
+    say(&asks, SPOT_PARLEY_MSG_WANT, 0, want, 8);
     /* one message is taken for each chunk sent: beats, so that all are sent before ASK */
     for (int i = 0; i < 64; i++)
-        say(&asks, SPOT_MSG_BEAT, 0, NULL, 0);
-    say(&asks, SPOT_MSG_ASK, 0, NULL, 0);
-    say(&asks, SPOT_MSG_COMMIT, 0, NULL, 0);
+        say(&asks, SPOT_PARLEY_MSG_BEAT, 0, NULL, 0);
+    say(&asks, SPOT_PARLEY_MSG_ASK, 0, NULL, 0);
+    say(&asks, SPOT_PARLEY_MSG_COMMIT, 0, NULL, 0);
     o = offer(&w);
     port = tape_new(&asks, &w.talk);
     if (spot_offer_serve(o, port, NULL))
@@ -190,7 +190,7 @@ static void write_script(const struct world *w, const uint8_t *data, size_t size
             const uint64_t argument = at < size ? (uint64_t)data[at++] << (op & 56) : 0;
             n = at < size ? data[at++] : 0;
             n = n < size - at ? n : size - at;
-            say(script, (enum spot_message_type)(1 + (op & 15)), argument, data + at, n);
+            say(script, (enum spot_parley_type)(1 + (op & 15)), argument, data + at, n);
             at += n;
         } else if ((n = good_message(w, op & 63, &good)) > 0) {
             struct spot_buf payload = { 0 };
@@ -200,7 +200,7 @@ static void write_script(const struct world *w, const uint8_t *data, size_t size
                 payload.data[spot_le_get(data + at, 2) % payload.n] = data[at + 2];
                 at += 3;
             }
-            say(script, (enum spot_message_type)spot_le_get(good + 4, 4), spot_le_get(good + 16, 8),
+            say(script, (enum spot_parley_type)spot_le_get(good + 4, 4), spot_le_get(good + 16, 8),
                 payload.data, payload.n);
             spot_buf_release(&payload);
         }
@@ -277,7 +277,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (data[0] >= 128) {
         spot_buf_add(&script, data + 1, size - 1);
     } else if (data[0] & 1) {
-        say(&script, SPOT_MSG_HELLO, SPOT_PARLEY_VERSION, "recv", 4);
+        say(&script, SPOT_PARLEY_MSG_HELLO, SPOT_PARLEY_VERSION, "recv", 4);
         write_script(w, data + 1, size - 1, &script);
     } else {
         is_ours = data[0] & 2;

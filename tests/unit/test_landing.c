@@ -7,7 +7,7 @@
 #include <sys/wait.h>
 
 #include "move_rig.h"
-#include "shard/journal.h"
+#include "shard/part_journal.h"
 
 START_TEST(a_move_cut_after_every_byte_is_resumed)
 {
@@ -40,9 +40,9 @@ static size_t journal_records(void)
 {
     struct stat st;
 
-    return stat(journal, &st) || st.st_size < SPOT_JOURNAL_HEAD
+    return stat(journal, &st) || st.st_size < SPOT_PART_JOURNAL_HEAD
                ? 0
-               : (size_t)(st.st_size - SPOT_JOURNAL_HEAD) / SPOT_JOURNAL_RECORD;
+               : (size_t)(st.st_size - SPOT_PART_JOURNAL_HEAD) / SPOT_PART_JOURNAL_RECORD;
 }
 
 /* An end before the first batch of 64 MiB or so is full. */
@@ -147,7 +147,7 @@ START_TEST(a_journal_cut_or_changed_at_every_byte_does_no_harm)
     ck_assert_ptr_nonnull(file);
     n_journal = fread(saved, 1, sizeof(saved), file);
     fclose(file);
-    ck_assert_uint_ge(n_journal, SPOT_JOURNAL_HEAD + 2 * SPOT_JOURNAL_RECORD);
+    ck_assert_uint_ge(n_journal, SPOT_PART_JOURNAL_HEAD + 2 * SPOT_PART_JOURNAL_RECORD);
     snprintf(kept[0], sizeof(kept[0]), "cp %s %s.kept", part, part);
     snprintf(kept[1], sizeof(kept[1]), "cp %s.kept %s", part, part);
     ck_assert_int_eq(system(kept[0]), 0);

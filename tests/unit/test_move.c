@@ -168,7 +168,7 @@ static void note_first(struct spies *s, int at, uint64_t type)
     if (!s->first[at]) {
         s->first[at] = type;
         pthread_cond_broadcast(&s->changed);
-        while (type == SPOT_MSG_BEAT && !s->first[!at] &&
+        while (type == SPOT_PARLEY_MSG_BEAT && !s->first[!at] &&
                !pthread_cond_timedwait(&s->changed, &s->lock, &end))
             ;
     }
@@ -236,7 +236,7 @@ START_TEST(a_receiver_that_reads_again_what_it_has_is_heard_over_every_port)
     spot_fetch_free(fetch);
     for (int i = 0; i < 2; i++) {
         pthread_join(sender[i].thread, NULL);
-        ck_assert_uint_eq(spies.first[i], SPOT_MSG_BEAT);
+        ck_assert_uint_eq(spies.first[i], SPOT_PARLEY_MSG_BEAT);
     }
     spot_offer_free(offer);
     spot_buf_release(&f.bytes);
@@ -253,7 +253,7 @@ static void send_head(struct spot_port *port, const struct file *f)
     spot_coder_init(&coder);
     ck_assert_int_eq(spot_stream_put_head(&coder, &info, f->bytes.data, f->n_header, &head, NULL),
                      0);
-    ck_assert_int_eq(spot_parley_send(port, SPOT_MSG_HEAD, 0, head.data, head.n, NULL), 0);
+    ck_assert_int_eq(spot_parley_send(port, SPOT_PARLEY_MSG_HEAD, 0, head.data, head.n, NULL), 0);
     spot_coder_release(&coder);
     spot_buf_release(&head);
 }
@@ -268,7 +268,7 @@ START_TEST(a_reason_is_told_though_the_port_can_no_longer_be_written_to)
     struct spot_fetch *fetch;
     struct spot_fetch_state state;
     struct spot_port *end[2];
-    struct spot_message m = { 0 };
+    struct spot_parley_message m = { 0 };
     struct sender sender;
 
     set_up();
@@ -279,8 +279,8 @@ START_TEST(a_reason_is_told_though_the_port_can_no_longer_be_written_to)
     ck_assert_int_eq(spot_parley_meet(end[1], "recv", NULL), 0);
     ck_assert_int_eq(spot_parley_receive(end[1], &m, NULL), 0);
     /* more than the socket takes: the sender is writing when the end comes */
-    ck_assert_int_eq(spot_parley_send(end[1], SPOT_MSG_WANT, 0, want, 8, NULL), 0);
-    ck_assert_int_eq(spot_parley_send(end[1], SPOT_MSG_CREDIT, 1 << 30, NULL, 0, NULL), 0);
+    ck_assert_int_eq(spot_parley_send(end[1], SPOT_PARLEY_MSG_WANT, 0, want, 8, NULL), 0);
+    ck_assert_int_eq(spot_parley_send(end[1], SPOT_PARLEY_MSG_CREDIT, 1 << 30, NULL, 0, NULL), 0);
     spot_clock_sleep(0.1);
     spot_parley_fail(end[1], &why);
     end[1]->close(end[1]);
@@ -291,8 +291,8 @@ START_TEST(a_reason_is_told_though_the_port_can_no_longer_be_written_to)
 
     fetch = fetch_of(1);
     make_pair(2, end); /* of a sender that leaves: after HELLO nothing can be written */
-    ck_assert_int_eq(spot_parley_send(end[0], SPOT_MSG_HELLO, SPOT_PARLEY_VERSION, "send", 4, NULL),
-                     0);
+    ck_assert_int_eq(
+        spot_parley_send(end[0], SPOT_PARLEY_MSG_HELLO, SPOT_PARLEY_VERSION, "send", 4, NULL), 0);
     send_head(end[0], &f);
     spot_parley_fail(end[0], &why);
     ck_assert_int_eq(
@@ -345,13 +345,13 @@ START_TEST(another_version_and_the_same_role_are_refused_by_name)
     struct spot_err err = { 0 };
 
     make_pair(1, end);
-    ck_assert_int_eq(spot_parley_send(end[0], SPOT_MSG_HELLO, 2, "send", 4, NULL), 0);
+    ck_assert_int_eq(spot_parley_send(end[0], SPOT_PARLEY_MSG_HELLO, 2, "send", 4, NULL), 0);
     ck_assert_int_eq(spot_parley_meet(end[1], "recv", &err), -1);
     ck_assert_str_eq(err.msg, "the peer speaks version 2, this program version 1");
     end[0]->close(end[0]);
     end[1]->close(end[1]);
     make_pair(1, end);
-    ck_assert_int_eq(spot_parley_send(end[0], SPOT_MSG_HELLO, 1, "recv", 4, NULL), 0);
+    ck_assert_int_eq(spot_parley_send(end[0], SPOT_PARLEY_MSG_HELLO, 1, "recv", 4, NULL), 0);
     ck_assert_int_eq(spot_parley_meet(end[1], "recv", &err), -1);
     ck_assert_str_eq(err.msg, "the peer does not send");
     end[0]->close(end[0]);
@@ -405,9 +405,9 @@ START_TEST(an_empty_head_is_refused)
     fetch = fetch_of(64 << 10);
     make_pair(2, end);
     ck_assert_int_eq(spot_fetch_add(fetch, end[1], NULL), 0);
-    ck_assert_int_eq(spot_parley_send(end[0], SPOT_MSG_HELLO, SPOT_PARLEY_VERSION, "send", 4, NULL),
-                     0);
-    ck_assert_int_eq(spot_parley_send(end[0], SPOT_MSG_HEAD, 0, NULL, 0, NULL), 0);
+    ck_assert_int_eq(
+        spot_parley_send(end[0], SPOT_PARLEY_MSG_HELLO, SPOT_PARLEY_VERSION, "send", 4, NULL), 0);
+    ck_assert_int_eq(spot_parley_send(end[0], SPOT_PARLEY_MSG_HEAD, 0, NULL, 0, NULL), 0);
     ck_assert(!wait_for(fetch, &state));
     ck_assert_ptr_nonnull(strstr(state.err.msg, "head of the stream is cut short"));
     spot_fetch_free(fetch);
