@@ -8,38 +8,18 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "common/le.h"
+
 static const uint32_t magic = 0x31544F50; /* "POT1" */
-
-static void put32(uint8_t *at, uint32_t x)
-{
-    for (int i = 0; i < 4; i++)
-        at[i] = (uint8_t)(x >> (8 * i));
-}
-
-static void put64(uint8_t *at, uint64_t x)
-{
-    put32(at, (uint32_t)x);
-    put32(at + 4, (uint32_t)(x >> 32));
-}
-
-static uint32_t get32(const uint8_t *at)
-{
-    return (uint32_t)at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
-}
-
-static uint64_t get64(const uint8_t *at)
-{
-    return get32(at) | (uint64_t)get32(at + 4) << 32;
-}
 
 static void write_header(uint8_t *at, uint32_t type, uint32_t epoch, uint64_t tag, size_t n_byte)
 {
-    put32(at, magic);
-    put32(at + 4, type);
-    put32(at + 8, epoch);
-    put32(at + 12, 0);
-    put64(at + 16, tag);
-    put64(at + 24, n_byte);
+    spot_le_put(at, magic, 4);
+    spot_le_put(at + 4, type, 4);
+    spot_le_put(at + 8, epoch, 4);
+    spot_le_put(at + 12, 0, 4);
+    spot_le_put(at + 16, tag, 8);
+    spot_le_put(at + 24, n_byte, 8);
 }
 
 /* With room for the payload, or none if it is lent. */
@@ -172,14 +152,16 @@ static ssize_t read_some(struct spot_link *link, void *at, size_t n, struct spot
 static int start_payload(struct spot_link *link, struct spot_err *err)
 {
     const uint8_t *h = link->header;
-    const uint64_t n_byte = get64(h + 24);
+    const uint64_t n_byte = spot_le_get(h + 24, 8);
 
-    if (get32(h) != magic || get32(h + 12) != 0)
+    if ((uint32_t)spot_le_get(h, 4) != magic || (uint32_t)spot_le_get(h + 12, 4) != 0)
         return spot_err_set(err, SPOT_EDATA, "not a frame of this protocol");
     if (n_byte > link->payload_max)
         return spot_err_set(err, SPOT_EDATA, "a frame of %llu bytes, the limit is %zu",
                             (unsigned long long)n_byte, link->payload_max);
-    link->arriving = spot_frame_new(get32(h + 4), get32(h + 8), get64(h + 16), (size_t)n_byte);
+    link->arriving =
+        spot_frame_new((uint32_t)spot_le_get(h + 4, 4), (uint32_t)spot_le_get(h + 8, 4),
+                       spot_le_get(h + 16, 8), (size_t)n_byte);
     if (!link->arriving)
         return spot_err_set(err, SPOT_ESYS, "no memory for a frame of %llu bytes",
                             (unsigned long long)n_byte);
@@ -187,9 +169,18 @@ static int start_payload(struct spot_link *link, struct spot_err *err)
     return 0;
 }
 
+/* A peer as fast as we are must not keep us from everyone else; but what TLS has taken from the
+ * socket already, poll() would not tell of. */
+static bool has_had_its_turn(const struct spot_link *link, size_t n_byte)
+{
+    return n_byte >= SPOT_LINK_TURN && !(link->tls && spot_tls_pending(link->tls));
+}
+
 int spot_link_read(struct spot_link *link, struct spot_frame_list *in, struct spot_err *err)
 {
-    for (;;) {
+    size_t n_read = 0;
+
+    while (!has_had_its_turn(link, n_read)) {
         struct spot_frame *f = link->arriving;
         ssize_t got;
 
@@ -199,6 +190,7 @@ int spot_link_read(struct spot_link *link, struct spot_frame_list *in, struct sp
             if (got <= 0)
                 return (int)got;
             link->n_header += (size_t)got;
+            n_read += (size_t)got;
             if (link->n_header == SPOT_FRAME_HEADER && start_payload(link, err))
                 return -1;
             continue;
@@ -208,6 +200,7 @@ int spot_link_read(struct spot_link *link, struct spot_frame_list *in, struct sp
             if (got <= 0)
                 return (int)got;
             link->n_payload += (size_t)got;
+            n_read += (size_t)got;
         }
         if (link->n_payload == f->n_byte) {
             spot_frame_push(in, f);
@@ -217,6 +210,7 @@ int spot_link_read(struct spot_link *link, struct spot_frame_list *in, struct sp
                 return 0; /* whoever it is says first who */
         }
     }
+    return 0;
 }
 
 /* One sendmsg from byte `done` on: bytes taken, 0 if none are now, -1 with *err. */
@@ -261,11 +255,14 @@ static ssize_t write_record(struct spot_link *link, const uint8_t *header, const
     return spot_tls_send(link->tls, record, n_head + n_data, err);
 }
 
-/* Write header and payload from byte `done` on; returns the new `done`, -1 with *err. */
+/* Write header and payload from byte `done` on, for one turn; returns the new `done`, -1 with
+ * *err. */
 static ssize_t write_from(struct spot_link *link, const uint8_t *header, const uint8_t *data,
                           size_t n_byte, size_t done, struct spot_err *err)
 {
-    while (done < SPOT_FRAME_HEADER + n_byte) {
+    const size_t end = done + SPOT_LINK_TURN;
+
+    while (done < SPOT_FRAME_HEADER + n_byte && done < end) {
         const ssize_t got =
             (link->tls ? write_record : write_some)(link, header, data, n_byte, done, err);
 
@@ -281,15 +278,17 @@ static ssize_t write_from(struct spot_link *link, const uint8_t *header, const u
 int spot_link_flush(struct spot_link *link, struct spot_err *err)
 {
     struct spot_frame *f;
+    size_t n_written = 0;
 
     if (link->tls && spot_tls_shake(link->tls, err))
         return -1;
-    while ((f = link->sending.head)) {
+    while ((f = link->sending.head) && n_written < SPOT_LINK_TURN) {
         const ssize_t done =
             write_from(link, f->header, f->lent ? f->lent : f->data, f->n_byte, link->n_sent, err);
 
         if (done < 0)
             return -1;
+        n_written += (size_t)done - link->n_sent;
         link->n_sent = (size_t)done;
         if (link->n_sent < SPOT_FRAME_HEADER + f->n_byte)
             return 0;

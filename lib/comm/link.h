@@ -18,7 +18,10 @@
 extern "C" {
 #endif
 
-enum { SPOT_FRAME_HEADER = 32 };
+enum {
+    SPOT_FRAME_HEADER = 32,
+    SPOT_LINK_TURN = 8 << 20, /* bytes after which a call of read, send or flush comes back */
+};
 
 struct spot_frame {
     struct spot_frame *next; /* of the list it is in */
@@ -65,12 +68,14 @@ int spot_link_secure(struct spot_link *link, const struct spot_tls_context *key,
 /* Hang up, and keep what arrived. */
 void spot_link_close(struct spot_link *link);
 
-/* Read what is there and append whole frames to `in`.
+/* Read what is there, about SPOT_LINK_TURN bytes at most, and append whole frames to `in`; poll()
+ * tells whether there is more.
  * Returns 0, or -1 with *err: SPOT_ESYS when the peer is gone, SPOT_EDATA for a bad frame,
  * SPOT_EINFEASIBLE when it has another key, or wants one. */
 int spot_link_read(struct spot_link *link, struct spot_frame_list *in, struct spot_err *err);
 
-/* Send a payload: as much as the socket takes now, the rest is copied and queued. */
+/* Send a payload: as much as the socket takes now, SPOT_LINK_TURN at most; the rest is copied and
+ * queued. */
 int spot_link_send(struct spot_link *link, uint32_t type, uint32_t epoch, uint64_t tag,
                    const void *data, size_t n_byte, struct spot_err *err);
 
@@ -86,7 +91,7 @@ int spot_link_keep(struct spot_link *link, uint32_t over_below, struct spot_err 
 int spot_link_send_frame(struct spot_link *link, struct spot_frame *frame_take,
                          struct spot_err *err);
 
-/* Send more of what is queued. Returns 0 or -1 with *err (SPOT_ESYS). */
+/* Send more of what is queued, for one turn. Returns 0 or -1 with *err (SPOT_ESYS). */
 int spot_link_flush(struct spot_link *link, struct spot_err *err);
 
 /* Bytes of the payloads that are queued. */

@@ -256,6 +256,7 @@ int spot_mesh_enter(struct spot_mesh *mesh, uint32_t epoch, uint64_t key, uint32
     mesh->key = key;
     mesh->id = id;
     drop_strangers(mesh, peer, n_peer);
+    spot_mesh_drop_late(mesh);
     for (size_t i = mesh->n_peer; i-- > 0;) /* who came before we knew the key */
         if (i < mesh->n_peer && mesh->peer[i]->link.is_stranger && mesh->peer[i]->inbox.head)
             spot_mesh_serve_peer(mesh, i, POLLIN);
@@ -369,7 +370,7 @@ void spot_mesh_keep(struct spot_mesh *mesh)
     pthread_mutex_unlock(&mesh->lock);
 }
 
-/* Take the wanted frame out of an inbox; frames of older epochs go on the way. */
+/* Take the wanted frame out of an inbox. */
 static struct spot_frame *take_frame(struct spot_frame_list *inbox, uint32_t epoch, uint32_t type,
                                      uint64_t tag)
 {
@@ -377,9 +378,7 @@ static struct spot_frame *take_frame(struct spot_frame_list *inbox, uint32_t epo
     struct spot_frame *frame, *found = NULL;
 
     while ((frame = spot_frame_pop(inbox))) {
-        if (frame->epoch < epoch)
-            free(frame);
-        else if (!found && frame->epoch == epoch && frame->type == type && frame->tag == tag)
+        if (!found && frame->epoch == epoch && frame->type == type && frame->tag == tag)
             found = frame;
         else
             spot_frame_push(&keep, frame);

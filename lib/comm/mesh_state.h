@@ -38,6 +38,7 @@ struct spot_mesh {
     struct spot_link control;
     struct spot_frame_list orders;
     bool is_orphan, notice_sent;
+    bool is_full; /* no descriptor for another connection, until the next beat */
     struct spot_err lost; /* why it is an orphan */
     uint32_t epoch, revoked_below, id;
     uint64_t key;
@@ -62,6 +63,9 @@ void spot_mesh_lose_control(struct spot_mesh *mesh, const struct spot_err *why);
 struct spot_mesh_conn *spot_mesh_add_peer(struct spot_mesh *mesh, int fd_take, bool is_server,
                                           struct spot_err *err);
 void spot_mesh_free_peer(struct spot_mesh *mesh, size_t i);
+
+/* Free what waits of epochs that are over. */
+void spot_mesh_drop_late(struct spot_mesh *mesh);
 struct spot_mesh_conn *spot_mesh_find_peer(const struct spot_mesh *mesh, uint32_t id);
 
 /* Do what poll() says can be done. A connection that broke keeps what it delivered, so that a

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The thread of a mesh: moves bytes, keeps the lease alive, hears of epochs that end. */
+#include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -8,7 +9,7 @@
 #include "common/clock.h"
 #include "common/xalloc.h"
 
-enum { STRANGER_BYTE_MAX = 64 };
+enum { STRANGER_BYTE_MAX = 64, STRANGER_TURN = 64 };
 
 static const double stranger_s = 30; /* a connection that has not said hello by then is closed */
 
@@ -25,8 +26,11 @@ struct spot_mesh_flags *spot_mesh_flags_new(void)
 
 void spot_mesh_notice(struct spot_mesh *mesh)
 {
+    const int before = errno; /* of what the signal interrupts */
+
     mesh->flags->notice = true;
     spot_mesh_wake(mesh);
+    errno = before;
 }
 
 void spot_mesh_progress(struct spot_mesh *mesh)
@@ -74,12 +78,27 @@ struct spot_mesh_conn *spot_mesh_find_peer(const struct spot_mesh *mesh, uint32_
     return NULL;
 }
 
+/* Whoever has said nothing for the longest makes room. False: everyone here is known. */
+static bool drop_oldest_stranger(struct spot_mesh *mesh)
+{
+    size_t oldest = mesh->n_peer;
+
+    for (size_t i = 0; i < mesh->n_peer; i++)
+        if (mesh->peer[i]->link.is_stranger &&
+            (oldest == mesh->n_peer || mesh->peer[i]->since_s < mesh->peer[oldest]->since_s))
+            oldest = i;
+    if (oldest == mesh->n_peer)
+        return false;
+    spot_mesh_free_peer(mesh, oldest);
+    return true;
+}
+
 struct spot_mesh_conn *spot_mesh_add_peer(struct spot_mesh *mesh, int fd_take, bool is_server,
                                           struct spot_err *err)
 {
     struct spot_mesh_conn *p;
 
-    if (mesh->n_peer == SPOT_MESH_PEERS_MAX) {
+    if (mesh->n_peer == SPOT_MESH_PEERS_MAX && !drop_oldest_stranger(mesh)) {
         close(fd_take);
         spot_err_set(err, SPOT_ESYS, "more than %d connections", SPOT_MESH_PEERS_MAX);
         return NULL;
@@ -119,6 +138,29 @@ static int greet(struct spot_mesh *mesh, struct spot_mesh_conn *p)
     return ok ? 0 : -1;
 }
 
+/* Frames of epochs that are over: nobody will ask for them. */
+static bool is_late(const struct spot_mesh *mesh, const struct spot_frame *frame)
+{
+    return frame->epoch < mesh->epoch || frame->epoch < mesh->revoked_below;
+}
+
+void spot_mesh_drop_late(struct spot_mesh *mesh)
+{
+    for (size_t i = 0; i < mesh->n_peer; i++) {
+        struct spot_frame_list *inbox = &mesh->peer[i]->inbox, kept = { NULL, NULL };
+        struct spot_frame *frame;
+
+        if (mesh->peer[i]->link.is_stranger)
+            continue; /* its hello */
+        while ((frame = spot_frame_pop(inbox)))
+            if (is_late(mesh, frame))
+                free(frame);
+            else
+                spot_frame_push(&kept, frame);
+        *inbox = kept;
+    }
+}
+
 /* What this peer sent; questions are answered here, whatever the caller's thread is doing. */
 static int read_known(struct spot_mesh *mesh, struct spot_mesh_conn *p)
 {
@@ -129,7 +171,10 @@ static int read_known(struct spot_mesh *mesh, struct spot_mesh_conn *p)
     if (!rc)
         p->heard_s = spot_clock_s();
     while ((frame = spot_frame_pop(&in))) {
-        if (frame->type != mesh->config.type_ping && frame->type != mesh->config.type_pong) {
+        const bool is_ping =
+            frame->type == mesh->config.type_ping || frame->type == mesh->config.type_pong;
+
+        if (!is_ping && !is_late(mesh, frame)) {
             spot_frame_push(&p->inbox, frame);
             continue;
         }
@@ -242,7 +287,7 @@ static size_t fill_set(const struct spot_mesh *mesh, struct pollfd *set)
     size_t n = 0;
 
     set[n++] = (struct pollfd){ .fd = mesh->wake[0], .events = POLLIN };
-    set[n++] = (struct pollfd){ .fd = mesh->listener, .events = POLLIN };
+    set[n++] = (struct pollfd){ .fd = mesh->listener, .events = mesh->is_full ? 0 : POLLIN };
     if (!mesh->is_orphan)
         set[n++] = (struct pollfd){ .fd = mesh->control.fd, .events = link_events(&mesh->control) };
     for (size_t i = 0; i < mesh->n_peer; i++)
@@ -267,15 +312,28 @@ static void drop_silent(struct spot_mesh *mesh)
     const double now_s = spot_clock_s();
 
     for (size_t i = mesh->n_peer; i-- > 0;)
-        if (mesh->peer[i]->link.is_stranger && mesh->key &&
-            now_s - mesh->peer[i]->since_s > stranger_s)
+        if (mesh->peer[i]->link.is_stranger && now_s - mesh->peer[i]->since_s > stranger_s)
             spot_mesh_free_peer(mesh, i);
+}
+
+/* Without a descriptor for another connection, the listener is left alone for a beat. */
+static void take_strangers(struct spot_mesh *mesh)
+{
+    for (int n = 0; !mesh->is_full && n < STRANGER_TURN; n++) {
+        const int fd = spot_endpoint_accept(mesh->listener);
+
+        if (fd >= 0)
+            (void)spot_mesh_add_peer(mesh, fd, true, NULL);
+        else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+            mesh->is_full = !drop_oldest_stranger(mesh);
+        else if (errno != ECONNABORTED && errno != EINTR)
+            break;
+    }
 }
 
 static void serve(struct spot_mesh *mesh, const struct pollfd *set, size_t n)
 {
     char drain[64];
-    int fd;
 
     if (set[0].revents)
         while (read(mesh->wake[0], drain, sizeof(drain)) == (ssize_t)sizeof(drain))
@@ -286,9 +344,7 @@ static void serve(struct spot_mesh *mesh, const struct pollfd *set, size_t n)
         if (i < mesh->n_peer && mesh->peer[i]->link.fd >= 0)
             spot_mesh_serve_peer(mesh, i, events_of(set, n, mesh->peer[i]->link.fd));
     if (set[1].revents)
-        while ((fd = spot_endpoint_accept(mesh->listener)) >= 0)
-            (void)spot_mesh_add_peer(mesh, fd, true, NULL);
-    drop_silent(mesh);
+        take_strangers(mesh);
 }
 
 void *spot_mesh_run_thread(void *user)
@@ -302,7 +358,9 @@ void *spot_mesh_run_thread(void *user)
 
         pthread_mutex_lock(&mesh->lock);
         keep_lease(mesh);
+        drop_silent(mesh);
         n = fill_set(mesh, set);
+        mesh->is_full = false;
         pthread_mutex_unlock(&mesh->lock);
         if (poll(set, n, wait_ms) <= 0)
             continue;

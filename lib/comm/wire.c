@@ -3,12 +3,13 @@
 
 #include <string.h>
 
+#include "common/le.h"
+
 static void put_little(struct spot_buf *out, uint64_t value, size_t n)
 {
     uint8_t byte[8];
 
-    for (size_t i = 0; i < n; i++)
-        byte[i] = (uint8_t)(value >> (8 * i));
+    spot_le_put(byte, value, (int)n);
     spot_buf_add(out, byte, n);
 }
 
@@ -68,11 +69,8 @@ const uint8_t *spot_get_bytes(struct spot_wire_in *in, size_t n)
 static uint64_t get_little(struct spot_wire_in *in, size_t n)
 {
     const uint8_t *byte = spot_get_bytes(in, n);
-    uint64_t value = 0;
 
-    for (size_t i = 0; byte && i < n; i++)
-        value |= (uint64_t)byte[i] << (8 * i);
-    return value;
+    return byte ? spot_le_get(byte, (int)n) : 0;
 }
 
 uint8_t spot_get_u8(struct spot_wire_in *in)

@@ -427,6 +427,11 @@ ssize_t spot_tls_send(struct spot_tls *tls, const void *data, size_t n_byte, str
     return SSL_write_ex(tls->ssl, data, n_byte, &done) == 1 ? (ssize_t)done : settle_now(tls, err);
 }
 
+size_t spot_tls_pending(const struct spot_tls *tls)
+{
+    return (size_t)SSL_pending(tls->ssl);
+}
+
 int spot_tls_shake(struct spot_tls *tls, struct spot_err *err)
 {
     if (SSL_is_init_finished(tls->ssl))

@@ -62,6 +62,9 @@ ssize_t spot_tls_send(struct spot_tls *tls, const void *data, size_t n_byte, str
 /* Go on with the handshake, if it is not over. Returns 0, or -1 with *err as above. */
 int spot_tls_shake(struct spot_tls *tls, struct spot_err *err);
 
+/* Bytes that were taken from the socket and not read yet: poll() does not tell of them. */
+size_t spot_tls_pending(const struct spot_tls *tls);
+
 /* True if the socket being writable is of use, given whether there is more to send. */
 bool spot_tls_wants_write(const struct spot_tls *tls, bool has_more);
 

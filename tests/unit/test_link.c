@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE /* memmem */
 #include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -458,6 +461,90 @@ START_TEST(a_stranger_is_read_one_frame_at_a_time)
 }
 END_TEST
 
+/* Writes frames for as long as anyone reads. */
+static void *be_endless(void *fd)
+{
+    static uint8_t frame[1 << 20];
+    struct spot_frame_list none = { NULL, NULL };
+    struct spot_link link;
+
+    spot_link_init(&link, *(int *)fd, 1 << 20);
+    while (!spot_link_send(&link, 1, 0, 0, frame, sizeof(frame) - SPOT_FRAME_HEADER, NULL) &&
+           !spot_link_read(&link, &none, NULL))
+        while (spot_link_wants_write(&link) && !spot_link_flush(&link, NULL))
+            poll(&(struct pollfd){ .fd = link.fd, .events = POLLOUT }, 1, 1000);
+    spot_link_release(&link);
+    return NULL;
+}
+
+START_TEST(a_peer_as_fast_as_we_are_has_its_turn_and_no_more)
+{
+    struct spot_frame_list in = { NULL, NULL };
+    struct spot_link link;
+    pthread_t thread;
+    int fd[2];
+
+    open_pair(fd);
+    spot_link_init(&link, fd[0], 1 << 20);
+    pthread_create(&thread, NULL, be_endless, &fd[1]);
+    for (int turn = 0; turn < 40; turn++) {
+        size_t n = 0;
+
+        ck_assert_int_eq(spot_link_read(&link, &in, NULL), 0);
+        for (struct spot_frame *f; (f = spot_frame_pop(&in)); free(f))
+            n += f->n_byte;
+        ck_assert_uint_le(n, SPOT_LINK_TURN + (1 << 20));
+    }
+    spot_link_release(&link);
+    pthread_join(thread, NULL);
+}
+END_TEST
+
+/* What TLS has taken from the socket when a turn ends is not forgotten: poll() alone drives both.
+ */
+START_TEST(with_a_key_turns_end_where_poll_tells_of_the_rest)
+{
+    enum { MANY = 6, BYTE = 5 << 20 };
+    struct spot_tls_context *const tls = spot_tls_context_new(key[0], NULL);
+    struct spot_frame_list in = { NULL, NULL }, none = { NULL, NULL };
+    uint8_t *big = calloc(1, BYTE);
+    struct spot_link from, to;
+    size_t n_frame = 0;
+    int fd[2];
+
+    open_pair(fd);
+    spot_link_init(&from, fd[0], 0);
+    spot_link_init(&to, fd[1], BYTE);
+    ck_assert_int_eq(spot_link_secure(&from, tls, false, NULL), 0);
+    ck_assert_int_eq(spot_link_secure(&to, tls, true, NULL), 0);
+    for (int i = 0; i < MANY; i++)
+        ck_assert_int_eq(spot_link_send(&from, 1, 0, (uint64_t)i, big, BYTE, NULL), 0);
+    while (n_frame < MANY) {
+        struct pollfd set[2] = {
+            { .fd = fd[0],
+              .events = (short)(POLLIN | (spot_link_wants_write(&from) ? POLLOUT : 0)) },
+            { .fd = fd[1], .events = (short)(POLLIN | (spot_link_wants_write(&to) ? POLLOUT : 0)) },
+        };
+
+        ck_assert_int_gt(poll(set, 2, 20000), 0);
+        if (set[0].revents & POLLIN)
+            ck_assert_int_eq(spot_link_read(&from, &none, NULL), 0);
+        if (set[0].revents & POLLOUT)
+            ck_assert_int_eq(spot_link_flush(&from, NULL), 0);
+        if (set[1].revents & POLLOUT)
+            ck_assert_int_eq(spot_link_flush(&to, NULL), 0);
+        if (set[1].revents & POLLIN)
+            ck_assert_int_eq(spot_link_read(&to, &in, NULL), 0);
+        for (struct spot_frame *f; (f = spot_frame_pop(&in)); free(f))
+            ck_assert_uint_eq(f->tag, n_frame++);
+    }
+    free(big);
+    spot_link_release(&from);
+    spot_link_release(&to);
+    spot_tls_context_free(tls);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("core");
@@ -473,5 +560,7 @@ int main(void)
     tcase_add_test(tc, without_the_key_nothing_is_learnt_and_nothing_is_heard);
     tcase_add_test(tc, a_client_with_a_key_does_not_talk_to_a_server_without);
     tcase_add_test(tc, a_stranger_is_read_one_frame_at_a_time);
+    tcase_add_test(tc, a_peer_as_fast_as_we_are_has_its_turn_and_no_more);
+    tcase_add_test(tc, with_a_key_turns_end_where_poll_tells_of_the_rest);
     return run_suite("link", tc);
 }

@@ -4,10 +4,13 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "comm/endpoint.h"
 #include "comm/mesh.h"
+#include "comm/mesh_state.h"
 #include "common/clock.h"
 #include "suite.h"
 
@@ -158,6 +161,28 @@ START_TEST(a_dead_peer_and_a_dead_coordinator_are_errors)
 }
 END_TEST
 
+static size_t inbox_of(struct spot_mesh *m)
+{
+    size_t n = 0;
+
+    pthread_mutex_lock(&m->lock);
+    for (size_t i = 0; i < m->n_peer; i++)
+        for (const struct spot_frame *f = m->peer[i]->inbox.head; f; f = f->next)
+            n++;
+    pthread_mutex_unlock(&m->lock);
+    return n;
+}
+
+static void wait_for_inbox(size_t n)
+{
+    const double until_s = spot_clock_s() + 20;
+
+    while (inbox_of(mesh[0]) != n) {
+        ck_assert_double_lt(spot_clock_s(), until_s);
+        spot_clock_sleep(1e-3);
+    }
+}
+
 START_TEST(older_frames_are_dropped_and_newer_ones_wait)
 {
     struct spot_frame *f;
@@ -171,11 +196,70 @@ START_TEST(older_frames_are_dropped_and_newer_ones_wait)
     free(f);
     enter(1, 6); /* first to enter: what it sends is early */
     ck_assert_int_eq(spot_mesh_send(mesh[1], 1, DATA, 1, "new", 3, NULL), 0);
-    spot_clock_sleep(0.1);
+    wait_for_inbox(1 + 1); /* and tag 1 of epoch 5, which nobody asked for */
     enter(0, 6);
     f = spot_mesh_recv(mesh[0], 2, DATA, 1, NULL);
     ck_assert_mem_eq(f->data, "new", 3);
     free(f);
+    close_meshes();
+}
+END_TEST
+
+/* Whatever nobody took goes with its epoch, whether it waits by then or comes later. */
+START_TEST(frames_of_epochs_that_are_over_do_not_pile_up)
+{
+    open_meshes();
+    for (uint32_t epoch = 5; epoch < 15; epoch++) {
+        enter(0, epoch);
+        enter(1, epoch);
+        ck_assert_int_eq(spot_mesh_send(mesh[1], 1, DATA, 1, "untaken", 7, NULL), 0);
+        wait_for_inbox(1);
+    }
+    enter(0, 15);
+    ck_assert_uint_eq(inbox_of(mesh[0]), 0);
+    ck_assert_int_eq(spot_mesh_send(mesh[1], 1, DATA, 2, "late", 4, NULL), 0);
+    enter(1, 15);
+    ck_assert_int_eq(spot_mesh_send(mesh[1], 1, DATA, 3, "now", 3, NULL), 0);
+    free(spot_mesh_recv(mesh[0], 2, DATA, 3, NULL));
+    ck_assert_uint_eq(inbox_of(mesh[0]), 0);
+    close_meshes();
+}
+END_TEST
+
+/* A child of the test: many connections that say nothing. Ends with 0 once one of them was closed
+ * from the other side. */
+static void be_many_strangers(const char *address)
+{
+    enum { MANY = 60 };
+    const double until_s = spot_clock_s() + 20;
+    struct pollfd set[MANY];
+    struct spot_endpoint e;
+
+    if (spot_endpoint_parse(address, &e, NULL))
+        _exit(2);
+    for (int i = 0; i < MANY; i++)
+        set[i] = (struct pollfd){ .fd = spot_endpoint_connect(&e, NULL), .events = POLLIN };
+    while (spot_clock_s() < until_s)
+        if (poll(set, MANY, 100) > 0)
+            _exit(0);
+    _exit(1);
+}
+
+START_TEST(strangers_make_room_when_descriptors_run_out)
+{
+    const struct rlimit few = { 32, 32 };
+    int status;
+    pid_t child;
+
+    open_meshes();
+    child = fork();
+    ck_assert_int_ge(child, 0);
+    if (!child)
+        be_many_strangers(peer[0].address);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    enter(0, 5);
     close_meshes();
 }
 END_TEST
@@ -305,6 +389,8 @@ int main(void)
     tcase_add_test(tc, a_revoked_epoch_wakes_who_waits_and_the_order_is_read);
     tcase_add_test(tc, a_dead_peer_and_a_dead_coordinator_are_errors);
     tcase_add_test(tc, older_frames_are_dropped_and_newer_ones_wait);
+    tcase_add_test(tc, frames_of_epochs_that_are_over_do_not_pile_up);
+    tcase_add_test(tc, strangers_make_room_when_descriptors_run_out);
     tcase_add_test(tc, a_stranger_without_the_key_takes_nobodys_place);
     tcase_add_test(tc, with_a_key_frames_go_both_ways_and_a_keyless_stranger_is_nobody);
     tcase_add_test(tc, a_hello_that_is_long_or_comes_with_more_is_read_with_care);
