@@ -92,6 +92,7 @@ struct spot_coord {
     size_t n_restored;     /* of its transfers: those looked at that come from here */
     double settle_until_s;
     double breath_s; /* when members were last told that this lives, within long work */
+    double full_until_s; /* no descriptor for another connection until then */
     double polled_s; /* what was to be read then has been: who is silent since is silent */
     double stall_s;  /* options->stall_s, twice that after each stall without a commit */
     double *loss;    /* [G] of the step */
@@ -192,6 +193,9 @@ int spot_coord_probed(struct spot_coord *c, struct spot_coord_peer *peer,
 void spot_coord_note_pace(struct spot_coord *c, uint32_t id, double work_s);
 void spot_coord_choose_shares(struct spot_coord *c);
 bool spot_coord_shares_drift(struct spot_coord *c);
+
+/* coordinator.c: tell the members that we are there, in the middle of something long. */
+void spot_coord_breathe(void *coord);
 
 /* coord_step.c */
 int spot_coord_step(struct spot_coord *c, struct spot_err *err);

@@ -57,6 +57,7 @@ static int settle_store(struct spot_coord *c, struct spot_err *err)
     while (spot_store_writing(c->store) >= 0) {
         if (spot_coord_store_news(c, err))
             return -1;
+        spot_coord_breathe(c);
         spot_clock_sleep(1e-3);
     }
     return 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Connections: taken in, served, given up. */
+#include <errno.h>
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,8 @@
 #include "job/coord.h"
 
 enum { PENDING_MAX = 64 };
+
+static const double full_s = 0.5; /* without a descriptor to spare, the listener is left alone */
 
 static const double hello_s = 5; /* a connection that says nothing for so long is closed */
 
@@ -83,6 +86,8 @@ void spot_coord_accept(struct spot_coord *c)
             spot_xgrow(c->peer, &c->cap_peer, c->n_peer + 1, sizeof(struct spot_coord_peer *));
         c->peer[c->n_peer++] = peer;
     }
+    if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+        c->full_until_s = spot_clock_s() + full_s;
 }
 
 /* Read and handle what a peer sent. Returns 1 when its connection is gone. */

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
-#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,12 +17,8 @@ static const double quick_s = 1;
 
 static int start(struct spot_coord *c, size_t i, struct spot_err *err)
 {
-    char program[PATH_MAX], join[SPOT_ADDRESS_MAX + 8], name[32], threads[24];
-    const ssize_t n = readlink("/proc/self/exe", program, sizeof(program) - 1);
+    char join[SPOT_ADDRESS_MAX + 8], name[32], threads[24];
 
-    if (n < 0)
-        return spot_err_sys(err, "cannot find this program");
-    program[n] = '\0';
     spot_endpoint_print(&c->endpoint, join);
     snprintf(name, sizeof(name), "local-%zu", i);
     snprintf(threads, sizeof(threads), "%llu", (unsigned long long)c->options->n_thread);
@@ -36,9 +31,11 @@ static int start(struct spot_coord *c, size_t i, struct spot_err *err)
     }
     if (!c->local[i].pid) {
         setpgid(0, 0); /* the terminal's Ctrl-C is for the coordinator */
-        execl(program, program, "worker", "--quiet", "--join", join, "--name", name, "--threads",
-              threads, "--backend", strncmp(c->config.kernel, "cuda", 4) ? "cpu" : "cuda",
-              "--recompute", spot_recompute_name(c->options->recompute), "--join-timeout", "5s",
+        /* this very program, also when another has been installed in its place meanwhile */
+        execl("/proc/self/exe", "spot-run", "worker", "--quiet", "--join", join, "--name", name,
+              "--threads", threads, "--backend",
+              strncmp(c->config.kernel, "cuda", 4) ? "cpu" : "cuda", "--recompute",
+              spot_recompute_name(c->options->recompute), "--join-timeout", "5s",
               c->tls ? "--key-file" : (char *)NULL, c->options->key_file, (char *)NULL);
         _exit(127);
     }

@@ -66,9 +66,12 @@ void spot_coord_save(struct spot_coord *c)
 {
     const size_t n = c->machine.n_member;
     struct spot_buf *ask = spot_xcalloc(n, sizeof(*ask));
+    struct spot_err why = { 0 };
 
     spot_store_begin(c->store, c->machine.step);
-    spot_journal_sync(&c->journal); /* no generation may be ahead of the log */
+    if (spot_journal_sync(&c->journal, &why)) /* no generation should be ahead of the log */
+        c->options->warn("%s; after a crash they may lack what led to step %lld", why.msg,
+                         (long long)c->machine.step);
     c->durable_s = spot_clock_s();
     for (int b = 0; b < c->n_bundle; b++)
         for (size_t k = 0; k < n; k++) {

@@ -142,12 +142,11 @@ static int take_bundle_vote(struct spot_coord *c, uint32_t id, uint32_t b, struc
                             struct spot_err *err)
 {
     const uint32_t got = spot_get_u32(in);
-    const struct spot_coord_vote v = { .norm2 = spot_get_f64(in),
-                                       .overflow = spot_get_u32(in),
-                                       .nonfinite = spot_get_u32(in),
-                                       .is_in = true };
-    struct spot_coord_vote *all;
+    struct spot_coord_vote v = { .is_in = true }, *all;
 
+    v.norm2 = spot_get_f64(in);
+    v.overflow = spot_get_u32(in);
+    v.nonfinite = spot_get_u32(in);
     take_times(c, id, b, in);
     if (in->bad || got != b ||
         (!v.nonfinite && !v.overflow && !(v.norm2 >= 0 && v.norm2 < INFINITY)))

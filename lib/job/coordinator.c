@@ -67,7 +67,8 @@ static size_t fill_set(const struct spot_coord *c, struct pollfd *set)
 
     set[n++] = (struct pollfd){ .fd = c->wake[0], .events = POLLIN };
     set[n++] = (struct pollfd){ .fd = spot_store_fd(c->store), .events = POLLIN };
-    set[n++] = (struct pollfd){ .fd = c->listener, .events = POLLIN };
+    set[n++] =
+        (struct pollfd){ .fd = c->listener, .events = c->polled_s < c->full_until_s ? 0 : POLLIN };
     for (size_t i = 0; i < c->n_peer; i++) {
         const struct spot_link *link = &c->peer[i]->link;
 
@@ -348,9 +349,9 @@ static int open_job(struct spot_coord *c, struct spot_err *err)
 }
 
 /* Members must not take a coordinator for dead that reads a large state. */
-static void breathe(void *user)
+void spot_coord_breathe(void *coord)
 {
-    struct spot_coord *c = user;
+    struct spot_coord *c = coord;
     const double now_s = spot_clock_s();
 
     if (now_s - c->breath_s < 0.25)
@@ -371,7 +372,7 @@ static int open_state(struct spot_coord *c, struct spot_err *err)
     c->store = spot_store_open(o->state, c->job, c->n_bundle, err);
     if (!c->store)
         return -1;
-    spot_store_on_tick(c->store, breathe, c);
+    spot_store_on_tick(c->store, spot_coord_breathe, c);
     if (spot_store_newest(c->store) >= 0 && !o->resume)
         return spot_err_set(err, SPOT_EUSAGE,
                             "'%s' holds the state of step %lld; --resume continues it", o->state,

@@ -161,10 +161,13 @@ int spot_journal_end(struct spot_journal *j, struct spot_err *err)
     return -1;
 }
 
-void spot_journal_sync(const struct spot_journal *j)
+int spot_journal_sync(const struct spot_journal *j, struct spot_err *err)
 {
-    if (j->out && j->is_owned)
-        (void)fdatasync(fileno(j->out)); /* a pipe has no disk; an error shows at the next write */
+    if (!j->out || !j->is_owned || !fdatasync(fileno(j->out)))
+        return 0;
+    if (errno == EINVAL || errno == EROFS)
+        return 0; /* a pipe has no disk */
+    return spot_err_sys(err, "cannot write the events to the disk");
 }
 
 int spot_journal_close(struct spot_journal *j, struct spot_err *err)

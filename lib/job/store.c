@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #include "comm/endpoint.h"
+#include "common/out.h"
 #include "common/xalloc.h"
 #include "job/generation.h"
 
@@ -171,8 +172,12 @@ static int make_dir(struct spot_store *s, const char *dir, struct spot_err *err)
     if (strlen(dir) >= sizeof(s->disk.dir) - 64)
         return spot_err_set(err, SPOT_EUSAGE, "--state: the path is too long");
     snprintf(s->disk.dir, sizeof(s->disk.dir), "%s", dir);
-    if (mkdir(dir, 0700) && errno != EEXIST)
+    if (!mkdir(dir, 0700)) {
+        if (spot_sync_directory(dir, err))
+            return -1;
+    } else if (errno != EEXIST) {
         return spot_err_sys(err, "cannot make '%s'", dir);
+    }
     if (!stat(dir, &st) && !S_ISDIR(st.st_mode))
         errno = ENOTDIR;
     else if (!access(dir, R_OK | W_OK | X_OK))

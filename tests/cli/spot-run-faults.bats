@@ -154,6 +154,24 @@ teardown() { job_teardown; }
     same_as log $steps
 }
 
+@test "local workers are started anew though another program was installed in their place" {
+    cp "$(command -v spot-run)" program
+    background timeout 150 ./program train -q --data corpus $MODEL --global-batch 5 --steps 100000 --workers 2 \
+        --events log 2>log.err
+    train=$pid
+    at_step log 20
+    printf '#!/bin/sh\nexit 127\n' >other
+    chmod +x other
+    mv other program
+    for k in 1 2 3 4; do
+        n=$(events log joined)
+        kill -9 $(pgrep -P $(pgrep -P $train) | head -n 1)
+        eventually '[ "$(events log joined)" -gt '$n' ]'
+        at_step log $(($(events log committed) + 3))
+    done
+    stops_right log
+}
+
 @test "kill -9 of the coordinator: workers wait with their memory, --resume goes on from there" {
     train log --steps 1500 --state st --durable-every 1h
     worker w1
