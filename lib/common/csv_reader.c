@@ -34,26 +34,31 @@ struct reader {
     unsigned long line;        /* its number */
     unsigned long record_line; /* line the current record began on */
     bool failed, have_header, in_record;
+    bool is_open, is_continued; /* a record is not at its end; it began on an earlier line */
 
     char *text; /* NUL-separated fields of the record */
     size_t text_len, text_cap;
     size_t offset[SPOT_CSV_COLUMNS_MAX]; /* of field i in text */
     size_t n_field, n_header;
+    size_t n_before;                        /* fields of the record that ended on earlier lines */
     size_t column_of[SPOT_CSV_COLUMNS_MAX]; /* wanted k -> file column */
     const char *picked[SPOT_CSV_COLUMNS_MAX];
 };
 
-/* Byte column where file column `index` starts in the raw line. Only runs on
- * the error path, so the hot path carries no offsets. */
-static size_t column_start(const char *raw, size_t len, size_t index)
+/* Byte column where file column `index` of the record starts in the raw line; 1 for one that began
+ * on a line before. Only runs on the error path, so the hot path carries no offsets. */
+static size_t column_start(const struct reader *r, size_t index)
 {
-    bool quoted = false;
+    bool quoted = r->is_continued;
     size_t i;
 
-    for (i = 0; i < len && index; i++) {
-        if (raw[i] == '"')
+    if (index < r->n_before)
+        return 1;
+    index -= r->n_before;
+    for (i = 0; i < r->raw_len && index; i++) {
+        if (r->raw[i] == '"')
             quoted = !quoted;
-        else if (raw[i] == ',' && !quoted)
+        else if (r->raw[i] == ',' && !quoted)
             index--;
     }
     return i + 1;
@@ -73,15 +78,14 @@ static void on_field(void *data, size_t len, void *user)
         return;
     if (!r->in_record) {
         r->in_record = true;
-        r->record_line = r->line;
         r->n_field = r->text_len = 0;
     }
     if (r->n_field == SPOT_CSV_COLUMNS_MAX) {
-        fail(r, column_start(r->raw, r->raw_len, r->n_field), "too many columns", "");
+        fail(r, column_start(r, r->n_field), "too many columns", "");
         return;
     }
     if (memchr(data, '\0', len)) {
-        fail(r, column_start(r->raw, r->raw_len, r->n_field), "NUL byte in field", "");
+        fail(r, column_start(r, r->n_field), "NUL byte in field", "");
         return;
     }
     if (r->text_len + len + 1 > r->text_cap) {
@@ -120,8 +124,7 @@ static void take_header(struct reader *r)
         const char *name = r->want[k] + optional;
 
         if (find_column(r, name, &r->column_of[k])) {
-            fail(r, column_start(r->raw, r->raw_len, r->column_of[k]), "header repeats the column ",
-                 name);
+            fail(r, column_start(r, r->column_of[k]), "header repeats the column ", name);
             return;
         }
         if (r->column_of[k] == r->n_field) {
@@ -144,6 +147,7 @@ static void on_record(int terminator, void *user)
     };
 
     (void)terminator;
+    r->is_open = false;
     if (r->failed || !r->in_record)
         return;
     r->in_record = false;
@@ -243,6 +247,11 @@ static int feed_line(struct reader *r, struct csv_parser *parser)
 {
     size_t used, fault;
 
+    r->n_before = r->in_record ? r->n_field : 0;
+    r->is_continued = r->is_open;
+    r->is_open = r->is_continued || strchr("\r\n", r->raw[0]) == NULL; /* not an empty line */
+    if (!r->is_continued)
+        r->record_line = r->line + 1;
     if (++r->line == 1 && r->raw_len >= 3 && !memcmp(r->raw, "\xEF\xBB\xBF", 3)) {
         r->raw += 3; /* a UTF-8 byte order mark is not data */
         r->raw_len -= 3;
@@ -334,9 +343,10 @@ int spot_csv_fail(const struct spot_csv_row *row, size_t k, struct spot_err *err
     va_start(ap, fmt);
     vsnprintf(detail, sizeof(detail), fmt, ap);
     va_end(ap);
-    return spot_err_set(err, SPOT_EDATA, "%s:%lu:%zu: %s: %s", row->source, row->line,
-                        column_start(r->raw, r->raw_len, r->column_of[k]),
-                        r->want[k] + (r->want[k][0] == '?'), detail);
+    return spot_err_set(err, SPOT_EDATA, "%s:%lu:%zu: %s: %s", row->source,
+                        r->column_of[k] < r->n_before ? row->line : r->line,
+                        column_start(r, r->column_of[k]), r->want[k] + (r->want[k][0] == '?'),
+                        detail);
 }
 
 /* Digits alone, at most 15 of them: exact, and most cells of a trace are so. */

@@ -26,9 +26,10 @@ const char *spot_num_format(double value, char text[SPOT_NUM_TEXT])
 static int parse_head(const char *text, double *value, const char **unit)
 {
     const size_t n = strspn(text, "+-.0123456789");
+    const char *const digit = text + strspn(text, "+-");
     char *end;
 
-    if (!n || (text[0] == '0' && (text[1] == 'x' || text[1] == 'X')))
+    if (!n || (digit[0] == '0' && (digit[1] == 'x' || digit[1] == 'X')))
         return -1;
     errno = 0;
     *value = strtod(text, &end);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/out.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -108,9 +110,28 @@ int spot_out_open(struct spot_out *out, const char *path, struct spot_err *err)
     }
     return 0;
 }
+
+int spot_sync_directory(const char *path, struct spot_err *err)
+{
+    const char *slash = strrchr(path, '/');
+    char *dir = spot_xstrdup(slash ? path : ".");
+    int fd, rc = 0;
+
+    if (slash)
+        dir[slash == path ? 1 : slash - path] = '\0';
+    fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd >= 0 ? fsync(fd) && errno != EINVAL : errno != EACCES)
+        rc = spot_err_sys(err, "cannot sync the directory '%s'", dir);
+    if (fd >= 0)
+        close(fd);
+    free(dir);
+    return rc;
+}
+
 int spot_out_commit(struct spot_out *out, struct spot_err *err)
 {
     const char *name = out->path ? out->path : "output";
+    int rc = 0;
 
     if (fflush(out->file) || ferror(out->file)) {
         spot_err_sys(err, "cannot write %s", name);
@@ -123,9 +144,10 @@ int spot_out_commit(struct spot_out *out, struct spot_err *err)
             spot_out_discard(out);
             return -1;
         }
+        rc = spot_sync_directory(out->path, err);
     }
     forget(out);
-    return 0;
+    return rc;
 }
 
 void spot_out_discard(struct spot_out *out)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* out.h - a file that appears complete or not at all.
  *
- * Writes go to PATH.tmp.PID in the same directory; commit syncs and renames. SIGINT, SIGTERM and
- * SIGHUP remove the first few of these files before they end the process, where the tool has no
- * handler of its own at the time of opening and does not ignore them.
+ * Writes go to PATH.tmp.PID in the same directory; commit syncs, renames and syncs the directory.
+ * SIGINT, SIGTERM and SIGHUP remove the first few of these files before they end the process, where
+ * the tool has no handler of its own at the time of opening and does not ignore them.
  */
 #ifndef SPOT_COMMON_OUT_H
 #define SPOT_COMMON_OUT_H
@@ -32,6 +32,10 @@ bool spot_out_is_special(const char *path);
 
 /* Flush, report a full disk, put the file in its place. *out is released either way. */
 int spot_out_commit(struct spot_out *out, struct spot_err *err);
+
+/* What was renamed or made in the directory that holds `path` stays so when the power fails.
+ * Returns 0, or -1 with *err (SPOT_ESYS); 0 where that cannot be asked for. */
+int spot_sync_directory(const char *path, struct spot_err *err);
 
 /* Throw the unfinished file away. Legal after commit and on a zeroed struct. */
 void spot_out_discard(struct spot_out *out);

@@ -2,7 +2,6 @@
 #include "common/plot.h"
 
 #include <assert.h>
-#include <limits.h>
 #include <math.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -10,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "common/out.h"
 
@@ -270,22 +268,6 @@ static int feed_gnuplot(const char *script, size_t n_byte, bool is_text, struct 
     return 0;
 }
 
-/* Also proves that the path can be written: gnuplot answers a failed `set
- * output` by drawing to stdout, where our document goes. */
-static int write_script(const char *part, const char *path, const char *script, size_t n_byte,
-                        struct spot_err *err)
-{
-    FILE *out = fopen(part, "w");
-    size_t done;
-
-    if (!out)
-        return spot_err_sys(err, "cannot write '%s'", path);
-    done = fwrite(script, 1, n_byte, out);
-    if (fclose(out) || done != n_byte)
-        return spot_err_sys(err, "cannot write '%s'", path);
-    return 0;
-}
-
 /* n_panel 0: one figure of thin panels. */
 static int draw(const struct spot_figure *panel, size_t n_panel, const char *path,
                 struct spot_err *err)
@@ -296,9 +278,9 @@ static int draw(const struct spot_figure *panel, size_t n_panel, const char *pat
     const size_t len = strlen(path);
     const bool is_script = len > 3 && !strcmp(path + len - 3, ".gp");
     const bool is_text = !strcmp(path, "-");
-    char part[PATH_MAX], terminal[64];
-    char *script = NULL;
+    char terminal[64], *script = NULL;
     size_t n_byte = 0;
+    struct spot_out file;
     FILE *out;
     int rc = -1;
 
@@ -306,33 +288,30 @@ static int draw(const struct spot_figure *panel, size_t n_panel, const char *pat
         return spot_err_set(err, SPOT_EUSAGE, "'%s' ends in none of .svg .png .pdf .gp", path);
     if (!is_text && spot_out_is_special(path))
         return spot_err_set(err, SPOT_ESYS, "cannot replace '%s': no regular file", path);
-    snprintf(part, sizeof(part), "%s.tmp.%ld", path, (long)getpid());
+    /* also proves that the path can be written: gnuplot answers a failed `set output` by drawing
+     * to stdout, where our document goes */
+    if (spot_out_open(&file, path, err))
+        return -1;
     out = open_memstream(&script, &n_byte);
-    if (!out)
-        return spot_err_sys(err, "cannot build the plot script");
-    if (is_text) {
+    if (out && is_text) {
         put_text(out, panel, n_panel ? n_panel : 1);
-    } else {
-        put_head(out, panel, terminal, is_script ? NULL : part);
+    } else if (out) {
+        put_head(out, panel, terminal, is_script ? NULL : file.temporary);
         if (n_panel)
             put_panels(out, panel, n_panel);
         else
             put_thin_panels(out, panel);
     }
-    if (fclose(out)) {
+    if (!out || fclose(out))
         spot_err_sys(err, "cannot build the plot script");
-        goto out;
-    }
-    rc = is_text ? 0 : write_script(part, path, script, n_byte, err);
-    if (!rc && !is_script)
+    else if (is_script)
+        rc = fwrite(script, 1, n_byte, file.file) == n_byte
+                 ? 0
+                 : spot_err_sys(err, "cannot write '%s'", path);
+    else
         rc = feed_gnuplot(script, n_byte, is_text, err);
-    if (!rc && !is_text && rename(part, path))
-        rc = spot_err_sys(err, "cannot replace '%s'", path);
-    if (rc && !is_text)
-        unlink(part);
-out:
     free(script);
-    return rc;
+    return spot_out_finish(&file, rc, err);
 }
 
 int spot_plot(const struct spot_figure *fig, const char *path, struct spot_err *err)

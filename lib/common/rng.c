@@ -60,11 +60,6 @@ double spot_rng_unit(struct spot_rng *rng)
     return (double)(spot_rng_next(rng) >> 11) * 0x1p-53;
 }
 
-double spot_rng_exp(struct spot_rng *rng, double mean)
-{
-    return -mean * log1p(-spot_rng_unit(rng));
-}
-
 double spot_rng_normal(struct spot_rng *rng)
 {
     const double radius = sqrt(-2 * log1p(-spot_rng_unit(rng)));

@@ -23,8 +23,7 @@ void spot_rng_init(struct spot_rng *rng, uint64_t seed, uint64_t stream);
 uint64_t spot_rng_next(struct spot_rng *rng);
 uint64_t spot_rng_below(struct spot_rng *rng, uint64_t n); /* 0..n-1, unbiased, n > 0 */
 double spot_rng_unit(struct spot_rng *rng);                /* [0, 1), 53 bits */
-double spot_rng_exp(struct spot_rng *rng, double mean);
-double spot_rng_normal(struct spot_rng *rng); /* mean 0, variance 1 */
+double spot_rng_normal(struct spot_rng *rng);              /* mean 0, variance 1 */
 
 /* A pure function of its arguments, equidistributed over 64 bits. */
 uint64_t spot_rng_mix(uint64_t seed, uint64_t index);

@@ -435,23 +435,6 @@ bool spot_landing_agrees(struct spot_landing *l, const struct spot_hash128 *hash
     return same;
 }
 
-static int sync_directory(const char *path, struct spot_err *err)
-{
-    const char *slash = strrchr(path, '/');
-    char *dir = spot_xstrdup(slash ? path : ".");
-    int fd, rc = 0;
-
-    if (slash)
-        dir[slash == path ? 1 : slash - path] = '\0';
-    fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0 || fsync(fd))
-        rc = spot_err_sys(err, "cannot sync the directory '%s'", dir);
-    if (fd >= 0)
-        close(fd);
-    free(dir);
-    return rc;
-}
-
 int spot_landing_commit(struct spot_landing *l, struct spot_err *err)
 {
     int rc;
@@ -464,7 +447,7 @@ int spot_landing_commit(struct spot_landing *l, struct spot_err *err)
     if (!rc && rename(l->part, l->path))
         rc = spot_err_sys(err, "cannot put '%s' in its place", l->path);
     if (!rc)
-        rc = sync_directory(l->path, err);
+        rc = spot_sync_directory(l->path, err);
     if (!rc)
         unlink(l->journal);
     pthread_mutex_unlock(&l->lock);

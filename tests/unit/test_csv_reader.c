@@ -18,6 +18,11 @@ static const struct bad_case {
     { "a,b\n1,\"2\n", "t:2:1: quoted field is never closed" },
     { "a,b\n1,2\"\n", "t:2:4: stray quote" },
     { "a,b\n1,nan\n", "t:2:3: b: expected a number, got 'nan'" },
+    { "a,b\n1,0x10\n", "t:2:3: b: expected a number, got '0x10'" },
+    { "a,b\n1,+0x10\n", "t:2:3: b: expected a number, got '+0x10'" },
+    { "a,b\n1,-0x1p3\n", "t:2:3: b: expected a number, got '-0x1p3'" },
+    { "a,b\n\"x\ny\",z\n", "t:3:4: b: expected a number, got 'z'" },
+    { "a,b,c\n1,z,\"x\ny\"\n", "t:2:1: b: expected a number, got 'z'" },
 };
 
 static int read_b(const struct spot_csv_row *row, void *user, struct spot_err *err)

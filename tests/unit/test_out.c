@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/out.h"
+#include "suite.h"
+
+/* Goal: a file appears whole or not at all, and no link that somebody laid where its unfinished
+ * form will lie leads the writer to another file. */
+
+static char dir[64], path[96], temporary[128], victim[96];
+
+static void setup(void)
+{
+    snprintf(dir, sizeof(dir), "%s", "/tmp/spot-test-out-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    snprintf(path, sizeof(path), "%s/file", dir);
+    snprintf(victim, sizeof(victim), "%s/victim", dir);
+    snprintf(temporary, sizeof(temporary), "%s.tmp.%ld", path, (long)getpid());
+}
+
+static void teardown(void)
+{
+    unlink(path);
+    unlink(victim);
+    unlink(temporary);
+    rmdir(dir);
+}
+
+static void put(const char *name, const char *text)
+{
+    FILE *out = fopen(name, "w");
+
+    fputs(text, out);
+    fclose(out);
+}
+
+static const char *text_of(const char *name)
+{
+    static char text[64];
+    FILE *in = fopen(name, "r");
+    size_t n;
+
+    ck_assert_ptr_nonnull(in);
+    n = fread(text, 1, sizeof(text) - 1, in);
+    text[n] = '\0';
+    fclose(in);
+    return text;
+}
+
+static void write_new(void)
+{
+    struct spot_err err = { 0 };
+    struct spot_out out;
+
+    ck_assert_int_eq(spot_out_open(&out, path, &err), 0);
+    fputs("new", out.file);
+    ck_assert_int_eq(spot_out_commit(&out, &err), 0);
+}
+
+START_TEST(a_file_is_replaced_at_commit_and_not_before)
+{
+    struct spot_out out;
+
+    put(path, "old");
+    ck_assert_int_eq(spot_out_open(&out, path, NULL), 0);
+    fputs("half", out.file);
+    fflush(out.file);
+    ck_assert_str_eq(text_of(path), "old");
+    spot_out_discard(&out);
+    ck_assert_str_eq(text_of(path), "old");
+    ck_assert_int_ne(access(temporary, F_OK), 0);
+    write_new();
+    ck_assert_str_eq(text_of(path), "new");
+}
+END_TEST
+
+START_TEST(a_link_where_the_unfinished_file_will_lie_leads_nowhere)
+{
+    struct stat st;
+
+    put(victim, "precious");
+    ck_assert_int_eq(symlink(victim, temporary), 0);
+    write_new();
+    ck_assert_str_eq(text_of(victim), "precious");
+    ck_assert_str_eq(text_of(path), "new");
+    ck_assert_int_eq(lstat(path, &st), 0);
+    ck_assert(S_ISREG(st.st_mode));
+}
+END_TEST
+
+START_TEST(what_a_process_of_our_number_left_is_replaced)
+{
+    put(temporary, "left behind, and longer");
+    write_new();
+    ck_assert_str_eq(text_of(path), "new");
+}
+END_TEST
+
+START_TEST(a_path_that_cannot_be_written_is_named)
+{
+    struct spot_err err = { 0 };
+    struct spot_out out;
+    char none[128];
+
+    snprintf(none, sizeof(none), "%s/none/file", dir);
+    ck_assert_int_eq(spot_out_open(&out, none, &err), -1);
+    ck_assert_ptr_nonnull(strstr(err.msg, none));
+    ck_assert_int_eq(spot_out_open(&out, "", &err), -1);
+    ck_assert_int_eq(err.code, SPOT_EUSAGE);
+    ck_assert_int_eq(spot_sync_directory(path, &err), 0);
+    ck_assert_int_eq(spot_sync_directory(none, &err), -1);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tc = tcase_create("core");
+
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_test(tc, a_file_is_replaced_at_commit_and_not_before);
+    tcase_add_test(tc, a_link_where_the_unfinished_file_will_lie_leads_nowhere);
+    tcase_add_test(tc, what_a_process_of_our_number_left_is_replaced);
+    tcase_add_test(tc, a_path_that_cannot_be_written_is_named);
+    return run_suite("out", tc);
+}
