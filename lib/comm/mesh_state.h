@@ -38,7 +38,7 @@ struct spot_mesh {
     struct spot_link control;
     struct spot_frame_list orders;
     bool is_orphan, notice_sent;
-    bool is_full; /* no descriptor for another connection, until the next beat */
+    bool is_full;         /* no descriptor for another connection, until the next beat */
     struct spot_err lost; /* why it is an orphan */
     uint32_t epoch, revoked_below, id;
     uint64_t key;

@@ -91,11 +91,11 @@ struct spot_coord {
     struct spot_form form; /* of machine.epoch */
     size_t n_restored;     /* of its transfers: those looked at that come from here */
     double settle_until_s;
-    double breath_s; /* when members were last told that this lives, within long work */
+    double breath_s;     /* when members were last told that this lives, within long work */
     double full_until_s; /* no descriptor for another connection until then */
-    double polled_s; /* what was to be read then has been: who is silent since is silent */
-    double stall_s;  /* options->stall_s, twice that after each stall without a commit */
-    double *loss;    /* [G] of the step */
+    double polled_s;     /* what was to be read then has been: who is silent since is silent */
+    double stall_s;      /* options->stall_s, twice that after each stall without a commit */
+    double *loss;        /* [G] of the step */
     struct spot_coord_vote *vote; /* [n_bundle] */
     double compute_s;             /* slowest member of the step */
     float last_loss;              /* of the newest step, if it is known */

@@ -64,8 +64,8 @@ bool spot_journal_ends_done(const struct spot_journal *journal, int64_t step,
 /* Seconds since the start of the job. */
 double spot_journal_time(const struct spot_journal *journal);
 
-/* What was written so far is on the disk, where it is a file. Returns 0, or -1 with *err; the system
- * tells a lost write only once. */
+/* What was written so far is on the disk, where it is a file. Returns 0, or -1 with *err; the
+ * system tells a lost write only once. */
 int spot_journal_sync(const struct spot_journal *journal, struct spot_err *err);
 
 int spot_journal_close(struct spot_journal *journal, struct spot_err *err);

@@ -314,12 +314,6 @@ static int read_moves(struct spot_moves_doc *doc, struct spot_err *err)
     return 0;
 }
 
-int spot_moves_load(struct spot_moves_doc *doc, const char *path, struct spot_err *err)
-{
-    memset(doc, 0, sizeof *doc);
-    return spot_json_load_path(&doc->json, path, err) ? -1 : read_moves(doc, err);
-}
-
 int spot_moves_parse(struct spot_moves_doc *doc, const char *text, size_t n_byte,
                      const char *source, struct spot_err *err)
 {

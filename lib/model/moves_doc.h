@@ -98,7 +98,6 @@ int spot_moves_write(const struct spot_moves_doc *doc, const struct spot_prov *p
                      struct spot_err *err);
 
 /* Returns 0, or -1 with *err (SPOT_EDATA): malformed, or a move outside its unit. */
-int spot_moves_load(struct spot_moves_doc *doc, const char *path, struct spot_err *err);
 int spot_moves_parse(struct spot_moves_doc *doc, const char *text, size_t n_byte,
                      const char *source, struct spot_err *err);
 /* Of a loaded document. */

@@ -215,14 +215,6 @@ int spot_plan_doc_take(struct spot_plan_doc *plan, struct spot_json_doc *json, s
     return 0;
 }
 
-int spot_plan_doc_load(struct spot_plan_doc *plan, const char *path, struct spot_err *err)
-{
-    struct spot_json_doc json;
-
-    memset(plan, 0, sizeof(*plan));
-    return spot_json_load_path(&json, path, err) || spot_plan_doc_take(plan, &json, err) ? -1 : 0;
-}
-
 int spot_plan_doc_parse(struct spot_plan_doc *plan, const char *text, size_t n_byte,
                         const char *source, struct spot_err *err)
 {

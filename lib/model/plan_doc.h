@@ -83,11 +83,10 @@ static inline bool spot_plan_doc_is_suspend(const struct spot_plan_doc *plan)
     return plan->next.d == 0;
 }
 
-/* Read a plan from a path ("-" is stdin), from memory, or from a parsed document, which is taken
- * over in either case. Returns 0, or -1 with *err (SPOT_EDATA or SPOT_ESYS) and *plan zeroed.
- * A grid beyond SPOT_GRID_MAX, a place outside the grid, one place given twice or one node with
- * two places are refused. Strings are as in the document; job may be empty. */
-int spot_plan_doc_load(struct spot_plan_doc *plan, const char *path, struct spot_err *err);
+/* Read a plan from memory, or from a parsed document, which is taken over. Returns 0, or -1 with
+ * *err (SPOT_EDATA or SPOT_ESYS) and *plan zeroed. A grid beyond SPOT_GRID_MAX, a place outside the
+ * grid, one place given twice or one node with two places are refused. Strings are as in the
+ * document; job may be empty. */
 int spot_plan_doc_parse(struct spot_plan_doc *plan, const char *text, size_t n_byte,
                         const char *source, struct spot_err *err);
 int spot_plan_doc_take(struct spot_plan_doc *plan, struct spot_json_doc *json,

@@ -253,32 +253,28 @@ double spot_step_law_at(const struct spot_step_law *law, const struct spot_job_d
 
 /* --- what fits --- */
 
-static bool stage_fits(const struct spot_job_doc *job, int p, int k)
+double spot_job_stage_byte(const struct spot_job_doc *job, int d, int p)
 {
-    const struct spot_stage_span span = spot_stage_split((int)job->n_layer, p, k);
-    const double micro = ceil((double)job->global_batch / (double)job->micro_batch);
-    double byte = 0;
+    const double micro = ceil((double)job->global_batch / (double)job->micro_batch / d);
+    double most = 0;
 
-    for (int i = span.first; i < span.end; i++)
-        byte += job->layer[i].params * job->memory.state_byte_per_param +
-                job->layer[i].activation_byte * fmin(p - k, micro);
-    return byte <= MEMORY_SHARE * job->memory.node_byte;
+    for (int k = 0; k < p; k++) {
+        const struct spot_stage_span span = spot_stage_split((int)job->n_layer, p, k);
+        double byte = 0;
+
+        for (int i = span.first; i < span.end; i++)
+            byte += job->layer[i].params * job->memory.state_byte_per_param +
+                    job->layer[i].activation_byte * fmin(p - k, micro);
+        most = fmax(most, byte);
+    }
+    return most;
 }
 
-int spot_memory_p_min(const struct spot_job_doc *job)
+/* A measured grid has run; of others the memory is reckoned. */
+static bool fits(const struct spot_job_doc *job, int d, int p)
 {
-    if (job->memory.node_byte <= 0 || !job->n_layer)
-        return 1;
-    /* not monotone in P: more stages also hold more micro batches. So: scan. */
-    for (int p = 1; p <= (int)job->n_layer; p++) {
-        int k = 0;
-
-        while (k < p && stage_fits(job, p, k))
-            k++;
-        if (k == p)
-            return p;
-    }
-    return 0;
+    return job->memory.node_byte <= 0 || !job->n_layer ||
+           spot_job_stage_byte(job, d, p) <= MEMORY_SHARE * job->memory.node_byte;
 }
 
 int spot_job_profiled(const struct spot_job_doc *job)
@@ -373,7 +369,7 @@ static void fill(struct spot_throughput *t, const struct spot_job_doc *job,
                 d > 0 && p > 0 && d * p <= t->n_max && spot_throughput_allows(job, d, p);
             double x = may ? 0 : -1;
 
-            if (may && source != SPOT_THROUGHPUT_TABLE && t->law.n_point)
+            if (may && source != SPOT_THROUGHPUT_TABLE && t->law.n_point && fits(job, d, p))
                 x = (double)job->global_batch / spot_step_law_at(&t->law, job, d, p);
             *cell(t, d, p) = x;
             if (may)
@@ -392,6 +388,17 @@ static void fill(struct spot_throughput *t, const struct spot_job_doc *job,
     }
 }
 
+/* *byte: of the largest stage on the grid where that is least. */
+static bool fits_somewhere(const struct spot_throughput *t, const struct spot_job_doc *job,
+                           double *byte)
+{
+    *byte = INFINITY;
+    for (int i = 0; i < t->n_grid; i++)
+        *byte = fmin(*byte, spot_job_stage_byte(job, t->grid_order[i] / (t->p_max + 1),
+                                                t->grid_order[i] % (t->p_max + 1)));
+    return *byte <= MEMORY_SHARE * job->memory.node_byte;
+}
+
 static int p_max_of(const struct spot_job_doc *job, int n_max)
 {
     const int64_t p = job->n_layer && (int64_t)job->n_layer < job->memory.p_max
@@ -404,6 +411,7 @@ static int p_max_of(const struct spot_job_doc *job, int n_max)
 int spot_throughput_init(struct spot_throughput *t, const struct spot_job_doc *job, int n_max,
                          enum spot_throughput_source source, struct spot_err *err)
 {
+    double byte;
     int d, p;
 
     assert(n_max >= 1 && n_max <= SPOT_GRID_MAX);
@@ -426,6 +434,12 @@ int spot_throughput_init(struct spot_throughput *t, const struct spot_job_doc *j
     else if (!spot_job_profiled(job))
         spot_err_set(err, SPOT_EDATA, "job '%.64s' has no profile: nothing is known of its speed",
                      job->name);
+    else if (t->n_grid && job->memory.node_byte > 0 && job->n_layer &&
+             !fits_somewhere(t, job, &byte))
+        spot_err_set(err, SPOT_EINFEASIBLE,
+                     "job '%.64s' fits on no grid of up to %d instances: the largest stage wants "
+                     "%.3g bytes at least, an instance has %.3g",
+                     job->name, n_max, byte, MEMORY_SHARE * job->memory.node_byte);
     else
         spot_err_set(err, SPOT_EINFEASIBLE,
                      "job '%.64s' runs on no grid of up to %d instances: its limits ask for at "

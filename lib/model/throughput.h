@@ -74,9 +74,10 @@ void spot_step_law_fit(struct spot_step_law *law, const struct spot_job_doc *job
 double spot_step_law_at(const struct spot_step_law *law, const struct spot_job_doc *job, int d,
                         int p);
 
-/* The least P whose stages fit an instance's memory, or 0 if none does: 1F1B, stage k holds
- * min(P - k, M) micro batches; 8 % of the memory is kept free. 1 where memory is not given. */
-int spot_memory_p_min(const struct spot_job_doc *job);
+/* Bytes of the largest stage of a D x P grid: state of its layers, and activations of the micro
+ * batches in flight, min(P - k, those of a step) in stage k under 1F1B. The law tells the speed only
+ * of grids on which that leaves 8 % of memory.node_byte free. 1 <= p <= n_layer. */
+double spot_job_stage_byte(const struct spot_job_doc *job, int d, int p);
 
 #ifdef __cplusplus
 }

@@ -92,6 +92,22 @@ forecast() { # LOST PROB: 8 of 8 instances now
     jq -e '.next.D > 0' "$T/plan.json"
 }
 
+@test "the law serves only grids whose stages fit the memory" {
+    jq '.layers = [range(8) | {params: 1e9, activation_byte: 1e9}] | .memory.P_min = 1 |
+        .memory.state_byte_per_param = 2 | .memory.node_byte = 1e12' $job >"$T/roomy.json"
+    jq '.memory.node_byte = 9e9' "$T/roomy.json" >"$T/tight.json"
+    # by hand: 8e9 of a stage's 8.28e9 are two layers with P - k = 4 micro batches at k = 4 of 8
+    for d in 1 2 8; do
+        spot-plan train --job "$T/tight.json" --throughput law --now $((8 * d)) --max-instances 64 |
+            jq -e '.next.P >= 4 and ([.alternatives[].P] | min) >= 4' >/dev/null
+    done
+    spot-plan train --job "$T/roomy.json" --throughput law --now 8 | jq -e '.next.P < 4' >/dev/null
+    jq '.memory.node_byte = 2e9' "$T/roomy.json" >"$T/none.json"
+    run --separate-stderr spot-plan train --job "$T/none.json" --throughput law --now 8
+    [ "$status" -eq 1 ]
+    [[ "$stderr" == *"the largest stage wants"* ]]
+}
+
 @test "an infeasible job is exit 1 with the reason" {
     jq '.memory.P_min = 5 | .memory.D_min = 4' $job >"$T/j.json"
     run spot-plan train --job "$T/j.json" --now 8
