@@ -144,7 +144,7 @@ int spot_out_commit(struct spot_out *out, struct spot_err *err)
             spot_out_discard(out);
             return -1;
         }
-        rc = spot_sync_directory(out->path, err);
+        rc = spot_sync_directory(out->temporary, err);
     }
     forget(out);
     return rc;

@@ -83,8 +83,6 @@ struct spot_stream_writer *spot_stream_writer_new(const struct spot_stream_optio
                                                   struct spot_buf *out, struct spot_err *err);
 void spot_stream_writer_free(struct spot_stream_writer *w);
 
-/* The parsed header; lives as long as the writer. */
-const struct spot_st *spot_stream_writer_st(const struct spot_stream_writer *w);
 const struct spot_chunk_map *spot_stream_writer_map(const struct spot_stream_writer *w);
 uint64_t spot_stream_writer_id(const struct spot_stream_writer *w);
 

@@ -71,11 +71,6 @@ void spot_stream_writer_free(struct spot_stream_writer *w)
     free(w);
 }
 
-const struct spot_st *spot_stream_writer_st(const struct spot_stream_writer *w)
-{
-    return &w->st;
-}
-
 const struct spot_chunk_map *spot_stream_writer_map(const struct spot_stream_writer *w)
 {
     return &w->map;

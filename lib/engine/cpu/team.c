@@ -114,11 +114,6 @@ void spot_team_free(struct spot_team *team)
     free(team);
 }
 
-int spot_team_size(const struct spot_team *team)
-{
-    return team->n_thread;
-}
-
 void spot_team_run(struct spot_team *team, spot_team_fn fn, void *user)
 {
     if (team->n_thread > 1) {

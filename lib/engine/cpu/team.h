@@ -23,8 +23,6 @@ typedef void (*spot_team_fn)(void *user, int thread, int n_thread);
 struct spot_team *spot_team_new(int n_thread, struct spot_err *err);
 void spot_team_free(struct spot_team *team);
 
-int spot_team_size(const struct spot_team *team);
-
 /* Call fn once per thread and wait for all. */
 void spot_team_run(struct spot_team *team, spot_team_fn fn, void *user);
 
