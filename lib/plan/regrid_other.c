@@ -6,7 +6,9 @@
  * Windows of consecutive new stages share at most one old stage, so all that matters of the past
  * is: how many survivors are left below the window (only their number), how many of the shared
  * stage, how many were taken from above before it was known whether they exist (a debt that the
- * next revealed stages pay first), and what the last certain choice lacked.
+ * next revealed stages pay first), and what the last certain choice lacked. Within a window old
+ * stages are revealed one by one, with the best choice so far beside these: the work grows with the
+ * number of stages, not with the ways to lose them.
  */
 #include <assert.h>
 #include <stdlib.h>
@@ -20,6 +22,7 @@ enum { WINDOW_MAX = 512 };
 /* choice = 0: none yet; else 1 + k * (P + 1) + q, q = P for a survivor with nothing of k. */
 struct key {
     int below, shared, debt, choice;
+    int best; /* within a window: what the new stage would take */
 };
 
 struct state {
@@ -55,10 +58,18 @@ static void states_release(struct states *all)
     free(all->slot);
 }
 
+/* Room for the states of another step. */
+static void states_clear(struct states *all)
+{
+    memset(all->memory, 0, all->n * all->size);
+    memset(all->slot, 0, all->n_slot * sizeof(*all->slot));
+    all->n = 0;
+}
+
 static bool same(const struct key *a, const struct key *b)
 {
     return a->below == b->below && a->shared == b->shared && a->debt == b->debt &&
-           a->choice == b->choice;
+           a->choice == b->choice && a->best == b->best;
 }
 
 static size_t hash(const struct key *s, size_t n_slot)
@@ -68,6 +79,7 @@ static size_t hash(const struct key *s, size_t n_slot)
     h = h * 1000003 + (size_t)s->shared;
     h = h * 1000003 + (size_t)s->debt;
     h = h * 1000003 + (size_t)s->choice;
+    h = h * 1000003 + (size_t)(s->best + 2);
     return (h ^ h >> 17) & (n_slot - 1);
 }
 
@@ -126,7 +138,6 @@ struct run {
     int next_low;               /* the next one's */
     int revealed;               /* old stages below this are known */
     double overlap[WINDOW_MAX]; /* [high - low + 1] of the window with k */
-    struct states *to;
 };
 
 /* Window [low, high] of new stage k: the old stages it overlaps, and those before them that are
@@ -158,58 +169,55 @@ static int code(const struct run *r, int k, int q)
     return 1 + k * (r->p + 1) + q;
 }
 
-/* Stage k takes the survivor in the window that overlaps most, else the lowest one left, which may
- * be one of the window that overlaps nothing, else one that may exist above. Returns the stage of
- * the window that it was taken from, or -1. */
-static int choose_from(const struct run *r, struct key *key, int *left)
+/* What stage k would take of the part of its window seen so far: a stage of it, or one of these. */
+enum { FROM_ABOVE = -1, FROM_BELOW = -2 };
+
+static double overlap_of(const struct run *r, int best)
 {
-    double best = -1;
-    int at = -1;
-
-    for (int q = r->low; q <= r->high; q++) {
-        const double o = left[q - r->low] > 0 ? r->overlap[q - r->low] : -1;
-
-        if (o > best) {
-            best = o;
-            at = q;
-        }
-    }
-    if (best <= 0 && key->below > 0) {
-        key->below--;
-        at = -1;
-    } else if (at < 0) {
-        key->debt++;
-        return -1;
-    } else {
-        left[at - r->low]--;
-    }
-    key->choice = code(r, r->k, best > 0 ? at : r->p);
-    return at;
+    return best >= 0 ? r->overlap[best - r->low] : best == FROM_BELOW ? 0 : -1;
 }
 
-/* Choose for stage k < P2, then forget what no later window sees. left[q - low] survivors; the
- * stages just revealed lost `used` in `scale` ways. */
-static void settle(struct run *r, const struct state *from, struct key key, int *left, int used,
-                   double scale)
+/* Old stage q of the window has `left` survivors to choose from. What stage k takes is taken at the
+ * end; till then one more than are ever taken is as good as any number. */
+static void see(const struct run *r, struct key *key, int q, int left)
 {
-    struct state *s;
-    int low, high;
-    const int at = r->k < r->p2 ? choose_from(r, &key, left) : -1; /* all have chosen */
+    if (q < r->next_low)
+        key->below = least(key->below + left, r->p2 + 1);
+    else
+        key->shared = left;
+    if (r->k < r->p2 && left > 0 && r->overlap[q - r->low] > overlap_of(r, key->best))
+        key->best = q;
+    if (key->best != FROM_ABOVE) /* the choice is certain now: the one before it is forgotten */
+        key->choice = 0;
+}
 
-    key.shared = 0;
-    for (int q = r->low; q <= r->high; q++) {
-        if (q < r->next_low)
-            key.below += left[q - r->low];
-        else
-            key.shared = left[q - r->low];
-    }
-    if (at >= 0)
-        left[at - r->low]++;
-    if (key.below > r->p2) /* more are never taken */
-        key.below = r->p2;
-    s = find(r->to, &key, r->j_max);
-    low = from->low + used;
-    high = least(from->high + used, r->j_max);
+/* Stage k takes the survivor in the window that overlaps most, else the lowest one left, which may
+ * be one of the window that overlaps nothing, else one that may exist above. Then forget what no
+ * later window sees. */
+static struct key settled(const struct run *r, struct key key)
+{
+    if (r->k == r->p2) /* all have chosen: only who that was still matters */
+        return (struct key){ .debt = key.debt, .choice = key.choice };
+    if (key.best == FROM_ABOVE)
+        key.debt++;
+    else
+        key.choice = code(r, r->k, overlap_of(r, key.best) > 0 ? key.best : r->p);
+    if (key.best >= r->next_low)
+        key.shared--;
+    else if (key.best != FROM_ABOVE)
+        key.below--;
+    key.below = least(key.below, r->p2); /* more are never taken */
+    key.best = 0;
+    return key;
+}
+
+/* To the state `key`: those of `from` with `used` more victims, in `scale` ways. */
+static void add(struct states *to, int j_max, const struct state *from, const struct key *key,
+                int used, double scale)
+{
+    struct state *s = find(to, key, j_max);
+    const int low = from->low + used, high = least(from->high + used, j_max);
+
     for (int j = low; j <= high; j++)
         s->ways[j] += from->ways[j - used] * scale;
     if (low <= high) {
@@ -218,23 +226,18 @@ static void settle(struct run *r, const struct state *from, struct key key, int 
     }
 }
 
-/* Reveal old stages from q on, each with every number of losses. */
-static void reveal(struct run *r, const struct state *from, struct key key, int *left, int q,
-                   int used, double scale)
+/* Old stage q becomes known, with every number of losses. */
+static void reveal(const struct run *r, const struct state *from, int q, struct states *to)
 {
-    if (q > r->high) {
-        settle(r, from, key, left, used, scale);
-        return;
-    }
-    for (int a = 0; a <= r->most && from->low + used + a <= r->j_max; a++) {
-        const int alive = r->d - a, pay = key.debt < alive ? key.debt : alive;
-        struct key next = key;
+    for (int a = 0; a <= r->most && from->low + a <= r->j_max; a++) {
+        const int alive = r->d - a, pay = least(from->key.debt, alive);
+        struct key key = from->key;
 
-        next.debt -= pay;
+        key.debt -= pay;
         if (pay) /* the earliest doubtful choices did exist */
-            next.choice = code(r, r->k - 1 - next.debt, r->p);
-        left[q - r->low] = alive - pay;
-        reveal(r, from, next, left, q + 1, used + a, scale * r->choose[a]);
+            key.choice = code(r, r->k - 1 - key.debt, r->p);
+        see(r, &key, q, alive - pay);
+        add(to, r->j_max, from, &key, a, r->choose[a]);
     }
 }
 
@@ -260,17 +263,45 @@ static double choose(int n, int k)
     return c;
 }
 
-/* Take every state through stage r->k. */
-static void step(struct run *r, const struct states *from)
+/* Swap in the states made of the present ones. */
+static void take(struct states *now, struct states *next)
 {
-    int left[WINDOW_MAX];
+    struct states swap = *now;
 
-    for (size_t i = 0; i < from->n; i++) {
-        const struct state *s = state_at(from, i);
+    *now = *next;
+    *next = swap;
+    states_clear(next);
+}
 
-        left[0] = s->key.shared; /* where the window starts with a known stage */
-        reveal(r, s, s->key, left, r->low < r->revealed ? r->revealed : r->low, 0, 1);
+/* Take every state through stage r->k: its window is seen stage by stage, so that what is kept of
+ * it is what it gives to choose from, not who was lost where. */
+static void step(struct run *r, struct states *now, struct states *next)
+{
+    const bool knows = r->low < r->revealed; /* the window starts with a known stage */
+
+    for (size_t i = 0; i < now->n; i++) {
+        const struct state *s = state_at(now, i);
+        struct key key = s->key;
+
+        key.shared = 0;
+        key.best = r->k < r->p2 && key.below > 0 ? FROM_BELOW : FROM_ABOVE;
+        if (knows)
+            see(r, &key, r->low, s->key.shared);
+        add(next, r->j_max, s, &key, 0, 1);
     }
+    take(now, next);
+    for (int q = knows ? r->revealed : r->low; q <= r->high; q++) {
+        for (size_t i = 0; i < now->n; i++)
+            reveal(r, state_at(now, i), q, next);
+        take(now, next);
+    }
+    for (size_t i = 0; i < now->n; i++) {
+        const struct state *s = state_at(now, i);
+        const struct key key = settled(r, s->key);
+
+        add(next, r->j_max, s, &key, 0, 1);
+    }
+    take(now, next);
 }
 
 void spot_regrid_other(const struct spot_migrate_cost *cost, int d, int p, int p2, int most,
@@ -290,6 +321,7 @@ void spot_regrid_other(const struct spot_migrate_cost *cost, int d, int p, int p
     for (int a = 0; a <= d; a++)
         lose[a] = choose(d, a);
     states_init(&now, j_max, 64);
+    states_init(&next, j_max, 64);
     find(&now, &(struct key){ 0 }, j_max)->low = 0;
     state_at(&now, 0)->ways[0] = 1;
     for (r.k = 0; r.k <= p2; r.k++) {
@@ -306,20 +338,21 @@ void spot_regrid_other(const struct spot_migrate_cost *cost, int d, int p, int p
         }
         for (int q = r.low; r.k < p2 && q <= r.high; q++)
             r.overlap[q - r.low] = spot_migrate_overlap(cost, p, q, p2, r.k);
-        states_init(&next, j_max, 64);
-        r.to = &next;
-        step(&r, &now);
+        step(&r, &now, &next);
         r.revealed = r.high + 1 > r.revealed ? r.high + 1 : r.revealed;
-        states_release(&now);
-        now = next;
     }
-    for (int j = 0; j <= j_max; j++) {
-        fetch[j] = 0;
-        for (size_t i = 0; i < now.n; i++)
-            fetch[j] += fetch_of(&r, state_at(&now, i)->key.choice) * state_at(&now, i)->ways[j];
+    memset(fetch, 0, ((size_t)j_max + 1) * sizeof(*fetch));
+    for (size_t i = 0; i < now.n; i++) {
+        const struct state *s = state_at(&now, i);
+        const double lacks_s = fetch_of(&r, s->key.choice);
+
+        for (int j = s->low; j <= s->high; j++)
+            fetch[j] += lacks_s * s->ways[j];
+    }
+    for (int j = 0; j <= j_max; j++)
         fetch[j] /= choose(d * p, j);
-    }
     states_release(&now);
+    states_release(&next);
     free(lose);
 }
 

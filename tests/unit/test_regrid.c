@@ -3,6 +3,7 @@
  * published rules one by one and weighted by the number of victim sets that give it. */
 #include <check.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -188,6 +189,42 @@ START_TEST(prices_a_hand_made_case)
 }
 END_TEST
 
+/* One pipeline of P unequal stages to one stage, which takes the largest survivor: with the stages
+ * in the order of their size, the first i dead and the next alive are C(P - i - 1, j - i) victim
+ * sets. So many stages stand in one window that their 2^P loss vectors could not be told one by
+ * one. */
+START_TEST(a_wide_window_is_seen_stage_by_stage)
+{
+    enum { P = 60 };
+    struct spot_migrate_cost cost;
+    struct spot_err err = { 0 };
+    struct spot_job_doc job;
+    double fetch[P + 1], sum = 0;
+    char text[8192];
+    int n = snprintf(text, sizeof(text),
+                     "{\"schema\":\"spot.job/1\",\"name\":\"t\",\"kind\":\"train\","
+                     "\"global_batch\":2,\"cost\":{\"move_byte_per_param\":1,"
+                     "\"p2p\":[{\"byte\":1,\"s\":1}]},\"layers\":[");
+
+    for (int k = 0; k <= P; sum += k ? 99 + k : 0, k++) /* the first stage has two layers */
+        n += snprintf(text + n, sizeof(text) - (size_t)n, "%s{\"params\":%d}", k ? "," : "",
+                      k ? 99 + k : 0);
+    snprintf(text + n, sizeof(text) - (size_t)n, "]}");
+    ck_assert_msg(!spot_job_doc_parse(&job, text, strlen(text), "t", &err), "%s", err.msg);
+    spot_migrate_cost_init(&cost, &job, P);
+    spot_regrid_other(&cost, 1, P, 1, 1, P, fetch);
+    for (int j = 0; j <= P; j++) {
+        double want = 0;
+
+        for (int i = 0; i <= j && i < P; i++) /* the last stage is the largest */
+            want += choose(P - i - 1, j - i) / choose(P, j) * (sum - (100 + P - 1 - i));
+        ck_assert_double_eq_tol(fetch[j], want, 1e-9 * sum);
+    }
+    spot_migrate_cost_release(&cost);
+    spot_job_doc_release(&job);
+}
+END_TEST
+
 int main(void)
 {
     Suite *suite = suite_create("regrid");
@@ -201,6 +238,7 @@ int main(void)
     tcase_add_test(tc, agrees_with_enumeration_up_to_six_victims_on_real_grids);
     tcase_add_loop_test(tc, stages_without_parameters_have_survivors_too, 0, 3);
     tcase_add_test(tc, prices_a_hand_made_case);
+    tcase_add_test(tc, a_wide_window_is_seen_stage_by_stage);
     suite_add_tcase(suite, tc);
     srunner_set_tap(runner, "-");
     srunner_run_all(runner, CK_SILENT);
