@@ -67,6 +67,8 @@ spot-replay live --trace "$out/trace.csv" --from 30m --speedup "$speedup" --grac
     --max 8 --seed 7 --quiet --events "$out/cloud.jsonl" -- \
     spot-run worker --quiet --join "unix:$tmp/job" --name '{node}' &
 cloud=$!
+taken=0 refused=0
+: >"$out/replan.log"
 while sleep 3 && kill -0 $job 2>/dev/null; do
     # What cron would do: see what was there, forecast, plan, tell the job.
     kill -0 $cloud 2>/dev/null || {
@@ -75,8 +77,14 @@ while sleep 3 && kill -0 $job 2>/dev/null; do
     }
     spot-run status --join "unix:$tmp/job" --format json 2>/dev/null |
         jq -r '"step \(.step) of \(.steps), \(.members | length) machines, grid \(.D)x\(.P)"' >&2 || true
-    spot-replay import --from spot-event --quiet "$out/live.jsonl" 2>/dev/null |
-        plan --quiet 2>/dev/null | spot-run replan --join "unix:$tmp/job" - 2>/dev/null || true
+    # The log is in seconds of this run, in each of which $speedup of the trace pass.
+    if spot-replay import --from spot-event --quiet "$out/live.jsonl" |
+        awk -F, -v OFS=, -v s="$speedup" 'NR > 1 { $1 *= s } 1' |
+        plan --quiet | spot-run replan --join "unix:$tmp/job" -; then
+        taken=$((taken + 1))
+    else
+        refused=$((refused + 1))
+    fi 2>>"$out/replan.log"
 done
 wait $job
 job=''
@@ -87,7 +95,11 @@ cloud=''
 say 'the same job, undisturbed'
 train "$out/calm.jsonl" --workers 2 --grid 2x1
 
-say 'what happened'
+say "what happened: $taken plans were taken while it ran, $refused refused"
+[ "$taken" -gt 0 ] || {
+    cat "$out/replan.log" >&2
+    exit 1
+}
 spot-run report --reference "$out/calm.jsonl" --plot "$out/demo.svg" --speedup "$speedup" \
     --spot-price 0.918 --on-demand-price 3.06 --format table "$out/live.jsonl"
 echo "picture: $out/demo.svg" >&2

@@ -43,7 +43,19 @@ static int wait_answer(struct spot_link *link, struct spot_buf *answer, struct s
     return rc;
 }
 
-int spot_client_ask(const char *join, const char *key_file, enum spot_message type,
+/* A job that has just been started may not listen yet. */
+static int dial(const char *join, enum spot_reach reach, double wait_s, struct spot_err *err)
+{
+    const double until_s = spot_clock_s() + wait_s;
+    int fd;
+
+    while ((fd = spot_endpoint_dial(join, reach, NULL, err)) < 0 && err->code == SPOT_ESYS &&
+           spot_clock_s() < until_s)
+        spot_clock_sleep(0.05);
+    return fd;
+}
+
+int spot_client_ask(const char *join, const char *key_file, double wait_s, enum spot_message type,
                     const void *data, size_t n_byte, struct spot_buf *answer, struct spot_err *err)
 {
     struct spot_tls_context *tls = NULL;
@@ -52,7 +64,7 @@ int spot_client_ask(const char *join, const char *key_file, enum spot_message ty
 
     if (key_file && !(tls = spot_tls_context_load(key_file, err)))
         return -1;
-    fd = spot_endpoint_dial(join, tls ? SPOT_REACH_NAMES : SPOT_REACH_HERE, NULL, err);
+    fd = dial(join, tls ? SPOT_REACH_NAMES : SPOT_REACH_HERE, wait_s, err);
     if (fd < 0) {
         spot_tls_context_free(tls);
         return -1;

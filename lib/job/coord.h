@@ -59,6 +59,10 @@ struct spot_local {
     int n_futile;       /* deaths in a row at once, or without a step in between */
 };
 
+/* How a plan came. Times of plans compare within one way only: a file may be made from a trace that
+ * began long before the job, while those of replan come from its events. */
+enum spot_plan_way { SPOT_PLAN_FILE, SPOT_PLAN_PUSHED };
+
 struct spot_coord {
     const struct spot_coordinator_options *options;
     struct spot_job_config config;
@@ -84,7 +88,7 @@ struct spot_coord {
     struct spot_degrees want; /* from --grid or the newest plan; 0: as members allow */
     size_t compromise_n;      /* members when it was last said that they are too few for it */
     bool is_suspended;        /* the plan says: stop and keep the state */
-    double plan_time_s;       /* of the newest plan accepted */
+    double plan_time_s[2];    /* of the newest plan taken, by enum spot_plan_way */
     uint64_t plan_stamp;      /* of the plan file when it was read */
     double plan_check_s;
 
@@ -219,7 +223,7 @@ int spot_coord_finish(struct spot_coord *c, struct spot_coordinator_result *resu
 int spot_coord_check_grid(const struct spot_coord *c, const struct spot_degrees *grid,
                           const char *what, enum spot_code code, struct spot_err *err);
 int spot_coord_plan_text(struct spot_coord *c, const char *text, size_t n_byte, const char *source,
-                         bool *changed, struct spot_err *err);
+                         enum spot_plan_way way, bool *changed, struct spot_err *err);
 /* The plan file as the job starts: here a bad one is an error. */
 int spot_coord_plan_first(struct spot_coord *c, struct spot_err *err);
 void spot_coord_plan_check(struct spot_coord *c, bool force, bool *changed);

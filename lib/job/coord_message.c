@@ -76,8 +76,8 @@ static int on_client(struct spot_coord *c, struct spot_coord_peer *peer,
 
     if (frame->type == SPOT_MSG_STATUS) {
         spot_coord_status(c, &out);
-    } else if (spot_coord_plan_text(c, (const char *)frame->data, frame->n_byte, "plan", &changed,
-                                    &why)) {
+    } else if (spot_coord_plan_text(c, (const char *)frame->data, frame->n_byte, "plan",
+                                    SPOT_PLAN_PUSHED, &changed, &why)) {
         spot_buf_add(&out, why.msg, strlen(why.msg));
         status = (uint64_t)spot_err_exit_status(&why);
     }

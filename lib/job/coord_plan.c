@@ -30,7 +30,7 @@ int spot_coord_check_grid(const struct spot_coord *c, const struct spot_degrees 
 
 /* Take a plan over. *changed: another grid is wanted than before. */
 int spot_coord_plan_text(struct spot_coord *c, const char *text, size_t n_byte, const char *source,
-                         bool *changed, struct spot_err *err)
+                         enum spot_plan_way way, bool *changed, struct spot_err *err)
 {
     struct spot_degrees want;
     struct spot_plan_doc plan;
@@ -45,9 +45,9 @@ int spot_coord_plan_text(struct spot_coord *c, const char *text, size_t n_byte, 
                      (long long)plan.epoch, (unsigned)c->machine.epoch);
         goto out;
     }
-    if (plan.time_s < c->plan_time_s) {
-        spot_err_set(err, SPOT_EINFEASIBLE, "the plan is of time %g s, one of %g s is in force",
-                     plan.time_s, c->plan_time_s);
+    if (plan.time_s < c->plan_time_s[way]) {
+        spot_err_set(err, SPOT_EINFEASIBLE, "the plan is of time %g s, one of %g s came before it",
+                     plan.time_s, c->plan_time_s[way]);
         goto out;
     }
     want = (struct spot_degrees){ (uint32_t)plan.next.d, (uint32_t)plan.next.p,
@@ -55,7 +55,7 @@ int spot_coord_plan_text(struct spot_coord *c, const char *text, size_t n_byte, 
     snprintf(what, sizeof(what), "the plan wants %s", spot_degrees_text(&want, grid));
     if (spot_coord_check_grid(c, &want, what, SPOT_EINFEASIBLE, err))
         goto out;
-    c->plan_time_s = plan.time_s;
+    c->plan_time_s[way] = plan.time_s;
     *changed = c->is_suspended != spot_plan_doc_is_suspend(&plan) || c->want.D != want.D ||
                c->want.P != want.P || c->want.M != want.M;
     c->is_suspended = spot_plan_doc_is_suspend(&plan);
@@ -83,9 +83,10 @@ static int read_plan(struct spot_coord *c, bool *changed, struct spot_err *err)
     text = calloc(1, SPOT_PLAN_MAX + 1);
     n = text ? fread(text, 1, SPOT_PLAN_MAX + 1, in) : 0;
     fclose(in);
-    rc = n > SPOT_PLAN_MAX ? spot_err_set(err, SPOT_EDATA, "%s: larger than %d bytes",
-                                          c->options->plan, SPOT_PLAN_MAX)
-                           : spot_coord_plan_text(c, text, n, c->options->plan, changed, err);
+    rc = n > SPOT_PLAN_MAX
+             ? spot_err_set(err, SPOT_EDATA, "%s: larger than %d bytes", c->options->plan,
+                            SPOT_PLAN_MAX)
+             : spot_coord_plan_text(c, text, n, c->options->plan, SPOT_PLAN_FILE, changed, err);
     free(text);
     return rc;
 }

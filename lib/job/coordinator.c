@@ -240,20 +240,25 @@ static int take_address(struct spot_coord *c, struct spot_err *err)
     return 0;
 }
 
-/* Nobody could guess the port that the kernel chose. */
-static void tell_port(const struct spot_coord *c)
+/* What the user waits for, where workers come from elsewhere. */
+static void tell_address(const struct spot_coord *c)
 {
     char address[SPOT_ADDRESS_MAX + 8];
 
+    if (!c->options->listen || !c->options->note)
+        return;
     spot_endpoint_print(&c->endpoint, address);
-    if (c->options->note)
+    if (spot_store_newest(c->store) < c->config.n_step)
         c->options->note("listening at %s", address);
+    else
+        c->options->note("listening at %s; all %lld steps are done, the job ends when a worker has "
+                         "joined and shown the state",
+                         address, (long long)c->config.n_step);
 }
 
 static int open_listener(struct spot_coord *c, struct spot_err *err)
 {
     const char *tmp = getenv("TMPDIR");
-    bool is_any_port;
 
     if (c->options->listen) {
         if (take_address(c, err))
@@ -268,12 +273,10 @@ static int open_listener(struct spot_coord *c, struct spot_err *err)
         c->endpoint.kind = SPOT_ENDPOINT_UNIX;
         snprintf(c->endpoint.path, sizeof(c->endpoint.path), "%s/job", c->private_dir);
     }
-    is_any_port = c->endpoint.kind != SPOT_ENDPOINT_UNIX && !c->endpoint.port;
     c->listener = spot_endpoint_listen(&c->endpoint, err);
     if (c->listener < 0)
         return -1;
-    if (is_any_port)
-        tell_port(c);
+    tell_address(c);
     if (spot_endpoint_pipe(c->wake))
         return spot_err_sys(err, "cannot make a pipe");
     wake_fd = c->wake[1];

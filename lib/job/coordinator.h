@@ -43,7 +43,7 @@ struct spot_coordinator_options {
     double stall_s;         /* so is one that makes no progress */
     double settle_s;        /* wait this long after a join before the first epoch */
     void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2);
-    void (*note)(const char *fmt, ...) SPOT_PRINTF(1, 2); /* of a port that was chosen; NULL */
+    void (*note)(const char *fmt, ...) SPOT_PRINTF(1, 2); /* where it listens; NULL */
     bool show_progress;
 };
 

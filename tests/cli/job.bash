@@ -49,6 +49,16 @@ train() {
     train=$pid
 }
 
+# kill_job: the coordinator and its local workers die of SIGKILL, and what they held is free again
+kill_job() {
+    local coordinator workers
+    coordinator=$(pgrep -P $train)
+    workers=$(pgrep -P $coordinator || true)
+    kill -9 $workers $coordinator $train
+    wait $train || true
+    eventually "! kill -0 $coordinator"
+}
+
 # worker NAME: it ends with its coordinator, or soon after
 worker() {
     background spot-run worker -q --join unix:j --join-timeout 60s --name "$1" 2>>workers.err

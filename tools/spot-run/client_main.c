@@ -11,6 +11,35 @@
 #include "model/grid.h"
 #include "run.h"
 
+/* Which job, and how long to look for it. */
+struct job_at {
+    const char *join, *key_file;
+    double timeout_s;
+};
+
+#define JOB_OPTIONS(at)                                                                     \
+    { SPOT_OPT_GROUP, .help = "options" },                                                  \
+        { SPOT_OPT_STRING, 0, "join", &(at)->join, "addr", "where the job listens", 0, 0 }, \
+        { SPOT_OPT_STRING,                                                                  \
+          0,                                                                                \
+          "key-file",                                                                       \
+          &(at)->key_file,                                                                  \
+          "file",                                                                           \
+          "the job's key (TLS 1.3 PSK)",                                                    \
+          0,                                                                                \
+          0 },                                                                              \
+    {                                                                                       \
+        SPOT_OPT_SECS, 0, "join-timeout", &(at)->timeout_s, "time",                         \
+            "look so long for a job that does not answer (0)", 0, 86400                     \
+    }
+
+static int ask(const struct job_at *at, enum spot_message type, const struct spot_buf *question,
+               struct spot_buf *answer, struct spot_err *err)
+{
+    return spot_client_ask(at->join, at->key_file, at->timeout_s, type, question->data, question->n,
+                           answer, err);
+}
+
 static int read_all(const char *path, struct spot_buf *text, struct spot_err *err)
 {
     const char *source;
@@ -33,13 +62,13 @@ static int read_all(const char *path, struct spot_buf *text, struct spot_err *er
     return rc;
 }
 
-static int replan(const char *join, const char *key_file, const char *path, struct spot_err *err)
+static int replan(const struct job_at *at, const char *path, struct spot_err *err)
 {
     struct spot_buf text = { 0 }, answer = { 0 };
     int rc = read_all(path, &text, err);
 
     if (!rc)
-        rc = spot_client_ask(join, key_file, SPOT_MSG_REPLAN, text.data, text.n, &answer, err);
+        rc = ask(at, SPOT_MSG_REPLAN, &text, &answer, err);
     if (rc > 0)
         rc = spot_err_set(err, rc == 1 ? SPOT_EINFEASIBLE : SPOT_EDATA, "refused: %.*s",
                           (int)answer.n, (const char *)answer.data);
@@ -50,11 +79,9 @@ static int replan(const char *join, const char *key_file, const char *path, stru
 
 int run_replan(int argc, char **argv)
 {
-    const char *join = NULL, *key_file = NULL;
+    struct job_at at = { 0 };
     const struct spot_opt option[] = {
-        { SPOT_OPT_GROUP, .help = "options" },
-        { SPOT_OPT_STRING, 0, "join", &join, "addr", "where the job listens", 0, 0 },
-        { SPOT_OPT_STRING, 0, "key-file", &key_file, "file", "the job's key (TLS 1.3 PSK)", 0, 0 },
+        JOB_OPTIONS(&at),
         { .type = SPOT_OPT_END },
     };
     const struct spot_cli cli = {
@@ -70,12 +97,12 @@ int run_replan(int argc, char **argv)
 
     if (!spot_tool_parse(&cli, argc, argv, &first, &exit_status))
         return exit_status;
-    if (!join)
+    if (!at.join)
         rc = spot_err_set(&err, SPOT_EUSAGE, "--join is missing: the address of the job");
     else if (argc - first > 1)
         rc = spot_err_set(&err, SPOT_EUSAGE, "unexpected operand '%s'", argv[first + 1]);
     else
-        rc = replan(join, key_file, argv[first], &err);
+        rc = replan(&at, argv[first], &err);
     return spot_tool_finish(rc, &err);
 }
 
@@ -190,9 +217,9 @@ static int print_status(const struct spot_buf *text, enum spot_format format, st
     return 0;
 }
 
-static int status(const char *join, const char *key_file, const char *format_name,
-                  struct spot_err *err)
+static int status(const struct job_at *at, const char *format_name, struct spot_err *err)
 {
+    const struct spot_buf nothing = { 0 };
     struct spot_buf answer = { 0 };
     enum spot_format format;
     int rc;
@@ -202,7 +229,7 @@ static int status(const char *join, const char *key_file, const char *format_nam
     format = spot_format_settle(format, NULL, SPOT_FORMAT_JSON);
     if (format != SPOT_FORMAT_JSON && format != SPOT_FORMAT_TABLE)
         return spot_err_set(err, SPOT_EUSAGE, "a status is json or table, not %s", format_name);
-    rc = spot_client_ask(join, key_file, SPOT_MSG_STATUS, NULL, 0, &answer, err);
+    rc = ask(at, SPOT_MSG_STATUS, &nothing, &answer, err);
     if (!rc)
         rc = print_status(&answer, format, err);
     spot_buf_release(&answer);
@@ -211,11 +238,10 @@ static int status(const char *join, const char *key_file, const char *format_nam
 
 int run_status(int argc, char **argv)
 {
-    const char *join = NULL, *key_file = NULL, *format = NULL;
+    struct job_at at = { 0 };
+    const char *format = NULL;
     const struct spot_opt option[] = {
-        { SPOT_OPT_GROUP, .help = "options" },
-        { SPOT_OPT_STRING, 0, "join", &join, "addr", "where the job listens", 0, 0 },
-        { SPOT_OPT_STRING, 0, "key-file", &key_file, "file", "the job's key (TLS 1.3 PSK)", 0, 0 },
+        JOB_OPTIONS(&at),
         { SPOT_OPT_STRING, 0, "format", &format, "name", "table on a terminal, else json", 0, 0 },
         { .type = SPOT_OPT_END },
     };
@@ -232,8 +258,8 @@ int run_status(int argc, char **argv)
 
     if (!spot_tool_parse(&cli, argc, argv, &first, &exit_status))
         return exit_status;
-    rc = !join          ? spot_err_set(&err, SPOT_EUSAGE, "--join is missing")
+    rc = !at.join       ? spot_err_set(&err, SPOT_EUSAGE, "--join is missing")
          : argc > first ? spot_err_set(&err, SPOT_EUSAGE, "unexpected operand '%s'", argv[first])
-                        : status(join, key_file, format, &err);
+                        : status(&at, format, &err);
     return spot_tool_finish(rc, &err);
 }
