@@ -247,7 +247,7 @@ static void be_many_strangers(const char *address)
 
 START_TEST(strangers_make_room_when_descriptors_run_out)
 {
-    const struct rlimit few = { 32, 32 };
+    struct rlimit before, few;
     int status;
     pid_t child;
 
@@ -256,9 +256,13 @@ START_TEST(strangers_make_room_when_descriptors_run_out)
     ck_assert_int_ge(child, 0);
     if (!child)
         be_many_strangers(peer[0].address);
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+    few = before;
+    few.rlim_cur = 32;
     ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
     enter(0, 5);
     close_meshes();
 }
