@@ -11,12 +11,15 @@
 #include <sys/wait.h>
 
 #include "common/out.h"
+#include "common/plot_axis.h"
 
 /* Okabe-Ito: told apart with any colour vision, and in grey. */
-static const char *const colour[SPOT_PLOT_SERIES_MAX] = {
+enum { COLOURS = 8 };
+static const char *const colour[COLOURS] = {
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#f0e442", "#000000",
 };
 
+enum { KEY_LINE = 18, TICKS_MAX = 12, THIN_TICKS_MAX = 4, LARGE = 100000 };
 enum { PANEL_WIDTH = 800, PANEL_HEIGHT = 400, PANELS_HEIGHT = 300, THIN_HEIGHT = 70 };
 
 /* The `set terminal` for a path and a height in pixels, "" for an unknown suffix. Text sets its own
@@ -86,11 +89,91 @@ static void put_data(FILE *out, const struct spot_series *s, size_t i)
     fputs("EOD\n", out);
 }
 
+/* What all series of a figure cover. */
+struct extent {
+    double low, high;
+};
+
+static struct extent extent_of(const struct spot_figure *fig, bool is_x)
+{
+    struct extent e = { INFINITY, -INFINITY };
+
+    for (size_t i = 0; i < fig->n_series; i++) {
+        const struct spot_series *s = &fig->series[i];
+        const int n_edge = !is_x && s->style == SPOT_SERIES_BAND ? 2 : 1;
+
+        for (size_t k = 0; k < s->n; k++)
+            for (int edge = 0; edge < n_edge; edge++) {
+                const double v = (is_x ? s->x : edge ? s->y2 : s->y)[k];
+
+                if (isfinite(v)) {
+                    e.low = fmin(e.low, v);
+                    e.high = fmax(e.high, v);
+                }
+            }
+    }
+    return e;
+}
+
+/* Our own marks where gnuplot's would be halves of a machine, or 4e+06: of counts and of large
+ * numbers. Other axes are left to it: false. */
+static bool find_axis(const struct spot_figure *fig, bool is_x, int most, struct spot_axis *axis)
+{
+    const struct extent e = extent_of(fig, is_x);
+    const bool is_count = !is_x && fig->is_count;
+
+    if (!(e.low <= e.high) || (!is_count && fmax(-e.low, e.high) < LARGE))
+        return false;
+    *axis = spot_axis_over(e.low, e.high, is_count, is_count ? most : most / 2);
+    return true;
+}
+
+static bool put_axis(FILE *out, const struct spot_figure *fig, bool is_x, int most)
+{
+    const char name = is_x ? 'x' : 'y';
+    char text[SPOT_AXIS_TEXT];
+    struct spot_axis a;
+
+    if (!find_axis(fig, is_x, most, &a))
+        return false;
+    fprintf(out, "set %ctics nomirror (", name);
+    for (int i = 0; i <= a.n; i++) {
+        const double at = a.low + i * a.step;
+
+        fprintf(out, "%s'%s' %.12g", i ? ", " : "",
+                spot_axis_text(at, fmax(-a.low, a.low + a.n * a.step) >= LARGE, text), at);
+    }
+    fprintf(out, ")\nset %crange [%.12g:%.12g]\n", name, a.low, a.low + a.n * a.step);
+    return true;
+}
+
+/* The next panel has its own. */
+static void reset_axes(FILE *out, const bool has[2])
+{
+    if (has[0])
+        fputs("set xtics autofreq\nset xrange [*:*]\n", out);
+    if (has[1])
+        fputs("set ytics autofreq\nset yrange [*:*]\n", out);
+}
+
+/* The range of one axis over all series, so that panels of one figure compare. */
+static void put_range(FILE *out, const struct spot_figure *fig, bool is_x, int most)
+{
+    const struct extent e = extent_of(fig, is_x);
+
+    if (!put_axis(out, fig, is_x, most) && e.low < e.high)
+        fprintf(out, "set %crange [%.12g:%.12g]\n", is_x ? 'x' : 'y', is_x ? e.low : fmin(e.low, 0),
+                e.high);
+}
+
 static void put_panel(FILE *out, const struct spot_figure *fig, size_t first)
 {
     static const char *const with[] = { "lines", "steps", "points pt 7",
-                                        "filledcurves fs transparent solid 0.3 noborder" };
+                                        "filledcurves fs transparent solid 0.3 noborder",
+                                        "impulses dt 3" };
     static const char opaque[] = "filledcurves fs solid noborder";
+    const bool has_axes[] = { put_axis(out, fig, true, TICKS_MAX),
+                              put_axis(out, fig, false, TICKS_MAX) };
 
     put_setting(out, "title", fig->title);
     put_setting(out, "xlabel", fig->x_label);
@@ -104,37 +187,27 @@ static void put_panel(FILE *out, const struct spot_figure *fig, size_t first)
 
         fprintf(out, "%s $s%zu with %s lc rgb '%s'", i ? "," : "", first + i,
                 s->style == SPOT_SERIES_BAND && s->colour ? opaque : with[s->style],
-                s->colour ? s->colour : colour[i]);
+                s->colour ? s->colour : colour[i % COLOURS]);
+        if (i >= COLOURS && s->style <= SPOT_SERIES_STEP) /* the same colours, in dashes */
+            fprintf(out, " dt %zu", i / COLOURS + 1);
         if (s->width > 0 && s->style != SPOT_SERIES_BAND)
             fprintf(out, s->style == SPOT_SERIES_DOT ? " ps %g" : " lw %g", s->width);
         fputs(" title ", out);
         put_quoted(out, s->label);
     }
     putc('\n', out);
+    reset_axes(out, has_axes);
 }
 
-/* The range of one axis over all series, so that panels of one figure compare. */
-static void put_range(FILE *out, const struct spot_figure *fig, bool is_x)
+static void put_text_terminal(FILE *out, const struct spot_figure *fig, int rows)
 {
-    double low = INFINITY, high = -INFINITY;
+    enum { TOP = 2, BOTTOM = 3 };
+    struct spot_axis a;
 
-    for (size_t i = 0; i < fig->n_series; i++) {
-        const struct spot_series *s = &fig->series[i];
-        const int n_edge = !is_x && s->style == SPOT_SERIES_BAND ? 2 : 1;
-
-        for (size_t k = 0; k < s->n; k++)
-            for (int edge = 0; edge < n_edge; edge++) {
-                const double v = (is_x ? s->x : edge ? s->y2 : s->y)[k];
-
-                if (isfinite(v)) {
-                    low = fmin(low, v);
-                    high = fmax(high, v);
-                }
-            }
-    }
-    if (low < high)
-        fprintf(out, "set %crange [%.12g:%.12g]\n", is_x ? 'x' : 'y', is_x ? low : fmin(low, 0),
-                high);
+    if (find_axis(fig, false, TICKS_MAX, &a))
+        rows = (rows + a.n - 1) / a.n * a.n; /* a row for each mark, equally far apart */
+    fprintf(out, "set terminal dumb 80,%d noenhanced\nset tmargin %d\nset bmargin %d\n",
+            rows + 1 + TOP + BOTTOM, TOP, BOTTOM);
 }
 
 /* Text has one colour and no area: several series become a drawing each, with its name as the
@@ -143,11 +216,12 @@ static void put_multiples(FILE *out, const struct spot_figure *fig, size_t first
 {
     fputs("set print '-'\nprint ", out); /* not stderr */
     put_quoted(out, fig->title);
-    fprintf(out, "\nset terminal dumb 80,13 noenhanced\nunset key\nset border 3\n"
-                 "set tics nomirror\nunset xlabel\n");
+    putc('\n', out);
+    put_text_terminal(out, fig, 6);
+    fputs("unset key\nset border 3\nset tics nomirror\nunset xlabel\n", out);
     put_setting(out, "ylabel", fig->y_label);
-    put_range(out, fig, true);
-    put_range(out, fig, false);
+    put_range(out, fig, true, TICKS_MAX);
+    put_range(out, fig, false, TICKS_MAX);
     for (size_t i = 0; i < fig->n_series; i++) {
         const struct spot_series *s = &fig->series[i];
         const size_t at = first + i;
@@ -162,10 +236,11 @@ static void put_multiples(FILE *out, const struct spot_figure *fig, size_t first
         else
             fprintf(out, "plot $s%zu with %s lt 1\n", at,
                     s->style == SPOT_SERIES_DOT    ? "points"
+                    : s->style == SPOT_SERIES_MARK ? "impulses"
                     : s->style == SPOT_SERIES_LINE ? "lines"
                                                    : "steps");
     }
-    fputs("set autoscale\n", out);
+    fputs("set autoscale\nset tics autofreq\n", out);
 }
 
 static void put_text(FILE *out, const struct spot_figure *panel, size_t n_panel)
@@ -176,7 +251,7 @@ static void put_text(FILE *out, const struct spot_figure *panel, size_t n_panel)
         if (panel[i].n_series > 1) {
             put_multiples(out, &panel[i], first);
         } else {
-            fputs("set terminal dumb 80,20 noenhanced\n", out);
+            put_text_terminal(out, &panel[i], 12);
             put_panel(out, &panel[i], first);
         }
         first += panel[i].n_series;
@@ -194,8 +269,8 @@ static void put_thin_panels(FILE *out, const struct spot_figure *fig)
     fprintf(out,
             "set multiplot layout %zu,1 margins char 9,char 20,char 4,char 3 spacing char 0.6\n",
             n);
-    put_range(out, fig, true);
-    put_range(out, fig, false);
+    put_range(out, fig, true, TICKS_MAX);
+    put_range(out, fig, false, THIN_TICKS_MAX);
     fputs("unset key\nset border 3\nset tics nomirror\nset format x ''\n"
           "set ytics scale 0.5 offset 0.5 font ',9'\nset grid ytics lc rgb '#dddddd'\n",
           out);
@@ -268,13 +343,22 @@ static int feed_gnuplot(const char *script, size_t n_byte, bool is_text, struct 
     return 0;
 }
 
+/* The key of many series needs room. */
+static int height_of(const struct spot_figure *panel, size_t n_panel)
+{
+    const int key = KEY_LINE * (int)panel->n_series + 80;
+
+    return !n_panel             ? THIN_HEIGHT * (int)panel->n_series + 40
+           : n_panel > 1        ? PANELS_HEIGHT * (int)n_panel
+           : key > PANEL_HEIGHT ? key
+                                : PANEL_HEIGHT;
+}
+
 /* n_panel 0: one figure of thin panels. */
 static int draw(const struct spot_figure *panel, size_t n_panel, const char *path,
                 struct spot_err *err)
 {
-    const int height = !n_panel      ? THIN_HEIGHT * (int)panel->n_series + 40
-                       : n_panel > 1 ? PANELS_HEIGHT * (int)n_panel
-                                     : PANEL_HEIGHT;
+    const int height = height_of(panel, n_panel);
     const size_t len = strlen(path);
     const bool is_script = len > 3 && !strcmp(path + len - 3, ".gp");
     const bool is_text = !strcmp(path, "-");
@@ -332,4 +416,9 @@ int spot_plot_multiples(const struct spot_figure *fig, const char *path, struct 
 {
     assert(fig->n_series >= 2 && fig->n_series <= SPOT_PLOT_MULTIPLES_MAX);
     return draw(fig, 0, path, err);
+}
+
+bool spot_plot_takes_stdout(const char *path, const char *output)
+{
+    return path && !strcmp(path, "-") && (!output || !strcmp(output, "-"));
 }

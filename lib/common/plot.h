@@ -9,6 +9,7 @@
 #ifndef SPOT_COMMON_PLOT_H
 #define SPOT_COMMON_PLOT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "common/err.h"
@@ -17,13 +18,14 @@
 extern "C" {
 #endif
 
-enum { SPOT_PLOT_SERIES_MAX = 8 };
+enum { SPOT_PLOT_SERIES_MAX = 24 };
 
 enum spot_series_style {
     SPOT_SERIES_LINE,
     SPOT_SERIES_STEP, /* held until the next sample: instance counts */
     SPOT_SERIES_DOT,
     SPOT_SERIES_BAND, /* the area between y and y2, translucent unless it has a colour */
+    SPOT_SERIES_MARK, /* an event: a dotted line from 0 to y */
 };
 
 struct spot_series {
@@ -34,7 +36,8 @@ struct spot_series {
     const double *y;    /* [n] */
     const double *y2;   /* [n], bands only: the upper edge */
     double width;       /* of the line; 0: the default */
-    const char *colour; /* "#rrggbb"; NULL: by its place in the figure */
+    const char *colour; /* "#rrggbb"; NULL: by its place in the figure, and
+                         * its dashes */
 };
 
 struct spot_figure {
@@ -43,6 +46,7 @@ struct spot_figure {
     const char *made_by;              /* the command, kept as a comment; NULL for none */
     const struct spot_series *series; /* [n_series] */
     size_t n_series;
+    bool is_count; /* y are counts: the axis starts at 0, in whole numbers */
 };
 
 /* Draw fig to path, which is replaced only when the figure is complete.
@@ -61,6 +65,10 @@ enum { SPOT_PLOT_PANELS_MAX = 6 };
 /* The same for several figures, one above the other. */
 int spot_plot_panels(const struct spot_figure *panel, size_t n_panel, const char *path,
                      struct spot_err *err);
+
+/* Does text drawn to stdout take the place of the document that would go there? `path` of the plot
+ * and `output` may be NULL. */
+bool spot_plot_takes_stdout(const char *path, const char *output);
 
 #ifdef __cplusplus
 }

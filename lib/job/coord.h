@@ -89,6 +89,8 @@ struct spot_coord {
     size_t compromise_n;      /* members when it was last said that they are too few for it */
     bool is_suspended;        /* the plan says: stop and keep the state */
     double plan_time_s[2];    /* of the newest plan taken, by enum spot_plan_way */
+    bool has_plan;            /* one was taken */
+    double force_time_s;      /* of the last one taken, by either way */
     uint64_t plan_stamp;      /* of the plan file when it was read */
     double plan_check_s;
 

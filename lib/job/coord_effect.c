@@ -4,6 +4,11 @@
 
 #include "job/coord.h"
 
+static const char *tokens_of(const struct spot_coordinator_options *o)
+{
+    return o->bpe ? "tokenizer" : o->token_byte == 1 ? "bytes" : o->token_byte == 2 ? "u16" : "u32";
+}
+
 static int log_formed(struct spot_coord *c, struct spot_err *err)
 {
     const struct spot_form *f = &c->form;
@@ -14,6 +19,7 @@ static int log_formed(struct spot_coord *c, struct spot_err *err)
         spot_jw_int(jw, "P", f->P);
         spot_jw_int(jw, "M", f->M);
         spot_jw_int(jw, "members", (int64_t)c->machine.n_member);
+        spot_jw_str(jw, "tokens", tokens_of(c->options));
         spot_jw_array(jw, "place");
         for (uint32_t i = 0; i < spot_form_size(f); i++) {
             const struct spot_coord_peer *peer = spot_coord_find(c, f->member[i]);

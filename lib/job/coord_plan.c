@@ -56,6 +56,8 @@ int spot_coord_plan_text(struct spot_coord *c, const char *text, size_t n_byte, 
     if (spot_coord_check_grid(c, &want, what, SPOT_EINFEASIBLE, err))
         goto out;
     c->plan_time_s[way] = plan.time_s;
+    c->has_plan = true;
+    c->force_time_s = plan.time_s;
     *changed = c->is_suspended != spot_plan_doc_is_suspend(&plan) || c->want.D != want.D ||
                c->want.P != want.P || c->want.M != want.M;
     c->is_suspended = spot_plan_doc_is_suspend(&plan);
@@ -142,21 +144,27 @@ static const char *phase_name(enum spot_phase phase)
     return name[phase];
 }
 
+/* What a member is to who looks on: a mirror is a spare, though it takes part in the votes. */
+static const char *role_of(const struct spot_coord *c, const struct spot_member *m, bool has_place)
+{
+    if (!c->form.D || c->machine.phase == SPOT_PHASE_WAIT)
+        return "waiting";
+    return has_place ? "active" : m->role == SPOT_ROLE_SOURCE ? "source" : "spare";
+}
+
 static void put_members(const struct spot_coord *c, struct spot_jw *jw)
 {
-    static const char *const role[] = {
-        [SPOT_ROLE_SPARE] = "spare", [SPOT_ROLE_SOURCE] = "source", [SPOT_ROLE_ACTIVE] = "active"
-    };
-
     spot_jw_array(jw, "members");
     for (size_t i = 0; i < c->machine.n_member; i++) {
         const struct spot_member *m = &c->machine.member[i];
-        const int64_t position = c->form.D ? spot_form_position(&c->form, m->id) : -1;
+        const int64_t position = c->form.D && c->machine.phase != SPOT_PHASE_WAIT
+                                     ? spot_form_position(&c->form, m->id)
+                                     : -1;
 
         spot_jw_object(jw, NULL);
         spot_jw_int(jw, "member", m->id);
         spot_jw_str(jw, "name", spot_coord_find(c, m->id)->name);
-        spot_jw_str(jw, "role", role[m->role]);
+        spot_jw_str(jw, "role", role_of(c, m, position >= 0));
         if (position >= 0) {
             const struct spot_form_place at = spot_form_place(&c->form, position);
 
@@ -197,6 +205,20 @@ static double token_rate(const struct spot_coord *c)
     return c->step_s > 0 ? (double)(c->config.global_batch * c->config.shape.seq) / c->step_s : 0;
 }
 
+static void put_want(const struct spot_coord *c, struct spot_jw *jw)
+{
+    if (c->want.D) {
+        spot_jw_object(jw, "want");
+        spot_jw_int(jw, "D", c->want.D);
+        spot_jw_int(jw, "P", c->want.P);
+        spot_jw_int(jw, "M", c->want.M);
+        spot_jw_end(jw);
+    }
+    if (c->has_plan)
+        spot_jw_real(jw, "plan_time_s", c->force_time_s);
+    spot_jw_bool(jw, "suspended", c->is_suspended);
+}
+
 /* A spot.status/1 document. */
 void spot_coord_status(const struct spot_coord *c, struct spot_buf *out)
 {
@@ -221,6 +243,7 @@ void spot_coord_status(const struct spot_coord *c, struct spot_buf *out)
     spot_jw_int(&jw, "D", c->form.D);
     spot_jw_int(&jw, "P", c->form.P);
     spot_jw_int(&jw, "M", c->form.M);
+    put_want(c, &jw);
     spot_jw_real(&jw, "step_s", c->step_s);
     if (c->step_s > 0)
         spot_jw_real(&jw, "eta_s", c->step_s * (double)(c->config.n_step - c->machine.step));

@@ -418,6 +418,15 @@ static int open_journal(struct spot_coord *c, struct spot_err *err)
     return 0;
 }
 
+/* The job goes on from what another coordinator left. */
+static int log_resumed(struct spot_coord *c, struct spot_err *err)
+{
+    if (!c->options->resume || (!c->machine.epoch && spot_store_newest(c->store) < 0))
+        return 0;
+    (void)spot_journal_begin(&c->journal, "resumed", c->machine.epoch, c->machine.step);
+    return spot_journal_end(&c->journal, err);
+}
+
 /* A file that cannot be written is told before the training, not after. */
 static int check_save(const struct spot_coord *c, struct spot_err *err)
 {
@@ -539,7 +548,8 @@ int spot_coordinator_run(const struct spot_coordinator_options *options,
     has_begun = true;
     /* the state is locked first: who may not have it must not touch another job's socket or log */
     if (check_save(&c, err) || open_state(&c, err) || open_listener(&c, err) ||
-        open_journal(&c, err) || open_plan(&c, err) || spot_coord_local_start(&c, err))
+        open_journal(&c, err) || open_plan(&c, err) || log_resumed(&c, err) ||
+        spot_coord_local_start(&c, err))
         goto out;
     rc = loop(&c, err);
     if (!rc)

@@ -39,6 +39,7 @@ static const struct spot_field formed_field[] = {
     KEY("D", SPOT_F_INT, D, "1", 1, GRID_MAX, true),
     KEY("P", SPOT_F_INT, P, "1", 1, GRID_MAX, true),
     KEY("M", SPOT_F_INT, M, "1", 1, GRID_MAX, false),
+    KEY("tokens", SPOT_F_STR, tokens, NULL, 0, 0, false),
     KEY("members", SPOT_F_INT, members, "1", 1, GRID_MAX, true),
     { 0 },
 };
@@ -83,6 +84,7 @@ const struct spot_doc_part spot_event_part[] = {
     { "", committed_field, true, 0, "committed" },
     { "", rolled_back_field, true, 0, "rolled_back" },
     { "", done_field, true, 0, "done" },
+    { "", other_field, true, 0, "resumed" },
     { "", other_field, true, 0, "left" },
     { "", other_field, true, 0, "lost" },
     { "", other_field, true, 0, "quiesce" },
@@ -167,6 +169,8 @@ static int read_line(struct spot_event_log *log)
         log->line = spot_xgrow(log->line, &log->cap, log->n_byte + 1, 1);
         log->line[log->n_byte++] = (char)c;
     }
+    if (log->hash)
+        spot_hash_stream_add(log->hash, log->line, log->n_byte);
     return log->n_byte && (c == '\n' || !log->drops_cut);
 }
 

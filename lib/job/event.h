@@ -9,6 +9,7 @@
 #include <stdio.h>
 
 #include "common/err.h"
+#include "common/hash.h"
 #include "common/json.h"
 
 #ifdef __cplusplus
@@ -23,6 +24,7 @@ struct spot_event {
     int64_t epoch, step;
     int64_t members;       /* joined, formed: how many there are now */
     int64_t D, P, M;       /* formed; M 0: not told, 1 */
+    const char *tokens;    /* formed: what a token is, NULL: not told */
     int64_t to;            /* rolled_back */
     int64_t restored_byte; /* migrate */
     double loss;           /* committed; done, where it is known */
@@ -32,10 +34,11 @@ struct spot_event {
 };
 
 struct spot_event_log {
-    FILE *in;           /* borrowed */
-    const char *source; /* for messages; borrowed */
-    bool drops_cut;     /* a last line without its newline is no event: a crash cut it */
-    size_t end_byte;    /* behind the last event */
+    FILE *in;                      /* borrowed */
+    const char *source;            /* for messages; borrowed */
+    struct spot_hash_stream *hash; /* of every byte that is read; borrowed, NULL: none */
+    bool drops_cut;                /* a last line without its newline is no event: a crash cut it */
+    size_t end_byte;               /* behind the last event */
     /* private */
     char *line;
     size_t n_byte, cap;

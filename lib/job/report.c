@@ -97,8 +97,16 @@ static void on_formed(struct spot_run *run, struct since *s, const struct spot_e
     run->grid = spot_xgrow(run->grid, &run->cap_grid, run->n_grid + 1, sizeof(*run->grid));
     run->grid[run->n_grid++] =
         (struct spot_grid_change){ event->time_s, event->D, event->P, event->M ? event->M : 1 };
+    run->is_of_bytes = event->tokens && !strcmp(event->tokens, "bytes");
     if (event->members != s->n_member)
         change_members(run, s, event->time_s, event->members);
+}
+
+static void on_resumed(struct spot_run *run, double time_s)
+{
+    run->resume_s =
+        spot_xgrow(run->resume_s, &run->cap_resume, run->n_resume + 1, sizeof(*run->resume_s));
+    run->resume_s[run->n_resume++] = time_s;
 }
 
 static void on_event(struct spot_run *run, struct since *s, const struct spot_event *event)
@@ -122,6 +130,8 @@ static void on_event(struct spot_run *run, struct since *s, const struct spot_ev
         s->restored |= event->restored_byte > 0 && s->commit_s >= 0;
     } else if (!strcmp(name, "formed")) {
         on_formed(run, s, event);
+    } else if (!strcmp(name, "resumed")) {
+        on_resumed(run, event->time_s);
     } else if (!strcmp(name, "joined")) {
         run->n_join++;
         s->joined = true;
@@ -180,7 +190,8 @@ static void settle(struct spot_run *run)
 
 static int read_events(struct spot_run *run, FILE *in, const char *source, struct spot_err *err)
 {
-    struct spot_event_log log = { .in = in, .source = source, .drops_cut = true };
+    struct spot_hash_stream *hash = spot_hash_stream_new();
+    struct spot_event_log log = { .in = in, .source = source, .hash = hash, .drops_cut = true };
     struct since since = { .commit_s = -1 };
     struct spot_event event;
     int rc;
@@ -191,6 +202,8 @@ static int read_events(struct spot_run *run, FILE *in, const char *source, struc
         rc = spot_err_set(err, SPOT_EDATA, "%s: empty input, expected events", source);
     run->is_cut = !rc && log.n_byte;
     change_members(run, &since, run->end_s, since.n_member);
+    run->xxh3 = spot_hash_stream_64(hash);
+    spot_hash_stream_free(hash);
     spot_event_log_release(&log);
     return rc;
 }
@@ -220,6 +233,7 @@ void spot_run_release(struct spot_run *run)
     free(run->pause);
     free(run->grid);
     free(run->member);
+    free(run->resume_s);
     memset(run, 0, sizeof(*run));
 }
 

@@ -60,10 +60,14 @@ struct spot_run {
     size_t n_grid, cap_grid;
     struct spot_count_change *member; /* [n_member], members at each change */
     size_t n_member, cap_member;
+    double *resume_s; /* [n_resume], when another coordinator went on */
+    size_t n_resume, cap_resume;
     int64_t n_notice, n_kill, n_join, n_recomputed;
     int64_t started; /* step events */
     double member_s; /* member-seconds */
     double end_s, median_step_s;
+    uint64_t xxh3;    /* of the log */
+    bool is_of_bytes; /* a token is a byte of the data */
     bool is_done;
     bool is_cut; /* the last line had no end: the job runs, or broke off; it is left out */
     char state_hex[40];

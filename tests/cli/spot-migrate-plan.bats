@@ -173,6 +173,11 @@ llama() { spot-migrate plan --from $D/llama7b_2x2x2.json --to $D/llama7b_1x3x2.j
 }
 
 @test "the picture's script holds one bar a transfer, and reasons go to stderr" {
+    run -0 --separate-stderr gpt $D/sixteen_less_one.json --plot - -o "$T/doc"
+    [[ "$output" == *"GB travel"* ]]
+    jq -e '.schema == "spot.moves/1"' "$T/doc"
+    run -0 --separate-stderr gpt $D/sixteen_less_one.json --plot -
+    [[ "$output" != *schema* ]]
     run -0 --separate-stderr gpt $D/sixteen_less_one.json --plot "$T/p.gp" --explain
     grep -q "shared links: 2.754 s" "$T/p.gp"
     [ "$(grep -c . <<<"$stderr")" -ge 3 ]

@@ -271,6 +271,10 @@ forecast_of() {
     grep -q "'90 %'" f.gp
     spot-predict --backtest --models last,pool --origins 20 --plot b.gp t.csv >b.csv
     grep -q "'calibrated'" b.gp
+    spot-predict --plot - -o doc t.csv >drawn
+    spot-predict --plot - t.csv | cmp - drawn
+    jq -e '.schema == "spot.forecast/1"' doc
+    run -1 grep schema drawn
     run spot-predict --plot f.bmp t.csv
     [ "$status" -eq 2 ]
 }

@@ -140,7 +140,11 @@ setup() {
         [ -s $f ]
     done
     grep -q '<svg' f.svg
-    spot-replay describe --plot - trace.csv | grep -q 'time (h)'
+    spot-replay describe --plot - trace.csv >drawn
+    grep -q 'time (h)' drawn
+    run -1 grep mean drawn
+    spot-replay describe --plot - -o doc --format json trace.csv | cmp - drawn
+    jq -e .schema doc
     run spot-replay describe --plot f.jpeg trace.csv
     [ "$status" -eq 2 ]
 }

@@ -123,6 +123,18 @@ samples,usd,effective_s,reconfigure_s,checkpoint_s,redone_s,redundant_s,idle_s,b
     # every policy has a panel of its own, whatever their number
     play --policy all --plot "$T/all.gp" --picture grids >/dev/null
     [ "$(grep -c '^plot \$s0 with fillsteps' "$T/all.gp")" = "$(spot-replay train --policy list | wc -l)" ]
+    # or a curve that differs from all others in colour or dashes; large numbers are in k and M
+    play --policy all --plot "$T/all.gp" >/dev/null
+    grep '^plot ' "$T/all.gp" | grep -oE "lc rgb '[^']*'( dt [0-9]+)?" >"$T/styles"
+    [ "$(wc -l <"$T/styles")" = "$(spot-replay train --policy list | wc -l)" ]
+    [ "$(sort -u "$T/styles" | wc -l)" = "$(wc -l <"$T/styles")" ]
+    # text takes the place of the table, -o keeps it
+    play --policy spot --plot - >"$T/drawn"
+    grep -q 'samples trained' "$T/drawn"
+    run -1 grep ideal_share "$T/drawn"
+    play --policy spot --plot - -o "$T/table" >"$T/again"
+    cmp "$T/drawn" "$T/again"
+    grep -q ideal_share "$T/table"
 }
 
 @test "what cannot be played is refused with the right status" {

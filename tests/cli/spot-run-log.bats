@@ -66,11 +66,40 @@ resume() {
     jq -es 'map(select(.event == "committed").step) == [9, 10, 11] and last.event == "done"' piped
 }
 
+@test "status tells the grid that is wanted, by what, and who waits, works and is spare" {
+    jq -nc '{schema: "spot.plan/1", kind: "train", job: "t", time_s: 7, next: {D: 1, P: 2, M: 1, B: 1}}' >plan.json
+    train log --steps 100000 --plan plan.json
+    eventually 'spot-run status --join unix:j >status'
+    jq -e '.want == {D: 1, P: 2, M: 1} and .plan_time_s == 7 and (.suspended | not)' status
+    for i in 1 2 3; do worker w$i; done
+    eventually 'spot-run status --join unix:j | jq -e ".phase == \"run\" and .P == 2 and (.members | length) == 3" >/dev/null'
+    eventually 'spot-run status --join unix:j | jq -e "[.members[].role] | sort == [\"active\", \"active\", \"spare\"]" >/dev/null'
+    spot-run status --join unix:j >status
+    jq -e 'all(.members[]; (.role == "active") == has("d"))' status
+    jq -r -L "$BATS_TEST_DIRNAME/../lint" --slurpfile schema "$BATS_TEST_DIRNAME/../../docs/schema/status.json" \
+        'include "schema"; faults($schema[0]; "")' status >wrong
+    [ ! -s wrong ] || { cat wrong >&2; false; }
+    spot-run status --join unix:j --format table | grep -q "^wanted: grid 1x2, by the plan of time 7 s"
+    kill -TERM $train
+    wait $train || true
+}
+
+@test "a resumed job says so, and a first start does not" {
+    timeout 60 spot-run train --data corpus $MODEL --global-batch 5 --steps 3 --state st --events log -q
+    run -1 grep resumed log
+    resume 0 5 --events log
+    [ "$(events log resumed)" = 1 ]
+    jq -es 'any(.event == "resumed" and .step == 3)' log
+    jq -es 'all(.event != "formed" or .tokens == "bytes")' log
+}
+
 @test "what is not known yet is not said: a job that waits for workers has no loss and no end in sight" {
     train log --steps 10
     eventually 'spot-run status --join unix:j --format json >status'
     jq -e '.phase == "wait" and .step == 0 and (has("loss") or has("eta_s") | not)' status
-    spot-run status --join unix:j --format table | head -n 1 | grep -q "loss -  .*ETA -"
+    spot-run status --join unix:j --format table >table
+    head -n 1 table | grep -q "loss -  .*ETA -"
+    grep -q "^wanted: as members allow, no plan" table
     worker w1
     wait $train
 }

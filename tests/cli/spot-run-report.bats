@@ -166,3 +166,43 @@ END
     report 3 broken
     grep -q "broken:$(wc -l <running | awk '{print $1 + 1}'):" said
 }
+
+@test "--plot - draws in place of the report; counts have a row and a whole number each" {
+    log 1 40 | sed 's/"members":1,/"members":3,/' >ref
+    spot-run report --plot - ref >drawn
+    run -1 grep -E '[{|]"|steps committed' drawn
+    grep -q 'Committed steps' drawn
+    [ "$(sed '/Committed steps/,$d' drawn | grep -oE '^ *[0-9.]+ [+|]' | tr -dc '0-9.\n' | head -n 4 | xargs)" = "3 2 1 0" ]
+    spot-run report --plot - -o doc --format json ref >again
+    cmp drawn again
+    jq -e '.steps == 40' doc
+}
+
+@test "the report names its logs by their hash" {
+    log 1 3 >ref
+    printf '{"schema":' | cat ref - >cut
+    spot-run report --reference ref cut >out || true
+    [ "$(jq -r '.made_by.inputs[].name' out | xargs)" = "cut ref" ]
+    jq -e '.made_by.inputs[0].xxh3 != .made_by.inputs[1].xxh3' out
+    [ "$(spot-run report - <ref | jq -r '.made_by.inputs[] | "\(.name) \(.xxh3)"')" = \
+        "<stdin> $(jq -r '.made_by.inputs[1].xxh3' out)" ]
+}
+
+@test "restarts of the coordinator are counted and drawn; bytes and tokens are told apart" {
+    log 1 40 >ref
+    report 0 ref
+    run -1 grep restarts out
+    { sed '/"step":21,/,$d' ref
+      jq -nc '{schema: "spot.event/1", time_s: 20.6, epoch: 1, step: 20, event: "resumed"}'
+      sed -n '/"step":21,/,$p' ref | jq -c '.time_s += 1'; } >twice
+    report 0 twice
+    [ "$(cell "coordinator restarts" out)" = 1 ]
+    spot-run report twice --plot p.gp | jq -e '.coordinator_restarts == 1'
+    grep -q "^20.6 1" p.gp
+    grep -q "impulses.*'coordinator restarts'" p.gp
+    grep -q "loss (nats per token)" p.gp
+    sed 's/"members":1,"place"/"members":1,"tokens":"bytes","place"/' ref >bytes
+    spot-run report bytes --plot p.gp >/dev/null
+    grep -q "loss (nats per byte)" p.gp
+    run -1 grep restarts p.gp
+}

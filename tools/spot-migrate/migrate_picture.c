@@ -93,8 +93,9 @@ int moves_plot(const struct spot_state_problem *problem, const struct spot_state
     struct spot_series matrix_series[SIZES], gantt_series[LINKS];
     char title[2][160];
     struct spot_figure panel[2] = {
-        { title[0], "receiver (place in the cluster document)", "sender", NULL, matrix_series, 0 },
-        { title[1], "time (s)", "node", NULL, gantt_series, 0 },
+        { title[0], "receiver (place in the cluster document)", "sender", NULL, matrix_series, 0,
+          true },
+        { title[1], "time (s)", "node", NULL, gantt_series, 0, true },
     };
     int rc;
 

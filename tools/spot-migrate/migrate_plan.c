@@ -8,6 +8,7 @@
 
 #include "common/hash.h"
 #include "common/out.h"
+#include "common/plot.h"
 #include "common/tool.h"
 #include "migrate_commands.h"
 #include "migrate_moves.h"
@@ -48,7 +49,7 @@ static int make_plan(const struct options *options, const struct spot_state_prob
     for (size_t k = 0; k < moves.doc.n_why && options->explain; k++)
         fprintf(stderr, "%s\n", moves.doc.why[k]);
     rc = options->plot ? moves_plot(problem, &plan, options->plot, err) : 0;
-    if (!rc)
+    if (!rc && !spot_plot_takes_stdout(options->plot, options->common.output))
         rc = write_plan(options, &moves, prov, err);
     moves_doc_release(&moves);
     spot_state_plan_release(&plan);

@@ -186,7 +186,7 @@ int backtest_run(const struct options *options, char *const *path, size_t n_path
         rc = spot_out_finish(&dump, rc, err);
     if (!rc && options->plot)
         rc = calibration_plot(options, &results, walk.entries.n, &fan, err);
-    if (!rc)
+    if (!rc && !spot_plot_takes_stdout(options->plot, options->common.output))
         rc = write_results(options, &results, err);
     fan_release(&fan);
     release_results(&results);

@@ -72,7 +72,8 @@ void fan_make(struct fan *fan, const struct grid *g, size_t origin, const double
                                         .x_label = "time (h)",
                                         .y_label = "instances",
                                         .series = fan->series,
-                                        .n_series = n_after ? 5 : 4 };
+                                        .n_series = n_after ? 5 : 4,
+                                        .is_count = true };
 }
 
 void fan_release(struct fan *fan)

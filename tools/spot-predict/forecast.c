@@ -143,7 +143,9 @@ static int show(const struct options *options, const struct grids *grids,
 {
     if (options->plot && plot_fans(options, grids, forecast, err))
         return -1;
-    return write_out(options, forecast, prov, err);
+    return spot_plot_takes_stdout(options->plot, options->common.output)
+               ? 0
+               : write_out(options, forecast, prov, err);
 }
 
 int forecast_run(const struct options *options, const char *path, struct spot_prov *prov,

@@ -34,7 +34,6 @@ static struct {
 static const struct spot_cli cli = {
     .name = "spot-replay describe",
     .need = (const struct spot_opt_need[]){ { "format", "!fit" },
-                                            { "output", "!plot -" },
                                             { "hazard", "!fit" },
                                             { "hazard", "!plot" },
                                             { "hazard", "!scale" },
@@ -389,7 +388,8 @@ static int draw(const struct spot_trace *trace, const struct spot_trace_stats *s
                                           .y_label = "machines",
                                           .made_by = "spot-replay describe --plot",
                                           .series = curve,
-                                          .n_series = n },
+                                          .n_series = n,
+                                          .is_count = true },
                    opt.plot, err);
     for (size_t k = 0; k < n; k++)
         free(xy[k]);
@@ -425,6 +425,7 @@ static int run(const char *path, enum spot_format format, struct spot_err *err)
 {
     struct spot_trace trace;
     struct spot_trace_stats *stats;
+    bool is_drawn;
     int rc = -1;
 
     if (opt.from_s >= 0 && opt.to_s >= 0 && opt.from_s > opt.to_s)
@@ -448,11 +449,11 @@ static int run(const char *path, enum spot_format format, struct spot_err *err)
     spot_trace_scale(&trace, (int32_t)opt.scale);
     for (size_t k = 0; k < trace.n_series; k++)
         spot_trace_stats(&trace.series[k], trace.end_s, &stats[k]);
+    is_drawn = spot_plot_takes_stdout(opt.plot, opt.common.output);
     rc = opt.plot ? draw(&trace, stats, err) : 0;
-    if (!rc && opt.fit)
+    if (!rc && opt.fit && !is_drawn)
         rc = print_fit(&trace, err);
-    else if (!rc &&
-             (!opt.plot || strcmp(opt.plot, "-") != 0)) /* text drawn on stdout stands alone */
+    else if (!rc && !is_drawn)
         rc = print(&trace, stats, path && strcmp(path, "-") != 0 ? path : "<stdin>", format, err);
 out:
     free(stats);

@@ -513,7 +513,7 @@ static int run(struct replay_train *s, struct spot_err *err)
         return -1;
     begin_table(s, &table);
     rc = opt.sweep ? run_sweep(s, &table, err) : run_policies(s, &table, &figure, err);
-    if (!rc)
+    if (!rc && !spot_plot_takes_stdout(opt.plot, opt.common.output))
         spot_table_print(&table, out.file, s->format);
     rc = spot_out_finish(&out, rc, err);
     if (!rc && opt.plot)

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/tool.h"
 #include "common/xalloc.h"
 #include "replay_train.h"
 
@@ -51,8 +52,9 @@ static void add_series(struct replay_figure *f, const char *label, enum spot_ser
 {
     f->memory[f->n_memory++] = x;
     f->memory[f->n_memory++] = y;
-    f->series[f->n_series++] =
-        (struct spot_series){ .label = label, .style = style, .n = n, .x = x, .y = y };
+    f->series[f->n_series++] = (struct spot_series){
+        .label = label, .style = style, .n = n, .x = x, .y = y, .width = 1.5
+    };
 }
 
 /* Availability, hours and counts: the first series of "grids". */
@@ -75,8 +77,11 @@ void replay_figure_add(struct replay_figure *f, const struct replay_train *s,
 
     if (grids && !f->n_series)
         add_trace(f, s);
-    if (f->n_series == (grids ? SPOT_PLOT_MULTIPLES_MAX : SPOT_PLOT_SERIES_MAX))
+    if (f->n_series == (grids ? SPOT_PLOT_MULTIPLES_MAX : SPOT_PLOT_SERIES_MAX)) {
+        spot_tool_warn("%s is not drawn: a picture has room for %zu curves", policy->name,
+                       f->n_series);
         return;
+    }
     x = spot_xcalloc(s->n, sizeof(*x));
     y = spot_xcalloc(s->n, sizeof(*y));
     for (size_t i = 0; i < s->n; i++) {
@@ -100,6 +105,7 @@ int replay_figure_draw(struct replay_figure *f, const struct replay_train *s, co
         .y_label = grids ? "instances" : "samples",
         .series = f->series,
         .n_series = f->n_series,
+        .is_count = grids,
     };
 
     (void)s;

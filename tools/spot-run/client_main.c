@@ -177,15 +177,33 @@ static void print_number(const json_t *status, const char *key, const char *what
         printf("  %s-", what);
 }
 
-static const char *grid_of(const json_t *status, char text[SPOT_DEGREES_TEXT])
+static const char *grid_of(const json_t *of, char text[SPOT_DEGREES_TEXT])
 {
     const struct spot_degrees grid = {
-        (uint32_t)json_integer_value(json_object_get(status, "D")),
-        (uint32_t)json_integer_value(json_object_get(status, "P")),
-        (uint32_t)json_integer_value(json_object_get(status, "M")),
+        (uint32_t)json_integer_value(json_object_get(of, "D")),
+        (uint32_t)json_integer_value(json_object_get(of, "P")),
+        (uint32_t)json_integer_value(json_object_get(of, "M")),
     };
 
     return spot_degrees_text(&grid, text);
+}
+
+static void print_want(const json_t *status)
+{
+    const json_t *const want = json_object_get(status, "want"), *const plan = json_object_get(
+                                                                    status, "plan_time_s");
+    char grid[SPOT_DEGREES_TEXT];
+
+    if (json_is_true(json_object_get(status, "suspended")))
+        printf("\nwanted: none, the plan of time %g s suspends the job\n\n",
+               json_number_value(plan));
+    else if (!want)
+        printf("\nwanted: as members allow, no plan\n\n");
+    else if (plan)
+        printf("\nwanted: grid %s, by the plan of time %g s\n\n", grid_of(want, grid),
+               json_number_value(plan));
+    else
+        printf("\nwanted: grid %s, by --grid, no plan\n\n", grid_of(want, grid));
 }
 
 static int print_status(const struct spot_buf *text, enum spot_format format, struct spot_err *err)
@@ -210,7 +228,7 @@ static int print_status(const struct spot_buf *text, enum spot_format format, st
            1e3 * json_number_value(json_object_get(doc.root, "step_s")));
     print_number(doc.root, "tokens_per_s", "", 0, " tokens/s");
     print_number(doc.root, "eta_s", "ETA ", 0, " s");
-    printf("\n\n");
+    print_want(doc.root);
     print_members(json_object_get(doc.root, "members"));
     print_events(json_object_get(doc.root, "events"));
     spot_json_release(&doc);

@@ -66,6 +66,7 @@ int report_doc_write(const struct spot_run *run, const struct spot_run *referenc
     spot_jw_int(&jw, "notices", run->n_notice);
     spot_jw_int(&jw, "kills", run->n_kill);
     spot_jw_int(&jw, "joins", run->n_join);
+    spot_jw_int(&jw, "coordinator_restarts", (int64_t)run->n_resume);
     spot_jw_int(&jw, "epochs", (int64_t)run->n_grid);
     spot_jw_int(&jw, "samples_lost", n_lost);
     spot_jw_int(&jw, "samples_repeated", n_repeated);

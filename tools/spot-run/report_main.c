@@ -117,6 +117,8 @@ static void fill_table(struct spot_table *t, const struct spot_run *run,
     row(t, "steps committed", "%lld in %.1f s", (long long)standing_steps(run), run->end_s);
     row(t, "preemptions", "%lld (%lld with notice, %lld without)",
         (long long)(run->n_notice + run->n_kill), (long long)run->n_notice, (long long)run->n_kill);
+    if (run->n_resume)
+        row(t, "coordinator restarts", "%zu", run->n_resume);
     row(t, "joins, epochs", "%lld, %zu", (long long)run->n_join, run->n_grid);
     row(t, "samples lost", "%lld", (long long)n_lost);
     row(t, "samples repeated", "%lld", (long long)n_repeated);
@@ -187,6 +189,19 @@ static struct curve grid_curve(const struct spot_run *run, bool depth)
     return c;
 }
 
+/* As high as the machines go. */
+static struct curve resume_curve(const struct spot_run *run)
+{
+    struct curve c = new_curve(run->n_resume);
+    int64_t most = 1;
+
+    for (size_t i = 0; i < run->n_member; i++)
+        most = run->member[i].n > most ? run->member[i].n : most;
+    for (size_t i = 0; i < run->n_resume; i++)
+        add_point(&c, run->resume_s[i], (double)most);
+    return c;
+}
+
 static struct curve step_curve(const struct spot_run *run)
 {
     struct curve c = new_curve(run->n_commit);
@@ -214,17 +229,20 @@ static int draw(const struct spot_run *run, const struct spot_run *reference, co
                          grid_curve(run, true),
                          step_curve(run),
                          loss_curve(reference ? reference : run),
-                         loss_curve(run) };
+                         loss_curve(run),
+                         resume_curve(run) };
     const struct spot_series machines[] = {
         as_series(&c[0], "members", SPOT_SERIES_LINE, 1),
         as_series(&c[1], "in the grid", SPOT_SERIES_LINE, 2),
         as_series(&c[2], "stages P", SPOT_SERIES_LINE, 1),
+        { "coordinator restarts", SPOT_SERIES_MARK, c[6].n, c[6].x, c[6].y, NULL, 2, "#555555" },
     };
     const struct spot_series steps[] = { as_series(&c[3], "this run", SPOT_SERIES_LINE, 2) };
     const struct spot_series loss[] = {
         as_series(&c[4], reference ? "undisturbed" : "loss", SPOT_SERIES_LINE, reference ? 6 : 1),
         as_series(&c[5], "this run", SPOT_SERIES_LINE, 1),
     };
+    const int64_t n_preemption = run->n_notice + run->n_kill;
     char title[96];
     struct spot_figure panel[] = {
         { .title = title,
@@ -232,22 +250,25 @@ static int draw(const struct spot_run *run, const struct spot_run *reference, co
           .y_label = "machines",
           .made_by = "spot-run report --plot",
           .series = machines,
-          .n_series = 3 },
+          .n_series = run->n_resume ? 4 : 3,
+          .is_count = true },
         { .title = "Committed steps",
           .x_label = "time (s)",
           .y_label = "step",
           .series = steps,
-          .n_series = 1 },
+          .n_series = 1,
+          .is_count = true },
         { .title = reference ? "The loss, step by step, is that of the undisturbed run" : "Loss",
           .x_label = "step",
-          .y_label = "loss (nats per byte)",
+          .y_label = run->is_of_bytes ? "loss (nats per byte)" : "loss (nats per token)",
           .series = loss,
           .n_series = reference ? 2 : 1 },
     };
     int rc;
 
-    snprintf(title, sizeof(title), "%lld preemptions, %zu grids, one training",
-             (long long)(run->n_notice + run->n_kill), run->n_grid);
+    snprintf(title, sizeof(title), "%lld preemption%s, %zu grid%s, one training",
+             (long long)n_preemption, n_preemption == 1 ? "" : "s", run->n_grid,
+             run->n_grid == 1 ? "" : "s");
     rc = spot_plot_panels(panel, 3, path, err);
     for (size_t i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
         free(c[i].x);
@@ -258,19 +279,23 @@ static int draw(const struct spot_run *run, const struct spot_run *reference, co
 
 /* --- main ---------------------------------------------------------------- */
 
-static int print(const struct spot_run *run, const struct spot_run *reference,
+static int print(const char *path, const struct spot_run *run, const struct spot_run *reference,
                  const struct options *o, enum spot_format format, struct spot_err *err)
 {
     static const struct spot_column column[] = { { "what", false }, { "measured", false } };
     const struct report_price price = { run->member_s * o->speedup / 3600, o->spot_usd_per_h,
                                         o->on_demand_usd_per_h };
-    const struct spot_prov prov = { .tool = "spot-run report",
-                                    .seed = o->common.seed,
-                                    .is_off = !o->common.provenance };
+    struct spot_prov prov = { .tool = "spot-run report",
+                              .seed = o->common.seed,
+                              .is_off = !o->common.provenance };
     struct spot_table table;
     struct spot_out out;
     int rc = 0;
 
+    spot_prov_add(&prov, strcmp(path, "-") != 0 ? path : "<stdin>", run->xxh3);
+    if (reference)
+        spot_prov_add(&prov, strcmp(o->reference, "-") != 0 ? o->reference : "<stdin>",
+                      reference->xxh3);
     if (spot_out_open(&out, o->common.output, err))
         return -1;
     if (format == SPOT_FORMAT_JSON) {
@@ -306,8 +331,8 @@ static int report(const char *path, const struct options *o, struct spot_err *er
     if (load(&run, path, err))
         return -1;
     rc = o->reference ? load(&reference, o->reference, err) : 0;
-    if (!rc)
-        rc = print(&run, against, o, format, err);
+    if (!rc && !spot_plot_takes_stdout(o->plot, o->common.output))
+        rc = print(path, &run, against, o, format, err);
     if (!rc && o->plot)
         rc = draw(&run, against, o->plot, err);
     if (!rc && against)
