@@ -316,6 +316,12 @@ double spot_throughput_at(const struct spot_throughput *t, int d, int p)
     return t->samples_per_s[(size_t)d * (size_t)(t->p_max + 1) + (size_t)p];
 }
 
+bool spot_throughput_is_measured(const struct spot_throughput *t, int d, int p)
+{
+    return spot_throughput_at(t, d, p) > 0 &&
+           t->is_measured[(size_t)d * (size_t)(t->p_max + 1) + (size_t)p];
+}
+
 double spot_throughput_best(const struct spot_throughput *t, int n, int *d, int *p)
 {
     const int at = n < 0 ? -1 : t->best[n < t->n_max ? n : t->n_max];
@@ -358,18 +364,44 @@ static double samples_per_s(const struct spot_job_doc *job, const struct spot_jo
     return p->samples_per_s > 0 ? p->samples_per_s : (double)job->global_batch / p->step_s;
 }
 
+static void measure(struct spot_throughput *t, int d, int p, double samples_per_s)
+{
+    *cell(t, d, p) = samples_per_s;
+    t->is_measured[(size_t)d * (size_t)(t->p_max + 1) + (size_t)p] = true;
+}
+
+/* The stage counts that the law may tell of: beside a profile those between its least and its most.
+ * What was measured on few stages says nothing of whether fewer would run at all. */
+static void law_reach(const struct spot_job_doc *job, enum spot_throughput_source source, int *low,
+                      int *high)
+{
+    *low = source == SPOT_THROUGHPUT_BOTH ? SPOT_GRID_MAX : 1;
+    *high = source == SPOT_THROUGHPUT_BOTH ? 0 : SPOT_GRID_MAX;
+    for (size_t i = 0; source == SPOT_THROUGHPUT_BOTH && i < job->n_profile; i++) {
+        const int p = (int)job->profile[i].grid.p;
+
+        if (!is_planned(job, &job->profile[i]))
+            continue;
+        *low = p < *low ? p : *low;
+        *high = p > *high ? p : *high;
+    }
+}
+
 static void fill(struct spot_throughput *t, const struct spot_job_doc *job,
                  enum spot_throughput_source source)
 {
+    int low, high;
     int *order = spot_xcalloc((size_t)(t->n_max + 1) * (size_t)(t->p_max + 1), sizeof(*order));
 
+    law_reach(job, source, &low, &high);
     for (int d = 0; d <= t->n_max; d++)
         for (int p = 0; p <= t->p_max; p++) {
             const bool may =
                 d > 0 && p > 0 && d * p <= t->n_max && spot_throughput_allows(job, d, p);
             double x = may ? 0 : -1;
 
-            if (may && source != SPOT_THROUGHPUT_TABLE && t->law.n_point && fits(job, d, p))
+            if (may && source != SPOT_THROUGHPUT_TABLE && t->law.n_point && p >= low && p <= high &&
+                fits(job, d, p))
                 x = (double)job->global_batch / spot_step_law_at(&t->law, job, d, p);
             *cell(t, d, p) = x;
             if (may)
@@ -384,7 +416,7 @@ static void fill(struct spot_throughput *t, const struct spot_job_doc *job,
             continue;
         if (source != SPOT_THROUGHPUT_LAW && trusted &&
             spot_throughput_at(t, (int)g->d, (int)g->p) >= 0)
-            *cell(t, (int)g->d, (int)g->p) = samples_per_s(job, &job->profile[i]);
+            measure(t, (int)g->d, (int)g->p, samples_per_s(job, &job->profile[i]));
     }
 }
 
@@ -422,6 +454,8 @@ int spot_throughput_init(struct spot_throughput *t, const struct spot_job_doc *j
     spot_step_law_fit(&t->law, job, t->is_outlier);
     t->samples_per_s =
         spot_xcalloc((size_t)(n_max + 1) * (size_t)(t->p_max + 1), sizeof(*t->samples_per_s));
+    t->is_measured =
+        spot_xcalloc((size_t)(n_max + 1) * (size_t)(t->p_max + 1), sizeof(*t->is_measured));
     fill(t, job, source);
     find_best(t);
     if (spot_throughput_best(t, n_max, &d, &p) > 0)
@@ -452,6 +486,7 @@ int spot_throughput_init(struct spot_throughput *t, const struct spot_job_doc *j
 void spot_throughput_release(struct spot_throughput *t)
 {
     free(t->samples_per_s);
+    free(t->is_measured);
     free(t->is_outlier);
     free(t->best);
     free((void *)(uintptr_t)t->grid_order);

@@ -35,7 +35,8 @@ struct spot_step_law {
 enum spot_throughput_source {
     SPOT_THROUGHPUT_TABLE, /* the profile only; other grids run at 0 samples/s */
     SPOT_THROUGHPUT_LAW,   /* the law only */
-    SPOT_THROUGHPUT_BOTH,  /* the profile, and the law where it has no entry or an outlier */
+    SPOT_THROUGHPUT_BOTH,  /* the profile, and the law where it has no entry or an outlier: for P
+                              between the least and the most of the profile, and any D */
 };
 
 struct spot_throughput {
@@ -43,6 +44,7 @@ struct spot_throughput {
     int p_max;
     struct spot_step_law law;
     double *samples_per_s; /* [n_max + 1][p_max + 1]; negative: this grid may not run */
+    bool *is_measured;     /* the same shape: the speed is the profile's, not the law's */
     bool *is_outlier;      /* [n_profile] */
     const int *grid_order; /* all grids that may run, [n_grid]: d * (p_max + 1) + p, d outer */
     int n_grid;
@@ -58,6 +60,9 @@ void spot_throughput_release(struct spot_throughput *t);
 
 /* Samples per second of D x P; 0 where it is not known, negative where it may not run. */
 double spot_throughput_at(const struct spot_throughput *t, int d, int p);
+
+/* Its speed is known and comes from the profile. */
+bool spot_throughput_is_measured(const struct spot_throughput *t, int d, int p);
 
 /* The fastest grid of up to n instances, ties to the smaller D, then the smaller P.
  * Returns its samples per second, 0 with *d = *p = 0 if none runs. */

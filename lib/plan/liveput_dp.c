@@ -103,42 +103,6 @@ const double *spot_liveput_dp_value(const struct spot_liveput_dp *dp, int contex
     return dp->value + spot_liveput_value_at(dp, context, n);
 }
 
-/* max over grids that fit n2 of gain + value; four chains of maxima, for speed. */
-static double best_finished(const struct spot_liveput_dp *dp, const double *gain,
-                            const double *value, int n2)
-{
-    double best[4];
-    int r = 0;
-
-    best[0] = best[1] = best[2] = best[3] = value[dp->n_grid]; /* suspended */
-    for (; r + 4 <= dp->n_fit[n2]; r += 4)
-        for (int i = 0; i < 4; i++) {
-            const double x = gain[r + i] + value[r + i];
-
-            best[i] = x > best[i] ? x : best[i];
-        }
-    for (; r < dp->n_fit[n2]; r++)
-        best[0] = gain[r] + value[r] > best[0] ? gain[r] + value[r] : best[0];
-    return fmax(fmax(best[0], best[1]), fmax(best[2], best[3]));
-}
-
-static double best_of(const struct spot_liveput_dp *dp, const struct spot_liveput_gain *gain, int i,
-                      const double *value, int n2)
-{
-    const struct spot_liveput_outcome o = spot_liveput_outcome_of(gain, i, dp->n_grid);
-    const size_t wide = (size_t)dp->n_grid + 1;
-    double best = value[dp->n_grid];
-
-    if (!o.at)
-        return best_finished(dp, o.of, value, n2);
-    for (int r = 0; r < dp->n_fit[n2]; r++) {
-        const double x = spot_liveput_worth(&o, value, wide, r);
-
-        best = x > best ? x : best;
-    }
-    return best;
-}
-
 double spot_liveput_go_on(const struct spot_liveput_dp *dp, const double *value, int r, int node)
 {
     const size_t wide = (size_t)dp->n_grid + 1;
@@ -158,14 +122,14 @@ void spot_liveput_after_change(struct spot_liveput_dp *dp, int n, int rank, int 
 
     then[0] = 0;
     for (int i = 0; i < g->n; i++)
-        then[0] += g->prob[i] * best_of(dp, g, i, value, n + change);
+        then[0] += g->prob[i] * spot_liveput_best(dp, g, i, value, n + change);
     if (rank == dp->n_grid || dp->n_node == 1)
         return;
     for (int node = 1; node < dp->n_node; node++)
         then[(size_t)node * then_by] = 0;
     g = spot_liveput_gain_of(dp, n, rank, change, true);
     for (int i = 0; i < g->n; i++) {
-        const double other = best_of(dp, g, i, value, n + change);
+        const double other = spot_liveput_best(dp, g, i, value, n + change);
 
         for (int node = 1; node < dp->n_node; node++) {
             double best = other;
@@ -278,6 +242,26 @@ bool spot_liveput_may_run(const struct spot_liveput_dp *dp, int n, int rank)
            (rank < dp->n_fit[n] && !(dp->is_shut && dp->is_shut[n * dp->n_grid + rank]));
 }
 
+/* Make next relative to `base` for one context and count, and find how far its values moved. */
+static void turn_count(struct spot_liveput_dp *dp, int context, int n, double base, double *least,
+                       double *most)
+{
+    const size_t first = spot_liveput_value_at(dp, context, n);
+
+    for (int r = 0; r <= dp->n_grid; r++) {
+        const int n_node = r < dp->n_grid ? dp->n_node : 1;
+
+        for (int node = 0; spot_liveput_may_run(dp, n, r) && node < n_node; node++) {
+            const size_t at = first + (size_t)node * (size_t)(dp->n_grid + 1) + (size_t)r;
+            const double moved = dp->next[at] - dp->value[at];
+
+            *least = moved < *least ? moved : *least;
+            *most = moved > *most ? moved : *most;
+            dp->next[at] -= base;
+        }
+    }
+}
+
 /* Make next relative to its value at no instances, and swap it in. Returns how unevenly the
  * values moved, relative to how far. */
 static double turn(struct spot_liveput_dp *dp)
@@ -287,22 +271,15 @@ static double turn(struct spot_liveput_dp *dp)
         dp->is_finite ? 0 : dp->next[spot_liveput_value_at(dp, 0, dp->n_max) + (size_t)dp->n_grid];
 
     for (int c = 0; c < dp->n_context; c++)
-        for (int n = dp->n_low; n <= dp->n_max; n++)
-            for (int r = 0; r <= dp->n_grid; r++) {
-                const int n_node = r < dp->n_grid ? dp->n_node : 1;
+        for (int n = dp->n_low; n <= dp->n_max; n++) {
+            double least = INFINITY, most = -INFINITY;
 
-                if (!spot_liveput_may_run(dp, n, r))
-                    continue;
-                for (int node = 0; node < n_node; node++) {
-                    const size_t at = spot_liveput_value_at(dp, c, n) +
-                                      (size_t)node * (size_t)(dp->n_grid + 1) + (size_t)r;
-                    const double moved = dp->next[at] - dp->value[at];
-
-                    low = moved < low ? moved : low;
-                    high = moved > high ? moved : high;
-                    dp->next[at] -= base;
-                }
-            }
+            turn_count(dp, c, n, base, &least, &most);
+            if (most > least)
+                spot_liveput_memo_moved(dp, c, n, most - least);
+            low = fmin(low, least);
+            high = fmax(high, most);
+        }
     shut(dp, dp->next);
     dp->value = dp->next;
     dp->next = swap;
@@ -379,7 +356,9 @@ int spot_liveput_dp_solve(struct spot_liveput_dp *dp, const struct spot_count_ch
     if (!dp->has_notice)
         space.target = spot_xcalloc((2 * SPOT_LIVEPUT_EVENTS + 1) * wide, sizeof(*space.target));
     shut(dp, dp->value);
+    spot_liveput_memo_open(dp);
     for (; done < sweeps && !settled; done++) {
+        spot_liveput_memo_sweep(dp);
         if (spot_liveput_searches(dp))
             spot_liveput_search_sort(dp);
         for (int n = dp->n_low; n <= dp->n_max; n++) {
@@ -397,6 +376,7 @@ int spot_liveput_dp_solve(struct spot_liveput_dp *dp, const struct spot_count_ch
         }
         settled = turn(dp) < 1e-6 && !dp->is_finite;
     }
+    spot_liveput_memo_close(dp);
     free(space.then);
     free(space.target);
     free(space.wait);

@@ -58,6 +58,7 @@ struct spot_liveput_dp {
     int lost_max;  /* of the chain's changes, the largest that may be a loss */
     struct spot_liveput_gain **gain;    /* made as asked for, liveput_inner.h; [2 * (n_max - n_low +
                                            1) * (n_grid + 1) * (lost_max + 1)] */
+    struct spot_liveput_memo *memo;     /* within a solve: liveput_best.c */
     struct spot_liveput_search *search; /* liveput_search.c; with a notice, where neither who goes
                                            nor what is left unfinished is in the state */
     int *clip; /* [(n_max + 1) * n_grid] rank of what by_size[i] is cut to; n_grid: none */

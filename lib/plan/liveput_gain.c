@@ -157,8 +157,11 @@ void spot_liveput_gain_release(struct spot_liveput_dp *dp)
 void spot_liveput_place(struct spot_liveput_dp *dp)
 {
     const double spans = ceil(dp->left_max_s / dp->interval_s);
+    const int n_node = 1 + (spans < SPANS_MAX ? (int)spans : (int)SPANS_MAX) * dp->node_per_span;
 
-    dp->n_node = 1 + (spans < SPANS_MAX ? (int)spans : (int)SPANS_MAX) * dp->node_per_span;
+    if (n_node == dp->n_node) /* gains are placed as they are made */
+        return;
+    dp->n_node = n_node;
     for (size_t i = 0; dp->gain && i < n_gain(dp); i++)
         if (dp->gain[i])
             place_gain(dp, dp->gain[i]);

@@ -60,6 +60,19 @@ const struct spot_liveput_gain *spot_liveput_gain_of(struct spot_liveput_dp *dp,
                                                      int change, bool is_owing);
 void spot_liveput_gain_release(struct spot_liveput_dp *dp);
 
+/* The most that an outcome gives on n2 instances, over all grids and to suspend; value[] as below,
+ * that of dp->value itself within a solve. */
+double spot_liveput_best(struct spot_liveput_dp *dp, const struct spot_liveput_gain *gain, int i,
+                         const double *value, int n2);
+
+/* A solve remembers which targets were best: from open to close every sweep asks for the same
+ * maxima in the same order, and tells afterwards how unevenly the values of a count moved: the
+ * most less the least. */
+void spot_liveput_memo_open(struct spot_liveput_dp *dp);
+void spot_liveput_memo_sweep(struct spot_liveput_dp *dp);
+void spot_liveput_memo_moved(struct spot_liveput_dp *dp, int context, int n, double unevenly);
+void spot_liveput_memo_close(struct spot_liveput_dp *dp);
+
 /* Where neither who goes nor what is left unfinished is in the state, no gains are made: the search
  * finds what they would give. Sort before the first search of a sweep. */
 bool spot_liveput_searches(const struct spot_liveput_dp *dp);

@@ -271,12 +271,21 @@ static bool knows_beyond(const struct spot_throughput *t, int n)
     return false;
 }
 
-/* More instances than the profile has grids for. */
+static const char *source_of(const struct spot_train_question *q, const struct spot_train_choice *c)
+{
+    return spot_throughput_is_measured(q->throughput, c->d, c->p) ? "profile" : "law";
+}
+
+/* Speeds that were not measured; more instances than the profile has grids for. */
 static void reason_of_profile(struct spot_train_plan *plan, const struct spot_train_question *q)
 {
     const struct spot_train_choice *c = &plan->choice[0];
     const int most = spot_job_profiled(q->job);
 
+    if (c->d * c->p <= most && !spot_throughput_is_measured(q->throughput, c->d, c->p))
+        because(plan,
+                say(plan, "the speed of %d x %d is that of the fitted law, not a measured one",
+                    c->d, c->p));
     if (staying(q) <= most)
         return;
     if (c->d * c->p > most)
@@ -366,10 +375,14 @@ static void fill_alternatives(struct spot_train_plan *plan, const struct spot_tr
             .spares = c->spares,
             .samples_per_s = c->samples_per_s,
             .loss_prob = c->loss_prob,
-            .why = say(plan,
-                       "%.3g %% %s expected%s; %.6g samples/s while it runs, risk of a lost stage "
-                       "%.3g",
-                       fabs(less), less < 0 ? "more" : "less", later, c->raw, c->loss_prob),
+            .from = source_of(q, c),
+            .why = say(
+                plan,
+                "%.3g %% %s expected%s; %.6g samples/s while it runs%s, risk of a lost "
+                "stage %.3g",
+                fabs(less), less < 0 ? "more" : "less", later, c->raw,
+                spot_throughput_is_measured(q->throughput, c->d, c->p) ? "" : " by the fitted law",
+                c->loss_prob),
         };
     }
 }
@@ -385,6 +398,7 @@ static void fill_expected(struct spot_train_plan *plan, const struct spot_train_
         return;
     e->usd_per_h = plan->choice[0].usd_per_h;
     e->samples_per_s = plan->choice[0].samples_per_s;
+    e->from = source_of(q, &plan->choice[0]);
     e->loss_prob = plan->choice[0].loss_prob;
     if (e->usd_per_h >= 0 && e->samples_per_s > 0)
         e->usd_per_sample = e->usd_per_h / 3600 / e->samples_per_s;

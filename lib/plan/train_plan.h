@@ -80,6 +80,11 @@ struct spot_train_plan {
  * instances leave at once. */
 int spot_train_plan_make(struct spot_train_plan *plan, const struct spot_train_question *q,
                          struct spot_err *err);
+
+/* Would all grids and counts take too long? Then only a window of them is looked at, as for more
+ * than SPOT_COST_INSTANCES_MAX instances. The program's work is about sweeps * counts * grids^2 *
+ * outcomes, of up to 100 sweeps; counts * grids^2 is what is bounded. */
+bool spot_train_is_cut(const struct spot_train_question *q);
 void spot_train_plan_release(struct spot_train_plan *plan);
 
 #ifdef __cplusplus

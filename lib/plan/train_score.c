@@ -14,6 +14,9 @@
 /* Instances that come or go within a plan's horizon; stage counts tried for each count. */
 enum { SWEEPS_MAX = 100, WINDOW = 32, WINDOW_STAGES = 3 };
 
+/* Counts times grids squared that are looked at in full: about two seconds. */
+enum { EFFORT_MAX = 300000, EFFORT_SEARCH_MAX = 2000000 };
+
 double spot_train_worth(const struct spot_train_question *q, double samples_per_s, double usd_per_h)
 {
     return q->objective == SPOT_OBJECTIVE_USD_PER_SAMPLE
@@ -114,13 +117,21 @@ static double bound_of(const struct spot_train_question *q, const struct spot_co
     return sum / q->horizon;
 }
 
+/* No more come by the forecast, whatever the profile has grids for. */
+static int most_instances(const struct spot_train_question *q)
+{
+    const int most = q->law->cap > q->law->now ? q->law->cap : q->law->now;
+
+    return most < q->throughput->n_max ? most : q->throughput->n_max;
+}
+
 /* A plan is carried out with those who go known by name. Above this many instances the law of what
  * survives would take seconds, and with more pipelines there is less to know. */
 static bool sees_victims(const struct spot_train_question *q)
 {
     enum { INSTANCES_MAX = 40 };
 
-    return q->throughput->n_max <= INSTANCES_MAX;
+    return most_instances(q) <= INSTANCES_MAX;
 }
 
 /* The DP's scores: relative values over an unending future decide, a finite horizon is told. */
@@ -164,7 +175,7 @@ static void score_dp(struct spot_train_choice *choice, size_t n_choice,
         if (choice[i].samples_per_s < 0)
             choice[i].samples_per_s = 0;
     }
-    *bound = bound_of(q, &chain, q->throughput->n_max);
+    *bound = bound_of(q, &chain, most_instances(q));
     spot_liveput_dp_release(&dp);
     free(score);
     if (q->objective != SPOT_OBJECTIVE_SAMPLES)
@@ -199,11 +210,37 @@ static void score_parcae(struct spot_train_choice *choice, size_t n_choice,
     free(gained);
 }
 
+/* Is it a grid of up to n_max instances whose speed is known, or what runs now? */
+static bool is_looked_at(const struct spot_train_question *q, int at)
+{
+    const int wide = q->throughput->p_max + 1, d = at / wide, p = at % wide;
+
+    return (q->throughput->samples_per_s[at] > 0 || (d == q->current_d && p == q->current_p)) &&
+           d * p <= most_instances(q);
+}
+
+/* Sums over all counts, grids before and grids after, of a sweep. */
+static double effort_of(const struct spot_train_question *q)
+{
+    double n = 0;
+
+    for (int i = 0; i < q->throughput->n_grid; i++)
+        n += is_looked_at(q, q->throughput->grid_order[i]);
+    return n * n * most_instances(q);
+}
+
+bool spot_train_is_cut(const struct spot_train_question *q)
+{
+    return q->solver == SPOT_SOLVER_DP && !q->exact_max &&
+           most_instances(q) <= SPOT_COST_INSTANCES_MAX &&
+           effort_of(q) > (sees_victims(q) ? EFFORT_MAX : EFFORT_SEARCH_MAX);
+}
+
 static bool needs_window(const struct spot_train_question *q)
 {
     const int most = q->exact_max ? q->exact_max : (int)SPOT_COST_INSTANCES_MAX;
 
-    return q->solver != SPOT_SOLVER_LIVEPUT && q->throughput->n_max > most;
+    return q->solver != SPOT_SOLVER_LIVEPUT && (most_instances(q) > most || spot_train_is_cut(q));
 }
 
 static int low_of(const struct spot_train_question *q)
@@ -215,7 +252,7 @@ static int low_of(const struct spot_train_question *q)
 
 static int high_of(const struct spot_train_question *q)
 {
-    const int high = q->law->now + WINDOW, n_max = q->throughput->n_max;
+    const int high = q->law->now + WINDOW, n_max = most_instances(q);
 
     return high < n_max ? high : n_max;
 }
@@ -224,12 +261,16 @@ int spot_train_grids(const struct spot_train_question *q, int **grid)
 {
     const struct spot_throughput *t = q->throughput;
 
+    int n = 0;
+
     *grid = spot_xcalloc((size_t)t->n_grid, sizeof(**grid));
     if (needs_window(q))
         return spot_grid_window(t, low_of(q), high_of(q), WINDOW_STAGES, q->current_d, q->current_p,
                                 *grid);
-    memcpy(*grid, t->grid_order, (size_t)t->n_grid * sizeof(**grid));
-    return t->n_grid;
+    for (int i = 0; i < t->n_grid; i++)
+        if (is_looked_at(q, t->grid_order[i]))
+            (*grid)[n++] = t->grid_order[i];
+    return n;
 }
 
 int spot_train_score(struct spot_train_choice *choice, size_t n_choice,
@@ -249,7 +290,8 @@ int spot_train_score(struct spot_train_choice *choice, size_t n_choice,
         spot_cost_table_init_window(&table, q->job, q->throughput, low_of(q), high_of(q), lost_max,
                                     grid, n_grid);
     else
-        spot_cost_table_init(&table, q->job, q->throughput);
+        spot_cost_table_init_window(&table, q->job, q->throughput, 0, most_instances(q),
+                                    most_instances(q), grid, n_grid);
     *suspend = -INFINITY;
     if (q->solver == SPOT_SOLVER_DP)
         score_dp(choice, n_choice, q, &table, bound, suspend);

@@ -10,8 +10,8 @@ extern "C" {
 #endif
 
 /* The grids worth judging, ascending in the throughput's order; *grid is the caller's to free. All
- * of them where a cost table can hold them, else the fastest few of every count within
- * WINDOW of what is there. Returns how many. */
+ * whose speed is known where a cost table can hold them and they are not too many, else the fastest
+ * few of every count within WINDOW of what is there. Returns how many. */
 int spot_train_grids(const struct spot_train_question *q, int **grid);
 
 /* Fill cost_s, samples_per_s and score of every choice for q->solver; the choices are among

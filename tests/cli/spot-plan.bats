@@ -108,6 +108,63 @@ forecast() { # LOST PROB: 8 of 8 instances now
     [[ "$stderr" == *"the largest stage wants"* ]]
 }
 
+# An 8B Llama measured on 2, 4 and 8 stages of 80 GB machines.
+llama() {
+    jq -n '{schema: "spot.job/1", name: "llama8b", kind: "train", global_batch: 256, micro_batch: 1, seq: 4096,
+        model: {layers: 32, width: 4096, heads: 32, vocab: 128256, kv_heads: 8, ffn: 14336}, memory: {node_byte: 80e9},
+        cost: {usd_per_h: 1.2, interval_s: 60, regroup_s: 20, rendezvous_s: 10, process_s: 30, checkpoint_s: 60,
+            p2p: [{byte: 1e6, s: 0.001}, {byte: 1e9, s: 0.8}], restore_s: 120},
+        profile: [{D: 1, P: 2, step_s: 76}, {D: 2, P: 2, step_s: 39.5}, {D: 1, P: 4, step_s: 40.2},
+            {D: 2, P: 4, step_s: 21.5}, {D: 3, P: 4, step_s: 15}, {D: 1, P: 8, step_s: 23}]}'
+}
+
+@test "the state of a model's layers is what has to fit" {
+    # 16 bytes a parameter, 92 % of a machine. Llama 3 8B: 8,030,261,248 parameters, so from 139.66e9 bytes on one holds all.
+    llama >"$T/llama.json"
+    # GPT-2 small, head not tied: (50257 + 1024) 768 + 12 (12 768^2 + 13 768) + 50257 768 + 2 768 = 163,037,184: 2.8354e9 bytes
+    llama | jq '.seq = 1024 | .model = {layers: 12, width: 768, heads: 12, vocab: 50257}' >"$T/gpt2.json"
+    for one in "llama 139.5e9 139.8e9" "gpt2 2.83e9 2.84e9"; do
+        read -r name less more <<<"$one"
+        for byte in $less $more; do
+            jq ".memory.node_byte = $byte" "$T/$name.json" >"$T/j.json"
+            spot-plan train --job "$T/j.json" --throughput law --now 3 |
+                jq "[.next.P, .alternatives[].P] | min" >>"$T/least"
+        done
+    done
+    [ "$(tr '\n' ' ' <"$T/least")" = "2 1 2 1 " ]
+}
+
+@test "what was not measured is said, and beside a profile the law stays between its stage counts" {
+    llama | jq '.memory = {}' >"$T/j.json"
+    spot-plan train --job "$T/j.json" --now 11 >"$T/plan.json"
+    # every P of 2..8 that 11 instances hold, and nothing else: 5 + 3 + 2 + 2 + 1 + 1 + 1 grids
+    jq -e '[.next.P, .alternatives[].P] | min == 2 and max <= 8' "$T/plan.json"
+    jq -e '(.next | "\(.D)x\(.P)") == "5x2" and .expected.from == "law"' "$T/plan.json"
+    jq -e '.why | any(test("5 x 2 is that of the fitted law"))' "$T/plan.json"
+    jq -e '.alternatives | all((.from == "profile") == ([.D, .P] | IN([1, 2], [2, 2], [1, 4], [2, 4], [3, 4], [1, 8])))' \
+        "$T/plan.json"
+    jq -e '.alternatives | all((.why | test("by the fitted law")) == (.from == "law"))' "$T/plan.json"
+    spot-plan train --job "$T/j.json" --now 11 --throughput law | jq -e '[.next.P, .alternatives[].P] | min == 1'
+    spot-plan train --job "$T/j.json" --now 11 --throughput table | jq -e '.expected.from == "profile"'
+    spot-plan train --job "$T/j.json" --now 11 --format table >"$T/table"
+    grep -q '^5 x 2 .* no forecast  law ' "$T/table"
+    grep -q '^samples_per_s: mean of 12 intervals' "$T/table"
+}
+
+@test "any number of stages is planned in seconds; too many grids are cut, and that is said" {
+    llama | jq '.memory = {} | .profile += [{D: 1, P: 1, step_s: 150}, {D: 1, P: 48, step_s: 8}]' >"$T/j.json"
+    spot-replay generate --zones 3 --cap 8 --hours 12 --seed 7 >"$T/24.csv"
+    spot-predict "$T/24.csv" >"$T/24.json"
+    run --separate-stderr timeout 60 spot-plan train --job "$T/j.json" --forecast "$T/24.json"
+    [ "$status" -eq 0 ]
+    [ -z "$stderr" ]
+    spot-replay generate --zones 3 --cap 12 --hours 12 --seed 7 >"$T/36.csv"
+    spot-predict "$T/36.csv" >"$T/36.json"
+    run --separate-stderr timeout 60 spot-plan train --job "$T/j.json" --forecast "$T/36.json"
+    [ "$status" -eq 0 ]
+    [[ "$stderr" == *"too many grids to look at all"*P_max* ]]
+}
+
 @test "an infeasible job is exit 1 with the reason" {
     jq '.memory.P_min = 5 | .memory.D_min = 4' $job >"$T/j.json"
     run spot-plan train --job "$T/j.json" --now 8

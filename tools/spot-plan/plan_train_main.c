@@ -220,12 +220,33 @@ static void print_wrapped(const char *text, FILE *out)
     }
 }
 
+static void add_risk(struct spot_table *table, bool is_known, double loss_prob)
+{
+    if (is_known)
+        spot_table_fixed(table, loss_prob, 4);
+    else
+        spot_table_text(table, "no forecast");
+}
+
+/* What samples_per_s of the table is: the grids are compared by it. */
+static void print_unit(const struct spot_train_question *q, FILE *out)
+{
+    if (q->solver == SPOT_SOLVER_LIVEPUT)
+        fputs("samples_per_s: what survives of each in the next interval, changes free\n", out);
+    else
+        fprintf(out,
+                "samples_per_s: mean of %d interval%s with each as the next grid, later changes to "
+                "others included\n",
+                q->horizon, q->horizon == 1 ? "" : "s");
+}
+
 /* The grid and the others, then the reasons: at most 100 columns. */
-static void print_table(const struct spot_plan_doc *doc, FILE *out)
+static void print_table(const struct spot_plan_doc *doc, const struct spot_train_question *q,
+                        bool has_forecast, FILE *out)
 {
     static const struct spot_column column[] = {
         { "grid", false },     { "spares", true }, { "samples_per_s", true },
-        { "loss_prob", true }, { "", false },
+        { "loss_prob", true }, { "speed", false }, { "", false },
     };
     struct spot_table table;
 
@@ -233,7 +254,8 @@ static void print_table(const struct spot_plan_doc *doc, FILE *out)
     add_grid(&table, doc->next.d, doc->next.p);
     spot_table_int(&table, doc->spares);
     spot_table_fixed(&table, doc->expected.samples_per_s, 3);
-    spot_table_fixed(&table, doc->expected.loss_prob, 4);
+    add_risk(&table, has_forecast, doc->expected.loss_prob);
+    spot_table_text(&table, doc->expected.from ? doc->expected.from : "");
     spot_table_text(&table, "the plan");
     for (size_t i = 0; i < doc->n_alternative; i++) {
         const struct spot_plan_alternative *a = &doc->alternative[i];
@@ -241,17 +263,20 @@ static void print_table(const struct spot_plan_doc *doc, FILE *out)
         add_grid(&table, a->d, a->p);
         spot_table_int(&table, a->spares);
         spot_table_fixed(&table, a->samples_per_s, 3);
-        spot_table_fixed(&table, a->loss_prob, 4);
+        add_risk(&table, has_forecast, a->loss_prob);
+        spot_table_text(&table, a->from);
         add_less(&table, doc->expected.samples_per_s, a->samples_per_s);
     }
     spot_table_print(&table, out, SPOT_FORMAT_TABLE);
     spot_table_release(&table);
+    print_unit(q, out);
     putc('\n', out);
     for (size_t i = 0; i < doc->n_why; i++)
         print_wrapped(doc->why[i], out);
 }
 
-static int write_plan(struct session *s, const struct options *o, enum spot_format format,
+static int write_plan(struct session *s, const struct options *o,
+                      const struct spot_train_question *q, enum spot_format format,
                       struct spot_err *err)
 {
     struct spot_out out;
@@ -260,7 +285,7 @@ static int write_plan(struct session *s, const struct options *o, enum spot_form
     if (spot_out_open(&out, o->common.output, err))
         return -1;
     if (format == SPOT_FORMAT_TABLE)
-        print_table(&s->plan.doc, out.file);
+        print_table(&s->plan.doc, q, o->forecast, out.file);
     else
         rc = spot_plan_doc_write(&s->plan.doc, &s->prov, out.file, err);
     return spot_out_finish(&out, rc, err);
@@ -328,11 +353,17 @@ static int run(struct session *s, const struct options *o, struct spot_err *err)
                              (enum spot_throughput_source)source, err) ||
         ask(s, o, &q, err) || spot_train_plan_make(&s->plan, &q, err))
         return -1;
+    if (spot_train_is_cut(&q))
+        spot_tool_warn(
+            "too many grids to look at all of them: only the fastest, widest and deepest "
+            "ones of each count within 32 of %d instances; /memory/P_min and P_max of "
+            "the job narrow the choice",
+            s->law.now);
     if (o->epoch != NOT_GIVEN)
         s->plan.doc.epoch = (int64_t)o->epoch;
     if (o->explain && !o->common.quiet && format != SPOT_FORMAT_TABLE)
         explain(&s->plan.doc);
-    return write_plan(s, o, format, err);
+    return write_plan(s, o, &q, format, err);
 }
 
 static const struct spot_opt_need need[] = { { "usd-per-sample", "objective mix" },
@@ -373,7 +404,7 @@ int plan_train_main(int argc, char **argv)
         { SPOT_OPT_REAL, 0, "max-loss-prob", &o.max_loss_prob, "prob",
           "most risk that a stage loses every replica (default 1)", 0, 1 },
         { SPOT_OPT_STRING, 0, "throughput", &o.source, "source",
-          "profile table, fitted law, or both (default both)", 0, 0 },
+          "profile table, fitted law, or both (default): the law within its range of P", 0, 0 },
         { SPOT_OPT_FLAG, 0, "explain", &o.explain, NULL, "say why on stderr", 0, 0 },
         SPOT_TOOL_OPTIONS(&o.common),
         { SPOT_OPT_END },
