@@ -113,6 +113,26 @@ static int find_column(const struct reader *r, const char *name, size_t *column)
     return 0;
 }
 
+/* A column is missing: are the names there, between other separators? */
+static void fail_lacks(struct reader *r, const char *name)
+{
+    static const char other[] = ";\t|";
+    const char *header = r->n_field == 1 ? r->text + r->offset[0] : "";
+    char detail[160];
+
+    snprintf(detail, sizeof(detail), "%.80s", name);
+    for (const char *c = other; *c; c++)
+        if (strchr(header, *c) && strstr(header, name)) {
+            snprintf(detail, sizeof(detail),
+                     "%.80s; are the columns separated by %s? they must be by commas", name,
+                     *c == '\t'  ? "tabs"
+                     : *c == ';' ? "';'"
+                                 : "'|'");
+            break;
+        }
+    fail(r, 1, "header lacks the column ", detail);
+}
+
 static void take_header(struct reader *r)
 {
     if (r->raw_len && (r->raw[0] == '{' || r->raw[0] == '[')) {
@@ -129,7 +149,7 @@ static void take_header(struct reader *r)
         }
         if (r->column_of[k] == r->n_field) {
             if (!optional) {
-                fail(r, 1, "header lacks the column ", name);
+                fail_lacks(r, name);
                 return;
             }
             r->column_of[k] = ABSENT;

@@ -261,6 +261,17 @@ forecast_of() {
     [ "$status" -eq 2 ]
 }
 
+@test "a header with other separators is told so" {
+    for sep in ';' '\t'; do
+        printf "time_s${sep}available\n0${sep}3\n" >sep.csv
+        run -3 spot-predict sep.csv
+        [[ "$output" == *"sep.csv:1:1: header lacks the column time_s; are the columns separated by "*"they must be by commas"* ]]
+    done
+    printf 'when,available\n0,3\n' >sep.csv
+    run -3 spot-predict sep.csv
+    [[ "$output" != *separated* ]]
+}
+
 @test "a model compared with itself has the ratio 1" {
     spot-predict --backtest --compare pool,pool --origins 60 t.csv |
         awk -F, 'NR == 2 && ($8 != 1 || $9 != 1 || $10 != 1) { exit 1 }'

@@ -84,6 +84,14 @@ resume() {
     wait $train || true
 }
 
+@test "a vocabulary beyond bytes without a kind of token is doubted" {
+    resume 0 1 --vocab 1000 --events v.log
+    grep -q "read as bytes.*--tokens u16 or u32" said
+    rm -rf st
+    resume 0 1 --vocab 200 --events v.log
+    run -1 grep "read as bytes" said
+}
+
 @test "a resumed job says so, and a first start does not" {
     timeout 60 spot-run train --data corpus $MODEL --global-batch 5 --steps 3 --state st --events log -q
     run -1 grep resumed log

@@ -20,6 +20,6 @@ int main(int argc, char **argv)
         { 0 },
     };
 
-    return spot_tool_dispatch("spot-migrate", "plan and stream the moves of tensor state", command,
+    return spot_tool_dispatch("spot-migrate", "Plan and stream the moves of tensor state.", command,
                               argc, argv);
 }

@@ -245,7 +245,7 @@ int migrate_assign_main(int argc, char **argv)
         .name = "spot-migrate assign",
         .writes = (const char *const[]){ "output", NULL },
         .synopsis = "[options] FILE|-",
-        .summary = "solve assignment problems exactly, each with its proof",
+        .summary = "Solve assignment problems exactly, each with its proof.",
         .examples = "  echo '{\"cost\":[[4,1],[2,null]]}' | spot-migrate assign -\n",
         .option = option,
     };

@@ -250,7 +250,7 @@ int migrate_bench(int argc, char **argv)
     const struct spot_cli cli = {
         .name = "spot-migrate bench",
         .synopsis = "[options]",
-        .summary = "ratio and speed of the codecs here, hashes included, one core",
+        .summary = "Ratio and speed of the codecs here, hashes included, one core.",
         .examples = "  spot-migrate bench --format table\n",
         .option = option,
     };

@@ -226,7 +226,7 @@ int migrate_list(int argc, char **argv)
         .name = "spot-migrate list",
         .writes = (const char *const[]){ "output", NULL },
         .synopsis = "[options] [stream.szt]",
-        .summary = "the tensors of a stream and what each takes",
+        .summary = "The tensors of a stream and what each takes.",
         .examples = "  spot-migrate list m.szt | jq -r '.tensors[].name'\n"
                     "  spot-migrate list --format table m.szt\n",
         .option = option,
@@ -371,7 +371,7 @@ int migrate_extract(int argc, char **argv)
         .reads = (const char *const[]){ "base", NULL },
         .writes = (const char *const[]){ "output", NULL },
         .synopsis = "--tensor name [options] [stream.szt]",
-        .summary = "one tensor of a stream, verified; of a file the rest is not read",
+        .summary = "One tensor of a stream, verified; of a file the rest is not read.",
         .examples = "  spot-migrate extract --tensor w m.szt >w.safetensors\n"
                     "  spot-migrate extract --tensor w --raw m.szt | od -f | head\n",
         .option = option,

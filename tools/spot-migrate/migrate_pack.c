@@ -224,7 +224,7 @@ int migrate_pack(int argc, char **argv)
         .reads = (const char *const[]){ "base", NULL },
         .writes = (const char *const[]){ "output", NULL },
         .synopsis = "[options] [model.safetensors]",
-        .summary = "safetensors to a verified, compressed stream that is a valid .zst",
+        .summary = "Safetensors to a verified, compressed stream that is a valid .zst.",
         .examples = "  spot-migrate pack m.safetensors >m.szt\n"
                     "  spot-migrate pack --compat m.safetensors | zstd -dc | cmp - m.safetensors\n",
         .option = option,

@@ -137,7 +137,7 @@ int migrate_plan_main(int argc, char **argv)
         .reads = (const char *const[]){ "from", "to", "cluster", NULL },
         .writes = (const char *const[]){ "output", "plot", NULL },
         .synopsis = "--from layout.json --to layout.json --cluster cluster.json",
-        .summary = "decide who sends what to whom when the grid changes",
+        .summary = "Decide who sends what to whom when the grid changes.",
         .examples = "  spot-migrate plan --from old.json --to new.json --cluster c.json --explain\n"
                     "  spot-migrate plan --from old.json --to new.json --cluster c.json "
                     "--deadline 30s\n",

@@ -220,7 +220,7 @@ int migrate_recv(int argc, char **argv)
         .reads = (const char *const[]){ "key-file", NULL },
         .writes = (const char *const[]){ "output", NULL },
         .synopsis = "-o file [options] [stream.szt]",
-        .summary = "take a file: whole, verified and durable, or FILE.part to go on with",
+        .summary = "Take a file: whole, verified and durable, or FILE.part to go on with.",
         .examples =
             "  spot-migrate recv -o m.safetensors --listen unix:/run/spot/move\n"
             "  spot-migrate recv -o m.safetensors --connect 127.0.0.1:7001,127.0.0.1:7002\n",

@@ -297,7 +297,7 @@ int migrate_send(int argc, char **argv)
         .reads = (const char *const[]){ "key-file", NULL },
         .writes = (const char *const[]){ "output", NULL },
         .synopsis = "[options] model.safetensors",
-        .summary = "move a file; exit 0 only when the other end has it, verified and durable",
+        .summary = "Move a file; exit 0 only when the other end has it, verified and durable.",
         .examples =
             "  spot-migrate send m.safetensors | ssh host spot-migrate recv -o m.safetensors\n"
             "  spot-migrate send --via 'ssh host spot-migrate recv --duplex -o m' m\n",

@@ -132,7 +132,7 @@ int migrate_unpack(int argc, char **argv)
     const struct spot_cli cli = {
         .name = "spot-migrate unpack",
         .synopsis = "[options] [stream.szt]",
-        .summary = "the safetensors file of a stream, byte for byte, every hash checked",
+        .summary = "The safetensors file of a stream, byte for byte, every hash checked.",
         .examples =
             "  spot-migrate unpack -o m.safetensors m.szt\n"
             "  spot-migrate pack a.safetensors | spot-migrate unpack | cmp - a.safetensors\n",
@@ -158,7 +158,7 @@ int migrate_verify(int argc, char **argv)
     const struct spot_cli cli = {
         .name = "spot-migrate verify",
         .synopsis = "[options] [stream.szt]",
-        .summary = "exit 0 if a stream is whole and every hash matches, else 3",
+        .summary = "Exit 0 if a stream is whole and every hash matches, else 3.",
         .examples = "  spot-migrate verify m.szt\n  spot-migrate verify -v <m.szt\n",
         .option = option,
         .reads = (const char *const[]){ "base", NULL },

@@ -11,6 +11,6 @@ int main(int argc, char **argv)
         { 0 },
     };
 
-    return spot_tool_dispatch("spot-plan", "decide what runs on preemptible machines", command,
+    return spot_tool_dispatch("spot-plan", "Decide what runs on preemptible machines.", command,
                               argc, argv);
 }

@@ -415,7 +415,7 @@ int plan_train_main(int argc, char **argv)
         .reads = reads,
         .writes = writes,
         .synopsis = "--job job.json [--forecast file|-] [options]",
-        .summary = "choose the grid of a training job by exact expected surviving throughput",
+        .summary = "Choose the grid of a training job by exact expected surviving throughput.",
         .examples = "  spot-predict trace.csv | spot-plan train --job job.json --forecast -\n"
                     "  spot-plan train --job job.json --now 8 --explain\n",
         .option = option,

@@ -119,7 +119,7 @@ int main(int argc, char **argv)
                                                 { NULL, NULL } },
         .writes = (const char *const[]){ "state", "plot", "dump", "output", NULL },
         .synopsis = "[options] [trace.csv]",
-        .summary = "forecast spot availability as distributions",
+        .summary = "Forecast spot availability as distributions.",
         .examples = "  spot-predict trace.csv | jq '.series[0].available[11]'\n"
                     "  spot-predict --horizon 3 --format table trace.csv\n",
         .option = option,

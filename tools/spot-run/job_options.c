@@ -5,6 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "common/tool.h"
 #include "engine/backend.h"
 #include "job/corpus.h"
 #include "job/hf_config.h"
@@ -153,6 +154,10 @@ static int settle_tokens(struct job_options *o, struct spot_err *err)
     if (!o->vocab && o->token_byte > 1)
         return spot_err_set(err, SPOT_EUSAGE, "--tokens %s wants --vocab: how many there are",
                             o->tokens);
+    if (o->vocab > 256 && o->token_byte == 1 && !o->bpe)
+        spot_tool_warn("the data are read as bytes, of which there are 256, not --vocab %llu: are "
+                       "they --tokens u16 or u32, or text for a --tokenizer?",
+                       (unsigned long long)o->vocab);
     if (!o->vocab)
         o->vocab = 256;
     return 0;

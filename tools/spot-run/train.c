@@ -209,7 +209,7 @@ static const struct spot_opt option_table[] = {
       "instead of keeping it: none, mlp or layer (none)", 0, 0 },
     { SPOT_OPT_STRING, 0, "listen", &o.listen, "addr", "unix:PATH or HOST:PORT", 0, 0 },
     { SPOT_OPT_STRING, 0, "key-file", &o.key_file, "file",
-      "of 32 bytes, for TLS 1.3; a must off loopback", 0, 0 },
+      "the job's 32-byte key, for TLS; needed beyond this host", 0, 0 },
     { SPOT_OPT_STRING, 0, "grid", &o.grid, "DxP",
       "or DxPxM, M to a stage; even, measured, 1,4 (even)", 0, 0 },
     { SPOT_OPT_STRING, 0, "shares", &o.shares, "how", NULL, 0, 0 },
