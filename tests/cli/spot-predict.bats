@@ -421,3 +421,13 @@ forecast_of() {
     [ "$status" -eq 3 ]
     [[ "$stderr" == *'hazard table'* ]]
 }
+
+@test "a peak between two points is told, with the cap that would have it" {
+    printf '%s\n' time_s,available 0,3 70,5 110,3 300,4 600,4 >"$BATS_TEST_TMPDIR/t.csv"
+    run --separate-stderr spot-predict "$BATS_TEST_TMPDIR/t.csv"
+    [ "$status" -eq 0 ]
+    [ "$(jq '.series[0].cap' <<<"$output")" = 4 ]
+    [[ "$stderr" == *"5 instances between two points"*"--cap 5"* ]]
+    run --separate-stderr spot-predict --cap 5 "$BATS_TEST_TMPDIR/t.csv"
+    [ -z "$stderr" ]
+}

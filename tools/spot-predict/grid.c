@@ -100,6 +100,17 @@ static void fill(struct grid *g, const struct spot_trace_series *series,
             g->y[i] = known->now;
 }
 
+/* A peak between two points of the grid is in no count that the models see. */
+static void warn_of_peak(const struct options *options, const struct spot_trace_series *series,
+                         const struct grid *g)
+{
+    if (series && !options->cap && latest_requested(series) < 0 && spot_trace_peak(series) > g->cap)
+        spot_tool_warn("series %s: there were %d instances between two points of %g s, %d at the "
+                       "most on them, which is taken as the cap; --cap %d says otherwise",
+                       g->label, (int)spot_trace_peak(series), g->interval_s, g->cap,
+                       (int)spot_trace_peak(series));
+}
+
 /* `series` or `known` may be NULL, not both. */
 static int make_grid(const struct options *options, const struct spot_trace *trace,
                      const struct spot_trace_series *series, const struct tracked *known,
@@ -128,6 +139,7 @@ static int make_grid(const struct options *options, const struct spot_trace *tra
     g->cap = choose_cap(options, series, g, known);
     if (check_cap(g, err))
         return -1;
+    warn_of_peak(options, series, g);
     finish(g);
     find_flows(series, g);
     if (g->n_clipped)
