@@ -76,7 +76,7 @@ while sleep 3 && kill -0 $job 2>/dev/null; do
         break
     }
     spot-run status --join "unix:$tmp/job" --format json 2>/dev/null |
-        jq -r '"step \(.step) of \(.steps), \(.members | length) machines, grid \(.D)x\(.P)"' >&2 || true
+        jq -r '"step \(.step) of \(.steps), \(.members | length) machine\(if (.members | length) == 1 then "" else "s" end), grid \(.D)x\(.P)"' >&2 || true
     # The log is in seconds of this run, in each of which $speedup of the trace pass.
     if spot-replay import --from spot-event --quiet "$out/live.jsonl" |
         awk -F, -v OFS=, -v s="$speedup" 'NR > 1 { $1 *= s } 1' |
