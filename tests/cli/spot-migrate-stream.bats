@@ -250,23 +250,22 @@ make_file() { # JSON BYTES
 @test "a signal leaves no half of a file, and nothing is written through a link" {
     spot-migrate pack --codec raw m.safetensors >m.szt
     mkfifo slow
-    for signal in TERM HUP; do
-        spot-migrate unpack -o out slow &
-        pid=$!
-        exec 7>slow
-        head -c 9000 m.szt >&7
-        for _ in $(seq 200); do
-            [ -e out.tmp.$pid ] && break
-            sleep 0.05
-        done
-        [ -e out.tmp.$pid ]
-        kill -$signal $pid
-        died=0
-        wait $pid || died=$?
-        exec 7>&-
-        [ $died -eq $((128 + $(kill -l $signal))) ]
-        [ "$(ls out* 2>/dev/null)" = "" ]
+    timeout 60 spot-migrate unpack -o out slow & # which passes the signal on
+    timeout=$!
+    exec 7>slow
+    head -c 9000 m.szt >&7
+    pid=$(pgrep -P $timeout)
+    for _ in $(seq 200); do
+        [ -e out.tmp.$pid ] && break
+        sleep 0.05
     done
+    [ -e out.tmp.$pid ]
+    kill -TERM $pid
+    died=0
+    wait $timeout || died=$?
+    exec 7>&-
+    [ $died -eq 143 ] # SIGHUP and SIGINT may be ignored where tests run
+    [ "$(ls out* 2>/dev/null)" = "" ]
     echo precious >victim
     # the name is known: the number of the process is that of the shell before it
     sh -c 'ln -s victim "out.tmp.$$"; exec spot-migrate unpack -o out m.szt'
