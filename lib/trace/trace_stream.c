@@ -6,6 +6,7 @@
 #include "common/csv_reader.h"
 #include "common/xalloc.h"
 #include "trace/names.h"
+#include "trace/timestamp.h"
 #include "trace/trace.h"
 
 enum { TIME, AVAILABLE, EVENT, NODE, ZONE, TYPE, PRICE, REQUESTED, N_WANT };
@@ -90,9 +91,13 @@ static int read_time(struct stream *s, const struct spot_csv_row *row, struct sp
                      struct spot_err *err)
 {
     const double last_s = s->series[out->series].time_s;
+    double unix_s;
 
     if (spot_csv_real(row, TIME, 0, SPOT_TRACE_TIME_MAX_S, &out->time_s, err))
-        return -1;
+        return spot_timestamp_parse(row->field[TIME], &unix_s)
+                   ? -1
+                   : spot_csv_fail(row, TIME, err, "expected seconds, got the date '%.40s'",
+                                   row->field[TIME]);
     if (out->time_s < last_s)
         return spot_csv_fail(row, TIME, err, "time goes backwards: %.15g after %.15g", out->time_s,
                              last_s);
