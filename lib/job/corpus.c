@@ -15,6 +15,7 @@
 #include "common/buf.h"
 #include "common/hash.h"
 #include "common/le.h"
+#include "common/pio.h"
 #include "common/xalloc.h"
 
 enum { BLOCK = 1 << 18, HEADER = 1024, HEADER_MAGIC = 20240520 };
@@ -40,24 +41,18 @@ int spot_corpus_kind(const char *name, int *token_byte, struct spot_err *err)
 static int read_at(const struct spot_corpus *c, size_t at, size_t n, uint8_t *data,
                    struct spot_err *err)
 {
-    size_t done = 0;
+    ssize_t got;
 
     if (c->fd < 0) {
         memcpy(data, c->memory + at, n);
         return 0;
     }
-    while (done < n) {
-        const ssize_t got = pread(c->fd, data + done, n - done, (off_t)(at + done));
-
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0)
-            return spot_err_sys(err, "cannot read '%s'", c->source);
-        if (!got)
-            return spot_err_set(err, SPOT_EDATA, "%s: has become shorter: it ends at byte %zu",
-                                c->source, at + done);
-        done += (size_t)got;
-    }
+    got = spot_read_at(c->fd, at, data, n);
+    if (got < 0)
+        return spot_err_sys(err, "cannot read '%s'", c->source);
+    if ((size_t)got < n)
+        return spot_err_set(err, SPOT_EDATA, "%s: has become shorter: it ends at byte %zu",
+                            c->source, at + (size_t)got);
     return 0;
 }
 

@@ -14,6 +14,7 @@
 #include "common/hash.h"
 #include "common/json.h"
 #include "common/out.h"
+#include "common/pio.h"
 #include "common/xalloc.h"
 #include "job/bundle_io.h"
 
@@ -57,28 +58,14 @@ static int sync_path(const char *path, struct spot_err *err)
 static int write_file(const char *path, const struct spot_piece *piece, struct spot_err *err)
 {
     const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    size_t done = 0;
-    int rc = -1;
+    int rc = 0;
 
     if (fd < 0)
         return spot_err_sys(err, "cannot write '%s'", path);
-    while (done < piece->n_byte) {
-        const ssize_t got = write(fd, piece->data + done, piece->n_byte - done);
-
-        if (got < 0 && errno == EINTR)
-            continue;
-        if (got < 0) {
-            spot_err_sys(err, "cannot write '%s'", path);
-            goto out;
-        }
-        done += (size_t)got;
-    }
-    if (fsync(fd)) {
-        spot_err_sys(err, "cannot sync '%s'", path);
-        goto out;
-    }
-    rc = 0;
-out:
+    if (spot_write_at(fd, 0, piece->data, piece->n_byte))
+        rc = spot_err_sys(err, "cannot write '%s'", path);
+    else if (fsync(fd))
+        rc = spot_err_sys(err, "cannot sync '%s'", path);
     if (close(fd) && !rc)
         rc = spot_err_sys(err, "cannot write '%s'", path);
     return rc;

@@ -6,13 +6,13 @@
 #include <check.h>
 #include <stdlib.h>
 
-static int run_suite(const char *name, TCase *tc)
+/* With the time limit that the case has. */
+static inline int run_case(const char *name, TCase *tc)
 {
     Suite *suite = suite_create(name);
     SRunner *runner;
     int n_failed;
 
-    tcase_set_timeout(tc, 120);
     suite_add_tcase(suite, tc);
     runner = srunner_create(suite);
     srunner_set_tap(runner, "-");
@@ -20,6 +20,12 @@ static int run_suite(const char *name, TCase *tc)
     n_failed = srunner_ntests_failed(runner);
     srunner_free(runner);
     return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
+
+static inline int run_suite(const char *name, TCase *tc)
+{
+    tcase_set_timeout(tc, 120);
+    return run_case(name, tc);
 }
 
 #endif /* SPOT_TESTS_SUITE_H */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Goal: a name is as good as any of its addresses. The resolver is ours. */
 #include <arpa/inet.h>
-#include <check.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -11,6 +10,7 @@
 #include <unistd.h>
 
 #include "comm/endpoint.h"
+#include "suite.h"
 
 struct answer {
     struct addrinfo info;
@@ -126,19 +126,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("dial");
     TCase *tc = tcase_create("core");
-    SRunner *runner;
-    int failed;
 
     tcase_add_loop_test(tc, a_name_is_reached_at_whichever_address_answers, 0, 2);
     tcase_add_test(tc, a_name_at_which_nobody_answers_or_that_nobody_knows_is_an_error);
     tcase_add_test(tc, without_a_key_nothing_but_this_machine_is_dialled);
-    suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_set_tap(runner, "-");
-    srunner_run_all(runner, CK_SILENT);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_case("dial", tc);
 }

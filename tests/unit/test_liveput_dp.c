@@ -2,13 +2,13 @@
 /* Goal: both optimisers find what exhaustive search finds. Oracles: all sequences of grids for the
  * published recurrence, and a plain recursion over all events and grids for the stochastic
  * program. */
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "plan/liveput_inner.h"
 #include "plan/parcae.h"
+#include "suite.h"
 
 /* Two layers, cheap and dear changes; 4 instances: grids 1x1 .. 4x1, 1x2, 2x2. */
 static const char job_text[] =
@@ -698,10 +698,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("liveput_dp");
     TCase *tc = tcase_create("core");
-    SRunner *runner = srunner_create(suite);
-    int failed;
 
     tcase_set_timeout(tc, 300);
     tcase_add_test(tc, the_published_optimiser_finds_the_best_sequence);
@@ -716,10 +713,5 @@ int main(void)
     tcase_add_test(tc, a_run_that_ends_has_the_values_of_a_plain_recursion);
     tcase_add_test(tc, a_still_world_keeps_the_fastest_grid_and_never_pays);
     tcase_add_test(tc, the_chain_is_a_law_in_every_context_and_count);
-    suite_add_tcase(suite, tc);
-    srunner_set_tap(runner, "-");
-    srunner_run_all(runner, CK_SILENT);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_case("liveput_dp", tc);
 }

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Goal: the search by bounds finds the maximum over all targets, to the bit. Oracle: the program
  * that tries all of them, which is in use where a migration may outlast its interval. */
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "plan/liveput_inner.h"
+#include "suite.h"
 
 static const char *const shipped[] = { "gpt-1.5b", "gpt-6.7b", "bert", "resnet152", "vgg19" };
 
@@ -98,19 +98,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("liveput_search");
     TCase *tc = tcase_create("core");
-    SRunner *runner = srunner_create(suite);
-    int failed;
 
     tcase_set_timeout(tc, 300);
     tcase_add_loop_test(tc, the_search_finds_what_trying_all_finds, 0,
                         sizeof(shipped) / sizeof(*shipped));
     tcase_add_test(tc, a_single_price_is_that_of_the_row);
-    suite_add_tcase(suite, tc);
-    srunner_set_tap(runner, "-");
-    srunner_run_all(runner, CK_SILENT);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_case("liveput_search", tc);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Goal: expected migration costs are exact. Oracle: every loss vector of a grid, priced by the
  * published rules one by one and weighted by the number of victim sets that give it. */
-#include <check.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 #include "common/xalloc.h"
 #include "model/job_doc.h"
 #include "plan/regrid.h"
+#include "suite.h"
 
 static double choose(int n, int k)
 {
@@ -227,10 +227,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("regrid");
     TCase *tc = tcase_create("exact");
-    SRunner *runner = srunner_create(suite);
-    int failed;
 
     tcase_set_timeout(tc, 300);
     tcase_add_loop_test(tc, agrees_with_enumeration_of_every_loss_vector_on_small_grids, 0,
@@ -239,10 +236,5 @@ int main(void)
     tcase_add_loop_test(tc, stages_without_parameters_have_survivors_too, 0, 3);
     tcase_add_test(tc, prices_a_hand_made_case);
     tcase_add_test(tc, a_wide_window_is_seen_stage_by_stage);
-    suite_add_tcase(suite, tc);
-    srunner_set_tap(runner, "-");
-    srunner_run_all(runner, CK_SILENT);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_case("regrid", tc);
 }
