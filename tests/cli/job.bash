@@ -83,6 +83,14 @@ at_step() { # LOG STEP: has committed that far
     eventually "grep -q '\"event\":\"committed\".*\"step\":$2,' $1"
 }
 
+more_steps() { # LOG: are committed
+    eventually "[ \"\$(events $1 committed)\" -gt $(($(events "$1" committed) + 5)) ]"
+}
+
+seen() { # LOG EVENT HOW-MANY: at least
+    eventually "[ \"\$(events $1 $2)\" -ge $3 ]"
+}
+
 # The loss of every step that survived, in order, and the final hash. Fails if a step committed
 # twice without a roll-back between, or a sample is lost or repeated.
 outcome() { # LOG

@@ -53,7 +53,7 @@ grids() { # ARGUMENTS -- D P...
 }
 
 @test "a buddy follows a tied head" {
-    train log --tied --steps 400 --grid 1x2 --durable-every 1h
+    train log --tied --steps 100000 --grid 1x2 --durable-every 1h
     worker one --domain a
     worker two --domain b
     worker three --domain c
