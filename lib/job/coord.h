@@ -78,8 +78,9 @@ struct spot_coord {
 
     struct spot_endpoint endpoint;
     struct spot_tls_context *tls; /* NULL: no key, nothing is heard from off this machine */
-    char private_dir[64];
-    double swept_s; /* when dead workers' sockets were last removed */
+    char *private_dir;            /* of the socket, unless --listen named one */
+    int private_fd;               /* of it, where its name is too long for a socket; else -1 */
+    double swept_s;               /* when dead workers' sockets were last removed */
     int listener, wake[2];
     struct spot_coord_peer **peer;
     size_t n_peer, cap_peer;
@@ -230,6 +231,11 @@ int spot_coord_plan_text(struct spot_coord *c, const char *text, size_t n_byte, 
 int spot_coord_plan_first(struct spot_coord *c, struct spot_err *err);
 void spot_coord_plan_check(struct spot_coord *c, bool force, bool *changed);
 void spot_coord_status(const struct spot_coord *c, struct spot_buf *out);
+
+/* coord_listen.c */
+int spot_coord_listen(struct spot_coord *c, struct spot_err *err);
+void spot_coord_unlisten(struct spot_coord *c);
+void spot_coord_drop_private(struct spot_coord *c); /* when no worker uses it any more */
 
 /* coord_local.c */
 int spot_coord_local_start(struct spot_coord *c, struct spot_err *err);

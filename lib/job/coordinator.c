@@ -218,65 +218,8 @@ static int loop(struct spot_coord *c, struct spot_err *err)
 
 /* --- start and end ------------------------------------------------------- */
 
-/* Where --listen says, if workers can put their own sockets there too. */
-static int take_address(struct spot_coord *c, struct spot_err *err)
+static int open_wake(struct spot_coord *c, struct spot_err *err)
 {
-    enum { PATH_LENGTH_MAX = 99 }; /* of 107, for what workers add: a dot and their process id */
-    const char *listen = c->options->listen;
-
-    if (spot_endpoint_parse_reach(listen, c->tls ? SPOT_REACH_NUMERIC : SPOT_REACH_HERE,
-                                  &c->endpoint, err))
-        return -1;
-    if (strlen(c->endpoint.path) > PATH_LENGTH_MAX)
-        return spot_err_set(err, SPOT_EUSAGE,
-                            "--listen '%s': the path has more than %d bytes; workers put their "
-                            "sockets beside it, under longer names",
-                            listen, PATH_LENGTH_MAX);
-    if (c->options->n_local && spot_endpoint_is_any(&c->endpoint))
-        return spot_err_set(err, SPOT_EUSAGE,
-                            "with local workers --listen wants one address that others reach "
-                            "them at, not '%s'",
-                            listen);
-    return 0;
-}
-
-/* What the user waits for, where workers come from elsewhere. */
-static void tell_address(const struct spot_coord *c)
-{
-    char address[SPOT_ADDRESS_MAX + 8];
-
-    if (!c->options->listen || !c->options->note)
-        return;
-    spot_endpoint_print(&c->endpoint, address);
-    if (spot_store_newest(c->store) < c->config.n_step)
-        c->options->note("listening at %s", address);
-    else
-        c->options->note("listening at %s; all %lld steps are done, the job ends when a worker has "
-                         "joined and shown the state",
-                         address, (long long)c->config.n_step);
-}
-
-static int open_listener(struct spot_coord *c, struct spot_err *err)
-{
-    const char *tmp = getenv("TMPDIR");
-
-    if (c->options->listen) {
-        if (take_address(c, err))
-            return -1;
-    } else {
-        snprintf(c->private_dir, sizeof(c->private_dir), "%s/spot-run-XXXXXX",
-                 tmp && *tmp && strlen(tmp) < 32 ? tmp : "/tmp");
-        if (!mkdtemp(c->private_dir)) {
-            c->private_dir[0] = '\0';
-            return spot_err_sys(err, "cannot make a directory for the socket");
-        }
-        c->endpoint.kind = SPOT_ENDPOINT_UNIX;
-        snprintf(c->endpoint.path, sizeof(c->endpoint.path), "%s/job", c->private_dir);
-    }
-    c->listener = spot_endpoint_listen(&c->endpoint, err);
-    if (c->listener < 0)
-        return -1;
-    tell_address(c);
     if (spot_endpoint_pipe(c->wake))
         return spot_err_sys(err, "cannot make a pipe");
     wake_fd = c->wake[1];
@@ -471,17 +414,11 @@ static void dismiss(struct spot_coord *c)
 static void release(struct spot_coord *c)
 {
     wake_fd = -1;
-    if (c->listener >= 0) {
-        close(c->listener);
-        if (c->endpoint.kind == SPOT_ENDPOINT_UNIX)
-            unlink(c->endpoint.path);
-        spot_endpoint_sweep(&c->endpoint, 0);
-    }
+    spot_coord_unlisten(c);
     while (c->n_peer)
         spot_coord_free_peer(c, c->n_peer - 1);
     spot_coord_local_stop(c);
-    if (c->private_dir[0])
-        rmdir(c->private_dir);
+    spot_coord_drop_private(c);
     for (int i = 0; i < 2; i++)
         if (c->wake[i] >= 0)
             close(c->wake[i]);
@@ -537,7 +474,9 @@ static int conclude(struct spot_coord *c, struct spot_coordinator_result *result
 int spot_coordinator_run(const struct spot_coordinator_options *options,
                          struct spot_coordinator_result *result, struct spot_err *err)
 {
-    struct spot_coord c = { .options = options, .config = options->config, .listener = -1 };
+    struct spot_coord c = {
+        .options = options, .config = options->config, .listener = -1, .private_fd = -1
+    };
     int rc = -1;
 
     memset(result, 0, sizeof(*result));
@@ -547,8 +486,8 @@ int spot_coordinator_run(const struct spot_coordinator_options *options,
         goto out;
     has_begun = true;
     /* the state is locked first: who may not have it must not touch another job's socket or log */
-    if (check_save(&c, err) || open_state(&c, err) || open_listener(&c, err) ||
-        open_journal(&c, err) || open_plan(&c, err) || log_resumed(&c, err) ||
+    if (check_save(&c, err) || open_state(&c, err) || spot_coord_listen(&c, err) ||
+        open_wake(&c, err) || open_journal(&c, err) || open_plan(&c, err) || log_resumed(&c, err) ||
         spot_coord_local_start(&c, err))
         goto out;
     rc = loop(&c, err);

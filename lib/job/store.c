@@ -17,6 +17,7 @@
 
 #include "comm/endpoint.h"
 #include "common/out.h"
+#include "common/temp.h"
 #include "common/xalloc.h"
 #include "job/generation.h"
 
@@ -160,14 +161,16 @@ static int make_dir(struct spot_store *s, const char *dir, struct spot_err *err)
     struct stat st;
 
     if (!dir) {
-        const char *tmp = getenv("TMPDIR");
+        char *made = spot_temp_template("spot-state");
 
-        snprintf(s->disk.dir, sizeof(s->disk.dir), "%s/spot-state-XXXXXX",
-                 tmp && *tmp ? tmp : "/tmp");
-        if (!mkdtemp(s->disk.dir))
-            return spot_err_sys(err, "cannot make a directory like '%s'", s->disk.dir);
-        s->is_private = true;
-        return 0;
+        if (mkdtemp(made)) {
+            snprintf(s->disk.dir, sizeof(s->disk.dir), "%s", made);
+            s->is_private = true;
+        } else {
+            spot_err_sys(err, "cannot make a directory like '%s'", made);
+        }
+        free(made);
+        return s->is_private ? 0 : -1;
     }
     if (strlen(dir) >= sizeof(s->disk.dir) - 64)
         return spot_err_set(err, SPOT_EUSAGE, "--state: the path is too long");

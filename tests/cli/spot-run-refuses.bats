@@ -148,6 +148,27 @@ teardown() { job_teardown; }
     [ -z "$(ls -A t)" ]
 }
 
+# The address of a socket has 107 bytes. /spot-run-XXXXXX/job.PID takes 28 of them: a TMPDIR of more
+# than 79 is reached by its descriptor.
+@test "private sockets are in TMPDIR, however long its name, and do not stay there" {
+    for n in 31 32 79 80 3055; do
+        dir=$(printf "%0$((n % 200))d" 0)
+        while [ ${#dir} -lt $n ]; do dir+=/$(printf %0199d 0); done
+        [ ${#dir} -eq $n ]
+        mkdir -p $dir
+        TMPDIR=$dir background timeout 150 spot-run train -q --data corpus $MODEL --global-batch 5 --steps 1000000 \
+            --grid 1x2 --workers 2 --events log.$n
+        train=$pid
+        at_step log.$n 5
+        [ "$(find $dir -type s | sed 's|.*/||; s|[.].*|.PID|' | sort | xargs)" = "job job.PID job.PID" ]
+        kill -9 $(pgrep -P $(pgrep -P $train) | head -n 1) # another one reaches its peer
+        seen log.$n joined 3
+        more_steps log.$n
+        stops_right log.$n
+        [ "$(ls $dir | cut -c 1-11)" = spot-state- ]
+    done
+}
+
 # stopped TEXT COMMAND...: told to stop, COMMAND does, though what it waits for never comes
 stopped() {
     local text=$1

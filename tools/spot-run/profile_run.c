@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/temp.h"
 #include "common/tool.h"
 #include "common/xalloc.h"
 #include "model/measured_cost.h"
@@ -377,16 +378,16 @@ int profile_changes(struct profile *p, struct spot_err *err)
     struct spot_coordinator_options c = options_of(p, changing.wide, 1, 1);
     struct spot_coordinator_result result;
     struct spot_measured_cost cost;
-    const char *tmp = getenv("TMPDIR");
-    char log[64];
+    char *log = spot_temp_template("spot-profile");
     int fd, rc;
 
     tell(p, "changes of the grid");
-    snprintf(log, sizeof(log), "%s/spot-profile-XXXXXX",
-             tmp && *tmp && strlen(tmp) < 32 ? tmp : "/tmp");
     fd = mkstemp(log);
-    if (fd < 0)
-        return spot_err_sys(err, "cannot make a file in '%s'", tmp ? tmp : "/tmp");
+    if (fd < 0) {
+        spot_err_sys(err, "cannot make a file like '%s'", log);
+        free(log);
+        return -1;
+    }
     close(fd);
     c.n_local = n;
     c.events = log;
@@ -395,6 +396,7 @@ int profile_changes(struct profile *p, struct spot_err *err)
     if (!rc)
         rc = spot_measured_cost_load(&cost, log, err);
     unlink(log);
+    free(log);
     if (!rc)
         p->measured.change = (struct spot_job_change){ .changes = (int64_t)cost.n_change,
                                                        .joins = (int64_t)cost.n_join,
