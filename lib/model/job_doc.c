@@ -6,6 +6,7 @@
 
 #include "common/xalloc.h"
 #include "model/job_field.h"
+#include "model/model_layers.h"
 
 /* --- field tables; job_doc_write.c uses them too --- */
 
@@ -48,6 +49,7 @@ const struct spot_field spot_job_model_field[] = {
     { "shards", SPOT_F_INT, MODEL(shards), "1", 1, 1 << 10, false },
     { "kv_heads", SPOT_F_INT, MODEL(kv_heads), "1", 1, 1 << 12, false },
     { "ffn", SPOT_F_INT, MODEL(ffn), "1", 1, 1 << 22, false },
+    { "recompute", SPOT_F_STR, MODEL(recompute), NULL, 0, 0, false },
     { 0 },
 };
 
@@ -151,22 +153,6 @@ static int read_kind(struct spot_job_doc *job, struct spot_err *err)
     return 0;
 }
 
-/* The state of each bundle of a decoder with an untied head; times are not known. */
-static void layers_of_model(struct spot_job_doc *job)
-{
-    const struct spot_job_model *m = &job->model;
-    const double c = (double)m->width, v = (double)(m->vocab ? m->vocab : 256);
-    const double kv = m->heads ? c / (double)m->heads * (double)m->kv_heads : 0;
-    const double f = (double)m->ffn;
-
-    job->n_layer = (size_t)m->layers + 2;
-    job->layer = spot_xcalloc(job->n_layer, sizeof(*job->layer));
-    job->layer[0].params = (m->ffn ? v : v + (double)job->seq) * c;
-    for (size_t i = 1; i + 1 < job->n_layer; i++)
-        job->layer[i].params = m->ffn ? 2 * c * (c + kv) + 3 * c * f + 2 * c : 12 * c * c + 13 * c;
-    job->layer[job->n_layer - 1].params = v * c + (m->ffn ? c : 2 * c);
-}
-
 static int check_model(const struct spot_job_doc *job, struct spot_err *err)
 {
     const struct spot_job_model *m = &job->model;
@@ -178,6 +164,12 @@ static int check_model(const struct spot_job_doc *job, struct spot_err *err)
         return spot_json_fail(&job->json, "/model", err,
                               "kv_heads (%lld) divides heads (%lld), and heads width (%lld)",
                               (long long)m->kv_heads, (long long)m->heads, (long long)m->width);
+    if (spot_model_recompute_find(m->recompute) < 0)
+        return spot_json_fail(&job->json, "/model/recompute", err,
+                              "expected none, attention or layer, got '%.32s'", m->recompute);
+    if (spot_model_recompute_find(m->recompute) == SPOT_MODEL_RECOMPUTE_NONE && !m->heads)
+        return spot_json_fail(&job->json, "/model", err,
+                              "recompute 'none' keeps the scores of every head: heads is missing");
     return 0;
 }
 
@@ -338,8 +330,11 @@ static int read_all(struct spot_job_doc *job, struct spot_err *err)
                                         &job->model, err)) ||
         (model && check_model(job, err)) || read_layers(job, err))
         return -1;
-    if (!job->lists_layers && model)
-        layers_of_model(job);
+    if (!job->lists_layers && model) {
+        job->n_layer = (size_t)job->model.layers + 2;
+        job->layer = spot_xcalloc(job->n_layer, sizeof(*job->layer));
+        spot_model_layers(&job->model, job->seq, job->micro_batch, job->layer);
+    }
     return read_profile(job, err) || read_limits(job, err) || read_cost(job, err) ? -1 : 0;
 }
 

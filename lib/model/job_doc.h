@@ -35,6 +35,7 @@ enum spot_job_kind { SPOT_JOB_TRAIN, SPOT_JOB_SERVE };
 struct spot_job_model {
     int64_t layers, width, heads, vocab, shards;
     int64_t kv_heads, ffn; /* of Llama's layers, both; 0: of GPT-2's */
+    const char *recompute; /* none, attention or layer (model/model_layers.h); NULL: not said */
 };
 
 /* One unit of pipeline partition. Times are of one micro batch; 0: not known. */

@@ -270,11 +270,22 @@ double spot_job_stage_byte(const struct spot_job_doc *job, int d, int p)
     return most;
 }
 
-/* A measured grid has run; of others the memory is reckoned. */
-static bool fits(const struct spot_job_doc *job, int d, int p)
+/* What ran on d pipelines fits on more: each has no more micro batches in flight. */
+static bool has_run(const struct spot_job_doc *job, int d, int p)
+{
+    for (size_t i = 0; i < job->n_profile; i++)
+        if (is_planned(job, &job->profile[i]) && job->profile[i].grid.p == p &&
+            job->profile[i].grid.d <= d)
+            return true;
+    return false;
+}
+
+/* Where the profile is believed, what it has run fits; of other grids the memory is reckoned. */
+static bool fits(const struct spot_job_doc *job, enum spot_throughput_source source, int d, int p)
 {
     return job->memory.node_byte <= 0 || !job->n_layer ||
-           spot_job_stage_byte(job, d, p) <= MEMORY_SHARE * job->memory.node_byte;
+           spot_job_stage_byte(job, d, p) <= MEMORY_SHARE * job->memory.node_byte ||
+           (source == SPOT_THROUGHPUT_BOTH && has_run(job, d, p));
 }
 
 int spot_job_profiled(const struct spot_job_doc *job)
@@ -401,7 +412,7 @@ static void fill(struct spot_throughput *t, const struct spot_job_doc *job,
             double x = may ? 0 : -1;
 
             if (may && source != SPOT_THROUGHPUT_TABLE && t->law.n_point && p >= low && p <= high &&
-                fits(job, d, p))
+                fits(job, source, d, p))
                 x = (double)job->global_batch / spot_step_law_at(&t->law, job, d, p);
             *cell(t, d, p) = x;
             if (may)

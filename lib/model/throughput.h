@@ -81,7 +81,8 @@ double spot_step_law_at(const struct spot_step_law *law, const struct spot_job_d
 
 /* Bytes of the largest stage of a D x P grid: state of its layers, and activations of the micro
  * batches in flight, min(P - k, those of a step) in stage k under 1F1B. The law tells the speed
- * only of grids on which that leaves 8 % of memory.node_byte free. 1 <= p <= n_layer. */
+ * only of grids on which that leaves 8 % of memory.node_byte free, and beside a profile of those
+ * that ran with no more pipelines. 1 <= p <= n_layer. */
 double spot_job_stage_byte(const struct spot_job_doc *job, int d, int p);
 
 #ifdef __cplusplus

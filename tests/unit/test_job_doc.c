@@ -29,6 +29,9 @@ static const struct bad_case {
       "/model: kv_heads (3) divides heads (4), and heads width (8)" },
     { JOB("\"model\":{\"layers\":2,\"width\":8,\"kv_heads\":3,\"ffn\":8}"),
       "/model: kv_heads (3) divides heads (0), and heads width (8)" },
+    { JOB("\"model\":{\"layers\":2,\"width\":8,\"recompute\":\"mlp\"}"),
+      "/model/recompute: expected none, attention or layer, got 'mlp'" },
+    { JOB("\"model\":{\"layers\":2,\"width\":8,\"recompute\":\"none\"}"), "heads is missing" },
     { JOB("\"layers\":{}"), "/layers: expected an array" },
     { JOB("\"layers\":[{\"params\":-1}]"), "/layers/0/params: -1 is outside [0, 1e+15]" },
     { JOB("\"layers\":[{\"params\":1,\"count\":1024},{\"params\":1}]"),
@@ -135,6 +138,40 @@ START_TEST(a_model_has_the_parameters_of_its_kind)
 }
 END_TEST
 
+/* Per layer, of the published models: Korthikanti et al. 2022 have 5 a s / h = 80 for GPT-3. */
+static const struct activation_case {
+    const char *text;
+    double embedding, layer, head;
+} activation_cases[] = {
+    { JOB("\"seq\":2048,\"model\":{\"layers\":96,\"width\":12288,\"heads\":96,\"vocab\":51200,"
+          "\"recompute\":\"none\"}"),
+      2048.0 * 12288, 2048.0 * 12288 * (34 + 80), 4 * 2048.0 * (12288 + 51200) },
+    { JOB("\"seq\":2048,\"micro_batch\":3,\"model\":{\"layers\":96,\"width\":12288,\"heads\":96,"
+          "\"vocab\":51200}"),
+      3 * 2048.0 * 12288, 3 * 2048.0 * 12288 * 34, 3 * 4 * 2048.0 * (12288 + 51200) },
+    { JOB("\"seq\":2048,\"model\":{\"layers\":96,\"width\":12288,\"vocab\":51200,"
+          "\"recompute\":\"layer\"}"),
+      2048.0 * 12288, 2048.0 * 12288 * 2, 4 * 2048.0 * (12288 + 51200) },
+    { JOB("\"seq\":8192,\"model\":{\"layers\":32,\"width\":4096,\"heads\":32,\"kv_heads\":8,"
+          "\"ffn\":14336,\"vocab\":128256,\"recompute\":\"attention\"}"),
+      0, 8192.0 * (49152 + 4096 + 114688), 4 * 8192.0 * (4096 + 128256) },
+};
+
+START_TEST(a_model_keeps_the_activations_of_the_published_formula)
+{
+    const struct activation_case *c = &activation_cases[_i];
+    struct spot_err err = { 0 };
+    struct spot_job_doc job;
+
+    ck_assert_msg(!parse(&job, c->text, &err), "%s", err.msg);
+    ck_assert_double_eq(job.layer[0].activation_byte, c->embedding);
+    for (size_t i = 1; i + 1 < job.n_layer; i++)
+        ck_assert_double_eq(job.layer[i].activation_byte, c->layer);
+    ck_assert_double_eq(job.layer[job.n_layer - 1].activation_byte, c->head);
+    spot_job_doc_release(&job);
+}
+END_TEST
+
 static const char *const documents[] = {
     NULL,
     NULL,
@@ -142,7 +179,8 @@ static const char *const documents[] = {
     NULL,
     NULL,
     NULL, /* the shipped jobs */
-    JOB("\"source\":\"s\",\"instance_type\":\"p3.2xlarge\",\"model\":{\"layers\":2,\"width\":8}"),
+    JOB("\"source\":\"s\",\"instance_type\":\"p3.2xlarge\",\"model\":{\"layers\":2,\"width\":8,"
+        "\"recompute\":\"layer\"}"),
     /* a zero that is not the default; layers beside a model */
     JOB("\"cost\":{\"usd_per_h\":0,\"move_byte_per_param\":0},\"memory\":{\"state_byte_per_param\":"
         "0},\"model\":{\"layers\":1,\"width\":8},\"layers\":[{\"params\":3,\"forward_s\":0.5}]"),
@@ -225,6 +263,8 @@ int main(void)
     tcase_add_test(tc, absent_keys_take_their_defaults);
     tcase_add_test(tc, a_count_repeats_a_layer_and_samples_give_a_step_time);
     tcase_add_test(tc, a_model_has_the_parameters_of_its_kind);
+    tcase_add_loop_test(tc, a_model_keeps_the_activations_of_the_published_formula, 0,
+                        sizeof(activation_cases) / sizeof(*activation_cases));
     tcase_add_loop_test(tc, what_is_written_is_the_same_job, 0,
                         sizeof(documents) / sizeof(*documents));
     return run_suite("job_doc", tc);
