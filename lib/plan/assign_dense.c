@@ -28,12 +28,12 @@ struct solver {
     const struct spot_dense *p;
     const struct spot_row_scan *scan;
     struct spot_near near;
-    int64_t *distance, *from; /* [stride] of the search under way */
-    int64_t *price;           /* [stride] v, but FINISHED for columns that left the search */
-    int *finished;            /* [n_col] columns in the order in which they were finished */
-    int64_t *final;           /* [n_col] their distances */
-    int *free_row;            /* [n_row] */
-    int n_free;
+    int64_t *distance, *from;   /* [stride] of the search under way */
+    int64_t *price;             /* [stride] v, but FINISHED for columns that left the search */
+    int *finished;              /* [n_col] columns in the order in which they were finished */
+    int64_t *final;             /* [n_col] their distances */
+    int *free_row, n_free;      /* [n_row] */
+    int *free_col, n_free_col;  /* [n_col] while searches run; ascending */
     struct glance *glance;      /* [n_row] of the search under way */
     int n_glance, first_glance; /* the one of the least bound */
     long n_near, n_whole; /* rows of all searches that were looked at by their list, and then in
@@ -137,16 +137,10 @@ static bool bid(struct solver *s)
 /* A free column at distance `least` if there is one, else any open one there. */
 static int pick(const struct solver *s, int64_t least)
 {
-    const struct spot_dense *p = s->p;
-    int first = -1;
-
-    for (int64_t j = 0; (j = s->scan->find(s->distance, least, j, p->stride)) < p->stride; j++) {
-        if (p->row_of[j] < 0)
-            return (int)j;
-        if (first < 0)
-            first = (int)j;
-    }
-    return first;
+    for (int k = 0; k < s->n_free_col; k++)
+        if (s->distance[s->free_col[k]] == least)
+            return s->free_col[k];
+    return (int)s->scan->find(s->distance, least, 0, s->p->stride);
 }
 
 static int64_t relax_whole(struct solver *s, int row, int64_t shift)
@@ -257,6 +251,14 @@ static void list_free(struct solver *s)
             s->free_row[s->n_free++] = i;
 }
 
+static void list_free_columns(struct solver *s)
+{
+    s->n_free_col = 0;
+    for (int j = 0; j < s->p->n_col; j++)
+        if (s->p->row_of[j] < 0)
+            s->free_col[s->n_free_col++] = j;
+}
+
 static enum spot_dense_result run(struct solver *s)
 {
     const struct spot_dense *p = s->p;
@@ -265,6 +267,7 @@ static enum spot_dense_result run(struct solver *s)
     if (p->n_row == p->n_col) {
         if (!reduce_columns(s))
             return SPOT_DENSE_INFEASIBLE;
+        spot_near_raise(&s->near, 0);
         transfer(s);
     }
     list_free(s);
@@ -273,8 +276,10 @@ static enum spot_dense_result run(struct solver *s)
             return SPOT_DENSE_OVERFLOW;
     memcpy(s->price, p->v, (size_t)p->stride * sizeof *s->price);
     list_free(s);
-    for (int k = 0; k < s->n_free && result == SPOT_DENSE_OK; k++)
+    for (int k = 0; k < s->n_free && result == SPOT_DENSE_OK; k++) {
+        list_free_columns(s);
         result = augment(s, s->free_row[k]);
+    }
     for (int i = 0; i < p->n_row && result == SPOT_DENSE_OK; i++)
         p->u[i] = row_of_cost(s, i)[p->col_of[i]] - p->v[p->col_of[i]];
     return result;
@@ -293,7 +298,8 @@ enum spot_dense_result spot_dense_solve(const struct spot_dense *p)
     s.price = lane + 2 * width;
     s.final = lane + 3 * width;
     s.finished = spot_xcalloc(width, sizeof(int));
-    s.free_row = spot_xcalloc((size_t)p->n_row, sizeof(int));
+    s.free_row = spot_xcalloc((size_t)p->n_row + width, sizeof(int));
+    s.free_col = s.free_row + p->n_row;
     s.glance = spot_xcalloc((size_t)p->n_row, sizeof *s.glance);
     spot_near_init(&s.near, p, s.scan, NO_PATH);
     memset(p->v, 0, width * sizeof *p->v);

@@ -6,8 +6,9 @@
 #include "common/xalloc.h"
 
 /* RANK: of the groups' least values, the one that becomes the limit; some 13 of 2048 random costs
- * are up to it. */
-enum { SHORT_ROW = 256, RANK = 12 };
+ * are up to it. CROWDED_MOST: so many more rows without a list than with one, and no more are made:
+ * ties are everywhere. */
+enum { SHORT_ROW = 256, RANK = 12, CROWDED_MOST = 32 };
 
 static const int64_t *row_of_cost(const struct spot_near *near, int row)
 {
@@ -17,12 +18,18 @@ static const int64_t *row_of_cost(const struct spot_near *near, int row)
 void spot_near_init(struct spot_near *near, const struct spot_dense *p,
                     const struct spot_row_scan *scan, int64_t beyond)
 {
-    *near = (struct spot_near){ p, scan, beyond, NULL };
+    *near = (struct spot_near){ p, scan, beyond, NULL, 0, 0 };
     if (p->stride < SHORT_ROW)
         return;
     near->list = spot_xcalloc((size_t)p->n_row, sizeof *near->list);
     for (int i = 0; i < p->n_row; i++)
-        near->list[i].limit = INT64_MIN;
+        near->list[i].limit = near->list[i].floor = INT64_MIN;
+}
+
+void spot_near_raise(struct spot_near *near, int64_t floor)
+{
+    for (int i = 0; i < near->p->n_row && near->list; i++)
+        near->list[i].floor = floor;
 }
 
 void spot_near_release(struct spot_near *near)
@@ -63,7 +70,7 @@ const struct spot_near_list *spot_near_renew(struct spot_near *near, int row)
     const int64_t *cost = row_of_cost(near, row);
     int64_t least[SPOT_SCAN_GROUPS], limit;
 
-    if (!list || list->is_crowded)
+    if (!list || list->is_crowded || near->n_crowded > CROWDED_MOST + near->n_made)
         return NULL;
     near->scan->group_least(cost, near->p->v, near->p->stride, least);
     limit = value_of_rank(least, RANK);
@@ -72,6 +79,8 @@ const struct spot_near_list *spot_near_renew(struct spot_near *near, int row)
     list->n = near->scan->collect(cost, near->p->v, limit, near->p->stride, SPOT_NEAR_MOST,
                                   list->col, list->cost);
     list->is_crowded = list->n > SPOT_NEAR_MOST;
+    near->n_crowded += list->is_crowded;
+    near->n_made += !list->is_crowded;
     list->limit = list->is_crowded ? INT64_MIN : limit;
     return list->is_crowded ? NULL : list;
 }
@@ -109,6 +118,36 @@ static bool is_exact(const struct spot_near *near, const struct spot_near_list *
     return two->second <= list->limit || list->limit == near->beyond - 1;
 }
 
+/* A row without a list is full of ties: two columns at its floor are soon met. */
+static bool find_two_at(const int64_t *cost, const int64_t *price, int64_t floor,
+                        struct spot_two_least *out)
+{
+    int n = 0;
+
+    for (int64_t j = 0; j < SHORT_ROW; j++) {
+        if (cost[j] - price[j] != floor)
+            continue;
+        if (n++) {
+            *out = (struct spot_two_least){ floor, floor, out->least_at, j };
+            return true;
+        }
+        out->least_at = j;
+    }
+    return false;
+}
+
+static void two_least_whole(const struct spot_near *near, int row, struct spot_two_least *out)
+{
+    struct spot_near_list *list = near->list ? &near->list[row] : NULL;
+    const int64_t *cost = row_of_cost(near, row), *price = near->p->v;
+
+    if (list && find_two_at(cost, price, list->floor, out))
+        return;
+    near->scan->two_least(cost, price, near->p->stride, out);
+    if (list)
+        list->floor = out->least;
+}
+
 void spot_near_two_least(struct spot_near *near, int row, struct spot_two_least *out)
 {
     const struct spot_near_list *list = spot_near_get(near, row);
@@ -122,5 +161,5 @@ void spot_near_two_least(struct spot_near *near, int row, struct spot_two_least 
     if (list)
         two_least_of(list, near->p->v, out);
     else
-        near->scan->two_least(row_of_cost(near, row), near->p->v, near->p->stride, out);
+        two_least_whole(near, row, out);
 }

@@ -23,6 +23,7 @@ enum { SPOT_NEAR_MOST = 64 }; /* columns in a list */
 
 struct spot_near_list {
     int64_t limit; /* INT64_MIN: there is no list */
+    int64_t floor; /* no cost less price in the row is below; as prices fall, that stays so */
     int n;
     bool is_crowded;             /* ties: no list is short enough */
     int32_t col[SPOT_NEAR_MOST]; /* ascending */
@@ -34,11 +35,15 @@ struct spot_near {
     const struct spot_row_scan *scan;
     int64_t beyond;              /* costs less price from here on are no pairs */
     struct spot_near_list *list; /* [n_row], NULL where rows are short */
+    int n_made, n_crowded;       /* rows that got a list, or could not */
 };
 
 void spot_near_init(struct spot_near *near, const struct spot_dense *p,
                     const struct spot_row_scan *scan, int64_t beyond);
 void spot_near_release(struct spot_near *near);
+
+/* No cost less price is below `floor` in any row. */
+void spot_near_raise(struct spot_near *near, int64_t floor);
 
 /* The list of a row, made if there is none yet; NULL if it cannot have one. */
 const struct spot_near_list *spot_near_get(struct spot_near *near, int row);

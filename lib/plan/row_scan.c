@@ -176,6 +176,20 @@ INLINE int collect_body(const int64_t *cost, const int64_t *price, int64_t limit
     return n_hit;
 }
 
+/* Plain: the compiler makes lanes of it where it has any. */
+INLINE void equal_body(const int64_t *cost, const int64_t *price, int64_t shift, int64_t n,
+                       uint64_t *set)
+{
+    for (int64_t j = 0; j < n; j += 64) {
+        const int64_t width = n - j < 64 ? n - j : 64;
+        uint64_t bits = 0;
+
+        for (int64_t k = 0; k < width; k++)
+            bits |= (uint64_t)(cost[j + k] == shift + price[j + k]) << k;
+        set[j / 64] = bits;
+    }
+}
+
 /* --- the portable twins --- */
 
 static void two_least_portable(const int64_t *cost, const int64_t *price, int64_t n,
@@ -252,10 +266,16 @@ static int collect_portable(const int64_t *cost, const int64_t *price, int64_t l
     return n_hit;
 }
 
+static void equal_portable(const int64_t *cost, const int64_t *price, int64_t shift, int64_t n,
+                           uint64_t *set)
+{
+    equal_body(cost, price, shift, n, set);
+}
+
 static const struct spot_row_scan scan_portable = { two_least_portable,  relax_portable,
                                                     column_min_portable, find_portable,
                                                     least_portable,      group_least_portable,
-                                                    collect_portable };
+                                                    collect_portable,    equal_portable };
 
 /* --- one copy of the bodies above per instruction set --- */
 
@@ -295,10 +315,15 @@ static const struct spot_row_scan scan_portable = { two_least_portable,  relax_p
     {                                                                                              \
         return collect_body(cost, price, limit, n, most, col, value);                              \
     }                                                                                              \
+    attribute static void equal_##name(const int64_t *cost, const int64_t *price, int64_t shift,   \
+                                       int64_t n, uint64_t *set)                                   \
+    {                                                                                              \
+        equal_body(cost, price, shift, n, set);                                                    \
+    }                                                                                              \
     static const struct spot_row_scan scan_##name = { two_least_##name,  relax_##name,             \
                                                       column_min_##name, find_##name,              \
                                                       least_##name,      group_least_##name,       \
-                                                      collect_##name };
+                                                      collect_##name,    equal_##name };
 
 #if defined(__x86_64__)
 VERSION(avx2, __attribute__((target("avx2"))))

@@ -41,6 +41,10 @@ struct spot_row_scan {
      * `most` of them at most. Returns their number, most + 1 if there are more. */
     int (*collect)(const int64_t *cost, const int64_t *price, int64_t limit, int64_t n, int most,
                    int32_t *col, int64_t *value);
+    /* Bit j of set is cost[j] == shift + price[j]. Here n is any number, price need not be
+     * aligned, and bits from n to the end of a word are 0. */
+    void (*equal)(const int64_t *cost, const int64_t *price, int64_t shift, int64_t n,
+                  uint64_t *set);
 };
 
 /* The best that this processor runs; SPOT_SIMD=portable or avx2 in the environment asks for less.

@@ -389,6 +389,129 @@ static void check_recorded(const json_t *root)
     free(cost);
 }
 
+/* An oracle for ties that shares nothing with the library: successive shortest paths on a square
+ * matrix, and the canonical choice row by row, column by column, each tried by a solve. */
+enum { TIED_SIDE = 20 };
+
+#define NEVER 1000000000 /* a forbidden pair, dearer than any matching */
+
+struct tied {
+    int n;
+    int64_t cost[TIED_SIDE][TIED_SIDE];
+};
+
+static int64_t least_sum(const struct tied *w)
+{
+    int64_t u[TIED_SIDE + 1] = { 0 }, v[TIED_SIDE + 1] = { 0 };
+    int row[TIED_SIDE + 1] = { 0 }, way[TIED_SIDE + 1] = { 0 };
+
+    for (int i = 1; i <= w->n; i++) {
+        int64_t slack[TIED_SIDE + 1];
+        bool is_done[TIED_SIDE + 1] = { false };
+        int at = 0;
+
+        row[0] = i;
+        for (int j = 0; j <= w->n; j++)
+            slack[j] = INT64_MAX;
+        do {
+            int64_t step = INT64_MAX;
+            int next = 0;
+
+            is_done[at] = true;
+            for (int j = 1; j <= w->n; j++) {
+                const int64_t c = w->cost[row[at] - 1][j - 1] - u[row[at]] - v[j];
+
+                if (!is_done[j] && c < slack[j])
+                    slack[j] = c, way[j] = at;
+                if (!is_done[j] && slack[j] < step)
+                    step = slack[j], next = j;
+            }
+            for (int j = 0; j <= w->n; j++)
+                if (is_done[j])
+                    u[row[j]] += step, v[j] -= step;
+                else
+                    slack[j] -= step;
+            at = next;
+        } while (row[at]);
+        for (; at; at = way[at])
+            row[at] = row[way[at]];
+    }
+    return -v[0];
+}
+
+/* Try the pairs of row i in order, unmatched last, until one leaves the sum; the others go. */
+static int settle_row(struct tied *w, int i, int n_col, int64_t sum)
+{
+    for (int j = 0; j < w->n; j++) {
+        int64_t was[TIED_SIDE];
+
+        memcpy(was, w->cost[i], sizeof(was));
+        for (int k = 0; k < w->n; k++)
+            w->cost[i][k] = k == j ? was[k] : NEVER;
+        if (was[j] != NEVER && least_sum(w) == sum)
+            return j < n_col ? j : -1;
+        memcpy(w->cost[i], was, sizeof(was));
+    }
+    ck_abort_msg("no pair of row %d keeps the sum", i);
+}
+
+/* Stays count less than any cost. Lines that fill up the square cost nothing. */
+static void make_tied(const struct spot_assign_problem *p, struct tied *w)
+{
+    const int scale = TIED_SIDE + 1;
+
+    w->n = p->n_row > p->n_col ? p->n_row : p->n_col;
+    for (int i = 0; i < w->n; i++)
+        for (int j = 0; j < w->n; j++) {
+            const bool is_pair = i < p->n_row && j < p->n_col;
+            const int64_t c = is_pair ? p->cost[i * p->n_col + j] : 0;
+
+            w->cost[i][j] = c == SPOT_ASSIGN_FORBIDDEN
+                                ? NEVER
+                                : (p->is_max ? -c : c) * scale - (is_pair && p->stay[i] == j);
+        }
+}
+
+static void draw_tied(struct spot_rng *rng, struct spot_assign_problem *p, int64_t *cost, int *stay)
+{
+    const int n = 2 + below(rng, TIED_SIDE - 1),
+              m = below(rng, 2) ? n : 2 + below(rng, TIED_SIDE - 1);
+    const int n_value = 1 + below(rng, 4), shape = below(rng, 3), shift = below(rng, m);
+
+    *p = (struct spot_assign_problem){ n, m, cost, below(rng, 2), stay };
+    for (int k = 0; k < n * m; k++)
+        cost[k] = below(rng, 8) == 0 ? SPOT_ASSIGN_FORBIDDEN
+                  : shape == 0       ? below(rng, n_value)
+                  : shape == 1       ? (below(rng, 3) > 0) * (1 + below(rng, n_value))
+                                     : (k / m / 3 * 5 + k % m / 4) % n_value;
+    for (int i = 0; i < n; i++)
+        stay[i] = i < m && below(rng, 6) ? (i + shift) % m : -1;
+}
+
+START_TEST(of_many_ties_the_canonical_one_is_chosen)
+{
+    int64_t cost[TIED_SIDE * TIED_SIDE];
+    int stay[TIED_SIDE], n_done = 0;
+    struct spot_rng rng;
+
+    spot_rng_init(&rng, 37, 0);
+    for (int k = 0; k < 1500; k++) {
+        struct spot_assign_problem p;
+        struct spot_assignment answer;
+        struct tied w;
+
+        draw_tied(&rng, &p, cost, stay);
+        ck_assert_int_eq(spot_assign(&p, &answer, NULL), 0);
+        make_tied(&p, &w);
+        for (int i = 0; i < p.n_row && answer.is_feasible; i++)
+            ck_assert_int_eq(answer.col_of_row[i], settle_row(&w, i, p.n_col, least_sum(&w)));
+        n_done += answer.is_feasible;
+        spot_assignment_release(&answer);
+    }
+    ck_assert_int_gt(n_done, 1000);
+}
+END_TEST
+
 START_TEST(reaches_the_recorded_optima)
 {
     FILE *in = fopen("../shared/data/golden/migrate/assign.jsonl", "r");
@@ -438,6 +561,7 @@ int main(void)
     tcase_add_test(tcase, large_answers_are_proved_by_their_prices);
     tcase_add_test(tcase, long_rows_are_proved_and_equal_with_any_instructions);
     tcase_add_test(tcase, prices_that_are_off_by_one_are_found_whatever_their_size);
+    tcase_add_test(tcase, of_many_ties_the_canonical_one_is_chosen);
     tcase_add_test(tcase, reaches_the_recorded_optima);
     tcase_add_test(tcase, sides_beyond_the_limit_are_refused);
     runner = srunner_create(suite);
