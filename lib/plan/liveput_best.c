@@ -11,13 +11,8 @@
 #include "common/xalloc.h"
 #include "plan/liveput_inner.h"
 
-struct found {
-    int rank;
-    double until; /* moved[] of its count up to which it is the best */
-};
-
 struct spot_liveput_memo {
-    struct found *found; /* [n], in the order in which every sweep asks */
+    struct spot_liveput_found *found; /* [n], in the order in which every sweep asks */
     size_t n, cap, at;
     double *moved; /* [n_context * counts] how unevenly values moved so far */
 };
@@ -47,6 +42,29 @@ void spot_liveput_memo_sweep(struct spot_liveput_dp *dp)
 void spot_liveput_memo_moved(struct spot_liveput_dp *dp, int context, int n, double unevenly)
 {
     dp->memo->moved[context * (dp->n_max - dp->n_low + 1) + n - dp->n_low] += unevenly;
+}
+
+struct spot_liveput_found *spot_liveput_memo_next(struct spot_liveput_dp *dp, const double *value,
+                                                  double *moved)
+{
+    struct spot_liveput_memo *m = dp->memo;
+
+    if (!m)
+        return NULL;
+    *moved =
+        m->moved[(size_t)(value - dp->value) / ((size_t)dp->n_node * ((size_t)dp->n_grid + 1))];
+    if (m->at == m->n) {
+        m->found = spot_xgrow(m->found, &m->cap, m->n + 1, sizeof(*m->found));
+        m->found[m->n++].until = -INFINITY;
+    }
+    return &m->found[m->at++];
+}
+
+void spot_liveput_found_keep(struct spot_liveput_found *f, double moved, double best, double gap)
+{
+    const double rounding = 1e-9;
+
+    f->until = moved + gap - rounding * fmax(1, fabs(best));
 }
 
 static double worth(const struct spot_liveput_dp *dp, const struct spot_liveput_outcome *o,
@@ -82,24 +100,17 @@ static double scan(const struct spot_liveput_dp *dp, const struct spot_liveput_o
 double spot_liveput_best(struct spot_liveput_dp *dp, const struct spot_liveput_gain *gain, int i,
                          const double *value, int n2)
 {
-    const double rounding = 1e-9;
     const struct spot_liveput_outcome o = spot_liveput_outcome_of(gain, i, dp->n_grid);
-    struct spot_liveput_memo *m = dp->memo;
-    double best, gap, moved;
-    struct found *f;
+    double best, gap, moved = 0;
+    struct spot_liveput_found *f = spot_liveput_memo_next(dp, value, &moved);
     int rank;
 
-    if (!m)
-        return scan(dp, &o, value, n2, &rank, &gap);
-    moved = m->moved[(size_t)(value - dp->value) / ((size_t)dp->n_node * ((size_t)dp->n_grid + 1))];
-    if (m->at == m->n) {
-        m->found = spot_xgrow(m->found, &m->cap, m->n + 1, sizeof(*m->found));
-        m->found[m->n++].until = -INFINITY;
-    }
-    f = &m->found[m->at++];
-    if (moved < f->until)
+    if (f && moved < f->until)
         return worth(dp, &o, value, f->rank);
-    best = scan(dp, &o, value, n2, &f->rank, &gap);
-    f->until = moved + gap - rounding * fmax(1, fabs(best));
+    best = scan(dp, &o, value, n2, &rank, &gap);
+    if (f) {
+        f->rank = rank;
+        spot_liveput_found_keep(f, moved, best, gap);
+    }
     return best;
 }

@@ -73,6 +73,21 @@ void spot_liveput_memo_sweep(struct spot_liveput_dp *dp);
 void spot_liveput_memo_moved(struct spot_liveput_dp *dp, int context, int n, double unevenly);
 void spot_liveput_memo_close(struct spot_liveput_dp *dp);
 
+/* What one question found. */
+struct spot_liveput_found {
+    int rank;
+    double gain;  /* of the interval with it, where the asker keeps that */
+    double until; /* how unevenly its count may have moved while it is the best */
+};
+
+/* What the next question found in the sweep before; *moved against its `until`. value[] as above.
+ * NULL outside of a solve. */
+struct spot_liveput_found *spot_liveput_memo_next(struct spot_liveput_dp *dp, const double *value,
+                                                  double *moved);
+
+/* It is the best now, by `gap` at least. */
+void spot_liveput_found_keep(struct spot_liveput_found *f, double moved, double best, double gap);
+
 /* Where neither who goes nor what is left unfinished is in the state, no gains are made: the search
  * finds what they would give. Sort before the first search of a sweep. */
 bool spot_liveput_searches(const struct spot_liveput_dp *dp);

@@ -2,7 +2,10 @@
 /* Many instances: the best target by bounds. Any change takes some seconds at least, more where P
  * changes or D grows, whatever the grid it comes from, so that targets in the order of what they
  * give after the least change can be left alone from the first that cannot win. Prices are asked
- * for one by one; most are never needed. The maximum is that over all targets, to the bit. */
+ * for one by one; most are never needed. What was found stays the best as liveput_best.c has it,
+ * and is remembered with what it gives: a sweep that asks again need not look at a price. The
+ * maximum is that over all targets, to the bit. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "common/xalloc.h"
@@ -87,33 +90,77 @@ void spot_liveput_search_sort(struct spot_liveput_dp *dp)
         }
 }
 
-double spot_liveput_search_best(struct spot_liveput_dp *dp, int n, int rank, int change,
-                                int context)
+/* The best so far, and the most that any other may give. */
+struct race {
+    double best, second, gain;
+    int rank;
+};
+
+static void enter(struct race *race, int rank, double gain, double x)
+{
+    if (x > race->best) {
+        race->second = race->best;
+        race->best = x;
+        race->gain = gain;
+        race->rank = rank;
+    } else if (x > race->second) {
+        race->second = x;
+    }
+}
+
+static void search(struct spot_liveput_dp *dp, int n, int rank, int change, int context,
+                   struct race *race)
 {
     struct spot_cost_table *t = dp->table;
     const int from = dp->by_size[rank], n2 = n + change, n_fit = dp->n_fit[n2];
     struct spot_cost_changes *changes = spot_cost_changes(t, n, from, change < 0 ? -change : 0);
     const double *value = spot_liveput_dp_value(dp, context, n2);
     const struct target *target = targets_of(dp, context, n2);
-    double best = value[dp->n_grid];
 
+    *race = (struct race){ value[dp->n_grid], -INFINITY, 0, dp->n_grid };
     if (rank < n_fit) {
-        const double x =
-            t->samples_per_s[from] * (dp->interval_s - spot_cost_of(t, changes, from)) +
-            value[rank];
+        const double gain =
+            t->samples_per_s[from] * (dp->interval_s - spot_cost_of(t, changes, from));
 
-        best = x > best ? x : best;
+        enter(race, rank, gain, gain + value[rank]);
     }
-    for (int i = 0; i < n_fit && target[i].most > best; i++) {
+    for (int i = 0; i < n_fit; i++) {
         const int r = target[i].rank, to = dp->by_size[r];
-        double x;
+        const bool moves = t->p[to] != t->p[from] || t->d[to] > t->d[from];
+        double gain;
 
-        if ((t->p[to] != t->p[from] || t->d[to] > t->d[from]) && target[i].moved <= best)
+        if (target[i].most <= race->best) {
+            race->second = fmax(race->second, target[i].most);
+            break;
+        }
+        if (r == rank)
             continue;
-        x = t->samples_per_s[to] * (dp->interval_s - spot_cost_of(t, changes, to)) + value[r];
-        best = x > best ? x : best;
+        if (moves && target[i].moved <= race->best) {
+            race->second = fmax(race->second, target[i].moved);
+            continue;
+        }
+        gain = t->samples_per_s[to] * (dp->interval_s - spot_cost_of(t, changes, to));
+        enter(race, r, gain, gain + value[r]);
     }
-    return best;
+}
+
+double spot_liveput_search_best(struct spot_liveput_dp *dp, int n, int rank, int change,
+                                int context)
+{
+    const double *value = spot_liveput_dp_value(dp, context, n + change);
+    double moved = 0;
+    struct spot_liveput_found *f = spot_liveput_memo_next(dp, value, &moved);
+    struct race race;
+
+    if (f && moved < f->until)
+        return f->gain + value[f->rank];
+    search(dp, n, rank, change, context, &race);
+    if (f) {
+        f->rank = race.rank;
+        f->gain = race.gain;
+        spot_liveput_found_keep(f, moved, race.best, race.best - race.second);
+    }
+    return race.best;
 }
 
 void spot_liveput_search_release(struct spot_liveput_dp *dp)
