@@ -24,6 +24,8 @@ int spot_coord_log_member(struct spot_coord *c, const char *event,
 
 static int on_notice(struct spot_coord *c, struct spot_coord_peer *peer, struct spot_err *err)
 {
+    if (spot_machine_find(&c->machine, peer->id)->is_leaving)
+        return 0; /* it has said so */
     if (spot_coord_log_member(c, "notice", peer, NULL, err) ||
         spot_coord_act(c, spot_machine_notice(&c->machine, peer->id), err))
         return -1;

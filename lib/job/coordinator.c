@@ -364,7 +364,7 @@ static int open_journal(struct spot_coord *c, struct spot_err *err)
 /* The job goes on from what another coordinator left. */
 static int log_resumed(struct spot_coord *c, struct spot_err *err)
 {
-    if (!c->options->resume || (!c->machine.epoch && spot_store_newest(c->store) < 0))
+    if (!c->options->resume || (!c->journal.is_continued && spot_store_newest(c->store) < 0))
         return 0;
     (void)spot_journal_begin(&c->journal, "resumed", c->machine.epoch, c->machine.step);
     return spot_journal_end(&c->journal, err);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/xalloc.h"
+#include "job/event_order.h"
 
 #define KEY(key_, type_, member_, unit_, min_, max_, required_)                                    \
     {                                                                                              \
@@ -28,9 +29,16 @@ static const struct spot_field any_field[] = {
     KEY("epoch", SPOT_F_INT, epoch, "1", 0, 4294967295.0, true), \
         KEY("step", SPOT_F_INT, step, "1", 0, count_max, true)
 
+#define OF_A_MEMBER OF_A_JOB, KEY("member", SPOT_F_INT, member, "1", 1, 4294967295.0, true)
+
 static const struct spot_field joined_field[] = {
-    OF_A_JOB,
+    OF_A_MEMBER,
     KEY("members", SPOT_F_INT, members, "1", 1, GRID_MAX, true),
+    { 0 },
+};
+
+static const struct spot_field member_field[] = {
+    OF_A_MEMBER,
     { 0 },
 };
 
@@ -59,6 +67,7 @@ static const struct spot_field committed_field[] = {
 
 static const struct spot_field rolled_back_field[] = {
     OF_A_JOB,
+    KEY("from", SPOT_F_INT, from, "1", 0, count_max, true),
     KEY("to", SPOT_F_INT, to, "1", 0, count_max, true),
     { 0 },
 };
@@ -75,7 +84,8 @@ static const struct spot_field other_field[] = {
     { 0 },
 };
 
-/* The kinds that tell something of a job; of others only any_field is read. */
+/* The kinds that tell something of a job; of others only any_field is read. A notice is of a job or
+ * of a cloud. */
 const struct spot_doc_part spot_event_part[] = {
     { "", any_field, true, 0, NULL },
     { "", joined_field, true, 0, "joined" },
@@ -85,16 +95,18 @@ const struct spot_doc_part spot_event_part[] = {
     { "", rolled_back_field, true, 0, "rolled_back" },
     { "", done_field, true, 0, "done" },
     { "", other_field, true, 0, "resumed" },
-    { "", other_field, true, 0, "left" },
-    { "", other_field, true, 0, "lost" },
+    { "", member_field, true, 0, "left" },
+    { "", member_field, true, 0, "lost" },
     { "", other_field, true, 0, "quiesce" },
     { "", other_field, true, 0, "step" },
     { "", other_field, true, 0, "durable" },
     { 0 },
 };
 
-static const struct spot_field *find_table(const char *name)
+static const struct spot_field *find_table(const char *name, const json_t *root)
 {
+    if (!strcmp(name, "notice") && json_object_get(root, "epoch"))
+        return member_field;
     for (const struct spot_doc_part *p = spot_event_part; p->at; p++)
         if (p->when && !strcmp(name, p->when))
             return p->field;
@@ -119,6 +131,27 @@ static int check_samples(const struct spot_json_doc *doc, struct spot_event *eve
     return 0;
 }
 
+static int read_samples(const struct spot_json_doc *doc, struct spot_event *event,
+                        struct spot_err *err)
+{
+    if (!event->step)
+        return spot_json_fail(doc, "/step", err, "0 is no step that can be committed");
+    return spot_json_array(doc, doc->root, "", "samples", true, SPOT_JSON_BYTE_MAX, &event->samples,
+                           err) ||
+                   check_samples(doc, event, err)
+               ? -1
+               : 0;
+}
+
+static int check_order(struct spot_event_log *log, const struct spot_event *event,
+                       struct spot_err *err)
+{
+    char why[SPOT_ORDER_WHY];
+    const char *const at = spot_event_order_take(log->order, event, why);
+
+    return at ? spot_json_fail(&log->doc, at, err, "%s", why) : 0;
+}
+
 static int read_job_event(struct spot_event_log *log, const struct spot_field *table,
                           struct spot_event *event, struct spot_err *err)
 {
@@ -131,15 +164,9 @@ static int read_job_event(struct spot_event_log *log, const struct spot_field *t
                               event->time_s, log->time_s);
     log->time_s = event->time_s;
     event->is_job = true;
-    if (table != committed_field)
-        return 0;
-    if (!event->step)
-        return spot_json_fail(doc, "/step", err, "0 is no step that can be committed");
-    return spot_json_array(doc, doc->root, "", "samples", true, SPOT_JSON_BYTE_MAX, &event->samples,
-                           err) ||
-                   check_samples(doc, event, err)
-               ? -1
-               : 0;
+    if (table == committed_field && read_samples(doc, event, err))
+        return -1;
+    return log->order ? check_order(log, event, err) : 0;
 }
 
 static int read_event(struct spot_event_log *log, struct spot_event *event, struct spot_err *err)
@@ -151,7 +178,7 @@ static int read_event(struct spot_event_log *log, struct spot_event *event, stru
     if (spot_json_expect_schema(doc, "spot.event", 1, err) ||
         spot_json_read_fields(doc, doc->root, "", any_field, event, err))
         return -1;
-    table = find_table(event->name);
+    table = find_table(event->name, doc->root);
     return table ? read_job_event(log, table, event, err) : 0;
 }
 

@@ -22,10 +22,11 @@ struct spot_event {
     bool is_job; /* has an epoch: of a job, not of a cloud that is played */
     double time_s;
     int64_t epoch, step;
+    int64_t member;        /* joined, notice, left, lost: its number */
     int64_t members;       /* joined, formed: how many there are now */
     int64_t D, P, M;       /* formed; M 0: not told, 1 */
     const char *tokens;    /* formed: what a token is, NULL: not told */
-    int64_t to;            /* rolled_back */
+    int64_t from, to;      /* rolled_back */
     int64_t restored_byte; /* migrate */
     double loss;           /* committed; done, where it is known */
     const char *loss_hex;  /* committed: 8 hex digits */
@@ -33,12 +34,15 @@ struct spot_event {
     const char *state_hex; /* done: 32 hex digits */
 };
 
+struct spot_event_order;
+
 struct spot_event_log {
-    FILE *in;                      /* borrowed */
-    const char *source;            /* for messages; borrowed */
-    struct spot_hash_stream *hash; /* of every byte that is read; borrowed, NULL: none */
-    bool drops_cut;                /* a last line without its newline is no event: a crash cut it */
-    size_t end_byte;               /* behind the last event */
+    FILE *in;                       /* borrowed */
+    const char *source;             /* for messages; borrowed */
+    struct spot_hash_stream *hash;  /* of every byte that is read; borrowed, NULL: none */
+    struct spot_event_order *order; /* in which events must come; borrowed, NULL: in any */
+    bool drops_cut;  /* a last line without its newline is no event: a crash cut it */
+    size_t end_byte; /* behind the last event */
     /* private */
     char *line;
     size_t n_byte, cap;

@@ -31,6 +31,7 @@ static void take_event(struct spot_journal *j, const struct spot_event *event, s
 {
     if (!event->is_job)
         return;
+    j->is_continued = true;
     tail->time_s = event->time_s;
     tail->epoch = (uint32_t)event->epoch;
     if (!strcmp(event->name, "committed")) {

@@ -32,7 +32,8 @@ struct spot_recent {
 struct spot_journal {
     FILE *out; /* NULL: nobody listens */
     bool is_owned;
-    double start_s; /* clock value of time_s 0 */
+    bool is_continued; /* an event of a job was there */
+    double start_s;    /* clock value of time_s 0 */
     struct spot_jw jw;
     double loss; /* of the last commit in a log that is continued, until the next; NAN: unknown */
     int64_t done_step; /* of a `done` behind it, -1: none */

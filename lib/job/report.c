@@ -8,6 +8,7 @@
 
 #include "common/xalloc.h"
 #include "job/event.h"
+#include "job/event_order.h"
 
 const char *spot_cause_name(enum spot_cause cause)
 {
@@ -19,6 +20,8 @@ const char *spot_cause_name(enum spot_cause cause)
 /* What happened since the last epoch was formed. */
 struct since {
     bool noticed, killed, joined, restored, is_pending;
+    bool is_begun;   /* a step */
+    int64_t step;    /* that stands */
     double commit_s; /* last commit, < 0 before the first */
     double start_s;  /* of the gap that is pending */
     int64_t n_member;
@@ -29,8 +32,6 @@ struct since {
 
 static void change_members(struct spot_run *run, struct since *s, double time_s, int64_t n)
 {
-    if (n < 0)
-        n = 0; /* a log that begins in the middle */
     run->member_s += (double)s->n_member * (time_s - s->member_s);
     s->member_s = time_s;
     s->n_member = n;
@@ -67,6 +68,8 @@ static void on_committed(struct spot_run *run, struct since *s, const struct spo
 
     end_gap(run, s, event->time_s);
     s->commit_s = event->time_s;
+    s->step = event->step;
+    s->is_begun = false;
     run->commit =
         spot_xgrow(run->commit, &run->cap_commit, run->n_commit + 1, sizeof(*run->commit));
     c = &run->commit[run->n_commit++];
@@ -82,8 +85,9 @@ static void on_committed(struct spot_run *run, struct since *s, const struct spo
         run->sample[run->n_sample++] = json_integer_value(json_array_get(event->samples, i));
 }
 
-static void on_rolled_back(struct spot_run *run, int64_t to)
+static void on_rolled_back(struct spot_run *run, struct since *s, int64_t to)
 {
+    s->step = to;
     for (size_t i = run->n_commit; i-- > 0;)
         if (!run->commit[i].is_void && run->commit[i].step > to) {
             run->commit[i].is_void = true;
@@ -91,22 +95,47 @@ static void on_rolled_back(struct spot_run *run, int64_t to)
         }
 }
 
-/* Members that a crashed coordinator had are in no event: what is said now counts. */
-static void on_formed(struct spot_run *run, struct since *s, const struct spot_event *event)
+static void on_formed(struct spot_run *run, const struct spot_event *event)
 {
     run->grid = spot_xgrow(run->grid, &run->cap_grid, run->n_grid + 1, sizeof(*run->grid));
     run->grid[run->n_grid++] =
         (struct spot_grid_change){ event->time_s, event->D, event->P, event->M ? event->M : 1 };
     run->is_of_bytes = event->tokens && !strcmp(event->tokens, "bytes");
-    if (event->members != s->n_member)
-        change_members(run, s, event->time_s, event->members);
 }
 
-static void on_resumed(struct spot_run *run, double time_s)
+/* A step that an epoch's end cut short. */
+static void end_step(struct spot_run *run, struct since *s)
+{
+    run->n_in_flight += s->is_begun;
+    s->is_begun = false;
+}
+
+/* The state is where the log does not say that it was. */
+static void skip_to(struct spot_run *run, struct since *s, int64_t step)
+{
+    if (step <= s->step)
+        return;
+    run->hole = spot_xgrow(run->hole, &run->cap_hole, run->n_hole + 1, sizeof(*run->hole));
+    run->hole[run->n_hole++] = (struct spot_hole){ s->step, step };
+    s->step = step;
+}
+
+/* Of the members that the coordinator before it had no event tells any more. */
+static void on_resumed(struct spot_run *run, struct since *s, const struct spot_event *event)
 {
     run->resume_s =
         spot_xgrow(run->resume_s, &run->cap_resume, run->n_resume + 1, sizeof(*run->resume_s));
-    run->resume_s[run->n_resume++] = time_s;
+    run->resume_s[run->n_resume++] = event->time_s;
+    end_step(run, s);
+    skip_to(run, s, event->step);
+    change_members(run, s, event->time_s, 0);
+}
+
+static void on_migrate(struct spot_run *run, struct since *s, const struct spot_event *event)
+{
+    s->is_pending = true;
+    s->restored |= event->restored_byte > 0 && s->commit_s >= 0;
+    skip_to(run, s, event->step);
 }
 
 static void on_event(struct spot_run *run, struct since *s, const struct spot_event *event)
@@ -122,16 +151,17 @@ static void on_event(struct spot_run *run, struct since *s, const struct spot_ev
     } else if (!strcmp(name, "committed")) {
         on_committed(run, s, event);
     } else if (!strcmp(name, "step")) {
-        run->started++;
+        s->is_begun = true;
+    } else if (!strcmp(name, "quiesce")) {
+        end_step(run, s);
     } else if (!strcmp(name, "rolled_back")) {
-        on_rolled_back(run, event->to);
+        on_rolled_back(run, s, event->to);
     } else if (!strcmp(name, "migrate")) {
-        s->is_pending = true;
-        s->restored |= event->restored_byte > 0 && s->commit_s >= 0;
+        on_migrate(run, s, event);
     } else if (!strcmp(name, "formed")) {
-        on_formed(run, s, event);
+        on_formed(run, event);
     } else if (!strcmp(name, "resumed")) {
-        on_resumed(run, event->time_s);
+        on_resumed(run, s, event);
     } else if (!strcmp(name, "joined")) {
         run->n_join++;
         s->joined = true;
@@ -191,7 +221,10 @@ static void settle(struct spot_run *run)
 static int read_events(struct spot_run *run, FILE *in, const char *source, struct spot_err *err)
 {
     struct spot_hash_stream *hash = spot_hash_stream_new();
-    struct spot_event_log log = { .in = in, .source = source, .hash = hash, .drops_cut = true };
+    struct spot_event_order order = { 0 };
+    struct spot_event_log log = {
+        .in = in, .source = source, .hash = hash, .order = &order, .drops_cut = true
+    };
     struct since since = { .commit_s = -1 };
     struct spot_event event;
     int rc;
@@ -201,10 +234,12 @@ static int read_events(struct spot_run *run, FILE *in, const char *source, struc
     if (!rc && !log.end_byte)
         rc = spot_err_set(err, SPOT_EDATA, "%s: empty input, expected events", source);
     run->is_cut = !rc && log.n_byte;
+    end_step(run, &since);
     change_members(run, &since, run->end_s, since.n_member);
     run->xxh3 = spot_hash_stream_64(hash);
     spot_hash_stream_free(hash);
     spot_event_log_release(&log);
+    spot_event_order_release(&order);
     return rc;
 }
 
@@ -234,37 +269,49 @@ void spot_run_release(struct spot_run *run)
     free(run->grid);
     free(run->member);
     free(run->resume_s);
+    free(run->hole);
     memset(run, 0, sizeof(*run));
 }
 
+struct read_sample {
+    int64_t sample, step;
+};
+
 static int compare_samples(const void *a, const void *b)
 {
-    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    const struct read_sample *const x = a, *const y = b;
 
-    return (x > y) - (x < y);
+    return (x->sample > y->sample) - (x->sample < y->sample);
+}
+
+/* Is what lies between two steps in a hole? */
+static bool is_untold(const struct spot_run *run, int64_t before, int64_t after)
+{
+    for (size_t i = 0; i < run->n_hole; i++)
+        if (run->hole[i].from <= before && before < after - 1 && after - 1 <= run->hole[i].to)
+            return true;
+    return false;
 }
 
 void spot_run_ledger(const struct spot_run *run, int64_t *n_lost, int64_t *n_repeated)
 {
-    int64_t *all = spot_xcalloc(run->n_sample, sizeof(*all));
+    struct read_sample *all = spot_xcalloc(run->n_sample, sizeof(*all));
     size_t n = 0;
 
     *n_lost = *n_repeated = 0;
     for (size_t i = 0; i < run->n_commit; i++)
-        if (!run->commit[i].is_void) {
-            memcpy(all + n, run->sample + run->commit[i].sample_begin,
-                   run->commit[i].n_sample * sizeof(*all));
-            n += run->commit[i].n_sample;
-        }
+        for (size_t k = 0; !run->commit[i].is_void && k < run->commit[i].n_sample; k++)
+            all[n++] = (struct read_sample){ run->sample[run->commit[i].sample_begin + k],
+                                             run->commit[i].step };
     if (n)
         qsort(all, n, sizeof(*all), compare_samples);
     for (size_t i = 0; i < n; i++) {
-        const int64_t before = i ? all[i - 1] : -1; /* both within [-1, 2^53] */
+        const struct read_sample before = i ? all[i - 1] : (struct read_sample){ -1, 0 };
 
-        if (all[i] == before)
+        if (all[i].sample == before.sample) /* both within [-1, 2^53] */
             ++*n_repeated;
-        else
-            *n_lost += all[i] - before - 1;
+        else if (!is_untold(run, before.step, all[i].step))
+            *n_lost += all[i].sample - before.sample - 1;
     }
     free(all);
 }

@@ -49,6 +49,11 @@ struct spot_count_change {
     int64_t n;
 };
 
+/* Steps that a restarted coordinator found done, by the state, of which the log does not tell. */
+struct spot_hole {
+    int64_t from, to; /* above `from`, up to `to` */
+};
+
 struct spot_run {
     struct spot_commit *commit; /* [n_commit], in the order of the log */
     size_t n_commit, cap_commit;
@@ -62,9 +67,11 @@ struct spot_run {
     size_t n_member, cap_member;
     double *resume_s; /* [n_resume], when another coordinator went on */
     size_t n_resume, cap_resume;
+    struct spot_hole *hole; /* [n_hole] */
+    size_t n_hole, cap_hole;
     int64_t n_notice, n_kill, n_join, n_recomputed;
-    int64_t started; /* step events */
-    double member_s; /* member-seconds */
+    int64_t n_in_flight; /* steps that were begun and are not committed */
+    double member_s;     /* member-seconds */
     double end_s, median_step_s;
     uint64_t xxh3;    /* of the log */
     bool is_of_bytes; /* a token is a byte of the data */
@@ -73,12 +80,13 @@ struct spot_run {
     char state_hex[40];
 };
 
-/* Read a spot.event/1 log, "-" is stdin. Returns 0, or -1 with *err (SPOT_EDATA names file and
- * line). */
+/* Read a spot.event/1 log, "-" is stdin. Returns 0, or -1 with *err: SPOT_EDATA names file and line
+ * of what is no event, or does not follow from the lines above. */
 int spot_run_load(struct spot_run *run, const char *path, struct spot_err *err);
 void spot_run_release(struct spot_run *run);
 
-/* Among the commits that stand: samples 0..max that are in none, and that are in two or more. */
+/* Among the commits that stand: samples 0..max that are in none, holes apart, and that are in two
+ * or more. */
 void spot_run_ledger(const struct spot_run *run, int64_t *n_lost, int64_t *n_repeated);
 
 /* Steps whose loss has the same bits in both runs, of *n_step that stand in either. */

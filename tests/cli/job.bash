@@ -93,7 +93,8 @@ seen() { # LOG EVENT HOW-MANY: at least
 
 # The loss of every step that survived, in order, and the final hash. Fails if a step committed
 # twice without a roll-back between, or a sample is lost or repeated.
-outcome() { # LOG
+outcome() { # LOG; which is one that report takes
+    spot-run report "$1" 2>&1 >/dev/null | grep -v warning: >&2 && return 1
     jq -nr --argjson G 5 '
         reduce (inputs | select(.event == "committed" or .event == "rolled_back" or .event == "done"))
         as $e ({at: 0, loss: [], seen: []};

@@ -71,7 +71,7 @@ int report_doc_write(const struct spot_run *run, const struct spot_run *referenc
     spot_jw_int(&jw, "samples_lost", n_lost);
     spot_jw_int(&jw, "samples_repeated", n_repeated);
     spot_jw_int(&jw, "steps_recomputed", run->n_recomputed);
-    spot_jw_int(&jw, "steps_in_flight", run->started - (int64_t)run->n_commit);
+    spot_jw_int(&jw, "steps_in_flight", run->n_in_flight);
     spot_jw_real(&jw, "step_median_s", run->median_step_s);
     put_pauses(&jw, run);
     put_price(&jw, price);

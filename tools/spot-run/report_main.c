@@ -123,7 +123,7 @@ static void fill_table(struct spot_table *t, const struct spot_run *run,
     row(t, "samples lost", "%lld", (long long)n_lost);
     row(t, "samples repeated", "%lld", (long long)n_repeated);
     row(t, "steps recomputed", "%lld committed ones, %lld in flight", (long long)run->n_recomputed,
-        (long long)(run->started - (int64_t)run->n_commit));
+        (long long)run->n_in_flight);
     row(t, "median step", "%.1f ms", 1e3 * run->median_step_s);
     add_pauses(t, run);
     add_money(t, run, o);
@@ -315,6 +315,9 @@ static int load(struct spot_run *run, const char *path, struct spot_err *err)
         return -1;
     if (run->is_cut)
         spot_tool_warn("%s: the last line is unfinished: left out", path);
+    for (size_t i = 0; i < run->n_hole; i++)
+        spot_tool_warn("%s: does not tell of steps %lld to %lld, which were done at a restart",
+                       path, (long long)run->hole[i].from + 1, (long long)run->hole[i].to);
     return 0;
 }
 
