@@ -189,11 +189,11 @@ $(B)/tests/%: $(B)/tests/unit/%.o $(libspot)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(filter-out %.so,$^) $(CHECK_LIBS) $(LDLIBS) -o $@
 
 # what tests put between processes; what docs/schema is made by
-$(B)/tests/proxy $(B)/tests/schema: $(B)/tests/%: $(B)/tests/tool/%.o $(libspot)
+$(B)/tests/proxy $(B)/tests/rude $(B)/tests/schema: $(B)/tests/%: $(B)/tests/tool/%.o $(libspot)
 	$(call say,LD)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
 
-$(B)/tests/skew.so: tests/tool/skew.c
+$(B)/tests/skew.so $(B)/tests/disk.so: $(B)/tests/%.so: tests/tool/%.c
 	$(call say,LD)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -std=c11 -O1 -fPIC -shared $(warn) -Wno-nonnull-compare $< -ldl -o $@
@@ -227,7 +227,7 @@ TESTS ?= $(tests)
 check: deps
 	$(again) run-check
 
-run-check: all $(B)/tests/proxy $(B)/tests/skew.so $(filter $(B)/%,$(TESTS)) $(if $(filter tests/cli/spot-run-cuda.bats tests/cli/spot-run-nccl.bats,$(TESTS)),$(twin) $(twin_nccl))
+run-check: all $(B)/tests/proxy $(B)/tests/rude $(B)/tests/skew.so $(B)/tests/disk.so $(filter $(B)/%,$(TESTS)) $(if $(filter tests/cli/spot-run-cuda.bats tests/cli/spot-run-nccl.bats,$(TESTS)),$(twin) $(twin_nccl))
 	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" LC_ALL=C CK_DEFAULT_TIMEOUT=60 CK_FORK=$(if $(filter asan tsan,$(VARIANT)),no,yes) \
 	  SPOT_TWIN="$(CURDIR)/$(twin)" SPOT_TWIN_NCCL="$(CURDIR)/$(twin_nccl)" tests/tally $(TESTS)
 

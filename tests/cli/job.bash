@@ -144,7 +144,7 @@ same_as() {
 refuses() {
     local want=$1 text=$2
     shift 2
-    run --separate-stderr timeout "${patience:-20}" spot-run "$@"
+    run --separate-stderr timeout "${patience:-60}" spot-run "$@"
     [ "$status" -eq "$want" ] || { echo "$* gave $status: $stderr" >&2; return 1; }
     [[ "$stderr" == *"$text"* ]] || { echo "$* said: $stderr" >&2; return 1; }
     [ -z "$output" ]

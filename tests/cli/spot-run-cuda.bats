@@ -228,7 +228,7 @@ near() {
     twin
     train log --steps 1 --kernel cuda-bf16
     export SPOT_TWIN_MEMORY=1000000
-    run --separate-stderr timeout 30 spot-run worker --join unix:j --name small
+    run --separate-stderr timeout 60 spot-run worker --join unix:j --name small
     [ "$status" -eq 1 ]
     [[ "$stderr" == *"on a CUDA device needs 0.03"*" GB of memory, 0.001 GB are available"* ]]
     kill $train

@@ -70,9 +70,9 @@ on() { # N COMMAND...: on that machine, in the background
     local at
     at=$(events log committed)
     eventually "[ \"\$(events log committed)\" -gt $((at + 20)) ]"
-    run ip netns exec $lab-4 timeout 20 spot-run status --join $net.1:4711
+    run ip netns exec $lab-4 timeout 60 spot-run status --join $net.1:4711
     [ "$status" -eq 2 ] # off loopback, without the key
-    run ip netns exec $lab-4 timeout 20 spot-run status --join $net.1:4711 --key-file key
+    run ip netns exec $lab-4 timeout 60 spot-run status --join $net.1:4711 --key-file key
     [ "$status" -eq 0 ]
     jq -e '.members | map(.name) | all(. == "w2" or . == "w4")' <<<"$output"
     kill -TERM $(pgrep -P $train)

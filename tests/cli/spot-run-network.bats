@@ -141,7 +141,7 @@ back() { # w1 has a place again, as w1.2 if it knocked before its old connection
 
 @test "clocks that are days apart and leap: nothing is lost, nothing waits" {
     ldd "$(command -v spot-run)" | grep -q san && skip "a sanitizer wants to be preloaded first"
-    SPOT_SKEW_S=-86400 LD_PRELOAD=$tools/skew.so train log --steps 1500 --grid 1x2
+    SPOT_SKEW_S=-86400 LD_PRELOAD=$tools/skew.so train log --steps 100000 --grid 1x2
     for i in 1 2 3; do
         SPOT_SKEW_S=$((i * 100000)) LD_PRELOAD=$tools/skew.so worker w$i
         w[$i]=$pid
@@ -149,8 +149,9 @@ back() { # w1 has a place again, as w1.2 if it knocked before its old connection
     [ "$(LD_PRELOAD=$tools/skew.so SPOT_SKEW_S=100000000 date +%s)" -gt $(($(date +%s) + 90000000)) ]
     at_step log 20
     kill -TERM ${w[1]}
-    wait $train
+    seen log left 1
+    more_steps log
     [ "$(events log lost)" -eq 0 ]
     [ "$(events log rolled_back)" -eq 0 ]
-    same_as log 1500
+    stops_right log
 }

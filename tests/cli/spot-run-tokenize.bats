@@ -14,7 +14,7 @@ teardown() { job_teardown; }
 refuses() { # STATUS TEXT ARGUMENTS...
     local want=$1 text=$2
     shift 2
-    run -"$want" timeout 20 spot-run "$@"
+    run -"$want" timeout 60 spot-run "$@"
     [[ "$output" == *"$text"* ]]
 }
 
