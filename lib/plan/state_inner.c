@@ -206,6 +206,7 @@ int spot_state_init(struct spot_state *s, const struct spot_state_problem *probl
     s->group_of = spot_xcalloc(n_group, sizeof(int));
     s->touched = spot_xcalloc(n_group, sizeof(int));
     s->self = spot_xcalloc((size_t)s->n_node, sizeof(int));
+    s->cuts_of = spot_xcalloc((size_t)s->n_set + (size_t)s->n_node, sizeof *s->cuts_of);
     for (size_t g = 0; g < n_group; g++)
         s->group_of[g] = -1;
     for (int i = 0; i < s->n_node; i++)
@@ -219,5 +220,6 @@ void spot_state_release(struct spot_state *s)
     free(s->set_of), free(s->set_begin), free(s->set_node), free(s->is_out);
     free(s->is_exclusive), free(s->stamp), free(s->in_byte), free(s->group_of);
     free(s->touched), free(s->demand), free(s->price_of), free(s->want), free(s->self);
+    free(s->cuts_of);
     *s = (struct spot_state){ 0 };
 }

@@ -14,10 +14,23 @@ extern "C" {
 /* Egress prices are integers in a millionth of a dollar for 10^9 bytes. */
 #define SPOT_EGRESS_UNIT 1e6
 
+/* Sets of senders that a state remembers, as bits of a word. */
+enum { SPOT_STATE_CUTS = 64 };
+
 /* One part that a node must fetch. */
 struct spot_want {
     size_t part;
     int to, demand; /* node; group of demands that it belongs to */
+};
+
+/* While placements are searched: what of one score serves the next, of a placement that differs in
+ * few positions. */
+struct spot_state_steps {
+    int *begin;      /* [n_new + 1] of a position's parts */
+    size_t *part;    /* those that are wanted and moved */
+    uint64_t *holds; /* [n_set * n_word] nodes of each set */
+    size_t n_word;
+    int *last; /* [n_new] the placement scored last; -1 before the first */
 };
 
 struct spot_state {
@@ -54,6 +67,12 @@ struct spot_state {
     size_t n_want, want_cap;
     bool keep_wants;
     int *self; /* [n_node] 0, 1, 2...: the holder list of a relaying node */
+
+    /* Sets of senders that decided how long placements took, the latest; see state_score.c. */
+    uint64_t *cuts_of; /* [n_set + n_node] in which all holders of a set, or a relaying node, are */
+    double cut_rate[SPOT_STATE_CUTS]; /* bytes per second of all of them, out */
+    int n_cut;                        /* found so far */
+    struct spot_state_steps *steps;   /* NULL: placements are scored afresh */
 };
 
 int spot_state_init(struct spot_state *s, const struct spot_state_problem *problem,
@@ -70,6 +89,10 @@ int spot_state_find_node(const struct spot_state *s, const char *name);
 
 /* spot_place_fn */
 struct spot_place_score spot_state_score(void *user, const int *node_of_position, double give_up_s);
+
+/* From here to `end` is_out stays as it is, and wants are not kept. */
+void spot_state_steps_begin(struct spot_state *s);
+void spot_state_steps_end(struct spot_state *s);
 
 /* spot_place_cut_fn */
 bool spot_state_cut(void *user, struct spot_place_cut *cut);

@@ -162,8 +162,9 @@ static int search(struct spot_state *s, struct spot_place *place, struct spot_er
     classify(s, node_class, position_class);
     for (int i = 0; i < s->n_node; i++)
         problem.out_byte_per_s += s->out[i];
-    s->keep_wants = false;
+    spot_state_steps_begin(s);
     rc = spot_place_search(&problem, place, err);
+    spot_state_steps_end(s);
     free(node_class), free(position_class), free(in_byte);
     return rc;
 }

@@ -21,7 +21,7 @@ static int64_t whole(double byte)
 }
 
 /* Source -> gates of receivers -> demands -> holders -> their gates -> sink. Arc 2k is demand k,
- * the holders' arcs follow in order. */
+ * the holders' arcs follow in order; a demand of no bytes has none. */
 static void build(const struct spot_supply *s, double time_s, struct spot_flow *flow)
 {
     const int demand = FIRST_NODE + s->n_node, in = demand + s->n_demand, out = in + s->n_in;
@@ -32,7 +32,7 @@ static void build(const struct spot_supply *s, double time_s, struct spot_flow *
         spot_flow_add(flow, s->demand[k].gate ? in + s->demand[k].gate - 1 : SOURCE, demand + k,
                       s->demand[k].byte, 0);
     for (int k = 0; k < s->n_demand; k++)
-        for (int h = 0; h < s->demand[k].n_holder; h++) {
+        for (int h = 0; h < s->demand[k].n_holder && s->demand[k].byte; h++) {
             const int node = s->demand[k].holder[h];
 
             is_used[node] = true;
@@ -118,7 +118,7 @@ void spot_supply_time(struct spot_supply *s)
         if (is_done || next_s <= s->time_s * (1 + 1e-15))
             return;
         s->time_s = next_s;
-        if (isinf(next_s))
+        if (isinf(next_s) || (s->give_up_s > 0 && next_s > s->give_up_s))
             return;
     }
 }
@@ -136,8 +136,10 @@ int spot_supply_split(struct spot_supply *s)
     got = is_free ? spot_flow_max(&flow, SOURCE, SINK) : spot_flow_cheapest(&flow, SOURCE, SINK);
     s->cost = 0;
     for (int k = 0; k < s->n_demand; k++)
-        for (int h = 0; h < s->demand[k].n_holder; h++, arc += 2) {
-            const int64_t sent = flow.arc[arc + 1].left;
+        for (int h = 0; h < s->demand[k].n_holder; h++) {
+            const int64_t sent = s->demand[k].byte ? flow.arc[arc + 1].left : 0;
+
+            arc += s->demand[k].byte ? 2 : 0;
 
             s->cost += s->demand[k].cost ? (double)s->demand[k].cost[h] * (double)sent : 0;
             if (s->demand[k].sent)

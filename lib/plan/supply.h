@@ -40,9 +40,10 @@ struct spot_supply {
     const int *out_gate;         /* [n_node] index + 1, 0: none; NULL without `out` */
     int n_in, n_out;
     struct spot_demand *demand;
-    double floor_s; /* no need to be faster: the busiest receiver */
-    double time_s;  /* answer, >= floor_s; INFINITY when the limits forbid it */
-    double cost;    /* answer, of the cheapest way at time_s */
+    double floor_s;   /* no need to be faster: the busiest receiver */
+    double give_up_s; /* > 0: any time above it will do where the answer is above it */
+    double time_s;    /* answer, >= floor_s; INFINITY when the limits forbid it */
+    double cost;      /* answer, of the cheapest way at time_s */
 };
 
 /* Fills time_s and in_cut. */
