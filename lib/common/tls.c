@@ -84,6 +84,10 @@ int spot_tls_key_load(const char *path, unsigned char key[SPOT_TLS_KEY_BYTE], st
 
 /* --- shared-key sessions --- */
 
+/* OpenSSL ends a session after minutes by the wall clock, which may leap between two looks; a key
+ * has no such end. */
+static const long session_s = 0x7FFFFFFF;
+
 static int fail(struct spot_err *err, const char *what)
 {
     const unsigned long code = ERR_get_error();
@@ -104,7 +108,7 @@ static SSL_SESSION *make_session(SSL *ssl)
 
     if (cipher && session &&
         SSL_SESSION_set1_master_key(session, tls->shared->key, SPOT_TLS_KEY_BYTE) &&
-        SSL_SESSION_set_cipher(session, cipher) &&
+        SSL_SESSION_set_cipher(session, cipher) && SSL_SESSION_set_timeout(session, session_s) &&
         SSL_SESSION_set_protocol_version(session, TLS1_3_VERSION))
         return session;
     SSL_SESSION_free(session);

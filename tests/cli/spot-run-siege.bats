@@ -49,6 +49,24 @@ rude() { # ADDRESS HOW N: that many connections misbehave from now on
     stops_right log
 }
 
+@test "clocks that are days apart and leap are nothing to a job with a key either" {
+    ldd "$(command -v spot-run)" | grep -q san && skip "a sanitizer wants to be preloaded first"
+    SPOT_SKEW_S=-86400 LD_PRELOAD=$tools/skew.so train log --steps 100000 --grid 1x2 --key-file key --lease 1s
+    for i in 1 2 3; do
+        SPOT_SKEW_S=$((i * 100000)) LD_PRELOAD=$tools/skew.so keyed w$i && w[$i]=$pid
+    done
+    at_step log 20
+    kill -TERM ${w[1]}
+    seen log left 1
+    kill -9 ${w[2]}
+    seen log lost 1
+    more_steps log
+    SPOT_SKEW_S=9999999 LD_PRELOAD=$tools/skew.so spot-run status --join unix:j --key-file key
+    [ "$(events log lost)" -eq 1 ]
+    [ "$(events log rolled_back)" -eq 0 ]
+    stops_right log
+}
+
 @test "plans and questions amid kills, notices and joins: every question is answered, no step is lost" {
     RANDOM=11
     local grids=(1x1 2x1 1x2 2x2 1x3 3x1 4x1) i name grid
