@@ -199,7 +199,6 @@ int spot_coord_vote(struct spot_coord *c, uint32_t id, struct spot_wire_in *in,
 static int check_finite(const struct spot_coord *c, struct spot_err *err)
 {
     const long long step = c->machine.step + 1;
-    const long long durable = spot_store_newest(c->store) < 0 ? 0 : spot_store_newest(c->store);
 
     for (int b = 0; b < c->n_bundle; b++)
         if (c->vote[b].nonfinite) {
@@ -213,15 +212,15 @@ static int check_finite(const struct spot_coord *c, struct spot_err *err)
             spot_arena_tensor_name(&arena, b, t, 0, name);
             return spot_err_set(err, SPOT_EINFEASIBLE,
                                 "the training diverged: the gradient of %s is not finite at step "
-                                "%lld; durable is step %lld",
-                                name, step, durable);
+                                "%lld",
+                                name, step);
         }
     for (int64_t j = 0; j < c->n_microbatch; j++)
         if (!isfinite(c->loss[j]))
             return spot_err_set(err, SPOT_EINFEASIBLE,
                                 "the training diverged: the loss of microbatch %lld is not finite "
-                                "at step %lld; durable is step %lld",
-                                (long long)j, step, durable);
+                                "at step %lld",
+                                (long long)j, step);
     return 0;
 }
 

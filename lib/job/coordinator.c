@@ -437,16 +437,38 @@ static void release(struct spot_coord *c)
     spot_tls_context_free(c->tls);
 }
 
-/* Told to stop before the last step was done. */
+/* Told to stop before the last step was done. What a private directory has of step 0 is drawn or
+ * read again as fast. */
 static int tell_stopped(struct spot_coord *c, struct spot_err *err)
 {
-    if (!c->store || spot_store_newest(c->store) < 0)
+    const int64_t newest = c->store ? spot_store_newest(c->store) : -1;
+
+    if (newest < 0 || (!newest && !c->options->state))
         return spot_err_set(err, SPOT_EPREEMPTED, "stopped before any state was durable");
     spot_store_keep(c->store);
     return spot_err_set(err, SPOT_EPREEMPTED,
                         "stopped; the state of step %lld is in '%s', --state and --resume "
                         "continue it",
-                        (long long)spot_store_newest(c->store), spot_store_dir(c->store));
+                        (long long)newest, spot_store_dir(c->store));
+}
+
+/* The training failed, or its result could not be written: what is durable stays, and is named. */
+static void tell_kept(struct spot_coord *c, struct spot_err *err)
+{
+    const size_t n = strlen(err->msg);
+    struct spot_err why;
+    int64_t step;
+
+    while (spot_store_writing(c->store) >= 0) {
+        (void)spot_store_result(c->store, &step, &why);
+        spot_clock_sleep(1e-3);
+    }
+    if (spot_store_newest(c->store) <= 0 || err->code == SPOT_EPREEMPTED)
+        return;
+    spot_store_keep(c->store);
+    snprintf(err->msg + n, sizeof(err->msg) - n,
+             "; the state of step %lld is in '%s', --state and --resume continue it",
+             (long long)spot_store_newest(c->store), spot_store_dir(c->store));
 }
 
 /* The end of the loop: the result, or what stopped it. */
@@ -493,6 +515,8 @@ int spot_coordinator_run(const struct spot_coordinator_options *options,
     rc = loop(&c, err);
     if (!rc)
         rc = conclude(&c, result, err);
+    if (rc)
+        tell_kept(&c, err);
 out:
     if (rc && stop_calls && err->sys_errno == EINTR)
         tell_stopped(&c, err); /* the wish cut a call short that waited for somebody else */

@@ -129,6 +129,39 @@ teardown() { job_teardown; }
     [ -z "$(ls | grep tmp || true)" ]
 }
 
+@test "a result that cannot be written leaves the state there, named, and the job goes on from it" {
+    mkdir out
+    train log --steps 20 --save out/w
+    eventually '[ -S j ]'
+    rm -r out
+    worker w
+    wait $train && status=0 || status=$?
+    [ "$status" -eq 4 ]
+    state=$(echo spot-state-*)
+    grep -q "cannot write 'out/w': .*; the state of step 20 is in '.*/$state', --state and --resume continue it" log.err
+    spot-run train -q --data corpus $MODEL --global-batch 5 --steps 20 --state $state --resume --save w --events log
+    [ -s w ]
+    same_as log 20
+}
+
+@test "a job whose events cannot be written leaves its durable state there, and names it" {
+    { timeout 60 spot-run train -q --data corpus $MODEL --steps 1000000 --durable-every 0.01s 2>said && status=0 || status=$?
+      echo $status >status; } | grep -m 1 '"durable"'
+    [ "$(cat status)" -eq 4 ]
+    grep -q "Broken pipe; the state of step .*spot-state-" said
+    [ "$(ls spot-state-* | grep -c '^gen-[0-9]*$')" -ge 1 ]
+}
+
+@test "a job that is stopped before its first step leaves nothing" {
+    train log --steps 100000 --width 768 --workers 1 # weights that are not drawn in a moment
+    seen log migrate 1
+    kill -INT $(pgrep -P $train)
+    wait $train && status=0 || status=$?
+    [ "$status" -eq 75 ]
+    grep -q "before any state was durable" log.err
+    [ -z "$(ls | grep spot-state || true)" ]
+}
+
 @test "a closed standard output is an error, not a silent success" {
     run sh -c "timeout 60 spot-run train -q --data corpus $MODEL --steps 2 >&-"
     [ "$status" -eq 4 ]
@@ -408,7 +441,7 @@ forge() {
 @test "a training that diverges stops with step and tensor named, and keeps what was good" {
     wild="$MODEL --global-batch 5 --lr 1e3 --beta2 0 --clip 0 --state s"
     refuses 1 "the training diverged: the gradient of" train -q --data corpus $wild --steps 40 --events a.log
-    step=$(sed -n "s/.*is not finite at step \([0-9]*\);.*/\1/p" <<<"$stderr")
+    step=$(sed -n "s/.*is not finite at step \([0-9]*\).*/\1/p" <<<"$stderr")
     jq -es "[.[] | select(.event == \"committed\").step] | max == $step - 1" a.log
     timeout 60 spot-run train -q --data corpus $wild --steps $((step - 1)) --resume --save w --events b.log
     want=$(jq -r "select(.event == \"committed\" and .step == $step - 1).loss_hex" a.log)
