@@ -58,7 +58,7 @@ struct spot_backend {
                    double scale);
     void (*back_off)(struct spot_stage *stage, int bundle, uint32_t overflow);
     struct spot_stage_times (*times)(const struct spot_stage *stage, int bundle); /* may be NULL */
-    int (*sync)(struct spot_stage *stage, struct spot_err *err);
+    int (*sync)(struct spot_stage *stage, int bundle, struct spot_err *err);
     int (*status)(const struct spot_stage *stage, struct spot_err *err);
     const struct spot_backend_device *device; /* NULL: none */
 };

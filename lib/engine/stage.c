@@ -111,9 +111,9 @@ void spot_stage_back_off(struct spot_stage *stage, int bundle, uint32_t overflow
     backend_of(stage)->back_off(stage, bundle, overflow);
 }
 
-int spot_stage_sync(struct spot_stage *stage, struct spot_err *err)
+int spot_stage_sync(struct spot_stage *stage, int bundle, struct spot_err *err)
 {
-    return backend_of(stage)->sync(stage, err);
+    return backend_of(stage)->sync(stage, bundle, err);
 }
 
 int spot_stage_status(const struct spot_stage *stage, struct spot_err *err)

@@ -173,9 +173,10 @@ void spot_stage_unrough(struct spot_stage *stage, int bundle, size_t begin, size
 void spot_stage_join_sums(struct spot_stage *stage, int bundle, size_t begin, int64_t *other,
                           size_t n);
 
-/* Updates may stay on a device; after this the planes of all bundles are what the last update
- * left. Returns 0, or -1 with *err (SPOT_EGPU): the planes are then of no step at all. */
-int spot_stage_sync(struct spot_stage *stage, struct spot_err *err);
+/* Updates may stay on a device; after this the planes of a bundle, or of all, are what the last
+ * update left. Returns 0, or -1 with *err (SPOT_EGPU): the planes are then of no step at all. */
+enum { SPOT_ALL_BUNDLES = -1 };
+int spot_stage_sync(struct spot_stage *stage, int bundle, struct spot_err *err);
 
 /* Has the device failed, or an exchange with the tensor group? From then on every call does nothing
  * of use, and what the stage gave since spot_stage_begin is void. Returns 0, or -1 with *err

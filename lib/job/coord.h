@@ -111,6 +111,9 @@ struct spot_coord {
     double durable_s;             /* when the newest generation was asked for */
     double durable_took_s;        /* from there until it was on disk, the last time */
     int n_broken;                 /* epochs in a row that broke without a commit */
+    size_t hand_n;                /* handovers at a time */
+    double usual_s;               /* of a step, before there were any */
+    bool is_ahead;                /* all are in force: the next grid is due */
     bool is_redoing;              /* the step was asked for with smaller exponents */
     double read_s;                /* reading the tokens of the step */
     struct spot_buf still;        /* tokens of step 0, for an observer of synthetic data */
@@ -162,6 +165,8 @@ void spot_coord_free_peer(struct spot_coord *c, size_t i);
 
 /* coord_form.c: choose a grid, place members, send FORM; or hold. */
 int spot_coord_form(struct spot_coord *c, struct spot_err *err);
+void spot_coord_list_peers(struct spot_coord *c); /* of the form: all that take part */
+int64_t spot_coord_bundle_byte(const struct spot_coord *c, int bundle); /* of its state */
 /* Where a bundle of the epoch's step comes from that no member holds. */
 enum spot_origin spot_coord_origin(const struct spot_coord *c);
 /* While nothing runs: make what the members hold durable, if it is not yet. */
@@ -189,6 +194,13 @@ bool spot_coord_holds(const struct spot_coord *c, uint32_t id, int bundle, int64
 void spot_coord_choose_buddies(struct spot_coord *c);
 /* Could a stage of the epoch that runs have a buddy now that it has none? */
 bool spot_coord_lacks_buddy(const struct spot_coord *c);
+
+/* coord_ahead.c: the form is that of a new grid, *old the one before. Where that can go on
+ * meanwhile, and the moves are worth it, it becomes the form again, with handovers, and true is
+ * returned. */
+bool spot_coord_move_ahead(struct spot_coord *c, struct spot_form *old);
+void spot_coord_hand(struct spot_coord *c);                  /* before a step */
+void spot_coord_handed(struct spot_coord *c, double step_s); /* at a commit */
 
 /* coord_observe.c: tell the observer of a commit and grant its wish. */
 void spot_coord_observe(struct spot_coord *c, double step_s);

@@ -94,6 +94,7 @@ static int begin_step(struct spot_coord *c, struct spot_err *err)
         spot_coord_save(c);
     if (c->stop_wanted)
         return 0; /* the loop ends when the state is durable */
+    spot_coord_hand(c);
     return spot_coord_step(c, err);
 }
 

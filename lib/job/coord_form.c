@@ -114,7 +114,6 @@ static void set_grid(struct spot_coord *c, const struct spot_degrees *grid, int6
 {
     struct spot_form *const f = &c->form;
 
-    spot_form_release(f);
     f->D = grid->D;
     f->P = grid->P;
     f->M = grid->M;
@@ -143,6 +142,14 @@ static void tell_compromise(struct spot_coord *c, const struct spot_degrees *gri
 
 /* --- placement ----------------------------------------------------------- */
 
+int64_t spot_coord_bundle_byte(const struct spot_coord *c, int bundle)
+{
+    struct spot_arena arena;
+
+    spot_arena_of(&c->config.shape, bundle, &arena);
+    return (int64_t)(arena.n_elem * sizeof(float) * SPOT_PLANES);
+}
+
 /* The move problem: nodes are members in machine order, units bundles, positions those of the form:
  * a tensor group's members all need the whole stage. */
 struct problem {
@@ -159,12 +166,8 @@ static void fill_problem(const struct spot_coord *c, struct problem *p)
     p->holds = spot_xcalloc(n_node * n_unit, 1);
     p->needs = spot_xcalloc(n_position * n_unit, 1);
     p->can_place = spot_xcalloc(n_node, 1);
-    for (size_t u = 0; u < n_unit; u++) {
-        struct spot_arena arena;
-
-        spot_arena_of(&c->config.shape, (int)u, &arena);
-        p->unit_byte[u] = (int64_t)(arena.n_elem * sizeof(float) * SPOT_PLANES);
-    }
+    for (size_t u = 0; u < n_unit; u++)
+        p->unit_byte[u] = spot_coord_bundle_byte(c, (int)u);
     for (size_t i = 0; i < n_node; i++) {
         p->can_place[i] = spot_coord_may_place(c, &c->machine.member[i]);
         for (size_t u = 0; u < n_unit; u++)
@@ -224,7 +227,7 @@ static void apply(struct spot_coord *c, const struct spot_move_plan *plan)
 }
 
 /* Everyone that takes part must be able to reach everyone. */
-static void list_peers(struct spot_coord *c)
+void spot_coord_list_peers(struct spot_coord *c)
 {
     const struct spot_member *member = c->machine.member;
     struct spot_form *f = &c->form;
@@ -263,21 +266,28 @@ static int place(struct spot_coord *c, struct spot_move_plan *plan, struct spot_
     apply(c, plan);
     spot_coord_choose_shares(c);
     spot_coord_choose_buddies(c);
-    list_peers(c);
+    spot_coord_list_peers(c);
     return 0;
 }
 
 /* --- telling ------------------------------------------------------------- */
 
+/* What moves before the epoch runs, and what while it does. */
 static int log_epoch(struct spot_coord *c, const struct spot_move_plan *plan, struct spot_err *err)
 {
-    const bool is_on_disk = c->form.step == spot_store_newest(c->store);
+    const struct spot_form *const f = &c->form;
+    const bool is_on_disk = f->step == spot_store_newest(c->store);
+    int64_t ahead_byte = 0;
     struct spot_jw *jw = spot_journal_begin(&c->journal, "migrate", c->machine.epoch, c->form.step);
 
     if (jw) {
         spot_jw_int(jw, "transfers", (int64_t)plan->n_move);
         spot_jw_int(jw, "moved_byte", plan->total_byte);
         spot_jw_int(jw, "restored_byte", is_on_disk ? plan->lost_byte : 0);
+        for (size_t i = f->n_handed; i < f->n_handover; i++)
+            ahead_byte += spot_coord_bundle_byte(c, (int)f->handover[i].bundle);
+        if (ahead_byte > 0)
+            spot_jw_int(jw, "ahead_byte", ahead_byte);
     }
     return spot_journal_end(&c->journal, err);
 }
@@ -341,6 +351,7 @@ int spot_coord_form(struct spot_coord *c, struct spot_err *err)
     const int64_t before = c->machine.step;
     int64_t step;
     struct spot_move_plan plan = { 0 };
+    struct spot_form old;
     int rc = -1;
 
     if (!grid.D)
@@ -349,14 +360,21 @@ int spot_coord_form(struct spot_coord *c, struct spot_err *err)
     step = sound_step(c, err);
     if (step < 0)
         return -1;
+    old = c->form;
+    c->form = (struct spot_form){ 0 };
     set_grid(c, &grid, step);
     if (step < before && log_rollback(c, before, step, err))
-        return -1;
-    if (place(c, &plan, err) || log_epoch(c, &plan, err))
+        goto out;
+    if (place(c, &plan, err))
+        goto out;
+    if (spot_coord_move_ahead(c, &old))
+        spot_move_plan_release(&plan);
+    if (log_epoch(c, &plan, err))
         goto out;
     spot_machine_form(&c->machine, step);
     rc = tell(c, err);
 out:
+    spot_form_release(&old);
     spot_move_plan_release(&plan);
     return rc;
 }

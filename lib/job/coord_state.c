@@ -36,16 +36,9 @@ bool spot_coord_save_is_due(const struct spot_coord *c)
 
 static bool holds(const struct spot_coord *c, uint32_t id, int bundle)
 {
-    const int64_t position = spot_form_position(&c->form, id);
-    const struct spot_coord_peer *peer = spot_coord_find(c, id);
-    uint32_t p;
-
     if (c->machine.phase != SPOT_PHASE_RUN)
-        return peer->held[bundle] == c->machine.step;
-    if (position < 0)
-        return false;
-    p = spot_form_place(&c->form, position).p;
-    return (uint32_t)bundle >= c->form.stage[p] && (uint32_t)bundle < c->form.stage[p + 1];
+        return spot_coord_find(c, id)->held[bundle] == c->machine.step;
+    return spot_form_computes(&c->form, spot_form_position(&c->form, id), (uint32_t)bundle);
 }
 
 static void ask_snapshots(struct spot_coord *c, struct spot_coord_peer *peer,

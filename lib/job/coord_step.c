@@ -93,17 +93,6 @@ int spot_coord_step(struct spot_coord *c, struct spot_err *err)
 
 /* --- votes --------------------------------------------------------------- */
 
-/* Who computes or mirrors a bundle votes on it. */
-static bool votes_on(const struct spot_form *f, uint32_t id, uint32_t bundle)
-{
-    const int64_t position = spot_form_position(f, id);
-
-    for (uint32_t p = 0; p < f->P; p++)
-        if (bundle >= f->stage[p] && bundle < f->stage[p + 1])
-            return f->buddy[p] == id || (position >= 0 && spot_form_place(f, position).p == p);
-    return false;
-}
-
 /* The losses that are the member's to tell. */
 static int take_losses(struct spot_coord *c, uint32_t id, struct spot_wire_in *in)
 {
@@ -179,11 +168,11 @@ int spot_coord_vote(struct spot_coord *c, uint32_t id, struct spot_wire_in *in,
     rc = take_losses(c, id, in);
 
     for (uint32_t b = 0; b < (uint32_t)c->n_bundle; b++)
-        n += votes_on(&c->form, id, b);
+        n += spot_form_keeps(&c->form, id, b);
     if (!rc && spot_get_count(in, 36) != n)
         rc = 1;
     for (uint32_t b = 0; !rc && b < (uint32_t)c->n_bundle; b++)
-        if (votes_on(&c->form, id, b))
+        if (spot_form_keeps(&c->form, id, b))
             rc = take_bundle_vote(c, id, b, in, err);
     if (rc || in->bad)
         return rc ? rc : 1;
@@ -327,6 +316,7 @@ int spot_coord_commit(struct spot_coord *c, enum spot_effect *next, struct spot_
     spot_coord_send_active(c, SPOT_MSG_COMMIT, (uint64_t)c->machine.step, out.data, out.n);
     spot_buf_release(&out);
     step_s = pace(c);
+    spot_coord_handed(c, step_s);
     if (spot_coord_shares_drift(c))
         spot_machine_want_change(&c->machine);
     spot_coord_observe(c, step_s);

@@ -33,6 +33,12 @@ void spot_form_put(struct spot_buf *out, const struct spot_form *f)
         spot_put_u32(out, f->transfer[i].from);
         spot_put_u32(out, f->transfer[i].to);
     }
+    spot_put_u32(out, (uint32_t)f->n_handed);
+    spot_put_u32(out, (uint32_t)f->n_handover);
+    for (size_t i = 0; i < f->n_handover; i++) {
+        spot_put_u32(out, f->handover[i].bundle);
+        spot_put_u32(out, f->handover[i].to);
+    }
 }
 
 /* n + 1 boundaries that begin with 0, grow, and end with `end`. */
@@ -101,6 +107,21 @@ static void get_lists(struct spot_form *f, struct spot_wire_in *in, uint32_t n_b
     }
 }
 
+static void get_handovers(struct spot_form *f, struct spot_wire_in *in, uint32_t n_bundle)
+{
+    f->n_handed = spot_get_u32(in);
+    f->n_handover = spot_get_count(in, 8);
+    in->bad |= f->n_handed > f->n_handover;
+    if (in->bad)
+        return;
+    f->handover = spot_xcalloc(f->n_handover, sizeof(*f->handover));
+    for (size_t i = 0; i < f->n_handover; i++) {
+        f->handover[i].bundle = spot_get_u32(in);
+        f->handover[i].to = spot_get_u32(in);
+        in->bad |= f->handover[i].bundle >= n_bundle || !f->handover[i].to;
+    }
+}
+
 int spot_form_get(struct spot_form *form, const void *data, size_t n_byte,
                   const struct spot_form_bounds *bounds, struct spot_err *err)
 {
@@ -110,6 +131,8 @@ int spot_form_get(struct spot_form *form, const void *data, size_t n_byte,
     get_grid(form, &in, bounds);
     if (!in.bad)
         get_lists(form, &in, bounds->n_bundle);
+    if (!in.bad)
+        get_handovers(form, &in, bounds->n_bundle);
     if (spot_wire_in_done(&in))
         return 0;
     spot_form_release(form);
@@ -124,6 +147,7 @@ void spot_form_release(struct spot_form *form)
     free(form->buddy);
     free(form->peer);
     free(form->transfer);
+    free(form->handover);
     memset(form, 0, sizeof(*form));
 }
 
@@ -162,10 +186,46 @@ int64_t spot_form_position(const struct spot_form *form, uint32_t id)
     return -1;
 }
 
+static uint32_t stage_of(const struct spot_form *form, uint32_t bundle)
+{
+    uint32_t p = 0;
+
+    while (bundle >= form->stage[p + 1])
+        p++;
+    return p;
+}
+
+uint32_t spot_form_giver(const struct spot_form *form, uint32_t bundle)
+{
+    return spot_form_replica(form, stage_of(form, bundle), 0);
+}
+
+bool spot_form_computes(const struct spot_form *form, int64_t position, uint32_t bundle)
+{
+    uint32_t p;
+
+    if (position < 0)
+        return false;
+    p = spot_form_place(form, position).p;
+    return bundle >= form->stage[p] && bundle < form->stage[p + 1];
+}
+
+bool spot_form_keeps(const struct spot_form *form, uint32_t id, uint32_t bundle)
+{
+    for (size_t i = 0; i < form->n_handed; i++)
+        if (form->handover[i].bundle == bundle && form->handover[i].to == id)
+            return true;
+    return form->buddy[stage_of(form, bundle)] == id ||
+           spot_form_computes(form, spot_form_position(form, id), bundle);
+}
+
 bool spot_form_is_active(const struct spot_form *form, uint32_t id)
 {
     for (uint32_t p = 0; p < form->P; p++)
         if (form->buddy[p] == id)
+            return true;
+    for (size_t i = 0; i < form->n_handover; i++)
+        if (form->handover[i].to == id)
             return true;
     return spot_form_position(form, id) >= 0;
 }

@@ -25,6 +25,12 @@ struct spot_transfer {
     uint32_t bundle, origin, from, to; /* member ids */
 };
 
+/* A bundle that a member needs in the grid to come. It gets it while the present one works, from
+ * the first replica of its stage, and from then on mirrors it as a buddy does a stage. */
+struct spot_handover {
+    uint32_t bundle, to;
+};
+
 struct spot_form {
     int64_t step;                /* where the state stands */
     uint32_t D, P, M;            /* data-parallel pipelines, stages of each, members of each */
@@ -36,6 +42,9 @@ struct spot_form {
     size_t n_peer;
     struct spot_transfer *transfer; /* [n_transfer] */
     size_t n_transfer;
+    struct spot_handover *handover; /* [n_handover] */
+    size_t n_handover;
+    size_t n_handed; /* so many are in force: grows while the epoch runs */
 };
 
 void spot_form_put(struct spot_buf *out, const struct spot_form *form);
@@ -72,7 +81,16 @@ uint32_t spot_form_replica(const struct spot_form *form, uint32_t p, uint32_t i)
 /* Position of a member in the grid, -1 if it has none. */
 int64_t spot_form_position(const struct spot_form *form, uint32_t id);
 
-/* True if a member has a place or mirrors a stage: it takes part in every step. */
+/* Who sends the sums of a bundle to those who mirror it, and the bundle to its heirs. */
+uint32_t spot_form_giver(const struct spot_form *form, uint32_t bundle);
+
+/* True if the member at a position, -1 for none, computes with the bundle. */
+bool spot_form_computes(const struct spot_form *form, int64_t position, uint32_t bundle);
+
+/* True if the member computes with the bundle or mirrors it: it votes on its sums. */
+bool spot_form_keeps(const struct spot_form *form, uint32_t id, uint32_t bundle);
+
+/* True if a member has a place, mirrors a stage or is to inherit: it takes part in every step. */
 bool spot_form_is_active(const struct spot_form *form, uint32_t id);
 
 /* Microbatches [*begin, *end) whose losses the member at a position, or -1, has to tell: those of

@@ -14,7 +14,7 @@ extern "C" {
 #endif
 
 enum {
-    SPOT_PROTOCOL = 10,
+    SPOT_PROTOCOL = 11,
     SPOT_PAYLOAD_MAX = 1 << 30, /* between members */
     SPOT_HELLO_MAX = 1 << 20,   /* from a stranger, before it is a member */
     SPOT_NAME_MAX = 64,
@@ -53,6 +53,7 @@ enum spot_message {
     SPOT_MSG_PROBE,        /* tag: bytes; u32 how often: measure messages of this size */
     SPOT_MSG_LEAVE,        /* nothing here needs you */
     SPOT_MSG_FINISH,       /* the job is done */
+    SPOT_MSG_HAND,         /* tag: so many handovers of the form are in force from this step on */
 
     /* worker to worker */
     SPOT_MSG_PEER = 64, /* first frame of a connection */

@@ -30,25 +30,22 @@ static uint32_t count(const struct spot_form *form, uint32_t p)
     return form->stage[p + 1] - form->stage[p];
 }
 
-/* --- to the buddy --------------------------------------------------------- */
+/* --- to those who mirror ---------------------------------------------------- */
 
-/* Is this the replica of its stage that has to send? */
-static bool sends(const struct spot_form *form, const struct spot_form_place *at)
+/* Is this the replica of its stage that sends to the buddy and the heirs? */
+static bool sends(const struct spot_form_place *at)
 {
-    return at->d == 0 && at->m == 0 && form->buddy[at->p];
+    return at->d == 0 && at->m == 0;
 }
 
-/* The i-th sum of stage p, of which `stage` is an object, to the buddy or from the first replica.
- */
-static struct spot_comm_piece piece_of(const struct spot_comm *comm, const struct spot_form *form,
-                                       uint32_t p, uint32_t i, struct spot_stage *stage,
-                                       const size_t *bundle_elem, bool is_send, int64_t step)
+/* Sums of bundle b, of which `stage` is an object, to or from a member. */
+static struct spot_comm_piece piece_of(const struct spot_comm *comm, uint32_t b,
+                                       struct spot_stage *stage, const size_t *bundle_elem,
+                                       bool is_send, uint32_t peer, int64_t step)
 {
-    const uint32_t b = bundle_at(form, p, i);
-
     return (struct spot_comm_piece){
         .is_send = is_send,
-        .peer = is_send ? form->buddy[p] : spot_form_replica(form, p, 0),
+        .peer = peer,
         .type = SPOT_MSG_MIRROR,
         .tag = spot_tag_microbatch(step, b),
         .data = sums_of(comm, stage, b),
@@ -57,29 +54,52 @@ static struct spot_comm_piece piece_of(const struct spot_comm *comm, const struc
     };
 }
 
-static int send_buddy(const struct spot_sums *s, uint32_t i, struct spot_err *err)
+/* Bundle b of stage p to its buddy and its heirs: piece[] has room for 1 + n_handed. */
+static size_t put_sends(const struct spot_comm *comm, const struct spot_form *form, uint32_t p,
+                        uint32_t b, struct spot_stage *stage, const size_t *bundle_elem,
+                        int64_t step, struct spot_comm_piece *piece)
 {
-    const struct spot_comm_piece piece =
-        piece_of(s->comm, s->form, s->at.p, i, s->stage, s->bundle_elem, true, s->step);
+    size_t n = 0;
 
-    return s->comm->kind->exchange(s->comm, &piece, 1, NULL, err);
+    if (form->buddy[p])
+        piece[n++] = piece_of(comm, b, stage, bundle_elem, true, form->buddy[p], step);
+    for (size_t i = 0; i < form->n_handed; i++)
+        if (form->handover[i].bundle == b)
+            piece[n++] = piece_of(comm, b, stage, bundle_elem, true, form->handover[i].to, step);
+    return n;
 }
 
-/* One exchange for all: two members may be each other's buddies. */
+static int send_mirrors(const struct spot_sums *s, uint32_t i, struct spot_err *err)
+{
+    struct spot_comm_piece *const piece = spot_xcalloc(1 + s->form->n_handed, sizeof(*piece));
+    const size_t n = put_sends(s->comm, s->form, s->at.p, bundle_at(s->form, s->at.p, i), s->stage,
+                               s->bundle_elem, s->step, piece);
+    const int rc = n ? s->comm->kind->exchange(s->comm, piece, n, NULL, err) : 0;
+
+    free(piece);
+    return rc;
+}
+
+/* One exchange for all: two members may be each other's buddies. Between any two, sums go out and
+ * come in by falling bundles. */
 int spot_sums_mirror(const struct spot_mirror *m, int64_t step, struct spot_err *err)
 {
     const struct spot_form *const form = m->form;
+    const uint32_t n_bundle = form->stage[form->P];
     const struct spot_form_place at = spot_form_place(form, m->position < 0 ? 0 : m->position);
-    struct spot_comm_piece *const piece = spot_xcalloc(form->stage[form->P] * 2, sizeof(*piece));
+    struct spot_comm_piece *const piece =
+        spot_xcalloc(2 * (size_t)n_bundle + form->n_handed, sizeof(*piece));
     size_t n = 0;
     int rc;
 
-    if (m->comm->kind->is_device && m->position >= 0 && sends(form, &at))
+    if (m->comm->kind->is_device && m->position >= 0 && sends(&at))
         for (uint32_t i = 0; i < count(form, at.p); i++)
-            piece[n++] = piece_of(m->comm, form, at.p, i, m->stage, m->bundle_elem, true, step);
-    for (uint32_t p = 0; p < form->P; p++)
-        for (uint32_t i = 0; m->mirror[p] && i < count(form, p); i++)
-            piece[n++] = piece_of(m->comm, form, p, i, m->mirror[p], m->bundle_elem, false, step);
+            n += put_sends(m->comm, form, at.p, bundle_at(form, at.p, i), m->stage, m->bundle_elem,
+                           step, piece + n);
+    for (uint32_t b = n_bundle; b-- > 0;)
+        if (m->mirror[b])
+            piece[n++] = piece_of(m->comm, b, m->mirror[b], m->bundle_elem, false,
+                                  spot_form_giver(form, b), step);
     rc = n ? m->comm->kind->exchange(m->comm, piece, n, stream_of(m->comm, m->stage), err) : 0;
     free(piece);
     return rc;
@@ -265,8 +285,8 @@ static void let_go(void *user, int bundle)
         const struct spot_comm_sum sum = sum_of(s, s->n_gone);
 
         s->rc = s->comm->kind->start(s->comm, &sum, &s->err);
-    } else if (sends(s->form, &s->at)) {
-        s->rc = send_buddy(s, s->n_gone, &s->err);
+    } else if (sends(&s->at)) {
+        s->rc = send_mirrors(s, s->n_gone, &s->err);
     }
     s->n_gone++;
 }
@@ -293,12 +313,12 @@ int spot_sums_finish(struct spot_sums *s, struct spot_err *err)
     if (has_replicas(s)) {
         if (add_replicas(s, err))
             return -1;
-        s->n_gone = 0; /* to the buddy goes what was added up */
+        s->n_gone = 0; /* to those who mirror goes what was added up */
     }
-    if (s->comm->kind->is_device || !sends(s->form, &s->at))
+    if (s->comm->kind->is_device || !sends(&s->at))
         return 0;
     for (uint32_t i = s->n_gone; i < count(s->form, s->at.p); i++)
-        if (send_buddy(s, i, err))
+        if (send_mirrors(s, i, err))
             return -1;
     return 0;
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* sums.h - a step's gradient sums on their way to the replicas and the buddy of a stage.
+/* sums.h - a step's gradient sums on their way to the replicas of a stage and those who mirror it:
+ * its buddy, and the heirs of its bundles.
  *
  * A sum leaves as soon as it is complete: the last backward pass goes from the last bundle to the
  * first, and what it leaves behind travels while the rest is computed. Sums on a device are added
@@ -41,7 +42,7 @@ void spot_sums_unwatch(struct spot_sums *sums);
 
 /* After the last backward call: when it returns, spot_stage_sum is the sum over all replicas, of a
  * tied shape those of wte and head.w are both the sum of the two, and where memory is the host's,
- * the first replica's has been sent to the stage's buddy. Returns 0, or -1 with *err of
+ * the first replica's has been sent to the stage's buddy and heirs. Returns 0, or -1 with *err of
  * comm/comm.h. */
 int spot_sums_finish(struct spot_sums *sums, struct spot_err *err);
 
@@ -50,11 +51,11 @@ struct spot_mirror {
     const struct spot_form *form;
     int64_t position;           /* in the grid, -1 for none */
     struct spot_stage *stage;   /* of this position */
-    struct spot_stage **mirror; /* [P], stage objects over the same bundles, or NULL */
+    struct spot_stage **mirror; /* [bundles], stage objects that mirror them here, or NULL */
     const size_t *bundle_elem;
 };
 
-/* The buddies' part of a step: whoever has the sums of a step can make its update. Takes those of
+/* The mirrors' part of a step: whoever has the sums of a step can make its update. Takes those of
  * the stages mirrored here, and sends its own where memory is a device's. Returns as above. */
 int spot_sums_mirror(const struct spot_mirror *mirror, int64_t step, struct spot_err *err);
 

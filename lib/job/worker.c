@@ -43,10 +43,12 @@ bool spot_worker_has_joined(void)
 /* Updates that are still on a device, brought into the bundles. */
 static int sync_stages(struct spot_worker *w, struct spot_err *err)
 {
-    if (w->stage && spot_stage_sync(w->stage, err))
+    struct spot_stage *mirror;
+
+    if (w->stage && spot_stage_sync(w->stage, SPOT_ALL_BUNDLES, err))
         return -1;
-    for (uint32_t p = 0; w->mirror && p < w->form.P; p++)
-        if (w->mirror[p] && spot_stage_sync(w->mirror[p], err))
+    for (int b = 0; (mirror = spot_worker_next_mirror(w, &b));)
+        if (spot_stage_sync(mirror, SPOT_ALL_BUNDLES, err))
             return -1;
     return 0;
 }
@@ -58,10 +60,7 @@ static void drop_stage(struct spot_worker *w)
         spot_mesh_keep(w->mesh); /* sums on their way */
     spot_stage_free(w->stage);
     w->stage = NULL;
-    for (uint32_t p = 0; w->mirror && p < w->form.P; p++)
-        spot_stage_free(w->mirror[p]);
-    free(w->mirror);
-    w->mirror = NULL;
+    spot_worker_drop_mirrors(w);
 }
 
 static void drop_bundles(struct spot_worker *w)
@@ -257,13 +256,13 @@ static int join(struct spot_worker *w, struct spot_err *err)
 
 /* --- a new epoch --------------------------------------------------------- */
 
-/* The stage p with room for n_slot microbatches; 0 for one that only mirrors. */
-static struct spot_stage_config stage_config(struct spot_worker *w, uint32_t p, int n_slot)
+struct spot_stage_config spot_worker_stage_config(struct spot_worker *w, int begin, int end,
+                                                  int n_slot)
 {
     return (struct spot_stage_config){
         .shape = w->config.shape,
-        .bundle_begin = (int)w->form.stage[p],
-        .bundle_end = (int)w->form.stage[p + 1],
+        .bundle_begin = begin,
+        .bundle_end = end,
         .micro_batch = (int)w->config.micro_batch,
         .n_slot = n_slot,
         .n_microbatch = (int)spot_job_microbatches(&w->config),
@@ -274,18 +273,25 @@ static struct spot_stage_config stage_config(struct spot_worker *w, uint32_t p, 
     };
 }
 
+/* This worker's own stage. */
+static struct spot_stage_config own_config(struct spot_worker *w)
+{
+    const struct spot_form *const f = &w->form;
+    const struct spot_form_place at = spot_form_place(f, w->position);
+
+    return spot_worker_stage_config(w, (int)f->stage[at.p], (int)f->stage[at.p + 1],
+                                    spot_pipeline_slots(f, at.d, at.p));
+}
+
 /* Refuse before a byte moves what would not fit; what is held already is there to be used. */
 static int check_room(struct spot_worker *w, struct spot_err *err)
 {
-    const struct spot_form *f = &w->form;
     size_t limit_byte = spot_memory_available();
     struct spot_stage_config config;
-    struct spot_form_place at;
 
     if (w->position < 0)
         return 0;
-    at = spot_form_place(f, w->position);
-    config = stage_config(w, at.p, spot_pipeline_slots(f, at.d, at.p));
+    config = own_config(w);
     if (!config.kernel)
         return 0; /* new_stage tells */
     for (int b = config.bundle_begin; b < config.bundle_end; b++)
@@ -298,57 +304,36 @@ static int check_room(struct spot_worker *w, struct spot_err *err)
     return w->is_unfit ? -1 : 0;
 }
 
-/* A stage that does not fit beside one's own is for another to mirror. */
-static int check_mirror_room(struct spot_worker *w, struct spot_err *err)
+struct spot_stage *spot_worker_new_stage(struct spot_worker *w, int begin, int end, int n_slot,
+                                         int64_t step, struct spot_err *err)
 {
-    for (uint32_t p = 0; p < w->form.P; p++) {
-        const struct spot_stage_config config = stage_config(w, p, 0);
-
-        if (w->form.buddy[p] == w->id && !w->bundle[config.bundle_begin] &&
-            spot_stage_check(&config, 0, err)) {
-            w->cannot_mirror = true;
-            return -1;
-        }
-    }
-    return 0;
-}
-
-static struct spot_stage *new_stage(struct spot_worker *w, uint32_t p, int n_slot,
-                                    struct spot_err *err)
-{
-    const struct spot_form *f = &w->form;
-    const struct spot_stage_config config = stage_config(w, p, n_slot);
+    const struct spot_stage_config config = spot_worker_stage_config(w, begin, end, n_slot);
 
     if (!config.kernel) {
         spot_kernel_find(w->config.kernel, err);
         return NULL;
     }
-    for (int b = config.bundle_begin; b < config.bundle_end; b++)
-        if (!w->bundle[b] || w->bundle[b]->step != f->step) {
+    for (int b = begin; b < end; b++)
+        if (!w->bundle[b] || w->bundle[b]->step != step) {
             spot_err_set(err, SPOT_EDATA, "bundle %d of step %lld did not come", b,
-                         (long long)f->step);
+                         (long long)step);
             return NULL;
         }
-    return spot_stage_new(&config, &w->bundle[config.bundle_begin], err);
+    return spot_stage_new(&config, &w->bundle[begin], err);
 }
 
 static int build_stages(struct spot_worker *w, struct spot_err *err)
 {
-    const struct spot_form *f = &w->form;
-
     if (w->position >= 0) {
-        const struct spot_form_place at = spot_form_place(f, w->position);
+        const struct spot_stage_config own = own_config(w);
 
-        w->stage = new_stage(w, at.p, spot_pipeline_slots(f, at.d, at.p), err);
+        w->stage = spot_worker_new_stage(w, own.bundle_begin, own.bundle_end, own.n_slot,
+                                         w->form.step, err);
         w->is_unfit = !w->stage;
         if (!w->stage)
             return -1;
     }
-    w->mirror = spot_xcalloc(f->P, sizeof(struct spot_stage *));
-    for (uint32_t p = 0; p < f->P; p++)
-        if (f->buddy[p] == w->id && !(w->mirror[p] = new_stage(w, p, 0, err)))
-            return -1;
-    return 0;
+    return spot_worker_build_mirrors(w, err);
 }
 
 /* Say what went wrong with an epoch. A revoked one needs no word: the next order says all. A
@@ -399,7 +384,7 @@ static int on_form(struct spot_worker *w, const struct spot_frame *frame, struct
     if (!rc)
         rc = check_room(w, &why);
     if (!rc)
-        rc = check_mirror_room(w, &why);
+        rc = spot_worker_check_mirrors(w, &why);
     if (!rc)
         rc = spot_worker_move(w, &why);
     if (!rc)
@@ -458,6 +443,8 @@ static int on_order(struct spot_worker *w, const struct spot_frame *frame, struc
         return on_quiesce(w, frame, err);
     case SPOT_MSG_FORM:
         return on_form(w, frame, err);
+    case SPOT_MSG_HAND:
+        return spot_worker_hand(w, frame, err);
     case SPOT_MSG_STEP:
         return spot_worker_step(w, frame, err);
     case SPOT_MSG_COMMIT:

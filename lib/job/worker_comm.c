@@ -16,21 +16,22 @@ static bool is_among(const uint32_t *id, size_t n, uint32_t wanted)
     return false;
 }
 
-/* Everyone in the grid, then the buddies outside it; behind them the replicas of this stage. */
+/* Everyone in the grid, then those outside it who mirror; behind them the replicas of this stage.
+ */
 static struct spot_comm_place place_of(struct spot_worker *w)
 {
     const struct spot_form *const f = &w->form;
     uint32_t *const id =
-        spot_xcalloc(spot_form_size(f) + f->P + spot_form_replicas(f), sizeof(*id));
+        spot_xcalloc(spot_form_size(f) + f->n_peer + spot_form_replicas(f), sizeof(*id));
     struct spot_comm_place place = { .me = w->id, .member = id };
     uint32_t *replica;
 
     w->comm_member = id;
     for (uint32_t i = 0; i < spot_form_size(f); i++)
         id[place.n_member++] = f->member[i];
-    for (uint32_t p = 0; p < f->P; p++)
-        if (f->buddy[p] && !is_among(id, place.n_member, f->buddy[p]))
-            id[place.n_member++] = f->buddy[p];
+    for (size_t i = 0; i < f->n_peer; i++)
+        if (spot_form_is_active(f, f->peer[i].id) && !is_among(id, place.n_member, f->peer[i].id))
+            id[place.n_member++] = f->peer[i].id;
     w->n_comm_member = place.n_member;
     place.replica = replica = id + place.n_member;
     for (uint32_t i = 0; w->position >= 0 && i < spot_form_replicas(f); i++)

@@ -6,7 +6,7 @@
 #include "job/bundle_io.h"
 #include "job/worker_state.h"
 
-static void hold(struct spot_worker *w, struct spot_bundle *bundle_take)
+void spot_worker_hold(struct spot_worker *w, struct spot_bundle *bundle_take)
 {
     spot_bundle_free(w->bundle[bundle_take->index]);
     w->bundle[bundle_take->index] = bundle_take;
@@ -85,7 +85,7 @@ static int take_bundle(struct spot_worker *w, const struct spot_transfer *t, str
             return -1;
         }
         spot_bundle_start(bundle, &w->config.shape, w->config.seed);
-        hold(w, bundle);
+        spot_worker_hold(w, bundle);
         return 0;
     }
     frame = t->origin == SPOT_FROM_STORE
@@ -101,7 +101,7 @@ static int take_bundle(struct spot_worker *w, const struct spot_transfer *t, str
         return -1;
     }
     spot_mesh_progress(w->mesh);
-    hold(w, bundle);
+    spot_worker_hold(w, bundle);
     return 0;
 }
 

@@ -47,8 +47,10 @@ struct spot_worker {
     size_t n_comm_member;
     uint64_t n_group_exchange; /* with the tensor group in this epoch */
     struct spot_stage *stage;
-    struct spot_stage **mirror;            /* [form.P], stages of which this worker is the buddy */
-    double *loss;                          /* [G] */
+    struct spot_stage **mirror; /* [n_bundle], over a stage whose buddy this worker is, or over one
+                                 * bundle that it inherits */
+    size_t n_inherited;         /* handovers of the form that are done */
+    double *loss;               /* [G] */
     int32_t (*exponent)[SPOT_TENSORS_MAX]; /* [n_bundle], as last committed, while redoing */
     bool is_redoing;
     struct spot_frame *pending; /* an order that ended a wait for another */
@@ -73,8 +75,31 @@ struct spot_stage_group spot_worker_group(struct spot_worker *worker);
 
 /* worker_move.c: make this member's transfers of the form. Returns 0, or -1 with *err. */
 int spot_worker_move(struct spot_worker *worker, struct spot_err *err);
+/* Hold a bundle, in place of an older copy. */
+void spot_worker_hold(struct spot_worker *worker, struct spot_bundle *bundle_take);
 /* The moves are over, or the mesh is closed: their memory is given back. */
 void spot_worker_end_move(struct spot_worker *worker);
+
+/* worker_mirror.c: what is mirrored here, from the start of an epoch on, or as it is handed over.
+ * Those that return int return 0, or -1 with *err. */
+int spot_worker_check_mirrors(struct spot_worker *worker, struct spot_err *err);
+int spot_worker_build_mirrors(struct spot_worker *worker, struct spot_err *err);
+void spot_worker_drop_mirrors(struct spot_worker *worker);
+/* The next mirror object from bundle *b on; *b is then behind its first bundle. NULL: no more. */
+struct spot_stage *spot_worker_next_mirror(const struct spot_worker *worker, int *b);
+/* The order HAND: from the next step on so many handovers are in force. */
+int spot_worker_hand(struct spot_worker *worker, const struct spot_frame *frame,
+                     struct spot_err *err);
+/* In that step: take what was handed over to this worker. */
+int spot_worker_inherit(struct spot_worker *worker, int64_t step, struct spot_err *err);
+
+/* worker.c: a stage object over bundles that must be held as of a step; 0 slots: it only mirrors.
+ */
+struct spot_stage *spot_worker_new_stage(struct spot_worker *worker, int begin, int end, int n_slot,
+                                         int64_t step, struct spot_err *err);
+/* And what such an object is like. */
+struct spot_stage_config spot_worker_stage_config(struct spot_worker *worker, int begin, int end,
+                                                  int n_slot);
 
 /* worker_step.c: the orders of a running epoch. */
 int spot_worker_step(struct spot_worker *worker, const struct spot_frame *frame,

@@ -12,14 +12,9 @@
 /* The stage object that keeps bundle b up to date here, NULL if there is none. */
 static struct spot_stage *keeper_of(const struct spot_worker *w, uint32_t b)
 {
-    for (uint32_t p = 0; p < w->form.P; p++) {
-        if (b < w->form.stage[p] || b >= w->form.stage[p + 1])
-            continue;
-        if (w->mirror[p])
-            return w->mirror[p];
-        return w->position >= 0 && spot_form_place(&w->form, w->position).p == p ? w->stage : NULL;
-    }
-    return NULL;
+    if (w->mirror[b])
+        return w->mirror[b];
+    return spot_form_computes(&w->form, w->position, b) ? w->stage : NULL;
 }
 
 static bool is_active(const struct spot_worker *w, const struct spot_frame *order)
@@ -52,10 +47,12 @@ static void put_losses(const struct spot_worker *w, struct spot_buf *out)
 /* Has a device of this member failed? */
 static int stage_status(const struct spot_worker *w, struct spot_err *err)
 {
+    struct spot_stage *mirror;
+
     if (w->stage && spot_stage_status(w->stage, err))
         return -1;
-    for (uint32_t p = 0; p < w->form.P; p++)
-        if (w->mirror[p] && spot_stage_status(w->mirror[p], err))
+    for (int b = 0; (mirror = spot_worker_next_mirror(w, &b));)
+        if (spot_stage_status(mirror, err))
             return -1;
     return 0;
 }
@@ -176,6 +173,8 @@ int spot_worker_step(struct spot_worker *w, const struct spot_frame *frame, stru
     spot_mesh_keep(w->mesh); /* an earlier step's sums */
     if (w->position >= 0)
         rc = compute(w, frame, &times, &why);
+    if (!rc)
+        rc = spot_worker_inherit(w, step, &why);
     if (!rc)
         rc = mirror(w, step, &why);
     return rc ? spot_worker_report(w, &why, err)

@@ -129,6 +129,21 @@ same_as_sockets() { # LOG STEPS
     stops_right log --kernel cuda-fp32
 }
 
+@test "state that moves ahead of a new grid: mirrored from device to device, the same bits" {
+    train log --steps 100000 --ahead 0 --layers 4 --no-buddies --grid 1x1 $NCCL
+    for name in a b c; do worker $name; done
+    at_step log 3
+    for to in '"D":2,"P":1' '"D":1,"P":3' '"D":1,"P":1'; do
+        echo "{\"schema\":\"spot.plan/1\",\"kind\":\"train\",\"job\":\"x\",\"time_s\":$((++k)),\"next\":{$to,\"M\":1,\"B\":1}}" |
+            spot-run replan --join unix:j -
+        eventually "grep formed log | tail -n 1 | grep -q '$to'"
+        more_steps log
+    done
+    grep -q ahead_byte log
+    [ "$(jq -s 'map(select(.event == "migrate").moved_byte) | add' log)" -eq 0 ]
+    stops_right log --layers 4 --kernel cuda-fp32
+}
+
 @test "a collective that fails on one machine ends its worker with status 5, and the job goes on" {
     train log --steps 100000 $NCCL
     background env SPOT_TWIN_NCCL_FAIL_AT=6 spot-run worker --join unix:j --join-timeout 60s \

@@ -251,7 +251,7 @@ static inline int run_step(struct model *m, const struct way *way, bool is_updat
     for (int b = 0; b < m->n_bundle && is_updated; b++)
         spot_stage_update(holder(&p[0], b), b, &adamw, 0.75);
     for (int i = 0; i < p[0].n_stage; i++)
-        ck_assert_int_eq(spot_stage_sync(p[0].stage[i], NULL), 0);
+        ck_assert_int_eq(spot_stage_sync(p[0].stage[i], SPOT_ALL_BUNDLES, NULL), 0);
     pipeline_close(&p[0]);
     if (way->is_two_holders)
         pipeline_close(&p[1]);

@@ -18,6 +18,7 @@ static struct spot_form make(void)
                     buddy[] = { 7, 0 };
     static uint32_t share[] = { 0, 1, 7 };
     static struct spot_mesh_peer peer[] = { { 4, "unix:a" }, { 9, "127.0.0.1:1" } };
+    static struct spot_handover handover[] = { { 4, 1 }, { 0, 9 }, { 2, 5 } };
     static struct spot_transfer transfer[] = { { 1, SPOT_FROM_MEMBER, 4, 9 },
                                                { 4, SPOT_FROM_STORE, 0, 7 } };
 
@@ -32,7 +33,10 @@ static struct spot_form make(void)
                                .peer = peer,
                                .n_peer = 2,
                                .transfer = transfer,
-                               .n_transfer = 2 };
+                               .n_transfer = 2,
+                               .handover = handover,
+                               .n_handover = 3,
+                               .n_handed = 1 };
 }
 
 static const struct spot_form_bounds *bounds(uint32_t n_bundle, int64_t n_microbatch)
@@ -55,6 +59,9 @@ static bool makes_sense(const struct spot_form *f, uint32_t n_bundle)
         ok = ok && f->stage[p] < f->stage[p + 1];
     for (size_t i = 0; i < f->n_transfer; i++)
         ok = ok && f->transfer[i].bundle < n_bundle && f->transfer[i].origin <= SPOT_FROM_NOTHING;
+    ok = ok && f->n_handed <= f->n_handover;
+    for (size_t i = 0; i < f->n_handover; i++)
+        ok = ok && f->handover[i].bundle < n_bundle && f->handover[i].to;
     for (size_t i = 0; i < f->n_peer; i++)
         ok = ok && f->peer[i].id && memchr(f->peer[i].address, 0, sizeof(f->peer[i].address));
     return ok;
@@ -77,6 +84,26 @@ START_TEST(a_form_comes_back_as_it_was)
     spot_form_release(&got);
     spot_buf_release(&out);
     spot_buf_release(&again);
+}
+END_TEST
+
+START_TEST(who_computes_mirrors_or_inherits_a_bundle_keeps_it_and_one_member_gives_it)
+{
+    struct spot_form f = make();
+
+    /* 9 and 1 compute stage 0, 7 mirrors it beside stage 1; 1 inherits bundle 4 */
+    ck_assert(spot_form_computes(&f, 1, 1) && !spot_form_computes(&f, 1, 2));
+    ck_assert(!spot_form_computes(&f, -1, 0));
+    ck_assert(spot_form_keeps(&f, 9, 0) && spot_form_keeps(&f, 9, 1) && !spot_form_keeps(&f, 9, 4));
+    ck_assert(spot_form_keeps(&f, 7, 1) && spot_form_keeps(&f, 7, 3));
+    ck_assert(spot_form_keeps(&f, 1, 1) && spot_form_keeps(&f, 1, 4) && !spot_form_keeps(&f, 1, 3));
+    /* 5 will inherit bundle 2: it takes part, and keeps it once the handover is in force */
+    ck_assert(spot_form_is_active(&f, 5) && !spot_form_keeps(&f, 5, 2));
+    f.n_handed = 3;
+    ck_assert(spot_form_keeps(&f, 5, 2) && !spot_form_keeps(&f, 5, 3));
+    ck_assert(!spot_form_is_active(&f, 11));
+    ck_assert_uint_eq(spot_form_giver(&f, 1), 4);
+    ck_assert_uint_eq(spot_form_giver(&f, 2), 2);
 }
 END_TEST
 
@@ -302,6 +329,7 @@ int main(void)
     TCase *tc = tcase_create("core");
 
     tcase_add_test(tc, a_form_comes_back_as_it_was);
+    tcase_add_test(tc, who_computes_mirrors_or_inherits_a_bundle_keeps_it_and_one_member_gives_it);
     tcase_add_test(tc, a_form_cut_anywhere_or_of_another_model_is_refused);
     tcase_add_test(tc, a_form_with_any_bytes_changed_is_refused_or_makes_sense);
     tcase_add_test(tc, a_group_whose_size_does_not_divide_the_shards_is_refused);

@@ -321,7 +321,7 @@ static void *train(void *user)
         }
     }
     for (int i = 0; i < me->n_stage; i++)
-        ck_assert_int_eq(spot_stage_sync(me->stage[i], &me->err), 0);
+        ck_assert_int_eq(spot_stage_sync(me->stage[i], SPOT_ALL_BUNDLES, &me->err), 0);
     return NULL;
 }
 

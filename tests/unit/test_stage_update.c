@@ -73,7 +73,7 @@ START_TEST(update_is_adamw_with_bias_correction_and_selective_decay)
             memcpy(b.bundle[k].exponent, a.bundle[k].exponent, sizeof(b.bundle[k].exponent));
             b.bundle[k].step = a.bundle[k].step;
             spot_stage_update(p->stage[0], k, &adamw, 0.5);
-            ck_assert_int_eq(spot_stage_sync(p->stage[0], NULL), 0);
+            ck_assert_int_eq(spot_stage_sync(p->stage[0], SPOT_ALL_BUNDLES, NULL), 0);
             check_update(&b.bundle[k], &a.bundle[k], spot_stage_sum(p->stage[0], k), 0.5);
             ck_assert_int_eq(a.bundle[k].step, step + 1);
         }

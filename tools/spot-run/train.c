@@ -20,7 +20,7 @@ struct options {
     const char *grid, *plan, *listen, *key_file, *state, *events, *save, *load, *shares, *comm,
         *reduce;
     uint64_t steps, workers;
-    double durable_every_s, lease_s, stall_s;
+    double ahead_byte, durable_every_s, lease_s, stall_s;
     bool resume, buddies, quiet, verbose;
 };
 
@@ -85,6 +85,7 @@ static struct spot_coordinator_options coordinator_options(const struct options 
         .save = o->save,
         .resume = o->resume,
         .no_buddies = !o->buddies,
+        .ahead_byte = (uint64_t)o->ahead_byte,
         .durable_every_s = o->durable_every_s,
         .lease_s = o->lease_s,
         .stall_s = o->stall_s,
@@ -153,6 +154,7 @@ static struct options o = {
     .comm = "sockets",
     .reduce = "exact",
     .buddies = true,
+    .ahead_byte = 64 << 20,
     .lease_s = 2,
     .stall_s = 30,
 };
@@ -218,7 +220,8 @@ static const struct spot_opt option_table[] = {
       0.5, 3600 },
     { SPOT_OPT_SECS, 0, "stall", &o.stall_s, "time", NULL, 1, 86400 },
     { SPOT_OPT_FLAG, 0, "buddies", &o.buddies, NULL,
-      "mirror stages that one domain could take (default yes)", 0, 0 },
+      "mirror stages one domain could take; large moves beside steps", 0, 0 },
+    { SPOT_OPT_SIZE, 0, "ahead", &o.ahead_byte, "size", NULL, 0, 1e15 },
     { SPOT_OPT_GROUP, .help = "what remains" },
     { SPOT_OPT_STRING, 0, "state", &o.state, "dir", "durable state; go on from it", 0, 0 },
     { SPOT_OPT_FLAG, 0, "resume", &o.resume, NULL, NULL, 0, 0 },

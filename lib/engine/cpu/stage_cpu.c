@@ -441,9 +441,10 @@ static void back_off(struct spot_stage *st, int bundle, uint32_t overflow)
     spot_exact_back_off(st->bundle[bundle - st->config.bundle_begin], overflow);
 }
 
-static int nothing_to_sync(struct spot_stage *st, struct spot_err *err)
+static int nothing_to_sync(struct spot_stage *st, int bundle, struct spot_err *err)
 {
     (void)st;
+    (void)bundle;
     (void)err;
     return 0;
 }

@@ -360,11 +360,13 @@ static void backward(struct spot_stage *st, int slot, const float *dact_out, flo
         give_out(st, dact_in, d);
 }
 
-static int sync_planes(struct spot_stage *st, struct spot_err *err)
+static int sync_planes(struct spot_stage *st, int bundle, struct spot_err *err)
 {
     for (int i = 0; i < st->n_bundle; i++) {
         struct spot_cuda_part *const part = &st->part[i];
 
+        if (bundle != SPOT_ALL_BUNDLES && bundle != st->config.bundle_begin + i)
+            continue;
         for (int p = 0; part->is_ahead && p < SPOT_PLANES; p++)
             spot_device_download(st->dev, part->bundle->plane[p], part->on.plane[p],
                                  part->bundle->arena.n_elem * sizeof(float));

@@ -1,0 +1,200 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# State that moves ahead of a new grid, while the old one works: whoever is killed meanwhile, and
+# whatever comes between, the bits are those of the undisturbed job, and no grid waits for bytes.
+
+bats_require_minimum_version 1.5.0
+load job
+
+setup() { job_setup; }
+teardown() { job_teardown; }
+
+moved() { # LOG: bytes that an epoch waited for, with the one that began the job
+    jq -s 'map(select(.event == "migrate").moved_byte) | add' "$1"
+}
+
+ahead() { # LOG: bytes that were to move beside steps
+    jq -s 'map(select(.event == "migrate").ahead_byte // 0) | add' "$1"
+}
+
+grid() { # LOG D P: is formed, or will be
+    eventually "grep -q '\"formed\".*\"D\":$2,\"P\":$3,' $1"
+}
+
+plan() { # D P: is wanted
+    echo "{\"schema\":\"spot.plan/1\",\"kind\":\"train\",\"job\":\"x\",\"time_s\":$((++plans)),\"next\":{\"D\":$1,\"P\":$2,\"M\":1,\"B\":1}}" |
+        spot-run replan --join unix:j -
+}
+
+@test "one who joins is given the state bundle by bundle, and a replica begins without a move" {
+    train log --steps 1000000 --ahead 0
+    worker a
+    at_step log 3
+    worker b
+    grid log 2 1
+    more_steps log
+    [ "$(ahead log)" -gt 0 ]
+    [ "$(moved log)" -eq 0 ]
+    [ "$(grep -c '"formed".*"D":1,' log)" -ge 2 ] # the old grid again, meanwhile
+    stops_right log
+}
+
+@test "moves below the threshold are made at once" {
+    train log --steps 1000000
+    worker a
+    at_step log 3
+    worker b
+    grid log 2 1
+    [ "$(ahead log)" -eq 0 ]
+    [ "$(moved log)" -gt 0 ]
+    stops_right log
+}
+
+@test "from grid to grid by plans: every cut of the stages, without a move in between" {
+    train log --steps 1000000 --ahead 0 --layers 4 --no-buddies --grid 1x1
+    for name in a b c d; do worker $name; done
+    at_step log 3
+    for to in "1 2" "1 3" "2 2" "1 4" "2 1" "4 1" "1 1"; do
+        plan $to
+        grid log $to
+        more_steps log
+    done
+    [ "$(moved log)" -eq 0 ]
+    [ "$(ahead log)" -gt 0 ]
+    stops_right log --layers 4
+}
+
+@test "a tied head and a Llama: the same" {
+    for more in "--tied" "--arch llama --heads 4 --kv-heads 2"; do
+        rm -f log
+        train log --steps 1000000 --ahead 0 $more --grid 1x2
+        worker a
+        worker b
+        at_step log 3
+        worker c
+        worker d
+        plan 2 2
+        grid log 2 2
+        more_steps log
+        stops_right log $more
+    done
+}
+
+@test "a buddy that comes later gets its stage the same way, and has it when the owner is killed" {
+    train log --steps 1000000 --ahead 0 --grid 1x1 --durable-every 1h
+    worker a
+    owner=$pid
+    at_step log 3
+    worker b
+    eventually 'grep formed log | tail -n 1 | jq -e ".buddies == [\"b\"]" >/dev/null'
+    more_steps log
+    kill -9 $owner
+    seen log lost 1
+    more_steps log
+    [ "$(moved log)" -eq 0 ]
+    [ "$(ahead log)" -gt 0 ]
+    [ "$(events log rolled_back)" = 0 ]
+    stops_right log
+}
+
+# slow LOG ARGUMENTS: many bundles, one member; who joins takes a while to inherit
+slow() {
+    train "$1" --steps 1000000 --ahead 0 --layers 30 "${@:2}"
+    worker first
+    first=$pid
+    at_step "$1" 3
+    worker heir
+    heir=$pid
+    eventually "grep -q ahead_byte $1"
+}
+
+@test "an heir that is killed half-way is no loss; the next one begins anew" {
+    slow log
+    kill -9 $heir
+    seen log lost 1
+    worker other
+    grid log 2 1
+    more_steps log
+    stops_right log --layers 30
+}
+
+@test "an heir that is told to leave half-way leaves" {
+    slow log
+    kill -TERM $heir
+    wait $heir && status=0 || status=$?
+    [ "$status" -eq 75 ]
+    more_steps log
+    stops_right log --layers 30
+}
+
+@test "the giver is killed half-way: back to the disk, same bits" {
+    slow log --durable-every 0.05s
+    seen log durable 1
+    kill -9 $first
+    seen log lost 1
+    more_steps log
+    stops_right log --layers 30
+}
+
+@test "the giver is told to leave half-way: what is left moves at once, and nothing is lost" {
+    slow log
+    kill -TERM $first
+    wait $first && status=0 || status=$?
+    [ "$status" -eq 75 ]
+    more_steps log
+    [ "$(events log rolled_back)" = 0 ]
+    stops_right log --layers 30
+}
+
+@test "one joins after the other, plans change, the coordinator is stopped: nothing is lost" {
+    slow log --state st --layers 12
+    for name in c d; do worker $name; done
+    plan 1 3
+    worker e
+    plan 2 2
+    worker f
+    more_steps log
+    plan 1 1
+    plan 2 3
+    grid log 2 3
+    more_steps log
+    stops_right log --layers 12
+    train log --steps 1000000 --ahead 0 --layers 12 --state st --resume
+    seen log joined 12
+    more_steps log
+    stops_right log --layers 12
+}
+
+@test "grids that change all the time, in a job whose sums want smaller exponents now and then" {
+    more="--layers 6 --lr 3"
+    train log --steps 1000000 --ahead 0 --no-buddies $more
+    for name in a b c; do worker $name; done
+    at_step log 3
+    for k in $(seq 25); do
+        for to in "2 1" "1 3" "1 2" "1 1"; do plan $to; done
+    done
+    at_step log 200 # by then exponents were too large more than once
+    [ "$(events log formed)" -ge 20 ]
+    stops_right log $more
+}
+
+@test "kills and notices at random times, twenty in a row, same final bits" {
+    RANDOM=11
+    train log --steps 1000000 --ahead 0 --grid 2x2 --layers 6 --durable-every 0.1s
+    local -A alive=()
+    for i in 1 2 3 4; do worker n$i && alive[$pid]=1; done
+    at_step log 5
+    for i in $(seq 5 24); do
+        local ids=(${!alive[@]})
+        local victim=${ids[$((RANDOM % ${#ids[@]}))]}
+        kill -$([ $((RANDOM % 2)) = 0 ] && echo TERM || echo KILL) $victim 2>/dev/null || true
+        unset "alive[$victim]"
+        sleep 0.0$((RANDOM % 10))
+        worker n$i && alive[$pid]=1
+        sleep 0.$((RANDOM % 3))
+    done
+    grid log 2 2
+    more_steps log
+    [ "$(ahead log)" -gt 0 ]
+    stops_right log --layers 6
+}
