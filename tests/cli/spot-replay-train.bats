@@ -72,6 +72,13 @@ samples,usd,effective_s,reconfigure_s,checkpoint_s,redone_s,redundant_s,idle_s,b
     [ "$(sed -n 1p "$T/o")" = "$(sed -n 2p "$T/o")" ]
 }
 
+@test "the demonstration's job tells policies apart: what knows less or pays more is further from optimal" {
+    spot-replay train --job examples/jobs/demo.json --trace examples/traces/demo.csv --notice 0 --format csv \
+        --policy optimal,spot,persistence,throughput,torchrun >"$T/o"
+    [ "$(column policy <"$T/o" | tr '\n' ' ')" = 'optimal spot persistence throughput torchrun ' ]
+    column ideal_share <"$T/o" | awk 'NR > 1 && $1 > last - 0.001 { bad = 1 } { last = $1 } END { exit bad }'
+}
+
 @test "a job is suspended below its minimum and resumes" {
     printf 'time_s,available\n0,4\n120,1\n240,4\n600,4\n' >"$T/t.csv"
     play --policy spot,parcae-truth,throughput,optimal --steps >"$T/s"
