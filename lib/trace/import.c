@@ -216,6 +216,8 @@ void spot_import_shift(struct spot_import *imp, double origin_s)
         imp->row[i].time_s -= origin_s;
     for (size_t i = 0; i < imp->n_node; i++)
         imp->node[i].time_s -= origin_s;
+    if (imp->end_s > 0)
+        imp->end_s -= origin_s;
 }
 
 void spot_import_release(struct spot_import *imp)

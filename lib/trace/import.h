@@ -59,6 +59,7 @@ struct spot_import {
     enum spot_import_kind kind;
     bool is_lenient;   /* a node may come twice or leave twice: the second has no effect */
     bool is_truncated; /* a document said that more pages follow */
+    double end_s;      /* newest moment that a log tells of; 0: the files do not say */
     struct spot_names text;
     size_t n_row, row_cap, n_node, node_cap;
     struct spot_import_row *row;
@@ -98,8 +99,8 @@ void spot_import_shift(struct spot_import *imp, double origin_s);
  * place the one read last stays. */
 void spot_import_sort(struct spot_import *imp);
 
-/* COUNT and NODE, sorted: make a trace of it. Returns 0, or -1 with SPOT_EDATA: a
- * node that comes twice, a time before the origin, nothing at all. */
+/* COUNT and NODE, sorted: make a trace of it, whose counts hold until end_s. Returns 0, or -1 with
+ * SPOT_EDATA: a node that comes twice, a time before the origin, nothing at all. */
 int spot_import_trace(struct spot_import *imp, struct spot_trace *trace, struct spot_err *err);
 
 /* The other kinds, sorted: CSV with a header. */

@@ -227,6 +227,26 @@ static int build_nodes(const struct spot_import *imp, struct numbers *n,
     return 0;
 }
 
+/* A log that goes on after the last change says that nothing changed: one more row there. */
+static int build_end(const struct spot_import *imp, struct spot_trace_builder *b,
+                     struct spot_err *err)
+{
+    for (size_t k = 0; k < b->trace->n_series; k++) {
+        const struct spot_trace_series *s = &b->trace->series[k];
+        const struct spot_trace_row row = { .series = k,
+                                            .zone = s->zone,
+                                            .instance_type = s->instance_type,
+                                            .time_s = imp->end_s,
+                                            .available = s->available[s->n - 1],
+                                            .requested = -1,
+                                            .price_usd_per_h = NAN };
+
+        if (s->time_s[s->n - 1] < imp->end_s && spot_trace_build(b, &row, err))
+            return -1;
+    }
+    return 0;
+}
+
 int spot_import_trace(struct spot_import *imp, struct spot_trace *trace, struct spot_err *err)
 {
     struct spot_trace_builder b = { .trace = trace, .source = "import" };
@@ -235,7 +255,8 @@ int spot_import_trace(struct spot_import *imp, struct spot_trace *trace, struct 
 
     *trace = (struct spot_trace){ 0 };
     if (imp->kind == SPOT_IMPORT_NODE)
-        rc = check_nodes(imp, err) || build_nodes(imp, &n, &b, err) ? -1 : 0;
+        rc = check_nodes(imp, err) || build_nodes(imp, &n, &b, err) || build_end(imp, &b, err) ? -1
+                                                                                               : 0;
     else
         rc = build_counts(imp, &n, &b, err);
     if (!rc && !trace->n_series)

@@ -145,6 +145,8 @@ static int on_spot_event(struct spot_import *imp, const char *text, size_t n_byt
                                              : 0;
     if (!rc)
         rc = spot_json_read_fields(&doc, doc.root, "", field, &e, err);
+    if (!rc)
+        imp->end_s = fmax(imp->end_s, e.time_s);
     for (size_t i = 0; !rc && i < sizeof(effect) / sizeof(effect[0]); i++) {
         if (strcmp(e.event, effect[i].event) != 0)
             continue;

@@ -27,6 +27,28 @@ setup() {
         grep -q '^,,3,0,90,30,'
 }
 
+@test "the trace of a run ends at the newest event of its log, whatever that is" {
+    {
+        for w in a b c; do echo "{\"event\":\"joined\",\"time_s\":0,\"name\":\"$w\"}"; done
+        echo '{"event":"lost","time_s":600,"name":"a"}'
+        echo '{"event":"joined","time_s":660,"name":"d"}'
+        echo '{"event":"committed","time_s":36000.5,"step":9}'
+    } >log.jsonl
+    spot-replay import --from spot-event log.jsonl >steps.csv
+    [ "$(tail -n 2 steps.csv | xargs)" = '660,3 36000.5,3' ]
+    [ "$(spot-replay import --from spot-event --interval 60 log.jsonl | tail -n 1)" = 36000,3 ]
+    [ "$(spot-replay import --from spot-event --interval 60 log.jsonl | wc -l)" -eq 602 ]
+    [ "$(spot-replay import --from spot-event --steps --interval 60 log.jsonl | tail -n 1)" = 36000,3 ]
+    [ "$(spot-replay import --from spot-event --events log.jsonl | tail -n 1)" = 660,add,d ]
+    [ "$(spot-replay import --from spot-event --origin first --zone z log.jsonl | tail -n 1)" = 36000.5,3,z ]
+    # nothing happened for ten hours: as if someone had written that row by hand
+    risk() { spot-predict | jq '[.series[0].change[] | select(.lost > 0).p] | add'; }
+    { head -n -1 steps.csv; echo 36000,3; } | risk >by-hand
+    head -n -1 steps.csv | risk >cut
+    risk <steps.csv | cmp - by-hand
+    jq -es '.[0] < .[1] / 10' by-hand cut
+}
+
 @test "--merge adds once, however often it runs, and starts from nothing" {
     printf '{"SpotPriceHistory":[{"AvailabilityZone":"a","InstanceType":"g","ProductDescription":"Linux/UNIX","SpotPrice":"0.5","Timestamp":"2026-03-01T00:00:00Z"}]}' >one.json
     sed 's/00:00:00/01:00:00/; s/0.5/0.6/' one.json >two.json

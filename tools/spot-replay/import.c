@@ -125,9 +125,21 @@ static int merge(struct spot_import *imp, struct spot_err *err)
     return rc;
 }
 
+/* When a node came or went last; -infinity in the count form. */
+static double last_event_s(const struct spot_trace *trace)
+{
+    double last_s = -INFINITY;
+
+    for (size_t k = 0; k < trace->n_series; k++)
+        if (trace->series[k].n_event)
+            last_s = fmax(last_s, trace->series[k].event[trace->series[k].n_event - 1].time_s);
+    return last_s;
+}
+
 /* Rows on a grid from start_s; a series begins with the grid point at or after its first row. */
 static int put_on_grid(struct spot_trace *trace, double start_s, struct spot_err *err)
 {
+    const double last_s = last_event_s(trace);
     struct spot_trace grid = { 0 };
     struct spot_trace_builder b = { .trace = &grid, .source = "import" };
     int rc = 0;
@@ -137,8 +149,7 @@ static int put_on_grid(struct spot_trace *trace, double start_s, struct spot_err
         size_t n = spot_trace_grid_n(start_s, trace->end_s, opt.interval_s);
 
         /* Events between the last two rows are seen in the second of them. */
-        if (s->event && n && n < SIZE_MAX &&
-            start_s + (double)(n - 1) * opt.interval_s < trace->end_s)
+        if (s->event && n && n < SIZE_MAX && start_s + (double)(n - 1) * opt.interval_s < last_s)
             n++;
         if (n == SIZE_MAX)
             rc = spot_err_set(err, SPOT_EUSAGE, "--interval gives more than %d rows",
