@@ -75,12 +75,14 @@ while sleep 3 && kill -0 $job 2>/dev/null; do
         spot-run worker --quiet --join "unix:$tmp/job" --name last || true # the trace is over
         break
     }
-    spot-run status --join "unix:$tmp/job" --format json 2>/dev/null |
-        jq -r '"step \(.step) of \(.steps), \(.members | length) machine\(if (.members | length) == 1 then "" else "s" end), grid \(.D)x\(.P)"' >&2 || true
+    # And say what runs, so that a change from it is charged.
+    status=$(spot-run status --join "unix:$tmp/job" --format json 2>/dev/null) || continue
+    current=$(printf '%s' "$status" | jq -r 'if .suspended then "0x0" else "\(.D)x\(.P)" end')
+    printf '%s' "$status" | jq -r '"step \(.step) of \(.steps), \(.members | length) machine\(if (.members | length) == 1 then "" else "s" end), grid \(.D)x\(.P)"' >&2
     # The log is in seconds of this run, in each of which $speedup of the trace pass.
     if spot-replay import --from spot-event --quiet "$out/live.jsonl" |
         awk -F, -v OFS=, -v s="$speedup" 'NR > 1 { $1 *= s } 1' |
-        plan --quiet | spot-run replan --join "unix:$tmp/job" -; then
+        plan --quiet --current "$current" | spot-run replan --join "unix:$tmp/job" -; then
         taken=$((taken + 1))
     else
         refused=$((refused + 1))

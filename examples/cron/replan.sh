@@ -15,12 +15,18 @@ flock -n 9 || exit 0
 
 status=$(spot-run status --join "$join")
 epoch=$(printf '%s' "$status" | jq .epoch)
-members=$(printf '%s' "$status" | jq '[.members[] | select(.leaving | not)] | length')
-[ "$members" -gt 0 ] || exit 0
+members=$(printf '%s' "$status" | jq '.members | length')
+leaving=$(printf '%s' "$status" | jq '[.members[] | select(.leaving)] | length')
+[ "$members" -gt "$leaving" ] || exit 0
+
+# What runs, so that a change from it is charged, also when machines of it are lost already.
+# Nothing does (0x0) before the first epoch and while a plan suspends the job; plans know no M.
+current=$(printf '%s' "$status" | jq -r 'if .suspended or .M != 1 then "0x0" else "\(.D)x\(.P)" end')
 
 # The plan names the epoch it was made for: if the job has moved on meanwhile, it is refused (1),
 # and the next turn makes a better one.
 spot-replay import --from spot-event --quiet "$events" |
     spot-predict --interval 60s --horizon 6 --cap "$((members + 2))" --quiet |
-    spot-plan train --job "$job" --forecast - --now "$members" --epoch "$epoch" --quiet |
+    spot-plan train --job "$job" --forecast - --now "$members" --leaving "$leaving" \
+        --current "$current" --epoch "$epoch" --quiet |
     spot-run replan --join "$join" -

@@ -56,11 +56,12 @@ static void consider(struct spot_train_choice *choice, size_t n_choice,
 void spot_train_hold(struct spot_train_choice *choice, size_t n_choice,
                      const struct spot_train_question *q, struct spot_cost_table *table)
 {
-    const int change = -q->leaving, staying = q->law->now - q->leaving;
+    const int missing = spot_train_missing(q), change = -q->leaving - missing;
+    const int staying = q->law->now - q->leaving;
     double *by_rank = spot_xcalloc(3 * ((size_t)table->n_grid + 1), sizeof(*by_rank));
     double *score = by_rank + table->n_grid + 1, *nothing = score + table->n_grid + 1;
     const struct spot_liveput_view view = {
-        .n = q->law->now,
+        .n = q->law->now + missing,
         .from = spot_cost_grid(table, q->current_d, q->current_p),
         .n_known = 1,
         .change = &change,

@@ -209,6 +209,13 @@ static void reason_of_solver(struct spot_train_plan *plan, const struct spot_tra
         because(plan, say(plan, "nothing runs now: the start itself is not charged"));
     else if (c->d == q->current_d && c->p == q->current_p && !q->leaving)
         because(plan, say(plan, "it runs already: nothing is paid"));
+    else if (spot_train_missing(q))
+        because(plan,
+                say(plan,
+                    "coming from %d x %d with %d of its %d instances lost, any of them, costs "
+                    "%.3g s, %.4g samples",
+                    q->current_d, q->current_p, spot_train_missing(q), q->current_d * q->current_p,
+                    c->cost_s, c->cost_s * c->raw));
     else
         because(plan, say(plan, "coming from %d x %d costs %.3g s, %.4g samples", q->current_d,
                           q->current_p, c->cost_s, c->cost_s * c->raw));

@@ -41,10 +41,13 @@ struct spot_train_question {
     double max_loss_prob; /* 1: no limit */
     enum spot_train_solver solver;
     enum spot_train_objective objective;
-    double usd_per_sample;    /* SPOT_OBJECTIVE_MIX: what a sample is worth */
-    int current_d, current_p; /* what runs now; 0: nothing, a start is free */
-    int leaving;              /* instances of `now` that are under notice */
-    int horizon;              /* intervals that expectations are told for; the job's look-ahead */
+    double usd_per_sample; /* SPOT_OBJECTIVE_MIX: what a sample is worth */
+    /* What runs now; 0: nothing, a start is free. A grid of more than law->now instances has lost
+     * the rest just now, nobody knows which: the change from it is priced as at that loss. At most
+     * throughput->n_max instances. */
+    int current_d, current_p;
+    int leaving;   /* instances of `now` that are under notice */
+    int horizon;   /* intervals that expectations are told for; the job's look-ahead */
     int exact_max; /* clusters up to this size are planned over all grids and counts; 0: as many
                       as a cost table can hold */
 };

@@ -117,10 +117,18 @@ static double bound_of(const struct spot_train_question *q, const struct spot_co
     return sum / q->horizon;
 }
 
-/* No more come by the forecast, whatever the profile has grids for. */
+int spot_train_missing(const struct spot_train_question *q)
+{
+    const int more = q->current_d * q->current_p - q->law->now;
+
+    return more > 0 ? more : 0;
+}
+
+/* No more come by the forecast, whatever the profile has grids for, than there are or just were. */
 static int most_instances(const struct spot_train_question *q)
 {
-    const int most = q->law->cap > q->law->now ? q->law->cap : q->law->now;
+    const int were = q->law->now + spot_train_missing(q);
+    const int most = q->law->cap > were ? q->law->cap : were;
 
     return most < q->throughput->n_max ? most : q->throughput->n_max;
 }
@@ -139,12 +147,12 @@ static void score_dp(struct spot_train_choice *choice, size_t n_choice,
                      const struct spot_train_question *q, struct spot_cost_table *table,
                      double *bound, double *suspend)
 {
-    const int change = -q->leaving;
+    const int missing = spot_train_missing(q), lost = q->leaving + missing, change = -lost;
     const double interval_s = q->law->interval_s;
     double *score = spot_xcalloc(3 * ((size_t)table->n_grid + 1), sizeof(*score));
     double *told = score + table->n_grid + 1, *nothing = told + table->n_grid + 1;
     const struct spot_liveput_view view = {
-        .n = q->law->now,
+        .n = q->law->now + missing,
         .from = spot_cost_grid(table, q->current_d, q->current_p),
         .n_known = 1,
         .change = &change,
@@ -168,8 +176,7 @@ static void score_dp(struct spot_train_choice *choice, size_t n_choice,
     for (size_t i = 0; i < n_choice; i++) {
         const int g = spot_cost_grid(table, choice[i].d, choice[i].p);
 
-        choice[i].cost_s =
-            q->current_d ? spot_cost_row(table, view.n, view.from, q->leaving)[g] : 0;
+        choice[i].cost_s = q->current_d ? spot_cost_row(table, view.n, view.from, lost)[g] : 0;
         choice[i].score = score[g];
         choice[i].samples_per_s = told[g] / (q->horizon * interval_s);
         if (choice[i].samples_per_s < 0)
@@ -189,17 +196,18 @@ static void score_parcae(struct spot_train_choice *choice, size_t n_choice,
 {
     int *gained = spot_xcalloc(2 * (size_t)q->horizon, sizeof(*gained)), d, p;
     int *lost = gained + q->horizon, best;
-    const struct spot_parcae_state state = { q->law->now,
+    const int missing = spot_train_missing(q);
+    const struct spot_parcae_state state = { q->law->now + missing,
                                              spot_cost_grid(table, q->current_d, q->current_p), 0 };
     double promised = 0;
 
-    lost[0] = q->leaving;
+    lost[0] = q->leaving + missing;
     best =
         spot_parcae_choose(table, &state, gained, lost, q->horizon, q->law->interval_s, &promised);
     for (size_t i = 0; i < n_choice; i++) {
         const int g = spot_cost_grid(table, choice[i].d, choice[i].p);
 
-        choice[i].cost_s = spot_cost_row(table, state.n, state.grid, q->leaving)[g];
+        choice[i].cost_s = spot_cost_row(table, state.n, state.grid, lost[0])[g];
         choice[i].samples_per_s =
             choice[i].raw * fmax(0, 1 - choice[i].cost_s / (q->horizon * q->law->interval_s));
         choice[i].score = g == best ? INFINITY : choice[i].samples_per_s;
@@ -252,7 +260,8 @@ static int low_of(const struct spot_train_question *q)
 
 static int high_of(const struct spot_train_question *q)
 {
-    const int high = q->law->now + WINDOW, n_max = most_instances(q);
+    const int missing = spot_train_missing(q), n_max = most_instances(q);
+    const int high = q->law->now + (missing > WINDOW ? missing : (int)WINDOW);
 
     return high < n_max ? high : n_max;
 }
@@ -277,15 +286,15 @@ int spot_train_score(struct spot_train_choice *choice, size_t n_choice,
                      const struct spot_train_question *q, const int *grid, int n_grid,
                      double *bound, double *suspend, struct spot_err *err)
 {
-    const int lost_max =
-        q->leaving > SPOT_CHAIN_LEARNED_MAX ? q->leaving : (int)SPOT_CHAIN_LEARNED_MAX;
+    const int lost = q->leaving + spot_train_missing(q);
+    const int lost_max = lost > SPOT_CHAIN_LEARNED_MAX ? lost : (int)SPOT_CHAIN_LEARNED_MAX;
     struct spot_cost_table table;
 
     if (needs_window(q) && lost_max > SPOT_COST_LOST_MAX)
         return spot_err_set(err, SPOT_EDATA,
                             "%d instances leave at once: this solver takes up to %d; "
                             "--solver liveput takes all",
-                            q->leaving, SPOT_COST_LOST_MAX);
+                            lost, SPOT_COST_LOST_MAX);
     if (needs_window(q))
         spot_cost_table_init_window(&table, q->job, q->throughput, low_of(q), high_of(q), lost_max,
                                     grid, n_grid);

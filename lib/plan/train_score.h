@@ -14,6 +14,9 @@ extern "C" {
  * few of every count within WINDOW of what is there. Returns how many. */
 int spot_train_grids(const struct spot_train_question *q, int **grid);
 
+/* Instances of what runs now that are not there any more: the current grid is larger than `now`. */
+int spot_train_missing(const struct spot_train_question *q);
+
 /* Fill cost_s, samples_per_s and score of every choice for q->solver; the choices are among
  * grid[n_grid].
  * *bound: samples_per_s that nobody can beat. *suspend: the score of running nothing.

@@ -408,3 +408,24 @@ llama() {
     [ "$status" -eq 3 ]
     [[ $stderr == *"/regions/1: names 'r' again, as /regions/0 does"* ]]
 }
+
+@test "what runs may be larger than what is there: some of it is lost already" {
+    job=examples/jobs/gpt-6.7b.json
+    for more in '' '--solver parcae' '--objective usd-per-sample' '--max-loss-prob 0.5'; do
+        # shellcheck disable=SC2086 # words
+        spot-plan train --job $job --now 23 --current 2x12 $more | jq .next,.expected,.alternatives >"$T/after"
+        # shellcheck disable=SC2086 # words
+        spot-plan train --job $job --now 24 --leaving 1 --current 2x12 $more |
+            jq .next,.expected,.alternatives >"$T/before"
+        diff "$T/before" "$T/after"
+    done
+    spot-plan train --job $job --now 23 --current 2x12 | jq -e '.why | any(test(
+        "coming from 2 x 12 with 1 of its 24 instances lost, any of them, costs [1-9]"))'
+    # more of them gone cost no less, and what is free without --current is not
+    lost() { spot-plan train --job $job --now "$1" --current 2x12 | jq .expected.samples_per_s; }
+    jq -en "$(lost 23) > $(lost 18) and $(lost 18) > 0"
+    spot-plan train --job $job --now 23 --current 0x0 | jq -e '.why | any(test("nothing runs now"))'
+    run -0 --separate-stderr spot-plan train --job $job --now 24 --current 2x1
+    [[ "$stderr" == *'--current 2x1: the limits of the job rule this grid out'* ]]
+    run -2 spot-plan train --job $job --now 24 --current 12
+}

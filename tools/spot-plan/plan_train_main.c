@@ -163,20 +163,26 @@ static int pick_objective(const struct options *o, struct spot_train_question *q
     return 0;
 }
 
-/* "DxP": what runs now. */
-static int parse_current(const struct session *s, const struct options *o,
-                         struct spot_train_question *q, struct spot_err *err)
+/* "DxP": what runs now, or did until instances of it were lost. */
+static int parse_current(const struct options *o, struct spot_train_question *q,
+                         struct spot_err *err)
 {
-    if (!o->current)
-        return 0;
-    if (spot_grid_parse(o->current, &q->current_d, &q->current_p))
+    if (o->current && spot_grid_parse(o->current, &q->current_d, &q->current_p))
         return spot_err_set(err, SPOT_EUSAGE, "--current: expected DxP, got '%.32s'", o->current);
-    if (q->current_d > 0 && (spot_throughput_at(&s->throughput, q->current_d, q->current_p) < 0 ||
-                             q->current_d * q->current_p > s->law.now))
-        return spot_err_set(err, SPOT_EUSAGE,
-                            "--current %dx%d: not a grid this job can run on %d instances",
-                            q->current_d, q->current_p, s->law.now);
+    if (!q->current_d || !q->current_p)
+        q->current_d = q->current_p = 0;
     return 0;
+}
+
+/* A job that runs may be on a grid that its document rules out. */
+static void check_current(const struct session *s, struct spot_train_question *q)
+{
+    if (!q->current_d || spot_throughput_at(&s->throughput, q->current_d, q->current_p) >= 0)
+        return;
+    spot_tool_warn("--current %dx%d: the limits of the job rule this grid out, so what it costs to "
+                   "leave it is not known and not charged",
+                   q->current_d, q->current_p);
+    q->current_d = q->current_p = 0;
 }
 
 static void add_grid(struct spot_table *table, int64_t d, int64_t p)
@@ -315,8 +321,9 @@ static void explain(const struct spot_plan_doc *doc)
 static int ask(struct session *s, const struct options *o, struct spot_train_question *q,
                struct spot_err *err)
 {
-    if (pick_solver(s, o, q, err) || parse_current(s, o, q, err))
+    if (pick_solver(s, o, q, err))
         return -1;
+    check_current(s, q);
     if (o->leaving > (uint64_t)s->law.now)
         return spot_err_set(err, SPOT_EUSAGE, "--leaving: more than the %d instances there are",
                             s->law.now);
@@ -339,7 +346,7 @@ static int run(struct session *s, const struct options *o, struct spot_err *err)
     int n_max;
 
     if (source < 0 || pick_format(o, &format, err) || pick_objective(o, &q, err) ||
-        spot_job_doc_load(&s->job, o->job, err))
+        parse_current(o, &q, err) || spot_job_doc_load(&s->job, o->job, err))
         return -1;
     if (s->job.kind != SPOT_JOB_TRAIN)
         return spot_json_fail(&s->job.json, "/kind", err, "expected \"train\"");
@@ -349,6 +356,7 @@ static int run(struct session *s, const struct options *o, struct spot_err *err)
     /* Also grids beyond the forecast's cap: too few instances is a plan (suspend), not an error. */
     n_max = spot_job_profiled(&s->job);
     n_max = s->law.cap > n_max ? s->law.cap : n_max;
+    n_max = q.current_d * q.current_p > n_max ? q.current_d * q.current_p : n_max;
     if (spot_throughput_init(&s->throughput, &s->job, n_max ? n_max : 1,
                              (enum spot_throughput_source)source, err) ||
         ask(s, o, &q, err) || spot_train_plan_make(&s->plan, &q, err))
