@@ -15,7 +15,7 @@
 #   make deps         what building and testing need and this machine lacks: installed as root or
 #                     with passwordless sudo, else named; deps-dev: what lint and fuzz need;
 #                     deps-bench: the yardsticks of bench
-#   make install      DESTDIR=stage prefix=/usr         make uninstall    the same, gone
+#   make install      DESTDIR=stage PREFIX=/usr (~/.local)   make uninstall   the same, gone
 #   make completions  completions/ anew from --help     make clean        away with build/
 #   make schemas      docs/schema/ anew from the field tables of the readers and docs/schema/by-hand
 #
@@ -29,7 +29,8 @@ MAKEFLAGS += --no-builtin-rules
 
 VARIANT ?= release
 
-prefix      ?= $(HOME)/.local
+PREFIX      ?= $(HOME)/.local
+prefix      ?= $(PREFIX)
 bindir      ?= $(prefix)/bin
 libdir      ?= $(prefix)/lib
 datadir     ?= $(prefix)/share
@@ -391,7 +392,8 @@ install: all
 	install -m 644 $(wildcard docs/schema/*.json) '$(DESTDIR)$(datadir)/spot/schema'
 	for t in $(tools); do install -m 644 completions/spot.bash '$(DESTDIR)$(compdir)'/$$t; done
 	install -m 644 LICENSE README.md CHANGELOG.md '$(DESTDIR)$(docdir)'
-	for f in $(doc_files); do install -D -m 644 $$f '$(DESTDIR)$(docdir)'/$${f#docs/}; done
+	for f in $(doc_files); do if [ -x $$f ]; then m=755; else m=644; fi; \
+	  install -D -m $$m $$f '$(DESTDIR)$(docdir)'/$${f#docs/}; done
 
 uninstall:
 	rm -f $(tools:%='$(DESTDIR)$(bindir)/%') $(tools:%='$(DESTDIR)$(compdir)/%') \

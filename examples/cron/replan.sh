@@ -3,7 +3,10 @@
 # One turn of the autoscaler, for cron or a systemd timer: what was there, what will be there, what
 # to run on it, tell the job. A turn that still runs when the next is due makes that one leave.
 #
-#   */5 * * * *  /usr/share/spot/replan.sh /var/lib/spot/job.json unix:/run/spot/job /var/lib/spot/events.jsonl
+# After `make install PREFIX=/usr/local`, which cron must be told to look in, too:
+#
+#   PATH=/usr/local/bin:/usr/bin:/bin
+#   */5 * * * *  /usr/local/share/doc/spot/examples/cron/replan.sh /var/lib/spot/job.json unix:/run/spot/job /var/lib/spot/events.jsonl
 set -eu
 [ $# -eq 3 ] || {
     echo "usage: $0 JOB-DOCUMENT ADDRESS EVENTS-FILE" >&2

@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: MIT
+# Goal: make install puts everything under the prefix that was named, and uninstall takes it away.
+bats_require_minimum_version 1.5.0
+
+# from_make ARGUMENTS...: with the tools that are tested, not built again for this prefix
+from_make() {
+    mkdir -p "$BATS_TEST_TMPDIR/build/bin"
+    for tool in spot-migrate spot-plan spot-predict spot-replay spot-run; do
+        ln -sf "$(command -v $tool)" "$BATS_TEST_TMPDIR/build/bin/$tool"
+    done
+    env -u MAKEFLAGS -u MAKELEVEL -u DESTDIR HOME="$BATS_TEST_TMPDIR/home" make -s -o all \
+        -C "$BATS_TEST_DIRNAME/../.." B="$BATS_TEST_TMPDIR/build" CUDA=no "$@"
+}
+
+@test "PREFIX and prefix name where to install, ~/.local is the default; uninstall leaves nothing" {
+    cd "$BATS_TEST_TMPDIR"
+    for how in PREFIX=$PWD/a prefix=$PWD/b ""; do
+        where=${how#*=}
+        where=${where:-$PWD/home/.local}
+        from_make install $how
+        "$where/bin/spot-run" --version
+        [ -s "$where/share/man/man1/spot-run.1" ]
+        [ "$(ls home/.local 2>/dev/null | wc -l)" -eq 0 ] || [ -z "$how" ]
+        from_make uninstall $how
+        [ -z "$(find "$where" -type f)" ]
+    done
+}
+
+@test "the example for cron is installed as a program, at the place that it names" {
+    cd "$BATS_TEST_TMPDIR"
+    from_make install DESTDIR="$PWD/stage" PREFIX=/usr/local
+    at=$(sed -n 's/^#.*\* \* \* \*  \([^ ]*\) .*/\1/p' "$BATS_TEST_DIRNAME/../../examples/cron/replan.sh")
+    run -2 --separate-stderr "stage$at"
+    [[ "$stderr" == usage:* ]]
+    [ "$(stat -c %a "stage${at%/cron/*}/jobs/demo.json")" = 644 ]
+}
