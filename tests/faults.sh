@@ -136,7 +136,7 @@ cell() { # PHASE FAULT
     local dir="$top/$1-$2" ok=no missed=no ms='-' detail
     local -A w=()
     local struck before train
-    mkdir "$dir" && cd "$dir" && cp "$top/corpus" . && : >pids && mkfifo commands
+    mkdir "$dir" && cd "$dir" && cp "$top/corpus" . && : >pids && mkdir st && mkfifo commands
     "$proxy" unix:p unix:j unix:q commands >said 2>proxy.err &
     echo $! >>pids
     eventually '[ -S q ]'

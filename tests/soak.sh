@@ -22,6 +22,7 @@ cat /usr/share/common-licenses/* LICENSE >"$tmp/text" 2>/dev/null || cp LICENSE 
 
 model=(--quiet --data "$tmp/text" --layers 3 --width 32 --heads 4 --seq 16 --shards 4
     --global-batch 12 --lr 1e-3 --seed 9)
+mkdir "$tmp/state"
 coordinator() { # no function around it: $! must be the program itself
     spot-run train "${model[@]}" --steps 1000000000 --events "$tmp/events" --listen "unix:$tmp/job" \
         --state "$tmp/state" --grid 2x2 --resume &

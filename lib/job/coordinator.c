@@ -308,13 +308,20 @@ void spot_coord_breathe(void *coord)
             spot_coord_send(c, c->peer[i], SPOT_MSG_HEARTBEAT, 0, NULL, 0);
 }
 
-/* Durable state from before: with --resume it is verified and used, without it is refused. */
+/* Durable state from before: with --resume it is verified and used, without it is refused. A
+ * directory that is not there is a mistyped one; one without a generation is that of a job that
+ * was killed before its first, which a loop of restarts must get over. */
 static int open_state(struct spot_coord *c, struct spot_err *err)
 {
     const struct spot_coordinator_options *o = c->options;
     struct spot_err why = { 0 };
     int n_bad;
 
+    if (o->resume && access(o->state, F_OK) && errno == ENOENT)
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "there is no '%s' to resume from; a job begins without --resume, or in "
+                            "an empty directory",
+                            o->state);
     c->store = spot_store_open(o->state, c->job, c->n_bundle, err);
     if (!c->store)
         return -1;
@@ -335,7 +342,8 @@ static int open_state(struct spot_coord *c, struct spot_err *err)
         o->warn("%s; %d generation%s set aside, going on from step %lld", why.msg, n_bad,
                 n_bad > 1 ? "s" : "", (long long)spot_store_newest(c->store));
     if (o->resume && spot_store_newest(c->store) < 0)
-        o->warn("there is no state in '%s': without a worker that holds one the job begins anew",
+        o->warn("'%s' holds no state: the job begins anew at step 0, unless a worker that joins "
+                "has one",
                 o->state);
     return 0;
 }

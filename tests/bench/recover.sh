@@ -28,6 +28,7 @@ coordinator() { # no function around it: $! must be the program itself
         --durable-every 1h --listen unix:job --resume &
     job=$!
 }
+mkdir state
 commits() { grep -cs '"committed"' events || true; }
 : >events
 more_than() { until [ "$(commits)" -gt "$1" ]; do sleep 0.005; done; }

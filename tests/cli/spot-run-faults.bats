@@ -142,6 +142,7 @@ teardown() { job_teardown; }
 
 @test "SIGTERM of the coordinator, even while it writes, is 75 and --resume gives the same bits" {
     local status done
+    mkdir st
     for more in 1 20 35 50; do
         done=$(events log committed)
         train log --steps 1000000 --workers 2 --state st --durable-every 0.01s --resume
@@ -206,6 +207,7 @@ teardown() { job_teardown; }
 }
 
 @test "coordinator and all workers killed: a cold start from the disk, same final bits" {
+    mkdir st
     for k in 1 2 3; do
         train log --steps 100000 --workers 3 --grid 1x3 --state st --durable-every 0.02s --resume
         eventually '[ "$(events log durable)" -ge $((3 * k)) ]'

@@ -304,9 +304,14 @@ stopped() {
 
 @test "a state that is no directory is told, and so is that there is nothing to resume" {
     refuses 4 "cannot use 'corpus': Not a directory" train --data corpus $MODEL --steps 1 --state corpus
+    refuses 2 "there is no 'mistyped' to resume from" train --data corpus $MODEL --steps 1 --state mistyped --resume \
+        --events log
+    [ ! -e mistyped ]
+    [ ! -e log ]
+    mkdir empty
     run --separate-stderr timeout 60 spot-run train --data corpus $MODEL --steps 1 --state empty --resume --events log
     [ "$status" -eq 0 ]
-    [[ "$stderr" == *"there is no state in 'empty'"* ]]
+    [[ "$stderr" == *"'empty' holds no state: the job begins anew at step 0"* ]]
 }
 
 @test "the socket has mode 0600 and goes with the job; loopback works as well" {

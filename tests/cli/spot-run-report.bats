@@ -258,7 +258,7 @@ is_less() {
 
 @test "an edited log is refused by its line, or tells the same: each line left out, twice, moved, changed" {
     local i kept="" n
-    train log --steps 100000 --grid 1x2 --no-buddies --state st --durable-every 1h --resume
+    train log --steps 100000 --grid 1x2 --no-buddies --state st --durable-every 1h
     worker w1 && w1=$pid
     worker w2 && w2=$pid
     at_step log 5
