@@ -120,6 +120,8 @@ int spot_sync_directory(const char *path, struct spot_err *err)
     if (slash)
         dir[slash == path ? 1 : slash - path] = '\0';
     fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    /* Of a directory, Linux says EINVAL only where the file system has no fsync for it: there is
+     * nothing to ask for. An error of the disk is EIO. */
     if (fd >= 0 ? fsync(fd) && errno != EINVAL : errno != EACCES)
         rc = spot_err_sys(err, "cannot sync the directory '%s'", dir);
     if (fd >= 0)

@@ -34,7 +34,8 @@ bool spot_out_is_special(const char *path);
 int spot_out_commit(struct spot_out *out, struct spot_err *err);
 
 /* What was renamed or made in the directory that holds `path` stays so when the power fails.
- * Returns 0, or -1 with *err (SPOT_ESYS); 0 where that cannot be asked for. */
+ * Returns 0, or -1 with *err (SPOT_ESYS). 0 also where that cannot be asked for: a file system that
+ * has no sync of directories (EINVAL), a directory that we may write to but not read. */
 int spot_sync_directory(const char *path, struct spot_err *err);
 
 /* Throw the unfinished file away. Legal after commit and on a zeroed struct. */

@@ -484,16 +484,6 @@ static int finish(struct pull *p, struct spot_err *err)
     return spot_parley_send(p->port, SPOT_PARLEY_MSG_COMMIT, f->stream_id, NULL, 0, err);
 }
 
-/* A sender may still be writing: take it off its hands until it has read COMMIT and left. */
-static void drain(struct pull *p)
-{
-    char waste[4096];
-    size_t got;
-
-    while (!p->port->read(p->port, waste, sizeof(waste), &got, NULL) && got)
-        ;
-}
-
 /* A sender that left may have sent chunks before, and said why it leaves. */
 static void hear_out(struct pull *p, struct spot_err *err)
 {
@@ -523,7 +513,7 @@ static int talk(struct pull *p, struct spot_err *err)
 {
     if (spot_parley_meet(p->port, "recv", err) || take_head(p, err) || pull_all(p, err))
         return -1;
-    drain(p);
+    spot_port_drain(p->port); /* it may still be writing, until it has read COMMIT and leaves */
     return 0;
 }
 

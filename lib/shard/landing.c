@@ -71,7 +71,8 @@ static int open_beside(const char *path, struct spot_err *err)
     return spot_err_set(err, SPOT_ESYS, "'%s' is no regular file: remove it", path);
 }
 
-/* Is it still the file of that name? Who held the lock before may have removed it. */
+/* Is it still the file of that name? Somebody may have removed it, such as who held the lock
+ * before, or put another one there. */
 static bool is_current(int fd, const char *path)
 {
     struct stat ours, named;
@@ -444,6 +445,9 @@ int spot_landing_commit(struct spot_landing *l, struct spot_err *err)
     rc = sync_all(l, err);
     if (!rc && fsync(l->fd))
         rc = spot_err_sys(err, "cannot sync '%s'", l->part);
+    if (!rc && !is_current(l->fd, l->part)) /* nor what else may stand there by now */
+        rc = spot_err_set(err, SPOT_ESYS, "'%s' was removed or replaced while it was written",
+                          l->part);
     if (!rc && rename(l->part, l->path))
         rc = spot_err_sys(err, "cannot put '%s' in its place", l->path);
     if (!rc)

@@ -10,6 +10,8 @@
 
 #define MAGIC UINT64_C(0x314d5053) /* "SPM1" */
 
+enum { GREETING_MAX = 1024 }; /* bytes of what a stranger may say first */
+
 /* Header without its check, then the payload: hashed in two steps, so that nothing is copied. */
 static uint32_t check_of(const unsigned char *head, const void *payload, size_t n_byte)
 {
@@ -59,7 +61,8 @@ static int read_payload(struct spot_port *port, size_t n_byte, struct spot_buf *
     return 0;
 }
 
-static int receive_any(struct spot_port *port, struct spot_parley_message *m, struct spot_err *err)
+static int receive_any(struct spot_port *port, size_t most, struct spot_parley_message *m,
+                       struct spot_err *err)
 {
     unsigned char head[SPOT_PARLEY_HEAD];
     uint64_t type, n_byte;
@@ -69,7 +72,7 @@ static int receive_any(struct spot_port *port, struct spot_parley_message *m, st
     type = spot_le_get(head + 4, 4);
     n_byte = spot_le_get(head + 8, 4);
     if (spot_le_get(head, 4) != MAGIC || type < SPOT_PARLEY_MSG_HELLO ||
-        type >= SPOT_PARLEY_MSG_TYPES || n_byte > SPOT_PARLEY_PAYLOAD_MAX)
+        type >= SPOT_PARLEY_MSG_TYPES || n_byte > most)
         return spot_err_set(err, SPOT_EDATA, "the peer does not speak our language");
     m->type = (enum spot_parley_type)type;
     m->argument = spot_le_get(head + 16, 8);
@@ -95,11 +98,17 @@ static int tell(const struct spot_parley_message *m, struct spot_err *err)
                         "the peer says: %s", why);
 }
 
-int spot_parley_receive(struct spot_port *port, struct spot_parley_message *m, struct spot_err *err)
+static int receive_most(struct spot_port *port, size_t most, struct spot_parley_message *m,
+                        struct spot_err *err)
 {
-    if (receive_any(port, m, err))
+    if (receive_any(port, most, m, err))
         return -1;
     return m->type == SPOT_PARLEY_MSG_FAIL ? tell(m, err) : 0;
+}
+
+int spot_parley_receive(struct spot_port *port, struct spot_parley_message *m, struct spot_err *err)
+{
+    return receive_most(port, SPOT_PARLEY_PAYLOAD_MAX, m, err);
 }
 
 double spot_parley_beat_s(double silence_s)
@@ -120,7 +129,7 @@ int spot_parley_meet(struct spot_port *port, const char *role, struct spot_err *
 
     if (spot_parley_send(port, SPOT_PARLEY_MSG_HELLO, SPOT_PARLEY_VERSION, role, strlen(role),
                          err) ||
-        spot_parley_receive(port, &m, err))
+        receive_most(port, GREETING_MAX, &m, err))
         goto out;
     if (m.type != SPOT_PARLEY_MSG_HELLO)
         spot_err_set(err, SPOT_EDATA, "the peer does not greet");

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -14,7 +15,6 @@
 struct fd_port {
     struct spot_port port;
     int in, out;
-    double limit_s;
 };
 
 /* 1 when `events` or an end is there, 0 after limit_s. */
@@ -50,8 +50,8 @@ static int read_fd(struct spot_port *port, void *data, size_t n_byte, size_t *go
             continue;
         if (errno != EAGAIN && errno != EWOULDBLOCK)
             return spot_err_sys(err, "cannot read from the peer");
-        if (!await(p->in, POLLIN, p->limit_s))
-            return spot_err_set(err, SPOT_ESYS, "the peer was silent for %g s", p->limit_s);
+        if (!await(p->in, POLLIN, port->limit_s))
+            return spot_err_set(err, SPOT_ESYS, "the peer was silent for %g s", port->limit_s);
     }
 }
 
@@ -75,8 +75,9 @@ static int write_fd(struct spot_port *port, const void *data, size_t n_byte, str
             at += n;
             n_byte -= (size_t)n;
         } else if (errno == EAGAIN || errno == EWOULDBLOCK) {
-            if (!await(p->out, POLLOUT, p->limit_s))
-                return spot_err_set(err, SPOT_ESYS, "the peer took nothing for %g s", p->limit_s);
+            if (!await(p->out, POLLOUT, port->limit_s))
+                return spot_err_set(err, SPOT_ESYS, "the peer took nothing for %g s",
+                                    port->limit_s);
         } else if (errno != EINTR) {
             return spot_err_sys(err, "cannot write to the peer");
         }
@@ -111,28 +112,46 @@ struct spot_port *spot_port_fd(int in, int out, double limit_s)
 {
     struct fd_port *p = spot_xcalloc(1, sizeof(*p));
 
-    p->port = (struct spot_port){ read_fd, write_fd, wait_fd, close_fd };
+    p->port = (struct spot_port){ read_fd, write_fd, wait_fd, close_fd, limit_s };
     p->in = in;
     p->out = out;
-    p->limit_s = limit_s;
     unblock(in);
     unblock(out);
     return &p->port;
 }
 
+/* It is never silent for long, and never done. */
+static bool is_too_slow(const struct spot_port *port, double start_s, size_t n_byte)
+{
+    return port->limit_s > 0 &&
+           spot_clock_s() - start_s > port->limit_s + (double)n_byte / SPOT_PORT_RATE_MIN;
+}
+
 int spot_port_read_all(struct spot_port *port, void *data, size_t n_byte, struct spot_err *err)
 {
-    char *at = data;
+    const double start_s = spot_clock_s();
+    size_t done = 0, got;
 
-    while (n_byte) {
-        size_t got;
-
-        if (port->read(port, at, n_byte, &got, err))
+    while (done < n_byte) {
+        if (port->read(port, (char *)data + done, n_byte - done, &got, err))
             return -1;
         if (!got)
             return spot_err_set(err, SPOT_ESYS, "the peer is gone");
-        at += got;
-        n_byte -= got;
+        done += got;
+        if (done < n_byte && is_too_slow(port, start_s, done))
+            return spot_err_set(err, SPOT_ESYS, "the peer sent only %zu bytes in %.3g s", done,
+                                spot_clock_s() - start_s);
     }
     return 0;
+}
+
+void spot_port_drain(struct spot_port *port)
+{
+    const double start_s = spot_clock_s();
+    char waste[4096];
+    size_t done = 0, got;
+
+    while (!is_too_slow(port, start_s, done) &&
+           !port->read(port, waste, sizeof(waste), &got, NULL) && got)
+        done += got;
 }

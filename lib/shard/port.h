@@ -14,7 +14,10 @@
 extern "C" {
 #endif
 
-/* First member of each kind of port. Used by one thread at a time, but for `wake`. */
+/* Bytes per second below which a peer in the middle of a message is dead, too. */
+enum { SPOT_PORT_RATE_MIN = 4096 };
+
+/* First member of each kind of port. Used by one thread at a time. */
 struct spot_port {
     /* At least one byte, at most n_byte; *got 0 at the end of the channel. -1 with *err
      * (SPOT_ESYS) when the peer is gone or silent. */
@@ -28,14 +31,20 @@ struct spot_port {
     int (*wait)(struct spot_port *port, double limit_s);
 
     void (*close)(struct spot_port *port); /* and free */
+
+    double limit_s; /* of a silence; 0: none */
 };
 
 /* Two descriptors, which may be the same one; both are closed with the port. A silence of limit_s
  * is an error. The descriptors are made non-blocking. */
 struct spot_port *spot_port_fd(int in, int out, double limit_s);
 
-/* Exactly n_byte bytes; an end before is an error. */
+/* Exactly n_byte bytes; an end before is an error, and so is a peer that hands them out one by one
+ * (SPOT_PORT_RATE_MIN, after limit_s). */
 int spot_port_read_all(struct spot_port *port, void *data, size_t n_byte, struct spot_err *err);
+
+/* Take what comes off a peer's hands until it leaves, is silent or slow. */
+void spot_port_drain(struct spot_port *port);
 
 #ifdef __cplusplus
 }

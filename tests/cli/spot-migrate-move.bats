@@ -186,6 +186,75 @@ chosen() { # FILE: the address on its first line, once it is there
     clean got
 }
 
+@test "a source that changes under a send or a pack is told, and no file comes of it" {
+    local change why='m: (changed while it was read|ends early)'
+    cp m old
+    for change in 'truncate -s 5000000 m' 'truncate -s 1000000 m' \
+        'printf changed | dd of=m bs=1 seek=2000000 conv=notrunc status=none'; do
+        cp old m
+        spot-migrate send -q --listen unix:sock m 2>said --wait 1s &
+        pid=$!
+        for _ in $(seq 200); do
+            [ -S sock ] && break
+            sleep 0.05
+        done
+        eval "$change"
+        run spot-migrate recv -q -o got --connect unix:sock
+        [ "$status" -eq 3 ]
+        [[ "$output" =~ $why ]]
+        status=0
+        wait $pid || status=$?
+        [ "$status" -eq 3 ]
+        [[ "$(cat said)" =~ ^"spot-migrate send: "$why$ ]]
+        [ ! -e got ]
+        rm -f got.part got.journal
+        cp old m
+        run ! bash -o pipefail -c "spot-migrate pack --codec raw -j 1 m |
+            { head -c 100000; sleep 0.2; $change; cat; } >stream"
+        [[ "$output" =~ $why ]]
+        run spot-migrate verify stream
+        [ "$status" -eq 3 ]
+    done
+}
+
+@test "a source that is replaced by another file is sent as it was" {
+    spot-migrate send -q --listen unix:sock m &
+    for _ in $(seq 200); do
+        [ -S sock ] && break
+        sleep 0.05
+    done
+    cp m old
+    make_file '{"a":{"dtype":"U8","shape":[10],"data_offsets":[0,10]}}' 10 >new
+    mv new m
+    spot-migrate recv -q -o got --connect unix:sock
+    wait $!
+    cmp old got
+}
+
+@test "strangers at the door, many and slow, do not keep a file from its receiver" {
+    local fd fds=() i
+    head -c 32 /dev/urandom >key
+    chmod 600 key
+    spot-migrate send --listen 127.0.0.1:0 --key-file key --timeout 2s m 2>said &
+    pid=$!
+    address=$(chosen said)
+    for i in $(seq 200); do
+        exec {fd}<>"/dev/tcp/127.0.0.1/${address##*:}"
+        fds+=("$fd")
+        case $((i % 4)) in
+        1) printf 'GET / HTTP/1.1' >&"$fd" ;;
+        2) printf '\x16\x03\x01\x02\x00\x01' >&"$fd" ;; # the start of a handshake
+        3) printf 'S' >&"$fd" ;;
+        esac
+    done
+    spot-migrate recv -q -o got --connect "$address" --key-file key --timeout 2s
+    wait $pid # though most of them are still there
+    clean got
+    for fd in "${fds[@]}"; do
+        exec {fd}>&-
+    done
+}
+
 @test "an empty deadline is status 75, nobody is status 4, a read-only place is status 4" {
     for s in 0 0.000001s; do
         run spot-migrate send --deadline $s --via 'spot-migrate recv --duplex -o got 2>/dev/null' m

@@ -66,7 +66,7 @@ static struct spot_port *tape_new(const struct spot_buf *script, struct spot_buf
 {
     struct tape *t = spot_xcalloc(1, sizeof(*t));
 
-    t->port = (struct spot_port){ tape_read, tape_write, tape_wait, tape_close };
+    t->port = (struct spot_port){ tape_read, tape_write, tape_wait, tape_close, 0 };
     t->script = script;
     t->kept = kept;
     return &t->port;

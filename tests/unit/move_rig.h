@@ -173,7 +173,7 @@ static inline struct spot_port *cut_after(struct spot_port *inner, size_t n_read
 {
     struct cut_port *c = spot_xcalloc(1, sizeof(*c));
 
-    *c = (struct cut_port){ .port = { cut_read, cut_write, cut_wait, cut_close },
+    *c = (struct cut_port){ .port = { cut_read, cut_write, cut_wait, cut_close, 0 },
                             .inner = inner,
                             .n_read = n_read,
                             .n_write = n_write,

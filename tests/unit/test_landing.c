@@ -194,6 +194,65 @@ START_TEST(a_part_that_was_changed_meanwhile_is_not_believed)
 }
 END_TEST
 
+/* All of a file into a landing, but for the commit. */
+static struct spot_landing *land_all(const struct file *f)
+{
+    const struct spot_stream_info info = { .chunk_byte = 4096, .stream_id = 1 };
+    const struct spot_landing_options options = { 0 };
+    struct spot_landing *l =
+        spot_landing_open(target, &info, f->bytes.data, f->n_header, &options, NULL);
+    uint64_t n;
+
+    ck_assert_ptr_nonnull(l);
+    n = spot_landing_missing(l);
+    for (uint64_t i = 0; i < n; i++) {
+        struct spot_chunk chunk;
+        const unsigned char *raw;
+
+        spot_chunk_map_get(spot_landing_map(l), i, &chunk);
+        raw = f->bytes.data + f->n_header + chunk.raw_off;
+        chunk.hash = spot_hash64(raw, chunk.raw_byte);
+        ck_assert_int_eq(spot_landing_put(l, &chunk, raw, NULL), 0);
+    }
+    return l;
+}
+
+/* _i: nobody interferes; another file is put there; it is removed; the directory is another one. */
+START_TEST(what_is_committed_is_what_was_written)
+{
+    struct spot_err err = { 0 };
+    struct spot_landing *l;
+    struct file f;
+    char away[128];
+
+    set_up();
+    make_file(&f, 5000, 10, 15);
+    l = land_all(&f);
+    snprintf(away, sizeof(away), "%s.away", _i == 3 ? dir : part);
+    if (_i == 1) {
+        ck_assert_int_eq(rename(part, away), 0);
+        close(open(part, O_CREAT | O_WRONLY, 0600));
+        unlink(away);
+    } else if (_i == 2) {
+        unlink(part);
+    } else if (_i == 3) {
+        ck_assert_int_eq(rename(dir, away), 0);
+        ck_assert_int_eq(mkdir(dir, 0700), 0);
+    }
+    ck_assert_int_eq(spot_landing_commit(l, &err), _i ? -1 : 0);
+    ck_assert_int_eq(target_is(&f), !_i);
+    if (_i)
+        ck_assert_ptr_nonnull(strstr(err.msg, "was removed or replaced while it was written"));
+    spot_landing_free(l);
+    spot_buf_release(&f.bytes);
+    if (_i == 3) {
+        rmdir(dir);
+        ck_assert_int_eq(rename(away, dir), 0);
+    }
+    tear_down();
+}
+END_TEST
+
 START_TEST(a_source_that_changed_between_attempts_gives_no_mixture)
 {
     enum { CHUNK = 64 };
@@ -272,6 +331,7 @@ int main(void)
     tcase_add_test(tc, a_receiver_killed_after_every_byte_finds_what_it_had);
     tcase_add_test(tc, a_journal_cut_or_changed_at_every_byte_does_no_harm);
     tcase_add_test(tc, a_part_that_was_changed_meanwhile_is_not_believed);
+    tcase_add_loop_test(tc, what_is_committed_is_what_was_written, 0, 4);
     tcase_add_test(tc, a_source_that_changed_between_attempts_gives_no_mixture);
     tcase_add_test(tc, a_disk_that_fills_up_is_told_to_both_ends);
     suite_add_tcase(suite, tc);

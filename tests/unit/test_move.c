@@ -103,6 +103,69 @@ START_TEST(a_silent_sender_is_given_up)
 }
 END_TEST
 
+/* One byte after another, until the other end leaves. */
+static void *drip(void *user)
+{
+    struct spot_port *port = user;
+
+    while (!port->write(port, "", 1, NULL))
+        spot_clock_sleep(0.02);
+    return NULL;
+}
+
+/* Such a peer is never silent. _i: in its greeting, in a message of its own, after the end. */
+START_TEST(a_peer_that_hands_out_bytes_one_by_one_is_given_up)
+{
+    const double limit_s = 0.3, start_s = spot_clock_s();
+    struct spot_parley_message message = { 0 };
+    unsigned char bytes[SPOT_PARLEY_HEAD + 60] = { 0 };
+    struct spot_port *end[2], *kept[2];
+    struct spot_err err = { 0 };
+    pthread_t thread;
+
+    make_pair(limit_s, end);
+    if (_i == 1) { /* the head of a message, all of it, and a little of what it announces */
+        make_pair(limit_s, kept);
+        ck_assert_int_eq(spot_parley_send(kept[0], SPOT_PARLEY_MSG_SUMS, 0, bytes, 60, NULL), 0);
+        ck_assert_int_eq(spot_port_read_all(kept[1], bytes, sizeof(bytes), NULL), 0);
+        ck_assert_int_eq(end[0]->write(end[0], bytes, sizeof(bytes) - 50, NULL), 0);
+        kept[0]->close(kept[0]), kept[1]->close(kept[1]);
+    }
+    ck_assert_int_eq(pthread_create(&thread, NULL, drip, end[0]), 0);
+    if (_i == 0)
+        ck_assert_int_eq(spot_parley_meet(end[1], "recv", &err), -1);
+    else if (_i == 1)
+        ck_assert_int_eq(spot_parley_receive(end[1], &message, &err), -1);
+    else
+        spot_port_drain(end[1]);
+    ck_assert_double_ge(spot_clock_s() - start_s, limit_s);
+    ck_assert_double_lt(spot_clock_s() - start_s, 20);
+    if (_i < 2)
+        ck_assert_msg(!strncmp(err.msg, "the peer sent only ", 19), "%s", err.msg);
+    end[1]->close(end[1]);
+    pthread_join(thread, NULL);
+    end[0]->close(end[0]);
+    spot_buf_release(&message.payload);
+}
+END_TEST
+
+START_TEST(a_long_greeting_is_refused)
+{
+    const char text[4096] = "send";
+    struct spot_port *end[2];
+    struct spot_err err = { 0 };
+
+    make_pair(1, end);
+    ck_assert_int_eq(spot_parley_send(end[0], SPOT_PARLEY_MSG_HELLO, SPOT_PARLEY_VERSION, text,
+                                      sizeof(text), NULL),
+                     0);
+    ck_assert_int_eq(spot_parley_meet(end[1], "recv", &err), -1);
+    ck_assert_str_eq(err.msg, "the peer does not speak our language");
+    end[0]->close(end[0]);
+    end[1]->close(end[1]);
+}
+END_TEST
+
 static int read_slowly(void *user, uint64_t at, void *data, size_t n_byte, struct spot_err *err)
 {
     spot_clock_sleep(0.05);
@@ -228,7 +291,7 @@ START_TEST(a_receiver_that_reads_again_what_it_has_is_heard_over_every_port)
 
         make_pair(5, end);
         spy[i] =
-            (struct spy_port){ { spy_read, spy_write, spy_wait, spy_close }, end[1], &spies, i };
+            (struct spy_port){ { spy_read, spy_write, spy_wait, spy_close, 0 }, end[1], &spies, i };
         start_sender(&sender[i], offer, end[0]);
         ck_assert_int_eq(spot_fetch_add(fetch, &spy[i].port, NULL), 0);
     }
@@ -429,6 +492,8 @@ int main(void)
     tcase_add_loop_test(tc, a_file_moves_over_any_number_of_ports, 0, 4);
     tcase_add_test(tc, the_chunks_of_dead_and_stalled_holders_come_from_another);
     tcase_add_test(tc, a_silent_sender_is_given_up);
+    tcase_add_loop_test(tc, a_peer_that_hands_out_bytes_one_by_one_is_given_up, 0, 3);
+    tcase_add_test(tc, a_long_greeting_is_refused);
     tcase_add_test(tc, a_sender_that_hashes_what_it_did_not_send_is_heard);
     tcase_add_test(tc, a_receiver_that_reads_again_what_it_has_is_heard_over_every_port);
     tcase_add_test(tc, a_reason_is_told_though_the_port_can_no_longer_be_written_to);

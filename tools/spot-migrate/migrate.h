@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <time.h>
 
 #include "common/buf.h"
 #include "common/err.h"
@@ -58,9 +59,10 @@ uint64_t default_jobs(void);
 
 struct input {
     int fd;
-    const char *name; /* for messages */
-    bool is_regular;  /* then it can be read at any place */
-    uint64_t n_byte;  /* of a regular file */
+    const char *name;        /* for messages */
+    bool is_regular;         /* then it can be read at any place */
+    uint64_t n_byte;         /* of a regular file */
+    struct timespec changed; /* of it, when it was opened */
 };
 
 /* `path` NULL or "-" is stdin; a terminal is refused. Returns 0, or -1 with *err. */
@@ -72,6 +74,10 @@ int input_read(struct input *in, void *data, size_t n_byte, size_t *n_read, stru
 
 /* Exactly n_byte bytes, at a place of a regular file; a shorter file is SPOT_EDATA. */
 int input_read_at(struct input *in, uint64_t at, void *data, size_t n_byte, struct spot_err *err);
+
+/* Is a regular file what it was when it was opened, by its size and time of change? What is read
+ * before it changes and after does not belong together. -1 with *err (SPOT_EDATA) if not. */
+int input_unchanged(const struct input *in, struct spot_err *err);
 
 /* Move on without looking; SPOT_EDATA when the input ends before. */
 int input_skip(struct input *in, uint64_t n_byte, struct spot_err *err);

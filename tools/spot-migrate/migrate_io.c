@@ -65,6 +65,7 @@ int input_open(struct input *in, const char *path, struct spot_err *err)
     /* A shared descriptor may stand anywhere: only a file opened here is read at will. */
     in->is_regular = S_ISREG(st.st_mode) && in->fd != STDIN_FILENO;
     in->n_byte = in->is_regular ? (uint64_t)st.st_size : 0;
+    in->changed = st.st_mtim;
     return 0;
 }
 
@@ -101,6 +102,20 @@ int input_read_at(struct input *in, uint64_t at, void *data, size_t n_byte, stru
     if (n < 0)
         return spot_err_sys(err, "cannot read %s", in->name);
     return (size_t)n < n_byte ? spot_err_set(err, SPOT_EDATA, "%s: ends early", in->name) : 0;
+}
+
+int input_unchanged(const struct input *in, struct spot_err *err)
+{
+    struct stat st;
+
+    if (!in->is_regular)
+        return 0;
+    if (fstat(in->fd, &st))
+        return spot_err_sys(err, "cannot read %s", in->name);
+    if ((uint64_t)st.st_size == in->n_byte && st.st_mtim.tv_sec == in->changed.tv_sec &&
+        st.st_mtim.tv_nsec == in->changed.tv_nsec)
+        return 0;
+    return spot_err_set(err, SPOT_EDATA, "%s: changed while it was read", in->name);
 }
 
 int input_skip(struct input *in, uint64_t n_byte, struct spot_err *err)

@@ -76,7 +76,7 @@ static struct spot_port *make_port(const struct net *net, int fd, bool is_tls, b
     if (!is_tls)
         return spot_port_fd(fd, fd, net->silence_s);
     p = spot_xcalloc(1, sizeof(*p));
-    *p = (struct tls_port){ .port = { tls_read, tls_write, tls_wait, tls_close },
+    *p = (struct tls_port){ .port = { tls_read, tls_write, tls_wait, tls_close, net->silence_s },
                             .net = net,
                             .fd = fd,
                             .is_server = is_server };
@@ -260,7 +260,11 @@ struct spot_port *net_accept(const struct net *net, int listener, double limit_s
     if (poll(&p, 1, (int)(limit_s * 1000)) <= 0)
         return NULL;
     fd = spot_endpoint_accept(listener);
-    return fd < 0 ? NULL : make_port(net, fd, is_tls(net, net->listen), true);
+    if (fd < 0) { /* it left, or there are no descriptors: others have to leave first */
+        spot_clock_sleep(limit_s);
+        return NULL;
+    }
+    return make_port(net, fd, is_tls(net, net->listen), true);
 }
 
 void net_unlisten(const struct net *net, int listener)

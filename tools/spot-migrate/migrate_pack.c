@@ -134,7 +134,8 @@ static int run_chunks(struct pack *p, struct spot_err *err)
     return rc;
 }
 
-/* Nothing may follow the data, n_data bytes behind where a regular file stands. */
+/* Nothing may follow the data, n_data bytes behind where a regular file stands, nor may that have
+ * changed: the end of the stream says that all of it belongs together. */
 static int expect_end(struct input *in, uint64_t n_data, struct spot_err *err)
 {
     char extra;
@@ -142,7 +143,7 @@ static int expect_end(struct input *in, uint64_t n_data, struct spot_err *err)
 
     if (in->is_regular && input_skip(in, n_data, err))
         return -1;
-    if (input_read(in, &extra, 1, &got, err))
+    if (input_read(in, &extra, 1, &got, err) || input_unchanged(in, err))
         return -1;
     return got ? spot_err_set(err, SPOT_EDATA, "%s: more data than the header announces", in->name)
                : 0;

@@ -35,7 +35,9 @@ static int read_data(void *user, uint64_t at, void *data, size_t n_byte, struct 
 {
     struct send *s = user;
 
-    return input_read_at(&s->in, s->data_at + at, data, n_byte, err);
+    return input_read_at(&s->in, s->data_at + at, data, n_byte, err) || input_unchanged(&s->in, err)
+               ? -1
+               : 0;
 }
 
 /* --- one stream, one thread --- */
