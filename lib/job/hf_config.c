@@ -2,9 +2,18 @@
 #include "job/hf_config.h"
 
 #include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/json.h"
+#include "common/le.h"
+#include "common/xalloc.h"
+#include "shard/safetensors.h"
+
+/* Of a header that is looked at for notes: those of save.c are far smaller, and a tree of a hostile
+ * one takes many times its size. */
+enum { NOTED_MAX = 4 << 20, NOTE_MAX = 64 };
 
 /* Both kinds of file, under one set of names. */
 struct config {
@@ -210,5 +219,102 @@ int spot_hf_config_load(const char *path, struct spot_shape *shape, struct spot_
         return -1;
     rc = read_config(&doc, shape, err);
     spot_json_release(&doc);
+    return rc;
+}
+
+/* --- notes in a file of weights ------------------------------------------------ */
+
+/* The JSON text of a safetensors file, NULL where there is none that could be ours: what is wrong
+ * with it is told by whoever reads the weights. */
+static char *read_header(const char *path, size_t *n_byte)
+{
+    uint8_t prefix[SPOT_ST_PREFIX_BYTE];
+    FILE *const in = fopen(path, "re");
+    uint64_t n = 0;
+    char *text = NULL;
+
+    if (in && fread(prefix, 1, sizeof(prefix), in) == sizeof(prefix))
+        n = spot_le_get(prefix, sizeof(prefix));
+    if (n >= 2 && n <= NOTED_MAX) {
+        text = spot_xcalloc((size_t)n + 1, 1);
+        if (fread(text, 1, (size_t)n, in) != n) {
+            free(text);
+            text = NULL;
+        }
+    }
+    if (in)
+        fclose(in);
+    *n_byte = (size_t)n;
+    return text;
+}
+
+/* Notes are text: "2" becomes a number again, "false" a truth. */
+static json_t *value_of(const char *text)
+{
+    json_t *const value = strlen(text) < NOTE_MAX ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
+
+    if (json_is_number(value) || json_is_boolean(value))
+        return value;
+    json_decref(value);
+    return json_string(text);
+}
+
+/* The notes as a config.json would say them; NULL for a file that says no shape. */
+static char *config_of(const json_t *notes)
+{
+    const bool is_gpt2 = json_object_get(notes, "n_embd") != NULL;
+    json_t *config;
+    const char *key;
+    json_t *value;
+    char *text;
+
+    if (!json_object_get(notes, "tie_word_embeddings") ||
+        (!is_gpt2 && !json_object_get(notes, "hidden_size")))
+        return NULL;
+    config = json_pack("{s:s}", "model_type", is_gpt2 ? "gpt2" : "llama");
+    json_object_foreach((json_t *)(uintptr_t)notes, key, value)
+    {
+        if (json_is_string(value))
+            json_object_set_new(config, key, value_of(json_string_value(value)));
+    }
+    text = json_dumps(config, 0);
+    json_decref(config);
+    return text;
+}
+
+static int read_notes(const char *path, const char *text, struct spot_shape *shape,
+                      struct spot_err *err)
+{
+    struct spot_json_doc doc;
+    char *const source = spot_xcalloc(strlen(path) + sizeof(": __metadata__"), 1);
+    int rc;
+
+    sprintf(source, "%s: __metadata__", path);
+    rc = spot_json_parse(&doc, text, strlen(text), source, err);
+    if (!rc) {
+        rc = read_config(&doc, shape, err);
+        spot_json_release(&doc);
+    }
+    free(source);
+    return rc ? -1 : 1;
+}
+
+int spot_hf_config_noted(const char *path, struct spot_shape *shape, struct spot_err *err)
+{
+    struct spot_json_doc doc;
+    struct spot_err ignored;
+    size_t n;
+    char *const header = read_header(path, &n);
+    char *config = NULL;
+    int rc = 0;
+
+    if (header && !spot_json_parse(&doc, header, n, path, &ignored)) {
+        config = config_of(json_object_get(doc.root, "__metadata__"));
+        spot_json_release(&doc);
+    }
+    if (config)
+        rc = read_notes(path, config, shape, err);
+    free(config);
+    free(header);
     return rc;
 }

@@ -19,6 +19,11 @@ extern "C" {
  * (SPOT_EDATA, SPOT_ESYS). */
 int spot_hf_config_load(const char *path, struct spot_shape *shape, struct spot_err *err);
 
+/* The same from the metadata of a safetensors file, as save.c writes it: there seq is what the
+ * weights were trained with. Returns 1, 0 where the file has none or cannot be read, -1 with *err
+ * (SPOT_EDATA). */
+int spot_hf_config_noted(const char *path, struct spot_shape *shape, struct spot_err *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -79,11 +79,32 @@ PY
     refuses 3 "m/config.json:3:71: /rope_scaling: scaled rotary positions ('llama3')" $common --steps 2 --load m
 }
 
+@test "the metadata of saved weights say the shape; an option that says otherwise is refused" {
+    llama="--arch llama --heads 4 --kv-heads 2 --ffn 88 --rope-theta 5e4 --norm-eps 1e-6 --tied"
+    common="train -q --data corpus --global-batch 5"
+    for more in "--heads 2" "$llama"; do
+        shape="--layers 2 --width 32 --seq 16 $more"
+        rm -rf m && mkdir m
+        spot-run $common $shape --steps 3 --save m/model.safetensors --events a.log
+        spot-run $common $shape --steps 2 --load m/model.safetensors --events want.log
+        for from in m m/model.safetensors; do
+            spot-run $common --steps 2 --load $from --events got.log
+            cmp <(outcome want.log) <(outcome got.log)
+        done
+        refuses 2 "--layers 3, but m/model.safetensors says 2" $common --steps 2 --load m --layers 3
+        refuses 2 "--vocab 300, but m/model.safetensors says 256" $common --steps 2 --load m --vocab 300
+    done
+    refuses 2 "--rope-theta 10000, but m/model.safetensors says 50000" $common --steps 2 --load m --rope-theta 1e4
+    LC_ALL=C sed -i 's/"num_attention_heads":"4"/"num_attention_heads":"5"/' m/model.safetensors
+    refuses 3 "m/model.safetensors: __metadata__:1:" $common --steps 2 --load m
+}
+
 @test "weights of another shape are refused with the tensor, status 3" {
     spot-run train -q --data corpus $MODEL --global-batch 5 --steps 1 --save a.safetensors --events a.log
-    run -3 spot-run train -q --data corpus --layers 1 --width 32 --heads 2 --seq 16 --shards 2 --steps 1 --load a.safetensors
+    LC_ALL=C sed s/tie_word_embeddings/xxx_word_embeddings/ a.safetensors >mute # says no shape
+    run -3 spot-run train -q --data corpus --layers 1 --width 32 --heads 2 --seq 16 --shards 2 --steps 1 --load mute
     [[ "$output" == *"transformer.h.1."*"the model has no such tensor"* ]]
-    run -3 spot-run train -q --data corpus $MODEL --vocab 300 --steps 1 --load a.safetensors
+    run -3 spot-run train -q --data corpus $MODEL --vocab 300 --steps 1 --load mute
     [[ "$output" == *"wte.weight: shape 2D [256, 32], expected [300, 32]"* ]]
 }
 

@@ -10,7 +10,7 @@
 #include "job/corpus.h"
 #include "job/hf_config.h"
 
-enum { CONFIG_PATH_MAX = 4096 };
+enum { CONFIG_PATH_MAX = 4096, SEQ = 64 };
 
 static int check_recompute(const struct job_options *o, struct spot_err *err)
 {
@@ -36,8 +36,9 @@ static int check_arch(const struct job_options *o, struct spot_err *err)
     return 0;
 }
 
-/* The path of config.json in the directory of many files, or beside their index. */
-static bool find_config(const char *load, char path[CONFIG_PATH_MAX])
+/* What tells the shape: 1 for the config.json in the directory of many files, or beside their
+ * index; else 0, the one file of weights. */
+static int find_config(const char *load, char path[CONFIG_PATH_MAX])
 {
     static const char index[] = ".index.json";
     const size_t n = strlen(load);
@@ -51,8 +52,12 @@ static bool find_config(const char *load, char path[CONFIG_PATH_MAX])
     else if (!stat(load, &st) && S_ISDIR(st.st_mode))
         len = snprintf(path, CONFIG_PATH_MAX, "%s/config.json", load);
     else
-        return false;
-    return len < CONFIG_PATH_MAX && !stat(path, &st);
+        len = CONFIG_PATH_MAX;
+    if (len < CONFIG_PATH_MAX && !stat(path, &st))
+        return 1;
+    snprintf(path, CONFIG_PATH_MAX, "%s%s", load,
+             !stat(load, &st) && S_ISDIR(st.st_mode) ? "/model.safetensors" : "");
+    return 0;
 }
 
 /* The option, or where it was not said what the file says. */
@@ -66,12 +71,11 @@ static int take(const char *option, uint64_t *said, int64_t file, const char *pa
     return 0;
 }
 
-static int take_config(struct job_options *o, const char *path, struct spot_err *err)
+static int take_shape(struct job_options *o, const struct spot_shape *shape, const char *path,
+                      struct spot_err *err)
 {
-    struct spot_shape s;
+    const struct spot_shape s = *shape;
 
-    if (spot_hf_config_load(path, &s, err))
-        return -1;
     if (o->arch && spot_arch_find(o->arch) != s.arch)
         return spot_err_set(err, SPOT_EUSAGE, "--arch %s, but %s says %s", o->arch, path,
                             spot_arch_name(s.arch));
@@ -100,12 +104,36 @@ static int take_config(struct job_options *o, const char *path, struct spot_err 
                : 0;
 }
 
+/* Which T the weights were trained with stands in their metadata only. */
+static int take_config(struct job_options *o, const char *load, struct spot_err *err)
+{
+    struct spot_shape s = { 0 };
+    char path[CONFIG_PATH_MAX];
+    int is_there = find_config(load, path), seq = SEQ;
+
+    if (is_there) {
+        if (spot_hf_config_load(path, &s, err))
+            return -1;
+        if (s.arch == SPOT_ARCH_GPT2 && s.seq && s.seq < seq)
+            seq = (int)s.seq;
+    } else {
+        is_there = spot_hf_config_noted(path, &s, err);
+        if (is_there > 0 && s.seq && s.seq <= 1 << 20)
+            seq = (int)s.seq;
+    }
+    if (is_there < 0 || (is_there && take_shape(o, &s, path, err)))
+        return -1;
+    if (!o->seq)
+        o->seq = (uint64_t)seq;
+    return 0;
+}
+
 int job_options_shape(struct job_options *o, const char *load, struct spot_err *err)
 {
-    char path[CONFIG_PATH_MAX];
-
-    if (load && find_config(load, path) && take_config(o, path, err))
+    if (load && take_config(o, load, err))
         return -1;
+    if (!o->seq)
+        o->seq = SEQ;
     if (!o->arch)
         o->arch = "gpt2";
     if (!o->layers)

@@ -12,7 +12,7 @@
 struct job_options {
     const char *data, *tokens, *tokenizer, *arch, *kernel, *backend, *recompute;
     uint64_t layers, width, heads, seq, vocab, shards, micro_batch, global_batch, threads, seed;
-    uint64_t kv_heads, ffn; /* as rope_theta of a Llama; 0, as NULL for arch: settle chooses */
+    uint64_t kv_heads, ffn; /* as rope_theta of a Llama; 0, as NULL for arch: chosen here */
     double norm_eps;        /* 0: 1e-5 */
     double rope_theta, lr, beta1, beta2, weight_decay, clip;
     struct spot_bpe *bpe; /* set by settle; the caller frees it */
@@ -22,14 +22,14 @@ struct job_options {
 
 #define JOB_OPTIONS_DEFAULT                                                                      \
     {                                                                                            \
-        .tokens = "bytes", .recompute = "none", .kernel = "auto", .backend = "auto", .seq = 64,  \
+        .tokens = "bytes", .recompute = "none", .kernel = "auto", .backend = "auto",             \
         .micro_batch = 1, .global_batch = 16, .threads = 1, .seed = 1, .lr = 1e-3, .beta1 = 0.9, \
         .beta2 = 0.95, .weight_decay = 0.1, .clip = 1                                            \
     }
 
-/* First of all: the shape as the config.json beside the weights at `load` says it (NULL, or there
- * is none: the usual small one), where no option does. Returns 0, or -1 with *err, also where an
- * option says otherwise. */
+/* First of all: the shape as the config.json beside the weights at `load`, or else their metadata,
+ * says it (NULL, or there is none: the usual small one), where no option does. Returns 0, or -1
+ * with *err, also where an option says otherwise. */
 int job_options_shape(struct job_options *o, const char *load, struct spot_err *err);
 
 /* What is missing or contradicts itself. Returns 0, or -1 with *err (SPOT_EUSAGE). */
