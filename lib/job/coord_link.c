@@ -90,7 +90,8 @@ void spot_coord_accept(struct spot_coord *c)
         c->full_until_s = spot_clock_s() + full_s;
 }
 
-/* Read and handle what a peer sent. Returns 1 when its connection is gone. */
+/* Read and handle what a peer sent. Returns 1 when its connection is gone. A stranger that has gone
+ * already waits no more for what it asked: it will come again, or has told that nobody answers. */
 int spot_coord_serve_peer(struct spot_coord *c, struct spot_coord_peer *peer, short events,
                           struct spot_err *err)
 {
@@ -105,7 +106,7 @@ int spot_coord_serve_peer(struct spot_coord *c, struct spot_coord_peer *peer, sh
         peer->heard_s = spot_clock_s();
     }
     while (!rc && (frame = spot_frame_pop(&in))) {
-        if (!peer->is_closing)
+        if (!peer->is_closing && (peer->id || !gone))
             rc = spot_coord_message(c, peer, frame, err);
         free(frame);
     }
