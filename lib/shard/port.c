@@ -120,11 +120,13 @@ struct spot_port *spot_port_fd(int in, int out, double limit_s)
     return &p->port;
 }
 
+/* In which a peer that has all it waits for should have read it and left, be it ever so busy. */
+enum { DRAIN_LIMITS = 10 };
+
 /* It is never silent for long, and never done. */
-static bool is_too_slow(const struct spot_port *port, double start_s, size_t n_byte)
+static bool is_too_slow(double limit_s, double start_s, size_t n_byte)
 {
-    return port->limit_s > 0 &&
-           spot_clock_s() - start_s > port->limit_s + (double)n_byte / SPOT_PORT_RATE_MIN;
+    return limit_s > 0 && spot_clock_s() - start_s > limit_s + (double)n_byte / SPOT_PORT_RATE_MIN;
 }
 
 int spot_port_read_all(struct spot_port *port, void *data, size_t n_byte, struct spot_err *err)
@@ -138,7 +140,7 @@ int spot_port_read_all(struct spot_port *port, void *data, size_t n_byte, struct
         if (!got)
             return spot_err_set(err, SPOT_ESYS, "the peer is gone");
         done += got;
-        if (done < n_byte && is_too_slow(port, start_s, done))
+        if (done < n_byte && is_too_slow(port->limit_s, start_s, done))
             return spot_err_set(err, SPOT_ESYS, "the peer sent only %zu bytes in %.3g s", done,
                                 spot_clock_s() - start_s);
     }
@@ -151,7 +153,7 @@ void spot_port_drain(struct spot_port *port)
     char waste[4096];
     size_t done = 0, got;
 
-    while (!is_too_slow(port, start_s, done) &&
+    while (!is_too_slow(DRAIN_LIMITS * port->limit_s, start_s, done) &&
            !port->read(port, waste, sizeof(waste), &got, NULL) && got)
         done += got;
 }

@@ -43,7 +43,8 @@ struct spot_port *spot_port_fd(int in, int out, double limit_s);
  * (SPOT_PORT_RATE_MIN, after limit_s). */
 int spot_port_read_all(struct spot_port *port, void *data, size_t n_byte, struct spot_err *err);
 
-/* Take what comes off a peer's hands until it leaves, is silent or slow. */
+/* Take what comes off a peer's hands until it leaves or is silent, or goes on for 10 limits at
+ * less than SPOT_PORT_RATE_MIN. */
 void spot_port_drain(struct spot_port *port);
 
 #ifdef __cplusplus
