@@ -46,6 +46,8 @@ static const struct spot_field alternative_field[] = {
     { "spares", SPOT_F_INT, ALT(spares), "1", 0, 1 << 20, false },
     { "samples_per_s", SPOT_F_REAL, ALT(samples_per_s), "1/s", 0, 1e15, false },
     { "loss_prob", SPOT_F_REAL, ALT(loss_prob), "1", 0, 1, false },
+    { "undisturbed_samples_per_s", SPOT_F_REAL, ALT(undisturbed_samples_per_s), "1/s", 0, 1e15,
+      false },
     { "from", SPOT_F_STR, ALT(from), NULL, 0, 0, false },
     { "why", SPOT_F_STR, ALT(why), NULL, 0, 0, false },
     { 0 },
@@ -57,6 +59,8 @@ static const struct spot_field expected_field[] = {
     { "usd_per_h", SPOT_F_REAL, EXPECTED(usd_per_h), "usd", 0, 1e12, false },
     { "usd_per_sample", SPOT_F_REAL, EXPECTED(usd_per_sample), "usd", 0, 1e12, false },
     { "loss_prob", SPOT_F_REAL, EXPECTED(loss_prob), "1", 0, 1, false },
+    { "undisturbed_samples_per_s", SPOT_F_REAL, EXPECTED(undisturbed_samples_per_s), "1/s", 0, 1e15,
+      false },
     { "from", SPOT_F_STR, EXPECTED(from), NULL, 0, 0, false },
     { 0 },
 };
@@ -271,6 +275,8 @@ static void write_expected(struct spot_jw *jw, const struct spot_plan_expected *
     if (e->usd_per_sample >= 0)
         spot_jw_real(jw, "usd_per_sample", e->usd_per_sample);
     spot_jw_real(jw, "loss_prob", e->loss_prob);
+    if (e->undisturbed_samples_per_s > 0)
+        spot_jw_real(jw, "undisturbed_samples_per_s", e->undisturbed_samples_per_s);
     if (e->from)
         spot_jw_str(jw, "from", e->from);
     spot_jw_end(jw);
@@ -292,6 +298,8 @@ static void write_reasons(struct spot_jw *jw, const struct spot_plan_doc *plan)
         spot_jw_int(jw, "spares", a->spares);
         spot_jw_real(jw, "samples_per_s", a->samples_per_s);
         spot_jw_real(jw, "loss_prob", a->loss_prob);
+        if (a->undisturbed_samples_per_s > 0)
+            spot_jw_real(jw, "undisturbed_samples_per_s", a->undisturbed_samples_per_s);
         if (a->from)
             spot_jw_str(jw, "from", a->from);
         if (a->why)

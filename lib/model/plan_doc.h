@@ -42,18 +42,20 @@ struct spot_plan_path {
 
 struct spot_plan_alternative {
     int64_t d, p, spares;
-    double samples_per_s; /* expected, losses and migrations paid */
-    double loss_prob;     /* that its pipelines break in the next interval, 0..1 */
-    const char *from;     /* as in expected */
-    const char *why;      /* NULL or one sentence */
+    double samples_per_s;             /* expected, losses and migrations paid */
+    double undisturbed_samples_per_s; /* of the grid itself while nothing happens; 0: not said */
+    double loss_prob;                 /* that its pipelines break in the next interval, 0..1 */
+    const char *from;                 /* as in expected */
+    const char *why;                  /* NULL or one sentence */
 };
 
 struct spot_plan_expected {
-    const char *from;      /* the undisturbed speed: "profile" or "law"; NULL: not said */
-    double samples_per_s;  /* mean over the horizon */
-    double usd_per_h;      /* negative: no price is known, keys left out */
-    double usd_per_sample; /* the same */
-    double loss_prob;      /* that some stage loses every replica in the next interval, 0..1 */
+    const char *from;     /* the undisturbed speed: "profile" or "law"; NULL: not said */
+    double samples_per_s; /* mean over the horizon */
+    double undisturbed_samples_per_s; /* as in an alternative */
+    double usd_per_h;                 /* negative: no price is known, keys left out */
+    double usd_per_sample;            /* the same */
+    double loss_prob; /* that some stage loses every replica in the next interval, 0..1 */
 };
 
 /* What docs/schema/plan.json is made from. */

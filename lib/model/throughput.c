@@ -442,6 +442,20 @@ static bool fits_somewhere(const struct spot_throughput *t, const struct spot_jo
     return *byte <= MEMORY_SHARE * job->memory.node_byte;
 }
 
+int spot_throughput_source_parse(const char *text, enum spot_throughput_source *source,
+                                 struct spot_err *err)
+{
+    static const char *const name[] = { "table", "law", "both" };
+
+    for (int i = 0; i < 3; i++)
+        if (!strcmp(text, name[i])) {
+            *source = (enum spot_throughput_source)i;
+            return 0;
+        }
+    return spot_err_set(err, SPOT_EUSAGE, "--throughput: expected table, law or both, got '%.32s'",
+                        text);
+}
+
 static int p_max_of(const struct spot_job_doc *job, int n_max)
 {
     const int64_t p = job->n_layer && (int64_t)job->n_layer < job->memory.p_max
@@ -477,7 +491,9 @@ int spot_throughput_init(struct spot_throughput *t, const struct spot_job_doc *j
                      "fit; the source 'table' takes them as they are",
                      job->name, job->n_profile);
     else if (!spot_job_profiled(job))
-        spot_err_set(err, SPOT_EDATA, "job '%.64s' has no profile: nothing is known of its speed",
+        spot_err_set(err, SPOT_EDATA,
+                     "job '%.64s' has no profile: nothing is known of its speed; spot-run profile "
+                     "measures one, docs/formats/job.md tells how to write one",
                      job->name);
     else if (t->n_grid && job->memory.node_byte > 0 && job->n_layer &&
              !fits_somewhere(t, job, &byte))

@@ -39,6 +39,10 @@ enum spot_throughput_source {
                               between the least and the most of the profile, and any D */
 };
 
+/* "table", "law" or "both". Returns 0, or -1 with *err: SPOT_EUSAGE. */
+int spot_throughput_source_parse(const char *text, enum spot_throughput_source *source,
+                                 struct spot_err *err);
+
 struct spot_throughput {
     int n_max; /* D * P <= n_max */
     int p_max;

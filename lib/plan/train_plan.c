@@ -305,6 +305,25 @@ static void reason_of_profile(struct spot_train_plan *plan, const struct spot_tr
                           most, plural(most)));
 }
 
+/* Little is known of a law that rests on few entries, or that misses those it rests on. */
+static void reason_of_doubt(struct spot_train_plan *plan, const struct spot_train_question *q)
+{
+    enum { POINTS_FEW = 3 };
+    static const double ERROR_LARGE = 0.2;
+    const struct spot_step_law *law = &q->throughput->law;
+
+    for (size_t i = 0; i < plan->n_choice && !plan->doubt; i++)
+        if (!spot_throughput_is_measured(q->throughput, plan->choice[i].d, plan->choice[i].p) &&
+            (law->n_point < POINTS_FEW || law->error_mean > ERROR_LARGE))
+            plan->doubt = say(plan,
+                              "speeds by the fitted law are doubtful: it rests on %zu profile "
+                              "entr%s and misses %s by %.0f %% on average",
+                              law->n_point, law->n_point == 1 ? "y" : "ies",
+                              law->n_point == 1 ? "it" : "them", 100 * law->error_mean);
+    if (plan->doubt)
+        because(plan, plan->doubt);
+}
+
 static void reasons_of_choice(struct spot_train_plan *plan, const struct spot_train_question *q)
 {
     const struct spot_train_choice *c = &plan->choice[0];
@@ -328,22 +347,31 @@ static void reasons_of_choice(struct spot_train_plan *plan, const struct spot_tr
                           c->d == 1 ? "its only" : "all its", plural(c->d)));
     reason_of_runner_up(plan, q);
     reason_of_profile(plan, q);
+    reason_of_doubt(plan, q);
     if (q->throughput->law.n_outlier)
         because(plan, say(plan, "%zu profile entr%s more than 1.4 times off the fitted law",
                           q->throughput->law.n_outlier,
                           q->throughput->law.n_outlier == 1 ? "y is" : "ies are"));
 }
 
+/* Of a grid whose speed is known. */
+static int fewest_instances(const struct spot_throughput *t)
+{
+    int fewest = t->n_max, d, p;
+
+    while (fewest > 1 && spot_throughput_best(t, fewest - 1, &d, &p) > 0)
+        fewest--;
+    return fewest;
+}
+
 static void reasons_of_suspend(struct spot_train_plan *plan, const struct spot_train_question *q)
 {
-    const struct spot_job_memory *m = &q->job->memory;
-
     if (!plan->doc.n_why)
         because(plan, say(plan,
                           "suspend: %d instance%s now, %d to be kept spare, and the smallest grid "
-                          "needs %lld",
+                          "of known speed needs %d",
                           staying(q), plural(staying(q)), q->spares_min,
-                          (long long)(m->p_min * m->d_min)));
+                          fewest_instances(q->throughput)));
     if (plan->doc.n_why == 1 && q->max_loss_prob < 1)
         because(plan, say(plan, "and none loses a whole stage with probability below %.3g",
                           q->max_loss_prob));
@@ -382,6 +410,7 @@ static void fill_alternatives(struct spot_train_plan *plan, const struct spot_tr
             .spares = c->spares,
             .samples_per_s = c->samples_per_s,
             .loss_prob = c->loss_prob,
+            .undisturbed_samples_per_s = c->raw,
             .from = source_of(q, c),
             .why = say(
                 plan,
@@ -405,6 +434,7 @@ static void fill_expected(struct spot_train_plan *plan, const struct spot_train_
         return;
     e->usd_per_h = plan->choice[0].usd_per_h;
     e->samples_per_s = plan->choice[0].samples_per_s;
+    e->undisturbed_samples_per_s = plan->choice[0].raw;
     e->from = source_of(q, &plan->choice[0]);
     e->loss_prob = plan->choice[0].loss_prob;
     if (e->usd_per_h >= 0 && e->samples_per_s > 0)

@@ -305,7 +305,7 @@ llama() {
     jq '.memory.P_min = 6' $job >"$T/j.json"
     run --separate-stderr spot-plan train --job "$T/j.json" --now 5
     [ "$status" -eq 0 ]
-    [[ "$(jq -r '.why[0]' <<<"$output")" == "suspend: 5 instances now"*"smallest grid needs 6" ]]
+    [[ "$(jq -r '.why[0]' <<<"$output")" == "suspend: 5 instances now"*"smallest grid of known speed needs 6" ]]
     jq '.memory.P_min = 60 | .memory.P_max = 60' $job >"$T/j.json"
     run spot-plan train --job "$T/j.json" --now 8
     [ "$status" -eq 1 ]
@@ -428,4 +428,41 @@ llama() {
     run -0 --separate-stderr spot-plan train --job $job --now 24 --current 2x1
     [[ "$stderr" == *'--current 2x1: the limits of the job rule this grid out'* ]]
     run -2 spot-plan train --job $job --now 24 --current 12
+}
+
+# A profile of the given grids: "D P samples_per_s" each.
+profile_of() {
+    jq -n --args '{schema: "spot.job/1", name: "j", kind: "train", global_batch: 64, memory: {P_max: 8},
+        profile: [$ARGS.positional[] | split(" ") | map(tonumber) | {D: .[0], P: .[1], samples_per_s: .[2]}]}' "$@"
+}
+
+@test "a plan to suspend names the smallest grid of known speed" {
+    profile_of '1 4 10' '1 5 11' '2 4 18' >"$T/j.json"
+    spot-plan train --job "$T/j.json" --now 3 | jq -e '.next.D == 0 and (.why[0] |
+        test("3 instances now, 0 to be kept spare, and the smallest grid of known speed needs 4"))'
+}
+
+@test "every grid tells its own speed beside what is expected of it" {
+    spot-plan train --job "$job" --now 6 >"$T/p"
+    jq -r '.profile[] | "\(.D) \(.P) \(.step_s)"' "$job" >"$T/measured"
+    jq -r '(.next + .expected, .alternatives[]) | select(.from == "profile") |
+        "\(.D) \(.P) \(.undisturbed_samples_per_s)"' "$T/p" >"$T/told"
+    [ "$(wc -l <"$T/told")" -ge 5 ]
+    awk -v batch="$(jq .global_batch "$job")" 'NR == FNR { s[$1, $2] = $3; next }
+        { d = s[$1, $2] * $3 / batch - 1; if (d * d > 1e-18) bad = 1 } END { exit bad }' "$T/measured" "$T/told"
+    spot-plan train --job "$job" --now 6 --format table | awk 'NR == 1 { exit !($3 == "undisturbed") }'
+}
+
+@test "a law of few entries, or one that misses them, is doubted" {
+    profile_of '1 2 10' '1 6 90' >"$T/few.json"
+    run -0 --separate-stderr spot-plan train --job "$T/few.json" --now 6 -o "$T/p"
+    [[ "$stderr" == *'doubtful: it rests on 2 profile entries'* ]]
+    jq -e '.why | any(test("doubtful"))' "$T/p"
+    profile_of '1 1 10' '1 2 1' '1 3 30' '1 5 2' '1 6 70' >"$T/wild.json"
+    run -0 --separate-stderr spot-plan train --job "$T/wild.json" --now 6 -o "$T/p"
+    [[ "$stderr" == *'rests on 5 profile entries and misses them by '[2-9]*' % on average'* ]]
+    run -0 --separate-stderr spot-plan train --job "$T/wild.json" --now 6 --throughput table -o "$T/p"
+    [[ "$stderr" != *doubt* ]]
+    run -0 --separate-stderr spot-plan train --job examples/jobs/gpt-1.5b.json --now 34 --throughput law -o "$T/p"
+    [ -z "$stderr" ]
 }

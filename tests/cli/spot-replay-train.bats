@@ -218,3 +218,42 @@ samples,usd,effective_s,reconfigure_s,checkpoint_s,redone_s,redundant_s,idle_s,b
     run -2 spot-replay live --trace t --events ./t -- true
     [[ "$output" == *"--events would overwrite"* ]]
 }
+
+@test "--throughput says which speeds are chosen by; policies beyond the table are named" {
+    # a table that begins at 4 stages: others are not run, whatever their number of instances
+    jq '.memory.P_min = 1 | del(.memory.P_skip) | .profile |= map(select(.P == 4 or .P == 8))' $job >"$T/j.json"
+    job=$T/j.json
+    awk 'BEGIN { print "time_s,available"
+        for (i = 0; i < 60; i++) printf "%d,%d\n", 60 * i, 2 + (i * 7) % 11 }' >"$T/t.csv"
+    for policy in spot nowcast optimal parcae persistence; do
+        play --policy $policy --steps | awk -F, 'NR > 1 && $7 * $8 { n++; bad = bad || ($8 != 4 && $8 != 8) }
+            END { exit bad || !n }'
+    done
+    run -0 --separate-stderr play --policy ideal,spot,varuna-released
+    [[ "$stderr" == *'warning: varuna-released ran grids'*'--throughput both'* ]]
+    [[ "$stderr" != *'spot,'* ]]
+    run -0 --separate-stderr play --policy ideal,spot
+    [ -z "$stderr" ]
+    # by the law all of them know the same grids, and none has more than ideal
+    run -0 --separate-stderr play --policy ideal,optimal,spot,varuna-released,varuna --throughput law
+    [ -z "$stderr" ]
+    column ideal_share <<<"$output" | awk '$1 > 1 + 1e-12 { bad = 1 } END { exit bad }'
+    [ "$(play --policy ideal --throughput law | column samples)" != "$(play --policy ideal | column samples)" ]
+    [ "$(play --policy ideal --throughput table)" = "$(play --policy ideal)" ]
+    run -2 play --throughput fast
+    [[ "$output" == *'expected table, law or both'* ]]
+}
+
+@test "all leaves out what the job has no price for" {
+    jq 'del(.cost.on_demand_usd_per_h)' $job >"$T/j.json"
+    run -0 --separate-stderr spot-replay train --job "$T/j.json" --trace "$T/t.csv" --policy all --format csv
+    [[ "$stderr" == *"on-demand is left out: job 'bert' has no /cost/on_demand_usd_per_h"* ]]
+    play --policy all | grep -v '^on-demand,' >"$T/all"
+    diff "$T/all" <(echo "$output")
+    run -3 spot-replay train --job "$T/j.json" --trace "$T/t.csv" --policy on-demand
+}
+
+@test "a trace of n steps has n + 1 intervals: the last row holds for one" {
+    printf 'time_s,available\n0,8\n600,8\n' >"$T/t.csv"
+    [ "$(play --policy ideal --steps --interval 60 | wc -l)" -eq 12 ]
+}

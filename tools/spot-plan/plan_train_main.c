@@ -237,6 +237,7 @@ static void add_risk(struct spot_table *table, bool is_known, double loss_prob)
 /* What samples_per_s of the table is: the grids are compared by it. */
 static void print_unit(const struct spot_train_question *q, FILE *out)
 {
+    fputs("undisturbed: samples/s of each grid itself\n", out);
     if (q->solver == SPOT_SOLVER_LIVEPUT)
         fputs("samples_per_s: what survives of each in the next interval, changes free\n", out);
     else
@@ -251,14 +252,17 @@ static void print_table(const struct spot_plan_doc *doc, const struct spot_train
                         bool has_forecast, FILE *out)
 {
     static const struct spot_column column[] = {
-        { "grid", false },     { "spares", true }, { "samples_per_s", true },
-        { "loss_prob", true }, { "speed", false }, { "", false },
+        { "grid", false },       { "spares", true },
+        { "undisturbed", true }, { "samples_per_s", true },
+        { "loss_prob", true },   { "speed", false },
+        { "", false },
     };
     struct spot_table table;
 
     spot_table_init(&table, column, sizeof(column) / sizeof(column[0]));
     add_grid(&table, doc->next.d, doc->next.p);
     spot_table_int(&table, doc->spares);
+    spot_table_fixed(&table, doc->expected.undisturbed_samples_per_s, 3);
     spot_table_fixed(&table, doc->expected.samples_per_s, 3);
     add_risk(&table, has_forecast, doc->expected.loss_prob);
     spot_table_text(&table, doc->expected.from ? doc->expected.from : "");
@@ -268,6 +272,7 @@ static void print_table(const struct spot_plan_doc *doc, const struct spot_train
 
         add_grid(&table, a->d, a->p);
         spot_table_int(&table, a->spares);
+        spot_table_fixed(&table, a->undisturbed_samples_per_s, 3);
         spot_table_fixed(&table, a->samples_per_s, 3);
         add_risk(&table, has_forecast, a->loss_prob);
         spot_table_text(&table, a->from);
@@ -335,18 +340,18 @@ static int ask(struct session *s, const struct options *o, struct spot_train_que
 
 static int run(struct session *s, const struct options *o, struct spot_err *err)
 {
-    static const char *const source_name[] = { "table", "law", "both" };
     struct spot_train_question q = { .job = &s->job,
                                      .throughput = &s->throughput,
                                      .law = &s->law,
                                      .spares_min = (int)o->spares,
                                      .max_loss_prob = o->max_loss_prob };
-    const int source = one_of("throughput", o->source, source_name, err);
+    enum spot_throughput_source source;
     enum spot_format format;
     int n_max;
 
-    if (source < 0 || pick_format(o, &format, err) || pick_objective(o, &q, err) ||
-        parse_current(o, &q, err) || spot_job_doc_load(&s->job, o->job, err))
+    if (spot_throughput_source_parse(o->source, &source, err) || pick_format(o, &format, err) ||
+        pick_objective(o, &q, err) || parse_current(o, &q, err) ||
+        spot_job_doc_load(&s->job, o->job, err))
         return -1;
     if (s->job.kind != SPOT_JOB_TRAIN)
         return spot_json_fail(&s->job.json, "/kind", err, "expected \"train\"");
@@ -357,8 +362,7 @@ static int run(struct session *s, const struct options *o, struct spot_err *err)
     n_max = spot_job_profiled(&s->job);
     n_max = s->law.cap > n_max ? s->law.cap : n_max;
     n_max = q.current_d * q.current_p > n_max ? q.current_d * q.current_p : n_max;
-    if (spot_throughput_init(&s->throughput, &s->job, n_max ? n_max : 1,
-                             (enum spot_throughput_source)source, err) ||
+    if (spot_throughput_init(&s->throughput, &s->job, n_max ? n_max : 1, source, err) ||
         ask(s, o, &q, err) || spot_train_plan_make(&s->plan, &q, err))
         return -1;
     if (spot_train_is_cut(&q))
@@ -367,6 +371,8 @@ static int run(struct session *s, const struct options *o, struct spot_err *err)
             "ones of each count within 32 of %d instances; /memory/P_min and P_max of "
             "the job narrow the choice",
             s->law.now);
+    if (s->plan.doubt)
+        spot_tool_warn("%s; spot-run profile measures more grids", s->plan.doubt);
     if (o->epoch != NOT_GIVEN)
         s->plan.doc.epoch = (int64_t)o->epoch;
     if (o->explain && !o->common.quiet && format != SPOT_FORMAT_TABLE)

@@ -21,12 +21,14 @@
 
 static struct {
     const char *job, *trace, *policy, *cost, *realize, *notice, *sweep, *plot, *picture, *events;
+    const char *throughput;
     double interval_s, from_s, to_s;
     uint64_t look_ahead, scale, runs;
     bool steps;
     struct spot_tool_common common;
 } opt = { .policy = "ideal,optimal,parcae-truth,spot,nowcast,persistence,throughput",
           .cost = "parcae",
+          .throughput = "table",
           .realize = "expected",
           .notice = "120s",
           .picture = "samples",
@@ -65,6 +67,8 @@ static const struct spot_cli cli = {
               "how early a change is known (default 120s; 0: when it has happened)", 0, 0 },
             { SPOT_OPT_STRING, 0, "cost", &opt.cost, "model",
               "what a change costs: parcae (default), measured", 0, 0 },
+            { SPOT_OPT_STRING, 0, "throughput", &opt.throughput, "source",
+              "profile table (default), fitted law, or both", 0, 0 },
             { SPOT_OPT_STRING, 0, "events", &opt.events, "file",
               "spot.event/1 log of a real run, for measured", 0, 0 },
             { SPOT_OPT_STRING, 0, "realize", &opt.realize, "how",
@@ -128,6 +132,19 @@ static int load_trace(struct replay_train *s, struct spot_err *err)
     return 0;
 }
 
+/* Changes between grids whose speed is known: nobody runs on another to train nothing there. */
+static void make_table(struct replay_train *s)
+{
+    const struct spot_throughput *t = &s->throughput;
+    int *grid = spot_xcalloc((size_t)t->n_grid, sizeof(*grid)), n = 0;
+
+    for (int i = 0; i < t->n_grid; i++)
+        if (t->samples_per_s[t->grid_order[i]] > 0)
+            grid[n++] = t->grid_order[i];
+    spot_cost_table_init_window(&s->table, &s->job, t, 0, t->n_max, t->n_max, grid, n);
+    free(grid);
+}
+
 /* What has to be made anew when a constant of the job changes. */
 int replay_train_prepare(struct replay_train *s, struct spot_err *err)
 {
@@ -144,9 +161,9 @@ int replay_train_prepare(struct replay_train *s, struct spot_err *err)
         spot_throughput_release(&s->throughput);
         s->is_ready = false;
     }
-    if (spot_throughput_init(&s->throughput, &s->job, most ? most : 1, SPOT_THROUGHPUT_TABLE, err))
+    if (spot_throughput_init(&s->throughput, &s->job, most ? most : 1, s->source, err))
         return -1;
-    spot_cost_table_init(&s->table, &s->job, &s->throughput);
+    make_table(s);
     s->is_ready = true;
     s->sim = (struct spot_sim_train){ .job = &s->job,
                                       .throughput = &s->throughput,
@@ -206,6 +223,8 @@ static int parse_options(struct replay_train *s, struct spot_err *err)
     if (strcmp(opt.cost, "parcae") != 0 && strcmp(opt.cost, "measured") != 0)
         return spot_err_set(err, SPOT_EUSAGE, "--cost: expected parcae or measured, got '%.32s'",
                             opt.cost);
+    if (spot_throughput_source_parse(opt.throughput, &s->source, err))
+        return -1;
     if (!strcmp(opt.cost, "measured") != !!opt.events)
         return spot_err_set(err, SPOT_EUSAGE, "--cost measured and --events need each other");
     if (spot_format_parse(opt.common.format, &s->format, err) || find_policies(s, err))
@@ -349,8 +368,8 @@ static int by_value(const void *a, const void *b)
 }
 
 /* Draw who dies, many times: mean, its 95 % interval, tails. */
-static int print_sampled(struct replay_train *s, const struct spot_sim_policy *policy,
-                         struct spot_sim_row *row, struct spot_table *table, struct spot_err *err)
+static int print_sampled(struct replay_train *s, int policy, struct spot_sim_row *row,
+                         struct spot_table *table, struct spot_err *err)
 {
     double *samples = spot_xcalloc(opt.runs, sizeof(*samples)), mean = 0, square = 0;
     const double n = (double)opt.runs;
@@ -361,7 +380,7 @@ static int print_sampled(struct replay_train *s, const struct spot_sim_policy *p
         struct spot_sim_total t;
 
         s->sim.seed = opt.common.seed + k;
-        rc = spot_sim_train_run(&s->sim, policy, row, err);
+        rc = replay_train_play(s, policy, row, err);
         spot_sim_total(row, s->n, &t);
         samples[k] = t.samples;
         mean += t.samples / n;
@@ -369,7 +388,7 @@ static int print_sampled(struct replay_train *s, const struct spot_sim_policy *p
     for (uint64_t k = 0; k < opt.runs; k++)
         square += (samples[k] - mean) * (samples[k] - mean);
     qsort(samples, opt.runs, sizeof(*samples), by_value);
-    spot_table_text(table, policy->name);
+    spot_table_text(table, s->policy[policy]->name);
     spot_table_int(table, (long long)opt.runs);
     put(table, s, mean, 0);
     put(table, s, n > 1 ? 1.96 * sqrt(square / (n - 1) / n) : 0, 0);
@@ -401,11 +420,11 @@ static int run_policies(struct replay_train *s, struct spot_table *table,
 
     for (int k = 0; k < s->n_policy && !rc; k++) {
         if (sampled && !opt.steps) {
-            rc = print_sampled(s, s->policy[k], row, table, err);
+            rc = print_sampled(s, k, row, table, err);
             continue;
         }
         s->sim.is_sampled = sampled;
-        rc = spot_sim_train_run(&s->sim, s->policy[k], row, err);
+        rc = replay_train_play(s, k, row, err);
         if (rc)
             break;
         if (opt.steps)
@@ -444,7 +463,7 @@ static int run_sweep(struct replay_train *s, struct spot_table *table, struct sp
         for (int k = 0; k < s->n_policy && !rc; k++) {
             struct spot_sim_total t;
 
-            if ((rc = spot_sim_train_run(&s->sim, s->policy[k], row, err)))
+            if ((rc = replay_train_play(s, k, row, err)))
                 break;
             spot_sim_total(row, s->n, &t);
             spot_table_text(table, key);
@@ -492,6 +511,19 @@ static void begin_table(const struct replay_train *s, struct spot_table *table)
         table->break_at = 8; /* where the time went */
 }
 
+/* "all" is what can be played: without a price of machines that stay, that is all but one. */
+static void leave_out_on_demand(struct replay_train *s)
+{
+    int n = 0;
+
+    for (int k = 0; k < s->n_policy; k++)
+        if (!s->policy[k]->is_on_demand)
+            s->policy[n++] = s->policy[k];
+    s->n_policy = n;
+    spot_tool_warn("on-demand is left out: job '%.64s' has no /cost/on_demand_usd_per_h",
+                   s->job.name);
+}
+
 static int run(struct replay_train *s, struct spot_err *err)
 {
     struct replay_figure figure = { .picture = opt.picture };
@@ -503,6 +535,8 @@ static int run(struct replay_train *s, struct spot_err *err)
         return -1;
     if (s->job.kind != SPOT_JOB_TRAIN)
         return spot_json_fail(&s->job.json, "/kind", err, "expected \"train\"");
+    if (!strcmp(opt.policy, "all") && s->job.cost.on_demand_usd_per_h < 0)
+        leave_out_on_demand(s);
     if (opt.events && load_costs(s, err))
         return -1;
     s->interval_s = opt.interval_s > 0 ? opt.interval_s : s->job.cost.interval_s;
@@ -513,6 +547,7 @@ static int run(struct replay_train *s, struct spot_err *err)
         return -1;
     begin_table(s, &table);
     rc = opt.sweep ? run_sweep(s, &table, err) : run_policies(s, &table, &figure, err);
+    replay_train_warn(s);
     if (!rc && !spot_plot_takes_stdout(opt.plot, opt.common.output))
         spot_table_print(&table, out.file, s->format);
     rc = spot_out_finish(&out, rc, err);

@@ -11,6 +11,7 @@ enum { REPLAY_POLICIES_MAX = 64 };
 
 struct replay_train {
     struct spot_job_doc job;
+    enum spot_throughput_source source;
     struct spot_throughput throughput;
     struct spot_cost_table table;
     bool is_ready; /* the two above are made */
@@ -21,6 +22,7 @@ struct replay_train {
     int look_ahead;
     double ideal; /* samples of the policy `ideal` */
     const struct spot_sim_policy *policy[REPLAY_POLICIES_MAX];
+    bool is_beyond[REPLAY_POLICIES_MAX]; /* it ran grids that `throughput` does not know */
     int n_policy;
     enum spot_format format;
 };
@@ -30,6 +32,13 @@ int replay_train_prepare(struct replay_train *s, struct spot_err *err);
 
 /* Set one constant by its --sweep name. */
 int replay_train_set(struct replay_train *s, const char *key, double value, struct spot_err *err);
+
+/* Run policy k of the list into row[n]. Returns 0, or -1 with *err. */
+int replay_train_play(struct replay_train *s, int k, struct spot_sim_row *row,
+                      struct spot_err *err);
+
+/* Name the policies that ran grids which the others, ideal among them, know nothing of. */
+void replay_train_warn(const struct replay_train *s);
 void replay_train_release(struct replay_train *s);
 
 /* A picture that grows policy by policy: "samples", "grids" or "cost". */

@@ -37,6 +37,42 @@ int replay_train_set(struct replay_train *s, const char *key, double value, stru
                         key);
 }
 
+/* Has it trained on a grid of a speed that is not in the throughput? */
+static bool is_beyond(const struct replay_train *s, const struct spot_sim_row *row)
+{
+    for (size_t i = 0; i < s->n; i++)
+        if (row[i].d > 0 && row[i].class_s[SPOT_SIM_EFFECTIVE] > 0 &&
+            spot_throughput_at(&s->throughput, row[i].d, row[i].p) == 0)
+            return true;
+    return false;
+}
+
+int replay_train_play(struct replay_train *s, int k, struct spot_sim_row *row, struct spot_err *err)
+{
+    if (spot_sim_train_run(&s->sim, s->policy[k], row, err))
+        return -1;
+    s->is_beyond[k] = s->is_beyond[k] || is_beyond(s, row);
+    return 0;
+}
+
+void replay_train_warn(const struct replay_train *s)
+{
+    char names[512] = "";
+
+    for (int k = 0; k < s->n_policy; k++)
+        if (s->is_beyond[k])
+            snprintf(names + strlen(names), sizeof(names) - strlen(names), "%s%s",
+                     *names ? ", " : "", s->policy[k]->name);
+    if (*names)
+        spot_tool_warn(
+            "%s ran grids that the other policies and ideal do not know the speed of, by "
+            "the fitted law: a share of ideal says nothing of them%s",
+            names,
+            s->source == SPOT_THROUGHPUT_TABLE
+                ? "; --throughput both lets all policies choose by the law"
+                : "");
+}
+
 void replay_train_release(struct replay_train *s)
 {
     if (s->is_ready) {
