@@ -157,11 +157,24 @@ static int check_depth(const struct spot_json_doc *doc, struct spot_err *err)
     return 0;
 }
 
+/* Editors of one system begin every file with it. */
+static void drop_byte_order_mark(struct spot_json_doc *doc)
+{
+    static const char mark[] = "\xEF\xBB\xBF";
+    const size_t n = sizeof(mark) - 1;
+
+    if (doc->lines_above || doc->n_byte < n || memcmp(doc->text, mark, n) != 0)
+        return;
+    doc->n_byte -= n;
+    memmove(doc->text, doc->text + n, doc->n_byte + 1);
+}
+
 /* The text is in place: check it, parse it. */
 static int parse_text(struct spot_json_doc *doc, json_type root, struct spot_err *err)
 {
     json_error_t at;
 
+    drop_byte_order_mark(doc);
     if (check_depth(doc, err))
         return -1;
     if (!*skip_space(doc->text))

@@ -220,12 +220,27 @@ static struct spot_landing *new_landing(const char *path, const struct spot_stre
     return l;
 }
 
+/* May files be made beside it? */
+static int check_directory(const char *path, struct spot_err *err)
+{
+    const char *const slash = strrchr(path, '/');
+    char *const dir = spot_xstrdup(slash ? path : ".");
+    int rc = 0;
+
+    if (slash)
+        dir[slash == path ? 1 : slash - path] = '\0';
+    if (access(dir, W_OK | X_OK))
+        rc = spot_err_sys(err, "cannot write '%s'", path);
+    free(dir);
+    return rc;
+}
+
 int spot_landing_check(const char *path, struct spot_err *err)
 {
     if (!*path)
         return spot_err_set(err, SPOT_EUSAGE, "the name of an output file is empty");
     if (!spot_out_is_special(path))
-        return 0;
+        return check_directory(path, err);
     return spot_err_set(err, SPOT_ESYS, "cannot put a file in the place of '%s': no regular file",
                         path);
 }

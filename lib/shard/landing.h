@@ -33,7 +33,8 @@ struct spot_landing_options {
 struct spot_landing;
 
 /* Can a file land at `path`? -1 with *err: SPOT_EUSAGE for an empty name, SPOT_ESYS where
- * something stands that is no regular file, which the rename at the end would destroy. */
+ * its directory is not there or may not be written to, or where something stands that is no regular
+ * file, which the rename at the end would destroy. */
 int spot_landing_check(const char *path, struct spot_err *err);
 
 /* Open or reopen the landing of one stream at `path`. header [n_header] is prefix and JSON.

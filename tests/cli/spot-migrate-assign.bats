@@ -35,6 +35,25 @@ bats_require_minimum_version 1.5.0
     [[ "$output" = *"lacks the key 'cost'" ]]
 }
 
+@test "a key that is nearly a known one is doubted, once; others are ignored" {
+    run -0 --separate-stderr spot-migrate assign - <<<'{"cost":[[1,2],[3,5]],"maximise":true,"name":"a"}
+{"cost":[[1,2],[3,5]],"maximise":true}'
+    [ "$stderr" = "spot-migrate assign: warning: <stdin>:1: the key 'maximise' is ignored; did you mean 'maximize'?" ]
+    run -0 --separate-stderr spot-migrate assign - <<<'{"cost":[[1]],"maximize":false,"comment":"b"}'
+    [ -z "$stderr" ]
+}
+
+@test "a byte order mark before the first line is skipped, and no other" {
+    run -0 spot-migrate assign - < <(printf '\357\273\277{"cost":[[1]]}\n')
+    run -3 spot-migrate assign - < <(printf '{"cost":[[1]]}\n\357\273\277{"cost":[[1]]}\n')
+}
+
+@test "the manual's example is what is printed" {
+    page="$BATS_TEST_DIRNAME/../../docs/man/spot-migrate.1"
+    run -0 spot-migrate assign - < <(grep '^{"cost":' "$page")
+    [ "$output" = "$(grep '^{"feasible":' "$page")" ]
+}
+
 @test "empty sides have the empty answer" {
     run -0 spot-migrate assign - <<<'{"cost":[]}
 {"cost":[[],[]]}'

@@ -277,6 +277,14 @@ chosen() { # FILE: the address on its first line, once it is there
     done
 }
 
+@test "recv tells at once that it cannot write there, and is not found meanwhile" {
+    for way in "--listen unix:r" "--connect unix:r --wait 50s" "" "--via cat"; do
+        run -4 --separate-stderr timeout 20 spot-migrate recv -o none/such/file $way </dev/null
+        [[ "$stderr" == "spot-migrate recv: cannot write 'none/such/file': No such file or directory" ]]
+        [ ! -e r ]
+    done
+}
+
 @test "a terabyte that is only announced takes no memory and no disk" {
     make_file '{"a":{"dtype":"U8","shape":[1000000000000],"data_offsets":[0,1000000000000]}}' 1000 >big
     truncate -s 1000000000085 big

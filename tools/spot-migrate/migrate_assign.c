@@ -7,6 +7,7 @@
 #include "common/clock.h"
 #include "common/json.h"
 #include "common/line.h"
+#include "common/opt.h"
 #include "common/out.h"
 #include "common/tool.h"
 #include "common/xalloc.h"
@@ -21,6 +22,7 @@ struct options {
 struct run {
     bool is_bottleneck;
     unsigned long n_infeasible;
+    bool has_doubted; /* a key; once is enough */
     FILE *out;
 };
 
@@ -63,6 +65,28 @@ static int read_cost(const struct spot_json_doc *doc, const json_t *rows,
                 return -1;
     }
     return 0;
+}
+
+/* Unknown keys are ignored, which is not what a misspelt one wants. */
+static void doubt_keys(struct run *run, const struct spot_line *line, const char *source,
+                       const json_t *problem)
+{
+    static const char *const known[] = { "maximize", "cost" };
+    const char *key;
+    json_t *value;
+
+    json_object_foreach((json_t *)(uintptr_t)problem, key, value)
+    {
+        for (size_t i = 0; !run->has_doubted && i < sizeof known / sizeof known[0]; i++) {
+            const size_t d = spot_opt_distance(key, known[i]);
+
+            if (d == 0 || d > 2 || json_object_get(problem, known[i]))
+                continue;
+            spot_tool_warn("%s:%lu: the key '%s' is ignored; did you mean '%s'?", source,
+                           line->number, key, known[i]);
+            run->has_doubted = true;
+        }
+    }
 }
 
 static int read_problem(const struct spot_json_doc *doc, struct spot_assign_problem *problem,
@@ -178,6 +202,7 @@ static int solve_line(struct run *run, const struct spot_line *line, const char 
         return -1;
     if (read_problem(&doc, &problem, &cost, err))
         goto out;
+    doubt_keys(run, line, source, doc.root);
     begin_s = spot_clock_cpu_s();
     if (run->is_bottleneck
             ? spot_assign_bottleneck(&problem, &result.dearest, &result.answer, &result.proof, err)
