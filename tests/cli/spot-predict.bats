@@ -6,6 +6,7 @@ setup() {
     cd "$BATS_TEST_TMPDIR" || exit 1
     awk 'BEGIN { print "time_s,available"; for (i = 0; i < 120; i++)
         print i * 60 "," 4 + int(i / 7) % 5 - int(i / 11) % 3 }' >t.csv
+    set -o pipefail # jq -e of nothing is 0
 }
 
 # Every law of the document sums to 1 and has cap + 1 entries.

@@ -8,6 +8,7 @@ load job
 setup() {
     job_setup
     mkdir st # to resume from
+    set -o pipefail # jq -e of nothing is 0
 }
 teardown() { job_teardown; }
 

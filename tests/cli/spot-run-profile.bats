@@ -9,6 +9,7 @@ setup() {
     job_setup
     mkdir tmp
     export TMPDIR=$PWD/tmp
+    set -o pipefail # jq -e of nothing is 0
 }
 teardown() { job_teardown; }
 
