@@ -11,6 +11,7 @@
 
 #include "common/hash.h"
 #include "common/num.h"
+#include "common/opt.h"
 #include "common/xalloc.h"
 
 enum { BUFFER_BYTE = 2 * SPOT_CSV_LINE_MAX };
@@ -113,11 +114,29 @@ static int find_column(const struct reader *r, const char *name, size_t *column)
     return 0;
 }
 
+/* What the file calls a column that is written otherwise; NULL: nothing is like it. */
+static const char *nearest_column(const struct reader *r, const char *name)
+{
+    const char *best = NULL;
+    size_t least = 3;
+
+    for (size_t i = 0; i < r->n_field; i++) {
+        const size_t d = spot_opt_distance(r->text + r->offset[i], name);
+
+        if (d < least && 2 * d <= strlen(name)) {
+            least = d;
+            best = r->text + r->offset[i];
+        }
+    }
+    return best;
+}
+
 /* A column is missing: are the names there, between other separators? */
 static void fail_lacks(struct reader *r, const char *name)
 {
     static const char other[] = ";\t|";
     const char *header = r->n_field == 1 ? r->text + r->offset[0] : "";
+    const char *near;
     char detail[160];
 
     snprintf(detail, sizeof(detail), "%.80s", name);
@@ -130,6 +149,9 @@ static void fail_lacks(struct reader *r, const char *name)
                                  : "'|'");
             break;
         }
+    near = nearest_column(r, name);
+    if (near && r->n_field > 1)
+        snprintf(detail, sizeof(detail), "%.60s; did you mean '%.60s'?", name, near);
     fail(r, 1, "header lacks the column ", detail);
 }
 
@@ -405,7 +427,7 @@ int spot_csv_int(const struct spot_csv_row *row, size_t k, int64_t min, int64_t 
 {
     double x;
 
-    if (spot_csv_real(row, k, -0x1p53, 0x1p53, &x, err))
+    if (spot_csv_real(row, k, -HUGE_VAL, HUGE_VAL, &x, err))
         return -1;
     if (x != rint(x))
         return spot_csv_fail(row, k, err, "expected a whole number, got '%.40s'", row->field[k]);

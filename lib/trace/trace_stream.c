@@ -171,6 +171,11 @@ static int on_csv_row(const struct spot_csv_row *row, void *user, struct spot_er
     struct spot_trace_row out = { .requested = -1, .price_usd_per_h = NAN };
     const bool has_event = row->field[EVENT] && row->field[NODE];
 
+    if (!row->field[AVAILABLE] && !has_event && row->field[PRICE])
+        return spot_err_set(err, SPOT_EDATA,
+                            "%s:1:1: these are prices; expected counts of instances (available) or "
+                            "events",
+                            row->source);
     if (!row->field[AVAILABLE] == !has_event)
         return spot_err_set(
             err, SPOT_EDATA, "%s:1:1: header has %s, expected one of the two forms", row->source,

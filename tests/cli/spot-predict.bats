@@ -43,7 +43,7 @@ sums_to_one() {
     spot-predict --horizon 3 --interval 2m t.csv >f.json
     [ "$(jq '.series[0].available | length' f.json)" -eq 3 ]
     [ "$(jq .interval_s f.json)" -eq 120 ]
-    [ "$(jq '.series[0].past_intervals' f.json)" -eq 60 ]
+    [ "$(jq '.series[0].past_intervals' f.json)" -eq 61 ] # from 0 to 7080, and the row of 7140 between two
 }
 
 @test "every model gives laws that sum to 1" {
@@ -219,6 +219,25 @@ forecast_of() {
             spot-predict --cap 9 --no-provenance --state s.bin >got
     done
     cmp want got
+}
+
+@test "a newest row between two intervals is in the answer, with a state and without" {
+    for end in 1000 1015 1072; do
+        { awk -F, 'NR == 1 || $1 <= 960' t.csv; echo "$end,7"; } >cut.csv
+        spot-predict --cap 9 --no-provenance cut.csv >want
+        jq -e ".series[0] | .time_s == $end and .now == 7" want
+        rm -f s.bin
+        awk -F, 'NR == 1 || $1 <= 480' cut.csv | spot-predict --cap 9 --state s.bin >got
+        awk -F, 'NR == 1 || $1 <= 985' cut.csv | spot-predict --cap 9 --state s.bin >got
+        spot-predict --cap 9 --no-provenance --state s.bin cut.csv >got
+        cmp want got
+        # and is not kept: the interval that it began is seen whole later
+        { cat cut.csv; awk -F, -v end=$end 'NR > 1 && $1 > end' t.csv; } >all.csv
+        awk -F, 'NR == 1 || $1 > 960' all.csv |
+            spot-predict --cap 9 --no-provenance --state s.bin | jq .series >got
+        spot-predict --cap 9 --no-provenance all.csv | jq .series >want
+        cmp want got
+    done
 }
 
 @test "a state that knows a zone goes on without rows of it" {
@@ -431,4 +450,21 @@ forecast_of() {
     [[ "$stderr" == *"5 instances between two points"*"--cap 5"* ]]
     run --separate-stderr spot-predict --cap 5 "$BATS_TEST_TMPDIR/t.csv"
     [ -z "$stderr" ]
+}
+
+@test "a header that is nearly right is told the name, prices are called prices" {
+    for name in time Time_s; do
+        printf '%s,available\n0,1\n' $name >h.csv
+        run -3 --separate-stderr spot-predict h.csv
+        [[ "$stderr" == *"header lacks the column time_s; did you mean '$name'?"* ]]
+    done
+    printf 'when,available\n0,1\n' >h.csv
+    run -3 --separate-stderr spot-predict h.csv
+    [[ "$stderr" == *'header lacks the column time_s' ]]
+    printf 'time_s,zone,instance_type,market,price_usd_per_h\n0,a,g,spot,0.5\n' >h.csv
+    run -3 --separate-stderr spot-predict h.csv
+    [[ "$stderr" == *'h.csv:1:1: these are prices; expected counts'* ]]
+    printf 'time_s,available\n0,1e300\n' >h.csv
+    run -3 --separate-stderr spot-predict h.csv
+    [[ "$stderr" == *'1e300 is outside [0, 1048576]'* ]]
 }

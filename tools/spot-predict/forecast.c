@@ -125,9 +125,12 @@ static void forecast_all(const struct options *options, const struct spot_foreca
     forecast->n_series = grids->n;
     forecast->series = spot_xcalloc(grids->n, sizeof(*forecast->series));
     for (size_t i = 0; i < grids->n; i++) {
-        struct tracked *t = trackeds_take(trackeds, model, *spec, &grids->grid[i]);
+        struct tracked *t = trackeds_take(trackeds, model, *spec, &grids->grid[i]), newest;
 
-        forecast_series(t, (size_t)spec->horizon, &forecast->series[i]);
+        tracked_look(t, model, *spec, &grids->grid[i], &newest);
+        forecast_series(&newest, (size_t)spec->horizon, &forecast->series[i]);
+        if (newest.predictor != t->predictor)
+            spot_predictor_free(newest.predictor);
         if (options->state)
             continue;
         spot_predictor_free(t->predictor);

@@ -75,16 +75,19 @@ static void finish(struct grid *g)
     }
 }
 
-/* Where the grid begins, and how many points it has. */
-static void place(struct grid *g, double first_s, double end_s, bool from_start)
+/* Where the grid begins, and how many points it has. It begins with the first row, so that calls
+ * that keep a state and one call over everything look at the same moments; what came after the last
+ * whole interval is a point of its own. */
+static void place(struct grid *g, double first_s, double end_s, bool is_whole)
 {
     const double slack_s = SLACK * g->interval_s;
-    double rest_s;
 
     g->n =
         end_s + slack_s < first_s ? 1 : spot_trace_grid_n(first_s, end_s + slack_s, g->interval_s);
-    rest_s = end_s - (first_s + (double)(g->n - 1) * g->interval_s);
-    g->start_s = first_s + (!from_start && rest_s > slack_s ? rest_s : 0);
+    g->start_s = first_s;
+    g->end_s = end_s;
+    g->is_open = !is_whole && end_s - (first_s + (double)(g->n - 1) * g->interval_s) > slack_s;
+    g->n += g->is_open;
 }
 
 static void fill(struct grid *g, const struct spot_trace_series *series,
@@ -130,7 +133,7 @@ static int make_grid(const struct options *options, const struct spot_trace *tra
         first_s = series->time_s[0];
     if (known)
         first_s = known->time_s;
-    place(g, first_s, trace->end_s, from_start || known);
+    place(g, first_s, trace->end_s, from_start);
     if (g->n > SPOT_TRACE_ROWS_MAX)
         return spot_err_set(err, SPOT_EDATA,
                             "series %s: more than %d intervals of %g s; give a longer --interval",

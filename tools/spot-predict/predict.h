@@ -34,6 +34,8 @@ struct grid {
     char *zone, *instance_type, *label;
     double start_s, interval_s;
     size_t n;
+    bool is_open;       /* the newest row is between two points: it is point n - 1, at end_s */
+    double end_s;       /* of point n - 1 then */
     int *y;             /* [n], 0..cap */
     int *lost, *gained; /* [n], in the interval that ends at i, net change and turnover; 0 first */
     int cap;

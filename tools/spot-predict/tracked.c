@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tracked.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -72,10 +73,23 @@ static void change_cap(struct tracked *t, const struct spot_forecaster *model,
     spot_predictor_free(old);
 }
 
+/* Point i of the grid, which lies at time_s. */
+static void take_point(struct tracked *t, const struct grid *g, size_t i, double time_s)
+{
+    spot_predictor_observe(t->predictor, g->y[i]);
+    if (t->n)
+        spot_turnover_observe(&t->turnover, g->lost[i], g->gained[i]);
+    t->n_change += t->n && g->y[i] != t->now;
+    t->n++;
+    t->now = g->y[i];
+    t->time_s = time_s;
+}
+
 struct tracked *trackeds_take(struct trackeds *trackeds, const struct spot_forecaster *model,
                               struct spot_fc_spec spec, const struct grid *g)
 {
     struct tracked *t = trackeds_find(trackeds, g->zone, g->instance_type);
+    const size_t n_whole = g->n - g->is_open;
     size_t i = 0;
 
     if (!t)
@@ -84,17 +98,33 @@ struct tracked *trackeds_take(struct trackeds *trackeds, const struct spot_forec
         change_cap(t, model, spec, g->cap);
     if (t->n)
         i = (size_t)fmax(0, floor((t->time_s - g->start_s) / g->interval_s + 0.5) + 1);
-    for (; i < g->n; i++) {
-        spot_predictor_observe(t->predictor, g->y[i]);
-        if (t->n)
-            spot_turnover_observe(&t->turnover, g->lost[i], g->gained[i]);
-        t->n_change += t->n && g->y[i] != t->now;
-        t->n++;
-        t->now = g->y[i];
-        t->time_s = g->start_s + (double)i * g->interval_s;
-    }
+    for (; i < n_whole; i++)
+        take_point(t, g, i, g->start_s + (double)i * g->interval_s);
     t->now = t->now > t->cap ? t->cap : t->now;
     return t;
+}
+
+void tracked_look(const struct tracked *t, const struct spot_forecaster *model,
+                  struct spot_fc_spec spec, const struct grid *g, struct tracked *newest)
+{
+    char *bytes = NULL;
+    size_t n_byte;
+    FILE *memory;
+    struct spot_err err = { 0 };
+
+    *newest = *t;
+    if (!g->is_open)
+        return;
+    memory = open_memstream(&bytes, &n_byte);
+    spot_predictor_save(t->predictor, memory);
+    fclose(memory);
+    spec.cap = t->cap;
+    newest->predictor = spot_predictor_new(model, &spec);
+    if (spot_predictor_restore(newest->predictor, bytes, n_byte, &err))
+        assert(!"what was saved just now is restored");
+    free(bytes);
+    take_point(newest, g, g->n - 1, g->end_s);
+    newest->now = newest->now > t->cap ? t->cap : newest->now;
 }
 
 void trackeds_release(struct trackeds *trackeds)

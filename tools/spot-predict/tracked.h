@@ -33,9 +33,15 @@ void trackeds_release(struct trackeds *trackeds);
 struct tracked *trackeds_find(const struct trackeds *trackeds, const char *zone,
                               const char *instance_type);
 
-/* Take in a grid: all of it for a new series, what is newer than time_s otherwise. Returns its
- * series, which stays in place until the next call. */
+/* Take in the whole intervals of a grid: all of them for a new series, what is newer than time_s
+ * otherwise. Returns its series, which stays in place until the next call. */
 struct tracked *trackeds_take(struct trackeds *trackeds, const struct spot_forecaster *model,
                               struct spot_fc_spec spec, const struct grid *g);
+
+/* *newest: the series with what the grid has after its last whole interval, which is not kept: the
+ * next call sees that interval whole. Names are borrowed, and the predictor where there is no more;
+ * else it is the caller's to free. */
+void tracked_look(const struct tracked *t, const struct spot_forecaster *model,
+                  struct spot_fc_spec spec, const struct grid *g, struct tracked *newest);
 
 #endif /* SPOT_PREDICT_TRACKED_H */
