@@ -466,3 +466,23 @@ profile_of() {
     run -0 --separate-stderr spot-plan train --job examples/jobs/gpt-1.5b.json --now 34 --throughput law -o "$T/p"
     [ -z "$stderr" ]
 }
+
+@test "keys of a job that look like others are doubted, strange ones are not" {
+    jq '.cost.usd_per_hour = .cost.usd_per_h | del(.cost.usd_per_h) | .memory.Pmin = 2 | del(.memory.P_min) |
+        .profile[1].stepp_s = 1 | .micro_bach = .micro_batch | del(.micro_batch) | .colour = "red" |
+        .cost.note = "mine"' "$job" >"$T/j.json"
+    run -0 --separate-stderr spot-plan train --job "$T/j.json" --now 6 -o "$T/p"
+    [[ "$stderr" == *"warning: /cost/usd_per_hour: unknown key; did you mean 'usd_per_h'?"* ]]
+    [[ "$stderr" == *"/memory/Pmin: unknown key; did you mean 'P_min'?"* ]]
+    [[ "$stderr" == *"/micro_bach: unknown key; did you mean 'micro_batch'?"* ]]
+    [ "$(wc -l <<<"$stderr")" -eq 3 ] # step_s is there, and nothing is like colour and note
+    for j in examples/jobs/*.json; do
+        run -0 --separate-stderr spot-plan train --job "$j" --now 32 --throughput table -o "$T/p"
+        [[ "$stderr" != *'unknown key'* ]]
+    done
+}
+
+@test "differences that nobody would see are told as such" {
+    run -0 spot-plan train --job examples/jobs/gpt-6.7b.json --now 23 --current 2x12 --format table
+    ! grep -E '[0-9]e-[0-9]+ %' <<<"$output"
+}

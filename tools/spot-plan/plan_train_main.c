@@ -199,9 +199,12 @@ static void add_less(struct spot_table *table, double plan, double other)
 {
     char text[32] = "";
 
-    if (plan > 0)
-        snprintf(text, sizeof(text), "%.3g %% %s", fabs(100 * (1 - other / plan)),
-                 other > plan ? "more" : "less");
+    const double less = plan > 0 ? fabs(100 * (1 - other / plan)) : 0;
+
+    if (plan > 0 && less < 0.01 && less > 0)
+        snprintf(text, sizeof(text), "< 0.01 %% %s", other > plan ? "more" : "less");
+    else if (plan > 0)
+        snprintf(text, sizeof(text), "%.3g %% %s", less, other > plan ? "more" : "less");
     spot_table_text(table, text);
 }
 
@@ -338,6 +341,11 @@ static int ask(struct session *s, const struct options *o, struct spot_train_que
     return 0;
 }
 
+static void tell_doubt(const char *sentence)
+{
+    spot_tool_warn("%s", sentence);
+}
+
 static int run(struct session *s, const struct options *o, struct spot_err *err)
 {
     struct spot_train_question q = { .job = &s->job,
@@ -356,6 +364,7 @@ static int run(struct session *s, const struct options *o, struct spot_err *err)
     if (s->job.kind != SPOT_JOB_TRAIN)
         return spot_json_fail(&s->job.json, "/kind", err, "expected \"train\"");
     spot_prov_add(&s->prov, s->job.json.source, spot_hash64(s->job.json.text, s->job.json.n_byte));
+    spot_job_doc_doubt(&s->job, tell_doubt);
     if (load_law(s, o, err))
         return -1;
     /* Also grids beyond the forecast's cap: too few instances is a plan (suspend), not an error. */

@@ -524,6 +524,11 @@ static void leave_out_on_demand(struct replay_train *s)
                    s->job.name);
 }
 
+static void tell_doubt(const char *sentence)
+{
+    spot_tool_warn("%s", sentence);
+}
+
 static int run(struct replay_train *s, struct spot_err *err)
 {
     struct replay_figure figure = { .picture = opt.picture };
@@ -537,6 +542,7 @@ static int run(struct replay_train *s, struct spot_err *err)
         return spot_json_fail(&s->job.json, "/kind", err, "expected \"train\"");
     if (!strcmp(opt.policy, "all") && s->job.cost.on_demand_usd_per_h < 0)
         leave_out_on_demand(s);
+    spot_job_doc_doubt(&s->job, tell_doubt);
     if (opt.events && load_costs(s, err))
         return -1;
     s->interval_s = opt.interval_s > 0 ? opt.interval_s : s->job.cost.interval_s;

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/* Keys that were typed wrong: unknown ones are legal, so that nobody else would say. */
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/opt.h"
+#include "model/job_doc.h"
+
+/* Keys that no field table has, by the object they are in. */
+static const struct {
+    const char *at, *key;
+} beside[] = { { "", "schema" },    { "", "made_by" },  { "", "kind" },
+               { "", "objective" }, { "", "measured" }, { "memory", "P_skip" } };
+
+/* A key of `part` that is the first level under `at`: "cost.p2p[]" has "p2p" in "cost". */
+static bool is_child(const char *at, const char *part, char key[64])
+{
+    const size_t n = strlen(at);
+
+    if (strncmp(part, at, n) != 0 || !part[n] || (n && part[n] != '.'))
+        return false;
+    snprintf(key, 64, "%s", part + n + (n > 0));
+    key[strcspn(key, ".[")] = '\0';
+    return *key != '\0';
+}
+
+/* Call see() for every key that means something in the object `at`. */
+static void each_known(const char *at, void (*see)(const char *key, void *user), void *user)
+{
+    char key[64];
+
+    for (const struct spot_doc_part *part = spot_job_part; part->at; part++) {
+        for (const struct spot_field *f = part->field; f->key && !strcmp(part->at, at); f++)
+            see(f->key, user);
+        if (is_child(at, part->at, key))
+            see(key, user);
+    }
+    for (size_t i = 0; i < sizeof(beside) / sizeof(*beside); i++)
+        if (!strcmp(beside[i].at, at))
+            see(beside[i].key, user);
+}
+
+struct search {
+    const json_t *object;
+    const char *key; /* as written */
+    bool is_known;
+    size_t distance; /* of the nearest */
+    char nearest[64];
+};
+
+/* One begins with the other, or a letter or two differ; of short keys any two look alike. */
+static size_t distance_of(const char *a, const char *b)
+{
+    enum { SHORT = 4, FAR = 99 };
+    const size_t n_a = strlen(a), n_b = strlen(b), least = n_a < n_b ? n_a : n_b;
+    const size_t d = spot_opt_distance(a, b);
+
+    if (least < SHORT)
+        return FAR;
+    return d < 3 ? d : !strncmp(a, b, least) ? 3 : FAR;
+}
+
+static void compare(const char *known, void *user)
+{
+    struct search *s = user;
+    const size_t d = distance_of(s->key, known);
+
+    s->is_known = s->is_known || !strcmp(s->key, known);
+    if (d < s->distance && !json_object_get(s->object, known)) {
+        s->distance = d;
+        snprintf(s->nearest, sizeof(s->nearest), "%s", known);
+    }
+}
+
+static void doubt_object(const json_t *object, const char *at, const char *pointer,
+                         void (*tell)(const char *sentence))
+{
+    const char *key;
+    json_t *value;
+
+    json_object_foreach((json_t *)(uintptr_t)object, key, value)
+    {
+        struct search s = { .object = object, .key = key, .distance = 4 };
+        char sentence[256];
+
+        each_known(at, compare, &s);
+        if (s.is_known || !*s.nearest)
+            continue;
+        snprintf(sentence, sizeof(sentence), "%.64s/%.64s: unknown key; did you mean '%s'?",
+                 pointer, key, s.nearest);
+        tell(sentence);
+    }
+}
+
+/* The object or the list of objects that lies at the path of a part. */
+static void doubt_part(const struct spot_job_doc *job, const char *at,
+                       void (*tell)(const char *sentence))
+{
+    const json_t *value = job->json.root;
+    char path[64], pointer[64] = "", *rest = path, *key;
+
+    snprintf(path, sizeof(path), "%.*s", (int)strcspn(at, "["), at);
+    while (*path && value && (key = strtok_r(rest, ".", &rest))) {
+        snprintf(pointer + strlen(pointer), sizeof(pointer) - strlen(pointer), "/%s", key);
+        value = json_object_get(value, key);
+    }
+    if (json_is_object(value))
+        doubt_object(value, at, pointer, tell);
+    for (size_t i = 0; i < json_array_size(value); i++) {
+        char item[96];
+
+        snprintf(item, sizeof(item), "%s/%zu", pointer, i);
+        doubt_object(json_array_get(value, i), at, item, tell);
+    }
+}
+
+void spot_job_doc_doubt(const struct spot_job_doc *job, void (*tell)(const char *sentence))
+{
+    for (const struct spot_doc_part *part = spot_job_part; part->at; part++)
+        if (part == spot_job_part || strcmp(part->at, part[-1].at) != 0) /* layers[] has two */
+            doubt_part(job, part->at, tell);
+}
