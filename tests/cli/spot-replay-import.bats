@@ -195,8 +195,8 @@ setup() {
 }
 
 @test "spot-replay lists its commands and mends typing" {
-    spot-replay --help | grep -q 'generate'
-    spot-replay --version | grep -q '^spot-replay '
+    spot-replay --help | grep 'generate'
+    spot-replay --version | grep '^spot-replay '
     run spot-replay
     [ "$status" -eq 2 ]
     run --separate-stderr spot-replay generat

@@ -83,7 +83,7 @@ resume() {
     jq -r -L "$BATS_TEST_DIRNAME/../lint" --slurpfile schema "$BATS_TEST_DIRNAME/../../docs/schema/status.json" \
         'include "schema"; faults($schema[0]; "")' status >wrong
     [ ! -s wrong ] || { cat wrong >&2; false; }
-    spot-run status --join unix:j --format table | grep -q "^wanted: grid 1x2, by the plan of time 7 s"
+    spot-run status --join unix:j --format table | grep "^wanted: grid 1x2, by the plan of time 7 s"
     kill -TERM $train
     wait $train || true
 }
