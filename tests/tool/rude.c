@@ -144,14 +144,16 @@ static void meet(const char *address, const char *key_file, const struct spot_tl
         tls = greet(address, key_file, &fd);
         make_noise(noise);
         make_question(question);
-        if (!strcmp(how, "garbage"))
+        if (!strcmp(how, "garbage")) {
             (void)spot_tls_write(tls, noise, sizeof(noise), &err);
-        else if (!strcmp(how, "raw"))
+        } else if (!strcmp(how, "raw")) {
             say(fd, noise, sizeof(noise));
-        else if (!strcmp(how, "deaf"))
+        } else if (!strcmp(how, "deaf")) {
             (void)spot_tls_write(tls, question, sizeof(question), &err);
-        else
+        } else {
             drip(tls);
+            spot_tls_free(tls);
+        }
     }
 }
 
@@ -167,8 +169,10 @@ int main(int argc, char **argv)
         fail("key", &err);
     for (int i = 0; i < atoi(argv[4]); i++)
         meet(argv[1], argv[2], key, argv[3]);
-    if (!strcmp(argv[3], "drip"))
+    if (!strcmp(argv[3], "drip")) {
+        spot_tls_context_free(key);
         return 0;
+    }
     puts("held");
     fflush(stdout);
     pause();
