@@ -19,7 +19,7 @@ static const char *const colour[COLOURS] = {
     "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#f0e442", "#000000",
 };
 
-enum { KEY_LINE = 18, TICKS_MAX = 12, THIN_TICKS_MAX = 4, LARGE = 100000 };
+enum { KEY_LINE = 18, TICKS_MAX = 12, THIN_TICKS_MAX = 4, NAMES_MAX = 24, LARGE = 100000 };
 enum { PANEL_WIDTH = 800, PANEL_HEIGHT = 400, PANELS_HEIGHT = 300, THIN_HEIGHT = 70 };
 
 /* The `set terminal` for a path and a height in pixels, "" for an unknown suffix. Text sets its own
@@ -128,12 +128,31 @@ static bool find_axis(const struct spot_figure *fig, bool is_x, int most, struct
     return true;
 }
 
+/* Names in place of numbers, each at its own place and as many as there is room for. */
+static void put_names(FILE *out, const char *const *name, size_t n, bool is_x)
+{
+    const size_t stride = (n + NAMES_MAX - 1) / NAMES_MAX;
+
+    fprintf(out, is_x ? "set xtics nomirror rotate by 45 right (" : "set ytics nomirror (");
+    for (size_t i = 0; i < n; i += stride) {
+        fputs(i ? ", " : "", out);
+        put_quoted(out, name[i]);
+        fprintf(out, " %zu", i);
+    }
+    fprintf(out, ")\nset %crange [-0.5:%zu.5]\n", is_x ? 'x' : 'y', n - 1);
+}
+
 static bool put_axis(FILE *out, const struct spot_figure *fig, bool is_x, int most)
 {
     const char name = is_x ? 'x' : 'y';
+    const char *const *const names = is_x ? fig->x_name : fig->y_name;
     char text[SPOT_AXIS_TEXT];
     struct spot_axis a;
 
+    if (names) {
+        put_names(out, names, fig->n_name, is_x);
+        return true;
+    }
     if (!find_axis(fig, is_x, most, &a))
         return false;
     fprintf(out, "set %ctics nomirror (", name);
@@ -151,7 +170,7 @@ static bool put_axis(FILE *out, const struct spot_figure *fig, bool is_x, int mo
 static void reset_axes(FILE *out, const bool has[2])
 {
     if (has[0])
-        fputs("set xtics autofreq\nset xrange [*:*]\n", out);
+        fputs("set xtics norotate center autofreq\nset xrange [*:*]\n", out);
     if (has[1])
         fputs("set ytics autofreq\nset yrange [*:*]\n", out);
 }

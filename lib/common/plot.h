@@ -47,6 +47,9 @@ struct spot_figure {
     const struct spot_series *series; /* [n_series] */
     size_t n_series;
     bool is_count; /* y are counts: the axis starts at 0, in whole numbers */
+    /* [n_name], what stands at 0, 1, ... of an axis in place of numbers; NULL: numbers do */
+    const char *const *x_name, *const *y_name;
+    size_t n_name;
 };
 
 /* Draw fig to path, which is replaced only when the figure is complete.

@@ -17,14 +17,14 @@ static int take_address(struct spot_coord *c, struct spot_err *err)
 {
     const char *listen = c->options->listen;
 
-    if (spot_endpoint_parse_reach(listen, c->tls ? SPOT_REACH_NUMERIC : SPOT_REACH_HERE,
-                                  &c->endpoint, err))
-        return -1;
-    if (strlen(c->endpoint.path) > PATH_LENGTH_MAX)
+    if (!strncmp(listen, "unix:", 5) && strlen(listen + 5) > PATH_LENGTH_MAX)
         return spot_err_set(err, SPOT_EUSAGE,
                             "--listen '%s': the path has more than %d bytes; workers put their "
                             "sockets beside it, under longer names",
                             listen, PATH_LENGTH_MAX);
+    if (spot_endpoint_parse_reach(listen, c->tls ? SPOT_REACH_NUMERIC : SPOT_REACH_HERE,
+                                  &c->endpoint, err))
+        return -1;
     if (c->options->n_local && spot_endpoint_is_any(&c->endpoint))
         return spot_err_set(err, SPOT_EUSAGE,
                             "with local workers --listen wants one address that others reach "

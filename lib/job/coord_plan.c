@@ -245,7 +245,7 @@ void spot_coord_status(const struct spot_coord *c, struct spot_buf *out)
     spot_jw_int(&jw, "M", c->form.M);
     put_want(c, &jw);
     spot_jw_real(&jw, "step_s", c->step_s);
-    if (c->step_s > 0)
+    if (c->step_s > 0 && !c->is_suspended)
         spot_jw_real(&jw, "eta_s", c->step_s * (double)(c->config.n_step - c->machine.step));
     spot_jw_real(&jw, "tokens_per_s", token_rate(c));
     put_members(c, &jw);

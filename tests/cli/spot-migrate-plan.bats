@@ -180,6 +180,11 @@ llama() { spot-migrate plan --from $D/llama7b_2x2x2.json --to $D/llama7b_1x3x2.j
     [[ "$output" != *schema* ]]
     run -0 --separate-stderr gpt $D/sixteen_less_one.json --plot "$T/p.gp" --explain
     grep -q "shared links: 2.754 s" "$T/p.gp"
+    # nodes have their names, and none lies on the frame
+    name=$(jq -r '.nodes[3].node' $D/sixteen_less_one.json)
+    last=$(jq '.nodes | length - 1' $D/sixteen_less_one.json)
+    [ "$(grep -c "^set [xy]tics .*'$name' 3" "$T/p.gp")" -eq 3 ]
+    [ "$(grep -c "^set [xy]range \[-0.5:$last.5\]" "$T/p.gp")" -eq 3 ]
     [ "$(grep -c . <<<"$stderr")" -ge 3 ]
     [ "$(jq .schema <<<"$output")" = '"spot.moves/1"' ]
 }

@@ -115,3 +115,16 @@ resume() {
     worker w1
     wait $train
 }
+
+@test "a job that a plan suspends has no pace and no end in sight" {
+    train log --steps 100000
+    worker w
+    at_step log 5
+    jq -nc '{schema: "spot.plan/1", kind: "train", job: "t", time_s: 7, next: {D: 0, P: 0, M: 0, B: 0}}' |
+        spot-run replan --join unix:j -
+    eventually 'spot-run status --join unix:j | tee status | jq -e ".suspended and .phase == \"wait\""'
+    jq -e 'has("eta_s") | not' status
+    spot-run status --join unix:j --format table >table
+    grep -q "the plan of time 7 s suspends the job" table
+    run -1 grep -E "ms/step|ETA|tokens/s" table
+}

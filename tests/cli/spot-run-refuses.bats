@@ -30,6 +30,7 @@ teardown() { job_teardown; }
     refuses 2 "--join is missing" worker
     refuses 2 "--join is missing" replan plan.json
     refuses 2 "--join is missing" status
+    refuses 2 "a status is json or table, not xml" status --join unix:j --format xml
     refuses 2 "a status is json or table, not csv" status --join unix:j --format csv
     refuses 2 "unexpected operand" status --join unix:j extra
 }
@@ -278,6 +279,7 @@ stopped() {
 @test "a path that leaves workers no room for their sockets is refused, status 2" {
     long=$(printf 'x%.0s' $(seq 100))
     refuses 2 "more than 99 bytes" train --data corpus $MODEL --steps 1 --listen unix:$long
+    refuses 2 "more than 99 bytes" train --data corpus $MODEL --steps 1 --listen unix:$long$long
     timeout 60 spot-run train -q --data corpus $MODEL --steps 1 --workers 1 --listen unix:${long%x}
 }
 

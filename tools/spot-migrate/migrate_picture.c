@@ -92,14 +92,28 @@ int moves_plot(const struct spot_state_problem *problem, const struct spot_state
     struct curve matrix[SIZES] = { { 0 } }, gantt[LINKS] = { { 0 } };
     struct spot_series matrix_series[SIZES], gantt_series[LINKS];
     char title[2][160];
+    const size_t n_node = problem->cluster->n_node;
+    const char **const name = spot_xcalloc(n_node, sizeof *name);
     struct spot_figure panel[2] = {
-        { title[0], "receiver (place in the cluster document)", "sender", NULL, matrix_series, 0,
-          true },
-        { title[1], "time (s)", "node", NULL, gantt_series, 0, true },
+        { .title = title[0],
+          .x_label = "receiver",
+          .y_label = "sender",
+          .series = matrix_series,
+          .x_name = name,
+          .y_name = name,
+          .n_name = n_node },
+        { .title = title[1],
+          .x_label = "time (s)",
+          .y_label = "node",
+          .series = gantt_series,
+          .y_name = name,
+          .n_name = n_node },
     };
     int rc;
 
-    fill_matrix(plan, problem->cluster->n_node, matrix);
+    for (size_t k = 0; k < n_node; k++)
+        name[k] = problem->cluster->node[k].name;
+    fill_matrix(plan, n_node, matrix);
     fill_gantt(plan, gantt);
     for (int k = 0; k < SIZES; k++)
         show(&panel[0], matrix_series, &matrix[k], size_name[k], SPOT_SERIES_DOT, 1.4 - 0.5 * k,
@@ -112,6 +126,7 @@ int moves_plot(const struct spot_state_problem *problem, const struct spot_state
              "shared links: %.4g s (bound %.4g s); one at a time: %.4g s", plan->makespan_s,
              plan->bound_s, plan->in_order_s);
     rc = spot_plot_panels(panel, 2, path, err);
+    free(name);
     release(matrix, SIZES);
     release(gantt, LINKS);
     return rc;

@@ -206,10 +206,22 @@ static void print_want(const json_t *status)
         printf("\nwanted: grid %s, by --grid, no plan\n\n", grid_of(want, grid));
 }
 
+/* Nothing runs while a plan suspends the job: no grid, no pace, no end in sight. */
+static void print_pace(const json_t *status)
+{
+    char grid[SPOT_DEGREES_TEXT];
+
+    if (json_is_true(json_object_get(status, "suspended")))
+        return;
+    printf("  grid %s  %.1f ms/step", grid_of(status, grid),
+           1e3 * json_number_value(json_object_get(status, "step_s")));
+    print_number(status, "tokens_per_s", "", 0, " tokens/s");
+    print_number(status, "eta_s", "ETA ", 0, " s");
+}
+
 static int print_status(const struct spot_buf *text, enum spot_format format, struct spot_err *err)
 {
     struct spot_json_doc doc;
-    char grid[SPOT_DEGREES_TEXT];
 
     if (format != SPOT_FORMAT_TABLE) {
         fwrite(text->data, 1, text->n, stdout);
@@ -224,10 +236,7 @@ static int print_status(const struct spot_buf *text, enum spot_format format, st
            (long long)json_integer_value(json_object_get(doc.root, "steps")),
            (long long)json_integer_value(json_object_get(doc.root, "durable_step")));
     print_number(doc.root, "loss", "loss ", 6, "");
-    printf("  grid %s  %.1f ms/step", grid_of(doc.root, grid),
-           1e3 * json_number_value(json_object_get(doc.root, "step_s")));
-    print_number(doc.root, "tokens_per_s", "", 0, " tokens/s");
-    print_number(doc.root, "eta_s", "ETA ", 0, " s");
+    print_pace(doc.root);
     print_want(doc.root);
     print_members(json_object_get(doc.root, "members"));
     print_events(json_object_get(doc.root, "events"));
@@ -242,11 +251,11 @@ static int status(const struct job_at *at, const char *format_name, struct spot_
     enum spot_format format;
     int rc;
 
+    if (format_name && strcmp(format_name, "json") != 0 && strcmp(format_name, "table") != 0)
+        return spot_err_set(err, SPOT_EUSAGE, "a status is json or table, not %s", format_name);
     if (spot_format_parse(format_name, &format, err))
         return -1;
     format = spot_format_settle(format, NULL, SPOT_FORMAT_JSON);
-    if (format != SPOT_FORMAT_JSON && format != SPOT_FORMAT_TABLE)
-        return spot_err_set(err, SPOT_EUSAGE, "a status is json or table, not %s", format_name);
     rc = ask(at, SPOT_MSG_STATUS, &nothing, &answer, err);
     if (!rc)
         rc = print_status(&answer, format, err);
