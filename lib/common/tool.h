@@ -40,7 +40,8 @@ struct spot_tool_common {
     { SPOT_OPT_GROUP, .help = "common" },                                     \
         { SPOT_OPT_STRING, 'o', "output", &(c)->output, "file", what, 0, 0 }, \
         SPOT_TOOL_OPTIONS_TALK(c)
-#define SPOT_TOOL_OPTIONS(c)                                                                      \
+/* `forms`: what --format takes, in words. */
+#define SPOT_TOOL_OPTIONS_AS(c, forms)                                                            \
     { SPOT_OPT_GROUP, .help = "common" },                                                         \
         { SPOT_OPT_STRING,                                                                        \
           'o',                                                                                    \
@@ -50,14 +51,7 @@ struct spot_tool_common {
           "write here, complete or not at all (default stdout)",                                  \
           0,                                                                                      \
           0 },                                                                                    \
-        { SPOT_OPT_STRING,                                                                        \
-          0,                                                                                      \
-          "format",                                                                               \
-          &(c)->format,                                                                           \
-          "name",                                                                                 \
-          "json, jsonl, csv, tsv, table or md",                                                   \
-          0,                                                                                      \
-          0 },                                                                                    \
+        { SPOT_OPT_STRING, 0, "format", &(c)->format, "name", forms, 0, 0 },                      \
         { SPOT_OPT_U64, 0, "seed", &(c)->seed, "n", "seed of all randomness (default 1)", 0, 0 }, \
         { SPOT_OPT_FLAG, 'q', "quiet", &(c)->quiet, NULL, "no warnings, no progress", 0, 0 },     \
         { SPOT_OPT_FLAG, 'v', "verbose", &(c)->verbose, NULL, "say more on stderr", 0, 0 },       \
@@ -65,6 +59,7 @@ struct spot_tool_common {
         SPOT_OPT_FLAG, 0, "provenance", &(c)->provenance, NULL,                                   \
             "write made_by (default yes; --no-provenance)", 0, 0                                  \
     }
+#define SPOT_TOOL_OPTIONS(c) SPOT_TOOL_OPTIONS_AS(c, "json, jsonl, csv, tsv, table or md")
 
 /* Parse the arguments as spot_cli_parse does. True: go on, *first is the first operand. False: all
  * is said, --help or an error, and *status is what main returns. */

@@ -96,7 +96,9 @@ static int read_time(struct stream *s, const struct spot_csv_row *row, struct sp
     if (spot_csv_real(row, TIME, 0, SPOT_TRACE_TIME_MAX_S, &out->time_s, err))
         return spot_timestamp_parse(row->field[TIME], &unix_s)
                    ? -1
-                   : spot_csv_fail(row, TIME, err, "expected seconds, got the date '%.40s'",
+                   : spot_csv_fail(row, TIME, err,
+                                   "expected seconds, got the date '%.40s'; spot-replay "
+                                   "import reads dates",
                                    row->field[TIME]);
     if (out->time_s < last_s)
         return spot_csv_fail(row, TIME, err, "time goes backwards: %.15g after %.15g", out->time_s,

@@ -486,3 +486,15 @@ profile_of() {
     run -0 spot-plan train --job examples/jobs/gpt-6.7b.json --now 23 --current 2x12 --format table
     ! grep -E '[0-9]e-[0-9]+ %' <<<"$output"
 }
+
+@test "--help names the forms that --format takes, and no other" {
+    for form in json table; do
+        run -0 spot-plan train --job "$job" --now 6 --format $form
+    done
+    run -2 spot-plan train --job "$job" --now 6 --format csv
+    spot-plan train --help | grep -E -- '--format <name> +json, or table'
+    run -2 spot-replay generate --format json
+    for tool in generate import; do
+        spot-replay $tool --help | grep -E -- '--format <name> +csv$'
+    done
+}

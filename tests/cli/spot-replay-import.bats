@@ -173,6 +173,17 @@ setup() {
     [ "$status" -eq 2 ]
 }
 
+@test "describe gives each of many zones a panel" {
+    spot-replay describe --plot six.gp --format csv "$top/examples/traces/zones.csv" >zones
+    n=$(sed 1d zones | wc -l)
+    [ "$n" -gt 3 ]
+    [ "$(grep -c '^plot \$s0 with fillsteps' six.gp)" -eq "$n" ]
+    # the grey area is the mean of the counts: at the first moment, that of the first rows
+    want=$(awk -F, 'NR > 1 && !($3 in seen) { seen[$3]; sum += $2; n++ } END { printf "%.6g", sum / n }' \
+        "$top/examples/traces/zones.csv")
+    [ "$(sed -n '/^\$s0 <</,/^EOD/p' six.gp | sed -n 2p | awk '{ printf "%.6g", $2 }')" = "$want" ]
+}
+
 @test "describe --fit prints options that generate takes" {
     spot-replay generate --hours 48 --seed 5 -o trace.csv
     spot-replay generate $(spot-replay describe --fit trace.csv) -o again.csv

@@ -50,7 +50,8 @@ static const struct bad_case {
     { "time_s,available\n0,nan\n", "t:2:3: available: expected a number, got 'nan'" },
     { "time_s,available\nNaN,1\n", "t:2:1: time_s: expected a number, got 'NaN'" },
     { "time_s,available\n2026-03-01T06:12:09Z,1\n",
-      "t:2:1: time_s: expected seconds, got the date '2026-03-01T06:12:09Z'" },
+      "t:2:1: time_s: expected seconds, got the date '2026-03-01T06:12:09Z'; spot-replay import "
+      "reads dates" },
     { "time_s,available\ninf,1\n", "t:2:1: time_s: expected a number, got 'inf'" },
     { "time_s,available\n-1,1\n", "t:2:1: time_s: -1 is outside [0, 100000000000]" },
     { "time_s,available\n1e300,1\n", "t:2:1: time_s: 1e300 is outside [0, 100000000000]" },

@@ -355,14 +355,57 @@ static void take_steps(const struct spot_trace_series *s, double end_s, double *
     }
 }
 
+/* The mean of all series at 1,000 moments: x [n] hours, y [n] machines. */
+static void take_mean(const struct spot_trace *trace, size_t n, double *x, double *y)
+{
+    for (size_t i = 0; i < n; i++) {
+        const double share = (double)i / (double)(n - 1);
+        const double time_s = trace->start_s + share * (trace->end_s - trace->start_s);
+
+        x[i] = time_s / 3600;
+        for (size_t k = 0; k < trace->n_series; k++)
+            y[i] += spot_trace_at(&trace->series[k], time_s) / (double)trace->n_series;
+    }
+}
+
+enum { CURVES_IN_ONE = 3, MEAN_POINTS = 1000 };
+
+/* More than a few steps over each other are a tangle: a panel for each, the mean of all behind. */
+static int draw_panels(const struct spot_trace *trace, struct spot_figure *figure,
+                       struct spot_err *err)
+{
+    const size_t n = figure->n_series;
+    double *mean = spot_xcalloc(2 * (size_t)MEAN_POINTS, sizeof(*mean));
+    struct spot_series *all = spot_xcalloc(n + 1, sizeof(*all));
+    char title[320];
+    int rc;
+
+    snprintf(title, sizeof(title), "%s; grey: the mean of all", figure->title);
+    take_mean(trace, MEAN_POINTS, mean, mean + MEAN_POINTS);
+    all[0] = (struct spot_series){ .label = "mean of all",
+                                   .style = SPOT_SERIES_STEP,
+                                   .n = MEAN_POINTS,
+                                   .x = mean,
+                                   .y = mean + MEAN_POINTS };
+    memcpy(all + 1, figure->series, n * sizeof(*all));
+    figure->title = title;
+    figure->series = all;
+    figure->n_series = n + 1;
+    rc = spot_plot_multiples(figure, opt.plot, err);
+    free(all);
+    free(mean);
+    return rc;
+}
+
 static int draw(const struct spot_trace *trace, const struct spot_trace_stats *stats,
                 struct spot_err *err)
 {
-    const size_t n =
-        trace->n_series < SPOT_PLOT_SERIES_MAX ? trace->n_series : SPOT_PLOT_SERIES_MAX;
-    struct spot_series curve[SPOT_PLOT_SERIES_MAX];
-    double *xy[SPOT_PLOT_SERIES_MAX];
-    char label[SPOT_PLOT_SERIES_MAX][SPOT_TRACE_LABEL], title[256];
+    enum { DRAWN_MAX = SPOT_PLOT_MULTIPLES_MAX - 1 };
+    const size_t n = trace->n_series < DRAWN_MAX ? trace->n_series : (size_t)DRAWN_MAX;
+    struct spot_series curve[DRAWN_MAX];
+    double *xy[DRAWN_MAX];
+    char label[DRAWN_MAX][SPOT_TRACE_LABEL], title[256];
+    struct spot_figure figure;
     size_t lost = 0;
     int rc;
 
@@ -383,14 +426,14 @@ static int draw(const struct spot_trace *trace, const struct spot_trace_stats *s
                                          .x = xy[k],
                                          .y = xy[k] + s->n + 1 };
     }
-    rc = spot_plot(&(struct spot_figure){ .title = title,
-                                          .x_label = "time (h)",
-                                          .y_label = "machines",
-                                          .made_by = "spot-replay describe --plot",
-                                          .series = curve,
-                                          .n_series = n,
-                                          .is_count = true },
-                   opt.plot, err);
+    figure = (struct spot_figure){ .title = title,
+                                   .x_label = "time (h)",
+                                   .y_label = "machines",
+                                   .made_by = "spot-replay describe --plot",
+                                   .series = curve,
+                                   .n_series = n,
+                                   .is_count = true };
+    rc = n > CURVES_IN_ONE ? draw_panels(trace, &figure, err) : spot_plot(&figure, opt.plot, err);
     for (size_t k = 0; k < n; k++)
         free(xy[k]);
     return rc;

@@ -61,7 +61,7 @@ static const struct spot_cli cli = {
               "calm, typical or stormy (default typical)", 0, 0 },
             { SPOT_OPT_STRING, 0, "law", &opt.law, "list",
               "other parameters, NAME=VALUE,...; --law help lists them", 0, 0 },
-            SPOT_TOOL_OPTIONS(&opt.common),
+            SPOT_TOOL_OPTIONS_AS(&opt.common, "csv"),
             { SPOT_OPT_END },
         },
 };

@@ -65,7 +65,7 @@ static const struct spot_cli cli = {
             { SPOT_OPT_FLAG, 0, "steps", &opt.steps, NULL,
               "only rows that change, the first and the last", 0, 0 },
             { SPOT_OPT_FLAG, 0, "events", &opt.events, NULL, "node form: time_s,event,node", 0, 0 },
-            SPOT_TOOL_OPTIONS(&opt.common),
+            SPOT_TOOL_OPTIONS_AS(&opt.common, "csv"),
             { SPOT_OPT_END },
         },
 };
