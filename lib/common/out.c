@@ -66,6 +66,16 @@ static void forget_name(const char *name)
             atomic_store(&pending[i].pid, 0);
 }
 
+void spot_out_guard(const char *path)
+{
+    remember(path);
+}
+
+void spot_out_unguard(const char *path)
+{
+    forget_name(path);
+}
+
 bool spot_out_is_special(const char *path)
 {
     struct stat st;

@@ -285,6 +285,16 @@ chosen() { # FILE: the address on its first line, once it is there
     done
 }
 
+@test "a listener that is told to stop takes its socket away" {
+    for signal in INT TERM; do
+        for what in "recv -o got" "send m"; do
+            timeout --foreground -s $signal --preserve-status 1 spot-migrate $what --listen unix:s && status=0 || status=$?
+            [ "$status" -gt 128 ]
+            [ ! -e s ]
+        done
+    done
+}
+
 @test "a terabyte that is only announced takes no memory and no disk" {
     make_file '{"a":{"dtype":"U8","shape":[1000000000000],"data_offsets":[0,1000000000000]}}' 1000 >big
     truncate -s 1000000000085 big

@@ -13,6 +13,7 @@
 
 #include "comm/endpoint.h"
 #include "common/clock.h"
+#include "common/out.h"
 #include "common/tool.h"
 #include "common/xalloc.h"
 
@@ -241,6 +242,8 @@ int net_listen(const struct net *net, struct spot_err *err)
     char text[SPOT_ADDRESS_MAX + 8];
     struct spot_endpoint chosen;
 
+    if (fd >= 0 && is_unix(net->listen))
+        spot_out_guard(net->listen + 5);
     if (fd < 0 || is_unix(net->listen) || !port || strtoul(port + 1, NULL, 10))
         return fd;
     if (spot_endpoint_bound(fd, &chosen, err)) {
@@ -272,6 +275,8 @@ void net_unlisten(const struct net *net, int listener)
     if (listener < 0)
         return;
     close(listener);
-    if (is_unix(net->listen))
+    if (is_unix(net->listen)) {
         unlink(net->listen + 5);
+        spot_out_unguard(net->listen + 5);
+    }
 }

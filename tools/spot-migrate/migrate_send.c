@@ -226,6 +226,19 @@ static int move(struct send *s, struct spot_err *err)
     return rc;
 }
 
+/* Of several connections an idle one is asked again for what a slow one has not brought. */
+static void tell(const struct send *s, uint64_t raw_byte, uint64_t wire_byte, int rc)
+{
+    const uint64_t total = spot_offer_total(s->offer), once = raw_byte < total ? raw_byte : total;
+    char again[64] = "";
+
+    if (raw_byte > total)
+        snprintf(again, sizeof(again), " and %llu again", (unsigned long long)(raw_byte - total));
+    spot_tool_info("%s: %llu of %llu bytes sent%s, as %llu%s", s->in.name, (unsigned long long)once,
+                   (unsigned long long)total, again, (unsigned long long)wire_byte,
+                   rc ? "" : "; committed at the other end");
+}
+
 static int run(struct send *s, const char *path, struct spot_err *err)
 {
     struct pack_options pack = { .common = &s->common, .plan = s->plan, .level = 1 };
@@ -252,9 +265,7 @@ static int run(struct send *s, const char *path, struct spot_err *err)
     if (!offer_file(s, pack.codec, path, err)) {
         rc = move(s, err);
         spot_offer_progress(s->offer, &raw_byte, &wire_byte);
-        spot_tool_info("%s: %llu of %llu bytes sent as %llu%s", s->in.name,
-                       (unsigned long long)raw_byte, (unsigned long long)spot_offer_total(s->offer),
-                       (unsigned long long)wire_byte, rc ? "" : "; committed at the other end");
+        tell(s, raw_byte, wire_byte, rc);
     }
     spot_offer_free(s->offer);
     input_close(&s->in);
