@@ -2,7 +2,7 @@
 # bash completion for the spot tools; written by `make completions`.
 
 _spot() { # COMMAND... ; OPTION... of the tool or of its command
-    local current=${COMP_WORDS[COMP_CWORD]} words
+    local current=${COMP_WORDS[COMP_CWORD]} words values
     case "$1 ${COMP_WORDS[1]-}" in
     'spot-migrate plan') words='--from --to --cluster --deadline --memory-cap --explain --plot --output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-migrate assign') words='--objective --output --quiet --verbose --help --version' ;;
@@ -34,6 +34,15 @@ _spot() { # COMMAND... ; OPTION... of the tool or of its command
     'spot-run '*) words='train profile tokenize worker replan status report ' ;;
     *) return ;;
     esac
+    case ${COMP_WORDS[COMP_CWORD - 1]} in
+    --arch) values='gpt2 llama' ;;
+    --policy) values='all list ideal on-demand optimal parcae-truth spot nowcast parcae persistence throughput varuna varuna-released bamboo bamboo-released oobleck torchft torchrun' ;;
+    *) values= ;;
+    esac
+    if [ "$values" ]; then
+        mapfile -t COMPREPLY < <(compgen -W "$values" -- "$current")
+        return
+    fi
     case $current in
     -*) mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current") ;;
     *) mapfile -t COMPREPLY < <(
