@@ -11,6 +11,9 @@
 /* A step may take so much longer for what is handed over in it. */
 static const double bearable = 1.1;
 
+/* Of a link, where nothing is known of it: 10 Gbit/s. */
+static const double byte_per_s = 1.25e9;
+
 /* --- is it possible, and worth it? ------------------------------------------ */
 
 static bool holds_stage(const struct spot_coord *c, const struct spot_form *f, uint32_t id,
@@ -78,9 +81,12 @@ static int64_t inflow(const struct spot_coord *c, const struct spot_form *f, uin
     return n_byte;
 }
 
-/* The longest of the moves, which all would wait for. */
+/* All would wait for the longest of the moves. Ahead of the grid it takes whole steps, in which who
+ * comes is of no use: less than a step is moved at once, unless the user says how much is. */
 static bool is_worth_it(const struct spot_coord *c, const struct spot_form *f)
 {
+    const double least =
+        c->options->ahead_byte >= 0 ? c->options->ahead_byte : byte_per_s * c->step_s;
     int64_t most = -1;
 
     for (size_t i = f->n_handed; i < f->n_handover; i++) {
@@ -91,7 +97,19 @@ static bool is_worth_it(const struct spot_coord *c, const struct spot_form *f)
             return false;
         most = n_byte > most ? n_byte : most;
     }
-    return most >= 0 && (uint64_t)most >= c->options->ahead_byte;
+    return most >= 0 && (double)most >= least;
+}
+
+/* As many as half a step's time carries; one, where the user says how much is worth it. */
+static size_t first_handovers(const struct spot_coord *c)
+{
+    const struct spot_form *const f = &c->form;
+    double room = c->options->ahead_byte >= 0 ? 0 : byte_per_s * c->step_s / 2;
+    size_t n = 0;
+
+    for (size_t i = f->n_handed; i < f->n_handover && room > 0; i++, n++)
+        room -= (double)spot_coord_bundle_byte(c, (int)f->handover[i].bundle);
+    return n > 1 ? n : 1;
 }
 
 /* --- the old grid again -------------------------------------------------------- */
@@ -126,7 +144,7 @@ bool spot_coord_move_ahead(struct spot_coord *c, struct spot_form *old)
     c->form.n_peer = c->form.n_transfer = 0;
     take_roles(c);
     spot_coord_list_peers(c);
-    c->hand_n = 1;
+    c->hand_n = first_handovers(c);
     c->usual_s = c->step_s;
     return true;
 }

@@ -37,8 +37,9 @@ struct spot_coordinator_options {
     const struct spot_observer *observer; /* NULL: none. With one the job is a measurement: nothing
                                              is made durable, and its result is the last step */
     bool resume;
-    bool no_buddies;        /* do not mirror stages that one failure domain could take */
-    uint64_t ahead_byte;    /* a member that needs as much for a new grid gets it ahead of that */
+    bool no_buddies;   /* do not mirror stages that one failure domain could take */
+    double ahead_byte; /* a member that needs as much for a new grid gets it ahead of that; < 0:
+                          more than a step's time carries */
     double durable_every_s; /* 0: chosen by the risk of losing the last copy */
     double lease_s;         /* a silent member is lost after this */
     double stall_s;         /* so is one that makes no progress */

@@ -39,16 +39,19 @@ plan() { # D P: is wanted
     stops_right log
 }
 
-@test "moves below the threshold are made at once" {
-    train log --steps 1000000
+at_once() { # ARGUMENTS
+    train log --steps 1000000 --seq 256 "$@"
     worker a
-    at_step log 3
+    at_step log 9
     worker b
     grid log 2 1
     [ "$(ahead log)" -eq 0 ]
     [ "$(moved log)" -gt 0 ]
-    stops_right log
+    stops_right log --seq 256
 }
+
+@test "what moves in less than a step is moved at once" { at_once; }
+@test "so is what is less than the user says" { at_once --ahead 1GB; }
 
 @test "from grid to grid by plans: every cut of the stages, without a move in between" {
     train log --steps 1000000 --ahead 0 --layers 4 --no-buddies --grid 1x1
@@ -64,21 +67,21 @@ plan() { # D P: is wanted
     stops_right log --layers 4
 }
 
-@test "a tied head and a Llama: the same" {
-    for more in "--tied" "--arch llama --heads 4 --kv-heads 2"; do
-        rm -f log
-        train log --steps 1000000 --ahead 0 $more --grid 1x2
-        worker a
-        worker b
-        at_step log 3
-        worker c
-        worker d
-        plan 2 2
-        grid log 2 2
-        more_steps log
-        stops_right log $more
-    done
+doubles() { # ARGUMENTS
+    train log --steps 1000000 --ahead 0 --grid 1x2 "$@"
+    worker a
+    worker b
+    at_step log 3
+    worker c
+    worker d
+    plan 2 2
+    grid log 2 2
+    more_steps log
+    stops_right log "$@"
 }
+
+@test "a tied head is handed over with both its ends" { doubles --tied; }
+@test "a Llama is handed over" { doubles --arch llama --heads 4 --kv-heads 2; }
 
 @test "a buddy that comes later gets its stage the same way, and has it when the owner is killed" {
     train log --steps 1000000 --ahead 0 --grid 1x1 --durable-every 1h

@@ -131,22 +131,29 @@ two_and_a_kill() {
     same_as log 3 --layers 3 --kernel cuda-bf16
 }
 
-@test "state that moves ahead of a new grid comes from the device and goes to one" {
+doubles() { # ARGUMENTS: kind and grid
     twin
-    for more in "--kernel cuda-bf16" "--kernel cuda-bf16-tp --heads 4 --shards 4 --grid 1x1x2"; do
-        rm -f log
-        train log --steps 100000 --ahead 0 $more
-        worker a
-        worker b
-        seen log formed 1
-        at_step log 3
-        worker c
-        worker d
-        eventually 'grep -q ahead_byte log'
-        eventually 'grep formed log | tail -n 1 | grep -qE "\"D\":(2|4),.*\"members\":4"'
-        more_steps log
-        stops_right log ${more%--grid*}
-    done
+    train log --steps 100000 --ahead 0 "$@"
+    worker a
+    worker b
+    seen log formed 1
+    at_step log 3
+    worker c
+    worker d
+    eventually 'grep -q ahead_byte log'
+    eventually 'grep formed log | tail -n 1 | grep -qE "\"D\":(2|4),.*\"members\":4"'
+    more_steps log
+}
+
+@test "state that moves ahead of a new grid comes from the device and goes to one" {
+    doubles --kernel cuda-bf16
+    stops_right log --kernel cuda-bf16
+}
+
+@test "and so it does where a tensor group shares a stage" {
+    model="--kernel cuda-bf16-tp --heads 4 --shards 4"
+    doubles $model --grid 2x1x2
+    stops_right log $model
 }
 
 @test "members of a tensor group on devices have the bits of one, and lose nothing through a kill" {

@@ -85,7 +85,7 @@ static struct spot_coordinator_options coordinator_options(const struct options 
         .save = o->save,
         .resume = o->resume,
         .no_buddies = !o->buddies,
-        .ahead_byte = (uint64_t)o->ahead_byte,
+        .ahead_byte = o->ahead_byte,
         .durable_every_s = o->durable_every_s,
         .lease_s = o->lease_s,
         .stall_s = o->stall_s,
@@ -154,7 +154,7 @@ static struct options o = {
     .comm = "sockets",
     .reduce = "exact",
     .buddies = true,
-    .ahead_byte = 64 << 20,
+    .ahead_byte = -1,
     .lease_s = 2,
     .stall_s = 30,
 };
