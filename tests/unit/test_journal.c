@@ -21,8 +21,10 @@ static void write_event(struct spot_journal *j, const char *event, uint32_t epoc
     struct spot_jw *jw = spot_journal_begin(j, event, epoch, step);
 
     ck_assert_ptr_nonnull(jw);
-    if (!strcmp(event, "rolled_back"))
+    if (!strcmp(event, "rolled_back")) {
+        spot_jw_int(jw, "from", step + 1);
         spot_jw_int(jw, "to", step);
+    }
     if (!strcmp(event, "formed"))
         for (int i = 0; i < 3; i++)
             spot_jw_int(jw, (const char *[]){ "D", "P", "members" }[i], 1);
