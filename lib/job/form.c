@@ -186,11 +186,12 @@ int64_t spot_form_position(const struct spot_form *form, uint32_t id)
     return -1;
 }
 
+/* P: of none, while there is no grid. */
 static uint32_t stage_of(const struct spot_form *form, uint32_t bundle)
 {
     uint32_t p = 0;
 
-    while (bundle >= form->stage[p + 1])
+    while (p < form->P && bundle >= form->stage[p + 1])
         p++;
     return p;
 }
@@ -212,11 +213,13 @@ bool spot_form_computes(const struct spot_form *form, int64_t position, uint32_t
 
 bool spot_form_keeps(const struct spot_form *form, uint32_t id, uint32_t bundle)
 {
+    const uint32_t p = stage_of(form, bundle);
+
     for (size_t i = 0; i < form->n_handed; i++)
         if (form->handover[i].bundle == bundle && form->handover[i].to == id)
             return true;
-    return form->buddy[stage_of(form, bundle)] == id ||
-           spot_form_computes(form, spot_form_position(form, id), bundle);
+    return p < form->P &&
+           (form->buddy[p] == id || spot_form_computes(form, spot_form_position(form, id), bundle));
 }
 
 bool spot_form_is_active(const struct spot_form *form, uint32_t id)
