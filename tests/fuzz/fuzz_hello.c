@@ -63,6 +63,7 @@ static void play(struct spot_coord *c, struct spot_coord_peer *peer, const uint8
             check_member(peer);
         break;
     case 2:
+        peer->id = 1;
         (void)spot_coord_vote(c, 1, &in, NULL);
         break;
     case 3:
