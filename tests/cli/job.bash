@@ -46,6 +46,8 @@ train() {
     local log=$1 lease="--lease 20s"
     shift
     [[ " $* " != *" --lease "* ]] || lease=
+    # what an earlier job told is not to be taken for news
+    [[ " $* " == *" --resume "* ]] || [ ! -f "$log" ] || rm "$log"
     background timeout 150 spot-run train -q --data corpus $MODEL --global-batch 5 --listen unix:j $lease \
         --events "$log" "$@" 2>"$log.err"
     train=$pid
