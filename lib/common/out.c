@@ -41,7 +41,7 @@ static void catch_signals(void)
             sigaction(number[i], &action, NULL);
 }
 
-static void remember(const char *name)
+void spot_out_guard(const char *name)
 {
     static atomic_flag lock = ATOMIC_FLAG_INIT;
     const size_t n = strlen(name) + 1;
@@ -59,21 +59,11 @@ static void remember(const char *name)
     atomic_flag_clear(&lock);
 }
 
-static void forget_name(const char *name)
+void spot_out_unguard(const char *name)
 {
     for (int i = 0; i < PENDING_MAX; i++)
         if (atomic_load(&pending[i].pid) == (int)getpid() && !strcmp(pending[i].name, name))
             atomic_store(&pending[i].pid, 0);
-}
-
-void spot_out_guard(const char *path)
-{
-    remember(path);
-}
-
-void spot_out_unguard(const char *path)
-{
-    forget_name(path);
 }
 
 bool spot_out_is_special(const char *path)
@@ -88,7 +78,7 @@ static void forget(struct spot_out *out)
     if (out->file && out->file != stdout)
         fclose(out->file);
     if (out->temporary)
-        forget_name(out->temporary);
+        spot_out_unguard(out->temporary);
     free(out->path);
     free(out->temporary);
     memset(out, 0, sizeof(*out));
@@ -110,7 +100,7 @@ int spot_out_open(struct spot_out *out, const char *path, struct spot_err *err)
         out->temporary = spot_xcalloc(n, 1);
         snprintf(out->temporary, n, "%s.tmp.%ld", path, (long)getpid());
         unlink(out->temporary); /* of a process that was killed, or a link to somewhere else */
-        remember(out->temporary);
+        spot_out_guard(out->temporary);
     }
     out->file = out->temporary ? fopen(out->temporary, "wxe") : fopen(path, "we");
     if (!out->file) {

@@ -27,10 +27,10 @@ struct spot_out {
  * is written in place. Returns 0, or -1 with *err (SPOT_ESYS; SPOT_EUSAGE for the empty path). */
 int spot_out_open(struct spot_out *out, const char *path, struct spot_err *err);
 
-/* A signal that ends this process and that the tool does not handle removes `path` first, such as
+/* A signal that ends this process and that the tool does not handle removes `name` first, such as
  * that of a socket; until unguarded. At most 8 at a time, unfinished files of spot_out included. */
-void spot_out_guard(const char *path);
-void spot_out_unguard(const char *path);
+void spot_out_guard(const char *name);
+void spot_out_unguard(const char *name);
 
 /* Is there something at `path` that is no regular file? A rename would destroy it. */
 bool spot_out_is_special(const char *path);

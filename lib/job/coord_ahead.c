@@ -89,10 +89,12 @@ static bool is_worth_it(const struct spot_coord *c, const struct spot_form *f)
         c->options->ahead_byte >= 0 ? c->options->ahead_byte : byte_per_s * c->step_s;
     int64_t most = -1;
 
-    for (size_t i = f->n_handed; i < f->n_handover; i++) {
-        const uint32_t id = f->handover[i].to;
+    for (size_t i = 0; i < c->machine.n_member; i++) {
+        const uint32_t id = c->machine.member[i].id;
         const int64_t n_byte = inflow(c, f, id);
 
+        if (!n_byte)
+            continue;
         if (spot_coord_find(c, id)->cannot_mirror)
             return false;
         most = n_byte > most ? n_byte : most;

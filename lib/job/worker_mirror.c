@@ -148,19 +148,9 @@ static int take(struct spot_worker *w, uint32_t b, int64_t step, struct spot_err
 {
     struct spot_frame *const frame =
         spot_mesh_recv(w->mesh, spot_form_giver(&w->form, b), SPOT_MSG_BUNDLE, b, err);
-    struct spot_bundle *bundle;
 
-    if (!frame)
-        return -1;
-    bundle = spot_bundle_unpack(&w->config.shape, (int)b, step, frame->data, frame->n_byte, err);
-    free(frame);
-    if (!bundle) {
-        w->is_unfit = err->code == SPOT_ESYS;
-        return -1;
-    }
-    spot_mesh_progress(w->mesh);
-    spot_worker_hold(w, bundle);
-    return add_mirror(w, b, b + 1, step, err);
+    return frame && !spot_worker_accept(w, frame, b, step, err) ? add_mirror(w, b, b + 1, step, err)
+                                                                : -1;
 }
 
 int spot_worker_inherit(struct spot_worker *w, int64_t step, struct spot_err *err)

@@ -6,7 +6,7 @@
 #include "job/bundle_io.h"
 #include "job/worker_state.h"
 
-void spot_worker_hold(struct spot_worker *w, struct spot_bundle *bundle_take)
+static void hold(struct spot_worker *w, struct spot_bundle *bundle_take)
 {
     spot_bundle_free(w->bundle[bundle_take->index]);
     w->bundle[bundle_take->index] = bundle_take;
@@ -72,6 +72,22 @@ static struct spot_frame *take_restore(struct spot_worker *w, uint32_t bundle, s
     return NULL;
 }
 
+int spot_worker_accept(struct spot_worker *w, struct spot_frame *frame_take, uint32_t index,
+                       int64_t step, struct spot_err *err)
+{
+    struct spot_bundle *const bundle = spot_bundle_unpack(
+        &w->config.shape, (int)index, step, frame_take->data, frame_take->n_byte, err);
+
+    free(frame_take);
+    if (!bundle) {
+        w->is_unfit = err->code == SPOT_ESYS;
+        return -1;
+    }
+    spot_mesh_progress(w->mesh);
+    hold(w, bundle);
+    return 0;
+}
+
 static int take_bundle(struct spot_worker *w, const struct spot_transfer *t, struct spot_err *err)
 {
     struct spot_bundle *bundle = NULL;
@@ -85,24 +101,13 @@ static int take_bundle(struct spot_worker *w, const struct spot_transfer *t, str
             return -1;
         }
         spot_bundle_start(bundle, &w->config.shape, w->config.seed);
-        spot_worker_hold(w, bundle);
+        hold(w, bundle);
         return 0;
     }
     frame = t->origin == SPOT_FROM_STORE
                 ? take_restore(w, t->bundle, err)
                 : spot_mesh_recv(w->mesh, t->from, SPOT_MSG_BUNDLE, t->bundle, err);
-    if (!frame)
-        return -1;
-    bundle = spot_bundle_unpack(&w->config.shape, (int)t->bundle, w->form.step, frame->data,
-                                frame->n_byte, err);
-    free(frame);
-    if (!bundle) {
-        w->is_unfit = err->code == SPOT_ESYS;
-        return -1;
-    }
-    spot_mesh_progress(w->mesh);
-    spot_worker_hold(w, bundle);
-    return 0;
+    return frame ? spot_worker_accept(w, frame, t->bundle, w->form.step, err) : -1;
 }
 
 /* Sends are queued, so all of them first and nobody waits for each other. */

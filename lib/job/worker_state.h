@@ -75,8 +75,9 @@ struct spot_stage_group spot_worker_group(struct spot_worker *worker);
 
 /* worker_move.c: make this member's transfers of the form. Returns 0, or -1 with *err. */
 int spot_worker_move(struct spot_worker *worker, struct spot_err *err);
-/* Hold a bundle, in place of an older copy. */
-void spot_worker_hold(struct spot_worker *worker, struct spot_bundle *bundle_take);
+/* Unpack a bundle of a step that came, and hold it in place of an older copy; as above. */
+int spot_worker_accept(struct spot_worker *worker, struct spot_frame *frame_take, uint32_t index,
+                       int64_t step, struct spot_err *err);
 /* The moves are over, or the mesh is closed: their memory is given back. */
 void spot_worker_end_move(struct spot_worker *worker);
 
