@@ -83,7 +83,7 @@ CHECK_LIBS   = $(shell $(PKG_CONFIG) --libs check 2>/dev/null)
 
 # --- sources: a file is found by being there -----------------------------
 
-lib_src   := $(filter-out $(cuda_src),$(sort $(wildcard lib/*/*.c lib/engine/cpu/*.c)))
+lib_src   := $(filter-out $(cuda_src),$(sort $(wildcard lib/*/*.c lib/*/*/*.c)))
 tools     := $(notdir $(patsubst %/,%,$(sort $(wildcard tools/spot-*/))))
 units     := $(patsubst tests/unit/%.c,%,$(sort $(wildcard tests/unit/test_*.c)))
 benches   := $(patsubst tests/bench/%.c,%,$(sort $(wildcard tests/bench/bench_*.c)))
@@ -303,6 +303,8 @@ headers: # every header alone, as C and as C++: finds a missing include or exter
 	  echo "#include \"$${h#lib/}\"" | $(CC) $(CPPFLAGS) -Wall -Wextra -fsyntax-only -x $$l - \
 	    || exit 1; done; \
 	  case $$(grep -c '^extern "C" {' $$h) in 1) ;; *) echo "$$h: no extern \"C\" guard" >&2; exit 1 ;; esac; done
+	$(Q)find lib -name '*.h' ! -path '*cuda*' ! -name '*nccl*' -printf '#include "%P"\n' | sort | \
+	  $(CC) $(CPPFLAGS) -Wall -Wextra -fsyntax-only -x c - # and all together: one name, one meaning
 
 layers:
 	$(Q)tests/lint/layers

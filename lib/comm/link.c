@@ -108,6 +108,12 @@ void spot_link_close(struct spot_link *link)
     link->fd = -1;
 }
 
+void spot_link_shutdown(struct spot_link *link)
+{
+    if (link->fd >= 0)
+        shutdown(link->fd, SHUT_RDWR);
+}
+
 void spot_link_release(struct spot_link *link)
 {
     spot_link_close(link);

@@ -11,8 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "comm/tls.h"
 #include "common/err.h"
-#include "common/tls.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -67,6 +67,10 @@ int spot_link_secure(struct spot_link *link, const struct spot_tls_context *key,
 
 /* Hang up, and keep what arrived. */
 void spot_link_close(struct spot_link *link);
+
+/* Shut both directions down and keep the descriptor, so that the owner's poll() sees the end. For a
+ * frame that was sent in part: nothing may follow it. */
+void spot_link_shutdown(struct spot_link *link);
 
 /* Read what is there, about SPOT_LINK_TURN bytes at most, and append whole frames to `in`; poll()
  * tells whether there is more.

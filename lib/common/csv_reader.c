@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/edit_distance.h"
 #include "common/hash.h"
 #include "common/num.h"
-#include "common/opt.h"
 #include "common/xalloc.h"
 
 enum { BUFFER_BYTE = 2 * SPOT_CSV_LINE_MAX };
@@ -121,7 +121,7 @@ static const char *nearest_column(const struct reader *r, const char *name)
     size_t least = 3;
 
     for (size_t i = 0; i < r->n_field; i++) {
-        const size_t d = spot_opt_distance(r->text + r->offset[i], name);
+        const size_t d = spot_edit_distance(r->text + r->offset[i], name);
 
         if (d < least && 2 * d <= strlen(name)) {
             least = d;

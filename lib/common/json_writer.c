@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "common/num.h"
-#include "common/unicode.h"
+#include "common/utf8.h"
 
 void spot_jw_init(struct spot_jw *jw, FILE *out, bool pretty)
 {

@@ -24,8 +24,8 @@ struct spot_kernel {
 
 /* What a backend has besides whose memory is not the host's. */
 struct spot_backend_device {
-    void *(*port)(struct spot_stage *stage, enum spot_port port, int i);
-    size_t (*port_byte)(const struct spot_stage *stage);
+    void *(*buffer)(struct spot_stage *stage, enum spot_stage_buffer which, int i);
+    size_t (*boundary_byte)(const struct spot_stage *stage);
     void *(*stream)(const struct spot_stage *stage);
     void (*wait)(struct spot_stage *stage);
     size_t (*rough_elem)(const struct spot_stage *stage);

@@ -9,8 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "engine/bundle.h"
 #include "engine/stage.h"
+#include "shard/bundle.h"
 
 #ifdef __cplusplus
 extern "C" {

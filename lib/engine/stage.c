@@ -121,14 +121,14 @@ int spot_stage_status(const struct spot_stage *stage, struct spot_err *err)
     return backend_of(stage)->status(stage, err);
 }
 
-void *spot_stage_port(struct spot_stage *stage, enum spot_port port, int i)
+void *spot_stage_device_buffer(struct spot_stage *stage, enum spot_stage_buffer which, int i)
 {
-    return backend_of(stage)->device->port(stage, port, i);
+    return backend_of(stage)->device->buffer(stage, which, i);
 }
 
-size_t spot_stage_port_byte(const struct spot_stage *stage)
+size_t spot_stage_boundary_byte(const struct spot_stage *stage)
 {
-    return backend_of(stage)->device->port_byte(stage);
+    return backend_of(stage)->device->boundary_byte(stage);
 }
 
 void *spot_stage_stream(const struct spot_stage *stage)

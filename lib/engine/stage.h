@@ -16,8 +16,8 @@
 #include <stdint.h>
 
 #include "common/err.h"
-#include "engine/bundle.h"
 #include "engine/kernel.h"
+#include "shard/bundle.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -148,17 +148,17 @@ void spot_stage_back_off(struct spot_stage *stage, int bundle, uint32_t overflow
 /* Where a stage on a device keeps what it exchanges with others, for a communicator that reaches
  * there. A forward or backward call with NULL for what crosses a boundary leaves it in its place.
  */
-enum spot_port {
-    SPOT_PORT_IN,    /* of slot i: must be there before its forward call */
-    SPOT_PORT_OUT,   /* left by the last forward call */
-    SPOT_PORT_DOUT,  /* must be there before a backward call */
-    SPOT_PORT_DIN,   /* left by the last backward call */
-    SPOT_PORT_SUM,   /* of bundle i: spot_stage_sum, which must not be asked in the same step */
-    SPOT_PORT_SPARE, /* spot_stage_rough_elem floats that are free after the last backward call */
+enum spot_stage_buffer {
+    SPOT_BUFFER_IN,    /* of slot i: must be there before its forward call */
+    SPOT_BUFFER_OUT,   /* left by the last forward call */
+    SPOT_BUFFER_DOUT,  /* must be there before a backward call */
+    SPOT_BUFFER_DIN,   /* left by the last backward call */
+    SPOT_BUFFER_SUM,   /* of bundle i: spot_stage_sum, which must not be asked in the same step */
+    SPOT_BUFFER_SPARE, /* spot_stage_rough_elem floats that are free after the last backward call */
 };
-void *spot_stage_port(struct spot_stage *stage, enum spot_port port, int i);
-size_t spot_stage_port_byte(const struct spot_stage *stage); /* of what crosses a boundary */
-void *spot_stage_stream(const struct spot_stage *stage);     /* where the stage's work is queued */
+void *spot_stage_device_buffer(struct spot_stage *stage, enum spot_stage_buffer which, int i);
+size_t spot_stage_boundary_byte(const struct spot_stage *stage); /* of what crosses a boundary */
+void *spot_stage_stream(const struct spot_stage *stage); /* where the stage's work is queued */
 
 /* Work on a device is only queued; after this it is done. */
 void spot_stage_wait(struct spot_stage *stage);

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/opt.h"
-#include "forecast/models.h"
+#include "common/edit_distance.h"
+#include "forecast/models/models.h"
 
 const struct spot_forecaster spot_forecasters[] = {
     { .name = "pool",
@@ -116,7 +116,7 @@ const struct spot_forecaster *spot_forecaster_named(const char *name)
 static const char *nearest(const char *name)
 {
     for (const struct spot_forecaster *f = spot_forecasters; f->name; f++)
-        if (strlen(name) > 3 && spot_opt_distance(name, f->name) <= 2)
+        if (strlen(name) > 3 && spot_edit_distance(name, f->name) <= 2)
             return f->name;
     return NULL;
 }

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/opt.h"
+#include "common/edit_distance.h"
 #include "model/job_doc.h"
 
 /* Keys that no field table has, by the object they are in. */
@@ -54,7 +54,7 @@ static size_t distance_of(const char *a, const char *b)
 {
     enum { SHORT = 4, FAR = 99 };
     const size_t n_a = strlen(a), n_b = strlen(b), least = n_a < n_b ? n_a : n_b;
-    const size_t d = spot_opt_distance(a, b);
+    const size_t d = spot_edit_distance(a, b);
 
     if (least < SHORT)
         return FAR;

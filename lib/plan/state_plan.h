@@ -14,7 +14,7 @@
 #include "common/err.h"
 #include "model/cluster_doc.h"
 #include "model/layout_doc.h"
-#include "plan/reshard.h"
+#include "plan/migration/reshard.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -13,8 +13,8 @@
 #include <stdint.h>
 
 #include "common/err.h"
+#include "common/port.h"
 #include "shard/landing.h"
-#include "shard/port.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #include "common/err.h"
-#include "shard/port.h"
+#include "common/port.h"
 #include "shard/stream.h"
 
 #ifdef __cplusplus

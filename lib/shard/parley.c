@@ -6,7 +6,7 @@
 
 #include "common/hash.h"
 #include "common/le.h"
-#include "common/unicode.h"
+#include "common/utf8.h"
 
 #define MAGIC UINT64_C(0x314d5053) /* "SPM1" */
 

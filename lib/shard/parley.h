@@ -22,7 +22,7 @@
 
 #include "common/buf.h"
 #include "common/err.h"
-#include "shard/port.h"
+#include "common/port.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -10,7 +10,7 @@
 #include "common/hash.h"
 #include "common/json.h"
 #include "common/le.h"
-#include "common/unicode.h"
+#include "common/utf8.h"
 #include "shard/stream.h"
 
 enum { HEAD_MAGIC = 0x184D2A50, FRAME_HEAD = 8, FIXED_BYTE = 16, HASH_BYTE = 8 };

@@ -15,6 +15,7 @@
 
 #include "common/rng.h"
 #include "common/xalloc.h"
+#include "engine/initial_weights.h"
 #include "engine/stage.h"
 
 static double now_s(void)

@@ -17,6 +17,7 @@
 #include "common/clock.h"
 #include "common/rng.h"
 #include "common/xalloc.h"
+#include "engine/initial_weights.h"
 #include "engine/stage.h"
 
 enum { B = 4, T = 64, STEPS = 10, HEADER = 256, PATH_BYTE = 4200 };

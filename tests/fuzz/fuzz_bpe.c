@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/bpe.h"
+#include "text/bpe.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "job/bundle_io.h"
-#include "job/config.h"
-#include "job/form.h"
+#include "checkpoint/bundle_io.h"
+#include "train/config.h"
+#include "train/form.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "job/coord.h"
+#include "train/coord.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -15,6 +15,7 @@
 
 #include "common/rng.h"
 #include "common/xalloc.h"
+#include "engine/initial_weights.h"
 #include "engine/stage.h"
 
 enum { FORWARD, BACKWARD, NORM, UPDATE, PARTS };

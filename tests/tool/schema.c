@@ -12,10 +12,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "checkpoint/generation.h"
 #include "common/json.h"
-#include "job/event.h"
-#include "job/generation.h"
 #include "model/cluster_doc.h"
+#include "model/event.h"
 #include "model/forecast_doc.h"
 #include "model/job_doc.h"
 #include "model/layout_doc.h"

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-#include "plan/liveput_inner.h"
+#include "plan/train/liveput_inner.h"
 #include "suite.h"
 
 /* Two layers, cheap and dear changes; 4 instances: grids 1x1 .. 4x1, 1x2, 2x2. */

@@ -11,6 +11,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "comm/fd_port.h"
 #include "common/rng.h"
 #include "common/xalloc.h"
 #include "shard/fetch.h"

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "common/rng.h"
+#include "engine/initial_weights.h"
 #include "engine/stage.h"
 #include "twin.h"
 

@@ -8,7 +8,7 @@
 #include "common/csv_reader.h"
 #include "common/rng.h"
 #include "forecast/arima.h"
-#include "forecast/fc_ar.h"
+#include "forecast/models/fc_ar.h"
 
 /* Goal: the likelihood is the exact one, the search ends on its highest hill, and forecasts follow
  * from the fit; compared with fits made elsewhere where those are at hand, else with a direct

@@ -4,10 +4,11 @@
 #include <string.h>
 
 #include "common/rng.h"
-#include "common/unicode.h"
-#include "engine/bpe.h"
-#include "engine/pretoken.h"
+#include "common/utf8.h"
 #include "suite.h"
+#include "text/bpe.h"
+#include "text/pretoken.h"
+#include "text/unicode_class.h"
 
 /* Goal: text becomes the ids that two other implementations give (tests/data/bpe/make.py), from
  * either form of the files and however the text is cut on its way in; any bytes come back from

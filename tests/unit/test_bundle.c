@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/bundle.h"
+#include "engine/initial_weights.h"
+#include "shard/bundle.h"
 
 /* Goal: the initial state is a pure function of shape, seed and bundle, follows GPT-2's law, and
  * is the same on every machine (recorded bits). */

@@ -11,10 +11,10 @@
 #include "comm/endpoint.h"
 #include "comm/link.h"
 #include "common/clock.h"
-#include "job/coordinator.h"
-#include "job/protocol.h"
-#include "job/worker.h"
 #include "suite.h"
+#include "train/coordinator.h"
+#include "train/protocol.h"
+#include "train/worker.h"
 
 /* Goal: a worker may die, be told to leave, or talk half sense at any message of the protocol, and
  * the job ends with the bits of the undisturbed one. Real processes; one of them talks through a

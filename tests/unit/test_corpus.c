@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include "common/hash.h"
-#include "job/corpus.h"
 #include "suite.h"
+#include "text/corpus.h"
 
 /* Goal: a corpus gives back the numbers that were written, of each width, from a file or a pipe,
  * at any place; a token outside the vocabulary, a torn file and a false header are refused with

@@ -3,9 +3,9 @@
 #include <string.h>
 
 #include "common/rng.h"
-#include "job/config.h"
-#include "job/form.h"
 #include "suite.h"
+#include "train/config.h"
+#include "train/form.h"
 
 /* Goal: the message that starts an epoch and the config of a job come back as they were; cut or
  * changed anywhere they are refused or make sense, and never read behind their end. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include <string.h>
 
-#include "job/grid_choice.h"
 #include "suite.h"
+#include "train/grid_choice.h"
 
 /* Goal: the stages are as good as the best of all cuts, found by trying every one; the grid never
  * needs more members, microbatches or bundles than there are and keeps what it can of the wish. */

@@ -4,8 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "job/hf_config.h"
 #include "suite.h"
+#include "weights/hf_config.h"
 
 /* Goal: the files that transformers writes are understood, and whatever would be computed otherwise
  * than a file says is refused with its place. */

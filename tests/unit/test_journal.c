@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "job/journal.h"
 #include "suite.h"
+#include "train/journal.h"
 
 /* Goal: a log cut at any byte is continued behind its last whole line, with the newest step and
  * epoch that those lines tell; time goes on; a whole line that is no event is named and nothing is

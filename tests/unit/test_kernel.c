@@ -6,7 +6,7 @@
 
 #include "common/rng.h"
 #include "engine/cpu/gemm.h"
-#include "engine/cpu/llama_rope.h"
+#include "engine/llama_rope.h"
 
 /* Goal: each kind of arithmetic gives the bits of its scalar definition, on every variant that
  * this CPU can run; the functions we have in place of libm's are as exact as floats are. */

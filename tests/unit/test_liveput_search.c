@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan/liveput_inner.h"
+#include "plan/train/liveput_inner.h"
 #include "suite.h"
 
 static const char *const shipped[] = { "gpt-1.5b", "gpt-6.7b", "bert", "resnet152", "vgg19" };

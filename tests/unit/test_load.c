@@ -7,12 +7,14 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "checkpoint/bundle_io.h"
 #include "common/le.h"
-#include "job/bundle_io.h"
-#include "job/load.h"
-#include "job/save.h"
+#include "engine/initial_weights.h"
 #include "shard/safetensors.h"
 #include "suite.h"
+#include "train/config.h"
+#include "weights/load.h"
+#include "weights/save.h"
 
 /* Goal: what was saved is loaded with the same bits; the same numbers in other files (several,
  * without the prefix, F16 or BF16, tied, with masks and more positions) are the same start; what
@@ -71,7 +73,7 @@ START_TEST(what_was_saved_is_loaded_with_the_same_bits)
         saved[i] = make(i);
         spot_bundle_start(saved[i], &config.shape, 7);
     }
-    ck_assert_int_eq(spot_save_weights(in_dir("w"), &config, saved, &err), 0);
+    ck_assert_int_eq(spot_save_weights(in_dir("w"), &config.shape, saved, &err), 0);
     w = spot_weights_open(in_dir("w"), &config.shape, &err);
     ck_assert_msg(w, "%s", err.msg);
     for (int i = 0; i < L + 2; i++) {

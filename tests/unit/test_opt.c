@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The command line: options anywhere before "--", operands in their order, limits in full, and
  * rules between options. */
-#include "common/opt.h"
+#include "cli/opt.h"
 
 #include <string.h>
 

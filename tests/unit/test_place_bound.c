@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "common/rng.h"
-#include "plan/place.h"
+#include "plan/migration/place.h"
 
 enum { NODES = 6, PARTS = 12 };
 

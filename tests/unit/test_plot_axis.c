@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Goal: axes of counts have whole numbers only, and every axis covers its range with few marks. */
-#include "common/plot_axis.h"
+#include "cli/plot_axis.h"
 
 #include <math.h>
 

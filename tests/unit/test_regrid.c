@@ -8,7 +8,7 @@
 
 #include "common/xalloc.h"
 #include "model/job_doc.h"
-#include "plan/regrid.h"
+#include "plan/train/regrid.h"
 #include "suite.h"
 
 static double choose(int n, int k)

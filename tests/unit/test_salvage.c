@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "common/rng.h"
-#include "plan/salvage.h"
+#include "plan/migration/salvage.h"
 #include "suite.h"
 
 enum { NODES = 4, SETS = 5, GROUPS = 64 };

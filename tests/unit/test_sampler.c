@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "job/sampler.h"
 #include "suite.h"
+#include "train/sampler.h"
 
 /* Goal: in every data epoch each sequence is read exactly once, by enumeration; the order is a
  * pure function of the seed; what is too short is refused by name. */

@@ -3,8 +3,8 @@
 #include <string.h>
 
 #include "common/rng.h"
-#include "job/shares.h"
 #include "suite.h"
+#include "train/shares.h"
 
 /* Goal: shares cover the microbatches without gap or overlap, no pipeline is left without, and no
  * other shares end earlier: held against every composition of G into D parts. */

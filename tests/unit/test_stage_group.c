@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/rng.h"
+#include "engine/initial_weights.h"
 #include "engine/stage.h"
 #include "suite.h"
 #include "twin.h"

@@ -10,7 +10,7 @@
 #include "common/rng.h"
 #include "plan/assign.h"
 #include "plan/bottleneck.h"
-#include "plan/state_inner.h"
+#include "plan/migration/state_inner.h"
 #include "plan/state_plan.h"
 
 #define GOLDEN "../shared/data/golden/migrate/"
@@ -160,7 +160,7 @@ static void check_overlaps(const json_t *golden, const struct spot_reshard *r)
             int64_t sum = 0;
 
             for (size_t k = 0; k < r->n_part; k++) {
-                const struct spot_part *part = &r->part[k];
+                const struct spot_reshard_part *part = &r->part[k];
                 bool has = false, wants = false;
 
                 for (int h = 0; h < part->n_holder; h++)
@@ -355,7 +355,7 @@ static void draw_case(struct random_case *c, struct spot_rng *rng)
 }
 
 /* Bit i: node n<i> of the old places has the part. */
-static unsigned holders_of(const struct random_case *c, const struct spot_part *part)
+static unsigned holders_of(const struct random_case *c, const struct spot_reshard_part *part)
 {
     unsigned set = 0;
 

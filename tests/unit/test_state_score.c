@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "common/rng.h"
-#include "plan/state_inner.h"
+#include "plan/migration/state_inner.h"
 #include "suite.h"
 
 enum { NODES_MAX = 24, PLACEMENTS = 60 };

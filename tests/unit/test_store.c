@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "job/store.h"
+#include "checkpoint/store.h"
 #include "suite.h"
 
 /* Goal: what counts as durable is whole and verified. A generation cut or changed anywhere is set

@@ -7,9 +7,10 @@
 
 #include "common/rng.h"
 #include "decoder_f64.h"
+#include "engine/initial_weights.h"
 #include "engine/stage.h"
-#include "job/sums.h"
 #include "suite.h"
+#include "train/sums.h"
 
 enum { G = 3, BATCH = 2, BUNDLES = 4, STEPS = 3, STAGES_MAX = 2 };
 

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/tls.h"
+#include "comm/tls.h"
 
 static const unsigned char key[2][SPOT_TLS_KEY_BYTE] = { "0123456789abcdef0123456789abcde",
                                                          "0123456789abcdef0123456789abcdE" };

@@ -3,8 +3,8 @@
  * victims, means of the law, and plans that must differ. */
 #include <math.h>
 
-#include "plan/count_chain.h"
-#include "plan/train_score.h"
+#include "plan/train/count_chain.h"
+#include "plan/train/train_score.h"
 #include "train_rig.h"
 
 /* P[net change] of `held` of 6 instances, every set of victims counted. */

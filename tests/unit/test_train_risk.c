@@ -6,7 +6,7 @@
 
 #include "common/xalloc.h"
 #include "plan/liveput_dp.h"
-#include "plan/train_score.h"
+#include "plan/train/train_score.h"
 #include "suite.h"
 
 enum { NOW = 8, N_MAX = 9 };

@@ -97,7 +97,7 @@ static void release(struct scene *c)
     spot_cluster_release(&c->cluster);
 }
 
-static unsigned holders_of(const struct scene *c, const struct spot_part *part)
+static unsigned holders_of(const struct scene *c, const struct spot_reshard_part *part)
 {
     unsigned set = 0;
 
@@ -117,7 +117,7 @@ static unsigned leaving(const struct scene *c)
 }
 
 /* Bit b: bundle b; above them the caches. */
-static unsigned groups_of(const struct spot_part *part)
+static unsigned groups_of(const struct spot_reshard_part *part)
 {
     unsigned set = 0;
 
@@ -150,7 +150,7 @@ static double cost_of(const struct scene *c, unsigned lost)
 
 /* The node that fetches a part first, -1 if nobody wants it. */
 static int receiver_of(const struct scene *c, const struct spot_state_plan *plan,
-                       const struct spot_part *part)
+                       const struct spot_reshard_part *part)
 {
     return part->n_want ? c->cluster.node[plan->node_of_position[part->want[0]]].name[1] - '0' : -1;
 }
@@ -170,7 +170,7 @@ static bool can_arrive(const struct scene *c, const struct spot_state_plan *plan
         for (int i = 0; i < NODES; i++)
             room += nodes >> i & 1 ? c->limit[i] : 0;
         for (size_t k = 0; k < r->n_part; k++) {
-            const struct spot_part *part = &r->part[k];
+            const struct spot_reshard_part *part = &r->part[k];
             const unsigned holders = holders_of(c, part);
             const int to = receiver_of(c, plan, part);
 

@@ -8,11 +8,11 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "cli/opt.h"
+#include "cli/tool.h"
 #include "common/buf.h"
 #include "common/err.h"
-#include "common/opt.h"
 #include "common/out.h"
-#include "common/tool.h"
 #include "shard/chunk.h"
 #include "shard/safetensors.h"
 #include "shard/stream.h"

@@ -4,12 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/opt.h"
+#include "cli/tool.h"
 #include "common/clock.h"
+#include "common/edit_distance.h"
 #include "common/json.h"
 #include "common/line.h"
-#include "common/opt.h"
 #include "common/out.h"
-#include "common/tool.h"
 #include "common/xalloc.h"
 #include "migrate_commands.h"
 #include "plan/assign.h"
@@ -78,7 +79,7 @@ static void doubt_keys(struct run *run, const struct spot_line *line, const char
     json_object_foreach((json_t *)(uintptr_t)problem, key, value)
     {
         for (size_t i = 0; !run->has_doubted && i < sizeof known / sizeof known[0]; i++) {
-            const size_t d = spot_opt_distance(key, known[i]);
+            const size_t d = spot_edit_distance(key, known[i]);
 
             if (d == 0 || d > 2 || json_object_get(problem, known[i]))
                 continue;

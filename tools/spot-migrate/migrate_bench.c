@@ -3,12 +3,12 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
+#include "cli/table.h"
+#include "comm/fd_port.h"
 #include "common/clock.h"
 #include "common/rng.h"
-#include "common/table.h"
 #include "common/xalloc.h"
 #include "migrate.h"
 #include "shard/chunk.h"
@@ -154,7 +154,7 @@ static double measure_socket(const struct bench *b)
     int fd[2];
     double start_s;
 
-    if (socketpair(AF_UNIX, SOCK_STREAM, 0, fd))
+    if (spot_fd_pair(fd))
         return 0;
     source.fd = fd[0];
     start_s = spot_clock_s();

@@ -6,10 +6,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/table.h"
 #include "common/json_writer.h"
 #include "common/le.h"
 #include "common/prov.h"
-#include "common/table.h"
 #include "common/xalloc.h"
 #include "migrate.h"
 #include "shard/stream.h"

@@ -48,7 +48,7 @@ static const char *plane_of(struct moves_doc *moves, const struct spot_layout *t
 static void fill_unit(struct moves_doc *moves, const struct spot_state_plan *plan, size_t part,
                       struct spot_moves_unit *unit)
 {
-    const struct spot_part *from = &plan->reshard.part[part];
+    const struct spot_reshard_part *from = &plan->reshard.part[part];
     const struct spot_layout *to = plan->reshard.to;
 
     unit->byte = from->byte;
@@ -56,7 +56,7 @@ static void fill_unit(struct moves_doc *moves, const struct spot_state_plan *pla
     unit->n_piece = from->n_piece;
     unit->piece = spot_xcalloc(from->n_piece, sizeof *unit->piece);
     for (size_t k = 0; k < from->n_piece; k++) {
-        const struct spot_piece *p = &from->piece[k];
+        const struct spot_reshard_piece *p = &from->piece[k];
 
         unit->piece[k] =
             (struct spot_moves_piece){ p->first,

@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "common/table.h"
+#include "cli/table.h"
 #include "model/moves_doc.h"
 #include "plan/state_plan.h"
 

@@ -11,10 +11,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cli/tool.h"
 #include "comm/endpoint.h"
+#include "comm/fd_port.h"
 #include "common/clock.h"
 #include "common/out.h"
-#include "common/tool.h"
 #include "common/xalloc.h"
 
 /* --- TLS as a port: the handshake is made at the first use, by the thread that uses it --- */

@@ -10,9 +10,9 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
+#include "comm/tls.h"
 #include "common/err.h"
-#include "common/tls.h"
-#include "shard/port.h"
+#include "common/port.h"
 
 enum { NET_STREAMS_MAX = 64 };
 

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "common/plot.h"
+#include "cli/plot.h"
 #include "common/xalloc.h"
 #include "migrate_moves.h"
 

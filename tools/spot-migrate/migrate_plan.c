@@ -6,10 +6,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/plot.h"
+#include "cli/tool.h"
 #include "common/hash.h"
 #include "common/out.h"
-#include "common/plot.h"
-#include "common/tool.h"
 #include "migrate_commands.h"
 #include "migrate_moves.h"
 

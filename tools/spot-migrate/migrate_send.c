@@ -6,7 +6,7 @@
 
 #include "common/clock.h"
 #include "common/crew.h"
-#include "common/unicode.h"
+#include "common/utf8.h"
 #include "common/xalloc.h"
 #include "migrate.h"
 #include "migrate_net.h"

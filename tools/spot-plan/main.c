@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* spot-plan - what to run on the machines there are and will be. */
 
-#include "common/tool.h"
+#include "cli/tool.h"
 #include "plan_commands.h"
 
 int main(int argc, char **argv)

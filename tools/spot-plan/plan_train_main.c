@@ -5,13 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/opt.h"
+#include "cli/table.h"
+#include "cli/tool.h"
 #include "common/hash.h"
 #include "common/json.h"
-#include "common/opt.h"
 #include "common/out.h"
 #include "common/prov.h"
-#include "common/table.h"
-#include "common/tool.h"
 #include "model/forecast_doc.h"
 #include "model/job_doc.h"
 #include "model/plan_doc.h"

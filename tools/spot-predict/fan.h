@@ -3,7 +3,7 @@
 #ifndef SPOT_PREDICT_FAN_H
 #define SPOT_PREDICT_FAN_H
 
-#include "common/plot.h"
+#include "cli/plot.h"
 #include "predict.h"
 
 enum { FAN_SERIES = 5, FAN_PAST = 60 };

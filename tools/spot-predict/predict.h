@@ -7,10 +7,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cli/table.h"
+#include "cli/tool.h"
 #include "common/err.h"
 #include "common/prov.h"
-#include "common/table.h"
-#include "common/tool.h"
 #include "forecast/forecaster.h"
 #include "forecast/hazard.h"
 

@@ -5,13 +5,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/plot.h"
+#include "cli/spark.h"
+#include "cli/table.h"
+#include "cli/tool.h"
 #include "common/json_writer.h"
 #include "common/out.h"
-#include "common/plot.h"
 #include "common/prov.h"
-#include "common/spark.h"
-#include "common/table.h"
-#include "common/tool.h"
 #include "common/xalloc.h"
 #include "describe_hazard.h"
 #include "replay.h"

@@ -4,8 +4,8 @@
 
 #include <stdlib.h>
 
+#include "cli/tool.h"
 #include "common/out.h"
-#include "common/tool.h"
 #include "trace/lifetimes.h"
 
 static const struct spot_column column[] = {

@@ -3,7 +3,7 @@
 #ifndef SPOT_REPLAY_DESCRIBE_HAZARD_H
 #define SPOT_REPLAY_DESCRIBE_HAZARD_H
 
-#include "common/table.h"
+#include "cli/table.h"
 #include "trace/trace.h"
 
 /* Write the hazard by age of the trace's nodes, all series together, watched from from_s to to_s:

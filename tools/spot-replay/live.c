@@ -14,13 +14,13 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
+#include "cli/tool.h"
 #include "common/clock.h"
 #include "common/json_writer.h"
 #include "common/prov.h"
 #include "common/rng.h"
-#include "common/tool.h"
 #include "common/xalloc.h"
-#include "crew.h"
+#include "instances.h"
 #include "replay.h"
 #include "trace/trace.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "common/tool.h"
+#include "cli/tool.h"
 #include "replay.h"
 
 int main(int argc, char **argv)

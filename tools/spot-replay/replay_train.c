@@ -5,11 +5,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/opt.h"
+#include "cli/table.h"
+#include "cli/tool.h"
 #include "common/num.h"
-#include "common/opt.h"
 #include "common/out.h"
-#include "common/table.h"
-#include "common/tool.h"
 #include "common/xalloc.h"
 #include "model/job_doc.h"
 #include "model/measured_cost.h"

@@ -3,8 +3,8 @@
 #ifndef SPOT_REPLAY_REPLAY_TRAIN_H
 #define SPOT_REPLAY_REPLAY_TRAIN_H
 
-#include "common/plot.h"
-#include "common/table.h"
+#include "cli/plot.h"
+#include "cli/table.h"
 #include "sim/train_sim.h"
 
 enum { REPLAY_POLICIES_MAX = 64 };

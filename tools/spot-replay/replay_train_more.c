@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/tool.h"
+#include "cli/tool.h"
 #include "common/xalloc.h"
 #include "replay_train.h"
 

@@ -3,13 +3,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cli/opt.h"
+#include "cli/table.h"
+#include "cli/tool.h"
 #include "common/json.h"
-#include "common/opt.h"
-#include "common/table.h"
-#include "common/tool.h"
-#include "job/client.h"
 #include "model/grid.h"
 #include "run.h"
+#include "train/client.h"
 
 /* Which job, and how long to look for it. */
 struct job_at {

@@ -5,10 +5,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "common/tool.h"
+#include "cli/tool.h"
 #include "engine/backend.h"
-#include "job/corpus.h"
-#include "job/hf_config.h"
+#include "text/corpus.h"
+#include "weights/hf_config.h"
 
 enum { CONFIG_PATH_MAX = 4096, SEQ = 64 };
 

@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 #include "common/err.h"
-#include "engine/bpe.h"
-#include "job/coordinator.h"
+#include "text/bpe.h"
+#include "train/coordinator.h"
 
 struct job_options {
     const char *data, *tokens, *tokenizer, *arch, *kernel, *backend, *recompute;

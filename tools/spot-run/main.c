@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* spot-run - run training on machines that come and go. */
-#include "common/tool.h"
+#include "cli/tool.h"
 #include "run.h"
 
 int main(int argc, char **argv)

@@ -4,11 +4,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/table.h"
+#include "cli/table.h"
+#include "common/memory.h"
 #include "common/xalloc.h"
-#include "engine/memory.h"
-#include "job/grid_choice.h"
 #include "profile.h"
+#include "train/grid_choice.h"
 
 /* --- sizes ----------------------------------------------------------------- */
 

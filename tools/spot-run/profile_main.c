@@ -7,14 +7,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/opt.h"
+#include "cli/opt.h"
+#include "cli/table.h"
+#include "cli/tool.h"
 #include "common/out.h"
-#include "common/table.h"
-#include "common/tool.h"
 #include "common/xalloc.h"
-#include "job/corpus.h"
 #include "profile.h"
 #include "run.h"
+#include "text/corpus.h"
 
 static struct profile p = {
     .job = JOB_OPTIONS_DEFAULT,

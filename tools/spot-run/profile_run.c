@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/tool.h"
 #include "common/temp.h"
-#include "common/tool.h"
 #include "common/xalloc.h"
 #include "model/measured_cost.h"
 #include "profile.h"

@@ -7,7 +7,7 @@
 
 #include "common/err.h"
 #include "common/prov.h"
-#include "job/report.h"
+#include "model/report.h"
 
 /* Prices in USD of a machine-hour, 0 where none is known. */
 struct report_price {

@@ -4,13 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/opt.h"
+#include "cli/opt.h"
+#include "cli/plot.h"
+#include "cli/table.h"
+#include "cli/tool.h"
 #include "common/out.h"
-#include "common/plot.h"
-#include "common/table.h"
-#include "common/tool.h"
 #include "common/xalloc.h"
-#include "job/report.h"
+#include "model/report.h"
 #include "report_doc.h"
 #include "run.h"
 

@@ -4,13 +4,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "cli/opt.h"
+#include "cli/tool.h"
 #include "common/le.h"
-#include "common/opt.h"
 #include "common/out.h"
-#include "common/tool.h"
-#include "engine/bpe.h"
-#include "job/corpus.h"
 #include "run.h"
+#include "text/bpe.h"
+#include "text/corpus.h"
 
 struct options {
     const char *tokenizer, *tokens, *separator, *output;

@@ -6,14 +6,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/opt.h"
-#include "common/tool.h"
+#include "cli/opt.h"
+#include "cli/tool.h"
 #include "engine/backend.h"
-#include "job/coordinator.h"
-#include "job/protocol.h"
 #include "job_options.h"
 #include "model/grid.h"
 #include "run.h"
+#include "train/coordinator.h"
+#include "train/protocol.h"
 
 struct options {
     struct job_options job;

@@ -3,13 +3,13 @@
 #include <signal.h>
 #include <string.h>
 
-#include "common/opt.h"
-#include "common/tool.h"
-#include "common/unicode.h"
+#include "cli/opt.h"
+#include "cli/tool.h"
+#include "common/utf8.h"
 #include "engine/stage.h"
-#include "job/protocol.h"
-#include "job/worker.h"
 #include "run.h"
+#include "train/protocol.h"
+#include "train/worker.h"
 
 static void on_notice(int number)
 {

@@ -6,11 +6,11 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/memory.h"
 #include "common/xalloc.h"
-#include "engine/cpu/llama_rope.h"
 #include "engine/cpu/stage_cpu.h"
 #include "engine/exact.h"
-#include "engine/memory.h"
+#include "engine/llama_rope.h"
 #include "engine/memory_plan.h"
 
 /* --- memory: one block, cut by a plan that is walked twice ------------------ */

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+/* bundle_io.h - a bundle as bytes: what moves between workers and what lies on disk is the same.
+ *
+ * i64 step, i64 bundle, then the stream of shard/shard_mem.h with one part per plane and the scale
+ * exponents; every byte is covered by a hash, checked before a bundle counts as held.
+ */
+#ifndef SPOT_CHECKPOINT_BUNDLE_IO_H
+#define SPOT_CHECKPOINT_BUNDLE_IO_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "shard/bundle.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The bytes of a bundle, to be freed by the caller. NULL with *err. */
+uint8_t *spot_bundle_pack(const struct spot_bundle *bundle, size_t *n_byte, struct spot_err *err);
+
+/* A new bundle from bytes that claim to be bundle `index` at `step` of this shape.
+ * NULL with *err: SPOT_EDATA when they are anything else, or damaged. */
+struct spot_bundle *spot_bundle_unpack(const struct spot_shape *shape, int index, int64_t step,
+                                       const void *data, size_t n_byte, struct spot_err *err);
+
+/* Do the bytes claim to be this bundle at this step? Returns 0, or -1 with *err (SPOT_EDATA). */
+int spot_bundle_check_head(int index, int64_t step, const void *data, size_t n_byte,
+                           struct spot_err *err);
+
+/* Would it unpack? Every byte is checked, no memory is taken. Returns 0, or -1 with *err. */
+int spot_bundle_check(const struct spot_shape *shape, int index, int64_t step, const void *data,
+                      size_t n_byte, struct spot_err *err);
+
+void spot_bundle_free(struct spot_bundle *bundle); /* release and free; NULL is fine */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_CHECKPOINT_BUNDLE_IO_H */

@@ -1,0 +1,367 @@
+/* SPDX-License-Identifier: MIT */
+#include "checkpoint/generation.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "checkpoint/bundle_io.h"
+#include "common/hash.h"
+#include "common/json.h"
+#include "common/out.h"
+#include "common/pio.h"
+#include "common/xalloc.h"
+
+enum { PATH_SIZE = SPOT_GENERATION_PATH };
+
+void spot_generation_path(const struct spot_generations *g, int64_t step, const char *suffix,
+                          char path[PATH_SIZE])
+{
+    snprintf(path, PATH_SIZE, "%s/gen-%012" PRId64 "%s", g->dir, step, suffix);
+}
+
+/* Remove a directory of plain files. */
+void spot_generation_remove_dir(const char *path)
+{
+    DIR *dir = opendir(path);
+    const struct dirent *entry;
+
+    if (!dir)
+        return;
+    while ((entry = readdir(dir)))
+        if (entry->d_name[0] != '.')
+            unlinkat(dirfd(dir), entry->d_name, 0);
+    closedir(dir);
+    rmdir(path);
+}
+
+/* --- writing ------------------------------------------------------------- */
+
+static int sync_path(const char *path, struct spot_err *err)
+{
+    const int fd = open(path, O_RDONLY | O_CLOEXEC);
+    int rc = 0;
+
+    if (fd < 0 || fsync(fd))
+        rc = spot_err_sys(err, "cannot sync '%s'", path);
+    if (fd >= 0)
+        close(fd);
+    return rc;
+}
+
+static int write_file(const char *path, const struct spot_piece *piece, struct spot_err *err)
+{
+    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    int rc = 0;
+
+    if (fd < 0)
+        return spot_err_sys(err, "cannot write '%s'", path);
+    if (spot_write_at(fd, 0, piece->data, piece->n_byte))
+        rc = spot_err_sys(err, "cannot write '%s'", path);
+    else if (fsync(fd))
+        rc = spot_err_sys(err, "cannot sync '%s'", path);
+    if (close(fd) && !rc)
+        rc = spot_err_sys(err, "cannot write '%s'", path);
+    return rc;
+}
+
+static int write_manifest(const struct spot_generations *g, const char *dir, int64_t step,
+                          const struct spot_piece *piece, struct spot_err *err)
+{
+    char path[PATH_SIZE + 32], hex[SPOT_HASH_HEX], job[20];
+    struct spot_out out;
+    struct spot_jw jw;
+
+    snprintf(path, sizeof(path), "%s/manifest.json", dir);
+    if (spot_out_open(&out, path, err))
+        return -1;
+    snprintf(job, sizeof(job), "%016" PRIx64, g->job);
+    spot_jw_init(&jw, out.file, true);
+    spot_jw_object(&jw, NULL);
+    spot_jw_str(&jw, "schema", "spot.state/1");
+    spot_jw_str(&jw, "job", job);
+    spot_jw_int(&jw, "step", step);
+    spot_jw_array(&jw, "bundles");
+    for (int b = 0; b < g->n_bundle; b++) {
+        spot_hash128_hex(spot_hash128(piece[b].data, piece[b].n_byte), hex);
+        spot_jw_object(&jw, NULL);
+        spot_jw_int(&jw, "byte", (int64_t)piece[b].n_byte);
+        spot_jw_str(&jw, "xxh3_128", hex);
+        spot_jw_end(&jw);
+    }
+    spot_jw_end(&jw);
+    spot_jw_end(&jw);
+    return spot_out_finish(&out, spot_jw_close(&jw, err), err);
+}
+
+/* A step has one state: what is durable already is not touched. Returns 1 if it is, 0 if it is not
+ * there or damaged, -1 with *err. */
+static int is_durable(const struct spot_generations *g, int64_t step, struct spot_err *err)
+{
+    char dir[PATH_SIZE];
+    struct spot_err why = { 0 };
+
+    spot_generation_path(g, step, "", dir);
+    if (access(dir, F_OK) != 0)
+        return 0;
+    if (!spot_generation_verify(g, step, &why))
+        return 1;
+    return why.code == SPOT_EDATA ? 0 : spot_err_set(err, why.code, "%s", why.msg);
+}
+
+int spot_generation_write(const struct spot_generations *g, int64_t step,
+                          const struct spot_piece *piece, struct spot_err *err)
+{
+    char dir[PATH_SIZE], final[PATH_SIZE], path[PATH_SIZE + 32];
+    const int durable = is_durable(g, step, err);
+
+    if (durable)
+        return durable < 0 ? -1 : 0;
+    spot_generation_path(g, step, ".tmp", dir);
+    spot_generation_path(g, step, "", final);
+    spot_generation_remove_dir(dir);
+    if (mkdir(dir, 0700))
+        return spot_err_sys(err, "cannot make '%s'", dir);
+    for (int b = 0; b < g->n_bundle; b++) {
+        snprintf(path, sizeof(path), "%s/bundle-%04d", dir, b);
+        if (write_file(path, &piece[b], err))
+            return -1;
+    }
+    if (write_manifest(g, dir, step, piece, err) || sync_path(dir, err))
+        return -1;
+    spot_generation_remove_dir(final); /* damaged */
+    if (rename(dir, final))
+        return spot_err_sys(err, "cannot rename '%s'", dir);
+    return sync_path(g->dir, err);
+}
+
+/* --- finding generations ------------------------------------------------- */
+
+static int compare_steps(const void *a, const void *b)
+{
+    const int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+
+    return (x < y) - (x > y);
+}
+
+/* Steps of all complete generations, newest first; *n of them, freed by the caller. */
+int64_t *spot_generation_list(const struct spot_generations *g, size_t *n)
+{
+    DIR *dir = opendir(g->dir);
+    const struct dirent *entry;
+    int64_t *step = NULL;
+    size_t cap = 0;
+
+    *n = 0;
+    while (dir && (entry = readdir(dir))) {
+        char name[32];
+        long long value;
+
+        if (strncmp(entry->d_name, "gen-", 4) != 0)
+            continue;
+        value = strtoll(entry->d_name + 4, NULL, 10);
+        snprintf(name, sizeof(name), "gen-%012lld", value);
+        if (value < 0 || strcmp(entry->d_name, name) != 0)
+            continue;
+        step = spot_xgrow(step, &cap, *n + 1, sizeof(*step));
+        step[(*n)++] = value;
+    }
+    if (dir)
+        closedir(dir);
+    if (*n)
+        qsort(step, *n, sizeof(*step), compare_steps);
+    return step;
+}
+
+/* Nothing else than a file can be part of a generation; to open a pipe would wait for ever. */
+static int check_file(const char *path, struct spot_err *err)
+{
+    struct stat st;
+
+    if (stat(path, &st))
+        return errno == ENOENT || errno == ENOTDIR || errno == ELOOP
+                   ? spot_err_set(err, SPOT_EDATA, "'%s' is not there", path)
+                   : spot_err_sys(err, "cannot open '%s'", path);
+    return S_ISREG(st.st_mode) ? 0 : spot_err_set(err, SPOT_EDATA, "'%s' is no file", path);
+}
+
+/* The JSON of a manifest. */
+struct manifest_head {
+    const char *job;
+    int64_t step;
+};
+struct manifest_entry {
+    int64_t n_byte;
+    const char *hash;
+};
+
+static const struct spot_field manifest_field[] = {
+    { "job", SPOT_F_STR, offsetof(struct manifest_head, job), "hex", 16, 16, true },
+    { "step", SPOT_F_INT, offsetof(struct manifest_head, step), "1", 0, 9007199254740992.0, true },
+    { 0 },
+};
+static const struct spot_field entry_field[] = {
+    { "byte", SPOT_F_INT, offsetof(struct manifest_entry, n_byte), "byte", 0, 1099511627776.0,
+      true },
+    { "xxh3_128", SPOT_F_STR, offsetof(struct manifest_entry, hash), "hex", 32, 32, true },
+    { 0 },
+};
+const struct spot_doc_part spot_state_part[] = {
+    { "", manifest_field, .required = true },
+    { "bundles[]", entry_field, .required = true, .n_max = 4098 /* layers, and both ends */ },
+    { 0 },
+};
+
+/* The manifest of a generation: sizes and hashes [n_bundle]. */
+struct manifest {
+    struct spot_json_doc doc;
+    const json_t *bundles;
+};
+
+static int open_manifest(const struct spot_generations *g, int64_t step, struct manifest *m,
+                         struct spot_err *err)
+{
+    char path[PATH_SIZE], job[20];
+    struct manifest_head head;
+
+    spot_generation_path(g, step, "/manifest.json", path);
+    if (check_file(path, err))
+        return -1;
+    if (spot_json_load_path(&m->doc, path, err))
+        return -1;
+    snprintf(job, sizeof(job), "%016" PRIx64, g->job);
+    if (spot_json_expect_schema(&m->doc, "spot.state", 1, err) ||
+        spot_json_read_fields(&m->doc, m->doc.root, "", manifest_field, &head, err))
+        goto fail;
+    if (strcmp(head.job, job) != 0) {
+        spot_err_set(
+            err, SPOT_EUSAGE,
+            "'%s' holds the state of another job (other model, data, seed, kernel or way to add)",
+            g->dir);
+        goto fail;
+    }
+    if (head.step != step) {
+        spot_json_fail(&m->doc, "/step", err, "expected %lld", (long long)step);
+        goto fail;
+    }
+    if (spot_json_array(&m->doc, m->doc.root, "", "bundles", true, (size_t)g->n_bundle, &m->bundles,
+                        err))
+        goto fail;
+    if (json_array_size(m->bundles) != (size_t)g->n_bundle) {
+        spot_json_fail(&m->doc, "/bundles", err, "expected %d bundles", g->n_bundle);
+        goto fail;
+    }
+    return 0;
+fail:
+    spot_json_release(&m->doc);
+    return -1;
+}
+
+static uint8_t *read_file(const char *path, size_t n_byte, struct spot_err *err)
+{
+    FILE *in;
+    uint8_t *data;
+
+    if (check_file(path, err))
+        return NULL;
+    in = fopen(path, "re");
+    if (!in) {
+        spot_err_sys(err, "cannot open '%s'", path);
+        return NULL;
+    }
+    data = malloc(n_byte + 1);
+    if (data && fread(data, 1, n_byte + 1, in) == n_byte && !ferror(in)) {
+        fclose(in);
+        return data;
+    }
+    if (!data || ferror(in))
+        spot_err_sys(err, "cannot read '%s'", path);
+    else
+        spot_err_set(err, SPOT_EDATA, "'%s' has not %zu bytes", path, n_byte);
+    free(data);
+    fclose(in);
+    return NULL;
+}
+
+static uint8_t *read_bundle(const struct spot_generations *g, int64_t step,
+                            const struct manifest *m, int bundle, size_t *n_byte,
+                            struct spot_err *err)
+{
+    struct manifest_entry entry;
+    char path[PATH_SIZE + 32], dir[PATH_SIZE], hex[SPOT_HASH_HEX], pointer[32];
+    struct spot_err why;
+    uint8_t *data;
+
+    spot_generation_path(g, step, "", dir);
+    snprintf(path, sizeof(path), "%s/bundle-%04d", dir, bundle);
+    snprintf(pointer, sizeof(pointer), "/bundles/%d", bundle);
+    if (spot_json_read_fields(&m->doc, json_array_get(m->bundles, (size_t)bundle), pointer,
+                              entry_field, &entry, err))
+        return NULL;
+    data = read_file(path, (size_t)entry.n_byte, err);
+    if (!data)
+        return NULL;
+    spot_hash128_hex(spot_hash128(data, (size_t)entry.n_byte), hex);
+    if (strcmp(hex, entry.hash) != 0) {
+        spot_err_set(err, SPOT_EDATA, "'%s' is damaged: its hash is %s, not %s", path, hex,
+                     entry.hash);
+        free(data);
+        return NULL;
+    }
+    if (spot_bundle_check_head(bundle, step, data, (size_t)entry.n_byte, &why)) {
+        spot_err_set(err, SPOT_EDATA, "'%s' is damaged: %.300s", path, why.msg);
+        free(data);
+        return NULL;
+    }
+    *n_byte = (size_t)entry.n_byte;
+    return data;
+}
+
+int spot_generation_verify(const struct spot_generations *g, int64_t step, struct spot_err *err)
+{
+    struct manifest m;
+    int rc = 0;
+
+    if (open_manifest(g, step, &m, err))
+        return -1;
+    for (int b = 0; !rc && b < g->n_bundle; b++) {
+        size_t n_byte;
+        uint8_t *data = read_bundle(g, step, &m, b, &n_byte, err);
+
+        rc = data ? 0 : -1;
+        free(data);
+        if (g->tick)
+            g->tick(g->user);
+    }
+    spot_json_release(&m.doc);
+    return rc;
+}
+
+uint8_t *spot_generation_read(const struct spot_generations *g, int64_t step, int bundle,
+                              size_t *n_byte, struct spot_err *err)
+{
+    struct manifest m;
+    uint8_t *data;
+
+    if (open_manifest(g, step, &m, err))
+        return NULL;
+    data = read_bundle(g, step, &m, bundle, n_byte, err);
+    spot_json_release(&m.doc);
+    return data;
+}
+
+int spot_generation_check(const struct spot_generations *g, int64_t step, struct spot_err *err)
+{
+    struct manifest m;
+
+    if (open_manifest(g, step, &m, err))
+        return -1;
+    spot_json_release(&m.doc);
+    return 0;
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/* generation.h - one durable state on disk: DIR/gen-STEP/ with a file per bundle and a manifest.
+ *
+ * Written as gen-STEP.tmp, synced, and made a generation by its rename: the commit marker.
+ */
+#ifndef SPOT_CHECKPOINT_GENERATION_H
+#define SPOT_CHECKPOINT_GENERATION_H
+
+#include <limits.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "common/json.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { SPOT_GENERATION_PATH = 2 * PATH_MAX };
+
+struct spot_piece {
+    uint8_t *data; /* a bundle, bytes of bundle_io.h */
+    size_t n_byte;
+};
+
+struct spot_generations {
+    char dir[PATH_MAX];
+    uint64_t job;
+    int n_bundle;
+    void (*tick)(void *user); /* after each bundle that is verified; may be NULL */
+    void *user;
+};
+
+/* What docs/schema/state.json is made from. */
+extern const struct spot_doc_part spot_state_part[];
+
+/* DIR/gen-STEP followed by `suffix`. */
+void spot_generation_path(const struct spot_generations *generations, int64_t step,
+                          const char *suffix, char path[SPOT_GENERATION_PATH]);
+
+/* Remove a directory of plain files; one that is not there is fine. */
+void spot_generation_remove_dir(const char *path);
+
+/* Write and sync piece[n_bundle], then commit by the rename. Returns 0, or -1 with *err. */
+int spot_generation_write(const struct spot_generations *generations, int64_t step,
+                          const struct spot_piece *piece, struct spot_err *err);
+
+/* Steps of all complete generations, newest first; *n of them, freed by the caller. */
+int64_t *spot_generation_list(const struct spot_generations *generations, size_t *n);
+
+/* Is the manifest sound and of this job? Returns 0, or -1 with *err (SPOT_EUSAGE: another job). */
+int spot_generation_check(const struct spot_generations *generations, int64_t step,
+                          struct spot_err *err);
+
+/* The same for every byte of every bundle. */
+int spot_generation_verify(const struct spot_generations *generations, int64_t step,
+                           struct spot_err *err);
+
+/* A bundle whose size and hash are those of the manifest, freed by the caller; NULL with *err. */
+uint8_t *spot_generation_read(const struct spot_generations *generations, int64_t step, int bundle,
+                              size_t *n_byte, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_CHECKPOINT_GENERATION_H */

@@ -1,0 +1,448 @@
+/* SPDX-License-Identifier: MIT */
+#define _DEFAULT_SOURCE /* flock, mkdtemp */
+#include "checkpoint/store.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "checkpoint/generation.h"
+#include "comm/endpoint.h"
+#include "common/out.h"
+#include "common/temp.h"
+#include "common/xalloc.h"
+
+enum { PATH_SIZE = SPOT_GENERATION_PATH, KEEP = 2 };
+
+struct spot_store {
+    struct spot_generations disk;
+    int lock_fd; /* of the directory: one process at a time */
+    bool is_private;
+    int64_t newest;
+    void (*tick)(void *user);
+    void *user;
+
+    int64_t collecting;       /* step of the generation being put together, -1 */
+    struct spot_piece *piece; /* [n_bundle] */
+    int n_piece;
+
+    pthread_t thread;
+    bool has_thread;
+    int news[2]; /* a byte per finished generation */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool stop, has_work, has_result;
+    int64_t work_step;
+    struct spot_piece *work; /* [n_bundle], the thread's while has_work */
+    int result;
+    struct spot_err result_err;
+};
+
+static void free_pieces(struct spot_piece *piece, int n)
+{
+    for (int b = 0; b < n; b++) {
+        free(piece[b].data);
+        piece[b] = (struct spot_piece){ NULL, 0 };
+    }
+}
+
+/* --- the thread ----------------------------------------------------------- */
+
+static void *run_thread(void *user)
+{
+    struct spot_store *s = user;
+
+    pthread_mutex_lock(&s->lock);
+    for (;;) {
+        struct spot_err err = { 0 };
+        int rc;
+
+        while (!s->has_work && !s->stop)
+            pthread_cond_wait(&s->changed, &s->lock);
+        if (!s->has_work)
+            break;
+        pthread_mutex_unlock(&s->lock);
+        rc = spot_generation_write(&s->disk, s->work_step, s->work, &err);
+        if (rc) {
+            char dir[PATH_SIZE];
+
+            spot_generation_path(&s->disk, s->work_step, ".tmp", dir);
+            spot_generation_remove_dir(dir);
+        }
+        pthread_mutex_lock(&s->lock);
+        free_pieces(s->work, s->disk.n_bundle);
+        s->result = rc ? -1 : 1;
+        s->result_err = err;
+        s->has_work = false;
+        s->has_result = true;
+        (void)!write(s->news[1], "", 1);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return NULL;
+}
+
+/* --- reading -------------------------------------------------------------- */
+
+static void drop_old(const struct spot_store *s)
+{
+    char path[PATH_SIZE];
+    size_t n;
+    int64_t *step = spot_generation_list(&s->disk, &n);
+
+    for (size_t i = KEEP; i < n; i++) {
+        spot_generation_path(&s->disk, step[i], "", path);
+        spot_generation_remove_dir(path);
+    }
+    free(step);
+}
+
+uint8_t *spot_store_read(struct spot_store *s, int bundle, size_t *n_byte, struct spot_err *err)
+{
+    if (s->newest < 0) {
+        spot_err_set(err, SPOT_EDATA, "'%s' holds no state", s->disk.dir);
+        return NULL;
+    }
+    return spot_generation_read(&s->disk, s->newest, bundle, n_byte, err);
+}
+
+void spot_store_on_tick(struct spot_store *s, void (*tick)(void *user), void *user)
+{
+    s->tick = tick;
+    s->user = user;
+}
+
+int spot_store_verify(struct spot_store *s, struct spot_err *err)
+{
+    char good[PATH_SIZE], bad[PATH_SIZE];
+    size_t n;
+    int64_t *step = spot_generation_list(&s->disk, &n), sound = -1;
+    struct spot_generations disk = s->disk; /* the thread has no tick */
+    int n_bad = 0;
+
+    disk.tick = s->tick;
+    disk.user = s->user;
+    for (size_t i = 0; i < n && sound < 0; i++) {
+        struct spot_err why = { 0 };
+
+        if (!spot_generation_verify(&disk, step[i], &why)) {
+            sound = step[i];
+            break;
+        }
+        if (err)
+            *err = why;
+        if (why.code != SPOT_EDATA) {
+            free(step);
+            return -1;
+        }
+        spot_generation_path(&s->disk, step[i], "", good);
+        spot_generation_path(&s->disk, step[i], ".bad", bad);
+        spot_generation_remove_dir(bad);
+        (void)rename(good, bad);
+        n_bad++;
+    }
+    free(step);
+    s->newest = sound;
+    return n_bad;
+}
+
+/* --- open, close --------------------------------------------------------- */
+
+static int make_dir(struct spot_store *s, const char *dir, struct spot_err *err)
+{
+    struct stat st;
+
+    if (!dir) {
+        char *made = spot_temp_template("spot-state");
+
+        if (mkdtemp(made)) {
+            snprintf(s->disk.dir, sizeof(s->disk.dir), "%s", made);
+            s->is_private = true;
+        } else {
+            spot_err_sys(err, "cannot make a directory like '%s'", made);
+        }
+        free(made);
+        return s->is_private ? 0 : -1;
+    }
+    if (strlen(dir) >= sizeof(s->disk.dir) - 64)
+        return spot_err_set(err, SPOT_EUSAGE, "--state: the path is too long");
+    snprintf(s->disk.dir, sizeof(s->disk.dir), "%s", dir);
+    if (!mkdir(dir, 0700)) {
+        if (spot_sync_directory(dir, err))
+            return -1;
+    } else if (errno != EEXIST) {
+        return spot_err_sys(err, "cannot make '%s'", dir);
+    }
+    if (!stat(dir, &st) && !S_ISDIR(st.st_mode))
+        errno = ENOTDIR;
+    else if (!access(dir, R_OK | W_OK | X_OK))
+        return 0;
+    return spot_err_sys(err, "cannot use '%s'", dir);
+}
+
+static int lock_dir(struct spot_store *s, struct spot_err *err)
+{
+    s->lock_fd = open(s->disk.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (s->lock_fd < 0)
+        return spot_err_sys(err, "cannot use '%s'", s->disk.dir);
+    if (!flock(s->lock_fd, LOCK_EX | LOCK_NB))
+        return 0;
+    if (errno != EWOULDBLOCK)
+        return spot_err_sys(err, "cannot lock '%s'", s->disk.dir);
+    return spot_err_set(err, SPOT_ESYS, "'%s' is in use by another job", s->disk.dir);
+}
+
+/* Generations whose writer died. */
+static void drop_unfinished(const struct spot_store *s)
+{
+    DIR *dir = opendir(s->disk.dir);
+    const struct dirent *entry;
+    char path[PATH_SIZE + 256];
+
+    while (dir && (entry = readdir(dir))) {
+        const size_t n = strlen(entry->d_name);
+
+        if (strncmp(entry->d_name, "gen-", 4) != 0 || n < 4 ||
+            strcmp(entry->d_name + n - 4, ".tmp") != 0)
+            continue;
+        snprintf(path, sizeof(path), "%s/%s", s->disk.dir, entry->d_name);
+        spot_generation_remove_dir(path);
+    }
+    if (dir)
+        closedir(dir);
+}
+
+/* The newest generation of this job; one of another job is refused. */
+static int look_around(struct spot_store *s, struct spot_err *err)
+{
+    size_t n;
+    int64_t *step = spot_generation_list(&s->disk, &n);
+    struct spot_err why = { 0 };
+    int rc = 0;
+
+    s->newest = n ? step[0] : -1;
+    for (size_t i = 0; !rc && i < n; i++)
+        if (spot_generation_check(&s->disk, step[i], &why) && why.code == SPOT_EUSAGE)
+            rc = spot_err_set(err, why.code, "%s", why.msg);
+    free(step);
+    return rc;
+}
+
+static int start_thread(struct spot_store *s, struct spot_err *err)
+{
+    sigset_t all, old;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    errno = pthread_create(&s->thread, NULL, run_thread, s);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (errno)
+        return spot_err_sys(err, "cannot start a thread");
+    s->has_thread = true;
+    return 0;
+}
+
+struct spot_store *spot_store_open(const char *dir, uint64_t job, int n_bundle,
+                                   struct spot_err *err)
+{
+    struct spot_store *s = spot_xcalloc(1, sizeof(*s));
+
+    s->disk.job = job;
+    s->disk.n_bundle = n_bundle;
+    s->collecting = -1;
+    s->lock_fd = s->news[0] = s->news[1] = -1;
+    s->piece = spot_xcalloc((size_t)n_bundle, sizeof(*s->piece));
+    s->work = spot_xcalloc((size_t)n_bundle, sizeof(*s->work));
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->changed, NULL);
+    if (make_dir(s, dir, err) || lock_dir(s, err) || look_around(s, err))
+        goto fail;
+    drop_unfinished(s);
+    if (spot_endpoint_pipe(s->news)) {
+        spot_err_sys(err, "cannot make a pipe");
+        goto fail;
+    }
+    if (start_thread(s, err))
+        goto fail;
+    return s;
+fail:
+    spot_store_close(s);
+    return NULL;
+}
+
+static void remove_private(const struct spot_store *s)
+{
+    char path[PATH_SIZE];
+    size_t n;
+    int64_t *step = spot_generation_list(&s->disk, &n);
+
+    for (size_t i = 0; i < n; i++) {
+        spot_generation_path(&s->disk, step[i], "", path);
+        spot_generation_remove_dir(path);
+    }
+    free(step);
+    spot_generation_remove_dir(s->disk.dir);
+}
+
+void spot_store_close(struct spot_store *s)
+{
+    if (!s)
+        return;
+    if (s->has_thread) {
+        pthread_mutex_lock(&s->lock);
+        s->stop = true;
+        pthread_cond_signal(&s->changed);
+        pthread_mutex_unlock(&s->lock);
+        pthread_join(s->thread, NULL);
+    }
+    if (s->is_private)
+        remove_private(s);
+    for (int i = 0; i < 2; i++)
+        if (s->news[i] >= 0)
+            close(s->news[i]);
+    if (s->lock_fd >= 0)
+        close(s->lock_fd);
+    free_pieces(s->piece, s->disk.n_bundle);
+    free_pieces(s->work, s->disk.n_bundle);
+    free(s->piece);
+    free(s->work);
+    pthread_cond_destroy(&s->changed);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}
+
+const char *spot_store_dir(const struct spot_store *s)
+{
+    return s->disk.dir;
+}
+
+int64_t spot_store_newest(const struct spot_store *s)
+{
+    return s->newest;
+}
+
+/* --- collecting a generation --------------------------------------------- */
+
+static void drop_collected(struct spot_store *s)
+{
+    free_pieces(s->piece, s->disk.n_bundle);
+    s->n_piece = 0;
+    s->collecting = -1;
+}
+
+void spot_store_cancel(struct spot_store *s)
+{
+    if (s->n_piece < s->disk.n_bundle)
+        drop_collected(s);
+}
+
+void spot_store_begin(struct spot_store *s, int64_t step)
+{
+    drop_collected(s);
+    s->collecting = step;
+}
+
+static bool thread_has_work(const struct spot_store *s)
+{
+    struct spot_store *mutable = (struct spot_store *)(uintptr_t)s; /* only to lock it */
+    bool busy;
+
+    pthread_mutex_lock(&mutable->lock);
+    busy = s->has_work || s->has_result;
+    pthread_mutex_unlock(&mutable->lock);
+    return busy;
+}
+
+bool spot_store_is_busy(const struct spot_store *s)
+{
+    return s->collecting >= 0 || thread_has_work(s);
+}
+
+int64_t spot_store_writing(const struct spot_store *s)
+{
+    if (s->collecting >= 0 && s->n_piece == s->disk.n_bundle)
+        return s->collecting;
+    return thread_has_work(s) ? s->work_step : -1;
+}
+
+bool spot_store_has_all(const struct spot_store *s, int64_t step)
+{
+    return (s->collecting == step && s->n_piece == s->disk.n_bundle) ||
+           (thread_has_work(s) && s->work_step == step);
+}
+
+void spot_store_keep(struct spot_store *s)
+{
+    s->is_private = false;
+}
+
+/* A whole generation goes to the thread, or waits here until the thread is free. */
+static void hand_over(struct spot_store *s)
+{
+    bool is_taken = false;
+
+    if (s->collecting < 0 || s->n_piece < s->disk.n_bundle)
+        return;
+    pthread_mutex_lock(&s->lock);
+    if (!s->has_work && !s->has_result) {
+        struct spot_piece *swap = s->work;
+
+        s->work = s->piece;
+        s->piece = swap;
+        s->work_step = s->collecting;
+        s->has_work = is_taken = true;
+        pthread_cond_signal(&s->changed);
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (is_taken)
+        drop_collected(s);
+}
+
+void spot_store_put(struct spot_store *s, int64_t step, int bundle, uint8_t *data_take,
+                    size_t n_byte)
+{
+    if (step != s->collecting || bundle < 0 || bundle >= s->disk.n_bundle ||
+        s->piece[bundle].data) {
+        free(data_take); /* of a generation that was given up */
+        return;
+    }
+    s->piece[bundle] = (struct spot_piece){ data_take, n_byte };
+    s->n_piece++;
+    hand_over(s);
+}
+
+int spot_store_fd(const struct spot_store *s)
+{
+    return s->news[0];
+}
+
+int spot_store_result(struct spot_store *s, int64_t *step, struct spot_err *err)
+{
+    char byte[8];
+    int result = 0;
+
+    (void)!read(s->news[0], byte, sizeof(byte));
+    pthread_mutex_lock(&s->lock);
+    if (s->has_result) {
+        result = s->result;
+        *step = s->work_step;
+        if (result < 0)
+            *err = s->result_err;
+        s->has_result = false;
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (result > 0) {
+        s->newest = *step;
+        drop_old(s);
+    }
+    hand_over(s);
+    return result;
+}

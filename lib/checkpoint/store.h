@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/* store.h - durable generations of a job's state, written beside the training.
+ *
+ * DIR/gen-STEP/ holds one file per bundle (bytes of bundle_io.h) and manifest.json with the hash
+ * of each. A generation is written as DIR/gen-STEP.tmp, synced, and becomes one by its rename:
+ * the commit marker. The newest two are kept. A thread writes; the caller never waits for a disk.
+ */
+#ifndef SPOT_CHECKPOINT_STORE_H
+#define SPOT_CHECKPOINT_STORE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct spot_store;
+
+/* Open or make DIR; NULL makes a private one under $TMPDIR that goes when the store is closed.
+ * Generations of another job are refused (SPOT_EUSAGE), so is a DIR that another process has open
+ * (SPOT_ESYS). What a crash left half-written is removed. NULL with *err. */
+struct spot_store *spot_store_open(const char *dir, uint64_t job, int n_bundle,
+                                   struct spot_err *err);
+void spot_store_close(struct spot_store *store);
+
+const char *spot_store_dir(const struct spot_store *store);
+
+/* Step of the newest durable generation, -1 if there is none. */
+int64_t spot_store_newest(const struct spot_store *store);
+
+/* Call tick(user) while spot_store_verify works: it may take long. */
+void spot_store_on_tick(struct spot_store *store, void (*tick)(void *user), void *user);
+
+/* Read and verify every file of the newest generation; one that is torn or damaged is set aside
+ * (renamed gen-STEP.bad) and named in *err, and the one before counts as newest.
+ * Returns how many were set aside, or -1 with *err when the disk could not be read: nothing is set
+ * aside for that. */
+int spot_store_verify(struct spot_store *store, struct spot_err *err);
+
+/* A bundle of the newest generation, verified; freed by the caller. NULL with *err. */
+uint8_t *spot_store_read(struct spot_store *store, int bundle, size_t *n_byte,
+                         struct spot_err *err);
+
+/* Start a generation, dropping an unfinished one; then put each bundle once. When all are there
+ * the thread makes them durable. */
+void spot_store_begin(struct spot_store *store, int64_t step);
+void spot_store_put(struct spot_store *store, int64_t step, int bundle, uint8_t *data_take,
+                    size_t n_byte);
+/* A generation is being collected or written. */
+bool spot_store_is_busy(const struct spot_store *store);
+/* Step of a generation that has come whole and will be durable or refused: nothing that happens to
+ * members can stop it. -1 if there is none. */
+int64_t spot_store_writing(const struct spot_store *store);
+/* All bundles of `step` have come; they are being written or wait for the one before. */
+bool spot_store_has_all(const struct spot_store *store, int64_t step);
+/* Forget a generation of which bundles are missing. */
+void spot_store_cancel(struct spot_store *store);
+/* Leave a private directory there when the store is closed. */
+void spot_store_keep(struct spot_store *store);
+
+/* Readable when the thread has finished one. spot_store_result then gives 1 with *step when it
+ * became durable, -1 with *err when it could not be written, 0 when there is no news. */
+int spot_store_fd(const struct spot_store *store);
+int spot_store_result(struct spot_store *store, int64_t *step, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_CHECKPOINT_STORE_H */

@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/opt.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/opt_rule.h"
+#include "common/edit_distance.h"
+#include "common/num.h"
+#include "common/version.h"
+#include "common/xalloc.h"
+
+/* One option, and those that share its line. */
+static void print_option(const struct spot_opt *o, FILE *out)
+{
+    char left[128];
+    int n = o->short_name ? snprintf(left, sizeof(left), "  -%c, --%s", o->short_name, o->long_name)
+                          : snprintf(left, sizeof(left), "      --%s", o->long_name);
+
+    for (const struct spot_opt *next = o + 1; next->type > SPOT_OPT_GROUP && !next->help; next++)
+        n += snprintf(left + n, sizeof(left) - (size_t)n, ", --%s", next->long_name);
+    if (o->arg_name)
+        n += snprintf(left + n, sizeof(left) - (size_t)n, " <%s>", o->arg_name);
+    fprintf(out, n > 29 ? "%s\n%30s%s\n" : "%-30s%s%s\n", left, "", o->help);
+}
+
+static void print_help(const struct spot_cli *cli, FILE *out)
+{
+    fprintf(out, "usage: %s %s\n\n%s\n", cli->name, cli->synopsis, cli->summary);
+    for (const struct spot_opt *o = cli->option; o->type != SPOT_OPT_END; o++)
+        if (o->type == SPOT_OPT_GROUP)
+            fprintf(out, "\n%s:\n", o->help);
+        else if (o->help)
+            print_option(o, out);
+    fprintf(out, "      --help                  show this help\n"
+                 "      --version               show the version\n");
+    if (cli->examples)
+        fprintf(out, "\nexamples:\n%s", cli->examples);
+}
+
+static int unknown_option(const struct spot_cli *cli, const char *name, struct spot_err *err)
+{
+    const char *best = NULL;
+    size_t best_distance = 3;
+
+    for (const struct spot_opt *o = cli->option; o->type != SPOT_OPT_END; o++) {
+        size_t d;
+
+        if (!o->long_name)
+            continue;
+        d = spot_edit_distance(name, o->long_name);
+        if (d < best_distance) {
+            best_distance = d;
+            best = o->long_name;
+        }
+    }
+    if (best)
+        return spot_err_set(err, SPOT_EUSAGE, "unknown option '--%s'; did you mean '--%s'?", name,
+                            best);
+    return spot_err_set(err, SPOT_EUSAGE, "unknown option '--%s'", name);
+}
+
+static int parse_whole(const char *text, uint64_t *value)
+{
+    char *stop;
+
+    errno = 0;
+    *value = strtoull(text, &stop, 10);
+    return text[0] < '0' || text[0] > '9' || *stop || errno ? -1 : 0;
+}
+
+static int assign(const struct spot_opt *o, const char *text, struct spot_err *err)
+{
+    static const char *const wants[] = {
+        [SPOT_OPT_U64] = "a whole number",
+        [SPOT_OPT_REAL] = "a number",
+        [SPOT_OPT_SECS] = "a duration such as 90s, 5m or 2h",
+        [SPOT_OPT_SIZE] = "a size such as 4096, 64KiB or 1.25GB",
+    };
+    char min[SPOT_NUM_TEXT], max[SPOT_NUM_TEXT];
+    uint64_t whole = 0;
+    double x = 0;
+    int bad = -1;
+
+    if (o->type == SPOT_OPT_STRING) {
+        *(const char **)o->value = text;
+        return 0;
+    }
+    if (o->type == SPOT_OPT_U64) {
+        bad = parse_whole(text, &whole);
+        x = (double)whole;
+    } else if (o->type == SPOT_OPT_REAL) {
+        bad = spot_num_parse(text, &x);
+    } else if (o->type == SPOT_OPT_SECS) {
+        bad = spot_num_parse_secs(text, &x);
+    } else if (o->type == SPOT_OPT_SIZE) {
+        bad = spot_num_parse_size(text, &x);
+    }
+    if (bad)
+        return spot_err_set(err, SPOT_EUSAGE, "--%s wants %s, got '%s'", o->long_name,
+                            wants[o->type], text);
+    if ((o->min != 0 || o->max != 0) && (x < o->min || x > o->max))
+        return spot_err_set(err, SPOT_EUSAGE, "--%s must be between %s and %s, got '%s'",
+                            o->long_name, spot_num_format(o->min, min),
+                            spot_num_format(o->max, max), text);
+    if (o->type == SPOT_OPT_U64)
+        *(uint64_t *)o->value = whole;
+    else
+        *(double *)o->value = x;
+    return 0;
+}
+
+static const struct spot_opt *find_long(const struct spot_cli *cli, const char *name, size_t len)
+{
+    for (const struct spot_opt *o = cli->option; o->type != SPOT_OPT_END; o++)
+        if (o->long_name && strlen(o->long_name) == len && !strncmp(o->long_name, name, len))
+            return o;
+    return NULL;
+}
+
+static const struct spot_opt *find_short(const struct spot_cli *cli, char c)
+{
+    for (const struct spot_opt *o = cli->option; o->type != SPOT_OPT_END; o++)
+        if (o->short_name == c)
+            return o;
+    return NULL;
+}
+
+static int parse_long(const struct spot_cli *cli, char **argv, int argc, int *i, bool *given,
+                      struct spot_err *err)
+{
+    const char *name = argv[*i] + 2;
+    const char *eq = strchr(name, '=');
+    const size_t len = eq ? (size_t)(eq - name) : strlen(name);
+    const struct spot_opt *o = find_long(cli, name, len);
+    char copy[64];
+
+    if (!o && !strncmp(name, "no-", 3) && !eq) {
+        o = find_long(cli, name + 3, len - 3);
+        if (o && o->type == SPOT_OPT_FLAG) {
+            *(bool *)o->value = false;
+            return 0;
+        }
+        o = NULL;
+    }
+    if (!o) {
+        snprintf(copy, sizeof(copy), "%.*s", (int)len, name);
+        return unknown_option(cli, copy, err);
+    }
+    given[o - cli->option] = true;
+    if (o->type == SPOT_OPT_FLAG) {
+        if (eq)
+            return spot_err_set(err, SPOT_EUSAGE, "--%s takes no value", o->long_name);
+        *(bool *)o->value = true;
+        return 0;
+    }
+    if (eq)
+        return assign(o, eq + 1, err);
+    if (*i + 1 >= argc)
+        return spot_err_set(err, SPOT_EUSAGE, "--%s wants a <%s>", o->long_name, o->arg_name);
+    return assign(o, argv[++*i], err);
+}
+
+static int parse_short(const struct spot_cli *cli, char **argv, int argc, int *i, bool *given,
+                       struct spot_err *err)
+{
+    for (const char *p = argv[*i] + 1; *p; p++) {
+        const struct spot_opt *o = find_short(cli, *p);
+
+        if (!o)
+            return spot_err_set(err, SPOT_EUSAGE, "unknown option '-%c'", *p);
+        given[o - cli->option] = true;
+        if (o->type == SPOT_OPT_FLAG) {
+            *(bool *)o->value = true;
+            continue;
+        }
+        if (p[1])
+            return assign(o, p + 1, err);
+        if (*i + 1 >= argc)
+            return spot_err_set(err, SPOT_EUSAGE, "-%c wants a <%s>", *p, o->arg_name);
+        return assign(o, argv[++*i], err);
+    }
+    return 0;
+}
+
+/* The options of argv[1..argc), without those after "--" or after a command. The arguments that are
+ * options move to the front, the others to operand[]; given[] marks the options. Returns how many
+ * the others are, -1 with *err, or -2 where help was all that was asked for. */
+static int parse_options(const struct spot_cli *cli, int argc, char **argv, char **operand,
+                         bool *given, struct spot_err *err)
+{
+    int n_operand = 0, n_front = 1;
+    bool is_over = false;
+
+    for (int i = 1; i < argc; i++) {
+        char *arg = argv[i];
+        const int first = i;
+
+        if (is_over || arg[0] != '-' || !arg[1]) { /* an operand, or "-" for stdin */
+            operand[n_operand++] = arg;
+            is_over = is_over || cli->runs_command;
+            continue;
+        }
+        if (!strcmp(arg, "--")) {
+            is_over = true;
+        } else if (!strcmp(arg, "--help")) {
+            print_help(cli, stdout);
+            return -2;
+        } else if (!strcmp(arg, "--version")) {
+            printf("%s %s\n", cli->name, spot_version());
+            return -2;
+        } else if (arg[1] == '-' ? parse_long(cli, argv, argc, &i, given, err)
+                                 : parse_short(cli, argv, argc, &i, given, err)) {
+            return -1;
+        }
+        for (int k = first; k <= i; k++)
+            argv[n_front++] = argv[k];
+    }
+    return n_operand;
+}
+
+static size_t count_options(const struct spot_cli *cli)
+{
+    size_t n = 0;
+
+    while (cli->option[n].type != SPOT_OPT_END)
+        n++;
+    return n;
+}
+
+enum spot_cli_action spot_cli_parse(const struct spot_cli *cli, int argc, char **argv,
+                                    int *first_operand, struct spot_err *err)
+{
+    char **operand = spot_xcalloc((size_t)argc + 1, sizeof(*operand));
+    bool *given = spot_xcalloc(count_options(cli) + 1, sizeof(*given));
+    int n = parse_options(cli, argc, argv, operand, given, err);
+
+    if (n >= 0 && spot_opt_check(cli, given, operand, n, err))
+        n = -1;
+    for (int i = 0; i < n; i++)
+        argv[argc - n + i] = operand[i];
+    free(operand);
+    free(given);
+    if (n < 0)
+        return n == -1 ? SPOT_CLI_ERROR : SPOT_CLI_DONE;
+    *first_operand = argc - n;
+    return SPOT_CLI_RUN;
+}

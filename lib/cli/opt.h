@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/* opt.h - one table per tool drives parsing, --help, completion and docs. */
+#ifndef SPOT_CLI_OPT_H
+#define SPOT_CLI_OPT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum spot_opt_type {
+    SPOT_OPT_END = 0,
+    SPOT_OPT_GROUP,  /* heading in --help; `help` is its text */
+    SPOT_OPT_FLAG,   /* bool *; also accepts --no-NAME        */
+    SPOT_OPT_STRING, /* const char **; points into argv       */
+    SPOT_OPT_U64,    /* uint64_t *, decimal                   */
+    SPOT_OPT_REAL,   /* double *, '.' decimal in any locale   */
+    SPOT_OPT_SECS,   /* double *, seconds; accepts 90s 5m 2h  */
+    SPOT_OPT_SIZE,   /* double *, bytes; accepts 64KiB 1.25GB */
+};
+
+struct spot_opt {
+    enum spot_opt_type type;
+    char short_name;       /* 0 if none */
+    const char *long_name; /* without dashes */
+    void *value;           /* where the parsed value goes */
+    const char *arg_name;  /* NULL for flags; shown as <arg_name> */
+    const char *help;      /* one line, no full stop, default stated; NULL: the line before */
+    double min, max;       /* inclusive bounds; both 0 = unbounded */
+};
+
+/* An option that does nothing unless another is so: "NAME" is given, "NAME VALUE" has this value;
+ * alternatives apart by '|', and '!' in front where none of them may be so. */
+struct spot_opt_need {
+    const char *option, *other; /* long names without dashes */
+};
+
+struct spot_cli {
+    const char *name;              /* "spot-predict" */
+    const char *synopsis;          /* "[options] [trace.csv]" */
+    const char *summary;           /* one sentence */
+    const char *examples;          /* shown last in --help */
+    const struct spot_opt *option; /* ends with SPOT_OPT_END */
+    bool runs_command;             /* operands are a command: its options are its own */
+    /* Rules, each may be NULL; a command line that breaks one is refused. */
+    const struct spot_opt_need *need; /* ends with a NULL option */
+    const char *const *reads;         /* options that name inputs; operands do too; NULL ends */
+    const char *const *writes;        /* options that name outputs: no input, no other output */
+};
+
+enum spot_cli_action { SPOT_CLI_RUN, SPOT_CLI_DONE, SPOT_CLI_ERROR };
+
+/* Parse argv. On SPOT_CLI_RUN, argv is permuted: the operands stand last, in their order, from
+ * *first_operand to argc. An option may follow an operand, up to "--"; with runs_command the first
+ * operand ends the options. --help and --version print to stdout and give SPOT_CLI_DONE. */
+enum spot_cli_action spot_cli_parse(const struct spot_cli *cli, int argc, char **argv,
+                                    int *first_operand, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_CLI_OPT_H */

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: MIT */
+#include "cli/opt_rule.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/out.h"
+#include "common/xalloc.h"
+
+enum { NAME_MAX_BYTE = 64, TEXT_MAX_BYTE = 160 };
+
+static const struct spot_opt *find(const struct spot_cli *cli, const char *name)
+{
+    for (const struct spot_opt *o = cli->option; o->type != SPOT_OPT_END; o++)
+        if (o->long_name && !strcmp(o->long_name, name))
+            return o;
+    return NULL;
+}
+
+static const char *text_of(const struct spot_opt *o)
+{
+    return o && o->type == SPOT_OPT_STRING ? *(const char *const *)o->value : NULL;
+}
+
+/* --- options that need others --- */
+
+/* "NAME": it was given, a flag was not taken back. "NAME VALUE": it has this value, by default too.
+ */
+static bool is_so(const struct spot_cli *cli, const bool *given, const char *what)
+{
+    const char *value = strchr(what, ' ');
+    char name[NAME_MAX_BYTE];
+    const struct spot_opt *o;
+
+    snprintf(name, sizeof(name), "%.*s", (int)(value ? value - what : (ptrdiff_t)strlen(what)),
+             what);
+    o = find(cli, name);
+    assert(o); /* a rule about an option that there is not */
+    if (!value)
+        return given[o - cli->option] && (o->type != SPOT_OPT_FLAG || *(const bool *)o->value);
+    return text_of(o) && !strcmp(text_of(o), value + 1);
+}
+
+/* Is one of the alternatives so? Their names go to text: "--a, --b or --c". */
+static bool is_one_so(const struct spot_cli *cli, const bool *given, const char *others,
+                      char text[TEXT_MAX_BYTE])
+{
+    char *copy = spot_xstrdup(others), *rest = copy, *one;
+    bool found = false;
+    size_t n = 0;
+
+    while ((one = strtok_r(rest, "|", &rest))) {
+        found = found || is_so(cli, given, one);
+        n += (size_t)snprintf(text + n, TEXT_MAX_BYTE - n, "%s--%s",
+                              !n              ? ""
+                              : rest && *rest ? ", "
+                                              : " or ",
+                              one);
+        assert(n < TEXT_MAX_BYTE);
+    }
+    free(copy);
+    return found;
+}
+
+static int check_needs(const struct spot_cli *cli, const bool *given, struct spot_err *err)
+{
+    char text[TEXT_MAX_BYTE];
+
+    for (const struct spot_opt_need *need = cli->need; need && need->option; need++) {
+        const bool is_not = need->other[0] == '!';
+
+        if (!is_so(cli, given, need->option) ||
+            is_one_so(cli, given, need->other + is_not, text) != is_not)
+            continue;
+        return spot_err_set(err, SPOT_EUSAGE, "--%s has no meaning %s %s", need->option,
+                            is_not ? "with" : "without", text);
+    }
+    return 0;
+}
+
+/* --- outputs that are inputs --- */
+
+static bool is_same_directory(const char *a, const char *b)
+{
+    const char *const path[2] = { a, b };
+    struct stat st[2];
+
+    for (int i = 0; i < 2; i++) {
+        const char *slash = strrchr(path[i], '/');
+        char *dir = spot_xstrdup(slash ? path[i] : ".");
+        int rc;
+
+        if (slash)
+            dir[slash == path[i] ? 1 : slash - path[i]] = '\0';
+        rc = stat(dir, &st[i]);
+        free(dir);
+        if (rc)
+            return false;
+    }
+    return st[0].st_dev == st[1].st_dev && st[0].st_ino == st[1].st_ino;
+}
+
+static const char *last_part(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+
+    return slash ? slash + 1 : path;
+}
+
+/* Would writing one destroy the other? Pipes and devices are nobody's contents. */
+static bool is_same_file(const char *a, const char *b)
+{
+    struct stat st[2];
+    const bool has_a = !stat(a, &st[0]), has_b = !stat(b, &st[1]);
+
+    if (!strcmp(a, "-") || !strcmp(b, "-") || spot_out_is_special(a) || spot_out_is_special(b))
+        return false;
+    if (has_a && has_b)
+        return st[0].st_dev == st[1].st_dev && st[0].st_ino == st[1].st_ino;
+    return has_a == has_b && !strcmp(last_part(a), last_part(b)) && is_same_directory(a, b);
+}
+
+static int check_output(const struct spot_cli *cli, const char *output, char *const *operand,
+                        int n_operand, struct spot_err *err)
+{
+    const char *const path = text_of(find(cli, output));
+    bool is_later = false;
+
+    if (!path)
+        return 0;
+    for (int i = 0; !cli->runs_command && i < n_operand; i++)
+        if (is_same_file(path, operand[i]))
+            return spot_err_set(err, SPOT_EUSAGE, "--%s would overwrite the input '%s'", output,
+                                operand[i]);
+    for (const char *const *in = cli->reads; in && *in; in++) {
+        const char *other = text_of(find(cli, *in));
+
+        if (other && is_same_file(path, other))
+            return spot_err_set(err, SPOT_EUSAGE, "--%s would overwrite '%s', the input of --%s",
+                                output, other, *in);
+    }
+    for (const char *const *out = cli->writes; *out; out++) {
+        const char *other = is_later ? text_of(find(cli, *out)) : NULL;
+
+        is_later = is_later || !strcmp(*out, output);
+        if (other && is_same_file(path, other))
+            return spot_err_set(err, SPOT_EUSAGE, "--%s and --%s would both write '%s'", output,
+                                *out, other);
+    }
+    return 0;
+}
+
+int spot_opt_check(const struct spot_cli *cli, const bool *given, char *const *operand,
+                   int n_operand, struct spot_err *err)
+{
+    if (check_needs(cli, given, err))
+        return -1;
+    for (const char *const *out = cli->writes; out && *out; out++)
+        if (check_output(cli, *out, operand, n_operand, err))
+            return -1;
+    return 0;
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+#include "common/utf8.h"
+
+#include <assert.h>
+#include <string.h>
+
+size_t spot_utf8_char(const char *text, size_t n, uint32_t *code)
+{
+    static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+    const unsigned char *const p = (const unsigned char *)text;
+    const size_t length = p[0] < 0x80   ? 1
+                          : p[0] < 0xC2 ? 0
+                          : p[0] < 0xE0 ? 2
+                          : p[0] < 0xF0 ? 3
+                          : p[0] < 0xF5 ? 4
+                                        : 0;
+    uint32_t c = length == 1 ? p[0] : p[0] & (0x7FU >> length);
+
+    assert(n >= 1);
+    *code = UINT32_MAX;
+    if (!length || length > n)
+        return 1;
+    for (size_t i = 1; i < length; i++) {
+        if ((p[i] & 0xC0) != 0x80)
+            return 1;
+        c = c << 6 | (p[i] & 0x3F);
+    }
+    if (c < least[length] || c > 0x10FFFF || (c >= 0xD800 && c <= 0xDFFF))
+        return 1;
+    *code = c;
+    return length;
+}
+
+static bool is_plain(uint32_t c)
+{
+    return c >= 0x20 && (c < 0x7F || c >= 0xA0) && c != 0x2028 && c != 0x2029 && c != UINT32_MAX;
+}
+
+bool spot_utf8_is_plain(const char *text)
+{
+    for (size_t n = strlen(text), length; n; text += length, n -= length) {
+        uint32_t c;
+
+        length = spot_utf8_char(text, n, &c);
+        if (!is_plain(c))
+            return false;
+    }
+    return true;
+}
+
+void spot_utf8_make_plain(char *text)
+{
+    for (size_t n = strlen(text), length; n; text += length, n -= length) {
+        uint32_t c;
+
+        length = spot_utf8_char(text, n, &c);
+        if (!is_plain(c))
+            memset(text, '?', length);
+    }
+}
+
+size_t spot_utf8_cut(const char *text, size_t n_max)
+{
+    const size_t n = strlen(text);
+    size_t end = 0;
+
+    while (end < n) {
+        uint32_t c;
+        const size_t length = spot_utf8_char(text + end, n - end, &c);
+
+        if (end + length > n_max)
+            break;
+        end += length;
+    }
+    return end;
+}

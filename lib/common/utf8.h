@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/* utf8.h - characters of UTF-8 text. */
+#ifndef SPOT_COMMON_UTF8_H
+#define SPOT_COMMON_UTF8_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* The character at the start of text[n], n >= 1, and its length in bytes. What is no well-formed
+ * UTF-8 (RFC 3629) is one byte of code UINT32_MAX. */
+size_t spot_utf8_char(const char *text, size_t n, uint32_t *code);
+
+/* Well-formed UTF-8 of one line, no control character in it: safe in a log and on a terminal. */
+bool spot_utf8_is_plain(const char *text);
+
+/* Make it so: whatever is neither becomes '?', one for each byte. */
+void spot_utf8_make_plain(char *text);
+
+/* The length of the longest start of `text` with at most n_max bytes that cuts no character. */
+size_t spot_utf8_cut(const char *text, size_t n_max);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_COMMON_UTF8_H */

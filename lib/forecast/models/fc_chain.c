@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+/* Chains on the count: one matrix of transitions, iterated exactly. Their state is the table of
+ * transitions ever seen, and the sums from which the laws of jumps, deaths and births follow. */
+#include "forecast/models/fc_chain.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "forecast/models/models.h"
+#include "forecast/pmf.h"
+
+struct jumps {
+    double n, n_up, n_down, up_sum, down_sum;
+};
+
+struct chain {
+    struct jumps jumps;
+    double seen[]; /* [(cap + 1) * (cap + 1)] transitions, row-major; then as much for scratch */
+};
+
+static size_t cells(const struct spot_fc_spec *spec)
+{
+    return ((size_t)spec->cap + 1) * ((size_t)spec->cap + 1);
+}
+
+size_t spot_chain_state_byte(const struct spot_fc_spec *spec)
+{
+    return sizeof(struct chain) + 2 * cells(spec) * sizeof(double);
+}
+
+static void count(struct jumps *c, int from, int to)
+{
+    c->n += 1;
+    if (to > from) {
+        c->n_up += 1;
+        c->up_sum += to - from;
+    } else if (to < from) {
+        c->n_down += 1;
+        c->down_sum += from - to;
+    }
+}
+
+void spot_chain_observe(const struct spot_fc_spec *spec, void *state,
+                        const struct spot_fc_past *past)
+{
+    struct chain *c = state;
+
+    if (past->n < 2)
+        return;
+    count(&c->jumps, past->y[past->n - 2], past->y[past->n - 1]);
+    c->seen[(size_t)past->y[past->n - 2] * ((size_t)spec->cap + 1) +
+            (size_t)past->y[past->n - 1]] += 1;
+}
+
+/* Row of the jump chain: a change happens with prob (changes + 1/2)/(n + 1), is upward with
+ * (ups + 1/2)/(changes + 1), and has a geometric size with mean (sum + 2)/(count + 1); mass
+ * beyond a bound stays on the bound, and on a bound no jump leads outside. */
+static void jump_row(const struct jumps *c, int cap, int y, double *row)
+{
+    const double changes = c->n_up + c->n_down, change = (changes + 0.5) / (c->n + 1);
+    const double up = change * (c->n_up + 0.5) / (changes + 1), down = change - up;
+    const double keep_up = 1 - (c->n_up + 1) / (c->up_sum + 2);
+    const double keep_down = 1 - (c->n_down + 1) / (c->down_sum + 2);
+    double tail = up;
+
+    row[y] = 1 - (y < cap ? up : 0) - (y > 0 ? down : 0);
+    for (int k = y + 1; k <= cap; k++) {
+        row[k] = k < cap ? tail * (1 - keep_up) : tail;
+        tail *= keep_up;
+    }
+    tail = down;
+    for (int k = y - 1; k >= 0; k--) {
+        row[k] = k > 0 ? tail * (1 - keep_down) : tail;
+        tail *= keep_down;
+    }
+}
+
+/* prob[h] = e_now M^h */
+static void iterate(const struct spot_fc_spec *spec, const double *matrix, int now, double *prob)
+{
+    const size_t width = (size_t)spec->cap + 1;
+
+    memcpy(prob, matrix + (size_t)now * width, width * sizeof(*prob));
+    for (int h = 2; h <= spec->horizon; h++) {
+        const double *from = spot_fc_row(spec, prob, h - 1);
+        double *to = spot_fc_row(spec, prob, h);
+
+        memset(to, 0, width * sizeof(*to));
+        for (size_t i = 0; i < width; i++)
+            if (from[i] > 1e-12)
+                for (size_t k = 0; k < width; k++)
+                    to[k] += from[i] * matrix[i * width + k];
+    }
+}
+
+/* Sums over the newest `history` changes only. */
+static struct jumps recent(const struct spot_fc_spec *spec, const struct spot_fc_past *past)
+{
+    const struct spot_fc_past w = spot_fc_tail(spec, past);
+    struct jumps c = { 0 };
+
+    for (size_t i = 1; i < w.n; i++)
+        count(&c, w.y[i - 1], w.y[i]);
+    return c;
+}
+
+void spot_jump_predict(const struct spot_fc_spec *spec, void *state,
+                       const struct spot_fc_past *past, double *prob)
+{
+    struct chain *c = state;
+    const struct jumps sums = recent(spec, past);
+    double *matrix = c->seen + cells(spec);
+
+    for (int y = 0; y <= spec->cap; y++)
+        jump_row(&sums, spec->cap, y, matrix + (size_t)y * ((size_t)spec->cap + 1));
+    iterate(spec, matrix, past->y[past->n - 1], prob);
+}
+
+double *spot_chain_matrix(const struct spot_fc_spec *spec, void *state)
+{
+    const size_t width = (size_t)spec->cap + 1;
+    struct chain *c = state;
+    double *matrix = c->seen + cells(spec);
+
+    for (size_t y = 0; y < width; y++) {
+        double *row = matrix + y * width, n = 1;
+
+        jump_row(&c->jumps, spec->cap, (int)y, row);
+        for (size_t k = 0; k < width; k++)
+            n += c->seen[y * width + k];
+        for (size_t k = 0; k < width; k++)
+            row[k] = (row[k] + c->seen[y * width + k]) / n;
+    }
+    return matrix;
+}
+
+void spot_markov_predict(const struct spot_fc_spec *spec, void *state,
+                         const struct spot_fc_past *past, double *prob)
+{
+    iterate(spec, spot_chain_matrix(spec, state), past->y[past->n - 1], prob);
+}
+
+/* law[k] = P(Binomial(n, share) = k), by recurrence from the likelier end. */
+static void binomial(int n, double share, double *law)
+{
+    const bool flip = share > 0.5;
+    const double p = flip ? 1 - share : share, odds = p / (1 - p);
+    double at = pow(1 - p, n);
+
+    for (int k = 0; k <= n; k++) {
+        law[flip ? n - k : k] = at;
+        at *= odds * (n - k) / (k + 1);
+    }
+}
+
+void spot_places_law(int cap, int now, double full, double empty, double *p)
+{
+    double live[SPOT_FC_CAP_FINE + 1], fill[SPOT_FC_CAP_FINE + 1];
+
+    binomial(now, full, live);
+    binomial(cap - now, empty, fill);
+    memset(p, 0, ((size_t)cap + 1) * sizeof(*p));
+    for (int s = 0; s <= now; s++)
+        for (int b = 0; b <= cap - now && live[s] > 1e-12; b++)
+            p[s + b] += live[s] * fill[b];
+}
+
+/* Each instance dies with prob mu, then each empty place is filled with prob lambda: places are
+ * independent two-state chains, so the count after h steps is the sum of two binomials. */
+void spot_birthdeath_predict(const struct spot_fc_spec *spec, void *state,
+                             const struct spot_fc_past *past, double *prob)
+{
+    const struct spot_fc_past w = spot_fc_tail(spec, past);
+    const int cap = spec->cap, now = w.y[w.n - 1];
+    double died = 0.5, born = 0.5, there = 10, missing = 10, full = 1, empty = 0;
+
+    (void)state;
+    for (size_t i = 1; i < w.n; i++) {
+        died += w.y[i] < w.y[i - 1] ? w.y[i - 1] - w.y[i] : 0;
+        born += w.y[i] > w.y[i - 1] ? w.y[i] - w.y[i - 1] : 0;
+        there += w.y[i - 1];
+        missing += cap - w.y[i - 1];
+    }
+    for (int h = 1; h <= spec->horizon; h++) {
+        const double lambda = fmin(born / missing, 1), stay = 1 - fmin(died / there, 1);
+
+        full = full * stay + (1 - full * stay) * lambda; /* P(a place is full | it was) */
+        empty = empty * stay + (1 - empty * stay) * lambda;
+        spot_places_law(cap, now, full, empty, spot_fc_row(spec, prob, h));
+    }
+}

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+/* A back-off tree of contexts: for every step ahead, how the count moved after situations like
+ * this one, from the broad (any) to the narrow (this level, this long after the last change).
+ * Source: the escape method of context-tree models (Witten and Bell 1991), on h-step changes. */
+#include <math.h>
+#include <string.h>
+
+#include "forecast/models/models.h"
+#include "forecast/pmf.h"
+
+enum {
+    LEVELS = 4, /* 0, below half, from half, cap */
+    AGES = 8,   /* intervals since the last change: 1, 2, -4, -8, -16, -32, -64, more */
+    MOVES = 7,  /* none yet, or down/up by 1, 2-3, 4 and more */
+    ORDERS = 5, /* contexts that hold at a time, broad to narrow */
+    KNOTS = 64, /* steps that have tables; those between are mixtures of neighbours */
+    ALL_KNOTS = 16,
+};
+
+struct situation {
+    int age, move; /* age in intervals; move 0..MOVES - 1 */
+    int y;
+};
+
+struct context {
+    struct situation now;
+    size_t n;
+    struct situation past[SPOT_FC_HORIZON_MAX + 1]; /* ring by n */
+    float count[]; /* [knots * contexts * (2 cap + 1)], the change at offset cap */
+};
+
+/* 1..16, then some 25 % apart, the last being the horizon. */
+static int make_knots(int horizon, int knot[KNOTS])
+{
+    int n = 0;
+
+    for (int h = 1; h < horizon && n < KNOTS - 1; h += h < ALL_KNOTS ? 1 : h / 4)
+        knot[n++] = h;
+    knot[n++] = horizon;
+    return n;
+}
+
+static size_t contexts(const struct spot_fc_spec *spec)
+{
+    return 1 + LEVELS + LEVELS * AGES + LEVELS * AGES * MOVES + ((size_t)spec->cap + 1) * AGES * 3;
+}
+
+static size_t width_of(const struct spot_fc_spec *spec)
+{
+    return 2 * (size_t)spec->cap + 1;
+}
+
+size_t spot_context_state_byte(const struct spot_fc_spec *spec)
+{
+    int knot[KNOTS];
+
+    return sizeof(struct context) + (size_t)make_knots(spec->horizon, knot) * contexts(spec) *
+                                        width_of(spec) * sizeof(float);
+}
+
+static size_t level_class(int y, int cap)
+{
+    return y == 0 ? 0 : y == cap ? 3 : 2 * y < cap ? 1 : 2;
+}
+
+static size_t age_class(int age)
+{
+    size_t class = 0;
+
+    for (int bound = 1; class < AGES - 1 && age > bound; bound *= 2)
+        class ++;
+    return class;
+}
+
+/* Indices of the contexts a situation is in, broad to narrow. */
+static void find_contexts(const struct spot_fc_spec *spec, const struct situation *s,
+                          size_t id[ORDERS])
+{
+    const size_t level = level_class(s->y, spec->cap), age = age_class(s->age);
+    const size_t move = (size_t)s->move, direction = move == 0 ? 0 : move <= 3 ? 1 : 2;
+    const size_t level_age = level * AGES + age;
+
+    id[0] = 0;
+    id[1] = 1 + level;
+    id[2] = 1 + LEVELS + level_age;
+    id[3] = 1 + LEVELS + LEVELS * AGES + level_age * MOVES + move;
+    id[4] = 1 + LEVELS + LEVELS * AGES + LEVELS * AGES * MOVES + ((size_t)s->y * AGES + age) * 3 +
+            direction;
+}
+
+static float *table(const struct spot_fc_spec *spec, struct context *c, int knot, size_t id)
+{
+    return c->count + ((size_t)knot * contexts(spec) + id) * width_of(spec);
+}
+
+static int move_class(int change)
+{
+    const int size = change < 0 ? -change : change;
+    const int class = size == 1 ? 1 : size <= 3 ? 2 : 3;
+
+    return change < 0 ? class : class + 3;
+}
+
+void spot_context_observe(const struct spot_fc_spec *spec, void *state,
+                          const struct spot_fc_past *past)
+{
+    struct context *c = state;
+    const int y = past->y[past->n - 1], ring = SPOT_FC_HORIZON_MAX + 1;
+    int knot[KNOTS];
+    const int n_knot = make_knots(spec->horizon, knot);
+    size_t id[ORDERS];
+
+    if (c->n && y != c->now.y)
+        c->now = (struct situation){ 0, move_class(y - c->now.y), y };
+    c->now.y = y;
+    c->now.age++;
+    for (int i = 0; i < n_knot && (size_t)knot[i] <= c->n; i++) {
+        const struct situation *was = &c->past[(c->n - (size_t)knot[i]) % (size_t)ring];
+
+        find_contexts(spec, was, id);
+        for (int k = 0; k < ORDERS; k++)
+            table(spec, c, i, id[k])[y - was->y + spec->cap] += 1;
+    }
+    c->past[c->n % (size_t)ring] = c->now;
+    c->n++;
+}
+
+/* law <- (counts + escape law) / (n + escape), escape = 2 sqrt(h) sqrt(distinct changes) */
+static void back_off(const float *seen, size_t width, int h, double *law)
+{
+    double n = 0, distinct = 0, escape;
+
+    for (size_t i = 0; i < width; i++) {
+        n += (double)seen[i];
+        distinct += seen[i] > 0;
+    }
+    if (n <= 0)
+        return;
+    escape = 2 * sqrt(h) * sqrt(distinct);
+    for (size_t i = 0; i < width; i++)
+        law[i] = ((double)seen[i] + escape * law[i]) / (n + escape);
+}
+
+static void knot_law(const struct spot_fc_spec *spec, struct context *c, int i, int h, double *p)
+{
+    double law[2 * SPOT_FC_CAP_FINE + 1] = { 0 };
+    const int cap = spec->cap, y = c->now.y;
+    size_t id[ORDERS];
+
+    find_contexts(spec, &c->now, id);
+    law[cap] = 1;
+    for (int k = 0; k < ORDERS; k++)
+        back_off(table(spec, c, i, id[k]), width_of(spec), h, law);
+    memset(p, 0, ((size_t)cap + 1) * sizeof(*p));
+    for (int d = -cap; d <= cap; d++)
+        p[y + d < 0 ? 0 : y + d > cap ? cap : y + d] += law[d + cap];
+}
+
+void spot_context_predict(const struct spot_fc_spec *spec, void *state,
+                          const struct spot_fc_past *past, double *prob)
+{
+    struct context *c = state;
+    int knot[KNOTS];
+    const int n_knot = make_knots(spec->horizon, knot);
+
+    (void)past;
+    for (int i = 0; i < n_knot; i++)
+        knot_law(spec, c, i, knot[i], spot_fc_row(spec, prob, knot[i]));
+    for (int i = 1; i < n_knot; i++)
+        for (int h = knot[i - 1] + 1; h < knot[i]; h++) {
+            const double share = (double)(h - knot[i - 1]) / (knot[i] - knot[i - 1]);
+            double *p = spot_fc_row(spec, prob, h);
+
+            memset(p, 0, ((size_t)spec->cap + 1) * sizeof(*p));
+            spot_pmf_add(p, spot_fc_row(spec, prob, knot[i - 1]), spec->cap, 1 - share);
+            spot_pmf_add(p, spot_fc_row(spec, prob, knot[i]), spec->cap, share);
+        }
+}
+
+static bool situation_is_sound(const struct situation *s, int cap)
+{
+    return s->y >= 0 && s->y <= cap && s->age >= 0 && s->move >= 0 && s->move < MOVES;
+}
+
+bool spot_context_is_sound(const struct spot_fc_spec *spec, const void *state)
+{
+    const struct context *c = state;
+
+    for (int i = 0; i <= SPOT_FC_HORIZON_MAX; i++)
+        if (!situation_is_sound(&c->past[i], spec->cap))
+            return false;
+    return situation_is_sound(&c->now, spec->cap);
+}

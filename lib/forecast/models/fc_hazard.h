@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* fc_hazard.h - what the pool takes from the model `hazard`. */
+#ifndef SPOT_FORECAST_MODELS_FC_HAZARD_H
+#define SPOT_FORECAST_MODELS_FC_HAZARD_H
+
+#include "forecast/forecaster.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Mix into prob [horizon * (cap + 1)], a forecast made at the count `now`, what the table says of
+ * those who are there: of the mass on `now` and below it the share K / (K + losses) becomes the law
+ * of the survivors, where `losses` are the intervals of the series that had some, and K = 5. What
+ * lies above stays: a table of hazards knows nothing of those who come.
+ *   state  of the model `hazard`, which must have observed `now`
+ *   law    scratch, as large as prob */
+void spot_hazard_mix(const struct spot_fc_spec *spec, const void *state, int now, double *law,
+                     double *prob);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_FORECAST_MODELS_FC_HAZARD_H */

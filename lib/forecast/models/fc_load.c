@@ -1,0 +1,180 @@
+/* SPDX-License-Identifier: MIT */
+/* Request arrivals per interval: negative binomial around two levels, a smoothed one and the
+ * window's mean, each with the spread it had on the past; over a daily or weekly cycle where the
+ * history shows one. Bursty loads want the slow level, drifting ones the quick; each is weighted by
+ * how well it told the window. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "forecast/models/models.h"
+#include "forecast/pmf.h"
+
+enum { SLOTS = 48, WEEK_DAYS = 7 };
+
+/* A cycle as factors by phase, mean 1; n = 0 when there is none. */
+struct cycle {
+    int n;
+    double period; /* intervals */
+    double factor[SLOTS * WEEK_DAYS];
+};
+
+static double factor_at(const struct cycle *c, double t)
+{
+    double phase;
+
+    if (!c->n)
+        return 1;
+    phase = fmod(t, c->period) / c->period;
+    return c->factor[(int)(phase * c->n) % c->n];
+}
+
+/* Factors from y [n]: the mean of each slot, drawn to 1 by as much as two intervals. */
+static void fit_cycle(const int *y, size_t n, double period, int slots, struct cycle *c)
+{
+    double sum[SLOTS * WEEK_DAYS] = { 0 }, seen[SLOTS * WEEK_DAYS] = { 0 }, mean = 0;
+
+    c->n = period < slots ? (int)period : slots;
+    c->period = period;
+    for (size_t i = 0; i < n; i++) {
+        const int slot = (int)(fmod((double)i, period) / period * c->n) % c->n;
+
+        sum[slot] += y[i];
+        seen[slot] += 1;
+        mean += y[i] / (double)n;
+    }
+    for (int k = 0; k < c->n; k++)
+        c->factor[k] = mean > 0 ? fmax((sum[k] + 2 * mean) / (seen[k] + 2) / mean, 0.05) : 1;
+}
+
+/* Keep the cycle if, fitted on all but the newest period, it tells that period better than the
+ * mean does, by a tenth of the squared error. */
+static void keep_if_it_tells(const int *y, size_t n, double period, int slots, struct cycle *c)
+{
+    const size_t held = (size_t)period, n_fit = n - held;
+    struct cycle trial;
+    double mean = 0, flat = 0, cyclic = 0;
+
+    if (period < 4 || n < 2 * held + held / 2)
+        return;
+    fit_cycle(y, n_fit, period, slots, &trial);
+    for (size_t i = n_fit; i < n; i++)
+        mean += y[i] / (double)held;
+    for (size_t i = n_fit; i < n; i++) {
+        const double told = mean * factor_at(&trial, (double)i);
+
+        flat += (y[i] - mean) * (y[i] - mean);
+        cyclic += (y[i] - told) * (y[i] - told);
+    }
+    if (cyclic < 0.9 * flat)
+        fit_cycle(y, n, period, slots, c);
+}
+
+/* ln P(k) of the negative binomial of that mean and size; a size of 1e9 is Poisson. */
+static double log_density(int k, double mean, double size)
+{
+    return lgamma(k + size) - lgamma(size) - lgamma(k + 1.0) + size * log(size / (size + mean)) +
+           k * log(mean / (size + mean));
+}
+
+/* p += weight * negative binomial, by recurrence from its middle; beyond the cap on the cap. */
+static void add_negbin(double *p, int cap, double mean, double var, double weight)
+{
+    const double size = var > mean * (1 + 1e-9) ? mean * mean / (var - mean) : 1e9;
+    const double share = mean / (size + mean);
+    const int middle = mean < cap ? (int)mean : cap;
+    double at, start, sum = 0;
+
+    if (mean < 1e-9) {
+        p[0] += weight;
+        return;
+    }
+    start = exp(log_density(middle, mean, size));
+    at = start;
+    for (int k = middle; k <= cap; k++) {
+        p[k] += weight * at;
+        sum += at;
+        at *= (k + size) / (k + 1) * share;
+    }
+    at = start;
+    for (int k = middle; k > 0; k--) {
+        at *= k / ((k - 1 + size) * share);
+        p[k - 1] += weight * at;
+        sum += at;
+    }
+    p[cap] += weight * fmax(0, 1 - sum);
+}
+
+struct level {
+    double mean, var; /* one step ahead, at factor 1 */
+    double alpha;
+};
+
+/* Exponential smoothing of x [n]; alpha by least squares over a grid. */
+static struct level smoothed(const double *x, size_t n)
+{
+    struct level best = { 0, INFINITY, 1 };
+
+    for (int a = 1; a <= 20; a++) {
+        const double alpha = a / 20.0;
+        double level = n > 0 ? x[0] : 0, sse = 0;
+
+        for (size_t i = 1; i < n; i++) {
+            const double error = x[i] - level;
+
+            level += alpha * error;
+            sse += error * error;
+        }
+        if (sse / (double)(n > 1 ? n - 1 : 1) < best.var)
+            best = (struct level){ level, sse / (double)(n > 1 ? n - 1 : 1), alpha };
+    }
+    return best;
+}
+
+static struct level averaged(const double *x, size_t n)
+{
+    struct level l = { 0, 0, 0 };
+
+    for (size_t i = 0; i < n; i++)
+        l.mean += x[i] / (double)n;
+    for (size_t i = 0; i < n; i++)
+        l.var += (x[i] - l.mean) * (x[i] - l.mean) / (double)n;
+    return l;
+}
+
+/* How much to trust the quick level: the odds are the ratio of spreads to a tempered power. */
+static double quick_share(const struct level *quick, const struct level *slow)
+{
+    const double odds = pow((slow->var + 1e-9) / (quick->var + 1e-9), 8);
+
+    return isfinite(odds) ? odds / (1 + odds) : 1;
+}
+
+void spot_load_predict(const struct spot_fc_spec *spec, void *state,
+                       const struct spot_fc_past *past, double *prob)
+{
+    const struct spot_fc_past w = spot_fc_tail(spec, past);
+    const size_t first = past->n - w.n;
+    struct cycle cycle = { 0 };
+    struct level quick, slow;
+    double x[SPOT_FC_PAST], share;
+
+    (void)state;
+    x[0] = 0;
+    keep_if_it_tells(past->y, past->n, spec->day, SLOTS, &cycle);
+    keep_if_it_tells(past->y, past->n, spec->day * WEEK_DAYS, SLOTS * WEEK_DAYS, &cycle);
+    for (size_t i = 0; i < w.n; i++)
+        x[i] = w.y[i] / factor_at(&cycle, (double)(first + i));
+    quick = smoothed(x, w.n);
+    slow = averaged(x, w.n);
+    share = quick_share(&quick, &slow);
+    for (int h = 1; h <= spec->horizon; h++) {
+        const double f = factor_at(&cycle, (double)past->n - 1 + h);
+        double *p = spot_fc_row(spec, prob, h);
+
+        memset(p, 0, ((size_t)spec->cap + 1) * sizeof(*p));
+        add_negbin(p, spec->cap, f * quick.mean,
+                   f * f * quick.var * (1 + (h - 1) * quick.alpha * quick.alpha), share);
+        add_negbin(p, spec->cap, f * slow.mean, f * f * slow.var, 1 - share);
+    }
+}

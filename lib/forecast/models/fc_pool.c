@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT */
+/* The default: a linear pool of small models that err in different ways, then a correction of its
+ * odds that is learned as the series goes on (recal.h). The weights are fixed, chosen once on
+ * public traces; weights learned on the series itself did worse there. A provider's hazard table
+ * takes part as long as the series has shown few losses of its own. What was tried and lost is
+ * told in docs/design/05-forecast.md. */
+#include <string.h>
+
+#include "forecast/models/fc_hazard.h"
+#include "forecast/models/models.h"
+#include "forecast/recal.h"
+
+static const struct member {
+    const char *name;
+    int history;
+    double weight[2]; /* where the cap is more than one, where it is one; 0: is left out */
+} member[] = {
+    { "knn", 0, { 0.32, 0.15 } },     { "renewal", 0, { 0, 0.38 } },
+    { "context", 0, { 0.21, 0.10 } }, { "arima", 12, { 0.14, 0.12 } },
+    { "ses", 60, { 0.12, 0.12 } },    { "birthdeath", 60, { 0.09, 0.13 } },
+    { "markov", 0, { 0.12, 0 } },
+};
+
+enum { MEMBERS = sizeof(member) / sizeof(member[0]) };
+
+/* State: the correction, that of the model `hazard` if there is a table, the members' states one
+ * after another, then room for two laws: one member's, and the pool's own while it learns. That
+ * room is zero between calls. */
+struct part {
+    const struct spot_forecaster *model;
+    struct spot_fc_spec spec;
+    size_t state_byte;
+    double weight;
+};
+
+static size_t align(size_t n_byte)
+{
+    return (n_byte + 63) / 64 * 64;
+}
+
+static struct part part_of(const struct spot_fc_spec *spec, const struct member *m)
+{
+    struct part part = { spot_forecaster_named(m->name), *spec, 0, 0 };
+
+    part.spec.history = m->history;
+    part.weight = m->weight[spec->cap <= 1];
+    if (part.weight > 0 && part.model->state_byte)
+        part.state_byte = align(part.model->state_byte(&part.spec));
+    return part;
+}
+
+static char *hazard_part(void *state)
+{
+    return (char *)state + align(sizeof(struct spot_recal));
+}
+
+static size_t hazard_byte(const struct spot_fc_spec *spec)
+{
+    return spec->hazard ? align(spot_hazard_state_byte(spec)) : 0;
+}
+
+static char *first_part(const struct spot_fc_spec *spec, void *state)
+{
+    return hazard_part(state) + hazard_byte(spec);
+}
+
+static int learned_steps(const struct spot_fc_spec *spec)
+{
+    return spec->horizon < SPOT_RECAL_STEPS ? spec->horizon : SPOT_RECAL_STEPS;
+}
+
+size_t spot_pool_state_byte(const struct spot_fc_spec *spec)
+{
+    const size_t steps = (size_t)spec->horizon + (size_t)learned_steps(spec);
+    size_t sum = align(sizeof(struct spot_recal)) + hazard_byte(spec) +
+                 steps * ((size_t)spec->cap + 1) * sizeof(double);
+
+    for (int i = 0; i < MEMBERS; i++)
+        sum += part_of(spec, &member[i]).state_byte;
+    return sum;
+}
+
+/* Half an observation says that any count can be next: what was never seen is not impossible. */
+static double unseen_share(const struct spot_recal *recal)
+{
+    return 0.5 / ((double)recal->n + 50);
+}
+
+/* The weighted mean for `horizon` steps, at most those of spec; `law` is scratch for as many. */
+static void add_members(const struct spot_fc_spec *spec, void *state,
+                        const struct spot_fc_past *past, int horizon, double *law, double *prob)
+{
+    const size_t n = (size_t)horizon * ((size_t)spec->cap + 1);
+    const double unseen = unseen_share(state);
+    char *at = first_part(spec, state);
+
+    for (size_t k = 0; k < n; k++)
+        prob[k] = unseen / (spec->cap + 1);
+    for (int i = 0; i < MEMBERS; i++) {
+        struct part part = part_of(spec, &member[i]);
+
+        part.spec.horizon = horizon;
+        if (part.weight <= 0)
+            continue;
+        part.model->predict(&part.spec, at, past, law);
+        for (size_t k = 0; k < n; k++)
+            prob[k] += (1 - unseen) * part.weight * law[k];
+        at += part.state_byte;
+    }
+    if (spec->hazard) {
+        struct spot_fc_spec own = *spec;
+
+        own.horizon = horizon;
+        spot_hazard_mix(&own, hazard_part(state), past->y[past->n - 1], law, prob);
+    }
+    memset(law, 0, n * sizeof(*law));
+}
+
+static double *room_of(const struct spot_fc_spec *spec, void *state)
+{
+    const size_t steps = (size_t)spec->horizon + (size_t)learned_steps(spec);
+    char *end = (char *)state + spot_pool_state_byte(spec);
+
+    return (double *)(void *)(end - steps * ((size_t)spec->cap + 1) * sizeof(double));
+}
+
+/* Make the forecast of this moment, too, so that the correction learns from what becomes of it. */
+static void remember_law(const struct spot_fc_spec *spec, void *state,
+                         const struct spot_fc_past *past)
+{
+    const int horizon = learned_steps(spec);
+    const size_t width = (size_t)spec->cap + 1;
+    double *law = room_of(spec, state), *prob = law + (size_t)spec->horizon * width;
+
+    add_members(spec, state, past, horizon, law, prob);
+    spot_recal_apply(state, spec->cap, spec->day, horizon, true, prob);
+    memset(prob, 0, (size_t)horizon * width * sizeof(*prob));
+}
+
+void spot_pool_observe(const struct spot_fc_spec *spec, void *state,
+                       const struct spot_fc_past *past)
+{
+    char *at = first_part(spec, state);
+
+    if (spec->hazard)
+        spot_hazard_observe(spec, hazard_part(state), past);
+    for (int i = 0; i < MEMBERS; i++) {
+        const struct part part = part_of(spec, &member[i]);
+
+        if (part.weight > 0 && part.model->observe)
+            part.model->observe(&part.spec, at, past);
+        at += part.state_byte;
+    }
+    spot_recal_observe(state, past->y[past->n - 1]);
+    if (spot_recal_is_due(state))
+        remember_law(spec, state, past);
+}
+
+void spot_pool_predict(const struct spot_fc_spec *spec, void *state,
+                       const struct spot_fc_past *past, double *prob)
+{
+    add_members(spec, state, past, spec->horizon, room_of(spec, state), prob);
+    spot_recal_apply(state, spec->cap, spec->day, spec->horizon, false, prob);
+}
+
+bool spot_pool_is_sound(const struct spot_fc_spec *spec, const void *state)
+{
+    const char *hazard = (const char *)state + align(sizeof(struct spot_recal));
+    const char *at = hazard + hazard_byte(spec);
+
+    if (spec->hazard && !spot_hazard_is_sound(spec, hazard))
+        return false;
+    for (int i = 0; i < MEMBERS; i++) {
+        const struct part part = part_of(spec, &member[i]);
+
+        if (part.weight > 0 && part.model->is_sound && !part.model->is_sound(&part.spec, at))
+            return false;
+        at += part.state_byte;
+    }
+    return spot_recal_is_sound(state, spec->cap);
+}

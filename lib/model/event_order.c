@@ -1,0 +1,271 @@
+/* SPDX-License-Identifier: MIT */
+#include "model/event_order.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/err.h"
+#include "common/xalloc.h"
+
+typedef const char *taker(struct spot_event_order *o, const struct spot_event *e, char *why);
+
+static const char *fault(char *why, const char *pointer, const char *fmt, ...) SPOT_PRINTF(3, 4);
+
+static const char *fault(char *why, const char *pointer, const char *fmt, ...)
+{
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(why, SPOT_ORDER_WHY, fmt, ap);
+    va_end(ap);
+    return pointer;
+}
+
+static const char *expect(char *why, const char *pointer, int64_t want, int64_t got,
+                          const char *what)
+{
+    return want == got
+               ? NULL
+               : fault(why, pointer, "expected %" PRId64 ", %s, got %" PRId64, want, what, got);
+}
+
+/* Events beside the steps tell where the job stands. */
+static const char *check_place(const struct spot_event_order *o, const struct spot_event *e,
+                               char *why)
+{
+    const char *at = expect(why, "/epoch", o->epoch, e->epoch, "the epoch of the line above");
+
+    return at ? at : expect(why, "/step", o->step, e->step, "where the lines above led");
+}
+
+static const char *check_phase(const struct spot_event_order *o, enum spot_order_phase phase,
+                               const char *name, char *why)
+{
+    static const char *const before[] = { [SPOT_ORDER_QUIESCED] = "quiesce",
+                                          [SPOT_ORDER_MIGRATED] = "migrate",
+                                          [SPOT_ORDER_FORMED] = "formed" };
+
+    if (o->phase == phase)
+        return NULL;
+    return fault(why, "/event", "'%s' without the '%s' of its epoch before it, or said twice", name,
+                 before[phase]);
+}
+
+/* --- members ------------------------------------------------------------- */
+
+static struct spot_order_member *find(const struct spot_event_order *o, int64_t id)
+{
+    for (size_t i = 0; i < o->n_member; i++)
+        if (o->member[i].id == id)
+            return &o->member[i];
+    return NULL;
+}
+
+static const char *take_joined(struct spot_event_order *o, const struct spot_event *e, char *why)
+{
+    const char *at = check_place(o, e, why);
+
+    if (at)
+        return at;
+    if (e->member <= o->id_last)
+        return fault(why, "/member", "%" PRId64 " was the number of another member", e->member);
+    at = expect(why, "/members", (int64_t)o->n_member + 1, e->members,
+                "counted from the lines above");
+    if (at)
+        return at;
+    o->member = spot_xgrow(o->member, &o->cap_member, o->n_member + 1, sizeof(*o->member));
+    o->member[o->n_member++] = (struct spot_order_member){ .id = e->member };
+    o->id_last = e->member;
+    return NULL;
+}
+
+static const char *take_member(struct spot_event_order *o, const struct spot_event *e, char *why)
+{
+    struct spot_order_member *const m = find(o, e->member);
+    const char *const at = check_place(o, e, why);
+
+    if (at)
+        return at;
+    if (!m)
+        return fault(why, "/member", "%" PRId64 " did not join, or is gone", e->member);
+    if (!strcmp(e->name, "notice")) {
+        if (m->is_noticed)
+            return fault(why, "/event", "a second 'notice' of member %" PRId64, e->member);
+        m->is_noticed = true;
+        return NULL;
+    }
+    if (!strcmp(e->name, "left") && !m->is_noticed)
+        return fault(why, "/event", "'left' without a 'notice' of member %" PRId64, e->member);
+    *m = o->member[--o->n_member];
+    return NULL;
+}
+
+/* --- epochs -------------------------------------------------------------- */
+
+static const char *take_resumed(struct spot_event_order *o, const struct spot_event *e, char *why)
+{
+    if (e->epoch < o->epoch)
+        return fault(why, "/epoch", "%" PRId64 " is before %" PRId64 ", that of the line above",
+                     e->epoch, o->epoch);
+    if (e->step < o->step)
+        return fault(why, "/step", "%" PRId64 " is before %" PRId64 ", where the lines above led",
+                     e->step, o->step);
+    if (o->may_skip && e->time_s <= o->resumed_s) /* no coordinator comes and goes in no time */
+        return fault(why, "/event", "'resumed' said twice");
+    o->resumed_s = e->time_s;
+    o->phase = SPOT_ORDER_WAIT;
+    o->epoch = e->epoch;
+    o->step = e->step;
+    o->n_member = 0;
+    o->id_last = 0;
+    o->is_begun = false;
+    o->may_skip = true;
+    return NULL;
+}
+
+static const char *take_quiesce(struct spot_event_order *o, const struct spot_event *e, char *why)
+{
+    if (e->epoch <= o->epoch)
+        return fault(why, "/epoch", "expected more than %" PRId64 ", that of the line above",
+                     o->epoch);
+    o->epoch = e->epoch;
+    o->phase = SPOT_ORDER_QUIESCED;
+    o->is_begun = false;
+    return check_place(o, e, why);
+}
+
+static const char *take_rolled_back(struct spot_event_order *o, const struct spot_event *e,
+                                    char *why)
+{
+    const char *at = check_phase(o, SPOT_ORDER_QUIESCED, e->name, why);
+
+    at = at ? at : expect(why, "/from", o->step, e->from, "where the lines above led");
+    if (!at && e->to >= e->from)
+        at = fault(why, "/to", "expected less than %" PRId64, e->from);
+    if (at)
+        return at;
+    o->step = e->to;
+    return check_place(o, e, why);
+}
+
+static const char *take_migrate(struct spot_event_order *o, const struct spot_event *e, char *why)
+{
+    const char *const at = check_phase(o, SPOT_ORDER_QUIESCED, e->name, why);
+
+    if (at)
+        return at;
+    if (o->may_skip && e->step > o->step)
+        o->step = e->step; /* what the members hold */
+    o->phase = SPOT_ORDER_MIGRATED;
+    return check_place(o, e, why);
+}
+
+static const char *take_formed(struct spot_event_order *o, const struct spot_event *e, char *why)
+{
+    const int64_t M = e->M ? e->M : 1;
+    const char *at = check_phase(o, SPOT_ORDER_MIGRATED, e->name, why);
+
+    at = at ? at : check_place(o, e, why);
+    at = at ? at
+            : expect(why, "/members", (int64_t)o->n_member, e->members,
+                     "counted from the lines above");
+    if (!at && e->D * e->P * M > e->members)
+        at = fault(why, "/D", "a grid of %" PRId64 "x%" PRId64 "x%" PRId64 " with fewer members",
+                   e->D, e->P, M);
+    o->phase = SPOT_ORDER_FORMED;
+    o->may_skip = false;
+    return at;
+}
+
+/* --- steps --------------------------------------------------------------- */
+
+/* The step after the last; it may begin again, with smaller exponents. */
+static const char *take_step(struct spot_event_order *o, const struct spot_event *e, char *why)
+{
+    const char *at = check_phase(o, SPOT_ORDER_FORMED, e->name, why);
+
+    at = at ? at : expect(why, "/epoch", o->epoch, e->epoch, "the epoch of the line above");
+    at = at ? at : expect(why, "/step", o->step + 1, e->step, "the one after the last");
+    o->is_begun = true;
+    return at;
+}
+
+static const char *take_committed(struct spot_event_order *o, const struct spot_event *e, char *why)
+{
+    const char *at = check_phase(o, SPOT_ORDER_FORMED, e->name, why);
+
+    at = at ? at : expect(why, "/epoch", o->epoch, e->epoch, "the epoch of the line above");
+    at = at ? at : expect(why, "/step", o->step + 1, e->step, "the one after the last");
+    if (!at && !o->is_begun)
+        at = fault(why, "/event", "'committed' without its 'step' before it");
+    o->step = e->step;
+    o->is_begun = false;
+    return at;
+}
+
+/* Writing takes its time: meanwhile the job may have gone on, or back. */
+static const char *take_durable(struct spot_event_order *o, const struct spot_event *e, char *why)
+{
+    const char *const at = expect(why, "/epoch", o->epoch, e->epoch, "the epoch of the line above");
+
+    if (!at && e->step > o->step_max)
+        return fault(why, "/step", "%" PRId64 " was not committed", e->step);
+    return at;
+}
+
+static const char *take_done(struct spot_event_order *o, const struct spot_event *e, char *why)
+{
+    const char *at = check_phase(o, SPOT_ORDER_FORMED, e->name, why);
+
+    at = at ? at : check_place(o, e, why);
+    if (!at && o->is_begun)
+        at = fault(why, "/event", "'done' within a step");
+    o->phase = SPOT_ORDER_DONE;
+    return at;
+}
+
+static taker *find_taker(const char *name)
+{
+    static const struct {
+        const char *name;
+        taker *take;
+    } known[] = {
+        { "joined", take_joined },   { "notice", take_member },
+        { "left", take_member },     { "lost", take_member },
+        { "resumed", take_resumed }, { "quiesce", take_quiesce },
+        { "migrate", take_migrate }, { "rolled_back", take_rolled_back },
+        { "formed", take_formed },   { "step", take_step },
+        { "durable", take_durable }, { "committed", take_committed },
+        { "done", take_done },
+    };
+
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        if (!strcmp(known[i].name, name))
+            return known[i].take;
+    return NULL;
+}
+
+const char *spot_event_order_take(struct spot_event_order *order, const struct spot_event *event,
+                                  char why[SPOT_ORDER_WHY])
+{
+    taker *const take = find_taker(event->name);
+    const char *at;
+
+    if (!take)
+        return NULL; /* of a later version */
+    if (order->phase == SPOT_ORDER_DONE && take != take_resumed)
+        return fault(why, "/event", "'%s' after the job was done", event->name);
+    at = take(order, event, why);
+    if (order->step > order->step_max)
+        order->step_max = order->step;
+    return at;
+}
+
+void spot_event_order_release(struct spot_event_order *order)
+{
+    free(order->member);
+    memset(order, 0, sizeof(*order));
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/* event_order.h - what may follow what in the log of a job, docs/formats/event.md.
+ *
+ * Of two events that a job writes one after the other the second tells where the first has led: the
+ * epoch, the step, who is there. A line that was left out, said twice, moved or changed is found by
+ * the first later one that does not fit.
+ */
+#ifndef SPOT_MODEL_EVENT_ORDER_H
+#define SPOT_MODEL_EVENT_ORDER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "model/event.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { SPOT_ORDER_WHY = 160 };
+
+enum spot_order_phase {
+    SPOT_ORDER_WAIT,     /* no epoch */
+    SPOT_ORDER_QUIESCED, /* the one before is over */
+    SPOT_ORDER_MIGRATED,
+    SPOT_ORDER_FORMED, /* steps may be */
+    SPOT_ORDER_DONE,
+};
+
+struct spot_order_member {
+    int64_t id;
+    bool is_noticed;
+};
+
+/* All zero at the start. */
+struct spot_event_order {
+    enum spot_order_phase phase;
+    int64_t epoch;
+    int64_t step;     /* committed, and not undone */
+    int64_t step_max; /* the largest that ever was */
+    bool is_begun;    /* the step after it */
+    bool may_skip;    /* a restart: the log may lack its newest lines, the state does not */
+    double resumed_s; /* when that was */
+    int64_t id_last;  /* of a member of this coordinator */
+    struct spot_order_member *member; /* [n_member] */
+    size_t n_member, cap_member;
+};
+
+/* Take the next event of a job. Returns NULL, or the JSON pointer of what does not fit, with *why;
+ * nothing may be taken after that. */
+const char *spot_event_order_take(struct spot_event_order *order, const struct spot_event *event,
+                                  char why[SPOT_ORDER_WHY]);
+void spot_event_order_release(struct spot_event_order *order);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_MODEL_EVENT_ORDER_H */

@@ -1,0 +1,380 @@
+/* SPDX-License-Identifier: MIT */
+#include "model/report.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/xalloc.h"
+#include "model/event.h"
+#include "model/event_order.h"
+
+const char *spot_cause_name(enum spot_cause cause)
+{
+    static const char *const name[] = { "notice", "kill", "join", "plan" };
+
+    return name[cause];
+}
+
+/* What happened since the last epoch was formed. */
+struct since {
+    bool noticed, killed, joined, restored, is_pending;
+    bool is_begun;   /* a step */
+    int64_t step;    /* that stands */
+    double commit_s; /* last commit, < 0 before the first */
+    double start_s;  /* of the gap that is pending */
+    int64_t n_member;
+    double member_s; /* when n_member was last changed */
+};
+
+/* --- one event ----------------------------------------------------------- */
+
+static void change_members(struct spot_run *run, struct since *s, double time_s, int64_t n)
+{
+    run->member_s += (double)s->n_member * (time_s - s->member_s);
+    s->member_s = time_s;
+    s->n_member = n;
+    run->member =
+        spot_xgrow(run->member, &run->cap_member, run->n_member + 1, sizeof(*run->member));
+    run->member[run->n_member++] = (struct spot_count_change){ time_s, n };
+}
+
+static enum spot_cause cause_of(const struct since *s)
+{
+    return s->killed    ? SPOT_CAUSE_KILL
+           : s->noticed ? SPOT_CAUSE_NOTICE
+           : s->joined  ? SPOT_CAUSE_JOIN
+                        : SPOT_CAUSE_PLAN;
+}
+
+/* The first commit of an epoch ends the gap that its forming opened. */
+static void end_gap(struct spot_run *run, struct since *s, double time_s)
+{
+    if (s->is_pending && s->commit_s >= 0) {
+        run->pause = spot_xgrow(run->pause, &run->cap_pause, run->n_pause + 1, sizeof(*run->pause));
+        run->pause[run->n_pause++] = (struct spot_pause){ .time_s = s->commit_s,
+                                                          .pause_s = time_s - s->commit_s,
+                                                          .cause = cause_of(s),
+                                                          .is_restored = s->restored };
+    }
+    if (s->is_pending)
+        s->noticed = s->killed = s->joined = s->restored = s->is_pending = false;
+}
+
+static void on_committed(struct spot_run *run, struct since *s, const struct spot_event *event)
+{
+    struct spot_commit *c;
+
+    end_gap(run, s, event->time_s);
+    s->commit_s = event->time_s;
+    s->step = event->step;
+    s->is_begun = false;
+    run->commit =
+        spot_xgrow(run->commit, &run->cap_commit, run->n_commit + 1, sizeof(*run->commit));
+    c = &run->commit[run->n_commit++];
+    *c = (struct spot_commit){ .time_s = event->time_s,
+                               .step = event->step,
+                               .loss = event->loss,
+                               .sample_begin = run->n_sample,
+                               .n_sample = json_array_size(event->samples) };
+    memcpy(c->loss_hex, event->loss_hex, sizeof(c->loss_hex));
+    run->sample = spot_xgrow(run->sample, &run->cap_sample, run->n_sample + c->n_sample,
+                             sizeof(*run->sample));
+    for (size_t i = 0; i < c->n_sample; i++)
+        run->sample[run->n_sample++] = json_integer_value(json_array_get(event->samples, i));
+}
+
+static void on_rolled_back(struct spot_run *run, struct since *s, int64_t to)
+{
+    s->step = to;
+    for (size_t i = run->n_commit; i-- > 0;)
+        if (!run->commit[i].is_void && run->commit[i].step > to) {
+            run->commit[i].is_void = true;
+            run->n_recomputed++;
+        }
+}
+
+static void on_formed(struct spot_run *run, const struct spot_event *event)
+{
+    run->grid = spot_xgrow(run->grid, &run->cap_grid, run->n_grid + 1, sizeof(*run->grid));
+    run->grid[run->n_grid++] =
+        (struct spot_grid_change){ event->time_s, event->D, event->P, event->M ? event->M : 1 };
+    run->is_of_bytes = event->tokens && !strcmp(event->tokens, "bytes");
+}
+
+/* A step that an epoch's end cut short. */
+static void end_step(struct spot_run *run, struct since *s)
+{
+    run->n_in_flight += s->is_begun;
+    s->is_begun = false;
+}
+
+/* The state is where the log does not say that it was. */
+static void skip_to(struct spot_run *run, struct since *s, int64_t step)
+{
+    if (step <= s->step)
+        return;
+    run->hole = spot_xgrow(run->hole, &run->cap_hole, run->n_hole + 1, sizeof(*run->hole));
+    run->hole[run->n_hole++] = (struct spot_hole){ s->step, step };
+    s->step = step;
+}
+
+/* Of the members that the coordinator before it had no event tells any more. */
+static void on_resumed(struct spot_run *run, struct since *s, const struct spot_event *event)
+{
+    run->resume_s =
+        spot_xgrow(run->resume_s, &run->cap_resume, run->n_resume + 1, sizeof(*run->resume_s));
+    run->resume_s[run->n_resume++] = event->time_s;
+    end_step(run, s);
+    skip_to(run, s, event->step);
+    change_members(run, s, event->time_s, 0);
+}
+
+static void on_migrate(struct spot_run *run, struct since *s, const struct spot_event *event)
+{
+    s->is_pending = true;
+    s->restored |= event->restored_byte > 0 && s->commit_s >= 0;
+    skip_to(run, s, event->step);
+}
+
+static void on_event(struct spot_run *run, struct since *s, const struct spot_event *event)
+{
+    const char *const name = event->name;
+
+    run->end_s = fmax(run->end_s, event->time_s);
+    if (!strcmp(name, "notice")) {
+        run->n_notice++;
+        s->noticed = true;
+    } else if (!event->is_job) {
+        return;
+    } else if (!strcmp(name, "committed")) {
+        on_committed(run, s, event);
+    } else if (!strcmp(name, "step")) {
+        s->is_begun = true;
+    } else if (!strcmp(name, "quiesce")) {
+        end_step(run, s);
+    } else if (!strcmp(name, "rolled_back")) {
+        on_rolled_back(run, s, event->to);
+    } else if (!strcmp(name, "migrate")) {
+        on_migrate(run, s, event);
+    } else if (!strcmp(name, "formed")) {
+        on_formed(run, event);
+    } else if (!strcmp(name, "resumed")) {
+        on_resumed(run, s, event);
+    } else if (!strcmp(name, "joined")) {
+        run->n_join++;
+        s->joined = true;
+        change_members(run, s, event->time_s, event->members);
+    } else if (!strcmp(name, "lost")) {
+        run->n_kill++;
+        s->killed = true;
+        change_members(run, s, event->time_s, s->n_member - 1);
+    } else if (!strcmp(name, "left")) {
+        change_members(run, s, event->time_s, s->n_member - 1);
+    } else if (!strcmp(name, "done")) {
+        run->is_done = true;
+        memcpy(run->state_hex, event->state_hex, 33);
+    }
+}
+
+/* --- numbers ------------------------------------------------------------- */
+
+static int compare_doubles(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static double median(double *x, size_t n)
+{
+    if (!n)
+        return NAN;
+    qsort(x, n, sizeof(*x), compare_doubles);
+    return n % 2 ? x[n / 2] : (x[n / 2 - 1] + x[n / 2]) / 2;
+}
+
+static bool is_gap(const struct spot_run *run, double time_s)
+{
+    for (size_t i = 0; i < run->n_pause; i++)
+        if (run->pause[i].time_s == time_s)
+            return true;
+    return false;
+}
+
+/* The median time between commits of one epoch; pauses are counted beyond it. */
+static void settle(struct spot_run *run)
+{
+    double *gap = spot_xcalloc(run->n_commit, sizeof(*gap));
+    size_t n = 0;
+
+    for (size_t i = 1; i < run->n_commit; i++)
+        if (!is_gap(run, run->commit[i - 1].time_s))
+            gap[n++] = run->commit[i].time_s - run->commit[i - 1].time_s;
+    run->median_step_s = n ? median(gap, n) : 0;
+    free(gap);
+    for (size_t i = 0; i < run->n_pause; i++)
+        run->pause[i].pause_s = fmax(0, run->pause[i].pause_s - run->median_step_s);
+}
+
+static int read_events(struct spot_run *run, FILE *in, const char *source, struct spot_err *err)
+{
+    struct spot_hash_stream *hash = spot_hash_stream_new();
+    struct spot_event_order order = { 0 };
+    struct spot_event_log log = {
+        .in = in, .source = source, .hash = hash, .order = &order, .drops_cut = true
+    };
+    struct since since = { .commit_s = -1 };
+    struct spot_event event;
+    int rc;
+
+    while ((rc = spot_event_next(&log, &event, err)) > 0)
+        on_event(run, &since, &event);
+    if (!rc && !log.end_byte)
+        rc = spot_err_set(err, SPOT_EDATA, "%s: empty input, expected events", source);
+    run->is_cut = !rc && log.n_byte;
+    end_step(run, &since);
+    change_members(run, &since, run->end_s, since.n_member);
+    run->xxh3 = spot_hash_stream_64(hash);
+    spot_hash_stream_free(hash);
+    spot_event_log_release(&log);
+    spot_event_order_release(&order);
+    return rc;
+}
+
+int spot_run_load(struct spot_run *run, const char *path, struct spot_err *err)
+{
+    const bool is_stdin = !strcmp(path, "-");
+    FILE *in = is_stdin ? stdin : fopen(path, "re");
+    int rc;
+
+    memset(run, 0, sizeof(*run));
+    if (!in)
+        return spot_err_sys(err, "cannot open '%s'", path);
+    rc = read_events(run, in, is_stdin ? "<stdin>" : path, err);
+    if (!is_stdin)
+        fclose(in);
+    settle(run);
+    if (rc)
+        spot_run_release(run);
+    return rc;
+}
+
+void spot_run_release(struct spot_run *run)
+{
+    free(run->commit);
+    free(run->sample);
+    free(run->pause);
+    free(run->grid);
+    free(run->member);
+    free(run->resume_s);
+    free(run->hole);
+    memset(run, 0, sizeof(*run));
+}
+
+struct read_sample {
+    int64_t sample, step;
+};
+
+static int compare_samples(const void *a, const void *b)
+{
+    const struct read_sample *const x = a, *const y = b;
+
+    return (x->sample > y->sample) - (x->sample < y->sample);
+}
+
+/* Is what lies between two steps in a hole? */
+static bool is_untold(const struct spot_run *run, int64_t before, int64_t after)
+{
+    for (size_t i = 0; i < run->n_hole; i++)
+        if (run->hole[i].from <= before && before < after - 1 && after - 1 <= run->hole[i].to)
+            return true;
+    return false;
+}
+
+void spot_run_ledger(const struct spot_run *run, int64_t *n_lost, int64_t *n_repeated)
+{
+    struct read_sample *all = spot_xcalloc(run->n_sample, sizeof(*all));
+    size_t n = 0;
+
+    *n_lost = *n_repeated = 0;
+    for (size_t i = 0; i < run->n_commit; i++)
+        for (size_t k = 0; !run->commit[i].is_void && k < run->commit[i].n_sample; k++)
+            all[n++] = (struct read_sample){ run->sample[run->commit[i].sample_begin + k],
+                                             run->commit[i].step };
+    if (n)
+        qsort(all, n, sizeof(*all), compare_samples);
+    for (size_t i = 0; i < n; i++) {
+        const struct read_sample before = i ? all[i - 1] : (struct read_sample){ -1, 0 };
+
+        if (all[i].sample == before.sample) /* both within [-1, 2^53] */
+            ++*n_repeated;
+        else if (!is_untold(run, before.step, all[i].step))
+            *n_lost += all[i].sample - before.sample - 1;
+    }
+    free(all);
+}
+
+static int compare_steps(const void *a, const void *b)
+{
+    const struct spot_commit *const x = *(const struct spot_commit *const *)a,
+                                    *const y = *(const struct spot_commit *const *)b;
+
+    return x->step != y->step ? (x->step > y->step) - (x->step < y->step) : (x > y) - (x < y);
+}
+
+/* The commits that stand, by step; of a step that is there twice the later one. */
+static const struct spot_commit **standing(const struct spot_run *run, size_t *n)
+{
+    const struct spot_commit **all =
+        spot_xcalloc(run->n_commit, sizeof(const struct spot_commit *));
+    size_t n_all = 0;
+
+    for (size_t i = 0; i < run->n_commit; i++)
+        if (!run->commit[i].is_void)
+            all[n_all++] = &run->commit[i];
+    if (n_all)
+        qsort(all, n_all, sizeof(const struct spot_commit *), compare_steps);
+    *n = 0;
+    for (size_t i = 0; i < n_all; i++)
+        if (i + 1 == n_all || all[i]->step != all[i + 1]->step)
+            all[(*n)++] = all[i];
+    return all;
+}
+
+int64_t spot_run_equal_steps(const struct spot_run *run, const struct spot_run *reference,
+                             int64_t *n_step)
+{
+    size_t n_a, n_b;
+    const struct spot_commit **const a = standing(run, &n_a), **const b = standing(reference, &n_b);
+    int64_t n_equal = 0;
+
+    *n_step = 0;
+    for (size_t i = 0, k = 0; i < n_a || k < n_b; ++*n_step) {
+        const bool has_a = i < n_a && (k == n_b || a[i]->step <= b[k]->step);
+        const bool has_b = k < n_b && (i == n_a || b[k]->step <= a[i]->step);
+
+        n_equal += has_a && has_b && !strcmp(a[i]->loss_hex, b[k]->loss_hex);
+        i += has_a;
+        k += has_b;
+    }
+    free(a);
+    free(b);
+    return n_equal;
+}
+
+size_t spot_run_pauses(const struct spot_run *run, enum spot_cause cause, bool is_restored,
+                       double *median_s, double *max_s)
+{
+    double *x = spot_xcalloc(run->n_pause, sizeof(*x));
+    size_t n = 0;
+
+    for (size_t i = 0; i < run->n_pause; i++)
+        if (run->pause[i].cause == cause && run->pause[i].is_restored == is_restored)
+            x[n++] = run->pause[i].pause_s;
+    *median_s = median(x, n);
+    *max_s = n ? x[n - 1] : NAN;
+    free(x);
+    return n;
+}

@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: MIT */
+/* report.h - what a run did, as a function of its event log. */
+#ifndef SPOT_MODEL_REPORT_H
+#define SPOT_MODEL_REPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum spot_cause {
+    SPOT_CAUSE_NOTICE,
+    SPOT_CAUSE_KILL,
+    SPOT_CAUSE_JOIN,
+    SPOT_CAUSE_PLAN,
+    SPOT_CAUSES
+};
+
+const char *spot_cause_name(enum spot_cause cause);
+
+struct spot_commit {
+    double time_s;
+    int64_t step;
+    double loss;
+    char loss_hex[9];
+    size_t sample_begin, n_sample; /* in run.sample */
+    bool is_void;                  /* undone by a later rollback */
+};
+
+/* The time between the last commit of an epoch and the first of the next. */
+struct spot_pause {
+    double time_s, pause_s; /* when; beyond the median step */
+    enum spot_cause cause;
+    bool is_restored; /* state came from disk */
+};
+
+struct spot_grid_change {
+    double time_s;
+    int64_t D, P, M;
+};
+
+struct spot_count_change {
+    double time_s;
+    int64_t n;
+};
+
+/* Steps that a restarted coordinator found done, by the state, of which the log does not tell. */
+struct spot_hole {
+    int64_t from, to; /* above `from`, up to `to` */
+};
+
+struct spot_run {
+    struct spot_commit *commit; /* [n_commit], in the order of the log */
+    size_t n_commit, cap_commit;
+    int64_t *sample; /* [n_sample] */
+    size_t n_sample, cap_sample;
+    struct spot_pause *pause; /* [n_pause] */
+    size_t n_pause, cap_pause;
+    struct spot_grid_change *grid; /* [n_grid] */
+    size_t n_grid, cap_grid;
+    struct spot_count_change *member; /* [n_member], members at each change */
+    size_t n_member, cap_member;
+    double *resume_s; /* [n_resume], when another coordinator went on */
+    size_t n_resume, cap_resume;
+    struct spot_hole *hole; /* [n_hole] */
+    size_t n_hole, cap_hole;
+    int64_t n_notice, n_kill, n_join, n_recomputed;
+    int64_t n_in_flight; /* steps that were begun and are not committed */
+    double member_s;     /* member-seconds */
+    double end_s, median_step_s;
+    uint64_t xxh3;    /* of the log */
+    bool is_of_bytes; /* a token is a byte of the data */
+    bool is_done;
+    bool is_cut; /* the last line had no end: the job runs, or broke off; it is left out */
+    char state_hex[40];
+};
+
+/* Read a spot.event/1 log, "-" is stdin. Returns 0, or -1 with *err: SPOT_EDATA names file and line
+ * of what is no event, or does not follow from the lines above. */
+int spot_run_load(struct spot_run *run, const char *path, struct spot_err *err);
+void spot_run_release(struct spot_run *run);
+
+/* Among the commits that stand: samples 0..max that are in none, holes apart, and that are in two
+ * or more. */
+void spot_run_ledger(const struct spot_run *run, int64_t *n_lost, int64_t *n_repeated);
+
+/* Steps whose loss has the same bits in both runs, of *n_step that stand in either. */
+int64_t spot_run_equal_steps(const struct spot_run *run, const struct spot_run *reference,
+                             int64_t *n_step);
+
+/* Number, median and maximum of the pauses of a cause; from disk or not. */
+size_t spot_run_pauses(const struct spot_run *run, enum spot_cause cause, bool is_restored,
+                       double *median_s, double *max_s);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_MODEL_REPORT_H */

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT */
+/* place_bound.h - a lower bound on the makespan of every placement, from cuts and thresholds.
+ *
+ * For a set H of senders, what only nodes of H hold must leave through their links: with one
+ * position a node those bytes are additive over the pairs of a placement, so their least is an
+ * assignment problem, and least / bandwidth(H) a bound. A convex combination of such sets bounds
+ * as well (Lagrange); the weights are raised by subgradient steps, and each minimiser shows which
+ * set it violates most, which joins the family. Pairs that receive for longer than a threshold are
+ * forbidden: a placement uses one of them, or it obeys the bound of the rest.
+ */
+#ifndef SPOT_PLAN_MIGRATION_PLACE_BOUND_H
+#define SPOT_PLAN_MIGRATION_PLACE_BOUND_H
+
+#include "plan/migration/place.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What the bound asks about: each minimiser is a placement worth scoring. Returns the best
+ * makespan known. */
+typedef double (*spot_place_try_fn)(void *user, const int *node_of_position);
+
+/* p->cut is not NULL, p->slots is NULL; floor_s holds for every placement, best_s is the makespan
+ * of one. Returns a bound in [floor_s, best_s]. */
+double spot_place_bound(const struct spot_place_problem *p, double floor_s, double best_s,
+                        spot_place_try_fn ask, void *user);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_MIGRATION_PLACE_BOUND_H */

@@ -1,0 +1,334 @@
+/* SPDX-License-Identifier: MIT */
+/* What a placement costs: who must fetch what, how long that takes at best, and for how much. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/xalloc.h"
+#include "plan/migration/state_inner.h"
+
+static void open_demand(struct spot_state *s, int group)
+{
+    const int source = group / s->n_zone, zone = group % s->n_zone;
+    struct spot_demand *demand;
+
+    s->demand = spot_xgrow(s->demand, &s->demand_cap, (size_t)s->n_demand + 1, sizeof *s->demand);
+    demand = &s->demand[s->n_demand];
+    *demand = (struct spot_demand){ 0 };
+    if (source < s->n_set) {
+        demand->holder = s->set_node + s->set_begin[source];
+        demand->n_holder = spot_set_size(s, source);
+    } else {
+        demand->holder = s->self + (source - s->n_set);
+        demand->n_holder = 1;
+    }
+    s->touched[s->n_touched++] = group;
+    s->group_of[group] = s->n_demand++;
+    if (!s->price)
+        return;
+    s->price_of = spot_xgrow(s->price_of, &s->price_cap, s->n_price + (size_t)demand->n_holder,
+                             sizeof *s->price_of);
+    for (int h = 0; h < demand->n_holder; h++)
+        s->price_of[s->n_price++] = s->price[s->zone[demand->holder[h]] * s->n_zone + zone];
+}
+
+static void add_want(struct spot_state *s, size_t part, int to, int source)
+{
+    const int group = source * s->n_zone + s->zone[to];
+    const int64_t byte = s->r->part[part].byte;
+
+    if (s->group_of[group] < 0)
+        open_demand(s, group);
+    s->demand[s->group_of[group]].byte += byte;
+    s->in_byte[to] += byte;
+    if (!s->keep_wants)
+        return;
+    s->want = spot_xgrow(s->want, &s->want_cap, s->n_want + 1, sizeof *s->want);
+    s->want[s->n_want++] = (struct spot_want){ part, to, s->group_of[group] };
+}
+
+static void list_part(struct spot_state *s, size_t k, const int *node_of_position)
+{
+    const struct spot_reshard_part *part = &s->r->part[k];
+    const int set = s->set_of[k];
+    int first = -1;
+
+    s->n_stamp++;
+    for (int h = s->set_begin[set]; h < s->set_begin[set + 1]; h++)
+        s->stamp[s->set_node[h]] = s->n_stamp;
+    for (int w = 0; w < part->n_want; w++) {
+        const int to = node_of_position[part->want[w]];
+
+        if (s->stamp[to] == s->n_stamp)
+            continue;
+        s->stamp[to] = s->n_stamp;
+        add_want(s, k, to, first >= 0 ? s->n_set + first : set);
+        if (s->is_exclusive[k] && first < 0)
+            first = to; /* the leaving node sends one copy; this one serves the others */
+    }
+}
+
+static void reset(struct spot_state *s)
+{
+    for (int k = 0; k < s->n_touched; k++)
+        s->group_of[s->touched[k]] = -1;
+    s->n_touched = s->n_demand = 0;
+    s->n_price = s->n_want = 0;
+    memset(s->in_byte, 0, (size_t)s->n_node * sizeof *s->in_byte);
+}
+
+/* --- from one placement to the next --- */
+
+/* begin has one more place at the end, so that filling moves each to where it belongs. */
+static void list_position_parts(const struct spot_state *s, struct spot_state_steps *steps)
+{
+    const struct spot_reshard_part *part = s->r->part;
+    const int n = s->r->n_new;
+
+    steps->begin = spot_xcalloc((size_t)n + 2, sizeof(int));
+    for (size_t k = 0; k < s->r->n_part; k++)
+        for (int w = 0; w < part[k].n_want && !s->is_out[k]; w++)
+            steps->begin[part[k].want[w] + 2]++;
+    for (int q = 0; q < n; q++)
+        steps->begin[q + 2] += steps->begin[q + 1];
+    steps->part = spot_xcalloc((size_t)steps->begin[n + 1], sizeof *steps->part);
+    for (size_t k = 0; k < s->r->n_part; k++)
+        for (int w = 0; w < part[k].n_want && !s->is_out[k]; w++)
+            steps->part[steps->begin[part[k].want[w] + 1]++] = k;
+}
+
+static void list_holders(const struct spot_state *s, struct spot_state_steps *steps)
+{
+    steps->n_word = ((size_t)s->n_node + 63) / 64;
+    steps->holds = spot_xcalloc((size_t)s->n_set * steps->n_word, sizeof *steps->holds);
+    for (int set = 0; set < s->n_set; set++)
+        for (int h = s->set_begin[set]; h < s->set_begin[set + 1]; h++)
+            steps->holds[(size_t)set * steps->n_word + (size_t)s->set_node[h] / 64] |=
+                UINT64_C(1) << (s->set_node[h] % 64);
+}
+
+/* Only where positions are apart: one a node, and no copy is relayed to the others. */
+void spot_state_steps_begin(struct spot_state *s)
+{
+    bool is_apart = s->is_single;
+
+    for (size_t k = 0; k < s->r->n_part; k++)
+        is_apart = is_apart && (!s->is_exclusive[k] || s->is_out[k]);
+    s->keep_wants = false;
+    if (!is_apart)
+        return;
+    s->steps = spot_xcalloc(1, sizeof *s->steps);
+    list_position_parts(s, s->steps);
+    list_holders(s, s->steps);
+    s->steps->last = spot_xcalloc((size_t)s->r->n_new + 1, sizeof(int));
+    s->steps->last[0] = -1;
+}
+
+void spot_state_steps_end(struct spot_state *s)
+{
+    if (!s->steps)
+        return;
+    free(s->steps->begin), free(s->steps->part), free(s->steps->holds), free(s->steps->last);
+    free(s->steps);
+    s->steps = NULL;
+}
+
+/* What a node would have to fetch for a position: into the demands (sign 1), or out of them. */
+static void add_position(struct spot_state *s, int q, int to, int sign)
+{
+    const struct spot_state_steps *steps = s->steps;
+
+    for (int i = steps->begin[q]; i < steps->begin[q + 1]; i++) {
+        const int set = s->set_of[steps->part[i]], group = set * s->n_zone + s->zone[to];
+        const int64_t byte = sign * s->r->part[steps->part[i]].byte;
+
+        if (steps->holds[(size_t)set * steps->n_word + (size_t)to / 64] >> (to % 64) & 1)
+            continue;
+        if (s->group_of[group] < 0)
+            open_demand(s, group);
+        s->demand[s->group_of[group]].byte += byte;
+        s->in_byte[to] += byte;
+    }
+}
+
+/* From the placement scored last. False if too much of it differs, or there is none. */
+static bool step_from_last(struct spot_state *s, const int *node_of_position)
+{
+    const int n = s->r->n_new;
+    int *last = s->steps ? s->steps->last : NULL, n_other = 0;
+
+    if (!last || !n || last[0] < 0)
+        return false;
+    for (int q = 0; q < n; q++)
+        n_other += last[q] != node_of_position[q];
+    if (n_other > n / 4)
+        return false;
+    for (int q = 0; q < n; q++) {
+        if (last[q] == node_of_position[q])
+            continue;
+        add_position(s, q, last[q], -1);
+        add_position(s, q, node_of_position[q], 1);
+        last[q] = node_of_position[q];
+    }
+    return true;
+}
+
+/* All that nodes must fetch, as demands. */
+static void list_demands(struct spot_state *s, const int *node_of_position)
+{
+    if (step_from_last(s, node_of_position))
+        return;
+    reset(s);
+    for (size_t k = 0; k < s->r->n_part; k++)
+        if (!s->is_out[k])
+            list_part(s, k, node_of_position);
+    if (s->steps)
+        memcpy(s->steps->last, node_of_position, (size_t)s->r->n_new * sizeof(int));
+}
+
+void spot_state_supply(struct spot_state *s, struct spot_supply *supply)
+{
+    size_t at = 0;
+
+    *supply = (struct spot_supply){ .n_node = s->n_node,
+                                    .n_demand = s->n_demand,
+                                    .out_byte_per_s = s->out,
+                                    .limit_byte = s->limit,
+                                    .demand = s->demand };
+    for (int k = 0; k < s->n_demand && s->price; k++) {
+        s->demand[k].cost = s->price_of + at;
+        at += (size_t)s->demand[k].n_holder;
+    }
+    for (int i = 0; i < s->n_node; i++)
+        supply->floor_s = fmax(supply->floor_s, (double)s->in_byte[i] / s->in[i]);
+}
+
+/* The senders that decided the placement just scored: they may decide the next one too. */
+static void remember_cut(struct spot_state *s)
+{
+    const int c = s->n_cut % SPOT_STATE_CUTS;
+    const uint64_t bit = UINT64_C(1) << c;
+    double rate = 0;
+    bool is_any = false;
+
+    s->n_stamp++;
+    for (int k = 0; k < s->n_demand; k++)
+        for (int h = 0; h < s->demand[k].n_holder && s->demand[k].in_cut; h++) {
+            const int node = s->demand[k].holder[h];
+
+            rate += s->stamp[node] == s->n_stamp ? 0 : s->out[node];
+            s->stamp[node] = s->n_stamp;
+            is_any = true;
+        }
+    if (!is_any)
+        return;
+    for (int source = 0; source < s->n_set + s->n_node; source++) {
+        bool is_in = source < s->n_set || s->stamp[source - s->n_set] == s->n_stamp;
+
+        for (int h = 0; source < s->n_set && h < spot_set_size(s, source); h++)
+            is_in = is_in && s->stamp[s->set_node[s->set_begin[source] + h]] == s->n_stamp;
+        s->cuts_of[source] = is_in ? s->cuts_of[source] | bit : s->cuts_of[source] & ~bit;
+    }
+    s->cut_rate[c] = rate;
+    s->n_cut++;
+}
+
+/* What the senders of a remembered set alone hold must leave through their links: no way is faster.
+ * Limits of nodes that leave could only add to the time. */
+static double time_of_known_cuts(const struct spot_state *s)
+{
+    double byte[SPOT_STATE_CUTS] = { 0 }, most_s = 0;
+
+    for (int k = 0; k < s->n_demand; k++)
+        for (uint64_t set = s->cuts_of[s->touched[k] / s->n_zone]; set; set &= set - 1)
+            byte[__builtin_ctzll(set)] += (double)s->demand[k].byte;
+    for (int c = 0; c < s->n_cut && c < SPOT_STATE_CUTS; c++)
+        most_s = fmax(most_s, byte[c] / s->cut_rate[c]);
+    return most_s;
+}
+
+/* The fastest way, or any time beyond give_up_s. */
+static void find_time(struct spot_state *s, struct spot_supply *supply, double give_up_s)
+{
+    const double known_s = time_of_known_cuts(s);
+
+    supply->floor_s = supply->time_s = fmax(supply->floor_s, known_s);
+    supply->give_up_s = give_up_s * (1 + 2 * SPOT_PLACE_EPSILON);
+    if (supply->floor_s > supply->give_up_s)
+        return;
+    spot_supply_time(supply);
+    remember_cut(s);
+}
+
+struct spot_place_score spot_state_score(void *user, const int *node_of_position, double give_up_s)
+{
+    struct spot_state *s = user;
+    struct spot_place_score score = { 0 };
+    struct spot_supply supply;
+
+    list_demands(s, node_of_position);
+    spot_state_supply(s, &supply);
+    for (int i = 0; i < s->n_node; i++) {
+        score.byte += s->in_byte[i];
+        score.n_touched += s->in_byte[i] > 0;
+    }
+    find_time(s, &supply, give_up_s);
+    score.makespan_s = supply.time_s;
+    if (s->price && isfinite(supply.time_s) &&
+        supply.time_s <= give_up_s * (1 + SPOT_PLACE_EPSILON)) {
+        spot_supply_split(&supply);
+        score.usd = supply.cost / SPOT_EGRESS_UNIT / 1e9;
+    }
+    return score;
+}
+
+/* The holders of the demands that decide, a relaying receiver aside. */
+static bool find_senders(struct spot_state *s, bool *is_in)
+{
+    struct spot_supply supply;
+    bool is_any = false;
+
+    spot_state_supply(s, &supply);
+    supply.floor_s = 0;
+    spot_supply_time(&supply);
+    for (int k = 0; k < s->n_demand; k++)
+        if (s->demand[k].in_cut && s->touched[k] / s->n_zone < s->n_set)
+            for (int h = 0; h < s->demand[k].n_holder; h++)
+                is_any = is_in[s->demand[k].holder[h]] = true;
+    return is_any;
+}
+
+bool spot_state_cut(void *user, struct spot_place_cut *cut)
+{
+    struct spot_state *s = user;
+    const size_t n_node = (size_t)s->n_node;
+    bool *is_in = spot_xcalloc(n_node, sizeof(bool));
+    const bool is_any = find_senders(s, is_in);
+
+    memset(cut->byte, 0, (size_t)s->r->n_new * n_node * sizeof *cut->byte);
+    cut->fixed_byte = 0;
+    cut->rate_byte_per_s = 0;
+    for (size_t i = 0; i < n_node; i++)
+        cut->rate_byte_per_s += is_in[i] ? s->out[i] : 0;
+    for (size_t k = 0; k < s->r->n_part && is_any; k++) {
+        const struct spot_reshard_part *part = &s->r->part[k];
+        const int *holder = s->set_node + s->set_begin[s->set_of[k]];
+        const int n_holder = spot_set_size(s, s->set_of[k]);
+        bool is_theirs = !s->is_out[k] && part->n_want;
+
+        for (int h = 0; h < n_holder; h++)
+            is_theirs = is_theirs && is_in[holder[h]];
+        if (is_theirs && s->is_exclusive[k]) /* sent once, whoever is the first */
+            cut->fixed_byte += part->byte;
+        for (int w = 0; w < part->n_want && is_theirs && !s->is_exclusive[k]; w++) {
+            int64_t *row = cut->byte + (size_t)part->want[w] * n_node;
+
+            for (size_t i = 0; i < n_node; i++)
+                row[i] += part->byte;
+            for (int h = 0; h < n_holder; h++)
+                row[holder[h]] -= part->byte;
+        }
+    }
+    free(is_in);
+    return is_any;
+}

@@ -1,0 +1,408 @@
+/* SPDX-License-Identifier: MIT */
+#include "plan/cost_table.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/xalloc.h"
+#include "plan/liveput.h"
+#include "plan/train/regrid.h"
+
+void spot_cost_table_init_window(struct spot_cost_table *t, const struct spot_job_doc *job,
+                                 const struct spot_throughput *throughput, int n_low, int n_max,
+                                 int lost_max, const int *grid, int n_grid)
+{
+    const size_t n = (size_t)n_max + 1, p = (size_t)throughput->p_max + 1, m = (size_t)n_grid;
+
+    assert(lost_max <= SPOT_COST_LOST_MAX && n_max <= throughput->n_max && n_low <= n_max);
+    *t = (struct spot_cost_table){ .job = job,
+                                   .throughput = throughput,
+                                   .n_low = n_low,
+                                   .n_max = n_max,
+                                   .lost_max = lost_max,
+                                   .p_max = throughput->p_max,
+                                   .n_grid = n_grid };
+    spot_migrate_cost_init(&t->migrate, job, t->p_max);
+    t->d = spot_xcalloc(m, sizeof(int));
+    t->p = spot_xcalloc(m, sizeof(int));
+    t->samples_per_s = spot_xcalloc(m, sizeof(double));
+    t->index = spot_xcalloc(n * p, sizeof(int));
+    t->restart_s = spot_xcalloc(m * 2, sizeof(double));
+    t->resume = spot_xcalloc(m, sizeof(double));
+    t->same = spot_xcalloc(m * n, sizeof(double *));
+    t->other = spot_xcalloc(m * p, sizeof(double *));
+    t->row = spot_xcalloc((n - (size_t)n_low) * m * ((size_t)lost_max + 1),
+                          sizeof(struct spot_cost_changes *));
+    for (size_t i = 0; i < n * p; i++)
+        t->index[i] = SPOT_GRID_NONE;
+    for (int g = 0; g < n_grid; g++) {
+        t->d[g] = grid[g] / (int)p;
+        t->p[g] = grid[g] % (int)p;
+        t->index[grid[g]] = g;
+        t->samples_per_s[g] = spot_throughput_at(throughput, t->d[g], t->p[g]);
+        for (int kind = 0; kind < 2; kind++)
+            t->restart_s[2 * g + kind] =
+                spot_migrate_restart_s(&job->cost, t->d[g], t->p[g], (enum spot_change_kind)kind);
+        t->resume[g] = spot_cost_resume_s(t, g);
+    }
+}
+
+void spot_cost_table_init(struct spot_cost_table *t, const struct spot_job_doc *job,
+                          const struct spot_throughput *throughput)
+{
+    const int n = throughput->n_max;
+
+    assert(n <= SPOT_COST_INSTANCES_MAX);
+    spot_cost_table_init_window(t, job, throughput, 0, n, n, throughput->grid_order,
+                                throughput->n_grid);
+}
+
+int spot_cost_grid(const struct spot_cost_table *t, int d, int p)
+{
+    if (d < 1 || p < 1 || d > t->n_max || p > t->p_max)
+        return SPOT_GRID_NONE;
+    return t->index[d * (t->p_max + 1) + p];
+}
+
+enum spot_change_kind spot_cost_kind(const struct spot_cost_table *t, int from, int lost, int to)
+{
+    return from == SPOT_GRID_NONE || t->d[to] * t->p[to] > t->d[from] * t->p[from] - lost
+               ? SPOT_CHANGE_ADD
+               : SPOT_CHANGE_REMOVE;
+}
+
+double spot_cost_resume_s(const struct spot_cost_table *t, int to)
+{
+    return t->restart_s[2 * to + SPOT_CHANGE_ADD] + t->job->cost.checkpoint_s +
+           t->migrate.all_s[t->p[to]];
+}
+
+/* The most victims that a grid can have here. */
+static int victims_of(const struct spot_cost_table *t, int g)
+{
+    const int size = t->d[g] * t->p[g];
+
+    return size < t->lost_max ? size : t->lost_max;
+}
+
+/* Where the table of at most `most` victims in a stage lies; without such a bound at `all`. */
+static double **at_most(const struct spot_cost_table *t, double **all, double ***bounded,
+                        size_t n_all, size_t i, int from, int most)
+{
+    const size_t wide = (size_t)t->lost_max + 1;
+
+    if (most >= t->d[from] || most >= victims_of(t, from))
+        return &all[i];
+    if (!*bounded)
+        *bounded = spot_xcalloc(n_all * wide, sizeof(double *));
+    return &(*bounded)[i * wide + (size_t)most];
+}
+
+static size_t n_same(const struct spot_cost_table *t)
+{
+    return (size_t)t->n_grid * (size_t)(t->n_max + 1);
+}
+
+static size_t n_other(const struct spot_cost_table *t)
+{
+    return (size_t)t->n_grid * (size_t)(t->p_max + 1);
+}
+
+static size_t n_row(const struct spot_cost_table *t)
+{
+    return (size_t)(t->n_max - t->n_low + 1) * (size_t)t->n_grid * (size_t)(t->lost_max + 1);
+}
+
+/* hold[0..v] then move[0..v] of `from` keeping `keep` pipelines, v its victims at most, up to
+ * `most` in a stage. */
+static const double *same_of(struct spot_cost_table *t, int from, int keep, int most)
+{
+    const size_t i = (size_t)from * (size_t)(t->n_max + 1) + (size_t)keep;
+    double **at = at_most(t, t->same, &t->same_most, n_same(t), i, from, most);
+    const int v = victims_of(t, from);
+
+    if (!*at) {
+        *at = spot_xcalloc(2 * ((size_t)v + 1), sizeof(double));
+        spot_regrid_same(&t->migrate, t->d[from], t->p[from], keep, most, v, *at, *at + v + 1);
+    }
+    return *at;
+}
+
+static const double *other_of(struct spot_cost_table *t, int from, int p2, int most)
+{
+    const size_t i = (size_t)from * (size_t)(t->p_max + 1) + (size_t)p2;
+    double **at = at_most(t, t->other, &t->other_most, n_other(t), i, from, most);
+    const int v = victims_of(t, from);
+
+    if (!*at) {
+        *at = spot_xcalloc((size_t)v + 1, sizeof(double));
+        spot_regrid_other(&t->migrate, t->d[from], t->p[from], p2, most, v, *at);
+    }
+    return *at;
+}
+
+/* E[restore_s] of losing every replica of some stage. Parcae's rules price that as a transfer. */
+static double restore_of(const struct spot_cost_table *t, int from, int most, const double *weight)
+{
+    double wiped = 0;
+
+    for (int j = t->d[from]; j <= most && t->job->cost.restore_s > 0; j++) {
+        const struct spot_liveput g = { t->d[from], t->p[from], 0, j };
+
+        if (weight[j] > 0)
+            wiped += weight[j] * (1 - spot_liveput_hold(&g, 1));
+    }
+    return wiped * t->job->cost.restore_s;
+}
+
+/* The draws in which no stage loses more than `most`: share[j] of those with j victims in the
+ * grid, which have probability weight[j]. */
+struct draws {
+    int most;
+    const double *weight, *share; /* [lost + 1]; no share: all of them */
+};
+
+static double share_of(const struct draws *x, int j)
+{
+    return x->share ? x->share[j] : 1;
+}
+
+/* Parcae's price of a change, summed over those draws. */
+static double price(struct spot_cost_table *t, int from, int lost, int to, const struct draws *x)
+{
+    const int v = victims_of(t, from), p2 = t->p[to], up_to = lost < v ? lost : v;
+    const double restart = t->restart_s[2 * to + spot_cost_kind(t, from, lost, to)];
+    const double *f;
+    double s = 0;
+
+    if (t->p[from] != p2) {
+        const double always = restart + (t->d[to] > 1 ? t->migrate.slowest_s[p2] : 0);
+
+        f = other_of(t, from, p2, x->most);
+        for (int j = 0; j <= up_to; j++)
+            s += x->weight[j] * (f[j] + share_of(x, j) * always);
+        return s;
+    }
+    f = same_of(t, from, t->d[to], x->most);
+    for (int j = 0; j <= up_to; j++) {
+        const double hold = f[j], move = f[v + 1 + j];
+
+        if (x->weight[j] <= 0 || (!lost && t->d[from] == t->d[to])) /* nothing changed */
+            continue;
+        s += x->weight[j] * (hold * spot_migrate_intra_s(&t->job->cost, t->d[to], p2) +
+                             (share_of(x, j) - hold) * restart + move);
+    }
+    return s;
+}
+
+static size_t row_at(const struct spot_cost_table *t, int n, int from, int lost)
+{
+    assert(n >= t->n_low && n <= t->n_max && lost <= n && lost <= t->lost_max);
+    assert(t->d[from] * t->p[from] <= n);
+    return ((size_t)(n - t->n_low) * (size_t)t->n_grid + (size_t)from) * (size_t)(t->lost_max + 1) +
+           (size_t)lost;
+}
+
+/* What the changes from one grid have in common, and their prices as asked for. */
+struct spot_cost_changes {
+    int from, lost;
+    double restore_s, *weight; /* [lost + 1] */
+    bool is_full;
+    double cost_s[]; /* [n_grid]; 0: not asked for, or nothing, which is found at once */
+};
+
+struct spot_cost_changes *spot_cost_changes(struct spot_cost_table *t, int n, int from, int lost)
+{
+    const size_t n_grid = (size_t)t->n_grid;
+    struct spot_cost_changes **at, *x;
+    const int v = victims_of(t, from), size = t->d[from] * t->p[from];
+
+    if (!lost) /* then it does not matter how many there are */
+        n = size > t->n_low ? size : t->n_low;
+    at = &t->row[row_at(t, n, from, lost)];
+    if (*at)
+        return *at;
+    x = spot_xcalloc(1, sizeof(*x) + (n_grid + (size_t)lost + 1) * sizeof(double));
+    *x = (struct spot_cost_changes){ .from = from, .lost = lost, .weight = x->cost_s + n_grid };
+    spot_liveput_spread(n, size, lost, x->weight);
+    x->restore_s = restore_of(t, from, lost < v ? lost : v, x->weight);
+    return *at = x;
+}
+
+double spot_cost_of(struct spot_cost_table *t, struct spot_cost_changes *changes, int to)
+{
+    struct draws all;
+
+    if (changes->cost_s[to] > 0)
+        return changes->cost_s[to];
+    all = (struct draws){ .most = t->d[changes->from], .weight = changes->weight };
+    return changes->cost_s[to] =
+               price(t, changes->from, changes->lost, to, &all) + changes->restore_s;
+}
+
+const double *spot_cost_row(struct spot_cost_table *t, int n, int from, int lost)
+{
+    struct spot_cost_changes *x;
+
+    if (from == SPOT_GRID_NONE)
+        return t->resume;
+    x = spot_cost_changes(t, n, from, lost);
+    for (int to = 0; !x->is_full && to < t->n_grid; to++)
+        spot_cost_of(t, x, to);
+    x->is_full = true;
+    return x->cost_s;
+}
+
+double spot_cost_least_s(const struct spot_cost_table *t, int to, bool is_kept)
+{
+    const double *restart = &t->restart_s[2 * to];
+    const double intra = spot_migrate_intra_s(&t->job->cost, t->d[to], t->p[to]);
+    const double move =
+        fmin(restart[0], restart[1]) + (t->d[to] > 1 ? t->migrate.slowest_s[t->p[to]] : 0);
+
+    return is_kept ? fmin(move, intra) : move;
+}
+
+/* Sums over the draws of up to `most` victims in a stage: their probability, seconds to every
+ * grid. */
+static double sum_draws(struct spot_cost_table *t, int n, int from, int lost, int most,
+                        double *cost_s)
+{
+    const int size = t->d[from] * t->p[from];
+    double weight[SPOT_COST_LOST_MAX + 1], share[SPOT_COST_LOST_MAX + 1], prob = 0;
+    const struct draws x = { most, weight, share };
+
+    spot_liveput_spread(n, size, lost, weight);
+    for (int j = 0; j <= lost; j++) {
+        const struct spot_liveput g = { t->d[from], t->p[from], 0, j };
+
+        share[j] = j > size ? 0 : spot_liveput_hold(&g, t->d[from] - most);
+        prob += weight[j] * share[j];
+    }
+    for (int to = 0; to < t->n_grid; to++)
+        cost_s[to] = price(t, from, lost, to, &x);
+    return prob;
+}
+
+/* M = d - most is what `most` victims allow and most - 1 do not. */
+static struct spot_cost_outcomes *make_outcomes(struct spot_cost_table *t, int n, int from,
+                                                int lost)
+{
+    static const double NEGLIGIBLE = 1e-9; /* less is lost in the difference */
+    const int size = t->d[from] * t->p[from], worst = lost < size ? lost : size;
+    const int n_value = (worst < t->d[from] ? worst : t->d[from]) + 1;
+    const size_t n_grid = (size_t)t->n_grid;
+    struct spot_cost_outcomes *o = spot_xcalloc(1, sizeof(*o));
+    double *sum = spot_xcalloc(2 * n_grid, sizeof(*sum)), *before = sum + n_grid, below = 0,
+           all = 0;
+
+    o->pipelines = spot_xcalloc((size_t)n_value, sizeof(*o->pipelines));
+    o->prob = spot_xcalloc((size_t)n_value, sizeof(*o->prob));
+    o->cost_s = spot_xcalloc((size_t)n_value * n_grid, sizeof(*o->cost_s));
+    for (int most = 0; most < n_value; most++) {
+        const double up_to = sum_draws(t, n, from, lost, most, sum), prob = up_to - below;
+        double *cost_s = o->cost_s + (size_t)o->n * n_grid;
+
+        if (prob < NEGLIGIBLE)
+            continue;
+        for (size_t to = 0; to < n_grid; to++)
+            cost_s[to] = fmax(0, sum[to] - before[to]) / prob +
+                         (most == t->d[from] ? t->job->cost.restore_s : 0);
+        memcpy(before, sum, n_grid * sizeof(*sum));
+        below = up_to;
+        all += prob;
+        o->pipelines[o->n] = t->d[from] - most;
+        o->prob[o->n++] = prob;
+    }
+    for (int i = 0; i < o->n; i++)
+        o->prob[i] /= all;
+    free(sum);
+    return o;
+}
+
+const struct spot_cost_outcomes *spot_cost_outcomes(struct spot_cost_table *t, int n, int from,
+                                                    int lost)
+{
+    struct spot_cost_outcomes **at;
+
+    if (!t->outcomes)
+        t->outcomes = spot_xcalloc(n_row(t), sizeof(struct spot_cost_outcomes *));
+    at = &t->outcomes[row_at(t, n, from, lost)];
+    if (!*at)
+        *at = make_outcomes(t, n, from, lost);
+    return *at;
+}
+
+double spot_cost_drawn_s(struct spot_cost_table *t, int from, int lost, const int *dead, int to)
+{
+    const int d = t->d[from], p = t->p[from], d2 = t->d[to], p2 = t->p[to];
+    const double restart = t->restart_s[2 * to + spot_cost_kind(t, from, lost, to)];
+    double move, restore = 0;
+    int holds;
+
+    for (int k = 0; k < p; k++)
+        if (dead[k] == d)
+            restore = t->job->cost.restore_s;
+    if (p != p2)
+        return spot_regrid_other_drawn(&t->migrate, d, p, p2, dead) + restart + restore +
+               (d2 > 1 ? t->migrate.slowest_s[p2] : 0);
+    if (!lost && d == d2) /* spares that die do cost an intra-stage change */
+        return 0;
+    move = spot_regrid_same_drawn(&t->migrate, d, p, d2, dead, &holds);
+    return restore + (holds ? spot_migrate_intra_s(&t->job->cost, d2, p2) : restart + move);
+}
+
+size_t spot_cost_table_fill(struct spot_cost_table *t, int lost_max)
+{
+    size_t n_row = 0;
+
+    for (int n = t->n_low > 1 ? t->n_low : 1; n <= t->n_max; n++)
+        for (int from = 0; from < t->n_grid; from++)
+            for (int lost = 0; t->d[from] * t->p[from] <= n && lost <= lost_max && lost <= n;
+                 lost++, n_row++)
+                spot_cost_row(t, n, from, lost);
+    return n_row;
+}
+
+static void free_all(double **of, size_t n)
+{
+    for (size_t i = 0; of && i < n; i++)
+        free(of[i]);
+    free(of);
+}
+
+static void free_outcomes(struct spot_cost_table *t)
+{
+    for (size_t i = 0; t->outcomes && i < n_row(t); i++)
+        if (t->outcomes[i]) {
+            free(t->outcomes[i]->pipelines);
+            free(t->outcomes[i]->prob);
+            free(t->outcomes[i]->cost_s);
+            free(t->outcomes[i]);
+        }
+    free(t->outcomes);
+}
+
+void spot_cost_table_release(struct spot_cost_table *t)
+{
+    const size_t wide = (size_t)t->lost_max + 1;
+
+    free_all(t->same, n_same(t));
+    free_all(t->other, n_other(t));
+    free_all(t->same_most, n_same(t) * wide);
+    free_all(t->other_most, n_other(t) * wide);
+    for (size_t i = 0; t->row && i < n_row(t); i++)
+        free(t->row[i]);
+    free(t->row);
+    free_outcomes(t);
+    free(t->resume);
+    free(t->d);
+    free(t->p);
+    free(t->samples_per_s);
+    free(t->index);
+    free(t->restart_s);
+    spot_migrate_cost_release(&t->migrate);
+    memset(t, 0, sizeof(*t));
+}

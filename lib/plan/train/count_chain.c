@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+#include "plan/train/count_chain.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Weights, in intervals: of the prior (nothing changes in 80 % of intervals, else either way) in
+ * the law over all contexts, of that law in each context (a trace of some hundred intervals does
+ * not tell twelve contexts apart), and of the size prior (halving). */
+static const double PRIOR = 10, POOL = 200, SIZE_PRIOR = 4;
+
+void spot_count_chain_init(struct spot_count_chain *c, int cap)
+{
+    memset(c, 0, sizeof(*c));
+    c->cap = cap;
+    c->context = SPOT_CHAIN_AGE_MAX - 1; /* a loss long ago */
+    c->size_max = SPOT_CHAIN_LEARNED_MAX;
+    for (int k = 1; k <= c->size_max; k++)
+        c->size[0][k] = c->size[1][k] = SIZE_PRIOR * pow(0.5, k < c->size_max ? k : k - 1);
+}
+
+int spot_count_chain_after(int context, int change)
+{
+    if (change < 0)
+        return 0;
+    if (change > 0)
+        return SPOT_CHAIN_AGE_MAX;
+    return context % SPOT_CHAIN_AGE_MAX == SPOT_CHAIN_AGE_MAX - 1 ? context : context + 1;
+}
+
+void spot_count_chain_observe(struct spot_count_chain *c, int before, int now)
+{
+    const int change = now > before ? now - before : before - now;
+    const int k = change < c->size_max ? change : c->size_max;
+
+    if (now > c->cap)
+        c->cap = now;
+    c->seen[c->context][now < before ? 1 : now > before ? 2 : 0]++;
+    if (change)
+        c->size[now > before][k]++;
+    c->context = spot_count_chain_after(c->context, now - before);
+}
+
+/* prob[3] of still, lost, gained in a context. */
+static void direction(const struct spot_count_chain *c, int context, double prob[3])
+{
+    static const double prior[3] = { 0.8, 0.1, 0.1 };
+    double all[3], total = PRIOR, here = POOL;
+
+    for (int i = 0; i < 3; i++) {
+        all[i] = PRIOR * prior[i];
+        for (int x = 0; x < SPOT_CHAIN_CONTEXTS; x++) {
+            all[i] += c->seen[x][i];
+            total += c->seen[x][i];
+        }
+        here += c->seen[context][i];
+    }
+    for (int i = 0; i < 3; i++)
+        prob[i] = (POOL * all[i] / total + c->seen[context][i]) / here;
+}
+
+void spot_count_chain_step(const struct spot_count_chain *c, int n, int context,
+                           struct spot_count_step *step)
+{
+    double prob[3], size[2] = { 0 };
+
+    memset(step, 0, sizeof(*step));
+    direction(c, context, prob);
+    for (int k = 1; k <= c->size_max; k++) {
+        size[0] += c->size[0][k];
+        size[1] += c->size[1][k];
+    }
+    step->still = prob[0];
+    for (int k = 1; k <= c->size_max; k++) {
+        const int lost = k < n ? k : n, gained = n + k < c->cap ? k : c->cap - n;
+
+        *(lost > 0 ? &step->lost[lost] : &step->still) += prob[1] * c->size[0][k] / size[0];
+        *(gained > 0 ? &step->gained[gained] : &step->still) += prob[2] * c->size[1][k] / size[1];
+    }
+}
+
+void spot_count_chain_fix(struct spot_count_chain *c, const struct spot_count_step *law)
+{
+    const double WEIGHT = 1e9; /* so much that the prior does not matter */
+    double sum[2] = { 0 };
+
+    c->size_max = SPOT_CHAIN_SIZE_MAX;
+    for (int k = 1; k <= c->size_max; k++) {
+        c->size[0][k] = WEIGHT * law->lost[k];
+        c->size[1][k] = WEIGHT * law->gained[k];
+        sum[0] += law->lost[k];
+        sum[1] += law->gained[k];
+    }
+    for (int i = 0; i < 2; i++)
+        if (sum[i] <= 0)
+            c->size[i][1] = 1; /* never used: its direction has no weight */
+    for (int x = 0; x < SPOT_CHAIN_CONTEXTS; x++) {
+        c->seen[x][0] = WEIGHT * law->still;
+        c->seen[x][1] = WEIGHT * sum[0];
+        c->seen[x][2] = WEIGHT * sum[1];
+    }
+}

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT */
+/* count_chain.h - how the number of instances moves, learned from what it did so far.
+ *
+ * Changes come in bursts: what the next interval does depends on which way the last change went
+ * and how many intervals ago. That pair is the context; in each, the chances of a loss and of a
+ * gain are the frequencies seen, drawn towards those of all contexts, which are drawn towards a
+ * prior. Sizes are learned over all contexts. A planner needs this for counts and contexts that a
+ * forecast of the present says nothing about.
+ */
+#ifndef SPOT_PLAN_TRAIN_COUNT_CHAIN_H
+#define SPOT_PLAN_TRAIN_COUNT_CHAIN_H
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    SPOT_CHAIN_SIZE_MAX = 64,   /* larger changes count as this one */
+    SPOT_CHAIN_LEARNED_MAX = 8, /* so do those larger than this that are learned from a trace */
+    SPOT_CHAIN_AGE_MAX = 6,     /* intervals since the last change, this and more */
+    /* contexts: a loss 1..AGE_MAX ago, then a gain 1..AGE_MAX ago */
+    SPOT_CHAIN_CONTEXTS = 2 * SPOT_CHAIN_AGE_MAX,
+};
+
+struct spot_count_chain {
+    int cap;                                 /* largest count seen or told */
+    int context;                             /* of the newest count */
+    int size_max;                            /* sizes beyond have no probability */
+    double seen[SPOT_CHAIN_CONTEXTS][3];     /* [0] still, [1] lost, [2] gained */
+    double size[2][SPOT_CHAIN_SIZE_MAX + 1]; /* [0] of losses, [1] of gains */
+};
+
+/* Probabilities of the next interval: still, lost[1..], gained[1..], cut to 0..cap; they sum to
+ * 1. */
+struct spot_count_step {
+    double still;
+    double lost[SPOT_CHAIN_SIZE_MAX + 1], gained[SPOT_CHAIN_SIZE_MAX + 1];
+};
+
+void spot_count_chain_init(struct spot_count_chain *chain, int cap);
+
+/* Make every context follow one law: probabilities of losing and gaining 1..SIZE_MAX; `cap` stays.
+ */
+void spot_count_chain_fix(struct spot_count_chain *chain, const struct spot_count_step *law);
+
+/* The count went from `before` to `now` in one interval. */
+void spot_count_chain_observe(struct spot_count_chain *chain, int before, int now);
+
+/* The context after a context: change < 0 a loss, 0 none, > 0 a gain. */
+int spot_count_chain_after(int context, int change);
+
+/* Its law from count n in a context. */
+void spot_count_chain_step(const struct spot_count_chain *chain, int n, int context,
+                           struct spot_count_step *step);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_TRAIN_COUNT_CHAIN_H */

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT */
+/* The best target of an outcome, and when to look for it again.
+ *
+ * From one sweep to the next the targets of one count change places only as far as the values of
+ * that count move unevenly. What was the best by some samples is the best until that unevenness,
+ * added up since, may have eaten them: until then no other target is looked at. The maximum is that
+ * over all targets, to the bit. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "common/xalloc.h"
+#include "plan/train/liveput_inner.h"
+
+struct spot_liveput_memo {
+    struct spot_liveput_found *found; /* [n], in the order in which every sweep asks */
+    size_t n, cap, at;
+    double *moved; /* [n_context * counts] how unevenly values moved so far */
+};
+
+void spot_liveput_memo_open(struct spot_liveput_dp *dp)
+{
+    struct spot_liveput_memo *m = spot_xcalloc(1, sizeof(*m));
+
+    m->moved = spot_xcalloc((size_t)dp->n_context * (size_t)(dp->n_max - dp->n_low + 1),
+                            sizeof(*m->moved));
+    dp->memo = m;
+}
+
+void spot_liveput_memo_close(struct spot_liveput_dp *dp)
+{
+    free(dp->memo->found);
+    free(dp->memo->moved);
+    free(dp->memo);
+    dp->memo = NULL;
+}
+
+void spot_liveput_memo_sweep(struct spot_liveput_dp *dp)
+{
+    dp->memo->at = 0;
+}
+
+void spot_liveput_memo_moved(struct spot_liveput_dp *dp, int context, int n, double unevenly)
+{
+    dp->memo->moved[context * (dp->n_max - dp->n_low + 1) + n - dp->n_low] += unevenly;
+}
+
+struct spot_liveput_found *spot_liveput_memo_next(struct spot_liveput_dp *dp, const double *value,
+                                                  double *moved)
+{
+    struct spot_liveput_memo *m = dp->memo;
+
+    if (!m)
+        return NULL;
+    *moved =
+        m->moved[(size_t)(value - dp->value) / ((size_t)dp->n_node * ((size_t)dp->n_grid + 1))];
+    if (m->at == m->n) {
+        m->found = spot_xgrow(m->found, &m->cap, m->n + 1, sizeof(*m->found));
+        m->found[m->n++].until = -INFINITY;
+    }
+    return &m->found[m->at++];
+}
+
+void spot_liveput_found_keep(struct spot_liveput_found *f, double moved, double best, double gap)
+{
+    const double rounding = 1e-9;
+
+    f->until = moved + gap - rounding * fmax(1, fabs(best));
+}
+
+static double worth(const struct spot_liveput_dp *dp, const struct spot_liveput_outcome *o,
+                    const double *value, int r)
+{
+    if (r == dp->n_grid) /* suspended */
+        return value[r];
+    return o->at ? spot_liveput_worth(o, value, (size_t)dp->n_grid + 1, r) : o->of[r] + value[r];
+}
+
+/* Over all targets; *gap to the second. */
+static double scan(const struct spot_liveput_dp *dp, const struct spot_liveput_outcome *o,
+                   const double *value, int n2, int *rank, double *gap)
+{
+    double best = worth(dp, o, value, dp->n_grid), second = -INFINITY;
+
+    *rank = dp->n_grid;
+    for (int r = 0; r < dp->n_fit[n2]; r++) {
+        const double x = worth(dp, o, value, r);
+
+        if (x > best) {
+            second = best;
+            best = x;
+            *rank = r;
+        } else if (x > second) {
+            second = x;
+        }
+    }
+    *gap = best - second;
+    return best;
+}
+
+double spot_liveput_best(struct spot_liveput_dp *dp, const struct spot_liveput_gain *gain, int i,
+                         const double *value, int n2)
+{
+    const struct spot_liveput_outcome o = spot_liveput_outcome_of(gain, i, dp->n_grid);
+    double best, gap, moved = 0;
+    struct spot_liveput_found *f = spot_liveput_memo_next(dp, value, &moved);
+    int rank;
+
+    if (f && moved < f->until)
+        return worth(dp, &o, value, f->rank);
+    best = scan(dp, &o, value, n2, &rank, &gap);
+    if (f) {
+        f->rank = rank;
+        spot_liveput_found_keep(f, moved, best, gap);
+    }
+    return best;
+}

@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: MIT */
+/* What one interval gives, and what it leaves unfinished: made as asked for, kept. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "common/xalloc.h"
+#include "plan/parcae.h"
+#include "plan/train/liveput_inner.h"
+
+enum { SPANS_MAX = 8 }; /* intervals that a migration may be left with, in the state */
+
+static size_t wide_of(const struct spot_liveput_dp *dp)
+{
+    return (size_t)dp->n_grid + 1;
+}
+
+/* By outcome i: of[], left_s[], free[]. */
+static void fill(struct spot_liveput_dp *dp, const double *cost_s, int rank, bool is_owing, int i,
+                 struct spot_liveput_gain *g)
+{
+    const struct spot_cost_table *t = dp->table;
+    const size_t row = (size_t)i * wide_of(dp);
+
+    for (int r = 0; r < dp->n_grid; r++) {
+        const int to = dp->by_size[r];
+        const double more = is_owing ? t->restart_s[2 * to + SPOT_CHANGE_REMOVE] : 0;
+        const double total = cost_s[to] + more, left = total - dp->interval_s;
+
+        if (is_owing && cost_s[to] <= 0) {
+            g->of[row + (size_t)r] = -INFINITY;
+            g->free[row + (size_t)g->n_free[i]++] = r;
+            continue;
+        }
+        g->of[row + (size_t)r] = t->samples_per_s[to] * (dp->interval_s - total);
+        if (left <= 0 || !dp->node_per_span)
+            continue;
+        if (!g->left_s)
+            g->left_s = spot_xcalloc((size_t)g->n * wide_of(dp), sizeof(*g->left_s));
+        g->left_s[row + (size_t)r] = left;
+        if (rank < dp->n_grid)
+            dp->left_max_s = fmax(dp->left_max_s, left);
+    }
+}
+
+/* Where left_s lies among the nodes: returns the node below, *part the weight of the one above,
+ * *beyond_s what is beyond the last. */
+static int place(const struct spot_liveput_dp *dp, double left_s, double *part, double *beyond_s)
+{
+    const int m = dp->node_per_span, n_span = m ? (dp->n_node - 1) / m : 0;
+    int span, i;
+    double x;
+
+    *part = *beyond_s = 0;
+    if (left_s <= 0)
+        return 0;
+    if (left_s >= n_span * dp->interval_s) {
+        *beyond_s = left_s - n_span * dp->interval_s;
+        return dp->n_node - 1; /* without nodes: 0 */
+    }
+    span = (int)ceil(left_s / dp->interval_s) - 1;
+    span = span < 0 ? 0 : span < n_span ? span : n_span - 1;
+    x = (left_s / dp->interval_s - span) * (m - 1);
+    x = fmin(fmax(x, 0), m - 1);
+    i = (int)x < m - 2 ? (int)x : m - 2;
+    *part = x - i;
+    return 1 + span * m + i;
+}
+
+static void place_gain(const struct spot_liveput_dp *dp, struct spot_liveput_gain *g)
+{
+    const size_t wide = wide_of(dp), n = (size_t)g->n * wide;
+
+    if (!g->left_s)
+        return;
+    if (!g->at) {
+        g->at = spot_xcalloc(n, sizeof(*g->at));
+        g->part = spot_xcalloc(n, sizeof(*g->part));
+    }
+    for (size_t k = 0; k < n; k++) {
+        const size_t r = k % wide;
+        double beyond;
+
+        g->at[k] = place(dp, g->left_s[k], &g->part[k], &beyond) * (int)wide + (int)r;
+        if (g->left_s[k] > 0)
+            g->of[k] = -dp->table->samples_per_s[dp->by_size[r]] * beyond;
+    }
+}
+
+static struct spot_liveput_gain *make(struct spot_liveput_dp *dp, int n, int rank, int lost,
+                                      bool is_owing)
+{
+    const int from = rank == dp->n_grid ? SPOT_GRID_NONE : dp->by_size[rank];
+    const bool sees = dp->has_notice && dp->sees_victims && lost && from != SPOT_GRID_NONE;
+    const struct spot_cost_outcomes *o = sees ? spot_cost_outcomes(dp->table, n, from, lost) : NULL;
+    struct spot_liveput_gain *g = spot_xcalloc(1, sizeof(*g));
+    const size_t wide = wide_of(dp);
+
+    g->n = o ? o->n : 1;
+    g->prob = spot_xcalloc((size_t)g->n, sizeof(*g->prob));
+    g->of = spot_xcalloc((size_t)g->n * wide, sizeof(*g->of));
+    if (is_owing) {
+        g->free = spot_xcalloc((size_t)g->n * wide, sizeof(*g->free));
+        g->n_free = spot_xcalloc((size_t)g->n, sizeof(*g->n_free));
+    }
+    for (int i = 0; i < g->n; i++) {
+        g->prob[i] = o ? o->prob[i] : 1;
+        fill(dp,
+             o ? o->cost_s + (size_t)i * (size_t)dp->n_grid
+               : spot_cost_row(dp->table, n, from, lost),
+             rank, is_owing, i, g);
+    }
+    place_gain(dp, g);
+    return g;
+}
+
+static size_t n_gain(const struct spot_liveput_dp *dp)
+{
+    return 2 * (size_t)(dp->n_max - dp->n_low + 1) * wide_of(dp) * ((size_t)dp->lost_max + 1);
+}
+
+const struct spot_liveput_gain *spot_liveput_gain_of(struct spot_liveput_dp *dp, int n, int rank,
+                                                     int change, bool is_owing)
+{
+    const int lost = change < 0 ? -change : 0;
+    struct spot_liveput_gain **at;
+
+    if (!dp->gain)
+        dp->gain = spot_xcalloc(n_gain(dp), sizeof(struct spot_liveput_gain *));
+    at = &dp->gain[2 * (((size_t)(n - dp->n_low) * wide_of(dp) + (size_t)rank) *
+                            ((size_t)dp->lost_max + 1) +
+                        (size_t)lost) +
+                   is_owing];
+    if (!*at)
+        *at = make(dp, n, rank, lost, is_owing);
+    return *at;
+}
+
+void spot_liveput_gain_release(struct spot_liveput_dp *dp)
+{
+    for (size_t i = 0; dp->gain && i < n_gain(dp); i++) {
+        struct spot_liveput_gain *g = dp->gain[i];
+
+        if (!g)
+            continue;
+        free(g->prob);
+        free(g->of);
+        free(g->left_s);
+        free(g->at);
+        free(g->part);
+        free(g->free);
+        free(g->n_free);
+        free(g);
+    }
+    free(dp->gain);
+}
+
+void spot_liveput_place(struct spot_liveput_dp *dp)
+{
+    const double spans = ceil(dp->left_max_s / dp->interval_s);
+    const int n_node = 1 + (spans < SPANS_MAX ? (int)spans : (int)SPANS_MAX) * dp->node_per_span;
+
+    if (n_node == dp->n_node) /* gains are placed as they are made */
+        return;
+    dp->n_node = n_node;
+    for (size_t i = 0; dp->gain && i < n_gain(dp); i++)
+        if (dp->gain[i])
+            place_gain(dp, dp->gain[i]);
+}
+
+double spot_liveput_node_s(const struct spot_liveput_dp *dp, int node)
+{
+    const int m = dp->node_per_span, span = (node - 1) / m, i = (node - 1) % m;
+
+    return node ? (span + (double)i / (m - 1)) * dp->interval_s : 0;
+}
+
+double spot_liveput_owing(const struct spot_liveput_dp *dp, const double *value, int rank,
+                          double left_s)
+{
+    const size_t wide = wide_of(dp);
+    double part, beyond;
+    const int node = place(dp, left_s, &part, &beyond);
+    const double *at = value + (size_t)node * wide + (size_t)rank;
+
+    if (*at <= SPOT_LIVEPUT_NEVER)
+        return -INFINITY;
+    if (left_s <= 0)
+        return *at;
+    return at[0] - (part > 0 ? part * (at[0] - at[wide]) : 0) -
+           dp->table->samples_per_s[dp->by_size[rank]] * beyond;
+}

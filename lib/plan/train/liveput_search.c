@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+/* Many instances: the best target by bounds. Any change takes some seconds at least, more where P
+ * changes or D grows, whatever the grid it comes from, so that targets in the order of what they
+ * give after the least change can be left alone from the first that cannot win. Prices are asked
+ * for one by one; most are never needed. What was found stays the best as liveput_best.c has it,
+ * and is remembered with what it gives: a sweep that asks again need not look at a price. The
+ * maximum is that over all targets, to the bit. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "common/xalloc.h"
+#include "plan/train/liveput_inner.h"
+
+/* What a target gives at most, now and from then on: after any change, after one that moves state.
+ */
+struct target {
+    double most, moved;
+    int rank;
+};
+
+struct spot_liveput_search {
+    double *gain, *moved_gain; /* [n_grid] of the interval, at most */
+    struct target *target;     /* [n_context * counts * n_grid], `most` descending */
+};
+
+bool spot_liveput_searches(const struct spot_liveput_dp *dp)
+{
+    return dp->has_notice && !dp->sees_victims && !dp->node_per_span;
+}
+
+static struct target *targets_of(const struct spot_liveput_dp *dp, int context, int n)
+{
+    const int n_count = dp->n_max - dp->n_low + 1;
+
+    return dp->search->target + (size_t)(context * n_count + n - dp->n_low) * (size_t)dp->n_grid;
+}
+
+static void make(struct spot_liveput_dp *dp)
+{
+    const double rounding = 1 - 1e-9; /* a mean of costs may fall below the least of them by some */
+    const size_t n_grid = (size_t)dp->n_grid,
+                 n_target = (size_t)(dp->n_context * (dp->n_max - dp->n_low + 1)) * n_grid;
+    struct spot_liveput_search *s = spot_xcalloc(1, sizeof(*s));
+
+    s->gain = spot_xcalloc(n_grid, sizeof(*s->gain));
+    s->moved_gain = spot_xcalloc(n_grid, sizeof(*s->moved_gain));
+    s->target = spot_xcalloc(n_target, sizeof(*s->target));
+    for (int r = 0; r < dp->n_grid; r++) {
+        const int to = dp->by_size[r];
+        const double rate = dp->table->samples_per_s[to];
+
+        s->gain[r] = rate * (dp->interval_s - rounding * spot_cost_least_s(dp->table, to, true));
+        s->moved_gain[r] =
+            rate * (dp->interval_s - rounding * spot_cost_least_s(dp->table, to, false));
+    }
+    for (size_t i = 0; i < n_target; i++)
+        s->target[i].rank = (int)(i % n_grid);
+    dp->search = s;
+}
+
+/* By insertion: from one sweep to the next hardly anything moves. */
+static void sort(struct target *target, int n)
+{
+    for (int i = 1; i < n; i++) {
+        const struct target x = target[i];
+        int at = i;
+
+        for (; at > 0 && target[at - 1].most < x.most; at--)
+            target[at] = target[at - 1];
+        target[at] = x;
+    }
+}
+
+void spot_liveput_search_sort(struct spot_liveput_dp *dp)
+{
+    if (!dp->search)
+        make(dp);
+    for (int c = 0; c < dp->n_context; c++)
+        for (int n = dp->n_low; n <= dp->n_max; n++) {
+            const double *value = spot_liveput_dp_value(dp, c, n);
+            struct target *target = targets_of(dp, c, n);
+
+            for (int i = 0; i < dp->n_fit[n]; i++) {
+                const int r = target[i].rank;
+
+                target[i].most = dp->search->gain[r] + value[r];
+                target[i].moved = dp->search->moved_gain[r] + value[r];
+            }
+            sort(target, dp->n_fit[n]);
+        }
+}
+
+/* The best so far, and the most that any other may give. */
+struct race {
+    double best, second, gain;
+    int rank;
+};
+
+static void enter(struct race *race, int rank, double gain, double x)
+{
+    if (x > race->best) {
+        race->second = race->best;
+        race->best = x;
+        race->gain = gain;
+        race->rank = rank;
+    } else if (x > race->second) {
+        race->second = x;
+    }
+}
+
+static void search(struct spot_liveput_dp *dp, int n, int rank, int change, int context,
+                   struct race *race)
+{
+    struct spot_cost_table *t = dp->table;
+    const int from = dp->by_size[rank], n2 = n + change, n_fit = dp->n_fit[n2];
+    struct spot_cost_changes *changes = spot_cost_changes(t, n, from, change < 0 ? -change : 0);
+    const double *value = spot_liveput_dp_value(dp, context, n2);
+    const struct target *target = targets_of(dp, context, n2);
+
+    *race = (struct race){ value[dp->n_grid], -INFINITY, 0, dp->n_grid };
+    if (rank < n_fit) {
+        const double gain =
+            t->samples_per_s[from] * (dp->interval_s - spot_cost_of(t, changes, from));
+
+        enter(race, rank, gain, gain + value[rank]);
+    }
+    for (int i = 0; i < n_fit; i++) {
+        const int r = target[i].rank, to = dp->by_size[r];
+        const bool moves = t->p[to] != t->p[from] || t->d[to] > t->d[from];
+        double gain;
+
+        if (target[i].most <= race->best) {
+            race->second = fmax(race->second, target[i].most);
+            break;
+        }
+        if (r == rank)
+            continue;
+        if (moves && target[i].moved <= race->best) {
+            race->second = fmax(race->second, target[i].moved);
+            continue;
+        }
+        gain = t->samples_per_s[to] * (dp->interval_s - spot_cost_of(t, changes, to));
+        enter(race, r, gain, gain + value[r]);
+    }
+}
+
+double spot_liveput_search_best(struct spot_liveput_dp *dp, int n, int rank, int change,
+                                int context)
+{
+    const double *value = spot_liveput_dp_value(dp, context, n + change);
+    double moved = 0;
+    struct spot_liveput_found *f = spot_liveput_memo_next(dp, value, &moved);
+    struct race race;
+
+    if (f && moved < f->until)
+        return f->gain + value[f->rank];
+    search(dp, n, rank, change, context, &race);
+    if (f) {
+        f->rank = race.rank;
+        f->gain = race.gain;
+        spot_liveput_found_keep(f, moved, race.best, race.best - race.second);
+    }
+    return race.best;
+}
+
+void spot_liveput_search_release(struct spot_liveput_dp *dp)
+{
+    if (!dp->search)
+        return;
+    free(dp->search->gain);
+    free(dp->search->moved_gain);
+    free(dp->search->target);
+    free(dp->search);
+}

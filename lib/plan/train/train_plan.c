@@ -1,0 +1,553 @@
+/* SPDX-License-Identifier: MIT */
+#include "plan/train_plan.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/xalloc.h"
+#include "plan/liveput.h"
+#include "plan/train/train_score.h"
+
+/* --- what each grid promises --- */
+
+static double at_least_zero(double x)
+{
+    return x > 0 ? x : 0;
+}
+
+/* Instances a grid can use: not those under notice. */
+static int staying(const struct spot_train_question *q)
+{
+    return q->law->now - q->leaving;
+}
+
+/* How many of those that stay are lost, each number once. */
+struct losses {
+    int *lost;             /* [n], ascending */
+    double *prob;          /* [n] */
+    double *hold, *before; /* [n], space of judge() */
+    int n;
+};
+
+static void losses_init(struct losses *l, const struct spot_train_question *q)
+{
+    const struct spot_change_law *law = q->law;
+    const int stay = staying(q);
+
+    l->n = 0;
+    l->lost = spot_xcalloc(law->n_change, sizeof(*l->lost));
+    l->prob = spot_xcalloc(3 * law->n_change, sizeof(*l->prob));
+    l->hold = l->prob + law->n_change;
+    l->before = l->hold + law->n_change;
+    for (size_t i = 0; i < law->n_change; i++) { /* sorted by lost */
+        const int lost = law->change[i].lost < stay ? law->change[i].lost : stay;
+
+        assert(!l->n || lost >= l->lost[l->n - 1]);
+        if (!l->n || l->lost[l->n - 1] != lost)
+            l->lost[l->n++] = lost;
+        l->prob[l->n - 1] += law->change[i].prob;
+    }
+}
+
+static void losses_release(struct losses *l)
+{
+    free(l->lost);
+    free(l->prob);
+}
+
+/* Judge D x P by the joint law: P[M >= m] for each number of victims, and for each m where samples
+ * are expected by it; the other solvers find those themselves, and ask for all and for one only. */
+static void judge(struct spot_train_choice *c, const struct spot_train_question *q,
+                  struct losses *l)
+{
+    const struct spot_liveput g = { c->d, c->p, staying(q) - c->d * c->p, 0 };
+    const int by = q->solver == SPOT_SOLVER_LIVEPUT || c->d == 1 ? 1 : c->d - 1;
+
+    c->samples_per_s = c->loss_prob = c->break_prob = 0;
+    memset(l->before, 0, (size_t)l->n * sizeof(*l->before));
+    for (int m = c->d; m >= 1; m -= by) {
+        const double rate = at_least_zero(spot_throughput_at(q->throughput, m, c->p));
+
+        spot_liveput_hold_many(&g, m, l->lost, l->n, l->hold);
+        for (int i = 0; i < l->n; i++) {
+            if (l->hold[i] > l->before[i])
+                c->samples_per_s += l->prob[i] * (l->hold[i] - l->before[i]) * rate;
+            c->break_prob += m == c->d ? l->prob[i] * (1 - l->hold[i]) : 0;
+            c->loss_prob += m == 1 ? l->prob[i] * (1 - l->hold[i]) : 0; /* M = 0: a stage is gone */
+            l->before[i] = l->hold[i];
+        }
+    }
+}
+
+static int best_first(const void *a, const void *b)
+{
+    const struct spot_train_choice *x = a, *y = b;
+
+    if (x->score != y->score)
+        return x->score > y->score ? -1 : 1;
+    return x->p != y->p ? (x->p > y->p) - (x->p < y->p) : (x->d > y->d) - (x->d < y->d);
+}
+
+static void judge_all(struct spot_train_plan *plan, const struct spot_train_question *q,
+                      const int *grid, int n_grid)
+{
+    const struct spot_throughput *t = q->throughput;
+    const double price = q->job->cost.usd_per_h;
+    struct losses losses;
+
+    losses_init(&losses, q);
+    plan->choice = spot_xcalloc((size_t)n_grid, sizeof(*plan->choice));
+    for (int i = 0; i < n_grid; i++) {
+        struct spot_train_choice c = { .d = grid[i] / (t->p_max + 1),
+                                       .p = grid[i] % (t->p_max + 1) };
+
+        c.spares = staying(q) - c.d * c.p;
+        c.raw = spot_throughput_at(t, c.d, c.p);
+        if (c.spares < q->spares_min || c.raw <= 0)
+            continue;
+        judge(&c, q, &losses);
+        c.score = c.samples_per_s;
+        if (q->objective != SPOT_OBJECTIVE_SAMPLES)
+            c.spares = q->spares_min;
+        c.usd_per_h = price < 0 ? -1 : price * (c.d * c.p + c.spares);
+        if (c.loss_prob <= q->max_loss_prob)
+            plan->choice[plan->n_choice++] = c;
+    }
+    losses_release(&losses);
+}
+
+/* Turn scores in samples into those of the objective. */
+static void weigh(struct spot_train_plan *plan, const struct spot_train_question *q)
+{
+    for (size_t i = 0; i < plan->n_choice && q->objective != SPOT_OBJECTIVE_SAMPLES; i++)
+        plan->choice[i].score =
+            spot_train_worth(q, plan->choice[i].samples_per_s, plan->choice[i].usd_per_h);
+    qsort(plan->choice, plan->n_choice, sizeof(*plan->choice), best_first);
+}
+
+/* No grid can do better: the fastest grid of the count each interval ends with. */
+static double bound_of(const struct spot_train_question *q)
+{
+    const struct spot_change_law *law = q->law;
+    double sum = 0;
+    int d, p;
+
+    for (size_t i = 0; i < law->n_change; i++) {
+        const int n = law->now - law->change[i].lost + law->change[i].gained;
+        const int left = n > q->leaving ? n - q->leaving : 0;
+
+        sum += law->change[i].prob * spot_throughput_best(q->throughput, left, &d, &p);
+    }
+    return sum;
+}
+
+/* --- words --- */
+
+static const char *say(struct spot_train_plan *plan, const char *fmt, ...) SPOT_PRINTF(2, 3);
+static const char *say(struct spot_train_plan *plan, const char *fmt, ...)
+{
+    char line[512];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(line, sizeof(line), fmt, ap);
+    va_end(ap);
+    plan->text = spot_xgrow(plan->text, &plan->text_cap, plan->n_text + 1, sizeof(*plan->text));
+    return plan->text[plan->n_text++] = spot_xstrdup(line);
+}
+
+static void because(struct spot_train_plan *plan, const char *sentence)
+{
+    plan->doc.why[plan->doc.n_why++] = sentence;
+}
+
+static const char *plural(long long n)
+{
+    return n == 1 ? "" : "s";
+}
+
+/* Probability that at least one instance is lost, and the mean number then. */
+static double loss_law(const struct spot_change_law *law, double *mean)
+{
+    double prob = 0;
+
+    *mean = 0;
+    for (size_t i = 0; i < law->n_change; i++)
+        if (law->change[i].lost) {
+            prob += law->change[i].prob;
+            *mean += law->change[i].prob * law->change[i].lost;
+        }
+    *mean = prob > 0 ? *mean / prob : 0;
+    return prob;
+}
+
+static void reason_of_solver(struct spot_train_plan *plan, const struct spot_train_question *q)
+{
+    const struct spot_train_choice *c = &plan->choice[0];
+    double mean;
+
+    if (loss_law(q->law, &mean) <= 0 && q->solver == SPOT_SOLVER_LIVEPUT) {
+        because(plan, say(plan, "%d x %d gives %.6g samples/s", c->d, c->p, c->raw));
+        return;
+    }
+    if (q->solver == SPOT_SOLVER_LIVEPUT) {
+        because(plan, say(plan,
+                          "%d x %d gives %.6g samples/s undisturbed and %.6g expected with those "
+                          "losses",
+                          c->d, c->p, c->raw, c->samples_per_s));
+        return;
+    }
+    because(plan, say(plan,
+                      "%d x %d gives %.6g samples/s undisturbed and %.6g over the next %d "
+                      "interval%s, later changes of the grid included and paid",
+                      c->d, c->p, c->raw, c->samples_per_s, q->horizon, plural(q->horizon)));
+    if (!q->current_d)
+        because(plan, say(plan, "nothing runs now: the start itself is not charged"));
+    else if (c->d == q->current_d && c->p == q->current_p && !q->leaving)
+        because(plan, say(plan, "it runs already: nothing is paid"));
+    else if (spot_train_missing(q))
+        because(plan,
+                say(plan,
+                    "coming from %d x %d with %d of its %d instances lost, any of them, costs "
+                    "%.3g s, %.4g samples",
+                    q->current_d, q->current_p, spot_train_missing(q), q->current_d * q->current_p,
+                    c->cost_s, c->cost_s * c->raw));
+    else
+        because(plan, say(plan, "coming from %d x %d costs %.3g s, %.4g samples", q->current_d,
+                          q->current_p, c->cost_s, c->cost_s * c->raw));
+}
+
+static void reason_of_runner_up(struct spot_train_plan *plan, const struct spot_train_question *q)
+{
+    const struct spot_train_choice *c = &plan->choice[0];
+    int d, p;
+    const double fastest = spot_throughput_best(q->throughput, staying(q), &d, &p);
+
+    if (fastest <= c->raw * (1 + 1e-9)) {
+        because(plan,
+                say(plan, "no grid of %d instance%s is faster", staying(q), plural(staying(q))));
+        return;
+    }
+    for (size_t i = 1; i < plan->n_choice; i++)
+        if (plan->choice[i].d == d && plan->choice[i].p == p) {
+            because(plan, say(plan,
+                              "the fastest grid, %d x %d, gives %.6g undisturbed but %.6g "
+                              "expected%s",
+                              d, p, fastest, plan->choice[i].samples_per_s,
+                              q->solver == SPOT_SOLVER_LIVEPUT ? " with those losses" : ""));
+            return;
+        }
+    because(plan, say(plan,
+                      "the fastest grid, %d x %d, gives %.6g undisturbed but is not allowed: "
+                      "spares or risk",
+                      d, p, fastest));
+}
+
+static void reason_of_law(struct spot_train_plan *plan, const struct spot_train_question *q)
+{
+    double mean, prob = loss_law(q->law, &mean), gain = 0;
+
+    for (size_t i = 0; i < q->law->n_change; i++)
+        gain += q->law->change[i].gained ? q->law->change[i].prob : 0;
+    if (prob > 0)
+        because(plan, say(plan,
+                          "the next %.6g s lose an instance with probability %.3g (then %.3g on "
+                          "average)",
+                          q->law->interval_s, prob, mean));
+    else if (gain > 0)
+        because(plan,
+                say(plan, "the next %.6g s are expected to lose nothing", q->law->interval_s));
+    else
+        because(plan,
+                say(plan, "nothing is expected to change in the next %.6g s", q->law->interval_s));
+}
+
+/* Grids of more than n instances whose speed is known, if only by the law. */
+static bool knows_beyond(const struct spot_throughput *t, int n)
+{
+    for (int i = 0; i < t->n_grid; i++) {
+        const int d = t->grid_order[i] / (t->p_max + 1), p = t->grid_order[i] % (t->p_max + 1);
+
+        if (d * p > n && spot_throughput_at(t, d, p) > 0)
+            return true;
+    }
+    return false;
+}
+
+static const char *source_of(const struct spot_train_question *q, const struct spot_train_choice *c)
+{
+    return spot_throughput_is_measured(q->throughput, c->d, c->p) ? "profile" : "law";
+}
+
+/* Speeds that were not measured; more instances than the profile has grids for. */
+static void reason_of_profile(struct spot_train_plan *plan, const struct spot_train_question *q)
+{
+    const struct spot_train_choice *c = &plan->choice[0];
+    const int most = spot_job_profiled(q->job);
+
+    if (c->d * c->p <= most && !spot_throughput_is_measured(q->throughput, c->d, c->p))
+        because(plan,
+                say(plan, "the speed of %d x %d is that of the fitted law, not a measured one",
+                    c->d, c->p));
+    if (staying(q) <= most)
+        return;
+    if (c->d * c->p > most)
+        because(plan, say(plan,
+                          "the profile ends at %d instance%s: the speed of %d x %d is that of the "
+                          "fitted law",
+                          most, plural(most), c->d, c->p));
+    else if (!knows_beyond(q->throughput, most))
+        because(plan, say(plan, "the profile ends at %d instance%s: no larger grid is looked at",
+                          most, plural(most)));
+}
+
+/* Little is known of a law that rests on few entries, or that misses those it rests on. */
+static void reason_of_doubt(struct spot_train_plan *plan, const struct spot_train_question *q)
+{
+    enum { POINTS_FEW = 3 };
+    static const double ERROR_LARGE = 0.2;
+    const struct spot_step_law *law = &q->throughput->law;
+
+    for (size_t i = 0; i < plan->n_choice && !plan->doubt; i++)
+        if (!spot_throughput_is_measured(q->throughput, plan->choice[i].d, plan->choice[i].p) &&
+            (law->n_point < POINTS_FEW || law->error_mean > ERROR_LARGE))
+            plan->doubt = say(plan,
+                              "speeds by the fitted law are doubtful: it rests on %zu profile "
+                              "entr%s and misses %s by %.0f %% on average",
+                              law->n_point, law->n_point == 1 ? "y" : "ies",
+                              law->n_point == 1 ? "it" : "them", 100 * law->error_mean);
+    if (plan->doubt)
+        because(plan, plan->doubt);
+}
+
+static void reasons_of_choice(struct spot_train_plan *plan, const struct spot_train_question *q)
+{
+    const struct spot_train_choice *c = &plan->choice[0];
+
+    because(plan, say(plan, "%d instance%s now; %d x %d uses %d and keeps %d spare", q->law->now,
+                      plural(q->law->now), c->d, c->p, c->d * c->p, c->spares));
+    if (q->leaving)
+        because(plan, say(plan, "%d of them %s under notice", q->leaving,
+                          q->leaving == 1 ? "is" : "are"));
+    if (q->objective != SPOT_OBJECTIVE_SAMPLES && staying(q) > c->d * c->p + c->spares)
+        because(plan,
+                say(plan, "%d machine%s not pay: let them go", staying(q) - c->d * c->p - c->spares,
+                    staying(q) - c->d * c->p - c->spares == 1 ? " does" : "s do"));
+    reason_of_law(plan, q);
+    reason_of_solver(plan, q);
+    if (c->break_prob > 0)
+        because(plan, say(plan,
+                          "with probability %.3g fewer than %d pipeline%s survive%s without a "
+                          "transfer, with %.3g some stage loses %s replica%s",
+                          c->break_prob, c->d, plural(c->d), c->d == 1 ? "s" : "", c->loss_prob,
+                          c->d == 1 ? "its only" : "all its", plural(c->d)));
+    reason_of_runner_up(plan, q);
+    reason_of_profile(plan, q);
+    reason_of_doubt(plan, q);
+    if (q->throughput->law.n_outlier)
+        because(plan, say(plan, "%zu profile entr%s more than 1.4 times off the fitted law",
+                          q->throughput->law.n_outlier,
+                          q->throughput->law.n_outlier == 1 ? "y is" : "ies are"));
+}
+
+/* Of a grid whose speed is known. */
+static int fewest_instances(const struct spot_throughput *t)
+{
+    int fewest = t->n_max, d, p;
+
+    while (fewest > 1 && spot_throughput_best(t, fewest - 1, &d, &p) > 0)
+        fewest--;
+    return fewest;
+}
+
+static void reasons_of_suspend(struct spot_train_plan *plan, const struct spot_train_question *q)
+{
+    if (!plan->doc.n_why)
+        because(plan, say(plan,
+                          "suspend: %d instance%s now, %d to be kept spare, and the smallest grid "
+                          "of known speed needs %d",
+                          staying(q), plural(staying(q)), q->spares_min,
+                          fewest_instances(q->throughput)));
+    if (plan->doc.n_why == 1 && q->max_loss_prob < 1)
+        because(plan, say(plan, "and none loses a whole stage with probability below %.3g",
+                          q->max_loss_prob));
+    because(plan, say(plan, "the state stays safe; the job resumes when enough are back"));
+}
+
+static int most_samples_first(const void *a, const void *b)
+{
+    const struct spot_train_choice *x = a, *y = b;
+
+    if (x->samples_per_s != y->samples_per_s)
+        return x->samples_per_s > y->samples_per_s ? -1 : 1;
+    return best_first(a, b);
+}
+
+/* The others in the order of what they are told by: samples_per_s, or the objective. What is chosen
+ * stands first in either case; the dynamic program chooses beyond the horizon that is told. */
+static void fill_alternatives(struct spot_train_plan *plan, const struct spot_train_question *q)
+{
+    const struct spot_train_choice *best = &plan->choice[0];
+    const size_t n = plan->n_choice > 9 ? 8 : plan->n_choice ? plan->n_choice - 1 : 0;
+    const char *later = q->solver == SPOT_SOLVER_LIVEPUT ? "" : ", changing again when that pays";
+
+    if (n && q->objective == SPOT_OBJECTIVE_SAMPLES)
+        qsort(plan->choice + 1, plan->n_choice - 1, sizeof(*plan->choice), most_samples_first);
+    plan->doc.alternative = spot_xcalloc(n, sizeof(*plan->doc.alternative));
+    plan->doc.n_alternative = n;
+    for (size_t i = 0; i < n; i++) {
+        const struct spot_train_choice *c = &plan->choice[i + 1];
+        const double less =
+            best->samples_per_s > 0 ? 100 * (1 - c->samples_per_s / best->samples_per_s) : 0;
+
+        plan->doc.alternative[i] = (struct spot_plan_alternative){
+            .d = c->d,
+            .p = c->p,
+            .spares = c->spares,
+            .samples_per_s = c->samples_per_s,
+            .loss_prob = c->loss_prob,
+            .undisturbed_samples_per_s = c->raw,
+            .from = source_of(q, c),
+            .why = say(
+                plan,
+                "%.3g %% %s expected%s; %.6g samples/s while it runs%s, risk of a lost "
+                "stage %.3g",
+                fabs(less), less < 0 ? "more" : "less", later, c->raw,
+                spot_throughput_is_measured(q->throughput, c->d, c->p) ? "" : " by the fitted law",
+                c->loss_prob),
+        };
+    }
+}
+
+static void fill_expected(struct spot_train_plan *plan, const struct spot_train_question *q)
+{
+    struct spot_plan_expected *e = &plan->doc.expected;
+
+    e->usd_per_h =
+        q->job->cost.usd_per_h < 0 ? -1 : q->job->cost.usd_per_h * (double)plan->doc.spares;
+    e->usd_per_sample = -1;
+    if (!plan->n_choice)
+        return;
+    e->usd_per_h = plan->choice[0].usd_per_h;
+    e->samples_per_s = plan->choice[0].samples_per_s;
+    e->undisturbed_samples_per_s = plan->choice[0].raw;
+    e->from = source_of(q, &plan->choice[0]);
+    e->loss_prob = plan->choice[0].loss_prob;
+    if (e->usd_per_h >= 0 && e->samples_per_s > 0)
+        e->usd_per_sample = e->usd_per_h / 3600 / e->samples_per_s;
+}
+
+/* The likeliest count of each later interval, and the fastest grid for it. */
+static void fill_path(struct spot_train_plan *plan, const struct spot_train_question *q)
+{
+    const struct spot_change_law *law = q->law;
+
+    plan->doc.path = spot_xcalloc((size_t)law->horizon, sizeof(*plan->doc.path));
+    plan->doc.n_path = (size_t)law->horizon;
+    for (int h = 0; h < law->horizon; h++) {
+        const double *pmf = law->count + (size_t)h * (size_t)(law->cap + 1);
+        int mode = 0, d, p;
+
+        for (int n = 1; n <= law->cap; n++)
+            mode = pmf[n] > pmf[mode] ? n : mode;
+        spot_throughput_best(q->throughput, mode, &d, &p);
+        plan->doc.path[h] = (struct spot_plan_path){ d, p, pmf[mode] > 1 ? 1 : pmf[mode] };
+    }
+}
+
+/* The best grid there is does not pay: say so. */
+static bool is_worse_than_nothing(struct spot_train_plan *plan, const struct spot_train_question *q,
+                                  double suspend)
+{
+    const struct spot_train_choice *c = &plan->choice[0];
+
+    if (q->objective == SPOT_OBJECTIVE_MIX && c->score < 0)
+        because(plan,
+                say(plan,
+                    "suspend: the best grid, %d x %d, gives %.6g samples/s, worth %.4g usd/h; "
+                    "its machines cost %.4g usd/h",
+                    c->d, c->p, c->samples_per_s, c->samples_per_s * q->usd_per_sample * 3600,
+                    c->usd_per_h));
+    else if (q->objective == SPOT_OBJECTIVE_SAMPLES && suspend > c->score)
+        because(plan,
+                say(plan,
+                    "suspend: the change to the best grid, %d x %d, takes %.4g s; to wait for "
+                    "the next change costs less",
+                    c->d, c->p, c->cost_s));
+    else
+        return false;
+    return true;
+}
+
+/* Judge, score, rank. */
+static int rank(struct spot_train_plan *plan, const struct spot_train_question *q,
+                struct spot_err *err)
+{
+    double suspend = -INFINITY;
+    int *grid, n_grid, rc = 0;
+
+    if (q->objective != SPOT_OBJECTIVE_SAMPLES && q->job->cost.usd_per_h < 0)
+        return spot_err_set(err, SPOT_EDATA, "job '%.64s' has no /cost/usd_per_h to plan by",
+                            q->job->name);
+    n_grid = spot_train_grids(q, &grid);
+    judge_all(plan, q, grid, n_grid);
+    plan->doc.bound = bound_of(q);
+    if (q->solver != SPOT_SOLVER_LIVEPUT)
+        rc = spot_train_score(plan->choice, plan->n_choice, q, grid, n_grid, &plan->doc.bound,
+                              &suspend, err);
+    free(grid);
+    if (rc)
+        return -1;
+    weigh(plan, q);
+    if (plan->n_choice && is_worse_than_nothing(plan, q, suspend))
+        plan->n_choice = 0;
+    return 0;
+}
+
+int spot_train_plan_make(struct spot_train_plan *plan, const struct spot_train_question *q,
+                         struct spot_err *err)
+{
+    struct spot_plan_doc *doc = &plan->doc;
+
+    memset(plan, 0, sizeof(*plan));
+    doc->why = spot_xcalloc(SPOT_PLAN_WHY_MAX, sizeof(*doc->why));
+    if (rank(plan, q, err)) {
+        spot_train_plan_release(plan);
+        return -1;
+    }
+    doc->job = q->job->name;
+    doc->time_s = q->time_s;
+    doc->epoch = -1;
+    doc->next = (struct spot_grid){ .m = 1, .b = q->job->micro_batch };
+    doc->spares = staying(q);
+    if (plan->n_choice) {
+        doc->next.d = plan->choice[0].d;
+        doc->next.p = plan->choice[0].p;
+        doc->spares = plan->choice[0].spares;
+        reasons_of_choice(plan, q);
+    } else {
+        reasons_of_suspend(plan, q);
+        if (q->objective == SPOT_OBJECTIVE_MIX)
+            doc->spares = q->spares_min < staying(q) ? q->spares_min : staying(q);
+    }
+    fill_expected(plan, q);
+    fill_path(plan, q);
+    fill_alternatives(plan, q);
+    doc->bound = fmax(doc->bound, doc->expected.samples_per_s);
+    doc->gap = doc->bound > 0 ? (doc->bound - doc->expected.samples_per_s) / doc->bound : 0;
+    return 0;
+}
+
+void spot_train_plan_release(struct spot_train_plan *plan)
+{
+    for (size_t i = 0; i < plan->n_text; i++)
+        free(plan->text[i]);
+    free(plan->text);
+    free(plan->choice);
+    spot_plan_doc_release(&plan->doc);
+    memset(plan, 0, sizeof(*plan));
+}

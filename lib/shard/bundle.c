@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+#include "shard/bundle.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/memory.h"
+#include "common/xalloc.h"
+
+size_t spot_bundle_memory(const struct spot_arena *arena)
+{
+    return SPOT_PLANES * arena->n_elem * sizeof(float);
+}
+
+int spot_bundle_init(struct spot_bundle *bundle, const struct spot_shape *shape, int index,
+                     struct spot_err *err)
+{
+    char what[32];
+
+    memset(bundle, 0, sizeof(*bundle));
+    bundle->index = index;
+    spot_arena_of(shape, index, &bundle->arena);
+    snprintf(what, sizeof(what), "bundle %d", index);
+    if (spot_memory_check(what, spot_bundle_memory(&bundle->arena), 0, err))
+        return -1;
+    for (int p = 0; p < SPOT_PLANES; p++) {
+        bundle->plane[p] = spot_alloc_aligned(bundle->arena.n_elem, sizeof(float));
+        if (!bundle->plane[p]) {
+            spot_err_sys(err, "bundle %d: cannot allocate 3 planes of %zu byte", index,
+                         bundle->arena.n_elem * sizeof(float));
+            spot_bundle_release(bundle);
+            return -1;
+        }
+    }
+    for (int t = 0; t < SPOT_TENSORS_MAX; t++)
+        bundle->exponent[t] = SPOT_EXPONENT_START;
+    return 0;
+}
+
+void spot_bundle_release(struct spot_bundle *bundle)
+{
+    for (int p = 0; p < SPOT_PLANES; p++) {
+        free(bundle->plane[p]);
+        bundle->plane[p] = NULL;
+    }
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/* bundle.h - the state of one bundle: three planes, the scale exponents, the step it is at.
+ *
+ * The state of a job is the set of its bundles. It is a pure function of (model, data, seed,
+ * step): whoever holds a bundle of step s holds the same bits.
+ */
+#ifndef SPOT_SHARD_BUNDLE_H
+#define SPOT_SHARD_BUNDLE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "shard/arena.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Gradients of a mean loss are below 2^11 in a sane start; a unit of 2^-40 keeps what Adam's usual
+ * eps of 1e-8 can see. */
+enum { SPOT_EXPONENT_START = 40 };
+
+enum spot_plane { SPOT_PLANE_MASTER, SPOT_PLANE_M, SPOT_PLANE_V, SPOT_PLANES };
+
+struct spot_bundle {
+    int index;
+    int64_t step; /* updates applied; 0 is the initial state */
+    struct spot_arena arena;
+    float *plane[SPOT_PLANES];          /* each [arena.n_elem], 64-byte aligned */
+    int32_t exponent[SPOT_TENSORS_MAX]; /* gradients are summed in units of 2^-exponent */
+};
+
+/* Bytes of the planes of a bundle. */
+size_t spot_bundle_memory(const struct spot_arena *arena);
+
+/* Zeroed planes. Returns 0, or -1 with *err (SPOT_ESYS) when memory is short. */
+int spot_bundle_init(struct spot_bundle *bundle, const struct spot_shape *shape, int index,
+                     struct spot_err *err);
+void spot_bundle_release(struct spot_bundle *bundle);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SHARD_BUNDLE_H */

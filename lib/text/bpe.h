@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/* bpe.h - byte-level byte pair encoding with the files and the results of GPT-2.
+ *
+ * Text is cut into pieces (pretoken.h); the bytes of a piece are merged pairwise, the pair of the
+ * lowest rank first and of equal ones the leftmost, until no pair is left that the merges name.
+ * Every byte sequence has an encoding, and decoding gives the bytes back.
+ */
+#ifndef SPOT_TEXT_BPE_H
+#define SPOT_TEXT_BPE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    SPOT_BPE_VOCAB_MAX = 1 << 20, /* ids are below */
+    SPOT_BPE_MERGES_MAX = 1 << 20,
+    SPOT_BPE_PIECE_MAX = 1 << 20, /* bytes; a longer piece, which no text has, is cut */
+};
+
+struct spot_bpe;
+
+/* A directory with tokenizer.json, or else vocab.json and merges.txt, or a tokenizer.json file.
+ * NULL with *err: SPOT_ESYS, or SPOT_EDATA with the place when a document is wrong, wants what is
+ * not here (another pre-tokenizer, a normalizer), or has no token for some byte. */
+struct spot_bpe *spot_bpe_open(const char *path, struct spot_err *err);
+
+/* The same from texts in memory; `source` names them in messages. */
+struct spot_bpe *spot_bpe_of_tokenizer(const char *json, size_t n, const char *source,
+                                       struct spot_err *err);
+struct spot_bpe *spot_bpe_of_vocab(const char *json, size_t n_json, const char *json_source,
+                                   const char *merges, size_t n_merges, const char *merges_source,
+                                   struct spot_err *err);
+void spot_bpe_free(struct spot_bpe *bpe);
+
+/* One more than the largest id. */
+int64_t spot_bpe_vocab(const struct spot_bpe *bpe);
+
+/* The id of a token by its text, such as "<|endoftext|>"; -1 if there is none. */
+int64_t spot_bpe_find(const struct spot_bpe *bpe, const char *text);
+
+/* The bytes of a token, borrowed; NULL when no token has this id. */
+const uint8_t *spot_bpe_token(const struct spot_bpe *bpe, uint32_t id, size_t *n_byte);
+
+struct spot_tokens {
+    uint32_t *id; /* [n], grown with xgrow; free() it */
+    size_t n, cap;
+};
+
+/* Append the tokens of text[n]. Unless this is the end of the text, only of those pieces that what
+ * follows cannot change. Returns the bytes encoded; what is left comes again, with more behind.
+ * Names of added tokens in the text are text. Uses scratch space: one thread at a time. */
+size_t spot_bpe_encode(struct spot_bpe *bpe, const char *text, size_t n, bool is_end,
+                       struct spot_tokens *out);
+
+/* Encode what `in` gives until it ends, in bounded memory: `take` gets the tokens in order and
+ * returns 0, or -1 with *err to stop. Returns 0, or -1 with *err (SPOT_ESYS, or that of take). */
+typedef int (*spot_bpe_take)(void *user, const uint32_t *id, size_t n, struct spot_err *err);
+int spot_bpe_stream(struct spot_bpe *bpe, FILE *in, const char *source, spot_bpe_take take,
+                    void *user, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TEXT_BPE_H */

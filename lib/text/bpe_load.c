@@ -1,0 +1,425 @@
+/* SPDX-License-Identifier: MIT */
+/* The files of a tokenizer: vocab.json and merges.txt, or tokenizer.json. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/json.h"
+#include "common/utf8.h"
+#include "common/xalloc.h"
+#include "text/bpe_state.h"
+
+/* --- bytes written as characters ---------------------------------------------
+ *
+ * So that each token is printable text, GPT-2 writes byte b as the character b where that is
+ * printable and no space (33..126, 161..172, 174..255), and the other bytes in order as the
+ * characters from 256 on. */
+
+static uint32_t char_of_byte(int byte)
+{
+    uint32_t other = 256;
+
+    for (int b = 0; b <= byte; b++) {
+        const bool is_itself = (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174;
+
+        if (b == byte)
+            return is_itself ? (uint32_t)b : other;
+        other += !is_itself;
+    }
+    return 0; /* not reached: byte is at least 0 */
+}
+
+/* All characters are below 0x800: one or two bytes of UTF-8. */
+static void name_of_byte(int byte, char name[3])
+{
+    const uint32_t c = char_of_byte(byte);
+
+    memset(name, 0, 3);
+    if (c < 0x80) {
+        name[0] = (char)c;
+    } else {
+        name[0] = (char)(0xC0 | c >> 6);
+        name[1] = (char)(0x80 | (c & 0x3F));
+    }
+}
+
+/* --- the vocabulary -------------------------------------------------------------- */
+
+struct loader {
+    struct spot_bpe *bpe;
+    const struct spot_json_doc *doc;
+    json_t *vocab;          /* borrowed from the document */
+    int16_t byte_of[0x144]; /* character to byte, -1 for none */
+};
+
+static int add_token(struct loader *l, const char *pointer, int64_t id, const void *bytes, size_t n,
+                     struct spot_err *err)
+{
+    struct spot_bpe *const bpe = l->bpe;
+
+    if (id < 0 || id >= SPOT_BPE_VOCAB_MAX)
+        return spot_json_fail(l->doc, pointer, err, "id %" PRId64 ", expected 0 to %d", id,
+                              SPOT_BPE_VOCAB_MAX - 1);
+    if ((size_t)id >= bpe->vocab) {
+        const size_t had = bpe->vocab;
+
+        bpe->vocab = (size_t)id + 1;
+        bpe->token = spot_xgrow(bpe->token, &bpe->vocab_cap, bpe->vocab, sizeof(*bpe->token));
+        memset(bpe->token + had, 0, (bpe->vocab - had) * sizeof(*bpe->token));
+    }
+    if (bpe->token[id].is_there)
+        return spot_json_fail(l->doc, pointer, err, "two tokens have the id %" PRId64, id);
+    bpe->token[id] = (struct spot_bpe_token){ bpe->text.n, (uint32_t)n, true };
+    spot_buf_add(&bpe->text, bytes, n);
+    return 0;
+}
+
+/* The bytes that the characters of `name` stand for, [strlen(name)]; SIZE_MAX if one stands for
+ * none: a name to be taken as it is. */
+static size_t bytes_of_name(const struct loader *l, const char *name, uint8_t *bytes)
+{
+    size_t n = 0, left = strlen(name);
+
+    while (left) {
+        uint32_t code;
+        const size_t length = spot_utf8_char(name, left, &code);
+
+        if (code >= sizeof(l->byte_of) / sizeof(l->byte_of[0]) || l->byte_of[code] < 0)
+            return SIZE_MAX;
+        bytes[n++] = (uint8_t)l->byte_of[code];
+        name += length;
+        left -= length;
+    }
+    return n;
+}
+
+static int add_vocab(struct loader *l, const char *pointer, struct spot_err *err)
+{
+    const char *name;
+    json_t *id;
+
+    if (json_object_size(l->vocab) > SPOT_BPE_VOCAB_MAX)
+        return spot_json_fail(l->doc, pointer, err, "%zu tokens, the limit is %d",
+                              json_object_size(l->vocab), SPOT_BPE_VOCAB_MAX);
+    json_object_foreach(l->vocab, name, id)
+    {
+        uint8_t *const bytes = spot_xcalloc(strlen(name) + 1, 1);
+        size_t n = bytes_of_name(l, name, bytes);
+        int rc;
+
+        if (n == SIZE_MAX) {
+            n = strlen(name);
+            memcpy(bytes, name, n);
+        }
+        rc = json_is_integer(id)
+                 ? add_token(l, pointer, json_integer_value(id), bytes, n, err)
+                 : spot_json_fail(l->doc, pointer, err, "the id of '%.40s' is no integer", name);
+        free(bytes);
+        if (rc)
+            return -1;
+    }
+    for (int b = 0; b < 256; b++) {
+        char byte[3];
+
+        name_of_byte(b, byte);
+        id = json_object_get(l->vocab, byte);
+        if (!id)
+            return spot_json_fail(l->doc, pointer, err,
+                                  "no token '%s' for the byte 0x%02X: not a byte-level vocabulary",
+                                  byte, (unsigned)b);
+        l->bpe->byte_id[b] = (uint32_t)json_integer_value(id);
+    }
+    return 0;
+}
+
+/* --- merges ------------------------------------------------------------------------ */
+
+static void make_merge_table(struct spot_bpe *bpe, size_t n)
+{
+    size_t size = 16;
+
+    while (size < 2 * n)
+        size *= 2;
+    bpe->merge = spot_xcalloc(size, sizeof(*bpe->merge));
+    bpe->merge_mask = size - 1;
+    for (size_t i = 0; i < size; i++)
+        bpe->merge[i].pair = UINT64_MAX;
+}
+
+/* What is wrong with a merge, to be told with its place; NULL: nothing. */
+static const char *add_merge(struct loader *l, const char *left, size_t n_left, const char *right,
+                             size_t n_right, uint32_t rank)
+{
+    char *const name = spot_xcalloc(n_left + n_right + 1, 1);
+    const json_t *a, *b, *ab;
+    struct spot_bpe_merge *place;
+    uint32_t id[2];
+
+    memcpy(name, left, n_left);
+    a = json_object_get(l->vocab, name);
+    memcpy(name + n_left, right, n_right);
+    b = json_object_get(l->vocab, name + n_left);
+    ab = json_object_get(l->vocab, name);
+    free(name);
+    if (!a || !b)
+        return a ? "its right token is not in the vocabulary"
+                 : "its left token is not in the vocabulary";
+    if (!ab)
+        return "what it makes is not in the vocabulary";
+    id[0] = (uint32_t)json_integer_value(a);
+    id[1] = (uint32_t)json_integer_value(b);
+    place = spot_bpe_place(l->bpe, id[0], id[1]);
+    if (place->pair != UINT64_MAX)
+        return "it is there twice";
+    *place = (struct spot_bpe_merge){ spot_bpe_pair_key(id[0], id[1]), rank,
+                                      (uint32_t)json_integer_value(ab) };
+    return NULL;
+}
+
+/* "left right": where the space is that parts them, NULL if there is not exactly one between. */
+static const char *parting(const char *line, size_t n)
+{
+    const char *const space = memchr(line, ' ', n);
+    const size_t left = space ? (size_t)(space - line) : 0;
+
+    return !space || left == 0 || left + 1 == n || memchr(space + 1, ' ', n - left - 1) ? NULL
+                                                                                        : space;
+}
+
+static int read_merges_text(struct loader *l, const char *text, size_t n, const char *source,
+                            struct spot_err *err)
+{
+    uint32_t rank = 0;
+    size_t line = 0, n_line = 1;
+
+    for (size_t i = 0; i < n; i++)
+        n_line += text[i] == '\n';
+    if (n_line > SPOT_BPE_MERGES_MAX)
+        return spot_err_set(err, SPOT_EDATA, "%s: %zu lines, the limit is %d", source, n_line,
+                            SPOT_BPE_MERGES_MAX);
+    if (n && memchr(text, '\0', n))
+        return spot_err_set(err, SPOT_EDATA, "%s: a NUL byte, expected text", source);
+    make_merge_table(l->bpe, n_line);
+    while (n) {
+        const char *const end = memchr(text, '\n', n);
+        const size_t whole = end ? (size_t)(end - text) + 1 : n, length = whole - (end != NULL);
+        const char *const space = parting(text, length);
+        const char *wrong = NULL;
+
+        line++;
+        if (space && !(line == 1 && length > 8 && !memcmp(text, "#version", 8)))
+            wrong = add_merge(l, text, (size_t)(space - text), space + 1,
+                              length - (size_t)(space - text) - 1, rank++);
+        else if (length && !(line == 1 && text[0] == '#'))
+            wrong = "expected two tokens and one space between";
+        if (wrong)
+            return spot_err_set(err, SPOT_EDATA, "%s:%zu: '%.*s': %s", source, line,
+                                length < 60 ? (int)length : 60, text, wrong);
+        text += whole;
+        n -= whole;
+    }
+    return 0;
+}
+
+static int read_merges_json(struct loader *l, const json_t *merges, struct spot_err *err)
+{
+    const json_t *merge;
+    size_t i;
+
+    make_merge_table(l->bpe, json_array_size(merges));
+    json_array_foreach(merges, i, merge)
+    {
+        const char *left = json_string_value(json_array_get(merge, 0)),
+                   *right = json_string_value(json_array_get(merge, 1)), *wrong;
+        size_t n_left = left ? strlen(left) : 0;
+        char pointer[64];
+
+        if (json_is_string(merge)) {
+            left = json_string_value(merge);
+            right = parting(left, strlen(left));
+            n_left = right ? (size_t)(right++ - left) : 0;
+        }
+        wrong = left && right && json_array_size(merge) <= 2
+                    ? add_merge(l, left, n_left, right, strlen(right), (uint32_t)i)
+                    : "expected \"left right\" or [\"left\", \"right\"]";
+        snprintf(pointer, sizeof(pointer), "/model/merges/%zu", i);
+        if (wrong)
+            return spot_json_fail(l->doc, pointer, err, "%s", wrong);
+    }
+    return 0;
+}
+
+/* --- tokenizer.json ------------------------------------------------------------------ */
+
+/* Absent, null, false or "" is the plain case. */
+static bool is_plain(const json_t *value)
+{
+    return !value || json_is_null(value) || json_is_false(value) ||
+           (json_is_string(value) && !json_string_value(value)[0]);
+}
+
+static int check_kind(const struct spot_json_doc *doc, const json_t *model, struct spot_err *err)
+{
+    static const char *const extra[] = { "dropout", "continuing_subword_prefix",
+                                         "end_of_word_suffix", "byte_fallback", "ignore_merges" };
+    const json_t *const pre = json_object_get(doc->root, "pre_tokenizer");
+    const json_t *const use_regex = json_object_get(pre, "use_regex");
+    const char *type = json_string_value(json_object_get(model, "type"));
+
+    if (type && strcmp(type, "BPE") != 0)
+        return spot_json_fail(doc, "/model/type", err, "'%.40s', expected BPE", type);
+    for (size_t i = 0; i < sizeof(extra) / sizeof(extra[0]); i++)
+        if (!is_plain(json_object_get(model, extra[i])))
+            return spot_json_fail(doc, "/model", err, "%s is set, which is not supported",
+                                  extra[i]);
+    if (!is_plain(json_object_get(doc->root, "normalizer")))
+        return spot_json_fail(doc, "/normalizer", err, "normalizers are not supported");
+    type = json_string_value(json_object_get(pre, "type"));
+    if (!type || strcmp(type, "ByteLevel") != 0 || (use_regex && !json_is_true(use_regex)))
+        return spot_json_fail(doc, "/pre_tokenizer", err,
+                              "expected ByteLevel with its own pattern, that of GPT-2");
+    if (!is_plain(json_object_get(pre, "add_prefix_space")))
+        return spot_json_fail(doc, "/pre_tokenizer", err, "add_prefix_space is not supported");
+    return 0;
+}
+
+/* Tokens beside the vocabulary, written as they are; those of the vocabulary come again here. */
+static int add_added(struct loader *l, struct spot_err *err)
+{
+    const json_t *list, *added;
+    size_t i;
+
+    if (spot_json_array(l->doc, l->doc->root, "", "added_tokens", false, SPOT_BPE_VOCAB_MAX, &list,
+                        err))
+        return -1;
+    json_array_foreach(list, i, added)
+    {
+        const char *const content = json_string_value(json_object_get(added, "content"));
+        const json_t *const id = json_object_get(added, "id");
+        char pointer[64];
+
+        snprintf(pointer, sizeof(pointer), "/added_tokens/%zu", i);
+        if (!content || !json_is_integer(id))
+            return spot_json_fail(l->doc, pointer, err, "expected an id and a content");
+        if (!json_equal(id, json_object_get(l->vocab, content)) &&
+            add_token(l, pointer, json_integer_value(id), content, strlen(content), err))
+            return -1;
+    }
+    return 0;
+}
+
+/* --- opening ------------------------------------------------------------------------- */
+
+static struct loader new_loader(const struct spot_json_doc *doc)
+{
+    struct loader l = { .bpe = spot_xcalloc(1, sizeof(struct spot_bpe)), .doc = doc };
+
+    l.bpe->cache = spot_xcalloc(SPOT_BPE_CACHE, sizeof(*l.bpe->cache));
+    memset(l.byte_of, -1, sizeof(l.byte_of));
+    for (int b = 0; b < 256; b++)
+        l.byte_of[char_of_byte(b)] = (int16_t)b;
+    return l;
+}
+
+/* The tokenizer, or NULL if reading it failed. */
+static struct spot_bpe *finish(struct loader *l, struct spot_json_doc *doc, int rc)
+{
+    spot_json_release(doc);
+    if (!rc)
+        return l->bpe;
+    spot_bpe_free(l->bpe);
+    return NULL;
+}
+
+struct spot_bpe *spot_bpe_of_tokenizer(const char *json, size_t n, const char *source,
+                                       struct spot_err *err)
+{
+    const json_t *model, *vocab, *merges;
+    struct spot_json_doc doc;
+    struct loader l;
+    int rc;
+
+    if (spot_json_parse(&doc, json, n, source, err))
+        return NULL;
+    l = new_loader(&doc);
+    rc = spot_json_object(&doc, doc.root, "", "model", true, &model, err);
+    if (!rc)
+        rc = check_kind(&doc, model, err);
+    if (!rc)
+        rc = spot_json_object(&doc, model, "/model", "vocab", true, &vocab, err);
+    if (!rc)
+        rc = spot_json_array(&doc, model, "/model", "merges", true, SPOT_BPE_MERGES_MAX, &merges,
+                             err);
+    if (!rc)
+        l.vocab = json_object_get(model, "vocab");
+    if (!rc)
+        rc = add_vocab(&l, "/model/vocab", err);
+    if (!rc)
+        rc = read_merges_json(&l, merges, err);
+    if (!rc)
+        rc = add_added(&l, err);
+    return finish(&l, &doc, rc);
+}
+
+struct spot_bpe *spot_bpe_of_vocab(const char *json, size_t n_json, const char *json_source,
+                                   const char *merges, size_t n_merges, const char *merges_source,
+                                   struct spot_err *err)
+{
+    struct spot_json_doc doc;
+    struct loader l;
+    int rc;
+
+    if (spot_json_parse(&doc, json, n_json, json_source, err))
+        return NULL;
+    l = new_loader(&doc);
+    l.vocab = doc.root;
+    rc = add_vocab(&l, "", err);
+    if (!rc)
+        rc = read_merges_text(&l, merges, n_merges, merges_source, err);
+    return finish(&l, &doc, rc);
+}
+
+static int read_file(const char *path, struct spot_buf *text, struct spot_err *err)
+{
+    FILE *const in = fopen(path, "re");
+    size_t got;
+    int rc = 0;
+
+    if (!in)
+        return spot_err_sys(err, "cannot open '%s'", path);
+    while ((got = fread(spot_buf_more(text, 1 << 16), 1, 1 << 16, in)) > 0 &&
+           text->n <= SPOT_JSON_BYTE_MAX)
+        text->n += got;
+    if (ferror(in))
+        rc = spot_err_sys(err, "cannot read '%s'", path);
+    else if (text->n > SPOT_JSON_BYTE_MAX)
+        rc =
+            spot_err_set(err, SPOT_EDATA, "%s: larger than %d MiB", path, SPOT_JSON_BYTE_MAX >> 20);
+    fclose(in);
+    return rc;
+}
+
+struct spot_bpe *spot_bpe_open(const char *path, struct spot_err *err)
+{
+    struct spot_buf json = { 0 }, merges = { 0 };
+    struct spot_bpe *bpe = NULL;
+    char name[2][4096];
+    struct stat st;
+    const bool is_dir = !stat(path, &st) && S_ISDIR(st.st_mode);
+
+    snprintf(name[0], sizeof(name[0]), is_dir ? "%s/tokenizer.json" : "%s", path);
+    if (is_dir && stat(name[0], &st)) {
+        snprintf(name[0], sizeof(name[0]), "%s/vocab.json", path);
+        snprintf(name[1], sizeof(name[1]), "%s/merges.txt", path);
+        if (!read_file(name[0], &json, err) && !read_file(name[1], &merges, err))
+            bpe = spot_bpe_of_vocab((const char *)json.data, json.n, name[0],
+                                    (const char *)merges.data, merges.n, name[1], err);
+    } else if (!read_file(name[0], &json, err)) {
+        bpe = spot_bpe_of_tokenizer((const char *)json.data, json.n, name[0], err);
+    }
+    spot_buf_release(&json);
+    spot_buf_release(&merges);
+    return bpe;
+}

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: MIT */
+#define _XOPEN_SOURCE 700 /* pread */
+#include "text/corpus.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/buf.h"
+#include "common/hash.h"
+#include "common/le.h"
+#include "common/pio.h"
+#include "common/xalloc.h"
+
+enum { BLOCK = 1 << 18, HEADER = 1024, HEADER_MAGIC = 20240520 };
+
+int spot_corpus_kind(const char *name, int *token_byte, struct spot_err *err)
+{
+    static const struct {
+        const char *name;
+        int byte;
+    } kind[] = { { "bytes", 1 }, { "u16", 2 }, { "u32", 4 } };
+
+    for (size_t i = 0; i < sizeof(kind) / sizeof(kind[0]); i++)
+        if (!strcmp(name, kind[i].name)) {
+            *token_byte = kind[i].byte;
+            return 0;
+        }
+    return spot_err_set(err, SPOT_EUSAGE, "--tokens wants bytes, u16 or u32, got '%s'", name);
+}
+
+/* --- reading --------------------------------------------------------------- */
+
+/* Bytes [at, at + n); what is not there any more is an error. */
+static int read_at(const struct spot_corpus *c, size_t at, size_t n, uint8_t *data,
+                   struct spot_err *err)
+{
+    ssize_t got;
+
+    if (c->fd < 0) {
+        memcpy(data, c->memory + at, n);
+        return 0;
+    }
+    got = spot_read_at(c->fd, at, data, n);
+    if (got < 0)
+        return spot_err_sys(err, "cannot read '%s'", c->source);
+    if ((size_t)got < n)
+        return spot_err_set(err, SPOT_EDATA, "%s: has become shorter: it ends at byte %zu",
+                            c->source, at + (size_t)got);
+    return 0;
+}
+
+static int too_long(const char *source, struct spot_err *err)
+{
+    return spot_err_set(err, SPOT_EDATA,
+                        "%s: more than %d MiB; what is no regular file is kept in memory, so put "
+                        "it into a file",
+                        source, SPOT_CORPUS_MEMORY_MAX >> 20);
+}
+
+/* Room for one more block. Without memory for it this is an error, not the end: who reads an
+ * endless device under a limit is told so. */
+static int make_room(struct spot_corpus *c, size_t n_byte, size_t *cap, struct spot_err *err)
+{
+    uint8_t *more;
+
+    if (n_byte > SPOT_CORPUS_MEMORY_MAX)
+        return too_long(c->source, err);
+    if (n_byte + BLOCK <= *cap)
+        return 0;
+    *cap = 2 * (n_byte + BLOCK);
+    more = realloc(c->memory, *cap);
+    if (!more)
+        return spot_err_sys(err, "cannot keep %s in memory after %zu MiB", c->source, n_byte >> 20);
+    c->memory = more;
+    return 0;
+}
+
+/* All of what can be read only once. */
+static int read_all(struct spot_corpus *c, size_t *n_byte, struct spot_err *err)
+{
+    size_t cap = 0;
+    ssize_t got;
+
+    *n_byte = 0;
+    do {
+        if (make_room(c, *n_byte, &cap, err))
+            return -1;
+        got = read(c->fd, c->memory + *n_byte, BLOCK);
+        if (got > 0)
+            *n_byte += (size_t)got;
+    } while (got > 0 || (got < 0 && errno == EINTR));
+    if (got < 0)
+        return spot_err_sys(err, "cannot read '%s'", c->source);
+    return 0;
+}
+
+int spot_corpus_read(const struct spot_corpus *c, size_t at, size_t n, uint32_t *token,
+                     struct spot_err *err)
+{
+    const size_t byte = (size_t)c->token_byte;
+    /* the tokens as they lie there, at the end of where they go: unpacking never overtakes */
+    uint8_t *const raw = (uint8_t *)token + n * (sizeof(*token) - byte);
+
+    assert(at <= c->n_token && n <= c->n_token - at);
+    if (read_at(c, c->begin + at * byte, n * byte, raw, err))
+        return -1;
+    for (size_t i = 0; i < n; i++)
+        token[i] = (uint32_t)spot_le_get(raw + i * byte, c->token_byte);
+    return 0;
+}
+
+/* --- opening ---------------------------------------------------------------- */
+
+static int skip_header(struct spot_corpus *c, size_t n_byte, struct spot_err *err)
+{
+    uint8_t head[12];
+
+    if (c->token_byte != 2 || n_byte < HEADER)
+        return 0;
+    if (read_at(c, 0, sizeof(head), head, err))
+        return -1;
+    if (spot_le_get(head, 4) != HEADER_MAGIC)
+        return 0;
+    if (spot_le_get(head + 4, 4) != 1)
+        return spot_err_set(err, SPOT_EDATA, "%s: token file of version %llu, expected 1",
+                            c->source, (unsigned long long)spot_le_get(head + 4, 4));
+    if (spot_le_get(head + 8, 4) != (n_byte - HEADER) / 2)
+        return spot_err_set(err, SPOT_EDATA, "%s: the header counts %llu tokens, there are %zu",
+                            c->source, (unsigned long long)spot_le_get(head + 8, 4),
+                            (n_byte - HEADER) / 2);
+    c->begin = HEADER;
+    return 0;
+}
+
+/* The first of n tokens that is no token of the vocabulary; n if all are. */
+static size_t first_foreign(const uint32_t *token, size_t n, int64_t vocab)
+{
+    size_t i = 0;
+
+    while (i < n && token[i] < vocab)
+        i++;
+    return i;
+}
+
+/* The hash of all tokens; each must be below vocab. */
+static int read_through(struct spot_corpus *c, int64_t vocab, struct spot_err *err)
+{
+    struct spot_hash_stream *hash = spot_hash_stream_new();
+    uint32_t *const block = spot_xcalloc(BLOCK, sizeof(*block));
+    int rc = 0;
+
+    for (size_t at = 0; !rc && at < c->n_token; at += BLOCK) {
+        const size_t n = c->n_token - at < BLOCK ? c->n_token - at : BLOCK;
+        size_t i;
+
+        rc = spot_corpus_read(c, at, n, block, err);
+        i = rc ? n : first_foreign(block, n, vocab);
+        if (i < n)
+            rc = spot_err_set(err, SPOT_EDATA,
+                              "%s: token %zu (byte %zu) is %u, the vocabulary has %lld", c->source,
+                              at + i, c->begin + (at + i) * (size_t)c->token_byte,
+                              (unsigned)block[i], (long long)vocab);
+        for (i = 0; !rc && c->token_byte == 1 && i < n; i++)
+            ((uint8_t *)block)[i] = (uint8_t)block[i];
+        spot_hash_stream_add(hash, block, rc ? 0 : n * (c->token_byte == 1 ? 1 : sizeof(*block)));
+    }
+    c->xxh3 = spot_hash_stream_64(hash);
+    spot_hash_stream_free(hash);
+    free(block);
+    return rc;
+}
+
+/* Whether it can be read at any place, and its size then. */
+static int look_at(struct spot_corpus *c, size_t *n_byte, struct spot_err *err)
+{
+    struct stat st;
+
+    if (fstat(c->fd, &st))
+        return spot_err_sys(err, "cannot read '%s'", c->source);
+    if (S_ISREG(st.st_mode) && lseek(c->fd, 0, SEEK_CUR) == 0) {
+        *n_byte = (size_t)st.st_size;
+        return 0;
+    }
+    if (read_all(c, n_byte, err))
+        return -1;
+    if (c->fd != STDIN_FILENO)
+        close(c->fd);
+    c->fd = -1;
+    return 0;
+}
+
+int spot_corpus_open(struct spot_corpus *c, const char *path, int token_byte, int64_t vocab,
+                     struct spot_err *err)
+{
+    const bool is_stdin = !strcmp(path, "-");
+    size_t n_byte = 0;
+
+    assert(token_byte == 1 || token_byte == 2 || token_byte == 4);
+    *c = (struct spot_corpus){ .source = is_stdin ? "stdin" : path, .token_byte = token_byte };
+    c->fd = is_stdin ? STDIN_FILENO : open(path, O_RDONLY | O_CLOEXEC);
+    if (c->fd < 0)
+        return spot_err_sys(err, "cannot open '%s'", path);
+    if (look_at(c, &n_byte, err) || skip_header(c, n_byte, err))
+        return -1;
+    if ((n_byte - c->begin) % (size_t)token_byte)
+        return spot_err_set(err, SPOT_EDATA, "%s: %zu bytes are no whole number of %d byte tokens",
+                            c->source, n_byte - c->begin, token_byte);
+    c->n_token = (n_byte - c->begin) / (size_t)token_byte;
+    return read_through(c, vocab, err);
+}
+
+struct text {
+    struct spot_buf tokens;
+    const char *source;
+};
+
+static int keep(void *user, const uint32_t *id, size_t n, struct spot_err *err)
+{
+    struct text *const t = user;
+
+    spot_buf_add(&t->tokens, id, n * sizeof(*id));
+    return t->tokens.n > SPOT_CORPUS_MEMORY_MAX ? too_long(t->source, err) : 0;
+}
+
+int spot_corpus_of_text(struct spot_corpus *c, const char *path, struct spot_bpe *bpe,
+                        struct spot_err *err)
+{
+    const bool is_stdin = !strcmp(path, "-");
+    FILE *const in = is_stdin ? stdin : fopen(path, "re");
+    struct text text = { .source = is_stdin ? "stdin" : path };
+    int rc;
+
+    *c = (struct spot_corpus){ .source = text.source, .token_byte = 4, .fd = -1 };
+    if (!in)
+        return spot_err_sys(err, "cannot open '%s'", path);
+    rc = spot_bpe_stream(bpe, in, c->source, keep, &text, err);
+    if (!is_stdin)
+        fclose(in);
+    c->memory = text.tokens.data;
+    c->n_token = text.tokens.n / sizeof(uint32_t);
+    return rc ? rc : read_through(c, spot_bpe_vocab(bpe), err);
+}
+
+void spot_corpus_release(struct spot_corpus *c)
+{
+    if (c->fd > STDIN_FILENO)
+        close(c->fd);
+    free(c->memory);
+    *c = (struct spot_corpus){ .fd = -1 };
+}

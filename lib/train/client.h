@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: MIT */
+/* client.h - one question to a running job. */
+#ifndef SPOT_TRAIN_CLIENT_H
+#define SPOT_TRAIN_CLIENT_H
+
+#include "common/buf.h"
+#include "common/err.h"
+#include "train/protocol.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Send a message of a client and wait for the answer; its text is appended to `answer`. key_file
+ * is the job's, or NULL; where nobody listens, that is tried again for wait_s. Returns the exit
+ * status that the job gave, or -1 with *err (SPOT_EUSAGE, SPOT_ESYS, SPOT_EINFEASIBLE for a job
+ * with another key). */
+int spot_client_ask(const char *join, const char *key_file, double wait_s, enum spot_message type,
+                    const void *data, size_t n_byte, struct spot_buf *answer, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRAIN_CLIENT_H */

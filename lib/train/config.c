@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+#include "train/config.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "common/hash.h"
+#include "train/protocol.h"
+
+int64_t spot_job_microbatches(const struct spot_job_config *config)
+{
+    return config->global_batch / config->micro_batch;
+}
+
+/* Frames between members are limited: what the job sends must fit. */
+static int check_messages(const struct spot_job_config *c, struct spot_err *err)
+{
+    const struct spot_shape *s = &c->shape;
+    const int64_t margin = 1 << 20, limit = SPOT_PAYLOAD_MAX - margin;
+    const int64_t row = s->width * (int64_t)sizeof(float);
+
+    for (int b = 0; b < spot_shape_bundles(s); b++) {
+        struct spot_arena arena;
+
+        spot_arena_of(s, b, &arena);
+        if ((int64_t)arena.n_elem > limit / (int64_t)(SPOT_PLANES * sizeof(float)))
+            return spot_err_set(err, SPOT_EDATA,
+                                "model shape: bundle %d has %zu elements, too many to move in one "
+                                "piece",
+                                b, arena.n_elem);
+    }
+    if (c->micro_batch > limit / row / s->seq)
+        return spot_err_set(err, SPOT_EDATA,
+                            "model shape: the activations of %lld sequences are too many to move "
+                            "in one piece",
+                            (long long)c->micro_batch);
+    if (c->global_batch > limit / (int64_t)sizeof(uint32_t) / (s->seq + 1))
+        return spot_err_set(err, SPOT_EDATA,
+                            "the tokens of a step, %lld sequences of %lld, are too many to move in "
+                            "one piece",
+                            (long long)c->global_batch, (long long)s->seq);
+    return 0;
+}
+
+int spot_job_config_check(const struct spot_job_config *c, struct spot_err *err)
+{
+    if (spot_shape_check(&c->shape, err))
+        return -1;
+    if (c->micro_batch < 1 || c->global_batch < 1 || c->global_batch % c->micro_batch)
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "the global batch (%lld) is no multiple of the micro batch (%lld)",
+                            (long long)c->global_batch, (long long)c->micro_batch);
+    if (spot_job_microbatches(c) > SPOT_MICROBATCHES_MAX)
+        return spot_err_set(err, SPOT_EUSAGE, "%lld microbatches in a step, the limit is %d",
+                            (long long)spot_job_microbatches(c), SPOT_MICROBATCHES_MAX);
+    if (c->n_step < 1)
+        return spot_err_set(err, SPOT_EUSAGE, "a job has at least one step");
+    if (!isfinite(c->adamw.lr) || c->adamw.lr < 0 || !isfinite(c->clip_norm) || c->clip_norm < 0)
+        return spot_err_set(err, SPOT_EUSAGE, "learning rate and clip norm are at least 0");
+    if (c->comm > SPOT_COMM_NCCL || c->reduce > SPOT_REDUCE_FAST ||
+        (c->reduce == SPOT_REDUCE_FAST && c->comm != SPOT_COMM_NCCL) ||
+        (c->comm == SPOT_COMM_NCCL && strncmp(c->kernel, "cuda", 4) != 0))
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "fast sums want NCCL, and NCCL a kernel of CUDA, not '%s'", c->kernel);
+    return check_messages(c, err);
+}
+
+/* What a job of GPT-2's shape was before there was another: its number must stay. */
+static void put_common(struct spot_buf *out, const struct spot_job_config *c)
+{
+    const struct spot_shape *s = &c->shape;
+    const int64_t whole[] = { s->n_layer, s->width,       s->n_head,       s->seq,   s->vocab,
+                              s->n_shard, c->micro_batch, c->global_batch, c->n_step };
+    const double real[] = { c->adamw.lr,  c->adamw.beta1,        c->adamw.beta2,
+                            c->adamw.eps, c->adamw.weight_decay, c->clip_norm };
+
+    for (size_t i = 0; i < sizeof(whole) / sizeof(whole[0]); i++)
+        spot_put_i64(out, whole[i]);
+    for (size_t i = 0; i < sizeof(real) / sizeof(real[0]); i++)
+        spot_put_f64(out, real[i]);
+    spot_put_u64(out, c->seed);
+    spot_put_u64(out, c->data_xxh3);
+    spot_put_u64(out, c->init_xxh3);
+    spot_put_u32(out, c->comm);
+    spot_put_u32(out, c->reduce);
+    spot_put_text(out, c->kernel);
+}
+
+static void put_arch(struct spot_buf *out, const struct spot_shape *s)
+{
+    spot_put_i64(out, s->arch);
+    spot_put_i64(out, s->n_kv_head);
+    spot_put_i64(out, s->ffn);
+    spot_put_f64(out, s->rope_theta);
+    spot_put_i64(out, s->is_tied);
+}
+
+void spot_job_config_put(struct spot_buf *out, const struct spot_job_config *c)
+{
+    put_common(out, c);
+    put_arch(out, &c->shape);
+    spot_put_f64(out, c->shape.norm_eps);
+}
+
+void spot_job_config_get(struct spot_wire_in *in, struct spot_job_config *c)
+{
+    struct spot_shape *s = &c->shape;
+    int64_t *const whole[] = { &s->n_layer, &s->width,       &s->n_head,       &s->seq,   &s->vocab,
+                               &s->n_shard, &c->micro_batch, &c->global_batch, &c->n_step };
+    double *const real[] = { &c->adamw.lr,  &c->adamw.beta1,        &c->adamw.beta2,
+                             &c->adamw.eps, &c->adamw.weight_decay, &c->clip_norm };
+
+    for (size_t i = 0; i < sizeof(whole) / sizeof(whole[0]); i++)
+        *whole[i] = spot_get_i64(in);
+    for (size_t i = 0; i < sizeof(real) / sizeof(real[0]); i++)
+        *real[i] = spot_get_f64(in);
+    c->seed = spot_get_u64(in);
+    c->data_xxh3 = spot_get_u64(in);
+    c->init_xxh3 = spot_get_u64(in);
+    c->comm = spot_get_u32(in);
+    c->reduce = spot_get_u32(in);
+    spot_get_text(in, c->kernel, sizeof(c->kernel));
+    s->arch = spot_get_i64(in);
+    s->n_kv_head = spot_get_i64(in);
+    s->ffn = spot_get_i64(in);
+    s->rope_theta = spot_get_f64(in);
+    s->is_tied = spot_get_i64(in);
+    s->norm_eps = spot_get_f64(in);
+}
+
+/* As the engine takes it. A job of before it could be said has the usual one. */
+static bool has_own_eps(const struct spot_shape *s)
+{
+    const struct spot_shape usual = { 0 };
+
+    return (float)spot_shape_norm_eps(s) != (float)spot_shape_norm_eps(&usual);
+}
+
+uint64_t spot_job_id(const struct spot_job_config *config)
+{
+    struct spot_job_config c = *config;
+    struct spot_buf out = { 0 };
+    uint64_t id;
+
+    c.n_step = 0;
+    c.comm = SPOT_COMM_SOCKETS;
+    put_common(&out, &c);
+    if (c.shape.arch != SPOT_ARCH_GPT2 || c.shape.is_tied)
+        put_arch(&out, &c.shape);
+    if (has_own_eps(&c.shape))
+        spot_put_f64(&out, (double)(float)c.shape.norm_eps);
+    id = spot_hash64(out.data, out.n);
+    spot_buf_release(&out);
+    return id ? id : 1;
+}

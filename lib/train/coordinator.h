@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/* coordinator.h - runs one training job: takes members in, forms epochs, commits steps by vote. */
+#ifndef SPOT_TRAIN_COORDINATOR_H
+#define SPOT_TRAIN_COORDINATOR_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "model/grid.h"
+#include "train/config.h"
+#include "train/observe.h"
+#include "train/shares.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct spot_coordinator_options {
+    struct spot_job_config config; /* kernel may be "auto"; data_xxh3 is filled in */
+    const char *data;              /* corpus, "-" for stdin */
+    int token_byte;                /* of it, see text/corpus.h */
+    const char *load;              /* weights to start from, NULL for none */
+    struct spot_bpe *bpe;          /* NULL: data are tokens; else text for this tokenizer */
+    const char *listen;            /* NULL: a private Unix socket */
+    const char *key_file;          /* TLS with this key, on every connection; NULL: none */
+    uint64_t n_local;              /* worker processes to start and keep */
+    uint64_t n_thread;             /* of each local worker */
+    int recompute;                 /* enum spot_recompute, of each local worker */
+    struct spot_degrees grid;      /* wanted grid; zeros: not given */
+    /* of the microbatches of a step over the pipelines */
+    struct spot_shares_policy shares;
+    const char *plan;                     /* spot.plan/1 file, read again when it changes; NULL */
+    const char *state;                    /* directory; NULL: a private one for this run */
+    const char *events;                   /* JSON Lines; NULL: none, "-": stdout */
+    const char *save;                     /* safetensors; NULL: none */
+    const struct spot_observer *observer; /* NULL: none. With one the job is a measurement: nothing
+                                             is made durable, and its result is the last step */
+    bool resume;
+    bool no_buddies;   /* do not mirror stages that one failure domain could take */
+    double ahead_byte; /* a member that needs as much for a new grid gets it ahead of that; < 0:
+                          more than a step's time carries */
+    double durable_every_s; /* 0: chosen by the risk of losing the last copy */
+    double lease_s;         /* a silent member is lost after this */
+    double stall_s;         /* so is one that makes no progress */
+    double settle_s;        /* wait this long after a join before the first epoch */
+    void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2);
+    void (*note)(const char *fmt, ...) SPOT_PRINTF(1, 2); /* where it listens; NULL */
+    bool show_progress;
+};
+
+struct spot_coordinator_result {
+    int64_t step;
+    char state_hex[40]; /* hash of the final state */
+    bool knows_loss;    /* false: a resumed job had nothing left to do, and no log that tells */
+    float loss;
+};
+
+/* Run until the last step has committed. Returns 0, or -1 with *err: SPOT_EPREEMPTED after
+ * spot_coordinator_stop with the state durable, SPOT_EINFEASIBLE when the training diverged,
+ * SPOT_EUSAGE, SPOT_EDATA, SPOT_ESYS. */
+int spot_coordinator_run(const struct spot_coordinator_options *options,
+                         struct spot_coordinator_result *result, struct spot_err *err);
+
+/* Async-signal-safe: make the state durable and stop. A second call, half a second
+ * later or more, stops at once. */
+void spot_coordinator_stop(void);
+/* Async-signal-safe: is there something to put in order before this process ends (a socket, a
+ * state directory, workers)? Until then the data are read, which may take for ever. */
+bool spot_coordinator_has_begun(void);
+/* Async-signal-safe: read the plan file again. */
+void spot_coordinator_reload(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRAIN_COORDINATOR_H */

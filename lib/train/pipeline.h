@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT */
+/* pipeline.h - one member's part of a step: 1F1B over its microbatches, then the sum over replicas.
+ */
+#ifndef SPOT_TRAIN_PIPELINE_H
+#define SPOT_TRAIN_PIPELINE_H
+
+#include <stdint.h>
+
+#include "comm/comm.h"
+#include "comm/mesh.h"
+#include "common/err.h"
+#include "engine/stage.h"
+#include "train/form.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct spot_pipeline {
+    struct spot_comm *comm;
+    struct spot_mesh *mesh; /* is told of progress */
+    struct spot_stage *stage;
+    const struct spot_form *form;
+    const struct spot_shape *shape;
+    struct spot_form_place at; /* this member's */
+    bool is_fast;              /* sums as floats, on a device only */
+    size_t n_token;            /* of one microbatch, b * (T + 1) */
+    const size_t *bundle_elem; /* [n_bundle], elements of a plane */
+};
+
+/* Where the time of a step went, in seconds of the clock. */
+struct spot_pipeline_times {
+    double forward_s, backward_s; /* inside the stage, all microbatches of this pipeline */
+    double reduce_s;              /* sums over replicas after that, waiting for them included */
+};
+
+/* Microbatches m of pipeline d that are in flight at once on stage p of P: min(m, P - p). */
+int spot_pipeline_slots(const struct spot_form *form, uint32_t d, uint32_t p);
+
+/* Compute the microbatches of this pipeline and finish the sums, as spot_sums_finish.
+ *   token  [m * n_token] of this pipeline's m microbatches, for first and last stage
+ *   loss   [m], written on the last stage
+ *   times  written
+ * Returns 0, or -1 with *err of comm/comm.h. */
+int spot_pipeline_step(const struct spot_pipeline *pl, int64_t step, const uint32_t *token,
+                       double *loss, struct spot_pipeline_times *times, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRAIN_PIPELINE_H */

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+#include "train/shares.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/num.h"
+
+static int bad(const char *text, struct spot_err *err)
+{
+    return spot_err_set(err, SPOT_EUSAGE,
+                        "--shares wants even, measured, or a weight above 0 for each pipeline such "
+                        "as 1,4; got '%s'",
+                        text);
+}
+
+int spot_shares_parse(const char *text, struct spot_shares_policy *policy, struct spot_err *err)
+{
+    const char *at = text;
+
+    *policy = (struct spot_shares_policy){ .kind = SPOT_SHARES_GIVEN };
+    if (!strcmp(text, "even") || !strcmp(text, "measured")) {
+        policy->kind = *text == 'e' ? SPOT_SHARES_EVEN : SPOT_SHARES_MEASURED;
+        return 0;
+    }
+    for (;;) {
+        const size_t n = strcspn(at, ",");
+        char one[SPOT_NUM_TEXT];
+        double weight;
+
+        snprintf(one, sizeof(one), "%.*s", n < sizeof(one) ? (int)n : 0, at);
+        if (policy->n_weight == SPOT_SHARES_MAX || spot_num_parse(one, &weight) || weight < 1e-6 ||
+            weight > 1e6)
+            return bad(text, err);
+        policy->weight[policy->n_weight++] = weight;
+        if (!at[n])
+            return 0;
+        at += n + 1;
+    }
+}
+
+void spot_shares_even(int64_t n_microbatch, uint32_t D, uint32_t *share)
+{
+    assert(D >= 1 && n_microbatch >= D);
+    for (uint32_t d = 0; d <= D; d++)
+        share[d] = (uint32_t)(n_microbatch * d / D);
+}
+
+void spot_shares_by_time(int64_t n_microbatch, uint32_t D, const double *microbatch_s,
+                         uint32_t *share)
+{
+    assert(D >= 1 && n_microbatch >= D);
+    share[0] = 0;
+    for (uint32_t d = 0; d < D; d++) {
+        assert(microbatch_s[d] > 0);
+        share[d + 1] = 1; /* how many, until the sums below */
+    }
+    for (int64_t j = D; j < n_microbatch; j++) {
+        uint32_t best = 0;
+
+        for (uint32_t d = 1; d < D; d++)
+            if ((share[d + 1] + 1) * microbatch_s[d] < (share[best + 1] + 1) * microbatch_s[best])
+                best = d;
+        share[best + 1]++;
+    }
+    for (uint32_t d = 0; d < D; d++)
+        share[d + 1] += share[d];
+}
+
+double spot_shares_makespan(uint32_t D, const uint32_t *share, const double *microbatch_s)
+{
+    double most = 0;
+
+    for (uint32_t d = 0; d < D; d++)
+        most = fmax(most, (share[d + 1] - share[d]) * microbatch_s[d]);
+    return most;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT */
+/* worker.h - one instance of a job: joins, is told its place, computes, moves state, leaves. */
+#ifndef SPOT_TRAIN_WORKER_H
+#define SPOT_TRAIN_WORKER_H
+
+#include <stdbool.h>
+
+#include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct spot_worker_options {
+    const char *join;     /* address of the coordinator */
+    const char *key_file; /* of the job; NULL: none, and nothing off this machine */
+    const char *name;     /* NULL: "PID" */
+    const char *domain;   /* failure domain, such as a zone; NULL: its own */
+    const char *backend;  /* offers what it can compute: "cpu", "cuda" or "auto" for both */
+    int n_thread;
+    int recompute;         /* enum spot_recompute */
+    double join_timeout_s; /* how long to try when nobody answers, first and after a loss */
+};
+
+/* Work until the job is done. Returns 0, or -1 with *err: SPOT_EPREEMPTED after a notice with
+ * everything handed over, SPOT_EINFEASIBLE when refused, SPOT_ESYS when the coordinator is gone,
+ * SPOT_EGPU when there is no device for backend "cuda" or it failed: what it held is lost.
+ */
+int spot_worker_run(const struct spot_worker_options *options, struct spot_err *err);
+
+/* Has a coordinator taken it in? */
+bool spot_worker_has_joined(void);
+
+/* Async-signal-safe: this instance will be taken away. */
+void spot_worker_notice(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRAIN_WORKER_H */

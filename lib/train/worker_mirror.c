@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT */
+/* What a worker mirrors: stages as their buddy, bundles as their heir. */
+#include <stdlib.h>
+
+#include "checkpoint/bundle_io.h"
+#include "common/memory.h"
+#include "common/xalloc.h"
+#include "train/worker_state.h"
+
+struct spot_stage *spot_worker_next_mirror(const struct spot_worker *w, int *b)
+{
+    while (w->mirror && *b < w->n_bundle) {
+        const int i = (*b)++;
+
+        if (w->mirror[i] && (i == 0 || w->mirror[i] != w->mirror[i - 1]))
+            return w->mirror[i];
+    }
+    return NULL;
+}
+
+void spot_worker_drop_mirrors(struct spot_worker *w)
+{
+    struct spot_stage *mirror;
+
+    for (int b = 0; (mirror = spot_worker_next_mirror(w, &b));)
+        spot_stage_free(mirror);
+    free(w->mirror);
+    w->mirror = NULL;
+}
+
+/* --- room ------------------------------------------------------------------ */
+
+static int check(struct spot_worker *w, int begin, int end, struct spot_err *err)
+{
+    const struct spot_stage_config config = spot_worker_stage_config(w, begin, end, 0);
+
+    w->cannot_mirror = spot_stage_check(&config, 0, err) != 0;
+    return w->cannot_mirror ? -1 : 0;
+}
+
+/* All that is to be inherited, with its sums, beside what is here. */
+static int check_inheritance(struct spot_worker *w, struct spot_err *err)
+{
+    const struct spot_form *const f = &w->form;
+    const size_t most = spot_memory_available();
+    size_t n_byte = 0;
+
+    for (size_t i = 0; i < f->n_handover; i++) {
+        const int b = (int)f->handover[i].bundle;
+
+        if (f->handover[i].to != w->id)
+            continue;
+        n_byte += w->bundle_elem[b] * sizeof(int64_t);
+        if (i >= f->n_handed)
+            n_byte += w->bundle_elem[b] * SPOT_PLANES * sizeof(float);
+        if (check(w, b, b + 1, err))
+            return -1;
+    }
+    if (n_byte <= most)
+        return 0;
+    w->cannot_mirror = true;
+    return spot_err_set(err, SPOT_EINFEASIBLE,
+                        "state to take over while training goes on needs %.3g GB of memory, %.3g "
+                        "GB are available",
+                        (double)n_byte / 1e9, (double)most / 1e9);
+}
+
+/* What does not fit beside one's own stage is for another to mirror. */
+int spot_worker_check_mirrors(struct spot_worker *w, struct spot_err *err)
+{
+    const struct spot_form *const f = &w->form;
+
+    for (uint32_t p = 0; p < f->P; p++)
+        if (f->buddy[p] == w->id && !w->bundle[f->stage[p]] &&
+            check(w, (int)f->stage[p], (int)f->stage[p + 1], err))
+            return -1;
+    return check_inheritance(w, err);
+}
+
+/* --- objects ---------------------------------------------------------------- */
+
+static int add_mirror(struct spot_worker *w, uint32_t begin, uint32_t end, int64_t step,
+                      struct spot_err *err)
+{
+    struct spot_stage *const stage = spot_worker_new_stage(w, (int)begin, (int)end, 0, step, err);
+
+    for (uint32_t b = begin; b < end; b++)
+        w->mirror[b] = stage;
+    return stage ? 0 : -1;
+}
+
+int spot_worker_build_mirrors(struct spot_worker *w, struct spot_err *err)
+{
+    const struct spot_form *const f = &w->form;
+
+    w->mirror = spot_xcalloc((size_t)w->n_bundle, sizeof(struct spot_stage *));
+    for (uint32_t p = 0; p < f->P; p++)
+        if (f->buddy[p] == w->id && add_mirror(w, f->stage[p], f->stage[p + 1], f->step, err))
+            return -1;
+    for (size_t i = 0; i < f->n_handed; i++) {
+        const uint32_t b = f->handover[i].bundle;
+
+        if (f->handover[i].to == w->id && add_mirror(w, b, b + 1, f->step, err))
+            return -1;
+    }
+    w->n_inherited = f->n_handed;
+    return 0;
+}
+
+/* --- handed over ------------------------------------------------------------- */
+
+static int give(struct spot_worker *w, const struct spot_handover *h, struct spot_err *err)
+{
+    const struct spot_bundle *const bundle = w->bundle[h->bundle];
+    size_t n_byte;
+    uint8_t *data;
+    int rc;
+
+    if (spot_stage_sync(w->stage, (int)h->bundle, err))
+        return -1;
+    data = spot_bundle_pack(bundle, &n_byte, err);
+    if (!data)
+        return -1;
+    rc = spot_mesh_send(w->mesh, h->to, SPOT_MSG_BUNDLE, h->bundle, data, n_byte, err);
+    free(data);
+    return rc;
+}
+
+int spot_worker_hand(struct spot_worker *w, const struct spot_frame *frame, struct spot_err *err)
+{
+    struct spot_form *const f = &w->form;
+    struct spot_err why = { 0 };
+
+    if (frame->epoch != w->epoch || !w->mirror || !spot_form_is_active(f, w->id))
+        return 0;
+    if (frame->tag > f->n_handover || frame->tag < f->n_handed)
+        return spot_err_set(err, SPOT_ESYS, "the coordinator handed over what there is not");
+    for (; f->n_handed < frame->tag; f->n_handed++) {
+        const struct spot_handover *const h = &f->handover[f->n_handed];
+
+        if (spot_form_giver(f, h->bundle) == w->id && give(w, h, &why))
+            return spot_worker_report(w, &why, err);
+    }
+    return 0;
+}
+
+static int take(struct spot_worker *w, uint32_t b, int64_t step, struct spot_err *err)
+{
+    struct spot_frame *const frame =
+        spot_mesh_recv(w->mesh, spot_form_giver(&w->form, b), SPOT_MSG_BUNDLE, b, err);
+
+    return frame && !spot_worker_accept(w, frame, b, step, err) ? add_mirror(w, b, b + 1, step, err)
+                                                                : -1;
+}
+
+int spot_worker_inherit(struct spot_worker *w, int64_t step, struct spot_err *err)
+{
+    const struct spot_form *const f = &w->form;
+
+    for (; w->n_inherited < f->n_handed; w->n_inherited++) {
+        const struct spot_handover *const h = &f->handover[w->n_inherited];
+
+        if (h->to == w->id && take(w, h->bundle, step, err))
+            return -1;
+    }
+    return 0;
+}

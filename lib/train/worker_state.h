@@ -1,0 +1,122 @@
+/* SPDX-License-Identifier: MIT */
+/* worker_state.h - what the parts of a worker share; private to lib/job/worker*.c. */
+#ifndef SPOT_TRAIN_WORKER_STATE_H
+#define SPOT_TRAIN_WORKER_STATE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "comm/comm.h"
+#include "comm/mesh.h"
+#include "common/buf.h"
+#include "common/err.h"
+#include "engine/stage.h"
+#include "train/config.h"
+#include "train/form.h"
+#include "train/protocol.h"
+#include "train/worker.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A bundle on its way to other members. */
+struct spot_parcel {
+    struct spot_parcel *next;
+    uint32_t bundle;
+    uint8_t *data;
+    size_t n_byte;
+};
+
+struct spot_worker {
+    const struct spot_worker_options *options;
+    struct spot_mesh *mesh;
+    struct spot_tls_context *tls; /* the job's key or NULL */
+    struct spot_job_config config;
+    uint64_t job, key;
+    uint32_t id, epoch;
+    int n_bundle;
+    struct spot_bundle **bundle; /* [n_bundle], NULL where not held */
+    size_t *bundle_elem;         /* [n_bundle] */
+    struct spot_parcel *parcel;  /* of this epoch's moves */
+    struct spot_form form;
+    int64_t position;       /* in the grid, -1 for none */
+    struct spot_comm *comm; /* of this epoch, over comm_member */
+    uint32_t *comm_member;  /* ids of those who take part, then of the replicas */
+    size_t n_comm_member;
+    uint64_t n_group_exchange; /* with the tensor group in this epoch */
+    struct spot_stage *stage;
+    struct spot_stage **mirror; /* [n_bundle], over a stage whose buddy this worker is, or over one
+                                 * bundle that it inherits */
+    size_t n_inherited;         /* handovers of the form that are done */
+    double *loss;               /* [G] */
+    int32_t (*exponent)[SPOT_TENSORS_MAX]; /* [n_bundle], as last committed, while redoing */
+    bool is_redoing;
+    struct spot_frame *pending; /* an order that ended a wait for another */
+    bool is_done;
+    bool cannot_mirror;
+    bool is_unfit; /* what failed is this machine, not a connection */
+};
+
+/* Send to the coordinator in the current epoch; the buffer is released. */
+int spot_worker_tell(struct spot_worker *worker, uint32_t type, uint64_t tag,
+                     struct spot_buf *out_take, struct spot_err *err);
+
+/* Say what went wrong with an epoch; 0 if the worker can go on with the next. */
+int spot_worker_report(struct spot_worker *worker, const struct spot_err *why,
+                       struct spot_err *err);
+
+/* worker_comm.c: how the members of this epoch reach each other. Returns 0, or -1 with *err. */
+int spot_worker_open_comm(struct spot_worker *worker, struct spot_err *err);
+void spot_worker_close_comm(struct spot_worker *worker);
+/* How this worker's stage reaches the others of its tensor group. */
+struct spot_stage_group spot_worker_group(struct spot_worker *worker);
+
+/* worker_move.c: make this member's transfers of the form. Returns 0, or -1 with *err. */
+int spot_worker_move(struct spot_worker *worker, struct spot_err *err);
+/* Unpack a bundle of a step that came, and hold it in place of an older copy; as above. */
+int spot_worker_accept(struct spot_worker *worker, struct spot_frame *frame_take, uint32_t index,
+                       int64_t step, struct spot_err *err);
+/* The moves are over, or the mesh is closed: their memory is given back. */
+void spot_worker_end_move(struct spot_worker *worker);
+
+/* worker_mirror.c: what is mirrored here, from the start of an epoch on, or as it is handed over.
+ * Those that return int return 0, or -1 with *err. */
+int spot_worker_check_mirrors(struct spot_worker *worker, struct spot_err *err);
+int spot_worker_build_mirrors(struct spot_worker *worker, struct spot_err *err);
+void spot_worker_drop_mirrors(struct spot_worker *worker);
+/* The next mirror object from bundle *b on; *b is then behind its first bundle. NULL: no more. */
+struct spot_stage *spot_worker_next_mirror(const struct spot_worker *worker, int *b);
+/* The order HAND: from the next step on so many handovers are in force. */
+int spot_worker_hand(struct spot_worker *worker, const struct spot_frame *frame,
+                     struct spot_err *err);
+/* In that step: take what was handed over to this worker. */
+int spot_worker_inherit(struct spot_worker *worker, int64_t step, struct spot_err *err);
+
+/* worker.c: a stage object over bundles that must be held as of a step; 0 slots: it only mirrors.
+ */
+struct spot_stage *spot_worker_new_stage(struct spot_worker *worker, int begin, int end, int n_slot,
+                                         int64_t step, struct spot_err *err);
+/* And what such an object is like. */
+struct spot_stage_config spot_worker_stage_config(struct spot_worker *worker, int begin, int end,
+                                                  int n_slot);
+
+/* worker_step.c: the orders of a running epoch. */
+int spot_worker_step(struct spot_worker *worker, const struct spot_frame *frame,
+                     struct spot_err *err);
+int spot_worker_commit(struct spot_worker *worker, const struct spot_frame *frame,
+                       struct spot_err *err);
+int spot_worker_redo(struct spot_worker *worker, const struct spot_frame *frame,
+                     struct spot_err *err);
+/* worker_probe.c: measure what messages between members cost. */
+int spot_worker_probe(struct spot_worker *worker, const struct spot_frame *frame,
+                      struct spot_err *err);
+/* The step being redone is given up: back to the exponents of the last commit. */
+void spot_worker_forget_redo(struct spot_worker *worker);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRAIN_WORKER_STATE_H */

@@ -1,0 +1,232 @@
+/* SPDX-License-Identifier: MIT */
+/* A worker's part of a step: compute, mirror, vote, update. */
+#include <string.h>
+#include <sys/resource.h>
+
+#include "checkpoint/bundle_io.h"
+#include "common/clock.h"
+#include "train/pipeline.h"
+#include "train/sums.h"
+#include "train/worker_state.h"
+
+/* The stage object that keeps bundle b up to date here, NULL if there is none. */
+static struct spot_stage *keeper_of(const struct spot_worker *w, uint32_t b)
+{
+    if (w->mirror[b])
+        return w->mirror[b];
+    return spot_form_computes(&w->form, w->position, b) ? w->stage : NULL;
+}
+
+static bool is_active(const struct spot_worker *w, const struct spot_frame *order)
+{
+    return order->epoch == w->epoch && w->mirror && spot_form_is_active(&w->form, w->id);
+}
+
+/* The epoch runs, so everyone has what it needs: old copies may go. */
+static void drop_unplaced(struct spot_worker *w)
+{
+    for (uint32_t b = 0; b < (uint32_t)w->n_bundle; b++)
+        if (!keeper_of(w, b)) {
+            spot_bundle_free(w->bundle[b]);
+            w->bundle[b] = NULL;
+        }
+}
+
+static void put_losses(const struct spot_worker *w, struct spot_buf *out)
+{
+    int64_t begin, end;
+
+    spot_form_losses(&w->form, w->position, &begin, &end);
+    spot_put_u32(out, (uint32_t)(end - begin));
+    for (int64_t j = begin; j < end; j++) {
+        spot_put_u32(out, (uint32_t)j);
+        spot_put_f64(out, w->loss[j - begin]);
+    }
+}
+
+/* Has a device of this member failed? */
+static int stage_status(const struct spot_worker *w, struct spot_err *err)
+{
+    struct spot_stage *mirror;
+
+    if (w->stage && spot_stage_status(w->stage, err))
+        return -1;
+    for (int b = 0; (mirror = spot_worker_next_mirror(w, &b));)
+        if (spot_stage_status(mirror, err))
+            return -1;
+    return 0;
+}
+
+/* The most memory this process had so far. */
+static uint64_t resident_byte(void)
+{
+    struct rusage usage;
+
+    return getrusage(RUSAGE_SELF, &usage) ? 0 : (uint64_t)usage.ru_maxrss * 1024;
+}
+
+/* What this member's copies of the sums are like; mirrors vote too, and must agree. */
+static int send_vote(struct spot_worker *w, int64_t step, double compute_s,
+                     const struct spot_pipeline_times *times, struct spot_err *err)
+{
+    struct spot_buf out = { 0 };
+    uint32_t n = 0;
+
+    spot_put_f64(&out, compute_s);
+    spot_put_f64(&out, times->forward_s);
+    spot_put_f64(&out, times->backward_s);
+    spot_put_f64(&out, times->reduce_s);
+    spot_put_u64(&out, resident_byte());
+    put_losses(w, &out);
+    for (uint32_t b = 0; b < (uint32_t)w->n_bundle; b++)
+        n += keeper_of(w, b) != NULL;
+    spot_put_u32(&out, n);
+    for (uint32_t b = 0; b < (uint32_t)w->n_bundle; b++) {
+        struct spot_stage *keeper = keeper_of(w, b);
+        struct spot_stage_fault fault;
+        struct spot_stage_times spent;
+
+        if (!keeper)
+            continue;
+        fault = spot_stage_fault(keeper, (int)b);
+        spot_put_u32(&out, b);
+        spot_put_f64(&out, spot_stage_norm2(keeper, (int)b));
+        spot_put_u32(&out, fault.overflow);
+        spot_put_u32(&out, fault.nonfinite);
+        spent =
+            keeper == w->stage ? spot_stage_times(keeper, (int)b) : (struct spot_stage_times){ 0 };
+        spot_put_f64(&out, spent.forward_s);
+        spot_put_f64(&out, spent.backward_s);
+    }
+    if (stage_status(w, err)) {
+        spot_buf_release(&out);
+        return -1;
+    }
+    return spot_worker_tell(w, SPOT_MSG_VOTE, (uint64_t)step, &out, err);
+}
+
+/* A token is an index into the embedding: none may come that is not of the vocabulary. */
+static int check_tokens(const struct spot_worker *w, const struct spot_frame *frame, size_t n_token,
+                        struct spot_err *err)
+{
+    const uint32_t *const token = (const uint32_t *)(const void *)frame->data;
+
+    if (frame->n_byte != n_token * sizeof(*token))
+        return spot_err_set(err, SPOT_EDATA, "the coordinator sent %zu bytes of tokens, not %zu",
+                            frame->n_byte, n_token * sizeof(*token));
+    for (size_t i = 0; i < n_token; i++)
+        if (token[i] >= w->config.shape.vocab)
+            return spot_err_set(err, SPOT_EDATA,
+                                "the coordinator sent token %u of a vocabulary "
+                                "of %lld",
+                                (unsigned)token[i], (long long)w->config.shape.vocab);
+    return 0;
+}
+
+/* This member's microbatches and the sum over its replicas. */
+static int compute(struct spot_worker *w, const struct spot_frame *frame,
+                   struct spot_pipeline_times *times, struct spot_err *err)
+{
+    const struct spot_pipeline pipeline = {
+        .comm = w->comm,
+        .mesh = w->mesh,
+        .stage = w->stage,
+        .form = &w->form,
+        .shape = &w->config.shape,
+        .is_fast = w->config.reduce == SPOT_REDUCE_FAST,
+        .at = spot_form_place(&w->form, w->position),
+        .n_token = (size_t)(w->config.micro_batch * (w->config.shape.seq + 1)),
+        .bundle_elem = w->bundle_elem,
+    };
+    const bool reads = pipeline.at.p == 0 || pipeline.at.p + 1 == w->form.P;
+    int64_t begin, end;
+
+    spot_form_microbatches(&w->form, pipeline.at.d, &begin, &end);
+    if (reads && check_tokens(w, frame, (size_t)(end - begin) * pipeline.n_token, err))
+        return -1;
+    return spot_pipeline_step(&pipeline, (int64_t)frame->tag,
+                              (const uint32_t *)(const void *)frame->data, w->loss, times, err);
+}
+
+static int mirror(struct spot_worker *w, int64_t step, struct spot_err *err)
+{
+    const struct spot_mirror part = { w->comm,  &w->form,  w->position,
+                                      w->stage, w->mirror, w->bundle_elem };
+
+    if (spot_sums_mirror(&part, step, err))
+        return -1;
+    spot_mesh_progress(w->mesh);
+    return 0;
+}
+
+int spot_worker_step(struct spot_worker *w, const struct spot_frame *frame, struct spot_err *err)
+{
+    const int64_t step = (int64_t)frame->tag;
+    const double start_s = spot_clock_s();
+    struct spot_pipeline_times times = { 0 };
+    struct spot_err why = { 0 };
+    int rc = 0;
+
+    if (!is_active(w, frame))
+        return 0;
+    drop_unplaced(w);
+    spot_mesh_keep(w->mesh); /* an earlier step's sums */
+    if (w->position >= 0)
+        rc = compute(w, frame, &times, &why);
+    if (!rc)
+        rc = spot_worker_inherit(w, step, &why);
+    if (!rc)
+        rc = mirror(w, step, &why);
+    return rc ? spot_worker_report(w, &why, err)
+              : send_vote(w, step, spot_clock_s() - start_s, &times, err);
+}
+
+int spot_worker_commit(struct spot_worker *w, const struct spot_frame *frame, struct spot_err *err)
+{
+    struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
+    const double scale = spot_get_f64(&in);
+
+    if (!is_active(w, frame))
+        return 0;
+    if (!spot_wire_in_done(&in))
+        return spot_err_set(err, SPOT_ESYS, "the coordinator sent a commit that makes no sense");
+    for (uint32_t b = 0; b < (uint32_t)w->n_bundle; b++)
+        if (keeper_of(w, b))
+            spot_stage_update(keeper_of(w, b), (int)b, &w->config.adamw, scale);
+    w->is_redoing = false;
+    return stage_status(w, err);
+}
+
+/* A step that is redone is not yet part of the state: what it changed must not travel. */
+static void keep_exponents(struct spot_worker *w)
+{
+    for (int b = 0; !w->is_redoing && b < w->n_bundle; b++)
+        if (w->bundle[b])
+            memcpy(w->exponent[b], w->bundle[b]->exponent, sizeof(w->exponent[b]));
+    w->is_redoing = true;
+}
+
+void spot_worker_forget_redo(struct spot_worker *w)
+{
+    for (int b = 0; w->is_redoing && b < w->n_bundle; b++)
+        if (w->bundle[b])
+            memcpy(w->bundle[b]->exponent, w->exponent[b], sizeof(w->exponent[b]));
+    w->is_redoing = false;
+}
+
+int spot_worker_redo(struct spot_worker *w, const struct spot_frame *frame, struct spot_err *err)
+{
+    struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
+    const uint32_t n = spot_get_count(&in, 8);
+
+    if (!is_active(w, frame))
+        return 0;
+    keep_exponents(w);
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t b = spot_get_u32(&in), overflow = spot_get_u32(&in);
+
+        if (!in.bad && b < (uint32_t)w->n_bundle && keeper_of(w, b))
+            spot_stage_back_off(keeper_of(w, b), (int)b, overflow);
+    }
+    return in.bad ? spot_err_set(err, SPOT_ESYS, "the coordinator sent a redo of no sense") : 0;
+}

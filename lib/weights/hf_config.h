@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/* hf_config.h - Hugging Face's config.json: what a model's weights do not show.
+ *
+ * GPT-2's and Llama's are read. What this engine would compute otherwise than the file says (scaled
+ * or partial rotary positions, other activations, biases, unscaled attention) is refused by key,
+ * line and column.
+ */
+#ifndef SPOT_WEIGHTS_HF_CONFIG_H
+#define SPOT_WEIGHTS_HF_CONFIG_H
+
+#include "common/err.h"
+#include "shard/arena.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Fills *shape but for n_shard, which is 0; seq is the most positions. Returns 0, or -1 with *err
+ * (SPOT_EDATA, SPOT_ESYS). */
+int spot_hf_config_load(const char *path, struct spot_shape *shape, struct spot_err *err);
+
+/* The same from the metadata of a safetensors file, as save.c writes it: there seq is what the
+ * weights were trained with. Returns 1, 0 where the file has none or cannot be read, -1 with *err
+ * (SPOT_EDATA). */
+int spot_hf_config_noted(const char *path, struct spot_shape *shape, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_WEIGHTS_HF_CONFIG_H */

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/* hf_names.h - what the tensors of a bundle are called, and how they lie, in the files of Hugging
+ * Face's GPT-2 and Llama.
+ */
+#ifndef SPOT_WEIGHTS_HF_NAMES_H
+#define SPOT_WEIGHTS_HF_NAMES_H
+
+#include <stdbool.h>
+
+#include "shard/arena.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { SPOT_HF_NAME_MAX = 64 };
+
+/* How the whole lies against its shards, whose sharded dimension is first. */
+enum spot_hf_how {
+    SPOT_HF_STACK,     /* rows of shard after shard */
+    SPOT_HF_TRANSPOSE, /* the same, then transposed */
+    SPOT_HF_QKV,       /* shards hold their heads of q, k and v: gather, then transpose */
+};
+
+/* Which rows of each shard: what is one tensor of ours is several of Llama's. */
+enum spot_hf_part { SPOT_HF_ALL, SPOT_HF_Q, SPOT_HF_K, SPOT_HF_V, SPOT_HF_GATE, SPOT_HF_UP };
+
+struct spot_hf_name {
+    const char *ours, *theirs; /* for a layer, behind "transformer.h.N." or "model.layers.N." */
+    enum spot_hf_how how;
+    enum spot_hf_part part;
+};
+
+/* The tensors of a kind of bundle, in the order of the file: [*n]. */
+const struct spot_hf_name *spot_hf_names(const struct spot_shape *shape, enum spot_bundle_kind kind,
+                                         size_t *n);
+
+/* "transformer.h.0.ln_1.weight", "model.layers.0.input_layernorm.weight" */
+void spot_hf_name_of(const struct spot_shape *shape, int bundle, const struct spot_hf_name *name,
+                     char full[SPOT_HF_NAME_MAX]);
+
+/* The name without "transformer." or "model.", which files of a bare decoder lack. */
+const char *spot_hf_bare(const char *full);
+
+/* Does a model of this shape have a tensor of that bare name? Or is it one that files may hold and
+ * no model needs: a causal mask, the speeds of rotary positions? */
+bool spot_hf_is_known(const struct spot_shape *shape, const char *bare);
+
+/* Rows [first, first + n) of each shard of our tensor are those of a name. */
+struct spot_hf_rows {
+    int64_t first, n;
+};
+struct spot_hf_rows spot_hf_rows(const struct spot_shape *shape, const struct spot_tensor *tensor,
+                                 enum spot_hf_part part);
+
+/* The row of the whole matrix that row r of these, in a shard, is. */
+int64_t spot_hf_row(enum spot_hf_how how, const struct spot_hf_rows *rows, int n_shard, int shard,
+                    int64_t r);
+
+/* Rows over all shards, without the padding of the vocabulary. */
+int64_t spot_hf_n_row(const struct spot_shape *shape, const struct spot_tensor *tensor,
+                      enum spot_hf_part part);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_WEIGHTS_HF_NAMES_H */

@@ -1,0 +1,433 @@
+/* SPDX-License-Identifier: MIT */
+#include "weights/load.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/hash.h"
+#include "common/json.h"
+#include "common/le.h"
+#include "common/xalloc.h"
+#include "shard/safetensors.h"
+#include "weights/hf_names.h"
+
+enum { FILES_MAX = 1024, PATH_MAX_BYTE = 4096 };
+
+struct file {
+    char *path;
+    FILE *in;
+    struct spot_st st;
+    uint64_t data; /* where its data begin */
+};
+
+struct spot_weights {
+    struct spot_shape shape;
+    struct file *file; /* [n_file] */
+    size_t n_file;
+    uint64_t xxh3;
+};
+
+/* --- files ------------------------------------------------------------------- */
+
+static int read_head(struct file *f, struct spot_err *err)
+{
+    uint8_t prefix[SPOT_ST_PREFIX_BYTE];
+    uint64_t n;
+    struct stat st;
+    char *text;
+    int rc;
+
+    f->in = fopen(f->path, "re");
+    if (!f->in)
+        return spot_err_sys(err, "cannot open '%s'", f->path);
+    if (fread(prefix, 1, sizeof(prefix), f->in) != sizeof(prefix))
+        return ferror(f->in) ? spot_err_sys(err, "cannot read '%s'", f->path)
+                             : spot_err_set(err, SPOT_EDATA, "%s: shorter than 8 bytes", f->path);
+    if (spot_st_prefix(prefix, f->path, &n, err))
+        return -1;
+    text = spot_xcalloc((size_t)n + 1, 1);
+    rc = fread(text, 1, (size_t)n, f->in) == n
+             ? spot_st_parse(&f->st, text, (size_t)n, f->path, err)
+             : spot_err_set(err, SPOT_EDATA, "%s: the header is cut off", f->path);
+    free(text);
+    f->data = sizeof(prefix) + n;
+    if (!rc && (fstat(fileno(f->in), &st) || (uint64_t)st.st_size != f->data + f->st.data_byte))
+        rc = spot_err_set(err, SPOT_EDATA, "%s: %lld bytes, the header says %llu", f->path,
+                          (long long)st.st_size, (unsigned long long)(f->data + f->st.data_byte));
+    return rc;
+}
+
+static int add_file(struct spot_weights *w, const char *path, struct spot_err *err)
+{
+    w->file = spot_xrealloc(w->file, w->n_file + 1, sizeof(*w->file));
+    w->file[w->n_file] = (struct file){ .path = spot_xstrdup(path) };
+    return read_head(&w->file[w->n_file++], err);
+}
+
+static bool has_file(const struct spot_weights *w, const char *path)
+{
+    size_t i = 0;
+
+    while (i < w->n_file && strcmp(w->file[i].path, path) != 0)
+        i++;
+    return i < w->n_file;
+}
+
+/* The files that an index names; each lies beside it. */
+static int add_index(struct spot_weights *w, const char *dir, const char *index,
+                     struct spot_err *err)
+{
+    struct spot_json_doc doc;
+    const json_t *map;
+    int rc;
+    void *at;
+
+    if (spot_json_load_path(&doc, index, err))
+        return -1;
+    rc = spot_json_object(&doc, doc.root, "", "weight_map", true, &map, err);
+    for (at = rc ? NULL : json_object_iter(json_object_get(doc.root, "weight_map")); at && !rc;
+         at = json_object_iter_next(json_object_get(doc.root, "weight_map"), at)) {
+        const char *const name = json_string_value(json_object_iter_value(at));
+        char path[PATH_MAX_BYTE];
+
+        if (!name || !*name || strchr(name, '/') || strlen(name) > 255) {
+            rc = spot_json_fail(&doc, "/weight_map", err,
+                                "'%.80s' wants the name of a file beside the index",
+                                json_object_iter_key(at));
+            break;
+        }
+        snprintf(path, sizeof(path), "%s/%s", dir, name);
+        if (has_file(w, path))
+            continue;
+        rc = w->n_file < FILES_MAX
+                 ? add_file(w, path, err)
+                 : spot_json_fail(&doc, "/weight_map", err, "more than %d files", FILES_MAX);
+    }
+    spot_json_release(&doc);
+    return rc;
+}
+
+static int add_files(struct spot_weights *w, const char *path, struct spot_err *err)
+{
+    static const char suffix[] = ".index.json";
+    const size_t n = strlen(path);
+    char name[PATH_MAX_BYTE], dir[PATH_MAX_BYTE];
+    struct stat st;
+
+    if (n + 64 > sizeof(name))
+        return spot_err_set(err, SPOT_EUSAGE, "--load: the path is too long");
+    if (!stat(path, &st) && S_ISDIR(st.st_mode)) {
+        snprintf(name, sizeof(name), "%s/model.safetensors.index.json", path);
+        if (!stat(name, &st))
+            return add_index(w, path, name, err);
+        snprintf(name, sizeof(name), "%s/model.safetensors", path);
+        return add_file(w, name, err);
+    }
+    if (n <= sizeof(suffix) - 1 || strcmp(path + n - (sizeof(suffix) - 1), suffix) != 0)
+        return add_file(w, path, err);
+    snprintf(dir, sizeof(dir), "%s", path);
+    if (strrchr(dir, '/'))
+        *strrchr(dir, '/') = '\0';
+    return add_index(w, strchr(path, '/') ? dir : ".", path, err);
+}
+
+/* --- tensors ------------------------------------------------------------------- */
+
+/* The tensor of that name, NULL if there is none, and its file. Bare names count. */
+static const struct spot_st_tensor *find(const struct spot_weights *w, const char *name,
+                                         const struct file **file)
+{
+    for (size_t i = 0; i < w->n_file; i++)
+        for (size_t t = 0; t < w->file[i].st.n_tensor; t++)
+            if (!strcmp(spot_hf_bare(w->file[i].st.tensor[t].name), spot_hf_bare(name))) {
+                *file = &w->file[i];
+                return &w->file[i].st.tensor[t];
+            }
+    return NULL;
+}
+
+/* What a tensor must be: rows and columns as they lie in the file; columns 0 for a vector. */
+struct want {
+    int64_t rows, cols;
+    bool may_be_longer; /* in rows */
+};
+
+static struct want want_of(const struct spot_shape *shape, const struct spot_tensor *t,
+                           const struct spot_hf_name *name)
+{
+    const int64_t rows = spot_hf_n_row(shape, t, name->part);
+
+    if (t->cols == 1)
+        return (struct want){ rows, 0, false };
+    if (name->how != SPOT_HF_STACK)
+        return (struct want){ t->cols, rows, false };
+    return (struct want){ rows, t->cols, !strcmp(t->name, "wpe") };
+}
+
+static int check_tensor(const struct file *f, const struct spot_st_tensor *t,
+                        const struct want *want, struct spot_err *err)
+{
+    const int n_dim = want->cols ? 2 : 1;
+    const bool fits = t->n_dim == n_dim && (!want->cols || t->dim[1] == (uint64_t)want->cols) &&
+                      (t->dim[0] == (uint64_t)want->rows ||
+                       (want->may_be_longer && t->dim[0] > (uint64_t)want->rows));
+
+    if (t->dtype != SPOT_DT_F32 && t->dtype != SPOT_DT_F16 && t->dtype != SPOT_DT_BF16)
+        return spot_err_set(err, SPOT_EDATA, "%s: %s: type %s, expected F32, F16 or BF16", f->path,
+                            t->name, spot_dtype_name(t->dtype));
+    if (fits)
+        return 0;
+    return spot_err_set(err, SPOT_EDATA,
+                        want->cols ? "%s: %s: shape %dD [%llu, %llu], expected [%lld, %lld]"
+                                   : "%s: %s: shape %dD [%llu, %llu], expected [%lld]",
+                        f->path, t->name, t->n_dim, (unsigned long long)t->dim[0],
+                        (unsigned long long)(t->n_dim > 1 ? t->dim[1] : 0), (long long)want->rows,
+                        (long long)want->cols);
+}
+
+/* A half to the float of the same value. */
+static float from_f16(uint16_t half)
+{
+    const uint32_t sign = (uint32_t)(half & 0x8000) << 16, e = half >> 10 & 0x1F, m = half & 0x3FF;
+    uint32_t bits;
+    float x;
+
+    if (e == 0) /* zero or subnormal: m * 2^-24, exact */
+        return (float)m * 0x1p-24F * (sign ? -1.0F : 1.0F);
+    bits = sign | (e == 0x1F ? 0x7F800000 : (e + 112) << 23) | m << 13;
+    memcpy(&x, &bits, sizeof(x));
+    return x;
+}
+
+static float widen(const uint8_t *at, enum spot_dtype dtype)
+{
+    uint32_t bits;
+    float x;
+
+    if (dtype == SPOT_DT_F16)
+        return from_f16((uint16_t)spot_le_get(at, 2));
+    bits =
+        dtype == SPOT_DT_BF16 ? (uint32_t)spot_le_get(at, 2) << 16 : (uint32_t)spot_le_get(at, 4);
+    memcpy(&x, &bits, sizeof(x));
+    return x;
+}
+
+/* The first n elements of a tensor; NULL with *err. */
+static float *read_elements(const struct file *f, const struct spot_st_tensor *t, size_t n,
+                            struct spot_err *err)
+{
+    const size_t byte = spot_dtype_byte(t->dtype);
+    float *const x = spot_alloc_aligned(n, sizeof(*x));
+    uint8_t *const raw = malloc(n * byte);
+    size_t i = 0;
+
+    if (!x || !raw)
+        spot_err_set(err, SPOT_ESYS, "%s: %s: no memory for %zu numbers", f->path, t->name, n);
+    else if (fseeko(f->in, (off_t)(f->data + t->begin), SEEK_SET) ||
+             fread(raw, byte, n, f->in) != n)
+        spot_err_sys(err, "cannot read '%s'", f->path);
+    else
+        for (; i < n; i++)
+            x[i] = widen(raw + i * byte, t->dtype);
+    free(raw);
+    if (i == n)
+        return x;
+    free(x);
+    return NULL;
+}
+
+/* --- bundles ---------------------------------------------------------------------- */
+
+/* A tensor as users know it into the shards: what save.c gathers. */
+static void scatter(struct spot_bundle *bundle, const struct spot_shape *shape,
+                    const struct spot_hf_name *name, const float *in)
+{
+    const struct spot_arena *const a = &bundle->arena;
+    const int tensor = spot_arena_find(a, name->ours);
+    const struct spot_tensor *const t = &a->tensor[tensor];
+    const struct spot_hf_rows span = spot_hf_rows(shape, t, name->part);
+    const int n_shard = t->is_sharded ? a->n_shard : 1;
+    const int64_t n_row = spot_hf_n_row(shape, t, name->part), rows = n_shard * span.n;
+
+    for (int s = 0; s < n_shard; s++) {
+        float *const out = bundle->plane[SPOT_PLANE_MASTER] + spot_arena_offset(a, tensor, s) +
+                           span.first * t->cols;
+
+        for (int64_t r = 0; r < span.n; r++) {
+            const int64_t row = spot_hf_row(name->how, &span, n_shard, s, r);
+
+            for (int64_t c = 0; row < n_row && c < t->cols; c++)
+                out[r * t->cols + c] =
+                    in[name->how == SPOT_HF_STACK ? row * t->cols + c : c * rows + row];
+        }
+    }
+}
+
+static const char head_name[] = "lm_head.weight";
+
+static const char *embed_name(const struct spot_weights *w)
+{
+    size_t n;
+
+    return spot_hf_names(&w->shape, SPOT_BUNDLE_EMBED, &n)->theirs;
+}
+
+/* The tensor of a name; a head that lacks, or is tied, is the embedding's. */
+static const struct spot_st_tensor *find_or_tied(const struct spot_weights *w, const char *name,
+                                                 const struct file **file)
+{
+    const bool is_head = !strcmp(name, head_name);
+    const struct spot_st_tensor *const t = is_head && w->shape.is_tied ? NULL : find(w, name, file);
+
+    return t || !is_head ? t : find(w, embed_name(w), file);
+}
+
+/* A tied model's file may hold the table twice, if it is the same. */
+static int check_tied(const struct spot_weights *w, struct spot_err *err)
+{
+    const size_t n = (size_t)(w->shape.vocab * w->shape.width);
+    const struct file *file[2];
+    const struct spot_st_tensor *const t[2] = { find(w, embed_name(w), &file[0]),
+                                                find(w, head_name, &file[1]) };
+    float *x[2] = { NULL, NULL };
+    int rc = 0;
+
+    if (!w->shape.is_tied || !t[1])
+        return 0;
+    for (int i = 0; i < 2 && !rc; i++) {
+        const struct want want = { w->shape.vocab, w->shape.width, false };
+
+        rc = check_tensor(file[i], t[i], &want, err);
+        if (!rc && !(x[i] = read_elements(file[i], t[i], n, err)))
+            rc = -1;
+    }
+    if (!rc && memcmp(x[0], x[1], n * sizeof(float)) != 0)
+        rc = spot_err_set(err, SPOT_EDATA, "%s: %s is not %s: the head is not tied", file[1]->path,
+                          t[1]->name, t[0]->name);
+    free(x[0]);
+    free(x[1]);
+    return rc;
+}
+
+/* A training that starts from such a number has lost already, and would not tell where. */
+static int check_finite(const struct file *f, const struct spot_st_tensor *t, const float *x,
+                        size_t n, struct spot_err *err)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!isfinite(x[i]))
+            return spot_err_set(err, SPOT_EDATA,
+                                "%s: %s: element %zu is %g, expected a finite number", f->path,
+                                t->name, i, (double)x[i]);
+    return 0;
+}
+
+/* Each tensor of a bundle; into `bundle` and the hash unless they are NULL. */
+static int visit(const struct spot_weights *w, int index, struct spot_bundle *bundle,
+                 struct spot_hash_stream *hash, struct spot_err *err)
+{
+    const struct spot_hf_name *list;
+    struct spot_arena a;
+    size_t n;
+
+    spot_arena_of(&w->shape, index, &a);
+    list = spot_hf_names(&w->shape, a.kind, &n);
+    for (size_t i = 0; i < n; i++) {
+        const struct want want =
+            want_of(&w->shape, &a.tensor[spot_arena_find(&a, list[i].ours)], &list[i]);
+        const size_t n_elem = (size_t)(want.rows * (want.cols ? want.cols : 1));
+        const struct spot_st_tensor *t;
+        const struct file *file;
+        char name[SPOT_HF_NAME_MAX];
+        float *x;
+
+        spot_hf_name_of(&w->shape, index, &list[i], name);
+        t = find_or_tied(w, name, &file);
+        if (!t)
+            return spot_err_set(err, SPOT_EDATA, "%s: no tensor %s", w->file[0].path, name);
+        if (check_tensor(file, t, &want, err))
+            return -1;
+        x = read_elements(file, t, n_elem, err);
+        if (!x)
+            return -1;
+        if (hash && check_finite(file, t, x, n_elem, err)) {
+            free(x);
+            return -1;
+        }
+        if (hash)
+            spot_hash_stream_add(hash, x, n_elem * sizeof(*x));
+        if (bundle)
+            scatter(bundle, &w->shape, &list[i], x);
+        free(x);
+    }
+    return 0;
+}
+
+static int check_names(const struct spot_weights *w, struct spot_err *err)
+{
+    for (size_t i = 0; i < w->n_file; i++)
+        for (size_t t = 0; t < w->file[i].st.n_tensor; t++) {
+            const char *const name = w->file[i].st.tensor[t].name;
+            const struct file *file = NULL;
+
+            if (!spot_hf_is_known(&w->shape, spot_hf_bare(name)))
+                return spot_err_set(err, SPOT_EDATA, "%s: %.200s: the model has no such tensor",
+                                    w->file[i].path, name);
+            if (find(w, name, &file) != &w->file[i].st.tensor[t])
+                return spot_err_set(err, SPOT_EDATA, "%s: %.200s: it is there twice, also in %s",
+                                    w->file[i].path, name, file->path);
+        }
+    return 0;
+}
+
+struct spot_weights *spot_weights_open(const char *path, const struct spot_shape *shape,
+                                       struct spot_err *err)
+{
+    struct spot_weights *const w = spot_xcalloc(1, sizeof(*w));
+    struct spot_hash_stream *const hash = spot_hash_stream_new();
+    int rc;
+
+    w->shape = *shape;
+    rc = add_files(w, path, err);
+    if (!rc && !w->n_file)
+        rc = spot_err_set(err, SPOT_EDATA, "%s: no files in the index", path);
+    if (!rc)
+        rc = check_names(w, err);
+    for (int b = 0; !rc && b < spot_shape_bundles(shape); b++)
+        rc = visit(w, b, NULL, hash, err);
+    if (!rc)
+        rc = check_tied(w, err);
+    w->xxh3 = spot_hash_stream_64(hash) | 1;
+    spot_hash_stream_free(hash);
+    if (!rc)
+        return w;
+    spot_weights_close(w);
+    return NULL;
+}
+
+uint64_t spot_weights_xxh3(const struct spot_weights *w)
+{
+    return w->xxh3;
+}
+
+int spot_weights_read(const struct spot_weights *w, struct spot_bundle *bundle,
+                      struct spot_err *err)
+{
+    return visit(w, bundle->index, bundle, NULL, err);
+}
+
+void spot_weights_close(struct spot_weights *w)
+{
+    if (!w)
+        return;
+    for (size_t i = 0; i < w->n_file; i++) {
+        if (w->file[i].in)
+            fclose(w->file[i].in);
+        spot_st_release(&w->file[i].st);
+        free(w->file[i].path);
+    }
+    free(w->file);
+    free(w);
+}

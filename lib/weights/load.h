@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/* load.h - weights to start from, out of safetensors files with GPT-2's or Llama's names.
+ *
+ * A file, a directory with model.safetensors, or one in several files listed by
+ * model.safetensors.index.json. Names may lack "transformer." or "model."; without lm_head.weight
+ * the head starts as a copy of the embedding, as tied models have it; GPT-2's position table may be
+ * longer than the sequence. F32, and F16 and BF16, which widen exactly. Causal masks (attn.bias,
+ * attn.masked_bias) and the speeds of rotary positions (rotary_emb.inv_freq) are left out; any
+ * other tensor that the model has not is refused, and so is any that lacks.
+ */
+#ifndef SPOT_WEIGHTS_LOAD_H
+#define SPOT_WEIGHTS_LOAD_H
+
+#include <stdint.h>
+
+#include "common/err.h"
+#include "shard/arena.h"
+#include "shard/bundle.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct spot_weights;
+
+/* Check every name, shape and type against `shape`, and read all once. NULL with *err: SPOT_ESYS,
+ * or SPOT_EDATA naming the file and the tensor. */
+struct spot_weights *spot_weights_open(const char *path, const struct spot_shape *shape,
+                                       struct spot_err *err);
+void spot_weights_close(struct spot_weights *weights);
+
+/* Hash of the numbers, never 0: equal weights are the same start whatever files hold them. */
+uint64_t spot_weights_xxh3(const struct spot_weights *weights);
+
+/* Fill a bundle of step 0. Returns 0, or -1 with *err (SPOT_ESYS, SPOT_EDATA). */
+int spot_weights_read(const struct spot_weights *weights, struct spot_bundle *bundle,
+                      struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_WEIGHTS_LOAD_H */

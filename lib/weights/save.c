@@ -1,0 +1,173 @@
+/* SPDX-License-Identifier: MIT */
+#include "weights/save.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/out.h"
+#include "common/xalloc.h"
+#include "shard/safetensors.h"
+#include "weights/hf_names.h"
+
+/* One tensor of a bundle as users know it, [rows * cols] or its transpose. */
+static void gather(const struct spot_bundle *bundle, const struct spot_shape *shape,
+                   const struct spot_hf_name *name, float *out)
+{
+    const struct spot_arena *const a = &bundle->arena;
+    const int tensor = spot_arena_find(a, name->ours);
+    const struct spot_tensor *const t = &a->tensor[tensor];
+    const struct spot_hf_rows span = spot_hf_rows(shape, t, name->part);
+    const int n_shard = t->is_sharded ? a->n_shard : 1;
+    const int64_t rows = n_shard * span.n;
+
+    for (int s = 0; s < n_shard; s++) {
+        const float *const in = bundle->plane[SPOT_PLANE_MASTER] + spot_arena_offset(a, tensor, s) +
+                                span.first * t->cols;
+
+        for (int64_t r = 0; r < span.n; r++) {
+            const int64_t row = spot_hf_row(name->how, &span, n_shard, s, r);
+
+            for (int64_t c = 0; c < t->cols; c++)
+                out[name->how == SPOT_HF_STACK ? row * t->cols + c : c * rows + row] =
+                    in[r * t->cols + c];
+        }
+    }
+}
+
+static struct spot_st_tensor describe(const struct spot_shape *shape, const struct spot_tensor *t,
+                                      const struct spot_hf_name *e, char *name)
+{
+    const uint64_t rows = (uint64_t)spot_hf_n_row(shape, t, e->part);
+    struct spot_st_tensor st = { .name = name, .dtype = SPOT_DT_F32, .n_dim = 1, .dim = { rows } };
+
+    if (t->cols > 1) {
+        st.n_dim = 2;
+        st.dim[0] = e->how == SPOT_HF_STACK ? rows : (uint64_t)t->cols;
+        st.dim[1] = e->how == SPOT_HF_STACK ? (uint64_t)t->cols : rows;
+    }
+    return st;
+}
+
+static size_t list_tensors(const struct spot_shape *shape, struct spot_bundle *const *bundle,
+                           int n_bundle, struct spot_st_tensor **list)
+{
+    size_t n = 0, cap = 0;
+
+    for (int b = 0; b < n_bundle; b++) {
+        const struct spot_arena *const a = &bundle[b]->arena;
+        size_t n_export;
+        const struct spot_hf_name *const e = spot_hf_names(shape, a->kind, &n_export);
+
+        for (size_t i = 0; i < n_export; i++) {
+            const int tensor = spot_arena_find(a, e[i].ours);
+            char *name;
+
+            if (spot_arena_is_copy(shape, a, tensor))
+                continue;
+            name = spot_xcalloc(SPOT_HF_NAME_MAX, 1);
+            spot_hf_name_of(shape, b, &e[i], name);
+            *list = spot_xgrow(*list, &cap, n + 1, sizeof(**list));
+            (*list)[n++] = describe(shape, &a->tensor[tensor], &e[i], name);
+        }
+    }
+    return n;
+}
+
+static void write_data(const struct spot_shape *shape, struct spot_bundle *const *bundle,
+                       int n_bundle, FILE *out)
+{
+    for (int b = 0; b < n_bundle; b++) {
+        const struct spot_arena *const a = &bundle[b]->arena;
+        size_t n_export;
+        const struct spot_hf_name *const e = spot_hf_names(shape, a->kind, &n_export);
+
+        for (size_t i = 0; i < n_export; i++) {
+            const int tensor = spot_arena_find(a, e[i].ours);
+            const struct spot_tensor *const t = &a->tensor[tensor];
+            const size_t n = (size_t)(t->rows * t->cols) * (size_t)(t->is_sharded ? a->n_shard : 1);
+            float *whole;
+
+            if (spot_arena_is_copy(shape, a, tensor))
+                continue;
+            whole = spot_xcalloc(n, sizeof(*whole));
+            gather(bundle[b], shape, &e[i], whole);
+            fwrite(whole, sizeof(*whole), (size_t)(spot_hf_n_row(shape, t, e[i].part) * t->cols),
+                   out);
+            free(whole);
+        }
+    }
+}
+
+/* What a reader needs to build the model: the names of its own config. */
+enum { NOTES = 10, NOTE_TEXT = 32 };
+
+static int note_shape(const struct spot_shape *shape, struct spot_st_note note[NOTES],
+                      char text[NOTES][NOTE_TEXT])
+{
+    const bool is_llama = shape->arch == SPOT_ARCH_LLAMA;
+    const struct {
+        const char *gpt2, *llama;
+        int64_t value;
+    } size[] = { { "n_layer", "num_hidden_layers", shape->n_layer },
+                 { "n_head", "num_attention_heads", shape->n_head },
+                 { "n_embd", "hidden_size", shape->width },
+                 { "n_positions", "max_position_embeddings", shape->seq },
+                 { "vocab_size", "vocab_size", shape->vocab },
+                 { NULL, "num_key_value_heads", shape->n_kv_head },
+                 { NULL, "intermediate_size", shape->ffn } };
+    int n = 0;
+
+    for (size_t i = 0; i < sizeof(size) / sizeof(size[0]); i++)
+        if (is_llama || size[i].gpt2) {
+            snprintf(text[n], NOTE_TEXT, "%lld", (long long)size[i].value);
+            note[n] = (struct spot_st_note){ is_llama ? size[i].llama : size[i].gpt2, text[n] };
+            n++;
+        }
+    if (is_llama) {
+        snprintf(text[n], NOTE_TEXT, "%.17g", shape->rope_theta);
+        note[n] = (struct spot_st_note){ "rope_theta", text[n] };
+        n++;
+    }
+    snprintf(text[n], NOTE_TEXT, "%.9g", spot_shape_norm_eps(shape)); /* the engine's is a float */
+    note[n] = (struct spot_st_note){ is_llama ? "rms_norm_eps" : "layer_norm_epsilon", text[n] };
+    n++;
+    return n;
+}
+
+static void write_head(const struct spot_shape *shape, const struct spot_st_tensor *list, size_t n,
+                       struct spot_buf *head)
+{
+    struct spot_st_note note[NOTES + 2] = { { "format", "pt" } };
+    char text[NOTES][NOTE_TEXT];
+    const int n_note = note_shape(shape, note + 1, text);
+
+    note[1 + n_note] =
+        (struct spot_st_note){ "tie_word_embeddings", shape->is_tied ? "true" : "false" };
+    spot_st_write_noted(note, (size_t)n_note + 2, list, n, head);
+}
+
+int spot_save_weights(const char *path, const struct spot_shape *shape,
+                      struct spot_bundle *const *bundle, struct spot_err *err)
+{
+    const int n_bundle = spot_shape_bundles(shape);
+    struct spot_st_tensor *list = NULL;
+    const size_t n = list_tensors(shape, bundle, n_bundle, &list);
+    struct spot_buf head = { 0 };
+    struct spot_out out;
+    int rc;
+
+    write_head(shape, list, n, &head);
+    for (size_t i = 0; i < n; i++)
+        free(list[i].name);
+    free(list);
+    rc = spot_out_open(&out, path, err);
+    if (!rc) {
+        fwrite(head.data, 1, head.n, out.file);
+        write_data(shape, bundle, n_bundle, out.file);
+        rc = spot_out_commit(&out, err);
+    }
+    spot_buf_release(&head);
+    return rc;
+}

@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: MIT */
+/* spot-replay generate - traces of a seeded law, as long and as wide as asked. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/table.h"
+#include "cli/tool.h"
+#include "common/csv_write.h"
+#include "common/out.h"
+#include "common/xalloc.h"
+#include "replay.h"
+#include "trace/generate.h"
+#include "trace/trace.h"
+#include "trace/trace_write.h"
+
+static struct {
+    const char *profile, *law, *type;
+    uint64_t n_zone, n_region, cap;
+    double hours, interval_s;
+    bool events, steps;
+    struct spot_tool_common common;
+} opt = { .profile = "typical",
+          .n_zone = 1,
+          .n_region = 1,
+          .cap = 32,
+          .hours = 12,
+          .interval_s = 60,
+          .common = SPOT_TOOL_COMMON_DEFAULT };
+
+static const struct spot_cli cli = {
+    .name = "spot-replay generate",
+    .need = (const struct spot_opt_need[]){ { "steps", "!events" }, { NULL, NULL } },
+    .writes = (const char *const[]){ "output", NULL },
+    .synopsis = "[options]",
+    .summary =
+        "Write an availability trace drawn from a law of zones with bursts, batches, regional\n"
+        "shocks and heavy-tailed pauses. Equal options give equal bytes.",
+    .examples = "  spot-replay generate --profile stormy --hours 24 --seed 7 -o trace.csv\n"
+                "  spot-replay generate --zones 6 --regions 2 --law loss_per_h=4,burst=8\n",
+    .option =
+        (const struct spot_opt[]){
+            { SPOT_OPT_GROUP, .help = "shape" },
+            { SPOT_OPT_U64, 0, "zones", &opt.n_zone, "n", "zones, r1z1 and on (default 1)", 1,
+              SPOT_GENERATE_ZONES_MAX },
+            { SPOT_OPT_U64, 0, "regions", &opt.n_region, "n",
+              "regions whose zones share shocks (default 1)", 1, SPOT_GENERATE_ZONES_MAX },
+            { SPOT_OPT_U64, 0, "cap", &opt.cap, "n", "machines of a full zone (default 32)", 1,
+              SPOT_GENERATE_CAP_MAX },
+            { SPOT_OPT_REAL, 0, "hours", &opt.hours, "h", "length (default 12)", 0.001, 1e6 },
+            { SPOT_OPT_SECS, 0, "interval", &opt.interval_s, "time", "between rows (default 60s)",
+              1, 86400 },
+            { SPOT_OPT_STRING, 0, "instance-type", &opt.type, "name",
+              "add this column (default none)", 0, 0 },
+            { SPOT_OPT_FLAG, 0, "steps", &opt.steps, NULL,
+              "only rows that change, the first and the last", 0, 0 },
+            { SPOT_OPT_FLAG, 0, "events", &opt.events, NULL,
+              "node form: add and remove of named nodes", 0, 0 },
+            { SPOT_OPT_GROUP, .help = "law" },
+            { SPOT_OPT_STRING, 0, "profile", &opt.profile, "name",
+              "calm, typical or stormy (default typical)", 0, 0 },
+            { SPOT_OPT_STRING, 0, "law", &opt.law, "list",
+              "other parameters, NAME=VALUE,...; --law help lists them", 0, 0 },
+            SPOT_TOOL_OPTIONS_AS(&opt.common, "csv"),
+            { SPOT_OPT_END },
+        },
+};
+
+/* The machines of one zone by name, for the node form. */
+struct roster {
+    uint32_t *node; /* [n] numbers of those there */
+    size_t n, cap;
+    uint32_t n_named;
+};
+
+struct maker {
+    struct spot_generator gen;
+    struct spot_gen_net *net; /* [n_zone] */
+    int32_t *last;            /* [n_zone] last value written, -1 before the first */
+    struct roster *roster;    /* [n_zone] */
+    struct spot_rng rng;      /* who leaves */
+    FILE *out;
+};
+
+static void put_zone(const struct maker *m, size_t zone)
+{
+    const struct spot_generator *gen = &m->gen;
+    const size_t region = gen->zone[zone].region;
+    size_t first = zone;
+
+    while (first && gen->zone[first - 1].region == region)
+        first--;
+    fprintf(m->out, ",r%zuz%zu", region + 1, zone - first + 1);
+    if (opt.type) {
+        putc(',', m->out);
+        spot_csv_put(m->out, opt.type, ',');
+    }
+    putc('\n', m->out);
+}
+
+static void put_counts(struct maker *m, double time_s, bool is_last)
+{
+    for (size_t i = 0; i < m->gen.n_zone; i++) {
+        const int32_t now = m->gen.zone[i].available;
+
+        if (opt.steps && now == m->last[i] && !is_last)
+            continue;
+        m->last[i] = now;
+        spot_trace_put_real(m->out, time_s);
+        fprintf(m->out, ",%d", now);
+        put_zone(m, i);
+    }
+}
+
+static void put_event(const struct maker *m, double time_s, const char *event, size_t zone,
+                      uint32_t node)
+{
+    spot_trace_put_real(m->out, time_s);
+    fprintf(m->out, ",%s,node%u", event, node);
+    put_zone(m, zone);
+}
+
+/* Losses first: whoever comes in the same interval is new. The names of a zone
+ * start anew, and its roster follows the count even where the law lost machines
+ * that it had just gained. */
+static void put_events(struct maker *m, double time_s)
+{
+    for (size_t i = 0; i < m->gen.n_zone; i++) {
+        struct roster *r = &m->roster[i];
+        const int32_t now = m->gen.zone[i].available;
+        int32_t lost = m->net[i].lost;
+
+        for (; lost && r->n; lost--) {
+            const size_t victim = (size_t)spot_rng_below(&m->rng, r->n);
+
+            put_event(m, time_s, "remove", i, r->node[victim]);
+            r->n--;
+            memmove(r->node + victim, r->node + victim + 1, (r->n - victim) * sizeof(*r->node));
+        }
+        r->node = spot_xgrow(r->node, &r->cap, (size_t)now, sizeof(*r->node));
+        while (r->n < (size_t)now) {
+            r->node[r->n++] = ++r->n_named;
+            put_event(m, time_s, "add", i, r->n_named);
+        }
+    }
+}
+
+static void put_trace(struct maker *m)
+{
+    const double span_s = opt.hours * 3600;
+    const size_t n = (size_t)floor(span_s / opt.interval_s * (1 + 1e-12)) + 1;
+
+    fprintf(m->out, "time_s,%s,zone%s\n", opt.events ? "event,node" : "available",
+            opt.type ? ",instance_type" : "");
+    for (size_t i = 0; i < n; i++) {
+        const double time_s = (double)i * opt.interval_s;
+
+        if (i)
+            spot_generator_step(&m->gen, opt.interval_s, m->net);
+        if (opt.events)
+            put_events(m, time_s);
+        else
+            put_counts(m, time_s, i + 1 == n);
+    }
+}
+
+/* NAME=VALUE,... over the profile's law. */
+static int read_law(const char *list, struct spot_law *law, struct spot_err *err)
+{
+    char *text = spot_xstrdup(list), *save = NULL;
+    int rc = 0;
+
+    for (char *item = strtok_r(text, ",", &save); item && !rc; item = strtok_r(NULL, ",", &save)) {
+        char *value = strchr(item, '='), *stop;
+        const struct spot_law_field *f = spot_law_field;
+        double x;
+
+        if (value)
+            *value++ = '\0';
+        while (f->name && strcmp(f->name, item) != 0)
+            f++;
+        x = value ? strtod(value, &stop) : NAN;
+        if (!f->name)
+            rc =
+                spot_err_set(err, SPOT_EUSAGE, "--law has no '%.40s'; --law help lists them", item);
+        else if (!value || !*value || *stop)
+            rc = spot_err_set(err, SPOT_EUSAGE, "--law wants %s=NUMBER", item);
+        else
+            memcpy((char *)law + f->offset, &x, sizeof(x));
+    }
+    free(text);
+    return rc;
+}
+
+static int run(struct spot_err *err)
+{
+    struct maker m = { 0 };
+    struct spot_out out = { 0 };
+    struct spot_law law;
+
+    if (spot_law_profile(opt.profile, (int32_t)opt.cap, &law, err) ||
+        (opt.law && read_law(opt.law, &law, err)) || spot_law_check(&law, err))
+        return -1;
+    if (opt.n_region > opt.n_zone)
+        return spot_err_set(err, SPOT_EUSAGE, "there are more --regions than --zones");
+    if (spot_out_open(&out, opt.common.output, err))
+        return -1;
+    m.out = out.file;
+    m.net = spot_xcalloc(opt.n_zone, sizeof(*m.net));
+    m.last = spot_xcalloc(opt.n_zone, sizeof(*m.last));
+    m.roster = spot_xcalloc(opt.n_zone, sizeof(*m.roster));
+    for (size_t i = 0; i < opt.n_zone; i++)
+        m.last[i] = -1;
+    spot_rng_init(&m.rng, opt.common.seed, UINT64_MAX);
+    spot_generator_init(&m.gen, &law, opt.n_zone, opt.n_region, (int32_t)opt.cap, opt.common.seed);
+    put_trace(&m);
+    for (size_t i = 0; i < opt.n_zone; i++)
+        free(m.roster[i].node);
+    free(m.roster);
+    free(m.last);
+    free(m.net);
+    spot_generator_release(&m.gen);
+    return spot_out_finish(&out, 0, err);
+}
+
+/* --law help: every parameter, its value in the chosen profile and its range. */
+static int list_law(struct spot_err *err)
+{
+    static const struct spot_column column[] = {
+        { "name", false }, { "value", true }, { "min", true }, { "max", true }, { "meaning", false }
+    };
+    struct spot_table table;
+    struct spot_law law;
+
+    if (spot_law_profile(opt.profile, (int32_t)opt.cap, &law, err))
+        return -1;
+    spot_table_init(&table, column, sizeof(column) / sizeof(column[0]));
+    for (const struct spot_law_field *f = spot_law_field; f->name; f++) {
+        double x;
+
+        memcpy(&x, (const char *)&law + f->offset, sizeof(x));
+        spot_table_text(&table, f->name);
+        spot_table_real(&table, x);
+        spot_table_real(&table, f->min);
+        spot_table_real(&table, f->max);
+        spot_table_text(&table, f->meaning);
+    }
+    spot_table_print(&table, stdout, SPOT_FORMAT_TABLE);
+    spot_table_release(&table);
+    return 0;
+}
+
+int replay_generate_main(int argc, char **argv)
+{
+    enum spot_format format = SPOT_FORMAT_AUTO;
+    struct spot_err err = { 0 };
+    int first, rc, status;
+
+    if (!spot_tool_parse(&cli, argc, argv, &first, &status))
+        return status;
+    spot_tool_talk(&opt.common);
+    if (first < argc)
+        rc = spot_err_set(&err, SPOT_EUSAGE, "generate takes no file, got '%s'", argv[first]);
+    else if (opt.law && !strcmp(opt.law, "help"))
+        rc = list_law(&err);
+    else if (!(rc = spot_format_parse(opt.common.format, &format, &err)) &&
+             format != SPOT_FORMAT_AUTO && format != SPOT_FORMAT_CSV)
+        rc = spot_err_set(&err, SPOT_EUSAGE, "a trace is csv, not %s", opt.common.format);
+    else if (!rc)
+        rc = run(&err);
+    return spot_tool_finish(rc, &err);
+}

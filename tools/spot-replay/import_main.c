@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: MIT */
+/* spot-replay import - public and cloud formats in, traces out. */
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/table.h"
+#include "cli/tool.h"
+#include "common/num.h"
+#include "common/out.h"
+#include "common/xalloc.h"
+#include "replay.h"
+#include "trace/import.h"
+#include "trace/timestamp.h"
+#include "trace/trace_write.h"
+
+static struct {
+    const char *from, *polarity, *origin, *time, *merge;
+    double interval_s, origin_s;
+    uint64_t cap;
+    bool events, steps;
+    struct spot_import_ask ask;
+    struct spot_tool_common common;
+} opt = { .cap = 1, .common = SPOT_TOOL_COMMON_DEFAULT };
+
+static const struct spot_cli cli = {
+    .name = "spot-replay import",
+    .need = (const struct spot_opt_need[]){ { "cap", "polarity unavailable" },
+                                            { "product", "from aws-price|from aws-advisor" },
+                                            { "time", "from aws-score" },
+                                            { NULL, NULL } },
+    .writes = (const char *const[]){ "output", NULL },
+    .synopsis = "--from format [options] [file...]",
+    .summary =
+        "Turn a public or cloud format into an availability trace (or prices, scores, hazards).\n"
+        "Overlapping windows and repeated files change nothing. --from help lists formats.",
+    .examples =
+        "  spot-replay import --from events --interval 60 p3trace.csv\n"
+        "  spot-replay import --from aws-price --origin unix --merge all.csv -o all.csv new.json\n",
+    .option =
+        (const struct spot_opt[]){
+            { SPOT_OPT_GROUP, .help = "input" },
+            { SPOT_OPT_STRING, 0, "from", &opt.from, "format", "what the files are", 0, 0 },
+            { SPOT_OPT_STRING, 0, "zone", &opt.ask.zone, "name", "zone of all of it", 0, 0 },
+            { SPOT_OPT_STRING, 0, "instance-type", &opt.ask.instance_type, "name",
+              "instance type of all of it", 0, 0 },
+            { SPOT_OPT_STRING, 0, "polarity", &opt.polarity, "what",
+              "numbers count the available (default) or unavailable", 0, 0 },
+            { SPOT_OPT_U64, 0, "cap", &opt.cap, "n",
+              "machines asked for, if unavailable (default 1)", 1, SPOT_TRACE_COUNT_MAX },
+            { SPOT_OPT_STRING, 0, "product", &opt.ask.product, "name",
+              "AWS: system (default Linux/UNIX or Linux)", 0, 0 },
+            { SPOT_OPT_STRING, 0, "match", &opt.ask.match, "text",
+              "only instance types that contain this", 0, 0 },
+            { SPOT_OPT_STRING, 0, "time", &opt.time, "when",
+              "moment of a snapshot: date or seconds (default 0)", 0, 0 },
+            { SPOT_OPT_GROUP, .help = "output" },
+            { SPOT_OPT_STRING, 0, "origin", &opt.origin, "when",
+              "time_s 0: first, unix or a date (default first, for dates)", 0, 0 },
+            { SPOT_OPT_STRING, 0, "merge", &opt.merge, "file",
+              "add to this earlier import, if it is there", 0, 0 },
+            { SPOT_OPT_SECS, 0, "interval", &opt.interval_s, "time", "one row per interval", 1e-3,
+              1e7 },
+            { SPOT_OPT_FLAG, 0, "steps", &opt.steps, NULL,
+              "only rows that change, the first and the last", 0, 0 },
+            { SPOT_OPT_FLAG, 0, "events", &opt.events, NULL, "node form: time_s,event,node", 0, 0 },
+            SPOT_TOOL_OPTIONS_AS(&opt.common, "csv"),
+            { SPOT_OPT_END },
+        },
+};
+
+/* A date, or seconds. */
+static int parse_when(const char *name, const char *text, double *time_s, struct spot_err *err)
+{
+    if (!spot_timestamp_parse(text, time_s) || !spot_num_parse(text, time_s))
+        return 0;
+    return spot_err_set(err, SPOT_EUSAGE, "--%s wants a date or seconds, got '%s'", name, text);
+}
+
+static int read_files(struct spot_import *imp, const struct spot_import_format *format, char **path,
+                      struct spot_err *err)
+{
+    for (size_t i = 0; i == 0 || path[i]; i++) { /* without operands: stdin, once */
+        const char *source;
+        FILE *in = spot_tool_open(path[i], &source, err);
+        int rc;
+
+        if (!in)
+            return -1;
+        rc = spot_import_read(imp, format, in, source, err);
+        if (in != stdin)
+            fclose(in);
+        if (rc)
+            return -1;
+        if (!path[i])
+            break;
+    }
+    if (imp->is_truncated)
+        spot_tool_warn("a document says that more pages follow; they are missing here");
+    return 0;
+}
+
+static bool is_origin_first(const struct spot_import_format *format)
+{
+    return opt.origin ? !strcmp(opt.origin, "first") : format->is_wall_clock;
+}
+
+/* What was there before comes first, so that the new files win: read it last, then rotate. */
+static int merge(struct spot_import *imp, struct spot_err *err)
+{
+    struct spot_import old = { .ask = imp->ask, .kind = imp->kind };
+    const char *source;
+    FILE *in = spot_tool_open(opt.merge, &source, err);
+    int rc;
+
+    if (!in)
+        return err->sys_errno == ENOENT ? 0 : -1;
+    rc = spot_import_read_own(&old, in, source, err);
+    if (in != stdin)
+        fclose(in);
+    if (!rc)
+        spot_import_prepend(imp, &old);
+    spot_import_release(&old);
+    return rc;
+}
+
+/* When a node came or went last; -infinity in the count form. */
+static double last_event_s(const struct spot_trace *trace)
+{
+    double last_s = -INFINITY;
+
+    for (size_t k = 0; k < trace->n_series; k++)
+        if (trace->series[k].n_event)
+            last_s = fmax(last_s, trace->series[k].event[trace->series[k].n_event - 1].time_s);
+    return last_s;
+}
+
+/* Rows on a grid from start_s; a series begins with the grid point at or after its first row. */
+static int put_on_grid(struct spot_trace *trace, double start_s, struct spot_err *err)
+{
+    const double last_s = last_event_s(trace);
+    struct spot_trace grid = { 0 };
+    struct spot_trace_builder b = { .trace = &grid, .source = "import" };
+    int rc = 0;
+
+    for (size_t k = 0; k < trace->n_series && !rc; k++) {
+        const struct spot_trace_series *s = &trace->series[k];
+        size_t n = spot_trace_grid_n(start_s, trace->end_s, opt.interval_s);
+
+        /* Events between the last two rows are seen in the second of them. */
+        if (s->event && n && n < SIZE_MAX && start_s + (double)(n - 1) * opt.interval_s < last_s)
+            n++;
+        if (n == SIZE_MAX)
+            rc = spot_err_set(err, SPOT_EUSAGE, "--interval gives more than %d rows",
+                              SPOT_TRACE_ROWS_MAX);
+        for (size_t i = 0; i < n && !rc; i++) {
+            const double time_s = start_s + (double)i * opt.interval_s;
+            const struct spot_trace_row row = { .series = k,
+                                                .zone = s->zone,
+                                                .instance_type = s->instance_type,
+                                                .time_s = time_s,
+                                                .available = spot_trace_at(s, time_s),
+                                                .requested = -1,
+                                                .price_usd_per_h = NAN };
+
+            /* In the node form there was nothing before the first event; in the
+             * count form it is not known. */
+            if (s->event || time_s >= s->time_s[0] || i + 1 == n)
+                rc = spot_trace_build(&b, &row, err);
+        }
+    }
+    spot_trace_release(trace);
+    spot_trace_find_span(&grid);
+    *trace = grid;
+    return rc;
+}
+
+/* Drop rows that repeat the count before them, except the last. */
+static void keep_steps(struct spot_trace *trace)
+{
+    for (size_t k = 0; k < trace->n_series; k++) {
+        struct spot_trace_series *s = &trace->series[k];
+        size_t n = 0;
+
+        for (size_t i = 0; i < s->n; i++) {
+            if (n && i + 1 < s->n && s->available[i] == s->available[n - 1])
+                continue;
+            s->time_s[n] = s->time_s[i];
+            s->available[n++] = s->available[i];
+        }
+        s->n = n;
+    }
+}
+
+static int put_trace(struct spot_import *imp, FILE *out, struct spot_err *err)
+{
+    const bool is_from_0 = imp->kind == SPOT_IMPORT_NODE && !opt.origin;
+    struct spot_trace trace;
+    int rc = spot_import_trace(imp, &trace, err);
+
+    if (rc)
+        return rc;
+    if (opt.interval_s > 0)
+        rc = put_on_grid(&trace, is_from_0 ? 0 : trace.start_s, err);
+    if (opt.steps)
+        keep_steps(&trace);
+    if (!rc && opt.events)
+        spot_trace_write_events(&trace, out);
+    else if (!rc)
+        spot_trace_write_counts(&trace, out);
+    spot_trace_release(&trace);
+    return rc;
+}
+
+static void put_rows(struct spot_import *imp, FILE *out)
+{
+    if (!imp->n_row)
+        spot_tool_warn("nothing of the input was wanted: the output has no rows");
+    spot_import_write(imp, out);
+}
+
+static bool is_of_machines(const struct spot_import_format *format)
+{
+    return format->kind == SPOT_IMPORT_COUNT || format->kind == SPOT_IMPORT_NODE;
+}
+
+static int run(char **path, const struct spot_import_format *format, struct spot_err *err)
+{
+    struct spot_import imp = { .ask = opt.ask };
+    struct spot_out out = { 0 };
+    int rc = -1;
+
+    if (read_files(&imp, format, path, err))
+        goto done;
+    if (is_origin_first(format) && (imp.n_row || imp.n_node))
+        opt.origin_s = spot_import_first_s(&imp);
+    spot_import_shift(&imp, opt.origin_s);
+    if (opt.merge && merge(&imp, err))
+        goto done;
+    spot_import_sort(&imp);
+    if (spot_out_open(&out, opt.common.output, err))
+        goto done;
+    rc = 0;
+    if (is_of_machines(format))
+        rc = put_trace(&imp, out.file, err);
+    else
+        put_rows(&imp, out.file);
+    rc = spot_out_finish(&out, rc, err);
+done:
+    spot_import_release(&imp);
+    return rc;
+}
+
+static int check_options(const struct spot_import_format *format, struct spot_err *err)
+{
+    enum spot_format output;
+
+    opt.ask.cap = (int32_t)opt.cap;
+    if (opt.polarity && !strcmp(opt.polarity, "unavailable"))
+        opt.ask.is_inverted = true;
+    else if (opt.polarity && strcmp(opt.polarity, "available") != 0)
+        return spot_err_set(err, SPOT_EUSAGE, "--polarity is available or unavailable, not '%s'",
+                            opt.polarity);
+    if (opt.ask.is_inverted && format->kind != SPOT_IMPORT_COUNT)
+        return spot_err_set(err, SPOT_EUSAGE, "--polarity is for formats that count machines");
+    if (opt.time && parse_when("time", opt.time, &opt.ask.time_s, err))
+        return -1;
+    if (opt.events && format->kind == SPOT_IMPORT_COUNT)
+        return spot_err_set(err, SPOT_EUSAGE, "%s does not name its nodes: no --events",
+                            format->name);
+    if (!is_of_machines(format) && (opt.events || opt.steps || opt.interval_s > 0))
+        return spot_err_set(err, SPOT_EUSAGE, "--events, --steps and --interval are for counts");
+    if (opt.origin && strcmp(opt.origin, "first") != 0 && strcmp(opt.origin, "unix") != 0 &&
+        parse_when("origin", opt.origin, &opt.origin_s, err))
+        return -1;
+    if (opt.merge && is_origin_first(format))
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "--merge needs an --origin that stays: unix or a date");
+    if (opt.merge && format->kind == SPOT_IMPORT_NODE && !opt.events)
+        return spot_err_set(err, SPOT_EUSAGE, "--merge of %s works in the node form: add --events",
+                            format->name);
+    if (spot_format_parse(opt.common.format, &output, err))
+        return -1;
+    if (output != SPOT_FORMAT_AUTO && output != SPOT_FORMAT_CSV)
+        return spot_err_set(err, SPOT_EUSAGE, "a trace is csv, not %s", opt.common.format);
+    return 0;
+}
+
+static void list_formats(void)
+{
+    for (const struct spot_import_format *f = spot_import_format; f->name; f++)
+        printf("%-12s %s\n", f->name, f->summary);
+}
+
+int replay_import_main(int argc, char **argv)
+{
+    const struct spot_import_format *format;
+    struct spot_err err = { 0 };
+    int first, rc, status;
+
+    if (!spot_tool_parse(&cli, argc, argv, &first, &status))
+        return status;
+    spot_tool_talk(&opt.common);
+    if (opt.from && !strcmp(opt.from, "help")) {
+        list_formats();
+        return spot_tool_finish(0, &err);
+    }
+    format = opt.from ? spot_import_find(opt.from) : NULL;
+    if (!opt.from)
+        rc = spot_err_set(&err, SPOT_EUSAGE, "import wants --from FORMAT; --from help lists them");
+    else if (!format)
+        rc = spot_err_set(&err, SPOT_EUSAGE, "unknown format '%s'; --from help lists them",
+                          opt.from);
+    else if (spot_tool_stdin_is_idle(argv[first]))
+        rc = spot_err_set(&err, SPOT_EUSAGE, "no input: name a file, or - for stdin");
+    else if (!(rc = check_options(format, &err)))
+        rc = run(argv + first, format, &err);
+    return spot_tool_finish(rc, &err);
+}
