@@ -3,15 +3,23 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "common/version.h"
+#include "common/xalloc.h"
 
 void spot_prov_add(struct spot_prov *prov, const char *name, uint64_t xxh3)
 {
-    if (prov->n_input == SPOT_PROV_INPUTS_MAX)
-        return;
-    prov->input[prov->n_input].name = name;
-    prov->input[prov->n_input++].xxh3 = xxh3;
+    prov->input =
+        spot_xgrow(prov->input, &prov->cap_input, prov->n_input + 1, sizeof(*prov->input));
+    prov->input[prov->n_input++] = (struct spot_prov_input){ name, xxh3 };
+}
+
+void spot_prov_release(struct spot_prov *prov)
+{
+    free(prov->input);
+    prov->input = NULL;
+    prov->n_input = prov->cap_input = 0;
 }
 
 void spot_jw_begin_doc(struct spot_jw *jw, const char *name, int major,

@@ -13,21 +13,21 @@
 extern "C" {
 #endif
 
-enum { SPOT_PROV_INPUTS_MAX = 64 };
+struct spot_prov_input {
+    const char *name; /* borrowed */
+    uint64_t xxh3;
+};
 
 struct spot_prov {
     const char *tool;
     uint64_t seed;
-    bool is_off; /* --no-provenance */
-    size_t n_input;
-    struct {
-        const char *name; /* borrowed */
-        uint64_t xxh3;
-    } input[SPOT_PROV_INPUTS_MAX];
+    bool is_off;                   /* --no-provenance */
+    struct spot_prov_input *input; /* [n_input] */
+    size_t n_input, cap_input;
 };
 
-/* Note an input; beyond SPOT_PROV_INPUTS_MAX they are left out. */
 void spot_prov_add(struct spot_prov *prov, const char *name, uint64_t xxh3);
+void spot_prov_release(struct spot_prov *prov);
 
 /* Open the root object and write "schema":"NAME/MAJOR" and, unless prov is NULL
  * or off, "made_by". */

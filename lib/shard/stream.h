@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: MIT */
+/* clang-format off */
 /* stream.h - safetensors in a valid .zst file: written and read in one pass, verified end to end.
  *
  *   stream := HEAD { CHUNK } TAIL TABLE
- *   HEAD   skippable frame: magic, version, JSON, hash; then one zstd frame of the safetensors
- * header CHUNK  see chunk.h; in the order of the data buffer TAIL   skippable frame: a hash for
- * each tensor, totals TABLE  zstd's seek table, one entry for HEAD, each CHUNK and TAIL
+ *   HEAD   skippable frame: magic, version, JSON, hash; then one zstd frame of the safetensors header
+ *   CHUNK  see chunk.h; in the order of the data buffer
+ *   TAIL   skippable frame: a hash for each tensor, totals
+ *   TABLE  zstd's seek table, one entry for HEAD, each CHUNK and TAIL
  *
  * zstd skips what is ours and decodes the rest. Every bit of a stream is covered by a check: a
  * changed or missing one is an error. Memory is one chunk, raw and coded, for each thread.
  * docs/formats/stream.md
  */
+/* clang-format on */
 #ifndef SPOT_SHARD_STREAM_H
 #define SPOT_SHARD_STREAM_H
 

@@ -14,7 +14,7 @@
 #include "common/clock.h"
 #include "common/hash.h"
 #include "common/out.h"
-#include "common/rng.h"
+#include "common/random.h"
 #include "common/xalloc.h"
 #include "train/coord.h"
 
@@ -226,18 +226,14 @@ static int open_wake(struct spot_coord *c, struct spot_err *err)
     return 0;
 }
 
-/* Peers prove with it that they are of this job; from the kernel, not from the seed. */
-static uint64_t draw_key(void)
+/* Peers prove with it that they are of this job. 0 stands for no key. */
+static int draw_key(uint64_t *key, struct spot_err *err)
 {
-    FILE *random = fopen("/dev/urandom", "re");
-    uint64_t key = 0;
-
-    if (random) {
-        if (fread(&key, sizeof(key), 1, random) != 1)
-            key = 0;
-        fclose(random);
-    }
-    return key ? key : spot_rng_mix((uint64_t)(spot_clock_s() * 1e9), (uint64_t)getpid()) | 1;
+    do
+        if (spot_random_bytes(key, sizeof(*key), err))
+            return -1;
+    while (!*key);
+    return 0;
 }
 
 /* The kind in full. Who computes nothing need not have the device, if it is named in full. */
@@ -284,7 +280,8 @@ static int open_job(struct spot_coord *c, struct spot_err *err)
         c->config.init_xxh3 = spot_weights_xxh3(c->weights);
     }
     c->job = spot_job_id(&c->config);
-    c->key = draw_key();
+    if (draw_key(&c->key, err))
+        return -1;
     c->durable_s = spot_clock_s();
     c->n_microbatch = spot_job_microbatches(&c->config);
     c->n_bundle = spot_shape_bundles(&c->config.shape);

@@ -222,6 +222,16 @@ forecast_of() {
     cmp want got
 }
 
+@test "a state that cannot be read is an error, and stays as it is" {
+    mkdir dir
+    run -4 --separate-stderr spot-predict --state dir <<<$'time_s,available\n0,3'
+    [[ "$stderr" == *"cannot read the state 'dir'"* ]]
+    ln -s loop loop
+    run -4 --separate-stderr spot-predict --state loop <<<$'time_s,available\n0,3'
+    [[ "$stderr" == *"cannot read the state 'loop'"* ]]
+    [ -L loop ]
+}
+
 @test "a newest row between two intervals is in the answer, with a state and without" {
     for end in 1000 1015 1072; do
         { awk -F, 'NR == 1 || $1 <= 960' t.csv; echo "$end,7"; } >cut.csv

@@ -77,6 +77,7 @@ static int run_plan(const struct options *options, struct spot_err *err)
     spot_prov_add(&prov, options->cluster, spot_hash64(cluster.json.text, cluster.json.n_byte));
     rc = make_plan(options, &problem, &prov, err);
 out:
+    spot_prov_release(&prov);
     spot_layout_release(&from);
     spot_layout_release(&to);
     spot_cluster_release(&cluster);

@@ -44,6 +44,7 @@ struct session {
 
 static void session_release(struct session *s)
 {
+    spot_prov_release(&s->prov);
     spot_train_plan_release(&s->plan);
     spot_throughput_release(&s->throughput);
     spot_change_law_release(&s->law);

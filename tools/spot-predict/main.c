@@ -51,6 +51,7 @@ static int run(struct options *options, char *const *path, size_t n_path, struct
         return -1;
     rc = run_kind(options, path, n_path, &prov, err);
     spot_hazard_release(&options->table);
+    spot_prov_release(&prov);
     return rc;
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "tracked.h"
 
+#include <errno.h>
 #include <assert.h>
 #include <inttypes.h>
 #include <math.h>
@@ -286,13 +287,19 @@ int trackeds_load(struct trackeds *trackeds, const char *path, const struct opti
     size_t n = 0, cap = 0, got;
     int rc;
 
-    if (!in)
-        return 0; /* the first call */
+    if (!in) /* without a file this is the first call */
+        return errno == ENOENT ? 0 : spot_err_sys(err, "cannot read the state '%s'", path);
     do {
         bytes = spot_xgrow(bytes, &cap, n + 65536, 1);
         got = fread(bytes + n, 1, cap - n, in);
         n += got;
     } while (got && n < STATE_BYTE_MAX);
+    if (ferror(in)) {
+        rc = spot_err_sys(err, "cannot read the state '%s'", path);
+        fclose(in);
+        free(bytes);
+        return rc;
+    }
     fclose(in);
     rc = take_all(trackeds, bytes, n, options, model, spec, err);
     if (rc) {

@@ -322,6 +322,7 @@ static int print_json(const struct spot_trace *trace, const struct spot_trace_st
     if (trace->n_series > 1)
         put_pairs(&jw, trace);
     spot_jw_end(&jw);
+    spot_prov_release(&prov);
     return spot_jw_close(&jw, err);
 }
 

@@ -306,6 +306,7 @@ static int log_begin(const struct live *l, struct spot_err *err)
     spot_prov_add(&prov, opt.trace, l->trace.xxh3);
     spot_jw_init(&jw, l->crew.log, false);
     spot_jw_begin_doc(&jw, "spot.event", 1, &prov);
+    spot_prov_release(&prov);
     spot_jw_str(&jw, "event", "begin");
     spot_jw_real(&jw, "time_s", l->crew.from_s);
     spot_jw_real(&jw, "real_s", 0);

@@ -114,6 +114,7 @@ static int run(struct spot_err *err)
         rc = profile_write(&p, name, &prov, format == SPOT_FORMAT_JSON ? out.file : NULL, err);
     if (!rc && format == SPOT_FORMAT_TABLE)
         profile_table(&p, out.file);
+    spot_prov_release(&prov);
     return spot_out_finish(&out, rc, err);
 }
 

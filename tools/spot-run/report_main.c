@@ -306,6 +306,7 @@ static int print(const char *path, const struct spot_run *run, const struct spot
         spot_table_print(&table, out.file, format);
         spot_table_release(&table);
     }
+    spot_prov_release(&prov);
     return spot_out_finish(&out, rc, err);
 }
 
