@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* random.h - bytes that nobody can guess: keys and names, never numbers of a computation (rng.h). */
+/* random.h - bytes that nobody can guess: keys and names, never numbers of a computation (rng.h).
+ */
 #ifndef SPOT_COMMON_RANDOM_H
 #define SPOT_COMMON_RANDOM_H
 

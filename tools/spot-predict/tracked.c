@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "tracked.h"
 
-#include <errno.h>
 #include <assert.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
