@@ -151,3 +151,9 @@ changes() {
     stops_right log
     [ "$(changes)" = "0 back, 0 restored" ]
 }
+
+@test "at random: workers stand still, coordinators are killed, plans come, two rounds" {
+    run "$BATS_TEST_DIRNAME/../standstill.sh" 2
+    echo "$output" # with the seeds
+    [ "$status" -eq 0 ]
+}
