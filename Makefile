@@ -218,7 +218,7 @@ tests = $(units:%=$(B)/tests/%) $(sort $(wildcard tests/cli/*.bats tests/pipe/*.
           tests/gpu/*.sh)) $(wildcard tests/golden/run tests/lint/man-examples tests/lint/readme-examples)
 # What lives by leases of half a second, or by thousands of steps, and the manuals' examples run
 # without a sanitizer.
-timed_tests = $(wildcard $(patsubst %,tests/cli/spot-run-%.bats,faults matrix netns network)) \
+timed_tests = $(wildcard $(patsubst %,tests/cli/spot-run-%.bats,faults matrix netns network resume)) \
               $(wildcard tests/lint/*-examples)
 ifneq ($(filter asan tsan,$(VARIANT)),)
 tests := $(filter-out $(timed_tests),$(tests))

@@ -72,9 +72,7 @@ enum spot_effect spot_machine_start(struct spot_machine *m)
 
 enum spot_effect spot_machine_want_change(struct spot_machine *m)
 {
-    if (m->phase == SPOT_PHASE_WAIT)
-        return quiesce(m);
-    m->change_wanted = true;
+    m->change_wanted = m->phase != SPOT_PHASE_WAIT; /* whoever leaves WAIT chooses anew anyway */
     return SPOT_EFFECT_NONE;
 }
 

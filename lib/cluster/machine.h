@@ -77,7 +77,8 @@ void spot_machine_join(struct spot_machine *machine, uint32_t id);
 enum spot_effect spot_machine_start(struct spot_machine *machine);
 enum spot_effect spot_machine_notice(struct spot_machine *machine, uint32_t id);
 enum spot_effect spot_machine_lost(struct spot_machine *machine, uint32_t id);
-/* Something else asks for a new epoch at the next commit: a plan, a better grid. */
+/* Something else asks for a new epoch at the next commit: a plan, a better grid. No effect in WAIT:
+ * only the caller knows whether what it waits for has come. */
 enum spot_effect spot_machine_want_change(struct spot_machine *machine);
 /* The epoch cannot go on although nobody was lost: a connection between members broke. */
 enum spot_effect spot_machine_broken(struct spot_machine *machine, uint32_t epoch);

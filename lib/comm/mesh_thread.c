@@ -51,8 +51,34 @@ void spot_mesh_wake(struct spot_mesh *mesh)
     (void)!write(mesh->wake[1], &byte, 1); /* full: it wakes anyway */
 }
 
+/* Returns how many frames came, or -1 with *err when the connection is gone; its last ones count.
+ */
+static int take_orders(struct spot_mesh *mesh, struct spot_err *err)
+{
+    struct spot_frame_list in = { NULL, NULL };
+    const int rc = spot_link_read(&mesh->control, &in, err);
+    struct spot_frame *frame;
+    int n = 0;
+
+    while ((frame = spot_frame_pop(&in))) {
+        n++;
+        if (frame->type == mesh->config.type_heartbeat) {
+            free(frame);
+            continue;
+        }
+        if (frame->type == mesh->config.type_revoke && frame->epoch > mesh->revoked_below)
+            mesh->revoked_below = frame->epoch;
+        spot_frame_push(&mesh->orders, frame);
+    }
+    return rc ? -1 : n;
+}
+
+/* A coordinator that died may have said something before that: a commit that this member does not
+ * hear of is state that the job has to go back for. */
 void spot_mesh_lose_control(struct spot_mesh *mesh, const struct spot_err *why)
 {
+    while (!mesh->is_orphan && take_orders(mesh, NULL) > 0)
+        ;
     if (!mesh->is_orphan)
         mesh->lost = *why;
     mesh->is_orphan = true;
@@ -201,22 +227,11 @@ static int read_peer(struct spot_mesh *mesh, struct spot_mesh_conn *p)
 
 static void read_control(struct spot_mesh *mesh)
 {
-    struct spot_frame_list in = { NULL, NULL };
     struct spot_err why = { 0 };
-    struct spot_frame *frame;
-    const int rc = spot_link_read(&mesh->control, &in, &why);
+    const int rc = take_orders(mesh, &why);
 
     mesh->control_heard_s = spot_clock_s();
-    while ((frame = spot_frame_pop(&in))) {
-        if (frame->type == mesh->config.type_heartbeat) {
-            free(frame);
-            continue;
-        }
-        if (frame->type == mesh->config.type_revoke && frame->epoch > mesh->revoked_below)
-            mesh->revoked_below = frame->epoch;
-        spot_frame_push(&mesh->orders, frame);
-    }
-    if (rc)
+    if (rc < 0)
         spot_mesh_lose_control(mesh, &why);
 }
 

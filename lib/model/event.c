@@ -72,6 +72,12 @@ static const struct spot_field rolled_back_field[] = {
     { 0 },
 };
 
+static const struct spot_field restored_field[] = {
+    OF_A_JOB,
+    KEY("from", SPOT_F_INT, from, "1", 0, count_max, true),
+    { 0 },
+};
+
 static const struct spot_field done_field[] = {
     OF_A_JOB,
     KEY("loss", SPOT_F_REAL, loss, "1", 0, 0, false),
@@ -93,6 +99,7 @@ const struct spot_doc_part spot_event_part[] = {
     { "", migrate_field, true, 0, "migrate" },
     { "", committed_field, true, 0, "committed" },
     { "", rolled_back_field, true, 0, "rolled_back" },
+    { "", restored_field, true, 0, "restored" },
     { "", done_field, true, 0, "done" },
     { "", other_field, true, 0, "resumed" },
     { "", member_field, true, 0, "left" },
@@ -164,6 +171,9 @@ static int read_job_event(struct spot_event_log *log, const struct spot_field *t
                               event->time_s, log->time_s);
     log->time_s = event->time_s;
     event->is_job = true;
+    event->who = json_string_value(json_object_get(doc->root, "name"));
+    event->place = json_object_get(doc->root, "place");
+    event->buddies = json_object_get(doc->root, "buddies");
     if (table == committed_field && read_samples(doc, event, err))
         return -1;
     return log->order ? check_order(log, event, err) : 0;

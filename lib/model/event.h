@@ -22,16 +22,18 @@ struct spot_event {
     bool is_job; /* has an epoch: of a job, not of a cloud that is played */
     double time_s;
     int64_t epoch, step;
-    int64_t member;        /* joined, notice, left, lost: its number */
-    int64_t members;       /* joined, formed: how many there are now */
-    int64_t D, P, M;       /* formed; M 0: not told, 1 */
-    const char *tokens;    /* formed: what a token is, NULL: not told */
-    int64_t from, to;      /* rolled_back */
-    int64_t restored_byte; /* migrate */
-    double loss;           /* committed; done, where it is known */
-    const char *loss_hex;  /* committed: 8 hex digits */
-    const json_t *samples; /* committed: integers 0..2^53 */
-    const char *state_hex; /* done: 32 hex digits */
+    int64_t member;                /* joined, notice, left, lost: its number */
+    int64_t members;               /* joined, formed: how many there are now */
+    int64_t D, P, M;               /* formed; M 0: not told, 1 */
+    const char *tokens;            /* formed: what a token is, NULL: not told */
+    int64_t from, to;              /* rolled_back; restored has `from` alone */
+    int64_t restored_byte;         /* migrate */
+    double loss;                   /* committed; done, where it is known */
+    const char *who;               /* joined, notice, left, lost: its name, NULL: not told */
+    const json_t *place, *buddies; /* formed: names, whatever the log has there; NULL: not told */
+    const char *loss_hex;          /* committed: 8 hex digits */
+    const json_t *samples;         /* committed: integers 0..2^53 */
+    const char *state_hex;         /* done: 32 hex digits */
 };
 
 struct spot_event_order;

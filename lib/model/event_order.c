@@ -113,7 +113,7 @@ static const char *take_resumed(struct spot_event_order *o, const struct spot_ev
     if (e->step < o->step)
         return fault(why, "/step", "%" PRId64 " is before %" PRId64 ", where the lines above led",
                      e->step, o->step);
-    if (o->may_skip && e->time_s <= o->resumed_s) /* no coordinator comes and goes in no time */
+    if (o->is_resumed && e->time_s <= o->resumed_s) /* no coordinator comes and goes in no time */
         return fault(why, "/event", "'resumed' said twice");
     o->resumed_s = e->time_s;
     o->phase = SPOT_ORDER_WAIT;
@@ -122,7 +122,7 @@ static const char *take_resumed(struct spot_event_order *o, const struct spot_ev
     o->n_member = 0;
     o->id_last = 0;
     o->is_begun = false;
-    o->may_skip = true;
+    o->is_resumed = true;
     return NULL;
 }
 
@@ -151,14 +151,26 @@ static const char *take_rolled_back(struct spot_event_order *o, const struct spo
     return check_place(o, e, why);
 }
 
+/* Of a step above all that were committed the log has lost the lines in a crash. */
+static const char *take_restored(struct spot_event_order *o, const struct spot_event *e, char *why)
+{
+    const char *at = check_phase(o, SPOT_ORDER_QUIESCED, e->name, why);
+
+    at = at ? at : expect(why, "/epoch", o->epoch, e->epoch, "the epoch of the line above");
+    at = at ? at : expect(why, "/from", o->step, e->from, "where the lines above led");
+    if (!at && e->step <= e->from)
+        at = fault(why, "/step", "expected more than %" PRId64, e->from);
+    if (!at)
+        o->step = e->step;
+    return at;
+}
+
 static const char *take_migrate(struct spot_event_order *o, const struct spot_event *e, char *why)
 {
     const char *const at = check_phase(o, SPOT_ORDER_QUIESCED, e->name, why);
 
     if (at)
         return at;
-    if (o->may_skip && e->step > o->step)
-        o->step = e->step; /* what the members hold */
     o->phase = SPOT_ORDER_MIGRATED;
     return check_place(o, e, why);
 }
@@ -176,7 +188,7 @@ static const char *take_formed(struct spot_event_order *o, const struct spot_eve
         at = fault(why, "/D", "a grid of %" PRId64 "x%" PRId64 "x%" PRId64 " with fewer members",
                    e->D, e->P, M);
     o->phase = SPOT_ORDER_FORMED;
-    o->may_skip = false;
+    o->is_resumed = false;
     return at;
 }
 
@@ -233,13 +245,13 @@ static taker *find_taker(const char *name)
         const char *name;
         taker *take;
     } known[] = {
-        { "joined", take_joined },   { "notice", take_member },
-        { "left", take_member },     { "lost", take_member },
-        { "resumed", take_resumed }, { "quiesce", take_quiesce },
-        { "migrate", take_migrate }, { "rolled_back", take_rolled_back },
-        { "formed", take_formed },   { "step", take_step },
-        { "durable", take_durable }, { "committed", take_committed },
-        { "done", take_done },
+        { "joined", take_joined },     { "notice", take_member },
+        { "left", take_member },       { "lost", take_member },
+        { "resumed", take_resumed },   { "quiesce", take_quiesce },
+        { "migrate", take_migrate },   { "rolled_back", take_rolled_back },
+        { "formed", take_formed },     { "step", take_step },
+        { "durable", take_durable },   { "committed", take_committed },
+        { "restored", take_restored }, { "done", take_done },
     };
 
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)

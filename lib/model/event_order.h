@@ -37,12 +37,12 @@ struct spot_order_member {
 struct spot_event_order {
     enum spot_order_phase phase;
     int64_t epoch;
-    int64_t step;     /* committed, and not undone */
-    int64_t step_max; /* the largest that ever was */
-    bool is_begun;    /* the step after it */
-    bool may_skip;    /* a restart: the log may lack its newest lines, the state does not */
-    double resumed_s; /* when that was */
-    int64_t id_last;  /* of a member of this coordinator */
+    int64_t step;                     /* committed, and not undone */
+    int64_t step_max;                 /* the largest that ever was */
+    bool is_begun;                    /* the step after it */
+    bool is_resumed;                  /* a restart, and nothing formed since */
+    double resumed_s;                 /* when that was */
+    int64_t id_last;                  /* of a member of this coordinator */
     struct spot_order_member *member; /* [n_member] */
     size_t n_member, cap_member;
 };

@@ -110,14 +110,69 @@ static void end_step(struct spot_run *run, struct since *s)
     s->is_begun = false;
 }
 
+static void add_hole(struct spot_run *run, int64_t from, int64_t to)
+{
+    run->hole = spot_xgrow(run->hole, &run->cap_hole, run->n_hole + 1, sizeof(*run->hole));
+    run->hole[run->n_hole++] = (struct spot_hole){ from, to };
+}
+
 /* The state is where the log does not say that it was. */
 static void skip_to(struct spot_run *run, struct since *s, int64_t step)
 {
     if (step <= s->step)
         return;
-    run->hole = spot_xgrow(run->hole, &run->cap_hole, run->n_hole + 1, sizeof(*run->hole));
-    run->hole[run->n_hole++] = (struct spot_hole){ s->step, step };
+    add_hole(run, s->step, step);
     s->step = step;
+}
+
+static int compare_steps(const void *a, const void *b)
+{
+    const struct spot_commit *const x = *(const struct spot_commit *const *)a,
+                                    *const y = *(const struct spot_commit *const *)b;
+
+    return x->step != y->step ? (x->step > y->step) - (x->step < y->step) : (x > y) - (x < y);
+}
+
+/* Commits that stand, or that do not, of steps above `from` and up to `to`; by step, and of a step
+ * that is there twice the later one. Freed by the caller. */
+static struct spot_commit **select_commits(const struct spot_run *run, bool is_void, int64_t from,
+                                           int64_t to, size_t *n)
+{
+    struct spot_commit **all = spot_xcalloc(run->n_commit, sizeof(struct spot_commit *));
+    size_t n_all = 0;
+
+    for (size_t i = 0; i < run->n_commit; i++)
+        if (run->commit[i].is_void == is_void && run->commit[i].step > from &&
+            run->commit[i].step <= to)
+            all[n_all++] = &run->commit[i];
+    if (n_all)
+        qsort(all, n_all, sizeof(struct spot_commit *), compare_steps);
+    *n = 0;
+    for (size_t i = 0; i < n_all; i++)
+        if (i + 1 == n_all || all[i]->step != all[i + 1]->step)
+            all[(*n)++] = all[i];
+    return all;
+}
+
+/* State that was gone is back: the commits that led to it stand again. Those that the log has lost
+ * are a hole. */
+static void on_restored(struct spot_run *run, struct since *s, int64_t step)
+{
+    int64_t told = s->step;
+    size_t n;
+    struct spot_commit **const back = select_commits(run, true, told, step, &n);
+
+    for (size_t i = 0; i < n; i++) {
+        back[i]->is_void = false;
+        run->n_recomputed--;
+        if (told < back[i]->step - 1)
+            add_hole(run, told, back[i]->step - 1);
+        told = back[i]->step;
+    }
+    if (told < step)
+        add_hole(run, told, step);
+    s->step = step;
+    free(back);
 }
 
 /* Of the members that the coordinator before it had no event tells any more. */
@@ -131,11 +186,10 @@ static void on_resumed(struct spot_run *run, struct since *s, const struct spot_
     change_members(run, s, event->time_s, 0);
 }
 
-static void on_migrate(struct spot_run *run, struct since *s, const struct spot_event *event)
+static void on_migrate(struct since *s, const struct spot_event *event)
 {
     s->is_pending = true;
     s->restored |= event->restored_byte > 0 && s->commit_s >= 0;
-    skip_to(run, s, event->step);
 }
 
 static void on_event(struct spot_run *run, struct since *s, const struct spot_event *event)
@@ -156,8 +210,10 @@ static void on_event(struct spot_run *run, struct since *s, const struct spot_ev
         end_step(run, s);
     } else if (!strcmp(name, "rolled_back")) {
         on_rolled_back(run, s, event->to);
+    } else if (!strcmp(name, "restored")) {
+        on_restored(run, s, event->step);
     } else if (!strcmp(name, "migrate")) {
-        on_migrate(run, s, event);
+        on_migrate(s, event);
     } else if (!strcmp(name, "formed")) {
         on_formed(run, event);
     } else if (!strcmp(name, "resumed")) {
@@ -316,38 +372,12 @@ void spot_run_ledger(const struct spot_run *run, int64_t *n_lost, int64_t *n_rep
     free(all);
 }
 
-static int compare_steps(const void *a, const void *b)
-{
-    const struct spot_commit *const x = *(const struct spot_commit *const *)a,
-                                    *const y = *(const struct spot_commit *const *)b;
-
-    return x->step != y->step ? (x->step > y->step) - (x->step < y->step) : (x > y) - (x < y);
-}
-
-/* The commits that stand, by step; of a step that is there twice the later one. */
-static const struct spot_commit **standing(const struct spot_run *run, size_t *n)
-{
-    const struct spot_commit **all =
-        spot_xcalloc(run->n_commit, sizeof(const struct spot_commit *));
-    size_t n_all = 0;
-
-    for (size_t i = 0; i < run->n_commit; i++)
-        if (!run->commit[i].is_void)
-            all[n_all++] = &run->commit[i];
-    if (n_all)
-        qsort(all, n_all, sizeof(const struct spot_commit *), compare_steps);
-    *n = 0;
-    for (size_t i = 0; i < n_all; i++)
-        if (i + 1 == n_all || all[i]->step != all[i + 1]->step)
-            all[(*n)++] = all[i];
-    return all;
-}
-
 int64_t spot_run_equal_steps(const struct spot_run *run, const struct spot_run *reference,
                              int64_t *n_step)
 {
     size_t n_a, n_b;
-    const struct spot_commit **const a = standing(run, &n_a), **const b = standing(reference, &n_b);
+    struct spot_commit **const a = select_commits(run, false, 0, INT64_MAX, &n_a),
+                               **const b = select_commits(reference, false, 0, INT64_MAX, &n_b);
     int64_t n_equal = 0;
 
     *n_step = 0;

@@ -98,11 +98,12 @@ struct spot_coord {
     struct spot_form form; /* of machine.epoch */
     size_t n_restored;     /* of its transfers: those looked at that come from here */
     double settle_until_s;
-    double breath_s;     /* when members were last told that this lives, within long work */
-    double full_until_s; /* no descriptor for another connection until then */
-    double polled_s;     /* what was to be read then has been: who is silent since is silent */
-    double stall_s;      /* options->stall_s, twice that after each stall without a commit */
-    double *loss;        /* [G] of the step */
+    double await_until_s; /* after a restart, until a step is chosen: the holders' leases end */
+    double breath_s;      /* when members were last told that this lives, within long work */
+    double full_until_s;  /* no descriptor for another connection until then */
+    double polled_s;      /* what was to be read then has been: who is silent since is silent */
+    double stall_s;       /* options->stall_s, twice that after each stall without a commit */
+    double *loss;         /* [G] of the step */
     struct spot_coord_vote *vote; /* [n_bundle] */
     double compute_s;             /* slowest member of the step */
     float last_loss;              /* of the newest step, if it is known */
@@ -173,6 +174,17 @@ enum spot_origin spot_coord_origin(const struct spot_coord *c);
 void spot_coord_keep(struct spot_coord *c);
 /* Would an epoch formed now be another than the one that runs: grid, buddies? */
 bool spot_coord_would_change(const struct spot_coord *c);
+
+/* coord_recover.c: the newest step whose state can be put together from the members' memory, from
+ * durable storage, or from nothing (step 0). While steps run: could members that are idle put
+ * together a newer one than these have come to? */
+int64_t spot_coord_newest(const struct spot_coord *c);
+bool spot_coord_finds_newer(const struct spot_coord *c);
+/* A job that goes on waits for the memory of those who held its newest step, for a lease at most;
+ * once a step has been chosen that wait is over for good. */
+void spot_coord_await(struct spot_coord *c);
+bool spot_coord_awaits(const struct spot_coord *c);
+void spot_coord_settle_step(struct spot_coord *c);
 
 /* coord_restore.c: send the next bundles that no member holds, to each member in the order in which
  * it waits for them, and no more at once than memory bears, whatever the state and the replicas;

@@ -2,6 +2,7 @@
 /* What the state machine asks for, carried out. */
 #include <stdlib.h>
 
+#include "common/clock.h"
 #include "train/coord.h"
 
 static const char *tokens_of(const struct spot_coordinator_options *o)
@@ -49,11 +50,13 @@ static int log_quiesce(struct spot_coord *c, struct spot_err *err)
     return 0;
 }
 
-/* Members that leave and have no part in the epoch that runs may go. */
+/* Members that leave and have no part in the epoch that runs may go; while nothing runs, once what
+ * they hold is not needed for the epoch that may begin soon. */
 void spot_coord_release_leavers(struct spot_coord *c)
 {
     const bool runs = c->machine.phase == SPOT_PHASE_RUN;
-    const bool waits = c->machine.phase == SPOT_PHASE_WAIT && !spot_store_is_busy(c->store);
+    const bool waits = c->machine.phase == SPOT_PHASE_WAIT && !spot_store_is_busy(c->store) &&
+                       spot_clock_s() >= c->settle_until_s && !spot_coord_awaits(c);
 
     for (size_t i = 0; (runs || waits) && i < c->machine.n_member; i++) {
         const struct spot_member *m = &c->machine.member[i];

@@ -27,30 +27,6 @@ static bool is_whole(const struct spot_coord *c, int64_t step)
     return true;
 }
 
-/* The newest step whose state can be put together from the members' memory, from durable storage,
- * or from nothing (step 0). State is a pure function of the step, so copies may be mixed. */
-static int64_t newest_step(const struct spot_coord *c)
-{
-    const int64_t durable = spot_store_newest(c->store);
-    int64_t best = durable > 0 ? durable : 0, refuted = -1;
-
-    for (size_t i = 0; i < c->machine.n_member; i++) {
-        const struct spot_coord_peer *peer = spot_coord_find(c, c->machine.member[i].id);
-
-        for (int b = 0; b < c->n_bundle; b++) {
-            const int64_t step = peer->held[b];
-
-            if (step <= best || step == refuted)
-                continue;
-            if (is_whole(c, step))
-                best = step;
-            else
-                refuted = step;
-        }
-    }
-    return best;
-}
-
 /* A generation that is on its way to the disk counts: wait for it. */
 static int settle_store(struct spot_coord *c, struct spot_err *err)
 {
@@ -63,12 +39,12 @@ static int settle_store(struct spot_coord *c, struct spot_err *err)
     return 0;
 }
 
-/* The same, once what must come from the disk has been read and found whole; a generation that was
- * damaged since it was written is set aside. -1 with *err when the disk cannot be read. */
+/* The newest step, once what must come from the disk has been read and found whole; a generation
+ * that was damaged since it was written is set aside. -1 with *err when the disk cannot be read. */
 static int64_t sound_step(struct spot_coord *c, struct spot_err *err)
 {
     for (;;) {
-        const int64_t step = newest_step(c), durable = spot_store_newest(c->store);
+        const int64_t step = spot_coord_newest(c), durable = spot_store_newest(c->store);
         struct spot_err why = { 0 };
         int n_bad;
 
@@ -306,6 +282,27 @@ static int log_rollback(struct spot_coord *c, int64_t from, int64_t to, struct s
     return spot_journal_end(&c->journal, err);
 }
 
+/* Memory came back that is newer than what the job went on from without it. */
+static int log_restored(struct spot_coord *c, int64_t from, int64_t to, struct spot_err *err)
+{
+    struct spot_jw *jw = spot_journal_begin(&c->journal, "restored", c->machine.epoch, to);
+
+    c->options->warn("the state of step %lld was found again: on from there instead of step %lld",
+                     (long long)to, (long long)from);
+    if (jw)
+        spot_jw_int(jw, "from", from);
+    return spot_journal_end(&c->journal, err);
+}
+
+/* The one place where the step changes other than by a commit, and says so. */
+static int log_step_change(struct spot_coord *c, int64_t from, int64_t to, struct spot_err *err)
+{
+    if (from == to)
+        return 0;
+    c->knows_loss = false;
+    return to < from ? log_rollback(c, from, to, err) : log_restored(c, from, to, err);
+}
+
 static int tell(struct spot_coord *c, struct spot_err *err)
 {
     struct spot_buf out = { 0 };
@@ -334,8 +331,8 @@ void spot_coord_keep(struct spot_coord *c)
         spot_coord_save(c);
 }
 
-/* Nobody can take a place. A member that must leave may hold the newest state alone: what it has
- * becomes durable before it goes. */
+/* Nobody can take a place, or state is waited for. A member that must leave may hold the newest
+ * state alone: what it has becomes durable before it goes. */
 static int hold(struct spot_coord *c)
 {
     spot_machine_hold(&c->machine);
@@ -354,7 +351,7 @@ int spot_coord_form(struct spot_coord *c, struct spot_err *err)
     struct spot_form old;
     int rc = -1;
 
-    if (!grid.D)
+    if (!grid.D || spot_coord_awaits(c))
         return hold(c);
     tell_compromise(c, &grid);
     step = sound_step(c, err);
@@ -363,7 +360,7 @@ int spot_coord_form(struct spot_coord *c, struct spot_err *err)
     old = c->form;
     c->form = (struct spot_form){ 0 };
     set_grid(c, &grid, step);
-    if (step < before && log_rollback(c, before, step, err))
+    if (log_step_change(c, before, step, err))
         goto out;
     if (place(c, &plan, err))
         goto out;
@@ -372,6 +369,7 @@ int spot_coord_form(struct spot_coord *c, struct spot_err *err)
     if (log_epoch(c, &plan, err))
         goto out;
     spot_machine_form(&c->machine, step);
+    spot_coord_settle_step(c);
     rc = tell(c, err);
 out:
     spot_form_release(&old);

@@ -13,6 +13,8 @@ int spot_coord_log_member(struct spot_coord *c, const char *event,
     struct spot_jw *jw = spot_journal_begin(&c->journal, event, c->machine.epoch, c->machine.step);
 
     spot_journal_about(&c->journal, peer->name);
+    if (!strcmp(event, "left"))
+        spot_journal_drop_holder(&c->journal, peer->name);
     if (jw) {
         spot_jw_int(jw, "member", peer->id);
         spot_jw_str(jw, "name", peer->name);
@@ -29,6 +31,8 @@ static int on_notice(struct spot_coord *c, struct spot_coord_peer *peer, struct 
     if (spot_coord_log_member(c, "notice", peer, NULL, err) ||
         spot_coord_act(c, spot_machine_notice(&c->machine, peer->id), err))
         return -1;
+    if (c->machine.phase == SPOT_PHASE_WAIT)
+        spot_coord_keep(c); /* nobody else may hold it */
     spot_coord_release_leavers(c);
     return 0;
 }
@@ -102,7 +106,8 @@ static int on_stranger(struct spot_coord *c, struct spot_coord_peer *peer,
     }
     if (spot_coord_hello(c, peer, frame, err))
         return -1;
-    if (peer->id && c->machine.phase != SPOT_PHASE_WAIT && spot_coord_would_change(c))
+    if (peer->id && c->machine.phase != SPOT_PHASE_WAIT &&
+        (spot_coord_would_change(c) || spot_coord_finds_newer(c)))
         return spot_coord_act(c, spot_machine_want_change(&c->machine), err);
     return 0;
 }

@@ -154,6 +154,15 @@ static void sweep(struct spot_coord *c)
     spot_endpoint_sweep(&c->endpoint, age_s);
 }
 
+/* Nothing runs: are those here who an epoch should begin with? */
+static bool may_start(const struct spot_coord *c)
+{
+    const size_t n = spot_coord_placeable(c);
+
+    return n && n >= (c->last_commit_s > 0 ? 1 : c->options->n_local) && !c->is_suspended &&
+           !c->stop_wanted && spot_clock_s() >= c->settle_until_s && !spot_coord_awaits(c);
+}
+
 /* What is due by time rather than by message. */
 static int tick(struct spot_coord *c, struct spot_err *err)
 {
@@ -167,13 +176,11 @@ static int tick(struct spot_coord *c, struct spot_err *err)
     if (changed && c->machine.phase != SPOT_PHASE_WAIT && spot_coord_would_change(c) &&
         spot_coord_act(c, spot_machine_want_change(&c->machine), err))
         return -1;
-    if (c->machine.phase == SPOT_PHASE_WAIT) {
-        spot_coord_release_leavers(c);
-        if (spot_coord_placeable(c) >= (c->last_commit_s > 0 ? 1 : c->options->n_local) &&
-            spot_coord_placeable(c) && !c->is_suspended && spot_clock_s() >= c->settle_until_s &&
-            !c->stop_wanted && spot_coord_act(c, spot_machine_start(&c->machine), err))
-            return -1;
-    }
+    if (c->machine.phase == SPOT_PHASE_WAIT && may_start(c) &&
+        spot_coord_act(c, spot_machine_start(&c->machine), err))
+        return -1;
+    if (c->machine.phase == SPOT_PHASE_WAIT)
+        spot_coord_release_leavers(c); /* who starts with the others may have something to give */
     sweep(c);
     show_progress(c);
     return 0;
@@ -517,6 +524,7 @@ int spot_coordinator_run(const struct spot_coordinator_options *options,
         open_wake(&c, err) || open_journal(&c, err) || open_plan(&c, err) || log_resumed(&c, err) ||
         spot_coord_local_start(&c, err))
         goto out;
+    spot_coord_await(&c);
     rc = loop(&c, err);
     if (!rc)
         rc = conclude(&c, result, err);

@@ -6,12 +6,14 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdio_ext.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/xalloc.h"
 #include "model/event.h"
 
 /* What a log that is continued says: the newest time, epoch and standing step. */
@@ -27,6 +29,38 @@ static void forget_end(struct spot_journal *j)
     j->done_step = -1;
 }
 
+void spot_journal_drop_holder(struct spot_journal *j, const char *name)
+{
+    for (size_t i = j->n_holder; name && i-- > 0;)
+        if (!strcmp(j->holder[i], name))
+            memmove(j->holder[i], j->holder[--j->n_holder], sizeof(j->holder[i]));
+}
+
+static void add_holders(struct spot_journal *j, const json_t *names)
+{
+    for (size_t i = 0; i < json_array_size(names); i++) {
+        const char *const name = json_string_value(json_array_get(names, i));
+
+        if (!name || !*name)
+            continue;
+        spot_journal_drop_holder(j, name); /* one may have several places */
+        j->holder = spot_xgrow(j->holder, &j->cap_holder, j->n_holder + 1, sizeof(*j->holder));
+        snprintf(j->holder[j->n_holder++], sizeof(*j->holder), "%s", name);
+    }
+}
+
+/* Who computes a stage, or mirrors one, holds it at the newest step. */
+static void take_holders(struct spot_journal *j, const struct spot_event *event)
+{
+    if (!strcmp(event->name, "formed")) {
+        j->n_holder = 0;
+        add_holders(j, event->place);
+        add_holders(j, event->buddies);
+    } else if (!strcmp(event->name, "lost") || !strcmp(event->name, "left")) {
+        spot_journal_drop_holder(j, event->who);
+    }
+}
+
 static void take_event(struct spot_journal *j, const struct spot_event *event, struct tail *tail)
 {
     if (!event->is_job)
@@ -34,6 +68,7 @@ static void take_event(struct spot_journal *j, const struct spot_event *event, s
     j->is_continued = true;
     tail->time_s = event->time_s;
     tail->epoch = (uint32_t)event->epoch;
+    take_holders(j, event);
     if (!strcmp(event->name, "committed")) {
         forget_end(j);
         tail->step = event->step;
@@ -41,6 +76,10 @@ static void take_event(struct spot_journal *j, const struct spot_event *event, s
     } else if (!strcmp(event->name, "rolled_back")) {
         forget_end(j);
         tail->step = event->to;
+    } else if (!strcmp(event->name, "restored") ||
+               (!strcmp(event->name, "resumed") && event->step > tail->step)) {
+        forget_end(j);
+        tail->step = event->step;
     } else if (!strcmp(event->name, "done")) {
         j->done_step = event->step;
         snprintf(j->done_hex, sizeof(j->done_hex), "%s", event->state_hex);
@@ -137,7 +176,7 @@ struct spot_jw *spot_journal_begin(struct spot_journal *j, const char *event, ui
                                    int64_t step)
 {
     remember(j, event, epoch, step);
-    if (!strcmp(event, "committed") || !strcmp(event, "rolled_back"))
+    if (!strcmp(event, "committed") || !strcmp(event, "rolled_back") || !strcmp(event, "restored"))
         forget_end(j);
     if (!j->out)
         return NULL;
@@ -177,6 +216,7 @@ int spot_journal_close(struct spot_journal *j, struct spot_err *err)
 
     if (j->out && j->is_owned && fclose(j->out))
         rc = spot_err_sys(err, "cannot write the events");
+    free(j->holder);
     memset(j, 0, sizeof(*j));
     return rc;
 }

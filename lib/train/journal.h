@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-enum { SPOT_RECENT_MAX = 10 };
+enum { SPOT_RECENT_MAX = 10, SPOT_HOLDER_MAX = 64 };
 
 /* What happened lately, for who asks a running job; steps and commits are left out. */
 struct spot_recent {
@@ -35,6 +35,9 @@ struct spot_journal {
     bool is_continued; /* an event of a job was there */
     double start_s;    /* clock value of time_s 0 */
     struct spot_jw jw;
+    char (*holder)[SPOT_HOLDER_MAX]; /* [n_holder], of a log that is continued: names of those who
+                                        held its newest step, as far as it tells */
+    size_t n_holder, cap_holder;
     double loss; /* of the last commit in a log that is continued, until the next; NAN: unknown */
     int64_t done_step; /* of a `done` behind it, -1: none */
     char done_hex[40];
@@ -61,6 +64,9 @@ int spot_journal_end(struct spot_journal *journal, struct spot_err *err);
 /* Does the continued log end with this `done`, no commit behind it? */
 bool spot_journal_ends_done(const struct spot_journal *journal, int64_t step,
                             const char *state_hex);
+
+/* This member needs not be waited for: it was lost, or has handed over. */
+void spot_journal_drop_holder(struct spot_journal *journal, const char *name);
 
 /* Seconds since the start of the job. */
 double spot_journal_time(const struct spot_journal *journal);

@@ -96,20 +96,25 @@ seen() { # LOG EVENT HOW-MANY: at least
 }
 
 # The loss of every step that survived, in order, and the final hash. Fails if a step committed
-# twice without a roll-back between, or a sample is lost or repeated.
+# twice without a roll-back between, if the step changes without a word, or a sample is lost or repeated.
 outcome() { # LOG; which is one that report takes
     spot-run report "$1" 2>&1 >/dev/null | grep -v warning: >&2 && return 1
     jq -nr --argjson G 5 '
-        reduce (inputs | select(.event == "committed" or .event == "rolled_back" or .event == "done"))
-        as $e ({at: 0, loss: [], seen: []};
+        reduce (inputs | select(.event as $e | ["committed", "rolled_back", "restored", "formed", "done"] | index($e)))
+        as $e ({at: 0, step: []};
             if $e.event == "rolled_back" then
-                .at = $e.to | .loss = .loss[:$e.to] | .seen = .seen[:$e.to * $G]
+                if $e.from != .at or $e.to >= .at then error("rolled back from \($e.from) at \(.at)") else .at = $e.to end
+            elif $e.event == "restored" then
+                if $e.from != .at or $e.step <= .at then error("restored \($e.step) at \(.at)") else .at = $e.step end
+            elif $e.event == "formed" then
+                if $e.step != .at then error("formed at \($e.step), not \(.at)") else . end
             elif $e.event == "committed" then
                 if $e.step != .at + 1 then error("step \($e.step) after \(.at)")
-                else .at += 1 | .loss += [$e.loss_hex] | .seen += $e.samples end
+                else .step[.at] = $e | .at += 1 end
             else .hash = $e.state_xxh3_128 end)
-        | if (.seen | sort) != [range(.at * $G)] then error("samples lost or repeated") else . end
-        | .loss[], .hash' "$1"
+        | .step = .step[:.at]
+        | if ([.step[].samples[]] | sort) != [range(.at * $G)] then error("samples lost or repeated") else . end
+        | .step[].loss_hex, .hash' "$1"
 }
 
 # The outcome of a job nobody disturbs, made once per file: of $1 steps and further arguments

@@ -35,6 +35,21 @@ report() { # STATUS ARGUMENTS...: into out and said
     [ "$status" -eq "$want" ] || { echo "report $* gave $status: $(cat said)" >&2; return 1; }
 }
 
+# moved TIME EPOCH EVENT FROM TO: an epoch that begins there, in which the step changes
+moved() {
+    jq -nc --argjson t $1 --argjson n $2 --arg event $3 --argjson from $4 --argjson to $5 '
+        {schema: "spot.event/1", time_s: $t, epoch: $n, step: $to} as $e
+        | $e + {event: "quiesce", step: $from}, $e + {event: $event, from: $from} + if $event == "rolled_back" then {to: $to} else {} end,
+          $e + {event: "migrate", transfers: 1, moved_byte: 0, restored_byte: 1},
+          $e + {event: "formed", D: 1, P: 1, members: 1, place: ["w"]}'
+}
+
+# steps FIRST LAST TIME EPOCH: those of ref, later
+steps() {
+    jq -c --argjson a $1 --argjson z $2 --argjson t $3 --argjson n $4 'select(.event == "step" or .event == "committed")
+        | select(.step >= $a and .step <= $z) | .time_s += $t | .epoch = $n' ref
+}
+
 @test "a run is its reference only with every step, loss, sample and the weights" {
     log 1 40 >ref
     report 0 --reference ref ref
@@ -74,13 +89,47 @@ report() { # STATUS ARGUMENTS...: into out and said
     report 0 gap # nothing is promised of a run alone
     # a step that was undone and done again counts once
     { sed '/"step":21,/,$d' ref
-      jq -nc '{schema: "spot.event/1", time_s: 20.6, epoch: 2, step: 10} as $e
-        | $e + {event: "quiesce", step: 20}, $e + {event: "rolled_back", from: 20, to: 10},
-          $e + {event: "migrate", transfers: 1, moved_byte: 0, restored_byte: 1},
-          $e + {event: "formed", D: 1, P: 1, members: 1, place: ["w"]}'
+      moved 20.6 2 rolled_back 20 10
       sed -n '/"step":11,/,$p' ref | jq -c '.time_s += 20 | .epoch = 2'; } >back
     report 0 --reference ref back
     [ "$(cell "steps recomputed" out)" = "10 committed ones, 0 in flight" ]
+}
+
+@test "state that is found again brings its commits back: each sample stands once" {
+    log 1 40 >ref
+    { sed '/"step":31,/,$d' ref
+      moved 30.6 2 rolled_back 30 10
+      steps 11 14 20 2
+      moved 34.8 3 restored 14 30
+      steps 31 40 5 3
+      tail -n 1 ref | jq -c '.time_s += 5 | .epoch = 3'; } >found
+    report 0 --reference ref found
+    [ "$(cell "steps recomputed" out)" = "4 committed ones, 0 in flight" ]
+    [ "$(cell "losses equal to the undisturbed run" out)" = "40 of 40, bit for bit" ]
+    [ ! -s said ]
+    local at edit
+    at=$(grep -n '"restored"' found | cut -d: -f1)
+    for edit in ${at}d ${at}p "${at}s/\"from\":14/\"from\":13/" "${at}s/\"from\":14/\"from\":30/" \
+        "${at}s/\"step\":30/\"step\":14/" "${at}s/\"step\":30/\"step\":29/" "${at}s/\"epoch\":3/\"epoch\":2/" "${at}{h;d};$((at + 1)){G}"; do
+        sed "$edit" found >edited
+        report 3 edited || { echo "after $edit" >&2; return 1; }
+        grep -q '^spot-run report: edited:[0-9]*:' said
+    done
+}
+
+@test "state that is newer than the log is told as steps that it lacks; without a word it is refused" {
+    log 1 40 >ref
+    { sed '/"step":21,/,$d' ref
+      jq -nc '{schema: "spot.event/1", time_s: 20.6, epoch: 1, step: 20, event: "resumed"},
+          {schema: "spot.event/1", time_s: 20.6, epoch: 1, step: 20, event: "joined", member: 1, name: "w", members: 1}'
+      moved 20.7 2 restored 20 25
+      steps 26 40 1 2; } >crashed
+    report 0 crashed
+    grep -q "crashed: does not tell of steps 21 to 25" said
+    [ "$(wc -l <said)" = 1 ]
+    sed '/"restored"/d' crashed >silent
+    report 3 silent
+    grep -q "silent:$(grep -n '"migrate"' silent | tail -n 1 | cut -d: -f1):.*/step: expected 20" said
 }
 
 @test "in a pipe a report is one spot.report/1 with the numbers of the table" {
@@ -138,6 +187,7 @@ report() { # STATUS ARGUMENTS...: into out and said
 /D:.*outside $head,"event":"formed","time_s":0,"step":0,"D":0,"P":1,"members":1}
 /restored_byte:.expected $head,"event":"migrate","time_s":0,"step":0,"restored_byte":[]}
 /:.lacks.*'from' $head,"event":"rolled_back","time_s":0,"step":0,"to":0}
+/:.lacks.*'from' $head,"event":"restored","time_s":0,"step":2}
 /to:.*outside $head,"event":"rolled_back","time_s":0,"step":0,"from":1,"to":-1}
 /step:.0 $head,"event":"committed","time_s":0,"step":0,"loss":1,"loss_hex":"3f800000","samples":[]}
 /loss:.expected $head,"event":"committed","time_s":0,"step":1,"loss":null,"loss_hex":"3f800000","samples":[]}

@@ -9,8 +9,8 @@
 #include "train/journal.h"
 
 /* Goal: a log cut at any byte is continued behind its last whole line, with the newest step and
- * epoch that those lines tell; time goes on; a whole line that is no event is named and nothing is
- * cut; a full disk is an error. */
+ * epoch that those lines tell, and those who held that step; time goes on; a whole line that is no
+ * event is named and nothing is cut; a full disk is an error. */
 
 #define HASH "0123456789abcdef0123456789abcdef"
 
@@ -182,6 +182,64 @@ START_TEST(the_end_of_a_log_is_known_until_a_commit_or_a_roll_back)
 }
 END_TEST
 
+static void write_lines(const char *text)
+{
+    FILE *out = fopen(path, "w");
+
+    fputs(text, out);
+    fclose(out);
+}
+
+static void expect_holders(const char *lines, int64_t want_step, const char *want)
+{
+    struct spot_journal j;
+    char got[256] = "";
+    uint32_t epoch;
+    int64_t step;
+
+    write_lines(lines);
+    ck_assert_int_eq(spot_journal_open(&j, path, true, &step, &epoch, NULL), 0);
+    for (size_t i = 0; i < j.n_holder; i++)
+        snprintf(got + strlen(got), sizeof(got) - strlen(got), "%s ", j.holder[i]);
+    ck_assert_str_eq(got, want);
+    ck_assert_int_eq(step, want_step);
+    spot_journal_close(&j, NULL);
+}
+
+#define OF(event, step)                                                              \
+    "{\"schema\":\"spot.event/1\",\"event\":\"" event "\",\"time_s\":1,\"epoch\":1," \
+    "\"step\":" #step
+#define FORMED OF("formed", 0) ",\"D\":1,\"P\":1,\"members\":1"
+
+START_TEST(the_log_tells_who_held_the_newest_step)
+{
+    expect_holders(FORMED ",\"place\":[\"a\",\"b\"],\"buddies\":[\"\",\"c\"]}\n", -1, "a b c ");
+    expect_holders(FORMED ",\"place\":[\"a\",\"b\"],\"buddies\":[\"b\",\"a\"]}\n", -1, "b a ");
+    /* of the newest grid, and not of who is known to be gone */
+    expect_holders(
+        FORMED ",\"place\":[\"a\"]}\n" FORMED ",\"place\":[\"b\",\"c\",\"d\"]}\n" OF(
+            "lost", 0) ",\"member\":2,\"name\":\"b\",\"why\":\"x\"}\n" OF("left",
+                                                                          0) ",\"member\":3,"
+                                                                             "\"name\":\"c\"}\n",
+        -1, "d ");
+    /* one who joins holds nothing of it; a restart changes nothing */
+    expect_holders(FORMED ",\"place\":[\"a\"]}\n" OF("resumed", 0) "}\n" OF(
+                       "joined", 0) ",\"member\":1,\"name\":\"z\",\"members\":1}\n",
+                   0, "a ");
+    /* older logs, and edited ones */
+    expect_holders(FORMED "}\n", -1, "");
+    expect_holders(FORMED ",\"place\":[1,null,\"a\"],\"buddies\":7}\n", -1, "a ");
+}
+END_TEST
+
+START_TEST(what_was_found_again_is_where_the_job_stands)
+{
+    expect_holders(
+        OF("rolled_back", 5) ",\"from\":9,\"to\":5}\n" OF("restored", 9) ",\"from\":5}\n", 9, "");
+    expect_holders(OF("resumed", 7) "}\n", 7, "");
+}
+END_TEST
+
 START_TEST(without_resume_the_file_is_replaced_and_nobody_needs_one)
 {
     char text[4096];
@@ -230,6 +288,8 @@ int main(void)
     tcase_add_test(tc, time_goes_on_where_the_log_stopped);
     tcase_add_test(tc, a_whole_line_that_is_no_event_is_named_and_nothing_is_cut);
     tcase_add_test(tc, the_end_of_a_log_is_known_until_a_commit_or_a_roll_back);
+    tcase_add_test(tc, the_log_tells_who_held_the_newest_step);
+    tcase_add_test(tc, what_was_found_again_is_where_the_job_stands);
     tcase_add_test(tc, without_resume_the_file_is_replaced_and_nobody_needs_one);
     tcase_add_test(tc, a_full_disk_and_a_missing_folder_are_errors);
     status = run_suite("journal", tc);

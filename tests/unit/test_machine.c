@@ -498,6 +498,27 @@ START_TEST(a_change_that_the_new_grid_knows_of_is_not_made_twice)
 }
 END_TEST
 
+/* Whoever holds is waited for: a plan is no reason to go on without. */
+START_TEST(a_plan_does_not_end_a_wait)
+{
+    struct spot_machine m;
+
+    spot_machine_init(&m, 3, 60);
+    spot_machine_join(&m, 1);
+    ck_assert_int_eq(spot_machine_want_change(&m), SPOT_EFFECT_NONE);
+    ck_assert_int_eq(m.phase, SPOT_PHASE_WAIT);
+    ck_assert_uint_eq(m.epoch, 3);
+    ck_assert_int_eq(spot_machine_start(&m), SPOT_EFFECT_QUIESCE);
+    ck_assert_int_eq(spot_machine_replied(&m, 1, 4), SPOT_EFFECT_FORM);
+    spot_machine_find(&m, 1)->role = SPOT_ROLE_ACTIVE;
+    spot_machine_form(&m, 60);
+    ck_assert_int_eq(spot_machine_ready(&m, 1, 4), SPOT_EFFECT_STEP);
+    ck_assert_int_eq(spot_machine_voted(&m, 1, 4, 60), SPOT_EFFECT_COMMIT);
+    ck_assert_int_eq(spot_machine_committed(&m), SPOT_EFFECT_STEP); /* its grid knows the plan */
+    spot_machine_release(&m);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("machine");
@@ -508,6 +529,7 @@ int main(void)
     tcase_set_timeout(tc, 3600);
     tcase_add_test(tc, two_members_form_vote_and_commit);
     tcase_add_test(tc, a_change_that_the_new_grid_knows_of_is_not_made_twice);
+    tcase_add_test(tc, a_plan_does_not_end_a_wait);
     tcase_add_test(tc, every_order_of_events_keeps_the_promises);
     suite_add_tcase(s, tc);
     sr = srunner_create(s);

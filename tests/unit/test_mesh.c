@@ -387,6 +387,28 @@ START_TEST(heartbeats_tell_progress_and_a_notice_is_sent_once)
 }
 END_TEST
 
+/* What it said before it died may be a commit: whoever does not hear of it holds an older step. */
+START_TEST(the_last_order_of_a_coordinator_that_died_is_heard)
+{
+    for (int k = 0; k < 100; k++) {
+        struct spot_frame *f;
+
+        open_meshes();
+        spot_clock_sleep(k % 10 * 1e-3); /* the lease is renewed at other moments */
+        ck_assert_int_eq(spot_link_send(&control[0], DATA, 5, 60, NULL, 0, NULL), 0);
+        spot_link_release(&control[0]);
+        while (!spot_mesh_tell(mesh[0], DATA, 5, 60, NULL, 0, NULL))
+            ;
+        f = spot_mesh_order(mesh[0], 5, NULL);
+        ck_assert_msg(f, "round %d", k);
+        ck_assert_uint_eq(f->tag, 60);
+        free(f);
+        ck_assert_ptr_null(spot_mesh_order(mesh[0], 5, NULL));
+        close_meshes();
+    }
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("core");
@@ -401,5 +423,6 @@ int main(void)
     tcase_add_test(tc, with_a_key_frames_go_both_ways_and_a_keyless_stranger_is_nobody);
     tcase_add_test(tc, a_hello_that_is_long_or_comes_with_more_is_read_with_care);
     tcase_add_test(tc, heartbeats_tell_progress_and_a_notice_is_sent_once);
+    tcase_add_test(tc, the_last_order_of_a_coordinator_that_died_is_heard);
     return run_suite("mesh", tc);
 }
