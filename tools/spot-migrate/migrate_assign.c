@@ -14,6 +14,9 @@
 #include "migrate_commands.h"
 #include "plan/assign.h"
 
+/* A cost of one digit and its comma are a number of 32 bytes and a place for it. */
+enum { COST_TREE_PER_BYTE = 28 };
+
 struct options {
     struct spot_tool_common common;
     const char *objective;
@@ -198,7 +201,8 @@ static int solve_line(struct run *run, const struct spot_line *line, const char 
     double begin_s;
     int rc = -1;
 
-    if (spot_json_parse_line(&doc, line->text, line->n, source, line->number, err))
+    if (spot_json_parse_large(&doc, line->text, line->n, source, line->number,
+                              SPOT_JSON_TREE_BYTE + COST_TREE_PER_BYTE * line->n, err))
         return -1;
     if (read_problem(&doc, &problem, &cost, err))
         goto out;
