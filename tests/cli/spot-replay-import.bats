@@ -235,3 +235,12 @@ setup() {
     run -3 spot-replay describe "$BATS_TEST_DIRNAME/../../examples/jobs/demo.json"
     [[ "$output" == *"this is JSON"* ]]
 }
+
+@test "a grid over a lifetime is refused before it takes memory" {
+    printf '0,add,a\n60000,add,c\n1000000000000,add,b\n' >far.txt
+    run -3 --separate-stderr timeout 60 spot-replay import --from events --interval 60s far.txt
+    [[ $stderr == *'16666667 intervals of 60 s, the limit is 4194304: give a larger --interval'* ]]
+    spot-replay import --from events far.txt >far.csv
+    run -3 --separate-stderr timeout 60 spot-replay describe --fit far.csv
+    [[ $stderr == *'the limit is 2097152: give less of the trace (--from, --to)'* ]]
+}

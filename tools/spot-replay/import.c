@@ -139,11 +139,15 @@ static double last_event_s(const struct spot_trace *trace)
 /* Rows on a grid from start_s; a series begins with the grid point at or after its first row. */
 static int put_on_grid(struct spot_trace *trace, double start_s, struct spot_err *err)
 {
-    const double last_s = last_event_s(trace);
+    const double last_s = last_event_s(trace), span_s = fmax(trace->end_s - start_s, 0);
     struct spot_trace grid = { 0 };
     struct spot_trace_builder b = { .trace = &grid, .source = "import" };
-    int rc = 0;
+    int rc = spot_trace_check_grid(trace, (double)trace->n_series * span_s / opt.interval_s,
+                                   opt.interval_s, SPOT_TRACE_GRID_MAX,
+                                   "a larger --interval, or a later --origin", err);
 
+    if (rc)
+        return rc;
     for (size_t k = 0; k < trace->n_series && !rc; k++) {
         const struct spot_trace_series *s = &trace->series[k];
         size_t n = spot_trace_grid_n(start_s, trace->end_s, opt.interval_s);
