@@ -8,6 +8,7 @@
 
 #include "common/json_scan.h"
 #include "common/num.h"
+#include "common/unpack.h"
 #include "common/xalloc.h"
 
 enum { TREE_PER_BYTE = 9 }; /* beside the text itself: ten times the document at most */
@@ -177,9 +178,14 @@ static int parse_text(struct spot_json_doc *doc, json_type root, size_t tree_byt
 
 int spot_json_load(struct spot_json_doc *doc, FILE *in, const char *source, struct spot_err *err)
 {
+    struct spot_unpack unpack;
+
     memset(doc, 0, sizeof(*doc));
     doc->source = source;
-    if (read_text(doc, in, err) || parse_text(doc, JSON_OBJECT, SPOT_JSON_TREE_BYTE, err)) {
+    if (spot_unpack_open(&unpack, in, source, err))
+        return -1;
+    if (spot_unpack_close(&unpack, read_text(doc, unpack.in, err), err) ||
+        parse_text(doc, JSON_OBJECT, SPOT_JSON_TREE_BYTE, err)) {
         spot_json_release(doc);
         return -1;
     }

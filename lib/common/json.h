@@ -38,7 +38,7 @@ struct spot_json_doc {
     unsigned long lines_above; /* of the source that are not in `text` */
 };
 
-/* Read `in` to its end as one JSON object.
+/* Read `in` to its end as one JSON object; it may be compressed (common/unpack.h).
  * Returns 0, or -1 with *err: SPOT_EDATA for more than SPOT_JSON_BYTE_MAX
  * bytes, nesting beyond SPOT_JSON_DEPTH_MAX, a tree of more than
  * SPOT_JSON_TREE_BYTE and of nine times the text (all found before parsing), a

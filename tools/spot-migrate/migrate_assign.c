@@ -10,6 +10,7 @@
 #include "common/opt.h"
 #include "common/out.h"
 #include "common/tool.h"
+#include "common/unpack.h"
 #include "common/xalloc.h"
 #include "migrate_commands.h"
 #include "plan/assign.h"
@@ -227,15 +228,18 @@ out:
 static int solve_stream(struct run *run, FILE *in, const char *source, struct spot_err *err)
 {
     struct spot_line line = { 0 };
+    struct spot_unpack unpack;
     int rc;
 
-    while ((rc = spot_line_read(&line, in, SPOT_JSON_BYTE_MAX, source, err)) > 0)
+    if (spot_unpack_open(&unpack, in, source, err))
+        return -1;
+    while ((rc = spot_line_read(&line, unpack.in, SPOT_JSON_BYTE_MAX, source, err)) > 0)
         if (strspn(line.text, " \t\r") < line.n && solve_line(run, &line, source, err)) {
             rc = -1;
             break;
         }
     spot_line_release(&line);
-    return rc;
+    return spot_unpack_close(&unpack, rc, err);
 }
 
 static int run_assign(const struct options *options, const char *path, struct spot_err *err)
