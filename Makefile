@@ -76,7 +76,7 @@ NVFLAGS  := -std=c++17 -O2 -lineinfo $(if $(WERROR),-Werror all-warnings) -Ilib 
             -gencode arch=compute_$(lastword $(CUDA_ARCH)),code=compute_$(lastword $(CUDA_ARCH))
 
 # libcsv has no .pc file.
-pkgs   := jansson libzstd openssl libxxhash
+pkgs   := jansson libzstd zlib openssl libxxhash
 LDLIBS := -Wl,--as-needed $(shell $(PKG_CONFIG) --libs $(pkgs) 2>/dev/null) -lcsv -ldl -lm
 CHECK_CFLAGS = $(shell $(PKG_CONFIG) --cflags check 2>/dev/null)
 CHECK_LIBS   = $(shell $(PKG_CONFIG) --libs check 2>/dev/null)
@@ -342,7 +342,7 @@ schemas: $(B)/tests/schema ## docs/schema, from the field tables and docs/schema
 # --- dependencies --------------------------------------------------------
 
 # package of pkg-config, header or command : Debian package
-need_pkg     := jansson:libjansson-dev libzstd:libzstd-dev openssl:libssl-dev libxxhash:libxxhash-dev check:check
+need_pkg     := jansson:libjansson-dev libzstd:libzstd-dev zlib:zlib1g-dev openssl:libssl-dev libxxhash:libxxhash-dev check:check
 need_header  := stdio.h:libc6-dev csv.h:libcsv-dev
 need_command := $(CC):gcc $(CXX):g++ make:make pkg-config:pkg-config prove:perl bats:bats jq:jq zstd:zstd pgrep:procps \
                 gnuplot:gnuplot-nox

@@ -20,7 +20,7 @@ _spot() { # COMMAND... ; OPTION... of the tool or of its command
     'spot-predict '*) words='--kind --interval --horizon --history --cap --model --hazard --state --plot --backtest --models --origins --from --dump --joint --compare --output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-replay generate') words='--zones --regions --cap --hours --interval --instance-type --steps --events --profile --law --output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-replay describe') words='--from --to --scale --plot --ascii --fit --hazard --min-losses --output --format --seed --quiet --verbose --provenance --help --version' ;;
-    'spot-replay import') words='--from --zone --instance-type --polarity --cap --product --match --time --origin --merge --interval --steps --events --output --format --seed --quiet --verbose --provenance --help --version' ;;
+    'spot-replay import') words='--from --columns --timezone --zone --instance-type --polarity --cap --product --match --time --origin --merge --interval --steps --events --output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-replay live') words='--trace --from --to --scale --max --speedup --grace --no-notice --events --seed --quiet --verbose --help --version' ;;
     'spot-replay train') words='--job --trace --policy --notice --cost --throughput --events --realize --runs --interval --look-ahead --from --to --scale --sweep --steps --plot --picture --output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-replay '*) words='generate describe import live train ' ;;

@@ -10,6 +10,7 @@
 #include "common/csv_write.h"
 #include "common/json_writer.h"
 #include "common/num.h"
+#include "common/utf8.h"
 #include "common/xalloc.h"
 
 int spot_format_parse(const char *text, enum spot_format *format, struct spot_err *err)
@@ -150,6 +151,19 @@ static void print_aligned(const struct spot_table *t, FILE *out, bool md)
     free(width);
 }
 
+/* A cell may be a name that somebody else chose, such as a tensor's: nothing in it steers the
+ * terminal or breaks a line. */
+static void print_plain(const struct spot_table *table, FILE *out, bool md)
+{
+    struct spot_table plain = *table;
+
+    plain.cell = spot_xcalloc(table->n_cell, sizeof(*plain.cell));
+    for (size_t i = 0; i < table->n_cell; i++)
+        plain.cell[i] = spot_utf8_shown(table->cell[i]);
+    print_aligned(&plain, out, md);
+    spot_table_release(&plain);
+}
+
 static void print_separated(const struct spot_table *t, FILE *out, char separator)
 {
     for (size_t j = 0; j < t->n_column; j++) {
@@ -195,6 +209,6 @@ void spot_table_print(const struct spot_table *table, FILE *out, enum spot_forma
         print_jsonl(table, out);
         break;
     default:
-        print_aligned(table, out, format == SPOT_FORMAT_MD);
+        print_plain(table, out, format == SPOT_FORMAT_MD);
     }
 }

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/edit_distance.h"
+#include "common/utf8.h"
 #include "common/version.h"
 
 static const char *tool_name = "spot";
@@ -152,11 +153,15 @@ FILE *spot_tool_open(const char *path, const char **source, struct spot_err *err
 
 int spot_tool_finish(int rc, struct spot_err *err)
 {
+    char *said;
+
     if (!rc && (fflush(stdout) || ferror(stdout)))
         rc = spot_err_sys(err, "cannot write output");
     if (!rc)
         return EXIT_SUCCESS;
-    fprintf(stderr, "%s: %s\n", tool_name, err->msg);
+    said = spot_utf8_shown(err->msg); /* it may quote a document of anybody's */
+    fprintf(stderr, "%s: %s\n", tool_name, said);
+    free(said);
     if (err->code == SPOT_EUSAGE)
         fprintf(stderr, "try '%s --help'\n", tool_name);
     return spot_err_exit_status(err);

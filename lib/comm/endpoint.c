@@ -6,6 +6,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <math.h>
 #include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
@@ -18,6 +19,8 @@
 #include <sys/time.h>
 #include <sys/un.h>
 #include <unistd.h>
+
+#include "common/clock.h"
 
 enum { BACKLOG = 1024, BUFFER_BYTE = 4 << 20, CONNECT_MS = 5000, ADDRESSES_MAX = 8 };
 
@@ -315,13 +318,13 @@ int spot_endpoint_listen(struct spot_endpoint *e, struct spot_err *err)
     return fd;
 }
 
-int spot_endpoint_start(const struct spot_endpoint *e, struct spot_err *err)
+static int start(const struct spot_endpoint *e, int limit_ms, struct spot_err *err)
 {
     char text[SPOT_ADDRESS_MAX + 8];
     union address a;
     const socklen_t len = fill(e, &a);
     const int fd = open_socket(&a, err);
-    const struct timeval patience = { .tv_sec = CONNECT_MS / 1000 };
+    const struct timeval patience = { limit_ms / 1000, limit_ms % 1000 * 1000 };
     int rc;
 
     if (fd < 0)
@@ -346,9 +349,14 @@ int spot_endpoint_start(const struct spot_endpoint *e, struct spot_err *err)
     return fd;
 }
 
-int spot_endpoint_connect(const struct spot_endpoint *e, struct spot_err *err)
+int spot_endpoint_start(const struct spot_endpoint *e, struct spot_err *err)
 {
-    const int fd = spot_endpoint_start(e, err);
+    return start(e, CONNECT_MS, err);
+}
+
+static int connect_within(const struct spot_endpoint *e, int limit_ms, struct spot_err *err)
+{
+    const int fd = start(e, limit_ms, err);
     struct pollfd p = { .fd = fd, .events = POLLOUT };
     char text[SPOT_ADDRESS_MAX + 8];
     int why = ETIMEDOUT;
@@ -356,7 +364,7 @@ int spot_endpoint_connect(const struct spot_endpoint *e, struct spot_err *err)
 
     if (fd < 0)
         return -1;
-    if (poll(&p, 1, CONNECT_MS) > 0)
+    if (poll(&p, 1, limit_ms) > 0)
         getsockopt(fd, SOL_SOCKET, SO_ERROR, &why, &n);
     if (!why)
         return fd;
@@ -366,19 +374,35 @@ int spot_endpoint_connect(const struct spot_endpoint *e, struct spot_err *err)
     return spot_err_sys(err, "cannot connect to %s", text);
 }
 
-int spot_endpoint_dial(const char *text, enum spot_reach reach, struct spot_endpoint *reached,
-                       struct spot_err *err)
+int spot_endpoint_connect(const struct spot_endpoint *e, struct spot_err *err)
 {
+    return connect_within(e, CONNECT_MS, err);
+}
+
+int spot_endpoint_dial_within(const char *text, enum spot_reach reach, double limit_s,
+                              struct spot_endpoint *reached, struct spot_err *err)
+{
+    const double until_s = spot_clock_s() + limit_s;
     struct spot_endpoint list[ADDRESSES_MAX];
     const int n = parse_all(text, reach, list, ADDRESSES_MAX, err);
     int fd = -1;
 
     for (int i = 0; i < n && fd < 0; i++) {
-        fd = spot_endpoint_connect(&list[i], err);
+        const double left_ms = fmin(CONNECT_MS, 1e3 * (until_s - spot_clock_s()));
+
+        if (i && left_ms <= 0)
+            break;
+        fd = connect_within(&list[i], left_ms < 1 ? 1 : (int)left_ms, err);
         if (reached)
             *reached = list[i];
     }
     return fd;
+}
+
+int spot_endpoint_dial(const char *text, enum spot_reach reach, struct spot_endpoint *reached,
+                       struct spot_err *err)
+{
+    return spot_endpoint_dial_within(text, reach, INFINITY, reached, err);
 }
 
 int spot_endpoint_bound(int fd, struct spot_endpoint *e, struct spot_err *err)

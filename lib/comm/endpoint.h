@@ -71,6 +71,9 @@ int spot_endpoint_connect(const struct spot_endpoint *endpoint, struct spot_err 
  * spot_endpoint_parse_reach, or SPOT_ESYS: what the last address said. */
 int spot_endpoint_dial(const char *text, enum spot_reach reach, struct spot_endpoint *reached,
                        struct spot_err *err);
+/* The same in limit_s altogether, but for what the resolver takes. */
+int spot_endpoint_dial_within(const char *text, enum spot_reach reach, double limit_s,
+                              struct spot_endpoint *reached, struct spot_err *err);
 /* One endpoint without waiting: it may still be connecting, and fail on first use. */
 int spot_endpoint_start(const struct spot_endpoint *endpoint, struct spot_err *err);
 

@@ -12,6 +12,7 @@
 #include "common/edit_distance.h"
 #include "common/hash.h"
 #include "common/num.h"
+#include "common/unpack.h"
 #include "common/xalloc.h"
 
 enum { BUFFER_BYTE = 2 * SPOT_CSV_LINE_MAX };
@@ -332,16 +333,21 @@ static int read_all(struct reader *r, FILE *in, struct csv_parser *parser)
 
 static int read_with(struct reader *r, FILE *in, uint64_t *xxh3)
 {
+    struct spot_unpack unpack;
     struct csv_parser parser;
     int rc;
 
     assert(r->n_want <= SPOT_CSV_COLUMNS_MAX);
     if (csv_init(&parser, CSV_STRICT | CSV_STRICT_FINI))
         return spot_err_set(r->err, SPOT_ESYS, "%s: cannot start the CSV parser", r->source);
+    if (spot_unpack_open(&unpack, in, r->source, r->err)) {
+        csv_free(&parser);
+        return -1;
+    }
     r->buffer = spot_xcalloc(BUFFER_BYTE, 1);
     r->raw = r->buffer;
     r->hash = xxh3 ? spot_hash_stream_new() : NULL;
-    rc = read_all(r, in, &parser);
+    rc = spot_unpack_close(&unpack, read_all(r, unpack.in, &parser), r->err);
     if (xxh3)
         *xxh3 = spot_hash_stream_64(r->hash);
     spot_hash_stream_free(r->hash);

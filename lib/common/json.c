@@ -6,8 +6,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/json_scan.h"
 #include "common/num.h"
+#include "common/unpack.h"
 #include "common/xalloc.h"
+
+enum { TREE_PER_BYTE = 9 }; /* beside the text itself: ten times the document at most */
 
 /* --- finding a JSON pointer in text that jansson has accepted --- */
 
@@ -129,32 +133,10 @@ static int read_text(struct spot_json_doc *doc, FILE *in, struct spot_err *err)
     return 0;
 }
 
-/* Refuse NUL and deep nesting before the recursive parser sees it. */
-static int check_depth(const struct spot_json_doc *doc, struct spot_err *err)
+/* In proportion to what somebody took the trouble to send. */
+static size_t tree_max(size_t n_byte, size_t tree_byte)
 {
-    unsigned long line = 1 + doc->lines_above;
-    int depth = 0;
-    bool quoted = false;
-
-    for (size_t i = 0; i < doc->n_byte; i++) {
-        const char c = doc->text[i];
-
-        line += c == '\n';
-        if (c == '\0') /* jansson takes one after a number for a blank */
-            return spot_err_set(err, SPOT_EDATA, "%s:%lu: a NUL byte", doc->source, line);
-        if (quoted && c == '\\')
-            i++;
-        else if (c == '"')
-            quoted = !quoted;
-        else if (!quoted && (c == '{' || c == '['))
-            depth++;
-        else if (!quoted && (c == '}' || c == ']'))
-            depth--;
-        if (depth > SPOT_JSON_DEPTH_MAX)
-            return spot_err_set(err, SPOT_EDATA, "%s:%lu: nested deeper than %d", doc->source, line,
-                                SPOT_JSON_DEPTH_MAX);
-    }
-    return 0;
+    return TREE_PER_BYTE * n_byte > tree_byte ? TREE_PER_BYTE * n_byte : tree_byte;
 }
 
 /* Editors of one system begin every file with it. */
@@ -170,12 +152,15 @@ static void drop_byte_order_mark(struct spot_json_doc *doc)
 }
 
 /* The text is in place: check it, parse it. */
-static int parse_text(struct spot_json_doc *doc, json_type root, struct spot_err *err)
+static int parse_text(struct spot_json_doc *doc, json_type root, size_t tree_byte,
+                      struct spot_err *err)
 {
     json_error_t at;
 
     drop_byte_order_mark(doc);
-    if (check_depth(doc, err))
+    if (spot_json_scan(doc->text, doc->n_byte, SPOT_JSON_DEPTH_MAX,
+                       tree_max(doc->n_byte, tree_byte), doc->source, 1 + doc->lines_above, NULL,
+                       err))
         return -1;
     if (!*skip_space(doc->text))
         return spot_err_set(err, SPOT_EDATA, "%s: empty input, expected a JSON document",
@@ -193,9 +178,14 @@ static int parse_text(struct spot_json_doc *doc, json_type root, struct spot_err
 
 int spot_json_load(struct spot_json_doc *doc, FILE *in, const char *source, struct spot_err *err)
 {
+    struct spot_unpack unpack;
+
     memset(doc, 0, sizeof(*doc));
     doc->source = source;
-    if (read_text(doc, in, err) || parse_text(doc, JSON_OBJECT, err)) {
+    if (spot_unpack_open(&unpack, in, source, err))
+        return -1;
+    if (spot_unpack_close(&unpack, read_text(doc, unpack.in, err), err) ||
+        parse_text(doc, JSON_OBJECT, SPOT_JSON_TREE_BYTE, err)) {
         spot_json_release(doc);
         return -1;
     }
@@ -209,7 +199,8 @@ int spot_json_parse(struct spot_json_doc *doc, const char *text, size_t n_byte, 
 }
 
 static int parse_copy(struct spot_json_doc *doc, const char *text, size_t n_byte,
-                      const char *source, unsigned long line, json_type root, struct spot_err *err)
+                      const char *source, unsigned long line, json_type root, size_t tree_byte,
+                      struct spot_err *err)
 {
     memset(doc, 0, sizeof(*doc));
     doc->source = source;
@@ -220,7 +211,7 @@ static int parse_copy(struct spot_json_doc *doc, const char *text, size_t n_byte
     doc->text = spot_xcalloc(n_byte + 1, 1);
     memcpy(doc->text, text, n_byte);
     doc->n_byte = n_byte;
-    if (parse_text(doc, root, err)) {
+    if (parse_text(doc, root, tree_byte, err)) {
         spot_json_release(doc);
         return -1;
     }
@@ -230,13 +221,20 @@ static int parse_copy(struct spot_json_doc *doc, const char *text, size_t n_byte
 int spot_json_parse_line(struct spot_json_doc *doc, const char *text, size_t n_byte,
                          const char *source, unsigned long line, struct spot_err *err)
 {
-    return parse_copy(doc, text, n_byte, source, line, JSON_OBJECT, err);
+    return parse_copy(doc, text, n_byte, source, line, JSON_OBJECT, SPOT_JSON_TREE_BYTE, err);
 }
 
 int spot_json_parse_array_line(struct spot_json_doc *doc, const char *text, size_t n_byte,
                                const char *source, unsigned long line, struct spot_err *err)
 {
-    return parse_copy(doc, text, n_byte, source, line, JSON_ARRAY, err);
+    return parse_copy(doc, text, n_byte, source, line, JSON_ARRAY, SPOT_JSON_TREE_BYTE, err);
+}
+
+int spot_json_parse_large(struct spot_json_doc *doc, const char *text, size_t n_byte,
+                          const char *source, unsigned long line, size_t tree_byte,
+                          struct spot_err *err)
+{
+    return parse_copy(doc, text, n_byte, source, line, JSON_OBJECT, tree_byte, err);
 }
 
 int spot_json_load_path(struct spot_json_doc *doc, const char *path, struct spot_err *err)

@@ -26,6 +26,7 @@ enum {
     SPOT_JSON_DEPTH_MAX = 64,
     SPOT_JSON_BYTE_MAX = 64 << 20,
     SPOT_JSON_POINTER_MAX = 256,
+    SPOT_JSON_TREE_BYTE = 48 << 20, /* memory of a tree that is always granted */
 };
 
 /* One document. Strings and json_t taken from it live until release. */
@@ -37,11 +38,12 @@ struct spot_json_doc {
     unsigned long lines_above; /* of the source that are not in `text` */
 };
 
-/* Read `in` to its end as one JSON object.
+/* Read `in` to its end as one JSON object; it may be compressed (common/unpack.h).
  * Returns 0, or -1 with *err: SPOT_EDATA for more than SPOT_JSON_BYTE_MAX
- * bytes, nesting beyond SPOT_JSON_DEPTH_MAX (both found before parsing), a
- * duplicate key, trailing text, NUL or invalid UTF-8; SPOT_ESYS when reading
- * fails. On failure *doc is zeroed: releasing it is legal, not needed. */
+ * bytes, nesting beyond SPOT_JSON_DEPTH_MAX, a tree of more than
+ * SPOT_JSON_TREE_BYTE and of nine times the text (all found before parsing), a
+ * duplicate key, trailing text, NUL or invalid UTF-8; SPOT_ESYS when reading fails. On failure *doc
+ * is zeroed: releasing it is legal, not needed. */
 int spot_json_load(struct spot_json_doc *doc, FILE *in, const char *source, struct spot_err *err);
 void spot_json_release(struct spot_json_doc *doc);
 
@@ -54,6 +56,11 @@ int spot_json_parse_line(struct spot_json_doc *doc, const char *text, size_t n_b
 /* The same for a line that is an array. */
 int spot_json_parse_array_line(struct spot_json_doc *doc, const char *text, size_t n_byte,
                                const char *source, unsigned long line, struct spot_err *err);
+/* The same as spot_json_parse_line for a kind of document whose honest ones are made of many small
+ * values: tree_byte in the place of SPOT_JSON_TREE_BYTE. */
+int spot_json_parse_large(struct spot_json_doc *doc, const char *text, size_t n_byte,
+                          const char *source, unsigned long line, size_t tree_byte,
+                          struct spot_err *err);
 int spot_json_load_path(struct spot_json_doc *doc, const char *path, struct spot_err *err);
 
 /* Member `key` of an object with the wanted type, at pointer/key for messages.

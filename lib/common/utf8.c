@@ -2,7 +2,10 @@
 #include "common/utf8.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
+
+#include "common/xalloc.h"
 
 size_t spot_utf8_char(const char *text, size_t n, uint32_t *code)
 {
@@ -57,6 +60,27 @@ void spot_utf8_make_plain(char *text)
         if (!is_plain(c))
             memset(text, '?', length);
     }
+}
+
+char *spot_utf8_shown(const char *text)
+{
+    size_t n = strlen(text), length, used = 0;
+    char *shown = spot_xcalloc(n + 1, sizeof("\\u0000") - 1);
+
+    for (; n; text += length, n -= length) {
+        uint32_t c;
+
+        length = spot_utf8_char(text, n, &c);
+        if (is_plain(c)) {
+            memcpy(shown + used, text, length);
+            used += length;
+        } else {
+            used +=
+                (size_t)sprintf(shown + used, c > 0xFF && c != UINT32_MAX ? "\\u%04x" : "\\x%02x",
+                                c == UINT32_MAX ? (unsigned char)*text : (unsigned)c);
+        }
+    }
+    return shown;
 }
 
 size_t spot_utf8_cut(const char *text, size_t n_max)

@@ -21,6 +21,10 @@ bool spot_utf8_is_plain(const char *text);
 /* Make it so: whatever is neither becomes '?', one for each byte. */
 void spot_utf8_make_plain(char *text);
 
+/* A copy, to be freed, that is so: what is neither is written as \x1b or \u2028. Not meant to be
+ * read back: a backslash stays one. */
+char *spot_utf8_shown(const char *text);
+
 /* The length of the longest start of `text` with at most n_max bytes that cuts no character. */
 size_t spot_utf8_cut(const char *text, size_t n_max);
 

@@ -7,6 +7,7 @@
 
 #include "common/json.h"
 #include "common/line.h"
+#include "common/unpack.h"
 #include "common/xalloc.h"
 
 struct line {
@@ -180,13 +181,17 @@ int spot_measured_cost_read(struct spot_measured_cost *m, FILE *in, const char *
 {
     struct reader r = { .commit_s = -1 };
     struct spot_line line = { 0 };
+    struct spot_unpack unpack;
     int rc;
 
-    while ((rc = spot_line_read(&line, in, SPOT_MEASURED_LINE_MAX, source, err)) > 0)
+    if (spot_unpack_open(&unpack, in, source, err))
+        return -1;
+    while ((rc = spot_line_read(&line, unpack.in, SPOT_MEASURED_LINE_MAX, source, err)) > 0)
         if (line.n && on_line(&r, line.text, line.n, source, line.number, err)) {
             rc = -1;
             break;
         }
+    rc = spot_unpack_close(&unpack, rc, err);
     if (!rc && !r.n_change)
         rc = spot_err_set(err, SPOT_EDATA, "%s: no change of the grid between two commits", source);
     if (!rc)

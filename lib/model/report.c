@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/unpack.h"
 #include "common/xalloc.h"
 #include "model/event.h"
 #include "model/event_order.h"
@@ -299,6 +300,15 @@ static int read_events(struct spot_run *run, FILE *in, const char *source, struc
     return rc;
 }
 
+static int read_unpacked(struct spot_run *run, FILE *in, const char *source, struct spot_err *err)
+{
+    struct spot_unpack unpack;
+
+    if (spot_unpack_open(&unpack, in, source, err))
+        return -1;
+    return spot_unpack_close(&unpack, read_events(run, unpack.in, source, err), err);
+}
+
 int spot_run_load(struct spot_run *run, const char *path, struct spot_err *err)
 {
     const bool is_stdin = !strcmp(path, "-");
@@ -308,7 +318,7 @@ int spot_run_load(struct spot_run *run, const char *path, struct spot_err *err)
     memset(run, 0, sizeof(*run));
     if (!in)
         return spot_err_sys(err, "cannot open '%s'", path);
-    rc = read_events(run, in, is_stdin ? "<stdin>" : path, err);
+    rc = read_unpacked(run, in, is_stdin ? "<stdin>" : path, err);
     if (!is_stdin)
         fclose(in);
     settle(run);

@@ -81,21 +81,34 @@ static bool is_current(int fd, const char *path)
            ours.st_ino == named.st_ino;
 }
 
-/* One receiver for one file: a lock on the journal that ends with the process. */
+/* `path` open and locked by us alone, for as long as the process lives; -1 with *err. */
+static int open_locked(const char *path, struct spot_err *err)
+{
+    for (;;) {
+        struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+        const int fd = open_beside(path, err);
+
+        if (fd < 0)
+            return -1;
+        if (fcntl(fd, F_SETLK, &lock)) {
+            spot_err_sys(err, "'%s' is in use by another process", path);
+            close(fd);
+            return -1;
+        }
+        if (is_current(fd, path))
+            return fd;
+        close(fd);
+    }
+}
+
+/* One receiver for one file. The part has a lock of its own: who removed the journal of a receiver
+ * at work gets another journal, but not the part. */
 static int open_files(struct spot_landing *l, struct spot_err *err)
 {
-    struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-
-    do {
-        if (l->journal_fd >= 0)
-            close(l->journal_fd);
-        l->journal_fd = open_beside(l->journal, err);
-        if (l->journal_fd < 0)
-            return -1;
-        if (fcntl(l->journal_fd, F_SETLK, &lock))
-            return spot_err_sys(err, "'%s' is in use by another process", l->journal);
-    } while (!is_current(l->journal_fd, l->journal));
-    l->fd = open_beside(l->part, err);
+    l->journal_fd = open_locked(l->journal, err);
+    if (l->journal_fd < 0)
+        return -1;
+    l->fd = open_locked(l->part, err);
     return l->fd < 0 ? -1 : 0;
 }
 
@@ -401,7 +414,7 @@ int spot_landing_put(struct spot_landing *l, const struct spot_chunk *chunk, con
         return spot_err_set(err, SPOT_EDATA,
                             "chunk %u differs from the one received before: the source has "
                             "changed; remove '%s' to start over",
-                            chunk->seq, l->journal);
+                            chunk->seq, l->part);
     if (before != MISSING)
         return 0;
     rc = write_at(l->fd, raw, chunk->raw_byte, l->n_header + chunk->raw_off, l->part, err);
@@ -431,6 +444,13 @@ static struct spot_hash128 tensor_hash(const struct spot_landing *l, size_t tens
     return hash;
 }
 
+/* Not what another receiver has put there meanwhile. */
+static void remove_ours(int fd, const char *path)
+{
+    if (is_current(fd, path))
+        unlink(path);
+}
+
 bool spot_landing_agrees(struct spot_landing *l, const struct spot_hash128 *hash)
 {
     bool same = true;
@@ -444,11 +464,35 @@ bool spot_landing_agrees(struct spot_landing *l, const struct spot_hash128 *hash
     }
     if (!same) {
         l->n_unsynced = 0;
-        unlink(l->journal);
-        unlink(l->part);
+        remove_ours(l->journal_fd, l->journal);
+        remove_ours(l->fd, l->part);
     }
     pthread_mutex_unlock(&l->lock);
     return same;
+}
+
+/* Nobody interfered: where a lock holds nobody back, as on some network disks, another journal in
+ * the place of ours says that another receiver may have written into our part. */
+static int check_current(const struct spot_landing *l, struct spot_err *err)
+{
+    const char *const lost = !is_current(l->fd, l->part)              ? l->part
+                             : !is_current(l->journal_fd, l->journal) ? l->journal
+                                                                      : NULL;
+
+    return lost ? spot_err_set(err, SPOT_ESYS, "'%s' was removed or replaced while it was written",
+                               lost)
+                : 0;
+}
+
+/* The name can change hands between the check and the rename: what stands there now counts. */
+static int put_in_place(const struct spot_landing *l, struct spot_err *err)
+{
+    if (rename(l->part, l->path))
+        return spot_err_sys(err, "cannot put '%s' in its place", l->path);
+    if (!is_current(l->fd, l->path))
+        return spot_err_set(err, SPOT_ESYS, "'%s' was removed or replaced while it was written",
+                            l->path);
+    return spot_sync_directory(l->path, err);
 }
 
 int spot_landing_commit(struct spot_landing *l, struct spot_err *err)
@@ -460,15 +504,12 @@ int spot_landing_commit(struct spot_landing *l, struct spot_err *err)
     rc = sync_all(l, err);
     if (!rc && fsync(l->fd))
         rc = spot_err_sys(err, "cannot sync '%s'", l->part);
-    if (!rc && !is_current(l->fd, l->part)) /* nor what else may stand there by now */
-        rc = spot_err_set(err, SPOT_ESYS, "'%s' was removed or replaced while it was written",
-                          l->part);
-    if (!rc && rename(l->part, l->path))
-        rc = spot_err_sys(err, "cannot put '%s' in its place", l->path);
     if (!rc)
-        rc = spot_sync_directory(l->path, err);
+        rc = check_current(l, err);
     if (!rc)
-        unlink(l->journal);
+        rc = put_in_place(l, err);
+    if (!rc)
+        remove_ours(l->journal_fd, l->journal);
     pthread_mutex_unlock(&l->lock);
     return rc;
 }

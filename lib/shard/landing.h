@@ -66,7 +66,8 @@ int spot_landing_put(struct spot_landing *landing, const struct spot_chunk *chun
 bool spot_landing_agrees(struct spot_landing *landing, const struct spot_hash128 *hash);
 
 /* With nothing missing: sync, put the file in its place, sync the directory, drop the journal.
- * Returns 0, or -1 with *err (SPOT_ESYS), also when FILE.part is not the file that was written. */
+ * Returns 0, or -1 with *err (SPOT_ESYS), also when FILE.part or FILE.journal is not the file that
+ * was written. */
 int spot_landing_commit(struct spot_landing *landing, struct spot_err *err);
 
 #ifdef __cplusplus

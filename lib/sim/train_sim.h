@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-enum { SPOT_SIM_INTERVALS_MAX = 1 << 24 };
+enum { SPOT_SIM_INTERVALS_MAX = 400000 }; /* nine months of minutes; each takes about 140 bytes */
 
 enum spot_sim_class {
     SPOT_SIM_EFFECTIVE,   /* training that counts */

@@ -11,6 +11,9 @@
 #include "common/xalloc.h"
 #include "text/bpe_state.h"
 
+/* A vocabulary of 256,000 tokens with 600,000 merges, each an array of two strings, takes 230. */
+enum { TREE_BYTE = 256 << 20 };
+
 /* --- bytes written as characters ---------------------------------------------
  *
  * So that each token is printable text, GPT-2 writes byte b as the character b where that is
@@ -341,7 +344,7 @@ struct spot_bpe *spot_bpe_of_tokenizer(const char *json, size_t n, const char *s
     struct loader l;
     int rc;
 
-    if (spot_json_parse(&doc, json, n, source, err))
+    if (spot_json_parse_large(&doc, json, n, source, 1, TREE_BYTE, err))
         return NULL;
     l = new_loader(&doc);
     rc = spot_json_object(&doc, doc.root, "", "model", true, &model, err);
@@ -371,7 +374,7 @@ struct spot_bpe *spot_bpe_of_vocab(const char *json, size_t n_json, const char *
     struct loader l;
     int rc;
 
-    if (spot_json_parse(&doc, json, n_json, json_source, err))
+    if (spot_json_parse_large(&doc, json, n_json, json_source, 1, TREE_BYTE, err))
         return NULL;
     l = new_loader(&doc);
     l.vocab = doc.root;

@@ -242,8 +242,14 @@ int spot_law_fit(const struct spot_trace *trace, double interval_s, struct spot_
                  int32_t *cap, struct spot_err *err)
 {
     struct fit f = { .interval_h = interval_s / 3600 }, one;
+    double n_step = 0;
     size_t n_event = 0;
 
+    for (size_t k = 0; k < trace->n_series; k++)
+        n_step += 1 + floor((trace->end_s - trace->series[k].time_s[0]) / interval_s);
+    if (spot_trace_check_grid(trace, n_step, interval_s, SPOT_TRACE_GRID_MAX / 2,
+                              "less of the trace (--from, --to)", err))
+        return -1;
     *cap = 1;
     for (size_t k = 0; k < trace->n_series; k++) {
         const int32_t peak = spot_trace_peak(&trace->series[k]);

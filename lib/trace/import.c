@@ -9,6 +9,7 @@
 
 #include "common/csv_reader.h"
 #include "common/num.h"
+#include "common/unpack.h"
 #include "common/xalloc.h"
 #include "trace/trace_write.h"
 
@@ -21,6 +22,8 @@ const struct spot_import_format spot_import_format[] = {
       spot_import_spot_event },
     { "count-log", "date,time,count without a header", SPOT_IMPORT_COUNT, true,
       spot_import_count_log },
+    { "csv", "any CSV with a header; --columns says which are which", SPOT_IMPORT_COUNT, true,
+      spot_import_csv },
     { "skypilot", "{\"metadata\":{\"gap_seconds\":g},\"data\":[..]}", SPOT_IMPORT_COUNT, false,
       spot_import_skypilot },
     { "aws-price", "aws ec2 describe-spot-price-history", SPOT_IMPORT_PRICE, true,
@@ -69,7 +72,7 @@ struct spot_import_row *spot_import_add(struct spot_import *imp, double time_s, 
     return &imp->row[imp->n_row++];
 }
 
-int spot_import_lines(struct spot_import *imp, FILE *in, const char *source,
+static int read_lines(struct spot_import *imp, FILE *in, const char *source,
                       spot_import_line_fn *on_line, struct spot_err *err)
 {
     enum { LINE_MAX_BYTE = 1 << 20 };
@@ -97,6 +100,16 @@ int spot_import_lines(struct spot_import *imp, FILE *in, const char *source,
         rc = spot_err_set(err, SPOT_EDATA, "%s: empty input", source);
     free(text);
     return rc;
+}
+
+int spot_import_lines(struct spot_import *imp, FILE *in, const char *source,
+                      spot_import_line_fn *on_line, struct spot_err *err)
+{
+    struct spot_unpack unpack;
+
+    if (spot_unpack_open(&unpack, in, source, err))
+        return -1;
+    return spot_unpack_close(&unpack, read_lines(imp, unpack.in, source, on_line, err), err);
 }
 
 static int own_count(const struct spot_trace_row *row, void *user, struct spot_err *err)

@@ -29,6 +29,14 @@ enum spot_import_kind {
     SPOT_IMPORT_HAZARD,    /* zone,instance_type,os,... per month */
 };
 
+enum spot_import_column {
+    SPOT_IMPORT_COLUMN_TIME,
+    SPOT_IMPORT_COLUMN_AVAILABLE,
+    SPOT_IMPORT_COLUMN_ZONE,
+    SPOT_IMPORT_COLUMN_TYPE,
+    SPOT_IMPORT_COLUMNS
+};
+
 /* What the files do not say themselves. */
 struct spot_import_ask {
     const char *zone, *instance_type; /* NULL: from the file, or its name, or "" */
@@ -37,6 +45,8 @@ struct spot_import_ask {
     bool is_inverted;                 /* numbers count what is NOT available */
     int32_t cap;                      /* machines asked for: with is_inverted, and as upper bound */
     double time_s;                    /* of a snapshot that carries no time */
+    double utc_offset_s;              /* of clocks whose times name no zone: csv */
+    const char *column[SPOT_IMPORT_COLUMNS]; /* csv: its names; NULL: there is none */
 };
 
 /* One value; texts live as long as the collection. */
@@ -122,6 +132,7 @@ int spot_import_lines(struct spot_import *imp, FILE *in, const char *source,
 /* The readers, one group to a file. */
 int spot_import_events(struct spot_import *, FILE *, const char *, struct spot_err *);
 int spot_import_count_log(struct spot_import *, FILE *, const char *, struct spot_err *);
+int spot_import_csv(struct spot_import *, FILE *, const char *, struct spot_err *);
 int spot_import_spot_event(struct spot_import *, FILE *, const char *, struct spot_err *);
 int spot_import_spotserve(struct spot_import *, FILE *, const char *, struct spot_err *);
 int spot_import_skypilot(struct spot_import *, FILE *, const char *, struct spot_err *);

@@ -6,6 +6,7 @@
 
 #include "common/csv_reader.h"
 #include "common/json.h"
+#include "common/num.h"
 #include "common/xalloc.h"
 #include "trace/import.h"
 #include "trace/timestamp.h"
@@ -171,23 +172,31 @@ int spot_import_spot_event(struct spot_import *imp, FILE *in, const char *source
 
 /* --- count-log: date,time,count -------------------------------------------- */
 
+/* Column k counts machines that are there, or that are not. */
+static int add_count(struct spot_import *imp, const struct spot_csv_row *row, size_t k,
+                     double time_s, const char *zone, const char *type, struct spot_err *err)
+{
+    int64_t n;
+
+    if (spot_csv_int(row, k, 0, SPOT_TRACE_COUNT_MAX, &n, err))
+        return -1;
+    if (imp->ask.is_inverted && n > imp->ask.cap)
+        return spot_csv_fail(row, k, err, "%lld is more than --cap %d", (long long)n, imp->ask.cap);
+    spot_import_add(imp, time_s, or_empty(zone), or_empty(type), "")->value[0] =
+        imp->ask.is_inverted ? imp->ask.cap - (double)n : (double)n;
+    return 0;
+}
+
 static int on_count(const struct spot_csv_row *row, void *user, struct spot_err *err)
 {
     struct spot_import *imp = user;
     char stamp[64];
     double time_s;
-    int64_t n;
 
     snprintf(stamp, sizeof(stamp), "%s %s", row->field[0], row->field[1]);
     if (spot_timestamp_parse(stamp, &time_s))
         return spot_csv_fail(row, 0, err, "expected YYYY-MM-DD,HH:MM:SS, got '%.40s'", stamp);
-    if (spot_csv_int(row, 2, 0, SPOT_TRACE_COUNT_MAX, &n, err))
-        return -1;
-    if (imp->ask.is_inverted && n > imp->ask.cap)
-        return spot_csv_fail(row, 2, err, "%lld is more than --cap %d", (long long)n, imp->ask.cap);
-    spot_import_add(imp, time_s, or_empty(imp->ask.zone), or_empty(imp->ask.instance_type), "")
-        ->value[0] = imp->ask.is_inverted ? imp->ask.cap - (double)n : (double)n;
-    return 0;
+    return add_count(imp, row, 2, time_s, imp->ask.zone, imp->ask.instance_type, err);
 }
 
 /* Such logs note a state, say it again later with the time of its start, and then
@@ -211,4 +220,60 @@ int spot_import_count_log(struct spot_import *imp, FILE *in, const char *source,
     memmove(imp->row + begin, imp->row + imp->n_row - n, n * sizeof(*imp->row));
     imp->n_row = begin + n;
     return 0;
+}
+
+/* --- csv: columns by name ---------------------------------------------------- */
+
+struct csv {
+    struct spot_import *imp;
+    size_t at[SPOT_IMPORT_COLUMNS]; /* of the row; SIZE_MAX: the file has none */
+};
+
+static int read_csv_time(const struct csv *c, const struct spot_csv_row *row, double *time_s,
+                         struct spot_err *err)
+{
+    const size_t k = c->at[SPOT_IMPORT_COLUMN_TIME];
+
+    if (!spot_timestamp_parse_in(row->field[k], c->imp->ask.utc_offset_s, time_s))
+        return 0;
+    if (!spot_num_parse(row->field[k], time_s))
+        return spot_csv_real(row, k, 0, SPOT_TRACE_TIME_MAX_S, time_s, err);
+    return spot_csv_fail(row, k, err, "expected seconds or a date and time, got '%.40s'",
+                         row->field[k]);
+}
+
+/* The name in a column, or the one of all. */
+static const char *csv_name(const struct csv *c, const struct spot_csv_row *row,
+                            enum spot_import_column column, const char *of_all)
+{
+    return c->at[column] == SIZE_MAX ? of_all : row->field[c->at[column]];
+}
+
+static int on_csv(const struct spot_csv_row *row, void *user, struct spot_err *err)
+{
+    const struct csv *c = user;
+    struct spot_import *imp = c->imp;
+    const char *zone = csv_name(c, row, SPOT_IMPORT_COLUMN_ZONE, imp->ask.zone);
+    const char *type = csv_name(c, row, SPOT_IMPORT_COLUMN_TYPE, imp->ask.instance_type);
+    double time_s;
+
+    if (imp->ask.match && !strstr(or_empty(type), imp->ask.match))
+        return 0;
+    if (read_csv_time(c, row, &time_s, err))
+        return -1;
+    return add_count(imp, row, c->at[SPOT_IMPORT_COLUMN_AVAILABLE], time_s, zone, type, err);
+}
+
+int spot_import_csv(struct spot_import *imp, FILE *in, const char *source, struct spot_err *err)
+{
+    const char *want[SPOT_IMPORT_COLUMNS];
+    struct csv c = { .imp = imp };
+    size_t n = 0;
+
+    for (size_t i = 0; i < SPOT_IMPORT_COLUMNS; i++) {
+        c.at[i] = imp->ask.column[i] ? n : SIZE_MAX;
+        if (imp->ask.column[i])
+            want[n++] = imp->ask.column[i];
+    }
+    return spot_csv_read(in, source, want, n, on_csv, &c, NULL, err);
 }

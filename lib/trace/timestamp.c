@@ -88,13 +88,15 @@ static int take_clock(const char **p, double *clock_s)
     return 0;
 }
 
-/* Z, +hh:mm, +hhmm or nothing. */
+/* Z, +hh:mm, +hhmm or nothing, which leaves *offset_s. */
 static int take_zone(const char **p, double *offset_s)
 {
     int hour, minute, sign;
 
+    if (!**p)
+        return 0;
     *offset_s = 0;
-    if (!**p || take(p, 'Z') || take(p, 'z'))
+    if (take(p, 'Z') || take(p, 'z'))
         return 0;
     if (**p != '+' && **p != '-')
         return -1;
@@ -108,13 +110,23 @@ static int take_zone(const char **p, double *offset_s)
     return 0;
 }
 
+int spot_timestamp_zone(const char *text, double *offset_s)
+{
+    return !*text || take_zone(&text, offset_s) || *text ? -1 : 0;
+}
+
 int spot_timestamp_parse(const char *text, double *unix_s)
 {
-    double day_s, clock_s, offset_s;
+    return spot_timestamp_parse_in(text, 0, unix_s);
+}
+
+int spot_timestamp_parse_in(const char *text, double offset_s, double *unix_s)
+{
+    double day_s, clock_s;
 
     if (take_date(&text, &day_s))
         return -1;
-    *unix_s = day_s;
+    *unix_s = day_s - offset_s;
     if (!*text)
         return 0;
     if (!take(&text, 'T') && !take(&text, 't')) {

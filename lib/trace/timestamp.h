@@ -13,6 +13,13 @@ extern "C" {
  * Returns 0, or -1 when it is no such text or the date does not exist. */
 int spot_timestamp_parse(const char *text, double *unix_s);
 
+/* A time zone as it stands behind a time: "Z", "+01:00", "-0530". *offset_s is what its clocks are
+ * ahead of UTC. Returns 0, or -1 when it is no such text. */
+int spot_timestamp_zone(const char *text, double *offset_s);
+
+/* The same as spot_timestamp_parse; a time without a zone is of one that is offset_s ahead. */
+int spot_timestamp_parse_in(const char *text, double offset_s, double *unix_s);
+
 #ifdef __cplusplus
 }
 #endif

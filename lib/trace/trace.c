@@ -230,6 +230,23 @@ void spot_trace_resample(const struct spot_trace_series *s, double start_s, doub
     }
 }
 
+int spot_trace_check_grid(const struct spot_trace *trace, double n, double interval_s, size_t n_max,
+                          const char *remedy, struct spot_err *err)
+{
+    const double span_s = trace->end_s - trace->start_s;
+    size_t n_row = 0;
+
+    for (size_t i = 0; i < trace->n_series; i++)
+        n_row += trace->series[i].n;
+    if (n <= fmax((double)n_max, 4.0 * (double)n_row))
+        return 0;
+    return spot_err_set(err, SPOT_EDATA,
+                        "%zu series over %.15g s are %.0f intervals of %g s, the limit is %.0f: "
+                        "give %s",
+                        trace->n_series, span_s, n, interval_s,
+                        fmax((double)n_max, 4.0 * (double)n_row), remedy);
+}
+
 size_t spot_trace_grid_n(double start_s, double end_s, double interval_s)
 {
     const double n = floor((end_s - start_s) / interval_s * (1 + 1e-12)) + 1;

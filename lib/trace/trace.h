@@ -31,6 +31,7 @@ enum {
     SPOT_TRACE_NODES_MAX = 1 << 20,
     SPOT_TRACE_COUNT_MAX = 1 << 20, /* machines in one series */
     SPOT_TRACE_ROWS_MAX = 1 << 25,  /* of a loaded trace; a stream has no limit */
+    SPOT_TRACE_GRID_MAX = 1 << 22,  /* intervals of all series of a trace, but see _check_grid */
 };
 
 #define SPOT_TRACE_TIME_MAX_S 1e11 /* 3,000 years: unix times fit */
@@ -134,6 +135,12 @@ double spot_trace_interval_s(const struct spot_trace_series *series);
  * interval_s > 0. */
 void spot_trace_resample(const struct spot_trace_series *series, double start_s, double interval_s,
                          size_t n, int32_t *available);
+
+/* May n intervals be laid out? Two rows can be a thousand years apart: no more than n_max, or for a
+ * long trace than four to a row of it. `remedy` says what to do about it.
+ * Returns 0, or -1 with *err (SPOT_EDATA); nothing is taken before. */
+int spot_trace_check_grid(const struct spot_trace *trace, double n, double interval_s, size_t n_max,
+                          const char *remedy, struct spot_err *err);
 
 /* The points of that grid from start_s to end_s, both ends included; SIZE_MAX if
  * there are more than SPOT_TRACE_ROWS_MAX. */

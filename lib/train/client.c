@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "train/client.h"
 
+#include <math.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #include "comm/endpoint.h"
@@ -10,9 +12,18 @@
 
 static const double patience_s = 10; /* for the whole answer */
 
-static int wait_answer(struct spot_link *link, struct spot_buf *answer, struct spot_err *err)
+struct question {
+    const char *join;
+    struct spot_tls_context *tls; /* NULL: in the clear */
+    enum spot_message type;
+    const void *data;
+    size_t n_byte;
+    double until_s; /* all of it ends here, whoever is at the other side */
+};
+
+static int wait_answer(struct spot_link *link, double until_s, struct spot_buf *answer,
+                       struct spot_err *err)
 {
-    const double until_s = spot_clock_s() + patience_s;
     struct spot_frame_list in = { NULL, NULL };
     struct spot_frame *frame;
     int rc;
@@ -43,39 +54,62 @@ static int wait_answer(struct spot_link *link, struct spot_buf *answer, struct s
     return rc;
 }
 
-/* A job that has just been started may not listen yet. */
-static int dial(const char *join, enum spot_reach reach, double wait_s, struct spot_err *err)
+/* One connection: the job's status, or -1 with *err; *is_sent: whoever was there may have read it.
+ */
+static int attempt(const struct question *q, struct spot_buf *answer, bool *is_sent,
+                   struct spot_err *err)
 {
-    const double until_s = spot_clock_s() + wait_s;
-    int fd;
+    const double left_s = q->until_s - spot_clock_s();
+    const int fd = spot_endpoint_dial_within(q->join, q->tls ? SPOT_REACH_NAMES : SPOT_REACH_HERE,
+                                             left_s, NULL, err);
+    struct spot_link link;
+    int rc;
 
-    while ((fd = spot_endpoint_dial(join, reach, NULL, err)) < 0 && err->code == SPOT_ESYS &&
-           spot_clock_s() < until_s)
-        spot_clock_sleep(0.05);
-    return fd;
+    if (fd < 0)
+        return -1;
+    spot_link_init(&link, fd, SPOT_PAYLOAD_MAX);
+    rc = spot_link_secure(&link, q->tls, false, err);
+    if (!rc) {
+        *is_sent = true;
+        rc = spot_link_send(&link, q->type, 0, 0, q->data, q->n_byte, err);
+    }
+    if (!rc)
+        rc = wait_answer(&link, fmin(q->until_s, spot_clock_s() + patience_s), answer, err);
+    spot_link_release(&link);
+    return rc;
+}
+
+/* A job that has just been started may not listen yet, and one that is besieged hangs up on us as
+ * on everyone. Who talks nonsense is no job; a plan that a job may have taken is not given twice.
+ */
+static bool is_worth_another(const struct question *q, bool is_sent, const struct spot_err *err)
+{
+    return err->code == SPOT_EDATA ||
+           (err->code == SPOT_ESYS && (!is_sent || q->type == SPOT_MSG_STATUS));
 }
 
 int spot_client_ask(const char *join, const char *key_file, double wait_s, enum spot_message type,
                     const void *data, size_t n_byte, struct spot_buf *answer, struct spot_err *err)
 {
-    struct spot_tls_context *tls = NULL;
-    struct spot_link link;
-    int fd, rc;
+    const double start_s = spot_clock_s();
+    struct question q = { .join = join, .type = type, .data = data, .n_byte = n_byte };
+    int rc;
 
-    if (key_file && !(tls = spot_tls_context_load(key_file, err)))
+    if (key_file && !(q.tls = spot_tls_context_load(key_file, err)))
         return -1;
-    fd = dial(join, tls ? SPOT_REACH_NAMES : SPOT_REACH_HERE, wait_s, err);
-    if (fd < 0) {
-        spot_tls_context_free(tls);
-        return -1;
+    q.until_s = wait_s > 0 ? start_s + wait_s : INFINITY;
+    for (;;) {
+        bool is_sent = false;
+        double left_s;
+
+        rc = attempt(&q, answer, &is_sent, err);
+        left_s = q.until_s - spot_clock_s();
+        if (rc >= 0 || !(wait_s > 0 && left_s > 0) || !is_worth_another(&q, is_sent, err))
+            break;
+        spot_clock_sleep(fmin(left_s, 0.05));
+        if (spot_clock_s() >= q.until_s)
+            break;
     }
-    spot_link_init(&link, fd, SPOT_PAYLOAD_MAX);
-    rc = spot_link_secure(&link, tls, false, err);
-    if (!rc)
-        rc = spot_link_send(&link, type, 0, 0, data, n_byte, err);
-    if (!rc)
-        rc = wait_answer(&link, answer, err);
-    spot_link_release(&link);
-    spot_tls_context_free(tls);
+    spot_tls_context_free(q.tls);
     return rc;
 }

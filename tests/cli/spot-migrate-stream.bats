@@ -273,3 +273,17 @@ make_file() { # JSON BYTES
     [ ! -L out ]
     cmp out m.safetensors
 }
+
+@test "a tensor's name does not steer the terminal that lists it" {
+    make_file '{"a\u001b[31m\n\u009bb\\\u00e9":{"dtype":"U8","shape":[4],"data_offsets":[0,4]}}' 4 >n.safetensors
+    spot-migrate pack n.safetensors >n.szt
+    for format in table md; do
+        spot-migrate list --format $format n.szt >listed
+        grep -qF 'a\x1b[31m\x0a\x9bb\é' listed
+        run ! grep -q $'\e' listed
+        run ! grep -q $'\xc2\x9b' listed
+    done
+    [ "$(spot-migrate list n.szt | jq -c '.tensors[0].name | explode')" = '[97,27,91,51,49,109,10,155,98,92,233]' ]
+    run -1 --separate-stderr spot-migrate extract --tensor $'no\e[31m' n.szt
+    [[ $stderr == *'no\x1b[31m'* ]]
+}

@@ -479,3 +479,13 @@ forecast_of() {
     run -3 --separate-stderr spot-predict h.csv
     [[ "$stderr" == *'1e300 is outside [0, 1048576]'* ]]
 }
+
+@test "a trace of two rows a lifetime apart is refused before it takes memory" {
+    printf 'time_s,available,zone\n0,3,a\n1000000000,4,a\n' >far.csv
+    run -3 --separate-stderr timeout 60 spot-predict far.csv
+    [[ $stderr == *'1 series over 1000000000 s are 16666669 intervals of 60 s, the limit is 4194304: give a larger --interval'* ]]
+    run -0 --separate-stderr timeout 60 spot-predict --interval 100000s --model last far.csv
+    printf 'time_s,prompt_tokens,output_tokens\n1000000000,1,1\n' >far.csv
+    run -3 --separate-stderr timeout 60 spot-predict --kind load far.csv
+    [[ $stderr == *'far.csv:2:1: time_s: 16666667 intervals of 60 s, the limit is 4194304: give a larger --interval'* ]]
+}

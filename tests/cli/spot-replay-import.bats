@@ -235,3 +235,94 @@ setup() {
     run -3 spot-replay describe "$BATS_TEST_DIRNAME/../../examples/jobs/demo.json"
     [[ "$output" == *"this is JSON"* ]]
 }
+
+@test "a grid over a lifetime is refused before it takes memory" {
+    printf '0,add,a\n60000,add,c\n1000000000000,add,b\n' >far.txt
+    run -3 --separate-stderr timeout 60 spot-replay import --from events --interval 60s far.txt
+    [[ $stderr == *'16666667 intervals of 60 s, the limit is 4194304: give a larger --interval'* ]]
+    spot-replay import --from events far.txt >far.csv
+    run -3 --separate-stderr timeout 60 spot-replay describe --fit far.csv
+    [[ $stderr == *'the limit is 2097152: give less of the trace (--from, --to)'* ]]
+}
+
+@test "a CSV of anybody is a trace, by the names of its columns" {
+    cat >any.csv <<'EOF'
+az,Timestamp,note,count,kind
+z1,2026-03-01T01:00:00+01:00,x,3,a100
+z1,2026-03-01 00:10:00,"a, b",5,a100
+z2,2026-03-01T00:20:00.5Z,,0,h100
+EOF
+    spot-replay import --from csv --columns time=Timestamp,available=count,zone=az,instance_type=kind any.csv >got
+    cmp got - <<'EOF'
+time_s,available,zone,instance_type
+0,3,z1,a100
+600,5,z1,a100
+1200.5,0,z2,h100
+EOF
+    import() { spot-replay import --from csv --columns time=Timestamp,available=count "$@"; }
+    import --zone q --origin unix --timezone=-01:00 any.csv | grep -qx 1772327400,5,q
+    [ "$(import --zone q --polarity unavailable --cap 8 any.csv | sed -n 2p)" = 0,5,q ]
+    [ "$(import --columns time=Timestamp,available=count,instance_type=kind --match h100 any.csv | xargs)" = 'time_s,available,instance_type 0,0,h100' ]
+    printf 't,n\n100,1\n160.5,2\n' >plain.csv
+    [ "$(spot-replay import --from csv --columns time=t,available=n --origin 0 plain.csv | xargs)" = 'time_s,available 100,1 160.5,2' ]
+    run -2 --separate-stderr import --columns time=Timestamp,count=n any.csv
+    [[ $stderr == *"--columns wants key=name once for time, available, zone or instance_type, got 'count=n'"* ]]
+    run -2 --separate-stderr spot-replay import --from csv any.csv
+    [[ $stderr == *'--from csv wants --columns time=NAME,available=NAME'* ]]
+    run -2 --separate-stderr import --timezone Berlin any.csv
+    run -3 --separate-stderr spot-replay import --from csv --columns time=Timestamp,available=kind any.csv
+    [[ $stderr == *'any.csv:2:34: kind: expected a number, got '* ]]
+    run -3 --separate-stderr spot-replay import --from csv --columns time=note,available=count any.csv
+    [[ $stderr == *"any.csv:2:30: note: expected seconds or a date and time, got 'x'"* ]]
+    run -3 --separate-stderr spot-replay import --from csv --columns time=Time,available=count any.csv
+    [[ $stderr == *'header lacks the column Time'* ]]
+}
+
+@test "gzip and zstd are read as what they stand for, wherever a CSV or JSON document is read" {
+    spot-replay import --from events --zone z events.txt >plain.csv
+    printf '{"metadata":{"gap_seconds":60},"data":[1,2,3]}' >sky.json
+    echo '{"event":"joined","time_s":0,"name":"a"}' >log.jsonl
+    spot-replay import --from skypilot --zone z sky.json >sky.csv
+    spot-replay import --from spot-event log.jsonl >log.csv
+    echo '{"cost":[[4,1],[2,7]]}' >cost.jsonl
+    spot-migrate assign cost.jsonl >cost
+    for pack in 'gzip -c' 'zstd -qc' 'zstd -qc19'; do
+        $pack events.txt | spot-replay import --from events --zone z - | cmp - plain.csv
+        $pack sky.json >packed.json
+        spot-replay import --from skypilot --zone z packed.json | cmp - sky.csv
+        $pack log.jsonl | spot-replay import --from spot-event - | cmp - log.csv
+        $pack cost.jsonl | spot-migrate assign - | cmp - cost
+        # the provenance is that of the text
+        [ "$($pack plain.csv | spot-predict | jq -c .made_by)" = "$(spot-predict <plain.csv | jq -c .made_by)" ]
+        # one after the other are one
+        { head -n 2 plain.csv | $pack; sed 1,2d plain.csv | $pack; } | spot-replay describe --format csv >got
+        spot-replay describe --format csv <plain.csv | cmp - got
+        # a byte at a time, cut short, damaged
+        $pack plain.csv | dd bs=1 status=none | spot-replay describe --format csv | cmp - got
+        $pack plain.csv | head -c -3 >cut
+        run -3 --separate-stderr spot-replay describe cut
+        [[ $stderr == *'cut: bad '*' data after '*' bytes of text: cut short' ]]
+    done
+    gzip -c plain.csv >bad.gz
+    printf X | dd of=bad.gz bs=1 seek=$(($(stat -c %s bad.gz) - 6)) conv=notrunc status=none
+    run -3 --separate-stderr spot-replay describe bad.gz
+    [[ $stderr == *'bad.gz: bad gzip data after '*': damaged' ]]
+    run -3 --separate-stderr spot-replay describe <(printf '\037')
+    [[ $stderr != *gzip* ]]
+}
+
+@test "a small input that stands for a huge one is refused" {
+    for pack in 'gzip -c' 'zstd -qc'; do
+        { echo time_s,available; awk 'BEGIN { for (i = 0; i < 3e7; i++) print "1,1" }'; } | $pack >bomb
+        [ "$(stat -c %s bomb)" -lt 1000000 ]
+        run -3 --separate-stderr spot-replay describe bomb
+        [[ $stderr == *'more than 64 MiB and 200 times as long as what it comes from' ]]
+        { printf '{"a":"'; head -c 100000000 /dev/zero | tr '\0' a; printf '"}'; } | $pack >bomb
+        run -3 --separate-stderr spot-replay import --from skypilot bomb
+    done
+    # a window of 128 MiB
+    printf 'time_s,available\n0,1\n' | zstd -qc --long=27 >wide
+    run -3 --separate-stderr spot-replay describe wide
+    [[ $stderr == *'wide: bad zstd data after 0 bytes of text: Frame requires too much memory for decoding' ]]
+    printf 'time_s,available\n0,1\n' | zstd -qc --long=25 | spot-replay describe
+}

@@ -257,3 +257,10 @@ samples,usd,effective_s,reconfigure_s,checkpoint_s,redone_s,redundant_s,idle_s,b
     printf 'time_s,available\n0,8\n600,8\n' >"$T/t.csv"
     [ "$(play --policy ideal --steps --interval 60 | wc -l)" -eq 12 ]
 }
+
+@test "a trace of two rows a lifetime apart is refused before it takes memory" {
+    printf 'time_s,available\n0,3\n1000000000,4\n' >"$T/far.csv"
+    run -3 --separate-stderr timeout 60 spot-replay train --job "$job" --trace "$T/far.csv" --interval 60s
+    [[ $stderr == *'16666667 intervals of 60 s, the limit is 400000: give a larger --interval, or less of it (--from, --to)'* ]]
+    run -0 --separate-stderr timeout 60 spot-replay train --job "$job" --trace "$T/far.csv" --interval 60s --to 600s --policy varuna
+}

@@ -85,7 +85,7 @@ START_TEST(refuses_a_nul_byte_after_a_number)
     struct spot_err err;
 
     ck_assert_int_eq(spot_json_parse(&doc, text, sizeof text - 1, "t", &err), -1);
-    ck_assert_str_eq(err.msg, "t:2: a NUL byte");
+    ck_assert_str_eq(err.msg, "t:2:3: a NUL byte");
 }
 END_TEST
 
@@ -97,7 +97,7 @@ START_TEST(refuses_deep_nesting_before_parsing)
 
     memset(text, '[', 100);
     ck_assert_int_eq(load(&doc, text, &err), -1);
-    ck_assert_str_eq(err.msg, "t:1: nested deeper than 64");
+    ck_assert_str_eq(err.msg, "t:1:65: nested deeper than 64");
 }
 END_TEST
 

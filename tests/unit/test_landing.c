@@ -217,7 +217,8 @@ static struct spot_landing *land_all(const struct file *f)
     return l;
 }
 
-/* _i: nobody interferes; another file is put there; it is removed; the directory is another one. */
+/* _i: nobody interferes; another file is put there; it is removed; the directory is another one;
+ * the journal is removed; another journal is put there. */
 START_TEST(what_is_committed_is_what_was_written)
 {
     struct spot_err err = { 0 };
@@ -238,6 +239,10 @@ START_TEST(what_is_committed_is_what_was_written)
     } else if (_i == 3) {
         ck_assert_int_eq(rename(dir, away), 0);
         ck_assert_int_eq(mkdir(dir, 0700), 0);
+    } else if (_i >= 4) {
+        unlink(journal);
+        if (_i == 5)
+            close(open(journal, O_CREAT | O_WRONLY, 0600));
     }
     ck_assert_int_eq(spot_landing_commit(l, &err), _i ? -1 : 0);
     ck_assert_int_eq(target_is(&f), !_i);
@@ -249,6 +254,44 @@ START_TEST(what_is_committed_is_what_was_written)
         rmdir(dir);
         ck_assert_int_eq(rename(away, dir), 0);
     }
+    tear_down();
+}
+END_TEST
+
+/* The second receiver brings another file of the same shape, and has a journal of its own because
+ * somebody removed the first one's. A lock of one process holds back others only: fork. */
+START_TEST(two_receivers_never_share_a_part)
+{
+    const struct spot_stream_info info = { .chunk_byte = 4096, .stream_id = 2 };
+    const struct spot_landing_options options = { 0 };
+    struct spot_landing *l;
+    struct file f, other;
+    int status;
+    pid_t child;
+
+    if (!CAN_FORK)
+        return;
+    set_up();
+    make_file(&f, 5000, 10, 15);
+    make_file(&other, 5000, 10, 16);
+    l = land_all(&f);
+    unlink(journal);
+    child = fork();
+    ck_assert_int_ge(child, 0);
+    if (!child) {
+        struct spot_err err = { 0 };
+
+        if (spot_landing_open(target, &info, other.bytes.data, other.n_header, &options, &err))
+            _exit(1);
+        _exit(strstr(err.msg, ".part' is in use by another process") ? 0 : 2);
+    }
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_int_eq(status, 0);
+    ck_assert_int_eq(spot_landing_commit(l, NULL), -1); /* the journal there is the other's */
+    ck_assert_int_eq(access(target, F_OK), -1);
+    spot_landing_free(l);
+    spot_buf_release(&f.bytes);
+    spot_buf_release(&other.bytes);
     tear_down();
 }
 END_TEST
@@ -331,7 +374,8 @@ int main(void)
     tcase_add_test(tc, a_receiver_killed_after_every_byte_finds_what_it_had);
     tcase_add_test(tc, a_journal_cut_or_changed_at_every_byte_does_no_harm);
     tcase_add_test(tc, a_part_that_was_changed_meanwhile_is_not_believed);
-    tcase_add_loop_test(tc, what_is_committed_is_what_was_written, 0, 4);
+    tcase_add_loop_test(tc, what_is_committed_is_what_was_written, 0, 6);
+    tcase_add_test(tc, two_receivers_never_share_a_part);
     tcase_add_test(tc, a_source_that_changed_between_attempts_gives_no_mixture);
     tcase_add_test(tc, a_disk_that_fills_up_is_told_to_both_ends);
     suite_add_tcase(suite, tc);

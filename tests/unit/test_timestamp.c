@@ -46,6 +46,27 @@ static const char *const bad_cases[] = {
     "2026-03-0106:12:09",
 };
 
+START_TEST(a_time_without_a_zone_is_of_the_zone_that_was_given)
+{
+    double offset_s, unix_s;
+
+    ck_assert_int_eq(spot_timestamp_zone("+05:30", &offset_s), 0);
+    ck_assert(offset_s == 19800);
+    ck_assert_int_eq(spot_timestamp_parse_in("2026-03-01 06:12:09", offset_s, &unix_s), 0);
+    ck_assert(unix_s == 1772325729);
+    ck_assert_int_eq(spot_timestamp_parse_in("2026-03-01T06:12:09Z", offset_s, &unix_s), 0);
+    ck_assert(unix_s == 1772345529);
+    ck_assert_int_eq(spot_timestamp_parse_in("2024-02-29", offset_s, &unix_s), 0);
+    ck_assert(unix_s == 1709164800 - 19800);
+    ck_assert_int_eq(spot_timestamp_zone("-0800", &offset_s), 0);
+    ck_assert(offset_s == -28800);
+    ck_assert_int_eq(spot_timestamp_zone("Z", &offset_s), 0);
+    ck_assert_int_eq(spot_timestamp_zone("", &offset_s), -1);
+    ck_assert_int_eq(spot_timestamp_zone("Europe/Berlin", &offset_s), -1);
+    ck_assert_int_eq(spot_timestamp_zone("+01:00x", &offset_s), -1);
+}
+END_TEST
+
 START_TEST(reads_what_clouds_write)
 {
     double unix_s;
@@ -89,6 +110,7 @@ int main(void)
     SRunner *runner;
     int failed;
 
+    tcase_add_test(tc, a_time_without_a_zone_is_of_the_zone_that_was_given);
     tcase_add_loop_test(tc, reads_what_clouds_write, 0, sizeof(good_cases) / sizeof(good_cases[0]));
     tcase_add_loop_test(tc, refuses_what_is_no_date, 0, sizeof(bad_cases) / sizeof(bad_cases[0]));
     tcase_add_test(tc, every_day_agrees_with_the_c_library);

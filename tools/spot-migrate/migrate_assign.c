@@ -11,9 +11,13 @@
 #include "common/json.h"
 #include "common/line.h"
 #include "common/out.h"
+#include "common/unpack.h"
 #include "common/xalloc.h"
 #include "migrate_commands.h"
 #include "plan/assign.h"
+
+/* A cost of one digit and its comma are a number of 32 bytes and a place for it. */
+enum { COST_TREE_PER_BYTE = 28 };
 
 struct options {
     struct spot_tool_common common;
@@ -199,7 +203,8 @@ static int solve_line(struct run *run, const struct spot_line *line, const char 
     double begin_s;
     int rc = -1;
 
-    if (spot_json_parse_line(&doc, line->text, line->n, source, line->number, err))
+    if (spot_json_parse_large(&doc, line->text, line->n, source, line->number,
+                              SPOT_JSON_TREE_BYTE + COST_TREE_PER_BYTE * line->n, err))
         return -1;
     if (read_problem(&doc, &problem, &cost, err))
         goto out;
@@ -224,15 +229,18 @@ out:
 static int solve_stream(struct run *run, FILE *in, const char *source, struct spot_err *err)
 {
     struct spot_line line = { 0 };
+    struct spot_unpack unpack;
     int rc;
 
-    while ((rc = spot_line_read(&line, in, SPOT_JSON_BYTE_MAX, source, err)) > 0)
+    if (spot_unpack_open(&unpack, in, source, err))
+        return -1;
+    while ((rc = spot_line_read(&line, unpack.in, SPOT_JSON_BYTE_MAX, source, err)) > 0)
         if (strspn(line.text, " \t\r") < line.n && solve_line(run, &line, source, err)) {
             rc = -1;
             break;
         }
     spot_line_release(&line);
-    return rc;
+    return spot_unpack_close(&unpack, rc, err);
 }
 
 static int run_assign(const struct options *options, const char *path, struct spot_err *err)

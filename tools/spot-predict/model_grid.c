@@ -134,10 +134,6 @@ static int make_grid(const struct options *options, const struct spot_trace *tra
     if (known)
         first_s = known->time_s;
     place(g, first_s, trace->end_s, from_start);
-    if (g->n > SPOT_TRACE_ROWS_MAX)
-        return spot_err_set(err, SPOT_EDATA,
-                            "series %s: more than %d intervals of %g s; give a longer --interval",
-                            g->label, SPOT_TRACE_ROWS_MAX, g->interval_s);
     fill(g, series, known);
     g->cap = choose_cap(options, series, g, known);
     if (check_cap(g, err))
@@ -149,6 +145,20 @@ static int make_grid(const struct options *options, const struct spot_trace *tra
         spot_tool_warn("series %s: %zu of %zu intervals are above the cap and count as %d",
                        g->label, g->n_clipped, g->n, g->cap);
     return 0;
+}
+
+/* All of them, before the first one takes memory. */
+static int check_grids(const struct options *options, const struct spot_trace *trace,
+                       const struct trackeds *known, struct spot_err *err)
+{
+    double n = 0;
+
+    for (size_t i = 0; i < trace->n_series; i++)
+        n += 2 + fmax(trace->end_s - trace->series[i].time_s[0], 0) / options->interval_s;
+    for (size_t i = 0; known && i < known->n; i++)
+        n += 2 + fmax(trace->end_s - known->series[i].time_s, 0) / options->interval_s;
+    return spot_trace_check_grid(trace, n, options->interval_s, SPOT_TRACE_GRID_MAX,
+                                 "a larger --interval, or fewer rows", err);
 }
 
 static int by_name(const void *a, const void *b)
@@ -183,6 +193,10 @@ int grids_load(struct grids *grids, const struct options *options, const char *p
     if (spot_trace_load_path(&trace, path, err))
         return -1;
     spot_prov_add(prov, path && strcmp(path, "-") != 0 ? path : "<stdin>", trace.xxh3);
+    if (check_grids(options, &trace, known, err)) {
+        spot_trace_release(&trace);
+        return -1;
+    }
     grids->grid = spot_xcalloc(trace.n_series + n_known, sizeof(*grids->grid));
     for (size_t i = 0; i < trace.n_series && !rc; i++) {
         const struct spot_trace_series *s = &trace.series[i];

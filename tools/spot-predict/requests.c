@@ -15,6 +15,7 @@ struct bins {
     double interval_s, end_s;
     size_t cap;
     int *count; /* [cap] */
+    size_t n_request;
 };
 
 enum { TOKENS_MAX = 1 << 30 };
@@ -31,9 +32,11 @@ static int on_request(const struct spot_csv_row *row, void *user, struct spot_er
         spot_csv_int(row, 1, 0, TOKENS_MAX, &tokens, err) ||
         spot_csv_int(row, 2, 0, TOKENS_MAX, &tokens, err))
         return -1;
-    if (time_s / b->interval_s >= SPOT_TRACE_ROWS_MAX)
-        return spot_csv_fail(row, 0, err, "more than %d intervals of %g s", SPOT_TRACE_ROWS_MAX,
-                             b->interval_s);
+    b->n_request++;
+    if (time_s / b->interval_s >= fmax(SPOT_TRACE_GRID_MAX, 4.0 * (double)b->n_request))
+        return spot_csv_fail(row, 0, err,
+                             "%.0f intervals of %g s, the limit is %d: give a larger --interval",
+                             time_s / b->interval_s, b->interval_s, SPOT_TRACE_GRID_MAX);
     at = (size_t)(time_s / b->interval_s);
     b->count = spot_xgrow(b->count, &b->cap, at + 1, sizeof(*b->count));
     memset(b->count + old, 0, (b->cap - old) * sizeof(*b->count));

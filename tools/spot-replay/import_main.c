@@ -16,7 +16,7 @@
 #include "trace/trace_write.h"
 
 static struct {
-    const char *from, *polarity, *origin, *time, *merge;
+    const char *from, *polarity, *origin, *time, *merge, *columns, *timezone;
     double interval_s, origin_s;
     uint64_t cap;
     bool events, steps;
@@ -29,6 +29,8 @@ static const struct spot_cli cli = {
     .need = (const struct spot_opt_need[]){ { "cap", "polarity unavailable" },
                                             { "product", "from aws-price|from aws-advisor" },
                                             { "time", "from aws-score" },
+                                            { "columns", "from csv" },
+                                            { "timezone", "from csv" },
                                             { NULL, NULL } },
     .writes = (const char *const[]){ "output", NULL },
     .synopsis = "--from format [options] [file...]",
@@ -42,6 +44,10 @@ static const struct spot_cli cli = {
         (const struct spot_opt[]){
             { SPOT_OPT_GROUP, .help = "input" },
             { SPOT_OPT_STRING, 0, "from", &opt.from, "format", "what the files are", 0, 0 },
+            { SPOT_OPT_STRING, 0, "columns", &opt.columns, "key=name,..",
+              "csv: where time, available, zone, instance_type are", 0, 0 },
+            { SPOT_OPT_STRING, 0, "timezone", &opt.timezone, "+hh:mm",
+              "csv: of dates that name none (default UTC)", 0, 0 },
             { SPOT_OPT_STRING, 0, "zone", &opt.ask.zone, "name", "zone of all of it", 0, 0 },
             { SPOT_OPT_STRING, 0, "instance-type", &opt.ask.instance_type, "name",
               "instance type of all of it", 0, 0 },
@@ -139,11 +145,15 @@ static double last_event_s(const struct spot_trace *trace)
 /* Rows on a grid from start_s; a series begins with the grid point at or after its first row. */
 static int put_on_grid(struct spot_trace *trace, double start_s, struct spot_err *err)
 {
-    const double last_s = last_event_s(trace);
+    const double last_s = last_event_s(trace), span_s = fmax(trace->end_s - start_s, 0);
     struct spot_trace grid = { 0 };
     struct spot_trace_builder b = { .trace = &grid, .source = "import" };
-    int rc = 0;
+    int rc = spot_trace_check_grid(trace, (double)trace->n_series * span_s / opt.interval_s,
+                                   opt.interval_s, SPOT_TRACE_GRID_MAX,
+                                   "a larger --interval, or a later --origin", err);
 
+    if (rc)
+        return rc;
     for (size_t k = 0; k < trace->n_series && !rc; k++) {
         const struct spot_trace_series *s = &trace->series[k];
         size_t n = spot_trace_grid_n(start_s, trace->end_s, opt.interval_s);
@@ -252,6 +262,44 @@ done:
     return rc;
 }
 
+/* --columns time=Timestamp,available=count */
+static int read_columns(struct spot_err *err)
+{
+    static const char *const key[SPOT_IMPORT_COLUMNS] = { "time", "available", "zone",
+                                                          "instance_type" };
+    char *rest = spot_xstrdup(opt.columns), *entry; /* the names stay in it to the end */
+
+    while ((entry = strtok_r(rest, ",", &rest))) {
+        char *name = strchr(entry, '=');
+        size_t k = 0;
+
+        if (name)
+            *name++ = '\0';
+        while (k < SPOT_IMPORT_COLUMNS && strcmp(entry, key[k]) != 0)
+            k++;
+        if (k == SPOT_IMPORT_COLUMNS || !name || !*name || *name == '?' || opt.ask.column[k])
+            return spot_err_set(err, SPOT_EUSAGE,
+                                "--columns wants key=name once for time, available, zone or "
+                                "instance_type, got '%s%s%s'",
+                                entry, name ? "=" : "", name ? name : "");
+        opt.ask.column[k] = name;
+    }
+    return 0;
+}
+
+static int check_csv(struct spot_err *err)
+{
+    if (opt.columns && read_columns(err))
+        return -1;
+    if (!opt.ask.column[SPOT_IMPORT_COLUMN_TIME] || !opt.ask.column[SPOT_IMPORT_COLUMN_AVAILABLE])
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "--from csv wants --columns time=NAME,available=NAME");
+    if (opt.timezone && spot_timestamp_zone(opt.timezone, &opt.ask.utc_offset_s))
+        return spot_err_set(err, SPOT_EUSAGE, "--timezone wants Z or +hh:mm, got '%s'",
+                            opt.timezone);
+    return 0;
+}
+
 static int check_options(const struct spot_import_format *format, struct spot_err *err)
 {
     enum spot_format output;
@@ -264,6 +312,8 @@ static int check_options(const struct spot_import_format *format, struct spot_er
                             opt.polarity);
     if (opt.ask.is_inverted && format->kind != SPOT_IMPORT_COUNT)
         return spot_err_set(err, SPOT_EUSAGE, "--polarity is for formats that count machines");
+    if (!strcmp(format->name, "csv") && check_csv(err))
+        return -1;
     if (opt.time && parse_when("time", opt.time, &opt.ask.time_s, err))
         return -1;
     if (opt.events && format->kind == SPOT_IMPORT_COUNT)

@@ -116,9 +116,11 @@ static int load_trace(struct replay_train *s, struct spot_err *err)
     spot_trace_scale(&trace, (int32_t)opt.scale);
     s->start_s = trace.start_s;
     s->n = spot_trace_grid_n(trace.start_s, trace.end_s, s->interval_s);
-    if (s->n > SPOT_SIM_INTERVALS_MAX) {
+    if (spot_trace_check_grid(&trace, (trace.end_s - trace.start_s) / s->interval_s, s->interval_s,
+                              SPOT_SIM_INTERVALS_MAX,
+                              "a larger --interval, or less of it (--from, --to)", err)) {
         spot_trace_release(&trace);
-        return spot_err_set(err, SPOT_EDATA, "more than %d intervals", SPOT_SIM_INTERVALS_MAX);
+        return -1;
     }
     s->available = spot_xcalloc(s->n, sizeof(*s->available));
     one = spot_xcalloc(s->n, sizeof(*one));
