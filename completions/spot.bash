@@ -16,7 +16,8 @@ _spot() { # COMMAND... ; OPTION... of the tool or of its command
     'spot-migrate bench') words='--output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-migrate '*) words='plan assign pack unpack verify list extract send recv bench ' ;;
     'spot-plan train') words='--job --forecast --now --spares --epoch --objective --usd-per-sample --solver --current --leaving --horizon --max-loss-prob --throughput --explain --output --format --seed --quiet --verbose --provenance --help --version' ;;
-    'spot-plan '*) words='train ' ;;
+    'spot-plan job') words='--ddp --global-batch --worker-batch --max-workers --name --params --usd-per-h --restart --output --format --seed --quiet --verbose --provenance --help --version' ;;
+    'spot-plan '*) words='train job ' ;;
     'spot-predict '*) words='--kind --interval --horizon --history --cap --model --hazard --state --plot --backtest --models --origins --from --dump --joint --compare --output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-replay generate') words='--zones --regions --cap --hours --interval --instance-type --steps --events --profile --law --output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-replay describe') words='--from --to --scale --plot --ascii --fit --hazard --min-losses --output --format --seed --quiet --verbose --provenance --help --version' ;;

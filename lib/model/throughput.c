@@ -225,7 +225,7 @@ static double miss_of(const struct spot_job_doc *job, const double w[3])
 
 bool spot_step_law_is_trusted(const struct spot_step_law *law)
 {
-    return law->n_point && law->miss_max <= MISS_MAX;
+    return law->n_point >= SPOT_LAW_POINTS_MIN && law->miss_max <= MISS_MAX;
 }
 
 void spot_step_law_fit(struct spot_step_law *law, const struct spot_job_doc *job, bool *is_outlier)

@@ -34,7 +34,8 @@ struct spot_step_law {
     double miss_max;              /* relative, over these and those left out of the fit */
 };
 
-/* May the law stand in for a measurement unasked? Not where it misses one by more than 20 %. */
+/* May the law stand in for a measurement unasked? Not where it misses one by more than 20 %, nor
+ * where it rests on so few that it is a proportion. */
 bool spot_step_law_is_trusted(const struct spot_step_law *law);
 
 enum spot_throughput_source {

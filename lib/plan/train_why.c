@@ -221,19 +221,29 @@ static void reason_of_doubt(struct spot_train_plan *plan, const struct spot_trai
         is_used |= from == SPOT_SPEED_LAW;
         is_guessed |= from == SPOT_SPEED_INTERPOLATED || from == SPOT_SPEED_EXTRAPOLATED;
     }
-    if (is_used && (law->n_point < POINTS_FEW || !spot_step_law_is_trusted(law)))
+    if (is_used && (law->n_point < POINTS_FEW || !spot_step_law_is_trusted(law))) {
         plan->doubt =
             spot_train_say(plan,
                            "speeds by the fitted law are doubtful: it rests on %zu profile entr%s "
                            "and misses %s by up to %.0f %%",
                            law->n_point, law->n_point == 1 ? "y" : "ies",
                            law->n_point == 1 ? "it" : "one", 100 * law->miss_max);
-    else if (is_guessed && law->n_point && !spot_step_law_is_trusted(law))
-        plan->doubt = spot_train_say(
+    } else if (is_guessed && law->n_point < POINTS_FEW) {
+        plan->doubt =
+            spot_train_say(plan, "speeds that were not measured rest on %zu profile entr%s",
+                           law->n_point, law->n_point == 1 ? "y" : "ies");
+    } else if (is_guessed && law->miss_max > 0.2) {
+        const char *missed = spot_train_say(
             plan,
-            "the fitted law misses a measured grid by %.0f %%: it is not used, speeds "
-            "that were not measured lie between those that were or go on from them",
+            "the fitted law misses a measured grid by %.0f %%: it is not used, speeds that were "
+            "not measured lie between those that were or go on from them",
             100 * law->miss_max);
+
+        if (law->n_point >= SPOT_LAW_POINTS_MIN) /* of fewer it is a proportion, which may miss */
+            plan->doubt = missed;
+        else
+            spot_train_because(plan, missed);
+    }
     if (plan->doubt)
         spot_train_because(plan, plan->doubt);
 }
