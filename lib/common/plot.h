@@ -69,8 +69,8 @@ enum { SPOT_PLOT_PANELS_MAX = 6 };
 int spot_plot_panels(const struct spot_figure *panel, size_t n_panel, const char *path,
                      struct spot_err *err);
 
-/* Can a figure be drawn to a path of this name? Returns 0, or -1 with *err (SPOT_EUSAGE), before any
- * work is done for it. */
+/* Can a figure be drawn to a path of this name? Returns 0, or -1 with *err (SPOT_EUSAGE), before
+ * any work is done for it. */
 int spot_plot_check(const char *path, struct spot_err *err);
 
 /* Does text drawn to stdout take the place of the document that would go there? `path` of the plot
