@@ -16,7 +16,8 @@ _spot() { # COMMAND... ; OPTION... of the tool or of its command
     'spot-migrate bench') words='--output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-migrate '*) words='plan assign pack unpack verify list extract send recv bench ' ;;
     'spot-plan train') words='--job --forecast --now --spares --epoch --objective --usd-per-sample --solver --current --leaving --horizon --max-loss-prob --throughput --explain --output --format --seed --quiet --verbose --provenance --help --version' ;;
-    'spot-plan '*) words='train ' ;;
+    'spot-plan job') words='--ddp --global-batch --worker-batch --max-workers --name --params --usd-per-h --restart --output --format --seed --quiet --verbose --provenance --help --version' ;;
+    'spot-plan '*) words='train job ' ;;
     'spot-predict '*) words='--kind --interval --horizon --history --cap --model --hazard --state --plot --backtest --models --origins --from --dump --joint --compare --output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-replay generate') words='--zones --regions --cap --hours --interval --instance-type --steps --events --profile --law --output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-replay describe') words='--from --to --scale --plot --ascii --fit --hazard --min-losses --output --format --seed --quiet --verbose --provenance --help --version' ;;
@@ -28,7 +29,7 @@ _spot() { # COMMAND... ; OPTION... of the tool or of its command
     'spot-run profile') words='--grids --micro-batches --max-workers --steps --warm-up --links --stalls --changes --buddies --name --data --tokens --tokenizer --layers --width --heads --seq --vocab --shards --arch --kv-heads --ffn --rope-theta --norm-eps --micro-batch --global-batch --kernel --backend --threads --recompute --output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-run tokenize') words='--tokenizer --tokens --separator --decode --output --quiet --help --version' ;;
     'spot-run worker') words='--join --key-file --name --domain --threads --recompute --backend --join-timeout --quiet --help --version' ;;
-    'spot-run replan') words='--join --key-file --join-timeout --help --version' ;;
+    'spot-run replan') words='--join --key-file --join-timeout --force --help --version' ;;
     'spot-run status') words='--join --key-file --join-timeout --format --help --version' ;;
     'spot-run report') words='--reference --plot --speedup --spot-price --on-demand-price --output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-run '*) words='train profile tokenize worker replan status report ' ;;

@@ -27,9 +27,9 @@ leaving=$(printf '%s' "$status" | jq '[.members[] | select(.leaving)] | length')
 current=$(printf '%s' "$status" | jq -r 'if .suspended or .M != 1 then "0x0" else "\(.D)x\(.P)" end')
 
 # The plan names the epoch it was made for: if the job has moved on meanwhile, it is refused (1),
-# and the next turn makes a better one.
+# and the next turn makes a better one. What it doubts about its speeds is for who reads cron's mail.
 spot-replay import --from spot-event --quiet "$events" |
     spot-predict --interval 60s --horizon 6 --cap "$((members + 2))" --quiet |
     spot-plan train --job "$job" --forecast - --now "$members" --leaving "$leaving" \
-        --current "$current" --epoch "$epoch" --quiet |
+        --current "$current" --epoch "$epoch" |
     spot-run replan --join "$join" -

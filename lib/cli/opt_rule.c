@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "cli/plot.h"
 #include "common/out.h"
 #include "common/xalloc.h"
 
@@ -156,7 +157,9 @@ static int check_output(const struct spot_cli *cli, const char *output, char *co
 int spot_opt_check(const struct spot_cli *cli, const bool *given, char *const *operand,
                    int n_operand, struct spot_err *err)
 {
-    if (check_needs(cli, given, err))
+    const char *const picture = text_of(find(cli, "plot"));
+
+    if (check_needs(cli, given, err) || (picture && spot_plot_check(picture, err)))
         return -1;
     for (const char *const *out = cli->writes; out && *out; out++)
         if (check_output(cli, *out, operand, n_operand, err))

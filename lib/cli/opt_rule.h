@@ -13,7 +13,8 @@
 extern "C" {
 #endif
 
-/* given [options of cli]: was it on the command line? operand [n_operand].
+/* given [options of cli]: was it on the command line? operand [n_operand]. The file of --plot must
+ * be of a form that can be drawn, in whatever tool.
  * Returns 0, or -1 with *err (SPOT_EUSAGE) naming the options. */
 int spot_opt_check(const struct spot_cli *cli, const bool *given, char *const *operand,
                    int n_operand, struct spot_err *err);

@@ -60,6 +60,12 @@ static void put_setting(FILE *out, const char *name, const char *text)
     putc('\n', out);
 }
 
+/* A trace of one series without zone and type calls it "-". */
+static const char *name_of(const struct spot_series *s)
+{
+    return strcmp(s->label, "-") != 0 ? s->label : "";
+}
+
 static void put_point(FILE *out, const struct spot_series *s, size_t k)
 {
     fprintf(out, "%.12g %.12g", s->x[k], s->y[k]);
@@ -211,8 +217,12 @@ static void put_panel(FILE *out, const struct spot_figure *fig, size_t first)
             fprintf(out, " dt %zu", i / COLOURS + 1);
         if (s->width > 0 && s->style != SPOT_SERIES_BAND)
             fprintf(out, s->style == SPOT_SERIES_DOT ? " ps %g" : " lw %g", s->width);
-        fputs(" title ", out);
-        put_quoted(out, s->label);
+        if (*name_of(s)) {
+            fputs(" title ", out);
+            put_quoted(out, name_of(s));
+        } else {
+            fputs(" notitle", out);
+        }
     }
     putc('\n', out);
     reset_axes(out, has_axes);
@@ -245,7 +255,7 @@ static void put_multiples(FILE *out, const struct spot_figure *fig, size_t first
         const struct spot_series *s = &fig->series[i];
         const size_t at = first + i;
 
-        put_setting(out, "title", s->label);
+        put_setting(out, "title", name_of(s));
         if (i + 1 == fig->n_series)
             put_setting(out, "xlabel", fig->x_label);
         put_data(out, s, at);
@@ -302,7 +312,7 @@ static void put_thin_panels(FILE *out, const struct spot_figure *fig)
             fputs("set format x '%g'\n", out);
             put_setting(out, "xlabel", fig->x_label);
         }
-        put_setting(out, "label 2", fig->series[i].label);
+        put_setting(out, "label 2", name_of(&fig->series[i]));
         fputs("set label 2 at graph 1.01,graph 0.5 left\n", out);
         if (i == (n + 1) / 2)
             put_setting(out, "ylabel", fig->y_label);
@@ -387,8 +397,9 @@ static int draw(const struct spot_figure *panel, size_t n_panel, const char *pat
     FILE *out;
     int rc = -1;
 
-    if (!*terminal_for(path, height, terminal))
-        return spot_err_set(err, SPOT_EUSAGE, "'%s' ends in none of .svg .png .pdf .gp", path);
+    if (spot_plot_check(path, err))
+        return -1;
+    terminal_for(path, height, terminal);
     if (!is_text && spot_out_is_special(path))
         return spot_err_set(err, SPOT_ESYS, "cannot replace '%s': no regular file", path);
     /* also proves that the path can be written: gnuplot answers a failed `set output` by drawing
@@ -415,6 +426,15 @@ static int draw(const struct spot_figure *panel, size_t n_panel, const char *pat
         rc = feed_gnuplot(script, n_byte, is_text, err);
     free(script);
     return spot_out_finish(&file, rc, err);
+}
+
+int spot_plot_check(const char *path, struct spot_err *err)
+{
+    char terminal[64];
+
+    if (!*terminal_for(path, PANEL_HEIGHT, terminal))
+        return spot_err_set(err, SPOT_EUSAGE, "'%s' ends in none of .svg .png .pdf .gp", path);
+    return 0;
 }
 
 int spot_plot(const struct spot_figure *fig, const char *path, struct spot_err *err)

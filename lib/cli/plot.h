@@ -29,7 +29,7 @@ enum spot_series_style {
 };
 
 struct spot_series {
-    const char *label;
+    const char *label; /* "-" or "": none, it has no place in the key */
     enum spot_series_style style;
     size_t n;
     const double *x;    /* [n] */
@@ -68,6 +68,10 @@ enum { SPOT_PLOT_PANELS_MAX = 6 };
 /* The same for several figures, one above the other. */
 int spot_plot_panels(const struct spot_figure *panel, size_t n_panel, const char *path,
                      struct spot_err *err);
+
+/* Can a figure be drawn to a path of this name? Returns 0, or -1 with *err (SPOT_EUSAGE), before
+ * any work is done for it. */
+int spot_plot_check(const char *path, struct spot_err *err);
 
 /* Does text drawn to stdout take the place of the document that would go there? `path` of the plot
  * and `output` may be NULL. */

@@ -63,6 +63,7 @@ static void write_cells(struct spot_jw *jw, const struct spot_job_measured *m)
         spot_jw_int(jw, "M", c->grid.m);
         spot_jw_int(jw, "B", c->grid.b);
         spot_jw_int(jw, "steps", c->steps);
+        spot_jw_int(jw, "runs", c->runs);
         spot_jw_real(jw, "step_s", c->step_s);
         spot_jw_real(jw, "low_s", c->low_s);
         spot_jw_real(jw, "high_s", c->high_s);

@@ -62,6 +62,8 @@ static const struct spot_field expected_field[] = {
     { "undisturbed_samples_per_s", SPOT_F_REAL, EXPECTED(undisturbed_samples_per_s), "1/s", 0, 1e15,
       false },
     { "from", SPOT_F_STR, EXPECTED(from), NULL, 0, 0, false },
+    { "law", SPOT_F_STR, EXPECTED(law), NULL, 0, 0, false },
+    { "law_miss", SPOT_F_REAL, EXPECTED(law_miss), "1", 0, 1e15, false },
     { 0 },
 };
 
@@ -279,6 +281,10 @@ static void write_expected(struct spot_jw *jw, const struct spot_plan_expected *
         spot_jw_real(jw, "undisturbed_samples_per_s", e->undisturbed_samples_per_s);
     if (e->from)
         spot_jw_str(jw, "from", e->from);
+    if (e->law) {
+        spot_jw_str(jw, "law", e->law);
+        spot_jw_real(jw, "law_miss", e->law_miss);
+    }
     spot_jw_end(jw);
 }
 

@@ -10,6 +10,7 @@
 #include "model/stage_split.h"
 
 static const double OUTLIER_RATIO = 1.4;
+static const double MISS_MAX = 0.2;      /* a law that misses a point by more is not trusted */
 static const double MEMORY_SHARE = 0.92; /* of an instance's memory that state may fill */
 
 /* --- the law --- */
@@ -144,8 +145,7 @@ static bool fit_points(const struct points *pt, double w[3])
     return isfinite(best);
 }
 
-/* What grids are planned with: no tensor groups, and the job's own micro batch. */
-static bool is_planned(const struct spot_job_doc *job, const struct spot_job_profile *p)
+bool spot_job_is_planned(const struct spot_job_doc *job, const struct spot_job_profile *p)
 {
     return p->step_s > 0 && p->grid.m == 1 && p->grid.b == job->micro_batch;
 }
@@ -157,7 +157,7 @@ static void gather(const struct spot_job_doc *job, const bool *skip, struct poin
         const struct spot_job_profile *p = &job->profile[i];
         double pipe, fill;
 
-        if (!is_planned(job, p) || skip[i])
+        if (!spot_job_is_planned(job, p) || skip[i])
             continue;
         features(job, (int)p->grid.d, (int)p->grid.p, &pipe, &fill);
         pt->x[pt->n][0] = pipe / p->step_s;
@@ -206,6 +206,28 @@ static bool flag_worst(const struct points *pt, bool *skip)
     return true;
 }
 
+/* Also what was left out of the fit was measured: a law that misses it is no law of this job. */
+static double miss_of(const struct spot_job_doc *job, const double w[3])
+{
+    double most = 0;
+
+    for (size_t i = 0; i < job->n_profile; i++) {
+        const struct spot_job_profile *p = &job->profile[i];
+        double pipe, fill;
+
+        if (!spot_job_is_planned(job, p) || p->is_outlier)
+            continue;
+        features(job, (int)p->grid.d, (int)p->grid.p, &pipe, &fill);
+        most = fmax(most, fabs((w[0] * pipe + w[1] * fill + w[2]) / p->step_s - 1));
+    }
+    return most;
+}
+
+bool spot_step_law_is_trusted(const struct spot_step_law *law)
+{
+    return law->n_point >= SPOT_LAW_POINTS_MIN && law->miss_max <= MISS_MAX;
+}
+
 void spot_step_law_fit(struct spot_step_law *law, const struct spot_job_doc *job, bool *is_outlier)
 {
     struct points pt = { .x = spot_xcalloc(job->n_profile, sizeof(*pt.x)),
@@ -230,6 +252,7 @@ void spot_step_law_fit(struct spot_step_law *law, const struct spot_job_doc *job
         law->fill_s = w[1];
         law->fixed_s = w[2];
         law->n_point = pt.n;
+        law->miss_max = miss_of(job, w);
     }
     for (size_t t = 0; t < pt.n && fits; t++) {
         const double off = fabs(w[0] * pt.x[t][0] + w[1] * pt.x[t][1] + w[2] * pt.x[t][2] - 1);
@@ -274,7 +297,7 @@ double spot_job_stage_byte(const struct spot_job_doc *job, int d, int p)
 static bool has_run(const struct spot_job_doc *job, int d, int p)
 {
     for (size_t i = 0; i < job->n_profile; i++)
-        if (is_planned(job, &job->profile[i]) && job->profile[i].grid.p == p &&
+        if (spot_job_is_planned(job, &job->profile[i]) && job->profile[i].grid.p == p &&
             job->profile[i].grid.d <= d)
             return true;
     return false;
@@ -295,17 +318,34 @@ int spot_job_profiled(const struct spot_job_doc *job)
     for (size_t i = 0; i < job->n_profile; i++) {
         const struct spot_grid *g = &job->profile[i].grid;
 
-        if (is_planned(job, &job->profile[i]) && g->d * g->p > most && g->d * g->p <= SPOT_GRID_MAX)
+        if (spot_job_is_planned(job, &job->profile[i]) && g->d * g->p > most &&
+            g->d * g->p <= SPOT_GRID_MAX)
             most = g->d * g->p;
     }
     return (int)most;
+}
+
+int spot_job_pipelines_max(const struct spot_job_doc *job)
+{
+    const int64_t most = (job->global_batch + job->micro_batch - 1) / job->micro_batch;
+
+    return most < SPOT_GRID_MAX ? (int)most : (int)SPOT_GRID_MAX;
+}
+
+int spot_job_stages_max(const struct spot_job_doc *job)
+{
+    const int64_t bundles = job->model.layers ? job->model.layers + 2 : (int64_t)SPOT_GRID_MAX;
+    const int64_t listed = job->n_layer ? (int64_t)job->n_layer : (int64_t)SPOT_GRID_MAX;
+
+    return (int)(listed < bundles ? listed : bundles);
 }
 
 bool spot_throughput_allows(const struct spot_job_doc *job, int d, int p)
 {
     const struct spot_job_memory *m = &job->memory;
 
-    if (p < m->p_min || p > m->p_max || d < m->d_min)
+    if (p < m->p_min || p > m->p_max || p > spot_job_stages_max(job) || d < m->d_min ||
+        d > spot_job_pipelines_max(job))
         return false;
     for (size_t i = 0; i < m->n_p_skip; i++)
         if (m->p_skip[i] == p)
@@ -327,10 +367,11 @@ double spot_throughput_at(const struct spot_throughput *t, int d, int p)
     return t->samples_per_s[(size_t)d * (size_t)(t->p_max + 1) + (size_t)p];
 }
 
-bool spot_throughput_is_measured(const struct spot_throughput *t, int d, int p)
+enum spot_speed_from spot_throughput_from(const struct spot_throughput *t, int d, int p)
 {
-    return spot_throughput_at(t, d, p) > 0 &&
-           t->is_measured[(size_t)d * (size_t)(t->p_max + 1) + (size_t)p];
+    if (spot_throughput_at(t, d, p) <= 0)
+        return SPOT_SPEED_UNKNOWN;
+    return (enum spot_speed_from)t->from[(size_t)d * (size_t)(t->p_max + 1) + (size_t)p];
 }
 
 double spot_throughput_best(const struct spot_throughput *t, int n, int *d, int *p)
@@ -369,16 +410,16 @@ static void find_best(struct spot_throughput *t)
         t->best[n] = faster(t, t->best[n - 1], t->best[n]);
 }
 
-/* As the profile says it, else from the step time. */
-static double samples_per_s(const struct spot_job_doc *job, const struct spot_job_profile *p)
+double spot_job_samples_per_s(const struct spot_job_doc *job, const struct spot_job_profile *p)
 {
     return p->samples_per_s > 0 ? p->samples_per_s : (double)job->global_batch / p->step_s;
 }
 
-static void measure(struct spot_throughput *t, int d, int p, double samples_per_s)
+static void set(struct spot_throughput *t, int d, int p, double samples_per_s,
+                enum spot_speed_from from)
 {
     *cell(t, d, p) = samples_per_s;
-    t->is_measured[(size_t)d * (size_t)(t->p_max + 1) + (size_t)p] = true;
+    t->from[(size_t)d * (size_t)(t->p_max + 1) + (size_t)p] = (unsigned char)from;
 }
 
 /* The stage counts that the law may tell of: beside a profile those between its least and its most.
@@ -391,43 +432,64 @@ static void law_reach(const struct spot_job_doc *job, enum spot_throughput_sourc
     for (size_t i = 0; source == SPOT_THROUGHPUT_BOTH && i < job->n_profile; i++) {
         const int p = (int)job->profile[i].grid.p;
 
-        if (!is_planned(job, &job->profile[i]))
+        if (!spot_job_is_planned(job, &job->profile[i]))
             continue;
         *low = p < *low ? p : *low;
         *high = p > *high ? p : *high;
     }
 }
 
-static void fill(struct spot_throughput *t, const struct spot_job_doc *job,
-                 enum spot_throughput_source source)
+/* The speed of a grid that was not measured: 0 where there is none to tell. */
+static void estimate(struct spot_throughput *t, const struct spot_job_doc *job, int d, int p)
+{
+    const double law_s = t->law.n_point ? spot_step_law_at(&t->law, job, d, p) : 0;
+    enum spot_speed_from from;
+    double step_s;
+
+    if (t->source == SPOT_THROUGHPUT_LAW) {
+        if (t->law.n_point)
+            set(t, d, p, (double)job->global_batch / law_s, SPOT_SPEED_LAW);
+        return;
+    }
+    step_s = spot_speed_between_s(&t->between, d, p, &from);
+    if (from != SPOT_SPEED_INTERPOLATED && spot_step_law_is_trusted(&t->law)) {
+        from = SPOT_SPEED_LAW;
+        step_s = law_s;
+    }
+    if (from != SPOT_SPEED_UNKNOWN)
+        set(t, d, p, fmin((double)job->global_batch / step_s, spot_speed_most(&t->between, d * p)),
+            from);
+}
+
+static void fill(struct spot_throughput *t, const struct spot_job_doc *job)
 {
     int low, high;
     int *order = spot_xcalloc((size_t)(t->n_max + 1) * (size_t)(t->p_max + 1), sizeof(*order));
 
-    law_reach(job, source, &low, &high);
+    law_reach(job, t->source, &low, &high);
     for (int d = 0; d <= t->n_max; d++)
         for (int p = 0; p <= t->p_max; p++) {
             const bool may =
                 d > 0 && p > 0 && d * p <= t->n_max && spot_throughput_allows(job, d, p);
-            double x = may ? 0 : -1;
 
-            if (may && source != SPOT_THROUGHPUT_TABLE && t->law.n_point && p >= low && p <= high &&
-                fits(job, source, d, p))
-                x = (double)job->global_batch / spot_step_law_at(&t->law, job, d, p);
-            *cell(t, d, p) = x;
+            *cell(t, d, p) = may ? 0 : -1;
+            if (may && t->source != SPOT_THROUGHPUT_TABLE && p >= low && p <= high &&
+                fits(job, t->source, d, p))
+                estimate(t, job, d, p);
             if (may)
                 order[t->n_grid++] = d * (t->p_max + 1) + p;
         }
     t->grid_order = order;
     for (size_t i = 0; i < job->n_profile; i++) {
         const struct spot_grid *g = &job->profile[i].grid;
-        const bool trusted = source == SPOT_THROUGHPUT_TABLE || !job->profile[i].is_outlier;
+        const bool trusted = t->source == SPOT_THROUGHPUT_TABLE || !job->profile[i].is_outlier;
 
-        if (!is_planned(job, &job->profile[i]))
+        if (!spot_job_is_planned(job, &job->profile[i]))
             continue;
-        if (source != SPOT_THROUGHPUT_LAW && trusted &&
+        if (t->source != SPOT_THROUGHPUT_LAW && trusted &&
             spot_throughput_at(t, (int)g->d, (int)g->p) >= 0)
-            measure(t, (int)g->d, (int)g->p, samples_per_s(job, &job->profile[i]));
+            set(t, (int)g->d, (int)g->p, spot_job_samples_per_s(job, &job->profile[i]),
+                SPOT_SPEED_PROFILE);
     }
 }
 
@@ -458,9 +520,8 @@ int spot_throughput_source_parse(const char *text, enum spot_throughput_source *
 
 static int p_max_of(const struct spot_job_doc *job, int n_max)
 {
-    const int64_t p = job->n_layer && (int64_t)job->n_layer < job->memory.p_max
-                          ? (int64_t)job->n_layer
-                          : job->memory.p_max;
+    const int64_t most = spot_job_stages_max(job);
+    const int64_t p = most < job->memory.p_max ? most : job->memory.p_max;
 
     return p < n_max ? (int)p : n_max;
 }
@@ -476,12 +537,13 @@ int spot_throughput_init(struct spot_throughput *t, const struct spot_job_doc *j
     t->n_max = n_max;
     t->p_max = p_max_of(job, n_max);
     t->is_outlier = spot_xcalloc(job->n_profile, sizeof(*t->is_outlier));
+    t->source = source;
     spot_step_law_fit(&t->law, job, t->is_outlier);
+    spot_speed_between_init(&t->between, job);
     t->samples_per_s =
         spot_xcalloc((size_t)(n_max + 1) * (size_t)(t->p_max + 1), sizeof(*t->samples_per_s));
-    t->is_measured =
-        spot_xcalloc((size_t)(n_max + 1) * (size_t)(t->p_max + 1), sizeof(*t->is_measured));
-    fill(t, job, source);
+    t->from = spot_xcalloc((size_t)(n_max + 1) * (size_t)(t->p_max + 1), sizeof(*t->from));
+    fill(t, job);
     find_best(t);
     if (spot_throughput_best(t, n_max, &d, &p) > 0)
         return 0;
@@ -501,6 +563,12 @@ int spot_throughput_init(struct spot_throughput *t, const struct spot_job_doc *j
                      "job '%.64s' fits on no grid of up to %d instances: the largest stage wants "
                      "%.3g bytes at least, an instance has %.3g",
                      job->name, n_max, byte, MEMORY_SHARE * job->memory.node_byte);
+    else if (job->memory.d_min > spot_job_pipelines_max(job))
+        spot_err_set(err, SPOT_EINFEASIBLE,
+                     "job '%.64s' runs on no grid: its limits ask for at least %lld pipelines, a "
+                     "step has %d microbatch%s (/global_batch over /micro_batch)",
+                     job->name, (long long)job->memory.d_min, spot_job_pipelines_max(job),
+                     spot_job_pipelines_max(job) == 1 ? "" : "es");
     else
         spot_err_set(err, SPOT_EINFEASIBLE,
                      "job '%.64s' runs on no grid of up to %d instances: its limits ask for at "
@@ -513,7 +581,8 @@ int spot_throughput_init(struct spot_throughput *t, const struct spot_job_doc *j
 void spot_throughput_release(struct spot_throughput *t)
 {
     free(t->samples_per_s);
-    free(t->is_measured);
+    free(t->from);
+    spot_speed_between_release(&t->between);
     free(t->is_outlier);
     free(t->best);
     free((void *)(uintptr_t)t->grid_order);

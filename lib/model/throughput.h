@@ -18,6 +18,7 @@
 
 #include "common/err.h"
 #include "model/job_doc.h"
+#include "model/speed_between.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -30,13 +31,20 @@ struct spot_step_law {
     size_t n_point;               /* used by the fit; 0: there is no law */
     size_t n_outlier;
     double error_mean, error_max; /* relative, over the points used */
+    double miss_max;              /* relative, over these and those left out of the fit */
 };
+
+/* May the law stand in for a measurement unasked? Not where it misses one by more than 20 %, nor
+ * where it rests on so few that it is a proportion. */
+bool spot_step_law_is_trusted(const struct spot_step_law *law);
 
 enum spot_throughput_source {
     SPOT_THROUGHPUT_TABLE, /* the profile only; other grids run at 0 samples/s */
     SPOT_THROUGHPUT_LAW,   /* the law only */
-    SPOT_THROUGHPUT_BOTH,  /* the profile, and the law where it has no entry or an outlier: for P
-                              between the least and the most of the profile, and any D */
+    SPOT_THROUGHPUT_BOTH, /* the profile; where it has no entry or an outlier, between measured D of
+                             a P what lies between (speed_between.h), else the law if it is trusted,
+                             else what speed_between.h says: for P between the least and the most of
+                             the profile, any D, and at most in proportion to what was measured */
 };
 
 /* "table", "law" or "both". Returns 0, or -1 with *err: SPOT_EUSAGE. */
@@ -48,7 +56,9 @@ struct spot_throughput {
     int p_max;
     struct spot_step_law law;
     double *samples_per_s; /* [n_max + 1][p_max + 1]; negative: this grid may not run */
-    bool *is_measured;     /* the same shape: the speed is the profile's, not the law's */
+    unsigned char *from;   /* the same shape: where the speed is from, enum spot_speed_from */
+    enum spot_throughput_source source;
+    struct spot_speed_between between;
     bool *is_outlier;      /* [n_profile] */
     const int *grid_order; /* all grids that may run, [n_grid]: d * (p_max + 1) + p, d outer */
     int n_grid;
@@ -65,8 +75,8 @@ void spot_throughput_release(struct spot_throughput *t);
 /* Samples per second of D x P; 0 where it is not known, negative where it may not run. */
 double spot_throughput_at(const struct spot_throughput *t, int d, int p);
 
-/* Its speed is known and comes from the profile. */
-bool spot_throughput_is_measured(const struct spot_throughput *t, int d, int p);
+/* Where its speed is from; SPOT_SPEED_UNKNOWN where it is not known. */
+enum spot_speed_from spot_throughput_from(const struct spot_throughput *t, int d, int p);
 
 /* The fastest grid of up to n instances, ties to the smaller D, then the smaller P.
  * Returns its samples per second, 0 with *d = *p = 0 if none runs. */
@@ -74,6 +84,17 @@ double spot_throughput_best(const struct spot_throughput *t, int n, int *d, int 
 
 /* The largest D * P of the job's profile; 0 without one. */
 int spot_job_profiled(const struct spot_job_doc *job);
+
+/* The most pipelines that get a microbatch of a step each, and the most stages that get a bundle
+ * (embedding, layers, head): spot-run refuses more. */
+int spot_job_pipelines_max(const struct spot_job_doc *job);
+int spot_job_stages_max(const struct spot_job_doc *job);
+
+/* What grids are planned with: no tensor groups, and the job's own micro batch. */
+bool spot_job_is_planned(const struct spot_job_doc *job, const struct spot_job_profile *p);
+
+/* Of an entry: as the profile says it, else from the step time. */
+double spot_job_samples_per_s(const struct spot_job_doc *job, const struct spot_job_profile *p);
 
 /* True if the job's limits allow P stages and D pipelines. */
 bool spot_throughput_allows(const struct spot_job_doc *job, int d, int p);

@@ -94,14 +94,15 @@ void spot_auto_config(const struct spot_throughput *t, const struct spot_job_doc
 
     *d = *p = 0;
     for (int k = 1; k < c.n && k <= t->p_max && k <= n; k++) {
+        const int most = spot_job_pipelines_max(job), wide = n / k < most ? n / k : most;
         int64_t us;
 
-        if (c.n % k || !spot_throughput_allows(job, n / k, k))
+        if (c.n % k || !spot_throughput_allows(job, wide, k))
             continue;
-        us = minibatch_us(job, &c, n / k, k, is_released);
+        us = minibatch_us(job, &c, wide, k, is_released);
         if (us < best) {
             best = us;
-            *d = n / k;
+            *d = wide;
             *p = k;
         }
     }

@@ -101,7 +101,8 @@ double spot_sim_speed(const struct spot_sim_train *sim, int d, int p)
     const struct spot_step_law *law = &sim->throughput->law;
 
     return x == 0 && law->n_point
-               ? (double)sim->job->global_batch / spot_step_law_at(law, sim->job, d, p)
+               ? fmin((double)sim->job->global_batch / spot_step_law_at(law, sim->job, d, p),
+                      spot_speed_most(&sim->throughput->between, d * p))
                : x;
 }
 

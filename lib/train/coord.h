@@ -61,7 +61,8 @@ struct spot_local {
 
 /* How a plan came. Times of plans compare within one way only: a file may be made from a trace that
  * began long before the job, while those of replan come from its events. */
-enum spot_plan_way { SPOT_PLAN_FILE, SPOT_PLAN_PUSHED };
+/* How a plan came. The last is of the second, taken whatever its time. */
+enum spot_plan_way { SPOT_PLAN_FILE, SPOT_PLAN_PUSHED, SPOT_PLAN_FORCED };
 
 struct spot_coord {
     const struct spot_coordinator_options *options;

@@ -83,7 +83,9 @@ static int on_client(struct spot_coord *c, struct spot_coord_peer *peer,
     if (frame->type == SPOT_MSG_STATUS) {
         spot_coord_status(c, &out);
     } else if (spot_coord_plan_text(c, (const char *)frame->data, frame->n_byte, "plan",
-                                    SPOT_PLAN_PUSHED, &changed, &why)) {
+                                    frame->type == SPOT_MSG_REPLAN_FORCE ? SPOT_PLAN_FORCED
+                                                                         : SPOT_PLAN_PUSHED,
+                                    &changed, &why)) {
         spot_buf_add(&out, why.msg, strlen(why.msg));
         status = (uint64_t)spot_err_exit_status(&why);
     }
@@ -98,7 +100,8 @@ static int on_client(struct spot_coord *c, struct spot_coord_peer *peer,
 static int on_stranger(struct spot_coord *c, struct spot_coord_peer *peer,
                        const struct spot_frame *frame, struct spot_err *err)
 {
-    if (frame->type == SPOT_MSG_REPLAN || frame->type == SPOT_MSG_STATUS)
+    if (frame->type == SPOT_MSG_REPLAN || frame->type == SPOT_MSG_REPLAN_FORCE ||
+        frame->type == SPOT_MSG_STATUS)
         return on_client(c, peer, frame, err);
     if (frame->type != SPOT_MSG_HELLO) {
         peer->is_closing = true;

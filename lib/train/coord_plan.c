@@ -32,6 +32,7 @@ int spot_coord_check_grid(const struct spot_coord *c, const struct spot_degrees 
 int spot_coord_plan_text(struct spot_coord *c, const char *text, size_t n_byte, const char *source,
                          enum spot_plan_way way, bool *changed, struct spot_err *err)
 {
+    double *const newest_s = &c->plan_time_s[way == SPOT_PLAN_FILE ? way : SPOT_PLAN_PUSHED];
     struct spot_degrees want;
     struct spot_plan_doc plan;
     char grid[SPOT_DEGREES_TEXT], what[SPOT_DEGREES_TEXT + 24];
@@ -45,9 +46,11 @@ int spot_coord_plan_text(struct spot_coord *c, const char *text, size_t n_byte, 
                      (long long)plan.epoch, (unsigned)c->machine.epoch);
         goto out;
     }
-    if (plan.time_s < c->plan_time_s[way]) {
-        spot_err_set(err, SPOT_EINFEASIBLE, "the plan is of time %g s, one of %g s came before it",
-                     plan.time_s, c->plan_time_s[way]);
+    if (plan.time_s < *newest_s && way != SPOT_PLAN_FORCED) {
+        spot_err_set(err, SPOT_EINFEASIBLE,
+                     "the plan is of time %g s, one of %g s came before it; spot-run replan "
+                     "--force gives it all the same",
+                     plan.time_s, *newest_s);
         goto out;
     }
     want = (struct spot_degrees){ (uint32_t)plan.next.d, (uint32_t)plan.next.p,
@@ -55,7 +58,8 @@ int spot_coord_plan_text(struct spot_coord *c, const char *text, size_t n_byte, 
     snprintf(what, sizeof(what), "the plan wants %s", spot_degrees_text(&want, grid));
     if (spot_coord_check_grid(c, &want, what, SPOT_EINFEASIBLE, err))
         goto out;
-    c->plan_time_s[way] = plan.time_s;
+    if (plan.time_s > *newest_s) /* one that is forced lets nothing older in after it */
+        *newest_s = plan.time_s;
     c->has_plan = true;
     c->force_time_s = plan.time_s;
     *changed = c->is_suspended != spot_plan_doc_is_suspend(&plan) || c->want.D != want.D ||

@@ -71,9 +71,10 @@ enum spot_message {
     SPOT_MSG_TENSOR, /* tag: count of the epoch; partial sums within a tensor group */
 
     /* client to coordinator, and its answer */
-    SPOT_MSG_REPLAN = 96, /* a spot.plan/1 document */
-    SPOT_MSG_STATUS,      /* nothing */
-    SPOT_MSG_ANSWER,      /* tag: exit status; text or document */
+    SPOT_MSG_REPLAN = 96,  /* a spot.plan/1 document */
+    SPOT_MSG_STATUS,       /* nothing */
+    SPOT_MSG_ANSWER,       /* tag: exit status; text or document */
+    SPOT_MSG_REPLAN_FORCE, /* as REPLAN, whatever the time of the plan */
 };
 
 /* Tag of microbatch, or bundle, j of a step. */

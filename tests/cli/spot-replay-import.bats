@@ -169,8 +169,21 @@ setup() {
     run -1 grep mean drawn
     spot-replay describe --plot - -o doc --format json trace.csv | cmp - drawn
     jq -e .schema doc
-    run spot-replay describe --plot f.jpeg trace.csv
-    [ "$status" -eq 2 ]
+    # before any work is done for it, in every tool
+    for tool in 'spot-replay describe' 'spot-predict' 'spot-migrate plan --from a --to' 'spot-run report'; do
+        run $tool none.csv --plot f.jpeg
+        [ "$status" -eq 2 ]
+        [[ "$output" == *"'f.jpeg' ends in none of .svg .png .pdf .gp"* ]]
+    done
+}
+
+@test "a series without a name has none in a picture" {
+    printf 'time_s,available\n0,3\n60,2\n120,2\n' >trace.csv
+    spot-replay describe --plot one.gp --format csv trace.csv >/dev/null
+    grep -q "^plot .* notitle" one.gp
+    spot-predict --model last --plot fan.gp trace.csv >/dev/null
+    run -1 grep -E "'-'|'-:" one.gp fan.gp
+    grep -q "^set title 'instances: 2 now" fan.gp
 }
 
 @test "describe gives each of many zones a panel" {

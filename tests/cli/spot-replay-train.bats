@@ -128,14 +128,22 @@ samples,usd,effective_s,reconfigure_s,checkpoint_s,redone_s,redundant_s,idle_s,b
     play --policy on-demand,spot --plot "$T/flat.gp" --picture grids >/dev/null
     [ "$(sed -n '/^\$s1 <</,/^EOD/p' "$T/flat.gp" | grep -c '^[0-9]')" = 2 ]
     # every policy has a panel of its own, whatever their number
-    play --policy all --plot "$T/all.gp" --picture grids >/dev/null
-    [ "$(grep -c '^plot \$s0 with fillsteps' "$T/all.gp")" = "$(spot-replay train --policy list | wc -l)" ]
-    # or a curve that differs from all others in colour or dashes; large numbers are in k and M
-    play --policy all --plot "$T/all.gp" >/dev/null
+    # of all at most eight are drawn, each with its name, colour and no dashes, and the rest is told
+    for what in samples grids cost; do
+        run -0 --separate-stderr play --policy all --plot "$T/all.gp" --picture $what
+        jq -nr --arg e "$stderr" '$e | capture("not drawn: (?<names>[^;]*); --policy names others").names' |
+            tr -d ' ' | tr , '\n' >"$T/left"
+        spot-replay train --policy list | cut -d' ' -f1 | grep -vxFf "$T/left" >"$T/named"
+        [ "$(wc -l <"$T/named")" -eq 8 ]
+        [ "$(cat "$T/left" "$T/named" | wc -l)" -eq "$(spot-replay train --policy list | wc -l)" ]
+        while read -r name; do grep -qE "(title|label 2) '$name'" "$T/all.gp"; done <"$T/named"
+        while read -r name; do ! grep -q "'$name'" "$T/all.gp" || false; done <"$T/left"
+    done
+    # all that are named are drawn, told apart by their dashes
+    play --policy "$(spot-replay train --policy list | cut -d' ' -f1 | paste -sd,)" --plot "$T/all.gp" >/dev/null
     grep '^plot ' "$T/all.gp" | grep -oE "lc rgb '[^']*'( dt [0-9]+)?" >"$T/styles"
-    [ "$(wc -l <"$T/styles")" = "$(spot-replay train --policy list | wc -l)" ]
-    [ "$(sort -u "$T/styles" | wc -l)" = "$(wc -l <"$T/styles")" ]
-    # text takes the place of the table, -o keeps it
+    [ "$(sort "$T/styles" | uniq -d | wc -l)" -eq 0 ]
+    [ "$(wc -l <"$T/styles")" -eq "$(spot-replay train --policy list | wc -l)" ]
     play --policy spot --plot - >"$T/drawn"
     grep -q 'samples trained' "$T/drawn"
     run -1 grep ideal_share "$T/drawn"
@@ -202,6 +210,8 @@ samples,usd,effective_s,reconfigure_s,checkpoint_s,redone_s,redundant_s,idle_s,b
     cd "$BATS_TEST_TMPDIR" || exit 1
     run -2 spot-replay train --job j --trace t --runs 5
     [[ "$output" == *"--runs has no meaning without --realize sampled"* ]]
+    run -2 spot-replay train --job no --trace no --plot x.jpg # before anything is read
+    [[ "$output" == *"'x.jpg' ends in none of .svg .png .pdf .gp"* ]]
     run -2 spot-replay train --job j --trace t --picture cost
     [[ "$output" == *"--picture has no meaning without --plot"* ]]
     run -2 spot-replay train --job j --trace t --sweep restart=1:2:1 --plot x.svg
@@ -226,20 +236,25 @@ samples,usd,effective_s,reconfigure_s,checkpoint_s,redone_s,redundant_s,idle_s,b
     awk 'BEGIN { print "time_s,available"
         for (i = 0; i < 60; i++) printf "%d,%d\n", 60 * i, 2 + (i * 7) % 11 }' >"$T/t.csv"
     for policy in spot nowcast optimal parcae persistence; do
-        play --policy $policy --steps | awk -F, 'NR > 1 && $7 * $8 { n++; bad = bad || ($8 != 4 && $8 != 8) }
+        play --policy $policy --steps --throughput table | awk -F, 'NR > 1 && $7 * $8 { n++; bad = bad || ($8 != 4 && $8 != 8) }
             END { exit bad || !n }'
     done
-    run -0 --separate-stderr play --policy ideal,spot,varuna-released
+    run -0 --separate-stderr play --policy ideal,spot,varuna-released --throughput table
     [[ "$stderr" == *'warning: varuna-released ran grids'*'--throughput both'* ]]
     [[ "$stderr" != *'spot,'* ]]
-    run -0 --separate-stderr play --policy ideal,spot
+    run -0 --separate-stderr play --policy ideal,spot --throughput table
     [ -z "$stderr" ]
+    # as in spot-plan train: unasked, also stages between those that were measured
+    play --policy spot --steps >"$T/steps"
+    cmp "$T/steps" <(play --policy spot --steps --throughput both)
+    awk -F, 'NR > 1 && $8 > 4 && $8 < 8 { n++ } NR > 1 && $7 && ($8 < 4 || $8 > 8) { bad = 1 }
+        END { exit bad || !n }' "$T/steps"
     # by the law all of them know the same grids, and none has more than ideal
     run -0 --separate-stderr play --policy ideal,optimal,spot,varuna-released,varuna --throughput law
     [ -z "$stderr" ]
     column ideal_share <<<"$output" | awk '$1 > 1 + 1e-12 { bad = 1 } END { exit bad }'
     [ "$(play --policy ideal --throughput law | column samples)" != "$(play --policy ideal | column samples)" ]
-    [ "$(play --policy ideal --throughput table)" = "$(play --policy ideal)" ]
+    [ "$(play --policy ideal --throughput both)" = "$(play --policy ideal)" ]
     run -2 play --throughput fast
     [[ "$output" == *'expected table, law or both'* ]]
 }

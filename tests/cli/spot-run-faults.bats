@@ -336,11 +336,20 @@ plan() { # D P [MORE]: a plan on standard output
     eventually 'grep -q "\"D\":2,\"P\":2" log'
     run --separate-stderr sh -c "$(declare -f plan); plan 4 1 50 | spot-run replan --join unix:j -"
     [ "$status" -eq 1 ]
-    [[ "$stderr" == *"100 s came before it"* ]]
+    [[ "$stderr" == *"100 s came before it; spot-run replan --force gives it all the same"* ]]
+    # made by hand, so of time 0: taken when it is forced, and lets nothing older in after it
+    plan 4 1 | spot-run replan --join unix:j --force -
+    eventually '[ "$(grep -c "\"D\":4,\"P\":1" log)" = 2 ]'
+    run sh -c "$(declare -f plan); plan 2 2 99 | spot-run replan --join unix:j -"
+    [ "$status" -eq 1 ]
+    plan 2 2 100 | spot-run replan --join unix:j -
+    eventually '[ "$(grep -c "\"D\":2,\"P\":2" log)" = 2 ]'
     plan 4 1 200 ',"epoch":0' >old.json
     run --separate-stderr spot-run replan --join unix:j old.json
     [ "$status" -eq 1 ]
     [[ "$stderr" == *"for epoch 0"* ]]
+    run spot-run replan --join unix:j --force old.json # the grid it was made for is gone all the same
+    [ "$status" -eq 1 ]
     for bad in '' '{' '[]' '{"schema":"spot.plan/2"}' '{"schema":"spot.plan/1","next":{"D":"x"}}'; do
         printf '%s' "$bad" >bad.json
         run --separate-stderr spot-run replan --join unix:j bad.json

@@ -28,7 +28,8 @@ profile() {
         ((.profile | map(.outlier // false)) == [.measured.cells[].outlier]) and
         (.layers | length) == 4 and (.layers | all(.forward_s > 0 and .backward_s > 0)) and
         (.measured.cells | all(.steps == 4 and .low_s <= .step_s and .step_s <= .high_s and
-            .outlier == (.high_s - .low_s > 0.5 * .step_s) and (.stages | length) == .P and
+            .outlier == (.high_s - .low_s > 0.5 * .step_s) and .runs >= 1 and
+            (.runs == 5 or .high_s - .low_s <= 0.2 * .step_s * (1 + 1e-9)) and (.stages | length) == .P and
             (.stages | all(.resident_byte > .planned_byte / 2 and .planned_byte > 0)) and
             .forward_s > 0 and .backward_s > 0 and .law_s > 0 and
             (.D > 1) == (.reduce_s > 1e-6))) and
@@ -118,4 +119,55 @@ profile() {
     refuses 2 "5 microbatches" profile --data corpus --global-batch 5 --grids 6x1 --max-workers 8
     refuses 2 "json or table" profile --data corpus --format csv
     refuses 4 "cannot open" profile --data nothing-here
+}
+
+# Stop and wake the workers of the profile until it ends: no two steps take as long.
+disturb() {
+    local i=0 of
+    while kill -0 "$1" 2>/dev/null; do
+        of=$(pgrep -P "$(pgrep -P "$1" | head -n 1)" | head -n 1) || true
+        i=$((i * 75 % 101 + 1))
+        [ -n "$of" ] || continue
+        kill -STOP $of 2>/dev/null || true
+        sleep "0.$(printf %02d $((i % 20)))"
+        kill -CONT $of 2>/dev/null || true
+        sleep 0.01
+    done
+}
+
+@test "on a busy host a grid is measured again, and one that stays restless is flagged and told of" {
+    background timeout 150 spot-run profile --data corpus $MODEL --global-batch 5 --steps 8 --warm-up 1 \
+        --grids 1x1,2x1 --max-workers 2 --no-links --no-stalls --no-changes -o job.json 2>profile.err
+    disturb $pid
+    wait $pid
+    jq -e '.measured.cells | map(.runs) | add > 2' job.json
+    jq -r '.measured.cells[] | select(.outlier) | "\(.D)x\(.P)"' job.json | sort >flagged
+    sed -n 's/.*warning: grid \([0-9x]*\), micro batch 1: steps scatter by .* runs: .*/\1/p' profile.err | sort >told
+    cmp flagged told
+    jq -e '([.profile[] | .outlier // false]) == [.measured.cells[].outlier]' job.json
+}
+
+@test "whatever grid spot-plan names for a measured job, spot-run takes" {
+    # two layers are four bundles; five microbatches, so at most five pipelines: random worlds
+    spot-run profile -q --data corpus $MODEL --global-batch 5 --steps 3 --warm-up 1 --max-workers 2 \
+        --no-links --no-stalls --no-changes -o job.json
+    for seed in 1 2 3 4 5 6; do
+        spot-replay generate --zones 1 --cap $((seed * 7)) --hours 3 --seed $seed >trace.csv
+        spot-predict --horizon 4 -q trace.csv >forecast.json
+        for source in both law; do
+            for solver in dp liveput parcae; do
+                spot-plan train -q --job job.json --forecast forecast.json --throughput $source --solver $solver >plan.$seed.$source.$solver
+                jq -e '[.next, .alternatives[], .path[]] | all(.D <= 5 and .P <= 4)' plan.$seed.$source.$solver
+            done
+        done
+    done
+    # and for thirty machines the real job takes over what it says
+    spot-plan train -q --job job.json --now 30 >wide.json
+    jq -e '.next.D * .next.P > 2' wide.json
+    train log --steps 100000
+    eventually '[ -S j ]'
+    for plan in wide.json plan.*; do
+        jq 'del(.epoch)' $plan | spot-run replan --join unix:j --force -
+    done
+    kill -9 $train $(pgrep -P $train) || true
 }

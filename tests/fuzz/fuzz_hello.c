@@ -67,7 +67,7 @@ static void play(struct spot_coord *c, struct spot_coord_peer *peer, const uint8
         (void)spot_coord_vote(c, 1, &in, NULL);
         break;
     case 3:
-        say(c, peer, SPOT_MSG_REPLAN, data + 1, size - 1);
+        say(c, peer, size % 2 ? SPOT_MSG_REPLAN : SPOT_MSG_REPLAN_FORCE, data + 1, size - 1);
         break;
     default:
         peer->id = 1;

@@ -8,6 +8,7 @@ int main(int argc, char **argv)
 {
     static const struct spot_command command[] = {
         { "train", "the grid a training job should run on next", plan_train_main },
+        { "job", "a job document of step times that you measured", plan_job_main },
         { 0 },
     };
 

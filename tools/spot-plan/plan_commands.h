@@ -4,5 +4,6 @@
 #define SPOT_PLAN_COMMANDS_H
 
 int plan_train_main(int argc, char **argv);
+int plan_job_main(int argc, char **argv);
 
 #endif /* SPOT_PLAN_COMMANDS_H */

@@ -428,7 +428,7 @@ int plan_train_main(int argc, char **argv)
         { SPOT_OPT_REAL, 0, "max-loss-prob", &o.max_loss_prob, "prob",
           "most risk that a stage loses every replica (default 1)", 0, 1 },
         { SPOT_OPT_STRING, 0, "throughput", &o.source, "source",
-          "profile table, fitted law, or both (default): the law within its range of P", 0, 0 },
+          "profile table, fitted law, or both (default): what lies between measured grids", 0, 0 },
         { SPOT_OPT_FLAG, 0, "explain", &o.explain, NULL, "say why on stderr", 0, 0 },
         SPOT_TOOL_OPTIONS_AS(&o.common, "json, or table (default on a terminal)"),
         { SPOT_OPT_END },

@@ -66,8 +66,9 @@ void fan_make(struct fan *fan, const struct grid *g, size_t origin, const double
         (struct spot_series){ "what came", SPOT_SERIES_DOT, n_after + 1, row[0], row[6], NULL, 1,
                               RED };
     snprintf(fan->title, sizeof(fan->title),
-             "%.60s: %d now, 50 %% between %.0f and %.0f after %d steps (%.30s)", g->label,
-             g->y[origin], row[2][horizon], row[4][horizon], horizon, model);
+             "%.60s: %d now, 50 %% between %.0f and %.0f after %d steps (%.30s)",
+             strcmp(g->label, "-") != 0 ? g->label : "instances", g->y[origin], row[2][horizon],
+             row[4][horizon], horizon, model);
     fan->figure = (struct spot_figure){ .title = fan->title,
                                         .x_label = "time (h)",
                                         .y_label = "instances",

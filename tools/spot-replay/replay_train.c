@@ -28,7 +28,7 @@ static struct {
     struct spot_tool_common common;
 } opt = { .policy = "ideal,optimal,parcae-truth,spot,nowcast,persistence,throughput",
           .cost = "parcae",
-          .throughput = "table",
+          .throughput = "both",
           .realize = "expected",
           .notice = "120s",
           .picture = "samples",
@@ -68,7 +68,7 @@ static const struct spot_cli cli = {
             { SPOT_OPT_STRING, 0, "cost", &opt.cost, "model",
               "what a change costs: parcae (default), measured", 0, 0 },
             { SPOT_OPT_STRING, 0, "throughput", &opt.throughput, "source",
-              "profile table (default), fitted law, or both", 0, 0 },
+              "profile table, fitted law, or both (default): as in spot-plan train", 0, 0 },
             { SPOT_OPT_STRING, 0, "events", &opt.events, "file",
               "spot.event/1 log of a real run, for measured", 0, 0 },
             { SPOT_OPT_STRING, 0, "realize", &opt.realize, "how",
@@ -185,7 +185,8 @@ static int find_policies(struct replay_train *s, struct spot_err *err)
     char *list = spot_xstrdup(opt.policy), *rest = list, *name;
     int rc = 0;
 
-    if (!strcmp(opt.policy, "all")) {
+    s->is_all = !strcmp(opt.policy, "all");
+    if (s->is_all) {
         for (const struct spot_sim_policy *p = spot_sim_policies; p->name; p++)
             s->policy[s->n_policy++] = p;
         free(list);
@@ -542,7 +543,7 @@ static int run(struct replay_train *s, struct spot_err *err)
         return -1;
     if (s->job.kind != SPOT_JOB_TRAIN)
         return spot_json_fail(&s->job.json, "/kind", err, "expected \"train\"");
-    if (!strcmp(opt.policy, "all") && s->job.cost.on_demand_usd_per_h < 0)
+    if (s->is_all && s->job.cost.on_demand_usd_per_h < 0)
         leave_out_on_demand(s);
     spot_job_doc_doubt(&s->job, tell_doubt);
     if (opt.events && load_costs(s, err))

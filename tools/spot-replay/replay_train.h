@@ -24,6 +24,7 @@ struct replay_train {
     const struct spot_sim_policy *policy[REPLAY_POLICIES_MAX];
     bool is_beyond[REPLAY_POLICIES_MAX]; /* it ran grids that `throughput` does not know */
     int n_policy;
+    bool is_all; /* --policy all */
     enum spot_format format;
 };
 
@@ -47,6 +48,7 @@ struct replay_figure {
     struct spot_series series[SPOT_PLOT_MULTIPLES_MAX];
     double *memory[2 * SPOT_PLOT_MULTIPLES_MAX];
     size_t n_series, n_memory;
+    char left_out[512]; /* names of policies that are not drawn */
 };
 
 void replay_figure_add(struct replay_figure *figure, const struct replay_train *s,

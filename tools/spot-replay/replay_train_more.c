@@ -105,17 +105,32 @@ static void add_trace(struct replay_figure *f, const struct replay_train *s)
     add_series(f, "available", SPOT_SERIES_STEP, s->n, x, y);
 }
 
+/* Of all policies those that differ most are drawn: more curves than that nobody tells apart. Who
+ * wants others names them. */
+static bool is_drawn(const struct replay_figure *f, const struct replay_train *s, const char *name)
+{
+    static const char *const drawn[] = { "ideal",       "on-demand", "optimal", "spot",
+                                         "persistence", "varuna",    "bamboo",  "torchrun" };
+    bool found = !s->is_all;
+
+    for (size_t i = 0; i < sizeof(drawn) / sizeof(*drawn) && !found; i++)
+        found = !strcmp(drawn[i], name);
+    return found && f->n_series < (strcmp(f->picture, "grids") != 0 ? (size_t)SPOT_PLOT_SERIES_MAX
+                                                                    : SPOT_PLOT_MULTIPLES_MAX);
+}
+
 void replay_figure_add(struct replay_figure *f, const struct replay_train *s,
                        const struct spot_sim_policy *policy, const struct spot_sim_row *row)
 {
     const bool grids = !strcmp(f->picture, "grids"), cost = !strcmp(f->picture, "cost");
+    const size_t used = strlen(f->left_out);
     double *x, *y, samples = 0, usd = 0;
 
     if (grids && !f->n_series)
         add_trace(f, s);
-    if (f->n_series == (grids ? SPOT_PLOT_MULTIPLES_MAX : SPOT_PLOT_SERIES_MAX)) {
-        spot_tool_warn("%s is not drawn: a picture has room for %zu curves", policy->name,
-                       f->n_series);
+    if (!is_drawn(f, s, policy->name)) {
+        snprintf(f->left_out + used, sizeof(f->left_out) - used, "%s%s", used ? ", " : "",
+                 policy->name);
         return;
     }
     x = spot_xcalloc(s->n, sizeof(*x));
@@ -144,7 +159,8 @@ int replay_figure_draw(struct replay_figure *f, const struct replay_train *s, co
         .is_count = grids,
     };
 
-    (void)s;
+    if (*f->left_out)
+        spot_tool_warn("not drawn: %s%s", f->left_out, s->is_all ? "; --policy names others" : "");
     if (!grids && !cost && strcmp(f->picture, "samples") != 0)
         return spot_err_set(err, SPOT_EUSAGE,
                             "--picture: expected samples, grids or cost, got '%.32s'", f->picture);

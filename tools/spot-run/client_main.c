@@ -62,13 +62,13 @@ static int read_all(const char *path, struct spot_buf *text, struct spot_err *er
     return rc;
 }
 
-static int replan(const struct job_at *at, const char *path, struct spot_err *err)
+static int replan(const struct job_at *at, bool is_forced, const char *path, struct spot_err *err)
 {
     struct spot_buf text = { 0 }, answer = { 0 };
     int rc = read_all(path, &text, err);
 
     if (!rc)
-        rc = ask(at, SPOT_MSG_REPLAN, &text, &answer, err);
+        rc = ask(at, is_forced ? SPOT_MSG_REPLAN_FORCE : SPOT_MSG_REPLAN, &text, &answer, err);
     if (rc > 0)
         rc = spot_err_set(err, rc == 1 ? SPOT_EINFEASIBLE : SPOT_EDATA, "refused: %.*s",
                           (int)answer.n, (const char *)answer.data);
@@ -80,13 +80,15 @@ static int replan(const struct job_at *at, const char *path, struct spot_err *er
 int run_replan(int argc, char **argv)
 {
     struct job_at at = { 0 };
+    bool is_forced = false;
     const struct spot_opt option[] = {
         JOB_OPTIONS(&at),
+        { SPOT_OPT_FLAG, 0, "force", &is_forced, NULL, "also a plan older than the job's", 0, 0 },
         { .type = SPOT_OPT_END },
     };
     const struct spot_cli cli = {
         .name = "spot-run replan",
-        .synopsis = "--join ADDR [--key-file FILE] [plan.json]",
+        .synopsis = "--join ADDR [--key-file FILE] [--force] [plan.json]",
         .summary = "Give a running job another plan; one that is older than the job's is refused.",
         .examples = "  spot-plan train --job j.json --forecast f.json | spot-run replan --join "
                     "unix:/tmp/job -\n",
@@ -102,7 +104,7 @@ int run_replan(int argc, char **argv)
     else if (argc - first > 1)
         rc = spot_err_set(&err, SPOT_EUSAGE, "unexpected operand '%s'", argv[first + 1]);
     else
-        rc = replan(&at, argv[first], &err);
+        rc = replan(&at, is_forced, argv[first], &err);
     return spot_tool_finish(rc, &err);
 }
 

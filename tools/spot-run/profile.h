@@ -19,6 +19,7 @@ struct profile {
     bool buddies, stalls, links, changes;
     bool shows_progress;
     void (*info)(const char *fmt, ...) SPOT_PRINTF(1, 2);
+    void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2);
 
     const char *kernel; /* in full, set by profile_sizes */
     int n_bundle;

@@ -201,6 +201,7 @@ int run_profile(int argc, char **argv)
         return status;
     spot_tool_talk(&common);
     p.info = spot_tool_info;
+    p.warn = spot_tool_warn;
     p.shows_progress = isatty(STDERR_FILENO) && !common.quiet;
     rc = argc > first ? spot_err_set(&err, SPOT_EUSAGE, "unexpected operand '%s'", argv[first])
                       : run(&err);

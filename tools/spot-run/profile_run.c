@@ -13,10 +13,13 @@
 #include "model/measured_cost.h"
 #include "profile.h"
 
-enum { TRIES = 3, PROBE_ROUNDS = 7, ENDLESS = 1000000 };
+enum { RUNS_MAX = 5, PROBE_ROUNDS = 7, ENDLESS = 1000000 };
 
 /* Quartiles further apart than this share of the median say nothing about the machine. */
 static const double spread_max = 0.5;
+
+/* Closer than that they are calm; a run that is not is done again. */
+static const double spread_calm = 0.2;
 
 static const size_t probe_byte[] = { 1 << 10, 1 << 13, 1 << 16, 1 << 18, 1 << 20, 1 << 22 };
 enum { PROBES = sizeof(probe_byte) / sizeof(probe_byte[0]) };
@@ -164,13 +167,19 @@ static void take_layers(const struct watch *w)
     }
 }
 
-/* A cell whose steps scatter is measured again; the calmest run counts. */
+static double spread_of(const struct spot_job_cell *cell)
+{
+    return (cell->high_s - cell->low_s) / cell->step_s;
+}
+
+/* A cell whose steps scatter is measured again until they are calm; the calmest run counts. */
 static int measure_cell(struct profile *p, struct spot_job_cell *cell, bool takes_layers,
                         struct spot_err *err)
 {
     struct spot_job_cell best = { 0 };
+    int64_t runs = 0;
 
-    for (int k = 0; k < TRIES && (!k || best.is_outlier); k++) {
+    for (; runs < RUNS_MAX && (!runs || spread_of(&best) > spread_calm); runs++) {
         struct watch w = { .p = p, .cell = cell, .cold_fd = -1 };
         struct spot_coordinator_options c = options_of(p, cell->grid.d, cell->grid.p, cell->grid.m);
         int rc;
@@ -178,8 +187,7 @@ static int measure_cell(struct profile *p, struct spot_job_cell *cell, bool take
         c.config.micro_batch = cell->grid.b;
         rc = watch_job(&w, &c, false, err);
 
-        if (!rc && (!k || (cell->high_s - cell->low_s) / cell->step_s <
-                              (best.high_s - best.low_s) / best.step_s)) {
+        if (!rc && (!runs || spread_of(cell) < spread_of(&best))) {
             best = *cell;
             if (takes_layers)
                 take_layers(&w);
@@ -188,8 +196,25 @@ static int measure_cell(struct profile *p, struct spot_job_cell *cell, bool take
         if (rc)
             return -1;
     }
+    best.runs = runs;
     *cell = best;
     return 0;
+}
+
+/* What it scatters by is the host's, not the job's: whoever plans with it should know. */
+static void tell_outlier(const struct profile *p, const struct spot_job_cell *cell)
+{
+    char grid[SPOT_DEGREES_TEXT];
+
+    if (!cell->is_outlier)
+        return;
+    if (p->shows_progress)
+        fprintf(stderr, "\r\033[K");
+    p->warn("grid %s, micro batch %lld: steps scatter by %.0f %% of their median in the calmest of "
+            "%lld runs: the host is busy; it is marked an outlier, which spot-plan does not plan "
+            "with",
+            profile_grid_text(&cell->grid, grid), (long long)cell->grid.b, 100 * spread_of(cell),
+            (long long)cell->runs);
 }
 
 /* Where layers are timed: of the grids that are planned with, the one of the fewest workers. */
@@ -220,6 +245,7 @@ int profile_cells(struct profile *p, struct spot_err *err)
         tell(p, what);
         if (measure_cell(p, cell, i == least, err))
             return -1;
+        tell_outlier(p, cell);
     }
     return 0;
 }

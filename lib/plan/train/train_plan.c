@@ -3,7 +3,6 @@
 
 #include <assert.h>
 #include <math.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include "common/xalloc.h"
 #include "plan/liveput.h"
 #include "plan/train/train_score.h"
+#include "plan/train_why.h"
 
 /* --- what each grid promises --- */
 
@@ -19,8 +19,7 @@ static double at_least_zero(double x)
     return x > 0 ? x : 0;
 }
 
-/* Instances a grid can use: not those under notice. */
-static int staying(const struct spot_train_question *q)
+int spot_train_staying(const struct spot_train_question *q)
 {
     return q->law->now - q->leaving;
 }
@@ -36,7 +35,7 @@ struct losses {
 static void losses_init(struct losses *l, const struct spot_train_question *q)
 {
     const struct spot_change_law *law = q->law;
-    const int stay = staying(q);
+    const int stay = spot_train_staying(q);
 
     l->n = 0;
     l->lost = spot_xcalloc(law->n_change, sizeof(*l->lost));
@@ -64,7 +63,7 @@ static void losses_release(struct losses *l)
 static void judge(struct spot_train_choice *c, const struct spot_train_question *q,
                   struct losses *l)
 {
-    const struct spot_liveput g = { c->d, c->p, staying(q) - c->d * c->p, 0 };
+    const struct spot_liveput g = { c->d, c->p, spot_train_staying(q) - c->d * c->p, 0 };
     const int by = q->solver == SPOT_SOLVER_LIVEPUT || c->d == 1 ? 1 : c->d - 1;
 
     c->samples_per_s = c->loss_prob = c->break_prob = 0;
@@ -105,7 +104,7 @@ static void judge_all(struct spot_train_plan *plan, const struct spot_train_ques
         struct spot_train_choice c = { .d = grid[i] / (t->p_max + 1),
                                        .p = grid[i] % (t->p_max + 1) };
 
-        c.spares = staying(q) - c.d * c.p;
+        c.spares = spot_train_staying(q) - c.d * c.p;
         c.raw = spot_throughput_at(t, c.d, c.p);
         if (c.spares < q->spares_min || c.raw <= 0)
             continue;
@@ -145,239 +144,6 @@ static double bound_of(const struct spot_train_question *q)
     return sum;
 }
 
-/* --- words --- */
-
-static const char *say(struct spot_train_plan *plan, const char *fmt, ...) SPOT_PRINTF(2, 3);
-static const char *say(struct spot_train_plan *plan, const char *fmt, ...)
-{
-    char line[512];
-    va_list ap;
-
-    va_start(ap, fmt);
-    vsnprintf(line, sizeof(line), fmt, ap);
-    va_end(ap);
-    plan->text = spot_xgrow(plan->text, &plan->text_cap, plan->n_text + 1, sizeof(*plan->text));
-    return plan->text[plan->n_text++] = spot_xstrdup(line);
-}
-
-static void because(struct spot_train_plan *plan, const char *sentence)
-{
-    plan->doc.why[plan->doc.n_why++] = sentence;
-}
-
-static const char *plural(long long n)
-{
-    return n == 1 ? "" : "s";
-}
-
-/* Probability that at least one instance is lost, and the mean number then. */
-static double loss_law(const struct spot_change_law *law, double *mean)
-{
-    double prob = 0;
-
-    *mean = 0;
-    for (size_t i = 0; i < law->n_change; i++)
-        if (law->change[i].lost) {
-            prob += law->change[i].prob;
-            *mean += law->change[i].prob * law->change[i].lost;
-        }
-    *mean = prob > 0 ? *mean / prob : 0;
-    return prob;
-}
-
-static void reason_of_solver(struct spot_train_plan *plan, const struct spot_train_question *q)
-{
-    const struct spot_train_choice *c = &plan->choice[0];
-    double mean;
-
-    if (loss_law(q->law, &mean) <= 0 && q->solver == SPOT_SOLVER_LIVEPUT) {
-        because(plan, say(plan, "%d x %d gives %.6g samples/s", c->d, c->p, c->raw));
-        return;
-    }
-    if (q->solver == SPOT_SOLVER_LIVEPUT) {
-        because(plan, say(plan,
-                          "%d x %d gives %.6g samples/s undisturbed and %.6g expected with those "
-                          "losses",
-                          c->d, c->p, c->raw, c->samples_per_s));
-        return;
-    }
-    because(plan, say(plan,
-                      "%d x %d gives %.6g samples/s undisturbed and %.6g over the next %d "
-                      "interval%s, later changes of the grid included and paid",
-                      c->d, c->p, c->raw, c->samples_per_s, q->horizon, plural(q->horizon)));
-    if (!q->current_d)
-        because(plan, say(plan, "nothing runs now: the start itself is not charged"));
-    else if (c->d == q->current_d && c->p == q->current_p && !q->leaving)
-        because(plan, say(plan, "it runs already: nothing is paid"));
-    else if (spot_train_missing(q))
-        because(plan,
-                say(plan,
-                    "coming from %d x %d with %d of its %d instances lost, any of them, costs "
-                    "%.3g s, %.4g samples",
-                    q->current_d, q->current_p, spot_train_missing(q), q->current_d * q->current_p,
-                    c->cost_s, c->cost_s * c->raw));
-    else
-        because(plan, say(plan, "coming from %d x %d costs %.3g s, %.4g samples", q->current_d,
-                          q->current_p, c->cost_s, c->cost_s * c->raw));
-}
-
-static void reason_of_runner_up(struct spot_train_plan *plan, const struct spot_train_question *q)
-{
-    const struct spot_train_choice *c = &plan->choice[0];
-    int d, p;
-    const double fastest = spot_throughput_best(q->throughput, staying(q), &d, &p);
-
-    if (fastest <= c->raw * (1 + 1e-9)) {
-        because(plan,
-                say(plan, "no grid of %d instance%s is faster", staying(q), plural(staying(q))));
-        return;
-    }
-    for (size_t i = 1; i < plan->n_choice; i++)
-        if (plan->choice[i].d == d && plan->choice[i].p == p) {
-            because(plan, say(plan,
-                              "the fastest grid, %d x %d, gives %.6g undisturbed but %.6g "
-                              "expected%s",
-                              d, p, fastest, plan->choice[i].samples_per_s,
-                              q->solver == SPOT_SOLVER_LIVEPUT ? " with those losses" : ""));
-            return;
-        }
-    because(plan, say(plan,
-                      "the fastest grid, %d x %d, gives %.6g undisturbed but is not allowed: "
-                      "spares or risk",
-                      d, p, fastest));
-}
-
-static void reason_of_law(struct spot_train_plan *plan, const struct spot_train_question *q)
-{
-    double mean, prob = loss_law(q->law, &mean), gain = 0;
-
-    for (size_t i = 0; i < q->law->n_change; i++)
-        gain += q->law->change[i].gained ? q->law->change[i].prob : 0;
-    if (prob > 0)
-        because(plan, say(plan,
-                          "the next %.6g s lose an instance with probability %.3g (then %.3g on "
-                          "average)",
-                          q->law->interval_s, prob, mean));
-    else if (gain > 0)
-        because(plan,
-                say(plan, "the next %.6g s are expected to lose nothing", q->law->interval_s));
-    else
-        because(plan,
-                say(plan, "nothing is expected to change in the next %.6g s", q->law->interval_s));
-}
-
-/* Grids of more than n instances whose speed is known, if only by the law. */
-static bool knows_beyond(const struct spot_throughput *t, int n)
-{
-    for (int i = 0; i < t->n_grid; i++) {
-        const int d = t->grid_order[i] / (t->p_max + 1), p = t->grid_order[i] % (t->p_max + 1);
-
-        if (d * p > n && spot_throughput_at(t, d, p) > 0)
-            return true;
-    }
-    return false;
-}
-
-static const char *source_of(const struct spot_train_question *q, const struct spot_train_choice *c)
-{
-    return spot_throughput_is_measured(q->throughput, c->d, c->p) ? "profile" : "law";
-}
-
-/* Speeds that were not measured; more instances than the profile has grids for. */
-static void reason_of_profile(struct spot_train_plan *plan, const struct spot_train_question *q)
-{
-    const struct spot_train_choice *c = &plan->choice[0];
-    const int most = spot_job_profiled(q->job);
-
-    if (c->d * c->p <= most && !spot_throughput_is_measured(q->throughput, c->d, c->p))
-        because(plan,
-                say(plan, "the speed of %d x %d is that of the fitted law, not a measured one",
-                    c->d, c->p));
-    if (staying(q) <= most)
-        return;
-    if (c->d * c->p > most)
-        because(plan, say(plan,
-                          "the profile ends at %d instance%s: the speed of %d x %d is that of the "
-                          "fitted law",
-                          most, plural(most), c->d, c->p));
-    else if (!knows_beyond(q->throughput, most))
-        because(plan, say(plan, "the profile ends at %d instance%s: no larger grid is looked at",
-                          most, plural(most)));
-}
-
-/* Little is known of a law that rests on few entries, or that misses those it rests on. */
-static void reason_of_doubt(struct spot_train_plan *plan, const struct spot_train_question *q)
-{
-    enum { POINTS_FEW = 3 };
-    static const double ERROR_LARGE = 0.2;
-    const struct spot_step_law *law = &q->throughput->law;
-
-    for (size_t i = 0; i < plan->n_choice && !plan->doubt; i++)
-        if (!spot_throughput_is_measured(q->throughput, plan->choice[i].d, plan->choice[i].p) &&
-            (law->n_point < POINTS_FEW || law->error_mean > ERROR_LARGE))
-            plan->doubt = say(plan,
-                              "speeds by the fitted law are doubtful: it rests on %zu profile "
-                              "entr%s and misses %s by %.0f %% on average",
-                              law->n_point, law->n_point == 1 ? "y" : "ies",
-                              law->n_point == 1 ? "it" : "them", 100 * law->error_mean);
-    if (plan->doubt)
-        because(plan, plan->doubt);
-}
-
-static void reasons_of_choice(struct spot_train_plan *plan, const struct spot_train_question *q)
-{
-    const struct spot_train_choice *c = &plan->choice[0];
-
-    because(plan, say(plan, "%d instance%s now; %d x %d uses %d and keeps %d spare", q->law->now,
-                      plural(q->law->now), c->d, c->p, c->d * c->p, c->spares));
-    if (q->leaving)
-        because(plan, say(plan, "%d of them %s under notice", q->leaving,
-                          q->leaving == 1 ? "is" : "are"));
-    if (q->objective != SPOT_OBJECTIVE_SAMPLES && staying(q) > c->d * c->p + c->spares)
-        because(plan,
-                say(plan, "%d machine%s not pay: let them go", staying(q) - c->d * c->p - c->spares,
-                    staying(q) - c->d * c->p - c->spares == 1 ? " does" : "s do"));
-    reason_of_law(plan, q);
-    reason_of_solver(plan, q);
-    if (c->break_prob > 0)
-        because(plan, say(plan,
-                          "with probability %.3g fewer than %d pipeline%s survive%s without a "
-                          "transfer, with %.3g some stage loses %s replica%s",
-                          c->break_prob, c->d, plural(c->d), c->d == 1 ? "s" : "", c->loss_prob,
-                          c->d == 1 ? "its only" : "all its", plural(c->d)));
-    reason_of_runner_up(plan, q);
-    reason_of_profile(plan, q);
-    reason_of_doubt(plan, q);
-    if (q->throughput->law.n_outlier)
-        because(plan, say(plan, "%zu profile entr%s more than 1.4 times off the fitted law",
-                          q->throughput->law.n_outlier,
-                          q->throughput->law.n_outlier == 1 ? "y is" : "ies are"));
-}
-
-/* Of a grid whose speed is known. */
-static int fewest_instances(const struct spot_throughput *t)
-{
-    int fewest = t->n_max, d, p;
-
-    while (fewest > 1 && spot_throughput_best(t, fewest - 1, &d, &p) > 0)
-        fewest--;
-    return fewest;
-}
-
-static void reasons_of_suspend(struct spot_train_plan *plan, const struct spot_train_question *q)
-{
-    if (!plan->doc.n_why)
-        because(plan, say(plan,
-                          "suspend: %d instance%s now, %d to be kept spare, and the smallest grid "
-                          "of known speed needs %d",
-                          staying(q), plural(staying(q)), q->spares_min,
-                          fewest_instances(q->throughput)));
-    if (plan->doc.n_why == 1 && q->max_loss_prob < 1)
-        because(plan, say(plan, "and none loses a whole stage with probability below %.3g",
-                          q->max_loss_prob));
-    because(plan, say(plan, "the state stays safe; the job resumes when enough are back"));
-}
-
 static int most_samples_first(const void *a, const void *b)
 {
     const struct spot_train_choice *x = a, *y = b;
@@ -411,16 +177,29 @@ static void fill_alternatives(struct spot_train_plan *plan, const struct spot_tr
             .samples_per_s = c->samples_per_s,
             .loss_prob = c->loss_prob,
             .undisturbed_samples_per_s = c->raw,
-            .from = source_of(q, c),
-            .why = say(
+            .from = spot_train_source(q, c),
+            .why = spot_train_say(
                 plan,
                 "%.3g %% %s expected%s; %.6g samples/s while it runs%s, risk of a lost "
                 "stage %.3g",
-                fabs(less), less < 0 ? "more" : "less", later, c->raw,
-                spot_throughput_is_measured(q->throughput, c->d, c->p) ? "" : " by the fitted law",
+                fabs(less), less < 0 ? "more" : "less", later, c->raw, spot_train_by_what(q, c),
                 c->loss_prob),
         };
     }
+}
+
+/* What became of the fitted law. */
+static void fill_law(struct spot_plan_expected *e, const struct spot_throughput *t)
+{
+    const bool is_trusted = spot_step_law_is_trusted(&t->law);
+
+    if (!t->law.n_point)
+        return;
+    e->law_miss = fmin(t->law.miss_max, 1e15);
+    e->law = t->source == SPOT_THROUGHPUT_TABLE ? "unused"
+             : is_trusted                       ? "trusted"
+             : t->source == SPOT_THROUGHPUT_LAW ? "asked"
+                                                : "mistrusted";
 }
 
 static void fill_expected(struct spot_train_plan *plan, const struct spot_train_question *q)
@@ -430,12 +209,13 @@ static void fill_expected(struct spot_train_plan *plan, const struct spot_train_
     e->usd_per_h =
         q->job->cost.usd_per_h < 0 ? -1 : q->job->cost.usd_per_h * (double)plan->doc.spares;
     e->usd_per_sample = -1;
+    fill_law(e, q->throughput);
     if (!plan->n_choice)
         return;
     e->usd_per_h = plan->choice[0].usd_per_h;
     e->samples_per_s = plan->choice[0].samples_per_s;
     e->undisturbed_samples_per_s = plan->choice[0].raw;
-    e->from = source_of(q, &plan->choice[0]);
+    e->from = spot_train_source(q, &plan->choice[0]);
     e->loss_prob = plan->choice[0].loss_prob;
     if (e->usd_per_h >= 0 && e->samples_per_s > 0)
         e->usd_per_sample = e->usd_per_h / 3600 / e->samples_per_s;
@@ -466,18 +246,20 @@ static bool is_worse_than_nothing(struct spot_train_plan *plan, const struct spo
     const struct spot_train_choice *c = &plan->choice[0];
 
     if (q->objective == SPOT_OBJECTIVE_MIX && c->score < 0)
-        because(plan,
-                say(plan,
-                    "suspend: the best grid, %d x %d, gives %.6g samples/s, worth %.4g usd/h; "
-                    "its machines cost %.4g usd/h",
-                    c->d, c->p, c->samples_per_s, c->samples_per_s * q->usd_per_sample * 3600,
-                    c->usd_per_h));
+        spot_train_because(
+            plan, spot_train_say(
+                      plan,
+                      "suspend: the best grid, %d x %d, gives %.6g samples/s, worth %.4g usd/h; "
+                      "its machines cost %.4g usd/h",
+                      c->d, c->p, c->samples_per_s, c->samples_per_s * q->usd_per_sample * 3600,
+                      c->usd_per_h));
     else if (q->objective == SPOT_OBJECTIVE_SAMPLES && suspend > c->score)
-        because(plan,
-                say(plan,
-                    "suspend: the change to the best grid, %d x %d, takes %.4g s; to wait for "
-                    "the next change costs less",
-                    c->d, c->p, c->cost_s));
+        spot_train_because(
+            plan, spot_train_say(
+                      plan,
+                      "suspend: the change to the best grid, %d x %d, takes %.4g s; to wait for "
+                      "the next change costs less",
+                      c->d, c->p, c->cost_s));
     else
         return false;
     return true;
@@ -523,16 +305,17 @@ int spot_train_plan_make(struct spot_train_plan *plan, const struct spot_train_q
     doc->time_s = q->time_s;
     doc->epoch = -1;
     doc->next = (struct spot_grid){ .m = 1, .b = q->job->micro_batch };
-    doc->spares = staying(q);
+    doc->spares = spot_train_staying(q);
     if (plan->n_choice) {
         doc->next.d = plan->choice[0].d;
         doc->next.p = plan->choice[0].p;
         doc->spares = plan->choice[0].spares;
-        reasons_of_choice(plan, q);
+        spot_train_why(plan, q);
     } else {
-        reasons_of_suspend(plan, q);
+        spot_train_why_suspend(plan, q);
         if (q->objective == SPOT_OBJECTIVE_MIX)
-            doc->spares = q->spares_min < staying(q) ? q->spares_min : staying(q);
+            doc->spares =
+                q->spares_min < spot_train_staying(q) ? q->spares_min : spot_train_staying(q);
     }
     fill_expected(plan, q);
     fill_path(plan, q);

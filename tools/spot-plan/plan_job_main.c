@@ -1,0 +1,207 @@
+/* SPDX-License-Identifier: MIT */
+/* spot-plan job - a planner profile from a user's own measurements. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/opt.h"
+#include "cli/table.h"
+#include "cli/tool.h"
+#include "common/num.h"
+#include "common/out.h"
+#include "common/prov.h"
+#include "common/xalloc.h"
+#include "model/job_doc.h"
+#include "plan_commands.h"
+
+enum { POINTS_MAX = 256, WORKERS = 64 };
+
+static struct {
+    struct spot_tool_common common;
+    const char *ddp, *name;
+    uint64_t global_batch, worker_batch, max_workers;
+    double params, usd_per_h, restart_s;
+} opt = { .common = SPOT_TOOL_COMMON_DEFAULT, .name = "job", .usd_per_h = -1 };
+
+static int wants(const char *got, struct spot_err *err)
+{
+    return spot_err_set(err, SPOT_EUSAGE,
+                        "--ddp wants workers:time of a step,... such as 1:0.178,2:234ms; got "
+                        "'%.48s'",
+                        got);
+}
+
+/* "1:0.178,2:234ms": each number of workers once. */
+static int read_points(struct spot_job_doc *job, struct spot_err *err)
+{
+    char *list = spot_xstrdup(opt.ddp), *rest = list, *one;
+    int rc = 0;
+
+    while (!rc && (one = strtok_r(rest, ",", &rest))) {
+        char *colon = strchr(one, ':'), *end;
+        const long workers = strtol(one, &end, 10);
+        double step_s;
+
+        if (!colon || end != colon || *one < '1' || *one > '9' || workers > SPOT_GRID_MAX ||
+            spot_num_parse_secs(colon + 1, &step_s) || !(step_s > 0)) {
+            rc = wants(one, err);
+            break;
+        }
+        if (job->n_profile == POINTS_MAX)
+            rc = spot_err_set(err, SPOT_EUSAGE, "--ddp: more than %d", POINTS_MAX);
+        for (size_t i = 0; i < job->n_profile && !rc; i++)
+            if (job->profile[i].grid.d == workers)
+                rc = spot_err_set(err, SPOT_EUSAGE, "--ddp: %ld workers come twice", workers);
+        if (!rc)
+            job->profile[job->n_profile++] =
+                (struct spot_job_profile){ .grid = { workers, 1, 1, job->micro_batch },
+                                           .step_s = step_s };
+    }
+    if (!rc && !job->n_profile)
+        rc = wants(opt.ddp, err);
+    free(list);
+    return rc;
+}
+
+static int64_t most_workers(const struct spot_job_doc *job)
+{
+    int64_t most = 0;
+
+    for (size_t i = 0; i < job->n_profile; i++)
+        most = job->profile[i].grid.d > most ? job->profile[i].grid.d : most;
+    return most;
+}
+
+/* Workers share a batch that stays as it is. */
+static int share_batch(struct spot_job_doc *job, struct spot_err *err)
+{
+    const int64_t most = most_workers(job);
+
+    job->global_batch = (int64_t)opt.global_batch;
+    if (most > job->global_batch)
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "--global-batch %lld: fewer samples than the %lld workers of --ddp",
+                            (long long)job->global_batch, (long long)most);
+    return 0;
+}
+
+/* Each worker has a batch of its own, so a measured step is of D of them; the document's is of as
+ * many as there may be workers, and the pace is told in samples. */
+static int own_batch(struct spot_job_doc *job, struct spot_err *err)
+{
+    const int64_t most = most_workers(job), batch = (int64_t)opt.worker_batch;
+    const int64_t workers = opt.max_workers  ? (int64_t)opt.max_workers
+                            : most > WORKERS ? most
+                                             : (int64_t)WORKERS;
+
+    if (most > workers)
+        return spot_err_set(err, SPOT_EUSAGE, "--max-workers %lld: --ddp has %lld",
+                            (long long)workers, (long long)most);
+    job->global_batch = batch * workers;
+    job->micro_batch = batch;
+    for (size_t i = 0; i < job->n_profile; i++) {
+        struct spot_job_profile *p = &job->profile[i];
+
+        p->grid.b = batch;
+        p->samples_per_s = (double)(p->grid.d * batch) / p->step_s;
+        p->step_s = (double)job->global_batch / p->samples_per_s;
+    }
+    return 0;
+}
+
+static int write_job(const struct spot_job_doc *job, struct spot_err *err)
+{
+    const struct spot_prov prov = { .tool = "spot-plan",
+                                    .seed = opt.common.seed,
+                                    .is_off = !opt.common.provenance };
+    struct spot_out out;
+
+    if (spot_out_open(&out, opt.common.output, err))
+        return -1;
+    return spot_out_finish(&out, spot_job_doc_write(job, &prov, out.file, err), err);
+}
+
+static int run(struct spot_err *err)
+{
+    struct spot_job_layer layer = { .params = opt.params };
+    struct spot_job_doc job = {
+        .name = opt.name,
+        .source = "measured by its owner: spot-plan job --ddp",
+        .micro_batch = 1,
+        .seq = 1,
+        .layer = &layer,
+        .n_layer = opt.params > 0,
+        .lists_layers = opt.params > 0,
+        .memory = { .p_min = 1, .p_max = 1, .d_min = 1, .state_byte_per_param = 16 },
+        .cost = { .is_given = opt.usd_per_h >= 0 || opt.restart_s > 0,
+                  .usd_per_h = opt.usd_per_h,
+                  .on_demand_usd_per_h = -1,
+                  .interval_s = 60,
+                  .look_ahead = 12,
+                  .move_byte_per_param = 12,
+                  .restart_s = opt.restart_s },
+    };
+    enum spot_format format;
+    int rc;
+
+    if (spot_format_parse(opt.common.format, &format, err))
+        return -1;
+    if (format != SPOT_FORMAT_AUTO && format != SPOT_FORMAT_JSON)
+        return spot_err_set(err, SPOT_EUSAGE, "a job is json, not %s", opt.common.format);
+    if (!opt.ddp)
+        return spot_err_set(err, SPOT_EUSAGE, "--ddp is required");
+    if (!opt.global_batch == !opt.worker_batch)
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "one of --global-batch (of all workers, whatever their number) and "
+                            "--worker-batch (of each) is required");
+    job.profile = spot_xcalloc(POINTS_MAX, sizeof(*job.profile));
+    rc = read_points(&job, err);
+    if (!rc)
+        rc = opt.global_batch ? share_batch(&job, err) : own_batch(&job, err);
+    if (!rc)
+        rc = write_job(&job, err);
+    free(job.profile);
+    return rc;
+}
+
+static const struct spot_opt option_table[] = {
+    { SPOT_OPT_GROUP, .help = "what was measured" },
+    { SPOT_OPT_STRING, 0, "ddp", &opt.ddp, "n:time,...",
+      "workers and the time of a step on them (required)", 0, 0 },
+    { SPOT_OPT_U64, 0, "global-batch", &opt.global_batch, "G", "samples of a step of all workers",
+      1, 1000000000 },
+    { SPOT_OPT_U64, 0, "worker-batch", &opt.worker_batch, "b", "or of each: more workers, more", 1,
+      100000 },
+    { SPOT_OPT_U64, 0, "max-workers", &opt.max_workers, "n", "with --worker-batch, at most (64)", 1,
+      SPOT_GRID_MAX },
+    { SPOT_OPT_GROUP, .help = "the job" },
+    { SPOT_OPT_STRING, 0, "name", &opt.name, "text", "of the job (job)", 0, 0 },
+    { SPOT_OPT_REAL, 0, "params", &opt.params, "n", "parameters of the model", 1, 1e15 },
+    { SPOT_OPT_REAL, 0, "usd-per-h", &opt.usd_per_h, "usd", "price of a worker", 0, 1e6 },
+    { SPOT_OPT_SECS, 0, "restart", &opt.restart_s, "duration",
+      "what a change of the number of workers takes", 0, 1e9 },
+    SPOT_TOOL_OPTIONS_AS(&opt.common, "json"),
+    { .type = SPOT_OPT_END },
+};
+
+int plan_job_main(int argc, char **argv)
+{
+    const struct spot_cli cli = {
+        .name = "spot-plan job",
+        .need = (const struct spot_opt_need[]){ { "max-workers", "worker-batch" }, { NULL, NULL } },
+        .writes = (const char *const[]){ "output", NULL },
+        .synopsis = "--ddp n:time,... --global-batch G [options]",
+        .summary = "Make a job document of step times that you measured yourself.",
+        .examples = "  spot-plan job --ddp 1:0.178,2:0.234 --worker-batch 32 -o job.json\n"
+                    "  spot-plan train --job job.json --now 2\n",
+        .option = option_table,
+    };
+    struct spot_err err = { 0 };
+    int first, rc, status;
+
+    if (!spot_tool_parse(&cli, argc, argv, &first, &status))
+        return status;
+    spot_tool_talk(&opt.common);
+    rc = argc > first ? spot_err_set(&err, SPOT_EUSAGE, "unexpected operand '%s'", argv[first])
+                      : run(&err);
+    return spot_tool_finish(rc, &err);
+}
