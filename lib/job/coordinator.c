@@ -187,6 +187,7 @@ static bool has_stopped(struct spot_coord *c)
     c->stop_wanted = true;
     if (c->options->observer)
         return true;
+    (void)spot_store_confirm(c->store); /* what was deleted is written again, or not named */
     if (stop_calls > 1 || spot_store_newest(c->store) >= c->machine.step)
         return true;
     return c->machine.phase == SPOT_PHASE_WAIT && !spot_store_is_busy(c->store);
@@ -449,10 +450,14 @@ static void release(struct spot_coord *c)
  * read again as fast. */
 static int tell_stopped(struct spot_coord *c, struct spot_err *err)
 {
-    const int64_t newest = c->store ? spot_store_newest(c->store) : -1;
+    int64_t newest = -1;
 
+    if (c->store) {
+        (void)spot_store_confirm(c->store);
+        newest = spot_store_newest(c->store);
+    }
     if (newest < 0 || (!newest && !c->options->state))
-        return spot_err_set(err, SPOT_EPREEMPTED, "stopped before any state was durable");
+        return spot_err_set(err, SPOT_EPREEMPTED, "stopped; no state is durable");
     spot_store_keep(c->store);
     return spot_err_set(err, SPOT_EPREEMPTED,
                         "stopped; the state of step %lld is in '%s', --state and --resume "
@@ -471,6 +476,7 @@ static void tell_kept(struct spot_coord *c, struct spot_err *err)
         (void)spot_store_result(c->store, &step, &why);
         spot_clock_sleep(1e-3);
     }
+    (void)spot_store_confirm(c->store);
     if (spot_store_newest(c->store) <= 0 || err->code == SPOT_EPREEMPTED)
         return;
     spot_store_keep(c->store);
