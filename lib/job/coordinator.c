@@ -142,10 +142,11 @@ static void show_progress(struct spot_coord *c)
     fflush(stderr);
 }
 
-/* Workers that were killed before they said where they listen. */
+/* Sockets of workers that were killed before they said where they listen, or while no coordinator
+ * was there to see it. */
 static void sweep(struct spot_coord *c)
 {
-    static const double every_s = 60;
+    static const double every_s = 5;
     static const time_t age_s = 10;
 
     if (c->swept_s > 0 && c->polled_s - c->swept_s < every_s)
