@@ -8,11 +8,16 @@
 #include "comm/link.h"
 #include "common/clock.h"
 
-static const double patience_s = 10; /* for the whole answer */
-
-static int wait_answer(struct spot_link *link, struct spot_buf *answer, struct spot_err *err)
+/* For the whole answer; a job that is to stop says so when it has. */
+static double patience_s(enum spot_message type)
 {
-    const double until_s = spot_clock_s() + patience_s;
+    return type == SPOT_MSG_STOP ? 86400 : 10;
+}
+
+static int wait_answer(struct spot_link *link, double wait_s, struct spot_buf *answer,
+                       struct spot_err *err)
+{
+    const double until_s = spot_clock_s() + wait_s;
     struct spot_frame_list in = { NULL, NULL };
     struct spot_frame *frame;
     int rc;
@@ -74,7 +79,7 @@ int spot_client_ask(const char *join, const char *key_file, double wait_s, enum 
     if (!rc)
         rc = spot_link_send(&link, type, 0, 0, data, n_byte, err);
     if (!rc)
-        rc = wait_answer(&link, answer, err);
+        rc = wait_answer(&link, patience_s(type), answer, err);
     spot_link_release(&link);
     spot_tls_context_free(tls);
     return rc;

@@ -171,6 +171,8 @@ static const char *is_dead(const struct spot_coord *c, const struct spot_coord_p
 
     if (peer->is_closing && !spot_link_wants_write(&peer->link))
         return "closed";
+    if (peer->awaits_end)
+        return NULL;
     if (!peer->id)
         return now_s - peer->since_s > hello_s ? "said nothing" : NULL;
     if (now_s - peer->heard_s > c->options->lease_s)

@@ -183,7 +183,7 @@ static int tick(struct spot_coord *c, struct spot_err *err)
 /* Asked to stop: true once nothing more can be saved. */
 static bool has_stopped(struct spot_coord *c)
 {
-    if (!stop_calls)
+    if (!stop_calls && !c->is_drained)
         return false;
     c->stop_wanted = true;
     if (c->options->observer)
@@ -405,20 +405,26 @@ static int open_plan(struct spot_coord *c, struct spot_err *err)
     return spot_coord_plan_first(c, err);
 }
 
-/* Goodbye to the members, each frame flushed for a moment at most. */
-static void dismiss(struct spot_coord *c)
+/* Each frame that waits, for a moment at most. */
+static void flush_peers(struct spot_coord *c)
 {
     const double until_s = spot_clock_s() + 1;
 
-    for (size_t i = 0; c->is_over && i < c->n_peer; i++)
-        if (c->peer[i]->id)
-            spot_coord_send(c, c->peer[i], SPOT_MSG_FINISH, 0, NULL, 0);
     for (size_t i = 0; i < c->n_peer; i++)
         while (spot_link_wants_write(&c->peer[i]->link) && spot_clock_s() < until_s) {
             if (spot_link_flush(&c->peer[i]->link, NULL))
                 break;
             spot_clock_sleep(1e-3);
         }
+}
+
+/* Goodbye to the members. */
+static void dismiss(struct spot_coord *c)
+{
+    for (size_t i = 0; c->is_over && i < c->n_peer; i++)
+        if (c->peer[i]->id)
+            spot_coord_send(c, c->peer[i], SPOT_MSG_FINISH, 0, NULL, 0);
+    flush_peers(c);
 }
 
 static void release(struct spot_coord *c)
@@ -532,6 +538,8 @@ int spot_coordinator_run(const struct spot_coordinator_options *options,
         rc = conclude(&c, result, err);
     if (rc)
         tell_kept(&c, err);
+    spot_coord_drained(&c, rc, err);
+    flush_peers(&c);
 out:
     if (rc && stop_calls && err->sys_errno == EINTR)
         tell_stopped(&c, err); /* the wish cut a call short that waited for somebody else */

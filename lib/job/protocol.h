@@ -74,6 +74,7 @@ enum spot_message {
     SPOT_MSG_REPLAN = 96, /* a spot.plan/1 document */
     SPOT_MSG_STATUS,      /* nothing */
     SPOT_MSG_ANSWER,      /* tag: exit status; text or document */
+    SPOT_MSG_STOP,        /* nothing; the answer comes when the job has stopped */
 };
 
 /* Tag of microbatch, or bundle, j of a step. */

@@ -468,7 +468,9 @@ static int on_order(struct spot_worker *w, const struct spot_frame *frame, struc
         w->is_done = true;
         return 0;
     case SPOT_MSG_LEAVE:
-        return spot_err_set(err, SPOT_EPREEMPTED, "left after a notice; nothing is lost");
+        return spot_err_set(err, SPOT_EPREEMPTED,
+                            was_noticed ? "left after a notice; nothing is lost"
+                                        : "left: the job was stopped, its state is safe");
     default:
         return 0; /* a RESTORE of an epoch that is over */
     }

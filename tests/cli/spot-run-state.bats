@@ -81,3 +81,58 @@ two_generations() {
     stops_right log
     ls st/gen-*/manifest.json
 }
+
+@test "stop: the state is durable, workers leave with 75, and so does the job; the command tells where" {
+    train log --steps 1000000 --state st --durable-every 1h
+    worker w1 && w1=$pid
+    worker w2 && w2=$pid
+    at_step log 20
+    run --separate-stderr timeout 60 spot-run stop --join unix:j
+    [ "$status" -eq 0 ]
+    [ -z "$output" ]
+    step=$(sed -n "s/^spot-run stop: stopped; the state of step \([0-9]*\) is in 'st'.*/\1/p" <<<"$stderr")
+    [ "$step" -ge 20 ]
+    [ "$(jq .step "st/gen-$(printf %012d "$step")/manifest.json")" -eq "$step" ]
+    for id in $w1 $w2 $train; do
+        wait $id && status=0 || status=$?
+        [ "$status" -eq 75 ]
+    done
+    [ "$(events log committed)" -eq "$step" ]
+    train log --steps $((step + 5)) --state st --resume --workers 1
+    wait $train
+    same_as log $((step + 5))
+    run -4 --separate-stderr timeout 60 spot-run stop --join unix:j
+}
+
+@test "stop of a job without workers is at once; of steps that nobody can save it is 1" {
+    train log --steps 1000000
+    eventually 'spot-run status --join unix:j >/dev/null'
+    timeout 60 spot-run stop -q --join unix:j
+    wait $train && status=0 || status=$?
+    [ "$status" -eq 75 ]
+    train log --steps 1000000 --durable-every 1h
+    worker w1
+    at_step log 20
+    kill -9 $pid
+    seen log lost 1
+    run -1 --separate-stderr timeout 60 spot-run stop --join unix:j
+    wait $train && status=0 || status=$?
+    [ "$status" -eq 75 ]
+}
+
+@test "two that stop the job both hear of it, and a second wish does not break off the first" {
+    train log --steps 1000000 --state st --durable-every 1h
+    worker w1
+    at_step log 5
+    kill -STOP $pid
+    for k in 1 2; do
+        background timeout 60 spot-run stop --join unix:j 2>said$k
+        stop[$k]=$pid
+    done
+    sleep 0.7
+    kill -CONT "$(sed -n 2p pids)"
+    wait ${stop[1]}
+    wait ${stop[2]}
+    grep -q "state of step" said1
+    cmp said1 said2
+}
