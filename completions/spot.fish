@@ -282,14 +282,16 @@ complete -c spot-run -n '__fish_seen_subcommand_from train' -l workers -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l threads -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l recompute -x -a 'none mlp layer'
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l listen -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l plan -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l key-file -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l grid -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l shares -x -a 'even measured'
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l plan -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l lease -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l stall -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l buddies
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l ahead
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l price-usd-per-h -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l budget-usd -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l state -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l resume -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l durable-every -r

@@ -176,6 +176,7 @@ static int tick(struct spot_coord *c, struct spot_err *err)
             return -1;
     }
     sweep(c);
+    spot_coord_bill(c);
     show_progress(c);
     return 0;
 }
@@ -183,7 +184,7 @@ static int tick(struct spot_coord *c, struct spot_err *err)
 /* Asked to stop: true once nothing more can be saved. */
 static bool has_stopped(struct spot_coord *c)
 {
-    if (!stop_calls && !c->is_drained)
+    if (!stop_calls && !c->is_drained && !spot_coord_is_broke(c))
         return false;
     c->stop_wanted = true;
     if (c->options->observer)
@@ -359,6 +360,7 @@ static int open_journal(struct spot_coord *c, struct spot_err *err)
 
     if (spot_journal_open(&c->journal, o->events, o->resume, &step, &epoch, err))
         return -1;
+    c->spent_usd = c->journal.spent_usd;
     c->knows_loss = step > 0 && step >= spot_store_newest(c->store) && isfinite(c->journal.loss);
     if (c->knows_loss)
         c->last_loss = (float)c->journal.loss;
@@ -484,7 +486,7 @@ static void tell_kept(struct spot_coord *c, struct spot_err *err)
         spot_clock_sleep(1e-3);
     }
     (void)spot_store_confirm(c->store);
-    if (spot_store_newest(c->store) <= 0 || err->code == SPOT_EPREEMPTED)
+    if (spot_store_newest(c->store) <= 0 || err->code == SPOT_EPREEMPTED || spot_coord_is_broke(c))
         return;
     spot_store_keep(c->store);
     snprintf(err->msg + n, sizeof(err->msg) - n,
@@ -501,8 +503,10 @@ static int conclude(struct spot_coord *c, struct spot_coordinator_result *result
         result->step = c->machine.step;
         return c->is_over ? 0 : spot_err_set(err, SPOT_EPREEMPTED, "stopped; nothing is kept");
     }
-    if (!c->is_over)
-        return tell_stopped(c, err);
+    if (!c->is_over) {
+        tell_stopped(c, err);
+        return spot_coord_is_broke(c) && !stop_calls ? spot_coord_tell_broke(c, err) : -1;
+    }
     dismiss(c);
     while (spot_store_is_busy(c->store)) { /* the last generation is worth waiting for */
         if (spot_coord_store_news(c, err))

@@ -30,6 +30,7 @@ struct spot_event {
     int64_t restored_byte; /* migrate */
     double loss;           /* committed; done, where it is known */
     const char *loss_hex;  /* committed: 8 hex digits */
+    double spent_usd;      /* committed: by then, 0: no price is known */
     const json_t *samples; /* committed: integers 0..2^53 */
     const char *state_hex; /* done: 32 hex digits */
 };

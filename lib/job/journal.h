@@ -36,6 +36,7 @@ struct spot_journal {
     double start_s;    /* clock value of time_s 0 */
     struct spot_jw jw;
     double loss; /* of the last commit in a log that is continued, until the next; NAN: unknown */
+    double spent_usd;  /* as a log that is continued tells, else 0 */
     int64_t done_step; /* of a `done` behind it, -1: none */
     char done_hex[40];
     struct spot_recent recent[SPOT_RECENT_MAX]; /* the i-th ever at i % SPOT_RECENT_MAX */

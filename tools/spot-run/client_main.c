@@ -280,6 +280,8 @@ static int print_status(const struct spot_buf *text, enum spot_format format, st
            (long long)json_integer_value(json_object_get(doc.root, "steps")),
            (long long)json_integer_value(json_object_get(doc.root, "durable_step")));
     print_number(doc.root, "loss", "loss ", 6, "");
+    if (json_object_get(doc.root, "spent_usd"))
+        print_number(doc.root, "spent_usd", "spent ", 4, " USD");
     print_pace(doc.root);
     print_want(doc.root);
     print_members(json_object_get(doc.root, "members"));
