@@ -37,6 +37,8 @@ datadir     ?= $(prefix)/share
 mandir      ?= $(datadir)/man
 docdir      ?= $(datadir)/doc/spot
 compdir     ?= $(datadir)/bash-completion/completions
+zshdir      ?= $(datadir)/zsh/site-functions
+fishdir     ?= $(datadir)/fish/vendor_completions.d
 PKG_CONFIG  ?= pkg-config
 CUDA_HOME   ?= $(patsubst %/bin/nvcc,%,$(shell command -v nvcc))
 NVCC        ?= $(CUDA_HOME)/bin/nvcc
@@ -327,12 +329,13 @@ run-lint: headers layers tidy all $(B)/tests/schema
 	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" tests/lint/man-options
 	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" tests/lint/schema
 	$(Q)PATH="$(CURDIR)/$(B)/bin:$(CURDIR)/$(B)/tests:$$PATH" tests/lint/schema-tables
-	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" tests/lint/completions --check completions/spot.bash
+	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" tests/lint/completions --check completions
 	$(Q)echo 'lint: clean'
 
 completions: all
-	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" tests/lint/completions >completions/spot.bash.tmp
-	$(Q)mv completions/spot.bash.tmp completions/spot.bash
+	$(Q)for f in bash:spot.bash zsh:_spot fish:spot.fish; do \
+	  PATH="$(CURDIR)/$(B)/bin:$$PATH" tests/lint/completions $${f%%:*} >completions/new.tmp && \
+	  mv completions/new.tmp completions/$${f#*:} || exit 1; done
 
 schemas: $(B)/tests/schema ## docs/schema, from the field tables and docs/schema/by-hand
 	$(Q)for f in $(filter-out %/made_by.json,$(wildcard docs/schema/by-hand/*.json)); do n=$${f##*/}; \
@@ -386,22 +389,26 @@ man_pages = $(sort $(wildcard docs/man/*.[157]))
 
 install: all
 	install -d '$(DESTDIR)$(bindir)' '$(DESTDIR)$(libdir)/spot' '$(DESTDIR)$(docdir)' \
-	  '$(DESTDIR)$(datadir)/spot/schema' '$(DESTDIR)$(compdir)' \
+	  '$(DESTDIR)$(datadir)/spot/schema' '$(DESTDIR)$(compdir)' '$(DESTDIR)$(zshdir)' '$(DESTDIR)$(fishdir)' \
 	  $(foreach n,1 5 7,'$(DESTDIR)$(mandir)/man$n')
 	install -m 755 $(tools:%=$(B)/bin/%) '$(DESTDIR)$(bindir)'
 	$(if $(filter yes,$(CUDA)),install -m 644 $(module) '$(DESTDIR)$(libdir)/spot')
 	for m in $(man_pages); do install -m 644 $$m '$(DESTDIR)$(mandir)'/man$${m##*.}; done
 	install -m 644 $(wildcard docs/schema/*.json) '$(DESTDIR)$(datadir)/spot/schema'
-	for t in $(tools); do install -m 644 completions/spot.bash '$(DESTDIR)$(compdir)'/$$t; done
+	for t in $(tools); do install -m 644 completions/spot.bash '$(DESTDIR)$(compdir)'/$$t; \
+	  grep -E "^#|^complete -c $$t " completions/spot.fish >'$(DESTDIR)$(fishdir)'/$$t.fish; done
+	install -m 644 completions/_spot '$(DESTDIR)$(zshdir)'
 	install -m 644 LICENSE README.md CHANGELOG.md '$(DESTDIR)$(docdir)'
 	for f in $(doc_files); do if [ -x $$f ]; then m=755; else m=644; fi; \
 	  install -D -m $$m $$f '$(DESTDIR)$(docdir)'/$${f#docs/}; done
 
 uninstall:
 	rm -f $(tools:%='$(DESTDIR)$(bindir)/%') $(tools:%='$(DESTDIR)$(compdir)/%') \
+	  '$(DESTDIR)$(zshdir)/_spot' $(tools:%='$(DESTDIR)$(fishdir)/%.fish') \
 	  $(foreach m,$(man_pages),'$(DESTDIR)$(mandir)/man$(subst .,,$(suffix $m))/$(notdir $m)')
 	rm -rf '$(DESTDIR)$(libdir)/spot' '$(DESTDIR)$(datadir)/spot' '$(DESTDIR)$(docdir)'
 	for d in '$(DESTDIR)$(bindir)' '$(DESTDIR)$(libdir)' '$(DESTDIR)$(dir $(docdir))' '$(DESTDIR)$(compdir)' \
+	  '$(DESTDIR)$(zshdir)' '$(DESTDIR)$(fishdir)' \
 	  $(foreach n,1 5 7,'$(DESTDIR)$(mandir)/man$n'); do \
 	  while [ "$$d" != '$(DESTDIR)$(prefix)' ] && rmdir "$$d" 2>/dev/null; do d=$$(dirname "$$d"); done; done
 

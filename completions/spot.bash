@@ -1,53 +1,82 @@
 # SPDX-License-Identifier: MIT
 # bash completion for the spot tools; written by `make completions`.
 
-_spot() { # COMMAND... ; OPTION... of the tool or of its command
-    local current=${COMP_WORDS[COMP_CWORD]} words values
+_spot() {
+    local current=${COMP_WORDS[COMP_CWORD]} commands='' options='' values=''
     case "$1 ${COMP_WORDS[1]-}" in
-    'spot-migrate plan') words='--from --to --cluster --deadline --memory-cap --explain --plot --output --format --seed --quiet --verbose --provenance --help --version' ;;
-    'spot-migrate assign') words='--objective --output --quiet --verbose --help --version' ;;
-    'spot-migrate pack') words='--codec --compat --level --base --chunk --jobs --output --quiet --verbose --help --version' ;;
-    'spot-migrate unpack') words='--base --jobs --output --quiet --verbose --help --version' ;;
-    'spot-migrate verify') words='--base --jobs --quiet --verbose --help --version' ;;
-    'spot-migrate list') words='--output --format --seed --quiet --verbose --provenance --help --version' ;;
-    'spot-migrate extract') words='--tensor --raw --base --output --quiet --verbose --help --version' ;;
-    'spot-migrate send') words='--connect --listen --via --duplex --key-file --timeout --wait --streams --codec --chunk --deadline --plan --epoch --jobs --output --quiet --verbose --help --version' ;;
-    'spot-migrate recv') words='--connect --listen --via --duplex --key-file --timeout --wait --streams --window --jobs --output --quiet --verbose --help --version' ;;
-    'spot-migrate bench') words='--output --format --seed --quiet --verbose --provenance --help --version' ;;
-    'spot-migrate '*) words='plan assign pack unpack verify list extract send recv bench ' ;;
-    'spot-plan train') words='--job --forecast --now --spares --epoch --objective --usd-per-sample --solver --current --leaving --horizon --max-loss-prob --throughput --explain --output --format --seed --quiet --verbose --provenance --help --version' ;;
-    'spot-plan job') words='--ddp --global-batch --worker-batch --max-workers --name --params --usd-per-h --restart --output --format --seed --quiet --verbose --provenance --help --version' ;;
-    'spot-plan '*) words='train job ' ;;
-    'spot-predict '*) words='--kind --interval --horizon --history --cap --model --hazard --state --plot --backtest --models --origins --from --dump --joint --compare --output --format --seed --quiet --verbose --provenance --help --version' ;;
-    'spot-replay generate') words='--zones --regions --cap --hours --interval --instance-type --steps --events --profile --law --output --format --seed --quiet --verbose --provenance --help --version' ;;
-    'spot-replay describe') words='--from --to --scale --plot --ascii --fit --hazard --min-losses --output --format --seed --quiet --verbose --provenance --help --version' ;;
-    'spot-replay import') words='--from --columns --timezone --zone --instance-type --polarity --cap --product --match --time --origin --merge --interval --steps --events --output --format --seed --quiet --verbose --provenance --help --version' ;;
-    'spot-replay live') words='--trace --from --to --scale --max --speedup --grace --no-notice --events --seed --quiet --verbose --help --version' ;;
-    'spot-replay train') words='--job --trace --policy --notice --cost --throughput --events --realize --runs --interval --look-ahead --from --to --scale --sweep --steps --plot --picture --output --format --seed --quiet --verbose --provenance --help --version' ;;
-    'spot-replay '*) words='generate describe import live train ' ;;
-    'spot-run train') words='--data --load --tokens --tokenizer --tied --norm-eps --layers --width --heads --seq --vocab --shards --arch --kv-heads --ffn --rope-theta --micro-batch --global-batch --steps --seed --lr --clip --beta1 --beta2 --weight-decay --kernel --backend --comm --reduce --workers --threads --recompute --listen --key-file --grid --shares --plan --lease --stall --buddies --ahead --state --resume --durable-every --events --save --quiet --verbose --help --version' ;;
-    'spot-run profile') words='--grids --micro-batches --max-workers --steps --warm-up --links --stalls --changes --buddies --name --data --tokens --tokenizer --layers --width --heads --seq --vocab --shards --arch --kv-heads --ffn --rope-theta --norm-eps --micro-batch --global-batch --kernel --backend --threads --recompute --output --format --seed --quiet --verbose --provenance --help --version' ;;
-    'spot-run tokenize') words='--tokenizer --tokens --separator --decode --output --quiet --help --version' ;;
-    'spot-run worker') words='--join --key-file --name --domain --threads --recompute --backend --join-timeout --quiet --help --version' ;;
-    'spot-run replan') words='--join --key-file --join-timeout --force --help --version' ;;
-    'spot-run status') words='--join --key-file --join-timeout --format --help --version' ;;
-    'spot-run report') words='--reference --plot --speedup --spot-price --on-demand-price --output --format --seed --quiet --verbose --provenance --help --version' ;;
-    'spot-run '*) words='train profile tokenize worker replan status report ' ;;
+    'spot-migrate plan') options='--from --to --cluster --deadline --memory-cap --explain --plot --output --format --seed --quiet --verbose --provenance --help --version' ;;
+    'spot-migrate assign') options='--objective --output --quiet --verbose --help --version' ;;
+    'spot-migrate pack') options='--codec --compat --level --base --chunk --jobs --output --quiet --verbose --help --version' ;;
+    'spot-migrate unpack') options='--base --jobs --output --quiet --verbose --help --version' ;;
+    'spot-migrate verify') options='--base --jobs --quiet --verbose --help --version' ;;
+    'spot-migrate list') options='--output --format --seed --quiet --verbose --provenance --help --version' ;;
+    'spot-migrate extract') options='--tensor --raw --base --output --quiet --verbose --help --version' ;;
+    'spot-migrate send') options='--connect --listen --via --duplex --key-file --timeout --wait --streams --codec --chunk --deadline --plan --epoch --jobs --output --quiet --verbose --help --version' ;;
+    'spot-migrate recv') options='--connect --listen --via --duplex --key-file --timeout --wait --streams --window --jobs --output --quiet --verbose --help --version' ;;
+    'spot-migrate bench') options='--output --format --seed --quiet --verbose --provenance --help --version' ;;
+    'spot-migrate '*) commands='plan assign pack unpack verify list extract send recv bench' options='' ;;
+    'spot-plan train') options='--job --forecast --now --spares --epoch --objective --usd-per-sample --solver --current --leaving --horizon --max-loss-prob --throughput --explain --output --format --seed --quiet --verbose --provenance --help --version' ;;
+    'spot-plan job') options='--ddp --global-batch --worker-batch --max-workers --name --params --usd-per-h --restart --output --format --seed --quiet --verbose --provenance --help --version' ;;
+    'spot-plan '*) commands='train job' options='' ;;
+    'spot-predict '*) commands='' options='--kind --interval --horizon --history --cap --model --hazard --state --plot --backtest --models --origins --from --dump --joint --compare --output --format --seed --quiet --verbose --provenance --help --version' ;;
+    'spot-replay generate') options='--zones --regions --cap --hours --interval --instance-type --steps --events --profile --law --output --format --seed --quiet --verbose --provenance --help --version' ;;
+    'spot-replay describe') options='--from --to --scale --plot --ascii --fit --hazard --min-losses --output --format --seed --quiet --verbose --provenance --help --version' ;;
+    'spot-replay import') options='--from --columns --timezone --zone --instance-type --polarity --cap --product --match --time --origin --merge --interval --steps --events --output --format --seed --quiet --verbose --provenance --help --version' ;;
+    'spot-replay live') options='--trace --from --to --scale --max --speedup --grace --no-notice --events --seed --quiet --verbose --help --version' ;;
+    'spot-replay train') options='--job --trace --policy --notice --cost --throughput --events --realize --runs --interval --look-ahead --from --to --scale --sweep --steps --plot --picture --output --format --seed --quiet --verbose --provenance --help --version' ;;
+    'spot-replay '*) commands='generate describe import live train' options='' ;;
+    'spot-run train') options='--data --load --tokens --tokenizer --tied --norm-eps --layers --width --heads --seq --vocab --shards --arch --kv-heads --ffn --rope-theta --micro-batch --global-batch --steps --seed --lr --clip --beta1 --beta2 --weight-decay --kernel --backend --comm --reduce --workers --threads --recompute --listen --plan --key-file --grid --shares --lease --stall --buddies --ahead --price-usd-per-h --budget-usd --state --resume --durable-every --events --save --quiet --verbose --help --version' ;;
+    'spot-run profile') options='--grids --micro-batches --max-workers --steps --warm-up --links --stalls --changes --buddies --name --data --tokens --tokenizer --layers --width --heads --seq --vocab --shards --arch --kv-heads --ffn --rope-theta --norm-eps --micro-batch --global-batch --kernel --backend --threads --recompute --output --format --seed --quiet --verbose --provenance --help --version' ;;
+    'spot-run tokenize') options='--tokenizer --tokens --separator --decode --output --quiet --help --version' ;;
+    'spot-run worker') options='--join --key-file --name --domain --threads --recompute --backend --join-timeout --quiet --help --version' ;;
+    'spot-run replan') options='--join --key-file --join-timeout --force --help --version' ;;
+    'spot-run stop') options='--join --key-file --join-timeout --quiet --help --version' ;;
+    'spot-run status') options='--join --key-file --join-timeout --format --help --version' ;;
+    'spot-run report') options='--reference --plot --speedup --spot-price --on-demand-price --output --format --seed --quiet --verbose --provenance --help --version' ;;
+    'spot-run '*) commands='train profile tokenize worker replan stop status report' options='' ;;
     *) return ;;
     esac
-    case ${COMP_WORDS[COMP_CWORD - 1]} in
-    --arch) values='gpt2 llama' ;;
-    --policy) values='all list ideal on-demand optimal parcae-truth spot nowcast parcae persistence throughput varuna varuna-released bamboo bamboo-released oobleck torchft torchrun' ;;
-    *) values= ;;
+    case "$1 ${COMP_WORDS[1]-} ${COMP_WORDS[COMP_CWORD - 1]}" in
+    'spot-run status --format') values='json table' ;;
+    'spot-plan train --format') values='json table' ;;
+    'spot-replay generate --format') values='csv' ;;
+    'spot-replay import --format') values='csv' ;;
+    *' --format') values='json jsonl csv tsv table md' ;;
+    *' --arch') values='gpt2 llama' ;;
+    'spot-run tokenize --tokens') values='u16 u32' ;;
+    *' --tokens') values='bytes u16 u32' ;;
+    *' --kernel') values='auto fma portable cuda-bf16 cuda-fp32 cuda-bf16-tp cuda-fp32-tp' ;;
+    *' --backend') values='cpu cuda auto' ;;
+    *' --comm') values='sockets nccl' ;;
+    *' --reduce') values='exact fast' ;;
+    *' --recompute') values='none mlp layer' ;;
+    *' --shares') values='even measured' ;;
+    'spot-replay train --policy') values='all list ideal on-demand optimal parcae-truth spot nowcast parcae persistence throughput varuna varuna-released bamboo bamboo-released oobleck torchft torchrun' ;;
+    'spot-replay train --cost') values='parcae measured' ;;
+    *' train --throughput') values='table law both' ;;
+    'spot-replay train --realize') values='expected sampled' ;;
+    'spot-replay train --picture') values='samples grids cost' ;;
+    'spot-replay generate --profile') values='calm typical stormy' ;;
+    'spot-replay generate --law') values='help' ;;
+    'spot-replay import --from') values='help events spotserve spot-event count-log csv skypilot aws-price aws-score aws-advisor gcp-price azure-price' ;;
+    'spot-replay import --polarity') values='available unavailable' ;;
+    'spot-plan train --objective') values='samples usd-per-sample mix' ;;
+    'spot-plan train --solver') values='dp liveput parcae' ;;
+    'spot-predict '*' --kind') values='availability load' ;;
+    'spot-predict '*' --model') values='pool last ma ses holt theta arima auto parcae empirical jump markov birthdeath hazard renewal knn context load' ;;
+    'spot-predict '*' --models') values='pool last ma ses holt theta arima auto parcae empirical jump markov birthdeath hazard renewal knn context load' ;;
+    'spot-predict '*' --compare') values='pool last ma ses holt theta arima auto parcae empirical jump markov birthdeath hazard renewal knn context load' ;;
+    'spot-migrate assign --objective') values='sum bottleneck' ;;
+    *' --codec') values='raw zstd planes nibble auto' ;;
     esac
     if [ "$values" ]; then
         mapfile -t COMPREPLY < <(compgen -W "$values" -- "$current")
         return
     fi
     case $current in
-    -*) mapfile -t COMPREPLY < <(compgen -W "$words" -- "$current") ;;
+    -*) mapfile -t COMPREPLY < <(compgen -W "$options" -- "$current") ;;
     *) mapfile -t COMPREPLY < <(
-        [ "$COMP_CWORD" -eq 1 ] && compgen -W "${words//--*/}" -- "$current"
+        [ "$COMP_CWORD" -eq 1 ] && compgen -W "$commands" -- "$current"
         compgen -f -- "$current"
     ) ;;
     esac

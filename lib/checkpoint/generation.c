@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
+#define _XOPEN_SOURCE 700 /* nftw */
 #include "checkpoint/generation.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,19 +28,25 @@ void spot_generation_path(const struct spot_generations *g, int64_t step, const 
     snprintf(path, PATH_SIZE, "%s/gen-%012" PRId64 "%s", g->dir, step, suffix);
 }
 
-/* Remove a directory of plain files. */
-void spot_generation_remove_dir(const char *path)
+static int remove_entry(const char *path, const struct stat *st, int type, struct FTW *at)
 {
-    DIR *dir = opendir(path);
-    const struct dirent *entry;
+    (void)st;
+    (void)type;
+    (void)at;
+    (void)remove(path);
+    return 0;
+}
 
-    if (!dir)
-        return;
-    while ((entry = readdir(dir)))
-        if (entry->d_name[0] != '.')
-            unlinkat(dirfd(dir), entry->d_name, 0);
-    closedir(dir);
-    rmdir(path);
+void spot_generation_remove(const char *path)
+{
+    enum { DESCRIPTORS = 16 };
+
+    (void)nftw(path, remove_entry, DESCRIPTORS, FTW_DEPTH | FTW_PHYS);
+}
+
+bool spot_generation_is_damage(const struct spot_err *err)
+{
+    return err->code == SPOT_EDATA || err->code == SPOT_EUSAGE;
 }
 
 /* --- writing ------------------------------------------------------------- */
@@ -112,7 +120,7 @@ static int is_durable(const struct spot_generations *g, int64_t step, struct spo
         return 0;
     if (!spot_generation_verify(g, step, &why))
         return 1;
-    return why.code == SPOT_EDATA ? 0 : spot_err_set(err, why.code, "%s", why.msg);
+    return spot_generation_is_damage(&why) ? 0 : spot_err_set(err, why.code, "%s", why.msg);
 }
 
 int spot_generation_write(const struct spot_generations *g, int64_t step,
@@ -125,7 +133,7 @@ int spot_generation_write(const struct spot_generations *g, int64_t step,
         return durable < 0 ? -1 : 0;
     spot_generation_path(g, step, ".tmp", dir);
     spot_generation_path(g, step, "", final);
-    spot_generation_remove_dir(dir);
+    spot_generation_remove(dir);
     if (mkdir(dir, 0700))
         return spot_err_sys(err, "cannot make '%s'", dir);
     for (int b = 0; b < g->n_bundle; b++) {
@@ -135,7 +143,7 @@ int spot_generation_write(const struct spot_generations *g, int64_t step,
     }
     if (write_manifest(g, dir, step, piece, err) || sync_path(dir, err))
         return -1;
-    spot_generation_remove_dir(final); /* damaged */
+    spot_generation_remove(final); /* damaged */
     if (rename(dir, final))
         return spot_err_sys(err, "cannot rename '%s'", dir);
     return sync_path(g->dir, err);
@@ -180,15 +188,13 @@ int64_t *spot_generation_list(const struct spot_generations *g, size_t *n)
 }
 
 /* Nothing else than a file can be part of a generation; to open a pipe would wait for ever. */
-static int check_file(const char *path, struct spot_err *err)
+static int check_file(const char *path, struct stat *st, struct spot_err *err)
 {
-    struct stat st;
-
-    if (stat(path, &st))
+    if (stat(path, st))
         return errno == ENOENT || errno == ENOTDIR || errno == ELOOP
                    ? spot_err_set(err, SPOT_EDATA, "'%s' is not there", path)
                    : spot_err_sys(err, "cannot open '%s'", path);
-    return S_ISREG(st.st_mode) ? 0 : spot_err_set(err, SPOT_EDATA, "'%s' is no file", path);
+    return S_ISREG(st->st_mode) ? 0 : spot_err_set(err, SPOT_EDATA, "'%s' is no file", path);
 }
 
 /* The JSON of a manifest. */
@@ -229,9 +235,10 @@ static int open_manifest(const struct spot_generations *g, int64_t step, struct 
 {
     char path[PATH_SIZE], job[20];
     struct manifest_head head;
+    struct stat st;
 
     spot_generation_path(g, step, "/manifest.json", path);
-    if (check_file(path, err))
+    if (check_file(path, &st, err))
         return -1;
     if (spot_json_load_path(&m->doc, path, err))
         return -1;
@@ -263,27 +270,34 @@ fail:
     return -1;
 }
 
+/* The size is compared before memory is asked for: that of a damaged manifest may be absurd. */
 static uint8_t *read_file(const char *path, size_t n_byte, struct spot_err *err)
 {
+    struct stat st;
     FILE *in;
     uint8_t *data;
 
-    if (check_file(path, err))
+    if (check_file(path, &st, err))
         return NULL;
+    if ((size_t)st.st_size != n_byte) {
+        spot_err_set(err, SPOT_EDATA, "'%s' has %lld bytes, expected %zu", path,
+                     (long long)st.st_size, n_byte);
+        return NULL;
+    }
     in = fopen(path, "re");
     if (!in) {
         spot_err_sys(err, "cannot open '%s'", path);
         return NULL;
     }
     data = malloc(n_byte + 1);
-    if (data && fread(data, 1, n_byte + 1, in) == n_byte && !ferror(in)) {
+    if (data && fread(data, 1, n_byte, in) == n_byte) {
         fclose(in);
         return data;
     }
     if (!data || ferror(in))
         spot_err_sys(err, "cannot read '%s'", path);
     else
-        spot_err_set(err, SPOT_EDATA, "'%s' has not %zu bytes", path, n_byte);
+        spot_err_set(err, SPOT_EDATA, "'%s' has become shorter than %zu bytes", path, n_byte);
     free(data);
     fclose(in);
     return NULL;
@@ -364,4 +378,22 @@ int spot_generation_check(const struct spot_generations *g, int64_t step, struct
         return -1;
     spot_json_release(&m.doc);
     return 0;
+}
+
+bool spot_generation_exists(const struct spot_generations *g, int64_t step)
+{
+    char path[PATH_SIZE];
+
+    spot_generation_path(g, step, "/manifest.json", path);
+    return !access(path, F_OK) || (errno != ENOENT && errno != ENOTDIR);
+}
+
+void spot_generation_set_aside(const struct spot_generations *g, int64_t step)
+{
+    char good[PATH_SIZE], bad[PATH_SIZE];
+
+    spot_generation_path(g, step, "", good);
+    spot_generation_path(g, step, ".bad", bad);
+    spot_generation_remove(bad);
+    (void)rename(good, bad);
 }

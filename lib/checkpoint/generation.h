@@ -7,6 +7,7 @@
 #define SPOT_CHECKPOINT_GENERATION_H
 
 #include <limits.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -39,8 +40,18 @@ extern const struct spot_doc_part spot_state_part[];
 void spot_generation_path(const struct spot_generations *generations, int64_t step,
                           const char *suffix, char path[SPOT_GENERATION_PATH]);
 
-/* Remove a directory of plain files; one that is not there is fine. */
-void spot_generation_remove_dir(const char *path);
+/* Remove a file, or a directory and all that is in it; one that is not there is fine. */
+void spot_generation_remove(const char *path);
+
+/* Of a directory that is this job's: does the error say that the generation is damaged, rather
+ * than that the disk could not be read? Another job named in one manifest is damage too. */
+bool spot_generation_is_damage(const struct spot_err *err);
+
+/* Is it still there? One that cannot be looked at counts as there. */
+bool spot_generation_exists(const struct spot_generations *generations, int64_t step);
+
+/* Rename it gen-STEP.bad, in the place of an earlier one of that name. */
+void spot_generation_set_aside(const struct spot_generations *generations, int64_t step);
 
 /* Write and sync piece[n_bundle], then commit by the rename. Returns 0, or -1 with *err. */
 int spot_generation_write(const struct spot_generations *generations, int64_t step,

@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "checkpoint/generation.h"
@@ -22,6 +23,8 @@
 #include "common/xalloc.h"
 
 enum { PATH_SIZE = SPOT_GENERATION_PATH, KEEP = 2 };
+
+static const time_t watch_s = 1; /* between looks at the newest generation */
 
 struct spot_store {
     struct spot_generations disk;
@@ -44,7 +47,9 @@ struct spot_store {
     int64_t work_step;
     struct spot_piece *work; /* [n_bundle], the thread's while has_work */
     int result;
-    struct spot_err result_err;
+    struct spot_err result_err; /* of a result of 1: what is to be told beside it, code 0 nothing */
+    int64_t watched;            /* newest, as the thread knows it */
+    bool is_gone;               /* the thread has not found it */
 };
 
 static void free_pieces(struct spot_piece *piece, int n)
@@ -55,32 +60,144 @@ static void free_pieces(struct spot_piece *piece, int n)
     }
 }
 
+/* --- the directory -------------------------------------------------------- */
+
+/* Lock what the path names now, in the place of what it named before. */
+static int lock_dir(struct spot_store *s, struct spot_err *err)
+{
+    const int fd = open(s->disk.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct stat st;
+    int rc = 0;
+
+    if (fd < 0)
+        return spot_err_sys(err, "cannot use '%s'", s->disk.dir);
+    if (s->is_private && (fstat(fd, &st) || st.st_uid != geteuid()))
+        rc = spot_err_set(err, SPOT_ESYS, "'%s' belongs to another user", s->disk.dir);
+    else if (flock(fd, LOCK_EX | LOCK_NB))
+        rc = errno == EWOULDBLOCK
+                 ? spot_err_set(err, SPOT_ESYS, "'%s' is in use by another job", s->disk.dir)
+                 : spot_err_sys(err, "cannot lock '%s'", s->disk.dir);
+    if (rc) {
+        close(fd);
+        return -1;
+    }
+    if (s->lock_fd >= 0)
+        close(s->lock_fd);
+    s->lock_fd = fd;
+    return 0;
+}
+
+/* A directory that was deleted while the job runs is made again. *note says so. */
+static int return_dir(struct spot_store *s, struct spot_err *note, struct spot_err *err)
+{
+    struct stat now, had;
+
+    if (!stat(s->disk.dir, &now) && !fstat(s->lock_fd, &had) && now.st_dev == had.st_dev &&
+        now.st_ino == had.st_ino)
+        return 0;
+    if (!mkdir(s->disk.dir, 0700)) {
+        if (spot_sync_directory(s->disk.dir, err))
+            return -1;
+    } else if (errno != EEXIST) {
+        return spot_err_sys(err, "cannot make '%s'", s->disk.dir);
+    }
+    if (lock_dir(s, err))
+        return -1;
+    spot_err_set(note, SPOT_EDATA, "'%s' was deleted: it has been made again", s->disk.dir);
+    return 0;
+}
+
 /* --- the thread ----------------------------------------------------------- */
+
+/* The newest KEEP sound generations stay. One that is damaged takes nobody's place: before another
+ * is dropped for it, it is read, and set aside. */
+static void drop_old(const struct spot_store *s, int64_t written, struct spot_err *note)
+{
+    char path[PATH_SIZE];
+    size_t n, n_sound = 0;
+    int64_t *step = spot_generation_list(&s->disk, &n);
+
+    for (size_t i = 0; i < n && n_sound + (n - i) > KEEP; i++) {
+        struct spot_err why = { 0 };
+
+        if (n_sound == KEEP) {
+            spot_generation_path(&s->disk, step[i], "", path);
+            spot_generation_remove(path);
+        } else if (step[i] == written || !spot_generation_verify(&s->disk, step[i], &why)) {
+            n_sound++;
+        } else if (spot_generation_is_damage(&why)) {
+            spot_generation_set_aside(&s->disk, step[i]);
+            spot_err_set(note, SPOT_EDATA, "%.400s; that generation is set aside", why.msg);
+        }
+    }
+    free(step);
+}
+
+/* Returns 1, or -1 with *err; of 1 *err is what is to be told. */
+static int write_work(struct spot_store *s, struct spot_err *err)
+{
+    struct spot_err note = { 0 };
+    char dir[PATH_SIZE];
+
+    if (!return_dir(s, &note, err) &&
+        !spot_generation_write(&s->disk, s->work_step, s->work, err)) {
+        drop_old(s, s->work_step, &note);
+        *err = note;
+        return 1;
+    }
+    spot_generation_path(&s->disk, s->work_step, ".tmp", dir);
+    spot_generation_remove(dir);
+    return -1;
+}
+
+/* With the lock: is the newest generation still there? */
+static void watch(struct spot_store *s)
+{
+    const int64_t step = s->watched;
+    bool is_gone;
+
+    if (step < 0 || s->is_gone)
+        return;
+    pthread_mutex_unlock(&s->lock);
+    is_gone = !spot_generation_exists(&s->disk, step);
+    pthread_mutex_lock(&s->lock);
+    if (!is_gone || step != s->watched)
+        return;
+    s->is_gone = true;
+    (void)!write(s->news[1], "", 1);
+}
+
+/* With the lock: until there is work, or it is time to look. */
+static void await_work(struct spot_store *s)
+{
+    struct timespec until;
+
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += watch_s;
+    while (!s->has_work && !s->stop)
+        if (pthread_cond_timedwait(&s->changed, &s->lock, &until) == ETIMEDOUT)
+            return;
+}
 
 static void *run_thread(void *user)
 {
     struct spot_store *s = user;
 
     pthread_mutex_lock(&s->lock);
-    for (;;) {
+    while (s->has_work || !s->stop) {
         struct spot_err err = { 0 };
         int rc;
 
-        while (!s->has_work && !s->stop)
-            pthread_cond_wait(&s->changed, &s->lock);
-        if (!s->has_work)
-            break;
-        pthread_mutex_unlock(&s->lock);
-        rc = spot_generation_write(&s->disk, s->work_step, s->work, &err);
-        if (rc) {
-            char dir[PATH_SIZE];
-
-            spot_generation_path(&s->disk, s->work_step, ".tmp", dir);
-            spot_generation_remove_dir(dir);
+        await_work(s);
+        if (!s->has_work) {
+            watch(s);
+            continue;
         }
+        pthread_mutex_unlock(&s->lock);
+        rc = write_work(s, &err);
         pthread_mutex_lock(&s->lock);
         free_pieces(s->work, s->disk.n_bundle);
-        s->result = rc ? -1 : 1;
+        s->result = rc;
         s->result_err = err;
         s->has_work = false;
         s->has_result = true;
@@ -92,17 +209,28 @@ static void *run_thread(void *user)
 
 /* --- reading -------------------------------------------------------------- */
 
-static void drop_old(const struct spot_store *s)
+static void set_newest(struct spot_store *s, int64_t step)
 {
-    char path[PATH_SIZE];
-    size_t n;
-    int64_t *step = spot_generation_list(&s->disk, &n);
+    s->newest = step;
+    pthread_mutex_lock(&s->lock);
+    s->watched = step;
+    s->is_gone = false;
+    pthread_mutex_unlock(&s->lock);
+}
 
-    for (size_t i = KEEP; i < n; i++) {
-        spot_generation_path(&s->disk, step[i], "", path);
-        spot_generation_remove_dir(path);
-    }
+bool spot_store_confirm(struct spot_store *s)
+{
+    size_t n, i = 0;
+    int64_t *step;
+
+    if (s->newest < 0 || spot_generation_exists(&s->disk, s->newest))
+        return true;
+    step = spot_generation_list(&s->disk, &n);
+    while (i < n && spot_generation_check(&s->disk, step[i], NULL))
+        i++;
+    set_newest(s, i < n ? step[i] : -1);
     free(step);
+    return false;
 }
 
 uint8_t *spot_store_read(struct spot_store *s, int bundle, size_t *n_byte, struct spot_err *err)
@@ -122,7 +250,6 @@ void spot_store_on_tick(struct spot_store *s, void (*tick)(void *user), void *us
 
 int spot_store_verify(struct spot_store *s, struct spot_err *err)
 {
-    char good[PATH_SIZE], bad[PATH_SIZE];
     size_t n;
     int64_t *step = spot_generation_list(&s->disk, &n), sound = -1;
     struct spot_generations disk = s->disk; /* the thread has no tick */
@@ -139,18 +266,15 @@ int spot_store_verify(struct spot_store *s, struct spot_err *err)
         }
         if (err)
             *err = why;
-        if (why.code != SPOT_EDATA) {
+        if (!spot_generation_is_damage(&why)) {
             free(step);
             return -1;
         }
-        spot_generation_path(&s->disk, step[i], "", good);
-        spot_generation_path(&s->disk, step[i], ".bad", bad);
-        spot_generation_remove_dir(bad);
-        (void)rename(good, bad);
+        spot_generation_set_aside(&s->disk, step[i]);
         n_bad++;
     }
     free(step);
-    s->newest = sound;
+    set_newest(s, sound);
     return n_bad;
 }
 
@@ -188,18 +312,6 @@ static int make_dir(struct spot_store *s, const char *dir, struct spot_err *err)
     return spot_err_sys(err, "cannot use '%s'", dir);
 }
 
-static int lock_dir(struct spot_store *s, struct spot_err *err)
-{
-    s->lock_fd = open(s->disk.dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (s->lock_fd < 0)
-        return spot_err_sys(err, "cannot use '%s'", s->disk.dir);
-    if (!flock(s->lock_fd, LOCK_EX | LOCK_NB))
-        return 0;
-    if (errno != EWOULDBLOCK)
-        return spot_err_sys(err, "cannot lock '%s'", s->disk.dir);
-    return spot_err_set(err, SPOT_ESYS, "'%s' is in use by another job", s->disk.dir);
-}
-
 /* Generations whose writer died. */
 static void drop_unfinished(const struct spot_store *s)
 {
@@ -214,26 +326,31 @@ static void drop_unfinished(const struct spot_store *s)
             strcmp(entry->d_name + n - 4, ".tmp") != 0)
             continue;
         snprintf(path, sizeof(path), "%s/%s", s->disk.dir, entry->d_name);
-        spot_generation_remove_dir(path);
+        spot_generation_remove(path);
     }
     if (dir)
         closedir(dir);
 }
 
-/* The newest generation of this job; one of another job is refused. */
+/* The newest generation. A directory is one job's: beside a sound generation of ours, one that
+ * names another job is damaged; where there is none of ours, all is another job's and refused. */
 static int look_around(struct spot_store *s, struct spot_err *err)
 {
     size_t n;
     int64_t *step = spot_generation_list(&s->disk, &n);
-    struct spot_err why = { 0 };
-    int rc = 0;
+    struct spot_err other = { 0 };
+    bool has_ours = false;
 
     s->newest = n ? step[0] : -1;
-    for (size_t i = 0; !rc && i < n; i++)
-        if (spot_generation_check(&s->disk, step[i], &why) && why.code == SPOT_EUSAGE)
-            rc = spot_err_set(err, why.code, "%s", why.msg);
+    for (size_t i = 0; i < n && !has_ours; i++) {
+        struct spot_err why = { 0 };
+
+        has_ours = !spot_generation_check(&s->disk, step[i], &why);
+        if (why.code == SPOT_EUSAGE)
+            other = why;
+    }
     free(step);
-    return rc;
+    return has_ours || !other.code ? 0 : spot_err_set(err, other.code, "%s", other.msg);
 }
 
 static int start_thread(struct spot_store *s, struct spot_err *err)
@@ -250,6 +367,17 @@ static int start_thread(struct spot_store *s, struct spot_err *err)
     return 0;
 }
 
+/* Waits of the thread are not to jump when somebody sets the clock. */
+static void init_clock(pthread_cond_t *changed)
+{
+    pthread_condattr_t attribute;
+
+    pthread_condattr_init(&attribute);
+    pthread_condattr_setclock(&attribute, CLOCK_MONOTONIC);
+    pthread_cond_init(changed, &attribute);
+    pthread_condattr_destroy(&attribute);
+}
+
 struct spot_store *spot_store_open(const char *dir, uint64_t job, int n_bundle,
                                    struct spot_err *err)
 {
@@ -261,8 +389,9 @@ struct spot_store *spot_store_open(const char *dir, uint64_t job, int n_bundle,
     s->lock_fd = s->news[0] = s->news[1] = -1;
     s->piece = spot_xcalloc((size_t)n_bundle, sizeof(*s->piece));
     s->work = spot_xcalloc((size_t)n_bundle, sizeof(*s->work));
+    s->watched = -1;
     pthread_mutex_init(&s->lock, NULL);
-    pthread_cond_init(&s->changed, NULL);
+    init_clock(&s->changed);
     if (make_dir(s, dir, err) || lock_dir(s, err) || look_around(s, err))
         goto fail;
     drop_unfinished(s);
@@ -278,20 +407,6 @@ fail:
     return NULL;
 }
 
-static void remove_private(const struct spot_store *s)
-{
-    char path[PATH_SIZE];
-    size_t n;
-    int64_t *step = spot_generation_list(&s->disk, &n);
-
-    for (size_t i = 0; i < n; i++) {
-        spot_generation_path(&s->disk, step[i], "", path);
-        spot_generation_remove_dir(path);
-    }
-    free(step);
-    spot_generation_remove_dir(s->disk.dir);
-}
-
 void spot_store_close(struct spot_store *s)
 {
     if (!s)
@@ -304,7 +419,7 @@ void spot_store_close(struct spot_store *s)
         pthread_join(s->thread, NULL);
     }
     if (s->is_private)
-        remove_private(s);
+        spot_generation_remove(s->disk.dir);
     for (int i = 0; i < 2; i++)
         if (s->news[i] >= 0)
             close(s->news[i]);
@@ -426,22 +541,30 @@ int spot_store_fd(const struct spot_store *s)
 
 int spot_store_result(struct spot_store *s, int64_t *step, struct spot_err *err)
 {
+    const int64_t newest = s->newest;
     char byte[8];
     int result = 0;
+    bool is_gone;
 
     (void)!read(s->news[0], byte, sizeof(byte));
     pthread_mutex_lock(&s->lock);
+    is_gone = s->is_gone;
+    s->is_gone = false;
     if (s->has_result) {
         result = s->result;
         *step = s->work_step;
-        if (result < 0)
+        if (err)
             *err = s->result_err;
         s->has_result = false;
     }
     pthread_mutex_unlock(&s->lock);
     if (result > 0) {
-        s->newest = *step;
-        drop_old(s);
+        set_newest(s, *step);
+    } else if (!result && is_gone && !spot_store_confirm(s)) {
+        *step = newest;
+        spot_err_set(err, SPOT_ESYS, "the state of step %lld in '%s' has been deleted",
+                     (long long)newest, s->disk.dir);
+        result = SPOT_STORE_GONE;
     }
     hand_over(s);
     return result;

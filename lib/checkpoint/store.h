@@ -3,7 +3,9 @@
  *
  * DIR/gen-STEP/ holds one file per bundle (bytes of bundle_io.h) and manifest.json with the hash
  * of each. A generation is written as DIR/gen-STEP.tmp, synced, and becomes one by its rename:
- * the commit marker. The newest two are kept. A thread writes; the caller never waits for a disk.
+ * the commit marker. The newest two that are sound are kept. A thread writes; the caller never
+ * waits for a disk. It also looks once a second whether the newest is still there, and makes a
+ * directory that was deleted again when it writes the next.
  */
 #ifndef SPOT_CHECKPOINT_STORE_H
 #define SPOT_CHECKPOINT_STORE_H
@@ -21,8 +23,9 @@ extern "C" {
 struct spot_store;
 
 /* Open or make DIR; NULL makes a private one under $TMPDIR that goes when the store is closed.
- * Generations of another job are refused (SPOT_EUSAGE), so is a DIR that another process has open
- * (SPOT_ESYS). What a crash left half-written is removed. NULL with *err. */
+ * Generations of another job are refused (SPOT_EUSAGE) where none is of this one, so is a DIR that
+ * another process has open (SPOT_ESYS). What a crash left half-written is removed. NULL with *err.
+ */
 struct spot_store *spot_store_open(const char *dir, uint64_t job, int n_bundle,
                                    struct spot_err *err);
 void spot_store_close(struct spot_store *store);
@@ -31,6 +34,10 @@ const char *spot_store_dir(const struct spot_store *store);
 
 /* Step of the newest durable generation, -1 if there is none. */
 int64_t spot_store_newest(const struct spot_store *store);
+
+/* Look whether that is still there: false, if it was deleted; the newest is then one that is left.
+ */
+bool spot_store_confirm(struct spot_store *store);
 
 /* Call tick(user) while spot_store_verify works: it may take long. */
 void spot_store_on_tick(struct spot_store *store, void (*tick)(void *user), void *user);
@@ -62,8 +69,12 @@ void spot_store_cancel(struct spot_store *store);
 /* Leave a private directory there when the store is closed. */
 void spot_store_keep(struct spot_store *store);
 
-/* Readable when the thread has finished one. spot_store_result then gives 1 with *step when it
- * became durable, -1 with *err when it could not be written, 0 when there is no news. */
+enum { SPOT_STORE_GONE = -2 };
+
+/* Readable when the thread has news. spot_store_result then gives 1 with *step when that became
+ * durable, and *err, where its code is not 0, is a warning: what else was found; -1 with *step and
+ * *err when it could not be written; SPOT_STORE_GONE with *step and *err when the newest generation
+ * was deleted, and newest is what is left; 0 when there is no news. */
 int spot_store_fd(const struct spot_store *store);
 int spot_store_result(struct spot_store *store, int64_t *step, struct spot_err *err);
 

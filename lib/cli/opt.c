@@ -23,7 +23,7 @@ static void print_option(const struct spot_opt *o, FILE *out)
         n += snprintf(left + n, sizeof(left) - (size_t)n, ", --%s", next->long_name);
     if (o->arg_name)
         n += snprintf(left + n, sizeof(left) - (size_t)n, " <%s>", o->arg_name);
-    fprintf(out, n > 29 ? "%s\n%30s%s\n" : "%-30s%s%s\n", left, "", o->help);
+    fprintf(out, n > 30 ? "%s\n%30s%s\n" : "%-29s %s%s\n", left, "", o->help);
 }
 
 static void print_help(const struct spot_cli *cli, FILE *out)

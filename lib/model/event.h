@@ -32,6 +32,7 @@ struct spot_event {
     const char *who;               /* joined, notice, left, lost: its name, NULL: not told */
     const json_t *place, *buddies; /* formed: names, whatever the log has there; NULL: not told */
     const char *loss_hex;          /* committed: 8 hex digits */
+    double spent_usd;              /* committed: by then, 0: no price is known */
     const json_t *samples;         /* committed: integers 0..2^53 */
     const char *state_hex;         /* done: 32 hex digits */
 };

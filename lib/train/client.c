@@ -10,7 +10,11 @@
 #include "comm/link.h"
 #include "common/clock.h"
 
-static const double patience_s = 10; /* for the whole answer */
+/* For the whole answer; a job that is to stop says so when it has. */
+static double patience_s(enum spot_message type)
+{
+    return type == SPOT_MSG_STOP ? 86400 : 10;
+}
 
 struct question {
     const char *join;
@@ -18,8 +22,16 @@ struct question {
     enum spot_message type;
     const void *data;
     size_t n_byte;
-    double until_s; /* all of it ends here, whoever is at the other side */
+    double until_s; /* it ends here, whoever is at the other side; of STOP, the dialling */
 };
+
+/* When to give up on an answer. */
+static double answer_until_s(const struct question *q)
+{
+    const double patient_s = spot_clock_s() + patience_s(q->type);
+
+    return q->type == SPOT_MSG_STOP ? patient_s : fmin(q->until_s, patient_s);
+}
 
 static int wait_answer(struct spot_link *link, double until_s, struct spot_buf *answer,
                        struct spot_err *err)
@@ -74,7 +86,7 @@ static int attempt(const struct question *q, struct spot_buf *answer, bool *is_s
         rc = spot_link_send(&link, q->type, 0, 0, q->data, q->n_byte, err);
     }
     if (!rc)
-        rc = wait_answer(&link, fmin(q->until_s, spot_clock_s() + patience_s), answer, err);
+        rc = wait_answer(&link, answer_until_s(q), answer, err);
     spot_link_release(&link);
     return rc;
 }

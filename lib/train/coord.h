@@ -28,6 +28,7 @@ struct spot_coord_peer {
     struct spot_link link;
     uint32_t id;     /* 0: no member */
     bool is_closing; /* close when everything is sent */
+    bool awaits_end; /* a client that is answered when the job has stopped */
     bool cannot_mirror;
     char name[SPOT_NAME_MAX];
     char address[SPOT_ADDRESS_MAX + 8];
@@ -125,6 +126,8 @@ struct spot_coord {
     bool is_final;                /* all steps have committed: collecting the result */
     struct spot_frame **result;   /* [n_bundle], final snapshots */
     struct spot_err state_err;    /* why the final generation could not be written */
+    bool is_drained;              /* a client wants the job to stop */
+    double spent_usd, billed_s;   /* for members so far, and until when; continued from the log */
     bool stop_wanted, is_over;
     struct spot_local *local; /* [options->n_local] */
     double progress_shown_s;
@@ -149,7 +152,10 @@ int spot_coord_inventory(struct spot_coord *c, struct spot_coord_peer *peer,
 int spot_coord_act(struct spot_coord *c, enum spot_effect effect, struct spot_err *err);
 void spot_coord_release_leavers(struct spot_coord *c);
 
-/* coord_message.c: handle a frame; log an event about a member, `why` may be NULL. */
+/* coord_message.c: the job ends with rc and *err: answer who asked it to stop, and let members go
+ * that nobody will come back for; handle a frame; log an event about a member, `why` may be NULL.
+ */
+void spot_coord_drained(struct spot_coord *c, int rc, const struct spot_err *err);
 int spot_coord_message(struct spot_coord *c, struct spot_coord_peer *peer,
                        const struct spot_frame *frame, struct spot_err *err);
 int spot_coord_log_member(struct spot_coord *c, const char *event,
@@ -244,6 +250,12 @@ int spot_coord_snapshot(struct spot_coord *c, const struct spot_frame *frame, st
 int spot_coord_store_news(struct spot_coord *c, struct spot_err *err);
 int spot_coord_finish(struct spot_coord *c, struct spot_coordinator_result *result,
                       struct spot_err *err);
+
+/* coord_bill.c: what members cost since the last time; is the budget spent? */
+void spot_coord_bill(struct spot_coord *c);
+bool spot_coord_is_broke(const struct spot_coord *c);
+/* What is said then, for what tell_stopped says. */
+int spot_coord_tell_broke(const struct spot_coord *c, struct spot_err *err);
 
 /* coord_plan.c */
 /* Can the job run on this grid, if there are members for it? Returns 0, or -1 with *err of the

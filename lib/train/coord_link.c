@@ -2,6 +2,7 @@
 /* Connections: taken in, served, given up. */
 #include <errno.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -28,15 +29,23 @@ void spot_coord_free_peer(struct spot_coord *c, size_t i)
 
 /* A dead worker cannot remove its socket; one that lost us, and joins anew, listens there again.
  * Its address is hearsay: only what lies where workers of this job put theirs, OURS.PID, is ours to
- * remove. */
+ * remove. It may have come by another name of the directory. */
 static void drop_socket(const struct spot_coord *c, const struct spot_coord_peer *peer)
 {
-    const size_t n = strlen(c->endpoint.path);
+    const char *slash = strrchr(c->endpoint.path, '/');
+    const char *base = slash ? slash + 1 : c->endpoint.path, *theirs, *pid;
+    const size_t n = strlen(base);
     struct spot_endpoint e;
 
-    if (c->endpoint.kind == SPOT_ENDPOINT_UNIX && !spot_endpoint_parse(peer->address, &e, NULL) &&
-        e.kind == SPOT_ENDPOINT_UNIX && !strncmp(e.path, c->endpoint.path, n) && e.path[n] == '.' &&
-        e.path[n + 1] && !e.path[n + 1 + strspn(e.path + n + 1, "0123456789")])
+    if (c->endpoint.kind != SPOT_ENDPOINT_UNIX || spot_endpoint_parse(peer->address, &e, NULL) ||
+        e.kind != SPOT_ENDPOINT_UNIX)
+        return;
+    slash = strrchr(e.path, '/');
+    theirs = slash ? slash + 1 : e.path;
+    pid = peer->address + strlen(peer->address) - strlen(theirs) + n;
+    if (!strncmp(theirs, base, n) && theirs[n] == '.' && theirs[n + 1] &&
+        !theirs[n + 1 + strspn(theirs + n + 1, "0123456789")] &&
+        (size_t)snprintf(e.path, sizeof(e.path), "%s%s", c->endpoint.path, pid) < sizeof(e.path))
         spot_endpoint_drop_stale(&e, 0);
 }
 
@@ -162,6 +171,8 @@ static const char *is_dead(const struct spot_coord *c, const struct spot_coord_p
 
     if (peer->is_closing && !spot_link_wants_write(&peer->link))
         return "closed";
+    if (peer->awaits_end)
+        return NULL;
     if (!peer->id)
         return now_s - peer->since_s > hello_s ? "said nothing" : NULL;
     if (now_s - peer->heard_s > c->options->lease_s)

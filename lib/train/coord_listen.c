@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Where a coordinator listens: at the address that was asked for, or at a private one. */
-#define _XOPEN_SOURCE 700 /* mkdtemp */
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +8,7 @@
 
 #include "common/temp.h"
 #include "train/coord.h"
+#include "train/private_dir.h"
 
 enum { PATH_LENGTH_MAX = 99 }; /* of 107, for what workers add: a dot and their process id */
 
@@ -38,14 +38,10 @@ static int take_address(struct spot_coord *c, struct spot_err *err)
  * for whom /proc/OURS/fd is open. */
 static int take_private(struct spot_coord *c, struct spot_err *err)
 {
-    char *dir = spot_temp_template("spot-run");
+    const char *dir = c->private_dir = spot_private_dir_new(err);
 
-    if (!mkdtemp(dir)) {
-        spot_err_sys(err, "cannot make a directory for the socket, '%s'", dir);
-        free(dir);
+    if (!dir)
         return -1;
-    }
-    c->private_dir = dir;
     c->endpoint.kind = SPOT_ENDPOINT_UNIX;
     if (strlen(dir) + strlen("/job") <= PATH_LENGTH_MAX) {
         snprintf(c->endpoint.path, sizeof(c->endpoint.path), "%s/job", dir);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#define _XOPEN_SOURCE 700 /* setenv */
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -10,6 +11,7 @@
 #include "common/clock.h"
 #include "common/xalloc.h"
 #include "train/coord.h"
+#include "train/private_dir.h"
 
 enum { FUTILE_DEATHS_MAX = 3 };
 
@@ -44,6 +46,8 @@ static int start(struct spot_coord *c, size_t i, struct spot_err *err)
 
 int spot_coord_local_start(struct spot_coord *c, struct spot_err *err)
 {
+    if (c->private_dir && setenv(SPOT_PRIVATE_DIR_ENV, c->private_dir, 1))
+        return spot_err_sys(err, "cannot tell workers of '%s'", c->private_dir);
     c->local = spot_xcalloc(c->options->n_local, sizeof(*c->local));
     for (size_t i = 0; i < c->options->n_local; i++)
         if (start(c, i, err))

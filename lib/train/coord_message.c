@@ -80,6 +80,10 @@ static int on_client(struct spot_coord *c, struct spot_coord_peer *peer,
     bool changed = false;
     uint64_t status = 0;
 
+    if (frame->type == SPOT_MSG_STOP) {
+        peer->awaits_end = c->is_drained = true;
+        return 0;
+    }
     if (frame->type == SPOT_MSG_STATUS) {
         spot_coord_status(c, &out);
     } else if (spot_coord_plan_text(c, (const char *)frame->data, frame->n_byte, "plan",
@@ -97,11 +101,34 @@ static int on_client(struct spot_coord *c, struct spot_coord_peer *peer,
                : 0;
 }
 
+/* What could not be kept is a negative answer. */
+static uint64_t drained_status(const struct spot_coord *c, int rc, const struct spot_err *err)
+{
+    if (!rc)
+        return 0;
+    if (err->code != SPOT_EPREEMPTED)
+        return (uint64_t)spot_err_exit_status(err);
+    return c->machine.step > 0 && spot_store_newest(c->store) < c->machine.step;
+}
+
+void spot_coord_drained(struct spot_coord *c, int rc, const struct spot_err *err)
+{
+    const char *text = rc ? err->msg : "the job is done";
+
+    for (size_t i = 0; c->is_drained && i < c->n_peer; i++) {
+        if (c->peer[i]->awaits_end)
+            spot_coord_send(c, c->peer[i], SPOT_MSG_ANSWER, drained_status(c, rc, err), text,
+                            strlen(text));
+        else if (c->peer[i]->id && rc)
+            spot_coord_send(c, c->peer[i], SPOT_MSG_LEAVE, 0, NULL, 0);
+    }
+}
+
 static int on_stranger(struct spot_coord *c, struct spot_coord_peer *peer,
                        const struct spot_frame *frame, struct spot_err *err)
 {
     if (frame->type == SPOT_MSG_REPLAN || frame->type == SPOT_MSG_REPLAN_FORCE ||
-        frame->type == SPOT_MSG_STATUS)
+        frame->type == SPOT_MSG_STATUS || frame->type == SPOT_MSG_STOP)
         return on_client(c, peer, frame, err);
     if (frame->type != SPOT_MSG_HELLO) {
         peer->is_closing = true;

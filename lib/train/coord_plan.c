@@ -252,6 +252,10 @@ void spot_coord_status(const struct spot_coord *c, struct spot_buf *out)
     if (c->step_s > 0 && !c->is_suspended)
         spot_jw_real(&jw, "eta_s", c->step_s * (double)(c->config.n_step - c->machine.step));
     spot_jw_real(&jw, "tokens_per_s", token_rate(c));
+    if (c->options->price_usd_per_h > 0)
+        spot_jw_real(&jw, "spent_usd", c->spent_usd);
+    if (c->options->budget_usd > 0)
+        spot_jw_real(&jw, "budget_usd", c->options->budget_usd);
     put_members(c, &jw);
     put_events(&c->journal, &jw);
     spot_jw_end(&jw);

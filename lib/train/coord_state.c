@@ -127,6 +127,13 @@ int spot_coord_store_news(struct spot_coord *c, struct spot_err *err)
     int64_t step;
     const int news = spot_store_result(c->store, &step, &why);
 
+    if (news == SPOT_STORE_GONE) {
+        c->options->warn("%s; the job's state is made durable again", why.msg);
+        c->durable_s = 0;
+        return 0;
+    }
+    if (news > 0 && why.code)
+        c->options->warn("%s", why.msg);
     if (news < 0 && step == c->machine.step && c->is_final && c->options->state) {
         c->state_err = why; /* told when the result is safe */
     } else if (news < 0) {

@@ -269,6 +269,8 @@ static int log_committed(struct spot_coord *c, float loss, double norm, struct s
     spot_jw_str(jw, "loss_hex", hex);
     spot_jw_real(jw, "grad_norm", norm);
     spot_jw_real(jw, "compute_s", rint(c->compute_s * 1e6) / 1e6);
+    if (c->options->price_usd_per_h > 0)
+        spot_jw_real(jw, "spent_usd", c->spent_usd);
     spot_jw_array(jw, "samples");
     for (int64_t j = 0; j < c->n_microbatch; j++)
         for (int64_t k = 0; k < c->config.micro_batch; k++)

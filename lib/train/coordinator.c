@@ -142,10 +142,11 @@ static void show_progress(struct spot_coord *c)
     fflush(stderr);
 }
 
-/* Workers that were killed before they said where they listen. */
+/* Sockets of workers that were killed before they said where they listen, or while no coordinator
+ * was there to see it. */
 static void sweep(struct spot_coord *c)
 {
-    static const double every_s = 60;
+    static const double every_s = 5;
     static const time_t age_s = 10;
 
     if (c->swept_s > 0 && c->polled_s - c->swept_s < every_s)
@@ -182,6 +183,7 @@ static int tick(struct spot_coord *c, struct spot_err *err)
     if (c->machine.phase == SPOT_PHASE_WAIT)
         spot_coord_release_leavers(c); /* who starts with the others may have something to give */
     sweep(c);
+    spot_coord_bill(c);
     show_progress(c);
     return 0;
 }
@@ -189,11 +191,12 @@ static int tick(struct spot_coord *c, struct spot_err *err)
 /* Asked to stop: true once nothing more can be saved. */
 static bool has_stopped(struct spot_coord *c)
 {
-    if (!stop_calls)
+    if (!stop_calls && !c->is_drained && !spot_coord_is_broke(c))
         return false;
     c->stop_wanted = true;
     if (c->options->observer)
         return true;
+    (void)spot_store_confirm(c->store); /* what was deleted is written again, or not named */
     if (stop_calls > 1 || spot_store_newest(c->store) >= c->machine.step)
         return true;
     return c->machine.phase == SPOT_PHASE_WAIT && !spot_store_is_busy(c->store);
@@ -361,6 +364,7 @@ static int open_journal(struct spot_coord *c, struct spot_err *err)
 
     if (spot_journal_open(&c->journal, o->events, o->resume, &step, &epoch, err))
         return -1;
+    c->spent_usd = c->journal.spent_usd;
     c->knows_loss = step > 0 && step >= spot_store_newest(c->store) && isfinite(c->journal.loss);
     if (c->knows_loss)
         c->last_loss = (float)c->journal.loss;
@@ -407,20 +411,26 @@ static int open_plan(struct spot_coord *c, struct spot_err *err)
     return spot_coord_plan_first(c, err);
 }
 
-/* Goodbye to the members, each frame flushed for a moment at most. */
-static void dismiss(struct spot_coord *c)
+/* Each frame that waits, for a moment at most. */
+static void flush_peers(struct spot_coord *c)
 {
     const double until_s = spot_clock_s() + 1;
 
-    for (size_t i = 0; c->is_over && i < c->n_peer; i++)
-        if (c->peer[i]->id)
-            spot_coord_send(c, c->peer[i], SPOT_MSG_FINISH, 0, NULL, 0);
     for (size_t i = 0; i < c->n_peer; i++)
         while (spot_link_wants_write(&c->peer[i]->link) && spot_clock_s() < until_s) {
             if (spot_link_flush(&c->peer[i]->link, NULL))
                 break;
             spot_clock_sleep(1e-3);
         }
+}
+
+/* Goodbye to the members. */
+static void dismiss(struct spot_coord *c)
+{
+    for (size_t i = 0; c->is_over && i < c->n_peer; i++)
+        if (c->peer[i]->id)
+            spot_coord_send(c, c->peer[i], SPOT_MSG_FINISH, 0, NULL, 0);
+    flush_peers(c);
 }
 
 static void release(struct spot_coord *c)
@@ -453,10 +463,14 @@ static void release(struct spot_coord *c)
  * read again as fast. */
 static int tell_stopped(struct spot_coord *c, struct spot_err *err)
 {
-    const int64_t newest = c->store ? spot_store_newest(c->store) : -1;
+    int64_t newest = -1;
 
+    if (c->store) {
+        (void)spot_store_confirm(c->store);
+        newest = spot_store_newest(c->store);
+    }
     if (newest < 0 || (!newest && !c->options->state))
-        return spot_err_set(err, SPOT_EPREEMPTED, "stopped before any state was durable");
+        return spot_err_set(err, SPOT_EPREEMPTED, "stopped; no state is durable");
     spot_store_keep(c->store);
     return spot_err_set(err, SPOT_EPREEMPTED,
                         "stopped; the state of step %lld is in '%s', --state and --resume "
@@ -475,7 +489,8 @@ static void tell_kept(struct spot_coord *c, struct spot_err *err)
         (void)spot_store_result(c->store, &step, &why);
         spot_clock_sleep(1e-3);
     }
-    if (spot_store_newest(c->store) <= 0 || err->code == SPOT_EPREEMPTED)
+    (void)spot_store_confirm(c->store);
+    if (spot_store_newest(c->store) <= 0 || err->code == SPOT_EPREEMPTED || spot_coord_is_broke(c))
         return;
     spot_store_keep(c->store);
     snprintf(err->msg + n, sizeof(err->msg) - n,
@@ -492,8 +507,10 @@ static int conclude(struct spot_coord *c, struct spot_coordinator_result *result
         result->step = c->machine.step;
         return c->is_over ? 0 : spot_err_set(err, SPOT_EPREEMPTED, "stopped; nothing is kept");
     }
-    if (!c->is_over)
-        return tell_stopped(c, err);
+    if (!c->is_over) {
+        tell_stopped(c, err);
+        return spot_coord_is_broke(c) && !stop_calls ? spot_coord_tell_broke(c, err) : -1;
+    }
     dismiss(c);
     while (spot_store_is_busy(c->store)) { /* the last generation is worth waiting for */
         if (spot_coord_store_news(c, err))
@@ -530,6 +547,8 @@ int spot_coordinator_run(const struct spot_coordinator_options *options,
         rc = conclude(&c, result, err);
     if (rc)
         tell_kept(&c, err);
+    spot_coord_drained(&c, rc, err);
+    flush_peers(&c);
 out:
     if (rc && stop_calls && err->sys_errno == EINTR)
         tell_stopped(&c, err); /* the wish cut a call short that waited for somebody else */

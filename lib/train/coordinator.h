@@ -36,6 +36,8 @@ struct spot_coordinator_options {
     const char *save;                     /* safetensors; NULL: none */
     const struct spot_observer *observer; /* NULL: none. With one the job is a measurement: nothing
                                              is made durable, and its result is the last step */
+    double price_usd_per_h;               /* of one member; 0: not known */
+    double budget_usd; /* stop with the state safe when so much is spent; 0: no limit */
     bool resume;
     bool no_buddies;   /* do not mirror stages that one failure domain could take */
     double ahead_byte; /* a member that needs as much for a new grid gets it ahead of that; < 0:
@@ -57,8 +59,8 @@ struct spot_coordinator_result {
 };
 
 /* Run until the last step has committed. Returns 0, or -1 with *err: SPOT_EPREEMPTED after
- * spot_coordinator_stop with the state durable, SPOT_EINFEASIBLE when the training diverged,
- * SPOT_EUSAGE, SPOT_EDATA, SPOT_ESYS. */
+ * spot_coordinator_stop with the state durable, SPOT_EINFEASIBLE when the training diverged or the
+ * budget is spent, * SPOT_EUSAGE, SPOT_EDATA, SPOT_ESYS. */
 int spot_coordinator_run(const struct spot_coordinator_options *options,
                          struct spot_coordinator_result *result, struct spot_err *err);
 

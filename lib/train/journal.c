@@ -73,6 +73,8 @@ static void take_event(struct spot_journal *j, const struct spot_event *event, s
         forget_end(j);
         tail->step = event->step;
         j->loss = event->loss;
+        if (event->spent_usd > j->spent_usd) /* a run may not have told */
+            j->spent_usd = event->spent_usd;
     } else if (!strcmp(event->name, "rolled_back")) {
         forget_end(j);
         tail->step = event->to;

@@ -75,6 +75,7 @@ enum spot_message {
     SPOT_MSG_STATUS,       /* nothing */
     SPOT_MSG_ANSWER,       /* tag: exit status; text or document */
     SPOT_MSG_REPLAN_FORCE, /* as REPLAN, whatever the time of the plan */
+    SPOT_MSG_STOP,         /* nothing; the answer comes when the job has stopped */
 };
 
 /* Tag of microbatch, or bundle, j of a step. */

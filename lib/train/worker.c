@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "train/worker.h"
 
+#include <errno.h>
 #include <malloc.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@
 #include "common/xalloc.h"
 #include "engine/backend.h"
 #include "train/pipeline.h"
+#include "train/private_dir.h"
 #include "train/protocol.h"
 #include "train/worker_state.h"
 
@@ -237,6 +239,13 @@ static void leave_mesh(struct spot_worker *w)
     spot_worker_end_move(w);
 }
 
+/* A coordinator that listens nowhere else has no successor: where nobody listens, it is dead. */
+static bool is_abandoned(const struct spot_worker *w, const struct spot_err *err)
+{
+    return w->options->private_dir && has_joined &&
+           (err->sys_errno == ECONNREFUSED || err->sys_errno == ENOENT);
+}
+
 /* Try until somebody answers or the time is over. A refusal is an answer. */
 static int join(struct spot_worker *w, struct spot_err *err)
 {
@@ -248,7 +257,7 @@ static int join(struct spot_worker *w, struct spot_err *err)
         leave_mesh(w);
         if (was_noticed)
             return spot_err_set(err, SPOT_EPREEMPTED, "told to leave while joining");
-        if (err->code != SPOT_ESYS || spot_clock_s() > until_s)
+        if (err->code != SPOT_ESYS || spot_clock_s() > until_s || is_abandoned(w, err))
             return -1;
         spot_clock_sleep(0.05);
     }
@@ -459,7 +468,9 @@ static int on_order(struct spot_worker *w, const struct spot_frame *frame, struc
         w->is_done = true;
         return 0;
     case SPOT_MSG_LEAVE:
-        return spot_err_set(err, SPOT_EPREEMPTED, "left after a notice; nothing is lost");
+        return spot_err_set(err, SPOT_EPREEMPTED,
+                            was_noticed ? "left after a notice; nothing is lost"
+                                        : "left: the job was stopped, its state is safe");
     default:
         return 0; /* a RESTORE of an epoch that is over */
     }
@@ -524,6 +535,8 @@ int spot_worker_run(const struct spot_worker_options *options, struct spot_err *
     if (rc && err->code == SPOT_ESYS && was_noticed)
         spot_err_set(err, SPOT_EPREEMPTED, "left after a notice");
     leave_mesh(&w);
+    if (options->private_dir)
+        spot_private_dir_clear(options->private_dir);
     drop_bundles(&w);
     spot_form_release(&w.form);
     spot_tls_context_free(w.tls);

@@ -12,11 +12,12 @@ extern "C" {
 #endif
 
 struct spot_worker_options {
-    const char *join;     /* address of the coordinator */
-    const char *key_file; /* of the job; NULL: none, and nothing off this machine */
-    const char *name;     /* NULL: "PID" */
-    const char *domain;   /* failure domain, such as a zone; NULL: its own */
-    const char *backend;  /* offers what it can compute: "cpu", "cuda" or "auto" for both */
+    const char *join;        /* address of the coordinator */
+    const char *key_file;    /* of the job; NULL: none, and nothing off this machine */
+    const char *name;        /* NULL: "PID" */
+    const char *private_dir; /* of the coordinator that started it, see private_dir.h; or NULL */
+    const char *domain;      /* failure domain, such as a zone; NULL: its own */
+    const char *backend;     /* offers what it can compute: "cpu", "cuda" or "auto" for both */
     int n_thread;
     int recompute;         /* enum spot_recompute */
     double join_timeout_s; /* how long to try when nobody answers, first and after a loss */

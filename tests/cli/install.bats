@@ -20,6 +20,10 @@ from_make() {
         from_make install $how
         "$where/bin/spot-run" --version
         [ -s "$where/share/man/man1/spot-run.1" ]
+        [ -s "$where/share/bash-completion/completions/spot-run" ]
+        [ -s "$where/share/zsh/site-functions/_spot" ]
+        grep -q "^complete -c spot-run " "$where/share/fish/vendor_completions.d/spot-run.fish"
+        ! grep "^complete -c spot-plan " "$where/share/fish/vendor_completions.d/spot-run.fish" || false
         [ "$(ls home/.local 2>/dev/null | wc -l)" -eq 0 ] || [ -z "$how" ]
         from_make uninstall $how
         [ -z "$(find "$where" -type f)" ]

@@ -206,6 +206,61 @@ teardown() { job_teardown; }
     stops_right log
 }
 
+@test "local workers and their directory end with a coordinator that is killed" {
+    mkdir tmp
+    TMPDIR=$PWD/tmp background spot-run train -q --data corpus $MODEL --steps 1000000 --workers 2 --events log
+    at_step log 5
+    workers=$(pgrep -P $pid)
+    [ "$(ls tmp/spot-run-*/job* | wc -l)" -eq 3 ]
+    kill -9 $pid
+    for worker in $workers; do eventually "! kill -0 $worker"; done
+    [ -z "$(ls -d tmp/spot-run-* 2>/dev/null)" ]
+}
+
+@test "what a job left whose processes were all killed goes when the next one starts" {
+    mkdir tmp
+    TMPDIR=$PWD/tmp background spot-run train -q --data corpus $MODEL --steps 1000000 --workers 2 --events log
+    at_step log 5
+    kill -STOP $pid # before it can start another worker
+    kill -9 $(pgrep -P $pid) $pid
+    wait $pid || true
+    left=$(ls -d tmp/spot-run-*)
+    mkdir tmp/spot-run-abcdef tmp/spot-run-fedcba
+    touch tmp/spot-run-fedcba/theirs
+    touch -d '-2 minutes' tmp/spot-run-*
+    TMPDIR=$PWD/tmp spot-run train -q --data corpus $MODEL --steps 1 --events log
+    [ ! -e $left ]
+    [ ! -e tmp/spot-run-abcdef ]
+    [ -e tmp/spot-run-fedcba/theirs ]
+}
+
+@test "the socket of a worker that is killed goes, by whatever name it found the job" {
+    train log --steps 100000 --grid 1x1
+    worker w1
+    at_step log 5
+    for name in j ./j $PWD/j; do
+        background spot-run worker -q --join unix:$name --name other
+        eventually "[ -S j.$pid ]"
+        eventually "spot-run status --join unix:j | grep -q '\"other\"'"
+        kill -9 $pid
+        eventually "[ ! -e j.$pid ]"
+    done
+    stops_right log
+}
+
+@test "sockets of workers that were killed while no coordinator was there go with the next one" {
+    train log --steps 100000 --state st
+    worker w1
+    at_step log 5
+    kill -STOP $pid
+    kill -9 $(pgrep -P $train)
+    kill -9 $pid
+    touch -d '-11 seconds' j.$pid
+    wait $train || true
+    train log --steps 100000 --state st --resume
+    eventually "[ ! -e j.$pid ]"
+}
+
 @test "coordinator and all workers killed: a cold start from the disk, same final bits" {
     mkdir st
     for k in 1 2 3; do

@@ -13,7 +13,8 @@
 
 /* Goal: what counts as durable is whole and verified. A generation cut or changed anywhere is set
  * aside and the one before is used; a full disk leaves what was; another job's state is refused,
- * so is a directory in use; two generations are kept, nothing half-written stays. */
+ * so is a directory in use; two sound generations are kept, nothing half-written stays, whatever
+ * lies in its place; what is deleted is noticed and no longer named. */
 
 enum { BUNDLES = 3, BYTES = 300 };
 
@@ -352,6 +353,173 @@ START_TEST(a_private_directory_goes_unless_it_is_kept)
 }
 END_TEST
 
+/* Set aside, or refuse nothing: with a sound generation before it no changed byte is the end. */
+START_TEST(a_newest_manifest_changed_at_any_byte_leaves_the_generation_before)
+{
+    char path[160], text[2048];
+    size_t n;
+    FILE *f;
+
+    make_dir();
+    for (size_t i = 0, end = 1; i < end; i += 3) {
+        struct spot_err err = { 0 };
+        struct spot_store *s = spot_store_open(dir, 1, BUNDLES, &err);
+
+        ck_assert_msg(s != NULL, "byte %zu: %s", i, err.msg);
+        if (!i)
+            save(s, 10);
+        save(s, 20);
+        spot_store_close(s);
+        snprintf(path, sizeof(path), "%s/gen-000000000020/manifest.json", dir);
+        f = fopen(path, "r+");
+        end = n = fread(text, 1, sizeof(text), f);
+        text[i] ^= 1;
+        rewind(f);
+        fwrite(text, 1, n, f);
+        fclose(f);
+        s = spot_store_open(dir, 1, BUNDLES, &err);
+        ck_assert_msg(s != NULL, "byte %zu: %s", i, err.msg);
+        ck_assert_int_ge(spot_store_verify(s, &err), 0);
+        check_content(s, spot_store_newest(s) == 20 ? 20 : 10); /* a changed name harms nobody */
+        spot_store_close(s);
+    }
+    drop_dir();
+}
+END_TEST
+
+/* With the directory in $D. */
+static void shell(const char *command)
+{
+    setenv("D", dir, 1);
+    ck_assert_int_eq(system(command), 0);
+}
+
+/* A size that no memory holds is that of a damaged manifest, not of a machine in need. */
+START_TEST(an_absurd_size_in_a_manifest_is_damage)
+{
+    struct spot_store *s;
+
+    make_dir();
+    s = spot_store_open(dir, 1, BUNDLES, NULL);
+    save(s, 10);
+    save(s, 20);
+    spot_store_close(s);
+    shell("sed -i 's/\"byte\": *300/\"byte\":999999999999/' $D/gen-000000000020/manifest.json");
+    s = spot_store_open(dir, 1, BUNDLES, NULL);
+    ck_assert_int_eq(spot_store_verify(s, NULL), 1);
+    check_content(s, 10);
+    spot_store_close(s);
+    drop_dir();
+}
+END_TEST
+
+START_TEST(whatever_lies_where_a_generation_is_written_is_in_nobodys_way)
+{
+    static const char *const there[] = {
+        "mkdir -p $D/gen-000000000020.tmp/x/y && touch $D/gen-000000000020.tmp/x/.z",
+        "touch $D/gen-000000000020.tmp",
+        "ln -s /nowhere $D/gen-000000000020.tmp",
+        "mkdir -p $D/gen-000000000020/bundle-0000 && touch $D/gen-000000000020/.x",
+        "touch $D/gen-000000000020",
+    };
+
+    for (size_t i = 0; i < sizeof(there) / sizeof(there[0]); i++) {
+        struct spot_store *s;
+
+        make_dir();
+        s = spot_store_open(dir, 1, BUNDLES, NULL);
+        save(s, 10);
+        shell(there[i]);
+        save(s, 20);
+        check_content(s, 20);
+        ck_assert_int_eq(count("tmp"), 0);
+        spot_store_close(s);
+        if (i < 3) { /* also when it lies there before */
+            shell(there[i]);
+            s = spot_store_open(dir, 1, BUNDLES, NULL);
+            ck_assert_int_eq(count("tmp"), 0);
+            spot_store_close(s);
+        }
+        drop_dir();
+    }
+}
+END_TEST
+
+START_TEST(a_damaged_generation_keeps_no_place_of_a_sound_one)
+{
+    static const char *const damage_to[] = {
+        "printf x | dd of=$D/gen-000000000020/bundle-0001 bs=1 seek=99 conv=notrunc 2>/dev/null",
+        "rm $D/gen-000000000020/bundle-0002",
+        "rm $D/gen-000000000020/*",
+        "sed -i s/0001/0002/ $D/gen-000000000020/manifest.json",
+        "mkdir $D/gen-000000000099",
+    };
+
+    for (size_t i = 0; i < sizeof(damage_to) / sizeof(damage_to[0]); i++) {
+        struct spot_err err = { 0 };
+        struct spot_store *s;
+        int64_t step;
+
+        make_dir();
+        s = spot_store_open(dir, 1, BUNDLES, NULL);
+        save(s, 10);
+        save(s, 20);
+        shell(damage_to[i]);
+        spot_store_begin(s, 30);
+        for (int b = 0; b < BUNDLES; b++)
+            put(s, 30, b);
+        ck_assert_int_eq(result(s, &step, &err), 1);
+        ck_assert_ptr_nonnull(strstr(err.msg, "set aside"));
+        spot_store_close(s);
+        shell("rm -r $D/gen-000000000030");
+        s = spot_store_open(dir, 1, BUNDLES, NULL);
+        ck_assert_int_eq(spot_store_verify(s, NULL), 0);
+        check_content(s, i == 4 ? 20 : 10);
+        spot_store_close(s);
+        drop_dir();
+    }
+}
+END_TEST
+
+START_TEST(a_deleted_generation_is_not_named_any_more_and_the_directory_is_made_again)
+{
+    struct spot_err err = { 0 };
+    struct spot_store *s;
+    int64_t step;
+
+    make_dir();
+    s = spot_store_open(dir, 1, BUNDLES, NULL);
+    save(s, 10);
+    save(s, 20);
+    shell("rm -r $D/gen-000000000020");
+    ck_assert_int_eq(result(s, &step, &err), SPOT_STORE_GONE); /* without being asked */
+    ck_assert_int_eq(step, 20);
+    check_content(s, 10);
+    shell("rm -r $D");
+    ck_assert(!spot_store_confirm(s));
+    ck_assert_int_eq(spot_store_newest(s), -1);
+    spot_store_begin(s, 30);
+    for (int b = 0; b < BUNDLES; b++)
+        put(s, 30, b);
+    ck_assert_int_eq(result(s, &step, &err), 1);
+    ck_assert_ptr_nonnull(strstr(err.msg, "made again"));
+    check_content(s, 30);
+    ck_assert(spot_store_confirm(s));
+    ck_assert_ptr_null(spot_store_open(dir, 1, BUNDLES, &err)); /* and it is locked */
+    ck_assert_ptr_nonnull(strstr(err.msg, "in use"));
+    shell("mv $D $D.x && touch $D"); /* nothing can be written there */
+    spot_store_begin(s, 40);
+    for (int b = 0; b < BUNDLES; b++)
+        put(s, 40, b);
+    ck_assert_int_eq(result(s, &step, &err), -1);
+    ck_assert(!spot_store_confirm(s));
+    ck_assert_int_eq(spot_store_newest(s), -1);
+    spot_store_close(s);
+    shell("rm -r $D.x");
+    drop_dir();
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("core");
@@ -365,5 +533,10 @@ int main(void)
     tcase_add_test(tc, a_whole_generation_waits_for_the_thread);
     tcase_add_test(tc, bundles_of_another_step_twice_or_given_up_do_not_count);
     tcase_add_test(tc, a_private_directory_goes_unless_it_is_kept);
+    tcase_add_test(tc, a_newest_manifest_changed_at_any_byte_leaves_the_generation_before);
+    tcase_add_test(tc, an_absurd_size_in_a_manifest_is_damage);
+    tcase_add_test(tc, whatever_lies_where_a_generation_is_written_is_in_nobodys_way);
+    tcase_add_test(tc, a_damaged_generation_keeps_no_place_of_a_sound_one);
+    tcase_add_test(tc, a_deleted_generation_is_not_named_any_more_and_the_directory_is_made_again);
     return run_suite("store", tc);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The commands that ask a running job: replan and status. */
+/* The commands that ask a running job: replan, stop and status. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -105,6 +105,50 @@ int run_replan(int argc, char **argv)
         rc = spot_err_set(&err, SPOT_EUSAGE, "unexpected operand '%s'", argv[first + 1]);
     else
         rc = replan(&at, is_forced, argv[first], &err);
+    return spot_tool_finish(rc, &err);
+}
+
+/* What the job says is told, also where it stopped well. */
+static int stop(const struct job_at *at, bool quiet, struct spot_err *err)
+{
+    const struct spot_buf nothing = { 0 };
+    struct spot_buf answer = { 0 };
+    int rc = ask(at, SPOT_MSG_STOP, &nothing, &answer, err);
+
+    if (rc > 0)
+        rc = spot_err_set(err, rc == 1 ? SPOT_EINFEASIBLE : SPOT_ESYS, "%.*s", (int)answer.n,
+                          (const char *)answer.data);
+    else if (!rc && !quiet)
+        spot_tool_note("%.*s", (int)answer.n, (const char *)answer.data);
+    spot_buf_release(&answer);
+    return rc;
+}
+
+int run_stop(int argc, char **argv)
+{
+    struct job_at at = { 0 };
+    bool quiet = false;
+    const struct spot_opt option[] = {
+        JOB_OPTIONS(&at),
+        { SPOT_OPT_FLAG, 'q', "quiet", &quiet, NULL, "do not tell where the state is", 0, 0 },
+        { .type = SPOT_OPT_END },
+    };
+    const struct spot_cli cli = {
+        .name = "spot-run stop",
+        .synopsis = "--join ADDR [--key-file FILE]",
+        .summary = "Stop a running job when its step is done and its state is durable; wait for "
+                   "that.",
+        .examples = "  spot-run stop --join unix:/tmp/job\n",
+        .option = option,
+    };
+    struct spot_err err = { 0 };
+    int first, rc, exit_status;
+
+    if (!spot_tool_parse(&cli, argc, argv, &first, &exit_status))
+        return exit_status;
+    rc = !at.join       ? spot_err_set(&err, SPOT_EUSAGE, "--join is missing")
+         : argc > first ? spot_err_set(&err, SPOT_EUSAGE, "unexpected operand '%s'", argv[first])
+                        : stop(&at, quiet, &err);
     return spot_tool_finish(rc, &err);
 }
 
@@ -238,6 +282,8 @@ static int print_status(const struct spot_buf *text, enum spot_format format, st
            (long long)json_integer_value(json_object_get(doc.root, "steps")),
            (long long)json_integer_value(json_object_get(doc.root, "durable_step")));
     print_number(doc.root, "loss", "loss ", 6, "");
+    if (json_object_get(doc.root, "spent_usd"))
+        print_number(doc.root, "spent_usd", "spent ", 4, " USD");
     print_pace(doc.root);
     print_want(doc.root);
     print_members(json_object_get(doc.root, "members"));

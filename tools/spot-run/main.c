@@ -11,6 +11,7 @@ int main(int argc, char **argv)
         { "tokenize", "turn text into a file of tokens", run_tokenize },
         { "worker", "be one instance of a job", run_worker },
         { "replan", "give a running job another plan", run_replan },
+        { "stop", "stop a running job with its state durable", run_stop },
         { "status", "show what a running job is doing", run_status },
         { "report", "say what a run did, from its event log", run_report },
         { NULL, NULL, NULL },

@@ -8,6 +8,7 @@ int run_profile(int argc, char **argv);
 int run_tokenize(int argc, char **argv);
 int run_worker(int argc, char **argv);
 int run_replan(int argc, char **argv);
+int run_stop(int argc, char **argv);
 int run_status(int argc, char **argv);
 int run_report(int argc, char **argv);
 

@@ -20,7 +20,7 @@ struct options {
     const char *grid, *plan, *listen, *key_file, *state, *events, *save, *load, *shares, *comm,
         *reduce;
     uint64_t steps, workers;
-    double ahead_byte, durable_every_s, lease_s, stall_s;
+    double price_usd_per_h, budget_usd, ahead_byte, durable_every_s, lease_s, stall_s;
     bool resume, buddies, quiet, verbose;
 };
 
@@ -83,6 +83,8 @@ static struct spot_coordinator_options coordinator_options(const struct options 
                   : isatty(STDOUT_FILENO) ? NULL
                                           : "-",
         .save = o->save,
+        .price_usd_per_h = o->price_usd_per_h,
+        .budget_usd = o->budget_usd,
         .resume = o->resume,
         .no_buddies = !o->buddies,
         .ahead_byte = o->ahead_byte,
@@ -209,19 +211,23 @@ static const struct spot_opt option_table[] = {
     { SPOT_OPT_U64, 0, "threads", &o.job.threads, "n", NULL, 1, 256 },
     { SPOT_OPT_STRING, 0, "recompute", &o.job.recompute, "x",
       "instead of keeping it: none, mlp or layer (none)", 0, 0 },
-    { SPOT_OPT_STRING, 0, "listen", &o.listen, "addr", "unix:PATH or HOST:PORT", 0, 0 },
+    { SPOT_OPT_STRING, 0, "listen", &o.listen, "addr",
+      "unix:PATH or HOST:PORT; spot.plan/1, read again on change", 0, 0 },
+    { SPOT_OPT_STRING, 0, "plan", &o.plan, "file", NULL, 0, 0 },
     { SPOT_OPT_STRING, 0, "key-file", &o.key_file, "file",
       "the job's 32-byte key, for TLS; needed beyond this host", 0, 0 },
     { SPOT_OPT_STRING, 0, "grid", &o.grid, "DxP",
       "or DxPxM, M to a stage; even, measured, 1,4 (even)", 0, 0 },
     { SPOT_OPT_STRING, 0, "shares", &o.shares, "how", NULL, 0, 0 },
-    { SPOT_OPT_STRING, 0, "plan", &o.plan, "file", "spot.plan/1, read again on change", 0, 0 },
     { SPOT_OPT_SECS, 0, "lease", &o.lease_s, "time", "lost: silent, or without progress (2s, 30s)",
       0.5, 3600 },
     { SPOT_OPT_SECS, 0, "stall", &o.stall_s, "time", NULL, 1, 86400 },
     { SPOT_OPT_FLAG, 0, "buddies", &o.buddies, NULL,
       "mirror stages one domain could take; large moves beside steps", 0, 0 },
     { SPOT_OPT_SIZE, 0, "ahead", &o.ahead_byte, "size", NULL, 0, 1e15 },
+    { SPOT_OPT_REAL, 0, "price-usd-per-h", &o.price_usd_per_h, "X",
+      "of a member, for status; stop when so much is spent", 0, 1e9 },
+    { SPOT_OPT_REAL, 0, "budget-usd", &o.budget_usd, "X", NULL, 0, 1e12 },
     { SPOT_OPT_GROUP, .help = "what remains" },
     { SPOT_OPT_STRING, 0, "state", &o.state, "dir", "durable state; go on from it", 0, 0 },
     { SPOT_OPT_FLAG, 0, "resume", &o.resume, NULL, NULL, 0, 0 },
@@ -239,7 +245,9 @@ int run_train(int argc, char **argv)
 {
     const struct spot_cli cli = {
         .name = "spot-run train",
-        .need = (const struct spot_opt_need[]){ { "resume", "state" }, { NULL, NULL } },
+        .need = (const struct spot_opt_need[]){ { "resume", "state" },
+                                                { "budget-usd", "price-usd-per-h" },
+                                                { NULL, NULL } },
         .reads = (const char *const[]){ "data", "tokenizer", "load", "plan", "key-file", NULL },
         .writes = (const char *const[]){ "events", "save", NULL },
         .synopsis = "--data FILE --steps N [options]",

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 #define _XOPEN_SOURCE 700 /* SA_RESTART */
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cli/opt.h"
 #include "cli/tool.h"
 #include "common/utf8.h"
 #include "engine/stage.h"
+#include "train/private_dir.h"
 #include "run.h"
 #include "train/protocol.h"
 #include "train/worker.h"
@@ -40,7 +42,9 @@ static int check_text(const char *option, const char *text, struct spot_err *err
 
 int run_worker(int argc, char **argv)
 {
-    struct spot_worker_options o = { .join_timeout_s = 30, .backend = "auto" };
+    struct spot_worker_options o = { .join_timeout_s = 30,
+                                     .backend = "auto",
+                                     .private_dir = getenv(SPOT_PRIVATE_DIR_ENV) };
     uint64_t threads = 1;
     const char *recompute = "none";
     bool quiet = false;

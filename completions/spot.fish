@@ -1,0 +1,409 @@
+# SPDX-License-Identifier: MIT
+# fish completion for the spot tools; written by `make completions`.
+
+complete -c spot-migrate -n __fish_use_subcommand -a 'plan assign pack unpack verify list extract send recv bench'
+complete -c spot-plan -n __fish_use_subcommand -a 'train job'
+complete -c spot-replay -n __fish_use_subcommand -a 'generate describe import live train'
+complete -c spot-run -n __fish_use_subcommand -a 'train profile tokenize worker replan stop status report'
+complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l from -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l to -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l cluster -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l deadline -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l memory-cap -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l explain
+complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l plot -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l output -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l format -x -a 'json jsonl csv tsv table md'
+complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l seed -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l quiet
+complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l verbose
+complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l provenance
+complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l help
+complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l version
+complete -c spot-migrate -n '__fish_seen_subcommand_from assign' -l objective -x -a 'sum bottleneck'
+complete -c spot-migrate -n '__fish_seen_subcommand_from assign' -l output -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from assign' -l quiet
+complete -c spot-migrate -n '__fish_seen_subcommand_from assign' -l verbose
+complete -c spot-migrate -n '__fish_seen_subcommand_from assign' -l help
+complete -c spot-migrate -n '__fish_seen_subcommand_from assign' -l version
+complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l codec -x -a 'raw zstd planes nibble auto'
+complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l compat
+complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l level -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l base -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l chunk -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l jobs -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l output -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l quiet
+complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l verbose
+complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l help
+complete -c spot-migrate -n '__fish_seen_subcommand_from pack' -l version
+complete -c spot-migrate -n '__fish_seen_subcommand_from unpack' -l base -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from unpack' -l jobs -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from unpack' -l output -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from unpack' -l quiet
+complete -c spot-migrate -n '__fish_seen_subcommand_from unpack' -l verbose
+complete -c spot-migrate -n '__fish_seen_subcommand_from unpack' -l help
+complete -c spot-migrate -n '__fish_seen_subcommand_from unpack' -l version
+complete -c spot-migrate -n '__fish_seen_subcommand_from verify' -l base -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from verify' -l jobs -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from verify' -l quiet
+complete -c spot-migrate -n '__fish_seen_subcommand_from verify' -l verbose
+complete -c spot-migrate -n '__fish_seen_subcommand_from verify' -l help
+complete -c spot-migrate -n '__fish_seen_subcommand_from verify' -l version
+complete -c spot-migrate -n '__fish_seen_subcommand_from list' -l output -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from list' -l format -x -a 'json jsonl csv tsv table md'
+complete -c spot-migrate -n '__fish_seen_subcommand_from list' -l seed -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from list' -l quiet
+complete -c spot-migrate -n '__fish_seen_subcommand_from list' -l verbose
+complete -c spot-migrate -n '__fish_seen_subcommand_from list' -l provenance
+complete -c spot-migrate -n '__fish_seen_subcommand_from list' -l help
+complete -c spot-migrate -n '__fish_seen_subcommand_from list' -l version
+complete -c spot-migrate -n '__fish_seen_subcommand_from extract' -l tensor -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from extract' -l raw
+complete -c spot-migrate -n '__fish_seen_subcommand_from extract' -l base -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from extract' -l output -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from extract' -l quiet
+complete -c spot-migrate -n '__fish_seen_subcommand_from extract' -l verbose
+complete -c spot-migrate -n '__fish_seen_subcommand_from extract' -l help
+complete -c spot-migrate -n '__fish_seen_subcommand_from extract' -l version
+complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l connect -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l listen -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l via -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l duplex
+complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l key-file -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l timeout -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l wait -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l streams -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l codec -x -a 'raw zstd planes nibble auto'
+complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l chunk -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l deadline -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l plan -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l epoch -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l jobs -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l output -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l quiet
+complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l verbose
+complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l help
+complete -c spot-migrate -n '__fish_seen_subcommand_from send' -l version
+complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l connect -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l listen -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l via -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l duplex
+complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l key-file -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l timeout -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l wait -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l streams -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l window -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l jobs -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l output -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l quiet
+complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l verbose
+complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l help
+complete -c spot-migrate -n '__fish_seen_subcommand_from recv' -l version
+complete -c spot-migrate -n '__fish_seen_subcommand_from bench' -l output -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from bench' -l format -x -a 'json jsonl csv tsv table md'
+complete -c spot-migrate -n '__fish_seen_subcommand_from bench' -l seed -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from bench' -l quiet
+complete -c spot-migrate -n '__fish_seen_subcommand_from bench' -l verbose
+complete -c spot-migrate -n '__fish_seen_subcommand_from bench' -l provenance
+complete -c spot-migrate -n '__fish_seen_subcommand_from bench' -l help
+complete -c spot-migrate -n '__fish_seen_subcommand_from bench' -l version
+complete -c spot-plan -n '__fish_seen_subcommand_from train' -l job -r
+complete -c spot-plan -n '__fish_seen_subcommand_from train' -l forecast -r
+complete -c spot-plan -n '__fish_seen_subcommand_from train' -l now -r
+complete -c spot-plan -n '__fish_seen_subcommand_from train' -l spares -r
+complete -c spot-plan -n '__fish_seen_subcommand_from train' -l epoch -r
+complete -c spot-plan -n '__fish_seen_subcommand_from train' -l objective -x -a 'samples usd-per-sample mix'
+complete -c spot-plan -n '__fish_seen_subcommand_from train' -l usd-per-sample -r
+complete -c spot-plan -n '__fish_seen_subcommand_from train' -l solver -x -a 'dp liveput parcae'
+complete -c spot-plan -n '__fish_seen_subcommand_from train' -l current -r
+complete -c spot-plan -n '__fish_seen_subcommand_from train' -l leaving -r
+complete -c spot-plan -n '__fish_seen_subcommand_from train' -l horizon -r
+complete -c spot-plan -n '__fish_seen_subcommand_from train' -l max-loss-prob -r
+complete -c spot-plan -n '__fish_seen_subcommand_from train' -l throughput -x -a 'table law both'
+complete -c spot-plan -n '__fish_seen_subcommand_from train' -l explain
+complete -c spot-plan -n '__fish_seen_subcommand_from train' -l output -r
+complete -c spot-plan -n '__fish_seen_subcommand_from train' -l format -x -a 'json table'
+complete -c spot-plan -n '__fish_seen_subcommand_from train' -l seed -r
+complete -c spot-plan -n '__fish_seen_subcommand_from train' -l quiet
+complete -c spot-plan -n '__fish_seen_subcommand_from train' -l verbose
+complete -c spot-plan -n '__fish_seen_subcommand_from train' -l provenance
+complete -c spot-plan -n '__fish_seen_subcommand_from train' -l help
+complete -c spot-plan -n '__fish_seen_subcommand_from train' -l version
+complete -c spot-plan -n '__fish_seen_subcommand_from job' -l ddp -r
+complete -c spot-plan -n '__fish_seen_subcommand_from job' -l global-batch -r
+complete -c spot-plan -n '__fish_seen_subcommand_from job' -l worker-batch -r
+complete -c spot-plan -n '__fish_seen_subcommand_from job' -l max-workers -r
+complete -c spot-plan -n '__fish_seen_subcommand_from job' -l name -r
+complete -c spot-plan -n '__fish_seen_subcommand_from job' -l params -r
+complete -c spot-plan -n '__fish_seen_subcommand_from job' -l usd-per-h -r
+complete -c spot-plan -n '__fish_seen_subcommand_from job' -l restart -r
+complete -c spot-plan -n '__fish_seen_subcommand_from job' -l output -r
+complete -c spot-plan -n '__fish_seen_subcommand_from job' -l format -x -a 'json jsonl csv tsv table md'
+complete -c spot-plan -n '__fish_seen_subcommand_from job' -l seed -r
+complete -c spot-plan -n '__fish_seen_subcommand_from job' -l quiet
+complete -c spot-plan -n '__fish_seen_subcommand_from job' -l verbose
+complete -c spot-plan -n '__fish_seen_subcommand_from job' -l provenance
+complete -c spot-plan -n '__fish_seen_subcommand_from job' -l help
+complete -c spot-plan -n '__fish_seen_subcommand_from job' -l version
+complete -c spot-predict -n 'true' -l kind -x -a 'availability load'
+complete -c spot-predict -n 'true' -l interval -r
+complete -c spot-predict -n 'true' -l horizon -r
+complete -c spot-predict -n 'true' -l history -r
+complete -c spot-predict -n 'true' -l cap -r
+complete -c spot-predict -n 'true' -l model -x -a 'pool last ma ses holt theta arima auto parcae empirical jump markov birthdeath hazard renewal knn context load'
+complete -c spot-predict -n 'true' -l hazard -r
+complete -c spot-predict -n 'true' -l state -r
+complete -c spot-predict -n 'true' -l plot -r
+complete -c spot-predict -n 'true' -l backtest
+complete -c spot-predict -n 'true' -l models -x -a 'pool last ma ses holt theta arima auto parcae empirical jump markov birthdeath hazard renewal knn context load'
+complete -c spot-predict -n 'true' -l origins -r
+complete -c spot-predict -n 'true' -l from -r
+complete -c spot-predict -n 'true' -l dump -r
+complete -c spot-predict -n 'true' -l joint
+complete -c spot-predict -n 'true' -l compare -x -a 'pool last ma ses holt theta arima auto parcae empirical jump markov birthdeath hazard renewal knn context load'
+complete -c spot-predict -n 'true' -l output -r
+complete -c spot-predict -n 'true' -l format -x -a 'json jsonl csv tsv table md'
+complete -c spot-predict -n 'true' -l seed -r
+complete -c spot-predict -n 'true' -l quiet
+complete -c spot-predict -n 'true' -l verbose
+complete -c spot-predict -n 'true' -l provenance
+complete -c spot-predict -n 'true' -l help
+complete -c spot-predict -n 'true' -l version
+complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l zones -r
+complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l regions -r
+complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l cap -r
+complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l hours -r
+complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l interval -r
+complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l instance-type -r
+complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l steps
+complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l events
+complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l profile -x -a 'calm typical stormy'
+complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l law -x -a 'help'
+complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l output -r
+complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l format -x -a 'csv'
+complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l seed -r
+complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l quiet
+complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l verbose
+complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l provenance
+complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l help
+complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l version
+complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l from -r
+complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l to -r
+complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l scale -r
+complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l plot -r
+complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l ascii
+complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l fit
+complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l hazard
+complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l min-losses -r
+complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l output -r
+complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l format -x -a 'json jsonl csv tsv table md'
+complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l seed -r
+complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l quiet
+complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l verbose
+complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l provenance
+complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l help
+complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l version
+complete -c spot-replay -n '__fish_seen_subcommand_from import' -l from -x -a 'help events spotserve spot-event count-log csv skypilot aws-price aws-score aws-advisor gcp-price azure-price'
+complete -c spot-replay -n '__fish_seen_subcommand_from import' -l columns -r
+complete -c spot-replay -n '__fish_seen_subcommand_from import' -l timezone -r
+complete -c spot-replay -n '__fish_seen_subcommand_from import' -l zone -r
+complete -c spot-replay -n '__fish_seen_subcommand_from import' -l instance-type -r
+complete -c spot-replay -n '__fish_seen_subcommand_from import' -l polarity -x -a 'available unavailable'
+complete -c spot-replay -n '__fish_seen_subcommand_from import' -l cap -r
+complete -c spot-replay -n '__fish_seen_subcommand_from import' -l product -r
+complete -c spot-replay -n '__fish_seen_subcommand_from import' -l match -r
+complete -c spot-replay -n '__fish_seen_subcommand_from import' -l time -r
+complete -c spot-replay -n '__fish_seen_subcommand_from import' -l origin -r
+complete -c spot-replay -n '__fish_seen_subcommand_from import' -l merge -r
+complete -c spot-replay -n '__fish_seen_subcommand_from import' -l interval -r
+complete -c spot-replay -n '__fish_seen_subcommand_from import' -l steps
+complete -c spot-replay -n '__fish_seen_subcommand_from import' -l events
+complete -c spot-replay -n '__fish_seen_subcommand_from import' -l output -r
+complete -c spot-replay -n '__fish_seen_subcommand_from import' -l format -x -a 'csv'
+complete -c spot-replay -n '__fish_seen_subcommand_from import' -l seed -r
+complete -c spot-replay -n '__fish_seen_subcommand_from import' -l quiet
+complete -c spot-replay -n '__fish_seen_subcommand_from import' -l verbose
+complete -c spot-replay -n '__fish_seen_subcommand_from import' -l provenance
+complete -c spot-replay -n '__fish_seen_subcommand_from import' -l help
+complete -c spot-replay -n '__fish_seen_subcommand_from import' -l version
+complete -c spot-replay -n '__fish_seen_subcommand_from live' -l trace -r
+complete -c spot-replay -n '__fish_seen_subcommand_from live' -l from -r
+complete -c spot-replay -n '__fish_seen_subcommand_from live' -l to -r
+complete -c spot-replay -n '__fish_seen_subcommand_from live' -l scale -r
+complete -c spot-replay -n '__fish_seen_subcommand_from live' -l max -r
+complete -c spot-replay -n '__fish_seen_subcommand_from live' -l speedup -r
+complete -c spot-replay -n '__fish_seen_subcommand_from live' -l grace -r
+complete -c spot-replay -n '__fish_seen_subcommand_from live' -l no-notice -r
+complete -c spot-replay -n '__fish_seen_subcommand_from live' -l events -r
+complete -c spot-replay -n '__fish_seen_subcommand_from live' -l seed -r
+complete -c spot-replay -n '__fish_seen_subcommand_from live' -l quiet
+complete -c spot-replay -n '__fish_seen_subcommand_from live' -l verbose
+complete -c spot-replay -n '__fish_seen_subcommand_from live' -l help
+complete -c spot-replay -n '__fish_seen_subcommand_from live' -l version
+complete -c spot-replay -n '__fish_seen_subcommand_from train' -l job -r
+complete -c spot-replay -n '__fish_seen_subcommand_from train' -l trace -r
+complete -c spot-replay -n '__fish_seen_subcommand_from train' -l policy -x -a 'all list ideal on-demand optimal parcae-truth spot nowcast parcae persistence throughput varuna varuna-released bamboo bamboo-released oobleck torchft torchrun'
+complete -c spot-replay -n '__fish_seen_subcommand_from train' -l notice -r
+complete -c spot-replay -n '__fish_seen_subcommand_from train' -l cost -x -a 'parcae measured'
+complete -c spot-replay -n '__fish_seen_subcommand_from train' -l throughput -x -a 'table law both'
+complete -c spot-replay -n '__fish_seen_subcommand_from train' -l events -r
+complete -c spot-replay -n '__fish_seen_subcommand_from train' -l realize -x -a 'expected sampled'
+complete -c spot-replay -n '__fish_seen_subcommand_from train' -l runs -r
+complete -c spot-replay -n '__fish_seen_subcommand_from train' -l interval -r
+complete -c spot-replay -n '__fish_seen_subcommand_from train' -l look-ahead -r
+complete -c spot-replay -n '__fish_seen_subcommand_from train' -l from -r
+complete -c spot-replay -n '__fish_seen_subcommand_from train' -l to -r
+complete -c spot-replay -n '__fish_seen_subcommand_from train' -l scale -r
+complete -c spot-replay -n '__fish_seen_subcommand_from train' -l sweep -r
+complete -c spot-replay -n '__fish_seen_subcommand_from train' -l steps
+complete -c spot-replay -n '__fish_seen_subcommand_from train' -l plot -r
+complete -c spot-replay -n '__fish_seen_subcommand_from train' -l picture -x -a 'samples grids cost'
+complete -c spot-replay -n '__fish_seen_subcommand_from train' -l output -r
+complete -c spot-replay -n '__fish_seen_subcommand_from train' -l format -x -a 'json jsonl csv tsv table md'
+complete -c spot-replay -n '__fish_seen_subcommand_from train' -l seed -r
+complete -c spot-replay -n '__fish_seen_subcommand_from train' -l quiet
+complete -c spot-replay -n '__fish_seen_subcommand_from train' -l verbose
+complete -c spot-replay -n '__fish_seen_subcommand_from train' -l provenance
+complete -c spot-replay -n '__fish_seen_subcommand_from train' -l help
+complete -c spot-replay -n '__fish_seen_subcommand_from train' -l version
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l data -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l load -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l tokens -x -a 'bytes u16 u32'
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l tokenizer -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l tied
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l norm-eps
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l layers -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l width -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l heads -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l seq -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l vocab -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l shards -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l arch -x -a 'gpt2 llama'
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l kv-heads -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l ffn -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l rope-theta -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l micro-batch -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l global-batch -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l steps -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l seed -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l lr -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l clip -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l beta1 -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l beta2 -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l weight-decay -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l kernel -x -a 'auto fma portable cuda-bf16 cuda-fp32 cuda-bf16-tp cuda-fp32-tp'
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l backend -x -a 'cpu cuda auto'
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l comm -x -a 'sockets nccl'
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l reduce -x -a 'exact fast'
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l workers -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l threads -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l recompute -x -a 'none mlp layer'
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l listen -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l plan -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l key-file -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l grid -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l shares -x -a 'even measured'
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l lease -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l stall -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l buddies
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l ahead
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l price-usd-per-h -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l budget-usd -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l state -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l resume -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l durable-every -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l events -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l save -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l quiet
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l verbose
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l help
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l version
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l grids -r
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l micro-batches -r
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l max-workers -r
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l steps -r
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l warm-up -r
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l links
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l stalls
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l changes
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l buddies
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l name -r
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l data -r
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l tokens -x -a 'bytes u16 u32'
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l tokenizer -r
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l layers -r
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l width -r
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l heads -r
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l seq -r
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l vocab -r
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l shards -r
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l arch -x -a 'gpt2 llama'
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l kv-heads -r
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l ffn -r
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l rope-theta -r
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l norm-eps -r
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l micro-batch -r
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l global-batch -r
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l kernel -x -a 'auto fma portable cuda-bf16 cuda-fp32 cuda-bf16-tp cuda-fp32-tp'
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l backend -x -a 'cpu cuda auto'
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l threads -r
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l recompute -x -a 'none mlp layer'
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l output -r
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l format -x -a 'json jsonl csv tsv table md'
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l seed -r
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l quiet
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l verbose
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l provenance
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l help
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l version
+complete -c spot-run -n '__fish_seen_subcommand_from tokenize' -l tokenizer -r
+complete -c spot-run -n '__fish_seen_subcommand_from tokenize' -l tokens -x -a 'u16 u32'
+complete -c spot-run -n '__fish_seen_subcommand_from tokenize' -l separator -r
+complete -c spot-run -n '__fish_seen_subcommand_from tokenize' -l decode
+complete -c spot-run -n '__fish_seen_subcommand_from tokenize' -l output -r
+complete -c spot-run -n '__fish_seen_subcommand_from tokenize' -l quiet
+complete -c spot-run -n '__fish_seen_subcommand_from tokenize' -l help
+complete -c spot-run -n '__fish_seen_subcommand_from tokenize' -l version
+complete -c spot-run -n '__fish_seen_subcommand_from worker' -l join -r
+complete -c spot-run -n '__fish_seen_subcommand_from worker' -l key-file -r
+complete -c spot-run -n '__fish_seen_subcommand_from worker' -l name -r
+complete -c spot-run -n '__fish_seen_subcommand_from worker' -l domain -r
+complete -c spot-run -n '__fish_seen_subcommand_from worker' -l threads -r
+complete -c spot-run -n '__fish_seen_subcommand_from worker' -l recompute -x -a 'none mlp layer'
+complete -c spot-run -n '__fish_seen_subcommand_from worker' -l backend -x -a 'cpu cuda auto'
+complete -c spot-run -n '__fish_seen_subcommand_from worker' -l join-timeout -r
+complete -c spot-run -n '__fish_seen_subcommand_from worker' -l quiet
+complete -c spot-run -n '__fish_seen_subcommand_from worker' -l help
+complete -c spot-run -n '__fish_seen_subcommand_from worker' -l version
+complete -c spot-run -n '__fish_seen_subcommand_from replan' -l join -r
+complete -c spot-run -n '__fish_seen_subcommand_from replan' -l key-file -r
+complete -c spot-run -n '__fish_seen_subcommand_from replan' -l join-timeout -r
+complete -c spot-run -n '__fish_seen_subcommand_from replan' -l force
+complete -c spot-run -n '__fish_seen_subcommand_from replan' -l help
+complete -c spot-run -n '__fish_seen_subcommand_from replan' -l version
+complete -c spot-run -n '__fish_seen_subcommand_from stop' -l join -r
+complete -c spot-run -n '__fish_seen_subcommand_from stop' -l key-file -r
+complete -c spot-run -n '__fish_seen_subcommand_from stop' -l join-timeout -r
+complete -c spot-run -n '__fish_seen_subcommand_from stop' -l quiet
+complete -c spot-run -n '__fish_seen_subcommand_from stop' -l help
+complete -c spot-run -n '__fish_seen_subcommand_from stop' -l version
+complete -c spot-run -n '__fish_seen_subcommand_from status' -l join -r
+complete -c spot-run -n '__fish_seen_subcommand_from status' -l key-file -r
+complete -c spot-run -n '__fish_seen_subcommand_from status' -l join-timeout -r
+complete -c spot-run -n '__fish_seen_subcommand_from status' -l format -x -a 'json table'
+complete -c spot-run -n '__fish_seen_subcommand_from status' -l help
+complete -c spot-run -n '__fish_seen_subcommand_from status' -l version
+complete -c spot-run -n '__fish_seen_subcommand_from report' -l reference -r
+complete -c spot-run -n '__fish_seen_subcommand_from report' -l plot -r
+complete -c spot-run -n '__fish_seen_subcommand_from report' -l speedup -r
+complete -c spot-run -n '__fish_seen_subcommand_from report' -l spot-price -r
+complete -c spot-run -n '__fish_seen_subcommand_from report' -l on-demand-price -r
+complete -c spot-run -n '__fish_seen_subcommand_from report' -l output -r
+complete -c spot-run -n '__fish_seen_subcommand_from report' -l format -x -a 'json jsonl csv tsv table md'
+complete -c spot-run -n '__fish_seen_subcommand_from report' -l seed -r
+complete -c spot-run -n '__fish_seen_subcommand_from report' -l quiet
+complete -c spot-run -n '__fish_seen_subcommand_from report' -l verbose
+complete -c spot-run -n '__fish_seen_subcommand_from report' -l provenance
+complete -c spot-run -n '__fish_seen_subcommand_from report' -l help
+complete -c spot-run -n '__fish_seen_subcommand_from report' -l version
