@@ -32,12 +32,12 @@ void spot_coord_free_peer(struct spot_coord *c, size_t i)
 static void drop_socket(const struct spot_coord *c, const struct spot_coord_peer *peer)
 {
     const size_t n = strlen(c->endpoint.path);
-    struct spot_endpoint e;
+    const char *const path = peer->at.path;
 
-    if (c->endpoint.kind == SPOT_ENDPOINT_UNIX && !spot_endpoint_parse(peer->address, &e, NULL) &&
-        e.kind == SPOT_ENDPOINT_UNIX && !strncmp(e.path, c->endpoint.path, n) && e.path[n] == '.' &&
-        e.path[n + 1] && !e.path[n + 1 + strspn(e.path + n + 1, "0123456789")])
-        spot_endpoint_drop_stale(&e, 0);
+    if (c->endpoint.kind == SPOT_ENDPOINT_UNIX && peer->at.kind == SPOT_ENDPOINT_UNIX &&
+        !strncmp(path, c->endpoint.path, n) && path[n] == '.' && path[n + 1] &&
+        !path[n + 1 + strspn(path + n + 1, "0123456789")])
+        spot_endpoint_drop_stale(&peer->at, 0);
 }
 
 /* The connection is gone: forget it, and if it was a member, go on without. */
@@ -160,13 +160,17 @@ static const char *is_dead(const struct spot_coord *c, const struct spot_coord_p
 {
     const double now_s = c->polled_s;
 
+    if (peer->is_closing && !spot_link_wants_write(&peer->link) && peer->id &&
+        spot_suspects_is_aside(&c->suspects, peer->name))
+        return "set aside: other members do not reach it, or it them";
     if (peer->is_closing && !spot_link_wants_write(&peer->link))
         return "closed";
     if (!peer->id)
         return now_s - peer->since_s > hello_s ? "said nothing" : NULL;
     if (now_s - peer->heard_s > c->options->lease_s)
         return "silent for longer than its lease";
-    if (has_stalled(c, peer))
+    if (has_stalled(c, peer) || (!peer->is_proved && peer->asked_s > 0 &&
+                                 now_s - peer->asked_s > c->options->lease_s + c->options->stall_s))
         return "alive but makes no progress";
     return NULL;
 }

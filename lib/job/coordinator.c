@@ -163,7 +163,7 @@ static int tick(struct spot_coord *c, struct spot_err *err)
     if (spot_coord_drop_dead(c, err) || spot_coord_local_keep(c, err) || spot_coord_restore(c, err))
         return -1;
     spot_coord_plan_check(c, force, &changed);
-    changed |= spot_coord_end_benches(c);
+    spot_coord_retry_aside(c);
     if (changed && c->machine.phase != SPOT_PHASE_WAIT && spot_coord_would_change(c) &&
         spot_coord_act(c, spot_machine_want_change(&c->machine), err))
         return -1;
@@ -171,6 +171,7 @@ static int tick(struct spot_coord *c, struct spot_err *err)
         spot_coord_release_leavers(c);
         if (spot_coord_placeable(c) >= (c->last_commit_s > 0 ? 1 : c->options->n_local) &&
             spot_coord_placeable(c) && !c->is_suspended && spot_clock_s() >= c->settle_until_s &&
+            !spot_coord_is_asking(c) && !spot_coord_must_keep(c, c->machine.step) &&
             !c->stop_wanted && spot_coord_act(c, spot_machine_start(&c->machine), err))
             return -1;
     }
@@ -440,6 +441,7 @@ static void release(struct spot_coord *c)
     spot_form_release(&c->form);
     spot_store_close(c->store);
     spot_machine_release(&c->machine);
+    spot_suspects_release(&c->suspects);
     spot_corpus_release(&c->corpus);
     spot_weights_close(c->weights);
     spot_tls_context_free(c->tls);
