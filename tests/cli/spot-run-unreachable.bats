@@ -31,7 +31,11 @@ aside() { # NAME: status tells that it is set aside, and why
 in_grid() { # LOG NAME...: an epoch of exactly these
     local log=$1
     shift
-    eventually "jq -es --arg want '$*' 'map(select(.event == \"formed\")) | last.place | sort | join(\" \") == \$want' $log"
+    eventually "jq -es --arg want '$*' 'map(select(.event == \"formed\")) | last.place | sort | join(\" \") == \$want' $log >/dev/null"
+}
+
+grid_without() { # LOG NAME HOW-MANY: the newest epoch has so many places, and none for that one
+    eventually "jq -es 'map(select(.event == \"formed\")) | last.place | length == $3 and (index(\"$2\") | not)' $1 >/dev/null"
 }
 
 # gone NAME TEXT: it ended with status 4, and a message that has TEXT
@@ -76,7 +80,7 @@ ends_right() {
     named w3 # a spare cannot reach w1: it has to go, before anything breaks
     named w4
     aside w1
-    in_grid log w2 w3
+    grid_without log w1 2
     more_steps log
     gone w1 "j.$w1.*No such file"
     more_steps log
@@ -145,7 +149,7 @@ lost_goes() {
     rm q
     for i in $(seq 1 "$1"); do named w$i; done
     aside lost
-    in_grid log w1 w2
+    grid_without log lost 2
     more_steps log
     gone lost "q: No such file"
     [ "$(failed log)" -le 3 ]
