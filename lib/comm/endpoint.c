@@ -122,6 +122,12 @@ bool spot_endpoint_is_private(const struct spot_endpoint *e)
                                            : memcmp(e->ip, loopback6, sizeof(loopback6)));
 }
 
+bool spot_endpoint_is_same_host(const struct spot_endpoint *a, const struct spot_endpoint *b)
+{
+    return a->kind == b->kind && a->kind != SPOT_ENDPOINT_UNIX &&
+           !memcmp(a->ip, b->ip, sizeof(a->ip)) && a->scope == b->scope;
+}
+
 bool spot_endpoint_is_any(const struct spot_endpoint *e)
 {
     static const uint8_t zero[16];
@@ -238,6 +244,19 @@ static void tune(int fd, const struct spot_endpoint *e)
         (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 }
 
+/* Is a file as old as that? Calendars leap: the age of one from the future is counted from now on.
+ */
+static bool is_aged(const char *path, const struct stat *st, time_t age_s)
+{
+    const time_t now = age_s > 0 ? time(NULL) : 0;
+
+    if (age_s <= 0)
+        return true;
+    if (st->st_mtime > now)
+        (void)utimensat(AT_FDCWD, path, NULL, AT_SYMLINK_NOFOLLOW);
+    return now - st->st_mtime >= age_s;
+}
+
 void spot_endpoint_drop_stale(const struct spot_endpoint *e, time_t age_s)
 {
     union address a;
@@ -246,7 +265,7 @@ void spot_endpoint_drop_stale(const struct spot_endpoint *e, time_t age_s)
     int fd;
 
     if (e->kind != SPOT_ENDPOINT_UNIX || lstat(e->path, &st) || !S_ISSOCK(st.st_mode) ||
-        time(NULL) - st.st_mtime < age_s)
+        !is_aged(e->path, &st, age_s))
         return;
     fd = open_socket(&a, NULL);
     if (fd < 0)
@@ -405,16 +424,38 @@ int spot_endpoint_dial(const char *text, enum spot_reach reach, struct spot_endp
     return spot_endpoint_dial_within(text, reach, INFINITY, reached, err);
 }
 
-int spot_endpoint_bound(int fd, struct spot_endpoint *e, struct spot_err *err)
+void spot_endpoint_make_absolute(struct spot_endpoint *e)
 {
-    union address a;
-    socklen_t len = sizeof(a);
+    const char *slash = strrchr(e->path, '/'), *base = slash ? slash + 1 : e->path;
+    char dir[SPOT_ADDRESS_MAX] = ".", path[SPOT_ADDRESS_MAX];
+    char *whole;
+    int n;
+
+    if (e->kind != SPOT_ENDPOINT_UNIX)
+        return;
+    if (slash)
+        snprintf(dir, sizeof(dir), "%.*s", slash == e->path ? 1 : (int)(slash - e->path), e->path);
+    whole = realpath(dir, NULL);
+    if (!whole)
+        return;
+    n = snprintf(path, sizeof(path), "%s/%s", strcmp(whole, "/") ? whole : "", base);
+    if (n > 0 && (size_t)n < sizeof(((struct sockaddr_un *)0)->sun_path))
+        memcpy(e->path, path, (size_t)n + 1);
+    free(whole);
+}
+
+/* An IPv4 address that came to a socket of both families is told as such. */
+static int endpoint_of(const union address *from, struct spot_endpoint *e, struct spot_err *err)
+{
+    static const uint8_t mapped[12] = { [10] = 0xFF, [11] = 0xFF };
+    const union address a = *from;
 
     memset(e, 0, sizeof(*e));
-    memset(&a, 0, sizeof(a));
-    if (getsockname(fd, &a.any, &len))
-        return spot_err_sys(err, "cannot tell the address of a socket");
-    if (a.any.sa_family == AF_INET) {
+    if (a.any.sa_family == AF_INET6 && !memcmp(&a.in6.sin6_addr, mapped, sizeof(mapped))) {
+        e->kind = SPOT_ENDPOINT_TCP4;
+        e->port = ntohs(a.in6.sin6_port);
+        memcpy(e->ip, (const uint8_t *)&a.in6.sin6_addr + sizeof(mapped), 4);
+    } else if (a.any.sa_family == AF_INET) {
         e->kind = SPOT_ENDPOINT_TCP4;
         e->port = ntohs(a.in.sin_port);
         memcpy(e->ip, &a.in.sin_addr, 4);
@@ -427,6 +468,28 @@ int spot_endpoint_bound(int fd, struct spot_endpoint *e, struct spot_err *err)
         return spot_err_set(err, SPOT_EUSAGE, "a socket without an IP address");
     }
     return 0;
+}
+
+int spot_endpoint_bound(int fd, struct spot_endpoint *e, struct spot_err *err)
+{
+    union address a;
+    socklen_t len = sizeof(a);
+
+    memset(&a, 0, sizeof(a));
+    if (getsockname(fd, &a.any, &len))
+        return spot_err_sys(err, "cannot tell the address of a socket");
+    return endpoint_of(&a, e, err);
+}
+
+int spot_endpoint_remote(int fd, struct spot_endpoint *e, struct spot_err *err)
+{
+    union address a;
+    socklen_t len = sizeof(a);
+
+    memset(&a, 0, sizeof(a));
+    if (getpeername(fd, &a.any, &len))
+        return spot_err_sys(err, "cannot tell who is at a socket");
+    return endpoint_of(&a, e, err);
 }
 
 int spot_endpoint_local(int fd, struct spot_endpoint *e, struct spot_err *err)

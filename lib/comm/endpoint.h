@@ -46,17 +46,24 @@ int spot_endpoint_parse(const char *text, struct spot_endpoint *endpoint, struct
 
 /* Only this machine can connect to it. */
 bool spot_endpoint_is_private(const struct spot_endpoint *endpoint);
+/* Both are TCP and of one IP address, whatever the ports. */
+bool spot_endpoint_is_same_host(const struct spot_endpoint *a, const struct spot_endpoint *b);
 /* 0.0.0.0 or [::]: all addresses of this machine, none of which can be told to others. */
 bool spot_endpoint_is_any(const struct spot_endpoint *endpoint);
 
 /* The text form, in a buffer of SPOT_ADDRESS_MAX + 8. */
 void spot_endpoint_print(const struct spot_endpoint *endpoint, char *text);
 
+/* The path of a Unix socket as every folder knows it: from the root, through no link. Left as it is
+ * where that would be too long for a socket's name, or its folder is not there. */
+void spot_endpoint_make_absolute(struct spot_endpoint *endpoint);
+
 /* A non-blocking, close-on-exec listener; a chosen port is written back. A Unix socket left by a
  * dead process is replaced, one that answers is not. Returns the descriptor, -1 with *err. */
 int spot_endpoint_listen(struct spot_endpoint *endpoint, struct spot_err *err);
 
-/* Remove a Unix socket of this age at which nobody answers; does not wait. No effect for TCP. */
+/* Remove a Unix socket of this age at which nobody answers; does not wait. No effect for TCP. Age
+ * 0: whatever the calendar says; else one from the future is as young as if it were made now. */
 void spot_endpoint_drop_stale(const struct spot_endpoint *endpoint, time_t age_s);
 
 /* Remove the sockets PATH.* of this age at which nobody answers: workers that were killed leave
@@ -79,7 +86,9 @@ int spot_endpoint_start(const struct spot_endpoint *endpoint, struct spot_err *e
 
 /* The IP address and port that a TCP socket has. Returns 0, or -1 with *err. */
 int spot_endpoint_bound(int fd, struct spot_endpoint *endpoint, struct spot_err *err);
-/* The same without the port, which others need not know of a connection. */
+/* The same of the other end of a connection. */
+int spot_endpoint_remote(int fd, struct spot_endpoint *endpoint, struct spot_err *err);
+/* The first without the port, which others need not know of a connection. */
 int spot_endpoint_local(int fd, struct spot_endpoint *endpoint, struct spot_err *err);
 
 /* The next waiting connection, non-blocking and close-on-exec, or -1 if there is none. */

@@ -12,26 +12,45 @@
 
 #include "comm/mesh_state.h"
 #include "common/clock.h"
+#include "common/le.h"
 #include "common/xalloc.h"
 
 /* --- open and close ------------------------------------------------------ */
 
-/* Peers find a worker of a Unix coordinator at SOCKET.PID, of a TCP one at a free port of the
- * address from which it is seen there. */
+/* At SOCKET.PID, told as a path that peers in other folders can use. */
+static int listen_unix(struct spot_mesh *mesh, struct spot_err *err)
+{
+    char text[2 * SPOT_ADDRESS_MAX];
+
+    snprintf(text, sizeof(text), "unix:%s.%ld", mesh->coordinator.path, (long)getpid());
+    if (spot_endpoint_parse(text, &mesh->own, err))
+        return -1;
+    spot_endpoint_make_absolute(&mesh->own);
+    mesh->listener = spot_endpoint_listen(&mesh->own, err);
+    return mesh->listener < 0 ? -1 : 0;
+}
+
+/* At a free port of the address from which the coordinator is reached. Who joined on the
+ * coordinator's own machine may have peers on others: with a key it listens for them too, and the
+ * coordinator knows under which address. */
+static int listen_tcp(struct spot_mesh *mesh, struct spot_err *err)
+{
+    struct spot_endpoint at;
+
+    if (spot_endpoint_local(mesh->control.fd, &mesh->own, err))
+        return -1;
+    at = mesh->own;
+    if (mesh->config.tls && spot_endpoint_is_private(&at))
+        memset(at.ip, 0, sizeof(at.ip));
+    mesh->listener = spot_endpoint_listen(&at, err);
+    mesh->own.port = at.port;
+    return mesh->listener < 0 ? -1 : 0;
+}
+
 static int listen_for_peers(struct spot_mesh *mesh, struct spot_err *err)
 {
-    if (mesh->coordinator.kind != SPOT_ENDPOINT_UNIX) {
-        if (spot_endpoint_local(mesh->control.fd, &mesh->own, err))
-            return -1;
-    } else {
-        char text[2 * SPOT_ADDRESS_MAX];
-
-        snprintf(text, sizeof(text), "unix:%s.%ld", mesh->coordinator.path, (long)getpid());
-        if (spot_endpoint_parse(text, &mesh->own, err))
-            return -1;
-    }
-    mesh->listener = spot_endpoint_listen(&mesh->own, err);
-    if (mesh->listener < 0)
+    if (mesh->coordinator.kind == SPOT_ENDPOINT_UNIX ? listen_unix(mesh, err)
+                                                     : listen_tcp(mesh, err))
         return -1;
     spot_endpoint_print(&mesh->own, mesh->address);
     return 0;
@@ -110,6 +129,7 @@ void spot_mesh_close(struct spot_mesh *mesh)
         spot_mesh_free_peer(mesh, mesh->n_peer - 1);
     pthread_cond_destroy(&mesh->changed);
     pthread_mutex_destroy(&mesh->lock);
+    free(mesh->suspect);
     free(mesh->flags);
     free(mesh);
 }
@@ -126,15 +146,13 @@ void spot_mesh_lease(struct spot_mesh *mesh, double lease_s)
     pthread_mutex_unlock(&mesh->lock);
 }
 
-uint32_t spot_mesh_suspect(struct spot_mesh *mesh)
+void spot_mesh_own(struct spot_mesh *mesh, uint64_t key, uint32_t id)
 {
-    uint32_t id;
-
     pthread_mutex_lock(&mesh->lock);
-    id = mesh->suspect;
-    mesh->suspect = 0;
+    mesh->key = key;
+    mesh->id = id;
+    spot_mesh_wake(mesh);
     pthread_mutex_unlock(&mesh->lock);
-    return id;
 }
 
 /* --- the coordinator ----------------------------------------------------- */
@@ -194,6 +212,16 @@ struct spot_frame *spot_mesh_order(struct spot_mesh *mesh, double timeout_s, str
     return frame;
 }
 
+bool spot_mesh_has_order(struct spot_mesh *mesh)
+{
+    bool has;
+
+    pthread_mutex_lock(&mesh->lock);
+    has = mesh->orders.head || mesh->is_orphan;
+    pthread_mutex_unlock(&mesh->lock);
+    return has;
+}
+
 bool spot_mesh_is_orphan(struct spot_mesh *mesh)
 {
     bool is_orphan;
@@ -230,6 +258,7 @@ static int connect_elder(struct spot_mesh *mesh, const struct spot_mesh_peer *el
 {
     struct spot_endpoint endpoint;
     struct spot_mesh_conn *p;
+    uint8_t id[SPOT_MESH_ID_BYTE];
     int fd;
 
     if (spot_endpoint_parse_reach(elder->address,
@@ -243,26 +272,51 @@ static int connect_elder(struct spot_mesh *mesh, const struct spot_mesh_peer *el
     if (!p)
         return -1;
     p->id = elder->id;
-    return spot_link_send(&p->link, mesh->config.type_hello, mesh->id, mesh->key, NULL, 0, err);
+    snprintf(p->address, sizeof(p->address), "%s", elder->address);
+    spot_le_put(id, elder->id, sizeof(id));
+    if (!spot_link_send(&p->link, mesh->config.type_hello, mesh->id, mesh->key, id, sizeof(id),
+                        err))
+        return 0;
+    p->is_gone = true;
+    return -1;
+}
+
+/* All of them, so that who cannot be reached by anybody is known after one epoch. */
+static int connect_elders(struct spot_mesh *mesh, const struct spot_mesh_peer *peer, size_t n_peer,
+                          struct spot_err *err)
+{
+    int rc = 0;
+
+    for (size_t i = 0; i < n_peer; i++) {
+        struct spot_err why = { 0 };
+
+        if (peer[i].id >= mesh->id || spot_mesh_find_peer(mesh, peer[i].id) ||
+            !connect_elder(mesh, &peer[i], &why))
+            continue;
+        spot_mesh_suspect_missed(mesh, peer[i].id, &why);
+        if (!rc && err)
+            *err = why;
+        rc = -1;
+    }
+    return rc;
 }
 
 int spot_mesh_enter(struct spot_mesh *mesh, uint32_t epoch, uint64_t key, uint32_t id,
                     const struct spot_mesh_peer *peer, size_t n_peer, struct spot_err *err)
 {
-    int rc = 0;
+    int rc;
 
     pthread_mutex_lock(&mesh->lock);
     mesh->epoch = epoch;
     mesh->key = key;
     mesh->id = id;
+    mesh->n_suspect = 0;
     drop_strangers(mesh, peer, n_peer);
     spot_mesh_drop_late(mesh);
     for (size_t i = mesh->n_peer; i-- > 0;) /* who came before we knew the key */
         if (i < mesh->n_peer && mesh->peer[i]->link.is_stranger && mesh->peer[i]->inbox.head)
             spot_mesh_serve_peer(mesh, i, POLLIN);
-    for (size_t i = 0; !rc && i < n_peer; i++)
-        if (peer[i].id < id && !spot_mesh_find_peer(mesh, peer[i].id))
-            rc = connect_elder(mesh, &peer[i], err);
+    rc = connect_elders(mesh, peer, n_peer, err);
     spot_mesh_wake(mesh);
     pthread_mutex_unlock(&mesh->lock);
     return rc;
@@ -285,13 +339,22 @@ static int check_wait(const struct spot_mesh *mesh, const struct spot_mesh_conn 
 static bool is_silent(struct spot_mesh *mesh, struct spot_mesh_conn *p, uint32_t id, double start_s,
                       struct spot_err *err)
 {
-    const double now_s = spot_clock_s(), limit_s = 2 * mesh->lease_s;
+    const double now_s = spot_clock_s(), limit_s = mesh->lease_s;
     const double heard_s = p && p->heard_s > start_s ? p->heard_s : start_s;
+    char why[SPOT_MESH_WHY_MAX];
 
+    if (!p && mesh->is_short) {
+        snprintf(why, sizeof(why), "no descriptor is left for a connection: %s", strerror(EMFILE));
+        spot_mesh_suspect(mesh, mesh->id, false, why);
+        spot_err_set(err, SPOT_ESYS, "%s", why);
+        return true;
+    }
     if (limit_s <= 0)
         return false;
     if (now_s - heard_s > limit_s) {
-        mesh->suspect = id;
+        snprintf(why, sizeof(why), "%s%sno answer for %g s", p ? p->address : "",
+                 p && *p->address ? ": " : "", limit_s);
+        spot_mesh_suspect(mesh, id, false, why);
         if (p) {
             p->is_gone = true;
             spot_link_close(&p->link);
@@ -301,9 +364,12 @@ static bool is_silent(struct spot_mesh *mesh, struct spot_mesh_conn *p, uint32_t
     }
     if (p && now_s - heard_s > limit_s / 4 && now_s - p->ping_s > limit_s / 4) {
         p->ping_s = now_s;
-        if (spot_link_send(&p->link, mesh->config.type_ping, 0, 0, NULL, 0, NULL))
+        if (spot_link_send(&p->link, mesh->config.type_ping, 0, 0, NULL, 0, err)) {
             p->is_gone = true;
-        else if (spot_link_wants_write(&p->link))
+            spot_mesh_suspect_broken(mesh, p, err);
+            return true;
+        }
+        if (spot_link_wants_write(&p->link))
             spot_mesh_wake(mesh);
     }
     return false;
@@ -312,7 +378,7 @@ static bool is_silent(struct spot_mesh *mesh, struct spot_mesh_conn *p, uint32_t
 /* Until something changed, or it is time to ask again. */
 static void wait_peer(struct spot_mesh *mesh)
 {
-    wait_changed(mesh, mesh->lease_s > 0 ? spot_clock_s() + mesh->lease_s / 4 : -1);
+    wait_changed(mesh, mesh->lease_s > 0 ? spot_clock_s() + mesh->lease_s / 8 : -1);
 }
 
 static int send_peer(struct spot_mesh *mesh, uint32_t peer, uint32_t type, uint64_t tag,
@@ -333,11 +399,16 @@ static int send_peer(struct spot_mesh *mesh, uint32_t peer, uint32_t type, uint6
         wait_peer(mesh);
     }
     if (!rc) {
+        struct spot_err why = { 0 };
+
         rc = (is_lent ? spot_link_lend : spot_link_send)(&p->link, type, mesh->epoch, tag, data,
-                                                         n_byte, err);
-        if (rc)
+                                                         n_byte, &why);
+        if (rc) {
             p->is_gone = true;
-        else if (spot_link_wants_write(&p->link))
+            spot_mesh_suspect_broken(mesh, p, &why);
+            if (err)
+                *err = why;
+        } else if (spot_link_wants_write(&p->link))
             spot_mesh_wake(mesh);
     }
     pthread_mutex_unlock(&mesh->lock);

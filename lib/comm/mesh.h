@@ -21,6 +21,8 @@
 extern "C" {
 #endif
 
+enum { SPOT_MESH_WHY_MAX = 200 };
+
 struct spot_mesh;
 
 struct spot_mesh_config {
@@ -33,7 +35,9 @@ struct spot_mesh_config {
     uint32_t type_revoke;    /* from the coordinator: epochs below the frame's are over */
     uint32_t type_ping;      /* between peers: are you there? */
     uint32_t type_pong;      /* the answer */
-    uint32_t type_hello;     /* between peers: the job's key in the tag, sender's id as epoch */
+    uint32_t type_hello;     /* between peers: the job's key in the tag, sender's id as epoch, the
+                                receiver's in four bytes */
+    uint32_t type_probe;     /* the same from who only wants to know: see comm/probe.h */
 };
 
 /* Connect to the coordinator, listen for peers beside it (Unix) or at the IP address from which it
@@ -53,11 +57,22 @@ void spot_mesh_notice(struct spot_mesh *mesh);
 void spot_mesh_progress(struct spot_mesh *mesh);
 
 /* How long silence is borne, in seconds; 0: for ever. A coordinator that does not answer heartbeats
- * is gone after 5 leases, a peer that is waited for and does not answer pings after 2. */
+ * is gone after 5 leases, a peer that is waited for and does not answer pings after one. */
 void spot_mesh_lease(struct spot_mesh *mesh, double lease_s);
 
-/* The peer whose silence ended a wait since the last call; 0: none. */
-uint32_t spot_mesh_suspect(struct spot_mesh *mesh);
+/* A member of this epoch that this worker cannot exchange frames with, maybe itself. */
+struct spot_mesh_suspect {
+    uint32_t id;
+    bool has_answered; /* the connection stood, and broke */
+    char why[SPOT_MESH_WHY_MAX];
+};
+
+/* Those found since the epoch was entered, at most n_max of them. Returns how many. */
+size_t spot_mesh_suspects(struct spot_mesh *mesh, struct spot_mesh_suspect *suspect, size_t n_max);
+
+/* This worker's id and the job's secret, known before the first epoch is entered: who probes it is
+ * answered from now on. */
+void spot_mesh_own(struct spot_mesh *mesh, uint64_t key, uint32_t id);
 
 /* Send to the coordinator. Returns 0, or -1 with *err (SPOT_ESYS). */
 int spot_mesh_tell(struct spot_mesh *mesh, uint32_t type, uint32_t epoch, uint64_t tag,
@@ -66,6 +81,9 @@ int spot_mesh_tell(struct spot_mesh *mesh, uint32_t type, uint32_t epoch, uint64
 /* Wait for the coordinator's next frame; the caller frees it. NULL with *err (SPOT_ESYS) when the
  * coordinator is gone or timeout_s has passed (negative: no limit). */
 struct spot_frame *spot_mesh_order(struct spot_mesh *mesh, double timeout_s, struct spot_err *err);
+
+/* Has the coordinator sent something that was not taken yet, or is it gone? */
+bool spot_mesh_has_order(struct spot_mesh *mesh);
 
 /* True when the coordinator's connection is lost. */
 bool spot_mesh_is_orphan(struct spot_mesh *mesh);
@@ -76,7 +94,8 @@ struct spot_mesh_peer {
 };
 
 /* Enter an epoch: `key` is the job's secret for peers, `id` this worker. Connections to peers that
- * stay are kept, others are closed; elders are connected to. Returns 0, or -1 with *err. */
+ * stay are kept, others are closed; elders are connected to, all of them, whoever cannot be.
+ * Returns 0, or -1 with the first *err. */
 int spot_mesh_enter(struct spot_mesh *mesh, uint32_t epoch, uint64_t key, uint32_t id,
                     const struct spot_mesh_peer *peer, size_t n_peer, struct spot_err *err);
 

@@ -14,12 +14,13 @@
 extern "C" {
 #endif
 
-enum { SPOT_MESH_PEERS_MAX = 1024 };
+enum { SPOT_MESH_PEERS_MAX = 1024, SPOT_MESH_ID_BYTE = 4 };
 
 struct spot_mesh_conn {
     uint32_t id; /* 0: has not said hello yet */
     bool is_gone;
-    double since_s, heard_s, ping_s; /* connected; last word of it; last asked */
+    double since_s, heard_s, ping_s;    /* connected; last word of it; last asked */
+    char address[SPOT_ADDRESS_MAX + 8]; /* that was connected to; "": it came */
     struct spot_link link;
     struct spot_frame_list inbox;
 };
@@ -39,14 +40,16 @@ struct spot_mesh {
     struct spot_frame_list orders;
     bool is_orphan, notice_sent;
     bool is_full;         /* no descriptor for another connection, until the next beat */
+    bool is_short;        /* there was none although only peers have them */
     struct spot_err lost; /* why it is an orphan */
     uint32_t epoch, revoked_below, id;
     uint64_t key;
     struct spot_mesh_conn *peer[SPOT_MESH_PEERS_MAX];
     size_t n_peer;
-    double beat_s;                   /* when the last heartbeat went out */
-    double lease_s, control_heard_s; /* see spot_mesh_lease; last word of the coordinator */
-    uint32_t suspect;
+    double beat_s;                     /* when the last heartbeat went out */
+    double lease_s, control_heard_s;   /* see spot_mesh_lease; last word of the coordinator */
+    struct spot_mesh_suspect *suspect; /* of this epoch */
+    size_t n_suspect, cap_suspect;
 };
 
 struct spot_mesh_flags *spot_mesh_flags_new(void);
@@ -63,6 +66,18 @@ void spot_mesh_lose_control(struct spot_mesh *mesh, const struct spot_err *why);
 struct spot_mesh_conn *spot_mesh_add_peer(struct spot_mesh *mesh, int fd_take, bool is_server,
                                           struct spot_err *err);
 void spot_mesh_free_peer(struct spot_mesh *mesh, size_t i);
+
+/* mesh_suspect.c: the first thing that is found out about a peer in an epoch that goes on counts.
+ */
+void spot_mesh_suspect(struct spot_mesh *mesh, uint32_t id, bool has_answered, const char *why);
+/* The connection to a peer broke. */
+void spot_mesh_suspect_broken(struct spot_mesh *mesh, const struct spot_mesh_conn *conn,
+                              const struct spot_err *why);
+/* There is no connection to a peer: it cannot be reached, or this process has no descriptor left.
+ */
+void spot_mesh_suspect_missed(struct spot_mesh *mesh, uint32_t id, const struct spot_err *why);
+/* Is it this machine that is short of something? */
+bool spot_mesh_is_short(int sys_errno);
 
 /* Free what waits of epochs that are over. */
 void spot_mesh_drop_late(struct spot_mesh *mesh);

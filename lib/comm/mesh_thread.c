@@ -7,6 +7,7 @@
 
 #include "comm/mesh_state.h"
 #include "common/clock.h"
+#include "common/le.h"
 #include "common/xalloc.h"
 
 enum { STRANGER_BYTE_MAX = 64, STRANGER_TURN = 64 };
@@ -141,27 +142,40 @@ struct spot_mesh_conn *spot_mesh_add_peer(struct spot_mesh *mesh, int fd_take, b
     return p;
 }
 
-/* A connection that says hello with the job's key takes the place of an older one of its id. */
+/* Somebody of this job, and it is this worker that it wants: an address may lead to another one. */
+static bool is_for_us(const struct spot_mesh *mesh, const struct spot_frame *hello)
+{
+    return hello->tag == mesh->key && mesh->key && hello->n_byte == SPOT_MESH_ID_BYTE &&
+           spot_le_get(hello->data, SPOT_MESH_ID_BYTE) == mesh->id;
+}
+
+/* It takes the place of an older connection of its id. */
+static void take_in(struct spot_mesh *mesh, struct spot_mesh_conn *p, uint32_t id)
+{
+    for (size_t i = 0; i < mesh->n_peer; i++)
+        if (mesh->peer[i]->id == id) {
+            spot_mesh_free_peer(mesh, i);
+            break;
+        }
+    p->id = id;
+    p->link.is_stranger = false;
+    p->link.payload_max = mesh->config.payload_max;
+}
+
+/* The answer tells who connected that somebody is there. */
 static int greet(struct spot_mesh *mesh, struct spot_mesh_conn *p)
 {
     struct spot_frame *hello = spot_frame_pop(&p->inbox);
-    const bool ok = hello->type == mesh->config.type_hello && hello->tag == mesh->key &&
-                    hello->epoch && mesh->key;
+    int rc = -1;
 
-    if (ok) {
-        const uint32_t id = hello->epoch;
-
-        for (size_t i = 0; i < mesh->n_peer; i++)
-            if (mesh->peer[i]->id == id) {
-                spot_mesh_free_peer(mesh, i);
-                break;
-            }
-        p->id = id;
-        p->link.is_stranger = false;
-        p->link.payload_max = mesh->config.payload_max;
+    if (is_for_us(mesh, hello) && hello->type == mesh->config.type_probe)
+        rc = 0;
+    if (is_for_us(mesh, hello) && hello->type == mesh->config.type_hello && hello->epoch) {
+        take_in(mesh, p, hello->epoch);
+        rc = 0;
     }
     free(hello);
-    return ok ? 0 : -1;
+    return rc ? rc : spot_link_send(&p->link, mesh->config.type_pong, mesh->id, 0, NULL, 0, NULL);
 }
 
 /* Frames of epochs that are over: nobody will ask for them. */
@@ -188,11 +202,11 @@ void spot_mesh_drop_late(struct spot_mesh *mesh)
 }
 
 /* What this peer sent; questions are answered here, whatever the caller's thread is doing. */
-static int read_known(struct spot_mesh *mesh, struct spot_mesh_conn *p)
+static int read_known(struct spot_mesh *mesh, struct spot_mesh_conn *p, struct spot_err *err)
 {
     struct spot_frame_list in = { NULL, NULL };
     struct spot_frame *frame;
-    int rc = spot_link_read(&p->link, &in, NULL);
+    int rc = spot_link_read(&p->link, &in, err);
 
     if (!rc)
         p->heard_s = spot_clock_s();
@@ -205,24 +219,26 @@ static int read_known(struct spot_mesh *mesh, struct spot_mesh_conn *p)
             continue;
         }
         if (!rc && frame->type == mesh->config.type_ping)
-            rc = spot_link_send(&p->link, mesh->config.type_pong, 0, 0, NULL, 0, NULL);
+            rc = spot_link_send(&p->link, mesh->config.type_pong, 0, 0, NULL, 0, err);
         free(frame);
     }
     return rc;
 }
 
 /* A stranger says one frame; what follows is read when that was the hello, and we know the key. */
-static int read_peer(struct spot_mesh *mesh, struct spot_mesh_conn *p)
+static int read_peer(struct spot_mesh *mesh, struct spot_mesh_conn *p, struct spot_err *err)
 {
     if (p->link.is_stranger) {
-        if (!p->inbox.head && spot_link_read(&p->link, &p->inbox, NULL))
+        if (!p->inbox.head && spot_link_read(&p->link, &p->inbox, err))
             return -1;
         if (!p->inbox.head || !mesh->key)
             return 0;
         if (greet(mesh, p))
             return -1;
+        if (p->link.is_stranger)
+            return 0; /* it wanted to know, and goes */
     }
-    return read_known(mesh, p);
+    return read_known(mesh, p, err);
 }
 
 static void read_control(struct spot_mesh *mesh)
@@ -238,18 +254,20 @@ static void read_control(struct spot_mesh *mesh)
 void spot_mesh_serve_peer(struct spot_mesh *mesh, size_t i, short events)
 {
     struct spot_mesh_conn *p = mesh->peer[i];
+    struct spot_err why = { 0 };
     int rc = 0;
 
     if (events & (POLLIN | POLLHUP | POLLERR))
-        rc = read_peer(mesh, p);
+        rc = read_peer(mesh, p, &why);
     if (!rc && (events & POLLOUT))
-        rc = spot_link_flush(&p->link, NULL);
+        rc = spot_link_flush(&p->link, &why);
     if (!rc)
         return;
     if (!p->id) {
         spot_mesh_free_peer(mesh, i);
         return;
     }
+    spot_mesh_suspect_broken(mesh, p, &why);
     p->is_gone = true;
     spot_link_close(&p->link);
 }
@@ -337,11 +355,15 @@ static void take_strangers(struct spot_mesh *mesh)
     for (int n = 0; !mesh->is_full && n < STRANGER_TURN; n++) {
         const int fd = spot_endpoint_accept(mesh->listener);
 
-        if (fd >= 0)
+        if (fd >= 0) {
+            mesh->is_short = false;
             (void)spot_mesh_add_peer(mesh, fd, true, NULL);
-        else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM)
+        } else if (spot_mesh_is_short(errno)) {
+            const bool is_mine = errno == EMFILE;
+
             mesh->is_full = !drop_oldest_stranger(mesh);
-        else if (errno != ECONNABORTED && errno != EINTR)
+            mesh->is_short = mesh->is_full && is_mine;
+        } else if (errno != ECONNABORTED && errno != EINTR)
             break;
     }
 }

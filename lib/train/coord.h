@@ -9,6 +9,7 @@
 
 #include "checkpoint/store.h"
 #include "cluster/machine.h"
+#include "cluster/suspect.h"
 #include "comm/endpoint.h"
 #include "comm/link.h"
 #include "common/err.h"
@@ -31,14 +32,16 @@ struct spot_coord_peer {
     bool awaits_end; /* a client that is answered when the job has stopped */
     bool cannot_mirror;
     char name[SPOT_NAME_MAX];
-    char address[SPOT_ADDRESS_MAX + 8];
     char domain[SPOT_NAME_MAX]; /* failure domain */
     double since_s, heard_s;    /* connected; last sign of life */
     double progress_s;          /* when it last got further */
     uint64_t progress;
-    int n_rift;                   /* how often it and another did not reach each other */
-    uint32_t rift_with;           /* the other of the last one */
-    double benched_until_s;       /* no place in a grid until then, 0: it may have one */
+    /* as it says, as its connection comes from, as it reached us; of kind UNIX where there is none
+     */
+    struct spot_endpoint at, seen_at, ours_at;
+    bool is_proved;               /* it told whom it reaches: it may have a place */
+    bool is_on_trial;             /* set aside, and asked once more */
+    double asked_s, joined_s;     /* whom it reaches, 0: to be asked; since when it is a member */
     int64_t *held;                /* [n_bundle], step of the copy it holds, -1 */
     uint32_t n_owed;              /* snapshots it was asked for that have not come */
     struct spot_member_seen seen; /* of its last vote; filled where there is an observer */
@@ -114,20 +117,23 @@ struct spot_coord {
     double durable_s;             /* when the newest generation was asked for */
     double durable_took_s;        /* from there until it was on disk, the last time */
     int n_broken;                 /* epochs in a row that broke without a commit */
-    size_t hand_n;                /* handovers at a time */
-    double usual_s;               /* of a step, before there were any */
-    bool is_ahead;                /* all are in force: the next grid is due */
-    bool is_redoing;              /* the step was asked for with smaller exponents */
-    double read_s;                /* reading the tokens of the step */
-    struct spot_buf still;        /* tokens of step 0, for an observer of synthetic data */
-    uint32_t n_epoch_commit;      /* of the epoch that runs */
-    uint32_t n_drift;             /* commits in a row at which other shares were better */
-    uint32_t drift_patience;      /* so many are believed; 0: not yet set */
-    bool is_final;                /* all steps have committed: collecting the result */
-    struct spot_frame **result;   /* [n_bundle], final snapshots */
-    struct spot_err state_err;    /* why the final generation could not be written */
-    bool is_drained;              /* a client wants the job to stop */
-    double spent_usd, billed_s;   /* for members so far, and until when; continued from the log */
+    bool has_failed;              /* the last one did: what members say of each other counts */
+    struct spot_suspects suspects;
+    double keep_until_s;        /* what only members set aside hold is made durable until then */
+    size_t hand_n;              /* handovers at a time */
+    double usual_s;             /* of a step, before there were any */
+    bool is_ahead;              /* all are in force: the next grid is due */
+    bool is_redoing;            /* the step was asked for with smaller exponents */
+    double read_s;              /* reading the tokens of the step */
+    struct spot_buf still;      /* tokens of step 0, for an observer of synthetic data */
+    uint32_t n_epoch_commit;    /* of the epoch that runs */
+    uint32_t n_drift;           /* commits in a row at which other shares were better */
+    uint32_t drift_patience;    /* so many are believed; 0: not yet set */
+    bool is_final;              /* all steps have committed: collecting the result */
+    struct spot_frame **result; /* [n_bundle], final snapshots */
+    struct spot_err state_err;  /* why the final generation could not be written */
+    bool is_drained;            /* a client wants the job to stop */
+    double spent_usd, billed_s; /* for members so far, and until when; continued from the log */
     bool stop_wanted, is_over;
     struct spot_local *local; /* [options->n_local] */
     double progress_shown_s;
@@ -199,14 +205,37 @@ void spot_coord_settle_step(struct spot_coord *c);
 int spot_coord_restore(struct spot_coord *c, struct spot_err *err);
 bool spot_coord_is_restoring(const struct spot_coord *c);
 
-/* coord_rift.c: two members that live and do not reach each other do not work together: one sits
- * out for a while. Who may have a place; how many; true if somebody's time is over. */
-void spot_coord_rift(struct spot_coord *c, struct spot_coord_peer *reporter, uint32_t accused);
+/* coord_rift.c: two members that live and do not reach each other do not work together: one is set
+ * aside. Take what a member says of others, -1 when it makes no sense; judge that, and say how many
+ * were set aside. */
+int spot_coord_accuse(struct spot_coord *c, const struct spot_coord_peer *reporter,
+                      struct spot_wire_in *in);
+size_t spot_coord_judge(struct spot_coord *c);
+/* Who may have a place; how many; who may not, though it lives. */
 bool spot_coord_may_place(const struct spot_coord *c, const struct spot_member *member);
 size_t spot_coord_placeable(const struct spot_coord *c);
-bool spot_coord_end_benches(struct spot_coord *c);
-/* Is this the one to have the bundle of this step from? */
+bool spot_coord_is_aside(const struct spot_coord *c, uint32_t id);
+/* Is this the one to have the bundle of this step from? Of who is set aside not for others to get,
+ * but to make durable what nobody else has. */
 bool spot_coord_holds(const struct spot_coord *c, uint32_t id, int bundle, int64_t step);
+/* Must that come first, before an epoch of this step? */
+bool spot_coord_must_keep(const struct spot_coord *c, int64_t step);
+
+/* coord_reach.c: before a member has a place it tells which of the others it reaches; so does one
+ * that was set aside when its time is over, and goes if it still does not. */
+void spot_coord_meet(struct spot_coord *c, struct spot_coord_peer *peer);
+int spot_coord_reached(struct spot_coord *c, struct spot_coord_peer *peer,
+                       const struct spot_frame *frame, struct spot_err *err);
+void spot_coord_retry_aside(struct spot_coord *c);     /* by time */
+bool spot_coord_is_asking(const struct spot_coord *c); /* somebody has not told yet */
+/* Where `to` finds a member, NULL: we; in a text of SPOT_ADDRESS_MAX + 8 bytes. */
+void spot_coord_address(const struct spot_coord_peer *peer, const struct spot_coord_peer *to,
+                        char *text);
+/* Which of these members do not answer us, in (*missed)[i], or false for all if none does. */
+void spot_coord_witness(const struct spot_coord *c, struct spot_coord_peer *const *peer, size_t n,
+                        bool *missed);
+void spot_coord_tell_aside(struct spot_coord *c, struct spot_coord_peer *peer, uint32_t type,
+                           const char *why);
 
 /* coord_buddy.c: who mirrors each stage whose replicas would all go at once; adds the transfers
  * that the mirrors need. */

@@ -9,6 +9,8 @@
 #include "train/coord.h"
 #include "train/grid_choice.h"
 
+static const double pause_min_s = 0.1, pause_max_s = 5;
+
 /* --- where the state stands ---------------------------------------------- */
 
 static bool is_held(const struct spot_coord *c, int bundle, int64_t step)
@@ -78,11 +80,23 @@ static struct spot_degrees choose(const struct spot_coord *c)
                                  : (struct spot_degrees){ 0 };
 }
 
+/* Somebody has a part in the epoch that was set aside since. */
+static bool has_outcast(const struct spot_coord *c)
+{
+    for (size_t i = 0; i < c->machine.n_member; i++) {
+        const struct spot_member *const m = &c->machine.member[i];
+
+        if (m->role == SPOT_ROLE_ACTIVE && spot_coord_is_aside(c, m->id))
+            return true;
+    }
+    return false;
+}
+
 bool spot_coord_would_change(const struct spot_coord *c)
 {
     const struct spot_degrees grid = choose(c);
 
-    return grid.D != c->form.D || grid.P != c->form.P || grid.M != c->form.M ||
+    return has_outcast(c) || grid.D != c->form.D || grid.P != c->form.P || grid.M != c->form.M ||
            spot_coord_lacks_buddy(c);
 }
 
@@ -210,13 +224,8 @@ void spot_coord_list_peers(struct spot_coord *c)
 
     f->peer = spot_xcalloc(c->machine.n_member, sizeof(*f->peer));
     for (size_t i = 0; i < c->machine.n_member; i++)
-        if (member[i].role != SPOT_ROLE_SPARE) {
-            const struct spot_coord_peer *peer = spot_coord_find(c, member[i].id);
-            struct spot_mesh_peer *at = &f->peer[f->n_peer++];
-
-            at->id = peer->id;
-            snprintf(at->address, sizeof(at->address), "%s", peer->address);
-        }
+        if (member[i].role != SPOT_ROLE_SPARE)
+            f->peer[f->n_peer++].id = member[i].id; /* addresses differ: see tell_member */
 }
 
 static int place(struct spot_coord *c, struct spot_move_plan *plan, struct spot_err *err)
@@ -303,19 +312,24 @@ static int log_step_change(struct spot_coord *c, int64_t from, int64_t to, struc
     return to < from ? log_rollback(c, from, to, err) : log_restored(c, from, to, err);
 }
 
-static int tell(struct spot_coord *c, struct spot_err *err)
+/* Each is told the addresses that lead to the others from where it is. */
+static void tell_member(struct spot_coord *c, struct spot_coord_peer *to)
 {
     struct spot_buf out = { 0 };
 
+    for (size_t i = 0; i < c->form.n_peer; i++)
+        spot_coord_address(spot_coord_find(c, c->form.peer[i].id), to, c->form.peer[i].address);
     spot_form_put(&out, &c->form);
-    for (size_t i = 0; i < c->machine.n_member; i++)
-        if (c->machine.member[i].role != SPOT_ROLE_SPARE) {
-            struct spot_coord_peer *peer = spot_coord_find(c, c->machine.member[i].id);
-
-            spot_coord_ask(peer);
-            spot_coord_send(c, peer, SPOT_MSG_FORM, 0, out.data, out.n);
-        }
+    spot_coord_ask(to);
+    spot_coord_send(c, to, SPOT_MSG_FORM, 0, out.data, out.n);
     spot_buf_release(&out);
+}
+
+static int tell(struct spot_coord *c, struct spot_err *err)
+{
+    for (size_t i = 0; i < c->machine.n_member; i++)
+        if (c->machine.member[i].role != SPOT_ROLE_SPARE)
+            tell_member(c, spot_coord_find(c, c->machine.member[i].id));
     c->n_restored = 0;
     return spot_coord_restore(c, err);
 }
@@ -342,7 +356,34 @@ static int hold(struct spot_coord *c)
     return 0;
 }
 
-int spot_coord_form(struct spot_coord *c, struct spot_err *err)
+/* An epoch failed, then the next one, and nobody is to blame yet: ever longer until another try. */
+static bool must_pause(struct spot_coord *c)
+{
+    const bool has_failed = c->has_failed;
+    double pause_s = pause_min_s;
+
+    c->has_failed = false;
+    if (spot_coord_judge(c) || !has_failed || c->n_broken < 2)
+        return false;
+    for (int k = 2; k < c->n_broken && pause_s < pause_max_s; k++)
+        pause_s *= 2;
+    hold(c);
+    c->settle_until_s = spot_clock_s() + pause_s;
+    return true;
+}
+
+/* What others cannot have from its only holder comes by way of the disk. */
+static bool must_keep(struct spot_coord *c, int64_t step)
+{
+    if (!spot_coord_must_keep(c, step))
+        return false;
+    if (c->keep_until_s <= 0)
+        c->keep_until_s = spot_clock_s() + c->options->stall_s;
+    hold(c);
+    return true;
+}
+
+static int form(struct spot_coord *c, struct spot_err *err)
 {
     const struct spot_degrees grid = choose(c);
     const int64_t before = c->machine.step;
@@ -357,6 +398,8 @@ int spot_coord_form(struct spot_coord *c, struct spot_err *err)
     step = sound_step(c, err);
     if (step < 0)
         return -1;
+    if (must_keep(c, step))
+        return 0;
     old = c->form;
     c->form = (struct spot_form){ 0 };
     set_grid(c, &grid, step);
@@ -375,4 +418,9 @@ out:
     spot_form_release(&old);
     spot_move_plan_release(&plan);
     return rc;
+}
+
+int spot_coord_form(struct spot_coord *c, struct spot_err *err)
+{
+    return must_pause(c) ? 0 : form(c, err);
 }

@@ -29,24 +29,16 @@ void spot_coord_free_peer(struct spot_coord *c, size_t i)
 
 /* A dead worker cannot remove its socket; one that lost us, and joins anew, listens there again.
  * Its address is hearsay: only what lies where workers of this job put theirs, OURS.PID, is ours to
- * remove. It may have come by another name of the directory. */
+ * remove. Both are told from the root. */
 static void drop_socket(const struct spot_coord *c, const struct spot_coord_peer *peer)
 {
-    const char *slash = strrchr(c->endpoint.path, '/');
-    const char *base = slash ? slash + 1 : c->endpoint.path, *theirs, *pid;
-    const size_t n = strlen(base);
-    struct spot_endpoint e;
+    const size_t n = strlen(c->endpoint.path);
+    const char *const path = peer->at.path;
 
-    if (c->endpoint.kind != SPOT_ENDPOINT_UNIX || spot_endpoint_parse(peer->address, &e, NULL) ||
-        e.kind != SPOT_ENDPOINT_UNIX)
-        return;
-    slash = strrchr(e.path, '/');
-    theirs = slash ? slash + 1 : e.path;
-    pid = peer->address + strlen(peer->address) - strlen(theirs) + n;
-    if (!strncmp(theirs, base, n) && theirs[n] == '.' && theirs[n + 1] &&
-        !theirs[n + 1 + strspn(theirs + n + 1, "0123456789")] &&
-        (size_t)snprintf(e.path, sizeof(e.path), "%s%s", c->endpoint.path, pid) < sizeof(e.path))
-        spot_endpoint_drop_stale(&e, 0);
+    if (c->endpoint.kind == SPOT_ENDPOINT_UNIX && peer->at.kind == SPOT_ENDPOINT_UNIX &&
+        !strncmp(path, c->endpoint.path, n) && path[n] == '.' && path[n + 1] &&
+        !path[n + 1 + strspn(path + n + 1, "0123456789")])
+        spot_endpoint_drop_stale(&peer->at, 0);
 }
 
 /* The connection is gone: forget it, and if it was a member, go on without. */
@@ -169,6 +161,9 @@ static const char *is_dead(const struct spot_coord *c, const struct spot_coord_p
 {
     const double now_s = c->polled_s;
 
+    if (peer->is_closing && !spot_link_wants_write(&peer->link) && peer->id &&
+        spot_suspects_is_aside(&c->suspects, peer->name))
+        return "set aside: other members do not reach it, or it them";
     if (peer->is_closing && !spot_link_wants_write(&peer->link))
         return "closed";
     if (peer->awaits_end)
@@ -177,7 +172,8 @@ static const char *is_dead(const struct spot_coord *c, const struct spot_coord_p
         return now_s - peer->since_s > hello_s ? "said nothing" : NULL;
     if (now_s - peer->heard_s > c->options->lease_s)
         return "silent for longer than its lease";
-    if (has_stalled(c, peer))
+    if (has_stalled(c, peer) || (!peer->is_proved && peer->asked_s > 0 &&
+                                 now_s - peer->asked_s > c->options->lease_s + c->options->stall_s))
         return "alive but makes no progress";
     return NULL;
 }

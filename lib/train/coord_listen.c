@@ -25,6 +25,7 @@ static int take_address(struct spot_coord *c, struct spot_err *err)
     if (spot_endpoint_parse_reach(listen, c->tls ? SPOT_REACH_NUMERIC : SPOT_REACH_HERE,
                                   &c->endpoint, err))
         return -1;
+    spot_endpoint_make_absolute(&c->endpoint); /* as workers tell theirs */
     if (c->options->n_local && spot_endpoint_is_any(&c->endpoint))
         return spot_err_set(err, SPOT_EUSAGE,
                             "with local workers --listen wants one address that others reach "
@@ -63,6 +64,8 @@ static void tell_address(const struct spot_coord *c)
     if (!c->options->listen || !c->options->note)
         return;
     spot_endpoint_print(&c->endpoint, address);
+    if (c->endpoint.kind == SPOT_ENDPOINT_UNIX)
+        snprintf(address, sizeof(address), "%s", c->options->listen);
     if (spot_store_newest(c->store) < c->config.n_step)
         c->options->note("listening at %s", address);
     else

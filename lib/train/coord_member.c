@@ -163,6 +163,15 @@ static int log_joined(struct spot_coord *c, const struct spot_coord_peer *peer,
     return spot_journal_end(&c->journal, err);
 }
 
+static void note_addresses(struct spot_coord_peer *peer, const struct spot_endpoint *at)
+{
+    peer->at = *at;
+    if (spot_endpoint_remote(peer->link.fd, &peer->seen_at, NULL))
+        peer->seen_at = (struct spot_endpoint){ .kind = SPOT_ENDPOINT_UNIX };
+    if (spot_endpoint_bound(peer->link.fd, &peer->ours_at, NULL))
+        peer->ours_at = (struct spot_endpoint){ .kind = SPOT_ENDPOINT_UNIX };
+}
+
 int spot_coord_hello(struct spot_coord *c, struct spot_coord_peer *peer,
                      const struct spot_frame *frame, struct spot_err *err)
 {
@@ -195,14 +204,15 @@ int spot_coord_hello(struct spot_coord *c, struct spot_coord_peer *peer,
     if (counts(c, &h) && spot_coord_inventory(c, peer, &in))
         return refuse(c, peer, "the inventory makes no sense");
     name_peer(c, peer, h.name);
-    memcpy(peer->address, h.address, sizeof(peer->address));
     memcpy(peer->domain, h.domain, sizeof(peer->domain));
+    note_addresses(peer, &endpoint);
     peer->id = ++c->last_id;
     peer->link.payload_max = SPOT_PAYLOAD_MAX;
     welcome(c, peer, counts(c, &h));
     if (log_joined(c, peer, err))
         return -1;
     spot_machine_join(&c->machine, peer->id);
+    spot_coord_meet(c, peer);
     if (c->machine.phase == SPOT_PHASE_WAIT)
         c->settle_until_s = spot_clock_s() + c->options->settle_s;
     return 0;

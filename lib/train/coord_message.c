@@ -2,10 +2,9 @@
 /* What members and clients say. */
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/utf8.h"
 #include "train/coord.h"
-
-enum { BROKEN_MAX = 20 };
 
 int spot_coord_log_member(struct spot_coord *c, const char *event,
                           const struct spot_coord_peer *peer, const char *why, struct spot_err *err)
@@ -55,19 +54,32 @@ static int on_failed(struct spot_coord *c, struct spot_coord_peer *peer,
     return 0;
 }
 
+/* Its connection is closed and the job goes on without it. */
+static int drop(struct spot_coord *c, struct spot_coord_peer *peer, const char *what)
+{
+    c->options->warn("worker %s sent %s that makes no sense; it is taken for lost", peer->name,
+                     what);
+    peer->is_closing = true;
+    return 0;
+}
+
 static int on_broken(struct spot_coord *c, struct spot_coord_peer *peer,
                      const struct spot_frame *frame, struct spot_err *err)
 {
     const enum spot_effect effect = spot_machine_broken(&c->machine, frame->epoch);
+    struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
+    char why[SPOT_WHY_MAX];
 
     if (effect == SPOT_EFFECT_NONE)
-        return 0;
-    spot_coord_rift(c, peer, (uint32_t)frame->tag);
-    if (++c->n_broken > BROKEN_MAX) {
-        c->options->warn("worker %s cannot reach its peers; it is taken for lost", peer->name);
-        c->n_broken = 0;
-        peer->is_closing = true;
-    }
+        return 0; /* the inventory says it too */
+    c->n_broken++;
+    c->has_failed = true;
+    spot_get_text(&in, why, sizeof(why));
+    spot_utf8_make_plain(why);
+    if (spot_coord_accuse(c, peer, &in))
+        drop(c, peer, "a complaint");
+    else if (!spot_suspects_has_news(&c->suspects)) /* it may be its own fault */
+        spot_suspects_accuse(&c->suspects, peer->name, peer->name, true, why, spot_clock_s());
     return spot_coord_act(c, effect, err);
 }
 
@@ -142,15 +154,6 @@ static int on_stranger(struct spot_coord *c, struct spot_coord_peer *peer,
     return 0;
 }
 
-/* Its connection is closed and the job goes on without it. */
-static int drop(struct spot_coord *c, struct spot_coord_peer *peer, const char *what)
-{
-    c->options->warn("worker %s sent %s that makes no sense; it is taken for lost", peer->name,
-                     what);
-    peer->is_closing = true;
-    return 0;
-}
-
 static int on_vote(struct spot_coord *c, struct spot_coord_peer *peer,
                    const struct spot_frame *frame, struct spot_err *err)
 {
@@ -174,7 +177,7 @@ static int on_inventory(struct spot_coord *c, struct spot_coord_peer *peer,
 
     if (frame->epoch != c->machine.epoch)
         return 0;
-    if (spot_coord_inventory(c, peer, &in))
+    if (spot_coord_inventory(c, peer, &in) || spot_coord_accuse(c, peer, &in))
         return drop(c, peer, "an inventory");
     return spot_coord_act(c, spot_machine_replied(&c->machine, peer->id, frame->epoch), err);
 }
@@ -186,6 +189,14 @@ static int on_snapshot(struct spot_coord *c, struct spot_coord_peer *peer,
 
     peer->n_owed -= peer->n_owed > 0;
     return rc > 0 ? drop(c, peer, "a snapshot") : rc;
+}
+
+static int on_reached(struct spot_coord *c, struct spot_coord_peer *peer,
+                      const struct spot_frame *frame, struct spot_err *err)
+{
+    const int rc = spot_coord_reached(c, peer, frame, err);
+
+    return rc > 0 ? drop(c, peer, "whom it reaches") : rc;
 }
 
 int spot_coord_message(struct spot_coord *c, struct spot_coord_peer *peer,
@@ -210,6 +221,8 @@ int spot_coord_message(struct spot_coord *c, struct spot_coord_peer *peer,
         return on_vote(c, peer, frame, err);
     case SPOT_MSG_BROKEN:
         return on_broken(c, peer, frame, err);
+    case SPOT_MSG_REACHED:
+        return on_reached(c, peer, frame, err);
     case SPOT_MSG_SNAPSHOT:
         return on_snapshot(c, peer, frame, err);
     case SPOT_MSG_PROBED:

@@ -151,6 +151,8 @@ static const char *phase_name(enum spot_phase phase)
 /* What a member is to who looks on: a mirror is a spare, though it takes part in the votes. */
 static const char *role_of(const struct spot_coord *c, const struct spot_member *m, bool has_place)
 {
+    if (!has_place && spot_coord_is_aside(c, m->id))
+        return "aside";
     if (!c->form.D || c->machine.phase == SPOT_PHASE_WAIT)
         return "waiting";
     return has_place ? "active" : m->role == SPOT_ROLE_SOURCE ? "source" : "spare";
@@ -177,6 +179,24 @@ static void put_members(const struct spot_coord *c, struct spot_jw *jw)
             spot_jw_int(jw, "m", at.m);
         }
         spot_jw_bool(jw, "leaving", m->is_leaving);
+        spot_jw_end(jw);
+    }
+    spot_jw_end(jw);
+}
+
+/* Who gets no place for now, though it may be there. */
+static void put_aside(const struct spot_suspects *suspects, struct spot_jw *jw)
+{
+    spot_jw_array(jw, "aside");
+    for (size_t i = 0; i < suspects->n; i++) {
+        const struct spot_suspect *const s = &suspects->suspect[i];
+
+        if (s->aside_until_s <= 0)
+            continue;
+        spot_jw_object(jw, NULL);
+        spot_jw_str(jw, "name", s->name);
+        spot_jw_str(jw, "why", s->why);
+        spot_jw_int(jw, "times", s->n_aside);
         spot_jw_end(jw);
     }
     spot_jw_end(jw);
@@ -257,6 +277,7 @@ void spot_coord_status(const struct spot_coord *c, struct spot_buf *out)
     if (c->options->budget_usd > 0)
         spot_jw_real(&jw, "budget_usd", c->options->budget_usd);
     put_members(c, &jw);
+    put_aside(&c->suspects, &jw);
     put_events(&c->journal, &jw);
     spot_jw_end(&jw);
     (void)spot_jw_close(&jw, NULL);

@@ -288,6 +288,8 @@ static double pace(struct spot_coord *c)
         c->step_s = c->step_s > 0 ? 0.8 * c->step_s + 0.2 * took_s : took_s;
     c->last_commit_s = now_s;
     c->n_broken = 0;
+    c->keep_until_s = 0;
+    spot_suspects_committed(&c->suspects);
     c->stall_s = c->options->stall_s;
     return took_s;
 }

@@ -161,7 +161,8 @@ static bool may_start(const struct spot_coord *c)
     const size_t n = spot_coord_placeable(c);
 
     return n && n >= (c->last_commit_s > 0 ? 1 : c->options->n_local) && !c->is_suspended &&
-           !c->stop_wanted && spot_clock_s() >= c->settle_until_s && !spot_coord_awaits(c);
+           !c->stop_wanted && spot_clock_s() >= c->settle_until_s && !spot_coord_awaits(c) &&
+           !spot_coord_is_asking(c) && !spot_coord_must_keep(c, c->machine.step);
 }
 
 /* What is due by time rather than by message. */
@@ -173,7 +174,7 @@ static int tick(struct spot_coord *c, struct spot_err *err)
     if (spot_coord_drop_dead(c, err) || spot_coord_local_keep(c, err) || spot_coord_restore(c, err))
         return -1;
     spot_coord_plan_check(c, force, &changed);
-    changed |= spot_coord_end_benches(c);
+    spot_coord_retry_aside(c);
     if (changed && c->machine.phase != SPOT_PHASE_WAIT && spot_coord_would_change(c) &&
         spot_coord_act(c, spot_machine_want_change(&c->machine), err))
         return -1;
@@ -454,6 +455,7 @@ static void release(struct spot_coord *c)
     spot_form_release(&c->form);
     spot_store_close(c->store);
     spot_machine_release(&c->machine);
+    spot_suspects_release(&c->suspects);
     spot_corpus_release(&c->corpus);
     spot_weights_close(c->weights);
     spot_tls_context_free(c->tls);

@@ -14,7 +14,7 @@ extern "C" {
 #endif
 
 enum {
-    SPOT_PROTOCOL = 11,
+    SPOT_PROTOCOL = 12,
     SPOT_PAYLOAD_MAX = 1 << 30, /* between members */
     SPOT_HELLO_MAX = 1 << 20,   /* from a stranger, before it is a member */
     SPOT_NAME_MAX = 64,
@@ -32,13 +32,14 @@ enum spot_message {
     SPOT_MSG_HELLO = 1,
     SPOT_MSG_HEARTBEAT, /* tag: progress; the coordinator answers with one */
     SPOT_MSG_NOTICE,    /* this instance will be taken away */
-    SPOT_MSG_INVENTORY, /* answer to QUIESCE: bundles held */
+    SPOT_MSG_INVENTORY, /* answer to QUIESCE: bundles held; whom it did not reach: suspect_io.h */
     SPOT_MSG_READY,     /* answer to FORM: everything is in its place */
     SPOT_MSG_VOTE,      /* answer to STEP; tag: step; times, losses, norms: worker_step.c */
-    SPOT_MSG_BROKEN,    /* a connection broke; tag: the member that does not answer, or 0 */
+    SPOT_MSG_BROKEN,    /* a connection broke: text; whom it did not reach, as above */
     SPOT_MSG_SNAPSHOT,  /* answer to SAVE; tag: bundle; bytes of bundle_io.h */
     SPOT_MSG_PROBED,    /* answer to PROBE; tag: bytes; lists of f64 seconds: p2p, sums */
     SPOT_MSG_FAILED,    /* text: this worker cannot go on; tag 1: cannot mirror a stage */
+    SPOT_MSG_REACHED, /* answer to REACH: whom it did not reach, as above; tag 1: was interrupted */
 
     /* coordinator to worker */
     SPOT_MSG_WELCOME = 32, /* u32 id, u64 key, f64 lease, u32 what was held counts, job config */
@@ -54,6 +55,9 @@ enum spot_message {
     SPOT_MSG_LEAVE,        /* nothing here needs you */
     SPOT_MSG_FINISH,       /* the job is done */
     SPOT_MSG_HAND,         /* tag: so many handovers of the form are in force from this step on */
+    SPOT_MSG_REACH,     /* u32 how many, of each u32 id, address: which of them can be reached? */
+    SPOT_MSG_ASIDE,     /* text: why this member gets no place; empty: it may have one again */
+    SPOT_MSG_DISMISSED, /* text: why it is not waited for any more */
 
     /* worker to worker */
     SPOT_MSG_PEER = 64, /* first frame of a connection */
@@ -69,6 +73,7 @@ enum spot_message {
     SPOT_MSG_COMM,   /* tag: 0 all members, 1 the replicas; NCCL's id of this epoch */
     SPOT_MSG_TIE,    /* tag: step; sums of wte to the last stage, of head.w to the first */
     SPOT_MSG_TENSOR, /* tag: count of the epoch; partial sums within a tensor group */
+    SPOT_MSG_KNOCK,  /* first frame of a connection, to see whether somebody answers */
 
     /* client to coordinator, and its answer */
     SPOT_MSG_REPLAN = 96,  /* a spot.plan/1 document */

@@ -189,8 +189,10 @@ static int on_welcome(struct spot_worker *w, const struct spot_frame *frame, str
                             w->options->join);
     if (config.comm == SPOT_COMM_NCCL && !spot_cuda_nccl(err))
         return -1;
+    w->lease_s = lease_s;
     if (lease_s > 0)
         spot_mesh_lease(w->mesh, lease_s);
+    spot_mesh_own(w->mesh, w->key, w->id);
     return take_config(w, &config, keeps, err);
 }
 
@@ -207,6 +209,7 @@ static int join_once(struct spot_worker *w, struct spot_err *err)
         .type_ping = SPOT_MSG_PING,
         .type_pong = SPOT_MSG_PONG,
         .type_hello = SPOT_MSG_PEER,
+        .type_probe = SPOT_MSG_KNOCK,
     };
     struct spot_frame *frame;
     int rc;
@@ -362,10 +365,11 @@ int spot_worker_report(struct spot_worker *w, const struct spot_err *why, struct
         spot_put_text(&out, why->msg);
         return spot_worker_tell(w, SPOT_MSG_FAILED, 1, &out, err);
     }
-    if (why->code == SPOT_ESYS && !w->is_unfit)
-        return spot_mesh_tell(w->mesh, SPOT_MSG_BROKEN, w->epoch, spot_mesh_suspect(w->mesh), NULL,
-                              0, err);
     spot_put_text(&out, why->msg);
+    if (why->code == SPOT_ESYS && !w->is_unfit) {
+        spot_worker_put_suspects(w, &out);
+        return spot_worker_tell(w, SPOT_MSG_BROKEN, 0, &out, err);
+    }
     if (spot_worker_tell(w, SPOT_MSG_FAILED, 0, &out, err))
         return -1;
     return w->is_unfit ? spot_err_set(err, SPOT_EINFEASIBLE, "cannot go on: %.400s", why->msg) : 0;
@@ -442,6 +446,7 @@ static int on_quiesce(struct spot_worker *w, const struct spot_frame *frame, str
     spot_worker_close_comm(w);
     spot_worker_forget_redo(w);
     put_inventory(&out, w);
+    spot_worker_put_suspects(w, &out);
     return spot_worker_tell(w, SPOT_MSG_INVENTORY, 0, &out, err);
 }
 
@@ -464,6 +469,11 @@ static int on_order(struct spot_worker *w, const struct spot_frame *frame, struc
         return spot_worker_probe(w, frame, err);
     case SPOT_MSG_SAVE:
         return on_save(w, frame, err);
+    case SPOT_MSG_REACH:
+        return spot_worker_reach(w, frame, err);
+    case SPOT_MSG_ASIDE:
+    case SPOT_MSG_DISMISSED:
+        return spot_worker_set_aside(w, frame, err);
     case SPOT_MSG_FINISH:
         w->is_done = true;
         return 0;
@@ -524,7 +534,8 @@ int spot_worker_run(const struct spot_worker_options *options, struct spot_err *
         if (rc)
             break;
         rc = obey(&w, err);
-        if (!rc || err->code != SPOT_ESYS || !spot_mesh_is_orphan(w.mesh))
+        if (!rc || err->code != SPOT_ESYS || spot_worker_was_dismissed() ||
+            !spot_mesh_is_orphan(w.mesh))
             break;
         if (sync_stages(&w, err))
             break;

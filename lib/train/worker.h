@@ -21,13 +21,18 @@ struct spot_worker_options {
     int n_thread;
     int recompute;         /* enum spot_recompute */
     double join_timeout_s; /* how long to try when nobody answers, first and after a loss */
+    void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2); /* set aside, and back; NULL */
 };
 
 /* Work until the job is done. Returns 0, or -1 with *err: SPOT_EPREEMPTED after a notice with
- * everything handed over, SPOT_EINFEASIBLE when refused, SPOT_ESYS when the coordinator is gone,
+ * everything handed over, SPOT_EINFEASIBLE when refused, SPOT_ESYS when the coordinator is gone
+ * or has dismissed it,
  * SPOT_EGPU when there is no device for backend "cuda" or it failed: what it held is lost.
  */
 int spot_worker_run(const struct spot_worker_options *options, struct spot_err *err);
+
+/* Has a coordinator let it go because it and other members do not reach each other? */
+bool spot_worker_was_dismissed(void);
 
 /* Has a coordinator taken it in? */
 bool spot_worker_has_joined(void);

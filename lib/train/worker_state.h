@@ -36,6 +36,7 @@ struct spot_worker {
     struct spot_job_config config;
     uint64_t job, key;
     uint32_t id, epoch;
+    double lease_s;
     int n_bundle;
     struct spot_bundle **bundle; /* [n_bundle], NULL where not held */
     size_t *bundle_elem;         /* [n_bundle] */
@@ -109,6 +110,13 @@ int spot_worker_commit(struct spot_worker *worker, const struct spot_frame *fram
                        struct spot_err *err);
 int spot_worker_redo(struct spot_worker *worker, const struct spot_frame *frame,
                      struct spot_err *err);
+/* worker_reach.c: put whom this worker did not reach in this epoch; the order REACH. */
+void spot_worker_put_suspects(struct spot_worker *worker, struct spot_buf *out);
+int spot_worker_reach(struct spot_worker *worker, const struct spot_frame *frame,
+                      struct spot_err *err);
+/* The orders ASIDE and DISMISSED; the second is an error (SPOT_ESYS). */
+int spot_worker_set_aside(struct spot_worker *worker, const struct spot_frame *frame,
+                          struct spot_err *err);
 /* worker_probe.c: measure what messages between members cost. */
 int spot_worker_probe(struct spot_worker *worker, const struct spot_frame *frame,
                       struct spot_err *err);

@@ -43,6 +43,27 @@ on() { # N COMMAND...: on that machine, in the background
     background ip netns exec $lab-$n "$@"
 }
 
+@test "a worker that joined over loopback is told to the others under an address that leads to it" {
+    on 0 timeout 150 spot-run train -q --data corpus $MODEL --global-batch 5 --listen 0.0.0.0:4711 --key-file key \
+        --events log --steps 100000 --grid 3x1 2>log.err
+    train=$pid
+    on 0 spot-run worker -q --join 127.0.0.1:4711 --key-file key --name near --join-timeout 60s 2>>workers.err
+    seen log joined 1 # the eldest: the others connect to it
+    for i in 1 2; do
+        machine $i
+        on $i spot-run worker -q --join $net.1:4711 --key-file key --name w$i --join-timeout 60s 2>>workers.err
+    done
+    eventually 'jq -es "map(select(.event == \"formed\")) | last.place | length == 3" log'
+    more_steps log
+    [ "$(jq -s '[.[] | select(.event == "migrate").epoch] - [.[] | select(.event == "committed").epoch] | length' log)" -eq 0 ]
+    kill -TERM $(pgrep -P $train)
+    wait $train && status=0 || status=$?
+    [ "$status" -eq 75 ]
+    outcome log | grep -v null >got
+    undisturbed "$(wc -l <got)" | sed '$d' >want
+    cmp want got
+}
+
 @test "workers on machines of their own: notice, kill, a pulled cable, a whole zone; same bits" {
     on 0 timeout 150 spot-run train -q --data corpus $MODEL --global-batch 5 --listen $net.1:4711 --key-file key \
         --events log --steps 100000 --grid 2x2 --lease 0.5s --durable-every 0.2s 2>log.err

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #define _XOPEN_SOURCE 700 /* mkdtemp */
 #include <errno.h>
+#include <fcntl.h>
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
@@ -247,6 +248,60 @@ START_TEST(loopback_takes_a_free_port_and_connections_are_not_blocking)
 }
 END_TEST
 
+static void age(const char *path, time_t by_s)
+{
+    const struct timespec to[2] = { { .tv_sec = time(NULL) + by_s },
+                                    { .tv_sec = time(NULL) + by_s } };
+
+    ck_assert_int_eq(utimensat(AT_FDCWD, path, to, AT_SYMLINK_NOFOLLOW), 0);
+}
+
+START_TEST(a_calendar_that_leaps_keeps_nobody_from_an_address)
+{
+    struct spot_endpoint e;
+    int fd;
+
+    e = at("leaping");
+    fd = spot_endpoint_listen(&e, NULL);
+    ck_assert_int_ge(fd, 0);
+    close(fd); /* it died, in a year to come */
+    age(e.path, 400 * 86400);
+    spot_endpoint_drop_stale(&e, 3600); /* as old as if it were made now */
+    ck_assert_int_eq(access(e.path, F_OK), 0);
+    age(e.path, -4000);
+    spot_endpoint_drop_stale(&e, 3600);
+    ck_assert_int_ne(access(e.path, F_OK), 0);
+    close(spot_endpoint_listen(&e, NULL));
+    age(e.path, 400 * 86400);
+    fd = spot_endpoint_listen(&e, NULL);
+    ck_assert_int_ge(fd, 0);
+    close(fd);
+    unlink(e.path);
+}
+END_TEST
+
+START_TEST(an_absolute_path_is_the_same_from_every_folder)
+{
+    struct spot_endpoint e, same;
+    char here[4096], want[8192];
+
+    ck_assert_ptr_nonnull(getcwd(here, sizeof(here)));
+    ck_assert_int_eq(spot_endpoint_parse("unix:./sock", &e, NULL), 0);
+    spot_endpoint_make_absolute(&e);
+    snprintf(want, sizeof(want), "%s/sock", here);
+    ck_assert_str_eq(e.path, strlen(want) < 108 ? want : "./sock");
+    same = e;
+    spot_endpoint_make_absolute(&same);
+    ck_assert_str_eq(same.path, e.path);
+    ck_assert_int_eq(spot_endpoint_parse("unix:/no/such/folder/sock", &e, NULL), 0);
+    spot_endpoint_make_absolute(&e);
+    ck_assert_str_eq(e.path, "/no/such/folder/sock");
+    ck_assert_int_eq(spot_endpoint_parse("unix:/tmp/../sock", &e, NULL), 0);
+    spot_endpoint_make_absolute(&e);
+    ck_assert_str_eq(e.path, "/sock");
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("core");
@@ -262,6 +317,8 @@ int main(void)
     tcase_add_test(tc, a_sweep_takes_the_sockets_of_the_dead_of_that_age_and_nothing_else);
     tcase_add_test(tc, a_listener_that_takes_nobody_in_is_an_error_and_not_a_wait);
     tcase_add_test(tc, loopback_takes_a_free_port_and_connections_are_not_blocking);
+    tcase_add_test(tc, a_calendar_that_leaps_keeps_nobody_from_an_address);
+    tcase_add_test(tc, an_absolute_path_is_the_same_from_every_folder);
     status = run_suite("endpoint", tc);
     rmdir(dir);
     return status;

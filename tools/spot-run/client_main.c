@@ -187,6 +187,18 @@ static void print_members(const json_t *members)
     spot_table_release(&table);
 }
 
+static void print_aside(const json_t *aside)
+{
+    const json_t *one;
+    size_t i;
+
+    json_array_foreach(aside, i, one)
+    {
+        printf("set aside: %s: %s\n", json_string_value(json_object_get(one, "name")),
+               json_string_value(json_object_get(one, "why")));
+    }
+}
+
 static void print_events(const json_t *events)
 {
     static const struct spot_column column[] = { { "time_s", true },
@@ -287,6 +299,7 @@ static int print_status(const struct spot_buf *text, enum spot_format format, st
     print_pace(doc.root);
     print_want(doc.root);
     print_members(json_object_get(doc.root, "members"));
+    print_aside(json_object_get(doc.root, "aside"));
     print_events(json_object_get(doc.root, "events"));
     spot_json_release(&doc);
     return 0;

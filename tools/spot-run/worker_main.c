@@ -82,6 +82,7 @@ int run_worker(int argc, char **argv)
         return status;
     o.n_thread = (int)threads;
     o.recompute = spot_recompute_find(recompute);
+    o.warn = quiet ? NULL : spot_tool_warn;
     if (argc > first)
         rc = spot_err_set(&err, SPOT_EUSAGE, "unexpected operand '%s'", argv[first]);
     else if (!o.join)
@@ -98,7 +99,8 @@ int run_worker(int argc, char **argv)
     else
         rc = spot_worker_run(&o, &err);
     if (rc && quiet &&
-        (err.code == SPOT_EPREEMPTED || (err.code == SPOT_ESYS && spot_worker_has_joined())))
+        (err.code == SPOT_EPREEMPTED ||
+         (err.code == SPOT_ESYS && spot_worker_has_joined() && !spot_worker_was_dismissed())))
         return spot_err_exit_status(&err);
     return spot_tool_finish(rc, &err);
 }
