@@ -9,7 +9,7 @@
 
 #include "common/clock.h"
 #include "common/rng.h"
-#include "plan/state_plan.h"
+#include "plan/migration.h"
 
 enum links { EQUAL, MIXED, IN_AND_OUT, LINKS };
 static const char *const links_name[LINKS] = { "equal", "1-3 GB/s", "1-3 in, out" };
@@ -99,7 +99,7 @@ static struct outcome plan_one(struct spot_rng *rng, int n_min, int n_max, enum 
     const bool zero = below(rng, 2);
     struct spot_layout from, to;
     struct spot_cluster cluster;
-    struct spot_state_plan plan;
+    struct spot_migration_plan plan;
     struct spot_err err;
     struct outcome o;
     double start_s;
@@ -108,15 +108,15 @@ static struct outcome plan_one(struct spot_rng *rng, int n_min, int n_max, enum 
     make_layout(&to, rng, n - n_lost, zero, false);
     make_cluster(&cluster, rng, n, n_lost, links);
     start_s = spot_clock_cpu_s();
-    if (spot_state_plan(&(struct spot_state_problem){ &from, &to, &cluster, INFINITY, INFINITY },
-                        &plan, &err)) {
+    if (spot_migrate(&(struct spot_migration_problem){ &from, &to, &cluster, INFINITY, INFINITY },
+                     &plan, &err)) {
         fprintf(stderr, "bench_place: %s\n", err.msg);
         exit(1);
     }
     o.ms = (spot_clock_cpu_s() - start_s) * 1e3;
     o.gap = plan.bound_s > 0 ? fmax(plan.makespan_s / plan.bound_s - 1, 0) : 0;
     o.is_proved = o.gap <= 1e-9;
-    spot_state_plan_release(&plan);
+    spot_migration_plan_release(&plan);
     spot_layout_release(&from), spot_layout_release(&to), spot_cluster_release(&cluster);
     return o;
 }

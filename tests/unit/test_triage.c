@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "common/rng.h"
-#include "plan/state_plan.h"
+#include "plan/migration.h"
 #include "suite.h"
 
 enum { LAYERS = 4, BUNDLES = LAYERS + 2, CACHES = 2, GROUPS = BUNDLES + CACHES, NODES = 7 };
@@ -149,7 +149,7 @@ static double cost_of(const struct scene *c, unsigned lost)
 }
 
 /* The node that fetches a part first, -1 if nobody wants it. */
-static int receiver_of(const struct scene *c, const struct spot_state_plan *plan,
+static int receiver_of(const struct scene *c, const struct spot_migration_plan *plan,
                        const struct spot_reshard_part *part)
 {
     return part->n_want ? c->cluster.node[plan->node_of_position[part->want[0]]].name[1] - '0' : -1;
@@ -158,7 +158,7 @@ static int receiver_of(const struct scene *c, const struct spot_state_plan *plan
 /* Over the parts that only leaving nodes hold and that belong to the groups kept: is every cut wide
  * enough? A cut takes the links of `nodes`, and of what others hold too for each receiver its link
  * or the bytes, whichever is less. */
-static bool can_arrive(const struct scene *c, const struct spot_state_plan *plan, unsigned lost)
+static bool can_arrive(const struct scene *c, const struct spot_migration_plan *plan, unsigned lost)
 {
     const struct spot_reshard *r = &plan->reshard;
 
@@ -190,8 +190,8 @@ static bool can_arrive(const struct scene *c, const struct spot_state_plan *plan
 
 /* The least cost over all sets of groups to lose, given what is lost anyway and what was chosen
  * to be recomputed (its cost is not counted). */
-static double least_cost(const struct scene *c, const struct spot_state_plan *plan, unsigned broken,
-                         unsigned chosen)
+static double least_cost(const struct scene *c, const struct spot_migration_plan *plan,
+                         unsigned broken, unsigned chosen)
 {
     double least = INFINITY;
 
@@ -202,7 +202,7 @@ static double least_cost(const struct scene *c, const struct spot_state_plan *pl
     return least;
 }
 
-static void check(const struct scene *c, const struct spot_state_plan *plan)
+static void check(const struct scene *c, const struct spot_migration_plan *plan)
 {
     const struct spot_reshard *r = &plan->reshard;
     unsigned broken = 0, chosen = 0, lost = 0, saved = 0;
@@ -219,7 +219,7 @@ static void check(const struct scene *c, const struct spot_state_plan *plan)
     ck_assert_double_le(plan->recovery_bound_s, plan->recovery_s + 1e-9);
     ck_assert_double_le(plan->bound_s, plan->makespan_s * (1 + 1e-9));
     for (size_t k = 0; k < plan->n_move; k++) {
-        const struct spot_state_move *m = &plan->move[k];
+        const struct spot_migration_move *m = &plan->move[k];
         const char *name = c->cluster.node[m->from].name;
         const unsigned holders = holders_of(c, &r->part[m->part]);
 
@@ -247,13 +247,13 @@ START_TEST(the_best_whole_groups_are_saved_of_all_choices)
     spot_rng_init(&rng, 71, (uint64_t)_i);
     for (int t = 0; t < 4000; t++) {
         struct scene c;
-        struct spot_state_plan plan;
+        struct spot_migration_plan plan;
         struct spot_err err;
 
         draw(&c, &rng, has_slow_receivers);
-        ck_assert_msg(!spot_state_plan(
-                          &(struct spot_state_problem){ &c.from, &c.to, &c.cluster, 1, INFINITY },
-                          &plan, &err),
+        ck_assert_msg(!spot_migrate(&(struct spot_migration_problem){ &c.from, &c.to, &c.cluster, 1,
+                                                                      INFINITY },
+                                    &plan, &err),
                       "%s", err.msg);
         check(&c, &plan);
         n_lost += plan.n_saved < plan.n_at_stake;
@@ -261,7 +261,7 @@ START_TEST(the_best_whole_groups_are_saved_of_all_choices)
         n_open += plan.recovery_bound_s < plan.recovery_s * (1 - 1e-9);
         for (size_t k = 0; k < plan.n_loss; k++)
             n_chosen += plan.loss[k].is_chosen;
-        spot_state_plan_release(&plan);
+        spot_migration_plan_release(&plan);
         release(&c);
     }
     ck_assert_int_gt(n_lost, 100);

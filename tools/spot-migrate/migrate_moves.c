@@ -45,7 +45,7 @@ static const char *plane_of(struct moves_doc *moves, const struct spot_layout *t
     return say(moves, "%s", line);
 }
 
-static void fill_unit(struct moves_doc *moves, const struct spot_state_plan *plan, size_t part,
+static void fill_unit(struct moves_doc *moves, const struct spot_migration_plan *plan, size_t part,
                       struct spot_moves_unit *unit)
 {
     const struct spot_reshard_part *from = &plan->reshard.part[part];
@@ -70,7 +70,7 @@ static void fill_unit(struct moves_doc *moves, const struct spot_state_plan *pla
 }
 
 /* Number the parts that travel or are lost. Returns the unit of each part, -1 for none. */
-static int64_t *number_units(struct moves_doc *moves, const struct spot_state_plan *plan)
+static int64_t *number_units(struct moves_doc *moves, const struct spot_migration_plan *plan)
 {
     const size_t n = plan->reshard.n_part;
     int64_t *unit_of = spot_xcalloc(n, sizeof *unit_of);
@@ -91,13 +91,13 @@ static int64_t *number_units(struct moves_doc *moves, const struct spot_state_pl
     return unit_of;
 }
 
-static void fill_moves(struct spot_moves_doc *doc, const struct spot_state_problem *problem,
-                       const struct spot_state_plan *plan, const int64_t *unit_of)
+static void fill_moves(struct spot_moves_doc *doc, const struct spot_migration_problem *problem,
+                       const struct spot_migration_plan *plan, const int64_t *unit_of)
 {
     doc->n_move = plan->n_move;
     doc->move = spot_xcalloc(plan->n_move, sizeof *doc->move);
     for (size_t k = 0; k < plan->n_move; k++) {
-        const struct spot_state_move *m = &plan->move[k];
+        const struct spot_migration_move *m = &plan->move[k];
 
         doc->move[k] = (struct spot_moves_transfer){ (int64_t)k,
                                                      unit_of[m->part],
@@ -113,7 +113,7 @@ static void fill_moves(struct spot_moves_doc *doc, const struct spot_state_probl
     doc->n_lost = plan->n_loss;
     doc->lost = spot_xcalloc(plan->n_loss, sizeof *doc->lost);
     for (size_t k = 0; k < plan->n_loss; k++) {
-        const struct spot_state_loss *l = &plan->loss[k];
+        const struct spot_migration_loss *l = &plan->loss[k];
 
         doc->lost[k] =
             (struct spot_moves_lost){ unit_of[l->part],
@@ -125,15 +125,15 @@ static void fill_moves(struct spot_moves_doc *doc, const struct spot_state_probl
     }
 }
 
-static void fill_groups(struct spot_moves_doc *doc, const struct spot_state_problem *problem,
-                        const struct spot_state_plan *plan)
+static void fill_groups(struct spot_moves_doc *doc, const struct spot_migration_problem *problem,
+                        const struct spot_migration_plan *plan)
 {
     static const char *const what[] = { "state", "bundles", "cache" };
 
     doc->n_lost_group = plan->n_group;
     doc->lost_group = spot_xcalloc(plan->n_group, sizeof *doc->lost_group);
     for (size_t k = 0; k < plan->n_group; k++) {
-        const struct spot_state_group *g = &plan->group[k];
+        const struct spot_migration_group *g = &plan->group[k];
         const bool is_cache = g->kind == SPOT_KIND_CACHE;
 
         doc->lost_group[k] =
@@ -149,8 +149,8 @@ static void fill_groups(struct spot_moves_doc *doc, const struct spot_state_prob
     doc->recovery_bound_s = isnan(plan->recovery_bound_s) ? -1 : plan->recovery_bound_s;
 }
 
-static void fill_places(struct spot_moves_doc *doc, const struct spot_state_problem *problem,
-                        const struct spot_state_plan *plan)
+static void fill_places(struct spot_moves_doc *doc, const struct spot_migration_problem *problem,
+                        const struct spot_migration_plan *plan)
 {
     const struct spot_layout *to = problem->to;
 
@@ -163,8 +163,8 @@ static void fill_places(struct spot_moves_doc *doc, const struct spot_state_prob
 }
 
 /* The receiver that is busy all the time, or the senders of the last cut. */
-static void fill_proof(struct spot_moves_doc *doc, const struct spot_state_problem *problem,
-                       const struct spot_state_plan *plan)
+static void fill_proof(struct spot_moves_doc *doc, const struct spot_migration_problem *problem,
+                       const struct spot_migration_plan *plan)
 {
     const size_t n_node = problem->cluster->n_node;
     bool *is_sender = spot_xcalloc(n_node, sizeof(bool));
@@ -172,7 +172,7 @@ static void fill_proof(struct spot_moves_doc *doc, const struct spot_state_probl
     doc->proof = plan->busiest_node >= 0 ? "receiver" : "senders";
     doc->proof_node = spot_xcalloc(n_node, sizeof *doc->proof_node);
     for (size_t k = 0; k < plan->n_move; k++) {
-        const struct spot_state_move *m = &plan->move[k];
+        const struct spot_migration_move *m = &plan->move[k];
 
         if (plan->busiest_node >= 0 ? m->to == plan->busiest_node : plan->in_cut[m->part]) {
             doc->proof_byte += m->end - m->begin;
@@ -205,7 +205,7 @@ static void explain_group(struct moves_doc *moves, const struct spot_moves_group
     give_reason(moves, say(moves, "%s no source in time: %s%s", name, g->how, cost));
 }
 
-static void explain_losses(struct moves_doc *moves, const struct spot_state_plan *plan)
+static void explain_losses(struct moves_doc *moves, const struct spot_migration_plan *plan)
 {
     const struct spot_moves_doc *doc = &moves->doc;
 
@@ -229,8 +229,8 @@ static void explain_losses(struct moves_doc *moves, const struct spot_state_plan
                         doc->recovery_s, doc->recovery_bound_s));
 }
 
-static void explain(struct moves_doc *moves, const struct spot_state_problem *problem,
-                    const struct spot_state_plan *plan)
+static void explain(struct moves_doc *moves, const struct spot_migration_problem *problem,
+                    const struct spot_migration_plan *plan)
 {
     const struct spot_moves_doc *doc = &moves->doc;
 
@@ -260,8 +260,8 @@ static void explain(struct moves_doc *moves, const struct spot_state_problem *pr
     explain_losses(moves, plan);
 }
 
-void moves_doc_init(struct moves_doc *moves, const struct spot_state_problem *problem,
-                    const struct spot_state_plan *plan)
+void moves_doc_init(struct moves_doc *moves, const struct spot_migration_problem *problem,
+                    const struct spot_migration_plan *plan)
 {
     struct spot_moves_doc *doc = &moves->doc;
     int64_t *unit_of;

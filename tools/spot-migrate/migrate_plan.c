@@ -36,14 +36,14 @@ static int write_plan(const struct options *options, const struct moves_doc *mov
     return spot_out_finish(&out, rc, err);
 }
 
-static int make_plan(const struct options *options, const struct spot_state_problem *problem,
+static int make_plan(const struct options *options, const struct spot_migration_problem *problem,
                      const struct spot_prov *prov, struct spot_err *err)
 {
-    struct spot_state_plan plan;
+    struct spot_migration_plan plan;
     struct moves_doc moves;
     int rc;
 
-    if (spot_state_plan(problem, &plan, err))
+    if (spot_migrate(problem, &plan, err))
         return -1;
     moves_doc_init(&moves, problem, &plan);
     for (size_t k = 0; k < moves.doc.n_why && options->explain; k++)
@@ -52,7 +52,7 @@ static int make_plan(const struct options *options, const struct spot_state_prob
     if (!rc && !spot_plot_takes_stdout(options->plot, options->common.output))
         rc = write_plan(options, &moves, prov, err);
     moves_doc_release(&moves);
-    spot_state_plan_release(&plan);
+    spot_migration_plan_release(&plan);
     return rc;
 }
 
@@ -63,7 +63,7 @@ static int run_plan(const struct options *options, struct spot_err *err)
                               .is_off = !options->common.provenance };
     struct spot_layout from = { 0 }, to = { 0 };
     struct spot_cluster cluster = { 0 };
-    const struct spot_state_problem problem = {
+    const struct spot_migration_problem problem = {
         &from, &to, &cluster, options->deadline_s >= 0 ? options->deadline_s : INFINITY,
         options->memory_cap_byte >= 0 ? options->memory_cap_byte : INFINITY
     };

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* state_plan.h - the moves from one layout to another on a cluster: never lose the last copy of
+/* migration.h - the moves from one layout to another on a cluster: never lose the last copy of
  * anything that can be saved, then be fast, then cheap, then small, then leave machines alone.
  *
  * docs/design/07-moves.md has the objective, the bounds and what is exact and what is searched.
  */
-#ifndef SPOT_PLAN_STATE_PLAN_H
-#define SPOT_PLAN_STATE_PLAN_H
+#ifndef SPOT_PLAN_MIGRATION_H
+#define SPOT_PLAN_MIGRATION_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-struct spot_state_problem {
+struct spot_migration_problem {
     const struct spot_layout *from, *to; /* `to` with places: they are kept */
     const struct spot_cluster *cluster;
     double deadline_s;      /* of leaving nodes that name none; INFINITY: no deadline */
@@ -28,7 +28,7 @@ struct spot_state_problem {
 };
 
 /* Bytes [begin, end) of a part, laid out piece after piece. */
-struct spot_state_move {
+struct spot_migration_move {
     size_t part;
     int64_t begin, end;
     int from, to;          /* nodes of the cluster */
@@ -37,14 +37,14 @@ struct spot_state_move {
     double begin_s, end_s; /* one transfer at a time in each direction of each link */
 };
 
-enum spot_state_fate { SPOT_FATE_CHECKPOINT, SPOT_FATE_RECOMPUTE };
+enum spot_migration_fate { SPOT_FATE_CHECKPOINT, SPOT_FATE_RECOMPUTE };
 
 /* What has to be recovered together, since a part of it is worth nothing: a cache; a bundle, read
  * whole from durable storage; with work to roll back, all state, for all of it is of one step. */
-enum spot_state_kind { SPOT_KIND_STATE, SPOT_KIND_BUNDLES, SPOT_KIND_CACHE };
+enum spot_migration_kind { SPOT_KIND_STATE, SPOT_KIND_BUNDLES, SPOT_KIND_CACHE };
 
-struct spot_state_group {
-    enum spot_state_kind kind;
+struct spot_migration_group {
+    enum spot_migration_kind kind;
     int64_t first, last; /* bundles, of SPOT_KIND_BUNDLES: neighbours are told together */
     int kv;              /* of SPOT_KIND_CACHE */
     int64_t byte;        /* without a source in time */
@@ -52,22 +52,22 @@ struct spot_state_group {
 };
 
 /* What no transfer brings. */
-struct spot_state_loss {
+struct spot_migration_loss {
     size_t part;
-    enum spot_state_fate fate;
+    enum spot_migration_fate fate;
     bool is_chosen;    /* recomputing is faster than moving */
     int group;         /* in group[]; -1 if chosen */
     double recovery_s; /* of the group */
 };
 
-struct spot_state_plan {
+struct spot_migration_plan {
     struct spot_reshard reshard;
-    int *node_of_position;        /* [reshard.n_new] index into the cluster's nodes */
-    struct spot_state_move *move; /* [n_move] in the order in which they should start */
+    int *node_of_position;            /* [reshard.n_new] index into the cluster's nodes */
+    struct spot_migration_move *move; /* [n_move] in the order in which they should start */
     size_t n_move;
-    struct spot_state_loss *loss; /* [n_loss] */
+    struct spot_migration_loss *loss; /* [n_loss] */
     size_t n_loss;
-    struct spot_state_group *group; /* [n_group] what the losses add up to */
+    struct spot_migration_group *group; /* [n_group] what the losses add up to */
     size_t n_group;
     double recovery_s, recovery_bound_s; /* of all groups; of any choice of what to save. NAN */
     int n_at_stake, n_saved;             /* groups that only leaving nodes have; that get out */
@@ -89,12 +89,12 @@ struct spot_state_plan {
 
 /* Returns 0, or -1 with *err: SPOT_EINFEASIBLE with too few slots; SPOT_EDATA for layouts that do
  * not fit together, or a place on a node that the cluster lacks. */
-int spot_state_plan(const struct spot_state_problem *problem, struct spot_state_plan *plan,
-                    struct spot_err *err);
-void spot_state_plan_release(struct spot_state_plan *plan);
+int spot_migrate(const struct spot_migration_problem *problem, struct spot_migration_plan *plan,
+                 struct spot_err *err);
+void spot_migration_plan_release(struct spot_migration_plan *plan);
 
 #ifdef __cplusplus
 }
 #endif
 
-#endif /* SPOT_PLAN_STATE_PLAN_H */
+#endif /* SPOT_PLAN_MIGRATION_H */

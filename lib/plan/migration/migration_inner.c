@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "plan/migration/state_inner.h"
+#include "plan/migration/migration_inner.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -8,7 +8,7 @@
 #include "common/hash.h"
 #include "common/xalloc.h"
 
-int spot_state_find_node(const struct spot_state *s, const char *name)
+int spot_migration_find_node(const struct spot_migration *s, const char *name)
 {
     for (int i = 0; i < s->n_node; i++)
         if (!strcmp(s->problem->cluster->node[i].name, name))
@@ -17,7 +17,7 @@ int spot_state_find_node(const struct spot_state *s, const char *name)
 }
 
 /* Returns the number of slots. A node can use no more of them than there are positions. */
-static int64_t read_nodes(struct spot_state *s)
+static int64_t read_nodes(struct spot_migration *s)
 {
     const size_t n = (size_t)s->n_node;
     int64_t n_slot = 0;
@@ -47,7 +47,7 @@ static int64_t read_nodes(struct spot_state *s)
 }
 
 /* Zones as numbers, and their prices; one zone where nothing costs. */
-static void read_prices(struct spot_state *s)
+static void read_prices(struct spot_migration *s)
 {
     const struct spot_cluster *cluster = s->problem->cluster;
     const char **name = spot_xcalloc((size_t)s->n_node, sizeof *name);
@@ -96,7 +96,7 @@ static int list_holders(const struct spot_reshard_part *part, const int *node_of
     return n_distinct;
 }
 
-static void find_sets(struct spot_state *s, const int *node_of_old)
+static void find_sets(struct spot_migration *s, const int *node_of_old)
 {
     const size_t n_part = s->r->n_part, n_table = 4 * n_part + 1;
     int *table = spot_xcalloc(n_table, sizeof(int)); /* set + 1, 0: empty */
@@ -138,7 +138,7 @@ static int by_name(const void *a, const void *b)
 }
 
 /* The node of each old position, -1 for one that is gone or behind. */
-static int *read_old_places(const struct spot_state *s)
+static int *read_old_places(const struct spot_migration *s)
 {
     const struct spot_layout *from = s->problem->from;
     int *node_of_old = spot_xcalloc((size_t)s->r->n_old, sizeof(int));
@@ -162,7 +162,7 @@ static int *read_old_places(const struct spot_state *s)
 }
 
 /* Parts that have holders, and only such as will be gone. */
-static void find_exclusive(struct spot_state *s)
+static void find_exclusive(struct spot_migration *s)
 {
     for (size_t k = 0; k < s->r->n_part; k++) {
         const int set = s->set_of[k];
@@ -173,14 +173,14 @@ static void find_exclusive(struct spot_state *s)
     }
 }
 
-int spot_state_init(struct spot_state *s, const struct spot_state_problem *problem,
-                    struct spot_reshard *r, struct spot_err *err)
+int spot_migration_init(struct spot_migration *s, const struct spot_migration_problem *problem,
+                        struct spot_reshard *r, struct spot_err *err)
 {
     int *node_of_old;
     size_t n_group;
     int64_t n_slot;
 
-    *s = (struct spot_state){ .problem = problem, .r = r };
+    *s = (struct spot_migration){ .problem = problem, .r = r };
     s->n_node = (int)problem->cluster->n_node;
     if ((double)s->n_node * r->n_new > 1 << 25)
         return spot_err_set(err, SPOT_EDATA, "%d nodes for %d positions are too many", s->n_node,
@@ -214,12 +214,12 @@ int spot_state_init(struct spot_state *s, const struct spot_state_problem *probl
     return 0;
 }
 
-void spot_state_release(struct spot_state *s)
+void spot_migration_release(struct spot_migration *s)
 {
     free(s->out), free(s->can_place), free(s->slots), free(s->zone), free(s->price);
     free(s->set_of), free(s->set_begin), free(s->set_node), free(s->is_out);
     free(s->is_exclusive), free(s->stamp), free(s->in_byte), free(s->group_of);
     free(s->touched), free(s->demand), free(s->price_of), free(s->want), free(s->self);
     free(s->cuts_of);
-    *s = (struct spot_state){ 0 };
+    *s = (struct spot_migration){ 0 };
 }

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "common/xalloc.h"
-#include "plan/migration/state_inner.h"
+#include "plan/migration/migration_inner.h"
 
-static void open_demand(struct spot_state *s, int group)
+static void open_demand(struct spot_migration *s, int group)
 {
     const int source = group / s->n_zone, zone = group % s->n_zone;
     struct spot_demand *demand;
@@ -32,7 +32,7 @@ static void open_demand(struct spot_state *s, int group)
         s->price_of[s->n_price++] = s->price[s->zone[demand->holder[h]] * s->n_zone + zone];
 }
 
-static void add_want(struct spot_state *s, size_t part, int to, int source)
+static void add_want(struct spot_migration *s, size_t part, int to, int source)
 {
     const int group = source * s->n_zone + s->zone[to];
     const int64_t byte = s->r->part[part].byte;
@@ -47,7 +47,7 @@ static void add_want(struct spot_state *s, size_t part, int to, int source)
     s->want[s->n_want++] = (struct spot_want){ part, to, s->group_of[group] };
 }
 
-static void list_part(struct spot_state *s, size_t k, const int *node_of_position)
+static void list_part(struct spot_migration *s, size_t k, const int *node_of_position)
 {
     const struct spot_reshard_part *part = &s->r->part[k];
     const int set = s->set_of[k];
@@ -68,7 +68,7 @@ static void list_part(struct spot_state *s, size_t k, const int *node_of_positio
     }
 }
 
-static void reset(struct spot_state *s)
+static void reset(struct spot_migration *s)
 {
     for (int k = 0; k < s->n_touched; k++)
         s->group_of[s->touched[k]] = -1;
@@ -80,7 +80,7 @@ static void reset(struct spot_state *s)
 /* --- from one placement to the next --- */
 
 /* begin has one more place at the end, so that filling moves each to where it belongs. */
-static void list_position_parts(const struct spot_state *s, struct spot_state_steps *steps)
+static void list_position_parts(const struct spot_migration *s, struct spot_migration_steps *steps)
 {
     const struct spot_reshard_part *part = s->r->part;
     const int n = s->r->n_new;
@@ -97,7 +97,7 @@ static void list_position_parts(const struct spot_state *s, struct spot_state_st
             steps->part[steps->begin[part[k].want[w] + 1]++] = k;
 }
 
-static void list_holders(const struct spot_state *s, struct spot_state_steps *steps)
+static void list_holders(const struct spot_migration *s, struct spot_migration_steps *steps)
 {
     steps->n_word = ((size_t)s->n_node + 63) / 64;
     steps->holds = spot_xcalloc((size_t)s->n_set * steps->n_word, sizeof *steps->holds);
@@ -108,7 +108,7 @@ static void list_holders(const struct spot_state *s, struct spot_state_steps *st
 }
 
 /* Only where positions are apart: one a node, and no copy is relayed to the others. */
-void spot_state_steps_begin(struct spot_state *s)
+void spot_migration_steps_begin(struct spot_migration *s)
 {
     bool is_apart = s->is_single;
 
@@ -124,7 +124,7 @@ void spot_state_steps_begin(struct spot_state *s)
     s->steps->last[0] = -1;
 }
 
-void spot_state_steps_end(struct spot_state *s)
+void spot_migration_steps_end(struct spot_migration *s)
 {
     if (!s->steps)
         return;
@@ -134,9 +134,9 @@ void spot_state_steps_end(struct spot_state *s)
 }
 
 /* What a node would have to fetch for a position: into the demands (sign 1), or out of them. */
-static void add_position(struct spot_state *s, int q, int to, int sign)
+static void add_position(struct spot_migration *s, int q, int to, int sign)
 {
-    const struct spot_state_steps *steps = s->steps;
+    const struct spot_migration_steps *steps = s->steps;
 
     for (int i = steps->begin[q]; i < steps->begin[q + 1]; i++) {
         const int set = s->set_of[steps->part[i]], group = set * s->n_zone + s->zone[to];
@@ -152,7 +152,7 @@ static void add_position(struct spot_state *s, int q, int to, int sign)
 }
 
 /* From the placement scored last. False if too much of it differs, or there is none. */
-static bool step_from_last(struct spot_state *s, const int *node_of_position)
+static bool step_from_last(struct spot_migration *s, const int *node_of_position)
 {
     const int n = s->r->n_new;
     int *last = s->steps ? s->steps->last : NULL, n_other = 0;
@@ -174,7 +174,7 @@ static bool step_from_last(struct spot_state *s, const int *node_of_position)
 }
 
 /* All that nodes must fetch, as demands. */
-static void list_demands(struct spot_state *s, const int *node_of_position)
+static void list_demands(struct spot_migration *s, const int *node_of_position)
 {
     if (step_from_last(s, node_of_position))
         return;
@@ -186,7 +186,7 @@ static void list_demands(struct spot_state *s, const int *node_of_position)
         memcpy(s->steps->last, node_of_position, (size_t)s->r->n_new * sizeof(int));
 }
 
-void spot_state_supply(struct spot_state *s, struct spot_supply *supply)
+void spot_migration_supply(struct spot_migration *s, struct spot_supply *supply)
 {
     size_t at = 0;
 
@@ -204,9 +204,9 @@ void spot_state_supply(struct spot_state *s, struct spot_supply *supply)
 }
 
 /* The senders that decided the placement just scored: they may decide the next one too. */
-static void remember_cut(struct spot_state *s)
+static void remember_cut(struct spot_migration *s)
 {
-    const int c = s->n_cut % SPOT_STATE_CUTS;
+    const int c = s->n_cut % SPOT_MIGRATION_CUTS;
     const uint64_t bit = UINT64_C(1) << c;
     double rate = 0;
     bool is_any = false;
@@ -235,20 +235,20 @@ static void remember_cut(struct spot_state *s)
 
 /* What the senders of a remembered set alone hold must leave through their links: no way is faster.
  * Limits of nodes that leave could only add to the time. */
-static double time_of_known_cuts(const struct spot_state *s)
+static double time_of_known_cuts(const struct spot_migration *s)
 {
-    double byte[SPOT_STATE_CUTS] = { 0 }, most_s = 0;
+    double byte[SPOT_MIGRATION_CUTS] = { 0 }, most_s = 0;
 
     for (int k = 0; k < s->n_demand; k++)
         for (uint64_t set = s->cuts_of[s->touched[k] / s->n_zone]; set; set &= set - 1)
             byte[__builtin_ctzll(set)] += (double)s->demand[k].byte;
-    for (int c = 0; c < s->n_cut && c < SPOT_STATE_CUTS; c++)
+    for (int c = 0; c < s->n_cut && c < SPOT_MIGRATION_CUTS; c++)
         most_s = fmax(most_s, byte[c] / s->cut_rate[c]);
     return most_s;
 }
 
 /* The fastest way, or any time beyond give_up_s. */
-static void find_time(struct spot_state *s, struct spot_supply *supply, double give_up_s)
+static void find_time(struct spot_migration *s, struct spot_supply *supply, double give_up_s)
 {
     const double known_s = time_of_known_cuts(s);
 
@@ -260,14 +260,15 @@ static void find_time(struct spot_state *s, struct spot_supply *supply, double g
     remember_cut(s);
 }
 
-struct spot_place_score spot_state_score(void *user, const int *node_of_position, double give_up_s)
+struct spot_place_score spot_migration_score(void *user, const int *node_of_position,
+                                             double give_up_s)
 {
-    struct spot_state *s = user;
+    struct spot_migration *s = user;
     struct spot_place_score score = { 0 };
     struct spot_supply supply;
 
     list_demands(s, node_of_position);
-    spot_state_supply(s, &supply);
+    spot_migration_supply(s, &supply);
     for (int i = 0; i < s->n_node; i++) {
         score.byte += s->in_byte[i];
         score.n_touched += s->in_byte[i] > 0;
@@ -283,12 +284,12 @@ struct spot_place_score spot_state_score(void *user, const int *node_of_position
 }
 
 /* The holders of the demands that decide, a relaying receiver aside. */
-static bool find_senders(struct spot_state *s, bool *is_in)
+static bool find_senders(struct spot_migration *s, bool *is_in)
 {
     struct spot_supply supply;
     bool is_any = false;
 
-    spot_state_supply(s, &supply);
+    spot_migration_supply(s, &supply);
     supply.floor_s = 0;
     spot_supply_time(&supply);
     for (int k = 0; k < s->n_demand; k++)
@@ -298,9 +299,9 @@ static bool find_senders(struct spot_state *s, bool *is_in)
     return is_any;
 }
 
-bool spot_state_cut(void *user, struct spot_place_cut *cut)
+bool spot_migration_cut(void *user, struct spot_place_cut *cut)
 {
-    struct spot_state *s = user;
+    struct spot_migration *s = user;
     const size_t n_node = (size_t)s->n_node;
     bool *is_in = spot_xcalloc(n_node, sizeof(bool));
     const bool is_any = find_senders(s, is_in);
