@@ -2,6 +2,9 @@
 /* migration.h - the moves from one layout to another on a cluster: never lose the last copy of
  * anything that can be saved, then be fast, then cheap, then small, then leave machines alone.
  *
+ * A problem is made from two layout documents, or by a job that runs from what its members hold;
+ * both are answered by spot_migrate.
+ *
  * docs/design/07-moves.md has the objective, the bounds and what is exact and what is searched.
  */
 #ifndef SPOT_PLAN_MIGRATION_H
@@ -21,11 +24,36 @@ extern "C" {
 #endif
 
 struct spot_migration_problem {
-    const struct spot_layout *from, *to; /* `to` with places: they are kept */
-    const struct spot_cluster *cluster;
-    double deadline_s;      /* of leaving nodes that name none; INFINITY: no deadline */
+    struct spot_reshard reshard; /* parts, their old positions and the new ones that need them */
+    int *node_of_old;            /* [reshard.n_old] node of the cluster, -1: gone or behind */
+    int *place;                  /* [reshard.n_new] node of each position; NULL: it is searched */
+    const struct spot_cluster *cluster; /* borrowed */
+    double deadline_s;                  /* of leaving nodes that name none; INFINITY: no deadline */
     double memory_cap_byte; /* a node may hold so much beyond max(old, new); INFINITY: no cap */
+    long effort;            /* placements scored in one search at most; 0: by the number of nodes */
+    bool is_whole; /* a part comes from one sender that holds it now, prices aside; what cannot be
+                      sent before its holders are gone is sent all the same */
+    bool is_late;  /* answer, of whole parts: there were such, and deadlines were left aside */
 };
+
+/* What a job that runs knows. */
+struct spot_migration_bundles {
+    int n_node, n_position, n_bundle;
+    const int64_t *byte;  /* [n_bundle] */
+    const uint8_t *holds; /* [n_node * n_bundle], 1 if the node has a current copy */
+    const uint8_t *needs; /* [n_position * n_bundle], 1 if the position needs it */
+};
+
+/* Without deadline and cap. Places of `to` are kept. Returns 0, or -1 with *err: SPOT_EDATA for
+ * layouts that do not fit together, or a place on a node that the cluster lacks. */
+int spot_migration_of_layouts(struct spot_migration_problem *problem,
+                              const struct spot_layout *from, const struct spot_layout *to,
+                              const struct spot_cluster *cluster, struct spot_err *err);
+/* Part k is bundle k, and whole. Nodes are those of the cluster, of which names are not read. */
+void spot_migration_of_bundles(struct spot_migration_problem *problem,
+                               const struct spot_migration_bundles *bundles,
+                               const struct spot_cluster *cluster);
+void spot_migration_problem_release(struct spot_migration_problem *problem);
 
 /* Bytes [begin, end) of a part, laid out piece after piece. */
 struct spot_migration_move {
@@ -61,8 +89,7 @@ struct spot_migration_loss {
 };
 
 struct spot_migration_plan {
-    struct spot_reshard reshard;
-    int *node_of_position;            /* [reshard.n_new] index into the cluster's nodes */
+    int *node_of_position;            /* [n_new] index into the cluster's nodes */
     struct spot_migration_move *move; /* [n_move] in the order in which they should start */
     size_t n_move;
     struct spot_migration_loss *loss; /* [n_loss] */
@@ -82,14 +109,14 @@ struct spot_migration_plan {
     long n_scored;
     /* What decides the time: a receiver, or the holders of the parts in the cut. */
     int busiest_node;       /* -1: the cut decides */
-    bool *in_cut;           /* [reshard.n_part] */
+    bool *in_cut;           /* [n_part] */
     double *in_s, *out_s;   /* [n_node] busy time of each direction */
     double peak_extra_byte; /* beyond max(old, new), on the worst node, in this order */
 };
 
-/* Returns 0, or -1 with *err: SPOT_EINFEASIBLE with too few slots; SPOT_EDATA for layouts that do
- * not fit together, or a place on a node that the cluster lacks. */
-int spot_migrate(const struct spot_migration_problem *problem, struct spot_migration_plan *plan,
+/* May cut parts of the problem finer, at bundles: those of the plan are the ones it has then.
+ * Returns 0, or -1 with *err: SPOT_EINFEASIBLE with too few slots, SPOT_EDATA with too many. */
+int spot_migrate(struct spot_migration_problem *problem, struct spot_migration_plan *plan,
                  struct spot_err *err);
 void spot_migration_plan_release(struct spot_migration_plan *plan);
 

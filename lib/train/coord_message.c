@@ -170,6 +170,8 @@ int spot_coord_message(struct spot_coord *c, struct spot_coord_peer *peer,
     case SPOT_MSG_INVENTORY:
         return on_inventory(c, peer, frame, err);
     case SPOT_MSG_READY:
+        if (frame->epoch == c->machine.epoch && c->machine.phase == SPOT_PHASE_MIGRATE)
+            spot_coord_note_moved(c, peer);
         return spot_coord_act(c, spot_machine_ready(&c->machine, peer->id, frame->epoch), err);
     case SPOT_MSG_VOTE:
         return on_vote(c, peer, frame, err);

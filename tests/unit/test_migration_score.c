@@ -123,20 +123,19 @@ START_TEST(scores_in_a_row_equal_scores_alone)
         const int n = 8 + below(&rng, NODES_MAX - 7);
         struct spot_layout from, to;
         struct spot_cluster cluster;
-        struct spot_reshard reshard;
+        struct spot_migration_problem p;
         struct spot_migration s, alone;
 
         draw_layout(&from, &rng, n, true);
         draw_layout(&to, &rng, n, false);
         draw_cluster(&cluster, &rng, n);
-        const struct spot_migration_problem p = { &from, &to, &cluster, INFINITY, INFINITY };
 
-        ck_assert_int_eq(spot_reshard_init(&reshard, &from, &to, NULL), 0);
-        ck_assert_int_eq(spot_migration_init(&s, &p, &reshard, NULL), 0);
-        ck_assert_int_eq(spot_migration_init(&alone, &p, &reshard, NULL), 0);
+        ck_assert_int_eq(spot_migration_of_layouts(&p, &from, &to, &cluster, NULL), 0);
+        ck_assert_int_eq(spot_migration_init(&s, &p, NULL), 0);
+        ck_assert_int_eq(spot_migration_init(&alone, &p, NULL), 0);
         walk(&rng, &s, &alone, n);
         spot_migration_release(&s), spot_migration_release(&alone);
-        spot_reshard_release(&reshard);
+        spot_migration_problem_release(&p);
         spot_layout_release(&from), spot_layout_release(&to), spot_cluster_release(&cluster);
     }
 }

@@ -12,6 +12,7 @@
 enum { LAYERS = 4, BUNDLES = LAYERS + 2, CACHES = 2, GROUPS = BUNDLES + CACHES, NODES = 7 };
 
 struct scene {
+    struct spot_migration_problem problem;
     struct spot_layout from, to;
     struct spot_cluster cluster;
     int n_old; /* nodes n0.. of the old layout; others are new */
@@ -93,6 +94,7 @@ static void draw(struct scene *c, struct spot_rng *rng, bool has_slow_receivers)
 
 static void release(struct scene *c)
 {
+    spot_migration_problem_release(&c->problem);
     spot_layout_release(&c->from), spot_layout_release(&c->to);
     spot_cluster_release(&c->cluster);
 }
@@ -160,7 +162,7 @@ static int receiver_of(const struct scene *c, const struct spot_migration_plan *
  * or the bytes, whichever is less. */
 static bool can_arrive(const struct scene *c, const struct spot_migration_plan *plan, unsigned lost)
 {
-    const struct spot_reshard *r = &plan->reshard;
+    const struct spot_reshard *r = &c->problem.reshard;
 
     for (unsigned nodes = 0; nodes < 1U << NODES; nodes++) {
         double room = 0, byte = 0, other[NODES] = { 0 };
@@ -204,7 +206,7 @@ static double least_cost(const struct scene *c, const struct spot_migration_plan
 
 static void check(const struct scene *c, const struct spot_migration_plan *plan)
 {
-    const struct spot_reshard *r = &plan->reshard;
+    const struct spot_reshard *r = &c->problem.reshard;
     unsigned broken = 0, chosen = 0, lost = 0, saved = 0;
     double sent[NODES] = { 0 }, got[NODES] = { 0 };
 
@@ -251,10 +253,10 @@ START_TEST(the_best_whole_groups_are_saved_of_all_choices)
         struct spot_err err;
 
         draw(&c, &rng, has_slow_receivers);
-        ck_assert_msg(!spot_migrate(&(struct spot_migration_problem){ &c.from, &c.to, &c.cluster, 1,
-                                                                      INFINITY },
-                                    &plan, &err),
+        ck_assert_msg(!spot_migration_of_layouts(&c.problem, &c.from, &c.to, &c.cluster, &err),
                       "%s", err.msg);
+        c.problem.deadline_s = 1;
+        ck_assert_msg(!spot_migrate(&c.problem, &plan, &err), "%s", err.msg);
         check(&c, &plan);
         n_lost += plan.n_saved < plan.n_at_stake;
         n_saved += plan.n_saved > 0 && plan.n_saved < plan.n_at_stake;

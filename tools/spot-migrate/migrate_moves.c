@@ -45,12 +45,9 @@ static const char *plane_of(struct moves_doc *moves, const struct spot_layout *t
     return say(moves, "%s", line);
 }
 
-static void fill_unit(struct moves_doc *moves, const struct spot_migration_plan *plan, size_t part,
-                      struct spot_moves_unit *unit)
+static void fill_unit(struct moves_doc *moves, const struct spot_reshard_part *from,
+                      const struct spot_layout *to, struct spot_moves_unit *unit)
 {
-    const struct spot_reshard_part *from = &plan->reshard.part[part];
-    const struct spot_layout *to = plan->reshard.to;
-
     unit->byte = from->byte;
     unit->kv = from->kv >= 0 ? to->kv[from->kv].name : NULL;
     unit->n_piece = from->n_piece;
@@ -70,9 +67,10 @@ static void fill_unit(struct moves_doc *moves, const struct spot_migration_plan 
 }
 
 /* Number the parts that travel or are lost. Returns the unit of each part, -1 for none. */
-static int64_t *number_units(struct moves_doc *moves, const struct spot_migration_plan *plan)
+static int64_t *number_units(struct moves_doc *moves, const struct spot_reshard *reshard,
+                             const struct spot_layout *to, const struct spot_migration_plan *plan)
 {
-    const size_t n = plan->reshard.n_part;
+    const size_t n = reshard->n_part;
     int64_t *unit_of = spot_xcalloc(n, sizeof *unit_of);
     struct spot_moves_doc *doc = &moves->doc;
 
@@ -86,7 +84,7 @@ static int64_t *number_units(struct moves_doc *moves, const struct spot_migratio
 
         unit_of[k] = is_named ? (int64_t)doc->n_unit : -1;
         if (is_named)
-            fill_unit(moves, plan, k, &doc->unit[doc->n_unit++]);
+            fill_unit(moves, &reshard->part[k], to, &doc->unit[doc->n_unit++]);
     }
     return unit_of;
 }
@@ -117,7 +115,7 @@ static void fill_moves(struct spot_moves_doc *doc, const struct spot_migration_p
 
         doc->lost[k] =
             (struct spot_moves_lost){ unit_of[l->part],
-                                      plan->reshard.part[l->part].byte,
+                                      problem->reshard.part[l->part].byte,
                                       l->fate == SPOT_FATE_CHECKPOINT ? "checkpoint" : "recompute",
                                       l->is_chosen,
                                       l->group,
@@ -125,7 +123,7 @@ static void fill_moves(struct spot_moves_doc *doc, const struct spot_migration_p
     }
 }
 
-static void fill_groups(struct spot_moves_doc *doc, const struct spot_migration_problem *problem,
+static void fill_groups(struct spot_moves_doc *doc, const struct spot_layout *to,
                         const struct spot_migration_plan *plan)
 {
     static const char *const what[] = { "state", "bundles", "cache" };
@@ -136,27 +134,25 @@ static void fill_groups(struct spot_moves_doc *doc, const struct spot_migration_
         const struct spot_migration_group *g = &plan->group[k];
         const bool is_cache = g->kind == SPOT_KIND_CACHE;
 
-        doc->lost_group[k] =
-            (struct spot_moves_group){ what[g->kind],
-                                       is_cache ? "recompute" : "checkpoint",
-                                       g->byte,
-                                       g->first,
-                                       g->last,
-                                       is_cache ? problem->to->kv[g->kv].name : NULL,
-                                       isnan(g->recovery_s) ? -1 : g->recovery_s };
+        doc->lost_group[k] = (struct spot_moves_group){ what[g->kind],
+                                                        is_cache ? "recompute" : "checkpoint",
+                                                        g->byte,
+                                                        g->first,
+                                                        g->last,
+                                                        is_cache ? to->kv[g->kv].name : NULL,
+                                                        isnan(g->recovery_s) ? -1 : g->recovery_s };
     }
     doc->recovery_s = isnan(plan->recovery_s) ? -1 : plan->recovery_s;
     doc->recovery_bound_s = isnan(plan->recovery_bound_s) ? -1 : plan->recovery_bound_s;
 }
 
-static void fill_places(struct spot_moves_doc *doc, const struct spot_migration_problem *problem,
+static void fill_places(struct spot_moves_doc *doc, const struct spot_layout *to,
+                        const struct spot_migration_problem *problem,
                         const struct spot_migration_plan *plan)
 {
-    const struct spot_layout *to = problem->to;
-
-    doc->n_place = (size_t)plan->reshard.n_new;
+    doc->n_place = (size_t)problem->reshard.n_new;
     doc->place = spot_xcalloc(doc->n_place, sizeof *doc->place);
-    for (int64_t q = 0; q < plan->reshard.n_new; q++)
+    for (int64_t q = 0; q < problem->reshard.n_new; q++)
         doc->place[q] =
             (struct spot_moves_place){ problem->cluster->node[plan->node_of_position[q]].name,
                                        q / to->m / to->p, q / to->m % to->p, q % to->m };
@@ -250,7 +246,7 @@ static void explain(struct moves_doc *moves, const struct spot_migration_problem
                                      (double)doc->proof_byte / 1e9));
     give_reason(
         moves,
-        problem->to->n_place ? "the target layout names its nodes"
+        problem->place ? "the target layout names its nodes"
         : doc->is_exhaustive
             ? say(moves, "every distinct placement was compared or ruled out (%ld)", plan->n_scored)
             : say(moves, "%ld placements were compared, from two exact starts", plan->n_scored));
@@ -260,7 +256,8 @@ static void explain(struct moves_doc *moves, const struct spot_migration_problem
     explain_losses(moves, plan);
 }
 
-void moves_doc_init(struct moves_doc *moves, const struct spot_migration_problem *problem,
+void moves_doc_init(struct moves_doc *moves, const struct spot_layout *to,
+                    const struct spot_migration_problem *problem,
                     const struct spot_migration_plan *plan)
 {
     struct spot_moves_doc *doc = &moves->doc;
@@ -280,10 +277,10 @@ void moves_doc_init(struct moves_doc *moves, const struct spot_migration_problem
     doc->n_touched = plan->n_touched;
     doc->n_compared = plan->n_scored;
     doc->is_exhaustive = plan->is_exhaustive;
-    unit_of = number_units(moves, plan);
+    unit_of = number_units(moves, &problem->reshard, to, plan);
     fill_moves(doc, problem, plan, unit_of);
-    fill_groups(doc, problem, plan);
-    fill_places(doc, problem, plan);
+    fill_groups(doc, to, plan);
+    fill_places(doc, to, problem, plan);
     fill_proof(doc, problem, plan);
     explain(moves, problem, plan);
     free(unit_of);

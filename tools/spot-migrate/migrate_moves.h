@@ -17,7 +17,9 @@ struct moves_doc {
     size_t why_cap;
 };
 
-void moves_doc_init(struct moves_doc *moves, const struct spot_migration_problem *problem,
+/* Names are those of the layout wanted. */
+void moves_doc_init(struct moves_doc *moves, const struct spot_layout *to,
+                    const struct spot_migration_problem *problem,
                     const struct spot_migration_plan *plan);
 void moves_doc_release(struct moves_doc *moves);
 

@@ -5,6 +5,7 @@
 
 #include "plan/migration.h"
 #include "plan/migration/place.h"
+#include "plan/migration/sources.h"
 #include "plan/migration/supply.h"
 
 #ifdef __cplusplus
@@ -35,7 +36,7 @@ struct spot_migration_steps {
 
 struct spot_migration {
     const struct spot_migration_problem *problem;
-    struct spot_reshard *r;
+    const struct spot_reshard *r; /* the problem's */
     int n_node;
     double *out, *in;   /* [n_node] */
     double *limit;      /* [n_node] what it can send before it is gone; INFINITY: it stays */
@@ -66,6 +67,8 @@ struct spot_migration {
     struct spot_want *want; /* filled if keep_wants */
     size_t n_want, want_cap;
     bool keep_wants;
+    struct spot_source_job *job; /* [n_want] where parts go whole: who sends what is wanted */
+    size_t job_cap;
     int *self; /* [n_node] 0, 1, 2...: the holder list of a relaying node */
 
     /* Sets of senders that decided how long placements took, the latest; see migration_score.c. */
@@ -76,7 +79,7 @@ struct spot_migration {
 };
 
 int spot_migration_init(struct spot_migration *s, const struct spot_migration_problem *problem,
-                        struct spot_reshard *r, struct spot_err *err);
+                        struct spot_err *err);
 void spot_migration_release(struct spot_migration *s);
 
 static inline int spot_set_size(const struct spot_migration *s, int set)
@@ -84,8 +87,15 @@ static inline int spot_set_size(const struct spot_migration *s, int set)
     return s->set_begin[set + 1] - s->set_begin[set];
 }
 
-/* The node of that name, -1 if the cluster lacks it. */
-int spot_migration_find_node(const struct spot_migration *s, const char *name);
+/* One copy is sent to the first node that wants it, which serves the others. */
+static inline bool spot_migration_is_relayed(const struct spot_migration *s, size_t part)
+{
+    return s->is_exclusive[part] && !s->problem->is_whole;
+}
+
+/* Where parts go whole: a sender for each that is wanted (s->job), so that the busiest is done
+ * first, in the time returned; target_s: none can be done sooner. */
+double spot_migration_choose_senders(struct spot_migration *s, double target_s, bool is_last);
 
 /* spot_place_fn */
 struct spot_place_score spot_migration_score(void *user, const int *node_of_position,

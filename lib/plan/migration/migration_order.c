@@ -59,6 +59,40 @@ static void split_wants(const struct spot_migration *s, const struct spot_supply
     free(at);
 }
 
+static void send_split(const struct spot_migration *s, struct spot_supply *supply,
+                       struct spot_migration_plan *plan)
+{
+    int64_t *sent;
+    size_t n = 0;
+
+    for (int k = 0; k < supply->n_demand; k++)
+        n += (size_t)supply->demand[k].n_holder;
+    sent = spot_xcalloc(n, sizeof *sent);
+    n = 0;
+    for (int k = 0; k < supply->n_demand; k++) {
+        supply->demand[k].sent = sent + n;
+        n += (size_t)supply->demand[k].n_holder;
+    }
+    spot_supply_split(supply);
+    plan->makespan_s = supply->time_s;
+    plan->usd = s->price ? supply->cost / SPOT_EGRESS_UNIT / 1e9 : 0;
+    split_wants(s, supply, plan);
+    free(sent);
+}
+
+/* Every want is one move. */
+static void send_whole(const struct spot_migration *s, struct spot_migration_plan *plan)
+{
+    size_t cap = 0;
+
+    for (size_t w = 0; w < s->n_want; w++)
+        add_move(plan, &cap,
+                 &(struct spot_migration_move){ .part = s->want[w].part,
+                                                .end = s->job[w].byte,
+                                                .from = s->job[w].from,
+                                                .to = s->want[w].to });
+}
+
 static void mark_urgent(const struct spot_migration *s, struct spot_migration_plan *plan)
 {
     for (size_t k = 0; k < plan->n_move; k++) {
@@ -205,31 +239,23 @@ static void mark_cut(const struct spot_migration *s, struct spot_migration_plan 
 void spot_migration_order(struct spot_migration *s, struct spot_migration_plan *plan)
 {
     struct spot_supply supply;
-    int64_t *sent;
-    size_t n = 0;
 
     s->keep_wants = true;
     spot_migration_score(s, plan->node_of_position, INFINITY);
     spot_migration_supply(s, &supply);
     spot_supply_time(&supply);
     mark_cut(s, plan);
-    for (int k = 0; k < supply.n_demand; k++)
-        n += (size_t)supply.demand[k].n_holder;
-    sent = spot_xcalloc(n, sizeof *sent);
-    n = 0;
-    for (int k = 0; k < supply.n_demand; k++) {
-        supply.demand[k].sent = sent + n;
-        n += (size_t)supply.demand[k].n_holder;
+    if (s->problem->is_whole) {
+        plan->makespan_s =
+            fmax(supply.floor_s, spot_migration_choose_senders(s, supply.time_s, true));
+        send_whole(s, plan);
+    } else {
+        send_split(s, &supply, plan);
     }
-    spot_supply_split(&supply);
-    plan->makespan_s = supply.time_s;
-    plan->usd = s->price ? supply.cost / SPOT_EGRESS_UNIT / 1e9 : 0;
-    split_wants(s, &supply, plan);
     mark_urgent(s, plan);
     sort_moves(s, plan);
     time_moves(s, plan);
     add_loads(s, plan);
     time_naively(s, plan);
     plan->peak_extra_byte = spot_migration_peak(s, plan);
-    free(sent);
 }

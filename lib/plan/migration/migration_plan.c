@@ -117,7 +117,7 @@ static int64_t least_bytes(const struct spot_migration *s, double *floor_s)
             n -= s->can_place[s->set_node[h]];
         n = n < 0 || s->is_out[k] ? 0 : n;
         sum += n * s->r->part[k].byte;
-        demand[set].byte += (n > 1 && s->is_exclusive[k] ? 1 : n) * s->r->part[k].byte;
+        demand[set].byte += (n > 1 && spot_migration_is_relayed(s, k) ? 1 : n) * s->r->part[k].byte;
     }
     spot_supply_time(&supply);
     *floor_s = isfinite(supply.time_s) ? supply.time_s : 0;
@@ -158,6 +158,10 @@ static int search(struct spot_migration *s, struct spot_place *place, struct spo
     };
     int rc;
 
+    if (s->problem->effort) {
+        problem.score_max = problem.climb_max = s->problem->effort;
+        problem.bound_max = 0;
+    }
     problem.byte_floor = least_bytes(s, &problem.floor_s);
     classify(s, node_class, position_class);
     for (int i = 0; i < s->n_node; i++)
@@ -165,33 +169,10 @@ static int search(struct spot_migration *s, struct spot_place *place, struct spo
     spot_migration_steps_begin(s);
     rc = spot_place_search(&problem, place, err);
     spot_migration_steps_end(s);
+    if (!rc && s->problem->is_whole && place->is_exhaustive) /* scores may be below makespans */
+        place->bound_s = fmax(place->bound_s, place->score.makespan_s);
     free(node_class), free(position_class), free(in_byte);
     return rc;
-}
-
-/* The target names its nodes. */
-static int take_places(const struct spot_migration *s, struct spot_place *place,
-                       struct spot_err *err)
-{
-    const struct spot_layout *to = s->problem->to;
-    char at[64];
-
-    *place = (struct spot_place){ 0 };
-    place->node_of_position = spot_xcalloc((size_t)s->r->n_new, sizeof(int));
-    if (to->n_place != (size_t)s->r->n_new)
-        return spot_json_fail(&to->json, "/place", err, "names %zu of %d positions", to->n_place,
-                              s->r->n_new);
-    for (size_t k = 0; k < to->n_place; k++) {
-        const struct spot_layout_place *mine = &to->place[k];
-        const int node = spot_migration_find_node(s, mine->node);
-
-        snprintf(at, sizeof at, "/place/%zu/node", k);
-        if (node < 0 || !s->can_place[node])
-            return spot_json_fail(&to->json, at, err, "the cluster has no node '%s' that stays",
-                                  mine->node);
-        place->node_of_position[(mine->d * to->p + mine->p) * to->m + mine->m] = node;
-    }
-    return 0;
 }
 
 /* Request groups whose cache is computed again sooner than it arrives. True if there are any. */
@@ -203,10 +184,10 @@ static bool give_up_caches(struct spot_migration *s, struct spot_migration_plan 
     bool is_any = false;
 
     s->keep_wants = true;
-    if (rate > 0 && s->r->to->n_kv)
+    if (rate > 0 && s->r->n_kv)
         spot_migration_score(s, node_of_position, INFINITY);
-    for (size_t g = 0; g < s->r->to->n_kv && rate > 0; g++) {
-        const double again_s = (double)s->r->to->kv[g].n_token / rate;
+    for (size_t g = 0; g < s->r->n_kv && rate > 0; g++) {
+        const double again_s = (double)s->r->kv_token[g] / rate;
         double most_s = 0;
 
         memset(in_s, 0, (size_t)s->n_node * sizeof *in_s);
@@ -232,8 +213,14 @@ static bool give_up_caches(struct spot_migration *s, struct spot_migration_plan 
 
 static int place_all(struct spot_migration *s, struct spot_place *place, struct spot_err *err)
 {
+    const size_t n = (size_t)s->r->n_new;
+
     spot_place_release(place);
-    return s->problem->to->n_place ? take_places(s, place, err) : search(s, place, err);
+    if (!s->problem->place)
+        return search(s, place, err);
+    place->node_of_position = spot_xcalloc(n, sizeof(int));
+    memcpy(place->node_of_position, s->problem->place, n * sizeof(int));
+    return 0;
 }
 
 /* Takes the placement over if is_taken, and what is known of all placements in any case. */
@@ -272,23 +259,22 @@ static int choose(struct spot_migration *s, struct spot_migration_plan *plan, st
  * is the optimum itself. */
 static void close_bound(const struct spot_migration *s, struct spot_migration_plan *plan)
 {
-    if (s->problem->to->n_place) {
+    if (s->problem->place) {
         plan->bound_s = plan->makespan_s;
         plan->bound_byte = plan->total_byte;
-    } else if (plan->is_exhaustive) {
+    } else if (plan->is_exhaustive && !s->problem->is_whole) {
         plan->bound_s = plan->makespan_s;
     }
 }
 
 /* State can be saved bundle by bundle where no work is lost with the rest: then the parts that are
  * at stake are cut there. */
-static int cut_bundles(struct spot_migration *s, struct spot_reshard *r, struct spot_err *err)
+static int cut_bundles(struct spot_migration *s, struct spot_migration_problem *problem,
+                       struct spot_err *err)
 {
-    const struct spot_migration_problem *problem = s->problem;
-
-    spot_reshard_cut(r, s->is_exclusive);
+    spot_reshard_cut(&problem->reshard, s->is_exclusive);
     spot_migration_release(s);
-    return spot_migration_init(s, problem, r, err);
+    return spot_migration_init(s, problem, err);
 }
 
 /* With the placement known: what its receivers cannot take in before the senders are gone is chosen
@@ -318,13 +304,13 @@ static int heed_receivers(struct spot_migration *s, struct spot_migration_plan *
     return rc;
 }
 
-static int plan_moves(struct spot_migration *s, struct spot_migration_plan *plan,
-                      struct spot_err *err)
+static int plan_moves(struct spot_migration *s, struct spot_migration_problem *problem,
+                      struct spot_migration_plan *plan, struct spot_err *err)
 {
-    const bool can_cut = !(s->problem->cluster->rollback_s > 0);
+    const bool can_cut = !(problem->cluster->rollback_s > 0) && !problem->is_whole;
     bool is_cut = can_cut && !spot_migration_all_fits(s, NULL);
 
-    if (is_cut && cut_bundles(s, &plan->reshard, err))
+    if (is_cut && cut_bundles(s, problem, err))
         return -1;
     spot_migration_triage(s, plan, NULL);
     if (choose(s, plan, err))
@@ -335,7 +321,7 @@ static int plan_moves(struct spot_migration *s, struct spot_migration_plan *plan
         free(plan->loss), free(plan->group);
         plan->loss = NULL, plan->group = NULL;
         plan->n_loss = plan->n_group = 0;
-        if (cut_bundles(s, &plan->reshard, err))
+        if (cut_bundles(s, problem, err))
             return -1;
         spot_migration_triage(s, plan, NULL);
         give_up_caches(s, plan, plan->node_of_position);
@@ -343,15 +329,14 @@ static int plan_moves(struct spot_migration *s, struct spot_migration_plan *plan
     return heed_receivers(s, plan, err);
 }
 
-int spot_migrate(const struct spot_migration_problem *problem, struct spot_migration_plan *plan,
-                 struct spot_err *err)
+static int plan_in_time(struct spot_migration_problem *problem, struct spot_migration_plan *plan,
+                        struct spot_err *err)
 {
     struct spot_migration s = { 0 };
     int rc = -1;
 
     *plan = (struct spot_migration_plan){ 0 };
-    if (spot_reshard_init(&plan->reshard, problem->from, problem->to, err) ||
-        spot_migration_init(&s, problem, &plan->reshard, err) || plan_moves(&s, plan, err))
+    if (spot_migration_init(&s, problem, err) || plan_moves(&s, problem, plan, err))
         goto out;
     spot_migration_order(&s, plan);
     close_bound(&s, plan);
@@ -363,9 +348,20 @@ out:
     return rc;
 }
 
+int spot_migrate(struct spot_migration_problem *problem, struct spot_migration_plan *plan,
+                 struct spot_err *err)
+{
+    if (plan_in_time(problem, plan, err))
+        return -1;
+    if (!problem->is_whole || (plan->n_saved == plan->n_at_stake && isfinite(plan->makespan_s)))
+        return 0;
+    spot_migration_plan_release(plan);
+    problem->is_late = true;
+    return plan_in_time(problem, plan, err);
+}
+
 void spot_migration_plan_release(struct spot_migration_plan *plan)
 {
-    spot_reshard_release(&plan->reshard);
     free(plan->node_of_position), free(plan->move), free(plan->loss), free(plan->in_cut);
     free(plan->in_s), free(plan->out_s), free(plan->group);
     *plan = (struct spot_migration_plan){ 0 };

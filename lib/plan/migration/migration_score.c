@@ -7,6 +7,10 @@
 #include "common/xalloc.h"
 #include "plan/migration/migration_inner.h"
 
+/* Effort where parts go whole. With more to send than that, placements are compared by a time that
+ * no choice of senders can beat, mostly met; senders are chosen for the best one. */
+enum { FEW_WANTS = 24, STEPS = 4000, STEPS_AT_THE_END = 20000, LOOKS = 1000000 };
+
 static void open_demand(struct spot_migration *s, int group)
 {
     const int source = group / s->n_zone, zone = group % s->n_zone;
@@ -63,7 +67,7 @@ static void list_part(struct spot_migration *s, size_t k, const int *node_of_pos
             continue;
         s->stamp[to] = s->n_stamp;
         add_want(s, k, to, first >= 0 ? s->n_set + first : set);
-        if (s->is_exclusive[k] && first < 0)
+        if (spot_migration_is_relayed(s, k) && first < 0)
             first = to; /* the leaving node sends one copy; this one serves the others */
     }
 }
@@ -110,11 +114,11 @@ static void list_holders(const struct spot_migration *s, struct spot_migration_s
 /* Only where positions are apart: one a node, and no copy is relayed to the others. */
 void spot_migration_steps_begin(struct spot_migration *s)
 {
-    bool is_apart = s->is_single;
+    bool is_apart = s->is_single && !s->problem->is_whole;
 
     for (size_t k = 0; k < s->r->n_part; k++)
         is_apart = is_apart && (!s->is_exclusive[k] || s->is_out[k]);
-    s->keep_wants = false;
+    s->keep_wants = s->problem->is_whole;
     if (!is_apart)
         return;
     s->steps = spot_xcalloc(1, sizeof *s->steps);
@@ -260,12 +264,36 @@ static void find_time(struct spot_migration *s, struct spot_supply *supply, doub
     remember_cut(s);
 }
 
+double spot_migration_choose_senders(struct spot_migration *s, double target_s, bool is_last)
+{
+    const int n = (int)s->n_want;
+    struct spot_sources sources = { .n_job = n,
+                                    .n_node = s->n_node,
+                                    .out_byte_per_s = s->out,
+                                    .limit_byte = s->limit,
+                                    .target_s = target_s * (1 + SPOT_PLACE_EPSILON),
+                                    .look_max = LOOKS,
+                                    .step_max = is_last ? STEPS_AT_THE_END : STEPS };
+
+    s->job = spot_xgrow(s->job, &s->job_cap, s->n_want, sizeof *s->job);
+    sources.job = s->job;
+    for (int w = 0; w < n; w++) {
+        const struct spot_demand *demand = &s->demand[s->want[w].demand];
+
+        s->job[w] = (struct spot_source_job){ s->r->part[s->want[w].part].byte, demand->holder,
+                                              demand->n_holder, -1 };
+    }
+    spot_sources_choose(&sources);
+    return sources.busiest_s;
+}
+
 struct spot_place_score spot_migration_score(void *user, const int *node_of_position,
                                              double give_up_s)
 {
     struct spot_migration *s = user;
     struct spot_place_score score = { 0 };
     struct spot_supply supply;
+    double receive_s;
 
     list_demands(s, node_of_position);
     spot_migration_supply(s, &supply);
@@ -273,8 +301,12 @@ struct spot_place_score spot_migration_score(void *user, const int *node_of_posi
         score.byte += s->in_byte[i];
         score.n_touched += s->in_byte[i] > 0;
     }
+    receive_s = supply.floor_s;
     find_time(s, &supply, give_up_s);
     score.makespan_s = supply.time_s;
+    if (s->problem->is_whole && s->n_want <= FEW_WANTS &&
+        !(supply.time_s > give_up_s * (1 + SPOT_PLACE_EPSILON)))
+        score.makespan_s = fmax(receive_s, spot_migration_choose_senders(s, supply.time_s, false));
     if (s->price && isfinite(supply.time_s) &&
         supply.time_s <= give_up_s * (1 + SPOT_PLACE_EPSILON)) {
         spot_supply_split(&supply);
@@ -319,9 +351,9 @@ bool spot_migration_cut(void *user, struct spot_place_cut *cut)
 
         for (int h = 0; h < n_holder; h++)
             is_theirs = is_theirs && is_in[holder[h]];
-        if (is_theirs && s->is_exclusive[k]) /* sent once, whoever is the first */
+        if (is_theirs && spot_migration_is_relayed(s, k)) /* sent once, whoever is the first */
             cut->fixed_byte += part->byte;
-        for (int w = 0; w < part->n_want && is_theirs && !s->is_exclusive[k]; w++) {
+        for (int w = 0; w < part->n_want && is_theirs && !spot_migration_is_relayed(s, k); w++) {
             int64_t *row = cut->byte + (size_t)part->want[w] * n_node;
 
             for (size_t i = 0; i < n_node; i++)

@@ -35,8 +35,7 @@ static double recovery_s(const struct triage *t, int group)
 
     if (group >= t->n_state)
         return cluster->prefill_tokens_per_s > 0
-                   ? (double)t->s->r->to->kv[group - t->n_state].n_token /
-                         cluster->prefill_tokens_per_s
+                   ? (double)t->s->r->kv_token[group - t->n_state] / cluster->prefill_tokens_per_s
                    : NAN;
     if (t->n_state == 1)
         return cluster->rollback_s + (restore > 0 ? (double)t->s->r->replica_byte / restore : 0);
@@ -54,16 +53,16 @@ static double value_of(const struct triage *t, int group)
     if (!isnan(known_s))
         return known_s;
     return group < t->n_state ? (double)t->bundle_byte[group]
-                              : (double)t->s->r->to->kv[group - t->n_state].n_token * 1e-6;
+                              : (double)t->s->r->kv_token[group - t->n_state] * 1e-6;
 }
 
 static void init(struct triage *t, struct spot_migration *s, struct spot_migration_plan *plan)
 {
-    const size_t n_bundle = (size_t)s->r->to->model.n_layer + 2;
+    const size_t n_bundle = (size_t)s->r->n_bundle;
 
     *t = (struct triage){ .s = s, .plan = plan };
     t->n_state = s->problem->cluster->rollback_s > 0 ? 1 : (int)n_bundle;
-    t->n = t->n_state + (int)s->r->to->n_kv;
+    t->n = t->n_state + (int)s->r->n_kv;
     t->is_broken = spot_xcalloc((size_t)t->n, sizeof(bool));
     t->is_lost = spot_xcalloc((size_t)t->n, sizeof(bool));
     t->bundle_byte = spot_xcalloc(n_bundle, sizeof *t->bundle_byte);
