@@ -2,6 +2,7 @@
 /* What members and clients say. */
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/utf8.h"
 #include "train/coord.h"
 
@@ -26,6 +27,8 @@ static int on_notice(struct spot_coord *c, struct spot_coord_peer *peer, struct 
 {
     if (spot_machine_find(&c->machine, peer->id)->is_leaving)
         return 0; /* it has said so */
+    if (c->options->grace_s > 0)
+        peer->leaves_s = spot_clock_s() + c->options->grace_s;
     if (spot_coord_log_member(c, "notice", peer, NULL, err) ||
         spot_coord_act(c, spot_machine_notice(&c->machine, peer->id), err))
         return -1;

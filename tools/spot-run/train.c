@@ -20,7 +20,7 @@ struct options {
     const char *grid, *plan, *listen, *key_file, *state, *events, *save, *load, *shares, *comm,
         *reduce;
     uint64_t steps, workers;
-    double ahead_byte, durable_every_s, lease_s, stall_s;
+    double ahead_byte, durable_every_s, grace_s, lease_s, stall_s;
     bool resume, buddies, quiet, verbose;
 };
 
@@ -86,6 +86,7 @@ static struct spot_coordinator_options coordinator_options(const struct options 
         .resume = o->resume,
         .no_buddies = !o->buddies,
         .ahead_byte = o->ahead_byte,
+        .grace_s = o->grace_s,
         .durable_every_s = o->durable_every_s,
         .lease_s = o->lease_s,
         .stall_s = o->stall_s,
@@ -215,7 +216,9 @@ static const struct spot_opt option_table[] = {
     { SPOT_OPT_STRING, 0, "grid", &o.grid, "DxP",
       "or DxPxM, M to a stage; even, measured, 1,4 (even)", 0, 0 },
     { SPOT_OPT_STRING, 0, "shares", &o.shares, "how", NULL, 0, 0 },
-    { SPOT_OPT_STRING, 0, "plan", &o.plan, "file", "spot.plan/1, read again on change", 0, 0 },
+    { SPOT_OPT_STRING, 0, "plan", &o.plan, "file",
+      "spot.plan/1, read again on change; time after a notice", 0, 0 },
+    { SPOT_OPT_SECS, 0, "grace", &o.grace_s, "time", NULL, 0, 86400 },
     { SPOT_OPT_SECS, 0, "lease", &o.lease_s, "time", "lost: silent, or without progress (2s, 30s)",
       0.5, 3600 },
     { SPOT_OPT_SECS, 0, "stall", &o.stall_s, "time", NULL, 1, 86400 },
