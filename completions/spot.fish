@@ -301,6 +301,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from train' -l threads -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l recompute -x -a 'none mlp layer'
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l listen -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l plan -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l grace -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l key-file -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l grid -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l shares -x -a 'even measured'

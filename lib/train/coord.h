@@ -31,6 +31,8 @@ struct spot_coord_peer {
     bool is_closing; /* close when everything is sent */
     bool awaits_end; /* a client that is answered when the job has stopped */
     bool cannot_mirror;
+    double leaves_s;         /* by then who has a notice is gone; 0: not known */
+    double moved_byte_per_s; /* what it was seen to receive; 0: not known */
     char name[SPOT_NAME_MAX];
     char domain[SPOT_NAME_MAX]; /* failure domain */
     double since_s, heard_s;    /* connected; last sign of life */
@@ -102,6 +104,7 @@ struct spot_coord {
 
     struct spot_form form; /* of machine.epoch */
     size_t n_restored;     /* of its transfers: those looked at that come from here */
+    double moving_since_s; /* when its moves began */
     double settle_until_s;
     double await_until_s; /* after a restart, until a step is chosen: the holders' leases end */
     double breath_s;      /* when members were last told that this lives, within long work */
@@ -204,6 +207,13 @@ void spot_coord_settle_step(struct spot_coord *c);
  * called again as the wire takes them. Are there more to come? */
 int spot_coord_restore(struct spot_coord *c, struct spot_err *err);
 bool spot_coord_is_restoring(const struct spot_coord *c);
+
+/* coord_rate.c: a member has all that moved to it; bytes/s of its link, and of the best one; how
+ * long one that has a notice is still there (INFINITY: nobody knows). */
+void spot_coord_note_moved(const struct spot_coord *c, struct spot_coord_peer *peer);
+double spot_coord_byte_per_s(const struct spot_coord *c, const struct spot_coord_peer *peer);
+double spot_coord_best_byte_per_s(const struct spot_coord *c);
+double spot_coord_time_left_s(const struct spot_coord_peer *peer);
 
 /* coord_rift.c: two members that live and do not reach each other do not work together: one is set
  * aside. Take what a member says of others, -1 when it makes no sense; judge that, and say how many

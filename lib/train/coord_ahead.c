@@ -11,9 +11,6 @@
 /* A step may take so much longer for what is handed over in it. */
 static const double bearable = 1.1;
 
-/* Of a link, where nothing is known of it: 10 Gbit/s. */
-static const double byte_per_s = 1.25e9;
-
 /* --- is it possible, and worth it? ------------------------------------------ */
 
 static bool holds_stage(const struct spot_coord *c, const struct spot_form *f, uint32_t id,
@@ -85,8 +82,8 @@ static int64_t inflow(const struct spot_coord *c, const struct spot_form *f, uin
  * comes is of no use: less than a step is moved at once, unless the user says how much is. */
 static bool is_worth_it(const struct spot_coord *c, const struct spot_form *f)
 {
-    const double least =
-        c->options->ahead_byte >= 0 ? c->options->ahead_byte : byte_per_s * c->step_s;
+    const double least = c->options->ahead_byte >= 0 ? c->options->ahead_byte
+                                                     : spot_coord_best_byte_per_s(c) * c->step_s;
     int64_t most = -1;
 
     for (size_t i = 0; i < c->machine.n_member; i++) {
@@ -106,7 +103,7 @@ static bool is_worth_it(const struct spot_coord *c, const struct spot_form *f)
 static size_t first_handovers(const struct spot_coord *c)
 {
     const struct spot_form *const f = &c->form;
-    double room = c->options->ahead_byte >= 0 ? 0 : byte_per_s * c->step_s / 2;
+    double room = c->options->ahead_byte >= 0 ? 0 : spot_coord_best_byte_per_s(c) * c->step_s / 2;
     size_t n = 0;
 
     for (size_t i = f->n_handed; i < f->n_handover && room > 0; i++, n++)

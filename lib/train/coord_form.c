@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/clock.h"
 #include "common/xalloc.h"
-#include "plan/moves.h"
+#include "plan/migration.h"
 #include "train/coord.h"
 #include "train/grid_choice.h"
+
+enum { PLACEMENTS_MAX = 300 }; /* compared while everybody waits */
 
 static const double pause_min_s = 0.1, pause_max_s = 5;
 
@@ -140,44 +143,54 @@ int64_t spot_coord_bundle_byte(const struct spot_coord *c, int bundle)
     return (int64_t)(arena.n_elem * sizeof(float) * SPOT_PLANES);
 }
 
-/* The move problem: nodes are members in machine order, units bundles, positions those of the form:
- * a tensor group's members all need the whole stage. */
+/* What has to move: nodes are members in machine order, positions those of the form: a tensor
+ * group's members all need the whole stage. */
 struct problem {
-    int64_t *unit_byte;
-    uint8_t *holds, *needs, *can_place;
+    int64_t *byte;
+    uint8_t *holds, *needs;
+    struct spot_cluster_node *node;
 };
 
 static void fill_problem(const struct spot_coord *c, struct problem *p)
 {
-    const size_t n_node = c->machine.n_member, n_unit = (size_t)c->n_bundle;
+    const size_t n_node = c->machine.n_member, n_bundle = (size_t)c->n_bundle;
     const uint32_t n_position = spot_form_size(&c->form);
 
-    p->unit_byte = spot_xcalloc(n_unit, sizeof(*p->unit_byte));
-    p->holds = spot_xcalloc(n_node * n_unit, 1);
-    p->needs = spot_xcalloc(n_position * n_unit, 1);
-    p->can_place = spot_xcalloc(n_node, 1);
-    for (size_t u = 0; u < n_unit; u++)
-        p->unit_byte[u] = spot_coord_bundle_byte(c, (int)u);
+    p->byte = spot_xcalloc(n_bundle, sizeof(*p->byte));
+    p->holds = spot_xcalloc(n_node * n_bundle, 1);
+    p->needs = spot_xcalloc(n_position * n_bundle, 1);
+    p->node = spot_xcalloc(n_node, sizeof(*p->node));
+    for (size_t b = 0; b < n_bundle; b++)
+        p->byte[b] = spot_coord_bundle_byte(c, (int)b);
     for (size_t i = 0; i < n_node; i++) {
-        p->can_place[i] = spot_coord_may_place(c, &c->machine.member[i]);
-        for (size_t u = 0; u < n_unit; u++)
-            p->holds[i * n_unit + u] =
-                spot_coord_holds(c, c->machine.member[i].id, (int)u, c->form.step);
+        const struct spot_member *const member = &c->machine.member[i];
+        const struct spot_coord_peer *const peer = spot_coord_find(c, member->id);
+        const double byte_per_s = spot_coord_byte_per_s(c, peer);
+
+        p->node[i] = (struct spot_cluster_node){
+            .out_byte_per_s = byte_per_s,
+            .in_byte_per_s = byte_per_s,
+            .slots = spot_coord_may_place(c, member),
+            .is_leaving = member->is_leaving,
+            .deadline_s = member->is_leaving ? spot_coord_time_left_s(peer) : INFINITY,
+        };
+        for (size_t b = 0; b < n_bundle; b++)
+            p->holds[i * n_bundle + b] = spot_coord_holds(c, member->id, (int)b, c->form.step);
     }
     for (uint32_t k = 0; k < n_position; k++) {
         const uint32_t stage = spot_form_place(&c->form, k).p;
 
-        for (uint32_t u = c->form.stage[stage]; u < c->form.stage[stage + 1]; u++)
-            p->needs[k * n_unit + u] = 1;
+        for (uint32_t b = c->form.stage[stage]; b < c->form.stage[stage + 1]; b++)
+            p->needs[k * n_bundle + b] = 1;
     }
 }
 
 static void free_problem(struct problem *p)
 {
-    free(p->unit_byte);
+    free(p->byte);
     free(p->holds);
     free(p->needs);
-    free(p->can_place);
+    free(p->node);
 }
 
 enum spot_origin spot_coord_origin(const struct spot_coord *c)
@@ -186,8 +199,27 @@ enum spot_origin spot_coord_origin(const struct spot_coord *c)
                                                                      : SPOT_FROM_NOTHING;
 }
 
+/* What has no source comes from elsewhere, to every position that needs it. */
+static void restore(struct spot_coord *c, const struct spot_reshard *state,
+                    const struct spot_migration_plan *plan)
+{
+    struct spot_form *f = &c->form;
+
+    for (size_t i = 0; i < plan->n_loss; i++) {
+        const size_t bundle = plan->loss[i].part;
+
+        assert(f->step == 0 || f->step == spot_store_newest(c->store));
+        for (int w = 0; w < state->part[bundle].n_want; w++)
+            f->transfer[f->n_transfer++] =
+                (struct spot_transfer){ .bundle = (uint32_t)bundle,
+                                        .origin = spot_coord_origin(c),
+                                        .to = f->member[state->part[bundle].want[w]] };
+    }
+}
+
 /* Roles, members by position and transfers from the solution. */
-static void apply(struct spot_coord *c, const struct spot_move_plan *plan)
+static void apply(struct spot_coord *c, const struct spot_reshard *state,
+                  const struct spot_migration_plan *plan)
 {
     struct spot_member *member = c->machine.member;
     struct spot_form *f = &c->form;
@@ -195,25 +227,20 @@ static void apply(struct spot_coord *c, const struct spot_move_plan *plan)
     for (size_t i = 0; i < c->machine.n_member; i++)
         member[i].role = SPOT_ROLE_SPARE;
     for (size_t i = 0; i < plan->n_move; i++)
-        if (plan->move[i].from >= 0)
-            member[plan->move[i].from].role = SPOT_ROLE_SOURCE;
+        member[plan->move[i].from].role = SPOT_ROLE_SOURCE;
     for (uint32_t k = 0; k < spot_form_size(f); k++) {
         member[plan->node_of_position[k]].role = SPOT_ROLE_ACTIVE;
         f->member[k] = member[plan->node_of_position[k]].id;
     }
-    f->transfer = spot_xcalloc(plan->n_move, sizeof(*f->transfer));
-    f->n_transfer = plan->n_move;
-    for (size_t i = 0; i < plan->n_move; i++) {
-        const struct spot_move *m = &plan->move[i];
-
-        f->transfer[i] = (struct spot_transfer){
-            .bundle = (uint32_t)m->unit,
-            .origin = m->from >= 0 ? SPOT_FROM_MEMBER : spot_coord_origin(c),
-            .from = m->from >= 0 ? member[m->from].id : 0,
-            .to = member[m->to].id,
-        };
-        assert(m->from >= 0 || f->step == 0 || f->step == spot_store_newest(c->store));
-    }
+    f->transfer =
+        spot_xcalloc(plan->n_move + plan->n_loss * spot_form_size(f), sizeof(*f->transfer));
+    restore(c, state, plan);
+    for (size_t i = 0; i < plan->n_move; i++)
+        f->transfer[f->n_transfer++] =
+            (struct spot_transfer){ .bundle = (uint32_t)plan->move[i].part,
+                                    .origin = SPOT_FROM_MEMBER,
+                                    .from = member[plan->move[i].from].id,
+                                    .to = member[plan->move[i].to].id };
 }
 
 /* Everyone that takes part must be able to reach everyone. */
@@ -228,37 +255,46 @@ void spot_coord_list_peers(struct spot_coord *c)
             f->peer[f->n_peer++].id = member[i].id; /* addresses differ: see tell_member */
 }
 
-static int place(struct spot_coord *c, struct spot_move_plan *plan, struct spot_err *err)
+/* What place() moves. */
+struct moved {
+    size_t n_transfer;
+    int64_t moved_byte, restored_byte; /* a bundle once, whoever it is restored to */
+};
+
+static int place(struct spot_coord *c, struct moved *moved, struct spot_err *err)
 {
     struct problem p = { 0 };
-    struct spot_move_problem problem;
+    struct spot_migration_problem problem;
+    struct spot_migration_plan plan;
+    struct spot_cluster cluster = { .n_node = c->machine.n_member };
     int rc;
 
     fill_problem(c, &p);
-    problem = (struct spot_move_problem){
-        .n_node = (int)c->machine.n_member,
-        .n_position = (int)spot_form_size(&c->form),
-        .n_unit = c->n_bundle,
-        .unit_byte = p.unit_byte,
-        .holds = p.holds,
-        .needs = p.needs,
-        .can_place = p.can_place,
-    };
-    rc = spot_moves_plan(&problem, plan, err);
+    cluster.node = p.node;
+    spot_migration_of_bundles(
+        &problem,
+        &(struct spot_migration_bundles){ (int)c->machine.n_member, (int)spot_form_size(&c->form),
+                                          c->n_bundle, p.byte, p.holds, p.needs },
+        &cluster);
+    problem.effort = PLACEMENTS_MAX;
+    rc = spot_migrate(&problem, &plan, err);
+    if (!rc) {
+        apply(c, &problem.reshard, &plan);
+        *moved = (struct moved){ c->form.n_transfer, plan.total_byte, plan.lost_byte };
+        spot_migration_plan_release(&plan);
+        spot_coord_choose_shares(c);
+        spot_coord_choose_buddies(c);
+        spot_coord_list_peers(c);
+    }
+    spot_migration_problem_release(&problem);
     free_problem(&p);
-    if (rc)
-        return -1;
-    apply(c, plan);
-    spot_coord_choose_shares(c);
-    spot_coord_choose_buddies(c);
-    spot_coord_list_peers(c);
-    return 0;
+    return rc;
 }
 
 /* --- telling ------------------------------------------------------------- */
 
 /* What moves before the epoch runs, and what while it does. */
-static int log_epoch(struct spot_coord *c, const struct spot_move_plan *plan, struct spot_err *err)
+static int log_epoch(struct spot_coord *c, const struct moved *moved, struct spot_err *err)
 {
     const struct spot_form *const f = &c->form;
     const bool is_on_disk = f->step == spot_store_newest(c->store);
@@ -266,9 +302,9 @@ static int log_epoch(struct spot_coord *c, const struct spot_move_plan *plan, st
     struct spot_jw *jw = spot_journal_begin(&c->journal, "migrate", c->machine.epoch, c->form.step);
 
     if (jw) {
-        spot_jw_int(jw, "transfers", (int64_t)plan->n_move);
-        spot_jw_int(jw, "moved_byte", plan->total_byte);
-        spot_jw_int(jw, "restored_byte", is_on_disk ? plan->lost_byte : 0);
+        spot_jw_int(jw, "transfers", (int64_t)moved->n_transfer);
+        spot_jw_int(jw, "moved_byte", moved->moved_byte);
+        spot_jw_int(jw, "restored_byte", is_on_disk ? moved->restored_byte : 0);
         for (size_t i = f->n_handed; i < f->n_handover; i++)
             ahead_byte += spot_coord_bundle_byte(c, (int)f->handover[i].bundle);
         if (ahead_byte > 0)
@@ -331,6 +367,7 @@ static int tell(struct spot_coord *c, struct spot_err *err)
         if (c->machine.member[i].role != SPOT_ROLE_SPARE)
             tell_member(c, spot_coord_find(c, c->machine.member[i].id));
     c->n_restored = 0;
+    c->moving_since_s = spot_clock_s();
     return spot_coord_restore(c, err);
 }
 
@@ -388,7 +425,7 @@ static int form(struct spot_coord *c, struct spot_err *err)
     const struct spot_degrees grid = choose(c);
     const int64_t before = c->machine.step;
     int64_t step;
-    struct spot_move_plan plan = { 0 };
+    struct moved moved = { 0 };
     struct spot_form old;
     int rc = -1;
 
@@ -405,18 +442,17 @@ static int form(struct spot_coord *c, struct spot_err *err)
     set_grid(c, &grid, step);
     if (log_step_change(c, before, step, err))
         goto out;
-    if (place(c, &plan, err))
+    if (place(c, &moved, err))
         goto out;
     if (spot_coord_move_ahead(c, &old))
-        spot_move_plan_release(&plan);
-    if (log_epoch(c, &plan, err))
+        moved = (struct moved){ 0 };
+    if (log_epoch(c, &moved, err))
         goto out;
     spot_machine_form(&c->machine, step);
     spot_coord_settle_step(c);
     rc = tell(c, err);
 out:
     spot_form_release(&old);
-    spot_move_plan_release(&plan);
     return rc;
 }
 

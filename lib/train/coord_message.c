@@ -27,6 +27,8 @@ static int on_notice(struct spot_coord *c, struct spot_coord_peer *peer, struct 
 {
     if (spot_machine_find(&c->machine, peer->id)->is_leaving)
         return 0; /* it has said so */
+    if (c->options->grace_s > 0)
+        peer->leaves_s = spot_clock_s() + c->options->grace_s;
     if (spot_coord_log_member(c, "notice", peer, NULL, err) ||
         spot_coord_act(c, spot_machine_notice(&c->machine, peer->id), err))
         return -1;
@@ -216,6 +218,8 @@ int spot_coord_message(struct spot_coord *c, struct spot_coord_peer *peer,
     case SPOT_MSG_INVENTORY:
         return on_inventory(c, peer, frame, err);
     case SPOT_MSG_READY:
+        if (frame->epoch == c->machine.epoch && c->machine.phase == SPOT_PHASE_MIGRATE)
+            spot_coord_note_moved(c, peer);
         return spot_coord_act(c, spot_machine_ready(&c->machine, peer->id, frame->epoch), err);
     case SPOT_MSG_VOTE:
         return on_vote(c, peer, frame, err);

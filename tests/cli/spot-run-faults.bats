@@ -25,6 +25,22 @@ teardown() { job_teardown; }
     stops_right log
 }
 
+@test "a worker whose grace is over hands over what it alone holds all the same" {
+    train log --steps 100000 --grid 1x2 --grace 1ms --no-buddies --durable-every 1h
+    worker w1 && w1=$pid
+    worker w2
+    at_step log 20
+    worker w3 # a spare
+    eventually '[ "$(events log joined)" = 3 ]'
+    kill -TERM $w1
+    wait $w1 && status=0 || status=$?
+    [ "$status" -eq 75 ]
+    more_steps log
+    [ "$(events log rolled_back)" -eq 0 ]
+    [ "$(events log lost)" -eq 0 ]
+    stops_right log
+}
+
 @test "the last worker's notice makes the state durable before it goes; another one goes on" {
     train log --steps 100000 --state st --durable-every 1h
     worker w1 && w1=$pid

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "plan/state_plan.h"
+#include "plan/migration.h"
 
 /* LLaMA-7B in fp16, one GPU a node; 4 even stages before, 3 even ones (10, 11, 11 layers) after. */
 static void parse(struct spot_layout *layout, int replicas, int stages, const char *ends,
@@ -48,7 +48,8 @@ START_TEST(the_recorded_optimum_is_reached_where_least_bytes_are_slower)
 {
     struct spot_layout from, to;
     struct spot_cluster cluster;
-    struct spot_state_plan plan;
+    struct spot_migration_problem problem;
+    struct spot_migration_plan plan;
     char *text;
     size_t n_byte;
     FILE *out = open_memstream(&text, &n_byte);
@@ -64,15 +65,14 @@ START_TEST(the_recorded_optimum_is_reached_where_least_bytes_are_slower)
     fclose(out);
     ck_assert_msg(!spot_cluster_parse(&cluster, text, n_byte, "cluster", &err), "%s", err.msg);
     free(text);
-    ck_assert_msg(
-        !spot_state_plan(&(struct spot_state_problem){ &from, &to, &cluster, INFINITY, INFINITY },
-                         &plan, &err),
-        "%s", err.msg);
+    ck_assert_msg(!spot_migration_of_layouts(&problem, &from, &to, &cluster, &err) &&
+                      !spot_migrate(&problem, &plan, &err),
+                  "%s", err.msg);
     ck_assert_double_eq_tol(plan.makespan_s, recorded[_i].makespan_s, 1e-6);
     ck_assert_int_eq(plan.total_byte, recorded[_i].byte);
     ck_assert_int_eq(plan.bound_byte, recorded[_i].least_byte);
     ck_assert(plan.is_exhaustive && plan.bound_s == plan.makespan_s && !plan.lost_byte);
-    spot_state_plan_release(&plan);
+    spot_migration_plan_release(&plan), spot_migration_problem_release(&problem);
     spot_layout_release(&from), spot_layout_release(&to), spot_cluster_release(&cluster);
 }
 END_TEST

@@ -6,12 +6,13 @@
 #include <string.h>
 
 #include "common/rng.h"
-#include "plan/state_plan.h"
+#include "plan/migration.h"
 #include "suite.h"
 
 enum { LAYERS = 4, BUNDLES = LAYERS + 2, CACHES = 2, GROUPS = BUNDLES + CACHES, NODES = 7 };
 
 struct scene {
+    struct spot_migration_problem problem;
     struct spot_layout from, to;
     struct spot_cluster cluster;
     int n_old; /* nodes n0.. of the old layout; others are new */
@@ -93,6 +94,7 @@ static void draw(struct scene *c, struct spot_rng *rng, bool has_slow_receivers)
 
 static void release(struct scene *c)
 {
+    spot_migration_problem_release(&c->problem);
     spot_layout_release(&c->from), spot_layout_release(&c->to);
     spot_cluster_release(&c->cluster);
 }
@@ -149,7 +151,7 @@ static double cost_of(const struct scene *c, unsigned lost)
 }
 
 /* The node that fetches a part first, -1 if nobody wants it. */
-static int receiver_of(const struct scene *c, const struct spot_state_plan *plan,
+static int receiver_of(const struct scene *c, const struct spot_migration_plan *plan,
                        const struct spot_reshard_part *part)
 {
     return part->n_want ? c->cluster.node[plan->node_of_position[part->want[0]]].name[1] - '0' : -1;
@@ -158,9 +160,9 @@ static int receiver_of(const struct scene *c, const struct spot_state_plan *plan
 /* Over the parts that only leaving nodes hold and that belong to the groups kept: is every cut wide
  * enough? A cut takes the links of `nodes`, and of what others hold too for each receiver its link
  * or the bytes, whichever is less. */
-static bool can_arrive(const struct scene *c, const struct spot_state_plan *plan, unsigned lost)
+static bool can_arrive(const struct scene *c, const struct spot_migration_plan *plan, unsigned lost)
 {
-    const struct spot_reshard *r = &plan->reshard;
+    const struct spot_reshard *r = &c->problem.reshard;
 
     for (unsigned nodes = 0; nodes < 1U << NODES; nodes++) {
         double room = 0, byte = 0, other[NODES] = { 0 };
@@ -190,8 +192,8 @@ static bool can_arrive(const struct scene *c, const struct spot_state_plan *plan
 
 /* The least cost over all sets of groups to lose, given what is lost anyway and what was chosen
  * to be recomputed (its cost is not counted). */
-static double least_cost(const struct scene *c, const struct spot_state_plan *plan, unsigned broken,
-                         unsigned chosen)
+static double least_cost(const struct scene *c, const struct spot_migration_plan *plan,
+                         unsigned broken, unsigned chosen)
 {
     double least = INFINITY;
 
@@ -202,9 +204,9 @@ static double least_cost(const struct scene *c, const struct spot_state_plan *pl
     return least;
 }
 
-static void check(const struct scene *c, const struct spot_state_plan *plan)
+static void check(const struct scene *c, const struct spot_migration_plan *plan)
 {
-    const struct spot_reshard *r = &plan->reshard;
+    const struct spot_reshard *r = &c->problem.reshard;
     unsigned broken = 0, chosen = 0, lost = 0, saved = 0;
     double sent[NODES] = { 0 }, got[NODES] = { 0 };
 
@@ -219,7 +221,7 @@ static void check(const struct scene *c, const struct spot_state_plan *plan)
     ck_assert_double_le(plan->recovery_bound_s, plan->recovery_s + 1e-9);
     ck_assert_double_le(plan->bound_s, plan->makespan_s * (1 + 1e-9));
     for (size_t k = 0; k < plan->n_move; k++) {
-        const struct spot_state_move *m = &plan->move[k];
+        const struct spot_migration_move *m = &plan->move[k];
         const char *name = c->cluster.node[m->from].name;
         const unsigned holders = holders_of(c, &r->part[m->part]);
 
@@ -247,21 +249,21 @@ START_TEST(the_best_whole_groups_are_saved_of_all_choices)
     spot_rng_init(&rng, 71, (uint64_t)_i);
     for (int t = 0; t < 4000; t++) {
         struct scene c;
-        struct spot_state_plan plan;
+        struct spot_migration_plan plan;
         struct spot_err err;
 
         draw(&c, &rng, has_slow_receivers);
-        ck_assert_msg(!spot_state_plan(
-                          &(struct spot_state_problem){ &c.from, &c.to, &c.cluster, 1, INFINITY },
-                          &plan, &err),
+        ck_assert_msg(!spot_migration_of_layouts(&c.problem, &c.from, &c.to, &c.cluster, &err),
                       "%s", err.msg);
+        c.problem.deadline_s = 1;
+        ck_assert_msg(!spot_migrate(&c.problem, &plan, &err), "%s", err.msg);
         check(&c, &plan);
         n_lost += plan.n_saved < plan.n_at_stake;
         n_saved += plan.n_saved > 0 && plan.n_saved < plan.n_at_stake;
         n_open += plan.recovery_bound_s < plan.recovery_s * (1 - 1e-9);
         for (size_t k = 0; k < plan.n_loss; k++)
             n_chosen += plan.loss[k].is_chosen;
-        spot_state_plan_release(&plan);
+        spot_migration_plan_release(&plan);
         release(&c);
     }
     ck_assert_int_gt(n_lost, 100);

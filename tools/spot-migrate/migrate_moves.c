@@ -45,12 +45,9 @@ static const char *plane_of(struct moves_doc *moves, const struct spot_layout *t
     return say(moves, "%s", line);
 }
 
-static void fill_unit(struct moves_doc *moves, const struct spot_state_plan *plan, size_t part,
-                      struct spot_moves_unit *unit)
+static void fill_unit(struct moves_doc *moves, const struct spot_reshard_part *from,
+                      const struct spot_layout *to, struct spot_moves_unit *unit)
 {
-    const struct spot_reshard_part *from = &plan->reshard.part[part];
-    const struct spot_layout *to = plan->reshard.to;
-
     unit->byte = from->byte;
     unit->kv = from->kv >= 0 ? to->kv[from->kv].name : NULL;
     unit->n_piece = from->n_piece;
@@ -70,9 +67,10 @@ static void fill_unit(struct moves_doc *moves, const struct spot_state_plan *pla
 }
 
 /* Number the parts that travel or are lost. Returns the unit of each part, -1 for none. */
-static int64_t *number_units(struct moves_doc *moves, const struct spot_state_plan *plan)
+static int64_t *number_units(struct moves_doc *moves, const struct spot_reshard *reshard,
+                             const struct spot_layout *to, const struct spot_migration_plan *plan)
 {
-    const size_t n = plan->reshard.n_part;
+    const size_t n = reshard->n_part;
     int64_t *unit_of = spot_xcalloc(n, sizeof *unit_of);
     struct spot_moves_doc *doc = &moves->doc;
 
@@ -86,18 +84,18 @@ static int64_t *number_units(struct moves_doc *moves, const struct spot_state_pl
 
         unit_of[k] = is_named ? (int64_t)doc->n_unit : -1;
         if (is_named)
-            fill_unit(moves, plan, k, &doc->unit[doc->n_unit++]);
+            fill_unit(moves, &reshard->part[k], to, &doc->unit[doc->n_unit++]);
     }
     return unit_of;
 }
 
-static void fill_moves(struct spot_moves_doc *doc, const struct spot_state_problem *problem,
-                       const struct spot_state_plan *plan, const int64_t *unit_of)
+static void fill_moves(struct spot_moves_doc *doc, const struct spot_migration_problem *problem,
+                       const struct spot_migration_plan *plan, const int64_t *unit_of)
 {
     doc->n_move = plan->n_move;
     doc->move = spot_xcalloc(plan->n_move, sizeof *doc->move);
     for (size_t k = 0; k < plan->n_move; k++) {
-        const struct spot_state_move *m = &plan->move[k];
+        const struct spot_migration_move *m = &plan->move[k];
 
         doc->move[k] = (struct spot_moves_transfer){ (int64_t)k,
                                                      unit_of[m->part],
@@ -113,11 +111,11 @@ static void fill_moves(struct spot_moves_doc *doc, const struct spot_state_probl
     doc->n_lost = plan->n_loss;
     doc->lost = spot_xcalloc(plan->n_loss, sizeof *doc->lost);
     for (size_t k = 0; k < plan->n_loss; k++) {
-        const struct spot_state_loss *l = &plan->loss[k];
+        const struct spot_migration_loss *l = &plan->loss[k];
 
         doc->lost[k] =
             (struct spot_moves_lost){ unit_of[l->part],
-                                      plan->reshard.part[l->part].byte,
+                                      problem->reshard.part[l->part].byte,
                                       l->fate == SPOT_FATE_CHECKPOINT ? "checkpoint" : "recompute",
                                       l->is_chosen,
                                       l->group,
@@ -125,46 +123,44 @@ static void fill_moves(struct spot_moves_doc *doc, const struct spot_state_probl
     }
 }
 
-static void fill_groups(struct spot_moves_doc *doc, const struct spot_state_problem *problem,
-                        const struct spot_state_plan *plan)
+static void fill_groups(struct spot_moves_doc *doc, const struct spot_layout *to,
+                        const struct spot_migration_plan *plan)
 {
     static const char *const what[] = { "state", "bundles", "cache" };
 
     doc->n_lost_group = plan->n_group;
     doc->lost_group = spot_xcalloc(plan->n_group, sizeof *doc->lost_group);
     for (size_t k = 0; k < plan->n_group; k++) {
-        const struct spot_state_group *g = &plan->group[k];
+        const struct spot_migration_group *g = &plan->group[k];
         const bool is_cache = g->kind == SPOT_KIND_CACHE;
 
-        doc->lost_group[k] =
-            (struct spot_moves_group){ what[g->kind],
-                                       is_cache ? "recompute" : "checkpoint",
-                                       g->byte,
-                                       g->first,
-                                       g->last,
-                                       is_cache ? problem->to->kv[g->kv].name : NULL,
-                                       isnan(g->recovery_s) ? -1 : g->recovery_s };
+        doc->lost_group[k] = (struct spot_moves_group){ what[g->kind],
+                                                        is_cache ? "recompute" : "checkpoint",
+                                                        g->byte,
+                                                        g->first,
+                                                        g->last,
+                                                        is_cache ? to->kv[g->kv].name : NULL,
+                                                        isnan(g->recovery_s) ? -1 : g->recovery_s };
     }
     doc->recovery_s = isnan(plan->recovery_s) ? -1 : plan->recovery_s;
     doc->recovery_bound_s = isnan(plan->recovery_bound_s) ? -1 : plan->recovery_bound_s;
 }
 
-static void fill_places(struct spot_moves_doc *doc, const struct spot_state_problem *problem,
-                        const struct spot_state_plan *plan)
+static void fill_places(struct spot_moves_doc *doc, const struct spot_layout *to,
+                        const struct spot_migration_problem *problem,
+                        const struct spot_migration_plan *plan)
 {
-    const struct spot_layout *to = problem->to;
-
-    doc->n_place = (size_t)plan->reshard.n_new;
+    doc->n_place = (size_t)problem->reshard.n_new;
     doc->place = spot_xcalloc(doc->n_place, sizeof *doc->place);
-    for (int64_t q = 0; q < plan->reshard.n_new; q++)
+    for (int64_t q = 0; q < problem->reshard.n_new; q++)
         doc->place[q] =
             (struct spot_moves_place){ problem->cluster->node[plan->node_of_position[q]].name,
                                        q / to->m / to->p, q / to->m % to->p, q % to->m };
 }
 
 /* The receiver that is busy all the time, or the senders of the last cut. */
-static void fill_proof(struct spot_moves_doc *doc, const struct spot_state_problem *problem,
-                       const struct spot_state_plan *plan)
+static void fill_proof(struct spot_moves_doc *doc, const struct spot_migration_problem *problem,
+                       const struct spot_migration_plan *plan)
 {
     const size_t n_node = problem->cluster->n_node;
     bool *is_sender = spot_xcalloc(n_node, sizeof(bool));
@@ -172,7 +168,7 @@ static void fill_proof(struct spot_moves_doc *doc, const struct spot_state_probl
     doc->proof = plan->busiest_node >= 0 ? "receiver" : "senders";
     doc->proof_node = spot_xcalloc(n_node, sizeof *doc->proof_node);
     for (size_t k = 0; k < plan->n_move; k++) {
-        const struct spot_state_move *m = &plan->move[k];
+        const struct spot_migration_move *m = &plan->move[k];
 
         if (plan->busiest_node >= 0 ? m->to == plan->busiest_node : plan->in_cut[m->part]) {
             doc->proof_byte += m->end - m->begin;
@@ -205,7 +201,7 @@ static void explain_group(struct moves_doc *moves, const struct spot_moves_group
     give_reason(moves, say(moves, "%s no source in time: %s%s", name, g->how, cost));
 }
 
-static void explain_losses(struct moves_doc *moves, const struct spot_state_plan *plan)
+static void explain_losses(struct moves_doc *moves, const struct spot_migration_plan *plan)
 {
     const struct spot_moves_doc *doc = &moves->doc;
 
@@ -229,8 +225,8 @@ static void explain_losses(struct moves_doc *moves, const struct spot_state_plan
                         doc->recovery_s, doc->recovery_bound_s));
 }
 
-static void explain(struct moves_doc *moves, const struct spot_state_problem *problem,
-                    const struct spot_state_plan *plan)
+static void explain(struct moves_doc *moves, const struct spot_migration_problem *problem,
+                    const struct spot_migration_plan *plan)
 {
     const struct spot_moves_doc *doc = &moves->doc;
 
@@ -250,7 +246,7 @@ static void explain(struct moves_doc *moves, const struct spot_state_problem *pr
                                      (double)doc->proof_byte / 1e9));
     give_reason(
         moves,
-        problem->to->n_place ? "the target layout names its nodes"
+        problem->place ? "the target layout names its nodes"
         : doc->is_exhaustive
             ? say(moves, "every distinct placement was compared or ruled out (%ld)", plan->n_scored)
             : say(moves, "%ld placements were compared, from two exact starts", plan->n_scored));
@@ -260,8 +256,9 @@ static void explain(struct moves_doc *moves, const struct spot_state_problem *pr
     explain_losses(moves, plan);
 }
 
-void moves_doc_init(struct moves_doc *moves, const struct spot_state_problem *problem,
-                    const struct spot_state_plan *plan)
+void moves_doc_init(struct moves_doc *moves, const struct spot_layout *to,
+                    const struct spot_migration_problem *problem,
+                    const struct spot_migration_plan *plan)
 {
     struct spot_moves_doc *doc = &moves->doc;
     int64_t *unit_of;
@@ -280,10 +277,10 @@ void moves_doc_init(struct moves_doc *moves, const struct spot_state_problem *pr
     doc->n_touched = plan->n_touched;
     doc->n_compared = plan->n_scored;
     doc->is_exhaustive = plan->is_exhaustive;
-    unit_of = number_units(moves, plan);
+    unit_of = number_units(moves, &problem->reshard, to, plan);
     fill_moves(doc, problem, plan, unit_of);
-    fill_groups(doc, problem, plan);
-    fill_places(doc, problem, plan);
+    fill_groups(doc, to, plan);
+    fill_places(doc, to, problem, plan);
     fill_proof(doc, problem, plan);
     explain(moves, problem, plan);
     free(unit_of);

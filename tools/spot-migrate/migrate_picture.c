@@ -33,12 +33,12 @@ static void release(struct curve *curve, size_t n)
 }
 
 /* Pairs by size: at least half of the largest, an eighth, less. */
-static void fill_matrix(const struct spot_state_plan *plan, size_t n_node, struct curve *curve)
+static void fill_matrix(const struct spot_migration_plan *plan, size_t n_node, struct curve *curve)
 {
     double *byte = spot_xcalloc(n_node * n_node, sizeof *byte), most = 0;
 
     for (size_t k = 0; k < plan->n_move; k++) {
-        const struct spot_state_move *m = &plan->move[k];
+        const struct spot_migration_move *m = &plan->move[k];
         double *cell = &byte[(size_t)m->from * n_node + (size_t)m->to];
 
         *cell += (double)(m->end - m->begin);
@@ -57,10 +57,10 @@ static void fill_matrix(const struct spot_state_plan *plan, size_t n_node, struc
     free(byte);
 }
 
-static void fill_gantt(const struct spot_state_plan *plan, struct curve *curve)
+static void fill_gantt(const struct spot_migration_plan *plan, struct curve *curve)
 {
     for (size_t k = 0; k < plan->n_move; k++) {
-        const struct spot_state_move *m = &plan->move[k];
+        const struct spot_migration_move *m = &plan->move[k];
         const double lane[LINKS] = { (double)m->from + 0.15, (double)m->to - 0.15 };
 
         for (int c = 0; c < LINKS; c++) {
@@ -84,7 +84,7 @@ static void show(struct spot_figure *panel, struct spot_series *series, struct c
     };
 }
 
-int moves_plot(const struct spot_state_problem *problem, const struct spot_state_plan *plan,
+int moves_plot(const struct spot_migration_problem *problem, const struct spot_migration_plan *plan,
                const char *path, struct spot_err *err)
 {
     static const char *const size_name[SIZES] = { "half of the most or more", "an eighth or more",

@@ -36,23 +36,24 @@ static int write_plan(const struct options *options, const struct moves_doc *mov
     return spot_out_finish(&out, rc, err);
 }
 
-static int make_plan(const struct options *options, const struct spot_state_problem *problem,
-                     const struct spot_prov *prov, struct spot_err *err)
+static int make_plan(const struct options *options, const struct spot_layout *to,
+                     struct spot_migration_problem *problem, const struct spot_prov *prov,
+                     struct spot_err *err)
 {
-    struct spot_state_plan plan;
+    struct spot_migration_plan plan;
     struct moves_doc moves;
     int rc;
 
-    if (spot_state_plan(problem, &plan, err))
+    if (spot_migrate(problem, &plan, err))
         return -1;
-    moves_doc_init(&moves, problem, &plan);
+    moves_doc_init(&moves, to, problem, &plan);
     for (size_t k = 0; k < moves.doc.n_why && options->explain; k++)
         fprintf(stderr, "%s\n", moves.doc.why[k]);
     rc = options->plot ? moves_plot(problem, &plan, options->plot, err) : 0;
     if (!rc && !spot_plot_takes_stdout(options->plot, options->common.output))
         rc = write_plan(options, &moves, prov, err);
     moves_doc_release(&moves);
-    spot_state_plan_release(&plan);
+    spot_migration_plan_release(&plan);
     return rc;
 }
 
@@ -63,10 +64,7 @@ static int run_plan(const struct options *options, struct spot_err *err)
                               .is_off = !options->common.provenance };
     struct spot_layout from = { 0 }, to = { 0 };
     struct spot_cluster cluster = { 0 };
-    const struct spot_state_problem problem = {
-        &from, &to, &cluster, options->deadline_s >= 0 ? options->deadline_s : INFINITY,
-        options->memory_cap_byte >= 0 ? options->memory_cap_byte : INFINITY
-    };
+    struct spot_migration_problem problem = { 0 };
     int rc = -1;
 
     if (spot_layout_load(&from, options->from, err) || spot_layout_load(&to, options->to, err) ||
@@ -75,9 +73,16 @@ static int run_plan(const struct options *options, struct spot_err *err)
     spot_prov_add(&prov, options->from, spot_hash64(from.json.text, from.json.n_byte));
     spot_prov_add(&prov, options->to, spot_hash64(to.json.text, to.json.n_byte));
     spot_prov_add(&prov, options->cluster, spot_hash64(cluster.json.text, cluster.json.n_byte));
-    rc = make_plan(options, &problem, &prov, err);
+    if (spot_migration_of_layouts(&problem, &from, &to, &cluster, err))
+        goto out;
+    if (options->deadline_s >= 0)
+        problem.deadline_s = options->deadline_s;
+    if (options->memory_cap_byte >= 0)
+        problem.memory_cap_byte = options->memory_cap_byte;
+    rc = make_plan(options, &to, &problem, &prov, err);
 out:
     spot_prov_release(&prov);
+    spot_migration_problem_release(&problem);
     spot_layout_release(&from);
     spot_layout_release(&to);
     spot_cluster_release(&cluster);

@@ -20,7 +20,7 @@ struct options {
     const char *grid, *plan, *listen, *key_file, *state, *events, *save, *load, *shares, *comm,
         *reduce;
     uint64_t steps, workers;
-    double price_usd_per_h, budget_usd, ahead_byte, durable_every_s, lease_s, stall_s;
+    double price_usd_per_h, budget_usd, ahead_byte, durable_every_s, grace_s, lease_s, stall_s;
     bool resume, buddies, quiet, verbose;
 };
 
@@ -88,6 +88,7 @@ static struct spot_coordinator_options coordinator_options(const struct options 
         .resume = o->resume,
         .no_buddies = !o->buddies,
         .ahead_byte = o->ahead_byte,
+        .grace_s = o->grace_s,
         .durable_every_s = o->durable_every_s,
         .lease_s = o->lease_s,
         .stall_s = o->stall_s,
@@ -212,8 +213,9 @@ static const struct spot_opt option_table[] = {
     { SPOT_OPT_STRING, 0, "recompute", &o.job.recompute, "x",
       "instead of keeping it: none, mlp or layer (none)", 0, 0 },
     { SPOT_OPT_STRING, 0, "listen", &o.listen, "addr",
-      "unix:PATH or HOST:PORT; spot.plan/1, read again on change", 0, 0 },
+      "unix:PATH or HOST:PORT; plan; time after a notice", 0, 0 },
     { SPOT_OPT_STRING, 0, "plan", &o.plan, "file", NULL, 0, 0 },
+    { SPOT_OPT_SECS, 0, "grace", &o.grace_s, "time", NULL, 0, 86400 },
     { SPOT_OPT_STRING, 0, "key-file", &o.key_file, "file",
       "the job's 32-byte key, for TLS; needed beyond this host", 0, 0 },
     { SPOT_OPT_STRING, 0, "grid", &o.grid, "DxP",

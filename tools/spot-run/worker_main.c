@@ -8,8 +8,8 @@
 #include "cli/tool.h"
 #include "common/utf8.h"
 #include "engine/stage.h"
-#include "train/private_dir.h"
 #include "run.h"
+#include "train/private_dir.h"
 #include "train/protocol.h"
 #include "train/worker.h"
 

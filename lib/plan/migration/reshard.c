@@ -19,6 +19,7 @@ struct kind {
 
 struct builder {
     struct spot_reshard *r;
+    const struct spot_layout *from, *to;
     struct spot_flat old_flat, new_flat; /* ZeRO cuts of both layouts */
     int *list;                           /* [2 + n_old + n_new] holders, owners of one fragment */
     int64_t *cut;                        /* cuts of one axis */
@@ -153,7 +154,7 @@ static void add_piece(struct builder *b, struct spot_reshard_part *part,
 
         if (old->last + 1 == piece->first && old->group == piece->group && old->lo == piece->lo &&
             old->hi == piece->hi && old->components == piece->components && piece->first > 1 &&
-            piece->first <= b->r->to->model.n_layer) {
+            piece->first <= b->to->model.n_layer) {
             old->last = piece->last;
             old->byte += piece->byte;
             return;
@@ -168,7 +169,7 @@ static void add_piece(struct builder *b, struct spot_reshard_part *part,
 static void add_fragment(struct builder *b, const struct kind *kind, int64_t bundle, int group,
                          int64_t lo, int64_t hi)
 {
-    const struct spot_layout *from = b->r->from, *to = b->r->to;
+    const struct spot_layout *from = b->from, *to = b->to;
     const struct spot_reshard_piece piece = { bundle,     bundle, lo, hi, (hi - lo) * kind->byte,
                                               kind->mask, group };
     int n_holder = 0, n_want;
@@ -186,14 +187,14 @@ static void add_fragment(struct builder *b, const struct kind *kind, int64_t bun
 static void add_group(struct builder *b, const struct kind *kind, int64_t bundle, int group)
 {
     int64_t n_atom;
-    const int64_t n_elem = spot_layout_elem(&b->r->to->model, bundle, group, &n_atom);
+    const int64_t n_elem = spot_layout_elem(&b->to->model, bundle, group, &n_atom);
 
     b->r->replica_byte += n_elem * kind->byte;
     b->n_cut = 0;
     if (!n_elem)
         return;
-    cut_axis(b, b->r->from, &b->old_flat, kind->is_old && kind->zero_old, bundle, group);
-    cut_axis(b, b->r->to, &b->new_flat, kind->zero_new, bundle, group);
+    cut_axis(b, b->from, &b->old_flat, kind->is_old && kind->zero_old, bundle, group);
+    cut_axis(b, b->to, &b->new_flat, kind->zero_new, bundle, group);
     qsort(b->cut, b->n_cut, sizeof *b->cut, by_value);
     for (size_t k = 0; k + 1 < b->n_cut; k++)
         if (b->cut[k] < b->cut[k + 1])
@@ -231,7 +232,7 @@ static int list_kv(const struct spot_layout *layout, int64_t d, int64_t layer, i
 
 static void add_kv(struct builder *b, const struct spot_layout_kv *old, int kv)
 {
-    const struct spot_layout *from = b->r->from, *to = b->r->to;
+    const struct spot_layout *from = b->from, *to = b->to;
     const struct spot_layout_kv *new = &to->kv[kv];
 
     b->n_cut = 0;
@@ -361,7 +362,7 @@ static int check_size(const struct spot_layout *from, const struct spot_layout *
 
 static void build(struct builder *b, const struct kind *kind, int n_kind)
 {
-    const struct spot_layout *from = b->r->from, *to = b->r->to;
+    const struct spot_layout *from = b->from, *to = b->to;
 
     for (int64_t bundle = 0; bundle < to->model.n_layer + 2; bundle++)
         for (int group = 0; group < SPOT_GROUPS; group++)
@@ -377,10 +378,10 @@ int spot_reshard_init(struct spot_reshard *r, const struct spot_layout *from,
                       const struct spot_layout *to, struct spot_err *err)
 {
     struct kind kind[SPOT_LAYOUT_COMPONENT_MAX];
-    struct builder b = { .r = r, .n_table = 1024 };
+    struct builder b = { .r = r, .from = from, .to = to, .n_table = 1024 };
     int n_kind;
 
-    *r = (struct spot_reshard){ .from = from, .to = to };
+    *r = (struct spot_reshard){ .n_bundle = to->model.n_layer + 2, .n_kv = to->n_kv };
     if (check_model(from, to, err) || check_caches(from, to, err) || check_size(from, to, err))
         return -1;
     n_kind = list_kinds(from, to, kind, err);
@@ -389,6 +390,9 @@ int spot_reshard_init(struct spot_reshard *r, const struct spot_layout *from,
     r->n_old = (int)(from->d * from->p * from->m);
     r->n_new = (int)(to->d * to->p * to->m);
     r->need_byte = spot_xcalloc((size_t)r->n_new, sizeof *r->need_byte);
+    r->kv_token = spot_xcalloc(r->n_kv, sizeof *r->kv_token);
+    for (size_t k = 0; k < r->n_kv; k++)
+        r->kv_token[k] = to->kv[k].n_token;
     b.list = spot_xcalloc((size_t)r->n_old + (size_t)r->n_new + 2, sizeof(int));
     b.table = spot_xcalloc(b.n_table, sizeof(int));
     for (size_t k = 0; k < b.n_table; k++)
@@ -448,7 +452,7 @@ void spot_reshard_cut(struct spot_reshard *r, const bool *is_marked)
             r->part[r->n_part++] = old[k];
             continue;
         }
-        for (int64_t bundle = 0; bundle < r->to->model.n_layer + 2; bundle++)
+        for (int64_t bundle = 0; bundle < r->n_bundle; bundle++)
             add_slice(r, &cap, &old[k], bundle);
         free((void *)(uintptr_t)old[k].holder);
         free(old[k].piece);
@@ -463,6 +467,6 @@ void spot_reshard_release(struct spot_reshard *r)
         free(r->part[k].piece);
     }
     free(r->part);
-    free(r->need_byte);
+    free(r->need_byte), free(r->kv_token);
     *r = (struct spot_reshard){ 0 };
 }

@@ -38,10 +38,12 @@ struct spot_reshard_part {
 };
 
 struct spot_reshard {
-    const struct spot_layout *from, *to; /* borrowed */
-    int n_old, n_new;                    /* positions */
-    struct spot_reshard_part *part;      /* [n_part] in the order of first appearance */
+    int n_old, n_new;               /* positions */
+    int64_t n_bundle;               /* of a replica's state */
+    struct spot_reshard_part *part; /* [n_part] in the order of first appearance */
     size_t n_part;
+    int64_t *kv_token; /* [n_kv] of each request group of the new layout */
+    size_t n_kv;
     int64_t *need_byte;   /* [n_new] */
     int64_t replica_byte; /* of one replica's state, caches left out */
 };

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "plan/migration/sources.h"
 
+#include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,13 +14,13 @@ struct work {
     int64_t *load;
     int *best; /* holder of each job in the best answer so far */
     double best_s;
-    double floor_s; /* no answer can be below it */
-    long n_step;
+    long n_step, n_look;
 };
 
 static double time_of(const struct work *w, int node, int64_t byte)
 {
-    return (double)byte / w->s->out_byte_per_s[node];
+    return (double)byte <= w->s->limit_byte[node] ? (double)byte / w->s->out_byte_per_s[node]
+                                                  : INFINITY;
 }
 
 static int busiest(const struct work *w)
@@ -100,9 +102,10 @@ static bool hand_over(struct work *w, int k, double limit)
             give(w, k, taker);
             return true;
         }
-        for (int q = 0; q < w->s->n_job; q++) {
+        for (int q = 0; q < w->s->n_job && w->n_look < w->s->look_max; q++) {
             const struct spot_source_job *other = &w->s->job[q];
 
+            w->n_look++;
             if (other->from != taker ||
                 time_of(w, taker, w->load[taker] + job->byte - other->byte) >= limit)
                 continue;
@@ -128,7 +131,7 @@ static void improve(struct work *w)
         const double limit = time_of(w, node, w->load[node]);
         bool is_better = false;
 
-        if (limit <= w->floor_s)
+        if (limit <= w->s->target_s || w->n_look >= w->s->look_max)
             return;
         for (int i = 0; i < w->s->n_job && !is_better; i++)
             if (w->s->job[w->order[i]].from == node)
@@ -151,7 +154,7 @@ static bool branch(struct work *w, int i, double so_far_s)
 {
     const int k = i < w->s->n_job ? w->order[i] : -1;
 
-    if (so_far_s >= w->best_s || w->best_s <= w->floor_s)
+    if (so_far_s >= w->best_s || w->best_s <= w->s->target_s)
         return true;
     if (k < 0) {
         keep(w, so_far_s);
@@ -174,30 +177,6 @@ static bool branch(struct work *w, int i, double so_far_s)
     return true;
 }
 
-/* What no choice can avoid: the receivers' target, and each node's jobs that only it can serve. */
-static double floor_of(struct work *w)
-{
-    const struct spot_sources *s = w->s;
-    double floor_s = s->target_s, rate = 0, byte = 0;
-    bool *is_holder = spot_xcalloc((size_t)s->n_node, sizeof(bool));
-
-    for (int k = 0; k < s->n_job; k++) {
-        byte += (double)s->job[k].byte;
-        if (s->job[k].n_holder == 1)
-            w->load[s->job[k].holder[0]] += s->job[k].byte;
-        for (int h = 0; h < s->job[k].n_holder; h++)
-            is_holder[s->job[k].holder[h]] = true;
-    }
-    for (int h = 0; h < s->n_node; h++) {
-        if (time_of(w, h, w->load[h]) > floor_s)
-            floor_s = time_of(w, h, w->load[h]);
-        w->load[h] = 0;
-        rate += is_holder[h] ? s->out_byte_per_s[h] : 0;
-    }
-    free(is_holder);
-    return rate > 0 && byte / rate * (1 - 1e-12) > floor_s ? byte / rate * (1 - 1e-12) : floor_s;
-}
-
 void spot_sources_choose(struct spot_sources *s)
 {
     struct work w = { .s = s };
@@ -206,7 +185,6 @@ void spot_sources_choose(struct spot_sources *s)
     w.order = spot_xcalloc((size_t)s->n_job, sizeof(int));
     w.best = spot_xcalloc((size_t)s->n_job, sizeof(int));
     w.load = spot_xcalloc((size_t)s->n_node, sizeof(int64_t));
-    w.floor_s = floor_of(&w);
     for (int k = 0; k < s->n_job; k++)
         s->job[k].from = -1;
     sort_jobs(&w);
@@ -214,11 +192,10 @@ void spot_sources_choose(struct spot_sources *s)
     improve(&w);
     top = busiest(&w);
     keep(&w, s->n_node ? time_of(&w, top, w.load[top]) : 0);
-    s->is_optimal = w.best_s <= w.floor_s;
-    if (!s->is_optimal) {
+    if (w.best_s > s->target_s) {
         for (int k = 0; k < s->n_job; k++)
             give(&w, k, -1);
-        s->is_optimal = branch(&w, 0, 0);
+        branch(&w, 0, 0);
         for (int k = 0; k < s->n_job; k++)
             s->job[k].from = w.best[k];
     }

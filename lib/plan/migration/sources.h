@@ -4,12 +4,11 @@
  *
  * With equal sizes this is a bipartite flow, in general it is scheduling on unrelated machines
  * (NP-hard). Largest job first, then moves and swaps off the busiest sender until none helps, then
- * branch and bound while it stays within its budget: exact on small cases, which is_optimal says.
+ * branch and bound while it stays within its budget: exact on small cases.
  */
 #ifndef SPOT_PLAN_MIGRATION_SOURCES_H
 #define SPOT_PLAN_MIGRATION_SOURCES_H
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -27,10 +26,11 @@ struct spot_sources {
     struct spot_source_job *job; /* [n_job] */
     int n_job, n_node;
     const double *out_byte_per_s; /* [n_node] */
+    const double *limit_byte;     /* [n_node] what a node can send before it is gone */
     double target_s;  /* a busiest sender at or below this is good enough (the receivers' bound) */
+    long look_max;    /* jobs looked at for swaps at most */
     long step_max;    /* branch and bound steps at most */
     double busiest_s; /* answer */
-    bool is_optimal;  /* proved: no choice has max(target_s, busiest sender) smaller */
 };
 
 void spot_sources_choose(struct spot_sources *sources);

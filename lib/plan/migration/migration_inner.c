@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "plan/migration/state_inner.h"
+#include "plan/migration/migration_inner.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -8,16 +8,8 @@
 #include "common/hash.h"
 #include "common/xalloc.h"
 
-int spot_state_find_node(const struct spot_state *s, const char *name)
-{
-    for (int i = 0; i < s->n_node; i++)
-        if (!strcmp(s->problem->cluster->node[i].name, name))
-            return i;
-    return -1;
-}
-
 /* Returns the number of slots. A node can use no more of them than there are positions. */
-static int64_t read_nodes(struct spot_state *s)
+static int64_t read_nodes(struct spot_migration *s)
 {
     const size_t n = (size_t)s->n_node;
     int64_t n_slot = 0;
@@ -31,8 +23,9 @@ static int64_t read_nodes(struct spot_state *s)
     s->is_single = true;
     for (size_t i = 0; i < n; i++) {
         const struct spot_cluster_node *node = &s->problem->cluster->node[i];
-        const double deadline_s =
-            isfinite(node->deadline_s) ? node->deadline_s : s->problem->deadline_s;
+        const double deadline_s = s->problem->is_late          ? INFINITY
+                                  : isfinite(node->deadline_s) ? node->deadline_s
+                                                               : s->problem->deadline_s;
 
         s->out[i] = node->out_byte_per_s;
         s->in[i] = node->in_byte_per_s;
@@ -47,7 +40,7 @@ static int64_t read_nodes(struct spot_state *s)
 }
 
 /* Zones as numbers, and their prices; one zone where nothing costs. */
-static void read_prices(struct spot_state *s)
+static void read_prices(struct spot_migration *s)
 {
     const struct spot_cluster *cluster = s->problem->cluster;
     const char **name = spot_xcalloc((size_t)s->n_node, sizeof *name);
@@ -96,7 +89,7 @@ static int list_holders(const struct spot_reshard_part *part, const int *node_of
     return n_distinct;
 }
 
-static void find_sets(struct spot_state *s, const int *node_of_old)
+static void find_sets(struct spot_migration *s)
 {
     const size_t n_part = s->r->n_part, n_table = 4 * n_part + 1;
     int *table = spot_xcalloc(n_table, sizeof(int)); /* set + 1, 0: empty */
@@ -106,7 +99,7 @@ static void find_sets(struct spot_state *s, const int *node_of_old)
     s->set_begin = spot_xgrow(NULL, &begin_cap, 1, sizeof(int));
     s->set_begin[0] = 0;
     for (size_t k = 0; k < n_part; k++) {
-        const int n = list_holders(&s->r->part[k], node_of_old, list);
+        const int n = list_holders(&s->r->part[k], s->problem->node_of_old, list);
         size_t at = spot_hash64(list, (size_t)n * sizeof(int)) % n_table;
 
         for (; table[at]; at = (at + 1) % n_table)
@@ -127,42 +120,8 @@ static void find_sets(struct spot_state *s, const int *node_of_old)
     free(table), free(list);
 }
 
-struct named {
-    const char *name;
-    int node;
-};
-
-static int by_name(const void *a, const void *b)
-{
-    return strcmp(((const struct named *)a)->name, ((const struct named *)b)->name);
-}
-
-/* The node of each old position, -1 for one that is gone or behind. */
-static int *read_old_places(const struct spot_state *s)
-{
-    const struct spot_layout *from = s->problem->from;
-    int *node_of_old = spot_xcalloc((size_t)s->r->n_old, sizeof(int));
-    struct named *named = spot_xcalloc((size_t)s->n_node, sizeof *named);
-
-    for (int i = 0; i < s->n_node; i++)
-        named[i] = (struct named){ s->problem->cluster->node[i].name, i };
-    qsort(named, (size_t)s->n_node, sizeof *named, by_name);
-    for (int q = 0; q < s->r->n_old; q++)
-        node_of_old[q] = -1;
-    for (size_t k = 0; k < from->n_place; k++) {
-        const struct spot_layout_place *place = &from->place[k];
-        const struct named key = { place->node, 0 };
-        const struct named *hit = bsearch(&key, named, (size_t)s->n_node, sizeof *named, by_name);
-
-        if (hit && !place->is_stale)
-            node_of_old[(place->d * from->p + place->p) * from->m + place->m] = hit->node;
-    }
-    free(named);
-    return node_of_old;
-}
-
 /* Parts that have holders, and only such as will be gone. */
-static void find_exclusive(struct spot_state *s)
+static void find_exclusive(struct spot_migration *s)
 {
     for (size_t k = 0; k < s->r->n_part; k++) {
         const int set = s->set_of[k];
@@ -173,20 +132,20 @@ static void find_exclusive(struct spot_state *s)
     }
 }
 
-int spot_state_init(struct spot_state *s, const struct spot_state_problem *problem,
-                    struct spot_reshard *r, struct spot_err *err)
+int spot_migration_init(struct spot_migration *s, const struct spot_migration_problem *problem,
+                        struct spot_err *err)
 {
-    int *node_of_old;
+    const struct spot_reshard *r = &problem->reshard;
     size_t n_group;
     int64_t n_slot;
 
-    *s = (struct spot_state){ .problem = problem, .r = r };
+    *s = (struct spot_migration){ .problem = problem, .r = r };
     s->n_node = (int)problem->cluster->n_node;
     if ((double)s->n_node * r->n_new > 1 << 25)
         return spot_err_set(err, SPOT_EDATA, "%d nodes for %d positions are too many", s->n_node,
                             r->n_new);
     n_slot = read_nodes(s);
-    if (!problem->to->n_place && (double)n_slot * r->n_new > 1 << 25)
+    if (!problem->place && (double)n_slot * r->n_new > 1 << 25)
         return spot_err_set(
             err, SPOT_EDATA,
             "%lld slots for %d positions are too many to compare; a layout that names "
@@ -196,9 +155,7 @@ int spot_state_init(struct spot_state *s, const struct spot_state_problem *probl
     s->set_of = spot_xcalloc(r->n_part, sizeof(int));
     s->is_out = spot_xcalloc(r->n_part, sizeof(bool));
     s->is_exclusive = spot_xcalloc(r->n_part, sizeof(bool));
-    node_of_old = read_old_places(s);
-    find_sets(s, node_of_old);
-    free(node_of_old);
+    find_sets(s);
     find_exclusive(s);
     n_group = ((size_t)s->n_set + (size_t)s->n_node) * (size_t)s->n_zone;
     s->stamp = spot_xcalloc((size_t)s->n_node, sizeof(int));
@@ -214,12 +171,12 @@ int spot_state_init(struct spot_state *s, const struct spot_state_problem *probl
     return 0;
 }
 
-void spot_state_release(struct spot_state *s)
+void spot_migration_release(struct spot_migration *s)
 {
     free(s->out), free(s->can_place), free(s->slots), free(s->zone), free(s->price);
     free(s->set_of), free(s->set_begin), free(s->set_node), free(s->is_out);
     free(s->is_exclusive), free(s->stamp), free(s->in_byte), free(s->group_of);
     free(s->touched), free(s->demand), free(s->price_of), free(s->want), free(s->self);
-    free(s->cuts_of);
-    *s = (struct spot_state){ 0 };
+    free(s->cuts_of), free(s->job);
+    *s = (struct spot_migration){ 0 };
 }

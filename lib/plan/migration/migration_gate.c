@@ -5,7 +5,7 @@
 #include <stdlib.h>
 
 #include "common/xalloc.h"
-#include "plan/migration/state_inner.h"
+#include "plan/migration/migration_inner.h"
 
 static int by_number(const void *a, const void *b)
 {
@@ -14,7 +14,7 @@ static int by_number(const void *a, const void *b)
     return (*x > *y) - (*x < *y);
 }
 
-int spot_state_set(int64_t *x, int n)
+int spot_migration_set(int64_t *x, int n)
 {
     int n_set = 0;
 
@@ -26,7 +26,7 @@ int spot_state_set(int64_t *x, int n)
     return n_set;
 }
 
-int spot_state_find(const int64_t *set, int n, int64_t x)
+int spot_migration_find(const int64_t *set, int n, int64_t x)
 {
     const int64_t *hit = bsearch(&x, set, (size_t)n, sizeof *set, by_number);
 
@@ -41,7 +41,7 @@ static int by_double(const void *a, const void *b)
 }
 
 /* Deadlines, ascending, each once. */
-static void list_deadlines(struct spot_state_gates *g, const struct spot_state *s)
+static void list_deadlines(struct spot_migration_gates *g, const struct spot_migration *s)
 {
     int n = 0;
 
@@ -55,7 +55,7 @@ static void list_deadlines(struct spot_state_gates *g, const struct spot_state *
             g->deadline_s[g->n_deadline++] = g->deadline_s[i];
 }
 
-static int rank_of(const struct spot_state_gates *g, double deadline_s)
+static int rank_of(const struct spot_migration_gates *g, double deadline_s)
 {
     int r = 0;
 
@@ -64,7 +64,7 @@ static int rank_of(const struct spot_state_gates *g, double deadline_s)
     return r;
 }
 
-static void list_out(struct spot_state_gates *g, const struct spot_state *s)
+static void list_out(struct spot_migration_gates *g, const struct spot_migration *s)
 {
     double in_byte_per_s = 0;
 
@@ -81,10 +81,10 @@ static void list_out(struct spot_state_gates *g, const struct spot_state *s)
 }
 
 /* Receiver and deadline of an exclusive part as one number, -1 if nobody wants it. The first that
- * wants it receives it, as in spot_state_score: holders that leave want nothing. */
-static int64_t key_of(const struct spot_state_gates *g, size_t part)
+ * wants it receives it, as in spot_migration_score: holders that leave want nothing. */
+static int64_t key_of(const struct spot_migration_gates *g, size_t part)
 {
-    const struct spot_state *s = g->s;
+    const struct spot_migration *s = g->s;
     const struct spot_reshard_part *p = &s->r->part[part];
     const int set = s->set_of[part];
     double last_s = 0;
@@ -98,7 +98,7 @@ static int64_t key_of(const struct spot_state_gates *g, size_t part)
 
 /* Only those that are used: what a receiver gets until a deadline passes the gate of its next one.
  */
-static void list_in(struct spot_state_gates *g, const struct spot_state *s)
+static void list_in(struct spot_migration_gates *g, const struct spot_migration *s)
 {
     int n = 0;
 
@@ -106,7 +106,7 @@ static void list_in(struct spot_state_gates *g, const struct spot_state *s)
     for (size_t k = 0; k < s->r->n_part; k++)
         if (s->is_exclusive[k] && (g->key[n] = key_of(g, k)) >= 0)
             n++;
-    g->n_in = spot_state_set(g->key, n);
+    g->n_in = spot_migration_set(g->key, n);
     g->in = spot_xcalloc((size_t)g->n_in, sizeof *g->in);
     for (int i = 0; i < g->n_in; i++) {
         const int64_t node = g->key[i] / g->n_deadline;
@@ -117,29 +117,29 @@ static void list_in(struct spot_state_gates *g, const struct spot_state *s)
     }
 }
 
-void spot_state_gates_init(struct spot_state_gates *g, const struct spot_state *s,
-                           const int *node_of_position)
+void spot_migration_gates_init(struct spot_migration_gates *g, const struct spot_migration *s,
+                               const int *node_of_position)
 {
-    *g = (struct spot_state_gates){ .s = s, .node_of_position = node_of_position };
+    *g = (struct spot_migration_gates){ .s = s, .node_of_position = node_of_position };
     list_deadlines(g, s);
     list_out(g, s);
     if (node_of_position)
         list_in(g, s);
 }
 
-void spot_state_gates_release(struct spot_state_gates *g)
+void spot_migration_gates_release(struct spot_migration_gates *g)
 {
     free(g->deadline_s), free(g->out), free(g->out_gate), free(g->key), free(g->in);
 }
 
-int spot_state_gate_of(const struct spot_state_gates *g, size_t part)
+int spot_migration_gate_of(const struct spot_migration_gates *g, size_t part)
 {
     const int64_t key = g->n_in ? key_of(g, part) : -1;
 
-    return key < 0 ? 0 : spot_state_find(g->key, g->n_in, key) + 1;
+    return key < 0 ? 0 : spot_migration_find(g->key, g->n_in, key) + 1;
 }
 
-bool spot_state_all_fits(const struct spot_state *s, const int *node_of_position)
+bool spot_migration_all_fits(const struct spot_migration *s, const int *node_of_position)
 {
     double *no_rate = spot_xcalloc((size_t)s->n_node, sizeof *no_rate);
     struct spot_demand *demand = spot_xcalloc(s->r->n_part, sizeof *demand);
@@ -148,11 +148,11 @@ bool spot_state_all_fits(const struct spot_state *s, const int *node_of_position
                                   .limit_byte = s->limit,
                                   .demand = demand,
                                   .time_s = 1 };
-    struct spot_state_gates gates;
+    struct spot_migration_gates gates;
     int64_t total = 0;
     bool is_fit;
 
-    spot_state_gates_init(&gates, s, node_of_position);
+    spot_migration_gates_init(&gates, s, node_of_position);
     supply.in = gates.in, supply.n_in = gates.n_in;
     supply.out = gates.out, supply.n_out = gates.n_deadline, supply.out_gate = gates.out_gate;
     for (int i = 0; i < s->n_node; i++)
@@ -163,13 +163,13 @@ bool spot_state_all_fits(const struct spot_state *s, const int *node_of_position
         if (!s->is_exclusive[k] || s->is_out[k])
             continue;
         demand[supply.n_demand++] = (struct spot_demand){ .byte = s->r->part[k].byte,
-                                                          .gate = spot_state_gate_of(&gates, k),
+                                                          .gate = spot_migration_gate_of(&gates, k),
                                                           .holder = s->set_node + s->set_begin[set],
                                                           .n_holder = spot_set_size(s, set) };
         total += s->r->part[k].byte;
     }
     is_fit = !total || spot_supply_most(&supply) == total;
-    spot_state_gates_release(&gates);
+    spot_migration_gates_release(&gates);
     free(no_rate), free(demand);
     return is_fit;
 }

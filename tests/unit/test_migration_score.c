@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "common/rng.h"
-#include "plan/migration/state_inner.h"
+#include "plan/migration/migration_inner.h"
 #include "suite.h"
 
 enum { NODES_MAX = 24, PLACEMENTS = 60 };
@@ -75,14 +75,14 @@ static void shuffle(struct spot_rng *rng, int *node, int n)
     }
 }
 
-static void check_score(struct spot_state *s, struct spot_state *alone, const int *node,
+static void check_score(struct spot_migration *s, struct spot_migration *alone, const int *node,
                         double give_up_s)
 {
     struct spot_place_score want, got;
 
     memset(alone->cuts_of, 0, (size_t)(alone->n_set + alone->n_node) * sizeof *alone->cuts_of);
-    want = spot_state_score(alone, node, INFINITY);
-    got = spot_state_score(s, node, give_up_s);
+    want = spot_migration_score(alone, node, INFINITY);
+    got = spot_migration_score(s, node, give_up_s);
     ck_assert_int_eq(got.byte, want.byte);
     ck_assert_int_eq(got.n_touched, want.n_touched);
     if (want.makespan_s > give_up_s * (1 + 1e-11)) {
@@ -94,23 +94,24 @@ static void check_score(struct spot_state *s, struct spot_state *alone, const in
 }
 
 /* Exchanges of a few nodes, each from the last, and now and then all of them. */
-static void walk(struct spot_rng *rng, struct spot_state *s, struct spot_state *alone, int n)
+static void walk(struct spot_rng *rng, struct spot_migration *s, struct spot_migration *alone,
+                 int n)
 {
     int node[NODES_MAX];
     double least_s = INFINITY;
 
     for (int i = 0; i < n; i++)
         node[i] = i;
-    spot_state_steps_begin(s);
+    spot_migration_steps_begin(s);
     ck_assert_ptr_nonnull(s->steps);
     for (int k = 0; k < PLACEMENTS; k++) {
         const int i = below(rng, n);
 
         shuffle(rng, node + i, k % 20 ? (i + 3 < n ? 3 : n - i) : n - i);
         check_score(s, alone, node, k % 3 ? least_s : INFINITY);
-        least_s = fmin(least_s, spot_state_score(alone, node, INFINITY).makespan_s);
+        least_s = fmin(least_s, spot_migration_score(alone, node, INFINITY).makespan_s);
     }
-    spot_state_steps_end(s);
+    spot_migration_steps_end(s);
 }
 
 START_TEST(scores_in_a_row_equal_scores_alone)
@@ -122,20 +123,19 @@ START_TEST(scores_in_a_row_equal_scores_alone)
         const int n = 8 + below(&rng, NODES_MAX - 7);
         struct spot_layout from, to;
         struct spot_cluster cluster;
-        struct spot_reshard reshard;
-        struct spot_state s, alone;
+        struct spot_migration_problem p;
+        struct spot_migration s, alone;
 
         draw_layout(&from, &rng, n, true);
         draw_layout(&to, &rng, n, false);
         draw_cluster(&cluster, &rng, n);
-        const struct spot_state_problem p = { &from, &to, &cluster, INFINITY, INFINITY };
 
-        ck_assert_int_eq(spot_reshard_init(&reshard, &from, &to, NULL), 0);
-        ck_assert_int_eq(spot_state_init(&s, &p, &reshard, NULL), 0);
-        ck_assert_int_eq(spot_state_init(&alone, &p, &reshard, NULL), 0);
+        ck_assert_int_eq(spot_migration_of_layouts(&p, &from, &to, &cluster, NULL), 0);
+        ck_assert_int_eq(spot_migration_init(&s, &p, NULL), 0);
+        ck_assert_int_eq(spot_migration_init(&alone, &p, NULL), 0);
         walk(&rng, &s, &alone, n);
-        spot_state_release(&s), spot_state_release(&alone);
-        spot_reshard_release(&reshard);
+        spot_migration_release(&s), spot_migration_release(&alone);
+        spot_migration_problem_release(&p);
         spot_layout_release(&from), spot_layout_release(&to), spot_cluster_release(&cluster);
     }
 }
@@ -146,5 +146,5 @@ int main(void)
     TCase *tcase = tcase_create("scores");
 
     tcase_add_test(tcase, scores_in_a_row_equal_scores_alone);
-    return run_suite("state_score", tcase);
+    return run_suite("migration_score", tcase);
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* state_inner.h - what the files behind state_plan.h share. */
-#ifndef SPOT_PLAN_MIGRATION_STATE_INNER_H
-#define SPOT_PLAN_MIGRATION_STATE_INNER_H
+/* migration_inner.h - what the files behind migration.h share. */
+#ifndef SPOT_PLAN_MIGRATION_MIGRATION_INNER_H
+#define SPOT_PLAN_MIGRATION_MIGRATION_INNER_H
 
+#include "plan/migration.h"
 #include "plan/migration/place.h"
+#include "plan/migration/sources.h"
 #include "plan/migration/supply.h"
-#include "plan/state_plan.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -15,7 +16,7 @@ extern "C" {
 #define SPOT_EGRESS_UNIT 1e6
 
 /* Sets of senders that a state remembers, as bits of a word. */
-enum { SPOT_STATE_CUTS = 64 };
+enum { SPOT_MIGRATION_CUTS = 64 };
 
 /* One part that a node must fetch. */
 struct spot_want {
@@ -25,7 +26,7 @@ struct spot_want {
 
 /* While placements are searched: what of one score serves the next, of a placement that differs in
  * few positions. */
-struct spot_state_steps {
+struct spot_migration_steps {
     int *begin;      /* [n_new + 1] of a position's parts */
     size_t *part;    /* those that are wanted and moved */
     uint64_t *holds; /* [n_set * n_word] nodes of each set */
@@ -33,9 +34,9 @@ struct spot_state_steps {
     int *last; /* [n_new] the placement scored last; -1 before the first */
 };
 
-struct spot_state {
-    const struct spot_state_problem *problem;
-    struct spot_reshard *r;
+struct spot_migration {
+    const struct spot_migration_problem *problem;
+    const struct spot_reshard *r; /* the problem's */
     int n_node;
     double *out, *in;   /* [n_node] */
     double *limit;      /* [n_node] what it can send before it is gone; INFINITY: it stays */
@@ -66,43 +67,53 @@ struct spot_state {
     struct spot_want *want; /* filled if keep_wants */
     size_t n_want, want_cap;
     bool keep_wants;
+    struct spot_source_job *job; /* [n_want] where parts go whole: who sends what is wanted */
+    size_t job_cap;
     int *self; /* [n_node] 0, 1, 2...: the holder list of a relaying node */
 
-    /* Sets of senders that decided how long placements took, the latest; see state_score.c. */
+    /* Sets of senders that decided how long placements took, the latest; see migration_score.c. */
     uint64_t *cuts_of; /* [n_set + n_node] in which all holders of a set, or a relaying node, are */
-    double cut_rate[SPOT_STATE_CUTS]; /* bytes per second of all of them, out */
-    int n_cut;                        /* found so far */
-    struct spot_state_steps *steps;   /* NULL: placements are scored afresh */
+    double cut_rate[SPOT_MIGRATION_CUTS]; /* bytes per second of all of them, out */
+    int n_cut;                            /* found so far */
+    struct spot_migration_steps *steps;   /* NULL: placements are scored afresh */
 };
 
-int spot_state_init(struct spot_state *s, const struct spot_state_problem *problem,
-                    struct spot_reshard *r, struct spot_err *err);
-void spot_state_release(struct spot_state *s);
+int spot_migration_init(struct spot_migration *s, const struct spot_migration_problem *problem,
+                        struct spot_err *err);
+void spot_migration_release(struct spot_migration *s);
 
-static inline int spot_set_size(const struct spot_state *s, int set)
+static inline int spot_set_size(const struct spot_migration *s, int set)
 {
     return s->set_begin[set + 1] - s->set_begin[set];
 }
 
-/* The node of that name, -1 if the cluster lacks it. */
-int spot_state_find_node(const struct spot_state *s, const char *name);
+/* One copy is sent to the first node that wants it, which serves the others. */
+static inline bool spot_migration_is_relayed(const struct spot_migration *s, size_t part)
+{
+    return s->is_exclusive[part] && !s->problem->is_whole;
+}
+
+/* Where parts go whole: a sender for each that is wanted (s->job), so that the busiest is done
+ * first, in the time returned; target_s: none can be done sooner. */
+double spot_migration_choose_senders(struct spot_migration *s, double target_s, bool is_last);
 
 /* spot_place_fn */
-struct spot_place_score spot_state_score(void *user, const int *node_of_position, double give_up_s);
+struct spot_place_score spot_migration_score(void *user, const int *node_of_position,
+                                             double give_up_s);
 
 /* From here to `end` is_out stays as it is, and wants are not kept. */
-void spot_state_steps_begin(struct spot_state *s);
-void spot_state_steps_end(struct spot_state *s);
+void spot_migration_steps_begin(struct spot_migration *s);
+void spot_migration_steps_end(struct spot_migration *s);
 
 /* spot_place_cut_fn */
-bool spot_state_cut(void *user, struct spot_place_cut *cut);
+bool spot_migration_cut(void *user, struct spot_place_cut *cut);
 
 /* Leave a spot_supply for the demands of the placement scored last. */
-void spot_state_supply(struct spot_state *s, struct spot_supply *supply);
+void spot_migration_supply(struct spot_migration *s, struct spot_supply *supply);
 
-/* What links carry in time, for spot_supply; see state_gate.c. */
-struct spot_state_gates {
-    const struct spot_state *s;
+/* What links carry in time, for spot_supply; see migration_gate.c. */
+struct spot_migration_gates {
+    const struct spot_migration *s;
     const int *node_of_position; /* borrowed */
     double *deadline_s;          /* [n_deadline] */
     int n_deadline, n_in;
@@ -112,38 +123,39 @@ struct spot_state_gates {
 };
 
 /* Numbers to a set, ascending, each once: returns how many. Where one that is in it lies. */
-int spot_state_set(int64_t *x, int n);
-int spot_state_find(const int64_t *set, int n, int64_t x);
+int spot_migration_set(int64_t *x, int n);
+int spot_migration_find(const int64_t *set, int n, int64_t x);
 
 /* node_of_position NULL: the receivers' links count together, for any placement. */
-void spot_state_gates_init(struct spot_state_gates *g, const struct spot_state *s,
-                           const int *node_of_position);
-void spot_state_gates_release(struct spot_state_gates *g);
+void spot_migration_gates_init(struct spot_migration_gates *g, const struct spot_migration *s,
+                               const int *node_of_position);
+void spot_migration_gates_release(struct spot_migration_gates *g);
 
 /* The gate of `in` through which an exclusive part is received, index + 1; 0 without placement. */
-int spot_state_gate_of(const struct spot_state_gates *g, size_t part);
+int spot_migration_gate_of(const struct spot_migration_gates *g, size_t part);
 
 /* Whether what only leaving nodes hold gets out, and in, in time; if not, something must be chosen.
  * node_of_position as above. */
-bool spot_state_all_fits(const struct spot_state *s, const int *node_of_position);
+bool spot_migration_all_fits(const struct spot_migration *s, const int *node_of_position);
 
 /* Decide what is not moved: fills is_out and the plan's losses. Can be called again when caches
  * were given up; what they leave room for is then saved. node_of_position as above. */
-void spot_state_triage(struct spot_state *s, struct spot_state_plan *plan,
-                       const int *node_of_position);
+void spot_migration_triage(struct spot_migration *s, struct spot_migration_plan *plan,
+                           const int *node_of_position);
 
 /* Split the demands of the plan's placement into moves, order them, time them. */
-void spot_state_order(struct spot_state *s, struct spot_state_plan *plan);
+void spot_migration_order(struct spot_migration *s, struct spot_migration_plan *plan);
 
 /* Order the parts so that no node grows beyond the cap where that is possible: rank[k] is the
  * place of part k. */
-void spot_state_rank(const struct spot_state *s, const struct spot_state_plan *plan, int64_t *rank);
+void spot_migration_rank(const struct spot_migration *s, const struct spot_migration_plan *plan,
+                         int64_t *rank);
 
 /* The most that a node holds beyond the larger of old and new, with the plan's times. */
-double spot_state_peak(const struct spot_state *s, const struct spot_state_plan *plan);
+double spot_migration_peak(const struct spot_migration *s, const struct spot_migration_plan *plan);
 
 #ifdef __cplusplus
 }
 #endif
 
-#endif /* SPOT_PLAN_MIGRATION_STATE_INNER_H */
+#endif /* SPOT_PLAN_MIGRATION_MIGRATION_INNER_H */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 #include "common/xalloc.h"
-#include "plan/migration/state_inner.h"
+#include "plan/migration/migration_inner.h"
 
 /* What a part changes on each node: arrives where it is fetched, goes where nobody needs it. */
 struct change {
@@ -12,8 +12,8 @@ struct change {
     int64_t byte;
 };
 
-static int list_changes(const struct spot_state *s, const struct spot_state_plan *plan, size_t k,
-                        struct change *change)
+static int list_changes(const struct spot_migration *s, const struct spot_migration_plan *plan,
+                        size_t k, struct change *change)
 {
     const struct spot_reshard_part *part = &s->r->part[k];
     const int set = s->set_of[k];
@@ -37,7 +37,8 @@ static int list_changes(const struct spot_state *s, const struct spot_state_plan
 
 /* Take the first part that keeps every node under the cap, else the one that exceeds it least
  * (SpotServe's rule, with bytes for layers). rank[k] is the place of part k. */
-void spot_state_rank(const struct spot_state *s, const struct spot_state_plan *plan, int64_t *rank)
+void spot_migration_rank(const struct spot_migration *s, const struct spot_migration_plan *plan,
+                         int64_t *rank)
 {
     const size_t n_part = s->r->n_part;
     struct change *change = spot_xcalloc((size_t)s->n_node + (size_t)s->r->n_new, sizeof *change);
@@ -103,7 +104,7 @@ static int by_reader(const void *a, const void *b)
 }
 
 /* The last reading of each (node, part), [n] of them; returns how many. */
-static size_t list_readings(const struct spot_state_plan *plan, struct event *last)
+static size_t list_readings(const struct spot_migration_plan *plan, struct event *last)
 {
     size_t n = 0;
 
@@ -132,7 +133,7 @@ static double last_reading(const struct event *last, size_t n, int node, size_t 
     return lo < n && last[lo].node == node && last[lo].part == part ? last[lo].at_s : 0;
 }
 
-double spot_state_peak(const struct spot_state *s, const struct spot_state_plan *plan)
+double spot_migration_peak(const struct spot_migration *s, const struct spot_migration_plan *plan)
 {
     struct change *change = spot_xcalloc((size_t)s->n_node + (size_t)s->r->n_new, sizeof *change);
     struct event *last = spot_xcalloc(plan->n_move, sizeof *last), *event = NULL;
@@ -161,7 +162,7 @@ double spot_state_peak(const struct spot_state *s, const struct spot_state_plan 
     for (int i = 0; i < s->n_node; i++)
         most[i] = fmax(most[i], now[i]);
     for (size_t k = 0; k < plan->n_move; k++) {
-        const struct spot_state_move *m = &plan->move[k];
+        const struct spot_migration_move *m = &plan->move[k];
 
         event = spot_xgrow(event, &cap, n_event + 1, sizeof *event);
         event[n_event++] =

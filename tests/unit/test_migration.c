@@ -10,8 +10,8 @@
 #include "common/rng.h"
 #include "plan/assign.h"
 #include "plan/bottleneck.h"
-#include "plan/migration/state_inner.h"
-#include "plan/state_plan.h"
+#include "plan/migration.h"
+#include "plan/migration/migration_inner.h"
 
 #define GOLDEN "../shared/data/golden/migrate/"
 
@@ -194,6 +194,17 @@ static int load(struct spot_json_doc *doc, const char *name)
     return spot_json_load_path(doc, path, NULL);
 }
 
+static void solve(struct spot_migration_problem *problem, const struct spot_layout *from,
+                  const struct spot_layout *to, const struct spot_cluster *cluster,
+                  struct spot_migration_plan *plan)
+{
+    struct spot_err err;
+
+    ck_assert_msg(!spot_migration_of_layouts(problem, from, to, cluster, &err) &&
+                      !spot_migrate(problem, plan, &err),
+                  "%s", err.msg);
+}
+
 static const char *const recorded[] = {
     "reshard_tiny_222_to_132.json",    "reshard_llama7b_222_to_132_grace.json",
     "reshard_llama8b_124_to_222.json", "reshard_llama7b_114_to_132_joiners.json",
@@ -205,19 +216,16 @@ START_TEST(needs_overlaps_and_times_of_recorded_cases_are_exact)
     struct spot_json_doc doc;
     struct spot_layout from, to;
     struct spot_cluster cluster;
-    struct spot_state_plan plan;
-    struct spot_err err;
+    struct spot_migration_problem problem;
+    struct spot_migration_plan plan;
 
     if (load(&doc, recorded[_i]))
         return;
     make_layouts(doc.root, true, true, &from, &to);
     make_cluster(doc.root, true, &cluster);
-    ck_assert_msg(
-        !spot_state_plan(&(struct spot_state_problem){ &from, &to, &cluster, INFINITY, INFINITY },
-                         &plan, &err),
-        "%s", err.msg);
-    check_overlaps(doc.root, &plan.reshard);
-    ck_assert_int_eq(plan.reshard.replica_byte, integer(doc.root, "state_bytes_one_replica"));
+    solve(&problem, &from, &to, &cluster, &plan);
+    check_overlaps(doc.root, &problem.reshard);
+    ck_assert_int_eq(problem.reshard.replica_byte, integer(doc.root, "state_bytes_one_replica"));
     ck_assert_int_eq(plan.total_byte + plan.lost_byte, integer(doc.root, "nic_bytes_total"));
     ck_assert_int_eq(plan.lost_byte, integer(doc.root, "bytes_with_no_live_holder"));
     ck_assert_double_eq_tol(plan.makespan_s,
@@ -225,24 +233,22 @@ START_TEST(needs_overlaps_and_times_of_recorded_cases_are_exact)
     ck_assert_double_eq_tol(plan.naive_s,
                             json_number_value(json_object_get(doc.root, "T_lowest_holder_seconds")),
                             2e-9);
-    spot_state_plan_release(&plan);
+    spot_migration_plan_release(&plan), spot_migration_problem_release(&problem);
     spot_layout_release(&from), spot_layout_release(&to), spot_cluster_release(&cluster);
     spot_json_release(&doc);
 }
 END_TEST
 
-static void plan_freely(const json_t *golden, bool with_kv, struct spot_state_plan *plan)
+static void plan_freely(const json_t *golden, bool with_kv, struct spot_migration_plan *plan)
 {
     struct spot_layout from, to;
     struct spot_cluster cluster;
-    struct spot_err err;
+    struct spot_migration_problem problem;
 
     make_layouts(golden, with_kv, false, &from, &to);
     make_cluster(golden, with_kv, &cluster);
-    ck_assert_msg(
-        !spot_state_plan(&(struct spot_state_problem){ &from, &to, &cluster, INFINITY, INFINITY },
-                         plan, &err),
-        "%s", err.msg);
+    solve(&problem, &from, &to, &cluster, plan);
+    spot_migration_problem_release(&problem);
     spot_layout_release(&from), spot_layout_release(&to), spot_cluster_release(&cluster);
 }
 
@@ -261,7 +267,7 @@ START_TEST(free_placements_reach_the_recorded_optimum)
         { "reshard_gpt2xl_441_to_351.json", true, 2.75437568, 18936332800 },
     };
     struct spot_json_doc doc;
-    struct spot_state_plan plan;
+    struct spot_migration_plan plan;
 
     if (load(&doc, c[_i].file))
         return;
@@ -269,7 +275,7 @@ START_TEST(free_placements_reach_the_recorded_optimum)
     ck_assert_double_eq_tol(plan.makespan_s, c[_i].makespan_s, 1e-6);
     ck_assert_int_eq(plan.total_byte, c[_i].byte);
     ck_assert(plan.bound_s <= plan.makespan_s);
-    spot_state_plan_release(&plan);
+    spot_migration_plan_release(&plan);
     spot_json_release(&doc);
 }
 END_TEST
@@ -282,6 +288,7 @@ static int below(struct spot_rng *rng, int n)
 }
 
 struct random_case {
+    struct spot_migration_problem problem;
     struct spot_layout from, to;
     struct spot_cluster cluster;
 };
@@ -417,7 +424,7 @@ static double brute_least(const struct random_case *c, const struct spot_reshard
 }
 
 /* Where the move of part k to a node that begins at byte `at` ends; `at` if there is none. */
-static int64_t continue_from(const struct spot_state_plan *plan, size_t k, int to, int64_t at)
+static int64_t continue_from(const struct spot_migration_plan *plan, size_t k, int to, int64_t at)
 {
     for (size_t i = 0; i < plan->n_move; i++)
         if (plan->move[i].part == k && plan->move[i].to == to && plan->move[i].begin == at)
@@ -426,13 +433,13 @@ static int64_t continue_from(const struct spot_state_plan *plan, size_t k, int t
 }
 
 /* Every byte that a position's node lacks arrives exactly once, from a node that has it. */
-static void check_moves(const struct random_case *c, const struct spot_state_plan *plan)
+static void check_moves(const struct random_case *c, const struct spot_migration_plan *plan)
 {
-    const struct spot_reshard *r = &plan->reshard;
+    const struct spot_reshard *r = &c->problem.reshard;
     int64_t total = 0;
 
     for (size_t k = 0; k < plan->n_move; k++) {
-        const struct spot_state_move *m = &plan->move[k];
+        const struct spot_migration_move *m = &plan->move[k];
 
         ck_assert(holders_of(c, &r->part[m->part]) >> m->from & 1);
         ck_assert(m->begin < m->end && m->end <= r->part[m->part].byte);
@@ -460,22 +467,18 @@ START_TEST(random_plans_equal_the_best_of_every_placement)
     spot_rng_init(&rng, 31, 0);
     for (int k = 0; k < 1500; k++) {
         struct random_case c;
-        struct spot_state_plan plan;
-        struct spot_err err;
+        struct spot_migration_plan plan;
         int node[8] = { 0 };
         double least;
 
         draw_case(&c, &rng);
-        ck_assert_msg(!spot_state_plan(&(struct spot_state_problem){ &c.from, &c.to, &c.cluster,
-                                                                     INFINITY, INFINITY },
-                                       &plan, &err),
-                      "%s", err.msg);
-        least = brute_least(&c, &plan.reshard, 0, node);
+        solve(&c.problem, &c.from, &c.to, &c.cluster, &plan);
+        least = brute_least(&c, &c.problem.reshard, 0, node);
         ck_assert_msg(fabs(plan.makespan_s - least) <= 1e-9 * least, "case %d: %.12g, best %.12g",
                       k, plan.makespan_s, least);
         ck_assert(plan.is_exhaustive && plan.bound_s <= plan.makespan_s);
         check_moves(&c, &plan);
-        spot_state_plan_release(&plan);
+        spot_migration_plan_release(&plan), spot_migration_problem_release(&c.problem);
         spot_layout_release(&c.from), spot_layout_release(&c.to);
         spot_cluster_release(&c.cluster);
     }
@@ -513,25 +516,23 @@ START_TEST(what_must_leave_a_set_of_senders_bounds_every_placement)
     spot_rng_init(&rng, 33, 0);
     for (int k = 0; k < 800; k++) {
         struct random_case c;
-        struct spot_state_plan plan;
-        struct spot_state s;
+        struct spot_migration_plan plan;
+        struct spot_migration s;
         struct spot_place_cut cut = { 0 };
         int node[8] = { 0 };
 
         draw_case(&c, &rng);
-        const struct spot_state_problem p = { &c.from, &c.to, &c.cluster, INFINITY, INFINITY };
-
-        ck_assert_int_eq(spot_state_plan(&p, &plan, NULL), 0);
-        ck_assert_int_eq(spot_state_init(&s, &p, &plan.reshard, NULL), 0);
+        solve(&c.problem, &c.from, &c.to, &c.cluster, &plan);
+        ck_assert_int_eq(spot_migration_init(&s, &c.problem, NULL), 0);
         cut.byte = calloc((size_t)s.r->n_new * c.cluster.n_node, sizeof *cut.byte);
-        spot_state_score(&s, plan.node_of_position, INFINITY);
-        if (s.is_single && spot_state_cut(&s, &cut)) {
+        spot_migration_score(&s, plan.node_of_position, INFINITY);
+        if (s.is_single && spot_migration_cut(&s, &cut)) {
             check_cut(&c, s.r, &cut, 0, node);
             n_cut++;
         }
         free(cut.byte);
-        spot_state_release(&s);
-        spot_state_plan_release(&plan);
+        spot_migration_release(&s);
+        spot_migration_plan_release(&plan), spot_migration_problem_release(&c.problem);
         spot_layout_release(&c.from), spot_layout_release(&c.to);
         spot_cluster_release(&c.cluster);
     }
@@ -577,7 +578,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("state_plan");
+    Suite *suite = suite_create("migration");
     TCase *tcase = tcase_create("plans");
     SRunner *runner;
     int n_failed;

@@ -5,9 +5,13 @@
 #include <string.h>
 
 #include "common/xalloc.h"
-#include "plan/migration/state_inner.h"
+#include "plan/migration/migration_inner.h"
 
-static void open_demand(struct spot_state *s, int group)
+/* Effort where parts go whole. With more to send than that, placements are compared by a time that
+ * no choice of senders can beat, mostly met; senders are chosen for the best one. */
+enum { FEW_WANTS = 24, STEPS = 4000, STEPS_AT_THE_END = 20000, LOOKS = 1000000 };
+
+static void open_demand(struct spot_migration *s, int group)
 {
     const int source = group / s->n_zone, zone = group % s->n_zone;
     struct spot_demand *demand;
@@ -32,7 +36,7 @@ static void open_demand(struct spot_state *s, int group)
         s->price_of[s->n_price++] = s->price[s->zone[demand->holder[h]] * s->n_zone + zone];
 }
 
-static void add_want(struct spot_state *s, size_t part, int to, int source)
+static void add_want(struct spot_migration *s, size_t part, int to, int source)
 {
     const int group = source * s->n_zone + s->zone[to];
     const int64_t byte = s->r->part[part].byte;
@@ -47,7 +51,7 @@ static void add_want(struct spot_state *s, size_t part, int to, int source)
     s->want[s->n_want++] = (struct spot_want){ part, to, s->group_of[group] };
 }
 
-static void list_part(struct spot_state *s, size_t k, const int *node_of_position)
+static void list_part(struct spot_migration *s, size_t k, const int *node_of_position)
 {
     const struct spot_reshard_part *part = &s->r->part[k];
     const int set = s->set_of[k];
@@ -63,12 +67,12 @@ static void list_part(struct spot_state *s, size_t k, const int *node_of_positio
             continue;
         s->stamp[to] = s->n_stamp;
         add_want(s, k, to, first >= 0 ? s->n_set + first : set);
-        if (s->is_exclusive[k] && first < 0)
+        if (spot_migration_is_relayed(s, k) && first < 0)
             first = to; /* the leaving node sends one copy; this one serves the others */
     }
 }
 
-static void reset(struct spot_state *s)
+static void reset(struct spot_migration *s)
 {
     for (int k = 0; k < s->n_touched; k++)
         s->group_of[s->touched[k]] = -1;
@@ -80,7 +84,7 @@ static void reset(struct spot_state *s)
 /* --- from one placement to the next --- */
 
 /* begin has one more place at the end, so that filling moves each to where it belongs. */
-static void list_position_parts(const struct spot_state *s, struct spot_state_steps *steps)
+static void list_position_parts(const struct spot_migration *s, struct spot_migration_steps *steps)
 {
     const struct spot_reshard_part *part = s->r->part;
     const int n = s->r->n_new;
@@ -97,7 +101,7 @@ static void list_position_parts(const struct spot_state *s, struct spot_state_st
             steps->part[steps->begin[part[k].want[w] + 1]++] = k;
 }
 
-static void list_holders(const struct spot_state *s, struct spot_state_steps *steps)
+static void list_holders(const struct spot_migration *s, struct spot_migration_steps *steps)
 {
     steps->n_word = ((size_t)s->n_node + 63) / 64;
     steps->holds = spot_xcalloc((size_t)s->n_set * steps->n_word, sizeof *steps->holds);
@@ -108,13 +112,13 @@ static void list_holders(const struct spot_state *s, struct spot_state_steps *st
 }
 
 /* Only where positions are apart: one a node, and no copy is relayed to the others. */
-void spot_state_steps_begin(struct spot_state *s)
+void spot_migration_steps_begin(struct spot_migration *s)
 {
-    bool is_apart = s->is_single;
+    bool is_apart = s->is_single && !s->problem->is_whole;
 
     for (size_t k = 0; k < s->r->n_part; k++)
         is_apart = is_apart && (!s->is_exclusive[k] || s->is_out[k]);
-    s->keep_wants = false;
+    s->keep_wants = s->problem->is_whole;
     if (!is_apart)
         return;
     s->steps = spot_xcalloc(1, sizeof *s->steps);
@@ -124,7 +128,7 @@ void spot_state_steps_begin(struct spot_state *s)
     s->steps->last[0] = -1;
 }
 
-void spot_state_steps_end(struct spot_state *s)
+void spot_migration_steps_end(struct spot_migration *s)
 {
     if (!s->steps)
         return;
@@ -134,9 +138,9 @@ void spot_state_steps_end(struct spot_state *s)
 }
 
 /* What a node would have to fetch for a position: into the demands (sign 1), or out of them. */
-static void add_position(struct spot_state *s, int q, int to, int sign)
+static void add_position(struct spot_migration *s, int q, int to, int sign)
 {
-    const struct spot_state_steps *steps = s->steps;
+    const struct spot_migration_steps *steps = s->steps;
 
     for (int i = steps->begin[q]; i < steps->begin[q + 1]; i++) {
         const int set = s->set_of[steps->part[i]], group = set * s->n_zone + s->zone[to];
@@ -152,7 +156,7 @@ static void add_position(struct spot_state *s, int q, int to, int sign)
 }
 
 /* From the placement scored last. False if too much of it differs, or there is none. */
-static bool step_from_last(struct spot_state *s, const int *node_of_position)
+static bool step_from_last(struct spot_migration *s, const int *node_of_position)
 {
     const int n = s->r->n_new;
     int *last = s->steps ? s->steps->last : NULL, n_other = 0;
@@ -174,7 +178,7 @@ static bool step_from_last(struct spot_state *s, const int *node_of_position)
 }
 
 /* All that nodes must fetch, as demands. */
-static void list_demands(struct spot_state *s, const int *node_of_position)
+static void list_demands(struct spot_migration *s, const int *node_of_position)
 {
     if (step_from_last(s, node_of_position))
         return;
@@ -186,7 +190,7 @@ static void list_demands(struct spot_state *s, const int *node_of_position)
         memcpy(s->steps->last, node_of_position, (size_t)s->r->n_new * sizeof(int));
 }
 
-void spot_state_supply(struct spot_state *s, struct spot_supply *supply)
+void spot_migration_supply(struct spot_migration *s, struct spot_supply *supply)
 {
     size_t at = 0;
 
@@ -204,9 +208,9 @@ void spot_state_supply(struct spot_state *s, struct spot_supply *supply)
 }
 
 /* The senders that decided the placement just scored: they may decide the next one too. */
-static void remember_cut(struct spot_state *s)
+static void remember_cut(struct spot_migration *s)
 {
-    const int c = s->n_cut % SPOT_STATE_CUTS;
+    const int c = s->n_cut % SPOT_MIGRATION_CUTS;
     const uint64_t bit = UINT64_C(1) << c;
     double rate = 0;
     bool is_any = false;
@@ -235,20 +239,20 @@ static void remember_cut(struct spot_state *s)
 
 /* What the senders of a remembered set alone hold must leave through their links: no way is faster.
  * Limits of nodes that leave could only add to the time. */
-static double time_of_known_cuts(const struct spot_state *s)
+static double time_of_known_cuts(const struct spot_migration *s)
 {
-    double byte[SPOT_STATE_CUTS] = { 0 }, most_s = 0;
+    double byte[SPOT_MIGRATION_CUTS] = { 0 }, most_s = 0;
 
     for (int k = 0; k < s->n_demand; k++)
         for (uint64_t set = s->cuts_of[s->touched[k] / s->n_zone]; set; set &= set - 1)
             byte[__builtin_ctzll(set)] += (double)s->demand[k].byte;
-    for (int c = 0; c < s->n_cut && c < SPOT_STATE_CUTS; c++)
+    for (int c = 0; c < s->n_cut && c < SPOT_MIGRATION_CUTS; c++)
         most_s = fmax(most_s, byte[c] / s->cut_rate[c]);
     return most_s;
 }
 
 /* The fastest way, or any time beyond give_up_s. */
-static void find_time(struct spot_state *s, struct spot_supply *supply, double give_up_s)
+static void find_time(struct spot_migration *s, struct spot_supply *supply, double give_up_s)
 {
     const double known_s = time_of_known_cuts(s);
 
@@ -260,20 +264,49 @@ static void find_time(struct spot_state *s, struct spot_supply *supply, double g
     remember_cut(s);
 }
 
-struct spot_place_score spot_state_score(void *user, const int *node_of_position, double give_up_s)
+double spot_migration_choose_senders(struct spot_migration *s, double target_s, bool is_last)
 {
-    struct spot_state *s = user;
+    const int n = (int)s->n_want;
+    struct spot_sources sources = { .n_job = n,
+                                    .n_node = s->n_node,
+                                    .out_byte_per_s = s->out,
+                                    .limit_byte = s->limit,
+                                    .target_s = target_s * (1 + SPOT_PLACE_EPSILON),
+                                    .look_max = LOOKS,
+                                    .step_max = is_last ? STEPS_AT_THE_END : STEPS };
+
+    s->job = spot_xgrow(s->job, &s->job_cap, s->n_want, sizeof *s->job);
+    sources.job = s->job;
+    for (int w = 0; w < n; w++) {
+        const struct spot_demand *demand = &s->demand[s->want[w].demand];
+
+        s->job[w] = (struct spot_source_job){ s->r->part[s->want[w].part].byte, demand->holder,
+                                              demand->n_holder, -1 };
+    }
+    spot_sources_choose(&sources);
+    return sources.busiest_s;
+}
+
+struct spot_place_score spot_migration_score(void *user, const int *node_of_position,
+                                             double give_up_s)
+{
+    struct spot_migration *s = user;
     struct spot_place_score score = { 0 };
     struct spot_supply supply;
+    double receive_s;
 
     list_demands(s, node_of_position);
-    spot_state_supply(s, &supply);
+    spot_migration_supply(s, &supply);
     for (int i = 0; i < s->n_node; i++) {
         score.byte += s->in_byte[i];
         score.n_touched += s->in_byte[i] > 0;
     }
+    receive_s = supply.floor_s;
     find_time(s, &supply, give_up_s);
     score.makespan_s = supply.time_s;
+    if (s->problem->is_whole && s->n_want <= FEW_WANTS &&
+        !(supply.time_s > give_up_s * (1 + SPOT_PLACE_EPSILON)))
+        score.makespan_s = fmax(receive_s, spot_migration_choose_senders(s, supply.time_s, false));
     if (s->price && isfinite(supply.time_s) &&
         supply.time_s <= give_up_s * (1 + SPOT_PLACE_EPSILON)) {
         spot_supply_split(&supply);
@@ -283,12 +316,12 @@ struct spot_place_score spot_state_score(void *user, const int *node_of_position
 }
 
 /* The holders of the demands that decide, a relaying receiver aside. */
-static bool find_senders(struct spot_state *s, bool *is_in)
+static bool find_senders(struct spot_migration *s, bool *is_in)
 {
     struct spot_supply supply;
     bool is_any = false;
 
-    spot_state_supply(s, &supply);
+    spot_migration_supply(s, &supply);
     supply.floor_s = 0;
     spot_supply_time(&supply);
     for (int k = 0; k < s->n_demand; k++)
@@ -298,9 +331,9 @@ static bool find_senders(struct spot_state *s, bool *is_in)
     return is_any;
 }
 
-bool spot_state_cut(void *user, struct spot_place_cut *cut)
+bool spot_migration_cut(void *user, struct spot_place_cut *cut)
 {
-    struct spot_state *s = user;
+    struct spot_migration *s = user;
     const size_t n_node = (size_t)s->n_node;
     bool *is_in = spot_xcalloc(n_node, sizeof(bool));
     const bool is_any = find_senders(s, is_in);
@@ -318,9 +351,9 @@ bool spot_state_cut(void *user, struct spot_place_cut *cut)
 
         for (int h = 0; h < n_holder; h++)
             is_theirs = is_theirs && is_in[holder[h]];
-        if (is_theirs && s->is_exclusive[k]) /* sent once, whoever is the first */
+        if (is_theirs && spot_migration_is_relayed(s, k)) /* sent once, whoever is the first */
             cut->fixed_byte += part->byte;
-        for (int w = 0; w < part->n_want && is_theirs && !s->is_exclusive[k]; w++) {
+        for (int w = 0; w < part->n_want && is_theirs && !spot_migration_is_relayed(s, k); w++) {
             int64_t *row = cut->byte + (size_t)part->want[w] * n_node;
 
             for (size_t i = 0; i < n_node; i++)

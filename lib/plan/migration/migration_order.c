@@ -5,27 +5,28 @@
 #include <string.h>
 
 #include "common/xalloc.h"
-#include "plan/migration/state_inner.h"
+#include "plan/migration/migration_inner.h"
 
 enum { LIST_MAX = 4000 }; /* moves up to which free links look past a blocked move */
 
 struct ordered {
-    struct spot_state_move move;
+    struct spot_migration_move move;
     int64_t rank; /* of its part in the order */
     size_t index;
 };
 
 /* --- who sends what --- */
 
-static void add_move(struct spot_state_plan *plan, size_t *cap, const struct spot_state_move *move)
+static void add_move(struct spot_migration_plan *plan, size_t *cap,
+                     const struct spot_migration_move *move)
 {
     plan->move = spot_xgrow(plan->move, cap, plan->n_move + 1, sizeof *plan->move);
     plan->move[plan->n_move++] = *move;
 }
 
 /* Hand each want the next bytes that its group's holders were given to send. */
-static void split_wants(const struct spot_state *s, const struct spot_supply *supply,
-                        struct spot_state_plan *plan)
+static void split_wants(const struct spot_migration *s, const struct spot_supply *supply,
+                        struct spot_migration_plan *plan)
 {
     int *at = spot_xcalloc((size_t)supply->n_demand, sizeof(int));
     size_t cap = 0;
@@ -41,15 +42,15 @@ static void split_wants(const struct spot_state *s, const struct spot_supply *su
             const int64_t n_byte = demand->sent[h] < byte - done ? demand->sent[h] : byte - done;
 
             if (n_byte > 0)
-                add_move(
-                    plan, &cap,
-                    &(struct spot_state_move){ .part = want->part,
-                                               .begin = done,
-                                               .end = done + n_byte,
-                                               .from = demand->holder[h],
-                                               .to = want->to,
-                                               .is_relayed = s->is_exclusive[want->part] &&
-                                                             isinf(s->limit[demand->holder[h]]) });
+                add_move(plan, &cap,
+                         &(struct spot_migration_move){ .part = want->part,
+                                                        .begin = done,
+                                                        .end = done + n_byte,
+                                                        .from = demand->holder[h],
+                                                        .to = want->to,
+                                                        .is_relayed =
+                                                            s->is_exclusive[want->part] &&
+                                                            isinf(s->limit[demand->holder[h]]) });
             done += n_byte;
             demand->sent[h] -= n_byte;
             at[want->demand] += !demand->sent[h];
@@ -58,7 +59,41 @@ static void split_wants(const struct spot_state *s, const struct spot_supply *su
     free(at);
 }
 
-static void mark_urgent(const struct spot_state *s, struct spot_state_plan *plan)
+static void send_split(const struct spot_migration *s, struct spot_supply *supply,
+                       struct spot_migration_plan *plan)
+{
+    int64_t *sent;
+    size_t n = 0;
+
+    for (int k = 0; k < supply->n_demand; k++)
+        n += (size_t)supply->demand[k].n_holder;
+    sent = spot_xcalloc(n, sizeof *sent);
+    n = 0;
+    for (int k = 0; k < supply->n_demand; k++) {
+        supply->demand[k].sent = sent + n;
+        n += (size_t)supply->demand[k].n_holder;
+    }
+    spot_supply_split(supply);
+    plan->makespan_s = supply->time_s;
+    plan->usd = s->price ? supply->cost / SPOT_EGRESS_UNIT / 1e9 : 0;
+    split_wants(s, supply, plan);
+    free(sent);
+}
+
+/* Every want is one move. */
+static void send_whole(const struct spot_migration *s, struct spot_migration_plan *plan)
+{
+    size_t cap = 0;
+
+    for (size_t w = 0; w < s->n_want; w++)
+        add_move(plan, &cap,
+                 &(struct spot_migration_move){ .part = s->want[w].part,
+                                                .end = s->job[w].byte,
+                                                .from = s->job[w].from,
+                                                .to = s->want[w].to });
+}
+
+static void mark_urgent(const struct spot_migration *s, struct spot_migration_plan *plan)
 {
     for (size_t k = 0; k < plan->n_move; k++) {
         const int set = s->set_of[plan->move[k].part];
@@ -84,7 +119,7 @@ static int by_order(const void *a, const void *b)
     return (x->index > y->index) - (x->index < y->index);
 }
 
-static void sort_moves(const struct spot_state *s, struct spot_state_plan *plan)
+static void sort_moves(const struct spot_migration *s, struct spot_migration_plan *plan)
 {
     struct ordered *ordered = spot_xcalloc(plan->n_move, sizeof *ordered);
     int64_t *rank = spot_xcalloc(s->r->n_part, sizeof *rank);
@@ -92,7 +127,7 @@ static void sort_moves(const struct spot_state *s, struct spot_state_plan *plan)
     for (size_t k = 0; k < s->r->n_part; k++) /* the first stage can start before the last */
         rank[k] = s->r->part[k].n_piece ? s->r->part[k].piece[0].first : 0;
     if (isfinite(s->problem->memory_cap_byte))
-        spot_state_rank(s, plan, rank);
+        spot_migration_rank(s, plan, rank);
     for (size_t k = 0; k < plan->n_move; k++)
         ordered[k] = (struct ordered){ plan->move[k], rank[plan->move[k].part], k };
     qsort(ordered, plan->n_move, sizeof *ordered, by_order);
@@ -104,7 +139,8 @@ static void sort_moves(const struct spot_state *s, struct spot_state_plan *plan)
 /* --- times --- */
 
 /* When a relaying node has the whole part; INFINITY while that is not settled. */
-static double ready_s(const struct spot_state_plan *plan, const struct spot_state_move *move)
+static double ready_s(const struct spot_migration_plan *plan,
+                      const struct spot_migration_move *move)
 {
     double at = 0;
 
@@ -114,8 +150,8 @@ static double ready_s(const struct spot_state_plan *plan, const struct spot_stat
     return at;
 }
 
-static void start(const struct spot_state *s, struct spot_state_plan *plan,
-                  struct spot_state_move *move, double now_s, double *out_free, double *in_free)
+static void start(const struct spot_migration *s, struct spot_migration_plan *plan,
+                  struct spot_migration_move *move, double now_s, double *out_free, double *in_free)
 {
     const double rate = fmin(s->out[move->from], s->in[move->to]);
 
@@ -127,7 +163,7 @@ static void start(const struct spot_state *s, struct spot_state_plan *plan,
 
 /* One transfer at a time in each direction of each link; a free pair takes the first move in the
  * order that fits. Long lists go strictly in order. */
-static void time_moves(const struct spot_state *s, struct spot_state_plan *plan)
+static void time_moves(const struct spot_migration *s, struct spot_migration_plan *plan)
 {
     double *out_free = spot_xcalloc(2 * (size_t)s->n_node, sizeof *out_free);
     double *in_free = out_free + s->n_node, now_s = 0;
@@ -139,7 +175,7 @@ static void time_moves(const struct spot_state *s, struct spot_state_plan *plan)
         double next_s = INFINITY;
 
         for (size_t k = 0; k < plan->n_move; k++) {
-            struct spot_state_move *move = &plan->move[k];
+            struct spot_migration_move *move = &plan->move[k];
             double at;
 
             if (isfinite(move->end_s))
@@ -157,12 +193,12 @@ static void time_moves(const struct spot_state *s, struct spot_state_plan *plan)
     free(out_free);
 }
 
-static void add_loads(const struct spot_state *s, struct spot_state_plan *plan)
+static void add_loads(const struct spot_migration *s, struct spot_migration_plan *plan)
 {
     plan->in_s = spot_xcalloc((size_t)s->n_node, sizeof *plan->in_s);
     plan->out_s = spot_xcalloc((size_t)s->n_node, sizeof *plan->out_s);
     for (size_t k = 0; k < plan->n_move; k++) {
-        const struct spot_state_move *move = &plan->move[k];
+        const struct spot_migration_move *move = &plan->move[k];
 
         plan->total_byte += move->end - move->begin;
         plan->out_s[move->from] += (double)(move->end - move->begin) / s->out[move->from];
@@ -177,7 +213,7 @@ static void add_loads(const struct spot_state *s, struct spot_state_plan *plan)
 }
 
 /* The lowest-numbered holder sends everything: what a plan without a flow would take. */
-static void time_naively(const struct spot_state *s, struct spot_state_plan *plan)
+static void time_naively(const struct spot_migration *s, struct spot_migration_plan *plan)
 {
     double *sent = spot_xcalloc((size_t)s->n_node, sizeof *sent);
 
@@ -193,41 +229,33 @@ static void time_naively(const struct spot_state *s, struct spot_state_plan *pla
     free(sent);
 }
 
-static void mark_cut(const struct spot_state *s, struct spot_state_plan *plan)
+static void mark_cut(const struct spot_migration *s, struct spot_migration_plan *plan)
 {
     plan->in_cut = spot_xcalloc(s->r->n_part, sizeof(bool));
     for (size_t w = 0; w < s->n_want; w++)
         plan->in_cut[s->want[w].part] |= s->demand[s->want[w].demand].in_cut != 0;
 }
 
-void spot_state_order(struct spot_state *s, struct spot_state_plan *plan)
+void spot_migration_order(struct spot_migration *s, struct spot_migration_plan *plan)
 {
     struct spot_supply supply;
-    int64_t *sent;
-    size_t n = 0;
 
     s->keep_wants = true;
-    spot_state_score(s, plan->node_of_position, INFINITY);
-    spot_state_supply(s, &supply);
+    spot_migration_score(s, plan->node_of_position, INFINITY);
+    spot_migration_supply(s, &supply);
     spot_supply_time(&supply);
     mark_cut(s, plan);
-    for (int k = 0; k < supply.n_demand; k++)
-        n += (size_t)supply.demand[k].n_holder;
-    sent = spot_xcalloc(n, sizeof *sent);
-    n = 0;
-    for (int k = 0; k < supply.n_demand; k++) {
-        supply.demand[k].sent = sent + n;
-        n += (size_t)supply.demand[k].n_holder;
+    if (s->problem->is_whole) {
+        plan->makespan_s =
+            fmax(supply.floor_s, spot_migration_choose_senders(s, supply.time_s, true));
+        send_whole(s, plan);
+    } else {
+        send_split(s, &supply, plan);
     }
-    spot_supply_split(&supply);
-    plan->makespan_s = supply.time_s;
-    plan->usd = s->price ? supply.cost / SPOT_EGRESS_UNIT / 1e9 : 0;
-    split_wants(s, &supply, plan);
     mark_urgent(s, plan);
     sort_moves(s, plan);
     time_moves(s, plan);
     add_loads(s, plan);
     time_naively(s, plan);
-    plan->peak_extra_byte = spot_state_peak(s, plan);
-    free(sent);
+    plan->peak_extra_byte = spot_migration_peak(s, plan);
 }

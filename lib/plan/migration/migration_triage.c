@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: MIT */
 /* What cannot be moved: it has no live holder, or its only holders leave too soon. What is saved
- * of the latter is chosen in groups that recovery needs whole (spot_state_group, salvage.h). */
+ * of the latter is chosen in groups that recovery needs whole (spot_migration_group, salvage.h). */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/xalloc.h"
+#include "plan/migration/migration_inner.h"
 #include "plan/migration/salvage.h"
-#include "plan/migration/state_inner.h"
 
 /* Groups are numbered: state (one of all, or one a bundle), then caches. */
 struct triage {
-    struct spot_state *s;
-    struct spot_state_plan *plan;
-    struct spot_state_gates gates;
+    struct spot_migration *s;
+    struct spot_migration_plan *plan;
+    struct spot_migration_gates gates;
     int n_state, n;       /* groups of state; of everything */
     bool *is_broken;      /* [n] some of it has no holder at all */
     bool *is_lost;        /* [n] broken, or chosen to be lost */
@@ -35,8 +35,7 @@ static double recovery_s(const struct triage *t, int group)
 
     if (group >= t->n_state)
         return cluster->prefill_tokens_per_s > 0
-                   ? (double)t->s->r->to->kv[group - t->n_state].n_token /
-                         cluster->prefill_tokens_per_s
+                   ? (double)t->s->r->kv_token[group - t->n_state] / cluster->prefill_tokens_per_s
                    : NAN;
     if (t->n_state == 1)
         return cluster->rollback_s + (restore > 0 ? (double)t->s->r->replica_byte / restore : 0);
@@ -54,16 +53,16 @@ static double value_of(const struct triage *t, int group)
     if (!isnan(known_s))
         return known_s;
     return group < t->n_state ? (double)t->bundle_byte[group]
-                              : (double)t->s->r->to->kv[group - t->n_state].n_token * 1e-6;
+                              : (double)t->s->r->kv_token[group - t->n_state] * 1e-6;
 }
 
-static void init(struct triage *t, struct spot_state *s, struct spot_state_plan *plan)
+static void init(struct triage *t, struct spot_migration *s, struct spot_migration_plan *plan)
 {
-    const size_t n_bundle = (size_t)s->r->to->model.n_layer + 2;
+    const size_t n_bundle = (size_t)s->r->n_bundle;
 
     *t = (struct triage){ .s = s, .plan = plan };
     t->n_state = s->problem->cluster->rollback_s > 0 ? 1 : (int)n_bundle;
-    t->n = t->n_state + (int)s->r->to->n_kv;
+    t->n = t->n_state + (int)s->r->n_kv;
     t->is_broken = spot_xcalloc((size_t)t->n, sizeof(bool));
     t->is_lost = spot_xcalloc((size_t)t->n, sizeof(bool));
     t->bundle_byte = spot_xcalloc(n_bundle, sizeof *t->bundle_byte);
@@ -88,8 +87,8 @@ static void lose(struct triage *t, size_t k)
         return;
     t->s->is_out[k] = true;
     t->plan->loss[t->plan->n_loss++] =
-        (struct spot_state_loss){ k, part->kv >= 0 ? SPOT_FATE_RECOMPUTE : SPOT_FATE_CHECKPOINT,
-                                  false, -1, NAN };
+        (struct spot_migration_loss){ k, part->kv >= 0 ? SPOT_FATE_RECOMPUTE : SPOT_FATE_CHECKPOINT,
+                                      false, -1, NAN };
     t->plan->lost_byte += part->byte;
 }
 
@@ -127,7 +126,8 @@ static void lose_unheld(struct triage *t)
 /* Parts of one set with one receiver are one set of spot_salvage. */
 static int64_t pair_of(const struct triage *t, size_t part)
 {
-    return (int64_t)t->s->set_of[part] * (t->gates.n_in + 1) + spot_state_gate_of(&t->gates, part);
+    return (int64_t)t->s->set_of[part] * (t->gates.n_in + 1) +
+           spot_migration_gate_of(&t->gates, part);
 }
 
 /* Number the groups that are at stake, -1 for the others, and list the pairs that hold them. */
@@ -145,24 +145,24 @@ static void number(const struct triage *t, struct spot_salvage *salvage, int *in
         *g = *g < 0 ? salvage->n_group++ : *g;
         pair[n++] = pair_of(t, k);
     }
-    salvage->n_set = spot_state_set(pair, n);
+    salvage->n_set = spot_migration_set(pair, n);
 }
 
 /* Bytes of each group with each pair. */
 static void fill(const struct triage *t, const int *index, const int64_t *pair, int n_set,
                  struct spot_salvage_set *set, int64_t *byte)
 {
-    const struct spot_state *s = t->s;
+    const struct spot_migration *s = t->s;
 
     for (size_t k = 0; k < s->r->n_part; k++) {
         size_t at;
 
         if (!s->is_exclusive[k] || s->is_out[k])
             continue;
-        at = (size_t)spot_state_find(pair, n_set, pair_of(t, k));
+        at = (size_t)spot_migration_find(pair, n_set, pair_of(t, k));
         set[at] = (struct spot_salvage_set){ s->set_node + s->set_begin[s->set_of[k]],
                                              spot_set_size(s, s->set_of[k]),
-                                             spot_state_gate_of(&t->gates, k) };
+                                             spot_migration_gate_of(&t->gates, k) };
         byte[(size_t)index[group_of(t, &s->r->part[k])] * (size_t)n_set + at] += s->r->part[k].byte;
     }
 }
@@ -170,8 +170,8 @@ static void fill(const struct triage *t, const int *index, const int64_t *pair, 
 /* One copy of everything that only leaving nodes hold must get through the links in time. */
 static void save_in_time(struct triage *t)
 {
-    struct spot_state *s = t->s;
-    const struct spot_state_gates *gates = &t->gates;
+    struct spot_migration *s = t->s;
+    const struct spot_migration_gates *gates = &t->gates;
     struct spot_salvage salvage = { .n_node = s->n_node,
                                     .limit_byte = s->limit,
                                     .in = gates->in,
@@ -213,12 +213,12 @@ static void save_in_time(struct triage *t)
 /* Neighbours among lost bundles are told together. */
 static void list_groups(struct triage *t)
 {
-    struct spot_state_plan *plan = t->plan;
+    struct spot_migration_plan *plan = t->plan;
 
     plan->recovery_s = 0;
     for (int g = 0; g < t->n; g++) {
         const bool is_bundle = g < t->n_state && t->n_state > 1;
-        struct spot_state_group *last = plan->n_group ? &plan->group[plan->n_group - 1] : NULL;
+        struct spot_migration_group *last = plan->n_group ? &plan->group[plan->n_group - 1] : NULL;
 
         if (!t->is_lost[g])
             continue;
@@ -228,14 +228,15 @@ static void list_groups(struct triage *t)
             last->recovery_s += recovery_s(t, g);
             continue;
         }
-        plan->group[plan->n_group++] = (struct spot_state_group){ g >= t->n_state ? SPOT_KIND_CACHE
-                                                                  : is_bundle ? SPOT_KIND_BUNDLES
-                                                                              : SPOT_KIND_STATE,
-                                                                  g,
-                                                                  g,
-                                                                  g - t->n_state,
-                                                                  0,
-                                                                  recovery_s(t, g) };
+        plan->group[plan->n_group++] =
+            (struct spot_migration_group){ g >= t->n_state ? SPOT_KIND_CACHE
+                                           : is_bundle     ? SPOT_KIND_BUNDLES
+                                                           : SPOT_KIND_STATE,
+                                           g,
+                                           g,
+                                           g - t->n_state,
+                                           0,
+                                           recovery_s(t, g) };
     }
     plan->recovery_bound_s += plan->recovery_s;
     if (plan->recovery_bound_s < 0)
@@ -244,15 +245,15 @@ static void list_groups(struct triage *t)
 
 static void count_losses(struct triage *t)
 {
-    struct spot_state_plan *plan = t->plan;
+    struct spot_migration_plan *plan = t->plan;
 
     for (size_t k = 0; k < plan->n_loss; k++) {
-        struct spot_state_loss *loss = &plan->loss[k];
+        struct spot_migration_loss *loss = &plan->loss[k];
         const struct spot_reshard_part *part = &t->s->r->part[loss->part];
         const int g = group_of(t, part);
 
         for (int i = 0; i < (int)plan->n_group && !loss->is_chosen; i++) {
-            struct spot_state_group *group = &plan->group[i];
+            struct spot_migration_group *group = &plan->group[i];
 
             if (group->first > g || group->last < g)
                 continue;
@@ -266,7 +267,7 @@ static void count_losses(struct triage *t)
 /* Forget what was decided before, but for caches given up by choice. */
 static void forget(struct triage *t)
 {
-    struct spot_state_plan *plan = t->plan;
+    struct spot_migration_plan *plan = t->plan;
     size_t n = 0;
 
     for (size_t k = 0; k < plan->n_loss; k++) {
@@ -281,13 +282,13 @@ static void forget(struct triage *t)
     plan->n_at_stake = plan->n_saved = 0;
 }
 
-void spot_state_triage(struct spot_state *s, struct spot_state_plan *plan,
-                       const int *node_of_position)
+void spot_migration_triage(struct spot_migration *s, struct spot_migration_plan *plan,
+                           const int *node_of_position)
 {
     struct triage t;
 
     init(&t, s, plan);
-    spot_state_gates_init(&t.gates, s, node_of_position);
+    spot_migration_gates_init(&t.gates, s, node_of_position);
     if (!plan->loss) {
         plan->loss = spot_xcalloc(s->r->n_part, sizeof *plan->loss);
         plan->group = spot_xcalloc((size_t)t.n, sizeof *plan->group);
@@ -297,6 +298,6 @@ void spot_state_triage(struct spot_state *s, struct spot_state_plan *plan,
     save_in_time(&t);
     list_groups(&t);
     count_losses(&t);
-    spot_state_gates_release(&t.gates);
+    spot_migration_gates_release(&t.gates);
     free(t.is_broken), free(t.is_lost), free(t.bundle_byte);
 }

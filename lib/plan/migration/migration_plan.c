@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "plan/state_plan.h"
+#include "plan/migration.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -7,7 +7,7 @@
 
 #include "common/rng.h"
 #include "common/xalloc.h"
-#include "plan/migration/state_inner.h"
+#include "plan/migration/migration_inner.h"
 
 /* Effort is counted, not timed. Up to SMALL_NODES nodes all distinct placements are compared, while
  * the budget lasts; exchanges of nodes follow where it did not. */
@@ -21,7 +21,7 @@ enum {
 };
 
 /* in_byte[q * n_node + i]: what node i would have to receive for position q alone. */
-static int64_t *list_in_bytes(const struct spot_state *s)
+static int64_t *list_in_bytes(const struct spot_migration *s)
 {
     const size_t n_node = (size_t)s->n_node;
     int64_t *in = spot_xcalloc((size_t)s->r->n_new * n_node, sizeof *in);
@@ -53,14 +53,14 @@ static void add_mark(struct mark *mark, size_t k)
     mark->b += spot_rng_mix(2, k);
 }
 
-static bool is_alike(const struct spot_state *s, int i, int j)
+static bool is_alike(const struct spot_migration *s, int i, int j)
 {
     return s->out[i] == s->out[j] && s->in[i] == s->in[j] && s->limit[i] == s->limit[j] &&
            s->slots[i] == s->slots[j] && s->can_place[i] == s->can_place[j] &&
            s->zone[i] == s->zone[j];
 }
 
-static void classify(const struct spot_state *s, int *node_class, int *position_class)
+static void classify(const struct spot_migration *s, int *node_class, int *position_class)
 {
     struct mark *node = spot_xcalloc((size_t)s->n_node, sizeof *node);
     struct mark *position = spot_xcalloc((size_t)s->r->n_new, sizeof *position);
@@ -93,7 +93,7 @@ static void classify(const struct spot_state *s, int *node_class, int *position_
 /* What holds for every placement: a part wanted by w positions ends on at least w / slots nodes,
  * and those that do not have it yet fetch it from its holders. Returns the least bytes, and in
  * *floor_s the time that the holders need for them. */
-static int64_t least_bytes(const struct spot_state *s, double *floor_s)
+static int64_t least_bytes(const struct spot_migration *s, double *floor_s)
 {
     struct spot_demand *demand = spot_xcalloc((size_t)s->n_set, sizeof *demand);
     struct spot_supply supply = { .n_node = s->n_node,
@@ -117,7 +117,7 @@ static int64_t least_bytes(const struct spot_state *s, double *floor_s)
             n -= s->can_place[s->set_node[h]];
         n = n < 0 || s->is_out[k] ? 0 : n;
         sum += n * s->r->part[k].byte;
-        demand[set].byte += (n > 1 && s->is_exclusive[k] ? 1 : n) * s->r->part[k].byte;
+        demand[set].byte += (n > 1 && spot_migration_is_relayed(s, k) ? 1 : n) * s->r->part[k].byte;
     }
     spot_supply_time(&supply);
     *floor_s = isfinite(supply.time_s) ? supply.time_s : 0;
@@ -125,7 +125,7 @@ static int64_t least_bytes(const struct spot_state *s, double *floor_s)
     return sum;
 }
 
-static long climb_budget(const struct spot_state *s)
+static long climb_budget(const struct spot_migration *s)
 {
     const double work = (double)s->r->n_part * s->r->n_new / 64 + s->n_node;
     const double n = CLIMB_WORK * 1e3 / (work + 1);
@@ -133,7 +133,7 @@ static long climb_budget(const struct spot_state *s)
     return n < 50 ? 50 : n > 4000 ? 4000 : (long)n;
 }
 
-static int search(struct spot_state *s, struct spot_place *place, struct spot_err *err)
+static int search(struct spot_migration *s, struct spot_place *place, struct spot_err *err)
 {
     int *node_class = spot_xcalloc((size_t)s->n_node, sizeof(int));
     int *position_class = spot_xcalloc((size_t)s->r->n_new, sizeof(int));
@@ -152,49 +152,31 @@ static int search(struct spot_state *s, struct spot_place *place, struct spot_er
                                                 : 0,
         .climb_max = climb_budget(s),
         .bound_max = s->n_node <= SMALL_NODES ? SMALL_BOUND_STEPS : 0,
-        .score = spot_state_score,
-        .cut = spot_state_cut,
+        .score = spot_migration_score,
+        .cut = spot_migration_cut,
         .user = s,
     };
     int rc;
 
+    if (s->problem->effort) {
+        problem.score_max = problem.climb_max = s->problem->effort;
+        problem.bound_max = 0;
+    }
     problem.byte_floor = least_bytes(s, &problem.floor_s);
     classify(s, node_class, position_class);
     for (int i = 0; i < s->n_node; i++)
         problem.out_byte_per_s += s->out[i];
-    spot_state_steps_begin(s);
+    spot_migration_steps_begin(s);
     rc = spot_place_search(&problem, place, err);
-    spot_state_steps_end(s);
+    spot_migration_steps_end(s);
+    if (!rc && s->problem->is_whole && place->is_exhaustive) /* scores may be below makespans */
+        place->bound_s = fmax(place->bound_s, place->score.makespan_s);
     free(node_class), free(position_class), free(in_byte);
     return rc;
 }
 
-/* The target names its nodes. */
-static int take_places(const struct spot_state *s, struct spot_place *place, struct spot_err *err)
-{
-    const struct spot_layout *to = s->problem->to;
-    char at[64];
-
-    *place = (struct spot_place){ 0 };
-    place->node_of_position = spot_xcalloc((size_t)s->r->n_new, sizeof(int));
-    if (to->n_place != (size_t)s->r->n_new)
-        return spot_json_fail(&to->json, "/place", err, "names %zu of %d positions", to->n_place,
-                              s->r->n_new);
-    for (size_t k = 0; k < to->n_place; k++) {
-        const struct spot_layout_place *mine = &to->place[k];
-        const int node = spot_state_find_node(s, mine->node);
-
-        snprintf(at, sizeof at, "/place/%zu/node", k);
-        if (node < 0 || !s->can_place[node])
-            return spot_json_fail(&to->json, at, err, "the cluster has no node '%s' that stays",
-                                  mine->node);
-        place->node_of_position[(mine->d * to->p + mine->p) * to->m + mine->m] = node;
-    }
-    return 0;
-}
-
 /* Request groups whose cache is computed again sooner than it arrives. True if there are any. */
-static bool give_up_caches(struct spot_state *s, struct spot_state_plan *plan,
+static bool give_up_caches(struct spot_migration *s, struct spot_migration_plan *plan,
                            const int *node_of_position)
 {
     const double rate = s->problem->cluster->prefill_tokens_per_s;
@@ -202,10 +184,10 @@ static bool give_up_caches(struct spot_state *s, struct spot_state_plan *plan,
     bool is_any = false;
 
     s->keep_wants = true;
-    if (rate > 0 && s->r->to->n_kv)
-        spot_state_score(s, node_of_position, INFINITY);
-    for (size_t g = 0; g < s->r->to->n_kv && rate > 0; g++) {
-        const double again_s = (double)s->r->to->kv[g].n_token / rate;
+    if (rate > 0 && s->r->n_kv)
+        spot_migration_score(s, node_of_position, INFINITY);
+    for (size_t g = 0; g < s->r->n_kv && rate > 0; g++) {
+        const double again_s = (double)s->r->kv_token[g] / rate;
         double most_s = 0;
 
         memset(in_s, 0, (size_t)s->n_node * sizeof *in_s);
@@ -222,21 +204,27 @@ static bool give_up_caches(struct spot_state *s, struct spot_state_plan *plan,
                 continue;
             s->is_out[k] = is_any = true;
             plan->loss[plan->n_loss++] =
-                (struct spot_state_loss){ k, SPOT_FATE_RECOMPUTE, true, -1, again_s };
+                (struct spot_migration_loss){ k, SPOT_FATE_RECOMPUTE, true, -1, again_s };
         }
     }
     free(in_s);
     return is_any;
 }
 
-static int place_all(struct spot_state *s, struct spot_place *place, struct spot_err *err)
+static int place_all(struct spot_migration *s, struct spot_place *place, struct spot_err *err)
 {
+    const size_t n = (size_t)s->r->n_new;
+
     spot_place_release(place);
-    return s->problem->to->n_place ? take_places(s, place, err) : search(s, place, err);
+    if (!s->problem->place)
+        return search(s, place, err);
+    place->node_of_position = spot_xcalloc(n, sizeof(int));
+    memcpy(place->node_of_position, s->problem->place, n * sizeof(int));
+    return 0;
 }
 
 /* Takes the placement over if is_taken, and what is known of all placements in any case. */
-static void take(struct spot_place *place, struct spot_state_plan *plan, bool is_taken)
+static void take(struct spot_place *place, struct spot_migration_plan *plan, bool is_taken)
 {
     plan->bound_s = place->bound_s;
     plan->bound_byte = place->bound_byte;
@@ -250,7 +238,7 @@ static void take(struct spot_place *place, struct spot_state_plan *plan, bool is
 }
 
 /* Caches that are given up leave room on the links of leaving nodes for others. */
-static int choose(struct spot_state *s, struct spot_state_plan *plan, struct spot_err *err)
+static int choose(struct spot_migration *s, struct spot_migration_plan *plan, struct spot_err *err)
 {
     struct spot_place place = { 0 };
     int rc = place_all(s, &place, err);
@@ -258,7 +246,7 @@ static int choose(struct spot_state *s, struct spot_state_plan *plan, struct spo
     for (int turn = 0; !rc && turn < 2; turn++) {
         if (!give_up_caches(s, plan, place.node_of_position))
             break;
-        spot_state_triage(s, plan, NULL);
+        spot_migration_triage(s, plan, NULL);
         rc = place_all(s, &place, err);
     }
     if (!rc)
@@ -269,44 +257,44 @@ static int choose(struct spot_state *s, struct spot_state_plan *plan, struct spo
 
 /* With the placement given, the bound is that of its own bytes; with every placement compared it
  * is the optimum itself. */
-static void close_bound(const struct spot_state *s, struct spot_state_plan *plan)
+static void close_bound(const struct spot_migration *s, struct spot_migration_plan *plan)
 {
-    if (s->problem->to->n_place) {
+    if (s->problem->place) {
         plan->bound_s = plan->makespan_s;
         plan->bound_byte = plan->total_byte;
-    } else if (plan->is_exhaustive) {
+    } else if (plan->is_exhaustive && !s->problem->is_whole) {
         plan->bound_s = plan->makespan_s;
     }
 }
 
 /* State can be saved bundle by bundle where no work is lost with the rest: then the parts that are
  * at stake are cut there. */
-static int cut_bundles(struct spot_state *s, struct spot_reshard *r, struct spot_err *err)
+static int cut_bundles(struct spot_migration *s, struct spot_migration_problem *problem,
+                       struct spot_err *err)
 {
-    const struct spot_state_problem *problem = s->problem;
-
-    spot_reshard_cut(r, s->is_exclusive);
-    spot_state_release(s);
-    return spot_state_init(s, problem, r, err);
+    spot_reshard_cut(&problem->reshard, s->is_exclusive);
+    spot_migration_release(s);
+    return spot_migration_init(s, problem, err);
 }
 
 /* With the placement known: what its receivers cannot take in before the senders are gone is chosen
  * anew. A better place for what is left is taken if its receivers can. The bound of recovery stays
  * that of any placement. */
-static int heed_receivers(struct spot_state *s, struct spot_state_plan *plan, struct spot_err *err)
+static int heed_receivers(struct spot_migration *s, struct spot_migration_plan *plan,
+                          struct spot_err *err)
 {
     const double bound_s = plan->recovery_bound_s;
     struct spot_place place = { 0 };
     int rc;
 
-    spot_state_triage(s, plan, plan->node_of_position);
+    spot_migration_triage(s, plan, plan->node_of_position);
     plan->recovery_bound_s = fmin(bound_s, plan->recovery_s);
     rc = place_all(s, &place, err);
-    if (!rc && spot_state_all_fits(s, place.node_of_position)) {
+    if (!rc && spot_migration_all_fits(s, place.node_of_position)) {
         const int n_saved = plan->n_saved;
 
         take(&place, plan, true);
-        spot_state_triage(s, plan, plan->node_of_position); /* there may be room for more */
+        spot_migration_triage(s, plan, plan->node_of_position); /* there may be room for more */
         plan->recovery_bound_s = fmin(bound_s, plan->recovery_s);
         plan->is_exhaustive = plan->is_exhaustive && plan->n_saved == n_saved;
     } else if (!rc) {
@@ -316,54 +304,65 @@ static int heed_receivers(struct spot_state *s, struct spot_state_plan *plan, st
     return rc;
 }
 
-static int plan_state(struct spot_state *s, struct spot_state_plan *plan, struct spot_err *err)
+static int plan_moves(struct spot_migration *s, struct spot_migration_problem *problem,
+                      struct spot_migration_plan *plan, struct spot_err *err)
 {
-    const bool can_cut = !(s->problem->cluster->rollback_s > 0);
-    bool is_cut = can_cut && !spot_state_all_fits(s, NULL);
+    const bool can_cut = !(problem->cluster->rollback_s > 0) && !problem->is_whole;
+    bool is_cut = can_cut && !spot_migration_all_fits(s, NULL);
 
-    if (is_cut && cut_bundles(s, &plan->reshard, err))
+    if (is_cut && cut_bundles(s, problem, err))
         return -1;
-    spot_state_triage(s, plan, NULL);
+    spot_migration_triage(s, plan, NULL);
     if (choose(s, plan, err))
         return -1;
-    if (spot_state_all_fits(s, plan->node_of_position))
+    if (spot_migration_all_fits(s, plan->node_of_position))
         return 0;
     if (can_cut && !is_cut) { /* all seemed to fit: the placement stays, in finer parts */
         free(plan->loss), free(plan->group);
         plan->loss = NULL, plan->group = NULL;
         plan->n_loss = plan->n_group = 0;
-        if (cut_bundles(s, &plan->reshard, err))
+        if (cut_bundles(s, problem, err))
             return -1;
-        spot_state_triage(s, plan, NULL);
+        spot_migration_triage(s, plan, NULL);
         give_up_caches(s, plan, plan->node_of_position);
     }
     return heed_receivers(s, plan, err);
 }
 
-int spot_state_plan(const struct spot_state_problem *problem, struct spot_state_plan *plan,
-                    struct spot_err *err)
+static int plan_in_time(struct spot_migration_problem *problem, struct spot_migration_plan *plan,
+                        struct spot_err *err)
 {
-    struct spot_state s = { 0 };
+    struct spot_migration s = { 0 };
     int rc = -1;
 
-    *plan = (struct spot_state_plan){ 0 };
-    if (spot_reshard_init(&plan->reshard, problem->from, problem->to, err) ||
-        spot_state_init(&s, problem, &plan->reshard, err) || plan_state(&s, plan, err))
+    *plan = (struct spot_migration_plan){ 0 };
+    if (spot_migration_init(&s, problem, err) || plan_moves(&s, problem, plan, err))
         goto out;
-    spot_state_order(&s, plan);
+    spot_migration_order(&s, plan);
     close_bound(&s, plan);
     rc = 0;
 out:
-    spot_state_release(&s);
+    spot_migration_release(&s);
     if (rc)
-        spot_state_plan_release(plan);
+        spot_migration_plan_release(plan);
     return rc;
 }
 
-void spot_state_plan_release(struct spot_state_plan *plan)
+int spot_migrate(struct spot_migration_problem *problem, struct spot_migration_plan *plan,
+                 struct spot_err *err)
 {
-    spot_reshard_release(&plan->reshard);
+    if (plan_in_time(problem, plan, err))
+        return -1;
+    if (!problem->is_whole || (plan->n_saved == plan->n_at_stake && isfinite(plan->makespan_s)))
+        return 0;
+    spot_migration_plan_release(plan);
+    problem->is_late = true;
+    return plan_in_time(problem, plan, err);
+}
+
+void spot_migration_plan_release(struct spot_migration_plan *plan)
+{
     free(plan->node_of_position), free(plan->move), free(plan->loss), free(plan->in_cut);
     free(plan->in_s), free(plan->out_s), free(plan->group);
-    *plan = (struct spot_state_plan){ 0 };
+    *plan = (struct spot_migration_plan){ 0 };
 }

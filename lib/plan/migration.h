@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+/* migration.h - the moves from one layout to another on a cluster: never lose the last copy of
+ * anything that can be saved, then be fast, then cheap, then small, then leave machines alone.
+ *
+ * A problem is made from two layout documents, or by a job that runs from what its members hold;
+ * both are answered by spot_migrate.
+ *
+ * docs/design/07-moves.md has the objective, the bounds and what is exact and what is searched.
+ */
+#ifndef SPOT_PLAN_MIGRATION_H
+#define SPOT_PLAN_MIGRATION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "model/cluster_doc.h"
+#include "model/layout_doc.h"
+#include "plan/migration/reshard.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct spot_migration_problem {
+    struct spot_reshard reshard; /* parts, their old positions and the new ones that need them */
+    int *node_of_old;            /* [reshard.n_old] node of the cluster, -1: gone or behind */
+    int *place;                  /* [reshard.n_new] node of each position; NULL: it is searched */
+    const struct spot_cluster *cluster; /* borrowed */
+    double deadline_s;                  /* of leaving nodes that name none; INFINITY: no deadline */
+    double memory_cap_byte; /* a node may hold so much beyond max(old, new); INFINITY: no cap */
+    long effort;            /* placements scored in one search at most; 0: by the number of nodes */
+    bool is_whole; /* a part comes from one sender that holds it now, prices aside; what cannot be
+                      sent before its holders are gone is sent all the same */
+    bool is_late;  /* answer, of whole parts: there were such, and deadlines were left aside */
+};
+
+/* What a job that runs knows. */
+struct spot_migration_bundles {
+    int n_node, n_position, n_bundle;
+    const int64_t *byte;  /* [n_bundle] */
+    const uint8_t *holds; /* [n_node * n_bundle], 1 if the node has a current copy */
+    const uint8_t *needs; /* [n_position * n_bundle], 1 if the position needs it */
+};
+
+/* Without deadline and cap. Places of `to` are kept. Returns 0, or -1 with *err: SPOT_EDATA for
+ * layouts that do not fit together, or a place on a node that the cluster lacks. */
+int spot_migration_of_layouts(struct spot_migration_problem *problem,
+                              const struct spot_layout *from, const struct spot_layout *to,
+                              const struct spot_cluster *cluster, struct spot_err *err);
+/* Part k is bundle k, and whole. Nodes are those of the cluster, of which names are not read. */
+void spot_migration_of_bundles(struct spot_migration_problem *problem,
+                               const struct spot_migration_bundles *bundles,
+                               const struct spot_cluster *cluster);
+void spot_migration_problem_release(struct spot_migration_problem *problem);
+
+/* Bytes [begin, end) of a part, laid out piece after piece. */
+struct spot_migration_move {
+    size_t part;
+    int64_t begin, end;
+    int from, to;          /* nodes of the cluster */
+    bool is_urgent;        /* no node that stays has it */
+    bool is_relayed;       /* from the node that fetched it first */
+    double begin_s, end_s; /* one transfer at a time in each direction of each link */
+};
+
+enum spot_migration_fate { SPOT_FATE_CHECKPOINT, SPOT_FATE_RECOMPUTE };
+
+/* What has to be recovered together, since a part of it is worth nothing: a cache; a bundle, read
+ * whole from durable storage; with work to roll back, all state, for all of it is of one step. */
+enum spot_migration_kind { SPOT_KIND_STATE, SPOT_KIND_BUNDLES, SPOT_KIND_CACHE };
+
+struct spot_migration_group {
+    enum spot_migration_kind kind;
+    int64_t first, last; /* bundles, of SPOT_KIND_BUNDLES: neighbours are told together */
+    int kv;              /* of SPOT_KIND_CACHE */
+    int64_t byte;        /* without a source in time */
+    double recovery_s;   /* NAN: the cluster document does not say what it takes */
+};
+
+/* What no transfer brings. */
+struct spot_migration_loss {
+    size_t part;
+    enum spot_migration_fate fate;
+    bool is_chosen;    /* recomputing is faster than moving */
+    int group;         /* in group[]; -1 if chosen */
+    double recovery_s; /* of the group */
+};
+
+struct spot_migration_plan {
+    int *node_of_position;            /* [n_new] index into the cluster's nodes */
+    struct spot_migration_move *move; /* [n_move] in the order in which they should start */
+    size_t n_move;
+    struct spot_migration_loss *loss; /* [n_loss] */
+    size_t n_loss;
+    struct spot_migration_group *group; /* [n_group] what the losses add up to */
+    size_t n_group;
+    double recovery_s, recovery_bound_s; /* of all groups; of any choice of what to save. NAN */
+    int n_at_stake, n_saved;             /* groups that only leaving nodes have; that get out */
+    int64_t total_byte, lost_byte;       /* over links; without a source in time */
+    double makespan_s, bound_s;
+    double naive_s;    /* of the same placement if the lowest-numbered holder sends all */
+    double in_order_s; /* end of the last move, one at a time in each direction */
+    double usd;
+    int64_t bound_byte;
+    int n_touched;      /* nodes that receive */
+    bool is_exhaustive; /* every placement was compared */
+    long n_scored;
+    /* What decides the time: a receiver, or the holders of the parts in the cut. */
+    int busiest_node;       /* -1: the cut decides */
+    bool *in_cut;           /* [n_part] */
+    double *in_s, *out_s;   /* [n_node] busy time of each direction */
+    double peak_extra_byte; /* beyond max(old, new), on the worst node, in this order */
+};
+
+/* May cut parts of the problem finer, at bundles: those of the plan are the ones it has then.
+ * Returns 0, or -1 with *err: SPOT_EINFEASIBLE with too few slots, SPOT_EDATA with too many. */
+int spot_migrate(struct spot_migration_problem *problem, struct spot_migration_plan *plan,
+                 struct spot_err *err);
+void spot_migration_plan_release(struct spot_migration_plan *plan);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_MIGRATION_H */
