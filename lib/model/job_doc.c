@@ -64,10 +64,10 @@ const struct spot_field spot_job_layer_field[] = {
 
 #define PROFILE(member) offsetof(struct spot_job_profile, member)
 const struct spot_field spot_job_profile_field[] = {
-    { "D", SPOT_F_INT, PROFILE(grid.d), "1", 1, SPOT_GRID_MAX, true },
-    { "P", SPOT_F_INT, PROFILE(grid.p), "1", 1, SPOT_GRID_MAX, true },
-    { "M", SPOT_F_INT, PROFILE(grid.m), "1", 1, SPOT_GRID_MAX, false },
-    { "B", SPOT_F_INT, PROFILE(grid.b), "1", 1, 1e9, false },
+    { "D", SPOT_F_INT, PROFILE(grid.D), "1", 1, SPOT_GRID_MAX, true },
+    { "P", SPOT_F_INT, PROFILE(grid.P), "1", 1, SPOT_GRID_MAX, true },
+    { "M", SPOT_F_INT, PROFILE(grid.M), "1", 1, SPOT_GRID_MAX, false },
+    { "B", SPOT_F_INT, PROFILE(micro_batch), "1", 1, 1e9, false },
     { "step_s", SPOT_F_REAL, PROFILE(step_s), "s", 1e-9, 1e9, false },
     { "samples_per_s", SPOT_F_REAL, PROFILE(samples_per_s), "1/s", 1e-12, 1e12, false },
     { "latency_s", SPOT_F_REAL, PROFILE(latency_s), "s", 1e-9, 1e9, false },
@@ -220,7 +220,8 @@ static int read_profile(struct spot_job_doc *job, struct spot_err *err)
         char at[48];
 
         snprintf(at, sizeof(at), "/profile/%zu", i);
-        p->grid = (struct spot_grid){ .m = 1, .b = job->micro_batch };
+        p->grid.M = 1;
+        p->micro_batch = job->micro_batch;
         if (spot_json_read_fields(&job->json, json_array_get(list, i), at, spot_job_profile_field,
                                   p, err))
             return -1;

@@ -48,6 +48,7 @@ struct spot_job_layer {
 /* One measured grid. step_s is the time of one global batch (train); the others 0 if absent. */
 struct spot_job_profile {
     struct spot_grid grid;
+    int64_t micro_batch;
     double step_s;
     double samples_per_s;
     double latency_s;

@@ -26,6 +26,7 @@ struct spot_job_stage_memory {
 
 struct spot_job_cell {
     struct spot_grid grid;
+    int64_t micro_batch;
     int64_t steps;                /* measured, after the warm-up */
     double step_s, low_s, high_s; /* median, quartiles */
     double law_s;                 /* what the fitted law says; 0: it says nothing of this grid */

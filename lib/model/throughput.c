@@ -147,7 +147,7 @@ static bool fit_points(const struct points *pt, double w[3])
 /* What grids are planned with: no tensor groups, and the job's own micro batch. */
 static bool is_planned(const struct spot_job_doc *job, const struct spot_job_profile *p)
 {
-    return p->step_s > 0 && p->grid.m == 1 && p->grid.b == job->micro_batch;
+    return p->step_s > 0 && p->grid.M == 1 && p->micro_batch == job->micro_batch;
 }
 
 static void gather(const struct spot_job_doc *job, const bool *skip, struct points *pt)
@@ -159,7 +159,7 @@ static void gather(const struct spot_job_doc *job, const bool *skip, struct poin
 
         if (!is_planned(job, p) || skip[i])
             continue;
-        features(job, (int)p->grid.d, (int)p->grid.p, &pipe, &fill);
+        features(job, (int)p->grid.D, (int)p->grid.P, &pipe, &fill);
         pt->x[pt->n][0] = pipe / p->step_s;
         pt->x[pt->n][1] = fill / p->step_s;
         pt->x[pt->n][2] = 1 / p->step_s;
@@ -274,8 +274,8 @@ double spot_job_stage_byte(const struct spot_job_doc *job, int d, int p)
 static bool has_run(const struct spot_job_doc *job, int d, int p)
 {
     for (size_t i = 0; i < job->n_profile; i++)
-        if (is_planned(job, &job->profile[i]) && job->profile[i].grid.p == p &&
-            job->profile[i].grid.d <= d)
+        if (is_planned(job, &job->profile[i]) && job->profile[i].grid.P == p &&
+            job->profile[i].grid.D <= d)
             return true;
     return false;
 }
@@ -295,8 +295,8 @@ int spot_job_profiled(const struct spot_job_doc *job)
     for (size_t i = 0; i < job->n_profile; i++) {
         const struct spot_grid *g = &job->profile[i].grid;
 
-        if (is_planned(job, &job->profile[i]) && g->d * g->p > most && g->d * g->p <= SPOT_GRID_MAX)
-            most = g->d * g->p;
+        if (is_planned(job, &job->profile[i]) && g->D * g->P > most && g->D * g->P <= SPOT_GRID_MAX)
+            most = g->D * g->P;
     }
     return (int)most;
 }
@@ -389,7 +389,7 @@ static void law_reach(const struct spot_job_doc *job, enum spot_throughput_sourc
     *low = source == SPOT_THROUGHPUT_BOTH ? SPOT_GRID_MAX : 1;
     *high = source == SPOT_THROUGHPUT_BOTH ? 0 : SPOT_GRID_MAX;
     for (size_t i = 0; source == SPOT_THROUGHPUT_BOTH && i < job->n_profile; i++) {
-        const int p = (int)job->profile[i].grid.p;
+        const int p = (int)job->profile[i].grid.P;
 
         if (!is_planned(job, &job->profile[i]))
             continue;
@@ -426,8 +426,8 @@ static void fill(struct spot_throughput *t, const struct spot_job_doc *job,
         if (!is_planned(job, &job->profile[i]))
             continue;
         if (source != SPOT_THROUGHPUT_LAW && trusted &&
-            spot_throughput_at(t, (int)g->d, (int)g->p) >= 0)
-            measure(t, (int)g->d, (int)g->p, samples_per_s(job, &job->profile[i]));
+            spot_throughput_at(t, (int)g->D, (int)g->P) >= 0)
+            measure(t, (int)g->D, (int)g->P, samples_per_s(job, &job->profile[i]));
     }
 }
 

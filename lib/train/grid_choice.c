@@ -6,26 +6,26 @@
 
 #include "common/xalloc.h"
 
-static uint32_t at_most(uint32_t x, int64_t limit)
+static int64_t at_most(int64_t x, int64_t limit)
 {
-    return x > limit ? (uint32_t)limit : x;
+    return x > limit ? limit : x;
 }
 
 /* The largest divisor of n_shard up to `limit`. */
-static uint32_t divisor(int64_t n_shard, uint32_t limit)
+static int64_t divisor(int64_t n_shard, int64_t limit)
 {
     while (n_shard % limit)
         limit--;
     return limit;
 }
 
-struct spot_degrees spot_grid_choose(uint32_t n, const struct spot_degrees *want,
-                                     int64_t n_microbatch, int n_bundle, int64_t n_shard)
+struct spot_grid spot_grid_choose(uint32_t n, const struct spot_grid *want, int64_t n_microbatch,
+                                  int n_bundle, int64_t n_shard)
 {
-    struct spot_degrees grid = { n, 1, 1 };
+    struct spot_grid grid = { n, 1, 1 };
 
     assert(n > 0);
-    if (want->D && want->P && want->M)
+    if (spot_grid_size(want))
         grid = *want;
     grid.M = divisor(n_shard, at_most(grid.M, n));
     grid.P = at_most(at_most(grid.P, n_bundle), n / grid.M);
