@@ -23,7 +23,7 @@ static double layer_time(const struct spot_job_doc *job, size_t i)
         timed = job->layer[k].forward_s + job->layer[k].backward_s > 0;
     if (timed)
         return job->layer[i].forward_s + job->layer[i].backward_s;
-    if (job->model.layers) /* the embedding only looks up */
+    if (job->model.shape.n_layer) /* the embedding only looks up */
         return i ? job->layer[i].params / job->layer[1].params : 0;
     return 1;
 }

@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "model/grid.h"
-#include "shard/arena.h"
+#include "model/shape.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -148,9 +148,6 @@ int profile_write(struct profile *p, const char *name, const struct spot_prov *p
         .global_batch = (int64_t)p->job.global_batch,
         .micro_batch = (int64_t)p->job.micro_batch,
         .seq = (int64_t)p->job.seq,
-        .model = { (int64_t)p->job.layers, (int64_t)p->job.width, (int64_t)p->job.heads,
-                   (int64_t)p->job.vocab, (int64_t)p->job.shards, (int64_t)p->job.kv_heads,
-                   (int64_t)p->job.ffn },
         .layer = p->layer,
         .n_layer = (size_t)p->n_bundle,
         .lists_layers = true,
@@ -159,9 +156,12 @@ int profile_write(struct profile *p, const char *name, const struct spot_prov *p
         .memory = { .p_min = 1, .d_min = 1, .p_max = p->n_bundle },
         .measured = &p->measured,
     };
+    struct spot_coordinator_options c;
     char source[192];
     int rc = profile_sizes(p, &job.memory.state_byte_per_param, err);
 
+    job_options_put(&p->job, &c);
+    job.model.shape = c.config.shape;
     if (available_byte != SIZE_MAX)
         job.memory.node_byte = (double)available_byte;
     snprintf(source, sizeof(source),
