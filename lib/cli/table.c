@@ -84,13 +84,14 @@ void spot_table_fixed(struct spot_table *table, double value, int digits)
     spot_table_text(table, isfinite(value) ? text : "");
 }
 
-/* Columns that a terminal shows: UTF-8 continuation bytes take none. */
+/* Columns that a terminal shows: one for each character. */
 static int width_of(const char *text)
 {
     int width = 0;
+    uint32_t code;
 
-    for (; *text; text++)
-        width += ((unsigned char)*text & 0xC0) != 0x80;
+    for (size_t n = strlen(text), length; n; text += length, n -= length, width++)
+        length = spot_utf8_char(text, n, &code);
     return width;
 }
 

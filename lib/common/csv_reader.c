@@ -13,6 +13,7 @@
 #include "common/hash.h"
 #include "common/num.h"
 #include "common/unpack.h"
+#include "common/utf8.h"
 #include "common/xalloc.h"
 
 enum { BUFFER_BYTE = 2 * SPOT_CSV_LINE_MAX };
@@ -211,41 +212,16 @@ static void on_record(int terminator, void *user)
         r->failed = true;
 }
 
-/* Length of the UTF-8 sequence at p, 0 if it is none (RFC 3629). */
-static size_t utf8_length(const unsigned char *p, size_t left)
-{
-    static const struct {
-        unsigned char first_min, first_max, second_min, second_max;
-        size_t n;
-    } form[] = {
-        { 0xC2, 0xDF, 0x80, 0xBF, 2 }, { 0xE0, 0xE0, 0xA0, 0xBF, 3 }, { 0xE1, 0xEC, 0x80, 0xBF, 3 },
-        { 0xED, 0xED, 0x80, 0x9F, 3 }, { 0xEE, 0xEF, 0x80, 0xBF, 3 }, { 0xF0, 0xF0, 0x90, 0xBF, 4 },
-        { 0xF1, 0xF3, 0x80, 0xBF, 4 }, { 0xF4, 0xF4, 0x80, 0x8F, 4 },
-    };
-
-    for (size_t i = 0; i < sizeof(form) / sizeof(form[0]); i++) {
-        if (p[0] < form[i].first_min || p[0] > form[i].first_max || left < form[i].n)
-            continue;
-        if (p[1] < form[i].second_min || p[1] > form[i].second_max)
-            return 0;
-        for (size_t k = 2; k < form[i].n; k++)
-            if ((p[k] & 0xC0) != 0x80)
-                return 0;
-        return form[i].n;
-    }
-    return 0;
-}
-
 /* Byte offset of the first fault in a line, or its length. */
 static size_t utf8_fault(const char *line, size_t len)
 {
-    const unsigned char *p = (const unsigned char *)line;
     size_t i = 0;
 
     while (i < len) {
-        const size_t n = p[i] < 0x80 ? 1 : utf8_length(p + i, len - i);
+        uint32_t code;
+        const size_t n = spot_utf8_char(line + i, len - i, &code);
 
-        if (!n)
+        if (code == UINT32_MAX)
             break;
         i += n;
     }

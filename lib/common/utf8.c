@@ -34,6 +34,16 @@ size_t spot_utf8_char(const char *text, size_t n, uint32_t *code)
     return length;
 }
 
+size_t spot_utf8_put(uint32_t code, char text[SPOT_UTF8_MAX])
+{
+    const size_t n = 1 + (code >= 0x80) + (code >= 0x800) + (code >= 0x10000);
+
+    for (size_t i = n - 1; i > 0; i--, code >>= 6)
+        text[i] = (char)(0x80 | (code & 0x3F));
+    text[0] = (char)(n == 1 ? code : (0xF00U >> n & 0xFF) | code);
+    return n;
+}
+
 static bool is_plain(uint32_t c)
 {
     return c >= 0x20 && (c < 0x7F || c >= 0xA0) && c != 0x2028 && c != 0x2029 && c != UINT32_MAX;

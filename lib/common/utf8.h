@@ -15,6 +15,12 @@ extern "C" {
  * UTF-8 (RFC 3629) is one byte of code UINT32_MAX. */
 size_t spot_utf8_char(const char *text, size_t n, uint32_t *code);
 
+enum { SPOT_UTF8_MAX = 4 }; /* bytes of a character */
+
+/* The other way: the bytes of a character below 0x110000 into text[], without a NUL. Returns how
+ * many. */
+size_t spot_utf8_put(uint32_t code, char text[SPOT_UTF8_MAX]);
+
 /* Well-formed UTF-8 of one line, no control character in it: safe in a log and on a terminal. */
 bool spot_utf8_is_plain(const char *text);
 

@@ -7,22 +7,6 @@
 
 #include "engine/backend.h"
 
-static const char *const recompute_name[SPOT_RECOMPUTES] = { "none", "mlp", "layer" };
-
-const char *spot_recompute_name(int recompute)
-{
-    assert(recompute >= 0 && recompute < SPOT_RECOMPUTES);
-    return recompute_name[recompute];
-}
-
-int spot_recompute_find(const char *name)
-{
-    for (int i = 0; i < SPOT_RECOMPUTES; i++)
-        if (!strcmp(recompute_name[i], name))
-            return i;
-    return -1;
-}
-
 static const struct spot_backend *backend_of(const struct spot_stage *stage)
 {
     return *(const struct spot_backend *const *)(const void *)stage;

@@ -45,20 +45,6 @@ struct spot_stage_group {
     void *user;
 };
 
-/* What of a layer's forward pass is computed again in its backward pass, with the same bits, and so
- * not kept for each microbatch in flight: nothing; what enters the MLP's activation; all but what
- * enters the layer's two halves. */
-enum spot_recompute {
-    SPOT_RECOMPUTE_NONE,
-    SPOT_RECOMPUTE_MLP,
-    SPOT_RECOMPUTE_LAYER,
-    SPOT_RECOMPUTES
-};
-
-/* "none", "mlp", "layer"; -1 when there is none of that name. */
-const char *spot_recompute_name(int recompute);
-int spot_recompute_find(const char *name);
-
 struct spot_stage_config {
     struct spot_shape shape;
     int bundle_begin, bundle_end; /* [begin, end) */

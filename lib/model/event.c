@@ -44,9 +44,9 @@ static const struct spot_field member_field[] = {
 
 static const struct spot_field formed_field[] = {
     OF_A_JOB,
-    KEY("D", SPOT_F_INT, D, "1", 1, GRID_MAX, true),
-    KEY("P", SPOT_F_INT, P, "1", 1, GRID_MAX, true),
-    KEY("M", SPOT_F_INT, M, "1", 1, GRID_MAX, false),
+    KEY("D", SPOT_F_INT, grid.D, "1", 1, GRID_MAX, true),
+    KEY("P", SPOT_F_INT, grid.P, "1", 1, GRID_MAX, true),
+    KEY("M", SPOT_F_INT, grid.M, "1", 1, GRID_MAX, false),
     KEY("tokens", SPOT_F_STR, tokens, NULL, 0, 0, false),
     KEY("members", SPOT_F_INT, members, "1", 1, GRID_MAX, true),
     { 0 },
@@ -185,7 +185,7 @@ static int read_event(struct spot_event_log *log, struct spot_event *event, stru
     const struct spot_json_doc *const doc = &log->doc;
     const struct spot_field *table;
 
-    memset(event, 0, sizeof(*event));
+    *event = (struct spot_event){ .grid.M = 1 };
     if (spot_json_expect_schema(doc, "spot.event", 1, err) ||
         spot_json_read_fields(doc, doc->root, "", any_field, event, err))
         return -1;

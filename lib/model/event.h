@@ -11,6 +11,7 @@
 #include "common/err.h"
 #include "common/hash.h"
 #include "common/json.h"
+#include "model/grid.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -24,7 +25,7 @@ struct spot_event {
     int64_t epoch, step;
     int64_t member;                /* joined, notice, left, lost: its number */
     int64_t members;               /* joined, formed: how many there are now */
-    int64_t D, P, M;               /* formed; M 0: not told, 1 */
+    struct spot_grid grid;         /* formed; M 1 where it is not told */
     const char *tokens;            /* formed: what a token is, NULL: not told */
     int64_t from, to;              /* rolled_back; restored has `from` alone */
     int64_t restored_byte;         /* migrate */

@@ -177,16 +177,16 @@ static const char *take_migrate(struct spot_event_order *o, const struct spot_ev
 
 static const char *take_formed(struct spot_event_order *o, const struct spot_event *e, char *why)
 {
-    const int64_t M = e->M ? e->M : 1;
+    const struct spot_grid *const g = &e->grid;
     const char *at = check_phase(o, SPOT_ORDER_MIGRATED, e->name, why);
 
     at = at ? at : check_place(o, e, why);
     at = at ? at
             : expect(why, "/members", (int64_t)o->n_member, e->members,
                      "counted from the lines above");
-    if (!at && e->D * e->P * M > e->members)
+    if (!at && spot_grid_size(g) > e->members)
         at = fault(why, "/D", "a grid of %" PRId64 "x%" PRId64 "x%" PRId64 " with fewer members",
-                   e->D, e->P, M);
+                   g->D, g->P, g->M);
     o->phase = SPOT_ORDER_FORMED;
     o->is_resumed = false;
     return at;

@@ -1,56 +1,40 @@
 /* SPDX-License-Identifier: MIT */
 #include "model/grid.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-static int read_degree(const char **at, int *degree)
+static int read_degree(const char **at, int64_t *degree)
 {
     char *end;
-    long value;
 
     if (**at < '0' || **at > '9')
         return -1;
-    value = strtol(*at, &end, 10);
-    if (value > SPOT_GRID_MAX)
-        return -1;
-    *degree = (int)value;
+    *degree = strtol(*at, &end, 10);
     *at = end;
+    return *degree > SPOT_GRID_MAX ? -1 : 0;
+}
+
+int spot_grid_parse(const char *text, struct spot_grid *grid)
+{
+    struct spot_grid g = { .M = 1 };
+
+    if (read_degree(&text, &g.D) || *text++ != 'x' || read_degree(&text, &g.P))
+        return -1;
+    if (*text == 'x' && (text++, read_degree(&text, &g.M)))
+        return -1;
+    if (*text || spot_grid_size(&g) > SPOT_GRID_MAX)
+        return -1;
+    *grid = g;
     return 0;
 }
 
-int spot_grid_parse(const char *text, int *d, int *p)
+const char *spot_grid_text(const struct spot_grid *grid, char text[SPOT_GRID_TEXT])
 {
-    int dd, pp;
+    const int n = snprintf(text, SPOT_GRID_TEXT, "%" PRId64 "x%" PRId64, grid->D, grid->P);
 
-    if (read_degree(&text, &dd) || *text++ != 'x' || read_degree(&text, &pp) || *text ||
-        dd * pp > SPOT_GRID_MAX)
-        return -1;
-    *d = dd;
-    *p = pp;
-    return 0;
-}
-
-int spot_degrees_parse(const char *text, struct spot_degrees *degrees)
-{
-    int d, p, m = 1;
-
-    if (read_degree(&text, &d) || *text++ != 'x' || read_degree(&text, &p))
-        return -1;
-    if (*text == 'x' && (text++, read_degree(&text, &m)))
-        return -1;
-    if (*text || (int64_t)d * p * m > SPOT_GRID_MAX)
-        return -1;
-    *degrees = (struct spot_degrees){ (uint32_t)d, (uint32_t)p, (uint32_t)m };
-    return 0;
-}
-
-const char *spot_degrees_text(const struct spot_degrees *degrees, char text[SPOT_DEGREES_TEXT])
-{
-    if (degrees->M > 1)
-        snprintf(text, SPOT_DEGREES_TEXT, "%ux%ux%u", (unsigned)degrees->D, (unsigned)degrees->P,
-                 (unsigned)degrees->M);
-    else
-        snprintf(text, SPOT_DEGREES_TEXT, "%ux%u", (unsigned)degrees->D, (unsigned)degrees->P);
+    if (grid->M > 1)
+        snprintf(text + n, (size_t)(SPOT_GRID_TEXT - n), "x%" PRId64, grid->M);
     return text;
 }

@@ -3,36 +3,37 @@
 #ifndef SPOT_MODEL_GRID_H
 #define SPOT_MODEL_GRID_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-enum { SPOT_GRID_MAX = 4096 }; /* of each degree, and of D * P * M */
+enum { SPOT_GRID_MAX = 4096, SPOT_GRID_TEXT = 64 }; /* of each degree, and of D * P * M */
 
-/* A grid of workers: D data-parallel pipelines of P stages of M tensor-parallel ranks. */
-struct spot_degrees {
-    uint32_t D, P, M;
-};
-
-/* D data-parallel pipelines of P stages of M tensor-parallel ranks; micro batches of B sequences.
- * d = 0 says "suspended": nothing runs. */
+/* D data-parallel pipelines of P stages of M tensor-parallel ranks; D = 0 says "suspended": nothing
+ * runs. */
 struct spot_grid {
-    int64_t d, p, m, b;
+    int64_t D, P, M;
 };
 
-/* Read "DxP", decimal, each 0..SPOT_GRID_MAX and so their product. Returns 0, or -1 for anything
- * else, with *d and *p as they were. */
-int spot_grid_parse(const char *text, int *d, int *p);
+static inline int64_t spot_grid_size(const struct spot_grid *grid)
+{
+    return grid->D * grid->P * grid->M;
+}
 
-/* Read "DxP" or "DxPxM", M is 1 where it is not said; else as above. */
-int spot_degrees_parse(const char *text, struct spot_degrees *degrees);
+static inline bool spot_grid_equal(const struct spot_grid *a, const struct spot_grid *b)
+{
+    return a->D == b->D && a->P == b->P && a->M == b->M;
+}
 
-enum { SPOT_DEGREES_TEXT = 40 };
+/* Read "DxP" or "DxPxM", decimal, each 0..SPOT_GRID_MAX and so their product; M is 1 where it is
+ * not said. Returns 0, or -1 for anything else, with *grid as it was. */
+int spot_grid_parse(const char *text, struct spot_grid *grid);
 
 /* "2x3", or "2x3x4" where M > 1. Returns text. */
-const char *spot_degrees_text(const struct spot_degrees *degrees, char text[SPOT_DEGREES_TEXT]);
+const char *spot_grid_text(const struct spot_grid *grid, char text[SPOT_GRID_TEXT]);
 
 #ifdef __cplusplus
 }

@@ -6,7 +6,6 @@
 
 #include "common/xalloc.h"
 #include "model/job_field.h"
-#include "model/model_layers.h"
 
 /* --- field tables; job_doc_write.c uses them too --- */
 
@@ -42,13 +41,13 @@ const struct spot_field spot_job_head_field[] = {
 
 #define MODEL(member) offsetof(struct spot_job_model, member)
 const struct spot_field spot_job_model_field[] = {
-    { "layers", SPOT_F_INT, MODEL(layers), "1", 1, SPOT_JOB_LAYER_MAX - 2, true },
-    { "width", SPOT_F_INT, MODEL(width), "1", 1, 1 << 20, true },
-    { "heads", SPOT_F_INT, MODEL(heads), "1", 1, 1 << 12, false },
-    { "vocab", SPOT_F_INT, MODEL(vocab), "1", 1, 1 << 24, false },
-    { "shards", SPOT_F_INT, MODEL(shards), "1", 1, 1 << 10, false },
-    { "kv_heads", SPOT_F_INT, MODEL(kv_heads), "1", 1, 1 << 12, false },
-    { "ffn", SPOT_F_INT, MODEL(ffn), "1", 1, 1 << 22, false },
+    { "layers", SPOT_F_INT, MODEL(shape.n_layer), "1", 1, SPOT_JOB_LAYER_MAX - 2, true },
+    { "width", SPOT_F_INT, MODEL(shape.width), "1", 1, 1 << 20, true },
+    { "heads", SPOT_F_INT, MODEL(shape.n_head), "1", 1, 1 << 12, false },
+    { "vocab", SPOT_F_INT, MODEL(shape.vocab), "1", 1, 1 << 24, false },
+    { "shards", SPOT_F_INT, MODEL(shape.n_shard), "1", 1, 1 << 10, false },
+    { "kv_heads", SPOT_F_INT, MODEL(shape.n_kv_head), "1", 1, 1 << 12, false },
+    { "ffn", SPOT_F_INT, MODEL(shape.ffn), "1", 1, 1 << 22, false },
     { "recompute", SPOT_F_STR, MODEL(recompute), NULL, 0, 0, false },
     { 0 },
 };
@@ -64,10 +63,10 @@ const struct spot_field spot_job_layer_field[] = {
 
 #define PROFILE(member) offsetof(struct spot_job_profile, member)
 const struct spot_field spot_job_profile_field[] = {
-    { "D", SPOT_F_INT, PROFILE(grid.d), "1", 1, SPOT_GRID_MAX, true },
-    { "P", SPOT_F_INT, PROFILE(grid.p), "1", 1, SPOT_GRID_MAX, true },
-    { "M", SPOT_F_INT, PROFILE(grid.m), "1", 1, SPOT_GRID_MAX, false },
-    { "B", SPOT_F_INT, PROFILE(grid.b), "1", 1, 1e9, false },
+    { "D", SPOT_F_INT, PROFILE(grid.D), "1", 1, SPOT_GRID_MAX, true },
+    { "P", SPOT_F_INT, PROFILE(grid.P), "1", 1, SPOT_GRID_MAX, true },
+    { "M", SPOT_F_INT, PROFILE(grid.M), "1", 1, SPOT_GRID_MAX, false },
+    { "B", SPOT_F_INT, PROFILE(micro_batch), "1", 1, 1e9, false },
     { "step_s", SPOT_F_REAL, PROFILE(step_s), "s", 1e-9, 1e9, false },
     { "samples_per_s", SPOT_F_REAL, PROFILE(samples_per_s), "1/s", 1e-12, 1e12, false },
     { "latency_s", SPOT_F_REAL, PROFILE(latency_s), "s", 1e-9, 1e9, false },
@@ -153,24 +152,64 @@ static int read_kind(struct spot_job_doc *job, struct spot_err *err)
     return 0;
 }
 
-static int check_model(const struct spot_job_doc *job, struct spot_err *err)
-{
-    const struct spot_job_model *m = &job->model;
+/* "none" and "attention" differ in what is no part of a level: attention that is not fused keeps
+ * its scores. */
+static const struct recompute {
+    const char *name;
+    enum spot_recompute level;
+    bool keeps_scores;
+} recomputes[] = { { "attention", SPOT_RECOMPUTE_NONE, false },
+                   { "none", SPOT_RECOMPUTE_NONE, true },
+                   { "mlp", SPOT_RECOMPUTE_MLP, false },
+                   { "layer", SPOT_RECOMPUTE_LAYER, false } };
 
-    if (!m->kv_heads != !m->ffn)
+static const struct recompute *recompute_of(const struct spot_job_model *m)
+{
+    for (size_t i = 0; i < sizeof(recomputes) / sizeof(*recomputes); i++)
+        if (!m->recompute || !strcmp(m->recompute, recomputes[i].name))
+            return &recomputes[i];
+    return NULL;
+}
+
+static int check_model(struct spot_job_doc *job, struct spot_err *err)
+{
+    const struct spot_job_model *const m = &job->model;
+    struct spot_shape *const s = &job->model.shape;
+
+    if (!s->n_kv_head != !s->ffn)
         return spot_json_fail(&job->json, "/model", err,
                               "kv_heads and ffn, of Llama's layers, come together");
-    if (m->kv_heads && (!m->heads || m->heads % m->kv_heads || m->width % m->heads))
+    if (s->n_kv_head && (!s->n_head || s->n_head % s->n_kv_head || s->width % s->n_head))
         return spot_json_fail(&job->json, "/model", err,
                               "kv_heads (%lld) divides heads (%lld), and heads width (%lld)",
-                              (long long)m->kv_heads, (long long)m->heads, (long long)m->width);
-    if (spot_model_recompute_find(m->recompute) < 0)
+                              (long long)s->n_kv_head, (long long)s->n_head, (long long)s->width);
+    s->arch = s->n_kv_head ? SPOT_ARCH_LLAMA : SPOT_ARCH_GPT2;
+    if (!recompute_of(m))
         return spot_json_fail(&job->json, "/model/recompute", err,
-                              "expected none, attention or layer, got '%.32s'", m->recompute);
-    if (spot_model_recompute_find(m->recompute) == SPOT_MODEL_RECOMPUTE_NONE && !m->heads)
+                              "expected none, attention, mlp or layer, got '%.32s'", m->recompute);
+    if (recompute_of(m)->keeps_scores && !s->n_head)
         return spot_json_fail(&job->json, "/model", err,
                               "recompute 'none' keeps the scores of every head: heads is missing");
     return 0;
+}
+
+/* Times stay 0, not known. */
+static void make_layers(struct spot_job_doc *job)
+{
+    const struct recompute *const again = recompute_of(&job->model);
+    const double tokens = (double)job->seq * (double)job->micro_batch;
+    struct spot_shape s = job->model.shape;
+
+    s.seq = job->seq;
+    s.vocab = s.vocab ? s.vocab : 256;
+    job->n_layer = (size_t)spot_shape_bundles(&s);
+    job->layer = spot_xcalloc(job->n_layer, sizeof(*job->layer));
+    for (size_t b = 0; b < job->n_layer; b++)
+        job->layer[b] = (struct spot_job_layer){
+            .params = (double)spot_shape_bundle_params(&s, (int64_t)b),
+            .activation_byte = tokens * spot_shape_activation_byte(&s, (int64_t)b, again->level,
+                                                                   again->keeps_scores),
+        };
 }
 
 static int read_layers(struct spot_job_doc *job, struct spot_err *err)
@@ -220,7 +259,8 @@ static int read_profile(struct spot_job_doc *job, struct spot_err *err)
         char at[48];
 
         snprintf(at, sizeof(at), "/profile/%zu", i);
-        p->grid = (struct spot_grid){ .m = 1, .b = job->micro_batch };
+        p->grid.M = 1;
+        p->micro_batch = job->micro_batch;
         if (spot_json_read_fields(&job->json, json_array_get(list, i), at, spot_job_profile_field,
                                   p, err))
             return -1;
@@ -330,11 +370,8 @@ static int read_all(struct spot_job_doc *job, struct spot_err *err)
                                         &job->model, err)) ||
         (model && check_model(job, err)) || read_layers(job, err))
         return -1;
-    if (!job->lists_layers && model) {
-        job->n_layer = (size_t)job->model.layers + 2;
-        job->layer = spot_xcalloc(job->n_layer, sizeof(*job->layer));
-        spot_model_layers(&job->model, job->seq, job->micro_batch, job->layer);
-    }
+    if (!job->lists_layers && model)
+        make_layers(job);
     return read_profile(job, err) || read_limits(job, err) || read_cost(job, err) ? -1 : 0;
 }
 

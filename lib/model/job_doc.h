@@ -16,6 +16,7 @@
 #include "common/json.h"
 #include "common/prov.h"
 #include "model/grid.h"
+#include "model/shape.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -31,11 +32,11 @@ struct spot_job_measured;
 
 enum spot_job_kind { SPOT_JOB_TRAIN, SPOT_JOB_SERVE };
 
-/* A GPT-2-style decoder; all zero where the job gives `layers` instead. */
+/* All zero where the job gives `layers` instead. Of Llama's architecture with kv_heads and ffn, of
+ * GPT-2's without; vocab 0: not said, 256. */
 struct spot_job_model {
-    int64_t layers, width, heads, vocab, shards;
-    int64_t kv_heads, ffn; /* of Llama's layers, both; 0: of GPT-2's */
-    const char *recompute; /* none, attention or layer (model/model_layers.h); NULL: not said */
+    struct spot_shape shape;
+    const char *recompute; /* none, attention, mlp or layer; NULL: not said, attention */
 };
 
 /* One unit of pipeline partition. Times are of one micro batch; 0: not known. */
@@ -48,6 +49,7 @@ struct spot_job_layer {
 /* One measured grid. step_s is the time of one global batch (train); the others 0 if absent. */
 struct spot_job_profile {
     struct spot_grid grid;
+    int64_t micro_batch;
     double step_s;
     double samples_per_s;
     double latency_s;

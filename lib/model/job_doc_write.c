@@ -123,7 +123,7 @@ int spot_job_doc_write(const struct spot_job_doc *job, const struct spot_prov *p
     spot_jw_begin_doc(&jw, "spot.job", 1, prov);
     write_told(&jw, spot_job_head_field, job, NULL);
     spot_jw_str(&jw, "kind", job->kind == SPOT_JOB_TRAIN ? "train" : "serve");
-    if (job->model.layers) {
+    if (job->model.shape.n_layer) {
         spot_jw_object(&jw, "model");
         write_told(&jw, spot_job_model_field, &job->model, NULL);
         spot_jw_end(&jw);

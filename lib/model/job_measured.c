@@ -58,10 +58,10 @@ static void write_cells(struct spot_jw *jw, const struct spot_job_measured *m)
         const struct spot_job_cell *c = &m->cell[i];
 
         spot_jw_object(jw, NULL);
-        spot_jw_int(jw, "D", c->grid.d);
-        spot_jw_int(jw, "P", c->grid.p);
-        spot_jw_int(jw, "M", c->grid.m);
-        spot_jw_int(jw, "B", c->grid.b);
+        spot_jw_int(jw, "D", c->grid.D);
+        spot_jw_int(jw, "P", c->grid.P);
+        spot_jw_int(jw, "M", c->grid.M);
+        spot_jw_int(jw, "B", c->micro_batch);
         spot_jw_int(jw, "steps", c->steps);
         spot_jw_int(jw, "runs", c->runs);
         spot_jw_real(jw, "step_s", c->step_s);
@@ -75,7 +75,7 @@ static void write_cells(struct spot_jw *jw, const struct spot_job_measured *m)
         spot_jw_real(jw, "read_s", c->read_s);
         spot_jw_bool(jw, "outlier", c->is_outlier);
         spot_jw_array(jw, "stages");
-        for (int64_t p = 0; p < c->grid.p; p++) {
+        for (int64_t p = 0; p < c->grid.P; p++) {
             spot_jw_object(jw, NULL);
             spot_jw_real(jw, "planned_byte", c->stage[p].planned_byte);
             spot_jw_real(jw, "resident_byte", c->stage[p].resident_byte);

@@ -26,6 +26,7 @@ struct spot_job_stage_memory {
 
 struct spot_job_cell {
     struct spot_grid grid;
+    int64_t micro_batch;
     int64_t steps;                /* measured, after the warm-up */
     int64_t runs;                 /* of which this is the calmest */
     double step_s, low_s, high_s; /* median, quartiles */

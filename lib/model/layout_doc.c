@@ -8,9 +8,15 @@
 
 #define BALANCE_MAX 3e8 /* stages * layers^2: about a second */
 
-#define MODEL(member) offsetof(struct spot_layout_model, member)
+struct read_model {
+    const char *name;
+    bool is_tied;
+    struct spot_shape shape;
+};
+
+#define MODEL(member) offsetof(struct read_model, shape.member)
 static const struct spot_field model_field[] = {
-    { "name", SPOT_F_STR, MODEL(name), NULL, 0, 0, false },
+    { "name", SPOT_F_STR, offsetof(struct read_model, name), NULL, 0, 0, false },
     { "layers", SPOT_F_INT, MODEL(n_layer), "1", 1, SPOT_LAYOUT_LAYER_MAX, true },
     { "width", SPOT_F_INT, MODEL(width), "1", 1, 1 << 20, true },
     { "ffn", SPOT_F_INT, MODEL(ffn), "1", 1, 1 << 22, true },
@@ -19,12 +25,12 @@ static const struct spot_field model_field[] = {
     { "head_dim", SPOT_F_INT, MODEL(head_dim), "1", 1, 1 << 16, false },
     { "vocab", SPOT_F_INT, MODEL(vocab), "1", 1, 1 << 24, true },
     { "vocab_pad", SPOT_F_INT, MODEL(vocab_pad), "1", 1, 1 << 20, false },
-    { "positions", SPOT_F_INT, MODEL(n_position), "1", 0, 1 << 24, false },
-    { "norm_elems", SPOT_F_INT, MODEL(norm_elem), "1", 0, 16, false },
+    { "positions", SPOT_F_INT, MODEL(seq), "1", 0, 1 << 24, false },
+    { "norm_elems", SPOT_F_INT, MODEL(kind.norm_elem), "1", 0, 16, false },
     { "shards", SPOT_F_INT, MODEL(n_shard), "1", 0, 1 << 12, false },
-    { "gated", SPOT_F_BOOL, MODEL(is_gated), NULL, 0, 0, false },
-    { "bias", SPOT_F_BOOL, MODEL(has_bias), NULL, 0, 0, false },
-    { "tied", SPOT_F_BOOL, MODEL(is_tied), NULL, 0, 0, false },
+    { "gated", SPOT_F_BOOL, MODEL(kind.is_gated), NULL, 0, 0, false },
+    { "bias", SPOT_F_BOOL, MODEL(kind.has_bias), NULL, 0, 0, false },
+    { "tied", SPOT_F_BOOL, offsetof(struct read_model, is_tied), NULL, 0, 0, false },
     { 0 },
 };
 
@@ -79,52 +85,11 @@ const struct spot_doc_part spot_layout_part[] = {
 const char *const spot_group_name[SPOT_GROUPS] = { "attention.q", "attention.kv", "ffn", "table",
                                                    "replicated" };
 
-static int64_t padded_vocab(const struct spot_layout_model *model)
-{
-    return (model->vocab + model->vocab_pad - 1) / model->vocab_pad * model->vocab_pad;
-}
-
-static int64_t layer_elem(const struct spot_layout_model *w, int group, int64_t *n_atom)
-{
-    switch (group) {
-    case SPOT_GROUP_Q: /* a row block of q, a column block of o, the bias of q */
-        *n_atom = w->n_head;
-        return w->n_head * w->head_dim * (2 * w->width + w->has_bias);
-    case SPOT_GROUP_KV:
-        *n_atom = w->n_kv_head;
-        return w->n_kv_head * w->head_dim * 2 * (w->width + w->has_bias);
-    case SPOT_GROUP_FFN:
-        *n_atom = w->ffn;
-        return w->ffn *
-               ((w->is_gated ? 3 : 2) * w->width + (w->has_bias ? (w->is_gated ? 2 : 1) : 0));
-    case SPOT_GROUP_REPLICATED: /* norms, and the biases of o and down */
-        return w->norm_elem * w->width + (w->has_bias ? 2 * w->width : 0);
-    default:
-        return 0;
-    }
-}
-
-int64_t spot_layout_elem(const struct spot_layout_model *model, int64_t bundle, int group,
-                         int64_t *n_atom)
-{
-    const bool is_head = bundle == model->n_layer + 1;
-
-    *n_atom = 1;
-    if (bundle > 0 && !is_head)
-        return layer_elem(model, group, n_atom);
-    if (group == SPOT_GROUP_REPLICATED)
-        return is_head ? model->norm_elem / 2 * model->width : model->n_position * model->width;
-    if (group != SPOT_GROUP_VOCAB || (is_head && model->is_tied))
-        return 0;
-    *n_atom = padded_vocab(model);
-    return padded_vocab(model) * model->width;
-}
-
-void spot_layout_range(const struct spot_layout_model *model, int64_t bundle, int group, int64_t m,
+void spot_layout_range(const struct spot_shape *model, int64_t bundle, int group, int64_t m,
                        int64_t n_rank, int64_t *lo, int64_t *hi)
 {
     int64_t n_atom, per_atom;
-    const int64_t n_elem = spot_layout_elem(model, bundle, group, &n_atom);
+    const int64_t n_elem = spot_shape_elem(model, bundle, group, &n_atom);
     const int64_t share = model->n_head / model->n_kv_head;
 
     *lo = 0;
@@ -161,22 +126,12 @@ void spot_layout_stage(const struct spot_layout *layout, int64_t p, int64_t *fir
 
 /* --- partition --- */
 
-static double bundle_cost(const struct spot_layout_model *model, int64_t bundle)
-{
-    double sum = 0;
-    int64_t n_atom;
-
-    for (int g = 0; g < SPOT_GROUPS; g++)
-        sum += (double)spot_layout_elem(model, bundle, g, &n_atom);
-    return sum;
-}
-
 struct cut {
     double most, squares;
     int64_t end; /* of this stage */
 };
 
-void spot_layout_balance(const struct spot_layout_model *model, int64_t n_stage, int64_t *stage_end)
+void spot_layout_balance(const struct spot_shape *model, int64_t n_stage, int64_t *stage_end)
 {
     const int64_t n = model->n_layer;
     double *before = spot_xcalloc((size_t)n + 1, sizeof *before);
@@ -185,18 +140,18 @@ void spot_layout_balance(const struct spot_layout_model *model, int64_t n_stage,
     int64_t at = 0;
 
     for (int64_t l = 0; l < n; l++)
-        before[l + 1] = before[l] + bundle_cost(model, l + 1);
+        before[l + 1] = before[l] + (double)spot_shape_bundle_params(model, l + 1);
     for (int64_t p = n_stage - 1; p >= 0; p--)
         for (int64_t l = n; l >= 0; l--) {
-            const double table = p ? 0 : bundle_cost(model, 0);
+            const double table = p ? 0 : (double)spot_shape_bundle_params(model, 0);
             struct cut *mine = &best[p * (n + 1) + l];
 
             mine->most = -1;
             for (int64_t e = p == n_stage - 1 ? n : l + 1; e <= n - (n_stage - 1 - p); e++) {
                 const struct cut *next = &best[(p + 1) * (n + 1) + e];
                 const bool is_last = p == n_stage - 1;
-                const double cost =
-                    table + before[e] - before[l] + (is_last ? bundle_cost(model, n + 1) : 0);
+                const double cost = table + before[e] - before[l] +
+                                    (is_last ? (double)spot_shape_bundle_params(model, n + 1) : 0);
                 const double most = is_last || cost > next->most ? cost : next->most;
                 const double squares = cost * cost + (is_last ? 0 : next->squares);
 
@@ -216,13 +171,16 @@ void spot_layout_balance(const struct spot_layout_model *model, int64_t n_stage,
 
 static int read_model(struct spot_layout *layout, struct spot_err *err)
 {
-    struct spot_layout_model *w = &layout->model;
+    struct read_model read = { .shape = {
+                                   .arch = SPOT_ARCH_TOLD, .vocab_pad = 1, .kind.norm_elem = 2 } };
+    struct spot_shape *const w = &layout->model;
     const json_t *obj;
 
-    *w = (struct spot_layout_model){ .vocab_pad = 1, .norm_elem = 2 };
     if (spot_json_object(&layout->json, layout->json.root, "", "model", true, &obj, err) ||
-        spot_json_read_fields(&layout->json, obj, "/model", model_field, w, err))
+        spot_json_read_fields(&layout->json, obj, "/model", model_field, &read, err))
         return -1;
+    *w = read.shape;
+    w->is_tied = read.is_tied;
     if (!w->n_kv_head)
         w->n_kv_head = w->n_head;
     if (!w->head_dim)
@@ -232,7 +190,9 @@ static int read_model(struct spot_layout *layout, struct spot_err *err)
                               "does not divide the %lld heads", (long long)w->n_head);
     if (!w->head_dim)
         return spot_json_fail(&layout->json, "/model/heads", err, "more heads than width");
-    if ((double)w->n_layer * bundle_cost(w, 1) + bundle_cost(w, 0) > 1e14)
+    if ((double)w->n_layer * (double)spot_shape_bundle_params(w, 1) +
+            (double)spot_shape_bundle_params(w, 0) >
+        1e14)
         return spot_json_fail(&layout->json, "/model", err, "more than 1e14 parameters");
     return 0;
 }

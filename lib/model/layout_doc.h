@@ -17,6 +17,7 @@
 
 #include "common/err.h"
 #include "common/json.h"
+#include "model/shape.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -27,17 +28,6 @@ enum {
     SPOT_LAYOUT_LAYER_MAX = 4096,
     SPOT_LAYOUT_COMPONENT_MAX = 16,
     SPOT_LAYOUT_KV_MAX = 4096,
-};
-
-/* Sizes of one model; everything is a count. */
-struct spot_layout_model {
-    const char *name;
-    int64_t n_layer, width, ffn, n_head, n_kv_head, head_dim, vocab;
-    int64_t vocab_pad;  /* rows of the table are rounded up to a multiple of it */
-    int64_t n_position; /* learned positions, 0 for none */
-    int64_t norm_elem;  /* of a layer, in units of width: 2 (RMS) or 4 (with bias) */
-    int64_t n_shard;    /* canonical shards; 0: cut at heads, hidden units and table rows */
-    bool is_gated, has_bias, is_tied;
 };
 
 struct spot_layout_component {
@@ -65,7 +55,7 @@ extern const struct spot_doc_part spot_layout_part[];
 
 struct spot_layout {
     struct spot_json_doc json;
-    struct spot_layout_model model;
+    struct spot_shape model; /* of SPOT_ARCH_TOLD; shards 0: cut at heads, hidden units, rows */
     int64_t d, p, m;
     int64_t stage_end[SPOT_LAYOUT_LAYER_MAX]; /* [p] layers below it belong to stages ..k */
     struct spot_layout_component component[SPOT_LAYOUT_COMPONENT_MAX];
@@ -84,23 +74,10 @@ int spot_layout_parse(struct spot_layout *layout, const char *text, size_t n_byt
                       const char *source, struct spot_err *err);
 void spot_layout_release(struct spot_layout *layout);
 
-enum {
-    SPOT_GROUP_Q,
-    SPOT_GROUP_KV,
-    SPOT_GROUP_FFN,
-    SPOT_GROUP_VOCAB,
-    SPOT_GROUP_REPLICATED,
-    SPOT_GROUPS
-};
-
 extern const char *const spot_group_name[SPOT_GROUPS]; /* "attention.q", ... */
 
-/* Elements of a group in a bundle, 0 if it has none; *n_atom atoms of equal size. */
-int64_t spot_layout_elem(const struct spot_layout_model *model, int64_t bundle, int group,
-                         int64_t *n_atom);
-
 /* Elements [*lo, *hi) of the group that rank m of n_rank owns. */
-void spot_layout_range(const struct spot_layout_model *model, int64_t bundle, int group, int64_t m,
+void spot_layout_range(const struct spot_shape *model, int64_t bundle, int group, int64_t m,
                        int64_t n_rank, int64_t *lo, int64_t *hi);
 
 /* First and last bundle of stage p. A tied table is also on the last stage. */
@@ -108,8 +85,7 @@ void spot_layout_stage(const struct spot_layout *layout, int64_t p, int64_t *fir
 
 /* End layers of the contiguous partition with the least greatest stage, then the least sum of
  * squares, then the lexicographically smallest ends; cost: parameters, table and head included. */
-void spot_layout_balance(const struct spot_layout_model *model, int64_t n_stage,
-                         int64_t *stage_end);
+void spot_layout_balance(const struct spot_shape *model, int64_t n_stage, int64_t *stage_end);
 
 #ifdef __cplusplus
 }

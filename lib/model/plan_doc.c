@@ -6,11 +6,12 @@
 
 #include "common/xalloc.h"
 
+#define NEXT(member) offsetof(struct spot_plan_doc, member)
 static const struct spot_field next_field[] = {
-    { "D", SPOT_F_INT, offsetof(struct spot_grid, d), "1", 0, SPOT_GRID_MAX, true },
-    { "P", SPOT_F_INT, offsetof(struct spot_grid, p), "1", 0, SPOT_GRID_MAX, true },
-    { "M", SPOT_F_INT, offsetof(struct spot_grid, m), "1", 0, SPOT_GRID_MAX, false },
-    { "B", SPOT_F_INT, offsetof(struct spot_grid, b), "1", 0, 1 << 30, false },
+    { "D", SPOT_F_INT, NEXT(next.D), "1", 0, SPOT_GRID_MAX, true },
+    { "P", SPOT_F_INT, NEXT(next.P), "1", 0, SPOT_GRID_MAX, true },
+    { "M", SPOT_F_INT, NEXT(next.M), "1", 0, SPOT_GRID_MAX, false },
+    { "B", SPOT_F_INT, NEXT(micro_batch), "1", 0, 1 << 30, false },
     { 0 },
 };
 
@@ -127,12 +128,12 @@ static int check_next(const struct spot_plan_doc *plan, struct spot_err *err)
 {
     const struct spot_grid *g = &plan->next;
 
-    if (!g->d != !g->p)
+    if (!g->D != !g->P)
         return spot_json_fail(&plan->json, "/next", err,
                               "D and P must both be 0 (suspend) or both at least 1");
-    if (g->d && g->m < 1)
+    if (g->D && g->M < 1)
         return spot_json_fail(&plan->json, "/next/M", err, "0 is outside [1, %d]", SPOT_GRID_MAX);
-    if (g->d * g->p * g->m > SPOT_GRID_MAX)
+    if (spot_grid_size(g) > SPOT_GRID_MAX)
         return spot_json_fail(&plan->json, "/next", err, "D * P * M is above %d", SPOT_GRID_MAX);
     return 0;
 }
@@ -160,7 +161,7 @@ static int check_nodes(const struct spot_plan_doc *plan, struct spot_err *err)
 static int check_places(const struct spot_plan_doc *plan, struct spot_err *err)
 {
     const struct spot_grid *g = &plan->next;
-    bool *taken = spot_xcalloc((size_t)(g->d * g->p * g->m) + 1, sizeof(*taken));
+    bool *taken = spot_xcalloc((size_t)spot_grid_size(g) + 1, sizeof(*taken));
     int rc = 0;
 
     for (size_t i = 0; i < plan->n_place && !rc; i++) {
@@ -168,10 +169,10 @@ static int check_places(const struct spot_plan_doc *plan, struct spot_err *err)
         char at[32];
 
         snprintf(at, sizeof(at), "/place/%zu", i);
-        if (q->d >= g->d || q->p >= g->p || q->m >= g->m) {
+        if (q->d >= g->D || q->p >= g->P || q->m >= g->M) {
             rc = spot_json_fail(&plan->json, at, err, "lies outside the grid of /next");
         } else {
-            bool *t = &taken[(q->d * g->p + q->p) * g->m + q->m];
+            bool *t = &taken[(q->d * g->P + q->p) * g->M + q->m];
 
             if (*t)
                 rc = spot_json_fail(&plan->json, at, err, "names a position a second time");
@@ -190,7 +191,7 @@ static int read_all(struct spot_plan_doc *plan, struct spot_err *err)
     if (spot_json_expect_schema(json, "spot.plan", 1, err) ||
         spot_json_read_fields(json, json->root, "", head_field, plan, err) ||
         spot_json_object(json, json->root, "", "next", true, &next, err) ||
-        spot_json_read_fields(json, next, "/next", next_field, &plan->next, err) ||
+        spot_json_read_fields(json, next, "/next", next_field, plan, err) ||
         check_next(plan, err) ||
         spot_json_object(json, json->root, "", "expected", false, &expected, err) ||
         (expected && spot_json_read_fields(json, expected, "/expected", expected_field,
@@ -214,7 +215,7 @@ int spot_plan_doc_take(struct spot_plan_doc *plan, struct spot_json_doc *json, s
     memset(json, 0, sizeof(*json));
     plan->job = "";
     plan->epoch = -1;
-    plan->next.m = 1;
+    plan->next.M = 1;
     plan->expected.usd_per_h = plan->expected.usd_per_sample = -1;
     if (read_all(plan, err)) {
         spot_plan_doc_release(plan);
@@ -327,7 +328,7 @@ int spot_plan_doc_write(const struct spot_plan_doc *plan, const struct spot_prov
     if (plan->epoch >= 0)
         spot_jw_int(&jw, "epoch", plan->epoch);
     spot_jw_object(&jw, "next");
-    spot_jw_fields(&jw, next_field, &plan->next);
+    spot_jw_fields(&jw, next_field, plan);
     spot_jw_end(&jw);
     spot_jw_int(&jw, "spares", plan->spares);
     write_place(&jw, plan);

@@ -70,6 +70,7 @@ struct spot_plan_doc {
     double time_s;
     int64_t epoch; /* -1: the plan names none and fits any */
     struct spot_grid next;
+    int64_t micro_batch; /* samples */
     int64_t spares;
     struct spot_plan_place *place; /* [n_place]; none: the coordinator places */
     size_t n_place;
@@ -88,7 +89,7 @@ struct spot_plan_doc {
 /* True if the plan says to stop and keep the state. */
 static inline bool spot_plan_doc_is_suspend(const struct spot_plan_doc *plan)
 {
-    return plan->next.d == 0;
+    return plan->next.D == 0;
 }
 
 /* Read a plan from memory, or from a parsed document, which is taken over. Returns 0, or -1 with

@@ -99,8 +99,7 @@ static void on_rolled_back(struct spot_run *run, struct since *s, int64_t to)
 static void on_formed(struct spot_run *run, const struct spot_event *event)
 {
     run->grid = spot_xgrow(run->grid, &run->cap_grid, run->n_grid + 1, sizeof(*run->grid));
-    run->grid[run->n_grid++] =
-        (struct spot_grid_change){ event->time_s, event->D, event->P, event->M ? event->M : 1 };
+    run->grid[run->n_grid++] = (struct spot_grid_change){ event->time_s, event->grid };
     run->is_of_bytes = event->tokens && !strcmp(event->tokens, "bytes");
 }
 

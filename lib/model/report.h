@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "common/err.h"
+#include "model/grid.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -41,7 +42,7 @@ struct spot_pause {
 
 struct spot_grid_change {
     double time_s;
-    int64_t D, P, M;
+    struct spot_grid grid;
 };
 
 struct spot_count_change {

@@ -55,7 +55,7 @@ void spot_speed_between_init(struct spot_speed_between *b, const struct spot_job
 
         if (spot_job_is_planned(job, p) && !p->is_outlier)
             b->point[b->n_point++] =
-                (struct spot_speed_point){ (int)p->grid.d, (int)p->grid.p, i,
+                (struct spot_speed_point){ (int)p->grid.D, (int)p->grid.P, i,
                                            b->global_batch / spot_job_samples_per_s(job, p) };
     }
     qsort(b->point, b->n_point, sizeof(*b->point), by_grid);

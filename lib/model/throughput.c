@@ -24,7 +24,7 @@ static double layer_time(const struct spot_job_doc *job, size_t i)
         timed = job->layer[k].forward_s + job->layer[k].backward_s > 0;
     if (timed)
         return job->layer[i].forward_s + job->layer[i].backward_s;
-    if (job->model.layers) /* the embedding only looks up */
+    if (job->model.shape.n_layer) /* the embedding only looks up */
         return i ? job->layer[i].params / job->layer[1].params : 0;
     return 1;
 }
@@ -147,7 +147,7 @@ static bool fit_points(const struct points *pt, double w[3])
 
 bool spot_job_is_planned(const struct spot_job_doc *job, const struct spot_job_profile *p)
 {
-    return p->step_s > 0 && p->grid.m == 1 && p->grid.b == job->micro_batch;
+    return p->step_s > 0 && p->grid.M == 1 && p->micro_batch == job->micro_batch;
 }
 
 static void gather(const struct spot_job_doc *job, const bool *skip, struct points *pt)
@@ -159,7 +159,7 @@ static void gather(const struct spot_job_doc *job, const bool *skip, struct poin
 
         if (!spot_job_is_planned(job, p) || skip[i])
             continue;
-        features(job, (int)p->grid.d, (int)p->grid.p, &pipe, &fill);
+        features(job, (int)p->grid.D, (int)p->grid.P, &pipe, &fill);
         pt->x[pt->n][0] = pipe / p->step_s;
         pt->x[pt->n][1] = fill / p->step_s;
         pt->x[pt->n][2] = 1 / p->step_s;
@@ -217,7 +217,7 @@ static double miss_of(const struct spot_job_doc *job, const double w[3])
 
         if (!spot_job_is_planned(job, p) || p->is_outlier)
             continue;
-        features(job, (int)p->grid.d, (int)p->grid.p, &pipe, &fill);
+        features(job, (int)p->grid.D, (int)p->grid.P, &pipe, &fill);
         most = fmax(most, fabs((w[0] * pipe + w[1] * fill + w[2]) / p->step_s - 1));
     }
     return most;
@@ -297,8 +297,8 @@ double spot_job_stage_byte(const struct spot_job_doc *job, int d, int p)
 static bool has_run(const struct spot_job_doc *job, int d, int p)
 {
     for (size_t i = 0; i < job->n_profile; i++)
-        if (spot_job_is_planned(job, &job->profile[i]) && job->profile[i].grid.p == p &&
-            job->profile[i].grid.d <= d)
+        if (spot_job_is_planned(job, &job->profile[i]) && job->profile[i].grid.P == p &&
+            job->profile[i].grid.D <= d)
             return true;
     return false;
 }
@@ -318,9 +318,9 @@ int spot_job_profiled(const struct spot_job_doc *job)
     for (size_t i = 0; i < job->n_profile; i++) {
         const struct spot_grid *g = &job->profile[i].grid;
 
-        if (spot_job_is_planned(job, &job->profile[i]) && g->d * g->p > most &&
-            g->d * g->p <= SPOT_GRID_MAX)
-            most = g->d * g->p;
+        if (spot_job_is_planned(job, &job->profile[i]) && g->D * g->P > most &&
+            g->D * g->P <= SPOT_GRID_MAX)
+            most = g->D * g->P;
     }
     return (int)most;
 }
@@ -334,7 +334,8 @@ int spot_job_pipelines_max(const struct spot_job_doc *job)
 
 int spot_job_stages_max(const struct spot_job_doc *job)
 {
-    const int64_t bundles = job->model.layers ? job->model.layers + 2 : (int64_t)SPOT_GRID_MAX;
+    const int64_t bundles =
+        job->model.shape.n_layer ? job->model.shape.n_layer + 2 : (int64_t)SPOT_GRID_MAX;
     const int64_t listed = job->n_layer ? (int64_t)job->n_layer : (int64_t)SPOT_GRID_MAX;
 
     return (int)(listed < bundles ? listed : bundles);
@@ -430,7 +431,7 @@ static void law_reach(const struct spot_job_doc *job, enum spot_throughput_sourc
     *low = source == SPOT_THROUGHPUT_BOTH ? SPOT_GRID_MAX : 1;
     *high = source == SPOT_THROUGHPUT_BOTH ? 0 : SPOT_GRID_MAX;
     for (size_t i = 0; source == SPOT_THROUGHPUT_BOTH && i < job->n_profile; i++) {
-        const int p = (int)job->profile[i].grid.p;
+        const int p = (int)job->profile[i].grid.P;
 
         if (!spot_job_is_planned(job, &job->profile[i]))
             continue;
@@ -487,8 +488,8 @@ static void fill(struct spot_throughput *t, const struct spot_job_doc *job)
         if (!spot_job_is_planned(job, &job->profile[i]))
             continue;
         if (t->source != SPOT_THROUGHPUT_LAW && trusted &&
-            spot_throughput_at(t, (int)g->d, (int)g->p) >= 0)
-            set(t, (int)g->d, (int)g->p, spot_job_samples_per_s(job, &job->profile[i]),
+            spot_throughput_at(t, (int)g->D, (int)g->P) >= 0)
+            set(t, (int)g->D, (int)g->P, spot_job_samples_per_s(job, &job->profile[i]),
                 SPOT_SPEED_PROFILE);
     }
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/le.h"
+#include "common/utf8.h"
 #include "common/xalloc.h"
 
 static const struct {
@@ -103,27 +104,22 @@ static int expect(struct cursor *c, char wanted)
     return take(c, wanted) ? 0 : fail(c, "expected '%c'", wanted);
 }
 
-static int add_byte(struct cursor *c, unsigned byte)
+static int add_bytes(struct cursor *c, const char *text, size_t n)
 {
     if (c->is_skipping)
         return 0;
-    if (c->n_word == SPOT_ST_NAME_MAX)
+    if (n > SPOT_ST_NAME_MAX - c->n_word)
         return fail(c, "string longer than %d bytes", SPOT_ST_NAME_MAX);
-    c->word[c->n_word++] = (char)byte;
+    memcpy(c->word + c->n_word, text, n);
+    c->n_word += n;
     return 0;
 }
 
 static int add_rune(struct cursor *c, unsigned rune)
 {
-    if (rune < 0x80)
-        return add_byte(c, rune);
-    if (rune < 0x800)
-        return add_byte(c, 0xc0 | rune >> 6) || add_byte(c, 0x80 | (rune & 63));
-    if (rune < 0x10000)
-        return add_byte(c, 0xe0 | rune >> 12) || add_byte(c, 0x80 | (rune >> 6 & 63)) ||
-               add_byte(c, 0x80 | (rune & 63));
-    return add_byte(c, 0xf0 | rune >> 18) || add_byte(c, 0x80 | (rune >> 12 & 63)) ||
-           add_byte(c, 0x80 | (rune >> 6 & 63)) || add_byte(c, 0x80 | (rune & 63));
+    char text[SPOT_UTF8_MAX];
+
+    return add_bytes(c, text, spot_utf8_put(rune, text));
 }
 
 static int read_hex4(struct cursor *c, unsigned *value)
@@ -174,24 +170,7 @@ static int read_escape(struct cursor *c)
     if (!found)
         return fail(c, "unknown escape");
     c->at++;
-    return add_byte(c, (unsigned char)to[found - from]);
-}
-
-/* Bytes of the UTF-8 character at `p`, 0 if it is none (RFC 3629: no overlong form, no surrogate,
- * nothing above U+10FFFF). */
-static int utf8_length(const unsigned char *p, size_t n)
-{
-    const int length = p[0] < 0x80 ? 1 : p[0] < 0xc2 ? 0 : p[0] < 0xe0 ? 2 : p[0] < 0xf0 ? 3 : 4;
-
-    if (!length || p[0] > 0xf4 || (size_t)length > n)
-        return 0;
-    for (int i = 1; i < length; i++)
-        if ((p[i] & 0xc0) != 0x80)
-            return 0;
-    if ((p[0] == 0xe0 && p[1] < 0xa0) || (p[0] == 0xed && p[1] > 0x9f) ||
-        (p[0] == 0xf0 && p[1] < 0x90) || (p[0] == 0xf4 && p[1] > 0x8f))
-        return 0;
-    return length;
+    return add_bytes(c, &to[found - from], 1);
 }
 
 /* The next string into c->word, NUL at the end. */
@@ -215,13 +194,14 @@ static int read_string(struct cursor *c)
         } else if ((unsigned char)*c->at < 0x20) {
             return fail(c, "control character in a string");
         } else {
-            const int n = utf8_length((const unsigned char *)c->at, (size_t)(c->end - c->at));
+            uint32_t code;
+            const size_t n = spot_utf8_char(c->at, (size_t)(c->end - c->at), &code);
 
-            if (!n)
+            if (code == UINT32_MAX)
                 return fail(c, "invalid UTF-8");
-            for (int i = 0; i < n; i++)
-                if (add_byte(c, (unsigned char)*c->at++))
-                    return -1;
+            c->at += n;
+            if (add_bytes(c, c->at - n, n))
+                return -1;
         }
     }
 }

@@ -34,20 +34,6 @@ static uint32_t char_of_byte(int byte)
     return 0; /* not reached: byte is at least 0 */
 }
 
-/* All characters are below 0x800: one or two bytes of UTF-8. */
-static void name_of_byte(int byte, char name[3])
-{
-    const uint32_t c = char_of_byte(byte);
-
-    memset(name, 0, 3);
-    if (c < 0x80) {
-        name[0] = (char)c;
-    } else {
-        name[0] = (char)(0xC0 | c >> 6);
-        name[1] = (char)(0x80 | (c & 0x3F));
-    }
-}
-
 /* --- the vocabulary -------------------------------------------------------------- */
 
 struct loader {
@@ -124,9 +110,9 @@ static int add_vocab(struct loader *l, const char *pointer, struct spot_err *err
             return -1;
     }
     for (int b = 0; b < 256; b++) {
-        char byte[3];
+        char byte[SPOT_UTF8_MAX + 1] = "";
 
-        name_of_byte(b, byte);
+        spot_utf8_put(char_of_byte(b), byte);
         id = json_object_get(l->vocab, byte);
         if (!id)
             return spot_json_fail(l->doc, pointer, err,

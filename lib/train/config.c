@@ -110,6 +110,7 @@ void spot_job_config_get(struct spot_wire_in *in, struct spot_job_config *c)
     double *const real[] = { &c->adamw.lr,  &c->adamw.beta1,        &c->adamw.beta2,
                              &c->adamw.eps, &c->adamw.weight_decay, &c->clip_norm };
 
+    *s = (struct spot_shape){ 0 }; /* what is not told follows from the rest */
     for (size_t i = 0; i < sizeof(whole) / sizeof(whole[0]); i++)
         *whole[i] = spot_get_i64(in);
     for (size_t i = 0; i < sizeof(real) / sizeof(real[0]); i++)

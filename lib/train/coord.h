@@ -93,13 +93,13 @@ struct spot_coord {
     size_t n_peer, cap_peer;
     uint32_t last_id;
 
-    struct spot_degrees want; /* from --grid or the newest plan; 0: as members allow */
-    size_t compromise_n;      /* members when it was last said that they are too few for it */
-    bool is_suspended;        /* the plan says: stop and keep the state */
-    double plan_time_s[2];    /* of the newest plan taken, by enum spot_plan_way */
-    bool has_plan;            /* one was taken */
-    double force_time_s;      /* of the last one taken, by either way */
-    uint64_t plan_stamp;      /* of the plan file when it was read */
+    struct spot_grid want; /* from --grid or the newest plan; 0: as members allow */
+    size_t compromise_n;   /* members when it was last said that they are too few for it */
+    bool is_suspended;     /* the plan says: stop and keep the state */
+    double plan_time_s[2]; /* of the newest plan taken, by enum spot_plan_way */
+    bool has_plan;         /* one was taken */
+    double force_time_s;   /* of the last one taken, by either way */
+    uint64_t plan_stamp;   /* of the plan file when it was read */
     double plan_check_s;
 
     struct spot_form form; /* of machine.epoch */
@@ -299,7 +299,7 @@ int spot_coord_tell_broke(const struct spot_coord *c, struct spot_err *err);
 /* coord_plan.c */
 /* Can the job run on this grid, if there are members for it? Returns 0, or -1 with *err of the
  * given code that begins with `what`. */
-int spot_coord_check_grid(const struct spot_coord *c, const struct spot_degrees *grid,
+int spot_coord_check_grid(const struct spot_coord *c, const struct spot_grid *grid,
                           const char *what, enum spot_code code, struct spot_err *err);
 int spot_coord_plan_text(struct spot_coord *c, const char *text, size_t n_byte, const char *source,
                          enum spot_plan_way way, bool *changed, struct spot_err *err);

@@ -74,13 +74,13 @@ static int64_t sound_step(struct spot_coord *c, struct spot_err *err)
 /* --- the grid ------------------------------------------------------------ */
 
 /* No pipelines: nobody to run, or the plan says so. */
-static struct spot_degrees choose(const struct spot_coord *c)
+static struct spot_grid choose(const struct spot_coord *c)
 {
     const uint32_t n = (uint32_t)spot_coord_placeable(c);
 
     return n && !c->is_suspended ? spot_grid_choose(n, &c->want, c->n_microbatch, c->n_bundle,
                                                     c->config.shape.n_shard)
-                                 : (struct spot_degrees){ 0 };
+                                 : (struct spot_grid){ 0 };
 }
 
 /* Somebody has a part in the epoch that was set aside since. */
@@ -97,19 +97,18 @@ static bool has_outcast(const struct spot_coord *c)
 
 bool spot_coord_would_change(const struct spot_coord *c)
 {
-    const struct spot_degrees grid = choose(c);
+    const struct spot_grid grid = choose(c), now = spot_form_grid(&c->form);
 
-    return has_outcast(c) || grid.D != c->form.D || grid.P != c->form.P || grid.M != c->form.M ||
-           spot_coord_lacks_buddy(c);
+    return has_outcast(c) || !spot_grid_equal(&grid, &now) || spot_coord_lacks_buddy(c);
 }
 
-static void set_grid(struct spot_coord *c, const struct spot_degrees *grid, int64_t step)
+static void set_grid(struct spot_coord *c, const struct spot_grid *grid, int64_t step)
 {
     struct spot_form *const f = &c->form;
 
-    f->D = grid->D;
-    f->P = grid->P;
-    f->M = grid->M;
+    f->D = (uint32_t)grid->D;
+    f->P = (uint32_t)grid->P;
+    f->M = (uint32_t)grid->M;
     f->step = step;
     f->stage = spot_xcalloc(f->P + 1, sizeof(*f->stage));
     f->member = spot_xcalloc(spot_form_size(f), sizeof(*f->member));
@@ -119,18 +118,17 @@ static void set_grid(struct spot_coord *c, const struct spot_degrees *grid, int6
 }
 
 /* Say once for each number of members that the grid asked for is not to be had. */
-static void tell_compromise(struct spot_coord *c, const struct spot_degrees *grid)
+static void tell_compromise(struct spot_coord *c, const struct spot_grid *grid)
 {
-    const struct spot_degrees *const want = &c->want;
+    const struct spot_grid *const want = &c->want;
     const size_t n = spot_coord_placeable(c);
-    char wanted[SPOT_DEGREES_TEXT], had[SPOT_DEGREES_TEXT];
+    char wanted[SPOT_GRID_TEXT], had[SPOT_GRID_TEXT];
 
-    if (!want->D || (grid->D == want->D && grid->P == want->P && grid->M == want->M) ||
-        n == c->compromise_n)
+    if (!want->D || spot_grid_equal(grid, want) || n == c->compromise_n)
         return;
     c->compromise_n = n;
-    c->options->warn("grid %s is wanted, %zu member%s make%s %s", spot_degrees_text(want, wanted),
-                     n, n == 1 ? "" : "s", n == 1 ? "s" : "", spot_degrees_text(grid, had));
+    c->options->warn("grid %s is wanted, %zu member%s make%s %s", spot_grid_text(want, wanted), n,
+                     n == 1 ? "" : "s", n == 1 ? "s" : "", spot_grid_text(grid, had));
 }
 
 /* --- placement ----------------------------------------------------------- */
@@ -422,7 +420,7 @@ static bool must_keep(struct spot_coord *c, int64_t step)
 
 static int form(struct spot_coord *c, struct spot_err *err)
 {
-    const struct spot_degrees grid = choose(c);
+    const struct spot_grid grid = choose(c);
     const int64_t before = c->machine.step;
     int64_t step;
     struct moved moved = { 0 };

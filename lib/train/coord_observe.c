@@ -11,8 +11,8 @@ static void grant(struct spot_coord *c, const struct spot_wish *wish)
     struct spot_buf out = { 0 };
 
     c->is_over |= wish->is_enough;
-    if (wish->D && wish->P) {
-        c->want = (struct spot_degrees){ wish->D, wish->P, 1 };
+    if (wish->grid.D) {
+        c->want = wish->grid;
         spot_machine_want_change(&c->machine);
     }
     if (wish->local_leaves && wish->local_leaves <= c->options->n_local &&
@@ -31,9 +31,7 @@ void spot_coord_observe(struct spot_coord *c, double step_s)
     const struct spot_form *const f = &c->form;
     struct spot_wish wish = { 0 };
     struct spot_step_seen seen = { .step = c->machine.step + 1,
-                                   .D = f->D,
-                                   .P = f->P,
-                                   .M = f->M,
+                                   .grid = spot_form_grid(f),
                                    .n_commit = c->n_epoch_commit,
                                    .step_s = step_s,
                                    .read_s = c->read_s,

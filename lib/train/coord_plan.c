@@ -10,17 +10,17 @@
 #include "model/plan_doc.h"
 #include "train/coord.h"
 
-int spot_coord_check_grid(const struct spot_coord *c, const struct spot_degrees *grid,
+int spot_coord_check_grid(const struct spot_coord *c, const struct spot_grid *grid,
                           const char *what, enum spot_code code, struct spot_err *err)
 {
-    if (grid->D > c->n_microbatch || grid->P > (uint32_t)c->n_bundle)
+    if (grid->D > c->n_microbatch || grid->P > c->n_bundle)
         return spot_err_set(err, code,
                             "%s: the job has %lld microbatches in a step and %d bundles to make "
                             "stages of",
                             what, (long long)c->n_microbatch, c->n_bundle);
     if (c->config.shape.n_shard % grid->M)
-        return spot_err_set(err, code, "%s: M = %u does not divide the job's %lld shards", what,
-                            (unsigned)grid->M, (long long)c->config.shape.n_shard);
+        return spot_err_set(err, code, "%s: M = %lld does not divide the job's %lld shards", what,
+                            (long long)grid->M, (long long)c->config.shape.n_shard);
     if (grid->M > 1 && !spot_kernel_shares_stages(c->config.kernel))
         return spot_err_set(err, SPOT_EINFEASIBLE,
                             "%s: M > 1 wants kernel cuda-bf16-tp or cuda-fp32-tp, not %s", what,
@@ -33,9 +33,9 @@ int spot_coord_plan_text(struct spot_coord *c, const char *text, size_t n_byte, 
                          enum spot_plan_way way, bool *changed, struct spot_err *err)
 {
     double *const newest_s = &c->plan_time_s[way == SPOT_PLAN_FILE ? way : SPOT_PLAN_PUSHED];
-    struct spot_degrees want;
+    struct spot_grid want;
     struct spot_plan_doc plan;
-    char grid[SPOT_DEGREES_TEXT], what[SPOT_DEGREES_TEXT + 24];
+    char grid[SPOT_GRID_TEXT], what[SPOT_GRID_TEXT + 24];
     int rc = -1;
 
     *changed = false;
@@ -53,17 +53,17 @@ int spot_coord_plan_text(struct spot_coord *c, const char *text, size_t n_byte, 
                      plan.time_s, *newest_s);
         goto out;
     }
-    want = (struct spot_degrees){ (uint32_t)plan.next.d, (uint32_t)plan.next.p,
-                                  plan.next.m > 1 ? (uint32_t)plan.next.m : 1 };
-    snprintf(what, sizeof(what), "the plan wants %s", spot_degrees_text(&want, grid));
+    want = plan.next;
+    want.M += !want.M;
+    snprintf(what, sizeof(what), "the plan wants %s", spot_grid_text(&want, grid));
     if (spot_coord_check_grid(c, &want, what, SPOT_EINFEASIBLE, err))
         goto out;
     if (plan.time_s > *newest_s) /* one that is forced lets nothing older in after it */
         *newest_s = plan.time_s;
     c->has_plan = true;
     c->force_time_s = plan.time_s;
-    *changed = c->is_suspended != spot_plan_doc_is_suspend(&plan) || c->want.D != want.D ||
-               c->want.P != want.P || c->want.M != want.M;
+    *changed =
+        c->is_suspended != spot_plan_doc_is_suspend(&plan) || !spot_grid_equal(&c->want, &want);
     c->is_suspended = spot_plan_doc_is_suspend(&plan);
     c->want = want;
     rc = 0;

@@ -118,7 +118,8 @@ static int serve(struct spot_coord *c, const struct pollfd *set, size_t n, struc
 static void show_progress(struct spot_coord *c)
 {
     const double now_s = spot_clock_s();
-    char grid[SPOT_DEGREES_TEXT];
+    const struct spot_grid form = spot_form_grid(&c->form);
+    char grid[SPOT_GRID_TEXT];
 
     if (!c->options->show_progress || now_s - c->progress_shown_s < 0.25)
         return;
@@ -136,8 +137,7 @@ static void show_progress(struct spot_coord *c)
             (long long)c->config.n_step);
     if (c->knows_loss)
         fprintf(stderr, "  loss %.4f", (double)c->last_loss);
-    fprintf(stderr, "  grid %s  members %zu  %.0f ms/step",
-            spot_degrees_text(&(struct spot_degrees){ c->form.D, c->form.P, c->form.M }, grid),
+    fprintf(stderr, "  grid %s  members %zu  %.0f ms/step", spot_grid_text(&form, grid),
             c->machine.n_member, 1e3 * c->step_s);
     fflush(stderr);
 }
@@ -403,10 +403,10 @@ static int check_save(const struct spot_coord *c, struct spot_err *err)
 
 static int open_plan(struct spot_coord *c, struct spot_err *err)
 {
-    char text[SPOT_DEGREES_TEXT], what[SPOT_DEGREES_TEXT + 16];
+    char text[SPOT_GRID_TEXT], what[SPOT_GRID_TEXT + 16];
 
     c->want = c->options->grid;
-    snprintf(what, sizeof(what), "--grid %s", spot_degrees_text(&c->want, text));
+    snprintf(what, sizeof(what), "--grid %s", spot_grid_text(&c->want, text));
     if (c->want.D && spot_coord_check_grid(c, &c->want, what, SPOT_EUSAGE, err))
         return -1;
     return spot_coord_plan_first(c, err);

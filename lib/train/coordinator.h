@@ -27,7 +27,7 @@ struct spot_coordinator_options {
     uint64_t n_local;              /* worker processes to start and keep */
     uint64_t n_thread;             /* of each local worker */
     int recompute;                 /* enum spot_recompute, of each local worker */
-    struct spot_degrees grid;      /* wanted grid; zeros: not given */
+    struct spot_grid grid;         /* wanted grid; zeros: not given */
     /* of the microbatches of a step over the pipelines */
     struct spot_shares_policy shares;
     const char *plan;                     /* spot.plan/1 file, read again when it changes; NULL */

@@ -151,6 +151,11 @@ void spot_form_release(struct spot_form *form)
     memset(form, 0, sizeof(*form));
 }
 
+struct spot_grid spot_form_grid(const struct spot_form *form)
+{
+    return (struct spot_grid){ form->D, form->P, form->M };
+}
+
 uint32_t spot_form_size(const struct spot_form *form)
 {
     return form->D * form->P * form->M;

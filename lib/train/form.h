@@ -10,6 +10,7 @@
 #include "comm/mesh.h"
 #include "comm/wire.h"
 #include "common/err.h"
+#include "model/grid.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -60,6 +61,8 @@ struct spot_form_bounds {
 int spot_form_get(struct spot_form *form, const void *data, size_t n_byte,
                   const struct spot_form_bounds *bounds, struct spot_err *err);
 void spot_form_release(struct spot_form *form);
+
+struct spot_grid spot_form_grid(const struct spot_form *form);
 
 /* Positions: D * P * M. */
 uint32_t spot_form_size(const struct spot_form *form);

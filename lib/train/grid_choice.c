@@ -6,26 +6,26 @@
 
 #include "common/xalloc.h"
 
-static uint32_t at_most(uint32_t x, int64_t limit)
+static int64_t at_most(int64_t x, int64_t limit)
 {
-    return x > limit ? (uint32_t)limit : x;
+    return x > limit ? limit : x;
 }
 
 /* The largest divisor of n_shard up to `limit`. */
-static uint32_t divisor(int64_t n_shard, uint32_t limit)
+static int64_t divisor(int64_t n_shard, int64_t limit)
 {
     while (n_shard % limit)
         limit--;
     return limit;
 }
 
-struct spot_degrees spot_grid_choose(uint32_t n, const struct spot_degrees *want,
-                                     int64_t n_microbatch, int n_bundle, int64_t n_shard)
+struct spot_grid spot_grid_choose(uint32_t n, const struct spot_grid *want, int64_t n_microbatch,
+                                  int n_bundle, int64_t n_shard)
 {
-    struct spot_degrees grid = { n, 1, 1 };
+    struct spot_grid grid = { n, 1, 1 };
 
     assert(n > 0);
-    if (want->D && want->P && want->M)
+    if (spot_grid_size(want))
         grid = *want;
     grid.M = divisor(n_shard, at_most(grid.M, n));
     grid.P = at_most(at_most(grid.P, n_bundle), n / grid.M);
@@ -33,23 +33,12 @@ struct spot_degrees spot_grid_choose(uint32_t n, const struct spot_degrees *want
     return grid;
 }
 
-/* Multiply-adds of a bundle for one sequence, up to a factor that all share. */
-static int64_t bundle_cost(const struct spot_shape *s, int bundle)
-{
-    if (bundle == 0)
-        return s->width; /* look-ups and additions */
-    if (bundle <= s->n_layer)
-        return s->width *
-               (spot_shape_qkv(s) + s->width + spot_shape_pre(s) + spot_shape_ffn(s) + s->seq);
-    return s->width * s->vocab;
-}
-
 double spot_grid_cost(const struct spot_shape *shape, uint32_t begin, uint32_t end)
 {
     double sum = 0;
 
     for (uint32_t b = begin; b < end; b++)
-        sum += (double)bundle_cost(shape, (int)b);
+        sum += (double)spot_shape_cost(shape, b);
     return sum;
 }
 
@@ -62,7 +51,7 @@ void spot_grid_stages(const struct spot_shape *shape, uint32_t P, uint32_t *stag
 
     assert(P >= 1 && P <= n);
     for (uint32_t b = 0; b < n; b++)
-        sum[b + 1] = sum[b] + bundle_cost(shape, (int)b);
+        sum[b + 1] = sum[b] + spot_shape_cost(shape, b);
     /* best[p][e]: least possible maximum when bundles [0, e) make p stages */
     for (uint32_t e = 1; e <= n; e++)
         best[(n + 1) + e] = sum[e];

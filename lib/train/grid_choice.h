@@ -8,7 +8,7 @@
 #include <stdint.h>
 
 #include "model/grid.h"
-#include "shard/arena.h"
+#include "model/shape.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -18,8 +18,8 @@ extern "C" {
  * loses pipelines, then depth, then tensor parallelism: D = n / (P M), else (1, n / M, M), else
  * (1, n / M, M) of the largest M that fits. Without a wish every member holds everything and shares
  * the microbatches: (n, 1, 1). D <= n_microbatch, P <= n_bundle and M divides n_shard always. */
-struct spot_degrees spot_grid_choose(uint32_t n, const struct spot_degrees *want,
-                                     int64_t n_microbatch, int n_bundle, int64_t n_shard);
+struct spot_grid spot_grid_choose(uint32_t n, const struct spot_grid *want, int64_t n_microbatch,
+                                  int n_bundle, int64_t n_shard);
 
 /* Multiply-adds of bundles [begin, end) for one sequence, up to a factor that all share. */
 double spot_grid_cost(const struct spot_shape *shape, uint32_t begin, uint32_t end);

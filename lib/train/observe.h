@@ -10,6 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "model/grid.h"
+
 #include "engine/stage.h"
 
 #ifdef __cplusplus
@@ -29,7 +31,7 @@ struct spot_member_seen {
 /* A step that has committed. Pointers hold during the call. */
 struct spot_step_seen {
     int64_t step;
-    uint32_t D, P, M;
+    struct spot_grid grid;
     uint32_t n_commit; /* of its epoch, this one counted */
     double step_s;     /* since the commit before; of the first of an epoch: with the change */
     double read_s;     /* of that, the coordinator reading tokens */
@@ -49,7 +51,7 @@ struct spot_probe_seen {
 
 /* Zero asks for nothing. */
 struct spot_wish {
-    uint32_t D, P;         /* another grid with M = 1, from the next step on */
+    struct spot_grid grid; /* another, from the next step on */
     uint64_t local_leaves; /* this local worker, counted from 1, gets its notice */
     size_t probe_byte;     /* probe with messages of this size, before the next step */
     uint32_t probe_rounds;

@@ -89,8 +89,8 @@ static double loss_of(struct spot_train_question *q, int *d, int *p)
     q->exact_max = 0;
     if (spot_train_plan_make(&full, q, &err))
         return NAN;
-    *d = (int)window.doc.next.d;
-    *p = (int)window.doc.next.p;
+    *d = (int)window.doc.next.D;
+    *p = (int)window.doc.next.P;
     if (window.n_choice && full.n_choice) {
         const struct spot_train_choice *c = choice_of(&full, *d, *p);
 

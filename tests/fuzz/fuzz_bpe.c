@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/utf8.h"
 #include "text/bpe.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -20,10 +21,10 @@ static char *vocabulary(const char *more)
         const int is_itself = (b >= 33 && b <= 126) || (b >= 161 && b <= 172) || b >= 174;
         const unsigned c = is_itself ? b : other++;
         const char *escape = c == '"' || c == '\\' ? "\\" : "";
+        char name[SPOT_UTF8_MAX];
 
-        n += (size_t)(c < 0x80 ? sprintf(text + n, "\"%s%c\":%u,", escape, (char)c, b)
-                               : sprintf(text + n, "\"%c%c\":%u,", (char)(0xC0 | c >> 6),
-                                         (char)(0x80 | (c & 0x3F)), b));
+        n += (size_t)sprintf(text + n, "\"%s%.*s\":%u,", escape, (int)spot_utf8_put(c, name), name,
+                             b);
     }
     sprintf(text + n, "\"th\":256,\"the\":257,\"..\":258%s}", more);
     return text;

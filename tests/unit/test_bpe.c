@@ -246,11 +246,14 @@ START_TEST(characters_are_read_as_rfc_3629_says)
                                        "\xF4\x90\x80\x80",
                                        "\xF5\x80\x80",
                                        "\xFF" };
+    char put[SPOT_UTF8_MAX];
     uint32_t code;
 
     for (size_t i = 0; i < sizeof(good) / sizeof(good[0]); i++) {
         ck_assert_uint_eq(spot_utf8_char(good[i].text, good[i].n, &code), good[i].n);
         ck_assert_uint_eq(code, good[i].code);
+        ck_assert_uint_eq(spot_utf8_put(code, put), good[i].n);
+        ck_assert_mem_eq(put, good[i].text, good[i].n);
     }
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         ck_assert_uint_eq(spot_utf8_char(bad[i], strlen(bad[i]), &code), 1);

@@ -76,20 +76,20 @@ START_TEST(stages_are_the_best_of_all_cuts)
 END_TEST
 
 /* All wishes for up to n members, for jobs of G microbatches, B bundles and S shards. */
-static void check_choice(uint32_t n, const struct spot_degrees *want, int64_t G, int B, int64_t S)
+static void check_choice(uint32_t n, const struct spot_grid *want, int64_t G, int B, int64_t S)
 {
-    const struct spot_degrees g = spot_grid_choose(n, want, G, B, S);
+    const struct spot_grid g = spot_grid_choose(n, want, G, B, S);
     uint32_t m_max = 0, depth_max;
 
     for (uint32_t m = 1; m <= n && m <= want->M; m++)
         m_max = S % m ? m_max : m;
     depth_max = n / m_max < (uint32_t)B ? n / m_max : (uint32_t)B;
-    ck_assert(g.D >= 1 && g.P >= 1 && g.M >= 1 && g.D * g.P * g.M <= n && g.D <= (uint64_t)G);
+    ck_assert(g.D >= 1 && g.P >= 1 && g.M >= 1 && spot_grid_size(&g) <= n && g.D <= G);
     ck_assert_uint_le(g.D, want->D);
     ck_assert_uint_eq(g.M, m_max);
     ck_assert_uint_eq(g.P, want->P < depth_max ? want->P : depth_max);
     /* one more pipeline would not fit, or nobody wants it */
-    ck_assert((g.D + 1) * g.P * g.M > n || g.D == want->D || g.D == (uint64_t)G);
+    ck_assert((g.D + 1) * g.P * g.M > n || g.D == want->D || g.D == G);
 }
 
 START_TEST(the_grid_fits_and_keeps_what_it_can)
@@ -98,7 +98,7 @@ START_TEST(the_grid_fits_and_keeps_what_it_can)
         for (uint32_t k = 0; k < 6 * 6 * 8; k++)
             for (int64_t G = 1; G <= 5; G++)
                 for (int B = 3; B <= 5; B++) {
-                    const struct spot_degrees want = { 1 + k % 6, 1 + k / 6 % 6, 1 + k / 36 };
+                    const struct spot_grid want = { 1 + k % 6, 1 + k / 6 % 6, 1 + k / 36 };
 
                     check_choice(n, &want, G, B, 12);
                     check_choice(n, &want, G, B, 8);
@@ -109,10 +109,10 @@ END_TEST
 
 START_TEST(without_a_wish_all_members_share_the_microbatches)
 {
-    const struct spot_degrees none = { 0 };
+    const struct spot_grid none = { 0 };
 
     for (uint32_t n = 1; n < 20; n++) {
-        const struct spot_degrees g = spot_grid_choose(n, &none, 7, 4, 8);
+        const struct spot_grid g = spot_grid_choose(n, &none, 7, 4, 8);
 
         ck_assert_uint_eq(g.P, 1);
         ck_assert_uint_eq(g.M, 1);

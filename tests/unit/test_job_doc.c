@@ -29,8 +29,8 @@ static const struct bad_case {
       "/model: kv_heads (3) divides heads (4), and heads width (8)" },
     { JOB("\"model\":{\"layers\":2,\"width\":8,\"kv_heads\":3,\"ffn\":8}"),
       "/model: kv_heads (3) divides heads (0), and heads width (8)" },
-    { JOB("\"model\":{\"layers\":2,\"width\":8,\"recompute\":\"mlp\"}"),
-      "/model/recompute: expected none, attention or layer, got 'mlp'" },
+    { JOB("\"model\":{\"layers\":2,\"width\":8,\"recompute\":\"all\"}"),
+      "/model/recompute: expected none, attention, mlp or layer, got 'all'" },
     { JOB("\"model\":{\"layers\":2,\"width\":8,\"recompute\":\"none\"}"), "heads is missing" },
     { JOB("\"layers\":{}"), "/layers: expected an array" },
     { JOB("\"layers\":[{\"params\":-1}]"), "/layers/0/params: -1 is outside [0, 1e+15]" },
@@ -155,6 +155,12 @@ static const struct activation_case {
     { JOB("\"seq\":8192,\"model\":{\"layers\":32,\"width\":4096,\"heads\":32,\"kv_heads\":8,"
           "\"ffn\":14336,\"vocab\":128256,\"recompute\":\"attention\"}"),
       0, 8192.0 * (49152 + 4096 + 114688), 4 * 8192.0 * (4096 + 128256) },
+    { JOB("\"seq\":2048,\"model\":{\"layers\":96,\"width\":12288,\"vocab\":51200,"
+          "\"recompute\":\"mlp\"}"),
+      2048.0 * 12288, 2048.0 * 12288 * 18, 4 * 2048.0 * (12288 + 51200) },
+    { JOB("\"seq\":8192,\"model\":{\"layers\":32,\"width\":4096,\"heads\":32,\"kv_heads\":8,"
+          "\"ffn\":14336,\"vocab\":128256,\"recompute\":\"mlp\"}"),
+      0, 8192.0 * (49152 + 4096), 4 * 8192.0 * (4096 + 128256) },
 };
 
 START_TEST(a_model_keeps_the_activations_of_the_published_formula)

@@ -71,10 +71,10 @@ START_TEST(readers_skip_what_was_measured)
 {
     struct spot_job_stage_memory stage[] = { { 100, 200 } };
     struct spot_job_cell cell = {
-        .grid = { 1, 1, 1, 1 }, .steps = 3, .step_s = 0.5, .stage = stage
+        .grid = { 1, 1, 1 }, .micro_batch = 1, .steps = 3, .step_s = 0.5, .stage = stage
     };
     const struct spot_job_measured measured = { .workers = 1, .cell = &cell, .n_cell = 1 };
-    struct spot_job_profile profile = { .grid = { 1, 1, 1, 1 }, .step_s = 0.5 };
+    struct spot_job_profile profile = { .grid = { 1, 1, 1 }, .micro_batch = 1, .step_s = 0.5 };
     struct spot_job_doc job = { .name = "x",
                                 .global_batch = 4,
                                 .micro_batch = 1,

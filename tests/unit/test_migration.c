@@ -555,7 +555,7 @@ START_TEST(parts_cover_what_every_position_needs_exactly_once)
         ck_assert_int_eq(spot_reshard_init(&r, &c.from, &c.to, NULL), 0);
         for (int64_t bundle = 0; bundle < c.to.model.n_layer + 2; bundle++)
             for (int g = 0; g < SPOT_GROUPS; g++)
-                replica += 6 * spot_layout_elem(&c.to.model, bundle, g, &n_atom);
+                replica += 6 * spot_shape_elem(&c.to.model, bundle, g, &n_atom);
         ck_assert_int_eq(replica, r.replica_byte);
         /* state that is not replicated inside a replica appears once per replica at least */
         for (int q = 0; q < r.n_new; q++)

@@ -68,7 +68,7 @@ START_TEST(reads_a_whole_plan)
     ck_assert_msg(!parse(&p, text, &err), "%s", err.msg);
     ck_assert_str_eq(p.job, "j");
     ck_assert(p.time_s == 61.5 && p.epoch == 7 && p.spares == 3);
-    ck_assert(p.next.d == 1 && p.next.p == 2 && p.next.m == 1 && p.next.b == 4);
+    ck_assert(p.next.D == 1 && p.next.P == 2 && p.next.M == 1 && p.micro_batch == 4);
     ck_assert(p.n_place == 2 && p.place[0].p == 1 && !strcmp(p.place[1].node, "b"));
     ck_assert(p.n_path == 1 && p.path[0].prob == 0.5);
     ck_assert(p.expected.samples_per_s == 9 && p.expected.usd_per_h < 0);

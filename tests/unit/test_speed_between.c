@@ -30,7 +30,9 @@ static void draw(struct spot_rng *rng, struct spot_job_profile profile[POINTS])
     double step_s = 1 + (double)spot_rng_below(rng, 1000) / 100;
 
     for (int i = 0; i < POINTS; i++) {
-        profile[i] = (struct spot_job_profile){ .grid = { 1 << i, 1, 1, 1 }, .step_s = step_s };
+        profile[i] = (struct spot_job_profile){ .grid = { 1 << i, 1, 1 },
+                                                .micro_batch = 1,
+                                                .step_s = step_s };
         step_s *= 0.5 + 0.5 * (double)spot_rng_below(rng, 1000) / 1000;
     }
 }
@@ -80,7 +82,8 @@ START_TEST(a_step_that_is_linear_in_its_microbatches_is_told_to_the_digit)
     struct spot_speed_between b;
 
     for (int i = 0; i < POINTS; i++)
-        profile[i] = (struct spot_job_profile){ .grid = { measured[i], 2, 1, 1 },
+        profile[i] = (struct spot_job_profile){ .grid = { measured[i], 2, 1 },
+                                                .micro_batch = 1,
                                                 .step_s = 0.5 + 0.25 * (48 / measured[i]) };
     spot_speed_between_init(&b, &job);
     for (int d = 1; d <= 48; d++) {
@@ -100,9 +103,9 @@ END_TEST
 
 START_TEST(a_stage_count_between_measured_ones_lies_between_them)
 {
-    struct spot_job_profile profile[] = { { .grid = { 2, 1, 1, 1 }, .step_s = 9 },
-                                          { .grid = { 2, 4, 1, 1 }, .step_s = 3 },
-                                          { .grid = { 2, 4, 1, 1 }, .step_s = 6 } };
+    struct spot_job_profile profile[] = { { .grid = { 2, 1, 1 }, .micro_batch = 1, .step_s = 9 },
+                                          { .grid = { 2, 4, 1 }, .micro_batch = 1, .step_s = 3 },
+                                          { .grid = { 2, 4, 1 }, .micro_batch = 1, .step_s = 6 } };
     const struct spot_job_doc job = job_of(profile, 3, 16);
     struct spot_speed_between b;
     enum spot_speed_from from;
@@ -120,9 +123,9 @@ END_TEST
 
 START_TEST(a_law_that_misses_what_was_measured_speaks_only_when_asked)
 {
-    struct spot_job_profile profile[] = { { .grid = { 1, 1, 1, 1 }, .step_s = 16 },
-                                          { .grid = { 2, 1, 1, 1 }, .step_s = 12 },
-                                          { .grid = { 4, 1, 1, 1 }, .step_s = 20 } };
+    struct spot_job_profile profile[] = { { .grid = { 1, 1, 1 }, .micro_batch = 1, .step_s = 16 },
+                                          { .grid = { 2, 1, 1 }, .micro_batch = 1, .step_s = 12 },
+                                          { .grid = { 4, 1, 1 }, .micro_batch = 1, .step_s = 20 } };
     const struct spot_job_doc job = job_of(profile, 3, 16);
     struct spot_err err = { 0 };
     struct spot_throughput t;

@@ -68,10 +68,10 @@ START_TEST(zones_that_go_down_together_get_more_replicas)
     r.q.current_p = 12;
     four_zones(&r, NULL);
     make(&r);
-    d[0] = (int)r.plan.doc.next.d;
+    d[0] = (int)r.plan.doc.next.D;
     four_zones(&r, &shock);
     make(&r);
-    d[1] = (int)r.plan.doc.next.d;
+    d[1] = (int)r.plan.doc.next.D;
     ck_assert_int_gt(d[0], 0);
     ck_assert_int_gt(d[1], d[0]);
     unload(&r);

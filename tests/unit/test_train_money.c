@@ -50,7 +50,7 @@ START_TEST(as_many_spares_are_kept_as_pay)
         r.q.spares_min = 0;
         make(&r);
         chosen = worth(&r);
-        held = (int)(r.plan.doc.next.d * r.plan.doc.next.p + r.plan.doc.spares);
+        held = (int)(r.plan.doc.next.D * r.plan.doc.next.P + r.plan.doc.spares);
         ck_assert_int_ge(held, last);
         last = held;
         for (r.q.spares_min = 0; r.q.spares_min <= 4; r.q.spares_min++) {
@@ -73,10 +73,10 @@ START_TEST(in_a_still_world_no_spare_pays)
     r.q.objective = SPOT_OBJECTIVE_MIX;
     r.q.usd_per_sample = 1;
     make(&r);
-    ck_assert_int_gt(r.plan.doc.next.d, 0);
+    ck_assert_int_gt(r.plan.doc.next.D, 0);
     ck_assert_int_eq(r.plan.doc.spares, 0);
     ck_assert_double_eq_tol(r.plan.doc.expected.usd_per_h,
-                            r.job.cost.usd_per_h * (double)(r.plan.doc.next.d * r.plan.doc.next.p),
+                            r.job.cost.usd_per_h * (double)(r.plan.doc.next.D * r.plan.doc.next.P),
                             1e-9);
     unload(&r);
 }
@@ -91,7 +91,7 @@ START_TEST(a_job_that_earns_less_than_its_machines_cost_is_suspended)
     r.q.objective = SPOT_OBJECTIVE_MIX;
     r.q.usd_per_sample = 1e-6;
     make(&r);
-    ck_assert_int_eq(r.plan.doc.next.d, 0);
+    ck_assert_int_eq(r.plan.doc.next.D, 0);
     ck_assert_int_eq(r.plan.doc.spares, 0);
     ck_assert_double_eq(r.plan.doc.expected.usd_per_h, 0);
     ck_assert_ptr_nonnull(strstr(r.plan.doc.why[0], "suspend: the best grid"));

@@ -118,16 +118,16 @@ START_TEST(a_thousand_instances_get_a_grid_that_fits_and_bears_its_price)
     r.job.global_batch = 32768;
     unrest(&r, 1024, 0.2, 0.2);
     make(&r);
-    ck_assert_int_gt(r.plan.doc.next.d * r.plan.doc.next.p, 0);
-    ck_assert_int_le(r.plan.doc.next.d * r.plan.doc.next.p, 1000);
-    r.q.current_d = (int)r.plan.doc.next.d;
-    r.q.current_p = (int)r.plan.doc.next.p;
+    ck_assert_int_gt(r.plan.doc.next.D * r.plan.doc.next.P, 0);
+    ck_assert_int_le(r.plan.doc.next.D * r.plan.doc.next.P, 1000);
+    r.q.current_d = (int)r.plan.doc.next.D;
+    r.q.current_p = (int)r.plan.doc.next.P;
     make(&r); /* what runs and was best a moment ago, at no price now, stays */
-    ck_assert_int_eq(r.plan.doc.next.d, r.q.current_d);
-    ck_assert_int_eq(r.plan.doc.next.p, r.q.current_p);
+    ck_assert_int_eq(r.plan.doc.next.D, r.q.current_d);
+    ck_assert_int_eq(r.plan.doc.next.P, r.q.current_p);
     r.q.leaving = SPOT_COST_LOST_MAX;
     make(&r);
-    ck_assert_int_le(r.plan.doc.next.d * r.plan.doc.next.p, 1000 - SPOT_COST_LOST_MAX);
+    ck_assert_int_le(r.plan.doc.next.D * r.plan.doc.next.P, 1000 - SPOT_COST_LOST_MAX);
     unload(&r);
 }
 END_TEST
@@ -204,7 +204,7 @@ START_TEST(too_few_instances_are_a_plan_to_suspend)
     for (int solver = 0; solver < 3; solver++) {
         r.q.solver = (enum spot_train_solver)solver;
         make(&r);
-        ck_assert_int_eq(r.plan.doc.next.d, 0);
+        ck_assert_int_eq(r.plan.doc.next.D, 0);
         ck_assert_int_eq(r.plan.doc.spares, 11);
         ck_assert_ptr_nonnull(strstr(r.plan.doc.why[0], "suspend"));
     }
@@ -220,7 +220,7 @@ START_TEST(spares_and_risk_limits_are_kept)
     unrest(&r, 32, 0.4, 0);
     r.q.spares_min = 5;
     make(&r);
-    ck_assert_int_le(r.plan.doc.next.d * r.plan.doc.next.p, 27);
+    ck_assert_int_le(r.plan.doc.next.D * r.plan.doc.next.P, 27);
     r.q.max_loss_prob = 1e-6;
     make(&r);
     for (size_t i = 0; i < r.plan.n_choice; i++)
@@ -238,8 +238,8 @@ START_TEST(instances_under_notice_are_not_used)
     for (int solver = 0; solver < 3; solver++) {
         r.q.solver = (enum spot_train_solver)solver;
         make(&r);
-        ck_assert_int_gt(r.plan.doc.next.d, 0);
-        ck_assert_int_le(r.plan.doc.next.d * r.plan.doc.next.p, 14);
+        ck_assert_int_gt(r.plan.doc.next.D, 0);
+        ck_assert_int_le(r.plan.doc.next.D * r.plan.doc.next.P, 14);
     }
     unload(&r);
 }
@@ -256,7 +256,7 @@ START_TEST(a_change_that_never_pays_is_not_made)
     r.q.current_p = 12;
     r.q.leaving = 1;
     make(&r);
-    ck_assert_int_eq(r.plan.doc.next.d, 0);
+    ck_assert_int_eq(r.plan.doc.next.D, 0);
     ck_assert_int_eq(r.plan.doc.spares, 23);
     ck_assert_ptr_nonnull(strstr(r.plan.doc.why[0], "to wait for the next change costs less"));
     unload(&r);

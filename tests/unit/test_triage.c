@@ -140,7 +140,7 @@ static double cost_of(const struct scene *c, unsigned lost)
         for (int g = 0; g < SPOT_GROUPS && (lost >> b & 1 || c->cluster.rollback_s > 0); g++) {
             int64_t n_atom;
 
-            state_byte += 2 * (double)spot_layout_elem(&c->to.model, b, g, &n_atom);
+            state_byte += 2 * (double)spot_shape_elem(&c->to.model, b, g, &n_atom);
         }
     if (lost & ((1U << BUNDLES) - 1))
         sum = c->cluster.rollback_s + state_byte / c->cluster.restore_byte_per_s;

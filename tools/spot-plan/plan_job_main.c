@@ -49,12 +49,12 @@ static int read_points(struct spot_job_doc *job, struct spot_err *err)
         if (job->n_profile == POINTS_MAX)
             rc = spot_err_set(err, SPOT_EUSAGE, "--ddp: more than %d", POINTS_MAX);
         for (size_t i = 0; i < job->n_profile && !rc; i++)
-            if (job->profile[i].grid.d == workers)
+            if (job->profile[i].grid.D == workers)
                 rc = spot_err_set(err, SPOT_EUSAGE, "--ddp: %ld workers come twice", workers);
         if (!rc)
-            job->profile[job->n_profile++] =
-                (struct spot_job_profile){ .grid = { workers, 1, 1, job->micro_batch },
-                                           .step_s = step_s };
+            job->profile[job->n_profile++] = (struct spot_job_profile){
+                .grid = { workers, 1, 1 }, .micro_batch = job->micro_batch, .step_s = step_s
+            };
     }
     if (!rc && !job->n_profile)
         rc = wants(opt.ddp, err);
@@ -67,7 +67,7 @@ static int64_t most_workers(const struct spot_job_doc *job)
     int64_t most = 0;
 
     for (size_t i = 0; i < job->n_profile; i++)
-        most = job->profile[i].grid.d > most ? job->profile[i].grid.d : most;
+        most = job->profile[i].grid.D > most ? job->profile[i].grid.D : most;
     return most;
 }
 
@@ -101,8 +101,8 @@ static int own_batch(struct spot_job_doc *job, struct spot_err *err)
     for (size_t i = 0; i < job->n_profile; i++) {
         struct spot_job_profile *p = &job->profile[i];
 
-        p->grid.b = batch;
-        p->samples_per_s = (double)(p->grid.d * batch) / p->step_s;
+        p->micro_batch = batch;
+        p->samples_per_s = (double)(p->grid.D * batch) / p->step_s;
         p->step_s = (double)job->global_batch / p->samples_per_s;
     }
     return 0;

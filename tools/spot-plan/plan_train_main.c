@@ -168,10 +168,14 @@ static int pick_objective(const struct options *o, struct spot_train_question *q
 static int parse_current(const struct options *o, struct spot_train_question *q,
                          struct spot_err *err)
 {
-    if (o->current && spot_grid_parse(o->current, &q->current_d, &q->current_p))
+    struct spot_grid grid = { 0 };
+
+    if (o->current && (spot_grid_parse(o->current, &grid) || grid.M != 1))
         return spot_err_set(err, SPOT_EUSAGE, "--current: expected DxP, got '%.32s'", o->current);
-    if (!q->current_d || !q->current_p)
-        q->current_d = q->current_p = 0;
+    if (spot_grid_size(&grid)) {
+        q->current_d = (int)grid.D;
+        q->current_p = (int)grid.P;
+    }
     return 0;
 }
 
@@ -264,7 +268,7 @@ static void print_table(const struct spot_plan_doc *doc, const struct spot_train
     struct spot_table table;
 
     spot_table_init(&table, column, sizeof(column) / sizeof(column[0]));
-    add_grid(&table, doc->next.d, doc->next.p);
+    add_grid(&table, doc->next.D, doc->next.P);
     spot_table_int(&table, doc->spares);
     spot_table_fixed(&table, doc->expected.undisturbed_samples_per_s, 3);
     spot_table_fixed(&table, doc->expected.samples_per_s, 3);

@@ -235,22 +235,22 @@ static void print_number(const json_t *status, const char *key, const char *what
         printf("  %s-", what);
 }
 
-static const char *grid_of(const json_t *of, char text[SPOT_DEGREES_TEXT])
+static const char *grid_of(const json_t *of, char text[SPOT_GRID_TEXT])
 {
-    const struct spot_degrees grid = {
-        (uint32_t)json_integer_value(json_object_get(of, "D")),
-        (uint32_t)json_integer_value(json_object_get(of, "P")),
-        (uint32_t)json_integer_value(json_object_get(of, "M")),
+    const struct spot_grid grid = {
+        json_integer_value(json_object_get(of, "D")),
+        json_integer_value(json_object_get(of, "P")),
+        json_integer_value(json_object_get(of, "M")),
     };
 
-    return spot_degrees_text(&grid, text);
+    return spot_grid_text(&grid, text);
 }
 
 static void print_want(const json_t *status)
 {
     const json_t *const want = json_object_get(status, "want"), *const plan = json_object_get(
                                                                     status, "plan_time_s");
-    char grid[SPOT_DEGREES_TEXT];
+    char grid[SPOT_GRID_TEXT];
 
     if (json_is_true(json_object_get(status, "suspended")))
         printf("\nwanted: none, the plan of time %g s suspends the job\n\n",
@@ -267,7 +267,7 @@ static void print_want(const json_t *status)
 /* Nothing runs while a plan suspends the job: no grid, no pace, no end in sight. */
 static void print_pace(const json_t *status)
 {
-    char grid[SPOT_DEGREES_TEXT];
+    char grid[SPOT_GRID_TEXT];
 
     if (json_is_true(json_object_get(status, "suspended")))
         return;

@@ -32,10 +32,7 @@ struct profile {
 int64_t profile_microbatches(const struct profile *p, int64_t b);
 
 /* Is it of the kind that spot-plan plans with: M = 1, and the job's own micro batch? */
-bool profile_is_planned(const struct profile *p, const struct spot_grid *grid);
-
-/* "2x1", or "2x1x2" where M > 1. Returns text. */
-const char *profile_grid_text(const struct spot_grid *grid, char text[SPOT_DEGREES_TEXT]);
+bool profile_is_planned(const struct profile *p, const struct spot_job_cell *cell);
 
 /* profile_grids.c: measured.cell from --grids (NULL: all of up to --max-workers workers, M = 1),
  * each with the job's micro batch and with those of --micro-batches (NULL: no other). Returns 0, or

@@ -48,14 +48,14 @@ static double stage_byte(struct spot_stage_config config, uint32_t begin, uint32
 static void size_cell(const struct profile *p, const struct spot_stage_config *any,
                       struct spot_job_cell *cell)
 {
-    const int64_t G = profile_microbatches(p, cell->grid.b), P = cell->grid.p;
-    const int64_t m = (G + cell->grid.d - 1) / cell->grid.d;
+    const int64_t G = profile_microbatches(p, cell->micro_batch), P = cell->grid.P;
+    const int64_t m = (G + cell->grid.D - 1) / cell->grid.D;
     uint32_t *stage = spot_xcalloc((size_t)P + 1, sizeof(*stage));
     struct spot_stage_config config = *any;
 
-    config.micro_batch = (int)cell->grid.b;
+    config.micro_batch = (int)cell->micro_batch;
     config.n_microbatch = (int)G;
-    config.group.M = (int)cell->grid.m;
+    config.group.M = (int)cell->grid.M;
     spot_grid_stages(&config.shape, (uint32_t)P, stage);
     for (int64_t k = 0; k < P; k++)
         cell->stage[k].planned_byte =
@@ -99,6 +99,7 @@ static struct spot_job_profile *profile_of(const struct profile *p)
 
     for (size_t i = 0; i < p->measured.n_cell; i++)
         entry[i] = (struct spot_job_profile){ .grid = p->measured.cell[i].grid,
+                                              .micro_batch = p->measured.cell[i].micro_batch,
                                               .step_s = p->measured.cell[i].step_s,
                                               .is_outlier = p->measured.cell[i].is_outlier };
     return entry;
@@ -110,9 +111,9 @@ static void fit_law(struct profile *p, const struct spot_job_doc *job)
     for (size_t i = 0; p->measured.law.n_point && i < p->measured.n_cell; i++) {
         struct spot_job_cell *cell = &p->measured.cell[i];
 
-        if (profile_is_planned(p, &cell->grid))
+        if (profile_is_planned(p, cell))
             cell->law_s =
-                spot_step_law_at(&p->measured.law, job, (int)cell->grid.d, (int)cell->grid.p);
+                spot_step_law_at(&p->measured.law, job, (int)cell->grid.D, (int)cell->grid.P);
     }
 }
 
@@ -147,9 +148,6 @@ int profile_write(struct profile *p, const char *name, const struct spot_prov *p
         .global_batch = (int64_t)p->job.global_batch,
         .micro_batch = (int64_t)p->job.micro_batch,
         .seq = (int64_t)p->job.seq,
-        .model = { (int64_t)p->job.layers, (int64_t)p->job.width, (int64_t)p->job.heads,
-                   (int64_t)p->job.vocab, (int64_t)p->job.shards, (int64_t)p->job.kv_heads,
-                   (int64_t)p->job.ffn },
         .layer = p->layer,
         .n_layer = (size_t)p->n_bundle,
         .lists_layers = true,
@@ -158,9 +156,12 @@ int profile_write(struct profile *p, const char *name, const struct spot_prov *p
         .memory = { .p_min = 1, .d_min = 1, .p_max = p->n_bundle },
         .measured = &p->measured,
     };
+    struct spot_coordinator_options c;
     char source[192];
     int rc = profile_sizes(p, &job.memory.state_byte_per_param, err);
 
+    job_options_put(&p->job, &c);
+    job.model.shape = c.config.shape;
     if (available_byte != SIZE_MAX)
         job.memory.node_byte = (double)available_byte;
     snprintf(source, sizeof(source),
@@ -195,13 +196,13 @@ void profile_table(struct profile *p, FILE *out)
     for (size_t i = 0; i < m->n_cell; i++) {
         const struct spot_job_cell *c = &m->cell[i];
         double most_byte = 0;
-        char grid[SPOT_DEGREES_TEXT];
+        char grid[SPOT_GRID_TEXT];
 
-        for (int64_t k = 0; k < c->grid.p; k++)
+        for (int64_t k = 0; k < c->grid.P; k++)
             if (c->stage[k].resident_byte > most_byte)
                 most_byte = c->stage[k].resident_byte;
-        spot_table_text(&table, profile_grid_text(&c->grid, grid));
-        spot_table_int(&table, c->grid.b);
+        spot_table_text(&table, spot_grid_text(&c->grid, grid));
+        spot_table_int(&table, c->micro_batch);
         spot_table_fixed(&table, 1e3 * c->step_s, 3);
         spot_table_fixed(&table, (c->high_s - c->low_s) / c->step_s, 2);
         spot_table_fixed(&table, 1e3 * c->law_s, 3);

@@ -14,53 +14,48 @@ int64_t profile_microbatches(const struct profile *p, int64_t b)
     return (int64_t)p->job.global_batch / b;
 }
 
-bool profile_is_planned(const struct profile *p, const struct spot_grid *grid)
+bool profile_is_planned(const struct profile *p, const struct spot_job_cell *cell)
 {
-    return grid->m == 1 && grid->b == (int64_t)p->job.micro_batch;
+    return cell->grid.M == 1 && cell->micro_batch == (int64_t)p->job.micro_batch;
 }
 
-const char *profile_grid_text(const struct spot_grid *grid, char text[SPOT_DEGREES_TEXT])
-{
-    const struct spot_degrees degrees = { (uint32_t)grid->d, (uint32_t)grid->p, (uint32_t)grid->m };
-
-    return spot_degrees_text(&degrees, text);
-}
-
-static int add_grid(struct profile *p, const struct spot_grid *g, struct spot_err *err)
+static int add_grid(struct profile *p, const struct spot_grid *g, int64_t micro_batch,
+                    struct spot_err *err)
 {
     struct spot_job_measured *const m = &p->measured;
-    char text[SPOT_DEGREES_TEXT];
+    char text[SPOT_GRID_TEXT];
 
     for (size_t i = 0; i < m->n_cell; i++)
-        if (!memcmp(&m->cell[i].grid, g, sizeof(*g)))
+        if (spot_grid_equal(&m->cell[i].grid, g) && m->cell[i].micro_batch == micro_batch)
             return spot_err_set(err, SPOT_EUSAGE, "--grids: %s comes twice",
-                                profile_grid_text(g, text));
+                                spot_grid_text(g, text));
     if (m->n_cell == PROFILE_GRIDS_MAX)
         return spot_err_set(err, SPOT_EUSAGE, "more than %d grids; name fewer with --grids",
                             PROFILE_GRIDS_MAX);
     m->cell[m->n_cell++] = (struct spot_job_cell){
         .grid = *g,
-        .stage = spot_xcalloc((size_t)g->p, sizeof(struct spot_job_stage_memory)),
+        .micro_batch = micro_batch,
+        .stage = spot_xcalloc((size_t)g->P, sizeof(struct spot_job_stage_memory)),
     };
     return 0;
 }
 
 /* Each must be possible, and within --max-workers. */
-static int check_grid(const struct profile *p, const struct spot_degrees *g, struct spot_err *err)
+static int check_grid(const struct profile *p, const struct spot_grid *g, struct spot_err *err)
 {
-    char text[SPOT_DEGREES_TEXT];
+    char text[SPOT_GRID_TEXT];
 
-    if (g->D > p->n_microbatch || g->P > (uint32_t)p->n_bundle ||
-        (uint64_t)g->D * g->P * g->M > p->max_workers)
+    if (g->D > p->n_microbatch || g->P > p->n_bundle ||
+        (uint64_t)spot_grid_size(g) > p->max_workers)
         return spot_err_set(err, SPOT_EUSAGE,
                             "--grids: %s; the job has %lld microbatches in a step and %d bundles "
                             "to make stages of, --max-workers is %llu",
-                            spot_degrees_text(g, text), (long long)p->n_microbatch, p->n_bundle,
+                            spot_grid_text(g, text), (long long)p->n_microbatch, p->n_bundle,
                             (unsigned long long)p->max_workers);
-    if (p->job.shards % g->M)
-        return spot_err_set(err, SPOT_EUSAGE, "--grids: %s; %u members do not divide --shards %llu",
-                            spot_degrees_text(g, text), (unsigned)g->M,
-                            (unsigned long long)p->job.shards);
+    if (p->job.shards % (uint64_t)g->M)
+        return spot_err_set(
+            err, SPOT_EUSAGE, "--grids: %s; %lld members do not divide --shards %llu",
+            spot_grid_text(g, text), (long long)g->M, (unsigned long long)p->job.shards);
     return 0;
 }
 
@@ -71,16 +66,15 @@ static int parse_grids(struct profile *p, const char *text, struct spot_err *err
 
     for (const char *at = text; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
         const size_t n = strcspn(at, ",");
-        struct spot_degrees g;
+        struct spot_grid g;
         char one[24];
 
         snprintf(one, sizeof(one), "%.*s", n < sizeof(one) ? (int)n : 0, at);
-        if (spot_degrees_parse(one, &g) || !g.D || !g.P || !g.M)
+        if (spot_grid_parse(one, &g) || !spot_grid_size(&g))
             return spot_err_set(err, SPOT_EUSAGE,
                                 "--grids wants DxP or DxPxM,... such as 1x1,2x2,1x1x2; got '%s'",
                                 text);
-        if (check_grid(p, &g, err) ||
-            add_grid(p, &(struct spot_grid){ g.D, g.P, g.M, (int64_t)p->job.micro_batch }, err))
+        if (check_grid(p, &g, err) || add_grid(p, &g, (int64_t)p->job.micro_batch, err))
             return -1;
         is_planned |= g.M == 1;
     }
@@ -97,7 +91,7 @@ static int all_grids(struct profile *p, struct spot_err *err)
 
     for (int64_t d = 1; d <= most && d <= p->n_microbatch; d++)
         for (int64_t q = 1; d * q <= most && q <= p->n_bundle; q++)
-            if (add_grid(p, &(struct spot_grid){ d, q, 1, (int64_t)p->job.micro_batch }, err))
+            if (add_grid(p, &(struct spot_grid){ d, q, 1 }, (int64_t)p->job.micro_batch, err))
                 return -1;
     return 0;
 }
@@ -108,10 +102,9 @@ static int add_other(struct profile *p, size_t n_own, int64_t b, struct spot_err
     const int64_t G = profile_microbatches(p, b);
 
     for (size_t i = 0; i < n_own; i++) {
-        struct spot_grid g = p->measured.cell[i].grid;
+        const struct spot_grid g = p->measured.cell[i].grid;
 
-        g.b = b;
-        if (g.d <= G && add_grid(p, &g, err))
+        if (g.D <= G && add_grid(p, &g, b, err))
             return -1;
     }
     return 0;

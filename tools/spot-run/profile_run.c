@@ -46,11 +46,11 @@ static double quantile(double *x, size_t n, double q)
     return i + 1 < n ? x[i] + (at - (double)i) * (x[i + 1] - x[i]) : x[i];
 }
 
-static struct spot_coordinator_options options_of(const struct profile *p, int64_t D, int64_t P,
-                                                  int64_t M)
+static struct spot_coordinator_options options_of(const struct profile *p,
+                                                  const struct spot_grid *grid)
 {
-    struct spot_coordinator_options c = { .n_local = (uint64_t)(D * P * M),
-                                          .grid = { (uint32_t)D, (uint32_t)P, (uint32_t)M },
+    struct spot_coordinator_options c = { .n_local = (uint64_t)spot_grid_size(grid),
+                                          .grid = *grid,
                                           .no_buddies = !p->buddies,
                                           .lease_s = 10,
                                           .stall_s = 300,
@@ -86,9 +86,9 @@ static void note(struct watch *w, const struct spot_step_seen *seen)
 {
     double forward_s = 0, backward_s = 0, reduce_s = 0;
 
-    for (uint32_t i = 0; i < seen->D * seen->P * seen->M; i++) {
+    for (int64_t i = 0; i < spot_grid_size(&seen->grid); i++) {
         const struct spot_member_seen *m = &seen->member[i];
-        struct spot_job_stage_memory *stage = &w->cell->stage[i / seen->M % seen->P];
+        struct spot_job_stage_memory *stage = &w->cell->stage[i / seen->grid.M % seen->grid.P];
 
         forward_s = fmax(forward_s, m->forward_s);
         backward_s = fmax(backward_s, m->backward_s);
@@ -112,8 +112,7 @@ static void on_step(void *user, const struct spot_step_seen *seen, struct spot_w
 
     if (w->cold_fd >= 0)
         posix_fadvise(w->cold_fd, 0, 0, POSIX_FADV_DONTNEED);
-    if (w->n == w->cap || seen->D != w->cell->grid.d || seen->P != w->cell->grid.p ||
-        seen->M != w->cell->grid.m)
+    if (w->n == w->cap || !spot_grid_equal(&seen->grid, &w->cell->grid))
         return; /* a worker died: its grid comes back */
     if (seen->n_commit == 1 || w->n_skipped < w->p->warm_up)
         w->n_skipped++;
@@ -181,10 +180,10 @@ static int measure_cell(struct profile *p, struct spot_job_cell *cell, bool take
 
     for (; runs < RUNS_MAX && (!runs || spread_of(&best) > spread_calm); runs++) {
         struct watch w = { .p = p, .cell = cell, .cold_fd = -1 };
-        struct spot_coordinator_options c = options_of(p, cell->grid.d, cell->grid.p, cell->grid.m);
+        struct spot_coordinator_options c = options_of(p, &cell->grid);
         int rc;
 
-        c.config.micro_batch = cell->grid.b;
+        c.config.micro_batch = cell->micro_batch;
         rc = watch_job(&w, &c, false, err);
 
         if (!rc && (!runs || spread_of(cell) < spread_of(&best))) {
@@ -204,7 +203,7 @@ static int measure_cell(struct profile *p, struct spot_job_cell *cell, bool take
 /* What it scatters by is the host's, not the job's: whoever plans with it should know. */
 static void tell_outlier(const struct profile *p, const struct spot_job_cell *cell)
 {
-    char grid[SPOT_DEGREES_TEXT];
+    char grid[SPOT_GRID_TEXT];
 
     if (!cell->is_outlier)
         return;
@@ -213,7 +212,7 @@ static void tell_outlier(const struct profile *p, const struct spot_job_cell *ce
     p->warn("grid %s, micro batch %lld: steps scatter by %.0f %% of their median in the calmest of "
             "%lld runs: the host is busy; it is marked an outlier, which spot-plan does not plan "
             "with",
-            profile_grid_text(&cell->grid, grid), (long long)cell->grid.b, 100 * spread_of(cell),
+            spot_grid_text(&cell->grid, grid), (long long)cell->micro_batch, 100 * spread_of(cell),
             (long long)cell->runs);
 }
 
@@ -224,9 +223,9 @@ static size_t least_cell(const struct profile *p)
     size_t least = SIZE_MAX;
 
     for (size_t i = 0; i < p->measured.n_cell; i++)
-        if (profile_is_planned(p, &cell[i].grid) &&
+        if (profile_is_planned(p, &cell[i]) &&
             (least == SIZE_MAX ||
-             cell[i].grid.d * cell[i].grid.p < cell[least].grid.d * cell[least].grid.p))
+             cell[i].grid.D * cell[i].grid.P < cell[least].grid.D * cell[least].grid.P))
             least = i;
     return least;
 }
@@ -237,10 +236,10 @@ int profile_cells(struct profile *p, struct spot_err *err)
 
     for (size_t i = 0; i < p->measured.n_cell; i++) {
         struct spot_job_cell *cell = &p->measured.cell[i];
-        char what[128], grid[SPOT_DEGREES_TEXT];
+        char what[128], grid[SPOT_GRID_TEXT];
 
         snprintf(what, sizeof(what), "grid %s, micro batch %lld, %zu of %zu",
-                 profile_grid_text(&cell->grid, grid), (long long)cell->grid.b, i + 1,
+                 spot_grid_text(&cell->grid, grid), (long long)cell->micro_batch, i + 1,
                  p->measured.n_cell);
         tell(p, what);
         if (measure_cell(p, cell, i == least, err))
@@ -257,9 +256,9 @@ static int stall_run(struct profile *p, int64_t D, int64_t global_batch, bool is
                      bool is_tcp, bool is_cold, double *step_s, struct spot_err *err)
 {
     struct spot_job_stage_memory stage[1] = { { 0 } };
-    struct spot_job_cell cell = { .grid = { D, 1, 1, 1 }, .stage = stage };
+    struct spot_job_cell cell = { .grid = { D, 1, 1 }, .stage = stage };
     struct watch w = { .p = p, .cell = &cell, .cold_fd = -1 };
-    struct spot_coordinator_options c = options_of(p, D, 1, 1);
+    struct spot_coordinator_options c = options_of(p, &cell.grid);
     int rc;
 
     c.config.global_batch = global_batch;
@@ -347,7 +346,7 @@ int profile_links(struct profile *p, struct spot_err *err)
     const struct spot_observer observer = { .committed = ask_probe,
                                             .probed = take_probe,
                                             .user = p };
-    struct spot_coordinator_options c = options_of(p, D, D > 1 ? 1 : 2, 1);
+    struct spot_coordinator_options c = options_of(p, &(struct spot_grid){ D, D > 1 ? 1 : 2, 1 });
     struct spot_coordinator_result result;
 
     tell(p, "messages between workers");
@@ -376,19 +375,17 @@ struct changing {
 static void ask_change(void *user, const struct spot_step_seen *seen, struct spot_wish *wish)
 {
     struct changing *c = user;
-    const bool is_whole =
-        (seen->D == c->wide && seen->P == 1) || (seen->D == 1 && seen->P == c->deep);
+    const struct spot_grid wide = { c->wide, 1, 1 }, deep = { 1, c->deep, 1 };
+    const bool is_wide = spot_grid_equal(&seen->grid, &wide);
 
-    if (!is_whole || seen->n_commit < CALM)
+    if ((!is_wide && !spot_grid_equal(&seen->grid, &deep)) || seen->n_commit < CALM)
         return; /* whoever left has not come back */
     if (c->done == CHANGES)
         wish->is_enough = true;
     else if (c->done % 3 == 2)
         wish->local_leaves = 1 + (uint64_t)(c->done / 3);
-    else if (seen->P == 1 && c->deep > 1)
-        *wish = (struct spot_wish){ .D = 1, .P = c->deep };
     else
-        *wish = (struct spot_wish){ .D = c->wide, .P = 1 };
+        wish->grid = seen->grid.P == 1 && c->deep > 1 ? deep : wide;
     c->done++;
 }
 
@@ -401,7 +398,7 @@ int profile_changes(struct profile *p, struct spot_err *err)
         .deep = n < (uint32_t)p->n_bundle ? n : (uint32_t)p->n_bundle,
     };
     const struct spot_observer observer = { .committed = ask_change, .user = &changing };
-    struct spot_coordinator_options c = options_of(p, changing.wide, 1, 1);
+    struct spot_coordinator_options c = options_of(p, &(struct spot_grid){ changing.wide, 1, 1 });
     struct spot_coordinator_result result;
     struct spot_measured_cost cost;
     char *log = spot_temp_template("spot-profile");

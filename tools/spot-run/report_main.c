@@ -181,7 +181,7 @@ static struct curve grid_curve(const struct spot_run *run, bool depth)
 
         if (i)
             add_point(&c, g->time_s, last);
-        last = (double)(depth ? g->P : g->D * g->P * g->M);
+        last = (double)(depth ? g->grid.P : spot_grid_size(&g->grid));
         add_point(&c, g->time_s, last);
     }
     if (run->n_grid)

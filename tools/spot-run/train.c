@@ -58,12 +58,12 @@ static void catch_signals(void)
 /* "2x3" is D = 2 pipelines of P = 3 stages, "2x3x4" with M = 4 workers for each. */
 static int parse_grid(const char *text, struct spot_coordinator_options *o, struct spot_err *err)
 {
-    struct spot_degrees grid;
+    struct spot_grid grid;
 
     if (!text)
         return 0;
-    if (spot_degrees_parse(text, &grid) || !grid.D || !grid.P || !grid.M ||
-        grid.D * grid.P * grid.M > SPOT_MEMBERS_MAX)
+    if (spot_grid_parse(text, &grid) || !spot_grid_size(&grid) ||
+        spot_grid_size(&grid) > SPOT_MEMBERS_MAX)
         return spot_err_set(err, SPOT_EUSAGE,
                             "--grid wants DxP or DxPxM such as 2x3 or 2x3x2, got '%s'", text);
     o->grid = grid;

@@ -136,7 +136,7 @@ static void plan_scratch(struct spot_memory_plan *plan, struct spot_stage *st)
 {
     const struct spot_shape *const s = &st->config.shape;
     const size_t n_thread = (size_t)st->config.n_thread;
-    const size_t head_dim = (size_t)(s->width / s->n_head);
+    const size_t head_dim = (size_t)spot_shape_head_dim(s);
     const int64_t vocab = spot_stage_own(st, spot_shape_vocab_rows(s)),
                   qkv = spot_stage_own(st, spot_shape_qkv(s)),
                   pre = spot_stage_own(st, spot_shape_pre(s)),
@@ -282,7 +282,7 @@ static struct spot_stage *new_stage(const struct spot_stage_config *config,
     st->group.copy = copy_floats;
     st->group.user = st;
     if (st->turn)
-        spot_rope_table(st->turn, config->shape.seq, config->shape.width / config->shape.n_head,
+        spot_rope_table(st->turn, config->shape.seq, spot_shape_head_dim(&config->shape),
                         config->shape.rope_theta);
     for (int i = 0; i < st->n_bundle; i++) {
         assert(bundle[i]->index == config->bundle_begin + i);

@@ -106,7 +106,7 @@ static struct spot_attention attention_of(const struct spot_pass *w)
 
     return (struct spot_attention){ .kernel = w->stage->kernel,
                                     .seq = s->seq,
-                                    .head_dim = s->width / s->n_head,
+                                    .head_dim = spot_shape_head_dim(s),
                                     .n_head = spot_stage_own(w->stage, s->n_head),
                                     .n_kv_head = spot_stage_own(w->stage, spot_shape_kv_heads(s)),
                                     .n_shard = w->stage->n_shard,

@@ -52,9 +52,9 @@ static int check_shape(const struct spot_stage_config *config, struct spot_err *
                             "%d members share a stage: that wants kernel cuda-bf16-tp or "
                             "cuda-fp32-tp, not %s",
                             config->group.M, config->kernel->kind);
-    if (s->width / s->n_head > SPOT_CUDA_HEAD_DIM_MAX)
+    if (spot_shape_head_dim(s) > SPOT_CUDA_HEAD_DIM_MAX)
         return spot_err_set(err, SPOT_EGPU, "on CUDA a head is at most %d wide, this is %lld",
-                            SPOT_CUDA_HEAD_DIM_MAX, (long long)(s->width / s->n_head));
+                            SPOT_CUDA_HEAD_DIM_MAX, (long long)spot_shape_head_dim(s));
     if (real == SPOT_BF16 && s->width % 8)
         return spot_err_set(err, SPOT_EGPU,
                             "kernel cuda-bf16 wants a width that is a multiple of 8, not %lld",
@@ -160,10 +160,10 @@ static void upload_part(struct spot_stage *st, struct spot_cuda_part *part)
 static void upload_turn(struct spot_stage *st)
 {
     const struct spot_shape *const s = &st->config.shape;
-    const size_t n = (size_t)(s->seq * (s->width / s->n_head));
+    const size_t n = (size_t)(s->seq * spot_shape_head_dim(s));
     float *const turn = spot_xcalloc(n, sizeof(*turn));
 
-    spot_rope_table(turn, s->seq, s->width / s->n_head, s->rope_theta);
+    spot_rope_table(turn, s->seq, spot_shape_head_dim(s), s->rope_theta);
     spot_device_upload(st->dev, st->turn, turn, n * sizeof(*turn));
     spot_device_wait(st->dev);
     free(turn);

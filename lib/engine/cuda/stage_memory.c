@@ -190,7 +190,8 @@ static void plan_scratch(struct spot_memory_plan *plan, struct spot_stage *st)
     st->dqkv = take_rows(plan, st, qkv);
     if (s->arch == SPOT_ARCH_LLAMA) {
         st->dact = take_rows(plan, st, ffn);
-        st->turn = spot_memory_take(plan, (size_t)s->seq, (size_t)(c / s->n_head) * sizeof(float));
+        st->turn =
+            spot_memory_take(plan, (size_t)s->seq, (size_t)spot_shape_head_dim(s) * sizeof(float));
     }
     for (int i = 0; i < 3; i++)
         st->d[i] = take_rows(plan, st, c);

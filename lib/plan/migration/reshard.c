@@ -187,7 +187,7 @@ static void add_fragment(struct builder *b, const struct kind *kind, int64_t bun
 static void add_group(struct builder *b, const struct kind *kind, int64_t bundle, int group)
 {
     int64_t n_atom;
-    const int64_t n_elem = spot_layout_elem(&b->to->model, bundle, group, &n_atom);
+    const int64_t n_elem = spot_shape_elem(&b->to->model, bundle, group, &n_atom);
 
     b->r->replica_byte += n_elem * kind->byte;
     b->n_cut = 0;
@@ -207,7 +207,7 @@ static void add_group(struct builder *b, const struct kind *kind, int64_t bundle
 static void kv_range(const struct spot_layout *layout, int64_t m, int64_t *lo, int64_t *hi)
 {
     int64_t n_atom;
-    const int64_t n_elem = spot_layout_elem(&layout->model, 1, SPOT_GROUP_KV, &n_atom);
+    const int64_t n_elem = spot_shape_elem(&layout->model, 1, SPOT_GROUP_KV, &n_atom);
 
     spot_layout_range(&layout->model, 1, SPOT_GROUP_KV, m, layout->m, lo, hi);
     *lo /= n_elem / n_atom;
@@ -253,7 +253,7 @@ static void add_kv(struct builder *b, const struct spot_layout_kv *old, int kv)
                 layer + 1,
                 lo,
                 hi,
-                2 * old->n_token * (hi - lo) * to->model.head_dim * old->byte,
+                old->n_token * spot_shape_kv_byte(&to->model, hi - lo, old->byte),
                 0,
                 SPOT_GROUP_KV
             };
@@ -304,15 +304,14 @@ static int list_kinds(const struct spot_layout *from, const struct spot_layout *
 static int check_model(const struct spot_layout *from, const struct spot_layout *to,
                        struct spot_err *err)
 {
-    struct spot_layout_model old = from->model, new = to->model;
+    const struct spot_shape old = from->model, new = to->model;
 
-    old.name = new.name = NULL;
     if (old.n_layer != new.n_layer || old.width != new.width || old.ffn != new.ffn ||
         old.n_head != new.n_head || old.n_kv_head != new.n_kv_head ||
         old.head_dim != new.head_dim || old.vocab != new.vocab || old.vocab_pad != new.vocab_pad ||
-        old.n_position != new.n_position || old.norm_elem != new.norm_elem ||
-        old.n_shard != new.n_shard || old.is_gated != new.is_gated ||
-        old.has_bias != new.has_bias || old.is_tied != new.is_tied)
+        old.seq != new.seq || old.kind.norm_elem != new.kind.norm_elem ||
+        old.n_shard != new.n_shard || old.kind.is_gated != new.kind.is_gated ||
+        old.kind.has_bias != new.kind.has_bias || old.is_tied != new.is_tied)
         return spot_err_set(err, SPOT_EDATA, "the layouts are of different models: %s and %s",
                             from->json.source, to->json.source);
     return 0;

@@ -304,11 +304,12 @@ int spot_train_plan_make(struct spot_train_plan *plan, const struct spot_train_q
     doc->job = q->job->name;
     doc->time_s = q->time_s;
     doc->epoch = -1;
-    doc->next = (struct spot_grid){ .m = 1, .b = q->job->micro_batch };
+    doc->next = (struct spot_grid){ .M = 1 };
+    doc->micro_batch = q->job->micro_batch;
     doc->spares = spot_train_staying(q);
     if (plan->n_choice) {
-        doc->next.d = plan->choice[0].d;
-        doc->next.p = plan->choice[0].p;
+        doc->next.D = plan->choice[0].d;
+        doc->next.P = plan->choice[0].p;
         doc->spares = plan->choice[0].spares;
         spot_train_why(plan, q);
     } else {
