@@ -15,6 +15,7 @@
 #include "job/form.h"
 #include "job/journal.h"
 #include "job/load.h"
+#include "job/model_dir.h"
 #include "job/protocol.h"
 #include "job/sampler.h"
 #include "job/store.h"
@@ -69,7 +70,8 @@ struct spot_coord {
     uint64_t job, key;
     int64_t n_microbatch; /* G */
     int n_bundle;
-    struct spot_weights *weights; /* to start from; NULL: drawn under the seed */
+    struct spot_weights *weights;     /* to start from; NULL: drawn under the seed */
+    struct spot_model_dir *model_dir; /* where the result goes; NULL: a file, or nowhere */
     struct spot_corpus corpus;
     struct spot_sampler sampler;
     struct spot_store *store;

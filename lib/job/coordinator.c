@@ -379,11 +379,15 @@ static int log_resumed(struct spot_coord *c, struct spot_err *err)
 }
 
 /* A file that cannot be written is told before the training, not after. */
-static int check_save(const struct spot_coord *c, struct spot_err *err)
+static int check_save(struct spot_coord *c, struct spot_err *err)
 {
     struct spot_out probe;
     struct stat st;
 
+    if (c->options->save && spot_model_dir_is_meant(c->options->save)) {
+        c->model_dir = spot_model_dir_open(c->options->save, c->options->tokenizer, err);
+        return c->model_dir ? 0 : -1;
+    }
     if (!c->options->save || (!stat(c->options->save, &st) && S_ISFIFO(st.st_mode)))
         return 0; /* whoever reads a pipe waits for one file */
     if (spot_out_open(&probe, c->options->save, err))
@@ -442,6 +446,7 @@ static void release(struct spot_coord *c)
     spot_machine_release(&c->machine);
     spot_corpus_release(&c->corpus);
     spot_weights_close(c->weights);
+    spot_model_dir_close(c->model_dir);
     spot_tls_context_free(c->tls);
 }
 

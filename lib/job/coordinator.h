@@ -22,6 +22,7 @@ struct spot_coordinator_options {
     int token_byte;                /* of it, see job/corpus.h */
     const char *load;              /* weights to start from, NULL for none */
     struct spot_bpe *bpe;          /* NULL: data are tokens; else text for this tokenizer */
+    const char *tokenizer;         /* where that came from */
     const char *listen;            /* NULL: a private Unix socket */
     const char *key_file;          /* TLS with this key, on every connection; NULL: none */
     uint64_t n_local;              /* worker processes to start and keep */
@@ -30,10 +31,10 @@ struct spot_coordinator_options {
     struct spot_degrees grid;      /* wanted grid; zeros: not given */
     /* of the microbatches of a step over the pipelines */
     struct spot_shares_policy shares;
-    const char *plan;                     /* spot.plan/1 file, read again when it changes; NULL */
-    const char *state;                    /* directory; NULL: a private one for this run */
-    const char *events;                   /* JSON Lines; NULL: none, "-": stdout */
-    const char *save;                     /* safetensors; NULL: none */
+    const char *plan;   /* spot.plan/1 file, read again when it changes; NULL */
+    const char *state;  /* directory; NULL: a private one for this run */
+    const char *events; /* JSON Lines; NULL: none, "-": stdout */
+    const char *save;   /* safetensors, or a directory, see model_dir.h; NULL: none */
     const struct spot_observer *observer; /* NULL: none. With one the job is a measurement: nothing
                                              is made durable, and its result is the last step */
     bool resume;

@@ -229,7 +229,7 @@ static const struct spot_opt option_table[] = {
       0.01, 86400 },
     { SPOT_OPT_STRING, 0, "events", &o.events, "file",
       "spot.event/1 (stdout in a pipe); final weights", 0, 0 },
-    { SPOT_OPT_STRING, 0, "save", &o.save, "file", NULL, 0, 0 },
+    { SPOT_OPT_STRING, 0, "save", &o.save, "file|dir", NULL, 0, 0 },
     { SPOT_OPT_FLAG, 'q', "quiet", &o.quiet, NULL, "no warnings, no progress", 0, 0 },
     { SPOT_OPT_FLAG, 'v', "verbose", &o.verbose, NULL, "say more on stderr", 0, 0 },
     { .type = SPOT_OPT_END },
