@@ -29,7 +29,7 @@ _spot() { # COMMAND... ; OPTION... of the tool or of its command
     'spot-run tokenize') words='--tokenizer --tokens --separator --decode --output --quiet --help --version' ;;
     'spot-run worker') words='--join --key-file --name --domain --threads --recompute --backend --join-timeout --quiet --help --version' ;;
     'spot-run replan') words='--join --key-file --join-timeout --help --version' ;;
-    'spot-run status') words='--join --key-file --join-timeout --format --help --version' ;;
+    'spot-run status') words='--join --key-file --join-timeout --format --watch --help --version' ;;
     'spot-run report') words='--reference --plot --speedup --spot-price --on-demand-price --output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-run '*) words='train profile tokenize worker replan status report ' ;;
     *) return ;;

@@ -22,6 +22,14 @@ enum spot_opt_type {
     SPOT_OPT_REAL,   /* double *, '.' decimal in any locale   */
     SPOT_OPT_SECS,   /* double *, seconds; accepts 90s 5m 2h  */
     SPOT_OPT_SIZE,   /* double *, bytes; accepts 64KiB 1.25GB */
+    SPOT_OPT_MAYBE,  /* const char **; "" where no value follows, up to the next option */
+    SPOT_OPT_LIST,   /* struct spot_opt_list *; all that follows, up to the next option */
+};
+
+/* What a SPOT_OPT_LIST was given, in order, over each time it was said. */
+struct spot_opt_list {
+    const char **item; /* [n], pointing into argv; free() it */
+    size_t n;
 };
 
 struct spot_opt {
