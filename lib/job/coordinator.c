@@ -271,9 +271,8 @@ static int open_job(struct spot_coord *c, struct spot_err *err)
         return -1;
     if (settle_kernel(c, err) || spot_job_config_check(&c->config, err))
         return -1;
-    if ((o->bpe
-             ? spot_corpus_of_text(&c->corpus, o->data, o->bpe, err)
-             : spot_corpus_open(&c->corpus, o->data, o->token_byte, c->config.shape.vocab, err)) ||
+    if (spot_corpus_open_all(&c->corpus, o->data, o->n_data, o->bpe, o->token_byte,
+                             c->config.shape.vocab, err) ||
         spot_sampler_init(&c->sampler, &c->corpus, c->config.shape.seq, c->config.seed, err))
         return -1;
     c->config.data_xxh3 = c->corpus.xxh3;

@@ -139,7 +139,7 @@ int job_options_shape(struct job_options *o, const char *load, struct spot_err *
 
 int job_options_check(const struct job_options *o, struct spot_err *err)
 {
-    if (!o->data)
+    if (!o->data.n)
         return spot_err_set(err, SPOT_EUSAGE, "--data is missing: a file of text, or - for stdin");
     if (strcmp(o->backend, "cpu") != 0 && strcmp(o->backend, "cuda") != 0 &&
         strcmp(o->backend, "auto") != 0)
@@ -293,7 +293,8 @@ void job_options_put(const struct job_options *o, struct spot_coordinator_option
         .clip_norm = o->clip,
     };
     snprintf(c->config.kernel, sizeof(c->config.kernel), "%s", kernel_of(o));
-    c->data = o->data;
+    c->data = o->data.item;
+    c->n_data = o->data.n;
     c->token_byte = o->token_byte;
     c->bpe = o->bpe;
     c->tokenizer = o->tokenizer;

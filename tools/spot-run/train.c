@@ -161,9 +161,8 @@ static struct options o = {
 
 static const struct spot_opt option_table[] = {
     { SPOT_OPT_GROUP, .help = "the job" },
-    { SPOT_OPT_STRING, 0, "data", &o.job.data, "file",
-      "what to learn, - for stdin; weights to start from", 0, 0 },
-    { SPOT_OPT_STRING, 0, "load", &o.load, "file|dir", NULL, 0, 0 },
+    { SPOT_OPT_LIST, 0, "data", &o.job.data, "file", "what to learn, in order; - for stdin", 0, 0 },
+    { SPOT_OPT_STRING, 0, "load", &o.load, "file|dir", "weights to start from", 0, 0 },
     { SPOT_OPT_STRING, 0, "tokens", &o.job.tokens, "kind", "of the data: bytes, u16, u32 (bytes)",
       0, 0 },
     { SPOT_OPT_STRING, 0, "tokenizer", &o.job.tokenizer, "dir|file",
@@ -242,7 +241,7 @@ int run_train(int argc, char **argv)
         .need = (const struct spot_opt_need[]){ { "resume", "state" }, { NULL, NULL } },
         .reads = (const char *const[]){ "data", "tokenizer", "load", "plan", "key-file", NULL },
         .writes = (const char *const[]){ "events", "save", NULL },
-        .synopsis = "--data FILE --steps N [options]",
+        .synopsis = "--data FILE... --steps N [options]",
         .summary = "Train a GPT-2 or Llama-style model on workers that come and go.",
         .examples =
             "  spot-run train --data README.md --steps 20 --workers 2 --save model.safetensors\n",
@@ -259,5 +258,6 @@ int run_train(int argc, char **argv)
     rc = argc > first ? spot_err_set(&err, SPOT_EUSAGE, "unexpected operand '%s'", argv[first])
                       : train(&o, &err);
     spot_bpe_free(o.job.bpe);
+    free(o.job.data.item);
     return spot_tool_finish(rc, &err);
 }
