@@ -187,6 +187,12 @@ static int take_values(const struct spot_opt *o, char **argv, int argc, int *i,
     return 0;
 }
 
+static void mark_said(const struct spot_cli *cli, const struct spot_opt *o)
+{
+    if (cli->said)
+        cli->said[o - cli->option] = true;
+}
+
 static int parse_long(const struct spot_cli *cli, char **argv, int argc, int *i, bool *given,
                       struct spot_err *err)
 {
@@ -200,6 +206,7 @@ static int parse_long(const struct spot_cli *cli, char **argv, int argc, int *i,
         o = find_long(cli, name + 3, len - 3);
         if (o && o->type == SPOT_OPT_FLAG) {
             *(bool *)o->value = false;
+            mark_said(cli, o);
             return 0;
         }
         o = NULL;
@@ -209,6 +216,7 @@ static int parse_long(const struct spot_cli *cli, char **argv, int argc, int *i,
         return unknown_option(cli, copy, err);
     }
     given[o - cli->option] = true;
+    mark_said(cli, o);
     if (o->type == SPOT_OPT_FLAG) {
         if (eq)
             return spot_err_set(err, SPOT_EUSAGE, "--%s takes no value", o->long_name);
@@ -227,6 +235,7 @@ static int parse_short(const struct spot_cli *cli, char **argv, int argc, int *i
         if (!o)
             return spot_err_set(err, SPOT_EUSAGE, "unknown option '-%c'", *p);
         given[o - cli->option] = true;
+        mark_said(cli, o);
         if (o->type == SPOT_OPT_FLAG) {
             *(bool *)o->value = true;
             continue;

@@ -58,7 +58,8 @@ struct spot_cli {
     /* Rules, each may be NULL; a command line that breaks one is refused. */
     const struct spot_opt_need *need; /* ends with a NULL option */
     const char *const *reads;         /* options that name inputs; operands do too; NULL ends */
-    const char *const *writes;        /* options that name outputs: no input, no other output */
+    bool *said; /* [one for each option], set where it was said, --no- too; NULL: of no interest */
+    const char *const *writes; /* options that name outputs: no input, no other output */
 };
 
 enum spot_cli_action { SPOT_CLI_RUN, SPOT_CLI_DONE, SPOT_CLI_ERROR };

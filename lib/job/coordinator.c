@@ -17,6 +17,7 @@
 #include "common/rng.h"
 #include "common/xalloc.h"
 #include "job/coord.h"
+#include "job/job_note.h"
 
 enum { TICK_MS = 100 };
 
@@ -307,6 +308,25 @@ void spot_coord_breathe(void *coord)
             spot_coord_send(c, c->peer[i], SPOT_MSG_HEARTBEAT, 0, NULL, 0);
 }
 
+/* Of a state that is another job's: how it differs. */
+static int tell_differences(const struct spot_coord *c, struct spot_err *err)
+{
+    char what[400];
+
+    spot_job_note_differences(c->options->state, &c->config, what, sizeof(what));
+    return !*what ? -1
+                  : spot_err_set(err, SPOT_EUSAGE, "'%s' holds the state of another job: %s",
+                                 c->options->state, what);
+}
+
+/* What the job is, for who goes on with it. */
+static int note_job(const struct spot_coord *c, struct spot_err *err)
+{
+    return c->options->state && !c->options->observer
+               ? spot_job_note_write(c->options->state, &c->config, c->options, err)
+               : 0;
+}
+
 /* Durable state from before: with --resume it is verified and used, without it is refused. A
  * directory that is not there is a mistyped one; one without a generation is that of a job that
  * was killed before its first, which a loop of restarts must get over. */
@@ -323,7 +343,7 @@ static int open_state(struct spot_coord *c, struct spot_err *err)
                             o->state);
     c->store = spot_store_open(o->state, c->job, c->n_bundle, err);
     if (!c->store)
-        return -1;
+        return err->code == SPOT_EUSAGE ? tell_differences(c, err) : -1;
     spot_store_on_tick(c->store, spot_coord_breathe, c);
     if (spot_store_newest(c->store) >= 0 && !o->resume)
         return spot_err_set(err, SPOT_EUSAGE,
@@ -521,8 +541,8 @@ int spot_coordinator_run(const struct spot_coordinator_options *options,
     has_begun = true;
     /* the state is locked first: who may not have it must not touch another job's socket or log */
     if (check_save(&c, err) || open_state(&c, err) || spot_coord_listen(&c, err) ||
-        open_wake(&c, err) || open_journal(&c, err) || open_plan(&c, err) || log_resumed(&c, err) ||
-        spot_coord_local_start(&c, err))
+        open_wake(&c, err) || open_journal(&c, err) || note_job(&c, err) || open_plan(&c, err) ||
+        log_resumed(&c, err) || spot_coord_local_start(&c, err))
         goto out;
     rc = loop(&c, err);
     if (!rc)

@@ -88,7 +88,7 @@ grids() { # D P...: each grid gives the undisturbed outcome
 
 @test "a job tells its arch to the workers that join, and keeps another out of its state" {
     spot-run train -q --data corpus $MODEL $LLAMA --global-batch 5 --steps 2 --state s --events a.log
-    refuses 2 "another job" train --data corpus $MODEL --heads 4 --global-batch 5 --steps 3 --state s --resume
+    refuses 2 "another job: --heads 2, there 4; --shards 1, there 2" train --data corpus $MODEL --shards 1 --global-batch 5 --steps 3 --state s --resume
     refuses 2 "another job" train --data corpus $MODEL $LLAMA --ffn 90 --global-batch 5 --steps 3 --state s --resume
 }
 

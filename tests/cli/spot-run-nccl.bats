@@ -198,7 +198,7 @@ same_as_sockets() { # LOG STEPS
     paste <(loss one) <(loss exact) |
         awk '{ d = $1 - $2; if (d > 1e-4 || d < -1e-4) bad = 1 } END { exit bad || NR != 6 }'
     run --separate-stderr spot-run train -q --data corpus $MODEL --global-batch 5 --steps 7 $NCCL \
-        --state state --resume --events three
+        --reduce exact --state state --resume --events three
     [ "$status" -eq 2 ]
     [[ "$stderr" == *"the state of another job"* ]]
 }
