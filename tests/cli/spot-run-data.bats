@@ -39,7 +39,9 @@ teardown() { job_teardown; }
     head -n 1500 corpus >a
     tail -n +1501 corpus >b
     for file in a b; do spot-run tokenize -q --tokenizer "$data" --tokens u32 $file; done >tokens
+    rm -f want.log
     spot-run train -q $MODEL --global-batch 5 --steps 3 --data tokens --tokens u32 --vocab 700 --events want.log
+    rm -f got.log
     spot-run train -q --data a b $common --events got.log
     cmp <(outcome want.log) <(outcome got.log)
     [ -z "$(ls | grep spot-tokens || true)" ]

@@ -68,6 +68,7 @@ PY
 	END
     spot-run $common --steps 2 --load m --events got.log
     cmp <(outcome want.log) <(outcome got.log)
+    rm -f got.log
     spot-run $common $llama --steps 2 --load m --events got.log
     cmp <(outcome want.log) <(outcome got.log)
     refuses 2 "--ffn 90, but m/config.json says 88" $common --steps 2 --load m --ffn 90
@@ -82,11 +83,15 @@ PY
     common="train -q --data corpus --global-batch 5"
     seq 1 3000 >corpus
     for more in "--heads 2" "--arch llama --heads 4"; do
+        rm -f a.log
         rm -rf m && spot-run $common --layers 1 --width 32 --seq 80 $more --steps 1 --save m --events a.log
+        rm -f got.log
         spot-run $common --load m --steps 2 --events got.log
+        rm -f want.log
         spot-run $common --load m --steps 2 --seq 80 --events want.log 2>said
         cmp <(outcome want.log) <(outcome got.log)
         [ ! -s said ]
+        rm -f short.log
         spot-run ${common/-q/} --load m --steps 2 --seq 64 --events short.log 2>said
         run cmp <(outcome short.log) <(outcome got.log)
         [ "$status" -eq 1 ]
@@ -103,6 +108,7 @@ PY
     jq -e '.model_type == "gpt2" and .architectures == ["GPT2LMHeadModel"] and .n_positions == 16 and .n_layer == 1 and
         .vocab_size == 256 and .spot_tokens == "bytes" and .tie_word_embeddings == false and .eos_token_id == null and
         .activation_function == "gelu_new" and .attn_pdrop == 0' m/config.json
+    rm -f a.log
     spot-run $common --steps 3 --save a.safetensors --events a.log
     cmp m/model.safetensors a.safetensors
     spot-run $common --steps 1 --lr 0 --load m --save again --events b.log
@@ -163,9 +169,11 @@ PY
             tokenizer="--tokenizer $data"
             n=$(($(spot-run tokenize -q $tokenizer corpus | wc -c) / 2))
         fi
+        rm -f a.log
         rm -rf m && spot-run train -q --data corpus --layers 2 --width 32 --seq 16 $more --steps 30 --lr 1e-2 \
             --save m --events a.log
         # one step over all sequences tells the loss of the weights that it begins with
+        rm -f b.log
         spot-run train -q --data corpus $tokenizer --load m --steps 1 --global-batch $(((n - 1) / 16)) --events b.log
         reads m "$(jq 'select(.event == "committed").loss' b.log)" $tokenizer
     done
@@ -177,9 +185,12 @@ PY
     for more in "--heads 2" "$llama"; do
         shape="--layers 2 --width 32 --seq 16 $more"
         rm -rf m && mkdir m
+        rm -f a.log
         spot-run $common $shape --steps 3 --save m/model.safetensors --events a.log
+        rm -f want.log
         spot-run $common $shape --steps 2 --load m/model.safetensors --events want.log
         for from in m m/model.safetensors; do
+            rm -f got.log
             spot-run $common --steps 2 --load $from --events got.log
             cmp <(outcome want.log) <(outcome got.log)
         done

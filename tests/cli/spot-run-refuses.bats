@@ -121,6 +121,7 @@ teardown() { job_teardown; }
     refuses 4 "No space left on device" train -q --data corpus $MODEL --steps 3 --events e.log --save /dev/full
     run sh -c "timeout 60 spot-run train -q --data corpus $MODEL --steps 3 >/dev/full"
     [ "$status" -eq 4 ]
+    rm e.log
     # files of at most 4 blocks: the weights do not fit, nothing of them stays
     run --separate-stderr sh -c "trap '' XFSZ; ulimit -f 4
         timeout 60 spot-run train -q --data corpus $MODEL --steps 3 --events e.log --save w.safetensors"
@@ -330,6 +331,7 @@ stopped() {
     wait $train || true
     [ ! -e j ]
     for address in 127.0.0.1:0 [::1]:0; do
+        rm -f tcp.log
         timeout 60 spot-run train -q --data corpus $MODEL --global-batch 5 --steps 4 --workers 3 \
             --listen $address --events tcp.log || { [ $address = [::1]:0 ] && continue; false; }
         same_as tcp.log 4
