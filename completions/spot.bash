@@ -25,13 +25,13 @@ _spot() {
     'spot-replay live') options='--trace --from --to --scale --max --speedup --grace --no-notice --events --seed --quiet --verbose --help --version' ;;
     'spot-replay train') options='--job --trace --policy --notice --cost --throughput --events --realize --runs --interval --look-ahead --from --to --scale --sweep --steps --plot --picture --output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-replay '*) commands='generate describe import live train' options='' ;;
-    'spot-run train') options='--data --load --tokens --tokenizer --tied --norm-eps --layers --width --heads --seq --vocab --shards --arch --kv-heads --ffn --rope-theta --micro-batch --global-batch --steps --seed --lr --clip --beta1 --beta2 --weight-decay --kernel --backend --comm --reduce --workers --threads --recompute --listen --plan --grace --key-file --grid --shares --lease --stall --buddies --ahead --price-usd-per-h --budget-usd --state --resume --durable-every --events --save --quiet --verbose --help --version' ;;
+    'spot-run train') options='--data --tokens --load --tokenizer --tied --norm-eps --layers --width --heads --seq --vocab --shards --arch --kv-heads --ffn --rope-theta --micro-batch --global-batch --steps --seed --lr --clip --beta1 --beta2 --weight-decay --kernel --backend --comm --reduce --workers --threads --recompute --listen --plan --grace --key-file --grid --shares --lease --stall --buddies --ahead --price-usd-per-h --budget-usd --state --resume --durable-every --events --save --quiet --verbose --help --version' ;;
     'spot-run profile') options='--grids --micro-batches --max-workers --steps --warm-up --links --stalls --changes --buddies --name --data --tokens --tokenizer --layers --width --heads --seq --vocab --shards --arch --kv-heads --ffn --rope-theta --norm-eps --micro-batch --global-batch --kernel --backend --threads --recompute --output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-run tokenize') options='--tokenizer --tokens --separator --decode --output --quiet --help --version' ;;
     'spot-run worker') options='--join --key-file --name --domain --threads --recompute --backend --join-timeout --quiet --help --version' ;;
     'spot-run replan') options='--join --key-file --join-timeout --force --help --version' ;;
     'spot-run stop') options='--join --key-file --join-timeout --quiet --help --version' ;;
-    'spot-run status') options='--join --key-file --join-timeout --format --help --version' ;;
+    'spot-run status') options='--join --key-file --join-timeout --format --watch --help --version' ;;
     'spot-run report') options='--reference --plot --speedup --spot-price --on-demand-price --output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-run '*) commands='train profile tokenize worker replan stop status report' options='' ;;
     *) return ;;

@@ -268,8 +268,8 @@ complete -c spot-replay -n '__fish_seen_subcommand_from train' -l provenance
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l help
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l data -r
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l load -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l tokens -x -a 'bytes u16 u32'
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l load -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l tokenizer -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l tied
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l norm-eps
@@ -393,6 +393,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from status' -l join -r
 complete -c spot-run -n '__fish_seen_subcommand_from status' -l key-file -r
 complete -c spot-run -n '__fish_seen_subcommand_from status' -l join-timeout -r
 complete -c spot-run -n '__fish_seen_subcommand_from status' -l format -x -a 'json table'
+complete -c spot-run -n '__fish_seen_subcommand_from status' -l watch
 complete -c spot-run -n '__fish_seen_subcommand_from status' -l help
 complete -c spot-run -n '__fish_seen_subcommand_from status' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from report' -l reference -r

@@ -60,7 +60,7 @@ awk -F, 'NR == 1 || $1 <= 1800' "$out/trace.csv" | plan -o "$out/plan.json"
 jq -r '"grid \(.next.D)x\(.next.P)", .why[]' "$out/plan.json" >&2
 
 say "a live run: $steps steps on machines that come and go (trace time x $speedup)"
-rm -rf "$out/state"
+rm -rf "$out/state" "$out/live.jsonl" "$out/calm.jsonl" # of another demonstration
 train "$out/live.jsonl" --listen "unix:$tmp/job" --state "$out/state" --plan "$out/plan.json" &
 job=$!
 spot-replay live --trace "$out/trace.csv" --from 30m --speedup "$speedup" --grace 2s --no-notice 0.4 \

@@ -128,6 +128,7 @@ finish() {
 # the undisturbed job of so many steps
 calm() {
     [ -e "$top/want.$1" ] && return
+    rm -f "$top/calm"
     timeout 60 spot-run train -q --data corpus $MODEL --global-batch 5 --steps $1 --events "$top/calm"
     outcome "$top/calm" >"$top/want.$1"
 }

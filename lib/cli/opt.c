@@ -22,7 +22,11 @@ static void print_option(const struct spot_opt *o, FILE *out)
     for (const struct spot_opt *next = o + 1; next->type > SPOT_OPT_GROUP && !next->help; next++)
         n += snprintf(left + n, sizeof(left) - (size_t)n, ", --%s", next->long_name);
     if (o->arg_name)
-        n += snprintf(left + n, sizeof(left) - (size_t)n, " <%s>", o->arg_name);
+        n += snprintf(left + n, sizeof(left) - (size_t)n,
+                      o->type == SPOT_OPT_MAYBE  ? " [<%s>]"
+                      : o->type == SPOT_OPT_LIST ? " <%s>..."
+                                                 : " <%s>",
+                      o->arg_name);
     fprintf(out, n > 30 ? "%s\n%30s%s\n" : "%-29s %s%s\n", left, "", o->help);
 }
 
@@ -71,6 +75,12 @@ static int parse_whole(const char *text, uint64_t *value)
     return text[0] < '0' || text[0] > '9' || *stop || errno ? -1 : 0;
 }
 
+static void append(struct spot_opt_list *list, const char *text)
+{
+    list->item = spot_xrealloc(list->item, list->n + 1, sizeof(*list->item));
+    list->item[list->n++] = text;
+}
+
 static int assign(const struct spot_opt *o, const char *text, struct spot_err *err)
 {
     static const char *const wants[] = {
@@ -84,8 +94,12 @@ static int assign(const struct spot_opt *o, const char *text, struct spot_err *e
     double x = 0;
     int bad = -1;
 
-    if (o->type == SPOT_OPT_STRING) {
+    if (o->type == SPOT_OPT_STRING || o->type == SPOT_OPT_MAYBE) {
         *(const char **)o->value = text;
+        return 0;
+    }
+    if (o->type == SPOT_OPT_LIST) {
+        append(o->value, text);
         return 0;
     }
     if (o->type == SPOT_OPT_U64) {
@@ -128,6 +142,32 @@ static const struct spot_opt *find_short(const struct spot_cli *cli, char c)
     return NULL;
 }
 
+static bool is_value(const char *arg)
+{
+    return arg[0] != '-' || !arg[1];
+}
+
+/* The values behind argv[*i], as many as the option takes. */
+static int take_values(const struct spot_opt *o, char **argv, int argc, int *i,
+                       struct spot_err *err)
+{
+    if (o->type == SPOT_OPT_MAYBE && (*i + 1 >= argc || !is_value(argv[*i + 1])))
+        return assign(o, "", err);
+    if (*i + 1 >= argc)
+        return spot_err_set(err, SPOT_EUSAGE, "--%s wants a <%s>", o->long_name, o->arg_name);
+    if (assign(o, argv[++*i], err))
+        return -1;
+    while (o->type == SPOT_OPT_LIST && *i + 1 < argc && is_value(argv[*i + 1]))
+        append(o->value, argv[++*i]);
+    return 0;
+}
+
+static void mark_said(const struct spot_cli *cli, const struct spot_opt *o)
+{
+    if (cli->said)
+        cli->said[o - cli->option] = true;
+}
+
 static int parse_long(const struct spot_cli *cli, char **argv, int argc, int *i, bool *given,
                       struct spot_err *err)
 {
@@ -141,6 +181,7 @@ static int parse_long(const struct spot_cli *cli, char **argv, int argc, int *i,
         o = find_long(cli, name + 3, len - 3);
         if (o && o->type == SPOT_OPT_FLAG) {
             *(bool *)o->value = false;
+            mark_said(cli, o);
             return 0;
         }
         o = NULL;
@@ -150,17 +191,14 @@ static int parse_long(const struct spot_cli *cli, char **argv, int argc, int *i,
         return unknown_option(cli, copy, err);
     }
     given[o - cli->option] = true;
+    mark_said(cli, o);
     if (o->type == SPOT_OPT_FLAG) {
         if (eq)
             return spot_err_set(err, SPOT_EUSAGE, "--%s takes no value", o->long_name);
         *(bool *)o->value = true;
         return 0;
     }
-    if (eq)
-        return assign(o, eq + 1, err);
-    if (*i + 1 >= argc)
-        return spot_err_set(err, SPOT_EUSAGE, "--%s wants a <%s>", o->long_name, o->arg_name);
-    return assign(o, argv[++*i], err);
+    return eq ? assign(o, eq + 1, err) : take_values(o, argv, argc, i, err);
 }
 
 static int parse_short(const struct spot_cli *cli, char **argv, int argc, int *i, bool *given,
@@ -172,6 +210,7 @@ static int parse_short(const struct spot_cli *cli, char **argv, int argc, int *i
         if (!o)
             return spot_err_set(err, SPOT_EUSAGE, "unknown option '-%c'", *p);
         given[o - cli->option] = true;
+        mark_said(cli, o);
         if (o->type == SPOT_OPT_FLAG) {
             *(bool *)o->value = true;
             continue;

@@ -22,6 +22,14 @@ enum spot_opt_type {
     SPOT_OPT_REAL,   /* double *, '.' decimal in any locale   */
     SPOT_OPT_SECS,   /* double *, seconds; accepts 90s 5m 2h  */
     SPOT_OPT_SIZE,   /* double *, bytes; accepts 64KiB 1.25GB */
+    SPOT_OPT_MAYBE,  /* const char **; "" where no value follows, up to the next option */
+    SPOT_OPT_LIST,   /* struct spot_opt_list *; all that follows, up to the next option */
+};
+
+/* What a SPOT_OPT_LIST was given, in order, over each time it was said. */
+struct spot_opt_list {
+    const char **item; /* [n], pointing into argv; free() it */
+    size_t n;
 };
 
 struct spot_opt {
@@ -50,7 +58,8 @@ struct spot_cli {
     /* Rules, each may be NULL; a command line that breaks one is refused. */
     const struct spot_opt_need *need; /* ends with a NULL option */
     const char *const *reads;         /* options that name inputs; operands do too; NULL ends */
-    const char *const *writes;        /* options that name outputs: no input, no other output */
+    bool *said; /* [one for each option], set where it was said, --no- too; NULL: of no interest */
+    const char *const *writes; /* options that name outputs: no input, no other output */
 };
 
 enum spot_cli_action { SPOT_CLI_RUN, SPOT_CLI_DONE, SPOT_CLI_ERROR };

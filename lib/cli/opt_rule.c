@@ -26,6 +26,14 @@ static const char *text_of(const struct spot_opt *o)
     return o && o->type == SPOT_OPT_STRING ? *(const char *const *)o->value : NULL;
 }
 
+/* The i-th text of an option, NULL behind the last. */
+static const char *item_of(const struct spot_opt *o, size_t i)
+{
+    const struct spot_opt_list *const list = o && o->type == SPOT_OPT_LIST ? o->value : NULL;
+
+    return list ? (i < list->n ? list->item[i] : NULL) : i ? NULL : text_of(o);
+}
+
 /* --- options that need others --- */
 
 /* "NAME": it was given, a flag was not taken back. "NAME VALUE": it has this value, by default too.
@@ -137,11 +145,14 @@ static int check_output(const struct spot_cli *cli, const char *output, char *co
             return spot_err_set(err, SPOT_EUSAGE, "--%s would overwrite the input '%s'", output,
                                 operand[i]);
     for (const char *const *in = cli->reads; in && *in; in++) {
-        const char *other = text_of(find(cli, *in));
+        const struct spot_opt *const o = find(cli, *in);
+        const char *other;
 
-        if (other && is_same_file(path, other))
-            return spot_err_set(err, SPOT_EUSAGE, "--%s would overwrite '%s', the input of --%s",
-                                output, other, *in);
+        for (size_t i = 0; (other = item_of(o, i)); i++)
+            if (is_same_file(path, other))
+                return spot_err_set(err, SPOT_EUSAGE,
+                                    "--%s would overwrite '%s', the input of --%s", output, other,
+                                    *in);
     }
     for (const char *const *out = cli->writes; *out; out++) {
         const char *other = is_later ? text_of(find(cli, *out)) : NULL;

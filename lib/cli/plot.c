@@ -239,10 +239,43 @@ static void put_text_terminal(FILE *out, const struct spot_figure *fig, int rows
             rows + 1 + TOP + BOTTOM, TOP, BOTTOM);
 }
 
+/* Events have no drawing of their own in text: they stand in that of each other series, in the
+ * character that gnuplot has for the second kind of line. */
+static void put_marks(FILE *out, const struct spot_figure *fig, size_t first)
+{
+    for (size_t i = 0; i < fig->n_series; i++)
+        if (fig->series[i].style == SPOT_SERIES_MARK)
+            fprintf(out, ", $s%zu with impulses lt 2", first + i);
+    putc('\n', out);
+}
+
+static void put_title(FILE *out, const struct spot_figure *fig, const struct spot_series *s)
+{
+    char title[256];
+    size_t n = (size_t)snprintf(title, sizeof(title), "%s", s->label);
+
+    for (size_t i = 0; i < fig->n_series && n < sizeof(title); i++)
+        if (fig->series[i].style == SPOT_SERIES_MARK)
+            n += (size_t)snprintf(title + n, sizeof(title) - n, " (#: %s)", fig->series[i].label);
+    put_setting(out, "title", title);
+}
+
+/* The last series that has a drawing. */
+static size_t last_drawn(const struct spot_figure *fig)
+{
+    size_t i = fig->n_series;
+
+    while (--i && fig->series[i].style == SPOT_SERIES_MARK)
+        ;
+    return i;
+}
+
 /* Text has one colour and no area: several series become a drawing each, with its name as the
  * title, a band two lines; all on the same axes. */
 static void put_multiples(FILE *out, const struct spot_figure *fig, size_t first)
 {
+    const size_t last = last_drawn(fig);
+
     fputs("set print '-'\nprint ", out); /* not stderr */
     put_quoted(out, fig->title);
     putc('\n', out);
@@ -251,23 +284,26 @@ static void put_multiples(FILE *out, const struct spot_figure *fig, size_t first
     put_setting(out, "ylabel", fig->y_label);
     put_range(out, fig, true, TICKS_MAX);
     put_range(out, fig, false, TICKS_MAX);
-    for (size_t i = 0; i < fig->n_series; i++) {
+    for (size_t i = 0; i < fig->n_series; i++)
+        put_data(out, &fig->series[i], first + i);
+    for (size_t i = 0; i <= last; i++) {
         const struct spot_series *s = &fig->series[i];
         const size_t at = first + i;
 
-        put_setting(out, "title", name_of(s));
-        if (i + 1 == fig->n_series)
+        if (s->style == SPOT_SERIES_MARK)
+            continue;
+        put_title(out, fig, s);
+        if (i == last)
             put_setting(out, "xlabel", fig->x_label);
-        put_data(out, s, at);
         if (s->style == SPOT_SERIES_BAND)
-            fprintf(out, "plot $s%zu using 1:2 with steps lt 1, $s%zu using 1:3 with steps lt 1\n",
+            fprintf(out, "plot $s%zu using 1:2 with steps lt 1, $s%zu using 1:3 with steps lt 1",
                     at, at);
         else
-            fprintf(out, "plot $s%zu with %s lt 1\n", at,
+            fprintf(out, "plot $s%zu with %s lt 1", at,
                     s->style == SPOT_SERIES_DOT    ? "points"
-                    : s->style == SPOT_SERIES_MARK ? "impulses"
                     : s->style == SPOT_SERIES_LINE ? "lines"
                                                    : "steps");
+        put_marks(out, fig, first);
     }
     fputs("set autoscale\nset tics autofreq\n", out);
 }
@@ -287,8 +323,9 @@ static void put_text(FILE *out, const struct spot_figure *panel, size_t n_panel)
     }
 }
 
-/* Thin panels over one another; the time axis has its numbers under the last one only, the name of
- * each stands to its right. */
+/* Thin panels over one another; the time axis has its marks and numbers under the last one only,
+ * the name of each stands to its right. Marks stand outside: within, an area hides those that it
+ * covers and the others look like data. */
 static void put_thin_panels(FILE *out, const struct spot_figure *fig)
 {
     const size_t n = fig->n_series - 1;
@@ -300,8 +337,8 @@ static void put_thin_panels(FILE *out, const struct spot_figure *fig)
             n);
     put_range(out, fig, true, TICKS_MAX);
     put_range(out, fig, false, THIN_TICKS_MAX);
-    fputs("unset key\nset border 3\nset tics nomirror\nset format x ''\n"
-          "set ytics scale 0.5 offset 0.5 font ',9'\nset grid ytics lc rgb '#dddddd'\n",
+    fputs("unset key\nset border 3\nset tics nomirror out\nset format x ''\nset xtics scale 0\n"
+          "set ytics scale 0.5 font ',9'\nset grid ytics lc rgb '#dddddd'\n",
           out);
     put_setting(out, "label 1", fig->title);
     fputs("set label 1 at graph 0.5,graph 1 center offset 0,1.2\n", out);
@@ -309,7 +346,7 @@ static void put_thin_panels(FILE *out, const struct spot_figure *fig)
         if (i == 2)
             fputs("unset label 1\n", out);
         if (i == n) {
-            fputs("set format x '%g'\n", out);
+            fputs("set format x '%g'\nset xtics scale 0.5\n", out);
             put_setting(out, "xlabel", fig->x_label);
         }
         put_setting(out, "label 2", name_of(&fig->series[i]));

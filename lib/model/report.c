@@ -22,6 +22,7 @@ const char *spot_cause_name(enum spot_cause cause)
 struct since {
     bool noticed, killed, joined, restored, is_pending;
     bool is_begun;   /* a step */
+    bool is_up;      /* a grid */
     int64_t step;    /* that stands */
     double commit_s; /* last commit, < 0 before the first */
     double start_s;  /* of the gap that is pending */
@@ -31,6 +32,23 @@ struct since {
 
 /* --- one event ----------------------------------------------------------- */
 
+static void begin_outage(struct spot_run *run, struct since *s, double time_s)
+{
+    if (!s->is_up)
+        return;
+    s->is_up = false;
+    run->outage =
+        spot_xgrow(run->outage, &run->cap_outage, run->n_outage + 1, sizeof(*run->outage));
+    run->outage[run->n_outage++] = (struct spot_outage){ time_s, INFINITY };
+}
+
+/* A log that ends before the next grid ends the outage, too. */
+static void end_outage(struct spot_run *run, double time_s)
+{
+    if (run->n_outage && isinf(run->outage[run->n_outage - 1].to_s))
+        run->outage[run->n_outage - 1].to_s = time_s;
+}
+
 static void change_members(struct spot_run *run, struct since *s, double time_s, int64_t n)
 {
     run->member_s += (double)s->n_member * (time_s - s->member_s);
@@ -39,6 +57,15 @@ static void change_members(struct spot_run *run, struct since *s, double time_s,
     run->member =
         spot_xgrow(run->member, &run->cap_member, run->n_member + 1, sizeof(*run->member));
     run->member[run->n_member++] = (struct spot_count_change){ time_s, n };
+    if (!n)
+        begin_outage(run, s, time_s);
+}
+
+static void change_step(struct spot_run *run, struct since *s, double time_s, int64_t step)
+{
+    s->step = step;
+    run->step = spot_xgrow(run->step, &run->cap_step, run->n_step + 1, sizeof(*run->step));
+    run->step[run->n_step++] = (struct spot_count_change){ time_s, step };
 }
 
 static enum spot_cause cause_of(const struct since *s)
@@ -69,7 +96,7 @@ static void on_committed(struct spot_run *run, struct since *s, const struct spo
 
     end_gap(run, s, event->time_s);
     s->commit_s = event->time_s;
-    s->step = event->step;
+    change_step(run, s, event->time_s, event->step);
     s->is_begun = false;
     run->commit =
         spot_xgrow(run->commit, &run->cap_commit, run->n_commit + 1, sizeof(*run->commit));
@@ -86,18 +113,20 @@ static void on_committed(struct spot_run *run, struct since *s, const struct spo
         run->sample[run->n_sample++] = json_integer_value(json_array_get(event->samples, i));
 }
 
-static void on_rolled_back(struct spot_run *run, struct since *s, int64_t to)
+static void on_rolled_back(struct spot_run *run, struct since *s, const struct spot_event *event)
 {
-    s->step = to;
+    change_step(run, s, event->time_s, event->to);
     for (size_t i = run->n_commit; i-- > 0;)
-        if (!run->commit[i].is_void && run->commit[i].step > to) {
+        if (!run->commit[i].is_void && run->commit[i].step > event->to) {
             run->commit[i].is_void = true;
             run->n_recomputed++;
         }
 }
 
-static void on_formed(struct spot_run *run, const struct spot_event *event)
+static void on_formed(struct spot_run *run, struct since *s, const struct spot_event *event)
 {
+    s->is_up = true;
+    end_outage(run, event->time_s);
     run->grid = spot_xgrow(run->grid, &run->cap_grid, run->n_grid + 1, sizeof(*run->grid));
     run->grid[run->n_grid++] = (struct spot_grid_change){ event->time_s, event->grid };
     run->is_of_bytes = event->tokens && !strcmp(event->tokens, "bytes");
@@ -117,12 +146,12 @@ static void add_hole(struct spot_run *run, int64_t from, int64_t to)
 }
 
 /* The state is where the log does not say that it was. */
-static void skip_to(struct spot_run *run, struct since *s, int64_t step)
+static void skip_to(struct spot_run *run, struct since *s, const struct spot_event *event)
 {
-    if (step <= s->step)
+    if (event->step <= s->step)
         return;
-    add_hole(run, s->step, step);
-    s->step = step;
+    add_hole(run, s->step, event->step);
+    change_step(run, s, event->time_s, event->step);
 }
 
 static int compare_steps(const void *a, const void *b)
@@ -156,8 +185,9 @@ static struct spot_commit **select_commits(const struct spot_run *run, bool is_v
 
 /* State that was gone is back: the commits that led to it stand again. Those that the log has lost
  * are a hole. */
-static void on_restored(struct spot_run *run, struct since *s, int64_t step)
+static void on_restored(struct spot_run *run, struct since *s, const struct spot_event *event)
 {
+    const int64_t step = event->step;
     int64_t told = s->step;
     size_t n;
     struct spot_commit **const back = select_commits(run, true, told, step, &n);
@@ -171,18 +201,21 @@ static void on_restored(struct spot_run *run, struct since *s, int64_t step)
     }
     if (told < step)
         add_hole(run, told, step);
-    s->step = step;
+    change_step(run, s, event->time_s, step);
     free(back);
 }
 
-/* Of the members that the coordinator before it had no event tells any more. */
-static void on_resumed(struct spot_run *run, struct since *s, const struct spot_event *event)
+/* Of the members that the coordinator before it had no event tells any more; it was gone some time
+ * after heard_s. */
+static void on_resumed(struct spot_run *run, struct since *s, const struct spot_event *event,
+                       double heard_s)
 {
+    begin_outage(run, s, heard_s);
     run->resume_s =
         spot_xgrow(run->resume_s, &run->cap_resume, run->n_resume + 1, sizeof(*run->resume_s));
     run->resume_s[run->n_resume++] = event->time_s;
     end_step(run, s);
-    skip_to(run, s, event->step);
+    skip_to(run, s, event);
     change_members(run, s, event->time_s, 0);
 }
 
@@ -195,6 +228,7 @@ static void on_migrate(struct since *s, const struct spot_event *event)
 static void on_event(struct spot_run *run, struct since *s, const struct spot_event *event)
 {
     const char *const name = event->name;
+    const double heard_s = run->end_s;
 
     run->end_s = fmax(run->end_s, event->time_s);
     if (!strcmp(name, "notice")) {
@@ -208,16 +242,17 @@ static void on_event(struct spot_run *run, struct since *s, const struct spot_ev
         s->is_begun = true;
     } else if (!strcmp(name, "quiesce")) {
         end_step(run, s);
+        begin_outage(run, s, event->time_s);
     } else if (!strcmp(name, "rolled_back")) {
-        on_rolled_back(run, s, event->to);
+        on_rolled_back(run, s, event);
     } else if (!strcmp(name, "restored")) {
-        on_restored(run, s, event->step);
+        on_restored(run, s, event);
     } else if (!strcmp(name, "migrate")) {
         on_migrate(s, event);
     } else if (!strcmp(name, "formed")) {
-        on_formed(run, event);
+        on_formed(run, s, event);
     } else if (!strcmp(name, "resumed")) {
-        on_resumed(run, s, event);
+        on_resumed(run, s, event, heard_s);
     } else if (!strcmp(name, "joined")) {
         run->n_join++;
         s->joined = true;
@@ -292,6 +327,7 @@ static int read_events(struct spot_run *run, FILE *in, const char *source, struc
     run->is_cut = !rc && log.n_byte;
     end_step(run, &since);
     change_members(run, &since, run->end_s, since.n_member);
+    end_outage(run, run->end_s);
     run->xxh3 = spot_hash_stream_64(hash);
     spot_hash_stream_free(hash);
     spot_event_log_release(&log);
@@ -333,6 +369,8 @@ void spot_run_release(struct spot_run *run)
     free(run->pause);
     free(run->grid);
     free(run->member);
+    free(run->step);
+    free(run->outage);
     free(run->resume_s);
     free(run->hole);
     memset(run, 0, sizeof(*run));

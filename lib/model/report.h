@@ -50,6 +50,12 @@ struct spot_count_change {
     int64_t n;
 };
 
+/* No grid works: from when the last member went, the epochs before were over or the coordinator was
+ * last heard of, until the next grid is formed or the log ends. */
+struct spot_outage {
+    double from_s, to_s;
+};
+
 /* Steps that a restarted coordinator found done, by the state, of which the log does not tell. */
 struct spot_hole {
     int64_t from, to; /* above `from`, up to `to` */
@@ -66,6 +72,10 @@ struct spot_run {
     size_t n_grid, cap_grid;
     struct spot_count_change *member; /* [n_member], members at each change */
     size_t n_member, cap_member;
+    struct spot_count_change *step; /* [n_step], steps that stand at each change */
+    size_t n_step, cap_step;
+    struct spot_outage *outage; /* [n_outage] */
+    size_t n_outage, cap_outage;
     double *resume_s; /* [n_resume], when another coordinator went on */
     size_t n_resume, cap_resume;
     struct spot_hole *hole; /* [n_hole] */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#define _XOPEN_SOURCE 700 /* pread */
+#define _GNU_SOURCE /* mkostemp, pread */
 #include "text/corpus.h"
 
 #include <assert.h>
@@ -12,10 +12,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/buf.h"
 #include "common/hash.h"
 #include "common/le.h"
 #include "common/pio.h"
+#include "common/temp.h"
 #include "common/xalloc.h"
 
 enum { BLOCK = 1 << 18, HEADER = 1024, HEADER_MAGIC = 20240520 };
@@ -101,18 +101,45 @@ static int read_all(struct spot_corpus *c, size_t *n_byte, struct spot_err *err)
     return 0;
 }
 
-int spot_corpus_read(const struct spot_corpus *c, size_t at, size_t n, uint32_t *token,
+/* The part that token *at is in, which becomes its place there. */
+static const struct spot_corpus *part_at(const struct spot_corpus *c, size_t *at)
+{
+    const struct spot_corpus *part = c->part;
+
+    if (!part)
+        return c;
+    while (*at >= part->n_token && part + 1 < c->part + c->n_part)
+        *at -= part++->n_token;
+    return part;
+}
+
+static int read_part(const struct spot_corpus *c, size_t at, size_t n, uint32_t *token,
                      struct spot_err *err)
 {
     const size_t byte = (size_t)c->token_byte;
     /* the tokens as they lie there, at the end of where they go: unpacking never overtakes */
     uint8_t *const raw = (uint8_t *)token + n * (sizeof(*token) - byte);
 
-    assert(at <= c->n_token && n <= c->n_token - at);
     if (read_at(c, c->begin + at * byte, n * byte, raw, err))
         return -1;
     for (size_t i = 0; i < n; i++)
         token[i] = (uint32_t)spot_le_get(raw + i * byte, c->token_byte);
+    return 0;
+}
+
+int spot_corpus_read(const struct spot_corpus *c, size_t at, size_t n, uint32_t *token,
+                     struct spot_err *err)
+{
+    assert(at <= c->n_token && n <= c->n_token - at);
+    for (size_t done = 0; done < n;) {
+        size_t from = at + done;
+        const struct spot_corpus *const part = part_at(c, &from);
+        const size_t left = part->n_token - from, take = n - done < left ? n - done : left;
+
+        if (read_part(part, from, take, token + done, err))
+            return -1;
+        done += take;
+    }
     return 0;
 }
 
@@ -149,6 +176,16 @@ static size_t first_foreign(const uint32_t *token, size_t n, int64_t vocab)
     return i;
 }
 
+static int tell_foreign(const struct spot_corpus *c, size_t at, uint32_t token, int64_t vocab,
+                        struct spot_err *err)
+{
+    const struct spot_corpus *const part = part_at(c, &at);
+
+    return spot_err_set(err, SPOT_EDATA, "%s: token %zu (byte %zu) is %u, the vocabulary has %lld",
+                        part->source, at, part->begin + at * (size_t)part->token_byte,
+                        (unsigned)token, (long long)vocab);
+}
+
 /* The hash of all tokens; each must be below vocab. */
 static int read_through(struct spot_corpus *c, int64_t vocab, struct spot_err *err)
 {
@@ -163,10 +200,7 @@ static int read_through(struct spot_corpus *c, int64_t vocab, struct spot_err *e
         rc = spot_corpus_read(c, at, n, block, err);
         i = rc ? n : first_foreign(block, n, vocab);
         if (i < n)
-            rc = spot_err_set(err, SPOT_EDATA,
-                              "%s: token %zu (byte %zu) is %u, the vocabulary has %lld", c->source,
-                              at + i, c->begin + (at + i) * (size_t)c->token_byte,
-                              (unsigned)block[i], (long long)vocab);
+            rc = tell_foreign(c, at + i, block[i], vocab, err);
         for (i = 0; !rc && c->token_byte == 1 && i < n; i++)
             ((uint8_t *)block)[i] = (uint8_t)block[i];
         spot_hash_stream_add(hash, block, rc ? 0 : n * (c->token_byte == 1 ? 1 : sizeof(*block)));
@@ -196,8 +230,8 @@ static int look_at(struct spot_corpus *c, size_t *n_byte, struct spot_err *err)
     return 0;
 }
 
-int spot_corpus_open(struct spot_corpus *c, const char *path, int token_byte, int64_t vocab,
-                     struct spot_err *err)
+/* All but reading it through. */
+static int open_part(struct spot_corpus *c, const char *path, int token_byte, struct spot_err *err)
 {
     const bool is_stdin = !strcmp(path, "-");
     size_t n_byte = 0;
@@ -213,45 +247,135 @@ int spot_corpus_open(struct spot_corpus *c, const char *path, int token_byte, in
         return spot_err_set(err, SPOT_EDATA, "%s: %zu bytes are no whole number of %d byte tokens",
                             c->source, n_byte - c->begin, token_byte);
     c->n_token = (n_byte - c->begin) / (size_t)token_byte;
-    return read_through(c, vocab, err);
+    return 0;
 }
 
+int spot_corpus_open(struct spot_corpus *c, const char *path, int token_byte, int64_t vocab,
+                     struct spot_err *err)
+{
+    return open_part(c, path, token_byte, err) ? -1 : read_through(c, vocab, err);
+}
+
+/* --- texts ------------------------------------------------------------------ */
+
+/* Where the tokens go. */
 struct text {
-    struct spot_buf tokens;
+    FILE *tokens;
     const char *source;
+    size_t n;
 };
 
 static int keep(void *user, const uint32_t *id, size_t n, struct spot_err *err)
 {
     struct text *const t = user;
 
-    spot_buf_add(&t->tokens, id, n * sizeof(*id));
-    return t->tokens.n > SPOT_CORPUS_MEMORY_MAX ? too_long(t->source, err) : 0;
+    t->n += n;
+    return fwrite(id, sizeof(*id), n, t->tokens) == n
+               ? 0
+               : spot_err_sys(err, "cannot keep the tokens of %s", t->source);
 }
 
-int spot_corpus_of_text(struct spot_corpus *c, const char *path, struct spot_bpe *bpe,
-                        struct spot_err *err)
+/* A file that goes with its descriptor; NULL with *err. */
+static FILE *open_nameless(struct spot_err *err)
+{
+    char *const name = spot_temp_template("spot-tokens");
+    const int fd = mkostemp(name, O_CLOEXEC);
+    FILE *const file = fd < 0 ? NULL : fdopen(fd, "w+e");
+
+    if (fd >= 0)
+        unlink(name);
+    if (!file) {
+        spot_err_sys(err, "cannot make a file for tokens like '%s'", name);
+        if (fd >= 0)
+            close(fd);
+    }
+    free(name);
+    return file;
+}
+
+static int open_text(struct spot_corpus *c, const char *path, struct spot_bpe *bpe,
+                     struct spot_err *err)
 {
     const bool is_stdin = !strcmp(path, "-");
-    FILE *const in = is_stdin ? stdin : fopen(path, "re");
     struct text text = { .source = is_stdin ? "stdin" : path };
+    FILE *in;
     int rc;
 
     *c = (struct spot_corpus){ .source = text.source, .token_byte = 4, .fd = -1 };
+    in = is_stdin ? stdin : fopen(path, "re");
     if (!in)
         return spot_err_sys(err, "cannot open '%s'", path);
-    rc = spot_bpe_stream(bpe, in, c->source, keep, &text, err);
+    text.tokens = open_nameless(err);
+    rc = text.tokens ? spot_bpe_stream(bpe, in, c->source, keep, &text, err) : -1;
+    if (!rc && fflush(text.tokens))
+        rc = spot_err_sys(err, "cannot keep the tokens of %s", text.source);
+    if (!rc && (c->fd = fcntl(fileno(text.tokens), F_DUPFD_CLOEXEC, STDERR_FILENO + 1)) < 0)
+        rc = spot_err_sys(err, "cannot keep the tokens of %s", text.source);
+    if (text.tokens)
+        fclose(text.tokens);
     if (!is_stdin)
         fclose(in);
-    c->memory = text.tokens.data;
-    c->n_token = text.tokens.n / sizeof(uint32_t);
-    return rc ? rc : read_through(c, spot_bpe_vocab(bpe), err);
+    c->n_token = text.n;
+    return rc;
+}
+
+/* --- several ---------------------------------------------------------------- */
+
+static int open_any(struct spot_corpus *c, const char *path, struct spot_bpe *bpe, int token_byte,
+                    struct spot_err *err)
+{
+    return bpe ? open_text(c, path, bpe, err) : open_part(c, path, token_byte, err);
+}
+
+static int check_stdin(const char *const *path, size_t n_path, struct spot_err *err)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < n_path; i++)
+        n += !strcmp(path[i], "-");
+    return n < 2 ? 0
+                 : spot_err_set(err, SPOT_EUSAGE, "standard input can be read once, not %zu times",
+                                n);
+}
+
+static int open_parts(struct spot_corpus *c, const char *const *path, size_t n_path,
+                      struct spot_bpe *bpe, int token_byte, struct spot_err *err)
+{
+    const size_t n = strlen(path[0]) + 32;
+    int rc = check_stdin(path, n_path, err);
+
+    c->label = spot_xcalloc(n, 1);
+    snprintf(c->label, n, "%s and %zu more", path[0], n_path - 1);
+    c->source = c->label;
+    c->part = spot_xcalloc(n_path, sizeof(*c->part));
+    for (size_t i = 0; !rc && i < n_path; i++) {
+        rc = open_any(&c->part[i], path[i], bpe, token_byte, err);
+        c->n_token += c->part[i].n_token;
+        c->n_part++;
+    }
+    return rc;
+}
+
+int spot_corpus_open_all(struct spot_corpus *c, const char *const *path, size_t n_path,
+                         struct spot_bpe *bpe, int token_byte, int64_t vocab, struct spot_err *err)
+{
+    const int width = bpe ? 4 : token_byte;
+
+    *c = (struct spot_corpus){ .fd = -1, .token_byte = width };
+    if (n_path == 1 ? open_any(c, path[0], bpe, token_byte, err)
+                    : open_parts(c, path, n_path, bpe, token_byte, err))
+        return -1;
+    return read_through(c, bpe ? spot_bpe_vocab(bpe) : vocab, err);
 }
 
 void spot_corpus_release(struct spot_corpus *c)
 {
+    for (size_t i = 0; i < c->n_part; i++)
+        spot_corpus_release(&c->part[i]);
+    free(c->part);
     if (c->fd > STDIN_FILENO)
         close(c->fd);
     free(c->memory);
+    free(c->label);
     *c = (struct spot_corpus){ .fd = -1 };
 }

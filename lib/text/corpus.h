@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* corpus.h - the tokens that a job trains on: bytes, a file of 16 or 32 bit tokens, or text.
+/* corpus.h - the tokens that a job trains on: bytes, files of 16 or 32 bit tokens, or texts.
  *
- * A file stays where it is and is read as it is needed; what is no regular file (a pipe) is kept
- * in memory, up to SPOT_CORPUS_MEMORY_MAX bytes. Tokens are little-endian. A file of 16 bit tokens
+ * A file stays where it is and is read as it is needed; the tokens of a text go to a file without a
+ * name in $TMPDIR; what is no regular file (a pipe) is kept in memory, up to SPOT_CORPUS_MEMORY_MAX
+ * bytes. Several files are one corpus, one behind the other with nothing between: the same as a
+ * file of all of them. Tokens are little-endian. A file of 16 bit tokens
  * may begin with the header of llm.c (256 words: 20240520, 1, number of tokens, zeros), which is
  * skipped.
  */
@@ -23,12 +25,15 @@ enum { SPOT_CORPUS_MEMORY_MAX = 1 << 30 };
 
 struct spot_corpus {
     const char *source; /* what errors call it */
+    char *label;        /* the same where it is ours */
     size_t n_token;
     int token_byte; /* 1, 2 or 4 */
     uint64_t xxh3;  /* of the bytes, or of the tokens as 32 bit numbers, whatever holds them */
     int fd;         /* -1: in memory */
     size_t begin;   /* of token 0, in the file */
     uint8_t *memory;
+    struct spot_corpus *part; /* [n_part], of several; NULL: it is one, as above */
+    size_t n_part;
 };
 
 /* "bytes", "u16" or "u32" to 1, 2 or 4; -1 with *err (SPOT_EUSAGE) for others. */
@@ -40,9 +45,10 @@ int spot_corpus_kind(const char *name, int *token_byte, struct spot_err *err);
  * Release it in both cases. */
 int spot_corpus_open(struct spot_corpus *corpus, const char *path, int token_byte, int64_t vocab,
                      struct spot_err *err);
-/* The same with the tokens of a text, which are kept in memory. */
-int spot_corpus_of_text(struct spot_corpus *corpus, const char *path, struct spot_bpe *bpe,
-                        struct spot_err *err);
+/* The same of path[n_path], n_path > 0, "-" once at most (SPOT_EUSAGE); with a tokenizer they are
+ * texts for it, and token_byte and vocab do not matter. */
+int spot_corpus_open_all(struct spot_corpus *corpus, const char *const *path, size_t n_path,
+                         struct spot_bpe *bpe, int token_byte, int64_t vocab, struct spot_err *err);
 void spot_corpus_release(struct spot_corpus *corpus);
 
 /* Tokens [at, at + n) of it into token[n]. Returns 0, or -1 with *err: SPOT_ESYS when the file

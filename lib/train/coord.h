@@ -16,6 +16,7 @@
 #include "train/coordinator.h"
 #include "train/form.h"
 #include "train/journal.h"
+#include "train/model_dir.h"
 #include "train/protocol.h"
 #include "train/sampler.h"
 #include "weights/load.h"
@@ -76,7 +77,8 @@ struct spot_coord {
     uint64_t job, key;
     int64_t n_microbatch; /* G */
     int n_bundle;
-    struct spot_weights *weights; /* to start from; NULL: drawn under the seed */
+    struct spot_weights *weights;     /* to start from; NULL: drawn under the seed */
+    struct spot_model_dir *model_dir; /* where the result goes; NULL: a file, or nowhere */
     struct spot_corpus corpus;
     struct spot_sampler sampler;
     struct spot_store *store;

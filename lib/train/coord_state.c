@@ -216,7 +216,10 @@ int spot_coord_finish(struct spot_coord *c, struct spot_coordinator_result *resu
     result->loss = c->last_loss;
     spot_hash128_hex(spot_hash_stream_128(hash), result->state_hex);
     spot_hash_stream_free(hash);
-    if (c->options->save)
+    if (c->model_dir)
+        rc = spot_model_dir_write(c->model_dir, &c->config, c->options->bpe,
+                                  c->options->token_byte == 1 && !c->options->bpe, bundle, err);
+    else if (c->options->save)
         rc = spot_save_weights(c->options->save, &c->config.shape, bundle, err);
     if (!rc)
         rc = log_done(c, result->state_hex, err);

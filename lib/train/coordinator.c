@@ -17,6 +17,7 @@
 #include "common/random.h"
 #include "common/xalloc.h"
 #include "train/coord.h"
+#include "train/job_note.h"
 
 enum { TICK_MS = 100 };
 
@@ -278,9 +279,8 @@ static int open_job(struct spot_coord *c, struct spot_err *err)
         return -1;
     if (settle_kernel(c, err) || spot_job_config_check(&c->config, err))
         return -1;
-    if ((o->bpe
-             ? spot_corpus_of_text(&c->corpus, o->data, o->bpe, err)
-             : spot_corpus_open(&c->corpus, o->data, o->token_byte, c->config.shape.vocab, err)) ||
+    if (spot_corpus_open_all(&c->corpus, o->data, o->n_data, o->bpe, o->token_byte,
+                             c->config.shape.vocab, err) ||
         spot_sampler_init(&c->sampler, &c->corpus, c->config.shape.seq, c->config.seed, err))
         return -1;
     c->config.data_xxh3 = c->corpus.xxh3;
@@ -316,6 +316,25 @@ void spot_coord_breathe(void *coord)
             spot_coord_send(c, c->peer[i], SPOT_MSG_HEARTBEAT, 0, NULL, 0);
 }
 
+/* Of a state that is another job's: how it differs. */
+static int tell_differences(const struct spot_coord *c, struct spot_err *err)
+{
+    char what[400];
+
+    spot_job_note_differences(c->options->state, &c->config, what, sizeof(what));
+    return !*what ? -1
+                  : spot_err_set(err, SPOT_EUSAGE, "'%s' holds the state of another job: %s",
+                                 c->options->state, what);
+}
+
+/* What the job is, for who goes on with it. */
+static int note_job(const struct spot_coord *c, struct spot_err *err)
+{
+    return c->options->state && !c->options->observer
+               ? spot_job_note_write(c->options->state, &c->config, c->options, err)
+               : 0;
+}
+
 /* Durable state from before: with --resume it is verified and used, without it is refused. A
  * directory that is not there is a mistyped one; one without a generation is that of a job that
  * was killed before its first, which a loop of restarts must get over. */
@@ -332,7 +351,7 @@ static int open_state(struct spot_coord *c, struct spot_err *err)
                             o->state);
     c->store = spot_store_open(o->state, c->job, c->n_bundle, err);
     if (!c->store)
-        return -1;
+        return err->code == SPOT_EUSAGE ? tell_differences(c, err) : -1;
     spot_store_on_tick(c->store, spot_coord_breathe, c);
     if (spot_store_newest(c->store) >= 0 && !o->resume)
         return spot_err_set(err, SPOT_EUSAGE,
@@ -388,11 +407,15 @@ static int log_resumed(struct spot_coord *c, struct spot_err *err)
 }
 
 /* A file that cannot be written is told before the training, not after. */
-static int check_save(const struct spot_coord *c, struct spot_err *err)
+static int check_save(struct spot_coord *c, struct spot_err *err)
 {
     struct spot_out probe;
     struct stat st;
 
+    if (c->options->save && spot_model_dir_is_meant(c->options->save)) {
+        c->model_dir = spot_model_dir_open(c->options->save, c->options->tokenizer, err);
+        return c->model_dir ? 0 : -1;
+    }
     if (!c->options->save || (!stat(c->options->save, &st) && S_ISFIFO(st.st_mode)))
         return 0; /* whoever reads a pipe waits for one file */
     if (spot_out_open(&probe, c->options->save, err))
@@ -458,6 +481,7 @@ static void release(struct spot_coord *c)
     spot_suspects_release(&c->suspects);
     spot_corpus_release(&c->corpus);
     spot_weights_close(c->weights);
+    spot_model_dir_close(c->model_dir);
     spot_tls_context_free(c->tls);
 }
 
@@ -540,8 +564,8 @@ int spot_coordinator_run(const struct spot_coordinator_options *options,
     has_begun = true;
     /* the state is locked first: who may not have it must not touch another job's socket or log */
     if (check_save(&c, err) || open_state(&c, err) || spot_coord_listen(&c, err) ||
-        open_wake(&c, err) || open_journal(&c, err) || open_plan(&c, err) || log_resumed(&c, err) ||
-        spot_coord_local_start(&c, err))
+        open_wake(&c, err) || open_journal(&c, err) || note_job(&c, err) || open_plan(&c, err) ||
+        log_resumed(&c, err) || spot_coord_local_start(&c, err))
         goto out;
     spot_coord_await(&c);
     rc = loop(&c, err);

@@ -18,22 +18,24 @@ extern "C" {
 
 struct spot_coordinator_options {
     struct spot_job_config config; /* kernel may be "auto"; data_xxh3 is filled in */
-    const char *data;              /* corpus, "-" for stdin */
-    int token_byte;                /* of it, see text/corpus.h */
-    const char *load;              /* weights to start from, NULL for none */
-    struct spot_bpe *bpe;          /* NULL: data are tokens; else text for this tokenizer */
-    const char *listen;            /* NULL: a private Unix socket */
-    const char *key_file;          /* TLS with this key, on every connection; NULL: none */
-    uint64_t n_local;              /* worker processes to start and keep */
-    uint64_t n_thread;             /* of each local worker */
-    int recompute;                 /* enum spot_recompute, of each local worker */
-    struct spot_grid grid;         /* wanted grid; zeros: not given */
+    const char *const *data;       /* [n_data], corpus, "-" for stdin */
+    size_t n_data;
+    int token_byte;        /* of it, see text/corpus.h */
+    const char *load;      /* weights to start from, NULL for none */
+    struct spot_bpe *bpe;  /* NULL: data are tokens; else text for this tokenizer */
+    const char *tokenizer; /* where that came from */
+    const char *listen;    /* NULL: a private Unix socket */
+    const char *key_file;  /* TLS with this key, on every connection; NULL: none */
+    uint64_t n_local;      /* worker processes to start and keep */
+    uint64_t n_thread;     /* of each local worker */
+    int recompute;         /* enum spot_recompute, of each local worker */
+    struct spot_grid grid; /* wanted grid; zeros: not given */
     /* of the microbatches of a step over the pipelines */
     struct spot_shares_policy shares;
-    const char *plan;                     /* spot.plan/1 file, read again when it changes; NULL */
-    const char *state;                    /* directory; NULL: a private one for this run */
-    const char *events;                   /* JSON Lines; NULL: none, "-": stdout */
-    const char *save;                     /* safetensors; NULL: none */
+    const char *plan;   /* spot.plan/1 file, read again when it changes; NULL */
+    const char *state;  /* directory; NULL: a private one for this run */
+    const char *events; /* JSON Lines; NULL: none, "-": stdout */
+    const char *save;   /* safetensors, or a directory, see model_dir.h; NULL: none */
     const struct spot_observer *observer; /* NULL: none. With one the job is a measurement: nothing
                                              is made durable, and its result is the last step */
     double price_usd_per_h;               /* of one member; 0: not known */

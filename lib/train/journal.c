@@ -108,6 +108,25 @@ static int continue_file(struct spot_journal *j, const char *path, struct tail *
     return 0;
 }
 
+/* A log that would be lost. What is no log at all (an empty file, notes, half a line) was never
+ * looked at, and is replaced as before. */
+static int refuse_log(const struct spot_journal *j, const char *path, struct spot_err *err)
+{
+    struct spot_event_log log = { .source = path, .in = j->out, .drops_cut = true };
+    struct spot_event event;
+    struct spot_err ignored;
+    bool is_log;
+
+    rewind(j->out);
+    is_log = spot_event_next(&log, &event, &ignored) > 0 && event.is_job;
+    spot_event_log_release(&log);
+    return is_log ? spot_err_set(err, SPOT_EUSAGE,
+                                 "'%s' is the log of another run: --resume goes on with it, "
+                                 "another name keeps it, or remove it first",
+                                 path)
+                  : 0;
+}
+
 /* A file is one job's; a pipe or a device has nothing to continue, and may have many writers. */
 static int open_path(struct spot_journal *j, const char *path, bool resume, struct tail *tail,
                      struct spot_err *err)
@@ -125,6 +144,8 @@ static int open_path(struct spot_journal *j, const char *path, bool resume, stru
         return spot_err_set(err, SPOT_ESYS, "'%s' is the log of a job that runs", path);
     if (resume)
         return continue_file(j, path, tail, err);
+    if (refuse_log(j, path, err))
+        return -1;
     return ftruncate(fileno(j->out), 0) ? spot_err_sys(err, "cannot write '%s'", path) : 0;
 }
 

@@ -47,9 +47,10 @@ struct spot_journal {
 };
 
 /* `path` NULL: no log; "-": stdout. With `resume` an existing file is continued, and *step gets
- * the newest committed step in it (-1: none) and *epoch the newest epoch; else it is replaced.
- * Returns 0, or -1 with *err: SPOT_EDATA for a whole line that is no event, SPOT_ESYS for a file
- * that another job writes; the file is as it was.
+ * the newest committed step in it (-1: none) and *epoch the newest epoch; else it is replaced,
+ * unless it is the log of a job. Returns 0, or -1 with *err: SPOT_EDATA for a whole line that is no
+ * event, SPOT_EUSAGE for a log that would be lost, SPOT_ESYS for a file that another job writes;
+ * the file is as it was.
  */
 int spot_journal_open(struct spot_journal *journal, const char *path, bool resume, int64_t *step,
                       uint32_t *epoch, struct spot_err *err);

@@ -133,7 +133,9 @@ static int read_rope(const struct spot_json_doc *doc, const char *key, struct co
 
 static int read_llama(const struct spot_json_doc *doc, struct config *c, struct spot_err *err)
 {
-    *c = (struct config){ .activation = "silu", .eps = 1e-6, .theta = 1e4, .rotary_share = 1 };
+    *c = (struct config){
+        .activation = "silu", .seq = 2048, .eps = 1e-6, .theta = 1e4, .rotary_share = 1
+    };
     if (spot_json_read_fields(doc, doc->root, "", llama_field, c, err) ||
         check_whole_turn(doc, "/partial_rotary_factor", c, err) ||
         read_rope(doc, "rope_scaling", c, err) || read_rope(doc, "rope_parameters", c, err))

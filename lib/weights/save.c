@@ -100,11 +100,8 @@ static void write_data(const struct spot_shape *shape, struct spot_bundle *const
     }
 }
 
-/* What a reader needs to build the model: the names of its own config. */
-enum { NOTES = 10, NOTE_TEXT = 32 };
-
-static int note_shape(const struct spot_shape *shape, struct spot_st_note note[NOTES],
-                      char text[NOTES][NOTE_TEXT])
+int spot_save_notes(const struct spot_shape *shape, struct spot_st_note note[SPOT_SAVE_NOTES],
+                    char text[SPOT_SAVE_NOTES][SPOT_SAVE_NOTE_TEXT])
 {
     const bool is_llama = shape->arch == SPOT_ARCH_LLAMA;
     const struct {
@@ -121,31 +118,31 @@ static int note_shape(const struct spot_shape *shape, struct spot_st_note note[N
 
     for (size_t i = 0; i < sizeof(size) / sizeof(size[0]); i++)
         if (is_llama || size[i].gpt2) {
-            snprintf(text[n], NOTE_TEXT, "%lld", (long long)size[i].value);
+            snprintf(text[n], SPOT_SAVE_NOTE_TEXT, "%lld", (long long)size[i].value);
             note[n] = (struct spot_st_note){ is_llama ? size[i].llama : size[i].gpt2, text[n] };
             n++;
         }
     if (is_llama) {
-        snprintf(text[n], NOTE_TEXT, "%.17g", shape->rope_theta);
+        snprintf(text[n], SPOT_SAVE_NOTE_TEXT, "%.17g", shape->rope_theta);
         note[n] = (struct spot_st_note){ "rope_theta", text[n] };
         n++;
     }
-    snprintf(text[n], NOTE_TEXT, "%.9g", spot_shape_norm_eps(shape)); /* the engine's is a float */
+    /* the engine's is a float */
+    snprintf(text[n], SPOT_SAVE_NOTE_TEXT, "%.9g", spot_shape_norm_eps(shape));
     note[n] = (struct spot_st_note){ is_llama ? "rms_norm_eps" : "layer_norm_epsilon", text[n] };
     n++;
+    note[n++] = (struct spot_st_note){ "tie_word_embeddings", shape->is_tied ? "true" : "false" };
     return n;
 }
 
 static void write_head(const struct spot_shape *shape, const struct spot_st_tensor *list, size_t n,
                        struct spot_buf *head)
 {
-    struct spot_st_note note[NOTES + 2] = { { "format", "pt" } };
-    char text[NOTES][NOTE_TEXT];
-    const int n_note = note_shape(shape, note + 1, text);
+    struct spot_st_note note[SPOT_SAVE_NOTES + 1] = { { "format", "pt" } };
+    char text[SPOT_SAVE_NOTES][SPOT_SAVE_NOTE_TEXT];
+    const int n_note = spot_save_notes(shape, note + 1, text);
 
-    note[1 + n_note] =
-        (struct spot_st_note){ "tie_word_embeddings", shape->is_tied ? "true" : "false" };
-    spot_st_write_noted(note, (size_t)n_note + 2, list, n, head);
+    spot_st_write_noted(note, (size_t)n_note + 1, list, n, head);
 }
 
 int spot_save_weights(const char *path, const struct spot_shape *shape,

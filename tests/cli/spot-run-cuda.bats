@@ -117,8 +117,11 @@ two_and_a_kill() {
     for more in "--kernel cuda-bf16" \
         "--kernel cuda-bf16-tp --arch llama --heads 4 --kv-heads 2"; do
         common="train -q --data corpus $MODEL $more --layers 3 --global-batch 5 --steps 3"
+        rm -f one
         spot-run $common --events one
+        rm -f mlp
         spot-run $common --workers 2 --grid 1x2 --recompute mlp --events mlp
+        rm -f layer
         spot-run $common --workers 2 --grid "$([[ $more == *tp* ]] && echo 1x1x2 || echo 2x1)" \
             --recompute layer --events layer
         cmp <(outcome one) <(outcome mlp)
@@ -162,12 +165,14 @@ doubles() { # ARGUMENTS: kind and grid
     common="train -q --data corpus $MODEL $model --global-batch 5 --steps 4"
     spot-run $common --events one
     for grid in 1x1x2 1x1x4 1x2x2; do
+        rm -f log
         timeout 60 spot-run $common --events log --workers $((${grid//x/*})) --grid $grid
         grep -q "\"M\":${grid##*x}" log
         cmp <(outcome one) <(outcome log)
     done
     llama="--arch llama --kv-heads 4 --ffn 88"
     spot-run $common $llama --events llama
+    rm -f log
     spot-run $common $llama --events log --workers 4 --grid 2x1x2
     cmp <(outcome llama) <(outcome log)
     train log $model --steps 100000 --grid 1x1x2
@@ -204,6 +209,7 @@ near() {
     near cpu fp32 1e-4
     near cpu one 1e-2
     for grid in 2x1 1x3 2x2; do
+        rm -f log
         spot-run $common --kernel cuda-bf16 --events log --workers $((${grid%x*} * ${grid#*x})) --grid $grid
         cmp <(outcome one) <(outcome log)
     done

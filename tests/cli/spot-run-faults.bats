@@ -289,7 +289,7 @@ teardown() { job_teardown; }
     wait $train
     same_as log $steps
     [ -z "$(ls st | grep tmp || true)" ]
-    [ "$(ls st | wc -l)" -le 2 ]
+    [ "$(ls -d st/gen-* | wc -l)" -le 2 ]
 }
 
 flip() { # FILE OFFSET: every bit of one byte

@@ -35,6 +35,7 @@ grids() { # D P...: each grid gives the undisturbed outcome
 @test "three threads have the bits of one; another key head, MLP, base, eps or kind has not" {
     undisturbed 4 $LLAMA --ffn 88 --kernel portable >want
     for other in "--kv-heads 4" "--ffn 90" "--rope-theta 4e4" "--norm-eps 1e-6" "--norm-eps 1e-5" "--kernel portable"; do
+        rm -f log
         spot-run train -q --data corpus $MODEL $LLAMA --ffn 88 --kernel portable $other \
             --global-batch 5 --steps 4 --threads 3 --events log
         outcome log >got
@@ -88,7 +89,7 @@ grids() { # D P...: each grid gives the undisturbed outcome
 
 @test "a job tells its arch to the workers that join, and keeps another out of its state" {
     spot-run train -q --data corpus $MODEL $LLAMA --global-batch 5 --steps 2 --state s --events a.log
-    refuses 2 "another job" train --data corpus $MODEL --heads 4 --global-batch 5 --steps 3 --state s --resume
+    refuses 2 "another job: --heads 2, there 4; --shards 1, there 2" train --data corpus $MODEL --shards 1 --global-batch 5 --steps 3 --state s --resume
     refuses 2 "another job" train --data corpus $MODEL $LLAMA --ffn 90 --global-batch 5 --steps 3 --state s --resume
 }
 

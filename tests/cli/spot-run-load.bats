@@ -36,9 +36,8 @@ teardown() { job_teardown; }
     kill -9 $pid
     at_step b.log $(($(events b.log committed) + 5))
     stops_right b.log --load a.safetensors
-    run spot-run train -q --data corpus $MODEL --global-batch 5 --steps 1000000 --state s --resume --events c.log
-    [ "$status" -ne 0 ]
-    [[ "$output" == *"another job"* ]]
+    spot-run train -q --data corpus $MODEL --global-batch 5 --steps 3 --seed 2 --save b.safetensors --events c.log
+    refuses 2 "another job: --load with other contents" train -q --resume s --load b.safetensors
 }
 
 @test "the saved file is one that the safetensors library reads" {
@@ -69,6 +68,7 @@ PY
 	END
     spot-run $common --steps 2 --load m --events got.log
     cmp <(outcome want.log) <(outcome got.log)
+    rm -f got.log
     spot-run $common $llama --steps 2 --load m --events got.log
     cmp <(outcome want.log) <(outcome got.log)
     refuses 2 "--ffn 90, but m/config.json says 88" $common --steps 2 --load m --ffn 90
@@ -79,15 +79,118 @@ PY
     refuses 3 "m/config.json:3:71: /rope_scaling: scaled rotary positions ('llama3')" $common --steps 2 --load m
 }
 
+@test "T is that of the directory; a longer one is refused, a shorter one is said" {
+    common="train -q --data corpus --global-batch 5"
+    seq 1 3000 >corpus
+    for more in "--heads 2" "--arch llama --heads 4"; do
+        rm -f a.log
+        rm -rf m && spot-run $common --layers 1 --width 32 --seq 80 $more --steps 1 --save m --events a.log
+        rm -f got.log
+        spot-run $common --load m --steps 2 --events got.log
+        rm -f want.log
+        spot-run $common --load m --steps 2 --seq 80 --events want.log 2>said
+        cmp <(outcome want.log) <(outcome got.log)
+        [ ! -s said ]
+        rm -f short.log
+        spot-run ${common/-q/} --load m --steps 2 --seq 64 --events short.log 2>said
+        run cmp <(outcome short.log) <(outcome got.log)
+        [ "$status" -eq 1 ]
+        grep -q -- "--seq 64: sequences are shorter than the 80 positions of m/config.json" said
+        refuses 2 "--seq 81, but m/config.json says that it has 80 positions" $common --load m --steps 2 --seq 81
+    done
+}
+
+@test "--save DIR is a model of its own: config, weights, tokenizer; it loads as it was" {
+    common="train -q --data corpus --global-batch 5 --layers 1 --width 32 --heads 2 --seq 16"
+    data=$BATS_TEST_DIRNAME/../data/bpe
+    spot-run $common --steps 3 --save m/ --events a.log
+    [ "$(ls m | xargs)" = "config.json model.safetensors" ]
+    jq -e '.model_type == "gpt2" and .architectures == ["GPT2LMHeadModel"] and .n_positions == 16 and .n_layer == 1 and
+        .vocab_size == 256 and .spot_tokens == "bytes" and .tie_word_embeddings == false and .eos_token_id == null and
+        .activation_function == "gelu_new" and .attn_pdrop == 0' m/config.json
+    rm -f a.log
+    spot-run $common --steps 3 --save a.safetensors --events a.log
+    cmp m/model.safetensors a.safetensors
+    spot-run $common --steps 1 --lr 0 --load m --save again --events b.log
+    diff -r m again
+    # one that is there, and a tokenizer of one file or of two
+    mkdir two t1 t2
+    cp "$data"/vocab.json "$data"/merges.txt two
+    echo '{"tokenizer_class": "GPT2Tokenizer", "eos_token": "<|endoftext|>"}' >two/tokenizer_config.json
+    spot-run $common --tokenizer "$data" --steps 1 --save t1 --events c.log
+    spot-run $common --tokenizer two --steps 1 --save t2 --events d.log
+    cmp t1/tokenizer.json "$data/tokenizer.json"
+    cmp t2/tokenizer_config.json two/tokenizer_config.json
+    jq -e '.model_max_length == 16 and .tokenizer_class == "PreTrainedTokenizerFast"' t1/tokenizer_config.json
+    jq -e 'has("spot_tokens") | not' t1/config.json
+    for dir in t1 t2; do
+        spot-run tokenize -q --tokenizer $dir "$data/text.txt" | od -An -v -tu2 -w2 | tr -d ' ' | cmp - "$data/ids.txt"
+    done
+    # what another reader would take in its place is not left beside it
+    echo '{}' >t1/model.safetensors.index.json
+    refuses 2 "'t1' holds a model in several files" $common --steps 1000000 --save t1
+    rm -r t1
+    # nothing stays of a directory that was made for a job that failed
+    refuses 2 "there is no 's' to resume from" $common --steps 1 --save new --state s --resume
+    [ ! -e new ]
+}
+
+# reads DIR LOSS [TOKENIZER]: transformers computes that loss over the corpus with the saved model
+reads() {
+    python3 - "$@" <<'PY'
+import sys, torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+model, info = AutoModelForCausalLM.from_pretrained(sys.argv[1], output_loading_info=True)
+assert not any(info[k] for k in ("missing_keys", "unexpected_keys", "mismatched_keys")), info
+model.eval()
+if len(sys.argv) > 3:
+    ids = AutoTokenizer.from_pretrained(sys.argv[1])(open("corpus").read())["input_ids"]
+else:
+    ids = list(open("corpus", "rb").read())
+n = (len(ids) - 1) // 16
+x = torch.tensor([ids[i * 16:i * 16 + 17] for i in range(n)])
+with torch.no_grad():
+    logits = model(x[:, :-1]).logits.double()
+loss = torch.nn.functional.cross_entropy(logits.flatten(0, 1), x[:, 1:].flatten())
+assert abs(float(loss) - float(sys.argv[2])) < 1e-5, (float(loss), sys.argv[2])
+PY
+}
+
+@test "transformers takes what --save DIR wrote, and computes the same loss" {
+    python3 -c 'import torch, transformers' 2>/dev/null || skip "no torch and transformers for python3"
+    data=$BATS_TEST_DIRNAME/../data/bpe
+    seq 1 300 >corpus
+    for more in "--heads 2" "--heads 2 --tied --norm-eps 1e-3" "--heads 2 --tokenizer $data" \
+        "--arch llama --heads 4 --kv-heads 2 --ffn 88 --rope-theta 5e4 --norm-eps 1e-6" "--arch llama --heads 4 --tied"; do
+        tokenizer=
+        n=$(stat -c %s corpus)
+        if [[ "$more" == *tokenizer* ]]; then
+            tokenizer="--tokenizer $data"
+            n=$(($(spot-run tokenize -q $tokenizer corpus | wc -c) / 2))
+        fi
+        rm -f a.log
+        rm -rf m && spot-run train -q --data corpus --layers 2 --width 32 --seq 16 $more --steps 30 --lr 1e-2 \
+            --save m --events a.log
+        # one step over all sequences tells the loss of the weights that it begins with
+        rm -f b.log
+        spot-run train -q --data corpus $tokenizer --load m --steps 1 --global-batch $(((n - 1) / 16)) --events b.log
+        reads m "$(jq 'select(.event == "committed").loss' b.log)" $tokenizer
+    done
+}
+
 @test "the metadata of saved weights say the shape; an option that says otherwise is refused" {
     llama="--arch llama --heads 4 --kv-heads 2 --ffn 88 --rope-theta 5e4 --norm-eps 1e-6 --tied"
     common="train -q --data corpus --global-batch 5"
     for more in "--heads 2" "$llama"; do
         shape="--layers 2 --width 32 --seq 16 $more"
         rm -rf m && mkdir m
+        rm -f a.log
         spot-run $common $shape --steps 3 --save m/model.safetensors --events a.log
+        rm -f want.log
         spot-run $common $shape --steps 2 --load m/model.safetensors --events want.log
         for from in m m/model.safetensors; do
+            rm -f got.log
             spot-run $common --steps 2 --load $from --events got.log
             cmp <(outcome want.log) <(outcome got.log)
         done

@@ -128,3 +128,18 @@ resume() {
     grep -q "the plan of time 7 s suspends the job" table
     run -1 grep -E "ms/step|ETA|tokens/s" table
 }
+
+@test "the log of another run is not overwritten; what is no log is" {
+    spot-run train -q --data corpus $MODEL --global-batch 5 --steps 2 --events log
+    cp log before
+    refuses 2 "'log' is the log of another run: --resume goes on with it" train -q --data corpus $MODEL --steps 1 --events log
+    refuses 2 "'log' is the log of another run" train -q --data corpus $MODEL --global-batch 5 --steps 2 --events log --save w
+    cmp log before
+    [ ! -e w ]
+    echo notes >other
+    : >empty
+    for name in other empty; do
+        spot-run train -q --data corpus $MODEL --global-batch 5 --steps 2 --events $name
+        cmp <(outcome log) <(outcome $name)
+    done
+}

@@ -108,10 +108,10 @@ teardown() { job_teardown; }
 
 @test "what cannot be written is told before the training, status 4" {
     refuses 4 "cannot write 'no/such/events'" train --data corpus --steps 1 --events no/such/events
-    refuses 4 "cannot write 'no/such/weights'" train --data corpus --steps 1000000 --save no/such/weights
+    refuses 4 "cannot write 'no/such/w.safetensors'" train --data corpus --steps 1000000 --save no/such/w.safetensors
+    refuses 4 "cannot make 'no/such/model'" train --data corpus --steps 1000000 --save no/such/model
     refuses 4 "cannot make 'no/such/state'" train --data corpus --steps 1000000 --state no/such/state
     refuses 4 "cannot" train --data corpus --steps 1 --state corpus
-    refuses 4 "cannot write '.'" train --data corpus --steps 1000000 --save .
     refuses 4 "cannot open 'no-plan'" train --data corpus --steps 1000000 --plan no-plan
     refuses 4 "cannot listen" train --data corpus --steps 1 --listen unix:no/such/socket
 }
@@ -121,6 +121,7 @@ teardown() { job_teardown; }
     refuses 4 "No space left on device" train -q --data corpus $MODEL --steps 3 --events e.log --save /dev/full
     run sh -c "timeout 60 spot-run train -q --data corpus $MODEL --steps 3 >/dev/full"
     [ "$status" -eq 4 ]
+    rm e.log
     # files of at most 4 blocks: the weights do not fit, nothing of them stays
     run --separate-stderr sh -c "trap '' XFSZ; ulimit -f 4
         timeout 60 spot-run train -q --data corpus $MODEL --steps 3 --events e.log --save w.safetensors"
@@ -132,16 +133,16 @@ teardown() { job_teardown; }
 
 @test "a result that cannot be written leaves the state there, named, and the job goes on from it" {
     mkdir out
-    train log --steps 20 --save out/w
+    train log --steps 20 --save out/w.safetensors
     eventually '[ -S j ]'
     rm -r out
     worker w
     wait $train && status=0 || status=$?
     [ "$status" -eq 4 ]
     state=$(echo spot-state-*)
-    grep -q "cannot write 'out/w': .*; the state of step 20 is in '.*/$state', --state and --resume continue it" log.err
-    spot-run train -q --data corpus $MODEL --global-batch 5 --steps 20 --state $state --resume --save w --events log
-    [ -s w ]
+    grep -q "cannot write 'out/w.safetensors': .*; the state of step 20 is in '.*/$state', --state and --resume continue it" log.err
+    spot-run train -q --data corpus $MODEL --global-batch 5 --steps 20 --state $state --resume --save w.safetensors --events log
+    [ -s w.safetensors ]
     same_as log 20
 }
 
@@ -330,6 +331,7 @@ stopped() {
     wait $train || true
     [ ! -e j ]
     for address in 127.0.0.1:0 [::1]:0; do
+        rm -f tcp.log
         timeout 60 spot-run train -q --data corpus $MODEL --global-batch 5 --steps 4 --workers 3 \
             --listen $address --events tcp.log || { [ $address = [::1]:0 ] && continue; false; }
         same_as tcp.log 4
@@ -450,8 +452,8 @@ forge() {
     refuses 1 "the training diverged: the gradient of" train -q --data corpus $wild --steps 40 --events a.log
     step=$(sed -n "s/.*is not finite at step \([0-9]*\).*/\1/p" <<<"$stderr")
     jq -es "[.[] | select(.event == \"committed\").step] | max == $step - 1" a.log
-    timeout 60 spot-run train -q --data corpus $wild --steps $((step - 1)) --resume --save w --events b.log
+    timeout 60 spot-run train -q --data corpus $wild --steps $((step - 1)) --resume --save w.safetensors --events b.log
     want=$(jq -r "select(.event == \"committed\" and .step == $step - 1).loss_hex" a.log)
     [ "$(jq -r "select(.event == \"committed\" and .step == $step - 1).loss_hex" b.log)" = "$want" ]
-    [ -s w ]
+    [ -s w.safetensors ]
 }

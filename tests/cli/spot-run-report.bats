@@ -285,6 +285,60 @@ END
     run -1 grep restarts p.gp
 }
 
+# A run that loses its members at 20.5 and stays without a grid to 60; then it goes back to step 10. Its
+# grid changes once more within less than can be seen.
+outage() {
+    local at
+    log 1 60 >ref
+    { sed '/"step":21,/,$d' ref
+      jq -nc '{schema: "spot.event/1", time_s: 20.5, epoch: 1, step: 20, event: "lost", member: 1, name: "w", why: "x"},
+              {schema: "spot.event/1", time_s: 60, epoch: 1, step: 20, event: "joined", member: 2, members: 1, name: "b"},
+              ({schema: "spot.event/1", time_s: 60, epoch: 2, step: 10}
+               | . + {event: "quiesce", step: 20}, . + {event: "rolled_back", from: 20, to: 10},
+                 . + {event: "migrate", transfers: 1, moved_byte: 0, restored_byte: 1},
+                 . + {event: "formed", D: 1, P: 1, members: 1, place: ["b"]})'
+      sed -n '/"step":11,/,$p' ref | sed '/"step":41,/,$d' | jq -c '.time_s += 50 | .epoch = 2'
+      for at in quiesce 'migrate","transfers":0,"moved_byte":0,"restored_byte":0,"x":"' \
+          'formed","D":1,"P":1,"members":1,"x":"'; do
+          echo '{"schema":"spot.event/1","time_s":90.5,"epoch":3,"step":40,"event":"'"$at"'"}'
+      done
+      sed -n '/"step":41,/,$p' ref | jq -c '.time_s += 50 | .epoch = 3'; } >gone
+}
+
+data() { # N: of the N-th series in p.gp
+    sed -n "/^\$s$1 << EOD/,/^EOD/p" p.gp | sed '1d;$d'
+}
+
+@test "the picture: no grid while nobody is there, steps are held, and drop where they are rolled back" {
+    outage
+    spot-run report gone --plot p.gp >/dev/null
+    [ "$(data 0 | xargs)" = "0 1 20.5 0 60 1 111 1" ] # members
+    [ "$(data 1 | xargs)" = "0 1 20.5 0 60 1 111 1" ] # in the grid; not the change at 90.5
+    [ "$(data 2 | xargs)" = "0 1 20.5 0 60 1 111 1" ] # stages
+    grep -q '^plot $s0 with steps.* $s1 with steps.* $s2 with steps' p.gp
+    grep -q '^plot $s3 with steps' p.gp
+    [ "$(data 3 | head -n 1)" = "0 0" ]
+    [ "$(data 3 | grep -A 2 '^20.5 ' | xargs)" = "20.5 20 60 10 61.5 11" ]
+    [ "$(data 3 | tail -n 1)" = "111 60" ]
+    # a log that ends in the outage
+    sed '/"time_s":60/,$d' gone >cut
+    echo '{"schema":"spot.event/1","time_s":80,"event":"later"}' >>cut
+    spot-run report cut --plot p.gp >/dev/null
+    [ "$(data 1 | xargs)" = "0 1 20.5 0 80 0" ]
+    # the coordinator died at 20.5 or later, and its members are heard of no more
+    jq -c 'if .event == "lost" then {schema, time_s, epoch, step, event: "durable", where: "disk"}
+        elif .member == 2 then {schema, time_s, epoch, step, event: "resumed"}, . else . end' gone >died
+    spot-run report died --plot p.gp >/dev/null
+    [ "$(data 1 | xargs)" = "0 1 20.5 0 60 1 111 1" ]
+    # in text, restarts are marks in the drawings of the others
+    spot-run report died --plot - >drawn
+    run -0 grep -c 'coordinator restarts' drawn
+    [ "$output" = 3 ]
+    run -1 grep -E '^ *coordinator restarts *$' drawn
+    grep -q '^ *in the grid (#: coordinator restarts) *$' drawn
+    grep -qE '[|+].*#' drawn
+}
+
 # tells LINE WHAT: the log in `edited` is refused by its line, or gives the report that it gave before
 tells() {
     spot-run report --no-provenance edited >got 2>said && status=0 || status=$?

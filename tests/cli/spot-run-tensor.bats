@@ -30,6 +30,7 @@ grids() {
 runs() {
     local d=$1 p=$2 m=$3
     shift 3
+    rm -f log
     timeout 120 spot-run train -q --data corpus $MODEL --global-batch 5 --steps 3 --events log \
         --workers $((d * p * m)) --grid "${d}x${p}x$m" ${more-} "$@"
     grep -q "\"D\":$d,\"P\":$p,\"M\":$m" log

@@ -30,7 +30,7 @@ grids() { # ARGUMENTS -- D P...
     run cmp tied untied
     [ "$status" -eq 1 ]
     spot-run train -q --data corpus $MODEL --tied --global-batch 5 --steps 2 --state s --events a.log
-    refuses 2 "another job" train --data corpus $MODEL --global-batch 5 --steps 3 --state s --resume
+    refuses 2 "another job: --tied no, there yes" train --data corpus $MODEL --no-tied --global-batch 5 --steps 3 --state s --resume
 }
 
 @test "a job that is killed on every stage and resumed goes on with one table" {

@@ -14,6 +14,7 @@
 
 #include "checkpoint/generation.h"
 #include "common/json.h"
+#include "train/job_note.h"
 #include "model/cluster_doc.h"
 #include "model/event.h"
 #include "model/forecast_doc.h"
@@ -80,6 +81,7 @@ static const struct kind {
     { "plan", spot_plan_part, check_plan_doc },
     { "state", spot_state_part, NULL },
     { "stream", spot_stream_part, NULL },
+    { "training", spot_job_note_part, NULL },
 };
 
 static int check_lines(const struct kind *k)

@@ -45,6 +45,7 @@ static char *in_dir(const char *prefix, const char *name)
 
 static pid_t start_coordinator(const char *result_path, bool is_alone)
 {
+    const char *const data[] = { in_dir("", "corpus") };
     struct spot_coordinator_options o = {
         .config = { .shape = { 2, 16, 2, 8, 256, 2 },
                     .micro_batch = 1,
@@ -54,7 +55,8 @@ static pid_t start_coordinator(const char *result_path, bool is_alone)
                     .adamw = { 1e-3, 0.9, 0.95, 1e-8, 0.1 },
                     .clip_norm = 1,
                     .kernel = "portable" },
-        .data = in_dir("", "corpus"),
+        .data = data,
+        .n_data = 1,
         .token_byte = 1,
         .listen = in_dir("unix:", "j"),
         .n_thread = 1,

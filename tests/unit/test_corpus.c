@@ -95,6 +95,56 @@ START_TEST(a_file_and_a_pipe_give_the_numbers_that_were_written)
 }
 END_TEST
 
+/* Parts of 0, 1, 5 and many tokens, the header of one skipped: as if it were one file. */
+START_TEST(several_files_are_what_one_of_all_of_them_is)
+{
+    static const size_t size[] = { 5, 0, 200000, 1, N - 200006 };
+    enum { PARTS = sizeof(size) / sizeof(size[0]) };
+    char whole[32], part[PARTS][32];
+    const char *path[PARTS];
+    struct spot_corpus c, one;
+    struct spot_err err = { 0 };
+
+    for (int width = 1; width <= 4; width *= 2) {
+        size_t from = 0;
+
+        write_file(whole, N, width, 0, 0);
+        for (int k = 0; k < PARTS; k++) {
+            const bool has_header = width == 2 && size[k] == 200000;
+            FILE *out;
+
+            write_file(part[k], 0, width, has_header ? HEADER : 0, (uint32_t)size[k]);
+            path[k] = part[k];
+            out = fopen(part[k], "a");
+            for (size_t i = 0; i < size[k]; i++)
+                put(out, number(from++, width), width);
+            fclose(out);
+        }
+        ck_assert_int_eq(spot_corpus_open(&one, whole, width, 1 << 20, NULL), 0);
+        ck_assert_msg(!spot_corpus_open_all(&c, path, PARTS, NULL, width, 1 << 20, &err), "%s",
+                      err.msg);
+        ck_assert_uint_eq(c.xxh3, one.xxh3);
+        check_numbers(&c, width);
+        for (size_t at = 200000; at < 200008; at++) {
+            uint32_t token[9], want[9];
+
+            ck_assert_int_eq(spot_corpus_read(&c, at - 4, 9, token, NULL), 0);
+            ck_assert_int_eq(spot_corpus_read(&one, at - 4, 9, want, NULL), 0);
+            ck_assert_mem_eq(token, want, sizeof(want));
+        }
+        spot_corpus_release(&c);
+        spot_corpus_release(&one);
+        unlink(whole);
+        for (int k = 0; k < PARTS; k++)
+            unlink(part[k]);
+    }
+    path[0] = path[1] = "-";
+    ck_assert_int_eq(spot_corpus_open_all(&c, path, 2, NULL, 1, 256, &err), -1);
+    ck_assert_int_eq(err.code, SPOT_EUSAGE);
+    spot_corpus_release(&c);
+}
+END_TEST
+
 /* The identity of a job of bytes is what it always was; another width is another job. */
 START_TEST(the_hash_is_of_the_content_and_of_what_a_token_is)
 {
@@ -199,6 +249,7 @@ int main(void)
     TCase *tc = tcase_create("core");
 
     tcase_add_test(tc, a_file_and_a_pipe_give_the_numbers_that_were_written);
+    tcase_add_test(tc, several_files_are_what_one_of_all_of_them_is);
     tcase_add_test(tc, the_hash_is_of_the_content_and_of_what_a_token_is);
     tcase_add_test(tc, a_header_is_skipped_and_a_false_one_refused);
     tcase_add_test(tc, a_token_out_of_the_vocabulary_is_refused_with_its_place);

@@ -46,6 +46,7 @@ static size_t record(char *text, size_t cap)
     FILE *in;
     size_t n;
 
+    unlink(path);
     ck_assert_int_eq(spot_journal_open(&j, path, false, &step, &epoch, NULL), 0);
     ck_assert_int_eq(step, -1);
     write_event(&j, "formed", 1, 0);
@@ -160,6 +161,7 @@ START_TEST(the_end_of_a_log_is_known_until_a_commit_or_a_roll_back)
     int64_t step;
 
     for (int i = 0; i < 2; i++) {
+        unlink(path);
         ck_assert_int_eq(spot_journal_open(&j, path, false, &step, &epoch, NULL), 0);
         ck_assert(isnan(j.loss));
         write_event(&j, "committed", 1, 4);
@@ -240,14 +242,23 @@ START_TEST(what_was_found_again_is_where_the_job_stands)
 }
 END_TEST
 
-START_TEST(without_resume_the_file_is_replaced_and_nobody_needs_one)
+START_TEST(without_resume_a_log_is_kept_another_file_replaced_and_nobody_needs_one)
 {
     char text[4096];
     struct spot_journal j;
     uint32_t epoch;
     int64_t step;
+    const size_t n = record(text, sizeof(text));
+    struct spot_err err = { 0 };
+    FILE *out;
 
-    record(text, sizeof(text));
+    ck_assert_int_eq(spot_journal_open(&j, path, false, &step, &epoch, &err), -1);
+    ck_assert_int_eq(err.code, SPOT_EUSAGE);
+    spot_journal_close(&j, NULL);
+    ck_assert_uint_eq(file_size(), n);
+    out = fopen(path, "w");
+    fputs("{\"schema\":\"spot.event/1\",\"event\":\"comm", out);
+    fclose(out);
     ck_assert_int_eq(spot_journal_open(&j, path, false, &step, &epoch, NULL), 0);
     ck_assert_int_eq(step, -1);
     ck_assert_int_eq(spot_journal_close(&j, NULL), 0);
@@ -290,7 +301,7 @@ int main(void)
     tcase_add_test(tc, the_end_of_a_log_is_known_until_a_commit_or_a_roll_back);
     tcase_add_test(tc, the_log_tells_who_held_the_newest_step);
     tcase_add_test(tc, what_was_found_again_is_where_the_job_stands);
-    tcase_add_test(tc, without_resume_the_file_is_replaced_and_nobody_needs_one);
+    tcase_add_test(tc, without_resume_a_log_is_kept_another_file_replaced_and_nobody_needs_one);
     tcase_add_test(tc, a_full_disk_and_a_missing_folder_are_errors);
     status = run_suite("journal", tc);
     unlink(path);

@@ -3,17 +3,19 @@
  * rules between options. */
 #include "cli/opt.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "suite.h"
 
-enum { ARGS_MAX = 8 };
+enum { ARGS_MAX = 12 };
 
 static struct {
     bool deep, wide;
     uint64_t count, level;
     double share;
-    const char *output;
+    const char *output, *maybe;
+    struct spot_opt_list list;
 } got;
 
 static const struct spot_opt option[] = {
@@ -24,6 +26,8 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_FLAG, 'w', "wide", &got.wide, NULL, "needs count or deep", 0, 0 },
     { SPOT_OPT_U64, 0, "level", &got.level, "n", "not with deep or output z", 0, 9 },
     { SPOT_OPT_STRING, 'o', "output", &got.output, "file", "a text", 0, 0 },
+    { SPOT_OPT_MAYBE, 0, "maybe", &got.maybe, "x", "a text or none", 0, 0 },
+    { SPOT_OPT_LIST, 0, "list", &got.list, "x", "some texts", 0, 0 },
     { SPOT_OPT_END },
 };
 
@@ -43,6 +47,7 @@ static enum spot_cli_action parse(const char *line, bool runs_command, char *tex
     };
     char *rest = strcpy(text, line);
 
+    free(got.list.item);
     memset(&got, 0, sizeof(got));
     argv[0] = name;
     for (*argc = 1; (argv[*argc] = strtok_r(rest, " ", &rest)); (*argc)++)
@@ -96,6 +101,46 @@ START_TEST(options_follow_operands_up_to_two_dashes_or_a_command)
 }
 END_TEST
 
+static const struct values {
+    const char *line, *operands, *maybe, *list;
+} values[] = {
+    { "a b", "a b", NULL, "" },
+    { "a --maybe", "a", "", "" },
+    { "--maybe -d a", "a", "", "" },
+    { "a --maybe b", "a", "b", "" },
+    { "a --maybe - b", "a b", "-", "" },
+    { "--maybe=a b", "b", "a", "" },
+    { "z --list a - c -d e", "z e", NULL, "a - c" },
+    { "--list=a b --list c d", "b", NULL, "a c d" },
+    { "--list a -- b", "b", NULL, "a" },
+};
+
+static void join(char *text, const char *const *item, size_t n)
+{
+    *text = '\0';
+    for (size_t i = 0; i < n; i++) {
+        strcat(text, i ? " " : "");
+        strcat(text, item[i]);
+    }
+}
+
+START_TEST(an_option_may_take_one_value_or_none_or_all_that_follow)
+{
+    const struct values *v = &values[_i];
+    char text[128], joined[128], *argv[ARGS_MAX];
+    struct spot_err err = { 0 };
+    int argc, first;
+
+    ck_assert_msg(parse(v->line, false, text, argv, &argc, &first, &err) == SPOT_CLI_RUN, "%s: %s",
+                  v->line, err.msg);
+    join(joined, (const char *const *)argv + first, (size_t)(argc - first));
+    ck_assert_str_eq(joined, v->operands);
+    ck_assert_pstr_eq(got.maybe, v->maybe);
+    join(joined, got.list.item, got.list.n);
+    ck_assert_str_eq(joined, v->list);
+}
+END_TEST
+
 static const struct refusal {
     const char *line, *message;
 } refusals[] = {
@@ -105,6 +150,7 @@ static const struct refusal {
     { "a --coun 1", "unknown option '--coun'; did you mean '--count'?" },
     { "a -x", "unknown option '-x'" },
     { "a --count", "--count wants a <n>" },
+    { "a --list", "--list wants a <x>" },
     { "--share 1", "--share has no meaning without --output x" },
     { "--share 1 -o y", "--share has no meaning without --output x" },
     { "-w", "--wide has no meaning without --count or --deep" },
@@ -132,6 +178,8 @@ int main(void)
 
     tcase_add_loop_test(tc, options_follow_operands_up_to_two_dashes_or_a_command, 0,
                         sizeof(orders) / sizeof(orders[0]));
+    tcase_add_loop_test(tc, an_option_may_take_one_value_or_none_or_all_that_follow, 0,
+                        sizeof(values) / sizeof(values[0]));
     tcase_add_loop_test(tc, wrong_options_are_named_before_and_after_operands, 0,
                         sizeof(refusals) / sizeof(refusals[0]));
     return run_suite("opt", tc);

@@ -1,12 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /* The commands that ask a running job: replan, stop and status. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/opt.h"
 #include "cli/table.h"
 #include "cli/tool.h"
+#include "common/clock.h"
 #include "common/json.h"
+#include "common/num.h"
 #include "model/grid.h"
 #include "run.h"
 #include "train/client.h"
@@ -305,11 +309,72 @@ static int print_status(const struct spot_buf *text, enum spot_format format, st
     return 0;
 }
 
-static int status(const struct job_at *at, const char *format_name, struct spot_err *err)
+/* One of many on a line each. */
+static int print_line(const struct spot_buf *text, struct spot_err *err)
+{
+    struct spot_json_doc doc;
+
+    if (spot_json_parse(&doc, (const char *)text->data, text->n, "status", err))
+        return -1;
+    json_dumpf(doc.root, stdout, JSON_COMPACT);
+    putchar('\n');
+    spot_json_release(&doc);
+    return 0;
+}
+
+/* Nobody listens where the job did. */
+static bool is_over(const struct spot_err *err)
+{
+    return err->sys_errno == ECONNREFUSED || err->sys_errno == ENOENT;
+}
+
+/* A table takes the place of the one before on a terminal; elsewhere each has its own lines. */
+static int watch(const struct job_at *at, double every_s, enum spot_format format,
+                 struct spot_err *err)
+{
+    const char *const before =
+        format == SPOT_FORMAT_TABLE && isatty(STDOUT_FILENO) ? "\033[H\033[J" : "";
+    const struct spot_buf nothing = { 0 };
+
+    for (int n = 0, n_failed = 0;; n++) {
+        struct spot_buf answer = { 0 };
+        int rc = ask(at, SPOT_MSG_STATUS, &nothing, &answer, err);
+
+        n_failed = rc ? n_failed + 1 : 0;
+        if (rc && n && is_over(err))
+            return 0;
+        if (!rc) {
+            fputs(before, stdout);
+            rc = format == SPOT_FORMAT_TABLE ? print_status(&answer, format, err)
+                                             : print_line(&answer, err);
+            n_failed = rc ? 2 : 0;
+        }
+        spot_buf_release(&answer);
+        if (n_failed > (n > 0)) /* one may have been cut off by the end of the job */
+            return rc;
+        if (fflush(stdout))
+            return spot_err_sys(err, "cannot write the status");
+        if (!n_failed)
+            spot_clock_sleep(every_s);
+    }
+}
+
+static int parse_every(const char *text, double *every_s, struct spot_err *err)
+{
+    *every_s = 1;
+    if (*text && (spot_num_parse_secs(text, every_s) || *every_s < 0.01 || *every_s > 86400))
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "--watch wants a duration of 0.01s to 1d, such as 2s, got '%s'", text);
+    return 0;
+}
+
+static int status(const struct job_at *at, const char *format_name, const char *every,
+                  struct spot_err *err)
 {
     const struct spot_buf nothing = { 0 };
     struct spot_buf answer = { 0 };
     enum spot_format format;
+    double every_s;
     int rc;
 
     if (format_name && strcmp(format_name, "json") != 0 && strcmp(format_name, "table") != 0)
@@ -317,6 +382,8 @@ static int status(const struct job_at *at, const char *format_name, struct spot_
     if (spot_format_parse(format_name, &format, err))
         return -1;
     format = spot_format_settle(format, NULL, SPOT_FORMAT_JSON);
+    if (every)
+        return parse_every(every, &every_s, err) ? -1 : watch(at, every_s, format, err);
     rc = ask(at, SPOT_MSG_STATUS, &nothing, &answer, err);
     if (!rc)
         rc = print_status(&answer, format, err);
@@ -327,15 +394,17 @@ static int status(const struct job_at *at, const char *format_name, struct spot_
 int run_status(int argc, char **argv)
 {
     struct job_at at = { 0 };
-    const char *format = NULL;
+    const char *format = NULL, *every = NULL;
     const struct spot_opt option[] = {
         JOB_OPTIONS(&at),
         { SPOT_OPT_STRING, 0, "format", &format, "name", "table on a terminal, else json", 0, 0 },
+        { SPOT_OPT_MAYBE, 0, "watch", &every, "time", "again and again, until the job ends (1s)", 0,
+          0 },
         { .type = SPOT_OPT_END },
     };
     const struct spot_cli cli = {
         .name = "spot-run status",
-        .synopsis = "--join ADDR [--key-file FILE] [--format json|table]",
+        .synopsis = "--join ADDR [--key-file FILE] [--format json|table] [--watch [TIME]]",
         .summary = "Show what a running job is doing: members, grid, step, loss, rate, "
                    "time left, last events.",
         .examples = "  spot-run status --join unix:/tmp/job | jq .step\n",
@@ -348,6 +417,6 @@ int run_status(int argc, char **argv)
         return exit_status;
     rc = !at.join       ? spot_err_set(&err, SPOT_EUSAGE, "--join is missing")
          : argc > first ? spot_err_set(&err, SPOT_EUSAGE, "unexpected operand '%s'", argv[first])
-                        : status(&at, format, &err);
+                        : status(&at, format, every, &err);
     return spot_tool_finish(rc, &err);
 }

@@ -87,9 +87,13 @@ static int take_shape(struct job_options *o, const struct spot_shape *shape, con
     if (o->norm_eps != 0 && (float)o->norm_eps != (float)s.norm_eps)
         return spot_err_set(err, SPOT_EUSAGE, "--norm-eps %g, but %s says %g", o->norm_eps, path,
                             s.norm_eps);
-    if (o->seq > (uint64_t)s.seq && s.seq && s.arch == SPOT_ARCH_GPT2)
+    if (o->seq > (uint64_t)s.seq)
         return spot_err_set(err, SPOT_EUSAGE, "--seq %llu, but %s says that it has %lld positions",
                             (unsigned long long)o->seq, path, (long long)s.seq);
+    if (o->seq && o->seq < (uint64_t)s.seq)
+        spot_tool_note("--seq %llu: sequences are shorter than the %lld positions of %s",
+                       (unsigned long long)o->seq, (long long)s.seq, path);
+    o->seq = o->seq ? o->seq : (uint64_t)s.seq;
     o->arch = spot_arch_name(s.arch);
     o->is_tied = s.is_tied != 0;
     o->rope_theta = s.rope_theta;
@@ -104,28 +108,16 @@ static int take_shape(struct job_options *o, const struct spot_shape *shape, con
                : 0;
 }
 
-/* Which T the weights were trained with stands in their metadata only. */
 static int take_config(struct job_options *o, const char *load, struct spot_err *err)
 {
     struct spot_shape s = { 0 };
     char path[CONFIG_PATH_MAX];
-    int is_there = find_config(load, path), seq = SEQ;
+    const int is_config = find_config(load, path);
+    const int is_there = is_config && !spot_hf_config_load(path, &s, err) ? 1
+                         : is_config                                      ? -1
+                                     : spot_hf_config_noted(path, &s, err);
 
-    if (is_there) {
-        if (spot_hf_config_load(path, &s, err))
-            return -1;
-        if (s.arch == SPOT_ARCH_GPT2 && s.seq && s.seq < seq)
-            seq = (int)s.seq;
-    } else {
-        is_there = spot_hf_config_noted(path, &s, err);
-        if (is_there > 0 && s.seq && s.seq <= 1 << 20)
-            seq = (int)s.seq;
-    }
-    if (is_there < 0 || (is_there && take_shape(o, &s, path, err)))
-        return -1;
-    if (!o->seq)
-        o->seq = (uint64_t)seq;
-    return 0;
+    return is_there < 0 || (is_there && take_shape(o, &s, path, err)) ? -1 : 0;
 }
 
 int job_options_shape(struct job_options *o, const char *load, struct spot_err *err)
@@ -147,7 +139,7 @@ int job_options_shape(struct job_options *o, const char *load, struct spot_err *
 
 int job_options_check(const struct job_options *o, struct spot_err *err)
 {
-    if (!o->data)
+    if (!o->data.n)
         return spot_err_set(err, SPOT_EUSAGE, "--data is missing: a file of text, or - for stdin");
     if (strcmp(o->backend, "cpu") != 0 && strcmp(o->backend, "cuda") != 0 &&
         strcmp(o->backend, "auto") != 0)
@@ -301,9 +293,11 @@ void job_options_put(const struct job_options *o, struct spot_coordinator_option
         .clip_norm = o->clip,
     };
     snprintf(c->config.kernel, sizeof(c->config.kernel), "%s", kernel_of(o));
-    c->data = o->data;
+    c->data = o->data.item;
+    c->n_data = o->data.n;
     c->token_byte = o->token_byte;
     c->bpe = o->bpe;
+    c->tokenizer = o->tokenizer;
     c->n_thread = o->threads;
     c->recompute = spot_recompute_find(o->recompute);
 }

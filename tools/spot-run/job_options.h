@@ -5,12 +5,14 @@
 
 #include <stdint.h>
 
+#include "cli/opt.h"
 #include "common/err.h"
 #include "text/bpe.h"
 #include "train/coordinator.h"
 
 struct job_options {
-    const char *data, *tokens, *tokenizer, *arch, *kernel, *backend, *recompute;
+    struct spot_opt_list data;
+    const char *tokens, *tokenizer, *arch, *kernel, *backend, *recompute;
     uint64_t layers, width, heads, seq, vocab, shards, micro_batch, global_batch, threads, seed;
     uint64_t kv_heads, ffn; /* as rope_theta of a Llama; 0, as NULL for arch: chosen here */
     double norm_eps;        /* 0: 1e-5 */

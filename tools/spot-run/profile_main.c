@@ -55,8 +55,9 @@ static int settle(struct spot_prov *prov, struct spot_err *err)
 
     if (job_options_shape(&p.job, NULL, err) || job_options_check(&p.job, err))
         return -1;
-    if (!strcmp(p.job.data, "-"))
-        return spot_err_set(err, SPOT_EUSAGE, "--data wants a file: it is read several times");
+    for (size_t i = 0; i < p.job.data.n; i++)
+        if (!strcmp(p.job.data.item[i], "-"))
+            return spot_err_set(err, SPOT_EUSAGE, "--data wants a file: it is read several times");
     p.job.seed = common.seed;
     if (job_options_settle(&p.job, err))
         return -1;
@@ -64,10 +65,9 @@ static int settle(struct spot_prov *prov, struct spot_err *err)
     c.config.n_step = 1;
     if (spot_job_config_check(&c.config, err))
         return -1;
-    rc = p.job.bpe
-             ? spot_corpus_of_text(&corpus, p.job.data, p.job.bpe, err)
-             : spot_corpus_open(&corpus, p.job.data, p.job.token_byte, c.config.shape.vocab, err);
-    spot_prov_add(prov, p.job.data, corpus.xxh3);
+    rc = spot_corpus_open_all(&corpus, c.data, c.n_data, c.bpe, c.token_byte, c.config.shape.vocab,
+                              err);
+    spot_prov_add(prov, c.n_data == 1 ? c.data[0] : "--data", corpus.xxh3);
     spot_corpus_release(&corpus);
     p.n_bundle = spot_shape_bundles(&c.config.shape);
     p.n_microbatch = spot_job_microbatches(&c.config);
@@ -150,7 +150,7 @@ static const struct spot_opt option_table[] = {
       0 },
     { SPOT_OPT_STRING, 0, "name", &name, "text", "of the job (profile)", 0, 0 },
     { SPOT_OPT_GROUP, .help = "the job, as for train" },
-    { SPOT_OPT_STRING, 0, "data", &p.job.data, "file", "what to learn", 0, 0 },
+    { SPOT_OPT_LIST, 0, "data", &p.job.data, "file", "what to learn, in order", 0, 0 },
     { SPOT_OPT_STRING, 0, "tokens", &p.job.tokens, "kind",
       "bytes, u16, u32; or text for a tokenizer", 0, 0 },
     { SPOT_OPT_STRING, 0, "tokenizer", &p.job.tokenizer, "dir|file", NULL, 0, 0 },

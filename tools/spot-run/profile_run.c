@@ -264,9 +264,9 @@ static int stall_run(struct profile *p, int64_t D, int64_t global_batch, bool is
     c.config.global_batch = global_batch;
     c.listen = is_tcp ? "127.0.0.1:0" : NULL;
     if (is_cold) {
-        w.cold_fd = open(p->job.data, O_RDONLY | O_CLOEXEC);
+        w.cold_fd = open(p->job.data.item[0], O_RDONLY | O_CLOEXEC);
         if (w.cold_fd < 0)
-            return spot_err_sys(err, "cannot open '%s'", p->job.data);
+            return spot_err_sys(err, "cannot open '%s'", p->job.data.item[0]);
         fsync(w.cold_fd); /* only clean pages can be dropped */
     }
     rc = watch_job(&w, &c, is_synthetic, err);

@@ -12,6 +12,7 @@
 #include "common/xalloc.h"
 #include "model/report.h"
 #include "report_doc.h"
+#include "report_plot.h"
 #include "run.h"
 
 struct options {
@@ -131,152 +132,6 @@ static void fill_table(struct spot_table *t, const struct spot_run *run,
         add_reference(t, run, reference);
 }
 
-/* --- the picture --------------------------------------------------------- */
-
-struct curve {
-    double *x, *y;
-    size_t n;
-};
-
-static struct curve new_curve(size_t n)
-{
-    return (struct curve){ .x = spot_xcalloc(n + 1, sizeof(double)),
-                           .y = spot_xcalloc(n + 1, sizeof(double)) };
-}
-
-static void add_point(struct curve *c, double x, double y)
-{
-    c->x[c->n] = x;
-    c->y[c->n++] = y;
-}
-
-static struct spot_series as_series(const struct curve *c, const char *label,
-                                    enum spot_series_style style, double width)
-{
-    return (struct spot_series){
-        .label = label, .style = style, .n = c->n, .x = c->x, .y = c->y, .width = width
-    };
-}
-
-/* Counts hold until they change: the last one to the end of the run. */
-static struct curve member_curve(const struct spot_run *run)
-{
-    struct curve c = new_curve(2 * run->n_member);
-
-    for (size_t i = 0; i < run->n_member; i++) {
-        if (i)
-            add_point(&c, run->member[i].time_s, (double)run->member[i - 1].n);
-        add_point(&c, run->member[i].time_s, (double)run->member[i].n);
-    }
-    return c;
-}
-
-static struct curve grid_curve(const struct spot_run *run, bool depth)
-{
-    struct curve c = new_curve(2 * run->n_grid + 1);
-    double last = 0;
-
-    for (size_t i = 0; i < run->n_grid; i++) {
-        const struct spot_grid_change *g = &run->grid[i];
-
-        if (i)
-            add_point(&c, g->time_s, last);
-        last = (double)(depth ? g->grid.P : spot_grid_size(&g->grid));
-        add_point(&c, g->time_s, last);
-    }
-    if (run->n_grid)
-        add_point(&c, run->end_s, last);
-    return c;
-}
-
-/* As high as the machines go. */
-static struct curve resume_curve(const struct spot_run *run)
-{
-    struct curve c = new_curve(run->n_resume);
-    int64_t most = 1;
-
-    for (size_t i = 0; i < run->n_member; i++)
-        most = run->member[i].n > most ? run->member[i].n : most;
-    for (size_t i = 0; i < run->n_resume; i++)
-        add_point(&c, run->resume_s[i], (double)most);
-    return c;
-}
-
-static struct curve step_curve(const struct spot_run *run)
-{
-    struct curve c = new_curve(run->n_commit);
-
-    for (size_t i = 0; i < run->n_commit; i++)
-        add_point(&c, run->commit[i].time_s, (double)run->commit[i].step);
-    return c;
-}
-
-static struct curve loss_curve(const struct spot_run *run)
-{
-    struct curve c = new_curve(run->n_commit);
-
-    for (size_t i = 0; i < run->n_commit; i++)
-        if (!run->commit[i].is_void)
-            add_point(&c, (double)run->commit[i].step, run->commit[i].loss);
-    return c;
-}
-
-static int draw(const struct spot_run *run, const struct spot_run *reference, const char *path,
-                struct spot_err *err)
-{
-    struct curve c[] = { member_curve(run),
-                         grid_curve(run, false),
-                         grid_curve(run, true),
-                         step_curve(run),
-                         loss_curve(reference ? reference : run),
-                         loss_curve(run),
-                         resume_curve(run) };
-    const struct spot_series machines[] = {
-        as_series(&c[0], "members", SPOT_SERIES_LINE, 1),
-        as_series(&c[1], "in the grid", SPOT_SERIES_LINE, 2),
-        as_series(&c[2], "stages P", SPOT_SERIES_LINE, 1),
-        { "coordinator restarts", SPOT_SERIES_MARK, c[6].n, c[6].x, c[6].y, NULL, 2, "#555555" },
-    };
-    const struct spot_series steps[] = { as_series(&c[3], "this run", SPOT_SERIES_LINE, 2) };
-    const struct spot_series loss[] = {
-        as_series(&c[4], reference ? "undisturbed" : "loss", SPOT_SERIES_LINE, reference ? 6 : 1),
-        as_series(&c[5], "this run", SPOT_SERIES_LINE, 1),
-    };
-    const int64_t n_preemption = run->n_notice + run->n_kill;
-    char title[96];
-    struct spot_figure panel[] = {
-        { .title = title,
-          .x_label = "time (s)",
-          .y_label = "machines",
-          .made_by = "spot-run report --plot",
-          .series = machines,
-          .n_series = run->n_resume ? 4 : 3,
-          .is_count = true },
-        { .title = "Committed steps",
-          .x_label = "time (s)",
-          .y_label = "step",
-          .series = steps,
-          .n_series = 1,
-          .is_count = true },
-        { .title = reference ? "The loss, step by step, is that of the undisturbed run" : "Loss",
-          .x_label = "step",
-          .y_label = run->is_of_bytes ? "loss (nats per byte)" : "loss (nats per token)",
-          .series = loss,
-          .n_series = reference ? 2 : 1 },
-    };
-    int rc;
-
-    snprintf(title, sizeof(title), "%lld preemption%s, %zu grid%s, one training",
-             (long long)n_preemption, n_preemption == 1 ? "" : "s", run->n_grid,
-             run->n_grid == 1 ? "" : "s");
-    rc = spot_plot_panels(panel, 3, path, err);
-    for (size_t i = 0; i < sizeof(c) / sizeof(c[0]); i++) {
-        free(c[i].x);
-        free(c[i].y);
-    }
-    return rc;
-}
-
 /* --- main ---------------------------------------------------------------- */
 
 static int print(const char *path, const struct spot_run *run, const struct spot_run *reference,
@@ -338,7 +193,7 @@ static int report(const char *path, const struct options *o, struct spot_err *er
     if (!rc && !spot_plot_takes_stdout(o->plot, o->common.output))
         rc = print(path, &run, against, o, format, err);
     if (!rc && o->plot)
-        rc = draw(&run, against, o->plot, err);
+        rc = report_plot(&run, against, o->plot, err);
     if (!rc && against)
         rc = judge(&run, against, o->reference, err);
     spot_run_release(&run);

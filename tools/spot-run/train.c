@@ -11,6 +11,7 @@
 #include "engine/backend.h"
 #include "job_options.h"
 #include "model/grid.h"
+#include "resume.h"
 #include "run.h"
 #include "train/coordinator.h"
 #include "train/protocol.h"
@@ -18,10 +19,10 @@
 struct options {
     struct job_options job;
     const char *grid, *plan, *listen, *key_file, *state, *events, *save, *load, *shares, *comm,
-        *reduce;
+        *reduce, *resume; /* "": from state */
     uint64_t steps, workers;
     double price_usd_per_h, budget_usd, ahead_byte, durable_every_s, grace_s, lease_s, stall_s;
-    bool resume, buddies, quiet, verbose;
+    bool buddies, quiet, verbose;
 };
 
 /* Until the job has begun there is nothing to put in order, and its data may be long in coming. */
@@ -85,7 +86,7 @@ static struct spot_coordinator_options coordinator_options(const struct options 
         .save = o->save,
         .price_usd_per_h = o->price_usd_per_h,
         .budget_usd = o->budget_usd,
-        .resume = o->resume,
+        .resume = o->resume != NULL,
         .no_buddies = !o->buddies,
         .ahead_byte = o->ahead_byte,
         .grace_s = o->grace_s,
@@ -124,32 +125,6 @@ static int check_comm(const struct options *o, struct spot_err *err)
     return 0;
 }
 
-static int train(struct options *o, struct spot_err *err)
-{
-    struct spot_coordinator_options c;
-    struct spot_coordinator_result result;
-
-    if (job_options_shape(&o->job, o->load, err) || job_options_check(&o->job, err))
-        return -1;
-    if (!o->steps)
-        return spot_err_set(err, SPOT_EUSAGE, "--steps is missing");
-    if (check_comm(o, err) || job_options_settle(&o->job, err))
-        return -1;
-    c = coordinator_options(o);
-    if (c.config.comm == SPOT_COMM_NCCL && check_nccl(&c, err))
-        return -1;
-    if (parse_grid(o->grid, &c, err) || spot_shares_parse(o->shares, &c.shares, err))
-        return -1;
-    if (spot_coordinator_run(&c, &result, err))
-        return -1;
-    if (!o->quiet && result.knows_loss)
-        fprintf(stderr, "step %lld  loss %.6f  state %s\n", (long long)result.step,
-                (double)result.loss, result.state_hex);
-    else if (!o->quiet)
-        fprintf(stderr, "step %lld  state %s\n", (long long)result.step, result.state_hex);
-    return 0;
-}
-
 /* What is asked for; the table below fills it. */
 static struct options o = {
     .job = JOB_OPTIONS_DEFAULT,
@@ -164,11 +139,10 @@ static struct options o = {
 
 static const struct spot_opt option_table[] = {
     { SPOT_OPT_GROUP, .help = "the job" },
-    { SPOT_OPT_STRING, 0, "data", &o.job.data, "file",
-      "what to learn, - for stdin; weights to start from", 0, 0 },
+    { SPOT_OPT_LIST, 0, "data", &o.job.data, "file", "what to learn, in order; - for stdin", 0, 0 },
+    { SPOT_OPT_STRING, 0, "tokens", &o.job.tokens, "x",
+      "of the data: bytes, u16, u32 (bytes); weights to start from", 0, 0 },
     { SPOT_OPT_STRING, 0, "load", &o.load, "file|dir", NULL, 0, 0 },
-    { SPOT_OPT_STRING, 0, "tokens", &o.job.tokens, "kind", "of the data: bytes, u16, u32 (bytes)",
-      0, 0 },
     { SPOT_OPT_STRING, 0, "tokenizer", &o.job.tokenizer, "dir|file",
       "of GPT-2's kind: the data are text for it", 0, 0 },
     { SPOT_OPT_FLAG, 0, "tied", &o.job.is_tied, NULL,
@@ -231,28 +205,74 @@ static const struct spot_opt option_table[] = {
       "of a member, for status; stop when so much is spent", 0, 1e9 },
     { SPOT_OPT_REAL, 0, "budget-usd", &o.budget_usd, "X", NULL, 0, 1e12 },
     { SPOT_OPT_GROUP, .help = "what remains" },
-    { SPOT_OPT_STRING, 0, "state", &o.state, "dir", "durable state; go on from it", 0, 0 },
-    { SPOT_OPT_FLAG, 0, "resume", &o.resume, NULL, NULL, 0, 0 },
+    { SPOT_OPT_STRING, 0, "state", &o.state, "dir", "durable state; go on from it, or from DIR", 0,
+      0 },
+    { SPOT_OPT_MAYBE, 0, "resume", &o.resume, "dir", NULL, 0, 0 },
     { SPOT_OPT_SECS, 0, "durable-every", &o.durable_every_s, "time", "(3s; 1s without replicas)",
       0.01, 86400 },
     { SPOT_OPT_STRING, 0, "events", &o.events, "file",
       "spot.event/1 (stdout in a pipe); final weights", 0, 0 },
-    { SPOT_OPT_STRING, 0, "save", &o.save, "file", NULL, 0, 0 },
+    { SPOT_OPT_STRING, 0, "save", &o.save, "file|dir", NULL, 0, 0 },
     { SPOT_OPT_FLAG, 'q', "quiet", &o.quiet, NULL, "no warnings, no progress", 0, 0 },
     { SPOT_OPT_FLAG, 'v', "verbose", &o.verbose, NULL, "say more on stderr", 0, 0 },
     { .type = SPOT_OPT_END },
 };
+static bool said[sizeof(option_table) / sizeof(option_table[0])];
+static struct spot_job_note note; /* of a job that is resumed */
+
+static int settle_resume(struct spot_err *err)
+{
+    if (!o.resume)
+        return 0;
+    if (*o.resume && o.state && strcmp(o.resume, o.state) != 0)
+        return spot_err_set(err, SPOT_EUSAGE, "--resume %s, but --state %s", o.resume, o.state);
+    if (*o.resume)
+        o.state = o.resume;
+    if (!o.state)
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "--resume has no meaning without --state, or a "
+                            "directory to resume from");
+    return resume_options(o.state, option_table, said, &note, err);
+}
+
+static int train(struct spot_err *err)
+{
+    struct spot_coordinator_options c;
+    struct spot_coordinator_result result;
+
+    if (settle_resume(err))
+        return -1;
+    if (job_options_shape(&o.job, o.load, err) || job_options_check(&o.job, err))
+        return -1;
+    if (!o.steps)
+        return spot_err_set(err, SPOT_EUSAGE, "--steps is missing");
+    if (check_comm(&o, err) || job_options_settle(&o.job, err))
+        return -1;
+    c = coordinator_options(&o);
+    if (c.config.comm == SPOT_COMM_NCCL && check_nccl(&c, err))
+        return -1;
+    if (parse_grid(o.grid, &c, err) || spot_shares_parse(o.shares, &c.shares, err))
+        return -1;
+    if (spot_coordinator_run(&c, &result, err))
+        return -1;
+    if (!o.quiet && result.knows_loss)
+        fprintf(stderr, "step %lld  loss %.6f  state %s\n", (long long)result.step,
+                (double)result.loss, result.state_hex);
+    else if (!o.quiet)
+        fprintf(stderr, "step %lld  state %s\n", (long long)result.step, result.state_hex);
+    return 0;
+}
 
 int run_train(int argc, char **argv)
 {
     const struct spot_cli cli = {
         .name = "spot-run train",
-        .need = (const struct spot_opt_need[]){ { "resume", "state" },
-                                                { "budget-usd", "price-usd-per-h" },
-                                                { NULL, NULL } },
+        .need =
+            (const struct spot_opt_need[]){ { "budget-usd", "price-usd-per-h" }, { NULL, NULL } },
         .reads = (const char *const[]){ "data", "tokenizer", "load", "plan", "key-file", NULL },
         .writes = (const char *const[]){ "events", "save", NULL },
-        .synopsis = "--data FILE --steps N [options]",
+        .said = said,
+        .synopsis = "--data FILE... --steps N [options]",
         .summary = "Train a GPT-2 or Llama-style model on workers that come and go.",
         .examples =
             "  spot-run train --data README.md --steps 20 --workers 2 --save model.safetensors\n",
@@ -267,7 +287,9 @@ int run_train(int argc, char **argv)
         return status;
     spot_tool_talk(&(struct spot_tool_common){ .quiet = o.quiet, .verbose = o.verbose });
     rc = argc > first ? spot_err_set(&err, SPOT_EUSAGE, "unexpected operand '%s'", argv[first])
-                      : train(&o, &err);
+                      : train(&err);
     spot_bpe_free(o.job.bpe);
+    free(o.job.data.item);
+    spot_job_note_release(&note);
     return spot_tool_finish(rc, &err);
 }

@@ -1,0 +1,263 @@
+/* SPDX-License-Identifier: MIT */
+#define _XOPEN_SOURCE 700 /* realpath */
+#include "train/job_note.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/out.h"
+#include "common/xalloc.h"
+
+enum { DATA_MAX = 65536, VALUE_MAX = 96 };
+
+#define KEY(member, type_, unit_, min_, max_)                                            \
+    {                                                                                    \
+        .key = #member, .type = type_, .offset = offsetof(struct spot_job_note, member), \
+        .unit = unit_, .min = min_, .max = max_, .required = true                        \
+    }
+#define COUNT(member, least) KEY(member, SPOT_F_INT, "1", least, 1 << 30)
+#define REAL(member, most)   KEY(member, SPOT_F_REAL, "1", 0, most)
+#define TEXT(member)         KEY(member, SPOT_F_STR, NULL, 0, 0)
+#define HEX(member)          KEY(member, SPOT_F_STR, "hex", 16, 16)
+
+const struct spot_field spot_job_note_field[] = {
+    TEXT(arch),
+    COUNT(layers, 1),
+    COUNT(width, 1),
+    COUNT(heads, 1),
+    COUNT(seq, 1),
+    COUNT(vocab, 1),
+    COUNT(shards, 1),
+    COUNT(kv_heads, 0),
+    COUNT(ffn, 0),
+    REAL(rope_theta, 1e9),
+    REAL(norm_eps, 1e9),
+    KEY(tied, SPOT_F_BOOL, NULL, 0, 0),
+    COUNT(micro_batch, 1),
+    COUNT(global_batch, 1),
+    TEXT(seed),
+    REAL(lr, 1e9),
+    REAL(beta1, 1e9),
+    REAL(beta2, 1e9),
+    REAL(weight_decay, 1e9),
+    REAL(clip, 1e9),
+    TEXT(kernel),
+    TEXT(reduce),
+    KEY(steps, SPOT_F_INT, "1", 1, 1e12),
+    TEXT(tokens),
+    TEXT(tokenizer),
+    TEXT(load),
+    HEX(data_xxh3),
+    HEX(load_xxh3),
+    { 0 },
+};
+const struct spot_doc_part spot_job_note_part[] = {
+    { "", spot_job_note_field, .required = true },
+    { 0 },
+};
+
+static char *path_in(const char *dir)
+{
+    const size_t n = strlen(dir) + sizeof("/job.json");
+    char *const path = spot_xcalloc(n, 1);
+
+    snprintf(path, n, "%s/job.json", dir);
+    return path;
+}
+
+/* --- reading -------------------------------------------------------------- */
+
+static int read_note(struct spot_job_note *note, struct spot_err *err)
+{
+    const json_t *item;
+    size_t i;
+
+    if (spot_json_expect_schema(&note->doc, "spot.training", 1, err) ||
+        spot_json_read_fields(&note->doc, note->doc.root, "", spot_job_note_field, note, err) ||
+        spot_json_array(&note->doc, note->doc.root, "", "data", true, DATA_MAX, &note->data, err))
+        return -1;
+    json_array_foreach(note->data, i, item)
+    {
+        if (!json_is_string(item))
+            return spot_json_fail(&note->doc, "/data", err, "expected paths");
+    }
+    return 1;
+}
+
+int spot_job_note_load(struct spot_job_note *note, const char *dir, struct spot_err *err)
+{
+    char *const path = path_in(dir);
+    int rc = 0;
+
+    *note = (struct spot_job_note){ .data = NULL };
+    if (!access(path, F_OK)) {
+        rc = spot_json_load_path(&note->doc, path, err);
+        if (!rc && (rc = read_note(note, err)) < 0)
+            spot_job_note_release(note);
+    }
+    free(path);
+    return rc;
+}
+
+void spot_job_note_release(struct spot_job_note *note)
+{
+    if (note->doc.root)
+        spot_json_release(&note->doc);
+    *note = (struct spot_job_note){ .data = NULL };
+}
+
+/* --- writing -------------------------------------------------------------- */
+
+/* Of the numbers in text. */
+struct texts {
+    char seed[24], data[20], load[20];
+};
+
+static void fill(struct spot_job_note *note, const struct spot_job_config *c, struct texts *text)
+{
+    const struct spot_shape *s = &c->shape;
+
+    snprintf(text->seed, sizeof(text->seed), "%" PRIu64, c->seed);
+    snprintf(text->data, sizeof(text->data), "%016" PRIx64, c->data_xxh3);
+    snprintf(text->load, sizeof(text->load), "%016" PRIx64, c->init_xxh3);
+    *note = (struct spot_job_note){
+        .layers = s->n_layer,
+        .width = s->width,
+        .heads = s->n_head,
+        .seq = s->seq,
+        .vocab = s->vocab,
+        .shards = s->n_shard,
+        .kv_heads = s->n_kv_head,
+        .ffn = s->ffn,
+        .micro_batch = c->micro_batch,
+        .global_batch = c->global_batch,
+        .steps = c->n_step,
+        .rope_theta = s->rope_theta,
+        .norm_eps = spot_shape_norm_eps(s),
+        .lr = c->adamw.lr,
+        .beta1 = c->adamw.beta1,
+        .beta2 = c->adamw.beta2,
+        .weight_decay = c->adamw.weight_decay,
+        .clip = c->clip_norm,
+        .tied = s->is_tied != 0,
+        .arch = spot_arch_name((int)s->arch),
+        .kernel = c->kernel,
+        .reduce = c->reduce == SPOT_REDUCE_FAST ? "fast" : "exact",
+        .seed = text->seed,
+        .data_xxh3 = text->data,
+        .load_xxh3 = text->load,
+    };
+}
+
+/* Where a path leads from anywhere; "-" is standard input. Freed by the caller. */
+static char *absolute(const char *path)
+{
+    char *const whole = !path || !strcmp(path, "-") ? NULL : realpath(path, NULL);
+
+    return whole ? whole : path ? spot_xstrdup(path) : NULL;
+}
+
+static void put_data(struct spot_jw *jw, const struct spot_coordinator_options *o)
+{
+    spot_jw_array(jw, "data");
+    for (size_t i = 0; i < o->n_data; i++) {
+        char *const path = absolute(o->data[i]);
+
+        spot_jw_str(jw, NULL, path);
+        free(path);
+    }
+    spot_jw_end(jw);
+}
+
+int spot_job_note_write(const char *dir, const struct spot_job_config *config,
+                        const struct spot_coordinator_options *o, struct spot_err *err)
+{
+    char *const path = path_in(dir), *const tokenizer = absolute(o->tokenizer),
+                *const load = absolute(o->load);
+    struct spot_job_note note;
+    struct texts text;
+    struct spot_out out;
+    struct spot_jw jw;
+    int rc;
+
+    fill(&note, config, &text);
+    note.tokens = o->bpe || o->token_byte == 1 ? "bytes" : o->token_byte == 2 ? "u16" : "u32";
+    note.tokenizer = tokenizer ? tokenizer : "";
+    note.load = load ? load : "";
+    rc = spot_out_open(&out, path, err);
+    if (!rc) {
+        spot_jw_init(&jw, out.file, true);
+        spot_jw_object(&jw, NULL);
+        spot_jw_str(&jw, "schema", "spot.training/1");
+        spot_jw_fields(&jw, spot_job_note_field, &note);
+        put_data(&jw, o);
+        spot_jw_end(&jw);
+        rc = spot_out_finish(&out, spot_jw_close(&jw, err), err);
+    }
+    free(tokenizer);
+    free(load);
+    free(path);
+    return rc;
+}
+
+/* --- comparing ------------------------------------------------------------ */
+
+const char *spot_job_note_option(const char *key, char name[SPOT_JOB_NOTE_KEY_MAX])
+{
+    snprintf(name, SPOT_JOB_NOTE_KEY_MAX, "%s", key);
+    for (char *at = name; (at = strchr(at, '_'));)
+        *at = '-';
+    return name;
+}
+
+static void value_text(const struct spot_field *f, const struct spot_job_note *note,
+                       char text[VALUE_MAX])
+{
+    const void *const at = (const char *)note + f->offset;
+
+    if (f->type == SPOT_F_INT)
+        snprintf(text, VALUE_MAX, "%" PRId64, *(const int64_t *)at);
+    else if (f->type == SPOT_F_REAL)
+        snprintf(text, VALUE_MAX, "%.9g", *(const double *)at);
+    else if (f->type == SPOT_F_BOOL)
+        snprintf(text, VALUE_MAX, "%s", *(const bool *)at ? "yes" : "no");
+    else
+        snprintf(text, VALUE_MAX, "%s", *(const char *const *)at);
+}
+
+void spot_job_note_differences(const char *dir, const struct spot_job_config *config, char *text,
+                               size_t n)
+{
+    struct spot_job_note there, here;
+    struct texts texts;
+    struct spot_err ignored;
+    size_t used = 0;
+
+    *text = '\0';
+    if (spot_job_note_load(&there, dir, &ignored) <= 0)
+        return;
+    fill(&here, config, &texts);
+    for (const struct spot_field *f = spot_job_note_field; f->key && used < n; f++) {
+        const bool is_hash = strstr(f->key, "_xxh3") != NULL;
+        char a[VALUE_MAX], b[VALUE_MAX], name[SPOT_JOB_NOTE_KEY_MAX];
+
+        if (!strcmp(f->key, "steps") ||
+            (f->type == SPOT_F_STR && !*(const char **)((char *)&here + f->offset)))
+            continue; /* no part of what the job is */
+        value_text(f, &here, a);
+        value_text(f, &there, b);
+        if (!strcmp(a, b))
+            continue;
+        spot_job_note_option(f->key, name);
+        if (is_hash)
+            *strstr(name, "-xxh3") = '\0';
+        used += (size_t)snprintf(text + used, n - used,
+                                 is_hash ? "%s--%s with other contents (xxh3 %s, there %s)"
+                                         : "%s--%s %s, there %s",
+                                 used ? "; " : "", name, a, b);
+    }
+    spot_job_note_release(&there);
+}

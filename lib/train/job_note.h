@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT */
+/* job_note.h - what a job is, kept in its state directory as DIR/job.json (spot.training/1): a job
+ * goes on from there alone, and one that is another can be told by what differs.
+ *
+ * Keys are the long names of the options of `spot-run train`, with _ for -.
+ */
+#ifndef SPOT_TRAIN_JOB_NOTE_H
+#define SPOT_TRAIN_JOB_NOTE_H
+
+#include <stddef.h>
+
+#include "common/err.h"
+#include "common/json.h"
+#include "train/coordinator.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { SPOT_JOB_NOTE_KEY_MAX = 32 };
+
+/* Text is borrowed, "" where there is none. */
+struct spot_job_note {
+    int64_t layers, width, heads, seq, vocab, shards, kv_heads, ffn, micro_batch, global_batch;
+    int64_t steps;
+    double rope_theta, norm_eps, lr, beta1, beta2, weight_decay, clip;
+    bool tied;
+    const char *arch, *kernel, *reduce, *tokens, *tokenizer, *load;
+    const char *seed;                  /* decimal: JSON's numbers have no 64 bits */
+    const char *data_xxh3, *load_xxh3; /* 16 hex digits; zeros: not loaded */
+    struct spot_json_doc doc;          /* what holds the text */
+    const json_t *data;                /* paths */
+};
+
+extern const struct spot_field spot_job_note_field[]; /* all but data */
+extern const struct spot_doc_part spot_job_note_part[];
+
+/* Returns 1, 0 where there is none, -1 with *err (SPOT_EDATA, SPOT_ESYS). */
+int spot_job_note_load(struct spot_job_note *note, const char *dir, struct spot_err *err);
+void spot_job_note_release(struct spot_job_note *note);
+
+/* The job as it was settled: config with hashes and the whole name of the kernel; paths of
+ * `options`, which are made absolute. Written only where something is new. */
+int spot_job_note_write(const char *dir, const struct spot_job_config *config,
+                        const struct spot_coordinator_options *options, struct spot_err *err);
+
+/* "--lr 0.5, there 0.001; other --data" in text[n]: how this job differs from that of `dir`; "" if
+ * nobody can tell. */
+void spot_job_note_differences(const char *dir, const struct spot_job_config *config, char *text,
+                               size_t n);
+
+/* "micro-batch" of "micro_batch" */
+const char *spot_job_note_option(const char *key, char name[SPOT_JOB_NOTE_KEY_MAX]);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRAIN_JOB_NOTE_H */

@@ -1,0 +1,358 @@
+/* SPDX-License-Identifier: MIT */
+#include "train/model_dir.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/buf.h"
+#include "common/json.h"
+#include "common/json_writer.h"
+#include "common/out.h"
+#include "common/xalloc.h"
+#include "weights/save.h"
+
+enum { BESIDE = 3 };
+
+/* What lies beside a tokenizer and goes with it; tokenizer_config.json is written where it is not
+ * there. */
+static const char *const beside[BESIDE] = { "tokenizer_config.json", "special_tokens_map.json",
+                                            "chat_template.jinja" };
+static const char end_of_text[] = "<|endoftext|>"; /* of GPT-2's kind */
+
+struct spot_model_dir {
+    char *path;
+    bool is_made; /* by us */
+    bool has_tokenizer;
+    struct spot_buf tokenizer, beside[BESIDE]; /* the files */
+};
+
+bool spot_model_dir_is_meant(const char *path)
+{
+    static const char suffix[] = ".safetensors";
+    const size_t n = strlen(path), n_suffix = sizeof(suffix) - 1;
+    struct stat st;
+
+    if (!stat(path, &st))
+        return S_ISDIR(st.st_mode);
+    return n && (n < n_suffix || strcmp(path + n - n_suffix, suffix) != 0);
+}
+
+static char *in_dir(const char *dir, const char *name)
+{
+    const size_t n = strlen(dir) + strlen(name) + 2;
+    char *const path = spot_xcalloc(n, 1);
+
+    snprintf(path, n, "%s/%s", dir, name);
+    return path;
+}
+
+/* --- the tokenizer's files -------------------------------------------------- */
+
+/* The whole file. Returns 1, 0 if it is not there, -1 with *err. */
+static int read_file(const char *path, struct spot_buf *text, struct spot_err *err)
+{
+    enum { PART = 1 << 16 };
+    FILE *const in = fopen(path, "re");
+    size_t got;
+    int rc = 1;
+
+    if (!in)
+        return errno == ENOENT ? 0 : spot_err_sys(err, "cannot open '%s'", path);
+    while ((got = fread(spot_buf_more(text, PART), 1, PART, in)) > 0)
+        text->n += got;
+    if (ferror(in))
+        rc = spot_err_sys(err, "cannot read '%s'", path);
+    fclose(in);
+    return rc;
+}
+
+/* "left right" of each line; the first may be a comment. */
+static json_t *merges_of(const struct spot_buf *text)
+{
+    json_t *const list = json_array();
+    const char *at = (const char *)text->data;
+    size_t left = text->n;
+
+    while (left) {
+        const char *const end = memchr(at, '\n', left);
+        const size_t n = end ? (size_t)(end - at) : left;
+
+        if (n && !(at == (const char *)text->data && *at == '#'))
+            json_array_append_new(list, json_stringn(at, n));
+        at += n + (end != NULL);
+        left -= n + (end != NULL);
+    }
+    return list;
+}
+
+/* The document of a byte-level BPE of GPT-2's kind. */
+static json_t *tokenizer_of(json_t *vocab, json_t *merges)
+{
+    json_t *const added = json_array(), *const end = json_object_get(vocab, end_of_text);
+
+    if (end)
+        json_array_append_new(added, json_pack("{s:O,s:s,s:b,s:b,s:b,s:b,s:b}", "id", end,
+                                               "content", end_of_text, "single_word", 0, "lstrip",
+                                               0, "rstrip", 0, "normalized", 0, "special", 1));
+    return json_pack(
+        "{s:s,s:n,s:n,s:o,s:n,s:{s:s,s:b,s:b,s:b},s:n,s:{s:s,s:b,s:b,s:b},s:{s:s,s:n,s:n,s:s,s:s,"
+        "s:b,s:b,s:O,s:o}}",
+        "version", "1.0", "truncation", "padding", "added_tokens", added, "normalizer",
+        "pre_tokenizer", "type", "ByteLevel", "add_prefix_space", 0, "trim_offsets", 1, "use_regex",
+        1, "post_processor", "decoder", "type", "ByteLevel", "add_prefix_space", 1, "trim_offsets",
+        1, "use_regex", 1, "model", "type", "BPE", "dropout", "unk_token",
+        "continuing_subword_prefix", "", "end_of_word_suffix", "", "fuse_unk", 0, "byte_fallback",
+        0, "vocab", vocab, "merges", merges);
+}
+
+/* A tokenizer.json out of vocab.json and merges.txt. */
+static int join_files(const char *dir, struct spot_buf *out, struct spot_err *err)
+{
+    char *const vocab = in_dir(dir, "vocab.json"), *const merges = in_dir(dir, "merges.txt");
+    struct spot_buf lines = { 0 };
+    struct spot_json_doc doc;
+    int rc = read_file(merges, &lines, err);
+
+    if (!rc)
+        rc = spot_err_set(err, SPOT_ESYS, "cannot open '%s'", merges);
+    if (rc > 0 && !(rc = spot_json_load_path(&doc, vocab, err))) {
+        json_t *const whole = tokenizer_of(doc.root, merges_of(&lines));
+        char *const text = json_dumps(whole, JSON_INDENT(2) | JSON_ENSURE_ASCII);
+
+        spot_buf_add(out, text, strlen(text));
+        free(text);
+        json_decref(whole);
+        spot_json_release(&doc);
+    }
+    spot_buf_release(&lines);
+    free(vocab);
+    free(merges);
+    return rc;
+}
+
+static int read_tokenizer(struct spot_model_dir *d, const char *path, struct spot_err *err)
+{
+    const char *const slash = strrchr(path, '/');
+    struct stat st;
+    const bool is_dir = !stat(path, &st) && S_ISDIR(st.st_mode);
+    char *const dir = spot_xstrdup(is_dir || slash ? path : ".");
+    char *file;
+    int rc;
+
+    if (!is_dir && slash)
+        dir[slash == path ? 1 : slash - path] = '\0';
+    file = is_dir ? in_dir(dir, "tokenizer.json") : spot_xstrdup(path);
+    rc = read_file(file, &d->tokenizer, err);
+    if (!rc && is_dir)
+        rc = join_files(dir, &d->tokenizer, err);
+    free(file);
+    for (size_t i = 0; i < BESIDE && rc >= 0; i++) {
+        file = in_dir(dir, beside[i]);
+        rc = read_file(file, &d->beside[i], err);
+        free(file);
+    }
+    free(dir);
+    d->has_tokenizer = true;
+    return rc < 0 ? -1 : 0;
+}
+
+/* --- before ------------------------------------------------------------------- */
+
+/* What would be found in place of our weights, or keeps us from writing them. */
+static int check_place(const struct spot_model_dir *d, struct spot_err *err)
+{
+    char *const index = in_dir(d->path, "model.safetensors.index.json"), *const weights = in_dir(
+                                                                             d->path,
+                                                                             "model.safetensors");
+    struct spot_out probe;
+    int rc;
+
+    if (!access(index, F_OK))
+        rc = spot_err_set(err, SPOT_EUSAGE,
+                          "'%s' holds a model in several files (model.safetensors.index.json); "
+                          "save to another directory",
+                          d->path);
+    else if (!(rc = spot_out_open(&probe, weights, err)))
+        spot_out_discard(&probe);
+    free(index);
+    free(weights);
+    return rc;
+}
+
+struct spot_model_dir *spot_model_dir_open(const char *path, const char *tokenizer,
+                                           struct spot_err *err)
+{
+    struct spot_model_dir *const d = spot_xcalloc(1, sizeof(*d));
+    size_t n = strlen(path);
+
+    d->path = spot_xstrdup(path);
+    while (n > 1 && d->path[n - 1] == '/')
+        d->path[--n] = '\0';
+    d->is_made = !mkdir(d->path, 0777);
+    if (!d->is_made && errno != EEXIST)
+        spot_err_sys(err, "cannot make '%s'", path);
+    else if (!check_place(d, err) && (!tokenizer || !read_tokenizer(d, tokenizer, err)))
+        return d;
+    spot_model_dir_close(d);
+    return NULL;
+}
+
+void spot_model_dir_close(struct spot_model_dir *d)
+{
+    if (!d)
+        return;
+    if (d->is_made)
+        (void)rmdir(d->path);
+    spot_buf_release(&d->tokenizer);
+    for (size_t i = 0; i < BESIDE; i++)
+        spot_buf_release(&d->beside[i]);
+    free(d->path);
+    free(d);
+}
+
+/* --- after -------------------------------------------------------------------- */
+
+static int write_file(const struct spot_model_dir *d, const char *name, const struct spot_buf *text,
+                      struct spot_err *err)
+{
+    char *const path = in_dir(d->path, name);
+    struct spot_out out;
+    int rc = spot_out_open(&out, path, err);
+
+    free(path);
+    if (rc)
+        return -1;
+    fwrite(text->data, 1, text->n, out.file);
+    return spot_out_commit(&out, err);
+}
+
+/* A document begun in `name`; NULL with *err. */
+static int begin_document(const struct spot_model_dir *d, const char *name, struct spot_out *out,
+                          struct spot_jw *jw, struct spot_err *err)
+{
+    char *const path = in_dir(d->path, name);
+    const int rc = spot_out_open(out, path, err);
+
+    free(path);
+    if (rc)
+        return -1;
+    spot_jw_init(jw, out->file, true);
+    spot_jw_object(jw, NULL);
+    return 0;
+}
+
+static int end_document(struct spot_out *out, struct spot_jw *jw, struct spot_err *err)
+{
+    spot_jw_end(jw);
+    return spot_out_finish(out, spot_jw_close(jw, err), err);
+}
+
+/* What is not in the shape, and the defaults of the library would say otherwise. */
+static void put_kind(struct spot_jw *jw, const struct spot_shape *shape)
+{
+    static const char *const no_dropout[] = { "resid_pdrop", "embd_pdrop", "attn_pdrop" };
+
+    if (shape->arch == SPOT_ARCH_LLAMA) {
+        spot_jw_str(jw, "hidden_act", "silu");
+        spot_jw_bool(jw, "attention_bias", false);
+        spot_jw_bool(jw, "mlp_bias", false);
+        spot_jw_object(jw, "rope_parameters"); /* the newer place of rope_theta */
+        spot_jw_str(jw, "rope_type", "default");
+        spot_jw_real(jw, "rope_theta", shape->rope_theta);
+        spot_jw_end(jw);
+        return;
+    }
+    spot_jw_str(jw, "activation_function", "gelu_new");
+    for (size_t i = 0; i < sizeof(no_dropout) / sizeof(no_dropout[0]); i++)
+        spot_jw_real(jw, no_dropout[i], 0);
+}
+
+/* The end of a text, of which the library's own number is another model's. */
+static void put_ends(struct spot_jw *jw, int64_t end)
+{
+    static const char *const key[] = { "bos_token_id", "eos_token_id" };
+
+    for (size_t i = 0; i < sizeof(key) / sizeof(key[0]); i++)
+        if (end < 0)
+            spot_jw_null(jw, key[i]);
+        else
+            spot_jw_int(jw, key[i], end);
+}
+
+static int write_config(const struct spot_model_dir *d, const struct spot_shape *shape, int64_t end,
+                        bool is_of_bytes, struct spot_err *err)
+{
+    const bool is_llama = shape->arch == SPOT_ARCH_LLAMA;
+    struct spot_st_note note[SPOT_SAVE_NOTES];
+    char text[SPOT_SAVE_NOTES][SPOT_SAVE_NOTE_TEXT];
+    const int n = spot_save_notes(shape, note, text);
+    struct spot_out out;
+    struct spot_jw jw;
+
+    if (begin_document(d, "config.json", &out, &jw, err))
+        return -1;
+    spot_jw_array(&jw, "architectures");
+    spot_jw_str(&jw, NULL, is_llama ? "LlamaForCausalLM" : "GPT2LMHeadModel");
+    spot_jw_end(&jw);
+    spot_jw_str(&jw, "model_type", is_llama ? "llama" : "gpt2");
+    for (int i = 0; i < n; i++)
+        spot_jw_raw(&jw, note[i].key, note[i].text);
+    put_kind(&jw, shape);
+    put_ends(&jw, end);
+    spot_jw_str(&jw, "torch_dtype", "float32");
+    if (is_of_bytes)
+        spot_jw_str(&jw, "spot_tokens", "bytes");
+    return end_document(&out, &jw, err);
+}
+
+static int write_tokenizer_config(const struct spot_model_dir *d, int64_t seq, int64_t end,
+                                  struct spot_err *err)
+{
+    static const char *const key[] = { "bos_token", "eos_token", "unk_token" };
+    struct spot_out out;
+    struct spot_jw jw;
+
+    if (d->beside[0].n)
+        return write_file(d, beside[0], &d->beside[0], err);
+    if (begin_document(d, beside[0], &out, &jw, err))
+        return -1;
+    spot_jw_str(&jw, "tokenizer_class", "PreTrainedTokenizerFast");
+    spot_jw_int(&jw, "model_max_length", seq);
+    spot_jw_bool(&jw, "clean_up_tokenization_spaces", false);
+    for (size_t i = 0; end >= 0 && i < sizeof(key) / sizeof(key[0]); i++)
+        spot_jw_str(&jw, key[i], end_of_text);
+    return end_document(&out, &jw, err);
+}
+
+static int write_tokenizer(const struct spot_model_dir *d, int64_t seq, int64_t end,
+                           struct spot_err *err)
+{
+    if (write_file(d, "tokenizer.json", &d->tokenizer, err) ||
+        write_tokenizer_config(d, seq, end, err))
+        return -1;
+    for (size_t i = 1; i < BESIDE; i++)
+        if (d->beside[i].n && write_file(d, beside[i], &d->beside[i], err))
+            return -1;
+    return 0;
+}
+
+int spot_model_dir_write(const struct spot_model_dir *d, const struct spot_job_config *config,
+                         const struct spot_bpe *bpe, bool is_of_bytes,
+                         struct spot_bundle *const *bundle, struct spot_err *err)
+{
+    const int64_t end = bpe ? spot_bpe_find(bpe, end_of_text) : -1;
+    char *weights;
+    int rc;
+
+    if (write_config(d, &config->shape, end, is_of_bytes, err) ||
+        (d->has_tokenizer && write_tokenizer(d, config->shape.seq, end, err)))
+        return -1;
+    weights = in_dir(d->path, "model.safetensors");
+    rc = spot_save_weights(weights, &config->shape, bundle, err);
+    free(weights);
+    return rc;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT */
+/* model_dir.h - a trained model as a directory that Hugging Face's from_pretrained takes.
+ *
+ * config.json, model.safetensors and, where the data are text for a tokenizer, tokenizer.json and
+ * tokenizer_config.json. A model of bytes has no tokenizer: its config says "spot_tokens": "bytes".
+ * Each file is there complete or not at all, the weights come last.
+ */
+#ifndef SPOT_TRAIN_MODEL_DIR_H
+#define SPOT_TRAIN_MODEL_DIR_H
+
+#include <stdbool.h>
+
+#include "common/err.h"
+#include "shard/bundle.h"
+#include "text/bpe.h"
+#include "train/config.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct spot_model_dir;
+
+/* Does --save mean a directory: one that is there, or what is not there and does not end in
+ * .safetensors? */
+bool spot_model_dir_is_meant(const char *path);
+
+/* Before the training: make the directory, see that it can be written, and read the files of the
+ * tokenizer (a path of spot_bpe_open, NULL for none), which may be gone at the end. One that holds
+ * the index of a model in several files is refused: who reads it would find those.
+ * NULL with *err: SPOT_ESYS, SPOT_EUSAGE, SPOT_EDATA. */
+struct spot_model_dir *spot_model_dir_open(const char *path, const char *tokenizer,
+                                           struct spot_err *err);
+/* A directory that was made for it and has nothing in it goes. */
+void spot_model_dir_close(struct spot_model_dir *dir);
+
+/* bundle[L + 2]; bpe as given at opening, or NULL; is_of_bytes: the data were. Returns 0, or -1
+ * with *err (SPOT_ESYS). */
+int spot_model_dir_write(const struct spot_model_dir *dir, const struct spot_job_config *config,
+                         const struct spot_bpe *bpe, bool is_of_bytes,
+                         struct spot_bundle *const *bundle, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRAIN_MODEL_DIR_H */
