@@ -268,26 +268,37 @@ complete -c spot-replay -n '__fish_seen_subcommand_from train' -l provenance
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l help
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l data -r
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l tokens -x -a 'bytes u16 u32'
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l load -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l tokenizer -r
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l tied
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l norm-eps
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l load -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l arch -x -a 'gpt2 llama'
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l layers -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l width -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l heads -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l seq -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l steps -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l micro-batch -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l global-batch -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l lr -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l seed -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l workers -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l listen -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l key-file -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l grid -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l plan -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l state -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l resume
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l events -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l save -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l quiet
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l verbose
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l tokens -x -a 'bytes u16 u32'
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l vocab -r
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l shards -r
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l arch -x -a 'gpt2 llama'
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l tied
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l kv-heads -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l ffn -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l rope-theta -r
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l micro-batch -r
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l global-batch -r
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l steps -r
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l seed -r
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l lr -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l norm-eps -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l shards -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l clip -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l beta1 -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l beta2 -r
@@ -296,29 +307,19 @@ complete -c spot-run -n '__fish_seen_subcommand_from train' -l kernel -x -a 'aut
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l backend -x -a 'cpu cuda auto'
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l comm -x -a 'sockets nccl'
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l reduce -x -a 'exact fast'
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l workers -r
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l threads -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l recompute -x -a 'none mlp layer'
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l listen -r
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l plan -r
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l grace -r
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l key-file -r
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l grid -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l threads -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l shares -x -a 'even measured'
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l grace -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l lease -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l stall -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l buddies
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l ahead
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l ahead -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l durable-every -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l price-usd-per-h -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l budget-usd -r
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l state -r
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l resume -r
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l durable-every -r
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l events -r
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l save -r
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l quiet
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l verbose
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l help
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l help-all
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l grids -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l micro-batches -r

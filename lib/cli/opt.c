@@ -19,7 +19,7 @@ static void print_option(const struct spot_opt *o, FILE *out)
     int n = o->short_name ? snprintf(left, sizeof(left), "  -%c, --%s", o->short_name, o->long_name)
                           : snprintf(left, sizeof(left), "      --%s", o->long_name);
 
-    for (const struct spot_opt *next = o + 1; next->type > SPOT_OPT_GROUP && !next->help; next++)
+    for (const struct spot_opt *next = o + 1; next->type > SPOT_OPT_MORE && !next->help; next++)
         n += snprintf(left + n, sizeof(left) - (size_t)n, ", --%s", next->long_name);
     if (o->arg_name)
         n += snprintf(left + n, sizeof(left) - (size_t)n,
@@ -30,16 +30,34 @@ static void print_option(const struct spot_opt *o, FILE *out)
     fprintf(out, n > 30 ? "%s\n%30s%s\n" : "%-29s %s%s\n", left, "", o->help);
 }
 
-static void print_help(const struct spot_cli *cli, FILE *out)
+static bool has_more(const struct spot_cli *cli)
 {
+    const struct spot_opt *o = cli->option;
+
+    while (o->type != SPOT_OPT_END && o->type != SPOT_OPT_MORE)
+        o++;
+    return o->type == SPOT_OPT_MORE;
+}
+
+static void print_help(const struct spot_cli *cli, bool all, FILE *out)
+{
+    bool is_shown = true;
+
     fprintf(out, "usage: %s %s\n\n%s\n", cli->name, cli->synopsis, cli->summary);
-    for (const struct spot_opt *o = cli->option; o->type != SPOT_OPT_END; o++)
-        if (o->type == SPOT_OPT_GROUP)
+    for (const struct spot_opt *o = cli->option; o->type != SPOT_OPT_END; o++) {
+        const bool is_heading = o->type == SPOT_OPT_GROUP || o->type == SPOT_OPT_MORE;
+
+        if (is_heading)
+            is_shown = all || o->type == SPOT_OPT_GROUP;
+        if (is_shown && is_heading)
             fprintf(out, "\n%s:\n", o->help);
-        else if (o->help)
+        else if (is_shown && o->help)
             print_option(o, out);
-    fprintf(out, "      --help                  show this help\n"
-                 "      --version               show the version\n");
+    }
+    fprintf(out, "      --help                  show this help\n");
+    if (has_more(cli))
+        fprintf(out, "      --help-all              show every option\n");
+    fprintf(out, "      --version               show the version\n");
     if (cli->examples)
         fprintf(out, "\nexamples:\n%s", cli->examples);
 }
@@ -244,8 +262,8 @@ static int parse_options(const struct spot_cli *cli, int argc, char **argv, char
         }
         if (!strcmp(arg, "--")) {
             is_over = true;
-        } else if (!strcmp(arg, "--help")) {
-            print_help(cli, stdout);
+        } else if (!strcmp(arg, "--help") || !strcmp(arg, "--help-all")) {
+            print_help(cli, arg[6] == '-', stdout);
             return -2;
         } else if (!strcmp(arg, "--version")) {
             printf("%s %s\n", cli->name, spot_version());

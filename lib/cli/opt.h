@@ -16,6 +16,7 @@ extern "C" {
 enum spot_opt_type {
     SPOT_OPT_END = 0,
     SPOT_OPT_GROUP,  /* heading in --help; `help` is its text */
+    SPOT_OPT_MORE,   /* the same, of options that only --help-all shows */
     SPOT_OPT_FLAG,   /* bool *; also accepts --no-NAME        */
     SPOT_OPT_STRING, /* const char **; points into argv       */
     SPOT_OPT_U64,    /* uint64_t *, decimal                   */
@@ -66,7 +67,8 @@ enum spot_cli_action { SPOT_CLI_RUN, SPOT_CLI_DONE, SPOT_CLI_ERROR };
 
 /* Parse argv. On SPOT_CLI_RUN, argv is permuted: the operands stand last, in their order, from
  * *first_operand to argc. An option may follow an operand, up to "--"; with runs_command the first
- * operand ends the options. --help and --version print to stdout and give SPOT_CLI_DONE. */
+ * operand ends the options. --help, --help-all and --version print to stdout and give
+ * SPOT_CLI_DONE. */
 enum spot_cli_action spot_cli_parse(const struct spot_cli *cli, int argc, char **argv,
                                     int *first_operand, struct spot_err *err);
 

@@ -101,7 +101,7 @@ int spot_tool_dispatch(const char *tool, const char *summary, const struct spot_
     struct spot_err err = { 0 };
 
     spot_tool_init(tool);
-    if (argc >= 2 && !strcmp(argv[1], "--help")) {
+    if (argc >= 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "--help-all"))) {
         list_commands(tool, summary, command, stdout);
         return spot_tool_finish(0, &err);
     }

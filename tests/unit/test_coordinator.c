@@ -76,6 +76,7 @@ static pid_t start_coordinator(const char *result_path, bool is_alone)
 
     if (pid)
         return pid;
+    unlink(o.events); /* of the job before */
     if (spot_coordinator_run(&o, &result, &err)) {
         fprintf(stderr, "# coordinator: %s\n", err.msg);
         _exit(1);
