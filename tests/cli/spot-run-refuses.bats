@@ -160,7 +160,7 @@ teardown() { job_teardown; }
     kill -INT $(pgrep -P $train)
     wait $train && status=0 || status=$?
     [ "$status" -eq 75 ]
-    grep -q "before any state was durable" log.err
+    grep -q "stopped; no state is durable" log.err
     [ -z "$(ls | grep spot-state || true)" ]
 }
 
@@ -325,7 +325,7 @@ stopped() {
     eventually '[ "$(ls j.* 2>/dev/null | wc -l)" = 1 ]'
     [ "$(stat -c %a j.*)" = 600 ]
     # somebody answers there: it is not taken over
-    refuses 4 "cannot listen on unix:j" train --data corpus --steps 1 --listen unix:j
+    refuses 4 "cannot listen on unix:$PWD/j: Address already in use" train --data corpus --steps 1 --listen unix:j
     at_step log 3
     kill -TERM $train
     wait $train || true
