@@ -79,6 +79,7 @@ struct spot_coord {
     struct spot_sampler sampler;
     struct spot_store *store;
     struct spot_journal journal;
+    uint32_t last_epoch, told_epoch; /* drawn; quiesced */
     struct spot_machine machine;
 
     struct spot_endpoint endpoint;

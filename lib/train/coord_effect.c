@@ -45,7 +45,7 @@ static int log_formed(struct spot_coord *c, struct spot_err *err)
 
 static int log_quiesce(struct spot_coord *c, struct spot_err *err)
 {
-    if (spot_journal_begin(&c->journal, "quiesce", c->machine.epoch, c->machine.step))
+    if (spot_journal_begin(&c->journal, "quiesce", c->machine.epoch, c->machine.round))
         return spot_journal_end(&c->journal, err);
     return 0;
 }
@@ -81,11 +81,11 @@ static void begin_end(struct spot_coord *c)
 
 static int begin_step(struct spot_coord *c, struct spot_err *err)
 {
-    if (c->form.step == c->machine.step && log_formed(c, err))
+    if (c->form.step == c->machine.round && log_formed(c, err))
         return -1;
     c->form.step = -1; /* an epoch is announced once */
     spot_coord_release_leavers(c);
-    if (c->machine.step >= c->config.n_step) {
+    if (c->machine.round >= c->config.n_step) {
         begin_end(c);
         return 0;
     }
@@ -103,6 +103,7 @@ static int begin_step(struct spot_coord *c, struct spot_err *err)
 
 static int tell_quiesce(struct spot_coord *c, struct spot_err *err)
 {
+    c->told_epoch = c->machine.epoch;
     if (log_quiesce(c, err))
         return -1;
     if (c->is_final)
@@ -134,15 +135,12 @@ int spot_coord_act(struct spot_coord *c, enum spot_effect effect, struct spot_er
         switch (now) {
         case SPOT_EFFECT_QUIESCE:
             rc = tell_quiesce(c, err);
-            if (!rc && !c->machine.n_member) {
-                c->machine.phase = SPOT_PHASE_FORM;
-                effect = SPOT_EFFECT_FORM;
-            }
             break;
         case SPOT_EFFECT_FORM:
-            rc = spot_coord_form(c, err);
+            rc = c->told_epoch != c->machine.epoch ? tell_quiesce(c, err) : 0;
+            rc = rc ? rc : spot_coord_form(c, err);
             break;
-        case SPOT_EFFECT_STEP:
+        case SPOT_EFFECT_ROUND:
             rc = begin_step(c, err);
             break;
         case SPOT_EFFECT_COMMIT:

@@ -336,7 +336,7 @@ static int tell(struct spot_coord *c, struct spot_err *err)
 
 void spot_coord_keep(struct spot_coord *c)
 {
-    const int64_t step = c->machine.step;
+    const int64_t step = c->machine.round;
 
     if (spot_store_newest(c->store) >= step || spot_store_has_all(c->store, step))
         return;
@@ -386,7 +386,7 @@ static bool must_keep(struct spot_coord *c, int64_t step)
 static int form(struct spot_coord *c, struct spot_err *err)
 {
     const struct spot_degrees grid = choose(c);
-    const int64_t before = c->machine.step;
+    const int64_t before = c->machine.round;
     int64_t step;
     struct spot_move_plan plan = { 0 };
     struct spot_form old;

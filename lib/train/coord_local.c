@@ -25,7 +25,7 @@ static int start(struct spot_coord *c, size_t i, struct spot_err *err)
     snprintf(name, sizeof(name), "local-%zu", i);
     snprintf(threads, sizeof(threads), "%llu", (unsigned long long)c->options->n_thread);
     c->local[i].start_s = spot_clock_s();
-    c->local[i].start_step = c->machine.step;
+    c->local[i].start_step = c->machine.round;
     c->local[i].pid = fork();
     if (c->local[i].pid < 0) {
         c->local[i].pid = 0;
@@ -80,7 +80,7 @@ int spot_coord_local_keep(struct spot_coord *c, struct spot_err *err)
         if (!l->pid || waitpid(l->pid, &status, WNOHANG) != l->pid)
             continue;
         l->pid = 0;
-        is_futile = spot_clock_s() - l->start_s < quick_s || c->machine.step <= l->start_step;
+        is_futile = spot_clock_s() - l->start_s < quick_s || c->machine.round <= l->start_step;
         l->n_futile = is_futile ? l->n_futile + 1 : 0;
         if (l->n_futile >= FUTILE_DEATHS_MAX)
             return give_up(i, status, err);

@@ -152,7 +152,7 @@ static int log_joined(struct spot_coord *c, const struct spot_coord_peer *peer,
                       struct spot_err *err)
 {
     struct spot_jw *jw =
-        spot_journal_begin(&c->journal, "joined", c->machine.epoch, c->machine.step);
+        spot_journal_begin(&c->journal, "joined", c->machine.epoch, c->machine.round);
 
     spot_journal_about(&c->journal, peer->name);
     if (jw) {

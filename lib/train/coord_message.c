@@ -9,7 +9,7 @@
 int spot_coord_log_member(struct spot_coord *c, const char *event,
                           const struct spot_coord_peer *peer, const char *why, struct spot_err *err)
 {
-    struct spot_jw *jw = spot_journal_begin(&c->journal, event, c->machine.epoch, c->machine.step);
+    struct spot_jw *jw = spot_journal_begin(&c->journal, event, c->machine.epoch, c->machine.round);
 
     spot_journal_about(&c->journal, peer->name);
     if (!strcmp(event, "left"))
@@ -120,7 +120,7 @@ static uint64_t drained_status(const struct spot_coord *c, int rc, const struct 
         return 0;
     if (err->code != SPOT_EPREEMPTED)
         return (uint64_t)spot_err_exit_status(err);
-    return c->machine.step > 0 && spot_store_newest(c->store) < c->machine.step;
+    return c->machine.round > 0 && spot_store_newest(c->store) < c->machine.round;
 }
 
 void spot_coord_drained(struct spot_coord *c, int rc, const struct spot_err *err)
@@ -162,7 +162,7 @@ static int on_vote(struct spot_coord *c, struct spot_coord_peer *peer,
     int rc;
 
     if (c->machine.phase != SPOT_PHASE_RUN || frame->epoch != c->machine.epoch ||
-        step != c->machine.step)
+        step != c->machine.round)
         return 0;
     rc = spot_coord_vote(c, peer->id, &in, err);
     if (rc)

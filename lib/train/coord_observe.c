@@ -30,7 +30,7 @@ void spot_coord_observe(struct spot_coord *c, double step_s)
     const struct spot_observer *const observer = c->options->observer;
     const struct spot_form *const f = &c->form;
     struct spot_wish wish = { 0 };
-    struct spot_step_seen seen = { .step = c->machine.step + 1,
+    struct spot_step_seen seen = { .step = c->machine.round + 1,
                                    .D = f->D,
                                    .P = f->P,
                                    .M = f->M,

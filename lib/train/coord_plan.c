@@ -259,7 +259,7 @@ void spot_coord_status(const struct spot_coord *c, struct spot_buf *out)
     spot_jw_real(&jw, "time_s", spot_journal_time(&c->journal));
     spot_jw_str(&jw, "phase", phase_name(c->machine.phase));
     spot_jw_int(&jw, "epoch", c->machine.epoch);
-    spot_jw_int(&jw, "step", c->machine.step);
+    spot_jw_int(&jw, "step", c->machine.round);
     spot_jw_int(&jw, "steps", c->config.n_step);
     spot_jw_int(&jw, "durable_step", spot_store_newest(c->store));
     if (c->knows_loss)
@@ -270,7 +270,7 @@ void spot_coord_status(const struct spot_coord *c, struct spot_buf *out)
     put_want(c, &jw);
     spot_jw_real(&jw, "step_s", c->step_s);
     if (c->step_s > 0 && !c->is_suspended)
-        spot_jw_real(&jw, "eta_s", c->step_s * (double)(c->config.n_step - c->machine.step));
+        spot_jw_real(&jw, "eta_s", c->step_s * (double)(c->config.n_step - c->machine.round));
     spot_jw_real(&jw, "tokens_per_s", token_rate(c));
     if (c->options->price_usd_per_h > 0)
         spot_jw_real(&jw, "spent_usd", c->spent_usd);

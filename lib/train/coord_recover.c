@@ -45,7 +45,7 @@ int64_t spot_coord_newest(const struct spot_coord *c)
 
 bool spot_coord_finds_newer(const struct spot_coord *c)
 {
-    return newest(c, true) > c->machine.step;
+    return newest(c, true) > c->machine.round;
 }
 
 /* --- after a restart ------------------------------------------------------ */
@@ -79,7 +79,7 @@ void spot_coord_await(struct spot_coord *c)
 
 bool spot_coord_awaits(const struct spot_coord *c)
 {
-    struct spot_recovery r = { .logged = c->machine.step };
+    struct spot_recovery r = { .logged = c->machine.round };
 
     if (spot_clock_s() >= c->await_until_s)
         return false;

@@ -134,7 +134,7 @@ static bool is_elsewhere(const struct spot_coord *c, int bundle, int64_t step)
 /* The coordinator reaches who is set aside, but waits for its copies no longer than for others. */
 static bool is_kept_from(const struct spot_coord *c, int bundle, int64_t step)
 {
-    return step == c->machine.step && !is_elsewhere(c, bundle, step) &&
+    return step == c->machine.round && !is_elsewhere(c, bundle, step) &&
            (c->keep_until_s <= 0 || spot_clock_s() < c->keep_until_s);
 }
 

@@ -29,15 +29,15 @@ static double durable_every_s(const struct spot_coord *c)
 
 bool spot_coord_save_is_due(const struct spot_coord *c)
 {
-    return !c->options->observer && !spot_store_is_busy(c->store) && c->machine.step > 0 &&
-           spot_store_newest(c->store) < c->machine.step &&
+    return !c->options->observer && !spot_store_is_busy(c->store) && c->machine.round > 0 &&
+           spot_store_newest(c->store) < c->machine.round &&
            spot_clock_s() - c->durable_s >= durable_every_s(c);
 }
 
 static bool holds(const struct spot_coord *c, uint32_t id, int bundle)
 {
     if (c->machine.phase != SPOT_PHASE_RUN)
-        return spot_coord_find(c, id)->held[bundle] == c->machine.step;
+        return spot_coord_find(c, id)->held[bundle] == c->machine.round;
     return spot_form_computes(&c->form, spot_form_position(&c->form, id), (uint32_t)bundle);
 }
 
@@ -50,7 +50,7 @@ static void ask_snapshots(struct spot_coord *c, struct spot_coord_peer *peer,
     spot_put_u32(&out, peer->n_owed);
     spot_buf_add(&out, bundles->data, bundles->n);
     spot_coord_ask(peer);
-    spot_coord_send(c, peer, SPOT_MSG_SAVE, (uint64_t)c->machine.step, out.data, out.n);
+    spot_coord_send(c, peer, SPOT_MSG_SAVE, (uint64_t)c->machine.round, out.data, out.n);
     spot_buf_release(&out);
 }
 
@@ -61,10 +61,10 @@ void spot_coord_save(struct spot_coord *c)
     struct spot_buf *ask = spot_xcalloc(n, sizeof(*ask));
     struct spot_err why = { 0 };
 
-    spot_store_begin(c->store, c->machine.step);
+    spot_store_begin(c->store, c->machine.round);
     if (spot_journal_sync(&c->journal, &why)) /* no generation should be ahead of the log */
         c->options->warn("%s; after a crash they may lack what led to step %lld", why.msg,
-                         (long long)c->machine.step);
+                         (long long)c->machine.round);
     c->durable_s = spot_clock_s();
     for (int b = 0; b < c->n_bundle; b++)
         for (size_t k = 0; k < n; k++) {
@@ -102,7 +102,7 @@ int spot_coord_snapshot(struct spot_coord *c, const struct spot_frame *frame, st
         spot_bundle_check(&c->config.shape, (int)frame->tag, step, frame->data, frame->n_byte,
                           NULL))
         return 1;
-    if (c->is_final && step == c->machine.step && !c->result[frame->tag]) {
+    if (c->is_final && step == c->machine.round && !c->result[frame->tag]) {
         struct spot_frame *keep = spot_frame_new(frame->type, 0, frame->tag, frame->n_byte);
 
         if (!keep)
@@ -134,10 +134,10 @@ int spot_coord_store_news(struct spot_coord *c, struct spot_err *err)
     }
     if (news > 0 && why.code)
         c->options->warn("%s", why.msg);
-    if (news < 0 && step == c->machine.step && c->is_final && c->options->state) {
+    if (news < 0 && step == c->machine.round && c->is_final && c->options->state) {
         c->state_err = why; /* told when the result is safe */
     } else if (news < 0) {
-        if (step == c->machine.step && c->stop_wanted)
+        if (step == c->machine.round && c->stop_wanted)
             return spot_err_set(err, why.code, "%s", why.msg);
         c->options->warn("%s; training goes on without a durable copy of step %lld", why.msg,
                          (long long)step);
@@ -165,7 +165,7 @@ static struct spot_bundle **unpack_result(struct spot_coord *c, struct spot_err 
     struct spot_bundle **bundle = spot_xcalloc((size_t)c->n_bundle, sizeof(struct spot_bundle *));
 
     for (int b = 0; b < c->n_bundle; b++) {
-        bundle[b] = spot_bundle_unpack(&c->config.shape, b, c->machine.step, c->result[b]->data,
+        bundle[b] = spot_bundle_unpack(&c->config.shape, b, c->machine.round, c->result[b]->data,
                                        c->result[b]->n_byte, err);
         free(c->result[b]);
         c->result[b] = NULL;
@@ -184,9 +184,9 @@ static int log_done(struct spot_coord *c, const char *hex, struct spot_err *err)
 {
     struct spot_jw *jw;
 
-    if (spot_journal_ends_done(&c->journal, c->machine.step, hex))
+    if (spot_journal_ends_done(&c->journal, c->machine.round, hex))
         return 0;
-    jw = spot_journal_begin(&c->journal, "done", c->machine.epoch, c->machine.step);
+    jw = spot_journal_begin(&c->journal, "done", c->machine.epoch, c->machine.round);
     if (jw) {
         if (c->knows_loss)
             spot_jw_real(jw, "loss", (double)c->last_loss);
@@ -206,12 +206,12 @@ int spot_coord_finish(struct spot_coord *c, struct spot_coordinator_result *resu
     if (!bundle)
         return -1;
     hash = spot_hash_stream_new();
-    spot_put_i64(&step, c->machine.step);
+    spot_put_i64(&step, c->machine.round);
     spot_hash_stream_add(hash, step.data, step.n);
     spot_buf_release(&step);
     for (int b = 0; b < c->n_bundle; b++)
         hash_bundle(hash, bundle[b]);
-    result->step = c->machine.step;
+    result->step = c->machine.round;
     result->knows_loss = c->knows_loss;
     result->loss = c->last_loss;
     spot_hash128_hex(spot_hash_stream_128(hash), result->state_hex);

@@ -31,7 +31,7 @@ static int put_tokens(const struct spot_coord *c, uint32_t d, struct spot_buf *o
     }
     for (int64_t j = begin; j < end; j++)
         for (int64_t k = 0; k < c->config.micro_batch; k++) {
-            const int64_t q = sample_of(c, c->machine.step, j, k);
+            const int64_t q = sample_of(c, c->machine.round, j, k);
             uint32_t *const token = (uint32_t *)(void *)spot_buf_more(out, n_byte);
 
             if (spot_sampler_read(&c->sampler, spot_sampler_sequence(&c->sampler, q), token, err))
@@ -52,7 +52,7 @@ static void keep_still(struct spot_coord *c, const struct spot_buf *token)
 
 static int log_step(struct spot_coord *c, struct spot_err *err)
 {
-    if (spot_journal_begin(&c->journal, "step", c->machine.epoch, c->machine.step + 1))
+    if (spot_journal_begin(&c->journal, "step", c->machine.epoch, c->machine.round + 1))
         return spot_journal_end(&c->journal, err);
     return 0;
 }
@@ -82,7 +82,7 @@ int spot_coord_step(struct spot_coord *c, struct spot_err *err)
         if (c->machine.member[i].role != SPOT_ROLE_ACTIVE)
             continue;
         spot_coord_ask(peer);
-        spot_coord_send(c, peer, SPOT_MSG_STEP, (uint64_t)c->machine.step,
+        spot_coord_send(c, peer, SPOT_MSG_STEP, (uint64_t)c->machine.round,
                         reads ? token[at.d].data : NULL, reads ? token[at.d].n : 0);
     }
     for (uint32_t d = 0; d < f->D; d++)
@@ -145,7 +145,7 @@ static int take_bundle_vote(struct spot_coord *c, uint32_t id, uint32_t b, struc
         return spot_err_set(err, SPOT_ESYS,
                             "step %lld: member %u has another gradient of bundle %u than its "
                             "replica: memory or network of one of them is faulty",
-                            (long long)c->machine.step + 1, (unsigned)id, (unsigned)b);
+                            (long long)c->machine.round + 1, (unsigned)id, (unsigned)b);
     all->norm2 = v.norm2;
     all->overflow |= v.overflow;
     all->nonfinite |= v.nonfinite;
@@ -187,7 +187,7 @@ int spot_coord_vote(struct spot_coord *c, uint32_t id, struct spot_wire_in *in,
 
 static int check_finite(const struct spot_coord *c, struct spot_err *err)
 {
-    const long long step = c->machine.step + 1;
+    const long long step = c->machine.round + 1;
 
     for (int b = 0; b < c->n_bundle; b++)
         if (c->vote[b].nonfinite) {
@@ -249,7 +249,7 @@ static bool redo(struct spot_coord *c)
             spot_put_u32(&out, (uint32_t)b);
             spot_put_u32(&out, c->vote[b].overflow);
         }
-    spot_coord_send_active(c, SPOT_MSG_REDO, (uint64_t)c->machine.step, out.data, out.n);
+    spot_coord_send_active(c, SPOT_MSG_REDO, (uint64_t)c->machine.round, out.data, out.n);
     spot_buf_release(&out);
     return true;
 }
@@ -257,7 +257,7 @@ static bool redo(struct spot_coord *c)
 static int log_committed(struct spot_coord *c, float loss, double norm, struct spot_err *err)
 {
     struct spot_jw *jw =
-        spot_journal_begin(&c->journal, "committed", c->machine.epoch, c->machine.step + 1);
+        spot_journal_begin(&c->journal, "committed", c->machine.epoch, c->machine.round + 1);
     uint32_t bits;
     char hex[16];
 
@@ -274,7 +274,7 @@ static int log_committed(struct spot_coord *c, float loss, double norm, struct s
     spot_jw_array(jw, "samples");
     for (int64_t j = 0; j < c->n_microbatch; j++)
         for (int64_t k = 0; k < c->config.micro_batch; k++)
-            spot_jw_int(jw, NULL, sample_of(c, c->machine.step, j, k));
+            spot_jw_int(jw, NULL, sample_of(c, c->machine.round, j, k));
     spot_jw_end(jw);
     return spot_journal_end(&c->journal, err);
 }
@@ -317,7 +317,7 @@ int spot_coord_commit(struct spot_coord *c, enum spot_effect *next, struct spot_
     if (log_committed(c, c->last_loss, sqrt(norm2), err))
         return -1;
     spot_put_f64(&out, scale);
-    spot_coord_send_active(c, SPOT_MSG_COMMIT, (uint64_t)c->machine.step, out.data, out.n);
+    spot_coord_send_active(c, SPOT_MSG_COMMIT, (uint64_t)c->machine.round, out.data, out.n);
     spot_buf_release(&out);
     step_s = pace(c);
     spot_coord_handed(c, step_s);

@@ -128,11 +128,11 @@ static void show_progress(struct spot_coord *c)
 
         spot_endpoint_print(&c->endpoint, address);
         fprintf(stderr, "\r\033[Kstep %lld/%lld  waiting for workers at %s",
-                (long long)c->machine.step, (long long)c->config.n_step, address);
+                (long long)c->machine.round, (long long)c->config.n_step, address);
         fflush(stderr);
         return;
     }
-    fprintf(stderr, "\r\033[Kstep %lld/%lld", (long long)c->machine.step,
+    fprintf(stderr, "\r\033[Kstep %lld/%lld", (long long)c->machine.round,
             (long long)c->config.n_step);
     if (c->knows_loss)
         fprintf(stderr, "  loss %.4f", (double)c->last_loss);
@@ -162,7 +162,7 @@ static bool may_start(const struct spot_coord *c)
 
     return n && n >= (c->last_commit_s > 0 ? 1 : c->options->n_local) && !c->is_suspended &&
            !c->stop_wanted && spot_clock_s() >= c->settle_until_s && !spot_coord_awaits(c) &&
-           !spot_coord_is_asking(c) && !spot_coord_must_keep(c, c->machine.step);
+           !spot_coord_is_asking(c) && !spot_coord_must_keep(c, c->machine.round);
 }
 
 /* What is due by time rather than by message. */
@@ -198,7 +198,7 @@ static bool has_stopped(struct spot_coord *c)
     if (c->options->observer)
         return true;
     (void)spot_store_confirm(c->store); /* what was deleted is written again, or not named */
-    if (stop_calls > 1 || spot_store_newest(c->store) >= c->machine.step)
+    if (stop_calls > 1 || spot_store_newest(c->store) >= c->machine.round)
         return true;
     return c->machine.phase == SPOT_PHASE_WAIT && !spot_store_is_busy(c->store);
 }
@@ -374,7 +374,8 @@ static int open_journal(struct spot_coord *c, struct spot_err *err)
     if (step > c->config.n_step)
         return spot_err_set(err, SPOT_EUSAGE, "--steps %lld is less than the %lld that are done",
                             (long long)c->config.n_step, (long long)step);
-    spot_machine_init(&c->machine, epoch, step > 0 ? step : 0);
+    c->last_epoch = epoch;
+    spot_machine_init(&c->machine, SPOT_ROUNDS_LOCKSTEP, &c->last_epoch, step > 0 ? step : 0);
     return 0;
 }
 
@@ -383,7 +384,7 @@ static int log_resumed(struct spot_coord *c, struct spot_err *err)
 {
     if (!c->options->resume || (!c->journal.is_continued && spot_store_newest(c->store) < 0))
         return 0;
-    (void)spot_journal_begin(&c->journal, "resumed", c->machine.epoch, c->machine.step);
+    (void)spot_journal_begin(&c->journal, "resumed", c->machine.epoch, c->machine.round);
     return spot_journal_end(&c->journal, err);
 }
 
@@ -506,7 +507,7 @@ static int conclude(struct spot_coord *c, struct spot_coordinator_result *result
 {
     if (c->options->observer) {
         dismiss(c);
-        result->step = c->machine.step;
+        result->step = c->machine.round;
         return c->is_over ? 0 : spot_err_set(err, SPOT_EPREEMPTED, "stopped; nothing is kept");
     }
     if (!c->is_over) {

@@ -93,7 +93,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     (void)fcntl(fd[0], F_SETFL, O_NONBLOCK);
     spot_link_init(&peer->link, fd[0], SPOT_HELLO_MAX);
-    spot_machine_init(&c.machine, 0, 0);
+    spot_machine_init(&c.machine, SPOT_ROUNDS_LOCKSTEP, &c.last_epoch, 0);
     c.peer = &peer;
     c.n_peer = 1;
     c.vote = vote;
