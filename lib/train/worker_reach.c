@@ -6,7 +6,7 @@
 #include "comm/probe.h"
 #include "common/utf8.h"
 #include "common/xalloc.h"
-#include "train/suspect_io.h"
+#include "cluster/suspect_io.h"
 #include "train/worker_state.h"
 
 static _Atomic bool was_dismissed;

@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "train/coord.h"
+#include "train/trainer_state.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

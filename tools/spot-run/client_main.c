@@ -9,7 +9,7 @@
 #include "common/json.h"
 #include "model/grid.h"
 #include "run.h"
-#include "train/client.h"
+#include "cluster/client.h"
 
 /* Which job, and how long to look for it. */
 struct job_at {

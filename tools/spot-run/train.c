@@ -13,7 +13,7 @@
 #include "model/grid.h"
 #include "run.h"
 #include "train/coordinator.h"
-#include "train/protocol.h"
+#include "cluster/protocol.h"
 
 struct options {
     struct job_options job;

@@ -8,9 +8,9 @@
 #include "cli/tool.h"
 #include "common/utf8.h"
 #include "engine/stage.h"
-#include "train/private_dir.h"
+#include "cluster/private_dir.h"
 #include "run.h"
-#include "train/protocol.h"
+#include "cluster/protocol.h"
 #include "train/worker.h"
 
 static void on_notice(int number)
