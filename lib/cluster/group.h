@@ -25,11 +25,13 @@ extern "C" {
 #endif
 
 struct spot_group_options {
-    const char *listen;   /* NULL: a private Unix socket */
-    const char *key_file; /* TLS with this key, on every connection; NULL: none */
-    const char *events;   /* JSON Lines; NULL: none, "-": stdout */
-    const char *plan;     /* spot.plan/1 file, read again when it changes; NULL */
-    bool resume;          /* the events are continued */
+    const char *name;          /* begins those of private directories */
+    const char *old_plan_hint; /* told who gives a plan that is too old: how it is taken; NULL */
+    const char *listen;        /* NULL: a private Unix socket */
+    const char *key_file;      /* TLS with this key, on every connection; NULL: none */
+    const char *events;        /* JSON Lines; NULL: none, "-": stdout */
+    const char *plan;          /* spot.plan/1 file, read again when it changes; NULL */
+    bool resume;               /* the events are continued */
 
     uint64_t n_local; /* worker processes to start and keep */
     /* In a new process: become worker `index`, which joins at `address`. Does not return, or the

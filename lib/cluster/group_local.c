@@ -8,49 +8,58 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cluster/group_state.h"
+#include "cluster/private_dir.h"
 #include "common/clock.h"
 #include "common/xalloc.h"
-#include "train/trainer_state.h"
-#include "cluster/private_dir.h"
 
 enum { FUTILE_DEATHS_MAX = 3 };
 
 static const double quick_s = 1;
 
-static int start(struct spot_coord *c, size_t i, struct spot_err *err)
+/* Of all views: it grows when somebody does something. */
+static int64_t rounds(const struct spot_group *g)
 {
-    char join[SPOT_ADDRESS_MAX + 8], name[32], threads[24];
+    int64_t n = 0;
 
-    spot_endpoint_print(&c->endpoint, join);
-    snprintf(name, sizeof(name), "local-%zu", i);
-    snprintf(threads, sizeof(threads), "%llu", (unsigned long long)c->options->n_thread);
-    c->local[i].start_s = spot_clock_s();
-    c->local[i].start_step = c->machine.round;
-    c->local[i].pid = fork();
-    if (c->local[i].pid < 0) {
-        c->local[i].pid = 0;
+    for (size_t i = 0; i < g->n_view; i++)
+        n += g->view[i]->machine.round;
+    return n;
+}
+
+static int start(struct spot_group *g, size_t i, struct spot_err *err)
+{
+    char join[SPOT_ADDRESS_MAX + 8];
+
+    spot_endpoint_print(&g->endpoint, join);
+    g->local[i].start_s = spot_clock_s();
+    g->local[i].start_round = rounds(g);
+    g->local[i].pid = fork();
+    if (g->local[i].pid < 0) {
+        g->local[i].pid = 0;
         return spot_err_sys(err, "cannot start a worker");
     }
-    if (!c->local[i].pid) {
+    if (!g->local[i].pid) {
         setpgid(0, 0); /* the terminal's Ctrl-C is for the coordinator */
-        /* this very program, also when another has been installed in its place meanwhile */
-        execl("/proc/self/exe", "spot-run", "worker", "--quiet", "--join", join, "--name", name,
-              "--threads", threads, "--backend",
-              strncmp(c->config.kernel, "cuda", 4) ? "cpu" : "cuda", "--recompute",
-              spot_recompute_name(c->options->recompute), "--join-timeout", "5s",
-              c->tls ? "--key-file" : (char *)NULL, c->options->key_file, (char *)NULL);
+        g->options->become_worker(g->options->user, i, join);
         _exit(127);
     }
     return 0;
 }
 
-int spot_coord_local_start(struct spot_coord *c, struct spot_err *err)
+void spot_group_notice_local(struct spot_group *g, uint64_t index)
 {
-    if (c->private_dir && setenv(SPOT_PRIVATE_DIR_ENV, c->private_dir, 1))
-        return spot_err_sys(err, "cannot tell workers of '%s'", c->private_dir);
-    c->local = spot_xcalloc(c->options->n_local, sizeof(*c->local));
-    for (size_t i = 0; i < c->options->n_local; i++)
-        if (start(c, i, err))
+    if (g->local && index < g->options->n_local && g->local[index].pid)
+        kill(g->local[index].pid, SIGTERM);
+}
+
+int spot_group_local_start(struct spot_group *g, struct spot_err *err)
+{
+    if (g->private_dir && setenv(SPOT_PRIVATE_DIR_ENV, g->private_dir, 1))
+        return spot_err_sys(err, "cannot tell workers of '%s'", g->private_dir);
+    g->local = spot_xcalloc(g->options->n_local, sizeof(*g->local));
+    for (size_t i = 0; i < g->options->n_local; i++)
+        if (start(g, i, err))
             return -1;
     return 0;
 }
@@ -70,41 +79,41 @@ static int give_up(size_t i, int status, struct spot_err *err)
 }
 
 /* Start again what died; one that dies again and again and helps nobody is an error. */
-int spot_coord_local_keep(struct spot_coord *c, struct spot_err *err)
+int spot_group_local_keep(struct spot_group *g, struct spot_err *err)
 {
-    for (size_t i = 0; c->local && i < c->options->n_local; i++) {
-        struct spot_local *l = &c->local[i];
+    for (size_t i = 0; g->local && i < g->options->n_local; i++) {
+        struct spot_local *l = &g->local[i];
         bool is_futile;
         int status;
 
         if (!l->pid || waitpid(l->pid, &status, WNOHANG) != l->pid)
             continue;
         l->pid = 0;
-        is_futile = spot_clock_s() - l->start_s < quick_s || c->machine.round <= l->start_step;
+        is_futile = spot_clock_s() - l->start_s < quick_s || rounds(g) <= l->start_round;
         l->n_futile = is_futile ? l->n_futile + 1 : 0;
         if (l->n_futile >= FUTILE_DEATHS_MAX)
             return give_up(i, status, err);
-        if (start(c, i, err))
+        if (start(g, i, err))
             return -1;
     }
     return 0;
 }
 
-void spot_coord_local_stop(struct spot_coord *c)
+void spot_group_local_stop(struct spot_group *g)
 {
     const double until_s = spot_clock_s() + 2;
 
-    if (!c->local)
+    if (!g->local)
         return;
-    for (size_t i = 0; i < c->options->n_local; i++)
-        if (c->local[i].pid)
-            kill(c->local[i].pid, SIGTERM);
-    for (size_t i = 0; i < c->options->n_local; i++)
-        while (c->local[i].pid && waitpid(c->local[i].pid, NULL, WNOHANG) == 0) {
+    for (size_t i = 0; i < g->options->n_local; i++)
+        if (g->local[i].pid)
+            kill(g->local[i].pid, SIGTERM);
+    for (size_t i = 0; i < g->options->n_local; i++)
+        while (g->local[i].pid && waitpid(g->local[i].pid, NULL, WNOHANG) == 0) {
             if (spot_clock_s() > until_s)
-                kill(c->local[i].pid, SIGKILL);
+                kill(g->local[i].pid, SIGKILL);
             spot_clock_sleep(0.002);
         }
-    free(c->local);
-    c->local = NULL;
+    free(g->local);
+    g->local = NULL;
 }

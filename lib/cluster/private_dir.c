@@ -14,7 +14,6 @@
 #include "comm/endpoint.h"
 #include "common/temp.h"
 
-static const char name[] = "spot-run";
 static const time_t young_s = 60; /* its coordinator may be about to listen */
 
 /* The directory is reached by its descriptor: its name may be too long for the address of a socket.
@@ -37,7 +36,7 @@ void spot_private_dir_clear(const char *dir)
 }
 
 /* What jobs left that were killed with all their workers. */
-static void sweep(void)
+static void sweep(const char *name)
 {
     char *pattern = spot_temp_template(name);
     glob_t found = { 0 };
@@ -53,11 +52,11 @@ static void sweep(void)
     free(pattern);
 }
 
-char *spot_private_dir_new(struct spot_err *err)
+char *spot_private_dir_new(const char *name, struct spot_err *err)
 {
     char *dir = spot_temp_template(name);
 
-    sweep();
+    sweep(name);
     if (mkdtemp(dir))
         return dir;
     spot_err_sys(err, "cannot make a directory for the socket, '%s'", dir);

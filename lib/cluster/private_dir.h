@@ -16,9 +16,9 @@ extern "C" {
 /* In the environment of local workers: their coordinator's directory. */
 #define SPOT_PRIVATE_DIR_ENV "SPOT_RUN_DIR"
 
-/* A new directory spot-run-XXXXXX in $TMPDIR, with a socket `job` to come; freed by the caller.
- * What dead jobs left there is removed. NULL with *err. */
-char *spot_private_dir_new(struct spot_err *err);
+/* A new directory NAME-XXXXXX in $TMPDIR, with a socket `job` to come; freed by the caller.
+ * What dead jobs left there under such names is removed. NULL with *err. */
+char *spot_private_dir_new(const char *name, struct spot_err *err);
 
 /* Remove the sockets in it at which nobody answers, and the directory if it is empty then. No
  * effect while the coordinator answers. */

@@ -8,15 +8,15 @@
 #include "train/trainer_state.h"
 
 /* Members that name no domain are domains of their own. */
-static bool same_domain(const struct spot_coord *c, uint32_t a, uint32_t b)
+static bool same_domain(const struct spot_trainer *c, uint32_t a, uint32_t b)
 {
-    const char *domain = spot_coord_find(c, a)->domain;
+    const char *domain = spot_peer_domain(spot_group_find(c->group, a));
 
-    return a == b || (*domain && !strcmp(domain, spot_coord_find(c, b)->domain));
+    return a == b || (*domain && !strcmp(domain, spot_peer_domain(spot_group_find(c->group, b))));
 }
 
 /* True if no single domain takes every replica of stage p with it. */
-static bool is_spread(const struct spot_coord *c, uint32_t p)
+static bool is_spread(const struct spot_trainer *c, uint32_t p)
 {
     const struct spot_form *f = &c->form;
 
@@ -44,24 +44,24 @@ static uint32_t n_mirrored(const struct spot_form *f, uint32_t id)
 }
 
 /* Lower is better: another domain first, then who has least to do, then who holds the stage. */
-static int64_t price(const struct spot_coord *c, uint32_t p, const struct spot_member *m)
+static int64_t price(const struct spot_trainer *c, uint32_t p, const struct spot_member *m)
 {
-    const struct spot_coord_peer *peer = spot_coord_find(c, m->id);
-    const bool holds = peer->held[c->form.stage[p]] == c->form.step;
+    const struct spot_trainer_member *who = spot_trainer_member(c, m->id);
+    const bool holds = who->held[c->form.stage[p]] == c->form.step;
 
     return (same_domain(c, spot_form_replica(&c->form, p, 0), m->id) ? 1000000 : 0) +
            1000 * n_mirrored(&c->form, m->id) + (m->role == SPOT_ROLE_ACTIVE ? 100 : 0) +
            (holds ? 0 : 10);
 }
 
-static uint32_t choose(const struct spot_coord *c, uint32_t p)
+static uint32_t choose(const struct spot_trainer *c, uint32_t p)
 {
     const struct spot_member *best = NULL;
 
-    for (size_t i = 0; i < c->machine.n_member; i++) {
-        const struct spot_member *m = &c->machine.member[i];
+    for (size_t i = 0; i < c->machine->n_member; i++) {
+        const struct spot_member *m = &c->machine->member[i];
 
-        if (!spot_coord_may_place(c, m) || spot_coord_find(c, m->id)->cannot_mirror ||
+        if (!spot_view_may_place(c->view, m) || spot_trainer_member(c, m->id)->cannot_mirror ||
             is_replica(&c->form, p, m->id))
             continue;
         if (!best || price(c, p, m) < price(c, p, best))
@@ -70,34 +70,34 @@ static uint32_t choose(const struct spot_coord *c, uint32_t p)
     return best ? best->id : 0;
 }
 
-static void add_transfers(struct spot_coord *c, uint32_t p)
+static void add_transfers(struct spot_trainer *c, uint32_t p)
 {
     struct spot_form *f = &c->form;
-    const struct spot_coord_peer *buddy = spot_coord_find(c, f->buddy[p]);
+    const struct spot_trainer_member *buddy = spot_trainer_member(c, f->buddy[p]);
 
     f->transfer = spot_xrealloc(f->transfer, f->n_transfer + f->stage[p + 1] - f->stage[p],
                                 sizeof(*f->transfer));
     for (uint32_t b = f->stage[p]; b < f->stage[p + 1]; b++) {
-        struct spot_transfer t = { .bundle = b, .to = buddy->id };
+        struct spot_transfer t = { .bundle = b, .to = f->buddy[p] };
 
         if (buddy->held[b] == f->step)
             continue;
-        for (size_t i = 0; !t.from && i < c->machine.n_member; i++)
-            if (spot_coord_holds(c, c->machine.member[i].id, (int)b, f->step))
-                t.from = c->machine.member[i].id;
-        t.origin = t.from ? SPOT_FROM_MEMBER : spot_coord_origin(c);
+        for (size_t i = 0; !t.from && i < c->machine->n_member; i++)
+            if (spot_trainer_holds(c, c->machine->member[i].id, (int)b, f->step))
+                t.from = c->machine->member[i].id;
+        t.origin = t.from ? SPOT_FROM_MEMBER : spot_trainer_origin(c);
         f->transfer[f->n_transfer++] = t;
     }
 }
 
-static bool wants_buddy(const struct spot_coord *c, uint32_t p)
+static bool wants_buddy(const struct spot_trainer *c, uint32_t p)
 {
     return !c->options->no_buddies && !is_spread(c, p);
 }
 
-bool spot_coord_lacks_buddy(const struct spot_coord *c)
+bool spot_trainer_lacks_buddy(const struct spot_trainer *c)
 {
-    if (c->machine.phase != SPOT_PHASE_RUN && c->machine.phase != SPOT_PHASE_MIGRATE)
+    if (c->machine->phase != SPOT_PHASE_RUN && c->machine->phase != SPOT_PHASE_MIGRATE)
         return false;
     for (uint32_t p = 0; p < c->form.P; p++)
         if (!c->form.buddy[p] && wants_buddy(c, p) && choose(c, p))
@@ -105,7 +105,7 @@ bool spot_coord_lacks_buddy(const struct spot_coord *c)
     return false;
 }
 
-void spot_coord_choose_buddies(struct spot_coord *c)
+void spot_trainer_choose_buddies(struct spot_trainer *c)
 {
     struct spot_form *f = &c->form;
 
@@ -113,13 +113,13 @@ void spot_coord_choose_buddies(struct spot_coord *c)
         f->buddy[p] = wants_buddy(c, p) ? choose(c, p) : 0;
         if (!f->buddy[p])
             continue;
-        spot_machine_find(&c->machine, f->buddy[p])->role = SPOT_ROLE_ACTIVE;
+        spot_view_set_role(c->view, f->buddy[p], SPOT_ROLE_ACTIVE);
         add_transfers(c, p);
         for (size_t i = 0; i < f->n_transfer; i++) { /* senders take part in the epoch's forming */
-            struct spot_member *from = spot_machine_find(&c->machine, f->transfer[i].from);
+            const struct spot_member *from = spot_machine_find(c->machine, f->transfer[i].from);
 
             if (from && from->role == SPOT_ROLE_SPARE)
-                from->role = SPOT_ROLE_SOURCE;
+                spot_view_set_role(c->view, from->id, SPOT_ROLE_SOURCE);
         }
     }
 }

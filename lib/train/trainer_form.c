@@ -6,22 +6,20 @@
 #include "common/clock.h"
 #include "common/xalloc.h"
 #include "plan/moves.h"
-#include "train/trainer_state.h"
 #include "train/grid_choice.h"
-
-static const double pause_min_s = 0.1, pause_max_s = 5;
+#include "train/trainer_state.h"
 
 /* --- where the state stands ---------------------------------------------- */
 
-static bool is_held(const struct spot_coord *c, int bundle, int64_t step)
+static bool is_held(const struct spot_trainer *c, int bundle, int64_t step)
 {
-    for (size_t i = 0; i < c->machine.n_member; i++)
-        if (spot_coord_holds(c, c->machine.member[i].id, bundle, step))
+    for (size_t i = 0; i < c->machine->n_member; i++)
+        if (spot_trainer_holds(c, c->machine->member[i].id, bundle, step))
             return true;
     return false;
 }
 
-static bool is_whole(const struct spot_coord *c, int64_t step)
+static bool is_whole(const struct spot_trainer *c, int64_t step)
 {
     for (int b = 0; b < c->n_bundle; b++)
         if (!is_held(c, b, step))
@@ -30,12 +28,12 @@ static bool is_whole(const struct spot_coord *c, int64_t step)
 }
 
 /* A generation that is on its way to the disk counts: wait for it. */
-static int settle_store(struct spot_coord *c, struct spot_err *err)
+static int settle_store(struct spot_trainer *c, struct spot_err *err)
 {
     while (spot_store_writing(c->store) >= 0) {
-        if (spot_coord_store_news(c, err))
+        if (spot_trainer_store_news(c, err))
             return -1;
-        spot_coord_breathe(c);
+        spot_group_send_keepalive(c->group);
         spot_clock_sleep(1e-3);
     }
     return 0;
@@ -43,10 +41,10 @@ static int settle_store(struct spot_coord *c, struct spot_err *err)
 
 /* The newest step, once what must come from the disk has been read and found whole; a generation
  * that was damaged since it was written is set aside. -1 with *err when the disk cannot be read. */
-static int64_t sound_step(struct spot_coord *c, struct spot_err *err)
+static int64_t sound_step(struct spot_trainer *c, struct spot_err *err)
 {
     for (;;) {
-        const int64_t step = spot_coord_newest(c), durable = spot_store_newest(c->store);
+        const int64_t step = spot_trainer_newest(c), durable = spot_store_newest(c->store);
         struct spot_err why = { 0 };
         int n_bad;
 
@@ -71,36 +69,27 @@ static int64_t sound_step(struct spot_coord *c, struct spot_err *err)
 /* --- the grid ------------------------------------------------------------ */
 
 /* No pipelines: nobody to run, or the plan says so. */
-static struct spot_degrees choose(const struct spot_coord *c)
+static struct spot_degrees choose(const struct spot_trainer *c)
 {
-    const uint32_t n = (uint32_t)spot_coord_placeable(c);
+    const uint32_t n = (uint32_t)spot_view_placeable(c->view);
 
-    return n && !c->is_suspended ? spot_grid_choose(n, &c->want, c->n_microbatch, c->n_bundle,
-                                                    c->config.shape.n_shard)
-                                 : (struct spot_degrees){ 0 };
+    return n && !spot_group_is_suspended(c->group)
+               ? spot_grid_choose(n, &c->want, c->n_microbatch, c->n_bundle,
+                                  c->config.shape.n_shard)
+               : (struct spot_degrees){ 0 };
 }
 
-/* Somebody has a part in the epoch that was set aside since. */
-static bool has_outcast(const struct spot_coord *c)
+bool spot_trainer_would_change(void *job, struct spot_view *view)
 {
-    for (size_t i = 0; i < c->machine.n_member; i++) {
-        const struct spot_member *const m = &c->machine.member[i];
-
-        if (m->role == SPOT_ROLE_ACTIVE && spot_coord_is_aside(c, m->id))
-            return true;
-    }
-    return false;
-}
-
-bool spot_coord_would_change(const struct spot_coord *c)
-{
+    const struct spot_trainer *const c = job;
     const struct spot_degrees grid = choose(c);
 
-    return has_outcast(c) || grid.D != c->form.D || grid.P != c->form.P || grid.M != c->form.M ||
-           spot_coord_lacks_buddy(c);
+    (void)view;
+    return grid.D != c->form.D || grid.P != c->form.P || grid.M != c->form.M ||
+           spot_trainer_lacks_buddy(c) || spot_trainer_finds_newer(c);
 }
 
-static void set_grid(struct spot_coord *c, const struct spot_degrees *grid, int64_t step)
+static void set_grid(struct spot_trainer *c, const struct spot_degrees *grid, int64_t step)
 {
     struct spot_form *const f = &c->form;
 
@@ -116,10 +105,10 @@ static void set_grid(struct spot_coord *c, const struct spot_degrees *grid, int6
 }
 
 /* Say once for each number of members that the grid asked for is not to be had. */
-static void tell_compromise(struct spot_coord *c, const struct spot_degrees *grid)
+static void tell_compromise(struct spot_trainer *c, const struct spot_degrees *grid)
 {
     const struct spot_degrees *const want = &c->want;
-    const size_t n = spot_coord_placeable(c);
+    const size_t n = spot_view_placeable(c->view);
     char wanted[SPOT_DEGREES_TEXT], had[SPOT_DEGREES_TEXT];
 
     if (!want->D || (grid->D == want->D && grid->P == want->P && grid->M == want->M) ||
@@ -132,7 +121,7 @@ static void tell_compromise(struct spot_coord *c, const struct spot_degrees *gri
 
 /* --- placement ----------------------------------------------------------- */
 
-int64_t spot_coord_bundle_byte(const struct spot_coord *c, int bundle)
+int64_t spot_trainer_bundle_byte(const struct spot_trainer *c, int bundle)
 {
     struct spot_arena arena;
 
@@ -147,9 +136,9 @@ struct problem {
     uint8_t *holds, *needs, *can_place;
 };
 
-static void fill_problem(const struct spot_coord *c, struct problem *p)
+static void fill_problem(const struct spot_trainer *c, struct problem *p)
 {
-    const size_t n_node = c->machine.n_member, n_unit = (size_t)c->n_bundle;
+    const size_t n_node = c->machine->n_member, n_unit = (size_t)c->n_bundle;
     const uint32_t n_position = spot_form_size(&c->form);
 
     p->unit_byte = spot_xcalloc(n_unit, sizeof(*p->unit_byte));
@@ -157,12 +146,12 @@ static void fill_problem(const struct spot_coord *c, struct problem *p)
     p->needs = spot_xcalloc(n_position * n_unit, 1);
     p->can_place = spot_xcalloc(n_node, 1);
     for (size_t u = 0; u < n_unit; u++)
-        p->unit_byte[u] = spot_coord_bundle_byte(c, (int)u);
+        p->unit_byte[u] = spot_trainer_bundle_byte(c, (int)u);
     for (size_t i = 0; i < n_node; i++) {
-        p->can_place[i] = spot_coord_may_place(c, &c->machine.member[i]);
+        p->can_place[i] = spot_view_may_place(c->view, &c->machine->member[i]);
         for (size_t u = 0; u < n_unit; u++)
             p->holds[i * n_unit + u] =
-                spot_coord_holds(c, c->machine.member[i].id, (int)u, c->form.step);
+                spot_trainer_holds(c, c->machine->member[i].id, (int)u, c->form.step);
     }
     for (uint32_t k = 0; k < n_position; k++) {
         const uint32_t stage = spot_form_place(&c->form, k).p;
@@ -180,26 +169,26 @@ static void free_problem(struct problem *p)
     free(p->can_place);
 }
 
-enum spot_origin spot_coord_origin(const struct spot_coord *c)
+enum spot_origin spot_trainer_origin(const struct spot_trainer *c)
 {
     return c->form.step == spot_store_newest(c->store) || c->weights ? SPOT_FROM_STORE
                                                                      : SPOT_FROM_NOTHING;
 }
 
 /* Roles, members by position and transfers from the solution. */
-static void apply(struct spot_coord *c, const struct spot_move_plan *plan)
+static void apply(struct spot_trainer *c, const struct spot_move_plan *plan)
 {
-    struct spot_member *member = c->machine.member;
+    const struct spot_member *member = c->machine->member;
     struct spot_form *f = &c->form;
 
-    for (size_t i = 0; i < c->machine.n_member; i++)
-        member[i].role = SPOT_ROLE_SPARE;
+    for (size_t i = 0; i < c->machine->n_member; i++)
+        spot_view_set_role(c->view, member[i].id, SPOT_ROLE_SPARE);
     for (size_t i = 0; i < plan->n_move; i++)
         if (plan->move[i].from >= 0)
-            member[plan->move[i].from].role = SPOT_ROLE_SOURCE;
+            spot_view_set_role(c->view, member[plan->move[i].from].id, SPOT_ROLE_SOURCE);
     for (uint32_t k = 0; k < spot_form_size(f); k++) {
-        member[plan->node_of_position[k]].role = SPOT_ROLE_ACTIVE;
         f->member[k] = member[plan->node_of_position[k]].id;
+        spot_view_set_role(c->view, f->member[k], SPOT_ROLE_ACTIVE);
     }
     f->transfer = spot_xcalloc(plan->n_move, sizeof(*f->transfer));
     f->n_transfer = plan->n_move;
@@ -208,7 +197,7 @@ static void apply(struct spot_coord *c, const struct spot_move_plan *plan)
 
         f->transfer[i] = (struct spot_transfer){
             .bundle = (uint32_t)m->unit,
-            .origin = m->from >= 0 ? SPOT_FROM_MEMBER : spot_coord_origin(c),
+            .origin = m->from >= 0 ? SPOT_FROM_MEMBER : spot_trainer_origin(c),
             .from = m->from >= 0 ? member[m->from].id : 0,
             .to = member[m->to].id,
         };
@@ -217,18 +206,18 @@ static void apply(struct spot_coord *c, const struct spot_move_plan *plan)
 }
 
 /* Everyone that takes part must be able to reach everyone. */
-void spot_coord_list_peers(struct spot_coord *c)
+void spot_trainer_list_peers(struct spot_trainer *c)
 {
-    const struct spot_member *member = c->machine.member;
+    const struct spot_member *member = c->machine->member;
     struct spot_form *f = &c->form;
 
-    f->peer = spot_xcalloc(c->machine.n_member, sizeof(*f->peer));
-    for (size_t i = 0; i < c->machine.n_member; i++)
+    f->peer = spot_xcalloc(c->machine->n_member, sizeof(*f->peer));
+    for (size_t i = 0; i < c->machine->n_member; i++)
         if (member[i].role != SPOT_ROLE_SPARE)
             f->peer[f->n_peer++].id = member[i].id; /* addresses differ: see tell_member */
 }
 
-static int place(struct spot_coord *c, struct spot_move_plan *plan, struct spot_err *err)
+static int place(struct spot_trainer *c, struct spot_move_plan *plan, struct spot_err *err)
 {
     struct problem p = { 0 };
     struct spot_move_problem problem;
@@ -236,7 +225,7 @@ static int place(struct spot_coord *c, struct spot_move_plan *plan, struct spot_
 
     fill_problem(c, &p);
     problem = (struct spot_move_problem){
-        .n_node = (int)c->machine.n_member,
+        .n_node = (int)c->machine->n_member,
         .n_position = (int)spot_form_size(&c->form),
         .n_unit = c->n_bundle,
         .unit_byte = p.unit_byte,
@@ -249,37 +238,38 @@ static int place(struct spot_coord *c, struct spot_move_plan *plan, struct spot_
     if (rc)
         return -1;
     apply(c, plan);
-    spot_coord_choose_shares(c);
-    spot_coord_choose_buddies(c);
-    spot_coord_list_peers(c);
+    spot_trainer_choose_split(c);
+    spot_trainer_choose_buddies(c);
+    spot_trainer_list_peers(c);
     return 0;
 }
 
 /* --- telling ------------------------------------------------------------- */
 
 /* What moves before the epoch runs, and what while it does. */
-static int log_epoch(struct spot_coord *c, const struct spot_move_plan *plan, struct spot_err *err)
+static int log_epoch(struct spot_trainer *c, const struct spot_move_plan *plan,
+                     struct spot_err *err)
 {
     const struct spot_form *const f = &c->form;
     const bool is_on_disk = f->step == spot_store_newest(c->store);
     int64_t ahead_byte = 0;
-    struct spot_jw *jw = spot_journal_begin(&c->journal, "migrate", c->machine.epoch, c->form.step);
+    struct spot_jw *jw = spot_journal_begin(c->journal, "migrate", c->machine->epoch, c->form.step);
 
     if (jw) {
         spot_jw_int(jw, "transfers", (int64_t)plan->n_move);
         spot_jw_int(jw, "moved_byte", plan->total_byte);
         spot_jw_int(jw, "restored_byte", is_on_disk ? plan->lost_byte : 0);
         for (size_t i = f->n_handed; i < f->n_handover; i++)
-            ahead_byte += spot_coord_bundle_byte(c, (int)f->handover[i].bundle);
+            ahead_byte += spot_trainer_bundle_byte(c, (int)f->handover[i].bundle);
         if (ahead_byte > 0)
             spot_jw_int(jw, "ahead_byte", ahead_byte);
     }
-    return spot_journal_end(&c->journal, err);
+    return spot_journal_end(c->journal, err);
 }
 
-static int log_rollback(struct spot_coord *c, int64_t from, int64_t to, struct spot_err *err)
+static int log_rollback(struct spot_trainer *c, int64_t from, int64_t to, struct spot_err *err)
 {
-    struct spot_jw *jw = spot_journal_begin(&c->journal, "rolled_back", c->machine.epoch, to);
+    struct spot_jw *jw = spot_journal_begin(c->journal, "rolled_back", c->machine->epoch, to);
 
     c->options->warn("the last copy of a stage was lost: back from step %lld to %lld, the steps "
                      "between are computed again",
@@ -288,23 +278,23 @@ static int log_rollback(struct spot_coord *c, int64_t from, int64_t to, struct s
         spot_jw_int(jw, "from", from);
         spot_jw_int(jw, "to", to);
     }
-    return spot_journal_end(&c->journal, err);
+    return spot_journal_end(c->journal, err);
 }
 
 /* Memory came back that is newer than what the job went on from without it. */
-static int log_restored(struct spot_coord *c, int64_t from, int64_t to, struct spot_err *err)
+static int log_restored(struct spot_trainer *c, int64_t from, int64_t to, struct spot_err *err)
 {
-    struct spot_jw *jw = spot_journal_begin(&c->journal, "restored", c->machine.epoch, to);
+    struct spot_jw *jw = spot_journal_begin(c->journal, "restored", c->machine->epoch, to);
 
     c->options->warn("the state of step %lld was found again: on from there instead of step %lld",
                      (long long)to, (long long)from);
     if (jw)
         spot_jw_int(jw, "from", from);
-    return spot_journal_end(&c->journal, err);
+    return spot_journal_end(c->journal, err);
 }
 
 /* The one place where the step changes other than by a commit, and says so. */
-static int log_step_change(struct spot_coord *c, int64_t from, int64_t to, struct spot_err *err)
+static int log_step_change(struct spot_trainer *c, int64_t from, int64_t to, struct spot_err *err)
 {
     if (from == to)
         return 0;
@@ -313,87 +303,68 @@ static int log_step_change(struct spot_coord *c, int64_t from, int64_t to, struc
 }
 
 /* Each is told the addresses that lead to the others from where it is. */
-static void tell_member(struct spot_coord *c, struct spot_coord_peer *to)
+static void tell_member(struct spot_trainer *c, struct spot_peer *to)
 {
     struct spot_buf out = { 0 };
 
     for (size_t i = 0; i < c->form.n_peer; i++)
-        spot_coord_address(spot_coord_find(c, c->form.peer[i].id), to, c->form.peer[i].address);
+        spot_peer_address(spot_group_find(c->group, c->form.peer[i].id), to,
+                          c->form.peer[i].address);
     spot_form_put(&out, &c->form);
-    spot_coord_ask(to);
-    spot_coord_send(c, to, SPOT_MSG_FORM, 0, out.data, out.n);
+    spot_peer_ask(to);
+    spot_peer_send(to, SPOT_MSG_FORM, 0, out.data, out.n);
     spot_buf_release(&out);
 }
 
-static int tell(struct spot_coord *c, struct spot_err *err)
+static int tell(struct spot_trainer *c, struct spot_err *err)
 {
-    for (size_t i = 0; i < c->machine.n_member; i++)
-        if (c->machine.member[i].role != SPOT_ROLE_SPARE)
-            tell_member(c, spot_coord_find(c, c->machine.member[i].id));
+    for (size_t i = 0; i < c->machine->n_member; i++)
+        if (c->machine->member[i].role != SPOT_ROLE_SPARE)
+            tell_member(c, spot_group_find(c->group, c->machine->member[i].id));
     c->n_restored = 0;
-    return spot_coord_restore(c, err);
+    return spot_trainer_restore(c, err);
 }
 
-void spot_coord_keep(struct spot_coord *c)
+/* Nobody can take a place, or state is waited for: what is held becomes durable. */
+void spot_trainer_idle(void *job, struct spot_view *view)
 {
-    const int64_t step = c->machine.round;
+    struct spot_trainer *const c = job;
+    const int64_t step = c->machine->round;
 
+    (void)view;
+    c->form.D = c->form.P = c->form.M = 0;
     if (spot_store_newest(c->store) >= step || spot_store_has_all(c->store, step))
         return;
     spot_store_cancel(c->store); /* one that waits for somebody who is gone never ends */
     if (is_whole(c, step))
-        spot_coord_save(c);
-}
-
-/* Nobody can take a place, or state is waited for. A member that must leave may hold the newest
- * state alone: what it has becomes durable before it goes. */
-static int hold(struct spot_coord *c)
-{
-    spot_machine_hold(&c->machine);
-    c->form.D = c->form.P = c->form.M = 0;
-    c->settle_until_s = spot_clock_s() + c->options->settle_s;
-    spot_coord_keep(c);
-    return 0;
-}
-
-/* An epoch failed, then the next one, and nobody is to blame yet: ever longer until another try. */
-static bool must_pause(struct spot_coord *c)
-{
-    const bool has_failed = c->has_failed;
-    double pause_s = pause_min_s;
-
-    c->has_failed = false;
-    if (spot_coord_judge(c) || !has_failed || c->n_broken < 2)
-        return false;
-    for (int k = 2; k < c->n_broken && pause_s < pause_max_s; k++)
-        pause_s *= 2;
-    hold(c);
-    c->settle_until_s = spot_clock_s() + pause_s;
-    return true;
+        spot_trainer_save(c);
 }
 
 /* What others cannot have from its only holder comes by way of the disk. */
-static bool must_keep(struct spot_coord *c, int64_t step)
+static bool must_keep(struct spot_trainer *c, int64_t step)
 {
-    if (!spot_coord_must_keep(c, step))
+    if (!spot_trainer_must_keep(c, step))
         return false;
     if (c->keep_until_s <= 0)
         c->keep_until_s = spot_clock_s() + c->options->stall_s;
-    hold(c);
+    spot_view_hold(c->view);
     return true;
 }
 
-static int form(struct spot_coord *c, struct spot_err *err)
+int spot_trainer_layout(void *job, struct spot_view *view, struct spot_err *err)
 {
+    struct spot_trainer *const c = job;
     const struct spot_degrees grid = choose(c);
-    const int64_t before = c->machine.round;
+    const int64_t before = c->machine->round;
     int64_t step;
     struct spot_move_plan plan = { 0 };
     struct spot_form old;
     int rc = -1;
 
-    if (!grid.D || spot_coord_awaits(c))
-        return hold(c);
+    if (!grid.D || spot_trainer_awaits(c)) {
+        spot_view_hold(view);
+        return 0;
+    }
     tell_compromise(c, &grid);
     step = sound_step(c, err);
     if (step < 0)
@@ -407,20 +378,15 @@ static int form(struct spot_coord *c, struct spot_err *err)
         goto out;
     if (place(c, &plan, err))
         goto out;
-    if (spot_coord_move_ahead(c, &old))
+    if (spot_trainer_precopy(c, &old))
         spot_move_plan_release(&plan);
     if (log_epoch(c, &plan, err))
         goto out;
-    spot_machine_form(&c->machine, step);
-    spot_coord_settle_step(c);
+    spot_view_form(view, step);
+    spot_trainer_settle_step(c);
     rc = tell(c, err);
 out:
     spot_form_release(&old);
     spot_move_plan_release(&plan);
     return rc;
-}
-
-int spot_coord_form(struct spot_coord *c, struct spot_err *err)
-{
-    return must_pause(c) ? 0 : form(c, err);
 }

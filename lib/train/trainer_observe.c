@@ -1,36 +1,35 @@
 /* SPDX-License-Identifier: MIT */
 /* What an observer is told, and its wishes. */
-#include <signal.h>
 #include <stdlib.h>
 
 #include "common/xalloc.h"
 #include "train/trainer_state.h"
 
-static void grant(struct spot_coord *c, const struct spot_wish *wish)
+static void grant(struct spot_trainer *c, const struct spot_wish *wish)
 {
     struct spot_buf out = { 0 };
 
-    c->is_over |= wish->is_enough;
+    if (wish->is_enough)
+        spot_group_end(c->group);
     if (wish->D && wish->P) {
         c->want = (struct spot_degrees){ wish->D, wish->P, 1 };
-        spot_machine_want_change(&c->machine);
+        spot_view_want_change(c->view);
     }
-    if (wish->local_leaves && wish->local_leaves <= c->options->n_local &&
-        c->local[wish->local_leaves - 1].pid)
-        kill(c->local[wish->local_leaves - 1].pid, SIGTERM);
-    if (wish->probe_byte && !c->machine.change_wanted) {
+    if (wish->local_leaves)
+        spot_group_notice_local(c->group, wish->local_leaves - 1);
+    if (wish->probe_byte && !spot_view_wants_change(c->view)) {
         spot_put_u32(&out, wish->probe_rounds);
-        spot_coord_send_active(c, SPOT_MSG_PROBE, wish->probe_byte, out.data, out.n);
+        spot_view_send_active(c->view, SPOT_MSG_PROBE, wish->probe_byte, out.data, out.n);
         spot_buf_release(&out);
     }
 }
 
-void spot_coord_observe(struct spot_coord *c, double step_s)
+void spot_trainer_observe(struct spot_trainer *c, double step_s)
 {
     const struct spot_observer *const observer = c->options->observer;
     const struct spot_form *const f = &c->form;
     struct spot_wish wish = { 0 };
-    struct spot_step_seen seen = { .step = c->machine.round + 1,
+    struct spot_step_seen seen = { .step = c->machine->round + 1,
                                    .D = f->D,
                                    .P = f->P,
                                    .M = f->M,
@@ -46,7 +45,7 @@ void spot_coord_observe(struct spot_coord *c, double step_s)
     member = spot_xcalloc(spot_form_size(f), sizeof(*member));
     layer = spot_xcalloc((size_t)c->n_bundle, sizeof(*layer));
     for (uint32_t i = 0; i < spot_form_size(f); i++)
-        member[i] = spot_coord_find(c, f->member[i])->seen;
+        member[i] = spot_trainer_member(c, f->member[i])->seen;
     for (int b = 0; b < c->n_bundle; b++)
         layer[b] = c->vote[b].times;
     seen.member = member;
@@ -71,8 +70,7 @@ static double *get_times(struct spot_wire_in *in, size_t *n)
 }
 
 /* 1 for an answer that makes no sense. */
-int spot_coord_probed(struct spot_coord *c, struct spot_coord_peer *peer,
-                      const struct spot_frame *frame)
+int spot_trainer_probed(struct spot_trainer *c, uint32_t id, const struct spot_frame *frame)
 {
     const struct spot_observer *const observer = c->options->observer;
     struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
@@ -82,8 +80,8 @@ int spot_coord_probed(struct spot_coord *c, struct spot_coord_peer *peer,
 
     seen.p2p_s = p2p_s;
     seen.sum_s = sum_s;
-    if (!bad && observer && frame->epoch == c->machine.epoch &&
-        spot_form_position(&c->form, peer->id) == 0)
+    if (!bad && observer && frame->epoch == c->machine->epoch &&
+        spot_form_position(&c->form, id) == 0)
         observer->probed(observer->user, &seen);
     free(p2p_s);
     free(sum_s);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* State moves ahead of a new grid. Where the old one can go on, it does: before a step the first
- * replica of a stage gives a few bundles to those who will need them, their heirs, while everyone
- * computes; from then on heirs are sent the sums and make the updates, as buddies do. When all has
- * been handed over the new grid is formed, and nothing is left to move. */
+/* Pre-copy: state moves before a new grid is formed. Where the old one can go on, it does: before a
+ * step the first replica of a stage gives a few bundles to those who will need them, their heirs,
+ * while everyone computes; from then on heirs are sent the sums and make the updates, as buddies
+ * do. When all has been handed over the new grid is formed, and nothing is left to move. */
 #include <stdlib.h>
 
 #include "common/xalloc.h"
@@ -16,21 +16,21 @@ static const double byte_per_s = 1.25e9;
 
 /* --- is it possible, and worth it? ------------------------------------------ */
 
-static bool holds_stage(const struct spot_coord *c, const struct spot_form *f, uint32_t id,
+static bool holds_stage(const struct spot_trainer *c, const struct spot_form *f, uint32_t id,
                         uint32_t p)
 {
-    const struct spot_member *const m = spot_machine_find(&c->machine, id);
+    const struct spot_member *const m = spot_machine_find(c->machine, id);
 
-    if (!m || !spot_coord_may_place(c, m))
+    if (!m || !spot_view_may_place(c->view, m))
         return false;
     for (uint32_t b = f->stage[p]; b < f->stage[p + 1]; b++)
-        if (spot_coord_find(c, id)->held[b] != c->form.step)
+        if (spot_trainer_member(c, id)->held[b] != c->form.step)
             return false;
     return true;
 }
 
 /* A buddy that is gone is for the next grid to replace. */
-static bool can_go_on(const struct spot_coord *c, struct spot_form *old)
+static bool can_go_on(const struct spot_trainer *c, struct spot_form *old)
 {
     if (!old->D)
         return false;
@@ -43,27 +43,28 @@ static bool can_go_on(const struct spot_coord *c, struct spot_form *old)
     return true;
 }
 
-static void add_handovers(const struct spot_coord *c, struct spot_form *old, bool is_held)
+static void add_handovers(const struct spot_trainer *c, struct spot_form *old, bool is_held)
 {
     for (uint32_t b = 0; b < (uint32_t)c->n_bundle; b++)
-        for (size_t i = 0; i < c->machine.n_member; i++) {
-            const uint32_t id = c->machine.member[i].id;
+        for (size_t i = 0; i < c->machine->n_member; i++) {
+            const uint32_t id = c->machine->member[i].id;
 
             if (spot_form_keeps(&c->form, id, b) && !spot_form_keeps(old, id, b) &&
-                (spot_coord_find(c, id)->held[b] == c->form.step) == is_held)
+                (spot_trainer_member(c, id)->held[b] == c->form.step) == is_held)
                 old->handover[old->n_handover++] = (struct spot_handover){ b, id };
         }
 }
 
 /* What the form asks members to keep and the old one does not; what they hold already, of moves
  * that were interrupted, is in force at once. */
-static void list_handovers(const struct spot_coord *c, struct spot_form *old)
+static void list_handovers(const struct spot_trainer *c, struct spot_form *old)
 {
     size_t n_held;
 
     old->n_handed = old->n_handover = 0;
     free(old->handover);
-    old->handover = spot_xcalloc(c->machine.n_member * (size_t)c->n_bundle, sizeof(*old->handover));
+    old->handover =
+        spot_xcalloc(c->machine->n_member * (size_t)c->n_bundle, sizeof(*old->handover));
     add_handovers(c, old, true);
     n_held = old->n_handover;
     add_handovers(c, old, false);
@@ -71,31 +72,31 @@ static void list_handovers(const struct spot_coord *c, struct spot_form *old)
 }
 
 /* Bytes that a member has yet to be handed. */
-static int64_t inflow(const struct spot_coord *c, const struct spot_form *f, uint32_t id)
+static int64_t inflow(const struct spot_trainer *c, const struct spot_form *f, uint32_t id)
 {
     int64_t n_byte = 0;
 
     for (size_t i = f->n_handed; i < f->n_handover; i++)
         if (f->handover[i].to == id)
-            n_byte += spot_coord_bundle_byte(c, (int)f->handover[i].bundle);
+            n_byte += spot_trainer_bundle_byte(c, (int)f->handover[i].bundle);
     return n_byte;
 }
 
 /* All would wait for the longest of the moves. Ahead of the grid it takes whole steps, in which who
  * comes is of no use: less than a step is moved at once, unless the user says how much is. */
-static bool is_worth_it(const struct spot_coord *c, const struct spot_form *f)
+static bool is_worth_it(const struct spot_trainer *c, const struct spot_form *f)
 {
     const double least =
         c->options->ahead_byte >= 0 ? c->options->ahead_byte : byte_per_s * c->step_s;
     int64_t most = -1;
 
-    for (size_t i = 0; i < c->machine.n_member; i++) {
-        const uint32_t id = c->machine.member[i].id;
+    for (size_t i = 0; i < c->machine->n_member; i++) {
+        const uint32_t id = c->machine->member[i].id;
         const int64_t n_byte = inflow(c, f, id);
 
         if (!n_byte)
             continue;
-        if (spot_coord_find(c, id)->cannot_mirror)
+        if (spot_trainer_member(c, id)->cannot_mirror)
             return false;
         most = n_byte > most ? n_byte : most;
     }
@@ -103,35 +104,36 @@ static bool is_worth_it(const struct spot_coord *c, const struct spot_form *f)
 }
 
 /* As many as half a step's time carries; one, where the user says how much is worth it. */
-static size_t first_handovers(const struct spot_coord *c)
+static size_t first_handovers(const struct spot_trainer *c)
 {
     const struct spot_form *const f = &c->form;
     double room = c->options->ahead_byte >= 0 ? 0 : byte_per_s * c->step_s / 2;
     size_t n = 0;
 
     for (size_t i = f->n_handed; i < f->n_handover && room > 0; i++, n++)
-        room -= (double)spot_coord_bundle_byte(c, (int)f->handover[i].bundle);
+        room -= (double)spot_trainer_bundle_byte(c, (int)f->handover[i].bundle);
     return n > 1 ? n : 1;
 }
 
 /* --- the old grid again -------------------------------------------------------- */
 
-static void take_roles(struct spot_coord *c)
+static void take_roles(struct spot_trainer *c)
 {
-    for (size_t i = 0; i < c->machine.n_member; i++) {
-        struct spot_member *const m = &c->machine.member[i];
+    for (size_t i = 0; i < c->machine->n_member; i++) {
+        const uint32_t id = c->machine->member[i].id;
 
-        m->role = spot_form_is_active(&c->form, m->id) ? SPOT_ROLE_ACTIVE : SPOT_ROLE_SPARE;
+        spot_view_set_role(c->view, id,
+                           spot_form_is_active(&c->form, id) ? SPOT_ROLE_ACTIVE : SPOT_ROLE_SPARE);
     }
 }
 
-bool spot_coord_move_ahead(struct spot_coord *c, struct spot_form *old)
+bool spot_trainer_precopy(struct spot_trainer *c, struct spot_form *old)
 {
-    const bool was_ahead = c->is_ahead;
+    const bool was_precopied = c->is_precopied;
     const int64_t step = c->form.step;
 
-    c->is_ahead = false;
-    if (was_ahead || c->options->observer || !can_go_on(c, old))
+    c->is_precopied = false;
+    if (was_precopied || c->options->observer || !can_go_on(c, old))
         return false;
     list_handovers(c, old);
     if (!is_worth_it(c, old))
@@ -145,7 +147,7 @@ bool spot_coord_move_ahead(struct spot_coord *c, struct spot_form *old)
     c->form.transfer = NULL;
     c->form.n_peer = c->form.n_transfer = 0;
     take_roles(c);
-    spot_coord_list_peers(c);
+    spot_trainer_list_peers(c);
     c->hand_n = first_handovers(c);
     c->usual_s = c->step_s;
     return true;
@@ -153,7 +155,7 @@ bool spot_coord_move_ahead(struct spot_coord *c, struct spot_form *old)
 
 /* --- while it works ------------------------------------------------------------- */
 
-void spot_coord_hand(struct spot_coord *c)
+void spot_trainer_hand(struct spot_trainer *c)
 {
     struct spot_form *const f = &c->form;
 
@@ -161,11 +163,11 @@ void spot_coord_hand(struct spot_coord *c)
         return;
     f->n_handed +=
         c->hand_n < f->n_handover - f->n_handed ? c->hand_n : f->n_handover - f->n_handed;
-    spot_coord_send_active(c, SPOT_MSG_HAND, f->n_handed, NULL, 0);
+    spot_view_send_active(c->view, SPOT_MSG_HAND, f->n_handed, NULL, 0);
 }
 
 /* As many at a time as steps bear. */
-void spot_coord_handed(struct spot_coord *c, double step_s)
+void spot_trainer_handed(struct spot_trainer *c, double step_s)
 {
     const struct spot_form *const f = &c->form;
 
@@ -177,6 +179,6 @@ void spot_coord_handed(struct spot_coord *c, double step_s)
         c->hand_n /= 2;
     if (f->n_handed < f->n_handover)
         return;
-    c->is_ahead = true;
-    spot_machine_want_change(&c->machine);
+    c->is_precopied = true;
+    spot_view_want_change(c->view);
 }

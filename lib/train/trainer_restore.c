@@ -9,7 +9,7 @@
 enum { AHEAD_BYTE = 64 << 20 }; /* read before the wire has taken what was read earlier */
 
 /* A bundle as it goes over the wire. */
-static uint8_t *read_bundle(const struct spot_coord *c, int index, size_t *n_byte,
+static uint8_t *read_bundle(const struct spot_trainer *c, int index, size_t *n_byte,
                             struct spot_err *err)
 {
     struct spot_bundle bundle;
@@ -25,37 +25,28 @@ static uint8_t *read_bundle(const struct spot_coord *c, int index, size_t *n_byt
     return data;
 }
 
-static int send_bundle(struct spot_coord *c, const struct spot_transfer *t, struct spot_err *err)
+static int send_bundle(struct spot_trainer *c, const struct spot_transfer *t, struct spot_err *err)
 {
-    struct spot_coord_peer *const peer = spot_coord_find(c, t->to);
+    struct spot_trainer_member *const who = spot_trainer_member(c, t->to);
     size_t n_byte;
     uint8_t *const data = read_bundle(c, (int)t->bundle, &n_byte, err);
 
     if (!data)
         return -1;
-    spot_coord_ask(peer);
-    spot_coord_send(c, peer, SPOT_MSG_RESTORE, t->bundle, data, n_byte);
+    spot_peer_ask(who->peer);
+    spot_peer_send(who->peer, SPOT_MSG_RESTORE, t->bundle, data, n_byte);
     free(data);
     return 0;
 }
 
-static size_t queued_byte(const struct spot_coord *c)
+bool spot_trainer_is_restoring(const struct spot_trainer *c)
 {
-    size_t n = 0;
-
-    for (size_t i = 0; i < c->n_peer; i++)
-        n += spot_link_queued(&c->peer[i]->link);
-    return n;
+    return c->machine->phase == SPOT_PHASE_MIGRATE && c->n_restored < c->form.n_transfer;
 }
 
-bool spot_coord_is_restoring(const struct spot_coord *c)
+int spot_trainer_restore(struct spot_trainer *c, struct spot_err *err)
 {
-    return c->machine.phase == SPOT_PHASE_MIGRATE && c->n_restored < c->form.n_transfer;
-}
-
-int spot_coord_restore(struct spot_coord *c, struct spot_err *err)
-{
-    while (spot_coord_is_restoring(c) && queued_byte(c) < AHEAD_BYTE) {
+    while (spot_trainer_is_restoring(c) && spot_group_queued_byte(c->group) < AHEAD_BYTE) {
         const struct spot_transfer *t = &c->form.transfer[c->n_restored++];
 
         if (t->origin == SPOT_FROM_STORE && send_bundle(c, t, err))

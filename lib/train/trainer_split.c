@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* Shares of the microbatches by how fast members were seen to compute. A slow one would hold up
- * every step: with shares by speed all pipelines end together, and the bits stay what they are. */
+/* The microbatch split, by how fast members were seen to compute. A slow one would hold up
+ * every step: split by speed all pipelines end together, and the bits stay what they are. */
 #include <assert.h>
 
-#include "train/trainer_state.h"
 #include "train/grid_choice.h"
+#include "train/trainer_state.h"
 
 /* Old times fade, so that a machine that recovers gets its part back. A change is worth an epoch
  * if it saves so much of the compute time of a step, as seen at PATIENCE commits in a row; after
@@ -13,45 +13,45 @@ static const double fade = 0.8, worth = 0.15;
 enum { PATIENCE = 5, PATIENCE_MAX = 640 };
 
 /* A member's part of stage p. */
-static double stage_cost(const struct spot_coord *c, uint32_t p)
+static double stage_cost(const struct spot_trainer *c, uint32_t p)
 {
     return spot_grid_cost(&c->config.shape, c->form.stage[p], c->form.stage[p + 1]) / c->form.M;
 }
 
-void spot_coord_note_pace(struct spot_coord *c, uint32_t id, double work_s)
+void spot_trainer_note_pace(struct spot_trainer *c, uint32_t id, double work_s)
 {
     const struct spot_form *f = &c->form;
     const int64_t position = spot_form_position(f, id);
-    struct spot_coord_peer *peer = spot_coord_find(c, id);
+    struct spot_trainer_member *who = spot_trainer_member(c, id);
     struct spot_form_place at;
 
     /* the first step of an epoch touches fresh memory and tells little */
     if (position < 0 || !c->n_epoch_commit || !(work_s > 0 && work_s < 1e6))
         return;
     at = spot_form_place(f, position);
-    peer->paced_work =
-        fade * peer->paced_work + (f->share[at.d + 1] - f->share[at.d]) * stage_cost(c, at.p);
-    peer->paced_s = fade * peer->paced_s + work_s;
+    who->paced_work =
+        fade * who->paced_work + (f->share[at.d + 1] - f->share[at.d]) * stage_cost(c, at.p);
+    who->paced_s = fade * who->paced_s + work_s;
 }
 
 /* Seconds of a microbatch in the slowest stage of each pipeline, time[D]; members not yet seen are
  * taken for average. False when none was. */
-static bool pipeline_times(const struct spot_coord *c, double *time)
+static bool pipeline_times(const struct spot_trainer *c, double *time)
 {
     const struct spot_form *f = &c->form;
     double work = 0, work_s = 0;
 
     for (uint32_t i = 0; i < spot_form_size(f); i++) {
-        const struct spot_coord_peer *peer = spot_coord_find(c, f->member[i]);
+        const struct spot_trainer_member *who = spot_trainer_member(c, f->member[i]);
 
-        work += peer ? peer->paced_work : 0;
-        work_s += peer ? peer->paced_s : 0;
+        work += who ? who->paced_work : 0;
+        work_s += who ? who->paced_s : 0;
     }
     for (uint32_t i = 0; work > 0 && i < spot_form_size(f); i++) {
         const struct spot_form_place at = spot_form_place(f, i);
-        const struct spot_coord_peer *peer = spot_coord_find(c, f->member[i]);
-        const bool is_seen = peer && peer->paced_work > 0;
-        const double pace_s = is_seen ? peer->paced_s / peer->paced_work : work_s / work;
+        const struct spot_trainer_member *who = spot_trainer_member(c, f->member[i]);
+        const bool is_seen = who && who->paced_work > 0;
+        const double pace_s = is_seen ? who->paced_s / who->paced_work : work_s / work;
         const double stage_s = pace_s * stage_cost(c, at.p);
 
         if ((at.p == 0 && at.m == 0) || stage_s > time[at.d])
@@ -60,7 +60,7 @@ static bool pipeline_times(const struct spot_coord *c, double *time)
     return work > 0;
 }
 
-void spot_coord_choose_shares(struct spot_coord *c)
+void spot_trainer_choose_split(struct spot_trainer *c)
 {
     const struct spot_shares_policy *policy = &c->options->shares;
     const uint32_t D = c->form.D;
@@ -80,7 +80,7 @@ void spot_coord_choose_shares(struct spot_coord *c)
 }
 
 /* Called at each commit. */
-bool spot_coord_shares_drift(struct spot_coord *c)
+bool spot_trainer_split_drifts(struct spot_trainer *c)
 {
     const struct spot_form *f = &c->form;
     double time[SPOT_SHARES_MAX];

@@ -10,13 +10,13 @@
 
 /* --- a step begins ------------------------------------------------------- */
 
-static int64_t sample_of(const struct spot_coord *c, int64_t step, int64_t j, int64_t k)
+static int64_t sample_of(const struct spot_trainer *c, int64_t step, int64_t j, int64_t k)
 {
     return (step * c->n_microbatch + j) * c->config.micro_batch + k;
 }
 
 /* The tokens of pipeline d: T + 1 of each sequence of each of its microbatches. */
-static int put_tokens(const struct spot_coord *c, uint32_t d, struct spot_buf *out,
+static int put_tokens(const struct spot_trainer *c, uint32_t d, struct spot_buf *out,
                       struct spot_err *err)
 {
     const size_t n_byte = ((size_t)c->config.shape.seq + 1) * sizeof(uint32_t);
@@ -31,7 +31,7 @@ static int put_tokens(const struct spot_coord *c, uint32_t d, struct spot_buf *o
     }
     for (int64_t j = begin; j < end; j++)
         for (int64_t k = 0; k < c->config.micro_batch; k++) {
-            const int64_t q = sample_of(c, c->machine.round, j, k);
+            const int64_t q = sample_of(c, c->machine->round, j, k);
             uint32_t *const token = (uint32_t *)(void *)spot_buf_more(out, n_byte);
 
             if (spot_sampler_read(&c->sampler, spot_sampler_sequence(&c->sampler, q), token, err))
@@ -42,7 +42,7 @@ static int put_tokens(const struct spot_coord *c, uint32_t d, struct spot_buf *o
 }
 
 /* Pipelines' tokens, one behind the other, are those of all microbatches. */
-static void keep_still(struct spot_coord *c, const struct spot_buf *token)
+static void keep_still(struct spot_trainer *c, const struct spot_buf *token)
 {
     if (!c->options->observer || !c->options->observer->is_synthetic || c->still.n)
         return;
@@ -50,15 +50,15 @@ static void keep_still(struct spot_coord *c, const struct spot_buf *token)
         spot_buf_add(&c->still, token[d].data, token[d].n);
 }
 
-static int log_step(struct spot_coord *c, struct spot_err *err)
+static int log_step(struct spot_trainer *c, struct spot_err *err)
 {
-    if (spot_journal_begin(&c->journal, "step", c->machine.epoch, c->machine.round + 1))
-        return spot_journal_end(&c->journal, err);
+    if (spot_journal_begin(c->journal, "step", c->machine->epoch, c->machine->round + 1))
+        return spot_journal_end(c->journal, err);
     return 0;
 }
 
 /* Active members get their tokens; one that only mirrors, or reads none, gets an empty step. */
-int spot_coord_step(struct spot_coord *c, struct spot_err *err)
+static int send_step(struct spot_trainer *c, struct spot_err *err)
 {
     const struct spot_form *f = &c->form;
     struct spot_buf *token = spot_xcalloc(f->D, sizeof(*token));
@@ -72,18 +72,18 @@ int spot_coord_step(struct spot_coord *c, struct spot_err *err)
     c->read_s = spot_clock_s() - start_s;
     memset(c->vote, 0, (size_t)c->n_bundle * sizeof(*c->vote));
     c->compute_s = 0;
-    for (size_t i = 0; !rc && i < c->machine.n_member; i++) {
-        const uint32_t id = c->machine.member[i].id;
+    for (size_t i = 0; !rc && i < c->machine->n_member; i++) {
+        const uint32_t id = c->machine->member[i].id;
         const int64_t position = spot_form_position(f, id);
         const struct spot_form_place at = spot_form_place(f, position < 0 ? 0 : position);
         const bool reads = position >= 0 && (at.p == 0 || at.p + 1 == f->P);
-        struct spot_coord_peer *peer = spot_coord_find(c, id);
+        struct spot_trainer_member *who = spot_trainer_member(c, id);
 
-        if (c->machine.member[i].role != SPOT_ROLE_ACTIVE)
+        if (c->machine->member[i].role != SPOT_ROLE_ACTIVE)
             continue;
-        spot_coord_ask(peer);
-        spot_coord_send(c, peer, SPOT_MSG_ROUND, (uint64_t)c->machine.round,
-                        reads ? token[at.d].data : NULL, reads ? token[at.d].n : 0);
+        spot_peer_ask(who->peer);
+        spot_peer_send(who->peer, SPOT_MSG_ROUND, (uint64_t)c->machine->round,
+                       reads ? token[at.d].data : NULL, reads ? token[at.d].n : 0);
     }
     for (uint32_t d = 0; d < f->D; d++)
         spot_buf_release(&token[d]);
@@ -91,10 +91,100 @@ int spot_coord_step(struct spot_coord *c, struct spot_err *err)
     return rc;
 }
 
+static const char *tokens_of(const struct spot_coordinator_options *o)
+{
+    return o->bpe ? "tokenizer" : o->token_byte == 1 ? "bytes" : o->token_byte == 2 ? "u16" : "u32";
+}
+
+static void log_name(const struct spot_trainer *c, struct spot_jw *jw, uint32_t id)
+{
+    const struct spot_peer *peer = spot_group_find(c->group, id);
+
+    spot_jw_str(jw, NULL, peer ? spot_peer_name(peer) : "");
+}
+
+static int log_formed(struct spot_trainer *c, struct spot_err *err)
+{
+    const struct spot_form *f = &c->form;
+    struct spot_jw *jw = spot_journal_begin(c->journal, "formed", c->machine->epoch, f->step);
+
+    if (jw) {
+        spot_jw_int(jw, "D", f->D);
+        spot_jw_int(jw, "P", f->P);
+        spot_jw_int(jw, "M", f->M);
+        spot_jw_int(jw, "members", (int64_t)c->machine->n_member);
+        spot_jw_str(jw, "tokens", tokens_of(c->options));
+        spot_jw_array(jw, "place");
+        for (uint32_t i = 0; i < spot_form_size(f); i++)
+            log_name(c, jw, f->member[i]);
+        spot_jw_end(jw);
+        spot_jw_array(jw, "shares");
+        for (uint32_t d = 0; d < f->D; d++)
+            spot_jw_int(jw, NULL, f->share[d + 1] - f->share[d]);
+        spot_jw_end(jw);
+        spot_jw_array(jw, "buddies");
+        for (uint32_t p = 0; p < f->P; p++)
+            log_name(c, jw, f->buddy[p]);
+        spot_jw_end(jw);
+    }
+    return spot_journal_end(c->journal, err);
+}
+
+/* All steps have committed: fetch the state once more, for the hash, the file and the disk. */
+static void begin_end(struct spot_trainer *c)
+{
+    c->is_final = true;
+    spot_view_rest(c->view);
+    if (c->options->observer)
+        spot_group_end(c->group); /* nobody wants the weights */
+    else
+        spot_trainer_save(c);
+}
+
+int spot_trainer_begin(void *job, struct spot_view *view, struct spot_err *err)
+{
+    struct spot_trainer *const c = job;
+
+    (void)view;
+    if (c->form.step == c->machine->round && log_formed(c, err))
+        return -1;
+    c->form.step = -1; /* an epoch is announced once */
+    if (c->machine->round >= c->config.n_step) {
+        begin_end(c);
+        return 0;
+    }
+    if (c->is_redoing) { /* between two tries a bundle has exponents that no commit stands for */
+        c->is_redoing = false;
+        return send_step(c, err);
+    }
+    if (spot_trainer_save_is_due(c) || spot_group_is_stopping(c->group))
+        spot_trainer_save(c);
+    if (spot_group_is_stopping(c->group))
+        return 0; /* the loop ends when the state is durable */
+    spot_trainer_hand(c);
+    return send_step(c, err);
+}
+
+void spot_trainer_quiesced(void *job, struct spot_view *view)
+{
+    struct spot_trainer *const c = job;
+
+    (void)view;
+    if (c->is_final)
+        for (int b = 0; b < c->n_bundle; b++) {
+            free(c->result[b]);
+            c->result[b] = NULL;
+        }
+    c->is_final = c->is_redoing = false;
+    spot_store_cancel(c->store);
+    for (size_t i = 0; i < c->machine->n_member; i++)
+        spot_trainer_member(c, c->machine->member[i].id)->n_owed = 0;
+}
+
 /* --- votes --------------------------------------------------------------- */
 
 /* The losses that are the member's to tell. */
-static int take_losses(struct spot_coord *c, uint32_t id, struct spot_wire_in *in)
+static int take_losses(struct spot_trainer *c, uint32_t id, struct spot_wire_in *in)
 {
     const int64_t position = spot_form_position(&c->form, id);
     const uint32_t n = spot_get_count(in, 12);
@@ -112,7 +202,7 @@ static int take_losses(struct spot_coord *c, uint32_t id, struct spot_wire_in *i
 }
 
 /* What a bundle took, per microbatch; a mirror's zeros count for nothing. */
-static void take_times(struct spot_coord *c, uint32_t id, uint32_t b, struct spot_wire_in *in)
+static void take_times(struct spot_trainer *c, uint32_t id, uint32_t b, struct spot_wire_in *in)
 {
     const double forward_s = spot_get_f64(in), backward_s = spot_get_f64(in);
     const int64_t position = spot_form_position(&c->form, id);
@@ -127,11 +217,11 @@ static void take_times(struct spot_coord *c, uint32_t id, uint32_t b, struct spo
 }
 
 /* Every replica must see the same sums; another number is corruption, not a difference. */
-static int take_bundle_vote(struct spot_coord *c, uint32_t id, uint32_t b, struct spot_wire_in *in,
-                            struct spot_err *err)
+static int take_bundle_vote(struct spot_trainer *c, uint32_t id, uint32_t b,
+                            struct spot_wire_in *in, struct spot_err *err)
 {
     const uint32_t got = spot_get_u32(in);
-    struct spot_coord_vote v = { .is_in = true }, *all;
+    struct spot_trainer_vote v = { .is_in = true }, *all;
 
     v.norm2 = spot_get_f64(in);
     v.overflow = spot_get_u32(in);
@@ -145,7 +235,7 @@ static int take_bundle_vote(struct spot_coord *c, uint32_t id, uint32_t b, struc
         return spot_err_set(err, SPOT_ESYS,
                             "step %lld: member %u has another gradient of bundle %u than its "
                             "replica: memory or network of one of them is faulty",
-                            (long long)c->machine.round + 1, (unsigned)id, (unsigned)b);
+                            (long long)c->machine->round + 1, (unsigned)id, (unsigned)b);
     all->norm2 = v.norm2;
     all->overflow |= v.overflow;
     all->nonfinite |= v.nonfinite;
@@ -153,13 +243,16 @@ static int take_bundle_vote(struct spot_coord *c, uint32_t id, uint32_t b, struc
     return 0;
 }
 
-int spot_coord_vote(struct spot_coord *c, uint32_t id, struct spot_wire_in *in,
-                    struct spot_err *err)
+int spot_trainer_take_vote(void *job, struct spot_view *view, struct spot_peer *peer, int64_t step,
+                           struct spot_wire_in *in, struct spot_err *err)
 {
+    struct spot_trainer *const c = job;
+    const uint32_t id = spot_peer_id(peer);
     struct spot_member_seen seen;
     uint32_t n = 0;
     int rc;
 
+    (void)view, (void)step; /* of the step that runs */
     seen.step_s = spot_get_f64(in);
     seen.forward_s = spot_get_f64(in);
     seen.backward_s = spot_get_f64(in);
@@ -178,16 +271,16 @@ int spot_coord_vote(struct spot_coord *c, uint32_t id, struct spot_wire_in *in,
         return rc ? rc : 1;
     if (seen.step_s > c->compute_s)
         c->compute_s = seen.step_s;
-    spot_coord_find(c, id)->seen = seen;
-    spot_coord_note_pace(c, id, seen.forward_s + seen.backward_s);
+    spot_trainer_member(c, id)->seen = seen;
+    spot_trainer_note_pace(c, id, seen.forward_s + seen.backward_s);
     return 0;
 }
 
 /* --- the decision -------------------------------------------------------- */
 
-static int check_finite(const struct spot_coord *c, struct spot_err *err)
+static int check_finite(const struct spot_trainer *c, struct spot_err *err)
 {
-    const long long step = c->machine.round + 1;
+    const long long step = c->machine->round + 1;
 
     for (int b = 0; b < c->n_bundle; b++)
         if (c->vote[b].nonfinite) {
@@ -214,7 +307,7 @@ static int check_finite(const struct spot_coord *c, struct spot_err *err)
 }
 
 /* A tied head has the exponent of wte: both or neither is made smaller. */
-static void tie_overflow(struct spot_coord *c)
+static void tie_overflow(struct spot_trainer *c)
 {
     uint32_t *const wte = &c->vote[0].overflow, *const head = &c->vote[c->n_bundle - 1].overflow;
     struct spot_arena embed, last;
@@ -233,7 +326,7 @@ static void tie_overflow(struct spot_coord *c)
 }
 
 /* Ask for the step again with smaller exponents where a sum would not fit. */
-static bool redo(struct spot_coord *c)
+static bool redo(struct spot_trainer *c)
 {
     struct spot_buf out = { 0 };
     uint32_t n = 0;
@@ -249,15 +342,15 @@ static bool redo(struct spot_coord *c)
             spot_put_u32(&out, (uint32_t)b);
             spot_put_u32(&out, c->vote[b].overflow);
         }
-    spot_coord_send_active(c, SPOT_MSG_REDO, (uint64_t)c->machine.round, out.data, out.n);
+    spot_view_send_active(c->view, SPOT_MSG_REDO, (uint64_t)c->machine->round, out.data, out.n);
     spot_buf_release(&out);
     return true;
 }
 
-static int log_committed(struct spot_coord *c, float loss, double norm, struct spot_err *err)
+static int log_committed(struct spot_trainer *c, float loss, double norm, struct spot_err *err)
 {
     struct spot_jw *jw =
-        spot_journal_begin(&c->journal, "committed", c->machine.epoch, c->machine.round + 1);
+        spot_journal_begin(c->journal, "committed", c->machine->epoch, c->machine->round + 1);
     uint32_t bits;
     char hex[16];
 
@@ -270,32 +363,31 @@ static int log_committed(struct spot_coord *c, float loss, double norm, struct s
     spot_jw_real(jw, "grad_norm", norm);
     spot_jw_real(jw, "compute_s", rint(c->compute_s * 1e6) / 1e6);
     if (c->options->price_usd_per_h > 0)
-        spot_jw_real(jw, "spent_usd", c->spent_usd);
+        spot_jw_real(jw, "spent_usd", spot_group_spent_usd(c->group));
     spot_jw_array(jw, "samples");
     for (int64_t j = 0; j < c->n_microbatch; j++)
         for (int64_t k = 0; k < c->config.micro_batch; k++)
-            spot_jw_int(jw, NULL, sample_of(c, c->machine.round, j, k));
+            spot_jw_int(jw, NULL, sample_of(c, c->machine->round, j, k));
     spot_jw_end(jw);
-    return spot_journal_end(&c->journal, err);
+    return spot_journal_end(c->journal, err);
 }
 
 /* Returns the time since the commit before. */
-static double pace(struct spot_coord *c)
+static double pace(struct spot_trainer *c)
 {
     const double now_s = spot_clock_s(), took_s = now_s - c->last_commit_s;
 
     if (c->last_commit_s > 0)
         c->step_s = c->step_s > 0 ? 0.8 * c->step_s + 0.2 * took_s : took_s;
     c->last_commit_s = now_s;
-    c->n_broken = 0;
     c->keep_until_s = 0;
-    spot_suspects_committed(&c->suspects);
-    c->stall_s = c->options->stall_s;
     return took_s;
 }
 
-int spot_coord_commit(struct spot_coord *c, enum spot_effect *next, struct spot_err *err)
+int spot_trainer_commit(void *job, struct spot_view *view, enum spot_verdict *verdict,
+                        struct spot_err *err)
 {
+    struct spot_trainer *const c = job;
     double sum = 0, norm2 = 0, scale = 1, step_s;
     struct spot_buf out = { 0 };
 
@@ -303,7 +395,7 @@ int spot_coord_commit(struct spot_coord *c, enum spot_effect *next, struct spot_
         return -1;
     if (redo(c)) {
         c->is_redoing = true;
-        *next = spot_machine_redo(&c->machine);
+        *verdict = SPOT_VERDICT_REDO;
         return 0;
     }
     for (int64_t j = 0; j < c->n_microbatch; j++)
@@ -317,13 +409,12 @@ int spot_coord_commit(struct spot_coord *c, enum spot_effect *next, struct spot_
     if (log_committed(c, c->last_loss, sqrt(norm2), err))
         return -1;
     spot_put_f64(&out, scale);
-    spot_coord_send_active(c, SPOT_MSG_COMMIT, (uint64_t)c->machine.round, out.data, out.n);
+    spot_view_send_active(c->view, SPOT_MSG_COMMIT, (uint64_t)c->machine->round, out.data, out.n);
     spot_buf_release(&out);
     step_s = pace(c);
-    spot_coord_handed(c, step_s);
-    if (spot_coord_shares_drift(c))
-        spot_machine_want_change(&c->machine);
-    spot_coord_observe(c, step_s);
-    *next = spot_machine_committed(&c->machine);
+    spot_trainer_handed(c, step_s);
+    if (spot_trainer_split_drifts(c))
+        spot_view_want_change(view);
+    spot_trainer_observe(c, step_s);
     return 0;
 }

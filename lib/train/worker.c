@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "checkpoint/bundle_io.h"
+#include "cluster/private_dir.h"
 #include "common/clock.h"
 #include "common/memory.h"
 #include "common/utf8.h"
@@ -17,7 +18,6 @@
 #include "common/xalloc.h"
 #include "engine/backend.h"
 #include "train/pipeline.h"
-#include "cluster/private_dir.h"
 #include "train/train_protocol.h"
 #include "train/worker_state.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* worker_state.h - what the parts of a worker share; private to lib/job/worker*.c. */
+/* worker_state.h - what the parts of a worker share; private to lib/train/worker*.c. */
 #ifndef SPOT_TRAIN_WORKER_STATE_H
 #define SPOT_TRAIN_WORKER_STATE_H
 
