@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "checkpoint/bundle_io.h"
+#include "cluster/private_dir.h"
 #include "common/clock.h"
 #include "common/memory.h"
 #include "common/utf8.h"
@@ -17,8 +18,7 @@
 #include "common/xalloc.h"
 #include "engine/backend.h"
 #include "train/pipeline.h"
-#include "train/private_dir.h"
-#include "train/protocol.h"
+#include "train/train_protocol.h"
 #include "train/worker_state.h"
 
 /* A signal handler has no other way to reach the worker. */
@@ -131,9 +131,9 @@ static int say_hello(struct spot_worker *w, struct spot_err *err)
     spot_put_text(&out, w->options->name ? w->options->name : name);
     spot_put_text(&out, spot_mesh_address(w->mesh));
     spot_put_text(&out, w->options->domain ? w->options->domain : "");
+    spot_put_u64(&out, w->key);
     put_kernels(&out, w->options->backend);
     spot_put_u64(&out, w->job);
-    spot_put_u64(&out, w->key);
     put_inventory(&out, w);
     return spot_worker_tell(w, SPOT_MSG_HELLO, 0, &out, err);
 }
@@ -447,7 +447,7 @@ static int on_quiesce(struct spot_worker *w, const struct spot_frame *frame, str
     spot_worker_forget_redo(w);
     put_inventory(&out, w);
     spot_worker_put_suspects(w, &out);
-    return spot_worker_tell(w, SPOT_MSG_INVENTORY, 0, &out, err);
+    return spot_worker_tell(w, SPOT_MSG_REPORT, 0, &out, err);
 }
 
 static int on_order(struct spot_worker *w, const struct spot_frame *frame, struct spot_err *err)
@@ -459,7 +459,7 @@ static int on_order(struct spot_worker *w, const struct spot_frame *frame, struc
         return on_form(w, frame, err);
     case SPOT_MSG_HAND:
         return spot_worker_hand(w, frame, err);
-    case SPOT_MSG_STEP:
+    case SPOT_MSG_ROUND:
         return spot_worker_step(w, frame, err);
     case SPOT_MSG_COMMIT:
         return spot_worker_commit(w, frame, err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* worker_state.h - what the parts of a worker share; private to lib/job/worker*.c. */
+/* worker_state.h - what the parts of a worker share; private to lib/train/worker*.c. */
 #ifndef SPOT_TRAIN_WORKER_STATE_H
 #define SPOT_TRAIN_WORKER_STATE_H
 
@@ -14,7 +14,7 @@
 #include "engine/stage.h"
 #include "train/config.h"
 #include "train/form.h"
-#include "train/protocol.h"
+#include "train/train_protocol.h"
 #include "train/worker.h"
 
 #ifdef __cplusplus

@@ -25,7 +25,7 @@
 #include "comm/tls.h"
 #include "common/clock.h"
 #include "common/le.h"
-#include "train/protocol.h"
+#include "train/train_protocol.h"
 
 enum { HELLO_MAX = 4096, NOISE_BYTE = 1 << 16, PATIENCE_MS = 20000 };
 

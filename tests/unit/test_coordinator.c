@@ -13,7 +13,7 @@
 #include "common/clock.h"
 #include "suite.h"
 #include "train/coordinator.h"
-#include "train/protocol.h"
+#include "train/train_protocol.h"
 #include "train/worker.h"
 
 /* Goal: a worker may die, be told to leave, or talk half sense at any message of the protocol, and
@@ -366,14 +366,14 @@ static const struct {
     { "join: welcome", SPOT_MSG_WELCOME, 1 },
     { "quiesce: the first", SPOT_MSG_QUIESCE, 1 },
     { "quiesce: a later one", SPOT_MSG_QUIESCE, 2 },
-    { "quiesce: inventory", SPOT_MSG_INVENTORY, 2 },
+    { "quiesce: inventory", SPOT_MSG_REPORT, 2 },
     { "migrate: form", SPOT_MSG_FORM, 1 },
     { "migrate: a later form", SPOT_MSG_FORM, 2 },
     { "migrate: bundle", SPOT_MSG_BUNDLE, 1 },
     { "migrate: ready", SPOT_MSG_READY, 1 },
     { "migrate: later ready", SPOT_MSG_READY, 2 },
-    { "step: order", SPOT_MSG_STEP, 4 },
-    { "step: later order", SPOT_MSG_STEP, 40 },
+    { "step: order", SPOT_MSG_ROUND, 4 },
+    { "step: later order", SPOT_MSG_ROUND, 40 },
     { "forward", SPOT_MSG_FORWARD, 6 },
     { "forward in two pipelines", SPOT_MSG_FORWARD, 90 },
     { "backward", SPOT_MSG_BACKWARD, 7 },

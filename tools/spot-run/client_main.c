@@ -8,12 +8,12 @@
 #include "cli/opt.h"
 #include "cli/table.h"
 #include "cli/tool.h"
+#include "cluster/client.h"
 #include "common/clock.h"
 #include "common/json.h"
 #include "common/num.h"
 #include "model/grid.h"
 #include "run.h"
-#include "train/client.h"
 
 /* Which job, and how long to look for it. */
 struct job_at {

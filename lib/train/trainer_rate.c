@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT */
+/* What links carry, as the moves of earlier epochs showed: the planner of migrations asks. */
+#include <math.h>
+
+#include "common/clock.h"
+#include "train/trainer_state.h"
+
+/* 10 Gbit/s, where nothing is known. */
+static const double default_byte_per_s = 1.25e9;
+
+/* With less the time is that of messages, not of the link. */
+static const double least_byte = 32 << 20;
+
+/* It may have waited for a slow sender: the best of what it showed counts, an old one half. */
+void spot_trainer_note_moved(const struct spot_trainer *c, struct spot_trainer_member *who)
+{
+    const double took_s = spot_clock_s() - c->moving_since_s;
+    double byte = 0;
+
+    for (size_t i = 0; i < c->form.n_transfer; i++)
+        if (c->form.transfer[i].to == spot_peer_id(who->peer) &&
+            c->form.transfer[i].origin == SPOT_FROM_MEMBER)
+            byte += (double)spot_trainer_bundle_byte(c, (int)c->form.transfer[i].bundle);
+    if (byte >= least_byte && took_s > 0)
+        who->moved_byte_per_s = fmax(byte / took_s, who->moved_byte_per_s / 2);
+}
+
+double spot_trainer_best_byte_per_s(const struct spot_trainer *c)
+{
+    double best = 0;
+
+    for (size_t i = 0; i < c->machine->n_member; i++)
+        best = fmax(best, spot_trainer_member(c, c->machine->member[i].id)->moved_byte_per_s);
+    return best > 0 ? best : default_byte_per_s;
+}
+
+/* Only the power of two below the best, so that equal machines stay equal, and plans with them. */
+double spot_trainer_byte_per_s(const struct spot_trainer *c, const struct spot_trainer_member *who)
+{
+    const double best = spot_trainer_best_byte_per_s(c), mine = who->moved_byte_per_s;
+
+    return mine > 0 ? best * exp2(-rint(log2(best / mine))) : best;
+}
