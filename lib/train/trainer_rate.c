@@ -12,17 +12,30 @@ static const double default_byte_per_s = 1.25e9;
 static const double least_byte = 32 << 20;
 
 /* It may have waited for a slow sender: the best of what it showed counts, an old one half. */
+double spot_trainer_rate_seen(double before_byte_per_s, double byte, double took_s)
+{
+    return byte >= least_byte && took_s > 0 ? fmax(byte / took_s, before_byte_per_s / 2)
+                                            : before_byte_per_s;
+}
+
+/* Only the power of two below the best, so that equal machines stay equal, and plans with them. */
+double spot_trainer_rate_told(double best_byte_per_s, double mine_byte_per_s)
+{
+    return mine_byte_per_s > 0
+               ? best_byte_per_s * exp2(-rint(log2(best_byte_per_s / mine_byte_per_s)))
+               : best_byte_per_s;
+}
+
 void spot_trainer_note_moved(const struct spot_trainer *c, struct spot_trainer_member *who)
 {
-    const double took_s = spot_clock_s() - c->moving_since_s;
+    const uint32_t id = spot_peer_id(who->peer);
     double byte = 0;
 
     for (size_t i = 0; i < c->form.n_transfer; i++)
-        if (c->form.transfer[i].to == spot_peer_id(who->peer) &&
-            c->form.transfer[i].origin == SPOT_FROM_MEMBER)
+        if (c->form.transfer[i].to == id && c->form.transfer[i].origin == SPOT_FROM_MEMBER)
             byte += (double)spot_trainer_bundle_byte(c, (int)c->form.transfer[i].bundle);
-    if (byte >= least_byte && took_s > 0)
-        who->moved_byte_per_s = fmax(byte / took_s, who->moved_byte_per_s / 2);
+    who->moved_byte_per_s =
+        spot_trainer_rate_seen(who->moved_byte_per_s, byte, spot_clock_s() - c->moving_since_s);
 }
 
 double spot_trainer_best_byte_per_s(const struct spot_trainer *c)
@@ -34,10 +47,7 @@ double spot_trainer_best_byte_per_s(const struct spot_trainer *c)
     return best > 0 ? best : default_byte_per_s;
 }
 
-/* Only the power of two below the best, so that equal machines stay equal, and plans with them. */
 double spot_trainer_byte_per_s(const struct spot_trainer *c, const struct spot_trainer_member *who)
 {
-    const double best = spot_trainer_best_byte_per_s(c), mine = who->moved_byte_per_s;
-
-    return mine > 0 ? best * exp2(-rint(log2(best / mine))) : best;
+    return spot_trainer_rate_told(spot_trainer_best_byte_per_s(c), who->moved_byte_per_s);
 }

@@ -139,7 +139,11 @@ bool spot_trainer_must_keep(const struct spot_trainer *c, int64_t step);
 int spot_trainer_restore(struct spot_trainer *c, struct spot_err *err);
 bool spot_trainer_is_restoring(const struct spot_trainer *c);
 
-/* trainer_rate.c: a member has all that moved to it; bytes/s of its link, and of the best one. */
+/* trainer_rate.c: bytes/s that a member's link was seen to carry, 0: never seen; byte of them came
+ * in took_s. What the planner is told of it, given the best of all. */
+double spot_trainer_rate_seen(double before_byte_per_s, double byte, double took_s);
+double spot_trainer_rate_told(double best_byte_per_s, double mine_byte_per_s);
+/* A member has all that moved to it; the rate of its link, and of the best one. */
 void spot_trainer_note_moved(const struct spot_trainer *c, struct spot_trainer_member *who);
 double spot_trainer_byte_per_s(const struct spot_trainer *c, const struct spot_trainer_member *who);
 double spot_trainer_best_byte_per_s(const struct spot_trainer *c);
