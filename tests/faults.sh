@@ -19,7 +19,7 @@ top=$(mktemp -d)
 trap 'job_teardown 2>/dev/null; cd /; rm -rf "$top"' EXIT
 passed=0 failed=0
 
-# the message that makes a phase, train/protocol.h
+# the message that makes a phase, cluster/protocol.h, train/train_protocol.h
 declare -A type=([join]=1 [form]=35 [migrate]=70 [forward]=65 [backward]=66 [reduce]=67 [vote]=6
     [commit]=38 [quiesce]=34 [recover]=35 [tensor]=76)
 grid=${GRID:-2x2}

@@ -3,9 +3,9 @@
 #ifndef SPOT_TRAIN_CLIENT_H
 #define SPOT_TRAIN_CLIENT_H
 
+#include "cluster/protocol.h"
 #include "common/buf.h"
 #include "common/err.h"
-#include "train/protocol.h"
 
 #ifdef __cplusplus
 extern "C" {

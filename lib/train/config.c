@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/hash.h"
-#include "train/protocol.h"
+#include "train/train_protocol.h"
 
 int64_t spot_job_microbatches(const struct spot_job_config *config)
 {

@@ -16,8 +16,8 @@
 #include "train/coordinator.h"
 #include "train/form.h"
 #include "train/journal.h"
-#include "train/protocol.h"
 #include "train/sampler.h"
+#include "train/train_protocol.h"
 #include "weights/load.h"
 
 #ifdef __cplusplus

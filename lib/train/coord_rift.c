@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cluster/suspect_io.h"
 #include "common/clock.h"
 #include "common/xalloc.h"
 #include "train/coord.h"
-#include "train/suspect_io.h"
 
 static bool is_in_form(const struct spot_form *f, uint32_t id)
 {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/xalloc.h"
-#include "train/protocol.h"
+#include "train/train_protocol.h"
 
 void spot_form_put(struct spot_buf *out, const struct spot_form *f)
 {

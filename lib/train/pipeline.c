@@ -6,8 +6,8 @@
 
 #include "common/clock.h"
 #include "common/xalloc.h"
-#include "train/protocol.h"
 #include "train/sums.h"
+#include "train/train_protocol.h"
 
 int spot_pipeline_slots(const struct spot_form *form, uint32_t d, uint32_t p)
 {

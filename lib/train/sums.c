@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/xalloc.h"
-#include "train/protocol.h"
+#include "train/train_protocol.h"
 
 /* The sums of a bundle where the communicator reaches them. */
 static void *sums_of(const struct spot_comm *comm, struct spot_stage *stage, uint32_t bundle)

@@ -18,7 +18,7 @@
 #include "engine/backend.h"
 #include "train/pipeline.h"
 #include "train/private_dir.h"
-#include "train/protocol.h"
+#include "train/train_protocol.h"
 #include "train/worker_state.h"
 
 /* A signal handler has no other way to reach the worker. */

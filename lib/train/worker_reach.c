@@ -3,10 +3,10 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
+#include "cluster/suspect_io.h"
 #include "comm/probe.h"
 #include "common/utf8.h"
 #include "common/xalloc.h"
-#include "train/suspect_io.h"
 #include "train/worker_state.h"
 
 static _Atomic bool was_dismissed;

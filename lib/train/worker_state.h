@@ -14,7 +14,7 @@
 #include "engine/stage.h"
 #include "train/config.h"
 #include "train/form.h"
-#include "train/protocol.h"
+#include "train/train_protocol.h"
 #include "train/worker.h"
 
 #ifdef __cplusplus

@@ -13,7 +13,7 @@
 #include "common/clock.h"
 #include "suite.h"
 #include "train/coordinator.h"
-#include "train/protocol.h"
+#include "train/train_protocol.h"
 #include "train/worker.h"
 
 /* Goal: a worker may die, be told to leave, or talk half sense at any message of the protocol, and

@@ -8,12 +8,12 @@
 
 #include "cli/opt.h"
 #include "cli/tool.h"
+#include "cluster/protocol.h"
 #include "engine/backend.h"
 #include "job_options.h"
 #include "model/grid.h"
 #include "run.h"
 #include "train/coordinator.h"
-#include "train/protocol.h"
 
 struct options {
     struct job_options job;

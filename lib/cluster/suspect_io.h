@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* suspect_io.h - whom a worker did not reach, as it is told to the coordinator. */
-#ifndef SPOT_TRAIN_SUSPECT_IO_H
-#define SPOT_TRAIN_SUSPECT_IO_H
+#ifndef SPOT_CLUSTER_SUSPECT_IO_H
+#define SPOT_CLUSTER_SUSPECT_IO_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -29,4 +29,4 @@ uint32_t spot_suspect_io_count(struct spot_wire_in *in);
 }
 #endif
 
-#endif /* SPOT_TRAIN_SUSPECT_IO_H */
+#endif /* SPOT_CLUSTER_SUSPECT_IO_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "train/suspect_io.h"
+#include "cluster/suspect_io.h"
 
 #include <string.h>
 

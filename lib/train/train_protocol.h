@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT */
+/* train_protocol.h - what training says beside the messages of every group (cluster/protocol.h).
+ *
+ * Of those, training fills in: HELLO: kernels, u64 job, u64 key of the coordinator that it was
+ * with, held bundles. WELCOME: u32 what was held counts, job config. REPORT: bundles held. FORM:
+ * form.h. VOTE: times, losses, norms: worker_step.c. ROUND: u32 tokens of this member's
+ * microbatches, if any. COMMIT: f64 gradient scale. FAILED, tag 1: cannot mirror a stage.
+ */
+#ifndef SPOT_TRAIN_TRAIN_PROTOCOL_H
+#define SPOT_TRAIN_TRAIN_PROTOCOL_H
+
+#include <stdint.h>
+
+#include "cluster/protocol.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { SPOT_KERNELS_MAX = 512 /* bytes of the list of kernel kinds */ };
+
+enum spot_train_message {
+    /* a group's, by the names that training knows them by */
+    SPOT_MSG_INVENTORY = SPOT_MSG_REPORT,
+    SPOT_MSG_STEP = SPOT_MSG_ROUND,
+
+    /* worker to coordinator */
+    SPOT_MSG_SNAPSHOT = 8, /* answer to SAVE; tag: bundle; bytes of bundle_io.h */
+    SPOT_MSG_PROBED = 9,   /* answer to PROBE; tag: bytes; lists of f64 seconds: p2p, sums */
+
+    /* coordinator to worker */
+    SPOT_MSG_RESTORE = 36, /* tag: bundle; bytes of bundle_io.h, from durable storage */
+    SPOT_MSG_REDO = 39,    /* tag: step; tensors whose exponent was too large */
+    SPOT_MSG_SAVE = 40,    /* tag: step; bundles to send as SNAPSHOT */
+    SPOT_MSG_PROBE = 41,   /* tag: bytes; u32 how often: measure messages of this size */
+    SPOT_MSG_HAND = 44,    /* tag: so many handovers of the form are in force from this step on */
+
+    /* worker to worker */
+    SPOT_MSG_FORWARD = 65,  /* tag: step and microbatch; activations */
+    SPOT_MSG_BACKWARD = 66, /* tag: step and microbatch; their gradients */
+    SPOT_MSG_SCATTER = 67,  /* tag: step and bundle; my part of your share of its sums */
+    SPOT_MSG_GATHER = 68,   /* tag: step and bundle; my share, summed */
+    SPOT_MSG_MIRROR = 69,   /* tag: step and bundle; all its sums, for the buddy */
+    SPOT_MSG_BUNDLE = 70,   /* tag: bundle; bytes of bundle_io.h */
+    SPOT_MSG_PROBING = 71,  /* tag: round; bytes without meaning */
+    SPOT_MSG_COMM = 74,     /* tag: 0 all members, 1 the replicas; NCCL's id of this epoch */
+    SPOT_MSG_TIE = 75,      /* tag: step; sums of wte to the last stage, of head.w to the first */
+    SPOT_MSG_TENSOR = 76,   /* tag: count of the epoch; partial sums within a tensor group */
+};
+
+/* Tag of microbatch, or bundle, j of a step. */
+static inline uint64_t spot_tag_microbatch(int64_t step, int64_t j)
+{
+    return (uint64_t)step << 16 | (uint64_t)j;
+}
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRAIN_TRAIN_PROTOCOL_H */
