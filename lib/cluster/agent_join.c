@@ -41,6 +41,7 @@ static int say_hello(struct spot_agent *a, struct spot_err *err)
     spot_put_text(&out, a->options->name ? a->options->name : name);
     spot_put_text(&out, spot_mesh_address(a->mesh));
     spot_put_text(&out, a->options->domain ? a->options->domain : "");
+    spot_put_u64(&out, a->key);
     if (a->workload->hello)
         a->workload->hello(a->job, &out);
     return spot_agent_tell(a, SPOT_MSG_HELLO, 0, &out, err);

@@ -7,12 +7,15 @@
 
 #include "common/xalloc.h"
 
-void spot_machine_init(struct spot_machine *m, uint32_t epoch, int64_t step)
+void spot_machine_init(struct spot_machine *m, enum spot_rounds rounds, uint32_t *last_epoch,
+                       int64_t round)
 {
     memset(m, 0, sizeof(*m));
+    m->rounds = rounds;
+    m->last_epoch = last_epoch;
     m->phase = SPOT_PHASE_WAIT;
-    m->epoch = epoch;
-    m->step = step;
+    m->epoch = *last_epoch;
+    m->round = round;
 }
 
 void spot_machine_release(struct spot_machine *m)
@@ -38,17 +41,20 @@ size_t spot_machine_placeable(const struct spot_machine *m)
     return n;
 }
 
+/* With nobody left there is nothing to wait for. */
 static enum spot_effect quiesce(struct spot_machine *m)
 {
-    m->phase = SPOT_PHASE_QUIESCE;
-    m->epoch++;
+    m->phase = m->n_member ? SPOT_PHASE_QUIESCE : SPOT_PHASE_FORM;
+    m->epoch = ++*m->last_epoch;
     m->change_wanted = false;
-    for (size_t i = 0; i < m->n_member; i++)
+    for (size_t i = 0; i < m->n_member; i++) {
         m->member[i].has_replied = m->member[i].is_ready = m->member[i].has_voted = false;
-    return SPOT_EFFECT_QUIESCE;
+        m->member[i].announced = 0;
+    }
+    return m->n_member ? SPOT_EFFECT_QUIESCE : SPOT_EFFECT_FORM;
 }
 
-/* In QUIESCE: have all reported? With nobody left there is nothing to wait for. */
+/* In QUIESCE: have all reported? */
 static enum spot_effect check_replies(struct spot_machine *m)
 {
     for (size_t i = 0; i < m->n_member; i++)
@@ -132,14 +138,16 @@ void spot_machine_hold(struct spot_machine *m)
         m->member[i].role = SPOT_ROLE_SPARE;
 }
 
-enum spot_effect spot_machine_form(struct spot_machine *m, int64_t step)
+enum spot_effect spot_machine_form(struct spot_machine *m, int64_t round)
 {
     assert(m->phase == SPOT_PHASE_FORM);
     m->phase = SPOT_PHASE_MIGRATE;
-    m->step = step;
-    m->change_wanted = false; /* the new grid knows of it */
-    for (size_t i = 0; i < m->n_member; i++)
+    m->round = round;
+    m->change_wanted = false; /* the new layout knows of it */
+    for (size_t i = 0; i < m->n_member; i++) {
         m->member[i].is_ready = m->member[i].has_voted = false;
+        m->member[i].announced = round;
+    }
     return SPOT_EFFECT_NONE;
 }
 
@@ -154,41 +162,60 @@ enum spot_effect spot_machine_ready(struct spot_machine *m, uint32_t id, uint32_
         if (m->member[i].role != SPOT_ROLE_SPARE && !m->member[i].is_ready)
             return SPOT_EFFECT_NONE;
     m->phase = SPOT_PHASE_RUN;
-    return SPOT_EFFECT_STEP;
+    return SPOT_EFFECT_ROUND;
 }
 
-enum spot_effect spot_machine_voted(struct spot_machine *m, uint32_t id, uint32_t epoch,
-                                    int64_t step)
+/* May this member speak of rounds in this epoch? */
+static struct spot_member *voter(const struct spot_machine *m, uint32_t id, uint32_t epoch)
 {
     struct spot_member *member = spot_machine_find(m, id);
 
-    if (!member || epoch != m->epoch || step != m->step || m->phase != SPOT_PHASE_RUN ||
-        member->role != SPOT_ROLE_ACTIVE)
-        return SPOT_EFFECT_NONE;
-    member->has_voted = true;
-    for (size_t i = 0; i < m->n_member; i++)
-        if (m->member[i].role == SPOT_ROLE_ACTIVE && !m->member[i].has_voted)
-            return SPOT_EFFECT_NONE;
-    return SPOT_EFFECT_COMMIT;
+    return member && epoch == m->epoch && m->phase == SPOT_PHASE_RUN &&
+                   member->role == SPOT_ROLE_ACTIVE
+               ? member
+               : NULL;
 }
 
-static void forget_votes(struct spot_machine *m)
+int64_t spot_machine_reached(const struct spot_machine *m)
 {
+    int64_t least = INT64_MAX;
+
     for (size_t i = 0; i < m->n_member; i++)
-        m->member[i].has_voted = false;
+        if (m->member[i].role == SPOT_ROLE_ACTIVE && m->member[i].announced < least)
+            least = m->member[i].announced;
+    return least == INT64_MAX ? m->round : least;
+}
+
+enum spot_effect spot_machine_voted(struct spot_machine *m, uint32_t id, uint32_t epoch,
+                                    int64_t round)
+{
+    struct spot_member *const member = voter(m, id, epoch);
+
+    if (!member || round == INT64_MAX ||
+        (m->rounds == SPOT_ROUNDS_LOCKSTEP ? round != m->round : round < member->announced))
+        return SPOT_EFFECT_NONE;
+    member->has_voted = true;
+    member->announced = round + 1;
+    return spot_machine_reached(m) > m->round ? SPOT_EFFECT_COMMIT : SPOT_EFFECT_NONE;
 }
 
 enum spot_effect spot_machine_committed(struct spot_machine *m)
 {
     assert(m->phase == SPOT_PHASE_RUN);
-    forget_votes(m);
-    m->step++;
-    return m->change_wanted ? quiesce(m) : SPOT_EFFECT_STEP;
+    m->round = spot_machine_reached(m);
+    for (size_t i = 0; i < m->n_member; i++)
+        m->member[i].has_voted = m->member[i].announced > m->round;
+    if (m->change_wanted)
+        return quiesce(m);
+    return m->rounds == SPOT_ROUNDS_LOCKSTEP ? SPOT_EFFECT_ROUND : SPOT_EFFECT_NONE;
 }
 
 enum spot_effect spot_machine_redo(struct spot_machine *m)
 {
-    assert(m->phase == SPOT_PHASE_RUN);
-    forget_votes(m);
-    return SPOT_EFFECT_STEP;
+    assert(m->phase == SPOT_PHASE_RUN && m->rounds == SPOT_ROUNDS_LOCKSTEP);
+    for (size_t i = 0; i < m->n_member; i++) {
+        m->member[i].has_voted = false;
+        m->member[i].announced = m->round;
+    }
+    return SPOT_EFFECT_ROUND;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* protocol.h - the messages between a coordinator, its workers and passing clients.
+/* protocol.h - the messages between a coordinator, its workers and passing clients, whatever the
+ * workload. What a workload adds has numbers of its own in the same ranges.
  *
  * A message is a frame (comm/link.h): its type, the epoch it belongs to, a tag, a payload in
- * comm/wire.h form. Version by SPOT_PROTOCOL in the hello; both sides must be equal. These are
- * every group's; a workload numbers its own in the gaps (those of training: train_protocol.h).
+ * comm/wire.h form. Version by SPOT_PROTOCOL in the hello; both sides must be equal.
  */
 #ifndef SPOT_CLUSTER_PROTOCOL_H
 #define SPOT_CLUSTER_PROTOCOL_H
@@ -15,7 +15,7 @@ extern "C" {
 #endif
 
 enum {
-    SPOT_PROTOCOL = 12,
+    SPOT_PROTOCOL = 13,
     SPOT_PAYLOAD_MAX = 1 << 30, /* between members */
     SPOT_HELLO_MAX = 1 << 20,   /* from a stranger, before it is a member */
     SPOT_NAME_MAX = 64,
@@ -27,32 +27,32 @@ enum {
 
 enum spot_message {
     /* worker to coordinator */
-    /* u32 protocol, version, name, address, domain; then the workload's: what the worker can do
-     * and holds */
+    /* u32 protocol, version, name, address, domain, u64 key of the coordinator that it was with;
+     * then what the workload wants to know */
     SPOT_MSG_HELLO = 1,
     SPOT_MSG_HEARTBEAT = 2, /* tag: progress; the coordinator answers with one */
     SPOT_MSG_NOTICE = 3,    /* this instance will be taken away */
-    SPOT_MSG_REPORT = 4,    /* answer to QUIESCE: the workload's; whom it did not reach:
-                             * suspect_io.h */
-    SPOT_MSG_READY = 5,     /* answer to FORM: everything is in its place */
-    SPOT_MSG_VOTE = 6,      /* answer to ROUND; tag: round; the workload's */
-    SPOT_MSG_BROKEN = 7,    /* a connection broke: text; whom it did not reach, as above */
-    SPOT_MSG_FAILED = 10,   /* text: this worker cannot go on; tag: 0, or which part the workload
-                             * can go on without */
-    SPOT_MSG_REACHED = 11,  /* answer to REACH: whom it did not reach, as above; tag 1: was
-                             * interrupted */
+    /* answer to QUIESCE: what is held, in the workload's words; then whom it did not reach:
+     * suspect_io.h */
+    SPOT_MSG_REPORT = 4,
+    SPOT_MSG_READY = 5,    /* answer to FORM: everything is in its place */
+    SPOT_MSG_VOTE = 6,     /* tag: round; a vote for it, or it is announced */
+    SPOT_MSG_BROKEN = 7,   /* a connection broke: text; whom it did not reach, as above */
+    SPOT_MSG_FAILED = 10,  /* text: this worker cannot go on; a tag that is not 0: the workload's */
+    SPOT_MSG_REACHED = 11, /* answer to REACH: whom it did not reach, as above; tag 1: was
+                              interrupted */
 
     /* coordinator to worker */
-    SPOT_MSG_WELCOME = 32,   /* u32 id, u64 key, f64 lease; then the workload's */
-    SPOT_MSG_REFUSED = 33,   /* text: why */
-    SPOT_MSG_QUIESCE = 34,   /* epochs below this frame's are over; report */
-    SPOT_MSG_FORM = 35,      /* the new epoch: the workload's */
-    SPOT_MSG_ROUND = 37,     /* tag: round; the workload's */
-    SPOT_MSG_COMMIT = 38,    /* tag: round; the workload's */
-    SPOT_MSG_LEAVE = 42,     /* nothing here needs you */
-    SPOT_MSG_FINISH = 43,    /* the job is done */
-    SPOT_MSG_REACH = 45,     /* u32 how many, of each u32 id, address: which can be reached? */
-    SPOT_MSG_ASIDE = 46,     /* text: why this member gets no place; empty: it may have one again */
+    SPOT_MSG_WELCOME = 32, /* u32 id, u64 key, f64 lease; then the workload's */
+    SPOT_MSG_REFUSED = 33, /* text: why */
+    SPOT_MSG_QUIESCE = 34, /* epochs below this frame's are over; report */
+    SPOT_MSG_FORM = 35,    /* the new epoch, in the workload's words */
+    SPOT_MSG_ROUND = 37,   /* tag: round; what it is about */
+    SPOT_MSG_COMMIT = 38,  /* tag: round */
+    SPOT_MSG_LEAVE = 42,   /* nothing here needs you */
+    SPOT_MSG_FINISH = 43,  /* the job is done */
+    SPOT_MSG_REACH = 45, /* u32 how many, of each u32 id, address: which of them can be reached? */
+    SPOT_MSG_ASIDE = 46, /* text: why this member gets no place; empty: it may have one again */
     SPOT_MSG_DISMISSED = 47, /* text: why it is not waited for any more */
 
     /* worker to worker */
@@ -62,11 +62,12 @@ enum spot_message {
     SPOT_MSG_KNOCK = 77, /* first frame of a connection, to see whether somebody answers */
 
     /* client to coordinator, and its answer */
-    SPOT_MSG_REPLAN = 96,       /* a spot.plan/1 document */
-    SPOT_MSG_STATUS = 97,       /* nothing */
-    SPOT_MSG_ANSWER = 98,       /* tag: exit status; text or document */
-    SPOT_MSG_REPLAN_FORCE = 99, /* as REPLAN, whatever the time of the plan */
-    SPOT_MSG_STOP = 100,        /* nothing; the answer comes when the job has stopped */
+    SPOT_MSG_REPLAN = 96,        /* a spot.plan/1 document */
+    SPOT_MSG_STATUS = 97,        /* nothing */
+    SPOT_MSG_ANSWER = 98,        /* tag: exit status; text or document */
+    SPOT_MSG_REPLAN_FORCE = 99,  /* as REPLAN, whatever the time of the plan */
+    SPOT_MSG_STOP = 100,         /* nothing; the answer comes when the job has stopped */
+    SPOT_MSG_CLIENT_FIRST = 101, /* from here on the workload's questions */
 };
 
 #ifdef __cplusplus

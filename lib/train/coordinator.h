@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* coordinator.h - runs one training job: takes members in, forms epochs, commits steps by vote. */
+/* coordinator.h - runs one training job: a group (cluster/group.h) with the trainer as its
+ * workload. */
 #ifndef SPOT_TRAIN_COORDINATOR_H
 #define SPOT_TRAIN_COORDINATOR_H
 
@@ -16,6 +17,17 @@
 extern "C" {
 #endif
 
+/* What is seen while the job runs. Pointers hold during the call. */
+struct spot_progress {
+    int64_t step, n_step;
+    size_t n_member;     /* 0: workers are waited for */
+    const char *address; /* where */
+    bool knows_loss;
+    float loss;
+    struct spot_degrees grid;
+    double step_s;
+};
+
 struct spot_coordinator_options {
     struct spot_job_config config; /* kernel may be "auto"; data_xxh3 is filled in */
     const char *data;              /* corpus, "-" for stdin */
@@ -30,10 +42,11 @@ struct spot_coordinator_options {
     struct spot_degrees grid;      /* wanted grid; zeros: not given */
     /* of the microbatches of a step over the pipelines */
     struct spot_shares_policy shares;
-    const char *plan;                     /* spot.plan/1 file, read again when it changes; NULL */
-    const char *state;                    /* directory; NULL: a private one for this run */
-    const char *events;                   /* JSON Lines; NULL: none, "-": stdout */
-    const char *save;                     /* safetensors; NULL: none */
+    const char *old_plan_hint; /* told who gives a plan that is too old: how it is taken; NULL */
+    const char *plan;          /* spot.plan/1 file, read again when it changes; NULL */
+    const char *state;         /* directory; NULL: a private one for this run */
+    const char *events;        /* JSON Lines; NULL: none, "-": stdout */
+    const char *save;          /* safetensors; NULL: none */
     const struct spot_observer *observer; /* NULL: none. With one the job is a measurement: nothing
                                              is made durable, and its result is the last step */
     double price_usd_per_h;               /* of one member; 0: not known */
@@ -47,8 +60,12 @@ struct spot_coordinator_options {
     double stall_s;         /* so is one that makes no progress */
     double settle_s;        /* wait this long after a join before the first epoch */
     void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2);
-    void (*note)(const char *fmt, ...) SPOT_PRINTF(1, 2); /* where it listens; NULL */
-    bool show_progress;
+    void (*note)(const char *fmt, ...) SPOT_PRINTF(1, 2);   /* where it listens; NULL */
+    void (*progress)(const struct spot_progress *progress); /* a few times a second; NULL */
+    /* In a new process: become local worker `index` of this job, joined at `address`, on a backend.
+     * Does not return, or the process ends with status 127. NULL if n_local is 0. */
+    void (*become_worker)(const struct spot_coordinator_options *options, uint64_t index,
+                          const char *address, const char *backend);
 };
 
 struct spot_coordinator_result {
@@ -60,18 +77,11 @@ struct spot_coordinator_result {
 
 /* Run until the last step has committed. Returns 0, or -1 with *err: SPOT_EPREEMPTED after
  * spot_coordinator_stop with the state durable, SPOT_EINFEASIBLE when the training diverged or the
- * budget is spent, * SPOT_EUSAGE, SPOT_EDATA, SPOT_ESYS. */
+ * budget is spent, SPOT_EUSAGE, SPOT_EDATA, SPOT_ESYS. */
 int spot_coordinator_run(const struct spot_coordinator_options *options,
                          struct spot_coordinator_result *result, struct spot_err *err);
 
-/* Async-signal-safe: make the state durable and stop. A second call, half a second
- * later or more, stops at once. */
-void spot_coordinator_stop(void);
-/* Async-signal-safe: is there something to put in order before this process ends (a socket, a
- * state directory, workers)? Until then the data are read, which may take for ever. */
-bool spot_coordinator_has_begun(void);
-/* Async-signal-safe: read the plan file again. */
-void spot_coordinator_reload(void);
+/* The signals of a job are those of its group: spot_group_stop, _has_begun, _reload. */
 
 #ifdef __cplusplus
 }

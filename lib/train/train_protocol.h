@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: MIT */
-/* train_protocol.h - what training says beside the messages of every group (cluster/protocol.h).
+/* train_protocol.h - the messages that training adds to cluster/protocol.h, and what it says in the
+ * parts of those that are the workload's.
  *
- * Of those, training fills in: HELLO: kernels, u64 job, u64 key of the coordinator that it was
- * with, held bundles. WELCOME: u32 what was held counts, job config. REPORT: bundles held. FORM:
- * form.h. VOTE: times, losses, norms: worker_step.c. ROUND: u32 tokens of this member's
- * microbatches, if any. COMMIT: f64 gradient scale. FAILED, tag 1: cannot mirror a stage.
+ *   HELLO    kernels, u64 job, held bundles
+ *   WELCOME  u32 what was held counts, job config
+ *   REPORT   held bundles
+ *   FORM     form.h
+ *   ROUND    tag: step; u32 tokens of this member's microbatches, if any
+ *   VOTE     tag: step; times, losses, norms: worker_step.c
+ *   COMMIT   tag: step; f64 gradient scale
+ *   FAILED   tag 1: cannot mirror a stage
  */
 #ifndef SPOT_TRAIN_TRAIN_PROTOCOL_H
 #define SPOT_TRAIN_TRAIN_PROTOCOL_H
@@ -17,13 +22,9 @@
 extern "C" {
 #endif
 
-enum { SPOT_KERNELS_MAX = 512 /* bytes of the list of kernel kinds */ };
+enum { SPOT_KERNELS_MAX = 512 }; /* bytes of the list of kernel kinds */
 
 enum spot_train_message {
-    /* a group's, by the names that training knows them by */
-    SPOT_MSG_INVENTORY = SPOT_MSG_REPORT,
-    SPOT_MSG_STEP = SPOT_MSG_ROUND,
-
     /* worker to coordinator */
     SPOT_MSG_SNAPSHOT = 8, /* answer to SAVE; tag: bundle; bytes of bundle_io.h */
     SPOT_MSG_PROBED = 9,   /* answer to PROBE; tag: bytes; lists of f64 seconds: p2p, sums */

@@ -6,9 +6,9 @@
 #include <string.h>
 
 #include "checkpoint/bundle_io.h"
+#include "cluster/private_dir.h"
 #include "common/xalloc.h"
 #include "engine/backend.h"
-#include "train/private_dir.h"
 #include "train/train_protocol.h"
 #include "train/worker_state.h"
 
@@ -106,7 +106,6 @@ static void hello(void *job, struct spot_buf *out)
 
     put_kernels(out, w->options->backend);
     spot_put_u64(out, w->job);
-    spot_put_u64(out, w->agent.key);
     put_inventory(out, w);
 }
 
@@ -221,7 +220,7 @@ static int order(void *job, const struct spot_frame *frame, struct spot_err *err
     switch (frame->type) {
     case SPOT_MSG_HAND:
         return spot_worker_hand(w, frame, err);
-    case SPOT_MSG_STEP:
+    case SPOT_MSG_ROUND:
         return spot_worker_step(w, frame, err);
     case SPOT_MSG_COMMIT:
         return spot_worker_commit(w, frame, err);

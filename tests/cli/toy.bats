@@ -6,7 +6,10 @@
 bats_require_minimum_version 1.5.0
 load job
 
-setup() { job_setup; }
+setup() {
+    job_setup
+    toy=$(dirname "$(command -v spot-run)")/../tests/toy-run
+}
 teardown() { job_teardown; }
 
 cells() { # WAY PHASE FAULT ...
@@ -14,8 +17,6 @@ cells() { # WAY PHASE FAULT ...
     echo "$output"
     [ "$status" -eq 0 ]
 }
-
-toy() { "$(dirname "$(command -v spot-run)")/../tests/toy-run" "$@"; }
 
 commits() { # VIEW: how many
     grep -c "^$1 " commits || true
@@ -34,9 +35,9 @@ commits() { # VIEW: how many
 }
 
 @test "a replica whose member stands still does not hold up another replica" {
-    background toy coordinate replicas unix:j commits log 100000 60 1 2>log.err
+    background "$toy" coordinate replicas unix:j commits log 100000 60 1 2>log.err
     for name in r1.a r1.b r2.a r2.b; do
-        background toy member unix:j $name 2>>workers.err
+        background "$toy" member unix:j $name 2>>workers.err
         [ $name != r1.b ] || stopped=$pid
     done
     eventually '[ "$(commits 0)" -gt 5 ] && [ "$(commits 1)" -gt 5 ]'
@@ -53,9 +54,9 @@ commits() { # VIEW: how many
 }
 
 @test "a replica forms anew while another one commits on" {
-    background toy coordinate replicas unix:j commits log 100000 60 1 2>log.err
+    background "$toy" coordinate replicas unix:j commits log 100000 60 1 2>log.err
     for name in r1.a r1.b r2.a r2.b; do
-        background toy member unix:j $name 2>>workers.err
+        background "$toy" member unix:j $name 2>>workers.err
         [ $name != r1.b ] || leaver=$pid
     done
     eventually '[ "$(events log joined)" -eq 4 ] && [ "$(commits 0)" -gt 5 ] && [ "$(commits 1)" -gt 5 ]'

@@ -24,12 +24,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cluster/protocol.h"
 #include "comm/endpoint.h"
 #include "comm/link.h"
 #include "comm/wire.h"
 #include "common/clock.h"
 #include "common/xalloc.h"
+#include "train/train_protocol.h"
 
 enum { PAIRS_MAX = 64, KEPT_MAX = 4096, KEPT_BYTE_MAX = 1 << 16 };
 enum { WORKER, WORLD }; /* the sides of a pair: what comes from 0 goes out */

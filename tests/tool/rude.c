@@ -20,12 +20,12 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "cluster/protocol.h"
 #include "comm/endpoint.h"
 #include "comm/link.h"
 #include "comm/tls.h"
 #include "common/clock.h"
 #include "common/le.h"
+#include "train/train_protocol.h"
 
 enum { HELLO_MAX = 4096, NOISE_BYTE = 1 << 16, PATIENCE_MS = 20000 };
 

@@ -4,7 +4,8 @@
  *   toy-run coordinate WAY LISTEN COMMITS EVENTS ROUNDS LEASE-S PAUSE-MS
  *   toy-run member JOIN NAME
  *
- * WAY is lockstep, replicas (two views) or announced. A member tells its counter at the end.
+ * WAY is lockstep, replicas (two views) or announced. A member that has a place tells its counter
+ * at the end.
  */
 #include <inttypes.h>
 #include <signal.h>
@@ -48,7 +49,8 @@ static int member(char **argv, struct spot_err *err)
     sigaction(SIGTERM, &action, NULL);
     if (toy_count(&o, &round, &value, err))
         return -1;
-    printf("%s %" PRId64 " %016" PRIx64 "\n", o.name, round, value);
+    if (round >= 0)
+        printf("%s %" PRId64 " %016" PRIx64 "\n", o.name, round, value);
     return 0;
 }
 

@@ -154,7 +154,7 @@ int toy_count(const struct toy_options *options, int64_t *round, uint64_t *value
 
     m.agent = (struct spot_agent){ .options = &agent, .workload = &workload, .job = &m };
     rc = spot_agent_run(&m.agent, err);
-    *round = m.at;
+    *round = m.formed && m.formed == m.agent.epoch ? m.at : -1;
     *value = m.value[m.at % TOY_KEPT];
     return rc;
 }

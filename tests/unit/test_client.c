@@ -14,7 +14,7 @@
 #include "comm/link.h"
 #include "common/clock.h"
 #include "suite.h"
-#include "train/client.h"
+#include "cluster/client.h"
 
 enum manner { HANGS_UP, TALKS_NONSENSE, SAYS_NOTHING };
 

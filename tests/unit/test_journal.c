@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "suite.h"
-#include "train/journal.h"
+#include "cluster/journal.h"
 
 /* Goal: a log cut at any byte is continued behind its last whole line, with the newest step and
  * epoch that those lines tell, and those who held that step; time goes on; a whole line that is no

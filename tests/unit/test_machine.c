@@ -7,19 +7,20 @@
 #include "cluster/machine.h"
 #include "common/rng.h"
 
-/* Goal: the promises of machine.h hold for every order of events. A model world (members with
- * queues in both directions, a caller that chooses grids at random) drives the machine through
- * seeded orders of joins, notices, deaths, broken links, plans and late messages; a shadow that
- * knows nothing of the machine's flags says what may happen. SPOT_ORDERS sets how many. */
+/* Goal: the promises of machine.h hold for every order of events. Model worlds, one per view of a
+ * group (members with queues in both directions, a caller that chooses layouts at random), drive
+ * their machines through seeded orders of joins, notices, deaths, broken links, plans and late
+ * messages; a shadow that knows nothing of the machine's flags says what may happen. Views take
+ * turns at random, in lockstep or with announced rounds. SPOT_ORDERS sets how many. */
 
-enum { MEMBERS_MAX = 7, QUEUE_MAX = 64, NEVER = -1 };
+enum { MEMBERS_MAX = 7, QUEUE_MAX = 64, VIEWS_MAX = 3 };
 
-enum word { QUIESCE, FORM, STEP, LEAVE, REPLIED, READY, VOTED };
+enum word { QUIESCE, FORM, ROUND, LEAVE, REPLIED, READY, VOTED };
 
 struct message {
     enum word word;
     uint32_t epoch;
-    int64_t step;
+    int64_t round;
 };
 
 struct queue {
@@ -33,18 +34,24 @@ struct actor {
     uint32_t epoch; /* as the member knows it */
     struct queue orders, answers;
     /* the shadow: what the coordinator has heard in this epoch, and the role it gave */
-    bool was_asked, has_replied, has_readied, has_voted;
+    bool was_asked, has_replied, has_readied;
+    int64_t announced; /* all rounds below */
+    int64_t next; /* as the member counts, where rounds are announced; NEVER: it does not run */
     enum spot_role role;
 };
+
+enum { NEVER = -1 };
 
 struct world {
     struct spot_machine machine;
     struct spot_rng rng;
     uint64_t seed;
+    uint32_t *last_epoch; /* of all views */
+    enum spot_rounds rounds;
     struct actor actor[MEMBERS_MAX];
     uint32_t last_id;
     uint32_t epoch; /* shadow */
-    int64_t step;   /* shadow */
+    int64_t round;  /* shadow */
     bool wants_change;
     int n_commit, n_event;
 };
@@ -61,10 +68,10 @@ static uint64_t below(struct world *w, uint64_t n)
     return spot_rng_below(&w->rng, n);
 }
 
-static void push(struct world *w, struct queue *q, enum word word, uint32_t epoch, int64_t step)
+static void push(struct world *w, struct queue *q, enum word word, uint32_t epoch, int64_t round)
 {
     need(w, q->n < QUEUE_MAX);
-    q->at[(q->head + q->n++) % QUEUE_MAX] = (struct message){ word, epoch, step };
+    q->at[(q->head + q->n++) % QUEUE_MAX] = (struct message){ word, epoch, round };
 }
 
 static struct message pop(struct queue *q)
@@ -80,30 +87,31 @@ static struct message pop(struct queue *q)
 
 static void begin_epoch(struct world *w)
 {
-    need(w, w->machine.phase == SPOT_PHASE_QUIESCE);
-    need(w, w->machine.epoch == w->epoch + 1);
-    w->epoch++;
+    need(w, w->machine.phase == (w->machine.n_member ? SPOT_PHASE_QUIESCE : SPOT_PHASE_FORM));
+    need(w, w->machine.epoch > w->epoch && w->machine.epoch == *w->last_epoch);
+    w->epoch = w->machine.epoch;
     w->wants_change = false;
     for (int i = 0; i < MEMBERS_MAX; i++) {
         struct actor *a = &w->actor[i];
 
         a->was_asked = a->id != 0;
-        a->has_replied = a->has_readied = a->has_voted = false;
+        a->has_replied = a->has_readied = false;
+        a->announced = NEVER;
         if (a->id)
             push(w, &a->orders, QUIESCE, w->epoch, 0);
     }
 }
 
-static void tell_step(struct world *w)
+static void tell_round(struct world *w)
 {
     need(w, w->machine.phase == SPOT_PHASE_RUN);
     for (int i = 0; i < MEMBERS_MAX; i++) {
         struct actor *a = &w->actor[i];
 
-        a->has_voted = false;
+        a->announced = w->round;
         need(w, !a->id || a->role == SPOT_ROLE_SPARE || a->has_readied);
         if (a->id && a->role == SPOT_ROLE_ACTIVE)
-            push(w, &a->orders, STEP, w->epoch, w->step);
+            push(w, &a->orders, ROUND, w->epoch, w->round);
     }
 }
 
@@ -141,26 +149,39 @@ static void form(struct world *w)
         need(w, w->machine.phase == SPOT_PHASE_WAIT);
         return;
     }
-    if (w->step && below(w, 8) == 0)
-        w->step = (int64_t)below(w, (uint64_t)w->step + 1); /* a roll-back */
-    need(w, spot_machine_form(&w->machine, w->step) == SPOT_EFFECT_NONE);
+    if (w->round && below(w, 8) == 0)
+        w->round = (int64_t)below(w, (uint64_t)w->round + 1); /* a roll-back */
+    need(w, spot_machine_form(&w->machine, w->round) == SPOT_EFFECT_NONE);
     for (int i = 0; i < MEMBERS_MAX; i++)
         if (w->actor[i].id && w->actor[i].role != SPOT_ROLE_SPARE)
             push(w, &w->actor[i].orders, FORM, w->epoch, 0);
 }
 
+/* The round below which every active member was heard to have gone. */
+static int64_t all_reached(const struct world *w)
+{
+    int64_t least = INT64_MAX;
+
+    for (int i = 0; i < MEMBERS_MAX; i++)
+        if (w->actor[i].id && w->actor[i].role == SPOT_ROLE_ACTIVE && w->actor[i].announced < least)
+            least = w->actor[i].announced;
+    return least;
+}
+
 static enum spot_effect commit(struct world *w)
 {
+    const bool is_lockstep = w->rounds == SPOT_ROUNDS_LOCKSTEP;
     enum spot_effect next;
 
-    need(w, w->machine.phase == SPOT_PHASE_RUN && w->machine.step == w->step);
-    for (int i = 0; i < MEMBERS_MAX; i++)
-        need(w, !w->actor[i].id || w->actor[i].role != SPOT_ROLE_ACTIVE || w->actor[i].has_voted);
-    if (below(w, 8) == 0) {
+    need(w, w->machine.phase == SPOT_PHASE_RUN && w->machine.round == w->round);
+    need(w, all_reached(w) > w->round && all_reached(w) == spot_machine_reached(&w->machine));
+    need(w, !is_lockstep || all_reached(w) == w->round + 1);
+    if (is_lockstep && below(w, 8) == 0) {
         next = spot_machine_redo(&w->machine);
-        need(w, next == SPOT_EFFECT_STEP);
+        need(w, next == SPOT_EFFECT_ROUND);
         return next;
     }
+    w->round = all_reached(w);
     next = spot_machine_committed(&w->machine);
     for (int i = 0; i < MEMBERS_MAX; i++) {
         const struct actor *a = &w->actor[i];
@@ -169,8 +190,9 @@ static enum spot_effect commit(struct world *w)
             spot_machine_find(&w->machine, a->id)->is_leaving)
             w->wants_change = true; /* it must be able to go now */
     }
-    need(w, next == (w->wants_change ? SPOT_EFFECT_QUIESCE : SPOT_EFFECT_STEP));
-    w->step++;
+    need(w, next == (w->wants_change ? SPOT_EFFECT_QUIESCE
+                     : is_lockstep   ? SPOT_EFFECT_ROUND
+                                     : SPOT_EFFECT_NONE));
     w->n_commit++;
     return next;
 }
@@ -183,18 +205,16 @@ static void act(struct world *w, enum spot_effect effect)
         effect = SPOT_EFFECT_NONE;
         if (now == SPOT_EFFECT_QUIESCE) {
             begin_epoch(w);
-            if (!w->machine.n_member) { /* as coordinator.c: nobody to wait for */
-                w->machine.phase = SPOT_PHASE_FORM;
-                effect = SPOT_EFFECT_FORM;
-            }
-        } else if (now == SPOT_EFFECT_FORM)
+        } else if (now == SPOT_EFFECT_FORM) {
+            if (w->machine.epoch != w->epoch)
+                begin_epoch(w); /* nobody to wait for */
             form(w);
-        else if (now == SPOT_EFFECT_STEP)
-            tell_step(w);
+        } else if (now == SPOT_EFFECT_ROUND)
+            tell_round(w);
         else
             effect = commit(w);
     }
-    need(w, w->machine.epoch == w->epoch && w->machine.step == w->step);
+    need(w, w->machine.epoch == w->epoch && w->machine.round == w->round);
 }
 
 /* --- events ---------------------------------------------------------------- */
@@ -210,7 +230,7 @@ static void join(struct world *w)
 {
     for (int i = 0; i < MEMBERS_MAX; i++)
         if (!w->actor[i].id) {
-            w->actor[i] = (struct actor){ .id = ++w->last_id, .epoch = w->epoch };
+            w->actor[i] = (struct actor){ .id = ++w->last_id, .epoch = w->epoch, .next = NEVER };
             spot_machine_join(&w->machine, w->last_id);
             if (below(w, 2) && w->machine.phase != SPOT_PHASE_WAIT)
                 want_change(w);
@@ -234,15 +254,29 @@ static void obey(struct world *w, struct actor *a)
 
     if (m.word == QUIESCE) {
         a->epoch = m.epoch;
+        a->next = NEVER;
         push(w, &a->answers, REPLIED, m.epoch, 0);
     } else if (m.word == FORM) {
         a->epoch = m.epoch;
         push(w, &a->answers, READY, m.epoch, 0);
-    } else if (m.word == STEP && m.epoch == a->epoch) {
-        push(w, &a->answers, VOTED, m.epoch, m.step);
+    } else if (m.word == ROUND && m.epoch == a->epoch) {
+        if (w->rounds == SPOT_ROUNDS_LOCKSTEP)
+            push(w, &a->answers, VOTED, m.epoch, m.round);
+        else
+            a->next = m.round;
     } else if (m.word == LEAVE) {
         die(w, a);
     }
+}
+
+/* A member whose rounds nobody begins completes one, or some before it says so. */
+static bool go_on(struct world *w, struct actor *a)
+{
+    if (!a->id || a->next == NEVER || a->answers.n > 4)
+        return false;
+    a->next += 1 + (int64_t)below(w, 3);
+    push(w, &a->answers, VOTED, a->epoch, a->next - 1);
+    return true;
 }
 
 /* The coordinator hears one answer. */
@@ -253,14 +287,15 @@ static void hear(struct world *w, struct actor *a)
     if (m.epoch == w->epoch) {
         a->has_replied |= m.word == REPLIED;
         a->has_readied |= m.word == READY;
-        a->has_voted |= m.word == VOTED && m.step == w->step;
+        if (m.word == VOTED && (w->rounds == SPOT_ROUNDS_ANNOUNCED || m.round == w->round))
+            a->announced = m.round + 1;
     }
     if (m.word == REPLIED)
         act(w, spot_machine_replied(&w->machine, a->id, m.epoch));
     else if (m.word == READY)
         act(w, spot_machine_ready(&w->machine, a->id, m.epoch));
     else
-        act(w, spot_machine_voted(&w->machine, a->id, m.epoch, m.step));
+        act(w, spot_machine_voted(&w->machine, a->id, m.epoch, m.round));
 }
 
 /* Whatever a stranger, a zombie or a member of another epoch says changes nothing. */
@@ -285,11 +320,12 @@ static void lie(struct world *w)
         effect = spot_machine_ready(&w->machine, id, epoch);
         break;
     case 2:
-        effect = spot_machine_voted(&w->machine, id, epoch, w->step);
+        effect = spot_machine_voted(&w->machine, id, epoch, w->round);
         break;
-    case 3: /* the right epoch, another step */
-        effect =
-            spot_machine_voted(&w->machine, id, w->epoch, w->step + 1 - 2 * (int64_t)below(w, 2));
+    case 3: /* the right epoch, a round that is over; in lockstep also one that has not begun */
+        effect = spot_machine_voted(
+            &w->machine, id, w->epoch,
+            w->round + (w->rounds == SPOT_ROUNDS_LOCKSTEP && below(w, 2) ? 1 : -1));
         break;
     case 4:
         effect = is_stranger ? spot_machine_lost(&w->machine, id)
@@ -337,6 +373,8 @@ static bool deliver(struct world *w)
             hear(w, a);
             return true;
         }
+        if (at % 2 && go_on(w, a))
+            return true;
     }
     return false;
 }
@@ -397,125 +435,78 @@ static void settle(struct world *w)
     }
 }
 
-static int play(uint64_t seed)
+static void move(struct world *w, int *k)
 {
-    struct world w = { .seed = seed };
-    int n_commit, n_disturb;
-
-    spot_rng_init(&w.rng, seed, 0);
-    w.epoch = (uint32_t)below(&w, 1000);
-    w.step = (int64_t)below(&w, 1000);
-    spot_machine_init(&w.machine, w.epoch, w.step);
-    n_disturb = 1 + (int)below(&w, 24);
-    for (int k = 0; k < n_disturb;) {
-        w.n_event++;
-        if (below(&w, 4) == 0) {
-            disturb(&w);
-            k++;
-        } else if (below(&w, 8) == 0) {
-            start(&w);
-        } else {
-            release_leavers(&w);
-            if (!deliver(&w))
-                k++;
-        }
+    w->n_event++;
+    if (below(w, 4) == 0) {
+        disturb(w);
+        ++*k;
+    } else if (below(w, 8) == 0) {
+        start(w);
+    } else {
+        release_leavers(w);
+        *k += !deliver(w);
     }
-    settle(&w);
-    n_commit = w.n_commit;
-    spot_machine_release(&w.machine);
+}
+
+static int play(uint64_t seed, enum spot_rounds rounds, size_t n_view)
+{
+    struct world view[VIEWS_MAX];
+    uint32_t last_epoch;
+    int n_commit = 0, n_disturb;
+
+    for (size_t v = 0; v < n_view; v++) {
+        struct world *const w = &view[v];
+
+        *w = (struct world){ .seed = seed, .rounds = rounds, .last_epoch = &last_epoch };
+        spot_rng_init(&w->rng, seed, v);
+        if (!v)
+            last_epoch = (uint32_t)below(w, 1000);
+        w->epoch = last_epoch;
+        w->round = (int64_t)below(w, 1000);
+        spot_machine_init(&w->machine, rounds, &last_epoch, w->round);
+    }
+    n_disturb = 1 + (int)below(&view[0], 24);
+    for (int k = 0; k < n_disturb * (int)n_view;)
+        move(&view[n_view > 1 ? below(&view[0], n_view) : 0], &k);
+    for (size_t v = 0; v < n_view; v++) { /* whatever the others' members do: they are left alone */
+        settle(&view[v]);
+        n_commit += view[v].n_commit;
+    }
+    for (size_t v = 0; v < n_view; v++)
+        spot_machine_release(&view[v].machine);
     return n_commit;
+}
+
+static void play_all(enum spot_rounds rounds, size_t n_view)
+{
+    const char *orders = getenv("SPOT_ORDERS"), *only = getenv("SPOT_SEED");
+    const uint64_t n = orders ? strtoull(orders, NULL, 10) : 100000 / n_view;
+    uint64_t n_commit = 0;
+
+    if (only)
+        play(strtoull(only, NULL, 10), rounds, n_view);
+    for (uint64_t seed = 1; !only && seed <= n; seed++)
+        n_commit += (uint64_t)play(seed, rounds, n_view);
+    ck_assert(only || n_commit >= 3 * n * n_view);
 }
 
 START_TEST(every_order_of_events_keeps_the_promises)
 {
-    const char *orders = getenv("SPOT_ORDERS"), *only = getenv("SPOT_SEED");
-    const uint64_t n = orders ? strtoull(orders, NULL, 10) : 100000;
-    uint64_t n_commit = 0;
-
-    if (only)
-        play(strtoull(only, NULL, 10));
-    for (uint64_t seed = 1; !only && seed <= n; seed++)
-        n_commit += (uint64_t)play(seed);
-    ck_assert(only || n_commit >= 3 * n);
+    play_all(SPOT_ROUNDS_LOCKSTEP, 1);
 }
 END_TEST
 
-/* The plain story, step by step, against the picture in machine.h. */
-START_TEST(two_members_form_vote_and_commit)
+START_TEST(announced_rounds_keep_them)
 {
-    struct spot_machine m;
-
-    spot_machine_init(&m, 7, 40);
-    spot_machine_join(&m, 1);
-    spot_machine_join(&m, 2);
-    ck_assert_int_eq(spot_machine_start(&m), SPOT_EFFECT_QUIESCE);
-    ck_assert_uint_eq(m.epoch, 8);
-    ck_assert_int_eq(spot_machine_replied(&m, 1, 7), SPOT_EFFECT_NONE);
-    ck_assert_int_eq(spot_machine_replied(&m, 1, 8), SPOT_EFFECT_NONE);
-    ck_assert_int_eq(spot_machine_replied(&m, 2, 8), SPOT_EFFECT_FORM);
-    spot_machine_find(&m, 1)->role = spot_machine_find(&m, 2)->role = SPOT_ROLE_ACTIVE;
-    ck_assert_int_eq(spot_machine_form(&m, 40), SPOT_EFFECT_NONE);
-    ck_assert_int_eq(spot_machine_ready(&m, 2, 8), SPOT_EFFECT_NONE);
-    ck_assert_int_eq(spot_machine_ready(&m, 1, 8), SPOT_EFFECT_STEP);
-    ck_assert_int_eq(spot_machine_voted(&m, 1, 8, 40), SPOT_EFFECT_NONE);
-    ck_assert_int_eq(spot_machine_voted(&m, 1, 8, 40), SPOT_EFFECT_NONE);
-    ck_assert_int_eq(spot_machine_voted(&m, 2, 8, 39), SPOT_EFFECT_NONE);
-    ck_assert_int_eq(spot_machine_voted(&m, 2, 8, 40), SPOT_EFFECT_COMMIT);
-    ck_assert_int_eq(spot_machine_committed(&m), SPOT_EFFECT_STEP);
-    ck_assert_int_eq(m.step, 41);
-    /* a notice takes effect at the next commit, a death at once */
-    ck_assert_int_eq(spot_machine_notice(&m, 1), SPOT_EFFECT_NONE);
-    ck_assert_int_eq(spot_machine_voted(&m, 1, 8, 41), SPOT_EFFECT_NONE);
-    ck_assert_int_eq(spot_machine_lost(&m, 2), SPOT_EFFECT_QUIESCE);
-    ck_assert_uint_eq(m.epoch, 9);
-    ck_assert_uint_eq(spot_machine_placeable(&m), 0);
-    ck_assert_int_eq(spot_machine_replied(&m, 1, 9), SPOT_EFFECT_FORM);
-    spot_machine_hold(&m);
-    ck_assert_int_eq(spot_machine_voted(&m, 1, 9, 41), SPOT_EFFECT_NONE);
-    spot_machine_release(&m);
+    play_all(SPOT_ROUNDS_ANNOUNCED, 1);
 }
 END_TEST
 
-/* A join that an epoch under way already takes in does not cost a second epoch. */
-START_TEST(a_change_that_the_new_grid_knows_of_is_not_made_twice)
+START_TEST(views_that_take_turns_keep_them)
 {
-    struct spot_machine m;
-
-    spot_machine_init(&m, 0, 0);
-    spot_machine_join(&m, 1);
-    spot_machine_start(&m);
-    spot_machine_join(&m, 2);
-    spot_machine_want_change(&m);
-    ck_assert_int_eq(spot_machine_replied(&m, 1, 1), SPOT_EFFECT_FORM);
-    spot_machine_find(&m, 1)->role = spot_machine_find(&m, 2)->role = SPOT_ROLE_ACTIVE;
-    spot_machine_form(&m, 0);
-    spot_machine_ready(&m, 1, 1);
-    ck_assert_int_eq(spot_machine_ready(&m, 2, 1), SPOT_EFFECT_STEP);
-    spot_machine_voted(&m, 1, 1, 0);
-    ck_assert_int_eq(spot_machine_voted(&m, 2, 1, 0), SPOT_EFFECT_COMMIT);
-    ck_assert_int_eq(spot_machine_committed(&m), SPOT_EFFECT_STEP);
-    spot_machine_release(&m);
-}
-END_TEST
-
-/* Whoever holds is waited for: a plan is no reason to go on without. */
-START_TEST(a_plan_does_not_end_a_wait)
-{
-    struct spot_machine m;
-
-    spot_machine_init(&m, 3, 60);
-    spot_machine_join(&m, 1);
-    ck_assert_int_eq(spot_machine_want_change(&m), SPOT_EFFECT_NONE);
-    ck_assert_int_eq(m.phase, SPOT_PHASE_WAIT);
-    ck_assert_uint_eq(m.epoch, 3);
-    ck_assert_int_eq(spot_machine_start(&m), SPOT_EFFECT_QUIESCE);
-    ck_assert_int_eq(spot_machine_replied(&m, 1, 4), SPOT_EFFECT_FORM);
-    spot_machine_find(&m, 1)->role = SPOT_ROLE_ACTIVE;
-    spot_machine_form(&m, 60);
-    ck_assert_int_eq(spot_machine_ready(&m, 1, 4), SPOT_EFFECT_STEP);
-    ck_assert_int_eq(spot_machine_voted(&m, 1, 4, 60), SPOT_EFFECT_COMMIT);
-    ck_assert_int_eq(spot_machine_committed(&m), SPOT_EFFECT_STEP); /* its grid knows the plan */
-    spot_machine_release(&m);
+    play_all(SPOT_ROUNDS_LOCKSTEP, VIEWS_MAX);
+    play_all(SPOT_ROUNDS_ANNOUNCED, VIEWS_MAX);
 }
 END_TEST
 
@@ -527,9 +518,8 @@ int main(void)
     int n_failed;
 
     tcase_set_timeout(tc, 3600);
-    tcase_add_test(tc, two_members_form_vote_and_commit);
-    tcase_add_test(tc, a_change_that_the_new_grid_knows_of_is_not_made_twice);
-    tcase_add_test(tc, a_plan_does_not_end_a_wait);
+    tcase_add_test(tc, announced_rounds_keep_them);
+    tcase_add_test(tc, views_that_take_turns_keep_them);
     tcase_add_test(tc, every_order_of_events_keeps_the_promises);
     suite_add_tcase(s, tc);
     sr = srunner_create(s);

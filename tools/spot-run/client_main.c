@@ -6,10 +6,10 @@
 #include "cli/opt.h"
 #include "cli/table.h"
 #include "cli/tool.h"
+#include "cluster/client.h"
 #include "common/json.h"
 #include "model/grid.h"
 #include "run.h"
-#include "train/client.h"
 
 /* Which job, and how long to look for it. */
 struct job_at {

@@ -10,6 +10,7 @@
 #include "cli/opt.h"
 #include "cli/table.h"
 #include "cli/tool.h"
+#include "cluster/group.h"
 #include "common/out.h"
 #include "common/xalloc.h"
 #include "profile.h"
@@ -32,7 +33,7 @@ static const char *grids, *micro_batches, *name = "profile";
 static void on_signal(int number)
 {
     (void)number;
-    spot_coordinator_stop();
+    spot_group_stop();
 }
 
 static void catch_signals(void)

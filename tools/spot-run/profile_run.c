@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "become_worker.h"
 #include "cli/tool.h"
 #include "common/temp.h"
 #include "common/xalloc.h"
@@ -55,7 +56,8 @@ static struct spot_coordinator_options options_of(const struct profile *p, int64
                                           .lease_s = 10,
                                           .stall_s = 300,
                                           .settle_s = 0.01,
-                                          .warn = quiet };
+                                          .warn = quiet,
+                                          .become_worker = become_worker };
 
     job_options_put(&p->job, &c);
     c.config.n_step = ENDLESS;

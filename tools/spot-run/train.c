@@ -6,9 +6,10 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "become_worker.h"
 #include "cli/opt.h"
 #include "cli/tool.h"
-#include "cluster/protocol.h"
+#include "cluster/group.h"
 #include "engine/backend.h"
 #include "job_options.h"
 #include "model/grid.h"
@@ -30,9 +31,9 @@ static void on_signal(int number)
     static const char said[] = "spot-run train: stopped before the job began\n";
 
     if (number == SIGHUP) {
-        spot_coordinator_reload();
-    } else if (spot_coordinator_has_begun()) {
-        spot_coordinator_stop();
+        spot_group_reload();
+    } else if (spot_group_has_begun()) {
+        spot_group_stop();
     } else {
         (void)!write(STDERR_FILENO, said, sizeof(said) - 1);
         _exit(spot_err_exit_status(&(struct spot_err){ .code = SPOT_EPREEMPTED }));
@@ -70,6 +71,25 @@ static int parse_grid(const char *text, struct spot_coordinator_options *o, stru
     return 0;
 }
 
+/* One line, drawn over; NULL clears it. */
+static void draw_progress(const struct spot_progress *p)
+{
+    char grid[SPOT_DEGREES_TEXT];
+
+    fputs("\r\033[K", stderr);
+    if (p && !p->n_member) {
+        fprintf(stderr, "step %lld/%lld  waiting for workers at %s", (long long)p->step,
+                (long long)p->n_step, p->address);
+    } else if (p) {
+        fprintf(stderr, "step %lld/%lld", (long long)p->step, (long long)p->n_step);
+        if (p->knows_loss)
+            fprintf(stderr, "  loss %.4f", (double)p->loss);
+        fprintf(stderr, "  grid %s  members %zu  %.0f ms/step", spot_degrees_text(&p->grid, grid),
+                p->n_member, 1e3 * p->step_s);
+    }
+    fflush(stderr);
+}
+
 static struct spot_coordinator_options coordinator_options(const struct options *o)
 {
     struct spot_coordinator_options c = {
@@ -94,7 +114,9 @@ static struct spot_coordinator_options coordinator_options(const struct options 
         .settle_s = 0.2,
         .warn = spot_tool_warn,
         .note = spot_tool_note,
-        .show_progress = isatty(STDERR_FILENO) && !o->quiet,
+        .progress = isatty(STDERR_FILENO) && !o->quiet ? draw_progress : NULL,
+        .become_worker = become_worker,
+        .old_plan_hint = "spot-run replan --force gives it all the same",
     };
 
     job_options_put(&o->job, &c);

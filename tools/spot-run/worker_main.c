@@ -6,11 +6,11 @@
 
 #include "cli/opt.h"
 #include "cli/tool.h"
+#include "cluster/private_dir.h"
 #include "cluster/protocol.h"
 #include "common/utf8.h"
 #include "engine/stage.h"
 #include "run.h"
-#include "train/private_dir.h"
 #include "train/worker.h"
 
 static void on_notice(int number)

@@ -120,16 +120,16 @@ static void plan_group(struct spot_memory_plan *plan, struct spot_stage *st)
     const int n_shard = (int)st->config.shape.n_shard, M = n_shard / st->n_shard;
     struct spot_node node[SPOT_NODES_MAX];
 
-    st->n_node = spot_group_nodes(&st->config.shape, st->shard / st->n_shard, M, node);
+    st->n_node = spot_tensor_group_nodes(&st->config.shape, st->shard / st->n_shard, M, node);
     st->row_top = spot_memory_take(plan, (size_t)M * n_row, 2 * sizeof(float));
     st->row_sum = spot_memory_take(plan, ((size_t)st->n_node + 1) * n_row, sizeof(float));
     if (M == 1)
         return;
     st->group_out = spot_memory_take(plan, (size_t)st->n_node * n_elem, sizeof(float));
     st->group.in = spot_memory_take(
-        plan, spot_group_in_elem(&st->config.shape, st->config.group.m, M, n_elem), sizeof(float));
+        plan, spot_tensor_group_in_elem(&st->config.shape, st->config.group.m, M, n_elem), sizeof(float));
     st->group.piece =
-        spot_memory_take(plan, spot_group_pieces(&st->config.shape, M), sizeof(*st->group.piece));
+        spot_memory_take(plan, spot_tensor_group_pieces(&st->config.shape, M), sizeof(*st->group.piece));
 }
 
 static void plan_scratch(struct spot_memory_plan *plan, struct spot_stage *st)

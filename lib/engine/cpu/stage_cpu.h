@@ -12,7 +12,7 @@
 #include "engine/cpu/attention.h"
 #include "engine/cpu/gemm.h"
 #include "engine/cpu/team.h"
-#include "engine/group.h"
+#include "engine/tensor_group.h"
 #include "engine/stage.h"
 
 #ifdef __cplusplus
@@ -76,7 +76,7 @@ struct spot_stage {
     int shard, n_shard;      /* own: [shard, shard + n_shard) */
     int n_node;              /* nodes of the tree of sums that cover them */
     float *group_out;        /* [n_node][N * C] partial sums of the own shards */
-    struct spot_group group; /* used by one thread at a time */
+    struct spot_tensor_group group; /* used by one thread at a time */
 };
 
 /* Of n things that lie side by side by shard, those of the own shards. */

@@ -97,7 +97,7 @@ static void row_exponentials(const struct spot_pass *w, int64_t r)
     const float top = top_of_row(st, r);
     struct spot_node node[SPOT_NODES_MAX];
 
-    spot_group_nodes(&st->config.shape, (int)member_of(st),
+    spot_tensor_group_nodes(&st->config.shape, (int)member_of(st),
                      (int)st->config.shape.n_shard / st->n_shard, node);
     for (int k = 0; k < st->n_node; k++)
         st->row_sum[k * st->n_row + r] =
@@ -171,9 +171,9 @@ static void losses_together(const struct spot_pass *w)
     const size_t n_row = (size_t)st->n_row;
 
     spot_pass_run(w, head_tops);
-    spot_group_gather(&st->group, st->row_top, 2 * n_row);
+    spot_tensor_group_gather(&st->group, st->row_top, 2 * n_row);
     spot_pass_run(w, head_exponentials);
-    spot_group_sum(&st->group, st->row_sum, n_row, st->row_sum + (size_t)st->n_node * n_row);
+    spot_tensor_group_sum(&st->group, st->row_sum, n_row, st->row_sum + (size_t)st->n_node * n_row);
     spot_pass_run(w, head_losses);
 }
 

@@ -147,13 +147,13 @@ static struct spot_block sum_over_shards(const struct spot_part *part, float *y,
 
     if (M == 1)
         return times_weight(part, y, x, weight, false, 0, st->n_shard);
-    spot_group_nodes(&st->config.shape, st->config.group.m, M, node);
+    spot_tensor_group_nodes(&st->config.shape, st->config.group.m, M, node);
     for (int k = 0; k < st->n_node; k++)
         block = times_weight(part, st->group_out + (size_t)k * n, x, weight, false,
                              node[k].begin - st->shard, node[k].n);
     spot_team_meet(st->team);
     if (part->thread == 0)
-        spot_group_sum(&st->group, st->group_out, n, y);
+        spot_tensor_group_sum(&st->group, st->group_out, n, y);
     spot_team_meet(st->team);
     return block;
 }

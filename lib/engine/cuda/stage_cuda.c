@@ -187,7 +187,7 @@ static void copy_floats(void *user, float *to, const float *from, size_t n)
 static void join_group(struct spot_stage *st)
 {
     const struct spot_shape *const s = &st->config.shape;
-    struct spot_group *const g = &st->group;
+    struct spot_tensor_group *const g = &st->group;
 
     if (st->config.group.M < 2)
         return;
@@ -199,7 +199,7 @@ static void join_group(struct spot_stage *st)
     g->copy = copy_floats;
     g->user = st;
     /* those of an exchange, and the same by way of the host */
-    g->piece = spot_xcalloc(2 * spot_group_pieces(s, g->with.M), sizeof(*g->piece));
+    g->piece = spot_xcalloc(2 * spot_tensor_group_pieces(s, g->with.M), sizeof(*g->piece));
     if (!g->with.is_device)
         st->exchange_host =
             spot_device_host_new(st->dev, spot_cuda_exchange_elem(st) * sizeof(*st->exchange_host));

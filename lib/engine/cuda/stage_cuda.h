@@ -9,7 +9,7 @@
 
 #include "engine/backend.h"
 #include "engine/cuda/device.h"
-#include "engine/group.h"
+#include "engine/tensor_group.h"
 #include "engine/memory_plan.h"
 
 #ifdef __cplusplus
@@ -97,7 +97,7 @@ struct spot_stage {
     int n_node;               /* nodes of the tree of sums that cover them */
     float *node;              /* [n_node + its depth][N * C] sums over own shards */
     float *row_top, *row_sum; /* [M][2][N]; [n_shard + n_node + 1][N] of the classifier */
-    struct spot_group group;
+    struct spot_tensor_group group;
     float *exchange_host; /* what a group exchanges by way of the host */
 };
 

@@ -270,14 +270,14 @@ static float *row_sums(struct spot_stage *st)
     float *const part = st->row_sum + (size_t)st->n_shard * n;
     struct spot_node node[SPOT_NODES_MAX];
 
-    spot_group_nodes(s, st->shard / st->n_shard, M, node);
+    spot_tensor_group_nodes(s, st->shard / st->n_shard, M, node);
     for (int k = 0; k < st->n_node; k++) {
         sum_rows(st, st->row_sum, node[k].begin, node[k].n);
         spot_device_copy(st->dev, part + (size_t)k * n,
                          st->row_sum + (size_t)(node[k].begin - st->shard) * n, n * sizeof(*part));
     }
     if (M > 1)
-        spot_group_sum(&st->group, part, n, part + (size_t)st->n_node * n);
+        spot_tensor_group_sum(&st->group, part, n, part + (size_t)st->n_node * n);
     return M > 1 ? part + (size_t)st->n_node * n : part;
 }
 
@@ -298,7 +298,7 @@ static void classify_by_shards(struct spot_stage *st, void *logit, const uint32_
 
     spot_cuda_logit_tops(&logits, st->row_top + 2 * m * st->n_row, st->stream);
     if (M > 1)
-        spot_group_gather(&st->group, st->row_top, 2 * (size_t)st->n_row);
+        spot_tensor_group_gather(&st->group, st->row_top, 2 * (size_t)st->n_row);
     spot_cuda_logit_sums(&logits, st->row_sum, st->row_top, M, st->stream);
     spot_cuda_logit_losses(&logits, st->partial, row_sums(st), st->row_top, M, st->stream);
 }

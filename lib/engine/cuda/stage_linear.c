@@ -186,13 +186,13 @@ static void product_of_sums(struct spot_stage *st, const struct spot_product *wh
         return;
     }
     assert(!whole->is_a_transposed && !whole->is_b_transposed);
-    spot_group_nodes(&st->config.shape, st->shard / st->n_shard, M, node);
+    spot_tensor_group_nodes(&st->config.shape, st->shard / st->n_shard, M, node);
     for (int k = 0; k < st->n_node; k++)
         sum_of_shards(st, whole, node[k].begin, node[k].n, st->node + k * n_elem,
                       st->node + st->n_node * n_elem);
     if (M > 1) {
         sum = st->boundary;
-        spot_group_sum(&st->group, st->node, (size_t)n_elem, sum);
+        spot_tensor_group_sum(&st->group, st->node, (size_t)n_elem, sum);
     }
     spot_cuda_finish(st->real, whole->c, sum, whole->bias, whole->m, whole->n, st->stream);
 }
@@ -351,7 +351,7 @@ static int exchange_by_host(struct spot_stage *st, const struct spot_stage_piece
 {
     const struct spot_stage_group *const group = &st->config.group;
     struct spot_stage_piece *const on_host =
-        st->group.piece + spot_group_pieces(&st->config.shape, group->M);
+        st->group.piece + spot_tensor_group_pieces(&st->config.shape, group->M);
     char *at = (char *)st->exchange_host;
 
     for (size_t i = 0; i < n; i++) {

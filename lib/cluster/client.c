@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: MIT */
+#include "cluster/client.h"
+
+#include <math.h>
+#include <poll.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "comm/endpoint.h"
+#include "comm/link.h"
+#include "common/clock.h"
+
+/* For the whole answer; a job that is to stop says so when it has. */
+static double patience_s(enum spot_message type)
+{
+    return type == SPOT_MSG_STOP ? 86400 : 10;
+}
+
+struct question {
+    const char *join;
+    struct spot_tls_context *tls; /* NULL: in the clear */
+    enum spot_message type;
+    const void *data;
+    size_t n_byte;
+    double until_s; /* it ends here, whoever is at the other side; of STOP, the dialling */
+};
+
+/* When to give up on an answer. */
+static double answer_until_s(const struct question *q)
+{
+    const double patient_s = spot_clock_s() + patience_s(q->type);
+
+    return q->type == SPOT_MSG_STOP ? patient_s : fmin(q->until_s, patient_s);
+}
+
+static int wait_answer(struct spot_link *link, double until_s, struct spot_buf *answer,
+                       struct spot_err *err)
+{
+    struct spot_frame_list in = { NULL, NULL };
+    struct spot_frame *frame;
+    int rc;
+
+    for (;;) {
+        const double left_s = until_s - spot_clock_s();
+        struct pollfd set = { .fd = link->fd,
+                              .events =
+                                  (short)(POLLIN | (spot_link_wants_write(link) ? POLLOUT : 0)) };
+
+        if (left_s <= 0 || poll(&set, 1, (int)(1e3 * left_s) + 1) == 0)
+            return spot_err_set(err, SPOT_ESYS, "the job does not answer");
+        if ((set.revents & POLLOUT) && spot_link_flush(link, err))
+            return -1;
+        rc = set.revents & (POLLIN | POLLHUP | POLLERR) ? spot_link_read(link, &in, err) : 0;
+        frame = spot_frame_pop(&in);
+        spot_frame_list_release(&in);
+        if (frame)
+            break;
+        if (rc)
+            return -1;
+    }
+    rc = frame->type == SPOT_MSG_ANSWER
+             ? (int)(frame->tag & 0x7F)
+             : spot_err_set(err, SPOT_ESYS, "this is no job of this version");
+    spot_buf_add(answer, frame->data, frame->n_byte);
+    free(frame);
+    return rc;
+}
+
+/* One connection: the job's status, or -1 with *err; *is_sent: whoever was there may have read it.
+ */
+static int attempt(const struct question *q, struct spot_buf *answer, bool *is_sent,
+                   struct spot_err *err)
+{
+    const double left_s = q->until_s - spot_clock_s();
+    const int fd = spot_endpoint_dial_within(q->join, q->tls ? SPOT_REACH_NAMES : SPOT_REACH_HERE,
+                                             left_s, NULL, err);
+    struct spot_link link;
+    int rc;
+
+    if (fd < 0)
+        return -1;
+    spot_link_init(&link, fd, SPOT_PAYLOAD_MAX);
+    rc = spot_link_secure(&link, q->tls, false, err);
+    if (!rc) {
+        *is_sent = true;
+        rc = spot_link_send(&link, q->type, 0, 0, q->data, q->n_byte, err);
+    }
+    if (!rc)
+        rc = wait_answer(&link, answer_until_s(q), answer, err);
+    spot_link_release(&link);
+    return rc;
+}
+
+/* A job that has just been started may not listen yet, and one that is besieged hangs up on us as
+ * on everyone. Who talks nonsense is no job; a plan that a job may have taken is not given twice.
+ */
+static bool is_worth_another(const struct question *q, bool is_sent, const struct spot_err *err)
+{
+    return err->code == SPOT_EDATA ||
+           (err->code == SPOT_ESYS && (!is_sent || q->type == SPOT_MSG_STATUS));
+}
+
+int spot_client_ask(const char *join, const char *key_file, double wait_s, enum spot_message type,
+                    const void *data, size_t n_byte, struct spot_buf *answer, struct spot_err *err)
+{
+    const double start_s = spot_clock_s();
+    struct question q = { .join = join, .type = type, .data = data, .n_byte = n_byte };
+    int rc;
+
+    if (key_file && !(q.tls = spot_tls_context_load(key_file, err)))
+        return -1;
+    q.until_s = wait_s > 0 ? start_s + wait_s : INFINITY;
+    for (;;) {
+        bool is_sent = false;
+        double left_s;
+
+        rc = attempt(&q, answer, &is_sent, err);
+        left_s = q.until_s - spot_clock_s();
+        if (rc >= 0 || !(wait_s > 0 && left_s > 0) || !is_worth_another(&q, is_sent, err))
+            break;
+        spot_clock_sleep(fmin(left_s, 0.05));
+        if (spot_clock_s() >= q.until_s)
+            break;
+    }
+    spot_tls_context_free(q.tls);
+    return rc;
+}

@@ -1,0 +1,349 @@
+/* SPDX-License-Identifier: MIT */
+/* The life of a group: start, loop, end. */
+#include "cluster/group.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cluster/group_state.h"
+#include "common/clock.h"
+#include "common/random.h"
+#include "common/xalloc.h"
+
+enum { TICK_MS = 100 };
+
+static const double insist_s = 0.5;
+static _Atomic int stop_calls;
+static _Atomic double first_stop_s;
+static _Atomic bool reload_wanted, has_begun;
+static _Atomic int wake_fd = -1;
+
+static void wake_loop(void)
+{
+    const int fd = wake_fd, saved = errno;
+
+    if (fd >= 0)
+        (void)!write(fd, "", 1);
+    errno = saved;
+}
+
+/* A wrapper such as timeout(1) passes a signal on that its process group gets as well: what comes
+ * at once is the same wish. */
+void spot_group_stop(void)
+{
+    const double now_s = spot_clock_s();
+
+    if (!stop_calls)
+        first_stop_s = now_s;
+    if (!stop_calls || now_s - first_stop_s > insist_s)
+        stop_calls++;
+    wake_loop();
+}
+
+int spot_group_stops(void)
+{
+    return stop_calls;
+}
+
+void spot_group_begin(void)
+{
+    has_begun = true;
+}
+
+bool spot_group_has_begun(void)
+{
+    return has_begun;
+}
+
+void spot_group_reload(void)
+{
+    reload_wanted = true;
+    wake_loop();
+}
+
+/* --- the loop ------------------------------------------------------------ */
+
+static int workload_fd(const struct spot_group *g)
+{
+    return g->workload->fd ? g->workload->fd(g->job) : -1;
+}
+
+static size_t fill_set(const struct spot_group *g, struct pollfd *set)
+{
+    size_t n = 0;
+
+    set[n++] = (struct pollfd){ .fd = g->wake[0], .events = POLLIN };
+    set[n++] = (struct pollfd){ .fd = workload_fd(g), .events = POLLIN };
+    set[n++] =
+        (struct pollfd){ .fd = g->listener, .events = g->polled_s < g->full_until_s ? 0 : POLLIN };
+    for (size_t i = 0; i < g->n_peer; i++) {
+        const struct spot_link *link = &g->peer[i]->link;
+
+        set[n++] = (struct pollfd){
+            .fd = link->fd, .events = (short)(POLLIN | (spot_link_wants_write(link) ? POLLOUT : 0))
+        };
+    }
+    return n;
+}
+
+static size_t index_of(const struct spot_group *g, int fd)
+{
+    size_t i = 0;
+
+    while (i < g->n_peer && g->peer[i]->link.fd != fd)
+        i++;
+    return i;
+}
+
+static int serve(struct spot_group *g, const struct pollfd *set, size_t n, struct spot_err *err)
+{
+    char drain[64];
+
+    if (set[0].revents)
+        (void)!read(g->wake[0], drain, sizeof(drain));
+    if (set[1].revents && g->workload->readable(g->job, err))
+        return -1;
+    for (size_t k = 3; k < n; k++) {
+        const size_t i = set[k].revents ? index_of(g, set[k].fd) : g->n_peer;
+        int rc;
+
+        if (i == g->n_peer)
+            continue;
+        rc = spot_group_serve_peer(g, g->peer[i], set[k].revents, err);
+        if (rc < 0)
+            return -1;
+        if (g->is_over)
+            return 0; /* the result is here: who goes now is dismissed anyway */
+        if (rc > 0 && spot_group_lose_peer(g, index_of(g, set[k].fd), "the connection closed", err))
+            return -1;
+    }
+    if (set[2].revents)
+        spot_group_accept(g);
+    return 0;
+}
+
+/* Sockets of workers that were killed before they said where they listen, or while no coordinator
+ * was there to see it. */
+static void sweep(struct spot_group *g)
+{
+    static const double every_s = 5;
+    static const time_t age_s = 10;
+
+    if (g->swept_s > 0 && g->polled_s - g->swept_s < every_s)
+        return;
+    g->swept_s = g->polled_s;
+    spot_endpoint_sweep(&g->endpoint, age_s);
+}
+
+static int tick_view(struct spot_view *view, struct spot_err *err)
+{
+    if (view->machine.phase == SPOT_PHASE_WAIT && spot_view_may_start(view) &&
+        spot_view_act(view, spot_machine_start(&view->machine), err))
+        return -1;
+    if (view->machine.phase == SPOT_PHASE_WAIT)
+        spot_view_release_leavers(view); /* who starts with the others may have something to give */
+    return 0;
+}
+
+/* What is due by time rather than by message. */
+static int tick(struct spot_group *g, struct spot_err *err)
+{
+    const bool force = atomic_exchange(&reload_wanted, false);
+    bool changed;
+
+    if (spot_group_drop_dead(g, err) || spot_group_local_keep(g, err) ||
+        (g->workload->tick && g->workload->tick(g->job, err)))
+        return -1;
+    spot_group_plan_check(g, force, &changed);
+    spot_group_retry_aside(g);
+    if (changed && spot_group_consider(g, err))
+        return -1;
+    for (size_t i = 0; i < g->n_view; i++)
+        if (tick_view(g->view[i], err))
+            return -1;
+    sweep(g);
+    spot_group_bill(g);
+    return 0;
+}
+
+/* Asked to stop: true once nothing more can be saved. */
+static bool has_stopped(struct spot_group *g)
+{
+    if (!stop_calls && !g->is_drained && !spot_group_is_broke(g))
+        return false;
+    g->stop_wanted = true;
+    return !g->workload->is_saved || g->workload->is_saved(g->job) || stop_calls > 1;
+}
+
+static int loop(struct spot_group *g, struct spot_err *err)
+{
+    struct pollfd *set = NULL;
+    size_t cap = 0;
+    int rc = 0;
+
+    while (!rc && !g->is_over && !has_stopped(g)) {
+        size_t n;
+
+        set = spot_xgrow(set, &cap, g->n_peer + 3, sizeof(*set));
+        n = fill_set(g, set);
+        if (poll(set, n, TICK_MS) < 0)
+            memset(set, 0, n * sizeof(*set)); /* a signal */
+        g->polled_s = spot_clock_s();
+        rc = serve(g, set, n, err);
+        if (!rc && !g->is_over)
+            rc = tick(g, err);
+    }
+    free(set);
+    return rc;
+}
+
+int spot_group_run(struct spot_group *g, struct spot_err *err)
+{
+    return spot_group_local_start(g, err) ? -1 : loop(g, err);
+}
+
+void spot_group_end(struct spot_group *g)
+{
+    g->is_over = true;
+}
+
+bool spot_group_is_over(const struct spot_group *g)
+{
+    return g->is_over;
+}
+
+bool spot_group_is_stopping(const struct spot_group *g)
+{
+    return g->stop_wanted;
+}
+
+bool spot_group_is_suspended(const struct spot_group *g)
+{
+    return g->is_suspended;
+}
+
+const struct spot_group_options *spot_group_options_of(const struct spot_group *g)
+{
+    return g->options;
+}
+
+struct spot_journal *spot_group_journal(struct spot_group *g)
+{
+    return &g->journal;
+}
+
+void spot_group_address(const struct spot_group *g, char *text)
+{
+    spot_endpoint_print(&g->endpoint, text);
+}
+
+/* Members must not take a coordinator for dead that reads a large state. */
+void spot_group_send_keepalive(void *group)
+{
+    struct spot_group *g = group;
+    const double now_s = spot_clock_s();
+
+    if (now_s - g->keepalive_s < 0.25)
+        return;
+    g->keepalive_s = now_s;
+    for (size_t i = 0; i < g->n_peer; i++)
+        if (g->peer[i]->id)
+            spot_peer_send(g->peer[i], SPOT_MSG_HEARTBEAT, 0, NULL, 0);
+}
+
+/* --- start and end ------------------------------------------------------- */
+
+/* Peers prove with it that they are of this job. 0 stands for no key. */
+static int draw_key(uint64_t *key, struct spot_err *err)
+{
+    do
+        if (spot_random_bytes(key, sizeof(*key), err))
+            return -1;
+    while (!*key);
+    return 0;
+}
+
+struct spot_group *spot_group_new(const struct spot_group_options *options,
+                                  const struct spot_workload *workload, void *job,
+                                  struct spot_err *err)
+{
+    struct spot_group *const g = spot_xcalloc(1, sizeof(*g));
+
+    g->options = options;
+    g->workload = workload;
+    g->job = job;
+    g->listener = g->private_fd = g->wake[0] = g->wake[1] = -1;
+    if ((options->key_file && !(g->tls = spot_tls_context_load(options->key_file, err))) ||
+        draw_key(&g->key, err)) {
+        spot_group_free(g);
+        return NULL;
+    }
+    return g;
+}
+
+int spot_group_open(struct spot_group *g, int64_t *round, struct spot_err *err)
+{
+    if (spot_group_listen(g, err))
+        return -1;
+    if (spot_endpoint_pipe(g->wake))
+        return spot_err_sys(err, "cannot make a pipe");
+    wake_fd = g->wake[1];
+    if (spot_journal_open(&g->journal, g->options->events, g->options->resume, round,
+                          &g->last_epoch, err))
+        return -1;
+    g->spent_usd = g->journal.spent_usd;
+    return 0;
+}
+
+/* Each frame that waits, for a moment at most. */
+static void flush_peers(struct spot_group *g)
+{
+    const double until_s = spot_clock_s() + 1;
+
+    for (size_t i = 0; i < g->n_peer; i++)
+        while (spot_link_wants_write(&g->peer[i]->link) && spot_clock_s() < until_s) {
+            if (spot_link_flush(&g->peer[i]->link, NULL))
+                break;
+            spot_clock_sleep(1e-3);
+        }
+}
+
+void spot_group_dismiss(struct spot_group *g)
+{
+    for (size_t i = 0; g->is_over && i < g->n_peer; i++)
+        if (g->peer[i]->id)
+            spot_peer_send(g->peer[i], SPOT_MSG_FINISH, 0, NULL, 0);
+    flush_peers(g);
+}
+
+int spot_group_close_journal(struct spot_group *g, struct spot_err *err)
+{
+    flush_peers(g);
+    return spot_journal_close(&g->journal, err);
+}
+
+void spot_group_free(struct spot_group *g)
+{
+    if (!g)
+        return;
+    wake_fd = -1;
+    spot_group_unlisten(g);
+    while (g->n_peer)
+        spot_group_free_peer(g, g->n_peer - 1);
+    spot_group_local_stop(g);
+    spot_group_drop_private(g);
+    for (int i = 0; i < 2; i++)
+        if (g->wake[i] >= 0)
+            close(g->wake[i]);
+    for (size_t i = 0; i < g->n_view; i++)
+        spot_view_free(g->view[i]);
+    free(g->view);
+    free(g->peer);
+    spot_suspects_release(&g->suspects);
+    spot_tls_context_free(g->tls);
+    free(g);
+}

@@ -1,0 +1,230 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdlib.h>
+#include <string.h>
+
+#include "cluster/group_state.h"
+#include "common/clock.h"
+#include "common/utf8.h"
+#include "common/version.h"
+#include "common/xalloc.h"
+
+struct spot_peer *spot_group_find(const struct spot_group *g, uint32_t id)
+{
+    for (size_t i = 0; id && i < g->n_peer; i++)
+        if (g->peer[i]->id == id)
+            return g->peer[i];
+    return NULL;
+}
+
+struct spot_peer *spot_group_find_name(const struct spot_group *g, const char *name)
+{
+    for (size_t i = 0; i < g->n_peer; i++)
+        if (g->peer[i]->id && !strcmp(g->peer[i]->name, name))
+            return g->peer[i];
+    return NULL;
+}
+
+size_t spot_group_members(const struct spot_group *g)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < g->n_view; i++)
+        n += g->view[i]->machine.n_member;
+    return n;
+}
+
+/* --- what the workload sees of a peer ------------------------------------------ */
+
+uint32_t spot_peer_id(const struct spot_peer *peer)
+{
+    return peer->id;
+}
+
+const char *spot_peer_name(const struct spot_peer *peer)
+{
+    return peer->name;
+}
+
+const char *spot_peer_domain(const struct spot_peer *peer)
+{
+    return peer->domain;
+}
+
+struct spot_view *spot_peer_view(const struct spot_peer *peer)
+{
+    return peer->view;
+}
+
+void *spot_peer_data(const struct spot_peer *peer)
+{
+    return peer->data;
+}
+
+void spot_peer_set_data(struct spot_peer *peer, void *data)
+{
+    peer->data = data;
+}
+
+void spot_peer_send(struct spot_peer *peer, uint32_t type, uint64_t tag, const void *data,
+                    size_t n_byte)
+{
+    const uint32_t epoch = peer->view ? peer->view->machine.epoch : peer->group->last_epoch;
+
+    if (spot_link_send(&peer->link, type, epoch, tag, data, n_byte, NULL))
+        spot_link_shutdown(&peer->link);
+}
+
+void spot_peer_ask(struct spot_peer *peer)
+{
+    peer->progress_s = spot_clock_s();
+}
+
+size_t spot_group_queued_byte(const struct spot_group *g)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < g->n_peer; i++)
+        n += spot_link_queued(&g->peer[i]->link);
+    return n;
+}
+
+/* --- a worker that wants to join ------------------------------------------------ */
+
+static int refuse(struct spot_peer *peer, const char *why)
+{
+    struct spot_buf out = { 0 };
+
+    spot_put_text(&out, why);
+    spot_peer_send(peer, SPOT_MSG_REFUSED, 0, out.data, out.n);
+    spot_buf_release(&out);
+    peer->is_closing = true;
+    return 0;
+}
+
+/* Plans and logs know members by name: a second w5 is w5.2. It may be the first one that comes
+ * back before its old connection is known to be dead, so it is not refused. */
+static void name_peer(const struct spot_group *g, struct spot_peer *peer, const char *name)
+{
+    for (unsigned k = 2; k < 1000 && spot_group_find_name(g, peer->name); k++)
+        snprintf(peer->name, sizeof(peer->name), "%.*s.%u", (int)spot_utf8_cut(name, 56), name, k);
+    if (strcmp(peer->name, name) != 0)
+        g->options->warn("there is a worker %s already: the new one is %s", name, peer->name);
+}
+
+struct hello {
+    uint32_t protocol;
+    char version[SPOT_VERSION_MAX], name[SPOT_NAME_MAX], address[SPOT_ADDRESS_MAX + 8];
+    char domain[SPOT_NAME_MAX];
+    uint64_t key;
+};
+
+/* Why this worker cannot be taken, in `why`; false if it can, for all that the group knows. */
+static bool is_unfit(const struct spot_group *g, const struct hello *h, char *why, size_t n)
+{
+    if (!*h->name || !spot_utf8_is_plain(h->name) || !spot_utf8_is_plain(h->domain)) {
+        char name[SPOT_NAME_MAX];
+
+        snprintf(name, sizeof(name), "%s", h->name);
+        spot_utf8_make_plain(name);
+        snprintf(why, n, "worker '%s': its name and domain want to be UTF-8 text", name);
+        return true;
+    }
+    if (strcmp(h->version, spot_version()) != 0) {
+        snprintf(why, n, "worker %s is version %s, the job runs %s", h->name, h->version,
+                 spot_version());
+        return true;
+    }
+    if (spot_group_members(g) >= SPOT_MEMBERS_MAX) {
+        snprintf(why, n, "the job has %d members already", SPOT_MEMBERS_MAX);
+        return true;
+    }
+    return false;
+}
+
+static void welcome(struct spot_group *g, struct spot_peer *peer)
+{
+    struct spot_buf out = { 0 };
+
+    spot_put_u32(&out, peer->id);
+    spot_put_u64(&out, g->key);
+    spot_put_f64(&out, g->options->lease_s);
+    if (g->workload->welcome)
+        g->workload->welcome(g->job, peer, &out);
+    spot_peer_send(peer, SPOT_MSG_WELCOME, 0, out.data, out.n);
+    spot_buf_release(&out);
+}
+
+static int log_joined(struct spot_group *g, const struct spot_peer *peer, struct spot_err *err)
+{
+    const struct spot_machine *const m = &peer->view->machine;
+    struct spot_jw *jw = spot_journal_begin(&g->journal, "joined", m->epoch, m->round);
+
+    spot_journal_about(&g->journal, peer->name);
+    if (jw) {
+        spot_jw_int(jw, "member", peer->id);
+        spot_jw_str(jw, "name", peer->name);
+        spot_jw_int(jw, "members", (int64_t)spot_group_members(g) + 1);
+    }
+    return spot_journal_end(&g->journal, err);
+}
+
+static void note_addresses(struct spot_peer *peer, const struct spot_endpoint *at)
+{
+    peer->at = *at;
+    if (spot_endpoint_remote(peer->link.fd, &peer->seen_at, NULL))
+        peer->seen_at = (struct spot_endpoint){ .kind = SPOT_ENDPOINT_UNIX };
+    if (spot_endpoint_bound(peer->link.fd, &peer->ours_at, NULL))
+        peer->ours_at = (struct spot_endpoint){ .kind = SPOT_ENDPOINT_UNIX };
+}
+
+/* It is a member from here on. */
+static int take_in(struct spot_group *g, struct spot_peer *peer, struct spot_err *err)
+{
+    const struct spot_workload *const w = g->workload;
+    struct spot_view *const view = spot_view_at(g, w->view_of ? w->view_of(g->job, peer) : 0);
+
+    peer->id = ++g->last_id;
+    peer->view = view;
+    peer->link.payload_max = SPOT_PAYLOAD_MAX;
+    welcome(g, peer);
+    if (log_joined(g, peer, err))
+        return -1;
+    spot_machine_join(&view->machine, peer->id);
+    spot_group_meet(g, peer);
+    if (view->machine.phase == SPOT_PHASE_WAIT)
+        view->settle_until_s = spot_clock_s() + g->options->settle_s;
+    return 0;
+}
+
+int spot_group_hello(struct spot_group *g, struct spot_peer *peer, const struct spot_frame *frame,
+                     struct spot_err *err)
+{
+    struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
+    struct spot_endpoint endpoint;
+    struct hello h = { 0 };
+    char why[512];
+
+    h.protocol = spot_get_u32(&in);
+    if (!in.bad && h.protocol != SPOT_PROTOCOL) {
+        snprintf(why, sizeof(why), "the worker speaks protocol %u, the job %d",
+                 (unsigned)h.protocol, SPOT_PROTOCOL);
+        return refuse(peer, why);
+    }
+    spot_get_text(&in, h.version, sizeof(h.version));
+    spot_get_text(&in, h.name, sizeof(h.name));
+    spot_get_text(&in, h.address, sizeof(h.address));
+    spot_get_text(&in, h.domain, sizeof(h.domain));
+    h.key = spot_get_u64(&in);
+    if (in.bad || spot_endpoint_parse_reach(
+                      h.address, g->tls ? SPOT_REACH_NUMERIC : SPOT_REACH_HERE, &endpoint, NULL))
+        return refuse(peer, "the hello makes no sense");
+    if (is_unfit(g, &h, why, sizeof(why)))
+        return refuse(peer, why);
+    memcpy(peer->name, h.name, sizeof(peer->name));
+    memcpy(peer->domain, h.domain, sizeof(peer->domain));
+    if (g->workload->accept(g->job, peer, h.key == g->key, &in, why, sizeof(why)))
+        return refuse(peer, why);
+    name_peer(g, peer, h.name);
+    note_addresses(peer, &endpoint);
+    return take_in(g, peer, err);
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT */
+#define _DEFAULT_SOURCE /* flock */
+#include "cluster/journal.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdio_ext.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/xalloc.h"
+#include "model/event.h"
+
+/* What a log that is continued says: the newest time, epoch and standing step. */
+struct tail {
+    double time_s;
+    int64_t step; /* -1: none */
+    uint32_t epoch;
+};
+
+static void forget_end(struct spot_journal *j)
+{
+    j->loss = NAN;
+    j->done_step = -1;
+}
+
+void spot_journal_drop_holder(struct spot_journal *j, const char *name)
+{
+    for (size_t i = j->n_holder; name && i-- > 0;)
+        if (!strcmp(j->holder[i], name))
+            memmove(j->holder[i], j->holder[--j->n_holder], sizeof(j->holder[i]));
+}
+
+static void add_holders(struct spot_journal *j, const json_t *names)
+{
+    for (size_t i = 0; i < json_array_size(names); i++) {
+        const char *const name = json_string_value(json_array_get(names, i));
+
+        if (!name || !*name)
+            continue;
+        spot_journal_drop_holder(j, name); /* one may have several places */
+        j->holder = spot_xgrow(j->holder, &j->cap_holder, j->n_holder + 1, sizeof(*j->holder));
+        snprintf(j->holder[j->n_holder++], sizeof(*j->holder), "%s", name);
+    }
+}
+
+/* Who computes a stage, or mirrors one, holds it at the newest step. */
+static void take_holders(struct spot_journal *j, const struct spot_event *event)
+{
+    if (!strcmp(event->name, "formed")) {
+        j->n_holder = 0;
+        add_holders(j, event->place);
+        add_holders(j, event->buddies);
+    } else if (!strcmp(event->name, "lost") || !strcmp(event->name, "left")) {
+        spot_journal_drop_holder(j, event->who);
+    }
+}
+
+static void take_event(struct spot_journal *j, const struct spot_event *event, struct tail *tail)
+{
+    if (!event->is_job)
+        return;
+    j->is_continued = true;
+    tail->time_s = event->time_s;
+    tail->epoch = (uint32_t)event->epoch;
+    take_holders(j, event);
+    if (!strcmp(event->name, "committed")) {
+        forget_end(j);
+        tail->step = event->step;
+        j->loss = event->loss;
+        if (event->spent_usd > j->spent_usd) /* a run may not have told */
+            j->spent_usd = event->spent_usd;
+    } else if (!strcmp(event->name, "rolled_back")) {
+        forget_end(j);
+        tail->step = event->to;
+    } else if (!strcmp(event->name, "restored") ||
+               (!strcmp(event->name, "resumed") && event->step > tail->step)) {
+        forget_end(j);
+        tail->step = event->step;
+    } else if (!strcmp(event->name, "done")) {
+        j->done_step = event->step;
+        snprintf(j->done_hex, sizeof(j->done_hex), "%s", event->state_hex);
+    }
+}
+
+/* What was written is read, and an unfinished last line cut. */
+static int continue_file(struct spot_journal *j, const char *path, struct tail *tail,
+                         struct spot_err *err)
+{
+    struct spot_event_log log = { .source = path, .in = j->out, .drops_cut = true };
+    struct spot_event event;
+    int rc;
+
+    rewind(j->out);
+    while ((rc = spot_event_next(&log, &event, err)) > 0)
+        take_event(j, &event, tail);
+    spot_event_log_release(&log);
+    if (rc)
+        return -1;
+    if (fseek(j->out, (long)log.end_byte, SEEK_SET) ||
+        ftruncate(fileno(j->out), (off_t)log.end_byte))
+        return spot_err_sys(err, "cannot continue '%s'", path);
+    return 0;
+}
+
+/* A file is one job's; a pipe or a device has nothing to continue, and may have many writers. */
+static int open_path(struct spot_journal *j, const char *path, bool resume, struct tail *tail,
+                     struct spot_err *err)
+{
+    struct stat st;
+    const bool is_special = !stat(path, &st) && !S_ISREG(st.st_mode);
+
+    j->out = fopen(path, is_special ? "we" : "a+e");
+    if (!j->out)
+        return spot_err_sys(err, "cannot write '%s'", path);
+    j->is_owned = true;
+    if (is_special)
+        return 0;
+    if (flock(fileno(j->out), LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
+        return spot_err_set(err, SPOT_ESYS, "'%s' is the log of a job that runs", path);
+    if (resume)
+        return continue_file(j, path, tail, err);
+    return ftruncate(fileno(j->out), 0) ? spot_err_sys(err, "cannot write '%s'", path) : 0;
+}
+
+int spot_journal_open(struct spot_journal *j, const char *path, bool resume, int64_t *step,
+                      uint32_t *epoch, struct spot_err *err)
+{
+    struct tail tail = { .step = -1 };
+
+    memset(j, 0, sizeof(*j));
+    forget_end(j);
+    if (path && !strcmp(path, "-"))
+        j->out = stdout;
+    else if (path && open_path(j, path, resume, &tail, err))
+        return -1;
+    j->start_s = spot_clock_s() - tail.time_s;
+    *step = tail.step;
+    *epoch = tail.epoch;
+    return 0;
+}
+
+bool spot_journal_ends_done(const struct spot_journal *j, int64_t step, const char *state_hex)
+{
+    return j->done_step == step && !strcmp(j->done_hex, state_hex);
+}
+
+double spot_journal_time(const struct spot_journal *j)
+{
+    return spot_clock_s() - j->start_s;
+}
+
+static void remember(struct spot_journal *j, const char *event, uint32_t epoch, int64_t step)
+{
+    struct spot_recent *r = &j->recent[j->n_recent % SPOT_RECENT_MAX];
+
+    if (!strcmp(event, "step") || !strcmp(event, "committed"))
+        return;
+    *r = (struct spot_recent){ .time_s = spot_journal_time(j), .epoch = epoch, .step = step };
+    snprintf(r->event, sizeof(r->event), "%s", event);
+    j->n_recent++;
+}
+
+void spot_journal_about(struct spot_journal *j, const char *name)
+{
+    struct spot_recent *r = &j->recent[(j->n_recent - 1) % SPOT_RECENT_MAX];
+
+    if (j->n_recent)
+        snprintf(r->name, sizeof(r->name), "%s", name);
+}
+
+struct spot_jw *spot_journal_begin(struct spot_journal *j, const char *event, uint32_t epoch,
+                                   int64_t step)
+{
+    remember(j, event, epoch, step);
+    if (!strcmp(event, "committed") || !strcmp(event, "rolled_back") || !strcmp(event, "restored"))
+        forget_end(j);
+    if (!j->out)
+        return NULL;
+    spot_jw_init(&j->jw, j->out, false);
+    spot_jw_object(&j->jw, NULL);
+    spot_jw_str(&j->jw, "schema", "spot.event/1");
+    spot_jw_str(&j->jw, "event", event);
+    spot_jw_real(&j->jw, "time_s", rint(spot_journal_time(j) * 1e6) / 1e6);
+    spot_jw_int(&j->jw, "epoch", epoch);
+    spot_jw_int(&j->jw, "step", step);
+    return &j->jw;
+}
+
+int spot_journal_end(struct spot_journal *j, struct spot_err *err)
+{
+    if (!j->out)
+        return 0;
+    spot_jw_end(&j->jw);
+    if (!spot_jw_close(&j->jw, err))
+        return 0;
+    __fpurge(j->out); /* or closing it would wait for the reader again */
+    return -1;
+}
+
+int spot_journal_sync(const struct spot_journal *j, struct spot_err *err)
+{
+    if (!j->out || !j->is_owned || !fdatasync(fileno(j->out)))
+        return 0;
+    if (errno == EINVAL || errno == EROFS)
+        return 0; /* a pipe has no disk */
+    return spot_err_sys(err, "cannot write the events to the disk");
+}
+
+int spot_journal_close(struct spot_journal *j, struct spot_err *err)
+{
+    int rc = 0;
+
+    if (j->out && j->is_owned && fclose(j->out))
+        rc = spot_err_sys(err, "cannot write the events");
+    free(j->holder);
+    memset(j, 0, sizeof(*j));
+    return rc;
+}

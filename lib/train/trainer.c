@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: MIT */
+#include "train/coordinator.h"
+
+#include <errno.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/hash.h"
+#include "common/out.h"
+#include "common/xalloc.h"
+#include "train/trainer_state.h"
+
+/* --- the table ------------------------------------------------------------- */
+
+static int tick(void *job, struct spot_err *err)
+{
+    struct spot_trainer *const c = job;
+
+    if (spot_trainer_restore(c, err))
+        return -1;
+    spot_trainer_show_progress(c);
+    return 0;
+}
+
+static int store_fd(void *job)
+{
+    const struct spot_trainer *const c = job;
+
+    return spot_store_fd(c->store);
+}
+
+static bool is_saved(void *job)
+{
+    struct spot_trainer *const c = job;
+
+    if (c->options->observer)
+        return true;
+    (void)spot_store_confirm(c->store); /* what was deleted is written again, or not named */
+    return spot_store_newest(c->store) >= c->machine->round ||
+           (c->machine->phase == SPOT_PHASE_WAIT && !spot_store_is_busy(c->store));
+}
+
+static const struct spot_workload training = {
+    .name = "train",
+    .rounds = SPOT_ROUNDS_LOCKSTEP,
+    .accept = spot_trainer_accept,
+    .welcome = spot_trainer_welcome,
+    .report = spot_trainer_report,
+    .forget = spot_trainer_forget,
+    .may_begin = spot_trainer_may_begin,
+    .layout = spot_trainer_layout,
+    .would_change = spot_trainer_would_change,
+    .begin = spot_trainer_begin,
+    .vote = spot_trainer_take_vote,
+    .commit = spot_trainer_commit,
+    .quiesced = spot_trainer_quiesced,
+    .message = spot_trainer_message,
+    .plan = spot_trainer_plan,
+    .owes = spot_trainer_owes,
+    .may_leave = spot_trainer_may_leave,
+    .idle = spot_trainer_idle,
+    .tick = tick,
+    .fd = store_fd,
+    .readable = spot_trainer_store_news,
+    .is_saved = is_saved,
+    .status = spot_trainer_status,
+    .status_member = spot_trainer_status_member,
+};
+
+/* --- the group it runs in ---------------------------------------------------- */
+
+static void become_worker(void *job, uint64_t index, const char *address)
+{
+    const struct spot_trainer *const c = job;
+
+    c->options->become_worker(c->options, index, address,
+                              strncmp(c->config.kernel, "cuda", 4) ? "cpu" : "cuda");
+}
+
+static void listening(void *job, const char *address)
+{
+    const struct spot_trainer *const c = job;
+
+    if (!c->options->note)
+        return;
+    if (spot_store_newest(c->store) < c->config.n_step)
+        c->options->note("listening at %s", address);
+    else
+        c->options->note("listening at %s; all %lld steps are done, the job ends when a worker has "
+                         "joined and shown the state",
+                         address, (long long)c->config.n_step);
+}
+
+static int make_group(struct spot_trainer *c, struct spot_err *err)
+{
+    const struct spot_coordinator_options *const o = c->options;
+
+    c->group_options = (struct spot_group_options){
+        .name = "spot-run",
+        .old_plan_hint = o->old_plan_hint,
+        .listen = o->listen,
+        .key_file = o->key_file,
+        .events = o->events,
+        .plan = o->plan,
+        .resume = o->resume,
+        .n_local = o->n_local,
+        .become_worker = become_worker,
+        .price_usd_per_h = o->price_usd_per_h,
+        .budget_usd = o->budget_usd,
+        .lease_s = o->lease_s,
+        .stall_s = o->stall_s,
+        .settle_s = o->settle_s,
+        .user = c,
+        .warn = o->warn,
+        .listening = listening,
+    };
+    c->group = spot_group_new(&c->group_options, &training, c, err);
+    if (!c->group)
+        return -1;
+    c->journal = spot_group_journal(c->group);
+    return 0;
+}
+
+/* --- start and end ------------------------------------------------------- */
+
+/* The kind in full. Who computes nothing need not have the device, if it is named in full. */
+static int settle_kernel(struct spot_trainer *c, struct spot_err *err)
+{
+    const bool is_whole = spot_kernel_is_whole_cuda(c->config.kernel);
+    const struct spot_kernel *kernel;
+
+    if (is_whole && !c->options->n_local)
+        return 0;
+    kernel = spot_kernel_find(c->config.kernel, err);
+    if (!kernel && err->code == SPOT_EGPU && !is_whole && !c->options->n_local) {
+        const struct spot_err why = *err;
+
+        return spot_err_set(err, SPOT_EGPU,
+                            "%.300s; or name the workers' kernel in full, such as "
+                            "cuda-bf16-sm90-lt130100",
+                            why.msg);
+    }
+    if (!kernel)
+        return -1;
+    snprintf(c->config.kernel, sizeof(c->config.kernel), "%s", spot_kernel_name(kernel));
+    return 0;
+}
+
+static int open_job(struct spot_trainer *c, struct spot_err *err)
+{
+    const struct spot_coordinator_options *o = c->options;
+
+    if (make_group(c, err))
+        return -1;
+    if (settle_kernel(c, err) || spot_job_config_check(&c->config, err))
+        return -1;
+    if ((o->bpe
+             ? spot_corpus_of_text(&c->corpus, o->data, o->bpe, err)
+             : spot_corpus_open(&c->corpus, o->data, o->token_byte, c->config.shape.vocab, err)) ||
+        spot_sampler_init(&c->sampler, &c->corpus, c->config.shape.seq, c->config.seed, err))
+        return -1;
+    c->config.data_xxh3 = c->corpus.xxh3;
+    if (o->load) {
+        c->weights = spot_weights_open(o->load, &c->config.shape, err);
+        if (!c->weights)
+            return -1;
+        c->config.init_xxh3 = spot_weights_xxh3(c->weights);
+    }
+    c->job = spot_job_id(&c->config);
+    c->durable_s = spot_clock_s();
+    c->n_microbatch = spot_job_microbatches(&c->config);
+    c->n_bundle = spot_shape_bundles(&c->config.shape);
+    c->loss = spot_xcalloc((size_t)c->n_microbatch, sizeof(*c->loss));
+    c->vote = spot_xcalloc((size_t)c->n_bundle, sizeof(*c->vote));
+    c->result = spot_xcalloc((size_t)c->n_bundle, sizeof(struct spot_frame *));
+    return 0;
+}
+
+/* Durable state from before: with --resume it is verified and used, without it is refused. A
+ * directory that is not there is a mistyped one; one without a generation is that of a job that
+ * was killed before its first, which a loop of restarts must get over. */
+static int open_state(struct spot_trainer *c, struct spot_err *err)
+{
+    const struct spot_coordinator_options *o = c->options;
+    struct spot_err why = { 0 };
+    int n_bad;
+
+    if (o->resume && access(o->state, F_OK) && errno == ENOENT)
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "there is no '%s' to resume from; a job begins without --resume, or in "
+                            "an empty directory",
+                            o->state);
+    c->store = spot_store_open(o->state, c->job, c->n_bundle, err);
+    if (!c->store)
+        return -1;
+    spot_store_on_tick(c->store, spot_group_send_keepalive, c->group);
+    if (spot_store_newest(c->store) >= 0 && !o->resume)
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "'%s' holds the state of step %lld; --resume continues it", o->state,
+                            (long long)spot_store_newest(c->store));
+    n_bad = spot_store_verify(c->store, &why);
+    if (n_bad < 0)
+        return spot_err_set(err, why.code, "%s", why.msg);
+    if (n_bad > 0 && spot_store_newest(c->store) < 0)
+        return spot_err_set(err, SPOT_EDATA,
+                            "%.300s; no sound generation is left in '%s': the damaged ones are "
+                            "kept there as gen-STEP.bad, a second try begins anew",
+                            why.msg, o->state);
+    if (n_bad)
+        o->warn("%s; %d generation%s set aside, going on from step %lld", why.msg, n_bad,
+                n_bad > 1 ? "s" : "", (long long)spot_store_newest(c->store));
+    if (o->resume && spot_store_newest(c->store) < 0)
+        o->warn("'%s' holds no state: the job begins anew at step 0, unless a worker that joins "
+                "has one",
+                o->state);
+    return 0;
+}
+
+/* Where log and state stand. */
+static int open_group(struct spot_trainer *c, struct spot_err *err)
+{
+    int64_t step;
+
+    if (spot_group_open(c->group, &step, err))
+        return -1;
+    c->knows_loss = step > 0 && step >= spot_store_newest(c->store) && isfinite(c->journal->loss);
+    if (c->knows_loss)
+        c->last_loss = (float)c->journal->loss;
+    if (step < spot_store_newest(c->store))
+        step = spot_store_newest(c->store);
+    if (step > c->config.n_step)
+        return spot_err_set(err, SPOT_EUSAGE, "--steps %lld is less than the %lld that are done",
+                            (long long)c->config.n_step, (long long)step);
+    c->view = spot_group_add_view(c->group, step > 0 ? step : 0);
+    c->machine = spot_view_machine(c->view);
+    return 0;
+}
+
+/* The job goes on from what another coordinator left. */
+static int log_resumed(struct spot_trainer *c, struct spot_err *err)
+{
+    if (!c->options->resume || (!c->journal->is_continued && spot_store_newest(c->store) < 0))
+        return 0;
+    (void)spot_journal_begin(c->journal, "resumed", c->machine->epoch, c->machine->round);
+    return spot_journal_end(c->journal, err);
+}
+
+/* A file that cannot be written is told before the training, not after. */
+static int check_save(const struct spot_trainer *c, struct spot_err *err)
+{
+    struct spot_out probe;
+    struct stat st;
+
+    if (!c->options->save || (!stat(c->options->save, &st) && S_ISFIFO(st.st_mode)))
+        return 0; /* whoever reads a pipe waits for one file */
+    if (spot_out_open(&probe, c->options->save, err))
+        return -1;
+    spot_out_discard(&probe);
+    return 0;
+}
+
+static int open_plan(struct spot_trainer *c, struct spot_err *err)
+{
+    char text[SPOT_DEGREES_TEXT], what[SPOT_DEGREES_TEXT + 16];
+
+    c->want = c->options->grid;
+    snprintf(what, sizeof(what), "--grid %s", spot_degrees_text(&c->want, text));
+    if (c->want.D && spot_trainer_check_grid(c, &c->want, what, SPOT_EUSAGE, err))
+        return -1;
+    return spot_group_read_plan(c->group, err);
+}
+
+static void release(struct spot_trainer *c)
+{
+    spot_group_free(c->group);
+    for (int b = 0; c->result && b < c->n_bundle; b++)
+        free(c->result[b]);
+    free(c->result);
+    free(c->loss);
+    free(c->vote);
+    spot_buf_release(&c->still);
+    spot_form_release(&c->form);
+    spot_store_close(c->store);
+    spot_corpus_release(&c->corpus);
+    spot_weights_close(c->weights);
+}
+
+/* Told to stop before the last step was done. What a private directory has of step 0 is drawn or
+ * read again as fast. */
+static int tell_stopped(struct spot_trainer *c, struct spot_err *err)
+{
+    int64_t newest = -1;
+
+    if (c->store) {
+        (void)spot_store_confirm(c->store);
+        newest = spot_store_newest(c->store);
+    }
+    if (newest < 0 || (!newest && !c->options->state))
+        return spot_err_set(err, SPOT_EPREEMPTED, "stopped; no state is durable");
+    spot_store_keep(c->store);
+    return spot_err_set(err, SPOT_EPREEMPTED,
+                        "stopped; the state of step %lld is in '%s', --state and --resume "
+                        "continue it",
+                        (long long)newest, spot_store_dir(c->store));
+}
+
+/* The training failed, or its result could not be written: what is durable stays, and is named. */
+static void tell_kept(struct spot_trainer *c, struct spot_err *err)
+{
+    const size_t n = strlen(err->msg);
+    struct spot_err why;
+    int64_t step;
+
+    while (spot_store_writing(c->store) >= 0) {
+        (void)spot_store_result(c->store, &step, &why);
+        spot_clock_sleep(1e-3);
+    }
+    (void)spot_store_confirm(c->store);
+    if (spot_store_newest(c->store) <= 0 || err->code == SPOT_EPREEMPTED ||
+        spot_group_is_broke(c->group))
+        return;
+    spot_store_keep(c->store);
+    snprintf(err->msg + n, sizeof(err->msg) - n,
+             "; the state of step %lld is in '%s', --state and --resume continue it",
+             (long long)spot_store_newest(c->store), spot_store_dir(c->store));
+}
+
+/* Not a preemption: to run the same command again would not help. */
+static int tell_broke(const struct spot_trainer *c, struct spot_err *err)
+{
+    const struct spot_err stopped = *err;
+
+    return spot_err_set(err, SPOT_EINFEASIBLE,
+                        "the budget of %g USD is spent (%.6g USD); a larger --budget-usd goes on; "
+                        "%.300s",
+                        c->options->budget_usd, spot_group_spent_usd(c->group), stopped.msg);
+}
+
+/* The end of the loop: the result, or what stopped it. */
+static int conclude(struct spot_trainer *c, struct spot_coordinator_result *result,
+                    struct spot_err *err)
+{
+    const bool is_over = spot_group_is_over(c->group);
+
+    if (c->options->observer) {
+        spot_group_dismiss(c->group);
+        result->step = c->machine->round;
+        return is_over ? 0 : spot_err_set(err, SPOT_EPREEMPTED, "stopped; nothing is kept");
+    }
+    if (!is_over) {
+        tell_stopped(c, err);
+        return spot_group_is_broke(c->group) && !spot_group_stops() ? tell_broke(c, err) : -1;
+    }
+    spot_group_dismiss(c->group);
+    while (spot_store_is_busy(c->store)) { /* the last generation is worth waiting for */
+        if (spot_trainer_store_news(c, err))
+            return -1;
+        spot_clock_sleep(1e-3);
+    }
+    if (spot_trainer_finish(c, result, err))
+        return -1;
+    return c->state_err.code ? spot_err_set(err, c->state_err.code, "%s", c->state_err.msg) : 0;
+}
+
+/* To who asked the job to stop. What could not be kept is a negative answer. */
+static void say_end(struct spot_trainer *c, int rc, const struct spot_err *err)
+{
+    int status = 0;
+
+    if (rc && err->code != SPOT_EPREEMPTED)
+        status = spot_err_exit_status(err);
+    else if (rc)
+        status = c->machine->round > 0 && spot_store_newest(c->store) < c->machine->round;
+    spot_group_say_end(c->group, !rc, status, rc ? err->msg : "the job is done");
+}
+
+static int serve(struct spot_trainer *c, struct spot_coordinator_result *result,
+                 struct spot_err *err)
+{
+    int rc;
+
+    spot_trainer_await(c);
+    rc = spot_group_run(c->group, err);
+    if (c->options->progress && c->progress_shown_s > 0)
+        c->options->progress(NULL);
+    if (!rc)
+        rc = conclude(c, result, err);
+    if (rc)
+        tell_kept(c, err);
+    say_end(c, rc, err);
+    return rc;
+}
+
+int spot_coordinator_run(const struct spot_coordinator_options *options,
+                         struct spot_coordinator_result *result, struct spot_err *err)
+{
+    struct spot_trainer c = { .options = options, .config = options->config };
+    int rc = -1;
+
+    memset(result, 0, sizeof(*result));
+    if (!open_job(&c, err)) {
+        spot_group_begin();
+        /* the state is locked first: who may not have it must not touch another job's socket or
+         * log */
+        if (!check_save(&c, err) && !open_state(&c, err) && !open_group(&c, err) &&
+            !open_plan(&c, err) && !log_resumed(&c, err))
+            rc = serve(&c, result, err);
+        if (rc && spot_group_stops() && err->sys_errno == EINTR)
+            tell_stopped(&c, err); /* the wish cut a call short that waited for somebody else */
+        if (spot_group_close_journal(c.group, rc ? NULL : err) && !rc)
+            rc = -1;
+    }
+    release(&c);
+    return rc;
+}

@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: MIT */
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/xalloc.h"
+#include "plan/moves.h"
+#include "train/grid_choice.h"
+#include "train/trainer_state.h"
+
+/* --- where the state stands ---------------------------------------------- */
+
+static bool is_held(const struct spot_trainer *c, int bundle, int64_t step)
+{
+    for (size_t i = 0; i < c->machine->n_member; i++)
+        if (spot_trainer_holds(c, c->machine->member[i].id, bundle, step))
+            return true;
+    return false;
+}
+
+static bool is_whole(const struct spot_trainer *c, int64_t step)
+{
+    for (int b = 0; b < c->n_bundle; b++)
+        if (!is_held(c, b, step))
+            return false;
+    return true;
+}
+
+/* A generation that is on its way to the disk counts: wait for it. */
+static int settle_store(struct spot_trainer *c, struct spot_err *err)
+{
+    while (spot_store_writing(c->store) >= 0) {
+        if (spot_trainer_store_news(c, err))
+            return -1;
+        spot_group_send_keepalive(c->group);
+        spot_clock_sleep(1e-3);
+    }
+    return 0;
+}
+
+/* The newest step, once what must come from the disk has been read and found whole; a generation
+ * that was damaged since it was written is set aside. -1 with *err when the disk cannot be read. */
+static int64_t sound_step(struct spot_trainer *c, struct spot_err *err)
+{
+    for (;;) {
+        const int64_t step = spot_trainer_newest(c), durable = spot_store_newest(c->store);
+        struct spot_err why = { 0 };
+        int n_bad;
+
+        if (is_whole(c, step) && spot_store_writing(c->store) <= step)
+            return step;
+        if (settle_store(c, err))
+            return -1;
+        if (spot_store_newest(c->store) != durable)
+            continue;
+        if (step != durable)
+            return step;
+        n_bad = spot_store_verify(c->store, &why);
+        if (n_bad < 0)
+            return spot_err_set(err, why.code, "%s", why.msg);
+        if (n_bad > 0)
+            c->options->warn("%s; %d generation%s set aside", why.msg, n_bad, n_bad > 1 ? "s" : "");
+        if (spot_store_newest(c->store) == durable)
+            return step;
+    }
+}
+
+/* --- the grid ------------------------------------------------------------ */
+
+/* No pipelines: nobody to run, or the plan says so. */
+static struct spot_degrees choose(const struct spot_trainer *c)
+{
+    const uint32_t n = (uint32_t)spot_view_placeable(c->view);
+
+    return n && !spot_group_is_suspended(c->group)
+               ? spot_grid_choose(n, &c->want, c->n_microbatch, c->n_bundle,
+                                  c->config.shape.n_shard)
+               : (struct spot_degrees){ 0 };
+}
+
+bool spot_trainer_would_change(void *job, struct spot_view *view)
+{
+    const struct spot_trainer *const c = job;
+    const struct spot_degrees grid = choose(c);
+
+    (void)view;
+    return grid.D != c->form.D || grid.P != c->form.P || grid.M != c->form.M ||
+           spot_trainer_lacks_buddy(c) || spot_trainer_finds_newer(c);
+}
+
+static void set_grid(struct spot_trainer *c, const struct spot_degrees *grid, int64_t step)
+{
+    struct spot_form *const f = &c->form;
+
+    f->D = grid->D;
+    f->P = grid->P;
+    f->M = grid->M;
+    f->step = step;
+    f->stage = spot_xcalloc(f->P + 1, sizeof(*f->stage));
+    f->member = spot_xcalloc(spot_form_size(f), sizeof(*f->member));
+    f->buddy = spot_xcalloc(f->P, sizeof(*f->buddy));
+    spot_grid_stages(&c->config.shape, f->P, f->stage);
+    f->share = spot_xcalloc(f->D + 1, sizeof(*f->share));
+}
+
+/* Say once for each number of members that the grid asked for is not to be had. */
+static void tell_compromise(struct spot_trainer *c, const struct spot_degrees *grid)
+{
+    const struct spot_degrees *const want = &c->want;
+    const size_t n = spot_view_placeable(c->view);
+    char wanted[SPOT_DEGREES_TEXT], had[SPOT_DEGREES_TEXT];
+
+    if (!want->D || (grid->D == want->D && grid->P == want->P && grid->M == want->M) ||
+        n == c->compromise_n)
+        return;
+    c->compromise_n = n;
+    c->options->warn("grid %s is wanted, %zu member%s make%s %s", spot_degrees_text(want, wanted),
+                     n, n == 1 ? "" : "s", n == 1 ? "s" : "", spot_degrees_text(grid, had));
+}
+
+/* --- placement ----------------------------------------------------------- */
+
+int64_t spot_trainer_bundle_byte(const struct spot_trainer *c, int bundle)
+{
+    struct spot_arena arena;
+
+    spot_arena_of(&c->config.shape, bundle, &arena);
+    return (int64_t)(arena.n_elem * sizeof(float) * SPOT_PLANES);
+}
+
+/* The move problem: nodes are members in machine order, units bundles, positions those of the form:
+ * a tensor group's members all need the whole stage. */
+struct problem {
+    int64_t *unit_byte;
+    uint8_t *holds, *needs, *can_place;
+};
+
+static void fill_problem(const struct spot_trainer *c, struct problem *p)
+{
+    const size_t n_node = c->machine->n_member, n_unit = (size_t)c->n_bundle;
+    const uint32_t n_position = spot_form_size(&c->form);
+
+    p->unit_byte = spot_xcalloc(n_unit, sizeof(*p->unit_byte));
+    p->holds = spot_xcalloc(n_node * n_unit, 1);
+    p->needs = spot_xcalloc(n_position * n_unit, 1);
+    p->can_place = spot_xcalloc(n_node, 1);
+    for (size_t u = 0; u < n_unit; u++)
+        p->unit_byte[u] = spot_trainer_bundle_byte(c, (int)u);
+    for (size_t i = 0; i < n_node; i++) {
+        p->can_place[i] = spot_view_may_place(c->view, &c->machine->member[i]);
+        for (size_t u = 0; u < n_unit; u++)
+            p->holds[i * n_unit + u] =
+                spot_trainer_holds(c, c->machine->member[i].id, (int)u, c->form.step);
+    }
+    for (uint32_t k = 0; k < n_position; k++) {
+        const uint32_t stage = spot_form_place(&c->form, k).p;
+
+        for (uint32_t u = c->form.stage[stage]; u < c->form.stage[stage + 1]; u++)
+            p->needs[k * n_unit + u] = 1;
+    }
+}
+
+static void free_problem(struct problem *p)
+{
+    free(p->unit_byte);
+    free(p->holds);
+    free(p->needs);
+    free(p->can_place);
+}
+
+enum spot_origin spot_trainer_origin(const struct spot_trainer *c)
+{
+    return c->form.step == spot_store_newest(c->store) || c->weights ? SPOT_FROM_STORE
+                                                                     : SPOT_FROM_NOTHING;
+}
+
+/* Roles, members by position and transfers from the solution. */
+static void apply(struct spot_trainer *c, const struct spot_move_plan *plan)
+{
+    const struct spot_member *member = c->machine->member;
+    struct spot_form *f = &c->form;
+
+    for (size_t i = 0; i < c->machine->n_member; i++)
+        spot_view_set_role(c->view, member[i].id, SPOT_ROLE_SPARE);
+    for (size_t i = 0; i < plan->n_move; i++)
+        if (plan->move[i].from >= 0)
+            spot_view_set_role(c->view, member[plan->move[i].from].id, SPOT_ROLE_SOURCE);
+    for (uint32_t k = 0; k < spot_form_size(f); k++) {
+        f->member[k] = member[plan->node_of_position[k]].id;
+        spot_view_set_role(c->view, f->member[k], SPOT_ROLE_ACTIVE);
+    }
+    f->transfer = spot_xcalloc(plan->n_move, sizeof(*f->transfer));
+    f->n_transfer = plan->n_move;
+    for (size_t i = 0; i < plan->n_move; i++) {
+        const struct spot_move *m = &plan->move[i];
+
+        f->transfer[i] = (struct spot_transfer){
+            .bundle = (uint32_t)m->unit,
+            .origin = m->from >= 0 ? SPOT_FROM_MEMBER : spot_trainer_origin(c),
+            .from = m->from >= 0 ? member[m->from].id : 0,
+            .to = member[m->to].id,
+        };
+        assert(m->from >= 0 || f->step == 0 || f->step == spot_store_newest(c->store));
+    }
+}
+
+/* Everyone that takes part must be able to reach everyone. */
+void spot_trainer_list_peers(struct spot_trainer *c)
+{
+    const struct spot_member *member = c->machine->member;
+    struct spot_form *f = &c->form;
+
+    f->peer = spot_xcalloc(c->machine->n_member, sizeof(*f->peer));
+    for (size_t i = 0; i < c->machine->n_member; i++)
+        if (member[i].role != SPOT_ROLE_SPARE)
+            f->peer[f->n_peer++].id = member[i].id; /* addresses differ: see tell_member */
+}
+
+static int place(struct spot_trainer *c, struct spot_move_plan *plan, struct spot_err *err)
+{
+    struct problem p = { 0 };
+    struct spot_move_problem problem;
+    int rc;
+
+    fill_problem(c, &p);
+    problem = (struct spot_move_problem){
+        .n_node = (int)c->machine->n_member,
+        .n_position = (int)spot_form_size(&c->form),
+        .n_unit = c->n_bundle,
+        .unit_byte = p.unit_byte,
+        .holds = p.holds,
+        .needs = p.needs,
+        .can_place = p.can_place,
+    };
+    rc = spot_moves_plan(&problem, plan, err);
+    free_problem(&p);
+    if (rc)
+        return -1;
+    apply(c, plan);
+    spot_trainer_choose_split(c);
+    spot_trainer_choose_buddies(c);
+    spot_trainer_list_peers(c);
+    return 0;
+}
+
+/* --- telling ------------------------------------------------------------- */
+
+/* What moves before the epoch runs, and what while it does. */
+static int log_epoch(struct spot_trainer *c, const struct spot_move_plan *plan,
+                     struct spot_err *err)
+{
+    const struct spot_form *const f = &c->form;
+    const bool is_on_disk = f->step == spot_store_newest(c->store);
+    int64_t ahead_byte = 0;
+    struct spot_jw *jw = spot_journal_begin(c->journal, "migrate", c->machine->epoch, c->form.step);
+
+    if (jw) {
+        spot_jw_int(jw, "transfers", (int64_t)plan->n_move);
+        spot_jw_int(jw, "moved_byte", plan->total_byte);
+        spot_jw_int(jw, "restored_byte", is_on_disk ? plan->lost_byte : 0);
+        for (size_t i = f->n_handed; i < f->n_handover; i++)
+            ahead_byte += spot_trainer_bundle_byte(c, (int)f->handover[i].bundle);
+        if (ahead_byte > 0)
+            spot_jw_int(jw, "ahead_byte", ahead_byte);
+    }
+    return spot_journal_end(c->journal, err);
+}
+
+static int log_rollback(struct spot_trainer *c, int64_t from, int64_t to, struct spot_err *err)
+{
+    struct spot_jw *jw = spot_journal_begin(c->journal, "rolled_back", c->machine->epoch, to);
+
+    c->options->warn("the last copy of a stage was lost: back from step %lld to %lld, the steps "
+                     "between are computed again",
+                     (long long)from, (long long)to);
+    if (jw) {
+        spot_jw_int(jw, "from", from);
+        spot_jw_int(jw, "to", to);
+    }
+    return spot_journal_end(c->journal, err);
+}
+
+/* Memory came back that is newer than what the job went on from without it. */
+static int log_restored(struct spot_trainer *c, int64_t from, int64_t to, struct spot_err *err)
+{
+    struct spot_jw *jw = spot_journal_begin(c->journal, "restored", c->machine->epoch, to);
+
+    c->options->warn("the state of step %lld was found again: on from there instead of step %lld",
+                     (long long)to, (long long)from);
+    if (jw)
+        spot_jw_int(jw, "from", from);
+    return spot_journal_end(c->journal, err);
+}
+
+/* The one place where the step changes other than by a commit, and says so. */
+static int log_step_change(struct spot_trainer *c, int64_t from, int64_t to, struct spot_err *err)
+{
+    if (from == to)
+        return 0;
+    c->knows_loss = false;
+    return to < from ? log_rollback(c, from, to, err) : log_restored(c, from, to, err);
+}
+
+/* Each is told the addresses that lead to the others from where it is. */
+static void tell_member(struct spot_trainer *c, struct spot_peer *to)
+{
+    struct spot_buf out = { 0 };
+
+    for (size_t i = 0; i < c->form.n_peer; i++)
+        spot_peer_address(spot_group_find(c->group, c->form.peer[i].id), to,
+                          c->form.peer[i].address);
+    spot_form_put(&out, &c->form);
+    spot_peer_ask(to);
+    spot_peer_send(to, SPOT_MSG_FORM, 0, out.data, out.n);
+    spot_buf_release(&out);
+}
+
+static int tell(struct spot_trainer *c, struct spot_err *err)
+{
+    for (size_t i = 0; i < c->machine->n_member; i++)
+        if (c->machine->member[i].role != SPOT_ROLE_SPARE)
+            tell_member(c, spot_group_find(c->group, c->machine->member[i].id));
+    c->n_restored = 0;
+    return spot_trainer_restore(c, err);
+}
+
+/* Nobody can take a place, or state is waited for: what is held becomes durable. */
+void spot_trainer_idle(void *job, struct spot_view *view)
+{
+    struct spot_trainer *const c = job;
+    const int64_t step = c->machine->round;
+
+    (void)view;
+    c->form.D = c->form.P = c->form.M = 0;
+    if (spot_store_newest(c->store) >= step || spot_store_has_all(c->store, step))
+        return;
+    spot_store_cancel(c->store); /* one that waits for somebody who is gone never ends */
+    if (is_whole(c, step))
+        spot_trainer_save(c);
+}
+
+/* What others cannot have from its only holder comes by way of the disk. */
+static bool must_keep(struct spot_trainer *c, int64_t step)
+{
+    if (!spot_trainer_must_keep(c, step))
+        return false;
+    if (c->keep_until_s <= 0)
+        c->keep_until_s = spot_clock_s() + c->options->stall_s;
+    spot_view_hold(c->view);
+    return true;
+}
+
+int spot_trainer_layout(void *job, struct spot_view *view, struct spot_err *err)
+{
+    struct spot_trainer *const c = job;
+    const struct spot_degrees grid = choose(c);
+    const int64_t before = c->machine->round;
+    int64_t step;
+    struct spot_move_plan plan = { 0 };
+    struct spot_form old;
+    int rc = -1;
+
+    if (!grid.D || spot_trainer_awaits(c)) {
+        spot_view_hold(view);
+        return 0;
+    }
+    tell_compromise(c, &grid);
+    step = sound_step(c, err);
+    if (step < 0)
+        return -1;
+    if (must_keep(c, step))
+        return 0;
+    old = c->form;
+    c->form = (struct spot_form){ 0 };
+    set_grid(c, &grid, step);
+    if (log_step_change(c, before, step, err))
+        goto out;
+    if (place(c, &plan, err))
+        goto out;
+    if (spot_trainer_precopy(c, &old))
+        spot_move_plan_release(&plan);
+    if (log_epoch(c, &plan, err))
+        goto out;
+    spot_view_form(view, step);
+    spot_trainer_settle_step(c);
+    rc = tell(c, err);
+out:
+    spot_form_release(&old);
+    spot_move_plan_release(&plan);
+    return rc;
+}

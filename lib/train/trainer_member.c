@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+/* What training asks of a worker that joins, and hears from it. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/utf8.h"
+#include "common/xalloc.h"
+#include "train/trainer_state.h"
+
+struct spot_trainer_member *spot_trainer_member(const struct spot_trainer *c, uint32_t id)
+{
+    struct spot_peer *const peer = spot_group_find(c->group, id);
+
+    return peer ? spot_peer_data(peer) : NULL;
+}
+
+bool spot_trainer_is_aside(const struct spot_trainer *c, uint32_t id)
+{
+    return spot_peer_is_aside(spot_group_find(c->group, id));
+}
+
+/* What a member holds: count, then bundle and step of each. */
+static int take_held(const struct spot_trainer *c, struct spot_trainer_member *who,
+                     struct spot_wire_in *in)
+{
+    const uint32_t n = spot_get_count(in, 12);
+
+    for (int b = 0; b < c->n_bundle; b++)
+        who->held[b] = -1;
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t bundle = spot_get_u32(in);
+        const int64_t step = spot_get_i64(in);
+
+        if (in->bad || bundle >= (uint32_t)c->n_bundle || step < 0)
+            return 1;
+        who->held[bundle] = step;
+    }
+    return in->bad;
+}
+
+int spot_trainer_report(void *job, struct spot_peer *peer, struct spot_wire_in *in)
+{
+    return take_held(job, spot_peer_data(peer), in);
+}
+
+static void add_member(const struct spot_trainer *c, struct spot_peer *peer)
+{
+    struct spot_trainer_member *const who = spot_xcalloc(1, sizeof(*who));
+
+    who->peer = peer;
+    who->held = spot_xcalloc((size_t)c->n_bundle, sizeof(*who->held));
+    for (int b = 0; b < c->n_bundle; b++)
+        who->held[b] = -1;
+    spot_peer_set_data(peer, who);
+}
+
+/* What a worker holds counts if it is of this run, or of one that this run resumes. A fresh run
+ * begins anew even where workers of an earlier one still wait with their memory. */
+int spot_trainer_accept(void *job, struct spot_peer *peer, bool was_ours, struct spot_wire_in *in,
+                        char *why, size_t n)
+{
+    struct spot_trainer *const c = job;
+    char kernels[SPOT_KERNELS_MAX], kernel[SPOT_KERNEL_NAME_MAX + 3];
+    struct spot_trainer_member *who;
+    uint64_t of_job;
+
+    spot_get_text(in, kernels, sizeof(kernels));
+    of_job = spot_get_u64(in);
+    if (in->bad) {
+        snprintf(why, n, "the hello makes no sense");
+        return 1;
+    }
+    snprintf(kernel, sizeof(kernel), ",%s,", c->config.kernel);
+    if (!strstr(kernels, kernel)) {
+        snprintf(why, n,
+                 "worker %s cannot compute with the job's kernel '%s', it has %.200s; start "
+                 "the job with --kernel portable to mix machines",
+                 spot_peer_name(peer), c->config.kernel, kernels);
+        return 1;
+    }
+    if (!spot_peer_data(peer))
+        add_member(c, peer);
+    who = spot_peer_data(peer);
+    who->keeps = of_job == c->job && (was_ours || c->options->resume);
+    if (!who->keeps || !take_held(c, who, in))
+        return 0;
+    snprintf(why, n, "the inventory makes no sense");
+    return 1;
+}
+
+void spot_trainer_welcome(void *job, struct spot_peer *peer, struct spot_buf *out)
+{
+    const struct spot_trainer *const c = job;
+    const struct spot_trainer_member *const who = spot_peer_data(peer);
+
+    spot_put_u32(out, who->keeps);
+    spot_job_config_put(out, &c->config);
+}
+
+void spot_trainer_forget(void *job, struct spot_peer *peer)
+{
+    struct spot_trainer_member *const who = spot_peer_data(peer);
+
+    (void)job;
+    free(who->held);
+    free(who);
+}
+
+bool spot_trainer_owes(void *job, const struct spot_peer *peer, bool as_machine)
+{
+    const struct spot_trainer *const c = job;
+    const struct spot_trainer_member *const who = spot_peer_data(peer);
+
+    if (who->n_owed && (c->is_final || c->machine->phase == SPOT_PHASE_WAIT))
+        return true;
+    return as_machine && !spot_trainer_is_restoring(c);
+}
+
+/* --- messages ---------------------------------------------------------------- */
+
+static int on_failed(struct spot_trainer *c, struct spot_peer *peer, const struct spot_frame *frame,
+                     struct spot_err *err)
+{
+    struct spot_trainer_member *const who = spot_peer_data(peer);
+    struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
+    char why[SPOT_WHY_MAX];
+
+    spot_get_text(&in, why, sizeof(why));
+    spot_utf8_make_plain(why);
+    c->options->warn("worker %s mirrors no stage: %s", spot_peer_name(peer), why);
+    who->cannot_mirror = true;
+    return spot_view_break(c->view, frame->epoch, err);
+}
+
+static int on_snapshot(struct spot_trainer *c, struct spot_peer *peer,
+                       const struct spot_frame *frame, struct spot_err *err)
+{
+    struct spot_trainer_member *const who = spot_peer_data(peer);
+    const int rc = spot_trainer_snapshot(c, frame, err);
+
+    who->n_owed -= who->n_owed > 0;
+    if (rc > 0)
+        spot_peer_drop(peer, "a snapshot");
+    return rc < 0 ? -1 : 0;
+}
+
+int spot_trainer_message(void *job, struct spot_peer *peer, const struct spot_frame *frame,
+                         struct spot_err *err)
+{
+    struct spot_trainer *const c = job;
+
+    switch (frame->type) {
+    case SPOT_MSG_SNAPSHOT:
+        return on_snapshot(c, peer, frame, err);
+    case SPOT_MSG_PROBED:
+        if (spot_trainer_probed(c, spot_peer_id(peer), frame))
+            spot_peer_drop(peer, "a probe's answer");
+        return 0;
+    case SPOT_MSG_FAILED:
+        return on_failed(c, peer, frame, err);
+    default:
+        return 0;
+    }
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/* The grid that a plan wants. */
+#include "engine/kernel.h"
+#include "model/plan_doc.h"
+#include "train/trainer_state.h"
+
+int spot_trainer_check_grid(const struct spot_trainer *c, const struct spot_degrees *grid,
+                            const char *what, enum spot_code code, struct spot_err *err)
+{
+    if (grid->D > c->n_microbatch || grid->P > (uint32_t)c->n_bundle)
+        return spot_err_set(err, code,
+                            "%s: the job has %lld microbatches in a step and %d bundles to make "
+                            "stages of",
+                            what, (long long)c->n_microbatch, c->n_bundle);
+    if (c->config.shape.n_shard % grid->M)
+        return spot_err_set(err, code, "%s: M = %u does not divide the job's %lld shards", what,
+                            (unsigned)grid->M, (long long)c->config.shape.n_shard);
+    if (grid->M > 1 && !spot_kernel_shares_stages(c->config.kernel))
+        return spot_err_set(err, SPOT_EINFEASIBLE,
+                            "%s: M > 1 wants kernel cuda-bf16-tp or cuda-fp32-tp, not %s", what,
+                            c->config.kernel);
+    return 0;
+}
+
+int spot_trainer_plan(void *job, const struct spot_plan_doc *plan, bool *changed,
+                      struct spot_err *err)
+{
+    struct spot_trainer *const c = job;
+    const struct spot_degrees want = { (uint32_t)plan->next.d, (uint32_t)plan->next.p,
+                                       plan->next.m > 1 ? (uint32_t)plan->next.m : 1 };
+    char grid[SPOT_DEGREES_TEXT], what[SPOT_DEGREES_TEXT + 24];
+
+    snprintf(what, sizeof(what), "the plan wants %s", spot_degrees_text(&want, grid));
+    if (spot_trainer_check_grid(c, &want, what, SPOT_EINFEASIBLE, err))
+        return -1;
+    *changed = c->want.D != want.D || c->want.P != want.P || c->want.M != want.M;
+    c->want = want;
+    return 0;
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT */
+/* Pre-copy: state moves before a new grid is formed. Where the old one can go on, it does: before a
+ * step the first replica of a stage gives a few bundles to those who will need them, their heirs,
+ * while everyone computes; from then on heirs are sent the sums and make the updates, as buddies
+ * do. When all has been handed over the new grid is formed, and nothing is left to move. */
+#include <stdlib.h>
+
+#include "common/xalloc.h"
+#include "train/trainer_state.h"
+
+/* A step may take so much longer for what is handed over in it. */
+static const double bearable = 1.1;
+
+/* Of a link, where nothing is known of it: 10 Gbit/s. */
+static const double byte_per_s = 1.25e9;
+
+/* --- is it possible, and worth it? ------------------------------------------ */
+
+static bool holds_stage(const struct spot_trainer *c, const struct spot_form *f, uint32_t id,
+                        uint32_t p)
+{
+    const struct spot_member *const m = spot_machine_find(c->machine, id);
+
+    if (!m || !spot_view_may_place(c->view, m))
+        return false;
+    for (uint32_t b = f->stage[p]; b < f->stage[p + 1]; b++)
+        if (spot_trainer_member(c, id)->held[b] != c->form.step)
+            return false;
+    return true;
+}
+
+/* A buddy that is gone is for the next grid to replace. */
+static bool can_go_on(const struct spot_trainer *c, struct spot_form *old)
+{
+    if (!old->D)
+        return false;
+    for (uint32_t i = 0; i < spot_form_size(old); i++)
+        if (!holds_stage(c, old, old->member[i], spot_form_place(old, i).p))
+            return false;
+    for (uint32_t p = 0; p < old->P; p++)
+        if (!holds_stage(c, old, old->buddy[p], p))
+            old->buddy[p] = 0;
+    return true;
+}
+
+static void add_handovers(const struct spot_trainer *c, struct spot_form *old, bool is_held)
+{
+    for (uint32_t b = 0; b < (uint32_t)c->n_bundle; b++)
+        for (size_t i = 0; i < c->machine->n_member; i++) {
+            const uint32_t id = c->machine->member[i].id;
+
+            if (spot_form_keeps(&c->form, id, b) && !spot_form_keeps(old, id, b) &&
+                (spot_trainer_member(c, id)->held[b] == c->form.step) == is_held)
+                old->handover[old->n_handover++] = (struct spot_handover){ b, id };
+        }
+}
+
+/* What the form asks members to keep and the old one does not; what they hold already, of moves
+ * that were interrupted, is in force at once. */
+static void list_handovers(const struct spot_trainer *c, struct spot_form *old)
+{
+    size_t n_held;
+
+    old->n_handed = old->n_handover = 0;
+    free(old->handover);
+    old->handover =
+        spot_xcalloc(c->machine->n_member * (size_t)c->n_bundle, sizeof(*old->handover));
+    add_handovers(c, old, true);
+    n_held = old->n_handover;
+    add_handovers(c, old, false);
+    old->n_handed = n_held;
+}
+
+/* Bytes that a member has yet to be handed. */
+static int64_t inflow(const struct spot_trainer *c, const struct spot_form *f, uint32_t id)
+{
+    int64_t n_byte = 0;
+
+    for (size_t i = f->n_handed; i < f->n_handover; i++)
+        if (f->handover[i].to == id)
+            n_byte += spot_trainer_bundle_byte(c, (int)f->handover[i].bundle);
+    return n_byte;
+}
+
+/* All would wait for the longest of the moves. Ahead of the grid it takes whole steps, in which who
+ * comes is of no use: less than a step is moved at once, unless the user says how much is. */
+static bool is_worth_it(const struct spot_trainer *c, const struct spot_form *f)
+{
+    const double least =
+        c->options->ahead_byte >= 0 ? c->options->ahead_byte : byte_per_s * c->step_s;
+    int64_t most = -1;
+
+    for (size_t i = 0; i < c->machine->n_member; i++) {
+        const uint32_t id = c->machine->member[i].id;
+        const int64_t n_byte = inflow(c, f, id);
+
+        if (!n_byte)
+            continue;
+        if (spot_trainer_member(c, id)->cannot_mirror)
+            return false;
+        most = n_byte > most ? n_byte : most;
+    }
+    return most >= 0 && (double)most >= least;
+}
+
+/* As many as half a step's time carries; one, where the user says how much is worth it. */
+static size_t first_handovers(const struct spot_trainer *c)
+{
+    const struct spot_form *const f = &c->form;
+    double room = c->options->ahead_byte >= 0 ? 0 : byte_per_s * c->step_s / 2;
+    size_t n = 0;
+
+    for (size_t i = f->n_handed; i < f->n_handover && room > 0; i++, n++)
+        room -= (double)spot_trainer_bundle_byte(c, (int)f->handover[i].bundle);
+    return n > 1 ? n : 1;
+}
+
+/* --- the old grid again -------------------------------------------------------- */
+
+static void take_roles(struct spot_trainer *c)
+{
+    for (size_t i = 0; i < c->machine->n_member; i++) {
+        const uint32_t id = c->machine->member[i].id;
+
+        spot_view_set_role(c->view, id,
+                           spot_form_is_active(&c->form, id) ? SPOT_ROLE_ACTIVE : SPOT_ROLE_SPARE);
+    }
+}
+
+bool spot_trainer_precopy(struct spot_trainer *c, struct spot_form *old)
+{
+    const bool was_precopied = c->is_precopied;
+    const int64_t step = c->form.step;
+
+    c->is_precopied = false;
+    if (was_precopied || c->options->observer || !can_go_on(c, old))
+        return false;
+    list_handovers(c, old);
+    if (!is_worth_it(c, old))
+        return false;
+    spot_form_release(&c->form);
+    c->form = *old;
+    *old = (struct spot_form){ 0 };
+    c->form.step = step;
+    free(c->form.peer);
+    free(c->form.transfer);
+    c->form.transfer = NULL;
+    c->form.n_peer = c->form.n_transfer = 0;
+    take_roles(c);
+    spot_trainer_list_peers(c);
+    c->hand_n = first_handovers(c);
+    c->usual_s = c->step_s;
+    return true;
+}
+
+/* --- while it works ------------------------------------------------------------- */
+
+void spot_trainer_hand(struct spot_trainer *c)
+{
+    struct spot_form *const f = &c->form;
+
+    if (f->n_handed == f->n_handover)
+        return;
+    f->n_handed +=
+        c->hand_n < f->n_handover - f->n_handed ? c->hand_n : f->n_handover - f->n_handed;
+    spot_view_send_active(c->view, SPOT_MSG_HAND, f->n_handed, NULL, 0);
+}
+
+/* As many at a time as steps bear. */
+void spot_trainer_handed(struct spot_trainer *c, double step_s)
+{
+    const struct spot_form *const f = &c->form;
+
+    if (!f->n_handover)
+        return;
+    if (step_s <= bearable * c->usual_s)
+        c->hand_n *= 2;
+    else if (c->hand_n > 1)
+        c->hand_n /= 2;
+    if (f->n_handed < f->n_handover)
+        return;
+    c->is_precopied = true;
+    spot_view_want_change(c->view);
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT */
+/* The microbatch split, by how fast members were seen to compute. A slow one would hold up
+ * every step: split by speed all pipelines end together, and the bits stay what they are. */
+#include <assert.h>
+
+#include "train/grid_choice.h"
+#include "train/trainer_state.h"
+
+/* Old times fade, so that a machine that recovers gets its part back. A change is worth an epoch
+ * if it saves so much of the compute time of a step, as seen at PATIENCE commits in a row; after
+ * each such change twice as many are asked for, so that noise costs ever less. */
+static const double fade = 0.8, worth = 0.15;
+enum { PATIENCE = 5, PATIENCE_MAX = 640 };
+
+/* A member's part of stage p. */
+static double stage_cost(const struct spot_trainer *c, uint32_t p)
+{
+    return spot_grid_cost(&c->config.shape, c->form.stage[p], c->form.stage[p + 1]) / c->form.M;
+}
+
+void spot_trainer_note_pace(struct spot_trainer *c, uint32_t id, double work_s)
+{
+    const struct spot_form *f = &c->form;
+    const int64_t position = spot_form_position(f, id);
+    struct spot_trainer_member *who = spot_trainer_member(c, id);
+    struct spot_form_place at;
+
+    /* the first step of an epoch touches fresh memory and tells little */
+    if (position < 0 || !c->n_epoch_commit || !(work_s > 0 && work_s < 1e6))
+        return;
+    at = spot_form_place(f, position);
+    who->paced_work =
+        fade * who->paced_work + (f->share[at.d + 1] - f->share[at.d]) * stage_cost(c, at.p);
+    who->paced_s = fade * who->paced_s + work_s;
+}
+
+/* Seconds of a microbatch in the slowest stage of each pipeline, time[D]; members not yet seen are
+ * taken for average. False when none was. */
+static bool pipeline_times(const struct spot_trainer *c, double *time)
+{
+    const struct spot_form *f = &c->form;
+    double work = 0, work_s = 0;
+
+    for (uint32_t i = 0; i < spot_form_size(f); i++) {
+        const struct spot_trainer_member *who = spot_trainer_member(c, f->member[i]);
+
+        work += who ? who->paced_work : 0;
+        work_s += who ? who->paced_s : 0;
+    }
+    for (uint32_t i = 0; work > 0 && i < spot_form_size(f); i++) {
+        const struct spot_form_place at = spot_form_place(f, i);
+        const struct spot_trainer_member *who = spot_trainer_member(c, f->member[i]);
+        const bool is_seen = who && who->paced_work > 0;
+        const double pace_s = is_seen ? who->paced_s / who->paced_work : work_s / work;
+        const double stage_s = pace_s * stage_cost(c, at.p);
+
+        if ((at.p == 0 && at.m == 0) || stage_s > time[at.d])
+            time[at.d] = stage_s;
+    }
+    return work > 0;
+}
+
+void spot_trainer_choose_split(struct spot_trainer *c)
+{
+    const struct spot_shares_policy *policy = &c->options->shares;
+    const uint32_t D = c->form.D;
+    double time[SPOT_SHARES_MAX];
+
+    assert(D <= SPOT_SHARES_MAX);
+    c->n_epoch_commit = c->n_drift = 0;
+    if (policy->kind == SPOT_SHARES_GIVEN && policy->n_weight == D) {
+        for (uint32_t d = 0; d < D; d++)
+            time[d] = 1 / policy->weight[d];
+        spot_shares_by_time(c->n_microbatch, D, time, c->form.share);
+    } else if (policy->kind == SPOT_SHARES_MEASURED && pipeline_times(c, time)) {
+        spot_shares_by_time(c->n_microbatch, D, time, c->form.share);
+    } else {
+        spot_shares_even(c->n_microbatch, D, c->form.share);
+    }
+}
+
+/* Called at each commit. */
+bool spot_trainer_split_drifts(struct spot_trainer *c)
+{
+    const struct spot_form *f = &c->form;
+    double time[SPOT_SHARES_MAX];
+    uint32_t best[SPOT_SHARES_MAX + 1];
+
+    c->n_epoch_commit++;
+    if (c->options->shares.kind != SPOT_SHARES_MEASURED || f->D < 2 || !pipeline_times(c, time))
+        return false;
+    spot_shares_by_time(c->n_microbatch, f->D, time, best);
+    if (spot_shares_makespan(f->D, best, time) >
+        (1 - worth) * spot_shares_makespan(f->D, f->share, time)) {
+        c->n_drift = 0;
+        if (c->n_epoch_commit > PATIENCE_MAX)
+            c->drift_patience = 0; /* calm for long: what changes now is news */
+        return false;
+    }
+    if (!c->drift_patience)
+        c->drift_patience = PATIENCE;
+    if (++c->n_drift < c->drift_patience)
+        return false;
+    c->drift_patience = 2 * c->drift_patience < PATIENCE_MAX ? 2 * c->drift_patience : PATIENCE_MAX;
+    return true;
+}

@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+/* trainer_state.h - what the parts of the trainer share; private to lib/train/trainer*.c.
+ *
+ * The trainer is the workload of a group of one view: a round is an optimizer step.
+ */
+#ifndef SPOT_TRAIN_TRAINER_STATE_H
+#define SPOT_TRAIN_TRAINER_STATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "checkpoint/store.h"
+#include "cluster/group.h"
+#include "common/err.h"
+#include "train/coordinator.h"
+#include "train/form.h"
+#include "train/sampler.h"
+#include "train/train_protocol.h"
+#include "weights/load.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What training knows of a worker. */
+struct spot_trainer_member {
+    struct spot_peer *peer;
+    bool keeps; /* what it held when it joined counts */
+    bool cannot_mirror;
+    int64_t *held;                /* [n_bundle], step of the copy it holds, -1 */
+    uint32_t n_owed;              /* snapshots it was asked for that have not come */
+    struct spot_member_seen seen; /* of its last vote; filled where there is an observer */
+    double paced_work, paced_s; /* what it computed lately, in units of spot_grid_cost, and how long
+                                   that took; 0: not known */
+};
+
+struct spot_trainer_vote {
+    double norm2;
+    struct spot_stage_times times; /* of one microbatch, of the slowest that computes it */
+    uint32_t overflow, nonfinite;
+    bool is_in;
+};
+
+struct spot_trainer {
+    const struct spot_coordinator_options *options;
+    struct spot_group_options group_options;
+    struct spot_group *group;
+    struct spot_view *view;             /* the only one */
+    const struct spot_machine *machine; /* of it */
+    struct spot_journal *journal;       /* of the group */
+
+    struct spot_job_config config;
+    uint64_t job;
+    int64_t n_microbatch; /* G */
+    int n_bundle;
+    struct spot_weights *weights; /* to start from; NULL: drawn under the seed */
+    struct spot_corpus corpus;
+    struct spot_sampler sampler;
+    struct spot_store *store;
+
+    struct spot_degrees want; /* from --grid or the newest plan; 0: as members allow */
+    size_t compromise_n;      /* members when it was last said that they are too few for it */
+
+    struct spot_form form; /* of machine->epoch */
+    size_t n_restored;     /* of its transfers: those looked at that come from here */
+    double await_until_s;  /* after a restart, until a step is chosen: the holders' leases end */
+    double *loss;          /* [G] of the step */
+    struct spot_trainer_vote *vote; /* [n_bundle] */
+    double compute_s;               /* slowest member of the step */
+    float last_loss;                /* of the newest step, if it is known */
+    bool knows_loss;
+    double last_commit_s, step_s; /* smoothed time between commits */
+    double durable_s;             /* when the newest generation was asked for */
+    double durable_took_s;        /* from there until it was on disk, the last time */
+    double keep_until_s;          /* what only members set aside hold is made durable until then */
+    size_t hand_n;                /* handovers at a time */
+    double usual_s;               /* of a step, before there were any */
+    bool is_precopied;            /* all handovers are in force: the next grid is due */
+    bool is_redoing;              /* the step was asked for with smaller exponents */
+    double read_s;                /* reading the tokens of the step */
+    struct spot_buf still;        /* tokens of step 0, for an observer of synthetic data */
+    uint32_t n_epoch_commit;      /* of the epoch that runs */
+    uint32_t n_drift;             /* commits in a row at which another split was better */
+    uint32_t drift_patience;      /* so many are believed; 0: not yet set */
+    bool is_final;                /* all steps have committed: collecting the result */
+    struct spot_frame **result;   /* [n_bundle], final snapshots */
+    struct spot_err state_err;    /* why the final generation could not be written */
+    double progress_shown_s;
+};
+
+/* trainer_member.c: the part of the table that is about members; NULL for one that is gone. */
+struct spot_trainer_member *spot_trainer_member(const struct spot_trainer *c, uint32_t id);
+bool spot_trainer_is_aside(const struct spot_trainer *c, uint32_t id);
+int spot_trainer_accept(void *job, struct spot_peer *peer, bool was_ours, struct spot_wire_in *in,
+                        char *why, size_t n);
+void spot_trainer_welcome(void *job, struct spot_peer *peer, struct spot_buf *out);
+int spot_trainer_report(void *job, struct spot_peer *peer, struct spot_wire_in *in);
+void spot_trainer_forget(void *job, struct spot_peer *peer);
+bool spot_trainer_owes(void *job, const struct spot_peer *peer, bool as_machine);
+int spot_trainer_message(void *job, struct spot_peer *peer, const struct spot_frame *frame,
+                         struct spot_err *err);
+
+/* trainer_form.c: choose a grid, place members, send FORM; or hold. */
+int spot_trainer_layout(void *job, struct spot_view *view, struct spot_err *err);
+void spot_trainer_list_peers(struct spot_trainer *c); /* of the form: all that take part */
+int64_t spot_trainer_bundle_byte(const struct spot_trainer *c, int bundle); /* of its state */
+/* Where a bundle of the epoch's step comes from that no member holds. */
+enum spot_origin spot_trainer_origin(const struct spot_trainer *c);
+/* While nothing runs: make what the members hold durable, if it is not yet. */
+void spot_trainer_idle(void *job, struct spot_view *view);
+/* Would an epoch formed now be another than the one that runs: grid, buddies, a newer state? */
+bool spot_trainer_would_change(void *job, struct spot_view *view);
+
+/* trainer_recover.c: the newest step whose state can be put together from the members' memory, from
+ * durable storage, or from nothing (step 0). While steps run: could members that are idle put
+ * together a newer one than these have come to? */
+int64_t spot_trainer_newest(const struct spot_trainer *c);
+bool spot_trainer_finds_newer(const struct spot_trainer *c);
+/* A job that goes on waits for the memory of those who held its newest step, for a lease at most;
+ * once a step has been chosen that wait is over for good. */
+void spot_trainer_await(struct spot_trainer *c);
+bool spot_trainer_awaits(const struct spot_trainer *c);
+void spot_trainer_settle_step(struct spot_trainer *c);
+bool spot_trainer_may_begin(void *job, struct spot_view *view);
+bool spot_trainer_may_leave(void *job, struct spot_view *view);
+/* Is this the one to have the bundle of this step from? Of who is set aside not for others to get,
+ * but to make durable what nobody else has. */
+bool spot_trainer_holds(const struct spot_trainer *c, uint32_t id, int bundle, int64_t step);
+/* Must that come first, before an epoch of this step? */
+bool spot_trainer_must_keep(const struct spot_trainer *c, int64_t step);
+
+/* trainer_restore.c: send the next bundles that no member holds, to each member in the order in
+ * which it waits for them, and no more at once than memory bears, whatever the state and the
+ * replicas; called again as the wire takes them. Are there more to come? */
+int spot_trainer_restore(struct spot_trainer *c, struct spot_err *err);
+bool spot_trainer_is_restoring(const struct spot_trainer *c);
+
+/* trainer_buddy.c: who mirrors each stage whose replicas would all go at once; adds the transfers
+ * that the mirrors need. */
+void spot_trainer_choose_buddies(struct spot_trainer *c);
+/* Could a stage of the epoch that runs have a buddy now that it has none? */
+bool spot_trainer_lacks_buddy(const struct spot_trainer *c);
+
+/* trainer_precopy.c: the form is that of a new grid, *old the one before. Where that can go on
+ * meanwhile, and the moves are worth it, it becomes the form again, with handovers, and true is
+ * returned. */
+bool spot_trainer_precopy(struct spot_trainer *c, struct spot_form *old);
+void spot_trainer_hand(struct spot_trainer *c);                  /* before a step */
+void spot_trainer_handed(struct spot_trainer *c, double step_s); /* at a commit */
+
+/* trainer_observe.c: tell the observer of a commit and grant its wish. */
+void spot_trainer_observe(struct spot_trainer *c, double step_s);
+int spot_trainer_probed(struct spot_trainer *c, uint32_t id, const struct spot_frame *frame);
+
+/* trainer_split.c: a member took work_s for its part of a step; how many microbatches each pipeline
+ * of the form computes; is another split better by so much, and for so long, that an epoch is due?
+ */
+void spot_trainer_note_pace(struct spot_trainer *c, uint32_t id, double work_s);
+void spot_trainer_choose_split(struct spot_trainer *c);
+bool spot_trainer_split_drifts(struct spot_trainer *c);
+
+/* trainer_step.c */
+int spot_trainer_begin(void *job, struct spot_view *view, struct spot_err *err);
+int spot_trainer_take_vote(void *job, struct spot_view *view, struct spot_peer *peer, int64_t step,
+                           struct spot_wire_in *in, struct spot_err *err);
+int spot_trainer_commit(void *job, struct spot_view *view, enum spot_verdict *verdict,
+                        struct spot_err *err);
+void spot_trainer_quiesced(void *job, struct spot_view *view);
+
+/* trainer_state.c */
+void spot_trainer_save(struct spot_trainer *c); /* ask holders for a durable generation */
+bool spot_trainer_save_is_due(const struct spot_trainer *c);
+/* 1 for a snapshot that makes no sense: the member must go. */
+int spot_trainer_snapshot(struct spot_trainer *c, const struct spot_frame *frame,
+                          struct spot_err *err);
+int spot_trainer_store_news(void *job, struct spot_err *err);
+int spot_trainer_finish(struct spot_trainer *c, struct spot_coordinator_result *result,
+                        struct spot_err *err);
+
+/* trainer_plan.c: can the job run on this grid, if there are members for it? Returns 0, or -1 with
+ * *err of the given code that begins with `what`. */
+int spot_trainer_check_grid(const struct spot_trainer *c, const struct spot_degrees *grid,
+                            const char *what, enum spot_code code, struct spot_err *err);
+int spot_trainer_plan(void *job, const struct spot_plan_doc *plan, bool *changed,
+                      struct spot_err *err);
+
+/* trainer_status.c */
+void spot_trainer_status(void *job, struct spot_jw *jw);
+bool spot_trainer_status_member(void *job, const struct spot_peer *peer, struct spot_jw *jw);
+void spot_trainer_show_progress(struct spot_trainer *c);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRAIN_TRAINER_STATE_H */

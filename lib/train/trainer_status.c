@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: MIT */
+/* Training's part of spot.status/1, and of the line that is drawn while it runs. */
+#include "comm/endpoint.h"
+#include "common/clock.h"
+#include "train/trainer_state.h"
+
+static const double show_every_s = 0.25;
+
+/* Tokens learnt in a second at the present pace, 0 before there is one. */
+static double token_rate(const struct spot_trainer *c)
+{
+    return c->step_s > 0 ? (double)(c->config.global_batch * c->config.shape.seq) / c->step_s : 0;
+}
+
+void spot_trainer_status(void *job, struct spot_jw *jw)
+{
+    const struct spot_trainer *const c = job;
+
+    spot_jw_int(jw, "steps", c->config.n_step);
+    spot_jw_int(jw, "durable_step", spot_store_newest(c->store));
+    if (c->knows_loss)
+        spot_jw_real(jw, "loss", (double)c->last_loss);
+    spot_jw_int(jw, "D", c->form.D);
+    spot_jw_int(jw, "P", c->form.P);
+    spot_jw_int(jw, "M", c->form.M);
+    if (c->want.D) {
+        spot_jw_object(jw, "want");
+        spot_jw_int(jw, "D", c->want.D);
+        spot_jw_int(jw, "P", c->want.P);
+        spot_jw_int(jw, "M", c->want.M);
+        spot_jw_end(jw);
+    }
+    spot_jw_real(jw, "step_s", c->step_s);
+    if (c->step_s > 0 && !spot_group_is_suspended(c->group))
+        spot_jw_real(jw, "eta_s", c->step_s * (double)(c->config.n_step - c->machine->round));
+    spot_jw_real(jw, "tokens_per_s", token_rate(c));
+}
+
+/* Who only mirrors has no place in the grid. */
+bool spot_trainer_status_member(void *job, const struct spot_peer *peer, struct spot_jw *jw)
+{
+    const struct spot_trainer *const c = job;
+    const int64_t position = c->form.D ? spot_form_position(&c->form, spot_peer_id(peer)) : -1;
+    struct spot_form_place at;
+
+    if (position < 0)
+        return false;
+    at = spot_form_place(&c->form, position);
+    spot_jw_int(jw, "d", at.d);
+    spot_jw_int(jw, "p", at.p);
+    spot_jw_int(jw, "m", at.m);
+    return true;
+}
+
+void spot_trainer_show_progress(struct spot_trainer *c)
+{
+    const double now_s = spot_clock_s();
+    struct spot_progress p = { .step = c->machine->round,
+                               .n_step = c->config.n_step,
+                               .n_member = spot_group_members(c->group),
+                               .knows_loss = c->knows_loss,
+                               .loss = c->last_loss,
+                               .grid = { c->form.D, c->form.P, c->form.M },
+                               .step_s = c->step_s };
+    char address[SPOT_ADDRESS_MAX + 8];
+
+    if (!c->options->progress || now_s - c->progress_shown_s < show_every_s)
+        return;
+    c->progress_shown_s = now_s;
+    spot_group_address(c->group, address);
+    p.address = address;
+    c->options->progress(&p);
+}

@@ -1,0 +1,420 @@
+/* SPDX-License-Identifier: MIT */
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/xalloc.h"
+#include "train/trainer_state.h"
+
+/* --- a step begins ------------------------------------------------------- */
+
+static int64_t sample_of(const struct spot_trainer *c, int64_t step, int64_t j, int64_t k)
+{
+    return (step * c->n_microbatch + j) * c->config.micro_batch + k;
+}
+
+/* The tokens of pipeline d: T + 1 of each sequence of each of its microbatches. */
+static int put_tokens(const struct spot_trainer *c, uint32_t d, struct spot_buf *out,
+                      struct spot_err *err)
+{
+    const size_t n_byte = ((size_t)c->config.shape.seq + 1) * sizeof(uint32_t);
+    int64_t begin, end;
+
+    spot_form_microbatches(&c->form, d, &begin, &end);
+    if (c->still.n) {
+        const size_t row = n_byte * (size_t)c->config.micro_batch;
+
+        spot_buf_add(out, c->still.data + (size_t)begin * row, (size_t)(end - begin) * row);
+        return 0;
+    }
+    for (int64_t j = begin; j < end; j++)
+        for (int64_t k = 0; k < c->config.micro_batch; k++) {
+            const int64_t q = sample_of(c, c->machine->round, j, k);
+            uint32_t *const token = (uint32_t *)(void *)spot_buf_more(out, n_byte);
+
+            if (spot_sampler_read(&c->sampler, spot_sampler_sequence(&c->sampler, q), token, err))
+                return -1;
+            out->n += n_byte;
+        }
+    return 0;
+}
+
+/* Pipelines' tokens, one behind the other, are those of all microbatches. */
+static void keep_still(struct spot_trainer *c, const struct spot_buf *token)
+{
+    if (!c->options->observer || !c->options->observer->is_synthetic || c->still.n)
+        return;
+    for (uint32_t d = 0; d < c->form.D; d++)
+        spot_buf_add(&c->still, token[d].data, token[d].n);
+}
+
+static int log_step(struct spot_trainer *c, struct spot_err *err)
+{
+    if (spot_journal_begin(c->journal, "step", c->machine->epoch, c->machine->round + 1))
+        return spot_journal_end(c->journal, err);
+    return 0;
+}
+
+/* Active members get their tokens; one that only mirrors, or reads none, gets an empty step. */
+static int send_step(struct spot_trainer *c, struct spot_err *err)
+{
+    const struct spot_form *f = &c->form;
+    struct spot_buf *token = spot_xcalloc(f->D, sizeof(*token));
+    const double start_s = spot_clock_s();
+    int rc = log_step(c, err);
+
+    for (uint32_t d = 0; !rc && d < f->D; d++)
+        rc = put_tokens(c, d, &token[d], err);
+    if (!rc)
+        keep_still(c, token);
+    c->read_s = spot_clock_s() - start_s;
+    memset(c->vote, 0, (size_t)c->n_bundle * sizeof(*c->vote));
+    c->compute_s = 0;
+    for (size_t i = 0; !rc && i < c->machine->n_member; i++) {
+        const uint32_t id = c->machine->member[i].id;
+        const int64_t position = spot_form_position(f, id);
+        const struct spot_form_place at = spot_form_place(f, position < 0 ? 0 : position);
+        const bool reads = position >= 0 && (at.p == 0 || at.p + 1 == f->P);
+        struct spot_trainer_member *who = spot_trainer_member(c, id);
+
+        if (c->machine->member[i].role != SPOT_ROLE_ACTIVE)
+            continue;
+        spot_peer_ask(who->peer);
+        spot_peer_send(who->peer, SPOT_MSG_ROUND, (uint64_t)c->machine->round,
+                       reads ? token[at.d].data : NULL, reads ? token[at.d].n : 0);
+    }
+    for (uint32_t d = 0; d < f->D; d++)
+        spot_buf_release(&token[d]);
+    free(token);
+    return rc;
+}
+
+static const char *tokens_of(const struct spot_coordinator_options *o)
+{
+    return o->bpe ? "tokenizer" : o->token_byte == 1 ? "bytes" : o->token_byte == 2 ? "u16" : "u32";
+}
+
+static void log_name(const struct spot_trainer *c, struct spot_jw *jw, uint32_t id)
+{
+    const struct spot_peer *peer = spot_group_find(c->group, id);
+
+    spot_jw_str(jw, NULL, peer ? spot_peer_name(peer) : "");
+}
+
+static int log_formed(struct spot_trainer *c, struct spot_err *err)
+{
+    const struct spot_form *f = &c->form;
+    struct spot_jw *jw = spot_journal_begin(c->journal, "formed", c->machine->epoch, f->step);
+
+    if (jw) {
+        spot_jw_int(jw, "D", f->D);
+        spot_jw_int(jw, "P", f->P);
+        spot_jw_int(jw, "M", f->M);
+        spot_jw_int(jw, "members", (int64_t)c->machine->n_member);
+        spot_jw_str(jw, "tokens", tokens_of(c->options));
+        spot_jw_array(jw, "place");
+        for (uint32_t i = 0; i < spot_form_size(f); i++)
+            log_name(c, jw, f->member[i]);
+        spot_jw_end(jw);
+        spot_jw_array(jw, "shares");
+        for (uint32_t d = 0; d < f->D; d++)
+            spot_jw_int(jw, NULL, f->share[d + 1] - f->share[d]);
+        spot_jw_end(jw);
+        spot_jw_array(jw, "buddies");
+        for (uint32_t p = 0; p < f->P; p++)
+            log_name(c, jw, f->buddy[p]);
+        spot_jw_end(jw);
+    }
+    return spot_journal_end(c->journal, err);
+}
+
+/* All steps have committed: fetch the state once more, for the hash, the file and the disk. */
+static void begin_end(struct spot_trainer *c)
+{
+    c->is_final = true;
+    spot_view_rest(c->view);
+    if (c->options->observer)
+        spot_group_end(c->group); /* nobody wants the weights */
+    else
+        spot_trainer_save(c);
+}
+
+int spot_trainer_begin(void *job, struct spot_view *view, struct spot_err *err)
+{
+    struct spot_trainer *const c = job;
+
+    (void)view;
+    if (c->form.step == c->machine->round && log_formed(c, err))
+        return -1;
+    c->form.step = -1; /* an epoch is announced once */
+    if (c->machine->round >= c->config.n_step) {
+        begin_end(c);
+        return 0;
+    }
+    if (c->is_redoing) { /* between two tries a bundle has exponents that no commit stands for */
+        c->is_redoing = false;
+        return send_step(c, err);
+    }
+    if (spot_trainer_save_is_due(c) || spot_group_is_stopping(c->group))
+        spot_trainer_save(c);
+    if (spot_group_is_stopping(c->group))
+        return 0; /* the loop ends when the state is durable */
+    spot_trainer_hand(c);
+    return send_step(c, err);
+}
+
+void spot_trainer_quiesced(void *job, struct spot_view *view)
+{
+    struct spot_trainer *const c = job;
+
+    (void)view;
+    if (c->is_final)
+        for (int b = 0; b < c->n_bundle; b++) {
+            free(c->result[b]);
+            c->result[b] = NULL;
+        }
+    c->is_final = c->is_redoing = false;
+    spot_store_cancel(c->store);
+    for (size_t i = 0; i < c->machine->n_member; i++)
+        spot_trainer_member(c, c->machine->member[i].id)->n_owed = 0;
+}
+
+/* --- votes --------------------------------------------------------------- */
+
+/* The losses that are the member's to tell. */
+static int take_losses(struct spot_trainer *c, uint32_t id, struct spot_wire_in *in)
+{
+    const int64_t position = spot_form_position(&c->form, id);
+    const uint32_t n = spot_get_count(in, 12);
+    int64_t begin = 0, end = 0;
+
+    spot_form_losses(&c->form, position, &begin, &end);
+    if (n != end - begin)
+        return 1;
+    for (int64_t j = begin; j < end; j++) {
+        if (spot_get_u32(in) != j)
+            return 1;
+        c->loss[j] = spot_get_f64(in);
+    }
+    return in->bad;
+}
+
+/* What a bundle took, per microbatch; a mirror's zeros count for nothing. */
+static void take_times(struct spot_trainer *c, uint32_t id, uint32_t b, struct spot_wire_in *in)
+{
+    const double forward_s = spot_get_f64(in), backward_s = spot_get_f64(in);
+    const int64_t position = spot_form_position(&c->form, id);
+    struct spot_stage_times *const t = &c->vote[b].times;
+    int64_t begin, end;
+
+    if (position < 0 || !(forward_s >= 0 && backward_s >= 0 && forward_s + backward_s < 1e6))
+        return;
+    spot_form_microbatches(&c->form, spot_form_place(&c->form, position).d, &begin, &end);
+    t->forward_s = fmax(t->forward_s, forward_s / (double)(end - begin));
+    t->backward_s = fmax(t->backward_s, backward_s / (double)(end - begin));
+}
+
+/* Every replica must see the same sums; another number is corruption, not a difference. */
+static int take_bundle_vote(struct spot_trainer *c, uint32_t id, uint32_t b,
+                            struct spot_wire_in *in, struct spot_err *err)
+{
+    const uint32_t got = spot_get_u32(in);
+    struct spot_trainer_vote v = { .is_in = true }, *all;
+
+    v.norm2 = spot_get_f64(in);
+    v.overflow = spot_get_u32(in);
+    v.nonfinite = spot_get_u32(in);
+    take_times(c, id, b, in);
+    if (in->bad || got != b ||
+        (!v.nonfinite && !v.overflow && !(v.norm2 >= 0 && v.norm2 < INFINITY)))
+        return 1;
+    all = &c->vote[b];
+    if (all->is_in && memcmp(&all->norm2, &v.norm2, sizeof(v.norm2)) != 0)
+        return spot_err_set(err, SPOT_ESYS,
+                            "step %lld: member %u has another gradient of bundle %u than its "
+                            "replica: memory or network of one of them is faulty",
+                            (long long)c->machine->round + 1, (unsigned)id, (unsigned)b);
+    all->norm2 = v.norm2;
+    all->overflow |= v.overflow;
+    all->nonfinite |= v.nonfinite;
+    all->is_in = true;
+    return 0;
+}
+
+int spot_trainer_take_vote(void *job, struct spot_view *view, struct spot_peer *peer, int64_t step,
+                           struct spot_wire_in *in, struct spot_err *err)
+{
+    struct spot_trainer *const c = job;
+    const uint32_t id = spot_peer_id(peer);
+    struct spot_member_seen seen;
+    uint32_t n = 0;
+    int rc;
+
+    (void)view, (void)step; /* of the step that runs */
+    seen.step_s = spot_get_f64(in);
+    seen.forward_s = spot_get_f64(in);
+    seen.backward_s = spot_get_f64(in);
+    seen.reduce_s = spot_get_f64(in);
+    seen.resident_byte = spot_get_u64(in);
+    rc = take_losses(c, id, in);
+
+    for (uint32_t b = 0; b < (uint32_t)c->n_bundle; b++)
+        n += spot_form_keeps(&c->form, id, b);
+    if (!rc && spot_get_count(in, 36) != n)
+        rc = 1;
+    for (uint32_t b = 0; !rc && b < (uint32_t)c->n_bundle; b++)
+        if (spot_form_keeps(&c->form, id, b))
+            rc = take_bundle_vote(c, id, b, in, err);
+    if (rc || in->bad)
+        return rc ? rc : 1;
+    if (seen.step_s > c->compute_s)
+        c->compute_s = seen.step_s;
+    spot_trainer_member(c, id)->seen = seen;
+    spot_trainer_note_pace(c, id, seen.forward_s + seen.backward_s);
+    return 0;
+}
+
+/* --- the decision -------------------------------------------------------- */
+
+static int check_finite(const struct spot_trainer *c, struct spot_err *err)
+{
+    const long long step = c->machine->round + 1;
+
+    for (int b = 0; b < c->n_bundle; b++)
+        if (c->vote[b].nonfinite) {
+            struct spot_arena arena;
+            char name[SPOT_TENSOR_NAME_MAX];
+            int t = 0;
+
+            while (!(c->vote[b].nonfinite >> t & 1))
+                t++;
+            spot_arena_of(&c->config.shape, b, &arena);
+            spot_arena_tensor_name(&arena, b, t, 0, name);
+            return spot_err_set(err, SPOT_EINFEASIBLE,
+                                "the training diverged: the gradient of %s is not finite at step "
+                                "%lld",
+                                name, step);
+        }
+    for (int64_t j = 0; j < c->n_microbatch; j++)
+        if (!isfinite(c->loss[j]))
+            return spot_err_set(err, SPOT_EINFEASIBLE,
+                                "the training diverged: the loss of microbatch %lld is not finite "
+                                "at step %lld",
+                                (long long)j, step);
+    return 0;
+}
+
+/* A tied head has the exponent of wte: both or neither is made smaller. */
+static void tie_overflow(struct spot_trainer *c)
+{
+    uint32_t *const wte = &c->vote[0].overflow, *const head = &c->vote[c->n_bundle - 1].overflow;
+    struct spot_arena embed, last;
+    uint32_t wte_bit, head_bit;
+
+    if (!c->config.shape.is_tied)
+        return;
+    spot_arena_of(&c->config.shape, 0, &embed);
+    spot_arena_of(&c->config.shape, c->n_bundle - 1, &last);
+    wte_bit = UINT32_C(1) << spot_arena_find(&embed, "wte");
+    head_bit = UINT32_C(1) << spot_arena_find(&last, "head.w");
+    if (*wte & wte_bit || *head & head_bit) {
+        *wte |= wte_bit;
+        *head |= head_bit;
+    }
+}
+
+/* Ask for the step again with smaller exponents where a sum would not fit. */
+static bool redo(struct spot_trainer *c)
+{
+    struct spot_buf out = { 0 };
+    uint32_t n = 0;
+
+    tie_overflow(c);
+    for (int b = 0; b < c->n_bundle; b++)
+        n += c->vote[b].overflow != 0;
+    if (!n)
+        return false;
+    spot_put_u32(&out, n);
+    for (int b = 0; b < c->n_bundle; b++)
+        if (c->vote[b].overflow) {
+            spot_put_u32(&out, (uint32_t)b);
+            spot_put_u32(&out, c->vote[b].overflow);
+        }
+    spot_view_send_active(c->view, SPOT_MSG_REDO, (uint64_t)c->machine->round, out.data, out.n);
+    spot_buf_release(&out);
+    return true;
+}
+
+static int log_committed(struct spot_trainer *c, float loss, double norm, struct spot_err *err)
+{
+    struct spot_jw *jw =
+        spot_journal_begin(c->journal, "committed", c->machine->epoch, c->machine->round + 1);
+    uint32_t bits;
+    char hex[16];
+
+    if (!jw)
+        return 0;
+    memcpy(&bits, &loss, sizeof(bits));
+    snprintf(hex, sizeof(hex), "%08" PRIx32, bits);
+    spot_jw_real(jw, "loss", (double)loss);
+    spot_jw_str(jw, "loss_hex", hex);
+    spot_jw_real(jw, "grad_norm", norm);
+    spot_jw_real(jw, "compute_s", rint(c->compute_s * 1e6) / 1e6);
+    if (c->options->price_usd_per_h > 0)
+        spot_jw_real(jw, "spent_usd", spot_group_spent_usd(c->group));
+    spot_jw_array(jw, "samples");
+    for (int64_t j = 0; j < c->n_microbatch; j++)
+        for (int64_t k = 0; k < c->config.micro_batch; k++)
+            spot_jw_int(jw, NULL, sample_of(c, c->machine->round, j, k));
+    spot_jw_end(jw);
+    return spot_journal_end(c->journal, err);
+}
+
+/* Returns the time since the commit before. */
+static double pace(struct spot_trainer *c)
+{
+    const double now_s = spot_clock_s(), took_s = now_s - c->last_commit_s;
+
+    if (c->last_commit_s > 0)
+        c->step_s = c->step_s > 0 ? 0.8 * c->step_s + 0.2 * took_s : took_s;
+    c->last_commit_s = now_s;
+    c->keep_until_s = 0;
+    return took_s;
+}
+
+int spot_trainer_commit(void *job, struct spot_view *view, enum spot_verdict *verdict,
+                        struct spot_err *err)
+{
+    struct spot_trainer *const c = job;
+    double sum = 0, norm2 = 0, scale = 1, step_s;
+    struct spot_buf out = { 0 };
+
+    if (check_finite(c, err))
+        return -1;
+    if (redo(c)) {
+        c->is_redoing = true;
+        *verdict = SPOT_VERDICT_REDO;
+        return 0;
+    }
+    for (int64_t j = 0; j < c->n_microbatch; j++)
+        sum += c->loss[j];
+    for (int b = 0; b < c->n_bundle; b++)
+        norm2 += c->vote[b].norm2;
+    if (c->config.clip_norm > 0 && sqrt(norm2) > c->config.clip_norm)
+        scale = c->config.clip_norm / sqrt(norm2);
+    c->last_loss = (float)(sum / (double)c->n_microbatch);
+    c->knows_loss = true;
+    if (log_committed(c, c->last_loss, sqrt(norm2), err))
+        return -1;
+    spot_put_f64(&out, scale);
+    spot_view_send_active(c->view, SPOT_MSG_COMMIT, (uint64_t)c->machine->round, out.data, out.n);
+    spot_buf_release(&out);
+    step_s = pace(c);
+    spot_trainer_handed(c, step_s);
+    if (spot_trainer_split_drifts(c))
+        spot_view_want_change(view);
+    spot_trainer_observe(c, step_s);
+    return 0;
+}
