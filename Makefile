@@ -196,6 +196,10 @@ $(B)/tests/proxy $(B)/tests/rude $(B)/tests/schema: $(B)/tests/%: $(B)/tests/too
 	$(call say,LD)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
 
+$(B)/tests/toy-run: $(patsubst %.c,$(B)/%.o,$(wildcard tests/toy/*.c)) $(libspot)
+	$(call say,LD)
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
+
 $(B)/tests/skew.so $(B)/tests/disk.so: $(B)/tests/%.so: tests/tool/%.c
 	$(call say,LD)
 	$(Q)mkdir -p $(@D)
@@ -221,7 +225,7 @@ tests = $(units:%=$(B)/tests/%) $(sort $(wildcard tests/cli/*.bats tests/pipe/*.
 # What lives by leases of half a second, or by thousands of steps, and the manuals' examples run
 # without a sanitizer.
 timed_tests = $(wildcard $(patsubst %,tests/cli/spot-run-%.bats,faults matrix netns network resume)) \
-              $(wildcard tests/lint/*-examples)
+              tests/cli/toy.bats $(wildcard tests/lint/*-examples)
 ifneq ($(filter asan tsan,$(VARIANT)),)
 tests := $(filter-out $(timed_tests),$(tests))
 endif
@@ -230,7 +234,7 @@ TESTS ?= $(tests)
 check: deps
 	$(again) run-check
 
-run-check: all $(B)/tests/proxy $(B)/tests/rude $(B)/tests/skew.so $(B)/tests/disk.so $(filter $(B)/%,$(TESTS)) $(if $(filter tests/cli/spot-run-cuda.bats tests/cli/spot-run-nccl.bats,$(TESTS)),$(twin) $(twin_nccl))
+run-check: all $(B)/tests/proxy $(B)/tests/toy-run $(B)/tests/rude $(B)/tests/skew.so $(B)/tests/disk.so $(filter $(B)/%,$(TESTS)) $(if $(filter tests/cli/spot-run-cuda.bats tests/cli/spot-run-nccl.bats,$(TESTS)),$(twin) $(twin_nccl))
 	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" LC_ALL=C CK_DEFAULT_TIMEOUT=60 CK_FORK=$(if $(filter asan tsan,$(VARIANT)),no,yes) \
 	  SPOT_TWIN="$(CURDIR)/$(twin)" SPOT_TWIN_NCCL="$(CURDIR)/$(twin_nccl)" tests/tally $(TESTS)
 
@@ -261,8 +265,10 @@ run-bench: all $(benches:%=$(B)/bench/%)
 soak: all ## thousands of preemptions against one job: SOAK=2000
 	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" tests/soak.sh $(or $(SOAK),2000)
 
-faults: all $(B)/tests/proxy ## phase x fault -> outcome, time
+faults: all $(B)/tests/proxy $(B)/tests/toy-run ## phase x fault -> outcome, time
 	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" tests/faults.sh
+	$(Q)for way in lockstep replicas announced; do \
+	  PATH="$(CURDIR)/$(B)/bin:$$PATH" tests/toy-faults.sh $$way || exit 1; done
 
 demo: deps
 	$(again) run-demo

@@ -12,14 +12,14 @@ set -u
 here=$(dirname "$(readlink -f "$0")")
 # shellcheck source=tests/cli/job.bash
 . "$here/cli/job.bash"
+# shellcheck source=tests/cli/matrix.bash
+. "$here/cli/matrix.bash"
 proxy=$(dirname "$(command -v spot-run)")/../tests/proxy
 phases="join form migrate forward backward reduce vote commit quiesce recover"
-faults="notice kill stall cut duplicate coordinator two replicas everything"
 top=$(mktemp -d)
 trap 'job_teardown 2>/dev/null; cd /; rm -rf "$top"' EXIT
-passed=0 failed=0
 
-# the message that makes a phase, cluster/protocol.h and train/train_protocol.h
+# the message that makes a phase, cluster/protocol.h, train/train_protocol.h
 declare -A type=([join]=1 [form]=35 [migrate]=70 [forward]=65 [backward]=66 [reduce]=67 [vote]=6
     [commit]=38 [quiesce]=34 [recover]=35 [tensor]=76)
 grid=${GRID:-2x2}
@@ -35,10 +35,6 @@ start() { # NAME ADDRESS
     w[$1]=$!
     echo $! >>pids
 }
-network() {
-    echo "$*" >commands
-}
-strike() { kill "-$1" "${w[$2]}" || missed=yes; }
 
 # until the trap has sprung: bring about what the phase is a part of
 provoke() { # PHASE
@@ -135,7 +131,7 @@ calm() {
 
 cell() { # PHASE FAULT
     local dir="$top/$1-$2" ok=no missed=no ms='-' detail
-    local -A w=()
+    w=()
     local struck before train
     mkdir "$dir" && cd "$dir" && cp "$top/corpus" . && : >pids && mkdir st && mkfifo commands
     "$proxy" unix:p unix:j unix:q commands >said 2>proxy.err &
@@ -153,14 +149,8 @@ cell() { # PHASE FAULT
     fi 2>>trouble
     detail=$(jq -nr '[inputs] | (map(select(.event == "rolled_back") | .from - .to) | add // 0) as $back |
         "\(map(select(.event == "formed")) | length) epochs, \($back) steps again"' log 2>/dev/null)
-    printf '%-9s %-12s %-10s %6s ms   %s\n' "$1" "$2" "$([ $ok = yes ] && echo 'same bits' || echo FAILED)" \
-        "$ms" "$detail" | tee -a "$top/table"
-    if [ $ok = yes ]; then
-        passed=$((passed + 1))
-    else
-        failed=$((failed + 1))
-        tail -n 3 trouble log.err workers.err
-    fi
+    row "$1" "$2" "$([ $ok = yes ] && echo 'same bits' || echo FAILED)" "$ms" "$detail"
+    [ $ok = yes ] || tail -n 3 trouble log.err workers.err
     BATS_TEST_COMPLETED=${ok#no} job_teardown # of what failed it tells
     wait $(cat pids)
     cd "$top" && rm -rf "$dir"
@@ -168,27 +158,6 @@ cell() { # PHASE FAULT
 
 cd "$top" || exit 1
 seq 1 3000 >corpus
-case ${1-} in
-few)
-    set --
-    n=0
-    all=($faults)
-    for phase in $phases; do
-        cell "$phase" "${all[$((n % 9))]}"
-        n=$((n + 1))
-    done
-    ;;
-'')
-    for phase in $phases; do
-        for fault in $faults; do cell "$phase" "$fault"; done
-    done
-    ;;
-*)
-    while [ $# -ge 2 ]; do
-        cell "$1" "$2"
-        shift 2
-    done
-    ;;
-esac
+each_cell "$@"
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]

@@ -251,13 +251,19 @@ static void read_control(struct spot_mesh *mesh)
         spot_mesh_lose_control(mesh, &why);
 }
 
+/* Who said hello before the key came waits for it, not for more to read. */
+static bool awaits_key(const struct spot_mesh_conn *p)
+{
+    return p->link.is_stranger && p->inbox.head;
+}
+
 void spot_mesh_serve_peer(struct spot_mesh *mesh, size_t i, short events)
 {
     struct spot_mesh_conn *p = mesh->peer[i];
     struct spot_err why = { 0 };
     int rc = 0;
 
-    if (events & (POLLIN | POLLHUP | POLLERR))
+    if ((events & (POLLIN | POLLHUP | POLLERR)) || awaits_key(p))
         rc = read_peer(mesh, p, &why);
     if (!rc && (events & POLLOUT))
         rc = spot_link_flush(&p->link, &why);
@@ -300,10 +306,9 @@ static short link_events(const struct spot_link *link)
     return (short)(POLLIN | (spot_link_wants_write(link) ? POLLOUT : 0));
 }
 
-/* Who said hello before the key came waits for it, not for more to read. */
 static short peer_events(const struct spot_mesh_conn *p)
 {
-    return p->link.is_stranger && p->inbox.head ? 0 : link_events(&p->link);
+    return awaits_key(p) ? 0 : link_events(&p->link);
 }
 
 /* poll() answers by descriptor: one that was closed meanwhile is simply not found. */

@@ -23,7 +23,7 @@ static struct spot_comm_place place_of(struct spot_worker *w)
     const struct spot_form *const f = &w->form;
     uint32_t *const id =
         spot_xcalloc(spot_form_size(f) + f->n_peer + spot_form_replicas(f), sizeof(*id));
-    struct spot_comm_place place = { .me = w->id, .member = id };
+    struct spot_comm_place place = { .me = w->agent.id, .member = id };
     uint32_t *replica;
 
     w->comm_member = id;
@@ -47,7 +47,7 @@ static int check_epoch(void *user, struct spot_err *err)
 {
     struct spot_worker *const w = user;
 
-    return spot_mesh_check(w->mesh, w->comm_member, w->n_comm_member, err);
+    return spot_mesh_check(w->agent.mesh, w->comm_member, w->n_comm_member, err);
 }
 
 /* The first of those who connect names the communicator and tells the others; `which` is the tag.
@@ -57,16 +57,16 @@ static int share_id(struct spot_worker *w, const struct spot_nccl *nccl, const u
 {
     struct spot_frame *frame;
 
-    if (member[0] == w->id) {
+    if (member[0] == w->agent.id) {
         if (nccl->new_id(id, err))
             return -1;
         for (size_t i = 1; i < n; i++)
-            if (spot_mesh_send(w->mesh, member[i], SPOT_MSG_COMM, which, id, SPOT_NCCL_ID_BYTE,
-                               err))
+            if (spot_mesh_send(w->agent.mesh, member[i], SPOT_MSG_COMM, which, id,
+                               SPOT_NCCL_ID_BYTE, err))
                 return -1;
         return 0;
     }
-    frame = spot_mesh_recv(w->mesh, member[0], SPOT_MSG_COMM, which, err);
+    frame = spot_mesh_recv(w->agent.mesh, member[0], SPOT_MSG_COMM, which, err);
     if (!frame)
         return -1;
     if (frame->n_byte == SPOT_NCCL_ID_BYTE)
@@ -146,13 +146,13 @@ int spot_worker_open_comm(struct spot_worker *w, struct spot_err *err)
     static const struct spot_comm_socket_types types = { SPOT_MSG_SCATTER, SPOT_MSG_GATHER };
     struct spot_comm_place place;
 
-    if (!spot_form_is_active(&w->form, w->id))
+    if (!spot_form_is_active(&w->form, w->agent.id))
         return 0;
     place = place_of(w);
     w->n_group_exchange = 0;
     if (w->config.comm == SPOT_COMM_NCCL)
         return open_nccl(w, &place, err);
-    w->comm = spot_comm_socket_open(w->mesh, &place, &types);
+    w->comm = spot_comm_socket_open(w->agent.mesh, &place, &types);
     return 0;
 }
 

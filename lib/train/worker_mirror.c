@@ -48,7 +48,7 @@ static int check_inheritance(struct spot_worker *w, struct spot_err *err)
     for (size_t i = 0; i < f->n_handover; i++) {
         const int b = (int)f->handover[i].bundle;
 
-        if (f->handover[i].to != w->id)
+        if (f->handover[i].to != w->agent.id)
             continue;
         n_byte += w->bundle_elem[b] * sizeof(int64_t);
         if (i >= f->n_handed)
@@ -71,7 +71,7 @@ int spot_worker_check_mirrors(struct spot_worker *w, struct spot_err *err)
     const struct spot_form *const f = &w->form;
 
     for (uint32_t p = 0; p < f->P; p++)
-        if (f->buddy[p] == w->id && !w->bundle[f->stage[p]] &&
+        if (f->buddy[p] == w->agent.id && !w->bundle[f->stage[p]] &&
             check(w, (int)f->stage[p], (int)f->stage[p + 1], err))
             return -1;
     return check_inheritance(w, err);
@@ -95,12 +95,12 @@ int spot_worker_build_mirrors(struct spot_worker *w, struct spot_err *err)
 
     w->mirror = spot_xcalloc((size_t)w->n_bundle, sizeof(struct spot_stage *));
     for (uint32_t p = 0; p < f->P; p++)
-        if (f->buddy[p] == w->id && add_mirror(w, f->stage[p], f->stage[p + 1], f->step, err))
+        if (f->buddy[p] == w->agent.id && add_mirror(w, f->stage[p], f->stage[p + 1], f->step, err))
             return -1;
     for (size_t i = 0; i < f->n_handed; i++) {
         const uint32_t b = f->handover[i].bundle;
 
-        if (f->handover[i].to == w->id && add_mirror(w, b, b + 1, f->step, err))
+        if (f->handover[i].to == w->agent.id && add_mirror(w, b, b + 1, f->step, err))
             return -1;
     }
     w->n_inherited = f->n_handed;
@@ -121,7 +121,7 @@ static int give(struct spot_worker *w, const struct spot_handover *h, struct spo
     data = spot_bundle_pack(bundle, &n_byte, err);
     if (!data)
         return -1;
-    rc = spot_mesh_send(w->mesh, h->to, SPOT_MSG_BUNDLE, h->bundle, data, n_byte, err);
+    rc = spot_mesh_send(w->agent.mesh, h->to, SPOT_MSG_BUNDLE, h->bundle, data, n_byte, err);
     free(data);
     return rc;
 }
@@ -131,14 +131,14 @@ int spot_worker_hand(struct spot_worker *w, const struct spot_frame *frame, stru
     struct spot_form *const f = &w->form;
     struct spot_err why = { 0 };
 
-    if (frame->epoch != w->epoch || !w->mirror || !spot_form_is_active(f, w->id))
+    if (frame->epoch != w->agent.epoch || !w->mirror || !spot_form_is_active(f, w->agent.id))
         return 0;
     if (frame->tag > f->n_handover || frame->tag < f->n_handed)
         return spot_err_set(err, SPOT_ESYS, "the coordinator handed over what there is not");
     for (; f->n_handed < frame->tag; f->n_handed++) {
         const struct spot_handover *const h = &f->handover[f->n_handed];
 
-        if (spot_form_giver(f, h->bundle) == w->id && give(w, h, &why))
+        if (spot_form_giver(f, h->bundle) == w->agent.id && give(w, h, &why))
             return spot_worker_report(w, &why, err);
     }
     return 0;
@@ -147,7 +147,7 @@ int spot_worker_hand(struct spot_worker *w, const struct spot_frame *frame, stru
 static int take(struct spot_worker *w, uint32_t b, int64_t step, struct spot_err *err)
 {
     struct spot_frame *const frame =
-        spot_mesh_recv(w->mesh, spot_form_giver(&w->form, b), SPOT_MSG_BUNDLE, b, err);
+        spot_mesh_recv(w->agent.mesh, spot_form_giver(&w->form, b), SPOT_MSG_BUNDLE, b, err);
 
     return frame && !spot_worker_accept(w, frame, b, step, err) ? add_mirror(w, b, b + 1, step, err)
                                                                 : -1;
@@ -160,7 +160,7 @@ int spot_worker_inherit(struct spot_worker *w, int64_t step, struct spot_err *er
     for (; w->n_inherited < f->n_handed; w->n_inherited++) {
         const struct spot_handover *const h = &f->handover[w->n_inherited];
 
-        if (h->to == w->id && take(w, h->bundle, step, err))
+        if (h->to == w->agent.id && take(w, h->bundle, step, err))
             return -1;
     }
     return 0;

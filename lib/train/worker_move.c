@@ -44,7 +44,8 @@ static int send_bundle(struct spot_worker *w, const struct spot_transfer *t, str
 {
     const struct spot_parcel *p = parcel_of(w, t->bundle, err);
 
-    return p ? spot_mesh_lend(w->mesh, t->to, SPOT_MSG_BUNDLE, t->bundle, p->data, p->n_byte, err)
+    return p ? spot_mesh_lend(w->agent.mesh, t->to, SPOT_MSG_BUNDLE, t->bundle, p->data, p->n_byte,
+                              err)
              : -1;
 }
 
@@ -52,25 +53,13 @@ void spot_worker_end_move(struct spot_worker *w)
 {
     struct spot_parcel *p;
 
-    if (w->parcel && w->mesh)
-        spot_mesh_keep(w->mesh);
+    if (w->parcel && w->agent.mesh)
+        spot_mesh_keep(w->agent.mesh);
     while ((p = w->parcel)) {
         w->parcel = p->next;
         free(p->data);
         free(p);
     }
-}
-
-/* The coordinator's RESTORE of one bundle; another order ends the wait and is kept. */
-static struct spot_frame *take_restore(struct spot_worker *w, uint32_t bundle, struct spot_err *err)
-{
-    struct spot_frame *frame = spot_mesh_order(w->mesh, -1, err);
-
-    if (!frame || (frame->type == SPOT_MSG_RESTORE && frame->tag == bundle))
-        return frame;
-    w->pending = frame;
-    spot_err_set(err, SPOT_EPREEMPTED, "the epoch ended while its state was restored");
-    return NULL;
 }
 
 int spot_worker_accept(struct spot_worker *w, struct spot_frame *frame_take, uint32_t index,
@@ -81,10 +70,10 @@ int spot_worker_accept(struct spot_worker *w, struct spot_frame *frame_take, uin
 
     free(frame_take);
     if (!bundle) {
-        w->is_unfit = err->code == SPOT_ESYS;
+        spot_agent_set_unfit(&w->agent, err->code == SPOT_ESYS);
         return -1;
     }
-    spot_mesh_progress(w->mesh);
+    spot_mesh_progress(w->agent.mesh);
     hold(w, bundle);
     return 0;
 }
@@ -98,7 +87,7 @@ static int take_bundle(struct spot_worker *w, const struct spot_transfer *t, str
         bundle = spot_xcalloc(1, sizeof(*bundle));
         if (spot_bundle_init(bundle, &w->config.shape, (int)t->bundle, err)) {
             free(bundle);
-            w->is_unfit = true;
+            spot_agent_set_unfit(&w->agent, true);
             return -1;
         }
         spot_bundle_start(bundle, &w->config.shape, w->config.seed);
@@ -106,8 +95,8 @@ static int take_bundle(struct spot_worker *w, const struct spot_transfer *t, str
         return 0;
     }
     frame = t->origin == SPOT_FROM_STORE
-                ? take_restore(w, t->bundle, err)
-                : spot_mesh_recv(w->mesh, t->from, SPOT_MSG_BUNDLE, t->bundle, err);
+                ? spot_agent_await(&w->agent, SPOT_MSG_RESTORE, t->bundle, err)
+                : spot_mesh_recv(w->agent.mesh, t->from, SPOT_MSG_BUNDLE, t->bundle, err);
     return frame ? spot_worker_accept(w, frame, t->bundle, w->form.step, err) : -1;
 }
 
@@ -117,11 +106,11 @@ int spot_worker_move(struct spot_worker *w, struct spot_err *err)
     const struct spot_form *f = &w->form;
 
     for (size_t i = 0; i < f->n_transfer; i++)
-        if (f->transfer[i].origin == SPOT_FROM_MEMBER && f->transfer[i].from == w->id &&
+        if (f->transfer[i].origin == SPOT_FROM_MEMBER && f->transfer[i].from == w->agent.id &&
             send_bundle(w, &f->transfer[i], err))
             return -1;
     for (size_t i = 0; i < f->n_transfer; i++)
-        if (f->transfer[i].to == w->id && take_bundle(w, &f->transfer[i], err))
+        if (f->transfer[i].to == w->agent.id && take_bundle(w, &f->transfer[i], err))
             return -1;
     return 0;
 }

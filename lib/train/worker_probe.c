@@ -46,7 +46,7 @@ static int add(struct probe *p, double *s, struct spot_err *err)
     const int rc = w->comm->kind->sum(w->comm, SPOT_COMM_I64, &sum, 1, NULL, err);
 
     *s = spot_clock_s() - start_s;
-    spot_mesh_keep(w->mesh);
+    spot_mesh_keep(w->agent.mesh);
     return rc;
 }
 
@@ -62,7 +62,7 @@ static int rounds(struct probe *p, bool is_in,
 
         if (one(p, &s, err))
             return -1;
-        spot_mesh_progress(p->worker->mesh);
+        spot_mesh_progress(p->worker->agent.mesh);
         spot_put_f64(out, s);
     }
     return 0;
@@ -81,7 +81,7 @@ int spot_worker_probe(struct spot_worker *w, const struct spot_frame *frame, str
         p.n_round > SPOT_PROBE_ROUNDS_MAX)
         return spot_err_set(err, SPOT_EDATA, "the coordinator sent a probe that makes no sense");
     /* a device's communicator moves what lies there: nothing is measured */
-    if (frame->epoch != w->epoch || !w->comm || w->comm->kind->is_device || w->position < 0)
+    if (frame->epoch != w->agent.epoch || !w->comm || w->comm->kind->is_device || w->position < 0)
         return 0;
     p.data = spot_xcalloc(p.n_byte, 1);
     rc = rounds(&p, w->position < 2 && spot_form_size(&w->form) > 1, ping, &out, &why);
@@ -92,7 +92,7 @@ int spot_worker_probe(struct spot_worker *w, const struct spot_frame *frame, str
             add, &out, &why);
     free(p.data);
     if (!rc)
-        return spot_worker_tell(w, SPOT_MSG_PROBED, frame->tag, &out, err);
+        return spot_agent_tell(&w->agent, SPOT_MSG_PROBED, frame->tag, &out, err);
     spot_buf_release(&out);
     return spot_worker_report(w, &why, err);
 }

@@ -7,6 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "cluster/agent.h"
 #include "comm/comm.h"
 #include "comm/mesh.h"
 #include "common/buf.h"
@@ -31,12 +32,9 @@ struct spot_parcel {
 
 struct spot_worker {
     const struct spot_worker_options *options;
-    struct spot_mesh *mesh;
-    struct spot_tls_context *tls; /* the job's key or NULL */
+    struct spot_agent agent;
     struct spot_job_config config;
-    uint64_t job, key;
-    uint32_t id, epoch;
-    double lease_s;
+    uint64_t job;
     int n_bundle;
     struct spot_bundle **bundle; /* [n_bundle], NULL where not held */
     size_t *bundle_elem;         /* [n_bundle] */
@@ -54,16 +52,12 @@ struct spot_worker {
     double *loss;               /* [G] */
     int32_t (*exponent)[SPOT_TENSORS_MAX]; /* [n_bundle], as last committed, while redoing */
     bool is_redoing;
-    struct spot_frame *pending; /* an order that ended a wait for another */
-    bool is_done;
     bool cannot_mirror;
-    bool is_unfit; /* what failed is this machine, not a connection */
 };
 
-/* Send to the coordinator in the current epoch; the buffer is released. */
-int spot_worker_tell(struct spot_worker *worker, uint32_t type, uint64_t tag,
-                     struct spot_buf *out_take, struct spot_err *err);
-
+/* worker.c: updates that are still on a device, brought into the bundles; stages and mirrors go. */
+int spot_worker_sync(struct spot_worker *worker, struct spot_err *err);
+void spot_worker_drop_stage(struct spot_worker *worker);
 /* Say what went wrong with an epoch; 0 if the worker can go on with the next. */
 int spot_worker_report(struct spot_worker *worker, const struct spot_err *why,
                        struct spot_err *err);
@@ -95,7 +89,10 @@ int spot_worker_hand(struct spot_worker *worker, const struct spot_frame *frame,
 /* In that step: take what was handed over to this worker. */
 int spot_worker_inherit(struct spot_worker *worker, int64_t step, struct spot_err *err);
 
-/* worker.c: a stage object over bundles that must be held as of a step; 0 slots: it only mirrors.
+/* worker_form.c: take this member's place in a new epoch, as of spot_agent_workload.form. */
+int spot_worker_form(struct spot_worker *worker, const struct spot_frame *frame,
+                     struct spot_err *err);
+/* A stage object over bundles that must be held as of a step; 0 slots: it only mirrors.
  */
 struct spot_stage *spot_worker_new_stage(struct spot_worker *worker, int begin, int end, int n_slot,
                                          int64_t step, struct spot_err *err);
@@ -110,13 +107,6 @@ int spot_worker_commit(struct spot_worker *worker, const struct spot_frame *fram
                        struct spot_err *err);
 int spot_worker_redo(struct spot_worker *worker, const struct spot_frame *frame,
                      struct spot_err *err);
-/* worker_reach.c: put whom this worker did not reach in this epoch; the order REACH. */
-void spot_worker_put_suspects(struct spot_worker *worker, struct spot_buf *out);
-int spot_worker_reach(struct spot_worker *worker, const struct spot_frame *frame,
-                      struct spot_err *err);
-/* The orders ASIDE and DISMISSED; the second is an error (SPOT_ESYS). */
-int spot_worker_set_aside(struct spot_worker *worker, const struct spot_frame *frame,
-                          struct spot_err *err);
 /* worker_probe.c: measure what messages between members cost. */
 int spot_worker_probe(struct spot_worker *worker, const struct spot_frame *frame,
                       struct spot_err *err);

@@ -19,7 +19,8 @@ static struct spot_stage *keeper_of(const struct spot_worker *w, uint32_t b)
 
 static bool is_active(const struct spot_worker *w, const struct spot_frame *order)
 {
-    return order->epoch == w->epoch && w->mirror && spot_form_is_active(&w->form, w->id);
+    return order->epoch == w->agent.epoch && w->mirror &&
+           spot_form_is_active(&w->form, w->agent.id);
 }
 
 /* The epoch runs, so everyone has what it needs: old copies may go. */
@@ -102,7 +103,7 @@ static int send_vote(struct spot_worker *w, int64_t step, double compute_s,
         spot_buf_release(&out);
         return -1;
     }
-    return spot_worker_tell(w, SPOT_MSG_VOTE, (uint64_t)step, &out, err);
+    return spot_agent_tell(&w->agent, SPOT_MSG_VOTE, (uint64_t)step, &out, err);
 }
 
 /* A token is an index into the embedding: none may come that is not of the vocabulary. */
@@ -129,7 +130,7 @@ static int compute(struct spot_worker *w, const struct spot_frame *frame,
 {
     const struct spot_pipeline pipeline = {
         .comm = w->comm,
-        .mesh = w->mesh,
+        .mesh = w->agent.mesh,
         .stage = w->stage,
         .form = &w->form,
         .shape = &w->config.shape,
@@ -155,7 +156,7 @@ static int mirror(struct spot_worker *w, int64_t step, struct spot_err *err)
 
     if (spot_sums_mirror(&part, step, err))
         return -1;
-    spot_mesh_progress(w->mesh);
+    spot_mesh_progress(w->agent.mesh);
     return 0;
 }
 
@@ -170,7 +171,7 @@ int spot_worker_step(struct spot_worker *w, const struct spot_frame *frame, stru
     if (!is_active(w, frame))
         return 0;
     drop_unplaced(w);
-    spot_mesh_keep(w->mesh); /* an earlier step's sums */
+    spot_mesh_keep(w->agent.mesh); /* an earlier step's sums */
     if (w->position >= 0)
         rc = compute(w, frame, &times, &why);
     if (!rc)

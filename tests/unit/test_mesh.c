@@ -11,6 +11,7 @@
 #include "comm/endpoint.h"
 #include "comm/mesh.h"
 #include "comm/mesh_state.h"
+#include "comm/probe.h"
 #include "common/clock.h"
 #include "suite.h"
 
@@ -18,7 +19,7 @@
  * a revoked epoch wakes who waits, a dead peer and a dead coordinator are errors, frames of an
  * older epoch are dropped and those of a newer one are kept, a peer without the key is nobody. */
 
-enum { BEAT = 1, NOTICE, REVOKE, HELLO, DATA, KEY = 4711 };
+enum { BEAT = 1, NOTICE, REVOKE, HELLO, DATA, PONG, KNOCK, KEY = 4711 };
 
 static int listener, n_open;
 static struct spot_link control[2];
@@ -44,7 +45,9 @@ static void open_meshes(void)
                                                  .type_heartbeat = BEAT,
                                                  .type_notice = NOTICE,
                                                  .type_revoke = REVOKE,
-                                                 .type_hello = HELLO };
+                                                 .type_pong = PONG,
+                                                 .type_hello = HELLO,
+                                                 .type_probe = KNOCK };
 
         mesh[n_open] = spot_mesh_open(&config, NULL);
         ck_assert_ptr_nonnull(mesh[n_open]);
@@ -84,6 +87,27 @@ static void *later(void *what)
         mesh[1] = NULL;
     }
     return NULL;
+}
+
+static size_t inbox_of(struct spot_mesh *m)
+{
+    size_t n = 0;
+
+    pthread_mutex_lock(&m->lock);
+    for (size_t i = 0; i < m->n_peer; i++)
+        for (const struct spot_frame *f = m->peer[i]->inbox.head; f; f = f->next)
+            n++;
+    pthread_mutex_unlock(&m->lock);
+    return n;
+}
+
+/* The knock is there by then, and has been read. */
+static void *own_later(void *what)
+{
+    while (!inbox_of(mesh[0]))
+        spot_clock_sleep(0.005);
+    spot_mesh_own(mesh[0], KEY, 1);
+    return what;
 }
 
 static enum spot_code wait_while(const char *what)
@@ -160,18 +184,6 @@ START_TEST(a_dead_peer_and_a_dead_coordinator_are_errors)
     }
 }
 END_TEST
-
-static size_t inbox_of(struct spot_mesh *m)
-{
-    size_t n = 0;
-
-    pthread_mutex_lock(&m->lock);
-    for (size_t i = 0; i < m->n_peer; i++)
-        for (const struct spot_frame *f = m->peer[i]->inbox.head; f; f = f->next)
-            n++;
-    pthread_mutex_unlock(&m->lock);
-    return n;
-}
 
 static void wait_for_inbox(size_t n)
 {
@@ -357,6 +369,23 @@ START_TEST(a_hello_that_is_long_or_comes_with_more_is_read_with_care)
 }
 END_TEST
 
+START_TEST(who_knocks_before_the_key_is_known_is_answered_when_it_is)
+{
+    const struct spot_probe_config config = {
+        .key = KEY, .type_probe = KNOCK, .type_pong = PONG, .limit_s = 20
+    };
+    struct spot_mesh_suspect found;
+    pthread_t thread;
+
+    open_meshes();
+    pthread_create(&thread, NULL, own_later, NULL);
+    ck_assert_int_eq(spot_probe(&config, 2, &peer[0], 1, &found), 0);
+    ck_assert_msg(!found.id, "%s", found.why);
+    pthread_join(thread, NULL);
+    close_meshes();
+}
+END_TEST
+
 START_TEST(heartbeats_tell_progress_and_a_notice_is_sent_once)
 {
     int n_notice = 0, n_beat = 0;
@@ -422,6 +451,7 @@ int main(void)
     tcase_add_test(tc, a_stranger_without_the_key_takes_nobodys_place);
     tcase_add_test(tc, with_a_key_frames_go_both_ways_and_a_keyless_stranger_is_nobody);
     tcase_add_test(tc, a_hello_that_is_long_or_comes_with_more_is_read_with_care);
+    tcase_add_test(tc, who_knocks_before_the_key_is_known_is_answered_when_it_is);
     tcase_add_test(tc, heartbeats_tell_progress_and_a_notice_is_sent_once);
     tcase_add_test(tc, the_last_order_of_a_coordinator_that_died_is_heard);
     return run_suite("mesh", tc);

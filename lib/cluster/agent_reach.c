@@ -1,26 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* Which members a worker reaches, and what follows for one that is not reached. */
-#include <stdatomic.h>
+/* Which members an agent reaches, and what follows for one that is not reached. */
 #include <stdlib.h>
 
+#include "cluster/agent_state.h"
 #include "cluster/suspect_io.h"
 #include "comm/probe.h"
 #include "common/utf8.h"
 #include "common/xalloc.h"
-#include "train/worker_state.h"
 
-static _Atomic bool was_dismissed;
-
-bool spot_worker_was_dismissed(void)
-{
-    return was_dismissed;
-}
-
-void spot_worker_put_suspects(struct spot_worker *w, struct spot_buf *out)
+void spot_agent_put_suspects(struct spot_agent *a, struct spot_buf *out)
 {
     struct spot_mesh_suspect *const suspect = spot_xcalloc(SPOT_SUSPECTS_MAX, sizeof(*suspect));
 
-    spot_suspect_io_put(out, suspect, spot_mesh_suspects(w->mesh, suspect, SPOT_SUSPECTS_MAX));
+    spot_suspect_io_put(out, suspect, spot_mesh_suspects(a->mesh, suspect, SPOT_SUSPECTS_MAX));
     free(suspect);
 }
 
@@ -45,15 +37,15 @@ static struct spot_mesh_peer *get_peers(struct spot_wire_in *in, uint32_t *n)
     return peer;
 }
 
-int spot_worker_reach(struct spot_worker *w, const struct spot_frame *frame, struct spot_err *err)
+int spot_agent_reach(struct spot_agent *a, const struct spot_frame *frame, struct spot_err *err)
 {
-    const struct spot_probe_config config = { .tls = w->tls,
-                                              .key = w->key,
+    const struct spot_probe_config config = { .tls = a->tls,
+                                              .key = a->key,
                                               .type_probe = SPOT_MSG_KNOCK,
                                               .type_pong = SPOT_MSG_PONG,
-                                              .limit_s = w->lease_s > 0 ? w->lease_s : 5,
+                                              .limit_s = a->lease_s > 0 ? a->lease_s : 5,
                                               .is_over = is_called,
-                                              .user = w->mesh };
+                                              .user = a->mesh };
     struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
     struct spot_mesh_suspect *found;
     struct spot_mesh_peer *peer;
@@ -67,15 +59,14 @@ int spot_worker_reach(struct spot_worker *w, const struct spot_frame *frame, str
         return spot_err_set(err, SPOT_EDATA, "the coordinator asks for members that make no sense");
     }
     found = spot_xcalloc(n + 1, sizeof(*found));
-    rc = spot_probe(&config, w->id, peer, n, found);
+    rc = spot_probe(&config, a->id, peer, n, found);
     spot_suspect_io_put(&out, found, rc ? 0 : n);
     free(found);
     free(peer);
-    return spot_worker_tell(w, SPOT_MSG_REACHED, rc ? 1 : 0, &out, err);
+    return spot_agent_tell(a, SPOT_MSG_REACHED, rc ? 1 : 0, &out, err);
 }
 
-int spot_worker_set_aside(struct spot_worker *w, const struct spot_frame *frame,
-                          struct spot_err *err)
+int spot_agent_set_aside(struct spot_agent *a, const struct spot_frame *frame, struct spot_err *err)
 {
     struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
     char why[SPOT_WHY_MAX];
@@ -83,12 +74,12 @@ int spot_worker_set_aside(struct spot_worker *w, const struct spot_frame *frame,
     spot_get_text(&in, why, sizeof(why));
     spot_utf8_make_plain(why);
     if (frame->type == SPOT_MSG_DISMISSED) {
-        was_dismissed = true;
+        a->was_dismissed = true;
         return spot_err_set(err, SPOT_ESYS, "set aside by the job: %.450s", why);
     }
-    if (w->options->warn && *why)
-        w->options->warn("set aside by the job: %s", why);
-    else if (w->options->warn)
-        w->options->warn("the job uses this worker again");
+    if (a->options->warn && *why)
+        a->options->warn("set aside by the job: %s", why);
+    else if (a->options->warn)
+        a->options->warn("the job uses this worker again");
     return 0;
 }

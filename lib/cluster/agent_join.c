@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: MIT */
+/* How an agent comes into a group, and out of it. */
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "cluster/agent_state.h"
+#include "common/clock.h"
+#include "common/utf8.h"
+#include "common/version.h"
+
+/* A signal handler has no other way to reach the agent. */
+static struct spot_mesh *_Atomic noticed_mesh;
+static _Atomic bool was_noticed;
+
+void spot_agent_notice(void)
+{
+    struct spot_mesh *mesh;
+
+    was_noticed = true;
+    mesh = noticed_mesh;
+    if (mesh)
+        spot_mesh_notice(mesh);
+}
+
+bool spot_agent_was_noticed(void)
+{
+    return was_noticed;
+}
+
+static int say_hello(struct spot_agent *a, struct spot_err *err)
+{
+    struct spot_buf out = { 0 };
+    char name[SPOT_NAME_MAX];
+
+    snprintf(name, sizeof(name), "%ld", (long)getpid());
+    spot_put_u32(&out, SPOT_PROTOCOL);
+    spot_put_text(&out, spot_version());
+    spot_put_text(&out, a->options->name ? a->options->name : name);
+    spot_put_text(&out, spot_mesh_address(a->mesh));
+    spot_put_text(&out, a->options->domain ? a->options->domain : "");
+    spot_put_u64(&out, a->key);
+    if (a->workload->hello)
+        a->workload->hello(a->job, &out);
+    return spot_agent_tell(a, SPOT_MSG_HELLO, 0, &out, err);
+}
+
+static int on_refused(struct spot_wire_in *in, struct spot_err *err)
+{
+    char why[SPOT_WHY_MAX];
+
+    spot_get_text(in, why, sizeof(why));
+    spot_utf8_make_plain(why);
+    return spot_err_set(err, SPOT_EINFEASIBLE, "refused: %s", why);
+}
+
+static int on_welcome(struct spot_agent *a, const struct spot_frame *frame, struct spot_err *err)
+{
+    struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
+    int rc = 1;
+
+    if (frame->type == SPOT_MSG_REFUSED)
+        return on_refused(&in, err);
+    a->id = spot_get_u32(&in);
+    a->key = spot_get_u64(&in);
+    a->lease_s = spot_get_f64(&in);
+    if (frame->type == SPOT_MSG_WELCOME && !in.bad)
+        rc = a->workload->welcome ? a->workload->welcome(a->job, &in, err) : 0;
+    if (rc > 0 || (!rc && !spot_wire_in_done(&in)))
+        return spot_err_set(err, SPOT_ESYS, "%s is no coordinator of this version",
+                            a->options->join);
+    if (rc)
+        return -1;
+    if (a->lease_s > 0)
+        spot_mesh_lease(a->mesh, a->lease_s);
+    spot_mesh_own(a->mesh, a->key, a->id);
+    return 0;
+}
+
+static int join_once(struct spot_agent *a, struct spot_err *err)
+{
+    const struct spot_mesh_config mesh = {
+        .join = a->options->join,
+        .tls = a->tls,
+        .payload_max = SPOT_PAYLOAD_MAX,
+        .heartbeat_s = 0.25,
+        .type_heartbeat = SPOT_MSG_HEARTBEAT,
+        .type_notice = SPOT_MSG_NOTICE,
+        .type_revoke = SPOT_MSG_QUIESCE,
+        .type_ping = SPOT_MSG_PING,
+        .type_pong = SPOT_MSG_PONG,
+        .type_hello = SPOT_MSG_PEER,
+        .type_probe = SPOT_MSG_KNOCK,
+    };
+    struct spot_frame *frame;
+    int rc;
+
+    a->epoch = 0;
+    a->mesh = spot_mesh_open(&mesh, err);
+    if (!a->mesh || say_hello(a, err))
+        return -1;
+    frame = spot_mesh_order(a->mesh, 5, err);
+    if (!frame)
+        return -1;
+    rc = on_welcome(a, frame, err);
+    free(frame);
+    if (!rc) {
+        a->has_joined = true;
+        noticed_mesh = a->mesh;
+        if (was_noticed)
+            spot_mesh_notice(a->mesh);
+    }
+    return rc;
+}
+
+/* A coordinator that listens nowhere else has no successor: where nobody listens, it is dead. */
+static bool is_abandoned(const struct spot_agent *a, const struct spot_err *err)
+{
+    return a->options->is_private && a->has_joined &&
+           (err->sys_errno == ECONNREFUSED || err->sys_errno == ENOENT);
+}
+
+/* A refusal is an answer. */
+int spot_agent_join(struct spot_agent *a, struct spot_err *err)
+{
+    const double until_s = spot_clock_s() + a->options->join_timeout_s;
+
+    for (;;) {
+        if (!join_once(a, err))
+            return 0;
+        spot_agent_leave(a);
+        if (was_noticed)
+            return spot_err_set(err, SPOT_EPREEMPTED, "told to leave while joining");
+        if (err->code != SPOT_ESYS || spot_clock_s() > until_s || is_abandoned(a, err))
+            return -1;
+        spot_clock_sleep(0.05);
+    }
+}
+
+void spot_agent_leave(struct spot_agent *a)
+{
+    noticed_mesh = NULL;
+    free(a->pending);
+    a->pending = NULL;
+    spot_mesh_close(a->mesh);
+    a->mesh = NULL;
+    if (a->workload->left)
+        a->workload->left(a->job);
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT */
+/* agent_state.h - what the parts of an agent share; private to lib/cluster/agent*.c. */
+#ifndef SPOT_CLUSTER_AGENT_STATE_H
+#define SPOT_CLUSTER_AGENT_STATE_H
+
+#include <stdbool.h>
+
+#include "cluster/agent.h"
+#include "cluster/protocol.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* agent_join.c: connect, and try until somebody answers or the time is over; close all. */
+int spot_agent_join(struct spot_agent *agent, struct spot_err *err);
+void spot_agent_leave(struct spot_agent *agent);
+/* Was this process told that its instance will be taken away? */
+bool spot_agent_was_noticed(void);
+
+/* agent_order.c: carry out one order. */
+int spot_agent_obey(struct spot_agent *agent, const struct spot_frame *frame, struct spot_err *err);
+
+/* agent_reach.c: put whom this worker did not reach in this epoch; the order REACH; the orders
+ * ASIDE and DISMISSED, of which the second is an error (SPOT_ESYS). */
+void spot_agent_put_suspects(struct spot_agent *agent, struct spot_buf *out);
+int spot_agent_reach(struct spot_agent *agent, const struct spot_frame *frame,
+                     struct spot_err *err);
+int spot_agent_set_aside(struct spot_agent *agent, const struct spot_frame *frame,
+                         struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_CLUSTER_AGENT_STATE_H */

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT */
+/* A worker's place in a new epoch: the state of its step, and the objects that compute with it. */
+#include <stdint.h>
+#include <string.h>
+
+#include "common/memory.h"
+#include "engine/backend.h"
+#include "train/pipeline.h"
+#include "train/worker_state.h"
+
+struct spot_stage_config spot_worker_stage_config(struct spot_worker *w, int begin, int end,
+                                                  int n_slot)
+{
+    return (struct spot_stage_config){
+        .shape = w->config.shape,
+        .bundle_begin = begin,
+        .bundle_end = end,
+        .micro_batch = (int)w->config.micro_batch,
+        .n_slot = n_slot,
+        .n_microbatch = (int)spot_job_microbatches(&w->config),
+        .n_thread = w->options->n_thread,
+        .recompute = w->options->recompute,
+        .kernel = spot_kernel_find(w->config.kernel, NULL),
+        .group = n_slot ? spot_worker_group(w) : (struct spot_stage_group){ 0 },
+    };
+}
+
+/* This worker's own stage. */
+static struct spot_stage_config own_config(struct spot_worker *w)
+{
+    const struct spot_form *const f = &w->form;
+    const struct spot_form_place at = spot_form_place(f, w->position);
+
+    return spot_worker_stage_config(w, (int)f->stage[at.p], (int)f->stage[at.p + 1],
+                                    spot_pipeline_slots(f, at.d, at.p));
+}
+
+/* Refuse before a byte moves what would not fit; what is held already is there to be used. */
+static int check_room(struct spot_worker *w, struct spot_err *err)
+{
+    size_t limit_byte = spot_memory_available();
+    struct spot_stage_config config;
+    int rc;
+
+    if (w->position < 0)
+        return 0;
+    config = own_config(w);
+    if (!config.kernel)
+        return 0; /* new_stage tells */
+    for (int b = config.bundle_begin; b < config.bundle_end; b++)
+        if (w->bundle[b] && __builtin_add_overflow(
+                                limit_byte, spot_bundle_memory(&w->bundle[b]->arena), &limit_byte))
+            limit_byte = SIZE_MAX;
+    if (!strncmp(w->config.kernel, "cuda", 4))
+        limit_byte = 0; /* the device's own */
+    rc = spot_stage_check(&config, limit_byte, err);
+    spot_agent_set_unfit(&w->agent, rc != 0);
+    return rc;
+}
+
+struct spot_stage *spot_worker_new_stage(struct spot_worker *w, int begin, int end, int n_slot,
+                                         int64_t step, struct spot_err *err)
+{
+    const struct spot_stage_config config = spot_worker_stage_config(w, begin, end, n_slot);
+
+    if (!config.kernel) {
+        spot_kernel_find(w->config.kernel, err);
+        return NULL;
+    }
+    for (int b = begin; b < end; b++)
+        if (!w->bundle[b] || w->bundle[b]->step != step) {
+            spot_err_set(err, SPOT_EDATA, "bundle %d of step %lld did not come", b,
+                         (long long)step);
+            return NULL;
+        }
+    return spot_stage_new(&config, &w->bundle[begin], err);
+}
+
+static int build_stages(struct spot_worker *w, struct spot_err *err)
+{
+    if (w->position >= 0) {
+        const struct spot_stage_config own = own_config(w);
+
+        w->stage = spot_worker_new_stage(w, own.bundle_begin, own.bundle_end, own.n_slot,
+                                         w->form.step, err);
+        spot_agent_set_unfit(&w->agent, !w->stage);
+        if (!w->stage)
+            return -1;
+    }
+    return spot_worker_build_mirrors(w, err);
+}
+
+int spot_worker_form(struct spot_worker *w, const struct spot_frame *frame, struct spot_err *err)
+{
+    struct spot_err why = { 0 };
+    int rc;
+
+    if (spot_worker_sync(w, err))
+        return -1;
+    spot_worker_drop_stage(w);
+    spot_form_release(&w->form);
+    w->position = -1;
+    if (spot_form_get(&w->form, frame->data, frame->n_byte,
+                      &(struct spot_form_bounds){ (uint32_t)w->n_bundle,
+                                                  spot_job_microbatches(&w->config),
+                                                  w->config.shape.n_shard },
+                      err))
+        return -1;
+    w->position = spot_form_position(&w->form, w->agent.id);
+    rc = spot_agent_enter(&w->agent, w->form.peer, w->form.n_peer, &why);
+    if (!rc)
+        rc = check_room(w, &why);
+    if (!rc)
+        rc = spot_worker_check_mirrors(w, &why);
+    if (!rc)
+        rc = spot_worker_move(w, &why);
+    if (!rc)
+        rc = build_stages(w, &why);
+    if (!rc)
+        rc = spot_worker_open_comm(w, &why);
+    if (rc)
+        return spot_worker_report(w, &why, err) ? -1 : 1;
+    return 0;
+}
