@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* offer.h - the sending end of a move: one file, served to any number of ports at once.
+/* sender.h - the sending end of a move: one file, served to any number of ports at once.
  *
  * The receiver says what it wants and how much may be on its way; the sender codes and sends, and
  * lets go when one receiver has committed. Memory is two chunks a port.
  */
-#ifndef SPOT_SHARD_OFFER_H
-#define SPOT_SHARD_OFFER_H
+#ifndef SPOT_SHARD_SENDER_H
+#define SPOT_SHARD_SENDER_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-struct spot_offer_options {
+struct spot_sender_options {
     enum spot_codec codec; /* AUTO: chosen chunk by chunk, see adapt.h */
     uint32_t chunk_byte;   /* SPOT_CHUNK_BYTE when 0 */
     const char *plan, *source;
@@ -30,29 +30,29 @@ struct spot_offer_options {
 
 /* Bytes [n_byte] at `at` of the data buffer into `data`; from any thread. Returns 0, or -1 with
  * *err. */
-typedef int (*spot_offer_read_fn)(void *user, uint64_t at, void *data, size_t n_byte,
-                                  struct spot_err *err);
+typedef int (*spot_sender_read_fn)(void *user, uint64_t at, void *data, size_t n_byte,
+                                   struct spot_err *err);
 
-struct spot_offer;
+struct spot_sender;
 
 /* header [n_header] is prefix and JSON of a safetensors file; copied. NULL with *err. */
-struct spot_offer *spot_offer_new(const struct spot_offer_options *options, const void *header,
-                                  size_t n_header, spot_offer_read_fn read, void *user,
-                                  struct spot_err *err);
-void spot_offer_free(struct spot_offer *offer);
+struct spot_sender *spot_sender_new(const struct spot_sender_options *options, const void *header,
+                                    size_t n_header, spot_sender_read_fn read, void *user,
+                                    struct spot_err *err);
+void spot_sender_free(struct spot_sender *sender);
 
 /* Serve one receiver until it commits. Thread-safe over ports; `port` stays the caller's.
  * Returns 0 when it committed; else -1 with *err: SPOT_ESYS when it is gone or silent, SPOT_EDATA
  * for nonsense, SPOT_EPREEMPTED when the deadline came first. */
-int spot_offer_serve(struct spot_offer *offer, struct spot_port *port, struct spot_err *err);
+int spot_sender_serve(struct spot_sender *sender, struct spot_port *port, struct spot_err *err);
 
 /* What went out so far, over all ports: raw bytes, and bytes on the wire. */
-void spot_offer_progress(struct spot_offer *offer, uint64_t *raw_byte, uint64_t *wire_byte);
-uint64_t spot_offer_total(const struct spot_offer *offer); /* raw bytes of the file's data */
-bool spot_offer_is_committed(struct spot_offer *offer);
+void spot_sender_progress(struct spot_sender *sender, uint64_t *raw_byte, uint64_t *wire_byte);
+uint64_t spot_sender_total(const struct spot_sender *sender); /* raw bytes of the file's data */
+bool spot_sender_is_committed(struct spot_sender *sender);
 
 #ifdef __cplusplus
 }
 #endif
 
-#endif /* SPOT_SHARD_OFFER_H */
+#endif /* SPOT_SHARD_SENDER_H */
