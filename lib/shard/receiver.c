@@ -308,11 +308,13 @@ static void drop_asked(struct pull *p, size_t at)
         r->cursor = seq;
 }
 
-static int put_chunk(struct pull *p, const struct spot_chunk *chunk, struct spot_err *err)
+static int put_chunk(void *user, const struct spot_chunk *chunk, const void *raw,
+                     struct spot_err *err)
 {
+    struct pull *p = user;
     struct spot_receiver *r = p->receiver;
 
-    if (!spot_partial_put(r->partial, chunk, p->raw.data, err))
+    if (!spot_partial_put(r->partial, chunk, raw, err))
         return 0;
     pthread_mutex_lock(&r->lock);
     give_up(r, err); /* the disk, or the source, will be no better over another port */
@@ -325,7 +327,9 @@ static int take_chunk(struct pull *p, struct spot_err *err)
 {
     struct spot_receiver *r = p->receiver;
     const struct spot_buf *m = &p->message.payload;
+    const struct spot_sink sink = { .put = put_chunk, .user = p };
     struct spot_chunk chunk;
+    const void *raw;
 
     if (m->n < SPOT_CHUNK_HEAD_BYTE)
         return spot_err_set(err, SPOT_EDATA, "a chunk is cut short");
@@ -333,14 +337,10 @@ static int take_chunk(struct pull *p, struct spot_err *err)
         return -1;
     if (chunk.stored_byte != m->n - SPOT_CHUNK_HEAD_BYTE || !is_mine(p, chunk.seq))
         return spot_err_set(err, SPOT_EDATA, "chunk %u was not asked for like this", chunk.seq);
-    p->raw.n = 0;
-    if (!spot_partial_has(r->partial, chunk.seq)) {
-        spot_buf_more(&p->raw, chunk.raw_byte);
-        if (spot_chunk_decode(&p->coder, &chunk, m->data + SPOT_CHUNK_HEAD_BYTE, NULL, p->raw.data,
-                              err) ||
-            put_chunk(p, &chunk, err))
-            return -1;
-    }
+    if (!spot_partial_has(r->partial, chunk.seq) &&
+        spot_sink_take(&sink, &p->coder, &chunk, m->data + SPOT_CHUNK_HEAD_BYTE, NULL, &p->raw,
+                       &raw, err))
+        return -1;
     pthread_mutex_lock(&r->lock);
     r->wire_byte += m->n;
     for (size_t i = 0; i < p->n_asked; i++)

@@ -17,8 +17,7 @@ enum { RUNS_MAX = 4096 }; /* wanted and not yet served, of one port */
 
 struct spot_sender {
     struct spot_sender_options options;
-    spot_sender_read_fn read;
-    void *user;
+    struct spot_source from;
     struct spot_st st;
     struct spot_chunk_map map;
     struct spot_stream_info info;
@@ -31,10 +30,12 @@ struct spot_sender {
     bool is_committed;
 };
 
-static int set_up(struct spot_sender *s, const void *header, size_t n_header, struct spot_err *err)
+static int set_up(struct spot_sender *s, struct spot_err *err)
 {
     const char *source = s->options.source ? s->options.source : "safetensors";
     struct spot_coder coder;
+    const void *const header = s->from.header;
+    const size_t n_header = s->from.n_header;
     uint64_t n_json, n_chunk;
     int rc;
 
@@ -58,19 +59,17 @@ static int set_up(struct spot_sender *s, const void *header, size_t n_header, st
     return rc;
 }
 
-struct spot_sender *spot_sender_new(const struct spot_sender_options *options, const void *header,
-                                    size_t n_header, spot_sender_read_fn read, void *user,
-                                    struct spot_err *err)
+struct spot_sender *spot_sender_new(const struct spot_sender_options *options,
+                                    const struct spot_source *source, struct spot_err *err)
 {
     struct spot_sender *s = spot_xcalloc(1, sizeof(*s));
 
     s->options = *options;
     if (s->options.silence_s <= 0)
         s->options.silence_s = 30;
-    s->read = read;
-    s->user = user;
+    s->from = *source;
     pthread_mutex_init(&s->lock, NULL);
-    if (set_up(s, header, n_header, err)) {
+    if (set_up(s, err)) {
         spot_sender_free(s);
         return NULL;
     }
@@ -142,15 +141,10 @@ static void note_hash(struct spot_sender *s, uint64_t seq, uint64_t hash)
     pthread_mutex_unlock(&s->lock);
 }
 
-static int read_chunk(struct serve *p, uint64_t seq, struct spot_chunk *chunk, struct spot_err *err)
+static void find_chunk(const struct spot_sender *s, uint64_t seq, struct spot_chunk *chunk)
 {
-    struct spot_sender *s = p->sender;
-
     spot_chunk_map_get(&s->map, seq, chunk);
     chunk->stream_id = s->info.stream_id;
-    p->raw.n = 0;
-    return s->read(s->user, chunk->raw_off, spot_buf_more(&p->raw, chunk->raw_byte),
-                   chunk->raw_byte, err);
 }
 
 static int send_chunk(struct serve *p, uint64_t seq, struct spot_err *err)
@@ -158,15 +152,18 @@ static int send_chunk(struct serve *p, uint64_t seq, struct spot_err *err)
     struct spot_sender *s = p->sender;
     struct spot_chunk chunk;
     enum spot_codec codec = s->options.codec;
+    const void *raw;
     double start_s, coded_s;
 
-    if (read_chunk(p, seq, &chunk, err))
+    find_chunk(s, seq, &chunk);
+    raw = spot_source_get(&s->from, &chunk, &p->raw, err);
+    if (!raw)
         return -1;
     if (codec == SPOT_CODEC_AUTO)
         codec = spot_adapt_choose(&p->adapt, chunk.dtype);
     start_s = spot_clock_s();
     p->coded.n = 0;
-    if (spot_chunk_encode(&p->coder, &chunk, codec, p->raw.data, NULL, &p->coded, err))
+    if (spot_chunk_encode(&p->coder, &chunk, codec, raw, NULL, &p->coded, err))
         return -1;
     coded_s = spot_clock_s();
     if (spot_transfer_send(p->port, SPOT_TRANSFER_MSG_CHUNK, seq, p->coded.data, p->coded.n, err))
@@ -206,6 +203,7 @@ static int sum_chunk(struct serve *p, uint64_t seq, uint64_t *hash, struct spot_
 {
     struct spot_sender *s = p->sender;
     struct spot_chunk chunk;
+    const void *raw;
     bool is_hashed;
 
     pthread_mutex_lock(&s->lock);
@@ -214,9 +212,11 @@ static int sum_chunk(struct serve *p, uint64_t seq, uint64_t *hash, struct spot_
     pthread_mutex_unlock(&s->lock);
     if (is_hashed)
         return 0;
-    if (read_chunk(p, seq, &chunk, err))
+    find_chunk(s, seq, &chunk);
+    raw = spot_source_get(&s->from, &chunk, &p->raw, err);
+    if (!raw)
         return -1;
-    *hash = spot_hash64(p->raw.data, chunk.raw_byte);
+    *hash = spot_hash64(raw, chunk.raw_byte);
     note_hash(s, seq, *hash);
     return 0;
 }

@@ -13,6 +13,7 @@
 
 #include "common/err.h"
 #include "common/port.h"
+#include "shard/range.h"
 #include "shard/stream.h"
 
 #ifdef __cplusplus
@@ -28,17 +29,11 @@ struct spot_sender_options {
     double deadline_s; /* on spot_clock_s: send nothing after it; 0 for none */
 };
 
-/* Bytes [n_byte] at `at` of the data buffer into `data`; from any thread. Returns 0, or -1 with
- * *err. */
-typedef int (*spot_sender_read_fn)(void *user, uint64_t at, void *data, size_t n_byte,
-                                   struct spot_err *err);
-
 struct spot_sender;
 
-/* header [n_header] is prefix and JSON of a safetensors file; copied. NULL with *err. */
-struct spot_sender *spot_sender_new(const struct spot_sender_options *options, const void *header,
-                                    size_t n_header, spot_sender_read_fn read, void *user,
-                                    struct spot_err *err);
+/* What `source` points to stays there until the sender is freed. NULL with *err. */
+struct spot_sender *spot_sender_new(const struct spot_sender_options *options,
+                                    const struct spot_source *source, struct spot_err *err);
 void spot_sender_free(struct spot_sender *sender);
 
 /* Serve one receiver until it commits. Thread-safe over ports; `port` stays the caller's.

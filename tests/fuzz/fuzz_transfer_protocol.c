@@ -103,7 +103,8 @@ static struct spot_sender *sender(struct world *w)
     const struct spot_sender_options o = { .codec = SPOT_CODEC_PLANES,
                                            .chunk_byte = CHUNK,
                                            .silence_s = 1 };
-    struct spot_sender *made = spot_sender_new(&o, w->file.data, w->n_header, read_data, w, NULL);
+    const struct spot_source source = { w->file.data, w->n_header, NULL, read_data, w };
+    struct spot_sender *made = spot_sender_new(&o, &source, NULL);
 
     if (!made)
         abort();

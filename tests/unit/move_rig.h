@@ -88,9 +88,9 @@ static inline struct spot_sender *sender_of(struct file *f, uint32_t chunk_byte,
                                                  .source = "test",
                                                  .silence_s = 2,
                                                  .deadline_s = deadline_s };
+    const struct spot_source source = { f->bytes.data, f->n_header, NULL, read_file, f };
     struct spot_err err = { 0 };
-    struct spot_sender *o =
-        spot_sender_new(&options, f->bytes.data, f->n_header, read_file, f, &err);
+    struct spot_sender *o = spot_sender_new(&options, &source, &err);
 
     ck_assert_msg(o != NULL, "%s", err.msg);
     return o;

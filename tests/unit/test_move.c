@@ -180,6 +180,7 @@ START_TEST(a_sender_that_hashes_what_it_did_not_send_is_heard)
     const struct spot_sender_options options = {
         .chunk_byte = 4096, .plan = "p", .source = "test", .silence_s = 3
     };
+    struct spot_source source = { .read = read_slowly };
     struct file f;
     struct spot_sender *sender;
     struct spot_receiver *receiver = NULL;
@@ -192,7 +193,10 @@ START_TEST(a_sender_that_hashes_what_it_did_not_send_is_heard)
     make_file(&f, 40000, 10, 11);
     ck_assert(!attempt(&f, 4096, f.bytes.n - 8192, SIZE_MAX, &first));
     ck_assert_uint_ge(first, 35 * 4096); /* at least 35 reads of 50 ms, and a limit of 1 s */
-    sender = spot_sender_new(&options, f.bytes.data, f.n_header, read_slowly, &f, NULL);
+    source.header = f.bytes.data;
+    source.n_header = f.n_header;
+    source.user = &f;
+    sender = spot_sender_new(&options, &source, NULL);
     receiver = receiver_of(1);
     make_pair(1, end);
     start_serving(&serving, sender, end[0]);

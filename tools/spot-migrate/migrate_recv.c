@@ -25,6 +25,7 @@ struct one_way {
     struct recv *recv;
     struct spot_stream_reader *reader;
     struct spot_partial *partial;
+    struct input in;
 };
 
 static int on_header(void *user, const struct spot_st *st, const void *header, size_t n_header,
@@ -59,28 +60,32 @@ static int on_chunk(void *user, const struct spot_chunk *chunk, const void *raw,
     return 0;
 }
 
+static int commit(void *user, const struct spot_hash128 *hash, struct spot_err *err)
+{
+    const struct one_way *w = user;
+
+    if (spot_partial_agrees(w->partial, hash))
+        return spot_partial_commit(w->partial, err);
+    return spot_err_set(err, SPOT_EDATA, "%s: another file than the attempt before", w->in.name);
+}
+
 static int receive_stream(struct recv *r, const char *path, struct spot_err *err)
 {
     struct one_way w = { .recv = r };
-    const struct spot_stream_sink sink = {
-        .on_header = on_header, .store = store, .on_chunk = on_chunk, .user = &w
+    const struct spot_sink sink = {
+        .begin = on_header, .put = store, .commit = commit, .on_chunk = on_chunk, .user = &w
     };
-    struct input in;
     int rc;
 
-    if (input_open(&in, path, err))
+    if (input_open(&w.in, path, err))
         return -1;
-    w.reader = spot_stream_reader_new(&sink, in.name);
+    w.reader = spot_stream_reader_new(&sink, w.in.name);
     spot_stream_reader_set_jobs(w.reader, r->n_job);
-    rc = input_stream(&in, w.reader, err);
-    if (!rc && !spot_partial_agrees(w.partial, spot_stream_reader_hashes(w.reader)))
-        rc = spot_err_set(err, SPOT_EDATA, "%s: another file than the attempt before", in.name);
-    if (!rc)
-        rc = spot_partial_commit(w.partial, err);
+    rc = input_stream(&w.in, w.reader, err);
     progress_end(&r->progress);
     spot_stream_reader_free(w.reader);
     spot_partial_free(w.partial);
-    input_close(&in);
+    input_close(&w.in);
     return rc;
 }
 

@@ -20,7 +20,6 @@ struct send {
     double chunk_byte, deadline_s;
 
     struct input in;
-    uint64_t data_at;
     struct spot_sender *sender;
     struct progress progress;
 
@@ -30,15 +29,6 @@ struct send {
     double alive_s;      /* when there was a receiver last */
     struct spot_err err; /* of the last stream that failed */
 };
-
-static int read_data(void *user, uint64_t at, void *data, size_t n_byte, struct spot_err *err)
-{
-    struct send *s = user;
-
-    return input_read_at(&s->in, s->data_at + at, data, n_byte, err) || input_unchanged(&s->in, err)
-               ? -1
-               : 0;
-}
 
 /* --- one stream, one thread --- */
 
@@ -186,6 +176,7 @@ static int open_sender(struct send *s, enum spot_codec codec, const char *path,
         .deadline_s = s->deadline_s >= 0 ? spot_clock_s() + s->deadline_s : 0,
     };
     struct spot_buf header = { 0 };
+    struct spot_source source;
     struct spot_st st = { 0 };
     int rc = -1;
 
@@ -196,9 +187,9 @@ static int open_sender(struct send *s, enum spot_codec codec, const char *path,
                      s->in.name);
     else if (!input_safetensors(&s->in, &header, &st, err))
         rc = 0;
-    s->data_at = header.n;
+    source = input_source(&s->in, &header);
     if (!rc)
-        s->sender = spot_sender_new(&options, header.data, header.n, read_data, s, err);
+        s->sender = spot_sender_new(&options, &source, err);
     spot_st_release(&st);
     spot_buf_release(&header);
     return s->sender ? 0 : -1;
