@@ -14,7 +14,7 @@ extern "C" {
 #endif
 
 enum {
-    SPOT_PROTOCOL = 12,
+    SPOT_PROTOCOL = 13,
     SPOT_PAYLOAD_MAX = 1 << 30, /* between members */
     SPOT_HELLO_MAX = 1 << 20,   /* from a stranger, before it is a member */
     SPOT_NAME_MAX = 64,
@@ -66,7 +66,7 @@ enum spot_message {
     SPOT_MSG_SCATTER,   /* tag: step and bundle; my part of your share of its sums */
     SPOT_MSG_GATHER,    /* tag: step and bundle; my share, summed */
     SPOT_MSG_MIRROR,    /* tag: step and bundle; all its sums, for the buddy */
-    SPOT_MSG_BUNDLE,    /* tag: bundle; bytes of bundle_io.h */
+    SPOT_MSG_BUNDLE,    /* tag: bundle; bytes of bundle_io.h, in as many frames as it takes */
     SPOT_MSG_PROBING,   /* tag: round; bytes without meaning */
     SPOT_MSG_PING,      /* to a peer that is waited for and silent */
     SPOT_MSG_PONG,

@@ -239,7 +239,6 @@ static void leave_mesh(struct spot_worker *w)
     w->pending = NULL;
     spot_mesh_close(w->mesh);
     w->mesh = NULL;
-    spot_worker_end_move(w);
 }
 
 /* A coordinator that listens nowhere else has no successor: where nobody listens, it is dead. */
@@ -500,7 +499,6 @@ static int obey(struct spot_worker *w, struct spot_err *err)
             frame = spot_mesh_order(w->mesh, -1, err);
         if (!frame)
             return -1;
-        spot_worker_end_move(w);
         rc = on_order(w, frame, err);
         free(frame);
         if (rc)
