@@ -7,6 +7,7 @@
 #include "comm/wire.h"
 #include "common/xalloc.h"
 #include "shard/shard_mem.h"
+#include "shard/stream.h"
 
 enum { HEAD_BYTE = 16, PARTS = SPOT_PLANES + 1 };
 
@@ -17,41 +18,78 @@ static size_t part_elem(const struct spot_bundle *bundle, int part)
     return part < SPOT_PLANES ? bundle->arena.n_elem : SPOT_TENSORS_MAX;
 }
 
-uint8_t *spot_bundle_pack(const struct spot_bundle *bundle, size_t *n_byte, struct spot_err *err)
-{
+/* --- out --- */
+
+struct spot_bundle_writer {
+    const struct spot_bundle *bundle;
     struct spot_shard_part part[PARTS];
-    struct spot_buf head = { 0 };
-    struct spot_buf out = { 0 };
+    struct spot_part_source from;
+    struct spot_stream_writer *stream;
+    struct spot_buf head; /* not handed out yet */
+};
+
+struct spot_bundle_writer *spot_bundle_writer_new(const struct spot_bundle *bundle,
+                                                  struct spot_err *err)
+{
+    const struct spot_stream_options options = { .codec = SPOT_CODEC_RAW, .no_frame_check = true };
+    struct spot_bundle_writer *w = spot_xcalloc(1, sizeof(*w));
 
     for (int i = 0; i < PARTS; i++)
-        part[i] = (struct spot_shard_part){
+        w->part[i] = (struct spot_shard_part){
             .name = part_name[i],
             .dtype = i < SPOT_PLANES ? SPOT_DT_F32 : SPOT_DT_I32,
             .n_elem = part_elem(bundle, i),
             .data = i < SPOT_PLANES ? (const void *)bundle->plane[i] : bundle->exponent,
         };
-    spot_put_i64(&head, bundle->step);
-    spot_put_i64(&head, bundle->index);
-    spot_buf_add(&out, head.data, head.n);
-    spot_buf_release(&head);
-    if (spot_shard_encode(part, PARTS, SPOT_CODEC_RAW, &out, err)) {
-        spot_buf_release(&out);
-        return NULL;
+    spot_part_source_init(&w->from, w->part, PARTS);
+    spot_put_i64(&w->head, bundle->step);
+    spot_put_i64(&w->head, bundle->index);
+    w->stream =
+        spot_stream_writer_new(&options, w->from.header.data, w->from.header.n, &w->head, err);
+    if (w->stream)
+        return w;
+    spot_bundle_writer_free(w);
+    return NULL;
+}
+
+void spot_bundle_writer_free(struct spot_bundle_writer *w)
+{
+    if (!w)
+        return;
+    spot_stream_writer_free(w->stream);
+    spot_part_source_release(&w->from);
+    spot_buf_release(&w->head);
+    free(w);
+}
+
+int spot_bundle_writer_next(struct spot_bundle_writer *w, struct spot_buf *out,
+                            struct spot_err *err)
+{
+    spot_buf_add(out, w->head.data, w->head.n);
+    w->head.n = 0;
+    return spot_stream_writer_next(w->stream, &w->from.source, out, err);
+}
+
+uint8_t *spot_bundle_pack(const struct spot_bundle *bundle, size_t *n_byte, struct spot_err *err)
+{
+    enum { AROUND = 16 << 10 }; /* of heads, tail and table, but for the biggest of bundles */
+    struct spot_bundle_writer *w = spot_bundle_writer_new(bundle, err);
+    struct spot_buf out = { 0 };
+    int rc = -1;
+
+    if (w) {
+        spot_buf_more(&out, spot_chunk_stored_max(SPOT_PLANES * 4 * bundle->arena.n_elem) + AROUND);
+        while ((rc = spot_bundle_writer_next(w, &out, err)) > 0)
+            ;
     }
+    spot_bundle_writer_free(w);
+    if (rc)
+        spot_buf_release(&out);
     *n_byte = out.n;
     return out.data;
 }
 
-static void name_places(struct spot_bundle *bundle, struct spot_shard_place place[PARTS])
-{
-    for (int i = 0; i < PARTS; i++)
-        place[i] = (struct spot_shard_place){
-            .name = part_name[i],
-            .dtype = i < SPOT_PLANES ? SPOT_DT_F32 : SPOT_DT_I32,
-            .n_elem = part_elem(bundle, i),
-            .data = i < SPOT_PLANES ? (void *)bundle->plane[i] : bundle->exponent,
-        };
-}
+/* --- in --- */
 
 int spot_bundle_check_head(int index, int64_t step, const void *data, size_t n_byte,
                            struct spot_err *err)
@@ -66,41 +104,123 @@ int spot_bundle_check_head(int index, int64_t step, const void *data, size_t n_b
                         (long long)step, (long long)got_index, (long long)got_step);
 }
 
+struct spot_bundle_reader {
+    const struct spot_shape *shape;
+    int index;
+    int64_t step;
+    bool is_short;
+    struct spot_bundle *bundle;
+    struct spot_shard_place place[PARTS];
+    struct spot_place_sink into;
+    struct spot_stream_reader *stream; /* NULL: the head has not come yet */
+};
+
+struct spot_bundle_reader *spot_bundle_reader_new(const struct spot_shape *shape, int index,
+                                                  int64_t step)
+{
+    struct spot_bundle_reader *r = spot_xcalloc(1, sizeof(*r));
+
+    r->shape = shape;
+    r->index = index;
+    r->step = step;
+    return r;
+}
+
+void spot_bundle_reader_free(struct spot_bundle_reader *r)
+{
+    if (!r)
+        return;
+    spot_stream_reader_free(r->stream);
+    spot_place_sink_release(&r->into);
+    spot_bundle_free(r->bundle);
+    free(r);
+}
+
+/* The head has come: make room for what follows, or only look at it. */
+static int start(struct spot_bundle_reader *r, const void *head, size_t n_byte, bool is_kept,
+                 struct spot_err *err)
+{
+    struct spot_bundle *const b = spot_xcalloc(1, sizeof(*b));
+
+    if (spot_bundle_check_head(r->index, r->step, head, n_byte, err) ||
+        (is_kept && (r->is_short = spot_bundle_init(b, r->shape, r->index, err) != 0))) {
+        free(b);
+        return -1;
+    }
+    r->bundle = b;
+    b->index = r->index;
+    b->step = r->step;
+    spot_arena_of(r->shape, r->index, &b->arena);
+    for (int i = 0; i < PARTS; i++)
+        r->place[i] = (struct spot_shard_place){
+            .name = part_name[i],
+            .dtype = i < SPOT_PLANES ? SPOT_DT_F32 : SPOT_DT_I32,
+            .n_elem = part_elem(b, i),
+            .data = i < SPOT_PLANES ? (void *)b->plane[i] : b->exponent,
+        };
+    spot_place_sink_init(&r->into, r->place, PARTS, is_kept);
+    r->stream = spot_stream_reader_new(&r->into.sink, "shard");
+    return 0;
+}
+
+bool spot_bundle_reader_is_short(const struct spot_bundle_reader *r)
+{
+    return r->is_short;
+}
+
+static struct spot_bundle *take(struct spot_bundle_reader *r)
+{
+    struct spot_bundle *const bundle = r->bundle;
+
+    r->bundle = NULL;
+    return bundle;
+}
+
+int spot_bundle_reader_pull(struct spot_bundle_reader *r, struct spot_port *port,
+                            struct spot_bundle **bundle, struct spot_err *err)
+{
+    uint8_t head[HEAD_BYTE];
+    int rc;
+
+    if (!r->stream && (spot_port_read_all(port, head, sizeof(head), err) ||
+                       start(r, head, sizeof(head), true, err)))
+        return -1;
+    rc = spot_stream_reader_pull(r->stream, port, err);
+    if (rc > 0)
+        *bundle = take(r);
+    return rc;
+}
+
+/* All bytes at once. */
+static struct spot_bundle *read_all(const struct spot_shape *shape, int index, int64_t step,
+                                    const void *data, size_t n_byte, bool is_kept,
+                                    struct spot_err *err)
+{
+    struct spot_bundle_reader *r = spot_bundle_reader_new(shape, index, step);
+    struct spot_bundle *bundle = NULL;
+
+    if (!start(r, data, n_byte, is_kept, err) &&
+        !spot_stream_reader_feed(r->stream, (const uint8_t *)data + HEAD_BYTE, n_byte - HEAD_BYTE,
+                                 err) &&
+        !spot_stream_reader_finish(r->stream, err))
+        bundle = take(r);
+    spot_bundle_reader_free(r);
+    return bundle;
+}
+
 struct spot_bundle *spot_bundle_unpack(const struct spot_shape *shape, int index, int64_t step,
                                        const void *data, size_t n_byte, struct spot_err *err)
 {
-    struct spot_shard_place place[PARTS];
-    struct spot_bundle *bundle;
-
-    if (spot_bundle_check_head(index, step, data, n_byte, err))
-        return NULL;
-    bundle = spot_xcalloc(1, sizeof(*bundle));
-    if (spot_bundle_init(bundle, shape, index, err)) {
-        free(bundle);
-        return NULL;
-    }
-    name_places(bundle, place);
-    if (spot_shard_decode((const uint8_t *)data + HEAD_BYTE, n_byte - HEAD_BYTE, place, PARTS,
-                          err)) {
-        spot_bundle_free(bundle);
-        return NULL;
-    }
-    bundle->step = step;
-    return bundle;
+    return read_all(shape, index, step, data, n_byte, true, err);
 }
 
 int spot_bundle_check(const struct spot_shape *shape, int index, int64_t step, const void *data,
                       size_t n_byte, struct spot_err *err)
 {
-    struct spot_bundle bundle = { .index = index };
-    struct spot_shard_place place[PARTS];
+    struct spot_bundle *const bundle = read_all(shape, index, step, data, n_byte, false, err);
 
-    if (spot_bundle_check_head(index, step, data, n_byte, err))
-        return -1;
-    spot_arena_of(shape, index, &bundle.arena);
-    name_places(&bundle, place);
-    return spot_shard_check((const uint8_t *)data + HEAD_BYTE, n_byte - HEAD_BYTE, place, PARTS,
-                            err);
+    spot_bundle_free(bundle);
+    return bundle ? 0 : -1;
 }
 
 void spot_bundle_free(struct spot_bundle *bundle)

@@ -7,10 +7,13 @@
 #ifndef SPOT_CHECKPOINT_BUNDLE_IO_H
 #define SPOT_CHECKPOINT_BUNDLE_IO_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/buf.h"
 #include "common/err.h"
+#include "common/port.h"
 #include "shard/bundle.h"
 
 #ifdef __cplusplus
@@ -34,6 +37,33 @@ int spot_bundle_check(const struct spot_shape *shape, int index, int64_t step, c
                       size_t n_byte, struct spot_err *err);
 
 void spot_bundle_free(struct spot_bundle *bundle); /* release and free; NULL is fine */
+
+/* The same bytes piece by piece, so that coding, carrying and decoding go on at once. */
+
+/* `bundle` is borrowed and must not change. NULL with *err. */
+struct spot_bundle_writer;
+struct spot_bundle_writer *spot_bundle_writer_new(const struct spot_bundle *bundle,
+                                                  struct spot_err *err);
+void spot_bundle_writer_free(struct spot_bundle_writer *writer);
+
+/* Append the next piece, about a chunk. Returns 1 if more follow, 0 if it was the last, -1 with
+ * *err. */
+int spot_bundle_writer_next(struct spot_bundle_writer *writer, struct spot_buf *out,
+                            struct spot_err *err);
+
+/* A new bundle from a port that brings what claims to be bundle `index` at `step` of this shape. */
+struct spot_bundle_reader;
+struct spot_bundle_reader *spot_bundle_reader_new(const struct spot_shape *shape, int index,
+                                                  int64_t step);
+void spot_bundle_reader_free(struct spot_bundle_reader *reader);
+
+/* Take what the port brings next. Returns 1 with the bundle when it is whole, 0 when there is more
+ * to come, -1 with *err as for unpack, or as the port says. */
+int spot_bundle_reader_pull(struct spot_bundle_reader *reader, struct spot_port *port,
+                            struct spot_bundle **bundle, struct spot_err *err);
+
+/* Did it fail since this machine is short of memory? */
+bool spot_bundle_reader_is_short(const struct spot_bundle_reader *reader);
 
 #ifdef __cplusplus
 }

@@ -399,6 +399,13 @@ size_t spot_link_queued(const struct spot_link *link)
     return n;
 }
 
+size_t spot_link_left(const struct spot_link *link)
+{
+    const size_t n_sent = link->n_sent > SPOT_FRAME_HEADER ? link->n_sent - SPOT_FRAME_HEADER : 0;
+
+    return spot_link_queued(link) - n_sent;
+}
+
 bool spot_link_wants_write(const struct spot_link *link)
 {
     const bool has_more = link->sending.head != NULL;

@@ -98,8 +98,9 @@ int spot_link_send_frame(struct spot_link *link, struct spot_frame *frame_take,
 /* Send more of what is queued, for one turn. Returns 0 or -1 with *err (SPOT_ESYS). */
 int spot_link_flush(struct spot_link *link, struct spot_err *err);
 
-/* Bytes of the payloads that are queued. */
+/* Bytes of the payloads that are queued; and those less what has gone out of the first. */
 size_t spot_link_queued(const struct spot_link *link);
+size_t spot_link_left(const struct spot_link *link);
 
 bool spot_link_wants_write(const struct spot_link *link);
 

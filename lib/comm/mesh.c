@@ -478,6 +478,61 @@ struct spot_frame *spot_mesh_recv(struct spot_mesh *mesh, uint32_t peer, uint32_
     return frame;
 }
 
+static bool has_frame(const struct spot_frame_list *inbox, uint32_t epoch, uint32_t type,
+                      uint64_t tag)
+{
+    const struct spot_frame *f = inbox->head;
+
+    while (f && !(f->epoch == epoch && f->type == type && f->tag == tag))
+        f = f->next;
+    return f != NULL;
+}
+
+bool spot_mesh_wait(struct spot_mesh *mesh, uint32_t peer, uint32_t type, uint64_t tag,
+                    double limit_s)
+{
+    const double until_s = spot_clock_s() + limit_s;
+    bool is_ready;
+
+    pthread_mutex_lock(&mesh->lock);
+    do {
+        const struct spot_mesh_conn *p = spot_mesh_find_peer(mesh, peer);
+
+        is_ready =
+            (p && has_frame(&p->inbox, mesh->epoch, type, tag)) || check_wait(mesh, p, peer, NULL);
+    } while (!is_ready && limit_s > 0 && wait_changed(mesh, until_s) != ETIMEDOUT);
+    pthread_mutex_unlock(&mesh->lock);
+    return is_ready;
+}
+
+/* A queue that gets shorter is a sign of life: a ping may wait behind it. */
+int spot_mesh_room(struct spot_mesh *mesh, uint32_t peer, size_t n_byte, struct spot_err *err)
+{
+    double start_s = spot_clock_s();
+    size_t n_before = SIZE_MAX;
+    int rc;
+
+    pthread_mutex_lock(&mesh->lock);
+    for (;;) {
+        struct spot_mesh_conn *p = spot_mesh_find_peer(mesh, peer);
+        const size_t n = p ? spot_link_left(&p->link) : 0;
+
+        rc = check_wait(mesh, p, peer, err);
+        if (rc || n <= n_byte)
+            break;
+        if (n < n_before)
+            start_s = spot_clock_s();
+        n_before = n;
+        if (is_silent(mesh, p, peer, start_s, err)) {
+            rc = -1;
+            break;
+        }
+        wait_peer(mesh);
+    }
+    pthread_mutex_unlock(&mesh->lock);
+    return rc;
+}
+
 int spot_mesh_check(struct spot_mesh *mesh, const uint32_t *peer, size_t n_peer,
                     struct spot_err *err)
 {

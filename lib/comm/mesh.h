@@ -117,6 +117,14 @@ void spot_mesh_keep(struct spot_mesh *mesh);
 struct spot_frame *spot_mesh_recv(struct spot_mesh *mesh, uint32_t peer, uint32_t type,
                                   uint64_t tag, struct spot_err *err);
 
+/* Would recv not wait, since the frame is there or it would fail? Looks for limit_s, 0: once. */
+bool spot_mesh_wait(struct spot_mesh *mesh, uint32_t peer, uint32_t type, uint64_t tag,
+                    double limit_s);
+
+/* Wait until at most n_byte are queued for a peer, which takes them off whatever its caller does.
+ * Returns 0, or -1 as above. */
+int spot_mesh_room(struct spot_mesh *mesh, uint32_t peer, size_t n_byte, struct spot_err *err);
+
 /* For who waits elsewhere: must a wait for these peers end? Returns 0, or -1 as above. */
 int spot_mesh_check(struct spot_mesh *mesh, const uint32_t *peer, size_t n_peer,
                     struct spot_err *err);

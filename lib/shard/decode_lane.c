@@ -10,14 +10,14 @@ struct slot {
     struct spot_decode_lane *lane;
     struct spot_coder coder;
     struct spot_chunk chunk;
-    struct spot_buf unit, base, raw;
+    struct spot_buf unit, base, room;
+    const void *raw;
     bool has_base;
 };
 
 struct spot_decode_lane {
     struct spot_lane *lane;
-    spot_chunk_fn store;
-    void *user;
+    const struct spot_sink *sink;
     struct slot *slot; /* [n_slot] */
     size_t n_slot;
 };
@@ -25,25 +25,19 @@ struct spot_decode_lane {
 static int decode(void *user, struct spot_err *err)
 {
     struct slot *s = user;
-    const struct spot_decode_lane *lane = s->lane;
 
-    s->raw.n = 0;
-    if (spot_chunk_decode(&s->coder, &s->chunk, s->unit.data + SPOT_CHUNK_HEAD_BYTE,
-                          s->has_base ? s->base.data : NULL,
-                          spot_buf_more(&s->raw, s->chunk.raw_byte), err))
-        return -1;
-    return lane->store ? lane->store(lane->user, &s->chunk, s->raw.data, err) : 0;
+    return spot_sink_take(s->lane->sink, &s->coder, &s->chunk, s->unit.data + SPOT_CHUNK_HEAD_BYTE,
+                          s->has_base ? s->base.data : NULL, &s->room, &s->raw, err);
 }
 
 struct spot_decode_lane *spot_decode_lane_new(uint64_t n_job, uint64_t chunk_byte,
-                                              spot_chunk_fn store, void *user, struct spot_err *err)
+                                              const struct spot_sink *sink, struct spot_err *err)
 {
     struct spot_decode_lane *lane = spot_xcalloc(1, sizeof(*lane));
     void **list;
     int n_worker;
 
-    lane->store = store;
-    lane->user = user;
+    lane->sink = sink;
     spot_lane_size(n_job, 4 * chunk_byte, &n_worker, &lane->n_slot); /* raw, coded, planes, base */
     lane->slot = spot_xcalloc(lane->n_slot, sizeof(*lane->slot));
     list = spot_xcalloc(lane->n_slot, sizeof(*list));
@@ -69,7 +63,7 @@ void spot_decode_lane_free(struct spot_decode_lane *lane)
         spot_coder_release(&lane->slot[i].coder);
         spot_buf_release(&lane->slot[i].unit);
         spot_buf_release(&lane->slot[i].base);
-        spot_buf_release(&lane->slot[i].raw);
+        spot_buf_release(&lane->slot[i].room);
     }
     free(lane->slot);
     free(lane);
@@ -107,6 +101,6 @@ int spot_decode_lane_reap(struct spot_decode_lane *lane, const struct spot_chunk
     if (!s)
         return 0;
     *chunk = &s->chunk;
-    *raw = s->raw.data;
+    *raw = s->raw;
     return rc ? -1 : 1;
 }

@@ -8,6 +8,7 @@
 
 #include "common/err.h"
 #include "shard/chunk.h"
+#include "shard/range.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -15,11 +16,10 @@ extern "C" {
 
 struct spot_decode_lane;
 
-/* n_job threads, or as many as chunks of chunk_byte leave memory for. `store`, or NULL, gets each
- * chunk as soon as it is verified, in one of the threads. NULL with *err (SPOT_ESYS). */
+/* n_job threads, or as many as chunks of chunk_byte leave memory for. `place` and `put` of the sink
+ * are called in them. NULL with *err (SPOT_ESYS). */
 struct spot_decode_lane *spot_decode_lane_new(uint64_t n_job, uint64_t chunk_byte,
-                                              spot_chunk_fn store, void *user,
-                                              struct spot_err *err);
+                                              const struct spot_sink *sink, struct spot_err *err);
 void spot_decode_lane_free(struct spot_decode_lane *lane);
 
 /* Give a parsed chunk: header and frames, with which *unit begins, and the bytes that it is a
@@ -29,7 +29,7 @@ bool spot_decode_lane_give(struct spot_decode_lane *lane, const struct spot_chun
                            struct spot_buf *unit, const void *base);
 
 /* Wait for the oldest chunk given. Returns 1 with the chunk and its raw bytes, valid until the next
- * give; 0 if there is none; -1 with *err if it is bad (SPOT_EDATA) or `store` failed. */
+ * give; 0 if there is none; -1 with *err if it is bad (SPOT_EDATA) or `put` failed. */
 int spot_decode_lane_reap(struct spot_decode_lane *lane, const struct spot_chunk **chunk,
                           const void **raw, struct spot_err *err);
 

@@ -26,39 +26,68 @@ static void make_header(const struct spot_shard_part *part, size_t n_part, struc
     free(t);
 }
 
+/* A chunk lies in one part; parts lie one behind the other. */
+static const void *point(void *user, const struct spot_chunk *chunk)
+{
+    const struct spot_part_source *from = user;
+    size_t low = 0, high = from->n_part;
+
+    while (high - low > 1) {
+        const size_t middle = low + (high - low) / 2;
+
+        if (from->begin[middle] <= chunk->raw_off)
+            low = middle;
+        else
+            high = middle;
+    }
+    return (const char *)from->part[low].data + (chunk->raw_off - from->begin[low]);
+}
+
+void spot_part_source_init(struct spot_part_source *from, const struct spot_shard_part *part,
+                           size_t n_part)
+{
+    uint64_t at = 0;
+
+    *from = (struct spot_part_source){ .part = part, .n_part = n_part };
+    from->begin = spot_xcalloc(n_part, sizeof(*from->begin));
+    for (size_t i = 0; i < n_part; i++) {
+        from->begin[i] = at;
+        at += part[i].n_elem * spot_dtype_byte(part[i].dtype);
+    }
+    make_header(part, n_part, &from->header);
+    from->source = (struct spot_source){
+        .header = from->header.data, .n_header = from->header.n, .point = point, .user = from
+    };
+}
+
+void spot_part_source_release(struct spot_part_source *from)
+{
+    free(from->begin);
+    spot_buf_release(&from->header);
+}
+
 int spot_shard_encode(const struct spot_shard_part *part, size_t n_part, enum spot_codec codec,
                       struct spot_buf *out, struct spot_err *err)
 {
     const struct spot_stream_options options = { .codec = codec,
                                                  .no_frame_check = codec == SPOT_CODEC_RAW };
-    struct spot_buf header = { 0 };
+    struct spot_part_source from;
     struct spot_stream_writer *w;
     size_t n_raw = 0;
     int rc = -1;
 
     for (size_t i = 0; i < n_part; i++)
         n_raw += part[i].n_elem * spot_dtype_byte(part[i].dtype);
-    make_header(part, n_part, &header);
-    spot_buf_more(out, spot_chunk_stored_max(n_raw) + 2 * header.n + 128 * n_part + 4096);
-    w = spot_stream_writer_new(&options, header.data, header.n, out, err);
-    for (size_t i = 0; i < n_part && w; i++)
-        if (spot_stream_writer_feed(w, part[i].data,
-                                    part[i].n_elem * spot_dtype_byte(part[i].dtype), out, err))
-            goto out;
+    spot_part_source_init(&from, part, n_part);
+    spot_buf_more(out, spot_chunk_stored_max(n_raw) + 2 * from.header.n + 128 * n_part + 4096);
+    w = spot_stream_writer_new(&options, from.header.data, from.header.n, out, err);
     if (w)
-        rc = spot_stream_writer_finish(w, out, err);
-out:
+        while ((rc = spot_stream_writer_next(w, &from.source, out, err)) > 0)
+            ;
     spot_stream_writer_free(w);
-    spot_buf_release(&header);
+    spot_part_source_release(&from);
     return rc;
 }
-
-struct into {
-    const struct spot_shard_place *place;
-    size_t n_place;
-    const struct spot_st *st;
-    size_t *of_tensor; /* [n_tensor]: which place */
-};
 
 static int match(const struct spot_st_tensor *t, const struct spot_shard_place *p,
                  struct spot_err *err)
@@ -78,7 +107,7 @@ static int match(const struct spot_st_tensor *t, const struct spot_shard_place *
 static int pair_up(void *user, const struct spot_st *st, const void *header, size_t n_header,
                    struct spot_err *err)
 {
-    struct into *into = user;
+    struct spot_place_sink *into = user;
 
     (void)header;
     (void)n_header;
@@ -103,37 +132,38 @@ static int pair_up(void *user, const struct spot_st *st, const void *header, siz
 
 static void *place(void *user, const struct spot_chunk *chunk)
 {
-    const struct into *into = user;
+    const struct spot_place_sink *into = user;
     char *base = into->place[into->of_tensor[chunk->tensor]].data;
 
     return base + (chunk->raw_off - into->st->tensor[chunk->tensor].begin);
 }
 
-static int decode(const void *bytes, size_t n_byte, const struct spot_shard_place *places,
-                  size_t n_place, bool keep, struct spot_err *err)
+void spot_place_sink_init(struct spot_place_sink *into, const struct spot_shard_place *places,
+                          size_t n_place, bool is_kept)
 {
-    struct into into = { .place = places, .n_place = n_place };
-    const struct spot_stream_sink sink = { .on_header = pair_up,
-                                           .place = keep ? place : NULL,
-                                           .user = &into };
-    struct spot_stream_reader *r = spot_stream_reader_new(&sink, "shard");
-    int rc = spot_stream_reader_feed(r, bytes, n_byte, err);
+    *into = (struct spot_place_sink){ .place = places, .n_place = n_place };
+    into->sink =
+        (struct spot_sink){ .begin = pair_up, .place = is_kept ? place : NULL, .user = into };
+}
 
-    if (!rc)
-        rc = spot_stream_reader_finish(r, err);
-    spot_stream_reader_free(r);
-    free(into.of_tensor);
-    return rc;
+void spot_place_sink_release(struct spot_place_sink *into)
+{
+    free(into->of_tensor);
 }
 
 int spot_shard_decode(const void *bytes, size_t n_byte, const struct spot_shard_place *places,
                       size_t n_place, struct spot_err *err)
 {
-    return decode(bytes, n_byte, places, n_place, true, err);
-}
+    struct spot_place_sink into;
+    struct spot_stream_reader *r;
+    int rc;
 
-int spot_shard_check(const void *bytes, size_t n_byte, const struct spot_shard_place *places,
-                     size_t n_place, struct spot_err *err)
-{
-    return decode(bytes, n_byte, places, n_place, false, err);
+    spot_place_sink_init(&into, places, n_place, true);
+    r = spot_stream_reader_new(&into.sink, "shard");
+    rc = spot_stream_reader_feed(r, bytes, n_byte, err);
+    if (!rc)
+        rc = spot_stream_reader_finish(r, err);
+    spot_stream_reader_free(r);
+    spot_place_sink_release(&into);
+    return rc;
 }

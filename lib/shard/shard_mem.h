@@ -7,11 +7,14 @@
 #ifndef SPOT_SHARD_SHARD_MEM_H
 #define SPOT_SHARD_SHARD_MEM_H
 
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "common/buf.h"
 #include "common/err.h"
 #include "shard/chunk.h"
+#include "shard/range.h"
 #include "shard/safetensors.h"
 
 #ifdef __cplusplus
@@ -33,6 +36,31 @@ struct spot_shard_place {
     void *data;
 };
 
+/* The source of these parts, in this order: borrowed, and pointed at, never copied. */
+struct spot_part_source {
+    struct spot_source source;
+    const struct spot_shard_part *part;
+    uint64_t *begin; /* [n_part] of each in the data */
+    size_t n_part;
+    struct spot_buf header;
+};
+void spot_part_source_init(struct spot_part_source *from, const struct spot_shard_part *part,
+                           size_t n_part);
+void spot_part_source_release(struct spot_part_source *from);
+
+/* The sink that fills these places, in any order of names, and refuses other arrays (SPOT_EDATA).
+ * Without `is_kept` the bytes are verified and dropped, and `data` is not looked at. */
+struct spot_place_sink {
+    struct spot_sink sink;
+    const struct spot_shard_place *place;
+    size_t n_place;
+    const struct spot_st *st;
+    size_t *of_tensor; /* [n_tensor]: which place */
+};
+void spot_place_sink_init(struct spot_place_sink *into, const struct spot_shard_place *place,
+                          size_t n_place, bool is_kept);
+void spot_place_sink_release(struct spot_place_sink *into);
+
 /* Append the stream of all parts to `out`. SPOT_CODEC_RAW costs about one copy and one hash.
  * Equal parts give equal bytes. Returns 0, or -1 with *err: SPOT_EDATA for a name that is no
  * UTF-8, too long, or there twice. */
@@ -44,10 +72,6 @@ int spot_shard_encode(const struct spot_shard_part *part, size_t n_part, enum sp
  * the arrays hold anything: decode into spare ones where the old content is still needed. */
 int spot_shard_decode(const void *bytes, size_t n_byte, const struct spot_shard_place *place,
                       size_t n_place, struct spot_err *err);
-
-/* Would they decode? The same checks of every byte; nothing is kept, `data` is not looked at. */
-int spot_shard_check(const void *bytes, size_t n_byte, const struct spot_shard_place *place,
-                     size_t n_place, struct spot_err *err);
 
 #ifdef __cplusplus
 }

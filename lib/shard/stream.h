@@ -24,7 +24,9 @@
 #include "common/err.h"
 #include "common/hash.h"
 #include "common/json.h"
+#include "common/port.h"
 #include "shard/chunk.h"
+#include "shard/range.h"
 #include "shard/safetensors.h"
 
 #ifdef __cplusplus
@@ -89,9 +91,9 @@ void spot_stream_writer_free(struct spot_stream_writer *w);
 const struct spot_chunk_map *spot_stream_writer_map(const struct spot_stream_writer *w);
 uint64_t spot_stream_writer_id(const struct spot_stream_writer *w);
 
-/* The next bytes of the data buffer, cut anyhow; coded chunks are appended to `out`.
- * Returns 0, or -1 with *err: SPOT_EDATA for more data than the header announces. */
-int spot_stream_writer_feed(struct spot_stream_writer *w, const void *data, size_t n_byte,
+/* Append the next chunk of `source`, whose header it is; after the last one TAIL and TABLE.
+ * Returns 1 if there is more to come, 0 at the end, -1 with *err. */
+int spot_stream_writer_next(struct spot_stream_writer *w, const struct spot_source *source,
                             struct spot_buf *out, struct spot_err *err);
 
 /* Take note of the next chunk, coded elsewhere with spot_chunk_encode and this stream's id. */
@@ -103,32 +105,16 @@ int spot_stream_writer_finish(struct spot_stream_writer *w, struct spot_buf *out
 
 /* --- reader --- */
 
-struct spot_stream_sink {
-    /* header [n_header]: prefix and JSON, the very bytes of the packed file */
-    int (*on_header)(void *user, const struct spot_st *st, const void *header, size_t n_header,
-                     struct spot_err *err);
-    /* Where the raw bytes of a chunk shall go, or NULL for a buffer of the reader. Optional. */
-    void *(*place)(void *user, const struct spot_chunk *chunk);
-    /* The older version of these bytes for a difference, NULL if there is none. Optional. */
-    const void *(*base)(void *user, const struct spot_chunk *chunk);
-    /* A verified chunk for which order does not matter: called in any thread, for several chunks
-     * at once, before on_chunk and maybe before an earlier chunk turns out bad. Optional. */
-    spot_chunk_fn store;
-    spot_chunk_fn on_chunk; /* the same, one after the other in the order of the stream. Optional */
-    void *user;
-};
-
 struct spot_stream_reader;
 
 /* `source` names the stream in messages; borrowed, as is the sink. */
-struct spot_stream_reader *spot_stream_reader_new(const struct spot_stream_sink *sink,
-                                                  const char *source);
+struct spot_stream_reader *spot_stream_reader_new(const struct spot_sink *sink, const char *source);
 void spot_stream_reader_free(struct spot_stream_reader *r);
 
 /* Decode on so many threads; call it first. What is handed out, its order and the error that is
  * told (of the first bad chunk) do not change, but up to SPOT_LANE_BYTE of chunks wait inside,
- * until more comes or finish or drain is called. `place` is not asked then. Callbacks but `store`
- * stay on the caller's thread. */
+ * until more comes or finish or drain is called. Callbacks but `place` and `put` stay on the
+ * caller's thread. */
 void spot_stream_reader_set_jobs(struct spot_stream_reader *r, uint64_t n_job);
 
 /* Hand out what waits inside. -1 with *err: a chunk among it is bad, or a callback failed. */
@@ -144,12 +130,17 @@ int spot_stream_reader_feed(struct spot_stream_reader *r, const void *bytes, siz
 void *spot_stream_reader_room(struct spot_stream_reader *r, size_t *n_byte);
 int spot_stream_reader_took(struct spot_stream_reader *r, size_t n_byte, struct spot_err *err);
 
-/* -1 with *err (SPOT_EDATA) unless the stream was complete. */
+/* Take what a port brings next, and nothing beyond the end of the stream. Returns 1 when the stream
+ * is whole, and ends it as finish does; 0 if there is more to come; -1 with *err. */
+int spot_stream_reader_pull(struct spot_stream_reader *r, struct spot_port *port,
+                            struct spot_err *err);
+
+/* The sink's last word. -1 with *err: SPOT_EDATA unless the stream was complete, or what it said.
+ */
 int spot_stream_reader_finish(struct spot_stream_reader *r, struct spot_err *err);
 
-/* What HEAD said; zeroed before it was read. Tensor hashes [n_tensor] are valid after finish. */
+/* What HEAD said; zeroed before it was read. */
 const struct spot_stream_info *spot_stream_reader_info(const struct spot_stream_reader *r);
-const struct spot_hash128 *spot_stream_reader_hashes(const struct spot_stream_reader *r);
 
 #ifdef __cplusplus
 }

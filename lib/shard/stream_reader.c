@@ -11,7 +11,7 @@
 enum state { AT_HEAD, AT_CHUNK, AT_END, FAILED };
 
 struct spot_stream_reader {
-    const struct spot_stream_sink *sink;
+    const struct spot_sink *sink;
     const char *source;
     enum state state;
     struct spot_coder coder;
@@ -28,8 +28,7 @@ struct spot_stream_reader {
     size_t end_at;       /* bytes of it seen */
 };
 
-struct spot_stream_reader *spot_stream_reader_new(const struct spot_stream_sink *sink,
-                                                  const char *source)
+struct spot_stream_reader *spot_stream_reader_new(const struct spot_sink *sink, const char *source)
 {
     struct spot_stream_reader *r = spot_xcalloc(1, sizeof(*r));
 
@@ -66,11 +65,6 @@ void spot_stream_reader_free(struct spot_stream_reader *r)
 const struct spot_stream_info *spot_stream_reader_info(const struct spot_stream_reader *r)
 {
     return &r->info;
-}
-
-const struct spot_hash128 *spot_stream_reader_hashes(const struct spot_stream_reader *r)
-{
-    return r->ledger.hash;
 }
 
 static int hand_out(struct spot_stream_reader *r, const struct spot_chunk *chunk, const void *raw,
@@ -139,11 +133,10 @@ static int step_head(struct spot_stream_reader *r, const unsigned char *bytes, s
         spot_chunk_map_init(&r->map, &r->st, r->info.chunk_byte, err))
         return -1;
     spot_ledger_init(&r->ledger, &r->map, r->info.stream_id, *used, r->header.n);
-    if (r->sink->on_header &&
-        r->sink->on_header(r->sink->user, &r->st, r->header.data, r->header.n, err))
+    if (r->sink->begin && r->sink->begin(r->sink->user, &r->st, r->header.data, r->header.n, err))
         return -1;
-    if (r->n_job > 1 && !(r->lane = spot_decode_lane_new(r->n_job, r->map.chunk_byte,
-                                                         r->sink->store, r->sink->user, err)))
+    if (r->n_job > 1 &&
+        !(r->lane = spot_decode_lane_new(r->n_job, r->map.chunk_byte, r->sink, err)))
         return -1;
     return enter_chunks(r, err);
 }
@@ -161,14 +154,9 @@ static int give_chunk(struct spot_stream_reader *r, const struct spot_chunk *chu
 static int decode_chunk(struct spot_stream_reader *r, struct spot_chunk *chunk, const void *frames,
                         const void *base, struct spot_err *err)
 {
-    const struct spot_stream_sink *sink = r->sink;
-    void *raw = sink->place ? sink->place(sink->user, chunk) : NULL;
+    const void *raw;
 
-    r->raw.n = 0;
-    if (!raw)
-        raw = spot_buf_more(&r->raw, chunk->raw_byte);
-    if (spot_chunk_decode(&r->coder, chunk, frames, base, raw, err) ||
-        (sink->store && sink->store(sink->user, chunk, raw, err)))
+    if (spot_sink_take(r->sink, &r->coder, chunk, frames, base, &r->raw, &raw, err))
         return -1;
     return hand_out(r, chunk, raw, err);
 }
@@ -176,7 +164,7 @@ static int decode_chunk(struct spot_stream_reader *r, struct spot_chunk *chunk, 
 static int step_chunk(struct spot_stream_reader *r, const unsigned char *bytes, size_t n,
                       size_t *used, size_t *need, struct spot_err *err)
 {
-    const struct spot_stream_sink *sink = r->sink;
+    const struct spot_sink *sink = r->sink;
     struct spot_chunk chunk;
     const void *base;
 
@@ -363,5 +351,24 @@ int spot_stream_reader_finish(struct spot_stream_reader *r, struct spot_err *err
         return spot_err_set(err, SPOT_EDATA, "%s: the stream failed before", r->source);
     if (r->state != AT_END || r->end_at != r->end.n)
         return spot_err_set(err, SPOT_EDATA, "%s: the stream ends early", r->source);
-    return 0;
+    return r->sink->commit ? r->sink->commit(r->sink->user, r->ledger.hash, err) : 0;
+}
+
+int spot_stream_reader_pull(struct spot_stream_reader *r, struct spot_port *port,
+                            struct spot_err *err)
+{
+    size_t n, got;
+    void *const to = spot_stream_reader_room(r, &n);
+
+    if (r->state == AT_END && n > r->end.n - r->end_at)
+        n = r->end.n - r->end_at;
+    if (port->read(port, to, n, &got, err))
+        return -1;
+    if (!got)
+        return spot_err_set(err, SPOT_EDATA, "%s: the stream ends early", r->source);
+    if (spot_stream_reader_took(r, got, err))
+        return -1;
+    if (r->state != AT_END || r->end_at < r->end.n)
+        return 0;
+    return spot_stream_reader_finish(r, err) ? -1 : 1;
 }

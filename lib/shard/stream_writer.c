@@ -13,7 +13,7 @@ struct spot_stream_writer {
     struct spot_ledger ledger;
     struct spot_stream_info info;
     enum spot_codec codec;
-    struct spot_buf pending; /* the start of a chunk that came in pieces */
+    struct spot_buf room; /* for a source that is read */
 };
 
 static int start(struct spot_stream_writer *w, const struct spot_stream_options *o,
@@ -67,7 +67,7 @@ void spot_stream_writer_free(struct spot_stream_writer *w)
     spot_chunk_map_release(&w->map);
     spot_st_release(&w->st);
     spot_coder_release(&w->coder);
-    spot_buf_release(&w->pending);
+    spot_buf_release(&w->room);
     free(w);
 }
 
@@ -81,44 +81,6 @@ uint64_t spot_stream_writer_id(const struct spot_stream_writer *w)
     return w->info.stream_id;
 }
 
-static int put_chunk(struct spot_stream_writer *w, struct spot_chunk *chunk, const void *raw,
-                     struct spot_buf *out, struct spot_err *err)
-{
-    chunk->stream_id = w->info.stream_id;
-    if (spot_chunk_encode(&w->coder, chunk, w->codec, raw, NULL, out, err))
-        return -1;
-    spot_ledger_note(&w->ledger, chunk);
-    return 0;
-}
-
-int spot_stream_writer_feed(struct spot_stream_writer *w, const void *data, size_t n_byte,
-                            struct spot_buf *out, struct spot_err *err)
-{
-    const unsigned char *at = data;
-
-    while (n_byte) {
-        struct spot_chunk chunk;
-        size_t take;
-
-        if (w->ledger.next == spot_chunk_map_count(&w->map))
-            return spot_err_set(err, SPOT_EDATA, "more data than the safetensors header announces");
-        spot_chunk_map_get(&w->map, w->ledger.next, &chunk);
-        take = chunk.raw_byte - w->pending.n;
-        if (n_byte < take) {
-            spot_buf_add(&w->pending, at, n_byte);
-            return 0;
-        }
-        if (w->pending.n)
-            spot_buf_add(&w->pending, at, take);
-        if (put_chunk(w, &chunk, w->pending.n ? w->pending.data : at, out, err))
-            return -1;
-        w->pending.n = 0;
-        at += take;
-        n_byte -= take;
-    }
-    return 0;
-}
-
 void spot_stream_writer_note(struct spot_stream_writer *w, const struct spot_chunk *chunk)
 {
     spot_ledger_note(&w->ledger, chunk);
@@ -129,11 +91,26 @@ int spot_stream_writer_finish(struct spot_stream_writer *w, struct spot_buf *out
 {
     const uint64_t n_chunk = spot_chunk_map_count(&w->map);
 
-    if (w->ledger.next != n_chunk || w->pending.n)
+    if (w->ledger.next != n_chunk)
         return spot_err_set(err, SPOT_EDATA,
                             "data ends early: %llu of %llu chunks, the header announces %llu bytes",
                             (unsigned long long)w->ledger.next, (unsigned long long)n_chunk,
                             (unsigned long long)w->st.data_byte);
     spot_ledger_close(&w->ledger, out);
     return 0;
+}
+
+int spot_stream_writer_next(struct spot_stream_writer *w, const struct spot_source *source,
+                            struct spot_buf *out, struct spot_err *err)
+{
+    struct spot_chunk chunk;
+
+    if (w->ledger.next == spot_chunk_map_count(&w->map))
+        return spot_stream_writer_finish(w, out, err);
+    spot_chunk_map_get(&w->map, w->ledger.next, &chunk);
+    chunk.stream_id = w->info.stream_id;
+    if (spot_source_encode(source, &w->coder, &chunk, w->codec, NULL, &w->room, out, err))
+        return -1;
+    spot_ledger_note(&w->ledger, &chunk);
+    return 1;
 }

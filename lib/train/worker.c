@@ -196,7 +196,6 @@ static void quiesced(void *job)
 {
     struct spot_worker *const w = job;
 
-    spot_worker_end_move(w);
     spot_worker_close_comm(w);
     spot_worker_forget_redo(w);
 }
@@ -208,7 +207,6 @@ static void report(void *job, struct spot_buf *out)
 
 static int form(void *job, const struct spot_frame *frame, struct spot_err *err)
 {
-    spot_worker_end_move(job);
     return spot_worker_form(job, frame, err);
 }
 
@@ -216,7 +214,6 @@ static int order(void *job, const struct spot_frame *frame, struct spot_err *err
 {
     struct spot_worker *const w = job;
 
-    spot_worker_end_move(w);
     switch (frame->type) {
     case SPOT_MSG_HAND:
         return spot_worker_hand(w, frame, err);
@@ -245,7 +242,6 @@ static int orphaned(void *job, struct spot_err *err)
 
 static void left(void *job)
 {
-    spot_worker_end_move(job);
     spot_worker_drop_stage(job);
 }
 

@@ -2,7 +2,6 @@
 /* What a worker mirrors: stages as their buddy, bundles as their heir. */
 #include <stdlib.h>
 
-#include "checkpoint/bundle_io.h"
 #include "common/memory.h"
 #include "common/xalloc.h"
 #include "train/worker_state.h"
@@ -111,19 +110,10 @@ int spot_worker_build_mirrors(struct spot_worker *w, struct spot_err *err)
 
 static int give(struct spot_worker *w, const struct spot_handover *h, struct spot_err *err)
 {
-    const struct spot_bundle *const bundle = w->bundle[h->bundle];
-    size_t n_byte;
-    uint8_t *data;
-    int rc;
-
-    if (spot_stage_sync(w->stage, (int)h->bundle, err))
-        return -1;
-    data = spot_bundle_pack(bundle, &n_byte, err);
-    if (!data)
-        return -1;
-    rc = spot_mesh_send(w->agent.mesh, h->to, SPOT_MSG_BUNDLE, h->bundle, data, n_byte, err);
-    free(data);
-    return rc;
+    return spot_stage_sync(w->stage, (int)h->bundle, err) ||
+                   spot_worker_give_bundle(w, h->to, h->bundle, err)
+               ? -1
+               : 0;
 }
 
 int spot_worker_hand(struct spot_worker *w, const struct spot_frame *frame, struct spot_err *err)
@@ -146,11 +136,9 @@ int spot_worker_hand(struct spot_worker *w, const struct spot_frame *frame, stru
 
 static int take(struct spot_worker *w, uint32_t b, int64_t step, struct spot_err *err)
 {
-    struct spot_frame *const frame =
-        spot_mesh_recv(w->agent.mesh, spot_form_giver(&w->form, b), SPOT_MSG_BUNDLE, b, err);
-
-    return frame && !spot_worker_accept(w, frame, b, step, err) ? add_mirror(w, b, b + 1, step, err)
-                                                                : -1;
+    return spot_worker_take_bundle(w, spot_form_giver(&w->form, b), b, step, err)
+               ? -1
+               : add_mirror(w, b, b + 1, step, err);
 }
 
 int spot_worker_inherit(struct spot_worker *w, int64_t step, struct spot_err *err)

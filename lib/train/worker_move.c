@@ -1,116 +1,247 @@
 /* SPDX-License-Identifier: MIT */
-/* A new epoch's moves of state: from member to member, from the store, or made anew. */
+/* A new epoch's moves of state: from member to member, from the store, or made anew.
+ *
+ * What goes between members goes chunk by chunk: while one is coded, those before it are on the
+ * wire and decoded at the other end. */
 #include <stdlib.h>
 
 #include "checkpoint/bundle_io.h"
+#include "comm/mesh_port.h"
 #include "common/xalloc.h"
 #include "engine/initial_weights.h"
 #include "train/worker_state.h"
+
+enum { QUEUE_BYTE = 4 << 20 }; /* coded and not yet taken by the wire, for each receiver */
+
+/* A bundle on its way in. */
+struct arrival {
+    uint32_t bundle;
+    struct spot_port *port; /* NULL once it is held */
+    struct spot_bundle_reader *reader;
+};
+
+struct moves {
+    struct spot_worker *worker;
+    struct arrival *arrival; /* [n] */
+    size_t n;
+};
 
 static void hold(struct spot_worker *w, struct spot_bundle *bundle_take)
 {
     spot_bundle_free(w->bundle[bundle_take->index]);
     w->bundle[bundle_take->index] = bundle_take;
+    spot_mesh_progress(w->agent.mesh);
 }
 
-/* Packed once, whoever it goes to. */
-static struct spot_parcel *parcel_of(struct spot_worker *w, uint32_t index, struct spot_err *err)
-{
-    const struct spot_bundle *bundle = w->bundle[index];
-    struct spot_parcel *p = w->parcel;
+/* --- in -------------------------------------------------------------------- */
 
-    while (p && p->bundle != index)
-        p = p->next;
-    if (p)
-        return p;
-    if (!bundle || bundle->step != w->form.step) {
-        spot_err_set(err, SPOT_EDATA, "asked for bundle %u of step %lld, not held here",
-                     (unsigned)index, (long long)w->form.step);
-        return NULL;
+static void open_arrival(struct spot_worker *w, struct arrival *a, uint32_t from, uint32_t bundle,
+                         int64_t step)
+{
+    a->bundle = bundle;
+    a->port = spot_mesh_port(w->agent.mesh, from, SPOT_MSG_BUNDLE, bundle, QUEUE_BYTE);
+    a->reader = spot_bundle_reader_new(&w->config.shape, (int)bundle, step);
+}
+
+static void close_arrival(struct arrival *a)
+{
+    if (a->port)
+        a->port->close(a->port);
+    spot_bundle_reader_free(a->reader);
+    *a = (struct arrival){ 0 };
+}
+
+/* Wait for more of a bundle and take it. */
+static int take_more(struct spot_worker *w, struct arrival *a, struct spot_err *err)
+{
+    struct spot_bundle *bundle = NULL;
+    const int rc = spot_bundle_reader_pull(a->reader, a->port, &bundle, err);
+
+    if (rc < 0)
+        spot_agent_set_unfit(&w->agent, spot_bundle_reader_is_short(a->reader));
+    if (rc <= 0)
+        return rc;
+    hold(w, bundle);
+    close_arrival(a);
+    return 0;
+}
+
+/* Take what has come so far, without a wait. */
+static int take_arrived(struct moves *m, struct spot_err *err)
+{
+    for (size_t i = 0; i < m->n; i++)
+        while (m->arrival[i].port && m->arrival[i].port->wait(m->arrival[i].port, 0))
+            if (take_more(m->worker, &m->arrival[i], err))
+                return -1;
+    return 0;
+}
+
+static int take_rest(struct moves *m, struct spot_err *err)
+{
+    for (size_t i = 0; i < m->n; i++)
+        while (m->arrival[i].port)
+            if (take_more(m->worker, &m->arrival[i], err) || take_arrived(m, err))
+                return -1;
+    return 0;
+}
+
+int spot_worker_take_bundle(struct spot_worker *w, uint32_t from, uint32_t bundle, int64_t step,
+                            struct spot_err *err)
+{
+    struct arrival a;
+    int rc = 0;
+
+    open_arrival(w, &a, from, bundle, step);
+    while (a.port && !rc)
+        rc = take_more(w, &a, err);
+    close_arrival(&a);
+    return rc;
+}
+
+/* --- out ------------------------------------------------------------------- */
+
+/* Coded once, whoever it goes to; between two chunks what comes is taken. */
+static int send_all(const struct spot_bundle *bundle, struct spot_port *const *port, size_t n_port,
+                    struct moves *moves, struct spot_err *err)
+{
+    struct spot_bundle_writer *writer = spot_bundle_writer_new(bundle, err);
+    struct spot_buf piece = { 0 };
+    int more = writer ? 1 : -1;
+
+    while (more > 0) {
+        piece.n = 0;
+        more = spot_bundle_writer_next(writer, &piece, err);
+        for (size_t i = 0; i < n_port && more >= 0; i++)
+            if (port[i]->write(port[i], piece.data, piece.n, err))
+                more = -1;
+        if (more >= 0 && moves && take_arrived(moves, err))
+            more = -1;
     }
-    p = spot_xcalloc(1, sizeof(*p));
-    p->bundle = index;
-    p->data = spot_bundle_pack(bundle, &p->n_byte, err);
-    if (!p->data) {
-        free(p);
-        return NULL;
+    spot_buf_release(&piece);
+    spot_bundle_writer_free(writer);
+    return more;
+}
+
+/* Beside the steps: it never waits, all of it is queued. */
+int spot_worker_give_bundle(struct spot_worker *w, uint32_t to, uint32_t bundle,
+                            struct spot_err *err)
+{
+    struct spot_port *port = spot_mesh_port(w->agent.mesh, to, SPOT_MSG_BUNDLE, bundle, 0);
+    const int rc = send_all(w->bundle[bundle], &port, 1, NULL, err);
+
+    port->close(port);
+    return rc;
+}
+
+static bool is_ours(const struct spot_worker *w, const struct spot_transfer *t, uint32_t bundle)
+{
+    return t->origin == SPOT_FROM_MEMBER && t->from == w->agent.id && t->bundle == bundle;
+}
+
+static int send_bundle(struct moves *m, uint32_t index, struct spot_err *err)
+{
+    struct spot_worker *const w = m->worker;
+    const struct spot_form *const f = &w->form;
+    const struct spot_bundle *const bundle = w->bundle[index];
+    struct spot_port **port;
+    size_t n = 0;
+    int rc;
+
+    if (!bundle || bundle->step != f->step)
+        return spot_err_set(err, SPOT_EDATA, "asked for bundle %u of step %lld, not held here",
+                            (unsigned)index, (long long)f->step);
+    port = spot_xcalloc(f->n_transfer, sizeof(*port));
+    for (size_t i = 0; i < f->n_transfer; i++)
+        if (is_ours(w, &f->transfer[i], index))
+            port[n++] = spot_mesh_port(w->agent.mesh, f->transfer[i].to, SPOT_MSG_BUNDLE, index,
+                                       QUEUE_BYTE);
+    rc = send_all(bundle, port, n, m, err);
+    for (size_t i = 0; i < n; i++)
+        port[i]->close(port[i]);
+    free(port);
+    return rc;
+}
+
+static int send_bundles(struct moves *m, struct spot_err *err)
+{
+    const struct spot_worker *const w = m->worker;
+    const struct spot_form *const f = &w->form;
+
+    for (size_t i = 0; i < f->n_transfer; i++) {
+        bool is_first = is_ours(w, &f->transfer[i], f->transfer[i].bundle);
+
+        for (size_t j = 0; j < i && is_first; j++)
+            is_first = !is_ours(w, &f->transfer[j], f->transfer[i].bundle);
+        if (is_first && send_bundle(m, f->transfer[i].bundle, err))
+            return -1;
     }
-    p->next = w->parcel;
-    w->parcel = p;
-    return p;
+    return 0;
 }
 
-static int send_bundle(struct spot_worker *w, const struct spot_transfer *t, struct spot_err *err)
+/* --- from elsewhere -------------------------------------------------------- */
+
+static int restore(struct spot_worker *w, uint32_t index, struct spot_err *err)
 {
-    const struct spot_parcel *p = parcel_of(w, t->bundle, err);
+    struct spot_frame *const frame = spot_agent_await(&w->agent, SPOT_MSG_RESTORE, index, err);
+    struct spot_bundle *bundle;
 
-    return p ? spot_mesh_lend(w->agent.mesh, t->to, SPOT_MSG_BUNDLE, t->bundle, p->data, p->n_byte,
-                              err)
-             : -1;
-}
-
-void spot_worker_end_move(struct spot_worker *w)
-{
-    struct spot_parcel *p;
-
-    if (w->parcel && w->agent.mesh)
-        spot_mesh_keep(w->agent.mesh);
-    while ((p = w->parcel)) {
-        w->parcel = p->next;
-        free(p->data);
-        free(p);
-    }
-}
-
-int spot_worker_accept(struct spot_worker *w, struct spot_frame *frame_take, uint32_t index,
-                       int64_t step, struct spot_err *err)
-{
-    struct spot_bundle *const bundle = spot_bundle_unpack(
-        &w->config.shape, (int)index, step, frame_take->data, frame_take->n_byte, err);
-
-    free(frame_take);
+    if (!frame)
+        return -1;
+    bundle = spot_bundle_unpack(&w->config.shape, (int)index, w->form.step, frame->data,
+                                frame->n_byte, err);
+    free(frame);
     if (!bundle) {
         spot_agent_set_unfit(&w->agent, err->code == SPOT_ESYS);
         return -1;
     }
-    spot_mesh_progress(w->agent.mesh);
     hold(w, bundle);
     return 0;
 }
 
-static int take_bundle(struct spot_worker *w, const struct spot_transfer *t, struct spot_err *err)
+static int make_anew(struct spot_worker *w, uint32_t index, struct spot_err *err)
 {
-    struct spot_bundle *bundle = NULL;
-    struct spot_frame *frame;
+    struct spot_bundle *const bundle = spot_xcalloc(1, sizeof(*bundle));
 
-    if (t->origin == SPOT_FROM_NOTHING) {
-        bundle = spot_xcalloc(1, sizeof(*bundle));
-        if (spot_bundle_init(bundle, &w->config.shape, (int)t->bundle, err)) {
-            free(bundle);
-            spot_agent_set_unfit(&w->agent, true);
-            return -1;
-        }
-        spot_bundle_start(bundle, &w->config.shape, w->config.seed);
-        hold(w, bundle);
-        return 0;
+    if (spot_bundle_init(bundle, &w->config.shape, (int)index, err)) {
+        free(bundle);
+        spot_agent_set_unfit(&w->agent, true);
+        return -1;
     }
-    frame = t->origin == SPOT_FROM_STORE
-                ? spot_agent_await(&w->agent, SPOT_MSG_RESTORE, t->bundle, err)
-                : spot_mesh_recv(w->agent.mesh, t->from, SPOT_MSG_BUNDLE, t->bundle, err);
-    return frame ? spot_worker_accept(w, frame, t->bundle, w->form.step, err) : -1;
+    spot_bundle_start(bundle, &w->config.shape, w->config.seed);
+    hold(w, bundle);
+    return 0;
 }
 
-/* Sends are queued, so all of them first and nobody waits for each other. */
+static int take_others(struct spot_worker *w, struct spot_err *err)
+{
+    const struct spot_form *const f = &w->form;
+
+    for (size_t i = 0; i < f->n_transfer; i++) {
+        const struct spot_transfer *const t = &f->transfer[i];
+
+        if (t->to != w->agent.id || t->origin == SPOT_FROM_MEMBER)
+            continue;
+        if ((t->origin == SPOT_FROM_STORE ? restore : make_anew)(w, t->bundle, err))
+            return -1;
+    }
+    return 0;
+}
+
+/* Nobody waits for each other: a mesh takes frames in whatever its member does, and what waits for
+ * room in a queue waits for the wire alone. */
 int spot_worker_move(struct spot_worker *w, struct spot_err *err)
 {
-    const struct spot_form *f = &w->form;
+    const struct spot_form *const f = &w->form;
+    struct moves m = { .worker = w };
+    int rc;
 
+    m.arrival = spot_xcalloc(f->n_transfer, sizeof(*m.arrival));
     for (size_t i = 0; i < f->n_transfer; i++)
-        if (f->transfer[i].origin == SPOT_FROM_MEMBER && f->transfer[i].from == w->agent.id &&
-            send_bundle(w, &f->transfer[i], err))
-            return -1;
-    for (size_t i = 0; i < f->n_transfer; i++)
-        if (f->transfer[i].to == w->agent.id && take_bundle(w, &f->transfer[i], err))
-            return -1;
-    return 0;
+        if (f->transfer[i].to == w->agent.id && f->transfer[i].origin == SPOT_FROM_MEMBER)
+            open_arrival(w, &m.arrival[m.n++], f->transfer[i].from, f->transfer[i].bundle, f->step);
+    rc = send_bundles(&m, err) || take_others(w, err) || take_rest(&m, err) ? -1 : 0;
+    while (m.n)
+        close_arrival(&m.arrival[--m.n]);
+    free(m.arrival);
+    return rc;
 }

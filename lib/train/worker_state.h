@@ -22,14 +22,6 @@
 extern "C" {
 #endif
 
-/* A bundle on its way to other members. */
-struct spot_parcel {
-    struct spot_parcel *next;
-    uint32_t bundle;
-    uint8_t *data;
-    size_t n_byte;
-};
-
 struct spot_worker {
     const struct spot_worker_options *options;
     struct spot_agent agent;
@@ -38,7 +30,6 @@ struct spot_worker {
     int n_bundle;
     struct spot_bundle **bundle; /* [n_bundle], NULL where not held */
     size_t *bundle_elem;         /* [n_bundle] */
-    struct spot_parcel *parcel;  /* of this epoch's moves */
     struct spot_form form;
     int64_t position;       /* in the grid, -1 for none */
     struct spot_comm *comm; /* of this epoch, over comm_member */
@@ -70,11 +61,12 @@ struct spot_stage_group spot_worker_group(struct spot_worker *worker);
 
 /* worker_move.c: make this member's transfers of the form. Returns 0, or -1 with *err. */
 int spot_worker_move(struct spot_worker *worker, struct spot_err *err);
-/* Unpack a bundle of a step that came, and hold it in place of an older copy; as above. */
-int spot_worker_accept(struct spot_worker *worker, struct spot_frame *frame_take, uint32_t index,
-                       int64_t step, struct spot_err *err);
-/* The moves are over, or the mesh is closed: their memory is given back. */
-void spot_worker_end_move(struct spot_worker *worker);
+/* Hand a bundle that is held to a member, beside the steps: all of it is queued, nothing waited
+ * for. And take one at a step from a member, to hold it in place of an older copy; as above. */
+int spot_worker_give_bundle(struct spot_worker *worker, uint32_t to, uint32_t bundle,
+                            struct spot_err *err);
+int spot_worker_take_bundle(struct spot_worker *worker, uint32_t from, uint32_t bundle,
+                            int64_t step, struct spot_err *err);
 
 /* worker_mirror.c: what is mirrored here, from the start of an epoch on, or as it is handed over.
  * Those that return int return 0, or -1 with *err. */

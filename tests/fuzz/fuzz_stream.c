@@ -20,6 +20,13 @@ static int take(void *user, const struct spot_chunk *chunk, const void *raw, str
     return 0;
 }
 
+static int read_raw(void *user, uint64_t at, void *data, size_t n_byte, struct spot_err *err)
+{
+    (void)err;
+    memcpy(data, (const unsigned char *)user + at, n_byte);
+    return 0;
+}
+
 /* A small good stream, made once. */
 static const struct spot_buf *good_stream(void)
 {
@@ -31,7 +38,9 @@ static const struct spot_buf *good_stream(void)
     const struct spot_stream_options options = { .codec = SPOT_CODEC_NIBBLE, .chunk_byte = 128 };
     struct spot_buf header = { 0 };
     struct spot_stream_writer *w;
+    struct spot_source source;
     unsigned char raw[400];
+    int rc;
 
     if (out.n)
         return &out;
@@ -39,8 +48,12 @@ static const struct spot_buf *good_stream(void)
         raw[i] = (unsigned char)(i % 2 ? 0x3c : i * 37);
     spot_st_write(&t, 1, &header);
     w = spot_stream_writer_new(&options, header.data, header.n, &out, NULL);
-    if (!w || spot_stream_writer_feed(w, raw, sizeof(raw), &out, NULL) ||
-        spot_stream_writer_finish(w, &out, NULL))
+    source = (struct spot_source){ header.data, header.n, NULL, read_raw, raw };
+    if (!w)
+        abort();
+    while ((rc = spot_stream_writer_next(w, &source, &out, NULL)) > 0)
+        ;
+    if (rc)
         abort();
     spot_stream_writer_free(w);
     spot_buf_release(&header);
@@ -61,7 +74,7 @@ static void mend(struct spot_buf *s)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     uint64_t n = 0;
-    const struct spot_stream_sink sink = { .on_chunk = take, .user = &n };
+    const struct spot_sink sink = { .on_chunk = take, .user = &n };
     struct spot_stream_reader *r = spot_stream_reader_new(&sink, "fuzz");
     struct spot_buf bytes = { 0 };
     const bool is_patch = size && data[0] >= 128;

@@ -14,8 +14,8 @@
 #include "comm/fd_port.h"
 #include "common/rng.h"
 #include "common/xalloc.h"
-#include "shard/fetch.h"
-#include "shard/offer.h"
+#include "shard/receiver.h"
+#include "shard/sender.h"
 
 static char dir[64], target[96], part[96], journal[96];
 
@@ -80,16 +80,17 @@ static inline int read_file(void *user, uint64_t at, void *data, size_t n_byte,
     return 0;
 }
 
-static inline struct spot_offer *offer_of(struct file *f, uint32_t chunk_byte, double deadline_s)
+static inline struct spot_sender *sender_of(struct file *f, uint32_t chunk_byte, double deadline_s)
 {
-    const struct spot_offer_options options = { .codec = SPOT_CODEC_AUTO,
-                                                .chunk_byte = chunk_byte,
-                                                .plan = "p",
-                                                .source = "test",
-                                                .silence_s = 2,
-                                                .deadline_s = deadline_s };
+    const struct spot_sender_options options = { .codec = SPOT_CODEC_AUTO,
+                                                 .chunk_byte = chunk_byte,
+                                                 .plan = "p",
+                                                 .source = "test",
+                                                 .silence_s = 2,
+                                                 .deadline_s = deadline_s };
+    const struct spot_source source = { f->bytes.data, f->n_header, NULL, read_file, f };
     struct spot_err err = { 0 };
-    struct spot_offer *o = spot_offer_new(&options, f->bytes.data, f->n_header, read_file, f, &err);
+    struct spot_sender *o = spot_sender_new(&options, &source, &err);
 
     ck_assert_msg(o != NULL, "%s", err.msg);
     return o;
@@ -193,8 +194,8 @@ static inline void make_pair(double limit_s, struct spot_port *end[2])
 
 /* --- both ends --- */
 
-struct sender {
-    struct spot_offer *offer;
+struct serving {
+    struct spot_sender *sender;
     struct spot_port *port;
     struct spot_err err;
     pthread_t thread;
@@ -203,35 +204,36 @@ struct sender {
 
 static inline void *run_sender(void *user)
 {
-    struct sender *s = user;
+    struct serving *s = user;
 
-    s->rc = spot_offer_serve(s->offer, s->port, &s->err);
+    s->rc = spot_sender_serve(s->sender, s->port, &s->err);
     s->port->close(s->port);
     return NULL;
 }
 
-static inline void start_sender(struct sender *s, struct spot_offer *offer, struct spot_port *port)
+static inline void start_serving(struct serving *s, struct spot_sender *sender,
+                                 struct spot_port *port)
 {
     memset(s, 0, sizeof(*s));
-    s->offer = offer;
+    s->sender = sender;
     s->port = port;
     ck_assert_int_eq(pthread_create(&s->thread, NULL, run_sender, s), 0);
 }
 
-static inline struct spot_fetch *fetch_of(uint64_t sync_byte)
+static inline struct spot_receiver *receiver_of(uint64_t sync_byte)
 {
-    const struct spot_fetch_options options = {
-        .path = target, .landing = { .sync_byte = sync_byte, .sync_s = 1000 }, .silence_s = 2
+    const struct spot_receiver_options options = {
+        .path = target, .partial = { .sync_byte = sync_byte, .sync_s = 1000 }, .silence_s = 2
     };
 
-    return spot_fetch_new(&options);
+    return spot_receiver_new(&options);
 }
 
 /* Until committed, failed or out of ports. Returns whether it is committed. */
-static inline bool wait_for(struct spot_fetch *fetch, struct spot_fetch_state *state)
+static inline bool wait_for(struct spot_receiver *receiver, struct spot_receiver_state *state)
 {
     do
-        spot_fetch_wait(fetch, 0.5, state);
+        spot_receiver_wait(receiver, 0.5, state);
     while (!state->is_committed && !state->is_fatal && state->n_port);
     return state->is_committed;
 }
@@ -240,24 +242,25 @@ static inline bool wait_for(struct spot_fetch *fetch, struct spot_fetch_state *s
 static inline bool attempt(struct file *f, uint32_t chunk_byte, size_t n_read, size_t n_write,
                            uint64_t *raw_byte)
 {
-    struct spot_offer *offer = offer_of(f, chunk_byte, 0);
-    struct spot_fetch *fetch = fetch_of(1);
-    struct spot_fetch_state state;
+    struct spot_sender *sender = sender_of(f, chunk_byte, 0);
+    struct spot_receiver *receiver = receiver_of(1);
+    struct spot_receiver_state state;
     struct spot_port *end[2];
-    struct sender sender;
+    struct serving serving;
     uint64_t wire;
     bool ok;
 
     make_pair(2, end);
-    start_sender(&sender, offer, end[0]);
-    ck_assert_int_eq(spot_fetch_add(fetch, cut_after(end[1], n_read, n_write, false), NULL), 0);
-    ok = wait_for(fetch, &state);
-    spot_fetch_free(fetch);
-    pthread_join(sender.thread, NULL);
-    if (!sender.rc) /* the source may let go only when the file is there */
+    start_serving(&serving, sender, end[0]);
+    ck_assert_int_eq(spot_receiver_add(receiver, cut_after(end[1], n_read, n_write, false), NULL),
+                     0);
+    ok = wait_for(receiver, &state);
+    spot_receiver_free(receiver);
+    pthread_join(serving.thread, NULL);
+    if (!serving.rc) /* the source may let go only when the file is there */
         ck_assert_int_eq(target_is(f), 1);
-    spot_offer_progress(offer, raw_byte, &wire);
-    spot_offer_free(offer);
+    spot_sender_progress(sender, raw_byte, &wire);
+    spot_sender_free(sender);
     return ok;
 }
 

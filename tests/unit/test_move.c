@@ -5,40 +5,40 @@
 #include "common/clock.h"
 #include "common/le.h"
 #include "move_rig.h"
-#include "shard/parley.h"
+#include "shard/transfer_protocol.h"
 
 START_TEST(a_file_moves_over_any_number_of_ports)
 {
     struct file f;
-    struct spot_offer *offer;
-    struct spot_fetch *fetch;
-    struct spot_fetch_state state;
-    struct sender sender[8];
+    struct spot_sender *sender;
+    struct spot_receiver *receiver;
+    struct spot_receiver_state state;
+    struct serving serving[8];
     const int n_port = 1 + _i;
 
     set_up();
     make_file(&f, 300000, 70001, 1);
-    offer = offer_of(&f, 4096, 0);
-    fetch = fetch_of(64 << 10);
+    sender = sender_of(&f, 4096, 0);
+    receiver = receiver_of(64 << 10);
     for (int i = 0; i < n_port; i++) {
         struct spot_port *end[2];
 
         make_pair(5, end);
-        start_sender(&sender[i], offer, end[0]);
-        ck_assert_int_eq(spot_fetch_add(fetch, end[1], NULL), 0);
+        start_serving(&serving[i], sender, end[0]);
+        ck_assert_int_eq(spot_receiver_add(receiver, end[1], NULL), 0);
     }
-    ck_assert_msg(wait_for(fetch, &state), "%s", state.err.msg);
+    ck_assert_msg(wait_for(receiver, &state), "%s", state.err.msg);
     ck_assert_uint_eq(state.have_byte, state.total_byte);
-    spot_fetch_free(fetch);
+    spot_receiver_free(receiver);
     for (int i = 0; i < n_port; i++) {
-        pthread_join(sender[i].thread, NULL);
-        ck_assert_msg(!sender[i].rc, "%s", sender[i].err.msg);
+        pthread_join(serving[i].thread, NULL);
+        ck_assert_msg(!serving[i].rc, "%s", serving[i].err.msg);
     }
-    ck_assert(spot_offer_is_committed(offer));
+    ck_assert(spot_sender_is_committed(sender));
     ck_assert_int_eq(target_is(&f), 1);
     ck_assert_int_ne(access(part, F_OK), 0);
     ck_assert_int_ne(access(journal, F_OK), 0);
-    spot_offer_free(offer);
+    spot_sender_free(sender);
     spot_buf_release(&f.bytes);
     tear_down();
 }
@@ -51,34 +51,34 @@ END_TEST
 START_TEST(the_chunks_of_dead_and_stalled_holders_come_from_another)
 {
     struct file f;
-    struct spot_offer *offer;
-    struct spot_fetch *fetch;
-    struct spot_fetch_state state;
-    struct sender good, dying;
+    struct spot_sender *sender;
+    struct spot_receiver *receiver;
+    struct spot_receiver_state state;
+    struct serving good, dying;
     struct spot_port *end[2], *stalled[2];
 
     set_up();
     make_file(&f, 100000, 20000, 8);
-    offer = offer_of(&f, 4096, 0);
-    fetch = fetch_of(64 << 10);
+    sender = sender_of(&f, 4096, 0);
+    receiver = receiver_of(64 << 10);
     make_pair(5, end);
-    start_sender(&dying, offer, cut_after(end[0], SIZE_MAX, 3000, false));
-    ck_assert_int_eq(spot_fetch_add(fetch, end[1], NULL), 0);
+    start_serving(&dying, sender, cut_after(end[0], SIZE_MAX, 3000, false));
+    ck_assert_int_eq(spot_receiver_add(receiver, end[1], NULL), 0);
     make_pair(5, stalled);
-    ck_assert_int_eq(spot_fetch_add(fetch, stalled[1], NULL), 0);
-    ck_assert_int_eq(spot_parley_meet(stalled[0], "send", NULL), 0);
+    ck_assert_int_eq(spot_receiver_add(receiver, stalled[1], NULL), 0);
+    ck_assert_int_eq(spot_transfer_meet(stalled[0], "send", NULL), 0);
     pthread_join(dying.thread, NULL); /* it could not but die: nobody else brings chunks */
     ck_assert_int_ne(dying.rc, 0);
     make_pair(5, end);
-    start_sender(&good, offer, end[0]);
-    ck_assert_int_eq(spot_fetch_add(fetch, end[1], NULL), 0);
-    ck_assert_msg(wait_for(fetch, &state), "%s", state.err.msg);
+    start_serving(&good, sender, end[0]);
+    ck_assert_int_eq(spot_receiver_add(receiver, end[1], NULL), 0);
+    ck_assert_msg(wait_for(receiver, &state), "%s", state.err.msg);
     stalled[0]->close(stalled[0]);
-    spot_fetch_free(fetch);
+    spot_receiver_free(receiver);
     pthread_join(good.thread, NULL);
     ck_assert_int_eq(good.rc, 0);
     ck_assert_int_eq(target_is(&f), 1);
-    spot_offer_free(offer);
+    spot_sender_free(sender);
     spot_buf_release(&f.bytes);
     tear_down();
 }
@@ -86,18 +86,18 @@ END_TEST
 
 START_TEST(a_silent_sender_is_given_up)
 {
-    struct spot_fetch *fetch;
-    struct spot_fetch_state state;
+    struct spot_receiver *receiver;
+    struct spot_receiver_state state;
     struct spot_port *end[2];
 
     set_up();
-    fetch = fetch_of(1);
+    receiver = receiver_of(1);
     make_pair(0.2, end);
-    ck_assert_int_eq(spot_fetch_add(fetch, end[1], NULL), 0);
-    ck_assert(!wait_for(fetch, &state));
+    ck_assert_int_eq(spot_receiver_add(receiver, end[1], NULL), 0);
+    ck_assert(!wait_for(receiver, &state));
     ck_assert_int_eq(state.err.code, SPOT_ESYS);
     ck_assert_ptr_nonnull(strstr(state.err.msg, "silent"));
-    spot_fetch_free(fetch);
+    spot_receiver_free(receiver);
     end[0]->close(end[0]);
     tear_down();
 }
@@ -117,8 +117,8 @@ static void *drip(void *user)
 START_TEST(a_peer_that_hands_out_bytes_one_by_one_is_given_up)
 {
     const double limit_s = 0.3, start_s = spot_clock_s();
-    struct spot_parley_message message = { 0 };
-    unsigned char bytes[SPOT_PARLEY_HEAD + 60] = { 0 };
+    struct spot_transfer_message message = { 0 };
+    unsigned char bytes[SPOT_TRANSFER_HEAD + 60] = { 0 };
     struct spot_port *end[2], *kept[2];
     struct spot_err err = { 0 };
     pthread_t thread;
@@ -126,16 +126,17 @@ START_TEST(a_peer_that_hands_out_bytes_one_by_one_is_given_up)
     make_pair(limit_s, end);
     if (_i == 1) { /* the head of a message, all of it, and a little of what it announces */
         make_pair(limit_s, kept);
-        ck_assert_int_eq(spot_parley_send(kept[0], SPOT_PARLEY_MSG_SUMS, 0, bytes, 60, NULL), 0);
+        ck_assert_int_eq(spot_transfer_send(kept[0], SPOT_TRANSFER_MSG_SUMS, 0, bytes, 60, NULL),
+                         0);
         ck_assert_int_eq(spot_port_read_all(kept[1], bytes, sizeof(bytes), NULL), 0);
         ck_assert_int_eq(end[0]->write(end[0], bytes, sizeof(bytes) - 50, NULL), 0);
         kept[0]->close(kept[0]), kept[1]->close(kept[1]);
     }
     ck_assert_int_eq(pthread_create(&thread, NULL, drip, end[0]), 0);
     if (_i == 0)
-        ck_assert_int_eq(spot_parley_meet(end[1], "recv", &err), -1);
+        ck_assert_int_eq(spot_transfer_meet(end[1], "recv", &err), -1);
     else if (_i == 1)
-        ck_assert_int_eq(spot_parley_receive(end[1], &message, &err), -1);
+        ck_assert_int_eq(spot_transfer_receive(end[1], &message, &err), -1);
     else
         spot_port_drain(end[1]);
     ck_assert_double_ge(spot_clock_s() - start_s, limit_s);
@@ -156,10 +157,10 @@ START_TEST(a_long_greeting_is_refused)
     struct spot_err err = { 0 };
 
     make_pair(1, end);
-    ck_assert_int_eq(spot_parley_send(end[0], SPOT_PARLEY_MSG_HELLO, SPOT_PARLEY_VERSION, text,
-                                      sizeof(text), NULL),
+    ck_assert_int_eq(spot_transfer_send(end[0], SPOT_TRANSFER_MSG_HELLO, SPOT_TRANSFER_VERSION,
+                                        text, sizeof(text), NULL),
                      0);
-    ck_assert_int_eq(spot_parley_meet(end[1], "recv", &err), -1);
+    ck_assert_int_eq(spot_transfer_meet(end[1], "recv", &err), -1);
     ck_assert_str_eq(err.msg, "the peer does not speak our language");
     end[0]->close(end[0]);
     end[1]->close(end[1]);
@@ -176,31 +177,35 @@ static int read_slowly(void *user, uint64_t at, void *data, size_t n_byte, struc
  * end's patience. */
 START_TEST(a_sender_that_hashes_what_it_did_not_send_is_heard)
 {
-    const struct spot_offer_options options = {
+    const struct spot_sender_options options = {
         .chunk_byte = 4096, .plan = "p", .source = "test", .silence_s = 3
     };
+    struct spot_source source = { .read = read_slowly };
     struct file f;
-    struct spot_offer *offer;
-    struct spot_fetch *fetch = NULL;
-    struct spot_fetch_state state;
+    struct spot_sender *sender;
+    struct spot_receiver *receiver = NULL;
+    struct spot_receiver_state state;
     struct spot_port *end[2];
-    struct sender sender;
+    struct serving serving;
     uint64_t first;
 
     set_up();
     make_file(&f, 40000, 10, 11);
     ck_assert(!attempt(&f, 4096, f.bytes.n - 8192, SIZE_MAX, &first));
     ck_assert_uint_ge(first, 35 * 4096); /* at least 35 reads of 50 ms, and a limit of 1 s */
-    offer = spot_offer_new(&options, f.bytes.data, f.n_header, read_slowly, &f, NULL);
-    fetch = fetch_of(1);
+    source.header = f.bytes.data;
+    source.n_header = f.n_header;
+    source.user = &f;
+    sender = spot_sender_new(&options, &source, NULL);
+    receiver = receiver_of(1);
     make_pair(1, end);
-    start_sender(&sender, offer, end[0]);
-    ck_assert_int_eq(spot_fetch_add(fetch, end[1], NULL), 0);
-    ck_assert_msg(wait_for(fetch, &state), "%s", state.err.msg);
-    spot_fetch_free(fetch);
-    pthread_join(sender.thread, NULL);
+    start_serving(&serving, sender, end[0]);
+    ck_assert_int_eq(spot_receiver_add(receiver, end[1], NULL), 0);
+    ck_assert_msg(wait_for(receiver, &state), "%s", state.err.msg);
+    spot_receiver_free(receiver);
+    pthread_join(serving.thread, NULL);
     ck_assert_int_eq(target_is(&f), 1);
-    spot_offer_free(offer);
+    spot_sender_free(sender);
     spot_buf_release(&f.bytes);
     tear_down();
 }
@@ -231,7 +236,7 @@ static void note_first(struct spies *s, int at, uint64_t type)
     if (!s->first[at]) {
         s->first[at] = type;
         pthread_cond_broadcast(&s->changed);
-        while (type == SPOT_PARLEY_MSG_BEAT && !s->first[!at] &&
+        while (type == SPOT_TRANSFER_MSG_BEAT && !s->first[!at] &&
                !pthread_cond_timedwait(&s->changed, &s->lock, &end))
             ;
     }
@@ -242,7 +247,7 @@ static int spy_write(struct spot_port *port, const void *data, size_t n_byte, st
 {
     struct spy_port *p = (struct spy_port *)port;
 
-    if (n_byte == SPOT_PARLEY_HEAD && spot_le_get((const unsigned char *)data + 4, 4) > 1)
+    if (n_byte == SPOT_TRANSFER_HEAD && spot_le_get((const unsigned char *)data + 4, 4) > 1)
         note_first(p->all, p->at, spot_le_get((const unsigned char *)data + 4, 4));
     return p->inner->write(p->inner, data, n_byte, err);
 }
@@ -271,37 +276,37 @@ static void spy_close(struct spot_port *port)
 
 START_TEST(a_receiver_that_reads_again_what_it_has_is_heard_over_every_port)
 {
-    const struct spot_fetch_options options = { .path = target, .silence_s = 0.001 };
+    const struct spot_receiver_options options = { .path = target, .silence_s = 0.001 };
     struct spies spies = { PTHREAD_MUTEX_INITIALIZER, PTHREAD_COND_INITIALIZER, { 0 } };
     struct spy_port spy[2];
-    struct sender sender[2];
-    struct spot_offer *offer;
-    struct spot_fetch *fetch;
-    struct spot_fetch_state state;
+    struct serving serving[2];
+    struct spot_sender *sender;
+    struct spot_receiver *receiver;
+    struct spot_receiver_state state;
     struct file f;
     uint64_t first;
 
     set_up();
     make_file(&f, 100000, 10, 12);
     ck_assert(!attempt(&f, 64, f.bytes.n, SIZE_MAX, &first)); /* thousands to read again */
-    offer = offer_of(&f, 64, 0);
-    fetch = spot_fetch_new(&options);
+    sender = sender_of(&f, 64, 0);
+    receiver = spot_receiver_new(&options);
     for (int i = 0; i < 2; i++) {
         struct spot_port *end[2];
 
         make_pair(5, end);
         spy[i] =
             (struct spy_port){ { spy_read, spy_write, spy_wait, spy_close, 0 }, end[1], &spies, i };
-        start_sender(&sender[i], offer, end[0]);
-        ck_assert_int_eq(spot_fetch_add(fetch, &spy[i].port, NULL), 0);
+        start_serving(&serving[i], sender, end[0]);
+        ck_assert_int_eq(spot_receiver_add(receiver, &spy[i].port, NULL), 0);
     }
-    wait_for(fetch, &state); /* it may find a sender of a loaded machine too slow */
-    spot_fetch_free(fetch);
+    wait_for(receiver, &state); /* it may find a sender of a loaded machine too slow */
+    spot_receiver_free(receiver);
     for (int i = 0; i < 2; i++) {
-        pthread_join(sender[i].thread, NULL);
-        ck_assert_uint_eq(spies.first[i], SPOT_PARLEY_MSG_BEAT);
+        pthread_join(serving[i].thread, NULL);
+        ck_assert_uint_eq(spies.first[i], SPOT_TRANSFER_MSG_BEAT);
     }
-    spot_offer_free(offer);
+    spot_sender_free(sender);
     spot_buf_release(&f.bytes);
     tear_down();
 }
@@ -316,7 +321,8 @@ static void send_head(struct spot_port *port, const struct file *f)
     spot_coder_init(&coder);
     ck_assert_int_eq(spot_stream_put_head(&coder, &info, f->bytes.data, f->n_header, &head, NULL),
                      0);
-    ck_assert_int_eq(spot_parley_send(port, SPOT_PARLEY_MSG_HEAD, 0, head.data, head.n, NULL), 0);
+    ck_assert_int_eq(spot_transfer_send(port, SPOT_TRANSFER_MSG_HEAD, 0, head.data, head.n, NULL),
+                     0);
     spot_coder_release(&coder);
     spot_buf_release(&head);
 }
@@ -327,43 +333,47 @@ START_TEST(a_reason_is_told_though_the_port_can_no_longer_be_written_to)
     const struct spot_err why = { .code = SPOT_EPREEMPTED, .msg = "time is \033[2Jup\n" };
     const unsigned char want[8] = { 0, 0, 0, 0, 90 }; /* first, count */
     struct file f;
-    struct spot_offer *offer;
-    struct spot_fetch *fetch;
-    struct spot_fetch_state state;
+    struct spot_sender *sender;
+    struct spot_receiver *receiver;
+    struct spot_receiver_state state;
     struct spot_port *end[2];
-    struct spot_parley_message m = { 0 };
-    struct sender sender;
+    struct spot_transfer_message m = { 0 };
+    struct serving serving;
 
     set_up();
     make_file(&f, 100000, 10, 15);
-    offer = offer_of(&f, 4096, 0);
+    sender = sender_of(&f, 4096, 0);
     make_pair(2, end); /* of a receiver that leaves */
-    start_sender(&sender, offer, end[0]);
-    ck_assert_int_eq(spot_parley_meet(end[1], "recv", NULL), 0);
-    ck_assert_int_eq(spot_parley_receive(end[1], &m, NULL), 0);
+    start_serving(&serving, sender, end[0]);
+    ck_assert_int_eq(spot_transfer_meet(end[1], "recv", NULL), 0);
+    ck_assert_int_eq(spot_transfer_receive(end[1], &m, NULL), 0);
     /* more than the socket takes: the sender is writing when the end comes */
-    ck_assert_int_eq(spot_parley_send(end[1], SPOT_PARLEY_MSG_WANT, 0, want, 8, NULL), 0);
-    ck_assert_int_eq(spot_parley_send(end[1], SPOT_PARLEY_MSG_CREDIT, 1 << 30, NULL, 0, NULL), 0);
+    ck_assert_int_eq(spot_transfer_send(end[1], SPOT_TRANSFER_MSG_WANT, 0, want, 8, NULL), 0);
+    ck_assert_int_eq(spot_transfer_send(end[1], SPOT_TRANSFER_MSG_CREDIT, 1 << 30, NULL, 0, NULL),
+                     0);
     spot_clock_sleep(0.1);
-    spot_parley_fail(end[1], &why);
+    spot_transfer_fail(end[1], &why);
     end[1]->close(end[1]);
-    pthread_join(sender.thread, NULL);
-    ck_assert_str_eq(sender.err.msg, "the peer says: time is ?[2Jup?");
+    pthread_join(serving.thread, NULL);
+    ck_assert_str_eq(serving.err.msg, "the peer says: time is ?[2Jup?");
     spot_buf_release(&m.payload);
-    spot_offer_free(offer);
+    spot_sender_free(sender);
 
-    fetch = fetch_of(1);
+    receiver = receiver_of(1);
     make_pair(2, end); /* of a sender that leaves: after HELLO nothing can be written */
     ck_assert_int_eq(
-        spot_parley_send(end[0], SPOT_PARLEY_MSG_HELLO, SPOT_PARLEY_VERSION, "send", 4, NULL), 0);
+        spot_transfer_send(end[0], SPOT_TRANSFER_MSG_HELLO, SPOT_TRANSFER_VERSION, "send", 4, NULL),
+        0);
     send_head(end[0], &f);
-    spot_parley_fail(end[0], &why);
-    ck_assert_int_eq(
-        spot_fetch_add(fetch, cut_after(end[1], SIZE_MAX, SPOT_PARLEY_HEAD + 4, false), NULL), 0);
-    ck_assert(!wait_for(fetch, &state));
+    spot_transfer_fail(end[0], &why);
+    ck_assert_int_eq(spot_receiver_add(receiver,
+                                       cut_after(end[1], SIZE_MAX, SPOT_TRANSFER_HEAD + 4, false),
+                                       NULL),
+                     0);
+    ck_assert(!wait_for(receiver, &state));
     ck_assert_str_eq(state.err.msg, "the peer says: time is ?[2Jup?");
     end[0]->close(end[0]);
-    spot_fetch_free(fetch);
+    spot_receiver_free(receiver);
     spot_buf_release(&f.bytes);
     tear_down();
 }
@@ -372,30 +382,30 @@ END_TEST
 START_TEST(holders_of_different_files_are_not_mixed)
 {
     struct file f[2];
-    struct spot_offer *offer[2];
-    struct spot_fetch *fetch;
-    struct spot_fetch_state state;
-    struct sender sender[2];
+    struct spot_sender *sender[2];
+    struct spot_receiver *receiver;
+    struct spot_receiver_state state;
+    struct serving serving[2];
 
     set_up();
-    fetch = fetch_of(1 << 20);
+    receiver = receiver_of(1 << 20);
     for (int i = 0; i < 2; i++) {
         struct spot_port *end[2];
 
         make_file(&f[i], 200000, 10000 + (uint64_t)i, 9);
-        offer[i] = offer_of(&f[i], 4096, 0);
+        sender[i] = sender_of(&f[i], 4096, 0);
         make_pair(5, end);
-        start_sender(&sender[i], offer[i], end[0]);
-        ck_assert_int_eq(spot_fetch_add(fetch, end[1], NULL), 0);
+        start_serving(&serving[i], sender[i], end[0]);
+        ck_assert_int_eq(spot_receiver_add(receiver, end[1], NULL), 0);
     }
-    ck_assert_msg(wait_for(fetch, &state), "%s", state.err.msg);
-    spot_fetch_free(fetch);
+    ck_assert_msg(wait_for(receiver, &state), "%s", state.err.msg);
+    spot_receiver_free(receiver);
     for (int i = 0; i < 2; i++)
-        pthread_join(sender[i].thread, NULL);
-    ck_assert_int_ne(!sender[0].rc, !sender[1].rc); /* one was refused */
-    ck_assert_int_eq(target_is(&f[sender[0].rc ? 1 : 0]), 1);
+        pthread_join(serving[i].thread, NULL);
+    ck_assert_int_ne(!serving[0].rc, !serving[1].rc); /* one was refused */
+    ck_assert_int_eq(target_is(&f[serving[0].rc ? 1 : 0]), 1);
     for (int i = 0; i < 2; i++) {
-        spot_offer_free(offer[i]);
+        spot_sender_free(sender[i]);
         spot_buf_release(&f[i].bytes);
     }
     tear_down();
@@ -408,20 +418,20 @@ START_TEST(another_version_and_the_same_role_are_refused_by_name)
     struct spot_err err = { 0 };
 
     make_pair(1, end);
-    ck_assert_int_eq(spot_parley_send(end[0], SPOT_PARLEY_MSG_HELLO, 2, "send", 4, NULL), 0);
-    ck_assert_int_eq(spot_parley_meet(end[1], "recv", &err), -1);
+    ck_assert_int_eq(spot_transfer_send(end[0], SPOT_TRANSFER_MSG_HELLO, 2, "send", 4, NULL), 0);
+    ck_assert_int_eq(spot_transfer_meet(end[1], "recv", &err), -1);
     ck_assert_str_eq(err.msg, "the peer speaks version 2, this program version 1");
     end[0]->close(end[0]);
     end[1]->close(end[1]);
     make_pair(1, end);
-    ck_assert_int_eq(spot_parley_send(end[0], SPOT_PARLEY_MSG_HELLO, 1, "recv", 4, NULL), 0);
-    ck_assert_int_eq(spot_parley_meet(end[1], "recv", &err), -1);
+    ck_assert_int_eq(spot_transfer_send(end[0], SPOT_TRANSFER_MSG_HELLO, 1, "recv", 4, NULL), 0);
+    ck_assert_int_eq(spot_transfer_meet(end[1], "recv", &err), -1);
     ck_assert_str_eq(err.msg, "the peer does not send");
     end[0]->close(end[0]);
     end[1]->close(end[1]);
     make_pair(1, end);
     ck_assert_int_eq(end[0]->write(end[0], "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 27, NULL), 0);
-    ck_assert_int_eq(spot_parley_meet(end[1], "recv", &err), -1);
+    ck_assert_int_eq(spot_transfer_meet(end[1], "recv", &err), -1);
     ck_assert_str_eq(err.msg, "the peer does not speak our language");
     end[0]->close(end[0]);
     end[1]->close(end[1]);
@@ -431,49 +441,51 @@ END_TEST
 START_TEST(a_passed_deadline_ends_the_sender_and_keeps_the_rest)
 {
     struct file f;
-    struct spot_offer *offer;
-    struct spot_fetch *fetch;
-    struct spot_fetch_state state;
+    struct spot_sender *sender;
+    struct spot_receiver *receiver;
+    struct spot_receiver_state state;
     struct spot_port *end[2];
-    struct sender sender;
+    struct serving serving;
 
     set_up();
     make_file(&f, 1000, 10, 10);
-    offer = offer_of(&f, 64, spot_clock_s() - 1);
-    fetch = fetch_of(1);
+    sender = sender_of(&f, 64, spot_clock_s() - 1);
+    receiver = receiver_of(1);
     make_pair(2, end);
-    start_sender(&sender, offer, end[0]);
-    ck_assert_int_eq(spot_fetch_add(fetch, end[1], NULL), 0);
-    ck_assert(!wait_for(fetch, &state));
-    spot_fetch_free(fetch);
-    pthread_join(sender.thread, NULL);
-    ck_assert_int_eq(sender.rc, -1);
-    ck_assert_int_eq(sender.err.code, SPOT_EPREEMPTED);
+    start_serving(&serving, sender, end[0]);
+    ck_assert_int_eq(spot_receiver_add(receiver, end[1], NULL), 0);
+    ck_assert(!wait_for(receiver, &state));
+    spot_receiver_free(receiver);
+    pthread_join(serving.thread, NULL);
+    ck_assert_int_eq(serving.rc, -1);
+    ck_assert_int_eq(serving.err.code, SPOT_EPREEMPTED);
     ck_assert_int_eq(target_is(&f), 0);
-    spot_offer_free(offer);
+    spot_sender_free(sender);
     spot_buf_release(&f.bytes);
     tear_down();
 }
 END_TEST
 
 /* A limit on the size of files stands in for a full disk: writes fail in the middle. */
-/* Found by fuzz_parley: an empty HEAD was taken for one that was used up, and an assertion fell. */
+/* Found by fuzz_transfer_protocol: an empty HEAD was taken for one that was used up, and an
+ * assertion fell. */
 START_TEST(an_empty_head_is_refused)
 {
-    struct spot_fetch *fetch;
-    struct spot_fetch_state state;
+    struct spot_receiver *receiver;
+    struct spot_receiver_state state;
     struct spot_port *end[2];
 
     set_up();
-    fetch = fetch_of(64 << 10);
+    receiver = receiver_of(64 << 10);
     make_pair(2, end);
-    ck_assert_int_eq(spot_fetch_add(fetch, end[1], NULL), 0);
+    ck_assert_int_eq(spot_receiver_add(receiver, end[1], NULL), 0);
     ck_assert_int_eq(
-        spot_parley_send(end[0], SPOT_PARLEY_MSG_HELLO, SPOT_PARLEY_VERSION, "send", 4, NULL), 0);
-    ck_assert_int_eq(spot_parley_send(end[0], SPOT_PARLEY_MSG_HEAD, 0, NULL, 0, NULL), 0);
-    ck_assert(!wait_for(fetch, &state));
+        spot_transfer_send(end[0], SPOT_TRANSFER_MSG_HELLO, SPOT_TRANSFER_VERSION, "send", 4, NULL),
+        0);
+    ck_assert_int_eq(spot_transfer_send(end[0], SPOT_TRANSFER_MSG_HEAD, 0, NULL, 0, NULL), 0);
+    ck_assert(!wait_for(receiver, &state));
     ck_assert_ptr_nonnull(strstr(state.err.msg, "head of the stream is cut short"));
-    spot_fetch_free(fetch);
+    spot_receiver_free(receiver);
     end[0]->close(end[0]);
     ck_assert_int_ne(access(target, F_OK), 0);
     tear_down();

@@ -68,6 +68,32 @@ START_TEST(a_bundle_comes_back_bit_for_bit)
 }
 END_TEST
 
+START_TEST(a_bundle_in_pieces_has_the_same_bytes)
+{
+    for (int index = 0; index < L + 2; index++) {
+        struct spot_bundle *b = make(index);
+        struct spot_bundle_writer *w = spot_bundle_writer_new(b, NULL);
+        struct spot_buf pieces = { 0 };
+        size_t n;
+        uint8_t *data = spot_bundle_pack(b, &n, NULL);
+        int more = 1;
+
+        while (more > 0)
+            more = spot_bundle_writer_next(w, &pieces, NULL);
+        ck_assert_int_eq(more, 0);
+        ck_assert_uint_eq(pieces.n, n);
+        ck_assert_mem_eq(pieces.data, data, n);
+        ck_assert_int_eq(spot_bundle_check(&config.shape, index, 77, data, n, NULL), 0);
+        data[n / 2] ^= 1;
+        ck_assert_int_eq(spot_bundle_check(&config.shape, index, 77, data, n, NULL), -1);
+        spot_bundle_writer_free(w);
+        spot_buf_release(&pieces);
+        spot_bundle_free(b);
+        free(data);
+    }
+}
+END_TEST
+
 START_TEST(damaged_cut_or_other_bundles_are_refused)
 {
     struct spot_bundle *b = make(1);
@@ -269,6 +295,7 @@ int main(void)
     TCase *tc = tcase_create("core");
 
     tcase_add_test(tc, a_bundle_comes_back_bit_for_bit);
+    tcase_add_test(tc, a_bundle_in_pieces_has_the_same_bytes);
     tcase_add_test(tc, damaged_cut_or_other_bundles_are_refused);
     tcase_add_test(tc, the_header_says_what_a_reader_needs_to_build_the_model);
     tcase_add_test(tc, saved_weights_stand_where_gpt2_has_them);

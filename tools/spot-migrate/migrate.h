@@ -14,6 +14,7 @@
 #include "common/err.h"
 #include "common/out.h"
 #include "shard/chunk.h"
+#include "shard/range.h"
 #include "shard/safetensors.h"
 #include "shard/stream.h"
 
@@ -63,6 +64,7 @@ struct input {
     bool is_regular;         /* then it can be read at any place */
     uint64_t n_byte;         /* of a regular file */
     struct timespec changed; /* of it, when it was opened */
+    uint64_t data_at;        /* behind the header of a safetensors file */
 };
 
 /* `path` NULL or "-" is stdin; a terminal is refused. Returns 0, or -1 with *err. */
@@ -86,6 +88,10 @@ int input_skip(struct input *in, uint64_t n_byte, struct spot_err *err);
  * *st gets its meaning. A regular file must have exactly the size that the header announces. */
 int input_safetensors(struct input *in, struct spot_buf *header, struct spot_st *st,
                       struct spot_err *err);
+
+/* The data of a regular safetensors file, whose header was read so; that it changed meanwhile is an
+ * error. Both are borrowed. */
+struct spot_source input_source(struct input *in, const struct spot_buf *header);
 
 /* All of a stream through its reader, to the end. */
 int input_stream(struct input *in, struct spot_stream_reader *reader, struct spot_err *err);

@@ -194,6 +194,7 @@ int input_safetensors(struct input *in, struct spot_buf *header, struct spot_st 
     if (read_text(in, SPOT_ST_PREFIX_BYTE, header, err) ||
         spot_st_prefix(header->data, in->name, &n_json, err) || read_text(in, n_json, header, err))
         return -1;
+    in->data_at = header->n;
     if (spot_st_parse(st, (const char *)header->data + SPOT_ST_PREFIX_BYTE, n_json, in->name, err))
         return -1;
     if (in->is_regular && in->n_byte - header->n != st->data_byte) {
@@ -204,6 +205,21 @@ int input_safetensors(struct input *in, struct spot_buf *header, struct spot_st 
         return -1;
     }
     return 0;
+}
+
+static int read_data(void *user, uint64_t at, void *data, size_t n_byte, struct spot_err *err)
+{
+    struct input *in = user;
+
+    return input_read_at(in, in->data_at + at, data, n_byte, err) || input_unchanged(in, err) ? -1
+                                                                                              : 0;
+}
+
+struct spot_source input_source(struct input *in, const struct spot_buf *header)
+{
+    return (struct spot_source){
+        .header = header->data, .n_header = header->n, .read = read_data, .user = in
+    };
 }
 
 int output_open(struct spot_out *out, const char *path, struct spot_err *err)

@@ -15,6 +15,7 @@ struct pack {
     struct base base;
     struct spot_buf header;
     struct spot_st st;
+    struct spot_source source; /* of a regular file */
     struct spot_stream_writer *writer;
     struct spot_out out;
 };
@@ -27,19 +28,20 @@ struct slot {
     struct spot_buf raw, old, coded; /* old: what the chunk is a difference to */
 };
 
-static int fill(struct slot *s, struct spot_err *err)
+/* A pipe is read here, in order; a file in the threads. */
+static int prepare(struct slot *s, uint64_t seq, struct spot_err *err)
 {
     struct pack *p = s->pack;
-    const uint32_t n = s->chunk.raw_byte;
     size_t got;
 
+    spot_chunk_map_get(spot_stream_writer_map(p->writer), seq, &s->chunk);
+    s->chunk.stream_id = spot_stream_writer_id(p->writer);
     s->raw.n = 0;
     if (p->in.is_regular)
-        return input_read_at(&p->in, p->header.n + s->chunk.raw_off, spot_buf_more(&s->raw, n), n,
-                             err);
-    if (input_read(&p->in, spot_buf_more(&s->raw, n), n, &got, err))
+        return 0;
+    if (input_read(&p->in, spot_buf_more(&s->raw, s->chunk.raw_byte), s->chunk.raw_byte, &got, err))
         return -1;
-    if (got < n)
+    if (got < s->chunk.raw_byte)
         return spot_err_set(err, SPOT_EDATA, "%s: ends at byte %llu of %llu bytes of data",
                             p->in.name, (unsigned long long)(s->chunk.raw_off + got),
                             (unsigned long long)p->st.data_byte);
@@ -52,23 +54,15 @@ static int encode(void *user, struct spot_err *err)
 {
     struct slot *s = user;
     struct pack *p = s->pack;
+    const void *raw =
+        p->in.is_regular ? spot_source_get(&p->source, &s->chunk, &s->raw, err) : s->raw.data;
     const void *base;
 
-    if (p->in.is_regular && fill(s, err))
+    if (!raw)
         return -1;
     base = base_get(&p->base, &p->st, &s->chunk, &s->old);
     s->coded.n = 0;
-    return spot_chunk_encode(&s->coder, &s->chunk, p->options->codec, s->raw.data, base, &s->coded,
-                             err);
-}
-
-static int prepare(struct slot *s, uint64_t seq, struct spot_err *err)
-{
-    const struct pack *p = s->pack;
-
-    spot_chunk_map_get(spot_stream_writer_map(p->writer), seq, &s->chunk);
-    s->chunk.stream_id = spot_stream_writer_id(p->writer);
-    return p->in.is_regular ? 0 : fill(s, err);
+    return spot_chunk_encode(&s->coder, &s->chunk, p->options->codec, raw, base, &s->coded, err);
 }
 
 /* Keep every slot busy; write what is done, in order. */
@@ -159,6 +153,7 @@ static int write_stream(struct pack *p, struct spot_err *err)
     struct spot_buf bytes = { 0 };
     int rc = -1;
 
+    p->source = input_source(&p->in, &p->header);
     p->writer = spot_stream_writer_new(&options, p->header.data, p->header.n, &bytes, err);
     if (p->writer && !output_write(&p->out, bytes.data, bytes.n, err) && !run_chunks(p, err) &&
         !expect_end(&p->in, p->st.data_byte, err)) {

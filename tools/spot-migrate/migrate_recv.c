@@ -7,8 +7,8 @@
 #include "common/xalloc.h"
 #include "migrate.h"
 #include "migrate_net.h"
-#include "shard/fetch.h"
-#include "shard/landing.h"
+#include "shard/partial_file.h"
+#include "shard/receiver.h"
 #include "shard/stream.h"
 
 struct recv {
@@ -24,18 +24,19 @@ struct recv {
 struct one_way {
     struct recv *recv;
     struct spot_stream_reader *reader;
-    struct spot_landing *landing;
+    struct spot_partial *partial;
+    struct input in;
 };
 
 static int on_header(void *user, const struct spot_st *st, const void *header, size_t n_header,
                      struct spot_err *err)
 {
-    const struct spot_landing_options options = { 0 };
+    const struct spot_partial_options options = { 0 };
     struct one_way *w = user;
 
-    w->landing = spot_landing_open(w->recv->common.output, spot_stream_reader_info(w->reader),
+    w->partial = spot_partial_open(w->recv->common.output, spot_stream_reader_info(w->reader),
                                    header, n_header, &options, err);
-    if (!w->landing)
+    if (!w->partial)
         return -1;
     progress_start(&w->recv->progress, &w->recv->common, st->data_byte, 0);
     return 0;
@@ -45,7 +46,7 @@ static int store(void *user, const struct spot_chunk *chunk, const void *raw, st
 {
     struct one_way *w = user;
 
-    return spot_landing_put(w->landing, chunk, raw, err);
+    return spot_partial_put(w->partial, chunk, raw, err);
 }
 
 static int on_chunk(void *user, const struct spot_chunk *chunk, const void *raw,
@@ -59,35 +60,39 @@ static int on_chunk(void *user, const struct spot_chunk *chunk, const void *raw,
     return 0;
 }
 
+static int commit(void *user, const struct spot_hash128 *hash, struct spot_err *err)
+{
+    const struct one_way *w = user;
+
+    if (spot_partial_agrees(w->partial, hash))
+        return spot_partial_commit(w->partial, err);
+    return spot_err_set(err, SPOT_EDATA, "%s: another file than the attempt before", w->in.name);
+}
+
 static int receive_stream(struct recv *r, const char *path, struct spot_err *err)
 {
     struct one_way w = { .recv = r };
-    const struct spot_stream_sink sink = {
-        .on_header = on_header, .store = store, .on_chunk = on_chunk, .user = &w
+    const struct spot_sink sink = {
+        .begin = on_header, .put = store, .commit = commit, .on_chunk = on_chunk, .user = &w
     };
-    struct input in;
     int rc;
 
-    if (input_open(&in, path, err))
+    if (input_open(&w.in, path, err))
         return -1;
-    w.reader = spot_stream_reader_new(&sink, in.name);
+    w.reader = spot_stream_reader_new(&sink, w.in.name);
     spot_stream_reader_set_jobs(w.reader, r->n_job);
-    rc = input_stream(&in, w.reader, err);
-    if (!rc && !spot_landing_agrees(w.landing, spot_stream_reader_hashes(w.reader)))
-        rc = spot_err_set(err, SPOT_EDATA, "%s: another file than the attempt before", in.name);
-    if (!rc)
-        rc = spot_landing_commit(w.landing, err);
+    rc = input_stream(&w.in, w.reader, err);
     progress_end(&r->progress);
     spot_stream_reader_free(w.reader);
-    spot_landing_free(w.landing);
-    input_close(&in);
+    spot_partial_free(w.partial);
+    input_close(&w.in);
     return rc;
 }
 
 /* --- two ways --- */
 
 /* Every holder of a comma-separated list, each over n_stream connections. */
-static int connect_all(struct recv *r, struct spot_fetch *fetch, struct spot_err *err)
+static int connect_all(struct recv *r, struct spot_receiver *receiver, struct spot_err *err)
 {
     char *list = spot_xstrdup(r->net.connect), *rest = list, *address;
     const double wait_s = r->net.wait_s;
@@ -99,7 +104,7 @@ static int connect_all(struct recv *r, struct spot_fetch *fetch, struct spot_err
 
             if (!port)
                 break;
-            if (spot_fetch_add(fetch, port, err))
+            if (spot_receiver_add(receiver, port, err))
                 continue;
             n_added++;
             r->net.wait_s = 0; /* one holder is enough: the others are there, or not */
@@ -111,7 +116,7 @@ static int connect_all(struct recv *r, struct spot_fetch *fetch, struct spot_err
     return n_added ? 0 : -1;
 }
 
-static bool show(struct recv *r, const struct spot_fetch_state *state)
+static bool show(struct recv *r, const struct spot_receiver_state *state)
 {
     if (!state->total_byte)
         return false;
@@ -122,17 +127,18 @@ static bool show(struct recv *r, const struct spot_fetch_state *state)
 }
 
 /* Until the file is there, or cannot come. A listener waits for other senders when one is gone. */
-static int follow(struct recv *r, struct spot_fetch *fetch, int listener, struct spot_err *err)
+static int follow(struct recv *r, struct spot_receiver *receiver, int listener,
+                  struct spot_err *err)
 {
-    struct spot_fetch_state state;
+    struct spot_receiver_state state;
     double alive_s = spot_clock_s();
 
     for (;;) {
         struct spot_port *port = listener < 0 ? NULL : net_accept(&r->net, listener, 0.02);
 
-        if (port && spot_fetch_add(fetch, port, err))
+        if (port && spot_receiver_add(receiver, port, err))
             return -1;
-        spot_fetch_wait(fetch, listener < 0 ? 0.25 : 0.02, &state);
+        spot_receiver_wait(receiver, listener < 0 ? 0.25 : 0.02, &state);
         show(r, &state);
         if (state.is_committed)
             return 0;
@@ -150,10 +156,10 @@ static int follow(struct recv *r, struct spot_fetch *fetch, int listener, struct
 
 static int pull(struct recv *r, struct spot_err *err)
 {
-    const struct spot_fetch_options options = { .path = r->common.output,
-                                                .window_byte = (uint64_t)r->window_byte,
-                                                .silence_s = r->net.silence_s };
-    struct spot_fetch *fetch = spot_fetch_new(&options);
+    const struct spot_receiver_options options = { .path = r->common.output,
+                                                   .window_byte = (uint64_t)r->window_byte,
+                                                   .silence_s = r->net.silence_s };
+    struct spot_receiver *receiver = spot_receiver_new(&options);
     struct spot_port *port;
     int listener = -1, rc = 0;
 
@@ -161,15 +167,15 @@ static int pull(struct recv *r, struct spot_err *err)
         listener = net_listen(&r->net, err);
         rc = listener < 0 ? -1 : 0;
     } else if (r->net.connect) {
-        rc = connect_all(r, fetch, err);
+        rc = connect_all(r, receiver, err);
     } else {
         port = net_attach(&r->net, err);
-        rc = port ? spot_fetch_add(fetch, port, err) : -1;
+        rc = port ? spot_receiver_add(receiver, port, err) : -1;
     }
     if (!rc)
-        rc = follow(r, fetch, listener, err);
+        rc = follow(r, receiver, listener, err);
     net_unlisten(&r->net, listener);
-    spot_fetch_free(fetch);
+    spot_receiver_free(receiver);
     net_detach(&r->net);
     progress_end(&r->progress);
     return rc;
@@ -181,7 +187,7 @@ static int run(struct recv *r, const char *path, struct spot_err *err)
 
     if (!r->common.output || !strcmp(r->common.output, "-"))
         return spot_err_set(err, SPOT_EUSAGE, "-o FILE is needed: what comes is kept beside it");
-    if (spot_landing_check(r->common.output, err) || net_check(&r->net, &is_one_way, err))
+    if (spot_partial_check(r->common.output, err) || net_check(&r->net, &is_one_way, err))
         return -1;
     if (is_one_way)
         return receive_stream(r, path, err);

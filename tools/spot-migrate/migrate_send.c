@@ -10,7 +10,7 @@
 #include "common/xalloc.h"
 #include "migrate.h"
 #include "migrate_net.h"
-#include "shard/offer.h"
+#include "shard/sender.h"
 
 struct send {
     struct spot_tool_common common;
@@ -20,8 +20,7 @@ struct send {
     double chunk_byte, deadline_s;
 
     struct input in;
-    uint64_t data_at;
-    struct spot_offer *offer;
+    struct spot_sender *sender;
     struct progress progress;
 
     struct spot_crew crew; /* a thread for each stream */
@@ -30,15 +29,6 @@ struct send {
     double alive_s;      /* when there was a receiver last */
     struct spot_err err; /* of the last stream that failed */
 };
-
-static int read_data(void *user, uint64_t at, void *data, size_t n_byte, struct spot_err *err)
-{
-    struct send *s = user;
-
-    return input_read_at(&s->in, s->data_at + at, data, n_byte, err) || input_unchanged(&s->in, err)
-               ? -1
-               : 0;
-}
 
 /* --- one stream, one thread --- */
 
@@ -57,7 +47,7 @@ static void run_stream(void *user)
     if (!stream->port)
         stream->port = net_connect(&s->net, s->net.connect, &err);
     if (stream->port) {
-        rc = spot_offer_serve(s->offer, stream->port, &err);
+        rc = spot_sender_serve(s->sender, stream->port, &err);
         stream->port->close(stream->port);
     }
     pthread_mutex_lock(&s->lock);
@@ -116,7 +106,7 @@ static void show(struct send *s)
 {
     uint64_t raw_byte, wire_byte;
 
-    spot_offer_progress(s->offer, &raw_byte, &wire_byte);
+    spot_sender_progress(s->sender, &raw_byte, &wire_byte);
     progress_show(&s->progress, raw_byte);
 }
 
@@ -130,7 +120,7 @@ static int wait_streams(struct send *s, struct spot_err *err)
         spot_clock_sleep(0.01);
     }
     spot_crew_join(&s->crew);
-    if (spot_offer_is_committed(s->offer))
+    if (spot_sender_is_committed(s->sender))
         return 0;
     *err = last_error(s);
     return -1;
@@ -160,22 +150,23 @@ static int serve_all(struct send *s, struct spot_err *err)
     if (listener < 0)
         return -1;
     s->alive_s = spot_clock_s();
-    while (!rc && !spot_offer_is_committed(s->offer)) {
+    while (!rc && !spot_sender_is_committed(s->sender)) {
         struct spot_port *port = net_accept(&s->net, listener, 0.05);
 
         show(s);
         if (port)
             rc = start_stream(s, port, err);
-        else if (!count_alive(s, &alive_s) && !spot_offer_is_committed(s->offer))
+        else if (!count_alive(s, &alive_s) && !spot_sender_is_committed(s->sender))
             rc = check_alone(s, alive_s, err);
     }
     net_unlisten(&s->net, listener);
     return wait_streams(s, rc ? &last : err) || rc ? -1 : 0;
 }
 
-static int offer_file(struct send *s, enum spot_codec codec, const char *path, struct spot_err *err)
+static int open_sender(struct send *s, enum spot_codec codec, const char *path,
+                       struct spot_err *err)
 {
-    const struct spot_offer_options options = {
+    const struct spot_sender_options options = {
         .codec = codec,
         .chunk_byte = (uint32_t)s->chunk_byte,
         .plan = s->plan,
@@ -185,6 +176,7 @@ static int offer_file(struct send *s, enum spot_codec codec, const char *path, s
         .deadline_s = s->deadline_s >= 0 ? spot_clock_s() + s->deadline_s : 0,
     };
     struct spot_buf header = { 0 };
+    struct spot_source source;
     struct spot_st st = { 0 };
     int rc = -1;
 
@@ -195,12 +187,12 @@ static int offer_file(struct send *s, enum spot_codec codec, const char *path, s
                      s->in.name);
     else if (!input_safetensors(&s->in, &header, &st, err))
         rc = 0;
-    s->data_at = header.n;
+    source = input_source(&s->in, &header);
     if (!rc)
-        s->offer = spot_offer_new(&options, header.data, header.n, read_data, s, err);
+        s->sender = spot_sender_new(&options, &source, err);
     spot_st_release(&st);
     spot_buf_release(&header);
-    return s->offer ? 0 : -1;
+    return s->sender ? 0 : -1;
 }
 
 static int move(struct send *s, struct spot_err *err)
@@ -208,7 +200,7 @@ static int move(struct send *s, struct spot_err *err)
     struct spot_port *port;
     int rc = 0;
 
-    progress_start(&s->progress, &s->common, spot_offer_total(s->offer), 0);
+    progress_start(&s->progress, &s->common, spot_sender_total(s->sender), 0);
     if (s->net.listen) {
         rc = serve_all(s, err);
     } else if (s->net.connect) {
@@ -229,7 +221,7 @@ static int move(struct send *s, struct spot_err *err)
 /* Of several connections an idle one is asked again for what a slow one has not brought. */
 static void tell(const struct send *s, uint64_t raw_byte, uint64_t wire_byte, int rc)
 {
-    const uint64_t total = spot_offer_total(s->offer), once = raw_byte < total ? raw_byte : total;
+    const uint64_t total = spot_sender_total(s->sender), once = raw_byte < total ? raw_byte : total;
     char again[64] = "";
 
     if (raw_byte > total)
@@ -262,12 +254,12 @@ static int run(struct send *s, const char *path, struct spot_err *err)
     }
     if (s->common.output)
         return spot_err_set(err, SPOT_EUSAGE, "-o is for a stream to standard output");
-    if (!offer_file(s, pack.codec, path, err)) {
+    if (!open_sender(s, pack.codec, path, err)) {
         rc = move(s, err);
-        spot_offer_progress(s->offer, &raw_byte, &wire_byte);
+        spot_sender_progress(s->sender, &raw_byte, &wire_byte);
         tell(s, raw_byte, wire_byte, rc);
     }
-    spot_offer_free(s->offer);
+    spot_sender_free(s->sender);
     input_close(&s->in);
     return rc;
 }

@@ -60,11 +60,11 @@ static int on_chunk(void *user, const struct spot_chunk *chunk, const void *raw,
 
 static int read_stream(struct unpack *u, struct spot_err *err)
 {
-    const struct spot_stream_sink sink = { .on_header = on_header,
-                                           .base = find_base,
-                                           .store = output_is_file(&u->out) ? store : NULL,
-                                           .on_chunk = on_chunk,
-                                           .user = u };
+    const struct spot_sink sink = { .begin = on_header,
+                                    .base = find_base,
+                                    .put = output_is_file(&u->out) ? store : NULL,
+                                    .on_chunk = on_chunk,
+                                    .user = u };
     struct spot_stream_reader *r = spot_stream_reader_new(&sink, u->in.name);
     int rc;
 

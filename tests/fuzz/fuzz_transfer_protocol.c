@@ -9,9 +9,9 @@
 
 #include "common/le.h"
 #include "common/xalloc.h"
-#include "shard/fetch.h"
-#include "shard/offer.h"
-#include "shard/parley.h"
+#include "shard/receiver.h"
+#include "shard/sender.h"
+#include "shard/transfer_protocol.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -89,21 +89,22 @@ static int read_data(void *user, uint64_t at, void *data, size_t n_byte, struct 
     return 0;
 }
 
-static void say(struct spot_buf *script, enum spot_parley_type type, uint64_t argument,
+static void say(struct spot_buf *script, enum spot_transfer_type type, uint64_t argument,
                 const void *payload, size_t n)
 {
     struct spot_port *port = tape_new(NULL, script);
 
-    spot_parley_send(port, type, argument, payload, n, NULL);
+    spot_transfer_send(port, type, argument, payload, n, NULL);
     port->close(port);
 }
 
-static struct spot_offer *offer(struct world *w)
+static struct spot_sender *sender(struct world *w)
 {
-    const struct spot_offer_options o = { .codec = SPOT_CODEC_PLANES,
-                                          .chunk_byte = CHUNK,
-                                          .silence_s = 1 };
-    struct spot_offer *made = spot_offer_new(&o, w->file.data, w->n_header, read_data, w, NULL);
+    const struct spot_sender_options o = { .codec = SPOT_CODEC_PLANES,
+                                           .chunk_byte = CHUNK,
+                                           .silence_s = 1 };
+    const struct spot_source source = { w->file.data, w->n_header, NULL, read_data, w };
+    struct spot_sender *made = spot_sender_new(&o, &source, NULL);
 
     if (!made)
         abort();
@@ -119,7 +120,7 @@ static struct world *world(void)
         { .name = name[1], .dtype = SPOT_DT_BF16, .n_dim = 1, .dim = { ELEMENTS } },
     };
     struct spot_buf asks = { 0 };
-    struct spot_offer *o;
+    struct spot_sender *o;
     struct spot_port *port;
     unsigned char want[8];
     uint64_t n;
@@ -133,25 +134,25 @@ static struct world *world(void)
 
         spot_buf_add(&w.file, &byte, 1);
     }
-    snprintf(w.path, sizeof(w.path), "%s/fuzz_parley.%ld",
+    snprintf(w.path, sizeof(w.path), "%s/fuzz_transfer_protocol.%ld",
              access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm", (long)getpid());
     spot_le_put(want, 0, 4);
     spot_le_put(want + 4, (4 * ELEMENTS + CHUNK - 1) / CHUNK + (2 * ELEMENTS + CHUNK - 1) / CHUNK,
                 4);
-    say(&asks, SPOT_PARLEY_MSG_HELLO, SPOT_PARLEY_VERSION, "recv", 4);
-    say(&asks, SPOT_PARLEY_MSG_CREDIT, 1 << 20, NULL, 0);
-    say(&asks, SPOT_PARLEY_MSG_WANT, 0, want, 8);
+    say(&asks, SPOT_TRANSFER_MSG_HELLO, SPOT_TRANSFER_VERSION, "recv", 4);
+    say(&asks, SPOT_TRANSFER_MSG_CREDIT, 1 << 20, NULL, 0);
+    say(&asks, SPOT_TRANSFER_MSG_WANT, 0, want, 8);
     /* one message is taken for each chunk sent: beats, so that all are sent before ASK */
     for (int i = 0; i < 64; i++)
-        say(&asks, SPOT_PARLEY_MSG_BEAT, 0, NULL, 0);
-    say(&asks, SPOT_PARLEY_MSG_ASK, 0, NULL, 0);
-    say(&asks, SPOT_PARLEY_MSG_COMMIT, 0, NULL, 0);
-    o = offer(&w);
+        say(&asks, SPOT_TRANSFER_MSG_BEAT, 0, NULL, 0);
+    say(&asks, SPOT_TRANSFER_MSG_ASK, 0, NULL, 0);
+    say(&asks, SPOT_TRANSFER_MSG_COMMIT, 0, NULL, 0);
+    o = sender(&w);
     port = tape_new(&asks, &w.talk);
-    if (spot_offer_serve(o, port, NULL))
+    if (spot_sender_serve(o, port, NULL))
         abort();
     port->close(port);
-    spot_offer_free(o);
+    spot_sender_free(o);
     spot_buf_release(&asks);
     return &w;
 }
@@ -164,7 +165,7 @@ static size_t good_message(const struct world *w, size_t index, const unsigned c
     size_t from = 0;
 
     while (from < w->talk.n) {
-        const size_t n = SPOT_PARLEY_HEAD + spot_le_get(w->talk.data + from + 8, 4);
+        const size_t n = SPOT_TRANSFER_HEAD + spot_le_get(w->talk.data + from + 8, 4);
 
         *at = w->talk.data + from;
         if (!index--)
@@ -190,18 +191,18 @@ static void write_script(const struct world *w, const uint8_t *data, size_t size
             const uint64_t argument = at < size ? (uint64_t)data[at++] << (op & 56) : 0;
             n = at < size ? data[at++] : 0;
             n = n < size - at ? n : size - at;
-            say(script, (enum spot_parley_type)(1 + (op & 15)), argument, data + at, n);
+            say(script, (enum spot_transfer_type)(1 + (op & 15)), argument, data + at, n);
             at += n;
         } else if ((n = good_message(w, op & 63, &good)) > 0) {
             struct spot_buf payload = { 0 };
 
-            spot_buf_add(&payload, good + SPOT_PARLEY_HEAD, n - SPOT_PARLEY_HEAD);
+            spot_buf_add(&payload, good + SPOT_TRANSFER_HEAD, n - SPOT_TRANSFER_HEAD);
             if (op & 64 && at + 3 <= size && payload.n) {
                 payload.data[spot_le_get(data + at, 2) % payload.n] = data[at + 2];
                 at += 3;
             }
-            say(script, (enum spot_parley_type)spot_le_get(good + 4, 4), spot_le_get(good + 16, 8),
-                payload.data, payload.n);
+            say(script, (enum spot_transfer_type)spot_le_get(good + 4, 4),
+                spot_le_get(good + 16, 8), payload.data, payload.n);
             spot_buf_release(&payload);
         }
     }
@@ -209,12 +210,12 @@ static void write_script(const struct world *w, const uint8_t *data, size_t size
 
 static void serve(struct world *w, const struct spot_buf *script)
 {
-    struct spot_offer *o = offer(w);
+    struct spot_sender *o = sender(w);
     struct spot_port *port = tape_new(script, NULL);
 
-    spot_offer_serve(o, port, NULL);
+    spot_sender_serve(o, port, NULL);
     port->close(port);
-    spot_offer_free(o);
+    spot_sender_free(o);
 }
 
 /* What is in its place after COMMIT, and only then, is the file. */
@@ -247,16 +248,16 @@ static void forget(const struct world *w)
 
 static void receive(const struct world *w, const struct spot_buf *script, bool is_ours)
 {
-    const struct spot_fetch_options options = { .path = w->path, .silence_s = 1 };
-    struct spot_fetch *f = spot_fetch_new(&options);
-    struct spot_fetch_state state;
+    const struct spot_receiver_options options = { .path = w->path, .silence_s = 1 };
+    struct spot_receiver *f = spot_receiver_new(&options);
+    struct spot_receiver_state state;
 
-    if (spot_fetch_add(f, tape_new(script, NULL), NULL))
+    if (spot_receiver_add(f, tape_new(script, NULL), NULL))
         abort();
     do
-        spot_fetch_wait(f, 1, &state);
+        spot_receiver_wait(f, 1, &state);
     while (state.n_port);
-    spot_fetch_free(f);
+    spot_receiver_free(f);
     if (is_ours)
         check_target(w, state.is_committed);
     forget(w);
@@ -277,7 +278,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (data[0] >= 128) {
         spot_buf_add(&script, data + 1, size - 1);
     } else if (data[0] & 1) {
-        say(&script, SPOT_PARLEY_MSG_HELLO, SPOT_PARLEY_VERSION, "recv", 4);
+        say(&script, SPOT_TRANSFER_MSG_HELLO, SPOT_TRANSFER_VERSION, "recv", 4);
         write_script(w, data + 1, size - 1, &script);
     } else {
         is_ours = data[0] & 2;

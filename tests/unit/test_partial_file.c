@@ -50,26 +50,26 @@ START_TEST(what_came_before_an_orderly_end_does_not_come_again)
 {
     enum { CHUNK = 4096 };
     struct file f;
-    struct spot_offer *offer;
-    struct spot_fetch *fetch;
-    struct spot_fetch_state state;
+    struct spot_sender *sender;
+    struct spot_receiver *receiver;
+    struct spot_receiver_state state;
     struct spot_port *end[2];
-    struct sender sender;
+    struct serving serving;
 
     set_up();
     make_file(&f, 100000, 10, 14);
-    offer = offer_of(&f, CHUNK, 0);
-    fetch = fetch_of(UINT64_C(1) << 40);
+    sender = sender_of(&f, CHUNK, 0);
+    receiver = receiver_of(UINT64_C(1) << 40);
     make_pair(2, end);
-    start_sender(&sender, offer, end[0]);
-    ck_assert_int_eq(spot_fetch_add(fetch, cut_after(end[1], f.bytes.n / 2, SIZE_MAX, false), NULL),
-                     0);
-    ck_assert(!wait_for(fetch, &state));
+    start_serving(&serving, sender, end[0]);
+    ck_assert_int_eq(
+        spot_receiver_add(receiver, cut_after(end[1], f.bytes.n / 2, SIZE_MAX, false), NULL), 0);
+    ck_assert(!wait_for(receiver, &state));
     ck_assert_uint_ge(state.have_byte, 10 * CHUNK);
-    spot_fetch_free(fetch);
-    pthread_join(sender.thread, NULL);
+    spot_receiver_free(receiver);
+    pthread_join(serving.thread, NULL);
     ck_assert_uint_eq(journal_records(), state.have_byte / CHUNK);
-    spot_offer_free(offer);
+    spot_sender_free(sender);
     spot_buf_release(&f.bytes);
     tear_down();
 }
@@ -89,9 +89,9 @@ START_TEST(a_receiver_killed_after_every_byte_finds_what_it_had)
     ck_assert(attempt(&f, CHUNK, SIZE_MAX, SIZE_MAX, &whole));
     unlink(target);
     for (size_t n = 0; WEXITSTATUS(status) == 9; n++) {
-        struct spot_offer *offer = offer_of(&f, CHUNK, 0);
+        struct spot_sender *sender = sender_of(&f, CHUNK, 0);
         struct spot_port *end[2];
-        struct sender sender;
+        struct serving serving;
         size_t n_safe;
         pid_t child;
 
@@ -99,24 +99,24 @@ START_TEST(a_receiver_killed_after_every_byte_finds_what_it_had)
         child = fork();
         ck_assert_int_ge(child, 0);
         if (!child) {
-            struct spot_fetch *fetch = fetch_of(1);
-            struct spot_fetch_state state;
+            struct spot_receiver *receiver = receiver_of(1);
+            struct spot_receiver_state state;
 
             end[0]->close(end[0]);
-            spot_fetch_add(fetch, cut_after(end[1], n, SIZE_MAX, true), NULL);
-            wait_for(fetch, &state);
-            spot_fetch_free(fetch);
+            spot_receiver_add(receiver, cut_after(end[1], n, SIZE_MAX, true), NULL);
+            wait_for(receiver, &state);
+            spot_receiver_free(receiver);
             _exit(state.is_committed ? 0 : 1);
         }
         end[1]->close(end[1]);
-        start_sender(&sender, offer, end[0]);
-        pthread_join(sender.thread, NULL);
+        start_serving(&serving, sender, end[0]);
+        pthread_join(serving.thread, NULL);
         ck_assert_int_eq(waitpid(child, &status, 0), child);
         ck_assert(WIFEXITED(status) && (WEXITSTATUS(status) == 9 || !WEXITSTATUS(status)));
-        spot_offer_free(offer);
+        spot_sender_free(sender);
         n_safe = journal_records();
         if (!target_is(&f)) {
-            ck_assert_int_ne(sender.rc, 0);
+            ck_assert_int_ne(serving.rc, 0);
             ck_assert_msg(attempt(&f, CHUNK, SIZE_MAX, SIZE_MAX, &again), "killed at %zu", n);
             /* what the journal names does not come again */
             ck_assert_uint_le(again + n_safe * CHUNK / 2, whole);
@@ -194,27 +194,27 @@ START_TEST(a_part_that_was_changed_meanwhile_is_not_believed)
 }
 END_TEST
 
-/* All of a file into a landing, but for the commit. */
-static struct spot_landing *land_all(const struct file *f)
+/* All of a file into a partial file, but for the commit. */
+static struct spot_partial *write_all(const struct file *f)
 {
     const struct spot_stream_info info = { .chunk_byte = 4096, .stream_id = 1 };
-    const struct spot_landing_options options = { 0 };
-    struct spot_landing *l =
-        spot_landing_open(target, &info, f->bytes.data, f->n_header, &options, NULL);
+    const struct spot_partial_options options = { 0 };
+    struct spot_partial *p =
+        spot_partial_open(target, &info, f->bytes.data, f->n_header, &options, NULL);
     uint64_t n;
 
-    ck_assert_ptr_nonnull(l);
-    n = spot_landing_missing(l);
+    ck_assert_ptr_nonnull(p);
+    n = spot_partial_missing(p);
     for (uint64_t i = 0; i < n; i++) {
         struct spot_chunk chunk;
         const unsigned char *raw;
 
-        spot_chunk_map_get(spot_landing_map(l), i, &chunk);
+        spot_chunk_map_get(spot_partial_map(p), i, &chunk);
         raw = f->bytes.data + f->n_header + chunk.raw_off;
         chunk.hash = spot_hash64(raw, chunk.raw_byte);
-        ck_assert_int_eq(spot_landing_put(l, &chunk, raw, NULL), 0);
+        ck_assert_int_eq(spot_partial_put(p, &chunk, raw, NULL), 0);
     }
-    return l;
+    return p;
 }
 
 /* _i: nobody interferes; another file is put there; it is removed; the directory is another one;
@@ -222,13 +222,13 @@ static struct spot_landing *land_all(const struct file *f)
 START_TEST(what_is_committed_is_what_was_written)
 {
     struct spot_err err = { 0 };
-    struct spot_landing *l;
+    struct spot_partial *p;
     struct file f;
     char away[128];
 
     set_up();
     make_file(&f, 5000, 10, 15);
-    l = land_all(&f);
+    p = write_all(&f);
     snprintf(away, sizeof(away), "%s.away", _i == 3 ? dir : part);
     if (_i == 1) {
         ck_assert_int_eq(rename(part, away), 0);
@@ -244,11 +244,11 @@ START_TEST(what_is_committed_is_what_was_written)
         if (_i == 5)
             close(open(journal, O_CREAT | O_WRONLY, 0600));
     }
-    ck_assert_int_eq(spot_landing_commit(l, &err), _i ? -1 : 0);
+    ck_assert_int_eq(spot_partial_commit(p, &err), _i ? -1 : 0);
     ck_assert_int_eq(target_is(&f), !_i);
     if (_i)
         ck_assert_ptr_nonnull(strstr(err.msg, "was removed or replaced while it was written"));
-    spot_landing_free(l);
+    spot_partial_free(p);
     spot_buf_release(&f.bytes);
     if (_i == 3) {
         rmdir(dir);
@@ -263,8 +263,8 @@ END_TEST
 START_TEST(two_receivers_never_share_a_part)
 {
     const struct spot_stream_info info = { .chunk_byte = 4096, .stream_id = 2 };
-    const struct spot_landing_options options = { 0 };
-    struct spot_landing *l;
+    const struct spot_partial_options options = { 0 };
+    struct spot_partial *p;
     struct file f, other;
     int status;
     pid_t child;
@@ -274,22 +274,22 @@ START_TEST(two_receivers_never_share_a_part)
     set_up();
     make_file(&f, 5000, 10, 15);
     make_file(&other, 5000, 10, 16);
-    l = land_all(&f);
+    p = write_all(&f);
     unlink(journal);
     child = fork();
     ck_assert_int_ge(child, 0);
     if (!child) {
         struct spot_err err = { 0 };
 
-        if (spot_landing_open(target, &info, other.bytes.data, other.n_header, &options, &err))
+        if (spot_partial_open(target, &info, other.bytes.data, other.n_header, &options, &err))
             _exit(1);
         _exit(strstr(err.msg, ".part' is in use by another process") ? 0 : 2);
     }
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert_int_eq(status, 0);
-    ck_assert_int_eq(spot_landing_commit(l, NULL), -1); /* the journal there is the other's */
+    ck_assert_int_eq(spot_partial_commit(p, NULL), -1); /* the journal there is the other's */
     ck_assert_int_eq(access(target, F_OK), -1);
-    spot_landing_free(l);
+    spot_partial_free(p);
     spot_buf_release(&f.bytes);
     spot_buf_release(&other.bytes);
     tear_down();
@@ -320,9 +320,9 @@ END_TEST
 START_TEST(a_disk_that_fills_up_is_told_to_both_ends)
 {
     struct file f;
-    struct spot_offer *offer;
+    struct spot_sender *sender;
     struct spot_port *end[2];
-    struct sender sender;
+    struct serving serving;
     pid_t child;
     int status;
 
@@ -330,31 +330,31 @@ START_TEST(a_disk_that_fills_up_is_told_to_both_ends)
         return;
     set_up();
     make_file(&f, 100000, 10, 11);
-    offer = offer_of(&f, 4096, 0);
+    sender = sender_of(&f, 4096, 0);
     make_pair(5, end);
     child = fork();
     ck_assert_int_ge(child, 0);
     if (!child) {
         const struct rlimit limit = { 1 << 18, 1 << 18 };
-        struct spot_fetch *fetch = fetch_of(1);
-        struct spot_fetch_state state;
+        struct spot_receiver *receiver = receiver_of(1);
+        struct spot_receiver_state state;
 
         signal(SIGXFSZ, SIG_IGN);
         end[0]->close(end[0]);
-        if (spot_fetch_add(fetch, end[1], NULL) || setrlimit(RLIMIT_FSIZE, &limit))
+        if (spot_receiver_add(receiver, end[1], NULL) || setrlimit(RLIMIT_FSIZE, &limit))
             _exit(2);
-        wait_for(fetch, &state);
-        spot_fetch_free(fetch);
+        wait_for(receiver, &state);
+        spot_receiver_free(receiver);
         _exit(state.is_committed ? 0 : state.is_fatal && state.err.code == SPOT_ESYS ? 4 : 3);
     }
     end[1]->close(end[1]);
-    start_sender(&sender, offer, end[0]);
-    pthread_join(sender.thread, NULL);
+    start_serving(&serving, sender, end[0]);
+    pthread_join(serving.thread, NULL);
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert_int_eq(WEXITSTATUS(status), 4);
-    ck_assert_int_eq(sender.rc, -1);
+    ck_assert_int_eq(serving.rc, -1);
     ck_assert_int_eq(target_is(&f), 0);
-    spot_offer_free(offer);
+    spot_sender_free(sender);
     spot_buf_release(&f.bytes);
     tear_down();
 }
@@ -362,7 +362,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("landing");
+    Suite *suite = suite_create("partial_file");
     TCase *tc = tcase_create("core");
     SRunner *runner;
     int failed;

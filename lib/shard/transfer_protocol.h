@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* parley.h - the messages between the two ends of a move.
+/* transfer_protocol.h - the messages between the two ends of a move.
  *
  * 24 bytes: u32 magic | u32 type | u32 payload bytes | u32 check | u64 argument; then the payload.
  * The check covers the header and, but for chunks, which carry their own, the payload.
@@ -15,8 +15,8 @@
  *             ASK     send SUMS
  *             COMMIT  the file is whole, verified and durable: the source may let go
  */
-#ifndef SPOT_SHARD_PARLEY_H
-#define SPOT_SHARD_PARLEY_H
+#ifndef SPOT_SHARD_TRANSFER_PROTOCOL_H
+#define SPOT_SHARD_TRANSFER_PROTOCOL_H
 
 #include <stdint.h>
 
@@ -28,49 +28,49 @@
 extern "C" {
 #endif
 
-enum { SPOT_PARLEY_VERSION = 1, SPOT_PARLEY_HEAD = 24, SPOT_PARLEY_PAYLOAD_MAX = 104 << 20 };
+enum { SPOT_TRANSFER_VERSION = 1, SPOT_TRANSFER_HEAD = 24, SPOT_TRANSFER_PAYLOAD_MAX = 104 << 20 };
 
-enum spot_parley_type {
-    SPOT_PARLEY_MSG_HELLO = 1,
-    SPOT_PARLEY_MSG_BEAT,
-    SPOT_PARLEY_MSG_FAIL,
-    SPOT_PARLEY_MSG_HEAD,
-    SPOT_PARLEY_MSG_CHUNK,
-    SPOT_PARLEY_MSG_SUMS,
-    SPOT_PARLEY_MSG_WANT,
-    SPOT_PARLEY_MSG_CREDIT,
-    SPOT_PARLEY_MSG_ASK,
-    SPOT_PARLEY_MSG_COMMIT,
-    SPOT_PARLEY_MSG_TYPES,
+enum spot_transfer_type {
+    SPOT_TRANSFER_MSG_HELLO = 1,
+    SPOT_TRANSFER_MSG_BEAT,
+    SPOT_TRANSFER_MSG_FAIL,
+    SPOT_TRANSFER_MSG_HEAD,
+    SPOT_TRANSFER_MSG_CHUNK,
+    SPOT_TRANSFER_MSG_SUMS,
+    SPOT_TRANSFER_MSG_WANT,
+    SPOT_TRANSFER_MSG_CREDIT,
+    SPOT_TRANSFER_MSG_ASK,
+    SPOT_TRANSFER_MSG_COMMIT,
+    SPOT_TRANSFER_MSG_TYPES,
 };
 
-struct spot_parley_message {
-    enum spot_parley_type type;
+struct spot_transfer_message {
+    enum spot_transfer_type type;
     uint64_t argument;
     struct spot_buf payload; /* reused from message to message */
 };
 
 /* Returns 0, or -1 with *err (SPOT_ESYS). */
-int spot_parley_send(struct spot_port *port, enum spot_parley_type type, uint64_t argument,
-                     const void *payload, size_t n_byte, struct spot_err *err);
+int spot_transfer_send(struct spot_port *port, enum spot_transfer_type type, uint64_t argument,
+                       const void *payload, size_t n_byte, struct spot_err *err);
 
 /* The next message. Returns 0, or -1 with *err: SPOT_ESYS when the peer is gone or
  * silent, SPOT_EDATA for a message that is none, what the peer said for FAIL. */
-int spot_parley_receive(struct spot_port *port, struct spot_parley_message *message,
-                        struct spot_err *err);
+int spot_transfer_receive(struct spot_port *port, struct spot_transfer_message *message,
+                          struct spot_err *err);
 
 /* Seconds between two BEATs of a side that works and says nothing else, for a peer that takes a
  * silence of silence_s for death: a second at most. */
-double spot_parley_beat_s(double silence_s);
+double spot_transfer_beat_s(double silence_s);
 
 /* Exchange HELLO. `role` is "send" or "recv"; the peer has to be the other, of our version. */
-int spot_parley_meet(struct spot_port *port, const char *role, struct spot_err *err);
+int spot_transfer_meet(struct spot_port *port, const char *role, struct spot_err *err);
 
 /* Tell the peer why we leave; what goes wrong with that is not reported. */
-void spot_parley_fail(struct spot_port *port, const struct spot_err *why);
+void spot_transfer_fail(struct spot_port *port, const struct spot_err *why);
 
 #ifdef __cplusplus
 }
 #endif
 
-#endif /* SPOT_SHARD_PARLEY_H */
+#endif /* SPOT_SHARD_TRANSFER_PROTOCOL_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "shard/parley.h"
+#include "shard/transfer_protocol.h"
 
 #include <stdbool.h>
 #include <string.h>
@@ -23,15 +23,15 @@ static uint32_t check_of(const unsigned char *head, const void *payload, size_t 
     return (uint32_t)spot_hash64(covered, sizeof(covered));
 }
 
-static size_t covered_byte(enum spot_parley_type type, size_t n_byte)
+static size_t covered_byte(enum spot_transfer_type type, size_t n_byte)
 {
-    return type == SPOT_PARLEY_MSG_CHUNK ? 0 : n_byte;
+    return type == SPOT_TRANSFER_MSG_CHUNK ? 0 : n_byte;
 }
 
-int spot_parley_send(struct spot_port *port, enum spot_parley_type type, uint64_t argument,
-                     const void *payload, size_t n_byte, struct spot_err *err)
+int spot_transfer_send(struct spot_port *port, enum spot_transfer_type type, uint64_t argument,
+                       const void *payload, size_t n_byte, struct spot_err *err)
 {
-    unsigned char head[SPOT_PARLEY_HEAD];
+    unsigned char head[SPOT_TRANSFER_HEAD];
 
     spot_le_put(head, MAGIC, 4);
     spot_le_put(head + 4, (uint64_t)type, 4);
@@ -61,20 +61,20 @@ static int read_payload(struct spot_port *port, size_t n_byte, struct spot_buf *
     return 0;
 }
 
-static int receive_any(struct spot_port *port, size_t most, struct spot_parley_message *m,
+static int receive_any(struct spot_port *port, size_t most, struct spot_transfer_message *m,
                        struct spot_err *err)
 {
-    unsigned char head[SPOT_PARLEY_HEAD];
+    unsigned char head[SPOT_TRANSFER_HEAD];
     uint64_t type, n_byte;
 
     if (spot_port_read_all(port, head, sizeof(head), err))
         return -1;
     type = spot_le_get(head + 4, 4);
     n_byte = spot_le_get(head + 8, 4);
-    if (spot_le_get(head, 4) != MAGIC || type < SPOT_PARLEY_MSG_HELLO ||
-        type >= SPOT_PARLEY_MSG_TYPES || n_byte > most)
+    if (spot_le_get(head, 4) != MAGIC || type < SPOT_TRANSFER_MSG_HELLO ||
+        type >= SPOT_TRANSFER_MSG_TYPES || n_byte > most)
         return spot_err_set(err, SPOT_EDATA, "the peer does not speak our language");
-    m->type = (enum spot_parley_type)type;
+    m->type = (enum spot_transfer_type)type;
     m->argument = spot_le_get(head + 16, 8);
     if (read_payload(port, n_byte, &m->payload, err))
         return -1;
@@ -85,7 +85,7 @@ static int receive_any(struct spot_port *port, size_t most, struct spot_parley_m
 }
 
 /* A stranger's words go to a terminal and into logs. */
-static int tell(const struct spot_parley_message *m, struct spot_err *err)
+static int tell(const struct spot_transfer_message *m, struct spot_err *err)
 {
     char why[400];
     const size_t n = m->payload.n < sizeof(why) ? m->payload.n : sizeof(why) - 1;
@@ -98,20 +98,21 @@ static int tell(const struct spot_parley_message *m, struct spot_err *err)
                         "the peer says: %s", why);
 }
 
-static int receive_most(struct spot_port *port, size_t most, struct spot_parley_message *m,
+static int receive_most(struct spot_port *port, size_t most, struct spot_transfer_message *m,
                         struct spot_err *err)
 {
     if (receive_any(port, most, m, err))
         return -1;
-    return m->type == SPOT_PARLEY_MSG_FAIL ? tell(m, err) : 0;
+    return m->type == SPOT_TRANSFER_MSG_FAIL ? tell(m, err) : 0;
 }
 
-int spot_parley_receive(struct spot_port *port, struct spot_parley_message *m, struct spot_err *err)
+int spot_transfer_receive(struct spot_port *port, struct spot_transfer_message *m,
+                          struct spot_err *err)
 {
-    return receive_most(port, SPOT_PARLEY_PAYLOAD_MAX, m, err);
+    return receive_most(port, SPOT_TRANSFER_PAYLOAD_MAX, m, err);
 }
 
-double spot_parley_beat_s(double silence_s)
+double spot_transfer_beat_s(double silence_s)
 {
     return silence_s < 10 ? silence_s / 10 : 1;
 }
@@ -121,21 +122,21 @@ static bool is_text(const struct spot_buf *payload, const char *text)
     return payload->n == strlen(text) && !memcmp(payload->data, text, payload->n);
 }
 
-int spot_parley_meet(struct spot_port *port, const char *role, struct spot_err *err)
+int spot_transfer_meet(struct spot_port *port, const char *role, struct spot_err *err)
 {
     const char *other = !strcmp(role, "send") ? "recv" : "send";
-    struct spot_parley_message m = { 0 };
+    struct spot_transfer_message m = { 0 };
     int rc = -1;
 
-    if (spot_parley_send(port, SPOT_PARLEY_MSG_HELLO, SPOT_PARLEY_VERSION, role, strlen(role),
-                         err) ||
+    if (spot_transfer_send(port, SPOT_TRANSFER_MSG_HELLO, SPOT_TRANSFER_VERSION, role, strlen(role),
+                           err) ||
         receive_most(port, GREETING_MAX, &m, err))
         goto out;
-    if (m.type != SPOT_PARLEY_MSG_HELLO)
+    if (m.type != SPOT_TRANSFER_MSG_HELLO)
         spot_err_set(err, SPOT_EDATA, "the peer does not greet");
-    else if (m.argument != SPOT_PARLEY_VERSION)
+    else if (m.argument != SPOT_TRANSFER_VERSION)
         spot_err_set(err, SPOT_EDATA, "the peer speaks version %llu, this program version %d",
-                     (unsigned long long)m.argument, SPOT_PARLEY_VERSION);
+                     (unsigned long long)m.argument, SPOT_TRANSFER_VERSION);
     else if (!is_text(&m.payload, other))
         spot_err_set(err, SPOT_EDATA, "the peer does not %s", other);
     else
@@ -145,8 +146,8 @@ out:
     return rc;
 }
 
-void spot_parley_fail(struct spot_port *port, const struct spot_err *why)
+void spot_transfer_fail(struct spot_port *port, const struct spot_err *why)
 {
-    spot_parley_send(port, SPOT_PARLEY_MSG_FAIL, (uint64_t)why->code, why->msg, strlen(why->msg),
-                     NULL);
+    spot_transfer_send(port, SPOT_TRANSFER_MSG_FAIL, (uint64_t)why->code, why->msg,
+                       strlen(why->msg), NULL);
 }

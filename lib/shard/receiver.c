@@ -1,0 +1,580 @@
+/* SPDX-License-Identifier: MIT */
+#include "shard/receiver.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/clock.h"
+#include "common/crew.h"
+#include "common/le.h"
+#include "common/xalloc.h"
+#include "shard/transfer_protocol.h"
+
+enum {
+    ASKED_MAX = 64, /* chunks on their way to one port */
+    COPIES_MAX = 2, /* ports asked for the same chunk */
+};
+
+/* With nothing left to ask for, wait so long before asking for what others were asked for. */
+static const double patience_s = 0.05;
+
+struct spot_receiver {
+    struct spot_receiver_options options;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct spot_partial *partial; /* NULL until the first HEAD */
+    struct spot_buf head;         /* all ports have to say the same */
+    uint8_t *asked;               /* [chunks]: how many ports were asked for it */
+    uint64_t cursor;              /* nothing below is missing and unasked */
+    uint64_t stream_id, wire_byte;
+    bool is_opening, is_committing, is_committed, is_fatal, is_closing;
+    int n_port;
+    struct spot_err err;
+    struct spot_crew crew; /* a thread for each port */
+};
+
+/* One port and its thread. */
+struct pull {
+    struct spot_receiver *receiver;
+    struct spot_port *port;
+    struct spot_coder coder;
+    struct spot_transfer_message message;
+    struct spot_buf raw;
+    uint32_t asked[ASKED_MAX];
+    size_t n_asked;
+    uint64_t credit_byte; /* used up and not yet given again */
+    double heard_s;       /* when the sender last said something */
+    double spoke_s;       /* when it was last told that a partial file is being opened */
+    double idle_s;        /* without anything to ask for */
+    bool is_mute;         /* the sender reads no more */
+};
+
+struct spot_receiver *spot_receiver_new(const struct spot_receiver_options *options)
+{
+    struct spot_receiver *r = spot_xcalloc(1, sizeof(*r));
+    pthread_condattr_t attr;
+
+    r->options = *options;
+    if (!r->options.window_byte)
+        r->options.window_byte = 8 << 20;
+    if (r->options.silence_s <= 0)
+        r->options.silence_s = 10;
+    pthread_mutex_init(&r->lock, NULL);
+    pthread_condattr_init(&attr);
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    pthread_cond_init(&r->changed, &attr);
+    pthread_condattr_destroy(&attr);
+    return r;
+}
+
+/* With the lock: wait for a change, at most limit_s. */
+static void wait_changed(struct spot_receiver *r, double limit_s)
+{
+    struct timespec t;
+    long ns;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    ns = t.tv_nsec + (long)((limit_s - (double)(time_t)limit_s) * 1e9);
+    t.tv_sec += (time_t)limit_s + ns / 1000000000;
+    t.tv_nsec = ns % 1000000000;
+    pthread_cond_timedwait(&r->changed, &r->lock, &t);
+}
+
+void spot_receiver_free(struct spot_receiver *r)
+{
+    if (!r)
+        return;
+    pthread_mutex_lock(&r->lock);
+    r->is_closing = true;
+    pthread_cond_broadcast(&r->changed);
+    pthread_mutex_unlock(&r->lock);
+    spot_crew_join(&r->crew);
+    spot_partial_free(r->partial);
+    spot_buf_release(&r->head);
+    free(r->asked);
+    pthread_cond_destroy(&r->changed);
+    pthread_mutex_destroy(&r->lock);
+    free(r);
+}
+
+static double beat_s(const struct spot_receiver *r)
+{
+    return spot_transfer_beat_s(r->options.silence_s);
+}
+
+/* With the lock, which is given back meanwhile: wait for a change, and be heard. */
+static int wait_heard(struct pull *p, struct spot_err *err)
+{
+    struct spot_receiver *r = p->receiver;
+    int rc;
+
+    wait_changed(r, beat_s(r));
+    pthread_mutex_unlock(&r->lock);
+    rc = spot_transfer_send(p->port, SPOT_TRANSFER_MSG_BEAT, 0, NULL, 0, err);
+    pthread_mutex_lock(&r->lock);
+    return rc;
+}
+
+/* What goes wrong with the port is seen when it is used next: the file serves others, too. */
+static void beat(void *user)
+{
+    struct pull *p = user;
+
+    if (spot_clock_s() - p->spoke_s < beat_s(p->receiver))
+        return;
+    (void)spot_transfer_send(p->port, SPOT_TRANSFER_MSG_BEAT, 0, NULL, 0, NULL);
+    p->spoke_s = spot_clock_s();
+}
+
+/* Without the lock: what an earlier attempt left is read again. */
+static struct spot_partial *open_partial(struct pull *p, const struct spot_stream_info *info,
+                                         const struct spot_buf *header, struct spot_err *err)
+{
+    const struct spot_receiver *r = p->receiver;
+    struct spot_partial_options options = r->options.partial;
+
+    p->spoke_s = spot_clock_s();
+    options.at_work = beat;
+    options.user = p;
+    return spot_partial_open(r->options.path, info, header->data, header->n, &options, err);
+}
+
+/* With the lock: no port can help, and this is why. */
+static void give_up(struct spot_receiver *r, const struct spot_err *why)
+{
+    r->is_fatal = true;
+    r->err = *why;
+    pthread_cond_broadcast(&r->changed);
+}
+
+/* With the lock, which is given back meanwhile: the first HEAD opens the file. */
+static int adopt_first(struct pull *p, struct spot_err *err)
+{
+    struct spot_receiver *r = p->receiver;
+    const struct spot_buf *head = &p->message.payload;
+    struct spot_stream_info info = { 0 };
+    struct spot_buf header = { 0 };
+    struct spot_partial *partial;
+    size_t used, need;
+
+    if (r->is_fatal)
+        return spot_err_set(err, SPOT_ESYS, "the receiver stops");
+    if (spot_stream_get_head(&p->coder, head->data, head->n, &info, &header, &used, &need, err)) {
+        spot_buf_release(&header);
+        return -1;
+    }
+    if (!used || used != head->n) {
+        spot_buf_release(&header);
+        return spot_err_set(err, SPOT_EDATA, "the head of the stream is cut short");
+    }
+    r->is_opening = true;
+    pthread_mutex_unlock(&r->lock);
+    partial = open_partial(p, &info, &header, err);
+    spot_buf_release(&header);
+    pthread_mutex_lock(&r->lock);
+    r->is_opening = false;
+    if (!partial) {
+        give_up(r, err);
+        return -1;
+    }
+    pthread_cond_broadcast(&r->changed);
+    r->partial = partial;
+    r->stream_id = info.stream_id;
+    r->asked = spot_xcalloc((size_t)spot_chunk_map_count(spot_partial_map(r->partial)), 1);
+    spot_buf_add(&r->head, head->data, head->n);
+    return 0;
+}
+
+/* With the lock: every further HEAD has to be the first one's. */
+static int match_head(const struct pull *p, struct spot_err *err)
+{
+    const struct spot_buf *first = &p->receiver->head, *head = &p->message.payload;
+
+    if (first->n == head->n && !memcmp(first->data, head->data, head->n))
+        return 0;
+    return spot_err_set(err, SPOT_EDATA, "this holder has another file than the first one");
+}
+
+static int take_head(struct pull *p, struct spot_err *err)
+{
+    struct spot_receiver *r = p->receiver;
+    int rc = 0;
+
+    do {
+        if (spot_transfer_receive(p->port, &p->message, err))
+            return -1;
+    } while (p->message.type == SPOT_TRANSFER_MSG_BEAT);
+    if (p->message.type != SPOT_TRANSFER_MSG_HEAD)
+        return spot_err_set(err, SPOT_EDATA, "the sender does not start with a head");
+    pthread_mutex_lock(&r->lock);
+    while (r->is_opening && !rc)
+        rc = wait_heard(p, err);
+    if (!rc)
+        rc = r->partial ? match_head(p, err) : adopt_first(p, err);
+    pthread_mutex_unlock(&r->lock);
+    return rc;
+}
+
+/* With the lock: is there another chunk for this port? First those that nobody was asked for. */
+static bool next_chunk(struct spot_receiver *r, uint64_t *seq)
+{
+    const uint64_t n = spot_chunk_map_count(spot_partial_map(r->partial));
+
+    while (r->cursor < n && (r->asked[r->cursor] || spot_partial_has(r->partial, r->cursor)))
+        r->cursor++;
+    *seq = r->cursor;
+    return r->cursor < n;
+}
+
+static bool is_mine(const struct pull *p, uint64_t seq)
+{
+    for (size_t i = 0; i < p->n_asked; i++)
+        if (p->asked[i] == seq)
+            return true;
+    return false;
+}
+
+/* With the lock: a chunk that another port is slow to bring, from the end, where it comes last. */
+static bool steal_chunk(const struct pull *p, uint64_t *seq)
+{
+    struct spot_receiver *r = p->receiver;
+
+    for (uint64_t i = spot_chunk_map_count(spot_partial_map(r->partial)); i-- > 0;)
+        if (r->asked[i] && r->asked[i] < COPIES_MAX && !spot_partial_has(r->partial, i) &&
+            !is_mine(p, i)) {
+            *seq = i;
+            return true;
+        }
+    return false;
+}
+
+static void add_want(struct spot_buf *want, uint64_t seq)
+{
+    unsigned char *last = want->n ? want->data + want->n - 8 : NULL;
+
+    if (last && spot_le_get(last, 4) + spot_le_get(last + 4, 4) == seq) {
+        spot_le_put(last + 4, spot_le_get(last + 4, 4) + 1, 4);
+        return;
+    }
+    spot_le_put(spot_buf_more(want, 8), seq, 4);
+    spot_le_put(want->data + want->n + 4, 1, 4);
+    want->n += 8;
+}
+
+/* Ask for more when half of the window has come. */
+static int ask(struct pull *p, struct spot_err *err)
+{
+    struct spot_receiver *r = p->receiver;
+    struct spot_buf want = { 0 };
+    uint64_t window, seq;
+    int rc = 0;
+
+    pthread_mutex_lock(&r->lock);
+    window = 2 * r->options.window_byte / spot_partial_map(r->partial)->chunk_byte;
+    window = window < 2 ? 2 : window > ASKED_MAX ? ASKED_MAX : window;
+    if (p->n_asked <= window / 2) {
+        while (p->n_asked < window && next_chunk(r, &seq)) {
+            r->asked[seq]++;
+            p->asked[p->n_asked++] = (uint32_t)seq;
+            add_want(&want, seq);
+        }
+        if (!p->n_asked && p->idle_s >= patience_s && steal_chunk(p, &seq)) {
+            r->asked[seq]++;
+            p->asked[p->n_asked++] = (uint32_t)seq;
+            add_want(&want, seq);
+        }
+    }
+    pthread_mutex_unlock(&r->lock);
+    if (want.n)
+        p->idle_s = 0;
+    if (want.n)
+        rc = spot_transfer_send(p->port, SPOT_TRANSFER_MSG_WANT, 0, want.data, want.n, err);
+    spot_buf_release(&want);
+    return rc;
+}
+
+/* With the lock: this port brings chunk number `at` of its list no more. */
+static void drop_asked(struct pull *p, size_t at)
+{
+    struct spot_receiver *r = p->receiver;
+    const uint32_t seq = p->asked[at];
+
+    r->asked[seq]--;
+    p->asked[at] = p->asked[--p->n_asked];
+    if (!r->asked[seq] && seq < r->cursor)
+        r->cursor = seq;
+}
+
+static int put_chunk(void *user, const struct spot_chunk *chunk, const void *raw,
+                     struct spot_err *err)
+{
+    struct pull *p = user;
+    struct spot_receiver *r = p->receiver;
+
+    if (!spot_partial_put(r->partial, chunk, raw, err))
+        return 0;
+    pthread_mutex_lock(&r->lock);
+    give_up(r, err); /* the disk, or the source, will be no better over another port */
+    pthread_mutex_unlock(&r->lock);
+    spot_transfer_fail(p->port, err);
+    return -1;
+}
+
+static int take_chunk(struct pull *p, struct spot_err *err)
+{
+    struct spot_receiver *r = p->receiver;
+    const struct spot_buf *m = &p->message.payload;
+    const struct spot_sink sink = { .put = put_chunk, .user = p };
+    struct spot_chunk chunk;
+    const void *raw;
+
+    if (m->n < SPOT_CHUNK_HEAD_BYTE)
+        return spot_err_set(err, SPOT_EDATA, "a chunk is cut short");
+    if (spot_chunk_parse(m->data, spot_partial_map(r->partial), r->stream_id, &chunk, err))
+        return -1;
+    if (chunk.stored_byte != m->n - SPOT_CHUNK_HEAD_BYTE || !is_mine(p, chunk.seq))
+        return spot_err_set(err, SPOT_EDATA, "chunk %u was not asked for like this", chunk.seq);
+    if (!spot_partial_has(r->partial, chunk.seq) &&
+        spot_sink_take(&sink, &p->coder, &chunk, m->data + SPOT_CHUNK_HEAD_BYTE, NULL, &p->raw,
+                       &raw, err))
+        return -1;
+    pthread_mutex_lock(&r->lock);
+    r->wire_byte += m->n;
+    for (size_t i = 0; i < p->n_asked; i++)
+        if (p->asked[i] == chunk.seq) {
+            drop_asked(p, i);
+            break;
+        }
+    if (!spot_partial_missing(r->partial))
+        pthread_cond_broadcast(&r->changed);
+    pthread_mutex_unlock(&r->lock);
+    p->credit_byte += m->n;
+    if (p->credit_byte < r->options.window_byte / 4 || p->is_mute)
+        return 0;
+    p->credit_byte = 0;
+    return spot_transfer_send(p->port, SPOT_TRANSFER_MSG_CREDIT, r->options.window_byte / 4, NULL,
+                              0, err);
+}
+
+/* In short waits: what this port was asked for may meanwhile have come over another one. */
+static int receive_one(struct pull *p, struct spot_err *err)
+{
+    if (!p->port->wait(p->port, 0.2)) {
+        if (spot_clock_s() - p->heard_s > p->receiver->options.silence_s)
+            return spot_err_set(err, SPOT_ESYS, "the sender was silent for %g s",
+                                p->receiver->options.silence_s);
+        return 0;
+    }
+    if (spot_transfer_receive(p->port, &p->message, err))
+        return -1;
+    p->heard_s = spot_clock_s();
+    if (p->message.type == SPOT_TRANSFER_MSG_BEAT)
+        return 0;
+    if (p->message.type == SPOT_TRANSFER_MSG_CHUNK)
+        return take_chunk(p, err);
+    return spot_err_set(err, SPOT_EDATA, "the sender says what it should not");
+}
+
+/* Nothing to ask for, all is on its way to other ports: stay, be heard, notice the peer's end. */
+static int idle(struct pull *p, struct spot_err *err)
+{
+    struct spot_receiver *r = p->receiver;
+    const double start_s = spot_clock_s();
+
+    pthread_mutex_lock(&r->lock);
+    if (spot_partial_missing(r->partial))
+        wait_changed(r, patience_s);
+    pthread_mutex_unlock(&r->lock);
+    p->idle_s += spot_clock_s() - start_s;
+    if (p->port->wait(p->port, 0))
+        return receive_one(p, err);
+    return spot_transfer_send(p->port, SPOT_TRANSFER_MSG_BEAT, 0, NULL, 0, err);
+}
+
+static bool is_stopped(struct spot_receiver *r)
+{
+    bool is;
+
+    pthread_mutex_lock(&r->lock);
+    is = r->is_fatal || r->is_closing;
+    pthread_mutex_unlock(&r->lock);
+    return is;
+}
+
+static int pull_chunks(struct pull *p, struct spot_err *err)
+{
+    p->heard_s = spot_clock_s();
+    while (spot_partial_missing(p->receiver->partial)) {
+        if (is_stopped(p->receiver))
+            return spot_err_set(err, SPOT_ESYS, "the receiver stops");
+        if (ask(p, err) || (p->n_asked ? receive_one(p, err) : idle(p, err)))
+            return -1;
+    }
+    return 0;
+}
+
+/* The sender's word on all tensors against what came, then the commit. */
+static int verify_and_commit(struct pull *p, struct spot_err *err)
+{
+    struct spot_receiver *r = p->receiver;
+    const size_t n_tensor = spot_partial_st(r->partial)->n_tensor;
+    struct spot_hash128 *sum;
+    bool agrees;
+
+    if (spot_transfer_send(p->port, SPOT_TRANSFER_MSG_ASK, 0, NULL, 0, err))
+        return -1;
+    do { /* late copies of chunks may come first */
+        if (spot_transfer_receive(p->port, &p->message, err))
+            return -1;
+    } while (p->message.type == SPOT_TRANSFER_MSG_CHUNK ||
+             p->message.type == SPOT_TRANSFER_MSG_BEAT);
+    if (p->message.type != SPOT_TRANSFER_MSG_SUMS || p->message.payload.n != 16 * n_tensor)
+        return spot_err_set(err, SPOT_EDATA, "the sender does not give its sums");
+    sum = spot_xcalloc(n_tensor, sizeof(*sum));
+    for (size_t i = 0; i < n_tensor; i++) {
+        sum[i].low = spot_le_get(p->message.payload.data + 16 * i, 8);
+        sum[i].high = spot_le_get(p->message.payload.data + 16 * i + 8, 8);
+    }
+    agrees = spot_partial_agrees(r->partial, sum);
+    free(sum);
+    if (agrees && !spot_partial_commit(r->partial, err))
+        return 0;
+    if (!agrees)
+        spot_err_set(err, SPOT_EDATA,
+                     "the source changed while it was sent; what had come is thrown away");
+    pthread_mutex_lock(&r->lock);
+    give_up(r, err);
+    pthread_mutex_unlock(&r->lock);
+    spot_transfer_fail(p->port, err);
+    return -1;
+}
+
+/* One port commits, the others wait for it; if it fails, the next one tries. */
+static int finish(struct pull *p, struct spot_err *err)
+{
+    struct spot_receiver *r = p->receiver;
+    bool is_ours = false;
+    int rc = 0;
+
+    pthread_mutex_lock(&r->lock);
+    while (!is_ours && !r->is_committed && !r->is_fatal) {
+        is_ours = !r->is_committing;
+        r->is_committing = true;
+        if (!is_ours && (rc = wait_heard(p, err)))
+            break;
+    }
+    pthread_mutex_unlock(&r->lock);
+    if (is_ours) {
+        rc = verify_and_commit(p, err);
+        pthread_mutex_lock(&r->lock);
+        r->is_committing = false;
+        r->is_committed |= !rc;
+        pthread_cond_broadcast(&r->changed);
+        pthread_mutex_unlock(&r->lock);
+    }
+    if (rc)
+        return -1;
+    pthread_mutex_lock(&r->lock);
+    is_ours = r->is_committed;
+    pthread_mutex_unlock(&r->lock);
+    if (!is_ours)
+        return spot_err_set(err, SPOT_ESYS, "the receiver stops");
+    return spot_transfer_send(p->port, SPOT_TRANSFER_MSG_COMMIT, r->stream_id, NULL, 0, err);
+}
+
+/* A sender that left may have sent chunks before, and said why it leaves. */
+static void hear_out(struct pull *p, struct spot_err *err)
+{
+    const double end_s = spot_clock_s() + p->receiver->options.silence_s;
+    struct spot_err why = { 0 };
+
+    p->is_mute = true;
+    do
+        p->message.type = SPOT_TRANSFER_MSG_BEAT; /* stays so if nothing more can be read */
+    while (p->port->wait(p->port, 0) && spot_clock_s() < end_s && !receive_one(p, &why));
+    if (p->message.type != SPOT_TRANSFER_MSG_BEAT)
+        *err = why;
+}
+
+static int pull_all(struct pull *p, struct spot_err *err)
+{
+    if (!spot_transfer_send(p->port, SPOT_TRANSFER_MSG_CREDIT, p->receiver->options.window_byte,
+                            NULL, 0, err) &&
+        !pull_chunks(p, err) && !finish(p, err))
+        return 0;
+    if (err->code == SPOT_ESYS && p->message.type != SPOT_TRANSFER_MSG_FAIL &&
+        !is_stopped(p->receiver))
+        hear_out(p, err);
+    return -1;
+}
+
+static int talk(struct pull *p, struct spot_err *err)
+{
+    if (spot_transfer_meet(p->port, "recv", err) || take_head(p, err) || pull_all(p, err))
+        return -1;
+    spot_port_drain(p->port); /* it may still be writing, until it has read COMMIT and leaves */
+    return 0;
+}
+
+static void run(void *user)
+{
+    struct pull *p = user;
+    struct spot_receiver *r = p->receiver;
+    struct spot_err err = { 0 };
+    const int rc = talk(p, &err);
+
+    p->port->close(p->port);
+    pthread_mutex_lock(&r->lock);
+    if (rc && !r->is_fatal) /* else the reason is there */
+        r->err = err;
+    while (p->n_asked)
+        drop_asked(p, p->n_asked - 1);
+    r->n_port--;
+    pthread_cond_broadcast(&r->changed);
+    pthread_mutex_unlock(&r->lock);
+    spot_coder_release(&p->coder);
+    spot_buf_release(&p->message.payload);
+    spot_buf_release(&p->raw);
+    free(p);
+}
+
+int spot_receiver_add(struct spot_receiver *r, struct spot_port *port_take, struct spot_err *err)
+{
+    struct pull *p = spot_xcalloc(1, sizeof(*p));
+
+    p->receiver = r;
+    p->port = port_take;
+    spot_coder_init(&p->coder);
+    pthread_mutex_lock(&r->lock);
+    r->n_port++;
+    pthread_mutex_unlock(&r->lock);
+    if (!spot_crew_start(&r->crew, run, p, err))
+        return 0;
+    pthread_mutex_lock(&r->lock);
+    r->n_port--;
+    pthread_mutex_unlock(&r->lock);
+    port_take->close(port_take);
+    spot_coder_release(&p->coder);
+    free(p);
+    return -1;
+}
+
+void spot_receiver_wait(struct spot_receiver *r, double limit_s, struct spot_receiver_state *state)
+{
+    pthread_mutex_lock(&r->lock);
+    if (limit_s > 0 && !r->is_committed && !r->is_fatal && r->n_port)
+        wait_changed(r, limit_s);
+    *state = (struct spot_receiver_state){ .is_committed = r->is_committed,
+                                           .is_fatal = r->is_fatal,
+                                           .n_port = r->n_port,
+                                           .wire_byte = r->wire_byte,
+                                           .err = r->err };
+    if (r->partial) {
+        state->have_byte = spot_partial_have_byte(r->partial);
+        state->total_byte = spot_partial_st(r->partial)->data_byte;
+    }
+    pthread_mutex_unlock(&r->lock);
+}
