@@ -3,6 +3,7 @@
 # tests/standstill.sh [ROUNDS [FIRST-SEED]]: workers are stopped and go on, coordinators are killed and started again, plans
 # arrive meanwhile, all at random; whatever happens, the job tells the undisturbed story, and `report` takes its log. One line a
 # round, with its seed: ROUNDS=1 and that seed draw the same disturbances again.
+# shellcheck disable=SC2086,SC1091,SC2016,SC2046,SC2154,SC2181,SC2206  # options are words; the helpers are sourced
 set -euo pipefail
 
 rounds=${1:-30} seed=${2:-$RANDOM}

@@ -16,6 +16,7 @@ here=$(dirname "$(readlink -f "$0")")
 tests=$(dirname "$(command -v spot-run)")/../tests
 way=$1
 shift
+# shellcheck disable=SC2034  # read by matrix.bash
 phases="join form round vote commit quiesce recover"
 rounds=400
 top=$(mktemp -d)

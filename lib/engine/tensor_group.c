@@ -22,7 +22,7 @@ static int find_nodes(int at, int n, int begin, int end, struct spot_node *node)
 }
 
 int spot_tensor_group_nodes(const struct spot_shape *shape, int m, int M,
-                     struct spot_node node[SPOT_NODES_MAX])
+                            struct spot_node node[SPOT_NODES_MAX])
 {
     const int n_shard = (int)shape->n_shard, own = n_shard / M;
 
@@ -55,8 +55,8 @@ static size_t slice_of(size_t n, int m, int M)
     return slice_begin(n, m + 1, M) - slice_begin(n, m, M);
 }
 
-static void put_piece(struct spot_tensor_group *g, size_t *n_piece, bool is_send, int peer, float *data,
-                      size_t n)
+static void put_piece(struct spot_tensor_group *g, size_t *n_piece, bool is_send, int peer,
+                      float *data, size_t n)
 {
     if (n)
         g->piece[(*n_piece)++] =

@@ -27,7 +27,7 @@ struct spot_node {
 
 /* The largest nodes within the shards of member m of M, in their order; how many there are. */
 int spot_tensor_group_nodes(const struct spot_shape *shape, int m, int M,
-                     struct spot_node node[SPOT_NODES_MAX]);
+                            struct spot_node node[SPOT_NODES_MAX]);
 
 /* Floats of `in` below for sums of n numbers; pieces of an exchange. 0 for M = 1. */
 size_t spot_tensor_group_in_elem(const struct spot_shape *shape, int m, int M, size_t n);

@@ -14,7 +14,6 @@
 
 #include "checkpoint/generation.h"
 #include "common/json.h"
-#include "train/job_note.h"
 #include "model/cluster_doc.h"
 #include "model/event.h"
 #include "model/forecast_doc.h"
@@ -23,6 +22,7 @@
 #include "model/moves_doc.h"
 #include "model/plan_doc.h"
 #include "shard/stream.h"
+#include "train/job_note.h"
 
 /* --- readers -------------------------------------------------------------- */
 

@@ -10,11 +10,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "cluster/client.h"
 #include "comm/endpoint.h"
 #include "comm/link.h"
 #include "common/clock.h"
 #include "suite.h"
-#include "cluster/client.h"
 
 enum manner { HANGS_UP, TALKS_NONSENSE, SAYS_NOTHING };
 

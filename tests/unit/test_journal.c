@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "suite.h"
 #include "cluster/journal.h"
+#include "suite.h"
 
 /* Goal: a log cut at any byte is continued behind its last whole line, with the newest step and
  * epoch that those lines tell, and those who held that step; time goes on; a whole line that is no

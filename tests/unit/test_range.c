@@ -14,7 +14,7 @@
 #include "suite.h"
 
 enum { PARTS = 4, CHUNK = 256, N_MAX = 700 };
-enum from { POINTED_AT, READ, FROMS };
+enum from { POINTED_AT, READ, SOURCE_KINDS };
 enum into { PLACES, PUTS, A_FILE, INTOS };
 
 static const size_t n_elem[PARTS] = { 150, 0, 700, 33 };
@@ -207,18 +207,18 @@ START_TEST(every_source_reaches_every_sink)
     snprintf(path, sizeof(path), "/tmp/test_range.%ld", (long)getpid());
     make_parts();
     write_stream(POINTED_AT, codec, &first);
-    for (int k = 0; k < FROMS * INTOS * 4 * 2; k++) {
-        const enum into into = (enum into)(k / FROMS % INTOS);
+    for (int k = 0; k < SOURCE_KINDS * INTOS * 4 * 2; k++) {
+        const enum into into = (enum into)(k / SOURCE_KINDS % INTOS);
         struct tape tape;
         size_t n;
         struct spot_err err = { 0 };
 
-        write_stream((enum from)(k % FROMS), codec, &out);
+        write_stream((enum from)(k % SOURCE_KINDS), codec, &out);
         ck_assert_uint_eq(out.n, first.n);
         ck_assert_mem_eq(out.data, first.data, out.n);
         n = out.n;
         spot_buf_add(&out, "another", 7);
-        tape = tape_of(&out, out.n, piece[k / (FROMS * INTOS) % 4]);
+        tape = tape_of(&out, out.n, piece[k / (SOURCE_KINDS * INTOS) % 4]);
         memset(got, 0, sizeof(got));
         ck_assert_msg(!read_stream(&tape, into, k % 2 ? 3 : 1, &err), "%s", err.msg);
         ck_assert_uint_eq(tape.at, n);

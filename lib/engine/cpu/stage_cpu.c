@@ -127,9 +127,10 @@ static void plan_group(struct spot_memory_plan *plan, struct spot_stage *st)
         return;
     st->group_out = spot_memory_take(plan, (size_t)st->n_node * n_elem, sizeof(float));
     st->group.in = spot_memory_take(
-        plan, spot_tensor_group_in_elem(&st->config.shape, st->config.group.m, M, n_elem), sizeof(float));
-    st->group.piece =
-        spot_memory_take(plan, spot_tensor_group_pieces(&st->config.shape, M), sizeof(*st->group.piece));
+        plan, spot_tensor_group_in_elem(&st->config.shape, st->config.group.m, M, n_elem),
+        sizeof(float));
+    st->group.piece = spot_memory_take(plan, spot_tensor_group_pieces(&st->config.shape, M),
+                                       sizeof(*st->group.piece));
 }
 
 static void plan_scratch(struct spot_memory_plan *plan, struct spot_stage *st)

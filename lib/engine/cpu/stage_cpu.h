@@ -12,8 +12,8 @@
 #include "engine/cpu/attention.h"
 #include "engine/cpu/gemm.h"
 #include "engine/cpu/team.h"
-#include "engine/tensor_group.h"
 #include "engine/stage.h"
+#include "engine/tensor_group.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -73,9 +73,9 @@ struct spot_stage {
     float *row_top;              /* [M][2][N]: largest logit, logit of the target */
     float *row_sum;              /* [n_node][N]: sums of exponentials, then [N] their sum */
     /* a tensor group's */
-    int shard, n_shard;      /* own: [shard, shard + n_shard) */
-    int n_node;              /* nodes of the tree of sums that cover them */
-    float *group_out;        /* [n_node][N * C] partial sums of the own shards */
+    int shard, n_shard;             /* own: [shard, shard + n_shard) */
+    int n_node;                     /* nodes of the tree of sums that cover them */
+    float *group_out;               /* [n_node][N * C] partial sums of the own shards */
     struct spot_tensor_group group; /* used by one thread at a time */
 };
 

@@ -98,7 +98,7 @@ static void row_exponentials(const struct spot_pass *w, int64_t r)
     struct spot_node node[SPOT_NODES_MAX];
 
     spot_tensor_group_nodes(&st->config.shape, (int)member_of(st),
-                     (int)st->config.shape.n_shard / st->n_shard, node);
+                            (int)st->config.shape.n_shard / st->n_shard, node);
     for (int k = 0; k < st->n_node; k++)
         st->row_sum[k * st->n_row + r] =
             sum_shards(w, logit, node[k].begin - st->shard, node[k].n, top);

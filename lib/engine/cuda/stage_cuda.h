@@ -9,8 +9,8 @@
 
 #include "engine/backend.h"
 #include "engine/cuda/device.h"
-#include "engine/tensor_group.h"
 #include "engine/memory_plan.h"
+#include "engine/tensor_group.h"
 
 #ifdef __cplusplus
 extern "C" {

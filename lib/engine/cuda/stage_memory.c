@@ -153,15 +153,16 @@ static void plan_group(struct spot_memory_plan *plan, struct spot_stage *st)
     st->row_sum =
         spot_memory_take(plan, (size_t)(st->n_shard + st->n_node + 1) * n_row, sizeof(float));
     if (M > 1)
-        st->group.in = spot_memory_take(plan, spot_tensor_group_in_elem(s, m, M, n_elem), sizeof(float));
+        st->group.in =
+            spot_memory_take(plan, spot_tensor_group_in_elem(s, m, M, n_elem), sizeof(float));
 }
 
 size_t spot_cuda_exchange_elem(const struct spot_stage *st)
 {
     const struct spot_stage_group *const g = &st->config.group;
     const size_t n_elem = (size_t)(st->n_row * st->config.shape.width), M = (size_t)g->M;
-    const size_t scatter =
-        (size_t)st->n_node * n_elem + spot_tensor_group_in_elem(&st->config.shape, g->m, g->M, n_elem);
+    const size_t scatter = (size_t)st->n_node * n_elem +
+                           spot_tensor_group_in_elem(&st->config.shape, g->m, g->M, n_elem);
     const size_t give = 2 * n_elem, tops = 4 * (M - 1) * (size_t)st->n_row;
     const size_t most = scatter > give ? scatter : give;
 
