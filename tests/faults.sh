@@ -7,7 +7,7 @@
 # lost or repeated. Time: from the fault to the next commit.
 #   tests/faults.sh [few | PHASE FAULT ...]     few: one fault per phase
 # GRID: another grid of four than 2x2, say 1x2x2; phase tensor: in the midst of a tensor group's exchange
-# shellcheck disable=SC2086,SC1091,SC2016,SC2046,SC2206  # the model is words; eventually evaluates
+# shellcheck disable=SC2086,SC1091,SC2016,SC2046,SC2206,SC2034,SC2154  # the model is words; eventually evaluates
 set -u
 here=$(dirname "$(readlink -f "$0")")
 # shellcheck source=tests/cli/job.bash

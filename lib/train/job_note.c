@@ -178,7 +178,7 @@ int spot_job_note_write(const char *dir, const struct spot_job_config *config,
     char *const path = path_in(dir), *const tokenizer = absolute(o->tokenizer),
                 *const load = absolute(o->load);
     struct spot_job_note note;
-    struct texts text;
+    struct texts text = { 0 };
     struct spot_out out;
     struct spot_jw jw;
     int rc;
@@ -232,7 +232,7 @@ void spot_job_note_differences(const char *dir, const struct spot_job_config *co
                                size_t n)
 {
     struct spot_job_note there, here;
-    struct texts texts;
+    struct texts texts = { 0 };
     struct spot_err ignored;
     size_t used = 0;
 
