@@ -71,7 +71,7 @@ void spot_mesh_free_peer(struct spot_mesh *mesh, size_t i);
  */
 void spot_mesh_suspect(struct spot_mesh *mesh, uint32_t id, bool has_answered, const char *why);
 /* The connection to a peer broke. */
-void spot_mesh_suspect_broken(struct spot_mesh *mesh, const struct spot_mesh_conn *conn,
+void spot_mesh_suspect_broken(struct spot_mesh *mesh, const struct spot_mesh_conn *p,
                               const struct spot_err *why);
 /* There is no connection to a peer: it cannot be reached, or this process has no descriptor left.
  */
