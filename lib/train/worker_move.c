@@ -150,7 +150,7 @@ static int send_bundle(struct moves *m, uint32_t index, struct spot_err *err)
     if (!bundle || bundle->step != f->step)
         return spot_err_set(err, SPOT_EDATA, "asked for bundle %u of step %lld, not held here",
                             (unsigned)index, (long long)f->step);
-    port = spot_xcalloc(f->n_transfer, sizeof(*port));
+    port = spot_xcalloc(f->n_transfer, sizeof(struct spot_port *));
     for (size_t i = 0; i < f->n_transfer; i++)
         if (is_ours(w, &f->transfer[i], index))
             port[n++] = spot_mesh_port(w->agent.mesh, f->transfer[i].to, SPOT_MSG_BUNDLE, index,
