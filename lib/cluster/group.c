@@ -226,11 +226,6 @@ bool spot_group_is_suspended(const struct spot_group *g)
     return g->is_suspended;
 }
 
-const struct spot_group_options *spot_group_options_of(const struct spot_group *g)
-{
-    return g->options;
-}
-
 struct spot_journal *spot_group_journal(struct spot_group *g)
 {
     return &g->journal;

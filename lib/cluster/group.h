@@ -91,7 +91,6 @@ void spot_group_reload(void);
 
 /* --- what a workload asks of it --------------------------------------------- */
 
-const struct spot_group_options *spot_group_options_of(const struct spot_group *group);
 struct spot_journal *spot_group_journal(struct spot_group *group);
 /* A signal, a client or the budget wants the job to stop. */
 bool spot_group_is_stopping(const struct spot_group *group);
@@ -119,7 +118,6 @@ uint32_t spot_peer_id(const struct spot_peer *peer);
 const char *spot_peer_name(const struct spot_peer *peer);
 const char *
 spot_peer_domain(const struct spot_peer *peer); /* failure domain, "" if none is known */
-struct spot_view *spot_peer_view(const struct spot_peer *peer); /* NULL: not yet a member */
 void *spot_peer_data(const struct spot_peer *peer);
 void spot_peer_set_data(struct spot_peer *peer, void *data);
 /* Until it is gone: INFINITY without a notice, or where the grace period is not known. */
@@ -140,7 +138,6 @@ void spot_peer_address(const struct spot_peer *peer, const struct spot_peer *to,
 
 /* --- views ------------------------------------------------------------------ */
 
-struct spot_group *spot_view_group(const struct spot_view *view);
 uint32_t spot_view_index(const struct spot_view *view);
 /* Who is a member of it, with which role; phase, epoch and round. */
 const struct spot_machine *spot_view_machine(const struct spot_view *view);

@@ -51,11 +51,6 @@ const char *spot_peer_domain(const struct spot_peer *peer)
     return peer->domain;
 }
 
-struct spot_view *spot_peer_view(const struct spot_peer *peer)
-{
-    return peer->view;
-}
-
 double spot_peer_time_left_s(const struct spot_peer *peer)
 {
     return peer->leaves_s > 0 ? fmax(peer->leaves_s - spot_clock_s(), 0) : INFINITY;

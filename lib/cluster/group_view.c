@@ -38,11 +38,6 @@ void spot_view_free(struct spot_view *view)
     free(view);
 }
 
-struct spot_group *spot_view_group(const struct spot_view *view)
-{
-    return view->group;
-}
-
 uint32_t spot_view_index(const struct spot_view *view)
 {
     return view->index;

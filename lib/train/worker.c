@@ -205,11 +205,6 @@ static void report(void *job, struct spot_buf *out)
     put_inventory(out, job);
 }
 
-static int form(void *job, const struct spot_frame *frame, struct spot_err *err)
-{
-    return spot_worker_form(job, frame, err);
-}
-
 static int order(void *job, const struct spot_frame *frame, struct spot_err *err)
 {
     struct spot_worker *const w = job;
@@ -263,7 +258,7 @@ int spot_worker_run(const struct spot_worker_options *options, struct spot_err *
                                                          .welcome = welcome,
                                                          .report = report,
                                                          .quiesced = quiesced,
-                                                         .form = form,
+                                                         .form = spot_worker_form,
                                                          .order = order,
                                                          .orphaned = orphaned,
                                                          .left = left };

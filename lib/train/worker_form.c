@@ -90,8 +90,9 @@ static int build_stages(struct spot_worker *w, struct spot_err *err)
     return spot_worker_build_mirrors(w, err);
 }
 
-int spot_worker_form(struct spot_worker *w, const struct spot_frame *frame, struct spot_err *err)
+int spot_worker_form(void *job, const struct spot_frame *frame, struct spot_err *err)
 {
+    struct spot_worker *const w = job;
     struct spot_err why = { 0 };
     int rc;
 

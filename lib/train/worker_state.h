@@ -82,8 +82,7 @@ int spot_worker_hand(struct spot_worker *worker, const struct spot_frame *frame,
 int spot_worker_inherit(struct spot_worker *worker, int64_t step, struct spot_err *err);
 
 /* worker_form.c: take this member's place in a new epoch, as of spot_agent_workload.form. */
-int spot_worker_form(struct spot_worker *worker, const struct spot_frame *frame,
-                     struct spot_err *err);
+int spot_worker_form(void *job, const struct spot_frame *frame, struct spot_err *err);
 /* A stage object over bundles that must be held as of a step; 0 slots: it only mirrors.
  */
 struct spot_stage *spot_worker_new_stage(struct spot_worker *worker, int begin, int end, int n_slot,
