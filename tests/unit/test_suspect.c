@@ -14,7 +14,7 @@ enum { N_MAX = 5 };
 
 static struct spot_suspects suspects;
 static struct spot_suspect_member member[N_MAX];
-static char name[N_MAX][8];
+static char name[N_MAX][16];
 static double now_s;
 
 static void begin(int n)
