@@ -90,10 +90,13 @@ static size_t fill_set(const struct spot_group *g, struct pollfd *set)
     return n;
 }
 
-static size_t index_of(const struct spot_group *g, int fd)
+/* Most are where they were when the set was filled. */
+static size_t index_of(const struct spot_group *g, int fd, size_t at)
 {
     size_t i = 0;
 
+    if (at < g->n_peer && g->peer[at]->link.fd == fd)
+        return at;
     while (i < g->n_peer && g->peer[i]->link.fd != fd)
         i++;
     return i;
@@ -108,7 +111,7 @@ static int serve(struct spot_group *g, const struct pollfd *set, size_t n, struc
     if (set[1].revents && g->workload->readable(g->job, err))
         return -1;
     for (size_t k = 3; k < n; k++) {
-        const size_t i = set[k].revents ? index_of(g, set[k].fd) : g->n_peer;
+        const size_t i = set[k].revents ? index_of(g, set[k].fd, k - 3) : g->n_peer;
         int rc;
 
         if (i == g->n_peer)
@@ -118,7 +121,8 @@ static int serve(struct spot_group *g, const struct pollfd *set, size_t n, struc
             return -1;
         if (g->is_over)
             return 0; /* the result is here: who goes now is dismissed anyway */
-        if (rc > 0 && spot_group_lose_peer(g, index_of(g, set[k].fd), "the connection closed", err))
+        if (rc > 0 &&
+            spot_group_lose_peer(g, index_of(g, set[k].fd, i), "the connection closed", err))
             return -1;
     }
     if (set[2].revents)

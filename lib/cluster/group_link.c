@@ -25,6 +25,11 @@ void spot_group_free_peer(struct spot_group *g, size_t i)
     if (peer->data && g->workload->forget)
         g->workload->forget(g->job, peer);
     free(peer);
+    if (i < g->n_named) {
+        g->n_named--;
+        memmove(g->peer + i, g->peer + i + 1, (g->n_named - i) * sizeof(struct spot_peer *));
+        i = g->n_named;
+    }
     g->peer[i] = g->peer[--g->n_peer];
 }
 
@@ -66,11 +71,9 @@ int spot_group_lose_peer(struct spot_group *g, size_t i, const char *why, struct
 
 void spot_group_accept(struct spot_group *g)
 {
-    size_t n_stranger = 0;
+    size_t n_stranger = g->n_peer - g->n_named;
     int fd;
 
-    for (size_t i = 0; i < g->n_peer; i++)
-        n_stranger += !g->peer[i]->id;
     while ((fd = spot_endpoint_accept(g->listener)) >= 0) {
         struct spot_peer *peer;
 

@@ -11,10 +11,17 @@
 
 struct spot_peer *spot_group_find(const struct spot_group *g, uint32_t id)
 {
-    for (size_t i = 0; id && i < g->n_peer; i++)
-        if (g->peer[i]->id == id)
-            return g->peer[i];
-    return NULL;
+    size_t from = 0, to = g->n_named;
+
+    while (from < to) {
+        const size_t at = from + (to - from) / 2;
+
+        if (g->peer[at]->id < id)
+            from = at + 1;
+        else
+            to = at;
+    }
+    return from < g->n_named && g->peer[from]->id == id ? g->peer[from] : NULL;
 }
 
 struct spot_peer *spot_group_find_name(const struct spot_group *g, const char *name)
@@ -178,13 +185,25 @@ static void note_addresses(struct spot_peer *peer, const struct spot_endpoint *a
         peer->ours_at = (struct spot_endpoint){ .kind = SPOT_ENDPOINT_UNIX };
 }
 
+/* Among the peers those with an id come first, and ids grow. */
+static void give_id(struct spot_group *g, struct spot_peer *peer)
+{
+    size_t i = g->n_named;
+
+    while (g->peer[i] != peer)
+        i++;
+    g->peer[i] = g->peer[g->n_named];
+    g->peer[g->n_named++] = peer;
+    peer->id = ++g->last_id;
+}
+
 /* It is a member from here on. */
 static int take_in(struct spot_group *g, struct spot_peer *peer, struct spot_err *err)
 {
     const struct spot_workload *const w = g->workload;
     struct spot_view *const view = spot_view_at(g, w->view_of ? w->view_of(g->job, peer) : 0);
 
-    peer->id = ++g->last_id;
+    give_id(g, peer);
     peer->view = view;
     peer->link.payload_max = SPOT_PAYLOAD_MAX;
     welcome(g, peer);

@@ -189,6 +189,7 @@ static int on_vote(struct spot_group *g, struct spot_peer *peer, const struct sp
         spot_peer_drop(peer, "a vote");
     if (rc)
         return rc < 0 ? -1 : 0;
+    peer->progress_s = peer->heard_s;
     return spot_view_act(view, spot_machine_voted(&view->machine, peer->id, frame->epoch, round),
                          err);
 }

@@ -84,7 +84,7 @@ struct spot_group {
     double swept_s;               /* when dead workers' sockets were last removed */
     int listener, wake[2];
     struct spot_peer **peer;
-    size_t n_peer, cap_peer;
+    size_t n_peer, cap_peer, n_named; /* members first, by id; then strangers */
     uint32_t last_id;
 
     bool is_suspended;     /* the plan says: stop and keep the state */

@@ -253,7 +253,11 @@ static int form(struct spot_view *view, struct spot_err *err)
 
 static int begin(struct spot_view *view, struct spot_err *err)
 {
+    const struct spot_machine *const m = &view->machine;
+
     spot_view_release_leavers(view);
+    for (size_t i = 0; i < m->n_member; i++) /* however long nothing was asked of it */
+        spot_peer_ask(spot_group_find(view->group, m->member[i].id));
     return view->group->workload->begin(view->group->job, view, err);
 }
 

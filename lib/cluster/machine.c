@@ -26,10 +26,17 @@ void spot_machine_release(struct spot_machine *m)
 
 struct spot_member *spot_machine_find(const struct spot_machine *m, uint32_t id)
 {
-    for (size_t i = 0; i < m->n_member; i++)
-        if (m->member[i].id == id)
-            return &m->member[i];
-    return NULL;
+    size_t from = 0, to = m->n_member;
+
+    while (from < to) {
+        const size_t at = from + (to - from) / 2;
+
+        if (m->member[at].id < id)
+            from = at + 1;
+        else
+            to = at;
+    }
+    return from < m->n_member && m->member[from].id == id ? &m->member[from] : NULL;
 }
 
 size_t spot_machine_placeable(const struct spot_machine *m)
@@ -66,7 +73,7 @@ static enum spot_effect check_replies(struct spot_machine *m)
 
 void spot_machine_join(struct spot_machine *m, uint32_t id)
 {
-    assert(!spot_machine_find(m, id));
+    assert(!m->n_member || m->member[m->n_member - 1].id < id);
     m->member = spot_xgrow(m->member, &m->cap, m->n_member + 1, sizeof(*m->member));
     m->member[m->n_member++] = (struct spot_member){ .id = id, .has_replied = true };
 }
@@ -111,7 +118,8 @@ enum spot_effect spot_machine_lost(struct spot_machine *m, uint32_t id)
     if (!member)
         return SPOT_EFFECT_NONE;
     role = member->role;
-    *member = m->member[--m->n_member];
+    m->n_member--;
+    memmove(member, member + 1, (size_t)(m->member + m->n_member - member) * sizeof(*member));
     if (m->phase == SPOT_PHASE_QUIESCE)
         return check_replies(m);
     if ((m->phase == SPOT_PHASE_MIGRATE && role != SPOT_ROLE_SPARE) ||

@@ -67,3 +67,18 @@ commits() { # VIEW: how many
     kept=$(commits 0)
     eventually '[ "$(commits 0)" -gt $((kept + 20)) ]'
 }
+
+@test "who votes gets further: no epoch ends for want of progress" {
+    for way in lockstep announced; do
+        background "$toy" coordinate $way unix:$way commits.$way log.$way 1000000 0.1 1 2>$way.err # 1 s
+        for name in r1.a r1.b; do
+            background "$toy" member unix:$way $name 2>>workers.err
+        done
+    done
+    for way in lockstep announced; do
+        eventually '[ "$(events log.'$way' joined)" -ge 2 ] && [ "$(wc -l <commits.'$way')" -gt 5 ]'
+    done
+    sleep 3
+    ! grep "no progress" lockstep.err announced.err
+    [ "$(wc -l <commits.announced)" -gt 100 ]
+}
