@@ -203,11 +203,7 @@ struct spot_jw *spot_journal_begin(struct spot_journal *j, const char *event, ui
         forget_end(j);
     if (!j->out)
         return NULL;
-    spot_jw_init(&j->jw, j->out, false);
-    spot_jw_object(&j->jw, NULL);
-    spot_jw_str(&j->jw, "schema", "spot.event/1");
-    spot_jw_str(&j->jw, "event", event);
-    spot_jw_real(&j->jw, "time_s", rint(spot_journal_time(j) * 1e6) / 1e6);
+    spot_event_begin(&j->jw, j->out, NULL, event, spot_journal_time(j));
     spot_jw_int(&j->jw, "epoch", epoch);
     spot_jw_int(&j->jw, "step", step);
     return &j->jw;
@@ -217,8 +213,7 @@ int spot_journal_end(struct spot_journal *j, struct spot_err *err)
 {
     if (!j->out)
         return 0;
-    spot_jw_end(&j->jw);
-    if (!spot_jw_close(&j->jw, err))
+    if (!spot_event_end(&j->jw, err))
         return 0;
     __fpurge(j->out); /* or closing it would wait for the reader again */
     return -1;

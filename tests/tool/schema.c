@@ -182,16 +182,19 @@ static json_t *descend(json_t *object, const struct spot_doc_part *part)
     return object;
 }
 
-/* {"if": {"properties": {"event": {"const": WHEN}}}, "then": ...}; returns what comes then. */
-static json_t *add_case(json_t *root, const char *when)
+/* {"if": {"properties": {"event": {"const": WHEN}}, "required": [KEY]}, "then": ...}; `key` "" for
+ * none. Returns what comes then. */
+static json_t *add_case(json_t *root, const char *when, const char *key)
 {
-    json_t *then = json_object();
+    json_t *const then = json_object();
+    json_t *const if_ = json_pack("{s{s{ss}}}", "properties", "event", "const", when);
 
+    if (*key)
+        list(if_, "required", key);
     if (!json_object_get(root, "allOf"))
         json_object_set_new(root, "allOf", json_array());
-    json_array_append_new(
-        json_object_get(root, "allOf"),
-        json_pack("{s{s{s{ss}}}so}", "if", "properties", "event", "const", when, "then", then));
+    json_array_append_new(json_object_get(root, "allOf"),
+                          json_pack("{soso}", "if", if_, "then", then));
     return then;
 }
 
@@ -200,7 +203,7 @@ static int print_schema(const struct kind *k)
     json_t *root = json_pack("{ss}", "type", "object");
 
     for (const struct spot_doc_part *p = k->part; p->at; p++)
-        add_fields(p->when ? add_case(root, p->when) : descend(root, p), p->field);
+        add_fields(p->when ? add_case(root, p->when, p->at) : descend(root, p), p->field);
     json_dumpf(root, stdout, JSON_INDENT(2));
     json_decref(root);
     putchar('\n');
