@@ -343,10 +343,12 @@ completions: all
 	  PATH="$(CURDIR)/$(B)/bin:$$PATH" tests/lint/completions $${f%%:*} >completions/new.tmp && \
 	  mv completions/new.tmp completions/$${f#*:} || exit 1; done
 
-schemas: $(B)/tests/schema ## docs/schema, from the field tables and docs/schema/by-hand
+schemas: $(B)/tests/schema ## docs/schema and the index of docs/formats.md, from the field tables
 	$(Q)for f in $(filter-out %/made_by.json,$(wildcard docs/schema/by-hand/*.json)); do n=$${f##*/}; \
 	  PATH="$(CURDIR)/$(B)/tests:$$PATH" tests/tool/make-schema $${n%.json} >docs/schema/$$n.tmp && \
 	  mv docs/schema/$$n.tmp docs/schema/$$n || exit 1; done
+	$(Q)$(B)/tests/schema --index | awk 'NR == FNR { index_ = index_ $$0 "\n"; next } !/^\| spot\./ { print; next } \
+	  !n++ { printf "%s", index_ }' - docs/formats.md >docs/formats.md.tmp && mv docs/formats.md.tmp docs/formats.md
 
 # --- dependencies --------------------------------------------------------
 
