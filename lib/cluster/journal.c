@@ -52,13 +52,19 @@ static void add_holders(struct spot_journal *j, const json_t *names)
 /* Who computes a stage, or mirrors one, holds it at the newest step. */
 static void take_holders(struct spot_journal *j, const struct spot_event *event)
 {
-    if (!strcmp(event->name, "formed")) {
+    if (event->kind == SPOT_EVENT_FORMED) {
         j->n_holder = 0;
         add_holders(j, event->place);
         add_holders(j, event->buddies);
-    } else if (!strcmp(event->name, "lost") || !strcmp(event->name, "left")) {
+    } else if (event->kind == SPOT_EVENT_LOST || event->kind == SPOT_EVENT_LEFT) {
         spot_journal_drop_holder(j, event->who);
     }
+}
+
+static void stand_at(struct spot_journal *j, struct tail *tail, int64_t step)
+{
+    forget_end(j);
+    tail->step = step;
 }
 
 static void take_event(struct spot_journal *j, const struct spot_event *event, struct tail *tail)
@@ -69,22 +75,28 @@ static void take_event(struct spot_journal *j, const struct spot_event *event, s
     tail->time_s = event->time_s;
     tail->epoch = (uint32_t)event->epoch;
     take_holders(j, event);
-    if (!strcmp(event->name, "committed")) {
-        forget_end(j);
-        tail->step = event->step;
+    switch (event->kind) {
+    case SPOT_EVENT_COMMITTED:
+        stand_at(j, tail, event->step);
         j->loss = event->loss;
-        if (event->spent_usd > j->spent_usd) /* a run may not have told */
-            j->spent_usd = event->spent_usd;
-    } else if (!strcmp(event->name, "rolled_back")) {
-        forget_end(j);
-        tail->step = event->to;
-    } else if (!strcmp(event->name, "restored") ||
-               (!strcmp(event->name, "resumed") && event->step > tail->step)) {
-        forget_end(j);
-        tail->step = event->step;
-    } else if (!strcmp(event->name, "done")) {
+        j->spent_usd = fmax(j->spent_usd, event->spent_usd); /* a run may not have told */
+        break;
+    case SPOT_EVENT_ROLLED_BACK:
+        stand_at(j, tail, event->to);
+        break;
+    case SPOT_EVENT_RESTORED:
+        stand_at(j, tail, event->step);
+        break;
+    case SPOT_EVENT_RESUMED:
+        if (event->step > tail->step)
+            stand_at(j, tail, event->step);
+        break;
+    case SPOT_EVENT_DONE:
         j->done_step = event->step;
         snprintf(j->done_hex, sizeof(j->done_hex), "%s", event->state_hex);
+        break;
+    default:
+        break;
     }
 }
 
