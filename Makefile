@@ -192,9 +192,10 @@ $(B)/tests/%: $(B)/tests/unit/%.o $(libspot)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(filter-out %.so,$^) $(CHECK_LIBS) $(LDLIBS) -o $@
 
 # what tests put between processes; what docs/schema is made by
+$(B)/tests/schema $(B)/fuzz_document: $(B)/tests/tool/registry.o
 $(B)/tests/proxy $(B)/tests/rude $(B)/tests/schema: $(B)/tests/%: $(B)/tests/tool/%.o $(libspot)
 	$(call say,LD)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(filter %.o,$^) $(filter-out %.o,$^) $(LDLIBS) -o $@
 
 $(B)/tests/toy-run: $(patsubst %.c,$(B)/%.o,$(wildcard tests/toy/*.c)) $(libspot)
 	$(call say,LD)
@@ -207,7 +208,7 @@ $(B)/tests/skew.so $(B)/tests/disk.so: $(B)/tests/%.so: tests/tool/%.c
 
 $(B)/fuzz_%: $(B)/tests/fuzz/fuzz_%.o $(libspot)
 	$(call say,LD)
-	$(Q)$(CC) -fsanitize=fuzzer,address,undefined $^ $(LDLIBS) -o $@
+	$(Q)$(CC) -fsanitize=fuzzer,address,undefined $(filter %.o,$^) $(filter-out %.o,$^) $(LDLIBS) -o $@
 
 $(B)/bench/%: $(B)/tests/bench/%.o $(libspot)
 	$(call say,LD)

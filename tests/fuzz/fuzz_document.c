@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include <stdint.h>
 
-#include "model/registry.h"
+#include "../tool/registry.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -13,25 +13,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "checkpoint/generation.h"
 #include "common/json.h"
-#include "model/registry.h"
-#include "shard/stream.h"
-#include "train/job_note.h"
-
-/* The fields of a kind, NULL: there are none. Those that lie above lib/model are not in the
- * registry.
- */
-static const struct spot_doc_part *find_parts(const char *kind)
-{
-    const struct spot_document *const d = spot_registry_find(kind);
-
-    return !strcmp(kind, "state")      ? spot_state_part
-           : !strcmp(kind, "stream")   ? spot_stream_part
-           : !strcmp(kind, "training") ? spot_job_note_part
-           : d                         ? d->part
-                                       : NULL;
-}
+#include "registry.h"
 
 static int check_lines(const struct spot_document *d)
 {
@@ -191,6 +174,6 @@ int main(int argc, char **argv)
         return 2;
     }
     if (!is_check)
-        return print_schema(find_parts(name));
+        return d ? print_schema(d->part) : 1;
     return d && d->check ? check_lines(d) : 1;
 }

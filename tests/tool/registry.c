@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #define _POSIX_C_SOURCE 200809L /* fmemopen */
-#include "model/registry.h"
+#include "registry.h"
 
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "checkpoint/generation.h"
 #include "model/cluster_doc.h"
 #include "model/event.h"
 #include "model/forecast_doc.h"
@@ -13,6 +14,8 @@
 #include "model/layout_doc.h"
 #include "model/moves_doc.h"
 #include "model/plan_doc.h"
+#include "shard/stream.h"
+#include "train/job_note.h"
 
 #define READER(kind, type)                                                    \
     static int check_##kind(const char *text, size_t n, struct spot_err *err) \
@@ -71,9 +74,14 @@ const struct spot_document spot_registry[] = {
       "`spot-run report`, `spot-replay import`, `train`", "event", spot_event_part, check_event },
     { "report", 1, "JSON", "`spot-run report`", "you", "report", NULL, NULL },
     { "status", 1, "JSON", "`spot-run status`", "you", "state", NULL, NULL },
-    { "state", 1, "JSON", "`spot-run train --state`", "`spot-run train --resume`", "state", NULL,
-      NULL },
+    { "state", 1, "JSON", "`spot-run train --state`", "`spot-run train --resume`", "state",
+      spot_state_part, NULL },
+    { "training", 1, "JSON", "`spot-run train --state`", "`spot-run train --resume`", "state",
+      spot_job_note_part, NULL },
     { "tensors", 1, "JSON", "`spot-migrate list`", "you", "stream", NULL, NULL },
+    { "describe", 1, "JSON, CSV, table", "`spot-replay describe`", "you", "describe", NULL, NULL },
+    { "stream", 1, "JSON", "`spot-migrate pack`", "`spot-migrate unpack`, `list`", "stream",
+      spot_stream_part, NULL },
     { 0 },
 };
 
