@@ -192,9 +192,10 @@ $(B)/tests/%: $(B)/tests/unit/%.o $(libspot)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(filter-out %.so,$^) $(CHECK_LIBS) $(LDLIBS) -o $@
 
 # what tests put between processes; what docs/schema is made by
+$(B)/tests/schema $(B)/fuzz_document: $(B)/tests/tool/registry.o
 $(B)/tests/proxy $(B)/tests/rude $(B)/tests/schema: $(B)/tests/%: $(B)/tests/tool/%.o $(libspot)
 	$(call say,LD)
-	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
+	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(filter %.o,$^) $(filter-out %.o,$^) $(LDLIBS) -o $@
 
 $(B)/tests/toy-run: $(patsubst %.c,$(B)/%.o,$(wildcard tests/toy/*.c)) $(libspot)
 	$(call say,LD)
@@ -207,7 +208,7 @@ $(B)/tests/skew.so $(B)/tests/disk.so: $(B)/tests/%.so: tests/tool/%.c
 
 $(B)/fuzz_%: $(B)/tests/fuzz/fuzz_%.o $(libspot)
 	$(call say,LD)
-	$(Q)$(CC) -fsanitize=fuzzer,address,undefined $^ $(LDLIBS) -o $@
+	$(Q)$(CC) -fsanitize=fuzzer,address,undefined $(filter %.o,$^) $(filter-out %.o,$^) $(LDLIBS) -o $@
 
 $(B)/bench/%: $(B)/tests/bench/%.o $(libspot)
 	$(call say,LD)
@@ -343,10 +344,12 @@ completions: all
 	  PATH="$(CURDIR)/$(B)/bin:$$PATH" tests/lint/completions $${f%%:*} >completions/new.tmp && \
 	  mv completions/new.tmp completions/$${f#*:} || exit 1; done
 
-schemas: $(B)/tests/schema ## docs/schema, from the field tables and docs/schema/by-hand
+schemas: $(B)/tests/schema ## docs/schema and the index of docs/formats.md, from the field tables
 	$(Q)for f in $(filter-out %/made_by.json,$(wildcard docs/schema/by-hand/*.json)); do n=$${f##*/}; \
 	  PATH="$(CURDIR)/$(B)/tests:$$PATH" tests/tool/make-schema $${n%.json} >docs/schema/$$n.tmp && \
 	  mv docs/schema/$$n.tmp docs/schema/$$n || exit 1; done
+	$(Q)$(B)/tests/schema --index | awk 'NR == FNR { index_ = index_ $$0 "\n"; next } !/^\| spot\./ { print; next } \
+	  !n++ { printf "%s", index_ }' - docs/formats.md >docs/formats.md.tmp && mv docs/formats.md.tmp docs/formats.md
 
 # --- dependencies --------------------------------------------------------
 

@@ -52,13 +52,19 @@ static void add_holders(struct spot_journal *j, const json_t *names)
 /* Who computes a stage, or mirrors one, holds it at the newest step. */
 static void take_holders(struct spot_journal *j, const struct spot_event *event)
 {
-    if (!strcmp(event->name, "formed")) {
+    if (event->kind == SPOT_EVENT_FORMED) {
         j->n_holder = 0;
         add_holders(j, event->place);
         add_holders(j, event->buddies);
-    } else if (!strcmp(event->name, "lost") || !strcmp(event->name, "left")) {
+    } else if (event->kind == SPOT_EVENT_LOST || event->kind == SPOT_EVENT_LEFT) {
         spot_journal_drop_holder(j, event->who);
     }
+}
+
+static void stand_at(struct spot_journal *j, struct tail *tail, int64_t step)
+{
+    forget_end(j);
+    tail->step = step;
 }
 
 static void take_event(struct spot_journal *j, const struct spot_event *event, struct tail *tail)
@@ -69,22 +75,28 @@ static void take_event(struct spot_journal *j, const struct spot_event *event, s
     tail->time_s = event->time_s;
     tail->epoch = (uint32_t)event->epoch;
     take_holders(j, event);
-    if (!strcmp(event->name, "committed")) {
-        forget_end(j);
-        tail->step = event->step;
+    switch (event->kind) {
+    case SPOT_EVENT_COMMITTED:
+        stand_at(j, tail, event->step);
         j->loss = event->loss;
-        if (event->spent_usd > j->spent_usd) /* a run may not have told */
-            j->spent_usd = event->spent_usd;
-    } else if (!strcmp(event->name, "rolled_back")) {
-        forget_end(j);
-        tail->step = event->to;
-    } else if (!strcmp(event->name, "restored") ||
-               (!strcmp(event->name, "resumed") && event->step > tail->step)) {
-        forget_end(j);
-        tail->step = event->step;
-    } else if (!strcmp(event->name, "done")) {
+        j->spent_usd = fmax(j->spent_usd, event->spent_usd); /* a run may not have told */
+        break;
+    case SPOT_EVENT_ROLLED_BACK:
+        stand_at(j, tail, event->to);
+        break;
+    case SPOT_EVENT_RESTORED:
+        stand_at(j, tail, event->step);
+        break;
+    case SPOT_EVENT_RESUMED:
+        if (event->step > tail->step)
+            stand_at(j, tail, event->step);
+        break;
+    case SPOT_EVENT_DONE:
         j->done_step = event->step;
         snprintf(j->done_hex, sizeof(j->done_hex), "%s", event->state_hex);
+        break;
+    default:
+        break;
     }
 }
 
@@ -203,11 +215,7 @@ struct spot_jw *spot_journal_begin(struct spot_journal *j, const char *event, ui
         forget_end(j);
     if (!j->out)
         return NULL;
-    spot_jw_init(&j->jw, j->out, false);
-    spot_jw_object(&j->jw, NULL);
-    spot_jw_str(&j->jw, "schema", "spot.event/1");
-    spot_jw_str(&j->jw, "event", event);
-    spot_jw_real(&j->jw, "time_s", rint(spot_journal_time(j) * 1e6) / 1e6);
+    spot_event_begin(&j->jw, j->out, NULL, event, spot_journal_time(j));
     spot_jw_int(&j->jw, "epoch", epoch);
     spot_jw_int(&j->jw, "step", step);
     return &j->jw;
@@ -217,8 +225,7 @@ int spot_journal_end(struct spot_journal *j, struct spot_err *err)
 {
     if (!j->out)
         return 0;
-    spot_jw_end(&j->jw);
-    if (!spot_jw_close(&j->jw, err))
+    if (!spot_event_end(&j->jw, err))
         return 0;
     __fpurge(j->out); /* or closing it would wait for the reader again */
     return -1;

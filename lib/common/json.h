@@ -95,7 +95,8 @@ struct spot_doc_part {
     const struct spot_field *field;
     bool required;    /* the object or array has to be there */
     size_t n_max;     /* entries of the array */
-    const char *when; /* only where the document's "event" is this; NULL: always */
+    const char *when; /* only where the document's "event" is this; NULL: always. Then `at` is a key
+                       * that it has to have, or "" */
 };
 
 /* Fill the struct at `base` from object `obj`, which lies at JSON pointer

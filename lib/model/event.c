@@ -2,6 +2,7 @@
 #define _POSIX_C_SOURCE 200809L /* getc_unlocked */
 #include "model/event.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -29,7 +30,9 @@ static const struct spot_field any_field[] = {
     KEY("epoch", SPOT_F_INT, epoch, "1", 0, 4294967295.0, true), \
         KEY("step", SPOT_F_INT, step, "1", 0, count_max, true)
 
-#define OF_A_MEMBER OF_A_JOB, KEY("member", SPOT_F_INT, member, "1", 1, 4294967295.0, true)
+#define OF_A_MEMBER                                                          \
+    OF_A_JOB, KEY("member", SPOT_F_INT, member, "1", 1, 4294967295.0, true), \
+        KEY("name", SPOT_F_STR, who, NULL, 0, 0, false)
 
 static const struct spot_field joined_field[] = {
     OF_A_MEMBER,
@@ -54,6 +57,7 @@ static const struct spot_field formed_field[] = {
 
 static const struct spot_field migrate_field[] = {
     OF_A_JOB,
+    KEY("moved_byte", SPOT_F_INT, moved_byte, "byte", 0, count_max, false),
     KEY("restored_byte", SPOT_F_INT, restored_byte, "byte", 0, count_max, true),
     { 0 },
 };
@@ -91,34 +95,37 @@ static const struct spot_field other_field[] = {
     { 0 },
 };
 
-/* The kinds that tell something of a job; of others only any_field is read. A notice is of a job or
- * of a cloud. */
 const struct spot_doc_part spot_event_part[] = {
-    { "", any_field, true, 0, NULL },
-    { "", joined_field, true, 0, "joined" },
-    { "", formed_field, true, 0, "formed" },
-    { "", migrate_field, true, 0, "migrate" },
-    { "", committed_field, true, 0, "committed" },
-    { "", rolled_back_field, true, 0, "rolled_back" },
-    { "", restored_field, true, 0, "restored" },
-    { "", done_field, true, 0, "done" },
-    { "", other_field, true, 0, "resumed" },
-    { "", member_field, true, 0, "left" },
-    { "", member_field, true, 0, "lost" },
-    { "", other_field, true, 0, "quiesce" },
-    { "", other_field, true, 0, "step" },
-    { "", other_field, true, 0, "durable" },
-    { 0 },
+    [SPOT_EVENT_ANY] = { "", any_field, true, 0, NULL },
+    [SPOT_EVENT_JOINED] = { "", joined_field, true, 0, "joined" },
+    [SPOT_EVENT_FORMED] = { "", formed_field, true, 0, "formed" },
+    [SPOT_EVENT_MIGRATE] = { "", migrate_field, true, 0, "migrate" },
+    [SPOT_EVENT_COMMITTED] = { "", committed_field, true, 0, "committed" },
+    [SPOT_EVENT_ROLLED_BACK] = { "", rolled_back_field, true, 0, "rolled_back" },
+    [SPOT_EVENT_RESTORED] = { "", restored_field, true, 0, "restored" },
+    [SPOT_EVENT_DONE] = { "", done_field, true, 0, "done" },
+    [SPOT_EVENT_RESUMED] = { "", other_field, true, 0, "resumed" },
+    [SPOT_EVENT_NOTICE] = { "epoch", member_field, true, 0, "notice" },
+    [SPOT_EVENT_LEFT] = { "", member_field, true, 0, "left" },
+    [SPOT_EVENT_LOST] = { "", member_field, true, 0, "lost" },
+    [SPOT_EVENT_QUIESCE] = { "", other_field, true, 0, "quiesce" },
+    [SPOT_EVENT_STEP] = { "", other_field, true, 0, "step" },
+    [SPOT_EVENT_DURABLE] = { "", other_field, true, 0, "durable" },
+    [SPOT_EVENT_KINDS] = { 0 },
 };
 
-static const struct spot_field *find_table(const char *name, const json_t *root)
+static enum spot_event_kind find_kind(const struct spot_event_log *log, const char *name)
 {
-    if (!strcmp(name, "notice") && json_object_get(root, "epoch"))
-        return member_field;
-    for (const struct spot_doc_part *p = spot_event_part; p->at; p++)
-        if (p->when && !strcmp(name, p->when))
-            return p->field;
-    return NULL;
+    for (int k = SPOT_EVENT_ANY + 1; k < SPOT_EVENT_KINDS; k++) {
+        const struct spot_doc_part *const p = &spot_event_part[k];
+
+        if (strcmp(name, p->when) != 0)
+            continue;
+        return *p->at && !log->is_partial && !json_object_get(log->doc.root, p->at)
+                   ? SPOT_EVENT_ANY
+                   : (enum spot_event_kind)k;
+    }
+    return SPOT_EVENT_ANY;
 }
 
 static int check_samples(const struct spot_json_doc *doc, struct spot_event *event,
@@ -160,37 +167,54 @@ static int check_order(struct spot_event_log *log, const struct spot_event *even
     return at ? spot_json_fail(&log->doc, at, err, "%s", why) : 0;
 }
 
-static int read_job_event(struct spot_event_log *log, const struct spot_field *table,
-                          struct spot_event *event, struct spot_err *err)
+static int read_job_event(struct spot_event_log *log, struct spot_event *event,
+                          struct spot_err *err)
 {
     const struct spot_json_doc *const doc = &log->doc;
 
-    if (spot_json_read_fields(doc, doc->root, "", table, event, err))
+    if (spot_json_read_fields(doc, doc->root, "", spot_event_part[event->kind].field, event, err))
         return -1;
     if (event->time_s < log->time_s)
         return spot_json_fail(doc, "/time_s", err, "%g is before %g, the time of an event above",
                               event->time_s, log->time_s);
     log->time_s = event->time_s;
     event->is_job = true;
-    event->who = json_string_value(json_object_get(doc->root, "name"));
     event->place = json_object_get(doc->root, "place");
     event->buddies = json_object_get(doc->root, "buddies");
-    if (table == committed_field && read_samples(doc, event, err))
+    if (event->kind == SPOT_EVENT_COMMITTED && read_samples(doc, event, err))
         return -1;
     return log->order ? check_order(log, event, err) : 0;
+}
+
+/* What is there of the fields. */
+static int read_partial(const struct spot_json_doc *doc, const struct spot_field *table,
+                        struct spot_event *event, struct spot_err *err)
+{
+    struct spot_field field[2] = { 0 };
+
+    for (; table->key; table++) {
+        field[0] = *table;
+        field[0].required = false;
+        if (spot_json_read_fields(doc, doc->root, "", field, event, err))
+            return -1;
+    }
+    return 0;
 }
 
 static int read_event(struct spot_event_log *log, struct spot_event *event, struct spot_err *err)
 {
     const struct spot_json_doc *const doc = &log->doc;
-    const struct spot_field *table;
+    const bool may_lack_schema = log->is_partial && !json_object_get(doc->root, "schema");
 
     *event = (struct spot_event){ .grid.M = 1 };
-    if (spot_json_expect_schema(doc, "spot.event", 1, err) ||
+    if ((!may_lack_schema && spot_json_expect_schema(doc, "spot.event", 1, err)) ||
         spot_json_read_fields(doc, doc->root, "", any_field, event, err))
         return -1;
-    table = find_table(event->name, doc->root);
-    return table ? read_job_event(log, table, event, err) : 0;
+    event->kind = find_kind(log, event->name);
+    if (event->kind == SPOT_EVENT_ANY)
+        return 0;
+    return log->is_partial ? read_partial(doc, spot_event_part[event->kind].field, event, err)
+                           : read_job_event(log, event, err);
 }
 
 /* --- lines ---------------------------------------------------------------- */
@@ -221,23 +245,38 @@ static bool is_blank(const struct spot_event_log *log)
     return n == log->n_byte;
 }
 
+/* The next line that is not passed over. Returns 1, 0 at the end, or -1 with *err. */
+static int next_line(struct spot_event_log *log, struct spot_err *err)
+{
+    int got;
+
+    do {
+        got = read_line(log);
+        if (ferror(log->in))
+            return spot_err_sys(err, "cannot read '%s'", log->source);
+        if (!got)
+            return 0;
+        log->number++;
+        if (got < 0)
+            return spot_err_set(err, SPOT_EDATA,
+                                "%s:%lu: expected an event, the line exceeds %d MiB", log->source,
+                                log->number, SPOT_JSON_BYTE_MAX >> 20);
+        if (!is_blank(log))
+            return 1;
+    } while (log->is_partial);
+    return spot_err_set(err, SPOT_EDATA, "%s:%lu:1: expected an event, got an empty line",
+                        log->source, log->number);
+}
+
 int spot_event_next(struct spot_event_log *log, struct spot_event *event, struct spot_err *err)
 {
-    const int got = read_line(log);
     size_t text_byte;
+    int got;
 
     spot_json_release(&log->doc);
-    if (ferror(log->in))
-        return spot_err_sys(err, "cannot read '%s'", log->source);
-    if (!got)
-        return 0;
-    log->number++;
-    if (got < 0)
-        return spot_err_set(err, SPOT_EDATA, "%s:%lu: expected an event, the line exceeds %d MiB",
-                            log->source, log->number, SPOT_JSON_BYTE_MAX >> 20);
-    if (is_blank(log))
-        return spot_err_set(err, SPOT_EDATA, "%s:%lu:1: expected an event, got an empty line",
-                            log->source, log->number);
+    got = next_line(log, err);
+    if (got <= 0)
+        return got;
     text_byte = log->n_byte - (log->line[log->n_byte - 1] == '\n');
     if (spot_json_parse_line(&log->doc, log->line, text_byte, log->source, log->number, err) ||
         read_event(log, event, err))
@@ -251,4 +290,26 @@ void spot_event_log_release(struct spot_event_log *log)
     spot_json_release(&log->doc);
     free(log->line);
     log->line = NULL;
+}
+
+/* --- writing -------------------------------------------------------------- */
+
+void spot_event_seconds(struct spot_jw *jw, const char *key, double x_s)
+{
+    spot_jw_real(jw, key, rint(x_s * 1e6) / 1e6);
+}
+
+void spot_event_begin(struct spot_jw *jw, FILE *out, const struct spot_prov *prov,
+                      const char *event, double time_s)
+{
+    spot_jw_init(jw, out, false);
+    spot_jw_begin_doc(jw, "spot.event", 1, prov);
+    spot_jw_str(jw, "event", event);
+    spot_event_seconds(jw, "time_s", time_s);
+}
+
+int spot_event_end(struct spot_jw *jw, struct spot_err *err)
+{
+    spot_jw_end(jw);
+    return spot_jw_close(jw, err);
 }

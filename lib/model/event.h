@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* event.h - read the log of a run, spot.event/1: one checked event at a time. */
+/* event.h - the log of a run, spot.event/1: read one checked event at a time, and written. */
 #ifndef SPOT_MODEL_EVENT_H
 #define SPOT_MODEL_EVENT_H
 
@@ -11,14 +11,36 @@
 #include "common/err.h"
 #include "common/hash.h"
 #include "common/json.h"
+#include "common/prov.h"
 #include "model/grid.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
+/* Kinds of events, in the order of spot_event_part. */
+enum spot_event_kind {
+    SPOT_EVENT_ANY, /* of a cloud that is played, or of a later version: name and time alone */
+    SPOT_EVENT_JOINED,
+    SPOT_EVENT_FORMED,
+    SPOT_EVENT_MIGRATE,
+    SPOT_EVENT_COMMITTED,
+    SPOT_EVENT_ROLLED_BACK,
+    SPOT_EVENT_RESTORED,
+    SPOT_EVENT_DONE,
+    SPOT_EVENT_RESUMED,
+    SPOT_EVENT_NOTICE, /* of a member; a notice of a cloud has no epoch and is SPOT_EVENT_ANY */
+    SPOT_EVENT_LEFT,
+    SPOT_EVENT_LOST,
+    SPOT_EVENT_QUIESCE,
+    SPOT_EVENT_STEP,
+    SPOT_EVENT_DURABLE,
+    SPOT_EVENT_KINDS
+};
+
 /* Keys that an event does not have are 0 or NULL. Text and samples live until the next event. */
 struct spot_event {
+    enum spot_event_kind kind;
     const char *name;
     bool is_job; /* has an epoch: of a job, not of a cloud that is played */
     double time_s;
@@ -28,6 +50,7 @@ struct spot_event {
     struct spot_grid grid;         /* formed; M 1 where it is not told */
     const char *tokens;            /* formed: what a token is, NULL: not told */
     int64_t from, to;              /* rolled_back; restored has `from` alone */
+    int64_t moved_byte;            /* migrate, 0: not told */
     int64_t restored_byte;         /* migrate */
     double loss;                   /* committed; done, where it is known */
     const char *who;               /* joined, notice, left, lost: its name, NULL: not told */
@@ -46,22 +69,34 @@ struct spot_event_log {
     struct spot_hash_stream *hash;  /* of every byte that is read; borrowed, NULL: none */
     struct spot_event_order *order; /* in which events must come; borrowed, NULL: in any */
     bool drops_cut;  /* a last line without its newline is no event: a crash cut it */
+    bool is_partial; /* lines chosen or written by hand: keys but event and time_s may be missing,
+                        times may go back, lines may be blank */
     size_t end_byte; /* behind the last event */
+    unsigned long number;     /* of the line of the last event, from 1 */
+    struct spot_json_doc doc; /* the last event, for spot_json_fail */
     /* private */
     char *line;
     size_t n_byte, cap;
-    unsigned long number;
     double time_s;
-    struct spot_json_doc doc;
 };
 
-/* What docs/schema/event.json is made from. */
+/* The fields that are read of each kind, by enum spot_event_kind; what docs/schema/event.json is
+ * made from. Of a kind with `at` only the events that have that key. */
 extern const struct spot_doc_part spot_event_part[];
 
 /* The next event. Returns 1, 0 at the end, or -1 with *err: SPOT_EDATA names file, line, what was
  * expected and what came, for lines longer than SPOT_JSON_BYTE_MAX too; SPOT_ESYS. */
 int spot_event_next(struct spot_event_log *log, struct spot_event *event, struct spot_err *err);
 void spot_event_log_release(struct spot_event_log *log);
+
+/* Begin an event, at a time that is kept to 1e-6 s; `prov` NULL: it does not say who made it. The
+ * caller adds keys to jw and ends the event, which is then one line that was flushed.
+ * spot_event_end returns -1 with *err when the disk is full. */
+void spot_event_begin(struct spot_jw *jw, FILE *out, const struct spot_prov *prov,
+                      const char *event, double time_s);
+int spot_event_end(struct spot_jw *jw, struct spot_err *err);
+/* A time of an event: to 1e-6 s. */
+void spot_event_seconds(struct spot_jw *jw, const char *key, double x_s);
 
 #ifdef __cplusplus
 }

@@ -91,13 +91,13 @@ static const char *take_member(struct spot_event_order *o, const struct spot_eve
         return at;
     if (!m)
         return fault(why, "/member", "%" PRId64 " did not join, or is gone", e->member);
-    if (!strcmp(e->name, "notice")) {
+    if (e->kind == SPOT_EVENT_NOTICE) {
         if (m->is_noticed)
             return fault(why, "/event", "a second 'notice' of member %" PRId64, e->member);
         m->is_noticed = true;
         return NULL;
     }
-    if (!strcmp(e->name, "left") && !m->is_noticed)
+    if (e->kind == SPOT_EVENT_LEFT && !m->is_noticed)
         return fault(why, "/event", "'left' without a 'notice' of member %" PRId64, e->member);
     *m = o->member[--o->n_member];
     return NULL;
@@ -239,35 +239,31 @@ static const char *take_done(struct spot_event_order *o, const struct spot_event
     return at;
 }
 
-static taker *find_taker(const char *name)
-{
-    static const struct {
-        const char *name;
-        taker *take;
-    } known[] = {
-        { "joined", take_joined },     { "notice", take_member },
-        { "left", take_member },       { "lost", take_member },
-        { "resumed", take_resumed },   { "quiesce", take_quiesce },
-        { "migrate", take_migrate },   { "rolled_back", take_rolled_back },
-        { "formed", take_formed },     { "step", take_step },
-        { "durable", take_durable },   { "committed", take_committed },
-        { "restored", take_restored }, { "done", take_done },
-    };
-
-    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
-        if (!strcmp(known[i].name, name))
-            return known[i].take;
-    return NULL;
-}
+static taker *const taker_of[SPOT_EVENT_KINDS] = {
+    [SPOT_EVENT_JOINED] = take_joined,
+    [SPOT_EVENT_FORMED] = take_formed,
+    [SPOT_EVENT_MIGRATE] = take_migrate,
+    [SPOT_EVENT_COMMITTED] = take_committed,
+    [SPOT_EVENT_ROLLED_BACK] = take_rolled_back,
+    [SPOT_EVENT_RESTORED] = take_restored,
+    [SPOT_EVENT_DONE] = take_done,
+    [SPOT_EVENT_RESUMED] = take_resumed,
+    [SPOT_EVENT_NOTICE] = take_member,
+    [SPOT_EVENT_LEFT] = take_member,
+    [SPOT_EVENT_LOST] = take_member,
+    [SPOT_EVENT_QUIESCE] = take_quiesce,
+    [SPOT_EVENT_STEP] = take_step,
+    [SPOT_EVENT_DURABLE] = take_durable,
+};
 
 const char *spot_event_order_take(struct spot_event_order *order, const struct spot_event *event,
                                   char why[SPOT_ORDER_WHY])
 {
-    taker *const take = find_taker(event->name);
+    taker *const take = taker_of[event->kind];
     const char *at;
 
     if (!take)
-        return NULL; /* of a later version */
+        return NULL; /* of a cloud, or of a later version */
     if (order->phase == SPOT_ORDER_DONE && take != take_resumed)
         return fault(why, "/event", "'%s' after the job was done", event->name);
     at = take(order, event, why);

@@ -1,20 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "model/measured_cost.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
-#include "common/json.h"
-#include "common/line.h"
 #include "common/unpack.h"
 #include "common/xalloc.h"
-
-struct line {
-    const char *event;
-    double time_s;
-    int64_t moved_byte, restored_byte, members, from, to;
-};
+#include "model/event.h"
+#include "model/event_order.h"
 
 struct change {
     double gap_s; /* from commit to commit */
@@ -28,7 +20,7 @@ struct reader {
     size_t n_change, change_cap;
     double *step_s; /* between commits of one group */
     size_t n_step, step_cap;
-    double time_s, commit_s; /* newest; commit_s < 0: none yet */
+    double commit_s; /* newest, < 0: none yet */
     int64_t members;
     bool is_changing;
 };
@@ -56,60 +48,76 @@ static void committed(struct reader *r, double time_s)
     r->commit_s = time_s;
 }
 
-static void on_event(struct reader *r, const struct line *e)
+/* Steps that were to be computed again, and need not be. */
+static void restored(struct reader *r, int64_t n)
 {
-    if (!strcmp(e->event, "quiesce")) {
-        begin(r);
-    } else if (!strcmp(e->event, "migrate")) {
-        begin(r);
-        r->now.moved_byte += (double)e->moved_byte;
-        r->now.is_restore |= e->restored_byte > 0;
-    } else if (!strcmp(e->event, "rolled_back")) {
-        begin(r);
-        r->now.redone += e->from > e->to ? e->from - e->to : 0;
-        r->now.is_restore = true;
-    } else if (!strcmp(e->event, "formed")) {
-        begin(r);
-        r->now.is_join = e->members > r->members;
-        r->members = e->members;
-    } else if (!strcmp(e->event, "left") || !strcmp(e->event, "lost")) {
-        r->members -= r->members > 0; /* one under notice is still counted as its group forms */
-    } else if (!strcmp(e->event, "committed")) {
-        committed(r, e->time_s);
+    struct change *c = &r->now;
+
+    begin(r);
+    for (size_t i = r->n_change; n > 0; c = &r->change[--i]) {
+        const int64_t back = n < c->redone ? n : c->redone;
+
+        c->redone -= back;
+        n -= back;
+        if (!i)
+            break;
     }
 }
 
-static int on_line(struct reader *r, const char *text, size_t n_byte, const char *source,
-                   unsigned long line, struct spot_err *err)
+static void on_event(struct reader *r, const struct spot_event *e)
 {
-    static const struct spot_field field[] = {
-        { "event", SPOT_F_STR, offsetof(struct line, event), NULL, 0, 0, true },
-        { "time_s", SPOT_F_REAL, offsetof(struct line, time_s), "s", 0, 1e11, true },
-        { "moved_byte", SPOT_F_INT, offsetof(struct line, moved_byte), "byte", 0, 0, false },
-        { "restored_byte", SPOT_F_INT, offsetof(struct line, restored_byte), "byte", 0, 0, false },
-        { "members", SPOT_F_INT, offsetof(struct line, members), "1", 0, 0, false },
-        { "from", SPOT_F_INT, offsetof(struct line, from), "1", 0, 0, false },
-        { "to", SPOT_F_INT, offsetof(struct line, to), "1", 0, 0, false },
-        { 0 },
-    };
-    struct line e = { 0 };
-    struct spot_json_doc doc;
+    switch (e->kind) {
+    case SPOT_EVENT_QUIESCE:
+        begin(r);
+        break;
+    case SPOT_EVENT_MIGRATE:
+        begin(r);
+        r->now.moved_byte += (double)e->moved_byte;
+        r->now.is_restore |= e->restored_byte > 0;
+        break;
+    case SPOT_EVENT_ROLLED_BACK:
+        begin(r);
+        r->now.redone += e->from - e->to;
+        r->now.is_restore = true;
+        break;
+    case SPOT_EVENT_RESTORED:
+        restored(r, e->step - e->from);
+        break;
+    case SPOT_EVENT_FORMED:
+        begin(r);
+        r->now.is_join = e->members > r->members;
+        r->members = e->members;
+        break;
+    case SPOT_EVENT_LEFT:
+    case SPOT_EVENT_LOST:
+        r->members -= r->members > 0; /* one under notice is still counted as its group forms */
+        break;
+    case SPOT_EVENT_COMMITTED:
+        committed(r, e->time_s);
+        break;
+    default:
+        break;
+    }
+}
+
+static int read_events(struct reader *r, FILE *in, const char *source, struct spot_err *err)
+{
+    struct spot_event_order order = { 0 };
+    struct spot_event_log log = { .in = in, .source = source, .order = &order, .drops_cut = true };
+    struct spot_event event;
     int rc;
 
-    if (spot_json_parse_line(&doc, text, n_byte, source, line, err))
-        return -1;
-    rc = spot_json_expect_schema(&doc, "spot.event", 1, err) ||
-         spot_json_read_fields(&doc, doc.root, "", field, &e, err);
-    if (!rc && e.time_s < r->time_s)
-        rc = spot_json_fail(&doc, "/time_s", err, "time goes back from %g s", r->time_s);
-    if (!rc && r->n_change == SPOT_MEASURED_CHANGES_MAX)
-        rc = spot_json_fail(&doc, "", err, "more than %d changes", SPOT_MEASURED_CHANGES_MAX);
-    if (!rc) {
-        r->time_s = e.time_s;
-        on_event(r, &e);
+    while ((rc = spot_event_next(&log, &event, err)) > 0) {
+        if (r->n_change == SPOT_MEASURED_CHANGES_MAX) {
+            rc = spot_json_fail(&log.doc, "", err, "more than %d changes",
+                                SPOT_MEASURED_CHANGES_MAX);
+            break;
+        }
+        on_event(r, &event);
     }
-    spot_json_release(&doc);
-    return rc ? -1 : 0;
+    spot_event_log_release(&log);
+    spot_event_order_release(&order);
+    return rc;
 }
 
 static int by_size(const void *a, const void *b)
@@ -180,23 +188,16 @@ int spot_measured_cost_read(struct spot_measured_cost *m, FILE *in, const char *
                             struct spot_err *err)
 {
     struct reader r = { .commit_s = -1 };
-    struct spot_line line = { 0 };
     struct spot_unpack unpack;
     int rc;
 
     if (spot_unpack_open(&unpack, in, source, err))
         return -1;
-    while ((rc = spot_line_read(&line, unpack.in, SPOT_MEASURED_LINE_MAX, source, err)) > 0)
-        if (line.n && on_line(&r, line.text, line.n, source, line.number, err)) {
-            rc = -1;
-            break;
-        }
-    rc = spot_unpack_close(&unpack, rc, err);
+    rc = spot_unpack_close(&unpack, read_events(&r, unpack.in, source, err), err);
     if (!rc && !r.n_change)
         rc = spot_err_set(err, SPOT_EDATA, "%s: no change of the grid between two commits", source);
     if (!rc)
         fit(&r, m);
-    spot_line_release(&line);
     free(r.change);
     free(r.step_s);
     return rc;

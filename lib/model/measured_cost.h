@@ -6,7 +6,7 @@
  *     pause = leave_s or join_s + byte_s * moved_byte,
  * by least squares with byte_s >= 0; join_s is of changes after which there are more members. A
  * change that restored state from disk or rolled back costs restore_s on top: the mean of the rest
- * of its pause plus the steps it has to compute again.
+ * of its pause plus the steps it has to compute again, those left out that were restored later.
  */
 #ifndef SPOT_MODEL_MEASURED_COST_H
 #define SPOT_MODEL_MEASURED_COST_H
@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-enum { SPOT_MEASURED_CHANGES_MAX = 1 << 20, SPOT_MEASURED_LINE_MAX = 1 << 20 };
+enum { SPOT_MEASURED_CHANGES_MAX = 1 << 20 };
 
 struct spot_measured_cost {
     size_t n_change, n_join, n_restore;
@@ -31,7 +31,7 @@ struct spot_measured_cost {
 };
 
 /* Read a log. Returns 0, or -1 with *err: SPOT_EDATA for a line that is no event, times that go
- * back, or a log without a single change. */
+ * back or events that cannot follow each other, or a log without a single change. */
 int spot_measured_cost_read(struct spot_measured_cost *measured, FILE *in, const char *source,
                             struct spot_err *err);
 int spot_measured_cost_load(struct spot_measured_cost *measured, const char *path,

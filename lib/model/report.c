@@ -225,47 +225,64 @@ static void on_migrate(struct since *s, const struct spot_event *event)
     s->restored |= event->restored_byte > 0 && s->commit_s >= 0;
 }
 
+/* Of members: how many there are from then on. */
+static void on_member(struct spot_run *run, struct since *s, const struct spot_event *event)
+{
+    const bool is_join = event->kind == SPOT_EVENT_JOINED, is_kill = event->kind == SPOT_EVENT_LOST;
+
+    run->n_join += is_join;
+    run->n_kill += is_kill;
+    s->joined |= is_join;
+    s->killed |= is_kill;
+    change_members(run, s, event->time_s, is_join ? event->members : s->n_member - 1);
+}
+
 static void on_event(struct spot_run *run, struct since *s, const struct spot_event *event)
 {
-    const char *const name = event->name;
     const double heard_s = run->end_s;
 
     run->end_s = fmax(run->end_s, event->time_s);
-    if (!strcmp(name, "notice")) {
+    if (!strcmp(event->name, "notice")) { /* of a cloud too */
         run->n_notice++;
         s->noticed = true;
-    } else if (!event->is_job) {
-        return;
-    } else if (!strcmp(name, "committed")) {
+    }
+    switch (event->kind) {
+    case SPOT_EVENT_COMMITTED:
         on_committed(run, s, event);
-    } else if (!strcmp(name, "step")) {
+        break;
+    case SPOT_EVENT_STEP:
         s->is_begun = true;
-    } else if (!strcmp(name, "quiesce")) {
+        break;
+    case SPOT_EVENT_QUIESCE:
         end_step(run, s);
         begin_outage(run, s, event->time_s);
-    } else if (!strcmp(name, "rolled_back")) {
+        break;
+    case SPOT_EVENT_ROLLED_BACK:
         on_rolled_back(run, s, event);
-    } else if (!strcmp(name, "restored")) {
+        break;
+    case SPOT_EVENT_RESTORED:
         on_restored(run, s, event);
-    } else if (!strcmp(name, "migrate")) {
+        break;
+    case SPOT_EVENT_MIGRATE:
         on_migrate(s, event);
-    } else if (!strcmp(name, "formed")) {
+        break;
+    case SPOT_EVENT_FORMED:
         on_formed(run, s, event);
-    } else if (!strcmp(name, "resumed")) {
+        break;
+    case SPOT_EVENT_RESUMED:
         on_resumed(run, s, event, heard_s);
-    } else if (!strcmp(name, "joined")) {
-        run->n_join++;
-        s->joined = true;
-        change_members(run, s, event->time_s, event->members);
-    } else if (!strcmp(name, "lost")) {
-        run->n_kill++;
-        s->killed = true;
-        change_members(run, s, event->time_s, s->n_member - 1);
-    } else if (!strcmp(name, "left")) {
-        change_members(run, s, event->time_s, s->n_member - 1);
-    } else if (!strcmp(name, "done")) {
+        break;
+    case SPOT_EVENT_JOINED:
+    case SPOT_EVENT_LOST:
+    case SPOT_EVENT_LEFT:
+        on_member(run, s, event);
+        break;
+    case SPOT_EVENT_DONE:
         run->is_done = true;
         memcpy(run->state_hex, event->state_hex, 33);
+        break;
+    default:
+        break;
     }
 }
 

@@ -7,7 +7,9 @@
 #include "common/csv_reader.h"
 #include "common/json.h"
 #include "common/num.h"
+#include "common/unpack.h"
 #include "common/xalloc.h"
+#include "model/event.h"
 #include "trace/import.h"
 #include "trace/timestamp.h"
 
@@ -112,52 +114,45 @@ int spot_import_spotserve(struct spot_import *imp, FILE *in, const char *source,
 
 /* --- spot-event: the log of a run ------------------------------------------ */
 
-struct event_line {
-    const char *event, *name, *schema;
-    double time_s;
-    int64_t member;
-};
-
-static int on_spot_event(struct spot_import *imp, const char *text, size_t n_byte,
-                         const char *source, unsigned long line, struct spot_err *err)
+static int on_spot_event(struct spot_import *imp, const struct spot_event_log *log,
+                         const struct spot_event *e, struct spot_err *err)
 {
-    static const struct spot_field field[] = {
-        { "event", SPOT_F_STR, offsetof(struct event_line, event), NULL, 0, 0, true },
-        { "time_s", SPOT_F_REAL, offsetof(struct event_line, time_s), "s", 0, 1e11, true },
-        { "name", SPOT_F_STR, offsetof(struct event_line, name), NULL, 0, 0, false },
-        { "member", SPOT_F_INT, offsetof(struct event_line, member), "1", 0, 0, false },
-        { 0 },
+    static const enum spot_trace_kind effect[SPOT_EVENT_KINDS] = {
+        [SPOT_EVENT_JOINED] = SPOT_TRACE_ADD,
+        [SPOT_EVENT_LOST] = SPOT_TRACE_REMOVE,
+        [SPOT_EVENT_LEFT] = SPOT_TRACE_REMOVE,
+        [SPOT_EVENT_NOTICE] = SPOT_TRACE_NOTICE,
     };
-    static const struct {
-        const char *event;
-        enum spot_trace_kind kind;
-    } effect[] = { { "joined", SPOT_TRACE_ADD },
-                   { "lost", SPOT_TRACE_REMOVE },
-                   { "left", SPOT_TRACE_REMOVE },
-                   { "notice", SPOT_TRACE_NOTICE } };
-    struct event_line e = { .member = -1 };
-    struct spot_json_doc doc;
     char number[32];
+
+    if (e->time_s > SPOT_TRACE_TIME_MAX_S)
+        return spot_json_fail(&log->doc, "/time_s", err, "%g is outside [0, %g]", e->time_s,
+                              SPOT_TRACE_TIME_MAX_S);
+    imp->end_s = fmax(imp->end_s, e->time_s);
+    if (effect[e->kind] == SPOT_TRACE_COUNT)
+        return 0; /* other events do not change who is there */
+    if (!e->who && !e->member)
+        return spot_json_fail(&log->doc, "", err, "%s names no worker (name or member)", e->name);
+    snprintf(number, sizeof(number), "member%lld", (long long)e->member);
+    add_node(imp, e->time_s, effect[e->kind], e->who ? e->who : number, log->source, log->number);
+    return 0;
+}
+
+static int read_spot_events(struct spot_import *imp, FILE *in, const char *source,
+                            struct spot_err *err)
+{
+    struct spot_event_log log = { .in = in, .source = source, .is_partial = true };
+    struct spot_event event;
     int rc;
 
-    if (spot_json_parse_line(&doc, text, n_byte, source, line, err))
-        return -1;
-    rc = json_object_get(doc.root, "schema") ? spot_json_expect_schema(&doc, "spot.event", 1, err)
-                                             : 0;
-    if (!rc)
-        rc = spot_json_read_fields(&doc, doc.root, "", field, &e, err);
-    if (!rc)
-        imp->end_s = fmax(imp->end_s, e.time_s);
-    for (size_t i = 0; !rc && i < sizeof(effect) / sizeof(effect[0]); i++) {
-        if (strcmp(e.event, effect[i].event) != 0)
-            continue;
-        snprintf(number, sizeof(number), "member%lld", (long long)e.member);
-        if (!e.name && e.member < 0)
-            rc = spot_json_fail(&doc, "", err, "%s names no worker (name or member)", e.event);
-        else
-            add_node(imp, e.time_s, effect[i].kind, e.name ? e.name : number, source, line);
-    }
-    spot_json_release(&doc);
+    while ((rc = spot_event_next(&log, &event, err)) > 0)
+        if (on_spot_event(imp, &log, &event, err)) {
+            rc = -1;
+            break;
+        }
+    if (!rc && !log.number)
+        rc = spot_err_set(err, SPOT_EDATA, "%s: empty input", source);
+    spot_event_log_release(&log);
     return rc;
 }
 
@@ -166,8 +161,12 @@ static int on_spot_event(struct spot_import *imp, const char *text, size_t n_byt
 int spot_import_spot_event(struct spot_import *imp, FILE *in, const char *source,
                            struct spot_err *err)
 {
+    struct spot_unpack unpack;
+
     imp->is_lenient = true;
-    return spot_import_lines(imp, in, source, on_spot_event, err);
+    if (spot_unpack_open(&unpack, in, source, err))
+        return -1;
+    return spot_unpack_close(&unpack, read_spot_events(imp, unpack.in, source, err), err);
 }
 
 /* --- count-log: date,time,count -------------------------------------------- */

@@ -93,10 +93,13 @@ samples,usd,effective_s,reconfigure_s,checkpoint_s,redone_s,redundant_s,idle_s,b
 }
 
 @test "--cost measured charges what the log of a real run shows, to every policy" {
-    e() { printf '{"schema":"spot.event/1","event":"%s","time_s":%s%s}\n' "$1" "$2" "${3-}"; }
-    { e formed 0 ',"members":2'; e committed 1; e committed 2; e quiesce 2.5
-      e migrate 2.6 ',"moved_byte":0,"restored_byte":0'; e formed 5 ',"members":1'
-      e committed 7; e committed 8; } >"$T/e.jsonl"
+    e() { printf '{"schema":"spot.event/1","event":"%s","time_s":%s,"epoch":%s,"step":%s%s}\n' "$@"; }
+    grid() { e quiesce "$1" "$3" "$4"; e migrate "$1" "$3" "$4" ',"restored_byte":0,"moved_byte":0'
+        e formed "$2" "$3" "$4" ',"D":1,"P":1,"members":'"$5"; }
+    commit() { e step "$1" "$2" "$3"; e committed "$1" "$2" "$3" ',"loss":1,"loss_hex":"3f800000","samples":[]'; }
+    { e joined 0 0 0 ',"member":1,"members":1'; e joined 0 0 0 ',"member":2,"members":2'
+      grid 0 0 1 0 2; commit 1 1 1; commit 2 1 2; e lost 2.5 1 2 ',"member":1'
+      grid 2.5 5 2 2 1; commit 7 2 3; commit 8 2 4; } >"$T/e.jsonl"
     play --policy nowcast,torchrun >"$T/1"
     play --policy nowcast,torchrun --cost measured --events "$T/e.jsonl" -v >"$T/2" 2>"$T/err"
     grep -q '1 changes .* 4 s' "$T/err"
@@ -108,7 +111,7 @@ samples,usd,effective_s,reconfigure_s,checkpoint_s,redone_s,redundant_s,idle_s,b
     [ "$status" -eq 2 ]
     run play --cost measured --events "$T/none"
     [ "$status" -eq 4 ]
-    e quiesce 1 >"$T/e.jsonl"
+    e quiesce 1 1 0 '' >"$T/e.jsonl"
     run play --cost measured --events "$T/e.jsonl"
     [ "$status" -eq 3 ]
 }

@@ -5,86 +5,18 @@
  *   schema KIND          the tables as a schema; {} of a document that has none
  *   schema --check KIND  documents on stdin, one a line: for each "ok", or why it is refused
  *   schema --checked     the kinds of documents that have a reader
+ *   schema --index       a row of each for docs/formats.md
  */
-#define _POSIX_C_SOURCE 200809L /* getline, fmemopen */
+#define _POSIX_C_SOURCE 200809L /* getline */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "checkpoint/generation.h"
 #include "common/json.h"
-#include "model/cluster_doc.h"
-#include "model/event.h"
-#include "model/forecast_doc.h"
-#include "model/job_doc.h"
-#include "model/layout_doc.h"
-#include "model/moves_doc.h"
-#include "model/plan_doc.h"
-#include "shard/stream.h"
-#include "train/job_note.h"
+#include "registry.h"
 
-/* --- readers -------------------------------------------------------------- */
-
-#define READER(kind, type)                                                    \
-    static int check_##kind(const char *text, size_t n, struct spot_err *err) \
-    {                                                                         \
-        struct type doc;                                                      \
-        const int rc = spot_##kind##_parse(&doc, text, n, #kind, err);        \
-                                                                              \
-        spot_##kind##_release(&doc);                                          \
-        return rc;                                                            \
-    }
-READER(cluster, spot_cluster)
-READER(job_doc, spot_job_doc)
-READER(layout, spot_layout)
-READER(moves, spot_moves_doc)
-READER(plan_doc, spot_plan_doc)
-
-static int check_forecast(const char *text, size_t n, struct spot_err *err)
-{
-    struct spot_forecast forecast = { 0 };
-    struct spot_json_doc json;
-    int rc = spot_json_parse(&json, text, n, "forecast", err);
-
-    if (!rc)
-        rc = spot_forecast_read(&json, &forecast, err);
-    spot_forecast_release(&forecast);
-    spot_json_release(&json);
-    return rc;
-}
-
-static int check_event(const char *text, size_t n, struct spot_err *err)
-{
-    struct spot_event_log log = { .in = fmemopen((void *)(uintptr_t)text, n, "r"),
-                                  .source = "event" };
-    struct spot_event event;
-    int rc = log.in ? spot_event_next(&log, &event, err) : spot_err_sys(err, "cannot open");
-
-    spot_event_log_release(&log);
-    if (log.in)
-        fclose(log.in);
-    return rc < 0 ? -1 : 0;
-}
-
-static const struct kind {
-    const char *name;
-    const struct spot_doc_part *part;
-    int (*check)(const char *text, size_t n, struct spot_err *err); /* NULL: read with its files */
-} kind[] = {
-    { "cluster", spot_cluster_part, check_cluster },
-    { "event", spot_event_part, check_event },
-    { "forecast", spot_forecast_part, check_forecast },
-    { "job", spot_job_part, check_job_doc },
-    { "layout", spot_layout_part, check_layout },
-    { "moves", spot_moves_part, check_moves },
-    { "plan", spot_plan_part, check_plan_doc },
-    { "state", spot_state_part, NULL },
-    { "stream", spot_stream_part, NULL },
-    { "training", spot_job_note_part, NULL },
-};
-
-static int check_lines(const struct kind *k)
+static int check_lines(const struct spot_document *d)
 {
     char *line = NULL;
     size_t cap = 0;
@@ -93,7 +25,7 @@ static int check_lines(const struct kind *k)
     while ((n = getline(&line, &cap, stdin)) > 0) {
         struct spot_err err = { 0 };
 
-        puts(k->check(line, (size_t)n, &err) ? err.msg : "ok");
+        puts(d->check(line, (size_t)n, &err) ? err.msg : "ok");
     }
     free(line);
     return 0;
@@ -182,25 +114,28 @@ static json_t *descend(json_t *object, const struct spot_doc_part *part)
     return object;
 }
 
-/* {"if": {"properties": {"event": {"const": WHEN}}}, "then": ...}; returns what comes then. */
-static json_t *add_case(json_t *root, const char *when)
+/* {"if": {"properties": {"event": {"const": WHEN}}, "required": [KEY]}, "then": ...}; `key` "" for
+ * none. Returns what comes then. */
+static json_t *add_case(json_t *root, const char *when, const char *key)
 {
-    json_t *then = json_object();
+    json_t *const then = json_object();
+    json_t *const if_ = json_pack("{s{s{ss}}}", "properties", "event", "const", when);
 
+    if (*key)
+        list(if_, "required", key);
     if (!json_object_get(root, "allOf"))
         json_object_set_new(root, "allOf", json_array());
-    json_array_append_new(
-        json_object_get(root, "allOf"),
-        json_pack("{s{s{s{ss}}}so}", "if", "properties", "event", "const", when, "then", then));
+    json_array_append_new(json_object_get(root, "allOf"),
+                          json_pack("{soso}", "if", if_, "then", then));
     return then;
 }
 
-static int print_schema(const struct kind *k)
+static int print_schema(const struct spot_doc_part *part)
 {
-    json_t *root = json_pack("{ss}", "type", "object");
+    json_t *root = part ? json_pack("{ss}", "type", "object") : json_object();
 
-    for (const struct spot_doc_part *p = k->part; p->at; p++)
-        add_fields(p->when ? add_case(root, p->when) : descend(root, p), p->field);
+    for (const struct spot_doc_part *p = part; p && p->at; p++)
+        add_fields(p->when ? add_case(root, p->when, p->at) : descend(root, p), p->field);
     json_dumpf(root, stdout, JSON_INDENT(2));
     json_decref(root);
     putchar('\n');
@@ -209,25 +144,36 @@ static int print_schema(const struct kind *k)
 
 static int list_kinds(void)
 {
-    for (size_t i = 0; i < sizeof kind / sizeof kind[0]; i++)
-        if (kind[i].check)
-            puts(kind[i].name);
+    for (const struct spot_document *d = spot_registry; d->kind; d++)
+        if (d->check)
+            puts(d->kind);
+    return 0;
+}
+
+static int print_index(void)
+{
+    for (const struct spot_document *d = spot_registry; d->kind; d++)
+        printf(
+            "| spot.%s/%d | %s | %s | %s | [%s.md](formats/%s.md) | [%s.json](schema/%s.json) |\n",
+            d->kind, d->major, d->form, d->writers, d->readers, d->page, d->page, d->kind, d->kind);
     return 0;
 }
 
 int main(int argc, char **argv)
 {
-    const char *name = argv[argc - 1];
+    const char *const name = argv[argc - 1];
+    const bool is_check = argc == 3 && !strcmp(argv[1], "--check");
+    const struct spot_document *const d = spot_registry_find(name);
 
     if (argc == 2 && !strcmp(name, "--checked"))
         return list_kinds();
-    if (argc != 2 && (argc != 3 || strcmp(argv[1], "--check") != 0)) {
-        fputs("usage: schema [--check] KIND, schema --checked\n", stderr);
+    if (argc == 2 && !strcmp(name, "--index"))
+        return print_index();
+    if (argc != 2 && !is_check) {
+        fputs("usage: schema [--check] KIND, schema --checked, schema --index\n", stderr);
         return 2;
     }
-    for (size_t i = 0; i < sizeof kind / sizeof kind[0]; i++)
-        if (!strcmp(name, kind[i].name))
-            return argc == 3 && kind[i].check ? check_lines(&kind[i]) : print_schema(&kind[i]);
-    puts("{}");
-    return argc == 3;
+    if (!is_check)
+        return d ? print_schema(d->part) : 1;
+    return d && d->check ? check_lines(d) : 1;
 }

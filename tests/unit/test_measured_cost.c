@@ -15,7 +15,8 @@ struct log {
     char text[1 << 16];
     size_t n;
     double now;
-    int step, epoch, members;
+    int step, epoch, members, id; /* id: of the member that joined last */
+    int member[8];                /* [members] */
 };
 
 static void say(struct log *l, const char *event, const char *more)
@@ -29,9 +30,10 @@ static void say(struct log *l, const char *event, const char *more)
 static void train(struct log *l, int n)
 {
     for (int i = 0; i < n; i++) {
-        l->now += STEP;
         l->step++;
-        say(l, "committed", ",\"loss\":1");
+        say(l, "step", "");
+        l->now += STEP;
+        say(l, "committed", ",\"loss\":1,\"loss_hex\":\"3f800000\",\"samples\":[]");
     }
 }
 
@@ -42,6 +44,15 @@ static void change(struct log *l, int members, double moved, double restored, in
                        (restored > 0 || redone ? RESTORE : 0);
     char more[96];
 
+    for (int n = l->members; n > members; n--) {
+        snprintf(more, sizeof(more), ",\"member\":%d", l->member[n - 1]);
+        say(l, "lost", more);
+    }
+    for (int n = l->members; n < members; n++) {
+        l->member[n] = ++l->id;
+        snprintf(more, sizeof(more), ",\"member\":%d,\"members\":%d", l->id, n + 1);
+        say(l, "joined", more);
+    }
     l->epoch++;
     say(l, "quiesce", "");
     if (redone) {
@@ -148,6 +159,38 @@ START_TEST(a_loss_that_was_never_seen_keeps_the_price_of_the_job)
 }
 END_TEST
 
+/* Three steps are given up, one is computed again, and then memory comes back that has them all. */
+START_TEST(steps_that_were_restored_need_not_be_computed_again)
+{
+    for (int is_back = 0; is_back < 2; is_back++) {
+        struct log *l = start();
+        struct spot_measured_cost m;
+        struct spot_err err = { 0 };
+
+        change(l, 3, 1e9, 0, 0);
+        train(l, 3);
+        change(l, 2, 0, 0, 3); /* the commit behind it is the one that is computed again */
+        l->epoch++;
+        say(l, "quiesce", "");
+        if (is_back) {
+            char more[32];
+
+            snprintf(more, sizeof(more), ",\"from\":%d", l->step);
+            l->step += 2;
+            say(l, "restored", more);
+        }
+        say(l, "migrate", ",\"transfers\":0,\"moved_byte\":0,\"restored_byte\":0");
+        say(l, "formed", ",\"D\":2,\"P\":1,\"members\":2");
+        l->now += LEAVE;
+        train(l, 1);
+        ck_assert_msg(!read_log(&m, l->text, &err), "%s", err.msg);
+        ck_assert_uint_eq(m.n_restore, 1);
+        near(m.restore_s, RESTORE + (is_back ? 1 : 3) * STEP);
+        free(l);
+    }
+}
+END_TEST
+
 static void refused(const char *text, const char *why)
 {
     struct spot_measured_cost m;
@@ -174,14 +217,26 @@ START_TEST(time_that_goes_back_is_refused_with_its_line)
     l->now -= 1;
     train(l, 0);
     say(l, "quiesce", "");
-    refused(l->text, "goes back");
+    refused(l->text, "is before");
+    free(l);
+}
+END_TEST
+
+START_TEST(events_that_cannot_follow_each_other_are_refused_with_their_line)
+{
+    struct log *l = start();
+
+    train(l, 1);
+    l->step++; /* a line is missing */
+    train(l, 1);
+    refused(l->text, "one after the last");
     free(l);
 }
 END_TEST
 
 START_TEST(a_line_that_is_no_event_is_refused_with_its_line)
 {
-    refused("{\"schema\":\"spot.event/1\",\"event\":\"quiesce\",\"time_s\":0}\n[]\n", "log:2");
+    refused("{\"schema\":\"spot.event/1\",\"event\":\"exit\",\"time_s\":0}\n[]\n", "log:2");
     refused("{\"schema\":\"spot.plan/1\"}\n", "spot.event");
     refused("{\"schema\":\"spot.event/1\",\"event\":\"quiesce\"}\n", "time_s");
 }
@@ -194,7 +249,9 @@ int main(void)
     tcase_add_test(tc, finds_the_terms_that_the_log_was_written_from);
     tcase_add_test(tc, takes_the_place_of_every_term_of_the_job);
     tcase_add_test(tc, a_loss_that_was_never_seen_keeps_the_price_of_the_job);
+    tcase_add_test(tc, steps_that_were_restored_need_not_be_computed_again);
     tcase_add_test(tc, a_log_without_a_change_is_refused);
+    tcase_add_test(tc, events_that_cannot_follow_each_other_are_refused_with_their_line);
     tcase_add_test(tc, time_that_goes_back_is_refused_with_its_line);
     tcase_add_test(tc, a_line_that_is_no_event_is_refused_with_its_line);
     return run_suite("measured_cost", tc);

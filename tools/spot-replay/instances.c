@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "common/json_writer.h"
 #include "common/xalloc.h"
+#include "model/event.h"
 
 /* A copy that ends by itself is started again after this pause, which doubles
  * up to the maximum; one that lived for the maximum starts afresh. */
@@ -29,31 +29,16 @@ double crew_trace_s(const struct crew *crew, double real_s)
     return crew->from_s + crew->speedup * real_s;
 }
 
-static double round_us(double x_s)
-{
-    return rint(x_s * 1e6) / 1e6;
-}
-
-/* Open one line of the log; the caller adds to it and calls end_line. */
+/* Open one line of the log; the caller adds to it and ends it. */
 static void begin_line(struct spot_jw *jw, const struct crew *crew, const char *event,
                        const struct crew_member *m, double time_s)
 {
-    spot_jw_init(jw, crew->log, false);
-    spot_jw_object(jw, NULL);
-    spot_jw_str(jw, "schema", "spot.event/1");
-    spot_jw_str(jw, "event", event);
-    spot_jw_real(jw, "time_s", round_us(time_s));
-    spot_jw_real(jw, "real_s", round_us(crew_now_s(crew)));
+    spot_event_begin(jw, crew->log, NULL, event, time_s);
+    spot_event_seconds(jw, "real_s", crew_now_s(crew));
     spot_jw_str(jw, "node", m->name);
     spot_jw_str(jw, "zone", m->zone);
     spot_jw_str(jw, "instance_type", m->instance_type);
     spot_jw_int(jw, "pid", m->pid);
-}
-
-static int end_line(struct spot_jw *jw, struct spot_err *err)
-{
-    spot_jw_end(jw);
-    return spot_jw_close(jw, err);
 }
 
 void crew_add(struct crew *crew, const char *name, size_t series, const char *zone,
@@ -85,7 +70,7 @@ static int kill_member(struct crew *crew, struct crew_member *m, double time_s, 
     crew->total.kill++;
     begin_line(&jw, crew, "kill", m, time_s);
     spot_jw_str(&jw, "why", why);
-    return end_line(&jw, err);
+    return spot_event_end(&jw, err);
 }
 
 int crew_leave(struct crew *crew, size_t i, double time_s, bool has_notice, const char *why,
@@ -107,7 +92,7 @@ int crew_leave(struct crew *crew, size_t i, double time_s, bool has_notice, cons
     begin_line(&jw, crew, "notice", m, time_s);
     spot_jw_str(&jw, "why", why);
     spot_jw_real(&jw, "grace_s", crew->grace_s);
-    return end_line(&jw, err);
+    return spot_event_end(&jw, err);
 }
 
 /* `text` with each {node} and {zone} replaced. */
@@ -212,7 +197,7 @@ static int start_member(struct crew *crew, struct crew_member *m, double now_s,
     crew->total.start++;
     begin_line(&jw, crew, "start", m, m->n_start > 1 ? crew_trace_s(crew, now_s) : m->since_time_s);
     spot_jw_int(&jw, "attempt", (int64_t)m->n_start);
-    return end_line(&jw, err);
+    return spot_event_end(&jw, err);
 }
 
 int crew_start_due(struct crew *crew, struct spot_err *err)
@@ -256,14 +241,14 @@ static int note_exit(struct crew *crew, size_t i, int status, struct spot_err *e
         spot_jw_int(&jw, "signal", WTERMSIG(status));
     else
         spot_jw_int(&jw, "status", WEXITSTATUS(status));
-    spot_jw_real(&jw, "lived_s", round_us(lived_s));
+    spot_event_seconds(&jw, "lived_s", lived_s);
     m->pid = 0;
     m->backoff_s = lived_s < BACKOFF_MAX_S ? fmin(2 * m->backoff_s, BACKOFF_MAX_S) : 0;
     m->backoff_s = fmax(m->backoff_s, BACKOFF_MIN_S);
     m->due_s = now_s + m->backoff_s;
     if (m->is_leaving)
         drop(crew, i);
-    return end_line(&jw, err);
+    return spot_event_end(&jw, err);
 }
 
 /* A child is looked at, its group killed, and only then reaped: until then

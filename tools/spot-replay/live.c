@@ -16,11 +16,10 @@
 
 #include "cli/tool.h"
 #include "common/clock.h"
-#include "common/json_writer.h"
-#include "common/prov.h"
 #include "common/rng.h"
 #include "common/xalloc.h"
 #include "instances.h"
+#include "model/event.h"
 #include "replay.h"
 #include "trace/trace.h"
 
@@ -304,19 +303,15 @@ static int log_begin(const struct live *l, struct spot_err *err)
     struct spot_jw jw;
 
     spot_prov_add(&prov, opt.trace, l->trace.xxh3);
-    spot_jw_init(&jw, l->crew.log, false);
-    spot_jw_begin_doc(&jw, "spot.event", 1, &prov);
+    spot_event_begin(&jw, l->crew.log, &prov, "begin", l->crew.from_s);
     spot_prov_release(&prov);
-    spot_jw_str(&jw, "event", "begin");
-    spot_jw_real(&jw, "time_s", l->crew.from_s);
     spot_jw_real(&jw, "real_s", 0);
     spot_jw_real(&jw, "speedup", opt.speedup);
     spot_jw_real(&jw, "grace_s", opt.grace_s);
     spot_jw_real(&jw, "no_notice", opt.no_notice);
     spot_jw_int(&jw, "scale", (int64_t)opt.scale);
     spot_jw_int(&jw, "max", (int64_t)opt.max);
-    spot_jw_end(&jw);
-    return spot_jw_close(&jw, err);
+    return spot_event_end(&jw, err);
 }
 
 static int log_end(const struct live *l, struct spot_err *err)
@@ -325,19 +320,14 @@ static int log_end(const struct live *l, struct spot_err *err)
     const double now_s = crew_now_s(crew);
     struct spot_jw jw;
 
-    spot_jw_init(&jw, crew->log, false);
-    spot_jw_object(&jw, NULL);
-    spot_jw_str(&jw, "schema", "spot.event/1");
-    spot_jw_str(&jw, "event", "end");
-    spot_jw_real(&jw, "time_s", rint(crew_trace_s(crew, now_s) * 1e6) / 1e6);
-    spot_jw_real(&jw, "real_s", rint(now_s * 1e6) / 1e6);
+    spot_event_begin(&jw, crew->log, NULL, "end", crew_trace_s(crew, now_s));
+    spot_event_seconds(&jw, "real_s", now_s);
     spot_jw_str(&jw, "why", l->signal_got ? "signal" : "end");
     spot_jw_int(&jw, "starts", crew->total.start);
     spot_jw_int(&jw, "notices", crew->total.notice);
     spot_jw_int(&jw, "kills", crew->total.kill);
     spot_jw_int(&jw, "exits", crew->total.exit);
-    spot_jw_end(&jw);
-    return spot_jw_close(&jw, err);
+    return spot_event_end(&jw, err);
 }
 
 static int load(struct live *l, struct spot_err *err)
