@@ -6,6 +6,7 @@
 #   make check        every test; its last line is "N passed, M failed[, K skipped]"
 #   make check-asan   the same under ASan and UBSan     make check-tsan   under TSan
 #   make coverage     the same once more, then the share of lib's lines that ran
+#   make coverage-units  the same of unit tests alone; fails below 90 %
 #   make check-gpu    what needs a GPU, and the contract of stages on it; a line and a skip without one
 #   make bench-gpu    step, MFU, attention, AdamW against copy, on a GPU
 #   make bench        what tests/bench measures: ours beside its yardsticks, in one run
@@ -186,7 +187,7 @@ $(B)/bin/$(1): $$(patsubst %.c,$$(B)/%.o,$$(wildcard tools/$(1)/*.c)) $$(libspot
 endef
 $(foreach t,$(tools),$(eval $(call tool_rule,$(t))))
 
-$(B)/tests/unit/%.o: CFLAGS += $(CHECK_CFLAGS)
+$(B)/tests/unit/%.o: CFLAGS += $(CHECK_CFLAGS) $(if $(filter cov,$(VARIANT)),-DSPOT_COVERAGE)
 $(B)/tests/%: $(B)/tests/unit/%.o $(libspot)
 	$(call say,LD)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(filter-out %.so,$^) $(CHECK_LIBS) $(LDLIBS) -o $@
@@ -248,6 +249,11 @@ coverage: deps
 	$(Q)find build/cov -name '*.gcda' -delete 2>/dev/null || true
 	$(again) VARIANT=cov CUDA=no run-check
 	$(Q)tests/lint/coverage build/cov
+
+coverage-units: deps
+	$(Q)find build/cov -name '*.gcda' -delete 2>/dev/null || true
+	$(again) VARIANT=cov CUDA=no TESTS='$(units:%=build/cov/tests/%)' run-check
+	$(Q)tests/lint/coverage --least 90 build/cov
 
 fuzz: deps deps-dev
 	$(again) VARIANT=fuzz CUDA=no run-fuzz
@@ -427,7 +433,7 @@ help:
 clean:
 	rm -rf build
 
-.PHONY: all bench bench-gpu check check-gpu run-bench-gpu run-check-gpu check-all check-asan check-tsan clean completions coverage demo deps deps-bench deps-dev \
+.PHONY: all bench bench-gpu check check-gpu run-bench-gpu run-check-gpu check-all check-asan check-tsan clean completions coverage coverage-units demo deps deps-bench deps-dev \
         faults fuzz headers help install layers lint run-bench run-check run-demo run-fuzz run-lint schemas tidy uninstall
 .SECONDARY:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

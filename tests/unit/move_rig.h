@@ -3,7 +3,6 @@
 #ifndef SPOT_TESTS_MOVE_RIG_H
 #define SPOT_TESTS_MOVE_RIG_H
 
-#include <check.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,6 +15,7 @@
 #include "common/xalloc.h"
 #include "shard/receiver.h"
 #include "shard/sender.h"
+#include "suite.h"
 
 static char dir[64], target[96], part[96], journal[96];
 
@@ -126,7 +126,7 @@ struct cut_port {
 static inline int cut(struct cut_port *c, struct spot_err *err)
 {
     if (c->is_deadly)
-        _exit(9);
+        leave(9);
     return spot_err_set(err, SPOT_ESYS, "cut");
 }
 

@@ -74,7 +74,7 @@ static void run_ranks(int n, int (*f)(int rank, int n), int n_kill)
     for (int r = 0; r < n; r++) {
         pid[r] = fork();
         if (!pid[r])
-            _exit(f(r, n));
+            leave(f(r, n));
     }
     if (n_kill) {
         while (shared->n_inside < n && spot_clock_s() < until_s)

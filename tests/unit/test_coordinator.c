@@ -79,12 +79,12 @@ static pid_t start_coordinator(const char *result_path, bool is_alone)
     unlink(o.events); /* of the job before */
     if (spot_coordinator_run(&o, &result, &err)) {
         fprintf(stderr, "# coordinator: %s\n", err.msg);
-        _exit(1);
+        leave(1);
     }
     out = fopen(result_path, "w");
     fputs(result.state_hex, out);
     fclose(out);
-    _exit(0);
+    leave(0);
 }
 
 static void on_notice(int number)

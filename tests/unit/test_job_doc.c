@@ -260,6 +260,44 @@ START_TEST(what_is_written_is_the_same_job)
 }
 END_TEST
 
+static char doubts[512];
+
+static void tell(const char *sentence)
+{
+    strncat(doubts, sentence, sizeof(doubts) - strlen(doubts) - 2);
+    strcat(doubts, "\n");
+}
+
+/* Unknown keys are legal; one that looks like a known one, which is not there, is asked about. */
+START_TEST(a_key_that_was_typed_wrong_is_asked_about)
+{
+    static const struct {
+        const char *text, *want;
+    } typed[] = {
+        { JOB("\"seq\":1"), "" },
+        { JOB("\"colour\":1"), "" },
+        { JOB("\"sep\":1"), "" }, /* too short to tell */
+        { JOB("\"micro_bach\":1"), "/micro_bach: unknown key; did you mean 'micro_batch'?\n" },
+        { JOB("\"micro_bach\":1,\"micro_batch\":1"), "" },
+        { JOB("\"model\":{\"layers\":2,\"widht\":1,\"width\":8,\"heads\":2,\"vocabulary\":4}"),
+          "/model/vocabulary: unknown key; did you mean 'vocab'?\n" },
+        { JOB("\"layers\":[{\"params\":1},{\"params\":1,\"coun\":2}]"),
+          "/layers/1/coun: unknown key; did you mean 'count'?\n" },
+    };
+
+    for (size_t i = 0; i < sizeof(typed) / sizeof(typed[0]); i++) {
+        struct spot_job_doc job;
+        struct spot_err err = { 0 };
+
+        ck_assert_msg(!parse(&job, typed[i].text, &err), "%s", err.msg);
+        *doubts = '\0';
+        spot_job_doc_doubt(&job, tell);
+        ck_assert_str_eq(doubts, typed[i].want);
+        spot_job_doc_release(&job);
+    }
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("core");
@@ -273,5 +311,6 @@ int main(void)
                         sizeof(activation_cases) / sizeof(*activation_cases));
     tcase_add_loop_test(tc, what_is_written_is_the_same_job, 0,
                         sizeof(documents) / sizeof(*documents));
+    tcase_add_test(tc, a_key_that_was_typed_wrong_is_asked_about);
     return run_suite("job_doc", tc);
 }

@@ -250,13 +250,13 @@ static void be_many_strangers(const char *address)
     struct spot_endpoint e;
 
     if (spot_endpoint_parse(address, &e, NULL))
-        _exit(2);
+        leave(2);
     for (int i = 0; i < MANY; i++)
         set[i] = (struct pollfd){ .fd = spot_endpoint_connect(&e, NULL), .events = POLLIN };
     while (spot_clock_s() < until_s)
         if (poll(set, MANY, 100) > 0)
-            _exit(0);
-    _exit(1);
+            leave(0);
+    leave(1);
 }
 
 START_TEST(strangers_make_room_when_descriptors_run_out)

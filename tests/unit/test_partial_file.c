@@ -106,7 +106,7 @@ START_TEST(a_receiver_killed_after_every_byte_finds_what_it_had)
             spot_receiver_add(receiver, cut_after(end[1], n, SIZE_MAX, true), NULL);
             wait_for(receiver, &state);
             spot_receiver_free(receiver);
-            _exit(state.is_committed ? 0 : 1);
+            leave(state.is_committed ? 0 : 1);
         }
         end[1]->close(end[1]);
         start_serving(&serving, sender, end[0]);
@@ -282,8 +282,8 @@ START_TEST(two_receivers_never_share_a_part)
         struct spot_err err = { 0 };
 
         if (spot_partial_open(target, &info, other.bytes.data, other.n_header, &options, &err))
-            _exit(1);
-        _exit(strstr(err.msg, ".part' is in use by another process") ? 0 : 2);
+            leave(1);
+        leave(strstr(err.msg, ".part' is in use by another process") ? 0 : 2);
     }
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert_int_eq(status, 0);
@@ -342,10 +342,10 @@ START_TEST(a_disk_that_fills_up_is_told_to_both_ends)
         signal(SIGXFSZ, SIG_IGN);
         end[0]->close(end[0]);
         if (spot_receiver_add(receiver, end[1], NULL) || setrlimit(RLIMIT_FSIZE, &limit))
-            _exit(2);
+            leave(2);
         wait_for(receiver, &state);
         spot_receiver_free(receiver);
-        _exit(state.is_committed ? 0 : state.is_fatal && state.err.code == SPOT_ESYS ? 4 : 3);
+        leave(state.is_committed ? 0 : state.is_fatal && state.err.code == SPOT_ESYS ? 4 : 3);
     }
     end[1]->close(end[1]);
     start_serving(&serving, sender, end[0]);

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT */
+#define _XOPEN_SOURCE 700
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "cluster/client.h"
+#include "common/clock.h"
+#include "job_rig.h"
+#include "train/train_protocol.h"
+
+/* Goal: what is asked of a running job is done and answered, and changes no bit: plans, a stop, a
+ * coordinator that dies, a notice; and a measurement sees each step. */
+
+struct running {
+    pid_t pid;
+    int end[2];
+    char join[160];
+};
+
+static void begin_running(struct running *r, struct spot_coordinator_options *o, const char *socket)
+{
+    snprintf(r->join, sizeof(r->join), "unix:%s/%s", dir, socket);
+    o->listen = r->join;
+    o->durable_every_s = 0.2;
+    o->config.n_step = 5000; /* a job that nobody stops ends all the same */
+    ck_assert_int_eq(pipe(r->end), 0);
+    r->pid = start_job(o, r->end[1]);
+}
+
+static int ask(const struct running *r, enum spot_message type, const char *text, char *answer,
+               size_t n)
+{
+    struct spot_buf got = { 0 };
+    struct spot_err err = { 0 };
+    const int rc =
+        spot_client_ask(r->join, NULL, 20, type, text, text ? strlen(text) : 0, &got, &err);
+
+    ck_assert_msg(rc >= 0, "%s", err.msg);
+    snprintf(answer, n, "%.*s", (int)got.n, (const char *)got.data);
+    spot_buf_release(&got);
+    return rc;
+}
+
+static void wait_for(const struct running *r, const char *what)
+{
+    static char answer[1 << 16];
+
+    for (int k = 0; k < 2000; k++) {
+        ask(r, SPOT_MSG_STATUS, NULL, answer, sizeof(answer));
+        if (strstr(answer, what))
+            return;
+        spot_clock_sleep(0.01);
+    }
+    ck_abort_msg("no '%s' in: %s", what, answer);
+}
+
+static const char plan_text[] = "{\"schema\":\"spot.plan/1\",\"job\":\"\",\"time_s\":%.0f,"
+                                "\"next\":{\"D\":%d,\"P\":%d,\"M\":1,\"B\":1},\"spares\":0,"
+                                "\"expected\":{\"samples_per_s\":1,\"loss_prob\":0},\"why\":[]}";
+
+static int give_plan(const struct running *r, enum spot_message type, double time_s, int D, int P,
+                     char *answer, size_t n)
+{
+    char text[512];
+
+    snprintf(text, sizeof(text), plan_text, time_s, D, P);
+    return ask(r, type, text, answer, n);
+}
+
+/* The first steps of a job that was stopped, by the same job with fewer. */
+static void expect_stopped(struct running *r, struct spot_coordinator_options *o)
+{
+    char answer[1024];
+    struct outcome got;
+
+    ck_assert_int_eq(ask(r, SPOT_MSG_STOP, NULL, answer, sizeof(answer)), 0);
+    got = end_job(r->pid, r->end);
+    ck_assert_int_eq(got.rc, -1);
+    ck_assert_int_eq(got.err.code, SPOT_EPREEMPTED);
+    o->listen = NULL;
+    o->resume = true;
+    o->plan = NULL;
+    o->grid = (struct spot_grid){ 1, 1, 1 };
+    o->config.n_step = 1;
+    o->n_local = 1;
+    got = run_job(o); /* more are done, as a rule: it tells how many */
+    if (got.rc)
+        ck_assert_msg(
+            sscanf(got.err.msg, "--steps 1 is less than the %" SCNd64, &o->config.n_step) == 1,
+            "%s", got.err.msg);
+    got = run_job(o); /* nothing is left to do */
+    ck_assert_msg(!got.rc, "%s", got.err.msg);
+    o->state = o->events = NULL;
+    o->resume = false;
+    expect_state(o, got.result.state_hex);
+}
+
+START_TEST(plans_change_the_grid_and_no_bit)
+{
+    struct spot_coordinator_options o = job(4, 2, 2, 1);
+    struct running r;
+    char answer[4096];
+    struct spot_buf none = { 0 };
+    const double now = 4e9;
+
+    o.state = in_dir("", "asked");
+    o.events = in_dir("", "asked.log");
+    o.price_usd_per_h = 1;
+    begin_running(&r, &o, "asked.socket");
+    wait_for(&r, "\"phase\": \"run\"");
+    ck_assert_int_eq(ask(&r, SPOT_MSG_REPLAN, "{\"schema\":", answer, sizeof(answer)), 3);
+    ck_assert_int_eq(give_plan(&r, SPOT_MSG_REPLAN, now, 4, 1, answer, sizeof(answer)), 0);
+    wait_for(&r, "\"D\": 4,\n  \"P\": 1,\n  \"M\": 1,\n  \"want");
+    ck_assert_int_ne(give_plan(&r, SPOT_MSG_REPLAN, 1, 1, 2, answer, sizeof(answer)), 0);
+    ck_assert_int_eq(give_plan(&r, SPOT_MSG_REPLAN_FORCE, now, 1, 2, answer, sizeof(answer)), 0);
+    wait_for(&r, "\"D\": 1,\n  \"P\": 2,\n  \"M\": 1,\n  \"want");
+    ck_assert_int_eq(give_plan(&r, SPOT_MSG_REPLAN, now + 1, 0, 0, answer, sizeof(answer)), 0);
+    wait_for(&r, "\"suspended\": true");
+    ck_assert_int_eq(give_plan(&r, SPOT_MSG_REPLAN, now + 2, 1, 4, answer, sizeof(answer)), 0);
+    wait_for(&r, "\"D\": 1,\n  \"P\": 4,\n  \"M\": 1,\n  \"want");
+    ck_assert_int_eq(spot_client_ask(r.join, NULL, 0, 105, NULL, 0, &none, NULL), -1);
+    expect_stopped(&r, &o);
+}
+END_TEST
+
+static pid_t start_worker(const struct running *r, uint64_t index)
+{
+    const struct spot_coordinator_options o = { .n_thread = 1 };
+    const pid_t pid = fork();
+
+    if (!pid)
+        become_worker(&o, index, r->join, "cpu");
+    return pid;
+}
+
+/* Workers outlive a coordinator that is killed, and bring what they hold to the next one. */
+START_TEST(a_coordinator_that_dies_and_a_worker_that_leaves_cost_no_bit)
+{
+    struct spot_coordinator_options o = job(0, 2, 1, 1);
+    struct running r;
+    pid_t worker[3];
+    int status;
+
+    o.state = in_dir("", "storm");
+    o.events = in_dir("", "storm.log");
+    begin_running(&r, &o, "storm.socket");
+    for (uint64_t i = 0; i < 2; i++)
+        worker[i] = start_worker(&r, i);
+    wait_for(&r, "\"durable_step\": ");
+    kill(r.pid, SIGKILL);
+    waitpid(r.pid, &status, 0);
+    o.resume = true;
+    r.pid = start_job(&o, r.end[1]);
+    wait_for(&r, "\"D\": 2");
+    worker[2] = start_worker(&r, 2);
+    wait_for(&r, "local-2");
+    kill(worker[0], SIGTERM);
+    waitpid(worker[0], &status, 0);
+    ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 75, "status %x", (unsigned)status);
+    wait_for(&r, "\"D\": 2");
+    expect_stopped(&r, &o);
+    for (size_t i = 1; i < 3; i++)
+        waitpid(worker[i], &status, 0);
+}
+END_TEST
+
+/* --- measurements --- */
+
+static struct {
+    int n, n_probe, n_wide;
+    size_t n_p2p;
+} seen;
+
+static void on_step(void *user, const struct spot_step_seen *s, struct spot_wish *wish)
+{
+    (void)user;
+    ck_assert_int_eq(s->step, ++seen.n);
+    seen.n_wide += s->grid.D == 2;
+    if (s->step == 3)
+        *wish = (struct spot_wish){ .probe_byte = 1000, .probe_rounds = 3 };
+    else if (s->step == 5)
+        wish->grid = (struct spot_grid){ 2, 1, 1 };
+    else if (s->step == 8)
+        wish->local_leaves = 2;
+    else
+        wish->is_enough = s->step == 11;
+}
+
+static void on_probe(void *user, const struct spot_probe_seen *s)
+{
+    (void)user;
+    seen.n_probe++;
+    seen.n_p2p = s->n_p2p;
+    ck_assert_uint_eq(s->n_byte, 1000);
+    for (size_t i = 0; i < s->n_p2p; i++)
+        ck_assert(s->p2p_s[i] > 0 && s->p2p_s[i] < 60);
+}
+
+START_TEST(a_measurement_sees_each_step_and_gets_its_wishes)
+{
+    const struct spot_observer observer = { .committed = on_step, .probed = on_probe };
+    struct spot_coordinator_options o = job(2, 1, 2, 1);
+    struct spot_coordinator_result result;
+    struct spot_err err = { 0 };
+
+    o.observer = &observer;
+    o.config.n_step = 100;
+    ck_assert_msg(!spot_coordinator_run(&o, &result, &err), "%s", err.msg);
+    ck_assert_int_eq(seen.n, 11);
+    ck_assert_int_eq(result.step, 11);
+    ck_assert_int_eq(seen.n_probe, 1);
+    ck_assert_uint_eq(seen.n_p2p, 3);
+    ck_assert_int_ge(seen.n_wide, 2);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    TCase *tc = tcase_create("core");
+    int status;
+
+    be_worker(argc, argv);
+    make_dir();
+    tcase_add_test(tc, plans_change_the_grid_and_no_bit);
+    tcase_add_test(tc, a_coordinator_that_dies_and_a_worker_that_leaves_cost_no_bit);
+    tcase_add_test(tc, a_measurement_sees_each_step_and_gets_its_wishes);
+    status = run_suite("job_live", tc);
+    return remove_dir() ? EXIT_FAILURE : status;
+}

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: MIT */
+#define _XOPEN_SOURCE 700
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/buf.h"
+#include "model/report.h"
+#include "suite.h"
+
+/* Goal: what a report counts is what the log says; logs are told here event by event. */
+
+static char dir[] = "/tmp/spot-report-XXXXXX";
+
+struct story {
+    FILE *out;
+    char path[64];
+    int members; /* now */
+};
+
+static struct story begin(void)
+{
+    struct story s = { .members = 0 };
+
+    snprintf(s.path, sizeof(s.path), "%s/log", dir);
+    s.out = fopen(s.path, "w");
+    ck_assert_ptr_nonnull(s.out);
+    return s;
+}
+
+static void tell(struct story *s, double time_s, int epoch, int step, const char *event,
+                 const char *fmt, ...) SPOT_PRINTF(6, 7);
+static void tell(struct story *s, double time_s, int epoch, int step, const char *event,
+                 const char *fmt, ...)
+{
+    va_list args;
+
+    fprintf(s->out,
+            "{\"schema\":\"spot.event/1\",\"event\":\"%s\",\"time_s\":%g,\"epoch\":%d,\"step\":%d",
+            event, time_s, epoch, step);
+    va_start(args, fmt);
+    vfprintf(s->out, fmt, args);
+    va_end(args);
+    fputs("}\n", s->out);
+    s->members -= !strcmp(event, "lost") || !strcmp(event, "left");
+}
+
+static void tell_join(struct story *s, double time_s, int epoch, int step, int member, int members)
+{
+    s->members = members;
+    tell(s, time_s, epoch, step, "joined", ",\"member\":%d,\"name\":\"w%d\",\"members\":%d", member,
+         member, members);
+}
+
+static void tell_form(struct story *s, double time_s, int epoch, int step, int D, int P,
+                      int restored_byte)
+{
+    tell(s, time_s, epoch, step, "migrate",
+         ",\"transfers\":1,\"moved_byte\":0,\"restored_byte\":%d", restored_byte);
+    tell(s, time_s, epoch, step, "formed",
+         ",\"D\":%d,\"P\":%d,\"members\":%d,\"tokens\":\"bytes\",\"place\":[]", D, P, s->members);
+}
+
+/* Steps first..last, a second each, that end at time_s + 1, ...; two samples in each. */
+static void tell_steps(struct story *s, double time_s, int epoch, int first, int last)
+{
+    for (int k = first; k <= last; k++) {
+        tell(s, time_s, epoch, k, "step", "%s", "");
+        time_s += 1;
+        tell(s, time_s, epoch, k, "committed",
+             ",\"loss\":%d,\"loss_hex\":\"%08x\",\"grad_norm\":1,\"compute_s\":1,"
+             "\"samples\":[%d,%d]",
+             k, k, 2 * k - 2, 2 * k - 1);
+    }
+}
+
+static void tell_done(struct story *s, double time_s, int epoch, int step)
+{
+    tell(s, time_s, epoch, step, "done", ",\"loss\":1,\"state_xxh3_128\":\"%032d\"", 7);
+}
+
+static void tell_start(struct story *s, int members)
+{
+    for (int k = 1; k <= members; k++)
+        tell_join(s, 0, 0, 0, k, k);
+    tell(s, 0, 1, 0, "quiesce", "%s", "");
+    tell_form(s, 0, 1, 0, members, 1, 0);
+}
+
+static void load(struct story *s, struct spot_run *run)
+{
+    struct spot_err err = { 0 };
+
+    ck_assert_int_eq(fclose(s->out), 0);
+    ck_assert_msg(!spot_run_load(run, s->path, &err), "%s", err.msg);
+}
+
+static void expect_ledger(const struct spot_run *run, int64_t lost, int64_t repeated)
+{
+    int64_t n_lost, n_repeated;
+
+    spot_run_ledger(run, &n_lost, &n_repeated);
+    ck_assert_int_eq(n_lost, lost);
+    ck_assert_int_eq(n_repeated, repeated);
+}
+
+static void load_quiet_run(struct spot_run *run, int n_step)
+{
+    struct story s = begin();
+
+    tell_start(&s, 1);
+    tell_steps(&s, 0, 1, 1, n_step);
+    tell_done(&s, n_step, 1, n_step);
+    load(&s, run);
+}
+
+START_TEST(a_quiet_run_has_every_step_once_and_no_pause)
+{
+    struct spot_run run;
+
+    load_quiet_run(&run, 40);
+    ck_assert_uint_eq(run.n_commit, 40);
+    ck_assert_uint_eq(run.n_pause, 0);
+    ck_assert_uint_eq(run.n_outage, 0);
+    ck_assert_int_eq(run.n_join, 1);
+    ck_assert_int_eq(run.n_kill + run.n_notice + run.n_recomputed + run.n_in_flight, 0);
+    ck_assert(run.median_step_s == 1 && run.end_s == 40 && run.member_s == 40);
+    ck_assert(run.is_done && run.is_of_bytes && !run.is_cut);
+    ck_assert_str_eq(run.state_hex, "00000000000000000000000000000007");
+    expect_ledger(&run, 0, 0);
+    spot_run_release(&run);
+}
+END_TEST
+
+START_TEST(a_kill_is_a_pause_and_what_was_undone_is_counted_once)
+{
+    struct spot_run run, quiet;
+    struct story s = begin();
+    int64_t n_step;
+    double median_s, max_s;
+
+    tell_start(&s, 2);
+    tell_steps(&s, 0, 1, 1, 20);
+    tell(&s, 20.5, 1, 21, "step", "%s", "");
+    tell(&s, 21, 1, 20, "lost", ",\"member\":1,\"name\":\"w1\",\"why\":\"x\"");
+    tell(&s, 21, 2, 20, "quiesce", "%s", "");
+    tell(&s, 22, 2, 10, "rolled_back", ",\"from\":20,\"to\":10");
+    tell_form(&s, 23, 2, 10, 1, 1, 100);
+    tell_steps(&s, 23, 2, 11, 40);
+    tell_done(&s, 53, 2, 40);
+    load(&s, &run);
+    ck_assert_int_eq(run.n_kill, 1);
+    ck_assert_int_eq(run.n_recomputed, 10);
+    ck_assert_int_eq(run.n_in_flight, 1);
+    ck_assert_uint_eq(run.n_commit, 50);
+    ck_assert_uint_eq(run.n_outage, 1);
+    ck_assert(run.outage[0].from_s == 21 && run.outage[0].to_s == 23);
+    ck_assert(run.member_s == 2 * 21 + 32);
+    ck_assert_uint_eq(spot_run_pauses(&run, SPOT_CAUSE_KILL, true, &median_s, &max_s), 1);
+    ck_assert(median_s == 3 && max_s == 3); /* 20 to 24, less a step */
+    ck_assert_uint_eq(spot_run_pauses(&run, SPOT_CAUSE_KILL, false, &median_s, &max_s), 0);
+    ck_assert_uint_eq(spot_run_pauses(&run, SPOT_CAUSE_JOIN, true, &median_s, &max_s), 0);
+    expect_ledger(&run, 0, 0);
+    load_quiet_run(&quiet, 40);
+    ck_assert_int_eq(spot_run_equal_steps(&run, &quiet, &n_step), 40);
+    ck_assert_int_eq(n_step, 40);
+    spot_run_release(&run);
+    spot_run_release(&quiet);
+}
+END_TEST
+
+START_TEST(notice_join_and_plan_are_told_apart)
+{
+    static const enum spot_cause cause[] = { SPOT_CAUSE_NOTICE, SPOT_CAUSE_JOIN, SPOT_CAUSE_PLAN };
+    static const char *const name[] = { "notice", "join", "plan" };
+    struct spot_run run;
+    struct story s = begin();
+    double median_s, max_s;
+
+    tell_start(&s, 2);
+    tell_steps(&s, 0, 1, 1, 10);
+    tell(&s, 10, 1, 10, "notice", ",\"member\":1,\"name\":\"w1\"");
+    tell(&s, 10, 2, 10, "quiesce", "%s", "");
+    tell_form(&s, 10.5, 2, 10, 1, 1, 0);
+    tell(&s, 10.5, 2, 10, "left", ",\"member\":1,\"name\":\"w1\"");
+    tell_steps(&s, 11, 2, 11, 20); /* the first commit at 12: a pause of 1 beside the step */
+    tell_join(&s, 21, 2, 20, 3, 2);
+    tell(&s, 21, 3, 20, "quiesce", "%s", "");
+    tell_form(&s, 22, 3, 20, 2, 1, 0);
+    tell_steps(&s, 23, 3, 21, 30); /* 21 to 24: 2 */
+    tell(&s, 33, 4, 30, "quiesce", "%s", "");
+    tell_form(&s, 34, 4, 30, 1, 2, 0);
+    tell_steps(&s, 36, 4, 31, 40); /* 33 to 37: 3 */
+    load(&s, &run);
+    for (int k = 0; k < 3; k++) {
+        ck_assert_uint_eq(spot_run_pauses(&run, cause[k], false, &median_s, &max_s), 1);
+        ck_assert(median_s == k + 1 && max_s == k + 1);
+        ck_assert_str_eq(spot_cause_name(cause[k]), name[k]);
+    }
+    ck_assert_str_eq(spot_cause_name(SPOT_CAUSE_KILL), "kill");
+    ck_assert_uint_eq(run.n_grid, 4);
+    ck_assert(run.grid[3].grid.D == 1 && run.grid[3].grid.P == 2 && run.grid[3].time_s == 34);
+    ck_assert(!run.is_done);
+    ck_assert_int_eq(run.n_notice, 1);
+    ck_assert_int_eq(run.n_join, 3);
+    spot_run_release(&run);
+}
+END_TEST
+
+START_TEST(state_that_is_found_again_brings_its_commits_back)
+{
+    struct spot_run run;
+    struct story s = begin();
+
+    tell_start(&s, 1);
+    tell_steps(&s, 0, 1, 1, 30);
+    tell(&s, 31, 2, 30, "quiesce", "%s", "");
+    tell(&s, 31, 2, 10, "rolled_back", ",\"from\":30,\"to\":10");
+    tell_form(&s, 31, 2, 10, 1, 1, 1);
+    tell_steps(&s, 31, 2, 11, 14);
+    tell(&s, 36, 3, 14, "quiesce", "%s", "");
+    tell(&s, 36, 3, 30, "restored", ",\"from\":14");
+    tell_form(&s, 36, 3, 30, 1, 1, 1);
+    tell_steps(&s, 36, 3, 31, 40);
+    load(&s, &run);
+    ck_assert_int_eq(run.n_recomputed, 4); /* 11 to 14, twice */
+    ck_assert_uint_eq(run.n_hole, 0);
+    expect_ledger(&run, 0, 0);
+    spot_run_release(&run);
+}
+END_TEST
+
+START_TEST(what_a_restarted_job_does_not_tell_is_a_hole_and_no_loss)
+{
+    struct spot_run run, quiet;
+    struct story s = begin();
+    int64_t n_step;
+
+    tell_start(&s, 1);
+    tell_steps(&s, 0, 1, 1, 20);
+    tell(&s, 29, 1, 29, "resumed", "%s", "");
+    tell_join(&s, 29, 1, 29, 1, 1);
+    tell(&s, 29, 2, 29, "quiesce", "%s", "");
+    tell_form(&s, 30, 2, 29, 1, 1, 1);
+    tell_steps(&s, 30, 2, 30, 40);
+    fputs("{\"schema\":\"spot.event/1\",\"eve", s.out); /* it runs */
+    load(&s, &run);
+    ck_assert_uint_eq(run.n_hole, 1);
+    ck_assert_int_eq(run.hole[0].from, 20);
+    ck_assert_int_eq(run.hole[0].to, 29);
+    ck_assert_uint_eq(run.n_resume, 1);
+    ck_assert(run.resume_s[0] == 29 && run.is_cut);
+    ck_assert(run.outage[0].from_s == 20 && run.outage[0].to_s == 30);
+    expect_ledger(&run, 0, 0);
+    load_quiet_run(&quiet, 40);
+    ck_assert_int_eq(spot_run_equal_steps(&run, &quiet, &n_step), 31);
+    ck_assert_int_eq(n_step, 40);
+    spot_run_release(&run);
+    spot_run_release(&quiet);
+}
+END_TEST
+
+static const struct {
+    const char *line, *want;
+} bad[] = {
+    { "{\"schema\":\"other/1\",\"event\":\"done\"}", "schema" },
+    { "{\"schema\":\"spot.event/1\",\"event\":7,\"time_s\":0,\"epoch\":1,\"step\":3}", "event" },
+    { "{\"schema\":\"spot.event/1\",\"event\":\"step\",\"time_s\":-1,\"epoch\":1,\"step\":3}",
+      "time_s" },
+    { "{\"schema\":\"spot.event/1\",\"event\":\"step\",\"time_s\":3,\"epoch\":1,\"step\":9}",
+      "step" },
+    { "{\"schema\":\"spot.event/1\",\"event\":\"lost\",\"time_s\":3,\"epoch\":1,\"step\":3,"
+      "\"member\":9,\"name\":\"x\",\"why\":\"\"}",
+      "member" },
+    { "{\"schema\":\"spot.event/1\",\"event\":\"committed\",\"time_s\":3,\"epoch\":1,\"step\":4,"
+      "\"loss\":1,\"loss_hex\":\"xyz\",\"samples\":[]}",
+      "loss_hex" },
+    { "{\"schema\":\"spot.event/1\",\"event\":\"rolled_back\",\"time_s\":3,\"epoch\":2,\"step\":1,"
+      "\"from\":9,\"to\":1}",
+      "" },
+    { "{\"schema\":\"spot.event/1\",\"event\":\"formed\",\"time_s\":3,\"epoch\":2,\"step\":3,"
+      "\"D\":0,\"P\":1,\"members\":1}",
+      "D" },
+    { "[]", "object" },
+    { "nonsense", "" },
+};
+
+START_TEST(what_is_no_log_is_named_by_its_line)
+{
+    struct spot_run run;
+    struct spot_err err = { 0 };
+    struct story s = begin();
+    char where[80];
+
+    tell_start(&s, 1); /* three lines */
+    tell_steps(&s, 0, 1, 1, 3);
+    fprintf(s.out, "%s\n", bad[_i].line);
+    tell_steps(&s, 3, 1, 4, 5);
+    fclose(s.out);
+    ck_assert_int_eq(spot_run_load(&run, s.path, &err), -1);
+    ck_assert_int_eq(err.code, SPOT_EDATA);
+    snprintf(where, sizeof(where), "%s:11:", s.path);
+    ck_assert_msg(!strncmp(err.msg, where, strlen(where)), "%s", err.msg);
+    ck_assert_msg(strstr(err.msg, bad[_i].want) != NULL, "%s", err.msg);
+}
+END_TEST
+
+START_TEST(nothing_and_no_file_are_refused)
+{
+    struct spot_run run;
+    struct spot_err err = { 0 };
+    struct story s = begin();
+
+    fclose(s.out);
+    ck_assert_int_eq(spot_run_load(&run, s.path, &err), -1);
+    ck_assert_msg(strstr(err.msg, "empty") != NULL, "%s", err.msg);
+    ck_assert_int_eq(spot_run_load(&run, "/nowhere/log", &err), -1);
+    ck_assert_int_eq(err.code, SPOT_ESYS);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tc = tcase_create("core");
+    char command[64];
+    int status;
+
+    if (!mkdtemp(dir))
+        return 77;
+    tcase_add_test(tc, a_quiet_run_has_every_step_once_and_no_pause);
+    tcase_add_test(tc, a_kill_is_a_pause_and_what_was_undone_is_counted_once);
+    tcase_add_test(tc, notice_join_and_plan_are_told_apart);
+    tcase_add_test(tc, state_that_is_found_again_brings_its_commits_back);
+    tcase_add_test(tc, what_a_restarted_job_does_not_tell_is_a_hole_and_no_loss);
+    tcase_add_loop_test(tc, what_is_no_log_is_named_by_its_line, 0, sizeof(bad) / sizeof(bad[0]));
+    tcase_add_test(tc, nothing_and_no_file_are_refused);
+    status = run_suite("report", tc);
+    snprintf(command, sizeof(command), "rm -r '%s'", dir);
+    return system(command) ? EXIT_FAILURE : status;
+}
