@@ -41,6 +41,7 @@ static const struct spot_cli cli = {
     .name = "spot-replay live",
     .reads = (const char *const[]){ "trace", NULL },
     .writes = (const char *const[]){ "events", NULL },
+    .required = (const struct spot_opt_required[]){ { "trace", NULL }, { NULL, NULL } },
     .synopsis = "[options] --trace trace.csv [--] COMMAND [ARG...]",
     .summary = "Keep as many copies of COMMAND running as the trace offers machines, and take\n"
                "them away as it does: SIGTERM, then SIGKILL. Events go to stdout as JSON Lines.\n"
@@ -418,23 +419,24 @@ static void pass_on(int signal_got)
     sigprocmask(SIG_UNBLOCK, &set, NULL);
 }
 
-int replay_live_main(int argc, char **argv)
+static int replay_live(char **operand, size_t n, struct spot_err *err)
 {
-    struct spot_err err = { 0 };
-    int first, rc, signal_got, status;
+    int rc, signal_got;
 
-    if (!spot_tool_parse(&cli, argc, argv, &first, &status))
-        return status;
-    spot_tool_talk(&opt.common);
-    if (!opt.trace)
-        return spot_tool_finish(spot_err_set(&err, SPOT_EUSAGE, "live wants a --trace"), &err);
-    if (first == argc)
-        return spot_tool_finish(spot_err_set(&err, SPOT_EUSAGE, "live wants a command to run"),
-                                &err);
-    rc = run(argv + first, &signal_got, &err);
-    if (rc && err.code == SPOT_ESYS && err.sys_errno == EPIPE)
+    if (!n)
+        return spot_err_set(err, SPOT_EUSAGE, "live wants a command to run");
+    rc = run(operand, &signal_got, err);
+    if (rc && err->code == SPOT_ESYS && err->sys_errno == EPIPE)
         pass_on(SIGPIPE);
     if (!rc && signal_got && signal_got != SIGTERM)
         pass_on(signal_got);
-    return spot_tool_finish(rc, &err);
+    return rc;
 }
+
+const struct spot_command replay_live_command = {
+    .name = "live",
+    .brief = "play a trace for real: start and kill copies of a command",
+    .cli = &cli,
+    .common = &opt.common,
+    .run = replay_live,
+};
