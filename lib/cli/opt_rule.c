@@ -227,9 +227,9 @@ int spot_opt_check(const struct spot_cli *cli, const bool *given, char *const *o
 {
     const char *const picture = text_of(find(cli, "plot"));
 
-    if (check_needs(cli, given, err) || check_operands(cli, operand, n_operand, err) ||
-        check_required(cli, given, err) || check_choices(cli, err) ||
-        (picture && spot_plot_check(picture, err)))
+    if (check_operands(cli, operand, n_operand, err) || check_needs(cli, given, err) ||
+        (picture && spot_plot_check(picture, err)) || check_choices(cli, err) ||
+        check_required(cli, given, err))
         return -1;
     for (const char *const *out = cli->writes; out && *out; out++)
         if (check_output(cli, *out, operand, n_operand, err))

@@ -168,6 +168,7 @@ static const struct refusal {
     { "-oz --level=1", "--level has no meaning with --deep or --output z" },
     { "a b c d e -d f", "unexpected operand 'f'" },
     { "--form md", "--output is missing: where it goes" },
+    { "--form xml", "--form wants json, table or md, got 'xml'" },
     { "--form xml -o x", "--form wants json, table or md, got 'xml'" },
     { "--form js -o x", "--form wants json, table or md, got 'js'" },
     { "--form= -o x", "--form wants json, table or md, got ''" },

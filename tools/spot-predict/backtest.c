@@ -16,7 +16,7 @@
 
 struct job {
     const struct options *options;
-    const struct grid *grid;
+    const struct spot_count_grid *grid;
     const struct entry *entry;
     const char *series;
     const size_t *origin; /* [n_origin] indices of the newest value known */
@@ -27,7 +27,7 @@ struct job {
 
 static void dump_law(const struct job *job, size_t origin, int step, const double *p)
 {
-    const struct grid *g = job->grid;
+    const struct spot_count_grid *g = job->grid;
     struct spot_jw jw;
 
     spot_jw_init(&jw, job->dump, false);
@@ -46,7 +46,7 @@ static void dump_law(const struct job *job, size_t origin, int step, const doubl
 static void score_origin(const struct job *job, size_t origin, const double *prob,
                          struct result *result, double *crps)
 {
-    const struct grid *g = job->grid;
+    const struct spot_count_grid *g = job->grid;
     const int horizon = (int)job->options->horizon;
     double before = 0, after = 0;
 

@@ -44,9 +44,9 @@ struct walk {
     struct spot_prov *prov;
     char *const *path; /* [n_path] */
     size_t n_path, next_path, next_series;
-    struct grids grids;
+    struct spot_count_grids grids;
     /* of the current series */
-    const struct grid *grid;
+    const struct spot_count_grid *grid;
     char series[512];
     size_t *origin; /* [n_origin] indices of the newest value known, sorted */
     size_t n_origin;

@@ -46,7 +46,8 @@ static void entries_release(struct entries *entries)
 
 /* Up to `wanted` origins, evenly spaced, each with a whole horizon after it.
  * Returns how many; they are distinct and sorted. */
-static size_t choose_origins(const struct options *options, const struct grid *g, size_t *origin)
+static size_t choose_origins(const struct options *options, const struct spot_count_grid *g,
+                             size_t *origin)
 {
     const double from = ceil((options->from_s - g->start_s) / g->interval_s - 1e-6);
     const size_t first = from > FIRST_ORIGIN ? (size_t)fmin(from, 1e15) : FIRST_ORIGIN;
@@ -79,7 +80,7 @@ int walk_open(struct walk *walk, const struct options *options, char *const *pat
 
 void walk_close(struct walk *walk)
 {
-    grids_release(&walk->grids);
+    spot_count_grids_release(&walk->grids);
     entries_release(&walk->entries);
     free(walk->origin);
 }
@@ -90,7 +91,7 @@ static int next_file(struct walk *walk, struct spot_err *err)
     while (walk->next_series == walk->grids.n) {
         if (walk->next_path == walk->n_path)
             return 0;
-        grids_release(&walk->grids);
+        spot_count_grids_release(&walk->grids);
         walk->next_series = 0;
         if (grids_load(&walk->grids, walk->options, walk->path[walk->next_path++], true, NULL,
                        walk->prov, err))
