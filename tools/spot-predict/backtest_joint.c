@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backtest.h"
+#include "backtest_run.h"
 #include "common/out.h"
 #include "common/xalloc.h"
 #include "forecast/joint.h"

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "backtest.h"
+#include "backtest_run.h"
 #include "forecast/forecaster.h"
 #include "predict.h"
 
