@@ -326,30 +326,30 @@ complete -c spot-run -n '__fish_seen_subcommand_from profile' -l micro-batches -
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l max-workers -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l steps -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l warm-up -r
-complete -c spot-run -n '__fish_seen_subcommand_from profile' -l links
-complete -c spot-run -n '__fish_seen_subcommand_from profile' -l stalls
-complete -c spot-run -n '__fish_seen_subcommand_from profile' -l changes
-complete -c spot-run -n '__fish_seen_subcommand_from profile' -l buddies
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l name -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l data -r
-complete -c spot-run -n '__fish_seen_subcommand_from profile' -l tokens -x -a 'bytes u16 u32'
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l tokenizer -r
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l arch -x -a 'gpt2 llama'
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l layers -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l width -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l heads -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l seq -r
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l micro-batch -r
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l global-batch -r
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l backend -x -a 'cpu cuda auto'
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l threads -r
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l links
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l stalls
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l changes
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l buddies
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l tokens -x -a 'bytes u16 u32'
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l vocab -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l shards -r
-complete -c spot-run -n '__fish_seen_subcommand_from profile' -l arch -x -a 'gpt2 llama'
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l kv-heads -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l ffn -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l rope-theta -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l norm-eps -r
-complete -c spot-run -n '__fish_seen_subcommand_from profile' -l micro-batch -r
-complete -c spot-run -n '__fish_seen_subcommand_from profile' -l global-batch -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l kernel -x -a 'auto fma portable cuda-bf16 cuda-fp32 cuda-bf16-tp cuda-fp32-tp'
-complete -c spot-run -n '__fish_seen_subcommand_from profile' -l backend -x -a 'cpu cuda auto'
-complete -c spot-run -n '__fish_seen_subcommand_from profile' -l threads -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l recompute -x -a 'none mlp layer'
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l output -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l format -x -a 'json jsonl csv tsv table md'
@@ -358,6 +358,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from profile' -l quiet
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l verbose
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l provenance
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l help
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l help-all
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from tokenize' -l tokenizer -r
 complete -c spot-run -n '__fish_seen_subcommand_from tokenize' -l tokens -x -a 'u16 u32'

@@ -12,22 +12,19 @@
 #include "common/version.h"
 #include "common/xalloc.h"
 
-/* One option, and those that share its line. */
 static void print_option(const struct spot_opt *o, FILE *out)
 {
     char left[128];
     int n = o->short_name ? snprintf(left, sizeof(left), "  -%c, --%s", o->short_name, o->long_name)
                           : snprintf(left, sizeof(left), "      --%s", o->long_name);
 
-    for (const struct spot_opt *next = o + 1; next->type > SPOT_OPT_MORE && !next->help; next++)
-        n += snprintf(left + n, sizeof(left) - (size_t)n, ", --%s", next->long_name);
     if (o->arg_name)
-        n += snprintf(left + n, sizeof(left) - (size_t)n,
-                      o->type == SPOT_OPT_MAYBE  ? " [<%s>]"
-                      : o->type == SPOT_OPT_LIST ? " <%s>..."
-                                                 : " <%s>",
-                      o->arg_name);
-    fprintf(out, n > 30 ? "%s\n%30s%s\n" : "%-29s %s%s\n", left, "", o->help);
+        snprintf(left + n, sizeof(left) - (size_t)n,
+                 o->type == SPOT_OPT_MAYBE  ? " [<%s>]"
+                 : o->type == SPOT_OPT_LIST ? " <%s>..."
+                                            : " <%s>",
+                 o->arg_name);
+    fprintf(out, "%-29s %s\n", left, o->help);
 }
 
 static bool has_more(const struct spot_cli *cli)
@@ -51,7 +48,7 @@ static void print_help(const struct spot_cli *cli, bool all, FILE *out)
             is_shown = all || o->type == SPOT_OPT_GROUP;
         if (is_shown && is_heading)
             fprintf(out, "\n%s:\n", o->help);
-        else if (is_shown && o->help)
+        else if (is_shown)
             print_option(o, out);
     }
     fprintf(out, "      --help                  show this help\n");

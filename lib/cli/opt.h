@@ -39,7 +39,7 @@ struct spot_opt {
     const char *long_name; /* without dashes */
     void *value;           /* where the parsed value goes */
     const char *arg_name;  /* NULL for flags; shown as <arg_name> */
-    const char *help;      /* one line, no full stop, default stated; NULL: the line before */
+    const char *help;      /* one line, no full stop, default stated */
     double min, max;       /* inclusive bounds; both 0 = unbounded */
 };
 
@@ -49,6 +49,17 @@ struct spot_opt_need {
     const char *option, *other; /* long names without dashes */
 };
 
+/* An option that has to be said, or one that takes one of a few words. */
+struct spot_opt_required {
+    const char *option, *what; /* "join", "the address of the job"; what may be NULL */
+};
+
+struct spot_opt_choice {
+    const char *option, *words; /* "format", "json|table" */
+};
+
+enum { SPOT_OPERANDS_ANY = -1 };
+
 struct spot_cli {
     const char *name;              /* "spot-predict" */
     const char *synopsis;          /* "[options] [trace.csv]" */
@@ -56,9 +67,12 @@ struct spot_cli {
     const char *examples;          /* shown last in --help */
     const struct spot_opt *option; /* ends with SPOT_OPT_END */
     bool runs_command;             /* operands are a command: its options are its own */
+    int n_operand_max;             /* SPOT_OPERANDS_ANY: as many as there are */
     /* Rules, each may be NULL; a command line that breaks one is refused. */
-    const struct spot_opt_need *need; /* ends with a NULL option */
-    const char *const *reads;         /* options that name inputs; operands do too; NULL ends */
+    const struct spot_opt_required *required; /* these end with a NULL option */
+    const struct spot_opt_choice *choice;
+    const struct spot_opt_need *need;
+    const char *const *reads; /* options that name inputs; operands do too; NULL ends */
     bool *said; /* [one for each option], set where it was said, --no- too; NULL: of no interest */
     const char *const *writes; /* options that name outputs: no input, no other output */
 };

@@ -90,6 +90,63 @@ static int check_needs(const struct spot_cli *cli, const bool *given, struct spo
     return 0;
 }
 
+/* --- options that have to be there, and the words they take --- */
+
+static int check_required(const struct spot_cli *cli, const bool *given, struct spot_err *err)
+{
+    for (const struct spot_opt_required *r = cli->required; r && r->option; r++)
+        if (!is_so(cli, given, r->option))
+            return spot_err_set(err, SPOT_EUSAGE, "--%s is missing%s%s", r->option,
+                                r->what ? ": " : "", r->what ? r->what : "");
+    return 0;
+}
+
+/* "a|b|c" as "a, b or c". */
+static void list_words(const char *words, char text[TEXT_MAX_BYTE])
+{
+    size_t n = 0;
+
+    for (const char *at = words; *at && n + 5 < TEXT_MAX_BYTE; at++) {
+        const char *const between = strchr(at + 1, '|') ? ", " : " or ";
+
+        n += (size_t)snprintf(text + n, TEXT_MAX_BYTE - n, *at == '|' ? "%s" : "%.1s",
+                              *at == '|' ? between : at);
+    }
+}
+
+static bool is_word_of(const char *words, const char *word)
+{
+    const size_t n = strlen(word);
+
+    for (const char *at = words; at; at = strchr(at, '|'), at += at != NULL)
+        if (n && n == strcspn(at, "|") && !strncmp(at, word, n))
+            return true;
+    return false;
+}
+
+static int check_choices(const struct spot_cli *cli, struct spot_err *err)
+{
+    char text[TEXT_MAX_BYTE];
+
+    for (const struct spot_opt_choice *c = cli->choice; c && c->option; c++) {
+        const char *const word = text_of(find(cli, c->option));
+
+        if (!word || is_word_of(c->words, word))
+            continue;
+        list_words(c->words, text);
+        return spot_err_set(err, SPOT_EUSAGE, "--%s wants %s, got '%s'", c->option, text, word);
+    }
+    return 0;
+}
+
+static int check_operands(const struct spot_cli *cli, char *const *operand, int n_operand,
+                          struct spot_err *err)
+{
+    if (cli->runs_command || cli->n_operand_max < 0 || n_operand <= cli->n_operand_max)
+        return 0;
+    return spot_err_set(err, SPOT_EUSAGE, "unexpected operand '%s'", operand[cli->n_operand_max]);
+}
+
 /* --- outputs that are inputs --- */
 
 static bool is_same_directory(const char *a, const char *b)
@@ -170,7 +227,9 @@ int spot_opt_check(const struct spot_cli *cli, const bool *given, char *const *o
 {
     const char *const picture = text_of(find(cli, "plot"));
 
-    if (check_needs(cli, given, err) || (picture && spot_plot_check(picture, err)))
+    if (check_operands(cli, operand, n_operand, err) || check_needs(cli, given, err) ||
+        (picture && spot_plot_check(picture, err)) || check_choices(cli, err) ||
+        check_required(cli, given, err))
         return -1;
     for (const char *const *out = cli->writes; out && *out; out++)
         if (check_output(cli, *out, operand, n_operand, err))

@@ -25,7 +25,8 @@ static void hold_std_fds(void)
             _exit(4);
 }
 
-void spot_tool_init(const char *name)
+/* Restore SIGPIPE, hold fds 0-2 open. */
+static void init(const char *name)
 {
     tool_name = name;
     hold_std_fds();
@@ -33,14 +34,23 @@ void spot_tool_init(const char *name)
     signal(SIGXFSZ, SIG_IGN); /* a file at its limit is an error like a full disk, not a kill */
 }
 
-bool spot_tool_parse(const struct spot_cli *cli, int argc, char **argv, int *first, int *status)
+/* Flush stdout, print err if rc is nonzero, and return the exit status. */
+static int finish(int rc, struct spot_err *err)
 {
-    struct spot_err err = { 0 };
-    const enum spot_cli_action action = spot_cli_parse(cli, argc, argv, first, &err);
+    char *said;
 
-    if (action != SPOT_CLI_RUN)
-        *status = spot_tool_finish(action == SPOT_CLI_DONE ? 0 : -1, &err);
-    return action == SPOT_CLI_RUN;
+    if (!rc && (fflush(stdout) || ferror(stdout)))
+        rc = spot_err_sys(err, "cannot write output");
+    if (!rc)
+        return EXIT_SUCCESS;
+    if (!err->msg[0])
+        return spot_err_exit_status(err);
+    said = spot_utf8_shown(err->msg); /* it may quote a document of anybody's */
+    fprintf(stderr, "%s: %s\n", tool_name, said);
+    free(said);
+    if (err->code == SPOT_EUSAGE)
+        fprintf(stderr, "try '%s --help'\n", tool_name);
+    return spot_err_exit_status(err);
 }
 
 void spot_tool_talk(const struct spot_tool_common *common)
@@ -86,49 +96,71 @@ void spot_tool_info(const char *fmt, ...)
     va_end(ap);
 }
 
-static void list_commands(const char *tool, const char *summary, const struct spot_command *command,
-                          FILE *out)
+static int run(const struct spot_command *command, int argc, char **argv)
+{
+    struct spot_err err = { 0 };
+    enum spot_cli_action action;
+    int first;
+
+    if (command->prepare)
+        command->prepare();
+    action = spot_cli_parse(command->cli, argc, argv, &first, &err);
+    if (action != SPOT_CLI_RUN)
+        return finish(action == SPOT_CLI_DONE ? 0 : -1, &err);
+    if (command->common)
+        spot_tool_talk(command->common);
+    return finish(command->run(argv + first, (size_t)(argc - first), &err), &err);
+}
+
+int spot_tool_run(const struct spot_command *command, int argc, char **argv)
+{
+    init(command->cli->name);
+    return run(command, argc, argv);
+}
+
+static void list_commands(const char *tool, const char *summary,
+                          const struct spot_command *const *command, FILE *out)
 {
     fprintf(out, "usage: %s <command> [options]\n\n%s\n\ncommands:\n", tool, summary);
-    for (; command->name; command++)
-        fprintf(out, "  %-12s %s\n", command->name, command->summary);
+    for (; *command; command++)
+        fprintf(out, "  %-12s %s\n", (*command)->name, (*command)->brief);
     fprintf(out, "\n'%s <command> --help' shows the options of one.\n", tool);
 }
 
-int spot_tool_dispatch(const char *tool, const char *summary, const struct spot_command *command,
-                       int argc, char **argv)
+static int unknown_command(const struct spot_command *const *command, const char *name,
+                           struct spot_err *err)
+{
+    for (; *command; command++)
+        if (spot_edit_distance(name, (*command)->name) <= 2)
+            return spot_err_set(err, SPOT_EUSAGE, "unknown command '%s'; did you mean '%s'?", name,
+                                (*command)->name);
+    return spot_err_set(err, SPOT_EUSAGE, "unknown command '%s'", name);
+}
+
+int spot_tool_dispatch(const char *tool, const char *summary,
+                       const struct spot_command *const *command, int argc, char **argv)
 {
     struct spot_err err = { 0 };
 
-    spot_tool_init(tool);
-    if (argc >= 2 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "--help-all"))) {
-        list_commands(tool, summary, command, stdout);
-        return spot_tool_finish(0, &err);
-    }
-    if (argc >= 2 && !strcmp(argv[1], "--version")) {
-        printf("%s %s\n", tool, spot_version());
-        return spot_tool_finish(0, &err);
-    }
-    for (const struct spot_command *c = command; argc >= 2 && c->name; c++)
-        if (!strcmp(argv[1], c->name)) {
-            static char whole[64]; /* messages name the command and point to its help */
-
-            snprintf(whole, sizeof(whole), "%s %s", tool, c->name);
-            tool_name = whole;
-            return c->main(argc - 1, argv + 1);
-        }
+    init(tool);
     if (argc < 2) {
         list_commands(tool, summary, command, stderr);
         return spot_err_exit_status(&(struct spot_err){ .code = SPOT_EUSAGE });
     }
-    for (const struct spot_command *c = command; c->name; c++)
-        if (spot_edit_distance(argv[1], c->name) <= 2)
-            return spot_tool_finish(spot_err_set(&err, SPOT_EUSAGE,
-                                                 "unknown command '%s'; did you mean '%s'?",
-                                                 argv[1], c->name),
-                                    &err);
-    spot_err_set(&err, SPOT_EUSAGE, "unknown command '%s'", argv[1]);
-    return spot_tool_finish(-1, &err);
+    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "--help-all")) {
+        list_commands(tool, summary, command, stdout);
+        return finish(0, &err);
+    }
+    if (!strcmp(argv[1], "--version")) {
+        printf("%s %s\n", tool, spot_version());
+        return finish(0, &err);
+    }
+    for (const struct spot_command *const *c = command; *c; c++)
+        if (!strcmp(argv[1], (*c)->name)) {
+            tool_name = (*c)->cli->name; /* messages name the command and point to its help */
+            return run(*c, argc - 1, argv + 1);
+        }
+    return finish(unknown_command(command, argv[1], &err), &err);
 }
 
 bool spot_tool_stdin_is_idle(const char *path)
@@ -149,20 +181,4 @@ FILE *spot_tool_open(const char *path, const char **source, struct spot_err *err
     if (!in)
         spot_err_sys(err, "cannot open '%s'", path);
     return in;
-}
-
-int spot_tool_finish(int rc, struct spot_err *err)
-{
-    char *said;
-
-    if (!rc && (fflush(stdout) || ferror(stdout)))
-        rc = spot_err_sys(err, "cannot write output");
-    if (!rc)
-        return EXIT_SUCCESS;
-    said = spot_utf8_shown(err->msg); /* it may quote a document of anybody's */
-    fprintf(stderr, "%s: %s\n", tool_name, said);
-    free(said);
-    if (err->code == SPOT_EUSAGE)
-        fprintf(stderr, "try '%s --help'\n", tool_name);
-    return spot_err_exit_status(err);
 }

@@ -14,9 +14,6 @@
 extern "C" {
 #endif
 
-/* Restore SIGPIPE, hold fds 0-2 open. Call first. */
-void spot_tool_init(const char *name);
-
 /* The options every tool has; put SPOT_TOOL_OPTIONS(&common) in its table. */
 struct spot_tool_common {
     const char *output; /* NULL: stdout */
@@ -61,10 +58,6 @@ struct spot_tool_common {
     }
 #define SPOT_TOOL_OPTIONS(c) SPOT_TOOL_OPTIONS_AS(c, "json, jsonl, csv, tsv, table or md")
 
-/* Parse the arguments as spot_cli_parse does. True: go on, *first is the first operand. False: all
- * is said, --help or an error, and *status is what main returns. */
-bool spot_tool_parse(const struct spot_cli *cli, int argc, char **argv, int *first, int *status);
-
 /* Messages on stderr: "tool: warning: ..."; "tool: ..." of note always, of info with --verbose.
  * spot_tool_talk sets what --quiet and --verbose allow. */
 void spot_tool_talk(const struct spot_tool_common *common);
@@ -72,16 +65,24 @@ void spot_tool_warn(const char *fmt, ...) SPOT_PRINTF(1, 2);
 void spot_tool_note(const char *fmt, ...) SPOT_PRINTF(1, 2);
 void spot_tool_info(const char *fmt, ...) SPOT_PRINTF(1, 2);
 
-/* One program of a tool with subcommands. */
+/* One command: its options and rules, and what it does once they hold. */
 struct spot_command {
-    const char *name, *summary;
-    int (*main)(int argc, char **argv); /* argv[0] is the subcommand; returns the exit status */
+    const char *name, *brief; /* "stop", and its line in the help of the tool */
+    const struct spot_cli *cli;
+    const struct spot_tool_common *common; /* whose --quiet and --verbose count; NULL: none's */
+    void (*prepare)(void);                 /* first of all, before a word is read; NULL: nothing */
+    /* operand [n], NULL behind the last. Returns 0, or -1 with *err; one without a message is an
+     * exit status alone. */
+    int (*run)(char **operand, size_t n, struct spot_err *err);
 };
 
-/* Find argv[1] in the table (ends with a NULL name) and run it; answers --help,
- * --version, a missing and an unknown subcommand. Returns the exit status. */
-int spot_tool_dispatch(const char *tool, const char *summary, const struct spot_command *command,
-                       int argc, char **argv);
+/* Find argv[1] in the table (ends with NULL) and run it; answers --help, --version, a missing and
+ * an unknown command. Returns the exit status. */
+int spot_tool_dispatch(const char *tool, const char *summary,
+                       const struct spot_command *const *command, int argc, char **argv);
+
+/* The only command of a tool. Returns the exit status. */
+int spot_tool_run(const struct spot_command *command, int argc, char **argv);
 
 /* True if stdin is a terminal and nobody named an input: show help, do not hang. */
 bool spot_tool_stdin_is_idle(const char *path);
@@ -89,9 +90,6 @@ bool spot_tool_stdin_is_idle(const char *path);
 /* Open `path` for reading; "-" or NULL is stdin. *source gets the name to
  * use in messages. NULL on failure with *err filled. */
 FILE *spot_tool_open(const char *path, const char **source, struct spot_err *err);
-
-/* Flush stdout, print err if rc is nonzero, and return the exit status. */
-int spot_tool_finish(int rc, struct spot_err *err);
 
 #ifdef __cplusplus
 }

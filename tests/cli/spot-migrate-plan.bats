@@ -118,7 +118,7 @@ llama() { spot-migrate plan --from $D/llama7b_2x2x2.json --to $D/llama7b_1x3x2.j
     run -3 --separate-stderr gpt "$T/c.json"
     [[ "$stderr" = *"/nodes/1/node: 'n00' is named twice" ]]
     run -2 --separate-stderr spot-migrate plan --from $D/gpt2xl_4x4.json
-    [[ "$stderr" = *"--to is required"* ]]
+    [[ "$stderr" = *"--to is missing"* ]]
 }
 
 @test "layouts that tell of different caches are refused" {

@@ -389,7 +389,7 @@ forecast_of() {
     cmp before after
     run spot-predict -- t.csv --format csv
     [ "$status" -eq 2 ]
-    [[ "$output" == *"expected one trace, got '--format' as well"* ]]
+    [[ "$output" == *"unexpected operand '--format'"* ]]
 }
 
 @test "a figure that cannot be written is named as the user named it" {

@@ -14,7 +14,7 @@ static struct {
     bool deep, wide;
     uint64_t count, level;
     double share;
-    const char *output, *maybe;
+    const char *output, *maybe, *form;
     struct spot_opt_list list;
 } got;
 
@@ -28,6 +28,7 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_STRING, 'o', "output", &got.output, "file", "a text", 0, 0 },
     { SPOT_OPT_MAYBE, 0, "maybe", &got.maybe, "x", "a text or none", 0, 0 },
     { SPOT_OPT_LIST, 0, "list", &got.list, "x", "some texts", 0, 0 },
+    { SPOT_OPT_STRING, 0, "form", &got.form, "name", "of a few", 0, 0 },
     { SPOT_OPT_END },
 };
 
@@ -40,6 +41,12 @@ static enum spot_cli_action parse(const char *line, bool runs_command, char *tex
         .name = name,
         .option = option,
         .runs_command = runs_command,
+        .n_operand_max = 5,
+        .choice = (const struct spot_opt_choice[]){ { "form", "json|table|md" }, { NULL, NULL } },
+        .required = strstr(line, "--form")
+                        ? (const struct spot_opt_required[]){ { "output", "where it goes" },
+                                                              { NULL, NULL } }
+                        : NULL,
         .need = (const struct spot_opt_need[]){ { "share", "output x" },
                                                 { "level", "!deep|output z" },
                                                 { "wide", "count|deep" },
@@ -76,6 +83,8 @@ static const struct order {
     { "--share 1 -o x", "", false, false, 0, "x" },
     { "-w -n 1", "", false, false, 1, NULL },
     { "-w a -d", "a", false, true, 0, NULL },
+    { "-o x --form md", "", false, false, 0, "x" },
+    { "-d -- a b c d e f", "a b c d e f", true, true, 0, NULL },
     { "-w --no-wide", "", false, false, 0, NULL },
     { "--level 1 -d --no-deep -o y", "", false, false, 0, "y" },
 };
@@ -157,6 +166,13 @@ static const struct refusal {
     { "-w -d --no-deep", "--wide has no meaning without --count or --deep" },
     { "--level 1 a -d", "--level has no meaning with --deep or --output z" },
     { "-oz --level=1", "--level has no meaning with --deep or --output z" },
+    { "a b c d e -d f", "unexpected operand 'f'" },
+    { "--form md", "--output is missing: where it goes" },
+    { "--form xml", "--form wants json, table or md, got 'xml'" },
+    { "--form xml -o x", "--form wants json, table or md, got 'xml'" },
+    { "--form js -o x", "--form wants json, table or md, got 'js'" },
+    { "--form= -o x", "--form wants json, table or md, got ''" },
+    { "--form json|table -o x", "--form wants json, table or md, got 'json|table'" },
 };
 
 START_TEST(wrong_options_are_named_before_and_after_operands)

@@ -13,29 +13,14 @@
 #include "common/buf.h"
 #include "common/err.h"
 #include "common/out.h"
+#include "migrate_commands.h"
 #include "shard/chunk.h"
 #include "shard/range.h"
 #include "shard/safetensors.h"
 #include "shard/stream.h"
 
-/* --- the commands --- */
-
-int migrate_pack(int argc, char **argv);
-int migrate_unpack(int argc, char **argv);
-int migrate_verify(int argc, char **argv);
-int migrate_list(int argc, char **argv);
-int migrate_extract(int argc, char **argv);
-int migrate_send(int argc, char **argv);
-int migrate_recv(int argc, char **argv);
-int migrate_bench(int argc, char **argv);
-
-/* Parse argv; true if the command shall run. Else *status is the exit status. At most one operand
- * is taken into *path, NULL if there is none. */
-bool migrate_parse(const struct spot_cli *cli, int argc, char **argv,
-                   const struct spot_tool_common *common, const char **path, int *status);
-
-/* The value of --codec. Returns 0, or -1 with *err (SPOT_EUSAGE). */
-int codec_option(const char *name, enum spot_codec *codec, struct spot_err *err);
+/* What --codec takes. */
+#define CODEC_WORDS "raw|zstd|planes|nibble|auto"
 
 /* What pack does, for those that stream to standard output. */
 struct pack_options {

@@ -265,38 +265,38 @@ static int run_assign(const struct options *options, const char *path, struct sp
     return rc;
 }
 
-int migrate_assign_main(int argc, char **argv)
-{
-    struct options options = { .common = SPOT_TOOL_COMMON_DEFAULT, .objective = "sum" };
-    const struct spot_opt option[] = {
-        { SPOT_OPT_STRING, 0, "objective", &options.objective, "name",
-          "sum, or bottleneck: the dearest pair first (default sum)", 0, 0 },
-        SPOT_TOOL_OPTIONS_WRITE(&options.common,
-                                "write here, complete or not at all (default stdout)"),
-        { SPOT_OPT_END },
-    };
-    const struct spot_cli cli = {
-        .name = "spot-migrate assign",
-        .writes = (const char *const[]){ "output", NULL },
-        .synopsis = "[options] FILE|-",
-        .summary = "Solve assignment problems exactly, each with its proof.",
-        .examples = "  echo '{\"cost\":[[4,1],[2,null]]}' | spot-migrate assign -\n",
-        .option = option,
-    };
-    struct spot_err err = { 0 };
-    int first, status;
+static struct options options = { .common = SPOT_TOOL_COMMON_DEFAULT, .objective = "sum" };
 
-    if (!spot_tool_parse(&cli, argc, argv, &first, &status))
-        return status;
-    spot_tool_talk(&options.common);
-    if (strcmp(options.objective, "sum") != 0 && strcmp(options.objective, "bottleneck") != 0)
-        spot_err_set(&err, SPOT_EUSAGE, "unknown objective '%s'; there are sum and bottleneck",
-                     options.objective);
-    else if (argc - first > 1)
-        spot_err_set(&err, SPOT_EUSAGE, "expected one file, got '%s' as well", argv[first + 1]);
-    else if (spot_tool_stdin_is_idle(argv[first]))
-        spot_err_set(&err, SPOT_EUSAGE, "no problems: name a file, or - for standard input");
-    else
-        return spot_tool_finish(run_assign(&options, argv[first], &err), &err);
-    return spot_tool_finish(-1, &err);
+static const struct spot_opt option[] = {
+    { SPOT_OPT_STRING, 0, "objective", &options.objective, "name",
+      "sum, or bottleneck: the dearest pair first (default sum)", 0, 0 },
+    SPOT_TOOL_OPTIONS_WRITE(&options.common, "write here, complete or not at all (default stdout)"),
+    { SPOT_OPT_END },
+};
+
+static const struct spot_cli cli = {
+    .name = "spot-migrate assign",
+    .writes = (const char *const[]){ "output", NULL },
+    .n_operand_max = 1,
+    .choice = (const struct spot_opt_choice[]){ { "objective", "sum|bottleneck" }, { NULL, NULL } },
+    .synopsis = "[options] FILE|-",
+    .summary = "Solve assignment problems exactly, each with its proof.",
+    .examples = "  echo '{\"cost\":[[4,1],[2,null]]}' | spot-migrate assign -\n",
+    .option = option,
+};
+
+static int migrate_assign(char **operand, size_t n, struct spot_err *err)
+{
+    (void)n;
+    if (spot_tool_stdin_is_idle(operand[0]))
+        return spot_err_set(err, SPOT_EUSAGE, "no problems: name a file, or - for standard input");
+    return run_assign(&options, operand[0], err);
 }
+
+const struct spot_command migrate_assign_command = {
+    .name = "assign",
+    .brief = "solve assignment problems, each with its proof",
+    .cli = &cli,
+    .common = &options.common,
+    .run = migrate_assign,
+};

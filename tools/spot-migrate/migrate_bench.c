@@ -240,29 +240,32 @@ static int run(const struct spot_tool_common *common, struct spot_err *err)
     return rc;
 }
 
-int migrate_bench(int argc, char **argv)
-{
-    struct spot_tool_common common = SPOT_TOOL_COMMON_DEFAULT;
-    const struct spot_opt option[] = {
-        SPOT_TOOL_OPTIONS(&common),
-        { SPOT_OPT_END },
-    };
-    const struct spot_cli cli = {
-        .name = "spot-migrate bench",
-        .synopsis = "[options]",
-        .summary = "Ratio and speed of the codecs here, hashes included, one core.",
-        .examples = "  spot-migrate bench --format table\n",
-        .option = option,
-    };
-    struct spot_err err = { 0 };
-    const char *path;
-    int status;
+static struct spot_tool_common common = SPOT_TOOL_COMMON_DEFAULT;
 
-    if (!migrate_parse(&cli, argc, argv, &common, &path, &status))
-        return status;
-    if (path) {
-        spot_err_set(&err, SPOT_EUSAGE, "'%s': nothing is read", path);
-        return spot_tool_finish(-1, &err);
-    }
-    return spot_tool_finish(run(&common, &err), &err);
+static const struct spot_opt option[] = {
+    SPOT_TOOL_OPTIONS(&common),
+    { SPOT_OPT_END },
+};
+
+static const struct spot_cli cli = {
+    .name = "spot-migrate bench",
+    .synopsis = "[options]",
+    .summary = "Ratio and speed of the codecs here, hashes included, one core.",
+    .examples = "  spot-migrate bench --format table\n",
+    .option = option,
+};
+
+static int migrate_bench(char **operand, size_t n, struct spot_err *err)
+{
+    (void)operand;
+    (void)n;
+    return run(&common, err);
 }
+
+const struct spot_command migrate_bench_command = {
+    .name = "bench",
+    .brief = "measure codecs and copies here",
+    .cli = &cli,
+    .common = &common,
+    .run = migrate_bench,
+};

@@ -11,35 +11,6 @@
 #include "common/pio.h"
 #include "migrate.h"
 
-bool migrate_parse(const struct spot_cli *cli, int argc, char **argv,
-                   const struct spot_tool_common *common, const char **path, int *status)
-{
-    struct spot_err err = { 0 };
-    int first;
-
-    if (!spot_tool_parse(cli, argc, argv, &first, status))
-        return false;
-    spot_tool_talk(common);
-    *path = argv[first];
-    if (argc - first <= 1)
-        return true;
-    spot_err_set(&err, SPOT_EUSAGE, "expected one operand, got '%s' as well", argv[first + 1]);
-    *status = spot_tool_finish(-1, &err);
-    return false;
-}
-
-int codec_option(const char *name, enum spot_codec *codec, struct spot_err *err)
-{
-    const int found = spot_codec_parse(name);
-
-    if (found < 0)
-        return spot_err_set(err, SPOT_EUSAGE,
-                            "unknown codec '%s'; there are raw, zstd, planes, nibble and auto",
-                            name);
-    *codec = (enum spot_codec)found;
-    return 0;
-}
-
 int input_open(struct input *in, const char *path, struct spot_err *err)
 {
     struct stat st;

@@ -215,30 +215,37 @@ out:
     return rc;
 }
 
-int migrate_list(int argc, char **argv)
-{
-    struct spot_tool_common common = SPOT_TOOL_COMMON_DEFAULT;
-    const struct spot_opt option[] = {
-        SPOT_TOOL_OPTIONS(&common),
-        { SPOT_OPT_END },
-    };
-    const struct spot_cli cli = {
-        .name = "spot-migrate list",
-        .writes = (const char *const[]){ "output", NULL },
-        .synopsis = "[options] [stream.szt]",
-        .summary = "The tensors of a stream and what each takes.",
-        .examples = "  spot-migrate list m.szt | jq -r '.tensors[].name'\n"
-                    "  spot-migrate list --format table m.szt\n",
-        .option = option,
-    };
-    struct spot_err err = { 0 };
-    const char *path;
-    int status;
+static struct spot_tool_common common = SPOT_TOOL_COMMON_DEFAULT;
 
-    if (!migrate_parse(&cli, argc, argv, &common, &path, &status))
-        return status;
-    return spot_tool_finish(list(&common, path, &err), &err);
+static const struct spot_opt list_option[] = {
+    SPOT_TOOL_OPTIONS(&common),
+    { SPOT_OPT_END },
+};
+
+static const struct spot_cli list_cli = {
+    .name = "spot-migrate list",
+    .writes = (const char *const[]){ "output", NULL },
+    .n_operand_max = 1,
+    .synopsis = "[options] [stream.szt]",
+    .summary = "The tensors of a stream and what each takes.",
+    .examples = "  spot-migrate list m.szt | jq -r '.tensors[].name'\n"
+                "  spot-migrate list --format table m.szt\n",
+    .option = list_option,
+};
+
+static int migrate_list(char **operand, size_t n, struct spot_err *err)
+{
+    (void)n;
+    return list(&common, operand[0], err);
 }
+
+const struct spot_command migrate_list_command = {
+    .name = "list",
+    .brief = "the tensors of a stream",
+    .cli = &list_cli,
+    .common = &common,
+    .run = migrate_list,
+};
 
 /* --- extract --- */
 
@@ -329,8 +336,6 @@ static int extract(const struct extract *x, const char *path, struct spot_err *e
     ptrdiff_t t;
     int rc = -1;
 
-    if (!x->name)
-        return spot_err_set(err, SPOT_EUSAGE, "which tensor? use --tensor NAME");
     if (walk_open(&w, path, err) || base_open(&base, x->base_path, err))
         goto out;
     t = spot_st_find(&w.st, x->name);
@@ -353,34 +358,43 @@ out:
     return rc;
 }
 
-int migrate_extract(int argc, char **argv)
-{
-    struct extract x = { .common = SPOT_TOOL_COMMON_DEFAULT };
-    const struct spot_opt option[] = {
-        { SPOT_OPT_GROUP, .help = "extract" },
-        { SPOT_OPT_STRING, 0, "tensor", &x.name, "name", "the tensor wanted", 0, 0 },
-        { SPOT_OPT_FLAG, 0, "raw", &x.is_raw, NULL, "its bytes alone, no safetensors header", 0,
-          0 },
-        { SPOT_OPT_STRING, 0, "base", &x.base_path, "file",
-          "the older safetensors file that --base of pack named", 0, 0 },
-        SPOT_TOOL_OPTIONS_WRITE(&x.common, "write here, complete or not at all (default stdout)"),
-        { SPOT_OPT_END },
-    };
-    const struct spot_cli cli = {
-        .name = "spot-migrate extract",
-        .reads = (const char *const[]){ "base", NULL },
-        .writes = (const char *const[]){ "output", NULL },
-        .synopsis = "--tensor name [options] [stream.szt]",
-        .summary = "One tensor of a stream, verified; of a file the rest is not read.",
-        .examples = "  spot-migrate extract --tensor w m.szt >w.safetensors\n"
-                    "  spot-migrate extract --tensor w --raw m.szt | od -f | head\n",
-        .option = option,
-    };
-    struct spot_err err = { 0 };
-    const char *path;
-    int status;
+static struct extract extracted = { .common = SPOT_TOOL_COMMON_DEFAULT };
 
-    if (!migrate_parse(&cli, argc, argv, &x.common, &path, &status))
-        return status;
-    return spot_tool_finish(extract(&x, path, &err), &err);
+static const struct spot_opt extract_option[] = {
+    { SPOT_OPT_GROUP, .help = "extract" },
+    { SPOT_OPT_STRING, 0, "tensor", &extracted.name, "name", "the tensor wanted", 0, 0 },
+    { SPOT_OPT_FLAG, 0, "raw", &extracted.is_raw, NULL, "its bytes alone, no safetensors header", 0,
+      0 },
+    { SPOT_OPT_STRING, 0, "base", &extracted.base_path, "file",
+      "the older safetensors file that --base of pack named", 0, 0 },
+    SPOT_TOOL_OPTIONS_WRITE(&extracted.common,
+                            "write here, complete or not at all (default stdout)"),
+    { SPOT_OPT_END },
+};
+
+static const struct spot_cli extract_cli = {
+    .name = "spot-migrate extract",
+    .reads = (const char *const[]){ "base", NULL },
+    .writes = (const char *const[]){ "output", NULL },
+    .n_operand_max = 1,
+    .required = (const struct spot_opt_required[]){ { "tensor", "its name" }, { NULL, NULL } },
+    .synopsis = "--tensor name [options] [stream.szt]",
+    .summary = "One tensor of a stream, verified; of a file the rest is not read.",
+    .examples = "  spot-migrate extract --tensor w m.szt >w.safetensors\n"
+                "  spot-migrate extract --tensor w --raw m.szt | od -f | head\n",
+    .option = extract_option,
+};
+
+static int migrate_extract(char **operand, size_t n, struct spot_err *err)
+{
+    (void)n;
+    return extract(&extracted, operand[0], err);
 }
+
+const struct spot_command migrate_extract_command = {
+    .name = "extract",
+    .brief = "one tensor of a stream",
+    .cli = &extract_cli,
+    .common = &extracted.common,
+    .run = migrate_extract,
+};

@@ -39,7 +39,7 @@ struct net {
           "via",                                                                           \
           &(n)->via,                                                                       \
           "command",                                                                       \
-          "speak through a command, such as ssh, that runs the other end with --duplex",   \
+          "through a command, such as ssh, that runs the other end --duplex",              \
           0,                                                                               \
           0 },                                                                             \
         { SPOT_OPT_FLAG,                                                                   \

@@ -192,58 +192,70 @@ uint64_t default_jobs(void)
     return n_cpu > 0 && n_cpu < 8 ? (uint64_t)n_cpu : 8;
 }
 
-int migrate_pack(int argc, char **argv)
-{
-    struct spot_tool_common common = SPOT_TOOL_COMMON_DEFAULT;
-    const char *codec_name = "auto", *base_path = NULL, *path;
-    bool is_compat = false;
-    uint64_t n_job = default_jobs(), level = 0;
-    double chunk_byte = SPOT_CHUNK_BYTE;
-    const struct spot_opt option[] = {
-        { SPOT_OPT_GROUP, .help = "pack" },
-        { SPOT_OPT_STRING, 0, "codec", &codec_name, "name",
-          "raw, zstd, planes, nibble or auto (default auto)", 0, 0 },
-        { SPOT_OPT_FLAG, 0, "compat", &is_compat, NULL,
-          "no filters: 'zstd -dc' gives the very file", 0, 0 },
-        { SPOT_OPT_U64, 0, "level", &level, "n", "of --codec zstd (default 1)", 1, 19 },
-        { SPOT_OPT_STRING, 0, "base", &base_path, "file",
-          "send the difference to this older safetensors file", 0, 0 },
-        { SPOT_OPT_SIZE, 0, "chunk", &chunk_byte, "size", "raw bytes of a chunk (default 1MiB)",
-          SPOT_CHUNK_BYTE_MIN, SPOT_CHUNK_BYTE_MAX },
-        JOBS_OPTION(&n_job, "threads (default: processors, at most 8)"),
-        SPOT_TOOL_OPTIONS_WRITE(&common, "write here, complete or not at all (default stdout)"),
-        { SPOT_OPT_END },
-    };
-    const struct spot_cli cli = {
-        .name = "spot-migrate pack",
-        .need = (const struct spot_opt_need[]){ { "codec", "!compat" }, { NULL, NULL } },
-        .reads = (const char *const[]){ "base", NULL },
-        .writes = (const char *const[]){ "output", NULL },
-        .synopsis = "[options] [model.safetensors]",
-        .summary = "Safetensors to a verified, compressed stream that is a valid .zst.",
-        .examples = "  spot-migrate pack m.safetensors >m.szt\n"
-                    "  spot-migrate pack --compat m.safetensors | zstd -dc | cmp - m.safetensors\n",
-        .option = option,
-    };
-    struct pack_options options = { .common = &common };
-    struct spot_err err = { 0 };
-    int status;
+static struct spot_tool_common common = SPOT_TOOL_COMMON_DEFAULT;
+static const char *codec_name = "auto", *base_path;
+static bool is_compat;
+static uint64_t n_job, level;
+static double chunk_byte = SPOT_CHUNK_BYTE;
 
-    if (!migrate_parse(&cli, argc, argv, &common, &path, &status))
-        return status;
-    options.base_path = base_path;
-    options.level = level ? (int)level : 1;
-    options.n_job = n_job;
-    options.chunk_byte = (uint32_t)chunk_byte;
-    if (codec_option(is_compat ? "zstd" : codec_name, &options.codec, &err))
-        return spot_tool_finish(-1, &err);
-    if (level && options.codec != SPOT_CODEC_ZSTD) {
-        spot_err_set(&err, SPOT_EUSAGE, "--level has no meaning without --codec zstd or --compat");
-        return spot_tool_finish(-1, &err);
-    }
-    if (is_compat && base_path) {
-        spot_err_set(&err, SPOT_EUSAGE, "--compat and --base exclude each other");
-        return spot_tool_finish(-1, &err);
-    }
-    return spot_tool_finish(pack_to_output(&options, path, &err), &err);
+static const struct spot_opt option[] = {
+    { SPOT_OPT_GROUP, .help = "pack" },
+    { SPOT_OPT_STRING, 0, "codec", &codec_name, "name",
+      "raw, zstd, planes, nibble or auto (default auto)", 0, 0 },
+    { SPOT_OPT_FLAG, 0, "compat", &is_compat, NULL, "no filters: 'zstd -dc' gives the very file", 0,
+      0 },
+    { SPOT_OPT_U64, 0, "level", &level, "n", "of --codec zstd (default 1)", 1, 19 },
+    { SPOT_OPT_STRING, 0, "base", &base_path, "file",
+      "send the difference to this older safetensors file", 0, 0 },
+    { SPOT_OPT_SIZE, 0, "chunk", &chunk_byte, "size", "raw bytes of a chunk (default 1MiB)",
+      SPOT_CHUNK_BYTE_MIN, SPOT_CHUNK_BYTE_MAX },
+    JOBS_OPTION(&n_job, "threads (default: processors, at most 8)"),
+    SPOT_TOOL_OPTIONS_WRITE(&common, "write here, complete or not at all (default stdout)"),
+    { SPOT_OPT_END },
+};
+
+static const struct spot_cli cli = {
+    .name = "spot-migrate pack",
+    .need = (const struct spot_opt_need[]){ { "codec", "!compat" },
+                                            { "base", "!compat" },
+                                            { NULL, NULL } },
+    .reads = (const char *const[]){ "base", NULL },
+    .writes = (const char *const[]){ "output", NULL },
+    .n_operand_max = 1,
+    .choice = (const struct spot_opt_choice[]){ { "codec", CODEC_WORDS }, { NULL, NULL } },
+    .synopsis = "[options] [model.safetensors]",
+    .summary = "Safetensors to a verified, compressed stream that is a valid .zst.",
+    .examples = "  spot-migrate pack m.safetensors >m.szt\n"
+                "  spot-migrate pack --compat m.safetensors | zstd -dc | cmp - m.safetensors\n",
+    .option = option,
+};
+
+static void prepare_pack(void)
+{
+    n_job = default_jobs();
 }
+
+static int migrate_pack(char **operand, size_t n, struct spot_err *err)
+{
+    struct pack_options options = { .common = &common,
+                                    .base_path = base_path,
+                                    .level = level ? (int)level : 1,
+                                    .n_job = n_job,
+                                    .chunk_byte = (uint32_t)chunk_byte };
+
+    (void)n;
+    options.codec = (enum spot_codec)spot_codec_parse(is_compat ? "zstd" : codec_name);
+    if (level && options.codec != SPOT_CODEC_ZSTD)
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "--level has no meaning without --codec zstd or --compat");
+    return pack_to_output(&options, operand[0], err);
+}
+
+const struct spot_command migrate_pack_command = {
+    .name = "pack",
+    .brief = "safetensors to a verified .zst stream",
+    .cli = &cli,
+    .common = &common,
+    .prepare = prepare_pack,
+    .run = migrate_pack,
+};

@@ -90,72 +90,71 @@ out:
 }
 
 /* One of the documents may come from standard input. */
-static int check_options(struct options *options, int n_operand, const char *operand,
-                         struct spot_err *err)
+static int check_options(struct options *o, struct spot_err *err)
 {
-    const char *path[] = { options->from, options->to, options->cluster };
-    static const char *const name[] = { "from", "to", "cluster" };
-    int n_stdin = 0;
+    const int n_stdin = !strcmp(o->from, "-") + !strcmp(o->to, "-") + !strcmp(o->cluster, "-");
 
-    if (n_operand)
-        return spot_err_set(err, SPOT_EUSAGE, "unexpected operand '%s'", operand);
-    for (int k = 0; k < 3; k++) {
-        if (!path[k])
-            return spot_err_set(err, SPOT_EUSAGE, "--%s is required", name[k]);
-        n_stdin += !strcmp(path[k], "-");
-    }
     if (n_stdin > 1)
         return spot_err_set(err, SPOT_EUSAGE, "only one document can come from standard input");
-    if (spot_format_parse(options->common.format, &options->format, err))
+    if (spot_format_parse(o->common.format, &o->format, err))
         return -1;
-    if (options->format == SPOT_FORMAT_AUTO)
-        options->format =
-            !options->common.output && isatty(STDOUT_FILENO) ? SPOT_FORMAT_TABLE : SPOT_FORMAT_JSON;
+    if (o->format == SPOT_FORMAT_AUTO)
+        o->format =
+            !o->common.output && isatty(STDOUT_FILENO) ? SPOT_FORMAT_TABLE : SPOT_FORMAT_JSON;
     return 0;
 }
 
-int migrate_plan_main(int argc, char **argv)
-{
-    struct options options = { .common = SPOT_TOOL_COMMON_DEFAULT,
-                               .deadline_s = -1,
-                               .memory_cap_byte = -1 };
-    const struct spot_opt option[] = {
-        { SPOT_OPT_GROUP, .help = "documents" },
-        { SPOT_OPT_STRING, 0, "from", &options.from, "layout.json", "who holds what now (required)",
-          0, 0 },
-        { SPOT_OPT_STRING, 0, "to", &options.to, "layout.json",
-          "the layout wanted; places in it are kept (required)", 0, 0 },
-        { SPOT_OPT_STRING, 0, "cluster", &options.cluster, "cluster.json",
-          "nodes, links, prices (required)", 0, 0 },
-        { SPOT_OPT_GROUP, .help = "plan" },
-        { SPOT_OPT_SECS, 0, "deadline", &options.deadline_s, "duration",
-          "until leaving nodes are gone (default: what the cluster says)", 0, 1e9 },
-        { SPOT_OPT_SIZE, 0, "memory-cap", &options.memory_cap_byte, "size",
-          "order moves so that no node grows by more (default: stage by stage)", 0, 1e15 },
-        { SPOT_OPT_FLAG, 0, "explain", &options.explain, NULL, "say why, on stderr", 0, 0 },
-        { SPOT_OPT_STRING, 0, "plot", &options.plot, "file",
-          "draw it: .svg, .png, .pdf, .gp, - for text", 0, 0 },
-        SPOT_TOOL_OPTIONS(&options.common),
-        { SPOT_OPT_END },
-    };
-    const struct spot_cli cli = {
-        .name = "spot-migrate plan",
-        .reads = (const char *const[]){ "from", "to", "cluster", NULL },
-        .writes = (const char *const[]){ "output", "plot", NULL },
-        .synopsis = "--from layout.json --to layout.json --cluster cluster.json",
-        .summary = "Decide who sends what to whom when the grid changes.",
-        .examples = "  spot-migrate plan --from old.json --to new.json --cluster c.json --explain\n"
-                    "  spot-migrate plan --from old.json --to new.json --cluster c.json "
-                    "--deadline 30s\n",
-        .option = option,
-    };
-    struct spot_err err = { 0 };
-    int first, status;
+static struct options options = { .common = SPOT_TOOL_COMMON_DEFAULT,
+                                  .deadline_s = -1,
+                                  .memory_cap_byte = -1 };
 
-    if (!spot_tool_parse(&cli, argc, argv, &first, &status))
-        return status;
-    spot_tool_talk(&options.common);
-    if (check_options(&options, argc - first, argv[first], &err))
-        return spot_tool_finish(-1, &err);
-    return spot_tool_finish(run_plan(&options, &err), &err);
+static const struct spot_opt option[] = {
+    { SPOT_OPT_GROUP, .help = "documents" },
+    { SPOT_OPT_STRING, 0, "from", &options.from, "layout.json", "who holds what now (required)", 0,
+      0 },
+    { SPOT_OPT_STRING, 0, "to", &options.to, "layout.json",
+      "the layout wanted; places in it are kept (required)", 0, 0 },
+    { SPOT_OPT_STRING, 0, "cluster", &options.cluster, "cluster.json",
+      "nodes, links, prices (required)", 0, 0 },
+    { SPOT_OPT_GROUP, .help = "plan" },
+    { SPOT_OPT_SECS, 0, "deadline", &options.deadline_s, "duration",
+      "until leaving nodes are gone (default: what the cluster says)", 0, 1e9 },
+    { SPOT_OPT_SIZE, 0, "memory-cap", &options.memory_cap_byte, "size",
+      "order moves so that no node grows by more (default: stage by stage)", 0, 1e15 },
+    { SPOT_OPT_FLAG, 0, "explain", &options.explain, NULL, "say why, on stderr", 0, 0 },
+    { SPOT_OPT_STRING, 0, "plot", &options.plot, "file",
+      "draw it: .svg, .png, .pdf, .gp, - for text", 0, 0 },
+    SPOT_TOOL_OPTIONS(&options.common),
+    { SPOT_OPT_END },
+};
+
+static const struct spot_cli cli = {
+    .name = "spot-migrate plan",
+    .reads = (const char *const[]){ "from", "to", "cluster", NULL },
+    .writes = (const char *const[]){ "output", "plot", NULL },
+    .required = (const struct spot_opt_required[]){ { "from", "the layout now" },
+                                                    { "to", "the layout wanted" },
+                                                    { "cluster", "nodes and links" },
+                                                    { NULL, NULL } },
+    .synopsis = "--from layout.json --to layout.json --cluster cluster.json",
+    .summary = "Decide who sends what to whom when the grid changes.",
+    .examples = "  spot-migrate plan --from old.json --to new.json --cluster c.json --explain\n"
+                "  spot-migrate plan --from old.json --to new.json --cluster c.json "
+                "--deadline 30s\n",
+    .option = option,
+};
+
+static int migrate_plan(char **operand, size_t n, struct spot_err *err)
+{
+    (void)operand;
+    (void)n;
+    return check_options(&options, err) || run_plan(&options, err) ? -1 : 0;
 }
+
+const struct spot_command migrate_plan_command = {
+    .name = "plan",
+    .brief = "who sends what to whom when the grid changes",
+    .cli = &cli,
+    .common = &options.common,
+    .run = migrate_plan,
+};

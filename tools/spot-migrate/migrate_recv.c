@@ -196,47 +196,58 @@ static int run(struct recv *r, const char *path, struct spot_err *err)
     return pull(r, err);
 }
 
-int migrate_recv(int argc, char **argv)
-{
-    struct recv r = { .common = SPOT_TOOL_COMMON_DEFAULT,
-                      .net = NET_DEFAULT,
-                      .n_stream = 1,
-                      .n_job = default_jobs(),
-                      .window_byte = 8 << 20 };
-    const struct spot_opt option[] = {
-        { SPOT_OPT_GROUP, .help = "way (none: a stream on standard input)" },
-        NET_OPTIONS(&r.net),
-        { SPOT_OPT_U64, 0, "streams", &r.n_stream, "n",
-          "connections to each address of --connect A,B (default 1)", 1, NET_STREAMS_MAX },
-        { SPOT_OPT_SIZE, 0, "window", &r.window_byte, "size",
-          "on the way in one connection (default 8MiB)", 1 << 16, 1 << 30 },
-        JOBS_OPTION(&r.n_job, "threads of a one-way stream; over a way each of --streams is one"),
-        SPOT_TOOL_OPTIONS_WRITE(&r.common, "the file (required); what came is kept beside it"),
-        { SPOT_OPT_END },
-    };
-    const struct spot_cli cli = {
-        .name = "spot-migrate recv",
-        .need = (const struct spot_opt_need[]){ { "timeout", "connect|listen|via|duplex" },
-                                                { "wait", "connect|listen" },
-                                                { "key-file", "connect|listen" },
-                                                { "streams", "connect" },
-                                                { "jobs", "!connect|listen|via|duplex" },
-                                                { "window", "connect|listen|via|duplex" },
-                                                { NULL, NULL } },
-        .reads = (const char *const[]){ "key-file", NULL },
-        .writes = (const char *const[]){ "output", NULL },
-        .synopsis = "-o file [options] [stream.szt]",
-        .summary = "Take a file: whole, verified and durable, or FILE.part to go on with.",
-        .examples =
-            "  spot-migrate recv -o m.safetensors --listen unix:/run/spot/move\n"
-            "  spot-migrate recv -o m.safetensors --connect 127.0.0.1:7001,127.0.0.1:7002\n",
-        .option = option,
-    };
-    struct spot_err err = { 0 };
-    const char *path;
-    int status;
+static struct recv receiver = {
+    .common = SPOT_TOOL_COMMON_DEFAULT, .net = NET_DEFAULT, .n_stream = 1, .window_byte = 8 << 20
+};
 
-    if (!migrate_parse(&cli, argc, argv, &r.common, &path, &status))
-        return status;
-    return spot_tool_finish(run(&r, path, &err), &err);
+static const struct spot_opt option[] = {
+    { SPOT_OPT_GROUP, .help = "way (none: a stream on standard input)" },
+    NET_OPTIONS(&receiver.net),
+    { SPOT_OPT_U64, 0, "streams", &receiver.n_stream, "n",
+      "connections to each address of --connect A,B (default 1)", 1, NET_STREAMS_MAX },
+    { SPOT_OPT_SIZE, 0, "window", &receiver.window_byte, "size",
+      "on the way in one connection (default 8MiB)", 1 << 16, 1 << 30 },
+    JOBS_OPTION(&receiver.n_job,
+                "threads of a one-way stream; over a way each of --streams is one"),
+    SPOT_TOOL_OPTIONS_WRITE(&receiver.common, "the file (required); what came is kept beside it"),
+    { SPOT_OPT_END },
+};
+
+static const struct spot_cli cli = {
+    .name = "spot-migrate recv",
+    .need = (const struct spot_opt_need[]){ { "timeout", "connect|listen|via|duplex" },
+                                            { "wait", "connect|listen" },
+                                            { "key-file", "connect|listen" },
+                                            { "streams", "connect" },
+                                            { "jobs", "!connect|listen|via|duplex" },
+                                            { "window", "connect|listen|via|duplex" },
+                                            { NULL, NULL } },
+    .reads = (const char *const[]){ "key-file", NULL },
+    .writes = (const char *const[]){ "output", NULL },
+    .n_operand_max = 1,
+    .synopsis = "-o file [options] [stream.szt]",
+    .summary = "Take a file: whole, verified and durable, or FILE.part to go on with.",
+    .examples = "  spot-migrate recv -o m.safetensors --listen unix:/run/spot/move\n"
+                "  spot-migrate recv -o m.safetensors --connect 127.0.0.1:7001,127.0.0.1:7002\n",
+    .option = option,
+};
+
+static void prepare(void)
+{
+    receiver.n_job = default_jobs();
 }
+
+static int migrate_recv(char **operand, size_t n, struct spot_err *err)
+{
+    (void)n;
+    return run(&receiver, operand[0], err);
+}
+
+const struct spot_command migrate_recv_command = {
+    .name = "recv",
+    .brief = "take a file that is moved here",
+    .cli = &cli,
+    .common = &receiver.common,
+    .prepare = prepare,
+    .run = migrate_recv,
+};

@@ -238,8 +238,9 @@ static int run(struct send *s, const char *path, struct spot_err *err)
     bool is_one_way;
     int rc = -1;
 
-    if (net_check(&s->net, &is_one_way, err) || codec_option(s->codec_name, &pack.codec, err))
+    if (net_check(&s->net, &is_one_way, err))
         return -1;
+    pack.codec = (enum spot_codec)spot_codec_parse(s->codec_name);
     if (s->plan && (strlen(s->plan) >= SPOT_STREAM_NAME_MAX || !spot_utf8_is_plain(s->plan)))
         return spot_err_set(err, SPOT_EUSAGE, "--plan wants one line of at most %d bytes of UTF-8",
                             SPOT_STREAM_NAME_MAX - 1);
@@ -264,58 +265,72 @@ static int run(struct send *s, const char *path, struct spot_err *err)
     return rc;
 }
 
-int migrate_send(int argc, char **argv)
-{
-    struct send s = { .common = SPOT_TOOL_COMMON_DEFAULT,
-                      .net = NET_DEFAULT,
-                      .codec_name = "auto",
-                      .n_stream = 4,
-                      .n_job = default_jobs(),
-                      .chunk_byte = SPOT_CHUNK_BYTE,
-                      .deadline_s = -1 };
-    const struct spot_opt option[] = {
-        { SPOT_OPT_GROUP, .help = "way (none: a stream to standard output)" },
-        NET_OPTIONS(&s.net),
-        { SPOT_OPT_U64, 0, "streams", &s.n_stream, "n", "connections at once (default 4)", 1,
-          NET_STREAMS_MAX },
-        { SPOT_OPT_GROUP, .help = "what" },
-        { SPOT_OPT_STRING, 0, "codec", &s.codec_name, "name",
-          "raw, zstd, planes, nibble or auto (default auto: by the link's speed)", 0, 0 },
-        { SPOT_OPT_SIZE, 0, "chunk", &s.chunk_byte, "size", "raw bytes of a chunk (default 1MiB)",
-          SPOT_CHUNK_BYTE_MIN, SPOT_CHUNK_BYTE_MAX },
-        { SPOT_OPT_SECS, 0, "deadline", &s.deadline_s, "duration",
-          "send nothing after that; status 75 if it was too short", 0, 1e9 },
-        { SPOT_OPT_STRING, 0, "plan", &s.plan, "id", "the plan this move belongs to", 0, 0 },
-        { SPOT_OPT_U64, 0, "epoch", &s.epoch, "n", "its epoch (default 0)", 0, 9007199254740991 },
-        JOBS_OPTION(&s.n_job, "threads of a one-way stream; over a way each of --streams is one"),
-        SPOT_TOOL_OPTIONS_WRITE(&s.common, "a one-way stream here (default stdout)"),
-        { SPOT_OPT_END },
-    };
-    const struct spot_cli cli = {
-        .name = "spot-migrate send",
-        .need = (const struct spot_opt_need[]){ { "timeout", "connect|listen|via|duplex" },
-                                                { "wait", "connect|listen" },
-                                                { "key-file", "connect|listen" },
-                                                { "streams", "connect" },
-                                                { "jobs", "!connect|listen|via|duplex" },
-                                                { NULL, NULL } },
-        .reads = (const char *const[]){ "key-file", NULL },
-        .writes = (const char *const[]){ "output", NULL },
-        .synopsis = "[options] model.safetensors",
-        .summary = "Move a file; exit 0 only when the other end has it, verified and durable.",
-        .examples =
-            "  spot-migrate send m.safetensors | ssh host spot-migrate recv -o m.safetensors\n"
-            "  spot-migrate send --via 'ssh host spot-migrate recv --duplex -o m' m\n",
-        .option = option,
-    };
-    struct spot_err err = { 0 };
-    const char *path;
-    int status;
+static struct send sender = { .common = SPOT_TOOL_COMMON_DEFAULT,
+                              .net = NET_DEFAULT,
+                              .codec_name = "auto",
+                              .n_stream = 4,
+                              .chunk_byte = SPOT_CHUNK_BYTE,
+                              .deadline_s = -1 };
 
-    if (!migrate_parse(&cli, argc, argv, &s.common, &path, &status))
-        return status;
-    pthread_mutex_init(&s.lock, NULL);
-    status = spot_tool_finish(run(&s, path, &err), &err);
-    pthread_mutex_destroy(&s.lock);
-    return status;
+static const struct spot_opt option[] = {
+    { SPOT_OPT_GROUP, .help = "way (none: a stream to standard output)" },
+    NET_OPTIONS(&sender.net),
+    { SPOT_OPT_U64, 0, "streams", &sender.n_stream, "n", "connections at once (default 4)", 1,
+      NET_STREAMS_MAX },
+    { SPOT_OPT_GROUP, .help = "what" },
+    { SPOT_OPT_STRING, 0, "codec", &sender.codec_name, "name",
+      "raw, zstd, planes, nibble or auto (default auto: by the link's speed)", 0, 0 },
+    { SPOT_OPT_SIZE, 0, "chunk", &sender.chunk_byte, "size", "raw bytes of a chunk (default 1MiB)",
+      SPOT_CHUNK_BYTE_MIN, SPOT_CHUNK_BYTE_MAX },
+    { SPOT_OPT_SECS, 0, "deadline", &sender.deadline_s, "duration",
+      "send nothing after that; status 75 if it was too short", 0, 1e9 },
+    { SPOT_OPT_STRING, 0, "plan", &sender.plan, "id", "the plan this move belongs to", 0, 0 },
+    { SPOT_OPT_U64, 0, "epoch", &sender.epoch, "n", "its epoch (default 0)", 0, 9007199254740991 },
+    JOBS_OPTION(&sender.n_job, "threads of a one-way stream; over a way each of --streams is one"),
+    SPOT_TOOL_OPTIONS_WRITE(&sender.common, "a one-way stream here (default stdout)"),
+    { SPOT_OPT_END },
+};
+
+static const struct spot_cli cli = {
+    .name = "spot-migrate send",
+    .need = (const struct spot_opt_need[]){ { "timeout", "connect|listen|via|duplex" },
+                                            { "wait", "connect|listen" },
+                                            { "key-file", "connect|listen" },
+                                            { "streams", "connect" },
+                                            { "jobs", "!connect|listen|via|duplex" },
+                                            { NULL, NULL } },
+    .reads = (const char *const[]){ "key-file", NULL },
+    .writes = (const char *const[]){ "output", NULL },
+    .n_operand_max = 1,
+    .choice = (const struct spot_opt_choice[]){ { "codec", CODEC_WORDS }, { NULL, NULL } },
+    .synopsis = "[options] model.safetensors",
+    .summary = "Move a file; exit 0 only when the other end has it, verified and durable.",
+    .examples = "  spot-migrate send m.safetensors | ssh host spot-migrate recv -o m.safetensors\n"
+                "  spot-migrate send --via 'ssh host spot-migrate recv --duplex -o m' m\n",
+    .option = option,
+};
+
+static void prepare(void)
+{
+    sender.n_job = default_jobs();
 }
+
+static int migrate_send(char **operand, size_t n, struct spot_err *err)
+{
+    int rc;
+
+    (void)n;
+    pthread_mutex_init(&sender.lock, NULL);
+    rc = run(&sender, operand[0], err);
+    pthread_mutex_destroy(&sender.lock);
+    return rc;
+}
+
+const struct spot_command migrate_send_command = {
+    .name = "send",
+    .brief = "move a file to another machine",
+    .cli = &cli,
+    .common = &sender.common,
+    .prepare = prepare,
+    .run = migrate_send,
+};

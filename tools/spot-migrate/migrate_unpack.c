@@ -110,59 +110,82 @@ out:
           0 },                                                    \
         JOBS_OPTION(&(u)->n_job, "threads (default: processors, at most 8)")
 
-static int command(struct unpack *u, const struct spot_cli *cli, int argc, char **argv)
-{
-    struct spot_err err = { 0 };
-    const char *path;
-    int status;
+static struct unpack unpack_run = { .common = SPOT_TOOL_COMMON_DEFAULT };
 
-    if (!migrate_parse(cli, argc, argv, &u->common, &path, &status))
-        return status;
-    return spot_tool_finish(run(u, path, &err), &err);
+static const struct spot_opt unpack_option[] = {
+    STREAM_OPTIONS(&unpack_run),
+    SPOT_TOOL_OPTIONS_WRITE(&unpack_run.common,
+                            "write here, complete or not at all (default stdout)"),
+    { SPOT_OPT_END },
+};
+
+static const struct spot_cli unpack_cli = {
+    .name = "spot-migrate unpack",
+    .n_operand_max = 1,
+    .synopsis = "[options] [stream.szt]",
+    .summary = "The safetensors file of a stream, byte for byte, every hash checked.",
+    .examples = "  spot-migrate unpack -o m.safetensors m.szt\n"
+                "  spot-migrate pack a.safetensors | spot-migrate unpack | cmp - a.safetensors\n",
+    .option = unpack_option,
+    .reads = (const char *const[]){ "base", NULL },
+    .writes = (const char *const[]){ "output", NULL },
+};
+
+static void prepare_unpack(void)
+{
+    unpack_run.n_job = default_jobs();
 }
 
-int migrate_unpack(int argc, char **argv)
+static int migrate_unpack(char **operand, size_t n, struct spot_err *err)
 {
-    struct unpack u = { .common = SPOT_TOOL_COMMON_DEFAULT, .n_job = default_jobs() };
-    const struct spot_opt option[] = {
-        STREAM_OPTIONS(&u),
-        SPOT_TOOL_OPTIONS_WRITE(&u.common, "write here, complete or not at all (default stdout)"),
-        { SPOT_OPT_END },
-    };
-    const struct spot_cli cli = {
-        .name = "spot-migrate unpack",
-        .synopsis = "[options] [stream.szt]",
-        .summary = "The safetensors file of a stream, byte for byte, every hash checked.",
-        .examples =
-            "  spot-migrate unpack -o m.safetensors m.szt\n"
-            "  spot-migrate pack a.safetensors | spot-migrate unpack | cmp - a.safetensors\n",
-        .option = option,
-        .reads = (const char *const[]){ "base", NULL },
-        .writes = (const char *const[]){ "output", NULL },
-    };
-
-    return command(&u, &cli, argc, argv);
+    (void)n;
+    return run(&unpack_run, operand[0], err);
 }
 
-int migrate_verify(int argc, char **argv)
-{
-    struct unpack u = { .common = SPOT_TOOL_COMMON_DEFAULT,
-                        .n_job = default_jobs(),
-                        .is_verify = true };
-    const struct spot_opt option[] = {
-        STREAM_OPTIONS(&u),
-        { SPOT_OPT_GROUP, .help = "common" },
-        SPOT_TOOL_OPTIONS_TALK(&u.common),
-        { SPOT_OPT_END },
-    };
-    const struct spot_cli cli = {
-        .name = "spot-migrate verify",
-        .synopsis = "[options] [stream.szt]",
-        .summary = "Exit 0 if a stream is whole and every hash matches, else 3.",
-        .examples = "  spot-migrate verify m.szt\n  spot-migrate verify -v <m.szt\n",
-        .option = option,
-        .reads = (const char *const[]){ "base", NULL },
-    };
+const struct spot_command migrate_unpack_command = {
+    .name = "unpack",
+    .brief = "a stream back to the very file",
+    .cli = &unpack_cli,
+    .common = &unpack_run.common,
+    .prepare = prepare_unpack,
+    .run = migrate_unpack,
+};
 
-    return command(&u, &cli, argc, argv);
+static struct unpack verify_run = { .common = SPOT_TOOL_COMMON_DEFAULT, .is_verify = true };
+
+static const struct spot_opt verify_option[] = {
+    STREAM_OPTIONS(&verify_run),
+    { SPOT_OPT_GROUP, .help = "common" },
+    SPOT_TOOL_OPTIONS_TALK(&verify_run.common),
+    { SPOT_OPT_END },
+};
+
+static const struct spot_cli verify_cli = {
+    .name = "spot-migrate verify",
+    .n_operand_max = 1,
+    .synopsis = "[options] [stream.szt]",
+    .summary = "Exit 0 if a stream is whole and every hash matches, else 3.",
+    .examples = "  spot-migrate verify m.szt\n  spot-migrate verify -v <m.szt\n",
+    .option = verify_option,
+    .reads = (const char *const[]){ "base", NULL },
+};
+
+static void prepare_verify(void)
+{
+    verify_run.n_job = default_jobs();
 }
+
+static int migrate_verify(char **operand, size_t n, struct spot_err *err)
+{
+    (void)n;
+    return run(&verify_run, operand[0], err);
+}
+
+const struct spot_command migrate_verify_command = {
+    .name = "verify",
+    .brief = "check every hash of a stream",
+    .cli = &verify_cli,
+    .common = &verify_run.common,
+    .prepare = prepare_verify,
+    .run = migrate_verify,
+};

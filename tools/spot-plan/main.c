@@ -6,10 +6,10 @@
 
 int main(int argc, char **argv)
 {
-    static const struct spot_command command[] = {
-        { "train", "the grid a training job should run on next", plan_train_main },
-        { "job", "a job document of step times that you measured", plan_job_main },
-        { 0 },
+    static const struct spot_command *const command[] = {
+        &plan_train_command,
+        &plan_job_command,
+        NULL,
     };
 
     return spot_tool_dispatch("spot-plan", "Decide what runs on preemptible machines.", command,

@@ -3,7 +3,10 @@
 #ifndef SPOT_PLAN_COMMANDS_H
 #define SPOT_PLAN_COMMANDS_H
 
-int plan_train_main(int argc, char **argv);
-int plan_job_main(int argc, char **argv);
+#include "cli/tool.h"
+
+/* The rows of the table in main.c. */
+extern const struct spot_command plan_train_command;
+extern const struct spot_command plan_job_command;
 
 #endif /* SPOT_PLAN_COMMANDS_H */

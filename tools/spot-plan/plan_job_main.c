@@ -140,15 +140,8 @@ static int run(struct spot_err *err)
                   .move_byte_per_param = 12,
                   .restart_s = opt.restart_s },
     };
-    enum spot_format format;
     int rc;
 
-    if (spot_format_parse(opt.common.format, &format, err))
-        return -1;
-    if (format != SPOT_FORMAT_AUTO && format != SPOT_FORMAT_JSON)
-        return spot_err_set(err, SPOT_EUSAGE, "a job is json, not %s", opt.common.format);
-    if (!opt.ddp)
-        return spot_err_set(err, SPOT_EUSAGE, "--ddp is required");
     if (!opt.global_batch == !opt.worker_batch)
         return spot_err_set(err, SPOT_EUSAGE,
                             "one of --global-batch (of all workers, whatever their number) and "
@@ -183,25 +176,30 @@ static const struct spot_opt option_table[] = {
     { .type = SPOT_OPT_END },
 };
 
-int plan_job_main(int argc, char **argv)
-{
-    const struct spot_cli cli = {
-        .name = "spot-plan job",
-        .need = (const struct spot_opt_need[]){ { "max-workers", "worker-batch" }, { NULL, NULL } },
-        .writes = (const char *const[]){ "output", NULL },
-        .synopsis = "--ddp n:time,... --global-batch G [options]",
-        .summary = "Make a job document of step times that you measured yourself.",
-        .examples = "  spot-plan job --ddp 1:0.178,2:0.234 --worker-batch 32 -o job.json\n"
-                    "  spot-plan train --job job.json --now 2\n",
-        .option = option_table,
-    };
-    struct spot_err err = { 0 };
-    int first, rc, status;
+static const struct spot_cli cli = {
+    .name = "spot-plan job",
+    .need = (const struct spot_opt_need[]){ { "max-workers", "worker-batch" }, { NULL, NULL } },
+    .writes = (const char *const[]){ "output", NULL },
+    .required = (const struct spot_opt_required[]){ { "ddp", NULL }, { NULL, NULL } },
+    .choice = (const struct spot_opt_choice[]){ { "format", "json" }, { NULL, NULL } },
+    .synopsis = "--ddp n:time,... --global-batch G [options]",
+    .summary = "Make a job document of step times that you measured yourself.",
+    .examples = "  spot-plan job --ddp 1:0.178,2:0.234 --worker-batch 32 -o job.json\n"
+                "  spot-plan train --job job.json --now 2\n",
+    .option = option_table,
+};
 
-    if (!spot_tool_parse(&cli, argc, argv, &first, &status))
-        return status;
-    spot_tool_talk(&opt.common);
-    rc = argc > first ? spot_err_set(&err, SPOT_EUSAGE, "unexpected operand '%s'", argv[first])
-                      : run(&err);
-    return spot_tool_finish(rc, &err);
+static int plan_job(char **operand, size_t n, struct spot_err *err)
+{
+    (void)operand;
+    (void)n;
+    return run(err);
 }
+
+const struct spot_command plan_job_command = {
+    .name = "job",
+    .brief = "a job document of step times that you measured",
+    .cli = &cli,
+    .common = &opt.common,
+    .run = plan_job,
+};

@@ -117,35 +117,26 @@ static int load_law(struct session *s, const struct options *o, struct spot_err 
     return 0;
 }
 
-/* Index of `text` in name[3], or -1 with *err. */
-static int one_of(const char *option, const char *text, const char *const *name,
-                  struct spot_err *err)
+/* Index of `text`, which the table of options lets be no other, in name[]. */
+static int index_of(const char *text, const char *const *name)
 {
-    for (int i = 0; i < 3; i++)
-        if (!strcmp(text, name[i]))
-            return i;
-    return spot_err_set(err, SPOT_EUSAGE, "--%s: expected %s, %s or %s, got '%.32s'", option,
-                        name[0], name[1], name[2], text);
+    int i = 0;
+
+    while (strcmp(text, name[i]) != 0)
+        i++;
+    return i;
 }
 
 /* The program charges for changes where the job says what they cost. */
-static int pick_solver(const struct session *s, const struct options *o,
-                       struct spot_train_question *q, struct spot_err *err)
+static void pick_solver(const struct session *s, const struct options *o,
+                        struct spot_train_question *q)
 {
     static const char *const name[] = { "liveput", "dp", "parcae" };
     const struct spot_job_cost *c = &s->job.cost;
     const bool charges =
         c->restart_s > 0 || c->n_p2p || c->process_s > 0 || c->regroup_s > 0 || c->n_build;
-    int at = 0;
 
-    if (o->solver)
-        at = one_of("solver", o->solver, name, err);
-    else if (charges)
-        at = 1;
-    if (at < 0)
-        return -1;
-    q->solver = (enum spot_train_solver)at;
-    return 0;
+    q->solver = (enum spot_train_solver)(o->solver ? index_of(o->solver, name) : charges);
 }
 
 /* "samples", "usd-per-sample", or "mix" with --usd-per-sample. */
@@ -153,11 +144,8 @@ static int pick_objective(const struct options *o, struct spot_train_question *q
                           struct spot_err *err)
 {
     static const char *const name[] = { "samples", "usd-per-sample", "mix" };
-    const int at = one_of("objective", o->objective, name, err);
 
-    if (at < 0)
-        return -1;
-    q->objective = (enum spot_train_objective)at;
+    q->objective = (enum spot_train_objective)index_of(o->objective, name);
     q->usd_per_sample = o->usd_per_sample;
     if (q->objective == SPOT_OBJECTIVE_MIX && !(o->usd_per_sample > 0))
         return spot_err_set(err, SPOT_EUSAGE, "--objective mix needs --usd-per-sample");
@@ -315,8 +303,6 @@ static int pick_format(const struct options *o, enum spot_format *format, struct
     if (spot_format_parse(o->common.format, format, err))
         return -1;
     *format = spot_format_settle(*format, o->common.output, SPOT_FORMAT_JSON);
-    if (*format != SPOT_FORMAT_JSON && *format != SPOT_FORMAT_TABLE)
-        return spot_err_set(err, SPOT_EUSAGE, "a plan is json or table, not %s", o->common.format);
     return 0;
 }
 
@@ -334,8 +320,7 @@ static void explain(const struct spot_plan_doc *doc)
 static int ask(struct session *s, const struct options *o, struct spot_train_question *q,
                struct spot_err *err)
 {
-    if (pick_solver(s, o, q, err))
-        return -1;
+    pick_solver(s, o, q);
     check_current(s, q);
     if (o->leaving > (uint64_t)s->law.now)
         return spot_err_set(err, SPOT_EUSAGE, "--leaving: more than the %d instances there are",
@@ -399,70 +384,77 @@ static const struct spot_opt_need need[] = { { "usd-per-sample", "objective mix"
 static const char *const reads[] = { "job", "forecast", NULL };
 static const char *const writes[] = { "output", NULL };
 
-int plan_train_main(int argc, char **argv)
-{
-    struct options o = { .common = SPOT_TOOL_COMMON_DEFAULT,
-                         .objective = "samples",
-                         .source = "both",
-                         .now = NOT_GIVEN,
-                         .epoch = NOT_GIVEN,
-                         .max_loss_prob = 1 };
-    const struct spot_opt option[] = {
-        { SPOT_OPT_GROUP, .help = "plan" },
-        { SPOT_OPT_STRING, 0, "job", &o.job, "file", "what runs: spot.job/1 (required)", 0, 0 },
-        { SPOT_OPT_STRING, 0, "forecast", &o.forecast, "file",
-          "spot.forecast/1, - is standard input; without: nothing changes", 0, 0 },
-        { SPOT_OPT_U64, 0, "now", &o.now, "n", "instances there are (default: the forecast's)", 0,
-          SPOT_CHANGE_COUNT_MAX },
-        { SPOT_OPT_U64, 0, "spares", &o.spares, "n", "keep at least n out of the grid (default 0)",
-          0, SPOT_CHANGE_COUNT_MAX },
-        { SPOT_OPT_U64, 0, "epoch", &o.epoch, "n", "epoch of the job this plan is for", 0, 1e15 },
-        { SPOT_OPT_STRING, 0, "objective", &o.objective, "name",
-          "samples (default), usd-per-sample or mix", 0, 0 },
-        { SPOT_OPT_REAL, 0, "usd-per-sample", &o.usd_per_sample, "usd",
-          "what a sample is worth, for mix", 0, 1e9 },
-        { SPOT_OPT_STRING, 0, "solver", &o.solver, "name",
-          "dp, liveput or parcae (default: dp where the job prices changes)", 0, 0 },
-        { SPOT_OPT_STRING, 0, "current", &o.current, "DxP", "what runs now (default: nothing)", 0,
-          0 },
-        { SPOT_OPT_U64, 0, "leaving", &o.leaving, "n", "of the instances now, under notice", 0,
-          SPOT_CHANGE_COUNT_MAX },
-        { SPOT_OPT_U64, 0, "horizon", &o.horizon, "n",
-          "intervals that expectations are for (default: the job's)", 1, 256 },
-        { SPOT_OPT_REAL, 0, "max-loss-prob", &o.max_loss_prob, "prob",
-          "most risk that a stage loses every replica (default 1)", 0, 1 },
-        { SPOT_OPT_STRING, 0, "throughput", &o.source, "source",
-          "profile table, fitted law, or both (default): what lies between measured grids", 0, 0 },
-        { SPOT_OPT_FLAG, 0, "explain", &o.explain, NULL, "say why on stderr", 0, 0 },
-        SPOT_TOOL_OPTIONS_AS(&o.common, "json, or table (default on a terminal)"),
-        { SPOT_OPT_END },
-    };
-    const struct spot_cli cli = {
-        .name = "spot-plan train",
-        .need = need,
-        .reads = reads,
-        .writes = writes,
-        .synopsis = "--job job.json [--forecast file|-] [options]",
-        .summary = "Choose the grid of a training job by exact expected surviving throughput.",
-        .examples = "  spot-predict trace.csv | spot-plan train --job job.json --forecast -\n"
-                    "  spot-plan train --job job.json --now 8 --explain\n",
-        .option = option,
-    };
-    struct session s = { .prov = { .tool = "spot-plan" } };
-    struct spot_err err = { 0 };
-    int first, rc = -1, status;
+static struct options o = { .common = SPOT_TOOL_COMMON_DEFAULT,
+                            .objective = "samples",
+                            .source = "both",
+                            .now = NOT_GIVEN,
+                            .epoch = NOT_GIVEN,
+                            .max_loss_prob = 1 };
 
-    if (!spot_tool_parse(&cli, argc, argv, &first, &status))
-        return status;
-    spot_tool_talk(&o.common);
-    s.prov.seed = o.common.seed;
-    s.prov.is_off = !o.common.provenance;
-    if (argc > first)
-        spot_err_set(&err, SPOT_EUSAGE, "unexpected operand '%s'", argv[first]);
-    else if (!o.job)
-        spot_err_set(&err, SPOT_EUSAGE, "--job is required");
-    else
-        rc = run(&s, &o, &err);
+static const struct spot_opt option[] = {
+    { SPOT_OPT_GROUP, .help = "plan" },
+    { SPOT_OPT_STRING, 0, "job", &o.job, "file", "what runs: spot.job/1 (required)", 0, 0 },
+    { SPOT_OPT_STRING, 0, "forecast", &o.forecast, "file",
+      "spot.forecast/1, - is standard input; without: nothing changes", 0, 0 },
+    { SPOT_OPT_U64, 0, "now", &o.now, "n", "instances there are (default: the forecast's)", 0,
+      SPOT_CHANGE_COUNT_MAX },
+    { SPOT_OPT_U64, 0, "spares", &o.spares, "n", "keep at least n out of the grid (default 0)", 0,
+      SPOT_CHANGE_COUNT_MAX },
+    { SPOT_OPT_U64, 0, "epoch", &o.epoch, "n", "epoch of the job this plan is for", 0, 1e15 },
+    { SPOT_OPT_STRING, 0, "objective", &o.objective, "name",
+      "samples (default), usd-per-sample or mix", 0, 0 },
+    { SPOT_OPT_REAL, 0, "usd-per-sample", &o.usd_per_sample, "usd",
+      "what a sample is worth, for mix", 0, 1e9 },
+    { SPOT_OPT_STRING, 0, "solver", &o.solver, "name",
+      "dp, liveput or parcae (default: dp where the job prices changes)", 0, 0 },
+    { SPOT_OPT_STRING, 0, "current", &o.current, "DxP", "what runs now (default: nothing)", 0, 0 },
+    { SPOT_OPT_U64, 0, "leaving", &o.leaving, "n", "of the instances now, under notice", 0,
+      SPOT_CHANGE_COUNT_MAX },
+    { SPOT_OPT_U64, 0, "horizon", &o.horizon, "n",
+      "intervals that expectations are for (default: the job's)", 1, 256 },
+    { SPOT_OPT_REAL, 0, "max-loss-prob", &o.max_loss_prob, "prob",
+      "most risk that a stage loses every replica (default 1)", 0, 1 },
+    { SPOT_OPT_STRING, 0, "throughput", &o.source, "source",
+      "between measured grids: table, law, or both (default)", 0, 0 },
+    { SPOT_OPT_FLAG, 0, "explain", &o.explain, NULL, "say why on stderr", 0, 0 },
+    SPOT_TOOL_OPTIONS_AS(&o.common, "json, or table (default on a terminal)"),
+    { SPOT_OPT_END },
+};
+
+static const struct spot_cli cli = {
+    .name = "spot-plan train",
+    .need = need,
+    .reads = reads,
+    .writes = writes,
+    .required = (const struct spot_opt_required[]){ { "job", "what runs" }, { NULL, NULL } },
+    .choice = (const struct spot_opt_choice[]){ { "format", "json|table" },
+                                                { "solver", "dp|liveput|parcae" },
+                                                { "objective", "samples|usd-per-sample|mix" },
+                                                { NULL, NULL } },
+    .synopsis = "--job job.json [--forecast file|-] [options]",
+    .summary = "Choose the grid of a training job by exact expected surviving throughput.",
+    .examples = "  spot-predict trace.csv | spot-plan train --job job.json --forecast -\n"
+                "  spot-plan train --job job.json --now 8 --explain\n",
+    .option = option,
+};
+
+static int plan_train(char **operand, size_t n, struct spot_err *err)
+{
+    (void)operand;
+    (void)n;
+    struct session s = {
+        .prov = { .tool = "spot-plan", .seed = o.common.seed, .is_off = !o.common.provenance }
+    };
+    const int rc = run(&s, &o, err);
+
     session_release(&s);
-    return spot_tool_finish(rc, &err);
+    return rc;
 }
+
+const struct spot_command plan_train_command = {
+    .name = "train",
+    .brief = "the grid a training job should run on next",
+    .cli = &cli,
+    .common = &o.common,
+    .run = plan_train,
+};

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backtest.h"
+#include "backtest_run.h"
 #include "common/out.h"
 #include "common/xalloc.h"
 #include "forecast/joint.h"
@@ -17,7 +17,7 @@ struct scores {
 };
 
 /* Pairs seen so far with Laplace's half for each cell of the triangle that is possible. */
-static double table_score(const struct grid *g, size_t origin)
+static double table_score(const struct spot_count_grid *g, size_t origin)
 {
     const int now = g->y[origin], most = g->cap;
     const double n_cell = (now + 1.0) * (most + 1.0);
@@ -30,7 +30,7 @@ static double table_score(const struct grid *g, size_t origin)
     return -log((1 - 1e-6) * same / all + 1e-6);
 }
 
-static struct scores score_series(const struct options *options, const struct grid *g,
+static struct scores score_series(const struct options *options, const struct spot_count_grid *g,
                                   const struct entry *entry, const size_t *origin, size_t n_origin)
 {
     const size_t room = ((size_t)g->cap + 1) * (SPOT_TURNOVER_MAX + 1);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backtest.h"
+#include "backtest_run.h"
 #include "fan.h"
 
 enum { MODELS_DRAWN = SPOT_PLOT_SERIES_MAX - 1, EDGES = SPOT_SCORE_PIT + 1 };

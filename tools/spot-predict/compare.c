@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "backtest.h"
+#include "backtest_run.h"
 #include "common/rng.h"
 #include "common/xalloc.h"
 

@@ -15,13 +15,13 @@ static const char BLACK[] = "#000000", RED[] = "#d55e00";
 enum { ROWS = 7 }; /* time, 5, 25, 50, 75, 95 %, observed */
 
 /* Hours since the start of the trace at step h after the origin. */
-static double hours(const struct grid *g, size_t origin, int h)
+static double hours(const struct spot_count_grid *g, size_t origin, int h)
 {
     return (g->start_s + ((double)origin + h) * g->interval_s) / 3600;
 }
 
-static void fill_quantiles(const struct grid *g, size_t origin, const double *prob, int horizon,
-                           double *row[ROWS])
+static void fill_quantiles(const struct spot_count_grid *g, size_t origin, const double *prob,
+                           int horizon, double *row[ROWS])
 {
     static const double level[] = { 0.05, 0.25, 0.5, 0.75, 0.95 };
 
@@ -34,8 +34,8 @@ static void fill_quantiles(const struct grid *g, size_t origin, const double *pr
     }
 }
 
-void fan_make(struct fan *fan, const struct grid *g, size_t origin, const double *prob, int horizon,
-              const char *model)
+void fan_make(struct fan *fan, const struct spot_count_grid *g, size_t origin, const double *prob,
+              int horizon, const char *model)
 {
     const size_t n = (size_t)horizon + 1, n_past = origin < FAN_PAST ? origin + 1 : FAN_PAST;
     const size_t n_after =

@@ -18,8 +18,8 @@ struct fan {
 
 /* The newest counts known at index `origin` of the grid, 50 % and 90 % bands of the laws
  * prob [horizon * (cap + 1)], their median, and what came where the grid knows it. */
-void fan_make(struct fan *fan, const struct grid *g, size_t origin, const double *prob, int horizon,
-              const char *model);
+void fan_make(struct fan *fan, const struct spot_count_grid *g, size_t origin, const double *prob,
+              int horizon, const char *model);
 void fan_release(struct fan *fan);
 
 #endif /* SPOT_PREDICT_FAN_H */

@@ -9,12 +9,12 @@
 #include "forecast/joint.h"
 #include "forecast/pmf.h"
 #include "forecast/predictor.h"
+#include "forecast/tracked.h"
 #include "model/forecast_doc.h"
 #include "predict.h"
 #include "regions.h"
-#include "tracked.h"
 
-static void fill_change(const struct tracked *t, struct spot_forecast_series *out)
+static void fill_change(const struct spot_tracked *t, struct spot_forecast_series *out)
 {
     const size_t room = ((size_t)t->cap + 1) * (SPOT_TURNOVER_MAX + 1);
     struct spot_joint_cell *cell = spot_xcalloc(room, sizeof(*cell));
@@ -27,7 +27,7 @@ static void fill_change(const struct tracked *t, struct spot_forecast_series *ou
     free(cell);
 }
 
-static void forecast_series(const struct tracked *t, size_t horizon,
+static void forecast_series(const struct spot_tracked *t, size_t horizon,
                             struct spot_forecast_series *out)
 {
     const size_t width = (size_t)t->cap + 1;
@@ -97,7 +97,7 @@ static int write_out(const struct options *options, const struct spot_forecast *
 }
 
 /* A panel for each of the first series. */
-static int plot_fans(const struct options *options, const struct grids *grids,
+static int plot_fans(const struct options *options, const struct spot_count_grids *grids,
                      const struct spot_forecast *forecast, struct spot_err *err)
 {
     struct spot_figure panel[SPOT_PLOT_PANELS_MAX] = { 0 };
@@ -119,15 +119,16 @@ static int plot_fans(const struct options *options, const struct grids *grids,
 /* Grids are those of all series, of the trace and of the state, in the document's order. What is
  * not kept is freed at once: the tables of many zones need not stand side by side. */
 static void forecast_all(const struct options *options, const struct spot_forecaster *model,
-                         const struct spot_fc_spec *spec, struct trackeds *trackeds,
-                         const struct grids *grids, struct spot_forecast *forecast)
+                         const struct spot_fc_spec *spec, struct spot_trackeds *trackeds,
+                         const struct spot_count_grids *grids, struct spot_forecast *forecast)
 {
     forecast->n_series = grids->n;
     forecast->series = spot_xcalloc(grids->n, sizeof(*forecast->series));
     for (size_t i = 0; i < grids->n; i++) {
-        struct tracked *t = trackeds_take(trackeds, model, *spec, &grids->grid[i]), newest;
+        struct spot_tracked *t = spot_trackeds_take(trackeds, model, *spec, &grids->grid[i]),
+                            newest;
 
-        tracked_look(t, model, *spec, &grids->grid[i], &newest);
+        spot_tracked_look(t, model, *spec, &grids->grid[i], &newest);
         forecast_series(&newest, (size_t)spec->horizon, &forecast->series[i]);
         if (newest.predictor != t->predictor)
             spot_predictor_free(newest.predictor);
@@ -140,7 +141,7 @@ static void forecast_all(const struct options *options, const struct spot_foreca
         forecast->n_region = regions_find(grids, &forecast->region);
 }
 
-static int show(const struct options *options, const struct grids *grids,
+static int show(const struct options *options, const struct spot_count_grids *grids,
                 const struct spot_forecast *forecast, const struct spot_prov *prov,
                 struct spot_err *err)
 {
@@ -155,19 +156,21 @@ int forecast_run(const struct options *options, const char *path, struct spot_pr
                  struct spot_err *err)
 {
     struct spot_fc_spec spec = options_spec(options);
+    const struct spot_tracked_key key = options_key(options);
     const struct spot_forecaster *model = spot_forecaster_find(options->model, &spec, err);
     struct spot_forecast forecast = { .interval_s = options->interval_s,
                                       .horizon = (int64_t)options->horizon,
                                       .model = options->model };
-    struct trackeds trackeds = { 0 };
-    struct grids grids = { 0 };
+    struct spot_trackeds trackeds = { 0 };
+    struct spot_count_grids grids = { 0 };
     int rc;
 
     if (!model)
         return -1;
     if (options->history && !strchr(options->model, '@'))
         spec.history = (int)options->history;
-    rc = options->state ? trackeds_load(&trackeds, options->state, options, model, &spec, err) : 0;
+    rc =
+        options->state ? spot_trackeds_load(&trackeds, options->state, &key, model, &spec, err) : 0;
     if (!rc)
         rc = grids_load(&grids, options, path, false, &trackeds, prov, err);
     if (!rc) {
@@ -175,9 +178,9 @@ int forecast_run(const struct options *options, const char *path, struct spot_pr
         rc = show(options, &grids, &forecast, prov, err);
     }
     if (!rc && options->state)
-        rc = trackeds_save(&trackeds, options->state, options, err);
+        rc = spot_trackeds_save(&trackeds, options->state, &key, err);
     spot_forecast_release(&forecast);
-    grids_release(&grids);
-    trackeds_release(&trackeds);
+    spot_count_grids_release(&grids);
+    spot_trackeds_release(&trackeds);
     return rc;
 }

@@ -11,6 +11,15 @@ struct spot_fc_spec options_spec(const struct options *options)
                                   .hazard = options->hazard ? &options->table : NULL };
 }
 
+struct spot_tracked_key options_key(const struct options *options)
+{
+    return (struct spot_tracked_key){ .model = options->model,
+                                      .interval_s = options->interval_s,
+                                      .horizon = (int)options->horizon,
+                                      .history = (int)options->history,
+                                      .hazard_xxh3 = options->table.xxh3 };
+}
+
 static bool knows_hazard(const char *models)
 {
     for (const char *at = models; *at; at += strcspn(at, ",") + (at[strcspn(at, ",")] == ',')) {

@@ -4,26 +4,20 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "backtest.h"
+#include "backtest_run.h"
 #include "forecast/forecaster.h"
 #include "predict.h"
 
 /* What is forecast, and the models for it unless others were asked for. */
-static int choose_kind(struct options *options, struct spot_err *err)
+static void choose_kind(struct options *options)
 {
     options->is_load = !strcmp(options->kind, "load");
-    if (!options->is_load && strcmp(options->kind, "availability") != 0)
-        return spot_err_set(err, SPOT_EUSAGE, "--kind is availability or load, got '%s'",
-                            options->kind);
-    if (options->is_load && options->state)
-        return spot_err_set(err, SPOT_EUSAGE, "--state keeps availability, not load");
     if (!options->model)
         options->model = options->is_load ? "load" : "pool";
     if (!options->models)
         options->models =
             options->is_load ? "last,ma,ses,load"
                              : "last,ses,arima,empirical,markov,birthdeath,knn,context,parcae,pool";
-    return 0;
 }
 
 static int run_kind(const struct options *options, char *const *path, size_t n_path,
@@ -47,7 +41,8 @@ static int run(struct options *options, char *const *path, size_t n_path, struct
         return -1;
     if (options->format == SPOT_FORMAT_AUTO && !options->common.output && isatty(STDOUT_FILENO))
         options->format = SPOT_FORMAT_TABLE;
-    if (choose_kind(options, err) || options_load_hazard(options, &prov, err))
+    choose_kind(options);
+    if (options_load_hazard(options, &prov, err))
         return -1;
     rc = run_kind(options, path, n_path, &prov, err);
     spot_hazard_release(&options->table);
@@ -74,8 +69,7 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_U64, 0, "history", &options.history, "n",
       "newest changes to look at (default: the model's own)", 2, SPOT_FC_PAST - 1 },
     { SPOT_OPT_U64, 0, "cap", &options.cap, "n",
-      "most instances there can be (default: column requested, else the maximum)", 1,
-      SPOT_FC_CAP_MAX },
+      "most instances there can be (default: column requested, or the most)", 1, SPOT_FC_CAP_MAX },
     { SPOT_OPT_STRING, 0, "model", &options.model, "name", "NAME[@HISTORY] (default pool)", 0, 0 },
     { SPOT_OPT_STRING, 0, "hazard", &options.hazard, "file",
       "hazard of an instance by age, from its provider: age_s,hazard_per_h", 0, 0 },
@@ -102,42 +96,44 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_END },
 };
 
+static const struct spot_cli cli = {
+    .name = "spot-predict",
+    .need = (const struct spot_opt_need[]){ { "model", "!backtest" },
+                                            { "state", "!backtest|kind load" },
+                                            { "models", "backtest" },
+                                            { "models", "!compare" },
+                                            { "origins", "backtest" },
+                                            { "from", "backtest" },
+                                            { "dump", "backtest" },
+                                            { "dump", "!joint" },
+                                            { "plot", "!joint" },
+                                            { "joint", "backtest" },
+                                            { "compare", "backtest" },
+                                            { NULL, NULL } },
+    .writes = (const char *const[]){ "state", "plot", "dump", "output", NULL },
+    .n_operand_max = SPOT_OPERANDS_ANY,
+    .choice = (const struct spot_opt_choice[]){ { "kind", "availability|load" }, { NULL, NULL } },
+    .synopsis = "[options] [trace.csv]",
+    .summary = "Forecast spot availability as distributions.",
+    .examples = "  spot-predict trace.csv | jq '.series[0].available[11]'\n"
+                "  spot-predict --horizon 3 --format table trace.csv\n",
+    .option = option,
+};
+
+static int predict(char **operand, size_t n, struct spot_err *err)
+{
+    if (n > 1 && !options.is_backtest)
+        return spot_err_set(err, SPOT_EUSAGE, "unexpected operand '%s'", operand[1]);
+    if (spot_tool_stdin_is_idle(operand[0]))
+        return spot_err_set(err, SPOT_EUSAGE, "no trace: name a file, or - for standard input");
+    return run(&options, operand, n ? n : 1, err);
+}
+
 int main(int argc, char **argv)
 {
-    const struct spot_cli cli = {
-        .name = "spot-predict",
-        .need = (const struct spot_opt_need[]){ { "model", "!backtest" },
-                                                { "state", "!backtest" },
-                                                { "models", "backtest" },
-                                                { "models", "!compare" },
-                                                { "origins", "backtest" },
-                                                { "from", "backtest" },
-                                                { "dump", "backtest" },
-                                                { "dump", "!joint" },
-                                                { "plot", "!joint" },
-                                                { "joint", "backtest" },
-                                                { "compare", "backtest" },
-                                                { NULL, NULL } },
-        .writes = (const char *const[]){ "state", "plot", "dump", "output", NULL },
-        .synopsis = "[options] [trace.csv]",
-        .summary = "Forecast spot availability as distributions.",
-        .examples = "  spot-predict trace.csv | jq '.series[0].available[11]'\n"
-                    "  spot-predict --horizon 3 --format table trace.csv\n",
-        .option = option,
-    };
-    struct spot_err err = { 0 };
-    int first, status;
+    static const struct spot_command command = { .cli = &cli,
+                                                 .common = &options.common,
+                                                 .run = predict };
 
-    spot_tool_init(cli.name);
-    if (!spot_tool_parse(&cli, argc, argv, &first, &status))
-        return status;
-    spot_tool_talk(&options.common);
-    if (argc - first > 1 && !options.is_backtest)
-        spot_err_set(&err, SPOT_EUSAGE, "expected one trace, got '%s' as well", argv[first + 1]);
-    else if (spot_tool_stdin_is_idle(argv[first]))
-        spot_err_set(&err, SPOT_EUSAGE, "no trace: name a file, or - for standard input");
-    else
-        return spot_tool_finish(
-            run(&options, argv + first, argc > first ? (size_t)(argc - first) : 1, &err), &err);
-    return spot_tool_finish(-1, &err);
+    return spot_tool_run(&command, argc, argv);
 }

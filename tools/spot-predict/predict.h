@@ -11,8 +11,10 @@
 #include "cli/tool.h"
 #include "common/err.h"
 #include "common/prov.h"
+#include "forecast/count_grid.h"
 #include "forecast/forecaster.h"
 #include "forecast/hazard.h"
+#include "forecast/tracked.h"
 
 struct options {
     struct spot_tool_common common;
@@ -29,24 +31,8 @@ struct options {
     double from_s;
 };
 
-/* One series of a trace on an even grid that ends with its newest row. */
-struct grid {
-    char *zone, *instance_type, *label;
-    double start_s, interval_s;
-    size_t n;
-    bool is_open;       /* the newest row is between two points: it is point n - 1, at end_s */
-    double end_s;       /* of point n - 1 then */
-    int *y;             /* [n], 0..cap */
-    int *lost, *gained; /* [n], in the interval that ends at i, net change and turnover; 0 first */
-    int cap;
-    size_t n_change;  /* intervals with another count than the one before */
-    size_t n_clipped; /* values that were above the cap */
-};
-
-struct grids {
-    size_t n;
-    struct grid *grid; /* [n], sorted by zone, then instance type */
-};
+/* What the options say of a state. */
+struct spot_tracked_key options_key(const struct options *options);
 
 /* What the options ask of any model. */
 struct spot_fc_spec options_spec(const struct options *options);
@@ -55,20 +41,17 @@ struct spot_fc_spec options_spec(const struct options *options);
  * model that was asked for uses it, or one lacks it. */
 int options_load_hazard(struct options *options, struct spot_prov *prov, struct spot_err *err);
 
-struct trackeds;
-
 /* Load `path` ("-" or NULL: stdin), put every series on its grid. With `from_start` grids begin at
  * the first row of each series; otherwise those that do not come out even end at the newest row
  * of the trace. Series that are `known` (NULL: none) go on from their newest value, also where
  * the trace has no row of them.
  * Returns 0, or -1 with *err. */
-int grids_load(struct grids *grids, const struct options *options, const char *path,
-               bool from_start, const struct trackeds *known, struct spot_prov *prov,
+int grids_load(struct spot_count_grids *grids, const struct options *options, const char *path,
+               bool from_start, const struct spot_trackeds *known, struct spot_prov *prov,
                struct spot_err *err);
 /* The same for a request trace: one series of arrivals per interval. */
-int requests_load(struct grids *grids, const struct options *options, const char *path,
+int requests_load(struct spot_count_grids *grids, const struct options *options, const char *path,
                   struct spot_prov *prov, struct spot_err *err);
-void grids_release(struct grids *grids);
 
 /* Forecast every series of the trace at `path` and write one document. */
 int forecast_run(const struct options *options, const char *path, struct spot_prov *prov,

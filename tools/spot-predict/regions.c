@@ -10,7 +10,7 @@
 #include "regions.h"
 #include "trace/region.h"
 
-static bool is_same_region(const struct grid *a, const struct grid *b)
+static bool is_same_region(const struct spot_count_grid *a, const struct spot_count_grid *b)
 {
     const size_t n = spot_region_length(a->zone);
 
@@ -23,7 +23,8 @@ struct pairs {
 };
 
 /* Intervals that both grids have; grids of one trace have one step. */
-static void count_pair(const struct grid *a, const struct grid *b, struct pairs *sum)
+static void count_pair(const struct spot_count_grid *a, const struct spot_count_grid *b,
+                       struct pairs *sum)
 {
     const long shift = lround((a->start_s - b->start_s) / a->interval_s); /* b's index of a's 0 */
     double n = 0, n_a = 0, n_b = 0, both = 0;
@@ -42,9 +43,10 @@ static void count_pair(const struct grid *a, const struct grid *b, struct pairs 
     sum->expected += n > 0 ? n_a * n_b / n : 0;
 }
 
-static void fill(const struct grids *grids, size_t first, struct spot_forecast_region *out)
+static void fill(const struct spot_count_grids *grids, size_t first,
+                 struct spot_forecast_region *out)
 {
-    const struct grid *g = &grids->grid[first];
+    const struct spot_count_grid *g = &grids->grid[first];
     struct pairs sum = { 0, 0 };
     struct spot_shock shock;
 
@@ -61,7 +63,7 @@ static void fill(const struct grids *grids, size_t first, struct spot_forecast_r
     out->calm_lift = shock.calm;
 }
 
-size_t regions_find(const struct grids *grids, struct spot_forecast_region **out)
+size_t regions_find(const struct spot_count_grids *grids, struct spot_forecast_region **out)
 {
     size_t n = 0;
 

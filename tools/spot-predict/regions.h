@@ -8,6 +8,6 @@
 
 /* *out gets an array for the caller to free; strings are borrowed from the grids. Returns how
  * many, in order of the first zone. */
-size_t regions_find(const struct grids *grids, struct spot_forecast_region **out);
+size_t regions_find(const struct spot_count_grids *grids, struct spot_forecast_region **out);
 
 #endif /* SPOT_PREDICT_REGIONS_H */

@@ -49,17 +49,17 @@ static int on_request(const struct spot_csv_row *row, void *user, struct spot_er
 }
 
 /* The newest interval is not over yet and stays out, unless it is all there is. */
-static void make_grid(const struct options *options, struct bins *b, struct grid *g)
+static void make_grid(const struct options *options, struct bins *b, struct spot_count_grid *g)
 {
     int peak = 0;
 
     assert(b->count);
-    *g = (struct grid){ .zone = spot_xstrdup(""),
-                        .instance_type = spot_xstrdup("requests"),
-                        .label = spot_xstrdup("requests"),
-                        .start_s = b->interval_s,
-                        .interval_s = b->interval_s,
-                        .y = b->count };
+    *g = (struct spot_count_grid){ .zone = spot_xstrdup(""),
+                                   .instance_type = spot_xstrdup("requests"),
+                                   .label = spot_xstrdup("requests"),
+                                   .start_s = b->interval_s,
+                                   .interval_s = b->interval_s,
+                                   .y = b->count };
     g->n = (size_t)(b->end_s / b->interval_s);
     g->n = g->n ? g->n : 1;
     g->lost = spot_xcalloc(g->n, sizeof(*g->lost));
@@ -81,7 +81,7 @@ static void make_grid(const struct options *options, struct bins *b, struct grid
                        g->cap);
 }
 
-int requests_load(struct grids *grids, const struct options *options, const char *path,
+int requests_load(struct spot_count_grids *grids, const struct options *options, const char *path,
                   struct spot_prov *prov, struct spot_err *err)
 {
     static const char *const want[] = { "time_s", "prompt_tokens", "output_tokens" };

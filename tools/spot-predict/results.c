@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "backtest.h"
+#include "backtest_run.h"
 
 struct spot_score result_total(const struct result *result, uint64_t horizon)
 {

@@ -4,10 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backtest.h"
+#include "backtest_run.h"
 #include "common/xalloc.h"
-
-enum { FIRST_ORIGIN = 30 };
+#include "forecast/backtest.h"
 
 static int entries_parse(struct entries *entries, const struct options *options, const char *models,
                          struct spot_err *err)
@@ -44,22 +43,6 @@ static void entries_release(struct entries *entries)
     entries->n = 0;
 }
 
-/* Up to `wanted` origins, evenly spaced, each with a whole horizon after it.
- * Returns how many; they are distinct and sorted. */
-static size_t choose_origins(const struct options *options, const struct grid *g, size_t *origin)
-{
-    const double from = ceil((options->from_s - g->start_s) / g->interval_s - 1e-6);
-    const size_t first = from > FIRST_ORIGIN ? (size_t)fmin(from, 1e15) : FIRST_ORIGIN;
-    const size_t end = g->n > options->horizon ? g->n - (size_t)options->horizon : 0;
-    const size_t room = end > first ? end - first : 0;
-    const size_t n = room < options->origins ? room : (size_t)options->origins;
-
-    for (size_t k = 0; k < n; k++)
-        origin[k] =
-            first + (n > 1 ? (size_t)((double)k * (double)(room - 1) / (double)(n - 1)) : 0);
-    return n;
-}
-
 int walk_open(struct walk *walk, const struct options *options, char *const *path, size_t n_path,
               struct spot_prov *prov, struct spot_err *err)
 {
@@ -79,7 +62,7 @@ int walk_open(struct walk *walk, const struct options *options, char *const *pat
 
 void walk_close(struct walk *walk)
 {
-    grids_release(&walk->grids);
+    spot_count_grids_release(&walk->grids);
     entries_release(&walk->entries);
     free(walk->origin);
 }
@@ -90,7 +73,7 @@ static int next_file(struct walk *walk, struct spot_err *err)
     while (walk->next_series == walk->grids.n) {
         if (walk->next_path == walk->n_path)
             return 0;
-        grids_release(&walk->grids);
+        spot_count_grids_release(&walk->grids);
         walk->next_series = 0;
         if (grids_load(&walk->grids, walk->options, walk->path[walk->next_path++], true, NULL,
                        walk->prov, err))
@@ -111,11 +94,14 @@ int walk_next(struct walk *walk, struct spot_err *err)
                  walk->grid->label);
     else
         snprintf(walk->series, sizeof(walk->series), "%s", walk->grid->label);
-    walk->n_origin = choose_origins(walk->options, walk->grid, walk->origin);
+    walk->n_origin =
+        spot_backtest_origins(walk->grid, (size_t)walk->options->horizon, walk->options->from_s,
+                              (size_t)walk->options->origins, walk->origin);
     if (walk->n_origin)
         return 1;
     return spot_err_set(err, SPOT_EINFEASIBLE,
                         "series %s: %zu intervals leave no origin after the %dth (or --from) with "
                         "%d steps to come",
-                        walk->series, walk->grid->n, FIRST_ORIGIN, (int)walk->options->horizon);
+                        walk->series, walk->grid->n, SPOT_BACKTEST_ORIGIN_MIN,
+                        (int)walk->options->horizon);
 }

@@ -40,6 +40,7 @@ static const struct spot_cli cli = {
                                             { "min-losses", "hazard" },
                                             { NULL, NULL } },
     .writes = (const char *const[]){ "output", "plot", NULL },
+    .n_operand_max = 1,
     .synopsis = "[options] [trace.csv]",
     .summary = "Summarise an availability trace: how many machines, how many were lost and gained\n"
                "at once, how long nothing changed, and how far zones fall together.",
@@ -505,23 +506,22 @@ out:
     return rc;
 }
 
-int replay_describe_main(int argc, char **argv)
+static int replay_describe(char **operand, size_t n, struct spot_err *err)
 {
     enum spot_format format;
-    struct spot_err err = { 0 };
-    const char *path;
-    int first, rc, status;
 
-    if (!spot_tool_parse(&cli, argc, argv, &first, &status))
-        return status;
-    spot_tool_talk(&opt.common);
-    path = first < argc ? argv[first] : NULL;
-    if (first + 1 < argc)
-        rc = spot_err_set(&err, SPOT_EUSAGE, "describe takes one trace, got '%s' too",
-                          argv[first + 1]);
-    else if (spot_tool_stdin_is_idle(path))
-        rc = spot_err_set(&err, SPOT_EUSAGE, "no trace: name a file, or - for stdin");
-    else if (!(rc = spot_format_parse(opt.common.format, &format, &err)))
-        rc = run(path, format, &err);
-    return spot_tool_finish(rc, &err);
+    (void)n;
+    if (spot_tool_stdin_is_idle(operand[0]))
+        return spot_err_set(err, SPOT_EUSAGE, "no trace: name a file, or - for stdin");
+    if (spot_format_parse(opt.common.format, &format, err))
+        return -1;
+    return run(operand[0], format, err);
 }
+
+const struct spot_command replay_describe_command = {
+    .name = "describe",
+    .brief = "show what a trace is like",
+    .cli = &cli,
+    .common = &opt.common,
+    .run = replay_describe,
+};

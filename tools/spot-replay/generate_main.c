@@ -32,6 +32,7 @@ static const struct spot_cli cli = {
     .name = "spot-replay generate",
     .need = (const struct spot_opt_need[]){ { "steps", "!events" }, { NULL, NULL } },
     .writes = (const char *const[]){ "output", NULL },
+    .choice = (const struct spot_opt_choice[]){ { "format", "csv" }, { NULL, NULL } },
     .synopsis = "[options]",
     .summary =
         "Write an availability trace drawn from a law of zones with bursts, batches, regional\n"
@@ -250,23 +251,17 @@ static int list_law(struct spot_err *err)
     return 0;
 }
 
-int replay_generate_main(int argc, char **argv)
+static int replay_generate(char **operand, size_t n, struct spot_err *err)
 {
-    enum spot_format format = SPOT_FORMAT_AUTO;
-    struct spot_err err = { 0 };
-    int first, rc, status;
-
-    if (!spot_tool_parse(&cli, argc, argv, &first, &status))
-        return status;
-    spot_tool_talk(&opt.common);
-    if (first < argc)
-        rc = spot_err_set(&err, SPOT_EUSAGE, "generate takes no file, got '%s'", argv[first]);
-    else if (opt.law && !strcmp(opt.law, "help"))
-        rc = list_law(&err);
-    else if (!(rc = spot_format_parse(opt.common.format, &format, &err)) &&
-             format != SPOT_FORMAT_AUTO && format != SPOT_FORMAT_CSV)
-        rc = spot_err_set(&err, SPOT_EUSAGE, "a trace is csv, not %s", opt.common.format);
-    else if (!rc)
-        rc = run(&err);
-    return spot_tool_finish(rc, &err);
+    (void)operand;
+    (void)n;
+    return opt.law && !strcmp(opt.law, "help") ? list_law(err) : run(err);
 }
+
+const struct spot_command replay_generate_command = {
+    .name = "generate",
+    .brief = "make a trace of a seeded law",
+    .cli = &cli,
+    .common = &opt.common,
+    .run = replay_generate,
+};

@@ -33,6 +33,12 @@ static const struct spot_cli cli = {
                                             { "timezone", "from csv" },
                                             { NULL, NULL } },
     .writes = (const char *const[]){ "output", NULL },
+    .n_operand_max = SPOT_OPERANDS_ANY,
+    .required = (const struct spot_opt_required[]){ { "from", "a format; --from help lists them" },
+                                                    { NULL, NULL } },
+    .choice = (const struct spot_opt_choice[]){ { "polarity", "available|unavailable" },
+                                                { "format", "csv" },
+                                                { NULL, NULL } },
     .synopsis = "--from format [options] [file...]",
     .summary =
         "Turn a public or cloud format into an availability trace (or prices, scores, hazards).\n"
@@ -302,14 +308,8 @@ static int check_csv(struct spot_err *err)
 
 static int check_options(const struct spot_import_format *format, struct spot_err *err)
 {
-    enum spot_format output;
-
     opt.ask.cap = (int32_t)opt.cap;
-    if (opt.polarity && !strcmp(opt.polarity, "unavailable"))
-        opt.ask.is_inverted = true;
-    else if (opt.polarity && strcmp(opt.polarity, "available") != 0)
-        return spot_err_set(err, SPOT_EUSAGE, "--polarity is available or unavailable, not '%s'",
-                            opt.polarity);
+    opt.ask.is_inverted = opt.polarity && !strcmp(opt.polarity, "unavailable");
     if (opt.ask.is_inverted && format->kind != SPOT_IMPORT_COUNT)
         return spot_err_set(err, SPOT_EUSAGE, "--polarity is for formats that count machines");
     if (!strcmp(format->name, "csv") && check_csv(err))
@@ -330,10 +330,6 @@ static int check_options(const struct spot_import_format *format, struct spot_er
     if (opt.merge && format->kind == SPOT_IMPORT_NODE && !opt.events)
         return spot_err_set(err, SPOT_EUSAGE, "--merge of %s works in the node form: add --events",
                             format->name);
-    if (spot_format_parse(opt.common.format, &output, err))
-        return -1;
-    if (output != SPOT_FORMAT_AUTO && output != SPOT_FORMAT_CSV)
-        return spot_err_set(err, SPOT_EUSAGE, "a trace is csv, not %s", opt.common.format);
     return 0;
 }
 
@@ -343,28 +339,28 @@ static void list_formats(void)
         printf("%-12s %s\n", f->name, f->summary);
 }
 
-int replay_import_main(int argc, char **argv)
+static int replay_import(char **operand, size_t n, struct spot_err *err)
 {
     const struct spot_import_format *format;
-    struct spot_err err = { 0 };
-    int first, rc, status;
 
-    if (!spot_tool_parse(&cli, argc, argv, &first, &status))
-        return status;
-    spot_tool_talk(&opt.common);
-    if (opt.from && !strcmp(opt.from, "help")) {
+    (void)n;
+    if (!strcmp(opt.from, "help")) {
         list_formats();
-        return spot_tool_finish(0, &err);
+        return 0;
     }
-    format = opt.from ? spot_import_find(opt.from) : NULL;
-    if (!opt.from)
-        rc = spot_err_set(&err, SPOT_EUSAGE, "import wants --from FORMAT; --from help lists them");
-    else if (!format)
-        rc = spot_err_set(&err, SPOT_EUSAGE, "unknown format '%s'; --from help lists them",
-                          opt.from);
-    else if (spot_tool_stdin_is_idle(argv[first]))
-        rc = spot_err_set(&err, SPOT_EUSAGE, "no input: name a file, or - for stdin");
-    else if (!(rc = check_options(format, &err)))
-        rc = run(argv + first, format, &err);
-    return spot_tool_finish(rc, &err);
+    format = spot_import_find(opt.from);
+    if (!format)
+        return spot_err_set(err, SPOT_EUSAGE, "unknown format '%s'; --from help lists them",
+                            opt.from);
+    if (spot_tool_stdin_is_idle(operand[0]))
+        return spot_err_set(err, SPOT_EUSAGE, "no input: name a file, or - for stdin");
+    return check_options(format, err) ? -1 : run(operand, format, err);
 }
+
+const struct spot_command replay_import_command = {
+    .name = "import",
+    .brief = "turn a public or cloud format into a trace",
+    .cli = &cli,
+    .common = &opt.common,
+    .run = replay_import,
+};

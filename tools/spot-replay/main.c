@@ -4,13 +4,9 @@
 
 int main(int argc, char **argv)
 {
-    static const struct spot_command command[] = {
-        { "generate", "make a trace of a seeded law", replay_generate_main },
-        { "describe", "show what a trace is like", replay_describe_main },
-        { "import", "turn a public or cloud format into a trace", replay_import_main },
-        { "live", "play a trace for real: start and kill copies of a command", replay_live_main },
-        { "train", "a training job against a trace, under many policies", replay_train_main },
-        { 0 },
+    static const struct spot_command *const command[] = {
+        &replay_generate_command, &replay_describe_command, &replay_import_command,
+        &replay_live_command,     &replay_train_command,    NULL,
     };
 
     return spot_tool_dispatch("spot-replay",

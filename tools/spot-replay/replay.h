@@ -3,11 +3,13 @@
 #ifndef SPOT_REPLAY_REPLAY_H
 #define SPOT_REPLAY_REPLAY_H
 
-/* argv[0] is the subcommand's name. Each returns the exit status. */
-int replay_generate_main(int argc, char **argv);
-int replay_describe_main(int argc, char **argv);
-int replay_import_main(int argc, char **argv);
-int replay_live_main(int argc, char **argv);
-int replay_train_main(int argc, char **argv);
+#include "cli/tool.h"
+
+/* The rows of the table in main.c. */
+extern const struct spot_command replay_generate_command;
+extern const struct spot_command replay_describe_command;
+extern const struct spot_command replay_import_command;
+extern const struct spot_command replay_live_command;
+extern const struct spot_command replay_train_command;
 
 #endif /* SPOT_REPLAY_REPLAY_H */

@@ -49,6 +49,9 @@ static const struct spot_cli cli = {
                                             { NULL, NULL } },
     .reads = (const char *const[]){ "job", "trace", "events", NULL },
     .writes = (const char *const[]){ "output", "plot", NULL },
+    .choice = (const struct spot_opt_choice[]){ { "realize", "expected|sampled" },
+                                                { "cost", "parcae|measured" },
+                                                { NULL, NULL } },
     .synopsis = "--job job.json --trace trace.csv [options]",
     .summary = "Play a training job against an availability trace under each policy and account\n"
                "for every machine-second.",
@@ -211,21 +214,13 @@ static int find_policies(struct replay_train *s, struct spot_err *err)
 static int parse_options(struct replay_train *s, struct spot_err *err)
 {
     if (!opt.job)
-        return spot_err_set(err, SPOT_EUSAGE, "--job is required");
+        return spot_err_set(err, SPOT_EUSAGE, "--job is missing");
     if (spot_num_parse_secs(opt.notice, &s->notice_s) || s->notice_s < 0)
         return spot_err_set(err, SPOT_EUSAGE, "--notice: expected a duration, got '%.32s'",
                             opt.notice);
-    if (strcmp(opt.realize, "expected") != 0 && strcmp(opt.realize, "sampled") != 0)
-        return spot_err_set(err, SPOT_EUSAGE,
-                            "--realize: expected expected or sampled, got "
-                            "'%.32s'",
-                            opt.realize);
     if (opt.plot && !opt.steps && !strcmp(opt.realize, "sampled"))
         return spot_err_set(err, SPOT_EUSAGE,
                             "--plot of --realize sampled shows one run: it needs --steps");
-    if (strcmp(opt.cost, "parcae") != 0 && strcmp(opt.cost, "measured") != 0)
-        return spot_err_set(err, SPOT_EUSAGE, "--cost: expected parcae or measured, got '%.32s'",
-                            opt.cost);
     if (spot_throughput_source_parse(opt.throughput, &s->source, err))
         return -1;
     if (!strcmp(opt.cost, "measured") != !!opt.events)
@@ -573,25 +568,28 @@ static void list_policies(void)
         printf("%-20s %s\n", p->name, p->summary);
 }
 
-int replay_train_main(int argc, char **argv)
+static int replay_train(char **operand, size_t n, struct spot_err *err)
 {
+    (void)operand;
+    (void)n;
     struct replay_train s = { 0 };
-    struct spot_err err = { 0 };
-    int first, rc = -1, status;
+    int rc;
 
-    if (!spot_tool_parse(&cli, argc, argv, &first, &status))
-        return status;
-    spot_tool_talk(&opt.common);
     if (!strcmp(opt.policy, "list")) {
         list_policies();
-        return spot_tool_finish(0, &err);
+        return 0;
     }
-    if (argc > first)
-        spot_err_set(&err, SPOT_EUSAGE, "unexpected operand '%s'", argv[first]);
-    else if (spot_tool_stdin_is_idle(opt.trace))
-        spot_err_set(&err, SPOT_EUSAGE, "no trace: name one, or - for standard input");
-    else
-        rc = run(&s, &err);
+    if (spot_tool_stdin_is_idle(opt.trace))
+        return spot_err_set(err, SPOT_EUSAGE, "no trace: name one, or - for standard input");
+    rc = run(&s, err);
     replay_train_release(&s);
-    return spot_tool_finish(rc, &err);
+    return rc;
 }
+
+const struct spot_command replay_train_command = {
+    .name = "train",
+    .brief = "a training job against a trace, under many policies",
+    .cli = &cli,
+    .common = &opt.common,
+    .run = replay_train,
+};

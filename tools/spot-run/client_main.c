@@ -16,31 +16,27 @@
 #include "run.h"
 
 /* Which job, and how long to look for it. */
-struct job_at {
+static struct job_at {
     const char *join, *key_file;
     double timeout_s;
-};
+} at;
 
-#define JOB_OPTIONS(at)                                                                     \
-    { SPOT_OPT_GROUP, .help = "options" },                                                  \
-        { SPOT_OPT_STRING, 0, "join", &(at)->join, "addr", "where the job listens", 0, 0 }, \
-        { SPOT_OPT_STRING,                                                                  \
-          0,                                                                                \
-          "key-file",                                                                       \
-          &(at)->key_file,                                                                  \
-          "file",                                                                           \
-          "the job's key (TLS 1.3 PSK)",                                                    \
-          0,                                                                                \
-          0 },                                                                              \
-    {                                                                                       \
-        SPOT_OPT_SECS, 0, "join-timeout", &(at)->timeout_s, "time",                         \
-            "look so long for a job that does not answer (0)", 0, 86400                     \
+static const struct spot_opt_required job_required[] = { { "join", "the address of the job" },
+                                                         { NULL, NULL } };
+
+#define JOB_OPTIONS                                                                              \
+    { SPOT_OPT_GROUP, .help = "options" },                                                       \
+        { SPOT_OPT_STRING, 0, "join", &at.join, "addr", "where the job listens", 0, 0 },         \
+        { SPOT_OPT_STRING, 0, "key-file", &at.key_file, "file", "its key (TLS 1.3 PSK)", 0, 0 }, \
+    {                                                                                            \
+        SPOT_OPT_SECS, 0, "join-timeout", &at.timeout_s, "time",                                 \
+            "look so long for a job that does not answer (0)", 0, 86400                          \
     }
 
-static int ask(const struct job_at *at, enum spot_message type, const struct spot_buf *question,
-               struct spot_buf *answer, struct spot_err *err)
+static int ask(enum spot_message type, const struct spot_buf *question, struct spot_buf *answer,
+               struct spot_err *err)
 {
-    return spot_client_ask(at->join, at->key_file, at->timeout_s, type, question->data, question->n,
+    return spot_client_ask(at.join, at.key_file, at.timeout_s, type, question->data, question->n,
                            answer, err);
 }
 
@@ -66,13 +62,13 @@ static int read_all(const char *path, struct spot_buf *text, struct spot_err *er
     return rc;
 }
 
-static int replan(const struct job_at *at, bool is_forced, const char *path, struct spot_err *err)
+static int replan(bool is_forced, const char *path, struct spot_err *err)
 {
     struct spot_buf text = { 0 }, answer = { 0 };
     int rc = read_all(path, &text, err);
 
     if (!rc)
-        rc = ask(at, is_forced ? SPOT_MSG_REPLAN_FORCE : SPOT_MSG_REPLAN, &text, &answer, err);
+        rc = ask(is_forced ? SPOT_MSG_REPLAN_FORCE : SPOT_MSG_REPLAN, &text, &answer, err);
     if (rc > 0)
         rc = spot_err_set(err, rc == 1 ? SPOT_EINFEASIBLE : SPOT_EDATA, "refused: %.*s",
                           (int)answer.n, (const char *)answer.data);
@@ -81,43 +77,44 @@ static int replan(const struct job_at *at, bool is_forced, const char *path, str
     return rc;
 }
 
-int run_replan(int argc, char **argv)
-{
-    struct job_at at = { 0 };
-    bool is_forced = false;
-    const struct spot_opt option[] = {
-        JOB_OPTIONS(&at),
-        { SPOT_OPT_FLAG, 0, "force", &is_forced, NULL, "also a plan older than the job's", 0, 0 },
-        { .type = SPOT_OPT_END },
-    };
-    const struct spot_cli cli = {
-        .name = "spot-run replan",
-        .synopsis = "--join ADDR [--key-file FILE] [--force] [plan.json]",
-        .summary = "Give a running job another plan; one that is older than the job's is refused.",
-        .examples = "  spot-plan train --job j.json --forecast f.json | spot-run replan --join "
-                    "unix:/tmp/job -\n",
-        .option = option,
-    };
-    struct spot_err err = { 0 };
-    int first, rc, exit_status;
+static bool is_forced;
 
-    if (!spot_tool_parse(&cli, argc, argv, &first, &exit_status))
-        return exit_status;
-    if (!at.join)
-        rc = spot_err_set(&err, SPOT_EUSAGE, "--join is missing: the address of the job");
-    else if (argc - first > 1)
-        rc = spot_err_set(&err, SPOT_EUSAGE, "unexpected operand '%s'", argv[first + 1]);
-    else
-        rc = replan(&at, is_forced, argv[first], &err);
-    return spot_tool_finish(rc, &err);
+static const struct spot_opt replan_option[] = {
+    JOB_OPTIONS,
+    { SPOT_OPT_FLAG, 0, "force", &is_forced, NULL, "also a plan older than the job's", 0, 0 },
+    { .type = SPOT_OPT_END },
+};
+
+static const struct spot_cli replan_cli = {
+    .name = "spot-run replan",
+    .n_operand_max = 1,
+    .required = job_required,
+    .synopsis = "--join ADDR [--key-file FILE] [--force] [plan.json]",
+    .summary = "Give a running job another plan; one that is older than the job's is refused.",
+    .examples = "  spot-plan train --job j.json --forecast f.json | spot-run replan --join "
+                "unix:/tmp/job -\n",
+    .option = replan_option,
+};
+
+static int run_replan(char **operand, size_t n, struct spot_err *err)
+{
+    (void)n;
+    return replan(is_forced, operand[0], err);
 }
 
+const struct spot_command run_replan_command = {
+    .name = "replan",
+    .brief = "give a running job another plan",
+    .cli = &replan_cli,
+    .run = run_replan,
+};
+
 /* What the job says is told, also where it stopped well. */
-static int stop(const struct job_at *at, bool quiet, struct spot_err *err)
+static int stop(bool quiet, struct spot_err *err)
 {
     const struct spot_buf nothing = { 0 };
     struct spot_buf answer = { 0 };
-    int rc = ask(at, SPOT_MSG_STOP, &nothing, &answer, err);
+    int rc = ask(SPOT_MSG_STOP, &nothing, &answer, err);
 
     if (rc > 0)
         rc = spot_err_set(err, rc == 1 ? SPOT_EINFEASIBLE : SPOT_ESYS, "%.*s", (int)answer.n,
@@ -128,33 +125,37 @@ static int stop(const struct job_at *at, bool quiet, struct spot_err *err)
     return rc;
 }
 
-int run_stop(int argc, char **argv)
-{
-    struct job_at at = { 0 };
-    bool quiet = false;
-    const struct spot_opt option[] = {
-        JOB_OPTIONS(&at),
-        { SPOT_OPT_FLAG, 'q', "quiet", &quiet, NULL, "do not tell where the state is", 0, 0 },
-        { .type = SPOT_OPT_END },
-    };
-    const struct spot_cli cli = {
-        .name = "spot-run stop",
-        .synopsis = "--join ADDR [--key-file FILE]",
-        .summary = "Stop a running job when its step is done and its state is durable; wait for "
-                   "that.",
-        .examples = "  spot-run stop --join unix:/tmp/job\n",
-        .option = option,
-    };
-    struct spot_err err = { 0 };
-    int first, rc, exit_status;
+static bool is_quiet;
 
-    if (!spot_tool_parse(&cli, argc, argv, &first, &exit_status))
-        return exit_status;
-    rc = !at.join       ? spot_err_set(&err, SPOT_EUSAGE, "--join is missing")
-         : argc > first ? spot_err_set(&err, SPOT_EUSAGE, "unexpected operand '%s'", argv[first])
-                        : stop(&at, quiet, &err);
-    return spot_tool_finish(rc, &err);
+static const struct spot_opt stop_option[] = {
+    JOB_OPTIONS,
+    { SPOT_OPT_FLAG, 'q', "quiet", &is_quiet, NULL, "do not tell where the state is", 0, 0 },
+    { .type = SPOT_OPT_END },
+};
+
+static const struct spot_cli stop_cli = {
+    .name = "spot-run stop",
+    .required = job_required,
+    .synopsis = "--join ADDR [--key-file FILE]",
+    .summary = "Stop a running job when its step is done and its state is durable; wait for "
+               "that.",
+    .examples = "  spot-run stop --join unix:/tmp/job\n",
+    .option = stop_option,
+};
+
+static int run_stop(char **operand, size_t n, struct spot_err *err)
+{
+    (void)operand;
+    (void)n;
+    return stop(is_quiet, err);
 }
+
+const struct spot_command run_stop_command = {
+    .name = "stop",
+    .brief = "stop a running job with its state durable",
+    .cli = &stop_cli,
+    .run = run_stop,
+};
 
 static const char *role_at(const json_t *member, char text[32])
 {
@@ -329,8 +330,7 @@ static bool is_over(const struct spot_err *err)
 }
 
 /* A table takes the place of the one before on a terminal; elsewhere each has its own lines. */
-static int watch(const struct job_at *at, double every_s, enum spot_format format,
-                 struct spot_err *err)
+static int watch(double every_s, enum spot_format format, struct spot_err *err)
 {
     const char *const before =
         format == SPOT_FORMAT_TABLE && isatty(STDOUT_FILENO) ? "\033[H\033[J" : "";
@@ -338,7 +338,7 @@ static int watch(const struct job_at *at, double every_s, enum spot_format forma
 
     for (int n = 0, n_failed = 0;; n++) {
         struct spot_buf answer = { 0 };
-        int rc = ask(at, SPOT_MSG_STATUS, &nothing, &answer, err);
+        int rc = ask(SPOT_MSG_STATUS, &nothing, &answer, err);
 
         n_failed = rc ? n_failed + 1 : 0;
         if (rc && n && is_over(err))
@@ -368,8 +368,9 @@ static int parse_every(const char *text, double *every_s, struct spot_err *err)
     return 0;
 }
 
-static int status(const struct job_at *at, const char *format_name, const char *every,
-                  struct spot_err *err)
+static const char *format_name, *watch_every;
+
+static int status(struct spot_err *err)
 {
     const struct spot_buf nothing = { 0 };
     struct spot_buf answer = { 0 };
@@ -377,46 +378,47 @@ static int status(const struct job_at *at, const char *format_name, const char *
     double every_s;
     int rc;
 
-    if (format_name && strcmp(format_name, "json") != 0 && strcmp(format_name, "table") != 0)
-        return spot_err_set(err, SPOT_EUSAGE, "a status is json or table, not %s", format_name);
     if (spot_format_parse(format_name, &format, err))
         return -1;
     format = spot_format_settle(format, NULL, SPOT_FORMAT_JSON);
-    if (every)
-        return parse_every(every, &every_s, err) ? -1 : watch(at, every_s, format, err);
-    rc = ask(at, SPOT_MSG_STATUS, &nothing, &answer, err);
+    if (watch_every)
+        return parse_every(watch_every, &every_s, err) ? -1 : watch(every_s, format, err);
+    rc = ask(SPOT_MSG_STATUS, &nothing, &answer, err);
     if (!rc)
         rc = print_status(&answer, format, err);
     spot_buf_release(&answer);
     return rc;
 }
 
-int run_status(int argc, char **argv)
-{
-    struct job_at at = { 0 };
-    const char *format = NULL, *every = NULL;
-    const struct spot_opt option[] = {
-        JOB_OPTIONS(&at),
-        { SPOT_OPT_STRING, 0, "format", &format, "name", "table on a terminal, else json", 0, 0 },
-        { SPOT_OPT_MAYBE, 0, "watch", &every, "time", "again and again, until the job ends (1s)", 0,
-          0 },
-        { .type = SPOT_OPT_END },
-    };
-    const struct spot_cli cli = {
-        .name = "spot-run status",
-        .synopsis = "--join ADDR [--key-file FILE] [--format json|table] [--watch [TIME]]",
-        .summary = "Show what a running job is doing: members, grid, step, loss, rate, "
-                   "time left, last events.",
-        .examples = "  spot-run status --join unix:/tmp/job | jq .step\n",
-        .option = option,
-    };
-    struct spot_err err = { 0 };
-    int first, rc, exit_status;
+static const struct spot_opt status_option[] = {
+    JOB_OPTIONS,
+    { SPOT_OPT_STRING, 0, "format", &format_name, "name", "table on a terminal, else json", 0, 0 },
+    { SPOT_OPT_MAYBE, 0, "watch", &watch_every, "time", "again and again, until the job ends (1s)",
+      0, 0 },
+    { .type = SPOT_OPT_END },
+};
 
-    if (!spot_tool_parse(&cli, argc, argv, &first, &exit_status))
-        return exit_status;
-    rc = !at.join       ? spot_err_set(&err, SPOT_EUSAGE, "--join is missing")
-         : argc > first ? spot_err_set(&err, SPOT_EUSAGE, "unexpected operand '%s'", argv[first])
-                        : status(&at, format, every, &err);
-    return spot_tool_finish(rc, &err);
+static const struct spot_cli status_cli = {
+    .name = "spot-run status",
+    .required = job_required,
+    .choice = (const struct spot_opt_choice[]){ { "format", "json|table" }, { NULL, NULL } },
+    .synopsis = "--join ADDR [--key-file FILE] [--format json|table] [--watch [TIME]]",
+    .summary = "Show what a running job is doing: members, grid, step, loss, rate, "
+               "time left, last events.",
+    .examples = "  spot-run status --join unix:/tmp/job | jq .step\n",
+    .option = status_option,
+};
+
+static int run_status(char **operand, size_t n, struct spot_err *err)
+{
+    (void)operand;
+    (void)n;
+    return status(err);
 }
+
+const struct spot_command run_status_command = {
+    .name = "status",
+    .brief = "show what a running job is doing",
+    .cli = &status_cli,
+    .run = run_status,
+};

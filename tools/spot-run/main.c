@@ -5,16 +5,10 @@
 
 int main(int argc, char **argv)
 {
-    static const struct spot_command command[] = {
-        { "train", "coordinate a training job", run_train },
-        { "profile", "measure the grids of a job on this host", run_profile },
-        { "tokenize", "turn text into a file of tokens", run_tokenize },
-        { "worker", "be one instance of a job", run_worker },
-        { "replan", "give a running job another plan", run_replan },
-        { "stop", "stop a running job with its state durable", run_stop },
-        { "status", "show what a running job is doing", run_status },
-        { "report", "say what a run did, from its event log", run_report },
-        { NULL, NULL, NULL },
+    static const struct spot_command *const command[] = {
+        &run_train_command,  &run_profile_command, &run_tokenize_command,
+        &run_worker_command, &run_replan_command,  &run_stop_command,
+        &run_status_command, &run_report_command,  NULL,
     };
 
     return spot_tool_dispatch("spot-run", "Run training on machines that come and go.", command,

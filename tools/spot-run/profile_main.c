@@ -106,8 +106,6 @@ static int run(struct spot_err *err)
     if (spot_format_parse(common.format, &format, err))
         return -1;
     format = spot_format_settle(format, common.output, SPOT_FORMAT_JSON);
-    if (format != SPOT_FORMAT_JSON && format != SPOT_FORMAT_TABLE)
-        return spot_err_set(err, SPOT_EUSAGE, "a profile is json or table, not %s", common.format);
     if (settle(&prov, err) || spot_out_open(&out, common.output, err))
         return -1;
     rc = measure(err);
@@ -138,9 +136,26 @@ static const struct spot_opt option_table[] = {
       0 },
     { SPOT_OPT_U64, 0, "max-workers", &p.max_workers, "n", "worker processes at once (4)", 1,
       PROFILE_WORKERS_MAX },
-    { SPOT_OPT_U64, 0, "steps", &p.steps, "n", "measured for each grid, after a warm-up (10, 3)", 3,
-      100000 },
-    { SPOT_OPT_U64, 0, "warm-up", &p.warm_up, "n", NULL, 0, 1000 },
+    { SPOT_OPT_U64, 0, "steps", &p.steps, "n", "measured for each grid (10)", 3, 100000 },
+    { SPOT_OPT_U64, 0, "warm-up", &p.warm_up, "n", "steps before those that are measured (3)", 0,
+      1000 },
+    { SPOT_OPT_STRING, 0, "name", &name, "text", "of the job (profile)", 0, 0 },
+    { SPOT_OPT_GROUP, .help = "the job, as for train" },
+    { SPOT_OPT_LIST, 0, "data", &p.job.data, "file", "what to learn, in order", 0, 0 },
+    { SPOT_OPT_STRING, 0, "tokenizer", &p.job.tokenizer, "dir|file",
+      "the data are text for this tokenizer", 0, 0 },
+    { SPOT_OPT_STRING, 0, "arch", &p.job.arch, "x", "gpt2 or llama (gpt2)", 0, 0 },
+    { SPOT_OPT_U64, 0, "layers", &p.job.layers, "n", "layers (4)", 1, 4096 },
+    { SPOT_OPT_U64, 0, "width", &p.job.width, "C", "width of the model (128)", 1, 65536 },
+    { SPOT_OPT_U64, 0, "heads", &p.job.heads, "n", "attention heads; must divide C (4)", 1, 1024 },
+    { SPOT_OPT_U64, 0, "seq", &p.job.seq, "T", "tokens of a sequence (64)", 1, 1 << 20 },
+    { SPOT_OPT_U64, 0, "micro-batch", &p.job.micro_batch, "b", "sequences computed at once (1)", 1,
+      4096 },
+    { SPOT_OPT_U64, 0, "global-batch", &p.job.global_batch, "G", "sequences of a step (16)", 1,
+      1 << 24 },
+    { SPOT_OPT_STRING, 0, "backend", &p.job.backend, "name", "cpu, cuda or auto (auto)", 0, 0 },
+    { SPOT_OPT_U64, 0, "threads", &p.job.threads, "n", "of each worker (1)", 1, 256 },
+    { SPOT_OPT_MORE, .help = "more of what is measured" },
     { SPOT_OPT_FLAG, 0, "links", &p.links, NULL, "messages and sums between workers (default yes)",
       0, 0 },
     { SPOT_OPT_FLAG, 0, "stalls", &p.stalls, NULL, "stalls, as Stash divides them (default yes)", 0,
@@ -149,63 +164,58 @@ static const struct spot_opt option_table[] = {
       0 },
     { SPOT_OPT_FLAG, 0, "buddies", &p.buddies, NULL, "mirror stages as train does (default yes)", 0,
       0 },
-    { SPOT_OPT_STRING, 0, "name", &name, "text", "of the job (profile)", 0, 0 },
-    { SPOT_OPT_GROUP, .help = "the job, as for train" },
-    { SPOT_OPT_LIST, 0, "data", &p.job.data, "file", "what to learn, in order", 0, 0 },
+    { SPOT_OPT_MORE, .help = "more of the job" },
     { SPOT_OPT_STRING, 0, "tokens", &p.job.tokens, "kind",
-      "bytes, u16, u32; or text for a tokenizer", 0, 0 },
-    { SPOT_OPT_STRING, 0, "tokenizer", &p.job.tokenizer, "dir|file", NULL, 0, 0 },
-    { SPOT_OPT_U64, 0, "layers", &p.job.layers, "n", "layers and their width (4, 128)", 1, 4096 },
-    { SPOT_OPT_U64, 0, "width", &p.job.width, "C", NULL, 1, 65536 },
-    { SPOT_OPT_U64, 0, "heads", &p.job.heads, "n", "heads, divide C; tokens of a sequence (4, 64)",
+      "form of the data: bytes, u16, u32 (bytes)", 0, 0 },
+    { SPOT_OPT_U64, 0, "vocab", &p.job.vocab, "V", "size of the vocabulary (bytes: 256)", 2,
+      1 << 20 },
+    { SPOT_OPT_U64, 0, "shards", &p.job.shards, "S",
+      "canonical shards; must divide the heads (the largest up to 4)", 1, 256 },
+    { SPOT_OPT_U64, 0, "kv-heads", &p.job.kv_heads, "Hk", "llama: heads of keys and values (heads)",
       1, 1024 },
-    { SPOT_OPT_U64, 0, "seq", &p.job.seq, "T", NULL, 1, 1 << 20 },
-    { SPOT_OPT_U64, 0, "vocab", &p.job.vocab, "V", "tokens (bytes: 256), shards (the largest to 4)",
-      2, 1 << 20 },
-    { SPOT_OPT_U64, 0, "shards", &p.job.shards, "S", NULL, 1, 256 },
-    { SPOT_OPT_STRING, 0, "arch", &p.job.arch, "x",
-      "gpt2 or llama (gpt2); llama's heads of keys (heads)", 0, 0 },
-    { SPOT_OPT_U64, 0, "kv-heads", &p.job.kv_heads, "Hk", NULL, 1, 1024 },
-    { SPOT_OPT_U64, 0, "ffn", &p.job.ffn, "X",
-      "llama's width in the MLP, base of angles (8/3 C, 1e4)", 1, 1 << 18 },
-    { SPOT_OPT_REAL, 0, "rope-theta", &p.job.rope_theta, "X", NULL, 1, 1e9 },
-    { SPOT_OPT_REAL, 0, "norm-eps", &p.job.norm_eps, "X", "in the norms (1e-5)", 1e-12, 1e-2 },
-    { SPOT_OPT_U64, 0, "micro-batch", &p.job.micro_batch, "b",
-      "sequences at once, and of a step (1, 16)", 1, 4096 },
-    { SPOT_OPT_U64, 0, "global-batch", &p.job.global_batch, "G", NULL, 1, 1 << 24 },
+    { SPOT_OPT_U64, 0, "ffn", &p.job.ffn, "X", "llama: width of the MLP (8/3 C)", 1, 1 << 18 },
+    { SPOT_OPT_REAL, 0, "rope-theta", &p.job.rope_theta, "X", "llama: base of the angles (1e4)", 1,
+      1e9 },
+    { SPOT_OPT_REAL, 0, "norm-eps", &p.job.norm_eps, "X", "epsilon of the norms (1e-5)", 1e-12,
+      1e-2 },
     { SPOT_OPT_STRING, 0, "kernel", &p.job.kernel, "kind",
-      "auto, portable, fma, cuda-...; cpu, cuda, auto (auto)", 0, 0 },
-    { SPOT_OPT_STRING, 0, "backend", &p.job.backend, "name", NULL, 0, 0 },
-    { SPOT_OPT_U64, 0, "threads", &p.job.threads, "n", "of each worker (1)", 1, 256 },
+      "auto, portable, fma, cuda-bf16, cuda-fp32, ... (auto)", 0, 0 },
     { SPOT_OPT_STRING, 0, "recompute", &p.job.recompute, "what",
-      "instead of keeping: none, mlp, layer", 0, 0 },
+      "activations computed again: none, mlp or layer (none)", 0, 0 },
     SPOT_TOOL_OPTIONS(&common),
     { .type = SPOT_OPT_END },
 };
 
-int run_profile(int argc, char **argv)
-{
-    const struct spot_cli cli = {
-        .name = "spot-run profile",
-        .reads = (const char *const[]){ "data", "tokenizer", NULL },
-        .writes = (const char *const[]){ "output", NULL },
-        .synopsis = "--data FILE [options]",
-        .summary = "Measure what the grids of a job, and changes between them, cost on this host.",
-        .examples = "  spot-run profile --data README.md --max-workers 2 -o job.json\n",
-        .option = option_table,
-    };
-    struct spot_err err = { 0 };
-    int first, rc, status;
+static const struct spot_cli cli = {
+    .name = "spot-run profile",
+    .reads = (const char *const[]){ "data", "tokenizer", NULL },
+    .writes = (const char *const[]){ "output", NULL },
+    .choice = (const struct spot_opt_choice[]){ { "format", "json|table" }, { NULL, NULL } },
+    .synopsis = "--data FILE [options]",
+    .summary = "Measure what the grids of a job, and changes between them, cost on this host.",
+    .examples = "  spot-run profile --data README.md --max-workers 2 -o job.json\n",
+    .option = option_table,
+};
 
-    catch_signals(); /* first: they may come at once */
-    if (!spot_tool_parse(&cli, argc, argv, &first, &status))
-        return status;
-    spot_tool_talk(&common);
+static int run_profile(char **operand, size_t n, struct spot_err *err)
+{
+    (void)operand;
+    (void)n;
+    int rc;
+
     p.info = spot_tool_info;
     p.warn = spot_tool_warn;
     p.shows_progress = isatty(STDERR_FILENO) && !common.quiet;
-    rc = argc > first ? spot_err_set(&err, SPOT_EUSAGE, "unexpected operand '%s'", argv[first])
-                      : run(&err);
+    rc = run(err);
     release();
-    return spot_tool_finish(rc, &err);
+    return rc;
 }
+
+const struct spot_command run_profile_command = {
+    .name = "profile",
+    .brief = "measure the grids of a job on this host",
+    .cli = &cli,
+    .common = &common,
+    .prepare = catch_signals,
+    .run = run_profile,
+};

@@ -201,43 +201,45 @@ static int report(const char *path, const struct options *o, struct spot_err *er
     return rc;
 }
 
-int run_report(int argc, char **argv)
-{
-    struct options o = { .common = SPOT_TOOL_COMMON_DEFAULT, .speedup = 1 };
-    const struct spot_opt option[] = {
-        { SPOT_OPT_GROUP, .help = "options" },
-        { SPOT_OPT_STRING, 0, "reference", &o.reference, "file",
-          "events of an undisturbed run; exit 1 unless it is the same", 0, 0 },
-        { SPOT_OPT_STRING, 0, "plot", &o.plot, "file", "draw .svg .png .pdf .gp, or - for text", 0,
-          0 },
-        { SPOT_OPT_REAL, 0, "speedup", &o.speedup, "x", "trace seconds in a second (1)", 1e-6,
-          1e9 },
-        { SPOT_OPT_REAL, 0, "spot-price", &o.spot_usd_per_h, "usd", "of a machine-hour", 0, 1e6 },
-        { SPOT_OPT_REAL, 0, "on-demand-price", &o.on_demand_usd_per_h, "usd", "of a machine-hour",
-          0, 1e6 },
-        SPOT_TOOL_OPTIONS(&o.common),
-        { .type = SPOT_OPT_END },
-    };
-    const struct spot_cli cli = {
-        .name = "spot-run report",
-        .need = (const struct spot_opt_need[]){ { "spot-price", "on-demand-price" },
-                                                { "on-demand-price", "spot-price" },
-                                                { NULL, NULL } },
-        .reads = (const char *const[]){ "reference", NULL },
-        .writes = (const char *const[]){ "output", "plot", NULL },
-        .synopsis = "[options] [events.jsonl]",
-        .summary = "Say what a run did, from its event log: steps, samples, pauses, cost.",
-        .examples = "  spot-run report --reference calm.jsonl --plot run.svg storm.jsonl\n",
-        .option = option,
-    };
-    struct spot_err err = { 0 };
-    int first, rc, status;
+static struct options o = { .common = SPOT_TOOL_COMMON_DEFAULT, .speedup = 1 };
 
-    if (!spot_tool_parse(&cli, argc, argv, &first, &status))
-        return status;
-    spot_tool_talk(&o.common);
-    rc = argc - first > 1
-             ? spot_err_set(&err, SPOT_EUSAGE, "unexpected operand '%s'", argv[first + 1])
-             : report(argv[first] ? argv[first] : "-", &o, &err);
-    return spot_tool_finish(rc, &err);
+static const struct spot_opt option[] = {
+    { SPOT_OPT_GROUP, .help = "options" },
+    { SPOT_OPT_STRING, 0, "reference", &o.reference, "file",
+      "events of an undisturbed run; exit 1 unless it is the same", 0, 0 },
+    { SPOT_OPT_STRING, 0, "plot", &o.plot, "file", "draw .svg .png .pdf .gp, or - for text", 0, 0 },
+    { SPOT_OPT_REAL, 0, "speedup", &o.speedup, "x", "trace seconds in a second (1)", 1e-6, 1e9 },
+    { SPOT_OPT_REAL, 0, "spot-price", &o.spot_usd_per_h, "usd", "of a machine-hour", 0, 1e6 },
+    { SPOT_OPT_REAL, 0, "on-demand-price", &o.on_demand_usd_per_h, "usd", "of a machine-hour", 0,
+      1e6 },
+    SPOT_TOOL_OPTIONS(&o.common),
+    { .type = SPOT_OPT_END },
+};
+
+static const struct spot_cli cli = {
+    .name = "spot-run report",
+    .need = (const struct spot_opt_need[]){ { "spot-price", "on-demand-price" },
+                                            { "on-demand-price", "spot-price" },
+                                            { NULL, NULL } },
+    .reads = (const char *const[]){ "reference", NULL },
+    .writes = (const char *const[]){ "output", "plot", NULL },
+    .n_operand_max = 1,
+    .synopsis = "[options] [events.jsonl]",
+    .summary = "Say what a run did, from its event log: steps, samples, pauses, cost.",
+    .examples = "  spot-run report --reference calm.jsonl --plot run.svg storm.jsonl\n",
+    .option = option,
+};
+
+static int run_report(char **operand, size_t n, struct spot_err *err)
+{
+    (void)n;
+    return report(operand[0] ? operand[0] : "-", &o, err);
 }
+
+const struct spot_command run_report_command = {
+    .name = "report",
+    .brief = "say what a run did, from its event log",
+    .cli = &cli,
+    .common = &o.common,
+    .run = run_report,
+};

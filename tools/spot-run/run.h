@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: MIT */
-/* run.h - the commands of spot-run; each takes its own argv and returns the exit status. */
+/* run.h - the commands of spot-run. */
 #ifndef SPOT_RUN_RUN_H
 #define SPOT_RUN_RUN_H
 
-int run_train(int argc, char **argv);
-int run_profile(int argc, char **argv);
-int run_tokenize(int argc, char **argv);
-int run_worker(int argc, char **argv);
-int run_replan(int argc, char **argv);
-int run_stop(int argc, char **argv);
-int run_status(int argc, char **argv);
-int run_report(int argc, char **argv);
+#include "cli/tool.h"
+
+/* The rows of the table in main.c. */
+extern const struct spot_command run_train_command;
+extern const struct spot_command run_profile_command;
+extern const struct spot_command run_tokenize_command;
+extern const struct spot_command run_worker_command;
+extern const struct spot_command run_replan_command;
+extern const struct spot_command run_stop_command;
+extern const struct spot_command run_status_command;
+extern const struct spot_command run_report_command;
 
 #endif /* SPOT_RUN_RUN_H */

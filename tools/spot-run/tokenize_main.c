@@ -119,44 +119,47 @@ static int tokenize(const struct options *o, int n_path, char **path, struct spo
     return rc;
 }
 
-int run_tokenize(int argc, char **argv)
-{
-    struct options o = { 0 };
-    const struct spot_opt option[] = {
-        { SPOT_OPT_GROUP, .help = "options" },
-        { SPOT_OPT_STRING, 0, "tokenizer", &o.tokenizer, "dir|file",
-          "tokenizer.json, or a directory with it or vocab.json and merges.txt", 0, 0 },
-        { SPOT_OPT_STRING, 0, "tokens", &o.tokens, "kind", "u16 or u32 (what holds them all)", 0,
-          0 },
-        { SPOT_OPT_STRING, 0, "separator", &o.separator, "token",
-          "put this one before each file, such as '<|endoftext|>'", 0, 0 },
-        { SPOT_OPT_FLAG, 0, "decode", &o.decode, NULL, "from tokens to text", 0, 0 },
-        { SPOT_OPT_STRING, 'o', "output", &o.output, "file",
-          "write here, complete or not at all (default stdout)", 0, 0 },
-        { SPOT_OPT_FLAG, 'q', "quiet", &o.quiet, NULL, "do not count on stderr", 0, 0 },
-        { .type = SPOT_OPT_END },
-    };
-    const struct spot_cli cli = {
-        .name = "spot-run tokenize",
-        .need = (const struct spot_opt_need[]){ { "separator", "!decode" }, { NULL, NULL } },
-        .reads = (const char *const[]){ "tokenizer", NULL },
-        .writes = (const char *const[]){ "output", NULL },
-        .synopsis = "--tokenizer DIR|FILE [options] [file...]",
-        .summary = "Turn text into a file of tokens for train --tokens, as GPT-2 does.",
-        .examples = "  spot-run tokenize --tokenizer gpt2 -o corpus.u16 a.txt b.txt\n"
-                    "  spot-run tokenize --tokenizer gpt2 --decode corpus.u16 | head\n",
-        .option = option,
-    };
-    struct spot_err err = { 0 };
-    int first, rc, status;
+static struct options o;
 
-    if (!spot_tool_parse(&cli, argc, argv, &first, &status))
-        return status;
-    if (!o.tokenizer)
-        rc = spot_err_set(&err, SPOT_EUSAGE, "--tokenizer is missing");
-    else if (!o.output && isatty(STDOUT_FILENO) && !o.decode)
-        rc = spot_err_set(&err, SPOT_EUSAGE, "tokens are no text for a terminal: use -o or a pipe");
-    else
-        rc = tokenize(&o, argc - first, argv + first, &err);
-    return spot_tool_finish(rc, &err);
+static const struct spot_opt option[] = {
+    { SPOT_OPT_GROUP, .help = "options" },
+    { SPOT_OPT_STRING, 0, "tokenizer", &o.tokenizer, "dir|file",
+      "tokenizer.json, or a directory with it or vocab.json and merges.txt", 0, 0 },
+    { SPOT_OPT_STRING, 0, "tokens", &o.tokens, "kind", "u16 or u32 (what holds them all)", 0, 0 },
+    { SPOT_OPT_STRING, 0, "separator", &o.separator, "token",
+      "put this one before each file, such as '<|endoftext|>'", 0, 0 },
+    { SPOT_OPT_FLAG, 0, "decode", &o.decode, NULL, "from tokens to text", 0, 0 },
+    { SPOT_OPT_STRING, 'o', "output", &o.output, "file",
+      "write here, complete or not at all (default stdout)", 0, 0 },
+    { SPOT_OPT_FLAG, 'q', "quiet", &o.quiet, NULL, "do not count on stderr", 0, 0 },
+    { .type = SPOT_OPT_END },
+};
+
+static const struct spot_cli cli = {
+    .name = "spot-run tokenize",
+    .need = (const struct spot_opt_need[]){ { "separator", "!decode" }, { NULL, NULL } },
+    .reads = (const char *const[]){ "tokenizer", NULL },
+    .writes = (const char *const[]){ "output", NULL },
+    .n_operand_max = SPOT_OPERANDS_ANY,
+    .required = (const struct spot_opt_required[]){ { "tokenizer", NULL }, { NULL, NULL } },
+    .synopsis = "--tokenizer DIR|FILE [options] [file...]",
+    .summary = "Turn text into a file of tokens for train --tokens, as GPT-2 does.",
+    .examples = "  spot-run tokenize --tokenizer gpt2 -o corpus.u16 a.txt b.txt\n"
+                "  spot-run tokenize --tokenizer gpt2 --decode corpus.u16 | head\n",
+    .option = option,
+};
+
+static int run_tokenize(char **operand, size_t n, struct spot_err *err)
+{
+    if (!o.output && isatty(STDOUT_FILENO) && !o.decode)
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "tokens are no text for a terminal: use -o or a pipe");
+    return tokenize(&o, (int)n, operand, err);
 }
+
+const struct spot_command run_tokenize_command = {
+    .name = "tokenize",
+    .brief = "turn text into a file of tokens",
+    .cli = &cli,
+    .run = run_tokenize,
+};

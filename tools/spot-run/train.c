@@ -290,33 +290,43 @@ static int train(struct spot_err *err)
     return 0;
 }
 
-int run_train(int argc, char **argv)
-{
-    const struct spot_cli cli = {
-        .name = "spot-run train",
-        .need =
-            (const struct spot_opt_need[]){ { "budget-usd", "price-usd-per-h" }, { NULL, NULL } },
-        .reads = (const char *const[]){ "data", "tokenizer", "load", "plan", "key-file", NULL },
-        .writes = (const char *const[]){ "events", "save", NULL },
-        .said = said,
-        .synopsis = "--data FILE... --steps N [options]",
-        .summary = "Train a GPT-2 or Llama-style model on workers that come and go.",
-        .examples =
-            "  spot-run train --data README.md --steps 20 --workers 2 --save model.safetensors\n",
-        .option = option_table,
-    };
-    struct spot_err err = { 0 };
-    int first, rc, status;
+static const struct spot_cli cli = {
+    .name = "spot-run train",
+    .need = (const struct spot_opt_need[]){ { "budget-usd", "price-usd-per-h" }, { NULL, NULL } },
+    .reads = (const char *const[]){ "data", "tokenizer", "load", "plan", "key-file", NULL },
+    .writes = (const char *const[]){ "events", "save", NULL },
+    .said = said,
+    .synopsis = "--data FILE... --steps N [options]",
+    .summary = "Train a GPT-2 or Llama-style model on workers that come and go.",
+    .examples =
+        "  spot-run train --data README.md --steps 20 --workers 2 --save model.safetensors\n",
+    .option = option_table,
+};
 
-    catch_signals();          /* first: they may come at once */
+static void prepare_train(void)
+{
+    catch_signals();          /* they may come at once */
     signal(SIGPIPE, SIG_IGN); /* a reader that goes away must not leave workers behind */
-    if (!spot_tool_parse(&cli, argc, argv, &first, &status))
-        return status;
+}
+
+static int run_train(char **operand, size_t n, struct spot_err *err)
+{
+    int rc;
+
+    (void)operand;
+    (void)n;
     spot_tool_talk(&(struct spot_tool_common){ .quiet = o.quiet, .verbose = o.verbose });
-    rc = argc > first ? spot_err_set(&err, SPOT_EUSAGE, "unexpected operand '%s'", argv[first])
-                      : train(&err);
+    rc = train(err);
     spot_bpe_free(o.job.bpe);
     free(o.job.data.item);
     spot_job_note_release(&note);
-    return spot_tool_finish(rc, &err);
+    return rc;
 }
+
+const struct spot_command run_train_command = {
+    .name = "train",
+    .brief = "coordinate a training job",
+    .cli = &cli,
+    .prepare = prepare_train,
+    .run = run_train,
+};

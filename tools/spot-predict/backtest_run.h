@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* backtest.h - rolling-origin scores of many models on many series. */
-#ifndef SPOT_PREDICT_BACKTEST_H
-#define SPOT_PREDICT_BACKTEST_H
+/* backtest_run.h - rolling-origin scores of many models on many series. */
+#ifndef SPOT_PREDICT_BACKTEST_RUN_H
+#define SPOT_PREDICT_BACKTEST_RUN_H
 
 #include "forecast/forecaster.h"
 #include "forecast/score.h"
@@ -44,9 +44,9 @@ struct walk {
     struct spot_prov *prov;
     char *const *path; /* [n_path] */
     size_t n_path, next_path, next_series;
-    struct grids grids;
+    struct spot_count_grids grids;
     /* of the current series */
-    const struct grid *grid;
+    const struct spot_count_grid *grid;
     char series[512];
     size_t *origin; /* [n_origin] indices of the newest value known, sorted */
     size_t n_origin;
@@ -83,4 +83,4 @@ int calibration_plot(const struct options *options, const struct results *result
 /* Pairs of results as ratios with intervals. */
 void compare_print(const struct options *options, const struct results *results, FILE *out);
 
-#endif /* SPOT_PREDICT_BACKTEST_H */
+#endif /* SPOT_PREDICT_BACKTEST_RUN_H */

@@ -6,15 +6,19 @@
  * hold open; when we are gone, however we went, it kills every process group
  * that is still on the table.
  */
-#ifndef SPOT_REPLAY_GUARD_H
-#define SPOT_REPLAY_GUARD_H
+#ifndef SPOT_SIM_GUARD_H
+#define SPOT_SIM_GUARD_H
 
 #include <stddef.h>
 #include <sys/types.h>
 
 #include "common/err.h"
 
-struct guard {
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct spot_guard {
     pid_t pid;
     int pipe_fd; /* write end; closed on exec */
     size_t n_seat;
@@ -22,9 +26,13 @@ struct guard {
 };
 
 /* Returns 0, or -1 with *err (SPOT_ESYS). */
-int guard_start(struct guard *guard, size_t n_seat, struct spot_err *err);
+int spot_guard_start(struct spot_guard *guard, size_t n_seat, struct spot_err *err);
 
 /* End and reap the guard; it kills what is still on the table. */
-void guard_stop(struct guard *guard);
+void spot_guard_stop(struct spot_guard *guard);
 
-#endif /* SPOT_REPLAY_GUARD_H */
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SIM_GUARD_H */

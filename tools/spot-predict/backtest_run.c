@@ -1,22 +1,20 @@
 /* SPDX-License-Identifier: MIT */
-#include "backtest.h"
+#include "backtest_run.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/clock.h"
 #include "common/json_writer.h"
 #include "common/out.h"
 #include "common/xalloc.h"
 #include "fan.h"
-#include "forecast/predictor.h"
+#include "forecast/backtest.h"
 
 /* --- one model on one series --- */
 
 struct job {
     const struct options *options;
-    const struct grid *grid;
+    const struct spot_count_grid *grid;
     const struct entry *entry;
     const char *series;
     const size_t *origin; /* [n_origin] indices of the newest value known */
@@ -25,9 +23,10 @@ struct job {
     struct fan *fan; /* gets the last forecast, NULL: none */
 };
 
-static void dump_law(const struct job *job, size_t origin, int step, const double *p)
+static void dump_law(void *user, size_t origin, int step, const double *p)
 {
-    const struct grid *g = job->grid;
+    const struct job *job = user;
+    const struct spot_count_grid *g = job->grid;
     struct spot_jw jw;
 
     spot_jw_init(&jw, job->dump, false);
@@ -43,70 +42,23 @@ static void dump_law(const struct job *job, size_t origin, int step, const doubl
     putc('\n', job->dump);
 }
 
-static void score_origin(const struct job *job, size_t origin, const double *prob,
-                         struct result *result, double *crps)
+static void run_job(struct job *job, struct result *result)
 {
-    const struct grid *g = job->grid;
-    const int horizon = (int)job->options->horizon;
-    double before = 0, after = 0;
+    const struct spot_backtest b = { .grid = job->grid,
+                                     .model = job->entry->model,
+                                     .spec = job->entry->spec,
+                                     .origin = job->origin,
+                                     .n_origin = job->n_origin,
+                                     .law = job->dump ? dump_law : NULL,
+                                     .user = job };
+    double *prob =
+        spot_xcalloc((size_t)b.spec.horizon * ((size_t)job->grid->cap + 1), sizeof(*prob));
 
-    for (int h = 1; h <= horizon; h++) {
-        const double *p = prob + (size_t)(h - 1) * ((size_t)g->cap + 1);
-        struct spot_score *s = &result->step[h - 1];
-
-        before = s->crps_sum;
-        spot_score_add(s, p, g->cap, g->y[origin], g->y[origin + (size_t)h]);
-        after += s->crps_sum - before;
-        if (job->dump)
-            dump_law(job, origin, h, p);
-    }
-    *crps = after / horizon;
-}
-
-/* What it costs to read the clock twice: a microsecond that is not the model's. */
-static double clock_cost_s(void)
-{
-    double least_s = 1;
-
-    for (int i = 0; i < 64; i++) {
-        const double at = spot_clock_cpu_s();
-
-        least_s = fmin(least_s, spot_clock_cpu_s() - at);
-    }
-    return least_s;
-}
-
-/* CPU time of an origin: one value taken in and one forecast made. */
-static void run_job(const struct job *job, struct result *result)
-{
-    const size_t horizon = (size_t)job->options->horizon;
-    struct spot_fc_spec spec = job->entry->spec;
-    struct spot_predictor *predictor;
-    const double clock_s = clock_cost_s();
-    double *prob, observe_s = 0, predict_s = 0;
-    size_t next = 0;
-
-    spec.cap = job->grid->cap;
-    predictor = spot_predictor_new(job->entry->model, &spec);
-    prob = spot_xcalloc(horizon * ((size_t)spec.cap + 1), sizeof(*prob));
-    for (size_t k = 0; k < job->n_origin; k++) {
-        double at = spot_clock_cpu_s();
-
-        while (next <= job->origin[k])
-            spot_predictor_observe(predictor, job->grid->y[next++]);
-        observe_s += spot_clock_cpu_s() - at - clock_s;
-        at = spot_clock_cpu_s();
-        spot_predictor_predict(predictor, prob);
-        predict_s += spot_clock_cpu_s() - at - clock_s;
-        score_origin(job, job->origin[k], prob, result, &result->crps[k]);
-    }
+    result->us_per_origin = 1e6 * spot_backtest_run(&b, result->step, result->crps, prob);
     if (job->fan)
-        fan_make(job->fan, job->grid, job->origin[job->n_origin - 1], prob, spec.horizon,
+        fan_make(job->fan, job->grid, job->origin[job->n_origin - 1], prob, b.spec.horizon,
                  job->entry->text);
-    result->us_per_origin =
-        1e6 * fmax(0, observe_s / (double)next + predict_s / (double)job->n_origin);
     free(prob);
-    spot_predictor_free(predictor);
 }
 
 /* --- all of them --- */
@@ -144,14 +96,14 @@ static void run_series(const struct walk *walk, struct results *results, FILE *d
                        struct fan *fan)
 {
     for (size_t m = 0; m < walk->entries.n; m++) {
-        const struct job job = { .options = walk->options,
-                                 .grid = walk->grid,
-                                 .entry = &walk->entries.entry[m],
-                                 .series = walk->series,
-                                 .origin = walk->origin,
-                                 .n_origin = walk->n_origin,
-                                 .dump = dump,
-                                 .fan = !fan->data && m + 1 == walk->entries.n ? fan : NULL };
+        struct job job = { .options = walk->options,
+                           .grid = walk->grid,
+                           .entry = &walk->entries.entry[m],
+                           .series = walk->series,
+                           .origin = walk->origin,
+                           .n_origin = walk->n_origin,
+                           .dump = dump,
+                           .fan = !fan->data && m + 1 == walk->entries.n ? fan : NULL };
 
         run_job(&job, new_result(results, &job));
     }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #define _GNU_SOURCE /* MAP_ANONYMOUS and pipe2. NOLINT(bugprone-reserved-identifier) */
-#include "guard.h"
+#include "sim/guard.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 /* In the guard: wait for the end of the pipe, then clear the table. Never returns. */
-static void watch(const struct guard *guard, int read_fd)
+static void watch(const struct spot_guard *guard, int read_fd)
 {
     sigset_t all;
     char byte;
@@ -29,7 +29,7 @@ static void watch(const struct guard *guard, int read_fd)
     _exit(0);
 }
 
-int guard_start(struct guard *guard, size_t n_seat, struct spot_err *err)
+int spot_guard_start(struct spot_guard *guard, size_t n_seat, struct spot_err *err)
 {
     void *table = mmap(NULL, n_seat * sizeof(pid_t), PROT_READ | PROT_WRITE,
                        MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -37,7 +37,7 @@ int guard_start(struct guard *guard, size_t n_seat, struct spot_err *err)
 
     if (table == MAP_FAILED)
         return spot_err_sys(err, "cannot map the table of processes");
-    *guard = (struct guard){ .n_seat = n_seat, .group = table };
+    *guard = (struct spot_guard){ .n_seat = n_seat, .group = table };
     if (pipe2(fd, O_CLOEXEC)) {
         munmap(table, n_seat * sizeof(pid_t));
         return spot_err_sys(err, "cannot open a pipe");
@@ -56,7 +56,7 @@ int guard_start(struct guard *guard, size_t n_seat, struct spot_err *err)
     return spot_err_sys(err, "cannot start the guard process");
 }
 
-void guard_stop(struct guard *guard)
+void spot_guard_stop(struct spot_guard *guard)
 {
     if (guard->pid <= 0)
         return;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
+#include "forecast/count_grid.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/xalloc.h"
 #include "forecast/forecaster.h"
-#include "predict.h"
-#include "trace/trace.h"
-#include "tracked.h"
+#include "forecast/tracked.h"
 
 /* A row this part of an interval late still counts at its grid point: traces are written with
  * rounded times, and probes jitter. */
@@ -15,7 +15,7 @@ static const double SLACK = 0.05;
 
 /* What moves inside an interval nets out in the counts; the rows still show it. Lost is how far
  * the count fell below that at the interval's start, gained what came back since. */
-static void find_flows(const struct spot_trace_series *series, struct grid *g)
+static void find_flows(const struct spot_trace_series *series, struct spot_count_grid *g)
 {
     for (size_t i = 1; i < g->n; i++)
         g->lost[i] = g->y[i] < g->y[i - 1] ? g->y[i - 1] - g->y[i] : 0;
@@ -41,14 +41,14 @@ static int latest_requested(const struct spot_trace_series *series)
     return -1;
 }
 
-static int choose_cap(const struct options *options, const struct spot_trace_series *series,
-                      const struct grid *g, const struct tracked *known)
+static int choose_cap(const struct spot_count_grid_ask *ask, const struct spot_trace_series *series,
+                      const struct spot_count_grid *g, const struct spot_tracked *known)
 {
     const int now = g->y[g->n - 1], requested = series ? latest_requested(series) : -1;
     int cap = requested > now ? requested : now;
 
-    if (options->cap)
-        return (int)options->cap;
+    if (ask->cap)
+        return ask->cap;
     if (requested < 0 && known && known->cap > cap)
         cap = known->cap;
     for (size_t i = 0; requested < 0 && i < g->n; i++)
@@ -56,7 +56,7 @@ static int choose_cap(const struct options *options, const struct spot_trace_ser
     return cap;
 }
 
-static int check_cap(const struct grid *g, struct spot_err *err)
+static int check_cap(const struct spot_count_grid *g, struct spot_err *err)
 {
     if (g->cap <= SPOT_FC_CAP_MAX)
         return 0;
@@ -66,7 +66,7 @@ static int check_cap(const struct grid *g, struct spot_err *err)
 }
 
 /* Bring the counts into 0..cap, and note what changed. */
-static void finish(struct grid *g)
+static void finish(struct spot_count_grid *g)
 {
     for (size_t i = 0; i < g->n; i++) {
         g->n_clipped += g->y[i] > g->cap;
@@ -78,7 +78,7 @@ static void finish(struct grid *g)
 /* Where the grid begins, and how many points it has. It begins with the first row, so that calls
  * that keep a state and one call over everything look at the same moments; what came after the last
  * whole interval is a point of its own. */
-static void place(struct grid *g, double first_s, double end_s, bool is_whole)
+static void place(struct spot_count_grid *g, double first_s, double end_s, bool is_whole)
 {
     const double slack_s = SLACK * g->interval_s;
 
@@ -90,8 +90,8 @@ static void place(struct grid *g, double first_s, double end_s, bool is_whole)
     g->n += g->is_open;
 }
 
-static void fill(struct grid *g, const struct spot_trace_series *series,
-                 const struct tracked *known)
+static void fill(struct spot_count_grid *g, const struct spot_trace_series *series,
+                 const struct spot_tracked *known)
 {
     g->y = spot_xcalloc(g->n, sizeof(*g->y));
     g->lost = spot_xcalloc(g->n, sizeof(*g->lost));
@@ -104,20 +104,20 @@ static void fill(struct grid *g, const struct spot_trace_series *series,
 }
 
 /* A peak between two points of the grid is in no count that the models see. */
-static void warn_of_peak(const struct options *options, const struct spot_trace_series *series,
-                         const struct grid *g)
+static void warn_of_peak(const struct spot_count_grid_ask *ask,
+                         const struct spot_trace_series *series, const struct spot_count_grid *g)
 {
-    if (series && !options->cap && latest_requested(series) < 0 && spot_trace_peak(series) > g->cap)
-        spot_tool_warn("series %s: there were %d instances between two points of %g s, %d at the "
-                       "most on them, which is taken as the cap; --cap %d says otherwise",
-                       g->label, (int)spot_trace_peak(series), g->interval_s, g->cap,
-                       (int)spot_trace_peak(series));
+    if (series && !ask->cap && latest_requested(series) < 0 && spot_trace_peak(series) > g->cap)
+        ask->warn("series %s: there were %d instances between two points of %g s, %d at the "
+                  "most on them, which is taken as the cap; --cap %d says otherwise",
+                  g->label, (int)spot_trace_peak(series), g->interval_s, g->cap,
+                  (int)spot_trace_peak(series));
 }
 
 /* `series` or `known` may be NULL, not both. */
-static int make_grid(const struct options *options, const struct spot_trace *trace,
-                     const struct spot_trace_series *series, const struct tracked *known,
-                     bool from_start, struct grid *g, struct spot_err *err)
+static int make_grid(const struct spot_count_grid_ask *ask, const struct spot_trace *trace,
+                     const struct spot_trace_series *series, const struct spot_tracked *known,
+                     struct spot_count_grid *g, struct spot_err *err)
 {
     const struct spot_trace_series named = { .zone = known ? known->zone : NULL,
                                              .instance_type = known ? known->instance_type : NULL };
@@ -128,49 +128,49 @@ static int make_grid(const struct options *options, const struct spot_trace *tra
     g->zone = spot_xstrdup(names->zone);
     g->instance_type = spot_xstrdup(names->instance_type);
     g->label = spot_xstrdup(spot_trace_label(names, label));
-    g->interval_s = options->interval_s;
+    g->interval_s = ask->interval_s;
     if (series)
         first_s = series->time_s[0];
     if (known)
         first_s = known->time_s;
-    place(g, first_s, trace->end_s, from_start);
+    place(g, first_s, trace->end_s, ask->is_whole);
     fill(g, series, known);
-    g->cap = choose_cap(options, series, g, known);
+    g->cap = choose_cap(ask, series, g, known);
     if (check_cap(g, err))
         return -1;
-    warn_of_peak(options, series, g);
+    warn_of_peak(ask, series, g);
     finish(g);
     find_flows(series, g);
     if (g->n_clipped)
-        spot_tool_warn("series %s: %zu of %zu intervals are above the cap and count as %d",
-                       g->label, g->n_clipped, g->n, g->cap);
+        ask->warn("series %s: %zu of %zu intervals are above the cap and count as %d", g->label,
+                  g->n_clipped, g->n, g->cap);
     return 0;
 }
 
 /* All of them, before the first one takes memory. */
-static int check_grids(const struct options *options, const struct spot_trace *trace,
-                       const struct trackeds *known, struct spot_err *err)
+static int check_grids(const struct spot_count_grid_ask *ask, const struct spot_trace *trace,
+                       const struct spot_trackeds *known, struct spot_err *err)
 {
     double n = 0;
 
     for (size_t i = 0; i < trace->n_series; i++)
-        n += 2 + fmax(trace->end_s - trace->series[i].time_s[0], 0) / options->interval_s;
+        n += 2 + fmax(trace->end_s - trace->series[i].time_s[0], 0) / ask->interval_s;
     for (size_t i = 0; known && i < known->n; i++)
-        n += 2 + fmax(trace->end_s - known->series[i].time_s, 0) / options->interval_s;
-    return spot_trace_check_grid(trace, n, options->interval_s, SPOT_TRACE_GRID_MAX,
+        n += 2 + fmax(trace->end_s - known->series[i].time_s, 0) / ask->interval_s;
+    return spot_trace_check_grid(trace, n, ask->interval_s, SPOT_TRACE_GRID_MAX,
                                  "a larger --interval, or fewer rows", err);
 }
 
 static int by_name(const void *a, const void *b)
 {
-    const struct grid *x = a, *y = b;
+    const struct spot_count_grid *x = a, *y = b;
     const int zone = strcmp(x->zone, y->zone);
 
     return zone ? zone : strcmp(x->instance_type, y->instance_type);
 }
 
 static const struct spot_trace_series *find_series(const struct spot_trace *trace,
-                                                   const struct tracked *t)
+                                                   const struct spot_tracked *t)
 {
     for (size_t i = 0; i < trace->n_series; i++)
         if (!strcmp(trace->series[i].zone, t->zone) &&
@@ -179,49 +179,39 @@ static const struct spot_trace_series *find_series(const struct spot_trace *trac
     return NULL;
 }
 
-int grids_load(struct grids *grids, const struct options *options, const char *path,
-               bool from_start, const struct trackeds *known, struct spot_prov *prov,
-               struct spot_err *err)
+int spot_count_grids_make(struct spot_count_grids *grids, const struct spot_count_grid_ask *ask,
+                          const struct spot_trace *trace, const struct spot_trackeds *known,
+                          struct spot_err *err)
 {
     const size_t n_known = known ? known->n : 0;
-    struct spot_trace trace;
     int rc = 0;
 
-    if (options->is_load)
-        return requests_load(grids, options, path, prov, err);
     memset(grids, 0, sizeof(*grids));
-    if (spot_trace_load_path(&trace, path, err))
+    if (check_grids(ask, trace, known, err))
         return -1;
-    spot_prov_add(prov, path && strcmp(path, "-") != 0 ? path : "<stdin>", trace.xxh3);
-    if (check_grids(options, &trace, known, err)) {
-        spot_trace_release(&trace);
-        return -1;
-    }
-    grids->grid = spot_xcalloc(trace.n_series + n_known, sizeof(*grids->grid));
-    for (size_t i = 0; i < trace.n_series && !rc; i++) {
-        const struct spot_trace_series *s = &trace.series[i];
+    grids->grid = spot_xcalloc(trace->n_series + n_known, sizeof(*grids->grid));
+    for (size_t i = 0; i < trace->n_series && !rc; i++) {
+        const struct spot_trace_series *s = &trace->series[i];
 
-        rc = make_grid(options, &trace, s,
-                       n_known ? trackeds_find(known, s->zone, s->instance_type) : NULL, from_start,
+        rc = make_grid(ask, trace, s,
+                       n_known ? spot_trackeds_find(known, s->zone, s->instance_type) : NULL,
                        &grids->grid[grids->n++], err);
     }
     for (size_t i = 0; i < n_known && !rc; i++)
-        if (!find_series(&trace, &known->series[i]))
-            rc = make_grid(options, &trace, NULL, &known->series[i], from_start,
-                           &grids->grid[grids->n++], err);
-    spot_trace_release(&trace);
+        if (!find_series(trace, &known->series[i]))
+            rc = make_grid(ask, trace, NULL, &known->series[i], &grids->grid[grids->n++], err);
     if (rc) {
-        grids_release(grids);
+        spot_count_grids_release(grids);
         return rc;
     }
     qsort(grids->grid, grids->n, sizeof(*grids->grid), by_name);
     return 0;
 }
 
-void grids_release(struct grids *grids)
+void spot_count_grids_release(struct spot_count_grids *grids)
 {
     for (size_t i = 0; i < grids->n; i++) {
-        struct grid *g = &grids->grid[i];
+        struct spot_count_grid *g = &grids->grid[i];
 
         free(g->zone);
         free(g->instance_type);

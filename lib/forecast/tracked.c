@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "tracked.h"
+#include "forecast/tracked.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -15,15 +15,15 @@
 
 enum { STATE_BYTE_MAX = 1 << 30, NAME_MAX = 4096 };
 
-static int by_name(const struct tracked *t, const char *zone, const char *instance_type)
+static int by_name(const struct spot_tracked *t, const char *zone, const char *instance_type)
 {
     const int c = strcmp(t->zone, zone);
 
     return c ? c : strcmp(t->instance_type, instance_type);
 }
 
-struct tracked *trackeds_find(const struct trackeds *trackeds, const char *zone,
-                              const char *instance_type)
+struct spot_tracked *spot_trackeds_find(const struct spot_trackeds *trackeds, const char *zone,
+                                        const char *instance_type)
 {
     size_t lo = 0, hi = trackeds->n;
 
@@ -41,8 +41,8 @@ struct tracked *trackeds_find(const struct trackeds *trackeds, const char *zone,
     return NULL;
 }
 
-static struct tracked *insert(struct trackeds *trackeds, const char *zone,
-                              const char *instance_type)
+static struct spot_tracked *insert(struct spot_trackeds *trackeds, const char *zone,
+                                   const char *instance_type)
 {
     size_t at = trackeds->n;
 
@@ -53,14 +53,14 @@ static struct tracked *insert(struct trackeds *trackeds, const char *zone,
     memmove(trackeds->series + at + 1, trackeds->series + at,
             (trackeds->n - at) * sizeof(*trackeds->series));
     trackeds->n++;
-    trackeds->series[at] = (struct tracked){ .zone = spot_xstrdup(zone),
-                                             .instance_type = spot_xstrdup(instance_type) };
+    trackeds->series[at] = (struct spot_tracked){ .zone = spot_xstrdup(zone),
+                                                  .instance_type = spot_xstrdup(instance_type) };
     return &trackeds->series[at];
 }
 
 /* The counting models are as wide as the cap: when that changes they start again, with the newest
  * values that are kept. */
-static void change_cap(struct tracked *t, const struct spot_forecaster *model,
+static void change_cap(struct spot_tracked *t, const struct spot_forecaster *model,
                        struct spot_fc_spec spec, int cap)
 {
     struct spot_predictor *old = t->predictor;
@@ -75,7 +75,8 @@ static void change_cap(struct tracked *t, const struct spot_forecaster *model,
 }
 
 /* Point i of the grid, which lies at time_s. */
-static void take_point(struct tracked *t, const struct grid *g, size_t i, double time_s)
+static void take_point(struct spot_tracked *t, const struct spot_count_grid *g, size_t i,
+                       double time_s)
 {
     spot_predictor_observe(t->predictor, g->y[i]);
     if (t->n)
@@ -86,10 +87,11 @@ static void take_point(struct tracked *t, const struct grid *g, size_t i, double
     t->time_s = time_s;
 }
 
-struct tracked *trackeds_take(struct trackeds *trackeds, const struct spot_forecaster *model,
-                              struct spot_fc_spec spec, const struct grid *g)
+struct spot_tracked *spot_trackeds_take(struct spot_trackeds *trackeds,
+                                        const struct spot_forecaster *model,
+                                        struct spot_fc_spec spec, const struct spot_count_grid *g)
 {
-    struct tracked *t = trackeds_find(trackeds, g->zone, g->instance_type);
+    struct spot_tracked *t = spot_trackeds_find(trackeds, g->zone, g->instance_type);
     const size_t n_whole = g->n - g->is_open;
     size_t i = 0;
 
@@ -105,8 +107,9 @@ struct tracked *trackeds_take(struct trackeds *trackeds, const struct spot_forec
     return t;
 }
 
-void tracked_look(const struct tracked *t, const struct spot_forecaster *model,
-                  struct spot_fc_spec spec, const struct grid *g, struct tracked *newest)
+void spot_tracked_look(const struct spot_tracked *t, const struct spot_forecaster *model,
+                       struct spot_fc_spec spec, const struct spot_count_grid *g,
+                       struct spot_tracked *newest)
 {
     char *bytes = NULL;
     size_t n_byte;
@@ -128,7 +131,7 @@ void tracked_look(const struct tracked *t, const struct spot_forecaster *model,
     newest->now = newest->now > t->cap ? t->cap : newest->now;
 }
 
-void trackeds_release(struct trackeds *trackeds)
+void spot_trackeds_release(struct spot_trackeds *trackeds)
 {
     for (size_t i = 0; i < trackeds->n; i++) {
         free(trackeds->series[i].zone);
@@ -141,13 +144,12 @@ void trackeds_release(struct trackeds *trackeds)
 
 /* --- the file: a line that says what it is, the payload, its hash --- */
 
-static void head_line(const struct options *options, char *line, size_t n_byte)
+static void head_line(const struct spot_tracked_key *key, char *line, size_t n_byte)
 {
-    snprintf(line, n_byte,
-             "spot-predict-state/1 %s %s interval_s=%.17g horizon=%d history=%d hazard=%016" PRIx64
-             "\n",
-             spot_version(), options->model, options->interval_s, (int)options->horizon,
-             (int)options->history, options->table.xxh3);
+    snprintf(
+        line, n_byte,
+        "spot-predict-state/1 %s %s interval_s=%.17g horizon=%d history=%d hazard=%016" PRIx64 "\n",
+        spot_version(), key->model, key->interval_s, key->horizon, key->history, key->hazard_xxh3);
 }
 
 struct record {
@@ -156,7 +158,7 @@ struct record {
     struct spot_turnover turnover;
 };
 
-static void put_record(const struct tracked *t, FILE *out)
+static void put_record(const struct spot_tracked *t, FILE *out)
 {
     struct record r = { t->time_s,
                         t->now,
@@ -180,8 +182,8 @@ static void put_record(const struct tracked *t, FILE *out)
     free(bytes);
 }
 
-int trackeds_save(const struct trackeds *trackeds, const char *path, const struct options *options,
-                  struct spot_err *err)
+int spot_trackeds_save(const struct spot_trackeds *trackeds, const char *path,
+                       const struct spot_tracked_key *key, struct spot_err *err)
 {
     char *bytes = NULL, line[512];
     size_t n_byte;
@@ -190,7 +192,7 @@ int trackeds_save(const struct trackeds *trackeds, const char *path, const struc
     uint64_t hash;
     int rc;
 
-    head_line(options, line, sizeof(line));
+    head_line(key, line, sizeof(line));
     fputs(line, memory);
     for (size_t i = 0; i < trackeds->n; i++)
         put_record(&trackeds->series[i], memory);
@@ -224,12 +226,12 @@ static char *take_text(const char **at, int64_t n_byte)
     return text;
 }
 
-static int take_record(struct trackeds *trackeds, const struct spot_forecaster *model,
+static int take_record(struct spot_trackeds *trackeds, const struct spot_forecaster *model,
                        struct spot_fc_spec spec, const char **at, const char *end,
                        struct spot_err *err)
 {
     struct record r;
-    struct tracked *t;
+    struct spot_tracked *t;
     char *zone, *type;
 
     if ((size_t)(end - *at) < sizeof(r))
@@ -255,15 +257,15 @@ static int take_record(struct trackeds *trackeds, const struct spot_forecaster *
                                   err);
 }
 
-static int take_all(struct trackeds *trackeds, const char *bytes, size_t n_byte,
-                    const struct options *options, const struct spot_forecaster *model,
+static int take_all(struct spot_trackeds *trackeds, const char *bytes, size_t n_byte,
+                    const struct spot_tracked_key *key, const struct spot_forecaster *model,
                     const struct spot_fc_spec *spec, struct spot_err *err)
 {
     const char *at = bytes, *end = bytes + n_byte - sizeof(uint64_t);
     char line[512];
     uint64_t hash;
 
-    head_line(options, line, sizeof(line));
+    head_line(key, line, sizeof(line));
     if (n_byte < strlen(line) + sizeof(hash) || memcmp(bytes, line, strlen(line)) != 0)
         return spot_err_set(err, SPOT_EDATA,
                             "is of another version, model, interval, horizon, history or "
@@ -278,9 +280,9 @@ static int take_all(struct trackeds *trackeds, const char *bytes, size_t n_byte,
     return 0;
 }
 
-int trackeds_load(struct trackeds *trackeds, const char *path, const struct options *options,
-                  const struct spot_forecaster *model, const struct spot_fc_spec *spec,
-                  struct spot_err *err)
+int spot_trackeds_load(struct spot_trackeds *trackeds, const char *path,
+                       const struct spot_tracked_key *key, const struct spot_forecaster *model,
+                       const struct spot_fc_spec *spec, struct spot_err *err)
 {
     FILE *in = fopen(path, "re");
     char *bytes = NULL;
@@ -301,12 +303,12 @@ int trackeds_load(struct trackeds *trackeds, const char *path, const struct opti
         return rc;
     }
     fclose(in);
-    rc = take_all(trackeds, bytes, n, options, model, spec, err);
+    rc = take_all(trackeds, bytes, n, key, model, spec, err);
     if (rc) {
         struct spot_err what = *err;
 
         spot_err_set(err, SPOT_EDATA, "%s: %.400s", path, what.msg);
-        trackeds_release(trackeds);
+        spot_trackeds_release(trackeds);
     }
     free(bytes);
     return rc;

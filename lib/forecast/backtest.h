@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/* backtest.h - the scores of one model on the past of one series, from rolling origins. */
+#ifndef SPOT_FORECAST_BACKTEST_H
+#define SPOT_FORECAST_BACKTEST_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "forecast/count_grid.h"
+#include "forecast/forecaster.h"
+#include "forecast/score.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* No origin before this one: nobody is asked to forecast from nothing. */
+enum { SPOT_BACKTEST_ORIGIN_MIN = 30 };
+
+/* Up to n_wanted origins from time from_s on, evenly spaced, each with a whole horizon after it.
+ * Returns how many; they are distinct and sorted. */
+size_t spot_backtest_origins(const struct spot_count_grid *g, size_t horizon, double from_s,
+                             size_t n_wanted, size_t *origin);
+
+struct spot_backtest {
+    const struct spot_count_grid *grid;
+    const struct spot_forecaster *model;
+    struct spot_fc_spec spec; /* its cap is the grid's */
+    const size_t *origin;     /* [n_origin] indices of the newest value known, sorted */
+    size_t n_origin;
+    /* told of each law p [cap + 1] of the value `step` after an origin; NULL: nobody */
+    void (*law)(void *user, size_t origin, int step, const double *p);
+    void *user;
+};
+
+/* Adds to step [horizon]; crps [n_origin] gets the means over steps, prob [horizon * (cap + 1)] the
+ * laws at the last origin. Returns the CPU time of an origin in seconds: one value taken in and one
+ * forecast made. */
+double spot_backtest_run(const struct spot_backtest *b, struct spot_score *step, double *crps,
+                         double *prob);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_FORECAST_BACKTEST_H */

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: MIT */
+/* Goal: counts, losses and gains of a grid are those worked out by hand, and a state that is kept
+ * between calls knows what one call over everything knows. */
+#include "forecast/count_grid.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/xalloc.h"
+#include "forecast/tracked.h"
+#include "suite.h"
+
+enum { HORIZON = 3 };
+
+static int n_warning;
+
+static void warn(const char *fmt, ...)
+{
+    n_warning += fmt != NULL;
+}
+
+static void make(struct spot_count_grids *grids, const char *rows, int cap, bool is_whole,
+                 const struct spot_trackeds *known)
+{
+    const struct spot_count_grid_ask ask = {
+        .interval_s = 10, .cap = cap, .is_whole = is_whole, .warn = warn
+    };
+    struct spot_trace trace;
+    struct spot_err err = { 0 };
+    FILE *in = fmemopen((void *)(uintptr_t)rows, strlen(rows), "r");
+
+    ck_assert_msg(!spot_trace_load(&trace, in, "rows", &err), "%s", err.msg);
+    fclose(in);
+    ck_assert_msg(!spot_count_grids_make(grids, &ask, &trace, known, &err), "%s", err.msg);
+    spot_trace_release(&trace);
+}
+
+static void check_ints(const int *got, const char *want)
+{
+    char *end;
+    int i = 0;
+
+    for (const char *at = want; *at; at = end, i++)
+        ck_assert_msg(got[i] == strtol(at, &end, 10), "%d at %d, want %s", got[i], i, want);
+}
+
+/* 5 until 10.4 (a row that is late by less than a twentieth of the interval still counts there),
+ * then 3; a dip to 1 between 20 and 30 that the count at 30 does not show; 6 at 33. */
+#define ROWS "time_s,available\n0,5\n10.4,3\n23,1\n26,4\n33,6\n"
+
+START_TEST(counts_and_flows_are_those_worked_out_by_hand)
+{
+    struct spot_count_grids grids;
+    const struct spot_count_grid *g;
+
+    make(&grids, ROWS, 0, true, NULL);
+    ck_assert_uint_eq(grids.n, 1);
+    g = &grids.grid[0];
+    ck_assert_uint_eq(g->n, 4);
+    check_ints(g->y, "5 3 3 4");
+    check_ints(g->lost, "0 2 0 2");
+    check_ints(g->gained, "0 0 0 3");
+    ck_assert_int_eq(g->cap, 5);
+    ck_assert_uint_eq(g->n_change, 2);
+    ck_assert(!g->is_open);
+    spot_count_grids_release(&grids);
+}
+END_TEST
+
+START_TEST(what_follows_the_last_interval_is_a_point_of_its_own)
+{
+    struct spot_count_grids grids;
+
+    make(&grids, ROWS, 0, false, NULL);
+    ck_assert_uint_eq(grids.grid[0].n, 5);
+    ck_assert(grids.grid[0].is_open);
+    ck_assert_double_eq(grids.grid[0].end_s, 33);
+    check_ints(grids.grid[0].y, "5 3 3 4 6");
+    spot_count_grids_release(&grids);
+}
+END_TEST
+
+START_TEST(counts_above_the_cap_are_cut_and_told)
+{
+    struct spot_count_grids grids;
+
+    n_warning = 0;
+    make(&grids, ROWS, 3, true, NULL);
+    check_ints(grids.grid[0].y, "3 3 3 3");
+    ck_assert_uint_eq(grids.grid[0].n_clipped, 2);
+    ck_assert_int_eq(n_warning, 1);
+    spot_count_grids_release(&grids);
+}
+END_TEST
+
+/* --- the state --- */
+
+static const struct spot_tracked_key key = { .model = "empirical",
+                                             .interval_s = 10,
+                                             .horizon = HORIZON };
+static struct spot_fc_spec spec = { .horizon = HORIZON, .day = 8640 };
+static const struct spot_forecaster *model;
+static char path[] = "/tmp/spot-state-XXXXXX";
+
+static void setup(void)
+{
+    struct spot_err err = { 0 };
+    const int fd = mkstemp(path);
+
+    ck_assert_int_ge(fd, 0);
+    close(fd);
+    unlink(path);
+    model = spot_forecaster_find("empirical", &spec, &err);
+    ck_assert_ptr_nonnull(model);
+}
+
+static void teardown(void)
+{
+    unlink(path);
+    memcpy(path + strlen(path) - 6, "XXXXXX", 6);
+}
+
+/* One call: load the state, take the rows in, save it. */
+static void call(const char *rows)
+{
+    struct spot_trackeds state = { 0 };
+    struct spot_count_grids grids;
+    struct spot_err err = { 0 };
+
+    ck_assert_msg(!spot_trackeds_load(&state, path, &key, model, &spec, &err), "%s", err.msg);
+    make(&grids, rows, 8, false, &state);
+    for (size_t i = 0; i < grids.n; i++)
+        spot_trackeds_take(&state, model, spec, &grids.grid[i]);
+    ck_assert(!spot_trackeds_save(&state, path, &key, &err));
+    spot_count_grids_release(&grids);
+    spot_trackeds_release(&state);
+}
+
+static void read_state(struct spot_trackeds *state, double *prob)
+{
+    struct spot_err err = { 0 };
+
+    memset(state, 0, sizeof(*state));
+    ck_assert_msg(!spot_trackeds_load(state, path, &key, model, &spec, &err), "%s", err.msg);
+    ck_assert_uint_eq(state->n, 1);
+    spot_predictor_predict(state->series[0].predictor, prob);
+}
+
+START_TEST(two_calls_know_what_one_knows)
+{
+    static const char head[] = "time_s,available\n";
+    static const char first[] = "0,5\n10,3\n20,4\n35,6\n", second[] = "40,6\n50,2\n60,7\n70,7\n";
+    double prob[2][HORIZON * 9];
+    struct spot_trackeds state[2];
+    char rows[256];
+
+    snprintf(rows, sizeof(rows), "%s%s", head, first);
+    call(rows);
+    snprintf(rows, sizeof(rows), "%s%s%s", head, first + strlen(first) - 5, second);
+    call(rows);
+    read_state(&state[0], prob[0]);
+    unlink(path);
+    snprintf(rows, sizeof(rows), "%s%s%s", head, first, second);
+    call(rows);
+    read_state(&state[1], prob[1]);
+    ck_assert_uint_eq(state[1].series[0].n, 8);
+    ck_assert_uint_eq(state[0].series[0].n, state[1].series[0].n);
+    ck_assert_uint_eq(state[0].series[0].n_change, state[1].series[0].n_change);
+    ck_assert_int_eq(state[0].series[0].now, 7);
+    ck_assert_mem_eq(prob[0], prob[1], sizeof(prob[0]));
+    spot_trackeds_release(&state[0]);
+    spot_trackeds_release(&state[1]);
+}
+END_TEST
+
+START_TEST(a_state_of_another_key_and_a_damaged_one_are_refused)
+{
+    struct spot_tracked_key other = key;
+    struct spot_trackeds state = { 0 };
+    struct spot_err err = { 0 };
+    FILE *file;
+
+    call(ROWS);
+    other.interval_s = 11;
+    ck_assert(spot_trackeds_load(&state, path, &other, model, &spec, &err));
+    ck_assert_int_eq(err.code, SPOT_EDATA);
+    ck_assert_ptr_nonnull(strstr(err.msg, "another version, model, interval"));
+    file = fopen(path, "r+e");
+    ck_assert_ptr_nonnull(file);
+    fseek(file, -20, SEEK_END);
+    fputc(0x5a ^ fgetc(file), file);
+    fclose(file);
+    ck_assert(spot_trackeds_load(&state, path, &key, model, &spec, &err));
+    ck_assert_ptr_nonnull(strstr(err.msg, "is damaged"));
+    ck_assert_uint_eq(state.n, 0);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tc = tcase_create("core");
+
+    tcase_add_test(tc, counts_and_flows_are_those_worked_out_by_hand);
+    tcase_add_test(tc, what_follows_the_last_interval_is_a_point_of_its_own);
+    tcase_add_test(tc, counts_above_the_cap_are_cut_and_told);
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_test(tc, two_calls_know_what_one_knows);
+    tcase_add_test(tc, a_state_of_another_key_and_a_damaged_one_are_refused);
+    return run_suite("count_grid", tc);
+}
