@@ -82,6 +82,8 @@ static void take_event(struct spot_journal *j, const struct spot_event *event, s
                (!strcmp(event->name, "resumed") && event->step > tail->step)) {
         forget_end(j);
         tail->step = event->step;
+    } else if (!strcmp(event->name, "lr_changed")) {
+        j->tuned_after = event->after;
     } else if (!strcmp(event->name, "done")) {
         j->done_step = event->step;
         snprintf(j->done_hex, sizeof(j->done_hex), "%s", event->state_hex);
@@ -156,6 +158,7 @@ int spot_journal_open(struct spot_journal *j, const char *path, bool resume, int
 
     memset(j, 0, sizeof(*j));
     forget_end(j);
+    j->tuned_after = -1;
     if (path && !strcmp(path, "-"))
         j->out = stdout;
     else if (path && open_path(j, path, resume, &tail, err))

@@ -39,8 +39,9 @@ struct spot_journal {
                                         held its newest step, as far as it tells */
     size_t n_holder, cap_holder;
     double loss; /* of the last commit in a log that is continued, until the next; NAN: unknown */
-    double spent_usd;  /* as a log that is continued tells, else 0 */
-    int64_t done_step; /* of a `done` behind it, -1: none */
+    int64_t tuned_after; /* of the last `lr_changed` in a log that is continued, -1: none */
+    double spent_usd;    /* as a log that is continued tells, else 0 */
+    int64_t done_step;   /* of a `done` behind it, -1: none */
     char done_hex[40];
     struct spot_recent recent[SPOT_RECENT_MAX]; /* the i-th ever at i % SPOT_RECENT_MAX */
     size_t n_recent;                            /* ever */

@@ -86,6 +86,14 @@ static const struct spot_field done_field[] = {
     { 0 },
 };
 
+static const struct spot_field lr_changed_field[] = {
+    OF_A_JOB,
+    KEY("after", SPOT_F_INT, after, "1", 0, count_max, true),
+    KEY("lr", SPOT_F_REAL, lr, "1", 0, 1e9, true),
+    KEY("lr_schedule", SPOT_F_STR, lr_schedule, NULL, 0, 0, true),
+    { 0 },
+};
+
 static const struct spot_field other_field[] = {
     OF_A_JOB,
     { 0 },
@@ -102,6 +110,7 @@ const struct spot_doc_part spot_event_part[] = {
     { "", rolled_back_field, true, 0, "rolled_back" },
     { "", restored_field, true, 0, "restored" },
     { "", done_field, true, 0, "done" },
+    { "", lr_changed_field, true, 0, "lr_changed" },
     { "", other_field, true, 0, "resumed" },
     { "", member_field, true, 0, "left" },
     { "", member_field, true, 0, "lost" },

@@ -30,6 +30,9 @@ struct spot_event {
     int64_t from, to;              /* rolled_back; restored has `from` alone */
     int64_t restored_byte;         /* migrate */
     double loss;                   /* committed; done, where it is known */
+    int64_t after;                 /* lr_changed: in force in the steps above this */
+    double lr;                     /* lr_changed */
+    const char *lr_schedule;       /* lr_changed */
     const char *who;               /* joined, notice, left, lost: its name, NULL: not told */
     const json_t *place, *buddies; /* formed: names, whatever the log has there; NULL: not told */
     const char *loss_hex;          /* committed: 8 hex digits */

@@ -126,6 +126,17 @@ static const char *take_resumed(struct spot_event_order *o, const struct spot_ev
     return NULL;
 }
 
+/* Declared by who goes on with the job, before anybody joins. */
+static const char *take_lr_changed(struct spot_event_order *o, const struct spot_event *e,
+                                   char *why)
+{
+    const char *const at = check_place(o, e, why);
+
+    if (!at && o->n_member)
+        return fault(why, "/event", "'lr_changed' behind a 'joined', not behind its 'resumed'");
+    return at;
+}
+
 static const char *take_quiesce(struct spot_event_order *o, const struct spot_event *e, char *why)
 {
     if (e->epoch <= o->epoch)
@@ -245,13 +256,14 @@ static taker *find_taker(const char *name)
         const char *name;
         taker *take;
     } known[] = {
-        { "joined", take_joined },     { "notice", take_member },
-        { "left", take_member },       { "lost", take_member },
-        { "resumed", take_resumed },   { "quiesce", take_quiesce },
-        { "migrate", take_migrate },   { "rolled_back", take_rolled_back },
-        { "formed", take_formed },     { "step", take_step },
-        { "durable", take_durable },   { "committed", take_committed },
-        { "restored", take_restored }, { "done", take_done },
+        { "joined", take_joined },         { "notice", take_member },
+        { "left", take_member },           { "lost", take_member },
+        { "resumed", take_resumed },       { "quiesce", take_quiesce },
+        { "migrate", take_migrate },       { "rolled_back", take_rolled_back },
+        { "formed", take_formed },         { "step", take_step },
+        { "durable", take_durable },       { "committed", take_committed },
+        { "restored", take_restored },     { "done", take_done },
+        { "lr_changed", take_lr_changed },
     };
 
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)

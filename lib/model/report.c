@@ -219,6 +219,20 @@ static void on_resumed(struct spot_run *run, struct since *s, const struct spot_
     change_members(run, s, event->time_s, 0);
 }
 
+/* One that is declared where another stands takes its place. */
+static void on_lr_changed(struct spot_run *run, const struct spot_event *event)
+{
+    struct spot_lr_change *c;
+
+    while (run->n_lr_change && run->lr_change[run->n_lr_change - 1].after >= event->after)
+        run->n_lr_change--;
+    run->lr_change = spot_xgrow(run->lr_change, &run->cap_lr_change, run->n_lr_change + 1,
+                                sizeof(*run->lr_change));
+    c = &run->lr_change[run->n_lr_change++];
+    *c = (struct spot_lr_change){ .after = event->after, .lr = event->lr };
+    snprintf(c->schedule, sizeof(c->schedule), "%s", event->lr_schedule);
+}
+
 static void on_migrate(struct since *s, const struct spot_event *event)
 {
     s->is_pending = true;
@@ -253,6 +267,8 @@ static void on_event(struct spot_run *run, struct since *s, const struct spot_ev
         on_formed(run, s, event);
     } else if (!strcmp(name, "resumed")) {
         on_resumed(run, s, event, heard_s);
+    } else if (!strcmp(name, "lr_changed")) {
+        on_lr_changed(run, event);
     } else if (!strcmp(name, "joined")) {
         run->n_join++;
         s->joined = true;
@@ -373,6 +389,7 @@ void spot_run_release(struct spot_run *run)
     free(run->outage);
     free(run->resume_s);
     free(run->hole);
+    free(run->lr_change);
     memset(run, 0, sizeof(*run));
 }
 

@@ -56,6 +56,13 @@ struct spot_outage {
     double from_s, to_s;
 };
 
+/* The learning rate was changed: in force in the steps above `after`. */
+struct spot_lr_change {
+    int64_t after;
+    double lr;
+    char schedule[16];
+};
+
 /* Steps that a restarted coordinator found done, by the state, of which the log does not tell. */
 struct spot_hole {
     int64_t from, to; /* above `from`, up to `to` */
@@ -80,6 +87,8 @@ struct spot_run {
     size_t n_resume, cap_resume;
     struct spot_hole *hole; /* [n_hole] */
     size_t n_hole, cap_hole;
+    struct spot_lr_change *lr_change; /* [n_lr_change], `after` ascends */
+    size_t n_lr_change, cap_lr_change;
     int64_t n_notice, n_kill, n_join, n_recomputed;
     int64_t n_in_flight; /* steps that were begun and are not committed */
     double member_s;     /* member-seconds */

@@ -53,6 +53,8 @@ struct spot_coordinator_options {
                                              is made durable, and its result is the last step */
     double price_usd_per_h;               /* of one member; 0: not known */
     double budget_usd; /* stop with the state safe when so much is spent; 0: no limit */
+    const struct spot_tuning *change; /* declared for the steps from here on, `after` is filled in;
+                                         NULL: none. Wants `resume` */
     bool resume;
     bool no_buddies;   /* do not mirror stages that one failure domain could take */
     double ahead_byte; /* a member that needs as much for a new grid gets it ahead of that; < 0:

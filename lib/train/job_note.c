@@ -18,6 +18,11 @@ enum { DATA_MAX = 65536, VALUE_MAX = 96 };
         .key = #member, .type = type_, .offset = offsetof(struct spot_job_note, member), \
         .unit = unit_, .min = min_, .max = max_, .required = true                        \
     }
+#define LATER(member, type_, unit_, max_)                                                \
+    {                                                                                    \
+        .key = #member, .type = type_, .offset = offsetof(struct spot_job_note, member), \
+        .unit = unit_, .max = max_                                                       \
+    }
 #define COUNT(member, least) KEY(member, SPOT_F_INT, "1", least, 1 << 30)
 #define REAL(member, most)   KEY(member, SPOT_F_REAL, "1", 0, most)
 #define TEXT(member)         KEY(member, SPOT_F_STR, NULL, 0, 0)
@@ -44,6 +49,10 @@ const struct spot_field spot_job_note_field[] = {
     REAL(beta2, 1e9),
     REAL(weight_decay, 1e9),
     REAL(clip, 1e9),
+    LATER(lr_schedule, SPOT_F_STR, NULL, 0),
+    LATER(warmup_steps, SPOT_F_INT, "1", 1e12),
+    LATER(decay_steps, SPOT_F_INT, "1", 1e12),
+    LATER(min_lr, SPOT_F_REAL, "1", 1e9),
     TEXT(kernel),
     TEXT(reduce),
     KEY(steps, SPOT_F_INT, "1", 1, 1e12),
@@ -54,8 +63,27 @@ const struct spot_field spot_job_note_field[] = {
     HEX(load_xxh3),
     { 0 },
 };
+
+/* One of `changes`. */
+struct change_note {
+    int64_t after, warmup_steps, decay_steps;
+    double lr, weight_decay, min_lr;
+    const char *lr_schedule;
+};
+#define OF_CHANGE(member, type_, unit_, max_)                                          \
+    {                                                                                  \
+        .key = #member, .type = type_, .offset = offsetof(struct change_note, member), \
+        .unit = unit_, .max = max_, .required = true                                   \
+    }
+static const struct spot_field change_field[] = {
+    OF_CHANGE(after, SPOT_F_INT, "1", 1e12),        OF_CHANGE(lr, SPOT_F_REAL, "1", 1e9),
+    OF_CHANGE(weight_decay, SPOT_F_REAL, "1", 1e9), OF_CHANGE(lr_schedule, SPOT_F_STR, NULL, 0),
+    OF_CHANGE(warmup_steps, SPOT_F_INT, "1", 1e12), OF_CHANGE(decay_steps, SPOT_F_INT, "1", 1e12),
+    OF_CHANGE(min_lr, SPOT_F_REAL, "1", 1e9),       { 0 },
+};
 const struct spot_doc_part spot_job_note_part[] = {
     { "", spot_job_note_field, .required = true },
+    { "changes[]", change_field, .n_max = SPOT_TUNINGS_MAX },
     { 0 },
 };
 
@@ -69,6 +97,49 @@ static char *path_in(const char *dir)
 }
 
 /* --- reading -------------------------------------------------------------- */
+
+static int read_change(struct spot_job_note *note, const json_t *item, struct spot_err *err)
+{
+    struct change_note n = { 0 };
+    char at[32];
+    int kind;
+
+    snprintf(at, sizeof(at), "/changes/%zu", note->n_change);
+    if (spot_json_read_fields(&note->doc, item, at, change_field, &n, err))
+        return -1;
+    kind = spot_lr_schedule_find(n.lr_schedule);
+    if (kind < 0)
+        return spot_json_fail(&note->doc, at, err, "expected a schedule, got '%s'", n.lr_schedule);
+    note->change[note->n_change++] =
+        (struct spot_tuning){ .after = n.after,
+                              .lr = n.lr,
+                              .weight_decay = n.weight_decay,
+                              .schedule = { (uint32_t)kind, n.warmup_steps, n.decay_steps,
+                                            n.min_lr } };
+    return 0;
+}
+
+/* A note of before there were schedules has none. */
+static int read_tunings(struct spot_job_note *note, struct spot_err *err)
+{
+    const json_t *changes = NULL, *item;
+    size_t i;
+
+    if (!note->lr_schedule)
+        note->lr_schedule = "constant";
+    if (spot_lr_schedule_find(note->lr_schedule) < 0)
+        return spot_json_fail(&note->doc, "/lr_schedule", err, "expected a schedule, got '%s'",
+                              note->lr_schedule);
+    if (spot_json_array(&note->doc, note->doc.root, "", "changes", false, SPOT_TUNINGS_MAX,
+                        &changes, err))
+        return -1;
+    json_array_foreach(changes, i, item)
+    {
+        if (read_change(note, item, err))
+            return -1;
+    }
+    return 0;
+}
 
 static int read_note(struct spot_job_note *note, struct spot_err *err)
 {
@@ -84,6 +155,8 @@ static int read_note(struct spot_job_note *note, struct spot_err *err)
         if (!json_is_string(item))
             return spot_json_fail(&note->doc, "/data", err, "expected paths");
     }
+    if (read_tunings(note, err))
+        return -1;
     return 1;
 }
 
@@ -142,6 +215,10 @@ static void fill(struct spot_job_note *note, const struct spot_job_config *c, st
         .beta2 = c->adamw.beta2,
         .weight_decay = c->adamw.weight_decay,
         .clip = c->clip_norm,
+        .lr_schedule = spot_lr_schedule_name(c->schedule.kind),
+        .warmup_steps = c->schedule.warmup_steps,
+        .decay_steps = c->schedule.decay_steps,
+        .min_lr = c->schedule.min_lr,
         .tied = s->is_tied != 0,
         .arch = spot_arch_name((int)s->arch),
         .kernel = c->kernel,
@@ -172,6 +249,26 @@ static void put_data(struct spot_jw *jw, const struct spot_coordinator_options *
     spot_jw_end(jw);
 }
 
+static void put_changes(struct spot_jw *jw, const struct spot_job_config *c)
+{
+    spot_jw_array(jw, "changes");
+    for (uint32_t i = 0; i < c->n_change; i++) {
+        const struct spot_tuning *const t = &c->change[i];
+        const struct change_note n = { .after = t->after,
+                                       .lr = t->lr,
+                                       .weight_decay = t->weight_decay,
+                                       .lr_schedule = spot_lr_schedule_name(t->schedule.kind),
+                                       .warmup_steps = t->schedule.warmup_steps,
+                                       .decay_steps = t->schedule.decay_steps,
+                                       .min_lr = t->schedule.min_lr };
+
+        spot_jw_object(jw, NULL);
+        spot_jw_fields(jw, change_field, &n);
+        spot_jw_end(jw);
+    }
+    spot_jw_end(jw);
+}
+
 int spot_job_note_write(const char *dir, const struct spot_job_config *config,
                         const struct spot_coordinator_options *o, struct spot_err *err)
 {
@@ -194,6 +291,8 @@ int spot_job_note_write(const char *dir, const struct spot_job_config *config,
         spot_jw_str(&jw, "schema", "spot.training/1");
         spot_jw_fields(&jw, spot_job_note_field, &note);
         put_data(&jw, o);
+        if (config->n_change)
+            put_changes(&jw, config);
         spot_jw_end(&jw);
         rc = spot_out_finish(&out, spot_jw_close(&jw, err), err);
     }

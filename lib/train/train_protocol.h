@@ -8,7 +8,7 @@
  *   FORM     form.h
  *   ROUND    tag: step; u32 tokens of this member's microbatches, if any
  *   VOTE     tag: step; times, losses, norms: worker_step.c
- *   COMMIT   tag: step; f64 gradient scale
+ *   COMMIT   tag: step; f64 gradient scale, learning rate, weight decay of the step
  *   FAILED   tag 1: cannot mirror a stage
  */
 #ifndef SPOT_TRAIN_TRAIN_PROTOCOL_H

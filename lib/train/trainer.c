@@ -199,6 +199,51 @@ static int tell_differences(const struct spot_trainer *c, struct spot_err *err)
                                  c->options->state, what);
 }
 
+/* What is declared holds from where log and state stand; what a worker of the job as it was holds
+ * beyond that is no state of this one. */
+static int settle_change(struct spot_trainer *c, struct spot_err *err)
+{
+    struct spot_tuning change;
+
+    if (!c->options->change)
+        return 0;
+    change = *c->options->change;
+    change.after = c->machine->round;
+    return spot_job_change(&c->config, &change, err) < 0 ? -1 : 0;
+}
+
+static int log_change(struct spot_trainer *c, const struct spot_tuning *t, struct spot_err *err)
+{
+    struct spot_jw *jw =
+        spot_journal_begin(c->journal, "lr_changed", c->machine->epoch, c->machine->round);
+
+    if (jw) {
+        spot_jw_int(jw, "after", t->after);
+        spot_jw_real(jw, "lr", t->lr);
+        spot_jw_str(jw, "lr_schedule", spot_lr_schedule_name(t->schedule.kind));
+        spot_jw_int(jw, "warmup_steps", t->schedule.warmup_steps);
+        spot_jw_int(jw, "decay_steps", t->schedule.decay_steps);
+        spot_jw_real(jw, "min_lr", t->schedule.min_lr);
+        spot_jw_real(jw, "weight_decay", t->weight_decay);
+    }
+    return spot_journal_end(c->journal, err);
+}
+
+/* What is declared now, and what the log does not have: a coordinator before this one was killed
+ * between the note and the log, or the log is a new one. */
+static int log_changes(struct spot_trainer *c, struct spot_err *err)
+{
+    const int64_t here = c->options->change ? c->machine->round : INT64_MAX;
+    struct spot_tuning now = spot_job_tuning(&c->config, INT64_MAX);
+
+    for (uint32_t i = 0; i < c->config.n_change; i++)
+        if (c->config.change[i].after > c->journal->tuned_after &&
+            c->config.change[i].after < here && log_change(c, &c->config.change[i], err))
+            return -1;
+    now.after = here;
+    return c->options->change ? log_change(c, &now, err) : 0;
+}
+
 /* What the job is, for who goes on with it. */
 static int note_job(const struct spot_trainer *c, struct spot_err *err)
 {
@@ -439,7 +484,8 @@ int spot_coordinator_run(const struct spot_coordinator_options *options,
         /* the state is locked first: who may not have it must not touch another job's socket or
          * log */
         if (!check_save(&c, err) && !open_state(&c, err) && !open_group(&c, err) &&
-            !note_job(&c, err) && !open_plan(&c, err) && !log_resumed(&c, err))
+            !settle_change(&c, err) && !note_job(&c, err) && !open_plan(&c, err) &&
+            !log_resumed(&c, err) && !log_changes(&c, err))
             rc = serve(&c, result, err);
         if (rc && spot_group_stops() && err->sys_errno == EINTR)
             tell_stopped(&c, err); /* the wish cut a call short that waited for somebody else */

@@ -12,6 +12,14 @@ static double token_rate(const struct spot_trainer *c)
     return c->step_s > 0 ? (double)(c->config.global_batch * c->config.shape.seq) / c->step_s : 0;
 }
 
+/* Of the step that is computed; of the last one when all are done. */
+static double lr_now(const struct spot_trainer *c)
+{
+    const int64_t next = c->machine->round + 1;
+
+    return spot_job_adamw(&c->config, next < c->config.n_step ? next : c->config.n_step).lr;
+}
+
 void spot_trainer_status(void *job, struct spot_jw *jw)
 {
     const struct spot_trainer *const c = job;
@@ -20,6 +28,7 @@ void spot_trainer_status(void *job, struct spot_jw *jw)
     spot_jw_int(jw, "durable_step", spot_store_newest(c->store));
     if (c->knows_loss)
         spot_jw_real(jw, "loss", (double)c->last_loss);
+    spot_jw_real(jw, "lr", lr_now(c));
     spot_jw_int(jw, "D", c->form.D);
     spot_jw_int(jw, "P", c->form.P);
     spot_jw_int(jw, "M", c->form.M);

@@ -361,6 +361,8 @@ static int log_committed(struct spot_trainer *c, float loss, double norm, struct
     spot_jw_real(jw, "loss", (double)loss);
     spot_jw_str(jw, "loss_hex", hex);
     spot_jw_real(jw, "grad_norm", norm);
+    if (spot_job_is_tuned(&c->config))
+        spot_jw_real(jw, "lr", spot_job_adamw(&c->config, c->machine->round + 1).lr);
     spot_jw_real(jw, "compute_s", rint(c->compute_s * 1e6) / 1e6);
     if (c->options->price_usd_per_h > 0)
         spot_jw_real(jw, "spent_usd", spot_group_spent_usd(c->group));
@@ -389,6 +391,7 @@ int spot_trainer_commit(void *job, struct spot_view *view, enum spot_verdict *ve
 {
     struct spot_trainer *const c = job;
     double sum = 0, norm2 = 0, scale = 1, step_s;
+    struct spot_adamw adamw;
     struct spot_buf out = { 0 };
 
     if (check_finite(c, err))
@@ -408,7 +411,10 @@ int spot_trainer_commit(void *job, struct spot_view *view, enum spot_verdict *ve
     c->knows_loss = true;
     if (log_committed(c, c->last_loss, sqrt(norm2), err))
         return -1;
+    adamw = spot_job_adamw(&c->config, c->machine->round + 1);
     spot_put_f64(&out, scale);
+    spot_put_f64(&out, adamw.lr);
+    spot_put_f64(&out, adamw.weight_decay);
     spot_view_send_active(c->view, SPOT_MSG_COMMIT, (uint64_t)c->machine->round, out.data, out.n);
     spot_buf_release(&out);
     step_s = pace(c);

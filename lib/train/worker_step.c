@@ -186,14 +186,17 @@ int spot_worker_commit(struct spot_worker *w, const struct spot_frame *frame, st
 {
     struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
     const double scale = spot_get_f64(&in);
+    struct spot_adamw adamw = w->config.adamw;
 
+    adamw.lr = spot_get_f64(&in);
+    adamw.weight_decay = spot_get_f64(&in);
     if (!is_active(w, frame))
         return 0;
     if (!spot_wire_in_done(&in))
         return spot_err_set(err, SPOT_ESYS, "the coordinator sent a commit that makes no sense");
     for (uint32_t b = 0; b < (uint32_t)w->n_bundle; b++)
         if (keeper_of(w, b))
-            spot_stage_update(keeper_of(w, b), (int)b, &w->config.adamw, scale);
+            spot_stage_update(keeper_of(w, b), (int)b, &adamw, scale);
     w->is_redoing = false;
     return stage_status(w, err);
 }

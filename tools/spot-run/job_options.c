@@ -290,6 +290,10 @@ void job_options_put(const struct job_options *o, struct spot_coordinator_option
                    .beta2 = o->beta2,
                    .eps = 1e-8,
                    .weight_decay = o->weight_decay },
+        .schedule = { .kind = (uint32_t)spot_lr_schedule_find(o->lr_schedule),
+                      .warmup_steps = (int64_t)o->warmup_steps,
+                      .decay_steps = (int64_t)o->decay_steps,
+                      .min_lr = o->min_lr },
         .clip_norm = o->clip,
     };
     snprintf(c->config.kernel, sizeof(c->config.kernel), "%s", kernel_of(o));

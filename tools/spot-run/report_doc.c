@@ -49,6 +49,21 @@ static void put_reference(struct spot_jw *jw, const struct spot_run *run,
                      !strcmp(run->state_hex, reference->state_hex));
 }
 
+static void put_lr_changes(struct spot_jw *jw, const struct spot_run *run)
+{
+    if (!run->n_lr_change)
+        return;
+    spot_jw_array(jw, "lr_changes");
+    for (size_t i = 0; i < run->n_lr_change; i++) {
+        spot_jw_object(jw, NULL);
+        spot_jw_int(jw, "after", run->lr_change[i].after);
+        spot_jw_real(jw, "lr", run->lr_change[i].lr);
+        spot_jw_str(jw, "lr_schedule", run->lr_change[i].schedule);
+        spot_jw_end(jw);
+    }
+    spot_jw_end(jw);
+}
+
 int report_doc_write(const struct spot_run *run, const struct spot_run *reference,
                      const struct report_price *price, const struct spot_prov *prov, FILE *out,
                      struct spot_err *err)
@@ -73,6 +88,7 @@ int report_doc_write(const struct spot_run *run, const struct spot_run *referenc
     spot_jw_int(&jw, "steps_recomputed", run->n_recomputed);
     spot_jw_int(&jw, "steps_in_flight", run->n_in_flight);
     spot_jw_real(&jw, "step_median_s", run->median_step_s);
+    put_lr_changes(&jw, run);
     put_pauses(&jw, run);
     put_price(&jw, price);
     spot_jw_bool(&jw, "done", run->is_done);

@@ -61,6 +61,17 @@ static void add_pauses(struct spot_table *t, const struct spot_run *run)
         }
 }
 
+static void add_lr_changes(struct spot_table *t, const struct spot_run *run)
+{
+    for (size_t i = 0; i < run->n_lr_change; i++) {
+        const struct spot_lr_change *const c = &run->lr_change[i];
+        char what[64];
+
+        snprintf(what, sizeof(what), "learning rate from step %lld", (long long)c->after + 1);
+        row(t, what, "%g, %s", c->lr, c->schedule);
+    }
+}
+
 static void add_money(struct spot_table *t, const struct spot_run *run, const struct options *o)
 {
     const double hours = run->member_s * o->speedup / 3600;
@@ -126,6 +137,7 @@ static void fill_table(struct spot_table *t, const struct spot_run *run,
     row(t, "steps recomputed", "%lld committed ones, %lld in flight", (long long)run->n_recomputed,
         (long long)run->n_in_flight);
     row(t, "median step", "%.1f ms", 1e3 * run->median_step_s);
+    add_lr_changes(t, run);
     add_pauses(t, run);
     add_money(t, run, o);
     if (reference)

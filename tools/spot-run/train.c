@@ -16,6 +16,7 @@
 #include "resume.h"
 #include "run.h"
 #include "train/coordinator.h"
+#include "tuning.h"
 
 struct options {
     struct job_options job;
@@ -177,6 +178,10 @@ static const struct spot_opt option_table[] = {
     { SPOT_OPT_U64, 0, "global-batch", &o.job.global_batch, "G", "sequences of a step (16)", 1,
       1 << 24 },
     { SPOT_OPT_REAL, 0, "lr", &o.job.lr, "X", "learning rate (1e-3)", 0, 1e3 },
+    { SPOT_OPT_STRING, 0, "lr-schedule", &o.job.lr_schedule, "x",
+      "constant, cosine or linear (constant)", 0, 0 },
+    { SPOT_OPT_U64, 0, "warmup-steps", &o.job.warmup_steps, "n",
+      "steps up to the learning rate (0)", 0, 1e12 },
     { SPOT_OPT_U64, 0, "seed", &o.job.seed, "n", "of weights and sample order (1)", 0, 0 },
     { SPOT_OPT_GROUP, .help = "workers" },
     { SPOT_OPT_U64, 0, "workers", &o.workers, "n", "local workers (1; 0 with --listen)", 0, 512 },
@@ -215,6 +220,9 @@ static const struct spot_opt option_table[] = {
     { SPOT_OPT_REAL, 0, "beta1", &o.job.beta1, "X", "AdamW (0.9)", 0, 0.999999 },
     { SPOT_OPT_REAL, 0, "beta2", &o.job.beta2, "X", "AdamW (0.95)", 0, 0.999999 },
     { SPOT_OPT_REAL, 0, "weight-decay", &o.job.weight_decay, "X", "AdamW (0.1)", 0, 10 },
+    { SPOT_OPT_REAL, 0, "min-lr", &o.job.min_lr, "X", "learning rate after the decay (0)", 0, 1e3 },
+    { SPOT_OPT_U64, 0, "decay-steps", &o.job.decay_steps, "n",
+      "step at which the decay is over (steps)", 1, 1e12 },
     { SPOT_OPT_STRING, 0, "kernel", &o.job.kernel, "k",
       "auto, portable, fma, cuda-bf16, cuda-fp32, ... (auto)", 0, 0 },
     { SPOT_OPT_STRING, 0, "backend", &o.job.backend, "name", "cpu, cuda or auto (auto)", 0, 0 },
@@ -246,6 +254,18 @@ static const struct spot_opt option_table[] = {
 };
 static bool said[sizeof(option_table) / sizeof(option_table[0])];
 static struct spot_job_note note; /* of a job that is resumed */
+static struct spot_tuning change; /* declared with that */
+static bool is_changed;
+
+static int settle_change(struct spot_err *err)
+{
+    const int rc = note.lr_schedule
+                       ? tuning_resume(&o.job, o.steps, option_table, said, &note, &change, err)
+                       : 0;
+
+    is_changed = rc > 0;
+    return rc < 0 ? -1 : 0;
+}
 
 static int settle_resume(struct spot_err *err)
 {
@@ -259,7 +279,14 @@ static int settle_resume(struct spot_err *err)
         return spot_err_set(err, SPOT_EUSAGE,
                             "--resume has no meaning without --state, or a "
                             "directory to resume from");
-    return resume_options(o.state, option_table, said, &note, err);
+    return resume_options(o.state, option_table, said, &note, err) || settle_change(err) ? -1 : 0;
+}
+
+static void put_changes(struct spot_coordinator_options *c)
+{
+    memcpy(c->config.change, note.change, sizeof(note.change));
+    c->config.n_change = (uint32_t)note.n_change;
+    c->change = is_changed ? &change : NULL;
 }
 
 static int train(struct spot_err *err)
@@ -273,9 +300,11 @@ static int train(struct spot_err *err)
         return -1;
     if (!o.steps)
         return spot_err_set(err, SPOT_EUSAGE, "--steps is missing");
-    if (check_comm(&o, err) || job_options_settle(&o.job, err))
+    if (tuning_settle(&o.job, o.steps, err) || check_comm(&o, err) ||
+        job_options_settle(&o.job, err))
         return -1;
     c = coordinator_options(&o);
+    put_changes(&c);
     if (c.config.comm == SPOT_COMM_NCCL && check_nccl(&c, err))
         return -1;
     if (parse_grid(o.grid, &c, err) || spot_shares_parse(o.shares, &c.shares, err))
