@@ -268,6 +268,7 @@ complete -c spot-replay -n '__fish_seen_subcommand_from train' -l provenance
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l help
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l data -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l val-data -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l tokenizer -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l load -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l arch -x -a 'gpt2 llama'
@@ -301,6 +302,8 @@ complete -c spot-run -n '__fish_seen_subcommand_from train' -l ffn -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l rope-theta -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l norm-eps -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l shards -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l val-every -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l val-batches -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l clip -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l beta1 -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l beta2 -r

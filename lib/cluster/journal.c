@@ -78,10 +78,15 @@ static void take_event(struct spot_journal *j, const struct spot_event *event, s
     } else if (!strcmp(event->name, "rolled_back")) {
         forget_end(j);
         tail->step = event->to;
+        if (j->val_step > event->to)
+            j->val_step = -1;
     } else if (!strcmp(event->name, "restored") ||
                (!strcmp(event->name, "resumed") && event->step > tail->step)) {
         forget_end(j);
         tail->step = event->step;
+    } else if (!strcmp(event->name, "validated")) {
+        j->val_step = event->step;
+        j->val_loss = event->loss;
     } else if (!strcmp(event->name, "lr_changed")) {
         j->tuned_after = event->after;
     } else if (!strcmp(event->name, "done")) {
@@ -158,7 +163,7 @@ int spot_journal_open(struct spot_journal *j, const char *path, bool resume, int
 
     memset(j, 0, sizeof(*j));
     forget_end(j);
-    j->tuned_after = -1;
+    j->tuned_after = j->val_step = -1;
     if (path && !strcmp(path, "-"))
         j->out = stdout;
     else if (path && open_path(j, path, resume, &tail, err))
@@ -183,7 +188,7 @@ static void remember(struct spot_journal *j, const char *event, uint32_t epoch, 
 {
     struct spot_recent *r = &j->recent[j->n_recent % SPOT_RECENT_MAX];
 
-    if (!strcmp(event, "step") || !strcmp(event, "committed"))
+    if (!strcmp(event, "step") || !strcmp(event, "committed") || !strcmp(event, "validated"))
         return;
     *r = (struct spot_recent){ .time_s = spot_journal_time(j), .epoch = epoch, .step = step };
     snprintf(r->event, sizeof(r->event), "%s", event);

@@ -86,6 +86,13 @@ static const struct spot_field done_field[] = {
     { 0 },
 };
 
+static const struct spot_field validated_field[] = {
+    OF_A_JOB,
+    KEY("loss", SPOT_F_REAL, loss, "1", 0, 0, true),
+    KEY("loss_hex", SPOT_F_STR, loss_hex, "hex", 8, 8, true),
+    { 0 },
+};
+
 static const struct spot_field lr_changed_field[] = {
     OF_A_JOB,
     KEY("after", SPOT_F_INT, after, "1", 0, count_max, true),
@@ -111,6 +118,7 @@ const struct spot_doc_part spot_event_part[] = {
     { "", restored_field, true, 0, "restored" },
     { "", done_field, true, 0, "done" },
     { "", lr_changed_field, true, 0, "lr_changed" },
+    { "", validated_field, true, 0, "validated" },
     { "", other_field, true, 0, "resumed" },
     { "", member_field, true, 0, "left" },
     { "", member_field, true, 0, "lost" },

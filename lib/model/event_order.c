@@ -229,6 +229,15 @@ static const char *take_committed(struct spot_event_order *o, const struct spot_
     return at;
 }
 
+/* Between two steps, of the weights as they are. */
+static const char *take_validated(struct spot_event_order *o, const struct spot_event *e, char *why)
+{
+    const char *at = check_phase(o, SPOT_ORDER_FORMED, e->name, why);
+
+    at = at ? at : check_place(o, e, why);
+    return at || !o->is_begun ? at : fault(why, "/event", "'validated' within a step");
+}
+
 /* Writing takes its time: meanwhile the job may have gone on, or back. */
 static const char *take_durable(struct spot_event_order *o, const struct spot_event *e, char *why)
 {
@@ -263,7 +272,7 @@ static taker *find_taker(const char *name)
         { "formed", take_formed },         { "step", take_step },
         { "durable", take_durable },       { "committed", take_committed },
         { "restored", take_restored },     { "done", take_done },
-        { "lr_changed", take_lr_changed },
+        { "lr_changed", take_lr_changed }, { "validated", take_validated },
     };
 
     for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)

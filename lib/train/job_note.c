@@ -56,6 +56,8 @@ const struct spot_field spot_job_note_field[] = {
     TEXT(kernel),
     TEXT(reduce),
     KEY(steps, SPOT_F_INT, "1", 1, 1e12),
+    LATER(val_every, SPOT_F_INT, "1", 1e12),
+    LATER(val_batches, SPOT_F_INT, "1", 1e9),
     TEXT(tokens),
     TEXT(tokenizer),
     TEXT(load),
@@ -155,6 +157,14 @@ static int read_note(struct spot_job_note *note, struct spot_err *err)
         if (!json_is_string(item))
             return spot_json_fail(&note->doc, "/data", err, "expected paths");
     }
+    if (spot_json_array(&note->doc, note->doc.root, "", "val_data", false, DATA_MAX,
+                        &note->val_data, err))
+        return -1;
+    json_array_foreach(note->val_data, i, item)
+    {
+        if (!json_is_string(item))
+            return spot_json_fail(&note->doc, "/val_data", err, "expected paths");
+    }
     if (read_tunings(note, err))
         return -1;
     return 1;
@@ -237,11 +247,11 @@ static char *absolute(const char *path)
     return whole ? whole : path ? spot_xstrdup(path) : NULL;
 }
 
-static void put_data(struct spot_jw *jw, const struct spot_coordinator_options *o)
+static void put_paths(struct spot_jw *jw, const char *key, const char *const *paths, size_t n)
 {
-    spot_jw_array(jw, "data");
-    for (size_t i = 0; i < o->n_data; i++) {
-        char *const path = absolute(o->data[i]);
+    spot_jw_array(jw, key);
+    for (size_t i = 0; i < n; i++) {
+        char *const path = absolute(paths[i]);
 
         spot_jw_str(jw, NULL, path);
         free(path);
@@ -284,13 +294,16 @@ int spot_job_note_write(const char *dir, const struct spot_job_config *config,
     note.tokens = o->bpe || o->token_byte == 1 ? "bytes" : o->token_byte == 2 ? "u16" : "u32";
     note.tokenizer = tokenizer ? tokenizer : "";
     note.load = load ? load : "";
+    note.val_every = o->val_every;
+    note.val_batches = o->val_batches;
     rc = spot_out_open(&out, path, err);
     if (!rc) {
         spot_jw_init(&jw, out.file, true);
         spot_jw_object(&jw, NULL);
         spot_jw_str(&jw, "schema", "spot.training/1");
         spot_jw_fields(&jw, spot_job_note_field, &note);
-        put_data(&jw, o);
+        put_paths(&jw, "data", o->data, o->n_data);
+        put_paths(&jw, "val_data", o->val_data, o->n_val_data);
         if (config->n_change)
             put_changes(&jw, config);
         spot_jw_end(&jw);
@@ -343,7 +356,7 @@ void spot_job_note_differences(const char *dir, const struct spot_job_config *co
         const bool is_hash = strstr(f->key, "_xxh3") != NULL;
         char a[VALUE_MAX], b[VALUE_MAX], name[SPOT_JOB_NOTE_KEY_MAX];
 
-        if (!strcmp(f->key, "steps") ||
+        if (!strcmp(f->key, "steps") || !strncmp(f->key, "val_", 4) ||
             (f->type == SPOT_F_STR && !*(const char **)((char *)&here + f->offset)))
             continue; /* no part of what the job is */
         value_text(f, &here, a);

@@ -172,6 +172,8 @@ static int open_job(struct spot_trainer *c, struct spot_err *err)
         spot_sampler_init(&c->sampler, &c->corpus, c->config.shape.seq, c->config.seed, err))
         return -1;
     c->config.data_xxh3 = c->corpus.xxh3;
+    if (spot_trainer_open_val(c, err))
+        return -1;
     if (o->load) {
         c->weights = spot_weights_open(o->load, &c->config.shape, err);
         if (!c->weights)
@@ -309,6 +311,7 @@ static int open_group(struct spot_trainer *c, struct spot_err *err)
                             (long long)c->config.n_step, (long long)step);
     c->view = spot_group_add_view(c->group, step > 0 ? step : 0);
     c->machine = spot_view_machine(c->view);
+    spot_trainer_recall_val(c);
     return 0;
 }
 
@@ -362,6 +365,7 @@ static void release(struct spot_trainer *c)
     spot_form_release(&c->form);
     spot_store_close(c->store);
     spot_corpus_release(&c->corpus);
+    spot_corpus_release(&c->val.corpus);
     spot_weights_close(c->weights);
     spot_model_dir_close(c->model_dir);
 }

@@ -28,6 +28,10 @@ void spot_trainer_status(void *job, struct spot_jw *jw)
     spot_jw_int(jw, "durable_step", spot_store_newest(c->store));
     if (c->knows_loss)
         spot_jw_real(jw, "loss", (double)c->last_loss);
+    if (c->val.step >= 0) {
+        spot_jw_real(jw, "val_loss", (double)c->val.loss);
+        spot_jw_int(jw, "val_step", c->val.step);
+    }
     spot_jw_real(jw, "lr", lr_now(c));
     spot_jw_int(jw, "D", c->form.D);
     spot_jw_int(jw, "P", c->form.P);
@@ -69,6 +73,8 @@ void spot_trainer_show_progress(struct spot_trainer *c)
                                .n_member = spot_group_members(c->group),
                                .knows_loss = c->knows_loss,
                                .loss = c->last_loss,
+                               .knows_val_loss = c->val.step >= 0,
+                               .val_loss = c->val.loss,
                                .grid = { c->form.D, c->form.P, c->form.M },
                                .step_s = c->step_s };
     char address[SPOT_ADDRESS_MAX + 8];

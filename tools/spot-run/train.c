@@ -86,6 +86,8 @@ static void draw_progress(const struct spot_progress *p)
         fprintf(stderr, "step %lld/%lld", (long long)p->step, (long long)p->n_step);
         if (p->knows_loss)
             fprintf(stderr, "  loss %.4f", (double)p->loss);
+        if (p->knows_val_loss)
+            fprintf(stderr, "  val %.4f", (double)p->val_loss);
         fprintf(stderr, "  grid %s  members %zu  %.0f ms/step", spot_grid_text(&p->grid, grid),
                 p->n_member, 1e3 * p->step_s);
     }
@@ -163,6 +165,8 @@ static struct options o = {
 static const struct spot_opt option_table[] = {
     { SPOT_OPT_GROUP, .help = "data and model" },
     { SPOT_OPT_LIST, 0, "data", &o.job.data, "file", "what to learn, in order; - for stdin", 0, 0 },
+    { SPOT_OPT_LIST, 0, "val-data", &o.job.val_data, "file", "whose loss is told, not learnt", 0,
+      0 },
     { SPOT_OPT_STRING, 0, "tokenizer", &o.job.tokenizer, "dir|file",
       "the data are text for this tokenizer of GPT-2's kind", 0, 0 },
     { SPOT_OPT_STRING, 0, "load", &o.load, "file|dir", "weights to start from", 0, 0 },
@@ -215,6 +219,10 @@ static const struct spot_opt option_table[] = {
       1e-2 },
     { SPOT_OPT_U64, 0, "shards", &o.job.shards, "S",
       "canonical shards; must divide the heads (the largest up to 4)", 1, 256 },
+    { SPOT_OPT_U64, 0, "val-every", &o.job.val_every, "n",
+      "steps between two losses of val-data (100)", 1, 1e12 },
+    { SPOT_OPT_U64, 0, "val-batches", &o.job.val_batches, "n", "global batches of it (4)", 1,
+      1 << 20 },
     { SPOT_OPT_MORE, .help = "optimizer and kernels" },
     { SPOT_OPT_REAL, 0, "clip", &o.job.clip, "X", "norm of the gradient, 0: none (1)", 0, 1e9 },
     { SPOT_OPT_REAL, 0, "beta1", &o.job.beta1, "X", "AdamW (0.9)", 0, 0.999999 },
@@ -325,7 +333,8 @@ int run_train(int argc, char **argv)
         .name = "spot-run train",
         .need =
             (const struct spot_opt_need[]){ { "budget-usd", "price-usd-per-h" }, { NULL, NULL } },
-        .reads = (const char *const[]){ "data", "tokenizer", "load", "plan", "key-file", NULL },
+        .reads = (const char *const[]){ "data", "tokenizer", "load", "plan", "key-file", "val-data",
+                                        NULL },
         .writes = (const char *const[]){ "events", "save", NULL },
         .said = said,
         .synopsis = "--data FILE... --steps N [options]",
@@ -346,6 +355,7 @@ int run_train(int argc, char **argv)
                       : train(&err);
     spot_bpe_free(o.job.bpe);
     free(o.job.data.item);
+    free(o.job.val_data.item);
     spot_job_note_release(&note);
     return spot_tool_finish(rc, &err);
 }
