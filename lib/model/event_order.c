@@ -134,6 +134,8 @@ static const char *take_lr_changed(struct spot_event_order *o, const struct spot
 
     if (!at && o->n_member)
         return fault(why, "/event", "'lr_changed' behind a 'joined', not behind its 'resumed'");
+    if (!at && e->after > e->step)
+        return fault(why, "/after", "%" PRId64 " is beyond step %" PRId64, e->after, e->step);
     return at;
 }
 

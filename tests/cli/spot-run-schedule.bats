@@ -61,29 +61,37 @@ rates() { jq -c 'select(.event == "committed") | .lr' "$1"; }
 
 @test "a change at a resume is an event, is kept, and another run with the same change is the same" {
     common="-q --data corpus $MODEL --global-batch 5"
-    spot-run train $common --steps 8 --state one --events one.log
-    spot-run train -q --resume one --steps 20 --lr 3e-4 --weight-decay 0.2 --events one.log
-    jq -se 'map(select(.event == "lr_changed")) | length == 1 and (.[0] | .step == 8 and .after == 8 and .lr == 3e-4
-        and .weight_decay == 0.2 and .lr_schedule == "constant")' one.log
-    jq -e '.lr == 1e-3 and (.changes | length == 1 and .[0].lr == 3e-4)' one/job.json
-    [ "$(rates one.log | sort | uniq -c | tr -s ' \n' ' ')" = " 12 0.0003 8 null " ]
-
-    # the same, over kills of workers and of the coordinator, which is not told again
+    # over kills of workers and of the coordinator, which is not told again
     spot-run train $common --steps 8 --state two --events two.log
-    background timeout 150 spot-run train -q --resume two --steps 20 --lr 3e-4 --weight-decay 0.2 --workers 2 --grid 1x2 \
+    background timeout 150 spot-run train -q --resume two --steps 100000 --lr 3e-4 --weight-decay 0.2 --workers 2 --grid 1x2 \
         --durable-every 0.01s --events two.log
     train=$pid
     at_step two.log 11
     kill_job
-    spot-run train -q --resume two --events two.log --workers 4 --grid 2x2
+    steps=$(($(jq -s 'map(select(.event == "committed").step) | max' two.log) + 6))
+    spot-run train -q --resume two --steps $steps --events two.log --workers 4 --grid 2x2
     jq -se 'map(select(.event == "lr_changed")) | length == 1' two.log
-    spot-run report --reference one.log two.log | jq -e '.reference_equal_steps == 20 and .reference_equal_weights
-        and .lr_changes == [{after: 8, lr: 3e-4, lr_schedule: "constant"}]'
+
+    spot-run train $common --steps 8 --state one --events one.log
+    spot-run train -q --resume one --steps $steps --lr 3e-4 --weight-decay 0.2 --events one.log
+    jq -se 'map(select(.event == "lr_changed")) | length == 1 and (.[0] | .step == 8 and .after == 8 and .lr == 3e-4
+        and .weight_decay == 0.2 and .lr_schedule == "constant")' one.log
+    jq -e '.lr == 1e-3 and (.changes | length == 1 and .[0].lr == 3e-4)' one/job.json
+    [ "$(rates one.log | uniq -c | tr -s ' \n' ' ')" = " 8 null $((steps - 8)) 0.0003 " ]
+    spot-run report --reference one.log two.log | jq -e --argjson n $steps '.reference_equal_steps == $n
+        and .reference_equal_weights and .lr_changes == [{after: 8, lr: 3e-4, lr_schedule: "constant"}]'
     spot-run report --format table two.log | grep -q 'learning rate from step 9 *0.0003, constant'
     spot-run report --plot - one.log | grep -q 'learning rate changed'
 
+    # it is declared before anybody joins, and not for later
+    sed 's/"time_s":[0-9.e-]*/"time_s":0/' one.log >still.log
+    sed '/lr_changed/{h;d};/resumed/,${/joined/{G}}' still.log >late.log
+    refuses 3 "'lr_changed' behind a 'joined'" report late.log
+    sed 's/"after":8/"after":9/' one.log >late.log
+    refuses 3 "/after: 9 is beyond step 8" report late.log
+
     # and it is another run than one that was not changed
-    spot-run train $common --steps 20 --events three.log
+    spot-run train $common --steps $steps --events three.log
     run -1 spot-run report --reference three.log one.log
 }
 

@@ -40,6 +40,12 @@ same_vals() { # LOG
     spot-run report log | jq -e '(.validations | length) == 5 and .validations[4].step == 11'
     spot-run report --format table log | grep -q 'validation loss  *[0-9.]* at step 11, least'
     spot-run report --plot - log | grep -q validation
+    # of the weights after a step, so not within the next one, nor of another
+    sed -i 's/"time_s":[0-9.e-]*/"time_s":0/' log
+    sed '/"validated".*"step":3,/{h;d};/"event":"step".*"step":4}/{G}' log >within
+    refuses 3 "'validated' within a step" report within
+    sed 's/\("validated".*"step":\)6,/\16000,/' log >other
+    refuses 3 "/step: expected 6, where the lines above led" report other
 }
 
 @test "it is the mean loss of the sequences, as a trainer that learns nothing sees them" {
