@@ -144,3 +144,16 @@ rates() { jq -c 'select(.event == "committed") | .lr' "$1"; }
     spot-run train -q --resume st --steps 6 --events log
     [ "$(rates log | tail -n 3 | tr '\n' ' ')" = "0 0 0 " ]
 }
+
+@test "a state of before there were schedules goes on, and takes a change" {
+    spot-run train -q --data corpus $MODEL --global-batch 5 --steps 3 --state st --events log
+    jq -c 'with_entries(select(.key | test("^(lr_schedule|warmup_steps|decay_steps|min_lr|val_.*|changes)$") | not))' st/job.json >old
+    cp old st/job.json
+    spot-run train -q --resume st --steps 5 --events log
+    cp old st/job.json
+    spot-run train -q --resume st --steps 7 --events log --lr-schedule linear --decay-steps 6
+    [ "$(rates log | tail -n 2 | tr '\n' ' ')" = "0 0 " ]
+    undisturbed 5 | sed '$d' >want
+    jq -r 'select(.event == "committed" and .step <= 5).loss_hex' log | cmp - want
+    jq -e '.lr_schedule == "constant" and .changes[0].lr_schedule == "linear" and .val_data == []' st/job.json
+}
