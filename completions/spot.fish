@@ -268,6 +268,7 @@ complete -c spot-replay -n '__fish_seen_subcommand_from train' -l provenance
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l help
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l data -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l val-data -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l tokenizer -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l load -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l arch -x -a 'gpt2 llama'
@@ -279,6 +280,8 @@ complete -c spot-run -n '__fish_seen_subcommand_from train' -l steps -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l micro-batch -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l global-batch -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l lr -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l lr-schedule -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l warmup-steps -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l seed -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l workers -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l listen -r
@@ -299,10 +302,14 @@ complete -c spot-run -n '__fish_seen_subcommand_from train' -l ffn -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l rope-theta -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l norm-eps -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l shards -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l val-every -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l val-batches -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l clip -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l beta1 -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l beta2 -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l weight-decay -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l min-lr -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l decay-steps -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l kernel -x -a 'auto fma portable cuda-bf16 cuda-fp32 cuda-bf16-tp cuda-fp32-tp'
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l backend -x -a 'cpu cuda auto'
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l comm -x -a 'sockets nccl'

@@ -83,6 +83,8 @@ static void take_event(struct spot_journal *j, const struct spot_event *event, s
         break;
     case SPOT_EVENT_ROLLED_BACK:
         stand_at(j, tail, event->to);
+        if (j->val_step > event->to)
+            j->val_step = -1;
         break;
     case SPOT_EVENT_RESTORED:
         stand_at(j, tail, event->step);
@@ -90,6 +92,13 @@ static void take_event(struct spot_journal *j, const struct spot_event *event, s
     case SPOT_EVENT_RESUMED:
         if (event->step > tail->step)
             stand_at(j, tail, event->step);
+        break;
+    case SPOT_EVENT_VALIDATED:
+        j->val_step = event->step;
+        j->val_loss = event->loss;
+        break;
+    case SPOT_EVENT_LR_CHANGED:
+        j->tuned_after = event->after;
         break;
     case SPOT_EVENT_DONE:
         j->done_step = event->step;
@@ -168,6 +177,7 @@ int spot_journal_open(struct spot_journal *j, const char *path, bool resume, int
 
     memset(j, 0, sizeof(*j));
     forget_end(j);
+    j->tuned_after = j->val_step = -1;
     if (path && !strcmp(path, "-"))
         j->out = stdout;
     else if (path && open_path(j, path, resume, &tail, err))
@@ -192,7 +202,7 @@ static void remember(struct spot_journal *j, const char *event, uint32_t epoch, 
 {
     struct spot_recent *r = &j->recent[j->n_recent % SPOT_RECENT_MAX];
 
-    if (!strcmp(event, "step") || !strcmp(event, "committed"))
+    if (!strcmp(event, "step") || !strcmp(event, "committed") || !strcmp(event, "validated"))
         return;
     *r = (struct spot_recent){ .time_s = spot_journal_time(j), .epoch = epoch, .step = step };
     snprintf(r->event, sizeof(r->event), "%s", event);

@@ -21,7 +21,7 @@ extern "C" {
 
 enum { SPOT_RECENT_MAX = 10, SPOT_HOLDER_MAX = 64 };
 
-/* What happened lately, for who asks a running job; steps and commits are left out. */
+/* What happened lately, for who asks a running job; steps, commits and validations are left out. */
 struct spot_recent {
     double time_s;
     uint32_t epoch;
@@ -39,8 +39,11 @@ struct spot_journal {
                                         held its newest step, as far as it tells */
     size_t n_holder, cap_holder;
     double loss; /* of the last commit in a log that is continued, until the next; NAN: unknown */
-    double spent_usd;  /* as a log that is continued tells, else 0 */
-    int64_t done_step; /* of a `done` behind it, -1: none */
+    int64_t val_step; /* of the last `validated` that stands, -1: none */
+    double val_loss;
+    int64_t tuned_after; /* of the last `lr_changed` in a log that is continued, -1: none */
+    double spent_usd;    /* as a log that is continued tells, else 0 */
+    int64_t done_step;   /* of a `done` behind it, -1: none */
     char done_hex[40];
     struct spot_recent recent[SPOT_RECENT_MAX]; /* the i-th ever at i % SPOT_RECENT_MAX */
     size_t n_recent;                            /* ever */

@@ -90,6 +90,21 @@ static const struct spot_field done_field[] = {
     { 0 },
 };
 
+static const struct spot_field validated_field[] = {
+    OF_A_JOB,
+    KEY("loss", SPOT_F_REAL, loss, "1", 0, 0, true),
+    KEY("loss_hex", SPOT_F_STR, loss_hex, "hex", 8, 8, true),
+    { 0 },
+};
+
+static const struct spot_field lr_changed_field[] = {
+    OF_A_JOB,
+    KEY("after", SPOT_F_INT, after, "1", 0, count_max, true),
+    KEY("lr", SPOT_F_REAL, lr, "1", 0, 1e9, true),
+    KEY("lr_schedule", SPOT_F_STR, lr_schedule, NULL, 0, 0, true),
+    { 0 },
+};
+
 static const struct spot_field other_field[] = {
     OF_A_JOB,
     { 0 },
@@ -104,6 +119,8 @@ const struct spot_doc_part spot_event_part[] = {
     [SPOT_EVENT_ROLLED_BACK] = { "", rolled_back_field, true, 0, "rolled_back" },
     [SPOT_EVENT_RESTORED] = { "", restored_field, true, 0, "restored" },
     [SPOT_EVENT_DONE] = { "", done_field, true, 0, "done" },
+    [SPOT_EVENT_LR_CHANGED] = { "", lr_changed_field, true, 0, "lr_changed" },
+    [SPOT_EVENT_VALIDATED] = { "", validated_field, true, 0, "validated" },
     [SPOT_EVENT_RESUMED] = { "", other_field, true, 0, "resumed" },
     [SPOT_EVENT_NOTICE] = { "epoch", member_field, true, 0, "notice" },
     [SPOT_EVENT_LEFT] = { "", member_field, true, 0, "left" },

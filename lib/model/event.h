@@ -28,6 +28,8 @@ enum spot_event_kind {
     SPOT_EVENT_ROLLED_BACK,
     SPOT_EVENT_RESTORED,
     SPOT_EVENT_DONE,
+    SPOT_EVENT_LR_CHANGED,
+    SPOT_EVENT_VALIDATED,
     SPOT_EVENT_RESUMED,
     SPOT_EVENT_NOTICE, /* of a member; a notice of a cloud has no epoch and is SPOT_EVENT_ANY */
     SPOT_EVENT_LEFT,
@@ -52,10 +54,13 @@ struct spot_event {
     int64_t from, to;              /* rolled_back; restored has `from` alone */
     int64_t moved_byte;            /* migrate, 0: not told */
     int64_t restored_byte;         /* migrate */
-    double loss;                   /* committed; done, where it is known */
+    double loss;                   /* committed, validated; done, where it is known */
+    int64_t after;                 /* lr_changed: in force in the steps above this */
+    double lr;                     /* lr_changed */
+    const char *lr_schedule;       /* lr_changed */
     const char *who;               /* joined, notice, left, lost: its name, NULL: not told */
     const json_t *place, *buddies; /* formed: names, whatever the log has there; NULL: not told */
-    const char *loss_hex;          /* committed: 8 hex digits */
+    const char *loss_hex;          /* committed, validated: 8 hex digits */
     double spent_usd;              /* committed: by then, 0: no price is known */
     const json_t *samples;         /* committed: integers 0..2^53 */
     const char *state_hex;         /* done: 32 hex digits */

@@ -126,6 +126,19 @@ static const char *take_resumed(struct spot_event_order *o, const struct spot_ev
     return NULL;
 }
 
+/* Declared by who goes on with the job, before anybody joins. */
+static const char *take_lr_changed(struct spot_event_order *o, const struct spot_event *e,
+                                   char *why)
+{
+    const char *const at = check_place(o, e, why);
+
+    if (!at && o->n_member)
+        return fault(why, "/event", "'lr_changed' behind a 'joined', not behind its 'resumed'");
+    if (!at && e->after > e->step)
+        return fault(why, "/after", "%" PRId64 " is beyond step %" PRId64, e->after, e->step);
+    return at;
+}
+
 static const char *take_quiesce(struct spot_event_order *o, const struct spot_event *e, char *why)
 {
     if (e->epoch <= o->epoch)
@@ -218,6 +231,15 @@ static const char *take_committed(struct spot_event_order *o, const struct spot_
     return at;
 }
 
+/* Between two steps, of the weights as they are. */
+static const char *take_validated(struct spot_event_order *o, const struct spot_event *e, char *why)
+{
+    const char *at = check_phase(o, SPOT_ORDER_FORMED, e->name, why);
+
+    at = at ? at : check_place(o, e, why);
+    return at || !o->is_begun ? at : fault(why, "/event", "'validated' within a step");
+}
+
 /* Writing takes its time: meanwhile the job may have gone on, or back. */
 static const char *take_durable(struct spot_event_order *o, const struct spot_event *e, char *why)
 {
@@ -247,6 +269,8 @@ static taker *const taker_of[SPOT_EVENT_KINDS] = {
     [SPOT_EVENT_ROLLED_BACK] = take_rolled_back,
     [SPOT_EVENT_RESTORED] = take_restored,
     [SPOT_EVENT_DONE] = take_done,
+    [SPOT_EVENT_LR_CHANGED] = take_lr_changed,
+    [SPOT_EVENT_VALIDATED] = take_validated,
     [SPOT_EVENT_RESUMED] = take_resumed,
     [SPOT_EVENT_NOTICE] = take_member,
     [SPOT_EVENT_LEFT] = take_member,

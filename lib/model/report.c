@@ -113,9 +113,27 @@ static void on_committed(struct spot_run *run, struct since *s, const struct spo
         run->sample[run->n_sample++] = json_integer_value(json_array_get(event->samples, i));
 }
 
+static void void_validations(struct spot_run *run, int64_t above)
+{
+    while (run->n_val && run->val[run->n_val - 1].step > above)
+        run->n_val--;
+}
+
+static void on_validated(struct spot_run *run, const struct spot_event *event)
+{
+    struct spot_validation *v;
+
+    void_validations(run, event->step - 1);
+    run->val = spot_xgrow(run->val, &run->cap_val, run->n_val + 1, sizeof(*run->val));
+    v = &run->val[run->n_val++];
+    *v = (struct spot_validation){ .step = event->step, .loss = event->loss };
+    memcpy(v->loss_hex, event->loss_hex, sizeof(v->loss_hex));
+}
+
 static void on_rolled_back(struct spot_run *run, struct since *s, const struct spot_event *event)
 {
     change_step(run, s, event->time_s, event->to);
+    void_validations(run, event->to);
     for (size_t i = run->n_commit; i-- > 0;)
         if (!run->commit[i].is_void && run->commit[i].step > event->to) {
             run->commit[i].is_void = true;
@@ -219,6 +237,20 @@ static void on_resumed(struct spot_run *run, struct since *s, const struct spot_
     change_members(run, s, event->time_s, 0);
 }
 
+/* One that is declared where another stands takes its place. */
+static void on_lr_changed(struct spot_run *run, const struct spot_event *event)
+{
+    struct spot_lr_change *c;
+
+    while (run->n_lr_change && run->lr_change[run->n_lr_change - 1].after >= event->after)
+        run->n_lr_change--;
+    run->lr_change = spot_xgrow(run->lr_change, &run->cap_lr_change, run->n_lr_change + 1,
+                                sizeof(*run->lr_change));
+    c = &run->lr_change[run->n_lr_change++];
+    *c = (struct spot_lr_change){ .after = event->after, .lr = event->lr };
+    snprintf(c->schedule, sizeof(c->schedule), "%s", event->lr_schedule);
+}
+
 static void on_migrate(struct since *s, const struct spot_event *event)
 {
     s->is_pending = true;
@@ -271,6 +303,12 @@ static void on_event(struct spot_run *run, struct since *s, const struct spot_ev
         break;
     case SPOT_EVENT_RESUMED:
         on_resumed(run, s, event, heard_s);
+        break;
+    case SPOT_EVENT_VALIDATED:
+        on_validated(run, event);
+        break;
+    case SPOT_EVENT_LR_CHANGED:
+        on_lr_changed(run, event);
         break;
     case SPOT_EVENT_JOINED:
     case SPOT_EVENT_LOST:
@@ -390,6 +428,8 @@ void spot_run_release(struct spot_run *run)
     free(run->outage);
     free(run->resume_s);
     free(run->hole);
+    free(run->lr_change);
+    free(run->val);
     memset(run, 0, sizeof(*run));
 }
 
@@ -455,6 +495,23 @@ int64_t spot_run_equal_steps(const struct spot_run *run, const struct spot_run *
     }
     free(a);
     free(b);
+    return n_equal;
+}
+
+int64_t spot_run_equal_validations(const struct spot_run *run, const struct spot_run *reference,
+                                   int64_t *n)
+{
+    int64_t n_equal = 0;
+
+    *n = 0;
+    for (size_t i = 0, k = 0; i < run->n_val && k < reference->n_val;) {
+        const struct spot_validation *const a = &run->val[i], *const b = &reference->val[k];
+
+        *n += a->step == b->step;
+        n_equal += a->step == b->step && !strcmp(a->loss_hex, b->loss_hex);
+        i += a->step <= b->step;
+        k += b->step <= a->step;
+    }
     return n_equal;
 }
 

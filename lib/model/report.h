@@ -56,6 +56,20 @@ struct spot_outage {
     double from_s, to_s;
 };
 
+/* The learning rate was changed: in force in the steps above `after`. */
+struct spot_lr_change {
+    int64_t after;
+    double lr;
+    char schedule[16];
+};
+
+/* The loss of the validation data by the weights after a step. */
+struct spot_validation {
+    int64_t step;
+    double loss;
+    char loss_hex[9];
+};
+
 /* Steps that a restarted coordinator found done, by the state, of which the log does not tell. */
 struct spot_hole {
     int64_t from, to; /* above `from`, up to `to` */
@@ -80,6 +94,10 @@ struct spot_run {
     size_t n_resume, cap_resume;
     struct spot_hole *hole; /* [n_hole] */
     size_t n_hole, cap_hole;
+    struct spot_lr_change *lr_change; /* [n_lr_change], `after` ascends */
+    size_t n_lr_change, cap_lr_change;
+    struct spot_validation *val; /* [n_val], those that stand; steps ascend */
+    size_t n_val, cap_val;
     int64_t n_notice, n_kill, n_join, n_recomputed;
     int64_t n_in_flight; /* steps that were begun and are not committed */
     double member_s;     /* member-seconds */
@@ -103,6 +121,10 @@ void spot_run_ledger(const struct spot_run *run, int64_t *n_lost, int64_t *n_rep
 /* Steps whose loss has the same bits in both runs, of *n_step that stand in either. */
 int64_t spot_run_equal_steps(const struct spot_run *run, const struct spot_run *reference,
                              int64_t *n_step);
+
+/* Of the *n steps after which both runs were validated: those with the same bits. */
+int64_t spot_run_equal_validations(const struct spot_run *run, const struct spot_run *reference,
+                                   int64_t *n);
 
 /* Number, median and maximum of the pauses of a cause; from disk or not. */
 size_t spot_run_pauses(const struct spot_run *run, enum spot_cause cause, bool is_restored,

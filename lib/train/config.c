@@ -42,6 +42,78 @@ static int check_messages(const struct spot_job_config *c, struct spot_err *err)
     return 0;
 }
 
+/* --- what changes from step to step --------------------------------------- */
+
+/* As the job began. */
+static struct spot_tuning first_tuning(const struct spot_job_config *c)
+{
+    return (struct spot_tuning){ .lr = c->adamw.lr,
+                                 .weight_decay = c->adamw.weight_decay,
+                                 .schedule = c->schedule };
+}
+
+struct spot_tuning spot_job_tuning(const struct spot_job_config *c, int64_t step)
+{
+    struct spot_tuning t = first_tuning(c);
+
+    for (uint32_t i = 0; i < c->n_change && c->change[i].after < step; i++)
+        t = c->change[i];
+    return t;
+}
+
+struct spot_adamw spot_job_adamw(const struct spot_job_config *c, int64_t step)
+{
+    const struct spot_tuning t = spot_job_tuning(c, step);
+    struct spot_adamw a = c->adamw;
+
+    a.lr = spot_tuning_lr(&t, step);
+    a.weight_decay = t.weight_decay;
+    return a;
+}
+
+bool spot_job_is_tuned(const struct spot_job_config *c)
+{
+    const struct spot_tuning first = first_tuning(c);
+
+    return c->n_change || spot_tuning_is_scheduled(&first);
+}
+
+int spot_job_change(struct spot_job_config *c, const struct spot_tuning *change,
+                    struct spot_err *err)
+{
+    struct spot_tuning before;
+
+    while (c->n_change && c->change[c->n_change - 1].after >= change->after)
+        c->n_change--;
+    before = spot_job_tuning(c, INT64_MAX);
+    if (spot_tuning_equal(&before, change))
+        return 0;
+    if (c->n_change == SPOT_TUNINGS_MAX)
+        return spot_err_set(err, SPOT_EUSAGE, "a job takes %d changes of its learning rate",
+                            SPOT_TUNINGS_MAX);
+    if (spot_tuning_check(change, err))
+        return -1;
+    c->change[c->n_change++] = *change;
+    return 1;
+}
+
+static int check_tunings(const struct spot_job_config *c, struct spot_err *err)
+{
+    const struct spot_tuning first = first_tuning(c);
+    int64_t after = -1;
+
+    if (spot_tuning_check(&first, err))
+        return -1;
+    for (uint32_t i = 0; i < c->n_change; i++) {
+        if (c->change[i].after <= after)
+            return spot_err_set(err, SPOT_EUSAGE, "changes of the learning rate are out of order");
+        if (spot_tuning_check(&c->change[i], err))
+            return -1;
+        after = c->change[i].after;
+    }
+    return 0;
+}
+
 int spot_job_config_check(const struct spot_job_config *c, struct spot_err *err)
 {
     if (spot_shape_check(&c->shape, err))
@@ -55,8 +127,10 @@ int spot_job_config_check(const struct spot_job_config *c, struct spot_err *err)
                             (long long)spot_job_microbatches(c), SPOT_MICROBATCHES_MAX);
     if (c->n_step < 1)
         return spot_err_set(err, SPOT_EUSAGE, "a job has at least one step");
-    if (!isfinite(c->adamw.lr) || c->adamw.lr < 0 || !isfinite(c->clip_norm) || c->clip_norm < 0)
+    if (!isfinite(c->clip_norm) || c->clip_norm < 0)
         return spot_err_set(err, SPOT_EUSAGE, "learning rate and clip norm are at least 0");
+    if (check_tunings(c, err))
+        return -1;
     if (c->comm > SPOT_COMM_NCCL || c->reduce > SPOT_REDUCE_FAST ||
         (c->reduce == SPOT_REDUCE_FAST && c->comm != SPOT_COMM_NCCL) ||
         (c->comm == SPOT_COMM_NCCL && strncmp(c->kernel, "cuda", 4) != 0))
@@ -95,11 +169,62 @@ static void put_arch(struct spot_buf *out, const struct spot_shape *s)
     spot_put_i64(out, s->is_tied);
 }
 
+static void put_schedule(struct spot_buf *out, const struct spot_schedule *s)
+{
+    spot_put_u32(out, s->kind);
+    spot_put_i64(out, s->warmup_steps);
+    spot_put_i64(out, s->decay_steps);
+    spot_put_f64(out, s->min_lr);
+}
+
+static void get_schedule(struct spot_wire_in *in, struct spot_schedule *s)
+{
+    s->kind = spot_get_u32(in);
+    s->warmup_steps = spot_get_i64(in);
+    s->decay_steps = spot_get_i64(in);
+    s->min_lr = spot_get_f64(in);
+}
+
+static void put_change(struct spot_buf *out, const struct spot_tuning *t)
+{
+    spot_put_i64(out, t->after);
+    spot_put_f64(out, t->lr);
+    spot_put_f64(out, t->weight_decay);
+    put_schedule(out, &t->schedule);
+}
+
+static void put_tunings(struct spot_buf *out, const struct spot_job_config *c)
+{
+    put_schedule(out, &c->schedule);
+    spot_put_u32(out, c->n_change);
+    for (uint32_t i = 0; i < c->n_change; i++)
+        put_change(out, &c->change[i]);
+}
+
+static void get_tunings(struct spot_wire_in *in, struct spot_job_config *c)
+{
+    get_schedule(in, &c->schedule);
+    c->n_change = spot_get_count(in, 52);
+    if (c->n_change > SPOT_TUNINGS_MAX) {
+        in->bad = true;
+        c->n_change = 0;
+    }
+    for (uint32_t i = 0; i < c->n_change; i++) {
+        struct spot_tuning *const t = &c->change[i];
+
+        t->after = spot_get_i64(in);
+        t->lr = spot_get_f64(in);
+        t->weight_decay = spot_get_f64(in);
+        get_schedule(in, &t->schedule);
+    }
+}
+
 void spot_job_config_put(struct spot_buf *out, const struct spot_job_config *c)
 {
     put_common(out, c);
     put_arch(out, &c->shape);
     spot_put_f64(out, c->shape.norm_eps);
+    put_tunings(out, c);
 }
 
 void spot_job_config_get(struct spot_wire_in *in, struct spot_job_config *c)
@@ -127,6 +252,7 @@ void spot_job_config_get(struct spot_wire_in *in, struct spot_job_config *c)
     s->rope_theta = spot_get_f64(in);
     s->is_tied = spot_get_i64(in);
     s->norm_eps = spot_get_f64(in);
+    get_tunings(in, c);
 }
 
 /* As the engine takes it. A job of before it could be said has the usual one. */
@@ -137,9 +263,11 @@ static bool has_own_eps(const struct spot_shape *s)
     return (float)spot_shape_norm_eps(s) != (float)spot_shape_norm_eps(&usual);
 }
 
-uint64_t spot_job_id(const struct spot_job_config *config)
+/* With the first n changes. */
+static uint64_t id_with(const struct spot_job_config *config, uint32_t n_change)
 {
     struct spot_job_config c = *config;
+    const struct spot_tuning first = first_tuning(config);
     struct spot_buf out = { 0 };
     uint64_t id;
 
@@ -150,7 +278,29 @@ uint64_t spot_job_id(const struct spot_job_config *config)
         put_arch(&out, &c.shape);
     if (has_own_eps(&c.shape))
         spot_put_f64(&out, (double)(float)c.shape.norm_eps);
+    if (spot_tuning_is_scheduled(&first))
+        put_schedule(&out, &c.schedule);
+    for (uint32_t i = 0; i < n_change; i++)
+        put_change(&out, &c.change[i]);
     id = spot_hash64(out.data, out.n);
     spot_buf_release(&out);
     return id ? id : 1;
+}
+
+uint64_t spot_job_id(const struct spot_job_config *config)
+{
+    return id_with(config, 0);
+}
+
+uint64_t spot_job_path_id(const struct spot_job_config *config)
+{
+    return id_with(config, config->n_change);
+}
+
+int64_t spot_job_shared_steps(const struct spot_job_config *config, uint64_t path_id)
+{
+    for (uint32_t n = config->n_change + 1; n-- > 0;)
+        if (id_with(config, n) == path_id)
+            return n < config->n_change ? config->change[n].after : INT64_MAX;
+    return -1;
 }

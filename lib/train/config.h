@@ -9,12 +9,13 @@
 #include "common/err.h"
 #include "engine/stage.h"
 #include "shard/arena.h"
+#include "train/schedule.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-enum { SPOT_KERNEL_NAME_MAX = 64, SPOT_MICROBATCHES_MAX = 4096 };
+enum { SPOT_KERNEL_NAME_MAX = 64, SPOT_MICROBATCHES_MAX = 4096, SPOT_TUNINGS_MAX = 64 };
 
 enum spot_job_comm { SPOT_COMM_SOCKETS, SPOT_COMM_NCCL };
 enum spot_job_reduce { SPOT_REDUCE_EXACT, SPOT_REDUCE_FAST };
@@ -24,10 +25,13 @@ struct spot_job_config {
     int64_t micro_batch;  /* b, sequences computed at once */
     int64_t global_batch; /* sequences of a step; a multiple of b */
     int64_t n_step;
-    uint64_t seed;      /* of the initial weights and the sample order */
-    uint64_t data_xxh3; /* of the corpus */
-    uint64_t init_xxh3; /* of the weights that it starts from; 0: drawn under the seed */
-    struct spot_adamw adamw;
+    uint64_t seed;           /* of the initial weights and the sample order */
+    uint64_t data_xxh3;      /* of the corpus */
+    uint64_t init_xxh3;      /* of the weights that it starts from; 0: drawn under the seed */
+    struct spot_adamw adamw; /* as the job began */
+    struct spot_schedule schedule;
+    struct spot_tuning change[SPOT_TUNINGS_MAX]; /* [n_change], declared since, `after` ascends */
+    uint32_t n_change;
     double clip_norm; /* of the global gradient; 0: none */
     uint32_t comm;    /* enum spot_job_comm: how members exchange; changes no bit */
     uint32_t reduce;  /* enum spot_job_reduce: how replicas add up */
@@ -40,8 +44,25 @@ int64_t spot_job_microbatches(const struct spot_job_config *config);
 /* Refuse what cannot run. Returns 0, or -1 with *err (SPOT_EUSAGE or SPOT_EDATA). */
 int spot_job_config_check(const struct spot_job_config *config, struct spot_err *err);
 
-/* Names the trajectory: everything but the number of steps and the transport. */
+/* What is in force in a step >= 1, and the update of that step. */
+struct spot_tuning spot_job_tuning(const struct spot_job_config *config, int64_t step);
+struct spot_adamw spot_job_adamw(const struct spot_job_config *config, int64_t step);
+/* Is the learning rate, or what goes with it, another one in any step? */
+bool spot_job_is_tuned(const struct spot_job_config *config);
+
+/* Declare a change of what is in force after step `change->after`, in place of one that no step has
+ * seen. Returns 1, 0 where it changes nothing, or -1 with *err (SPOT_EUSAGE). */
+int spot_job_change(struct spot_job_config *config, const struct spot_tuning *change,
+                    struct spot_err *err);
+
+/* Names the trajectory: everything but the number of steps and the transport. The first is that of
+ * the job as it began, which its durable state carries; the second goes by the changes since. */
 uint64_t spot_job_id(const struct spot_job_config *config);
+uint64_t spot_job_path_id(const struct spot_job_config *config);
+
+/* Up to which step a trajectory of the second kind is this job's, INT64_MAX where it is this one;
+ * -1: of another job. */
+int64_t spot_job_shared_steps(const struct spot_job_config *config, uint64_t path_id);
 
 void spot_job_config_put(struct spot_buf *out, const struct spot_job_config *config);
 void spot_job_config_get(struct spot_wire_in *in, struct spot_job_config *config);

@@ -24,6 +24,8 @@ struct spot_progress {
     const char *address; /* where */
     bool knows_loss;
     float loss;
+    bool knows_val_loss;
+    float val_loss;
     struct spot_grid grid;
     double step_s;
 };
@@ -32,16 +34,19 @@ struct spot_coordinator_options {
     struct spot_job_config config; /* kernel may be "auto"; data_xxh3 is filled in */
     const char *const *data;       /* [n_data], corpus, "-" for stdin */
     size_t n_data;
-    int token_byte;        /* of it, see text/corpus.h */
-    const char *load;      /* weights to start from, NULL for none */
-    struct spot_bpe *bpe;  /* NULL: data are tokens; else text for this tokenizer */
-    const char *tokenizer; /* where that came from */
-    const char *listen;    /* NULL: a private Unix socket */
-    const char *key_file;  /* TLS with this key, on every connection; NULL: none */
-    uint64_t n_local;      /* worker processes to start and keep */
-    uint64_t n_thread;     /* of each local worker */
-    int recompute;         /* enum spot_recompute, of each local worker */
-    struct spot_grid grid; /* wanted grid; zeros: not given */
+    const char *const *val_data; /* [n_val_data], of the same kind: whose loss is told */
+    size_t n_val_data;
+    int64_t val_every, val_batches; /* every so many steps, over so many global batches of it */
+    int token_byte;                 /* of it, see text/corpus.h */
+    const char *load;               /* weights to start from, NULL for none */
+    struct spot_bpe *bpe;           /* NULL: data are tokens; else text for this tokenizer */
+    const char *tokenizer;          /* where that came from */
+    const char *listen;             /* NULL: a private Unix socket */
+    const char *key_file;           /* TLS with this key, on every connection; NULL: none */
+    uint64_t n_local;               /* worker processes to start and keep */
+    uint64_t n_thread;              /* of each local worker */
+    int recompute;                  /* enum spot_recompute, of each local worker */
+    struct spot_grid grid;          /* wanted grid; zeros: not given */
     /* of the microbatches of a step over the pipelines */
     struct spot_shares_policy shares;
     const char *old_plan_hint; /* told who gives a plan that is too old: how it is taken; NULL */
@@ -53,6 +58,8 @@ struct spot_coordinator_options {
                                              is made durable, and its result is the last step */
     double price_usd_per_h;               /* of one member; 0: not known */
     double budget_usd; /* stop with the state safe when so much is spent; 0: no limit */
+    const struct spot_tuning *change; /* declared for the steps from here on, `after` is filled in;
+                                         NULL: none. Wants `resume` */
     bool resume;
     bool no_buddies;   /* do not mirror stages that one failure domain could take */
     double ahead_byte; /* a member that needs as much for a new grid gets it ahead of that; < 0:

@@ -18,6 +18,11 @@ enum { DATA_MAX = 65536, VALUE_MAX = 96 };
         .key = #member, .type = type_, .offset = offsetof(struct spot_job_note, member), \
         .unit = unit_, .min = min_, .max = max_, .required = true                        \
     }
+#define LATER(member, type_, unit_, max_)                                                \
+    {                                                                                    \
+        .key = #member, .type = type_, .offset = offsetof(struct spot_job_note, member), \
+        .unit = unit_, .max = max_                                                       \
+    }
 #define COUNT(member, least) KEY(member, SPOT_F_INT, "1", least, 1 << 30)
 #define REAL(member, most)   KEY(member, SPOT_F_REAL, "1", 0, most)
 #define TEXT(member)         KEY(member, SPOT_F_STR, NULL, 0, 0)
@@ -44,9 +49,15 @@ const struct spot_field spot_job_note_field[] = {
     REAL(beta2, 1e9),
     REAL(weight_decay, 1e9),
     REAL(clip, 1e9),
+    LATER(lr_schedule, SPOT_F_STR, NULL, 0),
+    LATER(warmup_steps, SPOT_F_INT, "1", 1e12),
+    LATER(decay_steps, SPOT_F_INT, "1", 1e12),
+    LATER(min_lr, SPOT_F_REAL, "1", 1e9),
     TEXT(kernel),
     TEXT(reduce),
     KEY(steps, SPOT_F_INT, "1", 1, 1e12),
+    LATER(val_every, SPOT_F_INT, "1", 1e12),
+    LATER(val_batches, SPOT_F_INT, "1", 1e9),
     TEXT(tokens),
     TEXT(tokenizer),
     TEXT(load),
@@ -54,8 +65,27 @@ const struct spot_field spot_job_note_field[] = {
     HEX(load_xxh3),
     { 0 },
 };
+
+/* One of `changes`. */
+struct change_note {
+    int64_t after, warmup_steps, decay_steps;
+    double lr, weight_decay, min_lr;
+    const char *lr_schedule;
+};
+#define OF_CHANGE(member, type_, unit_, max_)                                          \
+    {                                                                                  \
+        .key = #member, .type = type_, .offset = offsetof(struct change_note, member), \
+        .unit = unit_, .max = max_, .required = true                                   \
+    }
+static const struct spot_field change_field[] = {
+    OF_CHANGE(after, SPOT_F_INT, "1", 1e12),        OF_CHANGE(lr, SPOT_F_REAL, "1", 1e9),
+    OF_CHANGE(weight_decay, SPOT_F_REAL, "1", 1e9), OF_CHANGE(lr_schedule, SPOT_F_STR, NULL, 0),
+    OF_CHANGE(warmup_steps, SPOT_F_INT, "1", 1e12), OF_CHANGE(decay_steps, SPOT_F_INT, "1", 1e12),
+    OF_CHANGE(min_lr, SPOT_F_REAL, "1", 1e9),       { 0 },
+};
 const struct spot_doc_part spot_job_note_part[] = {
     { "", spot_job_note_field, .required = true },
+    { "changes[]", change_field, .n_max = SPOT_TUNINGS_MAX },
     { 0 },
 };
 
@@ -69,6 +99,49 @@ static char *path_in(const char *dir)
 }
 
 /* --- reading -------------------------------------------------------------- */
+
+static int read_change(struct spot_job_note *note, const json_t *item, struct spot_err *err)
+{
+    struct change_note n = { 0 };
+    char at[32];
+    int kind;
+
+    snprintf(at, sizeof(at), "/changes/%zu", note->n_change);
+    if (spot_json_read_fields(&note->doc, item, at, change_field, &n, err))
+        return -1;
+    kind = spot_lr_schedule_find(n.lr_schedule);
+    if (kind < 0)
+        return spot_json_fail(&note->doc, at, err, "expected a schedule, got '%s'", n.lr_schedule);
+    note->change[note->n_change++] =
+        (struct spot_tuning){ .after = n.after,
+                              .lr = n.lr,
+                              .weight_decay = n.weight_decay,
+                              .schedule = { (uint32_t)kind, n.warmup_steps, n.decay_steps,
+                                            n.min_lr } };
+    return 0;
+}
+
+/* A note of before there were schedules has none. */
+static int read_tunings(struct spot_job_note *note, struct spot_err *err)
+{
+    const json_t *changes = NULL, *item;
+    size_t i;
+
+    if (!note->lr_schedule)
+        note->lr_schedule = "constant";
+    if (spot_lr_schedule_find(note->lr_schedule) < 0)
+        return spot_json_fail(&note->doc, "/lr_schedule", err, "expected a schedule, got '%s'",
+                              note->lr_schedule);
+    if (spot_json_array(&note->doc, note->doc.root, "", "changes", false, SPOT_TUNINGS_MAX,
+                        &changes, err))
+        return -1;
+    json_array_foreach(changes, i, item)
+    {
+        if (read_change(note, item, err))
+            return -1;
+    }
+    return 0;
+}
 
 static int read_note(struct spot_job_note *note, struct spot_err *err)
 {
@@ -84,6 +157,16 @@ static int read_note(struct spot_job_note *note, struct spot_err *err)
         if (!json_is_string(item))
             return spot_json_fail(&note->doc, "/data", err, "expected paths");
     }
+    if (spot_json_array(&note->doc, note->doc.root, "", "val_data", false, DATA_MAX,
+                        &note->val_data, err))
+        return -1;
+    json_array_foreach(note->val_data, i, item)
+    {
+        if (!json_is_string(item))
+            return spot_json_fail(&note->doc, "/val_data", err, "expected paths");
+    }
+    if (read_tunings(note, err))
+        return -1;
     return 1;
 }
 
@@ -142,6 +225,10 @@ static void fill(struct spot_job_note *note, const struct spot_job_config *c, st
         .beta2 = c->adamw.beta2,
         .weight_decay = c->adamw.weight_decay,
         .clip = c->clip_norm,
+        .lr_schedule = spot_lr_schedule_name(c->schedule.kind),
+        .warmup_steps = c->schedule.warmup_steps,
+        .decay_steps = c->schedule.decay_steps,
+        .min_lr = c->schedule.min_lr,
         .tied = s->is_tied != 0,
         .arch = spot_arch_name((int)s->arch),
         .kernel = c->kernel,
@@ -160,14 +247,34 @@ static char *absolute(const char *path)
     return whole ? whole : path ? spot_xstrdup(path) : NULL;
 }
 
-static void put_data(struct spot_jw *jw, const struct spot_coordinator_options *o)
+static void put_paths(struct spot_jw *jw, const char *key, const char *const *paths, size_t n)
 {
-    spot_jw_array(jw, "data");
-    for (size_t i = 0; i < o->n_data; i++) {
-        char *const path = absolute(o->data[i]);
+    spot_jw_array(jw, key);
+    for (size_t i = 0; i < n; i++) {
+        char *const path = absolute(paths[i]);
 
         spot_jw_str(jw, NULL, path);
         free(path);
+    }
+    spot_jw_end(jw);
+}
+
+static void put_changes(struct spot_jw *jw, const struct spot_job_config *c)
+{
+    spot_jw_array(jw, "changes");
+    for (uint32_t i = 0; i < c->n_change; i++) {
+        const struct spot_tuning *const t = &c->change[i];
+        const struct change_note n = { .after = t->after,
+                                       .lr = t->lr,
+                                       .weight_decay = t->weight_decay,
+                                       .lr_schedule = spot_lr_schedule_name(t->schedule.kind),
+                                       .warmup_steps = t->schedule.warmup_steps,
+                                       .decay_steps = t->schedule.decay_steps,
+                                       .min_lr = t->schedule.min_lr };
+
+        spot_jw_object(jw, NULL);
+        spot_jw_fields(jw, change_field, &n);
+        spot_jw_end(jw);
     }
     spot_jw_end(jw);
 }
@@ -187,13 +294,18 @@ int spot_job_note_write(const char *dir, const struct spot_job_config *config,
     note.tokens = o->bpe || o->token_byte == 1 ? "bytes" : o->token_byte == 2 ? "u16" : "u32";
     note.tokenizer = tokenizer ? tokenizer : "";
     note.load = load ? load : "";
+    note.val_every = o->val_every;
+    note.val_batches = o->val_batches;
     rc = spot_out_open(&out, path, err);
     if (!rc) {
         spot_jw_init(&jw, out.file, true);
         spot_jw_object(&jw, NULL);
         spot_jw_str(&jw, "schema", "spot.training/1");
         spot_jw_fields(&jw, spot_job_note_field, &note);
-        put_data(&jw, o);
+        put_paths(&jw, "data", o->data, o->n_data);
+        put_paths(&jw, "val_data", o->val_data, o->n_val_data);
+        if (config->n_change)
+            put_changes(&jw, config);
         spot_jw_end(&jw);
         rc = spot_out_finish(&out, spot_jw_close(&jw, err), err);
     }
@@ -244,7 +356,7 @@ void spot_job_note_differences(const char *dir, const struct spot_job_config *co
         const bool is_hash = strstr(f->key, "_xxh3") != NULL;
         char a[VALUE_MAX], b[VALUE_MAX], name[SPOT_JOB_NOTE_KEY_MAX];
 
-        if (!strcmp(f->key, "steps") ||
+        if (!strcmp(f->key, "steps") || !strncmp(f->key, "val_", 4) ||
             (f->type == SPOT_F_STR && !*(const char **)((char *)&here + f->offset)))
             continue; /* no part of what the job is */
         value_text(f, &here, a);

@@ -23,16 +23,19 @@ enum { SPOT_JOB_NOTE_KEY_MAX = 32 };
 struct spot_job_note {
     int64_t layers, width, heads, seq, vocab, shards, kv_heads, ffn, micro_batch, global_batch;
     int64_t steps;
-    double rope_theta, norm_eps, lr, beta1, beta2, weight_decay, clip;
+    int64_t warmup_steps, decay_steps, val_every, val_batches;
+    double rope_theta, norm_eps, lr, beta1, beta2, weight_decay, clip, min_lr;
     bool tied;
-    const char *arch, *kernel, *reduce, *tokens, *tokenizer, *load;
-    const char *seed;                  /* decimal: JSON's numbers have no 64 bits */
-    const char *data_xxh3, *load_xxh3; /* 16 hex digits; zeros: not loaded */
-    struct spot_json_doc doc;          /* what holds the text */
-    const json_t *data;                /* paths */
+    const char *arch, *kernel, *reduce, *tokens, *tokenizer, *load, *lr_schedule;
+    const char *seed;                            /* decimal: JSON's numbers have no 64 bits */
+    const char *data_xxh3, *load_xxh3;           /* 16 hex digits; zeros: not loaded */
+    struct spot_json_doc doc;                    /* what holds the text */
+    const json_t *data, *val_data;               /* paths; NULL for the second: none */
+    struct spot_tuning change[SPOT_TUNINGS_MAX]; /* [n_change], declared since it began */
+    size_t n_change;
 };
 
-extern const struct spot_field spot_job_note_field[]; /* all but data */
+extern const struct spot_field spot_job_note_field[]; /* all but data and changes */
 extern const struct spot_doc_part spot_job_note_part[];
 
 /* Returns 1, 0 where there is none, -1 with *err (SPOT_EDATA, SPOT_ESYS). */

@@ -132,7 +132,7 @@ static int backward(struct flow *f, int64_t i, struct spot_err *err)
     return 0;
 }
 
-/* Forwards until the stages behind are busy. */
+/* Forwards until the stages behind are busy, or all there are. */
 static int warm_up(struct flow *f, int64_t n, struct spot_err *err)
 {
     for (int64_t i = 0; i < n; i++)
@@ -170,6 +170,7 @@ static void take_host(struct flow *f)
     f->din = spot_xcalloc(f->n_elem, sizeof(float));
 }
 
+/* With the sums that the backwards fill, or NULL: forwards alone. */
 static int compute(const struct spot_pipeline *pl, int64_t step, const uint32_t *token,
                    double *loss, struct spot_pipeline_times *times, struct spot_sums *sums,
                    struct spot_err *err)
@@ -191,7 +192,7 @@ static int compute(const struct spot_pipeline *pl, int64_t step, const uint32_t 
     } else {
         take_host(&f);
     }
-    rc = run_1f1b(&f, err);
+    rc = sums ? run_1f1b(&f, err) : warm_up(&f, f.n, err);
     free(f.in);
     free(f.out);
     free(f.dout);
@@ -222,4 +223,13 @@ int spot_pipeline_step(const struct spot_pipeline *pl, int64_t step, const uint3
     if (spot_form_replicas(pl->form) > 1)
         times->reduce_s = spot_clock_s() - start_s;
     return rc;
+}
+
+int spot_pipeline_validate(const struct spot_pipeline *pl, int64_t step, const uint32_t *token,
+                           double *loss, struct spot_err *err)
+{
+    struct spot_pipeline_times times = { 0 };
+
+    spot_stage_begin(pl->stage);
+    return compute(pl, step, token, loss, &times, NULL, err);
 }

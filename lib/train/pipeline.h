@@ -45,6 +45,11 @@ int spot_pipeline_slots(const struct spot_form *form, uint32_t d, uint32_t p);
 int spot_pipeline_step(const struct spot_pipeline *pl, int64_t step, const uint32_t *token,
                        double *loss, struct spot_pipeline_times *times, struct spot_err *err);
 
+/* Forward alone of the same microbatches: the losses of the weights as they are. Nothing that a
+ * step uses is touched; otherwise as above. */
+int spot_pipeline_validate(const struct spot_pipeline *pl, int64_t step, const uint32_t *token,
+                           double *loss, struct spot_err *err);
+
 #ifdef __cplusplus
 }
 #endif

@@ -7,8 +7,9 @@
  *   REPORT   held bundles
  *   FORM     form.h
  *   ROUND    tag: step; u32 tokens of this member's microbatches, if any
+ *   VALIDATE tag: step; as ROUND, of the validation data; its VOTE has losses alone
  *   VOTE     tag: step; times, losses, norms: worker_step.c
- *   COMMIT   tag: step; f64 gradient scale
+ *   COMMIT   tag: step; f64 gradient scale, learning rate, weight decay of the step
  *   FAILED   tag 1: cannot mirror a stage
  */
 #ifndef SPOT_TRAIN_TRAIN_PROTOCOL_H
@@ -30,11 +31,12 @@ enum spot_train_message {
     SPOT_MSG_PROBED = 9,   /* answer to PROBE; tag: bytes; lists of f64 seconds: p2p, sums */
 
     /* coordinator to worker */
-    SPOT_MSG_RESTORE = 36, /* tag: bundle; bytes of bundle_io.h, from durable storage */
-    SPOT_MSG_REDO = 39,    /* tag: step; tensors whose exponent was too large */
-    SPOT_MSG_SAVE = 40,    /* tag: step; bundles to send as SNAPSHOT */
-    SPOT_MSG_PROBE = 41,   /* tag: bytes; u32 how often: measure messages of this size */
-    SPOT_MSG_HAND = 44,    /* tag: so many handovers of the form are in force from this step on */
+    SPOT_MSG_RESTORE = 36,  /* tag: bundle; bytes of bundle_io.h, from durable storage */
+    SPOT_MSG_REDO = 39,     /* tag: step; tensors whose exponent was too large */
+    SPOT_MSG_SAVE = 40,     /* tag: step; bundles to send as SNAPSHOT */
+    SPOT_MSG_PROBE = 41,    /* tag: bytes; u32 how often: measure messages of this size */
+    SPOT_MSG_VALIDATE = 48, /* tag: step; tokens: forward alone, before that step */
+    SPOT_MSG_HAND = 44,     /* tag: so many handovers of the form are in force from this step on */
 
     /* worker to worker */
     SPOT_MSG_FORWARD = 65,  /* tag: step and microbatch; activations */

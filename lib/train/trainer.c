@@ -172,6 +172,8 @@ static int open_job(struct spot_trainer *c, struct spot_err *err)
         spot_sampler_init(&c->sampler, &c->corpus, c->config.shape.seq, c->config.seed, err))
         return -1;
     c->config.data_xxh3 = c->corpus.xxh3;
+    if (spot_trainer_open_val(c, err))
+        return -1;
     if (o->load) {
         c->weights = spot_weights_open(o->load, &c->config.shape, err);
         if (!c->weights)
@@ -197,6 +199,51 @@ static int tell_differences(const struct spot_trainer *c, struct spot_err *err)
     return !*what ? -1
                   : spot_err_set(err, SPOT_EUSAGE, "'%s' holds the state of another job: %s",
                                  c->options->state, what);
+}
+
+/* What is declared holds from where log and state stand; what a worker of the job as it was holds
+ * beyond that is no state of this one. */
+static int settle_change(struct spot_trainer *c, struct spot_err *err)
+{
+    struct spot_tuning change;
+
+    if (!c->options->change)
+        return 0;
+    change = *c->options->change;
+    change.after = c->machine->round;
+    return spot_job_change(&c->config, &change, err) < 0 ? -1 : 0;
+}
+
+static int log_change(struct spot_trainer *c, const struct spot_tuning *t, struct spot_err *err)
+{
+    struct spot_jw *jw =
+        spot_journal_begin(c->journal, "lr_changed", c->machine->epoch, c->machine->round);
+
+    if (jw) {
+        spot_jw_int(jw, "after", t->after);
+        spot_jw_real(jw, "lr", t->lr);
+        spot_jw_str(jw, "lr_schedule", spot_lr_schedule_name(t->schedule.kind));
+        spot_jw_int(jw, "warmup_steps", t->schedule.warmup_steps);
+        spot_jw_int(jw, "decay_steps", t->schedule.decay_steps);
+        spot_jw_real(jw, "min_lr", t->schedule.min_lr);
+        spot_jw_real(jw, "weight_decay", t->weight_decay);
+    }
+    return spot_journal_end(c->journal, err);
+}
+
+/* What is declared now, and what the log does not have: a coordinator before this one was killed
+ * between the note and the log, or the log is a new one. */
+static int log_changes(struct spot_trainer *c, struct spot_err *err)
+{
+    const int64_t here = c->options->change ? c->machine->round : INT64_MAX;
+    struct spot_tuning now = spot_job_tuning(&c->config, INT64_MAX);
+
+    for (uint32_t i = 0; i < c->config.n_change; i++)
+        if (c->config.change[i].after > c->journal->tuned_after &&
+            c->config.change[i].after < here && log_change(c, &c->config.change[i], err))
+            return -1;
+    now.after = here;
+    return c->options->change ? log_change(c, &now, err) : 0;
 }
 
 /* What the job is, for who goes on with it. */
@@ -264,6 +311,7 @@ static int open_group(struct spot_trainer *c, struct spot_err *err)
                             (long long)c->config.n_step, (long long)step);
     c->view = spot_group_add_view(c->group, step > 0 ? step : 0);
     c->machine = spot_view_machine(c->view);
+    spot_trainer_recall_val(c);
     return 0;
 }
 
@@ -317,6 +365,7 @@ static void release(struct spot_trainer *c)
     spot_form_release(&c->form);
     spot_store_close(c->store);
     spot_corpus_release(&c->corpus);
+    spot_corpus_release(&c->val.corpus);
     spot_weights_close(c->weights);
     spot_model_dir_close(c->model_dir);
 }
@@ -439,7 +488,8 @@ int spot_coordinator_run(const struct spot_coordinator_options *options,
         /* the state is locked first: who may not have it must not touch another job's socket or
          * log */
         if (!check_save(&c, err) && !open_state(&c, err) && !open_group(&c, err) &&
-            !note_job(&c, err) && !open_plan(&c, err) && !log_resumed(&c, err))
+            !settle_change(&c, err) && !note_job(&c, err) && !open_plan(&c, err) &&
+            !log_resumed(&c, err) && !log_changes(&c, err))
             rc = serve(&c, result, err);
         if (rc && spot_group_stops() && err->sys_errno == EINTR)
             tell_stopped(&c, err); /* the wish cut a call short that waited for somebody else */

@@ -333,6 +333,7 @@ static int log_step_change(struct spot_trainer *c, int64_t from, int64_t to, str
     if (from == to)
         return 0;
     c->knows_loss = false;
+    spot_trainer_void_val(c, to);
     return to < from ? log_rollback(c, from, to, err) : log_restored(c, from, to, err);
 }
 

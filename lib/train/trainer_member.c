@@ -19,8 +19,8 @@ bool spot_trainer_is_aside(const struct spot_trainer *c, uint32_t id)
     return spot_peer_is_aside(spot_group_find(c->group, id));
 }
 
-/* What a member holds: count, then bundle and step of each. */
-static int take_held(const struct spot_trainer *c, struct spot_trainer_member *who,
+/* What a member holds: count, then bundle and step of each, which counts up to a step. */
+static int take_held(const struct spot_trainer *c, struct spot_trainer_member *who, int64_t until,
                      struct spot_wire_in *in)
 {
     const uint32_t n = spot_get_count(in, 12);
@@ -33,14 +33,14 @@ static int take_held(const struct spot_trainer *c, struct spot_trainer_member *w
 
         if (in->bad || bundle >= (uint32_t)c->n_bundle || step < 0)
             return 1;
-        who->held[bundle] = step;
+        who->held[bundle] = step > until ? -1 : step;
     }
     return in->bad;
 }
 
 int spot_trainer_report(void *job, struct spot_peer *peer, struct spot_wire_in *in)
 {
-    return take_held(job, spot_peer_data(peer), in);
+    return take_held(job, spot_peer_data(peer), INT64_MAX, in);
 }
 
 static void add_member(const struct spot_trainer *c, struct spot_peer *peer)
@@ -81,8 +81,8 @@ int spot_trainer_accept(void *job, struct spot_peer *peer, bool was_ours, struct
     if (!spot_peer_data(peer))
         add_member(c, peer);
     who = spot_peer_data(peer);
-    who->keeps = of_job == c->job && (was_ours || c->options->resume);
-    if (!who->keeps || !take_held(c, who, in))
+    who->keeps = spot_job_shared_steps(&c->config, of_job) >= 0 && (was_ours || c->options->resume);
+    if (!who->keeps || !take_held(c, who, spot_job_shared_steps(&c->config, of_job), in))
         return 0;
     snprintf(why, n, "the inventory makes no sense");
     return 1;

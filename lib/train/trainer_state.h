@@ -43,6 +43,17 @@ struct spot_trainer_vote {
     bool is_in;
 };
 
+/* The loss of the validation data, see trainer_validate.c. */
+struct spot_trainer_val {
+    struct spot_corpus corpus;
+    struct spot_sampler sampler;
+    int64_t step; /* of the newest weights whose loss is known, -1 */
+    float loss;
+    int64_t batch; /* that is computed, -1: none */
+    double sum;    /* of the microbatches before */
+    double began_s;
+};
+
 struct spot_trainer {
     const struct spot_coordinator_options *options;
     struct spot_group_options group_options;
@@ -59,6 +70,7 @@ struct spot_trainer {
     struct spot_model_dir *model_dir; /* where the result goes; NULL: a file, or nowhere */
     struct spot_corpus corpus;
     struct spot_sampler sampler;
+    struct spot_trainer_val val;
     struct spot_store *store;
 
     struct spot_grid want; /* from --grid or the newest plan; 0: as members allow */
@@ -172,7 +184,23 @@ void spot_trainer_note_pace(struct spot_trainer *c, uint32_t id, double work_s);
 void spot_trainer_choose_split(struct spot_trainer *c);
 bool spot_trainer_split_drifts(struct spot_trainer *c);
 
-/* trainer_step.c */
+/* trainer_validate.c: the validation data, if there are any; and what is known of their loss. */
+int spot_trainer_open_val(struct spot_trainer *c, struct spot_err *err);
+void spot_trainer_recall_val(struct spot_trainer *c);
+/* The state goes back to a step: what was told of those above is void. */
+void spot_trainer_void_val(struct spot_trainer *c, int64_t step);
+/* Between two steps: is the loss to be told of the weights as they are? Then the next batch is
+ * begun; and it has been computed. Return 0, or -1 with *err. */
+bool spot_trainer_val_is_due(const struct spot_trainer *c);
+int spot_trainer_validate(struct spot_trainer *c, struct spot_err *err);
+int spot_trainer_validated(struct spot_trainer *c, struct spot_err *err);
+
+/* trainer_step.c: give each active member the tokens of its microbatches, as `read` has those of
+ * sequence k of microbatch j, with this order. */
+typedef int spot_trainer_read(const struct spot_trainer *c, int64_t j, int64_t k, uint32_t *token,
+                              struct spot_err *err);
+int spot_trainer_send_tokens(struct spot_trainer *c, uint32_t order, spot_trainer_read *read,
+                             struct spot_err *err);
 int spot_trainer_begin(void *job, struct spot_view *view, struct spot_err *err);
 int spot_trainer_take_vote(void *job, struct spot_view *view, struct spot_peer *peer, int64_t step,
                            struct spot_wire_in *in, struct spot_err *err);

@@ -12,6 +12,14 @@ static double token_rate(const struct spot_trainer *c)
     return c->step_s > 0 ? (double)(c->config.global_batch * c->config.shape.seq) / c->step_s : 0;
 }
 
+/* Of the step that is computed; of the last one when all are done. */
+static double lr_now(const struct spot_trainer *c)
+{
+    const int64_t next = c->machine->round + 1;
+
+    return spot_job_adamw(&c->config, next < c->config.n_step ? next : c->config.n_step).lr;
+}
+
 void spot_trainer_status(void *job, struct spot_jw *jw)
 {
     const struct spot_trainer *const c = job;
@@ -20,6 +28,11 @@ void spot_trainer_status(void *job, struct spot_jw *jw)
     spot_jw_int(jw, "durable_step", spot_store_newest(c->store));
     if (c->knows_loss)
         spot_jw_real(jw, "loss", (double)c->last_loss);
+    if (c->val.step >= 0) {
+        spot_jw_real(jw, "val_loss", (double)c->val.loss);
+        spot_jw_int(jw, "val_step", c->val.step);
+    }
+    spot_jw_real(jw, "lr", lr_now(c));
     spot_jw_int(jw, "D", c->form.D);
     spot_jw_int(jw, "P", c->form.P);
     spot_jw_int(jw, "M", c->form.M);
@@ -60,6 +73,8 @@ void spot_trainer_show_progress(struct spot_trainer *c)
                                .n_member = spot_group_members(c->group),
                                .knows_loss = c->knows_loss,
                                .loss = c->last_loss,
+                               .knows_val_loss = c->val.step >= 0,
+                               .val_loss = c->val.loss,
                                .grid = { c->form.D, c->form.P, c->form.M },
                                .step_s = c->step_s };
     char address[SPOT_ADDRESS_MAX + 8];

@@ -15,9 +15,17 @@ static int64_t sample_of(const struct spot_trainer *c, int64_t step, int64_t j, 
     return (step * c->n_microbatch + j) * c->config.micro_batch + k;
 }
 
+static int read_sample(const struct spot_trainer *c, int64_t j, int64_t k, uint32_t *token,
+                       struct spot_err *err)
+{
+    const int64_t q = sample_of(c, c->machine->round, j, k);
+
+    return spot_sampler_read(&c->sampler, spot_sampler_sequence(&c->sampler, q), token, err);
+}
+
 /* The tokens of pipeline d: T + 1 of each sequence of each of its microbatches. */
-static int put_tokens(const struct spot_trainer *c, uint32_t d, struct spot_buf *out,
-                      struct spot_err *err)
+static int put_tokens(const struct spot_trainer *c, uint32_t d, spot_trainer_read *read,
+                      struct spot_buf *out, struct spot_err *err)
 {
     const size_t n_byte = ((size_t)c->config.shape.seq + 1) * sizeof(uint32_t);
     int64_t begin, end;
@@ -31,10 +39,9 @@ static int put_tokens(const struct spot_trainer *c, uint32_t d, struct spot_buf 
     }
     for (int64_t j = begin; j < end; j++)
         for (int64_t k = 0; k < c->config.micro_batch; k++) {
-            const int64_t q = sample_of(c, c->machine->round, j, k);
             uint32_t *const token = (uint32_t *)(void *)spot_buf_more(out, n_byte);
 
-            if (spot_sampler_read(&c->sampler, spot_sampler_sequence(&c->sampler, q), token, err))
+            if (read(c, j, k, token, err))
                 return -1;
             out->n += n_byte;
         }
@@ -58,21 +65,11 @@ static int log_step(struct spot_trainer *c, struct spot_err *err)
 }
 
 /* Active members get their tokens; one that only mirrors, or reads none, gets an empty step. */
-static int send_step(struct spot_trainer *c, struct spot_err *err)
+static void send_all(struct spot_trainer *c, uint32_t order, const struct spot_buf *token)
 {
     const struct spot_form *f = &c->form;
-    struct spot_buf *token = spot_xcalloc(f->D, sizeof(*token));
-    const double start_s = spot_clock_s();
-    int rc = log_step(c, err);
 
-    for (uint32_t d = 0; !rc && d < f->D; d++)
-        rc = put_tokens(c, d, &token[d], err);
-    if (!rc)
-        keep_still(c, token);
-    c->read_s = spot_clock_s() - start_s;
-    memset(c->vote, 0, (size_t)c->n_bundle * sizeof(*c->vote));
-    c->compute_s = 0;
-    for (size_t i = 0; !rc && i < c->machine->n_member; i++) {
+    for (size_t i = 0; i < c->machine->n_member; i++) {
         const uint32_t id = c->machine->member[i].id;
         const int64_t position = spot_form_position(f, id);
         const struct spot_form_place at = spot_form_place(f, position < 0 ? 0 : position);
@@ -82,13 +79,40 @@ static int send_step(struct spot_trainer *c, struct spot_err *err)
         if (c->machine->member[i].role != SPOT_ROLE_ACTIVE)
             continue;
         spot_peer_ask(who->peer);
-        spot_peer_send(who->peer, SPOT_MSG_ROUND, (uint64_t)c->machine->round,
+        spot_peer_send(who->peer, order, (uint64_t)c->machine->round,
                        reads ? token[at.d].data : NULL, reads ? token[at.d].n : 0);
+    }
+}
+
+int spot_trainer_send_tokens(struct spot_trainer *c, uint32_t order, spot_trainer_read *read,
+                             struct spot_err *err)
+{
+    const struct spot_form *f = &c->form;
+    struct spot_buf *token = spot_xcalloc(f->D, sizeof(*token));
+    int rc = 0;
+
+    for (uint32_t d = 0; !rc && d < f->D; d++)
+        rc = put_tokens(c, d, read, &token[d], err);
+    if (!rc) {
+        keep_still(c, token);
+        send_all(c, order, token);
     }
     for (uint32_t d = 0; d < f->D; d++)
         spot_buf_release(&token[d]);
     free(token);
     return rc;
+}
+
+static int send_step(struct spot_trainer *c, struct spot_err *err)
+{
+    const double start_s = spot_clock_s();
+
+    memset(c->vote, 0, (size_t)c->n_bundle * sizeof(*c->vote));
+    c->compute_s = 0;
+    if (log_step(c, err) || spot_trainer_send_tokens(c, SPOT_MSG_ROUND, read_sample, err))
+        return -1;
+    c->read_s = spot_clock_s() - start_s;
+    return 0;
 }
 
 static const char *tokens_of(const struct spot_coordinator_options *o)
@@ -149,7 +173,11 @@ int spot_trainer_begin(void *job, struct spot_view *view, struct spot_err *err)
     if (c->form.step == c->machine->round && log_formed(c, err))
         return -1;
     c->form.step = -1; /* an epoch is announced once */
+    if (!spot_trainer_val_is_due(c))
+        c->val.batch = -1; /* the job is to stop */
     if (c->machine->round >= c->config.n_step) {
+        if (spot_trainer_val_is_due(c))
+            return spot_trainer_validate(c, err);
         begin_end(c);
         return 0;
     }
@@ -161,6 +189,8 @@ int spot_trainer_begin(void *job, struct spot_view *view, struct spot_err *err)
         spot_trainer_save(c);
     if (spot_group_is_stopping(c->group))
         return 0; /* the loop ends when the state is durable */
+    if (spot_trainer_val_is_due(c))
+        return spot_trainer_validate(c, err);
     spot_trainer_hand(c);
     return send_step(c, err);
 }
@@ -176,6 +206,7 @@ void spot_trainer_quiesced(void *job, struct spot_view *view)
             c->result[b] = NULL;
         }
     c->is_final = c->is_redoing = false;
+    c->val.batch = -1;
     spot_store_cancel(c->store);
     for (size_t i = 0; i < c->machine->n_member; i++)
         spot_trainer_member(c, c->machine->member[i].id)->n_owed = 0;
@@ -253,6 +284,8 @@ int spot_trainer_take_vote(void *job, struct spot_view *view, struct spot_peer *
     int rc;
 
     (void)view, (void)step; /* of the step that runs */
+    if (c->val.batch >= 0)
+        return take_losses(c, id, in);
     seen.step_s = spot_get_f64(in);
     seen.forward_s = spot_get_f64(in);
     seen.backward_s = spot_get_f64(in);
@@ -361,6 +394,8 @@ static int log_committed(struct spot_trainer *c, float loss, double norm, struct
     spot_jw_real(jw, "loss", (double)loss);
     spot_jw_str(jw, "loss_hex", hex);
     spot_jw_real(jw, "grad_norm", norm);
+    if (spot_job_is_tuned(&c->config))
+        spot_jw_real(jw, "lr", spot_job_adamw(&c->config, c->machine->round + 1).lr);
     spot_jw_real(jw, "compute_s", rint(c->compute_s * 1e6) / 1e6);
     if (c->options->price_usd_per_h > 0)
         spot_jw_real(jw, "spent_usd", spot_group_spent_usd(c->group));
@@ -389,8 +424,13 @@ int spot_trainer_commit(void *job, struct spot_view *view, enum spot_verdict *ve
 {
     struct spot_trainer *const c = job;
     double sum = 0, norm2 = 0, scale = 1, step_s;
+    struct spot_adamw adamw;
     struct spot_buf out = { 0 };
 
+    if (c->val.batch >= 0) {
+        *verdict = SPOT_VERDICT_REDO;
+        return spot_trainer_validated(c, err);
+    }
     if (check_finite(c, err))
         return -1;
     if (redo(c)) {
@@ -408,7 +448,10 @@ int spot_trainer_commit(void *job, struct spot_view *view, enum spot_verdict *ve
     c->knows_loss = true;
     if (log_committed(c, c->last_loss, sqrt(norm2), err))
         return -1;
+    adamw = spot_job_adamw(&c->config, c->machine->round + 1);
     spot_put_f64(&out, scale);
+    spot_put_f64(&out, adamw.lr);
+    spot_put_f64(&out, adamw.weight_decay);
     spot_view_send_active(c->view, SPOT_MSG_COMMIT, (uint64_t)c->machine->round, out.data, out.n);
     spot_buf_release(&out);
     step_s = pace(c);

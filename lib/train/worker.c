@@ -109,19 +109,38 @@ static void hello(void *job, struct spot_buf *out)
     put_inventory(out, w);
 }
 
+/* The job was changed after a step: what was computed beyond it without the change is of no use. */
+static int forget_beyond(struct spot_worker *w, int64_t step, struct spot_err *err)
+{
+    if (spot_worker_sync(w, err))
+        return -1;
+    spot_worker_drop_stage(w);
+    for (int b = 0; b < w->n_bundle; b++)
+        if (w->bundle[b] && w->bundle[b]->step > step) {
+            spot_bundle_free(w->bundle[b]);
+            w->bundle[b] = NULL;
+        }
+    return 0;
+}
+
 /* State of another job is of no use in this one, nor that of another run which is not resumed. */
 static int take_config(struct spot_worker *w, const struct spot_job_config *config, bool keeps,
                        struct spot_err *err)
 {
-    if (keeps && w->job == spot_job_id(config)) {
-        w->config = *config;
-        return 0;
-    }
+    const int64_t shared = keeps ? spot_job_shared_steps(config, w->job) : -1;
+
     if (spot_job_config_check(config, err))
         return -1;
+    if (shared >= 0) {
+        if (shared < INT64_MAX && forget_beyond(w, shared, err))
+            return -1;
+        w->config = *config;
+        w->job = spot_job_path_id(config);
+        return 0;
+    }
     drop_bundles(w);
     w->config = *config;
-    w->job = spot_job_id(config);
+    w->job = spot_job_path_id(config);
     w->n_bundle = spot_shape_bundles(&config->shape);
     w->bundle = spot_xcalloc((size_t)w->n_bundle, sizeof(struct spot_bundle *));
     w->bundle_elem = spot_xcalloc((size_t)w->n_bundle, sizeof(*w->bundle_elem));
@@ -214,6 +233,8 @@ static int order(void *job, const struct spot_frame *frame, struct spot_err *err
         return spot_worker_hand(w, frame, err);
     case SPOT_MSG_ROUND:
         return spot_worker_step(w, frame, err);
+    case SPOT_MSG_VALIDATE:
+        return spot_worker_validate(w, frame, err);
     case SPOT_MSG_COMMIT:
         return spot_worker_commit(w, frame, err);
     case SPOT_MSG_REDO:

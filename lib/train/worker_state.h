@@ -94,6 +94,8 @@ struct spot_stage_config spot_worker_stage_config(struct spot_worker *worker, in
 /* worker_step.c: the orders of a running epoch. */
 int spot_worker_step(struct spot_worker *worker, const struct spot_frame *frame,
                      struct spot_err *err);
+int spot_worker_validate(struct spot_worker *worker, const struct spot_frame *frame,
+                         struct spot_err *err);
 int spot_worker_commit(struct spot_worker *worker, const struct spot_frame *frame,
                        struct spot_err *err);
 int spot_worker_redo(struct spot_worker *worker, const struct spot_frame *frame,

@@ -124,7 +124,7 @@ static int check_tokens(const struct spot_worker *w, const struct spot_frame *fr
     return 0;
 }
 
-/* This member's microbatches and the sum over its replicas. */
+/* This member's microbatches and the sum over its replicas; without `times` forwards alone. */
 static int compute(struct spot_worker *w, const struct spot_frame *frame,
                    struct spot_pipeline_times *times, struct spot_err *err)
 {
@@ -140,13 +140,15 @@ static int compute(struct spot_worker *w, const struct spot_frame *frame,
         .bundle_elem = w->bundle_elem,
     };
     const bool reads = pipeline.at.p == 0 || pipeline.at.p + 1 == w->form.P;
+    const uint32_t *const token = (const uint32_t *)(const void *)frame->data;
+    const int64_t step = (int64_t)frame->tag;
     int64_t begin, end;
 
     spot_form_microbatches(&w->form, pipeline.at.d, &begin, &end);
     if (reads && check_tokens(w, frame, (size_t)(end - begin) * pipeline.n_token, err))
         return -1;
-    return spot_pipeline_step(&pipeline, (int64_t)frame->tag,
-                              (const uint32_t *)(const void *)frame->data, w->loss, times, err);
+    return times ? spot_pipeline_step(&pipeline, step, token, w->loss, times, err)
+                 : spot_pipeline_validate(&pipeline, step, token, w->loss, err);
 }
 
 static int mirror(struct spot_worker *w, int64_t step, struct spot_err *err)
@@ -182,18 +184,36 @@ int spot_worker_step(struct spot_worker *w, const struct spot_frame *frame, stru
               : send_vote(w, step, spot_clock_s() - start_s, &times, err);
 }
 
+/* Who only mirrors has nothing to compute, and says so. */
+int spot_worker_validate(struct spot_worker *w, const struct spot_frame *frame,
+                         struct spot_err *err)
+{
+    struct spot_buf out = { 0 };
+    struct spot_err why = { 0 };
+
+    if (!is_active(w, frame))
+        return 0;
+    if (w->position >= 0 && (compute(w, frame, NULL, &why) || stage_status(w, &why)))
+        return spot_worker_report(w, &why, err);
+    put_losses(w, &out);
+    return spot_agent_tell(&w->agent, SPOT_MSG_VOTE, frame->tag, &out, err);
+}
+
 int spot_worker_commit(struct spot_worker *w, const struct spot_frame *frame, struct spot_err *err)
 {
     struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
     const double scale = spot_get_f64(&in);
+    struct spot_adamw adamw = w->config.adamw;
 
+    adamw.lr = spot_get_f64(&in);
+    adamw.weight_decay = spot_get_f64(&in);
     if (!is_active(w, frame))
         return 0;
     if (!spot_wire_in_done(&in))
         return spot_err_set(err, SPOT_ESYS, "the coordinator sent a commit that makes no sense");
     for (uint32_t b = 0; b < (uint32_t)w->n_bundle; b++)
         if (keeper_of(w, b))
-            spot_stage_update(keeper_of(w, b), (int)b, &w->config.adamw, scale);
+            spot_stage_update(keeper_of(w, b), (int)b, &adamw, scale);
     w->is_redoing = false;
     return stage_status(w, err);
 }

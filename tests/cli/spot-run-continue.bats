@@ -30,7 +30,7 @@ teardown() { job_teardown; }
 @test "what differs is named, each with both values; the state stays" {
     spot-run train -q --data corpus $MODEL --global-batch 5 --steps 3 --state st --events log
     find st -type f -exec md5sum {} + | sort >before
-    refuses 2 "'st' holds the state of another job: --seed 2, there 1; --lr 0.5, there 0.001" train --resume st --seed 2 --lr 0.5 --steps 4
+    refuses 2 "'st' holds the state of another job: --seed 2, there 1; --clip 3, there 1" train --resume st --seed 2 --clip 3 --lr 0.5 --steps 4
     refuses 2 "another job: --layers 3, there 2" train --state st --resume --layers 3
     refuses 2 "another job: --tied yes, there no" train --resume st --tied
     refuses 2 "another job: --kernel portable, there " train --resume st --kernel portable

@@ -358,7 +358,7 @@ flip() { # FILE OFFSET: every bit of one byte
 @test "the state of another job is refused, and kept; so is one that is in use" {
     spot-run train -q --data corpus $MODEL --global-batch 5 --steps 5 --state st --events log
     find st -type f -exec md5sum {} + | sort >before
-    for other in "--seed 2" "--lr 0.5" "--layers 3" "--global-batch 10" "--kernel portable"; do
+    for other in "--seed 2" "--beta1 0.5" "--layers 3" "--global-batch 10" "--kernel portable"; do
         run --separate-stderr timeout 60 spot-run train --data corpus $MODEL --global-batch 5 $other \
             --steps 9 --state st --resume --events other
         [ "$status" -eq 2 ]

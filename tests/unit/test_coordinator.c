@@ -11,6 +11,7 @@
 #include "comm/endpoint.h"
 #include "comm/link.h"
 #include "common/clock.h"
+#include "model/report.h"
 #include "suite.h"
 #include "train/coordinator.h"
 #include "train/train_protocol.h"
@@ -24,6 +25,7 @@ enum { STEPS = 250, PAIRS_MAX = 32, WORKERS_MAX = 8, GARBLE = 0 };
 
 static char dir[] = "/tmp/spot-kill-XXXXXX";
 static char undisturbed[40];
+static struct spot_run calm; /* its log */
 
 /* --- processes ------------------------------------------------------------- */
 
@@ -53,10 +55,15 @@ static pid_t start_coordinator(const char *result_path, bool is_alone)
                     .n_step = STEPS,
                     .seed = 1,
                     .adamw = { 1e-3, 0.9, 0.95, 1e-8, 0.1 },
+                    .schedule = { SPOT_LR_COSINE, 20, 200, 1e-4 },
                     .clip_norm = 1,
                     .kernel = "portable" },
         .data = data,
         .n_data = 1,
+        .val_data = data,
+        .n_val_data = 1,
+        .val_every = 10,
+        .val_batches = 2,
         .token_byte = 1,
         .listen = in_dir("unix:", "j"),
         .n_thread = 1,
@@ -314,6 +321,20 @@ static void end(struct relay *r)
         drop_pair(r, r->n_pair - 1);
 }
 
+/* Every one was made, and has the bits of the undisturbed job. */
+static void check_validations(const char *what, int n, int signal)
+{
+    struct spot_err err = { 0 };
+    struct spot_run run;
+    int64_t n_both;
+
+    ck_assert_msg(!spot_run_load(&run, in_dir("", "events"), &err), "%s", err.msg);
+    ck_assert_msg(spot_run_equal_validations(&run, &calm, &n_both) == STEPS / 10 + 1 &&
+                      n_both == STEPS / 10 + 1,
+                  "%s %d, signal %d: another loss of the validation data", what, n, signal);
+    spot_run_release(&run);
+}
+
 /* Kill or notify the first worker at the n-th frame of a type; the job must not care. False if the
  * frame never came: the job was over before, on a machine that is busy. */
 static bool play(const char *what, uint32_t type, int n, int signal)
@@ -351,6 +372,7 @@ static bool play(const char *what, uint32_t type, int n, int signal)
     read_hash(in_dir("", "result"), hex);
     ck_assert_msg(!strcmp(hex, undisturbed), "%s %d, signal %d: %s, not %s", what, n, signal, hex,
                   undisturbed);
+    check_validations(what, n, signal);
     if (signal == SIGTERM)
         ck_assert_msg(WIFEXITED(left) && (WEXITSTATUS(left) == 75 || WEXITSTATUS(left) == 0),
                       "%s %d: the noticed worker ended with %x", what, n, (unsigned)left);
@@ -374,6 +396,9 @@ static const struct {
     { "migrate: later ready", SPOT_MSG_READY, 2 },
     { "step: order", SPOT_MSG_ROUND, 4 },
     { "step: later order", SPOT_MSG_ROUND, 40 },
+    { "validate: order", SPOT_MSG_VALIDATE, 1 },
+    { "validate: second batch", SPOT_MSG_VALIDATE, 4 },
+    { "validate: later order", SPOT_MSG_VALIDATE, 15 },
     { "forward", SPOT_MSG_FORWARD, 6 },
     { "forward in two pipelines", SPOT_MSG_FORWARD, 90 },
     { "backward", SPOT_MSG_BACKWARD, 7 },
@@ -451,6 +476,7 @@ END_TEST
 
 static void run_undisturbed(void)
 {
+    struct spot_err err = { 0 };
     const pid_t c = start_coordinator(in_dir("", "result"), true);
     pid_t w;
 
@@ -463,6 +489,7 @@ static void run_undisturbed(void)
         spot_clock_sleep(0.05);
     }
     read_hash(in_dir("", "result"), undisturbed);
+    ck_assert_msg(!spot_run_load(&calm, in_dir("", "events"), &err), "%s", err.msg);
 }
 
 int main(void)
@@ -487,6 +514,7 @@ int main(void)
                         sizeof(moment) / sizeof(moment[0]));
     tcase_add_test(tc, a_name_that_is_no_text_is_refused_and_the_job_goes_on);
     status = run_suite("coordinator", tc);
+    spot_run_release(&calm);
     snprintf(command, sizeof(command), "rm -r '%s'", dir);
     return system(command) ? EXIT_FAILURE : status;
 }

@@ -141,6 +141,9 @@ int job_options_check(const struct job_options *o, struct spot_err *err)
 {
     if (!o->data.n)
         return spot_err_set(err, SPOT_EUSAGE, "--data is missing: a file of text, or - for stdin");
+    for (size_t i = 0; i < o->val_data.n; i++)
+        if (!strcmp(o->val_data.item[i], "-"))
+            return spot_err_set(err, SPOT_EUSAGE, "--val-data wants files, not standard input");
     if (strcmp(o->backend, "cpu") != 0 && strcmp(o->backend, "cuda") != 0 &&
         strcmp(o->backend, "auto") != 0)
         return spot_err_set(err, SPOT_EUSAGE, "--backend wants cpu, cuda or auto, got '%s'",
@@ -290,11 +293,19 @@ void job_options_put(const struct job_options *o, struct spot_coordinator_option
                    .beta2 = o->beta2,
                    .eps = 1e-8,
                    .weight_decay = o->weight_decay },
+        .schedule = { .kind = (uint32_t)spot_lr_schedule_find(o->lr_schedule),
+                      .warmup_steps = (int64_t)o->warmup_steps,
+                      .decay_steps = (int64_t)o->decay_steps,
+                      .min_lr = o->min_lr },
         .clip_norm = o->clip,
     };
     snprintf(c->config.kernel, sizeof(c->config.kernel), "%s", kernel_of(o));
     c->data = o->data.item;
     c->n_data = o->data.n;
+    c->val_data = o->val_data.item;
+    c->n_val_data = o->val_data.n;
+    c->val_every = (int64_t)o->val_every;
+    c->val_batches = (int64_t)o->val_batches;
     c->token_byte = o->token_byte;
     c->bpe = o->bpe;
     c->tokenizer = o->tokenizer;

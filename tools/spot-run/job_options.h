@@ -11,11 +11,14 @@
 #include "train/coordinator.h"
 
 struct job_options {
-    struct spot_opt_list data;
-    const char *tokens, *tokenizer, *arch, *kernel, *backend, *recompute;
+    struct spot_opt_list data, val_data;
+    uint64_t val_every, val_batches;
+    const char *tokens, *tokenizer, *arch, *kernel, *backend, *recompute, *lr_schedule;
     uint64_t layers, width, heads, seq, vocab, shards, micro_batch, global_batch, threads, seed;
     uint64_t kv_heads, ffn; /* as rope_theta of a Llama; 0, as NULL for arch: chosen here */
     double norm_eps;        /* 0: 1e-5 */
+    uint64_t warmup_steps, decay_steps; /* of the schedule of lr; see tuning.h */
+    double min_lr;
     double rope_theta, lr, beta1, beta2, weight_decay, clip;
     struct spot_bpe *bpe; /* set by settle; the caller frees it */
     int token_byte;
@@ -26,7 +29,8 @@ struct job_options {
     {                                                                                            \
         .tokens = "bytes", .recompute = "none", .kernel = "auto", .backend = "auto",             \
         .micro_batch = 1, .global_batch = 16, .threads = 1, .seed = 1, .lr = 1e-3, .beta1 = 0.9, \
-        .beta2 = 0.95, .weight_decay = 0.1, .clip = 1                                            \
+        .beta2 = 0.95, .weight_decay = 0.1, .clip = 1, .lr_schedule = "constant",                \
+        .val_every = 100, .val_batches = 4                                                       \
     }
 
 /* First of all: the shape as the config.json beside the weights at `load`, or else their metadata,

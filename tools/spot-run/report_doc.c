@@ -39,14 +39,48 @@ static void put_price(struct spot_jw *jw, const struct report_price *p)
 static void put_reference(struct spot_jw *jw, const struct spot_run *run,
                           const struct spot_run *reference)
 {
-    int64_t n_step;
+    int64_t n_step, n_val;
     const int64_t equal = spot_run_equal_steps(run, reference, &n_step);
+    const int64_t equal_val = spot_run_equal_validations(run, reference, &n_val);
 
     spot_jw_int(jw, "reference_steps", n_step);
     spot_jw_int(jw, "reference_equal_steps", equal);
+    if (n_val) {
+        spot_jw_int(jw, "reference_validations", n_val);
+        spot_jw_int(jw, "reference_equal_validations", equal_val);
+    }
     spot_jw_bool(jw, "reference_equal_weights",
                  run->is_done && reference->is_done &&
                      !strcmp(run->state_hex, reference->state_hex));
+}
+
+static void put_validations(struct spot_jw *jw, const struct spot_run *run)
+{
+    if (!run->n_val)
+        return;
+    spot_jw_array(jw, "validations");
+    for (size_t i = 0; i < run->n_val; i++) {
+        spot_jw_object(jw, NULL);
+        spot_jw_int(jw, "step", run->val[i].step);
+        spot_jw_real(jw, "loss", run->val[i].loss);
+        spot_jw_end(jw);
+    }
+    spot_jw_end(jw);
+}
+
+static void put_lr_changes(struct spot_jw *jw, const struct spot_run *run)
+{
+    if (!run->n_lr_change)
+        return;
+    spot_jw_array(jw, "lr_changes");
+    for (size_t i = 0; i < run->n_lr_change; i++) {
+        spot_jw_object(jw, NULL);
+        spot_jw_int(jw, "after", run->lr_change[i].after);
+        spot_jw_real(jw, "lr", run->lr_change[i].lr);
+        spot_jw_str(jw, "lr_schedule", run->lr_change[i].schedule);
+        spot_jw_end(jw);
+    }
+    spot_jw_end(jw);
 }
 
 int report_doc_write(const struct spot_run *run, const struct spot_run *reference,
@@ -73,6 +107,8 @@ int report_doc_write(const struct spot_run *run, const struct spot_run *referenc
     spot_jw_int(&jw, "steps_recomputed", run->n_recomputed);
     spot_jw_int(&jw, "steps_in_flight", run->n_in_flight);
     spot_jw_real(&jw, "step_median_s", run->median_step_s);
+    put_validations(&jw, run);
+    put_lr_changes(&jw, run);
     put_pauses(&jw, run);
     put_price(&jw, price);
     spot_jw_bool(&jw, "done", run->is_done);

@@ -61,6 +61,30 @@ static void add_pauses(struct spot_table *t, const struct spot_run *run)
         }
 }
 
+static void add_validations(struct spot_table *t, const struct spot_run *run)
+{
+    const struct spot_validation *least = run->val, *const last = run->val + run->n_val - 1;
+
+    if (!run->n_val)
+        return;
+    for (size_t i = 1; i < run->n_val; i++)
+        if (run->val[i].loss < least->loss)
+            least = &run->val[i];
+    row(t, "validation loss", "%.4f at step %lld, least %.4f at step %lld", last->loss,
+        (long long)last->step, least->loss, (long long)least->step);
+}
+
+static void add_lr_changes(struct spot_table *t, const struct spot_run *run)
+{
+    for (size_t i = 0; i < run->n_lr_change; i++) {
+        const struct spot_lr_change *const c = &run->lr_change[i];
+        char what[64];
+
+        snprintf(what, sizeof(what), "learning rate from step %lld", (long long)c->after + 1);
+        row(t, what, "%g, %s", c->lr, c->schedule);
+    }
+}
+
 static void add_money(struct spot_table *t, const struct spot_run *run, const struct options *o)
 {
     const double hours = run->member_s * o->speedup / 3600;
@@ -80,9 +104,13 @@ static bool has_same_weights(const struct spot_run *run, const struct spot_run *
 static void add_reference(struct spot_table *t, const struct spot_run *run,
                           const struct spot_run *reference)
 {
-    int64_t n_step;
+    int64_t n_step, n_val;
     const int64_t equal = spot_run_equal_steps(run, reference, &n_step);
+    const int64_t equal_val = spot_run_equal_validations(run, reference, &n_val);
 
+    if (n_val)
+        row(t, "validation losses equal to it", "%lld of %lld, bit for bit", (long long)equal_val,
+            (long long)n_val);
     row(t, "losses equal to the undisturbed run", "%lld of %lld, bit for bit", (long long)equal,
         (long long)n_step);
     row(t, "weights identical", "%s (%s)", has_same_weights(run, reference) ? "yes" : "NO",
@@ -93,7 +121,8 @@ static void add_reference(struct spot_table *t, const struct spot_run *run,
 static int judge(const struct spot_run *run, const struct spot_run *reference, const char *name,
                  struct spot_err *err)
 {
-    int64_t n_step, n_lost, n_repeated;
+    int64_t n_step, n_lost, n_repeated, n_val;
+    const int64_t equal_val = spot_run_equal_validations(run, reference, &n_val);
     const int64_t equal = spot_run_equal_steps(run, reference, &n_step);
 
     spot_run_ledger(run, &n_lost, &n_repeated);
@@ -106,6 +135,10 @@ static int judge(const struct spot_run *run, const struct spot_run *reference, c
                             (long long)n_lost, (long long)n_repeated);
     if (!has_same_weights(run, reference))
         return spot_err_set(err, SPOT_EINFEASIBLE, "the weights are not those of '%s'", name);
+    if (equal_val != n_val)
+        return spot_err_set(err, SPOT_EINFEASIBLE,
+                            "%lld of %lld losses of the validation data are not those of '%s'",
+                            (long long)(n_val - equal_val), (long long)n_val, name);
     return 0;
 }
 
@@ -126,6 +159,8 @@ static void fill_table(struct spot_table *t, const struct spot_run *run,
     row(t, "steps recomputed", "%lld committed ones, %lld in flight", (long long)run->n_recomputed,
         (long long)run->n_in_flight);
     row(t, "median step", "%.1f ms", 1e3 * run->median_step_s);
+    add_validations(t, run);
+    add_lr_changes(t, run);
     add_pauses(t, run);
     add_money(t, run, o);
     if (reference)

@@ -115,6 +115,29 @@ static struct curve loss_curve(const struct spot_run *run)
     return c;
 }
 
+static struct curve val_curve(const struct spot_run *run)
+{
+    struct curve c = new_curve(run->n_val);
+
+    for (size_t i = 0; i < run->n_val; i++)
+        add_point(&c, (double)run->val[i].step, run->val[i].loss);
+    return c;
+}
+
+/* As high as the loss was there; one that no step has seen has no place in the picture. */
+static struct curve lr_change_curve(const struct spot_run *run)
+{
+    struct curve c = new_curve(run->n_lr_change);
+
+    for (size_t i = 0; i < run->n_lr_change; i++)
+        for (size_t k = run->n_commit; k-- > 0;)
+            if (!run->commit[k].is_void && run->commit[k].step == run->lr_change[i].after + 1) {
+                add_point(&c, (double)run->commit[k].step, run->commit[k].loss);
+                break;
+            }
+    return c;
+}
+
 int report_plot(const struct spot_run *run, const struct spot_run *reference, const char *path,
                 struct spot_err *err)
 {
@@ -124,7 +147,9 @@ int report_plot(const struct spot_run *run, const struct spot_run *reference, co
                          step_curve(run),
                          loss_curve(reference ? reference : run),
                          loss_curve(run),
-                         resume_curve(run) };
+                         resume_curve(run),
+                         lr_change_curve(run),
+                         val_curve(run) };
     const struct spot_series machines[] = {
         as_series(&c[0], "members", SPOT_SERIES_STEP, 1),
         as_series(&c[1], "in the grid", SPOT_SERIES_STEP, 2),
@@ -135,7 +160,15 @@ int report_plot(const struct spot_run *run, const struct spot_run *reference, co
     const struct spot_series loss[] = {
         as_series(&c[4], reference ? "undisturbed" : "loss", SPOT_SERIES_LINE, reference ? 6 : 1),
         as_series(&c[5], "this run", SPOT_SERIES_LINE, 1),
+        as_series(&c[8], "validation", SPOT_SERIES_LINE, 2),
+        { "learning rate changed", SPOT_SERIES_MARK, c[7].n, c[7].x, c[7].y, NULL, 2, "#555555" },
     };
+    struct spot_series shown[4];
+    size_t n_shown = 0;
+
+    for (size_t i = 0; i < sizeof(loss) / sizeof(loss[0]); i++)
+        if (i == 0 || (i == 1 && reference) || (i == 2 && c[8].n) || (i == 3 && c[7].n))
+            shown[n_shown++] = loss[i];
     const int64_t n_preemption = run->n_notice + run->n_kill;
     char title[96];
     struct spot_figure panel[] = {
@@ -155,8 +188,8 @@ int report_plot(const struct spot_run *run, const struct spot_run *reference, co
         { .title = reference ? "The loss, step by step, is that of the undisturbed run" : "Loss",
           .x_label = "step",
           .y_label = run->is_of_bytes ? "loss (nats per byte)" : "loss (nats per token)",
-          .series = loss,
-          .n_series = reference ? 2 : 1 },
+          .series = shown,
+          .n_series = n_shown },
     };
     int rc;
 

@@ -58,11 +58,14 @@ int resume_options(const char *dir, const struct spot_opt *option, const bool *s
         char name[SPOT_JOB_NOTE_KEY_MAX];
 
         o = unsaid(option, said, spot_job_note_option(f->key, name));
-        if (o)
+        if (o && json_object_get(note->doc.root, f->key)) /* an older note has fewer */
             take(o, f, note);
     }
     o = unsaid(option, said, "data");
     if (o)
         take_list(o->value, note->data);
+    o = unsaid(option, said, "val-data");
+    if (o && note->val_data)
+        take_list(o->value, note->val_data);
     return 0;
 }

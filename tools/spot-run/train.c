@@ -16,6 +16,7 @@
 #include "resume.h"
 #include "run.h"
 #include "train/coordinator.h"
+#include "tuning.h"
 
 struct options {
     struct job_options job;
@@ -85,6 +86,8 @@ static void draw_progress(const struct spot_progress *p)
         fprintf(stderr, "step %lld/%lld", (long long)p->step, (long long)p->n_step);
         if (p->knows_loss)
             fprintf(stderr, "  loss %.4f", (double)p->loss);
+        if (p->knows_val_loss)
+            fprintf(stderr, "  val %.4f", (double)p->val_loss);
         fprintf(stderr, "  grid %s  members %zu  %.0f ms/step", spot_grid_text(&p->grid, grid),
                 p->n_member, 1e3 * p->step_s);
     }
@@ -162,6 +165,8 @@ static struct options o = {
 static const struct spot_opt option_table[] = {
     { SPOT_OPT_GROUP, .help = "data and model" },
     { SPOT_OPT_LIST, 0, "data", &o.job.data, "file", "what to learn, in order; - for stdin", 0, 0 },
+    { SPOT_OPT_LIST, 0, "val-data", &o.job.val_data, "file", "whose loss is told, not learnt", 0,
+      0 },
     { SPOT_OPT_STRING, 0, "tokenizer", &o.job.tokenizer, "dir|file",
       "the data are text for this tokenizer of GPT-2's kind", 0, 0 },
     { SPOT_OPT_STRING, 0, "load", &o.load, "file|dir", "weights to start from", 0, 0 },
@@ -177,6 +182,10 @@ static const struct spot_opt option_table[] = {
     { SPOT_OPT_U64, 0, "global-batch", &o.job.global_batch, "G", "sequences of a step (16)", 1,
       1 << 24 },
     { SPOT_OPT_REAL, 0, "lr", &o.job.lr, "X", "learning rate (1e-3)", 0, 1e3 },
+    { SPOT_OPT_STRING, 0, "lr-schedule", &o.job.lr_schedule, "x",
+      "constant, cosine or linear (constant)", 0, 0 },
+    { SPOT_OPT_U64, 0, "warmup-steps", &o.job.warmup_steps, "n",
+      "steps up to the learning rate (0)", 0, 1e12 },
     { SPOT_OPT_U64, 0, "seed", &o.job.seed, "n", "of weights and sample order (1)", 0, 0 },
     { SPOT_OPT_GROUP, .help = "workers" },
     { SPOT_OPT_U64, 0, "workers", &o.workers, "n", "local workers (1; 0 with --listen)", 0, 512 },
@@ -210,11 +219,18 @@ static const struct spot_opt option_table[] = {
       1e-2 },
     { SPOT_OPT_U64, 0, "shards", &o.job.shards, "S",
       "canonical shards; must divide the heads (the largest up to 4)", 1, 256 },
+    { SPOT_OPT_U64, 0, "val-every", &o.job.val_every, "n",
+      "steps between two losses of val-data (100)", 1, 1e12 },
+    { SPOT_OPT_U64, 0, "val-batches", &o.job.val_batches, "n", "global batches of it (4)", 1,
+      1 << 20 },
     { SPOT_OPT_MORE, .help = "optimizer and kernels" },
     { SPOT_OPT_REAL, 0, "clip", &o.job.clip, "X", "norm of the gradient, 0: none (1)", 0, 1e9 },
     { SPOT_OPT_REAL, 0, "beta1", &o.job.beta1, "X", "AdamW (0.9)", 0, 0.999999 },
     { SPOT_OPT_REAL, 0, "beta2", &o.job.beta2, "X", "AdamW (0.95)", 0, 0.999999 },
     { SPOT_OPT_REAL, 0, "weight-decay", &o.job.weight_decay, "X", "AdamW (0.1)", 0, 10 },
+    { SPOT_OPT_REAL, 0, "min-lr", &o.job.min_lr, "X", "learning rate after the decay (0)", 0, 1e3 },
+    { SPOT_OPT_U64, 0, "decay-steps", &o.job.decay_steps, "n",
+      "step at which the decay is over (steps)", 1, 1e12 },
     { SPOT_OPT_STRING, 0, "kernel", &o.job.kernel, "k",
       "auto, portable, fma, cuda-bf16, cuda-fp32, ... (auto)", 0, 0 },
     { SPOT_OPT_STRING, 0, "backend", &o.job.backend, "name", "cpu, cuda or auto (auto)", 0, 0 },
@@ -246,6 +262,18 @@ static const struct spot_opt option_table[] = {
 };
 static bool said[sizeof(option_table) / sizeof(option_table[0])];
 static struct spot_job_note note; /* of a job that is resumed */
+static struct spot_tuning change; /* declared with that */
+static bool is_changed;
+
+static int settle_change(struct spot_err *err)
+{
+    const int rc = note.lr_schedule
+                       ? tuning_resume(&o.job, o.steps, option_table, said, &note, &change, err)
+                       : 0;
+
+    is_changed = rc > 0;
+    return rc < 0 ? -1 : 0;
+}
 
 static int settle_resume(struct spot_err *err)
 {
@@ -259,7 +287,14 @@ static int settle_resume(struct spot_err *err)
         return spot_err_set(err, SPOT_EUSAGE,
                             "--resume has no meaning without --state, or a "
                             "directory to resume from");
-    return resume_options(o.state, option_table, said, &note, err);
+    return resume_options(o.state, option_table, said, &note, err) || settle_change(err) ? -1 : 0;
+}
+
+static void put_changes(struct spot_coordinator_options *c)
+{
+    memcpy(c->config.change, note.change, sizeof(note.change));
+    c->config.n_change = (uint32_t)note.n_change;
+    c->change = is_changed ? &change : NULL;
 }
 
 static int train(struct spot_err *err)
@@ -273,9 +308,11 @@ static int train(struct spot_err *err)
         return -1;
     if (!o.steps)
         return spot_err_set(err, SPOT_EUSAGE, "--steps is missing");
-    if (check_comm(&o, err) || job_options_settle(&o.job, err))
+    if (tuning_settle(&o.job, o.steps, err) || check_comm(&o, err) ||
+        job_options_settle(&o.job, err))
         return -1;
     c = coordinator_options(&o);
+    put_changes(&c);
     if (c.config.comm == SPOT_COMM_NCCL && check_nccl(&c, err))
         return -1;
     if (parse_grid(o.grid, &c, err) || spot_shares_parse(o.shares, &c.shares, err))
@@ -293,7 +330,8 @@ static int train(struct spot_err *err)
 static const struct spot_cli cli = {
     .name = "spot-run train",
     .need = (const struct spot_opt_need[]){ { "budget-usd", "price-usd-per-h" }, { NULL, NULL } },
-    .reads = (const char *const[]){ "data", "tokenizer", "load", "plan", "key-file", NULL },
+    .reads =
+        (const char *const[]){ "data", "tokenizer", "load", "plan", "key-file", "val-data", NULL },
     .writes = (const char *const[]){ "events", "save", NULL },
     .said = said,
     .synopsis = "--data FILE... --steps N [options]",
@@ -319,6 +357,7 @@ static int run_train(char **operand, size_t n, struct spot_err *err)
     rc = train(err);
     spot_bpe_free(o.job.bpe);
     free(o.job.data.item);
+    free(o.job.val_data.item);
     spot_job_note_release(&note);
     return rc;
 }
