@@ -14,6 +14,8 @@ int main(int argc, char **argv)
         { "stop", "stop a running job with its state durable", run_stop },
         { "status", "show what a running job is doing", run_status },
         { "report", "say what a run did, from its event log", run_report },
+        { "eval", "tell the loss of a corpus under a model", run_eval },
+        { "export", "write the weights of a job as a model", run_export },
         { NULL, NULL, NULL },
     };
 

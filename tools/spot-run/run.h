@@ -11,5 +11,7 @@ int run_replan(int argc, char **argv);
 int run_stop(int argc, char **argv);
 int run_status(int argc, char **argv);
 int run_report(int argc, char **argv);
+int run_eval(int argc, char **argv);
+int run_export(int argc, char **argv);
 
 #endif /* SPOT_RUN_RUN_H */
