@@ -5,6 +5,7 @@
 #   make demo         from a trace to a training job that survives it, one to two minutes
 #   make check        every test; its last line is "N passed, M failed[, K skipped]"
 #   make check-asan   the same under ASan and UBSan     make check-tsan   under TSan
+#   make check-aarch64  the portable kernel on another processor, under qemu-user: the same bits
 #   make coverage     the same once more, then the share of lib's lines that ran
 #   make coverage-units  the same of unit tests alone; fails below 90 %
 #   make check-gpu    what needs a GPU, and the contract of stages on it; a line and a skip without one
@@ -243,6 +244,9 @@ run-check: all $(B)/tests/proxy $(B)/tests/toy-run $(B)/tests/rude $(B)/tests/sk
 check-asan check-tsan: check-%: deps
 	$(again) VARIANT=$* CUDA=no run-check
 
+check-aarch64: # the portable kernel under qemu-user
+	$(Q)+tests/aarch64.sh
+
 check-all: check check-asan fuzz lint
 
 coverage: deps
@@ -433,7 +437,7 @@ help:
 clean:
 	rm -rf build
 
-.PHONY: all bench bench-gpu check check-gpu run-bench-gpu run-check-gpu check-all check-asan check-tsan clean completions coverage coverage-units demo deps deps-bench deps-dev \
+.PHONY: all bench bench-gpu check check-aarch64 check-gpu run-bench-gpu run-check-gpu check-all check-asan check-tsan clean completions coverage coverage-units demo deps deps-bench deps-dev \
         faults fuzz headers help install layers lint run-bench run-check run-demo run-fuzz run-lint schemas tidy uninstall
 .SECONDARY:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -33,7 +33,9 @@ _spot() {
     'spot-run stop') options='--join --key-file --join-timeout --quiet --help --version' ;;
     'spot-run status') options='--join --key-file --join-timeout --format --watch --help --version' ;;
     'spot-run report') options='--reference --plot --speedup --spot-price --on-demand-price --output --format --seed --quiet --verbose --provenance --help --version' ;;
-    'spot-run '*) commands='train profile tokenize worker replan stop status report' options='' ;;
+    'spot-run eval') options='--data --load --state --step --tokenizer --tokens --seq --stride --across --batch --threads --kernel --output --format --quiet --provenance --help --version' ;;
+    'spot-run export') options='--state --step --join --key-file --join-timeout --output --dtype --tokenizer --force --quiet --help --version' ;;
+    'spot-run '*) commands='train profile tokenize worker replan stop status report eval export' options='' ;;
     *) return ;;
     esac
     case "$1 ${COMP_WORDS[1]-} ${COMP_WORDS[COMP_CWORD - 1]}" in

@@ -4,7 +4,7 @@
 complete -c spot-migrate -n __fish_use_subcommand -a 'plan assign pack unpack verify list extract send recv bench'
 complete -c spot-plan -n __fish_use_subcommand -a 'train job'
 complete -c spot-replay -n __fish_use_subcommand -a 'generate describe import live train'
-complete -c spot-run -n __fish_use_subcommand -a 'train profile tokenize worker replan stop status report'
+complete -c spot-run -n __fish_use_subcommand -a 'train profile tokenize worker replan stop status report eval export'
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l from -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l to -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l cluster -r
@@ -418,3 +418,33 @@ complete -c spot-run -n '__fish_seen_subcommand_from report' -l verbose
 complete -c spot-run -n '__fish_seen_subcommand_from report' -l provenance
 complete -c spot-run -n '__fish_seen_subcommand_from report' -l help
 complete -c spot-run -n '__fish_seen_subcommand_from report' -l version
+complete -c spot-run -n '__fish_seen_subcommand_from eval' -l data -r
+complete -c spot-run -n '__fish_seen_subcommand_from eval' -l load -r
+complete -c spot-run -n '__fish_seen_subcommand_from eval' -l state -r
+complete -c spot-run -n '__fish_seen_subcommand_from eval' -l step -r
+complete -c spot-run -n '__fish_seen_subcommand_from eval' -l tokenizer -r
+complete -c spot-run -n '__fish_seen_subcommand_from eval' -l tokens -x -a 'bytes u16 u32'
+complete -c spot-run -n '__fish_seen_subcommand_from eval' -l seq -r
+complete -c spot-run -n '__fish_seen_subcommand_from eval' -l stride -r
+complete -c spot-run -n '__fish_seen_subcommand_from eval' -l across
+complete -c spot-run -n '__fish_seen_subcommand_from eval' -l batch -r
+complete -c spot-run -n '__fish_seen_subcommand_from eval' -l threads -r
+complete -c spot-run -n '__fish_seen_subcommand_from eval' -l kernel -x -a 'auto fma portable cuda-bf16 cuda-fp32 cuda-bf16-tp cuda-fp32-tp'
+complete -c spot-run -n '__fish_seen_subcommand_from eval' -l output -r
+complete -c spot-run -n '__fish_seen_subcommand_from eval' -l format -x -a 'json jsonl csv tsv table md'
+complete -c spot-run -n '__fish_seen_subcommand_from eval' -l quiet
+complete -c spot-run -n '__fish_seen_subcommand_from eval' -l provenance
+complete -c spot-run -n '__fish_seen_subcommand_from eval' -l help
+complete -c spot-run -n '__fish_seen_subcommand_from eval' -l version
+complete -c spot-run -n '__fish_seen_subcommand_from export' -l state -r
+complete -c spot-run -n '__fish_seen_subcommand_from export' -l step -r
+complete -c spot-run -n '__fish_seen_subcommand_from export' -l join -r
+complete -c spot-run -n '__fish_seen_subcommand_from export' -l key-file -r
+complete -c spot-run -n '__fish_seen_subcommand_from export' -l join-timeout -r
+complete -c spot-run -n '__fish_seen_subcommand_from export' -l output -r
+complete -c spot-run -n '__fish_seen_subcommand_from export' -l dtype -r
+complete -c spot-run -n '__fish_seen_subcommand_from export' -l tokenizer -r
+complete -c spot-run -n '__fish_seen_subcommand_from export' -l force
+complete -c spot-run -n '__fish_seen_subcommand_from export' -l quiet
+complete -c spot-run -n '__fish_seen_subcommand_from export' -l help
+complete -c spot-run -n '__fish_seen_subcommand_from export' -l version

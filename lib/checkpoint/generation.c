@@ -246,7 +246,7 @@ static int open_manifest(const struct spot_generations *g, int64_t step, struct 
     if (spot_json_expect_schema(&m->doc, "spot.state", 1, err) ||
         spot_json_read_fields(&m->doc, m->doc.root, "", manifest_field, &head, err))
         goto fail;
-    if (strcmp(head.job, job) != 0) {
+    if (g->job && strcmp(head.job, job) != 0) {
         spot_err_set(
             err, SPOT_EUSAGE,
             "'%s' holds the state of another job (other model, data, seed, kernel or way to add)",

@@ -27,7 +27,7 @@ struct spot_piece {
 
 struct spot_generations {
     char dir[PATH_MAX];
-    uint64_t job;
+    uint64_t job; /* 0: whatever job it is, to read only */
     int n_bundle;
     void (*tick)(void *user); /* after each bundle that is verified; may be NULL */
     void *user;

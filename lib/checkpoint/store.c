@@ -242,6 +242,12 @@ uint8_t *spot_store_read(struct spot_store *s, int bundle, size_t *n_byte, struc
     return spot_generation_read(&s->disk, s->newest, bundle, n_byte, err);
 }
 
+uint8_t *spot_store_read_step(struct spot_store *s, int64_t step, int bundle, size_t *n_byte,
+                              struct spot_err *err)
+{
+    return spot_generation_read(&s->disk, step, bundle, n_byte, err);
+}
+
 void spot_store_on_tick(struct spot_store *s, void (*tick)(void *user), void *user)
 {
     s->tick = tick;

@@ -15,7 +15,8 @@ enum { PENDING_MAX = 64 };
 
 static const double full_s = 0.5; /* without a descriptor to spare, the listener is left alone */
 
-static const double hello_s = 5; /* a connection that says nothing for so long is closed */
+static const double hello_s = 5;    /* a connection that says nothing for so long is closed */
+static const double answer_s = 120; /* one that does not take its answer */
 
 void spot_group_free_peer(struct spot_group *g, size_t i)
 {
@@ -183,7 +184,8 @@ static const char *is_dead(const struct spot_group *g, const struct spot_peer *p
     if (peer->awaits_end)
         return NULL;
     if (!peer->id)
-        return now_s - peer->since_s > hello_s ? "said nothing" : NULL;
+        return now_s - peer->since_s > (peer->is_closing ? answer_s : hello_s) ? "said nothing"
+                                                                               : NULL;
     if (now_s - peer->heard_s > g->options->lease_s)
         return "silent for longer than its lease";
     if (has_stalled(g, peer) || (!peer->is_proved && peer->asked_s > 0 &&

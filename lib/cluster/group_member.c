@@ -126,6 +126,32 @@ struct hello {
     uint64_t key;
 };
 
+/* Versions of one release line, "0.1" of "0.1.0+g1234567", and one protocol understand each other.
+ */
+static bool is_same_release(const char *a, const char *b)
+{
+    int dots = 0;
+
+    for (; *a && *a == *b; a++, b++)
+        if (*a == '.' && ++dots == 2)
+            return true;
+    return !*a && !*b;
+}
+
+/* Said to the worker and here: who starts either may be the one to bring a newer program. */
+static int refuse_version(const struct spot_group *g, struct spot_peer *peer, struct hello *h)
+{
+    char why[SPOT_WHY_MAX];
+
+    spot_utf8_make_plain(h->name);
+    spot_utf8_make_plain(h->version);
+    snprintf(why, sizeof(why),
+             "worker %s is version %s (protocol %u), the job runs %s (protocol %d)", h->name,
+             h->version, (unsigned)h->protocol, spot_version(), SPOT_PROTOCOL);
+    g->options->warn("refused: %s", why);
+    return refuse(peer, why);
+}
+
 /* Why this worker cannot be taken, in `why`; false if it can, for all that the group knows. */
 static bool is_unfit(const struct spot_group *g, const struct hello *h, char *why, size_t n)
 {
@@ -135,11 +161,6 @@ static bool is_unfit(const struct spot_group *g, const struct hello *h, char *wh
         snprintf(name, sizeof(name), "%s", h->name);
         spot_utf8_make_plain(name);
         snprintf(why, n, "worker '%s': its name and domain want to be UTF-8 text", name);
-        return true;
-    }
-    if (strcmp(h->version, spot_version()) != 0) {
-        snprintf(why, n, "worker %s is version %s, the job runs %s", h->name, h->version,
-                 spot_version());
         return true;
     }
     if (spot_group_members(g) >= SPOT_MEMBERS_MAX) {
@@ -225,13 +246,10 @@ int spot_group_hello(struct spot_group *g, struct spot_peer *peer, const struct 
     char why[512];
 
     h.protocol = spot_get_u32(&in);
-    if (!in.bad && h.protocol != SPOT_PROTOCOL) {
-        snprintf(why, sizeof(why), "the worker speaks protocol %u, the job %d",
-                 (unsigned)h.protocol, SPOT_PROTOCOL);
-        return refuse(peer, why);
-    }
     spot_get_text(&in, h.version, sizeof(h.version));
     spot_get_text(&in, h.name, sizeof(h.name));
+    if (!in.bad && (h.protocol != SPOT_PROTOCOL || !is_same_release(h.version, spot_version())))
+        return refuse_version(g, peer, &h);
     spot_get_text(&in, h.address, sizeof(h.address));
     spot_get_text(&in, h.domain, sizeof(h.domain));
     h.key = spot_get_u64(&in);
@@ -245,6 +263,9 @@ int spot_group_hello(struct spot_group *g, struct spot_peer *peer, const struct 
     if (g->workload->accept(g->job, peer, h.key == g->key, &in, why, sizeof(why)))
         return refuse(peer, why);
     name_peer(g, peer, h.name);
+    if (strcmp(h.version, spot_version()) != 0)
+        g->options->warn("worker %s is version %s, the job runs %s", peer->name, h.version,
+                         spot_version());
     note_addresses(peer, &endpoint);
     return take_in(g, peer, err);
 }

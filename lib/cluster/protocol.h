@@ -3,7 +3,9 @@
  * workload. What a workload adds has numbers of its own in the same ranges.
  *
  * A message is a frame (comm/link.h): its type, the epoch it belongs to, a tag, a payload in
- * comm/wire.h form. Version by SPOT_PROTOCOL in the hello; both sides must be equal.
+ * comm/wire.h form. Both sides must have one SPOT_PROTOCOL and be of one release line ("0.1"): it
+ * is changed whenever what is said, or what a kernel computes, is. A hello begins with protocol,
+ * version and name for ever, so that who is refused is told both versions.
  */
 #ifndef SPOT_CLUSTER_PROTOCOL_H
 #define SPOT_CLUSTER_PROTOCOL_H

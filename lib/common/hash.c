@@ -7,7 +7,7 @@
 #include <xxhash.h>
 /* The library's plain entries use SSE2; those that look at the processor hash 2.4 times as fast
  * with AVX-512. This header is there where they are. */
-#if __has_include(<xxh_x86dispatch.h>)
+#if defined(__x86_64__) && __has_include(<xxh_x86dispatch.h>)
 #include <xxh_x86dispatch.h>
 #endif
 

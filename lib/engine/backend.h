@@ -48,6 +48,7 @@ struct spot_backend {
     void (*begin)(struct spot_stage *stage);
     void (*forward)(struct spot_stage *stage, int slot, const uint32_t *token, const float *act_in,
                     float *act_out, double *loss);
+    const double *(*row_loss)(const struct spot_stage *stage); /* may be NULL */
     void (*backward)(struct spot_stage *stage, int slot, const float *dact_out, float *dact_in);
     void (*watch)(struct spot_stage *stage, void (*done)(void *user, int bundle),
                   void *user); /* may be NULL */

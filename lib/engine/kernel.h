@@ -2,8 +2,8 @@
 /* kernel.h - the arithmetic of a job, by name: two workers with one kernel name give equal bits.
  *
  * "portable" uses separate multiplications and additions in a fixed order and gives the same
- * bits on every x86-64. Faster kinds are bound to what the CPU offers; a job records its kind
- * and a worker that lacks it is refused by name.
+ * bits on every x86-64 and aarch64. Faster kinds are bound to what the CPU offers; a job records
+ * its kind and a worker that lacks it is refused by name.
  */
 #ifndef SPOT_ENGINE_KERNEL_H
 #define SPOT_ENGINE_KERNEL_H

@@ -51,6 +51,13 @@ void spot_stage_forward(struct spot_stage *stage, int slot, const uint32_t *toke
     backend_of(stage)->forward(stage, slot, token, act_in, act_out, loss);
 }
 
+const double *spot_stage_row_loss(const struct spot_stage *stage)
+{
+    const struct spot_backend *const backend = backend_of(stage);
+
+    return backend->row_loss ? backend->row_loss(stage) : NULL;
+}
+
 void spot_stage_backward(struct spot_stage *stage, int slot, const float *dact_out, float *dact_in)
 {
     backend_of(stage)->backward(stage, slot, dact_out, dact_in);

@@ -53,6 +53,7 @@ struct spot_stage_config {
     int n_microbatch;             /* G, of the whole step: bounds the fixed-point sums */
     int n_thread;                 /* 1.. */
     int recompute;                /* enum spot_recompute */
+    bool is_forward;              /* no backward calls, so no sums where the host computes */
     const struct spot_kernel *kernel;
     struct spot_stage_group group; /* of a stage with slots */
 };
@@ -88,6 +89,10 @@ void spot_stage_begin(struct spot_stage *stage);
  *   loss     mean cross-entropy over b * T, written by the last stage only; may be non-finite */
 void spot_stage_forward(struct spot_stage *stage, int slot, const uint32_t *token,
                         const float *act_in, float *act_out, double *loss);
+
+/* Cross-entropy of each row, [b * T], of the last forward call of a stage with the head; holds
+ * until the next call. NULL where the backend does not tell. */
+const double *spot_stage_row_loss(const struct spot_stage *stage);
 
 /* Backward of the same slot; adds to the gradient sums.
  *   dact_out [b * T * C], NULL on the last stage;  dact_in [b * T * C], NULL on the first */

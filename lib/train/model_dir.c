@@ -284,7 +284,7 @@ static void put_ends(struct spot_jw *jw, int64_t end)
 }
 
 static int write_config(const struct spot_model_dir *d, const struct spot_shape *shape, int64_t end,
-                        bool is_of_bytes, struct spot_err *err)
+                        bool is_of_bytes, enum spot_dtype dtype, struct spot_err *err)
 {
     const bool is_llama = shape->arch == SPOT_ARCH_LLAMA;
     struct spot_st_note note[SPOT_SAVE_NOTES];
@@ -303,7 +303,7 @@ static int write_config(const struct spot_model_dir *d, const struct spot_shape 
         spot_jw_raw(&jw, note[i].key, note[i].text);
     put_kind(&jw, shape);
     put_ends(&jw, end);
-    spot_jw_str(&jw, "torch_dtype", "float32");
+    spot_jw_str(&jw, "torch_dtype", dtype == SPOT_DT_F32 ? "float32" : "bfloat16");
     if (is_of_bytes)
         spot_jw_str(&jw, "spot_tokens", "bytes");
     return end_document(&out, &jw, err);
@@ -340,19 +340,20 @@ static int write_tokenizer(const struct spot_model_dir *d, int64_t seq, int64_t 
     return 0;
 }
 
-int spot_model_dir_write(const struct spot_model_dir *d, const struct spot_job_config *config,
+int spot_model_dir_write(const struct spot_model_dir *d, const struct spot_shape *shape,
                          const struct spot_bpe *bpe, bool is_of_bytes,
-                         struct spot_bundle *const *bundle, struct spot_err *err)
+                         struct spot_bundle *const *bundle, enum spot_dtype dtype,
+                         struct spot_err *err)
 {
     const int64_t end = bpe ? spot_bpe_find(bpe, end_of_text) : -1;
     char *weights;
     int rc;
 
-    if (write_config(d, &config->shape, end, is_of_bytes, err) ||
-        (d->has_tokenizer && write_tokenizer(d, config->shape.seq, end, err)))
+    if (write_config(d, shape, end, is_of_bytes, dtype, err) ||
+        (d->has_tokenizer && write_tokenizer(d, shape->seq, end, err)))
         return -1;
     weights = in_dir(d->path, "model.safetensors");
-    rc = spot_save_weights(weights, &config->shape, bundle, err);
+    rc = spot_save_weights(weights, shape, bundle, dtype, err);
     free(weights);
     return rc;
 }

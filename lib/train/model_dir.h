@@ -12,8 +12,8 @@
 
 #include "common/err.h"
 #include "shard/bundle.h"
+#include "shard/safetensors.h"
 #include "text/bpe.h"
-#include "train/config.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -34,11 +34,13 @@ struct spot_model_dir *spot_model_dir_open(const char *path, const char *tokeniz
 /* A directory that was made for it and has nothing in it goes. */
 void spot_model_dir_close(struct spot_model_dir *dir);
 
-/* bundle[L + 2]; bpe as given at opening, or NULL; is_of_bytes: the data were. Returns 0, or -1
+/* bundle[L + 2]; bpe as given at opening, or NULL; is_of_bytes: the data were; dtype: of
+ * the weights, as spot_save_weights takes it. Returns 0, or -1
  * with *err (SPOT_ESYS). */
-int spot_model_dir_write(const struct spot_model_dir *dir, const struct spot_job_config *config,
+int spot_model_dir_write(const struct spot_model_dir *dir, const struct spot_shape *shape,
                          const struct spot_bpe *bpe, bool is_of_bytes,
-                         struct spot_bundle *const *bundle, struct spot_err *err);
+                         struct spot_bundle *const *bundle, enum spot_dtype dtype,
+                         struct spot_err *err);
 
 #ifdef __cplusplus
 }

@@ -49,6 +49,12 @@ enum spot_train_message {
     SPOT_MSG_COMM = 74,     /* tag: 0 all members, 1 the replicas; NCCL's id of this epoch */
     SPOT_MSG_TIE = 75,      /* tag: step; sums of wte to the last stage, of head.w to the first */
     SPOT_MSG_TENSOR = 76,   /* tag: count of the epoch; partial sums within a tensor group */
+
+    /* client to coordinator */
+    /* i64 a step to be made durable (0: none); answered by u32 protocol, version, i64 step, i64
+     * durable step, tokens, tokenizer, job config */
+    SPOT_MSG_EXPORT = SPOT_MSG_CLIENT_FIRST,
+    SPOT_MSG_GIVE, /* i64 a durable step, u32 bundle; answered by the bytes of bundle_io.h */
 };
 
 /* Tag of microbatch, or bundle, j of a step. */

@@ -67,6 +67,7 @@ static const struct spot_workload training = {
     .commit = spot_trainer_commit,
     .quiesced = spot_trainer_quiesced,
     .message = spot_trainer_message,
+    .client = spot_trainer_client,
     .plan = spot_trainer_plan,
     .owes = spot_trainer_owes,
     .may_leave = spot_trainer_may_leave,

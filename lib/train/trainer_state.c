@@ -31,7 +31,7 @@ bool spot_trainer_save_is_due(const struct spot_trainer *c)
 {
     return !c->options->observer && !spot_store_is_busy(c->store) && c->machine->round > 0 &&
            spot_store_newest(c->store) < c->machine->round &&
-           spot_clock_s() - c->durable_s >= durable_every_s(c);
+           (spot_trainer_export_is_due(c) || spot_clock_s() - c->durable_s >= durable_every_s(c));
 }
 
 static bool holds(const struct spot_trainer *c, uint32_t id, int bundle)
@@ -220,10 +220,11 @@ int spot_trainer_finish(struct spot_trainer *c, struct spot_coordinator_result *
     spot_hash128_hex(spot_hash_stream_128(hash), result->state_hex);
     spot_hash_stream_free(hash);
     if (c->model_dir)
-        rc = spot_model_dir_write(c->model_dir, &c->config, c->options->bpe,
-                                  c->options->token_byte == 1 && !c->options->bpe, bundle, err);
+        rc = spot_model_dir_write(c->model_dir, &c->config.shape, c->options->bpe,
+                                  c->options->token_byte == 1 && !c->options->bpe, bundle,
+                                  SPOT_DT_F32, err);
     else if (c->options->save)
-        rc = spot_save_weights(c->options->save, &c->config.shape, bundle, err);
+        rc = spot_save_weights(c->options->save, &c->config.shape, bundle, SPOT_DT_F32, err);
     if (!rc)
         rc = log_done(c, result->state_hex, err);
     for (int b = 0; b < c->n_bundle; b++)

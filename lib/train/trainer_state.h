@@ -98,6 +98,7 @@ struct spot_trainer {
     uint32_t n_epoch_commit;      /* of the epoch that runs */
     uint32_t n_drift;             /* commits in a row at which another split was better */
     uint32_t drift_patience;      /* so many are believed; 0: not yet set */
+    int64_t export_step;          /* a client waits until a step as new as this is durable */
     bool is_final;                /* all steps have committed: collecting the result */
     struct spot_frame **result;   /* [n_bundle], final snapshots */
     struct spot_err state_err;    /* why the final generation could not be written */
@@ -217,6 +218,11 @@ int spot_trainer_snapshot(struct spot_trainer *c, const struct spot_frame *frame
 int spot_trainer_store_news(void *job, struct spot_err *err);
 int spot_trainer_finish(struct spot_trainer *c, struct spot_coordinator_result *result,
                         struct spot_err *err);
+
+/* trainer_export.c: a client's question; does one wait for a generation? */
+int spot_trainer_client(void *job, const struct spot_frame *frame, struct spot_buf *answer,
+                        uint64_t *status, struct spot_err *err);
+bool spot_trainer_export_is_due(const struct spot_trainer *c);
 
 /* trainer_plan.c: can the job run on this grid, if there are members for it? Returns 0, or -1 with
  * *err of the given code that begins with `what`. */

@@ -2,10 +2,12 @@
 #include "weights/save.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/le.h"
 #include "common/out.h"
 #include "common/xalloc.h"
 #include "shard/safetensors.h"
@@ -37,10 +39,11 @@ static void gather(const struct spot_bundle *bundle, const struct spot_shape *sh
 }
 
 static struct spot_st_tensor describe(const struct spot_shape *shape, const struct spot_tensor *t,
-                                      const struct spot_hf_name *e, char *name)
+                                      const struct spot_hf_name *e, enum spot_dtype dtype,
+                                      char *name)
 {
     const uint64_t rows = (uint64_t)spot_hf_n_row(shape, t, e->part);
-    struct spot_st_tensor st = { .name = name, .dtype = SPOT_DT_F32, .n_dim = 1, .dim = { rows } };
+    struct spot_st_tensor st = { .name = name, .dtype = dtype, .n_dim = 1, .dim = { rows } };
 
     if (t->cols > 1) {
         st.n_dim = 2;
@@ -51,7 +54,7 @@ static struct spot_st_tensor describe(const struct spot_shape *shape, const stru
 }
 
 static size_t list_tensors(const struct spot_shape *shape, struct spot_bundle *const *bundle,
-                           int n_bundle, struct spot_st_tensor **list)
+                           int n_bundle, enum spot_dtype dtype, struct spot_st_tensor **list)
 {
     size_t n = 0, cap = 0;
 
@@ -69,14 +72,39 @@ static size_t list_tensors(const struct spot_shape *shape, struct spot_bundle *c
             name = spot_xcalloc(SPOT_HF_NAME_MAX, 1);
             spot_hf_name_of(shape, b, &e[i], name);
             *list = spot_xgrow(*list, &cap, n + 1, sizeof(**list));
-            (*list)[n++] = describe(shape, &a->tensor[tensor], &e[i], name);
+            (*list)[n++] = describe(shape, &a->tensor[tensor], &e[i], dtype, name);
         }
     }
     return n;
 }
 
+/* The nearest number of 8 bits' precision, of two the even one; what is none stays none. */
+static uint16_t bf16_of(float x)
+{
+    uint32_t bits;
+
+    memcpy(&bits, &x, sizeof(bits));
+    if (isnan(x))
+        return (uint16_t)(bits >> 16 | 0x40);
+    return (uint16_t)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+}
+
+static void write_elements(const float *x, size_t n, enum spot_dtype dtype, FILE *out)
+{
+    uint8_t raw[2];
+
+    if (dtype == SPOT_DT_F32) {
+        fwrite(x, sizeof(*x), n, out);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        spot_le_put(raw, bf16_of(x[i]), sizeof(raw));
+        fwrite(raw, 1, sizeof(raw), out);
+    }
+}
+
 static void write_data(const struct spot_shape *shape, struct spot_bundle *const *bundle,
-                       int n_bundle, FILE *out)
+                       int n_bundle, enum spot_dtype dtype, FILE *out)
 {
     for (int b = 0; b < n_bundle; b++) {
         const struct spot_arena *const a = &bundle[b]->arena;
@@ -93,8 +121,8 @@ static void write_data(const struct spot_shape *shape, struct spot_bundle *const
                 continue;
             whole = spot_xcalloc(n, sizeof(*whole));
             gather(bundle[b], shape, &e[i], whole);
-            fwrite(whole, sizeof(*whole), (size_t)(spot_hf_n_row(shape, t, e[i].part) * t->cols),
-                   out);
+            write_elements(whole, (size_t)(spot_hf_n_row(shape, t, e[i].part) * t->cols), dtype,
+                           out);
             free(whole);
         }
     }
@@ -146,15 +174,17 @@ static void write_head(const struct spot_shape *shape, const struct spot_st_tens
 }
 
 int spot_save_weights(const char *path, const struct spot_shape *shape,
-                      struct spot_bundle *const *bundle, struct spot_err *err)
+                      struct spot_bundle *const *bundle, enum spot_dtype dtype,
+                      struct spot_err *err)
 {
     const int n_bundle = spot_shape_bundles(shape);
     struct spot_st_tensor *list = NULL;
-    const size_t n = list_tensors(shape, bundle, n_bundle, &list);
+    const size_t n = list_tensors(shape, bundle, n_bundle, dtype, &list);
     struct spot_buf head = { 0 };
     struct spot_out out;
     int rc;
 
+    assert(dtype == SPOT_DT_F32 || dtype == SPOT_DT_BF16);
     write_head(shape, list, n, &head);
     for (size_t i = 0; i < n; i++)
         free(list[i].name);
@@ -162,7 +192,7 @@ int spot_save_weights(const char *path, const struct spot_shape *shape,
     rc = spot_out_open(&out, path, err);
     if (!rc) {
         fwrite(head.data, 1, head.n, out.file);
-        write_data(shape, bundle, n_bundle, out.file);
+        write_data(shape, bundle, n_bundle, dtype, out.file);
         rc = spot_out_commit(&out, err);
     }
     spot_buf_release(&head);

@@ -21,13 +21,15 @@ int spot_save_notes(const struct spot_shape *shape, struct spot_st_note note[SPO
 /* Of a GPT-2 write transformer.wte.weight [V, C], transformer.h.0.attn.c_attn.weight [C, 3C], ...,
  * lm_head.weight [V, C], matrices as input by output (Conv1D) like GPT-2's own files; of a Llama
  * model.embed_tokens.weight [V, C], model.layers.0.self_attn.q_proj.weight [H d, C], ...,
- * lm_head.weight [V, C], as output by input. All F32. __metadata__ has the shape as text, in the
+ * lm_head.weight [V, C], as output by input. All F32, or BF16, to which they are
+ * rounded. __metadata__ has the shape as text, in the
  * words of the model's own config: n_layer, n_head, n_embd, n_positions, vocab_size, or
  * num_hidden_layers, ..., rope_theta, rms_norm_eps; and tie_word_embeddings.
  *   bundle  [L + 2], all of them
  * The file is there complete or not at all. Returns 0, or -1 with *err (SPOT_ESYS). */
 int spot_save_weights(const char *path, const struct spot_shape *shape,
-                      struct spot_bundle *const *bundle, struct spot_err *err);
+                      struct spot_bundle *const *bundle, enum spot_dtype dtype,
+                      struct spot_err *err);
 
 #ifdef __cplusplus
 }

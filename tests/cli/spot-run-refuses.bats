@@ -375,9 +375,44 @@ forge() {
     worker good
     run --separate-stderr timeout 60 ./forged worker --join unix:j --name stranger
     [ "$status" -eq 1 ]
-    [[ "$stderr" == *"worker stranger is version $other, the job runs $version"* ]]
+    [[ "$stderr" == *"worker stranger is version $other (protocol "*"), the job runs $version (protocol "** ]]
     at_step log 30
     stops_right log
+}
+
+@test "a worker of a patch release is welcome, and named; the bits are the job's" {
+    local version other
+    version=$(spot-run --version | awk '{print $NF}')
+    other=$(sed -E 's/^([0-9]+\.[0-9]+\.)[0-9]/\19/' <<<"$version")
+    forge "$version" "$other"
+    [ "$(./forged --version)" = "spot-run $other" ]
+    background timeout 150 spot-run train --data corpus $MODEL --global-batch 5 --listen unix:j --lease 20s \
+        --steps 30 --kernel portable --events log 2>said
+    train=$pid
+    background ./forged worker -q --join unix:j --join-timeout 60s --name patched
+    wait $train
+    grep -q "worker patched is version $other, the job runs $version" said
+    same_as log 30 --kernel portable
+}
+
+@test "a worker of another protocol is refused by name and versions, on both sides" {
+    local version protocol
+    version=$(spot-run --version | awk '{print $NF}')
+    protocol=$(awk '/SPOT_PROTOCOL =/ {print $3 + 0}' "$BATS_TEST_DIRNAME/../../lib/cluster/protocol.h")
+    head -c 32 /dev/urandom >key
+    chmod 600 key
+    background timeout 150 spot-run train --data corpus $MODEL --global-batch 5 --listen unix:j --lease 20s \
+        --key-file key --steps 100000 --events log 2>said
+    train=$pid
+    background timeout 150 spot-run worker -q --join unix:j --key-file key --join-timeout 60s --name good
+    at_step log 3
+    for old in 1 $((protocol + 1)) 0; do
+        run "$(dirname "$(command -v spot-run)")/../tests/rude" unix:j key old $old
+        [[ "$output" == *"version 0.0.9"*"(protocol $old), the job runs $version (protocol $protocol)"* ]]
+        grep -q "refused: worker ancient is version 0.0.9.*(protocol $old), the job runs $version (protocol $protocol)" said
+    done
+    at_step log $(($(events log committed) + 3))
+    kill $train
 }
 
 @test "a worker that lacks the job's kernel is refused by name, status 1" {

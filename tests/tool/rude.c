@@ -12,6 +12,7 @@
  *   raw       the handshake, then bytes that are no record
  *   deaf      the handshake and a question, whose answer is not read
  *   drip      the handshake and a question, a byte a record; the answer is printed, and that is all
+ *   old       the handshake and the hello of a worker of protocol N; the answer is printed likewise
  */
 #include <poll.h>
 #include <stdio.h>
@@ -23,6 +24,7 @@
 #include "comm/endpoint.h"
 #include "comm/link.h"
 #include "comm/tls.h"
+#include "comm/wire.h"
 #include "common/clock.h"
 #include "common/le.h"
 #include "train/train_protocol.h"
@@ -104,17 +106,12 @@ static void make_question(uint8_t frame[SPOT_FRAME_HEADER])
     spot_le_put(frame + 4, SPOT_MSG_STATUS, 4);
 }
 
-static void drip(struct spot_tls *tls)
+static void print_answer(struct spot_tls *tls)
 {
-    uint8_t frame[SPOT_FRAME_HEADER];
     struct spot_err err = { 0 };
     char answer[4096];
     size_t got, skip = SPOT_FRAME_HEADER;
 
-    make_question(frame);
-    for (size_t i = 0; i < sizeof(frame); i++)
-        if (spot_tls_write(tls, frame + i, 1, &err))
-            fail("drip", &err);
     for (;;) {
         if (spot_tls_read(tls, answer, skip ? skip : sizeof(answer), &got, &err) || !got)
             break; /* answered, the job hangs up */
@@ -123,6 +120,40 @@ static void drip(struct spot_tls *tls)
         else
             fwrite(answer, 1, got, stdout);
     }
+    spot_tls_free(tls);
+}
+
+static void drip(struct spot_tls *tls)
+{
+    uint8_t frame[SPOT_FRAME_HEADER];
+    struct spot_err err = { 0 };
+
+    make_question(frame);
+    for (size_t i = 0; i < sizeof(frame); i++)
+        if (spot_tls_write(tls, frame + i, 1, &err))
+            fail("drip", &err);
+    print_answer(tls);
+}
+
+/* What every protocol begins its hello with, and then something that no other one knows. */
+static void say_old_hello(struct spot_tls *tls, uint32_t protocol)
+{
+    uint8_t frame[SPOT_FRAME_HEADER];
+    struct spot_buf hello = { 0 };
+    struct spot_err err = { 0 };
+
+    spot_put_u32(&hello, protocol);
+    spot_put_text(&hello, "0.0.9\nx");
+    spot_put_text(&hello, "ancient");
+    spot_put_u64(&hello, UINT64_MAX);
+    make_question(frame);
+    spot_le_put(frame + 4, SPOT_MSG_HELLO, 4);
+    spot_le_put(frame + SPOT_FRAME_HEADER - 8, hello.n, 8);
+    if (spot_tls_write(tls, frame, sizeof(frame), &err) ||
+        spot_tls_write(tls, hello.data, hello.n, &err))
+        fail("old", &err);
+    spot_buf_release(&hello);
+    print_answer(tls);
 }
 
 static void meet(const char *address, const char *key_file, const struct spot_tls_context *key,
@@ -152,7 +183,6 @@ static void meet(const char *address, const char *key_file, const struct spot_tl
             (void)spot_tls_write(tls, question, sizeof(question), &err);
         } else {
             drip(tls);
-            spot_tls_free(tls);
         }
     }
 }
@@ -167,6 +197,13 @@ int main(int argc, char **argv)
     key = spot_tls_context_load(argv[2], &err);
     if (!key)
         fail("key", &err);
+    if (!strcmp(argv[3], "old")) {
+        int fd;
+
+        say_old_hello(greet(argv[1], argv[2], &fd), (uint32_t)atoi(argv[4]));
+        spot_tls_context_free(key);
+        return 0;
+    }
     for (int i = 0; i < atoi(argv[4]); i++)
         meet(argv[1], argv[2], key, argv[3]);
     if (!strcmp(argv[3], "drip")) {

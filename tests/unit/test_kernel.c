@@ -8,6 +8,19 @@
 #include "engine/cpu/gemm.h"
 #include "engine/llama_rope.h"
 
+#ifdef SPOT_CPU_X86
+static bool has_avx2(void)
+{
+    return __builtin_cpu_supports("avx2");
+}
+#else /* one variant */
+#define spot_vec_avx2 spot_vec_sse2
+static bool has_avx2(void)
+{
+    return false;
+}
+#endif
+
 /* Goal: each kind of arithmetic gives the bits of its scalar definition, on every variant that
  * this CPU can run; the functions we have in place of libm's are as exact as floats are. */
 
@@ -178,7 +191,7 @@ START_TEST(packing_makes_panels_of_any_width_from_either_direction)
     const struct spot_vec *const vec = _i ? &spot_vec_avx2 : &spot_vec_sse2;
     struct spot_rng rng;
 
-    if (_i && !__builtin_cpu_supports("avx2"))
+    if (_i && !has_avx2())
         return;
     spot_rng_init(&rng, 4, 0);
     for (int trial = 0; trial < 300; trial++) {
@@ -336,7 +349,7 @@ START_TEST(quantise_rounds_to_nearest_even_and_reports_the_largest)
     float most;
     uint32_t top;
 
-    if (_i && !__builtin_cpu_supports("avx2"))
+    if (_i && !has_avx2())
         return;
     for (int n = 1; n <= 10; n++) {
         int64_t sum[11];
@@ -444,7 +457,7 @@ static void run_all(const struct spot_vec *v, int64_t n, uint64_t seed, float ou
 
 START_TEST(vector_functions_have_the_same_bits_on_every_variant)
 {
-    if (!__builtin_cpu_supports("avx2"))
+    if (!has_avx2())
         return;
     for (int64_t n = 1; n <= N - 3; n++) {
         static float a[16][2 * N], b[16][2 * N];

@@ -328,8 +328,9 @@ START_TEST(what_is_loaded_and_saved_has_every_bit_and_its_shape)
     write_kind(&kind);
     load(bundle);
     ck_assert_int_eq(unlink(in_dir("model.safetensors.index.json")), 0);
-    ck_assert_int_eq(spot_save_weights(in_dir("model.safetensors"), &config.shape, bundle, NULL),
-                     0);
+    ck_assert_int_eq(
+        spot_save_weights(in_dir("model.safetensors"), &config.shape, bundle, SPOT_DT_F32, NULL),
+        0);
     load(again);
     for (int b = 0; b < L + 2; b++)
         ck_assert_mem_eq(again[b]->plane[SPOT_PLANE_MASTER], bundle[b]->plane[SPOT_PLANE_MASTER],

@@ -73,7 +73,7 @@ START_TEST(what_was_saved_is_loaded_with_the_same_bits)
         saved[i] = make(i);
         spot_bundle_start(saved[i], &config.shape, 7);
     }
-    ck_assert_int_eq(spot_save_weights(in_dir("w"), &config.shape, saved, &err), 0);
+    ck_assert_int_eq(spot_save_weights(in_dir("w"), &config.shape, saved, SPOT_DT_F32, &err), 0);
     w = spot_weights_open(in_dir("w"), &config.shape, &err);
     ck_assert_msg(w, "%s", err.msg);
     for (int i = 0; i < L + 2; i++) {

@@ -14,5 +14,7 @@ extern const struct spot_command run_replan_command;
 extern const struct spot_command run_stop_command;
 extern const struct spot_command run_status_command;
 extern const struct spot_command run_report_command;
+extern const struct spot_command run_eval_command;
+extern const struct spot_command run_export_command;
 
 #endif /* SPOT_RUN_RUN_H */

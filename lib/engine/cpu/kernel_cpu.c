@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#ifdef SPOT_CPU_X86
 static bool has_sse2(void)
 {
     return __builtin_cpu_supports("sse2");
@@ -23,6 +24,13 @@ static bool has_avx512(void)
     return has_fma() && __builtin_cpu_supports("avx512f");
 }
 
+#else
+static bool always(void)
+{
+    return true;
+}
+#endif
+
 #define BASE(kind)              \
     {                           \
         kind, &spot_backend_cpu \
@@ -30,14 +38,22 @@ static bool has_avx512(void)
 
 /* Of one kind the fastest first, and the fastest kind first. */
 static const struct spot_cpu_kernel kernel[] = {
+#ifdef SPOT_CPU_X86
     { BASE("fma"), "avx512", has_avx512, &spot_micro_fma_avx512, &spot_vec_avx2 },
     { BASE("fma"), "avx2", has_fma, &spot_micro_fma_avx2, &spot_vec_avx2 },
     { BASE("portable"), "avx2", has_avx2, &spot_micro_portable_avx2, &spot_vec_avx2 },
     { BASE("portable"), "sse2", has_sse2, &spot_micro_portable_sse2, &spot_vec_sse2 },
+#else
+    { BASE("portable"), "plain", always, &spot_micro_portable_sse2, &spot_vec_sse2 },
+#endif
 };
 enum { N_KERNEL = sizeof(kernel) / sizeof(kernel[0]) };
 
+#ifdef SPOT_CPU_X86
 static const char *const kind[] = { "fma", "portable" };
+#else
+static const char *const kind[] = { "portable" };
+#endif
 enum { N_KIND = sizeof(kind) / sizeof(kind[0]) };
 
 const struct spot_cpu_kernel *spot_cpu_kernel_variant(size_t i)

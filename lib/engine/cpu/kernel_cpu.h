@@ -119,9 +119,13 @@ const struct spot_cpu_kernel *spot_cpu_kernel_variant(size_t i);
 /* The i-th kind by its fastest variant that runs here, or by any; NULL past the end. */
 const struct spot_kernel *spot_cpu_kernel_kind(size_t i, bool *runs_here);
 
-extern const struct spot_micro spot_micro_portable_sse2, spot_micro_portable_avx2,
-    spot_micro_fma_avx2, spot_micro_fma_avx512;
-extern const struct spot_vec spot_vec_sse2, spot_vec_avx2;
+extern const struct spot_micro spot_micro_portable_sse2;
+extern const struct spot_vec spot_vec_sse2;
+#if defined(__x86_64__)
+#define SPOT_CPU_X86 1
+extern const struct spot_micro spot_micro_portable_avx2, spot_micro_fma_avx2, spot_micro_fma_avx512;
+extern const struct spot_vec spot_vec_avx2;
+#endif
 
 /* Natural logarithm, x > 0 finite and normal; correct to 1e-15 relative, without libm. */
 double spot_log(double x);

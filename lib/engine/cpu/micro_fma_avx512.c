@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/cpu/kernel_cpu.h"
 
+#ifdef SPOT_CPU_X86
+
 #include <immintrin.h>
 
 #include "engine/cpu/target.h"
@@ -17,3 +19,5 @@ SPOT_TARGET("avx512f")
 #include "engine/cpu/micro_body.inc"
 
 SPOT_TARGET_END
+
+#endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
+/* What every machine runs: SSE2, or what the compiler makes of the same vectors elsewhere. */
 #include "engine/cpu/kernel_cpu.h"
-
-#include <immintrin.h>
 
 #include "engine/cpu/target.h"
 
@@ -11,7 +10,7 @@ SPOT_TARGET("sse2")
 #define LANES         4
 #define ROWS          4
 #define VECS          2
-#define SPLAT(x)      _mm_set1_ps(x)
+#define SPLAT(x)      ((vec){ (x), (x), (x), (x) })
 #define MADD(a, b, c) ((c) + (a) * (b))
 
 #include "engine/cpu/micro_body.inc"

@@ -104,6 +104,8 @@ static void plan_sums(struct spot_memory_plan *plan, struct spot_stage *st)
         struct spot_arena arena;
         int64_t *sum;
 
+        if (st->config.is_forward)
+            break;
         spot_arena_of(&st->config.shape, st->config.bundle_begin + i, &arena);
         sum = spot_memory_take(plan, arena.n_elem, sizeof(*sum));
         if (st->sum)
@@ -153,8 +155,9 @@ static void plan_scratch(struct spot_memory_plan *plan, struct spot_stage *st)
     st->dqkv = take_rows(plan, st, qkv);
     for (int i = 0; i < 3; i++)
         st->d[i] = take_rows(plan, st, s->width);
-    st->grad = spot_memory_take(plan, (size_t)max64(max64(qkv, pre), s->seq + vocab),
-                                (size_t)s->width * sizeof(float));
+    if (!st->config.is_forward)
+        st->grad = spot_memory_take(plan, (size_t)max64(max64(qkv, pre), s->seq + vocab),
+                                    (size_t)s->width * sizeof(float));
     for (int i = 0; i < 2; i++)
         st->vector[i] =
             spot_memory_take(plan, (size_t)max64(s->width, max64(qkv, pre)), sizeof(float));
@@ -381,12 +384,17 @@ static void forward(struct spot_stage *st, int slot, const uint32_t *token, cons
     }
 }
 
+static const double *row_loss(const struct spot_stage *st)
+{
+    return st->partial;
+}
+
 static void backward(struct spot_stage *st, int slot, const float *dact_out, float *dact_in)
 {
     const struct spot_slot *const s = &st->slot[slot];
     const float *dout = dact_out;
 
-    assert(slot >= 0 && slot < st->config.n_slot);
+    assert(slot >= 0 && slot < st->config.n_slot && !st->config.is_forward);
     if (st->group.failure.code)
         return;
     for (int i = st->n_bundle - 1; i >= 0; i--) {
@@ -468,6 +476,7 @@ const struct spot_backend spot_backend_cpu = {
     .boundary_elem = boundary_elem,
     .begin = begin,
     .forward = forward,
+    .row_loss = row_loss,
     .backward = backward,
     .watch = watch,
     .sum = sum,

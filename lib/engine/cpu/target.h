@@ -13,7 +13,14 @@ extern "C" {
 
 #define SPOT_PRAGMA(text) _Pragma(#text)
 
+#if !defined(__x86_64__) /* what a file for all says of x86 is of no interest */
 #ifdef __clang__
+#define SPOT_TARGET(isa) SPOT_PRAGMA(STDC FP_CONTRACT OFF)
+#else
+#define SPOT_TARGET(isa)
+#endif
+#define SPOT_TARGET_END
+#elif defined(__clang__)
 #define SPOT_TARGET(isa)              \
     SPOT_PRAGMA(STDC FP_CONTRACT OFF) \
     SPOT_PRAGMA(clang attribute push(__attribute__((target(isa))), apply_to = function))

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/cpu/kernel_cpu.h"
 
+#ifdef SPOT_CPU_X86
+
 #include <immintrin.h>
 #include <string.h>
 
@@ -13,3 +15,5 @@ SPOT_TARGET("avx2")
 #include "engine/cpu/vec_body.inc"
 
 SPOT_TARGET_END
+
+#endif

@@ -1,7 +1,12 @@
 /* SPDX-License-Identifier: MIT */
+/* What every machine runs: SSE2, or what the compiler makes of the same vectors elsewhere. */
 #include "engine/cpu/kernel_cpu.h"
 
+#ifdef SPOT_CPU_X86
 #include <immintrin.h>
+#else
+#include <math.h>
+#endif
 #include <string.h>
 
 #include "engine/cpu/target.h"

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: MIT */
+/* evaluate.h - the loss of a corpus under a model: forward passes alone.
+ *
+ * The corpus is cut into windows of up to T tokens, `stride` apart. A position of a window predicts
+ * the token behind it from what the window has before it. Each token is predicted once, by the
+ * first window that can, so that with a stride below T it has at least T - stride tokens of
+ * context: the measure of Hugging Face's guide "Perplexity of fixed-length models". The first token
+ * of a window has nothing before it in that window; with stride = T nobody predicts it, unless
+ * `across`: then the last position of a window predicts the token behind the window, as in
+ * training, and only the first token of all is left out.
+ */
+#ifndef SPOT_TRAIN_EVALUATE_H
+#define SPOT_TRAIN_EVALUATE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "engine/kernel.h"
+#include "shard/bundle.h"
+#include "text/corpus.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct spot_windows {
+    int64_t n_token;     /* of the corpus */
+    int64_t seq, stride; /* T and 1..T */
+    bool across;
+};
+
+/* Positions [first, n_row) of a window are those that count; position r, token begin + r, predicts
+ * token begin + r + 1. */
+struct spot_window {
+    int64_t begin, n_row, first;
+};
+
+int64_t spot_windows_count(const struct spot_windows *windows);
+struct spot_window spot_windows_at(const struct spot_windows *windows, int64_t k);
+
+struct spot_evaluation {
+    const struct spot_shape *shape;    /* its seq is T */
+    struct spot_bundle *const *bundle; /* [L + 2]; of the planes only the master's is read */
+    const struct spot_kernel *kernel;  /* one whose backend tells losses by row: the CPU's */
+    const struct spot_corpus *corpus;
+    int64_t stride; /* 1..T */
+    bool across;
+    int batch, n_thread;                                    /* change no bit of the result */
+    void (*progress)(void *user, int64_t done, int64_t of); /* windows; may be NULL */
+    void *user;
+};
+
+struct spot_loss {
+    double sum; /* of the cross-entropies, in nats; may be non-finite */
+    int64_t n_predicted, n_window;
+};
+
+/* Returns 0, or -1 with *err: SPOT_EDATA for a corpus in which nothing is predicted, SPOT_ESYS. */
+int spot_evaluate(const struct spot_evaluation *evaluation, struct spot_loss *loss,
+                  struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRAIN_EVALUATE_H */

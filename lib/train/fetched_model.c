@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: MIT */
+/* The weights of a job that runs, bundle by bundle from its coordinator. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "checkpoint/bundle_io.h"
+#include "cluster/client.h"
+#include "common/clock.h"
+#include "common/version.h"
+#include "common/xalloc.h"
+#include "train/config.h"
+#include "train/saved_model.h"
+#include "train/train_protocol.h"
+
+enum { TEXT_MAX = 4096 + 1 };
+
+struct source {
+    const char *join, *key_file;
+    double wait_s; /* for somebody who listens */
+};
+
+/* What the job says of itself. */
+struct job {
+    int64_t round, durable;
+    char tokens[8], tokenizer[TEXT_MAX];
+    struct spot_job_config config;
+};
+
+/* Its answer, or why it gives none. */
+static int ask(const struct source *s, enum spot_train_message type,
+               const struct spot_buf *question, struct spot_buf *answer, struct spot_err *err)
+{
+    const int rc = spot_client_ask(s->join, s->key_file, s->wait_s, (enum spot_message)type,
+                                   question->data, question->n, answer, err);
+
+    return rc <= 0
+               ? rc
+               : spot_err_set(err, SPOT_EINFEASIBLE, "the job says: %.*s",
+                              (int)(answer->n < 400 ? answer->n : 400), (const char *)answer->data);
+}
+
+static int take_job(const struct source *s, struct spot_wire_in *in, struct job *job,
+                    struct spot_err *err)
+{
+    const uint32_t protocol = spot_get_u32(in);
+    char version[SPOT_VERSION_MAX];
+
+    spot_get_text(in, version, sizeof(version));
+    if (!in->bad && protocol != SPOT_PROTOCOL)
+        return spot_err_set(err, SPOT_EINFEASIBLE,
+                            "%s is a job of version %s (protocol %u), this is version %s (%d)",
+                            s->join, version, (unsigned)protocol, spot_version(), SPOT_PROTOCOL);
+    job->round = spot_get_i64(in);
+    job->durable = spot_get_i64(in);
+    spot_get_text(in, job->tokens, sizeof(job->tokens));
+    spot_get_text(in, job->tokenizer, sizeof(job->tokenizer));
+    spot_job_config_get(in, &job->config);
+    if (!spot_wire_in_done(in))
+        return spot_err_set(err, SPOT_ESYS, "%s is no job of this version", s->join);
+    return spot_job_config_check(&job->config, err);
+}
+
+/* What the job is; it is asked to make a step durable. */
+static int ask_job(const struct source *s, int64_t wanted, struct job *job, struct spot_err *err)
+{
+    struct spot_buf question = { 0 }, answer = { 0 };
+    struct spot_wire_in in;
+    int rc;
+
+    spot_put_i64(&question, wanted);
+    rc = ask(s, SPOT_MSG_EXPORT, &question, &answer, err);
+    in = spot_wire_in(answer.data, answer.n);
+    if (!rc)
+        rc = take_job(s, &in, job, err);
+    spot_buf_release(&question);
+    spot_buf_release(&answer);
+    return rc;
+}
+
+/* Until the step that the job has come to now is durable; or the first one, where it has none. */
+static int await_durable(const struct source *s, double patience_s, struct job *job,
+                         struct spot_err *err)
+{
+    const double until_s = spot_clock_s() + patience_s;
+    int64_t wanted;
+
+    if (ask_job(s, 0, job, err))
+        return -1;
+    wanted = job->round > 0 ? job->round : 1;
+    for (;;) {
+        if (ask_job(s, wanted, job, err))
+            return -1;
+        if (job->durable >= wanted)
+            return 0;
+        if (spot_clock_s() > until_s)
+            return spot_err_set(err, SPOT_EINFEASIBLE,
+                                "step %lld of the job did not become durable within %g s (the "
+                                "newest that is: %lld)",
+                                (long long)wanted, patience_s, (long long)job->durable);
+        spot_clock_sleep(0.05);
+    }
+}
+
+static struct spot_bundle *fetch_bundle(const struct source *s, const struct job *job, int bundle,
+                                        struct spot_err *err)
+{
+    struct spot_buf question = { 0 }, answer = { 0 };
+    struct spot_bundle *got = NULL;
+
+    spot_put_i64(&question, job->durable);
+    spot_put_u32(&question, (uint32_t)bundle);
+    if (!ask(s, SPOT_MSG_GIVE, &question, &answer, err))
+        got = spot_bundle_unpack(&job->config.shape, bundle, job->durable, answer.data, answer.n,
+                                 err);
+    if (got)
+        spot_weights_only(got);
+    spot_buf_release(&question);
+    spot_buf_release(&answer);
+    return got;
+}
+
+static int fetch_bundles(struct spot_saved_model *m, const struct source *s, const struct job *job,
+                         struct spot_err *err)
+{
+    m->shape = job->config.shape;
+    m->step = job->durable;
+    m->n_bundle = spot_shape_bundles(&m->shape);
+    m->tokens = spot_xstrdup(job->tokens);
+    m->tokenizer = spot_xstrdup(job->tokenizer);
+    m->bundle = spot_xcalloc((size_t)m->n_bundle, sizeof(struct spot_bundle *));
+    for (int b = 0; b < m->n_bundle; b++)
+        if (!(m->bundle[b] = fetch_bundle(s, job, b, err)))
+            return -1;
+    return 0;
+}
+
+/* A generation that was replaced while it was fetched is fetched anew: the next may be whole. */
+int spot_saved_model_fetch(struct spot_saved_model *m, const char *join, const char *key_file,
+                           double wait_s, double patience_s, struct spot_err *err)
+{
+    enum { TRIES = 4 };
+    const struct source s = { join, key_file, wait_s };
+    struct job *const job = spot_xcalloc(1, sizeof(*job));
+    int rc = -1;
+
+    *m = (struct spot_saved_model){ .bundle = NULL };
+    for (int k = 0; rc && k < TRIES; k++) {
+        spot_saved_model_release(m);
+        if (await_durable(&s, patience_s, job, err))
+            break;
+        rc = fetch_bundles(m, &s, job, err);
+        if (rc && err->code != SPOT_EINFEASIBLE)
+            break;
+    }
+    free(job);
+    return rc;
+}

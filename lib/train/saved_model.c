@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT */
+#include "train/saved_model.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "checkpoint/bundle_io.h"
+#include "checkpoint/generation.h"
+#include "common/xalloc.h"
+#include "train/job_note.h"
+
+/* --- a model ---------------------------------------------------------------- */
+
+void spot_weights_only(struct spot_bundle *bundle)
+{
+    for (int p = 0; p < SPOT_PLANES; p++)
+        if (p != SPOT_PLANE_MASTER) {
+            free(bundle->plane[p]);
+            bundle->plane[p] = NULL;
+        }
+}
+
+static void drop_bundles(struct spot_saved_model *m)
+{
+    for (int b = 0; m->bundle && b < m->n_bundle; b++) {
+        spot_bundle_free(m->bundle[b]);
+        m->bundle[b] = NULL;
+    }
+}
+
+void spot_saved_model_release(struct spot_saved_model *m)
+{
+    drop_bundles(m);
+    free(m->bundle);
+    free(m->tokens);
+    free(m->tokenizer);
+    *m = (struct spot_saved_model){ .bundle = NULL };
+}
+
+/* A tensor of the shorter shape has the first rows of that of the longer one. */
+static void copy_first(const struct spot_bundle *from, struct spot_bundle *to)
+{
+    for (int t = 0; t < to->arena.n_tensor; t++) {
+        const struct spot_tensor *const tensor = &to->arena.tensor[t];
+
+        for (int s = 0; s < (tensor->is_sharded ? to->arena.n_shard : 1); s++)
+            memcpy(to->plane[SPOT_PLANE_MASTER] + spot_arena_offset(&to->arena, t, s),
+                   from->plane[SPOT_PLANE_MASTER] + spot_arena_offset(&from->arena, t, s),
+                   (size_t)(tensor->rows * tensor->cols) * sizeof(float));
+    }
+}
+
+int spot_saved_model_shorten(struct spot_saved_model *m, int64_t seq, struct spot_err *err)
+{
+    struct spot_bundle *const embed = spot_xcalloc(1, sizeof(*embed));
+
+    m->shape.seq = seq;
+    if (spot_bundle_init(embed, &m->shape, 0, err)) {
+        free(embed);
+        return -1;
+    }
+    spot_weights_only(embed);
+    copy_first(m->bundle[0], embed);
+    spot_bundle_free(m->bundle[0]);
+    m->bundle[0] = embed;
+    return 0;
+}
+
+/* --- out of a directory ------------------------------------------------------- */
+
+static int take_note(struct spot_saved_model *m, const struct spot_job_note *note, const char *dir,
+                     struct spot_err *err)
+{
+    struct spot_err why;
+
+    m->shape = (struct spot_shape){ .n_layer = note->layers,
+                                    .width = note->width,
+                                    .n_head = note->heads,
+                                    .seq = note->seq,
+                                    .vocab = note->vocab,
+                                    .n_shard = note->shards,
+                                    .arch = spot_arch_find(note->arch),
+                                    .n_kv_head = note->kv_heads,
+                                    .ffn = note->ffn,
+                                    .rope_theta = note->rope_theta,
+                                    .is_tied = note->tied,
+                                    .norm_eps = note->norm_eps };
+    if (m->shape.arch < 0)
+        return spot_err_set(err, SPOT_EDATA, "%s/job.json: /arch: expected gpt2 or llama, got '%s'",
+                            dir, note->arch);
+    if (spot_shape_check(&m->shape, &why))
+        return spot_err_set(err, SPOT_EDATA, "%s/job.json: %.300s", dir, why.msg);
+    m->tokens = spot_xstrdup(note->tokens);
+    m->tokenizer = spot_xstrdup(note->tokenizer);
+    m->n_bundle = spot_shape_bundles(&m->shape);
+    m->bundle = spot_xcalloc((size_t)m->n_bundle, sizeof(struct spot_bundle *));
+    return 0;
+}
+
+static int read_note(struct spot_saved_model *m, const char *dir, struct spot_err *err)
+{
+    struct spot_job_note note;
+    int rc;
+
+    if (access(dir, F_OK) && errno == ENOENT)
+        return spot_err_set(err, SPOT_EUSAGE, "there is no '%s'", dir);
+    rc = spot_job_note_load(&note, dir, err);
+    if (!rc)
+        return spot_err_set(err, SPOT_EDATA, "'%s' has no job.json: it is no --state of a job",
+                            dir);
+    if (rc > 0)
+        rc = take_note(m, &note, dir, err);
+    spot_job_note_release(&note);
+    return rc;
+}
+
+static int read_bundles(struct spot_saved_model *m, const struct spot_generations *g, int64_t step,
+                        struct spot_err *err)
+{
+    for (int b = 0; b < m->n_bundle; b++) {
+        size_t n_byte;
+        uint8_t *const data = spot_generation_read(g, step, b, &n_byte, err);
+
+        if (data)
+            m->bundle[b] = spot_bundle_unpack(&m->shape, b, step, data, n_byte, err);
+        free(data);
+        if (!m->bundle[b]) {
+            drop_bundles(m);
+            return -1;
+        }
+        spot_weights_only(m->bundle[b]);
+    }
+    m->step = step;
+    return 0;
+}
+
+/* The step asked for, and no other. */
+static int read_step(struct spot_saved_model *m, const struct spot_generations *g,
+                     const int64_t *there, size_t n, int64_t step, struct spot_err *err)
+{
+    char list[128] = "";
+
+    for (size_t i = 0; i < n; i++)
+        if (there[i] == step)
+            return read_bundles(m, g, step, err);
+    for (size_t i = 0, used = 0; i < n && used < sizeof(list); i++)
+        used += (size_t)snprintf(list + used, sizeof(list) - used, "%s%lld", i ? ", " : "",
+                                 (long long)there[i]);
+    return spot_err_set(err, SPOT_EUSAGE, "'%s' has no state of step %lld; it has %s", g->dir,
+                        (long long)step, n ? list : "none");
+}
+
+/* The newest that is sound. Returns 1 when a generation went while it was read: a job that runs
+ * keeps two. */
+static int read_newest(struct spot_saved_model *m, const struct spot_generations *g,
+                       const int64_t *there, size_t n,
+                       void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2), struct spot_err *err)
+{
+    struct spot_err why = { 0 };
+
+    for (size_t i = 0; i < n; i++) {
+        if (!read_bundles(m, g, there[i], &why)) {
+            if (i && warn)
+                warn("%s; the state of step %lld is taken", err->msg, (long long)there[i]);
+            return 0;
+        }
+        if (!spot_generation_is_damage(&why))
+            return spot_err_set(err, why.code, "%s", why.msg);
+        if (!spot_generation_exists(g, there[i]))
+            return 1;
+        if (!i)
+            *err = why;
+    }
+    if (n) {
+        why = *err;
+        return spot_err_set(err, SPOT_EDATA, "%.300s; no sound generation is left in '%s'", why.msg,
+                            g->dir);
+    }
+    return spot_err_set(err, SPOT_EDATA, "'%s' holds no state", g->dir);
+}
+
+int spot_saved_model_read(struct spot_saved_model *m, const char *dir, int64_t step,
+                          void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2),
+                          struct spot_err *err)
+{
+    enum { TRIES = 8 };
+    struct spot_generations g = { .job = 0 };
+    int rc = 1;
+
+    *m = (struct spot_saved_model){ .bundle = NULL };
+    if (read_note(m, dir, err))
+        return -1;
+    snprintf(g.dir, sizeof(g.dir), "%s", dir);
+    g.n_bundle = m->n_bundle;
+    for (int k = 0; rc > 0 && k < TRIES; k++) {
+        size_t n;
+        int64_t *const there = spot_generation_list(&g, &n);
+
+        rc = step >= 0 ? read_step(m, &g, there, n, step, err)
+                       : read_newest(m, &g, there, n, warn, err);
+        free(there);
+    }
+    return rc > 0
+               ? spot_err_set(err, SPOT_ESYS, "'%s': generations go faster than they are read", dir)
+               : rc;
+}

@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/* A client that wants the weights: it is told what the job is and which step is durable, and given
+ * bundles of that. The job only makes a generation earlier than it would. */
+#include <stdlib.h>
+
+#include "common/version.h"
+#include "train/trainer_state.h"
+
+/* The step that the client may ask for next is wanted durable. */
+static int tell(struct spot_trainer *c, int64_t wanted, struct spot_buf *answer,
+                struct spot_err *err)
+{
+    const struct spot_coordinator_options *const o = c->options;
+
+    if (o->observer)
+        return spot_err_set(err, SPOT_EINFEASIBLE, "this job is a measurement: it keeps no state");
+    if (wanted > c->export_step)
+        c->export_step = wanted;
+    spot_put_u32(answer, SPOT_PROTOCOL);
+    spot_put_text(answer, spot_version());
+    spot_put_i64(answer, c->machine->round);
+    spot_put_i64(answer, spot_store_newest(c->store));
+    spot_put_text(answer, o->bpe || o->token_byte == 1 ? "bytes"
+                          : o->token_byte == 2         ? "u16"
+                                                       : "u32");
+    spot_put_text(answer, o->tokenizer ? o->tokenizer : "");
+    spot_job_config_put(answer, &c->config);
+    return 0;
+}
+
+static int give_bundle(struct spot_trainer *c, int64_t step, uint32_t bundle,
+                       struct spot_buf *answer, struct spot_err *err)
+{
+    size_t n_byte;
+    uint8_t *data;
+
+    if (step < 0 || bundle >= (uint32_t)c->n_bundle)
+        return spot_err_set(err, SPOT_EUSAGE, "there is no such bundle");
+    data = spot_store_read_step(c->store, step, (int)bundle, &n_byte, err);
+    if (!data)
+        return -1;
+    spot_buf_add(answer, data, n_byte);
+    free(data);
+    return 0;
+}
+
+int spot_trainer_client(void *job, const struct spot_frame *frame, struct spot_buf *answer,
+                        uint64_t *status, struct spot_err *err)
+{
+    struct spot_trainer *const c = job;
+    struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
+    const int64_t step = spot_get_i64(&in);
+    const uint32_t bundle = frame->type == SPOT_MSG_GIVE ? spot_get_u32(&in) : 0;
+
+    *status = 0;
+    if (!spot_wire_in_done(&in) || (frame->type != SPOT_MSG_EXPORT && frame->type != SPOT_MSG_GIVE))
+        return spot_err_set(err, SPOT_EUSAGE, "this job does not know the question");
+    return frame->type == SPOT_MSG_EXPORT ? tell(c, step, answer, err)
+                                          : give_bundle(c, step, bundle, answer, err);
+}
+
+bool spot_trainer_export_is_due(const struct spot_trainer *c)
+{
+    return c->export_step > spot_store_newest(c->store);
+}

@@ -1,0 +1,62 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# The portable kernel on another kind of processor: the library for aarch64, its units, and a job,
+# under qemu-user; the weights have the bits that this machine computes. Needs gcc-aarch64-linux-gnu,
+# qemu-user and apt, which brings Debian's libraries for arm64 into build/aarch64/root: nothing is
+# installed. 77: something of that is not here.
+#
+#   aarch64.sh [TEST...]       units to run; VARIANT of this machine is release
+set -eu -o pipefail
+cd "$(dirname "$0")/.."
+base=$PWD/build/aarch64
+root=$base/root
+units=("$@")
+[ $# -gt 0 ] || units=(test_kernel test_sampler test_evaluate)
+
+for need in aarch64-linux-gnu-gcc qemu-aarch64 apt-get dpkg; do
+    command -v $need >/dev/null || { echo "aarch64: no $need"; exit 77; }
+done
+
+libraries() {
+    local apt=(-o APT::Architectures=arm64 -o APT::Architecture=arm64 -o Debug::NoLocking=1
+        -o "Dir::State::lists=$base/lists" -o "Dir::Cache=$base/cache")
+
+    mkdir -p "$base/lists/partial" "$base/cache/archives/partial" "$base/debs" "$root"
+    cd "$base/debs"
+    apt-get "${apt[@]}" -qq update && apt-get "${apt[@]}" -qq download check libsubunit-dev libjansson-dev libzstd-dev \
+        zlib1g-dev libssl-dev libxxhash-dev libcsv-dev || return 1
+    for package in *.deb; do dpkg -x "$package" "$root"; done
+    cd - >/dev/null
+    touch "$base/root/done"
+}
+[ -e "$root/done" ] || libraries 2>/dev/null || { echo "aarch64: no libraries for arm64"; exit 77; }
+
+cat >"$base/pkg-config" <<END
+#!/bin/sh
+export PKG_CONFIG_LIBDIR=$root/usr/lib/aarch64-linux-gnu/pkgconfig PKG_CONFIG_SYSROOT_DIR=$root
+exec pkg-config --static "\$@"
+END
+chmod +x "$base/pkg-config"
+make -s "-j$(nproc)" CUDA=no
+make -s "-j$(nproc)" VARIANT=aarch64 flags.aarch64=-O2 CUDA=no AR=aarch64-linux-gnu-ar CXX=false \
+    CC="${CCACHE:-} aarch64-linux-gnu-gcc -isystem $root/usr/include -isystem $root/usr/include/aarch64-linux-gnu" \
+    PKG_CONFIG="$base/pkg-config" LDFLAGS="-static -L$root/usr/lib/aarch64-linux-gnu" \
+    build/aarch64/bin/spot-run "${units[@]/#/build/aarch64/tests/}" 2> >(grep -v 'statically linked' >&2)
+for unit in "${units[@]}"; do CK_FORK=no qemu-aarch64 "build/aarch64/tests/$unit"; done
+
+tmp=$(mktemp -d)
+trap 'rm -rf "$tmp"' EXIT
+there="qemu-aarch64 $base/bin/spot-run"
+here=build/release/bin/spot-run
+seq 1 300 >"$tmp/corpus"
+for arch in gpt2 llama; do
+    job=(-q --data "$tmp/corpus" --arch "$arch" --layers 2 --width 32 --heads 2 --seq 16 --kernel portable
+        --global-batch 5 --steps 6)
+    $here train "${job[@]}" --save "$tmp/here.$arch" --events "$tmp/here.$arch.log"
+    # a worker is not its coordinator's child: what qemu runs cannot start itself again
+    $there train "${job[@]}" --listen "unix:$tmp/job" --lease 60s --save "$tmp/there.$arch" --events "$tmp/there.$arch.log" &
+    $there worker -q --join "unix:$tmp/job" --join-timeout 60s
+    wait $!
+    cmp "$tmp/here.$arch/model.safetensors" "$tmp/there.$arch/model.safetensors"
+    echo "ok - $arch: the weights of six steps have the same bits"
+done

@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: MIT */
+/* Loss, perplexity and bits per byte of a corpus under a model. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "checkpoint/bundle_io.h"
+#include "cli/opt.h"
+#include "cli/table.h"
+#include "cli/tool.h"
+#include "common/clock.h"
+#include "common/hash.h"
+#include "common/json_writer.h"
+#include "common/out.h"
+#include "common/prov.h"
+#include "common/xalloc.h"
+#include "job_options.h"
+#include "run.h"
+#include "train/evaluate.h"
+#include "train/saved_model.h"
+#include "weights/load.h"
+
+struct options {
+    struct job_options job;
+    struct spot_tool_common common;
+    const char *load, *state;
+    uint64_t step, stride, batch;
+    bool across, has_step;
+};
+
+/* The answer, and what it is about. */
+struct result {
+    struct spot_loss loss;
+    int64_t n_token, n_byte; /* of the corpus; bytes -1: not known */
+};
+
+/* --- the model ---------------------------------------------------------------- */
+
+/* A directory that brings a tokenizer means text for it. */
+static const char *tokenizer_of(const char *load, char path[static 4096])
+{
+    static const char *const file[] = { "tokenizer.json", "vocab.json" };
+
+    for (size_t i = 0; i < sizeof(file) / sizeof(file[0]); i++) {
+        const int n = snprintf(path, 4096, "%s/%s", load, file[i]);
+
+        if (n < 4096 && !access(path, R_OK))
+            return load;
+    }
+    return NULL;
+}
+
+static int load_weights(const struct options *o, const struct spot_shape *shape,
+                        struct spot_saved_model *m, struct spot_err *err)
+{
+    struct spot_weights *const weights = spot_weights_open(o->load, shape, err);
+    int rc = weights ? 0 : -1;
+
+    m->shape = *shape;
+    m->n_bundle = spot_shape_bundles(shape);
+    m->bundle = spot_xcalloc((size_t)m->n_bundle, sizeof(struct spot_bundle *));
+    for (int b = 0; !rc && b < m->n_bundle; b++) {
+        m->bundle[b] = spot_xcalloc(1, sizeof(struct spot_bundle));
+        rc = spot_bundle_init(m->bundle[b], shape, b, err);
+        if (!rc)
+            rc = spot_weights_read(weights, m->bundle[b], err);
+        if (!rc)
+            spot_weights_only(m->bundle[b]);
+    }
+    spot_weights_close(weights);
+    return rc;
+}
+
+/* The options that say what a model is, from one that is there. */
+static int take_state(struct options *o, struct spot_saved_model *m, struct spot_err *err)
+{
+    const struct spot_shape *const s = &m->shape;
+    struct job_options *const j = &o->job;
+
+    if (j->seq > (uint64_t)s->seq)
+        return spot_err_set(err, SPOT_EUSAGE, "--seq %llu, but the job of '%s' has %lld positions",
+                            (unsigned long long)j->seq, o->state, (long long)s->seq);
+    if (j->seq && j->seq < (uint64_t)s->seq && spot_saved_model_shorten(m, (int64_t)j->seq, err))
+        return -1;
+    j->seq = (uint64_t)s->seq;
+    j->layers = (uint64_t)s->n_layer;
+    j->width = (uint64_t)s->width;
+    j->heads = (uint64_t)s->n_head;
+    j->vocab = (uint64_t)s->vocab;
+    j->shards = (uint64_t)s->n_shard;
+    j->kv_heads = (uint64_t)s->n_kv_head;
+    j->ffn = (uint64_t)s->ffn;
+    j->arch = spot_arch_name(s->arch);
+    j->rope_theta = s->rope_theta;
+    j->norm_eps = s->norm_eps;
+    j->is_tied = s->is_tied != 0;
+    if (!j->tokens)
+        j->tokens = m->tokens;
+    if (!j->tokenizer && *m->tokenizer && !strcmp(j->tokens, "bytes"))
+        j->tokenizer = m->tokenizer;
+    return 0;
+}
+
+/* --- the corpus --------------------------------------------------------------- */
+
+/* Bytes of the text that these tokens are; -1: nobody knows. */
+static int count_bytes(const struct spot_corpus *corpus, const struct spot_bpe *bpe,
+                       int64_t *n_byte, struct spot_err *err)
+{
+    enum { BLOCK = 4096 };
+    uint32_t token[BLOCK];
+
+    *n_byte = bpe ? 0 : corpus->token_byte == 1 ? (int64_t)corpus->n_token : -1;
+    for (size_t at = 0; bpe && at < corpus->n_token; at += BLOCK) {
+        const size_t left = corpus->n_token - at, n = left < BLOCK ? left : BLOCK;
+
+        if (spot_corpus_read(corpus, at, n, token, err))
+            return -1;
+        for (size_t i = 0; i < n; i++) {
+            size_t of_token = 0;
+
+            if (spot_bpe_token(bpe, token[i], &of_token))
+                *n_byte += (int64_t)of_token;
+        }
+    }
+    return 0;
+}
+
+/* Of tokens a tokenizer tells only how long their text was. */
+static int open_tokenizer(struct options *o, struct spot_bpe **bpe, struct spot_err *err)
+{
+    struct job_options *const j = &o->job;
+
+    if (!j->tokenizer || !strcmp(j->tokens, "bytes"))
+        return 0;
+    *bpe = spot_bpe_open(j->tokenizer, err);
+    j->tokenizer = NULL;
+    return *bpe ? 0 : -1;
+}
+
+/* --- the answer --------------------------------------------------------------- */
+
+static double loss_of(const struct result *r)
+{
+    return r->loss.sum / (double)r->loss.n_predicted;
+}
+
+/* As if every token of the text were predicted as well as those that are. */
+static double bits_per_byte(const struct result *r)
+{
+    return loss_of(r) * (double)r->n_token / log(2) / (double)r->n_byte;
+}
+
+static void put_real(struct spot_jw *jw, const char *key, double x)
+{
+    if (isfinite(x))
+        spot_jw_real(jw, key, x);
+    else
+        spot_jw_null(jw, key);
+}
+
+static int write_doc(const struct options *o, const struct spot_saved_model *m,
+                     const struct result *r, const char *kernel, const struct spot_prov *prov,
+                     FILE *out, struct spot_err *err)
+{
+    struct spot_jw jw;
+
+    spot_jw_init(&jw, out, true);
+    spot_jw_begin_doc(&jw, "spot.eval", 1, prov);
+    spot_jw_str(&jw, "model", o->load ? o->load : o->state);
+    if (o->state)
+        spot_jw_int(&jw, "step", m->step);
+    spot_jw_str(&jw, "kernel", kernel);
+    spot_jw_int(&jw, "seq", m->shape.seq);
+    spot_jw_int(&jw, "stride", (int64_t)o->stride);
+    spot_jw_bool(&jw, "across", o->across);
+    spot_jw_int(&jw, "windows", r->loss.n_window);
+    spot_jw_int(&jw, "tokens", r->n_token);
+    spot_jw_int(&jw, "predicted", r->loss.n_predicted);
+    if (r->n_byte >= 0)
+        spot_jw_int(&jw, "bytes", r->n_byte);
+    spot_jw_real(&jw, "loss", loss_of(r));
+    put_real(&jw, "perplexity", exp(loss_of(r)));
+    if (r->n_byte > 0)
+        spot_jw_real(&jw, "bits_per_byte", bits_per_byte(r));
+    spot_jw_end(&jw);
+    return spot_jw_close(&jw, err);
+}
+
+static void write_table(const struct spot_saved_model *m, const struct options *o,
+                        const struct result *r, FILE *out)
+{
+    static const struct spot_column column[] = {
+        { "model", false }, { "tokens", true },     { "predicted", true },
+        { "loss", true },   { "perplexity", true }, { "bits_per_byte", true },
+    };
+    char model[64];
+    struct spot_table table;
+
+    snprintf(model, sizeof(model), o->state ? "step %lld" : "%lld layers",
+             (long long)(o->state ? m->step : m->shape.n_layer));
+    spot_table_init(&table, column, sizeof(column) / sizeof(column[0]));
+    spot_table_text(&table, model);
+    spot_table_int(&table, r->n_token);
+    spot_table_int(&table, r->loss.n_predicted);
+    spot_table_fixed(&table, loss_of(r), 6);
+    spot_table_fixed(&table, exp(loss_of(r)), 4);
+    if (r->n_byte > 0)
+        spot_table_fixed(&table, bits_per_byte(r), 6);
+    else
+        spot_table_text(&table, "");
+    spot_table_print(&table, out, SPOT_FORMAT_TABLE);
+    spot_table_release(&table);
+}
+
+static uint64_t hash_of(const struct spot_saved_model *m)
+{
+    struct spot_hash_stream *const hash = spot_hash_stream_new();
+    uint64_t sum;
+
+    for (int b = 0; b < m->n_bundle; b++)
+        spot_hash_stream_add(hash, m->bundle[b]->plane[SPOT_PLANE_MASTER],
+                             m->bundle[b]->arena.n_elem * sizeof(float));
+    sum = spot_hash_stream_64(hash);
+    spot_hash_stream_free(hash);
+    return sum;
+}
+
+static int print(const struct options *o, const struct spot_saved_model *m,
+                 const struct spot_corpus *corpus, const struct result *r, const char *kernel,
+                 enum spot_format format, struct spot_err *err)
+{
+    struct spot_prov prov = { .tool = "spot-run eval",
+                              .seed = o->common.seed,
+                              .is_off = !o->common.provenance };
+    struct spot_out out;
+    int rc = 0;
+
+    if (!isfinite(r->loss.sum))
+        return spot_err_set(err, SPOT_EINFEASIBLE, "the loss is not finite");
+    if (spot_out_open(&out, o->common.output, err))
+        return -1;
+    spot_prov_add(&prov, o->load ? o->load : o->state, hash_of(m));
+    spot_prov_add(&prov, corpus->source, corpus->xxh3);
+    if (format == SPOT_FORMAT_JSON)
+        rc = write_doc(o, m, r, kernel, &prov, out.file, err);
+    else
+        write_table(m, o, r, out.file);
+    spot_prov_release(&prov);
+    return spot_out_finish(&out, rc, err);
+}
+
+/* --- the whole ------------------------------------------------------------------ */
+
+static void draw_progress(void *user, int64_t done, int64_t of)
+{
+    double *const shown_s = user, now_s = spot_clock_s();
+
+    if (now_s - *shown_s < 0.1 && done < of)
+        return;
+    *shown_s = now_s;
+    fputs("\r\033[K", stderr);
+    if (done < of)
+        fprintf(stderr, "window %lld/%lld", (long long)done, (long long)of);
+    fflush(stderr);
+}
+
+static int evaluate(const struct options *o, const struct spot_saved_model *m,
+                    const struct spot_corpus *corpus, const struct spot_kernel *kernel,
+                    struct result *r, struct spot_err *err)
+{
+    double shown_s = 0;
+    const struct spot_evaluation e = {
+        .shape = &m->shape,
+        .bundle = m->bundle,
+        .kernel = kernel,
+        .corpus = corpus,
+        .stride = (int64_t)o->stride,
+        .across = o->across,
+        .batch = (int)o->batch,
+        .n_thread = (int)o->job.threads,
+        .progress = isatty(STDERR_FILENO) && !o->common.quiet ? draw_progress : NULL,
+        .user = &shown_s,
+    };
+
+    r->n_token = (int64_t)corpus->n_token;
+    return spot_evaluate(&e, &r->loss, err);
+}
+
+static int check(const struct options *o, enum spot_format *format, struct spot_err *err)
+{
+    if (!o->load == !o->state)
+        return spot_err_set(err, SPOT_EUSAGE,
+                            o->load ? "--load and --state are two models: say one"
+                                    : "--load or --state is missing: the model");
+    if (!strncmp(o->job.kernel, "cuda", 4))
+        return spot_err_set(err, SPOT_EUSAGE, "--kernel %s: eval computes on the CPU",
+                            o->job.kernel);
+    if (o->common.format && strcmp(o->common.format, "json") != 0 &&
+        strcmp(o->common.format, "table") != 0)
+        return spot_err_set(err, SPOT_EUSAGE, "an evaluation is json or table, not %s",
+                            o->common.format);
+    if (spot_format_parse(o->common.format, format, err))
+        return -1;
+    *format = spot_format_settle(*format, o->common.output, SPOT_FORMAT_JSON);
+    return 0;
+}
+
+/* What the options leave open, from the model. */
+static int settle(struct options *o, struct spot_saved_model *m, struct spot_bpe **bpe,
+                  struct spot_err *err)
+{
+    char path[4096];
+    struct job_options *const j = &o->job;
+
+    if (!j->data.n)
+        return job_options_check(j, err);
+    if (o->state)
+        if (spot_saved_model_read(m, o->state, o->has_step ? (int64_t)o->step : SPOT_NEWEST_STEP,
+                                  spot_tool_warn, err) ||
+            take_state(o, m, err))
+            return -1;
+    if (!j->tokens)
+        j->tokens = "bytes";
+    if (o->load && !j->tokenizer)
+        j->tokenizer = tokenizer_of(o->load, path);
+    if (open_tokenizer(o, bpe, err) || job_options_shape(j, o->load, err) ||
+        job_options_check(j, err) || job_options_settle(j, err))
+        return -1;
+    if (!o->stride)
+        o->stride = j->seq;
+    if (o->stride > j->seq)
+        return spot_err_set(err, SPOT_EUSAGE, "--stride %llu is more than the %llu of a window",
+                            (unsigned long long)o->stride, (unsigned long long)j->seq);
+    if (!j->threads)
+        j->threads = (uint64_t)sysconf(_SC_NPROCESSORS_ONLN);
+    return 0;
+}
+
+static int eval(struct options *o, struct spot_saved_model *m, struct spot_corpus *corpus,
+                struct spot_bpe **bpe, struct spot_err *err)
+{
+    struct spot_coordinator_options c = { .data = NULL };
+    const struct spot_kernel *kernel;
+    struct result r;
+    enum spot_format format;
+
+    if (check(o, &format, err) || !(kernel = spot_kernel_find(o->job.kernel, err)) ||
+        settle(o, m, bpe, err))
+        return -1;
+    job_options_put(&o->job, &c);
+    if (spot_shape_check(&c.config.shape, err) ||
+        spot_corpus_open_all(corpus, c.data, c.n_data, c.bpe, c.token_byte, c.config.shape.vocab,
+                             err) ||
+        (o->load && load_weights(o, &c.config.shape, m, err)) ||
+        count_bytes(corpus, *bpe ? *bpe : c.bpe, &r.n_byte, err) ||
+        evaluate(o, m, corpus, kernel, &r, err))
+        return -1;
+    return print(o, m, corpus, &r, spot_kernel_name(kernel), format, err);
+}
+
+/* What is asked for; the table below fills it. */
+static struct options o = { .job = JOB_OPTIONS_DEFAULT,
+                            .common = SPOT_TOOL_COMMON_DEFAULT,
+                            .batch = 1 };
+
+static const struct spot_opt option_table[] = {
+    { SPOT_OPT_GROUP, .help = "options" },
+    { SPOT_OPT_LIST, 0, "data", &o.job.data, "file", "the corpus, in order; - for stdin", 0, 0 },
+    { SPOT_OPT_STRING, 0, "load", &o.load, "file|dir", "weights, as train takes them", 0, 0 },
+    { SPOT_OPT_STRING, 0, "state", &o.state, "dir", "durable state of a job", 0, 0 },
+    { SPOT_OPT_U64, 0, "step", &o.step, "n", "of the state (the newest that is sound)", 0, 1e12 },
+    { SPOT_OPT_STRING, 0, "tokenizer", &o.job.tokenizer, "dir|file",
+      "the data are text for it (the model's own, if it has one)", 0, 0 },
+    { SPOT_OPT_STRING, 0, "tokens", &o.job.tokens, "x",
+      "form of the data: bytes, u16, u32 (as the job's; bytes)", 0, 0 },
+    { SPOT_OPT_U64, 0, "seq", &o.job.seq, "T", "tokens of a window (the model's)", 1, 1 << 20 },
+    { SPOT_OPT_U64, 0, "stride", &o.stride, "n", "from window to window (T: they do not overlap)",
+      1, 1 << 20 },
+    { SPOT_OPT_FLAG, 0, "across", &o.across, NULL,
+      "a window also predicts the token behind it, as in training", 0, 0 },
+    { SPOT_OPT_U64, 0, "batch", &o.batch, "n", "windows computed at once (1)", 1, 4096 },
+    { SPOT_OPT_U64, 0, "threads", &o.job.threads, "n", "threads (one per processor)", 1, 1024 },
+    { SPOT_OPT_STRING, 0, "kernel", &o.job.kernel, "kind", "arithmetic of the CPU (auto)", 0, 0 },
+    { SPOT_OPT_GROUP, .help = "common" },
+    { SPOT_OPT_STRING, 'o', "output", &o.common.output, "file",
+      "write here, complete or not at all (default stdout)", 0, 0 },
+    { SPOT_OPT_STRING, 0, "format", &o.common.format, "name", "table on a terminal, else json", 0,
+      0 },
+    { SPOT_OPT_FLAG, 'q', "quiet", &o.common.quiet, NULL, "no warnings, no progress", 0, 0 },
+    { SPOT_OPT_FLAG, 0, "provenance", &o.common.provenance, NULL,
+      "write made_by (default yes; --no-provenance)", 0, 0 },
+    { .type = SPOT_OPT_END },
+};
+static bool said[sizeof(option_table) / sizeof(option_table[0])];
+
+static bool was_said(const char *name)
+{
+    for (size_t i = 0; option_table[i].type != SPOT_OPT_END; i++)
+        if (option_table[i].long_name && !strcmp(option_table[i].long_name, name))
+            return said[i];
+    return false;
+}
+
+static const struct spot_cli cli = {
+    .name = "spot-run eval",
+    .need = (const struct spot_opt_need[]){ { "step", "state" }, { NULL, NULL } },
+    .reads = (const char *const[]){ "data", "tokenizer", "load", NULL },
+    .writes = (const char *const[]){ "output", NULL },
+    .said = said,
+    .synopsis = "--data FILE... (--load DIR | --state DIR) [options]",
+    .summary = "Tell the loss, perplexity and bits per byte of a corpus under a model.",
+    .examples = "  spot-run eval --data test.txt --load model --stride 512\n",
+    .option = option_table,
+};
+
+/* Unless told otherwise the model says what its data are, and all processors compute. */
+static void prepare_eval(void)
+{
+    o.job.backend = "cpu";
+    o.job.tokens = NULL;
+    o.job.threads = 0;
+}
+
+static int run_eval(char **operand, size_t n, struct spot_err *err)
+{
+    struct spot_saved_model model = { .bundle = NULL };
+    struct spot_corpus corpus = { .fd = -1 };
+    struct spot_bpe *bpe = NULL;
+    int rc;
+
+    (void)operand;
+    (void)n;
+    o.has_step = was_said("step");
+    rc = eval(&o, &model, &corpus, &bpe, err);
+    spot_corpus_release(&corpus);
+    spot_bpe_free(o.job.bpe);
+    spot_bpe_free(bpe);
+    spot_saved_model_release(&model);
+    free(o.job.data.item);
+    return rc;
+}
+
+const struct spot_command run_eval_command = {
+    .name = "eval",
+    .brief = "tell the loss of a corpus under a model",
+    .cli = &cli,
+    .common = &o.common,
+    .prepare = prepare_eval,
+    .run = run_eval,
+};

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT */
+/* Weights of a job, durable or running, as a directory that from_pretrained takes. */
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "checkpoint/generation.h"
+#include "cli/opt.h"
+#include "cli/tool.h"
+#include "common/xalloc.h"
+#include "run.h"
+#include "train/model_dir.h"
+#include "train/saved_model.h"
+
+struct options {
+    const char *state, *join, *key_file, *output, *dtype, *tokenizer;
+    double timeout_s;
+    uint64_t step;
+    bool force, quiet, has_step;
+};
+
+static const double patience_s = 600; /* for a step to become durable */
+
+/* --- where it goes --------------------------------------------------------------- */
+
+/* Is something there that would be replaced? */
+static bool is_taken(const char *path)
+{
+    const struct dirent *entry;
+    bool is_empty = true;
+    struct stat st;
+    DIR *dir;
+
+    if (lstat(path, &st))
+        return false;
+    if (!S_ISDIR(st.st_mode) || !(dir = opendir(path)))
+        return true;
+    while (is_empty && (entry = readdir(dir)))
+        is_empty = !strcmp(entry->d_name, ".") || !strcmp(entry->d_name, "..");
+    closedir(dir);
+    return !is_empty;
+}
+
+/* Beside it, to be renamed; or itself, where it is there and may be written into. */
+static char *place_of(const char *output, bool into)
+{
+    const size_t n = strlen(output) + 32;
+    char *const path = spot_xcalloc(n, 1);
+    size_t end = strlen(output);
+
+    while (end > 1 && output[end - 1] == '/')
+        end--;
+    if (into)
+        snprintf(path, n, "%.*s", (int)end, output);
+    else
+        snprintf(path, n, "%.*s.%ld.tmp", (int)end, output, (long)getpid());
+    return path;
+}
+
+/* --- the whole --------------------------------------------------------------------- */
+
+static int write_model(const struct options *o, const struct spot_saved_model *m, const char *place,
+                       const char *tokenizer, struct spot_err *err)
+{
+    const enum spot_dtype dtype = !strcmp(o->dtype, "bf16") ? SPOT_DT_BF16 : SPOT_DT_F32;
+    struct spot_bpe *const bpe = tokenizer ? spot_bpe_open(tokenizer, err) : NULL;
+    struct spot_model_dir *dir = NULL;
+    int rc = -1;
+
+    if (!tokenizer || bpe)
+        dir = spot_model_dir_open(place, tokenizer, err);
+    if (dir)
+        rc = spot_model_dir_write(dir, &m->shape, bpe, !strcmp(m->tokens, "bytes") && !bpe,
+                                  m->bundle, dtype, err);
+    spot_model_dir_close(dir);
+    spot_bpe_free(bpe);
+    return rc;
+}
+
+static int put_model(const struct options *o, const struct spot_saved_model *m,
+                     struct spot_err *err)
+{
+    const bool into = is_taken(o->output);
+    char *const place = place_of(o->output, into);
+    const char *tokenizer = o->tokenizer ? o->tokenizer : *m->tokenizer ? m->tokenizer : NULL;
+    int rc;
+
+    if (tokenizer && !o->tokenizer && access(tokenizer, F_OK))
+        rc = spot_err_sys(err, "the job's tokenizer '%s' (--tokenizer names another place)",
+                          tokenizer);
+    else
+        rc = write_model(o, m, place, tokenizer, err);
+    if (!rc && !into && rename(place, o->output))
+        rc = spot_err_sys(err, "cannot rename '%s' to '%s'", place, o->output);
+    if (rc && !into)
+        spot_generation_remove(place);
+    free(place);
+    return rc;
+}
+
+static int check(const struct options *o, struct spot_err *err)
+{
+    if (!o->state == !o->join)
+        return spot_err_set(err, SPOT_EUSAGE,
+                            o->state ? "--state and --join are two sources: say one"
+                                     : "--state or --join is missing: where the weights are");
+    if (!o->output)
+        return spot_err_set(err, SPOT_EUSAGE, "-o is missing: the directory to write");
+    if (strcmp(o->dtype, "f32") != 0 && strcmp(o->dtype, "bf16") != 0)
+        return spot_err_set(err, SPOT_EUSAGE, "--dtype wants f32 or bf16, got '%s'", o->dtype);
+    if (!o->force && is_taken(o->output))
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "'%s' is there already; --force replaces the files of a model in it",
+                            o->output);
+    return 0;
+}
+
+static int export(const struct options *o, struct spot_saved_model *m, struct spot_err *err)
+{
+    int rc;
+
+    if (check(o, err))
+        return -1;
+    rc = o->state
+             ? spot_saved_model_read(m, o->state, o->has_step ? (int64_t)o->step : SPOT_NEWEST_STEP,
+                                     spot_tool_warn, err)
+             : spot_saved_model_fetch(m, o->join, o->key_file, o->timeout_s, patience_s, err);
+    if (rc || put_model(o, m, err))
+        return -1;
+    if (!o->quiet)
+        fprintf(stderr, "step %lld  %s  %s\n", (long long)m->step, o->dtype, o->output);
+    return 0;
+}
+
+static struct options o = { .dtype = "f32" };
+enum { STEP = 2 }; /* its row */
+
+static const struct spot_opt option[] = {
+    { SPOT_OPT_GROUP, .help = "options" },
+    { SPOT_OPT_STRING, 0, "state", &o.state, "dir", "durable state of a job", 0, 0 },
+    { SPOT_OPT_U64, 0, "step", &o.step, "n", "of the state (the newest that is sound)", 0, 1e12 },
+    { SPOT_OPT_STRING, 0, "join", &o.join, "addr", "where a running job listens", 0, 0 },
+    { SPOT_OPT_STRING, 0, "key-file", &o.key_file, "file", "the job's key (TLS 1.3 PSK)", 0, 0 },
+    { SPOT_OPT_SECS, 0, "join-timeout", &o.timeout_s, "time",
+      "look so long for a job that does not answer (0)", 0, 86400 },
+    { SPOT_OPT_STRING, 'o', "output", &o.output, "dir",
+      "the model: config.json, model.safetensors, tokenizer", 0, 0 },
+    { SPOT_OPT_STRING, 0, "dtype", &o.dtype, "x", "of the weights: f32 or bf16 (f32)", 0, 0 },
+    { SPOT_OPT_STRING, 0, "tokenizer", &o.tokenizer, "dir|file",
+      "goes with the model (that of the job)", 0, 0 },
+    { SPOT_OPT_FLAG, 0, "force", &o.force, NULL, "write into a directory that is there", 0, 0 },
+    { SPOT_OPT_FLAG, 'q', "quiet", &o.quiet, NULL, "no warnings, nothing on success", 0, 0 },
+    { .type = SPOT_OPT_END },
+};
+static bool said[sizeof(option) / sizeof(option[0])];
+
+static const struct spot_cli cli = {
+    .name = "spot-run export",
+    .need = (const struct spot_opt_need[]){ { "step", "state" },
+                                            { "key-file", "join" },
+                                            { "join-timeout", "join" },
+                                            { NULL, NULL } },
+    .reads = (const char *const[]){ "key-file", "tokenizer", NULL },
+    .said = said,
+    .synopsis = "(--state DIR [--step N] | --join ADDR) -o DIR [options]",
+    .summary = "Write the weights of a job as a model for Hugging Face's from_pretrained.",
+    .examples = "  spot-run export --state state --dtype bf16 -o model\n",
+    .option = option,
+};
+static int run_export(char **operand, size_t n, struct spot_err *err)
+{
+    struct spot_saved_model model = { .bundle = NULL };
+    int rc;
+
+    (void)operand;
+    (void)n;
+    spot_tool_talk(&(struct spot_tool_common){ .quiet = o.quiet });
+    o.has_step = said[STEP];
+    rc = export(&o, &model, err);
+    spot_saved_model_release(&model);
+    return rc;
+}
+
+const struct spot_command run_export_command = {
+    .name = "export",
+    .brief = "write the weights of a job as a model",
+    .cli = &cli,
+    .run = run_export,
+};
