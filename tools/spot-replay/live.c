@@ -427,9 +427,9 @@ int replay_live_main(int argc, char **argv)
         return status;
     spot_tool_talk(&opt.common);
     if (!opt.trace)
-        return spot_tool_finish(spot_err_set(&err, SPOT_EUSAGE, "live wants a --trace"), &err);
+        return spot_tool_finish(spot_err_set(&err, SPOT_EUSAGE, "live needs a --trace"), &err);
     if (first == argc)
-        return spot_tool_finish(spot_err_set(&err, SPOT_EUSAGE, "live wants a command to run"),
+        return spot_tool_finish(spot_err_set(&err, SPOT_EUSAGE, "live needs a command to run"),
                                 &err);
     rc = run(argv + first, &signal_got, &err);
     if (rc && err.code == SPOT_ESYS && err.sys_errno == EPIPE)

@@ -155,7 +155,8 @@ int run_tokenize(int argc, char **argv)
     if (!o.tokenizer)
         rc = spot_err_set(&err, SPOT_EUSAGE, "--tokenizer is missing");
     else if (!o.output && isatty(STDOUT_FILENO) && !o.decode)
-        rc = spot_err_set(&err, SPOT_EUSAGE, "tokens are no text for a terminal: use -o or a pipe");
+        rc = spot_err_set(&err, SPOT_EUSAGE,
+                          "tokens are binary and stdout is a terminal: use -o or a pipe");
     else
         rc = tokenize(&o, argc - first, argv + first, &err);
     return spot_tool_finish(rc, &err);

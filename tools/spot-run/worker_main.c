@@ -33,9 +33,10 @@ static void catch_notice(void)
 static int check_text(const char *option, const char *text, struct spot_err *err)
 {
     if (text && (!*text || strlen(text) >= SPOT_NAME_MAX))
-        return spot_err_set(err, SPOT_EUSAGE, "%s wants 1 to %d bytes", option, SPOT_NAME_MAX - 1);
+        return spot_err_set(err, SPOT_EUSAGE, "%s must be 1 to %d bytes", option,
+                            SPOT_NAME_MAX - 1);
     if (text && !spot_utf8_is_plain(text))
-        return spot_err_set(err, SPOT_EUSAGE, "%s wants UTF-8 text without control characters",
+        return spot_err_set(err, SPOT_EUSAGE, "%s must be UTF-8 text without control characters",
                             option);
     return 0;
 }
@@ -60,10 +61,10 @@ int run_worker(int argc, char **argv)
         { SPOT_OPT_STRING, 0, "recompute", &recompute, "what",
           "instead of keeping it: none, mlp or layer (none)", 0, 0 },
         { SPOT_OPT_STRING, 0, "backend", &o.backend, "name",
-          "compute with cpu, cuda, or auto: what the job wants (auto)", 0, 0 },
+          "compute with cpu, cuda, or auto: as the job says (auto)", 0, 0 },
         { SPOT_OPT_SECS, 0, "join-timeout", &o.join_timeout_s, "time",
           "wait so long for a job, first and again (30s)", 0, 1e7 },
-        { SPOT_OPT_FLAG, 'q', "quiet", &quiet, NULL, "say nothing when preempted or left alone", 0,
+        { SPOT_OPT_FLAG, 'q', "quiet", &quiet, NULL, "no message when preempted or not needed", 0,
           0 },
         { .type = SPOT_OPT_END },
     };
@@ -88,11 +89,11 @@ int run_worker(int argc, char **argv)
     else if (!o.join)
         rc = spot_err_set(&err, SPOT_EUSAGE, "--join is missing: the address of the job");
     else if (o.recompute < 0)
-        rc = spot_err_set(&err, SPOT_EUSAGE, "--recompute wants none, mlp or layer, got '%s'",
+        rc = spot_err_set(&err, SPOT_EUSAGE, "--recompute must be none, mlp or layer, got '%s'",
                           recompute);
     else if (strcmp(o.backend, "cpu") != 0 && strcmp(o.backend, "cuda") != 0 &&
              strcmp(o.backend, "auto") != 0)
-        rc = spot_err_set(&err, SPOT_EUSAGE, "--backend wants cpu, cuda or auto, got '%s'",
+        rc = spot_err_set(&err, SPOT_EUSAGE, "--backend must be cpu, cuda or auto, got '%s'",
                           o.backend);
     else if (check_text("--name", o.name, &err) || check_text("--domain", o.domain, &err))
         rc = -1;
