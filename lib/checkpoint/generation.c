@@ -194,7 +194,8 @@ static int check_file(const char *path, struct stat *st, struct spot_err *err)
         return errno == ENOENT || errno == ENOTDIR || errno == ELOOP
                    ? spot_err_set(err, SPOT_EDATA, "'%s' is not there", path)
                    : spot_err_sys(err, "cannot open '%s'", path);
-    return S_ISREG(st->st_mode) ? 0 : spot_err_set(err, SPOT_EDATA, "'%s' is no file", path);
+    return S_ISREG(st->st_mode) ? 0
+                                : spot_err_set(err, SPOT_EDATA, "'%s' is not a regular file", path);
 }
 
 /* The JSON of a manifest. */

@@ -128,7 +128,7 @@ static int assign(const struct spot_opt *o, const char *text, struct spot_err *e
         bad = spot_num_parse_size(text, &x);
     }
     if (bad)
-        return spot_err_set(err, SPOT_EUSAGE, "--%s wants %s, got '%s'", o->long_name,
+        return spot_err_set(err, SPOT_EUSAGE, "--%s must be %s, got '%s'", o->long_name,
                             wants[o->type], text);
     if ((o->min != 0 || o->max != 0) && (x < o->min || x > o->max))
         return spot_err_set(err, SPOT_EUSAGE, "--%s must be between %s and %s, got '%s'",
@@ -169,7 +169,7 @@ static int take_values(const struct spot_opt *o, char **argv, int argc, int *i,
     if (o->type == SPOT_OPT_MAYBE && (*i + 1 >= argc || !is_value(argv[*i + 1])))
         return assign(o, "", err);
     if (*i + 1 >= argc)
-        return spot_err_set(err, SPOT_EUSAGE, "--%s wants a <%s>", o->long_name, o->arg_name);
+        return spot_err_set(err, SPOT_EUSAGE, "--%s needs a <%s>", o->long_name, o->arg_name);
     if (assign(o, argv[++*i], err))
         return -1;
     while (o->type == SPOT_OPT_LIST && *i + 1 < argc && is_value(argv[*i + 1]))
@@ -233,7 +233,7 @@ static int parse_short(const struct spot_cli *cli, char **argv, int argc, int *i
         if (p[1])
             return assign(o, p + 1, err);
         if (*i + 1 >= argc)
-            return spot_err_set(err, SPOT_EUSAGE, "-%c wants a <%s>", *p, o->arg_name);
+            return spot_err_set(err, SPOT_EUSAGE, "-%c needs a <%s>", *p, o->arg_name);
         return assign(o, argv[++*i], err);
     }
     return 0;

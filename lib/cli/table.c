@@ -29,7 +29,7 @@ int spot_format_parse(const char *text, enum spot_format *format, struct spot_er
             return 0;
         }
     return spot_err_set(err, SPOT_EUSAGE,
-                        "--format wants json, jsonl, csv, tsv, table or md, got '%s'", text);
+                        "--format must be json, jsonl, csv, tsv, table or md, got '%s'", text);
 }
 
 enum spot_format spot_format_settle(enum spot_format format, const char *output,

@@ -39,7 +39,7 @@ extern "C" {
 struct spot_agent_workload {
     /* Put what this worker can do and holds. */
     void (*hello)(void *job, struct spot_buf *out);
-    /* Take what the coordinator says of its job; 1 when it makes no sense. */
+    /* Read what the coordinator says of its job; 1 when it is malformed. */
     int (*welcome)(void *job, struct spot_wire_in *in, struct spot_err *err);
     /* Put what is held, between epochs. */
     void (*report)(void *job, struct spot_buf *out);
@@ -65,7 +65,7 @@ struct spot_agent_options {
     const char *domain;   /* failure domain, such as a zone; NULL: its own */
     bool is_private; /* no other coordinator will ever listen at `join`: once it has answered, and
                       * nobody listens, there is nothing to wait for */
-    double join_timeout_s; /* how long to try when nobody answers, first and after a loss */
+    double join_timeout_s;                                /* time limit for joining or rejoining */
     void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2); /* set aside, and back; NULL */
 };
 

@@ -69,7 +69,7 @@ static int on_welcome(struct spot_agent *a, const struct spot_frame *frame, stru
     if (frame->type == SPOT_MSG_WELCOME && !in.bad)
         rc = a->workload->welcome ? a->workload->welcome(a->job, &in, err) : 0;
     if (rc > 0 || (!rc && !spot_wire_in_done(&in)))
-        return spot_err_set(err, SPOT_ESYS, "%s is no coordinator of this version",
+        return spot_err_set(err, SPOT_ESYS, "%s is not a coordinator of this version",
                             a->options->join);
     if (rc)
         return -1;

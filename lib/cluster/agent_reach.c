@@ -56,7 +56,8 @@ int spot_agent_reach(struct spot_agent *a, const struct spot_frame *frame, struc
     peer = get_peers(&in, &n);
     if (!spot_wire_in_done(&in)) {
         free(peer);
-        return spot_err_set(err, SPOT_EDATA, "the coordinator asks for members that make no sense");
+        return spot_err_set(err, SPOT_EDATA,
+                            "malformed request to probe members from the coordinator");
     }
     found = spot_xcalloc(n + 1, sizeof(*found));
     rc = spot_probe(&config, a->id, peer, n, found);

@@ -58,9 +58,8 @@ static int wait_answer(struct spot_link *link, double until_s, struct spot_buf *
         if (rc)
             return -1;
     }
-    rc = frame->type == SPOT_MSG_ANSWER
-             ? (int)(frame->tag & 0x7F)
-             : spot_err_set(err, SPOT_ESYS, "this is no job of this version");
+    rc = frame->type == SPOT_MSG_ANSWER ? (int)(frame->tag & 0x7F)
+                                        : spot_err_set(err, SPOT_ESYS, "not a job of this version");
     spot_buf_add(answer, frame->data, frame->n_byte);
     free(frame);
     return rc;

@@ -12,10 +12,10 @@ extern "C" {
 #endif
 
 /* Send a message of a client and wait for the answer; its text is appended to `answer`. key_file
- * is the job's, or NULL. With wait_s > 0 that is all the time there is, and where nobody listens,
- * or somebody who hangs up or talks nonsense, it is tried again; with 0 it is tried once, and an
- * answer may take ten seconds. Returns the exit status that the job gave, or -1 with *err
- * (SPOT_EUSAGE, SPOT_ESYS, SPOT_EINFEASIBLE for a job with another key). */
+ * is the job's, or NULL. With wait_s > 0 that is the time limit, and it tries again while nobody
+ * listens or whoever does is not a job; with 0 it tries once, and an answer may take ten seconds.
+ * Returns the exit status that the job gave, or -1 with *err (SPOT_EUSAGE, SPOT_ESYS,
+ * SPOT_EINFEASIBLE for a job with another key). */
 int spot_client_ask(const char *join, const char *key_file, double wait_s, enum spot_message type,
                     const void *data, size_t n_byte, struct spot_buf *answer, struct spot_err *err);
 

@@ -131,7 +131,7 @@ void spot_peer_send(struct spot_peer *peer, uint32_t type, uint64_t tag, const v
                     size_t n_byte);
 /* From now on this member owes an answer: who was idle before has not stalled. */
 void spot_peer_ask(struct spot_peer *peer);
-/* What it sent makes no sense: its connection is closed and the job goes on without it. */
+/* Close the connection of a peer that sent a malformed message; the job goes on without it. */
 void spot_peer_drop(struct spot_peer *peer, const char *what);
 /* Where `to` finds a member, in a text of SPOT_ADDRESS_MAX + 8 bytes. */
 void spot_peer_address(const struct spot_peer *peer, const struct spot_peer *to, char *text);

@@ -28,7 +28,7 @@ static int take_address(struct spot_group *g, struct spot_err *err)
     spot_endpoint_make_absolute(&g->endpoint); /* as workers tell theirs */
     if (g->options->n_local && spot_endpoint_is_any(&g->endpoint))
         return spot_err_set(err, SPOT_EUSAGE,
-                            "with local workers --listen wants one address that others reach "
+                            "with local workers --listen must be one address that others reach "
                             "them at, not '%s'",
                             listen);
     return 0;

@@ -160,7 +160,7 @@ static bool is_unfit(const struct spot_group *g, const struct hello *h, char *wh
 
         snprintf(name, sizeof(name), "%s", h->name);
         spot_utf8_make_plain(name);
-        snprintf(why, n, "worker '%s': its name and domain want to be UTF-8 text", name);
+        snprintf(why, n, "worker '%s': name and domain must be UTF-8", name);
         return true;
     }
     if (spot_group_members(g) >= SPOT_MEMBERS_MAX) {
@@ -255,7 +255,7 @@ int spot_group_hello(struct spot_group *g, struct spot_peer *peer, const struct 
     h.key = spot_get_u64(&in);
     if (in.bad || spot_endpoint_parse_reach(
                       h.address, g->tls ? SPOT_REACH_NUMERIC : SPOT_REACH_HERE, &endpoint, NULL))
-        return refuse(peer, "the hello makes no sense");
+        return refuse(peer, "malformed HELLO");
     if (is_unfit(g, &h, why, sizeof(why)))
         return refuse(peer, why);
     memcpy(peer->name, h.name, sizeof(peer->name));

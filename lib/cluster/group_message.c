@@ -26,8 +26,8 @@ int spot_group_log_member(struct spot_group *g, const char *event, const struct 
 
 void spot_peer_drop(struct spot_peer *peer, const char *what)
 {
-    peer->group->options->warn("worker %s sent %s that makes no sense; it is taken for lost",
-                               peer->name, what);
+    peer->group->options->warn("malformed message from worker %s (%s): it is dropped", peer->name,
+                               what);
     peer->is_closing = true;
 }
 

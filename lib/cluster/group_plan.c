@@ -60,7 +60,7 @@ static int read_plan(struct spot_group *g, bool *changed, struct spot_err *err)
     int rc;
 
     if (!stat(g->options->plan, &st) && !S_ISREG(st.st_mode)) /* a pipe would stop the job */
-        return spot_err_set(err, SPOT_EUSAGE, "--plan wants a file, '%s' is none",
+        return spot_err_set(err, SPOT_EUSAGE, "--plan must be a file, '%s' is not",
                             g->options->plan);
     in = fopen(g->options->plan, "re");
     if (!in)

@@ -139,7 +139,7 @@ int spot_group_drop_dead(struct spot_group *group, struct spot_err *err);
 void spot_group_free_peer(struct spot_group *group, size_t i);
 
 /* group_unreachable.c: two members that live and do not reach each other do not work together: one
- * is set aside. Take what a member says of others, -1 when it makes no sense; judge that, and say
+ * is set aside. Take what a member says of others, -1 when it is malformed; judge that, and say
  * how many were set aside. */
 int spot_group_accuse(struct spot_group *group, const struct spot_peer *reporter,
                       struct spot_wire_in *in);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* suspect_io.h - whom a worker did not reach, as it is told to the coordinator. */
+/* suspect_io.h - how a worker reports to the coordinator which peers it cannot reach. */
 #ifndef SPOT_CLUSTER_SUSPECT_IO_H
 #define SPOT_CLUSTER_SUSPECT_IO_H
 

@@ -13,7 +13,7 @@
  *   begin, vote ..., commit     the rounds of it
  *   forget                      a member is gone
  *
- * Functions return 0, or -1 with *err, which ends the job; where a member may talk nonsense also 1:
+ * Functions return 0, or -1 with *err, which ends the job; where a member may send something malformed, also 1:
  * it is dropped and the job goes on. Entries that may be NULL are marked; they then do nothing,
  * and say 0 or true as noted.
  */
@@ -58,7 +58,7 @@ struct spot_workload {
                   char *why, size_t n);
     /* May be NULL. What its WELCOME says beyond protocol.h. */
     void (*welcome)(void *job, struct spot_peer *peer, struct spot_buf *out);
-    /* May be NULL. The start of its REPORT, what it holds; 1: that makes no sense. */
+    /* May be NULL. The start of its REPORT, what it holds; 1: malformed. */
     int (*report)(void *job, struct spot_peer *peer, struct spot_wire_in *in);
     /* May be NULL. The member is gone: free its object. */
     void (*forget)(void *job, struct spot_peer *peer);
@@ -81,7 +81,7 @@ struct spot_workload {
     /* A round begins: send SPOT_MSG_ROUND to the active members, or spot_view_rest when there are
      * no more. Where rounds are announced it is called once in an epoch: all are ready. */
     int (*begin)(void *job, struct spot_view *view, struct spot_err *err);
-    /* A member votes for the round of the view, or announces `round`. 1: it makes no sense. */
+    /* A member votes for the round of the view, or announces `round`. 1: malformed. */
     int (*vote)(void *job, struct spot_view *view, struct spot_peer *peer, int64_t round,
                 struct spot_wire_in *in, struct spot_err *err);
     /* All have voted; what is committed are the rounds from that of the view to
@@ -92,7 +92,7 @@ struct spot_workload {
     void (*quiesced)(void *job, struct spot_view *view);
 
     /* May be NULL. A message of a member that is not in protocol.h, or a SPOT_MSG_FAILED with a tag
-     * that is not 0; spot_group_drop for one that makes no sense. */
+     * that is not 0; spot_peer_drop for one that is malformed. */
     int (*message)(void *job, struct spot_peer *peer, const struct spot_frame *frame,
                    struct spot_err *err);
     /* May be NULL: it is told that nobody knows. A client's question beyond protocol.h: *status and

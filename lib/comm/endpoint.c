@@ -160,12 +160,12 @@ static int parse_all(const char *text, enum spot_reach reach, struct spot_endpoi
             return spot_err_set(err, SPOT_ESYS, "cannot find the host of '%s'", text);
         e->kind = SPOT_ENDPOINT_TCP4; /* of nobody */
         if (reach == SPOT_REACH_NUMERIC)
-            return spot_err_set(err, SPOT_EUSAGE, "'%s': '%s' is no IP address", text, host);
+            return spot_err_set(err, SPOT_EUSAGE, "'%s': '%s' is not an IP address", text, host);
     }
     if (reach == SPOT_REACH_HERE && !spot_endpoint_is_private(e))
         return spot_err_set(err, SPOT_EUSAGE,
                             "'%s' is neither unix:PATH nor loopback (127.0.0.1:PORT, "
-                            "[::1]:PORT): that needs --key-file, so that no stranger joins",
+                            "[::1]:PORT): that needs --key-file, to keep strangers out",
                             text);
     return n ? n : 1;
 }
@@ -488,7 +488,7 @@ int spot_endpoint_remote(int fd, struct spot_endpoint *e, struct spot_err *err)
 
     memset(&a, 0, sizeof(a));
     if (getpeername(fd, &a.any, &len))
-        return spot_err_sys(err, "cannot tell who is at a socket");
+        return spot_err_sys(err, "cannot identify the peer of a socket");
     return endpoint_of(&a, e, err);
 }
 

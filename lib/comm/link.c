@@ -129,7 +129,7 @@ static int tell_end(const struct spot_link *link, bool is_clean, struct spot_err
 {
     if (!link->tls && !link->arriving && link->n_header >= 2 && link->header[0] == 0x15 &&
         link->header[1] == 3)
-        return spot_err_set(err, SPOT_EINFEASIBLE, "the other side wants a key: --key-file");
+        return spot_err_set(err, SPOT_EINFEASIBLE, "the peer requires a key: --key-file");
     if (!is_clean)
         return spot_err_sys(err, "cannot receive");
     return spot_err_set(err, SPOT_ESYS, "the peer has closed the connection");

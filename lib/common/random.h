@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* random.h - bytes that nobody can guess: keys and names, never numbers of a computation (rng.h).
+/* random.h - unpredictable bytes for keys and names; computations use rng.h.
  */
 #ifndef SPOT_COMMON_RANDOM_H
 #define SPOT_COMMON_RANDOM_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* temp.h - where files that nobody asked for by name go. */
+/* temp.h - the directory for temporary files. */
 #ifndef SPOT_COMMON_TEMP_H
 #define SPOT_COMMON_TEMP_H
 

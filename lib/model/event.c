@@ -167,7 +167,7 @@ static int read_samples(const struct spot_json_doc *doc, struct spot_event *even
                         struct spot_err *err)
 {
     if (!event->step)
-        return spot_json_fail(doc, "/step", err, "0 is no step that can be committed");
+        return spot_json_fail(doc, "/step", err, "step 0 cannot be committed");
     return spot_json_array(doc, doc->root, "", "samples", true, SPOT_JSON_BYTE_MAX, &event->samples,
                            err) ||
                    check_samples(doc, event, err)

@@ -67,7 +67,7 @@ static int check_llama(const struct spot_shape *s, struct spot_err *err)
         return -1;
     if (spot_shape_head_dim(s) % 2)
         return spot_err_set(err, SPOT_EDATA,
-                            "model shape: a head is %lld wide, rotary positions want an even width",
+                            "model shape: a head is %lld wide, rotary positions need an even width",
                             (long long)spot_shape_head_dim(s));
     if (!(s->rope_theta >= 1 && s->rope_theta <= 1e9))
         return spot_err_set(err, SPOT_EDATA,

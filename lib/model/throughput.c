@@ -561,7 +561,7 @@ int spot_throughput_init(struct spot_throughput *t, const struct spot_job_doc *j
     else if (t->n_grid && job->memory.node_byte > 0 && job->n_layer &&
              !fits_somewhere(t, job, &byte))
         spot_err_set(err, SPOT_EINFEASIBLE,
-                     "job '%.64s' fits on no grid of up to %d instances: the largest stage wants "
+                     "job '%.64s' fits on no grid of up to %d instances: the largest stage needs "
                      "%.3g bytes at least, an instance has %.3g",
                      job->name, n_max, byte, MEMORY_SHARE * job->memory.node_byte);
     else if (job->memory.d_min > spot_job_pipelines_max(job))

@@ -60,8 +60,8 @@ int spot_assign(const struct spot_assign_problem *problem, struct spot_assignmen
                 struct spot_err *err);
 void spot_assignment_release(struct spot_assignment *answer);
 
-/* The same with another aim: the dearest pair chosen as cheap as can be (maximising: the cheapest
- * as dear), and under that the least sum. *dearest gets its cost, 0 if no pair is chosen. `answer`
+/* The same with another aim: minimise the largest single cost (maximising: maximise the smallest),
+ * and among those the sum. *dearest gets that cost, 0 if no pair is chosen. `answer`
  * is proved as above among pairs up to *dearest; `proof` is infeasible: its bad rows and columns
  * show that pairs below *dearest do not match in full. Release both. */
 int spot_assign_bottleneck(const struct spot_assign_problem *problem, int64_t *dearest,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* bottleneck.h - the assignment whose dearest pair is cheapest.
+/* bottleneck.h - the assignment that minimises the largest single cost.
  *
  * Binary search over the distinct costs, each threshold decided by bipartite matching on bit sets.
  */

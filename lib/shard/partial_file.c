@@ -68,7 +68,7 @@ static int open_beside(const char *path, struct spot_err *err)
     if (!fstat(fd, &st) && S_ISREG(st.st_mode))
         return fd;
     close(fd);
-    return spot_err_set(err, SPOT_ESYS, "'%s' is no regular file: remove it", path);
+    return spot_err_set(err, SPOT_ESYS, "'%s' is not a regular file: remove it", path);
 }
 
 /* Is it still the file of that name? Somebody may have removed it, such as who held the lock

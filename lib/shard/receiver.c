@@ -375,7 +375,7 @@ static int receive_one(struct pull *p, struct spot_err *err)
         return 0;
     if (p->message.type == SPOT_TRANSFER_MSG_CHUNK)
         return take_chunk(p, err);
-    return spot_err_set(err, SPOT_EDATA, "the sender says what it should not");
+    return spot_err_set(err, SPOT_EDATA, "unexpected message from the sender");
 }
 
 /* Nothing to ask for, all is on its way to other ports: stay, be heard, notice the peer's end. */

@@ -186,13 +186,13 @@ static int take_want(struct serve *p, struct spot_err *err)
     const struct spot_buf *want = &p->message.payload;
 
     if (want->n % 8 || want->n / 8 > RUNS_MAX - p->n_run)
-        return spot_err_set(err, SPOT_EDATA, "the receiver wants too much at once");
+        return spot_err_set(err, SPOT_EDATA, "the receiver requests too many chunks at once");
     for (size_t i = 0; i < want->n; i += 8) {
         const struct run r = { (uint32_t)spot_le_get(want->data + i, 4),
                                (uint32_t)spot_le_get(want->data + i + 4, 4) };
 
         if (!r.count || r.first >= n_chunk || r.count > n_chunk - r.first)
-            return spot_err_set(err, SPOT_EDATA, "the receiver wants chunks that do not exist");
+            return spot_err_set(err, SPOT_EDATA, "the receiver requests chunks that do not exist");
         p->run[(p->first_run + p->n_run++) % RUNS_MAX] = r;
     }
     return 0;
@@ -278,7 +278,7 @@ static int handle(struct serve *p, struct spot_err *err)
     default:
         break;
     }
-    return spot_err_set(err, SPOT_EDATA, "the receiver says what it should not");
+    return spot_err_set(err, SPOT_EDATA, "unexpected message from the receiver");
 }
 
 static int check_deadline(const struct serve *p, struct spot_err *err)

@@ -73,7 +73,7 @@ static int receive_any(struct spot_port *port, size_t most, struct spot_transfer
     n_byte = spot_le_get(head + 8, 4);
     if (spot_le_get(head, 4) != MAGIC || type < SPOT_TRANSFER_MSG_HELLO ||
         type >= SPOT_TRANSFER_MSG_TYPES || n_byte > most)
-        return spot_err_set(err, SPOT_EDATA, "the peer does not speak our language");
+        return spot_err_set(err, SPOT_EDATA, "the peer does not speak this protocol");
     m->type = (enum spot_transfer_type)type;
     m->argument = spot_le_get(head + 16, 8);
     if (read_payload(port, n_byte, &m->payload, err))
@@ -135,7 +135,7 @@ int spot_transfer_meet(struct spot_port *port, const char *role, struct spot_err
     if (m.type != SPOT_TRANSFER_MSG_HELLO)
         spot_err_set(err, SPOT_EDATA, "the peer does not greet");
     else if (m.argument != SPOT_TRANSFER_VERSION)
-        spot_err_set(err, SPOT_EDATA, "the peer speaks version %llu, this program version %d",
+        spot_err_set(err, SPOT_EDATA, "the peer has protocol version %llu, this program %d",
                      (unsigned long long)m.argument, SPOT_TRANSFER_VERSION);
     else if (!is_text(&m.payload, other))
         spot_err_set(err, SPOT_EDATA, "the peer does not %s", other);

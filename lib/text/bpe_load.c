@@ -102,9 +102,9 @@ static int add_vocab(struct loader *l, const char *pointer, struct spot_err *err
             n = strlen(name);
             memcpy(bytes, name, n);
         }
-        rc = json_is_integer(id)
-                 ? add_token(l, pointer, json_integer_value(id), bytes, n, err)
-                 : spot_json_fail(l->doc, pointer, err, "the id of '%.40s' is no integer", name);
+        rc = json_is_integer(id) ? add_token(l, pointer, json_integer_value(id), bytes, n, err)
+                                 : spot_json_fail(l->doc, pointer, err,
+                                                  "the id of '%.40s' is not an integer", name);
         free(bytes);
         if (rc)
             return -1;

@@ -32,7 +32,7 @@ int spot_corpus_kind(const char *name, int *token_byte, struct spot_err *err)
             *token_byte = kind[i].byte;
             return 0;
         }
-    return spot_err_set(err, SPOT_EUSAGE, "--tokens wants bytes, u16 or u32, got '%s'", name);
+    return spot_err_set(err, SPOT_EUSAGE, "--tokens must be bytes, u16 or u32, got '%s'", name);
 }
 
 /* --- reading --------------------------------------------------------------- */
@@ -244,8 +244,9 @@ static int open_part(struct spot_corpus *c, const char *path, int token_byte, st
     if (look_at(c, &n_byte, err) || skip_header(c, n_byte, err))
         return -1;
     if ((n_byte - c->begin) % (size_t)token_byte)
-        return spot_err_set(err, SPOT_EDATA, "%s: %zu bytes are no whole number of %d byte tokens",
-                            c->source, n_byte - c->begin, token_byte);
+        return spot_err_set(err, SPOT_EDATA,
+                            "%s: %zu bytes are not a whole number of %d byte tokens", c->source,
+                            n_byte - c->begin, token_byte);
     c->n_token = (n_byte - c->begin) / (size_t)token_byte;
     return 0;
 }

@@ -120,7 +120,7 @@ int spot_job_config_check(const struct spot_job_config *c, struct spot_err *err)
         return -1;
     if (c->micro_batch < 1 || c->global_batch < 1 || c->global_batch % c->micro_batch)
         return spot_err_set(err, SPOT_EUSAGE,
-                            "the global batch (%lld) is no multiple of the micro batch (%lld)",
+                            "the global batch (%lld) is not a multiple of the micro batch (%lld)",
                             (long long)c->global_batch, (long long)c->micro_batch);
     if (spot_job_microbatches(c) > SPOT_MICROBATCHES_MAX)
         return spot_err_set(err, SPOT_EUSAGE, "%lld microbatches in a step, the limit is %d",
@@ -135,7 +135,7 @@ int spot_job_config_check(const struct spot_job_config *c, struct spot_err *err)
         (c->reduce == SPOT_REDUCE_FAST && c->comm != SPOT_COMM_NCCL) ||
         (c->comm == SPOT_COMM_NCCL && strncmp(c->kernel, "cuda", 4) != 0))
         return spot_err_set(err, SPOT_EUSAGE,
-                            "fast sums want NCCL, and NCCL a kernel of CUDA, not '%s'", c->kernel);
+                            "fast sums need NCCL, and NCCL a CUDA kernel, not '%s'", c->kernel);
     return check_messages(c, err);
 }
 

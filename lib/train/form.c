@@ -136,7 +136,7 @@ int spot_form_get(struct spot_form *form, const void *data, size_t n_byte,
     if (spot_wire_in_done(&in))
         return 0;
     spot_form_release(form);
-    return spot_err_set(err, SPOT_EDATA, "the coordinator sent an epoch that makes no sense");
+    return spot_err_set(err, SPOT_EDATA, "malformed epoch from the coordinator");
 }
 
 void spot_form_release(struct spot_form *form)

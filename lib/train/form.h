@@ -56,8 +56,8 @@ struct spot_form_bounds {
     int64_t n_microbatch, n_shard; /* G, S */
 };
 
-/* Returns 0, or -1 with *err (SPOT_EDATA) for a message that makes no sense within these bounds: a
- * pipeline without a microbatch is one. */
+/* Returns 0, or -1 with *err (SPOT_EDATA) for a message that breaks these bounds, such as
+ * a pipeline without a microbatch. */
 int spot_form_get(struct spot_form *form, const void *data, size_t n_byte,
                   const struct spot_form_bounds *bounds, struct spot_err *err);
 void spot_form_release(struct spot_form *form);

@@ -10,10 +10,11 @@
 
 static int bad(const char *text, struct spot_err *err)
 {
-    return spot_err_set(err, SPOT_EUSAGE,
-                        "--shares wants even, measured, or a weight above 0 for each pipeline such "
-                        "as 1,4; got '%s'",
-                        text);
+    return spot_err_set(
+        err, SPOT_EUSAGE,
+        "--shares must be even, measured, or a weight above 0 for each pipeline such "
+        "as 1,4; got '%s'",
+        text);
 }
 
 int spot_shares_parse(const char *text, struct spot_shares_policy *policy, struct spot_err *err)

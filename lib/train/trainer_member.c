@@ -67,7 +67,7 @@ int spot_trainer_accept(void *job, struct spot_peer *peer, bool was_ours, struct
     spot_get_text(in, kernels, sizeof(kernels));
     of_job = spot_get_u64(in);
     if (in->bad) {
-        snprintf(why, n, "the hello makes no sense");
+        snprintf(why, n, "malformed HELLO");
         return 1;
     }
     snprintf(kernel, sizeof(kernel), ",%s,", c->config.kernel);
@@ -84,7 +84,7 @@ int spot_trainer_accept(void *job, struct spot_peer *peer, bool was_ours, struct
     who->keeps = spot_job_shared_steps(&c->config, of_job) >= 0 && (was_ours || c->options->resume);
     if (!who->keeps || !take_held(c, who, spot_job_shared_steps(&c->config, of_job), in))
         return 0;
-    snprintf(why, n, "the inventory makes no sense");
+    snprintf(why, n, "malformed inventory");
     return 1;
 }
 

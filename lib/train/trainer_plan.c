@@ -17,7 +17,7 @@ int spot_trainer_check_grid(const struct spot_trainer *c, const struct spot_grid
                             (long long)grid->M, (long long)c->config.shape.n_shard);
     if (grid->M > 1 && !spot_kernel_shares_stages(c->config.kernel))
         return spot_err_set(err, SPOT_EINFEASIBLE,
-                            "%s: M > 1 wants kernel cuda-bf16-tp or cuda-fp32-tp, not %s", what,
+                            "%s: M > 1 needs kernel cuda-bf16-tp or cuda-fp32-tp, not %s", what,
                             c->config.kernel);
     return 0;
 }
@@ -30,7 +30,7 @@ int spot_trainer_plan(void *job, const struct spot_plan_doc *plan, bool *changed
     char grid[SPOT_GRID_TEXT], what[SPOT_GRID_TEXT + 24];
 
     want.M += !want.M;
-    snprintf(what, sizeof(what), "the plan wants %s", spot_grid_text(&want, grid));
+    snprintf(what, sizeof(what), "the plan asks for %s", spot_grid_text(&want, grid));
     if (spot_trainer_check_grid(c, &want, what, SPOT_EINFEASIBLE, err))
         return -1;
     *changed = !spot_grid_equal(&c->want, &want);

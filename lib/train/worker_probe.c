@@ -79,7 +79,7 @@ int spot_worker_probe(struct spot_worker *w, const struct spot_frame *frame, str
     p.n_round = spot_get_u32(&in);
     if (!spot_wire_in_done(&in) || !p.n_byte || frame->tag > SPOT_PROBE_BYTE_MAX ||
         p.n_round > SPOT_PROBE_ROUNDS_MAX)
-        return spot_err_set(err, SPOT_EDATA, "the coordinator sent a probe that makes no sense");
+        return spot_err_set(err, SPOT_EDATA, "malformed probe from the coordinator");
     /* a device's communicator moves what lies there: nothing is measured */
     if (frame->epoch != w->agent.epoch || !w->comm || w->comm->kind->is_device || w->position < 0)
         return 0;

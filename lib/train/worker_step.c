@@ -210,7 +210,7 @@ int spot_worker_commit(struct spot_worker *w, const struct spot_frame *frame, st
     if (!is_active(w, frame))
         return 0;
     if (!spot_wire_in_done(&in))
-        return spot_err_set(err, SPOT_ESYS, "the coordinator sent a commit that makes no sense");
+        return spot_err_set(err, SPOT_ESYS, "malformed commit from the coordinator");
     for (uint32_t b = 0; b < (uint32_t)w->n_bundle; b++)
         if (keeper_of(w, b))
             spot_stage_update(keeper_of(w, b), (int)b, &adamw, scale);

@@ -27,7 +27,7 @@ not_refused() {
     local option=$1
     shift
     run timeout 20 "$@" </dev/null
-    [[ "$output" != *unknown* && "$output" != *"$option wants"* && "$output" != *"$option: expected"* &&
+    [[ "$output" != *unknown* && "$output" != *"$option must be"* && "$output" != *"$option needs"* && "$output" != *"$option: expected"* &&
         "$output" != *"$option is "* && "$output" != *" is json or table, not"* ]] || { echo "$*: $output" >&2; return 1; }
 }
 

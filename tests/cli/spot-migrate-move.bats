@@ -364,7 +364,7 @@ chosen() { # FILE: the address on its first line, once it is there
         rm got.*
         mkfifo got.$suffix
         run -4 --separate-stderr spot-migrate recv -o got s.szt
-        [ "$stderr" = "spot-migrate recv: 'got.$suffix' is no regular file: remove it" ]
+        [ "$stderr" = "spot-migrate recv: 'got.$suffix' is not a regular file: remove it" ]
         rm got.*
     done
     [ "$(cat victim)" = precious ]
@@ -385,7 +385,7 @@ chosen() { # FILE: the address on its first line, once it is there
     [ "$(spot-migrate send --plan "$long" m | spot-migrate list | jq -r .plan)" = "$long" ]
     for plan in "x$long" $'a\377' $'a\nb'; do
         run -2 spot-migrate send --plan "$plan" m
-        [[ "$output" == *"--plan wants one line of at most 255 bytes of UTF-8"* ]]
+        [[ "$output" == *"--plan must be one line of at most 255 bytes of UTF-8"* ]]
     done
     run -2 spot-migrate send --epoch 9007199254740992 m
     [ "$(spot-migrate send --epoch 9007199254740991 m | spot-migrate list | jq .epoch)" = 9007199254740991 ]

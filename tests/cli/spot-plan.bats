@@ -109,7 +109,7 @@ forecast() { # LOST PROB: 8 of 8 instances now
     jq '.memory.node_byte = 2e9' "$T/roomy.json" >"$T/none.json"
     run --separate-stderr spot-plan train --job "$T/none.json" --throughput law --now 8
     [ "$status" -eq 1 ]
-    [[ "$stderr" == *"the largest stage wants"* ]]
+    [[ "$stderr" == *"the largest stage needs"* ]]
 }
 
 # An 8B Llama measured on 2, 4 and 8 stages of 80 GB machines.
@@ -239,7 +239,7 @@ llama() {
     grep -qF "$(jq -r '.why[0]' "$T/p")" "$T/t"
     for form in csv bogus; do
         run -2 spot-plan train --job $job --now 6 --format $form
-        [[ "$output" == *"--format wants"* || "$output" == *"a plan is json or table, not csv"* ]]
+        [[ "$output" == *"--format must be"* || "$output" == *"a plan is json or table, not csv"* ]]
     done
 }
 

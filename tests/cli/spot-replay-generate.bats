@@ -67,7 +67,7 @@ gen() { spot-replay generate "$@"; }
     for bad in loss_per_h loss_per_h= loss_per_h=x loss_per_h=1x; do
         run --separate-stderr gen --law $bad
         [ "$status" -eq 2 ]
-        [[ "$stderr" == *"--law wants loss_per_h=NUMBER"* ]]
+        [[ "$stderr" == *"--law must be loss_per_h=NUMBER"* ]]
     done
     for bad in loss_per_h=-1 tail=1 loss_all=1.5 burst=nan busy_share=inf; do
         run gen --law $bad

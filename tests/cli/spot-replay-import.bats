@@ -282,9 +282,9 @@ EOF
     printf 't,n\n100,1\n160.5,2\n' >plain.csv
     [ "$(spot-replay import --from csv --columns time=t,available=n --origin 0 plain.csv | xargs)" = 'time_s,available 100,1 160.5,2' ]
     run -2 --separate-stderr import --columns time=Timestamp,count=n any.csv
-    [[ $stderr == *"--columns wants key=name once for time, available, zone or instance_type, got 'count=n'"* ]]
+    [[ $stderr == *"--columns must be key=name once for time, available, zone or instance_type, got 'count=n'"* ]]
     run -2 --separate-stderr spot-replay import --from csv any.csv
-    [[ $stderr == *'--from csv wants --columns time=NAME,available=NAME'* ]]
+    [[ $stderr == *'--from csv needs --columns time=NAME,available=NAME'* ]]
     run -2 --separate-stderr import --timezone Berlin any.csv
     run -3 --separate-stderr spot-replay import --from csv --columns time=Timestamp,available=kind any.csv
     [[ $stderr == *'any.csv:2:34: kind: expected a number, got '* ]]

@@ -31,7 +31,7 @@ module() {
         --backend cpu --kernel cuda-bf16
     refuses 2 "--kernel fma is not of --backend cuda" train --data corpus --steps 1 \
         --backend cuda --kernel fma
-    refuses 2 "--backend wants cpu, cuda or auto, got 'abacus'" worker --join unix:j --backend abacus
+    refuses 2 "--backend must be cpu, cuda or auto, got 'abacus'" worker --join unix:j --backend abacus
 }
 
 @test "no module is status 5 and names the file and the way out" {
@@ -187,7 +187,7 @@ doubles() { # ARGUMENTS: kind and grid
     seen log lost 1
     more_steps log
     stops_right log $model
-    refuses 1 "wants kernel cuda-bf16-tp or cuda-fp32-tp, not cuda-bf16-sm90" train --data corpus \
+    refuses 1 "needs kernel cuda-bf16-tp or cuda-fp32-tp, not cuda-bf16-sm90" train --data corpus \
         $MODEL --steps 1 --kernel cuda-bf16 --workers 2 --grid 1x1x2
 }
 

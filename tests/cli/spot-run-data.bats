@@ -26,7 +26,7 @@ teardown() { job_teardown; }
     refuses 4 "cannot open 'none'" train --data a none $common
     refuses 2 "standard input can be read once" train --data - a - $common
     refuses 2 "would overwrite 'c', the input of --data" train --data a c $common --events ./c
-    refuses 2 "--data wants a <file>" train $common --data
+    refuses 2 "--data needs a <file>" train $common --data
     printf '\377\377' | cat a - >bad
     refuses 3 "bad: token 1000 (byte 2000) is 65535, the vocabulary has 20000" train --tokens u16 --vocab 20000 --data a a bad $common
     printf 12 >x

@@ -41,8 +41,8 @@ grids() { # D P...: each grid gives the undisturbed outcome
     background spot-run worker -q --join unix:j --join-timeout 60s --name two
     wait $train
     same_as log 12 --layers 4
-    refuses 2 "--recompute wants none, mlp or layer, got 'all'" train --data corpus --steps 1 --recompute all
-    refuses 2 "--recompute wants none, mlp or layer, got 'all'" worker --join unix:j --recompute all
+    refuses 2 "--recompute must be none, mlp or layer, got 'all'" train --data corpus --steps 1 --recompute all
+    refuses 2 "--recompute must be none, mlp or layer, got 'all'" worker --join unix:j --recompute all
 }
 
 @test "micro-batches of two give another, equally exact, job" {

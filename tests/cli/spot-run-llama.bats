@@ -101,7 +101,7 @@ grids() { # D P...: each grid gives the undisturbed outcome
 
 @test "what does not divide, or is not a llama's, is refused with the option" {
     common="train --data corpus --steps 1 --width 32"
-    refuses 2 "--arch wants gpt2 or llama, got 'bert'" $common --arch bert
+    refuses 2 "--arch must be gpt2 or llama, got 'bert'" $common --arch bert
     refuses 2 "--ffn is for --arch llama" $common --ffn 64
     refuses 2 "--kv-heads is for --arch llama" $common --kv-heads 2
     refuses 2 "--rope-theta is for --arch llama" $common --rope-theta 1e4

@@ -237,9 +237,9 @@ same_as_sockets() { # LOG STEPS
 }
 
 @test "options that do not belong together are status 2" {
-    refuses 2 "--comm wants sockets or nccl, got 'mpi'" train --data corpus --steps 1 --comm mpi
-    refuses 2 "--reduce wants exact or fast, got 'x'" train --data corpus --steps 1 --reduce x
-    refuses 2 "--reduce fast wants --comm nccl" train --data corpus --steps 1 --reduce fast
-    refuses 2 "--comm nccl wants --backend cuda" train --data corpus --steps 1 --backend cpu \
+    refuses 2 "--comm must be sockets or nccl, got 'mpi'" train --data corpus --steps 1 --comm mpi
+    refuses 2 "--reduce must be exact or fast, got 'x'" train --data corpus --steps 1 --reduce x
+    refuses 2 "--reduce fast needs --comm nccl" train --data corpus --steps 1 --reduce fast
+    refuses 2 "--comm nccl needs --backend cuda" train --data corpus --steps 1 --backend cpu \
         --comm nccl
 }

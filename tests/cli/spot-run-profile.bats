@@ -102,17 +102,17 @@ profile() {
 
 @test "what cannot be measured is refused" {
     refuses 2 "--data is missing" profile
-    refuses 2 "--data wants a file" profile --data -
-    refuses 2 "--grids wants DxP" profile --data corpus --grids 2
-    refuses 2 "--grids wants DxP" profile --data corpus --grids 0x1
-    refuses 2 "--grids wants DxP" profile --data corpus --grids 1x1,
-    refuses 2 "--grids wants DxP or DxPxM" profile --data corpus --grids 1x1x0
+    refuses 2 "--data must be a file" profile --data -
+    refuses 2 "--grids must be DxP" profile --data corpus --grids 2
+    refuses 2 "--grids must be DxP" profile --data corpus --grids 0x1
+    refuses 2 "--grids must be DxP" profile --data corpus --grids 1x1,
+    refuses 2 "--grids must be DxP or DxPxM" profile --data corpus --grids 1x1x0
     refuses 2 "at least one with M = 1" profile --data corpus --grids 1x1x2
     refuses 2 "3 members do not divide --shards 4" profile --data corpus --grids 1x1,1x1x3
     refuses 2 "--max-workers is 4" profile --data corpus --grids 1x1,2x2x2
     refuses 2 "1x1x2 comes twice" profile --data corpus --grids 1x1,1x1x2,1x1x2
-    refuses 2 "--micro-batches wants numbers" profile --data corpus --micro-batches 1,
-    refuses 2 "--micro-batches wants numbers" profile --data corpus --micro-batches 2x
+    refuses 2 "--micro-batches must be numbers" profile --data corpus --micro-batches 1,
+    refuses 2 "--micro-batches must be numbers" profile --data corpus --micro-batches 2x
     refuses 2 "--micro-batches: 3 does not divide --global-batch 16" profile --data corpus --micro-batches 3
     refuses 2 "comes twice" profile --data corpus --grids 1x1,1x1
     refuses 2 "--max-workers is 4" profile --data corpus --grids 3x2

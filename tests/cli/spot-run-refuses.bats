@@ -15,10 +15,10 @@ teardown() { job_teardown; }
     refuses 2 "--steps" train --data corpus --steps x
     refuses 2 "--steps" train --data corpus --steps 0
     refuses 2 "unexpected operand 'more'" train --data corpus --steps 1 more
-    refuses 2 "--grid wants DxP" train --data corpus --steps 1 --grid 2
-    refuses 2 "--grid wants DxP" train --data corpus --steps 1 --grid 0x1
-    refuses 2 "--grid wants DxP" train --data corpus --steps 1 --grid 2x-1
-    refuses 2 "--grid wants DxP" train --data corpus --steps 1 --grid 99999999999999999999x2
+    refuses 2 "--grid must be DxP" train --data corpus --steps 1 --grid 2
+    refuses 2 "--grid must be DxP" train --data corpus --steps 1 --grid 0x1
+    refuses 2 "--grid must be DxP" train --data corpus --steps 1 --grid 2x-1
+    refuses 2 "--grid must be DxP" train --data corpus --steps 1 --grid 99999999999999999999x2
     refuses 2 "try --micro-batch 2" train --data corpus --steps 1 --micro-batch 3 --global-batch 4
     refuses 2 "--resume has no meaning without --state" train --data corpus --steps 1 --resume
     refuses 2 "--spot-price has no meaning without --on-demand-price" report --spot-price 1 log
@@ -65,7 +65,7 @@ teardown() { job_teardown; }
     refuses 2 "--layers" train --data corpus --steps 1 --layers 0
     refuses 2 "--layers" train --data corpus --steps 1 --layers 99999999
     refuses 2 "--vocab" train --data corpus --steps 1 --vocab 1
-    refuses 2 "--tokens u16 wants --vocab" train --data corpus --steps 1 --tokens u16
+    refuses 2 "--tokens u16 needs --vocab" train --data corpus --steps 1 --tokens u16
     refuses 2 "got 'u8'" train --data corpus --steps 1 --tokens u8
     refuses 3 "parameters" train --data corpus --steps 1 --layers 4096 --width 65536
     refuses 3 "in one piece" train --data corpus --steps 1 --layers 1 --width 16384
@@ -90,7 +90,7 @@ teardown() { job_teardown; }
     refuses 4 "cannot open 'absent'" train --data absent --steps 1
     refuses 4 "." train --data . --steps 1
     refuses 3 "the vocabulary has 40" train --data corpus --steps 1 --vocab 40
-    refuses 3 "are no whole number of 4 byte tokens" train --data corpus --steps 1 --tokens u32 --vocab 8
+    refuses 3 "are not a whole number of 4 byte tokens" train --data corpus --steps 1 --tokens u32 --vocab 8
     printf '\1\0\2\0\54\1' >u16 # 1, 2, 300
     refuses 3 "u16: token 2 (byte 4) is 300, the vocabulary has 300" train --data u16 --steps 1 \
         --tokens u16 --vocab 300
@@ -261,8 +261,8 @@ stopped() {
 
 @test "names and domains are UTF-8 without control characters, status 2" {
     for text in $'\xff' $'a\xc3' $'\xed\xa0\x80' $'a\nb' $'\e[2J' $'\x7f' $'\xc2\x9b' $'\xe2\x80\xa8'; do
-        refuses 2 "--name wants UTF-8 text" worker --join unix:none --join-timeout 0s --name "$text"
-        refuses 2 "--domain wants UTF-8 text" worker --join unix:none --join-timeout 0s --domain "$text"
+        refuses 2 "--name must be UTF-8 text" worker --join unix:none --join-timeout 0s --name "$text"
+        refuses 2 "--domain must be UTF-8 text" worker --join unix:none --join-timeout 0s --domain "$text"
     done
     refuses 4 "cannot connect" worker --join unix:none --join-timeout 0s --name 'größe 大 🙂'
 }

@@ -33,7 +33,7 @@ shares() { # LOG: of the last epoch formed, such as 1,4
 
 @test "a pipeline without a microbatch, or what is no share, is refused" {
     for how in 0,5 1, -1,2 fast nan,1; do
-        refuses 2 "--shares wants even, measured, or a weight above 0" train --data corpus --steps 2 \
+        refuses 2 "--shares must be even, measured, or a weight above 0" train --data corpus --steps 2 \
             --shares $how
     done
 }

@@ -43,8 +43,8 @@ lines() { # FILE: how many
 
 @test "--watch without a job is what status is without one; the time is checked" {
     refuses 4 "cannot connect" status --join unix:none --watch
-    refuses 2 "--watch wants a duration of 0.01s to 1d, such as 2s, got 'soon'" status --join unix:none --watch soon
-    refuses 2 "--watch wants a duration" status --join unix:none --watch 0s
+    refuses 2 "--watch must be a duration of 0.01s to 1d, such as 2s, got 'soon'" status --join unix:none --watch soon
+    refuses 2 "--watch must be a duration" status --join unix:none --watch 0s
 }
 
 @test "on a terminal each table takes the place of the one before" {

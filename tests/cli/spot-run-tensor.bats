@@ -115,7 +115,7 @@ runs() {
     plan 2 2 2 1 | spot-run replan --join unix:j -
     eventually 'grep -q "\"D\":2,\"P\":2,\"M\":1" log'
     plan 3 1 1 5 >bad.json
-    refuses 1 "the plan wants 1x1x5: M = 5 does not divide the job's 12 shards" \
+    refuses 1 "the plan asks for 1x1x5: M = 5 does not divide the job's 12 shards" \
         replan --join unix:j bad.json
     [ "$(events log rolled_back)" -eq 0 ]
     stops_right log
@@ -127,11 +127,11 @@ runs() {
     refuses 2 "--grid 1x1x24: M = 24 does not divide the job's 12 shards" train --data corpus \
         $MODEL --steps 1 --grid 1x1x24
     for grid in 1x1x0 1x1x 1x1x2x2 1x1x-2 1x1x99999999999 16x16x4; do
-        refuses 2 "--grid wants DxP or DxPxM such as 2x3 or 2x3x2, got '$grid'" train --data corpus \
+        refuses 2 "--grid must be DxP or DxPxM such as 2x3 or 2x3x2, got '$grid'" train --data corpus \
             --steps 1 --grid $grid
     done
     # a coordinator needs no device for this kind
-    refuses 1 "--grid 1x1x2: M > 1 wants kernel cuda-bf16-tp or cuda-fp32-tp, not cuda-bf16-sm90-lt130100" \
+    refuses 1 "--grid 1x1x2: M > 1 needs kernel cuda-bf16-tp or cuda-fp32-tp, not cuda-bf16-sm90-lt130100" \
         train --data corpus --layers 1 --width 64 --heads 2 --shards 2 --steps 1 --grid 1x1x2 \
         --kernel cuda-bf16-sm90-lt130100 --listen unix:k
 }

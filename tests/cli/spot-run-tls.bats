@@ -49,7 +49,7 @@ secure() {
     refuses 2 "expected 32 bytes" train --data corpus --steps 1 --key-file short
     refuses 4 "cannot open the key file 'absent'" worker --join unix:j --key-file absent
     chmod 600 key
-    refuses 2 "wants one address" train --data corpus --steps 1 --workers 1 --key-file key --listen 0.0.0.0:0
+    refuses 2 "must be one address" train --data corpus --steps 1 --workers 1 --key-file key --listen 0.0.0.0:0
 }
 
 @test "with the key a job off loopback ends with the bits of the quiet one, through kills" {
@@ -84,8 +84,8 @@ secure() {
     secure log 127.0.0.1 --steps 100000 --workers 1
     refuses 1 "another key" status --join $at --key-file other-key
     refuses 1 "another key" worker --join $at --key-file other-key
-    refuses 1 "wants a key" status --join $at
-    refuses 1 "wants a key" worker --join $at
+    refuses 1 "requires a key" status --join $at
+    refuses 1 "requires a key" worker --join $at
     at_step log 1
     stops_right log
 }

@@ -223,7 +223,7 @@ static const struct {
     { { 1, 8, 4, 4, 8, 2, SPOT_ARCH_LLAMA, 2, 7, 1e4, false, .norm_eps = 0 },
       "model shape: shards (2) does not divide width of the MLP (7)" },
     { { 1, 12, 4, 4, 8, 1, SPOT_ARCH_LLAMA, 2, 8, 1e4, false, .norm_eps = 0 },
-      "model shape: a head is 3 wide, rotary positions want an even width" },
+      "model shape: a head is 3 wide, rotary positions need an even width" },
     { { 1, 8, 4, 4, 8, 1, SPOT_ARCH_LLAMA, 0, 8, 1e4, false, .norm_eps = 0 },
       "model shape: key and value heads is 0, expected 1 to 1024" },
     { { 1, 8, 4, 4, 8, 1, SPOT_ARCH_LLAMA, 4, 1 << 19, 1e4, false, .norm_eps = 0 },

@@ -294,7 +294,7 @@ static const struct {
     { "\"a\":", "\"abcdefg\":", "no token 'a' for the byte 0x61" },
     { "\"<|endoftext|>\": 0", "\"<|endoftext|>\": 5", "two tokens have the id 5" },
     { "\"<|endoftext|>\": 0", "\"<|endoftext|>\": 1048576", "id 1048576, expected 0 to 1048575" },
-    { "\"<|endoftext|>\": 0", "\"<|endoftext|>\": \"x\"", "is no integer" },
+    { "\"<|endoftext|>\": 0", "\"<|endoftext|>\": \"x\"", "is not an integer" },
     { "\"merges\"", "\"merged\"", "merges" },
     { "\"vocab\"", "\"words\"", "vocab" },
 };

@@ -414,7 +414,7 @@ START_TEST(without_the_key_nothing_is_learnt_and_nothing_is_heard)
         }
         ck_assert_uint_le(w.said[1].n, 7); /* one alert */
         ck_assert(!holds(&w.said[1], "ss"));
-        ck_assert_ptr_nonnull(strstr(err[0].msg, k ? "wants a key" : "another key"));
+        ck_assert_ptr_nonnull(strstr(err[0].msg, k ? "requires a key" : "another key"));
         close_wire(&w);
     }
 }

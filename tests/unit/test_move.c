@@ -161,7 +161,7 @@ START_TEST(a_long_greeting_is_refused)
                                         text, sizeof(text), NULL),
                      0);
     ck_assert_int_eq(spot_transfer_meet(end[1], "recv", &err), -1);
-    ck_assert_str_eq(err.msg, "the peer does not speak our language");
+    ck_assert_str_eq(err.msg, "the peer does not speak this protocol");
     end[0]->close(end[0]);
     end[1]->close(end[1]);
 }
@@ -420,7 +420,7 @@ START_TEST(another_version_and_the_same_role_are_refused_by_name)
     make_pair(1, end);
     ck_assert_int_eq(spot_transfer_send(end[0], SPOT_TRANSFER_MSG_HELLO, 2, "send", 4, NULL), 0);
     ck_assert_int_eq(spot_transfer_meet(end[1], "recv", &err), -1);
-    ck_assert_str_eq(err.msg, "the peer speaks version 2, this program version 1");
+    ck_assert_str_eq(err.msg, "the peer has protocol version 2, this program 1");
     end[0]->close(end[0]);
     end[1]->close(end[1]);
     make_pair(1, end);
@@ -432,7 +432,7 @@ START_TEST(another_version_and_the_same_role_are_refused_by_name)
     make_pair(1, end);
     ck_assert_int_eq(end[0]->write(end[0], "GET / HTTP/1.1\r\nHost: x\r\n\r\n", 27, NULL), 0);
     ck_assert_int_eq(spot_transfer_meet(end[1], "recv", &err), -1);
-    ck_assert_str_eq(err.msg, "the peer does not speak our language");
+    ck_assert_str_eq(err.msg, "the peer does not speak this protocol");
     end[0]->close(end[0]);
     end[1]->close(end[1]);
 }

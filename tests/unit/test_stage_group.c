@@ -517,7 +517,7 @@ START_TEST(a_kind_that_makes_whole_products_refuses_a_group)
         return;
     ck_assert_int_eq(spot_stage_check(&config, 0, &err), -1);
     ck_assert_int_eq(err.code, SPOT_EGPU);
-    ck_assert_ptr_nonnull(strstr(err.msg, "wants kernel cuda-bf16-tp or cuda-fp32-tp, not cuda-"));
+    ck_assert_ptr_nonnull(strstr(err.msg, "needs kernel cuda-bf16-tp or cuda-fp32-tp, not cuda-"));
 }
 END_TEST
 

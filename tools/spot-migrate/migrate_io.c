@@ -273,7 +273,7 @@ int base_open(struct base *base, const char *path, struct spot_err *err)
         return -1;
     base->is_open = true;
     rc = base->in.is_regular ? input_safetensors(&base->in, &header, &base->st, err)
-                             : spot_err_set(err, SPOT_EUSAGE, "--base wants a regular file");
+                             : spot_err_set(err, SPOT_EUSAGE, "--base must be a regular file");
     base->data_at = header.n;
     spot_buf_release(&header);
     if (rc)

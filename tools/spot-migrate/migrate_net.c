@@ -135,7 +135,7 @@ int net_check(struct net *net, bool *is_one_way, struct spot_err *err)
     if (net->key_path && spot_tls_key_load(net->key_path, net->key, err))
         return -1;
     if (net->is_duplex && (isatty(STDIN_FILENO) || isatty(STDOUT_FILENO)))
-        return spot_err_set(err, SPOT_EUSAGE, "--duplex does not speak to a terminal");
+        return spot_err_set(err, SPOT_EUSAGE, "--duplex cannot use a terminal");
     if (n_way)
         signal(SIGPIPE, SIG_IGN); /* a peer that leaves is an error here, not our end */
     return net->listen ? check_address(net, net->listen, err) : 0;

@@ -60,7 +60,7 @@ struct net {
           0 },                                                                             \
         { SPOT_OPT_SECS, 0,                                                                \
           "timeout",     &(n)->silence_s,                                                  \
-          "duration",    "a peer silent for so long is dead (default 10s)",                \
+          "duration",    "drop a peer that is silent for so long (default 10s)",           \
           0.01,          1e6 },                                                            \
     {                                                                                      \
         SPOT_OPT_SECS, 0, "wait", &(n)->wait_s, "duration",                                \

@@ -148,7 +148,7 @@ static int follow(struct recv *r, struct spot_receiver *receiver, int listener,
             (state.n_port || (listener >= 0 && spot_clock_s() - alive_s < r->net.wait_s)))
             continue;
         if (!state.err.code)
-            return spot_err_set(err, SPOT_ESYS, "nobody brought the file in %g s", r->net.wait_s);
+            return spot_err_set(err, SPOT_ESYS, "no sender came within %g s", r->net.wait_s);
         *err = state.err;
         return -1;
     }
@@ -186,7 +186,8 @@ static int run(struct recv *r, const char *path, struct spot_err *err)
     bool is_one_way;
 
     if (!r->common.output || !strcmp(r->common.output, "-"))
-        return spot_err_set(err, SPOT_EUSAGE, "-o FILE is needed: what comes is kept beside it");
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "-o FILE is required: partial data is kept beside it");
     if (spot_partial_check(r->common.output, err) || net_check(&r->net, &is_one_way, err))
         return -1;
     if (is_one_way)
@@ -209,7 +210,8 @@ static const struct spot_opt option[] = {
       "on the way in one connection (default 8MiB)", 1 << 16, 1 << 30 },
     JOBS_OPTION(&receiver.n_job,
                 "threads of a one-way stream; over a way each of --streams is one"),
-    SPOT_TOOL_OPTIONS_WRITE(&receiver.common, "the file (required); what came is kept beside it"),
+    SPOT_TOOL_OPTIONS_WRITE(&receiver.common,
+                            "the file (required); partial data is kept beside it"),
     { SPOT_OPT_END },
 };
 

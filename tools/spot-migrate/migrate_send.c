@@ -134,7 +134,7 @@ static int check_alone(struct send *s, double alive_s, struct spot_err *err)
     if (last.code != SPOT_EPREEMPTED && spot_clock_s() - alive_s <= s->net.wait_s)
         return 0;
     if (!last.code)
-        return spot_err_set(err, SPOT_ESYS, "nobody came for the file in %g s", s->net.wait_s);
+        return spot_err_set(err, SPOT_ESYS, "no receiver came within %g s", s->net.wait_s);
     *err = last;
     return -1;
 }
@@ -242,7 +242,8 @@ static int run(struct send *s, const char *path, struct spot_err *err)
         return -1;
     pack.codec = (enum spot_codec)spot_codec_parse(s->codec_name);
     if (s->plan && (strlen(s->plan) >= SPOT_STREAM_NAME_MAX || !spot_utf8_is_plain(s->plan)))
-        return spot_err_set(err, SPOT_EUSAGE, "--plan wants one line of at most %d bytes of UTF-8",
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "--plan must be one line of at most %d bytes of UTF-8",
                             SPOT_STREAM_NAME_MAX - 1);
     if (is_one_way && s->deadline_s >= 0)
         return spot_err_set(err, SPOT_EUSAGE,

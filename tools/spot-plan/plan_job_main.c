@@ -25,7 +25,7 @@ static struct {
 static int wants(const char *got, struct spot_err *err)
 {
     return spot_err_set(err, SPOT_EUSAGE,
-                        "--ddp wants workers:time of a step,... such as 1:0.178,2:234ms; got "
+                        "--ddp must be workers:time of a step,... such as 1:0.178,2:234ms; got "
                         "'%.48s'",
                         got);
 }

@@ -56,7 +56,7 @@ int walk_open(struct walk *walk, const struct options *options, char *const *pat
                       options->compare ? options->compare : options->models, err))
         return -1;
     if (options->compare && walk->entries.n != 2)
-        return spot_err_set(err, SPOT_EUSAGE, "--compare wants two models, as in pool,arima");
+        return spot_err_set(err, SPOT_EUSAGE, "--compare must be two models, as in pool,arima");
     return 0;
 }
 

@@ -185,7 +185,7 @@ static int read_law(const char *list, struct spot_law *law, struct spot_err *err
             rc =
                 spot_err_set(err, SPOT_EUSAGE, "--law has no '%.40s'; --law help lists them", item);
         else if (!value || !*value || *stop)
-            rc = spot_err_set(err, SPOT_EUSAGE, "--law wants %s=NUMBER", item);
+            rc = spot_err_set(err, SPOT_EUSAGE, "--law must be %s=NUMBER", item);
         else
             memcpy((char *)law + f->offset, &x, sizeof(x));
     }

@@ -87,7 +87,7 @@ static int parse_when(const char *name, const char *text, double *time_s, struct
 {
     if (!spot_timestamp_parse(text, time_s) || !spot_num_parse(text, time_s))
         return 0;
-    return spot_err_set(err, SPOT_EUSAGE, "--%s wants a date or seconds, got '%s'", name, text);
+    return spot_err_set(err, SPOT_EUSAGE, "--%s must be a date or seconds, got '%s'", name, text);
 }
 
 static int read_files(struct spot_import *imp, const struct spot_import_format *format, char **path,
@@ -285,7 +285,7 @@ static int read_columns(struct spot_err *err)
             k++;
         if (k == SPOT_IMPORT_COLUMNS || !name || !*name || *name == '?' || opt.ask.column[k])
             return spot_err_set(err, SPOT_EUSAGE,
-                                "--columns wants key=name once for time, available, zone or "
+                                "--columns must be key=name once for time, available, zone or "
                                 "instance_type, got '%s%s%s'",
                                 entry, name ? "=" : "", name ? name : "");
         opt.ask.column[k] = name;
@@ -299,9 +299,9 @@ static int check_csv(struct spot_err *err)
         return -1;
     if (!opt.ask.column[SPOT_IMPORT_COLUMN_TIME] || !opt.ask.column[SPOT_IMPORT_COLUMN_AVAILABLE])
         return spot_err_set(err, SPOT_EUSAGE,
-                            "--from csv wants --columns time=NAME,available=NAME");
+                            "--from csv needs --columns time=NAME,available=NAME");
     if (opt.timezone && spot_timestamp_zone(opt.timezone, &opt.ask.utc_offset_s))
-        return spot_err_set(err, SPOT_EUSAGE, "--timezone wants Z or +hh:mm, got '%s'",
+        return spot_err_set(err, SPOT_EUSAGE, "--timezone must be Z or +hh:mm, got '%s'",
                             opt.timezone);
     return 0;
 }

@@ -364,7 +364,8 @@ static int parse_every(const char *text, double *every_s, struct spot_err *err)
     *every_s = 1;
     if (*text && (spot_num_parse_secs(text, every_s) || *every_s < 0.01 || *every_s > 86400))
         return spot_err_set(err, SPOT_EUSAGE,
-                            "--watch wants a duration of 0.01s to 1d, such as 2s, got '%s'", text);
+                            "--watch must be a duration of 0.01s to 1d, such as 2s, got '%s'",
+                            text);
     return 0;
 }
 

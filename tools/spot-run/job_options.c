@@ -16,7 +16,7 @@ static int check_recompute(const struct job_options *o, struct spot_err *err)
 {
     if (spot_recompute_find(o->recompute) >= 0)
         return 0;
-    return spot_err_set(err, SPOT_EUSAGE, "--recompute wants none, mlp or layer, got '%s'",
+    return spot_err_set(err, SPOT_EUSAGE, "--recompute must be none, mlp or layer, got '%s'",
                         o->recompute);
 }
 
@@ -30,7 +30,7 @@ static int check_arch(const struct job_options *o, struct spot_err *err)
     const char *given = o->kv_heads ? "--kv-heads" : o->ffn ? "--ffn" : "--rope-theta";
 
     if (spot_arch_find(o->arch) < 0)
-        return spot_err_set(err, SPOT_EUSAGE, "--arch wants gpt2 or llama, got '%s'", o->arch);
+        return spot_err_set(err, SPOT_EUSAGE, "--arch must be gpt2 or llama, got '%s'", o->arch);
     if (!is_llama(o) && (o->kv_heads || o->ffn || o->rope_theta != 0))
         return spot_err_set(err, SPOT_EUSAGE, "%s is for --arch llama", given);
     return 0;
@@ -146,7 +146,7 @@ int job_options_check(const struct job_options *o, struct spot_err *err)
             return spot_err_set(err, SPOT_EUSAGE, "--val-data wants files, not standard input");
     if (strcmp(o->backend, "cpu") != 0 && strcmp(o->backend, "cuda") != 0 &&
         strcmp(o->backend, "auto") != 0)
-        return spot_err_set(err, SPOT_EUSAGE, "--backend wants cpu, cuda or auto, got '%s'",
+        return spot_err_set(err, SPOT_EUSAGE, "--backend must be cpu, cuda or auto, got '%s'",
                             o->backend);
     if (strcmp(o->backend, "auto") != 0 && strcmp(o->kernel, "auto") != 0 &&
         !strcmp(o->backend, "cuda") != !strncmp(o->kernel, "cuda", 4))
@@ -175,7 +175,7 @@ static int settle_tokens(struct job_options *o, struct spot_err *err)
     if (o->bpe && !o->vocab)
         o->vocab = (uint64_t)spot_bpe_vocab(o->bpe);
     if (!o->vocab && o->token_byte > 1)
-        return spot_err_set(err, SPOT_EUSAGE, "--tokens %s wants --vocab: how many there are",
+        return spot_err_set(err, SPOT_EUSAGE, "--tokens %s needs --vocab: how many there are",
                             o->tokens);
     if (o->vocab > 256 && o->token_byte == 1 && !o->bpe)
         spot_tool_warn("the data are read as bytes, of which there are 256, not --vocab %llu: are "
@@ -224,7 +224,7 @@ static int settle_llama(struct job_options *o, struct spot_err *err)
         o->rope_theta = 10000;
     if (o->width / o->heads % 2)
         return spot_err_set(err, SPOT_EUSAGE,
-                            "--heads %llu makes heads of %llu numbers, --arch llama wants an even "
+                            "--heads %llu makes heads of %llu numbers, --arch llama needs an even "
                             "number",
                             (unsigned long long)o->heads,
                             (unsigned long long)(o->width / o->heads));

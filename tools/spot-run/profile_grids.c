@@ -72,7 +72,7 @@ static int parse_grids(struct profile *p, const char *text, struct spot_err *err
         snprintf(one, sizeof(one), "%.*s", n < sizeof(one) ? (int)n : 0, at);
         if (spot_grid_parse(one, &g) || !spot_grid_size(&g))
             return spot_err_set(err, SPOT_EUSAGE,
-                                "--grids wants DxP or DxPxM,... such as 1x1,2x2,1x1x2; got '%s'",
+                                "--grids must be DxP or DxPxM,... such as 1x1,2x2,1x1x2; got '%s'",
                                 text);
         if (check_grid(p, &g, err) || add_grid(p, &g, (int64_t)p->job.micro_batch, err))
             return -1;
@@ -124,7 +124,7 @@ static int add_others(struct profile *p, const char *text, struct spot_err *err)
 
         if (b < 1 || (*end && *end != ','))
             return spot_err_set(err, SPOT_EUSAGE,
-                                "--micro-batches wants numbers such as 1,2,4; got '%s'", text);
+                                "--micro-batches must be numbers such as 1,2,4; got '%s'", text);
         if ((uint64_t)b > p->job.global_batch || p->job.global_batch % (uint64_t)b)
             return spot_err_set(err, SPOT_EUSAGE,
                                 "--micro-batches: %ld does not divide --global-batch %llu", b,

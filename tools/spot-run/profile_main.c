@@ -58,7 +58,8 @@ static int settle(struct spot_prov *prov, struct spot_err *err)
         return -1;
     for (size_t i = 0; i < p.job.data.n; i++)
         if (!strcmp(p.job.data.item[i], "-"))
-            return spot_err_set(err, SPOT_EUSAGE, "--data wants a file: it is read several times");
+            return spot_err_set(err, SPOT_EUSAGE,
+                                "--data must be a file: it is read several times");
     p.job.seed = common.seed;
     if (job_options_settle(&p.job, err))
         return -1;

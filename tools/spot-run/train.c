@@ -68,7 +68,7 @@ static int parse_grid(const char *text, struct spot_coordinator_options *o, stru
     if (spot_grid_parse(text, &grid) || !spot_grid_size(&grid) ||
         spot_grid_size(&grid) > SPOT_MEMBERS_MAX)
         return spot_err_set(err, SPOT_EUSAGE,
-                            "--grid wants DxP or DxPxM such as 2x3 or 2x3x2, got '%s'", text);
+                            "--grid must be DxP or DxPxM such as 2x3 or 2x3x2, got '%s'", text);
     o->grid = grid;
     return 0;
 }
@@ -135,18 +135,19 @@ static struct spot_coordinator_options coordinator_options(const struct options 
 static int check_nccl(const struct spot_coordinator_options *c, struct spot_err *err)
 {
     if (strncmp(c->config.kernel, "cuda", 4) != 0)
-        return spot_err_set(err, SPOT_EUSAGE, "--comm nccl wants --backend cuda");
+        return spot_err_set(err, SPOT_EUSAGE, "--comm nccl needs --backend cuda");
     return c->n_local && !spot_cuda_nccl(err) ? -1 : 0;
 }
 
 static int check_comm(const struct options *o, struct spot_err *err)
 {
     if (strcmp(o->comm, "sockets") != 0 && strcmp(o->comm, "nccl") != 0)
-        return spot_err_set(err, SPOT_EUSAGE, "--comm wants sockets or nccl, got '%s'", o->comm);
+        return spot_err_set(err, SPOT_EUSAGE, "--comm must be sockets or nccl, got '%s'", o->comm);
     if (strcmp(o->reduce, "exact") != 0 && strcmp(o->reduce, "fast") != 0)
-        return spot_err_set(err, SPOT_EUSAGE, "--reduce wants exact or fast, got '%s'", o->reduce);
+        return spot_err_set(err, SPOT_EUSAGE, "--reduce must be exact or fast, got '%s'",
+                            o->reduce);
     if (!strcmp(o->reduce, "fast") && strcmp(o->comm, "nccl") != 0)
-        return spot_err_set(err, SPOT_EUSAGE, "--reduce fast wants --comm nccl");
+        return spot_err_set(err, SPOT_EUSAGE, "--reduce fast needs --comm nccl");
     return 0;
 }
 
@@ -244,14 +245,14 @@ static const struct spot_opt option_table[] = {
       "microbatches of each replica: even, measured, or 1,4,... (even)", 0, 0 },
     { SPOT_OPT_SECS, 0, "grace", &o.grace_s, "time", "how long a worker is there after its notice",
       0, 86400 },
-    { SPOT_OPT_SECS, 0, "lease", &o.lease_s, "time", "a worker silent for longer is lost (2s)", 0.5,
-      3600 },
+    { SPOT_OPT_SECS, 0, "lease", &o.lease_s, "time", "drop a worker that is silent for longer (2s)",
+      0.5, 3600 },
     { SPOT_OPT_SECS, 0, "stall", &o.stall_s, "time", "so is one that makes no progress (30s)", 1,
       86400 },
     { SPOT_OPT_FLAG, 0, "buddies", &o.buddies, NULL,
       "mirror stages that one failure domain could take (yes)", 0, 0 },
     { SPOT_OPT_SIZE, 0, "ahead", &o.ahead_byte, "size",
-      "larger moves go beside the steps, before the grid changes", 0, 1e15 },
+      "pre-copy larger moves while the old grid works", 0, 1e15 },
     { SPOT_OPT_MORE, .help = "state and money" },
     { SPOT_OPT_SECS, 0, "durable-every", &o.durable_every_s, "time",
       "between two generations (3s; 1s without replicas)", 0.01, 86400 },

@@ -33,9 +33,10 @@ static void catch_notice(void)
 static int check_text(const char *option, const char *text, struct spot_err *err)
 {
     if (text && (!*text || strlen(text) >= SPOT_NAME_MAX))
-        return spot_err_set(err, SPOT_EUSAGE, "%s wants 1 to %d bytes", option, SPOT_NAME_MAX - 1);
+        return spot_err_set(err, SPOT_EUSAGE, "%s must be 1 to %d bytes", option,
+                            SPOT_NAME_MAX - 1);
     if (text && !spot_utf8_is_plain(text))
-        return spot_err_set(err, SPOT_EUSAGE, "%s wants UTF-8 text without control characters",
+        return spot_err_set(err, SPOT_EUSAGE, "%s must be UTF-8 text without control characters",
                             option);
     return 0;
 }

@@ -49,7 +49,7 @@ static int check_shape(const struct spot_stage_config *config, struct spot_err *
 
     if (config->group.M > 1 && !((const struct spot_cuda_kernel *)config->kernel)->is_split)
         return spot_err_set(err, SPOT_EGPU,
-                            "%d members share a stage: that wants kernel cuda-bf16-tp or "
+                            "%d members share a stage: that needs kernel cuda-bf16-tp or "
                             "cuda-fp32-tp, not %s",
                             config->group.M, config->kernel->kind);
     if (spot_shape_head_dim(s) > SPOT_CUDA_HEAD_DIM_MAX)
@@ -57,7 +57,7 @@ static int check_shape(const struct spot_stage_config *config, struct spot_err *
                             SPOT_CUDA_HEAD_DIM_MAX, (long long)spot_shape_head_dim(s));
     if (real == SPOT_BF16 && s->width % 8)
         return spot_err_set(err, SPOT_EGPU,
-                            "kernel cuda-bf16 wants a width that is a multiple of 8, not %lld",
+                            "kernel cuda-bf16 needs a width that is a multiple of 8, not %lld",
                             (long long)s->width);
     if (s->n_head * config->micro_batch > GRID_MAX)
         return spot_err_set(err, SPOT_EGPU,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* The dearest pair as cheap as can be: binary search over the distinct costs, each threshold an
+/* Minimises the largest single cost: binary search over the distinct costs, each threshold an
  * assignment of its own; then the least sum under the threshold found. */
 #include <stdlib.h>
 #include <string.h>
