@@ -67,8 +67,8 @@ static void write_cells(struct spot_jw *jw, const struct spot_job_measured *m)
         spot_jw_real(jw, "step_s", c->step_s);
         spot_jw_real(jw, "low_s", c->low_s);
         spot_jw_real(jw, "high_s", c->high_s);
-        if (c->law_s > 0)
-            spot_jw_real(jw, "law_s", c->law_s);
+        if (c->curve_s > 0)
+            spot_jw_real(jw, "law_s", c->curve_s);
         spot_jw_real(jw, "forward_s", c->forward_s);
         spot_jw_real(jw, "backward_s", c->backward_s);
         spot_jw_real(jw, "reduce_s", c->reduce_s);
@@ -107,18 +107,18 @@ static void write_link(struct spot_jw *jw, const char *key, const struct spot_jo
     spot_jw_end(jw);
 }
 
-static void write_law(struct spot_jw *jw, const struct spot_step_law *law)
+static void write_curve(struct spot_jw *jw, const struct spot_step_curve *curve)
 {
-    if (!law->n_point)
+    if (!curve->n_point)
         return;
     spot_jw_object(jw, "law");
-    spot_jw_real(jw, "pipe", law->pipe);
-    spot_jw_real(jw, "fill_s", law->fill_s);
-    spot_jw_real(jw, "fixed_s", law->fixed_s);
-    spot_jw_int(jw, "points", (int64_t)law->n_point);
-    spot_jw_int(jw, "outliers", (int64_t)law->n_outlier);
-    spot_jw_real(jw, "error_mean", law->error_mean);
-    spot_jw_real(jw, "error_max", law->error_max);
+    spot_jw_real(jw, "pipe", curve->pipe);
+    spot_jw_real(jw, "fill_s", curve->fill_s);
+    spot_jw_real(jw, "fixed_s", curve->fixed_s);
+    spot_jw_int(jw, "points", (int64_t)curve->n_point);
+    spot_jw_int(jw, "outliers", (int64_t)curve->n_outlier);
+    spot_jw_real(jw, "error_mean", curve->error_mean);
+    spot_jw_real(jw, "error_max", curve->error_max);
     spot_jw_end(jw);
 }
 
@@ -157,7 +157,7 @@ void spot_job_measured_write(struct spot_jw *jw, const struct spot_job_measured 
     spot_jw_int(jw, "workers", m->workers);
     spot_jw_int(jw, "warm_up", m->warm_up);
     write_cells(jw, m);
-    write_law(jw, &m->law);
+    write_curve(jw, &m->curve);
     write_link(jw, "p2p", &m->p2p);
     write_link(jw, "sum", &m->sum);
     write_stall(jw, &m->stall);

@@ -30,7 +30,7 @@ struct spot_job_cell {
     int64_t steps;                /* measured, after the warm-up */
     int64_t runs;                 /* of which this is the calmest */
     double step_s, low_s, high_s; /* median, quartiles */
-    double law_s;                 /* what the fitted law says; 0: it says nothing of this grid */
+    double curve_s;               /* what the fitted curve says; 0: it says nothing of this grid */
     double forward_s, backward_s; /* of a step, slowest worker, mean */
     double reduce_s;              /* sum over replicas, waiting included, slowest worker, mean */
     double read_s;                /* coordinator reading tokens, mean */
@@ -63,7 +63,7 @@ struct spot_job_measured {
     int64_t workers, warm_up;
     struct spot_job_cell *cell; /* [n_cell] */
     size_t n_cell;
-    struct spot_step_law law;
+    struct spot_step_curve curve;
     struct spot_job_link p2p, sum;
     struct spot_job_stall stall;
     struct spot_job_change change;

@@ -52,10 +52,11 @@ struct spot_plan_alternative {
 struct spot_plan_expected {
     const char *from; /* the undisturbed speed: "profile", "interpolated", "extrapolated" or "law";
                          NULL: not said */
-    const char *law;  /* of the fitted law: "trusted", "mistrusted" (not used), "asked" (used though
-                         it would be mistrusted), "unused"; NULL: there is none, or not said */
-    double law_miss;  /* with law: its largest relative miss of a measured step time */
-    double samples_per_s;             /* mean over the horizon */
+    const char
+        *law; /* of the fitted curve: "trusted", "mistrusted" (not used), "asked" (used though
+                 it would be mistrusted), "unused"; NULL: there is none, or not said */
+    double law_miss;      /* with law: its largest relative miss of a measured step time */
+    double samples_per_s; /* mean over the horizon */
     double undisturbed_samples_per_s; /* as in an alternative */
     double usd_per_h;                 /* negative: no price is known, keys left out */
     double usd_per_sample;            /* the same */

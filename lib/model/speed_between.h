@@ -44,7 +44,7 @@ enum spot_speed_from {
     SPOT_SPEED_PROFILE,      /* measured */
     SPOT_SPEED_INTERPOLATED, /* between measured D of the same P */
     SPOT_SPEED_EXTRAPOLATED, /* beyond them, or at a P that was not measured */
-    SPOT_SPEED_LAW,          /* the fitted law */
+    SPOT_SPEED_CURVE,        /* the fitted curve */
 };
 
 /* Seconds of a step of D x P, d, p >= 1; 0 with SPOT_SPEED_UNKNOWN. */

@@ -10,10 +10,10 @@
 #include "model/stage_split.h"
 
 static const double OUTLIER_RATIO = 1.4;
-static const double MISS_MAX = 0.2;      /* a law that misses a point by more is not trusted */
+static const double MISS_MAX = 0.2;      /* a curve that misses a point by more is not trusted */
 static const double MEMORY_SHARE = 0.92; /* of an instance's memory that state may fill */
 
-/* --- the law --- */
+/* --- the curve --- */
 
 /* Time of one micro batch in a layer; relative weights where no layer has a time. */
 static double layer_time(const struct spot_job_doc *job, size_t i)
@@ -130,7 +130,7 @@ static double fit_columns(const struct points *pt, unsigned mask, double w[3])
 /* Non-negative least squares: with three columns, all seven supports are tried. */
 static bool fit_points(const struct points *pt, double w[3])
 {
-    const unsigned last = pt->n < SPOT_LAW_POINTS_MIN ? 1 : 7;
+    const unsigned last = pt->n < SPOT_CURVE_POINTS_MIN ? 1 : 7;
     double best = INFINITY;
 
     for (unsigned mask = 1; mask <= last; mask++) {
@@ -167,7 +167,7 @@ static void gather(const struct spot_job_doc *job, const bool *skip, struct poin
     }
 }
 
-/* How far point t is off the law of all the others, as a factor >= 1. */
+/* How far point t is off the curve of all the others, as a factor >= 1. */
 static double off_by(const struct points *pt, size_t t)
 {
     struct points rest = *pt;
@@ -183,14 +183,14 @@ static double off_by(const struct points *pt, size_t t)
     return got > 1 ? got : 1 / fmax(got, 1e-300);
 }
 
-/* Flag the point that is furthest off the law of the others, if that is an outlier. A fit that
+/* Flag the point that is furthest off the curve of the others, if that is an outlier. A fit that
  * includes it would follow it. */
 static bool flag_worst(const struct points *pt, bool *skip)
 {
     size_t worst = 0;
     double most = 0;
 
-    if (pt->n <= SPOT_LAW_POINTS_MIN)
+    if (pt->n <= SPOT_CURVE_POINTS_MIN)
         return false;
     for (size_t t = 0; t < pt->n; t++) {
         const double off = off_by(pt, t);
@@ -206,7 +206,8 @@ static bool flag_worst(const struct points *pt, bool *skip)
     return true;
 }
 
-/* Also what was left out of the fit was measured: a law that misses it is no law of this job. */
+/* Also what was left out of the fit was measured: a curve that misses it is no curve of this job.
+ */
 static double miss_of(const struct spot_job_doc *job, const double w[3])
 {
     double most = 0;
@@ -223,19 +224,20 @@ static double miss_of(const struct spot_job_doc *job, const double w[3])
     return most;
 }
 
-bool spot_step_law_is_trusted(const struct spot_step_law *law)
+bool spot_step_curve_is_trusted(const struct spot_step_curve *curve)
 {
-    return law->n_point >= SPOT_LAW_POINTS_MIN && law->miss_max <= MISS_MAX;
+    return curve->n_point >= SPOT_CURVE_POINTS_MIN && curve->miss_max <= MISS_MAX;
 }
 
-void spot_step_law_fit(struct spot_step_law *law, const struct spot_job_doc *job, bool *is_outlier)
+void spot_step_curve_fit(struct spot_step_curve *curve, const struct spot_job_doc *job,
+                         bool *is_outlier)
 {
     struct points pt = { .x = spot_xcalloc(job->n_profile, sizeof(*pt.x)),
                          .index = spot_xcalloc(job->n_profile, sizeof(*pt.index)) };
     bool *skip = spot_xcalloc(job->n_profile, sizeof(*skip)), fits;
     double w[3] = { 0 };
 
-    memset(law, 0, sizeof(*law));
+    memset(curve, 0, sizeof(*curve));
     for (size_t i = 0; i < job->n_profile; i++)
         skip[i] = job->profile[i].is_outlier;
     do {
@@ -243,35 +245,35 @@ void spot_step_law_fit(struct spot_step_law *law, const struct spot_job_doc *job
         fits = pt.n > 0 && fit_points(&pt, w);
     } while (fits && flag_worst(&pt, skip));
     for (size_t i = 0; i < job->n_profile; i++) {
-        law->n_outlier += skip[i];
+        curve->n_outlier += skip[i];
         if (is_outlier)
             is_outlier[i] = skip[i];
     }
     if (fits) {
-        law->pipe = w[0];
-        law->fill_s = w[1];
-        law->fixed_s = w[2];
-        law->n_point = pt.n;
-        law->miss_max = miss_of(job, w);
+        curve->pipe = w[0];
+        curve->fill_s = w[1];
+        curve->fixed_s = w[2];
+        curve->n_point = pt.n;
+        curve->miss_max = miss_of(job, w);
     }
     for (size_t t = 0; t < pt.n && fits; t++) {
         const double off = fabs(w[0] * pt.x[t][0] + w[1] * pt.x[t][1] + w[2] * pt.x[t][2] - 1);
 
-        law->error_mean += off / (double)pt.n;
-        law->error_max = fmax(law->error_max, off);
+        curve->error_mean += off / (double)pt.n;
+        curve->error_max = fmax(curve->error_max, off);
     }
     free(skip);
     free(pt.x);
     free(pt.index);
 }
 
-double spot_step_law_at(const struct spot_step_law *law, const struct spot_job_doc *job, int d,
-                        int p)
+double spot_step_curve_at(const struct spot_step_curve *curve, const struct spot_job_doc *job,
+                          int d, int p)
 {
     double pipe, fill;
 
     features(job, d, p, &pipe, &fill);
-    return law->pipe * pipe + law->fill_s * fill + law->fixed_s;
+    return curve->pipe * pipe + curve->fill_s * fill + curve->fixed_s;
 }
 
 /* --- what fits --- */
@@ -423,10 +425,10 @@ static void set(struct spot_throughput *t, int d, int p, double samples_per_s,
     t->from[(size_t)d * (size_t)(t->p_max + 1) + (size_t)p] = (unsigned char)from;
 }
 
-/* The stage counts that the law may tell of: beside a profile those between its least and its most.
- * What was measured on few stages says nothing of whether fewer would run at all. */
-static void law_reach(const struct spot_job_doc *job, enum spot_throughput_source source, int *low,
-                      int *high)
+/* The stage counts that the curve may tell of: beside a profile those between its least and its
+ * most. What was measured on few stages says nothing of whether fewer would run at all. */
+static void curve_reach(const struct spot_job_doc *job, enum spot_throughput_source source,
+                        int *low, int *high)
 {
     *low = source == SPOT_THROUGHPUT_BOTH ? SPOT_GRID_MAX : 1;
     *high = source == SPOT_THROUGHPUT_BOTH ? 0 : SPOT_GRID_MAX;
@@ -443,19 +445,19 @@ static void law_reach(const struct spot_job_doc *job, enum spot_throughput_sourc
 /* The speed of a grid that was not measured: 0 where there is none to tell. */
 static void estimate(struct spot_throughput *t, const struct spot_job_doc *job, int d, int p)
 {
-    const double law_s = t->law.n_point ? spot_step_law_at(&t->law, job, d, p) : 0;
+    const double curve_s = t->curve.n_point ? spot_step_curve_at(&t->curve, job, d, p) : 0;
     enum spot_speed_from from;
     double step_s;
 
-    if (t->source == SPOT_THROUGHPUT_LAW) {
-        if (t->law.n_point)
-            set(t, d, p, (double)job->global_batch / law_s, SPOT_SPEED_LAW);
+    if (t->source == SPOT_THROUGHPUT_CURVE) {
+        if (t->curve.n_point)
+            set(t, d, p, (double)job->global_batch / curve_s, SPOT_SPEED_CURVE);
         return;
     }
     step_s = spot_speed_between_s(&t->between, d, p, &from);
-    if (from != SPOT_SPEED_INTERPOLATED && spot_step_law_is_trusted(&t->law)) {
-        from = SPOT_SPEED_LAW;
-        step_s = law_s;
+    if (from != SPOT_SPEED_INTERPOLATED && spot_step_curve_is_trusted(&t->curve)) {
+        from = SPOT_SPEED_CURVE;
+        step_s = curve_s;
     }
     if (from != SPOT_SPEED_UNKNOWN)
         set(t, d, p, fmin((double)job->global_batch / step_s, spot_speed_most(&t->between, d * p)),
@@ -467,7 +469,7 @@ static void fill(struct spot_throughput *t, const struct spot_job_doc *job)
     int low, high;
     int *order = spot_xcalloc((size_t)(t->n_max + 1) * (size_t)(t->p_max + 1), sizeof(*order));
 
-    law_reach(job, t->source, &low, &high);
+    curve_reach(job, t->source, &low, &high);
     for (int d = 0; d <= t->n_max; d++)
         for (int p = 0; p <= t->p_max; p++) {
             const bool may =
@@ -487,7 +489,7 @@ static void fill(struct spot_throughput *t, const struct spot_job_doc *job)
 
         if (!spot_job_is_planned(job, &job->profile[i]))
             continue;
-        if (t->source != SPOT_THROUGHPUT_LAW && trusted &&
+        if (t->source != SPOT_THROUGHPUT_CURVE && trusted &&
             spot_throughput_at(t, (int)g->D, (int)g->P) >= 0)
             set(t, (int)g->D, (int)g->P, spot_job_samples_per_s(job, &job->profile[i]),
                 SPOT_SPEED_PROFILE);
@@ -539,7 +541,7 @@ int spot_throughput_init(struct spot_throughput *t, const struct spot_job_doc *j
     t->p_max = p_max_of(job, n_max);
     t->is_outlier = spot_xcalloc(job->n_profile, sizeof(*t->is_outlier));
     t->source = source;
-    spot_step_law_fit(&t->law, job, t->is_outlier);
+    spot_step_curve_fit(&t->curve, job, t->is_outlier);
     spot_speed_between_init(&t->between, job);
     t->samples_per_s =
         spot_xcalloc((size_t)(n_max + 1) * (size_t)(t->p_max + 1), sizeof(*t->samples_per_s));
@@ -548,7 +550,7 @@ int spot_throughput_init(struct spot_throughput *t, const struct spot_job_doc *j
     find_best(t);
     if (spot_throughput_best(t, n_max, &d, &p) > 0)
         return 0;
-    if (source != SPOT_THROUGHPUT_TABLE && job->n_profile && t->law.n_outlier == job->n_profile)
+    if (source != SPOT_THROUGHPUT_TABLE && job->n_profile && t->curve.n_outlier == job->n_profile)
         spot_err_set(err, SPOT_EDATA,
                      "job '%.64s': all %zu entries of its profile are outliers, nothing is left to "
                      "fit; the source 'table' takes them as they are",

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* throughput.h - samples per second of every grid of a job.
  *
- * A grid's step time comes from the job's profile, or from a law fitted to it:
+ * A grid's step time comes from the job's profile, or from a curve fitted to it:
  *     step_s = a * pipe + c * (M + 2P) + e,
  * pipe = M * t_max + sum of the other stages' t (one micro batch, forward and backward), M micro
  * batches per pipeline; a, c, e >= 0 by least squares of relative errors. (A fit of a alone
  * misses measured tables by 11.5 % on average, the three terms by 2.3 %: GPT-1.5B, 47 grids.)
- * A point more than 1.4 times off the law of the others is an outlier and is left out of the fit;
+ * A point more than 1.4 times off the curve of the others is an outlier and is left out of the fit;
  * the table keeps it unless the document itself says "outlier".
  */
 #ifndef SPOT_MODEL_THROUGHPUT_H
@@ -24,37 +24,38 @@
 extern "C" {
 #endif
 
-enum { SPOT_LAW_POINTS_MIN = 6 }; /* fewer than this fit `a` alone */
+enum { SPOT_CURVE_POINTS_MIN = 6 }; /* fewer than this fit `a` alone */
 
-struct spot_step_law {
+struct spot_step_curve {
     double pipe, fill_s, fixed_s; /* a (1 where layer times are known), c, e */
-    size_t n_point;               /* used by the fit; 0: there is no law */
+    size_t n_point;               /* used by the fit; 0: there is no curve */
     size_t n_outlier;
     double error_mean, error_max; /* relative, over the points used */
     double miss_max;              /* relative, over these and those left out of the fit */
 };
 
-/* May the law stand in for a measurement unasked? Not where it misses one by more than 20 %, nor
+/* May the curve stand in for a measurement unasked? Not where it misses one by more than 20 %, nor
  * where it rests on so few that it is a proportion. */
-bool spot_step_law_is_trusted(const struct spot_step_law *law);
+bool spot_step_curve_is_trusted(const struct spot_step_curve *curve);
 
 enum spot_throughput_source {
     SPOT_THROUGHPUT_TABLE, /* the profile only; other grids run at 0 samples/s */
-    SPOT_THROUGHPUT_LAW,   /* the law only */
+    SPOT_THROUGHPUT_CURVE, /* the curve only */
     SPOT_THROUGHPUT_BOTH, /* the profile; where it has no entry or an outlier, between measured D of
-                             a P what lies between (speed_between.h), else the law if it is trusted,
-                             else what speed_between.h says: for P between the least and the most of
-                             the profile, any D, and at most in proportion to what was measured */
+                             a P what lies between (speed_between.h), else the curve if it is
+                             trusted, else what speed_between.h says: for P between the least and
+                             the most of the profile, any D, and at most in proportion to what was
+                             measured */
 };
 
-/* "table", "law" or "both". Returns 0, or -1 with *err: SPOT_EUSAGE. */
+/* "table", "curve" or "both". Returns 0, or -1 with *err: SPOT_EUSAGE. */
 int spot_throughput_source_parse(const char *text, enum spot_throughput_source *source,
                                  struct spot_err *err);
 
 struct spot_throughput {
     int n_max; /* D * P <= n_max */
     int p_max;
-    struct spot_step_law law;
+    struct spot_step_curve curve;
     double *samples_per_s; /* [n_max + 1][p_max + 1]; negative: this grid may not run */
     unsigned char *from;   /* the same shape: where the speed is from, enum spot_speed_from */
     enum spot_throughput_source source;
@@ -66,7 +67,7 @@ struct spot_throughput {
 };
 
 /* Fill *t for grids of up to n_max instances (1..SPOT_GRID_MAX).
- * Returns 0, or -1 with *err: SPOT_EDATA when neither the profile nor the law can say anything,
+ * Returns 0, or -1 with *err: SPOT_EDATA when neither the profile nor the curve can say anything,
  * SPOT_EINFEASIBLE when no grid of n_max instances may run (the message has the minimum). */
 int spot_throughput_init(struct spot_throughput *t, const struct spot_job_doc *job, int n_max,
                          enum spot_throughput_source source, struct spot_err *err);
@@ -99,13 +100,14 @@ double spot_job_samples_per_s(const struct spot_job_doc *job, const struct spot_
 /* True if the job's limits allow P stages and D pipelines. */
 bool spot_throughput_allows(const struct spot_job_doc *job, int d, int p);
 
-/* Fit the law to the job's profile; n_point is 0 if it cannot be. is_outlier may be NULL. */
-void spot_step_law_fit(struct spot_step_law *law, const struct spot_job_doc *job, bool *is_outlier);
-double spot_step_law_at(const struct spot_step_law *law, const struct spot_job_doc *job, int d,
-                        int p);
+/* Fit the curve to the job's profile; n_point is 0 if it cannot be. is_outlier may be NULL. */
+void spot_step_curve_fit(struct spot_step_curve *curve, const struct spot_job_doc *job,
+                         bool *is_outlier);
+double spot_step_curve_at(const struct spot_step_curve *curve, const struct spot_job_doc *job,
+                          int d, int p);
 
 /* Bytes of the largest stage of a D x P grid: state of its layers, and activations of the micro
- * batches in flight, min(P - k, those of a step) in stage k under 1F1B. The law tells the speed
+ * batches in flight, min(P - k, those of a step) in stage k under 1F1B. The curve tells the speed
  * only of grids on which that leaves 8 % of memory.node_byte free, and beside a profile of those
  * that ran with no more pipelines. 1 <= p <= n_layer. */
 double spot_job_stage_byte(const struct spot_job_doc *job, int d, int p);

@@ -98,10 +98,10 @@ static void plan_saves(struct system *s)
 double spot_sim_speed(const struct spot_sim_train *sim, int d, int p)
 {
     const double x = d > 0 ? spot_throughput_at(sim->throughput, d, p) : -1;
-    const struct spot_step_law *law = &sim->throughput->law;
+    const struct spot_step_curve *curve = &sim->throughput->curve;
 
-    return x == 0 && law->n_point
-               ? fmin((double)sim->job->global_batch / spot_step_law_at(law, sim->job, d, p),
+    return x == 0 && curve->n_point
+               ? fmin((double)sim->job->global_batch / spot_step_curve_at(curve, sim->job, d, p),
                       spot_speed_most(&sim->throughput->between, d * p))
                : x;
 }

@@ -44,8 +44,8 @@ void spot_sim_drawn(const struct spot_sim_train *sim, const struct spot_sim_stat
 void spot_sim_migrate(const struct spot_sim_train *sim, struct spot_sim_state *state, int grid,
                       struct spot_sim_row *row);
 
-/* Samples per second of D x P; the fitted law where the profile has no entry. Other systems' grids
- * are often not profiled. */
+/* Samples per second of D x P; the fitted curve where the profile has no entry. Other systems'
+ * grids are often not profiled. */
 double spot_sim_speed(const struct spot_sim_train *sim, int d, int p);
 
 /* Young's and Daly's interval between checkpoints, from what happened so far. */

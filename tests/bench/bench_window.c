@@ -133,7 +133,7 @@ static double one_case(const char *name, uint64_t seed, uint64_t stream)
     if (n_max < job.memory.p_min + 2)
         n_max = (int)job.memory.p_min + 2;
     now = n_max - below(&rng, n_max / 2);
-    if (spot_throughput_init(&throughput, &job, n_max, SPOT_THROUGHPUT_LAW, &err)) {
+    if (spot_throughput_init(&throughput, &job, n_max, SPOT_THROUGHPUT_CURVE, &err)) {
         fprintf(stderr, "%s\n", err.msg);
         exit(EXIT_FAILURE);
     }

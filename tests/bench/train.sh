@@ -43,5 +43,5 @@ for job in $jobs; do
     cpu "$job, 683 intervals, all policies" spot-replay train --job "examples/jobs/$job.json" \
         --trace "$tmp/p3.csv" --policy all
 done
-cpu 'a plan for a thousand instances, by the law' spot-plan train --job examples/jobs/bert.json \
+cpu 'a plan for a thousand instances, by the fitted curve' spot-plan train --job examples/jobs/bert.json \
     --throughput law --forecast "$tmp/big.json"

@@ -30,7 +30,7 @@ forecast() { # LOST PROB: 8 of 8 instances now
     [ "$(jq '.alternatives | length' <<<"$output")" -ge 3 ]
 }
 
-@test "the expected throughput is the law of recoverable pipelines, to the digit" {
+@test "the expected throughput is the distribution of recoverable pipelines, to the digit" {
     # 8 x 1 of 8, one victim with probability 0.5, changes free: 0.5 * thr(8,1) + 0.5 * thr(7,1)
     jq '.memory.P_min = 1 | .cost = {interval_s: 60}' $job >"$T/job.json"
     forecast 1 0.5 | spot-plan train --job "$T/job.json" --forecast - >"$T/p.json"
@@ -93,7 +93,7 @@ forecast() { # LOST PROB: 8 of 8 instances now
     jq -e '.next.D > 0' "$T/plan.json"
 }
 
-@test "the law serves only grids whose stages fit the memory" {
+@test "the curve serves only grids whose stages fit the memory" {
     jq '.layers = [range(8) | {params: 1e9, activation_byte: 1e9}] | .memory.P_min = 1 | .memory.P_max = 8 |
         .memory.state_byte_per_param = 2 | .memory.node_byte = 1e12' $job >"$T/roomy.json"
     # By hand: the first stage has most, 8 5 3 3 2 2 2 2 layers for P = 1..8, of 2e9 bytes each and 1e9 for each of the
@@ -144,7 +144,7 @@ llama() {
     [ "$(tr '\n' ' ' <"$T/least")" = "2 1 2 1 2 1 2 1 " ]
 }
 
-@test "what ran fits with more pipelines too, unless only the law is asked" {
+@test "what ran fits with more pipelines too, unless only the curve is asked" {
     # two stages of that Llama want 89e9 bytes; 1 x 2 and 2 x 2 ran
     llama >"$T/j.json"
     spot-plan train --job "$T/j.json" --now 6 |
@@ -152,16 +152,16 @@ llama() {
     spot-plan train --job "$T/j.json" --now 6 --throughput law | jq -e '[.next.P, .alternatives[].P] | min > 2'
 }
 
-@test "what was not measured is said, and beside a profile the law stays between its stage counts" {
+@test "what was not measured is said, and beside a profile the curve stays between its stage counts" {
     llama | jq '.memory = {}' >"$T/j.json"
     spot-plan train --job "$T/j.json" --now 11 >"$T/plan.json"
     # every P of 2..8 that 11 instances hold, and nothing else: 5 + 3 + 2 + 2 + 1 + 1 + 1 grids
     jq -e '[.next.P, .alternatives[].P] | min == 2 and max <= 8' "$T/plan.json"
     jq -e '(.next | "\(.D)x\(.P)") == "5x2" and .expected.from == "law"' "$T/plan.json"
-    jq -e '.why | any(test("5 x 2 is that of the fitted law"))' "$T/plan.json"
+    jq -e '.why | any(test("5 x 2 is that of the fitted curve"))' "$T/plan.json"
     jq -e '.alternatives | all((.from == "profile") == ([.D, .P] | IN([1, 2], [2, 2], [1, 4], [2, 4], [3, 4], [1, 8])))' \
         "$T/plan.json"
-    jq -e '.alternatives | all((.why | test("by the fitted law")) == (.from == "law"))' "$T/plan.json"
+    jq -e '.alternatives | all((.why | test("by the fitted curve")) == (.from == "law"))' "$T/plan.json"
     spot-plan train --job "$T/j.json" --now 11 --throughput law | jq -e '[.next.P, .alternatives[].P] | min == 1'
     spot-plan train --job "$T/j.json" --now 11 --throughput table | jq -e '.expected.from == "profile"'
     spot-plan train --job "$T/j.json" --now 11 --format table >"$T/table"
@@ -359,7 +359,7 @@ llama() {
     [[ "$output" == *"--horizon must be between 1 and 256, got '0'"* ]]
 }
 
-@test "bad input: a law that does not sum to 1 is exit 3, of changes and of counts" {
+@test "bad input: a distribution that does not sum to 1 is exit 3, of changes and of counts" {
     forecast 1 0.5 | jq '.series[0].change[0].p = 0.1' >"$T/f.json"
     run spot-plan train --job $job --forecast "$T/f.json"
     [ "$status" -eq 3 ]
@@ -370,11 +370,11 @@ llama() {
     [[ "$output" == *"/series/0/available/0/p: sums to 1.25, expected 1"* ]]
 }
 
-@test "bad input: counts beyond the profile are planned by the law, or kept spare, and it is said" {
+@test "bad input: counts beyond the profile are planned by the curve, or kept spare, and it is said" {
     run --separate-stderr spot-plan train --job $job --now 40
     [ "$status" -eq 0 ]
     [ "$(jq '.next.D * .next.P' <<<"$output")" -gt 8 ]
-    jq -e '.why | any(test("^the profile ends at 8 instances: the speed of .* fitted law$"))' \
+    jq -e '.why | any(test("^the profile ends at 8 instances: the speed of .* fitted curve$"))' \
         <<<"$output"
     run --separate-stderr spot-plan train --job $job --now 40 --throughput table
     [ "$status" -eq 0 ]
@@ -453,7 +453,7 @@ profile_of() {
     spot-plan train --job "$job" --now 6 --format table | awk 'NR == 1 { exit !($3 == "undisturbed") }'
 }
 
-@test "a law of few entries is doubted, one that misses what was measured is used only when asked" {
+@test "a curve of few entries is doubted, one that misses what was measured is used only when asked" {
     profile_of '1 2 10' '2 2 20' >"$T/few.json"
     run -0 --separate-stderr spot-plan train --job "$T/few.json" --now 6 --throughput law -o "$T/p"
     [[ "$stderr" == *'doubtful: it rests on 2 profile entries'* ]]
@@ -464,12 +464,12 @@ profile_of() {
     profile_of '1 1 10' '1 2 1' '1 3 30' '1 5 2' '1 6 70' >"$T/wild.json"
     run -0 --separate-stderr spot-plan train --job "$T/wild.json" --now 6 -o "$T/p"
     [ -z "$stderr" ]
-    jq -e '(.why | any(test("the fitted law misses a measured grid by [0-9]+ %: it is not used"))) and
+    jq -e '(.why | any(test("the fitted curve misses a measured grid by [0-9]+ %: it is not used"))) and
         .expected.law == "mistrusted" and .expected.law_miss > 0.2 and
         ([.expected.from, .alternatives[].from] | all(. != "law"))' "$T/p"
     profile_of '1 1 10' '1 2 1' '1 3 30' '1 5 2' '1 6 70' '2 1 90' >"$T/wilder.json"
     run -0 --separate-stderr spot-plan train --job "$T/wilder.json" --now 6 -o "$T/p"
-    [[ "$stderr" == *'the fitted law misses a measured grid by '[0-9]*' %: it is not used'* ]]
+    [[ "$stderr" == *'the fitted curve misses a measured grid by '[0-9]*' %: it is not used'* ]]
     run -0 --separate-stderr spot-plan train --job "$T/wild.json" --now 6 --throughput law -o "$T/p"
     [[ "$stderr" == *'doubtful: it rests on 5 profile entries and misses one by up to '[0-9]*' %'* ]]
     jq -e '.expected.law == "asked" and .expected.from == "law"' "$T/p"
@@ -513,7 +513,7 @@ scaling() {
     awk 'NR > 1 && $1 < last { exit 1 } { last = $1 } END { exit !(NR == 11) }' "$T/speed"
     # 16 of 16 microbatches: at most twice what 8 give
     awk 'NR == 8 { eight = $1 } END { exit !(eight > 53.3 && eight < 53.4 && $1 > eight && $1 <= 2 * eight) }' "$T/speed"
-    # measured at 1336 samples/s at best: a law that misses by half promised ten times that
+    # measured at 1336 samples/s at best: a curve that misses by half promised ten times that
     scaling '1 1 0.0117' '1 2 0.02' '2 1 0.016' '2 2 0.03' '4 1 0.05' >"$T/j.json"
     for n in 8 30; do
         spot-plan train --job "$T/j.json" --now $n | jq -e --argjson n $n \

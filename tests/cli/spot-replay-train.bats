@@ -252,7 +252,7 @@ samples,usd,effective_s,reconfigure_s,checkpoint_s,redone_s,redundant_s,idle_s,b
     cmp "$T/steps" <(play --policy spot --steps --throughput both)
     awk -F, 'NR > 1 && $8 > 4 && $8 < 8 { n++ } NR > 1 && $7 && ($8 < 4 || $8 > 8) { bad = 1 }
         END { exit bad || !n }' "$T/steps"
-    # by the law all of them know the same grids, and none has more than ideal
+    # by the curve all of them know the same grids, and none has more than ideal
     run -0 --separate-stderr play --policy ideal,optimal,spot,varuna-released,varuna --throughput law
     [ -z "$stderr" ]
     column ideal_share <<<"$output" | awk '$1 > 1 + 1e-12 { bad = 1 } END { exit bad }'

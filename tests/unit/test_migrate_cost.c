@@ -175,18 +175,18 @@ END_TEST
 /* Fits of the measured tables, as in training-baselines.md section 2.4. */
 START_TEST(the_fitted_law_is_as_close_as_the_reference_fit)
 {
-    struct spot_step_law law;
+    struct spot_step_curve curve;
     struct fixture f;
 
     load(&f);
-    spot_step_law_fit(&law, &f.job[0], NULL);
-    ck_assert_uint_eq(law.n_point, 47);
-    ck_assert_double_le(fabs(law.error_mean - 0.023), 0.002);
-    ck_assert_double_le(law.error_max, 0.10);
-    spot_step_law_fit(&law, &f.job[1], NULL);
-    ck_assert_uint_eq(law.n_point, 9); /* 2 x 16 is an outlier */
-    ck_assert_uint_eq(law.n_outlier, 1);
-    ck_assert_double_le(law.error_mean, 0.018);
+    spot_step_curve_fit(&curve, &f.job[0], NULL);
+    ck_assert_uint_eq(curve.n_point, 47);
+    ck_assert_double_le(fabs(curve.error_mean - 0.023), 0.002);
+    ck_assert_double_le(curve.error_max, 0.10);
+    spot_step_curve_fit(&curve, &f.job[1], NULL);
+    ck_assert_uint_eq(curve.n_point, 9); /* 2 x 16 is an outlier */
+    ck_assert_uint_eq(curve.n_outlier, 1);
+    ck_assert_double_le(curve.error_mean, 0.018);
     unload(&f);
 }
 END_TEST

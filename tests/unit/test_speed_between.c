@@ -131,13 +131,13 @@ START_TEST(a_law_that_misses_what_was_measured_speaks_only_when_asked)
     struct spot_throughput t;
 
     ck_assert(!spot_throughput_init(&t, &job, 16, SPOT_THROUGHPUT_BOTH, &err));
-    ck_assert(t.law.n_point && !spot_step_law_is_trusted(&t.law));
+    ck_assert(t.curve.n_point && !spot_step_curve_is_trusted(&t.curve));
     ck_assert_int_eq(spot_throughput_from(&t, 3, 1), SPOT_SPEED_INTERPOLATED);
     ck_assert_int_eq(spot_throughput_from(&t, 8, 1), SPOT_SPEED_EXTRAPOLATED);
     ck_assert_double_lt(speed(&t, 8), speed(&t, 4)); /* the more the slower: it stays so */
     spot_throughput_release(&t);
-    ck_assert(!spot_throughput_init(&t, &job, 16, SPOT_THROUGHPUT_LAW, &err));
-    ck_assert_int_eq(spot_throughput_from(&t, 4, 1), SPOT_SPEED_LAW);
+    ck_assert(!spot_throughput_init(&t, &job, 16, SPOT_THROUGHPUT_CURVE, &err));
+    ck_assert_int_eq(spot_throughput_from(&t, 4, 1), SPOT_SPEED_CURVE);
     spot_throughput_release(&t);
 }
 END_TEST

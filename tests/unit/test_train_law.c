@@ -102,7 +102,7 @@ START_TEST(sizes_that_stand_for_others_keep_the_mean)
 {
     struct rig r;
 
-    load(&r, "bert", 60, 64, SPOT_THROUGHPUT_LAW);
+    load(&r, "bert", 60, 64, SPOT_THROUGHPUT_CURVE);
     unrest(&r, 64, 0.4, 0.2);
     for (int lost = 1; lost <= 60; lost++) {
         struct spot_count_chain chain;

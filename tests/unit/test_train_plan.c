@@ -54,7 +54,7 @@ static void random_question(struct rig *r, const char *name, struct spot_rng *rn
     struct spot_err err = { 0 };
     int n_max, now;
 
-    load(r, name, 1, 64, SPOT_THROUGHPUT_LAW);
+    load(r, name, 1, 64, SPOT_THROUGHPUT_CURVE);
     n_max = (int)r->job.memory.p_min + 2;
     n_max = 8 > n_max ? 8 : n_max;
     n_max += (int)spot_rng_below(rng, (uint64_t)(n_most - n_max + 1));
@@ -66,8 +66,9 @@ static void random_question(struct rig *r, const char *name, struct spot_rng *rn
     for (size_t i = 0; i < r->job.cost.n_p2p; i++)
         r->job.cost.p2p[i].y *= dear;
     spot_throughput_release(&r->throughput);
-    ck_assert_msg(!spot_throughput_init(&r->throughput, &r->job, n_max, SPOT_THROUGHPUT_LAW, &err),
-                  "%s", err.msg);
+    ck_assert_msg(
+        !spot_throughput_init(&r->throughput, &r->job, n_max, SPOT_THROUGHPUT_CURVE, &err), "%s",
+        err.msg);
     r->law.now = now;
     random_unrest(r, rng, n_max);
     if (spot_rng_below(rng, 4))
@@ -114,7 +115,7 @@ START_TEST(a_thousand_instances_get_a_grid_that_fits_and_bears_its_price)
 {
     struct rig r;
 
-    load(&r, "bert", 1000, 1024, SPOT_THROUGHPUT_LAW);
+    load(&r, "bert", 1000, 1024, SPOT_THROUGHPUT_CURVE);
     r.job.global_batch = 32768;
     unrest(&r, 1024, 0.2, 0.2);
     make(&r);
@@ -137,7 +138,7 @@ START_TEST(more_leaving_at_once_than_a_window_holds_is_refused)
     struct spot_err err = { 0 };
     struct rig r;
 
-    load(&r, "bert", 1000, 1024, SPOT_THROUGHPUT_LAW);
+    load(&r, "bert", 1000, 1024, SPOT_THROUGHPUT_CURVE);
     r.q.leaving = SPOT_COST_LOST_MAX + 1;
     ck_assert_int_eq(spot_train_plan_make(&r.plan, &r.q, &err), -1);
     ck_assert_int_eq(err.code, SPOT_EDATA);

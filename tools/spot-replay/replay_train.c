@@ -71,7 +71,7 @@ static const struct spot_cli cli = {
             { SPOT_OPT_STRING, 0, "cost", &opt.cost, "model",
               "what a change costs: parcae (default), measured", 0, 0 },
             { SPOT_OPT_STRING, 0, "throughput", &opt.throughput, "source",
-              "profile table, fitted law, or both (default): as in spot-plan train", 0, 0 },
+              "profile table, fitted curve, or both (default): as in spot-plan train", 0, 0 },
             { SPOT_OPT_STRING, 0, "events", &opt.events, "file",
               "spot.event/1 log of a real run, for measured", 0, 0 },
             { SPOT_OPT_STRING, 0, "realize", &opt.realize, "how",

@@ -66,10 +66,10 @@ void replay_train_warn(const struct replay_train *s)
     if (*names)
         spot_tool_warn(
             "%s ran grids that the other policies and ideal do not know the speed of, by "
-            "the fitted law: a share of ideal says nothing of them%s",
+            "the fitted curve: a share of ideal says nothing of them%s",
             names,
             s->source == SPOT_THROUGHPUT_TABLE
-                ? "; --throughput both lets all policies choose by the law"
+                ? "; --throughput both lets all policies choose by the curve"
                 : "");
 }
 

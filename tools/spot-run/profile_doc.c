@@ -105,15 +105,15 @@ static struct spot_job_profile *profile_of(const struct profile *p)
     return entry;
 }
 
-static void fit_law(struct profile *p, const struct spot_job_doc *job)
+static void fit_curve(struct profile *p, const struct spot_job_doc *job)
 {
-    spot_step_law_fit(&p->measured.law, job, NULL);
-    for (size_t i = 0; p->measured.law.n_point && i < p->measured.n_cell; i++) {
+    spot_step_curve_fit(&p->measured.curve, job, NULL);
+    for (size_t i = 0; p->measured.curve.n_point && i < p->measured.n_cell; i++) {
         struct spot_job_cell *cell = &p->measured.cell[i];
 
         if (profile_is_planned(p, cell))
-            cell->law_s =
-                spot_step_law_at(&p->measured.law, job, (int)cell->grid.D, (int)cell->grid.P);
+            cell->curve_s =
+                spot_step_curve_at(&p->measured.curve, job, (int)cell->grid.D, (int)cell->grid.P);
     }
 }
 
@@ -171,7 +171,7 @@ int profile_write(struct profile *p, const char *name, const struct spot_prov *p
              sysconf(_SC_NPROCESSORS_ONLN), p->kernel);
     job.source = source;
     set_cost(p, &job.cost);
-    fit_law(p, &job);
+    fit_curve(p, &job);
     if (!rc && out)
         rc = spot_job_doc_write(&job, prov, out, err);
     free(job.profile);
@@ -205,7 +205,7 @@ void profile_table(struct profile *p, FILE *out)
         spot_table_int(&table, c->micro_batch);
         spot_table_fixed(&table, 1e3 * c->step_s, 3);
         spot_table_fixed(&table, (c->high_s - c->low_s) / c->step_s, 2);
-        spot_table_fixed(&table, 1e3 * c->law_s, 3);
+        spot_table_fixed(&table, 1e3 * c->curve_s, 3);
         spot_table_fixed(&table, 1e3 * c->forward_s, 3);
         spot_table_fixed(&table, 1e3 * c->backward_s, 3);
         spot_table_fixed(&table, 1e3 * c->reduce_s, 3);

@@ -188,18 +188,18 @@ static void fill_alternatives(struct spot_train_plan *plan, const struct spot_tr
     }
 }
 
-/* What became of the fitted law. */
-static void fill_law(struct spot_plan_expected *e, const struct spot_throughput *t)
+/* What became of the fitted curve. */
+static void fill_curve(struct spot_plan_expected *e, const struct spot_throughput *t)
 {
-    const bool is_trusted = spot_step_law_is_trusted(&t->law);
+    const bool is_trusted = spot_step_curve_is_trusted(&t->curve);
 
-    if (!t->law.n_point)
+    if (!t->curve.n_point)
         return;
-    e->law_miss = fmin(t->law.miss_max, 1e15);
-    e->law = t->source == SPOT_THROUGHPUT_TABLE ? "unused"
-             : is_trusted                       ? "trusted"
-             : t->source == SPOT_THROUGHPUT_LAW ? "asked"
-                                                : "mistrusted";
+    e->law_miss = fmin(t->curve.miss_max, 1e15);
+    e->law = t->source == SPOT_THROUGHPUT_TABLE   ? "unused"
+             : is_trusted                         ? "trusted"
+             : t->source == SPOT_THROUGHPUT_CURVE ? "asked"
+                                                  : "mistrusted";
 }
 
 static void fill_expected(struct spot_train_plan *plan, const struct spot_train_question *q)
@@ -209,7 +209,7 @@ static void fill_expected(struct spot_train_plan *plan, const struct spot_train_
     e->usd_per_h =
         q->job->cost.usd_per_h < 0 ? -1 : q->job->cost.usd_per_h * (double)plan->doc.spares;
     e->usd_per_sample = -1;
-    fill_law(e, q->throughput);
+    fill_curve(e, q->throughput);
     if (!plan->n_choice)
         return;
     e->usd_per_h = plan->choice[0].usd_per_h;

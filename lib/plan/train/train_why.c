@@ -141,7 +141,7 @@ static void reason_of_law(struct spot_train_plan *plan, const struct spot_train_
                                           q->law->interval_s));
 }
 
-/* Grids of more than n instances whose speed is known, if only by the law. */
+/* Grids of more than n instances whose speed is known, if only by the curve. */
 static bool knows_beyond(const struct spot_throughput *t, int n)
 {
     for (int i = 0; i < t->n_grid; i++) {
@@ -159,7 +159,7 @@ const char *spot_train_source(const struct spot_train_question *q,
     static const char *const name[] = { [SPOT_SPEED_PROFILE] = "profile",
                                         [SPOT_SPEED_INTERPOLATED] = "interpolated",
                                         [SPOT_SPEED_EXTRAPOLATED] = "extrapolated",
-                                        [SPOT_SPEED_LAW] = "law" };
+                                        [SPOT_SPEED_CURVE] = "law" };
 
     return name[spot_throughput_from(q->throughput, c->d, c->p)];
 }
@@ -173,7 +173,7 @@ const char *spot_train_by_what(const struct spot_train_question *q,
         [SPOT_SPEED_PROFILE] = "",
         [SPOT_SPEED_INTERPOLATED] = " by what was measured around it",
         [SPOT_SPEED_EXTRAPOLATED] = " if it goes on from what was measured",
-        [SPOT_SPEED_LAW] = " by the fitted law",
+        [SPOT_SPEED_CURVE] = " by the fitted curve",
     };
 
     return words[spot_throughput_from(q->throughput, c->d, c->p)];
@@ -185,7 +185,7 @@ static void reason_of_profile(struct spot_train_plan *plan, const struct spot_tr
     static const char *const words[] = {
         [SPOT_SPEED_INTERPOLATED] = "lies between those measured around it",
         [SPOT_SPEED_EXTRAPOLATED] = "goes on from measured ones, at most in proportion",
-        [SPOT_SPEED_LAW] = "is that of the fitted law, not a measured one",
+        [SPOT_SPEED_CURVE] = "is that of the fitted curve, not a measured one",
     };
     const struct spot_train_choice *c = &plan->choice[0];
     const enum spot_speed_from from = spot_throughput_from(q->throughput, c->d, c->p);
@@ -196,7 +196,7 @@ static void reason_of_profile(struct spot_train_plan *plan, const struct spot_tr
             plan,
             spot_train_say(plan, "the profile ends at %d instance%s: the speed of %d x %d %s", most,
                            plural(most), c->d, c->p,
-                           from == SPOT_SPEED_LAW ? "is that of the fitted law" : words[from]));
+                           from == SPOT_SPEED_CURVE ? "is that of the fitted curve" : words[from]));
     else if (from != SPOT_SPEED_PROFILE)
         spot_train_because(
             plan, spot_train_say(plan, "the speed of %d x %d %s", c->d, c->p, words[from]));
@@ -207,39 +207,40 @@ static void reason_of_profile(struct spot_train_plan *plan, const struct spot_tr
                            most, plural(most)));
 }
 
-/* Little is known of a law that rests on few entries, or that misses those it rests on. */
+/* Little is known of a curve that rests on few entries, or that misses those it rests on. */
 static void reason_of_doubt(struct spot_train_plan *plan, const struct spot_train_question *q)
 {
     enum { POINTS_FEW = 3 };
-    const struct spot_step_law *law = &q->throughput->law;
+    const struct spot_step_curve *curve = &q->throughput->curve;
     bool is_used = false, is_guessed = false;
 
     for (size_t i = 0; i < plan->n_choice; i++) {
         const enum spot_speed_from from =
             spot_throughput_from(q->throughput, plan->choice[i].d, plan->choice[i].p);
 
-        is_used |= from == SPOT_SPEED_LAW;
+        is_used |= from == SPOT_SPEED_CURVE;
         is_guessed |= from == SPOT_SPEED_INTERPOLATED || from == SPOT_SPEED_EXTRAPOLATED;
     }
-    if (is_used && (law->n_point < POINTS_FEW || !spot_step_law_is_trusted(law))) {
-        plan->doubt =
-            spot_train_say(plan,
-                           "speeds by the fitted law are doubtful: it rests on %zu profile entr%s "
-                           "and misses %s by up to %.0f %%",
-                           law->n_point, law->n_point == 1 ? "y" : "ies",
-                           law->n_point == 1 ? "it" : "one", 100 * law->miss_max);
-    } else if (is_guessed && law->n_point < POINTS_FEW) {
+    if (is_used && (curve->n_point < POINTS_FEW || !spot_step_curve_is_trusted(curve))) {
+        plan->doubt = spot_train_say(
+            plan,
+            "speeds by the fitted curve are doubtful: it rests on %zu profile entr%s "
+            "and misses %s by up to %.0f %%",
+            curve->n_point, curve->n_point == 1 ? "y" : "ies", curve->n_point == 1 ? "it" : "one",
+            100 * curve->miss_max);
+    } else if (is_guessed && curve->n_point < POINTS_FEW) {
         plan->doubt =
             spot_train_say(plan, "speeds that were not measured rest on %zu profile entr%s",
-                           law->n_point, law->n_point == 1 ? "y" : "ies");
-    } else if (is_guessed && law->miss_max > 0.2) {
+                           curve->n_point, curve->n_point == 1 ? "y" : "ies");
+    } else if (is_guessed && curve->miss_max > 0.2) {
         const char *missed = spot_train_say(
             plan,
-            "the fitted law misses a measured grid by %.0f %%: it is not used, speeds that were "
+            "the fitted curve misses a measured grid by %.0f %%: it is not used, speeds that were "
             "not measured lie between those that were or go on from them",
-            100 * law->miss_max);
+            100 * curve->miss_max);
 
-        if (law->n_point >= SPOT_LAW_POINTS_MIN) /* of fewer it is a proportion, which may miss */
+        if (curve->n_point >=
+            SPOT_CURVE_POINTS_MIN) /* of fewer it is a proportion, which may miss */
             plan->doubt = missed;
         else
             spot_train_because(plan, missed);
@@ -300,11 +301,12 @@ void spot_train_why(struct spot_train_plan *plan, const struct spot_train_questi
     reason_of_runner_up(plan, q);
     reason_of_profile(plan, q);
     reason_of_doubt(plan, q);
-    if (q->throughput->law.n_outlier)
+    if (q->throughput->curve.n_outlier)
         spot_train_because(
-            plan, spot_train_say(plan, "%zu profile entr%s more than 1.4 times off the fitted law",
-                                 q->throughput->law.n_outlier,
-                                 q->throughput->law.n_outlier == 1 ? "y is" : "ies are"));
+            plan,
+            spot_train_say(plan, "%zu profile entr%s more than 1.4 times off the fitted curve",
+                           q->throughput->curve.n_outlier,
+                           q->throughput->curve.n_outlier == 1 ? "y is" : "ies are"));
 }
 
 /* Of a grid whose speed is known. */
