@@ -12,11 +12,11 @@
 static const double STEP_MAX_S = 60, WARM_UP_S = 86400;
 enum { REGION_STREAM = 1 << 20 }; /* streams below belong to zones */
 
-#define FIELD(name, meaning, min, max)                                \
-    {                                                                 \
-#name, meaning, offsetof(struct spot_law, name), (min), (max) \
+#define FIELD(name, meaning, min, max)                                        \
+    {                                                                         \
+#name, meaning, offsetof(struct spot_trace_model, name), (min), (max) \
     }
-const struct spot_law_field spot_law_field[] = {
+const struct spot_trace_model_field spot_trace_model_field[] = {
     FIELD(loss_per_h, "losses per hour of a full zone", 0, 3600),
     FIELD(loss_mean, "machines in a loss, mean", 1, SPOT_GENERATE_CAP_MAX),
     FIELD(loss_all, "share of losses that take all", 0, 1),
@@ -34,12 +34,13 @@ const struct spot_law_field spot_law_field[] = {
     { 0 },
 };
 
-int spot_law_profile(const char *name, int32_t cap, struct spot_law *law, struct spot_err *err)
+int spot_trace_model_profile(const char *name, int32_t cap, struct spot_trace_model *model,
+                             struct spot_err *err)
 {
     /* loss_mean and gain_mean are 1 + share of the cap here. */
     static const struct {
         const char *name;
-        struct spot_law law;
+        struct spot_trace_model model;
     } profile[] = {
         { "calm", { 1.5, 0.03, 0, 12, 0.05, 0.2, 6, 0.2, 0.9, 7200, 600, 1.6, 0.05, 0.5 } },
         { "typical", { 10, 0.035, 0.01, 32, 0.03, 0.02, 4, 0.35, 0.9, 5400, 600, 1.6, 0.15, 0.6 } },
@@ -48,21 +49,21 @@ int spot_law_profile(const char *name, int32_t cap, struct spot_law *law, struct
 
     for (size_t i = 0; i < sizeof(profile) / sizeof(profile[0]); i++)
         if (!strcmp(profile[i].name, name)) {
-            *law = profile[i].law;
-            law->loss_mean = 1 + law->loss_mean * cap;
-            law->gain_mean = 1 + law->gain_mean * cap;
+            *model = profile[i].model;
+            model->loss_mean = 1 + model->loss_mean * cap;
+            model->gain_mean = 1 + model->gain_mean * cap;
             return 0;
         }
     return spot_err_set(err, SPOT_EUSAGE, "unknown profile '%s': calm, typical or stormy", name);
 }
 
-int spot_law_check(const struct spot_law *law, struct spot_err *err)
+int spot_trace_model_check(const struct spot_trace_model *model, struct spot_err *err)
 {
-    for (const struct spot_law_field *f = spot_law_field; f->name; f++) {
+    for (const struct spot_trace_model_field *f = spot_trace_model_field; f->name; f++) {
         char got[SPOT_NUM_TEXT], min[SPOT_NUM_TEXT], max[SPOT_NUM_TEXT];
         double x;
 
-        memcpy(&x, (const char *)law + f->offset, sizeof(x));
+        memcpy(&x, (const char *)model + f->offset, sizeof(x));
         if (!(x >= f->min && x <= f->max))
             return spot_err_set(err, SPOT_EUSAGE, "%s must be between %s and %s, got %s", f->name,
                                 spot_num_format(f->min, min), spot_num_format(f->max, max),
@@ -101,14 +102,14 @@ static int32_t at_most(int32_t n, int32_t limit)
 
 /* Alternate between on and off so that `share` of the time is on. */
 static void advance_spell(struct spot_spell *spell, struct spot_rng *rng,
-                          const struct spot_law *law, double share, double time_s)
+                          const struct spot_trace_model *model, double share, double time_s)
 {
     if (share <= 0)
         return;
     while (spell->until_s <= time_s) {
         spell->is_on = !spell->is_on;
         spell->until_s += heavy_length_s(
-            rng, law->busy_mean_s * (spell->is_on ? 1 : (1 - share) / share), law->tail);
+            rng, model->busy_mean_s * (spell->is_on ? 1 : (1 - share) / share), model->tail);
     }
 }
 
@@ -120,33 +121,34 @@ static bool is_busy(const struct spot_generator *gen, const struct spot_gen_zone
 /* Machines taken by an ordinary loss within step_s; 0 if there is none. */
 static int32_t lose(const struct spot_generator *gen, struct spot_gen_zone *zone, double step_s)
 {
-    const struct spot_law *law = &gen->law;
+    const struct spot_trace_model *model = &gen->model;
     const double quiet_per_h =
-        law->loss_per_h / (1 - law->busy_share + law->burst * law->busy_share);
+        model->loss_per_h / (1 - model->busy_share + model->burst * model->busy_share);
     const double level = (double)zone->available / gen->cap;
 
-    if (!happens(&zone->rng, level * quiet_per_h * (is_busy(gen, zone) ? law->burst : 1), step_s))
+    if (!happens(&zone->rng, level * quiet_per_h * (is_busy(gen, zone) ? model->burst : 1), step_s))
         return 0;
-    if (spot_rng_unit(&zone->rng) >= law->loss_all)
-        return at_most(geometric(&zone->rng, law->loss_mean), zone->available);
-    zone->outage_until_s = gen->time_s + heavy_length_s(&zone->rng, law->outage_mean_s, law->tail);
+    if (spot_rng_unit(&zone->rng) >= model->loss_all)
+        return at_most(geometric(&zone->rng, model->loss_mean), zone->available);
+    zone->outage_until_s =
+        gen->time_s + heavy_length_s(&zone->rng, model->outage_mean_s, model->tail);
     return zone->available;
 }
 
 static int32_t gain(const struct spot_generator *gen, struct spot_gen_zone *zone, double step_s)
 {
-    const struct spot_law *law = &gen->law;
+    const struct spot_trace_model *model = &gen->model;
     const int32_t missing = gen->cap - zone->available;
     const double quiet_per_h =
-        law->gain_per_h / (1 - law->busy_share + law->busy_share / law->burst);
-    const double rate_per_h = quiet_per_h / (is_busy(gen, zone) ? law->burst : 1);
+        model->gain_per_h / (1 - model->busy_share + model->busy_share / model->burst);
+    const double rate_per_h = quiet_per_h / (is_busy(gen, zone) ? model->burst : 1);
 
     if (gen->time_s < zone->outage_until_s ||
         !happens(&zone->rng, rate_per_h * missing / gen->cap, step_s))
         return 0;
-    if (spot_rng_unit(&zone->rng) < law->gain_all)
+    if (spot_rng_unit(&zone->rng) < model->gain_all)
         return missing;
-    return at_most(geometric(&zone->rng, law->gain_mean), missing);
+    return at_most(geometric(&zone->rng, model->gain_mean), missing);
 }
 
 /* Each machine of a zone that is hit goes with the severity of the shock. */
@@ -154,7 +156,7 @@ static int32_t suffer(const struct spot_generator *gen, struct spot_gen_zone *zo
 {
     int32_t n = 0;
 
-    if (spot_rng_unit(&zone->rng) >= gen->law.shock_reach)
+    if (spot_rng_unit(&zone->rng) >= gen->model.shock_reach)
         return 0;
     for (int32_t i = 0; i < zone->available; i++)
         n += spot_rng_unit(&zone->rng) < severity;
@@ -165,17 +167,17 @@ static void advance(struct spot_generator *gen, double step_s, struct spot_gen_n
 {
     /* Of the quiet time, each of the two kinds of spell leaves its part: together
      * they fill busy_share. */
-    const double quiet = 1 - gen->law.busy_share;
-    const double common = 1 - pow(quiet, gen->law.busy_common);
-    const double own = 1 - pow(quiet, 1 - gen->law.busy_common);
+    const double quiet = 1 - gen->model.busy_share;
+    const double common = 1 - pow(quiet, gen->model.busy_common);
+    const double own = 1 - pow(quiet, 1 - gen->model.busy_common);
 
     gen->time_s += step_s;
     for (size_t r = 0; r < gen->n_region; r++) {
         struct spot_gen_region *region = &gen->region[r];
 
-        advance_spell(&region->busy, &region->rng, &gen->law, common, gen->time_s);
+        advance_spell(&region->busy, &region->rng, &gen->model, common, gen->time_s);
         region->severity = 0;
-        if (happens(&region->rng, gen->law.shock_per_h, step_s))
+        if (happens(&region->rng, gen->model.shock_per_h, step_s))
             region->severity = 0.3 + 0.7 * spot_rng_unit(&region->rng);
     }
     for (size_t i = 0; i < gen->n_zone; i++) {
@@ -183,7 +185,7 @@ static void advance(struct spot_generator *gen, double step_s, struct spot_gen_n
         const double severity = gen->region[zone->region].severity;
         int32_t lost, gained;
 
-        advance_spell(&zone->busy, &zone->rng, &gen->law, own, gen->time_s);
+        advance_spell(&zone->busy, &zone->rng, &gen->model, own, gen->time_s);
         lost = severity > 0 ? suffer(gen, zone, severity) : lose(gen, zone, step_s);
         gained = lost ? 0 : gain(gen, zone, step_s);
         zone->available += gained - lost;
@@ -193,13 +195,13 @@ static void advance(struct spot_generator *gen, double step_s, struct spot_gen_n
     }
 }
 
-void spot_generator_init(struct spot_generator *gen, const struct spot_law *law, size_t n_zone,
-                         size_t n_region, int32_t cap, uint64_t seed)
+void spot_generator_init(struct spot_generator *gen, const struct spot_trace_model *model,
+                         size_t n_zone, size_t n_region, int32_t cap, uint64_t seed)
 {
     assert(n_region >= 1 && n_region <= n_zone && n_zone <= SPOT_GENERATE_ZONES_MAX);
-    assert(cap >= 1 && cap <= SPOT_GENERATE_CAP_MAX && !spot_law_check(law, NULL));
+    assert(cap >= 1 && cap <= SPOT_GENERATE_CAP_MAX && !spot_trace_model_check(model, NULL));
     *gen = (struct spot_generator){
-        .law = *law, .cap = cap, .time_s = -WARM_UP_S, .n_zone = n_zone, .n_region = n_region
+        .model = *model, .cap = cap, .time_s = -WARM_UP_S, .n_zone = n_zone, .n_region = n_region
     };
     gen->zone = spot_xcalloc(n_zone, sizeof(*gen->zone));
     gen->region = spot_xcalloc(n_region, sizeof(*gen->region));

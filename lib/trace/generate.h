@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* generate.h - a seeded law of spot availability over zones and regions.
+/* generate.h - a seeded model of spot availability over zones and regions.
  *
  * Each zone is a count 0..cap that losses push down and recoveries push up, both
  * in batches. Losses cluster in busy spells of heavy-tailed length, half of them
- * common to the region, and regional shocks hit several zones at once. The law
+ * common to the region, and regional shocks hit several zones at once. The model
  * advances in steps of at most a minute whatever the interval that is looked at,
  * and no zone's random numbers depend on how many others there are.
  * docs/design/04-generate.md has the equations and their sources.
@@ -27,7 +27,7 @@ enum { SPOT_GENERATE_ZONES_MAX = 1024, SPOT_GENERATE_CAP_MAX = 65536 };
 /* Rates are per zone and means over busy and quiet time. A full zone sees
  * loss_per_h losses, an empty one gain_per_h recoveries, in between in proportion.
  * In a busy spell losses are `burst` times as frequent and recoveries as rare. */
-struct spot_law {
+struct spot_trace_model {
     double loss_per_h, loss_mean, loss_all; /* events; machines in one; share that takes all */
     double gain_per_h, gain_mean, gain_all; /* the same; share that comes back to the cap */
     double burst;                           /* busy over quiet, >= 1 */
@@ -38,20 +38,21 @@ struct spot_law {
     double shock_per_h, shock_reach; /* of a region; share of its zones that are hit */
 };
 
-/* The law of a profile, calm, typical or stormy, for zones of `cap` machines.
+/* The model of a profile, calm, typical or stormy, for zones of `cap` machines.
  * Returns 0, or -1 with *err (SPOT_EUSAGE) if there is no such profile. */
-int spot_law_profile(const char *name, int32_t cap, struct spot_law *law, struct spot_err *err);
+int spot_trace_model_profile(const char *name, int32_t cap, struct spot_trace_model *model,
+                             struct spot_err *err);
 
 /* One of its parameters by name ("loss_per_h"), NULL behind the last. */
-struct spot_law_field {
+struct spot_trace_model_field {
     const char *name, *meaning;
     size_t offset;
     double min, max;
 };
-extern const struct spot_law_field spot_law_field[];
+extern const struct spot_trace_model_field spot_trace_model_field[];
 
 /* Check every parameter. Returns 0, or -1 with *err (SPOT_EUSAGE). */
-int spot_law_check(const struct spot_law *law, struct spot_err *err);
+int spot_trace_model_check(const struct spot_trace_model *model, struct spot_err *err);
 
 struct spot_spell { /* an alternating renewal process */
     double until_s;
@@ -73,7 +74,7 @@ struct spot_gen_region {
 };
 
 struct spot_generator {
-    struct spot_law law;
+    struct spot_trace_model model;
     int32_t cap;
     double time_s;
     size_t n_zone, n_region;
@@ -81,11 +82,11 @@ struct spot_generator {
     struct spot_gen_region *region; /* [n_region] */
 };
 
-/* Zones are spread over the regions in order. The law has run for a day before
- * time 0, so a trace does not start from a full cloud. law must pass the check,
+/* Zones are spread over the regions in order. The model has run for a day before
+ * time 0, so a trace does not start from a full cloud. model must pass the check,
  * 1 <= n_region <= n_zone <= SPOT_GENERATE_ZONES_MAX, 1 <= cap <= SPOT_GENERATE_CAP_MAX. */
-void spot_generator_init(struct spot_generator *gen, const struct spot_law *law, size_t n_zone,
-                         size_t n_region, int32_t cap, uint64_t seed);
+void spot_generator_init(struct spot_generator *gen, const struct spot_trace_model *model,
+                         size_t n_zone, size_t n_region, int32_t cap, uint64_t seed);
 
 /* Advance by interval_s, > 0 and at most a day; zone[i].available holds at the new time.
  *   net [n_zone]  machines lost and gained in the interval per zone; may be NULL */

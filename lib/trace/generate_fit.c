@@ -222,24 +222,24 @@ static double outage_mean_s(const struct fit *f, double interval_s)
     return n > 0 ? fmax(n_step / n * interval_s - 3600 / gain, 0) : 0;
 }
 
-static void fill_law(const struct fit *f, double interval_s, struct spot_law *law)
+static void fill_model(const struct fit *f, double interval_s, struct spot_trace_model *model)
 {
     const double share = fmin(f->enter / (f->enter + f->leave), 0.9);
     const double burst = sqrt(f->loss[BUSY] / f->loss[QUIET] * f->gain[QUIET] / f->gain[BUSY]);
 
-    law->loss_per_h = (1 - share) * f->loss[QUIET] + share * f->loss[BUSY];
-    law->gain_per_h = (1 - share) * f->gain[QUIET] + share * f->gain[BUSY];
-    law->burst = fmin(fmax(burst, 1), 1000);
-    law->busy_share = burst > 1 ? share : 0;
-    law->busy_mean_s = fmin(fmax(interval_s / f->leave, 1), 1e7);
-    law->outage_mean_s = fmin(outage_mean_s(f, interval_s), 1e7);
-    law->shock_per_h = 0;
-    fit_sizes(f, true, &law->loss_mean, &law->loss_all);
-    fit_sizes(f, false, &law->gain_mean, &law->gain_all);
+    model->loss_per_h = (1 - share) * f->loss[QUIET] + share * f->loss[BUSY];
+    model->gain_per_h = (1 - share) * f->gain[QUIET] + share * f->gain[BUSY];
+    model->burst = fmin(fmax(burst, 1), 1000);
+    model->busy_share = burst > 1 ? share : 0;
+    model->busy_mean_s = fmin(fmax(interval_s / f->leave, 1), 1e7);
+    model->outage_mean_s = fmin(outage_mean_s(f, interval_s), 1e7);
+    model->shock_per_h = 0;
+    fit_sizes(f, true, &model->loss_mean, &model->loss_all);
+    fit_sizes(f, false, &model->gain_mean, &model->gain_all);
 }
 
-int spot_law_fit(const struct spot_trace *trace, double interval_s, struct spot_law *law,
-                 int32_t *cap, struct spot_err *err)
+int spot_trace_model_fit(const struct spot_trace *trace, double interval_s,
+                         struct spot_trace_model *model, int32_t *cap, struct spot_err *err)
 {
     struct fit f = { .interval_h = interval_s / 3600 }, one;
     double n_step = 0;
@@ -262,9 +262,9 @@ int spot_law_fit(const struct spot_trace *trace, double interval_s, struct spot_
         n_event += f.step[i].lost || f.step[i].gained;
     if (!n_event) {
         free(f.step);
-        return spot_err_set(err, SPOT_EINFEASIBLE, "nothing was lost or gained: no law fits");
+        return spot_err_set(err, SPOT_EINFEASIBLE, "nothing was lost or gained: no model fits");
     }
-    if (spot_law_profile("typical", *cap, law, err)) {
+    if (spot_trace_model_profile("typical", *cap, model, err)) {
         free(f.step);
         return -1;
     }
@@ -283,7 +283,7 @@ int spot_law_fit(const struct spot_trace *trace, double interval_s, struct spot_
         f.leave = fmin(interval_s / 1800, 0.5);
         f.enter = 1e-9;
     }
-    fill_law(&f, interval_s, law);
+    fill_model(&f, interval_s, model);
     free(f.step);
-    return spot_law_check(law, err);
+    return spot_trace_model_check(model, err);
 }

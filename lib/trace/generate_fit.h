@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* generate_fit.h - the law of generate.h that fits a trace best. */
+/* generate_fit.h - the model of generate.h that fits a trace best. */
 #ifndef SPOT_TRACE_GENERATE_FIT_H
 #define SPOT_TRACE_GENERATE_FIT_H
 
@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-/* All series are taken as zones of one law, looked at once per interval_s > 0.
+/* All series are taken as zones of one model, looked at once per interval_s > 0.
  * Batch sizes by expectation maximisation (censored geometric plus an atom at
  * "all"), busy spells and rates by a two-state hidden Markov chain (Baum-Welch),
  * kept only if its BIC is better than that of one state. Not identified and
@@ -18,8 +18,8 @@ extern "C" {
  * ordinary losses, shock_per_h is 0.
  *   *cap  the largest count of any series
  * Returns 0, or -1 with *err (SPOT_EINFEASIBLE): nothing was ever lost or gained. */
-int spot_law_fit(const struct spot_trace *trace, double interval_s, struct spot_law *law,
-                 int32_t *cap, struct spot_err *err);
+int spot_trace_model_fit(const struct spot_trace *trace, double interval_s,
+                         struct spot_trace_model *model, int32_t *cap, struct spot_err *err);
 
 #ifdef __cplusplus
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Goal: the generator follows its law: rates, sizes and levels against closed
+/* Goal: the generator follows its model: rates, sizes and levels against closed
  * forms, zones that do not disturb each other, regions that fall together. */
 #include <check.h>
 #include <math.h>
@@ -9,14 +9,14 @@
 
 enum { CAP = 20, N = 400000 };
 
-/* No bursts, no shocks, no outages: a plain birth-death law. */
-static const struct spot_law plain = { .loss_per_h = 6,
-                                       .loss_mean = 1,
-                                       .gain_per_h = 12,
-                                       .gain_mean = 1,
-                                       .burst = 1,
-                                       .busy_mean_s = 1800,
-                                       .tail = 2 };
+/* No bursts, no shocks, no outages: a plain birth-death model. */
+static const struct spot_trace_model plain = { .loss_per_h = 6,
+                                               .loss_mean = 1,
+                                               .gain_per_h = 12,
+                                               .gain_mean = 1,
+                                               .burst = 1,
+                                               .busy_mean_s = 1800,
+                                               .tail = 2 };
 
 START_TEST(one_machine_is_there_for_the_share_of_its_rates)
 {
@@ -39,17 +39,17 @@ START_TEST(one_machine_is_there_for_the_share_of_its_rates)
 }
 END_TEST
 
-START_TEST(batches_have_the_mean_that_the_law_states)
+START_TEST(batches_have_the_mean_that_the_model_states)
 {
-    struct spot_law law = plain;
+    struct spot_trace_model model = plain;
     struct spot_generator gen;
     double size = 0, n = 0;
 
-    law.loss_mean = 3;
-    law.loss_per_h = 1;
-    law.gain_per_h = 3600;
-    law.gain_all = 1;
-    spot_generator_init(&gen, &law, 1, 1, 10000, 6); /* no loss meets the floor */
+    model.loss_mean = 3;
+    model.loss_per_h = 1;
+    model.gain_per_h = 3600;
+    model.gain_all = 1;
+    spot_generator_init(&gen, &model, 1, 1, 10000, 6); /* no loss meets the floor */
     for (int i = 0; i < N; i++) {
         struct spot_gen_net net;
 
@@ -65,18 +65,18 @@ END_TEST
 
 START_TEST(bursts_leave_the_mean_rate_and_spread_the_counts)
 {
-    struct spot_law law = plain;
+    struct spot_trace_model model = plain;
     struct spot_generator gen;
     double mean = 0, square = 0;
     const int n_hour = 8000;
 
-    law.gain_per_h = 3600;
-    law.gain_all = 1;
-    law.loss_per_h = 1.5;
-    law.burst = 10;
-    law.busy_share = 0.2;
-    law.tail = 3;
-    spot_generator_init(&gen, &law, 1, 1, 10000, 8);
+    model.gain_per_h = 3600;
+    model.gain_all = 1;
+    model.loss_per_h = 1.5;
+    model.burst = 10;
+    model.busy_share = 0.2;
+    model.tail = 3;
+    spot_generator_init(&gen, &model, 1, 1, 10000, 8);
     for (int h = 0; h < n_hour; h++) {
         struct spot_gen_net net;
 
@@ -94,12 +94,12 @@ END_TEST
 
 START_TEST(a_zone_does_not_depend_on_how_many_others_there_are)
 {
-    struct spot_law law;
+    struct spot_trace_model model;
     struct spot_generator one, many;
 
-    ck_assert_int_eq(spot_law_profile("stormy", CAP, &law, NULL), 0);
-    spot_generator_init(&one, &law, 1, 1, CAP, 9);
-    spot_generator_init(&many, &law, 5, 1, CAP, 9);
+    ck_assert_int_eq(spot_trace_model_profile("stormy", CAP, &model, NULL), 0);
+    spot_generator_init(&one, &model, 1, 1, CAP, 9);
+    spot_generator_init(&many, &model, 5, 1, CAP, 9);
     for (int i = 0; i < 5000; i++) {
         spot_generator_step(&one, 60, NULL);
         spot_generator_step(&many, 60, NULL);
@@ -112,12 +112,12 @@ END_TEST
 
 START_TEST(a_coarser_interval_sees_the_same_history)
 {
-    struct spot_law law;
+    struct spot_trace_model model;
     struct spot_generator fine, coarse;
 
-    ck_assert_int_eq(spot_law_profile("typical", CAP, &law, NULL), 0);
-    spot_generator_init(&fine, &law, 2, 2, CAP, 10);
-    spot_generator_init(&coarse, &law, 2, 2, CAP, 10);
+    ck_assert_int_eq(spot_trace_model_profile("typical", CAP, &model, NULL), 0);
+    spot_generator_init(&fine, &model, 2, 2, CAP, 10);
+    spot_generator_init(&coarse, &model, 2, 2, CAP, 10);
     for (int i = 0; i < 2000; i++) {
         struct spot_gen_net net[2];
         const int32_t before = coarse.zone[1].available;
@@ -151,11 +151,11 @@ START_TEST(zones_of_one_region_fall_together)
 {
     enum { HOURS = 4000 };
     static double level[3][HOURS];
-    struct spot_law law;
+    struct spot_trace_model model;
     struct spot_generator gen;
 
-    ck_assert_int_eq(spot_law_profile("stormy", CAP, &law, NULL), 0);
-    spot_generator_init(&gen, &law, 4, 2, CAP, 11); /* zones 0, 1 in one, 2, 3 in the other */
+    ck_assert_int_eq(spot_trace_model_profile("stormy", CAP, &model, NULL), 0);
+    spot_generator_init(&gen, &model, 4, 2, CAP, 11); /* zones 0, 1 in one, 2, 3 in the other */
     for (int h = 0; h < HOURS; h++) {
         spot_generator_step(&gen, 3600, NULL);
         for (int k = 0; k < 3; k++)
@@ -169,19 +169,19 @@ END_TEST
 
 START_TEST(heavy_tails_make_the_longest_pauses_longer)
 {
-    struct spot_law law = plain;
+    struct spot_trace_model model = plain;
     int longest[2];
 
-    law.loss_all = 1;
-    law.outage_mean_s = 3600;
-    law.gain_per_h = 3600;
+    model.loss_all = 1;
+    model.outage_mean_s = 3600;
+    model.gain_per_h = 3600;
     for (int k = 0; k < 2; k++) {
         struct spot_generator gen;
         int run = 0;
 
-        law.tail = k ? 1.3 : 20;
+        model.tail = k ? 1.3 : 20;
         longest[k] = 0;
-        spot_generator_init(&gen, &law, 1, 1, CAP, 12);
+        spot_generator_init(&gen, &model, 1, 1, CAP, 12);
         for (int i = 0; i < N / 4; i++) {
             spot_generator_step(&gen, 60, NULL);
             run = gen.zone[0].available ? 0 : run + 1;
@@ -194,19 +194,19 @@ START_TEST(heavy_tails_make_the_longest_pauses_longer)
 }
 END_TEST
 
-START_TEST(refuses_laws_out_of_range)
+START_TEST(refuses_models_out_of_range)
 {
     struct spot_err err = { 0 };
-    struct spot_law law = plain;
+    struct spot_trace_model model = plain;
 
-    ck_assert_int_eq(spot_law_check(&law, &err), 0);
-    law.busy_share = NAN;
-    ck_assert_int_eq(spot_law_check(&law, &err), -1);
+    ck_assert_int_eq(spot_trace_model_check(&model, &err), 0);
+    model.busy_share = NAN;
+    ck_assert_int_eq(spot_trace_model_check(&model, &err), -1);
     ck_assert_int_eq(err.code, SPOT_EUSAGE);
-    law = plain;
-    law.tail = 1;
-    ck_assert_int_eq(spot_law_check(&law, &err), -1);
-    ck_assert_int_eq(spot_law_profile("mild", CAP, &law, &err), -1);
+    model = plain;
+    model.tail = 1;
+    ck_assert_int_eq(spot_trace_model_check(&model, &err), -1);
+    ck_assert_int_eq(spot_trace_model_profile("mild", CAP, &model, &err), -1);
     ck_assert_str_eq(err.msg, "unknown profile 'mild': calm, typical or stormy");
 }
 END_TEST
@@ -220,13 +220,13 @@ int main(void)
 
     tcase_set_timeout(tc, 60);
     tcase_add_test(tc, one_machine_is_there_for_the_share_of_its_rates);
-    tcase_add_test(tc, batches_have_the_mean_that_the_law_states);
+    tcase_add_test(tc, batches_have_the_mean_that_the_model_states);
     tcase_add_test(tc, bursts_leave_the_mean_rate_and_spread_the_counts);
     tcase_add_test(tc, a_zone_does_not_depend_on_how_many_others_there_are);
     tcase_add_test(tc, a_coarser_interval_sees_the_same_history);
     tcase_add_test(tc, zones_of_one_region_fall_together);
     tcase_add_test(tc, heavy_tails_make_the_longest_pauses_longer);
-    tcase_add_test(tc, refuses_laws_out_of_range);
+    tcase_add_test(tc, refuses_models_out_of_range);
     suite_add_tcase(suite, tc);
     runner = srunner_create(suite);
     srunner_set_tap(runner, "-");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Goal: the fit finds the law that a trace was made by, and says so when there
+/* Goal: the fit finds the model that a trace was made by, and says so when there
  * is nothing to find. */
 #include <check.h>
 #include <math.h>
@@ -8,14 +8,14 @@
 
 #include "trace/generate_fit.h"
 
-static void make(struct spot_trace *trace, const struct spot_law *law, int n_zone, int32_t cap,
-                 int hours, uint64_t seed)
+static void make(struct spot_trace *trace, const struct spot_trace_model *model, int n_zone,
+                 int32_t cap, int hours, uint64_t seed)
 {
     struct spot_trace_builder b = { .trace = trace, .source = "made" };
     struct spot_generator gen;
 
     *trace = (struct spot_trace){ 0 };
-    spot_generator_init(&gen, law, (size_t)n_zone, 1, cap, seed);
+    spot_generator_init(&gen, model, (size_t)n_zone, 1, cap, seed);
     for (int i = 0; i <= hours * 60; i++) {
         for (int k = 0; k < n_zone; k++) {
             char zone[16];
@@ -47,14 +47,14 @@ static void check_near(const char *what, double got, double want, double share)
 START_TEST(finds_the_law_of_a_profile)
 {
     static const char *const profile[] = { "typical", "stormy" };
-    struct spot_law made, found;
+    struct spot_trace_model made, found;
     struct spot_trace trace;
     int32_t cap;
 
-    ck_assert_int_eq(spot_law_profile(profile[_i], 32, &made, NULL), 0);
+    ck_assert_int_eq(spot_trace_model_profile(profile[_i], 32, &made, NULL), 0);
     made.shock_per_h = 0; /* the fit takes shocks for losses */
     make(&trace, &made, 2, 32, 500, 31);
-    ck_assert_int_eq(spot_law_fit(&trace, 60, &found, &cap, NULL), 0);
+    ck_assert_int_eq(spot_trace_model_fit(&trace, 60, &found, &cap, NULL), 0);
     ck_assert_int_eq(cap, 32);
     check_near("loss_per_h", found.loss_per_h, made.loss_per_h, 0.15);
     check_near("gain_per_h", found.gain_per_h, made.gain_per_h, 0.15);
@@ -70,40 +70,40 @@ END_TEST
 
 START_TEST(finds_no_bursts_where_there_are_none)
 {
-    struct spot_law law, found;
+    struct spot_trace_model model, found;
     struct spot_trace trace;
     int32_t cap;
 
-    ck_assert_int_eq(spot_law_profile("typical", 16, &law, NULL), 0);
-    law.burst = 1;
-    law.busy_share = law.shock_per_h = 0;
-    make(&trace, &law, 1, 16, 400, 32);
-    ck_assert_int_eq(spot_law_fit(&trace, 60, &found, &cap, NULL), 0);
+    ck_assert_int_eq(spot_trace_model_profile("typical", 16, &model, NULL), 0);
+    model.burst = 1;
+    model.busy_share = model.shock_per_h = 0;
+    make(&trace, &model, 1, 16, 400, 32);
+    ck_assert_int_eq(spot_trace_model_fit(&trace, 60, &found, &cap, NULL), 0);
     ck_assert_double_eq(found.burst, 1);
     ck_assert_double_lt(found.busy_share, 1e-6);
-    check_near("loss_per_h", found.loss_per_h, law.loss_per_h, 0.1);
+    check_near("loss_per_h", found.loss_per_h, model.loss_per_h, 0.1);
     spot_trace_release(&trace);
 }
 END_TEST
 
-START_TEST(a_trace_that_never_changes_fits_no_law)
+START_TEST(a_trace_that_never_changes_fits_no_model)
 {
-    struct spot_law law, found;
+    struct spot_trace_model model, found;
     struct spot_trace trace;
     struct spot_err err = { 0 };
     int32_t cap;
 
-    ck_assert_int_eq(spot_law_profile("calm", 4, &law, NULL), 0);
-    law.loss_per_h = law.shock_per_h = 0;
-    make(&trace, &law, 1, 4, 10, 33);
-    ck_assert_int_eq(spot_law_fit(&trace, 60, &found, &cap, &err), -1);
+    ck_assert_int_eq(spot_trace_model_profile("calm", 4, &model, NULL), 0);
+    model.loss_per_h = model.shock_per_h = 0;
+    make(&trace, &model, 1, 4, 10, 33);
+    ck_assert_int_eq(spot_trace_model_fit(&trace, 60, &found, &cap, &err), -1);
     ck_assert_int_eq(err.code, SPOT_EINFEASIBLE);
     spot_trace_release(&trace);
 }
 END_TEST
 
-/* Whatever the trace, a law in range comes out. */
-START_TEST(odd_traces_fit_laws_in_range)
+/* Whatever the trace, a model in range comes out. */
+START_TEST(odd_traces_fit_models_in_range)
 {
     static const int32_t odd[][6] = { { 1, 0, 1, 0, 1, 0 },
                                       { 0, 0, 0, 0, 0, 1 },
@@ -112,7 +112,7 @@ START_TEST(odd_traces_fit_laws_in_range)
                                       { 3, 2, 1, 0, 1, 2 } };
     struct spot_trace trace = { 0 };
     struct spot_trace_builder b = { .trace = &trace, .source = "made" };
-    struct spot_law found;
+    struct spot_trace_model found;
     int32_t cap;
 
     for (int i = 0; i < 6; i++)
@@ -126,8 +126,8 @@ START_TEST(odd_traces_fit_laws_in_range)
                                           NULL),
                          0);
     spot_trace_find_span(&trace);
-    ck_assert_int_eq(spot_law_fit(&trace, 60, &found, &cap, NULL), 0);
-    ck_assert_int_eq(spot_law_check(&found, NULL), 0);
+    ck_assert_int_eq(spot_trace_model_fit(&trace, 60, &found, &cap, NULL), 0);
+    ck_assert_int_eq(spot_trace_model_check(&found, NULL), 0);
     spot_trace_release(&trace);
 }
 END_TEST
@@ -142,8 +142,8 @@ int main(void)
     tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, finds_the_law_of_a_profile, 0, 2);
     tcase_add_test(tc, finds_no_bursts_where_there_are_none);
-    tcase_add_test(tc, a_trace_that_never_changes_fits_no_law);
-    tcase_add_loop_test(tc, odd_traces_fit_laws_in_range, 0, 5);
+    tcase_add_test(tc, a_trace_that_never_changes_fits_no_model);
+    tcase_add_loop_test(tc, odd_traces_fit_models_in_range, 0, 5);
     suite_add_tcase(suite, tc);
     runner = srunner_create(suite);
     srunner_set_tap(runner, "-");

@@ -445,22 +445,22 @@ static int draw(const struct spot_trace *trace, const struct spot_trace_stats *s
 static int print_fit(const struct spot_trace *trace, struct spot_err *err)
 {
     struct spot_out out;
-    struct spot_law law;
+    struct spot_trace_model model;
     double interval_s = 60;
     int32_t cap;
 
     for (size_t k = 0; k < trace->n_series; k++)
         interval_s = fmax(interval_s, spot_trace_interval_s(&trace->series[k]));
-    if (spot_law_fit(trace, interval_s, &law, &cap, err) ||
+    if (spot_trace_model_fit(trace, interval_s, &model, &cap, err) ||
         spot_out_open(&out, opt.common.output, err))
         return -1;
     fprintf(out.file, "--cap %d --zones %zu --hours %.4g --interval %.15g --law ", cap,
             trace->n_series, fmax((trace->end_s - trace->start_s) / 3600, 0.001), interval_s);
-    for (const struct spot_law_field *f = spot_law_field; f->name; f++) {
+    for (const struct spot_trace_model_field *f = spot_trace_model_field; f->name; f++) {
         double x;
 
-        memcpy(&x, (const char *)&law + f->offset, sizeof(x));
-        fprintf(out.file, "%s%s=%.4g", f == spot_law_field ? "" : ",", f->name, x);
+        memcpy(&x, (const char *)&model + f->offset, sizeof(x));
+        fprintf(out.file, "%s%s=%.4g", f == spot_trace_model_field ? "" : ",", f->name, x);
     }
     putc('\n', out.file);
     return spot_out_finish(&out, 0, err);

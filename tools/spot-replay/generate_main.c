@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* spot-replay generate - traces of a seeded law, as long and as wide as asked. */
+/* spot-replay generate - traces of a seeded model, as long and as wide as asked. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +35,7 @@ static const struct spot_cli cli = {
     .choice = (const struct spot_opt_choice[]){ { "format", "csv" }, { NULL, NULL } },
     .synopsis = "[options]",
     .summary =
-        "Write an availability trace drawn from a law of zones with bursts, batches, regional\n"
+        "Write an availability trace drawn from a model of zones with bursts, batches, regional\n"
         "shocks and heavy-tailed pauses. Equal options give equal bytes.",
     .examples = "  spot-replay generate --profile stormy --hours 24 --seed 7 -o trace.csv\n"
                 "  spot-replay generate --zones 6 --regions 2 --law loss_per_h=4,burst=8\n",
@@ -122,7 +122,7 @@ static void put_event(const struct maker *m, double time_s, const char *event, s
 }
 
 /* Losses first: whoever comes in the same interval is new. The names of a zone
- * start anew, and its roster follows the count even where the law lost machines
+ * start anew, and its roster follows the count even where the model lost machines
  * that it had just gained. */
 static void put_events(struct maker *m, double time_s)
 {
@@ -165,15 +165,15 @@ static void put_trace(struct maker *m)
     }
 }
 
-/* NAME=VALUE,... over the profile's law. */
-static int read_law(const char *list, struct spot_law *law, struct spot_err *err)
+/* NAME=VALUE,... over the profile's model. */
+static int read_model(const char *list, struct spot_trace_model *model, struct spot_err *err)
 {
     char *text = spot_xstrdup(list), *save = NULL;
     int rc = 0;
 
     for (char *item = strtok_r(text, ",", &save); item && !rc; item = strtok_r(NULL, ",", &save)) {
         char *value = strchr(item, '='), *stop;
-        const struct spot_law_field *f = spot_law_field;
+        const struct spot_trace_model_field *f = spot_trace_model_field;
         double x;
 
         if (value)
@@ -187,7 +187,7 @@ static int read_law(const char *list, struct spot_law *law, struct spot_err *err
         else if (!value || !*value || *stop)
             rc = spot_err_set(err, SPOT_EUSAGE, "--law must be %s=NUMBER", item);
         else
-            memcpy((char *)law + f->offset, &x, sizeof(x));
+            memcpy((char *)model + f->offset, &x, sizeof(x));
     }
     free(text);
     return rc;
@@ -197,10 +197,10 @@ static int run(struct spot_err *err)
 {
     struct maker m = { 0 };
     struct spot_out out = { 0 };
-    struct spot_law law;
+    struct spot_trace_model model;
 
-    if (spot_law_profile(opt.profile, (int32_t)opt.cap, &law, err) ||
-        (opt.law && read_law(opt.law, &law, err)) || spot_law_check(&law, err))
+    if (spot_trace_model_profile(opt.profile, (int32_t)opt.cap, &model, err) ||
+        (opt.law && read_model(opt.law, &model, err)) || spot_trace_model_check(&model, err))
         return -1;
     if (opt.n_region > opt.n_zone)
         return spot_err_set(err, SPOT_EUSAGE, "there are more --regions than --zones");
@@ -213,7 +213,8 @@ static int run(struct spot_err *err)
     for (size_t i = 0; i < opt.n_zone; i++)
         m.last[i] = -1;
     spot_rng_init(&m.rng, opt.common.seed, UINT64_MAX);
-    spot_generator_init(&m.gen, &law, opt.n_zone, opt.n_region, (int32_t)opt.cap, opt.common.seed);
+    spot_generator_init(&m.gen, &model, opt.n_zone, opt.n_region, (int32_t)opt.cap,
+                        opt.common.seed);
     put_trace(&m);
     for (size_t i = 0; i < opt.n_zone; i++)
         free(m.roster[i].node);
@@ -224,22 +225,22 @@ static int run(struct spot_err *err)
     return spot_out_finish(&out, 0, err);
 }
 
-/* --law help: every parameter, its value in the chosen profile and its range. */
-static int list_law(struct spot_err *err)
+/* --model help: every parameter, its value in the chosen profile and its range. */
+static int list_model(struct spot_err *err)
 {
     static const struct spot_column column[] = {
         { "name", false }, { "value", true }, { "min", true }, { "max", true }, { "meaning", false }
     };
     struct spot_table table;
-    struct spot_law law;
+    struct spot_trace_model model;
 
-    if (spot_law_profile(opt.profile, (int32_t)opt.cap, &law, err))
+    if (spot_trace_model_profile(opt.profile, (int32_t)opt.cap, &model, err))
         return -1;
     spot_table_init(&table, column, sizeof(column) / sizeof(column[0]));
-    for (const struct spot_law_field *f = spot_law_field; f->name; f++) {
+    for (const struct spot_trace_model_field *f = spot_trace_model_field; f->name; f++) {
         double x;
 
-        memcpy(&x, (const char *)&law + f->offset, sizeof(x));
+        memcpy(&x, (const char *)&model + f->offset, sizeof(x));
         spot_table_text(&table, f->name);
         spot_table_real(&table, x);
         spot_table_real(&table, f->min);
@@ -255,12 +256,12 @@ static int replay_generate(char **operand, size_t n, struct spot_err *err)
 {
     (void)operand;
     (void)n;
-    return opt.law && !strcmp(opt.law, "help") ? list_law(err) : run(err);
+    return opt.law && !strcmp(opt.law, "help") ? list_model(err) : run(err);
 }
 
 const struct spot_command replay_generate_command = {
     .name = "generate",
-    .brief = "make a trace of a seeded law",
+    .brief = "make a trace from a seeded model",
     .cli = &cli,
     .common = &opt.common,
     .run = replay_generate,
