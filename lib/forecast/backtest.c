@@ -35,8 +35,8 @@ static double score_origin(const struct spot_backtest *b, size_t origin, const d
 
         spot_score_add(&step[h - 1], p, g->cap, g->y[origin], g->y[origin + (size_t)h]);
         sum += step[h - 1].crps_sum - before;
-        if (b->law)
-            b->law(b->user, origin, h, p);
+        if (b->dist)
+            b->dist(b->user, origin, h, p);
     }
     return sum / b->spec.horizon;
 }

@@ -28,14 +28,14 @@ struct spot_backtest {
     struct spot_fc_spec spec; /* its cap is the grid's */
     const size_t *origin;     /* [n_origin] indices of the newest value known, sorted */
     size_t n_origin;
-    /* told of each law p [cap + 1] of the value `step` after an origin; NULL: nobody */
-    void (*law)(void *user, size_t origin, int step, const double *p);
+    /* told of each distribution p [cap + 1] of the value `step` after an origin; NULL: nobody */
+    void (*dist)(void *user, size_t origin, int step, const double *p);
     void *user;
 };
 
 /* Adds to step [horizon]; crps [n_origin] gets the means over steps, prob [horizon * (cap + 1)] the
- * laws at the last origin. Returns the CPU time of an origin in seconds: one value taken in and one
- * forecast made. */
+ * distributions at the last origin. Returns the CPU time of an origin in seconds: one value taken
+ * in and one forecast made. */
 double spot_backtest_run(const struct spot_backtest *b, struct spot_score *step, double *crps,
                          double *prob);
 

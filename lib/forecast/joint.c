@@ -44,21 +44,21 @@ static struct whole whole_of(const struct spot_turnover *turnover)
     return (struct whole){ (n_some + 0.05) / (n + 1), 1 - (n_some + 1) / (total + 2) };
 }
 
-/* law[e], e = 0..most, summing to 1: what was seen after net changes like this one, and as many
+/* dist[e], e = 0..most, summing to 1: what was seen after net changes like this one, and as many
  * intervals of the whole, geometric in size, as hold PRIOR_EVENTS turnovers: a class that has seen
  * none must not be sure of none while others see some. */
-static void turnover_law(const double *seen, const struct whole *whole, int most, double *law)
+static void turnover_dist(const double *seen, const struct whole *whole, int most, double *dist)
 {
     const double n_prior = PRIOR_EVENTS / whole->some;
     double size = whole->some * (1 - whole->keep), sum = 0;
 
     for (int e = 0; e <= most; e++) {
-        law[e] = seen[e] + n_prior * (e ? size : 1 - whole->some);
+        dist[e] = seen[e] + n_prior * (e ? size : 1 - whole->some);
         size *= e ? whole->keep : 1;
-        sum += law[e];
+        sum += dist[e];
     }
     for (int e = 0; e <= most; e++)
-        law[e] /= sum;
+        dist[e] /= sum;
 }
 
 static int by_lost_gained(const void *a, const void *b)
@@ -73,7 +73,7 @@ size_t spot_joint(const struct spot_turnover *turnover, const double *step, int 
                   struct spot_joint_cell *cell)
 {
     const struct whole whole = whole_of(turnover);
-    double law[SPOT_TURNOVER_MAX + 1], sum = 0;
+    double dist[SPOT_TURNOVER_MAX + 1], sum = 0;
     size_t n = 0;
 
     for (int k = 0; k <= cap; k++) {
@@ -82,11 +82,11 @@ size_t spot_joint(const struct spot_turnover *turnover, const double *step, int 
 
         if (step[k] < PROB_MIN)
             continue;
-        turnover_law(turnover->seen[class_of(k - now)], &whole, most, law);
+        turnover_dist(turnover->seen[class_of(k - now)], &whole, most, dist);
         for (int e = 0; e <= most; e++)
-            if (step[k] * law[e] >= PROB_MIN) {
-                cell[n++] = (struct spot_joint_cell){ down + e, up + e, step[k] * law[e] };
-                sum += step[k] * law[e];
+            if (step[k] * dist[e] >= PROB_MIN) {
+                cell[n++] = (struct spot_joint_cell){ down + e, up + e, step[k] * dist[e] };
+                sum += step[k] * dist[e];
             }
     }
     for (size_t i = 0; i < n; i++)

@@ -10,14 +10,14 @@ extern "C" {
 /* All mass on k, which is moved into 0..cap. */
 void spot_pmf_point(double *p, int cap, int k);
 
-/* A normal law rounded to the nearest count, its tails folded to 0 and cap:
+/* A normal distribution rounded to the nearest count, its tails folded to 0 and cap:
  * P(k) = Phi((k + 1/2 - mean) / sd) - Phi((k - 1/2 - mean) / sd). sd below 0.05 is 0.05. */
 void spot_pmf_normal(double *p, int cap, double mean, double sd);
 
 /* p += weight * q. */
 void spot_pmf_add(double *p, const double *q, int cap, double weight);
 
-/* Divide by the sum; a law that has lost all its mass becomes the point `fallback`. */
+/* Divide by the sum; a distribution that has lost all its mass becomes the point `fallback`. */
 void spot_pmf_normalize(double *p, int cap, int fallback);
 
 double spot_pmf_mean(const double *p, int cap);
@@ -26,7 +26,7 @@ double spot_pmf_mean(const double *p, int cap);
 int spot_pmf_quantile(const double *p, int cap, double prob);
 
 /* Ranked probability score sum_{k=0..cap} (F(k) - 1{y <= k})^2; |y - m| for a point at m.
- * Source: Epstein 1969; the CRPS of a law on the integers. */
+ * Source: Epstein 1969; the CRPS of a distribution on the integers. */
 double spot_pmf_crps(const double *p, int cap, int y);
 
 /* P(Y < now). */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* predictor.h - one model at work on one series: feed it values, ask it for laws.
+/* predictor.h - one model at work on one series: feed it values, ask it for distributions.
  *
  * Deterministic and causal: the answer is a function of the values observed so far.
  */

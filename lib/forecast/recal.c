@@ -113,7 +113,7 @@ void spot_recal_observe(struct spot_recal *recal, int y)
     }
 }
 
-/* Values to a law that is learned from: doubles with every doubling of n. */
+/* Values to a distribution that is learned from: doubles with every doubling of n. */
 static uint64_t stride(const struct spot_recal *recal)
 {
     uint64_t every = 1;

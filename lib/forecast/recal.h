@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* recal.h - laws made honest by what came of earlier ones, while a series goes on.
+/* recal.h - distributions made honest by what came of earlier ones, while a series goes on.
  *
- * Two corrections, each to the odds of events, so that a law stays a law:
+ * Two corrections, each to the odds of events, so that a distribution stays a distribution:
  *   change  the odds that the count is another one than now, times exp(a + b x + c r), where x is
  *           the binary logarithm of the age of the count in units of the mean run between
  *           changes, and r that of the changes of the newest intervals over those expected;
- *   tails   the odds of what lies in the law's lower and upper fifth, times exp(d) and exp(e).
- * a to e are kept apart for each step ahead and start at values that were right on
- * average over public traces. They follow what comes by logistic regression with a normal prior,
- * one observation at a time (the extended Kalman filter); outcomes h steps ahead overlap h-fold
- * and count 1/h each. Source: recalibration as in Gneiting, Balabdaoui, Raftery 2007; the events,
- * the terms and the filter are ours. Deterministic and causal.
+ *   tails   the odds of what lies in the distribution's lower and upper fifth, times exp(d) and
+ * exp(e). a to e are kept apart for each step ahead and start at values that were right on average
+ * over public traces. They follow what comes by logistic regression with a normal prior, one
+ * observation at a time (the extended Kalman filter); outcomes h steps ahead overlap h-fold and
+ * count 1/h each. Source: recalibration as in Gneiting, Balabdaoui, Raftery 2007; the events, the
+ * terms and the filter are ours. Deterministic and causal.
  */
 #ifndef SPOT_FORECAST_RECAL_H
 #define SPOT_FORECAST_RECAL_H
@@ -31,7 +31,7 @@ enum {
     SPOT_RECAL_RECENT = 60, /* intervals, for restlessness; fit in a word */
 };
 
-/* A law that was given, until its step is over. */
+/* A distribution that was given, until its step is over. */
 struct spot_recal_event {
     double change;     /* P(another count), before correction */
     double tail[2];    /* P(Y <= low), P(Y >= high), after the first correction */
@@ -62,15 +62,16 @@ struct spot_recal {
     struct spot_recal_moment moment[SPOT_RECAL_STEPS]; /* ring by n */
 };
 
-/* Take in the next value, and learn from the laws given before that end here. */
+/* Take in the next value, and learn from the distributions given before that end here. */
 void spot_recal_observe(struct spot_recal *recal, int y);
 
 /* Whether the newest value is one to learn from: all are at first, then ever fewer, so that
- * n values cost O(log n) thousand laws. */
+ * n values cost O(log n) thousand distributions. */
 bool spot_recal_is_due(const struct spot_recal *recal);
 
-/* Correct prob [horizon * (cap + 1)], laws given at the newest value; with `learn` remember them,
- * to learn from what will come. `day`: intervals to a day, 0 where that is not known. */
+/* Correct prob [horizon * (cap + 1)], distributions given at the newest value; with `learn`
+ * remember them, to learn from what will come. `day`: intervals to a day, 0 where that is not
+ * known. */
 void spot_recal_apply(struct spot_recal *recal, int cap, double day, int horizon, bool learn,
                       double *prob);
 

@@ -2,8 +2,8 @@
 /* shock.h - zones of a region lose together: one latent shock per interval and region.
  *
  * With probability `prob` in an interval the losses of all its zones are `lift` times as likely as
- * the laws of the zones say, else `calm` times; 1 on average, so each zone's law stays what it
- * is, and only what happens to several at once changes.
+ * the distributions of the zones say, else `calm` times; 1 on average, so each zone's distribution
+ * stays what it is, and only what happens to several at once changes.
  */
 #ifndef SPOT_FORECAST_SHOCK_H
 #define SPOT_FORECAST_SHOCK_H

@@ -107,8 +107,8 @@ struct reader {
 };
 
 /* One "p": cap + 1 probabilities that sum to 1. */
-static int read_law(const struct reader *r, const json_t *obj, const char *pointer, int64_t cap,
-                    double *prob)
+static int read_dist(const struct reader *r, const json_t *obj, const char *pointer, int64_t cap,
+                     double *prob)
 {
     char at[SPOT_JSON_POINTER_MAX], at_k[SPOT_JSON_POINTER_MAX];
     const json_t *array;
@@ -136,7 +136,7 @@ static int read_law(const struct reader *r, const json_t *obj, const char *point
     return 0;
 }
 
-static double law_mean(const double *prob, int64_t cap)
+static double dist_mean(const double *prob, int64_t cap)
 {
     double mean = 0;
 
@@ -171,15 +171,15 @@ static int read_steps(const struct reader *r, const json_t *obj, const char *poi
 
         snprintf(at, sizeof(at), "%.200s/available/%lld", pointer, (long long)i);
         if (spot_json_read_fields(r->doc, entry, at, step_field, &step, r->err) ||
-            read_law(r, entry, at, cap, prob))
+            read_dist(r, entry, at, cap, prob))
             return -1;
         if (step.step != i + 1)
             return spot_json_fail(r->doc, at, r->err, "expected step %lld, got %lld",
                                   (long long)i + 1, (long long)step.step);
-        series->mean[i] = law_mean(prob, cap);
+        series->mean[i] = dist_mean(prob, cap);
         if (step.mean >= 0 && fabs(step.mean - series->mean[i]) > 1e-5 * (double)(cap + 1))
-            return spot_json_fail(r->doc, at, r->err, "mean %g, but its law has mean %g", step.mean,
-                                  series->mean[i]);
+            return spot_json_fail(r->doc, at, r->err, "mean %g, but its distribution has mean %g",
+                                  step.mean, series->mean[i]);
     }
     return 0;
 }

@@ -2,8 +2,8 @@
 /* forecast_doc.h - spot.forecast/1: how many instances there will be, as distributions.
  *
  * One entry per (zone, instance type). For each step 1..horizon the probability mass function of
- * the count, and for the next interval the joint law of how many are lost and how many gained.
- * The reader is strict: what it returns is a set of distributions within their bounds.
+ * the count, and for the next interval the joint distribution of how many are lost and how many
+ * gained. The reader is strict: what it returns is a set of distributions within their bounds.
  */
 #ifndef SPOT_MODEL_FORECAST_DOC_H
 #define SPOT_MODEL_FORECAST_DOC_H
@@ -26,7 +26,7 @@ enum {
     SPOT_FORECAST_CELL_MAX = 1 << 23, /* horizon * (cap + 1) of a series */
 };
 
-/* One cell of the joint law of the next interval: 0 <= lost <= now,
+/* One cell of the joint distribution of the next interval: 0 <= lost <= now,
  * 0 <= gained <= cap - now + lost. */
 struct spot_forecast_change {
     int lost, gained;
@@ -45,7 +45,7 @@ struct spot_forecast_series {
 };
 
 /* Zones of a region lose together: with probability shock_prob in an interval each zone's losses
- * are loss_lift times as likely as its law says, else calm_lift times; 1 on average. */
+ * are loss_lift times as likely as its distribution says, else calm_lift times; 1 on average. */
 enum { SPOT_FORECAST_REGION_NAME = 64 };
 
 struct spot_forecast_region {
@@ -76,9 +76,9 @@ int spot_forecast_quantile(const struct spot_forecast_series *series, int64_t st
 
 /* Fill *out from a loaded document, which must outlive it.
  * Returns 0, or -1 with *err (SPOT_EDATA) naming the place of a wrong schema, a missing key, a
- * probability that is negative or above 1, a law that does not sum to 1 within 1e-6, a mean that
- * is not that of its law, steps out of order, a count out of bounds, or a series or region twice.
- * On failure nothing is left to release. */
+ * probability that is negative or above 1, a distribution that does not sum to 1 within 1e-6, a
+ * mean that is not that of its distribution, steps out of order, a count out of bounds, or a series
+ * or region twice. On failure nothing is left to release. */
 int spot_forecast_read(const struct spot_json_doc *doc, struct spot_forecast *out,
                        struct spot_err *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* liveput.h - what survives of a grid when instances vanish: exact laws, no sampling.
+/* liveput.h - what survives of a grid when instances vanish: exact distributions, no sampling.
  *
  * A grid has D pipelines of P stages on one instance each, and s spares: N = D*P + s. Of the N,
  * v uniformly drawn ones vanish. r_k of stage k's D replicas survive. Then
@@ -8,9 +8,9 @@
  *                (intra-stage migration),
  *   wiped        W = stages with r_k = 0, whose state no survivor holds.
  *
- * Every law is a coefficient of a product of polynomials with non-negative coefficients
- * (generating functions; x counts victims), taken under the law that each instance vanishes
- * independently with probability v/N and conditioned on v. So all terms are probabilities:
+ * Every distribution is a coefficient of a product of polynomials with non-negative coefficients
+ * (generating functions; x counts victims), taken under the distribution that each instance
+ * vanishes independently with probability v/N and conditioned on v. So all terms are probabilities:
  * nothing cancels and nothing overflows, for any N. Derivation: docs/design/06-liveput.md.
  *
  * Instances with G stages of one pipeline each: give P/G for P. Instances with G replicas of one

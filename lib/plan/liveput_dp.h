@@ -45,7 +45,7 @@ struct spot_liveput_dp {
                           all may; set after init, freed with the rest; needs has_notice */
     bool is_finite;    /* values are sums over the sweeps so far, not relative */
     int n_low, n_max, n_grid; /* counts outside n_low..n_max are taken for the nearest inside */
-    int n_context;            /* 1: the chain's law is that of context 0 in all of them */
+    int n_context;            /* 1: the chain's distribution is that of context 0 in all of them */
     int *by_size;             /* [n_grid] grids in order of D * P, then of number */
     int *rank;                /* [n_grid] the inverse */
     int *n_fit;               /* [n_max + 1] grids of up to n instances: a prefix of by_size */
@@ -109,7 +109,7 @@ struct spot_liveput_choice spot_liveput_dp_after(struct spot_liveput_dp *dp,
 void spot_liveput_dp_scores(struct spot_liveput_dp *dp, const struct spot_liveput_view *view,
                             double *score);
 
-/* The change is not known; `step` is its law, `context` that before it. */
+/* The change is not known; `step` is its distribution, `context` that before it. */
 struct spot_liveput_choice spot_liveput_dp_before(struct spot_liveput_dp *dp, int n, int from,
                                                   double carry_s, int context,
                                                   const struct spot_count_step *step);

@@ -10,7 +10,7 @@
 #include "model/job_doc.h"
 #include "model/plan_doc.h"
 #include "model/throughput.h"
-#include "plan/change_law.h"
+#include "plan/change_dist.h"
 #include "plan/cost_table.h"
 
 #ifdef __cplusplus
@@ -35,14 +35,14 @@ enum spot_train_objective {
 struct spot_train_question {
     const struct spot_job_doc *job;
     const struct spot_throughput *throughput;
-    const struct spot_change_law *law;
+    const struct spot_change_dist *dist;
     double time_s;
     int spares_min;       /* instances to keep out of the grid */
     double max_loss_prob; /* 1: no limit */
     enum spot_train_solver solver;
     enum spot_train_objective objective;
     double usd_per_sample; /* SPOT_OBJECTIVE_MIX: what a sample is worth */
-    /* What runs now; 0: nothing, a start is free. A grid of more than law->now instances has lost
+    /* What runs now; 0: nothing, a start is free. A grid of more than dist->now instances has lost
      * the rest just now, nobody knows which: the change from it is priced as at that loss. At most
      * throughput->n_max instances. */
     int current_d, current_p;

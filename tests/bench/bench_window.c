@@ -22,34 +22,35 @@ static int below(struct spot_rng *rng, int n)
 }
 
 /* Net changes of up to 6 either way, their shares random; something happens with up to 60 %. */
-static void random_law(struct spot_rng *rng, struct spot_change_law *law, int now, int n_max)
+static void random_dist(struct spot_rng *rng, struct spot_change_dist *dist, int now, int n_max)
 {
     const double busy = 0.02 + 0.58 * spot_rng_unit(rng);
     double sum = 0;
 
-    spot_change_law_still(law, now, 60, HORIZON);
-    free(law->change);
-    free(law->count);
-    law->cap = n_max;
-    law->count = spot_xcalloc(HORIZON * ((size_t)n_max + 1), sizeof(*law->count));
+    spot_change_dist_still(dist, now, 60, HORIZON);
+    free(dist->change);
+    free(dist->count);
+    dist->cap = n_max;
+    dist->count = spot_xcalloc(HORIZON * ((size_t)n_max + 1), sizeof(*dist->count));
     for (int h = 0; h < HORIZON; h++)
-        law->count[(size_t)h * ((size_t)n_max + 1) + (size_t)now] = 1;
-    law->change = spot_xcalloc(2 * SIZE_MAX_CHANGE + 1, sizeof(*law->change));
-    law->n_change = 0;
+        dist->count[(size_t)h * ((size_t)n_max + 1) + (size_t)now] = 1;
+    dist->change = spot_xcalloc(2 * SIZE_MAX_CHANGE + 1, sizeof(*dist->change));
+    dist->n_change = 0;
     for (int k = -SIZE_MAX_CHANGE; k <= SIZE_MAX_CHANGE; k++) {
         const double share = k ? pow(0.6, abs(k)) * spot_rng_unit(rng) : 0;
 
         if (now + k < 0 || now + k > n_max)
             continue;
-        law->change[law->n_change++] = (struct spot_change){ k < 0 ? -k : 0, k > 0 ? k : 0, share };
+        dist->change[dist->n_change++] =
+            (struct spot_change){ k < 0 ? -k : 0, k > 0 ? k : 0, share };
         sum += share;
     }
-    for (size_t i = 0; i < law->n_change; i++) {
-        struct spot_change *c = &law->change[i];
+    for (size_t i = 0; i < dist->n_change; i++) {
+        struct spot_change *c = &dist->change[i];
 
         c->prob = c->lost || c->gained ? busy * c->prob / sum : 1 - busy;
     }
-    qsort(law->change, law->n_change, sizeof(*law->change), spot_change_compare);
+    qsort(dist->change, dist->n_change, sizeof(*dist->change), spot_change_compare);
 }
 
 /* Cheaper and dearer changes, larger batches. */
@@ -95,7 +96,7 @@ static double loss_of(struct spot_train_question *q, int *d, int *p)
         const struct spot_train_choice *c = choice_of(&full, *d, *p);
 
         loss = c ? (full.choice[0].score - c->score) /
-                       (full.choice[0].samples_per_s * HORIZON * q->law->interval_s)
+                       (full.choice[0].samples_per_s * HORIZON * q->dist->interval_s)
                  : 1;
     } else if (window.n_choice != full.n_choice) {
         loss = 1;
@@ -109,12 +110,12 @@ static double one_case(const char *name, uint64_t seed, uint64_t stream)
 {
     struct spot_job_doc job;
     struct spot_throughput throughput;
-    struct spot_change_law law;
+    struct spot_change_dist dist;
     struct spot_rng rng;
     struct spot_err err = { 0 };
     struct spot_train_question q = { .job = &job,
                                      .throughput = &throughput,
-                                     .law = &law,
+                                     .dist = &dist,
                                      .max_loss_prob = 1,
                                      .solver = SPOT_SOLVER_DP,
                                      .horizon = HORIZON };
@@ -137,7 +138,7 @@ static double one_case(const char *name, uint64_t seed, uint64_t stream)
         fprintf(stderr, "%s\n", err.msg);
         exit(EXIT_FAILURE);
     }
-    random_law(&rng, &law, now, n_max);
+    random_dist(&rng, &dist, now, n_max);
     if (below(&rng, 4))
         spot_throughput_best(&throughput, now - below(&rng, 4), &q.current_d, &q.current_p);
     q.leaving = below(&rng, 2) ? below(&rng, 4) : 0;
@@ -146,7 +147,7 @@ static double one_case(const char *name, uint64_t seed, uint64_t stream)
         printf("%-10s case %llu: %d of %d instances, %d leaving, from %dx%d: %dx%d loses %.3f %%\n",
                name, (unsigned long long)stream, now, n_max, q.leaving, q.current_d, q.current_p, d,
                p, 100 * loss);
-    spot_change_law_release(&law);
+    spot_change_dist_release(&dist);
     spot_throughput_release(&throughput);
     spot_job_doc_release(&job);
     return loss;

@@ -9,7 +9,7 @@ setup() {
     set -o pipefail # jq -e of nothing is 0
 }
 
-# Every law of the document sums to 1 and has cap + 1 entries.
+# Every distribution of the document sums to 1 and has cap + 1 entries.
 sums_to_one() {
     jq -e 'all(.series[]; . as $s
         | all(.available[]; (.p | length == $s.cap + 1) and ((.p | add) - 1 | fabs < 1e-9))
@@ -17,7 +17,7 @@ sums_to_one() {
           and all(.change[]; .lost <= $s.now and $s.now - .lost + .gained <= $s.cap))' "$1"
 }
 
-@test "a forecast is a spot.forecast/1 whose laws sum to 1" {
+@test "a forecast is a spot.forecast/1 whose distributions sum to 1" {
     spot-predict t.csv >f.json
     [ "$(jq -r .schema f.json)" = spot.forecast/1 ]
     [ "$(jq -r .made_by.inputs[0].name f.json)" = t.csv ]
@@ -25,7 +25,7 @@ sums_to_one() {
     sums_to_one f.json
 }
 
-@test "the joint law nets out to the law of the first step" {
+@test "the joint distribution nets out to the distribution of the first step" {
     spot-predict t.csv | jq -e '.series[0] | . as $s | reduce .change[] as $c
         ([range($s.cap + 1) | 0]; .[$s.now - $c.lost + $c.gained] += $c.p)
         | [., $s.available[0].p] | transpose | all(.[]; .[0] - .[1] | fabs < 1e-6)'
@@ -46,7 +46,7 @@ sums_to_one() {
     [ "$(jq '.series[0].past_intervals' f.json)" -eq 61 ] # from 0 to 7080, and the row of 7140 between two
 }
 
-@test "every model gives laws that sum to 1" {
+@test "every model gives distributions that sum to 1" {
     for model in pool last ma ses holt theta arima arima@12 empirical jump markov birthdeath renewal \
         knn context; do
         spot-predict --model "$model" t.csv >f.json
@@ -78,7 +78,7 @@ sums_to_one() {
     sums_to_one f.json
 }
 
-# A trace of those rows has a forecast whose laws are laws.
+# A trace of those rows has a forecast whose distributions are distributions.
 forecast_of() {
     printf "time_s,available\n%b\n" "$1" | spot-predict >f.json
     sums_to_one f.json
@@ -278,7 +278,7 @@ forecast_of() {
         and (.[0] | .shock_prob * .loss_lift + (1 - .shock_prob) * .calm_lift - 1 | fabs < 1e-9)' f.json
 }
 
-@test "the joint law is scored beside independence and the table of pairs" {
+@test "the joint distribution is scored beside independence and the table of pairs" {
     spot-predict --backtest --joint --models pool --origins 40 t.csv >j.csv
     head -1 j.csv | grep -q '^series,model,origins,joint,independent,table$'
     [ "$(wc -l <j.csv)" -eq 2 ]

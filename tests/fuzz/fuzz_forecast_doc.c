@@ -7,7 +7,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* Goal: no input crashes the reader, and what it accepts is a set of laws. */
+/* Goal: no input crashes the reader, and what it accepts is a set of distributions. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct spot_json_doc doc;

@@ -75,7 +75,7 @@ START_TEST(a_model_that_is_certain_scores_its_distance)
                                      .spec = spec,
                                      .origin = origin,
                                      .n_origin = 2,
-                                     .law = count_law,
+                                     .dist = count_law,
                                      .user = &n_law };
 
     for (int i = 0; i < N; i++)
@@ -91,7 +91,7 @@ START_TEST(a_model_that_is_certain_scores_its_distance)
     ck_assert_double_eq_tol(step[1].crps_sum, 0 + 1, 1e-9);
     ck_assert_double_eq_tol(step[2].crps_sum, 1 + 4, 1e-9);
     ck_assert_uint_eq(step[2].n, 2);
-    ck_assert_double_eq_tol(prob[4], 1, 1e-12); /* the laws of the last origin */
+    ck_assert_double_eq_tol(prob[4], 1, 1e-12); /* the distributions of the last origin */
     ck_assert_int_eq(n_law, 2 * HORIZON);
     ck_assert(seconds >= 0);
 }

@@ -8,8 +8,8 @@
 #include "engine/initial_weights.h"
 #include "shard/bundle.h"
 
-/* Goal: the initial state is a pure function of shape, seed and bundle, follows GPT-2's law, and
- * is the same on every machine (recorded bits). */
+/* Goal: the initial state is a pure function of shape, seed and bundle, follows GPT-2's
+ * distribution, and is the same on every machine (recorded bits). */
 
 static const struct spot_shape shape = {
     .n_layer = 3, .width = 96, .n_head = 4, .seq = 40, .vocab = 64, .n_shard = 4
@@ -99,7 +99,7 @@ START_TEST(rows_beyond_the_vocabulary_are_zero)
 }
 END_TEST
 
-START_TEST(weights_follow_the_law_of_gpt2)
+START_TEST(weights_follow_the_distribution_of_gpt2)
 {
     struct spot_bundle e, l, h;
 
@@ -187,7 +187,7 @@ int main(void)
 
     tcase_add_test(tc, start_is_a_pure_function_of_shape_seed_and_bundle);
     tcase_add_test(tc, rows_beyond_the_vocabulary_are_zero);
-    tcase_add_test(tc, weights_follow_the_law_of_gpt2);
+    tcase_add_test(tc, weights_follow_the_distribution_of_gpt2);
     tcase_add_test(tc, shards_of_a_tensor_differ);
     tcase_add_test(tc, planes_are_aligned_and_release_may_be_repeated);
     tcase_add_loop_test(tc, start_has_the_recorded_bits, 0, 3);

@@ -101,7 +101,8 @@ START_TEST(an_hour_is_learned_like_by_penalised_likelihood)
 END_TEST
 
 /* A place that changes state with probability .15 in eight hours of each day and .01 in the
- * others, foretold with .05: mean log loss of the corrected law over the last half of 60 days. */
+ * others, foretold with .05: mean log loss of the corrected distribution over the last half of 60
+ * days. */
 static double loss_with(double day, int cap)
 {
     struct spot_recal recal = { 0 };

@@ -6,8 +6,8 @@
 
 #include "model/forecast_doc.h"
 
-/* Goal: whatever the reader accepts is a set of laws within their bounds, everything else is
- * refused with its place, and what the writer writes is read back unchanged. */
+/* Goal: whatever the reader accepts is a set of distributions within their bounds, everything else
+ * is refused with its place, and what the writer writes is read back unchanged. */
 
 #define HEAD "{\"schema\":\"spot.forecast/1\",\"interval_s\":60,\"horizon\":1,\"model\":\"m\","
 #define SERIES(now, steps, change)                                             \
@@ -51,7 +51,7 @@ static const struct bad_case {
     { SERIES("1", "{\"step\":1,\"p\":[0,0.99999,0]}", CHANGE),
       "/series/0/available/0/p: sums to 0.99999, expected 1" },
     { SERIES("1", "{\"step\":1,\"mean\":2,\"p\":[0,1,0]}", CHANGE),
-      "/series/0/available/0: mean 2, but its law has mean 1" },
+      "/series/0/available/0: mean 2, but its distribution has mean 1" },
     { SERIES("1", STEP, ""), "/series/0/change: sums to 0, expected 1" },
     { SERIES("1", STEP, "{\"lost\":2,\"gained\":0,\"p\":1}"),
       "/series/0/change/0: lost 2 of 1 instances" },
@@ -95,7 +95,7 @@ START_TEST(refuses_malformed_with_its_place)
 }
 END_TEST
 
-START_TEST(reads_laws_and_their_median)
+START_TEST(reads_distributions_and_their_median)
 {
     struct spot_err err = { 0 };
     struct spot_json_doc doc;
@@ -151,7 +151,7 @@ int main(void)
 
     tcase_add_loop_test(tc, refuses_malformed_with_its_place, 0,
                         sizeof(bad_cases) / sizeof(bad_cases[0]));
-    tcase_add_test(tc, reads_laws_and_their_median);
+    tcase_add_test(tc, reads_distributions_and_their_median);
     tcase_add_test(tc, writes_what_it_reads);
     suite_add_tcase(suite, tc);
     runner = srunner_create(suite);

@@ -9,8 +9,8 @@
 #include "forecast/forecaster.h"
 #include "forecast/predictor.h"
 
-/* Goal: every model gives laws whatever it is fed, from the past alone; the counting models count
- * what a direct count finds; a state restored goes on as if it had never left. */
+/* Goal: every model gives distributions whatever it is fed, from the past alone; the counting
+ * models count what a direct count finds; a state restored goes on as if it had never left. */
 
 enum { CAP = 8, H = 6, N = 400 };
 
@@ -51,7 +51,7 @@ static struct spot_predictor *fed(const char *name, int cap, const int *y, int n
     return p;
 }
 
-static void check_laws(const char *name, const double *prob, int cap)
+static void check_dists(const char *name, const double *prob, int cap)
 {
     for (int h = 0; h < H; h++) {
         double sum = 0;
@@ -66,7 +66,7 @@ static void check_laws(const char *name, const double *prob, int cap)
     }
 }
 
-START_TEST(every_model_gives_laws_from_the_first_value_on)
+START_TEST(every_model_gives_distributions_from_the_first_value_on)
 {
     static const int caps[] = { 0, 1, 8, 300 };
     static double prob[H * 301];
@@ -81,7 +81,7 @@ START_TEST(every_model_gives_laws_from_the_first_value_on)
                 spot_predictor_observe(p, y[t]);
                 if (t < 12 || t % 16 == 0) {
                     spot_predictor_predict(p, prob);
-                    check_laws(f->name, prob, caps[c]);
+                    check_dists(f->name, prob, caps[c]);
                 }
             }
             spot_predictor_free(p);
@@ -299,7 +299,7 @@ static double hazard_by_hand(const int *y, int n, int level, int age)
     return fmin(0.95, (event[class] + 2) / (exposure[class] + 2 * near_n / near));
 }
 
-/* One place: the law is the sum over all 2^H ways to change or not. */
+/* One place: the distribution is the sum over all 2^H ways to change or not. */
 START_TEST(renewal_equals_all_paths_of_one_place)
 {
     double prob[H * 2];
@@ -376,8 +376,8 @@ START_TEST(counting_models_learn_a_fixed_cycle)
 }
 END_TEST
 
-/* The back-off law by its definition, from the whole past, with none of the tables. */
-static void context_by_hand(const int *y, int n, int h, double *law)
+/* The back-off distribution by its definition, from the whole past, with none of the tables. */
+static void context_by_hand(const int *y, int n, int h, double *dist)
 {
     static int level[N], age[N], move[N];
     double p[2 * CAP + 1] = { [CAP] = 1 };
@@ -416,17 +416,17 @@ static void context_by_hand(const int *y, int n, int h, double *law)
         for (int k = 0; k <= 2 * CAP && sum > 0; k++)
             p[k] = (seen[k] + escape * p[k]) / (sum + escape);
     }
-    memset(law, 0, (CAP + 1) * sizeof(*law));
+    memset(dist, 0, (CAP + 1) * sizeof(*dist));
     for (int k = -CAP; k <= CAP; k++) {
         const int at = y[n - 1] + k;
 
-        law[at < 0 ? 0 : at > CAP ? CAP : at] += p[k + CAP];
+        dist[at < 0 ? 0 : at > CAP ? CAP : at] += p[k + CAP];
     }
 }
 
 START_TEST(context_equals_a_direct_count_over_the_past)
 {
-    double prob[H * (CAP + 1)], law[CAP + 1];
+    double prob[H * (CAP + 1)], dist[CAP + 1];
     int y[N];
 
     make_series(20 + (uint64_t)_i, CAP, y, N);
@@ -436,9 +436,9 @@ START_TEST(context_equals_a_direct_count_over_the_past)
         spot_predictor_predict(p, prob);
         spot_predictor_free(p);
         for (int h = 1; h <= H; h++) {
-            context_by_hand(y, n, h, law);
+            context_by_hand(y, n, h, dist);
             for (int k = 0; k <= CAP; k++)
-                ck_assert_double_eq_tol(prob[(h - 1) * (CAP + 1) + k], law[k], 1e-9);
+                ck_assert_double_eq_tol(prob[(h - 1) * (CAP + 1) + k], dist[k], 1e-9);
         }
     }
 }
@@ -496,7 +496,7 @@ int main(void)
     SRunner *runner;
     int failed;
 
-    tcase_add_test(tc, every_model_gives_laws_from_the_first_value_on);
+    tcase_add_test(tc, every_model_gives_distributions_from_the_first_value_on);
     tcase_add_test(tc, a_constant_series_is_forecast_to_stay);
     tcase_add_test(tc, the_pool_leaves_room_for_what_was_never_seen);
     tcase_add_test(tc, asking_changes_nothing);

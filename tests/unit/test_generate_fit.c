@@ -44,7 +44,7 @@ static void check_near(const char *what, double got, double want, double share)
     ck_assert_msg(fabs(got - want) <= share * want, "%s: %g, made with %g", what, got, want);
 }
 
-START_TEST(finds_the_law_of_a_profile)
+START_TEST(finds_the_distribution_of_a_profile)
 {
     static const char *const profile[] = { "typical", "stormy" };
     struct spot_trace_model made, found;
@@ -140,7 +140,7 @@ int main(void)
     int failed;
 
     tcase_set_timeout(tc, 120);
-    tcase_add_loop_test(tc, finds_the_law_of_a_profile, 0, 2);
+    tcase_add_loop_test(tc, finds_the_distribution_of_a_profile, 0, 2);
     tcase_add_test(tc, finds_no_bursts_where_there_are_none);
     tcase_add_test(tc, a_trace_that_never_changes_fits_no_model);
     tcase_add_loop_test(tc, odd_traces_fit_models_in_range, 0, 5);

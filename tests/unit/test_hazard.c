@@ -141,7 +141,7 @@ static double drop_of(const struct spot_hazard *hazard, const int *y, int n)
     return drop;
 }
 
-START_TEST(the_law_of_new_instances_is_the_table)
+START_TEST(the_distribution_of_new_instances_is_the_table)
 {
     const int y[] = { 0, CAP };
     struct spot_hazard hazard;
@@ -281,7 +281,7 @@ int main(void)
     tcase_add_test(tc, who_lives_for_ever_is_not_lost_at_an_unknown_age);
     tcase_add_test(tc, a_table_that_nobody_survives_stays_finite);
     tcase_add_test(tc, refuses_malformed_with_position);
-    tcase_add_test(tc, the_law_of_new_instances_is_the_table);
+    tcase_add_test(tc, the_distribution_of_new_instances_is_the_table);
     tcase_add_test(tc, the_young_go_first_where_the_table_says_so);
     tcase_add_test(tc, the_level_of_a_table_is_learned);
     tcase_add_test(tc, a_new_series_is_forecast_better_with_its_table);

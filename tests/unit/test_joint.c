@@ -8,12 +8,12 @@
 #include "forecast/shock.h"
 #include "trace/region.h"
 
-/* Goal: the joint law is a law within its bounds, nets out to the law of the count, and learns the
- * turnover it is shown. */
+/* Goal: the joint distribution is a distribution within its bounds, nets out to the distribution of
+ * the count, and learns the turnover it is shown. */
 
 enum { CAP = 12 };
 
-static void random_law(struct spot_rng *rng, double *p)
+static void random_dist(struct spot_rng *rng, double *p)
 {
     double sum = 0;
 
@@ -23,7 +23,7 @@ static void random_law(struct spot_rng *rng, double *p)
         p[k] /= sum;
 }
 
-START_TEST(nets_out_to_the_law_of_the_count)
+START_TEST(nets_out_to_the_distribution_of_the_count)
 {
     struct spot_joint_cell cell[(CAP + 1) * (SPOT_TURNOVER_MAX + 1)];
     struct spot_turnover turnover = { 0 };
@@ -32,7 +32,7 @@ START_TEST(nets_out_to_the_law_of_the_count)
     size_t n;
 
     spot_rng_init(&rng, 2, (uint64_t)_i);
-    random_law(&rng, step);
+    random_dist(&rng, step);
     for (int i = 0; i < 10 * _i; i++)
         spot_turnover_observe(&turnover, (int)spot_rng_below(&rng, 9),
                               (int)spot_rng_below(&rng, 9));
@@ -154,7 +154,7 @@ int main(void)
     SRunner *runner;
     int failed;
 
-    tcase_add_loop_test(tc, nets_out_to_the_law_of_the_count, 0, CAP + 1);
+    tcase_add_loop_test(tc, nets_out_to_the_distribution_of_the_count, 0, CAP + 1);
     tcase_add_test(tc, losses_and_gains_exclude_each_other_when_they_always_did);
     tcase_add_test(tc, learns_the_share_of_turnover);
     tcase_add_test(tc, what_a_net_change_has_not_shown_others_tell);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Goal: hazards by age are those of the lives, whatever is cut off. Oracles: survival estimates
  * made elsewhere (R 4.2.2 survival::survfit and lifelines agree in all digits), sums over every
- * second of every life, and lives drawn from a known law. */
+ * second of every life, and lives drawn from a known distribution. */
 #include "trace/lifetimes.h"
 
 #include <math.h>
@@ -79,7 +79,7 @@ END_TEST
 
 /* A bathtub, .9 an hour to an hour of age, then .05, from ten hours on .5; cut off at random ages,
  * watched from random ages. The true hazard of a class is the mean over the time lived in it. */
-START_TEST(a_known_law_is_found_again)
+START_TEST(a_known_distribution_is_found_again)
 {
     enum { N = 20000 };
     struct spot_life *life = spot_xcalloc(N, sizeof(*life));
@@ -206,7 +206,7 @@ int main(void)
 
     tcase_add_test(tc, survival_is_that_of_survfit);
     tcase_add_loop_test(tc, classes_are_sums_over_every_second, 1, 14);
-    tcase_add_test(tc, a_known_law_is_found_again);
+    tcase_add_test(tc, a_known_distribution_is_found_again);
     tcase_add_test(tc, a_node_that_comes_back_has_a_new_life_and_zones_their_own);
     tcase_add_test(tc, the_end_of_a_log_is_no_loss);
     tcase_add_test(tc, a_trace_of_counts_is_refused);

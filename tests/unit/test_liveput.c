@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Goal: the survival laws are exact. The oracle counts subsets of victims one by one in integers
- * on every grid of up to 13 instances; larger grids are held against sampling and against
+/* Goal: the survival distributions are exact. The oracle counts subsets of victims one by one in
+ * integers on every grid of up to 13 instances; larger grids are held against sampling and against
  * published values. */
 #include <check.h>
 #include <math.h>
@@ -63,7 +63,7 @@ static void same(double prob, int64_t count, int64_t all, const struct spot_live
                   g->s, g->v, prob, (long long)all, (long long)count);
 }
 
-/* The law of M, keep by keep. */
+/* The distribution of M, keep by keep. */
 static void recoverable(const struct spot_liveput *g, double *pmf)
 {
     double above = 0;
@@ -120,7 +120,7 @@ START_TEST(agrees_with_enumeration_in_integers_on_every_grid_of_up_to_13)
 }
 END_TEST
 
-/* Random victims of a large grid; every law within five standard errors. */
+/* Random victims of a large grid; every distribution within five standard errors. */
 static void sample(const struct spot_liveput *g, int n_draw)
 {
     const int n = g->d * g->p + g->s;
@@ -205,7 +205,7 @@ START_TEST(gives_the_published_values)
 }
 END_TEST
 
-START_TEST(stays_a_law_for_a_thousand_instances)
+START_TEST(stays_a_distribution_for_a_thousand_instances)
 {
     static const struct spot_liveput huge[] = {
         { 32, 32, 0, 512 }, { 64, 16, 0, 1023 }, { 100, 10, 24, 7 }, { 1024, 1, 0, 300 }
@@ -293,7 +293,7 @@ START_TEST(many_numbers_of_victims_are_what_each_is_alone)
 }
 END_TEST
 
-START_TEST(equal_hazards_are_the_uniform_law)
+START_TEST(equal_hazards_are_the_uniform_distribution)
 {
     double hazard[24];
 
@@ -366,9 +366,9 @@ int main(void)
     tcase_add_test(tc, agrees_with_enumeration_in_integers_on_every_grid_of_up_to_13);
     tcase_add_test(tc, agrees_with_sampling_on_large_grids);
     tcase_add_test(tc, gives_the_published_values);
-    tcase_add_test(tc, stays_a_law_for_a_thousand_instances);
+    tcase_add_test(tc, stays_a_distribution_for_a_thousand_instances);
     tcase_add_test(tc, unequal_hazards_agree_with_enumeration);
-    tcase_add_test(tc, equal_hazards_are_the_uniform_law);
+    tcase_add_test(tc, equal_hazards_are_the_uniform_distribution);
     tcase_add_test(tc, many_numbers_of_victims_are_what_each_is_alone);
     tcase_add_test(tc, zones_agree_with_enumeration);
     tcase_add_test(tc, spreading_replicas_over_zones_survives_a_blackout);

@@ -187,7 +187,7 @@ START_TEST(a_still_world_keeps_the_fastest_grid_and_never_pays)
 }
 END_TEST
 
-START_TEST(the_chain_is_a_law_in_every_context_and_count)
+START_TEST(the_chain_is_a_distribution_in_every_context_and_count)
 {
     struct spot_count_chain chain;
 
@@ -221,6 +221,6 @@ int main(void)
     tcase_add_loop_test(tc, the_program_agrees_with_a_plain_recursion, 0, 2);
     tcase_add_test(tc, a_run_that_ends_has_the_values_of_a_plain_recursion);
     tcase_add_test(tc, a_still_world_keeps_the_fastest_grid_and_never_pays);
-    tcase_add_test(tc, the_chain_is_a_law_in_every_context_and_count);
+    tcase_add_test(tc, the_chain_is_a_distribution_in_every_context_and_count);
     return run_case("liveput_dp", tc);
 }

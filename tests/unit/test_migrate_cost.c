@@ -173,7 +173,7 @@ START_TEST(the_best_grid_of_every_count_is_the_published_one)
 END_TEST
 
 /* Fits of the measured tables, as in training-baselines.md section 2.4. */
-START_TEST(the_fitted_law_is_as_close_as_the_reference_fit)
+START_TEST(the_fitted_distribution_is_as_close_as_the_reference_fit)
 {
     struct spot_step_curve curve;
     struct fixture f;
@@ -219,7 +219,7 @@ int main(void)
     tcase_add_test(tc, regroup_restart_and_intra_are_the_published_ones);
     tcase_add_test(tc, stages_and_their_transfers_are_the_published_ones);
     tcase_add_loop_test(tc, the_best_grid_of_every_count_is_the_published_one, 0, 3);
-    tcase_add_test(tc, the_fitted_law_is_as_close_as_the_reference_fit);
+    tcase_add_test(tc, the_fitted_distribution_is_as_close_as_the_reference_fit);
     tcase_add_test(tc, stages_cover_all_layers_once_for_every_count);
     suite_add_tcase(suite, tc);
     srunner_set_tap(runner, "-");

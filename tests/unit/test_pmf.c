@@ -7,11 +7,12 @@
 #include "forecast/pmf.h"
 #include "forecast/score.h"
 
-/* Goal: laws stay laws, and the scores are those of the textbooks, by other formulas. */
+/* Goal: distributions stay distributions, and the scores are those of the textbooks, by other
+ * formulas. */
 
 enum { CAP = 32 };
 
-static void random_law(struct spot_rng *rng, double *p)
+static void random_dist(struct spot_rng *rng, double *p)
 {
     for (int k = 0; k <= CAP; k++)
         p[k] = spot_rng_unit(rng) < 0.4 ? 0 : spot_rng_unit(rng);
@@ -46,7 +47,7 @@ START_TEST(crps_equals_the_energy_form)
     double p[CAP + 1];
 
     spot_rng_init(&rng, 3, (uint64_t)_i);
-    random_law(&rng, p);
+    random_dist(&rng, p);
     for (int y = 0; y <= CAP; y++)
         ck_assert_double_eq_tol(spot_pmf_crps(p, CAP, y), energy_score(p, y), 1e-12);
 }
@@ -66,7 +67,7 @@ START_TEST(crps_of_a_point_is_its_distance)
 }
 END_TEST
 
-START_TEST(normal_law_equals_erfc_and_folds_its_tails)
+START_TEST(normal_distribution_equals_erfc_and_folds_its_tails)
 {
     static const double mean[] = { -50, -0.3, 0, 4.5, 16, 31.9, 60 }, sd[] = { 0, 0.2, 1, 7, 90 };
 
@@ -88,7 +89,7 @@ START_TEST(normal_law_equals_erfc_and_folds_its_tails)
 }
 END_TEST
 
-START_TEST(a_law_without_mass_becomes_the_fallback)
+START_TEST(a_distribution_without_mass_becomes_the_fallback)
 {
     double p[CAP + 1] = { 0 };
 
@@ -116,8 +117,8 @@ START_TEST(quantiles_are_the_least_counts_that_reach_the_level)
 }
 END_TEST
 
-/* Outcomes drawn from the law itself: the transform must be flat and cover as told. */
-START_TEST(a_true_law_is_calibrated)
+/* Outcomes drawn from the distribution itself: the transform must be flat and cover as told. */
+START_TEST(a_true_distribution_is_calibrated)
 {
     const double p[CAP + 1] = { [0] = 0.3, [1] = 0.2, [4] = 0.35, [20] = 0.15 };
     struct spot_score score = { 0 };
@@ -146,10 +147,10 @@ int main(void)
 
     tcase_add_loop_test(tc, crps_equals_the_energy_form, 0, 8);
     tcase_add_test(tc, crps_of_a_point_is_its_distance);
-    tcase_add_test(tc, normal_law_equals_erfc_and_folds_its_tails);
-    tcase_add_test(tc, a_law_without_mass_becomes_the_fallback);
+    tcase_add_test(tc, normal_distribution_equals_erfc_and_folds_its_tails);
+    tcase_add_test(tc, a_distribution_without_mass_becomes_the_fallback);
     tcase_add_test(tc, quantiles_are_the_least_counts_that_reach_the_level);
-    tcase_add_test(tc, a_true_law_is_calibrated);
+    tcase_add_test(tc, a_true_distribution_is_calibrated);
     suite_add_tcase(suite, tc);
     runner = srunner_create(suite);
     srunner_set_tap(runner, "-");

@@ -7,8 +7,8 @@
 #include "common/rng.h"
 #include "forecast/recal.h"
 
-/* Goal: a law that is wrong in a way that can be learned becomes right, one that is right stays
- * right, and every corrected law is a law. */
+/* Goal: a distribution that is wrong in a way that can be learned becomes right, one that is right
+ * stays right, and every corrected distribution is a distribution. */
 
 enum { CAP = 8, STEPS = 3, WIDTH = CAP + 1 };
 
@@ -47,7 +47,7 @@ START_TEST(only_the_odds_of_events_move)
 }
 END_TEST
 
-START_TEST(a_certain_law_stays_certain)
+START_TEST(a_certain_distribution_stays_certain)
 {
     struct spot_recal recal = { 0 };
 
@@ -65,7 +65,7 @@ START_TEST(a_certain_law_stays_certain)
 END_TEST
 
 /* The count leaves 4 with probability 0.3 and is back at once; a model says `said` instead.
- * Returns what the corrected law says of a change after n rounds. */
+ * Returns what the corrected distribution says of a change after n rounds. */
 static double learned(double said, int n, uint64_t seed)
 {
     struct spot_recal recal = { 0 };
@@ -184,7 +184,8 @@ START_TEST(the_filter_agrees_with_its_information_form)
 }
 END_TEST
 
-/* Laws of the spread `said` around a count that is normal with spread 2, always 4 at the origin. */
+/* Distributions of the spread `said` around a count that is normal with spread 2, always 4 at the
+ * origin. */
 static double outside(double said, int n)
 {
     struct spot_recal recal = { 0 };
@@ -254,7 +255,7 @@ int main(void)
     int failed;
 
     tcase_add_test(tc, only_the_odds_of_events_move);
-    tcase_add_test(tc, a_certain_law_stays_certain);
+    tcase_add_test(tc, a_certain_distribution_stays_certain);
     tcase_add_test(tc, a_wrong_rate_is_learned_and_a_right_one_kept);
     tcase_add_test(tc, the_filter_agrees_with_its_information_form);
     tcase_add_test(tc, tails_that_are_too_light_grow);

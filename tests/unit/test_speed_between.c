@@ -121,7 +121,7 @@ START_TEST(a_stage_count_between_measured_ones_lies_between_them)
 }
 END_TEST
 
-START_TEST(a_law_that_misses_what_was_measured_speaks_only_when_asked)
+START_TEST(a_distribution_that_misses_what_was_measured_speaks_only_when_asked)
 {
     struct spot_job_profile profile[] = { { .grid = { 1, 1, 1 }, .micro_batch = 1, .step_s = 16 },
                                           { .grid = { 2, 1, 1 }, .micro_batch = 1, .step_s = 12 },
@@ -149,6 +149,6 @@ int main(void)
     tcase_add_test(tc, between_measured_points_speeds_keep_their_order_and_beyond_them_proportion);
     tcase_add_test(tc, a_step_that_is_linear_in_its_microbatches_is_told_to_the_digit);
     tcase_add_test(tc, a_stage_count_between_measured_ones_lies_between_them);
-    tcase_add_test(tc, a_law_that_misses_what_was_measured_speaks_only_when_asked);
+    tcase_add_test(tc, a_distribution_that_misses_what_was_measured_speaks_only_when_asked);
     return run_suite("speed_between", tc);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Goal: a plan says the best it can defend, for any number of instances. Oracles: the full program
- * where the window runs as well, sums over the law done again here, and questions with one
+ * where the window runs as well, sums over the distribution done again here, and questions with one
  * possible answer. */
 #include "plan/train_plan.h"
 
@@ -27,22 +27,22 @@ static void random_unrest(struct rig *r, struct spot_rng *rng, int n_max)
     double sum = 0;
 
     unrest(r, n_max, 0.1, 0.1);
-    free(r->law.change);
-    r->law.change = c = spot_xcalloc(9, sizeof(*c));
-    r->law.n_change = 0;
+    free(r->dist.change);
+    r->dist.change = c = spot_xcalloc(9, sizeof(*c));
+    r->dist.n_change = 0;
     for (int k = -4; k <= 4; k++)
-        if (r->law.now + k >= 0 && r->law.now + k <= n_max) {
+        if (r->dist.now + k >= 0 && r->dist.now + k <= n_max) {
             c->lost = k < 0 ? -k : 0;
             c->gained = k > 0 ? k : 0;
             sum += c->prob = k ? pow(0.6, abs(k)) * spot_rng_unit(rng) : 0;
-            r->law.n_change++;
+            r->dist.n_change++;
             c++;
         }
-    for (size_t i = 0; i < r->law.n_change; i++) {
-        c = &r->law.change[i];
+    for (size_t i = 0; i < r->dist.n_change; i++) {
+        c = &r->dist.change[i];
         c->prob = c->lost || c->gained ? busy * c->prob / sum : 1 - busy;
     }
-    qsort(r->law.change, r->law.n_change, sizeof(*r->law.change), spot_change_compare);
+    qsort(r->dist.change, r->dist.n_change, sizeof(*r->dist.change), spot_change_compare);
 }
 
 /* A seeded job, forecast and cluster: changes of a quarter to four times the price, batches of one
@@ -69,7 +69,7 @@ static void random_question(struct rig *r, const char *name, struct spot_rng *rn
     ck_assert_msg(
         !spot_throughput_init(&r->throughput, &r->job, n_max, SPOT_THROUGHPUT_CURVE, &err), "%s",
         err.msg);
-    r->law.now = now;
+    r->dist.now = now;
     random_unrest(r, rng, n_max);
     if (spot_rng_below(rng, 4))
         spot_throughput_best(&r->throughput, now - (int)spot_rng_below(rng, 4), &r->q.current_d,
@@ -77,8 +77,8 @@ static void random_question(struct rig *r, const char *name, struct spot_rng *rn
     r->q.leaving = spot_rng_below(rng, 2) ? (int)spot_rng_below(rng, 4) : 0;
 }
 
-/* `make bench` (bench_window) draws larger families up to 64 instances and prints the law of what
- * is lost. The first draws of every job are here. */
+/* `make bench` (bench_window) draws larger families up to 64 instances and prints the distribution
+ * of what is lost. The first draws of every job are here. */
 START_TEST(the_window_comes_within_half_a_percent_of_the_full_program)
 {
     struct spot_rng rng;
@@ -99,8 +99,8 @@ START_TEST(the_window_comes_within_half_a_percent_of_the_full_program)
         /* what the window's choice loses, in samples, of what the horizon gives */
         ck_assert_msg(r.plan.choice[0].score - chosen->score <=
                           0.005 * r.plan.choice[0].samples_per_s * 12 * 60,
-                      "%s, %d instances: %dx%d loses %g of %g samples", job_name[_i % 5], r.law.now,
-                      d, p, r.plan.choice[0].score - chosen->score,
+                      "%s, %d instances: %dx%d loses %g of %g samples", job_name[_i % 5],
+                      r.dist.now, d, p, r.plan.choice[0].score - chosen->score,
                       r.plan.choice[0].samples_per_s * 12 * 60);
     } else {
         r.q.exact_max = 0;
@@ -149,7 +149,7 @@ START_TEST(more_leaving_at_once_than_a_window_holds_is_refused)
 }
 END_TEST
 
-/* The law of M, keep by keep. */
+/* The distribution of M, keep by keep. */
 static void recoverable(const struct spot_liveput *g, double *pmf)
 {
     double above = 0;
@@ -162,18 +162,18 @@ static void recoverable(const struct spot_liveput *g, double *pmf)
     }
 }
 
-/* Expected surviving throughput, summed again from the law. */
+/* Expected surviving throughput, summed again from the distribution. */
 static double by_hand(const struct rig *r, int d, int p)
 {
     double pmf[65], sum = 0;
 
-    for (size_t i = 0; i < r->law.n_change; i++) {
-        const struct spot_liveput g = { d, p, r->law.now - d * p, r->law.change[i].lost };
+    for (size_t i = 0; i < r->dist.n_change; i++) {
+        const struct spot_liveput g = { d, p, r->dist.now - d * p, r->dist.change[i].lost };
 
         recoverable(&g, pmf);
         for (int m = 1; m <= d; m++)
             sum +=
-                r->law.change[i].prob * pmf[m] * fmax(spot_throughput_at(&r->throughput, m, p), 0);
+                r->dist.change[i].prob * pmf[m] * fmax(spot_throughput_at(&r->throughput, m, p), 0);
     }
     return sum;
 }

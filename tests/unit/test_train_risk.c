@@ -14,7 +14,7 @@ enum { NOW = 8, N_MAX = 9 };
 struct rig {
     struct spot_job_doc job;
     struct spot_throughput throughput;
-    struct spot_change_law law;
+    struct spot_change_dist dist;
     struct spot_change change[4];
     struct spot_train_question q;
     struct spot_cost_table table;
@@ -32,12 +32,12 @@ static void load(struct rig *r, double max_loss_prob)
     r->change[1] = (struct spot_change){ 0, 1, 0.2 };
     r->change[2] = (struct spot_change){ 1, 1, 0.05 };
     r->change[3] = (struct spot_change){ 3, 0, 0.15 };
-    r->law = (struct spot_change_law){
+    r->dist = (struct spot_change_dist){
         .now = NOW, .cap = N_MAX, .interval_s = 60, .horizon = 3, .change = r->change, .n_change = 4
     };
     r->q = (struct spot_train_question){ .job = &r->job,
                                          .throughput = &r->throughput,
-                                         .law = &r->law,
+                                         .dist = &r->dist,
                                          .max_loss_prob = max_loss_prob,
                                          .horizon = 3 };
     spot_cost_table_init(&r->table, &r->job, &r->throughput);
@@ -171,7 +171,7 @@ START_TEST(the_future_keeps_the_limit)
 
         load(&r, limited ? 0.02 : 1);
         r.dp.is_shut = spot_train_shut(&r.q, NOW, &r.dp);
-        spot_train_chain(&r.law, N_MAX, r.table.lost_max, &chain);
+        spot_train_chain(&r.dist, N_MAX, r.table.lost_max, &chain);
         spot_liveput_dp_finish(&r.dp, &chain, H);
         with[limited] = 0;
         for (int i = 0; i < r.dp.n_fit[NOW]; i++) {

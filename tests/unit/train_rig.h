@@ -15,7 +15,7 @@ static const char *const job_name[] = { "gpt-1.5b", "gpt-6.7b", "bert", "resnet1
 struct rig {
     struct spot_job_doc job;
     struct spot_throughput throughput;
-    struct spot_change_law law;
+    struct spot_change_dist dist;
     struct spot_train_question q;
     struct spot_train_plan plan;
 };
@@ -31,10 +31,10 @@ static inline void load(struct rig *r, const char *name, int now, int n_max,
     ck_assert_msg(!spot_job_doc_load(&r->job, path, &err), "%s", err.msg);
     ck_assert_msg(!spot_throughput_init(&r->throughput, &r->job, n_max, source, &err), "%s",
                   err.msg);
-    spot_change_law_still(&r->law, now, 60, 12);
+    spot_change_dist_still(&r->dist, now, 60, 12);
     r->q = (struct spot_train_question){ .job = &r->job,
                                          .throughput = &r->throughput,
-                                         .law = &r->law,
+                                         .dist = &r->dist,
                                          .max_loss_prob = 1,
                                          .solver = SPOT_SOLVER_DP,
                                          .horizon = 12 };
@@ -43,24 +43,24 @@ static inline void load(struct rig *r, const char *name, int now, int n_max,
 /* Losses of 1..3 and gains of 1..2, with these probabilities. */
 static inline void unrest(struct rig *r, int n_max, double lose, double gain)
 {
-    const int now = r->law.now;
+    const int now = r->dist.now;
 
-    spot_change_law_release(&r->law);
-    spot_change_law_still(&r->law, now, 60, 12);
-    r->law.cap = n_max;
-    free(r->law.count);
-    r->law.count = spot_xcalloc(12 * ((size_t)n_max + 1), sizeof(double));
+    spot_change_dist_release(&r->dist);
+    spot_change_dist_still(&r->dist, now, 60, 12);
+    r->dist.cap = n_max;
+    free(r->dist.count);
+    r->dist.count = spot_xcalloc(12 * ((size_t)n_max + 1), sizeof(double));
     for (int h = 0; h < 12; h++)
-        r->law.count[(size_t)h * ((size_t)n_max + 1) + (size_t)now] = 1;
-    free(r->law.change);
-    r->law.change = spot_xcalloc(6, sizeof(*r->law.change));
-    r->law.change[0] = (struct spot_change){ 0, 0, 1 - lose - gain };
-    r->law.change[1] = (struct spot_change){ 0, 1, gain * 0.7 };
-    r->law.change[2] = (struct spot_change){ 0, 2, gain * 0.3 };
-    r->law.change[3] = (struct spot_change){ 1, 0, lose * 0.6 };
-    r->law.change[4] = (struct spot_change){ 2, 0, lose * 0.3 };
-    r->law.change[5] = (struct spot_change){ 3, 0, lose * 0.1 };
-    r->law.n_change = 6;
+        r->dist.count[(size_t)h * ((size_t)n_max + 1) + (size_t)now] = 1;
+    free(r->dist.change);
+    r->dist.change = spot_xcalloc(6, sizeof(*r->dist.change));
+    r->dist.change[0] = (struct spot_change){ 0, 0, 1 - lose - gain };
+    r->dist.change[1] = (struct spot_change){ 0, 1, gain * 0.7 };
+    r->dist.change[2] = (struct spot_change){ 0, 2, gain * 0.3 };
+    r->dist.change[3] = (struct spot_change){ 1, 0, lose * 0.6 };
+    r->dist.change[4] = (struct spot_change){ 2, 0, lose * 0.3 };
+    r->dist.change[5] = (struct spot_change){ 3, 0, lose * 0.1 };
+    r->dist.n_change = 6;
 }
 
 static inline void make(struct rig *r)
@@ -74,7 +74,7 @@ static inline void make(struct rig *r)
 static inline void unload(struct rig *r)
 {
     spot_train_plan_release(&r->plan);
-    spot_change_law_release(&r->law);
+    spot_change_dist_release(&r->dist);
     spot_throughput_release(&r->throughput);
     spot_job_doc_release(&r->job);
 }

@@ -16,7 +16,7 @@
 #include "model/job_doc.h"
 #include "model/plan_doc.h"
 #include "model/throughput.h"
-#include "plan/change_law.h"
+#include "plan/change_dist.h"
 #include "plan/train_plan.h"
 #include "plan_commands.h"
 
@@ -35,7 +35,7 @@ struct session {
     struct spot_job_doc job;
     struct spot_json_doc json; /* of the forecast */
     struct spot_forecast forecast;
-    struct spot_change_law law;
+    struct spot_change_dist dist;
     struct spot_throughput throughput;
     struct spot_train_plan plan;
     struct spot_prov prov;
@@ -47,7 +47,7 @@ static void session_release(struct session *s)
     spot_prov_release(&s->prov);
     spot_train_plan_release(&s->plan);
     spot_throughput_release(&s->throughput);
-    spot_change_law_release(&s->law);
+    spot_change_dist_release(&s->dist);
     spot_forecast_release(&s->forecast);
     spot_json_release(&s->json);
     spot_job_doc_release(&s->job);
@@ -91,14 +91,15 @@ static int check_series(struct session *s, struct spot_err *err)
                           s->job.instance_type, other);
 }
 
-/* The law of the next interval: from the forecast, or "nothing changes" from --now alone. */
-static int load_law(struct session *s, const struct options *o, struct spot_err *err)
+/* The distribution of the next interval: from the forecast, or "nothing changes" from --now alone.
+ */
+static int load_dist(struct session *s, const struct options *o, struct spot_err *err)
 {
     if (!o->forecast) {
         if (o->now == NOT_GIVEN)
             return spot_err_set(err, SPOT_EUSAGE,
                                 "neither --forecast nor --now: how many instances are there?");
-        spot_change_law_still(&s->law, (int)o->now, s->job.cost.interval_s, 1);
+        spot_change_dist_still(&s->dist, (int)o->now, s->job.cost.interval_s, 1);
         return 0;
     }
     if (spot_json_load_path(&s->json, o->forecast, err) ||
@@ -109,7 +110,8 @@ static int load_law(struct session *s, const struct options *o, struct spot_err 
         if (s->forecast.series[i].time_s > s->time_s)
             s->time_s = s->forecast.series[i].time_s;
     warn_of_count(&s->forecast, o);
-    if (spot_change_law_init(&s->law, &s->forecast, o->now == NOT_GIVEN ? -1 : (int)o->now, err)) {
+    if (spot_change_dist_init(&s->dist, &s->forecast, o->now == NOT_GIVEN ? -1 : (int)o->now,
+                              err)) {
         const struct spot_err inner = *err;
 
         return spot_err_set(err, inner.code, "%s: %s", s->json.source, inner.msg);
@@ -316,15 +318,15 @@ static void explain(const struct spot_plan_doc *doc)
                 (long long)doc->alternative[i].p, doc->alternative[i].why);
 }
 
-/* The rest of the question, once job, law and throughput are there. */
+/* The rest of the question, once job, distribution and throughput are there. */
 static int ask(struct session *s, const struct options *o, struct spot_train_question *q,
                struct spot_err *err)
 {
     pick_solver(s, o, q);
     check_current(s, q);
-    if (o->leaving > (uint64_t)s->law.now)
+    if (o->leaving > (uint64_t)s->dist.now)
         return spot_err_set(err, SPOT_EUSAGE, "--leaving: more than the %d instances there are",
-                            s->law.now);
+                            s->dist.now);
     q->leaving = (int)o->leaving;
     q->horizon = o->horizon ? (int)o->horizon : (int)s->job.cost.look_ahead;
     q->time_s = s->time_s;
@@ -340,7 +342,7 @@ static int run(struct session *s, const struct options *o, struct spot_err *err)
 {
     struct spot_train_question q = { .job = &s->job,
                                      .throughput = &s->throughput,
-                                     .law = &s->law,
+                                     .dist = &s->dist,
                                      .spares_min = (int)o->spares,
                                      .max_loss_prob = o->max_loss_prob };
     enum spot_throughput_source source;
@@ -355,11 +357,11 @@ static int run(struct session *s, const struct options *o, struct spot_err *err)
         return spot_json_fail(&s->job.json, "/kind", err, "expected \"train\"");
     spot_prov_add(&s->prov, s->job.json.source, spot_hash64(s->job.json.text, s->job.json.n_byte));
     spot_job_doc_doubt(&s->job, tell_doubt);
-    if (load_law(s, o, err))
+    if (load_dist(s, o, err))
         return -1;
     /* Also grids beyond the forecast's cap: too few instances is a plan (suspend), not an error. */
     n_max = spot_job_profiled(&s->job);
-    n_max = s->law.cap > n_max ? s->law.cap : n_max;
+    n_max = s->dist.cap > n_max ? s->dist.cap : n_max;
     n_max = q.current_d * q.current_p > n_max ? q.current_d * q.current_p : n_max;
     if (spot_throughput_init(&s->throughput, &s->job, n_max ? n_max : 1, source, err) ||
         ask(s, o, &q, err) || spot_train_plan_make(&s->plan, &q, err))
@@ -369,7 +371,7 @@ static int run(struct session *s, const struct options *o, struct spot_err *err)
             "too many grids to look at all of them: only the fastest, widest and deepest "
             "ones of each count within 32 of %d instances; /memory/P_min and P_max of "
             "the job narrow the choice",
-            s->law.now);
+            s->dist.now);
     if (s->plan.doubt)
         spot_tool_warn("%s; spot-run profile measures more grids", s->plan.doubt);
     if (o->epoch != NOT_GIVEN)

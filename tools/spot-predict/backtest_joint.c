@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Scores of the joint law of losses and gains, beside two simpler ones: its marginals taken as
- * independent, and the table of the pairs seen so far. */
+/* Scores of the joint distribution of losses and gains, beside two simpler ones: its marginals
+ * taken as independent, and the table of the pairs seen so far. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

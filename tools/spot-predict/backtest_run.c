@@ -23,7 +23,7 @@ struct job {
     struct fan *fan; /* gets the last forecast, NULL: none */
 };
 
-static void dump_law(void *user, size_t origin, int step, const double *p)
+static void dump_dist(void *user, size_t origin, int step, const double *p)
 {
     const struct job *job = user;
     const struct spot_count_grid *g = job->grid;
@@ -49,7 +49,7 @@ static void run_job(struct job *job, struct result *result)
                                      .spec = job->entry->spec,
                                      .origin = job->origin,
                                      .n_origin = job->n_origin,
-                                     .law = job->dump ? dump_law : NULL,
+                                     .dist = job->dump ? dump_dist : NULL,
                                      .user = job };
     double *prob =
         spot_xcalloc((size_t)b.spec.horizon * ((size_t)job->grid->cap + 1), sizeof(*prob));

@@ -60,7 +60,7 @@ int walk_open(struct walk *walk, const struct options *options, char *const *pat
 int walk_next(struct walk *walk, struct spot_err *err);
 void walk_close(struct walk *walk);
 
-/* Score the joint law of the next interval instead of the counts. */
+/* Score the joint distribution of the next interval instead of the counts. */
 int joint_run(const struct options *options, char *const *path, size_t n_path,
               struct spot_prov *prov, struct spot_err *err);
 

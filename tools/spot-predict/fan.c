@@ -8,7 +8,8 @@
 #include "common/xalloc.h"
 #include "forecast/pmf.h"
 
-/* The law in shades of one hue, the darker the likelier; what is known and what came stand out. */
+/* The distribution in shades of one hue, the darker the likelier; what is known and what came stand
+ * out. */
 static const char PALE[] = "#c6dcec", MIDDLE[] = "#85b6d9", DARK[] = "#00598c";
 static const char BLACK[] = "#000000", RED[] = "#d55e00";
 

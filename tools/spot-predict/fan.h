@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* fan.h - figures of forecasts: the fan of a law over time, and how calibrated laws were. */
+/* fan.h - figures of forecasts: the fan of a distribution over time, and how calibrated
+ * distributions were. */
 #ifndef SPOT_PREDICT_FAN_H
 #define SPOT_PREDICT_FAN_H
 
@@ -16,7 +17,7 @@ struct fan {
     double *data;
 };
 
-/* The newest counts known at index `origin` of the grid, 50 % and 90 % bands of the laws
+/* The newest counts known at index `origin` of the grid, 50 % and 90 % bands of the distributions
  * prob [horizon * (cap + 1)], their median, and what came where the grid knows it. */
 void fan_make(struct fan *fan, const struct spot_count_grid *g, size_t origin, const double *prob,
               int horizon, const char *model);

@@ -89,7 +89,7 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_STRING, 0, "dump", &options.dump, "file",
       "write every forecast and what came, as JSON Lines", 0, 0 },
     { SPOT_OPT_FLAG, 0, "joint", &options.is_joint, NULL,
-      "score the joint law of losses and gains instead", 0, 0 },
+      "score the joint distribution of losses and gains instead", 0, 0 },
     { SPOT_OPT_STRING, 0, "compare", &options.compare, "a,b",
       "ratio of two models' scores, with 95 % intervals", 0, 0 },
     SPOT_TOOL_OPTIONS(&options.common),

@@ -10,8 +10,8 @@ static size_t widen(const struct spot_fc_past *w, double *y)
     return w->n;
 }
 
-static void put_laws(const struct spot_fc_spec *spec, const struct spot_arima *fit, const double *y,
-                     size_t n, double *prob)
+static void put_dists(const struct spot_fc_spec *spec, const struct spot_arima *fit,
+                      const double *y, size_t n, double *prob)
 {
     double mean[SPOT_FC_HORIZON_MAX], se[SPOT_FC_HORIZON_MAX];
 
@@ -34,7 +34,7 @@ void spot_arima_predict(const struct spot_fc_spec *spec, void *state,
         return;
     }
     spot_arima_fit(&fit, y, n, spec->ar, spec->diff, spec->ma, spec->has_constant);
-    put_laws(spec, &fit, y, n, prob);
+    put_dists(spec, &fit, y, n, prob);
 }
 
 void spot_auto_predict(const struct spot_fc_spec *spec, void *state,
@@ -47,5 +47,5 @@ void spot_auto_predict(const struct spot_fc_spec *spec, void *state,
 
     (void)state;
     spot_arima_auto(&fit, y, n);
-    put_laws(spec, &fit, y, n, prob);
+    put_dists(spec, &fit, y, n, prob);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Chains on the count: one matrix of transitions, iterated exactly. Their state is the table of
- * transitions ever seen, and the sums from which the laws of jumps, deaths and births follow. */
+ * transitions ever seen, and the sums from which the distributions of jumps, deaths and births
+ * follow. */
 #include "forecast/models/fc_chain.h"
 
 #include <math.h>
@@ -140,20 +141,20 @@ void spot_markov_predict(const struct spot_fc_spec *spec, void *state,
     iterate(spec, spot_chain_matrix(spec, state), past->y[past->n - 1], prob);
 }
 
-/* law[k] = P(Binomial(n, share) = k), by recurrence from the likelier end. */
-static void binomial(int n, double share, double *law)
+/* dist[k] = P(Binomial(n, share) = k), by recurrence from the likelier end. */
+static void binomial(int n, double share, double *dist)
 {
     const bool flip = share > 0.5;
     const double p = flip ? 1 - share : share, odds = p / (1 - p);
     double at = pow(1 - p, n);
 
     for (int k = 0; k <= n; k++) {
-        law[flip ? n - k : k] = at;
+        dist[flip ? n - k : k] = at;
         at *= odds * (n - k) / (k + 1);
     }
 }
 
-void spot_places_law(int cap, int now, double full, double empty, double *p)
+void spot_places_dist(int cap, int now, double full, double empty, double *p)
 {
     double live[SPOT_FC_CAP_FINE + 1], fill[SPOT_FC_CAP_FINE + 1];
 
@@ -186,6 +187,6 @@ void spot_birthdeath_predict(const struct spot_fc_spec *spec, void *state,
 
         full = full * stay + (1 - full * stay) * lambda; /* P(a place is full | it was) */
         empty = empty * stay + (1 - empty * stay) * lambda;
-        spot_places_law(cap, now, full, empty, spot_fc_row(spec, prob, h));
+        spot_places_dist(cap, now, full, empty, spot_fc_row(spec, prob, h));
     }
 }

@@ -14,9 +14,9 @@ extern "C" {
  * of the state; the next call overwrites it. */
 double *spot_chain_matrix(const struct spot_fc_spec *spec, void *state);
 
-/* p [cap + 1]: the law of the count when each of the `now` places that are full will be so with
- * probability `full`, each of the others with probability `empty`; cap <= SPOT_FC_CAP_FINE. */
-void spot_places_law(int cap, int now, double full, double empty, double *p);
+/* p [cap + 1]: the distribution of the count when each of the `now` places that are full will be so
+ * with probability `full`, each of the others with probability `empty`; cap <= SPOT_FC_CAP_FINE. */
+void spot_places_dist(int cap, int now, double full, double empty, double *p);
 
 #ifdef __cplusplus
 }

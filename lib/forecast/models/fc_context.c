@@ -125,8 +125,9 @@ void spot_context_observe(const struct spot_fc_spec *spec, void *state,
     c->n++;
 }
 
-/* law <- (counts + escape law) / (n + escape), escape = 2 sqrt(h) sqrt(distinct changes) */
-static void back_off(const float *seen, size_t width, int h, double *law)
+/* distribution <- (counts + escape distribution) / (n + escape), escape = 2 sqrt(h) sqrt(distinct
+ * changes) */
+static void back_off(const float *seen, size_t width, int h, double *dist)
 {
     double n = 0, distinct = 0, escape;
 
@@ -138,22 +139,22 @@ static void back_off(const float *seen, size_t width, int h, double *law)
         return;
     escape = 2 * sqrt(h) * sqrt(distinct);
     for (size_t i = 0; i < width; i++)
-        law[i] = ((double)seen[i] + escape * law[i]) / (n + escape);
+        dist[i] = ((double)seen[i] + escape * dist[i]) / (n + escape);
 }
 
-static void knot_law(const struct spot_fc_spec *spec, struct context *c, int i, int h, double *p)
+static void knot_dist(const struct spot_fc_spec *spec, struct context *c, int i, int h, double *p)
 {
-    double law[2 * SPOT_FC_CAP_FINE + 1] = { 0 };
+    double dist[2 * SPOT_FC_CAP_FINE + 1] = { 0 };
     const int cap = spec->cap, y = c->now.y;
     size_t id[ORDERS];
 
     find_contexts(spec, &c->now, id);
-    law[cap] = 1;
+    dist[cap] = 1;
     for (int k = 0; k < ORDERS; k++)
-        back_off(table(spec, c, i, id[k]), width_of(spec), h, law);
+        back_off(table(spec, c, i, id[k]), width_of(spec), h, dist);
     memset(p, 0, ((size_t)cap + 1) * sizeof(*p));
     for (int d = -cap; d <= cap; d++)
-        p[y + d < 0 ? 0 : y + d > cap ? cap : y + d] += law[d + cap];
+        p[y + d < 0 ? 0 : y + d > cap ? cap : y + d] += dist[d + cap];
 }
 
 void spot_context_predict(const struct spot_fc_spec *spec, void *state,
@@ -165,7 +166,7 @@ void spot_context_predict(const struct spot_fc_spec *spec, void *state,
 
     (void)past;
     for (int i = 0; i < n_knot; i++)
-        knot_law(spec, c, i, knot[i], spot_fc_row(spec, prob, knot[i]));
+        knot_dist(spec, c, i, knot[i], spot_fc_row(spec, prob, knot[i]));
     for (int i = 1; i < n_knot; i++)
         for (int h = knot[i - 1] + 1; h < knot[i]; h++) {
             const double share = (double)(h - knot[i - 1]) / (knot[i] - knot[i - 1]);

@@ -5,7 +5,7 @@
 #include "forecast/pmf.h"
 
 /* Past h-step changes, applied to the newest value; half an observation says "no change", so
- * that a window without any is a law, too. What would leave 0..cap stays on the bound. */
+ * that a window without any is a distribution, too. What would leave 0..cap stays on the bound. */
 void spot_empirical_predict(const struct spot_fc_spec *spec, void *state,
                             const struct spot_fc_past *past, double *prob)
 {

@@ -169,9 +169,9 @@ static double lasting(const struct spot_fc_spec *spec, const struct ages *s, dou
     return n > 0 ? last / n : 1;
 }
 
-/* The laws, with empty places filled with probability `fill` an interval. */
-static void find_laws(const struct spot_fc_spec *spec, const struct ages *s, int y, double fill,
-                      double *prob)
+/* The distributions, with empty places filled with probability `fill` an interval. */
+static void find_dists(const struct spot_fc_spec *spec, const struct ages *s, int y, double fill,
+                       double *prob)
 {
     const struct cohort fresh = { s->now ? s->now : 1, 1 };
     const double level = (s->died + WORTH) / (s->foretold + WORTH);
@@ -183,7 +183,7 @@ static void find_laws(const struct spot_fc_spec *spec, const struct ages *s, int
 
         full = full * stay + (1 - full * stay) * fill; /* P(a place is full | it was) */
         empty = empty * stay_young + (1 - empty * stay_young) * fill;
-        spot_places_law(spec->cap, y, full, empty, spot_fc_row(spec, prob, h));
+        spot_places_dist(spec->cap, y, full, empty, spot_fc_row(spec, prob, h));
         before = now;
     }
 }
@@ -193,24 +193,24 @@ void spot_hazard_predict(const struct spot_fc_spec *spec, void *state,
 {
     const struct ages *s = state;
 
-    find_laws(spec, s, past->y[past->n - 1], fmin((s->born + 0.5) / (s->missing + 10), 1), prob);
+    find_dists(spec, s, past->y[past->n - 1], fmin((s->born + 0.5) / (s->missing + 10), 1), prob);
 }
 
-void spot_hazard_mix(const struct spot_fc_spec *spec, const void *state, int now, double *law,
+void spot_hazard_mix(const struct spot_fc_spec *spec, const void *state, int now, double *dist,
                      double *prob)
 {
     const struct ages *s = state;
     const double weight = WORTH / (WORTH + (double)s->n_loss);
 
-    find_laws(spec, s, now, 0, law);
+    find_dists(spec, s, now, 0, dist);
     for (int h = 1; h <= spec->horizon; h++) {
-        const double *lasting_law = spot_fc_row(spec, law, h);
+        const double *lasting_dist = spot_fc_row(spec, dist, h);
         double *p = spot_fc_row(spec, prob, h), no_more = 0;
 
         for (int k = 0; k <= now; k++)
             no_more += p[k];
         for (int k = 0; k <= now; k++)
-            p[k] += weight * (no_more * lasting_law[k] - p[k]);
+            p[k] += weight * (no_more * lasting_dist[k] - p[k]);
     }
 }
 

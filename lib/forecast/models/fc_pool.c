@@ -24,8 +24,8 @@ static const struct member {
 enum { MEMBERS = sizeof(member) / sizeof(member[0]) };
 
 /* State: the correction, that of the model `hazard` if there is a table, the members' states one
- * after another, then room for two laws: one member's, and the pool's own while it learns. That
- * room is zero between calls. */
+ * after another, then room for two distributions: one member's, and the pool's own while it learns.
+ * That room is zero between calls. */
 struct part {
     const struct spot_forecaster *model;
     struct spot_fc_spec spec;
@@ -86,9 +86,10 @@ static double unseen_share(const struct spot_recal *recal)
     return 0.5 / ((double)recal->n + 50);
 }
 
-/* The weighted mean for `horizon` steps, at most those of spec; `law` is scratch for as many. */
+/* The weighted mean for `horizon` steps, at most those of spec; `distribution` is scratch for as
+ * many. */
 static void add_members(const struct spot_fc_spec *spec, void *state,
-                        const struct spot_fc_past *past, int horizon, double *law, double *prob)
+                        const struct spot_fc_past *past, int horizon, double *dist, double *prob)
 {
     const size_t n = (size_t)horizon * ((size_t)spec->cap + 1);
     const double unseen = unseen_share(state);
@@ -102,18 +103,18 @@ static void add_members(const struct spot_fc_spec *spec, void *state,
         part.spec.horizon = horizon;
         if (part.weight <= 0)
             continue;
-        part.model->predict(&part.spec, at, past, law);
+        part.model->predict(&part.spec, at, past, dist);
         for (size_t k = 0; k < n; k++)
-            prob[k] += (1 - unseen) * part.weight * law[k];
+            prob[k] += (1 - unseen) * part.weight * dist[k];
         at += part.state_byte;
     }
     if (spec->hazard) {
         struct spot_fc_spec own = *spec;
 
         own.horizon = horizon;
-        spot_hazard_mix(&own, hazard_part(state), past->y[past->n - 1], law, prob);
+        spot_hazard_mix(&own, hazard_part(state), past->y[past->n - 1], dist, prob);
     }
-    memset(law, 0, n * sizeof(*law));
+    memset(dist, 0, n * sizeof(*dist));
 }
 
 static double *room_of(const struct spot_fc_spec *spec, void *state)
@@ -125,14 +126,14 @@ static double *room_of(const struct spot_fc_spec *spec, void *state)
 }
 
 /* Make the forecast of this moment, too, so that the correction learns from what becomes of it. */
-static void remember_law(const struct spot_fc_spec *spec, void *state,
-                         const struct spot_fc_past *past)
+static void remember_dist(const struct spot_fc_spec *spec, void *state,
+                          const struct spot_fc_past *past)
 {
     const int horizon = learned_steps(spec);
     const size_t width = (size_t)spec->cap + 1;
-    double *law = room_of(spec, state), *prob = law + (size_t)spec->horizon * width;
+    double *dist = room_of(spec, state), *prob = dist + (size_t)spec->horizon * width;
 
-    add_members(spec, state, past, horizon, law, prob);
+    add_members(spec, state, past, horizon, dist, prob);
     spot_recal_apply(state, spec->cap, spec->day, horizon, true, prob);
     memset(prob, 0, (size_t)horizon * width * sizeof(*prob));
 }
@@ -153,7 +154,7 @@ void spot_pool_observe(const struct spot_fc_spec *spec, void *state,
     }
     spot_recal_observe(state, past->y[past->n - 1]);
     if (spot_recal_is_due(state))
-        remember_law(spec, state, past);
+        remember_dist(spec, state, past);
 }
 
 void spot_pool_predict(const struct spot_fc_spec *spec, void *state,

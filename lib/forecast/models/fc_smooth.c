@@ -60,10 +60,10 @@ static struct smooth fit_trend(const struct spot_fc_past *w)
     return best;
 }
 
-/* Normal laws around level + slope(h), with var_h = sigma2 (1 + sum_{j<h} c_j^2),
+/* Normal distributions around level + slope(h), with var_h = sigma2 (1 + sum_{j<h} c_j^2),
  * c_j = alpha + beta (phi + .. + phi^j): the same book, table 6.1. */
-static void put_laws(const struct spot_fc_spec *spec, const struct spot_fc_past *w,
-                     const struct smooth *s, double slope, double slope_0, double *prob)
+static void put_dists(const struct spot_fc_spec *spec, const struct spot_fc_past *w,
+                      const struct smooth *s, double slope, double slope_0, double *prob)
 {
     const double sigma2 = w->n > 1 ? s->sse / (double)(w->n - 1) : 0;
     double var = 0, damp = 0, power = 1;
@@ -86,7 +86,7 @@ void spot_ses_predict(const struct spot_fc_spec *spec, void *state, const struct
     const struct smooth s = fit_level(&w);
 
     (void)state;
-    put_laws(spec, &w, &s, 0, 0, prob);
+    put_dists(spec, &w, &s, 0, 0, prob);
 }
 
 void spot_holt_predict(const struct spot_fc_spec *spec, void *state,
@@ -96,7 +96,7 @@ void spot_holt_predict(const struct spot_fc_spec *spec, void *state,
     const struct smooth s = fit_trend(&w);
 
     (void)state;
-    put_laws(spec, &w, &s, 0, 0, prob);
+    put_dists(spec, &w, &s, 0, 0, prob);
 }
 
 /* Simple smoothing with half the slope of the line of least squares as drift: Assimakopoulos and
@@ -115,5 +115,5 @@ void spot_theta_predict(const struct spot_fc_spec *spec, void *state,
         xx += ((double)i - middle) * ((double)i - middle);
     }
     half = xx > 0 ? xy / xx / 2 : 0;
-    put_laws(spec, &w, &s, half, half * (1 - pow(1 - s.alpha, n)) / s.alpha, prob);
+    put_dists(spec, &w, &s, half, half * (1 - pow(1 - s.alpha, n)) / s.alpha, prob);
 }

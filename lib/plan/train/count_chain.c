@@ -5,8 +5,8 @@
 #include <string.h>
 
 /* Weights, in intervals: of the prior (nothing changes in 80 % of intervals, else either way) in
- * the law over all contexts, of that law in each context (a trace of some hundred intervals does
- * not tell twelve contexts apart), and of the size prior (halving). */
+ * the distribution over all contexts, of that distribution in each context (a trace of some hundred
+ * intervals does not tell twelve contexts apart), and of the size prior (halving). */
 static const double PRIOR = 10, POOL = 200, SIZE_PRIOR = 4;
 
 void spot_count_chain_init(struct spot_count_chain *c, int cap)
@@ -79,23 +79,23 @@ void spot_count_chain_step(const struct spot_count_chain *c, int n, int context,
     }
 }
 
-void spot_count_chain_fix(struct spot_count_chain *c, const struct spot_count_step *law)
+void spot_count_chain_fix(struct spot_count_chain *c, const struct spot_count_step *dist)
 {
     const double WEIGHT = 1e9; /* so much that the prior does not matter */
     double sum[2] = { 0 };
 
     c->size_max = SPOT_CHAIN_SIZE_MAX;
     for (int k = 1; k <= c->size_max; k++) {
-        c->size[0][k] = WEIGHT * law->lost[k];
-        c->size[1][k] = WEIGHT * law->gained[k];
-        sum[0] += law->lost[k];
-        sum[1] += law->gained[k];
+        c->size[0][k] = WEIGHT * dist->lost[k];
+        c->size[1][k] = WEIGHT * dist->gained[k];
+        sum[0] += dist->lost[k];
+        sum[1] += dist->gained[k];
     }
     for (int i = 0; i < 2; i++)
         if (sum[i] <= 0)
             c->size[i][1] = 1; /* never used: its direction has no weight */
     for (int x = 0; x < SPOT_CHAIN_CONTEXTS; x++) {
-        c->seen[x][0] = WEIGHT * law->still;
+        c->seen[x][0] = WEIGHT * dist->still;
         c->seen[x][1] = WEIGHT * sum[0];
         c->seen[x][2] = WEIGHT * sum[1];
     }

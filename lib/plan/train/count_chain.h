@@ -39,9 +39,10 @@ struct spot_count_step {
 
 void spot_count_chain_init(struct spot_count_chain *chain, int cap);
 
-/* Make every context follow one law: probabilities of losing and gaining 1..SIZE_MAX; `cap` stays.
+/* Make every context follow one distribution: probabilities of losing and gaining 1..SIZE_MAX;
+ * `cap` stays.
  */
-void spot_count_chain_fix(struct spot_count_chain *chain, const struct spot_count_step *law);
+void spot_count_chain_fix(struct spot_count_chain *chain, const struct spot_count_step *dist);
 
 /* The count went from `before` to `now` in one interval. */
 void spot_count_chain_observe(struct spot_count_chain *chain, int before, int now);
@@ -49,7 +50,7 @@ void spot_count_chain_observe(struct spot_count_chain *chain, int before, int no
 /* The context after a context: change < 0 a loss, 0 none, > 0 a gain. */
 int spot_count_chain_after(int context, int change);
 
-/* Its law from count n in a context. */
+/* Its distribution from count n in a context. */
 void spot_count_chain_step(const struct spot_count_chain *chain, int n, int context,
                            struct spot_count_step *step);
 

@@ -111,38 +111,38 @@ static void chances(double theta, int v, int n_part, int size, int low, int high
     free(memory);
 }
 
-struct law {
+struct dist {
     int v;
     double theta, all; /* all = P[v of N] under independent loss */
 };
 
-static struct law law_of(const struct spot_liveput *g)
+static struct dist dist_of(const struct spot_liveput *g)
 {
     const int n = total(g);
-    struct law law = { .v = g->v, .theta = (double)g->v / n };
+    struct dist dist = { .v = g->v, .theta = (double)g->v / n };
     double *f = spot_xcalloc((size_t)g->v + 1, sizeof(*f));
 
-    binomial(f, g->v, n, law.theta, 0, n);
-    law.all = f[g->v];
+    binomial(f, g->v, n, dist.theta, 0, n);
+    dist.all = f[g->v];
     free(f);
-    return law;
+    return dist;
 }
 
 /* Probability that each of `n_part` groups of `size` loses between low and high, given v victims
  * of which `away` are already placed (with their probability in `weight`), `rest` others. */
-static double coefficient(const struct law *law, int n_part, int size, int low, int high, int rest,
-                          int away)
+static double coefficient(const struct dist *dist, int n_part, int size, int low, int high,
+                          int rest, int away)
 {
-    const int v = law->v - away;
+    const int v = dist->v - away;
     double *chance, got;
 
     if (v < 0)
         return 0;
     chance = spot_xcalloc((size_t)v + 1, sizeof(*chance));
-    chances(law->theta, v, n_part, size, low, high, rest, chance);
+    chances(dist->theta, v, n_part, size, low, high, rest, chance);
     got = chance[v];
     free(chance);
-    return got / law->all;
+    return got / dist->all;
 }
 
 static double choose(int n, int k)
@@ -161,15 +161,15 @@ static double clip(double prob)
 
 double spot_liveput_hold(const struct spot_liveput *g, int keep)
 {
-    struct law law;
+    struct dist dist;
     double hold;
 
     if (keep <= g->d - g->v || keep <= 0) /* v victims cannot take more from one stage */
         return 1;
     if (keep > g->d)
         return 0;
-    law = law_of(g);
-    hold = coefficient(&law, g->p, g->d, 0, g->d - keep, g->s, 0);
+    dist = dist_of(g);
+    hold = coefficient(&dist, g->p, g->d, 0, g->d - keep, g->s, 0);
     return clip(hold);
 }
 
@@ -235,33 +235,33 @@ void spot_liveput_hold_many(const struct spot_liveput *g, int keep, const int *v
 /* P[K = k] = C(D,k) (all of k pipelines live) [x^v] (every other pipeline hit)^(D-k) spares. */
 void spot_liveput_intact(const struct spot_liveput *g, double *pmf)
 {
-    const struct law law = law_of(g);
+    const struct dist dist = dist_of(g);
 
     for (int k = 0; k <= g->d; k++)
-        pmf[k] = clip(choose(g->d, k) * pow(1 - law.theta, (double)g->p * k) *
-                      coefficient(&law, g->d - k, g->p, 1, g->p, g->s, 0));
+        pmf[k] = clip(choose(g->d, k) * pow(1 - dist.theta, (double)g->p * k) *
+                      coefficient(&dist, g->d - k, g->p, 1, g->p, g->s, 0));
 }
 
 /* P[W = w] = C(P,w) (w stages all gone) [x^(v - wD)] (stage not gone)^(P-w) spares. */
 void spot_liveput_wiped(const struct spot_liveput *g, double *pmf)
 {
-    const struct law law = law_of(g);
+    const struct dist dist = dist_of(g);
 
     for (int w = 0; w <= g->p; w++)
-        pmf[w] = clip(choose(g->p, w) * pow(law.theta, (double)g->d * w) *
-                      coefficient(&law, g->p - w, g->d, 0, g->d - 1, g->s, w * g->d));
+        pmf[w] = clip(choose(g->p, w) * pow(dist.theta, (double)g->d * w) *
+                      coefficient(&dist, g->p - w, g->d, 0, g->d - 1, g->s, w * g->d));
 }
 
 double spot_liveput_moves(const struct spot_liveput *g, int keep)
 {
-    struct law law;
+    struct dist dist;
     double lost_prob, sum = 0;
 
-    law = law_of(g);
+    dist = dist_of(g);
     for (int a = g->d - keep + 1; a <= g->d && a <= g->v; a++) {
         if (a < 0)
             continue;
-        lost_prob = coefficient(&law, 1, g->d, a, a, total(g) - g->d, 0);
+        lost_prob = coefficient(&dist, 1, g->d, a, a, total(g) - g->d, 0);
         sum += (a - (g->d - keep)) * lost_prob;
     }
     return g->p * sum;
@@ -279,21 +279,21 @@ static int descending(const void *a, const void *b)
 double spot_liveput_slowest(const struct spot_liveput *g, int keep, const double *cost)
 {
     double *c, sum = 0;
-    struct law law;
+    struct dist dist;
 
     if (keep <= 0 || (!g->v && keep <= g->d))
         return 0;
     c = spot_xcalloc((size_t)g->p + 1, sizeof(*c));
     memcpy(c, cost, (size_t)g->p * sizeof(*c));
     qsort(c, (size_t)g->p, sizeof(*c), descending);
-    law = law_of(g);
+    dist = dist_of(g);
     for (int j = 1; j <= g->p; j++) {
         if (c[j - 1] == c[j])
             continue;
-        sum += (c[j - 1] - c[j]) *
-               (1 - clip(keep > g->d
-                             ? 0
-                             : coefficient(&law, j, g->d, 0, g->d - keep, total(g) - j * g->d, 0)));
+        sum +=
+            (c[j - 1] - c[j]) * (1 - clip(keep > g->d ? 0
+                                                      : coefficient(&dist, j, g->d, 0, g->d - keep,
+                                                                    total(g) - j * g->d, 0)));
     }
     free(c);
     return sum;

@@ -31,15 +31,15 @@ static void fill_targets(struct spot_liveput_dp *dp, int n, int rank, int change
         w[r] = w[cut[r]];
 }
 
-static void find_waits(struct spot_liveput_dp *dp, const struct spot_liveput_laws *laws, int n,
+static void find_waits(struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists, int n,
                        int rank, struct spot_liveput_space *space)
 {
     const size_t wide = (size_t)dp->n_grid + 1;
 
     space->n_wait = 0;
     for (int r = 0; r < dp->n_grid; r++)
-        for (int e = 0; e < laws->n_event; e++) {
-            const int change = laws->event[0][e].change;
+        for (int e = 0; e < dists->n_event; e++) {
+            const int change = dists->event[0][e].change;
             const struct spot_liveput_gain *g = spot_liveput_gain_of(dp, n, rank, change, true);
             const int to = dp->clip[(size_t)(n + change) * wide + (size_t)r];
 
@@ -54,12 +54,12 @@ static void find_waits(struct spot_liveput_dp *dp, const struct spot_liveput_law
 }
 
 /* on[]: what waiting gives at every node, of "still" in one context or of all other events. */
-static void fill_waits(const struct spot_liveput_dp *dp, const struct spot_liveput_laws *laws,
+static void fill_waits(const struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists,
                        int n, int context, bool is_still, struct spot_liveput_space *space)
 {
     for (size_t i = 0; i < space->n_wait; i++) {
         const struct spot_liveput_wait *w = &space->wait[i];
-        const int change = laws->event[0][w->event].change;
+        const int change = dists->event[0][w->event].change;
         const double *value =
             spot_liveput_dp_value(dp, spot_liveput_context(dp, context, change), n + change);
 
@@ -70,12 +70,12 @@ static void fill_waits(const struct spot_liveput_dp *dp, const struct spot_livep
 }
 
 /* sum[r] over the events of a context, target[e * wide]. */
-static void sum_events(const struct spot_liveput_laws *laws, int context, const double *target,
+static void sum_events(const struct spot_liveput_dists *dists, int context, const double *target,
                        size_t wide, double *restrict sum)
 {
     memset(sum, 0, wide * sizeof(*sum));
-    for (int e = 0; e < laws->n_event; e++) {
-        const double prob = laws->event[context][e].prob, *restrict w = target + (size_t)e * wide;
+    for (int e = 0; e < dists->n_event; e++) {
+        const double prob = dists->event[context][e].prob, *restrict w = target + (size_t)e * wide;
         size_t r = 0;
 
         for (; r + 4 <= wide; r += 4) /* for speed */
@@ -104,7 +104,7 @@ static double most_of(const double *sum, const struct spot_liveput_space *space,
 }
 
 /* With a migration unfinished, at a node. */
-static double most_at(const struct spot_liveput_dp *dp, const struct spot_liveput_laws *laws,
+static double most_at(const struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists,
                       int context, const double *sum, double best, int node,
                       const struct spot_liveput_space *space)
 {
@@ -113,14 +113,14 @@ static double most_at(const struct spot_liveput_dp *dp, const struct spot_livepu
         double x = sum[r];
 
         for (; i < space->n_wait && space->wait[i].r == r; i++)
-            x += laws->event[context][space->wait[i].event].prob *
+            x += dists->event[context][space->wait[i].event].prob *
                  space->on[i * (size_t)dp->n_node + (size_t)node];
         best = x > best ? x : best;
     }
     return best;
 }
 
-void spot_liveput_back_up_before(struct spot_liveput_dp *dp, const struct spot_liveput_laws *laws,
+void spot_liveput_back_up_before(struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists,
                                  int n, int rank, struct spot_liveput_space *space)
 {
     const size_t wide = (size_t)dp->n_grid + 1;
@@ -128,23 +128,23 @@ void spot_liveput_back_up_before(struct spot_liveput_dp *dp, const struct spot_l
     double *of[2] = { space->target, space->target + SPOT_LIVEPUT_EVENTS * wide };
     double *sum = space->target + 2 * SPOT_LIVEPUT_EVENTS * wide;
 
-    for (int e = 1; e < laws->n_event; e++)
+    for (int e = 1; e < dists->n_event; e++)
         for (int owing = 0; owing < (n_node > 1 ? 2 : 1); owing++) {
-            const int change = laws->event[0][e].change;
+            const int change = dists->event[0][e].change;
 
             fill_targets(dp, n, rank, change, spot_liveput_context(dp, 0, change), owing,
                          of[owing] + (size_t)e * wide);
         }
     if (n_node > 1) {
-        find_waits(dp, laws, n, rank, space);
-        fill_waits(dp, laws, n, 0, false, space);
+        find_waits(dp, dists, n, rank, space);
+        fill_waits(dp, dists, n, 0, false, space);
     }
     for (int c = 0; c < dp->n_context; c++) {
         double *next = dp->next + spot_liveput_value_at(dp, c, n) + (size_t)rank, best;
         const int still = spot_liveput_context(dp, c, 0);
 
         fill_targets(dp, n, rank, 0, still, false, of[0]);
-        sum_events(laws, c, of[0], wide, sum);
+        sum_events(dists, c, of[0], wide, sum);
         best = sum[dp->n_grid];
         for (int r = 0; r < dp->n_grid; r++)
             best = sum[r] > best ? sum[r] : best;
@@ -152,10 +152,10 @@ void spot_liveput_back_up_before(struct spot_liveput_dp *dp, const struct spot_l
         if (n_node == 1)
             continue;
         fill_targets(dp, n, rank, 0, still, true, of[1]);
-        fill_waits(dp, laws, n, c, true, space);
-        sum_events(laws, c, of[1], wide, sum);
+        fill_waits(dp, dists, n, c, true, space);
+        sum_events(dists, c, of[1], wide, sum);
         best = most_of(sum, space, dp->n_grid);
         for (int node = 1; node < n_node; node++)
-            next[(size_t)node * wide] = most_at(dp, laws, c, sum, best, node, space);
+            next[(size_t)node * wide] = most_at(dp, dists, c, sum, best, node, space);
     }
 }

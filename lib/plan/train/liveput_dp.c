@@ -172,14 +172,14 @@ int spot_liveput_events(const struct spot_liveput_dp *dp, int n, const struct sp
     return n_event;
 }
 
-static void laws_init(const struct spot_liveput_dp *dp, const struct spot_count_chain *chain, int n,
-                      struct spot_liveput_laws *laws)
+static void dists_init(const struct spot_liveput_dp *dp, const struct spot_count_chain *chain,
+                       int n, struct spot_liveput_dists *dists)
 {
     for (int c = 0; c < dp->n_context; c++) {
         struct spot_count_step step;
 
         spot_count_chain_step(chain, n, c, &step);
-        laws->n_event = spot_liveput_events(dp, n, &step, laws->event[c]);
+        dists->n_event = spot_liveput_events(dp, n, &step, dists->event[c]);
     }
 }
 
@@ -196,14 +196,14 @@ static void follow(struct spot_liveput_dp *dp, int n, int rank, int change, int 
 }
 
 /* With a notice: what follows a change does not depend on the context before it. */
-static void back_up_after(struct spot_liveput_dp *dp, const struct spot_liveput_laws *laws, int n,
+static void back_up_after(struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists, int n,
                           int rank, struct spot_liveput_space *space)
 {
     const size_t wide = (size_t)dp->n_grid + 1;
     const int n_node = rank < dp->n_grid ? dp->n_node : 1;
 
-    for (int e = 1; e < laws->n_event; e++) {
-        const int change = laws->event[0][e].change;
+    for (int e = 1; e < dists->n_event; e++) {
+        const int change = dists->event[0][e].change;
 
         follow(dp, n, rank, change, spot_liveput_context(dp, 0, change), space->then + e);
     }
@@ -213,10 +213,10 @@ static void back_up_after(struct spot_liveput_dp *dp, const struct spot_liveput_
         follow(dp, n, rank, 0, spot_liveput_context(dp, c, 0), space->then);
         for (int node = 0; node < n_node; node++) {
             const double *then = space->then + (size_t)node * SPOT_LIVEPUT_EVENTS;
-            double v = laws->event[c][0].prob * then[0];
+            double v = dists->event[c][0].prob * then[0];
 
-            for (int e = 1; e < laws->n_event; e++)
-                v += laws->event[c][e].prob * then[e];
+            for (int e = 1; e < dists->n_event; e++)
+                v += dists->event[c][e].prob * then[e];
             next[(size_t)node * wide] = v;
         }
     }
@@ -313,12 +313,12 @@ static void make_gains(struct spot_liveput_dp *dp, const struct spot_count_chain
 {
     for (int owing = 0; owing < 2 && (!owing || dp->left_max_s > 0); owing++)
         for (int n = dp->n_low; n <= dp->n_max; n++) {
-            struct spot_liveput_laws laws;
+            struct spot_liveput_dists dists;
 
-            laws_init(dp, chain, n, &laws);
+            dists_init(dp, chain, n, &dists);
             for (int r = 0; r <= dp->n_grid - owing; r++)
-                for (int e = 0; spot_liveput_may_run(dp, n, r) && e < laws.n_event; e++)
-                    spot_liveput_gain_of(dp, n, r, laws.event[0][e].change, owing);
+                for (int e = 0; spot_liveput_may_run(dp, n, r) && e < dists.n_event; e++)
+                    spot_liveput_gain_of(dp, n, r, dists.event[0][e].change, owing);
         }
 }
 
@@ -362,16 +362,16 @@ int spot_liveput_dp_solve(struct spot_liveput_dp *dp, const struct spot_count_ch
         if (spot_liveput_searches(dp))
             spot_liveput_search_sort(dp);
         for (int n = dp->n_low; n <= dp->n_max; n++) {
-            struct spot_liveput_laws laws;
+            struct spot_liveput_dists dists;
 
-            laws_init(dp, chain, n, &laws);
+            dists_init(dp, chain, n, &dists);
             for (int r = 0; r <= dp->n_grid; r++) {
                 if (!spot_liveput_may_run(dp, n, r))
                     continue;
                 if (dp->has_notice)
-                    back_up_after(dp, &laws, n, r, &space);
+                    back_up_after(dp, &dists, n, r, &space);
                 else
-                    spot_liveput_back_up_before(dp, &laws, n, r, &space);
+                    spot_liveput_back_up_before(dp, &dists, n, r, &space);
             }
         }
         settled = turn(dp) < 1e-6 && !dp->is_finite;

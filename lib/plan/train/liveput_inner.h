@@ -128,9 +128,9 @@ enum { SPOT_LIVEPUT_EVENTS = 2 * SPOT_CHAIN_SIZE_MAX + 3 };
 int spot_liveput_events(const struct spot_liveput_dp *dp, int n, const struct spot_count_step *step,
                         struct spot_liveput_event *event);
 
-/* One state, its law known for every context; event[0] is "still", the rest are in the same order
- * in all contexts. */
-struct spot_liveput_laws {
+/* One state, its distribution known for every context; event[0] is "still", the rest are in the
+ * same order in all contexts. */
+struct spot_liveput_dists {
     int n_event;
     struct spot_liveput_event event[SPOT_CHAIN_CONTEXTS][SPOT_LIVEPUT_EVENTS];
 };
@@ -152,7 +152,7 @@ struct spot_liveput_space {
 };
 
 /* Without a notice: dp->next of (n, rank) in every context. */
-void spot_liveput_back_up_before(struct spot_liveput_dp *dp, const struct spot_liveput_laws *laws,
+void spot_liveput_back_up_before(struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists,
                                  int n, int rank, struct spot_liveput_space *space);
 
 /* What it gives to go on with rank r at a node >= 1, and from then on. */

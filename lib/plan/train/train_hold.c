@@ -34,7 +34,7 @@ static void consider(struct spot_train_choice *choice, size_t n_choice,
                      const struct spot_train_question *q, const struct spot_cost_table *table,
                      int held, const double *score, double usd_per_h)
 {
-    const double horizon_s = q->horizon * q->law->interval_s;
+    const double horizon_s = q->horizon * q->dist->interval_s;
 
     for (size_t i = 0; i < n_choice; i++) {
         struct spot_train_choice *c = &choice[i];
@@ -57,11 +57,11 @@ void spot_train_hold(struct spot_train_choice *choice, size_t n_choice,
                      const struct spot_train_question *q, struct spot_cost_table *table)
 {
     const int missing = spot_train_missing(q), change = -q->leaving - missing;
-    const int staying = q->law->now - q->leaving;
+    const int staying = q->dist->now - q->leaving;
     double *by_rank = spot_xcalloc(3 * ((size_t)table->n_grid + 1), sizeof(*by_rank));
     double *score = by_rank + table->n_grid + 1, *nothing = score + table->n_grid + 1;
     const struct spot_liveput_view view = {
-        .n = q->law->now + missing,
+        .n = q->dist->now + missing,
         .from = spot_cost_grid(table, q->current_d, q->current_p),
         .n_known = 1,
         .change = &change,
@@ -69,14 +69,14 @@ void spot_train_hold(struct spot_train_choice *choice, size_t n_choice,
     };
     struct spot_liveput_dp dp;
 
-    spot_liveput_dp_init(&dp, table, q->law->interval_s, true);
-    dp.n_context = 1; /* one law for all */
+    spot_liveput_dp_init(&dp, table, q->dist->interval_s, true);
+    dp.n_context = 1; /* one distribution for all */
     for (int held = table->n_low > 1 ? table->n_low : 1; held <= staying; held++) {
         struct spot_count_chain chain;
 
         free(dp.is_shut);
         dp.is_shut = spot_train_shut(q, held, &dp);
-        spot_train_chain(q->law, held, table->lost_max, &chain);
+        spot_train_chain(q->dist, held, table->lost_max, &chain);
         spot_liveput_dp_finish(&dp, &chain, q->horizon - 1);
         spot_liveput_known(&dp, &view, spot_liveput_dp_value(&dp, 0, held), by_rank);
         for (int r = 0; r < table->n_grid; r++)

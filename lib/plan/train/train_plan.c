@@ -21,7 +21,7 @@ static double at_least_zero(double x)
 
 int spot_train_staying(const struct spot_train_question *q)
 {
-    return q->law->now - q->leaving;
+    return q->dist->now - q->leaving;
 }
 
 /* How many of those that stay are lost, each number once. */
@@ -34,21 +34,21 @@ struct losses {
 
 static void losses_init(struct losses *l, const struct spot_train_question *q)
 {
-    const struct spot_change_law *law = q->law;
+    const struct spot_change_dist *dist = q->dist;
     const int stay = spot_train_staying(q);
 
     l->n = 0;
-    l->lost = spot_xcalloc(law->n_change, sizeof(*l->lost));
-    l->prob = spot_xcalloc(3 * law->n_change, sizeof(*l->prob));
-    l->hold = l->prob + law->n_change;
-    l->before = l->hold + law->n_change;
-    for (size_t i = 0; i < law->n_change; i++) { /* sorted by lost */
-        const int lost = law->change[i].lost < stay ? law->change[i].lost : stay;
+    l->lost = spot_xcalloc(dist->n_change, sizeof(*l->lost));
+    l->prob = spot_xcalloc(3 * dist->n_change, sizeof(*l->prob));
+    l->hold = l->prob + dist->n_change;
+    l->before = l->hold + dist->n_change;
+    for (size_t i = 0; i < dist->n_change; i++) { /* sorted by lost */
+        const int lost = dist->change[i].lost < stay ? dist->change[i].lost : stay;
 
         assert(!l->n || lost >= l->lost[l->n - 1]);
         if (!l->n || l->lost[l->n - 1] != lost)
             l->lost[l->n++] = lost;
-        l->prob[l->n - 1] += law->change[i].prob;
+        l->prob[l->n - 1] += dist->change[i].prob;
     }
 }
 
@@ -58,8 +58,9 @@ static void losses_release(struct losses *l)
     free(l->prob);
 }
 
-/* Judge D x P by the joint law: P[M >= m] for each number of victims, and for each m where samples
- * are expected by it; the other solvers find those themselves, and ask for all and for one only. */
+/* Judge D x P by the joint distribution: P[M >= m] for each number of victims, and for each m where
+ * samples are expected by it; the other solvers find those themselves, and ask for all and for one
+ * only. */
 static void judge(struct spot_train_choice *c, const struct spot_train_question *q,
                   struct losses *l)
 {
@@ -131,15 +132,15 @@ static void weigh(struct spot_train_plan *plan, const struct spot_train_question
 /* No grid can do better: the fastest grid of the count each interval ends with. */
 static double bound_of(const struct spot_train_question *q)
 {
-    const struct spot_change_law *law = q->law;
+    const struct spot_change_dist *dist = q->dist;
     double sum = 0;
     int d, p;
 
-    for (size_t i = 0; i < law->n_change; i++) {
-        const int n = law->now - law->change[i].lost + law->change[i].gained;
+    for (size_t i = 0; i < dist->n_change; i++) {
+        const int n = dist->now - dist->change[i].lost + dist->change[i].gained;
         const int left = n > q->leaving ? n - q->leaving : 0;
 
-        sum += law->change[i].prob * spot_throughput_best(q->throughput, left, &d, &p);
+        sum += dist->change[i].prob * spot_throughput_best(q->throughput, left, &d, &p);
     }
     return sum;
 }
@@ -224,15 +225,15 @@ static void fill_expected(struct spot_train_plan *plan, const struct spot_train_
 /* The likeliest count of each later interval, and the fastest grid for it. */
 static void fill_path(struct spot_train_plan *plan, const struct spot_train_question *q)
 {
-    const struct spot_change_law *law = q->law;
+    const struct spot_change_dist *dist = q->dist;
 
-    plan->doc.path = spot_xcalloc((size_t)law->horizon, sizeof(*plan->doc.path));
-    plan->doc.n_path = (size_t)law->horizon;
-    for (int h = 0; h < law->horizon; h++) {
-        const double *pmf = law->count + (size_t)h * (size_t)(law->cap + 1);
+    plan->doc.path = spot_xcalloc((size_t)dist->horizon, sizeof(*plan->doc.path));
+    plan->doc.n_path = (size_t)dist->horizon;
+    for (int h = 0; h < dist->horizon; h++) {
+        const double *pmf = dist->count + (size_t)h * (size_t)(dist->cap + 1);
         int mode = 0, d, p;
 
-        for (int n = 1; n <= law->cap; n++)
+        for (int n = 1; n <= dist->cap; n++)
             mode = pmf[n] > pmf[mode] ? n : mode;
         spot_throughput_best(q->throughput, mode, &d, &p);
         plan->doc.path[h] = (struct spot_plan_path){ d, p, pmf[mode] > 1 ? 1 : pmf[mode] };

@@ -10,17 +10,17 @@
 
 /* P[so many of `held` instances are lost], [held + 1]: gross, what comes back comes without state.
  */
-static double *loss_law(const struct spot_change_law *law, int held)
+static double *loss_dist(const struct spot_change_dist *dist, int held)
 {
     double *prob = spot_xcalloc((size_t)held + 1, sizeof(*prob));
-    double *hit = spot_xcalloc((size_t)law->now + 1, sizeof(*hit));
+    double *hit = spot_xcalloc((size_t)dist->now + 1, sizeof(*hit));
 
-    for (size_t i = 0; i < law->n_change; i++) {
-        const int lost = law->change[i].lost;
+    for (size_t i = 0; i < dist->n_change; i++) {
+        const int lost = dist->change[i].lost;
 
-        spot_liveput_spread(law->now, held, lost, hit);
+        spot_liveput_spread(dist->now, held, lost, hit);
         for (int j = 0; j <= lost && j <= held; j++)
-            prob[j] += law->change[i].prob * hit[j];
+            prob[j] += dist->change[i].prob * hit[j];
     }
     free(hit);
     return prob;
@@ -69,8 +69,8 @@ bool *spot_train_shut(const struct spot_train_question *q, int held,
 
     if (q->max_loss_prob >= 1)
         return NULL;
-    held = held < q->law->now ? held : q->law->now;
-    prob = loss_law(q->law, held);
+    held = held < q->dist->now ? held : q->dist->now;
+    prob = loss_dist(q->dist, held);
     r.lost = spot_xcalloc(space, sizeof(*r.lost));
     r.prob = spot_xcalloc(2 * space, sizeof(*r.prob));
     r.hold = r.prob + space;

@@ -24,7 +24,7 @@ double spot_train_worth(const struct spot_train_question *q, double samples_per_
                : samples_per_s * q->usd_per_sample - usd_per_h / 3600;
 }
 
-/* The forecast's law of the next interval, netted, for every later one as well. */
+/* The forecast's distribution of the next interval, netted, for every later one as well. */
 /* Add a change of `size` > 0 to of[]. Large sizes are rare: a few of them stand for all, or the
  * program would take several times as long. */
 static void add_size(double *of, int size, int size_max, double prob)
@@ -46,18 +46,18 @@ static void add_size(double *of, int size, int size_max, double prob)
     of[low] += prob * (high - size) / (high - low);
 }
 
-void spot_train_chain(const struct spot_change_law *law, int held, int size_max,
+void spot_train_chain(const struct spot_change_dist *dist, int held, int size_max,
                       struct spot_count_chain *chain)
 {
     const int most = size_max < SPOT_CHAIN_SIZE_MAX ? size_max : (int)SPOT_CHAIN_SIZE_MAX;
-    const int there = held < law->now ? held : law->now;
-    double *hit = spot_xcalloc((size_t)law->now + 1, sizeof(*hit));
+    const int there = held < dist->now ? held : dist->now;
+    double *hit = spot_xcalloc((size_t)dist->now + 1, sizeof(*hit));
     struct spot_count_step step = { 0 };
 
-    for (size_t i = 0; i < law->n_change; i++) {
-        const struct spot_change *c = &law->change[i];
+    for (size_t i = 0; i < dist->n_change; i++) {
+        const struct spot_change *c = &dist->change[i];
 
-        spot_liveput_spread(law->now, there, c->lost, hit);
+        spot_liveput_spread(dist->now, there, c->lost, hit);
         for (int j = 0; j <= c->lost; j++) {
             const int change = c->gained - j;
 
@@ -102,7 +102,7 @@ static double bound_of(const struct spot_train_question *q, const struct spot_co
     double *memory = pmf, sum = 0;
     int d, p;
 
-    pmf[q->law->now - q->leaving] = 1;
+    pmf[q->dist->now - q->leaving] = 1;
     for (int h = 0; h < q->horizon; h++) {
         double *swap = pmf;
 
@@ -119,7 +119,7 @@ static double bound_of(const struct spot_train_question *q, const struct spot_co
 
 int spot_train_missing(const struct spot_train_question *q)
 {
-    const int more = q->current_d * q->current_p - q->law->now;
+    const int more = q->current_d * q->current_p - q->dist->now;
 
     return more > 0 ? more : 0;
 }
@@ -127,14 +127,14 @@ int spot_train_missing(const struct spot_train_question *q)
 /* No more come by the forecast, whatever the profile has grids for, than there are or just were. */
 static int most_instances(const struct spot_train_question *q)
 {
-    const int were = q->law->now + spot_train_missing(q);
-    const int most = q->law->cap > were ? q->law->cap : were;
+    const int were = q->dist->now + spot_train_missing(q);
+    const int most = q->dist->cap > were ? q->dist->cap : were;
 
     return most < q->throughput->n_max ? most : q->throughput->n_max;
 }
 
-/* A plan is carried out with those who go known by name. Above this many instances the law of what
- * survives would take seconds, and with more pipelines there is less to know. */
+/* A plan is carried out with those who go known by name. Above this many instances the distribution
+ * of what survives would take seconds, and with more pipelines there is less to know. */
 static bool sees_victims(const struct spot_train_question *q)
 {
     enum { INSTANCES_MAX = 40 };
@@ -148,11 +148,11 @@ static void score_dp(struct spot_train_choice *choice, size_t n_choice,
                      double *bound, double *suspend)
 {
     const int missing = spot_train_missing(q), lost = q->leaving + missing, change = -lost;
-    const double interval_s = q->law->interval_s;
+    const double interval_s = q->dist->interval_s;
     double *score = spot_xcalloc(3 * ((size_t)table->n_grid + 1), sizeof(*score));
     double *told = score + table->n_grid + 1, *nothing = told + table->n_grid + 1;
     const struct spot_liveput_view view = {
-        .n = q->law->now + missing,
+        .n = q->dist->now + missing,
         .from = spot_cost_grid(table, q->current_d, q->current_p),
         .n_known = 1,
         .change = &change,
@@ -161,13 +161,13 @@ static void score_dp(struct spot_train_choice *choice, size_t n_choice,
     struct spot_count_chain chain;
     struct spot_liveput_dp dp;
 
-    spot_train_chain(q->law, q->law->cap, table->lost_max, &chain);
+    spot_train_chain(q->dist, q->dist->cap, table->lost_max, &chain);
     spot_liveput_dp_init(&dp, table, interval_s, true);
-    dp.n_context = 1; /* one law for all */
+    dp.n_context = 1; /* one distribution for all */
     dp.sees_victims = sees_victims(q);
     if (!dp.sees_victims) /* of many instances, what is left unfinished would take seconds, too */
         dp.node_per_span = 0;
-    dp.is_shut = spot_train_shut(q, q->law->now, &dp);
+    dp.is_shut = spot_train_shut(q, q->dist->now, &dp);
     spot_liveput_dp_finish(&dp, &chain, q->horizon - 1);
     spot_liveput_dp_scores(&dp, &view, told);
     spot_liveput_dp_solve(&dp, &chain, SWEEPS_MAX);
@@ -197,24 +197,24 @@ static void score_parcae(struct spot_train_choice *choice, size_t n_choice,
     int *gained = spot_xcalloc(2 * (size_t)q->horizon, sizeof(*gained)), d, p;
     int *lost = gained + q->horizon, best;
     const int missing = spot_train_missing(q);
-    const struct spot_parcae_state state = { q->law->now + missing,
+    const struct spot_parcae_state state = { q->dist->now + missing,
                                              spot_cost_grid(table, q->current_d, q->current_p), 0 };
     double promised = 0;
 
     lost[0] = q->leaving + missing;
     best =
-        spot_parcae_choose(table, &state, gained, lost, q->horizon, q->law->interval_s, &promised);
+        spot_parcae_choose(table, &state, gained, lost, q->horizon, q->dist->interval_s, &promised);
     for (size_t i = 0; i < n_choice; i++) {
         const int g = spot_cost_grid(table, choice[i].d, choice[i].p);
 
         choice[i].cost_s = spot_cost_row(table, state.n, state.grid, lost[0])[g];
         choice[i].samples_per_s =
-            choice[i].raw * fmax(0, 1 - choice[i].cost_s / (q->horizon * q->law->interval_s));
+            choice[i].raw * fmax(0, 1 - choice[i].cost_s / (q->horizon * q->dist->interval_s));
         choice[i].score = g == best ? INFINITY : choice[i].samples_per_s;
         if (g == best)
-            choice[i].samples_per_s = promised / (q->horizon * q->law->interval_s);
+            choice[i].samples_per_s = promised / (q->horizon * q->dist->interval_s);
     }
-    *bound = spot_throughput_best(q->throughput, q->law->now - q->leaving, &d, &p);
+    *bound = spot_throughput_best(q->throughput, q->dist->now - q->leaving, &d, &p);
     free(gained);
 }
 
@@ -253,7 +253,7 @@ static bool needs_window(const struct spot_train_question *q)
 
 static int low_of(const struct spot_train_question *q)
 {
-    const int low = q->law->now - q->leaving - WINDOW;
+    const int low = q->dist->now - q->leaving - WINDOW;
 
     return low > 0 ? low : 0;
 }
@@ -261,7 +261,7 @@ static int low_of(const struct spot_train_question *q)
 static int high_of(const struct spot_train_question *q)
 {
     const int missing = spot_train_missing(q), n_max = most_instances(q);
-    const int high = q->law->now + (missing > WINDOW ? missing : (int)WINDOW);
+    const int high = q->dist->now + (missing > WINDOW ? missing : (int)WINDOW);
 
     return high < n_max ? high : n_max;
 }

@@ -38,12 +38,12 @@ struct spot_cost_table;
 void spot_train_hold(struct spot_train_choice *choice, size_t n_choice,
                      const struct spot_train_question *q, struct spot_cost_table *table);
 
-/* The law of the next interval's net change for `held` of the instances there are, of which no
- * more than `held` will be kept. Changes above size_max count as that one; of those above
+/* The distribution of the next interval's net change for `held` of the instances there are, of
+ * which no more than `held` will be kept. Changes above size_max count as that one; of those above
  * SPOT_CHAIN_LEARNED_MAX only some sizes are used, others shared by their two neighbours so that
  * the mean stays. */
 struct spot_count_chain;
-void spot_train_chain(const struct spot_change_law *law, int held, int size_max,
+void spot_train_chain(const struct spot_change_dist *dist, int held, int size_max,
                       struct spot_count_chain *chain);
 
 /* train_risk.c: is_shut[] of the dynamic program (liveput_dp.h) for a limit on the risk of losing

@@ -31,15 +31,15 @@ static const char *plural(long long n)
 }
 
 /* Probability that at least one instance is lost, and the mean number then. */
-static double loss_law(const struct spot_change_law *law, double *mean)
+static double loss_dist(const struct spot_change_dist *dist, double *mean)
 {
     double prob = 0;
 
     *mean = 0;
-    for (size_t i = 0; i < law->n_change; i++)
-        if (law->change[i].lost) {
-            prob += law->change[i].prob;
-            *mean += law->change[i].prob * law->change[i].lost;
+    for (size_t i = 0; i < dist->n_change; i++)
+        if (dist->change[i].lost) {
+            prob += dist->change[i].prob;
+            *mean += dist->change[i].prob * dist->change[i].lost;
         }
     *mean = prob > 0 ? *mean / prob : 0;
     return prob;
@@ -50,7 +50,7 @@ static void reason_of_solver(struct spot_train_plan *plan, const struct spot_tra
     const struct spot_train_choice *c = &plan->choice[0];
     double mean;
 
-    if (loss_law(q->law, &mean) <= 0 && q->solver == SPOT_SOLVER_LIVEPUT) {
+    if (loss_dist(q->dist, &mean) <= 0 && q->solver == SPOT_SOLVER_LIVEPUT) {
         spot_train_because(
             plan, spot_train_say(plan, "%d x %d gives %.6g samples/s", c->d, c->p, c->raw));
         return;
@@ -118,27 +118,27 @@ static void reason_of_runner_up(struct spot_train_plan *plan, const struct spot_
                        d, p, fastest));
 }
 
-static void reason_of_law(struct spot_train_plan *plan, const struct spot_train_question *q)
+static void reason_of_changes(struct spot_train_plan *plan, const struct spot_train_question *q)
 {
-    double mean, prob = loss_law(q->law, &mean), gain = 0;
+    double mean, prob = loss_dist(q->dist, &mean), gain = 0;
 
-    for (size_t i = 0; i < q->law->n_change; i++)
-        gain += q->law->change[i].gained ? q->law->change[i].prob : 0;
+    for (size_t i = 0; i < q->dist->n_change; i++)
+        gain += q->dist->change[i].gained ? q->dist->change[i].prob : 0;
     if (prob > 0)
         spot_train_because(
             plan,
             spot_train_say(plan,
                            "the next %.6g s lose an instance with probability %.3g (then %.3g on "
                            "average)",
-                           q->law->interval_s, prob, mean));
+                           q->dist->interval_s, prob, mean));
     else if (gain > 0)
         spot_train_because(plan,
                            spot_train_say(plan, "the next %.6g s are expected to lose nothing",
-                                          q->law->interval_s));
+                                          q->dist->interval_s));
     else
         spot_train_because(plan,
                            spot_train_say(plan, "nothing is expected to change in the next %.6g s",
-                                          q->law->interval_s));
+                                          q->dist->interval_s));
 }
 
 /* Grids of more than n instances whose speed is known, if only by the curve. */
@@ -275,9 +275,10 @@ void spot_train_why(struct spot_train_plan *plan, const struct spot_train_questi
 {
     const struct spot_train_choice *c = &plan->choice[0];
 
-    spot_train_because(
-        plan, spot_train_say(plan, "%d instance%s now; %d x %d uses %d and keeps %d spare",
-                             q->law->now, plural(q->law->now), c->d, c->p, c->d * c->p, c->spares));
+    spot_train_because(plan,
+                       spot_train_say(plan, "%d instance%s now; %d x %d uses %d and keeps %d spare",
+                                      q->dist->now, plural(q->dist->now), c->d, c->p, c->d * c->p,
+                                      c->spares));
     reason_of_idle(plan, q);
     if (q->leaving)
         spot_train_because(plan, spot_train_say(plan, "%d of them %s under notice", q->leaving,
@@ -288,7 +289,7 @@ void spot_train_why(struct spot_train_plan *plan, const struct spot_train_questi
                                                 spot_train_staying(q) - c->d * c->p - c->spares == 1
                                                     ? " does"
                                                     : "s do"));
-    reason_of_law(plan, q);
+    reason_of_changes(plan, q);
     reason_of_solver(plan, q);
     if (c->break_prob > 0)
         spot_train_because(

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Goal: what a forecast tells of losses and gains reaches the program whole. Oracles: every set of
- * victims, means of the law, and plans that must differ. */
+ * victims, means of the distribution, and plans that must differ. */
 #include <math.h>
 
 #include "plan/train/count_chain.h"
@@ -8,21 +8,22 @@
 #include "train_rig.h"
 
 /* P[net change] of `held` of 6 instances, every set of victims counted. */
-static double by_subsets(const struct spot_change_law *law, int held, int net)
+static double by_subsets(const struct spot_change_dist *dist, int held, int net)
 {
     double sum = 0;
 
-    for (size_t i = 0; i < law->n_change; i++) {
+    for (size_t i = 0; i < dist->n_change; i++) {
         int hit = 0, all = 0;
 
         for (int set = 0; set < 1 << 6; set++) {
-            if (__builtin_popcount((unsigned)set) != law->change[i].lost)
+            if (__builtin_popcount((unsigned)set) != dist->change[i].lost)
                 continue;
             all++;
-            hit += law->change[i].gained - __builtin_popcount((unsigned)set & ((1U << held) - 1)) ==
-                   net;
+            hit +=
+                dist->change[i].gained - __builtin_popcount((unsigned)set & ((1U << held) - 1)) ==
+                net;
         }
-        sum += law->change[i].prob * hit / all;
+        sum += dist->change[i].prob * hit / all;
     }
     return sum;
 }
@@ -52,8 +53,8 @@ static void four_zones(struct rig *r, struct spot_forecast_region *shock)
                                                    .prob = prob[0],
                                                    .change = change,
                                                    .n_change = 2 };
-    spot_change_law_release(&r->law);
-    ck_assert_msg(!spot_change_law_init(&r->law, &forecast, -1, &err), "%s", err.msg);
+    spot_change_dist_release(&r->dist);
+    ck_assert_msg(!spot_change_dist_init(&r->dist, &forecast, -1, &err), "%s", err.msg);
 }
 
 START_TEST(zones_that_go_down_together_get_more_replicas)
@@ -87,9 +88,9 @@ START_TEST(large_losses_are_not_taken_for_small_ones)
     for (int i = 0; i < 2; i++) {
         load(&r, "bert", 24, 32, SPOT_THROUGHPUT_TABLE);
         unrest(&r, 32, 0, 0);
-        r.law.n_change = 2;
-        r.law.change[0] = (struct spot_change){ 0, 0, 0.9 };
-        r.law.change[1] = (struct spot_change){ i ? 20 : 8, 0, 0.1 };
+        r.dist.n_change = 2;
+        r.dist.change[0] = (struct spot_change){ 0, 0, 0.9 };
+        r.dist.change[1] = (struct spot_change){ i ? 20 : 8, 0, 0.1 };
         make(&r);
         told[i] = r.plan.doc.expected.samples_per_s;
         unload(&r);
@@ -109,8 +110,8 @@ START_TEST(sizes_that_stand_for_others_keep_the_mean)
         struct spot_count_step step;
         double mean = 0, sum = 0;
 
-        r.law.change[5].lost = lost;
-        spot_train_chain(&r.law, 64, 64, &chain);
+        r.dist.change[5].lost = lost;
+        spot_train_chain(&r.dist, 64, 64, &chain);
         spot_count_chain_step(&chain, 60, 0, &step);
         for (int k = 1; k <= SPOT_CHAIN_SIZE_MAX; k++) {
             mean += k * step.lost[k];
@@ -133,13 +134,13 @@ START_TEST(what_is_held_is_hit_by_its_share)
         struct spot_count_chain chain;
         struct spot_count_step step;
 
-        spot_train_chain(&r.law, held, 8, &chain);
+        spot_train_chain(&r.dist, held, 8, &chain);
         chain.cap = 8; /* as if gains were not refused */
         spot_count_chain_step(&chain, held, 0, &step);
-        ck_assert_double_eq_tol(step.still, by_subsets(&r.law, held, 0), 1e-6);
+        ck_assert_double_eq_tol(step.still, by_subsets(&r.dist, held, 0), 1e-6);
         for (int k = 1; k <= 2; k++) {
-            ck_assert_double_eq_tol(step.gained[k], by_subsets(&r.law, held, k), 1e-6);
-            ck_assert_double_eq_tol(step.lost[k], by_subsets(&r.law, held, -k), 1e-6);
+            ck_assert_double_eq_tol(step.gained[k], by_subsets(&r.dist, held, k), 1e-6);
+            ck_assert_double_eq_tol(step.lost[k], by_subsets(&r.dist, held, -k), 1e-6);
         }
     }
     unload(&r);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Goal: zones add up exactly. Oracle: every combination of the zones' outcomes, one by one. */
-#include "plan/change_law.h"
+#include "plan/change_dist.h"
 
 #include <math.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 enum { ZONES = 3, STEPS = 2, CAP = 5, CHANGES = 4 };
 
-/* A forecast of ZONES zones with random laws. */
+/* A forecast of ZONES zones with random distributions. */
 struct rig {
     struct spot_forecast forecast;
     struct spot_forecast_series series[ZONES];
@@ -57,25 +57,25 @@ static void make(struct rig *r, uint64_t seed)
     }
 }
 
-static double prob_of(const struct spot_change_law *law, int lost, int gained)
+static double prob_of(const struct spot_change_dist *dist, int lost, int gained)
 {
-    for (size_t i = 0; i < law->n_change; i++)
-        if (law->change[i].lost == lost && law->change[i].gained == gained)
-            return law->change[i].prob;
+    for (size_t i = 0; i < dist->n_change; i++)
+        if (dist->change[i].lost == lost && dist->change[i].gained == gained)
+            return dist->change[i].prob;
     return 0;
 }
 
 START_TEST(zones_add_up_as_all_their_combinations)
 {
-    struct spot_change_law law;
+    struct spot_change_dist dist;
     struct spot_err err = { 0 };
     double cell[16][16] = { { 0 } }, count[STEPS][ZONES * CAP + 1] = { { 0 } };
     struct rig r;
 
     make(&r, (uint64_t)_i);
-    ck_assert_msg(!spot_change_law_init(&law, &r.forecast, -1, &err), "%s", err.msg);
-    ck_assert_int_eq(law.now, 9);
-    ck_assert_int_eq(law.cap, ZONES * CAP);
+    ck_assert_msg(!spot_change_dist_init(&dist, &r.forecast, -1, &err), "%s", err.msg);
+    ck_assert_int_eq(dist.now, 9);
+    ck_assert_int_eq(dist.cap, ZONES * CAP);
     for (int a = 0; a < CHANGES; a++)
         for (int b = 0; b < CHANGES; b++)
             for (int c = 0; c < CHANGES; c++) {
@@ -87,7 +87,7 @@ START_TEST(zones_add_up_as_all_their_combinations)
             }
     for (int lost = 0; lost < 16; lost++)
         for (int gained = 0; gained < 16; gained++)
-            ck_assert_double_le(fabs(prob_of(&law, lost, gained) - cell[lost][gained]), 1e-9);
+            ck_assert_double_le(fabs(prob_of(&dist, lost, gained) - cell[lost][gained]), 1e-9);
     for (int h = 0; h < STEPS; h++)
         for (int a = 0; a <= CAP; a++)
             for (int b = 0; b <= CAP; b++)
@@ -97,8 +97,8 @@ START_TEST(zones_add_up_as_all_their_combinations)
                                            r.prob[2][h * (CAP + 1) + c];
     for (int h = 0; h < STEPS; h++)
         for (int n = 0; n <= ZONES * CAP; n++)
-            ck_assert_double_le(fabs(law.count[h * (ZONES * CAP + 1) + n] - count[h][n]), 1e-12);
-    spot_change_law_release(&law);
+            ck_assert_double_le(fabs(dist.count[h * (ZONES * CAP + 1) + n] - count[h][n]), 1e-12);
+    spot_change_dist_release(&dist);
 }
 END_TEST
 
@@ -146,14 +146,14 @@ START_TEST(zones_of_a_region_lose_together)
     static const double lift[] = { 1, 1.4, 9 };
     const double prob = 0.1;
     struct spot_forecast_region region;
-    struct spot_change_law law;
+    struct spot_change_dist dist;
     struct spot_err err = { 0 };
     double cell[16][16] = { { 0 } }, mean = 0, own = 0;
     struct rig r;
 
     make(&r, (uint64_t)_i);
     join_two(&r, &region, prob, lift[_i % 3]);
-    ck_assert_msg(!spot_change_law_init(&law, &r.forecast, -1, &err), "%s", err.msg);
+    ck_assert_msg(!spot_change_dist_init(&dist, &r.forecast, -1, &err), "%s", err.msg);
     for (int s = 0; s < 2; s++)
         for (int a = 0; a < CHANGES; a++)
             for (int b = 0; b < CHANGES; b++)
@@ -164,41 +164,42 @@ START_TEST(zones_of_a_region_lose_together)
                         given(&r, 2, c, s);
     for (int lost = 0; lost < 16; lost++)
         for (int gained = 0; gained < 16; gained++)
-            ck_assert_double_le(fabs(prob_of(&law, lost, gained) - cell[lost][gained]), 1e-8);
-    for (int n = 0; n <= law.cap; n++) { /* and so does the count after it */
+            ck_assert_double_le(fabs(prob_of(&dist, lost, gained) - cell[lost][gained]), 1e-8);
+    for (int n = 0; n <= dist.cap; n++) { /* and so does the count after it */
         double sum = 0;
 
         for (int lost = 0; lost < 16; lost++)
-            if (n - law.now + lost >= 0 && n - law.now + lost < 16)
-                sum += cell[lost][n - law.now + lost];
-        ck_assert_double_le(fabs(law.count[n] - sum), 1e-7);
+            if (n - dist.now + lost >= 0 && n - dist.now + lost < 16)
+                sum += cell[lost][n - dist.now + lost];
+        ck_assert_double_le(fabs(dist.count[n] - sum), 1e-7);
     }
-    for (size_t i = 0; i < law.n_change; i++)
-        mean += law.change[i].prob * law.change[i].lost;
+    for (size_t i = 0; i < dist.n_change; i++)
+        mean += dist.change[i].prob * dist.change[i].lost;
     for (int z = 0; z < ZONES; z++)
         for (int k = 0; k < CHANGES; k++)
             own += r.change[z][k].prob * r.change[z][k].lost;
-    ck_assert_double_le(fabs(mean - own), 1e-7); /* each zone loses what its own law says */
-    spot_change_law_release(&law);
+    ck_assert_double_le(fabs(mean - own),
+                        1e-7); /* each zone loses what its own distribution says */
+    spot_change_dist_release(&dist);
 }
 END_TEST
 
-START_TEST(a_newer_count_moves_the_law_and_keeps_its_sum)
+START_TEST(a_newer_count_moves_the_distribution_and_keeps_its_sum)
 {
     for (int now = 0; now <= 30; now++) {
-        struct spot_change_law law;
+        struct spot_change_dist dist;
         struct spot_err err = { 0 };
         double sum = 0;
         struct rig r;
 
         make(&r, 5);
-        ck_assert(!spot_change_law_init(&law, &r.forecast, now, &err));
-        ck_assert_int_eq(law.now, now);
-        ck_assert_int_ge(law.cap, now);
-        for (size_t i = 0; i < law.n_change; i++) {
-            const struct spot_change *c = &law.change[i];
+        ck_assert(!spot_change_dist_init(&dist, &r.forecast, now, &err));
+        ck_assert_int_eq(dist.now, now);
+        ck_assert_int_ge(dist.cap, now);
+        for (size_t i = 0; i < dist.n_change; i++) {
+            const struct spot_change *c = &dist.change[i];
 
-            ck_assert(c->lost <= now && now - c->lost + c->gained <= law.cap && c->prob > 0);
+            ck_assert(c->lost <= now && now - c->lost + c->gained <= dist.cap && c->prob > 0);
             if (i) /* sorted, each once */
                 ck_assert(c->lost > c[-1].lost ||
                           (c->lost == c[-1].lost && c->gained > c[-1].gained));
@@ -207,50 +208,50 @@ START_TEST(a_newer_count_moves_the_law_and_keeps_its_sum)
         ck_assert_double_le(fabs(sum - 1), 1e-12);
         for (int h = 0; h < STEPS; h++) {
             sum = 0;
-            for (int n = 0; n <= law.cap; n++)
-                sum += law.count[h * (law.cap + 1) + n];
+            for (int n = 0; n <= dist.cap; n++)
+                sum += dist.count[h * (dist.cap + 1) + n];
             ck_assert_double_le(fabs(sum - 1), 1e-12);
         }
-        spot_change_law_release(&law);
+        spot_change_dist_release(&dist);
     }
 }
 END_TEST
 
 START_TEST(nothing_changes_without_a_forecast)
 {
-    struct spot_change_law law;
+    struct spot_change_dist dist;
 
-    spot_change_law_still(&law, 7, 60, 3);
-    ck_assert_double_eq(prob_of(&law, 0, 0), 1);
-    ck_assert_uint_eq(law.n_change, 1);
+    spot_change_dist_still(&dist, 7, 60, 3);
+    ck_assert_double_eq(prob_of(&dist, 0, 0), 1);
+    ck_assert_uint_eq(dist.n_change, 1);
     for (int h = 0; h < 3; h++)
-        ck_assert_double_eq(law.count[h * 8 + 7], 1);
-    spot_change_law_release(&law);
+        ck_assert_double_eq(dist.count[h * 8 + 7], 1);
+    spot_change_dist_release(&dist);
 }
 END_TEST
 
 START_TEST(a_forecast_without_series_is_refused)
 {
-    struct spot_change_law law;
+    struct spot_change_dist dist;
     struct spot_err err = { 0 };
     struct rig r;
 
     make(&r, 1);
     r.forecast.n_series = 0;
-    ck_assert_int_eq(spot_change_law_init(&law, &r.forecast, -1, &err), -1);
+    ck_assert_int_eq(spot_change_dist_init(&dist, &r.forecast, -1, &err), -1);
     ck_assert_int_eq(err.code, SPOT_EDATA);
 }
 END_TEST
 
-START_TEST(a_forecast_without_a_joint_law_is_refused)
+START_TEST(a_forecast_without_a_joint_distribution_is_refused)
 {
-    struct spot_change_law law;
+    struct spot_change_dist dist;
     struct spot_err err = { 0 };
     struct rig r;
 
     make(&r, 1);
     r.series[1].n_change = 0;
-    ck_assert_int_eq(spot_change_law_init(&law, &r.forecast, -1, &err), -1);
+    ck_assert_int_eq(spot_change_dist_init(&dist, &r.forecast, -1, &err), -1);
     ck_assert_int_eq(err.code, SPOT_EDATA);
     ck_assert_ptr_nonnull(strstr(err.msg, "change"));
 }
@@ -258,13 +259,13 @@ END_TEST
 
 START_TEST(more_instances_than_can_be_planned_are_refused)
 {
-    struct spot_change_law law;
+    struct spot_change_dist dist;
     struct spot_err err = { 0 };
     struct rig r;
 
     make(&r, 1);
     r.series[2].cap = SPOT_CHANGE_COUNT_MAX;
-    ck_assert_int_eq(spot_change_law_init(&law, &r.forecast, -1, &err), -1);
+    ck_assert_int_eq(spot_change_dist_init(&dist, &r.forecast, -1, &err), -1);
     ck_assert_int_eq(err.code, SPOT_EDATA);
 }
 END_TEST
@@ -275,10 +276,10 @@ int main(void)
 
     tcase_add_loop_test(tc, zones_add_up_as_all_their_combinations, 0, 5);
     tcase_add_loop_test(tc, zones_of_a_region_lose_together, 0, 6);
-    tcase_add_test(tc, a_newer_count_moves_the_law_and_keeps_its_sum);
+    tcase_add_test(tc, a_newer_count_moves_the_distribution_and_keeps_its_sum);
     tcase_add_test(tc, nothing_changes_without_a_forecast);
     tcase_add_test(tc, a_forecast_without_series_is_refused);
-    tcase_add_test(tc, a_forecast_without_a_joint_law_is_refused);
+    tcase_add_test(tc, a_forecast_without_a_joint_distribution_is_refused);
     tcase_add_test(tc, more_instances_than_can_be_planned_are_refused);
     return run_suite("change_law", tc);
 }

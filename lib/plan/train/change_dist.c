@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "plan/change_law.h"
+#include "plan/change_dist.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -11,8 +11,8 @@
 
 static const double NEGLIGIBLE = 1e-9; /* cells below are left out and their mass is shared */
 
-/* out[a + b] += x[a] * y[b]: the law of a sum. */
-static double *sum_law(const double *x, int n_x, const double *y, int n_y)
+/* out[a + b] += x[a] * y[b]: the distribution of a sum. */
+static double *sum_dist(const double *x, int n_x, const double *y, int n_y)
 {
     double *out = spot_xcalloc((size_t)n_x + (size_t)n_y + 1, sizeof(*out));
 
@@ -30,7 +30,7 @@ int spot_change_compare(const void *a, const void *b)
                               : (x->gained > y->gained) - (x->gained < y->gained);
 }
 
-/* A joint law of (lost, gained). */
+/* A joint distribution of (lost, gained). */
 struct cells {
     struct spot_change *cell;
     size_t n;
@@ -61,7 +61,7 @@ static void tidy(struct cells *c)
         c->cell[i].prob /= sum;
 }
 
-/* *a becomes the law of the sum of both; changes convolve. */
+/* *a becomes the distribution of the sum of both; changes convolve. */
 static void add_cells(struct cells *a, const struct cells *b)
 {
     struct cells sum = { spot_xcalloc(a->n * b->n, sizeof(*sum.cell)), 0 };
@@ -87,7 +87,7 @@ static struct cells nothing(void)
 
 /* --- zones of a region lose together --- */
 
-/* The law of a zone whose losses are `lift` times as likely as it says. */
+/* The distribution of a zone whose losses are `lift` times as likely as it says. */
 static struct cells lifted(const struct spot_forecast_series *series, double loss, double lift)
 {
     const double rest = loss < 1 ? (1 - loss * lift) / (1 - loss) : 1;
@@ -103,8 +103,8 @@ static struct cells lifted(const struct spot_forecast_series *series, double los
     return c;
 }
 
-/* The law of a zone with or without a shock. No loss can be likelier than sure, in neither
- * case; the other makes up for what the lift lacks, so that the law of the zone stays. */
+/* The distribution of a zone with or without a shock. No loss can be likelier than sure, in neither
+ * case; the other makes up for what the lift lacks, so that the distribution of the zone stays. */
 static struct cells zone_given(const struct spot_forecast_series *series,
                                const struct spot_forecast_region *region, bool is_shock)
 {
@@ -144,8 +144,8 @@ static const struct spot_forecast_region *region_of(const struct spot_forecast *
     return NULL;
 }
 
-/* *law += all zones of a region: what they do with a shock and without, mixed. */
-static void add_region(struct cells *law, const struct spot_forecast *forecast,
+/* *distribution += all zones of a region: what they do with a shock and without, mixed. */
+static void add_region(struct cells *dist, const struct spot_forecast *forecast,
                        const struct spot_forecast_region *region)
 {
     struct cells mix = { NULL, 0 };
@@ -170,11 +170,11 @@ static void add_region(struct cells *law, const struct spot_forecast *forecast,
         }
         free(all.cell);
     }
-    add_cells(law, &mix); /* makes one cell of those that both have */
+    add_cells(dist, &mix); /* makes one cell of those that both have */
     free(mix.cell);
 }
 
-static void add_changes(struct spot_change_law *law, const struct spot_forecast *forecast)
+static void add_changes(struct spot_change_dist *dist, const struct spot_forecast *forecast)
 {
     struct cells all = nothing();
 
@@ -189,111 +189,113 @@ static void add_changes(struct spot_change_law *law, const struct spot_forecast 
         add_cells(&all, &zone);
         free(zone.cell);
     }
-    free(law->change);
-    law->change = all.cell;
-    law->n_change = all.n;
+    free(dist->change);
+    dist->change = all.cell;
+    dist->n_change = all.n;
 }
 
-/* law->count += series. */
-static int add_series(struct spot_change_law *law, const struct spot_forecast_series *series,
+/* dist->count += series. */
+static int add_series(struct spot_change_dist *dist, const struct spot_forecast_series *series,
                       struct spot_err *err)
 {
-    const int cap = law->cap + (int)series->cap;
+    const int cap = dist->cap + (int)series->cap;
     double *count;
 
-    if (series->cap > SPOT_CHANGE_COUNT_MAX - law->cap)
+    if (series->cap > SPOT_CHANGE_COUNT_MAX - dist->cap)
         return spot_err_set(err, SPOT_EDATA, "the forecast has more than %d instances",
                             SPOT_CHANGE_COUNT_MAX);
     if (!series->n_change)
-        return spot_err_set(err, SPOT_EDATA, "the forecast lacks the law 'change'");
-    count = spot_xcalloc((size_t)law->horizon * (size_t)(cap + 1), sizeof(*count));
-    for (int h = 0; h < law->horizon; h++) {
-        double *sum = sum_law(law->count + (size_t)h * (size_t)(law->cap + 1), law->cap,
-                              spot_forecast_at(series, h + 1), (int)series->cap);
+        return spot_err_set(err, SPOT_EDATA, "the forecast lacks the distribution 'change'");
+    count = spot_xcalloc((size_t)dist->horizon * (size_t)(cap + 1), sizeof(*count));
+    for (int h = 0; h < dist->horizon; h++) {
+        double *sum = sum_dist(dist->count + (size_t)h * (size_t)(dist->cap + 1), dist->cap,
+                               spot_forecast_at(series, h + 1), (int)series->cap);
 
         memcpy(count + (size_t)h * (size_t)(cap + 1), sum, (size_t)(cap + 1) * sizeof(*sum));
         free(sum);
     }
-    free(law->count);
-    law->count = count;
-    law->cap = cap;
-    law->now += (int)series->now;
+    free(dist->count);
+    dist->count = count;
+    dist->cap = cap;
+    dist->now += (int)series->now;
     return 0;
 }
 
-/* The law of the count after the first step is that of the changes: they know of regions. */
-static void first_step(struct spot_change_law *law)
+/* The distribution of the count after the first step is that of the changes: they know of regions.
+ */
+static void first_step(struct spot_change_dist *dist)
 {
-    memset(law->count, 0, ((size_t)law->cap + 1) * sizeof(*law->count));
-    for (size_t i = 0; i < law->n_change; i++)
-        law->count[law->now - law->change[i].lost + law->change[i].gained] += law->change[i].prob;
+    memset(dist->count, 0, ((size_t)dist->cap + 1) * sizeof(*dist->count));
+    for (size_t i = 0; i < dist->n_change; i++)
+        dist->count[dist->now - dist->change[i].lost + dist->change[i].gained] +=
+            dist->change[i].prob;
 }
 
 /* Another count than the forecast's is known: the same changes from there. */
-static void move_to(struct spot_change_law *law, int now)
+static void move_to(struct spot_change_dist *dist, int now)
 {
-    const int cap = law->cap > now ? law->cap : now, shift = now - law->now;
-    double *count = spot_xcalloc((size_t)law->horizon * (size_t)(cap + 1), sizeof(*count));
+    const int cap = dist->cap > now ? dist->cap : now, shift = now - dist->now;
+    double *count = spot_xcalloc((size_t)dist->horizon * (size_t)(cap + 1), sizeof(*count));
     struct cells moved;
 
-    for (int h = 0; h < law->horizon; h++)
-        for (int n = 0; n <= law->cap; n++) {
+    for (int h = 0; h < dist->horizon; h++)
+        for (int n = 0; n <= dist->cap; n++) {
             const int to = n + shift < 0 ? 0 : n + shift > cap ? cap : n + shift;
 
             count[(size_t)h * (size_t)(cap + 1) + (size_t)to] +=
-                law->count[(size_t)h * (size_t)(law->cap + 1) + (size_t)n];
+                dist->count[(size_t)h * (size_t)(dist->cap + 1) + (size_t)n];
         }
-    free(law->count);
-    law->count = count;
-    law->cap = cap;
-    law->now = now;
-    for (size_t i = 0; i < law->n_change; i++) {
-        struct spot_change *c = &law->change[i];
+    free(dist->count);
+    dist->count = count;
+    dist->cap = cap;
+    dist->now = now;
+    for (size_t i = 0; i < dist->n_change; i++) {
+        struct spot_change *c = &dist->change[i];
 
         c->lost = c->lost > now ? now : c->lost;
         c->gained = c->gained > cap - now + c->lost ? cap - now + c->lost : c->gained;
     }
-    moved = (struct cells){ law->change, law->n_change };
+    moved = (struct cells){ dist->change, dist->n_change };
     tidy(&moved);
-    law->n_change = moved.n;
+    dist->n_change = moved.n;
 }
 
-void spot_change_law_still(struct spot_change_law *law, int now, double interval_s, int horizon)
+void spot_change_dist_still(struct spot_change_dist *dist, int now, double interval_s, int horizon)
 {
-    *law = (struct spot_change_law){
+    *dist = (struct spot_change_dist){
         .now = now, .cap = now, .interval_s = interval_s, .horizon = horizon, .n_change = 1
     };
-    law->change = spot_xcalloc(1, sizeof(*law->change));
-    law->change[0].prob = 1;
-    law->count = spot_xcalloc((size_t)horizon * (size_t)(now + 1), sizeof(*law->count));
+    dist->change = spot_xcalloc(1, sizeof(*dist->change));
+    dist->change[0].prob = 1;
+    dist->count = spot_xcalloc((size_t)horizon * (size_t)(now + 1), sizeof(*dist->count));
     for (int h = 0; h < horizon; h++)
-        law->count[(size_t)h * (size_t)(now + 1) + (size_t)now] = 1;
+        dist->count[(size_t)h * (size_t)(now + 1) + (size_t)now] = 1;
 }
 
-int spot_change_law_init(struct spot_change_law *law, const struct spot_forecast *forecast, int now,
-                         struct spot_err *err)
+int spot_change_dist_init(struct spot_change_dist *dist, const struct spot_forecast *forecast,
+                          int now, struct spot_err *err)
 {
-    spot_change_law_still(law, 0, forecast->interval_s, (int)forecast->horizon);
+    spot_change_dist_still(dist, 0, forecast->interval_s, (int)forecast->horizon);
     if (!forecast->n_series) {
-        spot_change_law_release(law);
+        spot_change_dist_release(dist);
         return spot_err_set(err, SPOT_EDATA, "the forecast has no series");
     }
     for (size_t i = 0; i < forecast->n_series; i++)
-        if (add_series(law, &forecast->series[i], err)) {
-            spot_change_law_release(law);
+        if (add_series(dist, &forecast->series[i], err)) {
+            spot_change_dist_release(dist);
             return -1;
         }
-    add_changes(law, forecast);
+    add_changes(dist, forecast);
     if (forecast->n_region)
-        first_step(law);
-    if (now >= 0 && now != law->now)
-        move_to(law, now);
+        first_step(dist);
+    if (now >= 0 && now != dist->now)
+        move_to(dist, now);
     return 0;
 }
 
-void spot_change_law_release(struct spot_change_law *law)
+void spot_change_dist_release(struct spot_change_dist *dist)
 {
-    free(law->change);
-    free(law->count);
-    memset(law, 0, sizeof(*law));
+    free(dist->change);
+    free(dist->count);
+    memset(dist, 0, sizeof(*dist));
 }
