@@ -61,10 +61,10 @@ struct spot_coordinator_options {
     const struct spot_tuning *change; /* declared for the steps from here on, `after` is filled in;
                                          NULL: none. Wants `resume` */
     bool resume;
-    bool no_buddies;   /* do not mirror stages that one failure domain could take */
-    double ahead_byte; /* a member that needs as much for a new grid gets it ahead of that; < 0:
+    bool no_buddies;     /* do not mirror stages that one failure domain could take */
+    double precopy_byte; /* a member that needs as much for a new grid gets it ahead of that; < 0:
                           more than a step's time carries */
-    double grace_s;    /* a member is gone so long after its notice; 0: not known */
+    double grace_s;      /* a member is gone so long after its notice; 0: not known */
     double durable_every_s; /* 0: chosen by the risk of losing the last copy */
     double lease_s;         /* a silent member is lost after this */
     double stall_s;         /* so is one that makes no progress */

@@ -33,11 +33,11 @@ void spot_form_put(struct spot_buf *out, const struct spot_form *f)
         spot_put_u32(out, f->transfer[i].from);
         spot_put_u32(out, f->transfer[i].to);
     }
-    spot_put_u32(out, (uint32_t)f->n_handed);
-    spot_put_u32(out, (uint32_t)f->n_handover);
-    for (size_t i = 0; i < f->n_handover; i++) {
-        spot_put_u32(out, f->handover[i].bundle);
-        spot_put_u32(out, f->handover[i].to);
+    spot_put_u32(out, (uint32_t)f->n_precopied);
+    spot_put_u32(out, (uint32_t)f->n_precopy);
+    for (size_t i = 0; i < f->n_precopy; i++) {
+        spot_put_u32(out, f->precopy[i].bundle);
+        spot_put_u32(out, f->precopy[i].to);
     }
 }
 
@@ -109,16 +109,16 @@ static void get_lists(struct spot_form *f, struct spot_wire_in *in, uint32_t n_b
 
 static void get_handovers(struct spot_form *f, struct spot_wire_in *in, uint32_t n_bundle)
 {
-    f->n_handed = spot_get_u32(in);
-    f->n_handover = spot_get_count(in, 8);
-    in->bad |= f->n_handed > f->n_handover;
+    f->n_precopied = spot_get_u32(in);
+    f->n_precopy = spot_get_count(in, 8);
+    in->bad |= f->n_precopied > f->n_precopy;
     if (in->bad)
         return;
-    f->handover = spot_xcalloc(f->n_handover, sizeof(*f->handover));
-    for (size_t i = 0; i < f->n_handover; i++) {
-        f->handover[i].bundle = spot_get_u32(in);
-        f->handover[i].to = spot_get_u32(in);
-        in->bad |= f->handover[i].bundle >= n_bundle || !f->handover[i].to;
+    f->precopy = spot_xcalloc(f->n_precopy, sizeof(*f->precopy));
+    for (size_t i = 0; i < f->n_precopy; i++) {
+        f->precopy[i].bundle = spot_get_u32(in);
+        f->precopy[i].to = spot_get_u32(in);
+        in->bad |= f->precopy[i].bundle >= n_bundle || !f->precopy[i].to;
     }
 }
 
@@ -147,7 +147,7 @@ void spot_form_release(struct spot_form *form)
     free(form->buddy);
     free(form->peer);
     free(form->transfer);
-    free(form->handover);
+    free(form->precopy);
     memset(form, 0, sizeof(*form));
 }
 
@@ -220,8 +220,8 @@ bool spot_form_keeps(const struct spot_form *form, uint32_t id, uint32_t bundle)
 {
     const uint32_t p = stage_of(form, bundle);
 
-    for (size_t i = 0; i < form->n_handed; i++)
-        if (form->handover[i].bundle == bundle && form->handover[i].to == id)
+    for (size_t i = 0; i < form->n_precopied; i++)
+        if (form->precopy[i].bundle == bundle && form->precopy[i].to == id)
             return true;
     return p < form->P &&
            (form->buddy[p] == id || spot_form_computes(form, spot_form_position(form, id), bundle));
@@ -232,8 +232,8 @@ bool spot_form_is_active(const struct spot_form *form, uint32_t id)
     for (uint32_t p = 0; p < form->P; p++)
         if (form->buddy[p] == id)
             return true;
-    for (size_t i = 0; i < form->n_handover; i++)
-        if (form->handover[i].to == id)
+    for (size_t i = 0; i < form->n_precopy; i++)
+        if (form->precopy[i].to == id)
             return true;
     return spot_form_position(form, id) >= 0;
 }

@@ -28,7 +28,7 @@ struct spot_transfer {
 
 /* A bundle that a member needs in the grid to come. It gets it while the present one works, from
  * the first replica of its stage, and from then on mirrors it as a buddy does a stage. */
-struct spot_handover {
+struct spot_precopy {
     uint32_t bundle, to;
 };
 
@@ -43,9 +43,9 @@ struct spot_form {
     size_t n_peer;
     struct spot_transfer *transfer; /* [n_transfer] */
     size_t n_transfer;
-    struct spot_handover *handover; /* [n_handover] */
-    size_t n_handover;
-    size_t n_handed; /* so many are in force: grows while the epoch runs */
+    struct spot_precopy *precopy; /* [n_precopy] */
+    size_t n_precopy;
+    size_t n_precopied; /* so many are in force: grows while the epoch runs */
 };
 
 void spot_form_put(struct spot_buf *out, const struct spot_form *form);
@@ -84,7 +84,7 @@ uint32_t spot_form_replica(const struct spot_form *form, uint32_t p, uint32_t i)
 /* Position of a member in the grid, -1 if it has none. */
 int64_t spot_form_position(const struct spot_form *form, uint32_t id);
 
-/* Who sends the sums of a bundle to those who mirror it, and the bundle to its heirs. */
+/* Who sends the sums of a bundle to those who mirror it, and the bundle to its receivers. */
 uint32_t spot_form_giver(const struct spot_form *form, uint32_t bundle);
 
 /* True if the member at a position, -1 for none, computes with the bundle. */
@@ -93,7 +93,8 @@ bool spot_form_computes(const struct spot_form *form, int64_t position, uint32_t
 /* True if the member computes with the bundle or mirrors it: it votes on its sums. */
 bool spot_form_keeps(const struct spot_form *form, uint32_t id, uint32_t bundle);
 
-/* True if a member has a place, mirrors a stage or is to inherit: it takes part in every step. */
+/* True if a member has a place, mirrors a stage or is to receive a pre-copy: it takes part in every
+ * step. */
 bool spot_form_is_active(const struct spot_form *form, uint32_t id);
 
 /* Microbatches [*begin, *end) whose losses the member at a position, or -1, has to tell: those of

@@ -32,7 +32,7 @@ static uint32_t count(const struct spot_form *form, uint32_t p)
 
 /* --- to those who mirror ---------------------------------------------------- */
 
-/* Is this the replica of its stage that sends to the buddy and the heirs? */
+/* Is this the replica of its stage that sends to the buddy and the receivers? */
 static bool sends(const struct spot_form_place *at)
 {
     return at->d == 0 && at->m == 0;
@@ -54,7 +54,7 @@ static struct spot_comm_piece piece_of(const struct spot_comm *comm, uint32_t b,
     };
 }
 
-/* Bundle b of stage p to its buddy and its heirs: piece[] has room for 1 + n_handed. */
+/* Bundle b of stage p to its buddy and its receivers: piece[] has room for 1 + n_precopied. */
 static size_t put_sends(const struct spot_comm *comm, const struct spot_form *form, uint32_t p,
                         uint32_t b, struct spot_stage *stage, const size_t *bundle_elem,
                         int64_t step, struct spot_comm_piece *piece)
@@ -63,15 +63,15 @@ static size_t put_sends(const struct spot_comm *comm, const struct spot_form *fo
 
     if (form->buddy[p])
         piece[n++] = piece_of(comm, b, stage, bundle_elem, true, form->buddy[p], step);
-    for (size_t i = 0; i < form->n_handed; i++)
-        if (form->handover[i].bundle == b)
-            piece[n++] = piece_of(comm, b, stage, bundle_elem, true, form->handover[i].to, step);
+    for (size_t i = 0; i < form->n_precopied; i++)
+        if (form->precopy[i].bundle == b)
+            piece[n++] = piece_of(comm, b, stage, bundle_elem, true, form->precopy[i].to, step);
     return n;
 }
 
 static int send_mirrors(const struct spot_sums *s, uint32_t i, struct spot_err *err)
 {
-    struct spot_comm_piece *const piece = spot_xcalloc(1 + s->form->n_handed, sizeof(*piece));
+    struct spot_comm_piece *const piece = spot_xcalloc(1 + s->form->n_precopied, sizeof(*piece));
     const size_t n = put_sends(s->comm, s->form, s->at.p, bundle_at(s->form, s->at.p, i), s->stage,
                                s->bundle_elem, s->step, piece);
     const int rc = n ? s->comm->kind->exchange(s->comm, piece, n, NULL, err) : 0;
@@ -88,7 +88,7 @@ int spot_sums_mirror(const struct spot_mirror *m, int64_t step, struct spot_err 
     const uint32_t n_bundle = form->stage[form->P];
     const struct spot_form_place at = spot_form_place(form, m->position < 0 ? 0 : m->position);
     struct spot_comm_piece *const piece =
-        spot_xcalloc(2 * (size_t)n_bundle + form->n_handed, sizeof(*piece));
+        spot_xcalloc(2 * (size_t)n_bundle + form->n_precopied, sizeof(*piece));
     size_t n = 0;
     int rc;
 

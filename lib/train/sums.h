@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* sums.h - a step's gradient sums on their way to the replicas of a stage and those who mirror it:
- * its buddy, and the heirs of its bundles.
+ * its buddy, and the receivers of its bundles.
  *
  * A sum leaves as soon as it is complete: the last backward pass goes from the last bundle to the
  * first, and what it leaves behind travels while the rest is computed. Sums on a device are added
@@ -42,8 +42,8 @@ void spot_sums_unwatch(struct spot_sums *sums);
 
 /* After the last backward call: when it returns, spot_stage_sum is the sum over all replicas, of a
  * tied shape those of wte and head.w are both the sum of the two, and where memory is the host's,
- * the first replica's has been sent to the stage's buddy and heirs. Returns 0, or -1 with *err of
- * comm/comm.h. */
+ * the first replica's has been sent to the stage's buddy and receivers. Returns 0, or -1 with *err
+ * of comm/comm.h. */
 int spot_sums_finish(struct spot_sums *sums, struct spot_err *err);
 
 struct spot_mirror {

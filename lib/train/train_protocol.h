@@ -36,7 +36,7 @@ enum spot_train_message {
     SPOT_MSG_SAVE = 40,     /* tag: step; bundles to send as SNAPSHOT */
     SPOT_MSG_PROBE = 41,    /* tag: bytes; u32 how often: measure messages of this size */
     SPOT_MSG_VALIDATE = 48, /* tag: step; tokens: forward alone, before that step */
-    SPOT_MSG_HAND = 44,     /* tag: so many handovers of the form are in force from this step on */
+    SPOT_MSG_PRECOPY = 44,  /* tag: so many pre-copies of the form are in force from this step on */
 
     /* worker to worker */
     SPOT_MSG_FORWARD = 65,  /* tag: step and microbatch; activations */

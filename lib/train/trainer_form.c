@@ -286,17 +286,17 @@ static int log_epoch(struct spot_trainer *c, const struct moved *moved, struct s
 {
     const struct spot_form *const f = &c->form;
     const bool is_on_disk = f->step == spot_store_newest(c->store);
-    int64_t ahead_byte = 0;
+    int64_t precopy_byte = 0;
     struct spot_jw *jw = spot_journal_begin(c->journal, "migrate", c->machine->epoch, c->form.step);
 
     if (jw) {
         spot_jw_int(jw, "transfers", (int64_t)moved->n_transfer);
         spot_jw_int(jw, "moved_byte", moved->moved_byte);
         spot_jw_int(jw, "restored_byte", is_on_disk ? moved->restored_byte : 0);
-        for (size_t i = f->n_handed; i < f->n_handover; i++)
-            ahead_byte += spot_trainer_bundle_byte(c, (int)f->handover[i].bundle);
-        if (ahead_byte > 0)
-            spot_jw_int(jw, "ahead_byte", ahead_byte);
+        for (size_t i = f->n_precopied; i < f->n_precopy; i++)
+            precopy_byte += spot_trainer_bundle_byte(c, (int)f->precopy[i].bundle);
+        if (precopy_byte > 0)
+            spot_jw_int(jw, "ahead_byte", precopy_byte);
     }
     return spot_journal_end(c->journal, err);
 }

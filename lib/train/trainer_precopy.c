@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Pre-copy: state moves before a new grid is formed. Where the old one can go on, it does: before a
- * step the first replica of a stage gives a few bundles to those who will need them, their heirs,
- * while everyone computes; from then on heirs are sent the sums and make the updates, as buddies
- * do. When all has been handed over the new grid is formed, and nothing is left to move. */
+ * step the first replica of a stage gives a few bundles to those who will need them, their
+ * receivers, while everyone computes; from then on receivers are sent the sums and make the
+ * updates, as buddies do. When all has been handed over the new grid is formed, and nothing is left
+ * to move. */
 #include <stdlib.h>
 
 #include "common/xalloc.h"
@@ -48,7 +49,7 @@ static void add_handovers(const struct spot_trainer *c, struct spot_form *old, b
 
             if (spot_form_keeps(&c->form, id, b) && !spot_form_keeps(old, id, b) &&
                 (spot_trainer_member(c, id)->held[b] == c->form.step) == is_held)
-                old->handover[old->n_handover++] = (struct spot_handover){ b, id };
+                old->precopy[old->n_precopy++] = (struct spot_precopy){ b, id };
         }
 }
 
@@ -58,14 +59,13 @@ static void list_handovers(const struct spot_trainer *c, struct spot_form *old)
 {
     size_t n_held;
 
-    old->n_handed = old->n_handover = 0;
-    free(old->handover);
-    old->handover =
-        spot_xcalloc(c->machine->n_member * (size_t)c->n_bundle, sizeof(*old->handover));
+    old->n_precopied = old->n_precopy = 0;
+    free(old->precopy);
+    old->precopy = spot_xcalloc(c->machine->n_member * (size_t)c->n_bundle, sizeof(*old->precopy));
     add_handovers(c, old, true);
-    n_held = old->n_handover;
+    n_held = old->n_precopy;
     add_handovers(c, old, false);
-    old->n_handed = n_held;
+    old->n_precopied = n_held;
 }
 
 /* Bytes that a member has yet to be handed. */
@@ -73,9 +73,9 @@ static int64_t inflow(const struct spot_trainer *c, const struct spot_form *f, u
 {
     int64_t n_byte = 0;
 
-    for (size_t i = f->n_handed; i < f->n_handover; i++)
-        if (f->handover[i].to == id)
-            n_byte += spot_trainer_bundle_byte(c, (int)f->handover[i].bundle);
+    for (size_t i = f->n_precopied; i < f->n_precopy; i++)
+        if (f->precopy[i].to == id)
+            n_byte += spot_trainer_bundle_byte(c, (int)f->precopy[i].bundle);
     return n_byte;
 }
 
@@ -83,8 +83,9 @@ static int64_t inflow(const struct spot_trainer *c, const struct spot_form *f, u
  * comes is of no use: less than a step is moved at once, unless the user says how much is. */
 static bool is_worth_it(const struct spot_trainer *c, const struct spot_form *f)
 {
-    const double least = c->options->ahead_byte >= 0 ? c->options->ahead_byte
-                                                     : spot_trainer_best_byte_per_s(c) * c->step_s;
+    const double least = c->options->precopy_byte >= 0
+                             ? c->options->precopy_byte
+                             : spot_trainer_best_byte_per_s(c) * c->step_s;
     int64_t most = -1;
 
     for (size_t i = 0; i < c->machine->n_member; i++) {
@@ -101,14 +102,15 @@ static bool is_worth_it(const struct spot_trainer *c, const struct spot_form *f)
 }
 
 /* As many as half a step's time carries; one, where the user says how much is worth it. */
-static size_t first_handovers(const struct spot_trainer *c)
+static size_t first_precopies(const struct spot_trainer *c)
 {
     const struct spot_form *const f = &c->form;
-    double room = c->options->ahead_byte >= 0 ? 0 : spot_trainer_best_byte_per_s(c) * c->step_s / 2;
+    double room =
+        c->options->precopy_byte >= 0 ? 0 : spot_trainer_best_byte_per_s(c) * c->step_s / 2;
     size_t n = 0;
 
-    for (size_t i = f->n_handed; i < f->n_handover && room > 0; i++, n++)
-        room -= (double)spot_trainer_bundle_byte(c, (int)f->handover[i].bundle);
+    for (size_t i = f->n_precopied; i < f->n_precopy && room > 0; i++, n++)
+        room -= (double)spot_trainer_bundle_byte(c, (int)f->precopy[i].bundle);
     return n > 1 ? n : 1;
 }
 
@@ -145,22 +147,22 @@ bool spot_trainer_precopy(struct spot_trainer *c, struct spot_form *old)
     c->form.n_peer = c->form.n_transfer = 0;
     take_roles(c);
     spot_trainer_list_peers(c);
-    c->hand_n = first_handovers(c);
+    c->precopy_n = first_precopies(c);
     c->usual_s = c->step_s;
     return true;
 }
 
 /* --- while it works ------------------------------------------------------------- */
 
-void spot_trainer_hand(struct spot_trainer *c)
+void spot_trainer_precopy_some(struct spot_trainer *c)
 {
     struct spot_form *const f = &c->form;
 
-    if (f->n_handed == f->n_handover)
+    if (f->n_precopied == f->n_precopy)
         return;
-    f->n_handed +=
-        c->hand_n < f->n_handover - f->n_handed ? c->hand_n : f->n_handover - f->n_handed;
-    spot_view_send_active(c->view, SPOT_MSG_HAND, f->n_handed, NULL, 0);
+    f->n_precopied +=
+        c->precopy_n < f->n_precopy - f->n_precopied ? c->precopy_n : f->n_precopy - f->n_precopied;
+    spot_view_send_active(c->view, SPOT_MSG_PRECOPY, f->n_precopied, NULL, 0);
 }
 
 /* As many at a time as steps bear. */
@@ -168,13 +170,13 @@ void spot_trainer_handed(struct spot_trainer *c, double step_s)
 {
     const struct spot_form *const f = &c->form;
 
-    if (!f->n_handover)
+    if (!f->n_precopy)
         return;
     if (step_s <= bearable * c->usual_s)
-        c->hand_n *= 2;
-    else if (c->hand_n > 1)
-        c->hand_n /= 2;
-    if (f->n_handed < f->n_handover)
+        c->precopy_n *= 2;
+    else if (c->precopy_n > 1)
+        c->precopy_n /= 2;
+    if (f->n_precopied < f->n_precopy)
         return;
     c->is_precopied = true;
     spot_view_want_change(c->view);

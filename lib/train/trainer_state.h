@@ -89,9 +89,9 @@ struct spot_trainer {
     double durable_s;             /* when the newest generation was asked for */
     double durable_took_s;        /* from there until it was on disk, the last time */
     double keep_until_s;          /* what only members set aside hold is made durable until then */
-    size_t hand_n;                /* handovers at a time */
+    size_t precopy_n;             /* pre-copies at a time */
     double usual_s;               /* of a step, before there were any */
-    bool is_precopied;            /* all handovers are in force: the next grid is due */
+    bool is_precopied;            /* all pre-copies are in force: the next grid is due */
     bool is_redoing;              /* the step was asked for with smaller exponents */
     double read_s;                /* reading the tokens of the step */
     struct spot_buf still;        /* tokens of step 0, for an observer of synthetic data */
@@ -168,10 +168,10 @@ void spot_trainer_choose_buddies(struct spot_trainer *c);
 bool spot_trainer_lacks_buddy(const struct spot_trainer *c);
 
 /* trainer_precopy.c: the form is that of a new grid, *old the one before. Where that can go on
- * meanwhile, and the moves are worth it, it becomes the form again, with handovers, and true is
+ * meanwhile, and the moves are worth it, it becomes the form again, with pre-copies, and true is
  * returned. */
 bool spot_trainer_precopy(struct spot_trainer *c, struct spot_form *old);
-void spot_trainer_hand(struct spot_trainer *c);                  /* before a step */
+void spot_trainer_precopy_some(struct spot_trainer *c);          /* before a step */
 void spot_trainer_handed(struct spot_trainer *c, double step_s); /* at a commit */
 
 /* trainer_observe.c: tell the observer of a commit and grant its wish. */

@@ -191,7 +191,7 @@ int spot_trainer_begin(void *job, struct spot_view *view, struct spot_err *err)
         return 0; /* the loop ends when the state is durable */
     if (spot_trainer_val_is_due(c))
         return spot_trainer_validate(c, err);
-    spot_trainer_hand(c);
+    spot_trainer_precopy_some(c);
     return send_step(c, err);
 }
 

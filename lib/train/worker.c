@@ -229,8 +229,8 @@ static int order(void *job, const struct spot_frame *frame, struct spot_err *err
     struct spot_worker *const w = job;
 
     switch (frame->type) {
-    case SPOT_MSG_HAND:
-        return spot_worker_hand(w, frame, err);
+    case SPOT_MSG_PRECOPY:
+        return spot_worker_precopy(w, frame, err);
     case SPOT_MSG_ROUND:
         return spot_worker_step(w, frame, err);
     case SPOT_MSG_VALIDATE:

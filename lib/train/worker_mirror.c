@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What a worker mirrors: stages as their buddy, bundles as their heir. */
+/* What a worker mirrors: stages as their buddy, bundles as their receiver. */
 #include <stdlib.h>
 
 #include "common/memory.h"
@@ -37,20 +37,20 @@ static int check(struct spot_worker *w, int begin, int end, struct spot_err *err
     return w->cannot_mirror ? -1 : 0;
 }
 
-/* All that is to be inherited, with its sums, beside what is here. */
+/* All that is to be pre-copied, with its sums, beside what is here. */
 static int check_inheritance(struct spot_worker *w, struct spot_err *err)
 {
     const struct spot_form *const f = &w->form;
     const size_t most = spot_memory_available();
     size_t n_byte = 0;
 
-    for (size_t i = 0; i < f->n_handover; i++) {
-        const int b = (int)f->handover[i].bundle;
+    for (size_t i = 0; i < f->n_precopy; i++) {
+        const int b = (int)f->precopy[i].bundle;
 
-        if (f->handover[i].to != w->agent.id)
+        if (f->precopy[i].to != w->agent.id)
             continue;
         n_byte += w->bundle_elem[b] * sizeof(int64_t);
-        if (i >= f->n_handed)
+        if (i >= f->n_precopied)
             n_byte += w->bundle_elem[b] * SPOT_PLANES * sizeof(float);
         if (check(w, b, b + 1, err))
             return -1;
@@ -96,19 +96,19 @@ int spot_worker_build_mirrors(struct spot_worker *w, struct spot_err *err)
     for (uint32_t p = 0; p < f->P; p++)
         if (f->buddy[p] == w->agent.id && add_mirror(w, f->stage[p], f->stage[p + 1], f->step, err))
             return -1;
-    for (size_t i = 0; i < f->n_handed; i++) {
-        const uint32_t b = f->handover[i].bundle;
+    for (size_t i = 0; i < f->n_precopied; i++) {
+        const uint32_t b = f->precopy[i].bundle;
 
-        if (f->handover[i].to == w->agent.id && add_mirror(w, b, b + 1, f->step, err))
+        if (f->precopy[i].to == w->agent.id && add_mirror(w, b, b + 1, f->step, err))
             return -1;
     }
-    w->n_inherited = f->n_handed;
+    w->n_precopied = f->n_precopied;
     return 0;
 }
 
 /* --- handed over ------------------------------------------------------------- */
 
-static int give(struct spot_worker *w, const struct spot_handover *h, struct spot_err *err)
+static int give(struct spot_worker *w, const struct spot_precopy *h, struct spot_err *err)
 {
     return spot_stage_sync(w->stage, (int)h->bundle, err) ||
                    spot_worker_give_bundle(w, h->to, h->bundle, err)
@@ -116,17 +116,17 @@ static int give(struct spot_worker *w, const struct spot_handover *h, struct spo
                : 0;
 }
 
-int spot_worker_hand(struct spot_worker *w, const struct spot_frame *frame, struct spot_err *err)
+int spot_worker_precopy(struct spot_worker *w, const struct spot_frame *frame, struct spot_err *err)
 {
     struct spot_form *const f = &w->form;
     struct spot_err why = { 0 };
 
     if (frame->epoch != w->agent.epoch || !w->mirror || !spot_form_is_active(f, w->agent.id))
         return 0;
-    if (frame->tag > f->n_handover || frame->tag < f->n_handed)
+    if (frame->tag > f->n_precopy || frame->tag < f->n_precopied)
         return spot_err_set(err, SPOT_ESYS, "the coordinator handed over what there is not");
-    for (; f->n_handed < frame->tag; f->n_handed++) {
-        const struct spot_handover *const h = &f->handover[f->n_handed];
+    for (; f->n_precopied < frame->tag; f->n_precopied++) {
+        const struct spot_precopy *const h = &f->precopy[f->n_precopied];
 
         if (spot_form_giver(f, h->bundle) == w->agent.id && give(w, h, &why))
             return spot_worker_report(w, &why, err);
@@ -145,8 +145,8 @@ int spot_worker_inherit(struct spot_worker *w, int64_t step, struct spot_err *er
 {
     const struct spot_form *const f = &w->form;
 
-    for (; w->n_inherited < f->n_handed; w->n_inherited++) {
-        const struct spot_handover *const h = &f->handover[w->n_inherited];
+    for (; w->n_precopied < f->n_precopied; w->n_precopied++) {
+        const struct spot_precopy *const h = &f->precopy[w->n_precopied];
 
         if (h->to == w->agent.id && take(w, h->bundle, step, err))
             return -1;

@@ -38,8 +38,8 @@ struct spot_worker {
     uint64_t n_group_exchange; /* with the tensor group in this epoch */
     struct spot_stage *stage;
     struct spot_stage **mirror; /* [n_bundle], over a stage whose buddy this worker is, or over one
-                                 * bundle that it inherits */
-    size_t n_inherited;         /* handovers of the form that are done */
+                                 * bundle that it receives ahead of a grid */
+    size_t n_precopied;         /* pre-copies of the form that are done */
     double *loss;               /* [G] */
     int32_t (*exponent)[SPOT_TENSORS_MAX]; /* [n_bundle], as last committed, while redoing */
     bool is_redoing;
@@ -75,9 +75,9 @@ int spot_worker_build_mirrors(struct spot_worker *worker, struct spot_err *err);
 void spot_worker_drop_mirrors(struct spot_worker *worker);
 /* The next mirror object from bundle *b on; *b is then behind its first bundle. NULL: no more. */
 struct spot_stage *spot_worker_next_mirror(const struct spot_worker *worker, int *b);
-/* The order HAND: from the next step on so many handovers are in force. */
-int spot_worker_hand(struct spot_worker *worker, const struct spot_frame *frame,
-                     struct spot_err *err);
+/* The order PRECOPY: from the next step on so many pre-copies are in force. */
+int spot_worker_precopy(struct spot_worker *worker, const struct spot_frame *frame,
+                        struct spot_err *err);
 /* In that step: take what was handed over to this worker. */
 int spot_worker_inherit(struct spot_worker *worker, int64_t step, struct spot_err *err);
 

@@ -70,7 +70,7 @@ static pid_t start_coordinator(const char *result_path, bool is_alone)
         .grid = { is_alone ? 1 : 2, is_alone ? 1 : 2, 1 },
         .events = in_dir("", "events"),
         .durable_every_s = 0.02,
-        .ahead_byte = -1,
+        .precopy_byte = -1,
         .lease_s = 2,
         .stall_s = 30,
         .settle_s = 0.2,

@@ -18,7 +18,7 @@ static struct spot_form make(void)
                     buddy[] = { 7, 0 };
     static uint32_t share[] = { 0, 1, 7 };
     static struct spot_mesh_peer peer[] = { { 4, "unix:a" }, { 9, "127.0.0.1:1" } };
-    static struct spot_handover handover[] = { { 4, 1 }, { 0, 9 }, { 2, 5 } };
+    static struct spot_precopy precopy[] = { { 4, 1 }, { 0, 9 }, { 2, 5 } };
     static struct spot_transfer transfer[] = { { 1, SPOT_FROM_MEMBER, 4, 9 },
                                                { 4, SPOT_FROM_STORE, 0, 7 } };
 
@@ -34,9 +34,9 @@ static struct spot_form make(void)
                                .n_peer = 2,
                                .transfer = transfer,
                                .n_transfer = 2,
-                               .handover = handover,
-                               .n_handover = 3,
-                               .n_handed = 1 };
+                               .precopy = precopy,
+                               .n_precopy = 3,
+                               .n_precopied = 1 };
 }
 
 static const struct spot_form_bounds *bounds(uint32_t n_bundle, int64_t n_microbatch)
@@ -59,9 +59,9 @@ static bool makes_sense(const struct spot_form *f, uint32_t n_bundle)
         ok = ok && f->stage[p] < f->stage[p + 1];
     for (size_t i = 0; i < f->n_transfer; i++)
         ok = ok && f->transfer[i].bundle < n_bundle && f->transfer[i].origin <= SPOT_FROM_NOTHING;
-    ok = ok && f->n_handed <= f->n_handover;
-    for (size_t i = 0; i < f->n_handover; i++)
-        ok = ok && f->handover[i].bundle < n_bundle && f->handover[i].to;
+    ok = ok && f->n_precopied <= f->n_precopy;
+    for (size_t i = 0; i < f->n_precopy; i++)
+        ok = ok && f->precopy[i].bundle < n_bundle && f->precopy[i].to;
     for (size_t i = 0; i < f->n_peer; i++)
         ok = ok && f->peer[i].id && memchr(f->peer[i].address, 0, sizeof(f->peer[i].address));
     return ok;
@@ -97,9 +97,10 @@ START_TEST(who_computes_mirrors_or_inherits_a_bundle_keeps_it_and_one_member_giv
     ck_assert(spot_form_keeps(&f, 9, 0) && spot_form_keeps(&f, 9, 1) && !spot_form_keeps(&f, 9, 4));
     ck_assert(spot_form_keeps(&f, 7, 1) && spot_form_keeps(&f, 7, 3));
     ck_assert(spot_form_keeps(&f, 1, 1) && spot_form_keeps(&f, 1, 4) && !spot_form_keeps(&f, 1, 3));
-    /* 5 will inherit bundle 2: it takes part, and keeps it once the handover is in force */
+    /* 5 will receive a copy of bundle 2: it takes part, and keeps it once the pre-copy is in force
+     */
     ck_assert(spot_form_is_active(&f, 5) && !spot_form_keeps(&f, 5, 2));
-    f.n_handed = 3;
+    f.n_precopied = 3;
     ck_assert(spot_form_keeps(&f, 5, 2) && !spot_form_keeps(&f, 5, 3));
     ck_assert(!spot_form_is_active(&f, 11));
     ck_assert(!spot_form_keeps(&(struct spot_form){ 0 }, 5, 2)); /* before there is a grid */

@@ -23,7 +23,7 @@ struct options {
     const char *grid, *plan, *listen, *key_file, *state, *events, *save, *load, *shares, *comm,
         *reduce, *resume; /* "": from state */
     uint64_t steps, workers;
-    double price_usd_per_h, budget_usd, ahead_byte, durable_every_s, grace_s, lease_s, stall_s;
+    double price_usd_per_h, budget_usd, precopy_byte, durable_every_s, grace_s, lease_s, stall_s;
     bool buddies, quiet, verbose;
 };
 
@@ -111,7 +111,7 @@ static struct spot_coordinator_options coordinator_options(const struct options 
         .budget_usd = o->budget_usd,
         .resume = o->resume != NULL,
         .no_buddies = !o->buddies,
-        .ahead_byte = o->ahead_byte,
+        .precopy_byte = o->precopy_byte,
         .grace_s = o->grace_s,
         .durable_every_s = o->durable_every_s,
         .lease_s = o->lease_s,
@@ -158,7 +158,7 @@ static struct options o = {
     .comm = "sockets",
     .reduce = "exact",
     .buddies = true,
-    .ahead_byte = -1,
+    .precopy_byte = -1,
     .lease_s = 2,
     .stall_s = 30,
 };
@@ -251,7 +251,7 @@ static const struct spot_opt option_table[] = {
       86400 },
     { SPOT_OPT_FLAG, 0, "buddies", &o.buddies, NULL,
       "mirror stages that one failure domain could take (yes)", 0, 0 },
-    { SPOT_OPT_SIZE, 0, "ahead", &o.ahead_byte, "size",
+    { SPOT_OPT_SIZE, 0, "ahead", &o.precopy_byte, "size",
       "pre-copy larger moves while the old grid works", 0, 1e15 },
     { SPOT_OPT_MORE, .help = "state and money" },
     { SPOT_OPT_SECS, 0, "durable-every", &o.durable_every_s, "time",

@@ -106,14 +106,14 @@ slow() {
     worker first
     first=$pid
     at_step "$1" 3
-    worker heir
-    heir=$pid
+    worker receiver
+    receiver=$pid
     eventually "grep -q ahead_byte $1"
 }
 
-@test "an heir that is killed half-way is no loss; the next one begins anew" {
+@test "a receiver that is killed half-way is no loss; the next one begins anew" {
     slow log
-    kill -9 $heir
+    kill -9 $receiver
     seen log lost 1
     worker other
     grid log 2 1
@@ -121,10 +121,10 @@ slow() {
     stops_right log --layers 30
 }
 
-@test "an heir that is told to leave half-way leaves" {
+@test "a receiver that is told to leave half-way leaves" {
     slow log
-    kill -TERM $heir
-    wait $heir && status=0 || status=$?
+    kill -TERM $receiver
+    wait $receiver && status=0 || status=$?
     [ "$status" -eq 75 ]
     more_steps log
     stops_right log --layers 30

@@ -3,7 +3,7 @@
 # What a worker that joins costs the others when the state is large: moved while all wait, and
 # ahead of the new grid (train --ahead). One pipeline becomes two; the longest time between two
 # commits after the join, and from the join to the first commit of the new grid.
-#   tests/bench/ahead.sh [ROUNDS [LAYERS WIDTH]]
+#   tests/bench/precopy.sh [ROUNDS [LAYERS WIDTH]]
 # shellcheck disable=SC2016 # jq's own variables
 set -eu
 rounds=${1:-3} layers=${2:-8} width=${3:-512}
