@@ -10,8 +10,8 @@
 #include "common/err.h"
 #include "model/grid.h"
 #include "train/config.h"
+#include "train/microbatch_split.h"
 #include "train/observe.h"
-#include "train/shares.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -48,7 +48,7 @@ struct spot_coordinator_options {
     int recompute;                  /* enum spot_recompute, of each local worker */
     struct spot_grid grid;          /* wanted grid; zeros: not given */
     /* of the microbatches of a step over the pipelines */
-    struct spot_shares_policy shares;
+    struct spot_split_policy shares;
     const char *old_plan_hint; /* told who gives a plan that is too old: how it is taken; NULL */
     const char *plan;          /* spot.plan/1 file, read again when it changes; NULL */
     const char *state;         /* directory; NULL: a private one for this run */

@@ -62,20 +62,20 @@ static bool pipeline_times(const struct spot_trainer *c, double *time)
 
 void spot_trainer_choose_split(struct spot_trainer *c)
 {
-    const struct spot_shares_policy *policy = &c->options->shares;
+    const struct spot_split_policy *policy = &c->options->shares;
     const uint32_t D = c->form.D;
-    double time[SPOT_SHARES_MAX];
+    double time[SPOT_SPLIT_MAX];
 
-    assert(D <= SPOT_SHARES_MAX);
+    assert(D <= SPOT_SPLIT_MAX);
     c->n_epoch_commit = c->n_drift = 0;
-    if (policy->kind == SPOT_SHARES_GIVEN && policy->n_weight == D) {
+    if (policy->kind == SPOT_SPLIT_GIVEN && policy->n_weight == D) {
         for (uint32_t d = 0; d < D; d++)
             time[d] = 1 / policy->weight[d];
-        spot_shares_by_time(c->n_microbatch, D, time, c->form.share);
-    } else if (policy->kind == SPOT_SHARES_MEASURED && pipeline_times(c, time)) {
-        spot_shares_by_time(c->n_microbatch, D, time, c->form.share);
+        spot_split_by_time(c->n_microbatch, D, time, c->form.share);
+    } else if (policy->kind == SPOT_SPLIT_MEASURED && pipeline_times(c, time)) {
+        spot_split_by_time(c->n_microbatch, D, time, c->form.share);
     } else {
-        spot_shares_even(c->n_microbatch, D, c->form.share);
+        spot_split_even(c->n_microbatch, D, c->form.share);
     }
 }
 
@@ -83,15 +83,15 @@ void spot_trainer_choose_split(struct spot_trainer *c)
 bool spot_trainer_split_drifts(struct spot_trainer *c)
 {
     const struct spot_form *f = &c->form;
-    double time[SPOT_SHARES_MAX];
-    uint32_t best[SPOT_SHARES_MAX + 1];
+    double time[SPOT_SPLIT_MAX];
+    uint32_t best[SPOT_SPLIT_MAX + 1];
 
     c->n_epoch_commit++;
-    if (c->options->shares.kind != SPOT_SHARES_MEASURED || f->D < 2 || !pipeline_times(c, time))
+    if (c->options->shares.kind != SPOT_SPLIT_MEASURED || f->D < 2 || !pipeline_times(c, time))
         return false;
-    spot_shares_by_time(c->n_microbatch, f->D, time, best);
-    if (spot_shares_makespan(f->D, best, time) >
-        (1 - worth) * spot_shares_makespan(f->D, f->share, time)) {
+    spot_split_by_time(c->n_microbatch, f->D, time, best);
+    if (spot_split_makespan(f->D, best, time) >
+        (1 - worth) * spot_split_makespan(f->D, f->share, time)) {
         c->n_drift = 0;
         if (c->n_epoch_commit > PATIENCE_MAX)
             c->drift_patience = 0; /* calm for long: what changes now is news */

@@ -63,7 +63,7 @@ START_TEST(the_way_it_is_computed_changes_no_bit)
     static const char key[32] = "0123456789abcdef0123456789abcde";
     struct spot_coordinator_options o = job(way[_i].n_local, way[_i].D, way[_i].P, way[_i].M);
 
-    ck_assert_int_eq(spot_shares_parse(way[_i].shares, &o.shares, NULL), 0);
+    ck_assert_int_eq(spot_split_parse(way[_i].shares, &o.shares, NULL), 0);
     o.no_buddies = way[_i].no_buddies;
     o.ahead_byte = way[_i].ahead_byte;
     o.recompute = _i % 3;

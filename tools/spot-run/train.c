@@ -316,7 +316,7 @@ static int train(struct spot_err *err)
     put_changes(&c);
     if (c.config.comm == SPOT_COMM_NCCL && check_nccl(&c, err))
         return -1;
-    if (parse_grid(o.grid, &c, err) || spot_shares_parse(o.shares, &c.shares, err))
+    if (parse_grid(o.grid, &c, err) || spot_split_parse(o.shares, &c.shares, err))
         return -1;
     if (spot_coordinator_run(&c, &result, err))
         return -1;

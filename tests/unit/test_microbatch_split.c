@@ -4,7 +4,7 @@
 
 #include "common/rng.h"
 #include "suite.h"
-#include "train/shares.h"
+#include "train/microbatch_split.h"
 
 /* Goal: shares cover the microbatches without gap or overlap, no pipeline is left without, and no
  * other shares end earlier: held against every composition of G into D parts. */
@@ -19,13 +19,13 @@ static void check_cover(int64_t G, uint32_t D, const uint32_t *share)
         ck_assert_uint_lt(share[d], share[d + 1]);
 }
 
-START_TEST(even_shares_differ_by_one_at_most)
+START_TEST(an_even_split_differs_by_one_at_most)
 {
     for (uint32_t D = 1; D <= 9; D++)
         for (int64_t G = D; G <= 40; G++) {
             uint32_t share[10], least = (uint32_t)G, most = 0;
 
-            spot_shares_even(G, D, share);
+            spot_split_even(G, D, share);
             check_cover(G, D, share);
             for (uint32_t d = 0; d < D; d++) {
                 const uint32_t m = share[d + 1] - share[d];
@@ -50,7 +50,7 @@ static double brute(int64_t left, uint32_t d, uint32_t D, const double *time)
     return best;
 }
 
-START_TEST(no_other_shares_end_earlier)
+START_TEST(no_other_split_ends_earlier)
 {
     struct spot_rng rng;
 
@@ -63,9 +63,9 @@ START_TEST(no_other_shares_end_earlier)
 
         for (uint32_t d = 0; d < D; d++)
             time[d] = 1 + (double)spot_rng_below(&rng, k % 2 ? 4 : 1000);
-        spot_shares_by_time(G, D, time, share);
+        spot_split_by_time(G, D, time, share);
         check_cover(G, D, share);
-        ck_assert_double_eq(spot_shares_makespan(D, share, time), brute(G, 0, D, time));
+        ck_assert_double_eq(spot_split_makespan(D, share, time), brute(G, 0, D, time));
     }
 }
 END_TEST
@@ -75,7 +75,7 @@ START_TEST(a_machine_four_times_as_slow_gets_a_fourth)
     const double time[] = { 4, 1 };
     uint32_t share[3];
 
-    spot_shares_by_time(10, 2, time, share);
+    spot_split_by_time(10, 2, time, share);
     ck_assert_uint_eq(share[1], 2);
     ck_assert_uint_eq(share[2], 10);
 }
@@ -89,29 +89,29 @@ START_TEST(policies_are_read_and_others_refused)
         "nan", "1e7",  "1 2",        "1,2,",
         "inf", "1e-9", "measured,1", "1,0.00000000000000000000000000000000000000000000000001"
     };
-    struct spot_shares_policy policy;
-    char long_list[2 * SPOT_SHARES_MAX + 2];
+    struct spot_split_policy policy;
+    char long_list[2 * SPOT_SPLIT_MAX + 2];
 
-    ck_assert_int_eq(spot_shares_parse("even", &policy, NULL), 0);
-    ck_assert_int_eq(policy.kind, SPOT_SHARES_EVEN);
-    ck_assert_int_eq(spot_shares_parse("measured", &policy, NULL), 0);
-    ck_assert_int_eq(policy.kind, SPOT_SHARES_MEASURED);
-    ck_assert_int_eq(spot_shares_parse("1,2.5", &policy, NULL), 0);
-    ck_assert_int_eq(policy.kind, SPOT_SHARES_GIVEN);
+    ck_assert_int_eq(spot_split_parse("even", &policy, NULL), 0);
+    ck_assert_int_eq(policy.kind, SPOT_SPLIT_EVEN);
+    ck_assert_int_eq(spot_split_parse("measured", &policy, NULL), 0);
+    ck_assert_int_eq(policy.kind, SPOT_SPLIT_MEASURED);
+    ck_assert_int_eq(spot_split_parse("1,2.5", &policy, NULL), 0);
+    ck_assert_int_eq(policy.kind, SPOT_SPLIT_GIVEN);
     ck_assert_uint_eq(policy.n_weight, 2);
     ck_assert_double_eq(policy.weight[1], 2.5);
     for (size_t i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
         struct spot_err err = { 0 };
 
-        ck_assert_msg(spot_shares_parse(bad[i], &policy, &err) == -1, "'%s' was taken", bad[i]);
+        ck_assert_msg(spot_split_parse(bad[i], &policy, &err) == -1, "'%s' was taken", bad[i]);
         ck_assert_int_eq(err.code, SPOT_EUSAGE);
     }
-    for (int i = 0; i <= SPOT_SHARES_MAX; i++)
+    for (int i = 0; i <= SPOT_SPLIT_MAX; i++)
         memcpy(long_list + 2 * (size_t)i, "1,", 2);
-    long_list[2 * SPOT_SHARES_MAX + 1] = '\0'; /* one too many */
-    ck_assert_int_eq(spot_shares_parse(long_list, &policy, NULL), -1);
-    long_list[2 * SPOT_SHARES_MAX - 1] = '\0';
-    ck_assert_int_eq(spot_shares_parse(long_list, &policy, NULL), 0);
+    long_list[2 * SPOT_SPLIT_MAX + 1] = '\0'; /* one too many */
+    ck_assert_int_eq(spot_split_parse(long_list, &policy, NULL), -1);
+    long_list[2 * SPOT_SPLIT_MAX - 1] = '\0';
+    ck_assert_int_eq(spot_split_parse(long_list, &policy, NULL), 0);
 }
 END_TEST
 
@@ -119,8 +119,8 @@ int main(void)
 {
     TCase *tc = tcase_create("core");
 
-    tcase_add_test(tc, even_shares_differ_by_one_at_most);
-    tcase_add_test(tc, no_other_shares_end_earlier);
+    tcase_add_test(tc, an_even_split_differs_by_one_at_most);
+    tcase_add_test(tc, no_other_split_ends_earlier);
     tcase_add_test(tc, a_machine_four_times_as_slow_gets_a_fourth);
     tcase_add_test(tc, policies_are_read_and_others_refused);
     return run_suite("shares", tc);

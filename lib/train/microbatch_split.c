@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "train/shares.h"
+#include "train/microbatch_split.h"
 
 #include <assert.h>
 #include <math.h>
@@ -17,13 +17,13 @@ static int bad(const char *text, struct spot_err *err)
         text);
 }
 
-int spot_shares_parse(const char *text, struct spot_shares_policy *policy, struct spot_err *err)
+int spot_split_parse(const char *text, struct spot_split_policy *policy, struct spot_err *err)
 {
     const char *at = text;
 
-    *policy = (struct spot_shares_policy){ .kind = SPOT_SHARES_GIVEN };
+    *policy = (struct spot_split_policy){ .kind = SPOT_SPLIT_GIVEN };
     if (!strcmp(text, "even") || !strcmp(text, "measured")) {
-        policy->kind = *text == 'e' ? SPOT_SHARES_EVEN : SPOT_SHARES_MEASURED;
+        policy->kind = *text == 'e' ? SPOT_SPLIT_EVEN : SPOT_SPLIT_MEASURED;
         return 0;
     }
     for (;;) {
@@ -32,7 +32,7 @@ int spot_shares_parse(const char *text, struct spot_shares_policy *policy, struc
         double weight;
 
         snprintf(one, sizeof(one), "%.*s", n < sizeof(one) ? (int)n : 0, at);
-        if (policy->n_weight == SPOT_SHARES_MAX || spot_num_parse(one, &weight) || weight < 1e-6 ||
+        if (policy->n_weight == SPOT_SPLIT_MAX || spot_num_parse(one, &weight) || weight < 1e-6 ||
             weight > 1e6)
             return bad(text, err);
         policy->weight[policy->n_weight++] = weight;
@@ -42,15 +42,15 @@ int spot_shares_parse(const char *text, struct spot_shares_policy *policy, struc
     }
 }
 
-void spot_shares_even(int64_t n_microbatch, uint32_t D, uint32_t *share)
+void spot_split_even(int64_t n_microbatch, uint32_t D, uint32_t *share)
 {
     assert(D >= 1 && n_microbatch >= D);
     for (uint32_t d = 0; d <= D; d++)
         share[d] = (uint32_t)(n_microbatch * d / D);
 }
 
-void spot_shares_by_time(int64_t n_microbatch, uint32_t D, const double *microbatch_s,
-                         uint32_t *share)
+void spot_split_by_time(int64_t n_microbatch, uint32_t D, const double *microbatch_s,
+                        uint32_t *share)
 {
     assert(D >= 1 && n_microbatch >= D);
     share[0] = 0;
@@ -70,7 +70,7 @@ void spot_shares_by_time(int64_t n_microbatch, uint32_t D, const double *microba
         share[d + 1] += share[d];
 }
 
-double spot_shares_makespan(uint32_t D, const uint32_t *share, const double *microbatch_s)
+double spot_split_makespan(uint32_t D, const uint32_t *share, const double *microbatch_s)
 {
     double most = 0;
 
