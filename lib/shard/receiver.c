@@ -8,8 +8,8 @@
 #include <time.h>
 
 #include "common/clock.h"
-#include "common/crew.h"
 #include "common/le.h"
+#include "common/threads.h"
 #include "common/xalloc.h"
 #include "shard/transfer_protocol.h"
 
@@ -33,7 +33,7 @@ struct spot_receiver {
     bool is_opening, is_committing, is_committed, is_fatal, is_closing;
     int n_port;
     struct spot_err err;
-    struct spot_crew crew; /* a thread for each port */
+    struct spot_threads threads; /* a thread for each port */
 };
 
 /* One port and its thread. */
@@ -91,7 +91,7 @@ void spot_receiver_free(struct spot_receiver *r)
     r->is_closing = true;
     pthread_cond_broadcast(&r->changed);
     pthread_mutex_unlock(&r->lock);
-    spot_crew_join(&r->crew);
+    spot_threads_join(&r->threads);
     spot_partial_free(r->partial);
     spot_buf_release(&r->head);
     free(r->asked);
@@ -551,7 +551,7 @@ int spot_receiver_add(struct spot_receiver *r, struct spot_port *port_take, stru
     pthread_mutex_lock(&r->lock);
     r->n_port++;
     pthread_mutex_unlock(&r->lock);
-    if (!spot_crew_start(&r->crew, run, p, err))
+    if (!spot_threads_start(&r->threads, run, p, err))
         return 0;
     pthread_mutex_lock(&r->lock);
     r->n_port--;

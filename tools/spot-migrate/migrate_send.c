@@ -5,7 +5,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
-#include "common/crew.h"
+#include "common/threads.h"
 #include "common/utf8.h"
 #include "common/xalloc.h"
 #include "migrate.h"
@@ -23,7 +23,7 @@ struct send {
     struct spot_sender *sender;
     struct progress progress;
 
-    struct spot_crew crew; /* a thread for each stream */
+    struct spot_threads threads; /* a thread for each stream */
     pthread_mutex_t lock;
     int n_alive;         /* threads */
     double alive_s;      /* when there was a receiver last */
@@ -68,7 +68,7 @@ static int start_stream(struct send *s, struct spot_port *port, struct spot_err 
     pthread_mutex_lock(&s->lock);
     s->n_alive++;
     pthread_mutex_unlock(&s->lock);
-    if (!spot_crew_start(&s->crew, run_stream, stream, err))
+    if (!spot_threads_start(&s->threads, run_stream, stream, err))
         return 0;
     pthread_mutex_lock(&s->lock);
     s->n_alive--;
@@ -119,7 +119,7 @@ static int wait_streams(struct send *s, struct spot_err *err)
         show(s);
         spot_clock_sleep(0.01);
     }
-    spot_crew_join(&s->crew);
+    spot_threads_join(&s->threads);
     if (spot_sender_is_committed(s->sender))
         return 0;
     *err = last_error(s);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "common/crew.h"
+#include "common/threads.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -8,26 +8,26 @@
 
 #include "common/xalloc.h"
 
-struct spot_crew_member {
+struct spot_thread {
     pthread_t thread;
     void (*work)(void *arg);
     void *arg;
     atomic_bool is_done;
-    struct spot_crew_member *next;
+    struct spot_thread *next;
 };
 
 static void *run(void *user)
 {
-    struct spot_crew_member *m = user;
+    struct spot_thread *m = user;
 
     m->work(m->arg);
     atomic_store(&m->is_done, true);
     return NULL;
 }
 
-static void join(struct spot_crew *crew, bool are_all)
+static void join(struct spot_threads *threads, bool are_all)
 {
-    struct spot_crew_member **at = &crew->first, *m;
+    struct spot_thread **at = &threads->first, *m;
 
     while ((m = *at)) {
         if (!are_all && !atomic_load(&m->is_done)) {
@@ -40,12 +40,12 @@ static void join(struct spot_crew *crew, bool are_all)
     }
 }
 
-int spot_crew_start(struct spot_crew *crew, void (*work)(void *arg), void *arg,
-                    struct spot_err *err)
+int spot_threads_start(struct spot_threads *threads, void (*work)(void *arg), void *arg,
+                       struct spot_err *err)
 {
-    struct spot_crew_member *m = spot_xcalloc(1, sizeof(*m));
+    struct spot_thread *m = spot_xcalloc(1, sizeof(*m));
 
-    join(crew, false);
+    join(threads, false);
     m->work = work;
     m->arg = arg;
     errno = pthread_create(&m->thread, NULL, run, m);
@@ -53,12 +53,12 @@ int spot_crew_start(struct spot_crew *crew, void (*work)(void *arg), void *arg,
         free(m);
         return spot_err_sys(err, "cannot start a thread");
     }
-    m->next = crew->first;
-    crew->first = m;
+    m->next = threads->first;
+    threads->first = m;
     return 0;
 }
 
-void spot_crew_join(struct spot_crew *crew)
+void spot_threads_join(struct spot_threads *threads)
 {
-    join(crew, true);
+    join(threads, true);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "common/crew.h"
+#include "common/threads.h"
 
 #include <check.h>
 #include <stdatomic.h>
@@ -26,25 +26,25 @@ static void work(void *arg)
 
 START_TEST(joining_waits_for_the_destructors_of_every_thread)
 {
-    struct spot_crew crew = { NULL };
+    struct spot_threads threads = { NULL };
     int value;
 
     pthread_key_create(&key, destroy);
     for (int i = 0; i < 200; i++)
-        ck_assert_int_eq(spot_crew_start(&crew, work, &value, NULL), 0);
-    spot_crew_join(&crew);
+        ck_assert_int_eq(spot_threads_start(&threads, work, &value, NULL), 0);
+    spot_threads_join(&threads);
     ck_assert_int_eq(atomic_load(&n_run), 200);
     ck_assert_int_eq(atomic_load(&n_destroyed), 200);
-    ck_assert_ptr_null(crew.first);
-    spot_crew_join(&crew);
+    ck_assert_ptr_null(threads.first);
+    spot_threads_join(&threads);
     pthread_key_delete(key);
 }
 END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("crew");
+    TCase *tc = tcase_create("threads");
 
     tcase_add_test(tc, joining_waits_for_the_destructors_of_every_thread);
-    return run_suite("crew", tc);
+    return run_suite("threads", tc);
 }
