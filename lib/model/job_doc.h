@@ -129,7 +129,7 @@ void spot_job_doc_release(struct spot_job_doc *job);
 
 /* Keys of a loaded job that mean nothing, but look like one that would and is not there:
  * "/cost/usd_per_hour: unknown key; did you mean 'usd_per_h'?". tell() gets one at a time. */
-void spot_job_doc_doubt(const struct spot_job_doc *job, void (*tell)(const char *sentence));
+void spot_job_doc_warn_misspelt(const struct spot_job_doc *job, void (*tell)(const char *sentence));
 
 /* Write the document; what equals its default or is absent is left out.
  * Returns 0, or -1 with *err. */

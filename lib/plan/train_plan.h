@@ -71,7 +71,7 @@ struct spot_train_plan {
     struct spot_train_choice *choice; /* [n_choice], best first */
     size_t n_choice;
     const char
-        *doubt;  /* one of doc.why: the speeds compared are little known; NULL: they are not */
+        *caveat; /* one of doc.why: the speeds compared are little known; NULL: they are not */
     char **text; /* the sentences of doc.why and of the alternatives */
     size_t n_text, text_cap;
 };

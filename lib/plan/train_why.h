@@ -23,7 +23,7 @@ const char *spot_train_source(const struct spot_train_question *q,
 const char *spot_train_by_what(const struct spot_train_question *q,
                                const struct spot_train_choice *c);
 
-/* doc.why of plan->choice[0], or of a plan to suspend; plan->doubt. */
+/* doc.why of plan->choice[0], or of a plan to suspend; plan->caveat. */
 void spot_train_why(struct spot_train_plan *plan, const struct spot_train_question *q);
 void spot_train_why_suspend(struct spot_train_plan *plan, const struct spot_train_question *q);
 

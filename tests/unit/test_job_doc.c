@@ -291,7 +291,7 @@ START_TEST(a_key_that_was_typed_wrong_is_asked_about)
 
         ck_assert_msg(!parse(&job, typed[i].text, &err), "%s", err.msg);
         *doubts = '\0';
-        spot_job_doc_doubt(&job, tell);
+        spot_job_doc_warn_misspelt(&job, tell);
         ck_assert_str_eq(doubts, typed[i].want);
         spot_job_doc_release(&job);
     }

@@ -73,7 +73,7 @@ static int read_cost(const struct spot_json_doc *doc, const json_t *rows,
 }
 
 /* Unknown keys are ignored, which is not what a misspelt one wants. */
-static void doubt_keys(struct run *run, const struct spot_line *line, const char *source,
+static void check_keys(struct run *run, const struct spot_line *line, const char *source,
                        const json_t *problem)
 {
     static const char *const known[] = { "maximize", "cost" };
@@ -208,7 +208,7 @@ static int solve_line(struct run *run, const struct spot_line *line, const char 
         return -1;
     if (read_problem(&doc, &problem, &cost, err))
         goto out;
-    doubt_keys(run, line, source, doc.root);
+    check_keys(run, line, source, doc.root);
     begin_s = spot_clock_cpu_s();
     if (run->is_bottleneck
             ? spot_assign_bottleneck(&problem, &result.dearest, &result.answer, &result.proof, err)

@@ -333,7 +333,7 @@ static int ask(struct session *s, const struct options *o, struct spot_train_que
     return 0;
 }
 
-static void tell_doubt(const char *sentence)
+static void warn_misspelt(const char *sentence)
 {
     spot_tool_warn("%s", sentence);
 }
@@ -356,7 +356,7 @@ static int run(struct session *s, const struct options *o, struct spot_err *err)
     if (s->job.kind != SPOT_JOB_TRAIN)
         return spot_json_fail(&s->job.json, "/kind", err, "expected \"train\"");
     spot_prov_add(&s->prov, s->job.json.source, spot_hash64(s->job.json.text, s->job.json.n_byte));
-    spot_job_doc_doubt(&s->job, tell_doubt);
+    spot_job_doc_warn_misspelt(&s->job, warn_misspelt);
     if (load_dist(s, o, err))
         return -1;
     /* Also grids beyond the forecast's cap: too few instances is a plan (suspend), not an error. */
@@ -372,8 +372,8 @@ static int run(struct session *s, const struct options *o, struct spot_err *err)
             "ones of each count within 32 of %d instances; /memory/P_min and P_max of "
             "the job narrow the choice",
             s->dist.now);
-    if (s->plan.doubt)
-        spot_tool_warn("%s; spot-run profile measures more grids", s->plan.doubt);
+    if (s->plan.caveat)
+        spot_tool_warn("%s; spot-run profile measures more grids", s->plan.caveat);
     if (o->epoch != NOT_GIVEN)
         s->plan.doc.epoch = (int64_t)o->epoch;
     if (o->explain && !o->common.quiet && format != SPOT_FORMAT_TABLE)

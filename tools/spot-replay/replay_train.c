@@ -522,7 +522,7 @@ static void leave_out_on_demand(struct replay_train *s)
                    s->job.name);
 }
 
-static void tell_doubt(const char *sentence)
+static void warn_misspelt(const char *sentence)
 {
     spot_tool_warn("%s", sentence);
 }
@@ -540,7 +540,7 @@ static int run(struct replay_train *s, struct spot_err *err)
         return spot_json_fail(&s->job.json, "/kind", err, "expected \"train\"");
     if (s->is_all && s->job.cost.on_demand_usd_per_h < 0)
         leave_out_on_demand(s);
-    spot_job_doc_doubt(&s->job, tell_doubt);
+    spot_job_doc_warn_misspelt(&s->job, warn_misspelt);
     if (opt.events && load_costs(s, err))
         return -1;
     s->interval_s = opt.interval_s > 0 ? opt.interval_s : s->job.cost.interval_s;

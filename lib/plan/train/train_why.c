@@ -208,7 +208,7 @@ static void reason_of_profile(struct spot_train_plan *plan, const struct spot_tr
 }
 
 /* Little is known of a curve that rests on few entries, or that misses those it rests on. */
-static void reason_of_doubt(struct spot_train_plan *plan, const struct spot_train_question *q)
+static void reason_of_caveat(struct spot_train_plan *plan, const struct spot_train_question *q)
 {
     enum { POINTS_FEW = 3 };
     const struct spot_step_curve *curve = &q->throughput->curve;
@@ -222,14 +222,14 @@ static void reason_of_doubt(struct spot_train_plan *plan, const struct spot_trai
         is_guessed |= from == SPOT_SPEED_INTERPOLATED || from == SPOT_SPEED_EXTRAPOLATED;
     }
     if (is_used && (curve->n_point < POINTS_FEW || !spot_step_curve_is_trusted(curve))) {
-        plan->doubt = spot_train_say(
+        plan->caveat = spot_train_say(
             plan,
             "speeds by the fitted curve are doubtful: it rests on %zu profile entr%s "
             "and misses %s by up to %.0f %%",
             curve->n_point, curve->n_point == 1 ? "y" : "ies", curve->n_point == 1 ? "it" : "one",
             100 * curve->miss_max);
     } else if (is_guessed && curve->n_point < POINTS_FEW) {
-        plan->doubt =
+        plan->caveat =
             spot_train_say(plan, "speeds that were not measured rest on %zu profile entr%s",
                            curve->n_point, curve->n_point == 1 ? "y" : "ies");
     } else if (is_guessed && curve->miss_max > 0.2) {
@@ -241,12 +241,12 @@ static void reason_of_doubt(struct spot_train_plan *plan, const struct spot_trai
 
         if (curve->n_point >=
             SPOT_CURVE_POINTS_MIN) /* of fewer it is a proportion, which may miss */
-            plan->doubt = missed;
+            plan->caveat = missed;
         else
             spot_train_because(plan, missed);
     }
-    if (plan->doubt)
-        spot_train_because(plan, plan->doubt);
+    if (plan->caveat)
+        spot_train_because(plan, plan->caveat);
 }
 
 /* Machines that no grid can use: a step has no microbatch for more pipelines, the model no bundle
@@ -301,7 +301,7 @@ void spot_train_why(struct spot_train_plan *plan, const struct spot_train_questi
                            c->d == 1 ? "its only" : "all its", plural(c->d)));
     reason_of_runner_up(plan, q);
     reason_of_profile(plan, q);
-    reason_of_doubt(plan, q);
+    reason_of_caveat(plan, q);
     if (q->throughput->curve.n_outlier)
         spot_train_because(
             plan,

@@ -73,7 +73,7 @@ static void compare(const char *known, void *user)
     }
 }
 
-static void doubt_object(const json_t *object, const char *at, const char *pointer,
+static void check_object(const json_t *object, const char *at, const char *pointer,
                          void (*tell)(const char *sentence))
 {
     const char *key;
@@ -94,7 +94,7 @@ static void doubt_object(const json_t *object, const char *at, const char *point
 }
 
 /* The object or the list of objects that lies at the path of a part. */
-static void doubt_part(const struct spot_job_doc *job, const char *at,
+static void check_part(const struct spot_job_doc *job, const char *at,
                        void (*tell)(const char *sentence))
 {
     const json_t *value = job->json.root;
@@ -106,18 +106,18 @@ static void doubt_part(const struct spot_job_doc *job, const char *at,
         value = json_object_get(value, key);
     }
     if (json_is_object(value))
-        doubt_object(value, at, pointer, tell);
+        check_object(value, at, pointer, tell);
     for (size_t i = 0; i < json_array_size(value); i++) {
         char item[96];
 
         snprintf(item, sizeof(item), "%s/%zu", pointer, i);
-        doubt_object(json_array_get(value, i), at, item, tell);
+        check_object(json_array_get(value, i), at, item, tell);
     }
 }
 
-void spot_job_doc_doubt(const struct spot_job_doc *job, void (*tell)(const char *sentence))
+void spot_job_doc_warn_misspelt(const struct spot_job_doc *job, void (*tell)(const char *sentence))
 {
     for (const struct spot_doc_part *part = spot_job_part; part->at; part++)
         if (part == spot_job_part || strcmp(part->at, part[-1].at) != 0) /* layers[] has two */
-            doubt_part(job, part->at, tell);
+            check_part(job, part->at, tell);
 }
