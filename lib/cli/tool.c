@@ -53,7 +53,7 @@ static int finish(int rc, struct spot_err *err)
     return spot_err_exit_status(err);
 }
 
-void spot_tool_talk(const struct spot_tool_common *common)
+void spot_tool_set_verbosity(const struct spot_tool_common *common)
 {
     is_quiet = common->quiet;
     is_verbose = common->verbose;
@@ -108,7 +108,7 @@ static int run(const struct spot_command *command, int argc, char **argv)
     if (action != SPOT_CLI_RUN)
         return finish(action == SPOT_CLI_DONE ? 0 : -1, &err);
     if (command->common)
-        spot_tool_talk(command->common);
+        spot_tool_set_verbosity(command->common);
     return finish(command->run(argv + first, (size_t)(argc - first), &err), &err);
 }
 

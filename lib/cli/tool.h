@@ -28,7 +28,7 @@ struct spot_tool_common {
         .seed = 1, .provenance = 1 \
     }
 /* Of those, for a command with no choice of form: what it says, and where it writes. */
-#define SPOT_TOOL_OPTIONS_TALK(c)                                                         \
+#define SPOT_TOOL_OPTIONS_VERBOSITY(c)                                                    \
     { SPOT_OPT_FLAG, 'q', "quiet", &(c)->quiet, NULL, "no warnings, no progress", 0, 0 }, \
     {                                                                                     \
         SPOT_OPT_FLAG, 'v', "verbose", &(c)->verbose, NULL, "say more on stderr", 0, 0    \
@@ -36,7 +36,7 @@ struct spot_tool_common {
 #define SPOT_TOOL_OPTIONS_WRITE(c, what)                                      \
     { SPOT_OPT_GROUP, .help = "common" },                                     \
         { SPOT_OPT_STRING, 'o', "output", &(c)->output, "file", what, 0, 0 }, \
-        SPOT_TOOL_OPTIONS_TALK(c)
+        SPOT_TOOL_OPTIONS_VERBOSITY(c)
 /* `forms`: what --format takes, in words. */
 #define SPOT_TOOL_OPTIONS_AS(c, forms)                                                            \
     { SPOT_OPT_GROUP, .help = "common" },                                                         \
@@ -59,8 +59,8 @@ struct spot_tool_common {
 #define SPOT_TOOL_OPTIONS(c) SPOT_TOOL_OPTIONS_AS(c, "json, jsonl, csv, tsv, table or md")
 
 /* Messages on stderr: "tool: warning: ..."; "tool: ..." of note always, of info with --verbose.
- * spot_tool_talk sets what --quiet and --verbose allow. */
-void spot_tool_talk(const struct spot_tool_common *common);
+ * spot_tool_set_verbosity sets what --quiet and --verbose allow. */
+void spot_tool_set_verbosity(const struct spot_tool_common *common);
 void spot_tool_warn(const char *fmt, ...) SPOT_PRINTF(1, 2);
 void spot_tool_note(const char *fmt, ...) SPOT_PRINTF(1, 2);
 void spot_tool_info(const char *fmt, ...) SPOT_PRINTF(1, 2);

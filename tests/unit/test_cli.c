@@ -436,7 +436,7 @@ static int say(int argc, char **argv)
     (void)argc;
     common.quiet = argv[1][0] == 'q';
     common.verbose = argv[1][0] == 'v';
-    spot_tool_talk(&common);
+    spot_tool_set_verbosity(&common);
     spot_tool_warn("w %d", 1);
     spot_tool_note("n %d", 2);
     spot_tool_info("i %d", 3);

@@ -156,7 +156,7 @@ static struct unpack verify_run = { .common = SPOT_TOOL_COMMON_DEFAULT, .is_veri
 static const struct spot_opt verify_option[] = {
     STREAM_OPTIONS(&verify_run),
     { SPOT_OPT_GROUP, .help = "common" },
-    SPOT_TOOL_OPTIONS_TALK(&verify_run.common),
+    SPOT_TOOL_OPTIONS_VERBOSITY(&verify_run.common),
     { SPOT_OPT_END },
 };
 

@@ -178,7 +178,7 @@ static int run_export(char **operand, size_t n, struct spot_err *err)
 
     (void)operand;
     (void)n;
-    spot_tool_talk(&(struct spot_tool_common){ .quiet = o.quiet });
+    spot_tool_set_verbosity(&(struct spot_tool_common){ .quiet = o.quiet });
     o.has_step = said[STEP];
     rc = export(&o, &model, err);
     spot_saved_model_release(&model);

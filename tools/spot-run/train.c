@@ -354,7 +354,7 @@ static int run_train(char **operand, size_t n, struct spot_err *err)
 
     (void)operand;
     (void)n;
-    spot_tool_talk(&(struct spot_tool_common){ .quiet = o.quiet, .verbose = o.verbose });
+    spot_tool_set_verbosity(&(struct spot_tool_common){ .quiet = o.quiet, .verbose = o.verbose });
     rc = train(err);
     spot_bpe_free(o.job.bpe);
     free(o.job.data.item);
