@@ -140,8 +140,8 @@ bool spot_migration_all_fits(const struct spot_migration *s, const int *node_of_
 
 /* Decide what is not moved: fills is_out and the plan's losses. Can be called again when caches
  * were given up; what they leave room for is then saved. node_of_position as above. */
-void spot_migration_triage(struct spot_migration *s, struct spot_migration_plan *plan,
-                           const int *node_of_position);
+void spot_migration_evacuate(struct spot_migration *s, struct spot_migration_plan *plan,
+                             const int *node_of_position);
 
 /* Split the demands of the plan's placement into moves, order them, time them. */
 void spot_migration_order(struct spot_migration *s, struct spot_migration_plan *plan);

@@ -246,7 +246,7 @@ static int choose(struct spot_migration *s, struct spot_migration_plan *plan, st
     for (int turn = 0; !rc && turn < 2; turn++) {
         if (!give_up_caches(s, plan, place.node_of_position))
             break;
-        spot_migration_triage(s, plan, NULL);
+        spot_migration_evacuate(s, plan, NULL);
         rc = place_all(s, &place, err);
     }
     if (!rc)
@@ -287,14 +287,14 @@ static int heed_receivers(struct spot_migration *s, struct spot_migration_plan *
     struct spot_place place = { 0 };
     int rc;
 
-    spot_migration_triage(s, plan, plan->node_of_position);
+    spot_migration_evacuate(s, plan, plan->node_of_position);
     plan->recovery_bound_s = fmin(bound_s, plan->recovery_s);
     rc = place_all(s, &place, err);
     if (!rc && spot_migration_all_fits(s, place.node_of_position)) {
         const int n_saved = plan->n_saved;
 
         take(&place, plan, true);
-        spot_migration_triage(s, plan, plan->node_of_position); /* there may be room for more */
+        spot_migration_evacuate(s, plan, plan->node_of_position); /* there may be room for more */
         plan->recovery_bound_s = fmin(bound_s, plan->recovery_s);
         plan->is_exhaustive = plan->is_exhaustive && plan->n_saved == n_saved;
     } else if (!rc) {
@@ -312,7 +312,7 @@ static int plan_moves(struct spot_migration *s, struct spot_migration_problem *p
 
     if (is_cut && cut_bundles(s, problem, err))
         return -1;
-    spot_migration_triage(s, plan, NULL);
+    spot_migration_evacuate(s, plan, NULL);
     if (choose(s, plan, err))
         return -1;
     if (spot_migration_all_fits(s, plan->node_of_position))
@@ -323,7 +323,7 @@ static int plan_moves(struct spot_migration *s, struct spot_migration_problem *p
         plan->n_loss = plan->n_group = 0;
         if (cut_bundles(s, problem, err))
             return -1;
-        spot_migration_triage(s, plan, NULL);
+        spot_migration_evacuate(s, plan, NULL);
         give_up_caches(s, plan, plan->node_of_position);
     }
     return heed_receivers(s, plan, err);

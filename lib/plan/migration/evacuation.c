@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "plan/migration/salvage.h"
+#include "plan/migration/evacuation.h"
 
 #include <limits.h>
 #include <math.h>
@@ -9,7 +9,7 @@
 #include "common/xalloc.h"
 
 struct search {
-    struct spot_salvage *s;
+    struct spot_evacuation *s;
     int *order, n;              /* groups of value, densest first */
     struct spot_demand *demand; /* [n_set] what is to be sent, for the flow */
     double *no_rate;            /* [n_node] links are no limit here, only what leaves in time */
@@ -19,12 +19,12 @@ struct search {
     bool is_cut_short;
 };
 
-static const int64_t *bytes_of(const struct spot_salvage *s, int group)
+static const int64_t *bytes_of(const struct spot_evacuation *s, int group)
 {
     return s->byte + (size_t)group * (size_t)s->n_set;
 }
 
-static double total_of(const struct spot_salvage *s, int group)
+static double total_of(const struct spot_evacuation *s, int group)
 {
     double total = 0;
 
@@ -72,7 +72,7 @@ static bool fits(struct search *w)
 /* The most that groups order[at..n) can add if they may be cut. The demands hold what is in. */
 static double relax(struct search *w, int at)
 {
-    const struct spot_salvage *s = w->s;
+    const struct spot_evacuation *s = w->s;
     int64_t *before = spot_xcalloc((size_t)s->n_set, sizeof *before), sent = 0;
     double value = 0;
 
@@ -95,7 +95,7 @@ static double relax(struct search *w, int at)
     return value;
 }
 
-static bool is_twin(const struct spot_salvage *s, int a, int b)
+static bool is_twin(const struct spot_evacuation *s, int a, int b)
 {
     return s->value[a] == s->value[b] &&
            !memcmp(bytes_of(s, a), bytes_of(s, b), (size_t)s->n_set * sizeof(int64_t));
@@ -104,7 +104,7 @@ static bool is_twin(const struct spot_salvage *s, int a, int b)
 /* Groups order[at..n) are open; the branch is worth `value`. Equal groups are taken in order. */
 static void branch(struct search *w, int at, double value)
 {
-    struct spot_salvage *s = w->s;
+    struct spot_evacuation *s = w->s;
     int next = at + 1;
 
     if (value > s->saved) {
@@ -151,7 +151,7 @@ static int by_density(const void *a, const void *b)
  * without bytes is saved. */
 static int sort_groups(struct search *w, struct dense *dense)
 {
-    struct spot_salvage *s = w->s;
+    struct spot_evacuation *s = w->s;
     int n = 0;
 
     for (int g = 0; g < s->n_group; g++) {
@@ -174,7 +174,7 @@ static int sort_groups(struct search *w, struct dense *dense)
 /* Add what is not saved yet and still fits, order[from..to) in turn. */
 static void add_greedily(struct search *w, int from, int to)
 {
-    struct spot_salvage *s = w->s;
+    struct spot_evacuation *s = w->s;
 
     for (int g = 0; g < s->n_group; g++)
         if (s->is_saved[g])
@@ -196,7 +196,7 @@ static void add_greedily(struct search *w, int from, int to)
 /* The best group alone: greedy by density can miss one that is large and worth much. */
 static void try_singles(struct search *w, double free_value)
 {
-    struct spot_salvage *s = w->s;
+    struct spot_evacuation *s = w->s;
 
     for (int i = 0; i < w->n; i++) {
         const int g = w->order[i];
@@ -215,7 +215,7 @@ static void try_singles(struct search *w, double free_value)
 
 static void choose(struct search *w, int n)
 {
-    struct spot_salvage *s = w->s;
+    struct spot_evacuation *s = w->s;
     const double free_value = s->saved;
 
     for (int i = 0; i < w->n; i++)
@@ -226,14 +226,14 @@ static void choose(struct search *w, int n)
     s->bound = free_value + relax(w, 0);
     add_greedily(w, 0, w->n);
     try_singles(w, free_value);
-    w->flow_max = w->n <= SPOT_SALVAGE_EXACT ? LONG_MAX : w->n_flow + SPOT_SALVAGE_FLOWS;
+    w->flow_max = w->n <= SPOT_EVACUATION_EXACT ? LONG_MAX : w->n_flow + SPOT_EVACUATION_FLOWS;
     branch(w, 0, free_value);
     s->is_exact = !w->is_cut_short;
     add_greedily(w, 0, n);
     s->bound = s->is_exact ? s->saved : fmax(s->bound, s->saved);
 }
 
-void spot_salvage(struct spot_salvage *s)
+void spot_evacuation(struct spot_evacuation *s)
 {
     const size_t n_group = (size_t)s->n_group;
     struct search w = { .s = s };

@@ -6,17 +6,17 @@
 #include <string.h>
 
 #include "common/rng.h"
-#include "plan/migration/salvage.h"
+#include "plan/migration/evacuation.h"
 #include "suite.h"
 
 enum { NODES = 4, SETS = 5, GROUPS = 64 };
 
 struct instance {
-    struct spot_salvage s;
+    struct spot_evacuation s;
     double limit[NODES];
     unsigned holders[SETS]; /* bit i: node i */
     int holder[SETS][NODES];
-    struct spot_salvage_set set[SETS];
+    struct spot_evacuation_set set[SETS];
     int64_t byte[GROUPS * SETS];
     double value[GROUPS];
     bool is_saved[GROUPS];
@@ -32,14 +32,14 @@ static void draw(struct instance *c, struct spot_rng *rng, int n_group)
     const bool has_twins = below(rng, 3) == 0;
 
     memset(c, 0, sizeof *c);
-    c->s = (struct spot_salvage){ .n_node = 1 + below(rng, NODES),
-                                  .n_set = 1 + below(rng, SETS),
-                                  .n_group = n_group,
-                                  .limit_byte = c->limit,
-                                  .set = c->set,
-                                  .byte = c->byte,
-                                  .value = c->value,
-                                  .is_saved = c->is_saved };
+    c->s = (struct spot_evacuation){ .n_node = 1 + below(rng, NODES),
+                                     .n_set = 1 + below(rng, SETS),
+                                     .n_group = n_group,
+                                     .limit_byte = c->limit,
+                                     .set = c->set,
+                                     .byte = c->byte,
+                                     .value = c->value,
+                                     .is_saved = c->is_saved };
     for (int i = 0; i < c->s.n_node; i++)
         c->limit[i] = below(rng, 20 * n_group);
     for (int k = 0; k < c->s.n_set; k++) {
@@ -125,7 +125,7 @@ START_TEST(the_choice_is_the_best_of_all_choices)
         struct instance c;
 
         draw(&c, &rng, 1 + below(&rng, 9));
-        spot_salvage(&c.s);
+        spot_evacuation(&c.s);
         check_answer(&c);
         ck_assert(c.s.is_exact && c.s.bound == c.s.saved);
         ck_assert_double_eq(c.s.saved, best_of_all(&c));
@@ -165,7 +165,7 @@ START_TEST(many_groups_of_one_node_are_the_classic_knapsack)
         do
             draw(&c, &rng, GROUPS);
         while (c.s.n_node > 1 || c.s.n_set > 1);
-        spot_salvage(&c.s);
+        spot_evacuation(&c.s);
         check_answer(&c);
         n_exact += c.s.is_exact;
         ck_assert_double_le(knapsack(&c, 0), c.s.bound);
@@ -211,7 +211,7 @@ START_TEST(many_groups_on_many_nodes_keep_within_the_bound_that_is_told)
         struct instance c, single;
 
         draw(&c, &rng, GROUPS);
-        spot_salvage(&c.s);
+        spot_evacuation(&c.s);
         check_answer(&c);
         ck_assert_double_ge(c.s.saved, 0.9 * greedy(&c)); /* ties in density may be broken so */
         single = c;
@@ -246,7 +246,7 @@ START_TEST(nodes_that_share_nothing_are_one_knapsack_each)
         memset(c.byte, 0, sizeof c.byte);
         for (int g = 0; g < GROUPS; g++)
             c.byte[g * c.s.n_set + g % c.s.n_set] = 1 + below(&rng, 40);
-        spot_salvage(&c.s);
+        spot_evacuation(&c.s);
         check_answer(&c);
         for (int i = 0; i < c.s.n_node; i++)
             best += knapsack(&c, i);
@@ -269,28 +269,28 @@ START_TEST(nothing_to_save_and_no_room_are_answered_too)
     spot_rng_init(&rng, 64, 0);
     draw(&c, &rng, 3);
     c.s.n_group = 0;
-    spot_salvage(&c.s);
+    spot_evacuation(&c.s);
     ck_assert(c.s.is_exact && c.s.saved == 0 && c.s.bound == 0);
     draw(&c, &rng, 3);
     memset(c.limit, 0, sizeof c.limit);
     for (int k = 0; k < 3 * c.s.n_set; k++)
         c.byte[k] = 1;
-    spot_salvage(&c.s);
+    spot_evacuation(&c.s);
     ck_assert(c.s.is_exact && c.s.saved == 0);
     c.limit[0] = c.limit[1] = c.limit[2] = c.limit[3] = INFINITY;
-    spot_salvage(&c.s);
+    spot_evacuation(&c.s);
     ck_assert(c.is_saved[0] && c.is_saved[1] && c.is_saved[2]);
 }
 END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("salvage");
+    TCase *tc = tcase_create("evacuation");
 
     tcase_add_test(tc, the_choice_is_the_best_of_all_choices);
     tcase_add_test(tc, many_groups_of_one_node_are_the_classic_knapsack);
     tcase_add_test(tc, many_groups_on_many_nodes_keep_within_the_bound_that_is_told);
     tcase_add_test(tc, nodes_that_share_nothing_are_one_knapsack_each);
     tcase_add_test(tc, nothing_to_save_and_no_room_are_answered_too);
-    return run_suite("salvage", tc);
+    return run_suite("evacuation", tc);
 }

@@ -1,16 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /* What cannot be moved: it has no live holder, or its only holders leave too soon. What is saved
- * of the latter is chosen in groups that recovery needs whole (spot_migration_group, salvage.h). */
+ * of the latter is chosen in groups that recovery needs whole (spot_migration_group, evacuation.h).
+ */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/xalloc.h"
+#include "plan/migration/evacuation.h"
 #include "plan/migration/migration_inner.h"
-#include "plan/migration/salvage.h"
 
 /* Groups are numbered: state (one of all, or one a bundle), then caches. */
-struct triage {
+struct evacuate {
     struct spot_migration *s;
     struct spot_migration_plan *plan;
     struct spot_migration_gates gates;
@@ -20,7 +21,7 @@ struct triage {
     int64_t *bundle_byte; /* [n_layer + 2] one copy of all components */
 };
 
-static int group_of(const struct triage *t, const struct spot_reshard_part *part)
+static int group_of(const struct evacuate *t, const struct spot_reshard_part *part)
 {
     if (part->kv >= 0)
         return t->n_state + part->kv;
@@ -28,7 +29,7 @@ static int group_of(const struct triage *t, const struct spot_reshard_part *part
 }
 
 /* Seconds that the loss of a group costs, NAN if the cluster does not say. */
-static double recovery_s(const struct triage *t, int group)
+static double recovery_s(const struct evacuate *t, int group)
 {
     const struct spot_cluster *cluster = t->s->problem->cluster;
     const double restore = cluster->restore_byte_per_s;
@@ -44,7 +45,7 @@ static double recovery_s(const struct triage *t, int group)
 
 /* What saving a group is worth: nothing if the rest of it is lost anyway. Without figures state
  * comes before caches, much before little, and long prompts before short ones. */
-static double value_of(const struct triage *t, int group)
+static double value_of(const struct evacuate *t, int group)
 {
     const double known_s = recovery_s(t, group);
 
@@ -56,11 +57,11 @@ static double value_of(const struct triage *t, int group)
                               : (double)t->s->r->kv_token[group - t->n_state] * 1e-6;
 }
 
-static void init(struct triage *t, struct spot_migration *s, struct spot_migration_plan *plan)
+static void init(struct evacuate *t, struct spot_migration *s, struct spot_migration_plan *plan)
 {
     const size_t n_bundle = (size_t)s->r->n_bundle;
 
-    *t = (struct triage){ .s = s, .plan = plan };
+    *t = (struct evacuate){ .s = s, .plan = plan };
     t->n_state = s->problem->cluster->rollback_s > 0 ? 1 : (int)n_bundle;
     t->n = t->n_state + (int)s->r->n_kv;
     t->is_broken = spot_xcalloc((size_t)t->n, sizeof(bool));
@@ -77,7 +78,7 @@ static void init(struct triage *t, struct spot_migration *s, struct spot_migrati
 
 /* --- what is lost --- */
 
-static void lose(struct triage *t, size_t k)
+static void lose(struct evacuate *t, size_t k)
 {
     const struct spot_reshard_part *part = &t->s->r->part[k];
     const int group = group_of(t, part);
@@ -93,7 +94,7 @@ static void lose(struct triage *t, size_t k)
 }
 
 /* Of a cache all parts, also those that could be had: it is computed again as a whole. */
-static void lose_group(struct triage *t, int group)
+static void lose_group(struct evacuate *t, int group)
 {
     t->is_lost[group] = true;
     for (size_t k = 0; k < t->s->r->n_part; k++)
@@ -103,7 +104,7 @@ static void lose_group(struct triage *t, int group)
 }
 
 /* What nobody holds breaks all groups that it belongs to. */
-static void lose_unheld(struct triage *t)
+static void lose_unheld(struct evacuate *t)
 {
     for (size_t k = 0; k < t->s->r->n_part; k++) {
         const struct spot_reshard_part *part = &t->s->r->part[k];
@@ -123,15 +124,16 @@ static void lose_unheld(struct triage *t)
 
 /* --- what is chosen --- */
 
-/* Parts of one set with one receiver are one set of spot_salvage. */
-static int64_t pair_of(const struct triage *t, size_t part)
+/* Parts of one set with one receiver are one set of spot_evacuation. */
+static int64_t pair_of(const struct evacuate *t, size_t part)
 {
     return (int64_t)t->s->set_of[part] * (t->gates.n_in + 1) +
            spot_migration_gate_of(&t->gates, part);
 }
 
 /* Number the groups that are at stake, -1 for the others, and list the pairs that hold them. */
-static void number(const struct triage *t, struct spot_salvage *salvage, int *index, int64_t *pair)
+static void number(const struct evacuate *t, struct spot_evacuation *evacuation, int *index,
+                   int64_t *pair)
 {
     int n = 0;
 
@@ -142,15 +144,15 @@ static void number(const struct triage *t, struct spot_salvage *salvage, int *in
 
         if (!t->s->is_exclusive[k] || t->s->is_out[k])
             continue;
-        *g = *g < 0 ? salvage->n_group++ : *g;
+        *g = *g < 0 ? evacuation->n_group++ : *g;
         pair[n++] = pair_of(t, k);
     }
-    salvage->n_set = spot_migration_set(pair, n);
+    evacuation->n_set = spot_migration_set(pair, n);
 }
 
 /* Bytes of each group with each pair. */
-static void fill(const struct triage *t, const int *index, const int64_t *pair, int n_set,
-                 struct spot_salvage_set *set, int64_t *byte)
+static void fill(const struct evacuate *t, const int *index, const int64_t *pair, int n_set,
+                 struct spot_evacuation_set *set, int64_t *byte)
 {
     const struct spot_migration *s = t->s;
 
@@ -160,58 +162,58 @@ static void fill(const struct triage *t, const int *index, const int64_t *pair, 
         if (!s->is_exclusive[k] || s->is_out[k])
             continue;
         at = (size_t)spot_migration_find(pair, n_set, pair_of(t, k));
-        set[at] = (struct spot_salvage_set){ s->set_node + s->set_begin[s->set_of[k]],
-                                             spot_set_size(s, s->set_of[k]),
-                                             spot_migration_gate_of(&t->gates, k) };
+        set[at] = (struct spot_evacuation_set){ s->set_node + s->set_begin[s->set_of[k]],
+                                                spot_set_size(s, s->set_of[k]),
+                                                spot_migration_gate_of(&t->gates, k) };
         byte[(size_t)index[group_of(t, &s->r->part[k])] * (size_t)n_set + at] += s->r->part[k].byte;
     }
 }
 
 /* One copy of everything that only leaving nodes hold must get through the links in time. */
-static void save_in_time(struct triage *t)
+static void save_in_time(struct evacuate *t)
 {
     struct spot_migration *s = t->s;
     const struct spot_migration_gates *gates = &t->gates;
-    struct spot_salvage salvage = { .n_node = s->n_node,
-                                    .limit_byte = s->limit,
-                                    .in = gates->in,
-                                    .n_in = gates->n_in,
-                                    .out = gates->out,
-                                    .n_out = gates->n_deadline,
-                                    .out_gate = gates->out_gate };
+    struct spot_evacuation evacuation = { .n_node = s->n_node,
+                                          .limit_byte = s->limit,
+                                          .in = gates->in,
+                                          .n_in = gates->n_in,
+                                          .out = gates->out,
+                                          .n_out = gates->n_deadline,
+                                          .out_gate = gates->out_gate };
     int *index = spot_xcalloc((size_t)t->n, sizeof(int));
     int64_t *pair = spot_xcalloc(s->r->n_part, sizeof *pair);
-    struct spot_salvage_set *set;
+    struct spot_evacuation_set *set;
     int64_t *byte;
     double *value;
 
-    number(t, &salvage, index, pair);
-    set = spot_xcalloc((size_t)salvage.n_set, sizeof *set);
-    byte = spot_xcalloc((size_t)salvage.n_set * (size_t)salvage.n_group, sizeof *byte);
-    value = spot_xcalloc((size_t)salvage.n_group, sizeof *value);
-    fill(t, index, pair, salvage.n_set, set, byte);
-    salvage.set = set, salvage.byte = byte, salvage.value = value;
-    salvage.is_saved = spot_xcalloc((size_t)salvage.n_group, sizeof(bool));
+    number(t, &evacuation, index, pair);
+    set = spot_xcalloc((size_t)evacuation.n_set, sizeof *set);
+    byte = spot_xcalloc((size_t)evacuation.n_set * (size_t)evacuation.n_group, sizeof *byte);
+    value = spot_xcalloc((size_t)evacuation.n_group, sizeof *value);
+    fill(t, index, pair, evacuation.n_set, set, byte);
+    evacuation.set = set, evacuation.byte = byte, evacuation.value = value;
+    evacuation.is_saved = spot_xcalloc((size_t)evacuation.n_group, sizeof(bool));
     for (int g = 0; g < t->n; g++)
         if (index[g] >= 0)
             value[index[g]] = value_of(t, g);
-    spot_salvage(&salvage);
-    t->plan->recovery_bound_s = salvage.saved - salvage.bound;
-    t->plan->n_at_stake = salvage.n_group;
+    spot_evacuation(&evacuation);
+    t->plan->recovery_bound_s = evacuation.saved - evacuation.bound;
+    t->plan->n_at_stake = evacuation.n_group;
     for (int g = 0; g < t->n; g++) {
         if (index[g] < 0)
             continue;
-        t->plan->n_saved += salvage.is_saved[index[g]];
-        if (!salvage.is_saved[index[g]])
+        t->plan->n_saved += evacuation.is_saved[index[g]];
+        if (!evacuation.is_saved[index[g]])
             lose_group(t, g);
     }
-    free(index), free(pair), free(set), free(byte), free(value), free(salvage.is_saved);
+    free(index), free(pair), free(set), free(byte), free(value), free(evacuation.is_saved);
 }
 
 /* --- what it costs --- */
 
 /* Neighbours among lost bundles are told together. */
-static void list_groups(struct triage *t)
+static void list_groups(struct evacuate *t)
 {
     struct spot_migration_plan *plan = t->plan;
 
@@ -243,7 +245,7 @@ static void list_groups(struct triage *t)
         plan->recovery_bound_s = 0;
 }
 
-static void count_losses(struct triage *t)
+static void count_losses(struct evacuate *t)
 {
     struct spot_migration_plan *plan = t->plan;
 
@@ -265,7 +267,7 @@ static void count_losses(struct triage *t)
 }
 
 /* Forget what was decided before, but for caches given up by choice. */
-static void forget(struct triage *t)
+static void forget(struct evacuate *t)
 {
     struct spot_migration_plan *plan = t->plan;
     size_t n = 0;
@@ -282,10 +284,10 @@ static void forget(struct triage *t)
     plan->n_at_stake = plan->n_saved = 0;
 }
 
-void spot_migration_triage(struct spot_migration *s, struct spot_migration_plan *plan,
-                           const int *node_of_position)
+void spot_migration_evacuate(struct spot_migration *s, struct spot_migration_plan *plan,
+                             const int *node_of_position)
 {
-    struct triage t;
+    struct evacuate t;
 
     init(&t, s, plan);
     spot_migration_gates_init(&t.gates, s, node_of_position);

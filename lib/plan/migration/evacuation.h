@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* salvage.h - which groups of state to save from nodes that leave: all of a group, or nothing.
+/* evacuation.h - which groups of state to save from nodes that leave: all of a group, or nothing.
  *
  * A group is worth its value only if all of its bytes get out. One copy of each byte must leave
  * through the links of nodes that hold it, and a node sends only so much before it is gone: a 0-1
@@ -8,8 +8,8 @@
  * by density is optimal (Edmonds 1970; of one node: Dantzig 1957). Gates behind the holders keep it
  * one; those at the receivers do not, so the bound leaves them out.
  */
-#ifndef SPOT_PLAN_MIGRATION_SALVAGE_H
-#define SPOT_PLAN_MIGRATION_SALVAGE_H
+#ifndef SPOT_PLAN_MIGRATION_EVACUATION_H
+#define SPOT_PLAN_MIGRATION_EVACUATION_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -21,21 +21,21 @@ extern "C" {
 #endif
 
 enum {
-    SPOT_SALVAGE_EXACT = 16,    /* up to so many groups the answer is always the best */
-    SPOT_SALVAGE_FLOWS = 60000, /* beyond, as long as so many flows suffice */
+    SPOT_EVACUATION_EXACT = 16,    /* up to so many groups the answer is always the best */
+    SPOT_EVACUATION_FLOWS = 60000, /* beyond, as long as so many flows suffice */
 };
 
 /* Nodes that hold the same bytes: node numbers [n_holder]. */
-struct spot_salvage_set {
+struct spot_evacuation_set {
     const int *holder;
     int n_holder;
     int gate; /* of `in`, index + 1, 0: none */
 };
 
-struct spot_salvage {
+struct spot_evacuation {
     int n_node, n_set, n_group;
     const double *limit_byte; /* [n_node] what a node can still send, INFINITY: any amount */
-    const struct spot_salvage_set *set;
+    const struct spot_evacuation_set *set;
     const struct spot_gate *in, *out; /* [n_in], [n_out] see supply.h */
     const int *out_gate;              /* [n_node] */
     int n_in, n_out;
@@ -49,10 +49,10 @@ struct spot_salvage {
 
 /* Never worse than greedy by density, nor than the best single group. Of equally good choices the
  * one is taken that is found first, so equal inputs give equal answers. */
-void spot_salvage(struct spot_salvage *salvage);
+void spot_evacuation(struct spot_evacuation *evacuation);
 
 #ifdef __cplusplus
 }
 #endif
 
-#endif /* SPOT_PLAN_MIGRATION_SALVAGE_H */
+#endif /* SPOT_PLAN_MIGRATION_EVACUATION_H */

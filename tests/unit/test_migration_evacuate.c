@@ -276,8 +276,8 @@ END_TEST
 
 int main(void)
 {
-    TCase *tc = tcase_create("triage");
+    TCase *tc = tcase_create("migration_evacuate");
 
     tcase_add_loop_test(tc, the_best_whole_groups_are_saved_of_all_choices, 0, 2);
-    return run_suite("triage", tc);
+    return run_suite("migration_evacuate", tc);
 }
