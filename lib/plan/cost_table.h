@@ -3,7 +3,8 @@
  *
  * A change is (n, from, lost, to): of n instances, those of the grid `from` and spares, `lost`
  * uniform ones vanish, and the job goes on as the grid `to`. Grids are numbered in the order of
- * struct spot_throughput (D outer, P inner). The rules are Parcae's; see lib/plan/train/regrid.h.
+ * struct spot_throughput (D outer, P inner). The rules are Parcae's; see
+ * lib/plan/train/repartition.h.
  */
 #ifndef SPOT_PLAN_COST_TABLE_H
 #define SPOT_PLAN_COST_TABLE_H

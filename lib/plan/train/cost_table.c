@@ -8,7 +8,7 @@
 
 #include "common/xalloc.h"
 #include "plan/liveput.h"
-#include "plan/train/regrid.h"
+#include "plan/train/repartition.h"
 
 void spot_cost_table_init_window(struct spot_cost_table *t, const struct spot_job_doc *job,
                                  const struct spot_throughput *throughput, int n_low, int n_max,
@@ -125,7 +125,7 @@ static const double *same_of(struct spot_cost_table *t, int from, int keep, int 
 
     if (!*at) {
         *at = spot_xcalloc(2 * ((size_t)v + 1), sizeof(double));
-        spot_regrid_same(&t->migrate, t->d[from], t->p[from], keep, most, v, *at, *at + v + 1);
+        spot_repartition_same(&t->migrate, t->d[from], t->p[from], keep, most, v, *at, *at + v + 1);
     }
     return *at;
 }
@@ -138,7 +138,7 @@ static const double *other_of(struct spot_cost_table *t, int from, int p2, int m
 
     if (!*at) {
         *at = spot_xcalloc((size_t)v + 1, sizeof(double));
-        spot_regrid_other(&t->migrate, t->d[from], t->p[from], p2, most, v, *at);
+        spot_repartition_other(&t->migrate, t->d[from], t->p[from], p2, most, v, *at);
     }
     return *at;
 }
@@ -346,11 +346,11 @@ double spot_cost_drawn_s(struct spot_cost_table *t, int from, int lost, const in
         if (dead[k] == d)
             restore = t->job->cost.restore_s;
     if (p != p2)
-        return spot_regrid_other_drawn(&t->migrate, d, p, p2, dead) + restart + restore +
+        return spot_repartition_other_drawn(&t->migrate, d, p, p2, dead) + restart + restore +
                (d2 > 1 ? t->migrate.slowest_s[p2] : 0);
     if (!lost && d == d2) /* spares that die do cost an intra-stage change */
         return 0;
-    move = spot_regrid_same_drawn(&t->migrate, d, p, d2, dead, &holds);
+    move = spot_repartition_same_drawn(&t->migrate, d, p, d2, dead, &holds);
     return restore + (holds ? spot_migrate_intra_s(&t->job->cost, d2, p2) : restart + move);
 }
 

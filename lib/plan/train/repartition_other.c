@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "common/xalloc.h"
-#include "plan/train/regrid.h"
+#include "plan/train/repartition.h"
 
 enum { WINDOW_MAX = 512 };
 
@@ -304,8 +304,8 @@ static void step(struct run *r, struct states *now, struct states *next)
     take(now, next);
 }
 
-void spot_regrid_other(const struct spot_migrate_cost *cost, int d, int p, int p2, int most,
-                       int j_max, double *fetch)
+void spot_repartition_other(const struct spot_migrate_cost *cost, int d, int p, int p2, int most,
+                            int j_max, double *fetch)
 {
     double *lose = spot_xcalloc((size_t)d + 1, sizeof(*lose));
     struct run r = { .cost = cost,
@@ -317,7 +317,7 @@ void spot_regrid_other(const struct spot_migrate_cost *cost, int d, int p, int p
                      .choose = lose };
     struct states now, next;
 
-    assert(j_max <= SPOT_REGRID_VICTIMS_MAX && p <= WINDOW_MAX);
+    assert(j_max <= SPOT_REPARTITION_VICTIMS_MAX && p <= WINDOW_MAX);
     for (int a = 0; a <= d; a++)
         lose[a] = choose(d, a);
     states_init(&now, j_max, 64);
@@ -356,8 +356,8 @@ void spot_regrid_other(const struct spot_migrate_cost *cost, int d, int p, int p
     free(lose);
 }
 
-double spot_regrid_other_drawn(const struct spot_migrate_cost *cost, int d, int p, int p2,
-                               const int *lost)
+double spot_repartition_other_drawn(const struct spot_migrate_cost *cost, int d, int p, int p2,
+                                    const int *lost)
 {
     struct run r = { .cost = cost, .d = d, .p = p, .p2 = p2 };
     int *left = spot_xcalloc((size_t)p, sizeof(*left)), choice = 0;

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* regrid.h - expected seconds to move state when a grid changes, given how many of its instances
- * died; exact, for Parcae's rules (docs/design/06-liveput.md).
+/* repartition.h - expected seconds to move state when a grid changes, given how many of its
+ * instances died; exact, for Parcae's rules (docs/design/06-liveput.md).
  *
  * j of the D*P instances of a grid die, uniformly. Times come from lib/model/migrate_cost.h.
  */
-#ifndef SPOT_PLAN_TRAIN_REGRID_H
-#define SPOT_PLAN_TRAIN_REGRID_H
+#ifndef SPOT_PLAN_TRAIN_REPARTITION_H
+#define SPOT_PLAN_TRAIN_REPARTITION_H
 
 #include "model/migrate_cost.h"
 
@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-enum { SPOT_REGRID_VICTIMS_MAX = 64 };
+enum { SPOT_REPARTITION_VICTIMS_MAX = 64 };
 
 /* Only draws in which no stage loses more than `most` count (most >= d: all do); the others add
  * nothing to any sum.
@@ -23,23 +23,23 @@ enum { SPOT_REGRID_VICTIMS_MAX = 64 };
  *   move[j]  E[max(X, Y)] over the other draws, X the slowest transfer of a stage that is short,
  *            Y the sum over stages that nobody holds. Of the last stage one replica counts as
  *            none, as in the published code. */
-void spot_regrid_same(const struct spot_migrate_cost *cost, int d, int p, int keep, int most,
-                      int j_max, double *hold, double *move);
+void spot_repartition_same(const struct spot_migrate_cost *cost, int d, int p, int keep, int most,
+                           int j_max, double *hold, double *move);
 
 /* P changes to p2. fetch[j] = E[transfer of what the last stage that a survivor takes lacks], for
  * j = 0..j_max. New stages choose in order, each the unused survivor that lacks least, ties to the
  * lower old stage. */
-void spot_regrid_other(const struct spot_migrate_cost *cost, int d, int p, int p2, int most,
-                       int j_max, double *fetch);
+void spot_repartition_other(const struct spot_migrate_cost *cost, int d, int p, int p2, int most,
+                            int j_max, double *fetch);
 
 /* The same three for one known outcome: lost[k] of stage k's d replicas died. */
-double spot_regrid_same_drawn(const struct spot_migrate_cost *cost, int d, int p, int keep,
-                              const int *lost, int *holds);
-double spot_regrid_other_drawn(const struct spot_migrate_cost *cost, int d, int p, int p2,
-                               const int *lost);
+double spot_repartition_same_drawn(const struct spot_migrate_cost *cost, int d, int p, int keep,
+                                   const int *lost, int *holds);
+double spot_repartition_other_drawn(const struct spot_migrate_cost *cost, int d, int p, int p2,
+                                    const int *lost);
 
 #ifdef __cplusplus
 }
 #endif
 
-#endif /* SPOT_PLAN_TRAIN_REGRID_H */
+#endif /* SPOT_PLAN_TRAIN_REPARTITION_H */

@@ -8,7 +8,7 @@
 
 #include "common/xalloc.h"
 #include "model/job_doc.h"
-#include "plan/train/regrid.h"
+#include "plan/train/repartition.h"
 #include "suite.h"
 
 static double choose(int n, int k)
@@ -33,9 +33,9 @@ static void enumerate(struct oracle *o, int k, int used, double ways)
 {
     if (k == o->p) {
         int holds = 0;
-        const double v = o->is_same
-                             ? spot_regrid_same_drawn(o->cost, o->d, o->p, o->to, o->lost, &holds)
-                             : spot_regrid_other_drawn(o->cost, o->d, o->p, o->to, o->lost);
+        const double v =
+            o->is_same ? spot_repartition_same_drawn(o->cost, o->d, o->p, o->to, o->lost, &holds)
+                       : spot_repartition_other_drawn(o->cost, o->d, o->p, o->to, o->lost);
 
         o->value[used] += ways * v;
         o->hold[used] += ways * holds;
@@ -56,9 +56,9 @@ static void agree_up_to(const struct spot_migrate_cost *cost, int d, int p, int 
     o.j_max = j_max < d * p ? j_max : d * p;
     enumerate(&o, 0, 0, 1);
     if (is_same)
-        spot_regrid_same(cost, d, p, to, most, o.j_max, hold, got);
+        spot_repartition_same(cost, d, p, to, most, o.j_max, hold, got);
     else
-        spot_regrid_other(cost, d, p, to, most, o.j_max, got);
+        spot_repartition_other(cost, d, p, to, most, o.j_max, got);
     for (int j = 0; j <= o.j_max; j++) {
         const double all = choose(d * p, j);
 
@@ -174,13 +174,13 @@ START_TEST(prices_a_hand_made_case)
     /* P = 2: L - 1 = 2, chunk 1, first stage 2 layers: 40 and 5 parameters. */
     ck_assert_double_eq(cost.params[2 * 3], 40);
     ck_assert_double_eq(cost.params[2 * 3 + 1], 5);
-    spot_regrid_same(&cost, 1, 2, 1, 1, 2, hold, move);
+    spot_repartition_same(&cost, 1, 2, 1, 1, 2, hold, move);
     ck_assert_double_eq(hold[0], 1);
     ck_assert_double_eq(hold[1], 0);
     ck_assert_double_eq(move[1], (40 + 5) / 2.0);
     ck_assert_double_eq(move[2], 45);
     /* 1 x 2 -> P = 1: the first stage's holder lacks 5; if it died the other lacks 40. */
-    spot_regrid_other(&cost, 1, 2, 1, 1, 2, fetch);
+    spot_repartition_other(&cost, 1, 2, 1, 1, 2, fetch);
     ck_assert_double_eq(fetch[0], 5);
     ck_assert_double_eq(fetch[1], (5 + 40) / 2.0);
     ck_assert_double_eq(fetch[2], 0); /* nobody is left to fetch: new instances get a broadcast */
@@ -212,7 +212,7 @@ START_TEST(a_wide_window_is_seen_stage_by_stage)
     snprintf(text + n, sizeof(text) - (size_t)n, "]}");
     ck_assert_msg(!spot_job_doc_parse(&job, text, strlen(text), "t", &err), "%s", err.msg);
     spot_migrate_cost_init(&cost, &job, P);
-    spot_regrid_other(&cost, 1, P, 1, 1, P, fetch);
+    spot_repartition_other(&cost, 1, P, 1, 1, P, fetch);
     for (int j = 0; j <= P; j++) {
         double want = 0;
 
@@ -236,5 +236,5 @@ int main(void)
     tcase_add_loop_test(tc, stages_without_parameters_have_survivors_too, 0, 3);
     tcase_add_test(tc, prices_a_hand_made_case);
     tcase_add_test(tc, a_wide_window_is_seen_stage_by_stage);
-    return run_case("regrid", tc);
+    return run_case("repartition", tc);
 }

@@ -5,9 +5,9 @@
 #include <string.h>
 
 #include "common/xalloc.h"
-#include "plan/train/regrid.h"
+#include "plan/train/repartition.h"
 
-enum { WIDTH = SPOT_REGRID_VICTIMS_MAX + 1 };
+enum { WIDTH = SPOT_REPARTITION_VICTIMS_MAX + 1 };
 
 /* Number of victim sets by their size: a polynomial in x, cut after x^j_max. */
 struct ways {
@@ -153,15 +153,15 @@ static int make_groups(const struct spot_migrate_cost *cost, int d, int p, int k
     return n;
 }
 
-void spot_regrid_same(const struct spot_migrate_cost *cost, int d, int p, int keep, int most,
-                      int j_max, double *hold, double *move)
+void spot_repartition_same(const struct spot_migrate_cost *cost, int d, int p, int keep, int most,
+                           int j_max, double *hold, double *move)
 {
     struct group *group = spot_xcalloc((size_t)p, sizeof(*group));
     struct states now = { 0 }, next = { 0 };
     const struct ways one = { { 1 } };
     const int n = make_groups(cost, d, p, keep, most, j_max, group);
 
-    assert(j_max <= SPOT_REGRID_VICTIMS_MAX && keep >= 1);
+    assert(j_max <= SPOT_REPARTITION_VICTIMS_MAX && keep >= 1);
     add_state(&now, -1, 0, &one);
     for (int i = 0; i < n; i++) {
         const struct states swap = now;
@@ -189,8 +189,8 @@ void spot_regrid_same(const struct spot_migrate_cost *cost, int d, int p, int ke
     free(group);
 }
 
-double spot_regrid_same_drawn(const struct spot_migrate_cost *cost, int d, int p, int keep,
-                              const int *lost, int *holds)
+double spot_repartition_same_drawn(const struct spot_migrate_cost *cost, int d, int p, int keep,
+                                   const int *lost, int *holds)
 {
     double slowest = 0, sum = 0;
 
