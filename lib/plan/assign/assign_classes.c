@@ -11,11 +11,12 @@ enum { SAMPLES = 16, GAIN = 4 }; /* classes pay when GAIN * K * K' <= n * m */
 
 #define NO_PATH INT64_MAX
 
-/* A transportation problem: every row class ships its supply, no column gets above its demand. */
+/* A transportation problem: every row class ships its transport flow, no column gets above its
+ * demand. */
 struct transport {
     int n, m;
     int64_t *cost; /* [n * m], NO_PATH: forbidden */
-    int *supply, *demand;
+    int *transport, *demand;
     int *flow; /* [n * m] */
     int64_t *u, *v;
     int64_t *distance, *row_distance;
@@ -158,7 +159,7 @@ static int search(struct transport *w, int root)
 static void ship(struct transport *w, int root, int end)
 {
     const int64_t at = w->distance[end];
-    int n = w->supply[root] < w->demand[end] ? w->supply[root] : w->demand[end];
+    int n = w->transport[root] < w->demand[end] ? w->transport[root] : w->demand[end];
 
     for (int j = end; w->from[j] != root; j = w->row_from[w->from[j]]) {
         const int back =
@@ -180,14 +181,14 @@ static void ship(struct transport *w, int root, int end)
             w->u[k] += at - w->row_distance[k];
     for (int k = 0; k < w->n_order; k++)
         w->v[w->order[k]] -= at - w->distance[w->order[k]];
-    w->supply[root] -= n;
+    w->transport[root] -= n;
     w->demand[end] -= n;
 }
 
 static bool solve(struct transport *w)
 {
     for (int k = 0; k < w->n; k++)
-        while (w->supply[k]) {
+        while (w->transport[k]) {
             const int end = search(w, k);
 
             if (end < 0)
@@ -208,8 +209,8 @@ static void init(struct transport *w, int n, int m)
     w->v = w->u + rows;
     w->distance = w->v + cols;
     w->row_distance = w->distance + cols;
-    w->supply = spot_xcalloc(2 * rows + 3 * cols, sizeof(int));
-    w->row_from = w->supply + rows;
+    w->transport = spot_xcalloc(2 * rows + 3 * cols, sizeof(int));
+    w->row_from = w->transport + rows;
     w->demand = w->row_from + rows;
     w->from = w->demand + cols;
     w->order = w->from + cols;
@@ -219,7 +220,7 @@ static void init(struct transport *w, int n, int m)
 
 static void release(struct transport *w)
 {
-    free(w->cost), free(w->flow), free(w->u), free(w->supply), free(w->is_done);
+    free(w->cost), free(w->flow), free(w->u), free(w->transport), free(w->is_done);
 }
 
 /* --- between the two --- */
@@ -334,7 +335,7 @@ bool spot_assign_classes(const struct spot_turned *t, struct spot_matching *matc
     init(&w, c->n_row_class, c->n_col_class);
     c->tight = spot_xcalloc((size_t)w.n * (size_t)w.m, sizeof(bool));
     for (int i = 0; i < t->n; i++)
-        w.supply[c->row_class[i]]++;
+        w.transport[c->row_class[i]]++;
     for (int j = 0; j < t->m; j++)
         w.demand[c->col_class[j]]++;
     is_solved = fill_cost(t, c, &w) && solve(&w) && prove(t, &w, c->tight);

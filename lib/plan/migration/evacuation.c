@@ -42,22 +42,22 @@ static void load(struct search *w, int group, int sign)
 /* Bytes of the demands that can leave, and with is_received that can be taken in. */
 static int64_t flow_of(struct search *w, bool is_received)
 {
-    struct spot_supply supply = { .n_node = w->s->n_node,
-                                  .n_demand = w->s->n_set,
-                                  .out_byte_per_s = w->no_rate,
-                                  .limit_byte = w->s->limit_byte,
-                                  .in = w->s->in,
-                                  .n_in = w->s->n_in,
-                                  .out = w->s->out,
-                                  .n_out = w->s->n_out,
-                                  .out_gate = w->s->out_gate,
-                                  .demand = w->demand,
-                                  .time_s = 1 };
+    struct spot_transport transport = { .n_node = w->s->n_node,
+                                        .n_demand = w->s->n_set,
+                                        .out_byte_per_s = w->no_rate,
+                                        .limit_byte = w->s->limit_byte,
+                                        .in = w->s->in,
+                                        .n_in = w->s->n_in,
+                                        .out = w->s->out,
+                                        .n_out = w->s->n_out,
+                                        .out_gate = w->s->out_gate,
+                                        .demand = w->demand,
+                                        .time_s = 1 };
 
     w->n_flow++;
     for (int k = 0; k < w->s->n_set; k++)
         w->demand[k].gate = is_received ? w->s->set[k].gate : 0;
-    return spot_supply_most(&supply);
+    return spot_transport_most(&transport);
 }
 
 static bool fits(struct search *w)

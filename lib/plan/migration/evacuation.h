@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "plan/migration/supply.h"
+#include "plan/migration/transport_flow.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -36,7 +36,7 @@ struct spot_evacuation {
     int n_node, n_set, n_group;
     const double *limit_byte; /* [n_node] what a node can still send, INFINITY: any amount */
     const struct spot_evacuation_set *set;
-    const struct spot_gate *in, *out; /* [n_in], [n_out] see supply.h */
+    const struct spot_gate *in, *out; /* [n_in], [n_out] see transport_flow.h */
     const int *out_gate;              /* [n_node] */
     int n_in, n_out;
     const int64_t *byte; /* [n_group * n_set] of group g that the nodes of set k hold */

@@ -143,18 +143,19 @@ bool spot_migration_all_fits(const struct spot_migration *s, const int *node_of_
 {
     double *no_rate = spot_xcalloc((size_t)s->n_node, sizeof *no_rate);
     struct spot_demand *demand = spot_xcalloc(s->r->n_part, sizeof *demand);
-    struct spot_supply supply = { .n_node = s->n_node,
-                                  .out_byte_per_s = no_rate,
-                                  .limit_byte = s->limit,
-                                  .demand = demand,
-                                  .time_s = 1 };
+    struct spot_transport transport = { .n_node = s->n_node,
+                                        .out_byte_per_s = no_rate,
+                                        .limit_byte = s->limit,
+                                        .demand = demand,
+                                        .time_s = 1 };
     struct spot_migration_gates gates;
     int64_t total = 0;
     bool is_fit;
 
     spot_migration_gates_init(&gates, s, node_of_position);
-    supply.in = gates.in, supply.n_in = gates.n_in;
-    supply.out = gates.out, supply.n_out = gates.n_deadline, supply.out_gate = gates.out_gate;
+    transport.in = gates.in, transport.n_in = gates.n_in;
+    transport.out = gates.out, transport.n_out = gates.n_deadline,
+    transport.out_gate = gates.out_gate;
     for (int i = 0; i < s->n_node; i++)
         no_rate[i] = INFINITY;
     for (size_t k = 0; k < s->r->n_part; k++) {
@@ -162,13 +163,14 @@ bool spot_migration_all_fits(const struct spot_migration *s, const int *node_of_
 
         if (!s->is_exclusive[k] || s->is_out[k])
             continue;
-        demand[supply.n_demand++] = (struct spot_demand){ .byte = s->r->part[k].byte,
-                                                          .gate = spot_migration_gate_of(&gates, k),
-                                                          .holder = s->set_node + s->set_begin[set],
-                                                          .n_holder = spot_set_size(s, set) };
+        demand[transport.n_demand++] =
+            (struct spot_demand){ .byte = s->r->part[k].byte,
+                                  .gate = spot_migration_gate_of(&gates, k),
+                                  .holder = s->set_node + s->set_begin[set],
+                                  .n_holder = spot_set_size(s, set) };
         total += s->r->part[k].byte;
     }
-    is_fit = !total || spot_supply_most(&supply) == total;
+    is_fit = !total || spot_transport_most(&transport) == total;
     spot_migration_gates_release(&gates);
     free(no_rate), free(demand);
     return is_fit;

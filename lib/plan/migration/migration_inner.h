@@ -6,7 +6,7 @@
 #include "plan/migration.h"
 #include "plan/migration/place.h"
 #include "plan/migration/sources.h"
-#include "plan/migration/supply.h"
+#include "plan/migration/transport_flow.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -108,10 +108,10 @@ void spot_migration_steps_end(struct spot_migration *s);
 /* spot_place_cut_fn */
 bool spot_migration_cut(void *user, struct spot_place_cut *cut);
 
-/* Leave a spot_supply for the demands of the placement scored last. */
-void spot_migration_supply(struct spot_migration *s, struct spot_supply *supply);
+/* Leave a spot_transport for the demands of the placement scored last. */
+void spot_migration_transport(struct spot_migration *s, struct spot_transport *transport);
 
-/* What links carry in time, for spot_supply; see migration_gate.c. */
+/* What links carry in time, for spot_transport; see migration_gate.c. */
 struct spot_migration_gates {
     const struct spot_migration *s;
     const int *node_of_position; /* borrowed */

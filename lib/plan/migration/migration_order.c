@@ -25,15 +25,15 @@ static void add_move(struct spot_migration_plan *plan, size_t *cap,
 }
 
 /* Hand each want the next bytes that its group's holders were given to send. */
-static void split_wants(const struct spot_migration *s, const struct spot_supply *supply,
+static void split_wants(const struct spot_migration *s, const struct spot_transport *transport,
                         struct spot_migration_plan *plan)
 {
-    int *at = spot_xcalloc((size_t)supply->n_demand, sizeof(int));
+    int *at = spot_xcalloc((size_t)transport->n_demand, sizeof(int));
     size_t cap = 0;
 
     for (size_t w = 0; w < s->n_want; w++) {
         const struct spot_want *want = &s->want[w];
-        const struct spot_demand *demand = &supply->demand[want->demand];
+        const struct spot_demand *demand = &transport->demand[want->demand];
         const int64_t byte = s->r->part[want->part].byte;
         int64_t done = 0;
 
@@ -59,24 +59,24 @@ static void split_wants(const struct spot_migration *s, const struct spot_supply
     free(at);
 }
 
-static void send_split(const struct spot_migration *s, struct spot_supply *supply,
+static void send_split(const struct spot_migration *s, struct spot_transport *transport,
                        struct spot_migration_plan *plan)
 {
     int64_t *sent;
     size_t n = 0;
 
-    for (int k = 0; k < supply->n_demand; k++)
-        n += (size_t)supply->demand[k].n_holder;
+    for (int k = 0; k < transport->n_demand; k++)
+        n += (size_t)transport->demand[k].n_holder;
     sent = spot_xcalloc(n, sizeof *sent);
     n = 0;
-    for (int k = 0; k < supply->n_demand; k++) {
-        supply->demand[k].sent = sent + n;
-        n += (size_t)supply->demand[k].n_holder;
+    for (int k = 0; k < transport->n_demand; k++) {
+        transport->demand[k].sent = sent + n;
+        n += (size_t)transport->demand[k].n_holder;
     }
-    spot_supply_split(supply);
-    plan->makespan_s = supply->time_s;
-    plan->usd = s->price ? supply->cost / SPOT_EGRESS_UNIT / 1e9 : 0;
-    split_wants(s, supply, plan);
+    spot_transport_split(transport);
+    plan->makespan_s = transport->time_s;
+    plan->usd = s->price ? transport->cost / SPOT_EGRESS_UNIT / 1e9 : 0;
+    split_wants(s, transport, plan);
     free(sent);
 }
 
@@ -238,19 +238,19 @@ static void mark_cut(const struct spot_migration *s, struct spot_migration_plan 
 
 void spot_migration_order(struct spot_migration *s, struct spot_migration_plan *plan)
 {
-    struct spot_supply supply;
+    struct spot_transport transport;
 
     s->keep_wants = true;
     spot_migration_score(s, plan->node_of_position, INFINITY);
-    spot_migration_supply(s, &supply);
-    spot_supply_time(&supply);
+    spot_migration_transport(s, &transport);
+    spot_transport_time(&transport);
     mark_cut(s, plan);
     if (s->problem->is_whole) {
         plan->makespan_s =
-            fmax(supply.floor_s, spot_migration_choose_senders(s, supply.time_s, true));
+            fmax(transport.floor_s, spot_migration_choose_senders(s, transport.time_s, true));
         send_whole(s, plan);
     } else {
-        send_split(s, &supply, plan);
+        send_split(s, &transport, plan);
     }
     mark_urgent(s, plan);
     sort_moves(s, plan);

@@ -96,11 +96,11 @@ static void classify(const struct spot_migration *s, int *node_class, int *posit
 static int64_t least_bytes(const struct spot_migration *s, double *floor_s)
 {
     struct spot_demand *demand = spot_xcalloc((size_t)s->n_set, sizeof *demand);
-    struct spot_supply supply = { .n_node = s->n_node,
-                                  .n_demand = s->n_set,
-                                  .out_byte_per_s = s->out,
-                                  .limit_byte = s->limit,
-                                  .demand = demand };
+    struct spot_transport transport = { .n_node = s->n_node,
+                                        .n_demand = s->n_set,
+                                        .out_byte_per_s = s->out,
+                                        .limit_byte = s->limit,
+                                        .demand = demand };
     int64_t most_slots = 1, sum = 0;
 
     for (int i = 0; i < s->n_node; i++)
@@ -119,8 +119,8 @@ static int64_t least_bytes(const struct spot_migration *s, double *floor_s)
         sum += n * s->r->part[k].byte;
         demand[set].byte += (n > 1 && spot_migration_is_relayed(s, k) ? 1 : n) * s->r->part[k].byte;
     }
-    spot_supply_time(&supply);
-    *floor_s = isfinite(supply.time_s) ? supply.time_s : 0;
+    spot_transport_time(&transport);
+    *floor_s = isfinite(transport.time_s) ? transport.time_s : 0;
     free(demand);
     return sum;
 }

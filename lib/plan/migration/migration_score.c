@@ -190,21 +190,21 @@ static void list_demands(struct spot_migration *s, const int *node_of_position)
         memcpy(s->steps->last, node_of_position, (size_t)s->r->n_new * sizeof(int));
 }
 
-void spot_migration_supply(struct spot_migration *s, struct spot_supply *supply)
+void spot_migration_transport(struct spot_migration *s, struct spot_transport *transport)
 {
     size_t at = 0;
 
-    *supply = (struct spot_supply){ .n_node = s->n_node,
-                                    .n_demand = s->n_demand,
-                                    .out_byte_per_s = s->out,
-                                    .limit_byte = s->limit,
-                                    .demand = s->demand };
+    *transport = (struct spot_transport){ .n_node = s->n_node,
+                                          .n_demand = s->n_demand,
+                                          .out_byte_per_s = s->out,
+                                          .limit_byte = s->limit,
+                                          .demand = s->demand };
     for (int k = 0; k < s->n_demand && s->price; k++) {
         s->demand[k].cost = s->price_of + at;
         at += (size_t)s->demand[k].n_holder;
     }
     for (int i = 0; i < s->n_node; i++)
-        supply->floor_s = fmax(supply->floor_s, (double)s->in_byte[i] / s->in[i]);
+        transport->floor_s = fmax(transport->floor_s, (double)s->in_byte[i] / s->in[i]);
 }
 
 /* The senders that decided the placement just scored: they may decide the next one too. */
@@ -252,15 +252,15 @@ static double time_of_known_cuts(const struct spot_migration *s)
 }
 
 /* The fastest way, or any time beyond give_up_s. */
-static void find_time(struct spot_migration *s, struct spot_supply *supply, double give_up_s)
+static void find_time(struct spot_migration *s, struct spot_transport *transport, double give_up_s)
 {
     const double known_s = time_of_known_cuts(s);
 
-    supply->floor_s = supply->time_s = fmax(supply->floor_s, known_s);
-    supply->give_up_s = give_up_s * (1 + 2 * SPOT_PLACE_EPSILON);
-    if (supply->floor_s > supply->give_up_s)
+    transport->floor_s = transport->time_s = fmax(transport->floor_s, known_s);
+    transport->give_up_s = give_up_s * (1 + 2 * SPOT_PLACE_EPSILON);
+    if (transport->floor_s > transport->give_up_s)
         return;
-    spot_supply_time(supply);
+    spot_transport_time(transport);
     remember_cut(s);
 }
 
@@ -292,25 +292,26 @@ struct spot_place_score spot_migration_score(void *user, const int *node_of_posi
 {
     struct spot_migration *s = user;
     struct spot_place_score score = { 0 };
-    struct spot_supply supply;
+    struct spot_transport transport;
     double receive_s;
 
     list_demands(s, node_of_position);
-    spot_migration_supply(s, &supply);
+    spot_migration_transport(s, &transport);
     for (int i = 0; i < s->n_node; i++) {
         score.byte += s->in_byte[i];
         score.n_touched += s->in_byte[i] > 0;
     }
-    receive_s = supply.floor_s;
-    find_time(s, &supply, give_up_s);
-    score.makespan_s = supply.time_s;
+    receive_s = transport.floor_s;
+    find_time(s, &transport, give_up_s);
+    score.makespan_s = transport.time_s;
     if (s->problem->is_whole && s->n_want <= FEW_WANTS &&
-        !(supply.time_s > give_up_s * (1 + SPOT_PLACE_EPSILON)))
-        score.makespan_s = fmax(receive_s, spot_migration_choose_senders(s, supply.time_s, false));
-    if (s->price && isfinite(supply.time_s) &&
-        supply.time_s <= give_up_s * (1 + SPOT_PLACE_EPSILON)) {
-        spot_supply_split(&supply);
-        score.usd = supply.cost / SPOT_EGRESS_UNIT / 1e9;
+        !(transport.time_s > give_up_s * (1 + SPOT_PLACE_EPSILON)))
+        score.makespan_s =
+            fmax(receive_s, spot_migration_choose_senders(s, transport.time_s, false));
+    if (s->price && isfinite(transport.time_s) &&
+        transport.time_s <= give_up_s * (1 + SPOT_PLACE_EPSILON)) {
+        spot_transport_split(&transport);
+        score.usd = transport.cost / SPOT_EGRESS_UNIT / 1e9;
     }
     return score;
 }
@@ -318,12 +319,12 @@ struct spot_place_score spot_migration_score(void *user, const int *node_of_posi
 /* The holders of the demands that decide, a relaying receiver aside. */
 static bool find_senders(struct spot_migration *s, bool *is_in)
 {
-    struct spot_supply supply;
+    struct spot_transport transport;
     bool is_any = false;
 
-    spot_migration_supply(s, &supply);
-    supply.floor_s = 0;
-    spot_supply_time(&supply);
+    spot_migration_transport(s, &transport);
+    transport.floor_s = 0;
+    spot_transport_time(&transport);
     for (int k = 0; k < s->n_demand; k++)
         if (s->demand[k].in_cut && s->touched[k] / s->n_zone < s->n_set)
             for (int h = 0; h < s->demand[k].n_holder; h++)

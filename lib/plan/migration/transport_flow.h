@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
-/* supply.h - the fastest way to serve given wants from given holders: a parametric maximum flow.
+/* transport_flow.h - the fastest way to serve given wants from given holders: a parametric maximum
+ * flow.
  *
  * Bytes can be split over holders. The time is max(busiest receiver, T_out); T_out is the greatest
  * D(S) / B(H(S)) over sets S of demands (Hall), found by Newton steps on minimum cuts, so the last
  * cut proves it. Preemptive open shop (Gonzalez and Sahni 1976): a schedule of that length exists.
  */
-#ifndef SPOT_PLAN_MIGRATION_SUPPLY_H
-#define SPOT_PLAN_MIGRATION_SUPPLY_H
+#ifndef SPOT_PLAN_MIGRATION_TRANSPORT_FLOW_H
+#define SPOT_PLAN_MIGRATION_TRANSPORT_FLOW_H
 
 #include <stdint.h>
 
@@ -23,7 +24,7 @@ struct spot_gate {
 
 struct spot_demand {
     int64_t byte;
-    int gate;          /* of spot_supply.in that its bytes pass, index + 1, 0: none */
+    int gate;          /* of spot_transport.in that its bytes pass, index + 1, 0: none */
     const int *holder; /* [n_holder] nodes that have it */
     int n_holder;
     const int64_t *cost; /* [n_holder] of a byte from each, NULL: free */
@@ -31,11 +32,12 @@ struct spot_demand {
     int in_cut;          /* answer: it belongs to the set that decides the time */
 };
 
-struct spot_supply {
+struct spot_transport {
     int n_node, n_demand;
     const double *out_byte_per_s; /* [n_node] */
     const double *limit_byte;     /* [n_node] what a node can send at most before it is gone */
-    const struct spot_gate *in;  /* [n_in] at the receivers; only spot_supply_most looks at gates */
+    const struct spot_gate
+        *in; /* [n_in] at the receivers; only spot_transport_most looks at gates */
     const struct spot_gate *out; /* [n_out] behind the holders */
     const int *out_gate;         /* [n_node] index + 1, 0: none; NULL without `out` */
     int n_in, n_out;
@@ -47,17 +49,17 @@ struct spot_supply {
 };
 
 /* Fills time_s and in_cut. */
-void spot_supply_time(struct spot_supply *supply);
+void spot_transport_time(struct spot_transport *transport);
 
 /* Also chooses who sends what: fills sent and cost. Call it with time_s as found; 0 if the bytes
  * fit into that time (they do), -1 otherwise. */
-int spot_supply_split(struct spot_supply *supply);
+int spot_transport_split(struct spot_transport *transport);
 
 /* How many bytes of all demands can be sent in time_s. */
-int64_t spot_supply_most(const struct spot_supply *supply);
+int64_t spot_transport_most(const struct spot_transport *transport);
 
 #ifdef __cplusplus
 }
 #endif
 
-#endif /* SPOT_PLAN_MIGRATION_SUPPLY_H */
+#endif /* SPOT_PLAN_MIGRATION_TRANSPORT_FLOW_H */

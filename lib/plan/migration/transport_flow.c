@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "plan/migration/supply.h"
+#include "plan/migration/transport_flow.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -10,7 +10,7 @@
 
 enum { SOURCE, SINK, FIRST_NODE, STEPS_MAX = 100 };
 
-static double room_of(const struct spot_supply *s, int node, double time_s)
+static double room_of(const struct spot_transport *s, int node, double time_s)
 {
     return fmin(s->out_byte_per_s[node] * time_s, s->limit_byte[node]);
 }
@@ -22,7 +22,7 @@ static int64_t whole(double byte)
 
 /* Source -> gates of receivers -> demands -> holders -> their gates -> sink. Arc 2k is demand k,
  * the holders' arcs follow in order; a demand of no bytes has none. */
-static void build(const struct spot_supply *s, double time_s, struct spot_flow *flow)
+static void build(const struct spot_transport *s, double time_s, struct spot_flow *flow)
 {
     const int demand = FIRST_NODE + s->n_node, in = demand + s->n_demand, out = in + s->n_in;
     bool *is_used = spot_xcalloc((size_t)s->n_node, sizeof(bool));
@@ -53,7 +53,7 @@ static void build(const struct spot_supply *s, double time_s, struct spot_flow *
     free(is_used);
 }
 
-static int64_t total_of(const struct spot_supply *s)
+static int64_t total_of(const struct spot_transport *s)
 {
     int64_t total = 0;
 
@@ -63,7 +63,7 @@ static int64_t total_of(const struct spot_supply *s)
 }
 
 /* If every demand is spread evenly over its holders, is everyone done in time? Often yes. */
-static bool fits_evenly(const struct spot_supply *s, double time_s)
+static bool fits_evenly(const struct spot_transport *s, double time_s)
 {
     double *load = spot_xcalloc((size_t)s->n_node, sizeof *load);
     bool is_fit = true;
@@ -78,7 +78,7 @@ static bool fits_evenly(const struct spot_supply *s, double time_s)
 }
 
 /* The time that the cut's demands need from its holders at least. */
-static double time_of_cut(struct spot_supply *s, const struct spot_flow *flow, double time_s)
+static double time_of_cut(struct spot_transport *s, const struct spot_flow *flow, double time_s)
 {
     double byte = 0, rate = 0;
 
@@ -97,7 +97,7 @@ static double time_of_cut(struct spot_supply *s, const struct spot_flow *flow, d
     return rate > 0 ? byte / rate : INFINITY;
 }
 
-void spot_supply_time(struct spot_supply *s)
+void spot_transport_time(struct spot_transport *s)
 {
     const int64_t total = total_of(s);
 
@@ -123,7 +123,7 @@ void spot_supply_time(struct spot_supply *s)
     }
 }
 
-int spot_supply_split(struct spot_supply *s)
+int spot_transport_split(struct spot_transport *s)
 {
     bool is_free = true;
     struct spot_flow flow;
@@ -149,7 +149,7 @@ int spot_supply_split(struct spot_supply *s)
     return got >= total_of(s) ? 0 : -1;
 }
 
-int64_t spot_supply_most(const struct spot_supply *s)
+int64_t spot_transport_most(const struct spot_transport *s)
 {
     struct spot_flow flow;
     int64_t most;
