@@ -61,10 +61,10 @@ int spot_assign(const struct spot_assign_problem *problem, struct spot_assignmen
 void spot_assignment_release(struct spot_assignment *answer);
 
 /* The same with another aim: minimise the largest single cost (maximising: maximise the smallest),
- * and among those the sum. *dearest gets that cost, 0 if no pair is chosen. `answer`
- * is proved as above among pairs up to *dearest; `proof` is infeasible: its bad rows and columns
- * show that pairs below *dearest do not match in full. Release both. */
-int spot_assign_bottleneck(const struct spot_assign_problem *problem, int64_t *dearest,
+ * and among those the sum. *largest gets that cost, 0 if no pair is chosen. `answer`
+ * is proved as above among pairs up to *largest; `proof` is infeasible: its bad rows and columns
+ * show that pairs below *largest do not match in full. Release both. */
+int spot_assign_bottleneck(const struct spot_assign_problem *problem, int64_t *largest,
                            struct spot_assignment *answer, struct spot_assignment *proof,
                            struct spot_err *err);
 

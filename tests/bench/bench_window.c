@@ -53,20 +53,20 @@ static void random_dist(struct spot_rng *rng, struct spot_change_dist *dist, int
     qsort(dist->change, dist->n_change, sizeof(*dist->change), spot_change_compare);
 }
 
-/* Cheaper and dearer changes, larger batches. */
+/* Cheaper and costlier changes, larger batches. */
 static void random_job(struct spot_rng *rng, struct spot_job_doc *job)
 {
-    const double dear = pow(10, 1.2 * spot_rng_unit(rng) - 0.6);
+    const double scale = pow(10, 1.2 * spot_rng_unit(rng) - 0.6);
     struct spot_job_cost *c = &job->cost;
 
     job->global_batch *= 1 << below(rng, 4);
-    c->rendezvous_s *= dear;
-    c->extra_s *= dear;
-    c->regroup_s *= dear;
-    c->add_per_group_s *= dear;
-    c->remove_per_group_s *= dear;
+    c->rendezvous_s *= scale;
+    c->extra_s *= scale;
+    c->regroup_s *= scale;
+    c->add_per_group_s *= scale;
+    c->remove_per_group_s *= scale;
     for (size_t i = 0; i < c->n_p2p; i++)
-        c->p2p[i].y *= dear;
+        c->p2p[i].y *= scale;
 }
 
 static const struct spot_train_choice *choice_of(const struct spot_train_plan *plan, int d, int p)

@@ -74,7 +74,7 @@ bats_require_minimum_version 1.5.0
     [ "$(jq -sc 'map(.assignment)' <<<"$output")" = '[[-1,0,-1,-1],[0,-1,-1],[-1,1,0],[0,1]]' ]
 }
 
-@test "the dearest pair first, with the proof that no matching does with cheaper ones" {
+@test "the largest cost first, with the proof that no matching does with cheaper ones" {
     run -0 spot-migrate assign --objective bottleneck - <<<'{"cost":[[1,9],[6,20]]}
 {"cost":[[1,9],[6,20]],"maximize":true}
 {"cost":[]}'

@@ -8,7 +8,7 @@
 #include "plan/train/liveput_inner.h"
 #include "suite.h"
 
-/* Two layers, cheap and dear changes; 4 instances: grids 1x1 .. 4x1, 1x2, 2x2. */
+/* Two layers, cheap and costly changes; 4 instances: grids 1x1 .. 4x1, 1x2, 2x2. */
 static const char rig_job_text[] =
     "{\"schema\":\"spot.job/1\",\"name\":\"t\",\"kind\":\"train\",\"global_batch\":8,"
     "\"layers\":[{\"params\":40},{\"params\":60}],"

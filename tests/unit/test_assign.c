@@ -151,19 +151,19 @@ START_TEST(equals_every_permutation_in_cost_and_in_the_choice_among_ties)
 }
 END_TEST
 
-/* Over all full matchings: the least dearest pair, then the least sum (signs turned to maximise).
+/* Over all full matchings: the least costliest pair, then the least sum (signs turned to maximise).
  */
 static void brute_bottleneck(const struct spot_assign_problem *p, int i, int n_matched,
-                             unsigned used, int64_t dearest, spot_int128 sum, struct best *best,
-                             int64_t *best_dearest)
+                             unsigned used, int64_t largest, spot_int128 sum, struct best *best,
+                             int64_t *best_largest)
 {
     const int side = p->n_row < p->n_col ? p->n_row : p->n_col;
 
     if (i == p->n_row) {
-        if (n_matched == side && (!best->is_found || dearest < *best_dearest ||
-                                  (dearest == *best_dearest && sum < best->cost))) {
+        if (n_matched == side && (!best->is_found || largest < *best_largest ||
+                                  (largest == *best_largest && sum < best->cost))) {
             *best = (struct best){ .is_found = true, .cost = sum };
-            *best_dearest = dearest;
+            *best_largest = largest;
         }
         return;
     }
@@ -174,11 +174,11 @@ static void brute_bottleneck(const struct spot_assign_problem *p, int i, int n_m
         if (used & 1u << j || raw == SPOT_ASSIGN_FORBIDDEN)
             continue;
         cost = p->is_max ? -raw : raw;
-        brute_bottleneck(p, i + 1, n_matched + 1, used | 1u << j, cost > dearest ? cost : dearest,
-                         sum + cost, best, best_dearest);
+        brute_bottleneck(p, i + 1, n_matched + 1, used | 1u << j, cost > largest ? cost : largest,
+                         sum + cost, best, best_largest);
     }
     if (p->n_row > p->n_col)
-        brute_bottleneck(p, i + 1, n_matched, used, dearest, sum, best, best_dearest);
+        brute_bottleneck(p, i + 1, n_matched, used, largest, sum, best, best_largest);
 }
 
 /* The problem without its pairs beyond `limit`, or from it on. */
@@ -207,19 +207,19 @@ START_TEST(the_bottleneck_equals_that_of_every_permutation_and_is_proved)
         struct random_case c;
         struct best best = { 0 };
         struct spot_assignment answer, proof;
-        int64_t dearest, want = 0, cost[SIDE * SIDE];
+        int64_t largest, want = 0, cost[SIDE * SIDE];
         struct spot_assign_problem cut;
 
         draw(&c, &rng, 6);
         brute_bottleneck(&c.p, 0, 0, 0, INT64_MIN, 0, &best, &want);
-        ck_assert_int_eq(spot_assign_bottleneck(&c.p, &dearest, &answer, &proof, NULL), 0);
+        ck_assert_int_eq(spot_assign_bottleneck(&c.p, &largest, &answer, &proof, NULL), 0);
         ck_assert_int_eq(answer.is_feasible, best.is_found);
         if (best.is_found) {
-            ck_assert_int_eq(c.p.is_max ? -dearest : dearest, want);
+            ck_assert_int_eq(c.p.is_max ? -largest : largest, want);
             ck_assert((c.p.is_max ? -answer.cost : answer.cost) == best.cost);
-            cut = cut_at(&c.p, dearest, false, cost);
+            cut = cut_at(&c.p, largest, false, cost);
             ck_assert(spot_assign_verify(&cut, &answer));
-            cut = cut_at(&c.p, dearest, true, cost);
+            cut = cut_at(&c.p, largest, true, cost);
             ck_assert(!proof.is_feasible);
             check_violator(&cut, &proof);
         } else {
@@ -393,7 +393,7 @@ static void check_recorded(const json_t *root)
  * matrix, and the canonical choice row by row, column by column, each tried by a solve. */
 enum { TIED_SIDE = 20 };
 
-#define NEVER 1000000000 /* a forbidden pair, dearer than any matching */
+#define NEVER 1000000000 /* a forbidden pair, costlier than any matching */
 
 struct tied {
     int n;

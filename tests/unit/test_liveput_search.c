@@ -47,9 +47,9 @@ START_TEST(the_search_finds_what_trying_all_finds)
 
     snprintf(path, sizeof(path), "examples/jobs/%s.json", shipped[_i]);
     ck_assert(!spot_job_doc_load(&job, path, &err));
-    for (double dear = 0.25; dear <= 16; dear *= 4) { /* cheap and dear changes */
-        job.cost.rendezvous_s *= dear;
-        job.cost.process_s *= dear;
+    for (double scale = 0.25; scale <= 16; scale *= 4) { /* cheap and costly changes */
+        job.cost.rendezvous_s *= scale;
+        job.cost.process_s *= scale;
         ck_assert(!spot_throughput_init(&throughput, &job, INSTANCES, SPOT_THROUGHPUT_TABLE, &err));
         spot_cost_table_init(&table, &job, &throughput);
         spot_count_chain_init(&chain, INSTANCES);

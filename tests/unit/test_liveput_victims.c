@@ -92,7 +92,7 @@ static void rough_chain(struct spot_count_chain *chain)
 }
 
 /* Six instances, transfers that cost more than restarts: what died matters. */
-static void load_dear(struct fixture *f, double restore_s)
+static void load_costly(struct fixture *f, double restore_s)
 {
     struct spot_err err = { 0 };
 
@@ -109,7 +109,7 @@ START_TEST(outcomes_are_all_sets_of_victims_by_what_survives)
 {
     struct fixture f;
 
-    load_dear(&f, 3);
+    load_costly(&f, 3);
     for (int from = 0; from < f.table.n_grid; from++)
         for (int n = f.table.d[from] * f.table.p[from]; n <= 6; n++)
             for (int lost = 0; lost <= n; lost++) {
@@ -159,7 +159,7 @@ START_TEST(who_goes_is_used_as_enumeration_uses_it)
     struct spot_liveput_dp dp;
     double gain = 0;
 
-    load_dear(&f, _i ? 20 : 0);
+    load_costly(&f, _i ? 20 : 0);
     rough_chain(&chain);
     spot_liveput_dp_init(&dp, &f.table, LONG_S, true);
     dp.sees_victims = true;
@@ -190,7 +190,7 @@ START_TEST(the_choice_at_a_notice_is_the_best_for_those_who_go)
     struct spot_liveput_dp dp;
     int differ = 0;
 
-    load_dear(&f, 0);
+    load_costly(&f, 0);
     rough_chain(&chain);
     spot_liveput_dp_init(&dp, &f.table, LONG_S, true);
     dp.sees_victims = true;

@@ -42,7 +42,7 @@ START_TEST(as_many_spares_are_kept_as_pay)
     unrest(&r, 32, 0.3, 0.1);
     spot_throughput_best(&r.throughput, 26, &r.q.current_d, &r.q.current_p);
     r.q.objective = SPOT_OBJECTIVE_MIX;
-    for (double price = 1e-6; price < 2; price *= 1e3) { /* the dearer a sample, the more */
+    for (double price = 1e-6; price < 2; price *= 1e3) { /* the costlier a sample, the more */
         double best = -INFINITY, chosen;
         int held;
 

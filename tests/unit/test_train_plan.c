@@ -50,7 +50,7 @@ static void random_unrest(struct rig *r, struct spot_rng *rng, int n_max)
 static void random_question(struct rig *r, const char *name, struct spot_rng *rng, int n_most)
 {
     const int batches = 1 << spot_rng_below(rng, 4);
-    const double dear = pow(4, 2 * spot_rng_unit(rng) - 1);
+    const double scale = pow(4, 2 * spot_rng_unit(rng) - 1);
     struct spot_err err = { 0 };
     int n_max, now;
 
@@ -60,11 +60,11 @@ static void random_question(struct rig *r, const char *name, struct spot_rng *rn
     n_max += (int)spot_rng_below(rng, (uint64_t)(n_most - n_max + 1));
     now = n_max - (int)spot_rng_below(rng, (uint64_t)n_max / 2);
     r->job.global_batch *= batches;
-    r->job.cost.rendezvous_s *= dear;
-    r->job.cost.add_per_group_s *= dear;
-    r->job.cost.remove_per_group_s *= dear;
+    r->job.cost.rendezvous_s *= scale;
+    r->job.cost.add_per_group_s *= scale;
+    r->job.cost.remove_per_group_s *= scale;
     for (size_t i = 0; i < r->job.cost.n_p2p; i++)
-        r->job.cost.p2p[i].y *= dear;
+        r->job.cost.p2p[i].y *= scale;
     spot_throughput_release(&r->throughput);
     ck_assert_msg(
         !spot_throughput_init(&r->throughput, &r->job, n_max, SPOT_THROUGHPUT_CURVE, &err), "%s",

@@ -146,7 +146,7 @@ static void write_ints(struct spot_jw *jw, const char *key, const int *value, in
 /* An answer, with what the other objective adds. */
 struct result {
     struct spot_assignment answer, proof;
-    int64_t dearest;
+    int64_t largest;
 };
 
 static void write_violator(struct spot_jw *jw, const struct spot_assignment *answer)
@@ -164,7 +164,7 @@ static void write_bottleneck(struct spot_jw *jw, const struct result *result)
         spot_jw_null(jw, "bottleneck"); /* no pair was chosen */
         return;
     }
-    spot_jw_int(jw, "bottleneck", result->dearest);
+    spot_jw_int(jw, "bottleneck", result->largest);
     spot_jw_object(jw, "below");
     write_violator(jw, &result->proof);
     spot_jw_end(jw);
@@ -211,7 +211,7 @@ static int solve_line(struct run *run, const struct spot_line *line, const char 
     check_keys(run, line, source, doc.root);
     begin_s = spot_clock_cpu_s();
     if (run->is_bottleneck
-            ? spot_assign_bottleneck(&problem, &result.dearest, &result.answer, &result.proof, err)
+            ? spot_assign_bottleneck(&problem, &result.largest, &result.answer, &result.proof, err)
             : spot_assign(&problem, &result.answer, err))
         goto out;
     spot_tool_info("%s:%lu: %d x %d in %.6f s", source, line->number, problem.n_row, problem.n_col,

@@ -177,7 +177,7 @@ void spot_assignment_release(struct spot_assignment *answer)
     *answer = (struct spot_assignment){ 0 };
 }
 
-/* Are the prices of a row no dearer than its pairs? Both may be any numbers. */
+/* Are the prices of a row no costlier than its pairs? Both may be any numbers. */
 static bool is_row_proved(const struct spot_assign_problem *p, const int64_t *cost, spot_int128 u,
                           const spot_int128 *v)
 {

@@ -82,7 +82,7 @@ static int count_needed(struct search *s, size_t *needed, struct spot_err *err)
     return 0;
 }
 
-int spot_assign_bottleneck(const struct spot_assign_problem *problem, int64_t *dearest,
+int spot_assign_bottleneck(const struct spot_assign_problem *problem, int64_t *largest,
                            struct spot_assignment *answer, struct spot_assignment *proof,
                            struct spot_err *err)
 {
@@ -92,14 +92,14 @@ int spot_assign_bottleneck(const struct spot_assign_problem *problem, int64_t *d
     int rc = -1;
 
     *answer = *proof = (struct spot_assignment){ 0 };
-    *dearest = 0;
+    *largest = 0;
     s.cost = spot_xcalloc(s.n_pair, sizeof *s.cost);
     s.value = spot_xcalloc(s.n_pair, sizeof *s.value);
     list_values(&s);
     if (!count_needed(&s, &n, err)) {
         rc = solve(&s, n < s.n_value ? n : s.n_value, false, answer, err);
         if (!rc && n && n <= s.n_value) {
-            *dearest = s.value[n - 1];
+            *largest = s.value[n - 1];
             rc = solve(&s, n - 1, true, proof, err);
         }
     }

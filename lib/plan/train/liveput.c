@@ -274,7 +274,7 @@ static int descending(const void *a, const void *b)
     return (x < y) - (x > y);
 }
 
-/* With costs c_1 >= ... >= c_P and c_(P+1) = 0: sum_j (c_j - c_(j+1)) P[one of the j dearest
+/* With costs c_1 >= ... >= c_P and c_(P+1) = 0: sum_j (c_j - c_(j+1)) P[one of the j costliest
  * stages is short], and Q_j = P[none of j stages is short] is one coefficient. */
 double spot_liveput_slowest(const struct spot_liveput *g, int keep, const double *cost)
 {

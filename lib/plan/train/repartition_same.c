@@ -119,14 +119,14 @@ static void extend(const struct states *from, struct states *to, const struct gr
     }
 }
 
-static int dearest_first(const void *a, const void *b)
+static int costliest_first(const void *a, const void *b)
 {
     const struct group *x = a, *y = b;
 
     return (x->cost < y->cost) - (x->cost > y->cost);
 }
 
-/* Stages of equal cost in groups, the last stage alone; dearest first. */
+/* Stages of equal cost in groups, the last stage alone; costliest first. */
 static int make_groups(const struct spot_migrate_cost *cost, int d, int p, int keep, int most,
                        int j_max, struct group *group)
 {
@@ -149,7 +149,7 @@ static int make_groups(const struct spot_migrate_cost *cost, int d, int p, int k
                                          .wiped = stage(d, wiped, least(d, most), j_max) };
         group[i].n++;
     }
-    qsort(group, (size_t)n, sizeof(*group), dearest_first);
+    qsort(group, (size_t)n, sizeof(*group), costliest_first);
     return n;
 }
 
