@@ -14,13 +14,13 @@ void spot_live_init(struct spot_live *l, const struct spot_trace *trace, uint64_
     l->trace = trace;
     l->next = spot_xcalloc(trace->n_series, sizeof(*l->next));
     l->n_wanted = spot_xcalloc(trace->n_series, sizeof(*l->n_wanted));
-    l->threads.from_s = trace->start_s;
+    l->supervisor.from_s = trace->start_s;
     spot_rng_init(&l->rng, seed, 0);
 }
 
 void spot_live_release(struct spot_live *l)
 {
-    spot_supervisor_release(&l->threads);
+    spot_supervisor_release(&l->supervisor);
     free(l->next);
     free(l->n_wanted);
 }
@@ -35,9 +35,9 @@ static size_t n_members(const struct spot_live *l, size_t series)
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < l->threads.n; i++)
-        n += !l->threads.member[i].is_leaving &&
-             (series == SIZE_MAX || l->threads.member[i].series == series);
+    for (size_t i = 0; i < l->supervisor.n; i++)
+        n += !l->supervisor.member[i].is_leaving &&
+             (series == SIZE_MAX || l->supervisor.member[i].series == series);
     return n;
 }
 
@@ -56,15 +56,15 @@ static bool hire(struct spot_live *l, size_t k, const char *name, double time_s)
     }
     if (!name)
         snprintf(fresh, sizeof(fresh), "node%llu", (unsigned long long)++l->n_named);
-    spot_supervisor_add(&l->threads, name ? name : fresh, k, s->zone, s->instance_type, time_s);
+    spot_supervisor_add(&l->supervisor, name ? name : fresh, k, s->zone, s->instance_type, time_s);
     return true;
 }
 
 /* The i-th member of a series that is not leaving. */
 static size_t find_member(const struct spot_live *l, size_t series, size_t i)
 {
-    for (size_t m = 0; m < l->threads.n; m++)
-        if (!l->threads.member[m].is_leaving && l->threads.member[m].series == series && !i--)
+    for (size_t m = 0; m < l->supervisor.n; m++)
+        if (!l->supervisor.member[m].is_leaving && l->supervisor.member[m].series == series && !i--)
             return m;
     assert(!"fewer members than counted");
     return 0;
@@ -74,7 +74,7 @@ static int dismiss(struct spot_live *l, size_t member, double time_s, struct spo
 {
     const bool has_notice = spot_rng_unit(&l->rng) >= l->no_notice;
 
-    return spot_supervisor_leave(&l->threads, member, time_s, has_notice, "trace", err);
+    return spot_supervisor_leave(&l->supervisor, member, time_s, has_notice, "trace", err);
 }
 
 /* Count form: draw who leaves, then fill up every series as far as --max allows. */
@@ -99,13 +99,13 @@ static int apply_event(struct spot_live *l, size_t k, const struct spot_trace_ev
         hire(l, k, name, e->time_s);
         return 0;
     }
-    for (size_t i = 0; i < l->threads.n; i++) {
-        const struct spot_instance *m = &l->threads.member[i];
+    for (size_t i = 0; i < l->supervisor.n; i++) {
+        const struct spot_instance *m = &l->supervisor.member[i];
 
         if (m->is_leaving || m->series != k || strcmp(m->name, name) != 0)
             continue;
         if (e->kind == SPOT_TRACE_NOTICE)
-            return spot_supervisor_leave(&l->threads, i, e->time_s, true, "trace", err);
+            return spot_supervisor_leave(&l->supervisor, i, e->time_s, true, "trace", err);
         return dismiss(l, i, e->time_s, err);
     }
     return 0; /* beyond --max, or it left at its notice */
@@ -148,7 +148,7 @@ static int apply_changes(struct spot_live *l, double until_s, struct spot_err *e
             return -1;
         /* Even when we are late, everybody the trace wanted for a while is started:
          * the log must not depend on how fast this machine is. */
-        if (first_change_s(l, &k) > time_s && spot_supervisor_start_due(&l->threads, err))
+        if (first_change_s(l, &k) > time_s && spot_supervisor_start_due(&l->supervisor, err))
             return -1;
     }
     return 0;
@@ -157,27 +157,29 @@ static int apply_changes(struct spot_live *l, double until_s, struct spot_err *e
 /* Everybody gets the notice. */
 static int dismiss_all(struct spot_live *l, const char *why, struct spot_err *err)
 {
-    const double time_s = spot_supervisor_trace_s(&l->threads, spot_supervisor_now_s(&l->threads));
+    const double time_s =
+        spot_supervisor_trace_s(&l->supervisor, spot_supervisor_now_s(&l->supervisor));
 
-    for (size_t i = l->threads.n; i-- > 0;)
-        if (!l->threads.member[i].is_leaving &&
-            spot_supervisor_leave(&l->threads, i, time_s, true, why, err))
+    for (size_t i = l->supervisor.n; i-- > 0;)
+        if (!l->supervisor.member[i].is_leaving &&
+            spot_supervisor_leave(&l->supervisor, i, time_s, true, why, err))
             return -1;
     return 0;
 }
 
 int spot_live_play(struct spot_live *l, struct spot_err *err)
 {
-    struct spot_supervisor *threads = &l->threads;
+    struct spot_supervisor *supervisor = &l->supervisor;
     bool is_over = false;
     size_t series;
     int got;
 
     do {
-        const double time_s = spot_supervisor_trace_s(threads, spot_supervisor_now_s(threads));
+        const double time_s =
+            spot_supervisor_trace_s(supervisor, spot_supervisor_now_s(supervisor));
         double next_s;
 
-        if (spot_supervisor_reap(threads, err))
+        if (spot_supervisor_reap(supervisor, err))
             return -1;
         if (!is_over && apply_changes(l, fmin(time_s, l->trace->end_s), err))
             return -1;
@@ -186,16 +188,16 @@ int spot_live_play(struct spot_live *l, struct spot_err *err)
             if (dismiss_all(l, l->signal_got ? "signal" : "end", err))
                 return -1;
         }
-        if (spot_supervisor_kill_due(threads, err) || spot_supervisor_start_due(threads, err))
+        if (spot_supervisor_kill_due(supervisor, err) || spot_supervisor_start_due(supervisor, err))
             return -1;
-        if (is_over && !threads->n)
+        if (is_over && !supervisor->n)
             return 0;
-        next_s = spot_supervisor_next_s(threads);
+        next_s = spot_supervisor_next_s(supervisor);
         if (!is_over)
-            next_s =
-                fmin(next_s, (fmin(first_change_s(l, &series), l->trace->end_s) - threads->from_s) /
-                                 threads->speedup);
-        got = threads->host->wait(threads->self, next_s - spot_supervisor_now_s(threads));
+            next_s = fmin(next_s,
+                          (fmin(first_change_s(l, &series), l->trace->end_s) - supervisor->from_s) /
+                              supervisor->speedup);
+        got = supervisor->host->wait(supervisor->self, next_s - spot_supervisor_now_s(supervisor));
         if (got && got != SIGCHLD && l->signal_got)
             return 0; /* asked twice: nobody is waited for */
         if (got && got != SIGCHLD)

@@ -2,7 +2,7 @@
 /* supervisor.h - the running copies of a command, one per machine that the trace offers.
  *
  * A member is a machine: it keeps its name while its process exits and is
- * started again. Leaving takes it off the threads; its process gets the notice and
+ * started again. Leaving takes it off the list; its process gets the notice and
  * lives on until it exits or its grace is over. Clock and processes are behind
  * struct spot_host: the real ones are in processes.h, a test has its own.
  */

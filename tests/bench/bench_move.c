@@ -134,7 +134,7 @@ static void make_file(struct file *f, const char *directory, size_t mib)
 
 /* --- the limits: threads over chunks in memory, threads over sockets --- */
 
-struct crew {
+struct threads {
     const struct file *file;
     enum spot_codec codec;
     size_t n_thread;
@@ -142,7 +142,7 @@ struct crew {
 };
 
 struct hand {
-    const struct crew *crew;
+    const struct threads *threads;
     size_t index;
     int fd[2];
     struct spot_coder coder;
@@ -151,7 +151,7 @@ struct hand {
 static void *encode(void *user)
 {
     struct hand *h = user;
-    const struct crew *c = h->crew;
+    const struct threads *c = h->threads;
 
     for (size_t i = h->index; i < c->file->n_chunk; i += c->n_thread) {
         struct spot_chunk chunk;
@@ -168,7 +168,7 @@ static void *encode(void *user)
 static void *decode(void *user)
 {
     struct hand *h = user;
-    const struct crew *c = h->crew;
+    const struct threads *c = h->threads;
     unsigned char *raw = spot_xcalloc(CHUNK, 1);
 
     for (size_t i = h->index; i < c->file->n_chunk; i += c->n_thread) {
@@ -186,7 +186,7 @@ static void *decode(void *user)
 static void *put(void *user)
 {
     struct hand *h = user;
-    const struct crew *c = h->crew;
+    const struct threads *c = h->threads;
 
     for (size_t i = h->index; i < c->file->n_chunk; i += c->n_thread)
         write_all(h->fd[0], c->coded[i].data, c->coded[i].n);
@@ -207,7 +207,7 @@ static void *take(void *user)
 }
 
 /* All hands at `work`, and at `also` if it is one. */
-static struct cost run(struct crew *c, void *(*work)(void *), void *(*also)(void *))
+static struct cost run(struct threads *c, void *(*work)(void *), void *(*also)(void *))
 {
     struct hand hand[THREADS_MAX] = { { 0 } };
     pthread_t thread[2 * THREADS_MAX];
@@ -215,7 +215,7 @@ static struct cost run(struct crew *c, void *(*work)(void *), void *(*also)(void
     struct cost cost;
 
     for (size_t i = 0; i < c->n_thread; i++) {
-        hand[i].crew = c;
+        hand[i].threads = c;
         hand[i].index = i;
         spot_coder_init(&hand[i].coder);
         if (also && socketpair(AF_UNIX, SOCK_STREAM, 0, hand[i].fd))
@@ -277,7 +277,7 @@ struct limits {
 static struct limits measure(const struct file *f, const char *directory, size_t n_thread,
                              enum spot_codec codec)
 {
-    struct crew c = { .file = f, .codec = codec, .n_thread = n_thread };
+    struct threads c = { .file = f, .codec = codec, .n_thread = n_thread };
     const char *name = spot_codec_name(codec);
     const double gb = 1e-9 * (double)f->n_chunk * CHUNK;
     struct limits l;

@@ -377,13 +377,25 @@ END_TEST
 
 /* --- the first and the last of a tool --- */
 
-static int run_inner(int argc, char **argv)
+static const struct spot_opt no_option[] = { { .type = SPOT_OPT_END } };
+static const struct spot_cli inner_cli = { .name = "spot inner",
+                                           .synopsis = "[x]",
+                                           .summary = "Does it.",
+                                           .n_operand_max = 1,
+                                           .option = no_option };
+static char heard[16];
+
+static int run_inner(char **operand, size_t n, struct spot_err *err)
 {
-    return argc * 10 + (argv[0][0] == 'i');
+    (void)err;
+    snprintf(heard, sizeof(heard), "%zu %.8s", n, operand[0]);
+    return 0;
 }
 
-static const struct spot_command command[] = { { "inner", "does it", run_inner },
-                                               { NULL, NULL, NULL } };
+static const struct spot_command inner = {
+    .name = "inner", .brief = "does it", .cli = &inner_cli, .run = run_inner
+};
+static const struct spot_command *const command[] = { &inner, NULL };
 
 /* What main would print and return. */
 static int dispatch(const char *line, char *said_text, size_t n)
@@ -404,7 +416,7 @@ static int dispatch(const char *line, char *said_text, size_t n)
     dup2(err, STDERR_FILENO);
     close(out);
     close(err);
-    snprintf(said_text, n, "%s", file_text(path));
+    snprintf(said_text, n, "%.*s", (int)n - 1, file_text(path));
     return status;
 }
 
@@ -412,7 +424,9 @@ START_TEST(a_tool_answers_for_its_commands)
 {
     char text[1024];
 
-    ck_assert_int_eq(dispatch("inner x", text, sizeof(text)), 21);
+    ck_assert_int_eq(dispatch("inner x", text, sizeof(text)), 0);
+    ck_assert_str_eq(heard, "1 x");
+    ck_assert_int_eq(dispatch("inner x y", text, sizeof(text)), 2);
     ck_assert_int_eq(dispatch("--help", text, sizeof(text)), 0);
     ck_assert_ptr_nonnull(strstr(text, "usage: spot <command>"));
     ck_assert_ptr_nonnull(strstr(text, "  inner        does it\n"));
@@ -427,29 +441,34 @@ START_TEST(a_tool_answers_for_its_commands)
 }
 END_TEST
 
-static int say(int argc, char **argv)
+static int say(char **operand, size_t n, struct spot_err *err)
 {
     struct spot_tool_common common = SPOT_TOOL_COMMON_DEFAULT;
-    struct spot_err err = { 0 };
     const char *source;
 
-    (void)argc;
-    common.quiet = argv[1][0] == 'q';
-    common.verbose = argv[1][0] == 'v';
+    (void)n;
+    common.quiet = operand[0][0] == 'q';
+    common.verbose = operand[0][0] == 'v';
     spot_tool_set_verbosity(&common);
     spot_tool_warn("w %d", 1);
     spot_tool_note("n %d", 2);
     spot_tool_info("i %d", 3);
-    ck_assert_ptr_null(spot_tool_open("/nowhere/x", &source, &err));
-    ck_assert_ptr_eq(spot_tool_open("-", &source, &err), stdin);
+    ck_assert_ptr_eq(spot_tool_open("-", &source, err), stdin);
     ck_assert_str_eq(source, "<stdin>");
     ck_assert(!spot_tool_stdin_is_idle("x"));
-    return spot_tool_finish(-1, &err);
+    ck_assert_ptr_null(spot_tool_open("/nowhere/x", &source, err));
+    return -1;
 }
 
 START_TEST(a_tool_says_as_much_as_it_may)
 {
-    static const struct spot_command talk[] = { { "say", "", say }, { NULL, NULL, NULL } };
+    static const struct spot_cli say_cli = { .name = "spot say",
+                                             .synopsis = "x",
+                                             .summary = "Says.",
+                                             .n_operand_max = 1,
+                                             .option = no_option };
+    static const struct spot_command one = { .name = "say", .cli = &say_cli, .run = say };
+    static const struct spot_command *const talk[] = { &one, NULL };
     static const char *const line[] = { "q", "x", "v" };
     static const char end[] = "spot say: cannot open '/nowhere/x': No such file or directory\n";
     static const char *const want[] = { "", "spot say: warning: w 1\nspot say: n 2\n",

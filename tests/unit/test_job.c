@@ -47,7 +47,7 @@ static const struct {
     uint32_t D, P, M;
     const char *shares;
     bool has_tls, no_buddies, is_tcp;
-    double ahead_byte;
+    double precopy_byte;
 } way[] = {
     { 4, 2, 2, 1, "even", false, false, false, -1 },
     { 4, 2, 2, 1, "1,3", false, true, false, 0 },
@@ -65,7 +65,7 @@ START_TEST(the_way_it_is_computed_changes_no_bit)
 
     ck_assert_int_eq(spot_split_parse(way[_i].shares, &o.shares, NULL), 0);
     o.no_buddies = way[_i].no_buddies;
-    o.ahead_byte = way[_i].ahead_byte;
+    o.precopy_byte = way[_i].precopy_byte;
     o.recompute = _i % 3;
     o.grace_s = 30;
     o.note = on_note;

@@ -71,17 +71,18 @@ static void make_tokenizer(void)
     write_file("tokenizer/chat_template.jinja", "{{ text }}");
 }
 
-static struct spot_job_config config = {
-    .shape = { 2, 16, 2, 8, 259, 2 }, .micro_batch = 1, .global_batch = 1, .n_step = 1, .seed = 5
+static const struct spot_shape of_model = {
+    .n_layer = 2, .width = 16, .n_head = 2, .seq = 8, .vocab = 259, .n_shard = 2
 };
+static const uint64_t seed = 5;
 
 static struct spot_bundle *fresh(int b, bool is_started)
 {
     struct spot_bundle *bundle = calloc(1, sizeof(*bundle));
 
-    ck_assert_int_eq(spot_bundle_init(bundle, &config.shape, b, NULL), 0);
+    ck_assert_int_eq(spot_bundle_init(bundle, &of_model, b, NULL), 0);
     if (is_started)
-        spot_bundle_start(bundle, &config.shape, config.seed);
+        spot_bundle_start(bundle, &of_model, seed);
     return bundle;
 }
 
@@ -100,7 +101,8 @@ static void save(const char *path, const char *tokenizer, const struct spot_bpe 
     ck_assert_msg(d != NULL, "%s", err.msg);
     for (int b = 0; b < 4; b++)
         bundle[b] = fresh(b, true);
-    ck_assert_msg(!spot_model_dir_write(d, &config, bpe, !bpe, bundle, &err), "%s", err.msg);
+    ck_assert_msg(!spot_model_dir_write(d, &of_model, bpe, !bpe, bundle, SPOT_DT_F32, &err), "%s",
+                  err.msg);
     for (int b = 0; b < 4; b++)
         drop(bundle[b]);
     spot_model_dir_close(d);

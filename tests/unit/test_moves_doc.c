@@ -145,15 +145,15 @@ static const struct {
 
 START_TEST(what_cannot_be_is_refused_where_it_is_wrong)
 {
-    char *const text = text_of(&doc, NULL), *at = strstr(text, edit[_i].from), whole[8192];
+    char *const text = text_of(&doc, NULL), whole[8192];
+    const size_t n = strlen(edit[_i].from);
     struct spot_moves_doc got;
     struct spot_err err = { 0 };
+    size_t at = *edit[_i].to ? 0 : strlen(text) - n; /* the last, or the first */
 
-    if (!*edit[_i].to) /* the last */
-        at = text + strlen(text) - strlen(edit[_i].from);
-    ck_assert_msg(at != NULL, "no %s in %s", edit[_i].from, text);
-    snprintf(whole, sizeof(whole), "%.*s%s%s", (int)(at - text), text, edit[_i].to,
-             at + strlen(edit[_i].from));
+    while (strncmp(text + at, edit[_i].from, n) != 0)
+        ck_assert_msg(text[at++], "no %s in %s", edit[_i].from, text);
+    snprintf(whole, sizeof(whole), "%.*s%s%s", (int)at, text, edit[_i].to, text + at + n);
     ck_assert_int_eq(spot_moves_parse(&got, whole, strlen(whole), "t", &err), -1);
     ck_assert_int_eq(err.code, SPOT_EDATA);
     ck_assert_msg(strstr(err.msg, edit[_i].want) != NULL, "%s", err.msg);

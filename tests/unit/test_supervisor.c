@@ -121,7 +121,7 @@ static int play(const char *rows, struct spot_live *l, struct spot_err *err)
 
     ck_assert_msg(!spot_trace_load(&trace, in, "rows", err), "%s", err->msg);
     fclose(in);
-    l->crew = (struct spot_supervisor){
+    l->supervisor = (struct spot_supervisor){
         .host = &host, .n_running_max = 128, .grace_s = 2, .speedup = 10, .log = log
     };
     l->max = l->max ? l->max : 64;
@@ -209,7 +209,7 @@ START_TEST(what_is_done_and_when_is_what_was_worked_out)
     ck_assert_str_eq(paper.told, s->told);
     ck_assert_int_eq(paper.n_warning, s->n_warning);
     ck_assert_int_eq(l.signal_got, s->signal_s[0] > 0 ? SIGTERM : 0);
-    ck_assert_int_eq(l.crew.total.start, paper.n);
+    ck_assert_int_eq(l.supervisor.total.start, paper.n);
 }
 END_TEST
 
@@ -229,9 +229,9 @@ START_TEST(who_leaves_does_not_depend_on_how_late_we_are)
         if (late)
             ck_assert_str_eq(paper.left, left);
         strcpy(left, paper.left);
-        ck_assert_int_eq(l.crew.total.start, 6 + 5 + 3);
-        ck_assert_int_eq(l.crew.total.notice, 6 + 5 + 3);
-        ck_assert_int_eq(l.crew.total.exit, 6 + 5 + 3);
+        ck_assert_int_eq(l.supervisor.total.start, 6 + 5 + 3);
+        ck_assert_int_eq(l.supervisor.total.notice, 6 + 5 + 3);
+        ck_assert_int_eq(l.supervisor.total.exit, 6 + 5 + 3);
     }
 }
 END_TEST

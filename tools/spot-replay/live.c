@@ -77,7 +77,7 @@ static int log_begin(const struct spot_live *l, struct spot_err *err)
     struct spot_jw jw;
 
     spot_prov_add(&prov, opt.trace, l->trace->xxh3);
-    spot_event_begin(&jw, l->instances.log, &prov, "begin", l->instances.from_s);
+    spot_event_begin(&jw, l->supervisor.log, &prov, "begin", l->supervisor.from_s);
     spot_prov_release(&prov);
     spot_jw_real(&jw, "real_s", 0);
     spot_jw_real(&jw, "speedup", opt.speedup);
@@ -90,17 +90,17 @@ static int log_begin(const struct spot_live *l, struct spot_err *err)
 
 static int log_end(const struct spot_live *l, struct spot_err *err)
 {
-    const struct spot_supervisor *instances = &l->instances;
-    const double now_s = spot_supervisor_now_s(instances);
+    const struct spot_supervisor *supervisor = &l->supervisor;
+    const double now_s = spot_supervisor_now_s(supervisor);
     struct spot_jw jw;
 
-    spot_event_begin(&jw, instances->log, NULL, "end", spot_supervisor_trace_s(instances, now_s));
+    spot_event_begin(&jw, supervisor->log, NULL, "end", spot_supervisor_trace_s(supervisor, now_s));
     spot_event_seconds(&jw, "real_s", now_s);
     spot_jw_str(&jw, "why", l->signal_got ? "signal" : "end");
-    spot_jw_int(&jw, "starts", instances->total.start);
-    spot_jw_int(&jw, "notices", instances->total.notice);
-    spot_jw_int(&jw, "kills", instances->total.kill);
-    spot_jw_int(&jw, "exits", instances->total.exit);
+    spot_jw_int(&jw, "starts", supervisor->total.start);
+    spot_jw_int(&jw, "notices", supervisor->total.notice);
+    spot_jw_int(&jw, "kills", supervisor->total.kill);
+    spot_jw_int(&jw, "exits", supervisor->total.exit);
     return spot_event_end(&jw, err);
 }
 
@@ -122,11 +122,11 @@ static int play(struct spot_live *l, char **command, struct spot_err *err)
     struct spot_processes processes;
     int rc;
 
-    l->instances.host = &spot_processes_host;
-    l->instances.self = &processes;
-    if (spot_processes_init(&processes, command, l->instances.n_running_max, err))
+    l->supervisor.host = &spot_processes_host;
+    l->supervisor.self = &processes;
+    if (spot_processes_init(&processes, command, l->supervisor.n_running_max, err))
         return -1;
-    l->instances.origin_s = spot_clock_s();
+    l->supervisor.origin_s = spot_clock_s();
     rc = log_begin(l, err);
     if (!rc)
         rc = spot_live_play(l, err);
@@ -145,10 +145,10 @@ static FILE *open_log(struct spot_err *err)
 
 static int run(char **command, int *signal_got, struct spot_err *err)
 {
-    struct spot_live l = { .instances = { .grace_s = opt.grace_s,
-                                          .speedup = opt.speedup,
-                                          .n_running_max =
-                                              2 * (size_t)opt.max }, /* and those leaving */
+    struct spot_live l = { .supervisor = { .grace_s = opt.grace_s,
+                                           .speedup = opt.speedup,
+                                           .n_running_max =
+                                               2 * (size_t)opt.max }, /* and those leaving */
                            .max = opt.max,
                            .no_notice = opt.no_notice,
                            .warn = spot_tool_warn };
@@ -159,10 +159,10 @@ static int run(char **command, int *signal_got, struct spot_err *err)
     if (load(&trace, err))
         return -1;
     spot_live_init(&l, &trace, opt.common.seed);
-    l.instances.log = open_log(err);
-    if (l.instances.log)
+    l.supervisor.log = open_log(err);
+    if (l.supervisor.log)
         rc = play(&l, command, err);
-    if (l.instances.log && l.instances.log != stdout && fclose(l.instances.log) && !rc)
+    if (l.supervisor.log && l.supervisor.log != stdout && fclose(l.supervisor.log) && !rc)
         rc = spot_err_sys(err, "cannot write '%s'", opt.events);
     *signal_got = l.signal_got;
     spot_live_release(&l);
