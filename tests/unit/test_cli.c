@@ -276,6 +276,7 @@ static const struct spot_cli cli = { .name = "spot-test",
                                      .need = need,
                                      .reads = reads,
                                      .writes = writes,
+                                     .n_operand_max = SPOT_OPERANDS_ANY,
                                      .said = said };
 
 enum { WORDS_MAX = 16 };

@@ -271,7 +271,10 @@ static bool may_come(const struct history *h, const struct spot_event *e)
     case SPOT_EVENT_DURABLE:
         return is_epoch && e->step <= step_max_of(h);
     case SPOT_EVENT_DONE:
+    case SPOT_EVENT_VALIDATED:
         return phase == SPOT_EVENT_FORMED && is_here && !is_begun(h);
+    case SPOT_EVENT_LR_CHANGED:
+        return is_here && !members && e->after <= e->step;
     default:
         return true;
     }
@@ -302,6 +305,7 @@ static struct spot_event draw(const struct history *h, struct spot_rng *rng)
     e.step +=
         is(&e, SPOT_EVENT_STEP) || is(&e, SPOT_EVENT_COMMITTED) || is(&e, SPOT_EVENT_RESTORED);
     e.to = e.from - 1;
+    e.after = e.step + (spot_rng_below(rng, 3) ? 0 : off);
     if (is(&e, SPOT_EVENT_ROLLED_BACK) && spot_rng_below(rng, 3))
         e.step = e.to;
     e.members += is(&e, SPOT_EVENT_JOINED);
