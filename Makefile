@@ -4,7 +4,8 @@
 #   make [all]        tools, and spot_cuda.so where nvcc is found (CUDA=no skips it)
 #   make demo         from a trace to a training job that survives it, one to two minutes
 #   make check        every test; its last line is "N passed, M failed[, K skipped]"
-#   make check-asan   the same under ASan and UBSan     make check-tsan   under TSan
+#   make check-asan   the units and chosen jobs under ASan and UBSan; check-asan-all: all that keeps no time
+#   make check-tsan   the same as check-asan-all, under TSan
 #   make check-aarch64  the portable kernel on another processor, under qemu-user: the same bits
 #   make coverage     the same once more, then the share of lib's lines that ran
 #   make coverage-units  the same of unit tests alone; fails below 90 %
@@ -229,6 +230,9 @@ tests = $(units:%=$(B)/tests/%) $(sort $(wildcard tests/cli/*.bats tests/pipe/*.
 # without a sanitizer.
 timed_tests = $(wildcard $(patsubst %,tests/cli/spot-run-%.bats,faults matrix netns network resume)) \
               tests/cli/toy.bats $(wildcard tests/lint/*-examples)
+# What of the tools every change runs under a sanitizer: input of strangers, and a job of each kind.
+asan_jobs = $(patsubst %,tests/cli/spot-%.bats,migrate-assign migrate-stream replay-import run-exact \
+            run-refuses run-status)
 ifneq ($(filter asan tsan,$(VARIANT)),)
 tests := $(filter-out $(timed_tests),$(tests))
 endif
@@ -241,13 +245,16 @@ run-check: all $(B)/tests/proxy $(B)/tests/toy-run $(B)/tests/rude $(B)/tests/sk
 	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" LC_ALL=C CK_DEFAULT_TIMEOUT=60 CK_FORK=$(if $(filter asan tsan,$(VARIANT)),no,yes) \
 	  SPOT_TWIN="$(CURDIR)/$(twin)" SPOT_TWIN_NCCL="$(CURDIR)/$(twin_nccl)" tests/tally $(TESTS)
 
-check-asan check-tsan: check-%: deps
-	$(again) VARIANT=$* CUDA=no run-check
+check-asan: deps
+	$(again) VARIANT=asan CUDA=no run-check TESTS="$(units:%=build/asan/tests/%) $(asan_jobs)"
+
+check-asan-all check-tsan: check-%: deps
+	$(again) VARIANT=$(firstword $(subst -, ,$*)) CUDA=no run-check
 
 check-aarch64: # the portable kernel under qemu-user
 	$(Q)+tests/aarch64.sh
 
-check-all: check check-asan fuzz lint
+check-all: check check-asan-all fuzz lint
 
 coverage: deps
 	$(Q)find build/cov -name '*.gcda' -delete 2>/dev/null || true
@@ -437,7 +444,7 @@ help:
 clean:
 	rm -rf build
 
-.PHONY: all bench bench-gpu check check-aarch64 check-gpu run-bench-gpu run-check-gpu check-all check-asan check-tsan clean completions coverage coverage-units demo deps deps-bench deps-dev \
+.PHONY: all bench bench-gpu check check-aarch64 check-gpu run-bench-gpu run-check-gpu check-all check-asan check-asan-all check-tsan clean completions coverage coverage-units demo deps deps-bench deps-dev \
         faults fuzz headers help install layers lint run-bench run-check run-demo run-fuzz run-lint schemas tidy uninstall
 .SECONDARY:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -11,7 +11,7 @@
 #include "model/event_order.h"
 #include "suite.h"
 
-enum { N_MAX = 60, RUNS = 20000 };
+enum { N_MAX = 60, RUNS = 30000 };
 
 static const char *name_of(enum spot_event_kind kind)
 {
