@@ -69,9 +69,9 @@ struct spot_member {
 struct spot_machine {
     enum spot_phase phase;
     enum spot_rounds rounds;
-    uint32_t epoch;       /* that runs, or is being formed */
-    uint32_t *last_epoch; /* drawn last, by any view of the group */
-    int64_t round;        /* that is done next or now; committed rounds are below it */
+    uint32_t epoch;             /* that runs, or is being formed */
+    uint32_t *last_epoch;       /* drawn last, by any view of the group */
+    int64_t round;              /* that is done next or now; committed rounds are below it */
     struct spot_member *member; /* by id */
     size_t n_member, cap;
     bool change_wanted; /* a join or a plan waits for the next commit */
@@ -87,8 +87,8 @@ struct spot_member *spot_machine_find(const struct spot_machine *machine, uint32
 /* Members that can take a place: not leaving. */
 size_t spot_machine_placeable(const struct spot_machine *machine);
 
-/* A new member, whose first message said what it holds. `id` is above all earlier ones. It stays a spare until
- * the next epoch, for which the caller may ask. */
+/* A new member, whose first message said what it holds. `id` is above all earlier ones. It stays a
+ * spare until the next epoch, for which the caller may ask. */
 void spot_machine_join(struct spot_machine *machine, uint32_t id);
 /* Leave WAIT: reform from what is reported. No effect in other phases. */
 enum spot_effect spot_machine_start(struct spot_machine *machine);

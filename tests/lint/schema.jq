@@ -2,7 +2,8 @@
 # The part of JSON Schema 2020-12 that docs/schema uses.
 
 def is_type($t):
-    if $t == "integer" then type == "number" and . == floor else type == $t end;
+    if $t | type == "array" then . as $x | any($t[]; . as $one | $x | is_type($one))
+    elif $t == "integer" then type == "number" and . == floor else type == $t end;
 
 # What is wrong with the input, as "/pointer: reason"; nothing if it is valid.
 def faults($s; $at):

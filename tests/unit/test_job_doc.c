@@ -279,7 +279,7 @@ START_TEST(a_key_that_was_typed_wrong_is_asked_about)
         { JOB("\"sep\":1"), "" }, /* too short to tell */
         { JOB("\"micro_bach\":1"), "/micro_bach: unknown key; did you mean 'micro_batch'?\n" },
         { JOB("\"micro_bach\":1,\"micro_batch\":1"), "" },
-        { JOB("\"model\":{\"layers\":2,\"widht\":1,\"width\":8,\"heads\":2,\"vocabulary\":4}"),
+        { JOB("\"model\":{\"layers\":2,\"widthh\":1,\"width\":8,\"heads\":2,\"vocabulary\":4}"),
           "/model/vocabulary: unknown key; did you mean 'vocab'?\n" },
         { JOB("\"layers\":[{\"params\":1},{\"params\":1,\"coun\":2}]"),
           "/layers/1/coun: unknown key; did you mean 'count'?\n" },
