@@ -134,7 +134,7 @@ static int check_choices(const struct spot_cli *cli, struct spot_err *err)
         if (!word || is_word_of(c->words, word))
             continue;
         list_words(c->words, text);
-        return spot_err_set(err, SPOT_EUSAGE, "--%s wants %s, got '%s'", c->option, text, word);
+        return spot_err_set(err, SPOT_EUSAGE, "--%s must be %s, got '%s'", c->option, text, word);
     }
     return 0;
 }

@@ -58,7 +58,7 @@ int spot_tuning_check(const struct spot_tuning *t, struct spot_err *err)
         return check_decay(t, err);
     if (s->min_lr != 0 || s->decay_steps)
         return spot_err_set(err, SPOT_EUSAGE,
-                            "%s wants --lr-schedule cosine or linear: a constant rate has no decay",
+                            "%s needs --lr-schedule cosine or linear: a constant rate has no decay",
                             s->min_lr != 0 ? "--min-lr" : "--decay-steps");
     return 0;
 }

@@ -61,5 +61,5 @@ int spot_trainer_client(void *job, const struct spot_frame *frame, struct spot_b
 
 bool spot_trainer_export_is_due(const struct spot_trainer *c)
 {
-    return c->export_step > spot_store_newest(c->store);
+    return c->export_step > 0 && c->export_step > spot_store_newest(c->store);
 }

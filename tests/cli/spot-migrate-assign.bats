@@ -82,7 +82,7 @@ bats_require_minimum_version 1.5.0
     [ "$(jq -c '[.bottleneck, .cost, .assignment]' <<<"${lines[1]}")" = '[6,15,[1,0]]' ]
     [ "$(jq -c '[.bottleneck, .cost, .assignment]' <<<"${lines[2]}")" = '[null,0,[]]' ]
     run -2 spot-migrate assign --objective least - <<<'{"cost":[[1]]}'
-    [ "${lines[0]}" = "spot-migrate assign: --objective wants sum or bottleneck, got 'least'" ]
+    [ "${lines[0]}" = "spot-migrate assign: --objective must be sum or bottleneck, got 'least'" ]
 }
 
 @test "a line without an end is refused when it is too long, not when memory is full" {

@@ -239,7 +239,7 @@ llama() {
     grep -qF "$(jq -r '.why[0]' "$T/p")" "$T/t"
     for form in csv bogus; do
         run -2 spot-plan train --job $job --now 6 --format $form
-        [[ "$output" == *"--format must be"* || "$output" == *"a plan is json or table, not csv"* ]]
+        [[ "$output" == *"--format must be json or table, got '$form'"* ]]
     done
 }
 

@@ -104,7 +104,7 @@ PY
     refuses 2 "'file' is there already" export --state s -o file
     refuses 2 "-o is missing" export --state s
     refuses 2 "--state or --join is missing" export -o e
-    refuses 2 "--dtype wants f32 or bf16" export --state s -o e --dtype f16
+    refuses 2 "--dtype must be f32 or bf16" export --state s -o e --dtype f16
     refuses 4 "" export --join unix:nobody -o e
     [ ! -e e ]
 }

@@ -30,8 +30,8 @@ teardown() { job_teardown; }
     refuses 2 "--join is missing" worker
     refuses 2 "--join is missing" replan plan.json
     refuses 2 "--join is missing" status
-    refuses 2 "--format wants json or table, got 'xml'" status --join unix:j --format xml
-    refuses 2 "--format wants json or table, got 'csv'" status --join unix:j --format csv
+    refuses 2 "--format must be json or table, got 'xml'" status --join unix:j --format xml
+    refuses 2 "--format must be json or table, got 'csv'" status --join unix:j --format csv
     refuses 2 "unexpected operand" status --join unix:j extra
 }
 

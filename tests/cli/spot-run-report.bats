@@ -189,7 +189,7 @@ steps() {
 /:.lacks.*'from' $head,"event":"rolled_back","time_s":0,"step":0,"to":0}
 /:.lacks.*'from' $head,"event":"restored","time_s":0,"step":2}
 /to:.*outside $head,"event":"rolled_back","time_s":0,"step":0,"from":1,"to":-1}
-/step:.0 $head,"event":"committed","time_s":0,"step":0,"loss":1,"loss_hex":"3f800000","samples":[]}
+/step:.step.0 $head,"event":"committed","time_s":0,"step":0,"loss":1,"loss_hex":"3f800000","samples":[]}
 /loss:.expected $head,"event":"committed","time_s":0,"step":1,"loss":null,"loss_hex":"3f800000","samples":[]}
 /loss_hex:.expected.8 $head,"event":"committed","time_s":0,"step":1,"loss":1,"loss_hex":"3F80000g","samples":[]}
 /:.lacks.*'samples' $head,"event":"committed","time_s":0,"step":1,"loss":1,"loss_hex":"3f800000"}

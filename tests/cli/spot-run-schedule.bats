@@ -130,9 +130,9 @@ rates() { jq -c 'select(.event == "committed") | .lr' "$1"; }
 
 @test "what makes no sense is refused, and the job stays as it was" {
     common="train --data corpus $MODEL --global-batch 5 --steps 4"
-    refuses 2 "--lr-schedule wants constant, cosine or linear, got 'step'" $common --lr-schedule step
-    refuses 2 "--min-lr wants --lr-schedule cosine or linear" $common --min-lr 1e-5
-    refuses 2 "--decay-steps wants --lr-schedule cosine or linear" $common --decay-steps 3
+    refuses 2 "--lr-schedule must be constant, cosine or linear, got 'step'" $common --lr-schedule step
+    refuses 2 "--min-lr needs --lr-schedule cosine or linear" $common --min-lr 1e-5
+    refuses 2 "--decay-steps needs --lr-schedule cosine or linear" $common --decay-steps 3
     refuses 2 "--decay-steps 4 leaves no step for the decay after --warmup-steps 4" $common --lr-schedule linear --warmup-steps 4
     refuses 2 "--min-lr 0.1 is above --lr 0.001" $common --lr-schedule linear --min-lr 0.1
     spot-run $common -q --state st --lr-schedule linear --events log

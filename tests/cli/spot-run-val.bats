@@ -139,7 +139,7 @@ same_vals() { # LOG
     common="train --data corpus $MODEL --global-batch 5 --steps 4"
     head -c 160 val >short # 9 sequences and their last targets
     refuses 3 "short: 9 sequences are less than --val-batches 2 of 5" $common --val-data short --val-batches 2
-    refuses 2 "--val-data wants files, not standard input" $common --val-data -
+    refuses 2 "--val-data must be files, not standard input" $common --val-data -
     refuses 4 "nothere" $common --val-data nothere
     refuses 2 "--val-every" $common --val-data val --val-every 0
 }

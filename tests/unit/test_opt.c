@@ -168,11 +168,11 @@ static const struct refusal {
     { "-oz --level=1", "--level has no meaning with --deep or --output z" },
     { "a b c d e -d f", "unexpected operand 'f'" },
     { "--form md", "--output is missing: where it goes" },
-    { "--form xml", "--form wants json, table or md, got 'xml'" },
-    { "--form xml -o x", "--form wants json, table or md, got 'xml'" },
-    { "--form js -o x", "--form wants json, table or md, got 'js'" },
-    { "--form= -o x", "--form wants json, table or md, got ''" },
-    { "--form json|table -o x", "--form wants json, table or md, got 'json|table'" },
+    { "--form xml", "--form must be json, table or md, got 'xml'" },
+    { "--form xml -o x", "--form must be json, table or md, got 'xml'" },
+    { "--form js -o x", "--form must be json, table or md, got 'js'" },
+    { "--form= -o x", "--form must be json, table or md, got ''" },
+    { "--form json|table -o x", "--form must be json, table or md, got 'json|table'" },
 };
 
 START_TEST(wrong_options_are_named_before_and_after_operands)

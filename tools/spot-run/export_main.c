@@ -106,12 +106,12 @@ static int check(const struct options *o, struct spot_err *err)
 {
     if (!o->state == !o->join)
         return spot_err_set(err, SPOT_EUSAGE,
-                            o->state ? "--state and --join are two sources: say one"
+                            o->state ? "--state and --join are two sources: give one"
                                      : "--state or --join is missing: where the weights are");
     if (!o->output)
         return spot_err_set(err, SPOT_EUSAGE, "-o is missing: the directory to write");
     if (strcmp(o->dtype, "f32") != 0 && strcmp(o->dtype, "bf16") != 0)
-        return spot_err_set(err, SPOT_EUSAGE, "--dtype wants f32 or bf16, got '%s'", o->dtype);
+        return spot_err_set(err, SPOT_EUSAGE, "--dtype must be f32 or bf16, got '%s'", o->dtype);
     if (!o->force && is_taken(o->output))
         return spot_err_set(err, SPOT_EUSAGE,
                             "'%s' is there already; --force replaces the files of a model in it",

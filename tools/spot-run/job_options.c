@@ -143,7 +143,7 @@ int job_options_check(const struct job_options *o, struct spot_err *err)
         return spot_err_set(err, SPOT_EUSAGE, "--data is missing: a file of text, or - for stdin");
     for (size_t i = 0; i < o->val_data.n; i++)
         if (!strcmp(o->val_data.item[i], "-"))
-            return spot_err_set(err, SPOT_EUSAGE, "--val-data wants files, not standard input");
+            return spot_err_set(err, SPOT_EUSAGE, "--val-data must be files, not standard input");
     if (strcmp(o->backend, "cpu") != 0 && strcmp(o->backend, "cuda") != 0 &&
         strcmp(o->backend, "auto") != 0)
         return spot_err_set(err, SPOT_EUSAGE, "--backend must be cpu, cuda or auto, got '%s'",

@@ -9,7 +9,7 @@ static int find_schedule(const char *name, uint32_t *kind, struct spot_err *err)
 
     if (found < 0)
         return spot_err_set(err, SPOT_EUSAGE,
-                            "--lr-schedule wants constant, cosine or linear, got '%s'", name);
+                            "--lr-schedule must be constant, cosine or linear, got '%s'", name);
     *kind = (uint32_t)found;
     return 0;
 }

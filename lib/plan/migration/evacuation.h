@@ -49,7 +49,7 @@ struct spot_evacuation {
 
 /* Never worse than greedy by density, nor than the best single group. Of equally good choices the
  * one is taken that is found first, so equal inputs give equal answers. */
-void spot_evacuation(struct spot_evacuation *evacuation);
+void spot_evacuation(struct spot_evacuation *s);
 
 #ifdef __cplusplus
 }

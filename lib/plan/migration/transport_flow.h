@@ -49,14 +49,14 @@ struct spot_transport {
 };
 
 /* Fills time_s and in_cut. */
-void spot_transport_time(struct spot_transport *transport);
+void spot_transport_time(struct spot_transport *s);
 
 /* Also chooses who sends what: fills sent and cost. Call it with time_s as found; 0 if the bytes
  * fit into that time (they do), -1 otherwise. */
-int spot_transport_split(struct spot_transport *transport);
+int spot_transport_split(struct spot_transport *s);
 
 /* How many bytes of all demands can be sent in time_s. */
-int64_t spot_transport_most(const struct spot_transport *transport);
+int64_t spot_transport_most(const struct spot_transport *s);
 
 #ifdef __cplusplus
 }
