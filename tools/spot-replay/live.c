@@ -117,20 +117,20 @@ static int load(struct spot_trace *t, struct spot_err *err)
     return 0;
 }
 
-static int play(struct spot_live *l, char **command, struct spot_err *err)
+static int play(struct spot_live *l, struct spot_processes *processes, char **command,
+                struct spot_err *err)
 {
-    struct spot_processes processes;
     int rc;
 
     l->supervisor.host = &spot_processes_host;
-    l->supervisor.self = &processes;
-    if (spot_processes_init(&processes, command, l->supervisor.n_running_max, err))
+    l->supervisor.self = processes;
+    if (spot_processes_init(processes, command, l->supervisor.n_running_max, err))
         return -1;
     l->supervisor.origin_s = spot_clock_s();
     rc = log_begin(l, err);
     if (!rc)
         rc = spot_live_play(l, err);
-    spot_processes_release(&processes);
+    spot_processes_release(processes);
     return rc ? rc : log_end(l, err);
 }
 
@@ -152,6 +152,7 @@ static int run(char **command, int *signal_got, struct spot_err *err)
                            .max = opt.max,
                            .no_notice = opt.no_notice,
                            .warn = spot_tool_warn };
+    struct spot_processes processes;
     struct spot_trace trace;
     int rc = -1;
 
@@ -161,7 +162,7 @@ static int run(char **command, int *signal_got, struct spot_err *err)
     spot_live_init(&l, &trace, opt.common.seed);
     l.supervisor.log = open_log(err);
     if (l.supervisor.log)
-        rc = play(&l, command, err);
+        rc = play(&l, &processes, command, err);
     if (l.supervisor.log && l.supervisor.log != stdout && fclose(l.supervisor.log) && !rc)
         rc = spot_err_sys(err, "cannot write '%s'", opt.events);
     *signal_got = l.signal_got;
