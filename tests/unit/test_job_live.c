@@ -119,6 +119,7 @@ START_TEST(plans_change_the_grid_and_no_bit)
     ck_assert_int_eq(give_plan(&r, SPOT_MSG_REPLAN, now + 2, 1, 4, answer, sizeof(answer)), 0);
     wait_for(&r, "\"D\": 1,\n  \"P\": 4,\n  \"M\": 1,\n  \"want");
     ck_assert_int_eq(spot_client_ask(r.join, NULL, 0, 105, NULL, 0, &none, NULL), 2);
+    spot_buf_release(&none);
     expect_stopped(&r, &o);
 }
 END_TEST
