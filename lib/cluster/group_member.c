@@ -9,19 +9,20 @@
 #include "common/version.h"
 #include "common/xalloc.h"
 
+static int by_id(const void *key, const void *item)
+{
+    const uint32_t a = *(const uint32_t *)key, b = (*(struct spot_peer *const *)item)->id;
+
+    return (a > b) - (a < b);
+}
+
 struct spot_peer *spot_group_find(const struct spot_group *g, uint32_t id)
 {
-    size_t from = 0, to = g->n_named;
+    struct spot_peer *const *hit = NULL;
 
-    while (from < to) {
-        const size_t at = from + (to - from) / 2;
-
-        if (g->peer[at]->id < id)
-            from = at + 1;
-        else
-            to = at;
-    }
-    return from < g->n_named && g->peer[from]->id == id ? g->peer[from] : NULL;
+    if (g->n_named)
+        hit = bsearch(&id, g->peer, g->n_named, sizeof(struct spot_peer *), by_id);
+    return hit ? *hit : NULL;
 }
 
 struct spot_peer *spot_group_find_name(const struct spot_group *g, const char *name)

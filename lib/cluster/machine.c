@@ -24,19 +24,16 @@ void spot_machine_release(struct spot_machine *m)
     memset(m, 0, sizeof(*m));
 }
 
+static int by_id(const void *key, const void *member)
+{
+    const uint32_t a = *(const uint32_t *)key, b = ((const struct spot_member *)member)->id;
+
+    return (a > b) - (a < b);
+}
+
 struct spot_member *spot_machine_find(const struct spot_machine *m, uint32_t id)
 {
-    size_t from = 0, to = m->n_member;
-
-    while (from < to) {
-        const size_t at = from + (to - from) / 2;
-
-        if (m->member[at].id < id)
-            from = at + 1;
-        else
-            to = at;
-    }
-    return from < m->n_member && m->member[from].id == id ? &m->member[from] : NULL;
+    return m->n_member ? bsearch(&id, m->member, m->n_member, sizeof(*m->member), by_id) : NULL;
 }
 
 size_t spot_machine_placeable(const struct spot_machine *m)

@@ -136,7 +136,7 @@ static void signal_group(void *self, pid_t group, int number)
 }
 
 /* A child is looked at, its group killed, and only then reaped: until then
- * nobody else can get its number. */
+ * its process id cannot be reused. */
 static pid_t reap(void *self, int *status)
 {
     struct spot_processes *p = self;

@@ -107,7 +107,7 @@ static void get_lists(struct spot_form *f, struct spot_wire_in *in, uint32_t n_b
     }
 }
 
-static void get_handovers(struct spot_form *f, struct spot_wire_in *in, uint32_t n_bundle)
+static void get_precopies(struct spot_form *f, struct spot_wire_in *in, uint32_t n_bundle)
 {
     f->n_precopied = spot_get_u32(in);
     f->n_precopy = spot_get_count(in, 8);
@@ -132,7 +132,7 @@ int spot_form_get(struct spot_form *form, const void *data, size_t n_byte,
     if (!in.bad)
         get_lists(form, &in, bounds->n_bundle);
     if (!in.bad)
-        get_handovers(form, &in, bounds->n_bundle);
+        get_precopies(form, &in, bounds->n_bundle);
     if (spot_wire_in_done(&in))
         return 0;
     spot_form_release(form);

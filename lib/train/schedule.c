@@ -53,7 +53,8 @@ int spot_tuning_check(const struct spot_tuning *t, struct spot_err *err)
     if (!is_rate(t->lr))
         return spot_err_set(err, SPOT_EUSAGE, "learning rate and clip norm are at least 0");
     if (!is_rate(t->weight_decay) || s->warmup_steps < 0 || s->kind > SPOT_LR_LINEAR)
-        return spot_err_set(err, SPOT_EUSAGE, "the schedule of the learning rate makes no sense");
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "a value of the learning rate schedule is out of range");
     if (s->kind != SPOT_LR_CONSTANT)
         return check_decay(t, err);
     if (s->min_lr != 0 || s->decay_steps)

@@ -36,7 +36,7 @@ struct spot_tuning {
     struct spot_schedule schedule;
 };
 
-/* Refuse what makes no sense. Returns 0, or -1 with *err (SPOT_EUSAGE). */
+/* Refuse one with a value out of range. Returns 0, or -1 with *err (SPOT_EUSAGE). */
 int spot_tuning_check(const struct spot_tuning *tuning, struct spot_err *err);
 
 /* The rate of a step >= 1, in IEEE double arithmetic of our own: no libm, equal bits everywhere.

@@ -67,7 +67,7 @@ static double *get_times(struct spot_wire_in *in, size_t *n)
     return s;
 }
 
-/* 1 for an answer that makes no sense. */
+/* 1 for a malformed answer. */
 int spot_trainer_probed(struct spot_trainer *c, uint32_t id, const struct spot_frame *frame)
 {
     const struct spot_observer *const observer = c->options->observer;

@@ -41,7 +41,7 @@ static bool can_go_on(const struct spot_trainer *c, struct spot_form *old)
     return true;
 }
 
-static void add_handovers(const struct spot_trainer *c, struct spot_form *old, bool is_held)
+static void add_precopies(const struct spot_trainer *c, struct spot_form *old, bool is_held)
 {
     for (uint32_t b = 0; b < (uint32_t)c->n_bundle; b++)
         for (size_t i = 0; i < c->machine->n_member; i++) {
@@ -55,16 +55,16 @@ static void add_handovers(const struct spot_trainer *c, struct spot_form *old, b
 
 /* What the form asks members to keep and the old one does not; what they hold already, of moves
  * that were interrupted, is in force at once. */
-static void list_handovers(const struct spot_trainer *c, struct spot_form *old)
+static void list_precopies(const struct spot_trainer *c, struct spot_form *old)
 {
     size_t n_held;
 
     old->n_precopied = old->n_precopy = 0;
     free(old->precopy);
     old->precopy = spot_xcalloc(c->machine->n_member * (size_t)c->n_bundle, sizeof(*old->precopy));
-    add_handovers(c, old, true);
+    add_precopies(c, old, true);
     n_held = old->n_precopy;
-    add_handovers(c, old, false);
+    add_precopies(c, old, false);
     old->n_precopied = n_held;
 }
 
@@ -134,7 +134,7 @@ bool spot_trainer_precopy(struct spot_trainer *c, struct spot_form *old)
     c->is_precopied = false;
     if (was_precopied || c->options->observer || !can_go_on(c, old))
         return false;
-    list_handovers(c, old);
+    list_precopies(c, old);
     if (!is_worth_it(c, old))
         return false;
     spot_form_release(&c->form);

@@ -91,7 +91,7 @@ static bool result_is_whole(const struct spot_trainer *c)
     return true;
 }
 
-/* The frame is the caller's; what is kept of it is copied. 1 for one that makes no sense. */
+/* The frame is the caller's; what is kept of it is copied. 1 for a malformed one. */
 int spot_trainer_snapshot(struct spot_trainer *c, const struct spot_frame *frame,
                           struct spot_err *err)
 {

@@ -212,7 +212,7 @@ void spot_trainer_quiesced(void *job, struct spot_view *view);
 /* trainer_state.c */
 void spot_trainer_save(struct spot_trainer *c); /* ask holders for a durable generation */
 bool spot_trainer_save_is_due(const struct spot_trainer *c);
-/* 1 for a snapshot that makes no sense: the member must go. */
+/* 1 for a malformed snapshot: the member must go. */
 int spot_trainer_snapshot(struct spot_trainer *c, const struct spot_frame *frame,
                           struct spot_err *err);
 int spot_trainer_store_news(void *job, struct spot_err *err);

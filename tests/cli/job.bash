@@ -158,3 +158,18 @@ refuses() {
     [[ "$stderr" == *"$text"* ]] || { echo "$* said: $stderr" >&2; return 1; }
     [ -z "$output" ]
 }
+
+# churn FROM TO PREFIX N: each time one of the workers in the caller's `alive`, by id, is told to go or
+# killed, worker n$i comes, and PREFIX followed by less than N seconds pass
+churn() {
+    local i ids victim
+    for i in $(seq "$1" "$2"); do
+        ids=("${!alive[@]}")
+        victim=${ids[$((RANDOM % ${#ids[@]}))]}
+        kill -$([ $((RANDOM % 2)) = 0 ] && echo TERM || echo KILL) $victim 2>/dev/null || true
+        unset "alive[$victim]"
+        sleep 0.0$((RANDOM % 10))
+        worker n$i && alive[$pid]=1
+        sleep "$3$((RANDOM % $4))"
+    done
+}

@@ -113,15 +113,7 @@ teardown() { job_teardown; }
     local -A alive=()
     for i in 1 2 3 4 5; do worker n$i && alive[$pid]=1; done
     at_step log 5
-    for i in $(seq 6 35); do
-        local ids=(${!alive[@]})
-        local victim=${ids[$((RANDOM % ${#ids[@]}))]}
-        kill -$([ $((RANDOM % 2)) = 0 ] && echo TERM || echo KILL) $victim 2>/dev/null || true
-        unset "alive[$victim]"
-        sleep 0.0$((RANDOM % 10))
-        worker n$i && alive[$pid]=1
-        sleep 0.0$((RANDOM % 8))
-    done
+    churn 6 35 0.0 8
     more_steps log
     [ "$(events log lost)" -ge 5 ]
     [ "$(events log left)" -ge 3 ]

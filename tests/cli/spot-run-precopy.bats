@@ -187,15 +187,7 @@ slow() {
     local -A alive=()
     for i in 1 2 3 4; do worker n$i && alive[$pid]=1; done
     at_step log 5
-    for i in $(seq 5 24); do
-        local ids=(${!alive[@]})
-        local victim=${ids[$((RANDOM % ${#ids[@]}))]}
-        kill -$([ $((RANDOM % 2)) = 0 ] && echo TERM || echo KILL) $victim 2>/dev/null || true
-        unset "alive[$victim]"
-        sleep 0.0$((RANDOM % 10))
-        worker n$i && alive[$pid]=1
-        sleep 0.$((RANDOM % 3))
-    done
+    churn 5 24 0. 3
     grid log 2 2
     more_steps log
     [ "$(ahead log)" -gt 0 ]

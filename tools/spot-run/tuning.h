@@ -8,7 +8,7 @@
 #include "job_options.h"
 #include "train/job_note.h"
 
-/* Fill in what was left to be chosen of a job of so many steps, and refuse what makes no sense.
+/* Fill in what was left to be chosen of a job of so many steps, and refuse what is out of range.
  * Returns 0, or -1 with *err (SPOT_EUSAGE). */
 int tuning_settle(struct job_options *o, uint64_t steps, struct spot_err *err);
 
