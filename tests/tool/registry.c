@@ -73,6 +73,7 @@ const struct spot_document spot_registry[] = {
     { "event", 1, "JSON Lines", "`spot-run train`, `spot-replay live`",
       "`spot-run report`, `spot-replay import`, `train`", "event", spot_event_part, check_event },
     { "report", 1, "JSON", "`spot-run report`", "you", "report", NULL, NULL },
+    { "eval", 1, "JSON", "`spot-run eval`", "you", "eval", NULL, NULL },
     { "status", 1, "JSON", "`spot-run status`", "you", "state", NULL, NULL },
     { "state", 1, "JSON", "`spot-run train --state`", "`spot-run train --resume`", "state",
       spot_state_part, NULL },
