@@ -362,6 +362,7 @@ static void release(struct spot_trainer *c)
     free(c->result);
     free(c->loss);
     free(c->vote);
+    free(c->pin);
     spot_buf_release(&c->still);
     spot_form_release(&c->form);
     spot_store_close(c->store);

@@ -89,7 +89,7 @@ bool spot_trainer_would_change(void *job, struct spot_view *view)
 
     (void)view;
     return !spot_grid_equal(&grid, &now) || spot_trainer_lacks_buddy(c) ||
-           spot_trainer_finds_newer(c);
+           spot_trainer_finds_newer(c) || spot_trainer_breaks_pin(c);
 }
 
 static void set_grid(struct spot_trainer *c, const struct spot_grid *grid, int64_t step)
@@ -249,6 +249,20 @@ struct moved {
     int64_t moved_byte, restored_byte; /* a bundle once, whoever it is restored to */
 };
 
+/* The best placement, and where the plan wants another one, the moves to that. */
+static int migrate(const struct spot_trainer *c, struct spot_migration_problem *problem,
+                   struct spot_migration_plan *plan, struct spot_err *err)
+{
+    const int rc = spot_migrate(problem, plan, err);
+
+    if (rc || !spot_trainer_pin(c, plan->node_of_position))
+        return rc;
+    problem->place = plan->node_of_position;
+    plan->node_of_position = NULL;
+    spot_migration_plan_release(plan);
+    return spot_migrate(problem, plan, err);
+}
+
 static int place(struct spot_trainer *c, struct moved *moved, struct spot_err *err)
 {
     struct problem p = { 0 };
@@ -265,7 +279,7 @@ static int place(struct spot_trainer *c, struct moved *moved, struct spot_err *e
                                           c->n_bundle, p.byte, p.holds, p.needs },
         &cluster);
     problem.effort = PLACEMENTS_MAX;
-    rc = spot_migrate(&problem, &plan, err);
+    rc = migrate(c, &problem, &plan, err);
     if (!rc) {
         apply(c, &problem.reshard, &plan);
         *moved = (struct moved){ c->form.n_transfer, plan.total_byte, plan.lost_byte };

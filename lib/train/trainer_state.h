@@ -54,6 +54,13 @@ struct spot_trainer_val {
     double began_s;
 };
 
+/* A place that the newest plan gives to a member. */
+struct spot_trainer_pin {
+    char name[SPOT_NAME_MAX];
+    int64_t d, p, m;
+    bool is_told; /* that it is not to be had */
+};
+
 struct spot_trainer {
     const struct spot_coordinator_options *options;
     struct spot_group_options group_options;
@@ -73,8 +80,10 @@ struct spot_trainer {
     struct spot_trainer_val val;
     struct spot_store *store;
 
-    struct spot_grid want; /* from --grid or the newest plan; 0: as members allow */
-    size_t compromise_n;   /* members when it was last said that they are too few for it */
+    struct spot_grid want;        /* from --grid or the newest plan; 0: as members allow */
+    struct spot_trainer_pin *pin; /* [n_pin] */
+    size_t n_pin;
+    size_t compromise_n; /* members when it was last said that they are too few for it */
 
     struct spot_form form; /* of machine->epoch */
     size_t n_restored;     /* of its transfers: those looked at that come from here */
@@ -230,6 +239,13 @@ int spot_trainer_check_grid(const struct spot_trainer *c, const struct spot_grid
                             const char *what, enum spot_code code, struct spot_err *err);
 int spot_trainer_plan(void *job, const struct spot_plan_doc *plan, bool *changed,
                       struct spot_err *err);
+
+/* trainer_pin.c: take over the places of a plan whose grid is wanted; are they others than before?
+ * While an epoch runs: does a member that has one sit elsewhere? Change a placement, the members'
+ * index by position of the form, so that they are kept; was there one to change? */
+bool spot_trainer_take_pins(struct spot_trainer *c, const struct spot_plan_doc *plan);
+bool spot_trainer_breaks_pin(const struct spot_trainer *c);
+bool spot_trainer_pin(const struct spot_trainer *c, int *node_of_position);
 
 /* trainer_status.c */
 void spot_trainer_status(void *job, struct spot_jw *jw);
