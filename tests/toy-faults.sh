@@ -47,6 +47,13 @@ other() {
     done
 }
 
+# the epoch of the last join runs: a trap would spring in it
+settled() {
+    local n
+    n=$(commits 0)
+    eventually '[ "$(commits 0)" -gt '$((n + 10))' ]'
+}
+
 # until the trap has sprung: bring about what the phase is a part of
 provoke() { # PHASE
     local t=${type[$1]} again='form quiesce recover'
@@ -138,7 +145,8 @@ cell() { # PHASE FAULT
     coordinate
     [ $1 = join ] || { start r1.a unix:p && eventually '[ "$(events log joined)" -ge 1 ]'; }
     for name in r1.b r1.c r2.a r2.b; do start $name unix:j; done
-    eventually '[ "$(events log joined)" -ge '$([ $1 = join ] && echo 4 || echo 5)' ] && [ "$(commits 0)" -gt 5 ]'
+    eventually '[ "$(events log joined)" -ge '$([ $1 = join ] && echo 4 || echo 5)' ]'
+    settled
     if provoke $1; then
         inflict $2
         eventually '[ "$(commits 0)" -gt '$before' ]' && ms=$(((${EPOCHREALTIME/./} - struck) / 1000))
