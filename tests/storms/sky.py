@@ -13,7 +13,8 @@ import pauses
 import strikes
 import weather
 
-PATIENCE_S = 150  # for the job to end once the weather is calm: long for a loaded machine, short for a hang
+STILL_S = 90     # without a commit in calm weather: a hang, on a loaded machine too
+PATIENCE_S = 400  # for the job to end once the weather is calm
 
 
 class Process:
@@ -109,6 +110,7 @@ class Storm(strikes.Strikes):
         limit, self.room = self.room, None
         self.coordinator = self.start('coordinator', 'train', words, limit)
         self.coordinator.codes = {0, 4} if limit else {0}
+        self.coordinator.codes |= {3} if self.damaged else set()  # no generation is sound: a second try begins anew
         self.restart_s = None
 
     def start_worker(self, name=None, limit=None, address=None, key=None, patience_s=20):
@@ -157,7 +159,7 @@ class Storm(strikes.Strikes):
                 heapq.heappop(self.later)[2]()
             if calm_s is None:
                 calm_s = self.blow(todo, now)
-            elif now > calm_s + PATIENCE_S:
+            elif now > calm_s + PATIENCE_S or now > max(self.watch.commits[-1:] + [calm_s]) + STILL_S:
                 self.hang()
                 break
             self.populate(now)
@@ -191,8 +193,11 @@ class Storm(strikes.Strikes):
                 p.send(signal.SIGCONT)
         for relay in self.relays:
             relay.late_s, relay.until_s = 0, 0
-        if self.suspended:
-            self.push({'D': 1, 'P': 1, 'M': 1, 'B': self.w.micro}, 4e9, 20)
+        self.after(0 if self.suspended or self.w.ends_small else 6, self.go_small)
+
+    def go_small(self):
+        """What is left to do is done soonest by one, where processors are few."""
+        self.push({'D': 1, 'P': 1, 'M': 1, 'B': self.w.micro}, 4e9, 20)
 
     def attend_coordinator(self, now):
         """True when the job is done. One that ended otherwise is started again, as a supervisor would."""
@@ -222,7 +227,7 @@ class Storm(strikes.Strikes):
             self.start_worker()
 
     def hang(self):
-        self.faults.append(f'not done {PATIENCE_S} s after the weather was calm, at step {self.watch.step} of {self.w.steps}')
+        self.faults.append(f'no end in calm weather, at step {self.watch.step} of {self.w.steps}')
         with open(self.folder + '/status', 'wb') as f:
             try:
                 subprocess.run([self.program, 'status', '--join', self.address, '--format', 'json', *self.keyed()], stdout=f,

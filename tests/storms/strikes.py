@@ -94,7 +94,7 @@ class Strikes:
     def stand(self, hit, seconds, cause):
         for p in hit:
             p.send(STOP)
-            p.codes |= {4}  # set aside, or given up for good
+            p.codes |= {4} if p.role == 'worker' else set()  # set aside, or given up for good
             self.after(seconds, lambda p=p: self.wake(p))
         if hit:
             self.mark(cause, seconds + 1)
@@ -117,7 +117,6 @@ class Strikes:
         if not self.coordinator or not self.coordinator.alive() or STOP in self.coordinator.sent:
             return None
         self.stand([self.coordinator], seconds, 'coordinator stopped')
-        self.coordinator.codes.discard(4)
         if r.random() < 0.4:
             self.after(seconds * r.random(), lambda: self.strike(self.some(r), r.choice([KILL, TERM]), 'kill'))
         return f'{seconds:.2f} s'

@@ -71,6 +71,7 @@ class Weather:
             self.job += words if r.random() < chance else []
         self.job += ['--grace', f'{self.grace_s}s'] if self.grace_s else []
         self.job += ['--workers', str(self.local)] if self.local else []
+        self.ends_small = r.random() < 0.5
         self.length_s = r.uniform(1.5, 2.5) if short else r.uniform(3, 7)
         self.strikes = self.schedule(r)
 
