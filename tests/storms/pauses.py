@@ -12,7 +12,7 @@ ORDER = ['suspended', 'nobody', 'coordinator stopped', 'coordinator gone', 'work
 class Watch:
     def __init__(self, path):
         self.path, self.offset, self.step = path, 0, 0
-        self.commits, self.joined, self.spans = [], [], []
+        self.commits, self.present, self.spans = [], {}, []
 
     def read(self, now):
         """Take note of whole lines that are new; a log that was cut is read on from its end."""
@@ -35,8 +35,12 @@ class Watch:
             elif e.get('event') == 'rolled_back':
                 self.step = e['to']
             elif e.get('event') == 'joined':
-                self.joined.append(e)
+                self.present[e['member']] = e['name']
                 self.during('join', now, now)
+            elif e.get('event') in ('left', 'lost'):
+                self.present.pop(e['member'], None)
+            elif e.get('event') == 'resumed':
+                self.present = {}
             elif e.get('event') == 'done':
                 self.step = e['step']
 

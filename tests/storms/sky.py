@@ -193,7 +193,7 @@ class Storm(strikes.Strikes):
                 p.send(signal.SIGCONT)
         for relay in self.relays:
             relay.late_s, relay.until_s = 0, 0
-        self.after(0 if self.suspended or self.w.ends_small else 6, self.go_small)
+        self.after(0 if self.suspended or self.w.ends_small else 3, self.go_small)
 
     def go_small(self):
         """What is left to do is done soonest by one, where processors are few."""
@@ -253,14 +253,17 @@ class Storm(strikes.Strikes):
         for p in self.processes:
             if p.alive() and signal.SIGSTOP in p.sent:
                 p.send(signal.SIGCONT)
+        self.await_all(3)
+        members = set(self.watch.present.values())
+        for p in self.processes:  # who had no part in the end of it looks for the job until told to go
+            if p.alive() and p.role == 'worker' and (p.frail or p.name not in members):
+                p.codes = p.codes | {4, 75}
+                p.send(signal.SIGTERM)
         self.await_all(12)
-        members = {e['name'] for e in self.watch.joined}
         for p in self.processes:
             if p.alive():
-                if p.role != 'worker' or (p.name in members and not p.frail and p.born_s < time.monotonic() - 20):
-                    self.faults.append(f'{p.role} {p.name} (pid {p.popen.pid}) does not end after the job')
-                    self.list_processes()
-                p.codes = p.codes | {4}
+                self.faults.append(f'{p.role} {p.name} (pid {p.popen.pid}) does not end after the job')
+                self.list_processes()
                 p.send(signal.SIGTERM)
         self.await_all(25)
         for p in self.processes:

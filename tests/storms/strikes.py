@@ -327,7 +327,9 @@ class Strikes:
         return self.limited(f'-f {r.choice([0, 1, 8, 40])}')
 
     def strike_limit_memory(self, r):
-        return self.limited(f'-v {r.choice([12, 16, 24, 32, 64]) << 10}')
+        word = self.limited(f'-v {r.choice([12, 16, 24, 32, 64]) << 10}')
+        self.workers[-1].codes |= {1, 127}  # too small for its place, or for the libraries of the program
+        return word
 
     def strike_unreachable(self, r):
         """Its socket is swept away: it reaches others, others do not reach it."""
