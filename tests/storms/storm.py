@@ -21,8 +21,9 @@ import sys
 import tempfile
 import time
 
-import sky
-import weather
+sys.dont_write_bytecode = True  # nothing of ours beside the sources
+import sky  # noqa: E402
+import weather  # noqa: E402
 
 RUN = shutil.which('spot-run')
 
