@@ -42,7 +42,8 @@ class Process:
             return None
         with open(self.said, 'rb') as f:
             last = f.read()[-300:].decode(errors='replace').strip()
-        return f'{self.role} {self.name} ended with {code}, not {sorted(self.codes)} (sent: {sorted(map(int, self.sent))}): {last}'
+        sent = sorted(map(int, self.sent))
+        return f'{self.role} {self.name} ended with {code}, not {sorted(self.codes)} (sent: {sent}): {last}'
 
 
 class Storm(strikes.Strikes):
@@ -54,7 +55,7 @@ class Storm(strikes.Strikes):
         self.processes, self.workers, self.relays, self.later, self.faults = [], [], [], [], []
         self.coordinator, self.restart_s, self.order, self.serial = None, 0.0, 0, 0
         self.calm, self.damaged, self.cut, self.room = False, False, False, None
-        self.suspended, self.exact_joins, self.gone = False, 0, set()
+        self.suspended = False
         self.counts, self.begun_s, self.seconds, self.commits, self.again, self.settled_s = {}, 0.0, 0.0, 0, 0, 0.0
         self.watch = pauses.Watch(self.log)
         self.pauses = {}
@@ -122,14 +123,12 @@ class Storm(strikes.Strikes):
         words += ['--domain', f'z{slot % self.w.domains}'] if self.w.domains else []
         words += r.choice([[], [], [], ['--threads', '2'], ['--recompute', 'mlp'], ['--recompute', 'layer']])
         p = self.start('worker', words[4], words, limit)
-        p.codes, p.frail, p.domain = {0, 75}, bool(limit or address or key), slot % self.w.domains if self.w.domains else self.order
-        if p.frail or self.calm_after_death():
+        p.codes, p.frail = {0, 75}, bool(limit or address or key)
+        p.domain = slot % self.w.domains if self.w.domains else self.order
+        if p.frail or self.coordinator is None:
             p.codes |= {4}
         self.workers.append(p)
         return p
-
-    def calm_after_death(self):
-        return self.coordinator is None
 
     def living(self):
         """Workers that nothing but the weather can end, oldest first."""
@@ -319,7 +318,8 @@ class Storm(strikes.Strikes):
 
     def judge_report(self, books):
         beside = [] if books.gaps else ['--reference', self.reference + '/log']  # of what was cut nobody can say that it is equal
-        run = subprocess.run([self.program, 'report', '--format', 'json', *beside, self.log], capture_output=True, text=True, timeout=60, check=False)
+        run = subprocess.run([self.program, 'report', '--format', 'json', *beside, self.log],
+                             capture_output=True, text=True, timeout=60, check=False)
         if run.returncode != 0:
             self.faults.append(f'report ended with {run.returncode}: {run.stderr.strip()[:300]}')
         if not run.stdout:
@@ -335,7 +335,10 @@ class Storm(strikes.Strikes):
                 self.faults.append(f'report tells {k} {told.get(k)}, the log {v}')
 
     def judge_leftovers(self):
-        left = [n for n in os.listdir(self.folder) if n.startswith('job') or n.startswith('relay') and n not in self.gone]
+        # of one that was killed behind a bad path nobody else knows where it listened
+        dead = {p.popen.pid for p in self.processes if p.popen.returncode == -signal.SIGKILL}
+        left = [n for n in os.listdir(self.folder) if n.startswith('job')
+                or n.startswith('relay') and int(n.partition('.')[2] or 0) not in dead]
         left += ['tmp/' + n for n in os.listdir(self.folder + '/tmp')]
         state = os.listdir(self.state) if os.path.isdir(self.state) else []
         sound = [n for n in state if n.startswith('gen-') and n[4:].isdigit()]

@@ -13,7 +13,6 @@ import time
 import relay
 
 KILL, TERM, STOP, CONT = signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP, signal.SIGCONT
-ALWAYS = 1e9
 
 
 def free_port():
@@ -349,8 +348,7 @@ class Strikes:
         n = len(self.relays) + 1
         path = relay.Relay(f'{self.folder}/relay{n}', self.dial, r.choice([0, 0.001, 0.02, 0.1]))
         self.relays.append(path)
-        p = self.start_worker(address=f'unix:{path.path}')
-        p.path = path
+        self.start_worker(address=f'unix:{path.path}')
         at_s = 0
         for _ in range(r.randint(0, 4)):
             at_s += r.uniform(0.1, 1)
