@@ -13,6 +13,7 @@
 #   make bench-gpu    step, MFU, attention, AdamW against copy, on a GPU
 #   make bench        what tests/bench measures: ours beside its yardsticks, in one run
 #   make faults       each fault in each phase of a job, as a table; make soak: thousands of them
+#   make storms       random misfortune over 200 small jobs, whose bits stay: JOBS=2 at once
 #   make fuzz         a short fuzz run, FUZZ_SECONDS=15 per target
 #   make lint         headers, layers, lengths, format, tidy, cppcheck, shell, words, man pages
 #   make deps         what building and testing need and this machine lacks: installed as root or
@@ -24,7 +25,7 @@
 #
 # demo, check, bench, fuzz, lint and coverage run deps first.
 # Knobs: VARIANT=release|debug|asan|tsan|cov|fuzz  CUDA=auto|yes|no  CUDA_ARCH='80 90'
-#        WERROR=1  V=1  JOBS=n (unit tests at once)  TESTS='FILE...'  CC CFLAGS LDFLAGS
+#        WERROR=1  V=1  JOBS=n (unit tests or storms at once)  TESTS='FILE...'  CC CFLAGS LDFLAGS
 SILENT := $(findstring s,$(firstword -$(MAKEFLAGS)))
 MAKEFLAGS += --no-builtin-rules
 .DELETE_ON_ERROR:
@@ -229,7 +230,7 @@ tests = $(units:%=$(B)/tests/%) $(sort $(wildcard tests/cli/*.bats tests/pipe/*.
 # What lives by leases of half a second, or by thousands of steps, and the manuals' examples run
 # without a sanitizer.
 timed_tests = $(wildcard $(patsubst %,tests/cli/spot-run-%.bats,faults matrix netns network resume)) \
-              tests/cli/toy.bats $(wildcard tests/lint/*-examples)
+              tests/cli/storms.bats tests/cli/toy.bats $(wildcard tests/lint/*-examples)
 # What of the tools every change runs under a sanitizer: input of strangers, and a job of each kind.
 asan_jobs = $(patsubst %,tests/cli/spot-%.bats,migrate-assign migrate-stream replay-import run-exact \
             run-refuses run-status)
@@ -282,6 +283,9 @@ run-bench: all $(benches:%=$(B)/bench/%)
 
 soak: all ## thousands of preemptions against one job: SOAK=2000
 	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" tests/soak.sh $(or $(SOAK),2000)
+
+storms: all ## each seed of tests/storms/seeds, which are kept
+	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" tests/storms/storm.py --seeds tests/storms/seeds --jobs $(or $(JOBS),2)
 
 faults: all $(B)/tests/proxy $(B)/tests/toy-run ## phase x fault -> outcome, time
 	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" tests/faults.sh
@@ -445,6 +449,6 @@ clean:
 	rm -rf build
 
 .PHONY: all bench bench-gpu check check-aarch64 check-gpu run-bench-gpu run-check-gpu check-all check-asan check-asan-all check-tsan clean completions coverage coverage-units demo deps deps-bench deps-dev \
-        faults fuzz headers help install layers lint run-bench run-check run-demo run-fuzz run-lint schemas tidy uninstall
+        faults fuzz headers help install layers lint run-bench run-check run-demo run-fuzz run-lint schemas storms tidy uninstall
 .SECONDARY:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -110,25 +110,30 @@ static void serve(struct round *r, struct dial *d, short events)
     free(frame);
 }
 
+/* Those that are open and no more: poll() refuses a list that is longer than the limit on
+ * descriptors. */
 static void turn(struct round *r)
 {
     struct pollfd set[AT_ONCE];
+    struct dial *of[AT_ONCE];
+    nfds_t n = 0;
 
     for (int i = 0; i < AT_ONCE; i++) {
-        const struct dial *d = &r->dial[i];
+        struct dial *const d = &r->dial[i];
 
-        set[i] = (struct pollfd){ .fd = -1 };
-        if (d->peer)
-            set[i] = (struct pollfd){
-                .fd = d->link.fd,
-                .events = (short)(POLLIN | (spot_link_wants_write(&d->link) ? POLLOUT : 0))
-            };
+        if (!d->peer)
+            continue;
+        of[n] = d;
+        set[n++] = (struct pollfd){
+            .fd = d->link.fd,
+            .events = (short)(POLLIN | (spot_link_wants_write(&d->link) ? POLLOUT : 0))
+        };
     }
-    if (poll(set, AT_ONCE, SLICE_MS) < 0)
-        return;
-    for (int i = 0; i < AT_ONCE; i++)
-        if (r->dial[i].peer)
-            serve(r, &r->dial[i], set[i].revents);
+    if (poll(set, n, SLICE_MS) < 0)
+        for (nfds_t k = 0; k < n; k++)
+            set[k].revents = 0; /* a signal; time passes all the same */
+    for (nfds_t k = 0; k < n; k++)
+        serve(r, of[k], set[k].revents);
 }
 
 int spot_probe(const struct spot_probe_config *config, uint32_t me,

@@ -492,3 +492,16 @@ forge() {
     timeout 60 spot-run train -q --data corpus ${wild% --state s} --steps $((step - 1)) --save v.safetensors
     cmp w.safetensors v.safetensors
 }
+
+@test "a worker whose machine is too small for its place ends with 1, and says what there was too little of" {
+    (ulimit -v 400000 && spot-run --version) >/dev/null 2>&1 || skip # a sanitizer wants more
+    train log --steps 100000
+    background bash -c 'ulimit -v 400000; exec spot-run worker -q --join unix:j --threads 200 --name small' 2>small.err
+    small=$pid
+    seen log joined 1
+    worker w1
+    wait $small && status=0 || status=$?
+    [ "$status" -eq 1 ]
+    grep -q "cannot go on: stage: cannot allocate [0-9]* byte" small.err
+    more_steps log # without it
+}

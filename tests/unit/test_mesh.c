@@ -541,6 +541,47 @@ START_TEST(a_port_to_a_member_that_is_gone_or_of_an_epoch_that_is_over_fails)
 }
 END_TEST
 
+static bool is_late(void *until_s)
+{
+    return spot_clock_s() > *(const double *)until_s;
+}
+
+/* One descriptor for questions at a time, and fewer in all than poll() would be asked about at
+ * once. */
+START_TEST(a_probe_with_few_descriptors_ends_and_tells_who_is_silent)
+{
+    struct spot_mesh_peer silent[3] = { { .id = 2 }, { .id = 3 }, { .id = 4 } };
+    double until_s = spot_clock_s() + 10;
+    const struct spot_probe_config config = { .key = KEY,
+                                              .type_probe = KNOCK,
+                                              .type_pong = PONG,
+                                              .limit_s = 0.05,
+                                              .is_over = is_late,
+                                              .user = &until_s };
+    struct spot_mesh_suspect found[3];
+    struct spot_endpoint e;
+    struct rlimit few;
+
+    ck_assert_int_eq(spot_endpoint_parse("127.0.0.1:0", &e, NULL), 0);
+    listener = spot_endpoint_listen(&e, NULL);
+    ck_assert_int_ge(listener, 0);
+    for (int i = 0; i < 3; i++)
+        spot_endpoint_print(&e, silent[i].address);
+    ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &few), 0);
+    few.rlim_cur = (rlim_t)listener + 2;
+    ck_assert_int_lt((int)few.rlim_cur, 16);
+    ck_assert_int_eq(setrlimit(RLIMIT_NOFILE, &few), 0);
+    ck_assert_int_eq(spot_probe(&config, 1, silent, 3, found), 0);
+    for (int i = 0; i < 3; i++) {
+        ck_assert_uint_eq(found[i].id, silent[i].id);
+        ck_assert_ptr_nonnull(strstr(found[i].why, "no answer for 0.05 s"));
+    }
+    few.rlim_cur = few.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &few);
+    close(listener);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("core");
@@ -559,5 +600,6 @@ int main(void)
     tcase_add_test(tc, the_last_order_of_a_coordinator_that_died_is_heard);
     tcase_add_test(tc, ports_of_two_members_that_write_first_do_not_wait_for_each_other);
     tcase_add_test(tc, a_port_to_a_member_that_is_gone_or_of_an_epoch_that_is_over_fails);
+    tcase_add_test(tc, a_probe_with_few_descriptors_ends_and_tells_who_is_silent);
     return run_suite("mesh", tc);
 }
