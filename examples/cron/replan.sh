@@ -7,12 +7,15 @@
 #
 #   PATH=/usr/local/bin:/usr/bin:/bin
 #   */5 * * * *  /usr/local/share/doc/spot/examples/cron/replan.sh /var/lib/spot/job.json unix:/run/spot/job /var/lib/spot/events.jsonl
+#
+# With a STATE-FILE the forecast keeps there what it learned, so that a turn takes in what is
+# new in the log and no more. Remove the file with the log, and after an update of spot.
 set -eu
-[ $# -eq 3 ] || {
-    echo "usage: $0 JOB-DOCUMENT ADDRESS EVENTS-FILE" >&2
+[ $# -eq 3 ] || [ $# -eq 4 ] || {
+    echo "usage: $0 JOB-DOCUMENT ADDRESS EVENTS-FILE [STATE-FILE]" >&2
     exit 2
 }
-job=$1 join=$2 events=$3
+job=$1 join=$2 events=$3 state=${4:+--state=$4}
 exec 9>"$(dirname "$events")/replan.lock"
 flock -n 9 || exit 0
 
@@ -29,7 +32,7 @@ current=$(printf '%s' "$status" | jq -r 'if .suspended or .M != 1 then "0x0" els
 # The plan names the epoch it was made for: if the job has moved on meanwhile, it is refused (1),
 # and the next turn makes a better one. What it doubts about its speeds is for who reads cron's mail.
 spot-replay import --from spot-event --quiet "$events" |
-    spot-predict --interval 60s --horizon 6 --cap "$((members + 2))" --quiet |
+    spot-predict --interval 60s --horizon 6 --cap "$((members + 2))" --quiet ${state:+"$state"} |
     spot-plan train --job "$job" --forecast - --now "$members" --leaving "$leaving" \
         --current "$current" --epoch "$epoch" |
     spot-run replan --join "$join" -

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Goal: the loop that cron runs steers a live job, and a plan for an epoch that is over is refused.
 bats_require_minimum_version 1.5.0
+load ../cli/job
 
 setup() {
     root=$PWD
@@ -15,10 +16,8 @@ setup() {
         spot-run worker --quiet --join unix:j --name "w$i" 3>&- &
         workers+=($!)
     done
-    for i in $(seq 200); do
-        [ "$(grep -c '"joined"' log 2>/dev/null)" = 4 ] && grep -q '"committed"' log && break
-        sleep 0.05
-    done
+    seen log joined 4
+    seen log committed 1
 }
 
 teardown() {
@@ -33,18 +32,50 @@ grid() { # of the newest epoch
 
 @test "the cron loop imports, predicts, plans and replans a live job" {
     [ "$(grid)" = 4x1 ]
-    # twenty minutes of quiet before it, as a job that has run for a while would have logged
     run -2 "$root/examples/cron/replan.sh" "$root/examples/jobs/demo.json" unix:j
     [[ "$output" == usage:* ]]
     run -0 "$root/examples/cron/replan.sh" "$root/examples/jobs/demo.json" unix:j log
     want=$(spot-replay import --from spot-event --quiet log | spot-predict --interval 60s --horizon 6 --cap 6 |
         spot-plan train --job "$root/examples/jobs/demo.json" --forecast - --now 4 | jq -r '"\(.next.D)x\(.next.P)"')
-    for i in $(seq 100); do
-        [ "$(grid)" = "$want" ] && break
-        sleep 0.05
-    done
-    [ "$(grid)" = "$want" ]
+    eventually '[ "$(grid)" = "$want" ]'
     [ "$want" != 4x1 ]
+}
+
+@test "a turn that goes on from what the last one learned plans the same" {
+    mkdir slow # a clock 600 times as fast: some intervals pass between two turns
+    real=$(command -v spot-replay)
+    printf '#!/bin/sh\n"%s" "$@" | awk -F, -v OFS=, "NR > 1 { \\$1 *= 600 } 1"\n' "$real" >slow/spot-replay
+    chmod +x slow/spot-replay
+    PATH=$PWD/slow:$PATH
+    turn() {
+        "$root/examples/cron/replan.sh" "$root/examples/jobs/demo.json" unix:j log state
+    }
+    forecast() { # OPTION...
+        spot-replay import --from spot-event --quiet log |
+            spot-predict --interval 60s --horizon 6 --cap 6 --quiet --no-provenance "$@"
+    }
+    spans() { # EVENT SECONDS: since the newest such event
+        jq -sne --arg event "$1" --argjson s "$2" '[inputs[]] | ([.[] | select(.event == $event)] | last) as $from |
+            (last.time_s - $from.time_s) * 600 > $s' log
+    }
+    turn
+    [ -s state ]
+    cp state first
+    kill -KILL "${workers[0]}"
+    seen log lost 1
+    eventually 'spans lost 120' # of that clock: a whole interval without the lost one
+    spot-run worker --quiet --join unix:j --name w5 3>&- &
+    workers+=($!)
+    seen log joined 5
+    eventually 'spans joined 120'
+    turn
+    run ! cmp -s state first
+    spot-run stop -q --join unix:j # nothing is added to the log any more
+    wait "$coordinator" || [ $? -eq 75 ]
+    forecast --state state >with
+    forecast >without
+    jq -e '.series[0].past_changes >= 2' with
+    cmp with without
 }
 
 @test "a second turn leaves at once while the first holds the lock" {
