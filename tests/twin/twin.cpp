@@ -14,7 +14,7 @@ unsigned char *twin_dynamic;
 
 namespace
 {
-enum { WARP = 32, STACK_BYTE = 64 << 10 };
+enum { WARP = 32, STACK_BYTE = 64 << 10, LINE_BYTE = 64 };
 
 /* Saves the callee's registers on the stack, notes it in *from and goes on where `to` was left. */
 extern "C" void twin_switch(void **from, void *to);
@@ -44,9 +44,8 @@ twin_switch:
 
 struct fiber {
     void *stack_at;
-    bool is_done;
-    unsigned turn; /* exchanges so far */
-    dim3 thread;
+    bool is_done, is_waiting; /* at the barrier */
+    unsigned turn;            /* exchanges so far */
 };
 
 /* Two generations of what the lanes of a warp gave: a lane that is at its next exchange has read
@@ -60,31 +59,68 @@ std::vector<fiber> fibers;
 std::vector<warp> warps;
 unsigned char *stacks;
 size_t n_stack;
-size_t current;
-void *scheduler;
+size_t current, n_fiber, n_started;
+void *launcher;
 int n_waiting, n_alive; /* at the barrier */
-unsigned barrier_turn;
 const std::function<void()> *running;
 std::mutex device; /* launches take turns */
 
+void *fresh_stack(size_t i);
+
+/* The next fiber goes on: one not yet started, or else one that neither ended nor waits at the
+ * barrier, of which there is one; when all have ended, whoever launched them. */
 void leave()
 {
-    twin_switch(&fibers[current].stack_at, scheduler);
+    void **const from = &fibers[current].stack_at;
+    const size_t self = current;
+
+    if (!n_alive)
+        twin_switch(from, launcher);
+    if (n_started < n_fiber) {
+        current = n_started++;
+        fibers[current].stack_at = fresh_stack(current);
+    } else {
+        do
+            current = current + 1 == n_fiber ? 0 : current + 1;
+        while (fibers[current].is_done || fibers[current].is_waiting);
+    }
+    if (current == self)
+        return;
+    twin_thread.x = static_cast<unsigned>(current);
+    twin_switch(from, fibers[current].stack_at);
 }
 
+/* All that have not ended are there. */
+void open_barrier()
+{
+    n_waiting = 0;
+    for (size_t i = 0; i < n_fiber; i++)
+        fibers[i].is_waiting = false;
+}
+
+/* A fiber that ended without a wait leaves its stack to the next one. */
 void run_fiber()
 {
-    (*running)();
-    fibers[current].is_done = true;
-    n_alive--;
+    for (;;) {
+        (*running)();
+        fibers[current].is_done = true;
+        if (--n_alive && n_waiting == n_alive)
+            open_barrier();
+        if (n_started == n_fiber)
+            break;
+        current = n_started++;
+        twin_thread.x = static_cast<unsigned>(current);
+    }
     leave();
     abort();
 }
 
-/* A stack as twin_switch would have left it, whose return address is run_fiber. */
+/* A stack as twin_switch would have left it, whose return address is run_fiber. Its top is some lines
+ * off its neighbour's, or all would fight for the same lines of the cache. */
 void *fresh_stack(size_t i)
 {
-    void **top = reinterpret_cast<void **>(stacks + (i + 1) * STACK_BYTE);
+    void **top =
+        reinterpret_cast<void **>(stacks + (i + 1) * STACK_BYTE - i % WARP * 3 * LINE_BYTE);
 
     *--top = nullptr; /* keeps the alignment that a call leaves */
     *--top = reinterpret_cast<void *>(run_fiber);
@@ -109,19 +145,16 @@ void need_stacks(size_t n)
 void run_block(size_t n_thread)
 {
     fibers.assign(n_thread, fiber());
-    warps.assign((n_thread + WARP - 1) / WARP, warp());
+    warps.resize((n_thread + WARP - 1) / WARP);
+    for (warp &w : warps)
+        w.n_arrived[0] = w.n_arrived[1] = 0;
     n_waiting = 0;
+    n_fiber = n_thread;
     n_alive = static_cast<int>(n_thread);
-    for (size_t i = 0; i < n_thread; i++) {
-        fibers[i].thread = dim3(static_cast<unsigned>(i));
-        fibers[i].stack_at = fresh_stack(i);
-    }
-    while (n_alive > 0)
-        for (current = 0; current < n_thread; current++)
-            if (!fibers[current].is_done) {
-                twin_thread = fibers[current].thread;
-                twin_switch(&scheduler, fibers[current].stack_at);
-            }
+    n_started = 1;
+    current = 0;
+    twin_thread = dim3(0);
+    twin_switch(&launcher, fibers[0].stack_at = fresh_stack(0));
 }
 } // namespace
 
@@ -152,17 +185,12 @@ void twin_launch(dim3 grid, dim3 block, size_t shared_byte, const std::function<
 /* Threads that have ended do not count, as on a device. */
 void twin_barrier()
 {
-    const unsigned turn = barrier_turn;
-
-    n_waiting++;
-    while (barrier_turn == turn) {
-        if (n_waiting >= n_alive) {
-            n_waiting = 0;
-            barrier_turn++;
-            return;
-        }
-        leave();
+    if (++n_waiting == n_alive) {
+        open_barrier();
+        return;
     }
+    fibers[current].is_waiting = true;
+    leave();
 }
 
 const unsigned char (*twin_exchange(const void *mine, size_t n_byte))[64]

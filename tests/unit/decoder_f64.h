@@ -36,38 +36,50 @@ static double *f64_new(int64_t n)
     return x;
 }
 
-/* Element (row, col) of a tensor whose rows are counted through all shards. */
-static size_t f64_at(const struct f64_model *m, int bundle, const char *name, int64_t row,
-                     int64_t col)
-{
-    struct spot_arena a;
+/* Where a tensor lies in the planes of its bundle. */
+struct f64_place {
+    struct spot_arena arena;
     int t;
+};
 
-    spot_arena_of(&m->shape, bundle, &a);
-    t = spot_arena_find(&a, name);
-    return spot_arena_offset(&a, t, (int)(row / a.tensor[t].rows)) +
-           (size_t)(row % a.tensor[t].rows * a.tensor[t].cols + col);
+static struct f64_place f64_find(const struct f64_model *m, int bundle, const char *name)
+{
+    struct f64_place p;
+
+    spot_arena_of(&m->shape, bundle, &p.arena);
+    p.t = spot_arena_find(&p.arena, name);
+    return p;
+}
+
+/* First element of a row, counted through all shards. */
+static size_t f64_row(const struct f64_place *p, int64_t row)
+{
+    const struct spot_tensor *const t = &p->arena.tensor[p->t];
+
+    return spot_arena_offset(&p->arena, p->t, (int)(row / t->rows)) +
+           (size_t)(row % t->rows * t->cols);
 }
 
 /* A tensor copied out of its shards, [rows of all shards][cols]; and gradients added back. */
 static double *f64_read(const struct f64_model *m, int bundle, const char *name, int64_t rows,
                         int64_t cols)
 {
+    const struct f64_place p = f64_find(m, bundle, name);
     double *const x = f64_new(rows * cols);
 
     for (int64_t r = 0; r < rows; r++)
-        for (int64_t c = 0; c < cols; c++)
-            /* each bundle has its array. NOLINTNEXTLINE(clang-analyzer-core.NullDereference) */
-            x[r * cols + c] = m->weight[bundle][f64_at(m, bundle, name, r, c)];
+        memcpy(x + r * cols, m->weight[bundle] + f64_row(&p, r), (size_t)cols * sizeof(*x));
     return x;
 }
 
 static void f64_grad(const struct f64_model *m, int bundle, const char *name, int64_t rows,
                      int64_t cols, double *g)
 {
+    const struct f64_place p = f64_find(m, bundle, name);
+
     for (int64_t r = 0; r < rows; r++)
         for (int64_t c = 0; c < cols; c++)
-            m->grad[bundle][f64_at(m, bundle, name, r, c)] += g[r * cols + c];
+            m->grad[bundle][f64_row(&p, r) + (size_t)c] += g[r * cols + c];
     free(g);
 }
 

@@ -72,24 +72,26 @@ static struct f64_part f64_part_of(const struct spot_shape *s, const char *part)
 static double *f64_part_read(const struct f64_model *m, int l, const char *name)
 {
     const struct f64_part p = f64_part_of(&m->shape, name);
+    const struct f64_place place = f64_find(m, l, p.tensor);
     const int64_t C = m->shape.width;
     double *const x = f64_new(p.rows * C);
 
     for (int64_t r = 0; r < p.rows; r++)
-        for (int64_t c = 0; c < C; c++)
-            x[r * C + c] = m->weight[l][f64_at(m, l, p.tensor,
-                                               r / p.run * p.stride + p.before + r % p.run, c)];
+        memcpy(x + r * C,
+               m->weight[l] + f64_row(&place, r / p.run * p.stride + p.before + r % p.run),
+               (size_t)C * sizeof(*x));
     return x;
 }
 
 static void f64_part_grad(const struct f64_model *m, int l, const char *name, double *g)
 {
     const struct f64_part p = f64_part_of(&m->shape, name);
+    const struct f64_place place = f64_find(m, l, p.tensor);
     const int64_t C = m->shape.width;
 
     for (int64_t r = 0; r < p.rows; r++)
         for (int64_t c = 0; c < C; c++)
-            m->grad[l][f64_at(m, l, p.tensor, r / p.run * p.stride + p.before + r % p.run, c)] +=
+            m->grad[l][f64_row(&place, r / p.run * p.stride + p.before + r % p.run) + (size_t)c] +=
                 g[r * C + c];
     free(g);
 }

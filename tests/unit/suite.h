@@ -4,6 +4,7 @@
 #define SPOT_TESTS_SUITE_H
 
 #include <check.h>
+#include <stdbool.h>
 #include <stdlib.h>
 
 #ifdef SPOT_COVERAGE
@@ -18,6 +19,13 @@ static inline _Noreturn void leave(int status)
     __gcov_dump();
 #endif
     _Exit(status);
+}
+
+/* Whole products and many seeds: `make check-long`. Otherwise a part that meets every value of each
+ * factor, and each pair of those that matter together. */
+static inline bool is_long(void)
+{
+    return getenv("SPOT_LONG") != NULL;
 }
 
 /* With the time limit that the case has. */
