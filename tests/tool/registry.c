@@ -81,6 +81,8 @@ const struct spot_document spot_registry[] = {
       spot_job_note_part, NULL },
     { "tensors", 1, "JSON", "`spot-migrate list`", "you", "stream", NULL, NULL },
     { "describe", 1, "JSON, CSV, table", "`spot-replay describe`", "you", "describe", NULL, NULL },
+    { "load", 1, "JSON, CSV, table", "`spot-replay describe --kind load`", "you", "describe", NULL,
+      NULL },
     { "stream", 1, "JSON", "`spot-migrate pack`", "`spot-migrate unpack`, `list`", "stream",
       spot_stream_part, NULL },
     { 0 },
