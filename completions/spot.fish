@@ -2,7 +2,7 @@
 # fish completion for the spot tools; written by `make completions`.
 
 complete -c spot-migrate -n __fish_use_subcommand -a 'plan assign pack unpack verify list extract send recv bench'
-complete -c spot-plan -n __fish_use_subcommand -a 'train job'
+complete -c spot-plan -n __fish_use_subcommand -a 'train serve job'
 complete -c spot-replay -n __fish_use_subcommand -a 'generate describe import live train'
 complete -c spot-run -n __fish_use_subcommand -a 'train profile tokenize worker replan stop status report eval export'
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l from -r
@@ -130,6 +130,22 @@ complete -c spot-plan -n '__fish_seen_subcommand_from train' -l verbose
 complete -c spot-plan -n '__fish_seen_subcommand_from train' -l provenance
 complete -c spot-plan -n '__fish_seen_subcommand_from train' -l help
 complete -c spot-plan -n '__fish_seen_subcommand_from train' -l version
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l job -r
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l now -r
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l forecast -r
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l rate -r
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l load -r
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l window -r
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l solver -r
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l explain
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l output -r
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l format -x -a 'json jsonl csv tsv table md'
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l seed -r
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l quiet
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l verbose
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l provenance
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l help
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l version
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l ddp -r
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l global-batch -r
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l worker-batch -r
