@@ -16,12 +16,13 @@ _spot() {
     'spot-migrate bench') options='--output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-migrate '*) commands='plan assign pack unpack verify list extract send recv bench' options='' ;;
     'spot-plan train') options='--job --forecast --now --spares --epoch --objective --usd-per-sample --solver --current --leaving --horizon --max-loss-prob --throughput --explain --output --format --seed --quiet --verbose --provenance --help --version' ;;
+    'spot-plan serve') options='--job --now --forecast --rate --load --window --solver --explain --output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-plan job') options='--ddp --global-batch --worker-batch --max-workers --name --params --usd-per-h --restart --output --format --seed --quiet --verbose --provenance --help --version' ;;
-    'spot-plan '*) commands='train job' options='' ;;
+    'spot-plan '*) commands='train serve job' options='' ;;
     'spot-predict '*) commands='' options='--kind --interval --horizon --history --cap --model --hazard --state --plot --backtest --models --origins --from --dump --joint --compare --output --format --seed --quiet --verbose --provenance --help --version' ;;
-    'spot-replay generate') options='--zones --regions --cap --hours --interval --instance-type --steps --events --profile --law --output --format --seed --quiet --verbose --provenance --help --version' ;;
-    'spot-replay describe') options='--from --to --scale --plot --ascii --fit --hazard --min-losses --output --format --seed --quiet --verbose --provenance --help --version' ;;
-    'spot-replay import') options='--from --columns --timezone --zone --instance-type --polarity --cap --product --match --time --origin --merge --interval --steps --events --output --format --seed --quiet --verbose --provenance --help --version' ;;
+    'spot-replay generate') options='--kind --hours --zones --regions --cap --interval --steps --events --profile --law --rate --requests --arrivals --prompt-tokens --cv --output-tokens --lengths --context --on --off --swing --peak --period --instance-type --output --format --seed --quiet --verbose --provenance --help --help-all --version' ;;
+    'spot-replay describe') options='--kind --from --to --scale --context --plot --ascii --fit --hazard --min-losses --output --format --seed --quiet --verbose --provenance --help --version' ;;
+    'spot-replay import') options='--from --columns --timezone --zone --instance-type --polarity --cap --product --match --time --prompt-tokens --output-tokens --lengths --origin --merge --interval --steps --events --output --format --seed --quiet --verbose --provenance --help --help-all --version' ;;
     'spot-replay live') options='--trace --from --to --scale --max --speedup --grace --no-notice --events --seed --quiet --verbose --help --version' ;;
     'spot-replay train') options='--job --trace --policy --notice --cost --throughput --events --realize --runs --interval --look-ahead --from --to --scale --sweep --steps --plot --picture --output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-replay '*) commands='generate describe import live train' options='' ;;
@@ -60,7 +61,7 @@ _spot() {
     'spot-replay train --picture') values='samples grids cost' ;;
     'spot-replay generate --profile') values='calm typical stormy' ;;
     'spot-replay generate --law') values='help' ;;
-    'spot-replay import --from') values='help events spotserve spot-event count-log csv skypilot aws-price aws-score aws-advisor gcp-price azure-price' ;;
+    'spot-replay import --from') values='help events spotserve spot-event count-log csv skypilot aws-price aws-score aws-advisor gcp-price azure-price azure-llm mooncake azure-functions burstgpt openai-log' ;;
     'spot-replay import --polarity') values='available unavailable' ;;
     'spot-plan train --objective') values='samples usd-per-sample mix' ;;
     'spot-plan train --solver') values='dp liveput parcae' ;;

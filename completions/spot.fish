@@ -2,7 +2,7 @@
 # fish completion for the spot tools; written by `make completions`.
 
 complete -c spot-migrate -n __fish_use_subcommand -a 'plan assign pack unpack verify list extract send recv bench'
-complete -c spot-plan -n __fish_use_subcommand -a 'train job'
+complete -c spot-plan -n __fish_use_subcommand -a 'train serve job'
 complete -c spot-replay -n __fish_use_subcommand -a 'generate describe import live train'
 complete -c spot-run -n __fish_use_subcommand -a 'train profile tokenize worker replan stop status report eval export'
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l from -r
@@ -130,6 +130,22 @@ complete -c spot-plan -n '__fish_seen_subcommand_from train' -l verbose
 complete -c spot-plan -n '__fish_seen_subcommand_from train' -l provenance
 complete -c spot-plan -n '__fish_seen_subcommand_from train' -l help
 complete -c spot-plan -n '__fish_seen_subcommand_from train' -l version
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l job -r
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l now -r
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l forecast -r
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l rate -r
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l load -r
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l window -r
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l solver -r
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l explain
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l output -r
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l format -x -a 'json jsonl csv tsv table md'
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l seed -r
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l quiet
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l verbose
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l provenance
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l help
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l version
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l ddp -r
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l global-batch -r
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l worker-batch -r
@@ -170,16 +186,30 @@ complete -c spot-predict -n 'true' -l verbose
 complete -c spot-predict -n 'true' -l provenance
 complete -c spot-predict -n 'true' -l help
 complete -c spot-predict -n 'true' -l version
+complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l kind -r
+complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l hours -r
 complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l zones -r
 complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l regions -r
 complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l cap -r
-complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l hours -r
 complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l interval -r
-complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l instance-type -r
 complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l steps
 complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l events
 complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l profile -x -a 'calm typical stormy'
 complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l law -x -a 'help'
+complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l rate -r
+complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l requests -r
+complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l arrivals -r
+complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l prompt-tokens -r
+complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l cv -r
+complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l output-tokens -r
+complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l lengths -r
+complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l context -r
+complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l on -r
+complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l off -r
+complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l swing -r
+complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l peak -r
+complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l period -r
+complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l instance-type -r
 complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l output -r
 complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l format -x -a 'csv'
 complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l seed -r
@@ -187,10 +217,13 @@ complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l quiet
 complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l verbose
 complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l provenance
 complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l help
+complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l help-all
 complete -c spot-replay -n '__fish_seen_subcommand_from generate' -l version
+complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l kind -r
 complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l from -r
 complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l to -r
 complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l scale -r
+complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l context -r
 complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l plot -r
 complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l ascii
 complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l fit
@@ -204,7 +237,7 @@ complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l verbose
 complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l provenance
 complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l help
 complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l version
-complete -c spot-replay -n '__fish_seen_subcommand_from import' -l from -x -a 'help events spotserve spot-event count-log csv skypilot aws-price aws-score aws-advisor gcp-price azure-price'
+complete -c spot-replay -n '__fish_seen_subcommand_from import' -l from -x -a 'help events spotserve spot-event count-log csv skypilot aws-price aws-score aws-advisor gcp-price azure-price azure-llm mooncake azure-functions burstgpt openai-log'
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l columns -r
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l timezone -r
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l zone -r
@@ -214,6 +247,9 @@ complete -c spot-replay -n '__fish_seen_subcommand_from import' -l cap -r
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l product -r
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l match -r
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l time -r
+complete -c spot-replay -n '__fish_seen_subcommand_from import' -l prompt-tokens -r
+complete -c spot-replay -n '__fish_seen_subcommand_from import' -l output-tokens -r
+complete -c spot-replay -n '__fish_seen_subcommand_from import' -l lengths -r
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l origin -r
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l merge -r
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l interval -r
@@ -226,6 +262,7 @@ complete -c spot-replay -n '__fish_seen_subcommand_from import' -l quiet
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l verbose
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l provenance
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l help
+complete -c spot-replay -n '__fish_seen_subcommand_from import' -l help-all
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l version
 complete -c spot-replay -n '__fish_seen_subcommand_from live' -l trace -r
 complete -c spot-replay -n '__fish_seen_subcommand_from live' -l from -r

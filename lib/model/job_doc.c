@@ -25,6 +25,9 @@ const struct spot_doc_part spot_job_part[] = {
     { "cost.build[]", spot_job_build_field, false, SPOT_JOB_TABLE_MAX, NULL },
     { "cost.regroup[]", spot_job_regroup_field, false, SPOT_JOB_TABLE_MAX, NULL },
     { "profile[]", spot_job_profile_field, false, SPOT_JOB_PROFILE_MAX, NULL },
+    { "serve", spot_job_serve_field, false, 0, NULL },
+    { "serve.cells[]", spot_serve_cell_field, true, SPOT_SERVE_CELL_MAX, NULL },
+    { "serve.embed[]", spot_serve_embed_field, false, SPOT_SERVE_CELL_MAX, NULL },
     { 0 },
 };
 
@@ -33,7 +36,7 @@ const struct spot_field spot_job_head_field[] = {
     { "name", SPOT_F_STR, HEAD(name), NULL, 0, 0, true },
     { "source", SPOT_F_STR, HEAD(source), NULL, 0, 0, false },
     { "instance_type", SPOT_F_STR, HEAD(instance_type), NULL, 0, 0, false },
-    { "global_batch", SPOT_F_INT, HEAD(global_batch), "1", 1, 1e9, true },
+    { "global_batch", SPOT_F_INT, HEAD(global_batch), "1", 1, 1e9, false },
     { "micro_batch", SPOT_F_INT, HEAD(micro_batch), "1", 1, 1e9, false },
     { "seq", SPOT_F_INT, HEAD(seq), "1", 1, 1 << 24, false },
     { 0 },
@@ -149,6 +152,10 @@ static int read_kind(struct spot_job_doc *job, struct spot_err *err)
     if (!kind || (strcmp(kind, "train") != 0 && strcmp(kind, "serve") != 0))
         return spot_json_fail(&job->json, "/kind", err, "expected \"train\" or \"serve\"");
     job->kind = strcmp(kind, "train") ? SPOT_JOB_SERVE : SPOT_JOB_TRAIN;
+    if (job->kind == SPOT_JOB_TRAIN && !job->global_batch)
+        return spot_json_fail(&job->json, "", err, "lacks the key 'global_batch'");
+    if (job->kind == SPOT_JOB_SERVE && !json_object_get(job->json.root, "serve"))
+        return spot_json_fail(&job->json, "", err, "lacks the key 'serve'");
     return 0;
 }
 
@@ -266,7 +273,7 @@ static int read_profile(struct spot_job_doc *job, struct spot_err *err)
             return -1;
         if (p->step_s == 0 && p->samples_per_s == 0 && p->latency_s == 0)
             return spot_json_fail(&job->json, at, err, "lacks step_s, samples_per_s and latency_s");
-        if (p->step_s == 0 && p->samples_per_s > 0)
+        if (p->step_s == 0 && p->samples_per_s > 0 && job->global_batch)
             p->step_s = (double)job->global_batch / p->samples_per_s;
     }
     return 0;
@@ -372,7 +379,9 @@ static int read_all(struct spot_job_doc *job, struct spot_err *err)
         return -1;
     if (!job->lists_layers && model)
         make_layers(job);
-    return read_profile(job, err) || read_limits(job, err) || read_cost(job, err) ? -1 : 0;
+    if (read_profile(job, err) || read_limits(job, err) || read_cost(job, err))
+        return -1;
+    return spot_job_serve_read(&job->serve, &job->json, err);
 }
 
 static int take(struct spot_job_doc *job, struct spot_json_doc *json, struct spot_err *err)
@@ -413,6 +422,7 @@ void spot_job_doc_release(struct spot_job_doc *job)
     free(job->cost.p2p);
     free(job->cost.regroup);
     free(job->cost.build);
+    spot_job_serve_release(&job->serve);
     spot_json_release(&job->json);
     memset(job, 0, sizeof(*job));
 }

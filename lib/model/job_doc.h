@@ -16,6 +16,7 @@
 #include "common/json.h"
 #include "common/prov.h"
 #include "model/grid.h"
+#include "model/job_serve.h"
 #include "model/shape.h"
 
 #ifdef __cplusplus
@@ -104,7 +105,7 @@ extern const struct spot_doc_part spot_job_part[];
 struct spot_job_doc {
     const char *name;
     enum spot_job_kind kind;
-    int64_t global_batch; /* samples of one optimizer step */
+    int64_t global_batch; /* samples of one optimizer step; 0: of a job that serves */
     int64_t micro_batch, seq;
     const char *source;        /* where the figures come from; NULL if not said */
     const char *instance_type; /* what they hold for; NULL: whatever there is */
@@ -116,6 +117,7 @@ struct spot_job_doc {
     size_t n_profile;
     struct spot_job_memory memory;
     struct spot_job_cost cost;
+    struct spot_job_serve serve;
     const struct spot_job_measured *measured; /* written if there; a loaded job has none */
     struct spot_json_doc json;                /* of a loaded job */
 };

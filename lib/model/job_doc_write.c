@@ -132,6 +132,7 @@ int spot_job_doc_write(const struct spot_job_doc *job, const struct spot_prov *p
     write_memory(&jw, &job->memory);
     write_cost(&jw, &job->cost);
     write_profile(&jw, job);
+    spot_job_serve_write(&jw, &job->serve);
     if (job->measured)
         spot_job_measured_write(&jw, job->measured);
     spot_jw_end(&jw);

@@ -15,6 +15,13 @@ static const struct spot_field next_field[] = {
     { 0 },
 };
 
+/* Further keys of a plan to serve. */
+static const struct spot_field parts_field[] = {
+    { "prefill_parts", SPOT_F_INT, NEXT(prefill_parts), "1", 0, 1 << 20, false },
+    { "decode_parts", SPOT_F_INT, NEXT(decode_parts), "1", 0, 1 << 20, false },
+    { 0 },
+};
+
 static const struct spot_field head_field[] = {
     { "job", SPOT_F_STR, offsetof(struct spot_plan_doc, job), NULL, 0, 0, false },
     { "time_s", SPOT_F_REAL, offsetof(struct spot_plan_doc, time_s), "s", 0, 1e12, false },
@@ -54,6 +61,14 @@ static const struct spot_field alternative_field[] = {
     { 0 },
 };
 
+static const struct spot_field serve_alternative_field[] = {
+    { "M", SPOT_F_INT, ALT(m), "1", 0, SPOT_GRID_MAX, false },
+    { "B", SPOT_F_INT, ALT(b), "1", 0, 1 << 30, false },
+    { "requests_per_s", SPOT_F_REAL, ALT(requests_per_s), "1/s", 0, 1e15, false },
+    { "latency_s", SPOT_F_REAL, ALT(latency_s), "s", 0, 1e9, false },
+    { 0 },
+};
+
 #define EXPECTED(member) offsetof(struct spot_plan_expected, member)
 static const struct spot_field expected_field[] = {
     { "samples_per_s", SPOT_F_REAL, EXPECTED(samples_per_s), "1/s", 0, 1e15, false },
@@ -68,13 +83,24 @@ static const struct spot_field expected_field[] = {
     { 0 },
 };
 
+static const struct spot_field serve_expected_field[] = {
+    { "requests_per_s", SPOT_F_REAL, EXPECTED(requests_per_s), "1/s", 0, 1e15, false },
+    { "latency_s", SPOT_F_REAL, EXPECTED(latency_s), "s", 0, 1e9, false },
+    { "e2e_p99_s", SPOT_F_REAL, EXPECTED(e2e_p99_s), "s", 0, 1e9, false },
+    { "rate_per_s", SPOT_F_REAL, EXPECTED(rate_per_s), "1/s", 0, 1e15, false },
+    { 0 },
+};
+
 const struct spot_doc_part spot_plan_part[] = {
     { "", head_field, true, 0, NULL },
     { "next", next_field, true, 0, NULL },
+    { "next", parts_field, true, 0, NULL },
     { "expected", expected_field, false, 0, NULL },
+    { "expected", serve_expected_field, false, 0, NULL },
     { "place[]", place_field, false, SPOT_PLAN_PLACE_MAX, NULL },
     { "path[]", path_field, false, SPOT_PLAN_PATH_MAX, NULL },
     { "alternatives[]", alternative_field, false, SPOT_PLAN_ALTERNATIVE_MAX, NULL },
+    { "alternatives[]", serve_alternative_field, false, SPOT_PLAN_ALTERNATIVE_MAX, NULL },
     { 0 },
 };
 
@@ -183,19 +209,50 @@ static int check_places(const struct spot_plan_doc *plan, struct spot_err *err)
     return rc ? rc : check_nodes(plan, err);
 }
 
+/* Absent: a plan to train. */
+static int read_kind(struct spot_plan_doc *plan, struct spot_err *err)
+{
+    const json_t *value = json_object_get(plan->json.root, "kind");
+    const char *kind = json_string_value(value);
+
+    if (value && (!kind || (strcmp(kind, "train") != 0 && strcmp(kind, "serve") != 0)))
+        return spot_json_fail(&plan->json, "/kind", err, "expected \"train\" or \"serve\"");
+    plan->kind = kind && !strcmp(kind, "serve") ? SPOT_PLAN_SERVE : SPOT_PLAN_TRAIN;
+    return 0;
+}
+
+/* The further keys of what read_objects read. */
+static int read_serve_alternatives(struct spot_plan_doc *plan, struct spot_err *err)
+{
+    const json_t *list = json_object_get(plan->json.root, "alternatives");
+
+    for (size_t i = 0; i < plan->n_alternative; i++) {
+        char at[64];
+
+        snprintf(at, sizeof(at), "/alternatives/%zu", i);
+        if (spot_json_read_fields(&plan->json, json_array_get(list, i), at, serve_alternative_field,
+                                  &plan->alternative[i], err))
+            return -1;
+    }
+    return 0;
+}
+
 static int read_all(struct spot_plan_doc *plan, struct spot_err *err)
 {
     const struct spot_json_doc *json = &plan->json;
     const json_t *next, *expected;
 
-    if (spot_json_expect_schema(json, "spot.plan", 1, err) ||
+    if (spot_json_expect_schema(json, "spot.plan", 1, err) || read_kind(plan, err) ||
         spot_json_read_fields(json, json->root, "", head_field, plan, err) ||
         spot_json_object(json, json->root, "", "next", true, &next, err) ||
         spot_json_read_fields(json, next, "/next", next_field, plan, err) ||
+        spot_json_read_fields(json, next, "/next", parts_field, plan, err) ||
         check_next(plan, err) ||
         spot_json_object(json, json->root, "", "expected", false, &expected, err) ||
-        (expected && spot_json_read_fields(json, expected, "/expected", expected_field,
-                                           &plan->expected, err)) ||
+        (expected && (spot_json_read_fields(json, expected, "/expected", expected_field,
+                                            &plan->expected, err) ||
+                      spot_json_read_fields(json, expected, "/expected", serve_expected_field,
+                                            &plan->expected, err))) ||
         read_objects(json, "place", SPOT_PLAN_PLACE_MAX, place_field, sizeof(*plan->place),
                      (void **)&plan->place, &plan->n_place, err) ||
         check_places(plan, err) ||
@@ -205,7 +262,7 @@ static int read_all(struct spot_plan_doc *plan, struct spot_err *err)
                      sizeof(*plan->alternative), (void **)&plan->alternative, &plan->n_alternative,
                      err))
         return -1;
-    return read_why(plan, err);
+    return read_serve_alternatives(plan, err) ? -1 : read_why(plan, err);
 }
 
 int spot_plan_doc_take(struct spot_plan_doc *plan, struct spot_json_doc *json, struct spot_err *err)
@@ -269,6 +326,24 @@ static void write_path(struct spot_jw *jw, const struct spot_plan_doc *plan)
     spot_jw_end(jw);
 }
 
+static void put_above_0(struct spot_jw *jw, const char *key, double x)
+{
+    if (x > 0)
+        spot_jw_real(jw, key, x);
+}
+
+static void write_serve_expected(struct spot_jw *jw, const struct spot_plan_expected *e)
+{
+    spot_jw_object(jw, "expected");
+    spot_jw_real(jw, "requests_per_s", e->requests_per_s);
+    put_above_0(jw, "latency_s", e->latency_s);
+    put_above_0(jw, "e2e_p99_s", e->e2e_p99_s);
+    put_above_0(jw, "rate_per_s", e->rate_per_s);
+    if (e->usd_per_h >= 0)
+        spot_jw_real(jw, "usd_per_h", e->usd_per_h);
+    spot_jw_end(jw);
+}
+
 static void write_expected(struct spot_jw *jw, const struct spot_plan_expected *e)
 {
     spot_jw_object(jw, "expected");
@@ -289,6 +364,18 @@ static void write_expected(struct spot_jw *jw, const struct spot_plan_expected *
     spot_jw_end(jw);
 }
 
+static void write_serve_alternative(struct spot_jw *jw, const struct spot_plan_alternative *a)
+{
+    spot_jw_object(jw, NULL);
+    spot_jw_int(jw, "D", a->d);
+    spot_jw_int(jw, "P", a->p);
+    spot_jw_fields(jw, serve_alternative_field, a);
+    spot_jw_int(jw, "spares", a->spares);
+    if (a->why)
+        spot_jw_str(jw, "why", a->why);
+    spot_jw_end(jw);
+}
+
 static void write_reasons(struct spot_jw *jw, const struct spot_plan_doc *plan)
 {
     spot_jw_array(jw, "why");
@@ -299,6 +386,10 @@ static void write_reasons(struct spot_jw *jw, const struct spot_plan_doc *plan)
     for (size_t i = 0; i < plan->n_alternative; i++) {
         const struct spot_plan_alternative *a = &plan->alternative[i];
 
+        if (plan->kind == SPOT_PLAN_SERVE) {
+            write_serve_alternative(jw, a);
+            continue;
+        }
         spot_jw_object(jw, NULL);
         spot_jw_int(jw, "D", a->d);
         spot_jw_int(jw, "P", a->p);
@@ -319,23 +410,30 @@ static void write_reasons(struct spot_jw *jw, const struct spot_plan_doc *plan)
 int spot_plan_doc_write(const struct spot_plan_doc *plan, const struct spot_prov *prov, FILE *out,
                         struct spot_err *err)
 {
+    const bool is_serve = plan->kind == SPOT_PLAN_SERVE;
     struct spot_jw jw;
 
     spot_jw_init(&jw, out, true);
     spot_jw_begin_doc(&jw, "spot.plan", 1, prov);
+    if (is_serve)
+        spot_jw_str(&jw, "kind", "serve");
     spot_jw_str(&jw, "job", plan->job);
     spot_jw_real(&jw, "time_s", plan->time_s);
     if (plan->epoch >= 0)
         spot_jw_int(&jw, "epoch", plan->epoch);
     spot_jw_object(&jw, "next");
     spot_jw_fields(&jw, next_field, plan);
+    if (is_serve && plan->prefill_parts > 0)
+        spot_jw_fields(&jw, parts_field, plan);
     spot_jw_end(&jw);
     spot_jw_int(&jw, "spares", plan->spares);
     write_place(&jw, plan);
     write_path(&jw, plan);
-    write_expected(&jw, &plan->expected);
-    spot_jw_real(&jw, "bound", plan->bound);
-    spot_jw_real(&jw, "gap", plan->gap);
+    (is_serve ? write_serve_expected : write_expected)(&jw, &plan->expected);
+    if (!is_serve) {
+        spot_jw_real(&jw, "bound", plan->bound);
+        spot_jw_real(&jw, "gap", plan->gap);
+    }
     write_reasons(&jw, plan);
     spot_jw_end(&jw);
     return spot_jw_close(&jw, err);

@@ -42,6 +42,8 @@ struct spot_plan_path {
 
 struct spot_plan_alternative {
     int64_t d, p, spares;
+    int64_t m, b;                     /* of a plan to serve; 0: not said */
+    double requests_per_s, latency_s; /* the same, as in expected */
     double samples_per_s;             /* expected, losses and migrations paid */
     double undisturbed_samples_per_s; /* of the grid itself while nothing happens; 0: not said */
     double loss_prob;                 /* that its pipelines break in the next interval, 0..1 */
@@ -61,17 +63,26 @@ struct spot_plan_expected {
     double usd_per_h;                 /* negative: no price is known, keys left out */
     double usd_per_sample;            /* the same */
     double loss_prob; /* that some stage loses every replica in the next interval, 0..1 */
+    /* Of a plan to serve: */
+    double requests_per_s; /* that it can answer */
+    double latency_s;      /* of one request, without a queue; 0: not said */
+    double e2e_p99_s;      /* of one request in a hundred, queue and all; 0: not said */
+    double rate_per_s;     /* requests that come; 0: not said */
 };
+
+enum spot_plan_kind { SPOT_PLAN_TRAIN, SPOT_PLAN_SERVE };
 
 /* What docs/schema/plan.json is made from. */
 extern const struct spot_doc_part spot_plan_part[];
 
 struct spot_plan_doc {
+    enum spot_plan_kind kind;
     const char *job;
     double time_s;
     int64_t epoch; /* -1: the plan names none and fits any */
     struct spot_grid next;
-    int64_t micro_batch; /* samples */
+    int64_t micro_batch; /* samples; of a plan to serve: most requests of a pipeline at once */
+    int64_t prefill_parts, decode_parts; /* to serve: microbatches of a batch; 0: not said */
     int64_t spares;
     struct spot_plan_place *place; /* [n_place]; none: the coordinator places */
     size_t n_place;

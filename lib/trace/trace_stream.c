@@ -9,7 +9,7 @@
 #include "trace/timestamp.h"
 #include "trace/trace.h"
 
-enum { TIME, AVAILABLE, EVENT, NODE, ZONE, TYPE, PRICE, REQUESTED, N_WANT };
+enum { TIME, AVAILABLE, EVENT, NODE, ZONE, TYPE, PRICE, REQUESTED, PROMPT, N_WANT };
 
 static const char *const want[N_WANT] = {
     [TIME] = "time_s",
@@ -20,6 +20,7 @@ static const char *const want[N_WANT] = {
     [TYPE] = "?instance_type",
     [PRICE] = "?price_usd_per_h",
     [REQUESTED] = "?requested",
+    [PROMPT] = "?prompt_tokens", /* only to say what the file is */
 };
 
 struct series_state {
@@ -177,6 +178,11 @@ static int on_csv_row(const struct spot_csv_row *row, void *user, struct spot_er
         return spot_err_set(err, SPOT_EDATA,
                             "%s:1:1: these are prices; expected counts of instances (available) or "
                             "events",
+                            row->source);
+    if (!row->field[AVAILABLE] && !has_event && row->field[PROMPT])
+        return spot_err_set(err, SPOT_EDATA,
+                            "%s:1:1: this is a load (prompt_tokens), expected counts of instances "
+                            "(available) or events",
                             row->source);
     if (!row->field[AVAILABLE] == !has_event)
         return spot_err_set(

@@ -191,6 +191,8 @@ static const char *const documents[] = {
     JOB("\"cost\":{\"usd_per_h\":0,\"move_byte_per_param\":0},\"memory\":{\"state_byte_per_param\":"
         "0},\"model\":{\"layers\":1,\"width\":8},\"layers\":[{\"params\":3,\"forward_s\":0.5}]"),
     "{\"schema\":\"spot.job/1\",\"name\":\"\\u00e9\\\"\",\"kind\":\"serve\",\"global_batch\":1,"
+    "\"serve\":{\"layers\":2,\"max_batch\":1,\"prompt_tokens\":1,\"output_tokens\":1,\"cells\":"
+    "[{\"M\":1,\"B\":1,\"prefill_s\":1,\"decode_s\":2}]},"
     "\"profile\":[{\"D\":1,\"P\":2,\"M\":4,\"B\":8,\"latency_s\":0.25,\"outlier\":true}],"
     "\"memory\":{\"P_skip\":[3,5],\"P_max\":7}}",
 };

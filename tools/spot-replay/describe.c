@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* spot-replay describe - what a trace is like. */
+/* spot-replay describe - what a trace or a load is like. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +14,7 @@
 #include "common/prov.h"
 #include "common/xalloc.h"
 #include "describe_hazard.h"
+#include "describe_load.h"
 #include "replay.h"
 #include "trace/generate_fit.h"
 #include "trace/trace.h"
@@ -22,14 +23,17 @@
 enum { SLICES = 40, PAIRS_MAX = 64 };
 
 static struct {
-    const char *plot;
+    const char *kind, *plot;
     double from_s, to_s;
-    uint64_t scale, min_losses;
+    uint64_t scale, min_losses, context;
     bool ascii, fit, hazard;
     struct spot_tool_common common;
-} opt = {
-    .from_s = -1, .to_s = -1, .scale = 1, .min_losses = 10, .common = SPOT_TOOL_COMMON_DEFAULT
-};
+} opt = { .kind = "trace",
+          .from_s = -1,
+          .to_s = -1,
+          .scale = 1,
+          .min_losses = 10,
+          .common = SPOT_TOOL_COMMON_DEFAULT };
 
 static const struct spot_cli cli = {
     .name = "spot-replay describe",
@@ -38,17 +42,28 @@ static const struct spot_cli cli = {
                                             { "hazard", "!plot" },
                                             { "hazard", "!scale" },
                                             { "min-losses", "hazard" },
+                                            { "scale", "kind trace" },
+                                            { "ascii", "kind trace" },
+                                            { "fit", "kind trace" },
+                                            { "hazard", "kind trace" },
+                                            { "context", "kind load" },
                                             { NULL, NULL } },
     .writes = (const char *const[]){ "output", "plot", NULL },
+    .choice = (const struct spot_opt_choice[]){ { "kind", "trace|load" }, { NULL, NULL } },
     .n_operand_max = 1,
     .synopsis = "[options] [trace.csv]",
-    .summary = "Summarise an availability trace: how many machines, how many were lost and gained\n"
-               "at once, how long nothing changed, and how far zones fall together.",
+    .summary =
+        "Summarise an availability trace: how many machines, how many were lost and gained\n"
+        "at once, how long nothing changed, and how far zones fall together. Of a load: rate,\n"
+        "burstiness and lengths.",
     .examples = "  spot-replay describe examples/traces/typical.csv\n"
                 "  spot-replay describe --plot zones.svg --format json examples/traces/zones.csv\n"
+                "  spot-replay describe --kind load --plot - requests.csv\n"
                 "  spot-replay describe --hazard examples/traces/nodes.csv >hazard.csv\n",
     .option =
         (const struct spot_opt[]){
+            { SPOT_OPT_STRING, 0, "kind", &opt.kind, "what",
+              "trace: machines (default); load: requests", 0, 0 },
             { SPOT_OPT_GROUP, .help = "the part to look at" },
             { SPOT_OPT_SECS, 0, "from", &opt.from_s, "time", "from this time_s (default its start)",
               0, SPOT_TRACE_TIME_MAX_S },
@@ -56,6 +71,8 @@ static const struct spot_cli cli = {
               SPOT_TRACE_TIME_MAX_S },
             { SPOT_OPT_U64, 0, "scale", &opt.scale, "k", "count floor(available/k) (default 1)", 1,
               SPOT_TRACE_COUNT_MAX },
+            { SPOT_OPT_U64, 0, "context", &opt.context, "n",
+              "load: refuse requests that are longer", 2, 2 * (double)SPOT_LOAD_TOKENS_MAX },
             { SPOT_OPT_GROUP, .help = "output" },
             { SPOT_OPT_STRING, 0, "plot", &opt.plot, "file",
               "draw it: .svg .png .pdf .gp, - for text", 0, 0 },
@@ -473,9 +490,6 @@ static int run(const char *path, enum spot_format format, struct spot_err *err)
     bool is_drawn;
     int rc = -1;
 
-    if (opt.from_s >= 0 && opt.to_s >= 0 && opt.from_s > opt.to_s)
-        return spot_err_set(err, SPOT_EUSAGE, "--from %.15g s is after --to %.15g s", opt.from_s,
-                            opt.to_s);
     if (spot_trace_load_path(&trace, path, err))
         return -1;
     if (opt.hazard) {
@@ -508,19 +522,32 @@ out:
 
 static int replay_describe(char **operand, size_t n, struct spot_err *err)
 {
+    const bool is_load = !strcmp(opt.kind, "load");
     enum spot_format format;
 
     (void)n;
     if (spot_tool_stdin_is_idle(operand[0]))
-        return spot_err_set(err, SPOT_EUSAGE, "no trace: name a file, or - for stdin");
+        return spot_err_set(err, SPOT_EUSAGE, "no %s: name a file, or - for stdin", opt.kind);
     if (spot_format_parse(opt.common.format, &format, err))
         return -1;
+    if (opt.from_s >= 0 && opt.to_s >= 0 && opt.from_s > opt.to_s)
+        return spot_err_set(err, SPOT_EUSAGE, "--from %.15g s is after --to %.15g s", opt.from_s,
+                            opt.to_s);
+    if (is_load)
+        return describe_load(&(struct replay_describe_load){ .path = operand[0],
+                                                             .plot = opt.plot,
+                                                             .from_s = opt.from_s,
+                                                             .to_s = opt.to_s,
+                                                             .context = (int64_t)opt.context,
+                                                             .format = format,
+                                                             .common = &opt.common },
+                             err);
     return run(operand[0], format, err);
 }
 
 const struct spot_command replay_describe_command = {
     .name = "describe",
-    .brief = "show what a trace is like",
+    .brief = "show what a trace or a load is like",
     .cli = &cli,
     .common = &opt.common,
     .run = replay_describe,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* spot-replay generate - traces of a seeded model, as long and as wide as asked. */
+/* spot-replay generate - traces and loads of seeded models, as long and as wide as asked. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,59 +9,124 @@
 #include "common/csv_write.h"
 #include "common/out.h"
 #include "common/xalloc.h"
+#include "generate_load.h"
 #include "replay.h"
 #include "trace/generate.h"
 #include "trace/trace.h"
 #include "trace/trace_write.h"
 
 static struct {
-    const char *profile, *law, *type;
+    const char *kind, *profile, *law, *type;
     uint64_t n_zone, n_region, cap;
     double hours, interval_s;
     bool events, steps;
+    struct replay_load load;
     struct spot_tool_common common;
-} opt = { .profile = "typical",
+} opt = { .kind = "trace",
+          .profile = "typical",
           .n_zone = 1,
           .n_region = 1,
           .cap = 32,
-          .hours = 12,
           .interval_s = 60,
+          .load = REPLAY_LOAD_DEFAULT,
           .common = SPOT_TOOL_COMMON_DEFAULT };
 
 static const struct spot_cli cli = {
     .name = "spot-replay generate",
-    .need = (const struct spot_opt_need[]){ { "steps", "!events" }, { NULL, NULL } },
+    .need = (const struct spot_opt_need[]){ { "steps", "!events" },
+                                            { "zones", "kind trace" },
+                                            { "regions", "kind trace" },
+                                            { "cap", "kind trace" },
+                                            { "interval", "kind trace" },
+                                            { "instance-type", "kind trace" },
+                                            { "steps", "kind trace" },
+                                            { "events", "kind trace" },
+                                            { "profile", "kind trace" },
+                                            { "law", "kind trace" },
+                                            { "rate", "kind load" },
+                                            { "requests", "kind load" },
+                                            { "arrivals", "kind load" },
+                                            { "cv", "arrivals gamma|arrivals spotserve" },
+                                            { "on", "arrivals on-off" },
+                                            { "off", "arrivals on-off" },
+                                            { "swing", "kind load" },
+                                            { "peak", "swing" },
+                                            { "period", "swing" },
+                                            { "prompt-tokens", "kind load" },
+                                            { "output-tokens", "kind load" },
+                                            { "lengths", "kind load" },
+                                            { "lengths", "!prompt-tokens" },
+                                            { "lengths", "!output-tokens" },
+                                            { "context", "kind load" },
+                                            { NULL, NULL } },
+    .reads = (const char *const[]){ "lengths", NULL },
     .writes = (const char *const[]){ "output", NULL },
-    .choice = (const struct spot_opt_choice[]){ { "format", "csv" }, { NULL, NULL } },
+    .choice = (const struct spot_opt_choice[]){ { "format", "csv" },
+                                                { "kind", "trace|load" },
+                                                { "arrivals", "poisson|gamma|on-off|spotserve" },
+                                                { NULL, NULL } },
     .synopsis = "[options]",
     .summary =
         "Write an availability trace drawn from a model of zones with bursts, batches, regional\n"
-        "shocks and heavy-tailed pauses. Equal options give equal bytes.",
+        "shocks and heavy-tailed pauses, or a load of requests. Equal options give equal bytes.",
     .examples = "  spot-replay generate --profile stormy --hours 24 --seed 7 -o trace.csv\n"
-                "  spot-replay generate --zones 6 --regions 2 --law loss_per_h=4,burst=8\n",
+                "  spot-replay generate --zones 6 --regions 2 --law loss_per_h=4,burst=8\n"
+                "  spot-replay generate --kind load --rate 2 --arrivals gamma --cv 6 --hours 1\n",
     .option =
         (const struct spot_opt[]){
-            { SPOT_OPT_GROUP, .help = "shape" },
+            { SPOT_OPT_STRING, 0, "kind", &opt.kind, "what",
+              "trace: machines (default); load: requests", 0, 0 },
+            { SPOT_OPT_REAL, 0, "hours", &opt.hours, "h",
+              "length (default 12; with --requests none)", 0.001, 1e6 },
+            { SPOT_OPT_GROUP, .help = "shape of a trace" },
             { SPOT_OPT_U64, 0, "zones", &opt.n_zone, "n", "zones, r1z1 and on (default 1)", 1,
               SPOT_GENERATE_ZONES_MAX },
             { SPOT_OPT_U64, 0, "regions", &opt.n_region, "n",
               "regions whose zones share shocks (default 1)", 1, SPOT_GENERATE_ZONES_MAX },
             { SPOT_OPT_U64, 0, "cap", &opt.cap, "n", "machines of a full zone (default 32)", 1,
               SPOT_GENERATE_CAP_MAX },
-            { SPOT_OPT_REAL, 0, "hours", &opt.hours, "h", "length (default 12)", 0.001, 1e6 },
             { SPOT_OPT_SECS, 0, "interval", &opt.interval_s, "time", "between rows (default 60s)",
               1, 86400 },
-            { SPOT_OPT_STRING, 0, "instance-type", &opt.type, "name",
-              "add this column (default none)", 0, 0 },
             { SPOT_OPT_FLAG, 0, "steps", &opt.steps, NULL,
               "only rows that change, the first and the last", 0, 0 },
             { SPOT_OPT_FLAG, 0, "events", &opt.events, NULL,
               "node form: add and remove of named nodes", 0, 0 },
-            { SPOT_OPT_GROUP, .help = "law" },
+            { SPOT_OPT_GROUP, .help = "law of a trace" },
             { SPOT_OPT_STRING, 0, "profile", &opt.profile, "name",
               "calm, typical or stormy (default typical)", 0, 0 },
             { SPOT_OPT_STRING, 0, "law", &opt.law, "list",
               "other parameters, NAME=VALUE,...; --law help lists them", 0, 0 },
+            { SPOT_OPT_GROUP, .help = "a load" },
+            { SPOT_OPT_REAL, 0, "rate", &opt.load.rate_per_s, "r",
+              "requests per second, mean (default 1)", 1e-6, 1e6 },
+            { SPOT_OPT_U64, 0, "requests", &opt.load.n_request, "n", "no more than this", 1,
+              SPOT_LOAD_ROWS_MAX },
+            { SPOT_OPT_STRING, 0, "arrivals", &opt.load.arrivals, "law",
+              "poisson (default), gamma, on-off, spotserve", 0, 0 },
+            { SPOT_OPT_STRING, 0, "prompt-tokens", &opt.load.prompt, "law",
+              "N or lognormal:MEDIAN:SIGMA (default 512)", 0, 0 },
+            { SPOT_OPT_MORE, .help = "more of a load" },
+            { SPOT_OPT_REAL, 0, "cv", &opt.load.cv, "x",
+              "gamma: of the gaps; spotserve: what it calls so (default 6)", 0.01, 100 },
+            { SPOT_OPT_STRING, 0, "output-tokens", &opt.load.output, "law",
+              "the same, of answers (default 128)", 0, 0 },
+            { SPOT_OPT_STRING, 0, "lengths", &opt.load.lengths, "file",
+              "draw both from the requests of this load", 0, 0 },
+            { SPOT_OPT_U64, 0, "context", &opt.load.context, "n",
+              "prompt and answer are together no longer", 2, 2 * (double)SPOT_LOAD_TOKENS_MAX },
+            { SPOT_OPT_SECS, 0, "on", &opt.load.on_s, "time",
+              "on-off: mean length of a burst (default 30s)", 1e-3, 1e7 },
+            { SPOT_OPT_SECS, 0, "off", &opt.load.off_s, "time",
+              "on-off: mean length of a pause (default 90s)", 1e-3, 1e7 },
+            { SPOT_OPT_REAL, 0, "swing", &opt.load.swing, "share",
+              "of the rate, up and down over a day (default 0)", 0, 1 },
+            { SPOT_OPT_SECS, 0, "peak", &opt.load.peak_s, "time",
+              "when a day's rate is highest (default 14h)", 0, 1e7 },
+            { SPOT_OPT_SECS, 0, "period", &opt.load.period_s, "time",
+              "length of a day (default 24h)", 1, 1e7 },
+            { SPOT_OPT_MORE, .help = "more of a trace" },
+            { SPOT_OPT_STRING, 0, "instance-type", &opt.type, "name",
+              "add this column (default none)", 0, 0 },
             SPOT_TOOL_OPTIONS_AS(&opt.common, "csv"),
             { SPOT_OPT_END },
         },
@@ -256,12 +321,17 @@ static int replay_generate(char **operand, size_t n, struct spot_err *err)
 {
     (void)operand;
     (void)n;
+    if (!strcmp(opt.kind, "load"))
+        return replay_generate_load(&opt.load, opt.hours > 0 || opt.load.n_request ? opt.hours : 12,
+                                    &opt.common, err);
+    if (!(opt.hours > 0))
+        opt.hours = 12;
     return opt.law && !strcmp(opt.law, "help") ? list_model(err) : run(err);
 }
 
 const struct spot_command replay_generate_command = {
     .name = "generate",
-    .brief = "make a trace from a seeded model",
+    .brief = "make a trace or a load from a seeded model",
     .cli = &cli,
     .common = &opt.common,
     .run = replay_generate,

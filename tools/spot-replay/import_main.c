@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* spot-replay import - public and cloud formats in, traces out. */
+/* spot-replay import - public and cloud formats in, traces and loads out. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
@@ -10,6 +10,7 @@
 #include "common/num.h"
 #include "common/out.h"
 #include "common/xalloc.h"
+#include "import_load.h"
 #include "replay.h"
 #include "trace/import.h"
 #include "trace/timestamp.h"
@@ -21,17 +22,24 @@ static struct {
     uint64_t cap;
     bool events, steps;
     struct spot_import_ask ask;
+    struct replay_load length;
     struct spot_tool_common common;
-} opt = { .cap = 1, .common = SPOT_TOOL_COMMON_DEFAULT };
+} opt = { .cap = 1, .length = REPLAY_LOAD_DEFAULT, .common = SPOT_TOOL_COMMON_DEFAULT };
 
 static const struct spot_cli cli = {
     .name = "spot-replay import",
     .need = (const struct spot_opt_need[]){ { "cap", "polarity unavailable" },
                                             { "product", "from aws-price|from aws-advisor" },
                                             { "time", "from aws-score" },
-                                            { "columns", "from csv" },
+                                            { "columns", "from csv|from burstgpt" },
                                             { "timezone", "from csv" },
+                                            { "prompt-tokens", "from azure-functions" },
+                                            { "output-tokens", "from azure-functions" },
+                                            { "lengths", "from azure-functions" },
+                                            { "lengths", "!prompt-tokens" },
+                                            { "lengths", "!output-tokens" },
                                             { NULL, NULL } },
+    .reads = (const char *const[]){ "lengths", NULL },
     .writes = (const char *const[]){ "output", NULL },
     .n_operand_max = SPOT_OPERANDS_ANY,
     .required = (const struct spot_opt_required[]){ { "from", "a format; --from help lists them" },
@@ -41,8 +49,9 @@ static const struct spot_cli cli = {
                                                 { NULL, NULL } },
     .synopsis = "--from format [options] [file...]",
     .summary =
-        "Turn a public or cloud format into an availability trace (or prices, scores, hazards).\n"
-        "Overlapping windows and repeated files change nothing. --from help lists formats.",
+        "Turn a public or cloud format into an availability trace, a load of requests, prices,\n"
+        "scores or hazards. Overlapping windows and repeated files change nothing, but of loads.\n"
+        "--from help lists formats.",
     .examples =
         "  spot-replay import --from events --interval 60 p3trace.csv\n"
         "  spot-replay import --from aws-price --origin unix --merge all.csv -o all.csv new.json\n",
@@ -51,7 +60,7 @@ static const struct spot_cli cli = {
             { SPOT_OPT_GROUP, .help = "input" },
             { SPOT_OPT_STRING, 0, "from", &opt.from, "format", "what the files are", 0, 0 },
             { SPOT_OPT_STRING, 0, "columns", &opt.columns, "key=name,..",
-              "csv: where time, available, zone, instance_type are", 0, 0 },
+              "csv, burstgpt: where time, available, zone, .. are", 0, 0 },
             { SPOT_OPT_STRING, 0, "timezone", &opt.timezone, "+hh:mm",
               "csv: of dates that name none (default UTC)", 0, 0 },
             { SPOT_OPT_STRING, 0, "zone", &opt.ask.zone, "name", "zone of all of it", 0, 0 },
@@ -64,9 +73,16 @@ static const struct spot_cli cli = {
             { SPOT_OPT_STRING, 0, "product", &opt.ask.product, "name",
               "AWS: system (default Linux/UNIX or Linux)", 0, 0 },
             { SPOT_OPT_STRING, 0, "match", &opt.ask.match, "text",
-              "only instance types that contain this", 0, 0 },
+              "only instance types or functions that contain this", 0, 0 },
             { SPOT_OPT_STRING, 0, "time", &opt.time, "when",
               "moment of a snapshot: date or seconds (default 0)", 0, 0 },
+            { SPOT_OPT_MORE, .help = "lengths where a load has none (azure-functions)" },
+            { SPOT_OPT_STRING, 0, "prompt-tokens", &opt.length.prompt, "law",
+              "N or lognormal:MEDIAN:SIGMA (default 512)", 0, 0 },
+            { SPOT_OPT_STRING, 0, "output-tokens", &opt.length.output, "law",
+              "the same, of answers (default 128)", 0, 0 },
+            { SPOT_OPT_STRING, 0, "lengths", &opt.length.lengths, "file",
+              "draw both from the requests of this load", 0, 0 },
             { SPOT_OPT_GROUP, .help = "output" },
             { SPOT_OPT_STRING, 0, "origin", &opt.origin, "when",
               "time_s 0: first, unix or a date (default first, for dates)", 0, 0 },
@@ -336,12 +352,50 @@ static int check_options(const struct spot_import_format *format, struct spot_er
 static void list_formats(void)
 {
     for (const struct spot_import_format *f = spot_import_format; f->name; f++)
-        printf("%-12s %s\n", f->name, f->summary);
+        printf("%-15s %s\n", f->name, f->summary);
+    for (const struct spot_load_format *f = spot_load_format; f->name; f++)
+        printf("%-15s %s\n", f->name, f->summary);
+}
+
+/* What is for traces alone says nothing of a load. */
+static int check_load_options(const struct spot_load_format *format, struct spot_err *err)
+{
+    const char *const wrong = opt.polarity            ? "polarity"
+                              : opt.ask.zone          ? "zone"
+                              : opt.ask.instance_type ? "instance-type"
+                              : opt.merge             ? "merge"
+                              : opt.events            ? "events"
+                              : opt.steps             ? "steps"
+                              : opt.interval_s > 0    ? "interval"
+                                                      : NULL;
+
+    if (wrong)
+        return spot_err_set(err, SPOT_EUSAGE, "--%s is of traces; %s gives a load", wrong,
+                            format->name);
+    if (opt.ask.match && format->has_lengths)
+        return spot_err_set(err, SPOT_EUSAGE, "--match: %s names no functions", format->name);
+    if (opt.origin && strcmp(opt.origin, "first") != 0 && strcmp(opt.origin, "unix") != 0)
+        return parse_when("origin", opt.origin, &opt.origin_s, err);
+    return 0;
+}
+
+static int run_load(char **path, const struct spot_load_format *format, struct spot_err *err)
+{
+    const struct replay_import_load ask = { .format = format,
+                                            .columns = opt.columns,
+                                            .match = opt.ask.match,
+                                            .origin = opt.origin,
+                                            .origin_s = opt.origin_s,
+                                            .length = opt.length,
+                                            .common = &opt.common };
+
+    return import_load(&ask, path, err);
 }
 
 static int replay_import(char **operand, size_t n, struct spot_err *err)
 {
     const struct spot_import_format *format;
+    const struct spot_load_format *load;
 
     (void)n;
     if (!strcmp(opt.from, "help")) {
@@ -349,17 +403,20 @@ static int replay_import(char **operand, size_t n, struct spot_err *err)
         return 0;
     }
     format = spot_import_find(opt.from);
-    if (!format)
+    load = spot_load_format_find(opt.from);
+    if (!format && !load)
         return spot_err_set(err, SPOT_EUSAGE, "unknown format '%s'; --from help lists them",
                             opt.from);
     if (spot_tool_stdin_is_idle(operand[0]))
         return spot_err_set(err, SPOT_EUSAGE, "no input: name a file, or - for stdin");
+    if (load)
+        return check_load_options(load, err) ? -1 : run_load(operand, load, err);
     return check_options(format, err) ? -1 : run(operand, format, err);
 }
 
 const struct spot_command replay_import_command = {
     .name = "import",
-    .brief = "turn a public or cloud format into a trace",
+    .brief = "turn a public or cloud format into a trace or a load",
     .cli = &cli,
     .common = &opt.common,
     .run = replay_import,

@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: MIT */
+#include "model/job_serve.h"
+
+#include <stdlib.h>
+
+#include "common/xalloc.h"
+#include "model/grid.h"
+
+#define SERVE(member) offsetof(struct spot_job_serve, member)
+const struct spot_field spot_job_serve_field[] = {
+    { "gpus", SPOT_F_INT, SERVE(gpus), "1", 1, 1024, false },
+    { "gpus_min", SPOT_F_INT, SERVE(gpus_min), "1", 1, SPOT_GRID_MAX, false },
+    { "layers", SPOT_F_INT, SERVE(layers), "1", 1, 1022, true },
+    { "stage_layers", SPOT_F_INT, SERVE(stage_layers), "1", 1, 1022, false },
+    { "max_batch", SPOT_F_INT, SERVE(max_batch), "1", 1, SPOT_SERVE_BATCH_MAX, true },
+    { "prompt_tokens", SPOT_F_INT, SERVE(prompt_token), "1", 1, 1 << 24, true },
+    { "output_tokens", SPOT_F_INT, SERVE(output_token), "1", 1, 1 << 24, true },
+    { "factor", SPOT_F_REAL, SERVE(factor), "1", 1e-3, 1e3, false },
+    { "prefill_hop_s", SPOT_F_REAL, SERVE(prefill_hop_s), "s", 0, 1e6, false },
+    { "decode_hop_s", SPOT_F_REAL, SERVE(decode_hop_s), "s", 0, 1e6, false },
+    { 0 },
+};
+
+#define CELL(member) offsetof(struct spot_serve_cell, member)
+const struct spot_field spot_serve_cell_field[] = {
+    { "M", SPOT_F_INT, CELL(M), "1", 1, SPOT_GRID_MAX, true },
+    { "B", SPOT_F_INT, CELL(B), "1", 1, SPOT_SERVE_BATCH_MAX, true },
+    { "prefill_s", SPOT_F_REAL, CELL(prefill_s), "s", 1e-9, 1e6, true },
+    { "decode_s", SPOT_F_REAL, CELL(decode_s), "s", 1e-9, 1e6, true },
+    { 0 },
+};
+
+const struct spot_field spot_serve_embed_field[] = {
+    { "B", SPOT_F_INT, offsetof(struct spot_serve_embed, B), "1", 1, SPOT_SERVE_BATCH_MAX, true },
+    { "s", SPOT_F_REAL, offsetof(struct spot_serve_embed, time_s), "s", 0, 1e6, true },
+    { 0 },
+};
+
+const struct spot_job_serve spot_job_serve_absent = { .gpus = 1, .gpus_min = 1, .factor = 1 };
+
+static bool is_power(int64_t x)
+{
+    return x > 0 && !(x & (x - 1));
+}
+
+static const struct spot_serve_cell *find_cell(const struct spot_job_serve *s, int64_t M, int64_t B)
+{
+    for (size_t i = 0; i < s->n_cell; i++)
+        if (s->cell[i].M == M && s->cell[i].B == B)
+            return &s->cell[i];
+    return NULL;
+}
+
+static const struct spot_serve_embed *find_embed(const struct spot_job_serve *s, int64_t B)
+{
+    for (size_t i = 0; i < s->n_embed; i++)
+        if (s->embed[i].B == B)
+            return &s->embed[i];
+    return NULL;
+}
+
+static int check_cells(const struct spot_job_serve *s, const struct spot_json_doc *json,
+                       struct spot_err *err)
+{
+    char at[64];
+
+    for (size_t i = 0; i < s->n_cell; i++) {
+        const struct spot_serve_cell *c = &s->cell[i];
+
+        snprintf(at, sizeof(at), "/serve/cells/%zu", i);
+        if (!is_power(c->M) || !is_power(c->B))
+            return spot_json_fail(json, at, err, "M %lld and B %lld have to be powers of two",
+                                  (long long)c->M, (long long)c->B);
+        if (find_cell(s, c->M, c->B) != c)
+            return spot_json_fail(json, at, err, "M %lld with B %lld is there already",
+                                  (long long)c->M, (long long)c->B);
+        for (int64_t b = 1; b <= s->max_batch; b *= 2)
+            if (!find_cell(s, c->M, b))
+                return spot_json_fail(json, "/serve/cells", err,
+                                      "has M %lld, but not with B %lld, which batches up to %lld "
+                                      "need",
+                                      (long long)c->M, (long long)b, (long long)s->max_batch);
+    }
+    for (size_t i = 0; i < s->n_embed; i++) {
+        snprintf(at, sizeof(at), "/serve/embed/%zu", i);
+        if (find_embed(s, s->embed[i].B) != &s->embed[i])
+            return spot_json_fail(json, at, err, "B %lld is there already",
+                                  (long long)s->embed[i].B);
+    }
+    for (int64_t b = 1; s->n_embed && b <= s->max_batch; b *= 2)
+        if (!find_embed(s, b))
+            return spot_json_fail(json, "/serve/embed", err,
+                                  "has no B %lld, which batches up to %lld need", (long long)b,
+                                  (long long)s->max_batch);
+    return 0;
+}
+
+/* An array of objects, at least n_min. */
+static int read_rows(const struct spot_json_doc *json, const json_t *serve, const char *key,
+                     bool required, const struct spot_field *field, size_t size, void **row,
+                     size_t *n, struct spot_err *err)
+{
+    const json_t *list;
+
+    if (spot_json_array(json, serve, "/serve", key, required, SPOT_SERVE_CELL_MAX, &list, err))
+        return -1;
+    *n = list ? json_array_size(list) : 0;
+    *row = spot_xcalloc(*n, size);
+    for (size_t i = 0; i < *n; i++) {
+        char at[64];
+
+        snprintf(at, sizeof(at), "/serve/%s/%zu", key, i);
+        if (spot_json_read_fields(json, json_array_get(list, i), at, field, (char *)*row + i * size,
+                                  err))
+            return -1;
+    }
+    return 0;
+}
+
+int spot_job_serve_read(struct spot_job_serve *s, const struct spot_json_doc *json,
+                        struct spot_err *err)
+{
+    const json_t *serve;
+
+    *s = spot_job_serve_absent;
+    if (spot_json_object(json, json->root, "", "serve", false, &serve, err))
+        return -1;
+    if (!serve)
+        return 0;
+    s->is_given = true;
+    if (spot_json_read_fields(json, serve, "/serve", spot_job_serve_field, s, err) ||
+        read_rows(json, serve, "cells", true, spot_serve_cell_field, sizeof(*s->cell),
+                  (void **)&s->cell, &s->n_cell, err) ||
+        read_rows(json, serve, "embed", false, spot_serve_embed_field, sizeof(*s->embed),
+                  (void **)&s->embed, &s->n_embed, err))
+        return -1;
+    if (!s->stage_layers)
+        s->stage_layers = s->layers;
+    if (s->stage_layers < s->layers)
+        return spot_json_fail(json, "/serve", err, "stage_layers %lld is below layers %lld",
+                              (long long)s->stage_layers, (long long)s->layers);
+    if (!is_power(s->max_batch))
+        return spot_json_fail(json, "/serve/max_batch", err, "%lld is no power of two",
+                              (long long)s->max_batch);
+    if (!s->n_cell)
+        return spot_json_fail(json, "/serve/cells", err, "has no times at all");
+    return check_cells(s, json, err);
+}
+
+static void write_rows(struct spot_jw *jw, const char *key, const struct spot_field *field,
+                       const void *row, size_t n, size_t size)
+{
+    spot_jw_array(jw, key);
+    for (size_t i = 0; i < n; i++) {
+        spot_jw_object(jw, NULL);
+        spot_jw_fields(jw, field, (const char *)row + i * size);
+        spot_jw_end(jw);
+    }
+    spot_jw_end(jw);
+}
+
+void spot_job_serve_write(struct spot_jw *jw, const struct spot_job_serve *s)
+{
+    if (!s->is_given)
+        return;
+    spot_jw_object(jw, "serve");
+    spot_jw_fields(jw, spot_job_serve_field, s);
+    write_rows(jw, "cells", spot_serve_cell_field, s->cell, s->n_cell, sizeof(*s->cell));
+    if (s->n_embed)
+        write_rows(jw, "embed", spot_serve_embed_field, s->embed, s->n_embed, sizeof(*s->embed));
+    spot_jw_end(jw);
+}
+
+void spot_job_serve_release(struct spot_job_serve *s)
+{
+    free(s->cell);
+    free(s->embed);
+    *s = (struct spot_job_serve){ 0 };
+}
+
+int spot_serve_time(const struct spot_job_serve *s, const struct spot_serve_shape *shape,
+                    struct spot_serve_time *time)
+{
+    const double m1 = (double)shape->prefill_parts, m2 = (double)shape->decode_parts;
+    const double P = (double)shape->P, f = (double)((s->layers + shape->P - 1) / shape->P);
+    const struct spot_serve_cell *first = find_cell(s, shape->M, shape->B / shape->prefill_parts);
+    const struct spot_serve_cell *next = find_cell(s, shape->M, shape->B / shape->decode_parts);
+    const struct spot_serve_embed *embed = find_embed(s, shape->B);
+    const double embed_s = embed ? embed->time_s : 0;
+    double prefill_s, decode_s;
+
+    if (!first || !next || (s->n_embed && !embed))
+        return -1;
+    prefill_s = first->prefill_s * f * (P + m1 - 1) / m1 + s->prefill_hop_s * (P - 1) / m1;
+    decode_s = next->decode_s * f * (P + m2 - 1) + s->decode_hop_s * (P - 1) / m2;
+    time->prefill_s = s->factor * prefill_s;
+    time->decode_s = s->factor * decode_s;
+    time->request_s = s->factor * (prefill_s + (double)s->output_token * decode_s + 2 * embed_s);
+    return 0;
+}

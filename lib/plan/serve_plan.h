@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT */
+/* serve_plan.h - (D,P,M,B) for serving requests on what is there now.
+ *
+ * The rule of SpotServe (Miao et al., ASPLOS 2024, Algorithm 1) as its artifact's solver runs it:
+ * of the configurations that keep up with the rate the one with the lowest latency, if there is
+ * none the one with the highest throughput. Every GPU counts; latency has no queue in it.
+ */
+#ifndef SPOT_PLAN_SERVE_PLAN_H
+#define SPOT_PLAN_SERVE_PLAN_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "model/job_serve.h"
+#include "model/plan_doc.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct spot_serve_choice {
+    int64_t D;
+    struct spot_serve_shape shape;
+    struct spot_serve_time time;
+    double request_per_s; /* D B / request_s */
+    bool keeps_up;        /* with the rate asked for */
+};
+
+/* Choose for `gpus` GPUs and requests that come at rate_per_s. Degrees are tried M, B, prefill and
+ * decode parts, P ascending, and the first of equals is kept, as in the artifact. Returns 0, or -1
+ * if the model does not fit. Cost: a few hundred configurations. */
+int spot_serve_choose(const struct spot_job_serve *serve, int64_t gpus, double rate_per_s,
+                      struct spot_serve_choice *choice);
+
+/* The best of every (M, P), with its best B and parts, in the order in which the rule prefers them:
+ * free() it; *n is 0 if the model does not fit. The first is what spot_serve_choose gives. */
+struct spot_serve_choice *spot_serve_choices(const struct spot_job_serve *serve, int64_t gpus,
+                                             double rate_per_s, size_t *n);
+
+/* Fewest GPUs that hold the model; 0: no stage count of any M does. */
+int64_t spot_serve_least_gpus(const struct spot_job_serve *serve);
+
+struct spot_job_doc;
+
+struct spot_serve_question {
+    const struct spot_job_doc *job; /* with `serve` */
+    int64_t instances;
+    double rate_per_s; /* requests */
+    double time_s;
+};
+
+struct spot_serve_plan {
+    struct spot_plan_doc doc; /* to be written; its arrays and texts are below */
+    struct spot_plan_alternative *alternative;
+    char **text; /* [n_text] */
+    size_t n_text;
+    const char **why;
+};
+
+/* The plan as a document, with reasons and alternatives. Returns 0, or -1 with *err
+ * (SPOT_EINFEASIBLE), which says how many instances would do. */
+int spot_serve_plan_make(struct spot_serve_plan *plan, const struct spot_serve_question *question,
+                         struct spot_err *err);
+void spot_serve_plan_release(struct spot_serve_plan *plan);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_SERVE_PLAN_H */

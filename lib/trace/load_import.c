@@ -1,0 +1,359 @@
+/* SPDX-License-Identifier: MIT */
+#include "trace/load_import.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/csv_reader.h"
+#include "common/json.h"
+#include "common/line.h"
+#include "common/num.h"
+#include "common/unpack.h"
+#include "common/xalloc.h"
+#include "trace/timestamp.h"
+#include "trace/trace.h"
+
+enum { LINE_MAX_BYTE = 16 << 20, MINUTES = 1440 };
+
+/* A request as it was found; one that failed has no tokens. */
+static int keep(struct spot_load_import *imp, const char *source, unsigned long line, double time_s,
+                int64_t prompt, int64_t output, const char *id, struct spot_err *err)
+{
+    if (imp->load.n == SPOT_LOAD_ROWS_MAX)
+        return spot_err_set(err, SPOT_EDATA, "%s:%lu: more than %d requests", source, line,
+                            SPOT_LOAD_ROWS_MAX);
+    if (prompt && output)
+        spot_load_add(&imp->load, time_s, (int32_t)prompt, (int32_t)output, id);
+    else
+        imp->n_empty++;
+    return 0;
+}
+
+/* --- CSV: azure-llm, burstgpt --- */
+
+static int on_csv_row(const struct spot_csv_row *row, void *user, struct spot_err *err)
+{
+    const char *time = row->field[0];
+    int64_t prompt, output;
+    double time_s;
+
+    if (spot_num_parse(time, &time_s) && spot_timestamp_parse(time, &time_s))
+        return spot_csv_fail(row, 0, err, "expected seconds or a date and time, got '%.40s'", time);
+    if (!(time_s >= 0 && time_s <= SPOT_TRACE_TIME_MAX_S))
+        return spot_csv_fail(row, 0, err, "%.15g is outside [0, 1e11]", time_s);
+    if (spot_csv_int(row, 1, 0, SPOT_LOAD_TOKENS_MAX, &prompt, err) ||
+        spot_csv_int(row, 2, 0, SPOT_LOAD_TOKENS_MAX, &output, err))
+        return -1;
+    return keep(user, row->source, row->line, time_s, prompt, output, row->field[3], err);
+}
+
+static int read_azure_llm(struct spot_load_import *imp, FILE *in, const char *source,
+                          struct spot_err *err)
+{
+    static const char *const column[] = { "TIMESTAMP", "ContextTokens", "GeneratedTokens", "?id" };
+
+    return spot_csv_read(in, source, column, 4, on_csv_row, imp, NULL, err);
+}
+
+static int read_burstgpt(struct spot_load_import *imp, FILE *in, const char *source,
+                         struct spot_err *err)
+{
+    static const char *const plain[SPOT_LOAD_COLUMNS] = { "Timestamp", "Request tokens",
+                                                          "Response tokens", "?id" };
+    const char *column[SPOT_LOAD_COLUMNS];
+
+    for (size_t k = 0; k < SPOT_LOAD_COLUMNS; k++)
+        column[k] = imp->column[k] ? imp->column[k] : plain[k];
+    return spot_csv_read(in, source, column, SPOT_LOAD_COLUMNS, on_csv_row, imp, NULL, err);
+}
+
+/* --- lines of JSON: mooncake, openai-log --- */
+
+struct lines {
+    struct spot_load_import *imp;
+    const char *source;
+    int (*on_line)(struct spot_load_import *imp, const struct spot_json_doc *doc,
+                   struct spot_err *err);
+};
+
+static int read_lines(const struct lines *l, FILE *in, struct spot_err *err)
+{
+    struct spot_line line = { 0 };
+    int rc;
+
+    while ((rc = spot_line_read(&line, in, LINE_MAX_BYTE, l->source, err)) > 0) {
+        struct spot_json_doc doc;
+
+        if (!line.text[strspn(line.text, " \t\r")])
+            continue;
+        rc = spot_json_parse_line(&doc, line.text, line.n, l->source, line.number, err);
+        if (!rc) {
+            rc = l->on_line(l->imp, &doc, err);
+            spot_json_release(&doc);
+        }
+        if (rc)
+            break;
+    }
+    if (!rc && !line.number)
+        rc = spot_err_set(err, SPOT_EDATA, "%s: empty input", l->source);
+    spot_line_release(&line);
+    return rc;
+}
+
+static int read_jsonl(const struct lines *l, FILE *in, struct spot_err *err)
+{
+    struct spot_unpack unpack;
+
+    if (spot_unpack_open(&unpack, in, l->source, err))
+        return -1;
+    return spot_unpack_close(&unpack, read_lines(l, unpack.in, err), err);
+}
+
+struct request {
+    double time;
+    int64_t prompt, output;
+};
+
+#define TOKENS(key, member)                                                                   \
+    {                                                                                         \
+        key, SPOT_F_INT, offsetof(struct request, member), "1", 0, SPOT_LOAD_TOKENS_MAX, true \
+    }
+
+static int on_mooncake(struct spot_load_import *imp, const struct spot_json_doc *doc,
+                       struct spot_err *err)
+{
+    static const struct spot_field field[] = {
+        { "timestamp", SPOT_F_REAL, offsetof(struct request, time), "ms", 0,
+          1000 * SPOT_TRACE_TIME_MAX_S, true },
+        TOKENS("input_length", prompt),
+        TOKENS("output_length", output),
+        { 0 },
+    };
+    struct request r;
+
+    if (spot_json_read_fields(doc, doc->root, "", field, &r, err))
+        return -1;
+    return keep(imp, doc->source, doc->lines_above + 1, r.time / 1000, r.prompt, r.output, NULL,
+                err);
+}
+
+static int read_mooncake(struct spot_load_import *imp, FILE *in, const char *source,
+                         struct spot_err *err)
+{
+    return read_jsonl(&(struct lines){ imp, source, on_mooncake }, in, err);
+}
+
+/* The response within a line: the line itself, "response", or "response"."body", as OpenAI's batch
+ * files have it. `at` becomes where it lies. */
+static const json_t *find_response(const struct spot_json_doc *doc, const char **at)
+{
+    const json_t *response = json_object_get(doc->root, "response");
+    const json_t *body = json_object_get(response, "body");
+
+    *at = json_is_object(body) ? "/response/body" : json_is_object(response) ? "/response" : "";
+    return json_is_object(body) ? body : json_is_object(response) ? response : doc->root;
+}
+
+/* Completions have "created", responses "created_at", in unix seconds. */
+static int read_created(const struct spot_json_doc *doc, const json_t *response, const char *at,
+                        double *time_s, struct spot_err *err)
+{
+    const char *const key = json_object_get(response, "created") ? "created" : "created_at";
+    const struct spot_field field[] = {
+        { key, SPOT_F_REAL, 0, "s", 0, SPOT_TRACE_TIME_MAX_S, true }, { 0 }
+    };
+
+    return spot_json_read_fields(doc, response, at, field, time_s, err);
+}
+
+static int on_openai(struct spot_load_import *imp, const struct spot_json_doc *doc,
+                     struct spot_err *err)
+{
+    static const struct spot_field completion[] = { TOKENS("prompt_tokens", prompt),
+                                                    TOKENS("completion_tokens", output),
+                                                    { 0 } };
+    static const struct spot_field response[] = { TOKENS("input_tokens", prompt),
+                                                  TOKENS("output_tokens", output),
+                                                  { 0 } };
+    const char *at;
+    const json_t *body = find_response(doc, &at), *usage;
+    char pointer[64];
+    struct request r = { 0 };
+
+    if (json_is_object(json_object_get(body, "error"))) {
+        imp->n_empty++;
+        return 0;
+    }
+    if (read_created(doc, body, at, &r.time, err) ||
+        spot_json_object(doc, body, at, "usage", true, &usage, err))
+        return -1;
+    snprintf(pointer, sizeof(pointer), "%s/usage", at);
+    if (spot_json_read_fields(doc, usage, pointer,
+                              json_object_get(usage, "input_tokens") ? response : completion, &r,
+                              err))
+        return -1;
+    return keep(imp, doc->source, doc->lines_above + 1, r.time, r.prompt, r.output,
+                json_string_value(json_object_get(body, "id")), err);
+}
+
+static int read_openai(struct spot_load_import *imp, FILE *in, const char *source,
+                       struct spot_err *err)
+{
+    return read_jsonl(&(struct lines){ imp, source, on_openai }, in, err);
+}
+
+/* --- azure-functions: calls without lengths --- */
+
+static int keep_call(struct spot_load_import *imp, const char *source, unsigned long line,
+                     double time_s, struct spot_err *err)
+{
+    struct spot_length_draw draw;
+
+    return spot_load_draw_lengths(imp->length, &draw, err) ||
+                   keep(imp, source, line, time_s, draw.prompt_token, draw.output_token, NULL, err)
+               ? -1
+               : 0;
+}
+
+/* 2021: app,func,end_timestamp,duration: one row per call, by its end. */
+static int on_call(struct spot_load_import *imp, char **field, size_t n, const char *source,
+                   unsigned long line, struct spot_err *err)
+{
+    double end_s, duration_s;
+
+    if (n != 4)
+        return spot_err_set(err, SPOT_EDATA, "%s:%lu: expected 4 fields, got %zu", source, line, n);
+    if (spot_num_parse(field[2], &end_s) || !(end_s >= 0 && end_s <= SPOT_TRACE_TIME_MAX_S))
+        return spot_err_set(err, SPOT_EDATA,
+                            "%s:%lu:%td: end_timestamp: expected seconds, got '%.40s'", source,
+                            line, field[2] - field[0] + 1, field[2]);
+    if (spot_num_parse(field[3], &duration_s) || !(duration_s >= 0))
+        return spot_err_set(err, SPOT_EDATA, "%s:%lu:%td: duration: expected seconds, got '%.40s'",
+                            source, line, field[3] - field[0] + 1, field[3]);
+    if (imp->match && !strstr(field[0], imp->match) && !strstr(field[1], imp->match))
+        return 0;
+    return keep_call(imp, source, line, fmax(end_s - duration_s, 0), err);
+}
+
+/* 2019: HashOwner,HashApp,HashFunction,Trigger,1,..,1440: calls in each minute of a day; the n-th
+ * file is the n-th day. When within the minute is drawn. */
+static int on_minutes(struct spot_load_import *imp, char **field, size_t n, const char *source,
+                      unsigned long line, struct spot_err *err)
+{
+    const double day_s = 86400.0 * (double)imp->n_file;
+
+    if (n != MINUTES + 4)
+        return spot_err_set(err, SPOT_EDATA, "%s:%lu: expected %d fields, got %zu", source, line,
+                            MINUTES + 4, n);
+    if (imp->match && !strstr(field[1], imp->match) && !strstr(field[2], imp->match))
+        return 0;
+    for (size_t i = 0; i < MINUTES; i++) {
+        double calls;
+
+        if (spot_num_parse(field[i + 4], &calls) || !(calls >= 0 && calls <= SPOT_LOAD_ROWS_MAX) ||
+            calls != rint(calls))
+            return spot_err_set(err, SPOT_EDATA,
+                                "%s:%lu:%td: minute %zu: expected a number of calls, got '%.40s'",
+                                source, line, field[i + 4] - field[0] + 1, i + 1, field[i + 4]);
+        for (double k = 0; k < calls; k++)
+            if (keep_call(imp, source, line, day_s + 60 * ((double)i + spot_rng_unit(&imp->rng)),
+                          err))
+                return -1;
+    }
+    return 0;
+}
+
+/* Fields apart by commas; these files quote none. Returns how many there are. */
+static size_t split(char *text, char **field, size_t n_max)
+{
+    size_t n = 0;
+
+    text[strcspn(text, "\r")] = '\0';
+    for (char *rest = text; rest; n++) {
+        char *comma = strchr(rest, ',');
+
+        if (n < n_max)
+            field[n] = rest;
+        if (comma)
+            *comma++ = '\0';
+        rest = comma;
+    }
+    return n;
+}
+
+static int read_calls(struct spot_load_import *imp, FILE *in, const char *source,
+                      struct spot_err *err)
+{
+    struct spot_line line = { 0 };
+    char *field[MINUTES + 5];
+    bool is_minutes = false;
+    int rc;
+
+    while ((rc = spot_line_read(&line, in, LINE_MAX_BYTE, source, err)) > 0) {
+        if (line.number == 1) {
+            is_minutes = !strncmp(line.text, "HashOwner,", 10);
+            if (is_minutes || !strncmp(line.text, "app,func,end_timestamp,duration", 31))
+                continue;
+            rc =
+                spot_err_set(err, SPOT_EDATA,
+                             "%s:1:1: expected a header HashOwner,HashApp,HashFunction,Trigger,1.. "
+                             "or app,func,end_timestamp,duration",
+                             source);
+            break;
+        }
+        if (*line.text) {
+            const size_t n = split(line.text, field, sizeof(field) / sizeof(*field));
+
+            rc = (is_minutes ? on_minutes : on_call)(imp, field, n, source, line.number, err);
+            if (rc)
+                break;
+        }
+    }
+    if (!rc && !line.number)
+        rc = spot_err_set(err, SPOT_EDATA, "%s: empty input", source);
+    spot_line_release(&line);
+    return rc;
+}
+
+static int read_azure_functions(struct spot_load_import *imp, FILE *in, const char *source,
+                                struct spot_err *err)
+{
+    struct spot_unpack unpack;
+
+    if (spot_unpack_open(&unpack, in, source, err))
+        return -1;
+    return spot_unpack_close(&unpack, read_calls(imp, unpack.in, source, err), err);
+}
+
+/* --- all of them --- */
+
+const struct spot_load_format spot_load_format[] = {
+    { "azure-llm", "TIMESTAMP,ContextTokens,GeneratedTokens (Azure LLM inference)", true, true,
+      read_azure_llm },
+    { "mooncake", "lines of {\"timestamp\",\"input_length\",\"output_length\"}", false, true,
+      read_mooncake },
+    { "azure-functions", "Azure Functions 2019 (per minute) or 2021 (per call)", false, false,
+      read_azure_functions },
+    { "burstgpt", "Timestamp,Request tokens,Response tokens; --columns names others", true, true,
+      read_burstgpt },
+    { "openai-log", "lines of OpenAI responses, bare or of a batch file", true, true, read_openai },
+    { 0 },
+};
+
+const struct spot_load_format *spot_load_format_find(const char *name)
+{
+    for (const struct spot_load_format *f = spot_load_format; f->name; f++)
+        if (!strcmp(f->name, name))
+            return f;
+    return NULL;
+}
+
+int spot_load_import_read(struct spot_load_import *imp, const struct spot_load_format *format,
+                          FILE *in, const char *source, struct spot_err *err)
+{
+    const int rc = format->read(imp, in, source, err);
+
+    imp->n_file++;
+    return rc;
+}

@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: MIT */
+#include "trace/load_trace.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/csv_reader.h"
+#include "common/csv_write.h"
+#include "common/xalloc.h"
+#include "trace/trace.h"
+#include "trace/trace_write.h"
+
+static void grow(struct spot_load *load)
+{
+    size_t cap = load->cap;
+
+    load->time_s = spot_xgrow(load->time_s, &cap, load->n + 1, sizeof(*load->time_s));
+    load->prompt_token = spot_xrealloc(load->prompt_token, cap, sizeof(*load->prompt_token));
+    load->output_token = spot_xrealloc(load->output_token, cap, sizeof(*load->output_token));
+    if (load->id)
+        load->id = spot_xrealloc(load->id, cap, sizeof(*load->id));
+    load->cap = cap;
+}
+
+void spot_load_add(struct spot_load *load, double time_s, int32_t prompt_token,
+                   int32_t output_token, const char *id)
+{
+    if (load->n == load->cap)
+        grow(load);
+    if (id && *id && !load->id) { /* the first that has one */
+        load->id = spot_xcalloc(load->cap, sizeof(*load->id));
+        for (size_t i = 0; i < load->n; i++)
+            load->id[i] = spot_xstrdup("");
+    }
+    load->time_s[load->n] = time_s;
+    load->prompt_token[load->n] = prompt_token;
+    load->output_token[load->n] = output_token;
+    if (load->id)
+        load->id[load->n] = spot_xstrdup(id ? id : "");
+    load->n++;
+}
+
+void spot_load_release(struct spot_load *load)
+{
+    for (size_t i = 0; load->id && i < load->n; i++)
+        free(load->id[i]);
+    free(load->id);
+    free(load->time_s);
+    free(load->prompt_token);
+    free(load->output_token);
+    *load = (struct spot_load){ 0 };
+}
+
+/* --- reading --- */
+
+enum { TIME, PROMPT, OUTPUT, ID, N_WANT };
+
+static const char *const want[N_WANT] = { "time_s", "prompt_tokens", "output_tokens", "?id" };
+
+struct reader {
+    struct spot_load *load;
+    int64_t context;
+};
+
+static int check_id(const struct spot_csv_row *row, struct spot_err *err)
+{
+    const char *id = row->field[ID];
+
+    if (id && strlen(id) > SPOT_LOAD_ID_MAX)
+        return spot_csv_fail(row, ID, err, "longer than %d bytes", SPOT_LOAD_ID_MAX);
+    for (; id && *id; id++)
+        if ((unsigned char)*id < 0x20 || *id == 0x7F)
+            return spot_csv_fail(row, ID, err, "control character in a name");
+    return 0;
+}
+
+static int on_row(const struct spot_csv_row *row, void *user, struct spot_err *err)
+{
+    const struct reader *r = user;
+    struct spot_load *load = r->load;
+    int64_t prompt, output;
+    double time_s;
+
+    if (spot_csv_real(row, TIME, 0, SPOT_TRACE_TIME_MAX_S, &time_s, err) ||
+        spot_csv_int(row, PROMPT, 1, SPOT_LOAD_TOKENS_MAX, &prompt, err) ||
+        spot_csv_int(row, OUTPUT, 1, SPOT_LOAD_TOKENS_MAX, &output, err) || check_id(row, err))
+        return -1;
+    if (load->n && time_s < load->time_s[load->n - 1])
+        return spot_csv_fail(row, TIME, err, "%.15g is before the request above it, at %.15g",
+                             time_s, load->time_s[load->n - 1]);
+    if (r->context && prompt + output > r->context)
+        return spot_csv_fail(row, PROMPT, err,
+                             "%lld and output_tokens %lld are above the context, "
+                             "%lld",
+                             (long long)prompt, (long long)output, (long long)r->context);
+    if (load->n == SPOT_LOAD_ROWS_MAX)
+        return spot_csv_fail(row, TIME, err, "more than %d requests", SPOT_LOAD_ROWS_MAX);
+    spot_load_add(load, time_s, (int32_t)prompt, (int32_t)output, row->field[ID]);
+    return 0;
+}
+
+int spot_load_read(struct spot_load *load, FILE *in, const char *source, int64_t context,
+                   struct spot_err *err)
+{
+    struct reader r = { .load = load, .context = context };
+    int rc;
+
+    *load = (struct spot_load){ 0 };
+    rc = spot_csv_read(in, source, want, N_WANT, on_row, &r, &load->xxh3, err);
+    if (!rc && !load->n)
+        rc = spot_err_set(err, SPOT_EDATA, "%s:2:1: no requests after the header", source);
+    if (rc)
+        spot_load_release(load);
+    return rc;
+}
+
+int spot_load_read_path(struct spot_load *load, const char *path, int64_t context,
+                        struct spot_err *err)
+{
+    FILE *in;
+    int rc;
+
+    *load = (struct spot_load){ 0 };
+    if (!path || !strcmp(path, "-"))
+        return spot_load_read(load, stdin, "<stdin>", context, err);
+    in = fopen(path, "re");
+    if (!in)
+        return spot_err_sys(err, "cannot open %s", path);
+    rc = spot_load_read(load, in, path, context, err);
+    fclose(in);
+    return rc;
+}
+
+/* --- changing --- */
+
+struct place {
+    double time_s;
+    size_t index;
+};
+
+static int by_time(const void *a, const void *b)
+{
+    const struct place *x = a, *y = b;
+
+    if (x->time_s < y->time_s || x->time_s > y->time_s)
+        return x->time_s < y->time_s ? -1 : 1;
+    return x->index < y->index ? -1 : x->index > y->index;
+}
+
+void spot_load_sort(struct spot_load *load)
+{
+    struct place *place = spot_xcalloc(load->n + 1, sizeof(*place));
+    struct spot_load sorted = { .xxh3 = load->xxh3 };
+
+    for (size_t i = 0; i < load->n; i++)
+        place[i] = (struct place){ load->time_s[i], i };
+    qsort(place, load->n, sizeof(*place), by_time);
+    for (size_t i = 0; i < load->n; i++) {
+        const size_t k = place[i].index;
+
+        spot_load_add(&sorted, load->time_s[k], load->prompt_token[k], load->output_token[k],
+                      load->id ? load->id[k] : NULL);
+    }
+    free(place);
+    spot_load_release(load);
+    *load = sorted;
+}
+
+void spot_load_shift(struct spot_load *load, double origin_s)
+{
+    for (size_t i = 0; i < load->n; i++)
+        load->time_s[i] = rint((load->time_s[i] - origin_s) * 1e6) / 1e6;
+}
+
+int spot_load_cut(struct spot_load *load, double from_s, double to_s, struct spot_err *err)
+{
+    struct spot_load kept = { .xxh3 = load->xxh3 };
+
+    for (size_t i = 0; i < load->n; i++)
+        if (load->time_s[i] >= from_s && load->time_s[i] <= to_s)
+            spot_load_add(&kept, load->time_s[i], load->prompt_token[i], load->output_token[i],
+                          load->id ? load->id[i] : NULL);
+    spot_load_release(load);
+    *load = kept;
+    if (!kept.n)
+        return spot_err_set(err, SPOT_EINFEASIBLE, "no request from %.15g s to %.15g s", from_s,
+                            to_s);
+    return 0;
+}
+
+void spot_load_write(const struct spot_load *load, FILE *out)
+{
+    fprintf(out, "time_s,prompt_tokens,output_tokens%s\n", load->id ? ",id" : "");
+    for (size_t i = 0; i < load->n; i++) {
+        spot_trace_put_real(out, load->time_s[i]);
+        fprintf(out, ",%d,%d", load->prompt_token[i], load->output_token[i]);
+        if (load->id) {
+            putc(',', out);
+            spot_csv_put(out, load->id[i], ',');
+        }
+        putc('\n', out);
+    }
+}

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT */
+/* load_trace.h - request traces: when requests came, and how long they were.
+ *
+ * A load is CSV with a header, columns in any order among others:
+ *   time_s,prompt_tokens,output_tokens[,id]
+ * one row per request, in order of time; several may come at one time.
+ */
+#ifndef SPOT_TRACE_LOAD_TRACE_H
+#define SPOT_TRACE_LOAD_TRACE_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    SPOT_LOAD_ROWS_MAX = 1 << 25,
+    SPOT_LOAD_TOKENS_MAX = 1 << 30, /* of a prompt, and of an answer */
+    SPOT_LOAD_ID_MAX = 255,         /* bytes */
+};
+
+struct spot_load {
+    size_t n, cap;
+    double *time_s;        /* [n], never backwards, 0..SPOT_TRACE_TIME_MAX_S */
+    int32_t *prompt_token; /* [n], >= 1 */
+    int32_t *output_token; /* [n], >= 1 */
+    char **id;             /* [n], "" where a row has none; NULL: no request has one */
+    uint64_t xxh3;         /* of the bytes read, for provenance */
+};
+
+/* Append a request; the caller keeps the order, see spot_load_sort. `id` may be NULL. Start from a
+ * zeroed load, which is also what a loaded one is after a failure. */
+void spot_load_add(struct spot_load *load, double time_s, int32_t prompt_token,
+                   int32_t output_token, const char *id);
+void spot_load_release(struct spot_load *load);
+
+/* Read a load. `context` > 0: prompt and answer of a request together are no longer than this.
+ * Returns 0, or -1 with *err: SPOT_EDATA with source:line:column for a time that goes backwards, a
+ * length of zero or beyond the context, a load without requests; SPOT_ESYS. */
+int spot_load_read(struct spot_load *load, FILE *in, const char *source, int64_t context,
+                   struct spot_err *err);
+
+/* The same for a path; "-" or NULL is stdin. */
+int spot_load_read_path(struct spot_load *load, const char *path, int64_t context,
+                        struct spot_err *err);
+
+/* By time; requests of one time stay in their order. */
+void spot_load_sort(struct spot_load *load);
+
+/* Take origin_s from every time, and keep microseconds: clocks of logs know no more. */
+void spot_load_shift(struct spot_load *load, double origin_s);
+
+/* Keep from_s <= time_s <= to_s; times keep their values. Returns 0, or -1 with SPOT_EINFEASIBLE if
+ * nothing is left. */
+int spot_load_cut(struct spot_load *load, double from_s, double to_s, struct spot_err *err);
+
+/* Errors of `out` are left for its owner to find. */
+void spot_load_write(const struct spot_load *load, FILE *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRACE_LOAD_TRACE_H */

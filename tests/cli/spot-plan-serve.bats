@@ -1,0 +1,71 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# spot-plan serve: SpotServe's rule as a document, and what it refuses.
+
+bats_require_minimum_version 1.5.0
+
+setup() {
+    T=$BATS_TEST_TMPDIR
+    job=examples/serve/gpt-20b.json
+    set -o pipefail # jq -e of nothing is 0
+}
+
+serve() { spot-plan serve --job "$job" "$@"; }
+
+@test "the plan is the published choice, with reasons and alternatives" {
+    serve --now 12 --rate .4 | jq -e '.schema == "spot.plan/1" and .kind == "serve"
+        and .next == {D: 3, P: 2, M: 8, B: 2, prefill_parts: 2, decode_parts: 1}
+        and (.expected.latency_s - 12.116159 | fabs) < 1e-6 and .expected.rate_per_s == 0.4
+        and (.expected.usd_per_h - 12 * 1.9046 | fabs) < 1e-9 and .spares == 0
+        and (.alternatives | length) == 8 and all(.alternatives[]; .M and .B and .why)'
+    serve --now 5 --rate .4 | jq -e '.spares == 1 and .expected.requests_per_s < 0.4
+        and any(.why[]; test("the queue grows")) and any(.why[]; test("4 of 20 GPUs idle"))'
+    run -0 --separate-stderr serve --now 12 --rate .4 --explain -o "$T/p"
+    [[ "$stderr" == *"artifact would run this at 4"* ]]
+    serve --now 12 --rate .4 --format table | grep -q '^3 x 2 x 8  *2 .*the plan'
+}
+
+@test "instances come from a forecast, the rate from a load" {
+    printf 'time_s,available\n0,12\n60,12\n120,8\n180,8\n240,8\n' | spot-predict >"$T/f"
+    serve --forecast "$T/f" --rate .4 | jq -e '.time_s == 240 and .next.D == 2 and .next.M == 8'
+    serve --forecast "$T/f" --now 12 --rate .4 | jq -e '.next.D == 3'
+    printf 'time_s,prompt_tokens,output_tokens\n0,1,1\n10,1,1\n11,1,1\n12,1,1\n' >"$T/l"
+    serve --now 12 --load "$T/l" | jq -e '.expected.rate_per_s == 0.25'
+    serve --now 12 --load "$T/l" --window 2s | jq -e '.expected.rate_per_s == 1'
+}
+
+@test "what cannot be planned is refused" {
+    run -1 --separate-stderr serve --now 2 --rate 1
+    [[ "$stderr" == *'2 instances of 4 GPUs cannot hold the model; 3 would do'* ]]
+    run -2 --separate-stderr serve --now 5
+    [[ "$stderr" == *'neither --rate nor --load'* ]]
+    run -2 serve --rate 1
+    run -2 serve --now 5 --rate 0
+    run -2 serve --now 5 --rate 1 --load x
+    run -2 serve --now 5 --rate 1 --window 3
+    run -2 --separate-stderr serve --now 4096 --rate 1
+    [[ "$stderr" == *'more than 4096 GPUs'* ]]
+    run -3 --separate-stderr spot-plan serve --job examples/jobs/demo.json --now 5 --rate 1
+    [[ "$stderr" == *'/kind: expected "serve"'* ]]
+    run -3 --separate-stderr spot-plan train --job "$job" --now 5
+    [[ "$stderr" == *'/kind: expected "train"'* ]]
+    printf 'time_s,prompt_tokens,output_tokens\n0,1,1\n0,1,1\n' >"$T/l"
+    run -3 --separate-stderr serve --now 12 --load "$T/l"
+    [[ "$stderr" == *'no rate'* ]]
+}
+
+@test "holes in a profile are named" {
+    jq 'del(.serve.cells[] | select(.M == 4 and .B == 2))' "$job" >"$T/j"
+    run -3 --separate-stderr spot-plan serve --job "$T/j" --now 5 --rate 1
+    [[ "$stderr" == *'/serve/cells: has M 4, but not with B 2, which batches up to 4 need'* ]]
+    jq '.serve.prompt_token = 5' "$job" >"$T/j"
+    run -0 --separate-stderr spot-plan serve --job examples/serve/gpt-6.7b.json --now 5 --rate 1 -o "$T/p"
+    [ -z "$stderr" ]
+}
+
+@test "a job that trains refuses a plan to serve" {
+    serve --now 3 --rate .1 >"$T/p"
+    run -1 --separate-stderr timeout 60 spot-run train -q --data LICENSE --layers 1 --width 32 --heads 2 --seq 16 \
+        --shards 2 --steps 2 --workers 1 --plan "$T/p"
+    [[ "$stderr" == *'the plan is one to serve, and this job trains'* ]]
+}

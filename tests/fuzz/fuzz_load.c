@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+#include <stdint.h>
+#include <stdio.h>
+
+#include "trace/load_import.h"
+#include "trace/load_stats.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void read_load(FILE *in)
+{
+    struct spot_load load;
+    struct spot_load_stats stats;
+    struct spot_err err;
+
+    if (spot_load_read(&load, in, "fuzz", 4096, &err))
+        return;
+    spot_load_stats(&load, &stats);
+    spot_load_cut(&load, stats.start_s, stats.end_s / 2, &err);
+    spot_load_release(&load);
+}
+
+/* The first byte picks the format; one of six is our own. */
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    static const struct spot_load_law law = { .prompt = { .token = 512 },
+                                              .output = { .token = 128 } };
+    struct spot_load_import imp = { 0 };
+    struct spot_err err;
+    FILE *in;
+
+    if (size < 2)
+        return 0;
+    /* fmemopen only reads here. NOLINTNEXTLINE(performance-no-int-to-ptr) */
+    in = fmemopen((void *)(uintptr_t)(data + 1), size - 1, "r");
+    if (!in)
+        return 0;
+    if (data[0] % 6 == 5) {
+        read_load(in);
+    } else {
+        imp.length = spot_load_source_new(&law, 1);
+        spot_rng_init(&imp.rng, 1, 1);
+        if (!spot_load_import_read(&imp, &spot_load_format[data[0] % 6], in, "fuzz", &err))
+            spot_load_sort(&imp.load);
+        spot_load_source_free(imp.length);
+        spot_load_release(&imp.load);
+    }
+    fclose(in);
+    return 0;
+}

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/* Goal: what serves is read as it was written; holes in a profile are named. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "model/job_doc.h"
+#include "suite.h"
+
+#define JOB(serve) "{\"schema\":\"spot.job/1\",\"name\":\"j\",\"kind\":\"serve\"" serve "}"
+#define BASE(more) \
+    JOB(",\"serve\":{\"layers\":4,\"max_batch\":2,\"prompt_tokens\":8,\"output_tokens\":4" more "}")
+#define CELL(m, b) "{\"M\":" m ",\"B\":" b ",\"prefill_s\":1,\"decode_s\":1}"
+#define CELLS(...) ",\"cells\":[" __VA_ARGS__ "]"
+
+static const struct bad_case {
+    const char *text, *message;
+} bad_cases[] = {
+    { JOB(""), "lacks the key 'serve'" },
+    { JOB(",\"serve\":3"), "/serve: expected an object" },
+    { JOB(",\"serve\":{}"), "/serve: lacks the key 'layers'" },
+    { BASE(""), "/serve: lacks the key 'cells'" },
+    { BASE(CELLS("")), "/serve/cells: has no times at all" },
+    { BASE(CELLS(CELL("1", "1"))),
+      "/serve/cells: has M 1, but not with B 2, which batches up to 2 need" },
+    { BASE(CELLS(CELL("3", "1"))), "/serve/cells/0: M 3 and B 1 have to be powers of two" },
+    { BASE(CELLS(CELL("1", "1") "," CELL("1", "2") "," CELL("1", "1"))),
+      "/serve/cells/2: M 1 with B 1 is there already" },
+    { BASE(CELLS("{\"M\":1,\"B\":1,\"prefill_s\":0,\"decode_s\":1}")),
+      "/serve/cells/0/prefill_s: 0 is outside" },
+    { BASE(",\"embed\":[{\"B\":2,\"s\":0}]" CELLS(CELL("1", "1") "," CELL("1", "2"))),
+      "/serve/embed: has no B 1, which batches up to 2 need" },
+    { BASE(",\"stage_layers\":3" CELLS(CELL("1", "1") "," CELL("1", "2"))),
+      "/serve: stage_layers 3 is below layers 4" },
+    { JOB(",\"serve\":{\"layers\":4,\"max_batch\":3,\"prompt_tokens\":8,\"output_tokens\":4" CELLS(
+          CELL("1", "1")) "}"),
+      "/serve/max_batch: 3 is no power of two" },
+};
+
+START_TEST(refuses_wrong_profiles_with_their_place)
+{
+    struct spot_job_doc job;
+    struct spot_err err = { 0 };
+    const char *text = bad_cases[_i].text;
+
+    ck_assert_int_eq(spot_job_doc_parse(&job, text, strlen(text), "j", &err), -1);
+    ck_assert_int_eq(err.code, SPOT_EDATA);
+    ck_assert_msg(strstr(err.msg, bad_cases[_i].message), "%s", err.msg);
+    ck_assert_ptr_null(job.serve.cell);
+}
+END_TEST
+
+START_TEST(a_job_that_serves_is_read_as_it_was_written)
+{
+    struct spot_job_doc job, again;
+    struct spot_err err;
+    char *text = NULL;
+    size_t n;
+    FILE *out = open_memstream(&text, &n);
+
+    ck_assert_int_eq(spot_job_doc_load(&job, "examples/serve/gpt-6.7b.json", &err), 0);
+    ck_assert_int_eq(job.kind, SPOT_JOB_SERVE);
+    ck_assert_int_eq(spot_job_doc_write(&job, NULL, out, &err), 0);
+    fclose(out);
+    ck_assert_msg(!spot_job_doc_parse(&again, text, n, "again", &err), "%s", err.msg);
+    ck_assert_uint_eq(again.serve.n_cell, 20);
+    ck_assert_mem_eq(again.serve.cell, job.serve.cell, 20 * sizeof(*job.serve.cell));
+    ck_assert_mem_eq(again.serve.embed, job.serve.embed, 4 * sizeof(*job.serve.embed));
+    ck_assert_int_eq(again.serve.stage_layers, 36);
+    ck_assert_double_eq(again.serve.factor, 1.1);
+    ck_assert_double_eq(again.serve.decode_hop_s, 0.00007);
+    spot_job_doc_release(&again);
+    spot_job_doc_release(&job);
+    free(text);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tc = tcase_create("job_serve");
+
+    tcase_add_loop_test(tc, refuses_wrong_profiles_with_their_place, 0,
+                        sizeof(bad_cases) / sizeof(*bad_cases));
+    tcase_add_test(tc, a_job_that_serves_is_read_as_it_was_written);
+    return run_suite("job_serve", tc);
+}

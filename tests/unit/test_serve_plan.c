@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: MIT */
+/* Goal: SpotServe's cost model and rule. Oracles: the paper's Table 1; what the artifact's own
+ * solver printed for 42 questions (shared reference data where it is there, eight of them here);
+ * a plain search over all configurations. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/csv_reader.h"
+#include "model/job_doc.h"
+#include "plan/serve_plan.h"
+#include "suite.h"
+
+static void load(struct spot_job_doc *job, const char *model)
+{
+    char path[64];
+    struct spot_err err;
+
+    snprintf(path, sizeof(path), "examples/serve/gpt-%s.json", model);
+    ck_assert_msg(!spot_job_doc_load(job, path, &err), "%s", err.msg);
+}
+
+START_TEST(latencies_are_those_of_table_1)
+{
+    static const struct {
+        const char *model;
+        int64_t P, M;
+        double latency_s;
+    } row[] = { { "6.7b", 1, 4, 5.447 }, { "20b", 3, 4, 14.373 }, { "30b", 2, 8, 17.540 } };
+
+    for (int i = 0; i < 3; i++) {
+        const struct spot_serve_shape shape = { row[i].P, row[i].M, 1, 1, 1 };
+        struct spot_serve_time time;
+        struct spot_job_doc job;
+
+        load(&job, row[i].model);
+        ck_assert_int_eq(spot_serve_time(&job.serve, &shape, &time), 0);
+        ck_assert_double_eq_tol(time.request_s, row[i].latency_s, 0.0005);
+        spot_job_doc_release(&job);
+    }
+}
+END_TEST
+
+struct published {
+    const char *model;
+    double rate_per_s;
+    int64_t gpus, D, M, P, B, prefill_parts, decode_parts;
+    double latency_ms, request_per_s;
+};
+
+static void check(const struct published *p, double tolerance_ms)
+{
+    struct spot_serve_choice c;
+    struct spot_job_doc job;
+    int rc;
+
+    load(&job, p->model);
+    rc = spot_serve_choose(&job.serve, p->gpus, p->rate_per_s, &c);
+    spot_job_doc_release(&job);
+    ck_assert_int_eq(rc, p->D ? 0 : -1);
+    if (!p->D)
+        return;
+    ck_assert_int_eq(c.D, p->D);
+    ck_assert_int_eq(c.shape.M, p->M);
+    ck_assert_int_eq(c.shape.P, p->P);
+    ck_assert_int_eq(c.shape.B, p->B);
+    ck_assert_int_eq(c.shape.prefill_parts, p->prefill_parts);
+    ck_assert_int_eq(c.shape.decode_parts, p->decode_parts);
+    ck_assert_double_eq_tol(c.time.request_s * 1000, p->latency_ms, tolerance_ms);
+    ck_assert_double_eq_tol(c.request_per_s, p->request_per_s, 0.00006);
+}
+
+START_TEST(choices_are_those_of_the_artifact)
+{
+    static const struct published row[] = {
+        { "6.7b", 2, 12, 3, 4, 1, 4, 4, 1, 5289.9902, 2.2684 },
+        { "6.7b", 2, 20, 5, 4, 1, 2, 2, 1, 4888.796, 2.0455 },
+        { "6.7b", 2, 40, 5, 4, 2, 2, 2, 1, 4729.3774, 2.1144 },
+        { "20b", 0.4, 8, 0, 0, 0, 0, 0, 0, 0, 0 },
+        { "20b", 0.4, 24, 2, 4, 3, 4, 4, 1, 14458.6849, 0.5533 },
+        { "20b", 0.4, 48, 3, 8, 2, 2, 2, 1, 12116.159, 0.4952 },
+        { "20b", 0.8, 36, 3, 4, 3, 4, 4, 1, 14458.6849, 0.83 },
+        { "30b", 0.2, 32, 1, 8, 4, 4, 4, 1, 17382.5, 0.2301 },
+    };
+
+    for (size_t i = 0; i < sizeof(row) / sizeof(*row); i++)
+        check(&row[i], strcmp(row[i].model, "30b") ? 0.00006 : 0.006); /* as printed */
+}
+END_TEST
+
+static int on_golden(const struct spot_csv_row *row, void *user, struct spot_err *err)
+{
+    struct published p = { .model = strcmp(row->field[0], "20B") ? "6.7b" : "20b" };
+    int64_t *const degree[] = {
+        &p.gpus, &p.D, &p.M, &p.P, &p.B, &p.prefill_parts, &p.decode_parts
+    };
+
+    ck_assert(!spot_csv_real(row, 1, 0, 100, &p.rate_per_s, err));
+    for (size_t k = 0; k < 7; k++)
+        ck_assert(!spot_csv_int(row, k + 2, 0, 1000, degree[k], err));
+    ck_assert(!spot_csv_real(row, 9, 0, 1e6, &p.latency_ms, err));
+    ck_assert(!spot_csv_real(row, 10, 0, 1e6, &p.request_per_s, err));
+    check(&p, 0.00006);
+    ++*(int *)user;
+    return 0;
+}
+
+START_TEST(every_choice_of_the_reference_data_is_exact)
+{
+    static const char *const column[] = { "model", "required_tpt", "gpus",     "dp",
+                                          "tp",    "pp",           "bsz",      "M1",
+                                          "M2",    "latency_ms",   "tpt_req_s" };
+    FILE *in = fopen("../shared/data/golden/spotserve/solver_choice.csv", "re");
+    struct spot_err err;
+    int n = 0;
+
+    if (!in)
+        return; /* there is no reference data here */
+    ck_assert_int_eq(spot_csv_read(in, "golden", column, 11, on_golden, &n, NULL, &err), 0);
+    fclose(in);
+    ck_assert_int_ge(n, 40);
+}
+END_TEST
+
+/* All that is allowed, in any order: nothing beats the choice. */
+START_TEST(nothing_is_better_by_the_rule)
+{
+    struct spot_job_doc job;
+
+    load(&job, "20b");
+    for (int64_t gpus = 12; gpus <= 96; gpus += 7) {
+        const double rate = 0.05 * (double)(gpus % 13);
+        struct spot_serve_choice c;
+        double least_s = INFINITY, most = 0;
+
+        ck_assert_int_eq(spot_serve_choose(&job.serve, gpus, rate, &c), 0);
+        for (int64_t P = 48; P; P--)
+            for (int k = 0; k < 256; k++) {
+                const struct spot_serve_shape s = { P, 1 << (k & 3), 1 << (k >> 2 & 3),
+                                                    1 << (k >> 4 & 3), 1 << (k >> 6 & 3) };
+                struct spot_serve_time t;
+                double per_s;
+
+                if (48 % P || s.B > 4 || s.prefill_parts > s.B || s.decode_parts > s.B ||
+                    P * s.M < 12 || P * s.M > gpus || spot_serve_time(&job.serve, &s, &t))
+                    continue;
+                per_s = (double)(gpus / (P * s.M) * s.B) / t.request_s;
+                most = fmax(most, per_s);
+                least_s = per_s >= rate ? fmin(least_s, t.request_s) : least_s;
+            }
+        ck_assert(c.keeps_up == (most >= rate));
+        if (c.keeps_up)
+            ck_assert_double_eq(c.time.request_s, least_s);
+        else
+            ck_assert_double_eq(c.request_per_s, most);
+    }
+    spot_job_doc_release(&job);
+}
+END_TEST
+
+START_TEST(a_plan_is_read_as_it_was_written)
+{
+    struct spot_serve_question q = { .instances = 5, .rate_per_s = 2, .time_s = 7 };
+    struct spot_serve_plan plan;
+    struct spot_plan_doc again;
+    struct spot_job_doc job;
+    struct spot_err err;
+    char *text = NULL;
+    size_t n;
+    FILE *out = open_memstream(&text, &n);
+
+    load(&job, "6.7b");
+    q.job = &job;
+    ck_assert_int_eq(spot_serve_plan_make(&plan, &q, &err), 0);
+    ck_assert_int_eq(spot_plan_doc_write(&plan.doc, NULL, out, &err), 0);
+    fclose(out);
+    ck_assert_msg(!spot_plan_doc_parse(&again, text, n, "again", &err), "%s", err.msg);
+    ck_assert_int_eq(again.kind, SPOT_PLAN_SERVE);
+    ck_assert_int_eq(again.next.D, 5);
+    ck_assert_int_eq(again.next.M, 4);
+    ck_assert_int_eq(again.micro_batch, 2);
+    ck_assert_int_eq(again.prefill_parts, 2);
+    ck_assert_double_eq(again.expected.latency_s, plan.doc.expected.latency_s);
+    ck_assert_double_eq_tol(again.expected.usd_per_h, 5 * 1.9046, 1e-9);
+    ck_assert_uint_eq(again.n_alternative, plan.doc.n_alternative);
+    ck_assert_int_eq(again.alternative[0].m, plan.alternative[0].m);
+    ck_assert_double_eq(again.alternative[0].latency_s, plan.alternative[0].latency_s);
+    ck_assert_ptr_nonnull(strstr(again.why[2], "SpotServe's artifact would run this at 4"));
+    spot_plan_doc_release(&again);
+    spot_serve_plan_release(&plan);
+    spot_job_doc_release(&job);
+    free(text);
+}
+END_TEST
+
+START_TEST(what_cannot_hold_the_model_is_told_what_would)
+{
+    struct spot_serve_question q = { .instances = 2, .rate_per_s = 1 };
+    struct spot_serve_plan plan;
+    struct spot_job_doc job;
+    struct spot_err err;
+
+    load(&job, "20b");
+    q.job = &job;
+    ck_assert_int_eq(spot_serve_plan_make(&plan, &q, &err), -1);
+    ck_assert_int_eq(err.code, SPOT_EINFEASIBLE);
+    ck_assert_str_eq(err.msg, "2 instances of 4 GPUs cannot hold the model; 3 would do");
+    q.instances = 3;
+    ck_assert_int_eq(spot_serve_plan_make(&plan, &q, &err), 0);
+    spot_serve_plan_release(&plan);
+    job.serve.gpus_min = 4000;
+    ck_assert_int_eq(spot_serve_plan_make(&plan, &q, &err), -1);
+    ck_assert_ptr_nonnull(strstr(err.msg, "no M of the profile"));
+    spot_job_doc_release(&job);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tc = tcase_create("serve_plan");
+
+    tcase_add_test(tc, latencies_are_those_of_table_1);
+    tcase_add_test(tc, choices_are_those_of_the_artifact);
+    tcase_add_test(tc, every_choice_of_the_reference_data_is_exact);
+    tcase_add_test(tc, nothing_is_better_by_the_rule);
+    tcase_add_test(tc, a_plan_is_read_as_it_was_written);
+    tcase_add_test(tc, what_cannot_hold_the_model_is_told_what_would);
+    return run_suite("serve_plan", tc);
+}
