@@ -2,7 +2,7 @@
 # spot - one non-recursive makefile. Everything built lands in build/VARIANT.
 #
 #   make [all]        tools, and spot_cuda.so where nvcc is found (CUDA=no skips it)
-#   make demo         from a trace to a training job that survives it, one to two minutes
+#   make demo         from a trace to a training job that survives it, two minutes
 #   make check        every test; its last line is "N passed, M failed[, K skipped]"
 #   make check-asan   the units and chosen jobs under ASan and UBSan; check-asan-all: all that keeps no time
 #   make check-tsan   the same as check-asan-all, under TSan
