@@ -351,7 +351,7 @@ run-lint: headers layers tidy all $(B)/tests/schema
 	$(Q)mandoc -T lint -W warning docs/man/*
 	$(Q)codespell -L nd,dout,upto,trian,generat,recal $$(git ls-files '*.[ch]' '*.md' '*.sh' '*.bats' docs Makefile)
 	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" tests/lint/man-options
-	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" tests/lint/schema
+	$(Q)PATH="$(CURDIR)/$(B)/bin:$(CURDIR)/$(B)/tests:$$PATH" tests/lint/schema
 	$(Q)PATH="$(CURDIR)/$(B)/bin:$(CURDIR)/$(B)/tests:$$PATH" tests/lint/schema-tables
 	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" tests/lint/completions --check completions
 	$(Q)echo 'lint: clean'
