@@ -77,7 +77,7 @@ jq -r '"grid \(.next.D)x\(.next.P)", .why[]' "$out/plan.json" >&2
 say "a live run on machines that come and go (trace time x $speedup), until $enough were taken away"
 rm -rf "$out/state" "$out/live.jsonl" "$out/calm.jsonl" # of another demonstration
 coordinate() { # [OPTION...]: in the background, as $job
-    run=exec train "$out/live.jsonl" --listen "unix:$tmp/job" --state "$out/state" --plan "$out/plan.json" "$@" &
+    run="exec" train "$out/live.jsonl" --listen "unix:$tmp/job" --state "$out/state" --plan "$out/plan.json" "$@" &
     job=$!
 }
 steps=1000000 # until it is known how many were enough
