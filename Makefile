@@ -2,7 +2,7 @@
 # spot - one non-recursive makefile. Everything built lands in build/VARIANT.
 #
 #   make [all]        tools, and spot_cuda.so where nvcc is found (CUDA=no skips it)
-#   make demo         from a trace to a training job that survives it, one to two minutes
+#   make demo         from a trace to a training job that survives it, two minutes
 #   make check        every test; its last line is "N passed, M failed[, K skipped]"
 #   make check-asan   the units and chosen jobs under ASan and UBSan; check-asan-all: all that keeps no time
 #   make check-tsan   the same as check-asan-all, under TSan
@@ -355,7 +355,7 @@ run-lint: headers layers tidy all $(B)/tests/schema
 	$(Q)mandoc -T lint -W warning docs/man/*
 	$(Q)codespell -L nd,dout,upto,trian,generat,recal $$(git ls-files '*.[ch]' '*.md' '*.sh' '*.bats' docs Makefile)
 	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" tests/lint/man-options
-	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" tests/lint/schema
+	$(Q)PATH="$(CURDIR)/$(B)/bin:$(CURDIR)/$(B)/tests:$$PATH" tests/lint/schema
 	$(Q)PATH="$(CURDIR)/$(B)/bin:$(CURDIR)/$(B)/tests:$$PATH" tests/lint/schema-tables
 	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" tests/lint/completions --check completions
 	$(Q)echo 'lint: clean'

@@ -233,17 +233,8 @@ bool spot_store_confirm(struct spot_store *s)
     return false;
 }
 
-uint8_t *spot_store_read(struct spot_store *s, int bundle, size_t *n_byte, struct spot_err *err)
-{
-    if (s->newest < 0) {
-        spot_err_set(err, SPOT_EDATA, "'%s' holds no state", s->disk.dir);
-        return NULL;
-    }
-    return spot_generation_read(&s->disk, s->newest, bundle, n_byte, err);
-}
-
-uint8_t *spot_store_read_step(struct spot_store *s, int64_t step, int bundle, size_t *n_byte,
-                              struct spot_err *err)
+uint8_t *spot_store_read(struct spot_store *s, int64_t step, int bundle, size_t *n_byte,
+                         struct spot_err *err)
 {
     return spot_generation_read(&s->disk, step, bundle, n_byte, err);
 }

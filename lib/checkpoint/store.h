@@ -48,13 +48,9 @@ void spot_store_on_tick(struct spot_store *store, void (*tick)(void *user), void
  * aside for that. */
 int spot_store_verify(struct spot_store *store, struct spot_err *err);
 
-/* A bundle of the newest generation, verified; freed by the caller. NULL with *err. */
-uint8_t *spot_store_read(struct spot_store *store, int bundle, size_t *n_byte,
+/* A bundle of the durable generation of a step, verified; freed by the caller. NULL with *err. */
+uint8_t *spot_store_read(struct spot_store *store, int64_t step, int bundle, size_t *n_byte,
                          struct spot_err *err);
-
-/* The same of the generation of a step, if there is one. */
-uint8_t *spot_store_read_step(struct spot_store *store, int64_t step, int bundle, size_t *n_byte,
-                              struct spot_err *err);
 
 /* Start a generation, dropping an unfinished one; then put each bundle once. When all are there
  * the thread makes them durable. */

@@ -13,7 +13,9 @@ extern "C" {
 
 /* Send a message of a client and wait for the answer; its text is appended to `answer`. key_file
  * is the job's, or NULL. With wait_s > 0 that is the time limit, and it tries again while nobody
- * listens or whoever does is not a job; with 0 it tries once, and an answer may take ten seconds.
+ * listens or whoever does is not a job; with 0 it tries once. In both cases an answer may take 10 s
+ * after the question was sent, 120 s if the workload answers (from SPOT_MSG_CLIENT_FIRST on), and a
+ * day for SPOT_MSG_STOP, which the job answers when it has stopped.
  * Returns the exit status that the job gave, or -1 with *err (SPOT_EUSAGE, SPOT_ESYS,
  * SPOT_EINFEASIBLE for a job with another key). */
 int spot_client_ask(const char *join, const char *key_file, double wait_s, enum spot_message type,

@@ -56,7 +56,7 @@ static int take_job(const struct source *s, struct spot_wire_in *in, struct job 
     spot_get_text(in, job->tokenizer, sizeof(job->tokenizer));
     spot_job_config_get(in, &job->config);
     if (!spot_wire_in_done(in))
-        return spot_err_set(err, SPOT_ESYS, "%s is no job of this version", s->join);
+        return spot_err_set(err, SPOT_ESYS, "%s is not a job of this version", s->join);
     return spot_job_config_check(&job->config, err);
 }
 

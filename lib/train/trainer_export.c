@@ -36,7 +36,7 @@ static int give_bundle(struct spot_trainer *c, int64_t step, uint32_t bundle,
 
     if (step < 0 || bundle >= (uint32_t)c->n_bundle)
         return spot_err_set(err, SPOT_EUSAGE, "there is no such bundle");
-    data = spot_store_read_step(c->store, step, (int)bundle, &n_byte, err);
+    data = spot_store_read(c->store, step, (int)bundle, &n_byte, err);
     if (!data)
         return -1;
     spot_buf_add(answer, data, n_byte);

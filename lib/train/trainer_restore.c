@@ -16,7 +16,7 @@ static uint8_t *read_bundle(const struct spot_trainer *c, int index, size_t *n_b
     uint8_t *data = NULL;
 
     if (c->form.step == spot_store_newest(c->store))
-        return spot_store_read(c->store, index, n_byte, err);
+        return spot_store_read(c->store, c->form.step, index, n_byte, err);
     if (spot_bundle_init(&bundle, &c->config.shape, index, err))
         return NULL;
     if (!spot_weights_read(c->weights, &bundle, err))

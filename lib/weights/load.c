@@ -95,7 +95,7 @@ static int add_index(struct spot_weights *w, const char *dir, const char *index,
 
         if (!name || !*name || strchr(name, '/') || strlen(name) > 255) {
             rc = spot_json_fail(&doc, "/weight_map", err,
-                                "'%.80s' wants the name of a file beside the index",
+                                "'%.80s' must name a file beside the index",
                                 json_object_iter_key(at));
             break;
         }

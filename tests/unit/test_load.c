@@ -339,8 +339,8 @@ START_TEST(an_index_that_leads_astray_is_refused)
         const char *index, *text;
         int code;
     } cases[] = {
-        { "{\"weight_map\": {\"a\": \"../w\"}}", "wants the name of a file beside", SPOT_EDATA },
-        { "{\"weight_map\": {\"a\": 3}}", "wants the name of a file beside", SPOT_EDATA },
+        { "{\"weight_map\": {\"a\": \"../w\"}}", "must name a file beside", SPOT_EDATA },
+        { "{\"weight_map\": {\"a\": 3}}", "must name a file beside", SPOT_EDATA },
         { "{\"weight_map\": {\"a\": \"gone\"}}", "cannot open", SPOT_ESYS },
         { "{\"weight_map\": {}}", "no files in the index", SPOT_EDATA },
         { "{\"weight_map\": []}", "weight_map", SPOT_EDATA },

@@ -73,12 +73,11 @@ static void save(struct spot_store *s, int64_t step)
     ck_assert(!spot_store_is_busy(s));
 }
 
-static void check_content(struct spot_store *s, int64_t step)
+static void check_step(struct spot_store *s, int64_t step)
 {
-    ck_assert_int_eq(spot_store_newest(s), step);
     for (int b = 0; b < BUNDLES; b++) {
         size_t n;
-        uint8_t *data = spot_store_read(s, b, &n, NULL);
+        uint8_t *data = spot_store_read(s, step, b, &n, NULL);
 
         ck_assert_ptr_nonnull(data);
         ck_assert_uint_eq(n, BYTES);
@@ -86,6 +85,12 @@ static void check_content(struct spot_store *s, int64_t step)
             ck_assert_uint_eq(data[i], byte_of(step, b, i));
         free(data);
     }
+}
+
+static void check_content(struct spot_store *s, int64_t step)
+{
+    ck_assert_int_eq(spot_store_newest(s), step);
+    check_step(s, step);
 }
 
 static int count(const char *pattern)
@@ -115,6 +120,26 @@ START_TEST(the_newest_two_generations_are_kept_and_read_back)
     s = spot_store_open(dir, 1, BUNDLES, NULL);
     ck_assert_int_eq(spot_store_verify(s, NULL), 0);
     check_content(s, 50);
+    check_step(s, 40);
+    spot_store_close(s);
+    drop_dir();
+}
+END_TEST
+
+START_TEST(a_step_that_is_not_durable_cannot_be_read)
+{
+    struct spot_store *s;
+    size_t n;
+
+    make_dir();
+    s = spot_store_open(dir, 1, BUNDLES, NULL);
+    save(s, 10);
+    for (int i = 0; i < 2; i++) {
+        struct spot_err err = { 0 };
+
+        ck_assert_ptr_null(spot_store_read(s, i ? 20 : -1, 0, &n, &err));
+        ck_assert_int_ne(err.code, 0);
+    }
     spot_store_close(s);
     drop_dir();
 }
@@ -525,6 +550,7 @@ int main(void)
     TCase *tc = tcase_create("core");
 
     tcase_add_test(tc, the_newest_two_generations_are_kept_and_read_back);
+    tcase_add_test(tc, a_step_that_is_not_durable_cannot_be_read);
     tcase_add_test(tc, a_torn_or_damaged_generation_falls_back_to_the_one_before);
     tcase_add_test(tc, a_manifest_changed_at_any_byte_is_noticed_or_harmless);
     tcase_add_test(tc, a_full_disk_leaves_the_generation_before);
