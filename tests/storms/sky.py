@@ -192,7 +192,7 @@ class Storm(strikes.Strikes):
                 p.send(signal.SIGCONT)
         for relay in self.relays:
             relay.late_s, relay.until_s = 0, 0
-        self.after(0 if self.suspended or self.w.ends_small else 3, self.go_small)
+        self.after(0 if self.suspended or self.w.ends_small else 2, self.go_small)
 
     def go_small(self):
         """What is left to do is done soonest by one, where processors are few."""
@@ -252,7 +252,7 @@ class Storm(strikes.Strikes):
         for p in self.processes:
             if p.alive() and signal.SIGSTOP in p.sent:
                 p.send(signal.SIGCONT)
-        self.await_all(3)
+        self.await_all(1.5)
         members = set(self.watch.present.values())
         for p in self.processes:  # who had no part in the end of it looks for the job until told to go
             if p.alive() and p.role == 'worker' and (p.frail or p.name not in members):

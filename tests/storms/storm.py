@@ -4,7 +4,7 @@
 
   storm.py --seed N [--verbose]           one storm
   storm.py --seeds FILE [--jobs N]        all of a file, one seed a line
-  --short       a third of the steps
+  --short       half of the steps
   --keep DIR    where the folder of a storm that failed stays (build/storms); --keep-all: of every one
 
 Needs spot-run on PATH and nothing but python3. What strikes is in weather.py, what a log must be in ledger.py. Exit status:
