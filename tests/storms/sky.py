@@ -38,10 +38,12 @@ class Process:
     def verdict(self):
         """A word if it ended as no document says it may."""
         code = self.popen.returncode
-        if code in self.codes or (code < 0 and -code in self.sent and -code in (signal.SIGKILL, signal.SIGTERM)):
-            return None
         with open(self.said, 'rb') as f:
             last = f.read()[-300:].decode(errors='replace').strip()
+        if code in self.codes and (code != -signal.SIGABRT or 'out of memory' in last):
+            return None
+        if code < 0 and -code in self.sent and -code in (signal.SIGKILL, signal.SIGTERM):
+            return None
         sent = sorted(map(int, self.sent))
         return f'{self.role} {self.name} ended with {code}, not {sorted(self.codes)} (sent: {sent}): {last}'
 
