@@ -38,10 +38,12 @@ class Process:
     def verdict(self):
         """A word if it ended as no document says it may."""
         code = self.popen.returncode
-        if code in self.codes or (code < 0 and -code in self.sent and -code in (signal.SIGKILL, signal.SIGTERM)):
-            return None
         with open(self.said, 'rb') as f:
             last = f.read()[-300:].decode(errors='replace').strip()
+        if code in self.codes and (code != -signal.SIGABRT or 'out of memory' in last):
+            return None
+        if code < 0 and -code in self.sent and -code in (signal.SIGKILL, signal.SIGTERM):
+            return None
         sent = sorted(map(int, self.sent))
         return f'{self.role} {self.name} ended with {code}, not {sorted(self.codes)} (sent: {sent}): {last}'
 
@@ -192,7 +194,7 @@ class Storm(strikes.Strikes):
                 p.send(signal.SIGCONT)
         for relay in self.relays:
             relay.late_s, relay.until_s = 0, 0
-        self.after(0 if self.suspended or self.w.ends_small else 3, self.go_small)
+        self.after(0 if self.suspended or self.w.ends_small else 2, self.go_small)
 
     def go_small(self):
         """What is left to do is done soonest by one, where processors are few."""
@@ -252,7 +254,7 @@ class Storm(strikes.Strikes):
         for p in self.processes:
             if p.alive() and signal.SIGSTOP in p.sent:
                 p.send(signal.SIGCONT)
-        self.await_all(3)
+        self.await_all(1.5)
         members = set(self.watch.present.values())
         for p in self.processes:  # who had no part in the end of it looks for the job until told to go
             if p.alive() and p.role == 'worker' and (p.frail or p.name not in members):

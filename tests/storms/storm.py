@@ -4,7 +4,7 @@
 
   storm.py --seed N [--verbose]           one storm
   storm.py --seeds FILE [--jobs N]        all of a file, one seed a line
-  --short       a third of the steps
+  --short       half of the steps
   --keep DIR    where the folder of a storm that failed stays (build/storms); --keep-all: of every one
 
 Needs spot-run on PATH and nothing but python3. What strikes is in weather.py, what a log must be in ledger.py. Exit status:
@@ -69,6 +69,8 @@ def one(seed, args):
     try:
         faults = storm.run()
     finally:
+        for number in (signal.SIGINT, signal.SIGTERM):  # who gives up gives up whole
+            signal.signal(number, signal.SIG_IGN)
         storm.sweep()
     told = {'seed': seed, 'faults': faults, 'counts': storm.counts, 'pauses': storm.pauses, 'seconds': round(storm.seconds, 1),
             'commits': storm.commits, 'again': storm.again, 'settled_s': storm.settled_s}
@@ -112,7 +114,7 @@ def many(seeds, args):
             time.sleep(0.05)
     finally:
         for p in running.values():
-            p.send_signal(signal.SIGINT)
+            p.send_signal(signal.SIGTERM)
             p.wait()
     return told
 

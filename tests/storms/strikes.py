@@ -327,7 +327,8 @@ class Strikes:
 
     def strike_limit_memory(self, r):
         word = self.limited(f'-v {r.choice([12, 16, 24, 32, 64]) << 10}')
-        self.workers[-1].codes |= {1, 127}  # too small for its place, or for the libraries of the program
+        # too small for its place, for the libraries of the program, or for what is small and cannot be refused
+        self.workers[-1].codes |= {1, 127, -signal.SIGABRT}
         return word
 
     def strike_unreachable(self, r):

@@ -25,18 +25,18 @@ COUNT_OF = {name: kind for name, _, kind in STRIKES}
 COMMON = ['--lr', '0.003', '--seed', '11']
 # options, steps, shards, layers, global batch, micro batch: a step takes some ms on one processor
 MODELS = [
-    (['--layers', '2', '--width', '32', '--heads', '4', '--seq', '16'], 600, 4, 2, 12, 1),
-    (['--layers', '1', '--width', '16', '--heads', '2', '--seq', '8', '--tied'], 1200, 2, 1, 16, 2),
-    (['--layers', '2', '--width', '24', '--heads', '4', '--seq', '12', '--arch', 'llama', '--kv-heads', '2'], 700, 2, 2, 9, 1),
-    (['--layers', '2', '--width', '16', '--heads', '4', '--seq', '8', '--kernel', 'portable', '--clip', '0'], 900, 1, 2, 7, 1),
+    (['--layers', '2', '--width', '32', '--heads', '4', '--seq', '16'], 320, 4, 2, 12, 1),
+    (['--layers', '1', '--width', '16', '--heads', '2', '--seq', '8', '--tied'], 600, 2, 1, 16, 2),
+    (['--layers', '2', '--width', '24', '--heads', '4', '--seq', '12', '--arch', 'llama', '--kv-heads', '2'], 350, 2, 2, 9, 1),
+    (['--layers', '2', '--width', '16', '--heads', '4', '--seq', '8', '--kernel', 'portable', '--clip', '0'], 450, 1, 2, 7, 1),
     (['--layers', '1', '--width', '32', '--heads', '4', '--seq', '16', '--arch', 'llama', '--tied', '--lr-schedule', 'cosine',
-      '--warmup-steps', '50', '--min-lr', '0.0001'], 700, 4, 1, 15, 3),
+      '--warmup-steps', '50', '--min-lr', '0.0001'], 400, 4, 1, 15, 3),
     (['--layers', '2', '--width', '32', '--heads', '2', '--seq', '8', '--val-data', 'val', '--val-every', '60', '--val-batches',
-      '2'], 650, 2, 2, 10, 1),
+      '2'], 350, 2, 2, 10, 1),
     (['--layers', '1', '--width', '24', '--heads', '3', '--seq', '10', '--tokens', 'u16', '--vocab', '300', '--beta1', '0',
-      '--lr-schedule', 'linear', '--weight-decay', '0'], 900, 3, 1, 11, 1),
+      '--lr-schedule', 'linear', '--weight-decay', '0'], 450, 3, 1, 11, 1),
     (['--layers', '2', '--width', '16', '--heads', '2', '--seq', '16', '--arch', 'llama', '--kv-heads', '1', '--val-data', 'val',
-      '--val-every', '101', '--norm-eps', '1e-6'], 800, 1, 2, 5, 1),
+      '--val-every', '101', '--norm-eps', '1e-6'], 400, 1, 2, 5, 1),
 ]
 
 
@@ -53,7 +53,7 @@ class Weather:
         r = random.Random(f'storm {seed}')
         self.model = r.randrange(len(MODELS))
         self.options, self.steps, self.shards, self.layers, self.batch, self.micro = MODELS[self.model]
-        self.steps = self.steps // 3 if short else self.steps
+        self.steps = self.steps // 2 if short else self.steps
         self.grid = r.choice([None] + [self.fit(grid(r, self.shards, self.layers)) for _ in range(5)])
         self.lease_s = r.choice([0.5, 0.5, 1.0, 2.0])
         self.keyed = r.random() < 0.25

@@ -552,19 +552,15 @@ START_TEST(a_probe_with_few_descriptors_ends_and_tells_who_is_silent)
 {
     struct spot_mesh_peer silent[3] = { { .id = 2 }, { .id = 3 }, { .id = 4 } };
     double until_s = spot_clock_s() + 10;
-    const struct spot_probe_config config = { .key = KEY,
-                                              .type_probe = KNOCK,
-                                              .type_pong = PONG,
-                                              .limit_s = 0.05,
-                                              .is_over = is_late,
-                                              .user = &until_s };
+    const struct spot_probe_config config = {
+        .key = KEY, .limit_s = 0.05, .is_over = is_late, .user = &until_s
+    };
     struct spot_mesh_suspect found[3];
     struct spot_endpoint e;
     struct rlimit few;
 
     ck_assert_int_eq(spot_endpoint_parse("127.0.0.1:0", &e, NULL), 0);
-    listener = spot_endpoint_listen(&e, NULL);
-    ck_assert_int_ge(listener, 0);
+    ck_assert_int_ge(listener = spot_endpoint_listen(&e, NULL), 0);
     for (int i = 0; i < 3; i++)
         spot_endpoint_print(&e, silent[i].address);
     ck_assert_int_eq(getrlimit(RLIMIT_NOFILE, &few), 0);
