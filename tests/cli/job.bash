@@ -71,12 +71,15 @@ worker() {
     background spot-run worker -q --join unix:j --join-timeout 60s --name "$1" 2>>workers.err
 }
 
+# storm WHOLE PART: rounds of something random, all of them in `make check-long`
+storm() { [ -n "${SPOT_LONG-}" ] && echo "$1" || echo "$2"; }
+
 # Wait until the shell text in $1 is true, at most 60 s.
 eventually() {
     local end=$((SECONDS + 60))
     while [ "$SECONDS" -lt "$end" ]; do
         eval "$1" 2>/dev/null && return 0
-        sleep 0.025
+        sleep 0.05
     done
     echo "never: $1" >&2
     false

@@ -269,7 +269,7 @@ END_TEST
 
 START_TEST(who_is_drawn_is_known_at_the_notice)
 {
-    const int runs = is_long() ? 60 : 16, errors = is_long() ? 5 : 3;
+    const int runs = is_long() ? 60 : 16, errors = is_long() ? 5 : 2;
     struct fixture *f = spot_xcalloc(1, sizeof(*f));
     double expected, mean = 0, square = 0;
 
