@@ -38,9 +38,8 @@ runs() {
 }
 
 @test "every grid of up to six workers, and one of eight, gives the bits of one worker" {
-    # each M, each D and each P, and every grid of six
-    grids $(storm "1 2 3 4 5 6" "3 6") >all
-    [ "$(wc -l <all)" -ge $(storm 20 10) ]
+    grids 1 2 3 4 5 6 >all
+    [ "$(wc -l <all)" -ge 20 ]
     while read -r d p m; do
         echo "$d $p $m"
         runs $d $p $m </dev/null
