@@ -4,6 +4,8 @@
 #   make [all]        tools, and spot_cuda.so where nvcc is found (CUDA=no skips it)
 #   make demo         from a trace to a training job that survives it, two minutes
 #   make check        every test; its last line is "N passed, M failed[, K skipped]"
+#   make check-long   the same with whole products of cases and many seeds, of which check draws a part
+#   make check-world  what transformers, safetensors and tokenizers make of our files, and we of theirs
 #   make check-asan   the units and chosen jobs under ASan and UBSan; check-asan-all: all that keeps no time
 #   make check-tsan   the same as check-asan-all, under TSan
 #   make check-aarch64  the portable kernel on another processor, under qemu-user: the same bits
@@ -205,7 +207,7 @@ $(B)/tests/toy-run: $(patsubst %.c,$(B)/%.o,$(wildcard tests/toy/*.c)) $(libspot
 	$(call say,LD)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
 
-$(B)/tests/skew.so $(B)/tests/disk.so: $(B)/tests/%.so: tests/tool/%.c
+$(B)/tests/skew.so $(B)/tests/disk.so $(B)/tests/pace.so: $(B)/tests/%.so: tests/tool/%.c
 	$(call say,LD)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(CC) -std=c11 -O1 -fPIC -shared $(warn) -Wno-nonnull-compare $< -ldl -o $@
@@ -242,9 +244,20 @@ TESTS ?= $(tests)
 check: deps
 	$(again) run-check
 
-run-check: all $(B)/tests/proxy $(B)/tests/toy-run $(B)/tests/rude $(B)/tests/skew.so $(B)/tests/disk.so $(filter $(B)/%,$(TESTS)) $(if $(filter tests/cli/spot-run-cuda.bats tests/cli/spot-run-nccl.bats,$(TESTS)),$(twin) $(twin_nccl))
-	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" LC_ALL=C CK_DEFAULT_TIMEOUT=60 CK_FORK=$(if $(filter asan tsan,$(VARIANT)),no,yes) \
-	  SPOT_TWIN="$(CURDIR)/$(twin)" SPOT_TWIN_NCCL="$(CURDIR)/$(twin_nccl)" tests/tally $(TESTS)
+run-check: all $(B)/tests/proxy $(B)/tests/toy-run $(B)/tests/rude $(B)/tests/skew.so $(B)/tests/disk.so $(B)/tests/pace.so $(filter $(B)/%,$(TESTS)) $(if $(filter tests/cli/spot-run-cuda.bats tests/cli/spot-run-nccl.bats,$(TESTS)),$(twin) $(twin_nccl))
+	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" LC_ALL=C $(if $(LONG),SPOT_LONG=1) CK_DEFAULT_TIMEOUT=60 CK_FORK=$(if $(filter asan tsan,$(VARIANT)),no,yes) \
+	  SPOT_TWIN="$(CURDIR)/$(twin)" SPOT_TWIN_NCCL="$(CURDIR)/$(twin_nccl)" \
+	  $(if $(filter asan tsan,$(VARIANT)),,SPOT_PACE="$(CURDIR)/$(B)/tests/pace.so") tests/tally $(TESTS)
+
+check-long: deps ## whole products, many seeds
+	$(again) LONG=1 run-check
+
+# what others make of our files: a name of a test says which of them it asks
+world = safetensors transformers tokenizers
+check-world: deps ## comparisons with the Python packages of that name
+	$(Q)for m in torch $(world); do python3 -c "import $$m" || { \
+	  echo "check-world needs: pip install torch $(world)" >&2; exit 1; }; done
+	$(Q)+export FILTER='$(subst $() ,|,$(world))'; $(MAKE) --no-print-directory TESTS="$$(grep -lE '^@test.*($(subst $() ,|,$(world)))' tests/cli/*.bats | xargs)" run-check
 
 check-asan: deps
 	$(again) VARIANT=asan CUDA=no run-check TESTS="$(units:%=build/asan/tests/%) $(asan_jobs)"
@@ -448,7 +461,7 @@ help:
 clean:
 	rm -rf build
 
-.PHONY: all bench bench-gpu check check-aarch64 check-gpu run-bench-gpu run-check-gpu check-all check-asan check-asan-all check-tsan clean completions coverage coverage-units demo deps deps-bench deps-dev \
+.PHONY: all bench bench-gpu check check-aarch64 check-gpu check-long check-world run-bench-gpu run-check-gpu check-all check-asan check-asan-all check-tsan clean completions coverage coverage-units demo deps deps-bench deps-dev \
         faults fuzz headers help install layers lint run-bench run-check run-demo run-fuzz run-lint schemas storms tidy uninstall
 .SECONDARY:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -25,7 +25,7 @@ declare -A type=([join]=1 [form]=35 [migrate]=70 [forward]=65 [backward]=66 [red
 grid=${GRID:-2x2}
 
 coordinate() { # STEPS
-    spot-run train -q --data corpus $MODEL --global-batch 5 --listen unix:j --events log --grid $grid \
+    ${SPOT_PACE:+env "LD_PRELOAD=$SPOT_PACE"} spot-run train -q --data corpus $MODEL --global-batch 5 --listen unix:j --events log --grid $grid \
         --steps $1 --state st --durable-every 0.05s --lease 0.5s --resume 2>>log.err &
     train=$!
     echo $train >>pids
@@ -116,7 +116,7 @@ finish() {
     wait $train
     [ $? = 75 ] || return 1
     steps=$(jq -nr '[inputs | select(.event == "committed").step] | last' log)
-    steps=$(((steps / 500 + 1) * 500))
+    steps=$(((steps / 100 + 1) * 100))
     coordinate $steps
     wait $train && calm $steps && outcome log >got && cmp -s got "$top/want.$steps"
 }

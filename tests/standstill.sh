@@ -6,6 +6,7 @@
 # shellcheck disable=SC2086,SC1091,SC2016,SC2046,SC2154,SC2181,SC2206  # options are words; the helpers are sourced
 set -euo pipefail
 
+unset SPOT_PACE # what comes at random comes in the midst of things
 rounds=${1:-30} seed=${2:-$RANDOM}
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(mktemp -d)

@@ -41,14 +41,17 @@ background() {
 }
 
 # train EVENTS-FILE ARGUMENTS...: a coordinator in the background, at unix:j unless told otherwise; on a
-# machine that starves its workers nobody is silent for too long, unless that is what is tested
+# machine that starves its workers nobody is silent for too long, unless that is what is tested. One
+# that goes on until it is stopped has the pace of $SPOT_PACE (tests/tool/pace.c), where that is set.
 train() {
-    local log=$1 lease="--lease 20s"
+    local log=$1 lease="--lease 20s" pace=()
     shift
+    [[ -z "${SPOT_PACE-}" || " $* " != *" --steps 100000"* ]] ||
+        pace=(env "LD_PRELOAD=${LD_PRELOAD:+$LD_PRELOAD:}$SPOT_PACE")
     [[ " $* " != *" --lease "* ]] || lease=
     # what an earlier job told is not to be taken for news
     [[ " $* " == *" --resume "* ]] || [ ! -f "$log" ] || rm "$log"
-    background timeout 150 spot-run train -q --data corpus $MODEL --global-batch 5 --listen unix:j $lease \
+    background timeout 150 "${pace[@]}" spot-run train -q --data corpus $MODEL --global-batch 5 --listen unix:j $lease \
         --events "$log" "$@" 2>"$log.err"
     train=$pid
 }
@@ -68,12 +71,15 @@ worker() {
     background spot-run worker -q --join unix:j --join-timeout 60s --name "$1" 2>>workers.err
 }
 
+# storm WHOLE PART: rounds of something random, all of them in `make check-long`
+storm() { [ -n "${SPOT_LONG-}" ] && echo "$1" || echo "$2"; }
+
 # Wait until the shell text in $1 is true, at most 60 s.
 eventually() {
     local end=$((SECONDS + 60))
     while [ "$SECONDS" -lt "$end" ]; do
         eval "$1" 2>/dev/null && return 0
-        sleep 0.025
+        sleep 0.05
     done
     echo "never: $1" >&2
     false

@@ -209,7 +209,7 @@ make_file() { # JSON BYTES
 }
 
 
-@test "what is no stream or no safetensors file is said with its name" {
+@test "what is no stream and no file of weights is said with its name" {
     local top=$BATS_TEST_DIRNAME/../..
     : >"$BATS_TEST_TMPDIR/none"
     run -3 spot-migrate list "$top/examples/migrate/tiny.safetensors"

@@ -9,6 +9,8 @@ load job
 setup() {
     job_setup
     patience=60
+    MODEL="--layers 2 --width 8 --heads 2 --seq 4 --shards 2" # a step on the twin is dear
+    export SPOT_PACE_MS=100
 }
 teardown() { job_teardown; }
 

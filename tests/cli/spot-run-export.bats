@@ -119,7 +119,7 @@ PY
     diff -r m e
 }
 
-@test "from_pretrained takes it, of either type" {
+@test "from_pretrained of transformers takes it, of either type" {
     python3 -c 'import torch, transformers' 2>/dev/null || skip "no transformers for python3"
     trained
     for dtype in f32 bf16; do

@@ -10,6 +10,8 @@ setup() {
     job_setup
     patience=60
     tests=$(dirname "$(command -v spot-run)")/../tests
+    MODEL="--layers 2 --width 8 --heads 2 --seq 4 --shards 2" # a step on the twin is dear
+    export SPOT_PACE_MS=100
     export SPOT_CUDA_MODULE=${SPOT_TWIN:-$tests/spot_cuda_twin.so}
     export SPOT_NCCL_LIBRARY=${SPOT_TWIN_NCCL:-$tests/nccl_twin.so}
     NCCL="--kernel cuda-fp32 --comm nccl"

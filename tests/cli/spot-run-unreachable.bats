@@ -7,7 +7,10 @@
 bats_require_minimum_version 1.5.0
 load job
 
-setup() { job_setup; }
+setup() {
+    job_setup
+    export SPOT_PACE_MS=20 # who cannot be reached is let go after seconds
+}
 teardown() { job_teardown; }
 
 # named NAME [ARGUMENTS]: background worker whose own words are kept
@@ -31,11 +34,11 @@ aside() { # NAME: status tells that it is set aside, and why
 in_grid() { # LOG NAME...: an epoch of exactly these
     local log=$1
     shift
-    eventually "jq -es --arg want '$*' 'map(select(.event == \"formed\")) | last.place | sort | join(\" \") == \$want' $log >/dev/null"
+    eventually "grep '\"formed\"' $log | tail -n 1 | jq -e --arg want '$*' '.place | sort | join(\" \") == \$want' >/dev/null"
 }
 
 grid_without() { # LOG NAME HOW-MANY: the newest epoch has so many places, and none for that one
-    eventually "jq -es 'map(select(.event == \"formed\")) | last.place | length == $3 and (index(\"$2\") | not)' $1 >/dev/null"
+    eventually "grep '\"formed\"' $1 | tail -n 1 | jq -e '.place | length == $3 and (index(\"$2\") | not)' >/dev/null"
 }
 
 # gone NAME TEXT: it ended with status 4, and a message that has TEXT

@@ -46,7 +46,7 @@ static inline int run_case(const char *name, TCase *tc)
 
 static inline int run_suite(const char *name, TCase *tc)
 {
-    tcase_set_timeout(tc, 120);
+    tcase_set_timeout(tc, is_long() ? 900 : 120);
     return run_case(name, tc);
 }
 

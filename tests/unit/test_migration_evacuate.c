@@ -247,7 +247,7 @@ START_TEST(the_best_whole_groups_are_saved_of_all_choices)
     int n_lost = 0, n_saved = 0, n_chosen = 0, n_open = 0;
 
     spot_rng_init(&rng, 71, (uint64_t)_i);
-    for (int t = 0; t < 4000; t++) {
+    for (int t = 0; t < (is_long() ? 4000 : 1200); t++) {
         struct scene c;
         struct spot_migration_plan plan;
         struct spot_err err;

@@ -165,10 +165,27 @@ static size_t boundary_elem(const struct spot_shape *shape)
     return MICRO_BATCH * (size_t)(shape->seq * shape->width);
 }
 
+/* Drawn for one member, the others have a copy. */
 static void fill_weights(struct member *me)
 {
+    const struct member *const first = me->all;
     struct spot_rng rng;
     struct spot_err err;
+
+    if (me != first) {
+        memcpy(me->token, first->token, G * token_elem(&me->shape) * sizeof(*me->token));
+        for (int b = 0; b < me->n_bundle; b++) {
+            struct spot_bundle *const bundle = me->ptr[b] = &me->bundle[b];
+
+            ck_assert_int_eq(spot_bundle_init(bundle, &me->shape, b, &err), 0);
+            for (int p = 0; p < SPOT_PLANES; p++)
+                memcpy(bundle->plane[p], first->bundle[b].plane[p],
+                       bundle->arena.n_elem * sizeof(float));
+            memcpy(bundle->exponent, first->bundle[b].exponent, sizeof(bundle->exponent));
+            bundle->step = first->bundle[b].step;
+        }
+        return;
+    }
 
     spot_rng_init(&rng, 7, 0);
     for (size_t i = 0; i < G * token_elem(&me->shape); i++)
@@ -212,7 +229,8 @@ static void member_open(struct member *me)
     me->n_bundle = spot_shape_bundles(&me->shape);
     me->token = malloc(G * token_elem(&me->shape) * sizeof(*me->token));
     fill_weights(me);
-    clear_padding(me);
+    if (me == me->all)
+        clear_padding(me);
     for (int i = 0; i <= me->n_stage; i++)
         me->begin[i] = me->n_bundle * i / me->n_stage;
     for (int i = 0; i < me->n_stage; i++) {
@@ -392,13 +410,20 @@ static bool is_possible(int shape, int way)
            (way < CUDA_WAY || shapes[shape].width <= WIDE_MAX);
 }
 
+/* The wide shape and the twin take long: every shape meets a way of each kind of kernel, every way
+ * two shapes and more. */
+static bool is_drawn(int shape, int way)
+{
+    return is_possible(shape, way) && (is_long() || (shape + way) % 2 == 0);
+}
+
 START_TEST(members_give_the_bits_of_one)
 {
     const int shape = _i / N_WAY, way = _i % N_WAY;
     static struct member one, member[M_MAX];
     static struct room room;
 
-    if (!is_possible(shape, way))
+    if (!is_drawn(shape, way))
         return;
     member_init(&one, shape, way, 1);
     one.n_thread = 1;
@@ -485,7 +510,7 @@ START_TEST(a_failed_exchange_is_told_by_every_member)
     static struct room room;
     const int M = 2, way = _i / 8 ? CUDA_WAY : 1;
 
-    if (!is_possible(1, way))
+    if (!is_possible(1, way) || (way == CUDA_WAY && _i % 3 && !is_long()))
         return;
     room_open(&room, M);
     room.n_exchange = 3 * (_i % 8);

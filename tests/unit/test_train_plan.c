@@ -285,7 +285,8 @@ int main(void)
 {
     TCase *tc = tcase_create("core");
 
-    tcase_add_loop_test(tc, the_window_comes_within_half_a_percent_of_the_full_program, 0, 30);
+    tcase_add_loop_test(tc, the_window_comes_within_half_a_percent_of_the_full_program, 0,
+                        is_long() ? 30 : 10);
     tcase_add_test(tc, a_thousand_instances_get_a_grid_that_fits_and_bears_its_price);
     tcase_add_test(tc, more_leaving_at_once_than_a_window_holds_is_refused);
     tcase_add_loop_test(tc, liveput_picks_the_grid_with_the_most_expected_throughput, 0, 5);

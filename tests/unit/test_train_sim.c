@@ -12,6 +12,7 @@
 #include "common/xalloc.h"
 #include "plan/parcae.h"
 #include "sim/train_sim.h"
+#include "suite.h"
 
 #define GOLDEN "../shared/data/golden/parcae/"
 enum { N_MAX = 700 };
@@ -156,7 +157,7 @@ START_TEST(every_machine_second_goes_to_one_class_under_every_policy)
 
     for (int sampled = 0; sampled < 2; sampled++) {
         load(f, "gpt-6.7b", 32);
-        make_trace(f, 300, 4, 32, 3); /* falls below the minimum of 12 */
+        make_trace(f, is_long() ? 300 : 100, 4, 32, 3); /* falls below the minimum of 12 */
         f->sim.is_sampled = sampled;
         run(f, policy->name);
         for (size_t i = 0; i < f->sim.n_interval; i++) {
@@ -224,11 +225,11 @@ START_TEST(no_policy_that_migrates_beats_optimal)
                                         "throughput" };
     struct fixture *f = spot_xcalloc(1, sizeof(*f));
 
-    for (uint64_t seed = 0; seed < 4; seed++) {
+    for (uint64_t seed = 0; seed < (is_long() ? 4 : 2); seed++) {
         double best;
 
         load(f, seed % 2 ? "gpt-6.7b" : "vgg19", 32);
-        make_trace(f, 200, 12, 32, seed);
+        make_trace(f, is_long() ? 200 : 100, 12, 32, seed);
         best = run(f, "optimal");
         for (size_t k = 0; k < sizeof(name) / sizeof(*name); k++)
             ck_assert_msg(run(f, name[k]) <= best * (1 + 1e-12), "%s, seed %d", name[k], (int)seed);
@@ -268,7 +269,7 @@ END_TEST
 
 START_TEST(who_is_drawn_is_known_at_the_notice)
 {
-    enum { RUNS = 60 };
+    const int runs = is_long() ? 60 : 16, errors = is_long() ? 5 : 2;
     struct fixture *f = spot_xcalloc(1, sizeof(*f));
     double expected, mean = 0, square = 0;
 
@@ -276,16 +277,16 @@ START_TEST(who_is_drawn_is_known_at_the_notice)
     make_trace(f, 480, 24, 28, 7);
     expected = run(f, "spot");
     f->sim.is_sampled = true;
-    for (int k = 0; k < RUNS; k++) {
+    for (int k = 0; k < runs; k++) {
         double x;
 
         f->sim.seed = (uint64_t)k;
         x = run(f, "spot");
-        mean += x / RUNS;
-        square += x * x / RUNS;
+        mean += x / runs;
+        square += x * x / runs;
     }
     /* what is drawn costs what is expected on average; more comes of knowing it */
-    ck_assert_double_gt(mean - expected, 5 * sqrt(fmax(square - mean * mean, 0) / RUNS));
+    ck_assert_double_gt(mean - expected, errors * sqrt(fmax(square - mean * mean, 0) / runs));
     unload(f);
     free(f);
 }
@@ -297,8 +298,11 @@ START_TEST(nothing_is_invested_beyond_the_end_of_a_run)
      * cheap now beats a grid that would be faster for ever */
     static const int count[] = { 19, 19, 19, 19, 19, 19, 19, 17, 17, 17, 17, 16, 16, 15 };
     static const char *const job[] = { "gpt-6.7b", "vgg19", "gpt-1.5b", "bert", "resnet152" };
-    struct fixture *f = spot_xcalloc(1, sizeof(*f));
+    struct fixture *f;
 
+    if (_i % 2 && !is_long()) /* each job, each hour */
+        return;
+    f = spot_xcalloc(1, sizeof(*f));
     load(f, job[_i % 5], 32);
     f->sim.n_interval = sizeof(count) / sizeof(*count);
     for (size_t i = 0; i < f->sim.n_interval; i++)
