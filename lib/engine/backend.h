@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* backend.h - who computes a stage: the CPU, or a module that is loaded when a device is asked for.
+/* backend.h - the backends that compute a stage: the CPU, or a module that is loaded when a device
+ * is needed.
  *
- * Behind stage.h, which says what each function does. Pointers at this boundary are the host's.
- * No CUDA header is included here: one spot-run serves hosts with and without a device.
+ * stage.h documents each function. Pointers at this boundary are the host's. No CUDA header is
+ * included here: one spot-run serves hosts with and without a device.
  */
 #ifndef SPOT_ENGINE_BACKEND_H
 #define SPOT_ENGINE_BACKEND_H
@@ -22,7 +23,7 @@ struct spot_kernel {
     const struct spot_backend *backend;
 };
 
-/* What a backend has besides whose memory is not the host's. */
+/* Further functions of a backend whose memory is not the host's. */
 struct spot_backend_device {
     void *(*buffer)(struct spot_stage *stage, enum spot_stage_buffer which, int i);
     size_t (*boundary_byte)(const struct spot_stage *stage);
@@ -74,7 +75,8 @@ extern const struct spot_backend spot_backend_cpu;
 struct spot_cuda_module {
     const char *version; /* must equal spot_version(); the first member for ever */
     const struct spot_backend *backend;
-    /* Can a stage run on this machine? Returns 0, or -1 with *err (SPOT_EGPU): what is missing. */
+    /* Check that a stage can run on this machine. Returns 0, or -1 with *err (SPOT_EGPU): what is
+     * missing. */
     int (*probe)(struct spot_err *err);
     const struct spot_nccl *nccl;
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* exact.h - what every backend must do alike: exponents of the fixed-point sums, AdamW's constants.
+/* exact.h - what every backend must compute identically: exponents of the fixed-point sums, AdamW's
+ * constants.
  *
  * Why: docs/design/02-exact-sums.md.
  */

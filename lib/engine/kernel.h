@@ -27,10 +27,10 @@ const char *spot_kernel_name(const struct spot_kernel *kernel);
  * CPU cannot run it; SPOT_EGPU: no device). */
 const struct spot_kernel *spot_kernel_find(const char *name, struct spot_err *err);
 
-/* Is this the whole name of a kind of the CUDA backend, of this machine or of another? */
+/* Whether this is the full name of a kind of the CUDA backend, of this machine or another. */
 bool spot_kernel_is_whole_cuda(const char *name);
 
-/* Do members of a tensor group compute the bits of one with the kind of this name? */
+/* Whether members of a tensor group compute the same bits as a single member with this kind. */
 bool spot_kernel_shares_stages(const char *name);
 
 /* The i-th known kind of backend "cpu", "cuda", or "auto" for both, and whether it runs here; NULL

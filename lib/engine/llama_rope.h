@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* llama_rope.h - the angles of rotary positions, made once (Su et al., arXiv:2104.09864).
  *
- * Of a head of d numbers, number i turns with number i + d/2, i < d/2, by the angle
- * t theta^(-2i/d) at position t: the order of pairs in Hugging Face's Llama files, whose weights
- * need no permutation so. In double precision and without libm: the same bits on every machine.
+ * Of a head of d numbers, number i turns with number i + d/2, i < d/2, by the angle t theta^(-2i/d)
+ * at position t: the order of pairs in Hugging Face's Llama files, so their weights need no
+ * permutation. In double precision and without libm: the same bits on every machine.
  */
 #ifndef SPOT_ENGINE_LLAMA_ROPE_H
 #define SPOT_ENGINE_LLAMA_ROPE_H

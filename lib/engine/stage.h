@@ -38,8 +38,8 @@ struct spot_stage_piece {
 struct spot_stage_group {
     int m, M;       /* member m of M, which divides the shards; 0, 0: alone */
     bool is_device; /* pieces lie where the stage's device reaches them, behind its stream */
-    /* All pieces together, so that nobody waits for one whose turn comes later. Returns 0, or -1
-     * with *err: spot_stage_status tells it from then on. */
+    /* Exchanges all pieces at once, so that no member waits for a piece that is sent later. Returns
+     * 0, or -1 with *err, which spot_stage_status returns from then on. */
     int (*exchange)(void *user, const struct spot_stage_piece *piece, size_t n,
                     struct spot_err *err);
     void *user;
@@ -113,8 +113,8 @@ struct spot_stage_times spot_stage_times(const struct spot_stage *stage, int bun
  * again in each step, after its last backward call: what got no gradient is zeroed here. */
 int64_t *spot_stage_sum(struct spot_stage *stage, int bundle);
 
-/* What this stage met since spot_stage_begin, a bit per tensor of the bundle: values too large
- * for the exponent, and values that are no finite numbers. OR-ed over replicas by the caller. */
+/* Faults since spot_stage_begin, a bit per tensor of the bundle: values too large for the exponent,
+ * and values that are not finite. OR-ed over replicas by the caller. */
 struct spot_stage_fault {
     uint32_t overflow, nonfinite;
 };
@@ -170,8 +170,8 @@ enum { SPOT_ALL_BUNDLES = -1 };
 int spot_stage_sync(struct spot_stage *stage, int bundle, struct spot_err *err);
 
 /* Has the device failed, or an exchange with the tensor group? From then on every call does nothing
- * of use, and what the stage gave since spot_stage_begin is void. Returns 0, or -1 with *err
- * (SPOT_EGPU, or what the exchange said). */
+ * of use, and all results of the stage since spot_stage_begin are invalid. Returns 0, or -1 with
+ * *err (SPOT_EGPU, or what the exchange said). */
 int spot_stage_status(const struct spot_stage *stage, struct spot_err *err);
 
 #ifdef __cplusplus

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tensor_group.h - what the members of a tensor group tell each other, on any backend.
+/* tensor_group.h - what the members of a tensor group exchange, on any backend.
  *
  * Whatever M is, a sum over shards is the tree of engine/tree.h: each member adds up the nodes that
  * lie within its own shards, and the nodes of all members are joined as the tree says. Each member
@@ -49,7 +49,7 @@ struct spot_tensor_group {
  * space. M > 1. */
 void spot_tensor_group_sum(struct spot_tensor_group *group, float *part, size_t n, float *sum);
 
-/* all[M][n]: everyone gets the rows of the others. */
+/* all[M][n]: every member gets the rows of the others. */
 void spot_tensor_group_gather(struct spot_tensor_group *group, float *all, size_t n);
 
 #ifdef __cplusplus

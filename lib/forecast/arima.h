@@ -30,15 +30,15 @@ int spot_arima_fit(struct spot_arima *fit, const double *y, size_t n, int p, int
                    bool has_mean);
 
 /* Mean and standard error of y at steps 1..horizon after the fitted series, whose newest d values
- * are y [n]'s last. Exact: what the filter does not know of its state is counted. */
+ * are y [n]'s last. Exact: the uncertainty of the filter's state is included. */
 void spot_arima_forecast(const struct spot_arima *fit, const double *y, size_t n, int horizon,
                          double *mean, double *se);
 
 /* Akaike's criterion with correction for small samples; infinity if it has too few values. */
 double spot_arima_aicc(const struct spot_arima *fit);
 
-/* Order by AICc over p <= 3, q <= 2 with and without constant, d by the KPSS test.
- * Source: Hyndman and Khandakar 2008, all orders instead of steps. */
+/* Order by AICc over p <= 3, q <= 2 with and without constant, d by the KPSS test. Source: Hyndman
+ * and Khandakar 2008, comparing all orders instead of searching stepwise. */
 void spot_arima_auto(struct spot_arima *fit, const double *y, size_t n);
 
 #ifdef __cplusplus

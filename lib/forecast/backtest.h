@@ -14,7 +14,7 @@
 extern "C" {
 #endif
 
-/* No origin before this one: nobody is asked to forecast from nothing. */
+/* No origin before this one: a forecast needs some history. */
 enum { SPOT_BACKTEST_ORIGIN_MIN = 30 };
 
 /* Up to n_wanted origins from time from_s on, evenly spaced, each with a whole horizon after it.

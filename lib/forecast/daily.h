@@ -2,10 +2,11 @@
 /* daily.h - a day's cycle of the odds of an event, learned online.
  *
  * The day has twelve cells of two hours, twice, the second time an hour later, so that what is
- * learned at an hour is told of its neighbours; apart for high and low counts, because at the hour
- * when many are lost few are gained. An offset of log odds is the sum of its two cells; each
- * follows the errors of the forecasts by logistic regression with a normal prior around 0. Without
- * a cycle the offsets stay near 0. Ours; what was tried besides: docs/design/05-forecast.md.
+ * learned at one hour also informs its neighbours. High and low counts have cells of their own,
+ * because few are gained at the hours when many are lost. An offset of log odds is the sum of its
+ * two cells; each follows the errors of the forecasts by logistic regression with a normal prior
+ * around 0. Without a cycle the offsets stay near 0. Ours; what was tried besides:
+ * docs/design/05-forecast.md.
  */
 #ifndef SPOT_FORECAST_DAILY_H
 #define SPOT_FORECAST_DAILY_H
@@ -28,7 +29,7 @@ struct spot_daily {
 
 /* A time of the day, and whether the count is high; zeroed: no day is known. */
 struct spot_daily_time {
-    uint8_t is_known;                 /* 0 or 1; no bool, for it is read from files */
+    uint8_t is_known;                 /* 0 or 1; not a bool, since it is read from files */
     uint8_t cell[SPOT_DAILY_TILINGS]; /* < 2 SPOT_DAILY_CELLS */
 };
 
@@ -38,11 +39,11 @@ struct spot_daily_time spot_daily_time_at(uint64_t n, double day, bool is_high);
 /* What to add to the log odds at that time. */
 double spot_daily_by(const struct spot_daily *daily, const struct spot_daily_time *time);
 
-/* Take in whether the event came that had probability p, offset included. */
+/* Learn from whether the event happened; p is the probability it was given, offset included. */
 void spot_daily_learn(struct spot_daily *daily, const struct spot_daily_time *time, double p,
                       bool came, double weight);
 
-/* Whether one that was read from a file can be worked with. */
+/* Whether a state that was read from a file is valid. */
 bool spot_daily_time_is_sound(const struct spot_daily_time *time);
 
 #ifdef __cplusplus

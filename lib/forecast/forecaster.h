@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-/* forecaster.h - what every model of the future is: a row of one table.
+/* forecaster.h - the interface of all forecasting models, a table with a row for each.
  *
  * A model sees counts on an even grid, the newest last, and gives for each of the next `horizon`
- * steps a probability mass function over 0..cap. Most models look at the newest `history`
- * changes only; those that count all that ever happened keep a state, one block of memory
- * without pointers that is fed value by value, so that a call costs O(new values) and the state
- * can be written to a file as it is.
+ * steps a probability mass function over 0..cap. Most models look at the newest `history` changes
+ * only; those that count everything they have seen keep a state, one block of memory without
+ * pointers that is fed value by value, so that a call costs O(new values) and the state can be
+ * written to a file as it is.
  */
 #ifndef SPOT_FORECAST_FORECASTER_H
 #define SPOT_FORECAST_FORECASTER_H
@@ -57,7 +57,7 @@ struct spot_forecaster {
     /* prob [horizon * (cap + 1)], row-major; each row sums to 1. */
     void (*predict)(const struct spot_fc_spec *spec, void *state, const struct spot_fc_past *past,
                     double *prob);
-    /* Whether a state that was read from a file can be worked with; NULL: every one can. */
+    /* Whether a state that was read from a file is valid; NULL: all are. */
     bool (*is_sound)(const struct spot_fc_spec *spec, const void *state);
 };
 

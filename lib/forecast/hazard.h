@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* hazard.h - how likely an instance is to be taken, by its age: a provider's table.
+/* hazard.h - the hazard of an instance by its age, from a table of the provider.
  *
- * CSV `age_s,hazard_per_h`: from that age on, until the next row's, an instance is lost at so many
- * times an hour of its life; the last row holds for ever. The first age is 0, ages increase.
+ * CSV `age_s,hazard_per_h`: from that age on, until the next row's, an instance is lost at this
+ * rate; the last row holds for ever. The first age is 0, ages increase.
  */
 #ifndef SPOT_FORECAST_HAZARD_H
 #define SPOT_FORECAST_HAZARD_H
@@ -42,7 +42,7 @@ double spot_hazard_sum(const struct spot_hazard *hazard, double age_s);
 /* The same for an instance of unknown age, since it was first seen since_s ago: where instances
  * have come and gone for long, P(it lasts for another t) is the share of a mean life that is lived
  * after age t, the residual life of a renewal process in equilibrium (Cox 1962). 0 where the last
- * hazard is 0: nobody dies of a population that lives for ever. */
+ * hazard is 0: a population that lives for ever has no deaths. */
 double spot_hazard_sum_unknown(const struct spot_hazard *hazard, double since_s);
 
 #ifdef __cplusplus

@@ -37,8 +37,8 @@ void spot_predictor_predict(struct spot_predictor *predictor, double *prob);
  * zeros folded. Of this machine's byte order and this version's models. */
 size_t spot_predictor_save(const struct spot_predictor *predictor, FILE *out);
 
-/* Take them into a predictor made with the same model and spec that has observed nothing.
- * Returns 0, or -1 with *err (SPOT_EDATA) for bytes that are cut, too many or not sound. */
+/* Take them into a predictor made with the same model and spec that has observed nothing. Returns
+ * 0, or -1 with *err (SPOT_EDATA) for bytes that are truncated, too many or invalid. */
 int spot_predictor_restore(struct spot_predictor *predictor, const void *data, size_t n_byte,
                            struct spot_err *err);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* recal.h - distributions made honest by what came of earlier ones, while a series goes on.
+/* recal.h - recalibration of distributions, learned online from the outcomes of earlier ones.
  *
  * Two corrections, each to the odds of events, so that a distribution stays a distribution:
  *   change  the odds that the count is another one than now, times exp(a + b x + c r), where x is
@@ -7,10 +7,10 @@
  *           changes, and r that of the changes of the newest intervals over those expected;
  *   tails   the odds of what lies in the distribution's lower and upper fifth, times exp(d) and
  * exp(e). a to e are kept apart for each step ahead and start at values that were right on average
- * over public traces. They follow what comes by logistic regression with a normal prior, one
- * observation at a time (the extended Kalman filter); outcomes h steps ahead overlap h-fold and
- * count 1/h each. Source: recalibration as in Gneiting, Balabdaoui, Raftery 2007; the events, the
- * terms and the filter are ours. Deterministic and causal.
+ * over public traces. They are updated by logistic regression with a normal prior, one observation
+ * at a time (the extended Kalman filter); outcomes h steps ahead overlap h-fold and count 1/h each.
+ * Source: recalibration as in Gneiting, Balabdaoui, Raftery 2007; the events, the terms and the
+ * filter are ours. Deterministic and causal.
  */
 #ifndef SPOT_FORECAST_RECAL_H
 #define SPOT_FORECAST_RECAL_H
@@ -62,7 +62,7 @@ struct spot_recal {
     struct spot_recal_moment moment[SPOT_RECAL_STEPS]; /* ring by n */
 };
 
-/* Take in the next value, and learn from the distributions given before that end here. */
+/* Take in the next value, and learn from the earlier distributions that forecast it. */
 void spot_recal_observe(struct spot_recal *recal, int y);
 
 /* Whether the newest value is one to learn from: all are at first, then ever fewer, so that
@@ -75,7 +75,7 @@ bool spot_recal_is_due(const struct spot_recal *recal);
 void spot_recal_apply(struct spot_recal *recal, int cap, double day, int horizon, bool learn,
                       double *prob);
 
-/* Whether one that was read from a file can be worked with. */
+/* Whether a state that was read from a file is valid. */
 bool spot_recal_is_sound(const struct spot_recal *recal, int cap);
 
 #ifdef __cplusplus

@@ -20,10 +20,10 @@ struct spot_score {
     double pit[SPOT_SCORE_PIT]; /* histogram of the randomised PIT, expected mass; sums to n */
 };
 
-/* Score the distribution p [cap + 1], made when the count was `now`, by what came. The randomised
- * probability integral transform is uniform on [F(y - 1), F(y)]; instead of drawing from it, its
- * expectation is taken, so that equal inputs give equal scores.
- * Source: Czado, Gneiting, Held 2009, section 2.1. */
+/* Score the distribution p [cap + 1], made when the count was `now`, against the outcome. The
+ * randomised probability integral transform is uniform on [F(y - 1), F(y)]; instead of drawing from
+ * it, its expectation is taken, so that equal inputs give equal scores. Source: Czado, Gneiting,
+ * Held 2009, section 2.1. */
 void spot_score_add(struct spot_score *score, const double *p, int cap, int now, int y);
 
 /* sum += part */

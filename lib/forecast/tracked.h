@@ -27,7 +27,7 @@ struct spot_trackeds {
     struct spot_tracked *series; /* [n], sorted by zone, then instance type */
 };
 
-/* What a state was learned with; another one cannot go on with it. */
+/* What a state was learned with; a state with another key cannot be continued. */
 struct spot_tracked_key {
     const char *model;
     double interval_s;

@@ -20,7 +20,7 @@ extern "C" {
 
 /* Kinds of events, in the order of spot_event_part. */
 enum spot_event_kind {
-    SPOT_EVENT_ANY, /* of a cloud that is played, or of a later version: name and time alone */
+    SPOT_EVENT_ANY, /* of a replayed cloud, or of a later version: name and time only */
     SPOT_EVENT_JOINED,
     SPOT_EVENT_FORMED,
     SPOT_EVENT_MIGRATE,
@@ -44,7 +44,7 @@ enum spot_event_kind {
 struct spot_event {
     enum spot_event_kind kind;
     const char *name;
-    bool is_job; /* has an epoch: of a job, not of a cloud that is played */
+    bool is_job; /* has an epoch: of a job, not of a replayed cloud */
     double time_s;
     int64_t epoch, step;
     int64_t member;                /* joined, notice, left, lost: its number */

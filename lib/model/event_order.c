@@ -126,7 +126,7 @@ static const char *take_resumed(struct spot_event_order *o, const struct spot_ev
     return NULL;
 }
 
-/* Declared by who goes on with the job, before anybody joins. */
+/* Declared by the coordinator that resumes the job, before any member joins. */
 static const char *take_lr_changed(struct spot_event_order *o, const struct spot_event *e,
                                    char *why)
 {

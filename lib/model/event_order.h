@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* event_order.h - what may follow what in the log of a job, docs/formats/event.md.
+/* event_order.h - which events may follow each other in the log of a job, docs/formats/event.md.
  *
- * Of two events that a job writes one after the other the second tells where the first has led: the
- * epoch, the step, who is there. A line that was left out, said twice, moved or changed is found by
- * the first later one that does not fit.
+ * Each event must agree with the state that the events before it led to: the epoch, the step, the
+ * members. A line that was left out, said twice, moved or changed is found by the first later one
+ * that does not fit.
  */
 #ifndef SPOT_MODEL_EVENT_ORDER_H
 #define SPOT_MODEL_EVENT_ORDER_H

@@ -3,7 +3,7 @@
  *
  * One entry per (zone, instance type). For each step 1..horizon the probability mass function of
  * the count, and for the next interval the joint distribution of how many are lost and how many
- * gained. The reader is strict: what it returns is a set of distributions within their bounds.
+ * gained. The reader is strict: it returns only valid distributions within their bounds.
  */
 #ifndef SPOT_MODEL_FORECAST_DOC_H
 #define SPOT_MODEL_FORECAST_DOC_H

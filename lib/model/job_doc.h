@@ -54,7 +54,7 @@ struct spot_job_profile {
     double step_s;
     double samples_per_s;
     double latency_s;
-    bool is_outlier; /* the document says so: do not trust it */
+    bool is_outlier; /* the document marks it as unreliable */
 };
 
 /* Which grids may run. */
@@ -129,7 +129,7 @@ int spot_job_doc_parse(struct spot_job_doc *job, const char *text, size_t n_byte
                        const char *source, struct spot_err *err);
 void spot_job_doc_release(struct spot_job_doc *job);
 
-/* Keys of a loaded job that mean nothing, but look like one that would and is not there:
+/* Likely misspelt keys of a loaded job, unknown ones that resemble a known one which is absent:
  * "/cost/usd_per_hour: unknown key; did you mean 'usd_per_h'?". tell() gets one at a time. */
 void spot_job_doc_warn_misspelt(const struct spot_job_doc *job, void (*tell)(const char *sentence));
 

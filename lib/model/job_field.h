@@ -19,7 +19,7 @@ extern const struct spot_field spot_job_p2p_field[];
 extern const struct spot_field spot_job_build_field[];
 extern const struct spot_field spot_job_regroup_field[];
 
-/* What a document means that says nothing. */
+/* The defaults of absent keys. */
 extern const struct spot_job_memory spot_job_memory_absent;
 extern const struct spot_job_cost spot_job_cost_absent;
 

@@ -30,11 +30,11 @@ struct spot_job_cell {
     int64_t steps;                /* measured, after the warm-up */
     int64_t runs;                 /* of which this is the calmest */
     double step_s, low_s, high_s; /* median, quartiles */
-    double curve_s;               /* what the fitted curve says; 0: it says nothing of this grid */
+    double curve_s;               /* by the fitted curve; 0: it does not cover this grid */
     double forward_s, backward_s; /* of a step, slowest worker, mean */
     double reduce_s;              /* sum over replicas, waiting included, slowest worker, mean */
     double read_s;                /* coordinator reading tokens, mean */
-    bool is_outlier;              /* quartiles too far apart to be believed */
+    bool is_outlier;              /* quartiles too far apart to be reliable */
     struct spot_job_stage_memory *stage; /* [P] */
 };
 

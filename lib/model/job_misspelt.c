@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* Keys that were typed wrong: unknown ones are legal, so that nobody else would say. */
+/* Warnings about likely misspelt keys: unknown keys are legal, so no other check would find
+ * them. */
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>

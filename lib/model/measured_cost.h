@@ -30,7 +30,7 @@ struct spot_measured_cost {
     double restore_s;       /* a lost stage, on top; 0 if none was seen */
 };
 
-/* Read a log. Returns 0, or -1 with *err: SPOT_EDATA for a line that is no event, times that go
+/* Read a log. Returns 0, or -1 with *err: SPOT_EDATA for a line that is not an event, times that go
  * back or events that cannot follow each other, or a log without a single change. */
 int spot_measured_cost_read(struct spot_measured_cost *measured, FILE *in, const char *source,
                             struct spot_err *err);

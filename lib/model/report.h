@@ -50,8 +50,8 @@ struct spot_count_change {
     int64_t n;
 };
 
-/* No grid works: from when the last member went, the epochs before were over or the coordinator was
- * last heard of, until the next grid is formed or the log ends. */
+/* No grid works: from when the last member left, the previous epoch ended or the coordinator was
+ * last heard from, until the next grid is formed or the log ends. */
 struct spot_outage {
     double from_s, to_s;
 };
@@ -105,12 +105,12 @@ struct spot_run {
     uint64_t xxh3;    /* of the log */
     bool is_of_bytes; /* a token is a byte of the data */
     bool is_done;
-    bool is_cut; /* the last line had no end: the job runs, or broke off; it is left out */
+    bool is_cut; /* the last line is unfinished (the job runs, or broke off) and left out */
     char state_hex[40];
 };
 
 /* Read a spot.event/1 log, "-" is stdin. Returns 0, or -1 with *err: SPOT_EDATA names file and line
- * of what is no event, or does not follow from the lines above. */
+ * of anything that is not an event, or cannot follow the lines above. */
 int spot_run_load(struct spot_run *run, const char *path, struct spot_err *err);
 void spot_run_release(struct spot_run *run);
 

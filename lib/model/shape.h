@@ -50,8 +50,8 @@ struct spot_shape {
 const char *spot_arch_name(int64_t arch);
 int spot_arch_find(const char *name);
 
-/* Refuse what cannot be computed or would not fit: S divides H and C, H divides C; Llama's: S
- * divides Hk and F, Hk divides H, d is even; every factor and the parameter count are bounded.
+/* Refuse shapes that cannot be computed or would not fit: S divides H and C, H divides C; Llama's:
+ * S divides Hk and F, Hk divides H, d is even; every factor and the parameter count are bounded.
  * Returns 0, or -1 with *err (SPOT_EDATA). */
 int spot_shape_check(const struct spot_shape *shape, struct spot_err *err);
 
@@ -119,7 +119,7 @@ int spot_recompute_find(const char *name);
  * not fused keeps its scores (their eq. 1), 2 C where only its input stays; the embedding's dropout
  * mask C, the head 4 (C + V) (their 4.3). Llama's layer is counted in their way: norms 4 C;
  * attention 6 C and keys and values 4 Hk d, scores 2 H T; MLP 2 C + 8 F; no dropout, so nothing in
- * the embedding. What this engine keeps, in its own precisions, is spot_stage_memory's to say. */
+ * the embedding. For what this engine keeps, in its own precisions, see spot_stage_memory. */
 double spot_shape_activation_byte(const struct spot_shape *shape, int64_t bundle, int recompute,
                                   bool keeps_scores);
 

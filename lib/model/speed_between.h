@@ -51,9 +51,9 @@ enum spot_speed_from {
 double spot_speed_between_s(const struct spot_speed_between *b, int d, int p,
                             enum spot_speed_from *from);
 
-/* The most samples/s that n instances are believed to give: beyond the fastest measured grid in
- * proportion to it, up to there as many of each instance as were measured on any. INFINITY where
- * nothing was measured. */
+/* An upper estimate of the samples/s of n instances: beyond the fastest measured grid in proportion
+ * to it, up to there as many of each instance as were measured on any. INFINITY where nothing was
+ * measured. */
 double spot_speed_most(const struct spot_speed_between *b, int n);
 
 #ifdef __cplusplus

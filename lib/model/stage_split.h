@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* stage_split.h - which layers a pipeline stage gets.
+/* stage_split.h - the layers of a pipeline stage.
  *
  * Parcae's rule (liveput/model.py): with L layers and P stages, chunk = (L - 1) / P; the first
  * stage gets one more; the remainder goes, one layer each, to stages P-2, P-3, ...

@@ -206,7 +206,8 @@ static bool flag_worst(const struct points *pt, bool *skip)
     return true;
 }
 
-/* Also what was left out of the fit was measured: a curve that misses it is no curve of this job.
+/* Also what was left out of the fit was measured: a curve that misses it does not describe this
+ * job.
  */
 static double miss_of(const struct spot_job_doc *job, const double w[3])
 {

@@ -34,8 +34,8 @@ struct spot_step_curve {
     double miss_max;              /* relative, over these and those left out of the fit */
 };
 
-/* May the curve stand in for a measurement unasked? Not where it misses one by more than 20 %, nor
- * where it rests on so few that it is a proportion. */
+/* Whether the curve may replace a measurement by default: not where it misses one by more than 20
+ * %, nor where it rests on so few points that it is a mere proportion. */
 bool spot_step_curve_is_trusted(const struct spot_step_curve *curve);
 
 enum spot_throughput_source {
@@ -66,9 +66,9 @@ struct spot_throughput {
     int *best; /* [n_max + 1] of up to n instances: index into grid_order, -1 where none runs */
 };
 
-/* Fill *t for grids of up to n_max instances (1..SPOT_GRID_MAX).
- * Returns 0, or -1 with *err: SPOT_EDATA when neither the profile nor the curve can say anything,
- * SPOT_EINFEASIBLE when no grid of n_max instances may run (the message has the minimum). */
+/* Fill *t for grids of up to n_max instances (1..SPOT_GRID_MAX). Returns 0, or -1 with *err:
+ * SPOT_EDATA when neither the profile nor the curve gives a speed, SPOT_EINFEASIBLE when no grid of
+ * n_max instances may run (the message has the minimum). */
 int spot_throughput_init(struct spot_throughput *t, const struct spot_job_doc *job, int n_max,
                          enum spot_throughput_source source, struct spot_err *err);
 void spot_throughput_release(struct spot_throughput *t);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* change_dist.h - what the next interval may do to the instances of a job, over all its zones. */
+/* change_dist.h - the distribution of losses and gains of a job's instances in the next interval,
+ * over all zones. */
 #ifndef SPOT_PLAN_CHANGE_DIST_H
 #define SPOT_PLAN_CHANGE_DIST_H
 
@@ -34,7 +35,7 @@ struct spot_change_dist {
 /* Sum the series of a forecast. Zones of one of its regions are independent given whether the
  * region has a shock in the interval, all others independent. `count` is that distribution at the
  * first step; later steps come as a distribution of each series alone, and are added up as if
- * independent: the document does not say how they hang together. `now` >= 0 replaces the forecast's
+ * independent: the document does not give their dependence. `now` >= 0 replaces the forecast's
  * count where it is newer; losses are then cut to it. Returns 0, or -1 with *err: SPOT_EDATA for no
  * series, no joint distribution, or more than SPOT_CHANGE_COUNT_MAX instances. */
 int spot_change_dist_init(struct spot_change_dist *dist, const struct spot_forecast *forecast,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* cost_table.h - expected seconds of every change of grid, filled as asked for.
+/* cost_table.h - expected seconds of every change of grid, computed on demand.
  *
  * A change is (n, from, lost, to): of n instances, those of the grid `from` and spares, `lost`
  * uniform ones vanish, and the job goes on as the grid `to`. Grids are numbered in the order of
@@ -39,13 +39,13 @@ struct spot_cost_table {
     double **other;        /* [n_grid * (p_max + 1)]: fetch[] by victims, for P' */
     struct spot_cost_changes **row; /* [(n_max - n_low + 1) * n_grid * (lost_max + 1)] */
     double *resume;                 /* [n_grid]: from the checkpoint */
-    /* made when outcomes are asked for, else NULL: same and other once for every number of victims
+    /* computed when outcomes are needed, else NULL: same and other once for every number of victims
      * of the worst hit stage, [... * (lost_max + 1)] */
     double **same_most, **other_most;
     struct spot_cost_outcomes **outcomes;
 };
 
-/* Who went is known at the notice, not only how many. What matters most of it is M, the pipelines
+/* A notice tells which instances leave, not only how many. What matters most is M, the pipelines
  * that survivors can still form without moving state (plan/liveput.h). */
 struct spot_cost_outcomes {
     int n;          /* values of M that can happen */
@@ -77,8 +77,8 @@ struct spot_cost_changes *spot_cost_changes(struct spot_cost_table *table, int n
                                             int lost);
 double spot_cost_of(struct spot_cost_table *table, struct spot_cost_changes *changes, int to);
 
-/* What a change to a grid takes at least, within rounding: from any grid and whoever is lost, the
- * same grid with no one lost apart. is_kept: P stays and D does not grow. */
+/* Lower bound, within rounding, on the seconds of a change to a grid: from any grid and with any
+ * victims, except the same grid without victims. is_kept: P stays and D does not grow. */
 double spot_cost_least_s(const struct spot_cost_table *table, int to, bool is_kept);
 
 /* The same once M is known; averaged over prob it is spot_cost_row. Borrowed; `from` is a grid. */

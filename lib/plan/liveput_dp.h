@@ -6,13 +6,12 @@
  *   u the seconds that are left of an unfinished migration, and by the published rules (parcae.h)
  *   r  = throughput(g') * max(0, T - S),  u' = max(0, S - T),  S the seconds of the change:
  *   S  = C where u = 0; C + restart(g') where a change meets an unfinished one; u where C = 0,
- * C the expected cost of the change (cost_table.h).
- * With a notice the grid g' is chosen after the change is known (max inside the expectation, as
- * written); without, before it (max outside), and what does not fit is cut to fewer pipelines.
- * Where who goes is known at the notice (sees_victims) the maximum stands inside the expectation
- * over M, the pipelines that survive, too, and C is E[C | M]. As long as no change outlasts an
- * interval r is linear in C, so that where the maximum stands outside of who goes its mean is all
- * that counts.
+ * C the expected cost of the change (cost_table.h). With a notice the grid g' is chosen after the
+ * change is known (max inside the expectation, as written); without, before it (max outside), and
+ * what does not fit is cut to fewer pipelines. Where who goes is known at the notice (sees_victims)
+ * the maximum stands inside the expectation over M, the pipelines that survive, too, and C is E[C |
+ * M]. As long as no change outlasts an interval r is linear in C, so that only the mean of C
+ * matters where the maximum is outside the expectation over who goes.
  *
  * V falls in u, by at most the rate of g, and jumps at multiples of T (a migration that ends with
  * an interval leaves none). So u has nodes, node_per_span from just above k T to (k + 1) T, as far
@@ -44,7 +43,7 @@ struct spot_liveput_dp {
     bool *is_shut;     /* [(n_max + 1) * n_grid] by rank: never to be run on n instances; NULL:
                           all may; set after init, freed with the rest; needs has_notice */
     bool is_finite;    /* values are sums over the sweeps so far, not relative */
-    int n_low, n_max, n_grid; /* counts outside n_low..n_max are taken for the nearest inside */
+    int n_low, n_max, n_grid; /* counts are clamped to n_low..n_max */
     int n_context;            /* 1: the chain's distribution is that of context 0 in all of them */
     int *by_size;             /* [n_grid] grids in order of D * P, then of number */
     int *rank;                /* [n_grid] the inverse */

@@ -2,8 +2,8 @@
 /* migration.h - the moves from one layout to another on a cluster: never lose the last copy of
  * anything that can be saved, then be fast, then cheap, then small, then leave machines alone.
  *
- * A problem is made from two layout documents, or by a job that runs from what its members hold;
- * both are answered by spot_migrate.
+ * A problem comes from two layout documents, or from what the members of a running job hold;
+ * spot_migrate answers both.
  *
  * docs/design/07-moves.md has the objective, the bounds and what is exact and what is searched.
  */
@@ -36,7 +36,7 @@ struct spot_migration_problem {
     bool is_late;  /* answer, of whole parts: there were such, and deadlines were left aside */
 };
 
-/* What a job that runs knows. */
+/* What a running job knows. */
 struct spot_migration_bundles {
     int n_node, n_position, n_bundle;
     const int64_t *byte;  /* [n_bundle] */
@@ -73,13 +73,13 @@ enum spot_migration_kind { SPOT_KIND_STATE, SPOT_KIND_BUNDLES, SPOT_KIND_CACHE }
 
 struct spot_migration_group {
     enum spot_migration_kind kind;
-    int64_t first, last; /* bundles, of SPOT_KIND_BUNDLES: neighbours are told together */
+    int64_t first, last; /* bundles, of SPOT_KIND_BUNDLES: neighbours are reported together */
     int kv;              /* of SPOT_KIND_CACHE */
     int64_t byte;        /* without a source in time */
     double recovery_s;   /* NAN: the cluster document does not say what it takes */
 };
 
-/* What no transfer brings. */
+/* State that no transfer brings. */
 struct spot_migration_loss {
     size_t part;
     enum spot_migration_fate fate;

@@ -42,14 +42,14 @@ struct spot_train_question {
     enum spot_train_solver solver;
     enum spot_train_objective objective;
     double usd_per_sample; /* SPOT_OBJECTIVE_MIX: what a sample is worth */
-    /* What runs now; 0: nothing, a start is free. A grid of more than dist->now instances has lost
-     * the rest just now, nobody knows which: the change from it is priced as at that loss. At most
+    /* What runs now; 0: nothing, a start is free. A grid of more than dist->now instances has just
+     * lost the rest, it is not known which: the change from it is priced as at that loss. At most
      * throughput->n_max instances. */
     int current_d, current_p;
     int leaving;   /* instances of `now` that are under notice */
     int horizon;   /* intervals that expectations are told for; the job's look-ahead */
-    int exact_max; /* clusters up to this size are planned over all grids and counts; 0: as many
-                      as a cost table can hold */
+    int exact_max; /* up to this size all grids and counts are considered; 0: as many as a cost
+                    * table can hold */
 };
 
 /* What one grid promises. */
@@ -71,7 +71,7 @@ struct spot_train_plan {
     struct spot_train_choice *choice; /* [n_choice], best first */
     size_t n_choice;
     const char
-        *caveat; /* one of doc.why: the speeds compared are little known; NULL: they are not */
+        *caveat; /* one of doc.why: a warning that the speeds compared are uncertain; NULL: none */
     char **text; /* the sentences of doc.why and of the alternatives */
     size_t n_text, text_cap;
 };
@@ -86,9 +86,9 @@ struct spot_train_plan {
 int spot_train_plan_make(struct spot_train_plan *plan, const struct spot_train_question *q,
                          struct spot_err *err);
 
-/* Would all grids and counts take too long? Then only a window of them is looked at, as for more
- * than SPOT_COST_INSTANCES_MAX instances. The program's work is about sweeps * counts * grids^2 *
- * outcomes, of up to 100 sweeps; counts * grids^2 is what is bounded. */
+/* Whether all grids and counts would take too long. Then only a window of them is considered, as
+ * for more than SPOT_COST_INSTANCES_MAX instances. The program's work is about sweeps * counts *
+ * grids^2 * outcomes, of up to 100 sweeps; counts * grids^2 is what is bounded. */
 bool spot_train_is_cut(const struct spot_train_question *q);
 void spot_train_plan_release(struct spot_train_plan *plan);
 

@@ -12,8 +12,8 @@
 extern "C" {
 #endif
 
-/* The grid for n instances; 0 x 0 where none may run. As released the simulator orders what
- * happens at once as its release does. */
+/* The grid for n instances; 0 x 0 where none may run. As released, simultaneous events have the
+ * order of the released simulator. */
 void spot_auto_config(const struct spot_throughput *throughput, const struct spot_job_doc *job,
                       int n, bool is_released, int *d, int *p);
 

@@ -271,7 +271,7 @@ static bool take_over(struct run *r, int place)
                 return true;
             }
     }
-    return true; /* as released: nobody holds it, nobody minds */
+    return true; /* as released: no node holds it, and that is ignored */
 }
 
 static void slow_down(struct run *r, int64_t now)

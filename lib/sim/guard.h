@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* guard.h - a process that outlives us just long enough to kill what we started.
  *
- * The parent-death signal reaches only direct children, and only those that did
- * not change their identity. The guard waits for the end of a pipe that only we
- * hold open; when we are gone, however we went, it kills every process group
- * that is still on the table.
+ * The parent-death signal reaches only direct children, and only those that did not change their
+ * identity. The guard waits for the end of a pipe that only we hold open; when we have ended, for
+ * whatever reason, it kills every process group that is still on the table.
  */
 #ifndef SPOT_SIM_GUARD_H
 #define SPOT_SIM_GUARD_H

@@ -25,7 +25,7 @@ struct spot_live {
     /* set by the caller, as are host, self, log, grace, speedup, origin and n_running_max */
     struct spot_supervisor supervisor;
     uint64_t max;     /* never more copies than this */
-    double no_notice; /* share of those leaving that get none */
+    double no_notice; /* share of the leaving that get no notice */
     void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2);
 
     const struct spot_trace *trace;

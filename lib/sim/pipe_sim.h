@@ -46,8 +46,8 @@ struct spot_pipe_sim {
     int64_t allreduce_us;
     int per_machine; /* stages k and k + 1 share a machine if k / per_machine are equal */
     /* As released: what happens in the same microsecond is ordered by the C library's random
-     * numbers, and 1F1B waits for ever for a recompute that nobody schedules. Else in the order in
-     * which it was caused, and 1F1B runs. */
+     * numbers, and 1F1B waits for ever for a recompute that is never scheduled. Otherwise events
+     * are ordered by their causes, and 1F1B completes. */
     bool is_released;
 };
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* processes.h - the host of a supervisor that is this machine: real processes, time and signals.
- * Every child leads a process group of its own and goes down with all of it, also when we die. */
+ * Every child leads a process group of its own and is killed with the whole group, also when we
+ * die. */
 #ifndef SPOT_SIM_PROCESSES_H
 #define SPOT_SIM_PROCESSES_H
 
@@ -20,7 +21,7 @@ struct spot_processes {
     sigset_t child_mask; /* what children start with */
     sigset_t wait_for;   /* blocked: taken by `wait` alone */
     struct spot_guard guard;
-    bool has_foreign; /* whoever ran us left us children that are not ours to kill */
+    bool has_foreign; /* we inherited children that we must not kill */
 };
 
 extern const struct spot_host spot_processes_host; /* its self is a struct spot_processes */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Models of other systems, each from its own published mechanism and constants
  * (docs/design/06-liveput.md names them); what they share - throughput, restart, transfer times -
- * comes from the job like everybody's.
+ * comes from the job as for every policy.
  *
  * A change happens at the start of an interval. The system is then down for some seconds, which
  * may reach into later intervals, has lost what it had not saved, and goes on with another grid.

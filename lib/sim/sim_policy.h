@@ -27,7 +27,7 @@ struct spot_sim_state {
     uint64_t draws; /* intervals so far: under is_sampled each has its own random numbers */
 };
 
-/* The grid that executing `grid` comes to with n instances: fewer pipelines where they do not
+/* The grid that runs when `grid` is executed with n instances: fewer pipelines where they do not
  * fit, SPOT_GRID_NONE where none does. */
 int spot_sim_clip(const struct spot_cost_table *table, int grid, int n);
 
@@ -35,8 +35,8 @@ int spot_sim_clip(const struct spot_cost_table *table, int grid, int n);
 void spot_sim_start(const struct spot_sim_train *sim, struct spot_sim_state *state, int grid,
                     struct spot_sim_row *row);
 
-/* Under is_sampled: seconds to every grid, cost_s[n_grid], when those who go in this interval have
- * gone. What spot_sim_migrate will charge. */
+/* Under is_sampled: seconds to every grid, cost_s[n_grid], after the losses of this interval: what
+ * spot_sim_migrate will charge. */
 void spot_sim_drawn(const struct spot_sim_train *sim, const struct spot_sim_state *state, int lost,
                     double *cost_s);
 

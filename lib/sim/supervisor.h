@@ -88,7 +88,7 @@ int spot_supervisor_reap(struct spot_supervisor *s, struct spot_err *err);
 /* Real time of the next start or kill, infinity if there is none. */
 double spot_supervisor_next_s(const struct spot_supervisor *s);
 
-/* Free the members; what still runs is the machine's to end. */
+/* Free the members; the host ends what still runs. */
 void spot_supervisor_release(struct spot_supervisor *s);
 
 #ifdef __cplusplus

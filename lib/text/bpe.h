@@ -28,8 +28,8 @@ enum {
 struct spot_bpe;
 
 /* A directory with tokenizer.json, or else vocab.json and merges.txt, or a tokenizer.json file.
- * NULL with *err: SPOT_ESYS, or SPOT_EDATA with the place when a document is wrong, wants what is
- * not here (another pre-tokenizer, a normalizer), or has no token for some byte. */
+ * NULL with *err: SPOT_ESYS, or SPOT_EDATA with the place when a document is malformed, needs what
+ * is not supported (another pre-tokenizer, a normalizer), or has no token for some byte. */
 struct spot_bpe *spot_bpe_open(const char *path, struct spot_err *err);
 
 /* The same from texts in memory; `source` names them in messages. */
@@ -54,9 +54,10 @@ struct spot_tokens {
     size_t n, cap;
 };
 
-/* Append the tokens of text[n]. Unless this is the end of the text, only of those pieces that what
- * follows cannot change. Returns the bytes encoded; what is left comes again, with more behind.
- * Names of added tokens in the text are text. Uses scratch space: one thread at a time. */
+/* Append the tokens of text[n]. Unless the text ends here, only pieces that later text cannot
+ * change are encoded. Returns the bytes encoded; the caller passes the rest again, followed by more
+ * text. Names of added tokens are encoded as ordinary text. Uses scratch space: one thread at a
+ * time. */
 size_t spot_bpe_encode(struct spot_bpe *bpe, const char *text, size_t n, bool is_end,
                        struct spot_tokens *out);
 

@@ -44,7 +44,7 @@ struct spot_bpe {
     size_t symbol_cap, heap_cap, n_heap;
 };
 
-/* Where the merge of a pair is in the table, or the empty place where it would be. */
+/* The slot of a pair's merge in the table, or the empty slot where it would be. */
 struct spot_bpe_merge *spot_bpe_place(const struct spot_bpe *bpe, uint32_t left, uint32_t right);
 
 static inline uint64_t spot_bpe_pair_key(uint32_t left, uint32_t right)

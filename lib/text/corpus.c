@@ -166,7 +166,7 @@ static int skip_header(struct spot_corpus *c, size_t n_byte, struct spot_err *er
     return 0;
 }
 
-/* The first of n tokens that is no token of the vocabulary; n if all are. */
+/* Index of the first of n tokens that is not in the vocabulary; n if all are. */
 static size_t first_foreign(const uint32_t *token, size_t n, int64_t vocab)
 {
     size_t i = 0;

@@ -2,11 +2,10 @@
 /* corpus.h - the tokens that a job trains on: bytes, files of 16 or 32 bit tokens, or texts.
  *
  * A file stays where it is and is read as it is needed; the tokens of a text go to a file without a
- * name in $TMPDIR; what is no regular file (a pipe) is kept in memory, up to SPOT_CORPUS_MEMORY_MAX
- * bytes. Several files are one corpus, one behind the other with nothing between: the same as a
- * file of all of them. Tokens are little-endian. A file of 16 bit tokens
- * may begin with the header of llm.c (256 words: 20240520, 1, number of tokens, zeros), which is
- * skipped.
+ * name in $TMPDIR; anything else (a pipe) is kept in memory, up to SPOT_CORPUS_MEMORY_MAX bytes.
+ * Several files are one corpus, one behind the other with nothing between: the same as a file of
+ * all of them. Tokens are little-endian. A file of 16 bit tokens may begin with the header of llm.c
+ * (256 words: 20240520, 1, number of tokens, zeros), which is skipped.
  */
 #ifndef SPOT_TEXT_CORPUS_H
 #define SPOT_TEXT_CORPUS_H
@@ -24,7 +23,7 @@ extern "C" {
 enum { SPOT_CORPUS_MEMORY_MAX = 1 << 30 };
 
 struct spot_corpus {
-    const char *source; /* what errors call it */
+    const char *source; /* its name in messages */
     char *label;        /* the same where it is ours */
     size_t n_token;
     int token_byte; /* 1, 2 or 4 */
@@ -41,8 +40,7 @@ int spot_corpus_kind(const char *name, int *token_byte, struct spot_err *err);
 
 /* Open a file, or stdin for "-" (path is borrowed), and read it through once: every token must be
  * below vocab. Returns 0, or -1 with *err: SPOT_ESYS, or SPOT_EDATA with the place and the token,
- * or when it is no regular file and longer than the limit.
- * Release it in both cases. */
+ * or when it is not a regular file and longer than the limit. Release it in both cases. */
 int spot_corpus_open(struct spot_corpus *corpus, const char *path, int token_byte, int64_t vocab,
                      struct spot_err *err);
 /* The same of path[n_path], n_path > 0, "-" once at most (SPOT_EUSAGE); with a tokenizer they are

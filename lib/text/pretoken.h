@@ -4,7 +4,7 @@
  *   's|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+
  *
  * (https://github.com/openai/gpt-2, src/encoder.py), scanned by hand: the first alternative that
- * matches, each greedy. Bytes that are no UTF-8 count as neither letter, number nor space.
+ * matches, each greedy. Invalid UTF-8 counts as neither letter, number nor space.
  */
 #ifndef SPOT_TEXT_PRETOKEN_H
 #define SPOT_TEXT_PRETOKEN_H
@@ -15,8 +15,7 @@
 extern "C" {
 #endif
 
-/* Bytes behind a piece that can still change where it ends: a text that goes on must be known so
- * far. */
+/* Look-ahead: bytes behind a piece that can change where it ends. */
 enum { SPOT_PRETOKEN_LOOK = 8 };
 
 /* Bytes of the first piece of text[n], n >= 1: 1..n. */

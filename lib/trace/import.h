@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* import.h - public and cloud formats in, traces out.
  *
- * Readers put what they find into one collection, from any number of files; the
- * end sorts it and drops what was said twice, so that overlapping windows and
- * repeated imports change nothing. Shapes: docs/formats/import.md.
+ * Readers put what they find into one collection, from any number of files; it is sorted at the end
+ * and repetitions are dropped, so that overlapping windows and repeated imports change nothing.
+ * Shapes: docs/formats/import.md.
  */
 #ifndef SPOT_TRACE_IMPORT_H
 #define SPOT_TRACE_IMPORT_H
@@ -68,7 +68,7 @@ struct spot_import {
     struct spot_import_ask ask;
     enum spot_import_kind kind;
     bool is_lenient;   /* a node may come twice or leave twice: the second has no effect */
-    bool is_truncated; /* a document said that more pages follow */
+    bool is_truncated; /* a document announced further pages */
     double end_s;      /* newest moment that a log tells of; 0: the files do not say */
     struct spot_names text;
     size_t n_row, row_cap, n_node, node_cap;

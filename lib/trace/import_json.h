@@ -30,7 +30,7 @@ const char *spot_import_at(char at[SPOT_JSON_POINTER_MAX], const char *pointer, 
 /* The text of a member, "" where there is none. */
 const char *spot_import_member(const json_t *object, const char *key);
 
-/* Does --match let this instance type pass? */
+/* Whether --match accepts this instance type. */
 bool spot_import_is_wanted(const struct spot_import *imp, const char *instance_type);
 
 /* The timestamp `text`, which stands at pointer/key, as unix time. */

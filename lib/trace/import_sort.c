@@ -227,7 +227,7 @@ static int build_nodes(const struct spot_import *imp, struct numbers *n,
     return 0;
 }
 
-/* A log that goes on after the last change says that nothing changed: one more row there. */
+/* Events after the last change show that nothing changed since: add a row there. */
 static int build_end(const struct spot_import *imp, struct spot_trace_builder *b,
                      struct spot_err *err)
 {

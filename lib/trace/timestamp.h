@@ -7,10 +7,10 @@
 extern "C" {
 #endif
 
-/* RFC 3339, "2026-03-01T06:12:09[.123](Z|+01:00|+0100)", also with a blank or ", "
- * between date and time, without zone (then UTC) and as a date alone (then midnight).
- * *unix_s is seconds since 1970-01-01T00:00:00Z; a leap second counts as the next.
- * Returns 0, or -1 when it is no such text or the date does not exist. */
+/* RFC 3339, "2026-03-01T06:12:09[.123](Z|+01:00|+0100)", also with a blank or ", " between date and
+ * time, without zone (then UTC) and as a date alone (then midnight). *unix_s is seconds since
+ * 1970-01-01T00:00:00Z; a leap second counts as the next. Returns 0, or -1 when the text has
+ * another form or the date does not exist. */
 int spot_timestamp_parse(const char *text, double *unix_s);
 
 /* A time zone as it stands behind a time: "Z", "+01:00", "-0530". *offset_s is what its clocks are

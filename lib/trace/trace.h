@@ -5,12 +5,11 @@
  * (zone, instance_type), rows of different series in any order:
  *   count  time_s,available[,zone,instance_type,price_usd_per_h,requested]
  *   event  time_s,event,node[,zone,instance_type]     event: add, remove, notice
- * In the count form a value holds until that series' next row; a grid is a
- * count form with equal steps. Of two rows at one time the later one counts
- * (the other held for no time at all). The event form starts with no machine;
- * events at one time all take effect there. A time that goes backwards within
- * a series, a node added twice or removed without being there, and anything
- * that is no finite number in range are refused with their position.
+ * In the count form a value holds until that series' next row; a grid is a count form with equal
+ * steps. Of two rows at one time the later one counts (the other held for no time at all). The
+ * event form starts with no machine; events at one time all take effect there. A time that goes
+ * backwards within a series, a node added twice or removed without being there, and numbers that
+ * are not finite or out of range are refused with their position.
  */
 #ifndef SPOT_TRACE_TRACE_H
 #define SPOT_TRACE_TRACE_H
@@ -136,9 +135,9 @@ double spot_trace_interval_s(const struct spot_trace_series *series);
 void spot_trace_resample(const struct spot_trace_series *series, double start_s, double interval_s,
                          size_t n, int32_t *available);
 
-/* May n intervals be laid out? Two rows can be a thousand years apart: no more than n_max, or for a
- * long trace than four to a row of it. `remedy` says what to do about it.
- * Returns 0, or -1 with *err (SPOT_EDATA); nothing is taken before. */
+/* Check that a grid of n intervals is not too large, before memory is allocated: two rows can be a
+ * thousand years apart. At most n_max are allowed, or four to a row of a long trace. `remedy` tells
+ * the user what to change. Returns 0, or -1 with *err (SPOT_EDATA). */
 int spot_trace_check_grid(const struct spot_trace *trace, double n, double interval_s, size_t n_max,
                           const char *remedy, struct spot_err *err);
 

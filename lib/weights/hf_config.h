@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* hf_config.h - Hugging Face's config.json: what a model's weights do not show.
  *
- * GPT-2's and Llama's are read. What this engine would compute otherwise than the file says (scaled
- * or partial rotary positions, other activations, biases, unscaled attention) is refused by key,
- * line and column.
+ * GPT-2's and Llama's are read. Settings that this engine does not compute (scaled or partial
+ * rotary positions, other activations, biases, unscaled attention) are refused with key, line and
+ * column.
  */
 #ifndef SPOT_WEIGHTS_HF_CONFIG_H
 #define SPOT_WEIGHTS_HF_CONFIG_H

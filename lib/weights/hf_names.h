@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* hf_names.h - what the tensors of a bundle are called, and how they lie, in the files of Hugging
- * Face's GPT-2 and Llama.
+/* hf_names.h - names and layouts of a bundle's tensors in the files of Hugging Face's GPT-2 and
+ * Llama.
  */
 #ifndef SPOT_WEIGHTS_HF_NAMES_H
 #define SPOT_WEIGHTS_HF_NAMES_H
@@ -15,14 +15,14 @@ extern "C" {
 
 enum { SPOT_HF_NAME_MAX = 64 };
 
-/* How the whole lies against its shards, whose sharded dimension is first. */
+/* Layout of the whole tensor relative to its shards, whose sharded dimension comes first. */
 enum spot_hf_how {
     SPOT_HF_STACK,     /* rows of shard after shard */
     SPOT_HF_TRANSPOSE, /* the same, then transposed */
     SPOT_HF_QKV,       /* shards hold their heads of q, k and v: gather, then transpose */
 };
 
-/* Which rows of each shard: what is one tensor of ours is several of Llama's. */
+/* Which rows of each shard: one tensor of ours is several of Llama's. */
 enum spot_hf_part { SPOT_HF_ALL, SPOT_HF_Q, SPOT_HF_K, SPOT_HF_V, SPOT_HF_GATE, SPOT_HF_UP };
 
 struct spot_hf_name {
@@ -53,7 +53,7 @@ struct spot_hf_rows {
 struct spot_hf_rows spot_hf_rows(const struct spot_shape *shape, const struct spot_tensor *tensor,
                                  enum spot_hf_part part);
 
-/* The row of the whole matrix that row r of these, in a shard, is. */
+/* The row of the whole matrix that corresponds to row r of these in a shard. */
 int64_t spot_hf_row(enum spot_hf_how how, const struct spot_hf_rows *rows, int n_shard, int shard,
                     int64_t r);
 

@@ -6,7 +6,7 @@
  * the head starts as a copy of the embedding, as tied models have it; GPT-2's position table may be
  * longer than the sequence. F32, and F16 and BF16, which widen exactly. Causal masks (attn.bias,
  * attn.masked_bias) and the speeds of rotary positions (rotary_emb.inv_freq) are left out; any
- * other tensor that the model has not is refused, and so is any that lacks.
+ * other tensor that the model does not have is refused, and so is a missing one.
  */
 #ifndef SPOT_WEIGHTS_LOAD_H
 #define SPOT_WEIGHTS_LOAD_H
@@ -29,7 +29,7 @@ struct spot_weights *spot_weights_open(const char *path, const struct spot_shape
                                        struct spot_err *err);
 void spot_weights_close(struct spot_weights *weights);
 
-/* Hash of the numbers, never 0: equal weights are the same start whatever files hold them. */
+/* Hash of the numbers, never 0: equal weights have equal hashes whatever files hold them. */
 uint64_t spot_weights_xxh3(const struct spot_weights *weights);
 
 /* Fill a bundle of step 0. Returns 0, or -1 with *err (SPOT_ESYS, SPOT_EDATA). */

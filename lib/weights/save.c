@@ -78,7 +78,7 @@ static size_t list_tensors(const struct spot_shape *shape, struct spot_bundle *c
     return n;
 }
 
-/* The nearest number of 8 bits' precision, of two the even one; what is none stays none. */
+/* Rounds to 8 bits of precision, ties to even; NaN stays NaN. */
 static uint16_t bf16_of(float x)
 {
     uint32_t bits;

@@ -13,7 +13,7 @@ extern "C" {
 
 enum { SPOT_SAVE_NOTES = 11, SPOT_SAVE_NOTE_TEXT = 32 };
 
-/* What a reader needs to build the model, in the words of its own config, each value the text of
+/* What a reader needs to build the model, under the keys of its own config, each value the text of
  * its JSON; kept in text[] or constant. Returns how many. */
 int spot_save_notes(const struct spot_shape *shape, struct spot_st_note note[SPOT_SAVE_NOTES],
                     char text[SPOT_SAVE_NOTES][SPOT_SAVE_NOTE_TEXT]);

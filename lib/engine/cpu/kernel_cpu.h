@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* kernel_cpu.h - what stands behind a kernel name: a matrix micro-kernel and vector functions.
+/* kernel_cpu.h - the implementation of a kernel: a matrix micro-kernel and vector functions.
  *
  * A kind fixes the arithmetic, a variant only the instructions: all variants of one kind give
  * the same bits. In a matrix product each output element is one chain over k in ascending order
@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-/* What a tile does with what its output holds. */
+/* What a tile does with the previous value of its output. */
 enum spot_tile {
     SPOT_TILE_STORE, /* c = chain from 0 */
     SPOT_TILE_CHAIN, /* c = chain from c */
@@ -33,7 +33,7 @@ struct spot_micro {
     int n_row, n_col;
     void (*run)(int64_t k, const float *a, const float *b, float *c, int64_t c_row,
                 enum spot_tile tile);
-    /* The same with a where it lies: element (row, k) at a[row * a_row + k * a_k]. */
+    /* The same without packing a: element (row, k) at a[row * a_row + k * a_k]. */
     void (*run_in_place)(int64_t k, const float *a, int64_t a_row, int64_t a_k, const float *b,
                          float *c, int64_t c_row, enum spot_tile tile);
 };

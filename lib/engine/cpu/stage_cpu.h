@@ -82,7 +82,7 @@ struct spot_stage {
 /* Of n things that lie side by side by shard, those of the own shards. */
 int64_t spot_stage_own(const struct spot_stage *stage, int64_t n);
 
-/* Does this member add the gradients of replicated tensors? */
+/* Whether this member adds the gradients of replicated tensors. */
 bool spot_stage_is_lead(const struct spot_stage *stage);
 
 /* One tensor of a bundle as it stands in the master plane. */
@@ -116,7 +116,7 @@ struct spot_pass {
 typedef void (*spot_pass_fn)(const struct spot_part *part, const struct spot_pass *pass);
 void spot_pass_run(const struct spot_pass *pass, spot_pass_fn fn);
 
-/* A vector of the bundle; NULL: the architecture has no such. */
+/* A vector of the bundle; NULL if the architecture has none. */
 const float *spot_pass_vector(const struct spot_pass *pass, const char *name);
 
 /* The rows of N that are the thread's. */
@@ -138,7 +138,7 @@ void spot_part_norm_back(const struct spot_part *part, int i, const struct spot_
 void spot_part_gelu_slope(const struct spot_part *part, float *act, float *slope, const float *x);
 
 /* y[N][.] = x W for a sharded weight: rows of W are outputs (is_out_first), and y has those of the
- * own shards, or inputs, and y is the sum over all shards, whoever computed them. */
+ * own shards, or inputs, and y is the sum over all shards of all members. */
 struct spot_block spot_part_linear(const struct spot_part *part, int i, const char *weight,
                                    bool is_out_first, const float *x, float *y);
 /* y = x W + b: adds the gradients of W, and of b if the bundle has it, to the sums and gives the

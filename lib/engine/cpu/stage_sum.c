@@ -79,7 +79,7 @@ void spot_sum_settle(const struct spot_stage *stage, int i)
     stage->is_summed[i] = true;
 }
 
-/* --- chunks: the same cut whoever works on a bundle ------------------------- */
+/* --- chunks: the same cut for every worker of a bundle ---------------------- */
 
 static int64_t chunks_of(int64_t n)
 {

@@ -13,7 +13,7 @@ extern "C" {
 
 #define SPOT_PRAGMA(text) _Pragma(#text)
 
-#if !defined(__x86_64__) /* what a file for all says of x86 is of no interest */
+#if !defined(__x86_64__) /* x86 code in files for all architectures is skipped */
 #ifdef __clang__
 #define SPOT_TARGET(isa) SPOT_PRAGMA(STDC FP_CONTRACT OFF)
 #else

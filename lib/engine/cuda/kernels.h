@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* kernels.h - C doors to the kernels. All pointers but `stream` are device memory; rows are
+/* kernels.h - C entry points of the kernels. All pointers but `stream` are device memory; rows are
  * contiguous. No order of a floating-point sum depends on the grid of a launch.
  *
  * Symbols: N rows = b * T, C width, H heads, Hk heads of keys and values, d = C / H, Q = (H + 2Hk)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* stage_cuda.h - the inside of a stage on a device: what lies there, and what the host knows.
+/* stage_cuda.h - the state of a stage on a device, and the host's copy of it.
  *
  * Symbols as in kernels.h. `void *` to T-typed arrays of the kind's `real`. What is cut by shards
  * is there for those of this member of a tensor group only: H, F, Q, A and Vr count its own.
@@ -104,7 +104,7 @@ struct spot_stage {
 /* Of n things that lie side by side by shard, those of the own shards. */
 int64_t spot_cuda_own(const struct spot_stage *st, int64_t n);
 
-/* Does this member add the gradients of replicated tensors? */
+/* Whether this member adds the gradients of replicated tensors. */
 bool spot_cuda_is_lead(const struct spot_stage *st);
 
 /* A running value that is the sum of two arrays, or of one. */
@@ -141,7 +141,7 @@ const void *spot_cuda_weight(const struct spot_cuda_at *at, const char *tensor);
 
 /* y [N][out] = x [N][in] W + b; the sharded one of in and out counts the own shards. */
 struct spot_cuda_linear {
-    const char *weight, *bias; /* a bias that the bundle has not is none */
+    const char *weight, *bias; /* a bias that the bundle lacks is skipped */
     int64_t in, out;
     bool is_out_first; /* W lies as [out][in], in shards of outputs; else [in][out], of inputs */
 };
@@ -159,7 +159,7 @@ void spot_cuda_linear_backward(const struct spot_cuda_at *at, const struct spot_
 void spot_cuda_linear_gelu_back(const struct spot_cuda_at *at, const struct spot_cuda_linear *l,
                                 void *dpre, void *pre, const void *dy);
 
-/* An RMS norm if the bundle has no such bias. */
+/* An RMS norm if the bundle has no bias for it. */
 struct spot_cuda_norm_of {
     const char *weight, *bias;
 };

@@ -10,10 +10,11 @@ extern "C" {
 #endif
 
 /* Mix into prob [horizon * (cap + 1)], a forecast made at the count `now`, what the table says of
- * those who are there: of the mass on `now` and below it the share K / (K + losses) becomes the
- * distribution of the survivors, where `losses` are the intervals of the series that had some, and
- * K = 5. What lies above stays: a table of hazards knows nothing of those who come. state  of the
- * model `hazard`, which must have observed `now` distribution    scratch, as large as prob */
+ * the instances that are there: of the mass on `now` and below it the share K / (K + losses)
+ * becomes the distribution of the survivors, where `losses` are the intervals of the series that
+ * had some, and K = 5. What lies above stays: a table of hazards says nothing about arrivals.
+ *   state   of the model `hazard`, which must have observed `now`
+ *   dist    scratch, as large as prob */
 void spot_hazard_mix(const struct spot_fc_spec *spec, const void *state, int now, double *dist,
                      double *prob);
 

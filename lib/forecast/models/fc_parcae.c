@@ -16,7 +16,7 @@ struct parcae {
     double gain_scale, loss_scale; /* 0: not set yet, which is 1 */
 };
 
-/* x[i] == x[i + 1 + width] and all between differ from it: they are taken for outliers. */
+/* x[i] == x[i + 1 + width] and all between differ from it: they are treated as outliers. */
 static void drop_outliers(int *x, int n, int width)
 {
     for (int i = 0; i < n - 1 - width; i++) {

@@ -11,8 +11,8 @@
 #include "plan/assign/row_scan.h"
 
 /* With |cost| <= 2^55 and prices and path lengths <= 2^57 a true reduced path stays below 2^59,
- * while one through a forbidden pair or a finished column exceeds 2^60: no sum overflows and no
- * two can be taken for each other. */
+ * while one through a forbidden pair or a finished column exceeds 2^60: no sum overflows and the
+ * two cannot be confused. */
 #define PRICE_MAX (INT64_C(1) << 57)
 #define NO_PATH   (INT64_C(1) << 60)
 #define FINISHED  (-(INT64_C(1) << 61)) /* the price of a column that left the search */

@@ -3,8 +3,8 @@
  *
  * Jonker and Volgenant's initialisation (square: column reduction and reduction transfer; always:
  * augmenting row reduction, with a cap on its price wars) and shortest augmenting paths. Long rows
- * are mostly read by short lists of their cheapest columns (assign_near.h), else in whole, in SIMD
- * (AVX-512, AVX2 or portable, chosen at run time, equal results).
+ * are mostly read by short lists of their cheapest columns (assign_near.h), otherwise in full, with
+ * SIMD (AVX-512, AVX2 or portable, chosen at run time, equal results).
  */
 #ifndef SPOT_PLAN_ASSIGN_ASSIGN_DENSE_H
 #define SPOT_PLAN_ASSIGN_ASSIGN_DENSE_H

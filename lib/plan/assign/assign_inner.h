@@ -47,8 +47,8 @@ struct spot_classes {
     bool *tight;                /* [n_row_class * n_col_class] reduced cost 0 */
 };
 
-/* Solve by classes where there are few and the sums fit 64 bits: true, with a matching whose
- * prices were verified. False says nothing; try another way. Release the classes either way. */
+/* Solve by classes where there are few and the sums fit 64 bits: true, with a matching whose prices
+ * were verified. False: this method does not apply; try another. Release the classes either way. */
 bool spot_assign_classes(const struct spot_turned *t, struct spot_matching *matching,
                          struct spot_classes *classes);
 void spot_classes_release(struct spot_classes *classes);

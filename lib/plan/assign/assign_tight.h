@@ -68,12 +68,12 @@ void spot_tight_init(struct spot_tight *g, const struct spot_turned *t,
                      const struct spot_matching *matching, const struct spot_classes *classes);
 void spot_tight_release(struct spot_tight *g);
 
-/* Whom can a column that `root` gives up reach? Goes on until `goal` is seen, and tells whether it
- * was; -1: all. via_col[x] is what x would take from via[x]. */
+/* Which holders can a column that `root` gives up reach? Searches until `goal` is seen and returns
+ * whether it was; with -1 it visits all. via_col[x] is what x would take from via[x]. */
 bool spot_tight_gifts(struct spot_tight *g, int root, int goal);
 
-/* Who could give a column so that `root` receives one in the end? Likewise, via_col[x] is what x
- * would give to via[x]. */
+/* Which holders can give up a column so that `root` receives one in the end? As above, but
+ * via_col[x] is what x would give to via[x]. */
 bool spot_tight_wishes(struct spot_tight *g, int root, int goal);
 
 /* Strongly connected parts of the holders: what one of them owns another can only take if both are

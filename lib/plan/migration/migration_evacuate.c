@@ -103,7 +103,7 @@ static void lose_group(struct evacuate *t, int group)
             lose(t, k);
 }
 
-/* What nobody holds breaks all groups that it belongs to. */
+/* State without a holder breaks every group that it belongs to. */
 static void lose_unheld(struct evacuate *t)
 {
     for (size_t k = 0; k < t->s->r->n_part; k++) {

@@ -6,7 +6,8 @@
 #include "common/xalloc.h"
 #include "plan/migration/migration_inner.h"
 
-/* What a part changes on each node: arrives where it is fetched, goes where nobody needs it. */
+/* What a part changes on each node: it arrives where it is fetched, and leaves where it is not
+ * needed. */
 struct change {
     int node;
     int64_t byte;

@@ -3,10 +3,10 @@
  *
  * For a set H of senders, what only nodes of H hold must leave through their links: with one
  * position a node those bytes are additive over the pairs of a placement, so their least is an
- * assignment problem, and least / bandwidth(H) a bound. A convex combination of such sets bounds
- * as well (Lagrange); the weights are raised by subgradient steps, and each minimiser shows which
- * set it violates most, which joins the family. Pairs that receive for longer than a threshold are
- * forbidden: a placement uses one of them, or it obeys the bound of the rest.
+ * assignment problem, and least / bandwidth(H) a bound. A convex combination of such sets gives a
+ * bound as well (Lagrange); the weights are raised by subgradient steps, and each minimiser shows
+ * which set it violates most, which joins the family. Pairs that receive for longer than a
+ * threshold are forbidden: a placement uses one of them, or it obeys the bound of the rest.
  */
 #ifndef SPOT_PLAN_MIGRATION_PLACE_BOUND_H
 #define SPOT_PLAN_MIGRATION_PLACE_BOUND_H
@@ -17,8 +17,8 @@
 extern "C" {
 #endif
 
-/* What the bound asks about: each minimiser is a placement worth scoring. Returns the best
- * makespan known. */
+/* Called with each minimiser, which is a placement worth scoring. Returns the best makespan
+ * known. */
 typedef double (*spot_place_try_fn)(void *user, const int *node_of_position);
 
 /* p->cut is not NULL, p->slots is NULL; floor_s holds for every placement, best_s is the makespan

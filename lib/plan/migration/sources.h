@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-/* sources.h - who serves what: give each whole unit that must travel one of its holders, so that
- * the busiest sender is done first.
+/* sources.h - assigns each whole unit that must travel to one of its holders, so that the busiest
+ * sender finishes as early as possible.
  *
  * With equal sizes this is a bipartite flow, in general it is scheduling on unrelated machines
  * (NP-hard). Largest job first, then moves and swaps off the busiest sender until none helps, then

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* count_chain.h - how the number of instances moves, learned from what it did so far.
+/* count_chain.h - a Markov chain of the number of instances, learned from its past.
  *
  * Changes come in bursts: what the next interval does depends on which way the last change went
  * and how many intervals ago. That pair is the context; in each, the chances of a loss and of a
@@ -15,7 +15,7 @@ extern "C" {
 #endif
 
 enum {
-    SPOT_CHAIN_SIZE_MAX = 64,   /* larger changes count as this one */
+    SPOT_CHAIN_SIZE_MAX = 64,   /* larger changes count as changes of this size */
     SPOT_CHAIN_LEARNED_MAX = 8, /* so do those larger than this that are learned from a trace */
     SPOT_CHAIN_AGE_MAX = 6,     /* intervals since the last change, this and more */
     /* contexts: a loss 1..AGE_MAX ago, then a gain 1..AGE_MAX ago */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* grid_window.h - the few grids that a plan for many instances has to look at.
+/* grid_window.h - the few grids that a plan for many instances considers.
  *
  * Counts move little within a plan's horizon, and of all grids for a count only the fastest few
  * are ever run. */

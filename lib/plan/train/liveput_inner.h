@@ -11,7 +11,8 @@
 extern "C" {
 #endif
 
-/* The value of what may not be run: no number of samples, and one to reckon with. */
+/* The value of a grid that may not be run: below any number of samples, but finite, so that sums
+ * with it work. */
 #define SPOT_LIVEPUT_NEVER (-1e300)
 
 /* One interval from (n, g, unfinished or not) when so many are lost, for each thing that may become
@@ -73,14 +74,14 @@ void spot_liveput_memo_sweep(struct spot_liveput_dp *dp);
 void spot_liveput_memo_moved(struct spot_liveput_dp *dp, int context, int n, double unevenly);
 void spot_liveput_memo_close(struct spot_liveput_dp *dp);
 
-/* What one question found. */
+/* The result of one search. */
 struct spot_liveput_found {
     int rank;
     double gain;  /* of the interval with it, where the asker keeps that */
     double until; /* how unevenly its count may have moved while it is the best */
 };
 
-/* What the next question found in the sweep before; *moved against its `until`. value[] as above.
+/* What the next search found in the previous sweep; *moved against its `until`. value[] as above.
  * NULL outside of a solve. */
 struct spot_liveput_found *spot_liveput_memo_next(struct spot_liveput_dp *dp, const double *value,
                                                   double *moved);
@@ -141,7 +142,7 @@ struct spot_liveput_wait {
     int r, to, event;
 };
 
-/* Room to work in. */
+/* Scratch space. */
 struct spot_liveput_space {
     double *then;   /* [n_node * SPOT_LIVEPUT_EVENTS] */
     double *target; /* without a notice: [(2 * SPOT_LIVEPUT_EVENTS + 1) * (n_grid + 1)] */
@@ -164,7 +165,7 @@ size_t spot_liveput_value_at(const struct spot_liveput_dp *dp, int context, int 
 /* The context of the values after a context and a change. */
 int spot_liveput_context(const struct spot_liveput_dp *dp, int context, int change);
 
-/* May rank be run on n instances? */
+/* Whether rank may be run on n instances. */
 bool spot_liveput_may_run(const struct spot_liveput_dp *dp, int n, int rank);
 
 #ifdef __cplusplus

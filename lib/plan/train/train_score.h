@@ -9,7 +9,7 @@
 extern "C" {
 #endif
 
-/* The grids worth judging, ascending in the throughput's order; *grid is the caller's to free. All
+/* The grids worth scoring, ascending in the throughput's order; *grid is the caller's to free. All
  * whose speed is known where a cost table can hold them and they are not too many, else the fastest
  * few of every count within WINDOW of what is there. Returns how many. */
 int spot_train_grids(const struct spot_train_question *q, int **grid);
@@ -18,9 +18,8 @@ int spot_train_grids(const struct spot_train_question *q, int **grid);
 int spot_train_missing(const struct spot_train_question *q);
 
 /* Fill cost_s, samples_per_s and score of every choice for q->solver; the choices are among
- * grid[n_grid].
- * *bound: samples_per_s that nobody can beat. *suspend: the score of running nothing.
- * Returns 0, or -1 with *err. */
+ * grid[n_grid]. *bound: samples_per_s that no choice can beat. *suspend: the score of running
+ * nothing. Returns 0, or -1 with *err. */
 int spot_train_score(struct spot_train_choice *choice, size_t n_choice,
                      const struct spot_train_question *q, const int *grid, int n_grid,
                      double *bound, double *suspend, struct spot_err *err);
