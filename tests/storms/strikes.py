@@ -381,4 +381,6 @@ class Strikes:
         """Somebody deletes the directory of the state while the job runs."""
         shutil.rmtree(self.state, ignore_errors=True)
         self.damaged = True
+        if self.coordinator and time.monotonic() - self.coordinator.born_s < 2:
+            self.coordinator.codes |= {4}  # it may not have begun
         return 'state'
