@@ -382,5 +382,5 @@ class Strikes:
         shutil.rmtree(self.state, ignore_errors=True)
         self.damaged = True
         if self.coordinator and time.monotonic() - self.coordinator.born_s < 2:
-            self.coordinator.codes |= {4}  # it may not have begun
+            self.coordinator.codes |= {2, 4}  # it may not have begun
         return 'state'
