@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "common/out.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -64,6 +65,39 @@ void spot_out_unguard(const char *name)
     for (int i = 0; i < PENDING_MAX; i++)
         if (atomic_load(&pending[i].pid) == (int)getpid() && !strcmp(pending[i].name, name))
             atomic_store(&pending[i].pid, 0);
+}
+
+/* "file.tmp.123" for "file", where there is no process 123? */
+static bool is_orphan(const char *name, const char *base)
+{
+    static const char mark[] = ".tmp.";
+    const size_t n = strlen(base), n_mark = sizeof(mark) - 1;
+    const char *digits;
+    long pid;
+
+    if (strncmp(name, base, n) != 0 || strncmp(name + n, mark, n_mark) != 0)
+        return false;
+    digits = name + n + n_mark;
+    pid = strspn(digits, "0123456789") == strlen(digits) ? strtol(digits, NULL, 10) : 0;
+    return pid > 0 && pid == (pid_t)pid && kill((pid_t)pid, 0) && errno == ESRCH;
+}
+
+void spot_out_sweep(const char *path)
+{
+    const char *const slash = strrchr(path, '/'), *const base = slash ? slash + 1 : path;
+    char *const dir = spot_xstrdup(slash ? path : ".");
+    const struct dirent *entry;
+    DIR *list;
+
+    if (slash)
+        dir[slash == path ? 1 : slash - path] = '\0';
+    list = opendir(dir);
+    while (list && (entry = readdir(list)))
+        if (is_orphan(entry->d_name, base))
+            (void)unlinkat(dirfd(list), entry->d_name, 0);
+    if (list)
+        closedir(list);
+    free(dir);
 }
 
 bool spot_out_is_special(const char *path)

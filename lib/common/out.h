@@ -32,6 +32,10 @@ int spot_out_open(struct spot_out *out, const char *path, struct spot_err *err);
 void spot_out_guard(const char *name);
 void spot_out_unguard(const char *name);
 
+/* Remove what processes that were killed on this machine left of writing `path`. For one who alone
+ * writes there: another machine's process would look dead. */
+void spot_out_sweep(const char *path);
+
 /* Is there something at `path` that is no regular file? A rename would destroy it. */
 bool spot_out_is_special(const char *path);
 

@@ -444,13 +444,18 @@ static int compare_samples(const void *a, const void *b)
     return (x->sample > y->sample) - (x->sample < y->sample);
 }
 
-/* Is what lies between two steps in a hole? */
+/* Is what lies between two steps in holes? One may begin where, or before, another ends. */
 static bool is_untold(const struct spot_run *run, int64_t before, int64_t after)
 {
-    for (size_t i = 0; i < run->n_hole; i++)
-        if (run->hole[i].from <= before && before < after - 1 && after - 1 <= run->hole[i].to)
-            return true;
-    return false;
+    int64_t step = before, reached;
+
+    do {
+        reached = step;
+        for (size_t i = 0; i < run->n_hole; i++)
+            if (run->hole[i].from <= step && step < run->hole[i].to)
+                step = run->hole[i].to;
+    } while (step > reached && step < after - 1);
+    return before < after - 1 && after - 1 <= step;
 }
 
 void spot_run_ledger(const struct spot_run *run, int64_t *n_lost, int64_t *n_repeated)

@@ -157,3 +157,18 @@ changes() {
     echo "$output" # with the seeds
     [ "$status" -eq 0 ]
 }
+
+@test "what a killed coordinator was writing is swept by the next one, what another process writes is not" {
+    train log --steps 100000 --state st --save w.safetensors
+    worker w1
+    seen log durable 1
+    kill_job
+    touch st/job.json.tmp.$train w.safetensors.tmp.$train w.safetensors.tmp.$$ # $train is dead
+    train log --steps 100000 --state st --save w.safetensors --resume
+    worker w2
+    more_steps log
+    [ ! -e st/job.json.tmp.$(head -n 1 pids) ]
+    [ ! -e w.safetensors.tmp.$(head -n 1 pids) ]
+    [ -e w.safetensors.tmp.$$ ]
+    stops_right log
+}

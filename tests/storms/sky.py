@@ -197,8 +197,9 @@ class Storm(strikes.Strikes):
         self.after(0 if self.suspended or self.w.ends_small else 2, self.go_small)
 
     def go_small(self):
-        """What is left to do is done soonest by one, where processors are few."""
+        """What is left to do is done soonest by one, where processors are few. A plan from the storm may come late."""
         self.push({'D': 1, 'P': 1, 'M': 1, 'B': self.w.micro}, 4e9, 20)
+        self.after(10, self.go_small)
 
     def attend_coordinator(self, now):
         """True when the job is done. One that ended otherwise is started again, as a supervisor would."""

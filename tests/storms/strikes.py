@@ -235,6 +235,8 @@ class Strikes:
         if r.random() < 0.3:
             with open(self.folder + '/plan', 'wb') as f:
                 f.write(self.w.nonsense(r))
+            if self.coordinator and time.monotonic() - self.coordinator.born_s < 2:
+                self.coordinator.codes |= {3}  # it may be the first that it reads
         else:
             self.write_plan(self.file_grid(r), time.monotonic() - self.begun_s)
         if self.coordinator and self.coordinator.alive() and r.random() < 0.5 and self.watch.step > 0:
@@ -379,4 +381,6 @@ class Strikes:
         """Somebody deletes the directory of the state while the job runs."""
         shutil.rmtree(self.state, ignore_errors=True)
         self.damaged = True
+        if self.coordinator and time.monotonic() - self.coordinator.born_s < 2:
+            self.coordinator.codes |= {2, 4}  # it may not have begun
         return 'state'

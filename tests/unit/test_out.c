@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/out.h"
@@ -117,6 +118,28 @@ START_TEST(a_path_that_cannot_be_written_is_named)
 }
 END_TEST
 
+START_TEST(what_the_dead_left_is_swept_and_what_the_living_write_is_not)
+{
+    const pid_t dead = fork();
+    char name[4][128];
+
+    if (!dead)
+        _exit(0);
+    ck_assert_int_eq(waitpid(dead, NULL, 0), dead);
+    snprintf(name[0], sizeof(name[0]), "%s.tmp.%ld", path, (long)dead);
+    snprintf(name[1], sizeof(name[1]), "%s.tmp.%ld", path, (long)getpid());
+    snprintf(name[2], sizeof(name[2]), "%ss.tmp.%ld", path, (long)dead);
+    snprintf(name[3], sizeof(name[3]), "%s.tmp.%ldx", path, (long)dead);
+    for (int i = 0; i < 4; i++)
+        fclose(fopen(name[i], "w"));
+    spot_out_sweep(path);
+    for (int i = 0; i < 4; i++) {
+        ck_assert_int_eq(access(name[i], F_OK), i ? 0 : -1);
+        unlink(name[i]);
+    }
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("core");
@@ -126,5 +149,6 @@ int main(void)
     tcase_add_test(tc, a_link_where_the_unfinished_file_will_lie_leads_nowhere);
     tcase_add_test(tc, what_a_process_of_our_number_left_is_replaced);
     tcase_add_test(tc, a_path_that_cannot_be_written_is_named);
+    tcase_add_test(tc, what_the_dead_left_is_swept_and_what_the_living_write_is_not);
     return run_suite("out", tc);
 }

@@ -320,6 +320,28 @@ START_TEST(nothing_and_no_file_are_refused)
 }
 END_TEST
 
+START_TEST(holes_that_meet_are_no_loss_either)
+{
+    struct spot_run run;
+    struct story s = begin();
+
+    tell_start(&s, 1);
+    tell_steps(&s, 0, 1, 1, 20);
+    tell(&s, 29, 1, 29, "resumed", "%s", "");
+    tell(&s, 31, 1, 35, "resumed", "%s", ""); /* nothing was told in between */
+    tell_join(&s, 32, 1, 35, 1, 1);
+    tell(&s, 33, 2, 35, "quiesce", "%s", "");
+    tell_form(&s, 33, 2, 35, 1, 1, 1);
+    tell_steps(&s, 33, 2, 36, 40);
+    load(&s, &run);
+    ck_assert_uint_eq(run.n_hole, 2);
+    expect_ledger(&run, 0, 0);
+    run.hole[1].from++; /* one step is in neither */
+    expect_ledger(&run, 2 * 15, 0);
+    spot_run_release(&run);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("core");
@@ -333,6 +355,7 @@ int main(void)
     tcase_add_test(tc, notice_join_and_plan_are_told_apart);
     tcase_add_test(tc, state_that_is_found_again_brings_its_commits_back);
     tcase_add_test(tc, what_a_restarted_job_does_not_tell_is_a_hole_and_no_loss);
+    tcase_add_test(tc, holes_that_meet_are_no_loss_either);
     tcase_add_loop_test(tc, what_is_no_log_is_named_by_its_line, 0, sizeof(bad) / sizeof(bad[0]));
     tcase_add_test(tc, nothing_and_no_file_are_refused);
     status = run_suite("report", tc);

@@ -2,6 +2,7 @@
 #define _XOPEN_SOURCE 700 /* SA_RESTART */
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -10,6 +11,7 @@
 #include "cli/opt.h"
 #include "cli/tool.h"
 #include "cluster/group.h"
+#include "common/out.h"
 #include "engine/backend.h"
 #include "job_options.h"
 #include "model/grid.h"
@@ -276,6 +278,17 @@ static int settle_change(struct spot_err *err)
     return rc < 0 ? -1 : 0;
 }
 
+/* What the coordinator before this one was writing when it was killed. */
+static void sweep_outputs(void)
+{
+    char note_path[4096];
+
+    if (snprintf(note_path, sizeof(note_path), "%s/job.json", o.state) < (int)sizeof(note_path))
+        spot_out_sweep(note_path);
+    if (o.save)
+        spot_out_sweep(o.save);
+}
+
 static int settle_resume(struct spot_err *err)
 {
     if (!o.resume)
@@ -288,6 +301,7 @@ static int settle_resume(struct spot_err *err)
         return spot_err_set(err, SPOT_EUSAGE,
                             "--resume has no meaning without --state, or a "
                             "directory to resume from");
+    sweep_outputs();
     return resume_options(o.state, option_table, said, &note, err) || settle_change(err) ? -1 : 0;
 }
 
