@@ -22,16 +22,25 @@ struct replica {
     double begin_s, end_s; /* of the batch; end_s INFINITY: idle */
 };
 
+struct again {
+    size_t request;
+    double time_s;
+};
+
 struct spot_serve_queue {
     const struct spot_load *load;
     struct spot_serve_queue_rule rule;
     struct spot_served *served; /* [load->n] */
     struct replica *replica;    /* [n_replica] */
     size_t n_replica, replica_cap;
+    size_t *live; /* [n_live] replicas that are not gone, ascending */
+    size_t n_live, live_cap;
     size_t next;  /* of the load, to come */
     size_t first; /* of the load, come and never taken; up to `next` */
     size_t *back; /* [n_back] given back, latest arrival first: the last is taken next */
     size_t n_back, back_cap;
+    struct again *again; /* [n_again] from first_again on: who asks again, in that order */
+    size_t first_again, n_again, again_cap;
     double now_s, area_s, busy_s; /* area: of the number of requests in the system */
     size_t n_in, n_finished, n_repeated;
 };
@@ -59,8 +68,10 @@ void spot_serve_queue_free(struct spot_serve_queue *q)
         free(q->replica[i].pool);
     }
     free(q->replica);
+    free(q->live);
     free(q->served);
     free(q->back);
+    free(q->again);
     free(q);
 }
 
@@ -68,12 +79,17 @@ void spot_serve_queue_free(struct spot_serve_queue *q)
 
 static size_t n_waiting(const struct spot_serve_queue *q)
 {
-    return q->n_back + q->next - q->first;
+    return q->n_back + q->next - q->first + q->n_again - q->first_again;
 }
 
 static size_t take(struct spot_serve_queue *q)
 {
-    return q->n_back ? q->back[--q->n_back] : q->first++;
+    if (q->n_back)
+        return q->back[--q->n_back];
+    if (q->first_again < q->n_again &&
+        (q->first == q->next || q->again[q->first_again].time_s < q->load->time_s[q->first]))
+        return q->again[q->first_again++].request;
+    return q->first++;
 }
 
 /* In order of arrival: few are given back at once, and near the end of the list. */
@@ -93,7 +109,12 @@ static void start_anew(struct spot_serve_queue *q, size_t request)
     q->served[request].token = 0;
     q->served[request].repeats += q->served[request].repeats < UINT16_MAX;
     q->n_repeated++;
-    give_back(q, request);
+    if (!q->rule.asks_again) {
+        give_back(q, request);
+        return;
+    }
+    q->again = spot_xgrow(q->again, &q->again_cap, q->n_again + 1, sizeof(*q->again));
+    q->again[q->n_again++] = (struct again){ request, q->now_s };
 }
 
 /* --- batches --- */
@@ -153,8 +174,8 @@ static struct replica *least_filled(struct spot_serve_queue *q)
 {
     struct replica *best = NULL;
 
-    for (size_t i = 0; i < q->n_replica; i++) {
-        struct replica *r = &q->replica[i];
+    for (size_t i = 0; i < q->n_live; i++) {
+        struct replica *r = &q->replica[q->live[i]];
         const size_t n = r->n_batch + r->n_pool;
 
         if (r->state == RUNS && n < q->rule.pool_max && (!best || n < best->n_batch + best->n_pool))
@@ -167,16 +188,12 @@ static void dispatch(struct spot_serve_queue *q)
 {
     struct replica *r;
 
-    if (q->rule.batching == SPOT_BATCH_SHARED) {
-        for (size_t i = 0; i < q->n_replica && n_waiting(q); i++)
-            fill(q, &q->replica[i]);
-        return;
-    }
-    while (n_waiting(q) && (r = least_filled(q))) {
+    while (q->rule.batching == SPOT_BATCH_POOLS && n_waiting(q) && (r = least_filled(q))) {
         r->pool = spot_xgrow(r->pool, &r->pool_cap, r->n_pool + 1, sizeof(*r->pool));
         r->pool[r->n_pool++] = take(q);
-        fill(q, r);
     }
+    for (size_t i = 0; i < q->n_live; i++) /* together, those that waited for a replica */
+        fill(q, &q->replica[q->live[i]]);
 }
 
 /* --- the clock --- */
@@ -219,14 +236,19 @@ static struct replica *next_to_end(struct spot_serve_queue *q)
 {
     struct replica *first = NULL;
 
-    for (size_t i = 0; i < q->n_replica; i++)
-        if (q->replica[i].end_s < (first ? first->end_s : INFINITY))
-            first = &q->replica[i];
+    for (size_t i = 0; i < q->n_live; i++) {
+        struct replica *r = &q->replica[q->live[i]];
+
+        if (r->end_s < (first ? first->end_s : INFINITY))
+            first = r;
+    }
     return first;
 }
 
 void spot_serve_queue_run(struct spot_serve_queue *q, double until_s)
 {
+    if (until_s < q->now_s)
+        return;
     for (;;) {
         struct replica *r = next_to_end(q);
         const double end_s = r ? r->end_s : INFINITY;
@@ -254,7 +276,8 @@ size_t spot_serve_queue_add(struct spot_serve_queue *q, const struct spot_replic
 {
     q->replica = spot_xgrow(q->replica, &q->replica_cap, q->n_replica + 1, sizeof(*q->replica));
     q->replica[q->n_replica] = (struct replica){ .law = *law, .end_s = INFINITY };
-    q->n_replica++;
+    q->live = spot_xgrow(q->live, &q->live_cap, q->n_live + 1, sizeof(*q->live));
+    q->live[q->n_live++] = q->n_replica++;
     dispatch(q);
     return q->n_replica - 1;
 }
@@ -325,6 +348,9 @@ void spot_serve_queue_lose(struct spot_serve_queue *q, size_t replica)
         return;
     stop(q, r);
     r->state = GONE;
+    for (size_t i = 0; i < q->n_live; i++)
+        if (q->live[i] == replica)
+            memmove(q->live + i, q->live + i + 1, (--q->n_live - i) * sizeof(*q->live));
     while (r->n_batch)
         start_anew(q, r->batch[--r->n_batch]);
     dispatch(q);

@@ -4,7 +4,7 @@
  * An event simulator under the policies of serving: requests come from a load; replicas are added,
  * paused, resumed and lost from outside between two moments, by a caller that knows what the
  * system under test would. A batch is static: all of its requests start and end together. What was
- * lost or given back is answered before what has waited since it came. Time spent waiting and
+ * lost or given back is answered before what came later. Time spent waiting and
  * being answered is summed over requests and, apart from that, over the clock: by Little's law both
  * are equal, and spot_serve_queue_finish asserts it in every run.
  */
@@ -46,6 +46,7 @@ struct spot_serve_queue_rule {
     enum spot_batching batching;
     size_t pool_max;      /* pools: requests of a replica, running ones among them; >= 1 */
     bool is_power_of_two; /* a batch is the largest power of two of what waits */
+    bool asks_again;      /* what was lost waits behind all who are there, not before them */
 };
 
 /* What became of a request. */
@@ -84,7 +85,8 @@ void spot_serve_queue_move(struct spot_serve_queue *queue, size_t from, size_t t
 /* Tokens that the batch of a paused replica has; -1 without a batch. */
 int64_t spot_serve_queue_progress(const struct spot_serve_queue *queue, size_t replica);
 
-/* The clock goes on to until_s; INFINITY: until nothing is left to happen. */
+/* The clock goes on to until_s, if it is not there yet; INFINITY: until nothing is left to happen.
+ */
 void spot_serve_queue_run(struct spot_serve_queue *queue, double until_s);
 
 struct spot_serve_totals {

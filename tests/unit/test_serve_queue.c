@@ -270,7 +270,7 @@ START_TEST(pools_hold_requests_at_their_replica)
 {
     static const double at[] = { 0, 0.1, 0.2, 0.3, 0.4 };
     struct spot_load load = by_hand(at, 5, 1);
-    const struct spot_serve_queue_rule rule = { SPOT_BATCH_POOLS, 2, false };
+    const struct spot_serve_queue_rule rule = { .batching = SPOT_BATCH_POOLS, .pool_max = 2 };
     const struct spot_replica_law law = { of_batch, NULL, 4 };
     struct spot_serve_queue *q = spot_serve_queue_new(&load, &rule);
     struct spot_serve_totals t;
@@ -296,7 +296,7 @@ START_TEST(nobody_is_lost_whatever_happens_to_replicas)
 {
     for (uint64_t seed = 0; seed < 40; seed++) {
         struct spot_load load = arrivals(1.5, 2000, seed);
-        const struct spot_serve_queue_rule rule = { seed & 1, 4 + seed % 5, seed & 2 };
+        const struct spot_serve_queue_rule rule = { seed & 1, 4 + seed % 5, seed & 2, seed & 4 };
         const struct spot_replica_law law = { of_batch, NULL, 1 + seed % 4 };
         struct spot_serve_queue *q = spot_serve_queue_new(&load, &rule);
         struct spot_serve_totals t;
