@@ -3,7 +3,7 @@
 
 complete -c spot-migrate -n __fish_use_subcommand -a 'plan assign pack unpack verify list extract send recv bench'
 complete -c spot-plan -n __fish_use_subcommand -a 'train serve job'
-complete -c spot-replay -n __fish_use_subcommand -a 'generate describe import live train'
+complete -c spot-replay -n __fish_use_subcommand -a 'generate describe import live train serve'
 complete -c spot-run -n __fish_use_subcommand -a 'train profile tokenize worker replan stop status report eval export'
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l from -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l to -r
@@ -304,6 +304,25 @@ complete -c spot-replay -n '__fish_seen_subcommand_from train' -l verbose
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l provenance
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l help
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l version
+complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l job -r
+complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l trace -r
+complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l load -r
+complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l arrivals-only
+complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l policy -r
+complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l rate -r
+complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l switch -r
+complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l load-time -r
+complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l grace -r
+complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l batching -r
+complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l slo -r
+complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l output -r
+complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l format -x -a 'json jsonl csv tsv table md'
+complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l seed -r
+complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l quiet
+complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l verbose
+complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l provenance
+complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l help
+complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l data -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l val-data -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l tokenizer -r

@@ -63,7 +63,7 @@ const struct spot_document spot_registry[] = {
     { "forecast", 1, "JSON", "`spot-predict`", "`spot-plan`", "forecast", spot_forecast_part,
       check_forecast },
     { "job", 1, "JSON", "you; `spot-run profile`; `examples/jobs`",
-      "`spot-plan`, `spot-replay train`", "job", spot_job_part, check_job_doc },
+      "`spot-plan`, `spot-replay train`, `serve`", "job", spot_job_part, check_job_doc },
     { "plan", 1, "JSON", "`spot-plan train`, `serve`", "`spot-run train --plan`, `replan`", "plan",
       spot_plan_part, check_plan_doc },
     { "layout", 1, "JSON", "you", "`spot-migrate plan`", "layout", spot_layout_part, check_layout },

@@ -11,5 +11,6 @@ extern const struct spot_command replay_describe_command;
 extern const struct spot_command replay_import_command;
 extern const struct spot_command replay_live_command;
 extern const struct spot_command replay_train_command;
+extern const struct spot_command replay_serve_command;
 
 #endif /* SPOT_REPLAY_REPLAY_H */

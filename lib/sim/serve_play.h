@@ -1,0 +1,84 @@
+/* SPDX-License-Identifier: MIT */
+/* serve_play.h - a load answered on instances that come and go, under one policy. */
+#ifndef SPOT_SIM_SERVE_PLAY_H
+#define SPOT_SIM_SERVE_PLAY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "model/job_doc.h"
+#include "sim/serve_queue.h"
+#include "trace/load_trace.h"
+#include "trace/trace.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum spot_serve_policy {
+    /* Pipelines keep the (P, M) of the start. One that loses an instance is gone, others go on;
+     * instances that are free become a pipeline when there are enough. */
+    SPOT_SERVE_REROUTING,
+    /* The same; who loses an answer asks again, behind everybody who waits. */
+    SPOT_SERVE_REQUEUE,
+    /* At every change SpotServe's rule is asked, and all pipelines start anew from storage. */
+    SPOT_SERVE_REPARALLELIZATION,
+    /* The rule, with weights and answers moved within the grace period: nothing is answered twice
+     * unless there is no place for it. A move that takes longer than the grace period is none: all
+     * starts anew from storage. A change that comes while another is under way waits for its end.
+     */
+    SPOT_SERVE_SPOTSERVE,
+    /* As its artifact does it: the batch is max_batch, whatever the rule chose with it. */
+    SPOT_SERVE_SPOTSERVE_RELEASED,
+    /* A fixed number of instances, which stay. */
+    SPOT_SERVE_ON_DEMAND,
+    SPOT_SERVE_POLICIES
+};
+
+extern const char *const spot_serve_policy_name[SPOT_SERVE_POLICIES];
+extern const char *const spot_serve_policy_about[SPOT_SERVE_POLICIES];
+
+/* An instance comes or goes. */
+struct spot_serve_event {
+    double time_s;
+    bool comes;
+    uint32_t instance;
+};
+
+struct spot_serve_play {
+    const struct spot_job_doc *job; /* of kind serve */
+    const struct spot_load *load;
+    struct spot_serve_event *event; /* [n_event], by time, losses first */
+    size_t n_event;
+    double start_s, end_s; /* of the trace */
+    double rate_per_s;     /* what the rule is asked for */
+    double switch_s;       /* weights and answers moved between instances */
+    double grace_s;        /* a loss is announced so early */
+    double load_s;         /* weights from storage */
+    struct spot_serve_queue_rule rule;
+};
+
+/* The comings and goings of a trace, all series together; where it counts, who goes is drawn from
+ * the seed. free() them. Sets start_s and end_s too. */
+void spot_serve_play_trace(struct spot_serve_play *play, const struct spot_trace *trace,
+                           uint64_t seed);
+
+struct spot_serve_result {
+    struct spot_serve_totals totals;
+    struct spot_served *served; /* [load->n], free() */
+    size_t changes;             /* of the grid */
+    double instance_s;          /* paid */
+};
+
+/* `n` is of SPOT_SERVE_ON_DEMAND. Returns 0, or -1 with *err (SPOT_EINFEASIBLE): `n` instances do
+ * not hold the model. */
+int spot_serve_play_run(const struct spot_serve_play *play, enum spot_serve_policy policy,
+                        int64_t n, struct spot_serve_result *result, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SIM_SERVE_PLAY_H */

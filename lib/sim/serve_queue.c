@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: MIT */
+#include "sim/serve_queue.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/xalloc.h"
+
+enum replica_state { RUNS, PAUSED, GONE };
+
+struct replica {
+    enum replica_state state;
+    struct spot_replica_law law;
+    size_t *batch; /* [n_batch] being answered, or where it was paused */
+    size_t n_batch, batch_cap;
+    size_t *pool; /* [n_pool] waiting here */
+    size_t n_pool, pool_cap;
+    struct spot_batch_time time;
+    uint32_t step;         /* tokens that the batch had when it began or went on */
+    double begin_s, end_s; /* of the batch; end_s INFINITY: idle */
+};
+
+struct again {
+    size_t request;
+    double time_s;
+};
+
+struct spot_serve_queue {
+    const struct spot_load *load;
+    struct spot_serve_queue_rule rule;
+    struct spot_served *served; /* [load->n] */
+    struct replica *replica;    /* [n_replica] */
+    size_t n_replica, replica_cap;
+    size_t *live; /* [n_live] replicas that are not gone, ascending */
+    size_t n_live, live_cap;
+    size_t next;  /* of the load, to come */
+    size_t first; /* of the load, come and never taken; up to `next` */
+    size_t *back; /* [n_back] given back, latest arrival first: the last is taken next */
+    size_t n_back, back_cap;
+    struct again *again; /* [n_again] from first_again on: who asks again, in that order */
+    size_t first_again, n_again, again_cap;
+    double now_s, area_s, busy_s; /* area: of the number of requests in the system */
+    size_t n_in, n_finished, n_repeated;
+};
+
+struct spot_serve_queue *spot_serve_queue_new(const struct spot_load *load,
+                                              const struct spot_serve_queue_rule *rule)
+{
+    struct spot_serve_queue *q = spot_xcalloc(1, sizeof(*q));
+
+    assert(rule->batching == SPOT_BATCH_SHARED || rule->pool_max);
+    q->load = load;
+    q->rule = *rule;
+    q->served = spot_xcalloc(load->n, sizeof(*q->served));
+    for (size_t i = 0; i < load->n; i++)
+        q->served[i].first_token_s = q->served[i].end_s = NAN;
+    return q;
+}
+
+void spot_serve_queue_free(struct spot_serve_queue *q)
+{
+    if (!q)
+        return;
+    for (size_t i = 0; i < q->n_replica; i++) {
+        free(q->replica[i].batch);
+        free(q->replica[i].pool);
+    }
+    free(q->replica);
+    free(q->live);
+    free(q->served);
+    free(q->back);
+    free(q->again);
+    free(q);
+}
+
+/* --- the queue --- */
+
+static size_t n_waiting(const struct spot_serve_queue *q)
+{
+    return q->n_back + q->next - q->first + q->n_again - q->first_again;
+}
+
+static size_t take(struct spot_serve_queue *q)
+{
+    if (q->n_back)
+        return q->back[--q->n_back];
+    if (q->first_again < q->n_again &&
+        (q->first == q->next || q->again[q->first_again].time_s < q->load->time_s[q->first]))
+        return q->again[q->first_again++].request;
+    return q->first++;
+}
+
+/* In order of arrival: few are given back at once, and near the end of the list. */
+static void give_back(struct spot_serve_queue *q, size_t request)
+{
+    size_t i;
+
+    q->back = spot_xgrow(q->back, &q->back_cap, q->n_back + 1, sizeof(*q->back));
+    for (i = q->n_back++; i && q->back[i - 1] < request; i--)
+        q->back[i] = q->back[i - 1];
+    q->back[i] = request;
+}
+
+/* Work on it is thrown away. */
+static void start_anew(struct spot_serve_queue *q, size_t request)
+{
+    q->served[request].token = 0;
+    q->served[request].repeats += q->served[request].repeats < UINT16_MAX;
+    q->n_repeated++;
+    if (!q->rule.asks_again) {
+        give_back(q, request);
+        return;
+    }
+    q->again = spot_xgrow(q->again, &q->again_cap, q->n_again + 1, sizeof(*q->again));
+    q->again[q->n_again++] = (struct again){ request, q->now_s };
+}
+
+/* --- batches --- */
+
+static uint32_t last_token(const struct spot_serve_queue *q, const struct replica *r)
+{
+    uint32_t most = 0;
+
+    for (size_t i = 0; i < r->n_batch; i++)
+        if ((uint32_t)q->load->output_token[r->batch[i]] > most)
+            most = (uint32_t)q->load->output_token[r->batch[i]];
+    return most;
+}
+
+/* Time the batch, from its step on. The first token comes with the prompts. */
+static void begin_batch(struct spot_serve_queue *q, struct replica *r)
+{
+    const double tokens = (double)last_token(q, r) - fmax((double)r->step, 1);
+
+    r->time = r->law.time(r->law.user, r->batch, r->n_batch);
+    r->begin_s = q->now_s;
+    r->end_s =
+        q->now_s + (r->step ? 0 : r->time.first_s) + tokens * r->time.each_s + r->time.last_s;
+}
+
+static size_t batch_size(const struct spot_serve_queue *q, const struct replica *r, size_t waiting)
+{
+    size_t n = waiting < r->law.max_batch ? waiting : r->law.max_batch, power = 1;
+
+    while (q->rule.is_power_of_two && power * 2 <= n)
+        power *= 2;
+    return q->rule.is_power_of_two && n ? power : n;
+}
+
+/* An idle replica takes what waits for it. */
+static void fill(struct spot_serve_queue *q, struct replica *r)
+{
+    const bool is_shared = q->rule.batching == SPOT_BATCH_SHARED;
+    const size_t n = batch_size(q, r, is_shared ? n_waiting(q) : r->n_pool);
+
+    if (r->state != RUNS || r->n_batch || !n)
+        return;
+    r->batch = spot_xgrow(r->batch, &r->batch_cap, n, sizeof(*r->batch));
+    for (size_t i = 0; i < n; i++)
+        r->batch[i] = is_shared ? take(q) : r->pool[i];
+    r->n_batch = n;
+    if (!is_shared) {
+        r->n_pool -= n;
+        memmove(r->pool, r->pool + n, r->n_pool * sizeof(*r->pool));
+    }
+    r->step = 0;
+    begin_batch(q, r);
+}
+
+/* The replica with the fewest requests that has room; NULL: none has. */
+static struct replica *least_filled(struct spot_serve_queue *q)
+{
+    struct replica *best = NULL;
+
+    for (size_t i = 0; i < q->n_live; i++) {
+        struct replica *r = &q->replica[q->live[i]];
+        const size_t n = r->n_batch + r->n_pool;
+
+        if (r->state == RUNS && n < q->rule.pool_max && (!best || n < best->n_batch + best->n_pool))
+            best = r;
+    }
+    return best;
+}
+
+static void dispatch(struct spot_serve_queue *q)
+{
+    struct replica *r;
+
+    while (q->rule.batching == SPOT_BATCH_POOLS && n_waiting(q) && (r = least_filled(q))) {
+        r->pool = spot_xgrow(r->pool, &r->pool_cap, r->n_pool + 1, sizeof(*r->pool));
+        r->pool[r->n_pool++] = take(q);
+    }
+    for (size_t i = 0; i < q->n_live; i++) /* together, those that waited for a replica */
+        fill(q, &q->replica[q->live[i]]);
+}
+
+/* --- the clock --- */
+
+static void advance(struct spot_serve_queue *q, double to_s)
+{
+    assert(to_s >= q->now_s);
+    q->area_s += (double)q->n_in * (to_s - q->now_s);
+    q->now_s = to_s;
+}
+
+static void note_first_tokens(struct spot_serve_queue *q, const struct replica *r)
+{
+    for (size_t i = 0; i < r->n_batch && !r->step; i++) {
+        struct spot_served *s = &q->served[r->batch[i]];
+
+        if (isnan(s->first_token_s)) /* what was said before a loss was said */
+            s->first_token_s = r->begin_s + r->time.first_s;
+    }
+}
+
+static void end_batch(struct spot_serve_queue *q, struct replica *r)
+{
+    note_first_tokens(q, r);
+    for (size_t i = 0; i < r->n_batch; i++) {
+        struct spot_served *s = &q->served[r->batch[i]];
+
+        s->end_s = q->now_s;
+        s->token = (uint32_t)q->load->output_token[r->batch[i]];
+        q->n_finished++;
+        q->n_in--;
+    }
+    q->busy_s += q->now_s - r->begin_s;
+    r->n_batch = 0;
+    r->end_s = INFINITY;
+    fill(q, r);
+}
+
+static struct replica *next_to_end(struct spot_serve_queue *q)
+{
+    struct replica *first = NULL;
+
+    for (size_t i = 0; i < q->n_live; i++) {
+        struct replica *r = &q->replica[q->live[i]];
+
+        if (r->end_s < (first ? first->end_s : INFINITY))
+            first = r;
+    }
+    return first;
+}
+
+void spot_serve_queue_run(struct spot_serve_queue *q, double until_s)
+{
+    if (until_s < q->now_s)
+        return;
+    for (;;) {
+        struct replica *r = next_to_end(q);
+        const double end_s = r ? r->end_s : INFINITY;
+        const double come_s = q->next < q->load->n ? q->load->time_s[q->next] : INFINITY;
+
+        if (fmin(end_s, come_s) > until_s || (isinf(end_s) && isinf(come_s)))
+            break;
+        if (end_s <= come_s) {
+            advance(q, end_s);
+            end_batch(q, r);
+        } else {
+            advance(q, fmax(come_s, q->now_s));
+            q->next++;
+            q->n_in++;
+        }
+        dispatch(q);
+    }
+    if (!isinf(until_s))
+        advance(q, until_s);
+}
+
+/* --- replicas --- */
+
+size_t spot_serve_queue_add(struct spot_serve_queue *q, const struct spot_replica_law *law)
+{
+    q->replica = spot_xgrow(q->replica, &q->replica_cap, q->n_replica + 1, sizeof(*q->replica));
+    q->replica[q->n_replica] = (struct replica){ .law = *law, .end_s = INFINITY };
+    q->live = spot_xgrow(q->live, &q->live_cap, q->n_live + 1, sizeof(*q->live));
+    q->live[q->n_live++] = q->n_replica++;
+    dispatch(q);
+    return q->n_replica - 1;
+}
+
+/* Whole tokens that the batch has by now; 0: its prompts are not done. */
+static uint32_t steps_by_now(const struct spot_serve_queue *q, const struct replica *r)
+{
+    const double run_s = q->now_s - r->begin_s - (r->step ? 0 : r->time.first_s);
+    const double before = r->step ? r->step : 1;
+    const double most = last_token(q, r);
+
+    if (run_s < 0)
+        return r->step;
+    return (uint32_t)fmin(r->time.each_s > 0 ? before + floor(run_s / r->time.each_s) : most, most);
+}
+
+static void stop(struct spot_serve_queue *q, struct replica *r)
+{
+    if (r->state == RUNS && r->n_batch) {
+        const uint32_t step = steps_by_now(q, r);
+
+        if (step)
+            note_first_tokens(q, r);
+        r->step = step;
+        q->busy_s += q->now_s - r->begin_s;
+        for (size_t i = 0; i < r->n_batch; i++)
+            q->served[r->batch[i]].token = step;
+    }
+    r->end_s = INFINITY;
+    while (r->n_pool)
+        give_back(q, r->pool[--r->n_pool]);
+}
+
+void spot_serve_queue_pause(struct spot_serve_queue *q, size_t replica)
+{
+    struct replica *r = &q->replica[replica];
+
+    if (r->state != RUNS)
+        return;
+    stop(q, r);
+    r->state = PAUSED;
+    while (r->n_batch && !r->step) /* no prompt is done: nothing to keep */
+        give_back(q, r->batch[--r->n_batch]);
+    dispatch(q);
+}
+
+void spot_serve_queue_resume(struct spot_serve_queue *q, size_t replica,
+                             const struct spot_replica_law *law)
+{
+    struct replica *r = &q->replica[replica];
+
+    assert(r->state == PAUSED);
+    if (law)
+        r->law = *law;
+    r->state = RUNS;
+    while (r->n_batch > r->law.max_batch)
+        start_anew(q, r->batch[--r->n_batch]);
+    if (r->n_batch)
+        begin_batch(q, r);
+    dispatch(q);
+}
+
+void spot_serve_queue_lose(struct spot_serve_queue *q, size_t replica)
+{
+    struct replica *r = &q->replica[replica];
+
+    if (r->state == GONE)
+        return;
+    stop(q, r);
+    r->state = GONE;
+    for (size_t i = 0; i < q->n_live; i++)
+        if (q->live[i] == replica)
+            memmove(q->live + i, q->live + i + 1, (--q->n_live - i) * sizeof(*q->live));
+    while (r->n_batch)
+        start_anew(q, r->batch[--r->n_batch]);
+    dispatch(q);
+}
+
+void spot_serve_queue_move(struct spot_serve_queue *q, size_t from, size_t to)
+{
+    struct replica *a = &q->replica[from], *b = &q->replica[to];
+
+    assert(a->state == PAUSED && b->state == PAUSED && !b->n_batch);
+    b->batch = spot_xgrow(b->batch, &b->batch_cap, a->n_batch, sizeof(*b->batch));
+    memcpy(b->batch, a->batch, a->n_batch * sizeof(*b->batch));
+    b->n_batch = a->n_batch;
+    b->step = a->step;
+    a->n_batch = 0;
+}
+
+int64_t spot_serve_queue_progress(const struct spot_serve_queue *q, size_t replica)
+{
+    const struct replica *r = &q->replica[replica];
+
+    return r->state == PAUSED && r->n_batch ? (int64_t)r->step : -1;
+}
+
+/* --- the end --- */
+
+const struct spot_served *spot_serve_queue_finish(struct spot_serve_queue *q,
+                                                  struct spot_serve_totals *t)
+{
+    *t = (struct spot_serve_totals){ .finished = q->n_finished,
+                                     .lost = q->load->n - q->n_finished,
+                                     .repeated = q->n_repeated,
+                                     .end_s = q->now_s,
+                                     .busy_s = q->busy_s };
+    for (size_t i = 0; i < q->next; i++) {
+        const double end_s = isnan(q->served[i].end_s) ? q->now_s : q->served[i].end_s;
+
+        t->in_system_s += end_s - fmax(q->load->time_s[i], 0);
+    }
+    /* Little: the mean number in the system is the rate times the mean time in it. */
+    assert(fabs(t->in_system_s - q->area_s) <= 1e-6 * (1 + q->area_s));
+    return q->served;
+}

@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: MIT */
+/* Goal: policies do to replicas what they say. Oracles: times of SpotServe's cost model summed by
+ * hand; what comes later never changes what was; nobody is lost while the model fits. */
+#define _POSIX_C_SOURCE 200809L /* fmemopen */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/rng.h"
+#include "common/xalloc.h"
+#include "sim/serve_play.h"
+#include "suite.h"
+#include "trace/load_generate.h"
+
+static struct spot_job_doc job;
+
+static void setup(void)
+{
+    struct spot_err err;
+
+    ck_assert_int_eq(spot_job_doc_load(&job, "examples/serve/gpt-20b.json", &err), 0);
+}
+
+static void teardown(void)
+{
+    spot_job_doc_release(&job);
+}
+
+static struct spot_serve_play play_of(const struct spot_load *load, struct spot_serve_event *event,
+                                      size_t n, double end_s)
+{
+    return (struct spot_serve_play){ .job = &job,
+                                     .load = load,
+                                     .event = event,
+                                     .n_event = n,
+                                     .end_s = end_s,
+                                     .rate_per_s = 0.4,
+                                     .switch_s = 10,
+                                     .load_s = 20,
+                                     .grace_s = 30,
+                                     .rule = { SPOT_BATCH_POOLS, 8, true, false } };
+}
+
+static struct spot_serve_result run(const struct spot_serve_play *play,
+                                    enum spot_serve_policy policy, int64_t n)
+{
+    struct spot_serve_result r;
+    struct spot_err err;
+
+    ck_assert_msg(!spot_serve_play_run(play, policy, n, &r, &err), "%s", err.msg);
+    return r;
+}
+
+/* n requests of the profile's lengths, gap_s apart from 0 on. */
+static struct spot_load steady(size_t n, double gap_s)
+{
+    struct spot_load load = { 0 };
+
+    for (size_t i = 0; i < n; i++)
+        spot_load_add(&load, gap_s * (double)i, 512, 128, NULL);
+    return load;
+}
+
+/* The first `n` instances at 0. */
+static size_t fill(struct spot_serve_event *event, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        event[i] = (struct spot_serve_event){ 0, true, i };
+    return n;
+}
+
+START_TEST(a_lone_request_takes_what_table_1_says)
+{
+    struct spot_load load = steady(1, 1);
+    struct spot_serve_event event[8];
+    struct spot_serve_play play = play_of(&load, event, fill(event, 3), 100);
+
+    for (int k = 0; k < SPOT_SERVE_POLICIES; k++) { /* 3 instances: 1 x 3 x 4, a batch of one */
+        struct spot_serve_result r = run(&play, (enum spot_serve_policy)k, 3);
+
+        ck_assert_double_eq_tol(r.served[0].end_s, 14.373, 0.0005);
+        ck_assert_double_eq_tol(r.instance_s, 300, 1e-9);
+        free(r.served);
+    }
+    spot_load_release(&load);
+}
+END_TEST
+
+/* 6 instances run 2 x 3 x 4, a request at each replica; at 10 one instance goes and 5 run 1 x 2
+ * x 8. */
+START_TEST(a_loss_costs_each_policy_what_it_says)
+{
+    struct spot_load load = steady(2, 0.001);
+    struct spot_serve_event event[8];
+    size_t n = fill(event, 6);
+    struct spot_serve_play play;
+    struct spot_serve_result r;
+
+    event[n++] = (struct spot_serve_event){ 10, false, 0 };
+    play = play_of(&load, event, n, 100);
+    r = run(&play, SPOT_SERVE_REROUTING, 0); /* the second goes on, the first waits for it */
+    ck_assert_double_eq_tol(r.served[1].end_s, 14.373 + 0.001, 0.001);
+    ck_assert_double_eq_tol(r.served[0].end_s, 2 * 14.373 + 0.001, 0.002);
+    ck_assert_uint_eq(r.totals.repeated, 1);
+    free(r.served);
+    r = run(&play, SPOT_SERVE_REPARALLELIZATION, 0); /* both anew, 20 s later, in one batch */
+    ck_assert_double_eq_tol(r.served[0].end_s, r.served[1].end_s, 1e-9);
+    ck_assert(r.served[0].end_s > 10 + 20 + 11 && r.served[0].end_s < 10 + 20 + 13);
+    ck_assert_uint_eq(r.totals.repeated, 2);
+    ck_assert_uint_eq(r.changes, 2);
+    free(r.served);
+    /* the move begins at 0: no prompt is done by then, and nothing is thrown away */
+    r = run(&play, SPOT_SERVE_SPOTSERVE, 0);
+    ck_assert_uint_eq(r.totals.repeated, 0);
+    ck_assert(r.served[0].end_s > 10 + 11 && r.served[0].end_s < 10 + 13);
+    free(r.served);
+    spot_load_release(&load);
+}
+END_TEST
+
+/* The same at 18: 8 s of work are kept. Too short a grace keeps nothing. */
+START_TEST(a_move_keeps_tokens_and_one_that_comes_too_late_does_not)
+{
+    struct spot_load load = steady(1, 1);
+    struct spot_serve_event event[8];
+    size_t n = fill(event, 6);
+    struct spot_serve_play play;
+    struct spot_serve_result r;
+
+    event[n++] = (struct spot_serve_event){ 18, false, 0 };
+    play = play_of(&load, event, n, 100);
+    r = run(&play, SPOT_SERVE_SPOTSERVE, 0);
+    ck_assert_uint_eq(r.totals.repeated, 0);
+    /* of 14.373 s some 6.3 are left, 11 % less of them with 2 x 8 */
+    ck_assert(r.served[0].end_s > 18 + 5 && r.served[0].end_s < 18 + 6.4);
+    ck_assert(r.served[0].first_token_s < 3);
+    free(r.served);
+    play.grace_s = 5;
+    r = run(&play, SPOT_SERVE_SPOTSERVE, 0);
+    ck_assert_uint_eq(r.totals.repeated, 0); /* it was done before 18 */
+    ck_assert_double_eq_tol(r.served[0].end_s, 14.373, 0.0005);
+    free(r.served);
+    event[n - 1].time_s = 12;
+    r = run(&play, SPOT_SERVE_SPOTSERVE, 0);
+    ck_assert_uint_eq(r.totals.repeated, 1);
+    ck_assert(r.served[0].end_s > 12 + 20 + 10);
+    free(r.served);
+    spot_load_release(&load);
+}
+END_TEST
+
+START_TEST(clients_that_ask_again_stand_behind_the_others)
+{
+    struct spot_load load = steady(20, 0.1);
+    struct spot_serve_event event[8];
+    size_t n = fill(event, 6);
+    struct spot_serve_play play;
+    struct spot_serve_result first, last;
+
+    event[n++] = (struct spot_serve_event){ 5, false, 0 };
+    play = play_of(&load, event, n, 100);
+    play.rule.batching = SPOT_BATCH_SHARED;
+    first = run(&play, SPOT_SERVE_REROUTING, 0);
+    last = run(&play, SPOT_SERVE_REQUEUE, 0);
+    ck_assert_uint_eq(first.totals.repeated, last.totals.repeated);
+    ck_assert_uint_ge(first.totals.repeated, 1);
+    for (size_t i = 0; i < load.n; i++) {
+        if (!last.served[i].repeats)
+            continue;
+        ck_assert(last.served[i].end_s > first.served[i].end_s + 20);
+        ck_assert(last.served[i].end_s >= last.served[19].end_s);
+    }
+    free(first.served);
+    free(last.served);
+    spot_load_release(&load);
+}
+END_TEST
+
+START_TEST(too_few_instances_answer_nobody_and_say_so_on_demand)
+{
+    struct spot_load load = steady(3, 1);
+    struct spot_serve_event event[8];
+    struct spot_serve_play play = play_of(&load, event, fill(event, 2), 100);
+    struct spot_serve_result r;
+    struct spot_err err;
+
+    for (int k = 0; k < SPOT_SERVE_ON_DEMAND; k++) {
+        r = run(&play, (enum spot_serve_policy)k, 0);
+        ck_assert_uint_eq(r.totals.finished, 0);
+        ck_assert_uint_eq(r.totals.lost, 3);
+        free(r.served);
+    }
+    ck_assert_int_eq(spot_serve_play_run(&play, SPOT_SERVE_ON_DEMAND, 2, &r, &err), -1);
+    ck_assert_int_eq(err.code, SPOT_EINFEASIBLE);
+    spot_load_release(&load);
+}
+END_TEST
+
+/* A walk of 3 to 14 instances. Returns how many events. */
+static size_t draw_events(struct spot_serve_event *event, uint64_t seed, double end_s)
+{
+    uint32_t there[16], n_there = 8, named = 8;
+    size_t n = fill(event, 8);
+    struct spot_rng rng;
+    double time_s = 0;
+
+    for (uint32_t i = 0; i < 8; i++)
+        there[i] = i;
+    spot_rng_init(&rng, seed, 3);
+    for (;;) {
+        time_s += 2 + 90 * spot_rng_unit(&rng);
+        if (time_s > end_s)
+            return n;
+        if (n_there < 14 && (n_there == 3 || spot_rng_below(&rng, 2))) {
+            there[n_there++] = named;
+            event[n++] = (struct spot_serve_event){ time_s, true, named++ };
+        } else {
+            const size_t k = spot_rng_below(&rng, n_there);
+
+            event[n++] = (struct spot_serve_event){ time_s, false, there[k] };
+            there[k] = there[--n_there];
+        }
+    }
+}
+
+START_TEST(what_comes_later_never_changes_what_was)
+{
+    const double cut_s = 1500;
+
+    for (uint64_t seed = 0; seed < 12; seed++) {
+        struct spot_load load = steady(1200, 2.6), other = steady(1200, 2.6);
+        struct spot_serve_event *event = spot_xcalloc(4000, sizeof(*event));
+        struct spot_serve_event *twin = spot_xcalloc(4000, sizeof(*twin));
+        const size_t n = draw_events(event, seed, 3000);
+        size_t n_twin = 0;
+
+        for (; n_twin < n && event[n_twin].time_s <= cut_s; n_twin++)
+            twin[n_twin] = event[n_twin]; /* and nothing afterwards */
+        for (size_t i = 0; i < other.n; i++)
+            if (other.time_s[i] > cut_s)
+                other.time_s[i] = cut_s + (other.time_s[i] - cut_s) / 3;
+        for (int k = 0; k < SPOT_SERVE_ON_DEMAND; k++) {
+            const struct spot_serve_play a = play_of(&load, event, n, 3000);
+            const struct spot_serve_play b = play_of(&other, twin, n_twin, 3000);
+            struct spot_serve_result x = run(&a, (enum spot_serve_policy)k, 0);
+            struct spot_serve_result y = run(&b, (enum spot_serve_policy)k, 0);
+            size_t same = 0;
+
+            ck_assert_uint_eq(x.totals.finished, load.n); /* 3 instances hold the model */
+            /* a loss is known switch_s before it comes */
+            for (size_t i = 0; i < load.n; i++)
+                if (x.served[i].end_s < cut_s - 10) {
+                    ck_assert_double_eq(x.served[i].end_s, y.served[i].end_s);
+                    ck_assert_double_eq(x.served[i].first_token_s, y.served[i].first_token_s);
+                    same++;
+                }
+            ck_assert_uint_gt(same, 100);
+            free(x.served);
+            free(y.served);
+        }
+        free(event);
+        free(twin);
+        spot_load_release(&load);
+        spot_load_release(&other);
+    }
+}
+END_TEST
+
+START_TEST(a_trace_in_both_forms_gives_comings_and_goings)
+{
+    static const char count[] = "time_s,available,zone\n0,2,a\n5,3,a\n9,1,a\n2,1,b\n10,0,b\n";
+    static const char node[] = "time_s,event,node\n0,add,x\n4,notice,x\n6,remove,x\n6,add,y\n";
+    static const char *const text[] = { count, node };
+
+    for (int k = 0; k < 2; k++) {
+        struct spot_serve_play play = { 0 };
+        struct spot_trace trace;
+        struct spot_err err;
+        FILE *in = fmemopen((void *)(uintptr_t)text[k], strlen(text[k]), "r");
+        int there = 0;
+
+        ck_assert_int_eq(spot_trace_load(&trace, in, "t", &err), 0);
+        fclose(in);
+        spot_serve_play_trace(&play, &trace, 1);
+        ck_assert_uint_eq(play.n_event, k ? 3 : 7);
+        for (size_t i = 0; i < play.n_event; i++) {
+            ck_assert(!i || play.event[i].time_s >= play.event[i - 1].time_s);
+            there += play.event[i].comes ? 1 : -1;
+            for (size_t j = 0; j < i; j++) /* a name comes once */
+                ck_assert(!play.event[i].comes || !play.event[j].comes ||
+                          play.event[i].instance != play.event[j].instance);
+        }
+        ck_assert_int_eq(there, 1);
+        ck_assert(k == 0 || !play.event[1].comes); /* at one time losses come first */
+        free(play.event);
+        spot_trace_release(&trace);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tc = tcase_create("serve_play");
+
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_test(tc, a_lone_request_takes_what_table_1_says);
+    tcase_add_test(tc, a_loss_costs_each_policy_what_it_says);
+    tcase_add_test(tc, a_move_keeps_tokens_and_one_that_comes_too_late_does_not);
+    tcase_add_test(tc, clients_that_ask_again_stand_behind_the_others);
+    tcase_add_test(tc, too_few_instances_answer_nobody_and_say_so_on_demand);
+    tcase_add_test(tc, what_comes_later_never_changes_what_was);
+    tcase_add_test(tc, a_trace_in_both_forms_gives_comings_and_goings);
+    return run_suite("serve_play", tc);
+}
