@@ -9,6 +9,8 @@
  * C the expected cost of the change (cost_table.h).
  * With a notice the grid g' is chosen after the change is known (max inside the expectation, as
  * written); without, before it (max outside), and what does not fit is cut to fewer pipelines.
+ * Where losses have a notice and gains have none, the maximum stands inside for each loss, and
+ * outside of all the rest.
  * Where who goes is known at the notice (sees_victims) the maximum stands inside the expectation
  * over M, the pipelines that survive, too, and C is E[C | M]. As long as no change outlasts an
  * interval r is linear in C, so that where the maximum stands outside of who goes its mean is all
@@ -40,6 +42,7 @@ struct spot_liveput_dp {
     struct spot_cost_table *table; /* borrowed */
     double interval_s;
     bool has_notice;
+    bool sees_losses;  /* without a notice of gains: losses are known; set after init */
     bool sees_victims; /* with a notice: what survives is known as well; set after init */
     bool *is_shut;     /* [(n_max + 1) * n_grid] by rank: never to be run on n instances; NULL:
                           all may; set after init, freed with the rest; needs has_notice */

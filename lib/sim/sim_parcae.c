@@ -108,8 +108,9 @@ static int know_now(const struct spot_sim_train *sim, struct predictor *predicto
 {
     const int n = know_none(sim, predictor, i, n_step, gained, lost);
 
-    if (sim->notice_s > 0)
-        change(sim, i, &gained[0], &lost[0]);
+    change(sim, i, &gained[0], &lost[0]);
+    gained[0] = sim->notice_gain_s > 0 ? gained[0] : 0;
+    lost[0] = sim->notice_loss_s > 0 ? lost[0] : 0;
     return n;
 }
 

@@ -236,8 +236,8 @@ static int varuna(const struct spot_sim_train *sim, struct spot_sim_row *row, bo
     for (size_t i = 0; i < sim->n_interval; i++) {
         if (!i || changed(&s, &row[i])) {
             const double save = half_checkpoint_s(&s);
-            const bool can_save = row[i].gained || (sim->notice_s >= VARUNA_NOTICE_S &&
-                                                    save <= sim->notice_s - VARUNA_KILL_S);
+            const bool can_save = row[i].gained || (sim->notice_loss_s >= VARUNA_NOTICE_S &&
+                                                    save <= sim->notice_loss_s - VARUNA_KILL_S);
 
             if (!can_save)
                 lose(&s, &row[i]);

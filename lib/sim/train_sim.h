@@ -4,7 +4,7 @@
  * Time advances in intervals. At the start of interval i the count changes from n[i-1] to n[i]
  * (gained or lost, net); a policy answers with the grid for the interval, pays what the change
  * costs, and trains for the rest. What it may know of the change beforehand depends on the
- * notice. Every machine-second of the trace goes to exactly one class.
+ * notices of losses and of gains. Every machine-second of the trace goes to exactly one class.
  */
 #ifndef SPOT_SIM_TRAIN_SIM_H
 #define SPOT_SIM_TRAIN_SIM_H
@@ -52,7 +52,8 @@ struct spot_sim_train {
     const int *available; /* [n_interval] */
     double interval_s;
     int look_ahead;
-    double notice_s; /* 0: a policy learns of a change when it has happened */
+    /* How early a loss and a gain are known; 0: when it has happened. Clouds announce losses. */
+    double notice_loss_s, notice_gain_s;
     bool is_sampled; /* draw who dies and charge that; else the expectation is charged */
     uint64_t seed;
 };

@@ -72,6 +72,28 @@ samples,usd,effective_s,reconfigure_s,checkpoint_s,redone_s,redundant_s,idle_s,b
     [ "$(sed -n 1p "$T/o")" = "$(sed -n 2p "$T/o")" ]
 }
 
+@test "losses are announced and gains are not, unless --notice says both" {
+    for policy in nowcast spot; do
+        [ "$(play --notice 120s --policy $policy)" = \
+            "$(play --notice-gain 120s --policy $policy)" ]
+        [ "$(play --notice 0 --policy $policy)" = "$(play --notice-loss 0 --policy $policy)" ]
+        [ "$(play --notice 30s --notice-gain 0 --notice-loss 120s --policy $policy)" = \
+            "$(play --policy $policy)" ]
+    done
+    # with losses alone to know, no gain is acted on in its own interval
+    play --policy nowcast,persistence --steps >"$T/s"
+    awk -F, '$1 == "nowcast" && $2 && $5 && $7 * $8 > n { bad = 1 } { n = $4 }
+        $1 == "nowcast" && $6 { losses++ } END { exit bad || !losses }' "$T/s"
+    play --policy nowcast,persistence >"$T/o"
+    column samples <"$T/o" | awk 'NR == 1 { x = $1 } NR == 2 { exit x <= $1 }'
+    # a trace that only falls has no gains to know
+    awk 'BEGIN { print "time_s,available"; for (i = 0; i < 60; i++) printf "%d,%d\n", 60 * i, 30 - i / 5 }' >"$T/t.csv"
+    [ "$(play --policy nowcast)" = "$(play --notice 120s --policy nowcast)" ]
+    run play --notice-gain soon
+    [ "$status" -eq 2 ]
+    [[ "$stderr$output" == *"--notice-gain: expected a duration, got 'soon'"* ]]
+}
+
 @test "the demonstration's job tells policies apart: what knows less or pays more is further from optimal" {
     spot-replay train --job examples/jobs/demo.json --trace examples/traces/demo.csv --notice 0 --format csv \
         --policy optimal,spot,persistence,throughput,torchrun >"$T/o"

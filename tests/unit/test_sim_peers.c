@@ -52,7 +52,8 @@ static double play(struct rig *r, const char *policy, double notice_s, int befor
                                       .available = r->available,
                                       .interval_s = 60,
                                       .look_ahead = 12,
-                                      .notice_s = notice_s };
+                                      .notice_loss_s = notice_s,
+                                      .notice_gain_s = notice_s };
     ck_assert(!spot_sim_train_run(&r->sim, spot_sim_policy_find(policy, &err), r->row, &err));
     spot_sim_total(r->row, N, &total);
     return total.samples;

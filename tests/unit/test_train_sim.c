@@ -42,7 +42,8 @@ static void load(struct fixture *f, const char *job, int n_max)
                                       .available = f->available,
                                       .interval_s = 60,
                                       .look_ahead = 12,
-                                      .notice_s = 120,
+                                      .notice_loss_s = 120,
+                                      .notice_gain_s = 120,
                                       .seed = 1 };
 }
 
