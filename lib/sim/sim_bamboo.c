@@ -102,13 +102,16 @@ static size_t make_events(const struct spot_sim_train *sim, struct spot_bamboo_e
     return n;
 }
 
+/* Whatever the trace comes to. */
 static int depth(const struct spot_sim_train *sim)
 {
+    const int64_t stages = spot_job_stages_max(sim->job), p_max = sim->job->memory.p_max;
+    const int most = (int)(stages < p_max ? stages : p_max);
     int p = (int)ceil(STAGES * (double)sim->job->memory.p_min);
 
-    while (p < sim->throughput->p_max && !spot_throughput_allows(sim->job, 2, p))
+    while (p < most && !spot_throughput_allows(sim->job, 2, p))
         p++;
-    return p < sim->throughput->p_max ? p : sim->throughput->p_max;
+    return p < most ? p : most;
 }
 
 static int play(const struct spot_sim_train *sim, struct spot_sim_row *row, bool is_released,
@@ -116,7 +119,8 @@ static int play(const struct spot_sim_train *sim, struct spot_sim_row *row, bool
 {
     const struct spot_job_cost *cost = &sim->job->cost;
     const int p = depth(sim), most = sim->throughput->n_max / p;
-    const double load_s = cost->checkpoint_s / 2 + sim->table->migrate.all_s[p];
+    const double load_s =
+        cost->checkpoint_s / 2 + (most ? sim->table->migrate.all_s[p] : 0); /* else it never runs */
     int64_t *step_ms = spot_xcalloc((size_t)most + 1, sizeof(*step_ms));
     struct spot_bamboo_job job = { .stages = p,
                                    .samples = sim->job->global_batch,
@@ -131,7 +135,7 @@ static int play(const struct spot_sim_train *sim, struct spot_sim_row *row, bool
     struct play user = { .sim = sim, .row = row, .job = &job };
     struct spot_bamboo_event *event;
     struct spot_bamboo_result result;
-    size_t n_event, n_change = 0;
+    size_t n_event;
     int rc;
 
     for (int d = 1; d <= most; d++) {
@@ -142,11 +146,8 @@ static int play(const struct spot_sim_train *sim, struct spot_sim_row *row, bool
         if (!step_ms[d] && is_released && d > 1) /* it cannot run more of them: know that much */
             step_ms[d] = step_ms[d - 1];
     }
-    for (size_t i = 1; i < sim->n_interval; i++)
-        n_change += row[i].lost > 0;
     if (!is_released)
-        job.save_every_ms =
-            llround(spot_sim_save_every_s(sim, load_s, n_change, sim->n_interval) * 1e3);
+        job.prior_ms = llround(SPOT_SIM_PRIOR_INTERVALS * sim->interval_s * 1e3);
     n_event = make_events(sim, &event);
     rc = spot_bamboo_sim_run(&job, event, n_event, start_ms(sim, sim->n_interval), &result, on_span,
                              &user, err);

@@ -66,7 +66,8 @@ struct predictor {
     const struct spot_forecaster *model;
     struct spot_fc_spec spec;
     void *state;
-    double *prob; /* [horizon * (cap + 1)] */
+    double *prob; /* [horizon * (n_max + 1)] */
+    int seen;     /* the most instances so far */
 };
 
 /* What a policy believes of the next intervals, the coming one first. */
@@ -141,6 +142,8 @@ static int know_forecast(const struct spot_sim_train *sim, struct predictor *p, 
     const int n = know_none(sim, p, i, n_step, gained, lost), least = least_size(sim->table);
     int at = past.y[past.n - 1];
 
+    p->seen = at > p->seen ? at : p->seen;
+    p->spec.cap = spot_sim_cap(sim->job, p->seen);
     p->model->observe(&p->spec, p->state, &past);
     p->model->predict(&p->spec, p->state, &past, p->prob);
     for (int k = 0; k < n; k++) {

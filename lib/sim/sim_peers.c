@@ -23,7 +23,6 @@ static const double VARUNA_KILL_S = 5;
 static const double VARUNA_NOTICE_S = 30; /* varuna: a shorter notice cannot be used */
 static const double OOBLECK_DETECT_S = 1;
 static const double TORCHFT_TIMEOUT_S = 60; /* torchft: collective timeout */
-static const double MTBP_PRIOR_INTERVALS = 10;
 
 /* A system that runs a grid, is down for a while, and has work that is not saved. */
 struct system {
@@ -78,7 +77,7 @@ double spot_sim_save_every_s(const struct spot_sim_train *sim, double save_s, si
                              size_t n_seen)
 {
     const double between =
-        (MTBP_PRIOR_INTERVALS + (double)n_seen) / (1 + (double)n_change) * sim->interval_s;
+        (SPOT_SIM_PRIOR_INTERVALS + (double)n_seen) / (1 + (double)n_change) * sim->interval_s;
 
     return sqrt(2 * save_s * between);
 }

@@ -100,27 +100,55 @@ static int choose(const struct spot_sim_train *sim, struct spot_liveput_dp *dp,
         .grid;
 }
 
+/* The program for up to `cap` instances, whatever the table holds: what the trace comes to later is
+ * not known. */
+static void begin(const struct spot_sim_train *sim, struct spot_liveput_dp *dp,
+                  const struct spot_count_chain *chain, int cap)
+{
+    spot_liveput_dp_init(dp, sim->table, sim->interval_s,
+                         sim->notice_loss_s > 0 && sim->notice_gain_s > 0);
+    dp->sees_losses = sim->notice_loss_s > 0;
+    dp->sees_victims = sim->is_sampled;
+    dp->n_max = cap < dp->n_max ? cap : dp->n_max;
+    spot_liveput_dp_solve(dp, chain, SWEEPS_FIRST);
+}
+
+/* The most instances that were there or are announced. */
+static int most_of(const struct spot_sim_row *row, size_t i, const struct news *news, int seen)
+{
+    int n = row[i - 1].available;
+
+    seen = n > seen ? n : seen;
+    for (int k = 0; k < news->n; k++) {
+        n += news->change[k];
+        seen = n > seen ? n : seen;
+    }
+    return seen;
+}
+
 int spot_sim_spot(const struct spot_sim_train *sim, struct spot_sim_row *row, struct spot_err *err)
 {
+    int d, p, seen = row[0].available, cap = spot_sim_cap(sim->job, seen);
+    double *drawn_s = spot_xcalloc((size_t)sim->table->n_grid + 1, sizeof(*drawn_s));
     struct spot_sim_state state = { 0 };
     struct spot_count_chain chain;
     struct spot_liveput_dp dp;
     size_t again = INTERVALS_BETWEEN;
     struct news news;
-    int d, p;
-    double *drawn_s = spot_xcalloc((size_t)sim->table->n_grid + 1, sizeof(*drawn_s));
 
     (void)err;
-    spot_count_chain_init(&chain, sim->table->n_max);
-    spot_liveput_dp_init(&dp, sim->table, sim->interval_s,
-                         sim->notice_loss_s > 0 && sim->notice_gain_s > 0);
-    dp.sees_losses = sim->notice_loss_s > 0;
-    dp.sees_victims = sim->is_sampled;
-    spot_liveput_dp_solve(&dp, &chain, SWEEPS_FIRST);
+    spot_count_chain_init(&chain, cap);
+    begin(sim, &dp, &chain, cap);
     spot_throughput_best(sim->throughput, row[0].available, &d, &p);
     spot_sim_start(sim, &state, spot_cost_grid(sim->table, d, p), &row[0]);
     for (size_t i = 1; i < sim->n_interval; i++) {
         listen(sim, row, i, &news);
+        seen = most_of(row, i, &news, seen);
+        if (spot_sim_cap(sim->job, seen) > cap) {
+            chain.cap = cap = spot_sim_cap(sim->job, seen);
+            spot_liveput_dp_release(&dp);
+            begin(sim, &dp, &chain, cap);
+        }
         solve(sim, &dp, &chain, i, news.n ? news.n : 1, &again);
         spot_sim_migrate(sim, &state, choose(sim, &dp, &chain, &state, &news, drawn_s), &row[i]);
         spot_count_chain_observe(&chain, row[i - 1].available, row[i].available);

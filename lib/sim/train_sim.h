@@ -58,11 +58,16 @@ struct spot_sim_train {
     uint64_t seed;
 };
 
+/* The instances that a policy reckons with when `seen` is the most that it has seen: those of the
+ * job's profile, doubled until they suffice, but no more than a table prices. */
+int spot_sim_cap(const struct spot_job_doc *job, int seen);
+
 struct spot_sim_policy {
     const char *name, *summary;
     /* Fill row[n_interval]; the trace's own columns and usd are filled already. */
     int (*run)(const struct spot_sim_train *sim, struct spot_sim_row *row, struct spot_err *err);
     bool is_on_demand; /* machines that are never lost, at the on-demand price */
+    const char *above; /* why it may lie above `optimal`; NULL: it cannot */
 };
 
 /* All policies, ends with a NULL name. */

@@ -94,6 +94,16 @@ samples,usd,effective_s,reconfigure_s,checkpoint_s,redone_s,redundant_s,idle_s,b
     [[ "$stderr$output" == *"--notice-gain: expected a duration, got 'soon'"* ]]
 }
 
+@test "a row that may lie above optimal says why, the others cannot" {
+    for job in examples/jobs/bert.json examples/jobs/gpt-1.5b.json; do
+        play --policy all --notice 120s >"$T/o"
+        column may_beat_optimal <"$T/o" | paste -d, <(column policy <"$T/o") <(column samples <"$T/o") - >"$T/why"
+        awk -F, '$1 == "optimal" { best = $2 } { x[$1] = $2; why[$1] = $3 }
+            END { for (p in x) if (x[p] > best * (1 + 1e-12) && why[p] == "") bad = 1
+                  exit bad || why["ideal"] != "free changes" || why["torchft"] == "" || why["spot"] != "" }' "$T/why"
+    done
+}
+
 @test "the demonstration's job tells policies apart: what knows less or pays more is further from optimal" {
     spot-replay train --job examples/jobs/demo.json --trace examples/traces/demo.csv --notice 0 --format csv \
         --policy optimal,spot,persistence,throughput,torchrun >"$T/o"

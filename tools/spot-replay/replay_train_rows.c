@@ -69,20 +69,24 @@ static const struct spot_column step_column[] = {
 };
 
 static const struct spot_column total_column[] = {
-    { "policy", false },       { "samples", true },     { "ideal_share", true },
-    { "samples_per_s", true }, { "usd", true },         { "usd_per_msample", true },
-    { "effective", true },     { "reconfigure", true }, { "checkpoint", true },
-    { "redone", true },        { "redundant", true },   { "idle", true },
-    { "booting", true },       { "migrations", true },  { "lost_samples", true },
+    { "policy", false },      { "samples", true },
+    { "ideal_share", true },  { "samples_per_s", true },
+    { "usd", true },          { "usd_per_msample", true },
+    { "effective", true },    { "reconfigure", true },
+    { "checkpoint", true },   { "redone", true },
+    { "redundant", true },    { "idle", true },
+    { "booting", true },      { "migrations", true },
+    { "lost_samples", true }, { "may_beat_optimal", false },
 };
 
 /* For people: in two parts, what came of it and where the time went. */
 static const struct spot_column read_column[] = {
-    { "policy", false },     { "samples", true },      { "ideal_share", true },
-    { "samples/s", true },   { "usd", true },          { "usd/Msample", true },
-    { "migrations", true },  { "lost_samples", true }, { "effective", true },
-    { "reconfigure", true }, { "checkpoint", true },   { "redone", true },
-    { "redundant", true },   { "idle", true },         { "booting", true },
+    { "policy", false },           { "samples", true },      { "ideal_share", true },
+    { "samples/s", true },         { "usd", true },          { "usd/Msample", true },
+    { "migrations", true },        { "lost_samples", true }, { "effective", true },
+    { "reconfigure", true },       { "checkpoint", true },   { "redone", true },
+    { "redundant", true },         { "idle", true },         { "booting", true },
+    { "may_beat_optimal", false },
 };
 
 static const struct spot_column sampled_column[] = {
@@ -126,6 +130,7 @@ void replay_train_print_total(const struct replay_train *s, const struct spot_si
             replay_train_put(table, s, t.lost_samples, 0);
         }
     }
+    spot_table_text(table, policy->above ? policy->above : "");
 }
 
 void replay_train_begin(const struct replay_train *s, enum replay_rows rows,
