@@ -15,6 +15,7 @@
 
 #include "common/err.h"
 #include "plan/cost_table.h"
+#include "sim/peer_model.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -54,6 +55,7 @@ struct spot_sim_train {
     int look_ahead;
     /* How early a loss and a gain are known; 0: when it has happened. Clouds announce losses. */
     double notice_loss_s, notice_gain_s;
+    enum spot_peer_model peer_model;
     bool is_sampled; /* draw who dies and charge that; else the expectation is charged */
     uint64_t seed;
 };

@@ -22,7 +22,7 @@
 static struct {
     const char *job, *trace, *policy, *cost, *realize, *notice, *loss, *gain, *sweep, *plot,
         *picture, *events;
-    const char *throughput;
+    const char *throughput, *peer_model;
     double interval_s, from_s, to_s;
     uint64_t look_ahead, scale, runs;
     bool steps;
@@ -31,6 +31,7 @@ static struct {
           .cost = "parcae",
           .throughput = "both",
           .realize = "expected",
+          .peer_model = "published",
           .picture = "samples",
           .from_s = -1,
           .to_s = -1,
@@ -51,6 +52,7 @@ static const struct spot_cli cli = {
     .writes = (const char *const[]){ "output", "plot", NULL },
     .choice = (const struct spot_opt_choice[]){ { "realize", "expected|sampled" },
                                                 { "cost", "parcae|measured" },
+                                                { "peer-model", "published|generous|as-measured" },
                                                 { NULL, NULL } },
     .synopsis = "--job job.json --trace trace.csv [options]",
     .summary = "Play a training job against an availability trace under each policy and account\n"
@@ -74,6 +76,8 @@ static const struct spot_cli cli = {
               "gains only (default 0: clouds do not announce them)", 0, 0 },
             { SPOT_OPT_STRING, 0, "cost", &opt.cost, "model",
               "what a change costs: parcae (default), measured", 0, 0 },
+            { SPOT_OPT_STRING, 0, "peer-model", &opt.peer_model, "model",
+              "other systems as published (default), generous or as-measured", 0, 0 },
             { SPOT_OPT_STRING, 0, "throughput", &opt.throughput, "source",
               "profile table, fitted curve, or both (default): as in spot-plan train", 0, 0 },
             { SPOT_OPT_STRING, 0, "events", &opt.events, "file",
@@ -184,6 +188,7 @@ int replay_train_prepare(struct replay_train *s, struct spot_err *err)
                                       .look_ahead = s->look_ahead,
                                       .notice_loss_s = s->notice_loss_s,
                                       .notice_gain_s = s->notice_gain_s,
+                                      .peer_model = s->peer_model,
                                       .seed = opt.common.seed };
     return 0;
 }
@@ -239,6 +244,8 @@ static int parse_options(struct replay_train *s, struct spot_err *err)
     if (opt.plot && !opt.steps && !strcmp(opt.realize, "sampled"))
         return spot_err_set(err, SPOT_EUSAGE,
                             "--plot of --realize sampled shows one run: it needs --steps");
+    if (spot_peer_model_parse(opt.peer_model, &s->peer_model, err))
+        return -1;
     if (spot_throughput_source_parse(opt.throughput, &s->source, err))
         return -1;
     if (!strcmp(opt.cost, "measured") != !!opt.events)

@@ -19,6 +19,7 @@ struct replay_train {
     int *available; /* [n] */
     size_t n;
     double start_s, interval_s, notice_loss_s, notice_gain_s;
+    enum spot_peer_model peer_model;
     int look_ahead;
     double ideal; /* samples of the policy `ideal` */
     const struct spot_sim_policy *policy[REPLAY_POLICIES_MAX];
