@@ -282,7 +282,10 @@ complete -c spot-replay -n '__fish_seen_subcommand_from train' -l job -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l trace -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l policy -x -a 'all list ideal on-demand optimal parcae-truth spot nowcast parcae persistence throughput varuna varuna-released bamboo bamboo-released oobleck torchft torchrun'
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l notice -r
+complete -c spot-replay -n '__fish_seen_subcommand_from train' -l notice-loss -r
+complete -c spot-replay -n '__fish_seen_subcommand_from train' -l notice-gain -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l cost -x -a 'parcae measured'
+complete -c spot-replay -n '__fish_seen_subcommand_from train' -l peer-model -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l throughput -x -a 'table law both'
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l events -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l realize -x -a 'expected sampled'

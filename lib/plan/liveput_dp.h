@@ -6,12 +6,15 @@
  *   u the seconds that are left of an unfinished migration, and by the published rules (parcae.h)
  *   r  = throughput(g') * max(0, T - S),  u' = max(0, S - T),  S the seconds of the change:
  *   S  = C where u = 0; C + restart(g') where a change meets an unfinished one; u where C = 0,
- * C the expected cost of the change (cost_table.h). With a notice the grid g' is chosen after the
- * change is known (max inside the expectation, as written); without, before it (max outside), and
- * what does not fit is cut to fewer pipelines. Where who goes is known at the notice (sees_victims)
- * the maximum stands inside the expectation over M, the pipelines that survive, too, and C is E[C |
- * M]. As long as no change outlasts an interval r is linear in C, so that only the mean of C
- * matters where the maximum is outside the expectation over who goes.
+ * C the expected cost of the change (cost_table.h).
+ * With a notice the grid g' is chosen after the change is known (max inside the expectation, as
+ * written); without, before it (max outside), and what does not fit is cut to fewer pipelines.
+ * Where losses have a notice and gains have none, the maximum stands inside for each loss, and
+ * outside of all the rest.
+ * Where who goes is known at the notice (sees_victims) the maximum stands inside the expectation
+ * over M, the pipelines that survive, too, and C is E[C | M]. As long as no change outlasts an
+ * interval r is linear in C, so that where the maximum stands outside of who goes its mean is all
+ * that counts.
  *
  * V falls in u, by at most the rate of g, and jumps at multiples of T (a migration that ends with
  * an interval leaves none). So u has nodes, node_per_span from just above k T to (k + 1) T, as far
@@ -39,6 +42,7 @@ struct spot_liveput_dp {
     struct spot_cost_table *table; /* borrowed */
     double interval_s;
     bool has_notice;
+    bool sees_losses;  /* without a notice of gains: losses are known; set after init */
     bool sees_victims; /* with a notice: what survives is known as well; set after init */
     bool *is_shut;     /* [(n_max + 1) * n_grid] by rank: never to be run on n instances; NULL:
                           all may; set after init, freed with the rest; needs has_notice */

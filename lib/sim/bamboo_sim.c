@@ -53,6 +53,7 @@ struct run {
     bool has_started, fell_back, fell_back_paid;
     int64_t fell_back_ms, fell_back_steps;
     int64_t saved_ms, saved_steps, steps, fatal, preemptions;
+    int64_t n_hit;                                 /* times at which nodes were lost */
     struct list life, between, change_h, change_n; /* n nodes from h on */
     int64_t last_loss_ms;
     double samples_h, value_h; /* integrals */
@@ -151,12 +152,26 @@ static void meet(struct run *r, int64_t now, bool is_global, int64_t more_ms)
     set_timer(r, now, is_global, more_ms);
 }
 
+static bool saves(const struct run *r)
+{
+    return !r->job->is_released && (r->job->save_every_ms > 0 || r->job->prior_ms > 0);
+}
+
+static bool is_save_due(const struct run *r, int64_t now)
+{
+    const double between = (double)(r->job->prior_ms + now) / (1 + (double)r->n_hit);
+    const double every = r->job->prior_ms > 0 ? sqrt(2 * (double)r->job->save_ms * between)
+                                              : (double)r->job->save_every_ms;
+
+    return saves(r) && (double)(now - r->saved_ms) >= every;
+}
+
 static void fail(struct run *r, int64_t now)
 {
     int64_t load = 0;
 
     r->fatal++;
-    if (!r->job->is_released && r->job->save_every_ms > 0) {
+    if (saves(r)) {
         r->span_lost += r->steps - r->saved_steps;
         r->steps = r->saved_steps;
         load = r->job->load_ms;
@@ -301,6 +316,7 @@ static void left(struct run *r, const struct event *e)
     memmove(at, at + 1, (size_t)(r->node + r->n_node - at - 1) * sizeof(*at));
     r->n_node--;
     put(&r->life, (double)(e->ms - node.start_ms));
+    r->n_hit += !r->preemptions || e->ms != r->last_loss_ms;
     if (r->preemptions++)
         put(&r->between, (double)(e->ms - r->last_loss_ms));
     r->last_loss_ms = e->ms;
@@ -371,8 +387,7 @@ static void step_over(struct run *r, const struct event *e)
     r->last_step_ms = e->ms;
     if (should_meet(r)) {
         meet(r, e->ms, false, 0);
-    } else if (!r->job->is_released && r->job->save_every_ms > 0 &&
-               e->ms - r->saved_ms >= r->job->save_every_ms) {
+    } else if (is_save_due(r, e->ms)) {
         r->state = SPOT_BAMBOO_SAVING;
         add(r, e->ms + r->job->save_ms, SAVED, r->version);
     } else {

@@ -10,15 +10,11 @@
 #include "sim/bamboo_sim.h"
 #include "sim/sim_policy.h"
 
-/* From the release: GPT-2's and BERT's. */
-enum { BOOT_MS = 45000, LOCAL_MS = 20000, GLOBAL_MS = 30000 };
-static const double REDUNDANT = 1. / 3; /* of the work without it */
-static const double STAGES = 1.5;
-
 struct play {
     const struct spot_sim_train *sim;
     struct spot_sim_row *row;
     const struct spot_bamboo_job *job;
+    double redundant;
 };
 
 static int64_t start_ms(const struct spot_sim_train *sim, size_t i)
@@ -34,8 +30,8 @@ static void account(const struct play *p, const struct spot_bamboo_span *span, s
     row->class_s[SPOT_SIM_BOOTING] += span->n_boot * s;
     row->class_s[SPOT_SIM_IDLE] += span->n_ready * s;
     if (span->state == SPOT_BAMBOO_TRAINING) {
-        row->class_s[SPOT_SIM_EFFECTIVE] += busy * s / (1 + REDUNDANT);
-        row->class_s[SPOT_SIM_REDUNDANT] += busy * s * REDUNDANT / (1 + REDUNDANT);
+        row->class_s[SPOT_SIM_EFFECTIVE] += busy * s / (1 + p->redundant);
+        row->class_s[SPOT_SIM_REDUNDANT] += busy * s * p->redundant / (1 + p->redundant);
     } else if (span->state == SPOT_BAMBOO_SAVING) {
         row->class_s[SPOT_SIM_CHECKPOINT] += busy * s;
     } else {
@@ -102,51 +98,63 @@ static size_t make_events(const struct spot_sim_train *sim, struct spot_bamboo_e
     return n;
 }
 
+/* Whatever the trace comes to. */
 static int depth(const struct spot_sim_train *sim)
 {
-    int p = (int)ceil(STAGES * (double)sim->job->memory.p_min);
+    const int64_t stages = spot_job_stages_max(sim->job), p_max = sim->job->memory.p_max;
+    const int most = (int)(stages < p_max ? stages : p_max);
+    int p =
+        (int)ceil(spot_bamboo_price_of(sim->peer_model)->stages * (double)sim->job->memory.p_min);
 
-    while (p < sim->throughput->p_max && !spot_throughput_allows(sim->job, 2, p))
+    while (p < most && !spot_throughput_allows(sim->job, 2, p))
         p++;
-    return p < sim->throughput->p_max ? p : sim->throughput->p_max;
+    return p < most ? p : most;
+}
+
+/* A checkpoint: every stage by its own link, or, as it is released, one after the other. */
+static double state_s(const struct spot_sim_train *sim, int p)
+{
+    const struct spot_migrate_cost *m = &sim->table->migrate;
+
+    return sim->peer_model == SPOT_PEER_AS_MEASURED ? m->all_s[p] : m->slowest_s[p];
 }
 
 static int play(const struct spot_sim_train *sim, struct spot_sim_row *row, bool is_released,
                 struct spot_err *err)
 {
     const struct spot_job_cost *cost = &sim->job->cost;
+    const struct spot_bamboo_price *price =
+        spot_bamboo_price_of(is_released ? SPOT_PEER_AS_MEASURED : sim->peer_model);
     const int p = depth(sim), most = sim->throughput->n_max / p;
-    const double load_s = cost->checkpoint_s / 2 + sim->table->migrate.all_s[p];
+    const double load_s =
+        cost->checkpoint_s / 2 + (most ? state_s(sim, p) : 0); /* else it never runs */
     int64_t *step_ms = spot_xcalloc((size_t)most + 1, sizeof(*step_ms));
     struct spot_bamboo_job job = { .stages = p,
                                    .samples = sim->job->global_batch,
-                                   .boot_ms = BOOT_MS,
-                                   .local_ms = LOCAL_MS,
-                                   .global_ms = GLOBAL_MS,
+                                   .boot_ms = price->boot_ms,
+                                   .local_ms = price->local_ms,
+                                   .global_ms = price->global_ms,
                                    .n_step = most,
                                    .step_ms = step_ms,
                                    .load_ms = llround(load_s * 1e3),
                                    .save_ms = llround(load_s * 1e3),
                                    .is_released = is_released };
-    struct play user = { .sim = sim, .row = row, .job = &job };
+    struct play user = { .sim = sim, .row = row, .job = &job, .redundant = price->redundant };
     struct spot_bamboo_event *event;
     struct spot_bamboo_result result;
-    size_t n_event, n_change = 0;
+    size_t n_event;
     int rc;
 
     for (int d = 1; d <= most; d++) {
         const double x = spot_sim_speed(sim, d, p);
 
         step_ms[d] =
-            x > 0 ? llround((double)sim->job->global_batch / x * (1 + REDUNDANT) * 1e3) : 0;
+            x > 0 ? llround((double)sim->job->global_batch / x * (1 + price->redundant) * 1e3) : 0;
         if (!step_ms[d] && is_released && d > 1) /* it cannot run more of them: know that much */
             step_ms[d] = step_ms[d - 1];
     }
-    for (size_t i = 1; i < sim->n_interval; i++)
-        n_change += row[i].lost > 0;
     if (!is_released)
-        job.save_every_ms =
-            llround(spot_sim_save_every_s(sim, load_s, n_change, sim->n_interval) * 1e3);
+        job.prior_ms = llround(SPOT_SIM_PRIOR_INTERVALS * sim->interval_s * 1e3);
     n_event = make_events(sim, &event);
     rc = spot_bamboo_sim_run(&job, event, n_event, start_ms(sim, sim->n_interval), &result, on_span,
                              &user, err);

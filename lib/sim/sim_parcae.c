@@ -66,7 +66,8 @@ struct predictor {
     const struct spot_forecaster *model;
     struct spot_fc_spec spec;
     void *state;
-    double *prob; /* [horizon * (cap + 1)] */
+    double *prob; /* [horizon * (n_max + 1)] */
+    int seen;     /* the most instances so far */
 };
 
 /* What a policy believes of the next intervals, the coming one first. */
@@ -108,8 +109,9 @@ static int know_now(const struct spot_sim_train *sim, struct predictor *predicto
 {
     const int n = know_none(sim, predictor, i, n_step, gained, lost);
 
-    if (sim->notice_s > 0)
-        change(sim, i, &gained[0], &lost[0]);
+    change(sim, i, &gained[0], &lost[0]);
+    gained[0] = sim->notice_gain_s > 0 ? gained[0] : 0;
+    lost[0] = sim->notice_loss_s > 0 ? lost[0] : 0;
     return n;
 }
 
@@ -140,6 +142,8 @@ static int know_forecast(const struct spot_sim_train *sim, struct predictor *p, 
     const int n = know_none(sim, p, i, n_step, gained, lost), least = least_size(sim->table);
     int at = past.y[past.n - 1];
 
+    p->seen = at > p->seen ? at : p->seen;
+    p->spec.cap = spot_sim_cap(sim->job, p->seen);
     p->model->observe(&p->spec, p->state, &past);
     p->model->predict(&p->spec, p->state, &past, p->prob);
     for (int k = 0; k < n; k++) {

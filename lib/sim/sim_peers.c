@@ -15,19 +15,12 @@
 #include "sim/auto_config.h"
 #include "sim/sim_policy.h"
 
-/* Seconds, from the systems' own code and documentation. */
-static const double DETECT_S = 15;         /* torchrun: three missed heartbeats of 5 s */
-static const double LAST_CALL_S = 30;      /* torchrun: rendezvous waits for more on growth */
-static const double VARUNA_SETTLE_S = 120; /* varuna: sleeps after the checkpoint for a loss */
-static const double VARUNA_KILL_S = 5;
-static const double VARUNA_NOTICE_S = 30; /* varuna: a shorter notice cannot be used */
-static const double OOBLECK_DETECT_S = 1;
-static const double TORCHFT_TIMEOUT_S = 60; /* torchft: collective timeout */
-static const double MTBP_PRIOR_INTERVALS = 10;
+static const double VARUNA_NOTICE_S = 30; /* its code cannot use a shorter one */
 
 /* A system that runs a grid, is down for a while, and has work that is not saved. */
 struct system {
     const struct spot_sim_train *sim;
+    const struct spot_peer_price *price;
     int d, p;
     double samples_per_s;
     double down_s;       /* left of the present outage */
@@ -48,9 +41,22 @@ static void run_grid(struct system *s, int d, int p)
     s->samples_per_s = x > 0 ? x : 0;
 }
 
-static double stage_all_s(const struct system *s)
+/* The state of every stage, by the peer's links. */
+static double transfer_s(const struct system *s)
 {
-    return s->p ? s->sim->table->migrate.all_s[s->p] : 0;
+    const struct spot_migrate_cost *m = &s->sim->table->migrate;
+
+    if (!s->p)
+        return 0;
+    switch (s->price->links) {
+    case SPOT_PEER_ONE_LINK:
+        return m->all_s[s->p];
+    case SPOT_PEER_STAGE_LINKS:
+        return m->slowest_s[s->p];
+    case SPOT_PEER_SHARD_LINKS:
+        return m->slowest_s[s->p] / s->d;
+    }
+    return 0;
 }
 
 static double restart_s(const struct system *s, bool joins)
@@ -60,10 +66,21 @@ static double restart_s(const struct system *s, bool joins)
                 : 0;
 }
 
-/* Half of checkpoint_s saves, half loads; the state goes through one link each way. */
-static double half_checkpoint_s(const struct system *s)
+/* Half of checkpoint_s saves, half loads. */
+static double save_s(const struct system *s)
 {
-    return s->sim->job->cost.checkpoint_s / 2 + stage_all_s(s);
+    return s->sim->job->cost.checkpoint_s / 2 + transfer_s(s);
+}
+
+/* Every machine needs the whole of its stage. */
+static double load_s(const struct system *s)
+{
+    const struct spot_migrate_cost *m = &s->sim->table->migrate;
+    const double move_s = !s->p                                   ? 0
+                          : s->price->links == SPOT_PEER_ONE_LINK ? m->all_s[s->p]
+                                                                  : m->slowest_s[s->p];
+
+    return s->sim->job->cost.checkpoint_s / 2 + move_s;
 }
 
 /* Throw away what is not saved: it was committed in earlier rows, so take it back there. */
@@ -78,7 +95,7 @@ double spot_sim_save_every_s(const struct spot_sim_train *sim, double save_s, si
                              size_t n_seen)
 {
     const double between =
-        (MTBP_PRIOR_INTERVALS + (double)n_seen) / (1 + (double)n_change) * sim->interval_s;
+        (SPOT_SIM_PRIOR_INTERVALS + (double)n_seen) / (1 + (double)n_change) * sim->interval_s;
 
     return sqrt(2 * save_s * between);
 }
@@ -90,7 +107,7 @@ static void plan_saves(struct system *s)
         s->samples_per_s > 0 ? (double)s->sim->job->global_batch / s->samples_per_s : 0;
 
     s->saving_s = 0;
-    s->save_s = half_checkpoint_s(s);
+    s->save_s = save_s(s);
     s->save_every_s =
         fmax(step_s, spot_sim_save_every_s(s->sim, s->save_s, s->n_change, s->n_seen));
 }
@@ -197,18 +214,18 @@ static void fastest(struct system *s, int n)
 int spot_sim_torchrun(const struct spot_sim_train *sim, struct spot_sim_row *row,
                       struct spot_err *err)
 {
-    struct system s = { .sim = sim };
+    struct system s = { .sim = sim,
+                        .price = spot_peer_price_of(SPOT_PEER_TORCHRUN, sim->peer_model) };
 
     (void)err;
     for (size_t i = 0; i < sim->n_interval; i++) {
         if (!i || changed(&s, &row[i])) {
+            const double wait = row[i].lost ? s.price->loss_wait_s : s.price->gain_wait_s;
+
             lose(&s, &row[i]);
             fastest(&s, row[i].available);
             plan_saves(&s);
-            row[i].cost_s = restart_s(&s, row[i].gained > 0) + (i ? half_checkpoint_s(&s) : 0) +
-                            (!i            ? 0
-                             : row[i].lost ? DETECT_S
-                                           : LAST_CALL_S);
+            row[i].cost_s = restart_s(&s, row[i].gained > 0) + (i ? load_s(&s) + wait : 0);
             s.down_s = row[i].cost_s; /* a new rendezvous starts over */
         }
         pass(&s, &row[i]);
@@ -231,13 +248,14 @@ static void auto_config(struct system *s, int n, bool is_released)
 /* Varuna: a checkpoint on demand where the notice allows, then kill, relaunch, load. */
 static int varuna(const struct spot_sim_train *sim, struct spot_sim_row *row, bool is_released)
 {
-    struct system s = { .sim = sim };
+    struct system s = { .sim = sim,
+                        .price = spot_peer_price_of(SPOT_PEER_VARUNA, sim->peer_model) };
 
     for (size_t i = 0; i < sim->n_interval; i++) {
         if (!i || changed(&s, &row[i])) {
-            const double save = half_checkpoint_s(&s);
-            const bool can_save = row[i].gained || (sim->notice_s >= VARUNA_NOTICE_S &&
-                                                    save <= sim->notice_s - VARUNA_KILL_S);
+            const double save = save_s(&s);
+            const bool can_save = row[i].gained || (sim->notice_loss_s >= VARUNA_NOTICE_S &&
+                                                    save <= sim->notice_loss_s - s.price->kill_s);
 
             if (!can_save)
                 lose(&s, &row[i]);
@@ -250,8 +268,8 @@ static int varuna(const struct spot_sim_train *sim, struct spot_sim_row *row, bo
             plan_saves(&s);
             row[i].cost_s = restart_s(&s, row[i].gained > 0);
             if (i)
-                row[i].cost_s += (can_save ? save : 0) + VARUNA_KILL_S +
-                                 (row[i].lost ? VARUNA_SETTLE_S : 0) + half_checkpoint_s(&s);
+                row[i].cost_s += (can_save ? save : 0) + s.price->kill_s +
+                                 (row[i].lost ? s.price->loss_wait_s : 0) + load_s(&s);
             s.down_s = row[i].cost_s;
         }
         pass(&s, &row[i]);
@@ -274,35 +292,50 @@ int spot_sim_varuna_released(const struct spot_sim_train *sim, struct spot_sim_r
     return varuna(sim, row, true);
 }
 
-/* Oobleck: survivors regroup and copy missing layers; newcomers are not taken in until too few
- * are left, then the job starts anew from its last checkpoint with all that is there. */
+/* Oobleck, from a running grid: survivors regroup and copy missing layers, newcomers join where the
+ * model takes them in. */
+static void regroup(struct system *s, double *members, struct spot_sim_row *row)
+{
+    const double before = row[-1].available;
+    const struct spot_job_cost *cost = &s->sim->job->cost;
+    const bool joins = s->price->joins && row->gained;
+    double build_s;
+
+    *members *= before > 0 ? (before - row->lost) / before : 0;
+    *members += joins ? row->gained : 0;
+    if (!s->d || !changed(s, row) || !(row->lost || joins))
+        return;
+    if (row->lost) {
+        row->lost_samples += 0.5 * (double)s->sim->job->global_batch;
+        s->unsaved = 0;
+    }
+    fastest(s, (int)floor(*members + 1e-9));
+    if (!s->p)
+        return;
+    build_s = joins && s->price->build_apart ? spot_migrate_intra_s(cost, s->d, s->p)
+                                             : restart_s(s, joins);
+    row->cost_s = (row->lost ? s->price->loss_wait_s : s->price->gain_wait_s) + build_s +
+                  s->sim->table->migrate.slowest_s[s->p];
+    s->down_s += row->cost_s;
+}
+
+/* Too few are left: it starts anew from its last checkpoint with all that is there. */
 int spot_sim_oobleck(const struct spot_sim_train *sim, struct spot_sim_row *row,
                      struct spot_err *err)
 {
-    struct system s = { .sim = sim };
+    struct system s = { .sim = sim,
+                        .price = spot_peer_price_of(SPOT_PEER_OOBLECK, sim->peer_model) };
     double members = 0;
 
     (void)err;
     for (size_t i = 0; i < sim->n_interval; i++) {
-        const double before = i ? row[i - 1].available : 0;
-
         if (i)
-            members *= before > 0 ? (before - row[i].lost) / before : 0;
-        if (i && row[i].lost && s.d && changed(&s, &row[i])) {
-            row[i].lost_samples += 0.5 * (double)sim->job->global_batch;
-            s.unsaved = 0;
-            fastest(&s, (int)floor(members + 1e-9));
-            row[i].cost_s = s.p ? OOBLECK_DETECT_S +
-                                      spot_migrate_intra_s(&sim->job->cost, s.d, s.p) +
-                                      sim->table->migrate.slowest_s[s.p]
-                                : 0;
-            s.down_s += row[i].cost_s;
-        }
+            regroup(&s, &members, &row[i]);
         if (!s.d) {
             members = row[i].available;
             fastest(&s, row[i].available);
             if (s.d) {
-                row[i].cost_s = restart_s(&s, true) + (i ? half_checkpoint_s(&s) : 0);
+                row[i].cost_s = restart_s(&s, true) + (i ? load_s(&s) : 0);
                 s.down_s = row[i].cost_s;
             }
         }
@@ -312,7 +345,8 @@ int spot_sim_oobleck(const struct spot_sim_train *sim, struct spot_sim_row *row,
     return 0;
 }
 
-static double mean_intact(int d, int p, int spares, int lost)
+/* The mean number of pipelines that no loss hits; *all: the chance that none is hit. */
+static double mean_intact(int d, int p, int spares, int lost, double *all)
 {
     const struct spot_liveput g = { d, p, spares, lost };
     double *pmf = spot_xcalloc((size_t)d + 1, sizeof(*pmf)), sum = 0;
@@ -320,50 +354,66 @@ static double mean_intact(int d, int p, int spares, int lost)
     spot_liveput_intact(&g, pmf);
     for (int k = 1; k <= d; k++)
         sum += k * pmf[k];
+    *all = pmf[d];
     free(pmf);
     return sum;
 }
 
+/* What a quorum with newcomers costs those who train: groups, and what is not done apart. */
+static double join_s(const struct system *s, int d, int p)
+{
+    const struct spot_job_cost *cost = &s->sim->job->cost;
+
+    return (s->price->build_apart ? spot_migrate_intra_s(cost, d, p)
+                                  : spot_migrate_restart_s(cost, d, p, SPOT_CHANGE_ADD)) +
+           (s->price->transfer_apart ? 0 : s->sim->table->migrate.slowest_s[p]);
+}
+
+/* Pipelines that are left of s->d, and those that n instances make of whole pipelines. Who is hit
+ * waits for the timeout and forms groups anew, whether its place is filled at once or not. */
+static int adapt(struct system *s, int p, struct spot_sim_row *row)
+{
+    const struct spot_job_cost *cost = &s->sim->job->cost;
+    double intact = s->d, none = 1;
+    int d = s->d, whole = row->available / p;
+
+    if (row->lost)
+        intact = mean_intact(s->d, p, row[-1].available - s->d * p, row->lost, &none);
+    if (none < 1) {
+        row->cost_s += (1 - none) * (s->price->loss_wait_s + spot_migrate_intra_s(cost, s->d, p));
+        row->lost_samples += (1 - none) * 0.5 * (double)s->sim->job->global_batch;
+        s->unsaved = 0;
+        d = (int)lround(intact);
+    }
+    while (whole > 0 && spot_throughput_at(s->sim->throughput, whole, p) <= 0)
+        whole--;
+    if (whole > intact) /* places of pipelines that were hit are filled from those that wait */
+        row->cost_s += fmin(1, whole - intact) * join_s(s, whole, p);
+    return whole < d || whole > intact ? whole : d;
+}
+
 /* torchft: a loss takes its whole pipeline out after a timeout and the step is lost; a pipeline's
- * worth of free machines joins, copying the state while the others wait. P is that of the start. */
+ * worth of free machines joins. P is that of the start. */
 int spot_sim_torchft(const struct spot_sim_train *sim, struct spot_sim_row *row,
                      struct spot_err *err)
 {
-    struct system s = { .sim = sim };
+    struct system s = { .sim = sim,
+                        .price = spot_peer_price_of(SPOT_PEER_TORCHFT, sim->peer_model) };
     int p = 0;
 
     (void)err;
     for (size_t i = 0; i < sim->n_interval; i++) {
-        int d = s.d;
-
         if (!s.d) {
             fastest(&s, row[i].available);
             p = s.p;
-            d = s.d;
-            row[i].cost_s = s.d ? restart_s(&s, true) + (i ? half_checkpoint_s(&s) : 0) : 0;
+            row[i].cost_s = s.d ? restart_s(&s, true) + (i ? load_s(&s) : 0) : 0;
             s.down_s = row[i].cost_s;
-        } else if (row[i].lost) {
-            const int spares = row[i - 1].available - s.d * p;
+        } else {
+            const int d = adapt(&s, p, &row[i]);
 
-            d = (int)lround(mean_intact(s.d, p, spares, row[i].lost));
-            if (d < s.d) {
-                row[i].cost_s += TORCHFT_TIMEOUT_S;
-                row[i].lost_samples += 0.5 * (double)sim->job->global_batch;
-                s.unsaved = 0;
-            }
-        }
-        if (p && i && d > 0 && row[i].available / p > d) {
-            d = row[i].available / p;
-            row[i].cost_s += sim->table->migrate.slowest_s[p];
-        }
-        if (p && d * p > row[i].available)
-            d = row[i].available / p;
-        if (d != s.d) {
-            if (p && spot_throughput_at(sim->throughput, d, p) <= 0)
-                while (d > 0 && spot_throughput_at(sim->throughput, d, p) <= 0)
-                    d--;
             s.down_s += row[i].cost_s;
-            run_grid(&s, d, p);
+            if (d != s.d)
+                run_grid(&s, d, p);
         }
         pass(&s, &row[i]);
     }

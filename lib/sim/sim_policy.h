@@ -48,6 +48,8 @@ void spot_sim_migrate(const struct spot_sim_train *sim, struct spot_sim_state *s
  * grids are often not profiled. */
 double spot_sim_speed(const struct spot_sim_train *sim, int d, int p);
 
+enum { SPOT_SIM_PRIOR_INTERVALS = 10 }; /* in which one change is assumed before the run */
+
 /* Young's and Daly's interval between checkpoints, from what happened so far. */
 double spot_sim_save_every_s(const struct spot_sim_train *sim, double save_s, size_t n_change,
                              size_t n_seen);

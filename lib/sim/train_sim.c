@@ -15,31 +15,32 @@ const char *const spot_sim_class_name[SPOT_SIM_CLASSES] = {
 };
 
 const struct spot_sim_policy spot_sim_policies[] = {
-    { "ideal", "the fastest grid of every interval, changes are free", spot_sim_ideal, false },
-    { "on-demand", "the fastest grid of the largest count, nothing is ever lost",
-      spot_sim_on_demand, true },
+    { "ideal", "the fastest grid of every interval, changes are free", spot_sim_ideal, false,
+      "free" },
+    { "on-demand", "the machines of the largest count's fastest grid, never lost",
+      spot_sim_on_demand, true, "no losses" },
     { "optimal", "the whole trace known: no policy at these prices does better", spot_sim_optimal,
-      false },
-    { "parcae-truth", "Parcae's optimiser, its look-ahead known", spot_sim_truth, false },
-    { "spot", "the stochastic dynamic program of this project", spot_sim_spot, false },
+      false, NULL },
+    { "parcae-truth", "Parcae's optimiser, its look-ahead known", spot_sim_truth, false, NULL },
+    { "spot", "the stochastic dynamic program of this project", spot_sim_spot, false, NULL },
     { "nowcast", "Parcae's optimiser, the notified change known, then flat", spot_sim_nowcast,
-      false },
-    { "parcae", "Parcae's optimiser with its own predictor", spot_sim_parcae, false },
-    { "persistence", "Parcae's optimiser, a flat forecast", spot_sim_persistence, false },
+      false, NULL },
+    { "parcae", "Parcae's optimiser with its own predictor", spot_sim_parcae, false, NULL },
+    { "persistence", "Parcae's optimiser, a flat forecast", spot_sim_persistence, false, NULL },
     { "throughput", "Parcae's baseline: the fastest grid, from a checkpoint at every change",
-      spot_sim_throughput, false },
+      spot_sim_throughput, false, NULL },
     { "varuna", "checkpoint on notice, kill, relaunch with the fastest grid", spot_sim_varuna,
-      false },
+      false, "own links" },
     { "varuna-released", "varuna with the grids of its own AutoConfig and simulator",
-      spot_sim_varuna_released, false },
+      spot_sim_varuna_released, false, "own grids" },
     { "bamboo", "redundant computation by neighbours: its simulator, corrected", spot_sim_bamboo,
-      false },
+      false, "own times" },
     { "bamboo-released", "the same with the defects of its release", spot_sim_bamboo_released,
-      false },
-    { "oobleck", "pipeline templates, survivors copy layers, nobody joins", spot_sim_oobleck,
-      false },
-    { "torchft", "a pipeline lives or dies as a whole", spot_sim_torchft, false },
-    { "torchrun", "restart all from periodic checkpoints", spot_sim_torchrun, false },
+      false, "own times" },
+    { "oobleck", "pipeline templates, survivors copy layers", spot_sim_oobleck, false,
+      "own copying" },
+    { "torchft", "a pipeline lives or dies as a whole", spot_sim_torchft, false, "own joining" },
+    { "torchrun", "restart all from periodic checkpoints", spot_sim_torchrun, false, "own links" },
     { 0 },
 };
 
@@ -55,6 +56,15 @@ const struct spot_sim_policy *spot_sim_policy_find(const char *name, struct spot
     }
     spot_err_set(err, SPOT_EUSAGE, "unknown policy '%.32s'; there are %s", name, known);
     return NULL;
+}
+
+int spot_sim_cap(const struct spot_job_doc *job, int seen)
+{
+    int cap = spot_job_profiled(job);
+
+    while (cap < seen && cap < SPOT_COST_INSTANCES_MAX)
+        cap = 2 * cap < SPOT_COST_INSTANCES_MAX ? 2 * cap : SPOT_COST_INSTANCES_MAX;
+    return cap;
 }
 
 /* --- accounting --- */
@@ -192,11 +202,15 @@ int spot_sim_train_run(const struct spot_sim_train *sim, const struct spot_sim_p
 {
     const struct spot_job_cost *cost = &sim->job->cost;
     const double price = policy->is_on_demand ? cost->on_demand_usd_per_h : cost->usd_per_h;
-    int most = 0;
+    int most = 0, d = 0, p = 0;
 
     memset(row, 0, sim->n_interval * sizeof(*row));
     for (size_t i = 0; i < sim->n_interval; i++)
         most = sim->available[i] > most ? sim->available[i] : most;
+    if (policy->is_on_demand) { /* what its grid leaves idle need not be rented */
+        spot_throughput_best(sim->throughput, most, &d, &p);
+        most = d * p;
+    }
     for (size_t i = 0; i < sim->n_interval; i++) {
         const int n = policy->is_on_demand ? most : sim->available[i];
         const int before = i ? (policy->is_on_demand ? most : sim->available[i - 1]) : 0;

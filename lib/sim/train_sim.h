@@ -4,7 +4,7 @@
  * Time advances in intervals. At the start of interval i the count changes from n[i-1] to n[i]
  * (gained or lost, net); a policy answers with the grid for the interval, pays what the change
  * costs, and trains for the rest. What it may know of the change beforehand depends on the
- * notice. Every machine-second of the trace goes to exactly one class.
+ * notices of losses and of gains. Every machine-second of the trace goes to exactly one class.
  */
 #ifndef SPOT_SIM_TRAIN_SIM_H
 #define SPOT_SIM_TRAIN_SIM_H
@@ -15,6 +15,7 @@
 
 #include "common/err.h"
 #include "plan/cost_table.h"
+#include "sim/peer_model.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -52,16 +53,23 @@ struct spot_sim_train {
     const int *available; /* [n_interval] */
     double interval_s;
     int look_ahead;
-    double notice_s; /* 0: a policy learns of a change when it has happened */
+    /* How early a loss and a gain are known; 0: when it has happened. Clouds announce losses. */
+    double notice_loss_s, notice_gain_s;
+    enum spot_peer_model peer_model;
     bool is_sampled; /* draw who dies and charge that; else the expectation is charged */
     uint64_t seed;
 };
+
+/* The instances that a policy reckons with when `seen` is the most that it has seen: those of the
+ * job's profile, doubled until they suffice, but no more than a table prices. */
+int spot_sim_cap(const struct spot_job_doc *job, int seen);
 
 struct spot_sim_policy {
     const char *name, *summary;
     /* Fill row[n_interval]; the trace's own columns and usd are filled already. */
     int (*run)(const struct spot_sim_train *sim, struct spot_sim_row *row, struct spot_err *err);
     bool is_on_demand; /* machines that are never lost, at the on-demand price */
+    const char *above; /* why it may lie above `optimal`; NULL: it cannot */
 };
 
 /* All policies, ends with a NULL name. */

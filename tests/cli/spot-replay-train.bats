@@ -72,6 +72,48 @@ samples,usd,effective_s,reconfigure_s,checkpoint_s,redone_s,redundant_s,idle_s,b
     [ "$(sed -n 1p "$T/o")" = "$(sed -n 2p "$T/o")" ]
 }
 
+@test "losses are announced and gains are not, unless --notice says both" {
+    for policy in nowcast spot; do
+        [ "$(play --notice 120s --policy $policy)" = \
+            "$(play --notice-gain 120s --policy $policy)" ]
+        [ "$(play --notice 0 --policy $policy)" = "$(play --notice-loss 0 --policy $policy)" ]
+        [ "$(play --notice 30s --notice-gain 0 --notice-loss 120s --policy $policy)" = \
+            "$(play --policy $policy)" ]
+    done
+    # with losses alone to know, no gain is acted on in its own interval
+    play --policy nowcast,persistence --steps >"$T/s"
+    awk -F, '$1 == "nowcast" && $2 && $5 && $7 * $8 > n { bad = 1 } { n = $4 }
+        $1 == "nowcast" && $6 { losses++ } END { exit bad || !losses }' "$T/s"
+    play --policy nowcast,persistence >"$T/o"
+    column samples <"$T/o" | awk 'NR == 1 { x = $1 } NR == 2 { exit x <= $1 }'
+    # a trace that only falls has no gains to know
+    awk 'BEGIN { print "time_s,available"; for (i = 0; i < 60; i++) printf "%d,%d\n", 60 * i, 30 - i / 5 }' >"$T/t.csv"
+    [ "$(play --policy nowcast)" = "$(play --notice 120s --policy nowcast)" ]
+    run play --notice-gain soon
+    [ "$status" -eq 2 ]
+    [[ "$stderr$output" == *"--notice-gain: expected a duration, got 'soon'"* ]]
+}
+
+@test "a row that may lie above optimal says why, the others cannot" {
+    for job in examples/jobs/bert.json examples/jobs/gpt-1.5b.json; do
+        play --policy all --notice 120s >"$T/o"
+        column may_beat_optimal <"$T/o" | paste -d, <(column policy <"$T/o") <(column samples <"$T/o") - >"$T/why"
+        awk -F, '$1 == "optimal" { best = $2 } { x[$1] = $2; why[$1] = $3 }
+            END { for (p in x) if (x[p] > best * (1 + 1e-12) && why[p] == "") bad = 1
+                  exit bad || why["ideal"] != "free" || why["torchft"] == "" || why["spot"] != "" }' "$T/why"
+    done
+}
+
+@test "other systems gain by --peer-model generous and lose by as-measured" {
+    for model in generous published as-measured; do
+        play --peer-model $model --policy varuna,bamboo,oobleck,torchft,torchrun | column samples >"$T/$model"
+    done
+    paste "$T/generous" "$T/published" "$T/as-measured" | awk '!($1 > $2 && $2 > $3) { bad = 1 } END { exit bad || NR != 5 }'
+    [ "$(play --peer-model generous --policy spot,optimal)" = "$(play --policy spot,optimal)" ]
+    run play --peer-model kind
+    [ "$status" -eq 2 ]
+}
+
 @test "the demonstration's job tells policies apart: what knows less or pays more is further from optimal" {
     spot-replay train --job examples/jobs/demo.json --trace examples/traces/demo.csv --notice 0 --format csv \
         --policy optimal,spot,persistence,throughput,torchrun >"$T/o"

@@ -31,6 +31,8 @@ struct rig {
     struct spot_sim_row row[N];
 };
 
+static enum spot_peer_model model; /* that play() charges */
+
 /* `before` instances for 300 s, then `after`, and `last` from 360 s on. */
 static double play(struct rig *r, const char *policy, double notice_s, int before, int after,
                    int last)
@@ -40,7 +42,7 @@ static double play(struct rig *r, const char *policy, double notice_s, int befor
 
     memset(r, 0, sizeof(*r));
     ck_assert_msg(!spot_job_doc_parse(&r->job, text, strlen(text), "t", &err), "%s", err.msg);
-    ck_assert_msg(!spot_throughput_init(&r->throughput, &r->job, 4, SPOT_THROUGHPUT_TABLE, &err),
+    ck_assert_msg(!spot_throughput_init(&r->throughput, &r->job, 5, SPOT_THROUGHPUT_TABLE, &err),
                   "%s", err.msg);
     spot_cost_table_init(&r->table, &r->job, &r->throughput);
     for (int i = 0; i < N; i++)
@@ -52,7 +54,9 @@ static double play(struct rig *r, const char *policy, double notice_s, int befor
                                       .available = r->available,
                                       .interval_s = 60,
                                       .look_ahead = 12,
-                                      .notice_s = notice_s };
+                                      .peer_model = model,
+                                      .notice_loss_s = notice_s,
+                                      .notice_gain_s = notice_s };
     ck_assert(!spot_sim_train_run(&r->sim, spot_sim_policy_find(policy, &err), r->row, &err));
     spot_sim_total(r->row, N, &total);
     return total.samples;
@@ -154,6 +158,7 @@ START_TEST(varuna_saves_on_a_notice_that_is_long_enough)
     double unsaved, first, end;
     struct rig r;
 
+    model = SPOT_PEER_AS_MEASURED;
     first = by_the_clock(5 * 60 - RESTART, young_s(0, 0), &unsaved);
     ck_near(play(&r, "varuna", 120, 4, 2, 2),
             4 * first +
@@ -165,21 +170,58 @@ START_TEST(varuna_saves_on_a_notice_that_is_long_enough)
                 2 * by_the_clock(300 - (RESTART + 5 + 120 + LOAD), young_s(1, 5), &end));
     ck_near(r.row[5].lost_samples, 4 * unsaved);
     unload(&r);
+    /* without its waits; four replicas save a quarter each, each loads the whole */
+    model = SPOT_PEER_GENEROUS;
+    play(&r, "varuna", 120, 4, 2, 2);
+    ck_assert_double_eq_tol(r.row[5].cost_s, RESTART + 2 + 1. / 4 + LOAD, 1e-9);
+    unload(&r);
+    model = SPOT_PEER_PUBLISHED;
+    play(&r, "varuna", 120, 4, 2, 2);
+    ck_assert_double_eq_tol(r.row[5].cost_s, RESTART + 2 + 1. / 4 + LOAD + 120 + 5, 1e-9);
+    unload(&r);
 }
 END_TEST
 
-START_TEST(oobleck_copies_layers_and_takes_nobody_in)
+START_TEST(oobleck_regroups_copies_layers_and_takes_newcomers_in)
 {
     struct rig r;
 
-    /* detection 1 s, the layers 1 s, half a step of 8 samples; the fourth stays outside */
-    ck_near(play(&r, "oobleck", 0, 4, 3, 4), 4 * (300 - RESTART) - 4 + 3 * (300 - 2));
-    ck_assert_int_eq(r.row[9].spares, 1);
+    /* detection 1 s, build 10 s, the layers 1 s, half a step of 8 samples; then build and layers */
+    ck_near(play(&r, "oobleck", 0, 4, 3, 4),
+            4 * (300 - RESTART) - 4 + 3 * (60 - (1 + RESTART + 1)) + 4 * (240 - (RESTART + 1)));
     ck_near(r.row[5].lost_samples, 4);
     unload(&r);
     /* nobody left: from the checkpoint when somebody is back */
     ck_near(play(&r, "oobleck", 0, 4, 0, 4), 4 * (300 - RESTART) - 4 + 4 * (240 - RESTART - LOAD));
     unload(&r);
+    /* newcomers build apart; as released, the fourth stays outside */
+    model = SPOT_PEER_GENEROUS;
+    ck_near(play(&r, "oobleck", 0, 4, 3, 4),
+            4 * (300 - RESTART) - 4 + 3 * (60 - (RESTART + 1)) + 4 * (240 - 1));
+    unload(&r);
+    model = SPOT_PEER_AS_MEASURED;
+    ck_near(play(&r, "oobleck", 0, 4, 3, 4),
+            4 * (300 - RESTART) - 4 + 3 * (300 - (1 + RESTART + 1)));
+    ck_assert_int_eq(r.row[9].spares, 1);
+    unload(&r);
+    model = SPOT_PEER_PUBLISHED;
+}
+END_TEST
+
+/* Four of five run. Of the five one goes: in four cases of five it hits a pipeline, whose place the
+ * fifth takes at once. D stays, and the wait is charged all the same. */
+START_TEST(torchft_waits_for_a_pipeline_that_is_replaced_at_once)
+{
+    const double timeout[] = { 60, 5.1, 60 }, join[] = { 1, 0, RESTART + 1 };
+    struct rig r;
+
+    model = (enum spot_peer_model)_i;
+    ck_near(play(&r, "torchft", 0, 5, 4, 4),
+            4 * (300 - RESTART) - 3.2 + 4 * (300 - 0.8 * (timeout[_i] + join[_i])));
+    ck_assert_int_eq(r.row[5].d, 4);
+    ck_near(r.row[5].lost_samples, 3.2);
+    unload(&r);
+    model = SPOT_PEER_PUBLISHED;
 }
 END_TEST
 
@@ -217,7 +259,8 @@ int main(void)
     tcase_add_test(tc, torchrun_saves_periodically_and_loses_what_is_not_saved);
     tcase_add_test(tc, checkpoints_of_any_length_come_to_an_end);
     tcase_add_test(tc, varuna_saves_on_a_notice_that_is_long_enough);
-    tcase_add_test(tc, oobleck_copies_layers_and_takes_nobody_in);
+    tcase_add_test(tc, oobleck_regroups_copies_layers_and_takes_newcomers_in);
+    tcase_add_loop_test(tc, torchft_waits_for_a_pipeline_that_is_replaced_at_once, 0, 3);
     tcase_add_test(tc, torchft_drops_the_pipeline_after_a_timeout_and_takes_newcomers_in);
     tcase_add_test(tc, losses_are_taken_from_the_newest_samples_first);
     return run_suite("sim_peers", tc);

@@ -43,7 +43,8 @@ static void load(struct fixture *f, const char *job, int n_max)
                                       .available = f->available,
                                       .interval_s = 60,
                                       .look_ahead = 12,
-                                      .notice_s = 120,
+                                      .notice_loss_s = 120,
+                                      .notice_gain_s = 120,
                                       .seed = 1 };
 }
 
@@ -267,6 +268,82 @@ START_TEST(sampled_costs_average_to_the_expected_ones)
 }
 END_TEST
 
+/* Counts of the second half of a short trace: as drawn, in another order, or of many more
+ * instances. */
+static void draw_trace(struct fixture *f, int future, size_t n)
+{
+    enum { LEAST = 14, MOST = 30, MANY = 60 };
+    struct spot_rng rng;
+    int x = 24;
+
+    spot_rng_init(&rng, 5, 0);
+    f->sim.n_interval = n;
+    for (size_t i = 0; i < n; i++) {
+        if (spot_rng_below(&rng, 3) == 0)
+            x += (int)spot_rng_below(&rng, 7) - 3;
+        x = x < LEAST ? LEAST : x > MOST ? MOST : x;
+        f->available[i] = x;
+    }
+    for (size_t i = n / 2; future && i < n; i++)
+        f->available[i] = future == 1 ? f->available[n - 1 - (i - n / 2) / 2] : MANY - (int)(i % 5);
+}
+
+/* Losses are announced two intervals ahead, so that what is compared ends there. */
+START_TEST(what_comes_later_changes_no_decision)
+{
+    enum { N = 60, SEEN = N / 2 - 2 };
+    struct fixture *f = spot_xcalloc(1, sizeof(*f));
+    struct spot_sim_row *first = spot_xcalloc(N, sizeof(*first));
+
+    for (const struct spot_sim_policy *p = spot_sim_policies; p->name; p++) {
+        if (p->is_on_demand || !strcmp(p->name, "optimal") || !strcmp(p->name, "parcae-truth"))
+            continue; /* yardsticks that know the trace */
+        for (int future = 0; future < 3; future++) {
+            load(f, "gpt-6.7b", future < 2 ? 32 : 64);
+            draw_trace(f, future, N);
+            run(f, p->name);
+            for (int i = 0; i < SEEN; i++) {
+                const struct spot_sim_row *a = &first[i], *b = &f->row[i];
+
+                if (!future)
+                    continue;
+                ck_assert_msg(
+                    a->d == b->d && a->p == b->p && a->cost_s == b->cost_s &&
+                        a->class_s[SPOT_SIM_CHECKPOINT] == b->class_s[SPOT_SIM_CHECKPOINT],
+                    "%s, future %d, interval %d: %dx%d %g s, %g s saved; was %dx%d %g s, "
+                    "%g s saved",
+                    p->name, future, i, b->d, b->p, b->cost_s, b->class_s[SPOT_SIM_CHECKPOINT],
+                    a->d, a->p, a->cost_s, a->class_s[SPOT_SIM_CHECKPOINT]);
+            }
+            if (!future)
+                memcpy(first, f->row, N * sizeof(*first));
+            unload(f);
+        }
+    }
+    free(first);
+    free(f);
+}
+END_TEST
+
+START_TEST(on_demand_rents_what_its_grid_uses)
+{
+    struct fixture *f = spot_xcalloc(1, sizeof(*f));
+
+    load(f, "gpt-6.7b", 32); /* the fastest grid of 32 is 2x12 */
+    f->sim.n_interval = 3;
+    f->available[0] = 20;
+    f->available[1] = f->available[2] = 32;
+    run(f, "on-demand");
+    for (int i = 0; i < 3; i++) {
+        ck_assert_int_eq(f->row[i].available, 24);
+        ck_assert_int_eq(f->row[i].spares, 0);
+        ck_assert_double_eq_tol(f->row[i].usd, 24 * f->job.cost.on_demand_usd_per_h / 60, 1e-9);
+    }
+    unload(f);
+    free(f);
+}
+END_TEST
+
 START_TEST(who_is_drawn_is_known_at_the_notice)
 {
     const int runs = is_long() ? 60 : 16, errors = is_long() ? 5 : 2;
@@ -342,6 +419,8 @@ int main(void)
     tcase_add_test(tc, optimal_is_the_best_of_all_decision_sequences);
     tcase_add_test(tc, no_policy_that_migrates_beats_optimal);
     tcase_add_loop_test(tc, sampled_costs_average_to_the_expected_ones, 0, 2);
+    tcase_add_test(tc, what_comes_later_changes_no_decision);
+    tcase_add_test(tc, on_demand_rents_what_its_grid_uses);
     tcase_add_test(tc, who_is_drawn_is_known_at_the_notice);
     tcase_add_loop_test(tc, nothing_is_invested_beyond_the_end_of_a_run, 0, 10);
     tcase_add_test(tc, a_run_is_a_function_of_its_inputs);

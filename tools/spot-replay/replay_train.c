@@ -20,8 +20,9 @@
 #include "trace/trace.h"
 
 static struct {
-    const char *job, *trace, *policy, *cost, *realize, *notice, *sweep, *plot, *picture, *events;
-    const char *throughput;
+    const char *job, *trace, *policy, *cost, *realize, *notice, *loss, *gain, *sweep, *plot,
+        *picture, *events;
+    const char *throughput, *peer_model;
     double interval_s, from_s, to_s;
     uint64_t look_ahead, scale, runs;
     bool steps;
@@ -30,7 +31,7 @@ static struct {
           .cost = "parcae",
           .throughput = "both",
           .realize = "expected",
-          .notice = "120s",
+          .peer_model = "published",
           .picture = "samples",
           .from_s = -1,
           .to_s = -1,
@@ -51,6 +52,7 @@ static const struct spot_cli cli = {
     .writes = (const char *const[]){ "output", "plot", NULL },
     .choice = (const struct spot_opt_choice[]){ { "realize", "expected|sampled" },
                                                 { "cost", "parcae|measured" },
+                                                { "peer-model", "published|generous|as-measured" },
                                                 { NULL, NULL } },
     .synopsis = "--job job.json --trace trace.csv [options]",
     .summary = "Play a training job against an availability trace under each policy and account\n"
@@ -67,9 +69,15 @@ static const struct spot_cli cli = {
             { SPOT_OPT_STRING, 0, "policy", &opt.policy, "a,b",
               "policies; 'all', or 'list' to see them", 0, 0 },
             { SPOT_OPT_STRING, 0, "notice", &opt.notice, "duration",
-              "how early a change is known (default 120s; 0: when it has happened)", 0, 0 },
+              "how early losses and gains are known (0: when they have happened)", 0, 0 },
+            { SPOT_OPT_STRING, 0, "notice-loss", &opt.loss, "duration",
+              "losses only (default 120s)", 0, 0 },
+            { SPOT_OPT_STRING, 0, "notice-gain", &opt.gain, "duration",
+              "gains only (default 0: clouds do not announce them)", 0, 0 },
             { SPOT_OPT_STRING, 0, "cost", &opt.cost, "model",
               "what a change costs: parcae (default), measured", 0, 0 },
+            { SPOT_OPT_STRING, 0, "peer-model", &opt.peer_model, "model",
+              "other systems as published (default), generous or as-measured", 0, 0 },
             { SPOT_OPT_STRING, 0, "throughput", &opt.throughput, "source",
               "profile table, fitted curve, or both (default): as in spot-plan train", 0, 0 },
             { SPOT_OPT_STRING, 0, "events", &opt.events, "file",
@@ -166,6 +174,7 @@ int replay_train_prepare(struct replay_train *s, struct spot_err *err)
         spot_throughput_release(&s->throughput);
         s->is_ready = false;
     }
+    most = spot_sim_cap(&s->job, most);
     if (spot_throughput_init(&s->throughput, &s->job, most ? most : 1, s->source, err))
         return -1;
     make_table(s);
@@ -177,7 +186,9 @@ int replay_train_prepare(struct replay_train *s, struct spot_err *err)
                                       .available = s->available,
                                       .interval_s = s->interval_s,
                                       .look_ahead = s->look_ahead,
-                                      .notice_s = s->notice_s,
+                                      .notice_loss_s = s->notice_loss_s,
+                                      .notice_gain_s = s->notice_gain_s,
+                                      .peer_model = s->peer_model,
                                       .seed = opt.common.seed };
     return 0;
 }
@@ -211,16 +222,30 @@ static int find_policies(struct replay_train *s, struct spot_err *err)
     return rc;
 }
 
+/* What is said of one kind of change, else of both, else the default. */
+static int parse_notice(const char *name, const char *own, const char *otherwise, double *s,
+                        struct spot_err *err)
+{
+    const char *text = own ? own : opt.notice ? opt.notice : otherwise;
+
+    if (spot_num_parse_secs(text, s) || *s < 0)
+        return spot_err_set(err, SPOT_EUSAGE, "--%s: expected a duration, got '%.32s'",
+                            own ? name : "notice", text);
+    return 0;
+}
+
 static int parse_options(struct replay_train *s, struct spot_err *err)
 {
     if (!opt.job)
         return spot_err_set(err, SPOT_EUSAGE, "--job is missing");
-    if (spot_num_parse_secs(opt.notice, &s->notice_s) || s->notice_s < 0)
-        return spot_err_set(err, SPOT_EUSAGE, "--notice: expected a duration, got '%.32s'",
-                            opt.notice);
+    if (parse_notice("notice-loss", opt.loss, "120s", &s->notice_loss_s, err) ||
+        parse_notice("notice-gain", opt.gain, "0", &s->notice_gain_s, err))
+        return -1;
     if (opt.plot && !opt.steps && !strcmp(opt.realize, "sampled"))
         return spot_err_set(err, SPOT_EUSAGE,
                             "--plot of --realize sampled shows one run: it needs --steps");
+    if (spot_peer_model_parse(opt.peer_model, &s->peer_model, err))
+        return -1;
     if (spot_throughput_source_parse(opt.throughput, &s->source, err))
         return -1;
     if (!strcmp(opt.cost, "measured") != !!opt.events)
@@ -233,129 +258,6 @@ static int parse_options(struct replay_train *s, struct spot_err *err)
     if (s->format == SPOT_FORMAT_JSON)
         s->format = SPOT_FORMAT_JSONL;
     return 0;
-}
-
-static bool is_read(const struct replay_train *s)
-{
-    return s->format == SPOT_FORMAT_TABLE || s->format == SPOT_FORMAT_MD;
-}
-
-/* People read few digits, programs all. */
-static void put(struct spot_table *table, const struct replay_train *s, double x, int digits)
-{
-    if (is_read(s))
-        spot_table_fixed(table, x, digits);
-    else
-        spot_table_real(table, x);
-}
-
-/* --- output --- */
-
-static void print_steps(const struct replay_train *s, const struct spot_sim_policy *policy,
-                        const struct spot_sim_row *row, struct spot_table *table)
-{
-    double samples = 0, usd = 0;
-
-    for (size_t i = 0; i < s->n; i++) {
-        const struct spot_sim_row *r = &row[i];
-
-        spot_table_text(table, policy->name);
-        spot_table_int(table, (long long)i);
-        spot_table_real(table, s->start_s + (double)i * s->interval_s);
-        spot_table_int(table, r->available);
-        spot_table_int(table, r->gained);
-        spot_table_int(table, r->lost);
-        spot_table_int(table, r->d);
-        spot_table_int(table, r->p);
-        spot_table_int(table, r->spares);
-        put(table, s, r->cost_s, 1);
-        put(table, s, samples += r->samples, 1);
-        put(table, s, usd += r->usd, 2);
-        for (int c = 0; c < SPOT_SIM_CLASSES; c++)
-            put(table, s, r->class_s[c], 0);
-    }
-}
-
-static const struct spot_column step_column[] = {
-    { "policy", false },
-    { "interval", true },
-    { "time_s", true },
-    { "available", true },
-    { "gained", true },
-    { "lost", true },
-    { "D", true },
-    { "P", true },
-    { "spares", true },
-    { "cost_s", true },
-    { "samples", true },
-    { "usd", true },
-    { "effective_s", true },
-    { "reconfigure_s", true },
-    { "checkpoint_s", true },
-    { "redone_s", true },
-    { "redundant_s", true },
-    { "idle_s", true },
-    { "booting_s", true },
-};
-
-static const struct spot_column total_column[] = {
-    { "policy", false },       { "samples", true },     { "ideal_share", true },
-    { "samples_per_s", true }, { "usd", true },         { "usd_per_msample", true },
-    { "effective", true },     { "reconfigure", true }, { "checkpoint", true },
-    { "redone", true },        { "redundant", true },   { "idle", true },
-    { "booting", true },       { "migrations", true },  { "lost_samples", true },
-};
-
-/* For people: in two parts, what came of it and where the time went. */
-static const struct spot_column read_column[] = {
-    { "policy", false },     { "samples", true },      { "ideal_share", true },
-    { "samples/s", true },   { "usd", true },          { "usd/Msample", true },
-    { "migrations", true },  { "lost_samples", true }, { "effective", true },
-    { "reconfigure", true }, { "checkpoint", true },   { "redone", true },
-    { "redundant", true },   { "idle", true },         { "booting", true },
-};
-
-static const struct spot_column sampled_column[] = {
-    { "policy", false },      { "runs", true },
-    { "samples_mean", true }, { "samples_ci95", true },
-    { "samples_p01", true },  { "samples_p50", true },
-    { "samples_p99", true },  { "ideal_share_mean", true },
-};
-
-static const struct spot_column sweep_column[] = {
-    { "key", false },    { "value", true },       { "policy", false },
-    { "samples", true }, { "ideal_share", true }, { "usd_per_msample", true },
-};
-
-static void print_total(const struct replay_train *s, const struct spot_sim_policy *policy,
-                        const struct spot_sim_row *row, struct spot_table *table)
-{
-    struct spot_sim_total t;
-    double all = 0;
-
-    spot_sim_total(row, s->n, &t);
-    for (int c = 0; c < SPOT_SIM_CLASSES; c++)
-        all += t.class_s[c];
-    spot_table_text(table, policy->name);
-    put(table, s, t.samples, 0);
-    put(table, s, s->ideal > 0 ? t.samples / s->ideal : 0, 4);
-    put(table, s, t.samples / ((double)s->n * s->interval_s), 3);
-    if (t.usd > 0) {
-        put(table, s, t.usd, 2);
-        put(table, s, t.samples > 0 ? t.usd / t.samples * 1e6 : 0, 2);
-    } else {
-        spot_table_text(table, "");
-        spot_table_text(table, "");
-    }
-    for (int part = 0; part < 2; part++) {
-        if (part == is_read(s)) {
-            for (int c = 0; c < SPOT_SIM_CLASSES; c++)
-                put(table, s, all > 0 ? t.class_s[c] / all : 0, 4);
-        } else {
-            spot_table_int(table, t.migrations);
-            put(table, s, t.lost_samples, 0);
-        }
-    }
 }
 
 static int by_value(const void *a, const void *b)
@@ -388,12 +290,12 @@ static int print_sampled(struct replay_train *s, int policy, struct spot_sim_row
     qsort(samples, opt.runs, sizeof(*samples), by_value);
     spot_table_text(table, s->policy[policy]->name);
     spot_table_int(table, (long long)opt.runs);
-    put(table, s, mean, 0);
-    put(table, s, n > 1 ? 1.96 * sqrt(square / (n - 1) / n) : 0, 0);
-    put(table, s, samples[(size_t)(0.01 * n)], 0);
-    put(table, s, samples[(size_t)(0.5 * n)], 0);
-    put(table, s, samples[(size_t)(0.99 * n)], 0);
-    put(table, s, s->ideal > 0 ? mean / s->ideal : 0, 4);
+    replay_train_put(table, s, mean, 0);
+    replay_train_put(table, s, n > 1 ? 1.96 * sqrt(square / (n - 1) / n) : 0, 0);
+    replay_train_put(table, s, samples[(size_t)(0.01 * n)], 0);
+    replay_train_put(table, s, samples[(size_t)(0.5 * n)], 0);
+    replay_train_put(table, s, samples[(size_t)(0.99 * n)], 0);
+    replay_train_put(table, s, s->ideal > 0 ? mean / s->ideal : 0, 4);
     free(samples);
     return rc;
 }
@@ -426,9 +328,9 @@ static int run_policies(struct replay_train *s, struct spot_table *table,
         if (rc)
             break;
         if (opt.steps)
-            print_steps(s, s->policy[k], row, table);
+            replay_train_print_steps(s, s->policy[k], row, table);
         else
-            print_total(s, s->policy[k], row, table);
+            replay_train_print_total(s, s->policy[k], row, table);
         if (opt.plot)
             replay_figure_add(figure, s, s->policy[k], row);
     }
@@ -467,9 +369,9 @@ static int run_sweep(struct replay_train *s, struct spot_table *table, struct sp
             spot_table_text(table, key);
             spot_table_real(table, value);
             spot_table_text(table, s->policy[k]->name);
-            put(table, s, t.samples, 0);
-            put(table, s, s->ideal > 0 ? t.samples / s->ideal : 0, 4);
-            put(table, s, t.usd > 0 && t.samples > 0 ? t.usd / t.samples * 1e6 : 0, 2);
+            replay_train_put(table, s, t.samples, 0);
+            replay_train_put(table, s, s->ideal > 0 ? t.samples / s->ideal : 0, 4);
+            replay_train_put(table, s, t.usd > 0 && t.samples > 0 ? t.usd / t.samples * 1e6 : 0, 2);
         }
         free(row);
     }
@@ -491,35 +393,12 @@ static int load_costs(struct replay_train *s, struct spot_err *err)
     return 0;
 }
 
-static void begin_table(const struct replay_train *s, struct spot_table *table)
+static enum replay_rows kind_of_table(void)
 {
-#define COLUMNS(of) of, sizeof(of) / sizeof(*(of))
-    if (opt.sweep)
-        spot_table_init(table, COLUMNS(sweep_column));
-    else if (opt.steps)
-        spot_table_init(table, COLUMNS(step_column));
-    else if (!strcmp(opt.realize, "sampled"))
-        spot_table_init(table, COLUMNS(sampled_column));
-    else if (is_read(s))
-        spot_table_init(table, COLUMNS(read_column));
-    else
-        spot_table_init(table, COLUMNS(total_column));
-#undef COLUMNS
-    if (table->column == read_column)
-        table->break_at = 8; /* where the time went */
-}
-
-/* "all" is what can be played: without a price of machines that stay, that is all but one. */
-static void leave_out_on_demand(struct replay_train *s)
-{
-    int n = 0;
-
-    for (int k = 0; k < s->n_policy; k++)
-        if (!s->policy[k]->is_on_demand)
-            s->policy[n++] = s->policy[k];
-    s->n_policy = n;
-    spot_tool_warn("on-demand is left out: job '%.64s' has no /cost/on_demand_usd_per_h",
-                   s->job.name);
+    return opt.sweep                         ? REPLAY_ROWS_SWEEP
+           : opt.steps                       ? REPLAY_ROWS_STEPS
+           : !strcmp(opt.realize, "sampled") ? REPLAY_ROWS_SAMPLED
+                                             : REPLAY_ROWS_TOTAL;
 }
 
 static void warn_misspelt(const char *sentence)
@@ -539,7 +418,7 @@ static int run(struct replay_train *s, struct spot_err *err)
     if (s->job.kind != SPOT_JOB_TRAIN)
         return spot_json_fail(&s->job.json, "/kind", err, "expected \"train\"");
     if (s->is_all && s->job.cost.on_demand_usd_per_h < 0)
-        leave_out_on_demand(s);
+        replay_train_leave_out(s);
     spot_job_doc_warn_misspelt(&s->job, warn_misspelt);
     if (opt.events && load_costs(s, err))
         return -1;
@@ -549,7 +428,7 @@ static int run(struct replay_train *s, struct spot_err *err)
         return -1;
     if (spot_out_open(&out, opt.common.output, err))
         return -1;
-    begin_table(s, &table);
+    replay_train_begin(s, kind_of_table(), &table);
     rc = opt.sweep ? run_sweep(s, &table, err) : run_policies(s, &table, &figure, err);
     replay_train_warn(s);
     if (!rc && !spot_plot_takes_stdout(opt.plot, opt.common.output))
@@ -562,12 +441,6 @@ static int run(struct replay_train *s, struct spot_err *err)
     return rc;
 }
 
-static void list_policies(void)
-{
-    for (const struct spot_sim_policy *p = spot_sim_policies; p->name; p++)
-        printf("%-20s %s\n", p->name, p->summary);
-}
-
 static int replay_train(char **operand, size_t n, struct spot_err *err)
 {
     (void)operand;
@@ -576,7 +449,7 @@ static int replay_train(char **operand, size_t n, struct spot_err *err)
     int rc;
 
     if (!strcmp(opt.policy, "list")) {
-        list_policies();
+        replay_train_list();
         return 0;
     }
     if (spot_tool_stdin_is_idle(opt.trace))

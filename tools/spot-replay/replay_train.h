@@ -18,7 +18,8 @@ struct replay_train {
     struct spot_sim_train sim;
     int *available; /* [n] */
     size_t n;
-    double start_s, interval_s, notice_s;
+    double start_s, interval_s, notice_loss_s, notice_gain_s;
+    enum spot_peer_model peer_model;
     int look_ahead;
     double ideal; /* samples of the policy `ideal` */
     const struct spot_sim_policy *policy[REPLAY_POLICIES_MAX];
@@ -37,6 +38,25 @@ int replay_train_set(struct replay_train *s, const char *key, double value, stru
 /* Run policy k of the list into row[n]. Returns 0, or -1 with *err. */
 int replay_train_play(struct replay_train *s, int k, struct spot_sim_row *row,
                       struct spot_err *err);
+
+/* "all" is what can be played: without a price of machines that stay, that is all but one. */
+void replay_train_leave_out(struct replay_train *s);
+void replay_train_list(void); /* of the policies, to standard output */
+
+/* Rows of a table: begin it, then add. People read few digits, programs all. */
+enum replay_rows {
+    REPLAY_ROWS_TOTAL,
+    REPLAY_ROWS_STEPS,
+    REPLAY_ROWS_SAMPLED,
+    REPLAY_ROWS_SWEEP,
+};
+void replay_train_begin(const struct replay_train *s, enum replay_rows rows,
+                        struct spot_table *table);
+void replay_train_put(struct spot_table *table, const struct replay_train *s, double x, int digits);
+void replay_train_print_steps(const struct replay_train *s, const struct spot_sim_policy *policy,
+                              const struct spot_sim_row *row, struct spot_table *table);
+void replay_train_print_total(const struct replay_train *s, const struct spot_sim_policy *policy,
+                              const struct spot_sim_row *row, struct spot_table *table);
 
 /* Name the policies that ran grids which the others, ideal among them, know nothing of. */
 void replay_train_warn(const struct replay_train *s);

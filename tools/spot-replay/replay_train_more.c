@@ -37,6 +37,18 @@ int replay_train_set(struct replay_train *s, const char *key, double value, stru
                         key);
 }
 
+void replay_train_leave_out(struct replay_train *s)
+{
+    int n = 0;
+
+    for (int k = 0; k < s->n_policy; k++)
+        if (!s->policy[k]->is_on_demand)
+            s->policy[n++] = s->policy[k];
+    s->n_policy = n;
+    spot_tool_warn("on-demand is left out: job '%.64s' has no /cost/on_demand_usd_per_h",
+                   s->job.name);
+}
+
 /* Has it trained on a grid of a speed that is not in the throughput? */
 static bool is_beyond(const struct replay_train *s, const struct spot_sim_row *row)
 {

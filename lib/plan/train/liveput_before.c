@@ -9,6 +9,13 @@
 #include "common/xalloc.h"
 #include "plan/train/liveput_inner.h"
 
+/* Is the event known before the grid is chosen? */
+static bool is_known(const struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists,
+                     int e)
+{
+    return dp->sees_losses && dists->event[0][e].change < 0;
+}
+
 /* w[r], [n_grid + 1]: what choosing r gives when the event comes, those that wait at 0. */
 static void fill_targets(struct spot_liveput_dp *dp, int n, int rank, int change, int context,
                          bool is_owing, double *w)
@@ -43,7 +50,8 @@ static void find_waits(struct spot_liveput_dp *dp, const struct spot_liveput_dis
             const struct spot_liveput_gain *g = spot_liveput_gain_of(dp, n, rank, change, true);
             const int to = dp->clip[(size_t)(n + change) * wide + (size_t)r];
 
-            if (!g->n_free[0] || to == dp->n_grid || g->of[to] > -INFINITY)
+            if (is_known(dp, dists, e) || !g->n_free[0] || to == dp->n_grid ||
+                g->of[to] > -INFINITY)
                 continue;
             space->wait =
                 spot_xgrow(space->wait, &space->wait_cap, space->n_wait + 1, sizeof(*space->wait));
@@ -69,21 +77,38 @@ static void fill_waits(const struct spot_liveput_dp *dp, const struct spot_livep
     }
 }
 
-/* sum[r] over the events of a context, target[e * wide]. */
-static void sum_events(const struct spot_liveput_dists *dists, int context, const double *target,
-                       size_t wide, double *restrict sum)
+/* sum[r] over the events of a context, target[e * wide], those that are known beforehand left out.
+ */
+static void sum_events(const struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists,
+                       int context, const double *target, double *restrict sum)
 {
+    const size_t wide = (size_t)dp->n_grid + 1;
+
     memset(sum, 0, wide * sizeof(*sum));
     for (int e = 0; e < dists->n_event; e++) {
         const double prob = dists->event[context][e].prob, *restrict w = target + (size_t)e * wide;
         size_t r = 0;
 
+        if (is_known(dp, dists, e))
+            continue;
         for (; r + 4 <= wide; r += 4) /* for speed */
             for (size_t i = 0; i < 4; i++)
                 sum[r + i] += prob * w[r + i];
         for (; r < wide; r++)
             sum[r] += prob * w[r];
     }
+}
+
+/* What the events give that are known beforehand, then[e] each. */
+static double sum_known(const struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists,
+                        int context, const double *then)
+{
+    double sum = 0;
+
+    for (int e = 1; e < dists->n_event; e++)
+        if (is_known(dp, dists, e))
+            sum += dists->event[context][e].prob * then[e];
+    return sum;
 }
 
 /* The most of sum[], those that wait somewhere left out; suspended is among them. */
@@ -128,13 +153,17 @@ void spot_liveput_back_up_before(struct spot_liveput_dp *dp, const struct spot_l
     double *of[2] = { space->target, space->target + SPOT_LIVEPUT_EVENTS * wide };
     double *sum = space->target + 2 * SPOT_LIVEPUT_EVENTS * wide;
 
-    for (int e = 1; e < dists->n_event; e++)
-        for (int owing = 0; owing < (n_node > 1 ? 2 : 1); owing++) {
-            const int change = dists->event[0][e].change;
+    for (int e = 1; e < dists->n_event; e++) {
+        const int change = dists->event[0][e].change;
+        const int context = spot_liveput_context(dp, 0, change);
 
-            fill_targets(dp, n, rank, change, spot_liveput_context(dp, 0, change), owing,
-                         of[owing] + (size_t)e * wide);
-        }
+        if (is_known(dp, dists, e))
+            spot_liveput_after_change(dp, n, rank, change,
+                                      spot_liveput_dp_value(dp, context, n + change),
+                                      space->then + e, SPOT_LIVEPUT_EVENTS);
+        for (int owing = 0; !is_known(dp, dists, e) && owing < (n_node > 1 ? 2 : 1); owing++)
+            fill_targets(dp, n, rank, change, context, owing, of[owing] + (size_t)e * wide);
+    }
     if (n_node > 1) {
         find_waits(dp, dists, n, rank, space);
         fill_waits(dp, dists, n, 0, false, space);
@@ -144,18 +173,20 @@ void spot_liveput_back_up_before(struct spot_liveput_dp *dp, const struct spot_l
         const int still = spot_liveput_context(dp, c, 0);
 
         fill_targets(dp, n, rank, 0, still, false, of[0]);
-        sum_events(dists, c, of[0], wide, sum);
+        sum_events(dp, dists, c, of[0], sum);
         best = sum[dp->n_grid];
         for (int r = 0; r < dp->n_grid; r++)
             best = sum[r] > best ? sum[r] : best;
-        *next = best;
+        *next = best + sum_known(dp, dists, c, space->then);
         if (n_node == 1)
             continue;
         fill_targets(dp, n, rank, 0, still, true, of[1]);
         fill_waits(dp, dists, n, c, true, space);
-        sum_events(dists, c, of[1], wide, sum);
+        sum_events(dp, dists, c, of[1], sum);
         best = most_of(sum, space, dp->n_grid);
         for (int node = 1; node < n_node; node++)
-            next[(size_t)node * wide] = most_at(dp, dists, c, sum, best, node, space);
+            next[(size_t)node * wide] =
+                most_at(dp, dists, c, sum, best, node, space) +
+                sum_known(dp, dists, c, space->then + (size_t)node * SPOT_LIVEPUT_EVENTS);
     }
 }

@@ -90,7 +90,8 @@ static struct spot_liveput_gain *make(struct spot_liveput_dp *dp, int n, int ran
                                       bool is_owing)
 {
     const int from = rank == dp->n_grid ? SPOT_GRID_NONE : dp->by_size[rank];
-    const bool sees = dp->has_notice && dp->sees_victims && lost && from != SPOT_GRID_NONE;
+    const bool told = dp->has_notice || dp->sees_losses;
+    const bool sees = told && dp->sees_victims && lost && from != SPOT_GRID_NONE;
     const struct spot_cost_outcomes *o = sees ? spot_cost_outcomes(dp->table, n, from, lost) : NULL;
     struct spot_liveput_gain *g = spot_xcalloc(1, sizeof(*g));
     const size_t wide = wide_of(dp);
