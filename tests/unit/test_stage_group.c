@@ -410,8 +410,8 @@ static bool is_possible(int shape, int way)
            (way < CUDA_WAY || shapes[shape].width <= WIDE_MAX);
 }
 
-/* The wide shape and the twin take long: every shape meets a way of each kind of kernel, every way
- * two shapes and more. */
+/* The wide shape and the twin take long: a shape meets one way of each CPU kernel and, if it is
+ * small, one kind of the twin's; a way meets every other shape. */
 static bool is_drawn(int shape, int way)
 {
     return is_possible(shape, way) && (is_long() || (shape + way) % 2 == 0);
