@@ -285,6 +285,7 @@ complete -c spot-replay -n '__fish_seen_subcommand_from train' -l notice -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l notice-loss -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l notice-gain -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l cost -x -a 'parcae measured'
+complete -c spot-replay -n '__fish_seen_subcommand_from train' -l rules -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l peer-model -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l throughput -x -a 'table law both'
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l events -r

@@ -43,6 +43,7 @@ struct spot_cost_table {
      * of the worst hit stage, [... * (lost_max + 1)] */
     double **same_most, **other_most;
     struct spot_cost_outcomes **outcomes;
+    bool carries_rest; /* an unfinished migration is carried on, parcae.h; set after init */
 };
 
 /* A notice tells which instances leave, not only how many. What matters most is M, the pipelines

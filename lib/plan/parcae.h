@@ -6,7 +6,9 @@
  * intervals it maximises the samples of the look-ahead; only the first step is executed.
  *   total = C, or C + R(target) where a migration is unfinished and C > 0, or what remains where
  *   C = 0. If total <= T the interval gives throughput * (T - total), else nothing and total - T
- *   remains. Ties go to the predecessor with fewer stages. Terminal value 0.
+ *   remains. With table->carries_rest a change that meets an unfinished migration drops nothing:
+ *   total is the state that still has to move, then C, and no less than what remained. Ties go to
+ * the predecessor with fewer stages. Terminal value 0.
  */
 #ifndef SPOT_PLAN_PARCAE_H
 #define SPOT_PLAN_PARCAE_H

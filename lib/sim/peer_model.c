@@ -6,7 +6,7 @@
 /* "code": read in the released source; "paper": from the publication; "doc": documented default. */
 static const struct spot_peer_price price[] = {
     { SPOT_PEER_TORCHRUN, SPOT_PEER_PUBLISHED, 15, 30, 0, SPOT_PEER_STAGE_LINKS, .joins = true,
-      .source = "doc: three keep-alives of 5 s, last call 30 s" },
+      .source = "doc: three keepalives of 5 s, last call 30 s" },
     { SPOT_PEER_TORCHRUN, SPOT_PEER_GENEROUS, 5, 0, 0, SPOT_PEER_SHARD_LINKS, .joins = true,
       .source = "one keep-alive, last call 0; sharded checkpoints" },
     { SPOT_PEER_TORCHRUN, SPOT_PEER_AS_MEASURED, 15, 30, 0, SPOT_PEER_ONE_LINK, .joins = true,

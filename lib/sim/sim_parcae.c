@@ -53,7 +53,10 @@ int spot_sim_throughput(const struct spot_sim_train *sim, struct spot_sim_row *r
                 t->restart_s[2 * g + (r->gained ? SPOT_CHANGE_ADD : SPOT_CHANGE_REMOVE)];
 
             r->cost_s = restart + (i ? sim->job->cost.checkpoint_s : 0) + t->migrate.all_s[p];
-            left = left > 0 ? r->cost_s + restart : r->cost_s;
+            if (t->carries_rest) /* it loads everything anew */
+                left = left > r->cost_s ? left : r->cost_s;
+            else
+                left = left > 0 ? r->cost_s + restart : r->cost_s;
         }
         spot_sim_account(sim, r, d, p, x, left, SPOT_SIM_RECONFIGURE);
         left = left > sim->interval_s ? left - sim->interval_s : 0;

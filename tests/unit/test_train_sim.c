@@ -325,6 +325,35 @@ START_TEST(what_comes_later_changes_no_decision)
 }
 END_TEST
 
+/* The remainder of a migration, a resume of 147 s say, is not made shorter by a change. */
+START_TEST(a_change_never_shortens_an_unfinished_migration)
+{
+    struct fixture *f = spot_xcalloc(1, sizeof(*f));
+    struct spot_rng rng;
+
+    spot_rng_init(&rng, 3, 0);
+    load(f, "gpt-6.7b", 32);
+    for (int k = 0; k < 1000; k++) {
+        const int from = (int)spot_rng_below(&rng, (uint64_t)f->table.n_grid);
+        const int to = (int)spot_rng_below(&rng, (uint64_t)f->table.n_grid);
+        const struct spot_parcae_state s = { 32, from, 1 + 150 * spot_rng_unit(&rng) };
+        const double cost = 1 + 60 * spot_rng_unit(&rng);
+        double carried;
+
+        f->table.carries_rest = false;
+        ck_assert_double_eq(spot_parcae_total_s(&f->table, &s, to, cost),
+                            cost + f->table.restart_s[2 * to + SPOT_CHANGE_REMOVE]);
+        f->table.carries_rest = true;
+        carried = spot_parcae_total_s(&f->table, &s, to, cost);
+        ck_assert_double_ge(carried, fmax(cost, s.carry_s));
+        ck_assert_double_le(carried, cost + s.carry_s);
+        ck_assert_double_eq(spot_parcae_total_s(&f->table, &s, to, 0), s.carry_s);
+    }
+    unload(f);
+    free(f);
+}
+END_TEST
+
 START_TEST(on_demand_rents_what_its_grid_uses)
 {
     struct fixture *f = spot_xcalloc(1, sizeof(*f));
@@ -420,6 +449,7 @@ int main(void)
     tcase_add_test(tc, no_policy_that_migrates_beats_optimal);
     tcase_add_loop_test(tc, sampled_costs_average_to_the_expected_ones, 0, 2);
     tcase_add_test(tc, what_comes_later_changes_no_decision);
+    tcase_add_test(tc, a_change_never_shortens_an_unfinished_migration);
     tcase_add_test(tc, on_demand_rents_what_its_grid_uses);
     tcase_add_test(tc, who_is_drawn_is_known_at_the_notice);
     tcase_add_loop_test(tc, nothing_is_invested_beyond_the_end_of_a_run, 0, 10);

@@ -22,13 +22,12 @@
 static struct {
     const char *job, *trace, *policy, *cost, *realize, *notice, *loss, *gain, *sweep, *plot,
         *picture, *events;
-    const char *throughput, *peer_model;
+    const char *throughput, *peer_model, *rules;
     double interval_s, from_s, to_s;
     uint64_t look_ahead, scale, runs;
     bool steps;
     struct spot_tool_common common;
 } opt = { .policy = "ideal,optimal,parcae-truth,spot,nowcast,persistence,throughput",
-          .cost = "parcae",
           .throughput = "both",
           .realize = "expected",
           .peer_model = "published",
@@ -52,6 +51,7 @@ static const struct spot_cli cli = {
     .writes = (const char *const[]){ "output", "plot", NULL },
     .choice = (const struct spot_opt_choice[]){ { "realize", "expected|sampled" },
                                                 { "cost", "parcae|measured" },
+                                                { "rules", "carry|parcae" },
                                                 { "peer-model", "published|generous|as-measured" },
                                                 { NULL, NULL } },
     .synopsis = "--job job.json --trace trace.csv [options]",
@@ -76,6 +76,9 @@ static const struct spot_cli cli = {
               "gains only (default 0: clouds do not announce them)", 0, 0 },
             { SPOT_OPT_STRING, 0, "cost", &opt.cost, "model",
               "what a change costs: parcae (default), measured", 0, 0 },
+            { SPOT_OPT_STRING, 0, "rules", &opt.rules, "rules",
+              "a change in a migration: carry (default) or, as --cost parcae has it, parcae", 0,
+              0 },
             { SPOT_OPT_STRING, 0, "peer-model", &opt.peer_model, "model",
               "other systems as published (default), generous or as-measured", 0, 0 },
             { SPOT_OPT_STRING, 0, "throughput", &opt.throughput, "source",
@@ -158,6 +161,12 @@ static void make_table(struct replay_train *s)
     free(grid);
 }
 
+/* Who asks for Parcae's costs by name gets its rules as well. */
+static bool carries_rest(void)
+{
+    return opt.rules ? !strcmp(opt.rules, "carry") : !opt.cost || strcmp(opt.cost, "parcae") != 0;
+}
+
 /* What has to be made anew when a constant of the job changes. */
 int replay_train_prepare(struct replay_train *s, struct spot_err *err)
 {
@@ -178,6 +187,7 @@ int replay_train_prepare(struct replay_train *s, struct spot_err *err)
     if (spot_throughput_init(&s->throughput, &s->job, most ? most : 1, s->source, err))
         return -1;
     make_table(s);
+    s->table.carries_rest = carries_rest();
     s->is_ready = true;
     s->sim = (struct spot_sim_train){ .job = &s->job,
                                       .throughput = &s->throughput,
@@ -248,7 +258,7 @@ static int parse_options(struct replay_train *s, struct spot_err *err)
         return -1;
     if (spot_throughput_source_parse(opt.throughput, &s->source, err))
         return -1;
-    if (!strcmp(opt.cost, "measured") != !!opt.events)
+    if ((opt.cost && !strcmp(opt.cost, "measured")) != !!opt.events)
         return spot_err_set(err, SPOT_EUSAGE, "--cost measured and --events need each other");
     if (spot_format_parse(opt.common.format, &s->format, err) || find_policies(s, err))
         return -1;

@@ -23,7 +23,8 @@ static void fill(struct spot_liveput_dp *dp, const double *cost_s, int rank, boo
 
     for (int r = 0; r < dp->n_grid; r++) {
         const int to = dp->by_size[r];
-        const double more = is_owing ? t->restart_s[2 * to + SPOT_CHANGE_REMOVE] : 0;
+        const double more =
+            is_owing && !t->carries_rest ? t->restart_s[2 * to + SPOT_CHANGE_REMOVE] : 0;
         const double total = cost_s[to] + more, left = total - dp->interval_s;
 
         if (is_owing && cost_s[to] <= 0) {

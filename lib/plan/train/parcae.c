@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "plan/parcae.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,17 +24,30 @@ static bool better(const struct best *b, double samples, double left_s, int from
     return from_p < b->from_p;
 }
 
-static double after_carry(const struct spot_cost_table *t, double carry_s, int to, double cost_s)
+/* Of an unfinished migration to `from`, what exceeds its restart is state that still has to move:
+ * that comes first, and then `to` is formed instead. A change never makes the wait shorter. */
+static double carried(const struct spot_cost_table *t, double carry_s, int from, double cost_s)
+{
+    const double form_s = from == SPOT_GRID_NONE ? 0 : t->restart_s[2 * from + SPOT_CHANGE_REMOVE];
+
+    return fmax(carry_s, fmax(carry_s - form_s, 0) + cost_s);
+}
+
+static double after_carry(const struct spot_cost_table *t, double carry_s, int from, int to,
+                          double cost_s)
 {
     if (carry_s <= 0)
         return cost_s;
-    return cost_s > 0 ? cost_s + t->restart_s[2 * to + SPOT_CHANGE_REMOVE] : carry_s;
+    if (cost_s <= 0)
+        return carry_s;
+    return t->carries_rest ? carried(t, carry_s, from, cost_s)
+                           : cost_s + t->restart_s[2 * to + SPOT_CHANGE_REMOVE];
 }
 
 double spot_parcae_total_s(struct spot_cost_table *t, const struct spot_parcae_state *state, int to,
                            double cost_s)
 {
-    return after_carry(t, state->carry_s, to, cost_s);
+    return after_carry(t, state->carry_s, state->grid, to, cost_s);
 }
 
 /* One interval on from predecessor `x`, which runs `from`, to every grid that fits n2; where none
@@ -53,7 +67,7 @@ static void relax(struct spot_cost_table *t, const struct best *x, int n, int fr
         if (t->d[to] * t->p[to] > n2)
             continue;
         fits = true;
-        total = after_carry(t, x->left_s, to, cost[to]);
+        total = after_carry(t, x->left_s, from, to, cost[to]);
         left = total > interval_s ? total - interval_s : 0;
         if (left <= 0)
             samples += t->samples_per_s[to] * (interval_s - total);
