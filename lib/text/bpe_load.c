@@ -7,12 +7,10 @@
 #include <sys/stat.h>
 
 #include "common/json.h"
+#include "common/unpack.h"
 #include "common/utf8.h"
 #include "common/xalloc.h"
 #include "text/bpe_state.h"
-
-/* A vocabulary of 256,000 tokens with 600,000 merges, each an array of two strings, takes 230. */
-enum { TREE_BYTE = 256 << 20 };
 
 /* --- bytes written as characters ---------------------------------------------
  *
@@ -292,7 +290,8 @@ static int add_added(struct loader *l, struct spot_err *err)
         snprintf(pointer, sizeof(pointer), "/added_tokens/%zu", i);
         if (!content || !json_is_integer(id))
             return spot_json_fail(l->doc, pointer, err, "expected an id and a content");
-        if (!json_equal(id, json_object_get(l->vocab, content)) &&
+        if ((!json_is_integer(json_object_get(l->vocab, content)) ||
+             json_integer_value(id) != json_integer_value(json_object_get(l->vocab, content))) &&
             add_token(l, pointer, json_integer_value(id), content, strlen(content), err))
             return -1;
     }
@@ -330,7 +329,7 @@ struct spot_bpe *spot_bpe_of_tokenizer(const char *json, size_t n, const char *s
     struct loader l;
     int rc;
 
-    if (spot_json_parse_large(&doc, json, n, source, 1, TREE_BYTE, err))
+    if (spot_json_parse(&doc, json, n, source, err))
         return NULL;
     l = new_loader(&doc);
     rc = spot_json_object(&doc, doc.root, "", "model", true, &model, err);
@@ -360,7 +359,7 @@ struct spot_bpe *spot_bpe_of_vocab(const char *json, size_t n_json, const char *
     struct loader l;
     int rc;
 
-    if (spot_json_parse_large(&doc, json, n_json, json_source, 1, TREE_BYTE, err))
+    if (spot_json_parse(&doc, json, n_json, json_source, err))
         return NULL;
     l = new_loader(&doc);
     l.vocab = doc.root;
@@ -370,22 +369,35 @@ struct spot_bpe *spot_bpe_of_vocab(const char *json, size_t n_json, const char *
     return finish(&l, &doc, rc);
 }
 
-static int read_file(const char *path, struct spot_buf *text, struct spot_err *err)
+static int read_stream(FILE *in, const char *path, struct spot_buf *text, struct spot_err *err)
 {
-    FILE *const in = fopen(path, "re");
     size_t got;
-    int rc = 0;
 
-    if (!in)
-        return spot_err_sys(err, "cannot open '%s'", path);
     while ((got = fread(spot_buf_more(text, 1 << 16), 1, 1 << 16, in)) > 0 &&
            text->n <= SPOT_JSON_BYTE_MAX)
         text->n += got;
     if (ferror(in))
-        rc = spot_err_sys(err, "cannot read '%s'", path);
-    else if (text->n > SPOT_JSON_BYTE_MAX)
-        rc =
-            spot_err_set(err, SPOT_EDATA, "%s: larger than %d MiB", path, SPOT_JSON_BYTE_MAX >> 20);
+        return spot_err_sys(err, "cannot read '%s'", path);
+    if (text->n > SPOT_JSON_BYTE_MAX)
+        return spot_err_set(err, SPOT_EDATA, "%s: larger than %d MiB", path,
+                            SPOT_JSON_BYTE_MAX >> 20);
+    return 0;
+}
+
+/* It may be compressed. */
+static int read_file(const char *path, struct spot_buf *text, struct spot_err *err)
+{
+    FILE *const in = fopen(path, "re");
+    struct spot_unpack unpack;
+    int rc;
+
+    if (!in)
+        return spot_err_sys(err, "cannot open '%s'", path);
+    rc = spot_unpack_open(&unpack, in, path, err);
+    if (!rc) {
+        spot_unpack_limit(&unpack, SPOT_JSON_UNPACKED_FREE, SPOT_JSON_UNPACKED_TIMES);
+        rc = spot_unpack_close(&unpack, read_stream(unpack.in, path, text, err), err);
+    }
     fclose(in);
     return rc;
 }
