@@ -327,7 +327,7 @@ static int put_number(struct build *b, value *v)
     char *const text = b->text + b->at;
     const size_t n = strspn(text, "+-.0123456789eE");
     const char behind = text[n];
-    const bool is_integer = strcspn(text, ".eE") >= n;
+    const bool is_integer = strspn(text, "-0123456789") == n;
     int64_t whole = 0;
     double real = 0;
 
