@@ -94,7 +94,7 @@ shapes="numbers reals arrays nested deep objects members strings escapes words k
 @test "an honest layout of 10 MB is read" {
     jq -nc '{schema:"spot.layout/1",model:{layers:128,width:128,ffn:512,heads:4,vocab:512},
              grid:{D:128,P:128},components:[{name:"w",byte_per_param:2}],
-             kv:[range(4096)|{name:("k" * 2400 + "\(.)"),d:(.%128),tokens:16}]}' >layout.json
+             kv:[range(4096)|{name:("k" * 2500 + "\(.)"),d:(.%128),tokens:16}]}' >layout.json
     [ "$(stat -c %s layout.json)" -gt 10000000 ]
     echo '{"schema":"spot.layout/1"}' >to.json
     within layout.json spot-migrate plan --from layout.json --to to.json --cluster cluster.json
