@@ -6,84 +6,23 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/json_scan.h"
+#include "common/hash.h"
 #include "common/num.h"
 #include "common/unpack.h"
 #include "common/xalloc.h"
 
-enum { TREE_PER_BYTE = 9 }; /* beside the text itself: ten times the document at most */
+/* --- finding a JSON pointer --- */
 
-/* --- finding a JSON pointer in text that jansson has accepted --- */
-
-static const char *skip_space(const char *p)
+/* As far as it leads. */
+static const json_t *find_pointer(const struct spot_json_doc *doc, const char *pointer)
 {
-    return p + strspn(p, " \t\r\n");
-}
-
-/* p is at the opening quote; gives the byte after the closing one. */
-static const char *skip_string(const char *p)
-{
-    for (p++; *p != '"'; p++)
-        if (*p == '\\')
-            p++;
-    return p + 1;
-}
-
-static const char *skip_value(const char *p)
-{
-    int depth = 0;
-
-    do {
-        p = skip_space(p);
-        if (*p == '"') {
-            p = skip_string(p);
-        } else if (strchr("[{", *p)) {
-            depth++;
-            p++;
-        } else if (strchr("]}", *p)) {
-            depth--;
-            p++;
-        } else if (strchr(",:", *p)) {
-            p++;
-        } else {
-            p += strcspn(p, ",:]} \t\r\n");
-        }
-    } while (depth > 0);
-    return p;
-}
-
-/* From a container's bracket to the member `token`, or NULL. Keys written
- * with escapes do not match: the caller then reports the container. */
-static const char *step_into(const char *p, const char *token, size_t len)
-{
-    const bool is_object = *p == '{';
-    size_t i = 0;
-
-    for (p = skip_space(p + 1); *p != '}' && *p != ']'; p = skip_space(p)) {
-        bool hit = !is_object && i++ == strtoul(token, NULL, 10);
-
-        if (is_object) {
-            const char *end = skip_string(p);
-
-            hit = (size_t)(end - p) == len + 2 && !memcmp(p + 1, token, len);
-            p = skip_space(skip_space(end) + 1); /* past the colon */
-        }
-        if (hit)
-            return p;
-        p = skip_space(skip_value(p));
-        if (*p == ',')
-            p++;
-    }
-    return NULL;
-}
-
-static const char *find_pointer(const struct spot_json_doc *doc, const char *pointer)
-{
-    const char *at = skip_space(doc->text);
+    const json_t *at = doc->root;
 
     while (*pointer == '/') {
         const size_t len = strcspn(pointer + 1, "/");
-        const char *next = strchr("{[", *at) ? step_into(at, pointer + 1, len) : NULL;
+        const json_t *const next = json_is_array(at)
+                                       ? json_array_get(at, strtoul(pointer + 1, NULL, 10))
+                                       : spot_json_find(at, pointer + 1, len);
 
         if (!next)
             break;
@@ -93,24 +32,33 @@ static const char *find_pointer(const struct spot_json_doc *doc, const char *poi
     return at;
 }
 
+/* "source:line:column: " of a byte of the text. */
+static int fail_at(const struct spot_json_doc *doc, size_t at, struct spot_err *err,
+                   const char *what)
+{
+    unsigned long line = 1 + doc->lines_above;
+    size_t line_start = 0;
+
+    for (size_t i = 0; i < at; i++)
+        if (doc->text[i] == '\n') {
+            line++;
+            line_start = i + 1;
+        }
+    return spot_err_set(err, SPOT_EDATA, "%s:%lu:%zu: %s", doc->source, line, at - line_start + 1,
+                        what);
+}
+
 int spot_json_fail(const struct spot_json_doc *doc, const char *pointer, struct spot_err *err,
                    const char *fmt, ...)
 {
-    const char *at = find_pointer(doc, pointer), *line_start = doc->text;
-    unsigned long line = 1 + doc->lines_above;
-    char detail[256];
+    char detail[256], what[sizeof(detail) + SPOT_JSON_POINTER_MAX];
     va_list ap;
 
-    for (const char *p = doc->text; p < at; p++)
-        if (*p == '\n') {
-            line++;
-            line_start = p + 1;
-        }
     va_start(ap, fmt);
     vsnprintf(detail, sizeof(detail), fmt, ap);
     va_end(ap);
-    return spot_err_set(err, SPOT_EDATA, "%s:%lu:%zu: %s: %s", doc->source, line,
-                        (size_t)(at - line_start) + 1, *pointer ? pointer : "/", detail);
+    snprintf(what, sizeof(what), "%.250s: %s", *pointer ? pointer : "/", detail);
+    return fail_at(doc, doc->root ? spot_json_place(find_pointer(doc, pointer)) : 0, err, what);
 }
 
 /* --- loading --- */
@@ -133,12 +81,6 @@ static int read_text(struct spot_json_doc *doc, FILE *in, struct spot_err *err)
     return 0;
 }
 
-/* In proportion to what somebody took the trouble to send. */
-static size_t tree_max(size_t n_byte, size_t tree_byte)
-{
-    return TREE_PER_BYTE * n_byte > tree_byte ? TREE_PER_BYTE * n_byte : tree_byte;
-}
-
 /* Editors of one system begin every file with it. */
 static void drop_byte_order_mark(struct spot_json_doc *doc)
 {
@@ -151,28 +93,22 @@ static void drop_byte_order_mark(struct spot_json_doc *doc)
     memmove(doc->text, doc->text + n, doc->n_byte + 1);
 }
 
-/* The text is in place: check it, parse it. */
-static int parse_text(struct spot_json_doc *doc, json_type root, size_t tree_byte,
-                      struct spot_err *err)
+/* The text is in place. */
+static int parse_text(struct spot_json_doc *doc, enum spot_json_kind root, struct spot_err *err)
 {
-    json_error_t at;
+    struct spot_json_wrong wrong;
 
+    doc->hash = spot_hash64(doc->text, doc->n_byte);
     drop_byte_order_mark(doc);
-    if (spot_json_scan(doc->text, doc->n_byte, SPOT_JSON_DEPTH_MAX,
-                       tree_max(doc->n_byte, tree_byte), doc->source, 1 + doc->lines_above, NULL,
-                       err))
-        return -1;
-    if (!*skip_space(doc->text))
+    if (strspn(doc->text, " \t\r\n") == doc->n_byte)
         return spot_err_set(err, SPOT_EDATA, "%s: empty input, expected a JSON document",
                             doc->source);
-    doc->root = json_loadb(doc->text, doc->n_byte, JSON_REJECT_DUPLICATES, &at);
-    if (!doc->root)
-        return spot_err_set(err, SPOT_EDATA, "%s:%lu:%d: %s", doc->source,
-                            doc->lines_above + (unsigned long)at.line,
-                            at.column > 0 ? at.column : 1, at.text);
-    if (json_typeof(doc->root) != root)
-        return spot_err_set(err, SPOT_EDATA, "%s:%lu:1: expected an %s", doc->source,
-                            doc->lines_above + 1, root == JSON_OBJECT ? "object" : "array");
+    if (spot_json_tree_build(&doc->tree, doc->text, doc->n_byte, SPOT_JSON_DEPTH_MAX, &wrong))
+        return fail_at(doc, wrong.at, err, wrong.what);
+    doc->root = doc->tree.value;
+    if (!spot_json_is(doc->root, root))
+        return fail_at(doc, spot_json_place(doc->root), err,
+                       root == SPOT_JSON_OBJECT ? "expected an object" : "expected an array");
     return 0;
 }
 
@@ -184,8 +120,9 @@ int spot_json_load(struct spot_json_doc *doc, FILE *in, const char *source, stru
     doc->source = source;
     if (spot_unpack_open(&unpack, in, source, err))
         return -1;
+    spot_unpack_limit(&unpack, SPOT_JSON_UNPACKED_FREE, SPOT_JSON_UNPACKED_TIMES);
     if (spot_unpack_close(&unpack, read_text(doc, unpack.in, err), err) ||
-        parse_text(doc, JSON_OBJECT, SPOT_JSON_TREE_BYTE, err)) {
+        parse_text(doc, SPOT_JSON_OBJECT, err)) {
         spot_json_release(doc);
         return -1;
     }
@@ -199,7 +136,7 @@ int spot_json_parse(struct spot_json_doc *doc, const char *text, size_t n_byte, 
 }
 
 static int parse_copy(struct spot_json_doc *doc, const char *text, size_t n_byte,
-                      const char *source, unsigned long line, json_type root, size_t tree_byte,
+                      const char *source, unsigned long line, enum spot_json_kind root,
                       struct spot_err *err)
 {
     memset(doc, 0, sizeof(*doc));
@@ -211,7 +148,7 @@ static int parse_copy(struct spot_json_doc *doc, const char *text, size_t n_byte
     doc->text = spot_xcalloc(n_byte + 1, 1);
     memcpy(doc->text, text, n_byte);
     doc->n_byte = n_byte;
-    if (parse_text(doc, root, tree_byte, err)) {
+    if (parse_text(doc, root, err)) {
         spot_json_release(doc);
         return -1;
     }
@@ -221,20 +158,13 @@ static int parse_copy(struct spot_json_doc *doc, const char *text, size_t n_byte
 int spot_json_parse_line(struct spot_json_doc *doc, const char *text, size_t n_byte,
                          const char *source, unsigned long line, struct spot_err *err)
 {
-    return parse_copy(doc, text, n_byte, source, line, JSON_OBJECT, SPOT_JSON_TREE_BYTE, err);
+    return parse_copy(doc, text, n_byte, source, line, SPOT_JSON_OBJECT, err);
 }
 
 int spot_json_parse_array_line(struct spot_json_doc *doc, const char *text, size_t n_byte,
                                const char *source, unsigned long line, struct spot_err *err)
 {
-    return parse_copy(doc, text, n_byte, source, line, JSON_ARRAY, SPOT_JSON_TREE_BYTE, err);
-}
-
-int spot_json_parse_large(struct spot_json_doc *doc, const char *text, size_t n_byte,
-                          const char *source, unsigned long line, size_t tree_byte,
-                          struct spot_err *err)
-{
-    return parse_copy(doc, text, n_byte, source, line, JSON_OBJECT, tree_byte, err);
+    return parse_copy(doc, text, n_byte, source, line, SPOT_JSON_ARRAY, err);
 }
 
 int spot_json_load_path(struct spot_json_doc *doc, const char *path, struct spot_err *err)
@@ -254,7 +184,7 @@ int spot_json_load_path(struct spot_json_doc *doc, const char *path, struct spot
 
 void spot_json_release(struct spot_json_doc *doc)
 {
-    json_decref(doc->root);
+    spot_json_tree_release(&doc->tree);
     free(doc->text);
     memset(doc, 0, sizeof(*doc));
 }
@@ -419,5 +349,36 @@ void spot_jw_fields(struct spot_jw *jw, const struct spot_field *table, const vo
             spot_jw_bool(jw, f->key, *(const bool *)member);
             break;
         }
+    }
+}
+
+void spot_jw_tree(struct spot_jw *jw, const char *key, const json_t *value)
+{
+    const size_t n = spot_json_size(value);
+
+    if (json_is_object(value)) {
+        spot_jw_object(jw, key);
+        for (size_t i = 0; i < n; i++) {
+            const char *name;
+            const json_t *const member = spot_json_member(value, i, &name);
+
+            spot_jw_tree(jw, name, member);
+        }
+        spot_jw_end(jw);
+    } else if (json_is_array(value)) {
+        spot_jw_array(jw, key);
+        for (size_t i = 0; i < n; i++)
+            spot_jw_tree(jw, NULL, json_array_get(value, i));
+        spot_jw_end(jw);
+    } else if (json_is_string(value)) {
+        spot_jw_str(jw, key, json_string_value(value));
+    } else if (json_is_integer(value)) {
+        spot_jw_int(jw, key, json_integer_value(value));
+    } else if (json_is_number(value)) {
+        spot_jw_real(jw, key, json_number_value(value));
+    } else if (json_is_boolean(value)) {
+        spot_jw_bool(jw, key, json_is_true(value));
+    } else {
+        spot_jw_null(jw, key);
     }
 }

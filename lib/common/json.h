@@ -2,20 +2,22 @@
 /* json.h - read JSON documents strictly; one field table per struct drives
  * reading, writing and the schema.
  *
- * This is the only door to jansson: code that handles json_t includes this
- * header, never <jansson.h>. A loaded document keeps its text, so an error
- * found long after parsing still names source:line:column and JSON pointer;
- * the text is searched only on the error path.
+ * A document, whatever is in it, takes at most nine times the bytes of its text, the text itself
+ * among them (json_tree.h); one that was compressed counts unpacked, and may not be small before
+ * and large after. A value knows its place in the text, so an error found long after parsing still
+ * names source:line:column and JSON pointer.
  */
 #ifndef SPOT_COMMON_JSON_H
 #define SPOT_COMMON_JSON_H
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "common/err.h"
+#include "common/json_field.h"
+#include "common/json_tree.h"
 #include "common/json_writer.h"
 
 #ifdef __cplusplus
@@ -23,27 +25,32 @@ extern "C" {
 #endif
 
 enum {
-    SPOT_JSON_DEPTH_MAX = 64,
+    SPOT_JSON_DEPTH_MAX = SPOT_JSON_SCAN_DEPTH,
     SPOT_JSON_BYTE_MAX = 64 << 20,
     SPOT_JSON_POINTER_MAX = 256,
-    SPOT_JSON_TREE_BYTE = 48 << 20, /* memory of a tree that is always granted */
+    SPOT_JSON_UNPACKED_FREE = 6 << 20, /* so much may come out of compressed input of any size */
+    SPOT_JSON_UNPACKED_TIMES = 100,    /* beyond, so many times what was read */
 };
+
+typedef struct spot_json_value json_t;
 
 /* One document. Strings and json_t taken from it live until release. */
 struct spot_json_doc {
     const char *source; /* for messages; borrowed */
-    char *text;         /* [n_byte + 1], NUL at the end */
+    char *text;         /* [n_byte + 1]; strings are in it, so it is no JSON any more */
     size_t n_byte;
+    uint64_t hash; /* spot_hash64 of the text as it came */
+    struct spot_json_tree tree;
     json_t *root;              /* an object */
     unsigned long lines_above; /* of the source that are not in `text` */
 };
 
 /* Read `in` to its end as one JSON object; it may be compressed (common/unpack.h).
  * Returns 0, or -1 with *err: SPOT_EDATA for more than SPOT_JSON_BYTE_MAX
- * bytes, nesting beyond SPOT_JSON_DEPTH_MAX, a tree of more than
- * SPOT_JSON_TREE_BYTE and of nine times the text (all found before parsing), a
- * duplicate key, trailing text, NUL or invalid UTF-8; SPOT_ESYS when reading fails. On failure *doc
- * is zeroed: releasing it is legal, not needed. */
+ * bytes, compressed input that is none, or larger than SPOT_JSON_UNPACKED_FREE and
+ * SPOT_JSON_UNPACKED_TIMES as long as what was read, nesting beyond SPOT_JSON_DEPTH_MAX, a
+ * duplicate key, an integer of more than 64 bits, trailing text, NUL or invalid UTF-8; SPOT_ESYS
+ * when reading fails. On failure *doc is zeroed: releasing it is legal, not needed. */
 int spot_json_load(struct spot_json_doc *doc, FILE *in, const char *source, struct spot_err *err);
 void spot_json_release(struct spot_json_doc *doc);
 
@@ -56,11 +63,6 @@ int spot_json_parse_line(struct spot_json_doc *doc, const char *text, size_t n_b
 /* The same for a line that is an array. */
 int spot_json_parse_array_line(struct spot_json_doc *doc, const char *text, size_t n_byte,
                                const char *source, unsigned long line, struct spot_err *err);
-/* The same as spot_json_parse_line for a kind of document whose honest ones are made of many small
- * values: tree_byte in the place of SPOT_JSON_TREE_BYTE. */
-int spot_json_parse_large(struct spot_json_doc *doc, const char *text, size_t n_byte,
-                          const char *source, unsigned long line, size_t tree_byte,
-                          struct spot_err *err);
 int spot_json_load_path(struct spot_json_doc *doc, const char *path, struct spot_err *err);
 
 /* Member `key` of an object with the wanted type, at pointer/key for messages.
@@ -70,34 +72,6 @@ int spot_json_array(const struct spot_json_doc *doc, const json_t *obj, const ch
                     struct spot_err *err);
 int spot_json_object(const struct spot_json_doc *doc, const json_t *obj, const char *pointer,
                      const char *key, bool required, const json_t **out, struct spot_err *err);
-
-enum spot_field_type {
-    SPOT_F_INT = 1, /* int64_t, |x| <= 2^53 */
-    SPOT_F_REAL,    /* double; integers accepted */
-    SPOT_F_STR,     /* const char *, borrowed from the document */
-    SPOT_F_BOOL,    /* bool */
-};
-
-/* One key of an object and its place in a struct. A table ends with {0}. */
-struct spot_field {
-    const char *key;
-    enum spot_field_type type;
-    size_t offset;
-    const char *unit; /* "s", "usd", "byte", "1" for a pure number; of text NULL, or "hex" */
-    double min, max;  /* inclusive; both 0 = unbounded; of "hex" the number of digits, both */
-    bool required;
-};
-
-/* One table of a document and the objects it is about: what docs/schema is made from. The list of
- * a document ends with {0}; several may be about the same objects. */
-struct spot_doc_part {
-    const char *at; /* "" the root, "next" an object, "units[].pieces[]" each entry of an array */
-    const struct spot_field *field;
-    bool required;    /* the object or array has to be there */
-    size_t n_max;     /* entries of the array */
-    const char *when; /* only where the document's "event" is this; NULL: always. Then `at` is a key
-                       * that it has to have, or "" */
-};
 
 /* Fill the struct at `base` from object `obj`, which lies at JSON pointer
  * `pointer` ("" for the root). Unknown keys are ignored; an absent optional
@@ -117,6 +91,98 @@ int spot_json_fail(const struct spot_json_doc *doc, const char *pointer, struct 
 
 /* Write every member the table names into the open object, in table order. */
 void spot_jw_fields(struct spot_jw *jw, const struct spot_field *table, const void *base);
+
+/* Write a value that was read, with all below it. */
+void spot_jw_tree(struct spot_jw *jw, const char *key, const json_t *value);
+
+/* --- what is in a value: NULL stands for one that is not there --- */
+
+static inline bool json_is_object(const json_t *v)
+{
+    return spot_json_is(v, SPOT_JSON_OBJECT);
+}
+
+static inline bool json_is_array(const json_t *v)
+{
+    return spot_json_is(v, SPOT_JSON_ARRAY);
+}
+
+static inline bool json_is_string(const json_t *v)
+{
+    return spot_json_is(v, SPOT_JSON_STRING);
+}
+
+static inline bool json_is_integer(const json_t *v)
+{
+    return spot_json_is(v, SPOT_JSON_INTEGER);
+}
+
+static inline bool json_is_number(const json_t *v)
+{
+    return json_is_integer(v) || spot_json_is(v, SPOT_JSON_REAL);
+}
+
+static inline bool json_is_true(const json_t *v)
+{
+    return spot_json_is(v, SPOT_JSON_TRUE);
+}
+
+static inline bool json_is_false(const json_t *v)
+{
+    return spot_json_is(v, SPOT_JSON_FALSE);
+}
+
+static inline bool json_is_boolean(const json_t *v)
+{
+    return json_is_true(v) || json_is_false(v);
+}
+
+static inline bool json_is_null(const json_t *v)
+{
+    return spot_json_is(v, SPOT_JSON_NULL);
+}
+
+static inline const char *json_string_value(const json_t *v)
+{
+    return spot_json_text(v);
+}
+
+static inline int64_t json_integer_value(const json_t *v)
+{
+    return spot_json_integer(v);
+}
+
+static inline double json_number_value(const json_t *v)
+{
+    return spot_json_number(v);
+}
+
+static inline size_t json_array_size(const json_t *v)
+{
+    return json_is_array(v) ? spot_json_size(v) : 0;
+}
+
+static inline size_t json_object_size(const json_t *v)
+{
+    return json_is_object(v) ? spot_json_size(v) : 0;
+}
+
+static inline json_t *json_array_get(const json_t *v, size_t i)
+{
+    return spot_json_entry(v, i);
+}
+
+static inline json_t *json_object_get(const json_t *v, const char *key)
+{
+    return spot_json_find(v, key, strlen(key));
+}
+
+#define json_array_foreach(array, i, entry) \
+    for ((i) = 0; (i) < json_array_size(array) && ((entry) = json_array_get(array, i), true); (i)++)
+
+#define json_object_foreach(object, key, member)                                             \
+    for (size_t member_ = 0; ((member) = spot_json_member(object, member_, &(key))) != NULL; \
+         member_++)
 
 #ifdef __cplusplus
 }

@@ -3,164 +3,305 @@
 
 #include <assert.h>
 #include <stdbool.h>
-#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
-/* What jansson 2.13 and 2.14 keep on a machine of 64 bits, in chunks of glibc's malloc(). */
-enum {
-    NUMBER_BYTE = 32,  /* integer or real; true, false and null are shared */
-    STRING_BYTE = 48,  /* beside its text */
-    ARRAY_BYTE = 128,  /* with room for eight */
-    OBJECT_BYTE = 224, /* the same */
-    PAIR_BYTE = 65,    /* of an object's member, beside its key */
-    ROOM = 8,
-    SLOT_BYTE = 24,   /* of an array beyond that: room doubles, and the old one is copied */
-    BUCKET_BYTE = 48, /* of an object */
-    DEPTH_MAX = 64,
+#include "common/utf8.h"
+#include "common/xalloc.h"
+
+struct level {
+    bool is_object;
+    uint32_t container, n;
 };
 
 struct scan {
     const char *text;
-    size_t at, line_start;
-    unsigned long line;
+    size_t at, n;
     int depth;
-    uint32_t n_child[DEPTH_MAX + 1]; /* of the containers that are open */
-    bool is_object[DEPTH_MAX + 1];
-    size_t tree_byte;
-    size_t string_byte; /* of the string before, with its quotes and a NUL, while it may still be a
-                         * key; 0: there is none */
+    struct level open[SPOT_JSON_SCAN_DEPTH];
+    uint32_t index_above;
+    struct spot_json_count *count;
+    struct spot_json_wrong *wrong;
 };
 
-static size_t chunk(size_t n_byte)
+static int fail(const struct scan *s, const char *what)
 {
-    const size_t n = (n_byte + 8 + 15) & ~(size_t)15;
-
-    return n < 32 ? 32 : n;
+    s->wrong->at = s->at;
+    snprintf(s->wrong->what, sizeof(s->wrong->what), "%s", what);
+    return -1;
 }
 
-/* One more value in the container that is open. */
-static void add_child(struct scan *s, size_t n_byte)
-{
-    s->tree_byte += n_byte;
-    if (++s->n_child[s->depth] > ROOM)
-        s->tree_byte += s->is_object[s->depth] ? BUCKET_BYTE : SLOT_BYTE;
-}
-
-static void open_container(struct scan *s, bool is_object)
-{
-    add_child(s, is_object ? OBJECT_BYTE : ARRAY_BYTE);
-    s->depth++;
-    if (s->depth <= DEPTH_MAX) {
-        s->n_child[s->depth] = 0;
-        s->is_object[s->depth] = is_object;
-    }
-}
-
-/* From the opening quote to the closing one, or to the end of the text. */
-static void take_string(struct scan *s, size_t n_byte)
-{
-    const size_t begin = ++s->at;
-
-    for (; s->at < n_byte && s->text[s->at] != '"' && s->text[s->at] && s->text[s->at] != '\n';
-         s->at++)
-        if (s->text[s->at] == '\\' && s->at + 1 < n_byte && s->text[s->at + 1] &&
-            s->text[s->at + 1] != '\n')
-            s->at++;
-    s->string_byte = s->at - begin + 3;
-    add_child(s, STRING_BYTE + chunk(s->string_byte));
-}
-
-/* The string before was a key: a member of the object, not a value. */
-static void take_colon(struct scan *s)
-{
-    if (!s->string_byte)
-        return; /* no JSON */
-    s->tree_byte -= STRING_BYTE + chunk(s->string_byte);
-    s->tree_byte += chunk(PAIR_BYTE + s->string_byte - 3);
-    if (s->n_child[s->depth]-- > ROOM)
-        s->tree_byte -= s->is_object[s->depth] ? BUCKET_BYTE : SLOT_BYTE;
-}
-
-static bool is_in_word(char c)
-{
-    return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '-' ||
-           c == '+' || c == '.';
-}
-
-/* A number, or a word that is shared. */
-static void take_word(struct scan *s, size_t n_byte)
+/* Something else than `wanted` is here. */
+static int fail_here(const struct scan *s, const char *wanted)
 {
     const char c = s->text[s->at];
 
-    add_child(s, c == '-' || (c >= '0' && c <= '9') ? NUMBER_BYTE : 0);
-    while (s->at + 1 < n_byte && is_in_word(s->text[s->at + 1]))
-        s->at++;
+    s->wrong->at = s->at;
+    if (s->at >= s->n)
+        snprintf(s->wrong->what, sizeof(s->wrong->what), "the text ends, expected %s", wanted);
+    else if (!c)
+        return fail(s, "a NUL byte");
+    else if (c > 0x20 && c < 0x7F)
+        snprintf(s->wrong->what, sizeof(s->wrong->what), "expected %s, got '%c'", wanted, c);
+    else
+        snprintf(s->wrong->what, sizeof(s->wrong->what), "expected %s, got the byte 0x%02X", wanted,
+                 (unsigned)(unsigned char)c);
+    return -1;
 }
 
-static void take(struct scan *s, size_t n_byte)
+static void skip_space(struct scan *s)
 {
-    const char c = s->text[s->at];
+    s->at += strspn(s->text + s->at, " \t\r\n");
+}
 
-    switch (c) {
-    case '\n':
-        s->line++;
-        s->line_start = s->at + 1;
-        return;
-    case ' ':
-    case '\t':
-    case '\r':
-        return;
-    case '"':
-        take_string(s, n_byte);
-        return;
-    case ':':
-        take_colon(s);
-        break;
-    case '{':
-    case '[':
-        open_container(s, c == '{');
-        break;
-    case '}':
-    case ']':
-        s->depth -= s->depth > 0;
-        break;
-    case ',':
-        break;
-    default:
-        take_word(s, n_byte);
+/* --- strings ---------------------------------------------------------------- */
+
+/* The value of four hex digits at `at`, -1 if they are not there. */
+static int hex4(const struct scan *s, size_t at)
+{
+    int value = 0;
+
+    for (size_t i = at; i < at + 4; i++) {
+        const char c = s->text[i];
+
+        if (c >= '0' && c <= '9')
+            value = 16 * value + c - '0';
+        else if ((c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'))
+            value = 16 * value + (c | 0x20) - 'a' + 10;
+        else
+            return -1; /* a NUL among them: no further */
     }
-    s->string_byte = 0;
+    return value;
 }
 
-static int fail(const struct scan *s, const char *source, struct spot_err *err, const char *what,
-                unsigned long limit, const char *unit)
+/* At the backslash. */
+static int take_escape(struct scan *s)
 {
-    /* a limit of 0 is none, and prints nothing */
-    return spot_err_set(err, SPOT_EDATA, "%s:%lu:%zu: %s%.0lu%s", source, s->line,
-                        s->at - s->line_start + 1, what, limit, unit);
-}
+    const char c = s->text[s->at + 1];
+    int code;
 
-int spot_json_scan(const char *text, size_t n_byte, int depth_max, size_t tree_max,
-                   const char *source, unsigned long line, size_t *tree_byte, struct spot_err *err)
-{
-    struct scan s = { .text = text, .line = line };
-
-    assert(depth_max >= 1 && depth_max <= DEPTH_MAX);
-    for (; s.at < n_byte; s.at++) {
-        take(&s, n_byte);
-        if (s.at < n_byte && !text[s.at]) /* jansson takes one after a number for a blank */
-            return fail(&s, source, err, "a NUL byte", 0, "");
-        if (s.at < n_byte && text[s.at] == '\n' && s.line_start != s.at + 1) { /* in a string */
-            s.line++;
-            s.line_start = s.at + 1;
-        }
-        if (s.depth > depth_max)
-            return fail(&s, source, err, "nested deeper than ", (unsigned long)depth_max, "");
-        if (s.tree_byte > tree_max)
-            return fail(&s, source, err, "up to here its values take more than ",
-                        (unsigned long)(tree_max >> 20),
-                        " MiB, too much for a document of this length");
+    if (c && strchr("\"\\/bfnrt", c)) {
+        s->at += 2;
+        return 0;
     }
-    if (tree_byte)
-        *tree_byte = s.tree_byte;
+    code = c == 'u' ? hex4(s, s->at + 2) : -1;
+    if (code < 0)
+        return fail(s,
+                    "expected one of \\\" \\\\ \\/ \\b \\f \\n \\r \\t and \\u with four digits");
+    if (!code)
+        return fail(s, "\\u0000, a NUL byte");
+    s->at += 6;
+    if (code < 0xD800 || code > 0xDFFF)
+        return 0;
+    if (code > 0xDBFF || s->text[s->at] != '\\' || s->text[s->at + 1] != 'u' ||
+        (hex4(s, s->at + 2) & 0xFC00) != 0xDC00 || hex4(s, s->at + 2) < 0) {
+        s->at -= 6;
+        return fail(s, "one half of a surrogate pair");
+    }
+    s->at += 6;
     return 0;
+}
+
+static int take_string(struct scan *s, const char *wanted)
+{
+    const size_t begin = s->at + 1;
+    bool has_escape = false;
+
+    if (s->text[s->at] != '"')
+        return fail_here(s, wanted);
+    for (s->at++; s->text[s->at] != '"';) {
+        const unsigned char c = (unsigned char)s->text[s->at];
+        uint32_t code;
+
+        if (c == '\\') {
+            has_escape = true;
+            if (take_escape(s))
+                return -1;
+        } else if (c < 0x20) {
+            return fail_here(s, "the end of a string, or a control character as an escape");
+        } else if (c < 0x80) {
+            s->at++;
+        } else {
+            s->at += spot_utf8_char(s->text + s->at, s->n - s->at, &code);
+            if (code == UINT32_MAX) {
+                s->at--;
+                return fail(s, "no UTF-8");
+            }
+        }
+    }
+    s->at++;
+    if (has_escape)
+        s->count->n_escaped += s->at - begin;
+    return 0;
+}
+
+/* --- the other scalars ------------------------------------------------------- */
+
+static int take_digits(struct scan *s)
+{
+    const size_t n = strspn(s->text + s->at, "0123456789");
+
+    s->at += n;
+    return n ? 0 : fail_here(s, "a digit");
+}
+
+static int take_number(struct scan *s)
+{
+    s->at += s->text[s->at] == '-';
+    if (s->text[s->at] == '0')
+        s->at++;
+    else if (take_digits(s))
+        return -1;
+    if (s->text[s->at] == '.') {
+        s->at++;
+        if (take_digits(s))
+            return -1;
+    }
+    if (s->text[s->at] == 'e' || s->text[s->at] == 'E') {
+        s->at++;
+        s->at += s->text[s->at] == '+' || s->text[s->at] == '-';
+        return take_digits(s);
+    }
+    return 0;
+}
+
+static int take_scalar(struct scan *s)
+{
+    static const char *const word[] = { "true", "false", "null" };
+    const char c = s->text[s->at];
+
+    if (c == '"')
+        return take_string(s, "a string");
+    if (c == '-' || (c >= '0' && c <= '9'))
+        return take_number(s);
+    for (size_t i = 0; i < sizeof(word) / sizeof(word[0]); i++)
+        if (!strncmp(s->text + s->at, word[i], strlen(word[i]))) {
+            s->at += strlen(word[i]);
+            return 0;
+        }
+    return fail_here(s, "a value");
+}
+
+/* --- containers ----------------------------------------------------------------- */
+
+static struct level *top(struct scan *s)
+{
+    return &s->open[s->depth - 1];
+}
+
+static int take_key(struct scan *s)
+{
+    skip_space(s);
+    if (take_string(s, "a key"))
+        return -1;
+    skip_space(s);
+    if (s->text[s->at] != ':')
+        return fail_here(s, "':'");
+    s->at++;
+    return 0;
+}
+
+static void close_container(struct scan *s)
+{
+    struct spot_json_count *const c = s->count;
+    const struct level *const l = top(s);
+
+    *(l->is_object ? &c->n_member : &c->n_entry) += l->n;
+    if (l->is_object && l->n > s->index_above)
+        c->n_index += l->n;
+    c->n_child[l->container] = (uint8_t)(l->n < SPOT_JSON_SCAN_MANY ? l->n : SPOT_JSON_SCAN_MANY);
+    if (l->n >= SPOT_JSON_SCAN_MANY) {
+        c->many = spot_xgrow(c->many, &c->many_cap, c->n_many + 1, sizeof(*c->many));
+        c->many[c->n_many++] = (struct spot_json_many){ l->container, l->n };
+    }
+    s->depth--;
+    s->at++;
+}
+
+/* At a bracket. *is_value: a value comes next, not what follows this one. */
+static int open_container(struct scan *s, int depth_max, bool *is_value)
+{
+    struct spot_json_count *const c = s->count;
+    const bool is_object = s->text[s->at] == '{';
+
+    if (s->depth == depth_max) {
+        char what[32];
+
+        snprintf(what, sizeof(what), "nested deeper than %d", depth_max);
+        return fail(s, what);
+    }
+    c->n_child = spot_xgrow(c->n_child, &c->container_cap, c->n_container + 1, 1);
+    s->open[s->depth++] = (struct level){ is_object, (uint32_t)c->n_container++, 0 };
+    s->at++;
+    skip_space(s);
+    *is_value = s->text[s->at] != (is_object ? '}' : ']');
+    if (!*is_value)
+        close_container(s);
+    else if (is_object)
+        return take_key(s);
+    return 0;
+}
+
+/* What follows a value: brackets that close, then a comma, or the end. */
+static int take_behind(struct scan *s)
+{
+    while (s->depth) {
+        const bool is_object = top(s)->is_object;
+
+        skip_space(s);
+        if (s->text[s->at] == (is_object ? '}' : ']')) {
+            close_container(s);
+            continue;
+        }
+        if (s->text[s->at] != ',')
+            return fail_here(s, is_object ? "',' or '}'" : "',' or ']'");
+        s->at++;
+        return is_object ? take_key(s) : 0;
+    }
+    skip_space(s);
+    return s->at == s->n ? 0 : fail_here(s, "the end");
+}
+
+static int by_container(const void *a, const void *b)
+{
+    const struct spot_json_many *const x = a, *const y = b;
+
+    return (x->container > y->container) - (x->container < y->container);
+}
+
+int spot_json_scan(const char *text, size_t n, int depth_max, uint32_t index_above,
+                   struct spot_json_count *count, struct spot_json_wrong *wrong)
+{
+    struct scan s = {
+        .text = text, .n = n, .index_above = index_above, .count = count, .wrong = wrong
+    };
+
+    assert(depth_max >= 1 && depth_max <= SPOT_JSON_SCAN_DEPTH && n < UINT32_MAX / 8);
+    memset(count, 0, sizeof(*count));
+    do {
+        bool is_value = false;
+
+        skip_space(&s);
+        if (s.depth)
+            top(&s)->n++;
+        if (text[s.at] && strchr("[{", text[s.at])) {
+            if (open_container(&s, depth_max, &is_value))
+                return -1;
+        } else if (take_scalar(&s)) {
+            return -1;
+        }
+        if (!is_value && take_behind(&s))
+            return -1;
+    } while (s.depth);
+    if (count->n_many)
+        qsort(count->many, count->n_many, sizeof(*count->many), by_container);
+    return 0;
+}
+
+void spot_json_count_release(struct spot_json_count *count)
+{
+    free(count->n_child);
+    free(count->many);
+    memset(count, 0, sizeof(*count));
 }

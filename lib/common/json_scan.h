@@ -1,28 +1,49 @@
 /* SPDX-License-Identifier: MIT */
-/* json_scan.h - what a JSON text would take as a tree, found before the tree is built.
+/* json_scan.h - is a text JSON (RFC 8259), and what of does it consist: found before anything is
+ * built from it.
  *
- * A tree of small values takes up to eighty times the bytes of its text, so its size has to be
- * known first. One pass over the bytes, no memory of its own. What is no JSON is for the parser to
- * refuse: up to its first error a text is counted like a right one, so that a parser that stops
- * there has built no more than was counted.
+ * One pass over the bytes. It takes a byte of memory for each array and object; what is no JSON is
+ * refused here, so that whoever builds need not look again.
  */
 #ifndef SPOT_COMMON_JSON_SCAN_H
 #define SPOT_COMMON_JSON_SCAN_H
 
 #include <stddef.h>
-
-#include "common/err.h"
+#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-/* Refuse a NUL byte, nesting deeper than depth_max (1..64) and a tree of more than tree_max bytes;
- * `line` is the number of the first one. *tree_byte (may be NULL) gets what jansson takes from
- * malloc() for the tree, a little less or more; not for the text, nor the longest string once more.
- * Returns 0, or -1 with *err (SPOT_EDATA) and source:line:column. */
-int spot_json_scan(const char *text, size_t n_byte, int depth_max, size_t tree_max,
-                   const char *source, unsigned long line, size_t *tree_byte, struct spot_err *err);
+enum {
+    SPOT_JSON_SCAN_DEPTH = 64,
+    SPOT_JSON_SCAN_MANY = 255, /* of n_child: see `many` */
+};
+
+/* A container with many members or entries. */
+struct spot_json_many {
+    uint32_t container, n_child;
+};
+
+struct spot_json_count {
+    uint8_t *n_child; /* [n_container] in the order of their brackets, up to SPOT_JSON_SCAN_MANY */
+    struct spot_json_many *many; /* [n_many] the true number of those, ascending by container */
+    size_t n_container, n_many, container_cap, many_cap;
+    size_t n_entry, n_member; /* of all arrays, of all objects */
+    size_t n_index;           /* members of objects that have more than `index_above` */
+    size_t n_escaped;         /* bytes of strings with escapes, and one for each */
+};
+
+struct spot_json_wrong {
+    size_t at; /* byte of the text */
+    char what[128];
+};
+
+/* text[n] with a NUL behind it; `depth_max` up to SPOT_JSON_SCAN_DEPTH. Returns 0, or -1 with
+ * *wrong. Release *count either way. */
+int spot_json_scan(const char *text, size_t n, int depth_max, uint32_t index_above,
+                   struct spot_json_count *count, struct spot_json_wrong *wrong);
+void spot_json_count_release(struct spot_json_count *count);
 
 #ifdef __cplusplus
 }

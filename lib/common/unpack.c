@@ -23,12 +23,13 @@ struct spot_unpack_state {
     FILE *from;
     const char *source, *kind;
     char in[IN_BYTE];
-    size_t begin, end; /* of in: not decompressed yet */
-    uint64_t n_in, n_out;
-    bool is_between; /* frames: the input may end here */
+    size_t begin, end;                     /* of in: not decompressed yet */
+    uint64_t n_in, n_out, n_free, n_times; /* see spot_unpack_limit */
+    bool is_between;                       /* frames: the input may end here */
     z_stream gzip;
     ZSTD_DCtx *zstd;   /* NULL: gzip */
     const char *fault; /* NULL: none so far */
+    char too_long[96];
 };
 
 /* One step: fills out [room]. Returns the bytes put there, -1 with `fault`. */
@@ -112,8 +113,12 @@ static ssize_t read_cookie(void *cookie, char *out, size_t room)
     if (got < 0)
         return fail(s, "damaged");
     s->n_out += (uint64_t)got;
-    if (s->n_out > FREE_BYTE && s->n_out / TIMES_MAX > s->n_in)
-        return fail(s, "more than 64 MiB and 200 times as long as what it comes from");
+    if (s->n_out > s->n_free && s->n_out / s->n_times > s->n_in) {
+        snprintf(s->too_long, sizeof(s->too_long),
+                 "more than %llu MiB and %llu times as long as what it comes from",
+                 (unsigned long long)(s->n_free >> 20), (unsigned long long)s->n_times);
+        return fail(s, s->too_long);
+    }
     return got;
 }
 
@@ -170,6 +175,8 @@ int spot_unpack_open(struct spot_unpack *unpack, FILE *in, const char *source, s
     s = spot_xcalloc(1, sizeof(*s));
     s->from = in;
     s->source = source;
+    s->n_free = FREE_BYTE;
+    s->n_times = TIMES_MAX;
     memcpy(s->in, seen, n_seen);
     s->n_in = s->end = n_seen;
     unpack->in = start_decoder(s, is_zstd) ? fopencookie(s, "r", io) : NULL;
@@ -181,6 +188,14 @@ int spot_unpack_open(struct spot_unpack *unpack, FILE *in, const char *source, s
     setvbuf(unpack->in, NULL, _IOFBF, IN_BYTE);
     unpack->state = s;
     return 0;
+}
+
+void spot_unpack_limit(struct spot_unpack *unpack, uint64_t n_free, uint64_t n_times)
+{
+    if (!unpack->state)
+        return;
+    unpack->state->n_free = n_free;
+    unpack->state->n_times = n_times;
 }
 
 int spot_unpack_close(struct spot_unpack *unpack, int rc, struct spot_err *err)

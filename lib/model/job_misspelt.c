@@ -78,9 +78,9 @@ static void check_object(const json_t *object, const char *at, const char *point
                          void (*tell)(const char *sentence))
 {
     const char *key;
-    json_t *value;
+    const json_t *value;
 
-    json_object_foreach((json_t *)(uintptr_t)object, key, value)
+    json_object_foreach(object, key, value)
     {
         struct search s = { .object = object, .key = key, .distance = 4 };
         char sentence[256];

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/hash.h"
+#include "common/utf8.h"
 #include "common/xalloc.h"
 #include "text/bpe_state.h"
 #include "text/pretoken.h"
@@ -81,15 +82,58 @@ static void push_pair_at(struct spot_bpe *bpe, uint32_t at)
 
 /* --- a piece ------------------------------------------------------------------ */
 
-static void merge_piece(struct spot_bpe *bpe, const char *text, uint32_t n)
+static void add_symbol(struct spot_bpe *bpe, uint32_t *n, uint32_t id)
 {
-    struct spot_bpe_symbol *s;
+    bpe->symbol = spot_xgrow(bpe->symbol, &bpe->symbol_cap, *n + 1, sizeof(*bpe->symbol));
+    bpe->symbol[*n] = (struct spot_bpe_symbol){ id, *n ? *n - 1 : NONE, NONE };
+    if (*n)
+        bpe->symbol[*n - 1].next = *n;
+    ++*n;
+}
 
-    bpe->symbol = spot_xgrow(bpe->symbol, &bpe->symbol_cap, n, sizeof(*bpe->symbol));
-    s = bpe->symbol;
-    for (uint32_t i = 0; i < n; i++)
-        s[i] = (struct spot_bpe_symbol){ bpe->byte_id[(unsigned char)text[i]], i ? i - 1 : NONE,
-                                         i + 1 < n ? i + 1 : NONE };
+/* The symbol of a character that is no token: its bytes, or the unknown one, or nothing. */
+static void add_unknown(struct spot_bpe *bpe, uint32_t *n, const char *text, size_t length)
+{
+    bool has_bytes = true;
+
+    for (size_t i = 0; i < length; i++)
+        has_bytes = has_bytes && bpe->byte_id[(unsigned char)text[i]] != NONE;
+    for (size_t i = 0; has_bytes && i < length; i++)
+        add_symbol(bpe, n, bpe->byte_id[(unsigned char)text[i]]);
+    if (has_bytes || bpe->unknown == NONE)
+        return;
+    if (!*n || !bpe->fuses_unknown || bpe->symbol[*n - 1].id != bpe->unknown)
+        add_symbol(bpe, n, bpe->unknown);
+}
+
+static uint32_t add_symbols(struct spot_bpe *bpe, const char *text, size_t n)
+{
+    uint32_t n_symbol = 0;
+
+    if (bpe->kind != SPOT_BPE_LLAMA2) {
+        for (size_t i = 0; i < n; i++)
+            add_symbol(bpe, &n_symbol, bpe->byte_id[(unsigned char)text[i]]);
+        return n_symbol;
+    }
+    for (size_t at = 0, length; at < n; at += length) {
+        uint32_t code, id;
+
+        length = spot_utf8_char(text + at, n - at, &code);
+        id = spot_bpe_id(bpe, text + at, length);
+        if (id != NONE && code != UINT32_MAX)
+            add_symbol(bpe, &n_symbol, id);
+        else
+            add_unknown(bpe, &n_symbol, text + at, length);
+    }
+    return n_symbol;
+}
+
+/* Returns how many symbols there were: none of text without a token. */
+static uint32_t merge_piece(struct spot_bpe *bpe, const char *text, size_t length)
+{
+    const uint32_t n = add_symbols(bpe, text, length);
+    struct spot_bpe_symbol *const s = bpe->symbol;
+
     bpe->n_heap = 0;
     for (uint32_t i = 0; i < n; i++)
         push_pair_at(bpe, i);
@@ -107,6 +151,7 @@ static void merge_piece(struct spot_bpe *bpe, const char *text, uint32_t n)
         push_pair_at(bpe, s[p.at].prev);
         push_pair_at(bpe, p.at);
     }
+    return n;
 }
 
 static void append(struct spot_tokens *out, uint32_t id)
@@ -128,9 +173,11 @@ static void encode_piece(struct spot_bpe *bpe, const char *text, size_t n, struc
             return;
         }
     }
-    merge_piece(bpe, text, (uint32_t)n);
-    for (uint32_t i = 0; i != NONE; i = bpe->symbol[i].next)
-        append(out, bpe->symbol[i].id);
+    if (bpe->ignores_merges && spot_bpe_id(bpe, text, n) != NONE)
+        append(out, spot_bpe_id(bpe, text, n));
+    else
+        for (uint32_t i = merge_piece(bpe, text, n) ? 0 : NONE; i != NONE; i = bpe->symbol[i].next)
+            append(out, bpe->symbol[i].id);
     if (!seen || out->n - begin > SPOT_BPE_CACHED_ID)
         return;
     seen->n_byte = (uint8_t)n;
@@ -139,21 +186,133 @@ static void encode_piece(struct spot_bpe *bpe, const char *text, size_t n, struc
     memcpy(seen->id, out->id + begin, (out->n - begin) * sizeof(*out->id));
 }
 
-size_t spot_bpe_encode(struct spot_bpe *bpe, const char *text, size_t n, bool is_end,
-                       struct spot_tokens *out)
+/* Text of one piece: each space a character of its own, and one before it all. */
+static void encode_spaced(struct spot_bpe *bpe, const char *text, size_t n, bool has_prefix,
+                          struct spot_tokens *out)
+{
+    static const char space[] = "\xE2\x96\x81";
+
+    bpe->spaced.n = 0;
+    if (has_prefix)
+        spot_buf_add(&bpe->spaced, space, 3);
+    while (n) {
+        const char *const found = memchr(text, ' ', n);
+        const size_t length = found ? (size_t)(found - text) : n;
+
+        spot_buf_add(&bpe->spaced, text, length);
+        if (found)
+            spot_buf_add(&bpe->spaced, space, 3);
+        text += length + (found != NULL);
+        n -= length + (found != NULL);
+    }
+    encode_piece(bpe, (const char *)bpe->spaced.data, bpe->spaced.n, out);
+}
+
+static bool begins_with_mark(const char *text, size_t n)
+{
+    return text[0] == ' ' || (n >= 3 && !memcmp(text, "\xE2\x96\x81", 3));
+}
+
+/* Where a text too long for one piece is cut: before its last word, or its last character. */
+static size_t cut_of(const char *text, size_t n)
+{
+    for (size_t i = n; i-- > 1;)
+        if (text[i] == ' ' && text[i - 1] != ' ')
+            return i;
+    while (n > 1 && ((unsigned char)text[n - 1] & 0xC0) == 0x80)
+        n--;
+    return n > 1 ? n - 1 : n;
+}
+
+static size_t encode_whole(struct spot_bpe *bpe, const char *text, size_t n, bool is_end,
+                           struct spot_tokens *out)
+{
+    size_t at = 0;
+
+    while (at < n) {
+        const bool is_last = n - at <= SPOT_BPE_PIECE_MAX;
+        const size_t length = is_last ? n - at : cut_of(text + at, SPOT_BPE_PIECE_MAX);
+        const bool has_prefix =
+            !bpe->is_inside && (bpe->prefix == SPOT_BPE_EACH ||
+                                (bpe->prefix != SPOT_BPE_BARE && !begins_with_mark(text, n)));
+
+        if (is_last && !is_end)
+            break;
+        encode_spaced(bpe, text + at, length, has_prefix, out);
+        bpe->is_inside = true;
+        at += length;
+    }
+    return at;
+}
+
+static size_t encode_pieces(struct spot_bpe *bpe, const char *text, size_t n, bool is_end,
+                            struct spot_tokens *out)
 {
     size_t at = 0;
 
     while (at < n) {
         const size_t known = n - at < SPOT_BPE_PIECE_MAX ? n - at : SPOT_BPE_PIECE_MAX;
-        const size_t length = spot_pretoken(text + at, known);
+        size_t reach, length;
 
-        if (!is_end && known < SPOT_BPE_PIECE_MAX && known < length + SPOT_PRETOKEN_LOOK)
+        if (bpe->kind == SPOT_BPE_LLAMA3)
+            length = spot_pretoken_llama3(text + at, known, &reach);
+        else
+            length = reach = spot_pretoken(text + at, known);
+        if (!is_end && known < SPOT_BPE_PIECE_MAX && known < reach + SPOT_PRETOKEN_LOOK)
             break;
         encode_piece(bpe, text + at, length, out);
         at += length;
     }
     return at;
+}
+
+size_t spot_bpe_encode(struct spot_bpe *bpe, const char *text, size_t n, bool is_end,
+                       struct spot_tokens *out)
+{
+    const size_t used =
+        (bpe->kind == SPOT_BPE_LLAMA2 ? encode_whole : encode_pieces)(bpe, text, n, is_end, out);
+
+    bpe->is_inside = !is_end && (bpe->is_inside || used);
+    return used;
+}
+
+/* The longest added token whose name is here; NULL: none. */
+static const struct spot_bpe_added *added_at(const struct spot_bpe *bpe, const char *text, size_t n)
+{
+    const struct spot_bpe_added *best = NULL;
+    size_t most = 0;
+
+    for (size_t i = 0; i < bpe->n_added; i++) {
+        const size_t length = strlen(bpe->added[i].name);
+
+        if (length > most && length <= n && !memcmp(bpe->added[i].name, text, length)) {
+            best = &bpe->added[i];
+            most = length;
+        }
+    }
+    return best;
+}
+
+void spot_bpe_encode_named(struct spot_bpe *bpe, const char *text, size_t n,
+                           struct spot_tokens *out)
+{
+    size_t begin = 0;
+
+    for (size_t at = 0; at <= n; at++) {
+        const struct spot_bpe_added *const added = at < n ? added_at(bpe, text + at, n - at) : NULL;
+
+        if (!added && at < n)
+            continue;
+        /* what is first in the text only is not so behind a token */
+        bpe->is_inside = begin > 0 && bpe->prefix == SPOT_BPE_FIRST;
+        spot_bpe_encode(bpe, text + begin, at - begin, true, out);
+        if (!added)
+            break;
+        append(out, added->id);
+        begin = at + strlen(added->name);
+        at = begin - 1;
+    }
+    bpe->is_inside = false;
 }
 
 int spot_bpe_stream(struct spot_bpe *bpe, FILE *in, const char *source, spot_bpe_take take,
@@ -199,6 +358,39 @@ const uint8_t *spot_bpe_token(const struct spot_bpe *bpe, uint32_t id, size_t *n
     return bpe->text.data + bpe->token[id].begin;
 }
 
+static size_t bucket(const struct spot_bpe *bpe, const void *bytes, size_t n)
+{
+    size_t at = (size_t)spot_hash64(bytes, n) & bpe->by_bytes_mask;
+
+    for (; bpe->by_bytes[at] != NONE; at = (at + 1) & bpe->by_bytes_mask) {
+        const struct spot_bpe_token *const t = &bpe->token[bpe->by_bytes[at]];
+
+        if (t->n_byte == n && !memcmp(bpe->text.data + t->begin, bytes, n))
+            break;
+    }
+    return at;
+}
+
+void spot_bpe_index(struct spot_bpe *bpe)
+{
+    size_t size = 16;
+
+    while (size < 2 * bpe->vocab)
+        size *= 2;
+    bpe->by_bytes_mask = size - 1;
+    bpe->by_bytes = spot_xcalloc(size, sizeof(*bpe->by_bytes));
+    memset(bpe->by_bytes, 0xFF, size * sizeof(*bpe->by_bytes));
+    for (uint32_t id = 0; id < bpe->vocab; id++)
+        if (bpe->token[id].is_there)
+            bpe->by_bytes[bucket(bpe, bpe->text.data + bpe->token[id].begin,
+                                 bpe->token[id].n_byte)] = id;
+}
+
+uint32_t spot_bpe_id(const struct spot_bpe *bpe, const void *bytes, size_t n)
+{
+    return bpe->by_bytes[bucket(bpe, bytes, n)];
+}
+
 int64_t spot_bpe_find(const struct spot_bpe *bpe, const char *text)
 {
     for (size_t id = 0; id < bpe->vocab; id++)
@@ -212,6 +404,11 @@ void spot_bpe_free(struct spot_bpe *bpe)
 {
     if (!bpe)
         return;
+    for (size_t i = 0; i < bpe->n_added; i++)
+        free(bpe->added[i].name);
+    free(bpe->added);
+    free(bpe->by_bytes);
+    spot_buf_release(&bpe->spaced);
     free(bpe->token);
     spot_buf_release(&bpe->text);
     free(bpe->merge);

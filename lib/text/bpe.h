@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* bpe.h - byte-level byte pair encoding with the files and the results of GPT-2.
+/* bpe.h - byte pair encoding with the files and the results of GPT-2, Llama 3 and Llama 2.
  *
  * Text is cut into pieces (pretoken.h); the bytes of a piece are merged pairwise, the pair of the
  * lowest rank first and of equal ones the leftmost, until no pair is left that the merges name.
- * Every byte sequence has an encoding, and decoding gives the bytes back.
+ * Every byte sequence has an encoding, and decoding gives the bytes back. Of Llama 2's kind the
+ * piece is the text, the symbols are characters, and one without a token is its bytes' tokens; a
+ * text of more than SPOT_BPE_PIECE_MAX is cut before a word. What a tokenizer.json puts around a
+ * text (post_processor) is not added.
  */
 #ifndef SPOT_TEXT_BPE_H
 #define SPOT_TEXT_BPE_H
@@ -60,6 +63,11 @@ struct spot_tokens {
  * time. */
 size_t spot_bpe_encode(struct spot_bpe *bpe, const char *text, size_t n, bool is_end,
                        struct spot_tokens *out);
+
+/* The same of a whole text in which the names of added tokens, such as "<|eot_id|>", stand for
+ * those: only for text whose author may say them. */
+void spot_bpe_encode_named(struct spot_bpe *bpe, const char *text, size_t n,
+                           struct spot_tokens *out);
 
 /* Encode what `in` gives until it ends, in bounded memory: `take` gets the tokens in order and
  * returns 0, or -1 with *err to stop. Returns 0, or -1 with *err (SPOT_ESYS, or that of take). */

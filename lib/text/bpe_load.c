@@ -7,12 +7,10 @@
 #include <sys/stat.h>
 
 #include "common/json.h"
+#include "common/unpack.h"
 #include "common/utf8.h"
 #include "common/xalloc.h"
 #include "text/bpe_state.h"
-
-/* A vocabulary of 256,000 tokens with 600,000 merges, each an array of two strings, takes 230. */
-enum { TREE_BYTE = 256 << 20 };
 
 /* --- bytes written as characters ---------------------------------------------
  *
@@ -84,6 +82,38 @@ static size_t bytes_of_name(const struct loader *l, const char *name, uint8_t *b
     return n;
 }
 
+/* The tokens of all bytes. */
+static int find_bytes(struct loader *l, const char *pointer, struct spot_err *err)
+{
+    for (int b = 0; b < 256; b++) {
+        char byte[SPOT_UTF8_MAX + 1] = "";
+        const json_t *id;
+
+        spot_utf8_put(char_of_byte(b), byte);
+        id = json_object_get(l->vocab, byte);
+        if (!id)
+            return spot_json_fail(l->doc, pointer, err,
+                                  "no token '%s' for the byte 0x%02X: not a byte-level vocabulary",
+                                  byte, (unsigned)b);
+        l->bpe->byte_id[b] = (uint32_t)json_integer_value(id);
+    }
+    return 0;
+}
+
+/* "<0x0A>" and its like, where they are there. */
+static int find_fallbacks(struct loader *l)
+{
+    for (unsigned b = 0; b < 256; b++) {
+        char name[8];
+        const json_t *id;
+
+        snprintf(name, sizeof(name), "<0x%02X>", b);
+        id = json_object_get(l->vocab, name);
+        l->bpe->byte_id[b] = id ? (uint32_t)json_integer_value(id) : UINT32_MAX;
+    }
+    return 0;
+}
+
 static int add_vocab(struct loader *l, const char *pointer, struct spot_err *err)
 {
     const char *name;
@@ -95,7 +125,7 @@ static int add_vocab(struct loader *l, const char *pointer, struct spot_err *err
     json_object_foreach(l->vocab, name, id)
     {
         uint8_t *const bytes = spot_xcalloc(strlen(name) + 1, 1);
-        size_t n = bytes_of_name(l, name, bytes);
+        size_t n = l->bpe->kind == SPOT_BPE_LLAMA2 ? SIZE_MAX : bytes_of_name(l, name, bytes);
         int rc;
 
         if (n == SIZE_MAX) {
@@ -109,18 +139,8 @@ static int add_vocab(struct loader *l, const char *pointer, struct spot_err *err
         if (rc)
             return -1;
     }
-    for (int b = 0; b < 256; b++) {
-        char byte[SPOT_UTF8_MAX + 1] = "";
-
-        spot_utf8_put(char_of_byte(b), byte);
-        id = json_object_get(l->vocab, byte);
-        if (!id)
-            return spot_json_fail(l->doc, pointer, err,
-                                  "no token '%s' for the byte 0x%02X: not a byte-level vocabulary",
-                                  byte, (unsigned)b);
-        l->bpe->byte_id[b] = (uint32_t)json_integer_value(id);
-    }
-    return 0;
+    spot_bpe_index(l->bpe);
+    return l->bpe->kind == SPOT_BPE_LLAMA2 ? find_fallbacks(l) : find_bytes(l, pointer, err);
 }
 
 /* --- merges ------------------------------------------------------------------------ */
@@ -242,36 +262,10 @@ static int read_merges_json(struct loader *l, const json_t *merges, struct spot_
 
 /* --- tokenizer.json ------------------------------------------------------------------ */
 
-/* Absent, null, false or "" is the plain case. */
-static bool is_plain(const json_t *value)
+static void keep_added(struct spot_bpe *bpe, uint32_t id, const char *name, bool is_special)
 {
-    return !value || json_is_null(value) || json_is_false(value) ||
-           (json_is_string(value) && !json_string_value(value)[0]);
-}
-
-static int check_kind(const struct spot_json_doc *doc, const json_t *model, struct spot_err *err)
-{
-    static const char *const extra[] = { "dropout", "continuing_subword_prefix",
-                                         "end_of_word_suffix", "byte_fallback", "ignore_merges" };
-    const json_t *const pre = json_object_get(doc->root, "pre_tokenizer");
-    const json_t *const use_regex = json_object_get(pre, "use_regex");
-    const char *type = json_string_value(json_object_get(model, "type"));
-
-    if (type && strcmp(type, "BPE") != 0)
-        return spot_json_fail(doc, "/model/type", err, "'%.40s', expected BPE", type);
-    for (size_t i = 0; i < sizeof(extra) / sizeof(extra[0]); i++)
-        if (!is_plain(json_object_get(model, extra[i])))
-            return spot_json_fail(doc, "/model", err, "%s is set, which is not supported",
-                                  extra[i]);
-    if (!is_plain(json_object_get(doc->root, "normalizer")))
-        return spot_json_fail(doc, "/normalizer", err, "normalizers are not supported");
-    type = json_string_value(json_object_get(pre, "type"));
-    if (!type || strcmp(type, "ByteLevel") != 0 || (use_regex && !json_is_true(use_regex)))
-        return spot_json_fail(doc, "/pre_tokenizer", err,
-                              "expected ByteLevel with its own pattern, that of GPT-2");
-    if (!is_plain(json_object_get(pre, "add_prefix_space")))
-        return spot_json_fail(doc, "/pre_tokenizer", err, "add_prefix_space is not supported");
-    return 0;
+    bpe->added = spot_xgrow(bpe->added, &bpe->added_cap, bpe->n_added + 1, sizeof(*bpe->added));
+    bpe->added[bpe->n_added++] = (struct spot_bpe_added){ id, is_special, spot_xstrdup(name) };
 }
 
 /* Tokens beside the vocabulary, written as they are; those of the vocabulary come again here. */
@@ -292,9 +286,14 @@ static int add_added(struct loader *l, struct spot_err *err)
         snprintf(pointer, sizeof(pointer), "/added_tokens/%zu", i);
         if (!content || !json_is_integer(id))
             return spot_json_fail(l->doc, pointer, err, "expected an id and a content");
-        if (!json_equal(id, json_object_get(l->vocab, content)) &&
+        if ((!json_is_integer(json_object_get(l->vocab, content)) ||
+             json_integer_value(id) != json_integer_value(json_object_get(l->vocab, content))) &&
             add_token(l, pointer, json_integer_value(id), content, strlen(content), err))
             return -1;
+        if (spot_bpe_check_added(l->doc, added, pointer, err))
+            return -1;
+        keep_added(l->bpe, (uint32_t)json_integer_value(id), content,
+                   json_is_true(json_object_get(added, "special")));
     }
     return 0;
 }
@@ -305,6 +304,7 @@ static struct loader new_loader(const struct spot_json_doc *doc)
 {
     struct loader l = { .bpe = spot_xcalloc(1, sizeof(struct spot_bpe)), .doc = doc };
 
+    l.bpe->unknown = UINT32_MAX;
     l.bpe->cache = spot_xcalloc(SPOT_BPE_CACHE, sizeof(*l.bpe->cache));
     memset(l.byte_of, -1, sizeof(l.byte_of));
     for (int b = 0; b < 256; b++)
@@ -330,12 +330,12 @@ struct spot_bpe *spot_bpe_of_tokenizer(const char *json, size_t n, const char *s
     struct loader l;
     int rc;
 
-    if (spot_json_parse_large(&doc, json, n, source, 1, TREE_BYTE, err))
+    if (spot_json_parse(&doc, json, n, source, err))
         return NULL;
     l = new_loader(&doc);
     rc = spot_json_object(&doc, doc.root, "", "model", true, &model, err);
     if (!rc)
-        rc = check_kind(&doc, model, err);
+        rc = spot_bpe_check_kind(l.bpe, &doc, model, err);
     if (!rc)
         rc = spot_json_object(&doc, model, "/model", "vocab", true, &vocab, err);
     if (!rc)
@@ -360,7 +360,7 @@ struct spot_bpe *spot_bpe_of_vocab(const char *json, size_t n_json, const char *
     struct loader l;
     int rc;
 
-    if (spot_json_parse_large(&doc, json, n_json, json_source, 1, TREE_BYTE, err))
+    if (spot_json_parse(&doc, json, n_json, json_source, err))
         return NULL;
     l = new_loader(&doc);
     l.vocab = doc.root;
@@ -370,22 +370,35 @@ struct spot_bpe *spot_bpe_of_vocab(const char *json, size_t n_json, const char *
     return finish(&l, &doc, rc);
 }
 
-static int read_file(const char *path, struct spot_buf *text, struct spot_err *err)
+static int read_stream(FILE *in, const char *path, struct spot_buf *text, struct spot_err *err)
 {
-    FILE *const in = fopen(path, "re");
     size_t got;
-    int rc = 0;
 
-    if (!in)
-        return spot_err_sys(err, "cannot open '%s'", path);
     while ((got = fread(spot_buf_more(text, 1 << 16), 1, 1 << 16, in)) > 0 &&
            text->n <= SPOT_JSON_BYTE_MAX)
         text->n += got;
     if (ferror(in))
-        rc = spot_err_sys(err, "cannot read '%s'", path);
-    else if (text->n > SPOT_JSON_BYTE_MAX)
-        rc =
-            spot_err_set(err, SPOT_EDATA, "%s: larger than %d MiB", path, SPOT_JSON_BYTE_MAX >> 20);
+        return spot_err_sys(err, "cannot read '%s'", path);
+    if (text->n > SPOT_JSON_BYTE_MAX)
+        return spot_err_set(err, SPOT_EDATA, "%s: larger than %d MiB", path,
+                            SPOT_JSON_BYTE_MAX >> 20);
+    return 0;
+}
+
+/* It may be compressed. */
+static int read_file(const char *path, struct spot_buf *text, struct spot_err *err)
+{
+    FILE *const in = fopen(path, "re");
+    struct spot_unpack unpack;
+    int rc;
+
+    if (!in)
+        return spot_err_sys(err, "cannot open '%s'", path);
+    rc = spot_unpack_open(&unpack, in, path, err);
+    if (!rc) {
+        spot_unpack_limit(&unpack, SPOT_JSON_UNPACKED_FREE, SPOT_JSON_UNPACKED_TIMES);
+        rc = spot_unpack_close(&unpack, read_stream(unpack.in, path, text, err), err);
+    }
     fclose(in);
     return rc;
 }

@@ -4,6 +4,7 @@
 #define SPOT_TEXT_BPE_STATE_H
 
 #include "common/buf.h"
+#include "common/json.h"
 #include "text/bpe.h"
 
 #ifdef __cplusplus
@@ -30,7 +31,36 @@ struct spot_bpe_cached {
     uint32_t id[SPOT_BPE_CACHED_ID];
 };
 
+/* How text becomes the symbols that are merged. */
+enum spot_bpe_kind {
+    SPOT_BPE_GPT2,   /* bytes of pieces as GPT-2 cuts them */
+    SPOT_BPE_LLAMA3, /* as Llama 3 does */
+    SPOT_BPE_LLAMA2, /* characters, in one piece; a space is U+2581 */
+};
+
+/* U+2581 before a text: none; before the first part, or each, that does not begin so; before each
+ * part. Parts are what lies between added tokens. */
+enum spot_bpe_prefix { SPOT_BPE_BARE, SPOT_BPE_FIRST, SPOT_BPE_ALWAYS, SPOT_BPE_EACH };
+
+/* A token that may stand in text by its name. */
+struct spot_bpe_added {
+    uint32_t id;
+    bool is_special;
+    char *name;
+};
+
 struct spot_bpe {
+    enum spot_bpe_kind kind;
+    enum spot_bpe_prefix prefix; /* of LLAMA2 */
+    bool ignores_merges;         /* a piece that is a token is that one */
+    bool fuses_unknown, strips;  /* of LLAMA2: unknown characters are one; decoding drops a space */
+    bool is_inside;              /* of a text whose start has been encoded */
+    uint32_t unknown;            /* UINT32_MAX: there is none */
+    uint32_t *by_bytes;          /* [by_bytes_mask + 1] ids of the vocabulary by hash */
+    size_t by_bytes_mask;
+    struct spot_bpe_added *added; /* [n_added] */
+    size_t n_added, added_cap;
+    struct spot_buf spaced;       /* scratch: text with its spaces written as U+2581 */
     struct spot_bpe_token *token; /* [vocab] */
     size_t vocab, vocab_cap;
     struct spot_buf text;         /* of all tokens */
@@ -46,6 +76,18 @@ struct spot_bpe {
 
 /* The slot of a pair's merge in the table, or the empty slot where it would be. */
 struct spot_bpe_merge *spot_bpe_place(const struct spot_bpe *bpe, uint32_t left, uint32_t right);
+
+/* The token of the vocabulary with these bytes; UINT32_MAX: there is none. */
+uint32_t spot_bpe_id(const struct spot_bpe *bpe, const void *bytes, size_t n);
+
+/* Fill what says the kind, or refuse a tokenizer.json with the name of what is not supported. */
+int spot_bpe_check_kind(struct spot_bpe *bpe, const struct spot_json_doc *doc, const json_t *model,
+                        struct spot_err *err);
+int spot_bpe_check_added(const struct spot_json_doc *doc, const json_t *added, const char *pointer,
+                         struct spot_err *err);
+
+/* Once all of the vocabulary is there. */
+void spot_bpe_index(struct spot_bpe *bpe);
 
 static inline uint64_t spot_bpe_pair_key(uint32_t left, uint32_t right)
 {

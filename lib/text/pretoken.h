@@ -21,6 +21,17 @@ enum { SPOT_PRETOKEN_LOOK = 8 };
 /* Bytes of the first piece of text[n], n >= 1: 1..n. */
 size_t spot_pretoken(const char *text, size_t n);
 
+/* The same as Llama 3 cuts:
+ *
+ *   (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|
+ *   \s*[\r\n]+|\s+(?!\S)|\s+
+ *
+ * *reach: bytes that were looked at; SPOT_PRETOKEN_LOOK more have to be known. */
+#define SPOT_PRETOKEN_LLAMA3                                                  \
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}|" \
+    " ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+size_t spot_pretoken_llama3(const char *text, size_t n, size_t *reach);
+
 #ifdef __cplusplus
 }
 #endif

@@ -132,7 +132,7 @@ static int read_ranges(const struct spot_json_doc *doc, struct ranges *ranges, s
 }
 
 static int read_advice(struct spot_import *imp, const struct spot_json_doc *doc,
-                       const struct ranges *ranges, json_t *types, const char *region,
+                       const struct ranges *ranges, const json_t *types, const char *region,
                        const char *os, struct spot_err *err)
 {
     struct advice {
@@ -146,13 +146,12 @@ static int read_advice(struct spot_import *imp, const struct spot_json_doc *doc,
     const char *type;
     const json_t *value;
 
-    for (void *it = json_object_iter(types); it; it = json_object_iter_next(types, it)) {
+    json_object_foreach(types, type, value)
+    {
         struct spot_import_row *row;
         struct advice a = { 0 };
         char at[SPOT_JSON_POINTER_MAX];
 
-        type = json_object_iter_key(it);
-        value = json_object_iter_value(it);
         snprintf(at, sizeof(at), "/spot_advisor/%s/%s/%s", region, os, type);
         if (spot_json_read_fields(doc, value, at, field, &a, err))
             return -1;
@@ -173,20 +172,19 @@ static int read_advisor(struct spot_import *imp, const struct spot_json_doc *doc
 {
     const char *want = imp->ask.product ? imp->ask.product : "Linux";
     struct ranges ranges = { 0 };
-    const json_t *checked;
-    json_t *regions;
+    const json_t *regions, *systems;
+    const char *region;
 
     if (read_ranges(doc, &ranges, err) ||
-        spot_json_object(doc, doc->root, "", "spot_advisor", true, &checked, err))
+        spot_json_object(doc, doc->root, "", "spot_advisor", true, &regions, err))
         return -1;
-    regions = json_object_get(doc->root, "spot_advisor");
-    for (void *r = json_object_iter(regions); r; r = json_object_iter_next(regions, r)) {
-        const char *region = json_object_iter_key(r);
-        json_t *types = json_object_get(json_object_iter_value(r), want);
+    json_object_foreach(regions, region, systems)
+    {
+        const json_t *types = json_object_get(systems, want);
         char at[SPOT_JSON_POINTER_MAX];
 
         snprintf(at, sizeof(at), "/spot_advisor/%s", region);
-        if (!json_is_object(json_object_iter_value(r)) || (types && !json_is_object(types)))
+        if (!json_is_object(systems) || (types && !json_is_object(types)))
             return spot_json_fail(doc, at, err, "expected objects by system and instance type");
         if (types && read_advice(imp, doc, &ranges, types, region, want, err))
             return -1;

@@ -71,42 +71,81 @@ static int read_file(const char *path, struct spot_buf *text, struct spot_err *e
 }
 
 /* "left right" of each line; the first may be a comment. */
-static json_t *merges_of(const struct spot_buf *text)
+static void write_merges(struct spot_jw *jw, const struct spot_buf *text)
 {
-    json_t *const list = json_array();
     const char *at = (const char *)text->data;
     size_t left = text->n;
 
+    spot_jw_array(jw, "merges");
     while (left) {
         const char *const end = memchr(at, '\n', left);
         const size_t n = end ? (size_t)(end - at) : left;
 
-        if (n && !(at == (const char *)text->data && *at == '#'))
-            json_array_append_new(list, json_stringn(at, n));
+        if (n && !(at == (const char *)text->data && *at == '#')) {
+            char *const merge = spot_xcalloc(n + 1, 1);
+
+            memcpy(merge, at, n);
+            spot_jw_str(jw, NULL, merge);
+            free(merge);
+        }
         at += n + (end != NULL);
         left -= n + (end != NULL);
     }
-    return list;
+    spot_jw_end(jw);
+}
+
+static void write_added(struct spot_jw *jw, const json_t *vocab)
+{
+    static const char *const never[] = { "single_word", "lstrip", "rstrip", "normalized" };
+    const json_t *const end = json_object_get(vocab, end_of_text);
+
+    spot_jw_array(jw, "added_tokens");
+    if (end) {
+        spot_jw_object(jw, NULL);
+        spot_jw_tree(jw, "id", end);
+        spot_jw_str(jw, "content", end_of_text);
+        for (size_t i = 0; i < sizeof(never) / sizeof(never[0]); i++)
+            spot_jw_bool(jw, never[i], false);
+        spot_jw_bool(jw, "special", true);
+        spot_jw_end(jw);
+    }
+    spot_jw_end(jw);
+}
+
+static void write_byte_level(struct spot_jw *jw, const char *key, bool has_prefix)
+{
+    spot_jw_object(jw, key);
+    spot_jw_str(jw, "type", "ByteLevel");
+    spot_jw_bool(jw, "add_prefix_space", has_prefix);
+    spot_jw_bool(jw, "trim_offsets", true);
+    spot_jw_bool(jw, "use_regex", true);
+    spot_jw_end(jw);
 }
 
 /* The document of a byte-level BPE of GPT-2's kind. */
-static json_t *tokenizer_of(json_t *vocab, json_t *merges)
+static void write_joined(struct spot_jw *jw, const json_t *vocab, const struct spot_buf *merges)
 {
-    json_t *const added = json_array(), *const end = json_object_get(vocab, end_of_text);
-
-    if (end)
-        json_array_append_new(added, json_pack("{s:O,s:s,s:b,s:b,s:b,s:b,s:b}", "id", end,
-                                               "content", end_of_text, "single_word", 0, "lstrip",
-                                               0, "rstrip", 0, "normalized", 0, "special", 1));
-    return json_pack(
-        "{s:s,s:n,s:n,s:o,s:n,s:{s:s,s:b,s:b,s:b},s:n,s:{s:s,s:b,s:b,s:b},s:{s:s,s:n,s:n,s:s,s:s,"
-        "s:b,s:b,s:O,s:o}}",
-        "version", "1.0", "truncation", "padding", "added_tokens", added, "normalizer",
-        "pre_tokenizer", "type", "ByteLevel", "add_prefix_space", 0, "trim_offsets", 1, "use_regex",
-        1, "post_processor", "decoder", "type", "ByteLevel", "add_prefix_space", 1, "trim_offsets",
-        1, "use_regex", 1, "model", "type", "BPE", "dropout", "unk_token",
-        "continuing_subword_prefix", "", "end_of_word_suffix", "", "fuse_unk", 0, "byte_fallback",
-        0, "vocab", vocab, "merges", merges);
+    spot_jw_object(jw, NULL);
+    spot_jw_str(jw, "version", "1.0");
+    spot_jw_null(jw, "truncation");
+    spot_jw_null(jw, "padding");
+    write_added(jw, vocab);
+    spot_jw_null(jw, "normalizer");
+    write_byte_level(jw, "pre_tokenizer", false);
+    spot_jw_null(jw, "post_processor");
+    write_byte_level(jw, "decoder", true);
+    spot_jw_object(jw, "model");
+    spot_jw_str(jw, "type", "BPE");
+    spot_jw_null(jw, "dropout");
+    spot_jw_null(jw, "unk_token");
+    spot_jw_str(jw, "continuing_subword_prefix", "");
+    spot_jw_str(jw, "end_of_word_suffix", "");
+    spot_jw_bool(jw, "fuse_unk", false);
+    spot_jw_bool(jw, "byte_fallback", false);
+    spot_jw_tree(jw, "vocab", vocab);
+    write_merges(jw, merges);
+    spot_jw_end(jw);
+    spot_jw_end(jw);
 }
 
 /* A tokenizer.json out of vocab.json and merges.txt. */
@@ -120,12 +159,17 @@ static int join_files(const char *dir, struct spot_buf *out, struct spot_err *er
     if (!rc)
         rc = spot_err_set(err, SPOT_ESYS, "cannot open '%s'", merges);
     if (rc > 0 && !(rc = spot_json_load_path(&doc, vocab, err))) {
-        json_t *const whole = tokenizer_of(doc.root, merges_of(&lines));
-        char *const text = json_dumps(whole, JSON_INDENT(2) | JSON_ENSURE_ASCII);
+        char *text = NULL;
+        size_t n = 0;
+        FILE *const memory = open_memstream(&text, &n);
+        struct spot_jw jw;
 
-        spot_buf_add(out, text, strlen(text));
+        spot_jw_init(&jw, memory, true);
+        write_joined(&jw, doc.root, &lines);
+        rc = spot_jw_close(&jw, err);
+        fclose(memory);
+        spot_buf_add(out, text, n);
         free(text);
-        json_decref(whole);
         spot_json_release(&doc);
     }
     spot_buf_release(&lines);

@@ -73,20 +73,6 @@ static const struct spot_field rope_field[] = {
     { 0 },
 };
 
-/* null is as good as absent. */
-static void drop_nulls(json_t *object)
-{
-    const char *key;
-    json_t *value;
-    void *next;
-
-    json_object_foreach_safe(object, next, key, value)
-    {
-        if (json_is_null(value))
-            json_object_del(object, key);
-    }
-}
-
 static int check_whole_turn(const struct spot_json_doc *doc, const char *pointer,
                             const struct config *c, struct spot_err *err)
 {
@@ -187,7 +173,7 @@ static int read_config(const struct spot_json_doc *doc, struct spot_shape *shape
     struct config c = { 0 };
     int arch;
 
-    drop_nulls(doc->root);
+    spot_json_drop_nulls(doc->root); /* null is as good as absent */
     if (spot_json_read_fields(doc, doc->root, "", kind_field, &c, err))
         return -1;
     arch = spot_arch_find(c.kind);
@@ -251,36 +237,51 @@ static char *read_header(const char *path, size_t *n_byte)
 }
 
 /* Notes are text: "2" becomes a number again, "false" a truth. */
-static json_t *value_of(const char *text)
+static void write_note(struct spot_jw *jw, const char *key, const char *text)
 {
-    json_t *const value = strlen(text) < NOTE_MAX ? json_loads(text, JSON_DECODE_ANY, NULL) : NULL;
+    char copy[NOTE_MAX + 1];
+    struct spot_json_tree tree = { 0 };
+    struct spot_json_wrong ignored;
 
-    if (json_is_number(value) || json_is_boolean(value))
-        return value;
-    json_decref(value);
-    return json_string(text);
+    snprintf(copy, sizeof(copy), "%s", text);
+    if (strlen(text) < NOTE_MAX &&
+        !spot_json_tree_build(&tree, copy, strlen(copy), SPOT_JSON_DEPTH_MAX, &ignored) &&
+        (json_is_number(tree.value) || json_is_boolean(tree.value)))
+        spot_jw_tree(jw, key, tree.value);
+    else
+        spot_jw_str(jw, key, text);
+    spot_json_tree_release(&tree);
 }
 
 /* The notes as a config.json would say them; NULL for a file that says no shape. */
 static char *config_of(const json_t *notes)
 {
     const bool is_gpt2 = json_object_get(notes, "n_embd") != NULL;
-    json_t *config;
     const char *key;
-    json_t *value;
-    char *text;
+    const json_t *value;
+    char *text = NULL;
+    size_t n;
+    struct spot_jw jw;
+    FILE *out;
 
     if (!json_object_get(notes, "tie_word_embeddings") ||
         (!is_gpt2 && !json_object_get(notes, "hidden_size")))
         return NULL;
-    config = json_pack("{s:s}", "model_type", is_gpt2 ? "gpt2" : "llama");
-    json_object_foreach((json_t *)(uintptr_t)notes, key, value)
+    out = open_memstream(&text, &n);
+    if (!out)
+        return NULL;
+    spot_jw_init(&jw, out, false);
+    spot_jw_object(&jw, NULL);
+    if (!json_is_string(json_object_get(notes, "model_type")))
+        spot_jw_str(&jw, "model_type", is_gpt2 ? "gpt2" : "llama");
+    json_object_foreach(notes, key, value)
     {
         if (json_is_string(value))
-            json_object_set_new(config, key, value_of(json_string_value(value)));
+            write_note(&jw, key, json_string_value(value));
     }
-    text = json_dumps(config, 0);
-    json_decref(config);
+    spot_jw_end(&jw);
+    (void)spot_jw_close(&jw, NULL); /* numbers that were read are finite, and this is memory */
+    fclose(out);
     return text;
 }
 

@@ -83,20 +83,18 @@ static int add_index(struct spot_weights *w, const char *dir, const char *index,
     struct spot_json_doc doc;
     const json_t *map;
     int rc;
-    void *at;
 
     if (spot_json_load_path(&doc, index, err))
         return -1;
     rc = spot_json_object(&doc, doc.root, "", "weight_map", true, &map, err);
-    for (at = rc ? NULL : json_object_iter(json_object_get(doc.root, "weight_map")); at && !rc;
-         at = json_object_iter_next(json_object_get(doc.root, "weight_map"), at)) {
-        const char *const name = json_string_value(json_object_iter_value(at));
+    for (size_t i = 0; !rc && i < spot_json_size(map); i++) {
+        const char *tensor;
+        const char *const name = json_string_value(spot_json_member(map, i, &tensor));
         char path[PATH_MAX_BYTE];
 
         if (!name || !*name || strchr(name, '/') || strlen(name) > 255) {
             rc = spot_json_fail(&doc, "/weight_map", err,
-                                "'%.80s' must name a file beside the index",
-                                json_object_iter_key(at));
+                                "'%.80s' must name a file beside the index", tensor);
             break;
         }
         snprintf(path, sizeof(path), "%s/%s", dir, name);

@@ -6,6 +6,7 @@
 
 #include "common/utf8.h"
 #include "text/bpe.h"
+#include "text/detok.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -30,9 +31,11 @@ static char *vocabulary(const char *more)
     return text;
 }
 
-/* Goal: no tokenizer document crashes, and every text comes back from the ids of any of them. */
-static void check(struct spot_bpe *bpe, const char *text, size_t n)
+/* Goal: no tokenizer document crashes, and every text comes back from the ids of those of bytes. */
+static void check(struct spot_bpe *bpe, const char *text, size_t n, int is_bytes)
 {
+    struct spot_detokenizer d;
+    struct spot_buf whole = { 0 };
     struct spot_tokens ids = { 0 };
     size_t at = 0;
 
@@ -44,12 +47,23 @@ static void check(struct spot_bpe *bpe, const char *text, size_t n)
         size_t n_byte = 0;
         const uint8_t *bytes = spot_bpe_token(bpe, ids.id[i], &n_byte);
 
-        if (!bytes || at + n_byte > n || memcmp(bytes, text + at, n_byte) != 0)
+        if (!bytes || (is_bytes && (at + n_byte > n || memcmp(bytes, text + at, n_byte) != 0)))
             abort();
         at += n_byte;
     }
-    if (at != n)
+    if (is_bytes && at != n)
         abort();
+    spot_detok_init(&d, bpe, 1, is_bytes);
+    for (size_t i = 0; i < ids.n; i++)
+        if (spot_detok_push(&d, ids.id[i], &whole))
+            abort();
+    spot_detok_end(&d, &whole);
+    if (is_bytes && (whole.n != n || (n && memcmp(whole.data, text, n) != 0)))
+        abort();
+    ids.n = 0;
+    spot_bpe_encode_named(bpe, text, n, &ids);
+    spot_detok_release(&d);
+    spot_buf_release(&whole);
     free(ids.id);
     spot_bpe_free(bpe);
 }
@@ -61,11 +75,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const size_t n_merges = cut ? (size_t)(cut - text) : size;
     char *more = calloc(size + 1, 1), *vocab;
 
-    check(spot_bpe_of_tokenizer(text, size, "fuzz", NULL), text, size);
+    check(spot_bpe_of_tokenizer(text, size, "fuzz", NULL), text, size, 0);
     /* merges, and behind a NUL entries of the vocabulary */
     memcpy(more, text + n_merges, size - n_merges);
     vocab = vocabulary(cut ? more + 1 : "");
-    check(spot_bpe_of_vocab(vocab, strlen(vocab), "v", text, n_merges, "m", NULL), text, size);
+    check(spot_bpe_of_vocab(vocab, strlen(vocab), "v", text, n_merges, "m", NULL), text, size, 1);
     free(vocab);
     free(more);
     return 0;

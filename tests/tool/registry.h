@@ -8,7 +8,7 @@
 #include <stddef.h>
 
 #include "common/err.h"
-#include "common/json.h"
+#include "common/json_field.h"
 
 #ifdef __cplusplus
 extern "C" {

@@ -8,12 +8,12 @@
  *   schema --index       a row of each for docs/formats.md
  */
 #define _POSIX_C_SOURCE 200809L /* getline */
+#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/json.h"
 #include "registry.h"
 
 static int check_lines(const struct spot_document *d)

@@ -4,11 +4,11 @@
  * by hand. */
 #include "sim/bamboo_sim.h"
 
+#include <jansson.h>
 #include <math.h>
 #include <string.h>
 
 #include "common/csv_reader.h"
-#include "common/json.h"
 #include "common/rng.h"
 #include "suite.h"
 

@@ -7,6 +7,7 @@
 #include "common/utf8.h"
 #include "suite.h"
 #include "text/bpe.h"
+#include "text/detok.h"
 #include "text/pretoken.h"
 #include "text/unicode_class.h"
 
@@ -27,6 +28,17 @@ static char *read_file(const char *path, size_t *n)
     text[*n] = '\0';
     fclose(in);
     return text;
+}
+
+/* In place; how many bytes they are. */
+static size_t from_hex(char *hex, size_t n)
+{
+    for (size_t i = 0; i + 1 < n; i += 2) {
+        const char pair[3] = { hex[i], hex[i + 1], '\0' };
+
+        hex[i / 2] = (char)strtoul(pair, NULL, 16);
+    }
+    return n / 2;
 }
 
 static struct spot_bpe *open_small(const char *path)
@@ -289,7 +301,8 @@ static const struct {
     { "\"use_regex\": true", "\"use_regex\": false", "/pre_tokenizer: expected ByteLevel" },
     { "\"add_prefix_space\": false", "\"add_prefix_space\": true", "add_prefix_space" },
     { "\"normalizer\": null", "\"normalizer\": {\"type\": \"NFC\"}", "/normalizer: normalizers" },
-    { "\"byte_fallback\": false", "\"byte_fallback\": true", "byte_fallback is set" },
+    { "\"byte_fallback\": false", "\"byte_fallback\": true",
+      "/pre_tokenizer: 'ByteLevel' as it is set here" },
     { "\"a\": ", "\"b\": ", "duplicate" },
     { "\"a\":", "\"abcdefg\":", "no token 'a' for the byte 0x61" },
     { "\"<|endoftext|>\": 0", "\"<|endoftext|>\": 5", "two tokens have the id 5" },
@@ -377,6 +390,82 @@ START_TEST(endless_pieces_are_merged_in_bounded_parts)
 }
 END_TEST
 
+/* Texts, ids and decoded texts of tests/world/compare_tokenizers.py. */
+START_TEST(vectors_of_the_llamas)
+{
+    static const char *const kind[] = { "llama3", "llama2" };
+    static char line[1 << 16];
+    char path[64];
+    struct spot_bpe *bpe;
+    FILE *in;
+    int n_line = 0;
+
+    snprintf(path, sizeof(path), DATA "%s.json", kind[_i]);
+    bpe = open_small(path);
+    snprintf(path, sizeof(path), DATA "%s.txt", kind[_i]);
+    in = fopen(path, "r");
+    ck_assert_ptr_nonnull(in);
+    for (; fgets(line, sizeof(line), in); n_line++) {
+        char *const hex = line, *id = strchr(line, '|'), *plain = strrchr(line, '|');
+        struct spot_tokens ids = { 0 };
+        struct spot_detokenizer d;
+        struct spot_buf out = { 0 };
+
+        *id++ = *plain++ = '\0';
+        spot_bpe_encode_named(bpe, hex, from_hex(hex, strlen(hex)), &ids);
+        spot_detok_init(&d, bpe, false, false);
+        for (size_t i = 0; i < ids.n; i++) {
+            ck_assert_uint_eq(ids.id[i], strtoul(id, &id, 10));
+            ck_assert_int_eq(spot_detok_push(&d, ids.id[i], &out), 0);
+        }
+        ck_assert_uint_eq(strspn(id, " "), strlen(id));
+        spot_detok_end(&d, &out);
+        ck_assert_uint_eq(out.n, from_hex(plain, strcspn(plain, "\n")));
+        ck_assert(!out.n || !memcmp(out.data, plain, out.n));
+        ck_assert_int_eq(spot_detok_push(&d, 1 << 20, &out), -1);
+        spot_detok_release(&d);
+        spot_buf_release(&out);
+        free(ids.id);
+    }
+    ck_assert_int_eq(n_line, 60);
+    fclose(in);
+    spot_bpe_free(bpe);
+}
+END_TEST
+
+/* Text that comes in pieces, and names that nobody asked for. */
+START_TEST(llamas_read_streams_and_leave_names_alone)
+{
+    static const char *const path[] = { DATA "llama3.json", DATA "llama2.json" };
+    static const char text[] = "It'll  be\n \n  12345 <|eot|>!\r\n\xE6\x9D\xB1  \n\n\n    x </s> ";
+    struct spot_bpe *bpe = open_small(path[_i]);
+    struct spot_tokens whole = { 0 }, named = { 0 };
+
+    spot_bpe_encode(bpe, text, sizeof(text) - 1, true, &whole);
+    spot_bpe_encode_named(bpe, text, sizeof(text) - 1, &named);
+    for (size_t i = 0; i < whole.n; i++)
+        ck_assert_int_ne(whole.id[i], spot_bpe_find(bpe, "<|eot|>"));
+    ck_assert_uint_lt(named.n, whole.n);
+    for (size_t step = 1; step < sizeof(text); step++) {
+        struct spot_tokens ids = { 0 };
+        size_t done = 0;
+
+        for (size_t known = 0; known < sizeof(text) - 1;) {
+            known = known + step < sizeof(text) - 1 ? known + step : sizeof(text) - 1;
+            done +=
+                spot_bpe_encode(bpe, text + done, known - done, known == sizeof(text) - 1, &ids);
+        }
+        ck_assert_uint_eq(done, sizeof(text) - 1);
+        ck_assert_uint_eq(ids.n, whole.n);
+        ck_assert_mem_eq(ids.id, whole.id, ids.n * sizeof(*ids.id));
+        free(ids.id);
+    }
+    free(whole.id);
+    free(named.id);
+    spot_bpe_free(bpe);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("core");
@@ -391,5 +480,7 @@ int main(void)
                         sizeof(faults) / sizeof(faults[0]));
     tcase_add_test(tc, wrong_merges_are_refused_with_their_line);
     tcase_add_test(tc, endless_pieces_are_merged_in_bounded_parts);
+    tcase_add_loop_test(tc, vectors_of_the_llamas, 0, 2);
+    tcase_add_loop_test(tc, llamas_read_streams_and_leave_names_alone, 0, 2);
     return run_suite("bpe", tc);
 }

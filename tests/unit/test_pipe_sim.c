@@ -2,8 +2,9 @@
 /* Goal: the pipeline simulator reproduces every published run of Varuna's, dead-locks included,
  * and its corrected mode is a correct schedule. Oracles: the published runs and schedules (where
  * they are there), closed forms. */
+#include <jansson.h>
+
 #include "common/csv_reader.h"
-#include "common/json.h"
 #include "common/rng.h"
 #include "common/xalloc.h"
 #include "sim/pipe_sim.h"

@@ -16,9 +16,6 @@
 #include "migrate_commands.h"
 #include "plan/assign.h"
 
-/* A cost of one digit and its comma are a number of 32 bytes and a place for it. */
-enum { COST_TREE_PER_BYTE = 28 };
-
 struct options {
     struct spot_tool_common common;
     const char *objective;
@@ -78,9 +75,9 @@ static void check_keys(struct run *run, const struct spot_line *line, const char
 {
     static const char *const known[] = { "maximize", "cost" };
     const char *key;
-    json_t *value;
+    const json_t *value;
 
-    json_object_foreach((json_t *)(uintptr_t)problem, key, value)
+    json_object_foreach(problem, key, value)
     {
         for (size_t i = 0; !run->has_doubted && i < sizeof known / sizeof known[0]; i++) {
             const size_t d = spot_edit_distance(key, known[i]);
@@ -203,8 +200,7 @@ static int solve_line(struct run *run, const struct spot_line *line, const char 
     double begin_s;
     int rc = -1;
 
-    if (spot_json_parse_large(&doc, line->text, line->n, source, line->number,
-                              SPOT_JSON_TREE_BYTE + COST_TREE_PER_BYTE * line->n, err))
+    if (spot_json_parse_line(&doc, line->text, line->n, source, line->number, err))
         return -1;
     if (read_problem(&doc, &problem, &cost, err))
         goto out;

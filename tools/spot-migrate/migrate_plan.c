@@ -70,9 +70,9 @@ static int run_plan(const struct options *options, struct spot_err *err)
     if (spot_layout_load(&from, options->from, err) || spot_layout_load(&to, options->to, err) ||
         spot_cluster_load(&cluster, options->cluster, err))
         goto out;
-    spot_prov_add(&prov, options->from, spot_hash64(from.json.text, from.json.n_byte));
-    spot_prov_add(&prov, options->to, spot_hash64(to.json.text, to.json.n_byte));
-    spot_prov_add(&prov, options->cluster, spot_hash64(cluster.json.text, cluster.json.n_byte));
+    spot_prov_add(&prov, options->from, from.json.hash);
+    spot_prov_add(&prov, options->to, to.json.hash);
+    spot_prov_add(&prov, options->cluster, cluster.json.hash);
     if (spot_migration_of_layouts(&problem, &from, &to, &cluster, err))
         goto out;
     if (options->deadline_s >= 0)

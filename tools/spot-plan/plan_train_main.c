@@ -105,7 +105,7 @@ static int load_dist(struct session *s, const struct options *o, struct spot_err
     if (spot_json_load_path(&s->json, o->forecast, err) ||
         spot_forecast_read(&s->json, &s->forecast, err) || check_series(s, err))
         return -1;
-    spot_prov_add(&s->prov, s->json.source, spot_hash64(s->json.text, s->json.n_byte));
+    spot_prov_add(&s->prov, s->json.source, s->json.hash);
     for (size_t i = 0; i < s->forecast.n_series; i++)
         if (s->forecast.series[i].time_s > s->time_s)
             s->time_s = s->forecast.series[i].time_s;
@@ -355,7 +355,7 @@ static int run(struct session *s, const struct options *o, struct spot_err *err)
         return -1;
     if (s->job.kind != SPOT_JOB_TRAIN)
         return spot_json_fail(&s->job.json, "/kind", err, "expected \"train\"");
-    spot_prov_add(&s->prov, s->job.json.source, spot_hash64(s->job.json.text, s->job.json.n_byte));
+    spot_prov_add(&s->prov, s->job.json.source, s->job.json.hash);
     spot_job_doc_warn_misspelt(&s->job, warn_misspelt);
     if (load_dist(s, o, err))
         return -1;

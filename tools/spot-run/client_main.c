@@ -314,13 +314,14 @@ static int print_status(const struct spot_buf *text, enum spot_format format, st
 static int print_line(const struct spot_buf *text, struct spot_err *err)
 {
     struct spot_json_doc doc;
+    struct spot_jw jw;
 
     if (spot_json_parse(&doc, (const char *)text->data, text->n, "status", err))
         return -1;
-    json_dumpf(doc.root, stdout, JSON_COMPACT);
-    putchar('\n');
+    spot_jw_init(&jw, stdout, false);
+    spot_jw_tree(&jw, NULL, doc.root);
     spot_json_release(&doc);
-    return 0;
+    return spot_jw_close(&jw, err);
 }
 
 /* Nobody listens where the job did. */

@@ -11,6 +11,7 @@
 #include "run.h"
 #include "text/bpe.h"
 #include "text/corpus.h"
+#include "text/detok.h"
 
 struct options {
     const char *tokenizer, *tokens, *separator, *output;
@@ -67,23 +68,29 @@ static int decode_file(struct spot_bpe *bpe, const char *path, struct writer *w,
     struct spot_corpus corpus;
     uint32_t token[BLOCK];
     int rc = spot_corpus_open(&corpus, path ? path : "-", w->token_byte, spot_bpe_vocab(bpe), err);
+    struct spot_detokenizer d;
+    struct spot_buf text = { 0 };
 
+    spot_detok_init(&d, bpe, true, true);
     for (size_t at = 0; !rc && at < corpus.n_token; at += BLOCK) {
         const size_t n = corpus.n_token - at < BLOCK ? corpus.n_token - at : BLOCK;
 
         rc = spot_corpus_read(&corpus, at, n, token, err);
-        for (size_t i = 0; !rc && i < n; i++) {
-            size_t n_byte = 0;
-            const uint8_t *const bytes = spot_bpe_token(bpe, token[i], &n_byte);
-
-            if (bytes)
-                fwrite(bytes, 1, n_byte, w->out);
-            else
+        text.n = 0;
+        for (size_t i = 0; !rc && i < n; i++)
+            if (spot_detok_push(&d, token[i], &text))
                 rc = spot_err_set(err, SPOT_EDATA, "%s: token %zu is %u, which has no text",
                                   corpus.source, at + i, (unsigned)token[i]);
-        }
+        if (text.n)
+            fwrite(text.data, 1, text.n, w->out);
         w->n_token += n;
     }
+    text.n = 0;
+    spot_detok_end(&d, &text);
+    if (text.n)
+        fwrite(text.data, 1, text.n, w->out);
+    spot_buf_release(&text);
+    spot_detok_release(&d);
     spot_corpus_release(&corpus);
     return rc;
 }
@@ -143,7 +150,7 @@ static const struct spot_cli cli = {
     .n_operand_max = SPOT_OPERANDS_ANY,
     .required = (const struct spot_opt_required[]){ { "tokenizer", NULL }, { NULL, NULL } },
     .synopsis = "--tokenizer DIR|FILE [options] [file...]",
-    .summary = "Turn text into a file of tokens for train --tokens, as GPT-2 does.",
+    .summary = "Turn text into a file of tokens for train --tokens, as GPT-2 and Llama do.",
     .examples = "  spot-run tokenize --tokenizer gpt2 -o corpus.u16 a.txt b.txt\n"
                 "  spot-run tokenize --tokenizer gpt2 --decode corpus.u16 | head\n",
     .option = option,

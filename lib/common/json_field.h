@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/* json_field.h - tables that say which keys an object has and where they go in a struct. */
+#ifndef SPOT_COMMON_JSON_FIELD_H
+#define SPOT_COMMON_JSON_FIELD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum spot_field_type {
+    SPOT_F_INT = 1, /* int64_t, |x| <= 2^53 */
+    SPOT_F_REAL,    /* double; integers accepted */
+    SPOT_F_STR,     /* const char *, borrowed from the document */
+    SPOT_F_BOOL,    /* bool */
+};
+
+/* One key of an object and its place in a struct. A table ends with {0}. */
+struct spot_field {
+    const char *key;
+    enum spot_field_type type;
+    size_t offset;
+    const char *unit; /* "s", "usd", "byte", "1" for a pure number; of text NULL, or "hex" */
+    double min, max;  /* inclusive; both 0 = unbounded; of "hex" the number of digits, both */
+    bool required;
+};
+
+/* One table of a document and the objects it is about: what docs/schema is made from. The list of
+ * a document ends with {0}; several may be about the same objects. */
+struct spot_doc_part {
+    const char *at; /* "" the root, "next" an object, "units[].pieces[]" each entry of an array */
+    const struct spot_field *field;
+    bool required;    /* the object or array has to be there */
+    size_t n_max;     /* entries of the array */
+    const char *when; /* only where the document's "event" is this; NULL: always. Then `at` is a key
+                       * that it has to have, or "" */
+};
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_COMMON_JSON_FIELD_H */

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/* chat.h - messages of a conversation as the prompt that a model was trained on.
+ *
+ * tokenizer_config.json says how in a program (`chat_template`, Jinja). Programs of strangers are
+ * not run here: three known forms are recognised by what only they contain, ChatML, Llama 2 and
+ * Llama 3, and anything else is refused.
+ */
+#ifndef SPOT_TEXT_CHAT_H
+#define SPOT_TEXT_CHAT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "common/buf.h"
+#include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum spot_chat_form { SPOT_CHAT_CHATML, SPOT_CHAT_LLAMA2, SPOT_CHAT_LLAMA3 };
+
+struct spot_chat {
+    enum spot_chat_form form;
+    char bos[64], eos[64]; /* the texts of the tokens */
+};
+
+struct spot_chat_message {
+    const char *role; /* system, user or assistant */
+    const char *content;
+};
+
+/* Read a tokenizer_config.json; it may be compressed. Returns 0, or -1 with *err: SPOT_EDATA for a
+ * template that is none of the three, or says what they do not. */
+int spot_chat_load(struct spot_chat *chat, const char *path, struct spot_err *err);
+int spot_chat_parse(struct spot_chat *chat, const char *json, size_t n, const char *source,
+                    struct spot_err *err);
+
+/* Append the prompt; encode it with spot_bpe_encode_named. With `asks` it ends where the assistant
+ * begins. Returns 0, or -1 with *err (SPOT_EDATA): a role that the form has no place for, roles out
+ * of turn, or content that names a token of the form and so could speak for somebody else. */
+int spot_chat_render(const struct spot_chat *chat, const struct spot_chat_message *message,
+                     size_t n, bool asks, struct spot_buf *out, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TEXT_CHAT_H */

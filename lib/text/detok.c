@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: MIT */
+#include "text/detok.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/utf8.h"
+#include "text/bpe_state.h"
+
+static const char replacement[] = "\xEF\xBF\xBD";
+
+void spot_detok_init(struct spot_detokenizer *d, const struct spot_bpe *bpe, bool keeps_special,
+                     bool keeps_bytes)
+{
+    *d = (struct spot_detokenizer){ .bpe = bpe,
+                                    .keeps_special = keeps_special,
+                                    .keeps_bytes = keeps_bytes };
+}
+
+void spot_detok_release(struct spot_detokenizer *d)
+{
+    spot_buf_release(&d->held);
+}
+
+/* The first space of a text of Llama 2's kind is not the author's. */
+static void emit(struct spot_detokenizer *d, const void *text, size_t n, struct spot_buf *out)
+{
+    const char *at = text;
+
+    if (n && !d->has_begun) {
+        d->has_begun = true;
+        if (d->bpe->strips && *at == ' ') {
+            at++;
+            n--;
+        }
+    }
+    spot_buf_add(out, at, n);
+}
+
+/* Bytes of text[n] that begin a character, 1 or more; *is_open: more could make it one. */
+static size_t start_of(const unsigned char *p, size_t n, bool *is_open)
+{
+    const size_t need = p[0] < 0xC2 ? 1 : p[0] < 0xE0 ? 2 : p[0] < 0xF0 ? 3 : p[0] < 0xF5 ? 4 : 1;
+    const unsigned low = p[0] == 0xE0 ? 0xA0 : p[0] == 0xF0 ? 0x90 : 0x80;
+    const unsigned high = p[0] == 0xED ? 0x9F : p[0] == 0xF4 ? 0x8F : 0xBF;
+    size_t k = 1;
+
+    while (k < need && k < n && p[k] >= (k == 1 ? low : 0x80) && p[k] <= (k == 1 ? high : 0xBF))
+        k++;
+    *is_open = k < need && k == n;
+    return k;
+}
+
+/* Of what is held the characters that are complete. */
+static void put_characters(struct spot_detokenizer *d, bool is_end, struct spot_buf *out)
+{
+    size_t at = 0;
+
+    while (at < d->held.n) {
+        const unsigned char *const p = d->held.data + at;
+        bool is_open;
+        uint32_t code;
+        size_t length = spot_utf8_char((const char *)p, d->held.n - at, &code);
+
+        if (code != UINT32_MAX) {
+            emit(d, p, length, out);
+        } else {
+            length = start_of(p, d->held.n - at, &is_open);
+            if (is_open && !is_end)
+                break;
+            emit(d, replacement, 3, out);
+        }
+        at += length;
+    }
+    if (at)
+        memmove(d->held.data, d->held.data + at, d->held.n - at);
+    d->held.n -= at;
+}
+
+/* A run of tokens of one byte each is over: text, or each of them none. */
+static void put_run(struct spot_detokenizer *d, struct spot_buf *out)
+{
+    bool is_text = true;
+
+    for (size_t at = 0; at < d->held.n && is_text;) {
+        uint32_t code;
+
+        at += spot_utf8_char((const char *)d->held.data + at, d->held.n - at, &code);
+        is_text = code != UINT32_MAX;
+    }
+    if (is_text || d->keeps_bytes)
+        emit(d, d->held.data, d->held.n, out);
+    else
+        for (size_t i = 0; i < d->held.n; i++)
+            emit(d, replacement, 3, out);
+    d->held.n = 0;
+}
+
+/* "<0x0A>" */
+static bool byte_of(const uint8_t *name, size_t n, uint8_t *byte)
+{
+    static const char digit[] = "0123456789ABCDEF";
+    const char *high, *low;
+
+    if (n != 6 || memcmp(name, "<0x", 3) != 0 || name[5] != '>' || !name[3] || !name[4])
+        return false;
+    high = strchr(digit, name[3]);
+    low = strchr(digit, name[4]);
+    if (!high || !low)
+        return false;
+    *byte = (uint8_t)(16 * (high - digit) + (low - digit));
+    return true;
+}
+
+/* A token of Llama 2's kind. */
+static void put_spaced(struct spot_detokenizer *d, const uint8_t *name, size_t n,
+                       struct spot_buf *out)
+{
+    uint8_t byte;
+
+    if (byte_of(name, n, &byte)) {
+        spot_buf_add(&d->held, &byte, 1);
+        return;
+    }
+    put_run(d, out);
+    for (size_t at = 0; at < n;) {
+        const bool is_space = n - at >= 3 && !memcmp(name + at, "\xE2\x96\x81", 3);
+
+        emit(d, is_space ? (const void *)" " : name + at, 1, out);
+        at += is_space ? 3 : 1;
+    }
+}
+
+static bool is_special(const struct spot_bpe *bpe, uint32_t id)
+{
+    for (size_t i = 0; i < bpe->n_added; i++)
+        if (bpe->added[i].id == id)
+            return bpe->added[i].is_special;
+    return false;
+}
+
+int spot_detok_push(struct spot_detokenizer *d, uint32_t id, struct spot_buf *out)
+{
+    size_t n;
+    const uint8_t *const bytes = spot_bpe_token(d->bpe, id, &n);
+
+    if (!bytes)
+        return -1;
+    if (!d->keeps_special && is_special(d->bpe, id))
+        return 0;
+    if (d->bpe->kind == SPOT_BPE_LLAMA2) {
+        put_spaced(d, bytes, n, out);
+    } else if (d->keeps_bytes) {
+        emit(d, bytes, n, out);
+    } else {
+        spot_buf_add(&d->held, bytes, n);
+        put_characters(d, false, out);
+    }
+    return 0;
+}
+
+void spot_detok_end(struct spot_detokenizer *d, struct spot_buf *out)
+{
+    if (d->bpe->kind == SPOT_BPE_LLAMA2)
+        put_run(d, out);
+    else
+        put_characters(d, true, out);
+    d->has_begun = false;
+}
