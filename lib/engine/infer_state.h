@@ -3,7 +3,6 @@
 #ifndef SPOT_ENGINE_INFER_STATE_H
 #define SPOT_ENGINE_INFER_STATE_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 
 #include "engine/cpu/infer_kernel.h"
@@ -93,7 +92,7 @@ struct spot_infer {
     struct spot_q8 q8;
     struct spot_err err;
     bool has_failed;
-    atomic_int n_waiting, turn_of_meeting;
+    int n_waiting, turn_of_meeting; /* atomic */
 };
 
 /* Where a page of a layer (of this stage) and own shard lies: keys [head][d][16], values

@@ -17,14 +17,14 @@ struct work {
 static void meet(const struct work *w)
 {
     struct spot_infer *const f = w->f;
-    const int turn = atomic_load(&f->turn_of_meeting);
+    const int turn = __atomic_load_n(&f->turn_of_meeting, __ATOMIC_ACQUIRE);
 
-    if (atomic_fetch_add(&f->n_waiting, 1) == w->n_thread - 1) {
-        atomic_store(&f->n_waiting, 0);
-        atomic_store(&f->turn_of_meeting, turn + 1);
+    if (__atomic_fetch_add(&f->n_waiting, 1, __ATOMIC_ACQ_REL) == w->n_thread - 1) {
+        __atomic_store_n(&f->n_waiting, 0, __ATOMIC_RELAXED);
+        __atomic_store_n(&f->turn_of_meeting, turn + 1, __ATOMIC_RELEASE);
         return;
     }
-    for (int i = 0; atomic_load(&f->turn_of_meeting) == turn; i++) {
+    for (int i = 0; __atomic_load_n(&f->turn_of_meeting, __ATOMIC_ACQUIRE) == turn; i++) {
         if (i > 2000)
             sched_yield();
 #if defined(__x86_64__)
