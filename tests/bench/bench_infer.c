@@ -183,6 +183,7 @@ static void measure(const struct spot_shape *shape, enum spot_infer_type type, i
         printf("; batch %d %.0f tok/s, %.2f of one", batch[i], batch[i] / median(s[i], n_round),
                batch[i] / median(s[i], n_round) / one);
     printf("; prefill of %d %.0f tok/s\n", PREFILL, PREFILL / median(s[3], n_round));
+    fflush(stdout); /* the next image takes a while */
     spot_infer_free(f);
     free(image);
     free(logit);
