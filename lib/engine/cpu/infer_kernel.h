@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: MIT */
+/* infer_kernel.h - the products of inference: panels of 64 outputs against a few tokens.
+ *
+ * Every output is a chain of fused multiply-adds over ascending inputs (q8: over blocks of 32,
+ * whose products are summed in integers). Lanes are outputs, so no width of vectors can show: all
+ * kernels give the same bits.
+ */
+#ifndef SPOT_ENGINE_CPU_INFER_KERNEL_H
+#define SPOT_ENGINE_CPU_INFER_KERNEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    SPOT_PANEL = 64,     /* outputs */
+    SPOT_Q8_BLOCK = 32,  /* inputs that share a scale */
+    SPOT_Q8_SCALE = 128, /* bytes: 64 bf16 scales, before the 32 * 64 numbers plus 128 */
+    SPOT_Q8_BLOCK_BYTE = SPOT_Q8_SCALE + SPOT_Q8_BLOCK * SPOT_PANEL
+};
+
+/* A token's inputs in 8 bits. */
+struct spot_q8 {
+    int8_t *x;      /* [n_block][32] */
+    float *scale;   /* [n_block] */
+    int32_t *minus; /* [n_block]: -128 times the sum of the block's x */
+};
+
+struct spot_infer_kernel {
+    const char *name;
+    bool (*runs_here)(void);
+    /* c[t][64] = chain over k terms of w[k][64] x[t][k], from 0 or, if is_more, from c */
+    void (*fp32)(float *c, int64_t c_row, const float *w, const float *x, int64_t x_row,
+                 int64_t n_token, int64_t k, bool is_more);
+    void (*bf16)(float *c, int64_t c_row, const uint16_t *w, const float *x, int64_t x_row,
+                 int64_t n_token, int64_t k, bool is_more);
+    /* the same of n_block blocks; x, scale and minus of token t are x_row = 32 b_row and b_row
+     * behind those of token t - 1 */
+    void (*q8)(float *c, int64_t c_row, const uint8_t *w, const struct spot_q8 *x, int64_t b_row,
+               int64_t n_token, int64_t n_block);
+    /* score[16] = chains over d of k[d][16] q[d] */
+    void (*score)(float *score, const float *q, const float *k, int64_t d);
+    /* out[d] = chains from out over n tokens of p[n] v[n][d] */
+    void (*mix)(float *out, const float *p, const float *v, int64_t n, int64_t d);
+};
+
+/* The fastest that runs here, or the one of a name if it does; NULL: there is none. */
+const struct spot_infer_kernel *spot_infer_kernel_find(const char *name);
+
+extern const struct spot_infer_kernel spot_infer_portable;
+#if defined(__x86_64__)
+extern const struct spot_infer_kernel spot_infer_avx2, spot_infer_avx512;
+#endif
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_ENGINE_CPU_INFER_KERNEL_H */

@@ -1,0 +1,304 @@
+/* SPDX-License-Identifier: MIT */
+/* An engine's memory, its checks, and one run. */
+#include "engine/infer.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/xalloc.h"
+#include "engine/infer_state.h"
+#include "engine/llama_rope.h"
+#include "engine/tree.h"
+
+static int64_t up64(int64_t n)
+{
+    return (n + 63) / 64 * 64;
+}
+
+static int64_t max_of(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Is [begin, end) a node of the tree over shards [0, n)? */
+static bool is_node(int begin, int end, int n)
+{
+    int low = 0, high = n;
+
+    while (low != begin || high != end) {
+        const int middle = low + spot_tree_half(high - low);
+
+        if (high - low < 2 || (begin < middle && end > middle))
+            return false;
+        *(begin < middle ? &high : &low) = middle;
+    }
+    return true;
+}
+
+static int check_image(const struct spot_infer_config *c, struct spot_infer_head *head,
+                       struct spot_err *err)
+{
+    if (c->image_byte < sizeof(*head) || memcmp(c->image, "spotinf1", 8) != 0)
+        return spot_err_set(err, SPOT_EDATA, "these bytes are no image of weights");
+    memcpy(head, c->image, sizeof(*head));
+    if (head->type < 0 || head->type >= SPOT_INFER_TYPES || spot_shape_check(&head->shape, err) ||
+        head->begin < 0 || head->end <= head->begin ||
+        head->end > spot_shape_bundles(&head->shape) || head->n_byte != c->image_byte ||
+        head->n_byte != spot_infer_image_byte(&head->shape, (enum spot_infer_type)head->type,
+                                              head->begin, head->end))
+        return spot_err_set(err, SPOT_EDATA,
+                            "the image of weights contradicts itself: %zu bytes of type %d, "
+                            "bundles %d to %d",
+                            c->image_byte, head->type, head->begin, head->end);
+    return 0;
+}
+
+static int check(struct spot_infer_config *c, const struct spot_infer_head *head,
+                 struct spot_err *err)
+{
+    const int n_shard = (int)head->shape.n_shard;
+
+    if (!c->bundle_end) {
+        c->bundle_begin = head->begin;
+        c->bundle_end = head->end;
+    }
+    if (!c->shard_end)
+        c->shard_end = n_shard;
+    if (c->bundle_begin < head->begin || c->bundle_end > head->end ||
+        c->bundle_begin >= c->bundle_end)
+        return spot_err_set(err, SPOT_EDATA, "the image has bundles %d to %d, not %d to %d",
+                            head->begin, head->end, c->bundle_begin, c->bundle_end);
+    if (c->shard_begin < 0 || !is_node(c->shard_begin, c->shard_end, n_shard) ||
+        (c->shard_end - c->shard_begin < n_shard && !c->exchange))
+        return spot_err_set(err, SPOT_EDATA, "shards %d to %d of %d are no member of a group",
+                            c->shard_begin, c->shard_end, n_shard);
+    if (c->n_thread < 1 || c->n_sequence < 1 || c->n_page < 1 || c->token_max < 1)
+        return spot_err_set(err, SPOT_EDATA,
+                            "threads, sequences, pages and tokens of a run are at least 1");
+    return 0;
+}
+
+static void note(void *user, int bundle, const struct spot_arena *arena, int tensor, int shard,
+                 const struct spot_infer_place *place)
+{
+    struct spot_infer *const f = user;
+
+    f->arena[bundle - f->image_begin] = *arena;
+    f->tensor[((int64_t)(bundle - f->image_begin) * SPOT_TENSORS_MAX + tensor) * f->shape.n_shard +
+              shard] = (const uint8_t *)f->config.image + place->offset;
+}
+
+static void set_up(struct spot_infer *f, const struct spot_infer_head *head)
+{
+    const struct spot_shape *const s = &head->shape;
+    const int n_bundle = head->end - head->begin;
+    bool runs_here = false;
+
+    f->shape = *s;
+    f->type = (enum spot_infer_type)head->type;
+    f->image_begin = head->begin;
+    f->image_end = head->end;
+    f->n_shard = f->config.shard_end - f->config.shard_begin;
+    f->head_dim = spot_shape_head_dim(s);
+    f->n_head = s->n_head / s->n_shard;
+    f->n_kv_head = spot_shape_kv_heads(s) / s->n_shard;
+    for (size_t i = 0; !runs_here; i++) {
+        f->vec = spot_cpu_kernel_variant(i)->vec;
+        runs_here = spot_cpu_kernel_variant(i)->runs_here();
+    }
+    f->arena = spot_xcalloc((size_t)n_bundle, sizeof(*f->arena));
+    f->tensor = spot_xcalloc((size_t)(n_bundle * SPOT_TENSORS_MAX * s->n_shard), sizeof(void *));
+    spot_infer_walk(s, f->type, head->begin, head->end, note, f);
+    f->n_layer = (int)(f->config.bundle_end - (f->config.bundle_end > s->n_layer + 1)) -
+                 (f->config.bundle_begin + (f->config.bundle_begin == 0));
+    f->page_elem = (size_t)(2 * f->n_kv_head * f->head_dim * SPOT_INFER_PAGE);
+    f->qkv_stride = up64(spot_shape_qkv(s) / s->n_shard);
+    f->att_stride = up64(f->n_head * f->head_dim);
+    f->pre_stride = up64(spot_shape_pre(s) / s->n_shard);
+    f->act_stride = up64(spot_shape_ffn(s) / s->n_shard);
+    f->q8_blocks =
+        max_of(up64(s->width), f->n_shard * max_of(f->att_stride, f->act_stride)) / SPOT_Q8_BLOCK;
+}
+
+/* Counts floats that cannot be had. */
+static float *floats(int *n_missing, int64_t n, int64_t size)
+{
+    float *const x = spot_alloc_aligned((size_t)n, (size_t)size * sizeof(float));
+
+    *n_missing += !x;
+    return x;
+}
+
+static int take_memory(struct spot_infer *f, struct spot_err *err)
+{
+    const struct spot_shape *const s = &f->shape;
+    const int64_t n = f->config.token_max;
+    const int64_t vocab = up64(spot_shape_vocab_rows(s) / s->n_shard);
+    int miss = 0;
+
+    f->pool = floats(&miss, (int64_t)f->config.n_page * (f->n_layer ? f->n_layer : 1),
+                     f->n_shard * (int64_t)f->page_elem);
+    f->x = floats(&miss, n, s->width);
+    f->norm = floats(&miss, max_of(n, f->config.n_sequence), s->width);
+    f->sum = floats(&miss, n, up64(s->width));
+    f->qkv = floats(&miss, n, f->n_shard * f->qkv_stride);
+    f->att = floats(&miss, n, f->n_shard * f->att_stride);
+    f->pre = floats(&miss, n, f->n_shard * f->pre_stride);
+    f->act = floats(&miss, n, f->n_shard * f->act_stride);
+    f->vocab = floats(&miss, f->config.n_sequence, f->n_shard * vocab);
+    f->turn = floats(&miss, s->seq, f->head_dim);
+    f->q8.x = (int8_t *)floats(&miss, max_of(n, f->config.n_sequence), f->q8_blocks * 8);
+    f->q8.scale = floats(&miss, max_of(n, f->config.n_sequence), f->q8_blocks);
+    f->q8.minus = (int32_t *)(void *)floats(&miss, max_of(n, f->config.n_sequence), f->q8_blocks);
+    for (int t = 0; t < f->config.n_thread; t++) {
+        f->score[t] = floats(&miss, s->seq + SPOT_INFER_PAGE, 1);
+        f->part[t] = floats(&miss, (f->n_shard + 2) * SPOT_INFER_GROUP, SPOT_PANEL);
+    }
+    return miss ? spot_err_set(err, SPOT_ESYS, "there is no memory for %d pages and %d tokens",
+                               f->config.n_page, f->config.token_max)
+                : 0;
+}
+
+struct spot_infer *spot_infer_new(const struct spot_infer_config *config, struct spot_err *err)
+{
+    struct spot_infer_config c = *config;
+    struct spot_infer_head head;
+    struct spot_infer *f;
+
+    if (check_image(&c, &head, err) || check(&c, &head, err))
+        return NULL;
+    f = spot_xcalloc(1, sizeof(*f));
+    f->config = c;
+    set_up(f, &head);
+    f->kernel = spot_infer_kernel_find(c.kernel);
+    f->score = spot_xcalloc((size_t)c.n_thread, sizeof(*f->score));
+    f->part = spot_xcalloc((size_t)c.n_thread, sizeof(*f->part));
+    f->token_item = spot_xcalloc((size_t)c.token_max, sizeof(*f->token_item));
+    f->token_position = spot_xcalloc((size_t)c.token_max, sizeof(*f->token_position));
+    f->sequence = spot_xcalloc((size_t)c.n_sequence, sizeof(*f->sequence));
+    f->free_page = spot_xcalloc((size_t)c.n_page, sizeof(*f->free_page));
+    for (int i = c.n_page - 1; i >= 0; i--)
+        f->free_page[f->n_free++] = i;
+    for (int i = 0; i < c.n_sequence; i++)
+        f->sequence[i].page = spot_xcalloc((size_t)(f->shape.seq / SPOT_INFER_PAGE + 1),
+                                           sizeof(*f->sequence[i].page));
+    if (!f->kernel)
+        spot_err_set(err, SPOT_EDATA, "no kernel \"%s\" runs here", c.kernel);
+    if (!f->kernel || take_memory(f, err) || !(f->team = spot_team_new(c.n_thread, err))) {
+        spot_infer_free(f);
+        return NULL;
+    }
+    if (f->shape.arch == SPOT_ARCH_LLAMA)
+        spot_rope_table(f->turn, f->shape.seq, f->head_dim, f->shape.rope_theta);
+    return f;
+}
+
+void spot_infer_free(struct spot_infer *f)
+{
+    if (!f)
+        return;
+    if (f->team)
+        spot_team_free(f->team);
+    for (int t = 0; t < f->config.n_thread; t++) {
+        free(f->score[t]);
+        free(f->part[t]);
+    }
+    for (int i = 0; i < f->config.n_sequence; i++)
+        free(f->sequence[i].page);
+    void *const all[] = {
+        f->arena,    f->tensor, f->pool, f->x,          f->norm,           f->sum,      f->qkv,
+        f->att,      f->pre,    f->act,  f->vocab,      f->turn,           f->q8.x,     f->q8.scale,
+        f->q8.minus, f->score,  f->part, f->token_item, f->token_position, f->sequence, f->free_page
+    };
+
+    for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
+        free(all[i]);
+    free(f);
+}
+
+const struct spot_shape *spot_infer_shape(const struct spot_infer *infer)
+{
+    return &infer->shape;
+}
+
+const char *spot_infer_kernel(const struct spot_infer *infer)
+{
+    return infer->kernel->name;
+}
+
+/* --- one run --- */
+
+static int check_item(const struct spot_infer *f, const struct spot_infer_item *item,
+                      struct spot_err *err)
+{
+    const struct spot_infer_sequence *s;
+
+    if (item->sequence < 0 || item->sequence >= f->config.n_sequence ||
+        !f->sequence[item->sequence].is_open)
+        return spot_err_set(err, SPOT_EDATA, "there is no sequence %d", item->sequence);
+    s = &f->sequence[item->sequence];
+    if (item->n_token < 1 || item->first < 0 || item->first > s->length ||
+        item->n_token > f->shape.seq - item->first)
+        return spot_err_set(err, SPOT_EDATA,
+                            "%lld tokens from %lld on cannot follow %lld of at most %lld",
+                            (long long)item->n_token, (long long)item->first, (long long)s->length,
+                            (long long)f->shape.seq);
+    for (int64_t t = 0; f->config.bundle_begin == 0 && t < item->n_token; t++)
+        if (item->token[t] >= (uint64_t)f->shape.vocab)
+            return spot_err_set(err, SPOT_EDATA, "token %u is not below %lld", item->token[t],
+                                (long long)f->shape.vocab);
+    return 0;
+}
+
+/* Lists the tokens of the items; *n_page: how many pages they take beside those that are there. */
+static int list_tokens(struct spot_infer *f, const struct spot_infer_item *item, int n_item,
+                       struct spot_err *err)
+{
+    int64_t n_page = 0;
+
+    f->n_token = 0;
+    for (int i = 0; i < n_item; i++) {
+        const int64_t end = item[i].first + item[i].n_token;
+        int64_t need;
+
+        if (check_item(f, &item[i], err))
+            return -1;
+        for (int j = 0; j < i; j++)
+            if (item[j].sequence == item[i].sequence)
+                return spot_err_set(err, SPOT_EDATA, "sequence %d has two items in a run",
+                                    item[i].sequence);
+        if (item[i].n_token > f->config.token_max - f->n_token)
+            return spot_err_set(err, SPOT_EDATA, "a run has at most %d tokens",
+                                f->config.token_max);
+        need = (end + SPOT_INFER_PAGE - 1) / SPOT_INFER_PAGE - f->sequence[item[i].sequence].n_page;
+        n_page += need > 0 ? need : 0;
+        for (int64_t t = item[i].first; t < end; t++) {
+            f->token_item[f->n_token] = i;
+            f->token_position[f->n_token++] = t;
+        }
+    }
+    return n_page > f->n_free ? spot_err_set(err, SPOT_EINFEASIBLE, "%lld pages lack, %d are free",
+                                             (long long)n_page, f->n_free)
+                              : 0;
+}
+
+int spot_infer_run(struct spot_infer *f, const struct spot_infer_item *item, int n_item,
+                   const float *in, float *out, float *logit, struct spot_err *err)
+{
+    if (list_tokens(f, item, n_item, err))
+        return -1;
+    for (int i = 0; i < n_item; i++)
+        if (spot_infer_reserve(f, item[i].sequence, item[i].first + item[i].n_token, err))
+            return -1;
+    f->item = item;
+    f->n_item = n_item;
+    f->in = in;
+    f->out = out;
+    f->logit = logit;
+    f->has_failed = false;
+    if (f->n_token)
+        spot_team_run(f->team, spot_infer_pass, f);
+    if (f->has_failed && err)
+        *err = f->err;
+    return f->has_failed ? -1 : 0;
+}

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: MIT */
+/* infer.h - forward passes for serving: batches of chunks of sequences over a paged cache.
+ *
+ * Every logit is one chain of operations whatever shares the batch, however a prompt is cut into
+ * chunks, wherever pages lie, and for every number of threads, stages and members of a tensor
+ * group, and with every instruction set: docs/design/17-inference.md says what fixes the bits.
+ *
+ * One engine is used by one thread at a time. It is told its limits when it is made, and takes all
+ * memory there.
+ */
+#ifndef SPOT_ENGINE_INFER_H
+#define SPOT_ENGINE_INFER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "shard/bundle.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* --- weights: an image without pointers, the same at every address --- */
+
+/* What matrices are held in; norms, biases and learnt positions are always fp32. */
+enum spot_infer_type {
+    SPOT_INFER_FP32,
+    SPOT_INFER_BF16, /* rounded to nearest even */
+    SPOT_INFER_Q8,   /* blocks of 32 inputs of an output: 8 bits each, and one bf16 scale */
+    SPOT_INFER_TYPES
+};
+
+/* "fp32", "bf16", "q8"; -1 when there is none of that name. */
+const char *spot_infer_type_name(int type);
+int spot_infer_type_find(const char *name);
+
+/* Bytes of an image of bundles [begin, end). */
+size_t spot_infer_image_byte(const struct spot_shape *shape, enum spot_infer_type type, int begin,
+                             int end);
+
+/* Pack master weights; bundle[i] is bundle begin + i. `image` is aligned to 64 bytes. */
+void spot_infer_image_pack(void *image, const struct spot_shape *shape, enum spot_infer_type type,
+                           int begin, int end, struct spot_bundle *const *bundle);
+
+/* --- the engine --- */
+
+enum { SPOT_INFER_PAGE = 16 }; /* tokens of a page */
+
+struct spot_infer_config {
+    const void *image; /* borrowed, may be shared memory; aligned to 64 bytes */
+    size_t image_byte;
+    int bundle_begin, bundle_end; /* this stage's, within the image's; 0, 0: all of the image */
+    int shard_begin, shard_end;   /* this member's, a node of the tree of shards; 0, 0: all */
+    int n_thread;                 /* 1.. */
+    int n_sequence, n_page;       /* at once; a page has 16 tokens of all layers and shards here */
+    int token_max;                /* of one run */
+    const char *kernel;           /* "avx512", "avx2", "portable": the same bits; NULL: fastest */
+    /* Of a member that has not all shards: sum[n] of its node becomes the sum of the whole tree.
+     * Returns 0, or -1 with *err, which the run returns. */
+    int (*exchange)(void *user, float *sum, size_t n, struct spot_err *err);
+    void *user;
+};
+
+struct spot_infer;
+
+/* NULL with *err: SPOT_EDATA for an image that is not one or a part it has not, SPOT_ESYS. */
+struct spot_infer *spot_infer_new(const struct spot_infer_config *config, struct spot_err *err);
+void spot_infer_free(struct spot_infer *infer);
+const struct spot_shape *spot_infer_shape(const struct spot_infer *infer);
+const char *spot_infer_kernel(const struct spot_infer *infer);
+
+/* A sequence without tokens, 0..n_sequence-1; -1 with *err (SPOT_EINFEASIBLE) when all are used. */
+int spot_infer_open(struct spot_infer *infer, struct spot_err *err);
+void spot_infer_close(struct spot_infer *infer, int sequence); /* its pages are free again */
+int64_t spot_infer_length(const struct spot_infer *infer, int sequence); /* tokens in the cache */
+int spot_infer_free_pages(const struct spot_infer *infer);
+
+/* Tokens first.. of a sequence; `first` is at most its length: what lay behind is forgotten. A
+ * sequence has one item in a run. */
+struct spot_infer_item {
+    int sequence;
+    int64_t first, n_token;
+    const uint32_t *token; /* [n_token], read by the first stage only */
+};
+
+/* All items as one batch, in the order given: N tokens in all.
+ *   in     [N * C], NULL on the first stage
+ *   out    [N * C], NULL on the last stage
+ *   logit  [n_item * V] of the last token of each item, by the last stage; NULL elsewhere. A member
+ *          writes the rows of its own shards and leaves the others.
+ * Returns 0, or -1 with *err: SPOT_EDATA for an item that cannot be, SPOT_EINFEASIBLE when pages do
+ * not suffice (both before anything has changed), or what the exchange said. */
+int spot_infer_run(struct spot_infer *infer, const struct spot_infer_item *item, int n_item,
+                   const float *in, float *out, float *logit, struct spot_err *err);
+
+/* --- pages as bytes, for migration: one page of a layer and a canonical shard --- */
+
+size_t spot_infer_page_byte(const struct spot_infer *infer);
+
+/* Make room for n_token tokens that come as pages; replaces what the sequence has. Returns 0, or -1
+ * with *err (SPOT_EINFEASIBLE, SPOT_EDATA). */
+int spot_infer_reserve(struct spot_infer *infer, int sequence, int64_t n_token,
+                       struct spot_err *err);
+
+/* Page `page` (tokens 16 page ..) of a layer, from 0 in the model, and shard that this engine has;
+ * positions beyond the length are any bytes. */
+void spot_infer_export(const struct spot_infer *infer, int sequence, int64_t page, int layer,
+                       int shard, void *byte);
+void spot_infer_import(struct spot_infer *infer, int sequence, int64_t page, int layer, int shard,
+                       const void *byte);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_ENGINE_INFER_H */

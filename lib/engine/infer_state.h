@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+/* infer_state.h - what the parts of the inference engine share. */
+#ifndef SPOT_ENGINE_INFER_STATE_H
+#define SPOT_ENGINE_INFER_STATE_H
+
+#include <stdbool.h>
+
+#include "engine/cpu/infer_kernel.h"
+#include "engine/cpu/kernel_cpu.h"
+#include "engine/cpu/team.h"
+#include "engine/infer.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* --- image --- */
+
+/* One tensor of a shard in the image: a vector or replicated tensor as it lies, or a matrix of
+ * n_out outputs, packed in panels of 64, padded with zeros. */
+struct spot_infer_place {
+    size_t offset, n_byte;
+    bool is_matrix, is_out_first;
+    int64_t n_out, n_in;
+};
+
+/* begin, end: bundles of the image. Does the image hold the tensor? A tied embedding lies in the
+ * head where both are there. */
+bool spot_infer_holds(const struct spot_shape *shape, const struct spot_arena *arena, int tensor,
+                      int end);
+
+/* Bytes that a panel takes for n_in inputs, a multiple of 64. */
+size_t spot_infer_panel_byte(enum spot_infer_type type, int64_t n_in);
+
+/* Call fn for all places in order; returns the bytes of the image. */
+typedef void (*spot_infer_place_fn)(void *user, int bundle, const struct spot_arena *arena,
+                                    int tensor, int shard, const struct spot_infer_place *place);
+size_t spot_infer_walk(const struct spot_shape *shape, enum spot_infer_type type, int begin,
+                       int end, spot_infer_place_fn fn, void *user);
+
+struct spot_infer_head {
+    char magic[8];
+    uint64_t n_byte;
+    int32_t type, begin, end, zero;
+    struct spot_shape shape;
+};
+
+/* Row `out` of a packed matrix as floats. */
+void spot_infer_unpack(float *to, const void *matrix, enum spot_infer_type type, int64_t out,
+                       int64_t n_in);
+
+/* --- engine --- */
+
+enum { SPOT_INFER_GROUP = 48 }; /* tokens that pass a part of a panel while it is in L1 */
+
+struct spot_infer_sequence {
+    bool is_open;
+    int64_t length;
+    int n_page;
+    int *page;
+};
+
+/* Buffers hold a row per token: [own shard][stride], strides multiples of 64 elements. */
+struct spot_infer {
+    struct spot_infer_config config;
+    struct spot_shape shape;
+    enum spot_infer_type type;
+    const struct spot_infer_kernel *kernel;
+    const struct spot_vec *vec;
+    struct spot_team *team;
+    int n_shard;                         /* own */
+    int64_t head_dim, n_head, n_kv_head; /* of a shard */
+    struct spot_arena *arena;            /* of the bundles of the image */
+    int image_begin, image_end;
+    const void **tensor; /* [bundle][tensor][shard] in the image; NULL: not there */
+    float *turn;
+    /* cache */
+    float *pool;
+    size_t page_elem; /* of a layer and shard */
+    int n_layer, n_free, *free_page;
+    struct spot_infer_sequence *sequence;
+    /* one run */
+    int n_token, n_item;
+    const struct spot_infer_item *item;
+    const float *in;
+    float *out, *logit;
+    int *token_item;
+    int64_t *token_position;
+    int64_t qkv_stride, att_stride, pre_stride, act_stride, q8_blocks;
+    float *x, *norm, *sum, *qkv, *att, *pre, *act;
+    float **score, **part, *vocab; /* per thread; vocab: logits of padded shards */
+    struct spot_q8 q8;
+    struct spot_err err;
+    bool has_failed;
+    int n_waiting, turn_of_meeting; /* atomic */
+};
+
+/* Where a page of a layer (of this stage) and own shard lies: keys [head][d][16], values
+ * [head][16][d]. */
+float *spot_infer_page(const struct spot_infer *infer, int page, int layer, int shard);
+
+/* A team's job: the whole run. */
+void spot_infer_pass(void *infer, int thread, int n_thread);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_ENGINE_INFER_STATE_H */

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+#include "engine/sample.h"
+
+#include <math.h>
+#include <stdbool.h>
+
+#include "common/rng.h"
+#include "engine/cpu/kernel_cpu.h"
+#include "engine/llama_rope.h"
+
+const struct spot_sample spot_sample_plain = { .temperature = 1, .top_p = 1, .repetition = 1 };
+
+double spot_sample_noise(uint64_t seed, uint64_t choice, uint64_t position)
+{
+    return (double)(spot_rng_mix(spot_rng_mix(seed, choice), position) >> 11) * 0x1p-53;
+}
+
+/* x may be so far down that it fits no integer */
+static double exp_of(double x)
+{
+    return x < -700 ? 0 : spot_exp_down(x);
+}
+
+double spot_sample_logprob(const float *logit, int64_t n, uint32_t token)
+{
+    float max = -INFINITY;
+    double sum = 0;
+
+    for (int64_t i = 0; i < n; i++)
+        max = logit[i] > max ? logit[i] : max;
+    for (int64_t i = 0; i < n; i++)
+        if (logit[i] <= max)
+            sum += exp_of((double)logit[i] - (double)max);
+    return (double)logit[token] - (double)max - spot_log(sum);
+}
+
+static double penalised(const struct spot_sample *s, double x, uint32_t prompt, uint32_t generated)
+{
+    if (prompt || generated)
+        x = x > 0 ? x / s->repetition : x * s->repetition;
+    if (generated)
+        x -= s->presence + s->frequency * (double)generated;
+    return x;
+}
+
+/* --- a heap of candidates, the first on top --- */
+
+static bool comes_before(const struct spot_sample_work *a, const struct spot_sample_work *b)
+{
+    return a->logit > b->logit || (a->logit == b->logit && a->token < b->token);
+}
+
+static void sink(struct spot_sample_work *w, int64_t n, int64_t i)
+{
+    const struct spot_sample_work x = w[i];
+
+    for (int64_t child = 2 * i + 1; child < n; child = 2 * i + 1) {
+        if (child + 1 < n && comes_before(&w[child + 1], &w[child]))
+            child++;
+        if (!comes_before(&w[child], &x))
+            break;
+        w[i] = w[child];
+        i = child;
+    }
+    w[i] = x;
+}
+
+/* The top goes behind the heap, whose size is then n - 1: at w[n - 1]. */
+static void pop(struct spot_sample_work *w, int64_t n)
+{
+    const struct spot_sample_work top = w[0];
+
+    w[0] = w[n - 1];
+    w[n - 1] = top;
+    sink(w, n - 1, 0);
+}
+
+/* What is kept ends up at the end of w, the first last; returns how many. */
+static int64_t cut(const struct spot_sample *s, struct spot_sample_work *w, int64_t n)
+{
+    const int64_t k = s->top_k > 0 && s->top_k < n ? s->top_k : n;
+    double all = 0, sum = 0;
+    int64_t kept = 0, popped = 0;
+
+    for (int64_t i = n / 2 - 1; i >= 0; i--)
+        sink(w, n, i);
+    for (int64_t i = 0; k == n && i < n; i++)
+        all += w[i].weight;
+    while (k < n && popped < k) {
+        pop(w, n - popped++);
+        all += w[n - popped].weight;
+    }
+    while (kept < k && (kept == 0 || sum < s->top_p * all)) {
+        if (kept == popped)
+            pop(w, n - popped++);
+        if (w[n - 1 - kept].weight < s->min_p * w[n - 1].weight)
+            break;
+        sum += w[n - 1 - kept++].weight;
+    }
+    return kept;
+}
+
+/* The first whose running sum goes beyond u of the whole; step 1 or -1. */
+static uint32_t draw(const struct spot_sample_work *w, int64_t n, int step, double u)
+{
+    double all = 0, sum = 0;
+    const struct spot_sample_work *last = w;
+
+    for (int64_t i = 0; i < n; i++)
+        all += w[i * step].weight;
+    for (int64_t i = 0; i < n; i++) {
+        if (w[i * step].weight <= 0)
+            continue;
+        last = &w[i * step];
+        sum += last->weight;
+        if (sum > u * all)
+            break;
+    }
+    return last->token;
+}
+
+uint32_t spot_sample_choose(const struct spot_sample *s, const float *logit, int64_t n,
+                            const struct spot_sample_past *past, uint64_t choice, uint64_t position,
+                            struct spot_sample_work *work, double *logprob)
+{
+    const double u = spot_sample_noise(s->seed, choice, position);
+    int64_t m = 0, best = 0, kept;
+    uint32_t token = 0;
+
+    for (int64_t i = 0; i < n; i++) {
+        const uint32_t prompt = past && past->n_prompt ? past->n_prompt[i] : 0;
+        const uint32_t generated = past && past->n_generated ? past->n_generated[i] : 0;
+        const double x = penalised(s, (double)logit[i], prompt, generated);
+
+        if (isnan(x))
+            continue;
+        work[m] = (struct spot_sample_work){ .logit = x, .token = (uint32_t)i };
+        best = x > work[best].logit ? m : best;
+        m++;
+    }
+    if (m && (s->temperature <= 0 || isinf(work[best].logit))) {
+        token = work[best].token;
+    } else if (m) {
+        const double max = work[best].logit;
+
+        for (int64_t i = 0; i < m; i++)
+            work[i].weight = exp_of((work[i].logit - max) / s->temperature);
+        if (s->top_k > 0 || s->top_p < 1 || s->min_p > 0) {
+            kept = cut(s, work, m);
+            token = draw(work + m - 1, kept, -1, u);
+        } else {
+            token = draw(work, m, 1, u);
+        }
+    }
+    if (logprob)
+        *logprob = spot_sample_logprob(logit, n, token);
+    return token;
+}

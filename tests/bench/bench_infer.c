@@ -1,0 +1,218 @@
+/* SPDX-License-Identifier: MIT */
+/* bench_infer - tokens per second of decoding and prefill, beside the read bandwidth of the
+ * machine.
+ *
+ *   bench_infer [THREADS [ROUNDS [L C H Hk F V SHARDS]]]
+ *
+ * A tied Llama with random weights (stories110M's shape unless told). Each figure is the median of
+ * ROUNDS; the bandwidth is that of the same threads reading the image once, probed in the same
+ * round, so that load on the machine meets both.
+ */
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/rng.h"
+#include "common/xalloc.h"
+#include "engine/infer.h"
+
+enum { ROUNDS_MAX = 99, PREFILL = 512, BATCH_MAX = 16, CONTEXT = 32 };
+
+static double now_s(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}
+
+static double median(double *x, int n)
+{
+    qsort(x, (size_t)n, sizeof(*x), by_size);
+    return x[n / 2];
+}
+
+static void *weights(const struct spot_shape *shape, enum spot_infer_type type, size_t *n_byte)
+{
+    const int n = spot_shape_bundles(shape);
+    struct spot_bundle *const bundle = spot_xcalloc((size_t)n, sizeof(*bundle));
+    struct spot_bundle **const ptr = spot_xcalloc((size_t)n, sizeof(struct spot_bundle *));
+    struct spot_err err = { 0 };
+    struct spot_rng rng;
+    void *image;
+
+    spot_rng_init(&rng, 1, 0);
+    for (int b = 0; b < n; b++) {
+        ptr[b] = &bundle[b];
+        if (spot_bundle_init(ptr[b], shape, b, &err)) {
+            fprintf(stderr, "bench_infer: %s\n", err.msg);
+            exit(1);
+        }
+        for (size_t i = 0; i < bundle[b].arena.n_elem; i++)
+            bundle[b].plane[SPOT_PLANE_MASTER][i] = 0.04F * ((float)spot_rng_unit(&rng) - 0.5F);
+    }
+    *n_byte = spot_infer_image_byte(shape, type, 0, n);
+    image = spot_alloc_aligned(*n_byte, 1);
+    if (!image)
+        exit(1);
+    spot_infer_image_pack(image, shape, type, 0, n, ptr);
+    for (int b = 0; b < n; b++)
+        spot_bundle_release(ptr[b]);
+    free(bundle);
+    free(ptr);
+    return image;
+}
+
+/* --- bandwidth: each thread sums its part of the image, as a product would read it --- */
+
+struct probe {
+    const uint64_t *word;
+    size_t n_word;
+    uint64_t sum;
+};
+
+static void *read_part(void *user)
+{
+    struct probe *const p = user;
+    uint64_t s[8] = { 0 };
+
+    for (size_t i = 0; i + 8 <= p->n_word; i += 8) {
+        __builtin_prefetch(p->word + i + 512);
+        for (int j = 0; j < 8; j++)
+            s[j] ^= p->word[i + (size_t)j];
+    }
+    for (int j = 0; j < 8; j++)
+        p->sum ^= s[j];
+    return NULL;
+}
+
+static double probe_s(const void *image, size_t n_byte, int n_thread)
+{
+    struct probe part[64];
+    pthread_t thread[64];
+    const size_t n = n_byte / 8 / (size_t)n_thread;
+    const double start = now_s();
+
+    for (int t = 0; t < n_thread; t++) {
+        part[t] = (struct probe){ (const uint64_t *)image + n * (size_t)t, n, 0 };
+        if (t && pthread_create(&thread[t], NULL, read_part, &part[t]))
+            exit(1);
+    }
+    read_part(&part[0]);
+    for (int t = 1; t < n_thread; t++)
+        pthread_join(thread[t], NULL);
+    return now_s() - start + 1e-12 * (double)(part[0].sum & 1);
+}
+
+/* --- one run: n sequences that have `context` tokens each get n_token more --- */
+
+static double run_s(struct spot_infer *f, int n, int64_t context, int64_t n_token, float *logit)
+{
+    static uint32_t token[PREFILL];
+    struct spot_infer_item item[BATCH_MAX];
+    struct spot_err err = { 0 };
+    double start;
+
+    for (int i = 0; i < PREFILL; i++)
+        token[i] = (uint32_t)(i * 37 % 101);
+    for (int i = 0; i < n; i++) {
+        const int id = spot_infer_open(f, &err);
+
+        item[i] = (struct spot_infer_item){ id, context, n_token, token };
+        if (id < 0 || spot_infer_reserve(f, id, context, &err)) {
+            fprintf(stderr, "bench_infer: %s\n", err.msg);
+            exit(1);
+        }
+    }
+    start = now_s();
+    if (spot_infer_run(f, item, n, NULL, NULL, logit, &err)) {
+        fprintf(stderr, "bench_infer: %s\n", err.msg);
+        exit(1);
+    }
+    start = now_s() - start;
+    for (int i = 0; i < n; i++)
+        spot_infer_close(f, item[i].sequence);
+    return start;
+}
+
+static void measure(const struct spot_shape *shape, enum spot_infer_type type, int n_thread,
+                    int n_round)
+{
+    static double s[4][ROUNDS_MAX], share[ROUNDS_MAX], probe[ROUNDS_MAX];
+    static const int batch[] = { 1, 4, 16 };
+    struct spot_infer_config c = {
+        .n_thread = n_thread, .n_sequence = BATCH_MAX, .n_page = 256, .token_max = PREFILL
+    };
+    struct spot_err err = { 0 };
+    struct spot_infer *f;
+    float *logit;
+    void *image;
+    double one;
+
+    c.image = image = weights(shape, type, &c.image_byte);
+    f = spot_infer_new(&c, &err);
+    if (!f) {
+        fprintf(stderr, "bench_infer: %s\n", err.msg);
+        exit(1);
+    }
+    logit = spot_xcalloc((size_t)(BATCH_MAX * shape->vocab), sizeof(*logit));
+    for (int r = -1; r < n_round; r++) {
+        const int at = r < 0 ? 0 : r;
+
+        probe[at] = probe_s(image, c.image_byte, n_thread);
+        for (int i = 0; i < 3; i++)
+            s[i][at] = run_s(f, batch[i], CONTEXT, 1, logit);
+        share[at] = probe[at] / s[0][at];
+        s[3][at] = run_s(f, 1, 0, PREFILL, logit);
+    }
+    one = 1 / median(s[0], n_round);
+    printf("%s (%s, %d threads, %.0f MB, probe %.1f GB/s): one %.1f tok/s, %.2f of the probe",
+           spot_infer_type_name((int)type), spot_infer_kernel(f), n_thread,
+           (double)c.image_byte * 1e-6, (double)c.image_byte * 1e-9 / median(probe, n_round), one,
+           median(share, n_round));
+    for (int i = 1; i < 3; i++)
+        printf("; batch %d %.0f tok/s, %.2f of one", batch[i], batch[i] / median(s[i], n_round),
+               batch[i] / median(s[i], n_round) / one);
+    printf("; prefill of %d %.0f tok/s\n", PREFILL, PREFILL / median(s[3], n_round));
+    fflush(stdout); /* the next image takes a while */
+    spot_infer_free(f);
+    free(image);
+    free(logit);
+}
+
+int main(int argc, char **argv)
+{
+    int64_t n[] = { 2, 9, 12, 768, 12, 12, 2048, 32000, 4 };
+
+    for (int i = 1; i < argc && i <= 9; i++)
+        n[i - 1] = strtoll(argv[i], NULL, 10);
+    const struct spot_shape shape = { .n_layer = n[2],
+                                      .width = n[3],
+                                      .n_head = n[4],
+                                      .seq = 1024,
+                                      .vocab = n[7],
+                                      .n_shard = n[8],
+                                      .arch = SPOT_ARCH_LLAMA,
+                                      .n_kv_head = n[5],
+                                      .ffn = n[6],
+                                      .rope_theta = 10000,
+                                      .is_tied = 1 };
+    struct spot_err err = { 0 };
+
+    if (n[0] < 1 || n[0] > 64 || n[1] < 1 || n[1] > ROUNDS_MAX || spot_shape_check(&shape, &err)) {
+        fprintf(stderr, "bench_infer: 1 to 64 threads, 1 to %d rounds; %s\n", ROUNDS_MAX, err.msg);
+        return 1;
+    }
+    for (int type = 0; type < SPOT_INFER_TYPES; type++)
+        measure(&shape, (enum spot_infer_type)type, (int)n[0], (int)n[1]);
+    return 0;
+}
