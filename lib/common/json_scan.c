@@ -119,7 +119,9 @@ static int take_string(struct scan *s, const char *wanted)
             if (take_escape(s))
                 return -1;
         } else if (c < 0x20) {
-            return fail_here(s, "the end of a string, or a control character as an escape");
+            return s->at >= s->n ? fail(s, "the text ends inside a string")
+                   : c ? fail(s, "a control character in a string must be written as an escape")
+                       : fail_here(s, "a character");
         } else if (c < 0x80) {
             s->at++;
         } else {

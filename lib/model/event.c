@@ -285,6 +285,14 @@ static int next_line(struct spot_event_log *log, struct spot_err *err)
                         log->source, log->number);
 }
 
+/* Its first line is not even JSON: it may be any file. */
+static int fail_as_log(struct spot_err *err)
+{
+    const struct spot_err why = *err;
+
+    return spot_err_set(err, why.code, "%s; a log is JSON Lines of spot.event/1", why.msg);
+}
+
 int spot_event_next(struct spot_event_log *log, struct spot_event *event, struct spot_err *err)
 {
     size_t text_byte;
@@ -295,8 +303,9 @@ int spot_event_next(struct spot_event_log *log, struct spot_event *event, struct
     if (got <= 0)
         return got;
     text_byte = log->n_byte - (log->line[log->n_byte - 1] == '\n');
-    if (spot_json_parse_line(&log->doc, log->line, text_byte, log->source, log->number, err) ||
-        read_event(log, event, err))
+    if (spot_json_parse_line(&log->doc, log->line, text_byte, log->source, log->number, err))
+        return log->number > 1 ? -1 : fail_as_log(err);
+    if (read_event(log, event, err))
         return -1;
     log->end_byte += log->n_byte;
     return 1;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The coordinator's side of the toy. */
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -199,8 +199,10 @@ static void write_table(const struct spot_saved_model *m, const struct options *
     char model[64];
     struct spot_table table;
 
-    snprintf(model, sizeof(model), o->state ? "step %lld" : "%lld layers",
-             (long long)(o->state ? m->step : m->shape.n_layer));
+    if (o->state)
+        snprintf(model, sizeof(model), "step %lld", (long long)m->step);
+    else
+        snprintf(model, sizeof(model), "%.60s", o->load);
     spot_table_init(&table, column, sizeof(column) / sizeof(column[0]));
     spot_table_text(&table, model);
     spot_table_int(&table, r->n_token);
