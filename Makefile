@@ -86,7 +86,7 @@ NVFLAGS  := -std=c++17 -O2 -lineinfo $(if $(WERROR),-Werror all-warnings) -Ilib 
             -gencode arch=compute_$(lastword $(CUDA_ARCH)),code=compute_$(lastword $(CUDA_ARCH))
 
 # libcsv has no .pc file.
-pkgs   := jansson libzstd zlib openssl libxxhash
+pkgs   := libzstd zlib openssl libxxhash
 LDLIBS := -Wl,--as-needed $(shell $(PKG_CONFIG) --libs $(pkgs) 2>/dev/null) -lcsv -ldl -lm
 CHECK_CFLAGS = $(shell $(PKG_CONFIG) --cflags check 2>/dev/null)
 CHECK_LIBS   = $(shell $(PKG_CONFIG) --libs check 2>/dev/null)
@@ -194,6 +194,8 @@ $(B)/bin/$(1): $$(patsubst %.c,$$(B)/%.o,$$(wildcard tools/$(1)/*.c)) $$(libspot
 endef
 $(foreach t,$(tools),$(eval $(call tool_rule,$(t))))
 
+# jansson is an oracle of tests
+$(B)/tests/%: LDLIBS += $(shell $(PKG_CONFIG) --libs jansson 2>/dev/null)
 $(B)/tests/unit/%.o: CFLAGS += $(CHECK_CFLAGS) $(if $(filter cov,$(VARIANT)),-DSPOT_COVERAGE) $(uncounted)
 $(B)/tests/%: $(B)/tests/unit/%.o $(libspot)
 	$(call say,LD)

@@ -28,8 +28,11 @@ static bool is_told(const struct spot_sim_train *sim, double notice_s, int k)
 static void listen(const struct spot_sim_train *sim, const struct spot_sim_row *row, size_t i,
                    struct news *news)
 {
+    int n = row[i - 1].available; /* by what is told */
+
     *news = (struct news){ .no_loss = is_told(sim, sim->notice_loss_s, 0),
                            .no_gain = is_told(sim, sim->notice_gain_s, 0) };
+
     for (int k = 0; k < KNOWN_MAX && i + (size_t)k < sim->n_interval; k++) {
         const struct spot_sim_row *r = &row[i + (size_t)k];
         const bool loss = is_told(sim, sim->notice_loss_s, k);
@@ -38,6 +41,9 @@ static void listen(const struct spot_sim_train *sim, const struct spot_sim_row *
         if (!loss && !gain)
             return;
         news->change[k] = (gain ? r->gained : 0) - (loss ? r->lost : 0);
+        if (news->change[k] < -n) /* who comes unannounced and goes announced */
+            news->change[k] = -n;
+        n += news->change[k];
         if (news->change[k] || (loss && gain && news->n == k))
             news->n = k + 1;
     }
