@@ -66,15 +66,15 @@ struct spot_infer;
 
 /* NULL with *err: SPOT_EDATA for an image that is not one or a part it has not, SPOT_ESYS. */
 struct spot_infer *spot_infer_new(const struct spot_infer_config *config, struct spot_err *err);
-void spot_infer_free(struct spot_infer *infer);
-const struct spot_shape *spot_infer_shape(const struct spot_infer *infer);
-const char *spot_infer_kernel(const struct spot_infer *infer);
+void spot_infer_free(struct spot_infer *f);
+const struct spot_shape *spot_infer_shape(const struct spot_infer *f);
+const char *spot_infer_kernel(const struct spot_infer *f);
 
 /* A sequence without tokens, 0..n_sequence-1; -1 with *err (SPOT_EINFEASIBLE) when all are used. */
-int spot_infer_open(struct spot_infer *infer, struct spot_err *err);
-void spot_infer_close(struct spot_infer *infer, int sequence); /* its pages are free again */
-int64_t spot_infer_length(const struct spot_infer *infer, int sequence); /* tokens in the cache */
-int spot_infer_free_pages(const struct spot_infer *infer);
+int spot_infer_open(struct spot_infer *f, struct spot_err *err);
+void spot_infer_close(struct spot_infer *f, int sequence);           /* its pages are free again */
+int64_t spot_infer_length(const struct spot_infer *f, int sequence); /* tokens in the cache */
+int spot_infer_free_pages(const struct spot_infer *f);
 
 /* Tokens first.. of a sequence; `first` is at most its length: what lay behind is forgotten. A
  * sequence has one item in a run. */
@@ -91,23 +91,22 @@ struct spot_infer_item {
  *          writes the rows of its own shards and leaves the others.
  * Returns 0, or -1 with *err: SPOT_EDATA for an item that cannot be, SPOT_EINFEASIBLE when pages do
  * not suffice (both before anything has changed), or what the exchange said. */
-int spot_infer_run(struct spot_infer *infer, const struct spot_infer_item *item, int n_item,
+int spot_infer_run(struct spot_infer *f, const struct spot_infer_item *item, int n_item,
                    const float *in, float *out, float *logit, struct spot_err *err);
 
 /* --- pages as bytes, for migration: one page of a layer and a canonical shard --- */
 
-size_t spot_infer_page_byte(const struct spot_infer *infer);
+size_t spot_infer_page_byte(const struct spot_infer *f);
 
 /* Make room for n_token tokens that come as pages; replaces what the sequence has. Returns 0, or -1
  * with *err (SPOT_EINFEASIBLE, SPOT_EDATA). */
-int spot_infer_reserve(struct spot_infer *infer, int sequence, int64_t n_token,
-                       struct spot_err *err);
+int spot_infer_reserve(struct spot_infer *f, int sequence, int64_t n_token, struct spot_err *err);
 
 /* Page `page` (tokens 16 page ..) of a layer, from 0 in the model, and shard that this engine has;
  * positions beyond the length are any bytes. */
-void spot_infer_export(const struct spot_infer *infer, int sequence, int64_t page, int layer,
-                       int shard, void *byte);
-void spot_infer_import(struct spot_infer *infer, int sequence, int64_t page, int layer, int shard,
+void spot_infer_export(const struct spot_infer *f, int sequence, int64_t page, int layer, int shard,
+                       void *byte);
+void spot_infer_import(struct spot_infer *f, int sequence, int64_t page, int layer, int shard,
                        const void *byte);
 
 #ifdef __cplusplus

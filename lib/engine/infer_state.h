@@ -97,7 +97,7 @@ struct spot_infer {
 
 /* Where a page of a layer (of this stage) and own shard lies: keys [head][d][16], values
  * [head][16][d]. */
-float *spot_infer_page(const struct spot_infer *infer, int page, int layer, int shard);
+float *spot_infer_page(const struct spot_infer *f, int page, int layer, int shard);
 
 /* A team's job: the whole run. */
 void spot_infer_pass(void *infer, int thread, int n_thread);

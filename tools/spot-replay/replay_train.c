@@ -77,7 +77,7 @@ static const struct spot_cli cli = {
             { SPOT_OPT_STRING, 0, "cost", &opt.cost, "model",
               "what a change costs: parcae (default), measured", 0, 0 },
             { SPOT_OPT_STRING, 0, "rules", &opt.rules, "rules",
-              "a change in a migration: carry (default) or, as --cost parcae has it, parcae", 0,
+              "a change in a migration: carry (default) or parcae", 0,
               0 },
             { SPOT_OPT_STRING, 0, "peer-model", &opt.peer_model, "model",
               "other systems as published (default), generous or as-measured", 0, 0 },
