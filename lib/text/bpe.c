@@ -178,7 +178,7 @@ static void encode_piece(struct spot_bpe *bpe, const char *text, size_t n, struc
     else
         for (uint32_t i = merge_piece(bpe, text, n) ? 0 : NONE; i != NONE; i = bpe->symbol[i].next)
             append(out, bpe->symbol[i].id);
-    if (!seen || out->n - begin > SPOT_BPE_CACHED_ID)
+    if (!seen || !out->id || out->n - begin > SPOT_BPE_CACHED_ID)
         return;
     seen->n_byte = (uint8_t)n;
     seen->n_id = (uint8_t)(out->n - begin);
