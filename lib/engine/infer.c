@@ -216,14 +216,14 @@ void spot_infer_free(struct spot_infer *f)
     free(f);
 }
 
-const struct spot_shape *spot_infer_shape(const struct spot_infer *infer)
+const struct spot_shape *spot_infer_shape(const struct spot_infer *f)
 {
-    return &infer->shape;
+    return &f->shape;
 }
 
-const char *spot_infer_kernel(const struct spot_infer *infer)
+const char *spot_infer_kernel(const struct spot_infer *f)
 {
-    return infer->kernel->name;
+    return f->kernel->name;
 }
 
 /* --- one run --- */
