@@ -19,6 +19,7 @@ summary() { # WHAT: median and maximum of the numbers on standard input, seconds
 }
 
 for _ in 1 2 3 4 5; do
+    rm -f form
     spot-run train "${model[@]}" --global-batch 64 --steps 1 --workers 64 --events form
     jq -r 'select(.event == "formed" and .members == 64).time_s' form
 done | summary "64 workers, start to epoch"
