@@ -81,3 +81,10 @@ int spot_num_parse_size(const char *text, double *value_byte)
 
     return parse_with(text, units, value_byte);
 }
+
+int spot_num_compare(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+
+    return (x > y) - (x < y);
+}

@@ -22,6 +22,9 @@ int spot_num_parse_secs(const char *text, double *value_s);
 /* 4096, 64KiB, 1.25GB, 2MiB in bytes. Returns 0 or -1. */
 int spot_num_parse_size(const char *text, double *value_byte);
 
+/* For qsort: doubles, ascending. */
+int spot_num_compare(const void *a, const void *b);
+
 #ifdef __cplusplus
 }
 #endif

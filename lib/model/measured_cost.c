@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "common/num.h"
 #include "common/unpack.h"
 #include "common/xalloc.h"
 #include "model/event.h"
@@ -120,13 +121,6 @@ static int read_events(struct reader *r, FILE *in, const char *source, struct sp
     return rc;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 static double at_least_zero(double x)
 {
     return x > 0 ? x : 0;
@@ -143,7 +137,7 @@ static void fit(struct reader *r, struct spot_measured_cost *m)
     double level[2], restore = 0;
 
     if (r->n_step)
-        qsort(r->step_s, r->n_step, sizeof(*r->step_s), by_size);
+        qsort(r->step_s, r->n_step, sizeof(*r->step_s), spot_num_compare);
     *m = (struct spot_measured_cost){ .n_change = r->n_change,
                                       .step_s = r->n_step ? r->step_s[r->n_step / 2] : 0 };
     for (int pass = 0; pass < 2; pass++) /* means, then what is left of them */

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/num.h"
 #include "common/unpack.h"
 #include "common/xalloc.h"
 #include "model/event.h"
@@ -326,18 +327,11 @@ static void on_event(struct spot_run *run, struct since *s, const struct spot_ev
 
 /* --- numbers ------------------------------------------------------------- */
 
-static int compare_doubles(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 static double median(double *x, size_t n)
 {
     if (!n)
         return NAN;
-    qsort(x, n, sizeof(*x), compare_doubles);
+    qsort(x, n, sizeof(*x), spot_num_compare);
     return n % 2 ? x[n / 2] : (x[n / 2 - 1] + x[n / 2]) / 2;
 }
 

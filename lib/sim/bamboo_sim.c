@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/num.h"
 #include "common/xalloc.h"
 
 static const double MS_PER_H = 3600e3;
@@ -494,18 +495,11 @@ static double stdev(const struct list *l)
     return l->n > 1 ? sqrt(sum / (double)(l->n - 1)) : 0;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 static double median(struct list *l)
 {
     if (!l->n)
         return 0;
-    qsort(l->x, l->n, sizeof(*l->x), by_size);
+    qsort(l->x, l->n, sizeof(*l->x), spot_num_compare);
     return (l->x[(l->n - 1) / 2] + l->x[l->n / 2]) / 2;
 }
 

@@ -6,17 +6,11 @@
 #include <stdlib.h>
 
 #include "backtest_run.h"
+#include "common/num.h"
 #include "common/rng.h"
 #include "common/xalloc.h"
 
 enum { DRAWS = 2000 };
-
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
 
 /* Mean of A over mean of B in a resample of blocks. */
 static double resampled_ratio(const struct result *a, const struct result *b, size_t block,
@@ -71,7 +65,7 @@ static void put_pair(struct spot_table *table, const struct options *options,
     spot_rng_init(&rng, options->common.seed, 0);
     for (int k = 0; k < DRAWS; k++)
         ratio[k] = resampled_ratio(a, b, block, &rng);
-    qsort(ratio, DRAWS, sizeof(*ratio), by_value);
+    qsort(ratio, DRAWS, sizeof(*ratio), spot_num_compare);
     spot_table_text(table, a->series);
     spot_table_text(table, a->model);
     spot_table_text(table, b->model);

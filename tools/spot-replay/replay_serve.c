@@ -168,13 +168,6 @@ static int read_all(struct session *s, struct spot_err *err)
 
 /* --- output --- */
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* Nearest rank of sorted x [n]; NaN of none. */
 static double rank(const double *x, size_t n, double share)
 {
@@ -212,9 +205,9 @@ static struct lists collect(const struct session *s, const struct spot_serve_res
         if (load->output_token[i] > 1)
             l.tbt[l.n_tbt++] = (d->end_s - d->first_token_s) / (load->output_token[i] - 1);
     }
-    qsort(l.ttft, l.n_ttft, sizeof(double), by_value);
-    qsort(l.tbt, l.n_tbt, sizeof(double), by_value);
-    qsort(l.e2e, l.n_e2e, sizeof(double), by_value);
+    qsort(l.ttft, l.n_ttft, sizeof(double), spot_num_compare);
+    qsort(l.tbt, l.n_tbt, sizeof(double), spot_num_compare);
+    qsort(l.e2e, l.n_e2e, sizeof(double), spot_num_compare);
     return l;
 }
 

@@ -9,6 +9,7 @@
 
 #include "become_worker.h"
 #include "cli/tool.h"
+#include "common/num.h"
 #include "common/temp.h"
 #include "common/xalloc.h"
 #include "model/measured_cost.h"
@@ -30,20 +31,13 @@ static void quiet(const char *fmt, ...)
     (void)fmt;
 }
 
-static int compare(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* The quantile q of x[n], n > 0, which is sorted. */
 static double quantile(double *x, size_t n, double q)
 {
     const double at = q * (double)(n - 1);
     const size_t i = (size_t)at;
 
-    qsort(x, n, sizeof(*x), compare);
+    qsort(x, n, sizeof(*x), spot_num_compare);
     return i + 1 < n ? x[i] + (at - (double)i) * (x[i + 1] - x[i]) : x[i];
 }
 

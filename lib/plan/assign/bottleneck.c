@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/num.h"
 #include "common/xalloc.h"
 
 /* Rows are the shorter side here. */
@@ -83,13 +84,6 @@ static bool is_matched(struct matcher *w, double limit, int *col_of)
     return true;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* The distinct finite costs, ascending; returns their number. */
 static size_t list_values(const struct matcher *w, double *value)
 {
@@ -99,7 +93,7 @@ static size_t list_values(const struct matcher *w, double *value)
     for (size_t k = 0; k < n_all; k++)
         if (isfinite(w->cost[k]))
             value[n++] = w->cost[k];
-    qsort(value, n, sizeof *value, by_value);
+    qsort(value, n, sizeof *value, spot_num_compare);
     for (size_t k = 0; k < n; k++)
         if (!k || value[k] != value[n_distinct - 1])
             value[n_distinct++] = value[k];

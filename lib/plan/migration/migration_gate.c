@@ -4,6 +4,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "common/num.h"
 #include "common/xalloc.h"
 #include "plan/migration/migration_inner.h"
 
@@ -33,13 +34,6 @@ int spot_migration_find(const int64_t *set, int n, int64_t x)
     return (int)(hit - set);
 }
 
-static int by_double(const void *a, const void *b)
-{
-    const double *x = a, *y = b;
-
-    return (*x > *y) - (*x < *y);
-}
-
 /* Deadlines, ascending, each once. */
 static void list_deadlines(struct spot_migration_gates *g, const struct spot_migration *s)
 {
@@ -49,7 +43,7 @@ static void list_deadlines(struct spot_migration_gates *g, const struct spot_mig
     for (int i = 0; i < s->n_node; i++)
         if (isfinite(s->limit[i]))
             g->deadline_s[n++] = s->deadline_s[i];
-    qsort(g->deadline_s, (size_t)n, sizeof(double), by_double);
+    qsort(g->deadline_s, (size_t)n, sizeof(double), spot_num_compare);
     for (int i = 0; i < n; i++)
         if (!i || g->deadline_s[i] != g->deadline_s[g->n_deadline - 1])
             g->deadline_s[g->n_deadline++] = g->deadline_s[i];

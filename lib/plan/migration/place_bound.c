@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/num.h"
 #include "common/xalloc.h"
 #include "plan/assign.h"
 
@@ -157,13 +158,6 @@ static double raise(struct bound *b, double limit_s, double target_s)
     return best;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    const double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 /* Distinct receive times from floor_s to below best_s, ascending. */
 static size_t list_limits(const struct bound *b, double floor_s, double *limit)
 {
@@ -173,7 +167,7 @@ static size_t list_limits(const struct bound *b, double floor_s, double *limit)
         if (b->p->can_place[k % (size_t)b->p->n_node] && in_s(b, k) >= floor_s &&
             in_s(b, k) < b->best_s)
             limit[n++] = in_s(b, k);
-    qsort(limit, n, sizeof *limit, by_value);
+    qsort(limit, n, sizeof *limit, spot_num_compare);
     for (size_t k = 0; k < n; k++)
         if (!k || limit[k] != limit[n_distinct - 1])
             limit[n_distinct++] = limit[k];
