@@ -352,6 +352,20 @@ void spot_jw_fields(struct spot_jw *jw, const struct spot_field *table, const vo
     }
 }
 
+void spot_jw_rows(struct spot_jw *jw, const char *key, const struct spot_field *table,
+                  const void *row, size_t n, size_t size)
+{
+    if (!n)
+        return;
+    spot_jw_array(jw, key);
+    for (size_t i = 0; i < n; i++) {
+        spot_jw_object(jw, NULL);
+        spot_jw_fields(jw, table, (const char *)row + i * size);
+        spot_jw_end(jw);
+    }
+    spot_jw_end(jw);
+}
+
 void spot_jw_tree(struct spot_jw *jw, const char *key, const json_t *value)
 {
     const size_t n = spot_json_size(value);

@@ -37,7 +37,7 @@ typedef struct spot_json_value json_t;
 /* One document. Strings and json_t taken from it live until release. */
 struct spot_json_doc {
     const char *source; /* for messages; borrowed */
-    char *text;         /* [n_byte + 1]; strings are in it, so it is no JSON any more */
+    char *text;         /* [n_byte + 1]; strings are in it, so it is not JSON any more */
     size_t n_byte;
     uint64_t hash; /* spot_hash64 of the text as it came */
     struct spot_json_tree tree;
@@ -91,6 +91,11 @@ int spot_json_fail(const struct spot_json_doc *doc, const char *pointer, struct 
 
 /* Write every member the table names into the open object, in table order. */
 void spot_jw_fields(struct spot_jw *jw, const struct spot_field *table, const void *base);
+
+/* Write key: an array of objects, one for each row[n] of `size` bytes that the table describes;
+ * nothing where there are none. */
+void spot_jw_rows(struct spot_jw *jw, const char *key, const struct spot_field *table,
+                  const void *row, size_t n, size_t size);
 
 /* Write a value that was read, with all below it. */
 void spot_jw_tree(struct spot_jw *jw, const char *key, const json_t *value);

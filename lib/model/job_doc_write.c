@@ -43,20 +43,6 @@ static void write_told(struct spot_jw *jw, const struct spot_field *table, const
     }
 }
 
-static void write_rows(struct spot_jw *jw, const char *key, const struct spot_field *field,
-                       const void *row, size_t n, size_t size)
-{
-    if (!n)
-        return;
-    spot_jw_array(jw, key);
-    for (size_t i = 0; i < n; i++) {
-        spot_jw_object(jw, NULL);
-        spot_jw_fields(jw, field, (const char *)row + i * size);
-        spot_jw_end(jw);
-    }
-    spot_jw_end(jw);
-}
-
 /* Equal neighbours become one entry with a count. */
 static void write_layers(struct spot_jw *jw, const struct spot_job_doc *job)
 {
@@ -107,10 +93,10 @@ static void write_cost(struct spot_jw *jw, const struct spot_job_cost *c)
         return;
     spot_jw_object(jw, "cost");
     write_told(jw, spot_job_cost_field, c, &spot_job_cost_absent);
-    write_rows(jw, "p2p", spot_job_p2p_field, c->p2p, c->n_p2p, sizeof(*c->p2p));
-    write_rows(jw, "build", spot_job_build_field, c->build, c->n_build, sizeof(*c->build));
-    write_rows(jw, "regroup", spot_job_regroup_field, c->regroup, c->n_regroup,
-               sizeof(*c->regroup));
+    spot_jw_rows(jw, "p2p", spot_job_p2p_field, c->p2p, c->n_p2p, sizeof(*c->p2p));
+    spot_jw_rows(jw, "build", spot_job_build_field, c->build, c->n_build, sizeof(*c->build));
+    spot_jw_rows(jw, "regroup", spot_job_regroup_field, c->regroup, c->n_regroup,
+                 sizeof(*c->regroup));
     spot_jw_end(jw);
 }
 

@@ -147,27 +147,14 @@ int spot_job_serve_read(struct spot_job_serve *s, const struct spot_json_doc *js
     return check_cells(s, json, err);
 }
 
-static void write_rows(struct spot_jw *jw, const char *key, const struct spot_field *field,
-                       const void *row, size_t n, size_t size)
-{
-    spot_jw_array(jw, key);
-    for (size_t i = 0; i < n; i++) {
-        spot_jw_object(jw, NULL);
-        spot_jw_fields(jw, field, (const char *)row + i * size);
-        spot_jw_end(jw);
-    }
-    spot_jw_end(jw);
-}
-
 void spot_job_serve_write(struct spot_jw *jw, const struct spot_job_serve *s)
 {
     if (!s->is_given)
         return;
     spot_jw_object(jw, "serve");
     spot_jw_fields(jw, spot_job_serve_field, s);
-    write_rows(jw, "cells", spot_serve_cell_field, s->cell, s->n_cell, sizeof(*s->cell));
-    if (s->n_embed)
-        write_rows(jw, "embed", spot_serve_embed_field, s->embed, s->n_embed, sizeof(*s->embed));
+    spot_jw_rows(jw, "cells", spot_serve_cell_field, s->cell, s->n_cell, sizeof(*s->cell));
+    spot_jw_rows(jw, "embed", spot_serve_embed_field, s->embed, s->n_embed, sizeof(*s->embed));
     spot_jw_end(jw);
 }
 

@@ -302,19 +302,6 @@ void spot_plan_doc_release(struct spot_plan_doc *plan)
     memset(plan, 0, sizeof(*plan));
 }
 
-static void write_place(struct spot_jw *jw, const struct spot_plan_doc *plan)
-{
-    if (!plan->n_place)
-        return;
-    spot_jw_array(jw, "place");
-    for (size_t i = 0; i < plan->n_place; i++) {
-        spot_jw_object(jw, NULL);
-        spot_jw_fields(jw, place_field, &plan->place[i]);
-        spot_jw_end(jw);
-    }
-    spot_jw_end(jw);
-}
-
 static void write_path(struct spot_jw *jw, const struct spot_plan_doc *plan)
 {
     spot_jw_array(jw, "path");
@@ -427,7 +414,7 @@ int spot_plan_doc_write(const struct spot_plan_doc *plan, const struct spot_prov
         spot_jw_fields(&jw, parts_field, plan);
     spot_jw_end(&jw);
     spot_jw_int(&jw, "spares", plan->spares);
-    write_place(&jw, plan);
+    spot_jw_rows(&jw, "place", place_field, plan->place, plan->n_place, sizeof(*plan->place));
     write_path(&jw, plan);
     (is_serve ? write_serve_expected : write_expected)(&jw, &plan->expected);
     if (!is_serve) {
