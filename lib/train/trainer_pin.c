@@ -39,13 +39,11 @@ bool spot_trainer_take_pins(struct spot_trainer *c, const struct spot_plan_doc *
 /* Index of the member that is called so and may have a place, -1: there is none. */
 static int find(const struct spot_trainer *c, const char *name)
 {
-    const struct spot_machine *const machine = c->machine;
+    const struct spot_peer *const peer = spot_group_find_name(c->group, name);
+    const struct spot_member *const member =
+        peer ? spot_machine_find(c->machine, spot_peer_id(peer)) : NULL;
 
-    for (size_t i = 0; i < machine->n_member; i++)
-        if (spot_view_may_place(c->view, &machine->member[i]) &&
-            !strcmp(spot_peer_name(spot_group_find(c->group, machine->member[i].id)), name))
-            return (int)i;
-    return -1;
+    return member && spot_view_may_place(c->view, member) ? (int)(member - c->machine->member) : -1;
 }
 
 static size_t position_of(const struct spot_grid *grid, const struct spot_trainer_pin *pin)
