@@ -322,24 +322,19 @@ static struct spot_bpe *finish(struct loader *l, struct spot_json_doc *doc, int 
     return NULL;
 }
 
-struct spot_bpe *spot_bpe_of_tokenizer(const char *json, size_t n, const char *source,
-                                       struct spot_err *err)
+/* Releases the document. */
+static struct spot_bpe *of_tokenizer(struct spot_json_doc *doc, struct spot_err *err)
 {
     const json_t *model, *vocab, *merges;
-    struct spot_json_doc doc;
-    struct loader l;
-    int rc;
+    struct loader l = new_loader(doc);
+    int rc = spot_json_object(doc, doc->root, "", "model", true, &model, err);
 
-    if (spot_json_parse(&doc, json, n, source, err))
-        return NULL;
-    l = new_loader(&doc);
-    rc = spot_json_object(&doc, doc.root, "", "model", true, &model, err);
     if (!rc)
-        rc = spot_bpe_check_kind(l.bpe, &doc, model, err);
+        rc = spot_bpe_check_kind(l.bpe, doc, model, err);
     if (!rc)
-        rc = spot_json_object(&doc, model, "/model", "vocab", true, &vocab, err);
+        rc = spot_json_object(doc, model, "/model", "vocab", true, &vocab, err);
     if (!rc)
-        rc = spot_json_array(&doc, model, "/model", "merges", true, SPOT_BPE_MERGES_MAX, &merges,
+        rc = spot_json_array(doc, model, "/model", "merges", true, SPOT_BPE_MERGES_MAX, &merges,
                              err);
     if (!rc)
         l.vocab = json_object_get(model, "vocab");
@@ -349,7 +344,29 @@ struct spot_bpe *spot_bpe_of_tokenizer(const char *json, size_t n, const char *s
         rc = read_merges_json(&l, merges, err);
     if (!rc)
         rc = add_added(&l, err);
-    return finish(&l, &doc, rc);
+    return finish(&l, doc, rc);
+}
+
+struct spot_bpe *spot_bpe_of_tokenizer(const char *json, size_t n, const char *source,
+                                       struct spot_err *err)
+{
+    struct spot_json_doc doc;
+
+    return spot_json_parse(&doc, json, n, source, err) ? NULL : of_tokenizer(&doc, err);
+}
+
+/* Releases the document. */
+static struct spot_bpe *of_vocab(struct spot_json_doc *doc, const char *merges, size_t n_merges,
+                                 const char *merges_source, struct spot_err *err)
+{
+    struct loader l = new_loader(doc);
+    int rc;
+
+    l.vocab = doc->root;
+    rc = add_vocab(&l, "", err);
+    if (!rc)
+        rc = read_merges_text(&l, merges, n_merges, merges_source, err);
+    return finish(&l, doc, rc);
 }
 
 struct spot_bpe *spot_bpe_of_vocab(const char *json, size_t n_json, const char *json_source,
@@ -357,17 +374,10 @@ struct spot_bpe *spot_bpe_of_vocab(const char *json, size_t n_json, const char *
                                    struct spot_err *err)
 {
     struct spot_json_doc doc;
-    struct loader l;
-    int rc;
 
-    if (spot_json_parse(&doc, json, n_json, json_source, err))
-        return NULL;
-    l = new_loader(&doc);
-    l.vocab = doc.root;
-    rc = add_vocab(&l, "", err);
-    if (!rc)
-        rc = read_merges_text(&l, merges, n_merges, merges_source, err);
-    return finish(&l, &doc, rc);
+    return spot_json_parse(&doc, json, n_json, json_source, err)
+               ? NULL
+               : of_vocab(&doc, merges, n_merges, merges_source, err);
 }
 
 static int read_stream(FILE *in, const char *path, struct spot_buf *text, struct spot_err *err)
@@ -403,9 +413,24 @@ static int read_file(const char *path, struct spot_buf *text, struct spot_err *e
     return rc;
 }
 
+/* A file and nothing else: "-" is a name like any other. */
+static int load_json(struct spot_json_doc *doc, const char *path, struct spot_err *err)
+{
+    FILE *const in = fopen(path, "re");
+    int rc;
+
+    *doc = (struct spot_json_doc){ 0 };
+    if (!in)
+        return spot_err_sys(err, "cannot open '%s'", path);
+    rc = spot_json_load(doc, in, path, err);
+    fclose(in);
+    return rc;
+}
+
 struct spot_bpe *spot_bpe_open(const char *path, struct spot_err *err)
 {
-    struct spot_buf json = { 0 }, merges = { 0 };
+    struct spot_buf merges = { 0 };
+    struct spot_json_doc doc;
     struct spot_bpe *bpe = NULL;
     char name[2][4096];
     struct stat st;
@@ -415,13 +440,13 @@ struct spot_bpe *spot_bpe_open(const char *path, struct spot_err *err)
     if (is_dir && stat(name[0], &st)) {
         snprintf(name[0], sizeof(name[0]), "%s/vocab.json", path);
         snprintf(name[1], sizeof(name[1]), "%s/merges.txt", path);
-        if (!read_file(name[0], &json, err) && !read_file(name[1], &merges, err))
-            bpe = spot_bpe_of_vocab((const char *)json.data, json.n, name[0],
-                                    (const char *)merges.data, merges.n, name[1], err);
-    } else if (!read_file(name[0], &json, err)) {
-        bpe = spot_bpe_of_tokenizer((const char *)json.data, json.n, name[0], err);
+        if (!load_json(&doc, name[0], err) && !read_file(name[1], &merges, err))
+            bpe = of_vocab(&doc, (const char *)merges.data, merges.n, name[1], err);
+        else
+            spot_json_release(&doc);
+    } else if (!load_json(&doc, name[0], err)) {
+        bpe = of_tokenizer(&doc, err);
     }
-    spot_buf_release(&json);
     spot_buf_release(&merges);
     return bpe;
 }
