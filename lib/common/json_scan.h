@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/* json_scan.h - is a text JSON (RFC 8259), and what of does it consist: found before anything is
+/* json_scan.h - is a text JSON (RFC 8259), and what does it consist of? Found before anything is
  * built from it.
  *
- * One pass over the bytes. It takes a byte of memory for each array and object; what is no JSON is
- * refused here, so that whoever builds need not look again.
+ * One pass over the bytes, with a byte of memory for each array and object. Text that is not JSON
+ * is refused here, so the builder need not check again.
  */
 #ifndef SPOT_COMMON_JSON_SCAN_H
 #define SPOT_COMMON_JSON_SCAN_H

@@ -52,7 +52,7 @@ bool spot_json_is(const struct spot_json_value *v, enum spot_json_kind kind);
 /* The byte of the text where it begins. */
 size_t spot_json_place(const struct spot_json_value *v);
 
-/* Members or entries; 0 of what is no container. */
+/* How many members or entries it has; 0 if it is not a container. */
 size_t spot_json_size(const struct spot_json_value *v);
 
 /* An entry of an array; NULL: there is none. */

@@ -21,7 +21,7 @@ extern "C" {
 struct spot_detokenizer {
     const struct spot_bpe *bpe; /* borrowed */
     bool keeps_special;         /* the names of special tokens are text */
-    bool keeps_bytes;           /* what is no UTF-8 comes out as it is, not as U+FFFD */
+    bool keeps_bytes;           /* invalid UTF-8 is written as it is, not as U+FFFD */
     bool has_begun;
     struct spot_buf held;
 };
