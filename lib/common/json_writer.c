@@ -107,6 +107,12 @@ void spot_jw_real(struct spot_jw *jw, const char *key, double value)
     fputs(spot_num_format(value, text), jw->out);
 }
 
+void spot_jw_known(struct spot_jw *jw, const char *key, double x)
+{
+    if (!isnan(x))
+        spot_jw_real(jw, key, x);
+}
+
 void spot_jw_int(struct spot_jw *jw, const char *key, int64_t value)
 {
     begin_value(jw, key);

@@ -39,6 +39,8 @@ void spot_jw_array(struct spot_jw *jw, const char *key);
 void spot_jw_end(struct spot_jw *jw);
 void spot_jw_str(struct spot_jw *jw, const char *key, const char *value);
 void spot_jw_real(struct spot_jw *jw, const char *key, double value);
+/* Nothing where x is NaN: not known. */
+void spot_jw_known(struct spot_jw *jw, const char *key, double x);
 void spot_jw_int(struct spot_jw *jw, const char *key, int64_t value);
 void spot_jw_bool(struct spot_jw *jw, const char *key, bool value);
 void spot_jw_null(struct spot_jw *jw, const char *key);

@@ -148,6 +148,26 @@ static void write_joined(struct spot_jw *jw, const json_t *vocab, const struct s
     spot_jw_end(jw);
 }
 
+static int join_text(const json_t *vocab, const struct spot_buf *merges, struct spot_buf *out,
+                     struct spot_err *err)
+{
+    char *text = NULL;
+    size_t n = 0;
+    FILE *const memory = open_memstream(&text, &n);
+    struct spot_jw jw;
+    int rc;
+
+    if (!memory)
+        return spot_err_sys(err, "cannot write a tokenizer");
+    spot_jw_init(&jw, memory, true);
+    write_joined(&jw, vocab, merges);
+    rc = spot_jw_close(&jw, err);
+    fclose(memory);
+    spot_buf_add(out, text, n);
+    free(text);
+    return rc;
+}
+
 /* A tokenizer.json out of vocab.json and merges.txt. */
 static int join_files(const char *dir, struct spot_buf *out, struct spot_err *err)
 {
@@ -159,17 +179,7 @@ static int join_files(const char *dir, struct spot_buf *out, struct spot_err *er
     if (!rc)
         rc = spot_err_set(err, SPOT_ESYS, "cannot open '%s'", merges);
     if (rc > 0 && !(rc = spot_json_load_path(&doc, vocab, err))) {
-        char *text = NULL;
-        size_t n = 0;
-        FILE *const memory = open_memstream(&text, &n);
-        struct spot_jw jw;
-
-        spot_jw_init(&jw, memory, true);
-        write_joined(&jw, doc.root, &lines);
-        rc = spot_jw_close(&jw, err);
-        fclose(memory);
-        spot_buf_add(out, text, n);
-        free(text);
+        rc = join_text(doc.root, &lines, out, err);
         spot_json_release(&doc);
     }
     spot_buf_release(&lines);

@@ -246,23 +246,16 @@ static void print_csv(const struct spot_trace *trace, const struct spot_trace_st
     spot_table_release(&table);
 }
 
-/* What is not known is left out. */
-static void put_known(struct spot_jw *jw, const char *key, double x)
-{
-    if (!isnan(x))
-        spot_jw_real(jw, key, x);
-}
-
 static void put_moves(struct spot_jw *jw, const char *key, const struct spot_trace_moves *m)
 {
     spot_jw_object(jw, key);
     spot_jw_int(jw, "events", (int64_t)m->n);
     spot_jw_int(jw, "machines", m->machines);
-    put_known(jw, "per_h", m->per_h);
-    put_known(jw, "size_mean", m->size_mean);
-    put_known(jw, "size_p50", m->size_p50);
-    put_known(jw, "size_p90", m->size_p90);
-    put_known(jw, "size_max", m->size_max);
+    spot_jw_known(jw, "per_h", m->per_h);
+    spot_jw_known(jw, "size_mean", m->size_mean);
+    spot_jw_known(jw, "size_p50", m->size_p50);
+    spot_jw_known(jw, "size_p90", m->size_p90);
+    spot_jw_known(jw, "size_max", m->size_max);
     spot_jw_end(jw);
 }
 
@@ -282,15 +275,15 @@ static void put_series(struct spot_jw *jw, const struct spot_trace_series *serie
     spot_jw_real(jw, "there_share", s->there_share);
     put_moves(jw, "lost", &s->lost);
     put_moves(jw, "gained", &s->gained);
-    put_known(jw, "lost_per_machine_h", s->lost_per_machine_h);
+    spot_jw_known(jw, "lost_per_machine_h", s->lost_per_machine_h);
     spot_jw_object(jw, "run");
     spot_jw_int(jw, "n", (int64_t)s->n_run);
-    put_known(jw, "mean_s", s->run_mean_s);
-    put_known(jw, "median_s", s->run_median_s);
-    put_known(jw, "max_s", s->run_max_s);
-    put_known(jw, "cv", s->run_cv);
+    spot_jw_known(jw, "mean_s", s->run_mean_s);
+    spot_jw_known(jw, "median_s", s->run_median_s);
+    spot_jw_known(jw, "max_s", s->run_max_s);
+    spot_jw_known(jw, "cv", s->run_cv);
     spot_jw_end(jw);
-    put_known(jw, "price_mean_usd_per_h", s->price_mean_usd_per_h);
+    spot_jw_known(jw, "price_mean_usd_per_h", s->price_mean_usd_per_h);
     spot_jw_end(jw);
 }
 

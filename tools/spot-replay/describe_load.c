@@ -14,13 +14,6 @@
 
 /* --- numbers --- */
 
-/* What is not known is left out. */
-static void put_known(struct spot_jw *jw, const char *key, double x)
-{
-    if (!isnan(x))
-        spot_jw_real(jw, key, x);
-}
-
 static void put_lengths(struct spot_jw *jw, const char *key, const struct spot_load_lengths *l)
 {
     spot_jw_object(jw, key);
@@ -41,8 +34,8 @@ static void put_counts(struct spot_jw *jw, const struct spot_load_counts *c)
     spot_jw_object(jw, NULL);
     spot_jw_real(jw, "bin_s", c->bin_s);
     spot_jw_int(jw, "bins", (int64_t)c->n);
-    put_known(jw, "dispersion", c->dispersion);
-    put_known(jw, "peak_per_s", c->peak_per_s);
+    spot_jw_known(jw, "dispersion", c->dispersion);
+    spot_jw_known(jw, "peak_per_s", c->peak_per_s);
     while (n < SPOT_LOAD_LAGS && !isnan(c->autocorrelation[n]))
         n++;
     spot_jw_reals(jw, "autocorrelation", c->autocorrelation, n);
@@ -64,9 +57,9 @@ static int print_json(const struct replay_describe_load *ask, const struct spot_
     spot_jw_int(&jw, "requests", (int64_t)s->n);
     spot_jw_real(&jw, "start_s", s->start_s);
     spot_jw_real(&jw, "end_s", s->end_s);
-    put_known(&jw, "rate_per_s", s->rate_per_s);
-    put_known(&jw, "gap_cv", s->gap_cv);
-    put_known(&jw, "gap_autocorrelation", s->gap_autocorrelation);
+    spot_jw_known(&jw, "rate_per_s", s->rate_per_s);
+    spot_jw_known(&jw, "gap_cv", s->gap_cv);
+    spot_jw_known(&jw, "gap_autocorrelation", s->gap_autocorrelation);
     spot_jw_array(&jw, "counts");
     for (size_t k = 0; k < SPOT_LOAD_WIDTHS; k++)
         if (s->counts[k].n)
@@ -74,8 +67,8 @@ static int print_json(const struct replay_describe_load *ask, const struct spot_
     spot_jw_end(&jw);
     put_lengths(&jw, "prompt_tokens", &s->prompt);
     put_lengths(&jw, "output_tokens", &s->output);
-    put_known(&jw, "length_correlation", s->length_correlation);
-    put_known(&jw, "output_tokens_per_s", s->token_per_s);
+    spot_jw_known(&jw, "length_correlation", s->length_correlation);
+    spot_jw_known(&jw, "output_tokens_per_s", s->token_per_s);
     spot_jw_end(&jw);
     spot_prov_release(&prov);
     return spot_jw_close(&jw, err);
