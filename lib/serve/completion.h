@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+/* completion.h - the committed tokens of a request, the text that they are, and where it ends.
+ *
+ * Everything here is a function of the request, the model's vocabulary and the tokens so far. So a
+ * completion is put together again from the journal, and a client that comes back reads it from
+ * any position.
+ */
+#ifndef SPOT_SERVE_COMPLETION_H
+#define SPOT_SERVE_COMPLETION_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "serve/request.h"
+#include "text/bpe.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum spot_finish {
+    SPOT_FINISH_NONE,
+    SPOT_FINISH_STOP,   /* an end token, a stop text, or the end of what the schema allows */
+    SPOT_FINISH_LENGTH, /* n_token_max */
+    SPOT_FINISH_CANCELLED,
+};
+
+struct spot_top { /* an alternative */
+    uint32_t id;
+    double logprob;
+};
+
+struct spot_token {
+    uint32_t id;
+    double logprob;
+    uint32_t worker, epoch; /* who computed it: told, and no part of the answer */
+    uint32_t n_top;
+    struct spot_top top[SPOT_REQUEST_LOGPROBS_MAX]; /* the most probable first */
+};
+
+/* What the tokens of a model mean; borrowed by completions. */
+struct spot_vocabulary {
+    struct spot_bpe *bpe; /* a model of bytes has spot_bpe_of_bytes() */
+    const uint32_t *end;  /* [n_end] tokens that end a choice; they are no text */
+    size_t n_end;
+};
+
+struct spot_choice {
+    struct spot_token *token; /* [n_token] committed */
+    size_t *text_end; /* [n_token] bytes of text that may be told after this token: what could
+                       * still become a stop text, or another character, is held back */
+    size_t n_token;
+    struct spot_buf text; /* UTF-8 */
+    enum spot_finish finish;
+};
+
+struct spot_completion {
+    struct spot_request request;
+    const struct spot_vocabulary *vocabulary;
+    struct spot_choice *choice; /* [request.n_choice] */
+    uint32_t n_open;            /* choices without a finish */
+    int n_reference;
+    void *core; /* the server's own */
+};
+
+/* Takes the request; one reference. */
+struct spot_completion *spot_completion_new(struct spot_request *request_take,
+                                            const struct spot_vocabulary *vocabulary);
+struct spot_completion *spot_completion_ref(struct spot_completion *c);
+void spot_completion_unref(struct spot_completion *c); /* may be NULL */
+
+/* Commit a token. What a second worker computed of the same position is compared: 1 when it was
+ * there already, or the choice has ended; 0 when it is new; -1 for a gap, or for another token than
+ * the one that is there, which breaks the promise of this server. */
+int spot_completion_append(struct spot_completion *c, uint32_t choice, size_t position,
+                           const struct spot_token *token);
+
+/* The choice is at its end though no token says so: the text that was held back is told. */
+void spot_completion_finish(struct spot_completion *c, uint32_t choice, enum spot_finish finish);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SERVE_COMPLETION_H */

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT */
+/* grammar.h - text that a JSON schema allows: which tokens may come next.
+ *
+ * The state is a function of the committed text alone, so it goes with a request wherever that
+ * goes. Objects have their properties in the order of the schema, without white space between
+ * tokens of JSON. What a schema says that is not supported is refused by name.
+ */
+#ifndef SPOT_SERVE_GRAMMAR_H
+#define SPOT_SERVE_GRAMMAR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "text/bpe.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct spot_grammar; /* of a schema and a vocabulary; constant once made */
+struct spot_grammar_state;
+
+/* `schema` is JSON text. NULL with *err: SPOT_EDATA, with the place in the schema. */
+struct spot_grammar *spot_grammar_new(const char *schema, size_t n_byte, const struct spot_bpe *bpe,
+                                      struct spot_err *err);
+void spot_grammar_free(struct spot_grammar *g);
+
+/* At the start of the text. */
+struct spot_grammar_state *spot_grammar_begin(const struct spot_grammar *g);
+void spot_grammar_end(struct spot_grammar_state *s);
+
+/* Returns 0, or -1 when the token may not come here; the state is then as it was. */
+int spot_grammar_push(struct spot_grammar_state *s, uint32_t token);
+/* May the text end here? */
+bool spot_grammar_may_end(const struct spot_grammar_state *s);
+/* Must it: does nothing follow? */
+bool spot_grammar_must_end(const struct spot_grammar_state *s);
+/* logit[n]: -INFINITY for each token that may not come next; end[n_end] may where the text may
+ * end. */
+void spot_grammar_mask(const struct spot_grammar_state *s, const uint32_t *end, size_t n_end,
+                       float *logit, size_t n);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SERVE_GRAMMAR_H */
