@@ -14,6 +14,7 @@ import strikes
 import weather
 
 STILL_S = 90     # without a commit in calm weather: a hang, on a loaded machine too
+LOOK_S = 25  # more than any client's --join-timeout: one that was asked too late may look for the job so long
 PATIENCE_S = 400  # for the job to end once the weather is calm
 
 
@@ -261,7 +262,7 @@ class Storm(strikes.Strikes):
             if p.alive() and p.role == 'worker' and (p.frail or p.name not in members):
                 p.codes = p.codes | {4, 75}
                 p.send(signal.SIGTERM)
-        self.await_all(12)
+        self.await_all(LOOK_S)
         for p in self.processes:
             if p.alive():
                 self.faults.append(f'{p.role} {p.name} (pid {p.popen.pid}) does not end after the job')
