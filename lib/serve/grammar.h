@@ -19,7 +19,7 @@
 extern "C" {
 #endif
 
-struct spot_grammar; /* of a schema and a vocabulary; constant once made */
+struct spot_grammar; /* of a schema and a vocabulary; used by one thread at a time */
 struct spot_grammar_state;
 
 /* `schema` is JSON text. NULL with *err: SPOT_EDATA, with the place in the schema. */
@@ -28,18 +28,18 @@ struct spot_grammar *spot_grammar_new(const char *schema, size_t n_byte, const s
 void spot_grammar_free(struct spot_grammar *g);
 
 /* At the start of the text. */
-struct spot_grammar_state *spot_grammar_begin(const struct spot_grammar *g);
+struct spot_grammar_state *spot_grammar_begin(struct spot_grammar *g);
 void spot_grammar_end(struct spot_grammar_state *s);
 
 /* Returns 0, or -1 when the token may not come here; the state is then as it was. */
 int spot_grammar_push(struct spot_grammar_state *s, uint32_t token);
 /* May the text end here? */
-bool spot_grammar_may_end(const struct spot_grammar_state *s);
+bool spot_grammar_may_end(struct spot_grammar_state *s);
 /* Must it: does nothing follow? */
-bool spot_grammar_must_end(const struct spot_grammar_state *s);
+bool spot_grammar_must_end(struct spot_grammar_state *s);
 /* logit[n]: -INFINITY for each token that may not come next; end[n_end] may where the text may
  * end. */
-void spot_grammar_mask(const struct spot_grammar_state *s, const uint32_t *end, size_t n_end,
+void spot_grammar_mask(struct spot_grammar_state *s, const uint32_t *end, size_t n_end,
                        float *logit, size_t n);
 
 #ifdef __cplusplus

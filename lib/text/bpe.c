@@ -358,6 +358,14 @@ const uint8_t *spot_bpe_token(const struct spot_bpe *bpe, uint32_t id, size_t *n
     return bpe->text.data + bpe->token[id].begin;
 }
 
+bool spot_bpe_is_special(const struct spot_bpe *bpe, uint32_t id)
+{
+    for (size_t i = 0; i < bpe->n_added; i++)
+        if (bpe->added[i].id == id)
+            return bpe->added[i].is_special;
+    return false;
+}
+
 static size_t bucket(const struct spot_bpe *bpe, const void *bytes, size_t n)
 {
     size_t at = (size_t)spot_hash64(bytes, n) & bpe->by_bytes_mask;

@@ -52,6 +52,9 @@ int64_t spot_bpe_find(const struct spot_bpe *bpe, const char *text);
 /* The bytes of a token, borrowed; NULL when no token has this id. */
 const uint8_t *spot_bpe_token(const struct spot_bpe *bpe, uint32_t id, size_t *n_byte);
 
+/* Is it one that an added token's entry calls special, such as "<|endoftext|>"? */
+bool spot_bpe_is_special(const struct spot_bpe *bpe, uint32_t id);
+
 struct spot_tokens {
     uint32_t *id; /* [n], grown with xgrow; free() it */
     size_t n, cap;

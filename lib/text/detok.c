@@ -131,12 +131,22 @@ static void put_spaced(struct spot_detokenizer *d, const uint8_t *name, size_t n
     }
 }
 
-static bool is_special(const struct spot_bpe *bpe, uint32_t id)
+bool spot_detok_bytes(const struct spot_bpe *bpe, uint32_t id, struct spot_buf *out)
 {
-    for (size_t i = 0; i < bpe->n_added; i++)
-        if (bpe->added[i].id == id)
-            return bpe->added[i].is_special;
-    return false;
+    size_t n;
+    const uint8_t *const name = spot_bpe_token(bpe, id, &n);
+    struct spot_detokenizer inside = { .bpe = bpe, .keeps_bytes = true, .has_begun = true };
+
+    if (!name || spot_bpe_is_special(bpe, id))
+        return false;
+    if (bpe->kind != SPOT_BPE_LLAMA2) {
+        spot_buf_add(out, name, n);
+        return true;
+    }
+    put_spaced(&inside, name, n, out);
+    put_run(&inside, out);
+    spot_buf_release(&inside.held);
+    return true;
 }
 
 int spot_detok_push(struct spot_detokenizer *d, uint32_t id, struct spot_buf *out)
@@ -146,7 +156,7 @@ int spot_detok_push(struct spot_detokenizer *d, uint32_t id, struct spot_buf *ou
 
     if (!bytes)
         return -1;
-    if (!d->keeps_special && is_special(d->bpe, id))
+    if (!d->keeps_special && spot_bpe_is_special(d->bpe, id))
         return 0;
     if (d->bpe->kind == SPOT_BPE_LLAMA2) {
         put_spaced(d, bytes, n, out);

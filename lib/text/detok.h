@@ -33,6 +33,9 @@ void spot_detok_release(struct spot_detokenizer *d);
 /* Append what a token adds. Returns 0, or -1 when no token has this id. */
 int spot_detok_push(struct spot_detokenizer *d, uint32_t id, struct spot_buf *out);
 
+/* Append the bytes that a token stands for inside a text; false: it is none, or special. */
+bool spot_detok_bytes(const struct spot_bpe *bpe, uint32_t id, struct spot_buf *out);
+
 /* No more tokens come: what was held back, and the next text may begin. */
 void spot_detok_end(struct spot_detokenizer *d, struct spot_buf *out);
 

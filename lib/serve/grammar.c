@@ -1,0 +1,532 @@
+/* SPDX-License-Identifier: MIT */
+/* Where a text stands in the network is a set of ways; each is a node and the frames of the rules
+ * and loops around it. Sets are made as they are met, with the sets that bytes lead to, and
+ * forgotten when they become many: a state has its text, so it finds its set again. Which ways a
+ * set has, and in which order, is a function of the text alone. */
+#include "serve/grammar.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/buf.h"
+#include "common/hash.h"
+#include "common/xalloc.h"
+#include "serve/grammar_state.h"
+#include "text/detok.h"
+
+enum {
+    WAYS_MAX = 640, /* of a set: more are dropped, and each that stays has an end */
+    SETS_MAX = 4096,
+    FRAMES_MAX = 1 << 16,
+    VISITS_MAX = 1 << 14,
+    MASKS = 32,
+    UNKNOWN = -1,
+    DEAD = -2,
+};
+
+struct frame {
+    uint32_t below, node, count; /* the rest of the frames; where it goes on, as a loop's turn */
+};
+
+struct way {
+    uint32_t node, frame;
+};
+
+struct visit {
+    uint32_t step, node, frame, turn;
+};
+
+struct set {
+    size_t first, n; /* ways */
+    bool may_end;
+    int32_t next[256];
+};
+
+struct index { /* open addressing; slots hold a number plus 1 */
+    uint32_t *slot;
+    size_t n_slot;
+};
+
+struct token {
+    uint32_t id, common; /* bytes that it has in common with the one before */
+    const uint8_t *byte;
+    size_t n;
+};
+
+struct mask {
+    int32_t set;
+    uint8_t *allowed; /* [n_vocabulary] */
+};
+
+struct spot_grammar {
+    struct spot_gnet net;
+    const struct spot_bpe *bpe;
+    struct spot_buf text; /* of all tokens */
+    size_t *begin;        /* [n_vocabulary + 1] each one's in text; nothing for one that is none */
+    struct token *token;  /* [n_token] that are text, sorted by their bytes */
+    size_t n_token, n_vocabulary, n_byte_max;
+
+    struct frame *frame; /* [0] is the bottom */
+    struct way *way;
+    struct set *set;
+    size_t n_frame, frame_cap, n_way, way_cap, n_set, set_cap;
+    struct index frames, sets;
+    uint64_t generation; /* one more each time that all was forgotten */
+    struct mask mask[MASKS];
+    size_t next_mask;
+
+    /* of one step */
+    struct way *found;   /* [WAYS_MAX] */
+    struct visit *visit; /* a table, of which those of this step count */
+    size_t n_found, n_visit;
+    uint32_t n_step;
+    bool may_end;
+};
+
+struct spot_grammar_state {
+    struct spot_grammar *g;
+    struct spot_buf text;
+    uint64_t generation;
+    int32_t set;
+};
+
+/* --- sets and frames, each once ---------------------------------------------- */
+
+static uint64_t hash(const void *data, size_t n)
+{
+    return spot_hash64(data, n);
+}
+
+static void index_clear(struct index *x, size_t n_slot)
+{
+    x->slot = spot_xrealloc(x->slot, n_slot, sizeof(*x->slot));
+    x->n_slot = n_slot;
+    memset(x->slot, 0, n_slot * sizeof(*x->slot));
+}
+
+static uint32_t frame_of(struct spot_grammar *g, struct frame f)
+{
+    size_t i = hash(&f, sizeof(f)) & (g->frames.n_slot - 1);
+
+    for (; g->frames.slot[i]; i = (i + 1) & (g->frames.n_slot - 1))
+        if (!memcmp(&g->frame[g->frames.slot[i] - 1], &f, sizeof(f)))
+            return g->frames.slot[i] - 1;
+    g->frame = spot_xgrow(g->frame, &g->frame_cap, g->n_frame + 1, sizeof(f));
+    g->frame[g->n_frame++] = f;
+    g->frames.slot[i] = (uint32_t)g->n_frame;
+    return (uint32_t)g->n_frame - 1;
+}
+
+static bool is_set(const struct spot_grammar *g, const struct set *s)
+{
+    return s->n == g->n_found && s->may_end == g->may_end &&
+           !memcmp(&g->way[s->first], g->found, s->n * sizeof(*g->found));
+}
+
+/* The set of what was found; DEAD if that is nothing. */
+static int32_t set_of(struct spot_grammar *g)
+{
+    const size_t n_byte = g->n_found * sizeof(*g->found);
+    size_t i = hash(g->found, n_byte) & (g->sets.n_slot - 1);
+    struct set *s;
+
+    if (!g->n_found && !g->may_end)
+        return DEAD;
+    for (; g->sets.slot[i]; i = (i + 1) & (g->sets.n_slot - 1))
+        if (is_set(g, &g->set[g->sets.slot[i] - 1]))
+            return (int32_t)g->sets.slot[i] - 1;
+    g->set = spot_xgrow(g->set, &g->set_cap, g->n_set + 1, sizeof(*g->set));
+    s = &g->set[g->n_set++];
+    *s = (struct set){ .first = g->n_way, .n = g->n_found, .may_end = g->may_end };
+    for (size_t k = 0; k < 256; k++)
+        s->next[k] = UNKNOWN;
+    g->way = spot_xgrow(g->way, &g->way_cap, g->n_way + g->n_found, sizeof(*g->way));
+    memcpy(&g->way[g->n_way], g->found, n_byte);
+    g->n_way += g->n_found;
+    g->sets.slot[i] = (uint32_t)g->n_set;
+    return (int32_t)g->n_set - 1;
+}
+
+/* --- ways without a byte ----------------------------------------------------- */
+
+/* True as well when there is no more room: such a way is dropped. */
+static bool was_visited(struct spot_grammar *g, struct visit v)
+{
+    size_t i;
+
+    v.step = g->n_step;
+    for (i = hash(&v, sizeof(v)) & (4 * VISITS_MAX - 1); g->visit[i].step == g->n_step;
+         i = (i + 1) & (4 * VISITS_MAX - 1))
+        if (!memcmp(&g->visit[i], &v, sizeof(v)))
+            return true;
+    if (g->n_visit == VISITS_MAX)
+        return true;
+    g->visit[i] = v;
+    g->n_visit++;
+    return false;
+}
+
+static void keep(struct spot_grammar *g, struct way w)
+{
+    if (g->n_found < WAYS_MAX)
+        g->found[g->n_found++] = w;
+}
+
+static void go(struct spot_grammar *g, uint32_t node, uint32_t frame, uint32_t turn);
+
+/* Turns beyond what can make a difference are one. */
+static void go_loop(struct spot_grammar *g, uint32_t node, uint32_t frame, uint32_t turn)
+{
+    const struct spot_gnode *const v = &g->net.node[node];
+    const uint32_t then = v->max == SPOT_GRAMMAR_MANY && turn >= v->min ? v->min : turn + 1;
+
+    if (turn < v->max)
+        go(g, v->other, frame_of(g, (struct frame){ frame, node, then }), 0);
+    if (turn >= v->min)
+        go(g, v->next, frame, 0);
+}
+
+/* `turn`: how often a loop's body has been passed. The depth is bounded by the nodes between two
+ * bytes. */
+static void go(struct spot_grammar *g, uint32_t node, uint32_t frame, uint32_t turn)
+{
+    const struct spot_gnode *const v = &g->net.node[node];
+
+    if (!v->is_alive || was_visited(g, (struct visit){ 0, node, frame, turn }))
+        return;
+    switch ((enum spot_gnode_kind)v->kind) {
+    case SPOT_GNODE_BYTE:
+        keep(g, (struct way){ node, frame });
+        return;
+    case SPOT_GNODE_SPLIT:
+        go(g, v->next, frame, 0);
+        go(g, v->other, frame, 0);
+        return;
+    case SPOT_GNODE_CALL:
+        go(g, g->net.rule[v->other], frame_of(g, (struct frame){ frame, v->next, 0 }), 0);
+        return;
+    case SPOT_GNODE_LOOP:
+        go_loop(g, node, frame, turn);
+        return;
+    case SPOT_GNODE_RETURN:
+        if (!frame)
+            g->may_end = true;
+        else
+            go(g, g->frame[frame].node, g->frame[frame].below, g->frame[frame].count);
+        return;
+    case SPOT_GNODE_NEVER:
+        return;
+    }
+}
+
+static void begin_step(struct spot_grammar *g)
+{
+    g->n_found = g->n_visit = 0;
+    g->may_end = false;
+    if (!++g->n_step) { /* once in four billion */
+        memset(g->visit, 0, 4 * VISITS_MAX * sizeof(*g->visit));
+        g->n_step = 1;
+    }
+}
+
+static int32_t first_set(struct spot_grammar *g)
+{
+    begin_step(g);
+    go(g, g->net.start, 0, 0);
+    return set_of(g);
+}
+
+static int32_t step(struct spot_grammar *g, int32_t at, uint8_t byte)
+{
+    int32_t next = g->set[at].next[byte];
+
+    if (next != UNKNOWN)
+        return next;
+    begin_step(g);
+    for (size_t i = 0; i < g->set[at].n; i++) {
+        const struct way w = g->way[g->set[at].first + i];
+        const struct spot_gnode *const v = &g->net.node[w.node];
+
+        if (v->low <= byte && byte <= v->high)
+            go(g, v->next, w.frame, 0);
+    }
+    next = set_of(g);
+    g->set[at].next[byte] = next;
+    return next;
+}
+
+/* --- forgetting -------------------------------------------------------------- */
+
+static void forget(struct spot_grammar *g)
+{
+    index_clear(&g->frames, 4 * FRAMES_MAX);
+    index_clear(&g->sets, 4 * SETS_MAX);
+    g->n_frame = g->n_set = g->n_way = 0;
+    g->generation++;
+    frame_of(g, (struct frame){ 0, 0, 0 });
+    for (size_t i = 0; i < MASKS; i++)
+        g->mask[i].set = UNKNOWN;
+}
+
+/* The frames that the ways of a set need, and those below them. */
+static uint32_t *needed_frames(const struct spot_grammar *g, const struct set *s)
+{
+    uint32_t *const is_needed = spot_xcalloc(g->n_frame, sizeof(*is_needed));
+
+    for (size_t i = 0; i < s->n; i++)
+        is_needed[g->way[s->first + i].frame] = 1;
+    for (size_t i = g->n_frame; i-- > 1;) /* what lies below was there before */
+        if (is_needed[i])
+            is_needed[g->frame[i].below] = 1;
+    return is_needed;
+}
+
+/* Forget all but one set. Returns its new number. */
+static int32_t forget_others(struct spot_grammar *g, int32_t set)
+{
+    const struct set kept = g->set[set];
+    const size_t n_frame = g->n_frame;
+    uint32_t *const number = needed_frames(g, &kept);
+    struct frame *const old = spot_xcalloc(n_frame, sizeof(*old));
+
+    memcpy(old, g->frame, n_frame * sizeof(*old));
+    begin_step(g);
+    g->may_end = kept.may_end;
+    g->n_found = kept.n;
+    memcpy(g->found, &g->way[kept.first], kept.n * sizeof(*g->found));
+    forget(g);
+    number[0] = 0;
+    for (size_t i = 1; i < n_frame; i++)
+        if (number[i])
+            number[i] =
+                frame_of(g, (struct frame){ number[old[i].below], old[i].node, old[i].count });
+    for (size_t i = 0; i < g->n_found; i++)
+        g->found[i].frame = number[g->found[i].frame];
+    free(old);
+    free(number);
+    return set_of(g);
+}
+
+static bool is_much(const struct spot_grammar *g)
+{
+    return g->n_set > SETS_MAX || g->n_frame > FRAMES_MAX;
+}
+
+static int32_t walk(struct spot_grammar *g, int32_t at, const uint8_t *byte, size_t n)
+{
+    for (size_t i = 0; i < n && at >= 0; i++)
+        at = step(g, at, byte[i]);
+    return at;
+}
+
+/* The set of a state, which may have been forgotten. */
+static int32_t set_now(struct spot_grammar_state *s)
+{
+    struct spot_grammar *const g = s->g;
+
+    if (is_much(g) && s->generation == g->generation) {
+        s->set = forget_others(g, s->set);
+        s->generation = g->generation;
+    } else if (is_much(g)) {
+        forget(g);
+    }
+    if (s->generation != g->generation) {
+        s->set = walk(g, first_set(g), s->text.data, s->text.n);
+        s->generation = g->generation;
+    }
+    return s->set;
+}
+
+/* --- masks ------------------------------------------------------------------- */
+
+/* Which tokens may come after a set: sorted tokens share the sets of their common starts. */
+static void fill_mask(struct spot_grammar_state *s, uint8_t *allowed)
+{
+    struct spot_grammar *const g = s->g;
+    int32_t *const at = spot_xcalloc(g->n_byte_max + 1, sizeof(*at)); /* after so many bytes */
+    size_t n_known = 0; /* at[0..n_known] are those of the token before, and of this generation */
+
+    memset(allowed, 0, g->n_vocabulary);
+    at[0] = set_now(s);
+    for (size_t i = 0; i < g->n_token; i++) {
+        const struct token *const t = &g->token[i];
+
+        if (is_much(g)) {
+            at[0] = set_now(s);
+            n_known = 0;
+        }
+        if (n_known > t->common)
+            n_known = t->common;
+        while (n_known < t->n && at[n_known] >= 0) {
+            at[n_known + 1] = step(g, at[n_known], t->byte[n_known]);
+            n_known++;
+        }
+        allowed[t->id] = n_known == t->n && at[n_known] >= 0;
+    }
+    free(at);
+}
+
+static const uint8_t *mask_of(struct spot_grammar_state *s)
+{
+    struct spot_grammar *const g = s->g;
+    const int32_t set = set_now(s);
+    struct mask *m;
+
+    for (size_t i = 0; i < MASKS; i++)
+        if (g->mask[i].set == set)
+            return g->mask[i].allowed;
+    m = &g->mask[g->next_mask];
+    g->next_mask = (g->next_mask + 1) % MASKS;
+    if (!m->allowed)
+        m->allowed = spot_xcalloc(g->n_vocabulary, 1);
+    fill_mask(s, m->allowed);
+    m->set = set_now(s); /* it may have another number now */
+    return m->allowed;
+}
+
+/* --- the vocabulary ---------------------------------------------------------- */
+
+static int by_bytes(const void *a, const void *b)
+{
+    const struct token *const x = a, *const y = b;
+    const int order = memcmp(x->byte, y->byte, x->n < y->n ? x->n : y->n);
+
+    if (order)
+        return order;
+    return x->n != y->n ? (x->n > y->n) - (x->n < y->n) : (x->id > y->id) - (x->id < y->id);
+}
+
+static uint32_t common_bytes(const struct token *a, const struct token *b)
+{
+    uint32_t n = 0;
+
+    while (n < a->n && n < b->n && a->byte[n] == b->byte[n])
+        n++;
+    return n;
+}
+
+static void read_vocabulary(struct spot_grammar *g)
+{
+    g->n_vocabulary = (size_t)spot_bpe_vocab(g->bpe);
+    g->begin = spot_xcalloc(g->n_vocabulary + 1, sizeof(*g->begin));
+    for (uint32_t id = 0; id < g->n_vocabulary; id++) {
+        spot_detok_bytes(g->bpe, id, &g->text);
+        g->begin[id + 1] = g->text.n;
+    }
+    g->token = spot_xcalloc(g->n_vocabulary, sizeof(*g->token));
+    for (uint32_t id = 0; id < g->n_vocabulary; id++) {
+        const size_t n = g->begin[id + 1] - g->begin[id];
+
+        if (n)
+            g->token[g->n_token++] =
+                (struct token){ .id = id, .byte = g->text.data + g->begin[id], .n = n };
+        g->n_byte_max = n > g->n_byte_max ? n : g->n_byte_max;
+    }
+    qsort(g->token, g->n_token, sizeof(*g->token), by_bytes);
+    for (size_t i = 1; i < g->n_token; i++)
+        g->token[i].common = common_bytes(&g->token[i - 1], &g->token[i]);
+}
+
+/* --- what others see --------------------------------------------------------- */
+
+struct spot_grammar *spot_grammar_new(const char *schema, size_t n_byte, const struct spot_bpe *bpe,
+                                      struct spot_err *err)
+{
+    struct spot_grammar *const g = spot_xcalloc(1, sizeof(*g));
+
+    g->bpe = bpe;
+    spot_gnet_init(&g->net);
+    if (spot_gnet_of_schema(&g->net, schema, n_byte, err)) {
+        spot_grammar_free(g);
+        return NULL;
+    }
+    g->found = spot_xcalloc(WAYS_MAX, sizeof(*g->found));
+    g->visit = spot_xcalloc(4 * (size_t)VISITS_MAX, sizeof(*g->visit));
+    read_vocabulary(g);
+    forget(g);
+    return g;
+}
+
+void spot_grammar_free(struct spot_grammar *g)
+{
+    if (!g)
+        return;
+    spot_gnet_release(&g->net);
+    for (size_t i = 0; i < MASKS; i++)
+        free(g->mask[i].allowed);
+    spot_buf_release(&g->text);
+    free(g->begin);
+    free(g->token);
+    free(g->frame);
+    free(g->way);
+    free(g->set);
+    free(g->frames.slot);
+    free(g->sets.slot);
+    free(g->found);
+    free(g->visit);
+    free(g);
+}
+
+struct spot_grammar_state *spot_grammar_begin(struct spot_grammar *g)
+{
+    struct spot_grammar_state *const s = spot_xcalloc(1, sizeof(*s));
+
+    s->g = g;
+    s->generation = g->generation - 1; /* its set is not known yet */
+    return s;
+}
+
+void spot_grammar_end(struct spot_grammar_state *s)
+{
+    if (!s)
+        return;
+    spot_buf_release(&s->text);
+    free(s);
+}
+
+int spot_grammar_push(struct spot_grammar_state *s, uint32_t token)
+{
+    const struct spot_grammar *const g = s->g;
+    const size_t begin = token < g->n_vocabulary ? g->begin[token] : 0;
+    const size_t n = token < g->n_vocabulary ? g->begin[token + 1] - begin : 0;
+    const int32_t next = n ? walk(s->g, set_now(s), g->text.data + begin, n) : DEAD;
+
+    if (next < 0)
+        return -1;
+    spot_buf_add(&s->text, g->text.data + begin, n);
+    s->set = next;
+    return 0;
+}
+
+bool spot_grammar_may_end(struct spot_grammar_state *s)
+{
+    const int32_t set = set_now(s); /* which may move the sets */
+
+    return s->g->set[set].may_end;
+}
+
+bool spot_grammar_must_end(struct spot_grammar_state *s)
+{
+    const int32_t set = set_now(s);
+
+    return !s->g->set[set].n;
+}
+
+void spot_grammar_mask(struct spot_grammar_state *s, const uint32_t *end, size_t n_end,
+                       float *logit, size_t n)
+{
+    const uint8_t *const allowed = mask_of(s);
+    const bool may_end = spot_grammar_may_end(s);
+
+    for (size_t i = 0; i < n; i++) {
+        bool is_end = false;
+
+        if (i < s->g->n_vocabulary && allowed[i])
+            continue;
+        for (size_t k = 0; k < n_end && may_end && !is_end; k++)
+            is_end = end[k] == i;
+        if (!is_end)
+            logit[i] = -INFINITY;
+    }
+}

@@ -1,0 +1,579 @@
+/* SPDX-License-Identifier: MIT */
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/buf.h"
+#include "common/xalloc.h"
+#include "serve/grammar_state.h"
+
+enum {
+    PROPERTIES_MAX = 512,
+    KEY_MAX = 256, /* bytes of a declared key */
+    ENUM_MAX = 1 << 14,
+    COUNT_MAX = 65535, /* of minLength and the like */
+};
+
+/* --- values that are named -------------------------------------------------- */
+
+static char *compact(const json_t *v)
+{
+    char *text = NULL;
+    size_t n = 0;
+    FILE *const out = open_memstream(&text, &n);
+    struct spot_jw jw;
+
+    if (!out)
+        abort();
+    spot_jw_init(&jw, out, false);
+    spot_jw_tree(&jw, NULL, v);
+    spot_jw_close(&jw, NULL);
+    fclose(out);
+    while (n && text[n - 1] == '\n')
+        text[--n] = '\0';
+    return text;
+}
+
+static int by_bytes(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* Any of text[n], which are freed. */
+static uint32_t one_of(struct spot_greader *r, char **text, size_t n, uint32_t next)
+{
+    size_t kept = 0;
+    uint32_t start;
+
+    qsort(text, n, sizeof(*text), by_bytes);
+    for (size_t i = 0; i < n; i++) {
+        if (kept && !strcmp(text[kept - 1], text[i]))
+            free(text[i]);
+        else
+            text[kept++] = text[i];
+    }
+    start = spot_gnet_texts(r->net, text, kept, next);
+    for (size_t i = 0; i < kept; i++)
+        free(text[i]);
+    free(text);
+    return start;
+}
+
+static bool is_of_type(const json_t *v, const char *type)
+{
+    if (!strcmp(type, "object"))
+        return json_is_object(v);
+    if (!strcmp(type, "array"))
+        return json_is_array(v);
+    if (!strcmp(type, "string"))
+        return json_is_string(v);
+    if (!strcmp(type, "boolean"))
+        return json_is_boolean(v);
+    if (!strcmp(type, "null"))
+        return json_is_null(v);
+    return !strcmp(type, "integer") ? json_is_integer(v) : json_is_number(v);
+}
+
+/* "type" may be one, a list, or not there. */
+static bool allows_type(const json_t *type, const json_t *v)
+{
+    if (!type)
+        return true;
+    if (json_is_string(type))
+        return is_of_type(v, json_string_value(type));
+    for (size_t i = 0; i < json_array_size(type); i++)
+        if (json_is_string(json_array_get(type, i)) &&
+            is_of_type(v, json_string_value(json_array_get(type, i))))
+            return true;
+    return false;
+}
+
+uint32_t spot_greader_named(struct spot_greader *r, const json_t *schema, uint32_t next)
+{
+    const json_t *const list = json_object_get(schema, "enum");
+    const json_t *const only = json_object_get(schema, "const");
+    const json_t *const type = json_object_get(schema, "type");
+    const size_t n = only ? 1 : json_array_size(list);
+    char **text;
+    size_t kept = 0;
+
+    if (!n || n > ENUM_MAX)
+        return spot_greader_fail(r, "enum must be an array of 1 to 16384 values", "");
+    if (only && list)
+        return spot_greader_fail(r, "enum and const together are not supported", "");
+    text = spot_xcalloc(n, sizeof(*text));
+    for (size_t i = 0; i < n; i++) {
+        const json_t *const v = only ? only : json_array_get(list, i);
+
+        if (allows_type(type, v))
+            text[kept++] = compact(v);
+    }
+    return one_of(r, text, kept, next);
+}
+
+/* --- numbers and strings ---------------------------------------------------- */
+
+static bool count(struct spot_greader *r, const json_t *schema, const char *key, uint32_t *out)
+{
+    const json_t *const v = json_object_get(schema, key);
+
+    if (!v)
+        return false;
+    if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) > COUNT_MAX)
+        spot_greader_fail(r, key, " must be an integer of 0 to 65535");
+    else
+        *out = (uint32_t)json_integer_value(v);
+    return true;
+}
+
+/* minimum and the like of an integer: at least (sign 1) or at most (-1). */
+static int64_t bound(struct spot_greader *r, const json_t *schema, const char *key, int sign,
+                     int64_t x)
+{
+    char exclusive[32];
+
+    snprintf(exclusive, sizeof(exclusive), "exclusive%c%s", *key - 0x20, key + 1);
+    for (int more = 0; more < 2; more++) {
+        const json_t *const v = json_object_get(schema, more ? exclusive : key);
+        int64_t y;
+
+        if (!v)
+            continue;
+        if (!json_is_integer(v) || llabs(json_integer_value(v)) > (int64_t)1 << 60) {
+            spot_greader_fail(r, more ? exclusive : key,
+                              " of an integer must be an integer of at most 2^60");
+            continue;
+        }
+        y = json_integer_value(v) + more * sign;
+        if (sign > 0 ? y > x : y < x)
+            x = y;
+    }
+    return x;
+}
+
+static uint32_t integer(struct spot_greader *r, const json_t *schema, uint32_t next)
+{
+    const int64_t low = bound(r, schema, "minimum", 1, -((int64_t)1 << 61));
+    const int64_t high = bound(r, schema, "maximum", -1, (int64_t)1 << 61);
+
+    return spot_gnet_integer(r->net, low, high, next);
+}
+
+static uint32_t number(struct spot_greader *r, const json_t *schema, uint32_t next)
+{
+    static const char *const key[] = { "minimum", "maximum", "exclusiveMinimum",
+                                       "exclusiveMaximum" };
+
+    for (size_t i = 0; i < sizeof(key) / sizeof(*key); i++)
+        if (json_object_get(schema, key[i]))
+            return spot_greader_fail(r, key[i], " is supported of integers only");
+    return spot_gnet_number(r->net, next);
+}
+
+static const char *pattern_of_format(const char *format)
+{
+    static const char *const known[][2] = {
+        { "date", "^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])$" },
+        { "time", "^([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]Z$" },
+        { "date-time", "^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|1[0-9]|2[0-8])T([01][0-9]|2[0-3]):[0-5]"
+                       "[0-9]:[0-5][0-9]Z$" },
+        { "uuid", "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$" },
+    };
+
+    for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++)
+        if (!strcmp(known[i][0], format))
+            return known[i][1];
+    return NULL;
+}
+
+static uint32_t by_pattern(struct spot_greader *r, const char *pattern, uint32_t next)
+{
+    const uint32_t close = spot_gnet_byte(r->net, '"', '"', next);
+    const char *why;
+    size_t at;
+    uint32_t start;
+    char detail[160];
+
+    start = spot_gnet_pattern(r->net, pattern, close, &why, &at);
+    snprintf(detail, sizeof(detail), "%s (at character %zu)", why ? why : "", at);
+    return why ? spot_greader_fail(r, "the pattern ", detail)
+               : spot_gnet_byte(r->net, '"', '"', start);
+}
+
+static uint32_t string(struct spot_greader *r, const json_t *schema, uint32_t next)
+{
+    const json_t *const pattern = json_object_get(schema, "pattern");
+    const json_t *const format = json_object_get(schema, "format");
+    uint32_t min = 0, max = SPOT_GRAMMAR_MANY;
+    const bool has_length =
+        (int)count(r, schema, "minLength", &min) | (int)count(r, schema, "maxLength", &max);
+    const char *expression = json_string_value(pattern);
+
+    if ((pattern && !expression) || (format && !json_is_string(format)))
+        return spot_greader_fail(r, "pattern and format must be texts", "");
+    if (format && !expression && !(expression = pattern_of_format(json_string_value(format))))
+        return spot_greader_fail(r, "this format is not supported: ", json_string_value(format));
+    if (pattern && format)
+        return spot_greader_fail(r, "pattern and format together are not supported", "");
+    if (expression && has_length)
+        return spot_greader_fail(r, "a length beside pattern or format is not supported", "");
+    if (expression)
+        return by_pattern(r, expression, next);
+    return min > max ? r->net->never : spot_gnet_string(r->net, min, max, next);
+}
+
+/* --- lists ------------------------------------------------------------------ */
+
+/* Calls of a rule between commas, min..max of them, then the sign that closes. */
+static uint32_t listed(struct spot_gnet *net, uint32_t rule, uint32_t min, uint32_t max, char close,
+                       uint32_t next)
+{
+    const uint32_t end = spot_gnet_byte(net, (uint8_t)close, (uint8_t)close, next);
+    uint32_t more, start;
+
+    if (min > max)
+        return net->never;
+    if (!max)
+        return end;
+    more = spot_gnet_byte(net, ',', ',', spot_gnet_call(net, rule, 0));
+    start = spot_gnet_call(net, rule,
+                           spot_gnet_loop(net, more, min ? min - 1 : 0,
+                                          max == SPOT_GRAMMAR_MANY ? max : max - 1, end));
+    return min ? start : spot_gnet_split(net, end, start);
+}
+
+static uint32_t opened(struct spot_gnet *net, char open, uint32_t next)
+{
+    return spot_gnet_byte(net, (uint8_t)open, (uint8_t)open, next);
+}
+
+/* --- any value -------------------------------------------------------------- */
+
+static uint32_t scalar(struct spot_gnet *net, uint32_t next)
+{
+    uint32_t start = spot_gnet_string(net, 0, SPOT_GRAMMAR_MANY, next);
+
+    start = spot_gnet_split(net, start, spot_gnet_number(net, next));
+    start = spot_gnet_split(net, start, spot_gnet_text(net, "true", next));
+    start = spot_gnet_split(net, start, spot_gnet_text(net, "false", next));
+    return spot_gnet_split(net, start, spot_gnet_text(net, "null", next));
+}
+
+/* "key": and any value of at most this depth */
+static uint32_t any_member(struct spot_greader *r, int depth)
+{
+    const uint32_t rule = spot_gnet_rule(r->net);
+    const uint32_t start = spot_gnet_string(
+        r->net, 0, SPOT_GRAMMAR_MANY,
+        spot_gnet_text(r->net, ":", spot_gnet_call(r->net, spot_greader_any(r, depth), 0)));
+
+    r->net->rule[rule] = start;
+    return rule;
+}
+
+uint32_t spot_greader_any_object(struct spot_greader *r, int depth, uint32_t next)
+{
+    return opened(r->net, '{',
+                  listed(r->net, any_member(r, depth - 1), 0, SPOT_GRAMMAR_MANY, '}', next));
+}
+
+static uint32_t any_array(struct spot_greader *r, int depth, uint32_t next)
+{
+    return opened(r->net, '[',
+                  listed(r->net, spot_greader_any(r, depth - 1), 0, SPOT_GRAMMAR_MANY, ']', next));
+}
+
+/* A value with at most `depth` containers in one another; one rule each. */
+uint32_t spot_greader_any(struct spot_greader *r, int depth)
+{
+    uint32_t start;
+
+    if (!r->any[depth]) {
+        start = scalar(r->net, 0);
+        if (depth) {
+            start = spot_gnet_split(r->net, start, spot_greader_any_object(r, depth, 0));
+            start = spot_gnet_split(r->net, start, any_array(r, depth, 0));
+        }
+        r->any[depth] = spot_gnet_rule(r->net) + 1;
+        r->net->rule[r->any[depth] - 1] = start;
+    }
+    return r->any[depth] - 1;
+}
+
+/* --- arrays ----------------------------------------------------------------- */
+
+static uint32_t item_rule(struct spot_greader *r, const json_t *items)
+{
+    const uint32_t rule = spot_gnet_rule(r->net);
+    const uint32_t start = spot_greader_below(r, "items", items, 0);
+
+    r->net->rule[rule] = start;
+    return rule;
+}
+
+/* The entries of prefixItems, all of them, then what `items` says. */
+static uint32_t tuple(struct spot_greader *r, const json_t *prefix, const json_t *items,
+                      uint32_t min, uint32_t max, uint32_t next)
+{
+    struct spot_gnet *const net = r->net;
+    const uint32_t n = (uint32_t)json_array_size(prefix);
+    uint32_t start = spot_gnet_byte(net, ']', ']', next);
+
+    if (max < n)
+        return spot_greader_fail(r, "maxItems below the number of prefixItems is not supported",
+                                 "");
+    if (items && !json_is_false(items))
+        start = spot_gnet_loop(
+            net, spot_gnet_byte(net, ',', ',', spot_gnet_call(net, item_rule(r, items), 0)),
+            min > n ? min - n : 0, max == SPOT_GRAMMAR_MANY ? max : max - n, start);
+    else if (min > n)
+        return net->never;
+    for (uint32_t i = n; i-- > 0;) {
+        char key[32];
+
+        snprintf(key, sizeof(key), "prefixItems/%" PRIu32, i);
+        start = spot_greader_below(r, key, json_array_get(prefix, i), start);
+        start = i ? spot_gnet_byte(net, ',', ',', start) : start;
+    }
+    return start;
+}
+
+static uint32_t array(struct spot_greader *r, const json_t *schema, uint32_t next)
+{
+    const json_t *const prefix = json_object_get(schema, "prefixItems");
+    const json_t *const items = json_object_get(schema, "items");
+    uint32_t min = 0, max = SPOT_GRAMMAR_MANY;
+    uint32_t rule;
+
+    count(r, schema, "minItems", &min);
+    count(r, schema, "maxItems", &max);
+    if (prefix && json_array_size(prefix))
+        return opened(r->net, '[', tuple(r, prefix, items, min, max, next));
+    if (items && json_is_array(items))
+        return spot_greader_fail(
+            r, "items as an array is not supported: it is called prefixItems now", "");
+    if (json_is_false(items))
+        return min ? r->net->never : spot_gnet_text(r->net, "[]", next);
+    rule = items ? item_rule(r, items) : spot_greader_any(r, SPOT_GRAMMAR_ANY_DEPTH - 1);
+    return opened(r->net, '[', listed(r->net, rule, min, max, ']', next));
+}
+
+/* --- objects ---------------------------------------------------------------- */
+
+/* Characters of a key that is not declared: none of them is ever escaped, so it is no other way to
+ * write one that is. */
+static const char plain[][2] = { { ' ', '!' }, { '#', '[' }, { ']', '~' } };
+
+/* Plain characters but those in `but`, then next. */
+static uint32_t plain_but(struct spot_gnet *net, const bool but[256], uint32_t next)
+{
+    uint32_t start = net->never;
+
+    for (size_t i = 0; i < sizeof(plain) / sizeof(*plain); i++)
+        for (int low = plain[i][0], high; low <= plain[i][1]; low = high + 1) {
+            for (high = low; high < plain[i][1] && !but[low] && !but[high + 1];)
+                high++;
+            if (!but[low])
+                start = spot_gnet_split(net, start,
+                                        spot_gnet_byte(net, (uint8_t)low, (uint8_t)high, next));
+        }
+    return start;
+}
+
+/* The rest of a key that is none of name[n], which begin with the `depth` bytes that were there;
+ * next is behind its quote. */
+static uint32_t other_key(struct spot_gnet *net, char *const *name, size_t n, size_t depth,
+                          uint32_t free_rest, uint32_t next)
+{
+    bool goes_on[256] = { false };
+    uint32_t start = net->never;
+    bool is_one = false;
+    size_t i = 0;
+
+    while (i < n) {
+        const uint8_t c = (uint8_t)name[i][depth];
+        size_t end = i + 1;
+
+        while (end < n && (uint8_t)name[end][depth] == c)
+            end++;
+        is_one = is_one || !c;
+        if (c >= ' ' && c < 0x7F && c != '"' && c != '\\') {
+            goes_on[c] = true;
+            start = spot_gnet_split(
+                net, start,
+                spot_gnet_byte(net, c, c,
+                               other_key(net, name + i, end - i, depth + 1, free_rest, next)));
+        }
+        i = end;
+    }
+    if (!is_one)
+        start = spot_gnet_split(net, start, spot_gnet_byte(net, '"', '"', next));
+    return spot_gnet_split(net, start, plain_but(net, goes_on, free_rest));
+}
+
+/* A member that is not declared. */
+static uint32_t other_member(struct spot_greader *r, const json_t *schema, const json_t *properties)
+{
+    static const bool none[256];
+    struct spot_gnet *const net = r->net;
+    const size_t n = json_object_size(properties);
+    const uint32_t rule = spot_gnet_rule(net);
+    const uint32_t member = spot_gnet_text(
+        net, ":",
+        json_is_object(schema)
+            ? spot_greader_below(r, "additionalProperties", schema, 0)
+            : spot_gnet_call(net, spot_greader_any(r, SPOT_GRAMMAR_ANY_DEPTH - 1), 0));
+    const uint32_t rest = spot_gnet_loop(net, plain_but(net, none, 0), 0, SPOT_GRAMMAR_MANY,
+                                         spot_gnet_byte(net, '"', '"', member));
+    char **const name = spot_xcalloc(n + 1, sizeof(*name));
+    uint32_t start;
+
+    for (size_t i = 0; i < n; i++) {
+        const char *key;
+
+        spot_json_member(properties, i, &key);
+        name[i] = spot_xstrdup(strlen(key) > KEY_MAX ? "" : key); /* refused later */
+    }
+    qsort(name, n, sizeof(*name), by_bytes);
+    start = spot_gnet_byte(net, '"', '"', other_key(net, name, n, 0, rest, member));
+    for (size_t i = 0; i < n; i++)
+        free(name[i]);
+    free(name);
+    net->rule[rule] = start;
+    return rule;
+}
+
+static bool is_required(const json_t *required, const char *key)
+{
+    for (size_t i = 0; i < json_array_size(required); i++) {
+        const char *const text = json_string_value(json_array_get(required, i));
+
+        if (text && !strcmp(text, key))
+            return true;
+    }
+    return false;
+}
+
+/* "key": as JSON text */
+static char *key_text(const char *key)
+{
+    char *text = NULL;
+    size_t n = 0;
+    FILE *const out = open_memstream(&text, &n);
+    struct spot_jw jw;
+
+    if (!out)
+        abort();
+    spot_jw_init(&jw, out, false);
+    spot_jw_str(&jw, NULL, key);
+    spot_jw_close(&jw, NULL);
+    fclose(out);
+    n -= n && text[n - 1] == '\n';
+    text = spot_xrealloc(text, n + 2, 1);
+    memcpy(text + n, ":", 2);
+    return text;
+}
+
+/* Members in the order of the schema. `more` begins what follows when there was one before, `none`
+ * when there was not. */
+static uint32_t members(struct spot_greader *r, const json_t *schema, uint32_t more, uint32_t none)
+{
+    struct spot_gnet *const net = r->net;
+    const json_t *const properties = json_object_get(schema, "properties");
+    const json_t *const required = json_object_get(schema, "required");
+
+    for (size_t i = json_object_size(properties); i-- > 0 && !r->has_failed;) {
+        const char *key;
+        const json_t *const one = spot_json_member(properties, i, &key);
+        char *const text = key_text(key);
+        char path[128];
+        uint32_t start, after;
+
+        if (strlen(key) > KEY_MAX)
+            spot_greader_fail(r, "a key of more than 256 bytes is not supported", "");
+        snprintf(path, sizeof(path), "properties/%.100s", key);
+        start = spot_gnet_text(net, text, spot_greader_below(r, path, one, more));
+        after = spot_gnet_byte(net, ',', ',', start);
+        if (is_required(required, key)) {
+            more = after;
+            none = start;
+        } else {
+            more = spot_gnet_split(net, after, more);
+            none = spot_gnet_split(net, start, none);
+        }
+        free(text);
+    }
+    return none;
+}
+
+/* What is required must be declared: no other order is known. */
+static void check_required(struct spot_greader *r, const json_t *schema)
+{
+    const json_t *const required = json_object_get(schema, "required");
+    const json_t *const properties = json_object_get(schema, "properties");
+
+    if (required && !json_is_array(required))
+        spot_greader_fail(r, "required must be an array of texts", "");
+    for (size_t i = 0; i < json_array_size(required); i++) {
+        const char *const text = json_string_value(json_array_get(required, i));
+
+        if (!text)
+            spot_greader_fail(r, "required must be an array of texts", "");
+        else if (!json_object_get(properties, text))
+            spot_greader_fail(r, "properties lacks what required names: ", text);
+    }
+}
+
+static uint32_t object(struct spot_greader *r, const json_t *schema, uint32_t next)
+{
+    struct spot_gnet *const net = r->net;
+    const json_t *const properties = json_object_get(schema, "properties");
+    const json_t *const other = json_object_get(schema, "additionalProperties");
+    const uint32_t end = spot_gnet_byte(net, '}', '}', next);
+    uint32_t more = end, none = end;
+
+    check_required(r, schema);
+    if (properties && !json_is_object(properties))
+        return spot_greader_fail(r, "properties must be an object", "");
+    if (json_object_size(properties) > PROPERTIES_MAX)
+        return spot_greader_fail(r, "more than 512 properties are not supported", "");
+    if (other && !json_is_boolean(other) && !json_is_object(other))
+        return spot_greader_fail(r, "additionalProperties must be true, false or a schema", "");
+    if (!properties && !other)
+        return spot_greader_any_object(r, SPOT_GRAMMAR_ANY_DEPTH, next);
+    if (other && !json_is_false(other)) {
+        const uint32_t rule = other_member(r, other, properties);
+
+        more = spot_gnet_loop(net, spot_gnet_byte(net, ',', ',', spot_gnet_call(net, rule, 0)), 0,
+                              SPOT_GRAMMAR_MANY, end);
+        none = spot_gnet_split(net, end, spot_gnet_call(net, rule, more));
+    }
+    return opened(net, '{', members(r, schema, more, none));
+}
+
+/* --- by type ---------------------------------------------------------------- */
+
+uint32_t spot_greader_of_type(struct spot_greader *r, const json_t *schema, const char *type,
+                              uint32_t next)
+{
+    static const struct {
+        const char *name;
+        uint32_t (*build)(struct spot_greader *r, const json_t *schema, uint32_t next);
+    } known[] = { { "object", object },
+                  { "array", array },
+                  { "string", string },
+                  { "integer", integer },
+                  { "number", number } };
+    struct spot_gnet *const net = r->net;
+
+    for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++)
+        if (!strcmp(known[i].name, type))
+            return known[i].build(r, schema, next);
+    if (!strcmp(type, "null"))
+        return spot_gnet_text(net, "null", next);
+    if (!strcmp(type, "boolean"))
+        return spot_gnet_split(net, spot_gnet_text(net, "true", next),
+                               spot_gnet_text(net, "false", next));
+    return spot_greader_fail(r, "no such type: ", type);
+}
