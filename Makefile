@@ -68,7 +68,7 @@ flags.release := -O3 -g
 flags.debug   := -O0 -g3
 flags.asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 flags.tsan    := -O1 -g -fsanitize=thread
-flags.cov     := -O0 -g --coverage
+flags.cov     := -O1 -g --coverage
 flags.fuzz    := -O1 -g -fsanitize=fuzzer-no-link,address,undefined
 ifeq ($(VARIANT),fuzz)
 CC := clang
