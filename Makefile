@@ -287,6 +287,7 @@ coverage-units: deps
 fuzz: deps deps-dev
 	$(again) VARIANT=fuzz CUDA=no run-fuzz
 run-fuzz: $(fuzzers:%=$(B)/%)
+	$(Q)tests/fuzz/seeds build/corpus
 	$(Q)for f in $^; do mkdir -p build/corpus/$${f##*/}; \
 	  $$f -max_total_time=$(or $(FUZZ_SECONDS),15) -rss_limit_mb=1024 -artifact_prefix=build/ \
 	    $$(ls tests/fuzz/$${f##*/}.dict 2>/dev/null | sed 's/^/-dict=/') \
