@@ -68,7 +68,7 @@ flags.release := -O3 -g
 flags.debug   := -O0 -g3
 flags.asan    := -O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 flags.tsan    := -O1 -g -fsanitize=thread
-flags.cov     := -O0 -g --coverage
+flags.cov     := -O1 -g --coverage
 flags.fuzz    := -O1 -g -fsanitize=fuzzer-no-link,address,undefined
 ifeq ($(VARIANT),fuzz)
 CC := clang
@@ -287,6 +287,7 @@ coverage-units: deps
 fuzz: deps deps-dev
 	$(again) VARIANT=fuzz CUDA=no run-fuzz
 run-fuzz: $(fuzzers:%=$(B)/%)
+	$(Q)tests/fuzz/seeds build/corpus
 	$(Q)for f in $^; do mkdir -p build/corpus/$${f##*/}; \
 	  $$f -max_total_time=$(or $(FUZZ_SECONDS),15) -rss_limit_mb=1024 -artifact_prefix=build/ \
 	    $$(ls tests/fuzz/$${f##*/}.dict 2>/dev/null | sed 's/^/-dict=/') \

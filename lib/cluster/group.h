@@ -30,7 +30,7 @@ struct spot_group_options {
     const char *listen;        /* NULL: a private Unix socket */
     const char *key_file;      /* TLS with this key, on every connection; NULL: none */
     const char *events;        /* JSON Lines; NULL: none, "-": stdout */
-    const char *plan;          /* spot.plan/1 file, read again when it changes; NULL */
+    const char *plan;          /* spot.plan/1 file, read again when it changes; "-": stdin; NULL */
     bool resume;               /* the events are continued */
 
     uint64_t n_local; /* worker processes to start and keep */

@@ -51,37 +51,56 @@ int spot_group_plan_text(struct spot_group *g, const char *text, size_t n_byte, 
     return rc;
 }
 
-static int read_plan(struct spot_group *g, bool *changed, struct spot_err *err)
+static bool is_stdin(const char *path)
+{
+    return !strcmp(path, "-");
+}
+
+/* Standard input is read once, when the job begins; it may be a pipe. */
+static FILE *open_plan(const char *path, struct spot_err *err)
 {
     struct stat st;
     FILE *in;
+
+    if (is_stdin(path))
+        return stdin;
+    if (!stat(path, &st) && !S_ISREG(st.st_mode)) { /* a pipe would stop the job */
+        spot_err_set(err, SPOT_EUSAGE, "--plan must be a file, '%s' is not", path);
+        return NULL;
+    }
+    in = fopen(path, "re");
+    if (!in)
+        spot_err_sys(err, "cannot open '%s'", path);
+    return in;
+}
+
+static int read_plan(struct spot_group *g, bool *changed, struct spot_err *err)
+{
+    const char *const path = g->options->plan, *const source = is_stdin(path) ? "<stdin>" : path;
+    FILE *const in = open_plan(path, err);
     char *text;
     size_t n;
     int rc;
 
-    if (!stat(g->options->plan, &st) && !S_ISREG(st.st_mode)) /* a pipe would stop the job */
-        return spot_err_set(err, SPOT_EUSAGE, "--plan must be a file, '%s' is not",
-                            g->options->plan);
-    in = fopen(g->options->plan, "re");
     if (!in)
-        return spot_err_sys(err, "cannot open '%s'", g->options->plan);
+        return -1;
     text = calloc(1, SPOT_PLAN_MAX + 1);
     n = text ? fread(text, 1, SPOT_PLAN_MAX + 1, in) : 0;
-    fclose(in);
+    if (in != stdin)
+        fclose(in);
     rc = n > SPOT_PLAN_MAX
-             ? spot_err_set(err, SPOT_EDATA, "%s: larger than %d bytes", g->options->plan,
-                            SPOT_PLAN_MAX)
-             : spot_group_plan_text(g, text, n, g->options->plan, SPOT_PLAN_FILE, changed, err);
+             ? spot_err_set(err, SPOT_EDATA, "%s: larger than %d bytes", source, SPOT_PLAN_MAX)
+             : spot_group_plan_text(g, text, n, source, SPOT_PLAN_FILE, changed, err);
     free(text);
     return rc;
 }
 
-/* The plan file, when it was replaced: inode, size and time in one number. */
+/* The plan file, when it was replaced: inode, size and time in one number. 0: there is none. */
 static uint64_t stamp_of(const char *path)
 {
     struct stat st;
 
-    if (stat(path, &st))
+    if (is_stdin(path) || stat(path, &st))
         return 0;
     return ((uint64_t)st.st_ino * 31 + (uint64_t)st.st_size +
             (uint64_t)st.st_mtim.tv_sec * UINT64_C(1000000007) + (uint64_t)st.st_mtim.tv_nsec) |

@@ -1,24 +1,29 @@
 /* SPDX-License-Identifier: MIT */
 #include "engine/llama_rope.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "engine/cpu/kernel_cpu.h"
 
 /* x = -n ln 2 + r, |r| <= ln(2)/2; the series' first term left out, r^14 / 14!, is below 1e-17. */
-double spot_exp_down(double x)
+static double exp_down(double x)
 {
     const int64_t n = (int64_t)(0.5 - x * 1.4426950408889634);
     const double r = (x + (double)n * 0.693147180369123816490) + (double)n * 1.9082149292705877e-10;
     const uint64_t bits = (uint64_t)(1023 - n) << 52;
     double p = 1, scale;
 
-    if (x < -700)
-        return 0;
     for (int i = 13; i >= 1; i--)
         p = p * r / i + 1;
     memcpy(&scale, &bits, sizeof(scale));
     return p * scale;
+}
+
+/* What is far down, or no number, fits no integer. */
+double spot_exp_down(double x)
+{
+    return x >= -700 ? exp_down(x) : isnan(x) ? x : 0;
 }
 
 /* x = n pi/2 + r, |r| <= pi/4, pi/2 in two parts of which the first has 33 bits, so that its

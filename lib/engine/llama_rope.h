@@ -17,7 +17,8 @@ extern "C" {
 /* turn[T][d]: cosines of the d/2 pairs, then their sines; d even, theta >= 1. */
 void spot_rope_table(float *turn, int64_t seq, int64_t head_dim, double theta);
 
-/* For x <= 0 to 1e-15 relative, 0 below -700; for 0 <= x <= 2^20 to 1e-15 absolute. */
+/* For x <= 0 to 1e-15 relative, 0 below -700, also for -INFINITY; NAN of NAN; for 0 <= x <= 2^20 to
+ * 1e-15 absolute. */
 double spot_exp_down(double x);
 void spot_sincos(double x, double *sine, double *cosine);
 

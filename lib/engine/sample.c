@@ -15,12 +15,6 @@ double spot_sample_noise(uint64_t seed, uint64_t choice, uint64_t position)
     return (double)(spot_rng_mix(spot_rng_mix(seed, choice), position) >> 11) * 0x1p-53;
 }
 
-/* x may be so far down that it fits no integer */
-static double exp_of(double x)
-{
-    return x < -700 ? 0 : spot_exp_down(x);
-}
-
 double spot_sample_logprob(const float *logit, int64_t n, uint32_t token)
 {
     float max = -INFINITY;
@@ -30,7 +24,7 @@ double spot_sample_logprob(const float *logit, int64_t n, uint32_t token)
         max = logit[i] > max ? logit[i] : max;
     for (int64_t i = 0; i < n; i++)
         if (logit[i] <= max)
-            sum += exp_of((double)logit[i] - (double)max);
+            sum += spot_exp_down((double)logit[i] - (double)max);
     return (double)logit[token] - (double)max - spot_log(sum);
 }
 
@@ -144,7 +138,7 @@ uint32_t spot_sample_choose(const struct spot_sample *s, const float *logit, int
         const double max = work[best].logit;
 
         for (int64_t i = 0; i < m; i++)
-            work[i].weight = exp_of((work[i].logit - max) / s->temperature);
+            work[i].weight = spot_exp_down((work[i].logit - max) / s->temperature);
         if (s->top_k > 0 || s->top_p < 1 || s->min_p > 0) {
             kept = cut(s, work, m);
             token = draw(work + m - 1, kept, -1, u);

@@ -50,7 +50,7 @@ struct spot_coordinator_options {
     /* of the microbatches of a step over the pipelines */
     struct spot_split_policy shares;
     const char *old_plan_hint; /* told who gives a plan that is too old: how it is taken; NULL */
-    const char *plan;          /* spot.plan/1 file, read again when it changes; NULL */
+    const char *plan;          /* spot.plan/1 file, read again when it changes; "-": stdin; NULL */
     const char *state;         /* directory; NULL: a private one for this run */
     const char *events;        /* JSON Lines; NULL: none, "-": stdout */
     const char *save;          /* safetensors, or a directory, see model_dir.h; NULL */

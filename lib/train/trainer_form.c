@@ -249,13 +249,33 @@ struct moved {
     int64_t moved_byte, restored_byte; /* a bundle once, whoever it is restored to */
 };
 
-/* The best placement, and where the plan wants another one, the moves to that. */
+/* The place of each position, where the plan pins all of them; else NULL. */
+static int *pinned_places(const struct spot_trainer *c)
+{
+    const uint32_t n = spot_form_size(&c->form);
+    int *const place = spot_xcalloc(n, sizeof(*place));
+
+    for (uint32_t k = 0; k < n; k++)
+        place[k] = -1;
+    spot_trainer_pin(c, place);
+    for (uint32_t k = 0; k < n; k++)
+        if (place[k] < 0) {
+            free(place);
+            return NULL;
+        }
+    return place;
+}
+
+/* The moves to the places of the plan. Those that it leaves open are where the best placement has
+ * them; none is searched for if it leaves none open. */
 static int migrate(const struct spot_trainer *c, struct spot_migration_problem *problem,
                    struct spot_migration_plan *plan, struct spot_err *err)
 {
-    const int rc = spot_migrate(problem, plan, err);
+    int rc;
 
-    if (rc || !spot_trainer_pin(c, plan->node_of_position))
+    problem->place = pinned_places(c);
+    rc = spot_migrate(problem, plan, err);
+    if (rc || problem->place || !spot_trainer_pin(c, plan->node_of_position))
         return rc;
     problem->place = plan->node_of_position;
     plan->node_of_position = NULL;

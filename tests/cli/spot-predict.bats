@@ -282,6 +282,10 @@ forecast_of() {
     spot-predict --backtest --joint --models pool --origins 40 t.csv >j.csv
     head -1 j.csv | grep -q '^series,model,origins,joint,independent,table$'
     [ "$(wc -l <j.csv)" -eq 2 ]
+    # for people in 4 digits, of the same scores
+    spot-predict --backtest --joint --models pool --origins 40 --format table t.csv >j.txt
+    awk -F, 'NR == 2 { printf "%.4f %.4f %.4f\n", $4, $5, $6 }' j.csv >want
+    awk 'NR == 2 { print $(NF - 2), $(NF - 1), $NF }' j.txt | cmp - want
 }
 
 @test "two models are compared on the same origins" {

@@ -106,6 +106,16 @@ teardown() { job_teardown; }
     [ "$status" -eq 3 ]
 }
 
+@test "standard input can be the plan, not the corpus too" {
+    plan='{"schema":"spot.plan/1","kind":"train","job":"x","time_s":0,"next":{"D":1,"P":2,"M":1,"B":1}}'
+    echo "$plan" >- # a file of that name is not it
+    echo "$plan" | spot-run train -q --data corpus $MODEL --global-batch 5 --steps 3 --workers 2 --plan - --events log
+    grep -q '"formed".*"D":1,"P":2' log
+    same_as log 3
+    refuses 3 "<stdin>: empty input" train -q --data corpus --steps 1 --plan - </dev/null
+    refuses 2 "only one of --data and --plan can come from standard input" train --data - --steps 1 --plan -
+}
+
 @test "what cannot be written is told before the training, status 4" {
     refuses 4 "cannot write 'no/such/events'" train --data corpus --steps 1 --events no/such/events
     refuses 4 "cannot write 'no/such/w.safetensors'" train --data corpus --steps 1000000 --save no/such/w.safetensors
@@ -351,11 +361,15 @@ stopped() {
 }
 
 @test "nobody there: worker, replan and status say so, status 4" {
-    echo '{}' >plan.json
+    echo '{"schema":"spot.plan/1","kind":"train","job":"x","time_s":0,"next":{"D":1,"P":1,"M":1,"B":1}}' >plan.json
     refuses 4 "cannot connect to unix:none" worker --join unix:none --join-timeout 0s
     refuses 4 "cannot connect to unix:none" status --join unix:none
     refuses 4 "cannot connect to unix:none" replan --join unix:none plan.json
     refuses 4 "cannot open 'absent.json'" replan --join unix:none absent.json
+    echo '{"schema":"spot.job/1"}' >plan.json # told whether somebody is there or not
+    refuses 3 "plan.json:1:11: /schema: expected \"spot.plan/1\"" replan --join unix:none plan.json
+    : >plan.json
+    refuses 3 "plan.json: empty input, expected a plan" replan --join unix:none plan.json
 }
 
 # A copy of the program in which the text $1 reads $2, of equal length.

@@ -329,6 +329,8 @@ START_TEST(angles_of_rotary_positions_are_exact_to_rounding)
         ck_assert_double_eq_tol(c, cos(x), 1e-15);
     }
     ck_assert(spot_exp_down(0) == 1 && spot_exp_down(-1e6) == 0);
+    ck_assert(spot_exp_down(-1e300) == 0 && spot_exp_down(-INFINITY) == 0);
+    ck_assert(isnan(spot_exp_down(NAN)));
     spot_rope_table(turn, T, D, 10000);
     for (int t = 0; t < T; t++)
         for (int i = 0; i < D / 2; i++) {

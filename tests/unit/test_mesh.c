@@ -11,85 +11,14 @@
 
 #include "comm/endpoint.h"
 #include "comm/mesh.h"
-#include "comm/mesh_port.h"
 #include "comm/mesh_state.h"
 #include "comm/probe.h"
 #include "common/clock.h"
-#include "suite.h"
+#include "mesh_rig.h"
 
 /* Goal: every wait of a worker ends. Meshes of one process and a coordinator played by the test:
  * a revoked epoch wakes who waits, a dead peer and a dead coordinator are errors, frames of an
  * older epoch are dropped and those of a newer one are kept, a peer without the key is nobody. */
-
-enum { BEAT = 1, NOTICE, REVOKE, HELLO, DATA, PONG, KNOCK, KEY = 4711 };
-
-static int listener, n_open;
-static struct spot_link control[2];
-static struct spot_mesh *mesh[2];
-static struct spot_mesh_peer peer[2];
-static struct spot_tls_context *tls; /* NULL: in the clear */
-
-/* Two meshes dial in over loopback: sockets by process id would be one and the same here. */
-static void open_meshes(void)
-{
-    char join[SPOT_ADDRESS_MAX + 8];
-    struct spot_endpoint e;
-
-    ck_assert_int_eq(spot_endpoint_parse("127.0.0.1:0", &e, NULL), 0);
-    listener = spot_endpoint_listen(&e, NULL);
-    ck_assert_int_ge(listener, 0);
-    spot_endpoint_print(&e, join);
-    for (n_open = 0; n_open < 2; n_open++) {
-        const struct spot_mesh_config config = { .join = join,
-                                                 .tls = tls,
-                                                 .payload_max = 1 << 24,
-                                                 .heartbeat_s = 0.05,
-                                                 .type_heartbeat = BEAT,
-                                                 .type_notice = NOTICE,
-                                                 .type_revoke = REVOKE,
-                                                 .type_pong = PONG,
-                                                 .type_hello = HELLO,
-                                                 .type_probe = KNOCK };
-
-        mesh[n_open] = spot_mesh_open(&config, NULL);
-        ck_assert_ptr_nonnull(mesh[n_open]);
-        poll(&(struct pollfd){ .fd = listener, .events = POLLIN }, 1, 5000);
-        spot_link_init(&control[n_open], spot_endpoint_accept(listener), 1 << 20);
-        ck_assert_int_eq(spot_link_secure(&control[n_open], tls, true, NULL), 0);
-        peer[n_open].id = (uint32_t)n_open + 1;
-        snprintf(peer[n_open].address, sizeof(peer[n_open].address), "%s",
-                 spot_mesh_address(mesh[n_open]));
-    }
-}
-
-static void close_meshes(void)
-{
-    for (int i = 0; i < 2; i++) {
-        spot_mesh_close(mesh[i]);
-        spot_link_release(&control[i]);
-    }
-    close(listener);
-}
-
-static void enter(int i, uint32_t epoch)
-{
-    ck_assert_int_eq(spot_mesh_enter(mesh[i], epoch, KEY, (uint32_t)i + 1, peer, 2, NULL), 0);
-}
-
-/* In a moment, while the test waits: revoke, or lose the coordinator, or close mesh 1. */
-static void *later(void *what)
-{
-    spot_clock_sleep(0.1);
-    if (!strcmp(what, "revoke")) {
-        ck_assert_int_eq(spot_link_send(&control[0], REVOKE, 9, 0, NULL, 0, NULL), 0);
-    } else if (!strcmp(what, "orphan")) {
-        spot_link_release(&control[0]);
-    } else {
-        spot_mesh_close(mesh[1]);
-        mesh[1] = NULL;
-    }
-    return NULL;
-}
 
 static size_t inbox_of(struct spot_mesh *m)
 {
@@ -440,107 +369,6 @@ START_TEST(the_last_order_of_a_coordinator_that_died_is_heard)
 }
 END_TEST
 
-/* --- ports ----------------------------------------------------------------- */
-
-enum { TRAFFIC = 24 << 20, PIECE = 1 << 20, QUEUE = 2 << 20 };
-
-static void fill(unsigned char *to, int from, size_t at, size_t n)
-{
-    for (size_t k = 0; k < n; k++)
-        to[k] = (unsigned char)((at + k) * 31 + (at + k) / 4099 + (size_t)from);
-}
-
-/* What may wait for the wire at member i. */
-static size_t queued(int i)
-{
-    size_t n = 0;
-
-    pthread_mutex_lock(&mesh[i]->lock);
-    for (size_t k = 0; k < mesh[i]->n_peer; k++)
-        n += spot_link_left(&mesh[i]->peer[k]->link);
-    pthread_mutex_unlock(&mesh[i]->lock);
-    return n;
-}
-
-static void write_traffic(int i, struct spot_port *port)
-{
-    unsigned char *const piece = malloc(PIECE);
-
-    for (size_t at = 0; at < TRAFFIC; at += PIECE) {
-        fill(piece, i, at, PIECE);
-        ck_assert_int_eq(port->write(port, piece, PIECE, NULL), 0);
-        ck_assert_uint_le(queued(i), QUEUE + PIECE);
-    }
-    free(piece);
-}
-
-/* Both write all of it before they read. */
-static void *exchange(void *user)
-{
-    const int i = *(const int *)user;
-    struct spot_port *const port = spot_mesh_port(mesh[i], (uint32_t)(2 - i), DATA, 7, QUEUE);
-    unsigned char *const piece = malloc(PIECE), *const want = malloc(PIECE);
-
-    write_traffic(i, port);
-    for (size_t at = 0, n; at < TRAFFIC; at += n) { /* in pieces of another size */
-        n = TRAFFIC - at < 300007 ? TRAFFIC - at : 300007;
-        ck_assert_int_eq(spot_port_read_all(port, piece, n, NULL), 0);
-        fill(want, !i, at, n);
-        ck_assert(!memcmp(piece, want, n));
-    }
-    ck_assert_int_eq(port->wait(port, 0), 0);
-    port->close(port);
-    free(piece);
-    free(want);
-    return NULL;
-}
-
-START_TEST(ports_of_two_members_that_write_first_do_not_wait_for_each_other)
-{
-    static const int number[2] = { 0, 1 };
-    pthread_t thread;
-
-    open_meshes();
-    enter(0, 5);
-    enter(1, 5);
-    pthread_create(&thread, NULL, exchange, (void *)(uintptr_t)&number[1]);
-    exchange((void *)(uintptr_t)&number[0]);
-    pthread_join(thread, NULL);
-    close_meshes();
-}
-END_TEST
-
-/* However much was written into the void before. */
-START_TEST(a_port_to_a_member_that_is_gone_or_of_an_epoch_that_is_over_fails)
-{
-    static const char *const what[] = { "close", "revoke" };
-    static const enum spot_code code[] = { SPOT_ESYS, SPOT_EPREEMPTED };
-    static unsigned char piece[PIECE];
-
-    for (int k = 0; k < 2; k++) {
-        struct spot_err err = { 0 };
-        struct spot_port *port;
-        pthread_t thread;
-        size_t got;
-
-        open_meshes();
-        enter(0, 5);
-        enter(1, 5);
-        port = spot_mesh_port(mesh[0], 2, DATA, 7, QUEUE);
-        pthread_create(&thread, NULL, later, (void *)(uintptr_t)what[k]);
-        while (!port->write(port, piece, 4096, &err))
-            ;
-        ck_assert_int_eq(err.code, code[k]);
-        ck_assert_int_eq(port->wait(port, 5), 1); /* a read fails at once, too */
-        ck_assert_int_eq(port->read(port, piece, 1, &got, &err), -1);
-        ck_assert_int_eq(err.code, code[k]);
-        pthread_join(thread, NULL);
-        port->close(port);
-        close_meshes();
-    }
-}
-END_TEST
-
 static bool is_late(void *until_s)
 {
     return spot_clock_s() > *(const double *)until_s;
@@ -594,8 +422,6 @@ int main(void)
     tcase_add_test(tc, who_knocks_before_the_key_is_known_is_answered_when_it_is);
     tcase_add_test(tc, heartbeats_tell_progress_and_a_notice_is_sent_once);
     tcase_add_test(tc, the_last_order_of_a_coordinator_that_died_is_heard);
-    tcase_add_test(tc, ports_of_two_members_that_write_first_do_not_wait_for_each_other);
-    tcase_add_test(tc, a_port_to_a_member_that_is_gone_or_of_an_epoch_that_is_over_fails);
     tcase_add_test(tc, a_probe_with_few_descriptors_ends_and_tells_who_is_silent);
     return run_suite("mesh", tc);
 }

@@ -291,7 +291,7 @@ static void draw_trace(struct fixture *f, int future, size_t n)
 /* Losses are announced two intervals ahead, so that what is compared ends there. */
 START_TEST(what_comes_later_changes_no_decision)
 {
-    enum { N = 60, SEEN = N / 2 - 2 };
+    enum { N = 40, SEEN = N / 2 - 2 };
     struct fixture *f = spot_xcalloc(1, sizeof(*f));
     struct spot_sim_row *first = spot_xcalloc(N, sizeof(*first));
 
@@ -375,7 +375,7 @@ END_TEST
 
 START_TEST(who_is_drawn_is_known_at_the_notice)
 {
-    const int runs = is_long() ? 60 : 16, errors = is_long() ? 5 : 2;
+    const int runs = is_long() ? 60 : 12, errors = is_long() ? 5 : 2;
     struct fixture *f = spot_xcalloc(1, sizeof(*f));
     double expected, mean = 0, square = 0;
 

@@ -67,17 +67,26 @@ static struct scores score_series(const struct options *options, const struct sp
     return sum;
 }
 
-static void put_row(struct spot_table *table, const char *series, const char *model,
-                    const struct scores *s)
+/* For people to 4 digits, as the scores of counts; else as it is. */
+static void put_score(struct spot_table *table, enum spot_format format, double score)
+{
+    if (format == SPOT_FORMAT_TABLE)
+        spot_table_fixed(table, score, 4);
+    else
+        spot_table_real(table, score);
+}
+
+static void put_row(struct spot_table *table, enum spot_format format, const char *series,
+                    const char *model, const struct scores *s)
 {
     const double n = (double)s->n;
 
     spot_table_text(table, series);
     spot_table_text(table, model);
     spot_table_int(table, (long long)s->n);
-    spot_table_real(table, s->joint / n);
-    spot_table_real(table, s->independent / n);
-    spot_table_real(table, s->table / n);
+    put_score(table, format, s->joint / n);
+    put_score(table, format, s->independent / n);
+    put_score(table, format, s->table / n);
 }
 
 int joint_run(const struct options *options, char *const *path, size_t n_path,
@@ -87,6 +96,8 @@ int joint_run(const struct options *options, char *const *path, size_t n_path,
         { "series", false }, { "model", false },      { "origins", true },
         { "joint", true },   { "independent", true }, { "table", true },
     };
+    const enum spot_format format =
+        options->format == SPOT_FORMAT_AUTO ? SPOT_FORMAT_CSV : options->format;
     struct walk walk;
     struct spot_table table;
     struct spot_out out;
@@ -100,13 +111,12 @@ int joint_run(const struct options *options, char *const *path, size_t n_path,
             const struct scores s =
                 score_series(options, walk.grid, entry, walk.origin, walk.n_origin);
 
-            put_row(&table, walk.series, entry->text, &s);
+            put_row(&table, format, walk.series, entry->text, &s);
         }
     }
     walk_close(&walk);
     if (!rc && !(rc = spot_out_open(&out, options->common.output, err))) {
-        spot_table_print(&table, out.file,
-                         options->format == SPOT_FORMAT_AUTO ? SPOT_FORMAT_CSV : options->format);
+        spot_table_print(&table, out.file, format);
         rc = spot_out_finish(&out, 0, err);
     }
     spot_table_release(&table);

@@ -13,6 +13,7 @@
 #include "common/json.h"
 #include "common/num.h"
 #include "model/grid.h"
+#include "model/plan_doc.h"
 #include "run.h"
 
 /* Which job, and how long to look for it. */
@@ -40,23 +41,33 @@ static int ask(enum spot_message type, const struct spot_buf *question, struct s
                            answer, err);
 }
 
-static int read_all(const char *path, struct spot_buf *text, struct spot_err *err)
+/* Is it a plan? What the job would refuse is told here, whether there is a job or not. */
+static int check_plan(const struct spot_buf *text, const char *source, struct spot_err *err)
+{
+    struct spot_plan_doc plan;
+
+    if (!text->n)
+        return spot_err_set(err, SPOT_EDATA, "%s: empty input, expected a plan", source);
+    if (text->n > SPOT_PLAN_MAX)
+        return spot_err_set(err, SPOT_EDATA, "%s: larger than %d bytes", source, SPOT_PLAN_MAX);
+    if (spot_plan_doc_parse(&plan, (const char *)text->data, text->n, source, err))
+        return -1;
+    spot_plan_doc_release(&plan);
+    return 0;
+}
+
+static int read_plan(const char *path, struct spot_buf *text, struct spot_err *err)
 {
     const char *source;
     FILE *in = spot_tool_open(path, &source, err);
-    int rc = 0;
+    int rc;
     size_t got;
 
     if (!in)
         return -1;
     while ((got = fread(spot_buf_more(text, 65536), 1, 65536, in)) > 0 && text->n <= SPOT_PLAN_MAX)
         text->n += got;
-    if (ferror(in))
-        rc = spot_err_sys(err, "cannot read %s", source);
-    else if (!text->n)
-        rc = spot_err_set(err, SPOT_EDATA, "%s: empty input, expected a plan", source);
-    else if (text->n > SPOT_PLAN_MAX)
-        rc = spot_err_set(err, SPOT_EDATA, "%s: larger than %d bytes", source, SPOT_PLAN_MAX);
+    rc = ferror(in) ? spot_err_sys(err, "cannot read %s", source) : check_plan(text, source, err);
     if (in != stdin)
         fclose(in);
     return rc;
@@ -65,7 +76,7 @@ static int read_all(const char *path, struct spot_buf *text, struct spot_err *er
 static int replan(bool is_forced, const char *path, struct spot_err *err)
 {
     struct spot_buf text = { 0 }, answer = { 0 };
-    int rc = read_all(path, &text, err);
+    int rc = read_plan(path, &text, err);
 
     if (!rc)
         rc = ask(is_forced ? SPOT_MSG_REPLAN_FORCE : SPOT_MSG_REPLAN, &text, &answer, err);

@@ -153,6 +153,15 @@ static int check_comm(const struct options *o, struct spot_err *err)
     return 0;
 }
 
+static int check_stdin(const struct spot_opt_list *data, const char *plan, struct spot_err *err)
+{
+    for (size_t i = 0; plan && !strcmp(plan, "-") && i < data->n; i++)
+        if (!strcmp(data->item[i], "-"))
+            return spot_err_set(err, SPOT_EUSAGE,
+                                "only one of --data and --plan can come from standard input");
+    return 0;
+}
+
 /* What is asked for; the table below fills it. */
 static struct options o = {
     .job = JOB_OPTIONS_DEFAULT,
@@ -323,8 +332,8 @@ static int train(struct spot_err *err)
         return -1;
     if (!o.steps)
         return spot_err_set(err, SPOT_EUSAGE, "--steps is missing");
-    if (tuning_settle(&o.job, o.steps, err) || check_comm(&o, err) ||
-        job_options_settle(&o.job, err))
+    if (check_stdin(&o.job.data, o.plan, err) || tuning_settle(&o.job, o.steps, err) ||
+        check_comm(&o, err) || job_options_settle(&o.job, err))
         return -1;
     c = coordinator_options(&o);
     put_changes(&c);
