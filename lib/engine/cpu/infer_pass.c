@@ -415,19 +415,15 @@ static void head(const struct work *w)
     const int64_t c = f->shape.width, V = f->shape.vocab;
     const int64_t rows = spot_shape_vocab_rows(&f->shape) / f->shape.n_shard;
     const int64_t stride = (rows + SPOT_PANEL - 1) / SPOT_PANEL * SPOT_PANEL;
-    int64_t last = -1;
 
-    for (int i = 0; i < f->n_item; i++) {
-        last += f->item[i].n_token;
-        if (i % w->n_thread != w->thread)
-            continue;
+    for (int i = w->thread; i < f->n_row; i += w->n_thread) {
         if (w->layer > 0)
-            settle(f, last, last_bias(w));
-        norm_row(w, i, last, "lnf.w", "lnf.b");
+            settle(f, f->row_token[i], last_bias(w));
+        norm_row(w, i, f->row_token[i], "lnf.w", "lnf.b");
     }
     meet(w);
-    by_outputs(w, "head.w", &(struct input){ f->norm, c, 0, c }, f->vocab, stride, rows, f->n_item);
-    for (int64_t i = w->thread; i < (int64_t)f->n_item * f->n_shard; i += w->n_thread) {
+    by_outputs(w, "head.w", &(struct input){ f->norm, c, 0, c }, f->vocab, stride, rows, f->n_row);
+    for (int64_t i = w->thread; i < (int64_t)f->n_row * f->n_shard; i += w->n_thread) {
         const int64_t first = (f->config.shard_begin + i % f->n_shard) * rows;
         const int64_t n = V - first < rows ? V - first : rows;
 
