@@ -75,6 +75,10 @@ static int check(struct spot_infer_config *c, const struct spot_infer_head *head
     if (c->n_thread < 1 || c->n_sequence < 1 || c->n_page < 1 || c->token_max < 1)
         return spot_err_set(err, SPOT_EDATA,
                             "threads, sequences, pages and tokens of a run are at least 1");
+    if (c->logit_max < 0)
+        return spot_err_set(err, SPOT_EDATA, "rows of logits are 0 or more, not %d", c->logit_max);
+    if (!c->logit_max)
+        c->logit_max = c->n_sequence;
     return 0;
 }
 
@@ -139,17 +143,17 @@ static int take_memory(struct spot_infer *f, struct spot_err *err)
     f->pool = floats(&miss, (int64_t)f->config.n_page * (f->n_layer ? f->n_layer : 1),
                      f->n_shard * (int64_t)f->page_elem);
     f->x = floats(&miss, n, s->width);
-    f->norm = floats(&miss, max_of(n, f->config.n_sequence), s->width);
+    f->norm = floats(&miss, n, s->width);
     f->sum = floats(&miss, n, up64(s->width));
     f->qkv = floats(&miss, n, f->n_shard * f->qkv_stride);
     f->att = floats(&miss, n, f->n_shard * f->att_stride);
     f->pre = floats(&miss, n, f->n_shard * f->pre_stride);
     f->act = floats(&miss, n, f->n_shard * f->act_stride);
-    f->vocab = floats(&miss, f->config.n_sequence, f->n_shard * vocab);
+    f->vocab = floats(&miss, f->config.logit_max, f->n_shard * vocab);
     f->turn = floats(&miss, s->seq, f->head_dim);
-    f->q8.x = (int8_t *)floats(&miss, max_of(n, f->config.n_sequence), f->q8_blocks * 8);
-    f->q8.scale = floats(&miss, max_of(n, f->config.n_sequence), f->q8_blocks);
-    f->q8.minus = (int32_t *)(void *)floats(&miss, max_of(n, f->config.n_sequence), f->q8_blocks);
+    f->q8.x = (int8_t *)floats(&miss, n, f->q8_blocks * 8);
+    f->q8.scale = floats(&miss, n, f->q8_blocks);
+    f->q8.minus = (int32_t *)(void *)floats(&miss, n, f->q8_blocks);
     for (int t = 0; t < f->config.n_thread; t++) {
         f->score[t] = floats(&miss, s->seq + SPOT_INFER_PAGE, 1);
         f->part[t] = floats(&miss, (f->n_shard + 2) * SPOT_INFER_GROUP, SPOT_PANEL);
@@ -174,6 +178,7 @@ struct spot_infer *spot_infer_new(const struct spot_infer_config *config, struct
     f->score = spot_xcalloc((size_t)c.n_thread, sizeof(*f->score));
     f->part = spot_xcalloc((size_t)c.n_thread, sizeof(*f->part));
     f->token_item = spot_xcalloc((size_t)c.token_max, sizeof(*f->token_item));
+    f->row_token = spot_xcalloc((size_t)c.logit_max, sizeof(*f->row_token));
     f->token_position = spot_xcalloc((size_t)c.token_max, sizeof(*f->token_position));
     f->sequence = spot_xcalloc((size_t)c.n_sequence, sizeof(*f->sequence));
     f->free_page = spot_xcalloc((size_t)c.n_page, sizeof(*f->free_page));
@@ -205,11 +210,28 @@ void spot_infer_free(struct spot_infer *f)
     }
     for (int i = 0; i < f->config.n_sequence; i++)
         free(f->sequence[i].page);
-    void *const all[] = {
-        f->arena,    f->tensor, f->pool, f->x,          f->norm,           f->sum,      f->qkv,
-        f->att,      f->pre,    f->act,  f->vocab,      f->turn,           f->q8.x,     f->q8.scale,
-        f->q8.minus, f->score,  f->part, f->token_item, f->token_position, f->sequence, f->free_page
-    };
+    void *const all[] = { f->arena,
+                          f->tensor,
+                          f->pool,
+                          f->x,
+                          f->norm,
+                          f->sum,
+                          f->qkv,
+                          f->att,
+                          f->pre,
+                          f->act,
+                          f->vocab,
+                          f->turn,
+                          f->q8.x,
+                          f->q8.scale,
+                          f->q8.minus,
+                          f->score,
+                          f->part,
+                          f->token_item,
+                          f->token_position,
+                          f->sequence,
+                          f->free_page,
+                          f->row_token };
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         free(all[i]);
@@ -250,13 +272,28 @@ static int check_item(const struct spot_infer *f, const struct spot_infer_item *
     return 0;
 }
 
-/* Lists the tokens of the items; *n_page: how many pages they take beside those that are there. */
+/* Lists the last n_row of the tokens listed last, an item's n_token. */
+static int list_rows(struct spot_infer *f, int64_t n_row, int64_t n_token, struct spot_err *err)
+{
+    if (n_row < 1 || n_row > n_token)
+        return spot_err_set(err, SPOT_EDATA, "%lld tokens have no %lld rows of logits",
+                            (long long)n_token, (long long)n_row);
+    if (n_row > f->config.logit_max - f->n_row)
+        return spot_err_set(err, SPOT_EDATA, "a run has at most %d rows of logits",
+                            f->config.logit_max);
+    for (int64_t i = n_row; i > 0; i--)
+        f->row_token[f->n_row++] = f->n_token - (int)i;
+    return 0;
+}
+
+/* Lists the tokens of the items, and counts the pages they take beside those that are there. */
 static int list_tokens(struct spot_infer *f, const struct spot_infer_item *item, int n_item,
-                       struct spot_err *err)
+                       const int64_t *n_row, struct spot_err *err)
 {
     int64_t n_page = 0;
 
     f->n_token = 0;
+    f->n_row = 0;
     for (int i = 0; i < n_item; i++) {
         const int64_t end = item[i].first + item[i].n_token;
         int64_t need;
@@ -276,16 +313,19 @@ static int list_tokens(struct spot_infer *f, const struct spot_infer_item *item,
             f->token_item[f->n_token] = i;
             f->token_position[f->n_token++] = t;
         }
+        if (list_rows(f, n_row ? n_row[i] : 1, item[i].n_token, err))
+            return -1;
     }
     return n_page > f->n_free ? spot_err_set(err, SPOT_EINFEASIBLE, "%lld pages lack, %d are free",
                                              (long long)n_page, f->n_free)
                               : 0;
 }
 
-int spot_infer_run(struct spot_infer *f, const struct spot_infer_item *item, int n_item,
-                   const float *in, float *out, float *logit, struct spot_err *err)
+int spot_infer_run_rows(struct spot_infer *f, const struct spot_infer_item *item, int n_item,
+                        const int64_t *n_row, const float *in, float *out, float *logit,
+                        struct spot_err *err)
 {
-    if (list_tokens(f, item, n_item, err))
+    if (list_tokens(f, item, n_item, n_row, err))
         return -1;
     for (int i = 0; i < n_item; i++)
         if (spot_infer_reserve(f, item[i].sequence, item[i].first + item[i].n_token, err))
@@ -301,4 +341,10 @@ int spot_infer_run(struct spot_infer *f, const struct spot_infer_item *item, int
     if (f->has_failed && err)
         *err = f->err;
     return f->has_failed ? -1 : 0;
+}
+
+int spot_infer_run(struct spot_infer *f, const struct spot_infer_item *item, int n_item,
+                   const float *in, float *out, float *logit, struct spot_err *err)
+{
+    return spot_infer_run_rows(f, item, n_item, NULL, in, out, logit, err);
 }

@@ -55,6 +55,7 @@ struct spot_infer_config {
     int n_thread;                 /* 1.. */
     int n_sequence, n_page;       /* at once; a page has 16 tokens of all layers and shards here */
     int token_max;                /* of one run */
+    int logit_max;                /* rows of logits of one run; 0: n_sequence */
     const char *kernel;           /* "avx512", "avx2", "portable": the same bits; NULL: fastest */
     /* Of a member that has not all shards: sum[n] of its node becomes the sum of the whole tree.
      * Returns 0, or -1 with *err, which the run returns. */
@@ -93,6 +94,12 @@ struct spot_infer_item {
  * not suffice (both before anything has changed), or what the exchange said. */
 int spot_infer_run(struct spot_infer *f, const struct spot_infer_item *item, int n_item,
                    const float *in, float *out, float *logit, struct spot_err *err);
+
+/* The same with logits of any position, as the log probabilities of a prompt want them: of the last
+ * n_row[i] tokens (1..n_token) of item i, logit[sum of n_row][V] in the order of the items. */
+int spot_infer_run_rows(struct spot_infer *f, const struct spot_infer_item *item, int n_item,
+                        const int64_t *n_row, const float *in, float *out, float *logit,
+                        struct spot_err *err);
 
 /* --- pages as bytes, for migration: one page of a layer and a canonical shard --- */
 

@@ -84,6 +84,7 @@ struct spot_infer {
     const struct spot_infer_item *item;
     const float *in;
     float *out, *logit;
+    int n_row, *row_token; /* rows of logits, and the token of each */
     int *token_item;
     int64_t *token_position;
     int64_t qkv_stride, att_stride, pre_stride, act_stride, q8_blocks;

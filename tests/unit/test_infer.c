@@ -535,6 +535,54 @@ START_TEST(what_cannot_be_is_refused_unchanged)
 }
 END_TEST
 
+/* Rows of logits of a chunk are those of the same tokens one at a time, beside items that ask for
+ * the last one; more than there is room for is refused, and nothing has changed. */
+START_TEST(logits_of_any_position)
+{
+    struct rig r;
+
+    rig_open(&r, _i / SPOT_INFER_TYPES);
+    const int type = _i % SPOT_INFER_TYPES;
+    float *const want = one_by_one(&r, type, 0, "portable");
+    float *const other = one_by_one(&r, type, 1, "portable");
+    float *const got = calloc((size_t)((r.T + 2) * r.V), sizeof(float));
+    struct spot_infer *const f =
+        engine(&r, type, (struct spot_infer_config){ .n_thread = 2, .logit_max = (int)r.T + 1 });
+    const int a = spot_infer_open(f, NULL), b = spot_infer_open(f, NULL);
+    const int64_t row = r.V * (int64_t)sizeof(float);
+    struct spot_infer_item item[] = { { a, 0, 5, r.token[1] }, { b, 0, r.T, r.token[0] } };
+    int64_t n_row[] = { 1, r.T + 1 };
+    const int n_free = spot_infer_free_pages(f);
+    struct spot_err err = { 0 };
+
+    ck_assert_int_eq(spot_infer_run_rows(f, item, 2, n_row, NULL, NULL, got, &err), -1);
+    ck_assert_int_eq(err.code, SPOT_EDATA);
+    n_row[1] = r.T;
+    n_row[0] = 2;
+    ck_assert_int_eq(spot_infer_run_rows(f, item, 2, n_row, NULL, NULL, got, &err), -1);
+    ck_assert_int_eq(err.code, SPOT_EDATA);
+    ck_assert_int_eq(spot_infer_length(f, b), 0);
+    ck_assert_int_eq(spot_infer_free_pages(f), n_free);
+    n_row[0] = 1;
+    ck_assert_int_eq(spot_infer_run_rows(f, item, 2, n_row, NULL, NULL, got, &err), 0);
+    ck_assert_mem_eq(got, other + 4 * r.V, (size_t)row);
+    ck_assert_mem_eq(got + r.V, want, (size_t)(r.T * row));
+    /* a chunk's last three, then the last of another */
+    item[0] = (struct spot_infer_item){ b, 2, 4, r.token[0] + 2 };
+    item[1] = (struct spot_infer_item){ a, 5, 1, r.token[1] + 5 };
+    n_row[0] = 3;
+    n_row[1] = 1;
+    ck_assert_int_eq(spot_infer_run_rows(f, item, 2, n_row, NULL, NULL, got, &err), 0);
+    ck_assert_mem_eq(got, want + 3 * r.V, (size_t)(3 * row));
+    ck_assert_mem_eq(got + 3 * r.V, other + 5 * r.V, (size_t)row);
+    spot_infer_free(f);
+    free(want);
+    free(other);
+    free(got);
+    rig_close(&r);
+}
+END_TEST
+
 int main(void)
 {
     (void)f64_microbatch; /* training is not asked here */
@@ -544,6 +592,7 @@ int main(void)
     tcase_add_loop_test(tc, losses_are_those_of_the_training_forward, 0, N_PICK);
     tcase_add_loop_test(tc, bits_do_not_tell_how_they_were_computed, 0, N_PICK * SPOT_INFER_TYPES);
     tcase_add_loop_test(tc, a_sequence_goes_on_elsewhere_from_its_pages, 0, N_PICK);
+    tcase_add_loop_test(tc, logits_of_any_position, 0, N_PICK * SPOT_INFER_TYPES);
     tcase_add_test(tc, what_cannot_be_is_refused_unchanged);
     return run_suite("infer", tc);
 }

@@ -41,8 +41,8 @@ struct spot_infer_kernel {
      * behind those of token t - 1 */
     void (*q8)(float *c, int64_t c_row, const uint8_t *w, const struct spot_q8 *x, int64_t b_row,
                int64_t n_token, int64_t n_block);
-    /* score[16] = chains over d of k[d][16] q[d] */
-    void (*score)(float *score, const float *q, const float *k, int64_t d);
+    /* score[page][16] = chains over d of k[page][d][16] q[d] */
+    void (*score)(float *score, const float *q, const float *const *k, int64_t n_page, int64_t d);
     /* out[d] = chains from out over n tokens of p[n] v[n][d] */
     void (*mix)(float *out, const float *p, const float *v, int64_t n, int64_t d);
 };

@@ -55,7 +55,11 @@ struct input {
     int64_t n_in;
 };
 
-enum { K_PART = 96 }; /* inputs of a panel that stay in L1 while tokens pass */
+enum {
+    K_PART = 96,   /* inputs of a panel that stay in L1 while tokens pass */
+    WIDE_MIN = 25, /* tokens for which it pays to widen bf16 once for all of them */
+    PART_MIN = 7   /* tokens for which fp32 goes by parts */
+};
 
 static void panel_in_parts(const struct spot_infer *f, float *wide, float *c, int64_t c_row,
                            const uint8_t *panel, const struct input *in, int64_t t, int64_t n)
@@ -89,7 +93,7 @@ static void panel_run(const struct work *w, float *c, int64_t c_row, const uint8
             c, c_row, panel,
             &(struct spot_q8){ f->q8.x + at * SPOT_Q8_BLOCK, f->q8.scale + at, f->q8.minus + at },
             f->q8_blocks, n, (in->n_in + SPOT_Q8_BLOCK - 1) / SPOT_Q8_BLOCK);
-    else if (n > 6)
+    else if (n >= (f->type == SPOT_INFER_BF16 ? WIDE_MIN : PART_MIN))
         panel_in_parts(f, wide, c, c_row, panel, in, t, n);
     else if (f->type == SPOT_INFER_BF16)
         f->kernel->bf16(c, c_row, (const uint16_t *)(const void *)panel, in->x + t * in->stride,
@@ -322,19 +326,27 @@ static void place_keys(const struct work *w)
     meet(w);
 }
 
+enum { PAGES = 16 }; /* whose keys are scored in one call */
+
 static void attend(const struct work *w, int64_t t, int64_t s, int64_t h, float scale)
 {
     const struct spot_infer *const f = w->f;
     const int64_t d = f->head_dim, n = f->token_position[t] + 1;
+    const int64_t n_page = (n + SPOT_INFER_PAGE - 1) / SPOT_INFER_PAGE;
     const int64_t kv = h / (f->n_head / f->n_kv_head);
     const float *const q = f->qkv + (t * f->n_shard + s) * f->qkv_stride + h * d;
     float *const out = f->att + (t * f->n_shard + s) * f->att_stride + h * d;
     float *const score = f->score[w->thread];
     float stat[2];
 
-    for (int64_t i = 0; i < n; i += SPOT_INFER_PAGE)
-        f->kernel->score(score + i, q,
-                         page_at(w, t, i / SPOT_INFER_PAGE, s) + kv * d * SPOT_INFER_PAGE, d);
+    for (int64_t i = 0; i < n_page; i += PAGES) {
+        const int64_t n_some = n_page - i < PAGES ? n_page - i : PAGES;
+        const float *key[PAGES];
+
+        for (int64_t j = 0; j < n_some; j++)
+            key[j] = page_at(w, t, i + j, s) + kv * d * SPOT_INFER_PAGE;
+        f->kernel->score(score + i * SPOT_INFER_PAGE, q, key, n_some, d);
+    }
     f->vec->softmax(score, n, n, scale, stat);
     memset(out, 0, (size_t)d * sizeof(float));
     for (int64_t i = 0; i < n; i += SPOT_INFER_PAGE)
@@ -415,19 +427,15 @@ static void head(const struct work *w)
     const int64_t c = f->shape.width, V = f->shape.vocab;
     const int64_t rows = spot_shape_vocab_rows(&f->shape) / f->shape.n_shard;
     const int64_t stride = (rows + SPOT_PANEL - 1) / SPOT_PANEL * SPOT_PANEL;
-    int64_t last = -1;
 
-    for (int i = 0; i < f->n_item; i++) {
-        last += f->item[i].n_token;
-        if (i % w->n_thread != w->thread)
-            continue;
+    for (int i = w->thread; i < f->n_row; i += w->n_thread) {
         if (w->layer > 0)
-            settle(f, last, last_bias(w));
-        norm_row(w, i, last, "lnf.w", "lnf.b");
+            settle(f, f->row_token[i], last_bias(w));
+        norm_row(w, i, f->row_token[i], "lnf.w", "lnf.b");
     }
     meet(w);
-    by_outputs(w, "head.w", &(struct input){ f->norm, c, 0, c }, f->vocab, stride, rows, f->n_item);
-    for (int64_t i = w->thread; i < (int64_t)f->n_item * f->n_shard; i += w->n_thread) {
+    by_outputs(w, "head.w", &(struct input){ f->norm, c, 0, c }, f->vocab, stride, rows, f->n_row);
+    for (int64_t i = w->thread; i < (int64_t)f->n_row * f->n_shard; i += w->n_thread) {
         const int64_t first = (f->config.shard_begin + i % f->n_shard) * rows;
         const int64_t n = V - first < rows ? V - first : rows;
 
