@@ -17,9 +17,10 @@ _spot() {
     'spot-migrate '*) commands='plan assign pack unpack verify list extract send recv bench' options='' ;;
     'spot-plan train') options='--job --forecast --now --spares --epoch --objective --usd-per-sample --solver --current --leaving --horizon --max-loss-prob --throughput --explain --output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-plan serve') options='--job --now --forecast --rate --load --window --solver --explain --output --format --seed --quiet --verbose --provenance --help --version' ;;
+    'spot-plan fleet') options='--kind --catalogue --load --market --rho --policy --slices --limit --explain --output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-plan deadline') options='--work --deadline --restart --done --elapsed --now --forecast --trace --zone --has-spot --tick --spot-usd-per-h --on-demand-usd-per-h --explain --output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-plan job') options='--ddp --global-batch --worker-batch --max-workers --name --params --usd-per-h --restart --output --format --seed --quiet --verbose --provenance --help --version' ;;
-    'spot-plan '*) commands='train serve deadline job' options='' ;;
+    'spot-plan '*) commands='train serve fleet deadline job' options='' ;;
     'spot-predict '*) commands='' options='--kind --interval --horizon --history --cap --model --hazard --state --plot --backtest --models --origins --from --dump --joint --compare --output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-replay generate') options='--kind --hours --zones --regions --cap --interval --steps --events --profile --law --rate --requests --arrivals --prompt-tokens --cv --output-tokens --lengths --context --on --off --swing --peak --period --instance-type --output --format --seed --quiet --verbose --provenance --help --help-all --version' ;;
     'spot-replay describe') options='--kind --from --to --scale --context --plot --ascii --fit --hazard --min-losses --output --format --seed --quiet --verbose --provenance --help --version' ;;
