@@ -206,13 +206,12 @@ static void explain(struct session *s)
         if (a->count[g] && s->n_why < 48)
             snprintf(new_why(s), WHY_TEXT, "%lld x %.64s: %.1f %% busy", (long long)a->count[g],
                      s->offer[g].type, 100 * load / (double)a->count[g]);
-        if (!o.explain || s->priced[g].quota < 0 || a->count[g] < s->priced[g].quota ||
-            s->n_why >= 48)
+        if (!o.explain || s->priced[g].quota < 0 || s->n_why >= 48)
             continue;
         worth = spot_fleet_quota_worth(&s->demand, a, g, o.limit_s);
-        if (!isnan(worth))
+        if (worth > 1e-9 || a->count[g] == s->priced[g].quota)
             snprintf(new_why(s), WHY_TEXT, "one more of the quota of %.64s is worth %.4f usd/h",
-                     s->offer[g].type, fmax(0, worth));
+                     s->offer[g].type, worth > 0 ? worth : 0);
     }
 }
 

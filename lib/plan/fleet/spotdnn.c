@@ -131,9 +131,40 @@ struct search {
     double loss, deadline_s;
     struct crowd crowd;
     int64_t room[SPOT_DNN_TYPES_MAX + 1]; /* quotas of this type and those behind */
+    double rate[SPOT_DNN_TYPES_MAX];      /* of the fastest instance among them */
+    double usd_per_h[SPOT_DNN_TYPES_MAX]; /* of the cheapest */
+    double iterations;                    /* no plan of this many workers needs fewer */
     int64_t count[SPOT_DNN_TYPES_MAX], *best_count;
     struct spot_dnn_speed *best;
 };
+
+/* Bounds of all plans of n workers. A larger batch needs fewer iterations, and none is larger than
+ * the largest of an instance. */
+static void bound(struct search *s, int64_t n)
+{
+    const struct spot_dnn_job *job = s->job;
+    double batch = 0, rate = 0, usd_per_h = INFINITY, each;
+
+    crowd_init(&s->crowd, job, n);
+    for (size_t k = job->n_type; k-- > 0;) {
+        batch = fmax(batch, job->type[k].batch);
+        s->rate[k] = rate = fmax(rate, 1 / s->crowd.iter_s[k]);
+        s->usd_per_h[k] = usd_per_h = fmin(usd_per_h, job->type[k].usd_per_h);
+    }
+    each = (fmin(job->gamma[1], 0) * (batch + 0.1) + job->gamma[2]) / (s->loss - job->gamma[4]);
+    each *= s->crowd.root * (job->is_paper ? sqrt(fmax(0, job->gamma[3])) : 1);
+    s->iterations = fmax(0, each - job->gamma[0] - 1);
+}
+
+/* Is every plan that goes on so late, or no cheaper than the best so far? */
+static bool is_hopeless(const struct search *s, size_t k, int64_t left, double rate,
+                        double usd_per_h)
+{
+    const double time_s = s->iterations / (rate + (double)left * s->rate[k]) * (1 - 1e-4) - 0.01;
+
+    return time_s > s->deadline_s ||
+           time_s / 3600 * (usd_per_h + (double)left * s->usd_per_h[k]) - 1e-6 >= s->best->usd;
+}
 
 /* Counts of type k on, `left` of them; the sums are of the types before. */
 static void descend(struct search *s, size_t k, int64_t left, double rate, double samples_per_s,
@@ -151,6 +182,8 @@ static void descend(struct search *s, size_t k, int64_t left, double rate, doubl
 
         s->count[k] = n;
         if (k + 1 < s->job->n_type) {
+            if (is_hopeless(s, k + 1, left - n, r, usd))
+                continue;
             descend(s, k + 1, left - n, r, v, usd);
         } else if (finish(s->job, &s->crowd, s->count, r, usd, s->loss, &speed) &&
                    is_better(&speed, s->deadline_s, s->best->usd)) {
@@ -172,7 +205,7 @@ int spot_dnn_best(const struct spot_dnn_job *job, double loss, double deadline_s
     for (size_t k = job->n_type; k-- > 0;)
         s.room[k] = s.room[k + 1] + job->type[k].quota;
     for (int64_t n = 1; n <= s.room[0]; n++) {
-        crowd_init(&s.crowd, job, n);
+        bound(&s, n);
         descend(&s, 0, n, 0, 0, 0);
     }
     return isinf(speed->usd) ? -1 : 0;
