@@ -85,9 +85,9 @@ NVFLAGS  := -std=c++17 -O2 -lineinfo $(if $(WERROR),-Werror all-warnings) -Ilib 
             $(foreach a,$(CUDA_ARCH),-gencode arch=compute_$a,code=sm_$a) \
             -gencode arch=compute_$(lastword $(CUDA_ARCH)),code=compute_$(lastword $(CUDA_ARCH))
 
-# libcsv has no .pc file.
+# libcsv and lp_solve have no .pc file; the latter's archive is complete but for its column ordering.
 pkgs   := libzstd zlib openssl libxxhash libmicrohttpd
-LDLIBS := -Wl,--as-needed $(shell $(PKG_CONFIG) --libs $(pkgs) 2>/dev/null) -lcsv -ldl -lm
+LDLIBS := -Wl,--as-needed $(shell $(PKG_CONFIG) --libs $(pkgs) 2>/dev/null) -lcsv -llpsolve55 -lcolamd -ldl -lm
 CHECK_CFLAGS = $(shell $(PKG_CONFIG) --cflags check 2>/dev/null)
 CHECK_LIBS   = $(shell $(PKG_CONFIG) --libs check 2>/dev/null)
 
@@ -395,7 +395,7 @@ schemas: $(B)/tests/schema ## docs/schema and the index of docs/formats.md, from
 # package of pkg-config, header or command : Debian package
 need_pkg     := jansson:libjansson-dev libzstd:libzstd-dev zlib:zlib1g-dev openssl:libssl-dev libxxhash:libxxhash-dev libmicrohttpd:libmicrohttpd-dev \
                 check:check
-need_header  := stdio.h:libc6-dev csv.h:libcsv-dev
+need_header  := stdio.h:libc6-dev csv.h:libcsv-dev lpsolve/lp_lib.h:liblpsolve55-dev
 need_command := $(CC):gcc $(CXX):g++ make:make pkg-config:pkg-config prove:perl bats:bats jq:jq zstd:zstd pgrep:procps \
                 gnuplot:gnuplot-nox
 dev_command  := git:git clang:clang clang-format:clang-format clang-tidy:clang-tidy \

@@ -2,8 +2,8 @@
 # fish completion for the spot tools; written by `make completions`.
 
 complete -c spot-migrate -n __fish_use_subcommand -a 'plan assign pack unpack verify list extract send recv bench'
-complete -c spot-plan -n __fish_use_subcommand -a 'train serve job'
-complete -c spot-replay -n __fish_use_subcommand -a 'generate describe import live train serve'
+complete -c spot-plan -n __fish_use_subcommand -a 'train serve fleet deadline job'
+complete -c spot-replay -n __fish_use_subcommand -a 'generate describe import live train serve deadline'
 complete -c spot-run -n __fish_use_subcommand -a 'train profile tokenize worker replan stop status report eval export'
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l from -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l to -r
@@ -146,6 +146,45 @@ complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l verbose
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l provenance
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l help
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l version
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l kind -r
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l catalogue -r
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l load -r
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l market -r
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l rho -r
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l policy -r
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l slices -r
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l limit -r
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l explain
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l output -r
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l format -x -a 'json jsonl csv tsv table md'
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l seed -r
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l quiet
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l verbose
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l provenance
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l help
+complete -c spot-plan -n '__fish_seen_subcommand_from fleet' -l version
+complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l work -r
+complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l deadline -r
+complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l restart -r
+complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l done -r
+complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l elapsed -r
+complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l now -r
+complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l forecast -r
+complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l trace -r
+complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l zone -r
+complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l has-spot
+complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l tick -r
+complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l spot-usd-per-h -r
+complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l on-demand-usd-per-h -r
+complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l explain
+complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l output -r
+complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l format -x -a 'json jsonl csv tsv table md'
+complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l seed -r
+complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l quiet
+complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l verbose
+complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l provenance
+complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l help
+complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l version
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l ddp -r
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l global-batch -r
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l worker-batch -r
@@ -327,6 +366,27 @@ complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l verbose
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l provenance
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l help
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l version
+complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l trace -r
+complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l zone -r
+complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l work -r
+complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l deadline -r
+complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l restart -r
+complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l from -r
+complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l tick -r
+complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l spot-usd-per-h -r
+complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l on-demand-usd-per-h -r
+complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l policy -r
+complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l learn -r
+complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l steps
+complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l plot -r
+complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l output -r
+complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l format -x -a 'json jsonl csv tsv table md'
+complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l seed -r
+complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l quiet
+complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l verbose
+complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l provenance
+complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l help
+complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l data -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l val-data -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l tokenizer -r

@@ -9,6 +9,8 @@ int main(int argc, char **argv)
     static const struct spot_command *const command[] = {
         &plan_train_command,
         &plan_serve_command,
+        &plan_fleet_command,
+        &plan_deadline_command,
         &plan_job_command,
         NULL,
     };

@@ -8,6 +8,8 @@
 /* The rows of the table in main.c. */
 extern const struct spot_command plan_train_command;
 extern const struct spot_command plan_serve_command;
+extern const struct spot_command plan_fleet_command;
+extern const struct spot_command plan_deadline_command;
 extern const struct spot_command plan_job_command;
 
 #endif /* SPOT_PLAN_COMMANDS_H */

@@ -11,6 +11,7 @@ int main(int argc, char **argv)
         &replay_live_command,
         &replay_train_command,
         &replay_serve_command,
+        &replay_deadline_command,
         NULL,
     };
 

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+#include <math.h>
+
+#include "plan/deadline.h"
+
+size_t spot_run_stage(size_t age)
+{
+    size_t stage = 0;
+
+    while (age > 1 && stage + 1 < SPOT_RUN_STAGES) {
+        age >>= 1;
+        stage++;
+    }
+    return stage;
+}
+
+void spot_run_count_add(struct spot_run_count *count, bool is_up)
+{
+    if (count->age) {
+        const size_t stage = spot_run_stage(count->age);
+
+        count->seen[count->is_up][stage]++;
+        count->ended[count->is_up][stage] += is_up != count->is_up;
+    }
+    count->age = is_up == count->is_up ? count->age + 1 : 1;
+    count->is_up = is_up;
+}
+
+void spot_run_law_learn(struct spot_run_law *law, const struct spot_run_count *count)
+{
+    for (size_t up = 0; up < 2; up++)
+        for (size_t j = 0; j < SPOT_RUN_STAGES; j++) {
+            const double prior = 1 / (3 * ldexp(1, (int)j)); /* 1/2 of 1/age, in mid stage */
+
+            law->end_prob[up][j] = (1 + count->ended[up][j]) / (1 / prior + count->seen[up][j]);
+        }
+}
+
+/* Sum of squares of a chain that leaves up with probability a, down with b. */
+static double miss(double a, double b, bool is_up, const double *up, size_t n)
+{
+    double p = is_up, sum = 0;
+
+    for (size_t k = 0; k < n; k++) {
+        p = p * (1 - a) + (1 - p) * b;
+        sum += (p - up[k]) * (p - up[k]);
+    }
+    return sum;
+}
+
+void spot_run_law_fit(struct spot_run_law *law, bool is_up, const double *up, size_t n)
+{
+    double best[2] = { log(0.05), log(0.05) }, least = HUGE_VAL;
+
+    /* a grid of logarithms, made finer around the best point */
+    for (double step = 1; step > 1e-4; step /= 2) {
+        const double at[2] = { best[0], best[1] };
+
+        for (int i = -6; i <= 6; i++)
+            for (int k = -6; k <= 6; k++) {
+                const double x = fmin(-0.01, fmax(-12, at[0] + i * step));
+                const double y = fmin(-0.01, fmax(-12, at[1] + k * step));
+                const double m = miss(exp(x), exp(y), is_up, up, n);
+
+                if (m < least) {
+                    least = m;
+                    best[0] = x;
+                    best[1] = y;
+                }
+            }
+    }
+    for (size_t j = 0; j < SPOT_RUN_STAGES; j++) {
+        law->end_prob[1][j] = exp(best[0]);
+        law->end_prob[0][j] = exp(best[1]);
+    }
+}

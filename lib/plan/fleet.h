@@ -1,0 +1,105 @@
+/* SPDX-License-Identifier: MIT */
+/* fleet.h - how many of which instance.
+ *
+ * Serving: requests come in buckets of one size, each with a rate; an instance type answers so many
+ * of a bucket a second, 0: it cannot. A router may split a bucket in any shares, so the least cost
+ * is that of whole counts n_g with a continuous split y:
+ *   min sum c_g n_g,  sum_g y_bg = 1,  sum_b rate_b y_bg / per_s_bg <= rho n_g,  n_g <= quota_g
+ * Melange (Griggs et al., 2024) cuts each bucket into S slices that stay whole, with rho = 1.
+ *
+ * Training: spotDNN (Shang et al., IWQoS 2023), its equations as released, each plan tried.
+ */
+#ifndef SPOT_PLAN_FLEET_H
+#define SPOT_PLAN_FLEET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { SPOT_FLEET_TYPES_MAX = 10000, SPOT_FLEET_BUCKETS_MAX = 4096, SPOT_FLEET_SLICES_MAX = 1000 };
+
+struct spot_fleet_offer {
+    const char *name;
+    double usd_per_h;
+    int64_t quota; /* -1: as many as wanted */
+};
+
+struct spot_fleet_demand {
+    size_t n_bucket, n_offer;
+    const char *const *bucket;            /* [n_bucket] names, for messages; NULL: numbers */
+    const double *rate_per_s;             /* [n_bucket], >= 0 */
+    const double *per_s;                  /* [n_bucket][n_offer]; 0: it cannot */
+    const struct spot_fleet_offer *offer; /* [n_offer] */
+    double rho;                           /* share of an instance that may be used, (0, 1] */
+    int64_t slices;                       /* 0: any split */
+};
+
+struct spot_fleet_answer {
+    int64_t *count; /* [n_offer] */
+    double *share;  /* [n_bucket][n_offer], each bucket's sum to 1 */
+    double usd_per_h;
+    double bound; /* no fleet costs less */
+    bool is_proven;
+};
+
+/* Returns 0; or -1 with *err: SPOT_EINFEASIBLE, naming the bucket that nothing serves, or the
+ * quotas that bind and the rate that would do; SPOT_ESYS where the solver finds nothing in limit_s
+ * (0: no limit). */
+int spot_fleet_serve(const struct spot_fleet_demand *demand, double limit_s,
+                     struct spot_fleet_answer *answer, struct spot_err *err);
+void spot_fleet_release(struct spot_fleet_answer *answer);
+
+/* What one instance more of offer g's quota would save, usd/h. NaN: it has no quota, or the solver
+ * gave up. */
+double spot_fleet_quota_worth(const struct spot_fleet_demand *demand,
+                              const struct spot_fleet_answer *answer, size_t g, double limit_s);
+
+/* --- training --- */
+
+enum { SPOT_DNN_TYPES_MAX = 16, SPOT_DNN_QUOTA_MAX = 1000 };
+
+struct spot_dnn_type {
+    double usd_per_h, comp_s; /* of an iteration, without communication */
+    double batch;             /* samples of an instance */
+    double iter_s;            /* measured, by which the released search sorts */
+    int64_t gpus, quota;
+};
+
+/* Names as in the paper; sizes in MB, rates in MB/s. */
+struct spot_dnn_job {
+    double param, b_req, b_ps, b_pcie; /* b_pcie 0: the released code, which leaves it out */
+    double alpha, beta;                /* P = alpha sqrt(n) + beta */
+    double gamma[5];                   /* 1..5 */
+    bool is_paper;                     /* R and gamma4 in the loss, P not below 0 */
+    const struct spot_dnn_type *type;  /* [n_type] */
+    size_t n_type;
+};
+
+struct spot_dnn_speed {
+    double contention; /* P, as computed */
+    double norm_batch; /* samples of a normalised iteration, to 0.1 as released */
+    double samples_per_s, iterations, time_s, usd;
+};
+
+/* Returns 0, or -1 where the loss cannot be reached or nothing runs. */
+int spot_dnn_predict(const struct spot_dnn_job *job, const int64_t *count, double loss,
+                     struct spot_dnn_speed *speed);
+
+/* The released search over windows of the sorted instances; and the cheapest of all plans within
+ * the quotas. count [n_type]. Returns 0, or -1 where no plan keeps deadline_s. */
+int spot_dnn_window(const struct spot_dnn_job *job, double loss, double deadline_s, int64_t *count,
+                    struct spot_dnn_speed *speed);
+int spot_dnn_best(const struct spot_dnn_job *job, double loss, double deadline_s, int64_t *count,
+                  struct spot_dnn_speed *speed);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_FLEET_H */

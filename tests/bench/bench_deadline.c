@@ -1,0 +1,135 @@
+/* SPDX-License-Identifier: MIT */
+/* bench_deadline [GOLDEN TRACES [N]] - ours beside greedy, Uniform Progress and the offline optimum
+ * on the published windows of four zones: mean USD of a 48 h job. N: every Nth window. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/csv_reader.h"
+#include "sim/deadline_sim.h"
+#include "trace/trace.h"
+
+enum { ROWS = 12, POLICIES = SPOT_DEADLINE_POLICIES };
+
+static const double hour = 3600;
+static struct {
+    double deadline_h, restart_h, usd[POLICIES];
+    size_t n, late, off;
+} sum[ROWS];
+static const char *traces;
+static int every = 1;
+static char zone_read[64];
+static uint8_t up[8192];
+static size_t n_up;
+
+static int load_zone(const char *zone, struct spot_err *err)
+{
+    struct spot_trace trace;
+    char path[4096];
+
+    if (!strcmp(zone, zone_read))
+        return 0;
+    snprintf(path, sizeof(path), "%s/%s.csv", traces, zone);
+    if (spot_trace_load_path(&trace, path, err))
+        return -1;
+    n_up = trace.series[0].n;
+    for (size_t i = 0; i < n_up; i++)
+        up[i] = spot_trace_at(&trace.series[0], 600.0 * (double)i) > 0;
+    snprintf(zone_read, sizeof(zone_read), "%s", zone);
+    spot_trace_release(&trace);
+    return 0;
+}
+
+static int on_row(const struct spot_csv_row *row, void *user, struct spot_err *err)
+{
+    double deadline_h, restart_h, golden[4];
+    int64_t window, start;
+    int k = 0;
+    struct spot_deadline_play play = { .has_spot = up, .learn_ticks = 144 };
+
+    (void)user;
+    if (load_zone(row->field[0], err) || spot_csv_real(row, 1, 0, 1e6, &deadline_h, err) ||
+        spot_csv_real(row, 2, 0, 1e6, &restart_h, err) ||
+        spot_csv_int(row, 3, 0, 1e6, &window, err) || spot_csv_int(row, 4, 0, 8192, &start, err))
+        return -1;
+    for (size_t i = 0; i < 4; i++)
+        if (spot_csv_real(row, 5 + i, 0, 1e6, &golden[i], err))
+            return -1;
+    if (window % every)
+        return 0;
+    while (k < ROWS && sum[k].n &&
+           (sum[k].deadline_h != deadline_h || sum[k].restart_h != restart_h))
+        k++;
+    sum[k].deadline_h = deadline_h;
+    sum[k].restart_h = restart_h;
+    sum[k].n++;
+    play.job =
+        (struct spot_deadline_job){ 48 * hour, deadline_h * hour, restart_h * hour, 600, 0.9731,
+                                    3.06 };
+    play.n = n_up;
+    play.start = (size_t)start;
+    for (int p = 0; p < POLICIES; p++) {
+        struct spot_deadline_result r;
+
+        if (spot_deadline_play_run(&play, (enum spot_deadline_policy)p, &r, NULL, err))
+            return -1;
+        sum[k].usd[p] += r.usd;
+        sum[k].late += r.is_late;
+        if ((p == SPOT_DEADLINE_PLAY_GREEDY && fabs(r.usd - golden[0]) > 1e-3) ||
+            (p == SPOT_DEADLINE_PLAY_UNIFORM && fabs(r.usd - golden[1]) > 1e-3) ||
+            (p == SPOT_DEADLINE_PLAY_NO_HYSTERESIS && fabs(r.usd - golden[2]) > 1e-3) ||
+            (p == SPOT_DEADLINE_PLAY_OFFLINE && fabs(r.usd - golden[3]) > 1e-3)) {
+            if (sum[k].off++ < 2)
+                fprintf(stderr, "%s %g %g window %lld %s: %.4f, golden %s %s %s %s\n",
+                        row->field[0], deadline_h, restart_h, (long long)window,
+                        spot_deadline_policy_name[p], r.usd, row->field[5], row->field[6],
+                        row->field[7], row->field[8]);
+        }
+    }
+    return 0;
+}
+
+int main(int argc, char **argv)
+{
+    static const char *const want[] = { "zone",   "deadline_h",   "overhead_h",
+                                        "window", "start_tick",   "greedy_usd",
+                                        "up_usd", "up_nohys_usd", "opt_usd" };
+    const char *golden =
+        argc > 1 ? argv[1] : "../shared/data/golden/skypilot/uniform_progress_windows.csv";
+    struct spot_err err = { 0 };
+    FILE *in = fopen(golden, "r");
+    double way = 0, gain = 0;
+
+    traces = argc > 2 ? argv[2] : "../shared/data/traces/skypilot/avail-1-node-aws-10-26-2022";
+    every = argc > 3 ? atoi(argv[3]) : 1;
+    if (!in) {
+        printf("bench_deadline: no %s: left out\n", golden);
+        return 0;
+    }
+    if (spot_csv_read(in, golden, want, 9, on_row, NULL, NULL, &err)) {
+        fprintf(stderr, "%s\n", err.msg);
+        return 1;
+    }
+    fclose(in);
+    printf("| deadline h | restart h | windows | greedy | uniform | no hysteresis | offline | ours "
+           "| known law | way "
+           "to offline | of known gain | late | off "
+           "|\n|---|---|---|---|---|---|---|---|---|---|---|---|---|\n");
+    for (int k = 0; k < ROWS && sum[k].n; k++) {
+        const double n = (double)sum[k].n, *u = sum[k].usd;
+        const double best = fmin(u[SPOT_DEADLINE_PLAY_GREEDY], u[SPOT_DEADLINE_PLAY_UNIFORM]);
+        const double w =
+            (best - u[SPOT_DEADLINE_PLAY_SPOT]) / (best - u[SPOT_DEADLINE_PLAY_OFFLINE]);
+        const double g = (best - u[SPOT_DEADLINE_PLAY_SPOT]) / (best - u[SPOT_DEADLINE_PLAY_KNOWN]);
+
+        printf("| %g | %g | %zu | %.2f | %.2f | %.2f | %.2f | %.2f | %.2f | %.2f | %.2f | %zu | "
+               "%zu |\n",
+               sum[k].deadline_h, sum[k].restart_h, sum[k].n, u[1] / n, u[2] / n, u[3] / n,
+               u[6] / n, u[4] / n, u[5] / n, w, g, sum[k].late, sum[k].off);
+        way += w / ROWS;
+        gain += g / ROWS;
+    }
+    printf("mean way to the optimum %.3f, mean share of the known law's gain %.3f\n", way, gain);
+    return 0;
+}

@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+/* Goal: the door to lp_solve gives optima, and proves them in our own arithmetic. Oracles: every
+ * whole point of small boxes; the bound that the duals prove. */
+#include <math.h>
+
+#include "common/rng.h"
+#include "plan/lp.h"
+#include "suite.h"
+
+enum { COLUMNS = 4, ROWS = 3, TOP = 4 };
+
+struct problem {
+    double cost[COLUMNS], value[ROWS][COLUMNS], right[ROWS];
+    enum spot_lp_sense sense[ROWS];
+};
+
+static struct problem draw(uint64_t seed)
+{
+    struct problem p;
+    struct spot_rng rng;
+
+    spot_rng_init(&rng, seed, 1);
+    for (int j = 0; j < COLUMNS; j++)
+        p.cost[j] = (double)spot_rng_below(&rng, 21) - 8;
+    for (int i = 0; i < ROWS; i++) {
+        for (int j = 0; j < COLUMNS; j++)
+            p.value[i][j] = (double)spot_rng_below(&rng, 11) - 4;
+        p.sense[i] = i < 2 ? (enum spot_lp_sense)spot_rng_below(&rng, 2) : SPOT_LP_AT_MOST;
+        p.right[i] = (double)spot_rng_below(&rng, 21) - 4;
+    }
+    return p;
+}
+
+static struct spot_lp *build(const struct problem *p, bool is_whole)
+{
+    static const size_t column[] = { 0, 1, 2, 3 };
+    struct spot_lp *lp = spot_lp_new(COLUMNS);
+
+    for (size_t j = 0; j < COLUMNS; j++) {
+        spot_lp_cost(lp, j, p->cost[j]);
+        spot_lp_range(lp, j, 0, TOP);
+        if (is_whole)
+            spot_lp_whole(lp, j);
+    }
+    for (int i = 0; i < ROWS; i++)
+        spot_lp_row(lp, column, p->value[i], COLUMNS, p->sense[i], p->right[i]);
+    return lp;
+}
+
+static double least_of_all(const struct problem *p)
+{
+    double best = INFINITY;
+
+    for (int k = 0; k < 5 * 5 * 5 * 5; k++) {
+        const double x[COLUMNS] = { k % 5, k / 5 % 5, k / 25 % 5, k / 125 };
+        double sum = 0;
+        bool is_in = true;
+
+        for (int i = 0; i < ROWS; i++) {
+            double row = 0;
+
+            for (int j = 0; j < COLUMNS; j++)
+                row += p->value[i][j] * x[j];
+            is_in &= p->sense[i] == SPOT_LP_AT_MOST ? row <= p->right[i] : row >= p->right[i];
+        }
+        for (int j = 0; j < COLUMNS; j++)
+            sum += p->cost[j] * x[j];
+        if (is_in && sum < best)
+            best = sum;
+    }
+    return best;
+}
+
+START_TEST(whole_optima_are_the_best_of_all_points)
+{
+    int infeasible = 0;
+
+    for (uint64_t seed = 0; seed < 400; seed++) {
+        const struct problem p = draw(seed);
+        const double best = least_of_all(&p);
+        struct spot_lp *lp = build(&p, true);
+        const enum spot_lp_status status = spot_lp_solve(lp, 0, 0);
+
+        infeasible += isinf(best);
+        ck_assert_int_eq(status, isinf(best) ? SPOT_LP_INFEASIBLE : SPOT_LP_OPTIMAL);
+        if (!isinf(best))
+            ck_assert_double_eq_tol(spot_lp_objective(lp), best, 1e-9);
+        spot_lp_free(lp);
+    }
+    ck_assert_int_gt(infeasible, 10);
+    ck_assert_int_lt(infeasible, 300);
+}
+END_TEST
+
+START_TEST(duals_prove_the_optimum_of_what_is_continuous)
+{
+    int solved = 0;
+
+    for (uint64_t seed = 0; seed < 400; seed++) {
+        const struct problem p = draw(seed);
+        struct spot_lp *lp = build(&p, false);
+        static const double nothing[ROWS];
+
+        if (spot_lp_solve(lp, 0, 0) == SPOT_LP_OPTIMAL) {
+            solved++;
+            ck_assert_double_le(spot_lp_violation(lp, spot_lp_x(lp)), 1e-9);
+            ck_assert_double_eq_tol(spot_lp_proven(lp, spot_lp_dual(lp)), spot_lp_objective(lp),
+                                    1e-7);
+            ck_assert_double_le(spot_lp_proven(lp, nothing), spot_lp_objective(lp) + 1e-9);
+            ck_assert_double_le(spot_lp_objective(lp), least_of_all(&p) + 1e-9);
+        }
+        spot_lp_free(lp);
+    }
+    ck_assert_int_gt(solved, 100);
+}
+END_TEST
+
+START_TEST(unbounded_and_violated_are_said)
+{
+    struct spot_lp *lp = spot_lp_new(1);
+    static const size_t column[] = { 0 };
+    static const double one[] = { 1 }, two[] = { 2 };
+
+    spot_lp_cost(lp, 0, -1);
+    ck_assert_int_eq(spot_lp_solve(lp, 0, 0), SPOT_LP_UNBOUNDED);
+    spot_lp_row(lp, column, one, 1, SPOT_LP_AT_MOST, 1);
+    ck_assert_int_eq(spot_lp_solve(lp, 0, 0), SPOT_LP_OPTIMAL);
+    ck_assert_double_eq_tol(spot_lp_dual(lp)[0], -1, 1e-12);
+    ck_assert_double_gt(spot_lp_violation(lp, two), 0.1);
+    spot_lp_free(lp);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tc = tcase_create("lp");
+
+    tcase_add_test(tc, whole_optima_are_the_best_of_all_points);
+    tcase_add_test(tc, duals_prove_the_optimum_of_what_is_continuous);
+    tcase_add_test(tc, unbounded_and_violated_are_said);
+    return run_suite("lp", tc);
+}

@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: MIT */
+/* spot-plan fleet - catalogue and load in, instances and shares out. */
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/table.h"
+#include "cli/tool.h"
+#include "common/csv_reader.h"
+#include "common/json.h"
+#include "common/out.h"
+#include "common/prov.h"
+#include "common/xalloc.h"
+#include "plan/fleet.h"
+#include "plan_commands.h"
+
+static struct options {
+    struct spot_tool_common common;
+    const char *kind, *catalogue, *load, *policy, *market;
+    uint64_t slices;
+    double rho, limit_s;
+    bool explain;
+} o = { .common = SPOT_TOOL_COMMON_DEFAULT,
+        .kind = "serve",
+        .policy = "spot",
+        .market = "on-demand",
+        .rho = 0.9,
+        .limit_s = 60 };
+
+enum { WHY_TEXT = 256 };
+
+struct offer {
+    char *zone, *type;
+    bool is_spot;
+};
+
+struct session {
+    struct spot_json_doc json;
+    struct spot_fleet_demand demand;
+    const char **bucket;
+    double *rate_per_s, *per_s;
+    struct offer *offer;
+    struct spot_fleet_offer *priced;
+    size_t cap_offer, cap_priced;
+    struct spot_fleet_answer answer;
+    struct spot_prov prov;
+    char (*why)[WHY_TEXT];
+    size_t n_why, cap_why;
+};
+
+/* --- input --- */
+
+enum { TYPE, SPOT_USD, ON_DEMAND_USD, ZONE, QUOTA, COLUMNS };
+
+static void add_offer(struct session *s, const struct spot_csv_row *row, bool is_spot,
+                      double usd_per_h, int64_t quota)
+{
+    const size_t n = s->demand.n_offer++;
+
+    s->offer = spot_xgrow(s->offer, &s->cap_offer, n + 1, sizeof(*s->offer));
+    s->priced = spot_xgrow(s->priced, &s->cap_priced, n + 1, sizeof(*s->priced));
+    s->offer[n] = (struct offer){ spot_xstrdup(row->field[ZONE] ? row->field[ZONE] : ""),
+                                  spot_xstrdup(row->field[TYPE]), is_spot };
+    s->priced[n] = (struct spot_fleet_offer){ s->offer[n].type, usd_per_h, quota };
+}
+
+/* An empty price: not for sale in that market. */
+static int on_row(const struct spot_csv_row *row, void *user, struct spot_err *err)
+{
+    struct session *s = user;
+    int64_t quota = -1;
+    double usd_per_h;
+
+    if (row->field[QUOTA] && *row->field[QUOTA] &&
+        spot_csv_int(row, QUOTA, 0, 1000000, &quota, err))
+        return -1;
+    if (!*row->field[TYPE])
+        return spot_csv_fail(row, TYPE, err, "expected a name");
+    if (s->demand.n_offer + 2 > SPOT_FLEET_TYPES_MAX)
+        return spot_csv_fail(row, TYPE, err, "more than %d offers", SPOT_FLEET_TYPES_MAX);
+    for (size_t k = SPOT_USD; k <= ON_DEMAND_USD; k++) {
+        const bool is_spot = k == SPOT_USD;
+
+        if (!row->field[k] || !*row->field[k] || (is_spot && !strcmp(o.market, "on-demand")) ||
+            (!is_spot && !strcmp(o.market, "spot")))
+            continue;
+        if (spot_csv_real(row, k, 0, 1e6, &usd_per_h, err))
+            return -1;
+        add_offer(s, row, is_spot, usd_per_h, quota);
+    }
+    return 0;
+}
+
+static int read_catalogue(struct session *s, struct spot_err *err)
+{
+    static const char *const want[COLUMNS] = { "instance_type", "?spot_usd_per_h",
+                                               "?on_demand_usd_per_h", "?zone", "?quota" };
+    const char *source;
+    FILE *in = spot_tool_open(o.catalogue, &source, err);
+    uint64_t xxh3;
+    int rc;
+
+    if (!in)
+        return -1;
+    rc = spot_csv_read(in, source, want, COLUMNS, on_row, s, &xxh3, err);
+    if (in != stdin)
+        fclose(in);
+    if (!rc && !s->demand.n_offer)
+        rc = spot_err_set(err, SPOT_EDATA, "%s: no row has a price %s", source, o.market);
+    if (!rc)
+        spot_prov_add(&s->prov, source, xxh3);
+    s->demand.offer = s->priced;
+    return rc;
+}
+
+static int read_speeds(struct session *s, const json_t *bucket, const char *at, size_t b,
+                       struct spot_err *err)
+{
+    const json_t *per_s, *value;
+    char pointer[192];
+    const char *type;
+    const size_t n = s->demand.n_offer;
+
+    if (spot_json_object(&s->json, bucket, at, "per_s", true, &per_s, err))
+        return -1;
+    json_object_foreach(per_s, type, value)
+    {
+        const double x = json_number_value(value);
+
+        snprintf(pointer, sizeof(pointer), "%s/per_s/%.100s", at, type);
+        if (!json_is_number(value) || !(x >= 0 && x <= 1e9))
+            return spot_json_fail(&s->json, pointer, err,
+                                  "expected requests per second, 0 for a type that cannot");
+        for (size_t g = 0; g < n; g++)
+            if (!strcmp(s->offer[g].type, type))
+                s->per_s[b * n + g] = x;
+    }
+    return 0;
+}
+
+static int read_bucket(struct session *s, const json_t *bucket, size_t b, struct spot_err *err)
+{
+    const json_t *rate = json_object_get(bucket, "rate_per_s");
+    char at[64];
+
+    snprintf(at, sizeof(at), "/buckets/%zu", b);
+    if (!json_is_number(rate) || !(json_number_value(rate) >= 0 && json_number_value(rate) <= 1e9))
+        return spot_json_fail(&s->json, at, err,
+                              "expected an object with rate_per_s, 0 to 1e9, and per_s");
+    s->rate_per_s[b] = json_number_value(rate);
+    s->bucket[b] = json_string_value(json_object_get(bucket, "name"));
+    return read_speeds(s, bucket, at, b, err);
+}
+
+static int read_load(struct session *s, struct spot_err *err)
+{
+    const json_t *list;
+    size_t n;
+
+    if (spot_json_load_path(&s->json, o.load, err) ||
+        spot_json_expect_schema(&s->json, "spot.demand", 1, err) ||
+        spot_json_array(&s->json, s->json.root, "", "buckets", true, SPOT_FLEET_BUCKETS_MAX, &list,
+                        err))
+        return -1;
+    s->demand.n_bucket = n = json_array_size(list);
+    if (!n)
+        return spot_json_fail(&s->json, "/buckets", err, "has none");
+    if (n * s->demand.n_offer > 1 << 20)
+        return spot_json_fail(&s->json, "/buckets", err, "%zu times %zu offers are more than %d", n,
+                              s->demand.n_offer, 1 << 20);
+    spot_prov_add(&s->prov, s->json.source, s->json.hash);
+    s->bucket = spot_xcalloc(n, sizeof(*s->bucket));
+    s->rate_per_s = spot_xcalloc(n, sizeof(double));
+    s->per_s = spot_xcalloc(n * s->demand.n_offer, sizeof(double));
+    s->demand.bucket = s->bucket;
+    s->demand.rate_per_s = s->rate_per_s;
+    s->demand.per_s = s->per_s;
+    for (size_t b = 0; b < n; b++)
+        if (read_bucket(s, json_array_get(list, b), b, err))
+            return -1;
+    return 0;
+}
+
+/* --- the answer --- */
+
+static char *new_why(struct session *s)
+{
+    s->why = spot_xgrow(s->why, &s->cap_why, s->n_why + 1, sizeof(*s->why));
+    return s->why[s->n_why++];
+}
+
+static void explain(struct session *s)
+{
+    const struct spot_fleet_answer *a = &s->answer;
+
+    snprintf(new_why(s), WHY_TEXT, "%s",
+             a->is_proven ? "no fleet costs less" : "time ran out: see gap");
+    for (size_t g = 0; g < s->demand.n_offer; g++) {
+        double load = 0, worth;
+
+        for (size_t b = 0; b < s->demand.n_bucket; b++)
+            if (a->share[b * s->demand.n_offer + g] > 0)
+                load += s->rate_per_s[b] * a->share[b * s->demand.n_offer + g] /
+                        s->per_s[b * s->demand.n_offer + g];
+        if (a->count[g] && s->n_why < 48)
+            snprintf(new_why(s), WHY_TEXT, "%lld x %.64s: %.1f %% busy", (long long)a->count[g],
+                     s->offer[g].type, 100 * load / (double)a->count[g]);
+        if (!o.explain || s->priced[g].quota < 0 || s->n_why >= 48)
+            continue;
+        worth = spot_fleet_quota_worth(&s->demand, a, g, o.limit_s);
+        if (worth > 1e-9 || a->count[g] == s->priced[g].quota)
+            snprintf(new_why(s), WHY_TEXT, "one more of the quota of %.64s is worth %.4f usd/h",
+                     s->offer[g].type, worth > 0 ? worth : 0);
+    }
+}
+
+static const char *market_of(const struct offer *offer)
+{
+    return offer->is_spot ? "spot" : "on-demand";
+}
+
+static void write_buy(struct spot_jw *jw, const struct session *s)
+{
+    spot_jw_array(jw, "buy");
+    for (size_t g = 0; g < s->demand.n_offer; g++) {
+        if (!s->answer.count[g])
+            continue;
+        spot_jw_object(jw, NULL);
+        spot_jw_str(jw, "zone", s->offer[g].zone);
+        spot_jw_str(jw, "instance_type", s->offer[g].type);
+        spot_jw_str(jw, "market", market_of(&s->offer[g]));
+        spot_jw_int(jw, "count", s->answer.count[g]);
+        spot_jw_end(jw);
+    }
+    spot_jw_end(jw);
+}
+
+static void write_route(struct spot_jw *jw, const struct session *s)
+{
+    spot_jw_array(jw, "route");
+    for (size_t b = 0; b < s->demand.n_bucket; b++)
+        for (size_t g = 0; g < s->demand.n_offer; g++) {
+            const double share = s->answer.share[b * s->demand.n_offer + g];
+            char number[32];
+
+            if (!(share > 1e-12))
+                continue;
+            snprintf(number, sizeof(number), "%zu", b);
+            spot_jw_object(jw, NULL);
+            spot_jw_str(jw, "bucket", s->bucket[b] ? s->bucket[b] : number);
+            spot_jw_str(jw, "instance_type", s->offer[g].type);
+            if (*s->offer[g].zone)
+                spot_jw_str(jw, "zone", s->offer[g].zone);
+            spot_jw_str(jw, "market", market_of(&s->offer[g]));
+            spot_jw_real(jw, "share", share);
+            spot_jw_end(jw);
+        }
+    spot_jw_end(jw);
+}
+
+static int write_json(const struct session *s, FILE *out, struct spot_err *err)
+{
+    const struct spot_fleet_answer *a = &s->answer;
+    struct spot_jw jw;
+
+    spot_jw_init(&jw, out, true);
+    spot_jw_begin_doc(&jw, "spot.plan", 1, &s->prov);
+    spot_jw_str(&jw, "kind", "fleet");
+    write_buy(&jw, s);
+    write_route(&jw, s);
+    spot_jw_object(&jw, "expected");
+    spot_jw_real(&jw, "usd_per_h", a->usd_per_h);
+    spot_jw_end(&jw);
+    spot_jw_real(&jw, "bound", a->bound);
+    spot_jw_real(&jw, "gap", a->usd_per_h > 0 ? fmax(0, 1 - a->bound / a->usd_per_h) : 0);
+    spot_jw_array(&jw, "why");
+    for (size_t i = 0; i < s->n_why; i++)
+        spot_jw_str(&jw, NULL, s->why[i]);
+    spot_jw_end(&jw);
+    spot_jw_end(&jw);
+    return spot_jw_close(&jw, err);
+}
+
+static void print_table(const struct session *s, FILE *out)
+{
+    static const struct spot_column column[] = {
+        { "zone", false }, { "instance_type", false }, { "market", false },
+        { "count", true }, { "usd/h", true },
+    };
+    struct spot_table table;
+
+    spot_table_init(&table, column, sizeof(column) / sizeof(column[0]));
+    for (size_t g = 0; g < s->demand.n_offer; g++) {
+        if (!s->answer.count[g])
+            continue;
+        spot_table_text(&table, s->offer[g].zone);
+        spot_table_text(&table, s->offer[g].type);
+        spot_table_text(&table, market_of(&s->offer[g]));
+        spot_table_int(&table, (long long)s->answer.count[g]);
+        spot_table_fixed(&table, (double)s->answer.count[g] * s->priced[g].usd_per_h, 4);
+    }
+    spot_table_print(&table, out, SPOT_FORMAT_TABLE);
+    spot_table_release(&table);
+    fprintf(out, "\n%.4f usd/h, none below %.4f\n", s->answer.usd_per_h, s->answer.bound);
+    for (size_t i = 0; i < s->n_why; i++)
+        fprintf(out, "%s\n", s->why[i]);
+}
+
+static int run(struct session *s, struct spot_err *err)
+{
+    enum spot_format format;
+    struct spot_out out;
+    int rc = 0;
+
+    if (spot_format_parse(o.common.format, &format, err))
+        return -1;
+    format = spot_format_settle(format, o.common.output, SPOT_FORMAT_JSON);
+    if (!strcmp(o.policy, "melange") && !o.slices)
+        return spot_err_set(err, SPOT_EUSAGE, "--policy melange needs --slices");
+    s->demand.rho = strcmp(o.policy, "melange") != 0 ? o.rho : 1;
+    s->demand.slices = (int64_t)o.slices;
+    if (read_catalogue(s, err) || read_load(s, err) ||
+        spot_fleet_serve(&s->demand, o.limit_s, &s->answer, err))
+        return -1;
+    explain(s);
+    if (o.explain && !o.common.quiet && format != SPOT_FORMAT_TABLE)
+        for (size_t i = 0; i < s->n_why; i++)
+            fprintf(stderr, "%s\n", s->why[i]);
+    if (spot_out_open(&out, o.common.output, err))
+        return -1;
+    if (format == SPOT_FORMAT_TABLE)
+        print_table(s, out.file);
+    else
+        rc = write_json(s, out.file, err);
+    return spot_out_finish(&out, rc, err);
+}
+
+static const struct spot_cli cli = {
+    .name = "spot-plan fleet",
+    .need = (const struct spot_opt_need[]){ { "slices", "policy melange" }, { NULL, NULL } },
+    .reads = (const char *const[]){ "catalogue", "load", NULL },
+    .writes = (const char *const[]){ "output", NULL },
+    .required = (const struct spot_opt_required[]){ { "catalogue", "what can be had" },
+                                                    { "load", "what is asked for" },
+                                                    { NULL, NULL } },
+    .choice = (const struct spot_opt_choice[]){ { "format", "json|table" },
+                                                { "kind", "serve" },
+                                                { "market", "on-demand|spot|both" },
+                                                { "policy", "spot|melange" },
+                                                { NULL, NULL } },
+    .synopsis = "--kind serve --catalogue c.csv --load demand.json [options]",
+    .summary = "Choose the cheapest instances that answer a load, and who answers what.",
+    .examples = "  spot-plan fleet --kind serve --catalogue c.csv --load d.json --explain\n",
+    .option =
+        (const struct spot_opt[]){
+            { SPOT_OPT_GROUP, .help = "plan" },
+            { SPOT_OPT_STRING, 0, "kind", &o.kind, "what", "serve (default)", 0, 0 },
+            { SPOT_OPT_STRING, 0, "catalogue", &o.catalogue, "file",
+              "instance types, prices, zones, quotas (CSV, required)", 0, 0 },
+            { SPOT_OPT_STRING, 0, "load", &o.load, "file",
+              "spot.demand/1: requests by size, and what each type answers (required)", 0, 0 },
+            { SPOT_OPT_STRING, 0, "market", &o.market, "name", "on-demand (default), spot, both", 0,
+              0 },
+            { SPOT_OPT_REAL, 0, "rho", &o.rho, "share", "of an instance that is used (default .9)",
+              0.01, 1 },
+            { SPOT_OPT_STRING, 0, "policy", &o.policy, "name",
+              "spot (default): any split of a bucket; melange: whole slices, rho 1", 0, 0 },
+            { SPOT_OPT_U64, 0, "slices", &o.slices, "n", "slices of a bucket, of melange", 1,
+              SPOT_FLEET_SLICES_MAX },
+            { SPOT_OPT_SECS, 0, "limit", &o.limit_s, "time", "for the solver (default 60s)", 1,
+              1e6 },
+            { SPOT_OPT_FLAG, 0, "explain", &o.explain, NULL,
+              "say why on stderr, and what quotas are worth", 0, 0 },
+            SPOT_TOOL_OPTIONS_AS(&o.common, "json, or table (default on a terminal)"),
+            { SPOT_OPT_END },
+        },
+};
+
+static int plan_fleet(char **operand, size_t n, struct spot_err *err)
+{
+    struct session s = {
+        .prov = { .tool = "spot-plan", .seed = o.common.seed, .is_off = !o.common.provenance }
+    };
+    const int rc = run(&s, err);
+
+    (void)operand;
+    (void)n;
+    for (size_t g = 0; g < s.demand.n_offer; g++) {
+        free(s.offer[g].zone);
+        free(s.offer[g].type);
+    }
+    free(s.offer);
+    free(s.priced);
+    free(s.bucket);
+    free(s.rate_per_s);
+    free(s.per_s);
+    free(s.why);
+    spot_fleet_release(&s.answer);
+    spot_prov_release(&s.prov);
+    spot_json_release(&s.json);
+    return rc;
+}
+
+const struct spot_command plan_fleet_command = {
+    .name = "fleet",
+    .brief = "the cheapest instances that answer a load",
+    .cli = &cli,
+    .common = &o.common,
+    .run = plan_fleet,
+};

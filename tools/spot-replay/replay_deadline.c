@@ -1,0 +1,339 @@
+/* SPDX-License-Identifier: MIT */
+/* spot-replay deadline - what policies pay to end a job in time on a recorded series. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/plot.h"
+#include "cli/table.h"
+#include "cli/tool.h"
+#include "common/out.h"
+#include "common/xalloc.h"
+#include "replay.h"
+#include "sim/deadline_sim.h"
+#include "trace/trace.h"
+
+static struct options {
+    struct spot_tool_common common;
+    const char *trace, *policy, *zone, *plot;
+    double work_s, deadline_s, restart_s, from_s, tick_s, learn_s;
+    double spot_usd_per_h, on_demand_usd_per_h;
+    bool steps;
+} o = { .common = SPOT_TOOL_COMMON_DEFAULT,
+        .policy = "all",
+        .learn_s = 24 * 3600.0,
+        .spot_usd_per_h = 0.9731,
+        .on_demand_usd_per_h = 3.06 };
+
+struct played {
+    enum spot_deadline_policy policy;
+    struct spot_deadline_result result;
+    uint8_t *mode; /* [n_tick] */
+    double *time_h, *done_h;
+    size_t n; /* ticks it ran */
+};
+
+struct session {
+    struct spot_trace trace;
+    struct spot_deadline_play play;
+    uint8_t *has_spot;
+    size_t n_tick; /* from the start to the deadline */
+    struct played played[SPOT_DEADLINE_POLICIES];
+    size_t n_played;
+};
+
+static int add_policy(struct session *s, const char *name, struct spot_err *err)
+{
+    for (int p = 0; p < SPOT_DEADLINE_POLICIES; p++) {
+        if (strcmp(name, spot_deadline_policy_name[p]) != 0)
+            continue;
+        if (s->n_played == SPOT_DEADLINE_POLICIES)
+            return spot_err_set(err, SPOT_EUSAGE, "--policy: '%s' is one too many", name);
+        s->played[s->n_played++].policy = (enum spot_deadline_policy)p;
+        return 0;
+    }
+    return spot_err_set(err, SPOT_EUSAGE, "--policy has no '%.40s'; --policy list shows them",
+                        name);
+}
+
+static int read_policies(struct session *s, struct spot_err *err)
+{
+    char *copy = spot_xstrdup(o.policy), *rest = copy, *name;
+    int rc = 0;
+
+    for (int p = 0; !strcmp(o.policy, "all") && p < SPOT_DEADLINE_POLICIES; p++)
+        rc = rc ? rc : add_policy(s, spot_deadline_policy_name[p], err);
+    while (!rc && strcmp(o.policy, "all") != 0 && (name = strtok_r(rest, ",", &rest)))
+        rc = add_policy(s, name, err);
+    free(copy);
+    return rc;
+}
+
+static const struct spot_trace_series *choose(struct session *s, struct spot_err *err)
+{
+    const struct spot_trace_series *found = NULL;
+
+    for (size_t i = 0; i < s->trace.n_series; i++) {
+        if (o.zone && strcmp(s->trace.series[i].zone, o.zone) != 0)
+            continue;
+        if (found) {
+            spot_err_set(err, SPOT_EUSAGE, "%s has several series%s: --zone names one", o.trace,
+                         o.zone ? " of that zone" : "");
+            return NULL;
+        }
+        found = &s->trace.series[i];
+    }
+    if (!found)
+        spot_err_set(err, SPOT_EDATA, "%s: no series of zone '%.64s'", o.trace, o.zone);
+    return found;
+}
+
+static int read_trace(struct session *s, struct spot_err *err)
+{
+    const struct spot_trace_series *series;
+    struct spot_deadline_now now = { .left_s = o.work_s };
+    int32_t *count;
+    size_t n;
+
+    if (spot_trace_load_path(&s->trace, o.trace, err) || !(series = choose(s, err)))
+        return -1;
+    if (!(o.tick_s > 0) && !((o.tick_s = spot_trace_interval_s(series)) > 0))
+        return spot_err_set(err, SPOT_EUSAGE, "%s has one row: say --tick", o.trace);
+    if (spot_trace_check_grid(&s->trace, (s->trace.end_s - s->trace.start_s) / o.tick_s + 1,
+                              o.tick_s, SPOT_TRACE_GRID_MAX, "say a longer --tick", err))
+        return -1;
+    n = spot_trace_grid_n(s->trace.start_s, s->trace.end_s, o.tick_s);
+    count = spot_xcalloc(n, sizeof(*count));
+    s->has_spot = spot_xcalloc(n, 1);
+    spot_trace_resample(series, s->trace.start_s, o.tick_s, n, count);
+    for (size_t i = 0; i < n; i++)
+        s->has_spot[i] = count[i] > 0;
+    free(count);
+    s->play = (struct spot_deadline_play){
+        .job = { o.work_s, o.deadline_s, o.restart_s, o.tick_s, o.spot_usd_per_h,
+                 o.on_demand_usd_per_h },
+        .has_spot = s->has_spot,
+        .n = n,
+        .start = (size_t)floor(o.from_s / o.tick_s + 1e-9),
+        .learn_ticks = (int64_t)ceil(o.learn_s / o.tick_s),
+    };
+    if (spot_deadline_check(&s->play.job, &now, err))
+        return -1;
+    s->n_tick = (size_t)spot_deadline_ticks(&s->play.job, &now);
+    if (s->play.start + s->n_tick > n)
+        spot_tool_warn("the trace ends %.4g h before the deadline: no spot from there on",
+                       (double)(s->play.start + s->n_tick - n) * o.tick_s / 3600);
+    return s->play.start < n
+               ? 0
+               : spot_err_set(err, SPOT_EUSAGE, "--from is behind the end of the trace");
+}
+
+static int play_all(struct session *s, struct spot_err *err)
+{
+    for (size_t k = 0; k < s->n_played; k++) {
+        struct played *p = &s->played[k];
+        struct spot_deadline_now now = { .left_s = o.work_s };
+        const size_t room = s->n_tick > s->play.n ? s->n_tick : s->play.n;
+
+        p->mode = spot_xcalloc(room + 1, 1);
+        if (spot_deadline_play_run(&s->play, p->policy, &p->result, p->mode, err))
+            return -1;
+        p->n = (size_t)llround(p->result.finish_s / o.tick_s);
+        p->time_h = spot_xcalloc(p->n + 1, sizeof(double));
+        p->done_h = spot_xcalloc(p->n + 1, sizeof(double));
+        for (size_t i = 0; i < p->n; i++) {
+            if (s->play.start + i >= s->play.n) /* behind the trace only on demand is left */
+                p->mode[i] = SPOT_DEADLINE_ON_DEMAND;
+            else if (now.mode == SPOT_DEADLINE_SPOT && !s->has_spot[s->play.start + i])
+                now.mode = SPOT_DEADLINE_IDLE;
+            spot_deadline_step(&s->play.job, &now, (enum spot_deadline_mode)p->mode[i]);
+            p->time_h[i + 1] = (double)(i + 1) * o.tick_s / 3600;
+            p->done_h[i + 1] = (o.work_s - now.left_s) / 3600;
+        }
+    }
+    return 0;
+}
+
+/* --- output --- */
+
+static void put(struct spot_table *table, enum spot_format format, double x)
+{
+    if (format == SPOT_FORMAT_TABLE || format == SPOT_FORMAT_MD)
+        spot_table_fixed(table, x, 3);
+    else
+        spot_table_real(table, round(x * 1e6) / 1e6);
+}
+
+static void add_totals(struct spot_table *table, enum spot_format format, const struct session *s)
+{
+    for (size_t k = 0; k < s->n_played; k++) {
+        const struct played *p = &s->played[k];
+
+        spot_table_text(table, spot_deadline_policy_name[p->policy]);
+        put(table, format, p->result.usd);
+        put(table, format, p->result.finish_s / 3600);
+        spot_table_int(table, p->result.is_late);
+        spot_table_int(table, (long long)p->result.switches);
+    }
+}
+
+static void add_steps(struct spot_table *table, enum spot_format format, const struct session *s)
+{
+    static const char *const name[] = { "idle", "spot", "on-demand" };
+
+    for (size_t k = 0; k < s->n_played; k++)
+        for (size_t i = 0; i < s->played[k].n; i++) {
+            const struct played *p = &s->played[k];
+
+            spot_table_text(table, spot_deadline_policy_name[p->policy]);
+            put(table, format, (double)i * o.tick_s);
+            spot_table_int(table, s->play.start + i < s->play.n && s->has_spot[s->play.start + i]);
+            spot_table_text(table, name[p->mode[i]]);
+            put(table, format, p->done_h[i + 1]);
+        }
+}
+
+static int draw(const struct session *s, struct spot_err *err)
+{
+    struct spot_series series[SPOT_DEADLINE_POLICIES + 1] = { 0 };
+    const double ends_h[] = { 0, o.deadline_s / 3600 }, pace_h[] = { 0, o.work_s / 3600 };
+    const struct spot_figure figure = {
+        .title = "work done until the deadline",
+        .x_label = "time (h)",
+        .y_label = "work (h)",
+        .series = series,
+        .n_series = s->n_played + 1,
+    };
+
+    for (size_t k = 0; k < s->n_played; k++)
+        series[k] = (struct spot_series){
+            .label = spot_deadline_policy_name[s->played[k].policy],
+            .style = SPOT_SERIES_LINE,
+            .n = s->played[k].n + 1,
+            .x = s->played[k].time_h,
+            .y = s->played[k].done_h,
+        };
+    series[s->n_played] = (struct spot_series){ .label = "even pace",
+                                                .style = SPOT_SERIES_LINE,
+                                                .n = 2,
+                                                .x = ends_h,
+                                                .y = pace_h,
+                                                .colour = "#bbbbbb" };
+    return spot_plot(&figure, o.plot, err);
+}
+
+static int print(const struct session *s, struct spot_err *err)
+{
+    static const struct spot_column total[] = { { "policy", false },
+                                                { "usd", true },
+                                                { "finish_h", true },
+                                                { "is_late", true },
+                                                { "switches", true } };
+    static const struct spot_column step[] = { { "policy", false },
+                                               { "time_s", true },
+                                               { "has_spot", true },
+                                               { "mode", false },
+                                               { "done_h", true } };
+    enum spot_format format;
+    struct spot_table table;
+    struct spot_out out;
+    int rc;
+
+    if (spot_format_parse(o.common.format, &format, err))
+        return -1;
+    format = spot_format_settle(format, o.common.output, SPOT_FORMAT_CSV);
+    spot_table_init(&table, o.steps ? step : total, 5);
+    (o.steps ? add_steps : add_totals)(&table, format, s);
+    rc = spot_out_open(&out, o.common.output, err);
+    if (!rc) {
+        spot_table_print(&table, out.file, format);
+        rc = spot_out_finish(&out, 0, err);
+    }
+    spot_table_release(&table);
+    return rc;
+}
+
+static const struct spot_cli cli = {
+    .name = "spot-replay deadline",
+    .reads = (const char *const[]){ "trace", NULL },
+    .writes = (const char *const[]){ "output", "plot", NULL },
+    .choice =
+        (const struct spot_opt_choice[]){ { "format", "csv|tsv|jsonl|table|md" }, { NULL, NULL } },
+    .synopsis = "--trace trace.csv --work 48h --deadline 52h [options]",
+    .summary = "Pay for a job that has to end in time, under each policy of spot and on demand.",
+    .examples = "  spot-replay deadline --trace t.csv --work 48h --deadline 52h --restart 12m\n",
+    .option =
+        (const struct spot_opt[]){
+            { SPOT_OPT_GROUP, .help = "the job" },
+            { SPOT_OPT_STRING, 't', "trace", &o.trace, "file", "instances (required)", 0, 0 },
+            { SPOT_OPT_STRING, 0, "zone", &o.zone, "name", "the series of this zone", 0, 0 },
+            { SPOT_OPT_SECS, 0, "work", &o.work_s, "time", "computing it needs (required)", 1,
+              1e8 },
+            { SPOT_OPT_SECS, 0, "deadline", &o.deadline_s, "time", "from its beginning (required)",
+              1, 1e8 },
+            { SPOT_OPT_SECS, 0, "restart", &o.restart_s, "time",
+              "of a launch, without progress (default 0)", 0, 1e7 },
+            { SPOT_OPT_SECS, 0, "from", &o.from_s, "time",
+              "when it begins, from the trace's start (default 0)", 0, 1e11 },
+            { SPOT_OPT_SECS, 0, "tick", &o.tick_s, "time",
+              "between decisions (default: the trace's interval)", 1, 1e6 },
+            { SPOT_OPT_REAL, 0, "spot-usd-per-h", &o.spot_usd_per_h, "usd",
+              "price of spot (default 0.9731)", 0, 1e6 },
+            { SPOT_OPT_REAL, 0, "on-demand-usd-per-h", &o.on_demand_usd_per_h, "usd",
+              "price on demand (default 3.06)", 0, 1e6 },
+            { SPOT_OPT_GROUP, .help = "how" },
+            { SPOT_OPT_STRING, 0, "policy", &o.policy, "names",
+              "apart by commas, all (default) or list", 0, 0 },
+            { SPOT_OPT_SECS, 0, "learn", &o.learn_s, "time",
+              "spot learns run lengths anew after this (default 24h)", 1, 1e9 },
+            { SPOT_OPT_FLAG, 0, "steps", &o.steps, NULL, "a row for each tick", 0, 0 },
+            { SPOT_OPT_STRING, 0, "plot", &o.plot, "file",
+              "draw work over time: .svg .png .pdf .gp, - is the terminal", 0, 0 },
+            SPOT_TOOL_OPTIONS_AS(&o.common, "csv, tsv, jsonl, table or md"),
+            { SPOT_OPT_END },
+        },
+};
+
+static int run(struct session *s, struct spot_err *err)
+{
+    if (o.plot && spot_plot_check(o.plot, err))
+        return -1;
+    if (read_policies(s, err) || read_trace(s, err) || play_all(s, err))
+        return -1;
+    if (o.plot && draw(s, err))
+        return -1;
+    return spot_plot_takes_stdout(o.plot, o.common.output) ? 0 : print(s, err);
+}
+
+static int replay_deadline(char **operand, size_t n, struct spot_err *err)
+{
+    struct session s = { 0 };
+    int rc;
+
+    (void)operand;
+    (void)n;
+    if (!strcmp(o.policy, "list")) {
+        for (int p = 0; p < SPOT_DEADLINE_POLICIES; p++)
+            printf("%-22s %s\n", spot_deadline_policy_name[p], spot_deadline_policy_about[p]);
+        return 0;
+    }
+    if (!o.trace || !(o.work_s > 0) || !(o.deadline_s > 0))
+        return spot_err_set(err, SPOT_EUSAGE, "--trace, --work and --deadline are needed");
+    rc = run(&s, err);
+    for (size_t k = 0; k < s.n_played; k++) {
+        free(s.played[k].mode);
+        free(s.played[k].time_h);
+        free(s.played[k].done_h);
+    }
+    free(s.has_spot);
+    spot_trace_release(&s.trace);
+    return rc;
+}
+
+const struct spot_command replay_deadline_command = {
+    .name = "deadline",
+    .brief = "pay for a job with a deadline, under policies of spot and on demand",
+    .cli = &cli,
+    .common = &o.common,
+    .run = replay_deadline,
+};
