@@ -202,21 +202,40 @@ static bool open_place(struct spot_batch_loop *l, size_t i)
     return true;
 }
 
-/* Oldest first; what decodes takes one token, what is new as many as are left. */
+/* It lacks one token alone. */
+static bool decodes(const struct spot_batch_loop *l, const struct strand *s)
+{
+    return s->place >= 0 && spot_infer_length(l->infer, s->place) + 1 == (int64_t)s->n_token;
+}
+
+/* Tokens for prompts: what those that decode leave. */
+static int64_t prompt_tokens(const struct spot_batch_loop *l)
+{
+    int64_t left = TOKENS_AT_ONCE;
+
+    for (size_t i = 0; i < l->n; i++)
+        left -= decodes(l, l->strand[i]);
+    return left > 1 ? left : 1;
+}
+
+/* Oldest first; each that decodes goes on by its token however long the prompts before it are. */
 static int choose_items(struct spot_batch_loop *l)
 {
-    int64_t left = TOKENS_AT_ONCE, n_taken = 0;
+    int64_t left = prompt_tokens(l), n_taken = 0;
     int n = 0;
 
-    for (size_t i = 0; i < l->n && n < l->n_most && left; i++) {
+    for (size_t i = 0; i < l->n && n < l->n_most; i++) {
         struct strand *const s = l->strand[i];
+        const bool is_next = decodes(l, s);
         int64_t length, n_token, more;
 
+        if (!is_next && !left)
+            continue;
         if (!open_place(l, i))
             break;
         length = spot_infer_length(l->infer, s->place);
         n_token = (int64_t)s->n_token - length;
-        if (n_token > left)
+        if (!is_next && n_token > left)
             n_token = left;
         more = pages(length + n_token) - pages(length);
         if (!make_room(l, i, more, n_taken)) {
@@ -224,7 +243,7 @@ static int choose_items(struct spot_batch_loop *l)
             break;
         }
         n_taken += more;
-        left -= n_token;
+        left -= is_next ? 0 : n_token;
         l->whose[n] = s;
         l->item[n++] = (struct spot_infer_item){
             .sequence = s->place, .first = length, .n_token = n_token, .token = s->token + length
@@ -355,7 +374,7 @@ struct spot_batch_loop *spot_batch_loop_new(const struct spot_served_model *mode
                                         .image_byte = image_byte,
                                         .n_thread = limits->n_thread,
                                         .n_sequence = limits->n_sequence,
-                                        .token_max = TOKENS_AT_ONCE };
+                                        .token_max = TOKENS_AT_ONCE + limits->n_sequence };
 
     l->model = model;
     l->n_most = limits->n_sequence;

@@ -25,12 +25,13 @@ static struct spot_choice *choice_of(const struct spot_sequence *q)
     return &q->work->completion->choice[q->choice];
 }
 
-/* The member computes it as far as is committed: one that leaves is needed no more. */
-static void let_leaver_go(struct spot_server *s, struct spot_sequence *q, int k)
+/* The member computes it as far as is committed: one that leaves or stands still is needed no more.
+ */
+static void let_other_go(struct spot_server *s, struct spot_sequence *q, int k)
 {
     struct spot_place *const other = spot_server_place(s, q->place[1 - k]);
 
-    if (!other || !spot_place_is_leaving(other))
+    if (!other || !(spot_place_is_leaving(other) || spot_place_is_silent(other)))
         return;
     spot_peer_send(other->peer, SPOT_MSG_FORGET, q->number, NULL, 0);
     if (other->load)
@@ -65,7 +66,7 @@ static int commit_one(struct spot_server *s, struct spot_place *p, const struct 
     if (!rc)
         count_token(s, q->work);
     if (t->token.position + 1 >= choice_of(q)->n_token && !spot_place_is_leaving(p))
-        let_leaver_go(s, q, k);
+        let_other_go(s, q, k);
     if (!rc && t->token.is_end && choice_of(q)->finish == SPOT_FINISH_NONE)
         spot_completion_finish(c, q->choice, SPOT_FINISH_STOP);
     if (choice_of(q)->finish != SPOT_FINISH_NONE) {
@@ -107,6 +108,15 @@ static struct told *read_told(struct spot_server *s, struct spot_place *p,
     return NULL;
 }
 
+/* A moving mean of the time between its messages. */
+static void note_step(struct spot_place *p)
+{
+    const double now_s = spot_clock_s(), step_s = now_s - p->told_s;
+
+    p->step_s = p->step_s > 0 ? 0.9 * p->step_s + 0.1 * step_s : step_s;
+    p->told_s = now_s;
+}
+
 /* What is new, in one write before anybody sees it. */
 static int write_new(struct spot_server *s, struct spot_place *p, const struct told *told,
                      uint32_t n, struct spot_err *err)
@@ -136,6 +146,7 @@ int spot_server_tokens(struct spot_server *s, struct spot_place *p, const struct
         spot_peer_drop(p->peer, "tokens");
         return 0;
     }
+    note_step(p);
     rc = write_new(s, p, told, n, err);
     for (uint32_t i = 0; !rc && i < n; i++)
         if (commit_one(s, p, &told[i])) {

@@ -9,6 +9,8 @@
 #include "serve/server_state.h"
 
 static const double handover_s = 10; /* for a leaver whose grace period is not known */
+static const double silent_s = 0.3;  /* and so many steps: a worker may stand still */
+static const double silent_steps = 10;
 
 struct spot_sequence *spot_server_find(const struct spot_server *s, uint64_t number)
 {
@@ -40,9 +42,17 @@ bool spot_place_is_leaving(const struct spot_place *p)
     return m && m->is_leaving;
 }
 
+bool spot_place_is_silent(const struct spot_place *p)
+{
+    const double quiet_s = spot_clock_s() - p->told_s;
+
+    return p->load && quiet_s > silent_s && quiet_s > silent_steps * p->step_s;
+}
+
 bool spot_place_may_take(const struct spot_place *p)
 {
-    return p->is_running && !spot_place_is_leaving(p) && !spot_peer_is_aside(p->peer);
+    return p->is_running && !spot_place_is_silent(p) && !spot_place_is_leaving(p) &&
+           !spot_peer_is_aside(p->peer);
 }
 
 /* --- giving ---------------------------------------------------------------------- */
@@ -54,7 +64,8 @@ static bool has(const struct spot_sequence *q, const struct spot_place *p)
     return q->place[0] == id || q->place[1] == id;
 }
 
-/* Nobody computes it, or one alone who leaves. */
+/* Nobody computes it, or one alone who leaves or may stand still: then two do, and the first
+ * commits. */
 static bool needs_place(const struct spot_server *s, const struct spot_sequence *q)
 {
     const struct spot_place *only;
@@ -62,7 +73,7 @@ static bool needs_place(const struct spot_server *s, const struct spot_sequence 
     if (q->place[0] && q->place[1])
         return false;
     only = spot_server_place(s, q->place[0] ? q->place[0] : q->place[1]);
-    return !only || spot_place_is_leaving(only);
+    return !only || spot_place_is_leaving(only) || spot_place_is_silent(only);
 }
 
 /* The least load; one that just failed it comes last. */
@@ -98,8 +109,10 @@ static void give(struct spot_server *s, struct spot_sequence *q, struct spot_pla
     for (size_t i = 0; i < choice->n_token; i++)
         spot_put_u32(&out, choice->token[i].id);
     spot_request_put(&c->request, &out);
-    if (p->load == 1)
+    if (p->load == 1) {
         spot_peer_ask(p->peer);
+        p->told_s = spot_clock_s();
+    }
     spot_peer_send(p->peer, SPOT_MSG_CONTINUE, q->number, out.data, out.n);
     spot_buf_release(&out);
     s->n_moved += choice->n_token > 0;

@@ -41,6 +41,7 @@ struct spot_place {
     uint32_t used_page, n_page;
     int64_t n_done, n_asked; /* choices that ended here; rounds asked for */
     double leaving_s;        /* since when; 0: it is not */
+    double told_s, step_s;   /* when it last told tokens, or was given its first; time between */
 };
 
 struct spot_batch;
@@ -80,6 +81,9 @@ void spot_server_end_sequence(struct spot_server *s, struct spot_sequence *seque
 struct spot_sequence *spot_server_find(const struct spot_server *s, uint64_t number);
 struct spot_place *spot_server_place(const struct spot_server *s, uint32_t id);
 bool spot_place_is_leaving(const struct spot_place *place);
+/* It has work and has told nothing for much longer than it takes between its steps: it may stand
+ * still. */
+bool spot_place_is_silent(const struct spot_place *place);
 bool spot_place_may_take(const struct spot_place *place);
 /* Let those go that leave and compute nothing any more. */
 int spot_server_release_leavers(struct spot_server *s, struct spot_err *err);
