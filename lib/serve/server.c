@@ -16,7 +16,7 @@ static int accept_member(void *job, struct spot_peer *peer, bool was_ours,
                          struct spot_wire_in *hello, char *why, size_t n)
 {
     struct spot_server *const s = job;
-    struct spot_place *p;
+    struct spot_replica *p;
     char name[32];
 
     (void)was_ours;
@@ -51,7 +51,7 @@ static void welcome(void *job, struct spot_peer *peer, struct spot_buf *out)
 static void forget(void *job, struct spot_peer *peer)
 {
     struct spot_server *const s = job;
-    struct spot_place *const p = spot_peer_data(peer);
+    struct spot_replica *const p = spot_peer_data(peer);
 
     spot_server_take_back(s, p, true);
     for (size_t i = 0; i < s->n_place; i++)
@@ -64,7 +64,7 @@ static void forget(void *job, struct spot_peer *peer)
 static uint32_t view_of(void *job, const struct spot_peer *peer)
 {
     const struct spot_server *const s = job;
-    struct spot_place *const p = spot_peer_data(peer);
+    struct spot_replica *const p = spot_peer_data(peer);
     bool is_taken = true;
 
     for (p->view_index = 0; is_taken; p->view_index += is_taken) {
@@ -76,7 +76,7 @@ static uint32_t view_of(void *job, const struct spot_peer *peer)
     return p->view_index;
 }
 
-static struct spot_place *place_in(const struct spot_server *s, const struct spot_view *view)
+static struct spot_replica *place_in(const struct spot_server *s, const struct spot_view *view)
 {
     for (size_t i = 0; i < s->n_place; i++)
         if (s->place[i]->has_view && s->place[i]->view_index == spot_view_index(view))
@@ -89,7 +89,7 @@ static struct spot_place *place_in(const struct spot_server *s, const struct spo
 static int layout(void *job, struct spot_view *view, struct spot_err *err)
 {
     const struct spot_machine *const m = spot_view_machine(view);
-    struct spot_place *const p = place_in(job, view);
+    struct spot_replica *const p = place_in(job, view);
 
     (void)err;
     if (!p || !spot_view_placeable(view)) {
@@ -113,7 +113,7 @@ static bool would_change(void *job, struct spot_view *view)
 static int begin(void *job, struct spot_view *view, struct spot_err *err)
 {
     struct spot_server *const s = job;
-    struct spot_place *const p = place_in(s, view);
+    struct spot_replica *const p = place_in(s, view);
 
     (void)err;
     if (p) {
@@ -147,16 +147,16 @@ static int commit(void *job, struct spot_view *view, enum spot_verdict *verdict,
 static void quiesced(void *job, struct spot_view *view)
 {
     struct spot_server *const s = job;
-    struct spot_place *const p = place_in(s, view);
+    struct spot_replica *const p = place_in(s, view);
 
     if (!p)
         return;
-    spot_server_take_back(s, p, !spot_place_is_leaving(p));
+    spot_server_take_back(s, p, !spot_replica_is_leaving(p));
     p->is_running = false;
 }
 
 /* What a member cannot compute, no other can. */
-static void on_cannot(struct spot_server *s, struct spot_place *p, const struct spot_frame *frame)
+static void on_cannot(struct spot_server *s, struct spot_replica *p, const struct spot_frame *frame)
 {
     struct spot_sequence *const q = spot_server_find(s, frame->tag);
     struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
@@ -177,7 +177,7 @@ static void on_cannot(struct spot_server *s, struct spot_place *p, const struct 
 static int message(void *job, struct spot_peer *peer, const struct spot_frame *frame,
                    struct spot_err *err)
 {
-    struct spot_place *const p = spot_peer_data(peer);
+    struct spot_replica *const p = spot_peer_data(peer);
 
     if (frame->type == SPOT_MSG_TOKENS)
         return spot_server_tokens(job, p, frame, err);
@@ -193,10 +193,10 @@ static int message(void *job, struct spot_peer *peer, const struct spot_frame *f
 static void ask_rounds(struct spot_server *s)
 {
     for (size_t i = 0; i < s->n_place; i++) {
-        struct spot_place *const p = s->place[i];
+        struct spot_replica *const p = s->place[i];
         const struct spot_machine *const m = p->view ? spot_view_machine(p->view) : NULL;
 
-        if (!p->is_running || p->n_done == p->n_asked || spot_place_is_leaving(p))
+        if (!p->is_running || p->n_done == p->n_asked || spot_replica_is_leaving(p))
             continue;
         p->n_asked = p->n_done;
         spot_peer_send(p->peer, SPOT_MSG_ROUND, (uint64_t)m->round, NULL, 0);
@@ -205,7 +205,7 @@ static void ask_rounds(struct spot_server *s)
 
 static bool owes(void *job, const struct spot_peer *peer, bool as_machine)
 {
-    const struct spot_place *const p = spot_peer_data(peer);
+    const struct spot_replica *const p = spot_peer_data(peer);
 
     (void)job;
     return p->is_running ? p->load > 0 : as_machine;

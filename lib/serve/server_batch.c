@@ -78,8 +78,8 @@ static int open_out(struct spot_batch *b, struct spot_err *err)
     const char *const path = b->server->options->batch_out;
 
     if (!path || !strcmp(path, "-")) {
-        b->out = stdout;
-        return 0;
+        b->out = fdopen(dup(STDOUT_FILENO), "w");
+        return b->out ? 0 : spot_err_sys(err, "cannot write the answers");
     }
     b->out = fopen(path, "a+");
     if (!b->out)
@@ -109,7 +109,7 @@ void spot_batch_close(struct spot_batch *b)
         return;
     if (b->in && b->in != stdin)
         fclose(b->in);
-    if (b->out && b->out != stdout)
+    if (b->out)
         fclose(b->out);
     for (size_t i = 0; i < b->n_done; i++)
         free(b->done[i]);

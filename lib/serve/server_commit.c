@@ -29,9 +29,9 @@ static struct spot_choice *choice_of(const struct spot_sequence *q)
  */
 static void let_other_go(struct spot_server *s, struct spot_sequence *q, int k)
 {
-    struct spot_place *const other = spot_server_place(s, q->place[1 - k]);
+    struct spot_replica *const other = spot_server_place(s, q->place[1 - k]);
 
-    if (!other || !(spot_place_is_leaving(other) || spot_place_is_silent(other)))
+    if (!other || !(spot_replica_is_leaving(other) || spot_replica_is_silent(other)))
         return;
     spot_peer_send(other->peer, SPOT_MSG_FORGET, q->number, NULL, 0);
     if (other->load)
@@ -50,7 +50,7 @@ static void count_token(struct spot_server *s, struct spot_work *w)
 }
 
 /* Returns 0, or 1 when the member told another token than is committed. */
-static int commit_one(struct spot_server *s, struct spot_place *p, const struct told *t)
+static int commit_one(struct spot_server *s, struct spot_replica *p, const struct told *t)
 {
     struct spot_sequence *const q = spot_server_find(s, t->sequence);
     const int k = q ? place_of(q, spot_peer_id(p->peer)) : -1;
@@ -65,7 +65,7 @@ static int commit_one(struct spot_server *s, struct spot_place *p, const struct 
         return 1;
     if (!rc)
         count_token(s, q->work);
-    if (t->token.position + 1 >= choice_of(q)->n_token && !spot_place_is_leaving(p))
+    if (t->token.position + 1 >= choice_of(q)->n_token && !spot_replica_is_leaving(p))
         let_other_go(s, q, k);
     if (!rc && t->token.is_end && choice_of(q)->finish == SPOT_FINISH_NONE)
         spot_completion_finish(c, q->choice, SPOT_FINISH_STOP);
@@ -82,7 +82,7 @@ static int commit_one(struct spot_server *s, struct spot_place *p, const struct 
 /* --- a message ---------------------------------------------------------------------- */
 
 /* NULL when it is malformed. */
-static struct told *read_told(struct spot_server *s, struct spot_place *p,
+static struct told *read_told(struct spot_server *s, struct spot_replica *p,
                               const struct spot_frame *frame, uint32_t *n)
 {
     struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
@@ -109,7 +109,7 @@ static struct told *read_told(struct spot_server *s, struct spot_place *p,
 }
 
 /* A moving mean of the time between its messages. */
-static void note_step(struct spot_place *p)
+static void note_step(struct spot_replica *p)
 {
     const double now_s = spot_clock_s(), step_s = now_s - p->told_s;
 
@@ -118,7 +118,7 @@ static void note_step(struct spot_place *p)
 }
 
 /* What is new, in one write before anybody sees it. */
-static int write_new(struct spot_server *s, struct spot_place *p, const struct told *told,
+static int write_new(struct spot_server *s, struct spot_replica *p, const struct told *told,
                      uint32_t n, struct spot_err *err)
 {
     for (uint32_t i = 0; s->log && i < n; i++) {
@@ -131,8 +131,8 @@ static int write_new(struct spot_server *s, struct spot_place *p, const struct t
     return s->log ? spot_token_log_write(s->log, err) : 0;
 }
 
-int spot_server_tokens(struct spot_server *s, struct spot_place *p, const struct spot_frame *frame,
-                       struct spot_err *err)
+int spot_server_tokens(struct spot_server *s, struct spot_replica *p,
+                       const struct spot_frame *frame, struct spot_err *err)
 {
     const struct spot_machine *const m = p->view ? spot_view_machine(p->view) : NULL;
     struct told *told;

@@ -27,14 +27,14 @@ struct spot_sequence *spot_server_find(const struct spot_server *s, uint64_t num
     return low < s->n_sequence && s->sequence[low]->number == number ? s->sequence[low] : NULL;
 }
 
-struct spot_place *spot_server_place(const struct spot_server *s, uint32_t id)
+struct spot_replica *spot_server_place(const struct spot_server *s, uint32_t id)
 {
     struct spot_peer *const peer = id ? spot_group_find(s->group, id) : NULL;
 
     return peer ? spot_peer_data(peer) : NULL;
 }
 
-bool spot_place_is_leaving(const struct spot_place *p)
+bool spot_replica_is_leaving(const struct spot_replica *p)
 {
     const struct spot_member *const m =
         p->view ? spot_machine_find(spot_view_machine(p->view), spot_peer_id(p->peer)) : NULL;
@@ -42,22 +42,22 @@ bool spot_place_is_leaving(const struct spot_place *p)
     return m && m->is_leaving;
 }
 
-bool spot_place_is_silent(const struct spot_place *p)
+bool spot_replica_is_silent(const struct spot_replica *p)
 {
     const double quiet_s = spot_clock_s() - p->told_s;
 
     return p->load && quiet_s > silent_s && quiet_s > silent_steps * p->step_s;
 }
 
-bool spot_place_may_take(const struct spot_place *p)
+bool spot_replica_may_take(const struct spot_replica *p)
 {
-    return p->is_running && !spot_place_is_silent(p) && !spot_place_is_leaving(p) &&
+    return p->is_running && !spot_replica_is_silent(p) && !spot_replica_is_leaving(p) &&
            !spot_peer_is_aside(p->peer);
 }
 
 /* --- giving ---------------------------------------------------------------------- */
 
-static bool has(const struct spot_sequence *q, const struct spot_place *p)
+static bool has(const struct spot_sequence *q, const struct spot_replica *p)
 {
     const uint32_t id = spot_peer_id(p->peer);
 
@@ -68,25 +68,25 @@ static bool has(const struct spot_sequence *q, const struct spot_place *p)
  * commits. */
 static bool needs_place(const struct spot_server *s, const struct spot_sequence *q)
 {
-    const struct spot_place *only;
+    const struct spot_replica *only;
 
     if (q->place[0] && q->place[1])
         return false;
     only = spot_server_place(s, q->place[0] ? q->place[0] : q->place[1]);
-    return !only || spot_place_is_leaving(only) || spot_place_is_silent(only);
+    return !only || spot_replica_is_leaving(only) || spot_replica_is_silent(only);
 }
 
 /* The least load; one that just failed it comes last. */
-static struct spot_place *choose_place(const struct spot_server *s, const struct spot_sequence *q)
+static struct spot_replica *choose_place(const struct spot_server *s, const struct spot_sequence *q)
 {
-    struct spot_place *best = NULL;
+    struct spot_replica *best = NULL;
     bool best_failed = false;
 
     for (size_t i = 0; i < s->n_place; i++) {
-        struct spot_place *const p = s->place[i];
+        struct spot_replica *const p = s->place[i];
         const bool failed = !strcmp(spot_peer_name(p->peer), q->failed);
 
-        if (!spot_place_may_take(p) || has(q, p) || p->load >= s->options->n_sequence)
+        if (!spot_replica_may_take(p) || has(q, p) || p->load >= s->options->n_sequence)
             continue;
         if (!best || (best_failed && !failed) || (best_failed == failed && p->load < best->load)) {
             best = p;
@@ -96,7 +96,7 @@ static struct spot_place *choose_place(const struct spot_server *s, const struct
     return best;
 }
 
-static void give(struct spot_server *s, struct spot_sequence *q, struct spot_place *p)
+static void give(struct spot_server *s, struct spot_sequence *q, struct spot_replica *p)
 {
     const struct spot_completion *const c = q->work->completion;
     const struct spot_choice *const choice = &c->choice[q->choice];
@@ -123,7 +123,7 @@ void spot_server_dispatch(struct spot_server *s)
 {
     for (size_t i = 0; i < s->n_sequence; i++) {
         struct spot_sequence *const q = s->sequence[i];
-        struct spot_place *const p = needs_place(s, q) ? choose_place(s, q) : NULL;
+        struct spot_replica *const p = needs_place(s, q) ? choose_place(s, q) : NULL;
 
         if (p)
             give(s, q, p);
@@ -134,14 +134,14 @@ void spot_server_dispatch(struct spot_server *s)
 
 static void leave_place(struct spot_server *s, struct spot_sequence *q, int k)
 {
-    struct spot_place *const p = spot_server_place(s, q->place[k]);
+    struct spot_replica *const p = spot_server_place(s, q->place[k]);
 
     if (p && p->load)
         p->load--;
     q->place[k] = 0;
 }
 
-void spot_server_take_back(struct spot_server *s, struct spot_place *p, bool has_failed)
+void spot_server_take_back(struct spot_server *s, struct spot_replica *p, bool has_failed)
 {
     const uint32_t id = spot_peer_id(p->peer);
 
@@ -163,7 +163,7 @@ void spot_server_end_sequence(struct spot_server *s, struct spot_sequence *q)
     size_t i = 0;
 
     for (int k = 0; k < SPOT_SEQUENCE_PLACES; k++) {
-        struct spot_place *const p = spot_server_place(s, q->place[k]);
+        struct spot_replica *const p = spot_server_place(s, q->place[k]);
 
         if (!p)
             continue;
@@ -180,7 +180,7 @@ void spot_server_end_sequence(struct spot_server *s, struct spot_sequence *q)
 /* --- notices ------------------------------------------------------------------------- */
 
 /* With nobody to hand over to it goes on for a while: somebody may come. */
-static bool is_due(struct spot_place *p)
+static bool is_due(struct spot_replica *p)
 {
     const double now_s = spot_clock_s();
 
@@ -192,9 +192,9 @@ static bool is_due(struct spot_place *p)
 int spot_server_release_leavers(struct spot_server *s, struct spot_err *err)
 {
     for (size_t i = 0; i < s->n_place; i++) {
-        struct spot_place *const p = s->place[i];
+        struct spot_replica *const p = s->place[i];
 
-        if (p->is_running && spot_place_is_leaving(p) && is_due(p))
+        if (p->is_running && spot_replica_is_leaving(p) && is_due(p))
             return spot_view_break(p->view, spot_view_machine(p->view)->epoch, err);
     }
     return 0;

@@ -33,7 +33,7 @@ struct spot_sequence {
 };
 
 /* A member: the workload's object of a peer. */
-struct spot_place {
+struct spot_replica {
     struct spot_peer *peer;
     struct spot_view *view; /* of its own; NULL before its first epoch */
     uint32_t view_index, load;
@@ -57,7 +57,7 @@ struct spot_server {
     struct spot_token_log *log; /* NULL: none */
     uint64_t log_floor;         /* its bytes when it was last written anew */
     struct spot_batch *batch;
-    struct spot_place **place;
+    struct spot_replica **place;
     size_t n_place, cap_place;
     struct spot_work **work; /* [n_work], by number */
     size_t n_work, cap_work;
@@ -76,20 +76,20 @@ struct spot_server {
 /* server_dispatch.c: give each choice a member; take a member's choices back; a choice has ended.
  */
 void spot_server_dispatch(struct spot_server *s);
-void spot_server_take_back(struct spot_server *s, struct spot_place *place, bool has_failed);
+void spot_server_take_back(struct spot_server *s, struct spot_replica *place, bool has_failed);
 void spot_server_end_sequence(struct spot_server *s, struct spot_sequence *sequence);
 struct spot_sequence *spot_server_find(const struct spot_server *s, uint64_t number);
-struct spot_place *spot_server_place(const struct spot_server *s, uint32_t id);
-bool spot_place_is_leaving(const struct spot_place *place);
+struct spot_replica *spot_server_place(const struct spot_server *s, uint32_t id);
+bool spot_replica_is_leaving(const struct spot_replica *place);
 /* It has work and has told nothing for much longer than it takes between its steps: it may stand
  * still. */
-bool spot_place_is_silent(const struct spot_place *place);
-bool spot_place_may_take(const struct spot_place *place);
+bool spot_replica_is_silent(const struct spot_replica *place);
+bool spot_replica_may_take(const struct spot_replica *place);
 /* Let those go that leave and compute nothing any more. */
 int spot_server_release_leavers(struct spot_server *s, struct spot_err *err);
 
 /* server_commit.c: tokens of a member. */
-int spot_server_tokens(struct spot_server *s, struct spot_place *place,
+int spot_server_tokens(struct spot_server *s, struct spot_replica *place,
                        const struct spot_frame *frame, struct spot_err *err);
 
 /* server_work.c: requests from their start to their end. */

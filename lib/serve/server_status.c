@@ -44,7 +44,7 @@ void spot_server_status(void *server, struct spot_jw *jw)
 
 bool spot_server_status_member(void *server, const struct spot_peer *peer, struct spot_jw *jw)
 {
-    const struct spot_place *const p = spot_peer_data(peer);
+    const struct spot_replica *const p = spot_peer_data(peer);
 
     (void)server;
     spot_jw_int(jw, "load", p->load);

@@ -66,7 +66,7 @@ enum spot_admission spot_server_health(void *server)
     if (s->is_draining)
         return SPOT_ADMIT_DRAINING;
     for (size_t i = 0; i < s->n_place; i++)
-        if (spot_place_may_take(s->place[i]))
+        if (spot_replica_may_take(s->place[i]))
             return SPOT_ADMIT;
     return SPOT_ADMIT_NOBODY;
 }
