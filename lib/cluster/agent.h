@@ -81,6 +81,7 @@ struct spot_agent {
     uint32_t id;            /* this member there; never 0 */
     uint32_t epoch;         /* that runs, or is being formed */
     bool has_joined;        /* a coordinator has taken it in */
+    char other[16];         /* the workload of a coordinator that refused it for its own; or "" */
     bool was_dismissed;     /* one let it go: it and other members do not reach each other */
 
     /* the agent's own */

@@ -47,10 +47,17 @@ static int say_hello(struct spot_agent *a, struct spot_err *err)
     return spot_agent_tell(a, SPOT_MSG_HELLO, 0, &out, err);
 }
 
-static int on_refused(struct spot_wire_in *in, struct spot_err *err)
+static int on_refused(struct spot_agent *a, bool is_for_other, struct spot_wire_in *in,
+                      struct spot_err *err)
 {
     char why[SPOT_WHY_MAX];
 
+    if (is_for_other) {
+        spot_get_text(in, a->other, sizeof(a->other));
+        spot_utf8_make_plain(a->other);
+        return spot_err_set(err, SPOT_EINFEASIBLE, "refused: the job at %s is to %s",
+                            a->options->join, a->other);
+    }
     spot_get_text(in, why, sizeof(why));
     spot_utf8_make_plain(why);
     return spot_err_set(err, SPOT_EINFEASIBLE, "refused: %s", why);
@@ -62,7 +69,7 @@ static int on_welcome(struct spot_agent *a, const struct spot_frame *frame, stru
     int rc = 1;
 
     if (frame->type == SPOT_MSG_REFUSED)
-        return on_refused(&in, err);
+        return on_refused(a, frame->tag == 1, &in, err);
     a->id = spot_get_u32(&in);
     a->key = spot_get_u64(&in);
     a->lease_s = spot_get_f64(&in);

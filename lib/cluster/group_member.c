@@ -99,15 +99,20 @@ size_t spot_group_queued_byte(const struct spot_group *g)
 
 /* --- a worker that wants to join ------------------------------------------------ */
 
-static int refuse(struct spot_peer *peer, const char *why)
+static int refuse_as(struct spot_peer *peer, uint64_t tag, const char *why)
 {
     struct spot_buf out = { 0 };
 
     spot_put_text(&out, why);
-    spot_peer_send(peer, SPOT_MSG_REFUSED, 0, out.data, out.n);
+    spot_peer_send(peer, SPOT_MSG_REFUSED, tag, out.data, out.n);
     spot_buf_release(&out);
     peer->is_closing = true;
     return 0;
+}
+
+static int refuse(struct spot_peer *peer, const char *why)
+{
+    return refuse_as(peer, 0, why);
 }
 
 /* Plans and logs know members by name: a second w5 is w5.2. It may be the first one that comes
@@ -245,6 +250,7 @@ int spot_group_hello(struct spot_group *g, struct spot_peer *peer, const struct 
     struct spot_endpoint endpoint;
     struct hello h = { 0 };
     char why[512];
+    int rc;
 
     h.protocol = spot_get_u32(&in);
     spot_get_text(&in, h.version, sizeof(h.version));
@@ -261,8 +267,9 @@ int spot_group_hello(struct spot_group *g, struct spot_peer *peer, const struct 
         return refuse(peer, why);
     memcpy(peer->name, h.name, sizeof(peer->name));
     memcpy(peer->domain, h.domain, sizeof(peer->domain));
-    if (g->workload->accept(g->job, peer, h.key == g->key, &in, why, sizeof(why)))
-        return refuse(peer, why);
+    rc = g->workload->accept(g->job, peer, h.key == g->key, &in, why, sizeof(why));
+    if (rc)
+        return rc > 1 ? refuse_as(peer, 1, g->workload->name) : refuse(peer, why);
     name_peer(g, peer, h.name);
     if (strcmp(h.version, spot_version()) != 0)
         g->options->warn("worker %s is version %s, the job runs %s", peer->name, h.version,

@@ -17,7 +17,7 @@ extern "C" {
 #endif
 
 enum {
-    SPOT_PROTOCOL = 14,
+    SPOT_PROTOCOL = 15,
     SPOT_PAYLOAD_MAX = 1 << 30, /* between members */
     SPOT_HELLO_MAX = 1 << 20,   /* from a stranger, before it is a member */
     SPOT_NAME_MAX = 64,
@@ -46,7 +46,8 @@ enum spot_message {
 
     /* coordinator to worker */
     SPOT_MSG_WELCOME = 32, /* u32 id, u64 key, f64 lease; then the workload's */
-    SPOT_MSG_REFUSED = 33, /* text: why */
+    /* text: why; tag 1: the name of the workload here, which is not this worker's */
+    SPOT_MSG_REFUSED = 33,
     SPOT_MSG_QUIESCE = 34, /* epochs below this frame's are over; report */
     SPOT_MSG_FORM = 35,    /* the new epoch, in the workload's words */
     SPOT_MSG_ROUND = 37,   /* tag: round; what it is about */

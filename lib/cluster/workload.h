@@ -51,9 +51,10 @@ struct spot_workload {
     enum spot_rounds rounds;
 
     /* A worker that wants to join: the rest of its HELLO, behind what protocol.h says. `was_ours`:
-     * it was with this very coordinator before. 1 with `why` (n bytes): it is refused. Else the
-     * workload's object for the member may be set with spot_peer_set_data; forget is called once
-     * for each peer that has one, joined or not. */
+     * it was with this very coordinator before. 1 with `why` (n bytes): it is refused; 2: it works
+     * for another workload, and is told the name of this one. Else the workload's object for the
+     * member may be set with spot_peer_set_data; forget is called once for each peer that has one,
+     * joined or not. */
     int (*accept)(void *job, struct spot_peer *peer, bool was_ours, struct spot_wire_in *hello,
                   char *why, size_t n);
     /* May be NULL. What its WELCOME says beyond protocol.h. */

@@ -41,6 +41,8 @@ struct spot_bpe *spot_bpe_of_tokenizer(const char *json, size_t n, const char *s
 struct spot_bpe *spot_bpe_of_vocab(const char *json, size_t n_json, const char *json_source,
                                    const char *merges, size_t n_merges, const char *merges_source,
                                    struct spot_err *err);
+/* Of a model of bytes: token b is byte b. */
+struct spot_bpe *spot_bpe_of_bytes(void);
 void spot_bpe_free(struct spot_bpe *bpe);
 
 /* One more than the largest id. */

@@ -12,7 +12,7 @@
 #include "train/train_protocol.h"
 #include "train/worker_state.h"
 
-static bool has_joined, was_dismissed;
+static bool has_joined, was_dismissed, is_for_serving;
 
 void spot_worker_notice(void)
 {
@@ -22,6 +22,11 @@ void spot_worker_notice(void)
 bool spot_worker_has_joined(void)
 {
     return has_joined;
+}
+
+bool spot_worker_is_for_serving(void)
+{
+    return is_for_serving;
 }
 
 bool spot_worker_was_dismissed(void)
@@ -300,6 +305,7 @@ int spot_worker_run(const struct spot_worker_options *options, struct spot_err *
     rc = spot_agent_run(&w.agent, err);
     has_joined |= w.agent.has_joined;
     was_dismissed |= w.agent.was_dismissed;
+    is_for_serving = !strcmp(w.agent.other, "serve");
     if (options->private_dir)
         spot_private_dir_clear(options->private_dir);
     drop_bundles(&w);

@@ -37,6 +37,9 @@ bool spot_worker_was_dismissed(void);
 /* Has a coordinator taken it in? */
 bool spot_worker_has_joined(void);
 
+/* Was it refused by a coordinator that serves? */
+bool spot_worker_is_for_serving(void);
+
 /* Async-signal-safe: this instance will be taken away. */
 void spot_worker_notice(void);
 

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/* batch_loop.h - sequences computed together: prefill in chunks beside decoding, oldest first.
+ *
+ * What a sequence gets does not depend on the others: logits are one chain each (infer.h), and a
+ * choice among them is a function of the request, the choice and the tokens before. So one that
+ * must give its pages to older ones is computed again later, with the same tokens.
+ */
+#ifndef SPOT_SERVE_BATCH_LOOP_H
+#define SPOT_SERVE_BATCH_LOOP_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "engine/infer.h"
+#include "serve/request.h"
+#include "serve/served_model.h"
+#include "serve/step_token.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct spot_batch_loop;
+
+struct spot_batch_limits {
+    int n_sequence;   /* at once; more wait */
+    uint64_t kv_byte; /* of the cache; 0: as much as so many sequences of a whole context take */
+    int n_thread;
+};
+
+/* `image` and `model` are borrowed. NULL with *err. */
+struct spot_batch_loop *spot_batch_loop_new(const struct spot_served_model *model,
+                                            const void *image, size_t image_byte,
+                                            const struct spot_batch_limits *limits,
+                                            struct spot_err *err);
+void spot_batch_loop_free(struct spot_batch_loop *loop); /* may be NULL */
+
+/* Go on with a choice of a request behind token[n] of it. Takes the request, also on failure.
+ * Returns 0, or -1 with *err (SPOT_EDATA): a prompt or schema that cannot be. */
+int spot_batch_loop_add(struct spot_batch_loop *loop, uint64_t sequence,
+                        struct spot_request *request_take, uint32_t choice, const uint32_t *token,
+                        size_t n, struct spot_err *err);
+void spot_batch_loop_drop(struct spot_batch_loop *loop, uint64_t sequence);
+void spot_batch_loop_clear(struct spot_batch_loop *loop);
+size_t spot_batch_loop_count(const struct spot_batch_loop *loop);
+void spot_batch_loop_pages(const struct spot_batch_loop *loop, uint32_t *used, uint32_t *all);
+
+struct spot_batch_out {
+    uint64_t sequence;
+    struct spot_step_token token;
+};
+
+/* One pass. out has room for n_sequence; *n tokens were chosen. Sequences that have ended are
+ * gone. Returns 0, or -1 with *err. */
+int spot_batch_loop_step(struct spot_batch_loop *loop, struct spot_batch_out *out, size_t *n,
+                         struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SERVE_BATCH_LOOP_H */

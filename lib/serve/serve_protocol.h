@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/* serve_protocol.h - the messages that serving adds to cluster/protocol.h, and what it says in the
+ * parts of those that are the workload's.
+ *
+ *   HELLO    text SPOT_SERVE_NAME
+ *   WELCOME  text directory of the model, u64 its hash, u32 type of weights, u32 shards,
+ *            u32 sequences at once, u64 bytes of the cache
+ *   FORM     nothing: a member is a replica of its own
+ *   ROUND    tag: round; nothing. It ends when it is answered: so many choices were completed
+ *   VOTE     tag: round; nothing
+ *
+ * A sequence is one choice of one request; the coordinator draws its number.
+ */
+#ifndef SPOT_SERVE_SERVE_PROTOCOL_H
+#define SPOT_SERVE_SERVE_PROTOCOL_H
+
+#include "cluster/protocol.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define SPOT_SERVE_NAME "serve"
+
+enum spot_serve_message {
+    /* worker to coordinator */
+    /* u32 pages of the cache that are used, u32 pages; u32 n, of each u64 sequence, step_token.h */
+    SPOT_MSG_TOKENS = 12,
+
+    /* coordinator to worker */
+    SPOT_MSG_CONTINUE = 51, /* tag: sequence; u32 choice, u32 n, u32 token each, then the request */
+    SPOT_MSG_FORGET = 52,   /* tag: sequence; it is not wanted here any more */
+};
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SERVE_SERVE_PROTOCOL_H */

@@ -1,0 +1,190 @@
+/* SPDX-License-Identifier: MIT */
+#include "serve/served_model.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/hash.h"
+#include "common/json.h"
+#include "common/xalloc.h"
+#include "weights/hf_config.h"
+
+enum { PATH_MAX_BYTE = 4096 };
+
+static int path_in(char path[PATH_MAX_BYTE], const char *dir, const char *name,
+                   struct spot_err *err)
+{
+    if (snprintf(path, PATH_MAX_BYTE, "%s/%s", dir, name) < PATH_MAX_BYTE)
+        return 0;
+    return spot_err_set(err, SPOT_EUSAGE, "the path of %s is too long", dir);
+}
+
+/* The most up to 4 that the shape allows. */
+static int settle_shards(struct spot_shape *s, int64_t n_shard, struct spot_err *err)
+{
+    s->n_shard = n_shard ? n_shard : 4;
+    while (!n_shard && s->n_shard > 1 && spot_shape_check(s, NULL))
+        s->n_shard--;
+    return spot_shape_check(s, err);
+}
+
+/* --- end tokens ------------------------------------------------------------------ */
+
+static int add_end(struct spot_served_model *m, const struct spot_json_doc *doc, const json_t *id,
+                   struct spot_err *err)
+{
+    const int64_t value = json_integer_value(id);
+
+    if (!json_is_integer(id) || value < 0 || value >= m->shape.vocab)
+        return spot_json_fail(doc, "/eos_token_id", err, "must be a token below %lld",
+                              (long long)m->shape.vocab);
+    for (size_t i = 0; i < m->n_end; i++)
+        if (m->end[i] == (uint32_t)value)
+            return 0;
+    if (m->n_end == SPOT_SERVED_ENDS_MAX)
+        return spot_json_fail(doc, "/eos_token_id", err, "more than %d end tokens",
+                              SPOT_SERVED_ENDS_MAX);
+    m->end[m->n_end++] = (uint32_t)value;
+    return 0;
+}
+
+/* "eos_token_id" is a number, an array of numbers, or null. */
+static int read_ends(struct spot_served_model *m, const char *name, struct spot_err *err)
+{
+    char path[PATH_MAX_BYTE];
+    struct spot_json_doc doc;
+    const json_t *id, *entry;
+    size_t i;
+    int rc = 0;
+
+    if (path_in(path, m->dir, name, err))
+        return -1;
+    if (access(path, F_OK))
+        return 0;
+    if (spot_json_load_path(&doc, path, err))
+        return -1;
+    id = json_object_get(doc.root, "eos_token_id");
+    if (json_is_array(id)) {
+        json_array_foreach(id, i, entry) rc = rc ? rc : add_end(m, &doc, entry, err);
+    } else if (id && !json_is_null(id)) {
+        rc = add_end(m, &doc, id, err);
+    }
+    spot_json_release(&doc);
+    return rc;
+}
+
+/* --- vocabulary -------------------------------------------------------------------- */
+
+/* Returns 1 for a model of bytes, 0, or -1 with *err. */
+static int is_of_bytes(const struct spot_served_model *m, struct spot_err *err)
+{
+    char path[PATH_MAX_BYTE];
+    struct spot_json_doc doc;
+    const char *tokens;
+    int rc;
+
+    if (path_in(path, m->dir, "config.json", err) || spot_json_load_path(&doc, path, err))
+        return -1;
+    tokens = json_string_value(json_object_get(doc.root, "spot_tokens"));
+    rc = tokens && !strcmp(tokens, "bytes");
+    spot_json_release(&doc);
+    return rc;
+}
+
+static int open_vocabulary(struct spot_served_model *m, struct spot_err *err)
+{
+    const int bytes = is_of_bytes(m, err);
+
+    if (bytes < 0)
+        return -1;
+    if (bytes && m->shape.vocab < 256)
+        return spot_err_set(err, SPOT_EDATA, "%s/config.json: a model of bytes with %lld tokens",
+                            m->dir, (long long)m->shape.vocab);
+    m->bpe = bytes ? spot_bpe_of_bytes() : spot_bpe_open(m->dir, err);
+    if (!m->bpe)
+        return -1;
+    if (spot_bpe_vocab(m->bpe) > m->shape.vocab)
+        return spot_err_set(err, SPOT_EDATA, "%s: the tokenizer has %lld tokens, the model %lld",
+                            m->dir, (long long)spot_bpe_vocab(m->bpe), (long long)m->shape.vocab);
+    if (!bytes && (read_ends(m, "config.json", err) || read_ends(m, "generation_config.json", err)))
+        return -1;
+    m->vocabulary = (struct spot_vocabulary){ .bpe = m->bpe, .end = m->end, .n_end = m->n_end };
+    return 0;
+}
+
+static uint64_t hash_of(const struct spot_served_model *m)
+{
+    struct spot_hash_stream *const s = spot_hash_stream_new();
+    const uint64_t weights = spot_weights_xxh3(m->weights);
+    uint64_t hash;
+    size_t n;
+
+    spot_hash_stream_add(s, &weights, sizeof(weights));
+    spot_hash_stream_add(s, m->end, m->n_end * sizeof(*m->end));
+    for (int64_t id = 0; id < spot_bpe_vocab(m->bpe); id++) {
+        const uint8_t *const token = spot_bpe_token(m->bpe, (uint32_t)id, &n);
+
+        n = token ? n : 0;
+        spot_hash_stream_add(s, &n, sizeof(n));
+        spot_hash_stream_add(s, token ? token : (const uint8_t *)"", n);
+    }
+    hash = spot_hash_stream_64(s);
+    spot_hash_stream_free(s);
+    return hash ? hash : 1;
+}
+
+/* --- the whole --------------------------------------------------------------------- */
+
+int spot_served_model_open(struct spot_served_model *m, const char *dir, int64_t n_shard,
+                           struct spot_err *err)
+{
+    char path[PATH_MAX_BYTE];
+
+    memset(m, 0, sizeof(*m));
+    m->dir = spot_xstrdup(dir);
+    if (path_in(path, dir, "config.json", err) || spot_hf_config_load(path, &m->shape, err))
+        return -1;
+    if (settle_shards(&m->shape, n_shard, err) || open_vocabulary(m, err))
+        return -1;
+    m->weights = spot_weights_open(dir, &m->shape, err);
+    if (!m->weights)
+        return -1;
+    m->hash = hash_of(m);
+    return 0;
+}
+
+void spot_served_model_release(struct spot_served_model *m)
+{
+    spot_weights_close(m->weights);
+    spot_bpe_free(m->bpe);
+    free(m->dir);
+    memset(m, 0, sizeof(*m));
+}
+
+void *spot_served_model_image(const struct spot_served_model *m, enum spot_infer_type type,
+                              size_t *n_byte, struct spot_err *err)
+{
+    const int n = spot_shape_bundles(&m->shape);
+    struct spot_bundle *const room = spot_xcalloc((size_t)n, sizeof(*room));
+    struct spot_bundle **const bundle = spot_xcalloc((size_t)n, sizeof(*bundle));
+    void *image = NULL;
+    int rc = 0;
+
+    for (int b = 0; !rc && b < n; b++) {
+        bundle[b] = &room[b];
+        rc = spot_bundle_init(bundle[b], &m->shape, b, err) ||
+             spot_weights_read(m->weights, bundle[b], err);
+    }
+    *n_byte = spot_infer_image_byte(&m->shape, type, 0, n);
+    if (!rc && !(image = spot_alloc_aligned(*n_byte, 1)))
+        spot_err_set(err, SPOT_ESYS, "no memory for weights of %zu bytes", *n_byte);
+    if (image)
+        spot_infer_image_pack(image, &m->shape, type, 0, n, bundle);
+    for (int b = 0; b < n; b++)
+        spot_bundle_release(&room[b]);
+    free(room);
+    free(bundle);
+    return image;
+}

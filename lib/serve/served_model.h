@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/* served_model.h - a model directory as server and workers need it. */
+#ifndef SPOT_SERVE_SERVED_MODEL_H
+#define SPOT_SERVE_SERVED_MODEL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "engine/infer.h"
+#include "serve/completion.h"
+#include "weights/load.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { SPOT_SERVED_ENDS_MAX = 8 };
+
+struct spot_served_model {
+    char *dir;
+    struct spot_shape shape;
+    struct spot_weights *weights;
+    struct spot_bpe *bpe;
+    uint32_t end[SPOT_SERVED_ENDS_MAX]; /* tokens that end a choice */
+    size_t n_end;
+    struct spot_vocabulary vocabulary; /* of the two above */
+    uint64_t hash;                     /* of weights, shape and vocabulary; never 0 */
+};
+
+/* config.json, weights, tokenizer and end tokens. n_shard 0: as many canonical shards as divide
+ * heads and widths, up to 4; they are part of what fixes the bits. Returns 0, or -1 with *err
+ * (SPOT_EDATA, SPOT_ESYS); release it in both cases. */
+int spot_served_model_open(struct spot_served_model *m, const char *dir, int64_t n_shard,
+                           struct spot_err *err);
+void spot_served_model_release(struct spot_served_model *m);
+
+/* Pack the weights: an aligned image to be freed. NULL with *err. */
+void *spot_served_model_image(const struct spot_served_model *m, enum spot_infer_type type,
+                              size_t *n_byte, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SERVE_SERVED_MODEL_H */

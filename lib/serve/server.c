@@ -1,0 +1,442 @@
+/* SPDX-License-Identifier: MIT */
+#include "serve/server.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/xalloc.h"
+#include "serve/serve_protocol.h"
+#include "serve/server_state.h"
+
+/* --- members ------------------------------------------------------------------------ */
+
+static int accept_member(void *job, struct spot_peer *peer, bool was_ours,
+                         struct spot_wire_in *hello, char *why, size_t n)
+{
+    struct spot_server *const s = job;
+    struct spot_replica *p;
+    char name[32];
+
+    (void)was_ours;
+    spot_get_text(hello, name, sizeof(name));
+    if (strcmp(name, SPOT_SERVE_NAME) != 0)
+        return 2;
+    if (!spot_wire_in_done(hello)) {
+        snprintf(why, n, "malformed HELLO");
+        return 1;
+    }
+    p = spot_xcalloc(1, sizeof(*p));
+    p->peer = peer;
+    s->place = spot_xgrow(s->place, &s->cap_place, s->n_place + 1, sizeof(*s->place));
+    s->place[s->n_place++] = p;
+    spot_peer_set_data(peer, p);
+    return 0;
+}
+
+static void welcome(void *job, struct spot_peer *peer, struct spot_buf *out)
+{
+    const struct spot_server *const s = job;
+
+    (void)peer;
+    spot_put_text(out, s->model.dir);
+    spot_put_u64(out, s->model.hash);
+    spot_put_u32(out, s->options->type);
+    spot_put_u32(out, (uint32_t)s->model.shape.n_shard);
+    spot_put_u32(out, s->options->n_sequence);
+    spot_put_u64(out, s->options->kv_byte);
+}
+
+static void forget(void *job, struct spot_peer *peer)
+{
+    struct spot_server *const s = job;
+    struct spot_replica *const p = spot_peer_data(peer);
+
+    spot_server_take_back(s, p, true);
+    for (size_t i = 0; i < s->n_place; i++)
+        if (s->place[i] == p)
+            s->place[i] = s->place[--s->n_place];
+    free(p);
+}
+
+/* A view of its own: the first that nobody has. */
+static uint32_t view_of(void *job, const struct spot_peer *peer)
+{
+    const struct spot_server *const s = job;
+    struct spot_replica *const p = spot_peer_data(peer);
+    bool is_taken = true;
+
+    for (p->view_index = 0; is_taken; p->view_index += is_taken) {
+        is_taken = false;
+        for (size_t i = 0; i < s->n_place; i++)
+            is_taken |= s->place[i]->has_view && s->place[i]->view_index == p->view_index;
+    }
+    p->has_view = true;
+    return p->view_index;
+}
+
+static struct spot_replica *place_in(const struct spot_server *s, const struct spot_view *view)
+{
+    for (size_t i = 0; i < s->n_place; i++)
+        if (s->place[i]->has_view && s->place[i]->view_index == spot_view_index(view))
+            return s->place[i];
+    return NULL;
+}
+
+/* --- epochs ------------------------------------------------------------------------- */
+
+static int layout(void *job, struct spot_view *view, struct spot_err *err)
+{
+    const struct spot_machine *const m = spot_view_machine(view);
+    struct spot_replica *const p = place_in(job, view);
+
+    (void)err;
+    if (!p || !spot_view_placeable(view)) {
+        spot_view_hold(view);
+        return 0;
+    }
+    p->view = view;
+    spot_view_set_role(view, spot_peer_id(p->peer), SPOT_ROLE_ACTIVE);
+    spot_peer_send(p->peer, SPOT_MSG_FORM, 0, NULL, 0);
+    spot_view_form(view, m->round);
+    return 0;
+}
+
+static bool would_change(void *job, struct spot_view *view)
+{
+    (void)job;
+    (void)view;
+    return false;
+}
+
+static int begin(void *job, struct spot_view *view, struct spot_err *err)
+{
+    struct spot_server *const s = job;
+    struct spot_replica *const p = place_in(s, view);
+
+    (void)err;
+    if (p) {
+        p->is_running = true;
+        p->n_done = p->n_asked = 0;
+        s->served_s = spot_clock_s();
+        spot_server_dispatch(s);
+    }
+    return 0;
+}
+
+static int vote(void *job, struct spot_view *view, struct spot_peer *peer, int64_t round,
+                struct spot_wire_in *in, struct spot_err *err)
+{
+    (void)job;
+    (void)peer;
+    (void)err;
+    return !spot_wire_in_done(in) || round != spot_view_machine(view)->round;
+}
+
+static int commit(void *job, struct spot_view *view, enum spot_verdict *verdict,
+                  struct spot_err *err)
+{
+    (void)job;
+    (void)view;
+    (void)err;
+    *verdict = SPOT_VERDICT_COMMIT;
+    return 0;
+}
+
+static void quiesced(void *job, struct spot_view *view)
+{
+    struct spot_server *const s = job;
+    struct spot_replica *const p = place_in(s, view);
+
+    if (!p)
+        return;
+    spot_server_take_back(s, p, !spot_replica_is_leaving(p));
+    p->is_running = false;
+}
+
+/* What a member cannot compute, no other can. */
+static void on_cannot(struct spot_server *s, struct spot_replica *p, const struct spot_frame *frame)
+{
+    struct spot_sequence *const q = spot_server_find(s, frame->tag);
+    struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
+    struct spot_completion *c;
+    char why[SPOT_WHY_MAX];
+
+    if (!q)
+        return;
+    spot_get_text(&in, why, sizeof(why));
+    c = q->work->completion;
+    s->options->group.warn("request %s ends: worker %s says: %s", c->request.id,
+                           spot_peer_name(p->peer), why);
+    spot_server_cancel(s, q->work);
+    if (s->front)
+        spot_front_progress(s->front, c);
+}
+
+static int message(void *job, struct spot_peer *peer, const struct spot_frame *frame,
+                   struct spot_err *err)
+{
+    struct spot_replica *const p = spot_peer_data(peer);
+
+    if (frame->type == SPOT_MSG_TOKENS)
+        return spot_server_tokens(job, p, frame, err);
+    if (frame->type == SPOT_MSG_FAILED)
+        on_cannot(job, p, frame);
+    else
+        spot_peer_drop(peer, "a message");
+    return 0;
+}
+
+/* A round of a replica is that choices have ended: asked now and then, so that the group knows of
+ * work done, but not of one that leaves: its epoch would end before all is handed over. */
+static void ask_rounds(struct spot_server *s)
+{
+    for (size_t i = 0; i < s->n_place; i++) {
+        struct spot_replica *const p = s->place[i];
+        const struct spot_machine *const m = p->view ? spot_view_machine(p->view) : NULL;
+
+        if (!p->is_running || p->n_done == p->n_asked || spot_replica_is_leaving(p))
+            continue;
+        p->n_asked = p->n_done;
+        spot_peer_send(p->peer, SPOT_MSG_ROUND, (uint64_t)m->round, NULL, 0);
+    }
+}
+
+static bool owes(void *job, const struct spot_peer *peer, bool as_machine)
+{
+    const struct spot_replica *const p = spot_peer_data(peer);
+
+    (void)job;
+    return p->is_running ? p->load > 0 : as_machine;
+}
+
+/* --- the loop ------------------------------------------------------------------------- */
+
+static int tick(void *job, struct spot_err *err)
+{
+    struct spot_server *const s = job;
+    bool is_done = false;
+
+    if (s->failure.code)
+        return spot_err_set(err, s->failure.code, "%s", s->failure.msg);
+    if (spot_group_is_stopping(s->group) && !s->is_draining) {
+        s->is_draining = true;
+        if (s->front)
+            spot_front_drain(s->front);
+    }
+    if (spot_server_health(s) == SPOT_ADMIT)
+        s->served_s = spot_clock_s();
+    if (spot_server_expire(s, err))
+        return -1;
+    spot_server_dispatch(s);
+    ask_rounds(s);
+    spot_server_measure(s);
+    if (s->front)
+        spot_front_run(s->front);
+    if (s->batch && spot_batch_go_on(s->batch, &is_done, err))
+        return -1;
+    if (is_done)
+        spot_group_end(s->group);
+    return spot_server_release_leavers(s, err);
+}
+
+static int fd(void *job)
+{
+    const struct spot_server *const s = job;
+
+    return s->front ? spot_front_fd(s->front) : -1;
+}
+
+static int readable(void *job, struct spot_err *err)
+{
+    struct spot_server *const s = job;
+
+    (void)err;
+    spot_front_run(s->front);
+    return 0;
+}
+
+/* All requests have ended, or nobody is left to compute them: the journal has them. */
+static bool is_saved(void *job)
+{
+    const struct spot_server *const s = job;
+
+    if (!s->is_draining)
+        return false;
+    for (size_t i = 0; i < s->n_place; i++)
+        if (s->place[i]->is_running)
+            return spot_server_is_idle(s);
+    return true;
+}
+
+static const struct spot_workload workload = {
+    .name = SPOT_SERVE_NAME,
+    .rounds = SPOT_ROUNDS_ANNOUNCED,
+    .accept = accept_member,
+    .welcome = welcome,
+    .forget = forget,
+    .view_of = view_of,
+    .layout = layout,
+    .would_change = would_change,
+    .begin = begin,
+    .vote = vote,
+    .commit = commit,
+    .quiesced = quiesced,
+    .message = message,
+    .owes = owes,
+    .tick = tick,
+    .fd = fd,
+    .readable = readable,
+    .is_saved = is_saved,
+    .status = spot_server_status,
+    .status_member = spot_server_status_member,
+};
+
+/* --- the whole ------------------------------------------------------------------------- */
+
+static double retry_after_s(void *server)
+{
+    (void)server;
+    return 1;
+}
+
+static const char *worker_name(void *server, uint32_t worker)
+{
+    const struct spot_server *const s = server;
+    const struct spot_peer *const peer = spot_group_find(s->group, worker);
+
+    return peer ? spot_peer_name(peer) : NULL;
+}
+
+static const struct spot_front_server front_table = { .submit = spot_server_submit,
+                                                      .abandon = spot_server_abandon,
+                                                      .rejoin = spot_server_rejoin,
+                                                      .retry_after_s = retry_after_s,
+                                                      .health = spot_server_health,
+                                                      .metrics = spot_server_metrics,
+                                                      .status = spot_server_status,
+                                                      .worker_name = worker_name };
+
+/* "/models/llama/" is served as llama. */
+static const char *base_name(const char *dir)
+{
+    const char *base = dir;
+
+    for (const char *p = dir; *p; p++)
+        if (*p == '/' && p[1] && p[1] != '/')
+            base = p + 1;
+    return base;
+}
+
+static void open_chat(struct spot_server *s)
+{
+    struct spot_err why = { 0 };
+    char path[4096];
+
+    snprintf(path, sizeof(path), "%s/tokenizer_config.json", s->options->model);
+    if (spot_chat_load(&s->chat, path, &why))
+        snprintf(s->chat_why, sizeof(s->chat_why), "%s", why.msg);
+    else
+        s->front_options.chat = &s->chat;
+}
+
+static int open_front(struct spot_server *s, struct spot_err *err)
+{
+    const struct spot_server_options *const o = s->options;
+
+    s->front_options = (struct spot_front_options){ .address = o->http,
+                                                    .tls_cert = o->tls_cert,
+                                                    .tls_key = o->tls_key,
+                                                    .api_key_file = o->api_key_file,
+                                                    .model = base_name(o->model),
+                                                    .vocabulary = &s->model.vocabulary,
+                                                    .chat_why = s->chat_why,
+                                                    .n_context = s->model.shape.seq,
+                                                    .n_vocabulary = s->model.shape.vocab,
+                                                    .body_max_byte = 8 << 20,
+                                                    .n_connection_max = 16384,
+                                                    .idle_s = 60 };
+    open_chat(s);
+    if (!o->http)
+        return 0;
+    s->front = spot_front_new(&s->front_options, &front_table, s, err);
+    if (s->front && o->http_listening)
+        o->http_listening(o->group.user, spot_front_port(s->front));
+    return s->front ? 0 : -1;
+}
+
+static int open_all(struct spot_server *s, struct spot_err *err)
+{
+    int64_t round;
+
+    if (spot_served_model_open(&s->model, s->options->model, 0, err))
+        return -1;
+    s->group = spot_group_new(&s->options->group, &workload, s, err);
+    if (!s->group)
+        return -1;
+    spot_group_begin();
+    s->served_s = s->rate_s = spot_clock_s();
+    if (spot_server_open_log(s, err) || spot_group_open(s->group, &round, err) ||
+        open_front(s, err))
+        return -1;
+    if (s->options->batch && !(s->batch = spot_batch_open(s, err)))
+        return -1;
+    return spot_group_read_plan(s->group, err);
+}
+
+static void release(struct spot_server *s)
+{
+    spot_front_free(s->front);
+    spot_batch_close(s->batch);
+    spot_group_free(s->group);
+    for (size_t i = 0; i < s->n_sequence; i++)
+        free(s->sequence[i]);
+    for (size_t i = 0; i < s->n_work; i++) {
+        s->work[i]->completion->core = NULL;
+        spot_completion_unref(s->work[i]->completion);
+        free(s->work[i]);
+    }
+    free(s->sequence);
+    free(s->work);
+    free(s->place);
+    spot_token_log_close(s->log);
+    spot_served_model_release(&s->model);
+}
+
+static int conclude(struct spot_server *s, struct spot_err *err)
+{
+    const size_t n = s->n_sequence;
+
+    if (spot_group_is_over(s->group))
+        return 0;
+    if (n || (s->batch && !spot_group_is_over(s->group)))
+        return spot_err_set(err, SPOT_EPREEMPTED, "stopped with %zu choices to come%s", n,
+                            s->log ? "; --resume goes on with them" : "");
+    return 0;
+}
+
+int spot_server_run(const struct spot_server_options *options, struct spot_err *err)
+{
+    struct spot_server *const s = spot_xcalloc(1, sizeof(*s));
+    int rc;
+
+    s->options = options;
+    rc = open_all(s, err);
+    if (!rc)
+        rc = spot_group_run(s->group, err);
+    if (!rc)
+        rc = conclude(s, err);
+    if (s->group) {
+        spot_group_say_end(s->group, !rc, rc ? spot_err_exit_status(err) : 0,
+                           rc ? err->msg : "all requests have ended");
+        if (!rc)
+            spot_group_end(s->group);
+        spot_group_dismiss(s->group);
+        if (spot_group_close_journal(s->group, rc ? NULL : err))
+            rc = -1;
+    }
+    release(s);
+    free(s);
+    return rc;
+}

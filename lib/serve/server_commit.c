@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT */
+/* Tokens, from a member to the journal and the completions. */
+#include <stdlib.h>
+
+#include "common/clock.h"
+#include "common/xalloc.h"
+#include "serve/serve_protocol.h"
+#include "serve/server_state.h"
+
+struct told {
+    uint64_t sequence;
+    struct spot_step_token token;
+};
+
+static int place_of(const struct spot_sequence *q, uint32_t id)
+{
+    for (int k = 0; k < SPOT_SEQUENCE_PLACES; k++)
+        if (q->place[k] == id)
+            return k;
+    return -1;
+}
+
+static struct spot_choice *choice_of(const struct spot_sequence *q)
+{
+    return &q->work->completion->choice[q->choice];
+}
+
+/* The member computes it as far as is committed: one that leaves or stands still is needed no more.
+ */
+static void let_other_go(struct spot_server *s, struct spot_sequence *q, int k)
+{
+    struct spot_replica *const other = spot_server_place(s, q->place[1 - k]);
+
+    if (!other || !(spot_replica_is_leaving(other) || spot_replica_is_silent(other)))
+        return;
+    spot_peer_send(other->peer, SPOT_MSG_FORGET, q->number, NULL, 0);
+    if (other->load)
+        other->load--;
+    q->place[1 - k] = 0;
+}
+
+static void count_token(struct spot_server *s, struct spot_work *w)
+{
+    s->n_token++;
+    if (w->first_s > 0)
+        return;
+    w->first_s = spot_clock_s();
+    s->n_first++;
+    s->first_sum_s += w->first_s - w->taken_s;
+}
+
+/* Returns 0, or 1 when the member told another token than is committed. */
+static int commit_one(struct spot_server *s, struct spot_replica *p, const struct told *t)
+{
+    struct spot_sequence *const q = spot_server_find(s, t->sequence);
+    const int k = q ? place_of(q, spot_peer_id(p->peer)) : -1;
+    struct spot_completion *c;
+    int rc;
+
+    if (k < 0)
+        return 0; /* it has ended, or was taken back */
+    c = q->work->completion;
+    rc = spot_completion_append(c, q->choice, t->token.position, &t->token.token);
+    if (rc < 0)
+        return 1;
+    if (!rc)
+        count_token(s, q->work);
+    if (t->token.position + 1 >= choice_of(q)->n_token && !spot_replica_is_leaving(p))
+        let_other_go(s, q, k);
+    if (!rc && t->token.is_end && choice_of(q)->finish == SPOT_FINISH_NONE)
+        spot_completion_finish(c, q->choice, SPOT_FINISH_STOP);
+    if (choice_of(q)->finish != SPOT_FINISH_NONE) {
+        if (!c->n_open)
+            q->work->ended_s = spot_clock_s();
+        spot_server_end_sequence(s, q);
+    }
+    if (!rc && s->front)
+        spot_front_progress(s->front, c);
+    return 0;
+}
+
+/* --- a message ---------------------------------------------------------------------- */
+
+/* NULL when it is malformed. */
+static struct told *read_told(struct spot_server *s, struct spot_replica *p,
+                              const struct spot_frame *frame, uint32_t *n)
+{
+    struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
+    struct told *told;
+
+    p->used_page = spot_get_u32(&in);
+    p->n_page = spot_get_u32(&in);
+    *n = spot_get_count(&in, 8);
+    told = spot_xcalloc(*n, sizeof(*told));
+    for (uint32_t i = 0; i < *n; i++) {
+        told[i].sequence = spot_get_u64(&in);
+        if (spot_step_token_get(&in, &told[i].token) ||
+            told[i].token.token.id >= (uint64_t)s->model.shape.vocab) {
+            free(told);
+            return NULL;
+        }
+        told[i].token.token.worker = spot_peer_id(p->peer);
+        told[i].token.token.epoch = frame->epoch;
+    }
+    if (spot_wire_in_done(&in))
+        return told;
+    free(told);
+    return NULL;
+}
+
+/* A moving mean of the time between its messages. */
+static void note_step(struct spot_replica *p)
+{
+    const double now_s = spot_clock_s(), step_s = now_s - p->told_s;
+
+    p->step_s = p->step_s > 0 ? 0.9 * p->step_s + 0.1 * step_s : step_s;
+    p->told_s = now_s;
+}
+
+/* What is new, in one write before anybody sees it. */
+static int write_new(struct spot_server *s, struct spot_replica *p, const struct told *told,
+                     uint32_t n, struct spot_err *err)
+{
+    for (uint32_t i = 0; s->log && i < n; i++) {
+        const struct spot_sequence *const q = spot_server_find(s, told[i].sequence);
+
+        if (q && place_of(q, spot_peer_id(p->peer)) >= 0 &&
+            choice_of(q)->n_token == told[i].token.position)
+            spot_token_log_put_token(s->log, q->work->number, q->choice, &told[i].token);
+    }
+    return s->log ? spot_token_log_write(s->log, err) : 0;
+}
+
+int spot_server_tokens(struct spot_server *s, struct spot_replica *p,
+                       const struct spot_frame *frame, struct spot_err *err)
+{
+    const struct spot_machine *const m = p->view ? spot_view_machine(p->view) : NULL;
+    struct told *told;
+    uint32_t n;
+    int rc;
+
+    if (!p->is_running || m->epoch != frame->epoch)
+        return 0;
+    told = read_told(s, p, frame, &n);
+    if (!told) {
+        spot_peer_drop(p->peer, "tokens");
+        return 0;
+    }
+    note_step(p);
+    rc = write_new(s, p, told, n, err);
+    for (uint32_t i = 0; !rc && i < n; i++)
+        if (commit_one(s, p, &told[i])) {
+            spot_peer_drop(p->peer, "another token than is committed");
+            break;
+        }
+    free(told);
+    return rc;
+}

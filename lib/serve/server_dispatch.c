@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+/* Who computes what. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/xalloc.h"
+#include "serve/serve_protocol.h"
+#include "serve/server_state.h"
+
+static const double handover_s = 10; /* for a leaver whose grace period is not known */
+static const double silent_s = 0.3;  /* and so many steps: a worker may stand still */
+static const double silent_steps = 10;
+
+struct spot_sequence *spot_server_find(const struct spot_server *s, uint64_t number)
+{
+    size_t low = 0, high = s->n_sequence;
+
+    while (low < high) {
+        const size_t mid = low + (high - low) / 2;
+
+        if (s->sequence[mid]->number < number)
+            low = mid + 1;
+        else
+            high = mid;
+    }
+    return low < s->n_sequence && s->sequence[low]->number == number ? s->sequence[low] : NULL;
+}
+
+struct spot_replica *spot_server_place(const struct spot_server *s, uint32_t id)
+{
+    struct spot_peer *const peer = id ? spot_group_find(s->group, id) : NULL;
+
+    return peer ? spot_peer_data(peer) : NULL;
+}
+
+bool spot_replica_is_leaving(const struct spot_replica *p)
+{
+    const struct spot_member *const m =
+        p->view ? spot_machine_find(spot_view_machine(p->view), spot_peer_id(p->peer)) : NULL;
+
+    return m && m->is_leaving;
+}
+
+bool spot_replica_is_silent(const struct spot_replica *p)
+{
+    const double quiet_s = spot_clock_s() - p->told_s;
+
+    return p->load && quiet_s > silent_s && quiet_s > silent_steps * p->step_s;
+}
+
+bool spot_replica_may_take(const struct spot_replica *p)
+{
+    return p->is_running && !spot_replica_is_silent(p) && !spot_replica_is_leaving(p) &&
+           !spot_peer_is_aside(p->peer);
+}
+
+/* --- giving ---------------------------------------------------------------------- */
+
+static bool has(const struct spot_sequence *q, const struct spot_replica *p)
+{
+    const uint32_t id = spot_peer_id(p->peer);
+
+    return q->place[0] == id || q->place[1] == id;
+}
+
+/* Nobody computes it, or one alone who leaves or may stand still: then two do, and the first
+ * commits. */
+static bool needs_place(const struct spot_server *s, const struct spot_sequence *q)
+{
+    const struct spot_replica *only;
+
+    if (q->place[0] && q->place[1])
+        return false;
+    only = spot_server_place(s, q->place[0] ? q->place[0] : q->place[1]);
+    return !only || spot_replica_is_leaving(only) || spot_replica_is_silent(only);
+}
+
+/* The least load; one that just failed it comes last. */
+static struct spot_replica *choose_place(const struct spot_server *s, const struct spot_sequence *q)
+{
+    struct spot_replica *best = NULL;
+    bool best_failed = false;
+
+    for (size_t i = 0; i < s->n_place; i++) {
+        struct spot_replica *const p = s->place[i];
+        const bool failed = !strcmp(spot_peer_name(p->peer), q->failed);
+
+        if (!spot_replica_may_take(p) || has(q, p) || p->load >= s->options->n_sequence)
+            continue;
+        if (!best || (best_failed && !failed) || (best_failed == failed && p->load < best->load)) {
+            best = p;
+            best_failed = failed;
+        }
+    }
+    return best;
+}
+
+static void give(struct spot_server *s, struct spot_sequence *q, struct spot_replica *p)
+{
+    const struct spot_completion *const c = q->work->completion;
+    const struct spot_choice *const choice = &c->choice[q->choice];
+    struct spot_buf out = { 0 };
+
+    q->place[q->place[0] ? 1 : 0] = spot_peer_id(p->peer);
+    p->load++;
+    spot_put_u32(&out, q->choice);
+    spot_put_u32(&out, (uint32_t)choice->n_token);
+    for (size_t i = 0; i < choice->n_token; i++)
+        spot_put_u32(&out, choice->token[i].id);
+    spot_request_put(&c->request, &out);
+    if (p->load == 1) {
+        spot_peer_ask(p->peer);
+        p->told_s = spot_clock_s();
+    }
+    spot_peer_send(p->peer, SPOT_MSG_CONTINUE, q->number, out.data, out.n);
+    spot_buf_release(&out);
+    s->n_moved += choice->n_token > 0;
+}
+
+/* Older requests first, so what was taken back is ahead of what is new. */
+void spot_server_dispatch(struct spot_server *s)
+{
+    for (size_t i = 0; i < s->n_sequence; i++) {
+        struct spot_sequence *const q = s->sequence[i];
+        struct spot_replica *const p = needs_place(s, q) ? choose_place(s, q) : NULL;
+
+        if (p)
+            give(s, q, p);
+    }
+}
+
+/* --- taking back -------------------------------------------------------------------- */
+
+static void leave_place(struct spot_server *s, struct spot_sequence *q, int k)
+{
+    struct spot_replica *const p = spot_server_place(s, q->place[k]);
+
+    if (p && p->load)
+        p->load--;
+    q->place[k] = 0;
+}
+
+void spot_server_take_back(struct spot_server *s, struct spot_replica *p, bool has_failed)
+{
+    const uint32_t id = spot_peer_id(p->peer);
+
+    for (size_t i = 0; id && i < s->n_sequence; i++) {
+        struct spot_sequence *const q = s->sequence[i];
+
+        for (int k = 0; k < SPOT_SEQUENCE_PLACES; k++)
+            if (q->place[k] == id) {
+                q->place[k] = 0;
+                if (has_failed)
+                    memcpy(q->failed, spot_peer_name(p->peer), strlen(spot_peer_name(p->peer)) + 1);
+            }
+    }
+    p->load = 0;
+}
+
+void spot_server_end_sequence(struct spot_server *s, struct spot_sequence *q)
+{
+    size_t i = 0;
+
+    for (int k = 0; k < SPOT_SEQUENCE_PLACES; k++) {
+        struct spot_replica *const p = spot_server_place(s, q->place[k]);
+
+        if (!p)
+            continue;
+        p->n_done++;
+        spot_peer_send(p->peer, SPOT_MSG_FORGET, q->number, NULL, 0);
+        leave_place(s, q, k);
+    }
+    while (s->sequence[i] != q)
+        i++;
+    memmove(s->sequence + i, s->sequence + i + 1, (--s->n_sequence - i) * sizeof(*s->sequence));
+    free(q);
+}
+
+/* --- notices ------------------------------------------------------------------------- */
+
+/* With nobody to hand over to it goes on for a while: somebody may come. */
+static bool is_due(struct spot_replica *p)
+{
+    const double now_s = spot_clock_s();
+
+    if (p->leaving_s <= 0)
+        p->leaving_s = now_s;
+    return !p->load || now_s - p->leaving_s > handover_s || spot_peer_time_left_s(p->peer) < 0.5;
+}
+
+int spot_server_release_leavers(struct spot_server *s, struct spot_err *err)
+{
+    for (size_t i = 0; i < s->n_place; i++) {
+        struct spot_replica *const p = s->place[i];
+
+        if (p->is_running && spot_replica_is_leaving(p) && is_due(p))
+            return spot_view_break(p->view, spot_view_machine(p->view)->epoch, err);
+    }
+    return 0;
+}

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT */
+/* server_state.h - what the parts of a server share; private to lib/serve/server*.c. */
+#ifndef SPOT_SERVE_SERVER_STATE_H
+#define SPOT_SERVE_SERVER_STATE_H
+
+#include "serve/completion.h"
+#include "serve/front.h"
+#include "serve/served_model.h"
+#include "serve/server.h"
+#include "serve/token_log.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { SPOT_SEQUENCE_PLACES = 2 };
+
+/* A request that was taken; completion.core. */
+struct spot_work {
+    uint64_t number;
+    struct spot_completion *completion; /* one reference */
+    double taken_s, first_s;            /* when it came, and its first token; 0: not yet */
+    double ended_s, abandoned_s;        /* 0: not ended; its client is there */
+};
+
+/* A choice that has not ended. Two members may compute it: whoever is first commits. */
+struct spot_sequence {
+    uint64_t number; /* of the work, times SPOT_REQUEST_CHOICES_MAX, plus the choice */
+    struct spot_work *work;
+    uint32_t choice;
+    uint32_t place[SPOT_SEQUENCE_PLACES]; /* members; 0: none */
+    char failed[SPOT_NAME_MAX];           /* whom it was taken from last; "" */
+};
+
+/* A member: the workload's object of a peer. */
+struct spot_replica {
+    struct spot_peer *peer;
+    struct spot_view *view; /* of its own; NULL before its first epoch */
+    uint32_t view_index, load;
+    bool has_view, is_running;
+    uint32_t used_page, n_page;
+    int64_t n_done, n_asked; /* choices that ended here; rounds asked for */
+    double leaving_s;        /* since when; 0: it is not */
+    double told_s, step_s;   /* when it last told tokens, or was given its first; time between */
+};
+
+struct spot_batch;
+
+struct spot_server {
+    const struct spot_server_options *options;
+    struct spot_served_model model;
+    struct spot_group *group;
+    struct spot_front *front; /* NULL: none */
+    struct spot_front_options front_options;
+    struct spot_chat chat;
+    char chat_why[512];
+    struct spot_token_log *log; /* NULL: none */
+    uint64_t log_floor;         /* its bytes when it was last written anew */
+    struct spot_batch *batch;
+    struct spot_replica **place;
+    size_t n_place, cap_place;
+    struct spot_work **work; /* [n_work], by number */
+    size_t n_work, cap_work;
+    struct spot_sequence **sequence; /* [n_sequence], by number */
+    size_t n_sequence, cap_sequence;
+    uint64_t last_number;
+    double served_s; /* when a member could last compute */
+    bool is_draining;
+    struct spot_err failure; /* of a function that cannot return one */
+
+    uint64_t n_request, n_token, n_moved; /* since the start */
+    double first_sum_s, rate, rate_s;     /* times to the first token; tokens/s lately */
+    uint64_t n_first, rate_token;
+};
+
+/* server_dispatch.c: give each choice a member; take a member's choices back; a choice has ended.
+ */
+void spot_server_dispatch(struct spot_server *s);
+void spot_server_take_back(struct spot_server *s, struct spot_replica *place, bool has_failed);
+void spot_server_end_sequence(struct spot_server *s, struct spot_sequence *sequence);
+struct spot_sequence *spot_server_find(const struct spot_server *s, uint64_t number);
+struct spot_replica *spot_server_place(const struct spot_server *s, uint32_t id);
+bool spot_replica_is_leaving(const struct spot_replica *place);
+/* It has work and has told nothing for much longer than it takes between its steps: it may stand
+ * still. */
+bool spot_replica_is_silent(const struct spot_replica *place);
+bool spot_replica_may_take(const struct spot_replica *place);
+/* Let those go that leave and compute nothing any more. */
+int spot_server_release_leavers(struct spot_server *s, struct spot_err *err);
+
+/* server_commit.c: tokens of a member. */
+int spot_server_tokens(struct spot_server *s, struct spot_replica *place,
+                       const struct spot_frame *frame, struct spot_err *err);
+
+/* server_work.c: requests from their start to their end. */
+enum spot_admission spot_server_submit(void *server, struct spot_request *request_take,
+                                       struct spot_completion **completion);
+void spot_server_abandon(void *server, struct spot_completion *c);
+struct spot_completion *spot_server_rejoin(void *server, const char *id);
+enum spot_admission spot_server_health(void *server);
+void spot_server_cancel(struct spot_server *s, struct spot_work *work);
+size_t spot_server_waiting(const struct spot_server *s);
+bool spot_server_is_idle(const struct spot_server *s);
+int spot_server_open_log(struct spot_server *s, struct spot_err *err);
+/* What is due by time: forget what has ended, bound the journal. */
+int spot_server_expire(struct spot_server *s, struct spot_err *err);
+
+/* server_status.c */
+void spot_server_status(void *server, struct spot_jw *jw);
+bool spot_server_status_member(void *server, const struct spot_peer *peer, struct spot_jw *jw);
+void spot_server_metrics(void *server, struct spot_buf *out);
+void spot_server_measure(struct spot_server *s);
+
+/* server_batch.c: lines of a file as requests. */
+struct spot_batch *spot_batch_open(struct spot_server *s, struct spot_err *err);
+int spot_batch_go_on(struct spot_batch *b, bool *is_done, struct spot_err *err);
+void spot_batch_close(struct spot_batch *b); /* may be NULL */
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SERVE_SERVER_STATE_H */

@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: MIT */
+/* What a server tells of itself. */
+#include <stdio.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "serve/server_state.h"
+
+static size_t n_running(const struct spot_server *s)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < s->n_place; i++)
+        n += s->place[i]->is_running;
+    return n;
+}
+
+/* Tokens/s of the last second or so. */
+void spot_server_measure(struct spot_server *s)
+{
+    const double now_s = spot_clock_s();
+
+    if (now_s - s->rate_s < 1)
+        return;
+    s->rate = (double)(s->n_token - s->rate_token) / (now_s - s->rate_s);
+    s->rate_token = s->n_token;
+    s->rate_s = now_s;
+}
+
+void spot_server_status(void *server, struct spot_jw *jw)
+{
+    const struct spot_server *const s = server;
+
+    spot_jw_str(jw, "model", s->model.dir);
+    spot_jw_int(jw, "replicas", (int64_t)n_running(s));
+    spot_jw_int(jw, "requests", (int64_t)s->n_request);
+    spot_jw_int(jw, "running", (int64_t)(s->n_sequence - spot_server_waiting(s)));
+    spot_jw_int(jw, "queued", (int64_t)spot_server_waiting(s));
+    spot_jw_int(jw, "tokens", (int64_t)s->n_token);
+    spot_jw_real(jw, "tokens_per_s", s->rate);
+    if (s->n_first)
+        spot_jw_real(jw, "ttft_mean_s", s->first_sum_s / (double)s->n_first);
+}
+
+bool spot_server_status_member(void *server, const struct spot_peer *peer, struct spot_jw *jw)
+{
+    const struct spot_replica *const p = spot_peer_data(peer);
+
+    (void)server;
+    spot_jw_int(jw, "load", p->load);
+    if (p->n_page)
+        spot_jw_real(jw, "kv_use", (double)p->used_page / p->n_page);
+    return p->is_running;
+}
+
+static void put_metric(struct spot_buf *out, const char *name, const char *type, double value)
+{
+    char line[256];
+    const int n = snprintf(line, sizeof(line), "# TYPE %s %s\n%s %.17g\n", name, type, name, value);
+
+    spot_buf_add(out, line, (size_t)n);
+}
+
+void spot_server_metrics(void *server, struct spot_buf *out)
+{
+    const struct spot_server *const s = server;
+    const size_t waiting = spot_server_waiting(s);
+
+    put_metric(out, "spot_serve_replicas", "gauge", (double)n_running(s));
+    put_metric(out, "spot_serve_requests_total", "counter", (double)s->n_request);
+    put_metric(out, "spot_serve_tokens_total", "counter", (double)s->n_token);
+    put_metric(out, "spot_serve_moves_total", "counter", (double)s->n_moved);
+    put_metric(out, "spot_serve_choices_running", "gauge", (double)(s->n_sequence - waiting));
+    put_metric(out, "spot_serve_choices_queued", "gauge", (double)waiting);
+    put_metric(out, "spot_serve_tokens_per_second", "gauge", s->rate);
+    put_metric(out, "spot_serve_first_token_seconds_sum", "counter", s->first_sum_s);
+    put_metric(out, "spot_serve_first_token_seconds_count", "counter", (double)s->n_first);
+}

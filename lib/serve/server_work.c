@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: MIT */
+/* Requests, from their start until they are forgotten. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/clock.h"
+#include "common/xalloc.h"
+#include "serve/server_state.h"
+
+static const double nobody_s = 5;
+enum { LOG_SLACK = 1 << 20 };
+
+size_t spot_server_waiting(const struct spot_server *s)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < s->n_sequence; i++)
+        n += !s->sequence[i]->place[0] && !s->sequence[i]->place[1];
+    return n;
+}
+
+bool spot_server_is_idle(const struct spot_server *s)
+{
+    return !s->n_sequence && (!s->front || spot_front_is_idle(s->front));
+}
+
+/* --- taking ---------------------------------------------------------------------- */
+
+static struct spot_work *add_work(struct spot_server *s, uint64_t number,
+                                  struct spot_request *request_take)
+{
+    struct spot_work *const w = spot_xcalloc(1, sizeof(*w));
+
+    w->number = number;
+    w->taken_s = spot_clock_s();
+    w->completion = spot_completion_new(request_take, &s->model.vocabulary);
+    w->completion->core = w;
+    s->work = spot_xgrow(s->work, &s->cap_work, s->n_work + 1, sizeof(*s->work));
+    s->work[s->n_work++] = w;
+    s->last_number = number;
+    return w;
+}
+
+/* A sequence for each choice that has not ended. */
+static void add_sequences(struct spot_server *s, struct spot_work *w)
+{
+    for (uint32_t i = 0; i < w->completion->request.n_choice; i++) {
+        struct spot_sequence *q;
+
+        if (w->completion->choice[i].finish != SPOT_FINISH_NONE)
+            continue;
+        q = spot_xcalloc(1, sizeof(*q));
+        q->number = w->number * SPOT_REQUEST_CHOICES_MAX + i;
+        q->work = w;
+        q->choice = i;
+        s->sequence =
+            spot_xgrow(s->sequence, &s->cap_sequence, s->n_sequence + 1, sizeof(*s->sequence));
+        s->sequence[s->n_sequence++] = q;
+    }
+}
+
+enum spot_admission spot_server_health(void *server)
+{
+    struct spot_server *const s = server;
+
+    if (s->is_draining)
+        return SPOT_ADMIT_DRAINING;
+    for (size_t i = 0; i < s->n_place; i++)
+        if (spot_replica_may_take(s->place[i]))
+            return SPOT_ADMIT;
+    return SPOT_ADMIT_NOBODY;
+}
+
+static enum spot_admission admission(struct spot_server *s, const struct spot_request *r)
+{
+    if (s->is_draining || s->failure.code)
+        return SPOT_ADMIT_DRAINING;
+    if (spot_server_health(s) != SPOT_ADMIT && spot_clock_s() - s->served_s > nobody_s)
+        return SPOT_ADMIT_NOBODY;
+    return spot_server_waiting(s) + r->n_choice > s->options->n_queue ? SPOT_ADMIT_FULL
+                                                                      : SPOT_ADMIT;
+}
+
+enum spot_admission spot_server_submit(void *server, struct spot_request *request_take,
+                                       struct spot_completion **completion)
+{
+    struct spot_server *const s = server;
+    const enum spot_admission how = admission(s, request_take);
+    struct spot_work *w;
+
+    if (how != SPOT_ADMIT) {
+        spot_request_release(request_take);
+        return how;
+    }
+    w = add_work(s, s->last_number + 1, request_take);
+    if (s->log) {
+        spot_token_log_put_request(s->log, w->number, &w->completion->request);
+        (void)spot_token_log_write(s->log, &s->failure); /* tick says so */
+    }
+    s->n_request++;
+    add_sequences(s, w);
+    *completion = spot_completion_ref(w->completion);
+    spot_server_dispatch(s);
+    return SPOT_ADMIT;
+}
+
+/* --- leaving ------------------------------------------------------------------------ */
+
+void spot_server_cancel(struct spot_server *s, struct spot_work *w)
+{
+    for (size_t i = s->n_sequence; i-- > 0;)
+        if (s->sequence[i]->work == w)
+            spot_server_end_sequence(s, s->sequence[i]);
+    for (uint32_t i = 0; i < w->completion->request.n_choice; i++)
+        if (w->completion->choice[i].finish == SPOT_FINISH_NONE)
+            spot_completion_finish(w->completion, i, SPOT_FINISH_CANCELLED);
+    w->ended_s = spot_clock_s();
+}
+
+void spot_server_abandon(void *server, struct spot_completion *c)
+{
+    struct spot_work *const w = c->core;
+
+    if (!w)
+        return;
+    if (c->request.does_stream)
+        w->abandoned_s = spot_clock_s();
+    else
+        spot_server_cancel(server, w);
+}
+
+struct spot_completion *spot_server_rejoin(void *server, const char *id)
+{
+    struct spot_server *const s = server;
+
+    for (size_t i = 0; i < s->n_work; i++) {
+        struct spot_work *const w = s->work[i];
+
+        if (strcmp(w->completion->request.id, id) != 0 || !w->completion->request.does_stream)
+            continue;
+        w->abandoned_s = 0;
+        return spot_completion_ref(w->completion);
+    }
+    return NULL;
+}
+
+static void forget_work(struct spot_server *s, size_t i)
+{
+    struct spot_work *const w = s->work[i];
+
+    if (s->log)
+        spot_token_log_put_end(s->log, w->number);
+    w->completion->core = NULL;
+    spot_completion_unref(w->completion);
+    free(w);
+    memmove(s->work + i, s->work + i + 1, (--s->n_work - i) * sizeof(*s->work));
+}
+
+/* --- the journal ---------------------------------------------------------------------- */
+
+static void put_choice(struct spot_server *s, const struct spot_work *w, uint32_t i)
+{
+    const struct spot_choice *const choice = &w->completion->choice[i];
+
+    for (size_t k = 0; k < choice->n_token; k++) {
+        const struct spot_step_token t = { .position = (uint32_t)k,
+                                           .is_end = k + 1 == choice->n_token &&
+                                                     choice->finish == SPOT_FINISH_STOP,
+                                           .token = choice->token[k] };
+
+        spot_token_log_put_token(s->log, w->number, i, &t);
+    }
+}
+
+static int write_anew(struct spot_server *s, struct spot_err *err)
+{
+    if (spot_token_log_write(s->log, err))
+        return -1;
+    for (size_t i = 0; i < s->n_work; i++) {
+        const struct spot_work *const w = s->work[i];
+
+        spot_token_log_put_request(s->log, w->number, &w->completion->request);
+        for (uint32_t k = 0; k < w->completion->request.n_choice; k++)
+            put_choice(s, w, k);
+    }
+    if (spot_token_log_replace(s->log, err))
+        return -1;
+    s->log_floor = spot_token_log_byte(s->log);
+    return 0;
+}
+
+int spot_server_expire(struct spot_server *s, struct spot_err *err)
+{
+    const double now_s = spot_clock_s();
+
+    for (size_t i = s->n_work; i-- > 0;) {
+        struct spot_work *const w = s->work[i];
+        const bool streams = w->completion->request.does_stream;
+
+        if (!w->completion->n_open && w->ended_s <= 0)
+            w->ended_s = now_s;
+        if (w->abandoned_s > 0 && now_s - w->abandoned_s > s->options->linger_s &&
+            w->completion->n_open)
+            spot_server_cancel(s, w);
+        if (w->ended_s > 0 && (!streams || now_s - w->ended_s > s->options->linger_s))
+            forget_work(s, i);
+    }
+    if (!s->log || spot_token_log_write(s->log, err))
+        return s->log ? -1 : 0;
+    return spot_token_log_byte(s->log) > 2 * s->log_floor + LOG_SLACK ? write_anew(s, err) : 0;
+}
+
+/* --- a journal that is there ------------------------------------------------------------ */
+
+static struct spot_work *find_work(const struct spot_server *s, uint64_t number)
+{
+    for (size_t i = s->n_work; i-- > 0;)
+        if (s->work[i]->number == number)
+            return s->work[i];
+    return NULL;
+}
+
+static int on_request(void *user, uint64_t number, struct spot_request *request_take)
+{
+    struct spot_server *const s = user;
+
+    if (number <= s->last_number || !request_take->n_choice ||
+        request_take->n_choice > SPOT_REQUEST_CHOICES_MAX) {
+        spot_request_release(request_take);
+        return -1;
+    }
+    add_work(s, number, request_take);
+    return 0;
+}
+
+static int on_token(void *user, uint64_t number, uint32_t choice, const struct spot_step_token *t)
+{
+    struct spot_work *const w = find_work(user, number);
+
+    if (!w || choice >= w->completion->request.n_choice ||
+        spot_completion_append(w->completion, choice, t->position, &t->token) < 0)
+        return -1;
+    if (t->is_end && w->completion->choice[choice].finish == SPOT_FINISH_NONE)
+        spot_completion_finish(w->completion, choice, SPOT_FINISH_STOP);
+    return 0;
+}
+
+static int on_end(void *user, uint64_t number)
+{
+    struct spot_server *const s = user;
+
+    for (size_t i = 0; i < s->n_work; i++)
+        if (s->work[i]->number == number) {
+            forget_work(s, i);
+            return 0;
+        }
+    return -1;
+}
+
+/* Streams wait for their clients; nobody can come back for the others. */
+int spot_server_open_log(struct spot_server *s, struct spot_err *err)
+{
+    const struct spot_token_log_reader reader = {
+        .request = on_request, .token = on_token, .end = on_end, .user = s
+    };
+    struct spot_token_log *log;
+    uint64_t n_cut;
+
+    if (!s->options->state)
+        return 0;
+    log = spot_token_log_open(s->options->state, s->model.hash, s->options->group.resume,
+                              s->options->does_sync, &reader, &n_cut, err);
+    if (!log)
+        return -1;
+    s->log = log;
+    if (n_cut)
+        s->options->group.warn("the end of the journal was damaged: %llu bytes are computed again",
+                               (unsigned long long)n_cut);
+    for (size_t i = 0; i < s->n_work; i++) {
+        struct spot_work *const w = s->work[i];
+
+        if (!w->completion->request.does_stream)
+            spot_server_cancel(s, w);
+        w->abandoned_s = spot_clock_s();
+        add_sequences(s, w);
+    }
+    return write_anew(s, err);
+}

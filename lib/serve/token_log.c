@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: MIT */
+#define _XOPEN_SOURCE 700 /* ftruncate */
+#include "serve/token_log.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "comm/wire.h"
+#include "common/hash.h"
+#include "common/out.h"
+#include "common/pio.h"
+#include "common/xalloc.h"
+
+/* The file begins with these and the hash of the model; a record with its length and hash. */
+static const char magic[8] = "SPOTTOK1";
+enum { FILE_HEAD = 16, RECORD_HEAD = 12 };
+enum { ENTRY_REQUEST = 1, ENTRY_TOKEN, ENTRY_END };
+
+struct spot_token_log {
+    char *path;
+    uint64_t model_hash;
+    bool does_sync;
+    int fd;
+    uint64_t n_byte;
+    struct spot_buf record; /* that is being made, with room for its head */
+};
+
+/* --- reading ------------------------------------------------------------------------ */
+
+static int read_entry(struct spot_wire_in *in, const struct spot_token_log_reader *reader)
+{
+    const uint8_t kind = spot_get_u8(in);
+    const uint64_t number = spot_get_u64(in);
+    struct spot_request request;
+    struct spot_step_token t;
+    uint32_t choice;
+
+    if (in->bad)
+        return -1;
+    switch (kind) {
+    case ENTRY_REQUEST:
+        memset(&request, 0, sizeof(request));
+        return spot_request_get(&request, in) ? -1
+                                              : reader->request(reader->user, number, &request);
+    case ENTRY_TOKEN:
+        choice = spot_get_u32(in);
+        return spot_step_token_get(in, &t) ? -1 : reader->token(reader->user, number, choice, &t);
+    case ENTRY_END:
+        return reader->end(reader->user, number);
+    default:
+        return -1;
+    }
+}
+
+static int read_record(const uint8_t *data, size_t n, const struct spot_token_log_reader *reader)
+{
+    struct spot_wire_in in = spot_wire_in(data, n);
+
+    while (in.at < in.end)
+        if (read_entry(&in, reader))
+            return -1;
+    return 0;
+}
+
+/* The end of the last record that is sound. */
+static size_t read_records(const uint8_t *data, size_t n,
+                           const struct spot_token_log_reader *reader)
+{
+    size_t at = FILE_HEAD;
+
+    while (n - at >= RECORD_HEAD) {
+        struct spot_wire_in head = spot_wire_in(data + at, RECORD_HEAD);
+        const uint32_t n_record = spot_get_u32(&head);
+        const uint64_t hash = spot_get_u64(&head);
+
+        if (n_record > n - at - RECORD_HEAD || !n_record ||
+            spot_hash64(data + at + RECORD_HEAD, n_record) != hash ||
+            read_record(data + at + RECORD_HEAD, n_record, reader))
+            break;
+        at += RECORD_HEAD + n_record;
+    }
+    return at;
+}
+
+static int check_head(const struct spot_token_log *log, const uint8_t *data, struct spot_err *err)
+{
+    struct spot_wire_in in = spot_wire_in(data + sizeof(magic), 8);
+
+    if (memcmp(data, magic, sizeof(magic)) != 0)
+        return spot_err_set(err, SPOT_EDATA, "%s is no journal of a server", log->path);
+    if (spot_get_u64(&in) != log->model_hash)
+        return spot_err_set(err, SPOT_EDATA,
+                            "%s is of another model: its requests can not go on with this one",
+                            log->path);
+    return 0;
+}
+
+static int read_file(struct spot_token_log *log, uint64_t size,
+                     const struct spot_token_log_reader *reader, uint64_t *n_cut,
+                     struct spot_err *err)
+{
+    uint8_t *const data = spot_xcalloc(size, 1);
+    const ssize_t n = spot_read_at(log->fd, 0, data, size);
+    int rc = -1;
+
+    if (n < 0) {
+        spot_err_sys(err, "cannot read %s", log->path);
+    } else if (n < FILE_HEAD) {
+        rc = spot_err_set(err, SPOT_EDATA, "%s is no journal of a server: it has %zd bytes",
+                          log->path, n);
+    } else if (!check_head(log, data, err)) {
+        log->n_byte = read_records(data, (size_t)n, reader);
+        *n_cut = (uint64_t)n - log->n_byte;
+        rc = *n_cut && ftruncate(log->fd, (off_t)log->n_byte)
+                 ? spot_err_sys(err, "cannot cut %s", log->path)
+                 : 0;
+    }
+    free(data);
+    return rc;
+}
+
+/* --- writing ------------------------------------------------------------------------ */
+
+static void begin_record(struct spot_token_log *log)
+{
+    static const uint8_t head[RECORD_HEAD];
+
+    log->record.n = 0;
+    spot_buf_add(&log->record, head, sizeof(head));
+}
+
+static void put_entry(struct spot_token_log *log, uint8_t kind, uint64_t number)
+{
+    spot_put_u8(&log->record, kind);
+    spot_put_u64(&log->record, number);
+}
+
+void spot_token_log_put_request(struct spot_token_log *log, uint64_t number,
+                                const struct spot_request *request)
+{
+    put_entry(log, ENTRY_REQUEST, number);
+    spot_request_put(request, &log->record);
+}
+
+void spot_token_log_put_token(struct spot_token_log *log, uint64_t number, uint32_t choice,
+                              const struct spot_step_token *t)
+{
+    put_entry(log, ENTRY_TOKEN, number);
+    spot_put_u32(&log->record, choice);
+    spot_step_token_put(&log->record, t);
+}
+
+void spot_token_log_put_end(struct spot_token_log *log, uint64_t number)
+{
+    put_entry(log, ENTRY_END, number);
+}
+
+static void seal_record(struct spot_token_log *log)
+{
+    const size_t n = log->record.n - RECORD_HEAD;
+    struct spot_buf head = { 0 };
+
+    spot_put_u32(&head, (uint32_t)n);
+    spot_put_u64(&head, spot_hash64(log->record.data + RECORD_HEAD, n));
+    memcpy(log->record.data, head.data, RECORD_HEAD);
+    spot_buf_release(&head);
+}
+
+static int sync_file(const struct spot_token_log *log, int fd, struct spot_err *err)
+{
+    return log->does_sync && fdatasync(fd) ? spot_err_sys(err, "cannot sync %s", log->path) : 0;
+}
+
+int spot_token_log_write(struct spot_token_log *log, struct spot_err *err)
+{
+    if (log->record.n == RECORD_HEAD)
+        return 0;
+    seal_record(log);
+    if (spot_write_at(log->fd, log->n_byte, log->record.data, log->record.n)) {
+        spot_err_sys(err, "cannot write %s", log->path);
+        (void)!ftruncate(log->fd, (off_t)log->n_byte);
+        return -1;
+    }
+    if (sync_file(log, log->fd, err))
+        return -1;
+    log->n_byte += log->record.n;
+    begin_record(log);
+    return 0;
+}
+
+uint64_t spot_token_log_byte(const struct spot_token_log *log)
+{
+    return log->n_byte;
+}
+
+static void put_head(const struct spot_token_log *log, struct spot_buf *out)
+{
+    spot_buf_add(out, magic, sizeof(magic));
+    spot_put_u64(out, log->model_hash);
+}
+
+/* Written beside, then renamed. */
+int spot_token_log_replace(struct spot_token_log *log, struct spot_err *err)
+{
+    struct spot_out out;
+    struct spot_buf head = { 0 };
+    int rc = 0, fd;
+
+    if (spot_out_open(&out, log->path, err))
+        return -1;
+    put_head(log, &head);
+    if (log->record.n > RECORD_HEAD) {
+        seal_record(log);
+        spot_buf_add(&head, log->record.data, log->record.n);
+    }
+    if (fwrite(head.data, 1, head.n, out.file) != head.n)
+        rc = spot_err_sys(err, "cannot write %s", log->path);
+    if (spot_out_finish(&out, rc, err)) {
+        spot_buf_release(&head);
+        return -1;
+    }
+    fd = open(log->path, O_RDWR | O_CLOEXEC);
+    if (fd < 0) {
+        spot_buf_release(&head);
+        return spot_err_sys(err, "cannot open %s", log->path);
+    }
+    if (log->fd >= 0)
+        close(log->fd);
+    log->fd = fd;
+    log->n_byte = head.n;
+    spot_buf_release(&head);
+    begin_record(log);
+    return 0;
+}
+
+/* --- the whole ------------------------------------------------------------------------ */
+
+static int open_file(struct spot_token_log *log, bool resumes,
+                     const struct spot_token_log_reader *reader, uint64_t *n_cut,
+                     struct spot_err *err)
+{
+    struct stat st;
+
+    log->fd = open(log->path, O_RDWR | O_CLOEXEC);
+    if (log->fd < 0 && errno == ENOENT)
+        return spot_token_log_replace(log, err);
+    if (log->fd < 0 || fstat(log->fd, &st))
+        return spot_err_sys(err, "cannot open %s", log->path);
+    if (!resumes)
+        return spot_err_set(err, SPOT_EUSAGE, "%s is there: --resume goes on with its requests",
+                            log->path);
+    return read_file(log, (uint64_t)st.st_size, reader, n_cut, err);
+}
+
+struct spot_token_log *spot_token_log_open(const char *dir, uint64_t model_hash, bool resumes,
+                                           bool does_sync,
+                                           const struct spot_token_log_reader *reader,
+                                           uint64_t *n_cut, struct spot_err *err)
+{
+    struct spot_token_log *const log = spot_xcalloc(1, sizeof(*log));
+    const size_t n = strlen(dir) + sizeof("/tokens.log");
+
+    *n_cut = 0;
+    log->path = spot_xcalloc(n, 1);
+    snprintf(log->path, n, "%s/tokens.log", dir);
+    log->model_hash = model_hash;
+    log->does_sync = does_sync;
+    log->fd = -1;
+    begin_record(log);
+    spot_out_sweep(log->path);
+    if (!open_file(log, resumes, reader, n_cut, err))
+        return log;
+    spot_token_log_close(log);
+    return NULL;
+}
+
+void spot_token_log_close(struct spot_token_log *log)
+{
+    if (!log)
+        return;
+    if (log->fd >= 0)
+        close(log->fd);
+    spot_buf_release(&log->record);
+    free(log->path);
+    free(log);
+}

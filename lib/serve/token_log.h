@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT */
+/* token_log.h - the journal of a server: requests and committed tokens, in one file.
+ *
+ * Records are appended, each with its length and hash. A token counts as committed when its record
+ * is in the file; what a crash left of the last one is cut off when the file is opened again, and
+ * so is all from a damaged record on, which is said: those tokens are computed again, and are the
+ * same. The file is written anew when half of it is about requests that are gone.
+ */
+#ifndef SPOT_SERVE_TOKEN_LOG_H
+#define SPOT_SERVE_TOKEN_LOG_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "serve/request.h"
+#include "serve/step_token.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct spot_token_log;
+
+/* What a file says, in order; `number` is of the request. Each takes what is its own; returns 0,
+ * or -1: the record makes no sense, and counts as damaged. */
+struct spot_token_log_reader {
+    int (*request)(void *user, uint64_t number, struct spot_request *request_take);
+    int (*token)(void *user, uint64_t number, uint32_t choice, const struct spot_step_token *t);
+    int (*end)(void *user, uint64_t number); /* it is gone: all its choices have ended */
+    void *user;
+};
+
+/* DIR/tokens.log of a server of the model with this hash. Without `resumes` a file that is there is
+ * an error (SPOT_EUSAGE); with it, what it says is read. *n_cut gets the bytes that were cut off.
+ * `does_sync`: an append also survives the loss of the machine. NULL with *err: SPOT_ESYS,
+ * SPOT_EDATA for a file of another model or kind. */
+struct spot_token_log *spot_token_log_open(const char *dir, uint64_t model_hash, bool resumes,
+                                           bool does_sync,
+                                           const struct spot_token_log_reader *reader,
+                                           uint64_t *n_cut, struct spot_err *err);
+void spot_token_log_close(struct spot_token_log *log); /* may be NULL */
+
+/* Put into the record that is being made. */
+void spot_token_log_put_request(struct spot_token_log *log, uint64_t number,
+                                const struct spot_request *request);
+void spot_token_log_put_token(struct spot_token_log *log, uint64_t number, uint32_t choice,
+                              const struct spot_step_token *t);
+void spot_token_log_put_end(struct spot_token_log *log, uint64_t number);
+/* Append it, in one write; nothing where nothing was put. Returns 0, or -1 with *err (SPOT_ESYS):
+ * the file is as it was, and the record is kept for another try. */
+int spot_token_log_write(struct spot_token_log *log, struct spot_err *err);
+
+/* Bytes of the file, and how many it should have before it is worth writing anew. */
+uint64_t spot_token_log_byte(const struct spot_token_log *log);
+/* Write it anew: what was put since the last write is all that it has. It is there complete, or the
+ * old one is. Returns 0, or -1 with *err. */
+int spot_token_log_replace(struct spot_token_log *log, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SERVE_TOKEN_LOG_H */
