@@ -228,7 +228,7 @@ const struct spot_doc_part spot_state_part[] = {
 /* The manifest of a generation: sizes and hashes [n_bundle]. */
 struct manifest {
     struct spot_json_doc doc;
-    const json_t *bundles;
+    const struct spot_json_value *bundles;
 };
 
 static int open_manifest(const struct spot_generations *g, int64_t step, struct manifest *m,
@@ -261,7 +261,7 @@ static int open_manifest(const struct spot_generations *g, int64_t step, struct 
     if (spot_json_array(&m->doc, m->doc.root, "", "bundles", true, (size_t)g->n_bundle, &m->bundles,
                         err))
         goto fail;
-    if (json_array_size(m->bundles) != (size_t)g->n_bundle) {
+    if (spot_json_array_size(m->bundles) != (size_t)g->n_bundle) {
         spot_json_fail(&m->doc, "/bundles", err, "expected %d bundles", g->n_bundle);
         goto fail;
     }
@@ -316,7 +316,7 @@ static uint8_t *read_bundle(const struct spot_generations *g, int64_t step,
     spot_generation_path(g, step, "", dir);
     snprintf(path, sizeof(path), "%s/bundle-%04d", dir, bundle);
     snprintf(pointer, sizeof(pointer), "/bundles/%d", bundle);
-    if (spot_json_read_fields(&m->doc, json_array_get(m->bundles, (size_t)bundle), pointer,
+    if (spot_json_read_fields(&m->doc, spot_json_entry(m->bundles, (size_t)bundle), pointer,
                               entry_field, &entry, err))
         return NULL;
     data = read_file(path, (size_t)entry.n_byte, err);

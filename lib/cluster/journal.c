@@ -36,10 +36,10 @@ void spot_journal_drop_holder(struct spot_journal *j, const char *name)
             memmove(j->holder[i], j->holder[--j->n_holder], sizeof(j->holder[i]));
 }
 
-static void add_holders(struct spot_journal *j, const json_t *names)
+static void add_holders(struct spot_journal *j, const struct spot_json_value *names)
 {
-    for (size_t i = 0; i < json_array_size(names); i++) {
-        const char *const name = json_string_value(json_array_get(names, i));
+    for (size_t i = 0; i < spot_json_array_size(names); i++) {
+        const char *const name = spot_json_text(spot_json_entry(names, i));
 
         if (!name || !*name)
             continue;

@@ -14,15 +14,16 @@
 /* --- finding a JSON pointer --- */
 
 /* As far as it leads. */
-static const json_t *find_pointer(const struct spot_json_doc *doc, const char *pointer)
+static const struct spot_json_value *find_pointer(const struct spot_json_doc *doc,
+                                                  const char *pointer)
 {
-    const json_t *at = doc->root;
+    const struct spot_json_value *at = doc->root;
 
     while (*pointer == '/') {
         const size_t len = strcspn(pointer + 1, "/");
-        const json_t *const next = json_is_array(at)
-                                       ? json_array_get(at, strtoul(pointer + 1, NULL, 10))
-                                       : spot_json_find(at, pointer + 1, len);
+        const struct spot_json_value *const next =
+            spot_json_is_array(at) ? spot_json_entry(at, strtoul(pointer + 1, NULL, 10))
+                                   : spot_json_find(at, pointer + 1, len);
 
         if (!next)
             break;
@@ -198,35 +199,35 @@ static const char *const type_name[] = {
     [SPOT_F_BOOL] = "true or false",
 };
 
-static bool has_type(const json_t *value, enum spot_field_type type)
+static bool has_type(const struct spot_json_value *value, enum spot_field_type type)
 {
     switch (type) {
     case SPOT_F_INT:
-        return json_is_integer(value);
+        return spot_json_is_integer(value);
     case SPOT_F_REAL:
-        return json_is_number(value);
+        return spot_json_is_number(value);
     case SPOT_F_STR:
-        return json_is_string(value);
+        return spot_json_is_string(value);
     case SPOT_F_BOOL:
-        return json_is_boolean(value);
+        return spot_json_is_boolean(value);
     }
     return false;
 }
 
-static void store(const json_t *value, const struct spot_field *f, char *member)
+static void store(const struct spot_json_value *value, const struct spot_field *f, char *member)
 {
     switch (f->type) {
     case SPOT_F_INT:
-        *(int64_t *)(void *)member = json_integer_value(value);
+        *(int64_t *)(void *)member = spot_json_integer(value);
         break;
     case SPOT_F_REAL:
-        *(double *)(void *)member = json_number_value(value);
+        *(double *)(void *)member = spot_json_number(value);
         break;
     case SPOT_F_STR:
-        *(const char **)(void *)member = json_string_value(value);
+        *(const char **)(void *)member = spot_json_text(value);
         break;
     case SPOT_F_BOOL:
-        *(bool *)(void *)member = json_is_true(value);
+        *(bool *)(void *)member = spot_json_is_true(value);
         break;
     }
 }
@@ -253,13 +254,14 @@ static int check_hex(const struct spot_json_doc *doc, const char *pointer,
     return 0;
 }
 
-int spot_json_read_fields(const struct spot_json_doc *doc, const json_t *obj, const char *pointer,
-                          const struct spot_field *table, void *base, struct spot_err *err)
+int spot_json_read_fields(const struct spot_json_doc *doc, const struct spot_json_value *obj,
+                          const char *pointer, const struct spot_field *table, void *base,
+                          struct spot_err *err)
 {
-    if (!json_is_object(obj))
+    if (!spot_json_is_object(obj))
         return spot_json_fail(doc, pointer, err, "expected an object");
     for (const struct spot_field *f = table; f->key; f++) {
-        const json_t *value = json_object_get(obj, f->key);
+        const struct spot_json_value *value = spot_json_get(obj, f->key);
         char at[SPOT_JSON_POINTER_MAX];
 
         if (!value) {
@@ -270,48 +272,48 @@ int spot_json_read_fields(const struct spot_json_doc *doc, const json_t *obj, co
         snprintf(at, sizeof(at), "%s/%s", pointer, f->key);
         if (!has_type(value, f->type))
             return spot_json_fail(doc, at, err, "expected %s", type_name[f->type]);
-        if (json_is_number(value) && (f->min != 0 || f->max != 0)) {
-            const double x = json_number_value(value);
+        if (spot_json_is_number(value) && (f->min != 0 || f->max != 0)) {
+            const double x = spot_json_number(value);
 
             if (x < f->min || x > f->max)
                 return outside(doc, at, f, x, err);
         }
-        if (f->type == SPOT_F_STR && f->unit &&
-            check_hex(doc, at, f, json_string_value(value), err))
+        if (f->type == SPOT_F_STR && f->unit && check_hex(doc, at, f, spot_json_text(value), err))
             return -1;
         store(value, f, (char *)base + f->offset);
     }
     return 0;
 }
 
-int spot_json_array(const struct spot_json_doc *doc, const json_t *obj, const char *pointer,
-                    const char *key, bool required, size_t n_max, const json_t **out,
-                    struct spot_err *err)
+int spot_json_array(const struct spot_json_doc *doc, const struct spot_json_value *obj,
+                    const char *pointer, const char *key, bool required, size_t n_max,
+                    const struct spot_json_value **out, struct spot_err *err)
 {
     char at[SPOT_JSON_POINTER_MAX];
 
-    *out = json_object_get(obj, key);
+    *out = spot_json_get(obj, key);
     snprintf(at, sizeof(at), "%s/%s", pointer, key);
     if (!*out)
         return required ? spot_json_fail(doc, pointer, err, "lacks the key '%s'", key) : 0;
-    if (!json_is_array(*out))
+    if (!spot_json_is_array(*out))
         return spot_json_fail(doc, at, err, "expected an array");
-    if (json_array_size(*out) > n_max)
+    if (spot_json_array_size(*out) > n_max)
         return spot_json_fail(doc, at, err, "has %zu entries, the limit is %zu",
-                              json_array_size(*out), n_max);
+                              spot_json_array_size(*out), n_max);
     return 0;
 }
 
-int spot_json_object(const struct spot_json_doc *doc, const json_t *obj, const char *pointer,
-                     const char *key, bool required, const json_t **out, struct spot_err *err)
+int spot_json_object(const struct spot_json_doc *doc, const struct spot_json_value *obj,
+                     const char *pointer, const char *key, bool required,
+                     const struct spot_json_value **out, struct spot_err *err)
 {
     char at[SPOT_JSON_POINTER_MAX];
 
-    *out = json_object_get(obj, key);
+    *out = spot_json_get(obj, key);
     snprintf(at, sizeof(at), "%s/%s", pointer, key);
     if (!*out)
         return required ? spot_json_fail(doc, pointer, err, "lacks the key '%s'", key) : 0;
-    if (!json_is_object(*out))
+    if (!spot_json_is_object(*out))
         return spot_json_fail(doc, at, err, "expected an object");
     return 0;
 }
@@ -319,7 +321,7 @@ int spot_json_object(const struct spot_json_doc *doc, const json_t *obj, const c
 int spot_json_expect_schema(const struct spot_json_doc *doc, const char *name, int major,
                             struct spot_err *err)
 {
-    const char *got = json_string_value(json_object_get(doc->root, "schema"));
+    const char *got = spot_json_text(spot_json_get(doc->root, "schema"));
     char want[64];
 
     snprintf(want, sizeof(want), "%s/%d", name, major);
@@ -366,32 +368,32 @@ void spot_jw_rows(struct spot_jw *jw, const char *key, const struct spot_field *
     spot_jw_end(jw);
 }
 
-void spot_jw_tree(struct spot_jw *jw, const char *key, const json_t *value)
+void spot_jw_tree(struct spot_jw *jw, const char *key, const struct spot_json_value *value)
 {
     const size_t n = spot_json_size(value);
 
-    if (json_is_object(value)) {
+    if (spot_json_is_object(value)) {
         spot_jw_object(jw, key);
         for (size_t i = 0; i < n; i++) {
             const char *name;
-            const json_t *const member = spot_json_member(value, i, &name);
+            const struct spot_json_value *const member = spot_json_member(value, i, &name);
 
             spot_jw_tree(jw, name, member);
         }
         spot_jw_end(jw);
-    } else if (json_is_array(value)) {
+    } else if (spot_json_is_array(value)) {
         spot_jw_array(jw, key);
         for (size_t i = 0; i < n; i++)
-            spot_jw_tree(jw, NULL, json_array_get(value, i));
+            spot_jw_tree(jw, NULL, spot_json_entry(value, i));
         spot_jw_end(jw);
-    } else if (json_is_string(value)) {
-        spot_jw_str(jw, key, json_string_value(value));
-    } else if (json_is_integer(value)) {
-        spot_jw_int(jw, key, json_integer_value(value));
-    } else if (json_is_number(value)) {
-        spot_jw_real(jw, key, json_number_value(value));
-    } else if (json_is_boolean(value)) {
-        spot_jw_bool(jw, key, json_is_true(value));
+    } else if (spot_json_is_string(value)) {
+        spot_jw_str(jw, key, spot_json_text(value));
+    } else if (spot_json_is_integer(value)) {
+        spot_jw_int(jw, key, spot_json_integer(value));
+    } else if (spot_json_is_number(value)) {
+        spot_jw_real(jw, key, spot_json_number(value));
+    } else if (spot_json_is_boolean(value)) {
+        spot_jw_bool(jw, key, spot_json_is_true(value));
     } else {
         spot_jw_null(jw, key);
     }

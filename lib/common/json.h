@@ -32,17 +32,15 @@ enum {
     SPOT_JSON_UNPACKED_TIMES = 100,    /* beyond, so many times what was read */
 };
 
-typedef struct spot_json_value json_t;
-
-/* One document. Strings and json_t taken from it live until release. */
+/* One document. Strings and struct values taken from it live until release. */
 struct spot_json_doc {
     const char *source; /* for messages; borrowed */
     char *text;         /* [n_byte + 1]; strings are in it, so it is not JSON any more */
     size_t n_byte;
     uint64_t hash; /* spot_hash64 of the text as it came */
     struct spot_json_tree tree;
-    json_t *root;              /* an object */
-    unsigned long lines_above; /* of the source that are not in `text` */
+    struct spot_json_value *root; /* an object */
+    unsigned long lines_above;    /* of the source that are not in `text` */
 };
 
 /* Read `in` to its end as one JSON object; it may be compressed (common/unpack.h).
@@ -67,18 +65,20 @@ int spot_json_load_path(struct spot_json_doc *doc, const char *path, struct spot
 
 /* Member `key` of an object with the wanted type, at pointer/key for messages.
  * Returns 0 with *out, NULL if it is absent and not required; or -1 with *err. */
-int spot_json_array(const struct spot_json_doc *doc, const json_t *obj, const char *pointer,
-                    const char *key, bool required, size_t n_max, const json_t **out,
-                    struct spot_err *err);
-int spot_json_object(const struct spot_json_doc *doc, const json_t *obj, const char *pointer,
-                     const char *key, bool required, const json_t **out, struct spot_err *err);
+int spot_json_array(const struct spot_json_doc *doc, const struct spot_json_value *obj,
+                    const char *pointer, const char *key, bool required, size_t n_max,
+                    const struct spot_json_value **out, struct spot_err *err);
+int spot_json_object(const struct spot_json_doc *doc, const struct spot_json_value *obj,
+                     const char *pointer, const char *key, bool required,
+                     const struct spot_json_value **out, struct spot_err *err);
 
 /* Fill the struct at `base` from object `obj`, which lies at JSON pointer
  * `pointer` ("" for the root). Unknown keys are ignored; an absent optional
  * key leaves its member as it was.
  * Returns 0, or -1 with *err (SPOT_EDATA) naming the offending value. */
-int spot_json_read_fields(const struct spot_json_doc *doc, const json_t *obj, const char *pointer,
-                          const struct spot_field *table, void *base, struct spot_err *err);
+int spot_json_read_fields(const struct spot_json_doc *doc, const struct spot_json_value *obj,
+                          const char *pointer, const struct spot_field *table, void *base,
+                          struct spot_err *err);
 
 /* Check that the root's "schema" is `name`/`major`, as in "spot.plan/1".
  * Returns 0, or -1 with *err (SPOT_EDATA) saying what was found. */
@@ -98,94 +98,76 @@ void spot_jw_rows(struct spot_jw *jw, const char *key, const struct spot_field *
                   const void *row, size_t n, size_t size);
 
 /* Write a value that was read, with all below it. */
-void spot_jw_tree(struct spot_jw *jw, const char *key, const json_t *value);
+void spot_jw_tree(struct spot_jw *jw, const char *key, const struct spot_json_value *value);
 
 /* --- what is in a value: NULL stands for one that is not there --- */
 
-static inline bool json_is_object(const json_t *v)
+static inline bool spot_json_is_object(const struct spot_json_value *v)
 {
     return spot_json_is(v, SPOT_JSON_OBJECT);
 }
 
-static inline bool json_is_array(const json_t *v)
+static inline bool spot_json_is_array(const struct spot_json_value *v)
 {
     return spot_json_is(v, SPOT_JSON_ARRAY);
 }
 
-static inline bool json_is_string(const json_t *v)
+static inline bool spot_json_is_string(const struct spot_json_value *v)
 {
     return spot_json_is(v, SPOT_JSON_STRING);
 }
 
-static inline bool json_is_integer(const json_t *v)
+static inline bool spot_json_is_integer(const struct spot_json_value *v)
 {
     return spot_json_is(v, SPOT_JSON_INTEGER);
 }
 
-static inline bool json_is_number(const json_t *v)
+static inline bool spot_json_is_number(const struct spot_json_value *v)
 {
-    return json_is_integer(v) || spot_json_is(v, SPOT_JSON_REAL);
+    return spot_json_is_integer(v) || spot_json_is(v, SPOT_JSON_REAL);
 }
 
-static inline bool json_is_true(const json_t *v)
+static inline bool spot_json_is_true(const struct spot_json_value *v)
 {
     return spot_json_is(v, SPOT_JSON_TRUE);
 }
 
-static inline bool json_is_false(const json_t *v)
+static inline bool spot_json_is_false(const struct spot_json_value *v)
 {
     return spot_json_is(v, SPOT_JSON_FALSE);
 }
 
-static inline bool json_is_boolean(const json_t *v)
+static inline bool spot_json_is_boolean(const struct spot_json_value *v)
 {
-    return json_is_true(v) || json_is_false(v);
+    return spot_json_is_true(v) || spot_json_is_false(v);
 }
 
-static inline bool json_is_null(const json_t *v)
+static inline bool spot_json_is_null(const struct spot_json_value *v)
 {
     return spot_json_is(v, SPOT_JSON_NULL);
 }
 
-static inline const char *json_string_value(const json_t *v)
+static inline size_t spot_json_array_size(const struct spot_json_value *v)
 {
-    return spot_json_text(v);
+    return spot_json_is_array(v) ? spot_json_size(v) : 0;
 }
 
-static inline int64_t json_integer_value(const json_t *v)
+static inline size_t spot_json_object_size(const struct spot_json_value *v)
 {
-    return spot_json_integer(v);
+    return spot_json_is_object(v) ? spot_json_size(v) : 0;
 }
 
-static inline double json_number_value(const json_t *v)
-{
-    return spot_json_number(v);
-}
-
-static inline size_t json_array_size(const json_t *v)
-{
-    return json_is_array(v) ? spot_json_size(v) : 0;
-}
-
-static inline size_t json_object_size(const json_t *v)
-{
-    return json_is_object(v) ? spot_json_size(v) : 0;
-}
-
-static inline json_t *json_array_get(const json_t *v, size_t i)
-{
-    return spot_json_entry(v, i);
-}
-
-static inline json_t *json_object_get(const json_t *v, const char *key)
+static inline struct spot_json_value *spot_json_get(const struct spot_json_value *v,
+                                                    const char *key)
 {
     return spot_json_find(v, key, strlen(key));
 }
 
-#define json_array_foreach(array, i, entry) \
-    for ((i) = 0; (i) < json_array_size(array) && ((entry) = json_array_get(array, i), true); (i)++)
+#define spot_json_array_foreach(array, i, entry) \
+    for ((i) = 0;                                \
+         (i) < spot_json_array_size(array) && ((entry) = spot_json_entry(array, i), true); (i)++)
 
-#define json_object_foreach(object, key, member)                                             \
+#define spot_json_object_foreach(object, key, member)                                        \
     for (size_t member_ = 0; ((member) = spot_json_member(object, member_, &(key))) != NULL; \
          member_++)
 

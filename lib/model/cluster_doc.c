@@ -76,20 +76,20 @@ static int check_names(const struct spot_cluster *cluster, struct spot_err *err)
 static int read_nodes(struct spot_cluster *cluster, struct spot_err *err)
 {
     static const struct spot_cluster_node standard = { "", "", 0, 0, 1, false, INFINITY };
-    const json_t *list;
+    const struct spot_json_value *list;
     char at[64];
 
     if (spot_json_array(&cluster->json, cluster->json.root, "", "nodes", true,
                         SPOT_CLUSTER_NODE_MAX, &list, err))
         return -1;
-    cluster->n_node = json_array_size(list);
+    cluster->n_node = spot_json_array_size(list);
     cluster->node = spot_xcalloc(cluster->n_node, sizeof *cluster->node);
     for (size_t i = 0; i < cluster->n_node; i++) {
         struct spot_cluster_node *node = &cluster->node[i];
 
         *node = standard;
         snprintf(at, sizeof at, "/nodes/%zu", i);
-        if (spot_json_read_fields(&cluster->json, json_array_get(list, i), at, node_field, node,
+        if (spot_json_read_fields(&cluster->json, spot_json_entry(list, i), at, node_field, node,
                                   err))
             return -1;
         if (!*node->name)
@@ -107,17 +107,17 @@ static int read_nodes(struct spot_cluster *cluster, struct spot_err *err)
 
 static int read_egress(struct spot_cluster *cluster, struct spot_err *err)
 {
-    const json_t *list;
+    const struct spot_json_value *list;
     char at[64];
 
     if (spot_json_array(&cluster->json, cluster->json.root, "", "egress", false,
                         SPOT_CLUSTER_EGRESS_MAX, &list, err))
         return -1;
-    cluster->n_egress = list ? json_array_size(list) : 0;
+    cluster->n_egress = list ? spot_json_array_size(list) : 0;
     cluster->egress = spot_xcalloc(cluster->n_egress, sizeof *cluster->egress);
     for (size_t i = 0; i < cluster->n_egress; i++) {
         snprintf(at, sizeof at, "/egress/%zu", i);
-        if (spot_json_read_fields(&cluster->json, json_array_get(list, i), at, egress_field,
+        if (spot_json_read_fields(&cluster->json, spot_json_entry(list, i), at, egress_field,
                                   &cluster->egress[i], err))
             return -1;
     }

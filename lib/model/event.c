@@ -138,7 +138,7 @@ static enum spot_event_kind find_kind(const struct spot_event_log *log, const ch
 
         if (strcmp(name, p->when) != 0)
             continue;
-        return *p->at && !log->is_partial && !json_object_get(log->doc.root, p->at)
+        return *p->at && !log->is_partial && !spot_json_get(log->doc.root, p->at)
                    ? SPOT_EVENT_ANY
                    : (enum spot_event_kind)k;
     }
@@ -148,14 +148,14 @@ static enum spot_event_kind find_kind(const struct spot_event_log *log, const ch
 static int check_samples(const struct spot_json_doc *doc, struct spot_event *event,
                          struct spot_err *err)
 {
-    const json_t *const all = event->samples;
+    const struct spot_json_value *const all = event->samples;
 
-    for (size_t i = 0; i < json_array_size(all); i++) {
-        const json_t *const q = json_array_get(all, i);
+    for (size_t i = 0; i < spot_json_array_size(all); i++) {
+        const struct spot_json_value *const q = spot_json_entry(all, i);
         char at[48];
 
-        if (json_is_integer(q) && json_integer_value(q) >= 0 &&
-            (double)json_integer_value(q) <= count_max)
+        if (spot_json_is_integer(q) && spot_json_integer(q) >= 0 &&
+            (double)spot_json_integer(q) <= count_max)
             continue;
         snprintf(at, sizeof(at), "/samples/%zu", i);
         return spot_json_fail(doc, at, err, "expected a sample number, an integer in [0, 2^53]");
@@ -196,8 +196,8 @@ static int read_job_event(struct spot_event_log *log, struct spot_event *event,
                               event->time_s, log->time_s);
     log->time_s = event->time_s;
     event->is_job = true;
-    event->place = json_object_get(doc->root, "place");
-    event->buddies = json_object_get(doc->root, "buddies");
+    event->place = spot_json_get(doc->root, "place");
+    event->buddies = spot_json_get(doc->root, "buddies");
     if (event->kind == SPOT_EVENT_COMMITTED && read_samples(doc, event, err))
         return -1;
     return log->order ? check_order(log, event, err) : 0;
@@ -221,7 +221,7 @@ static int read_partial(const struct spot_json_doc *doc, const struct spot_field
 static int read_event(struct spot_event_log *log, struct spot_event *event, struct spot_err *err)
 {
     const struct spot_json_doc *const doc = &log->doc;
-    const bool may_lack_schema = log->is_partial && !json_object_get(doc->root, "schema");
+    const bool may_lack_schema = log->is_partial && !spot_json_get(doc->root, "schema");
 
     *event = (struct spot_event){ .grid.M = 1 };
     if ((!may_lack_schema && spot_json_expect_schema(doc, "spot.event", 1, err)) ||

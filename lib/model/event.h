@@ -47,23 +47,24 @@ struct spot_event {
     bool is_job; /* has an epoch: of a job, not of a replayed cloud */
     double time_s;
     int64_t epoch, step;
-    int64_t member;                /* joined, notice, left, lost: its number */
-    int64_t members;               /* joined, formed: how many there are now */
-    struct spot_grid grid;         /* formed; M 1 where it is not told */
-    const char *tokens;            /* formed: what a token is, NULL: not told */
-    int64_t from, to;              /* rolled_back; restored has `from` alone */
-    int64_t moved_byte;            /* migrate, 0: not told */
-    int64_t restored_byte;         /* migrate */
-    double loss;                   /* committed, validated; done, where it is known */
-    int64_t after;                 /* lr_changed: in force in the steps above this */
-    double lr;                     /* lr_changed */
-    const char *lr_schedule;       /* lr_changed */
-    const char *who;               /* joined, notice, left, lost: its name, NULL: not told */
-    const json_t *place, *buddies; /* formed: names, whatever the log has there; NULL: not told */
-    const char *loss_hex;          /* committed, validated: 8 hex digits */
-    double spent_usd;              /* committed: by then, 0: no price is known */
-    const json_t *samples;         /* committed: integers 0..2^53 */
-    const char *state_hex;         /* done: 32 hex digits */
+    int64_t member;          /* joined, notice, left, lost: its number */
+    int64_t members;         /* joined, formed: how many there are now */
+    struct spot_grid grid;   /* formed; M 1 where it is not told */
+    const char *tokens;      /* formed: what a token is, NULL: not told */
+    int64_t from, to;        /* rolled_back; restored has `from` alone */
+    int64_t moved_byte;      /* migrate, 0: not told */
+    int64_t restored_byte;   /* migrate */
+    double loss;             /* committed, validated; done, where it is known */
+    int64_t after;           /* lr_changed: in force in the steps above this */
+    double lr;               /* lr_changed */
+    const char *lr_schedule; /* lr_changed */
+    const char *who;         /* joined, notice, left, lost: its name, NULL: not told */
+    const struct spot_json_value *place,
+        *buddies;         /* formed: names, whatever the log has there; NULL: not told */
+    const char *loss_hex; /* committed, validated: 8 hex digits */
+    double spent_usd;     /* committed: by then, 0: no price is known */
+    const struct spot_json_value *samples; /* committed: integers 0..2^53 */
+    const char *state_hex;                 /* done: 32 hex digits */
 };
 
 struct spot_event_order;

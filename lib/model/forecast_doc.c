@@ -107,26 +107,26 @@ struct reader {
 };
 
 /* One "p": cap + 1 probabilities that sum to 1. */
-static int read_dist(const struct reader *r, const json_t *obj, const char *pointer, int64_t cap,
-                     double *prob)
+static int read_dist(const struct reader *r, const struct spot_json_value *obj, const char *pointer,
+                     int64_t cap, double *prob)
 {
     char at[SPOT_JSON_POINTER_MAX], at_k[SPOT_JSON_POINTER_MAX];
-    const json_t *array;
+    const struct spot_json_value *array;
     double sum = 0;
 
     if (spot_json_array(r->doc, obj, pointer, "p", true, SPOT_FORECAST_CAP_MAX + 1, &array, r->err))
         return -1;
     snprintf(at, sizeof(at), "%.240s/p", pointer);
-    if ((int64_t)json_array_size(array) != cap + 1)
+    if ((int64_t)spot_json_array_size(array) != cap + 1)
         return spot_json_fail(r->doc, at, r->err, "expected %lld probabilities (0..cap), got %zu",
-                              (long long)cap + 1, json_array_size(array));
+                              (long long)cap + 1, spot_json_array_size(array));
     for (int64_t k = 0; k <= cap; k++) {
-        const json_t *value = json_array_get(array, (size_t)k);
+        const struct spot_json_value *value = spot_json_entry(array, (size_t)k);
 
         snprintf(at_k, sizeof(at_k), "%.200s/%d", at, (int)k);
-        if (!json_is_number(value))
+        if (!spot_json_is_number(value))
             return spot_json_fail(r->doc, at_k, r->err, "expected a number");
-        prob[k] = json_number_value(value);
+        prob[k] = spot_json_number(value);
         if (!(prob[k] >= 0 && prob[k] <= 1 + SUM_TOLERANCE))
             return spot_json_fail(r->doc, at_k, r->err, "%g is not a probability", prob[k]);
         sum += prob[k];
@@ -145,27 +145,27 @@ static double dist_mean(const double *prob, int64_t cap)
     return mean;
 }
 
-static int read_steps(const struct reader *r, const json_t *obj, const char *pointer,
-                      struct spot_forecast_series *series)
+static int read_steps(const struct reader *r, const struct spot_json_value *obj,
+                      const char *pointer, struct spot_forecast_series *series)
 {
     const int64_t horizon = r->out->horizon, cap = series->cap;
     char at[SPOT_JSON_POINTER_MAX];
-    const json_t *array;
+    const struct spot_json_value *array;
 
     if (spot_json_array(r->doc, obj, pointer, "available", true, SPOT_FORECAST_HORIZON_MAX, &array,
                         r->err))
         return -1;
     snprintf(at, sizeof(at), "%.200s/available", pointer);
-    if ((int64_t)json_array_size(array) != horizon)
+    if ((int64_t)spot_json_array_size(array) != horizon)
         return spot_json_fail(r->doc, at, r->err, "expected %lld steps (the horizon), got %zu",
-                              (long long)horizon, json_array_size(array));
+                              (long long)horizon, spot_json_array_size(array));
     if (horizon * (cap + 1) > SPOT_FORECAST_CELL_MAX)
         return spot_json_fail(r->doc, at, r->err, "more than %d probabilities",
                               SPOT_FORECAST_CELL_MAX);
     series->mean = spot_xcalloc((size_t)horizon, sizeof(*series->mean));
     series->prob = spot_xcalloc((size_t)(horizon * (cap + 1)), sizeof(*series->prob));
     for (int64_t i = 0; i < horizon; i++) {
-        const json_t *entry = json_array_get(array, (size_t)i);
+        const struct spot_json_value *entry = spot_json_entry(array, (size_t)i);
         double *prob = series->prob + i * (cap + 1);
         struct step step = { 0, -1 };
 
@@ -184,7 +184,7 @@ static int read_steps(const struct reader *r, const json_t *obj, const char *poi
     return 0;
 }
 
-static int read_cell(const struct reader *r, const json_t *entry, const char *at,
+static int read_cell(const struct reader *r, const struct spot_json_value *entry, const char *at,
                      const struct spot_forecast_series *series, struct spot_forecast_change *out)
 {
     struct cell cell;
@@ -210,21 +210,21 @@ static int by_lost_gained(const void *a, const void *b)
     return (x->gained > y->gained) - (x->gained < y->gained);
 }
 
-static int read_change(const struct reader *r, const json_t *obj, const char *pointer,
-                       struct spot_forecast_series *series)
+static int read_change(const struct reader *r, const struct spot_json_value *obj,
+                       const char *pointer, struct spot_forecast_series *series)
 {
     char at[SPOT_JSON_POINTER_MAX];
-    const json_t *array;
+    const struct spot_json_value *array;
     double sum = 0;
 
     if (spot_json_array(r->doc, obj, pointer, "change", true, SPOT_FORECAST_CHANGE_MAX, &array,
                         r->err))
         return -1;
-    series->n_change = json_array_size(array);
+    series->n_change = spot_json_array_size(array);
     series->change = spot_xcalloc(series->n_change, sizeof(*series->change));
     for (size_t i = 0; i < series->n_change; i++) {
         snprintf(at, sizeof(at), "%.200s/change/%zu", pointer, i);
-        if (read_cell(r, json_array_get(array, i), at, series, &series->change[i]))
+        if (read_cell(r, spot_json_entry(array, i), at, series, &series->change[i]))
             return -1;
         sum += series->change[i].prob;
     }
@@ -239,8 +239,8 @@ static int read_change(const struct reader *r, const json_t *obj, const char *po
     return 0;
 }
 
-static int read_series(const struct reader *r, const json_t *obj, const char *pointer,
-                       struct spot_forecast_series *series)
+static int read_series(const struct reader *r, const struct spot_json_value *obj,
+                       const char *pointer, struct spot_forecast_series *series)
 {
     series->zone = series->instance_type = "";
     if (spot_json_read_fields(r->doc, obj, pointer, series_field, series, r->err))
@@ -253,8 +253,8 @@ static int read_series(const struct reader *r, const json_t *obj, const char *po
     return 0;
 }
 
-static int read_region(const struct reader *r, const json_t *obj, const char *pointer,
-                       struct spot_forecast_region *region)
+static int read_region(const struct reader *r, const struct spot_json_value *obj,
+                       const char *pointer, struct spot_forecast_region *region)
 {
     struct {
         const char *region;
@@ -290,18 +290,18 @@ static int is_new_region(const struct reader *r, size_t i, const char *at)
 static int read_regions(const struct reader *r)
 {
     char at[SPOT_JSON_POINTER_MAX];
-    const json_t *array;
+    const struct spot_json_value *array;
 
     if (spot_json_array(r->doc, r->doc->root, "", "regions", false, SPOT_FORECAST_SERIES_MAX,
                         &array, r->err))
         return -1;
     if (!array)
         return 0;
-    r->out->n_region = json_array_size(array);
+    r->out->n_region = spot_json_array_size(array);
     r->out->region = spot_xcalloc(r->out->n_region, sizeof(*r->out->region));
     for (size_t i = 0; i < r->out->n_region; i++) {
         snprintf(at, sizeof(at), "/regions/%zu", i);
-        if (read_region(r, json_array_get(array, i), at, &r->out->region[i]) ||
+        if (read_region(r, spot_json_entry(array, i), at, &r->out->region[i]) ||
             is_new_region(r, i, at))
             return -1;
     }
@@ -324,18 +324,18 @@ static int is_new_series(const struct reader *r, size_t i, const char *at)
 static int read_all_series(const struct reader *r)
 {
     char at[SPOT_JSON_POINTER_MAX];
-    const json_t *array;
+    const struct spot_json_value *array;
 
     if (spot_json_array(r->doc, r->doc->root, "", "series", true, SPOT_FORECAST_SERIES_MAX, &array,
                         r->err))
         return -1;
-    if (!json_array_size(array))
+    if (!spot_json_array_size(array))
         return spot_json_fail(r->doc, "/series", r->err, "is empty, expected at least one series");
-    r->out->n_series = json_array_size(array);
+    r->out->n_series = spot_json_array_size(array);
     r->out->series = spot_xcalloc(r->out->n_series, sizeof(*r->out->series));
     for (size_t i = 0; i < r->out->n_series; i++) {
         snprintf(at, sizeof(at), "/series/%zu", i);
-        if (read_series(r, json_array_get(array, i), at, &r->out->series[i]) ||
+        if (read_series(r, spot_json_entry(array, i), at, &r->out->series[i]) ||
             is_new_series(r, i, at))
             return -1;
     }

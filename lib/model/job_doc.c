@@ -144,8 +144,8 @@ const struct spot_job_cost spot_job_cost_absent = { .usd_per_h = -1,
 
 static int read_kind(struct spot_job_doc *job, struct spot_err *err)
 {
-    const json_t *value = json_object_get(job->json.root, "kind");
-    const char *kind = json_string_value(value);
+    const struct spot_json_value *value = spot_json_get(job->json.root, "kind");
+    const char *kind = spot_json_text(value);
 
     if (!value)
         return spot_json_fail(&job->json, "", err, "lacks the key 'kind'");
@@ -154,7 +154,7 @@ static int read_kind(struct spot_job_doc *job, struct spot_err *err)
     job->kind = strcmp(kind, "train") ? SPOT_JOB_SERVE : SPOT_JOB_TRAIN;
     if (job->kind == SPOT_JOB_TRAIN && !job->global_batch)
         return spot_json_fail(&job->json, "", err, "lacks the key 'global_batch'");
-    if (job->kind == SPOT_JOB_SERVE && !json_object_get(job->json.root, "serve"))
+    if (job->kind == SPOT_JOB_SERVE && !spot_json_get(job->json.root, "serve"))
         return spot_json_fail(&job->json, "", err, "lacks the key 'serve'");
     return 0;
 }
@@ -221,7 +221,7 @@ static void make_layers(struct spot_job_doc *job)
 
 static int read_layers(struct spot_job_doc *job, struct spot_err *err)
 {
-    const json_t *list;
+    const struct spot_json_value *list;
 
     if (spot_json_array(&job->json, job->json.root, "", "layers", false, SPOT_JOB_LAYER_MAX, &list,
                         err))
@@ -230,15 +230,15 @@ static int read_layers(struct spot_job_doc *job, struct spot_err *err)
         return 0;
     job->lists_layers = true;
     job->layer = spot_xcalloc(SPOT_JOB_LAYER_MAX, sizeof(*job->layer));
-    for (size_t i = 0; i < json_array_size(list); i++) {
+    for (size_t i = 0; i < spot_json_array_size(list); i++) {
         struct spot_job_layer layer = { 0 };
         int64_t count = 1;
         char at[48];
 
         snprintf(at, sizeof(at), "/layers/%zu", i);
-        if (spot_json_read_fields(&job->json, json_array_get(list, i), at, spot_job_layer_field,
+        if (spot_json_read_fields(&job->json, spot_json_entry(list, i), at, spot_job_layer_field,
                                   &layer, err) ||
-            spot_json_read_fields(&job->json, json_array_get(list, i), at, count_field, &count,
+            spot_json_read_fields(&job->json, spot_json_entry(list, i), at, count_field, &count,
                                   err))
             return -1;
         if ((size_t)count > SPOT_JOB_LAYER_MAX - job->n_layer)
@@ -252,14 +252,14 @@ static int read_layers(struct spot_job_doc *job, struct spot_err *err)
 
 static int read_profile(struct spot_job_doc *job, struct spot_err *err)
 {
-    const json_t *list;
+    const struct spot_json_value *list;
 
     if (spot_json_array(&job->json, job->json.root, "", "profile", false, SPOT_JOB_PROFILE_MAX,
                         &list, err))
         return -1;
     if (!list)
         return 0;
-    job->n_profile = json_array_size(list);
+    job->n_profile = spot_json_array_size(list);
     job->profile = spot_xcalloc(job->n_profile, sizeof(*job->profile));
     for (size_t i = 0; i < job->n_profile; i++) {
         struct spot_job_profile *p = &job->profile[i];
@@ -268,7 +268,7 @@ static int read_profile(struct spot_job_doc *job, struct spot_err *err)
         snprintf(at, sizeof(at), "/profile/%zu", i);
         p->grid.M = 1;
         p->micro_batch = job->micro_batch;
-        if (spot_json_read_fields(&job->json, json_array_get(list, i), at, spot_job_profile_field,
+        if (spot_json_read_fields(&job->json, spot_json_entry(list, i), at, spot_job_profile_field,
                                   p, err))
             return -1;
         if (p->step_s == 0 && p->samples_per_s == 0 && p->latency_s == 0)
@@ -279,23 +279,24 @@ static int read_profile(struct spot_job_doc *job, struct spot_err *err)
     return 0;
 }
 
-static int read_skip(struct spot_job_doc *job, const json_t *memory, struct spot_err *err)
+static int read_skip(struct spot_job_doc *job, const struct spot_json_value *memory,
+                     struct spot_err *err)
 {
-    const json_t *list;
+    const struct spot_json_value *list;
     int64_t *skip;
 
     if (spot_json_array(&job->json, memory, "/memory", "P_skip", false, SPOT_JOB_TABLE_MAX, &list,
                         err))
         return -1;
-    job->memory.n_p_skip = list ? json_array_size(list) : 0;
+    job->memory.n_p_skip = list ? spot_json_array_size(list) : 0;
     job->memory.p_skip = skip = spot_xcalloc(job->memory.n_p_skip, sizeof(*skip));
     for (size_t i = 0; i < job->memory.n_p_skip; i++) {
-        const json_t *value = json_array_get(list, i);
+        const struct spot_json_value *value = spot_json_entry(list, i);
         char at[48];
 
         snprintf(at, sizeof(at), "/memory/P_skip/%zu", i);
-        skip[i] = json_integer_value(value);
-        if (!json_is_integer(value) || skip[i] < 1 || skip[i] > SPOT_GRID_MAX)
+        skip[i] = spot_json_integer(value);
+        if (!spot_json_is_integer(value) || skip[i] < 1 || skip[i] > SPOT_GRID_MAX)
             return spot_json_fail(&job->json, at, err, "expected an integer in [1, %d]",
                                   SPOT_GRID_MAX);
     }
@@ -303,25 +304,26 @@ static int read_skip(struct spot_job_doc *job, const json_t *memory, struct spot
 }
 
 /* A table of /cost: objects of two or three numbers whose first key ascends. */
-static int read_table(struct spot_job_doc *job, const json_t *cost, const char *key,
+static int read_table(struct spot_job_doc *job, const struct spot_json_value *cost, const char *key,
                       const struct spot_field *field, size_t size, void **table, size_t *n,
                       struct spot_err *err)
 {
-    const json_t *list;
+    const struct spot_json_value *list;
 
     if (spot_json_array(&job->json, cost, "/cost", key, false, SPOT_JOB_TABLE_MAX, &list, err))
         return -1;
-    *n = list ? json_array_size(list) : 0;
+    *n = list ? spot_json_array_size(list) : 0;
     *table = spot_xcalloc(*n, size);
     for (size_t i = 0; i < *n; i++) {
-        const json_t *row = json_array_get(list, i), *last = json_array_get(list, i - 1);
+        const struct spot_json_value *row = spot_json_entry(list, i),
+                                     *last = spot_json_entry(list, i - 1);
         char at[64];
 
         snprintf(at, sizeof(at), "/cost/%s/%zu", key, i);
         if (spot_json_read_fields(&job->json, row, at, field, (char *)*table + i * size, err))
             return -1;
-        if (i && json_number_value(json_object_get(row, field->key)) <=
-                     json_number_value(json_object_get(last, field->key)))
+        if (i && spot_json_number(spot_json_get(row, field->key)) <=
+                     spot_json_number(spot_json_get(last, field->key)))
             return spot_json_fail(&job->json, at, err, "%s does not ascend", field->key);
     }
     return 0;
@@ -330,7 +332,7 @@ static int read_table(struct spot_job_doc *job, const json_t *cost, const char *
 static int read_cost(struct spot_job_doc *job, struct spot_err *err)
 {
     struct spot_job_cost *c = &job->cost;
-    const json_t *cost;
+    const struct spot_json_value *cost;
 
     if (spot_json_object(&job->json, job->json.root, "", "cost", false, &cost, err))
         return -1;
@@ -349,7 +351,7 @@ static int read_cost(struct spot_job_doc *job, struct spot_err *err)
 
 static int read_limits(struct spot_job_doc *job, struct spot_err *err)
 {
-    const json_t *memory;
+    const struct spot_json_value *memory;
 
     if (spot_json_object(&job->json, job->json.root, "", "memory", false, &memory, err))
         return -1;
@@ -367,7 +369,7 @@ static int read_limits(struct spot_job_doc *job, struct spot_err *err)
 
 static int read_all(struct spot_job_doc *job, struct spot_err *err)
 {
-    const json_t *model;
+    const struct spot_json_value *model;
 
     if (spot_json_expect_schema(&job->json, "spot.job", 1, err) ||
         spot_json_read_fields(&job->json, job->json.root, "", spot_job_head_field, job, err) ||

@@ -43,7 +43,7 @@ static void each_known(const char *at, void (*see)(const char *key, void *user),
 }
 
 struct search {
-    const json_t *object;
+    const struct spot_json_value *object;
     const char *key; /* as written */
     bool is_known;
     size_t distance; /* of the nearest */
@@ -68,19 +68,19 @@ static void compare(const char *known, void *user)
     const size_t d = distance_of(s->key, known);
 
     s->is_known = s->is_known || !strcmp(s->key, known);
-    if (d < s->distance && !json_object_get(s->object, known)) {
+    if (d < s->distance && !spot_json_get(s->object, known)) {
         s->distance = d;
         snprintf(s->nearest, sizeof(s->nearest), "%s", known);
     }
 }
 
-static void check_object(const json_t *object, const char *at, const char *pointer,
+static void check_object(const struct spot_json_value *object, const char *at, const char *pointer,
                          void (*tell)(const char *sentence))
 {
     const char *key;
-    const json_t *value;
+    const struct spot_json_value *value;
 
-    json_object_foreach(object, key, value)
+    spot_json_object_foreach(object, key, value)
     {
         struct search s = { .object = object, .key = key, .distance = 4 };
         char sentence[256];
@@ -98,21 +98,21 @@ static void check_object(const json_t *object, const char *at, const char *point
 static void check_part(const struct spot_job_doc *job, const char *at,
                        void (*tell)(const char *sentence))
 {
-    const json_t *value = job->json.root;
+    const struct spot_json_value *value = job->json.root;
     char path[64], pointer[64] = "", *rest = path, *key;
 
     snprintf(path, sizeof(path), "%.*s", (int)strcspn(at, "["), at);
     while (*path && value && (key = strtok_r(rest, ".", &rest))) {
         snprintf(pointer + strlen(pointer), sizeof(pointer) - strlen(pointer), "/%s", key);
-        value = json_object_get(value, key);
+        value = spot_json_get(value, key);
     }
-    if (json_is_object(value))
+    if (spot_json_is_object(value))
         check_object(value, at, pointer, tell);
-    for (size_t i = 0; i < json_array_size(value); i++) {
+    for (size_t i = 0; i < spot_json_array_size(value); i++) {
         char item[96];
 
         snprintf(item, sizeof(item), "%s/%zu", pointer, i);
-        check_object(json_array_get(value, i), at, item, tell);
+        check_object(spot_json_entry(value, i), at, item, tell);
     }
 }
 

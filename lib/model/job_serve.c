@@ -96,22 +96,22 @@ static int check_cells(const struct spot_job_serve *s, const struct spot_json_do
 }
 
 /* An array of objects, at least n_min. */
-static int read_rows(const struct spot_json_doc *json, const json_t *serve, const char *key,
-                     bool required, const struct spot_field *field, size_t size, void **row,
-                     size_t *n, struct spot_err *err)
+static int read_rows(const struct spot_json_doc *json, const struct spot_json_value *serve,
+                     const char *key, bool required, const struct spot_field *field, size_t size,
+                     void **row, size_t *n, struct spot_err *err)
 {
-    const json_t *list;
+    const struct spot_json_value *list;
 
     if (spot_json_array(json, serve, "/serve", key, required, SPOT_SERVE_CELL_MAX, &list, err))
         return -1;
-    *n = list ? json_array_size(list) : 0;
+    *n = list ? spot_json_array_size(list) : 0;
     *row = spot_xcalloc(*n, size);
     for (size_t i = 0; i < *n; i++) {
         char at[64];
 
         snprintf(at, sizeof(at), "/serve/%s/%zu", key, i);
-        if (spot_json_read_fields(json, json_array_get(list, i), at, field, (char *)*row + i * size,
-                                  err))
+        if (spot_json_read_fields(json, spot_json_entry(list, i), at, field,
+                                  (char *)*row + i * size, err))
             return -1;
     }
     return 0;
@@ -120,7 +120,7 @@ static int read_rows(const struct spot_json_doc *json, const json_t *serve, cons
 int spot_job_serve_read(struct spot_job_serve *s, const struct spot_json_doc *json,
                         struct spot_err *err)
 {
-    const json_t *serve;
+    const struct spot_json_value *serve;
 
     *s = spot_job_serve_absent;
     if (spot_json_object(json, json->root, "", "serve", false, &serve, err))

@@ -174,7 +174,7 @@ static int read_model(struct spot_layout *layout, struct spot_err *err)
     struct read_model read = { .shape = {
                                    .arch = SPOT_ARCH_TOLD, .vocab_pad = 1, .kind.norm_elem = 2 } };
     struct spot_shape *const w = &layout->model;
-    const json_t *obj;
+    const struct spot_json_value *obj;
 
     if (spot_json_object(&layout->json, layout->json.root, "", "model", true, &obj, err) ||
         spot_json_read_fields(&layout->json, obj, "/model", model_field, &read, err))
@@ -199,7 +199,7 @@ static int read_model(struct spot_layout *layout, struct spot_err *err)
 
 static int read_ends(struct spot_layout *layout, struct spot_err *err)
 {
-    const json_t *list, *rule = json_object_get(layout->json.root, "partition");
+    const struct spot_json_value *list, *rule = spot_json_get(layout->json.root, "partition");
     char at[64];
 
     if (spot_json_array(&layout->json, layout->json.root, "", "stage_ends", false,
@@ -207,11 +207,11 @@ static int read_ends(struct spot_layout *layout, struct spot_err *err)
         return -1;
     for (int64_t p = 0; p < layout->p; p++)
         layout->stage_end[p] = (p + 1) * layout->model.n_layer / layout->p;
-    if (rule && (!json_is_string(rule) || (strcmp(json_string_value(rule), "balanced") != 0 &&
-                                           strcmp(json_string_value(rule), "equal") != 0)))
+    if (rule && (!spot_json_is_string(rule) || (strcmp(spot_json_text(rule), "balanced") != 0 &&
+                                                strcmp(spot_json_text(rule), "equal") != 0)))
         return spot_json_fail(&layout->json, "/partition", err, "expected equal or balanced");
     if (!list) {
-        if (!rule || strcmp(json_string_value(rule), "balanced") != 0)
+        if (!rule || strcmp(spot_json_text(rule), "balanced") != 0)
             return 0;
         if ((double)layout->p * (double)layout->model.n_layer * (double)layout->model.n_layer >
             BALANCE_MAX)
@@ -220,29 +220,28 @@ static int read_ends(struct spot_layout *layout, struct spot_err *err)
         spot_layout_balance(&layout->model, layout->p, layout->stage_end);
         return 0;
     }
-    if ((int64_t)json_array_size(list) != layout->p)
+    if ((int64_t)spot_json_array_size(list) != layout->p)
         return spot_json_fail(&layout->json, "/stage_ends", err, "expected %lld ends",
                               (long long)layout->p);
     for (int64_t p = 0; p < layout->p; p++) {
-        const json_t *end = json_array_get(list, (size_t)p);
+        const struct spot_json_value *end = spot_json_entry(list, (size_t)p);
         const int64_t least = p ? layout->stage_end[p - 1] + 1 : 1;
         const int64_t most = layout->model.n_layer - (layout->p - 1 - p);
 
         snprintf(at, sizeof at, "/stage_ends/%lld", (long long)p);
-        if (!json_is_integer(end) || json_integer_value(end) < least ||
-            json_integer_value(end) > most ||
-            (p == layout->p - 1 && json_integer_value(end) != most))
+        if (!spot_json_is_integer(end) || spot_json_integer(end) < least ||
+            spot_json_integer(end) > most || (p == layout->p - 1 && spot_json_integer(end) != most))
             return spot_json_fail(&layout->json, at, err,
                                   "ends must ascend to the number of layers, %lld",
                                   (long long)layout->model.n_layer);
-        layout->stage_end[p] = json_integer_value(end);
+        layout->stage_end[p] = spot_json_integer(end);
     }
     return 0;
 }
 
 static int read_grid(struct spot_layout *layout, struct spot_err *err)
 {
-    const json_t *obj;
+    const struct spot_json_value *obj;
 
     layout->m = 1;
     if (spot_json_object(&layout->json, layout->json.root, "", "grid", true, &obj, err) ||
@@ -260,16 +259,16 @@ static int read_grid(struct spot_layout *layout, struct spot_err *err)
 
 static int read_components(struct spot_layout *layout, struct spot_err *err)
 {
-    const json_t *list;
+    const struct spot_json_value *list;
     char at[64];
 
     if (spot_json_array(&layout->json, layout->json.root, "", "components", true,
                         SPOT_LAYOUT_COMPONENT_MAX, &list, err))
         return -1;
-    layout->n_component = json_array_size(list);
+    layout->n_component = spot_json_array_size(list);
     for (size_t k = 0; k < layout->n_component; k++) {
         snprintf(at, sizeof at, "/components/%zu", k);
-        if (spot_json_read_fields(&layout->json, json_array_get(list, k), at, component_field,
+        if (spot_json_read_fields(&layout->json, spot_json_entry(list, k), at, component_field,
                                   &layout->component[k], err))
             return -1;
         for (size_t i = 0; i < k; i++)
@@ -302,18 +301,18 @@ static int check_kv_names(const struct spot_layout *layout, struct spot_err *err
 
 static int read_kv(struct spot_layout *layout, struct spot_err *err)
 {
-    const json_t *list;
+    const struct spot_json_value *list;
     char at[64];
 
     if (spot_json_array(&layout->json, layout->json.root, "", "kv", false, SPOT_LAYOUT_KV_MAX,
                         &list, err))
         return -1;
-    layout->n_kv = list ? json_array_size(list) : 0;
+    layout->n_kv = list ? spot_json_array_size(list) : 0;
     layout->kv = spot_xcalloc(layout->n_kv, sizeof *layout->kv);
     for (size_t k = 0; k < layout->n_kv; k++) {
         layout->kv[k].byte = 2;
         snprintf(at, sizeof at, "/kv/%zu", k);
-        if (spot_json_read_fields(&layout->json, json_array_get(list, k), at, kv_field,
+        if (spot_json_read_fields(&layout->json, spot_json_entry(list, k), at, kv_field,
                                   &layout->kv[k], err))
             return -1;
         if (layout->kv[k].d >= layout->d)
@@ -325,7 +324,7 @@ static int read_kv(struct spot_layout *layout, struct spot_err *err)
 static int read_places(struct spot_layout *layout, struct spot_err *err)
 {
     bool *is_taken = NULL;
-    const json_t *list;
+    const struct spot_json_value *list;
     char at[64];
     int rc = -1;
     int64_t newest = 0;
@@ -336,7 +335,7 @@ static int read_places(struct spot_layout *layout, struct spot_err *err)
     for (size_t k = 0; k < layout->n_component; k++)
         if (layout->component[k].version > newest)
             newest = layout->component[k].version;
-    layout->n_place = list ? json_array_size(list) : 0;
+    layout->n_place = list ? spot_json_array_size(list) : 0;
     layout->place = spot_xcalloc(layout->n_place, sizeof *layout->place);
     is_taken = spot_xcalloc((size_t)(layout->d * layout->p * layout->m), sizeof(bool));
     for (size_t k = 0; k < layout->n_place; k++) {
@@ -345,7 +344,7 @@ static int read_places(struct spot_layout *layout, struct spot_err *err)
         int64_t index;
 
         snprintf(at, sizeof at, "/place/%zu", k);
-        if (spot_json_read_fields(&layout->json, json_array_get(list, k), at, place_field, &read,
+        if (spot_json_read_fields(&layout->json, spot_json_entry(list, k), at, place_field, &read,
                                   err))
             goto out;
         if (place->d >= layout->d || place->p >= layout->p || place->m >= layout->m) {

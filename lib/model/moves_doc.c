@@ -211,46 +211,47 @@ int spot_moves_write(const struct spot_moves_doc *doc, const struct spot_prov *p
 /* --- reading --- */
 
 /* An array of objects as *n elements of `size` bytes; NULL with *err filled on failure. */
-static void *read_objects(const struct spot_json_doc *json, const json_t *obj, const char *pointer,
-                          const char *key, bool is_required, const struct spot_field *field,
-                          size_t size, size_t *n, struct spot_err *err)
+static void *read_objects(const struct spot_json_doc *json, const struct spot_json_value *obj,
+                          const char *pointer, const char *key, bool is_required,
+                          const struct spot_field *field, size_t size, size_t *n,
+                          struct spot_err *err)
 {
-    const json_t *list;
+    const struct spot_json_value *list;
     char *items;
 
     *n = 0;
     if (spot_json_array(json, obj, pointer, key, is_required, SPOT_MOVES_LIST_MAX, &list, err))
         return NULL;
-    items = spot_xcalloc(json_array_size(list), size);
-    for (size_t k = 0; k < json_array_size(list); k++) {
+    items = spot_xcalloc(spot_json_array_size(list), size);
+    for (size_t k = 0; k < spot_json_array_size(list); k++) {
         char at[SPOT_JSON_POINTER_MAX];
 
         snprintf(at, sizeof at, "%s/%s/%zu", pointer, key, k);
-        if (spot_json_read_fields(json, json_array_get(list, k), at, field, items + k * size,
+        if (spot_json_read_fields(json, spot_json_entry(list, k), at, field, items + k * size,
                                   err)) {
             free(items);
             return NULL;
         }
     }
-    *n = json_array_size(list);
+    *n = spot_json_array_size(list);
     return items;
 }
 
 static int read_units(struct spot_moves_doc *doc, struct spot_err *err)
 {
-    const json_t *list;
+    const struct spot_json_value *list;
 
     doc->unit = read_objects(&doc->json, doc->json.root, "", "units", true, unit_field,
                              sizeof *doc->unit, &doc->n_unit, err);
     if (!doc->unit)
         return -1;
-    list = json_object_get(doc->json.root, "units");
+    list = spot_json_get(doc->json.root, "units");
     for (size_t k = 0; k < doc->n_unit; k++) {
         struct spot_moves_unit *unit = &doc->unit[k];
         char at[64];
 
         snprintf(at, sizeof at, "/units/%zu", k);
-        unit->piece = read_objects(&doc->json, json_array_get(list, k), at, "pieces", true,
+        unit->piece = read_objects(&doc->json, spot_json_entry(list, k), at, "pieces", true,
                                    piece_field, sizeof *unit->piece, &unit->n_piece, err);
         if (!unit->piece)
             return -1;

@@ -109,19 +109,19 @@ static int read_objects(const struct spot_json_doc *json, const char *key, size_
                         const struct spot_field *field, size_t size, void **array, size_t *n,
                         struct spot_err *err)
 {
-    const json_t *list;
+    const struct spot_json_value *list;
 
     if (spot_json_array(json, json->root, "", key, false, n_max, &list, err))
         return -1;
     if (!list)
         return 0;
-    *n = json_array_size(list);
+    *n = spot_json_array_size(list);
     *array = spot_xcalloc(*n, size);
     for (size_t i = 0; i < *n; i++) {
         char at[64];
 
         snprintf(at, sizeof(at), "/%s/%zu", key, i);
-        if (spot_json_read_fields(json, json_array_get(list, i), at, field,
+        if (spot_json_read_fields(json, spot_json_entry(list, i), at, field,
                                   (char *)*array + i * size, err))
             return -1;
     }
@@ -130,19 +130,19 @@ static int read_objects(const struct spot_json_doc *json, const char *key, size_
 
 static int read_why(struct spot_plan_doc *plan, struct spot_err *err)
 {
-    const json_t *list;
+    const struct spot_json_value *list;
 
     if (spot_json_array(&plan->json, plan->json.root, "", "why", false, SPOT_PLAN_WHY_MAX, &list,
                         err))
         return -1;
     if (!list)
         return 0;
-    plan->n_why = json_array_size(list);
+    plan->n_why = spot_json_array_size(list);
     plan->why = spot_xcalloc(plan->n_why, sizeof(*plan->why));
     for (size_t i = 0; i < plan->n_why; i++) {
         char at[32];
 
-        plan->why[i] = json_string_value(json_array_get(list, i));
+        plan->why[i] = spot_json_text(spot_json_entry(list, i));
         snprintf(at, sizeof(at), "/why/%zu", i);
         if (!plan->why[i])
             return spot_json_fail(&plan->json, at, err, "expected a string");
@@ -212,8 +212,8 @@ static int check_places(const struct spot_plan_doc *plan, struct spot_err *err)
 /* Absent: a plan to train. */
 static int read_kind(struct spot_plan_doc *plan, struct spot_err *err)
 {
-    const json_t *value = json_object_get(plan->json.root, "kind");
-    const char *kind = json_string_value(value);
+    const struct spot_json_value *value = spot_json_get(plan->json.root, "kind");
+    const char *kind = spot_json_text(value);
 
     if (value && (!kind || (strcmp(kind, "train") != 0 && strcmp(kind, "serve") != 0)))
         return spot_json_fail(&plan->json, "/kind", err, "expected \"train\" or \"serve\"");
@@ -224,14 +224,14 @@ static int read_kind(struct spot_plan_doc *plan, struct spot_err *err)
 /* The further keys of what read_objects read. */
 static int read_serve_alternatives(struct spot_plan_doc *plan, struct spot_err *err)
 {
-    const json_t *list = json_object_get(plan->json.root, "alternatives");
+    const struct spot_json_value *list = spot_json_get(plan->json.root, "alternatives");
 
     for (size_t i = 0; i < plan->n_alternative; i++) {
         char at[64];
 
         snprintf(at, sizeof(at), "/alternatives/%zu", i);
-        if (spot_json_read_fields(&plan->json, json_array_get(list, i), at, serve_alternative_field,
-                                  &plan->alternative[i], err))
+        if (spot_json_read_fields(&plan->json, spot_json_entry(list, i), at,
+                                  serve_alternative_field, &plan->alternative[i], err))
             return -1;
     }
     return 0;
@@ -240,7 +240,7 @@ static int read_serve_alternatives(struct spot_plan_doc *plan, struct spot_err *
 static int read_all(struct spot_plan_doc *plan, struct spot_err *err)
 {
     const struct spot_json_doc *json = &plan->json;
-    const json_t *next, *expected;
+    const struct spot_json_value *next, *expected;
 
     if (spot_json_expect_schema(json, "spot.plan", 1, err) || read_kind(plan, err) ||
         spot_json_read_fields(json, json->root, "", head_field, plan, err) ||

@@ -106,12 +106,12 @@ static void on_committed(struct spot_run *run, struct since *s, const struct spo
                                .step = event->step,
                                .loss = event->loss,
                                .sample_begin = run->n_sample,
-                               .n_sample = json_array_size(event->samples) };
+                               .n_sample = spot_json_array_size(event->samples) };
     memcpy(c->loss_hex, event->loss_hex, sizeof(c->loss_hex));
     run->sample = spot_xgrow(run->sample, &run->cap_sample, run->n_sample + c->n_sample,
                              sizeof(*run->sample));
     for (size_t i = 0; i < c->n_sample; i++)
-        run->sample[run->n_sample++] = json_integer_value(json_array_get(event->samples, i));
+        run->sample[run->n_sample++] = spot_json_integer(spot_json_entry(event->samples, i));
 }
 
 static void void_validations(struct spot_run *run, int64_t above)

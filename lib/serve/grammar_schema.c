@@ -17,8 +17,8 @@ uint32_t spot_greader_fail(struct spot_greader *r, const char *what, const char 
 }
 
 /* spot_greader_value() of what lies at `key` below. */
-uint32_t spot_greader_below(struct spot_greader *r, const char *key, const json_t *schema,
-                            uint32_t next)
+uint32_t spot_greader_below(struct spot_greader *r, const char *key,
+                            const struct spot_json_value *schema, uint32_t next)
 {
     const size_t n = strlen(r->pointer);
     uint32_t start;
@@ -31,21 +31,21 @@ uint32_t spot_greader_below(struct spot_greader *r, const char *key, const json_
 
 /* --- a schema --------------------------------------------------------------- */
 
-static uint32_t typed(struct spot_greader *r, const json_t *schema, const json_t *type,
-                      uint32_t next)
+static uint32_t typed(struct spot_greader *r, const struct spot_json_value *schema,
+                      const struct spot_json_value *type, uint32_t next)
 {
     uint32_t start = r->net->never;
     bool has_number = false;
 
-    if (json_is_string(type))
-        return spot_greader_of_type(r, schema, json_string_value(type), next);
-    if (!json_array_size(type))
+    if (spot_json_is_string(type))
+        return spot_greader_of_type(r, schema, spot_json_text(type), next);
+    if (!spot_json_array_size(type))
         return spot_greader_fail(r, "type must be a name or an array of names", "");
-    for (size_t i = 0; i < json_array_size(type); i++)
-        has_number = has_number || (json_is_string(json_array_get(type, i)) &&
-                                    !strcmp(json_string_value(json_array_get(type, i)), "number"));
-    for (size_t i = 0; i < json_array_size(type) && !r->has_failed; i++) {
-        const char *const name = json_string_value(json_array_get(type, i));
+    for (size_t i = 0; i < spot_json_array_size(type); i++)
+        has_number = has_number || (spot_json_is_string(spot_json_entry(type, i)) &&
+                                    !strcmp(spot_json_text(spot_json_entry(type, i)), "number"));
+    for (size_t i = 0; i < spot_json_array_size(type) && !r->has_failed; i++) {
+        const char *const name = spot_json_text(spot_json_entry(type, i));
 
         if (!name)
             return spot_greader_fail(r, "type must be a name or an array of names", "");
@@ -56,26 +56,27 @@ static uint32_t typed(struct spot_greader *r, const json_t *schema, const json_t
     return start;
 }
 
-static uint32_t any_of(struct spot_greader *r, const char *key, const json_t *list, uint32_t next)
+static uint32_t any_of(struct spot_greader *r, const char *key, const struct spot_json_value *list,
+                       uint32_t next)
 {
     uint32_t start = r->net->never;
 
-    if (!json_array_size(list))
+    if (!spot_json_array_size(list))
         return spot_greader_fail(r, key, " must be an array of schemas");
-    for (size_t i = 0; i < json_array_size(list) && !r->has_failed; i++) {
+    for (size_t i = 0; i < spot_json_array_size(list) && !r->has_failed; i++) {
         char at[64];
 
         snprintf(at, sizeof(at), "%s/%zu", key, i);
         start = spot_gnet_split(r->net, start,
-                                spot_greader_below(r, at, json_array_get(list, i), next));
+                                spot_greader_below(r, at, spot_json_entry(list, i), next));
     }
     return start;
 }
 
 /* "#/$defs/x" to what is there. */
-static const json_t *resolve(struct spot_greader *r, const char *reference)
+static const struct spot_json_value *resolve(struct spot_greader *r, const char *reference)
 {
-    const json_t *at = r->doc.root;
+    const struct spot_json_value *at = r->doc.root;
     const char *c = reference + 1;
 
     if (*reference != '#' || (*c && *c != '/')) {
@@ -93,8 +94,8 @@ static const json_t *resolve(struct spot_greader *r, const char *reference)
             c += is_escape;
         }
         key[n] = '\0';
-        at = json_is_array(at) ? json_array_get(at, strtoul(key, NULL, 10))
-                               : json_object_get(at, key);
+        at = spot_json_is_array(at) ? spot_json_entry(at, strtoul(key, NULL, 10))
+                                    : spot_json_get(at, key);
     }
     if (!at)
         spot_greader_fail(r, "there is nothing at $ref ", reference);
@@ -102,14 +103,14 @@ static const json_t *resolve(struct spot_greader *r, const char *reference)
 }
 
 /* Each place that is referred to becomes one rule, which may call itself. */
-static uint32_t referred(struct spot_greader *r, const json_t *ref, uint32_t next)
+static uint32_t referred(struct spot_greader *r, const struct spot_json_value *ref, uint32_t next)
 {
-    const json_t *to;
+    const struct spot_json_value *to;
     uint32_t rule, start;
 
-    if (!json_is_string(ref))
+    if (!spot_json_is_string(ref))
         return spot_greader_fail(r, "$ref must be a text", "");
-    to = resolve(r, json_string_value(ref));
+    to = resolve(r, spot_json_text(ref));
     for (size_t i = 0; i < r->n_reference; i++)
         if (r->reference[i].to == to)
             return spot_gnet_call(r->net, r->reference[i].rule, next);
@@ -172,7 +173,8 @@ static bool is_known(const char *key)
 }
 
 /* The one word that decides, and beside it only annotations. */
-static bool stands_alone(struct spot_greader *r, const json_t *schema, const char *key)
+static bool stands_alone(struct spot_greader *r, const struct spot_json_value *schema,
+                         const char *key)
 {
     const char *other;
 
@@ -184,22 +186,22 @@ static bool stands_alone(struct spot_greader *r, const json_t *schema, const cha
     return true;
 }
 
-static uint32_t combined(struct spot_greader *r, const json_t *schema, const char *key,
-                         uint32_t next)
+static uint32_t combined(struct spot_greader *r, const struct spot_json_value *schema,
+                         const char *key, uint32_t next)
 {
-    const json_t *const v = json_object_get(schema, key);
+    const struct spot_json_value *const v = spot_json_get(schema, key);
 
     if (!stands_alone(r, schema, key))
         return 0;
     if (!strcmp(key, "$ref"))
         return referred(r, v, next);
-    if (!strcmp(key, "allOf") && json_array_size(v) != 1)
+    if (!strcmp(key, "allOf") && spot_json_array_size(v) != 1)
         return spot_greader_fail(r, "allOf of more than one schema is not supported", "");
     return any_of(r, key, v, next);
 }
 
 /* Without a type: what is said of objects is of objects, and so on. */
-static const char *implied_type(const json_t *schema)
+static const char *implied_type(const struct spot_json_value *schema)
 {
     static const char *const by[][2] = {
         { "properties", "object" }, { "additionalProperties", "object" },
@@ -209,12 +211,12 @@ static const char *implied_type(const json_t *schema)
     };
 
     for (size_t i = 0; i < sizeof(by) / sizeof(*by); i++)
-        if (json_object_get(schema, by[i][0]))
+        if (spot_json_get(schema, by[i][0]))
             return by[i][1];
     return NULL;
 }
 
-static bool says_nothing(const json_t *schema)
+static bool says_nothing(const struct spot_json_value *schema)
 {
     const char *key;
 
@@ -224,19 +226,20 @@ static bool says_nothing(const json_t *schema)
     return true;
 }
 
-static uint32_t of_object(struct spot_greader *r, const json_t *schema, uint32_t next)
+static uint32_t of_object(struct spot_greader *r, const struct spot_json_value *schema,
+                          uint32_t next)
 {
     static const char *const combining[] = { "$ref", "anyOf", "oneOf", "allOf" };
-    const json_t *const type = json_object_get(schema, "type");
+    const struct spot_json_value *const type = spot_json_get(schema, "type");
     const char *key;
 
     for (size_t i = 0; spot_json_member(schema, i, &key); i++)
         if (!is_known(key))
             return spot_greader_fail(r, key, " is not supported");
     for (size_t i = 0; i < sizeof(combining) / sizeof(*combining); i++)
-        if (json_object_get(schema, combining[i]))
+        if (spot_json_get(schema, combining[i]))
             return combined(r, schema, combining[i], next);
-    if (json_object_get(schema, "enum") || json_object_get(schema, "const"))
+    if (spot_json_get(schema, "enum") || spot_json_get(schema, "const"))
         return spot_greader_named(r, schema, next);
     if (type)
         return typed(r, schema, type, next);
@@ -247,17 +250,18 @@ static uint32_t of_object(struct spot_greader *r, const json_t *schema, uint32_t
     return spot_greader_fail(r, "type is missing", "");
 }
 
-uint32_t spot_greader_value(struct spot_greader *r, const json_t *schema, uint32_t next)
+uint32_t spot_greader_value(struct spot_greader *r, const struct spot_json_value *schema,
+                            uint32_t next)
 {
     uint32_t start = 0;
 
     if (r->has_failed || r->net->is_full)
         return 0;
-    if (json_is_true(schema))
+    if (spot_json_is_true(schema))
         return spot_gnet_call(r->net, spot_greader_any(r, SPOT_GRAMMAR_ANY_DEPTH), next);
-    if (json_is_false(schema))
+    if (spot_json_is_false(schema))
         return r->net->never;
-    if (!json_is_object(schema))
+    if (!spot_json_is_object(schema))
         return spot_greader_fail(r, "a schema must be an object, true or false", "");
     if (++r->depth > SPOT_GRAMMAR_DEPTH_MAX)
         spot_greader_fail(r, "is nested too deeply", "");

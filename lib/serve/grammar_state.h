@@ -94,7 +94,7 @@ uint32_t spot_gnet_pattern(struct spot_gnet *net, const char *pattern, uint32_t 
 
 /* A $ref and the rule that it is. */
 struct spot_greference {
-    const json_t *to;
+    const struct spot_json_value *to;
     uint32_t rule;
 };
 
@@ -113,12 +113,14 @@ struct spot_greader {
 /* After the first failure nothing more is said, and what is returned is no node to keep. */
 uint32_t spot_greader_fail(struct spot_greader *r, const char *what, const char *detail);
 /* A text that a schema allows; and the same of what lies at `key` below. */
-uint32_t spot_greader_value(struct spot_greader *r, const json_t *schema, uint32_t next);
-uint32_t spot_greader_below(struct spot_greader *r, const char *key, const json_t *schema,
+uint32_t spot_greader_value(struct spot_greader *r, const struct spot_json_value *schema,
                             uint32_t next);
-uint32_t spot_greader_of_type(struct spot_greader *r, const json_t *schema, const char *type,
-                              uint32_t next);
-uint32_t spot_greader_named(struct spot_greader *r, const json_t *schema, uint32_t next); /* enum */
+uint32_t spot_greader_below(struct spot_greader *r, const char *key,
+                            const struct spot_json_value *schema, uint32_t next);
+uint32_t spot_greader_of_type(struct spot_greader *r, const struct spot_json_value *schema,
+                              const char *type, uint32_t next);
+uint32_t spot_greader_named(struct spot_greader *r, const struct spot_json_value *schema,
+                            uint32_t next); /* enum */
 /* The rule of a value with at most `depth` containers in one another, and such an object. */
 uint32_t spot_greader_any(struct spot_greader *r, int depth);
 uint32_t spot_greader_any_object(struct spot_greader *r, int depth, uint32_t next);

@@ -17,7 +17,7 @@ enum {
 
 /* --- values that are named -------------------------------------------------- */
 
-static char *compact(const json_t *v)
+static char *compact(const struct spot_json_value *v)
 {
     char *text = NULL;
     size_t n = 0;
@@ -60,41 +60,42 @@ static uint32_t one_of(struct spot_greader *r, char **text, size_t n, uint32_t n
     return start;
 }
 
-static bool is_of_type(const json_t *v, const char *type)
+static bool is_of_type(const struct spot_json_value *v, const char *type)
 {
     if (!strcmp(type, "object"))
-        return json_is_object(v);
+        return spot_json_is_object(v);
     if (!strcmp(type, "array"))
-        return json_is_array(v);
+        return spot_json_is_array(v);
     if (!strcmp(type, "string"))
-        return json_is_string(v);
+        return spot_json_is_string(v);
     if (!strcmp(type, "boolean"))
-        return json_is_boolean(v);
+        return spot_json_is_boolean(v);
     if (!strcmp(type, "null"))
-        return json_is_null(v);
-    return !strcmp(type, "integer") ? json_is_integer(v) : json_is_number(v);
+        return spot_json_is_null(v);
+    return !strcmp(type, "integer") ? spot_json_is_integer(v) : spot_json_is_number(v);
 }
 
 /* "type" may be one, a list, or not there. */
-static bool allows_type(const json_t *type, const json_t *v)
+static bool allows_type(const struct spot_json_value *type, const struct spot_json_value *v)
 {
     if (!type)
         return true;
-    if (json_is_string(type))
-        return is_of_type(v, json_string_value(type));
-    for (size_t i = 0; i < json_array_size(type); i++)
-        if (json_is_string(json_array_get(type, i)) &&
-            is_of_type(v, json_string_value(json_array_get(type, i))))
+    if (spot_json_is_string(type))
+        return is_of_type(v, spot_json_text(type));
+    for (size_t i = 0; i < spot_json_array_size(type); i++)
+        if (spot_json_is_string(spot_json_entry(type, i)) &&
+            is_of_type(v, spot_json_text(spot_json_entry(type, i))))
             return true;
     return false;
 }
 
-uint32_t spot_greader_named(struct spot_greader *r, const json_t *schema, uint32_t next)
+uint32_t spot_greader_named(struct spot_greader *r, const struct spot_json_value *schema,
+                            uint32_t next)
 {
-    const json_t *const list = json_object_get(schema, "enum");
-    const json_t *const only = json_object_get(schema, "const");
-    const json_t *const type = json_object_get(schema, "type");
-    const size_t n = only ? 1 : json_array_size(list);
+    const struct spot_json_value *const list = spot_json_get(schema, "enum");
+    const struct spot_json_value *const only = spot_json_get(schema, "const");
+    const struct spot_json_value *const type = spot_json_get(schema, "type");
+    const size_t n = only ? 1 : spot_json_array_size(list);
     char **text;
     size_t kept = 0;
 
@@ -104,7 +105,7 @@ uint32_t spot_greader_named(struct spot_greader *r, const json_t *schema, uint32
         return spot_greader_fail(r, "enum and const together are not supported", "");
     text = spot_xcalloc(n, sizeof(*text));
     for (size_t i = 0; i < n; i++) {
-        const json_t *const v = only ? only : json_array_get(list, i);
+        const struct spot_json_value *const v = only ? only : spot_json_entry(list, i);
 
         if (allows_type(type, v))
             text[kept++] = compact(v);
@@ -114,45 +115,46 @@ uint32_t spot_greader_named(struct spot_greader *r, const json_t *schema, uint32
 
 /* --- numbers and strings ---------------------------------------------------- */
 
-static bool count(struct spot_greader *r, const json_t *schema, const char *key, uint32_t *out)
+static bool count(struct spot_greader *r, const struct spot_json_value *schema, const char *key,
+                  uint32_t *out)
 {
-    const json_t *const v = json_object_get(schema, key);
+    const struct spot_json_value *const v = spot_json_get(schema, key);
 
     if (!v)
         return false;
-    if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) > COUNT_MAX)
+    if (!spot_json_is_integer(v) || spot_json_integer(v) < 0 || spot_json_integer(v) > COUNT_MAX)
         spot_greader_fail(r, key, " must be an integer of 0 to 65535");
     else
-        *out = (uint32_t)json_integer_value(v);
+        *out = (uint32_t)spot_json_integer(v);
     return true;
 }
 
 /* minimum and the like of an integer: at least (sign 1) or at most (-1). */
-static int64_t bound(struct spot_greader *r, const json_t *schema, const char *key, int sign,
-                     int64_t x)
+static int64_t bound(struct spot_greader *r, const struct spot_json_value *schema, const char *key,
+                     int sign, int64_t x)
 {
     char exclusive[32];
 
     snprintf(exclusive, sizeof(exclusive), "exclusive%c%s", *key - 0x20, key + 1);
     for (int more = 0; more < 2; more++) {
-        const json_t *const v = json_object_get(schema, more ? exclusive : key);
+        const struct spot_json_value *const v = spot_json_get(schema, more ? exclusive : key);
         int64_t y;
 
         if (!v)
             continue;
-        if (!json_is_integer(v) || llabs(json_integer_value(v)) > (int64_t)1 << 60) {
+        if (!spot_json_is_integer(v) || llabs(spot_json_integer(v)) > (int64_t)1 << 60) {
             spot_greader_fail(r, more ? exclusive : key,
                               " of an integer must be an integer of at most 2^60");
             continue;
         }
-        y = json_integer_value(v) + more * sign;
+        y = spot_json_integer(v) + more * sign;
         if (sign > 0 ? y > x : y < x)
             x = y;
     }
     return x;
 }
 
-static uint32_t integer(struct spot_greader *r, const json_t *schema, uint32_t next)
+static uint32_t integer(struct spot_greader *r, const struct spot_json_value *schema, uint32_t next)
 {
     const int64_t low = bound(r, schema, "minimum", 1, -((int64_t)1 << 61));
     const int64_t high = bound(r, schema, "maximum", -1, (int64_t)1 << 61);
@@ -160,13 +162,13 @@ static uint32_t integer(struct spot_greader *r, const json_t *schema, uint32_t n
     return spot_gnet_integer(r->net, low, high, next);
 }
 
-static uint32_t number(struct spot_greader *r, const json_t *schema, uint32_t next)
+static uint32_t number(struct spot_greader *r, const struct spot_json_value *schema, uint32_t next)
 {
     static const char *const key[] = { "minimum", "maximum", "exclusiveMinimum",
                                        "exclusiveMaximum" };
 
     for (size_t i = 0; i < sizeof(key) / sizeof(*key); i++)
-        if (json_object_get(schema, key[i]))
+        if (spot_json_get(schema, key[i]))
             return spot_greader_fail(r, key[i], " is supported of integers only");
     return spot_gnet_number(r->net, next);
 }
@@ -201,19 +203,19 @@ static uint32_t by_pattern(struct spot_greader *r, const char *pattern, uint32_t
                : spot_gnet_byte(r->net, '"', '"', start);
 }
 
-static uint32_t string(struct spot_greader *r, const json_t *schema, uint32_t next)
+static uint32_t string(struct spot_greader *r, const struct spot_json_value *schema, uint32_t next)
 {
-    const json_t *const pattern = json_object_get(schema, "pattern");
-    const json_t *const format = json_object_get(schema, "format");
+    const struct spot_json_value *const pattern = spot_json_get(schema, "pattern");
+    const struct spot_json_value *const format = spot_json_get(schema, "format");
     uint32_t min = 0, max = SPOT_GRAMMAR_MANY;
     const bool has_length =
         (int)count(r, schema, "minLength", &min) | (int)count(r, schema, "maxLength", &max);
-    const char *expression = json_string_value(pattern);
+    const char *expression = spot_json_text(pattern);
 
-    if ((pattern && !expression) || (format && !json_is_string(format)))
+    if ((pattern && !expression) || (format && !spot_json_is_string(format)))
         return spot_greader_fail(r, "pattern and format must be texts", "");
-    if (format && !expression && !(expression = pattern_of_format(json_string_value(format))))
-        return spot_greader_fail(r, "this format is not supported: ", json_string_value(format));
+    if (format && !expression && !(expression = pattern_of_format(spot_json_text(format))))
+        return spot_greader_fail(r, "this format is not supported: ", spot_json_text(format));
     if (pattern && format)
         return spot_greader_fail(r, "pattern and format together are not supported", "");
     if (expression && has_length)
@@ -303,7 +305,7 @@ uint32_t spot_greader_any(struct spot_greader *r, int depth)
 
 /* --- arrays ----------------------------------------------------------------- */
 
-static uint32_t item_rule(struct spot_greader *r, const json_t *items)
+static uint32_t item_rule(struct spot_greader *r, const struct spot_json_value *items)
 {
     const uint32_t rule = spot_gnet_rule(r->net);
     const uint32_t start = spot_greader_below(r, "items", items, 0);
@@ -313,17 +315,18 @@ static uint32_t item_rule(struct spot_greader *r, const json_t *items)
 }
 
 /* The entries of prefixItems, all of them, then what `items` says. */
-static uint32_t tuple(struct spot_greader *r, const json_t *prefix, const json_t *items,
-                      uint32_t min, uint32_t max, uint32_t next)
+static uint32_t tuple(struct spot_greader *r, const struct spot_json_value *prefix,
+                      const struct spot_json_value *items, uint32_t min, uint32_t max,
+                      uint32_t next)
 {
     struct spot_gnet *const net = r->net;
-    const uint32_t n = (uint32_t)json_array_size(prefix);
+    const uint32_t n = (uint32_t)spot_json_array_size(prefix);
     uint32_t start = spot_gnet_byte(net, ']', ']', next);
 
     if (max < n)
         return spot_greader_fail(r, "maxItems below the number of prefixItems is not supported",
                                  "");
-    if (items && !json_is_false(items))
+    if (items && !spot_json_is_false(items))
         start = spot_gnet_loop(
             net, spot_gnet_byte(net, ',', ',', spot_gnet_call(net, item_rule(r, items), 0)),
             min > n ? min - n : 0, max == SPOT_GRAMMAR_MANY ? max : max - n, start);
@@ -333,27 +336,27 @@ static uint32_t tuple(struct spot_greader *r, const json_t *prefix, const json_t
         char key[32];
 
         snprintf(key, sizeof(key), "prefixItems/%" PRIu32, i);
-        start = spot_greader_below(r, key, json_array_get(prefix, i), start);
+        start = spot_greader_below(r, key, spot_json_entry(prefix, i), start);
         start = i ? spot_gnet_byte(net, ',', ',', start) : start;
     }
     return start;
 }
 
-static uint32_t array(struct spot_greader *r, const json_t *schema, uint32_t next)
+static uint32_t array(struct spot_greader *r, const struct spot_json_value *schema, uint32_t next)
 {
-    const json_t *const prefix = json_object_get(schema, "prefixItems");
-    const json_t *const items = json_object_get(schema, "items");
+    const struct spot_json_value *const prefix = spot_json_get(schema, "prefixItems");
+    const struct spot_json_value *const items = spot_json_get(schema, "items");
     uint32_t min = 0, max = SPOT_GRAMMAR_MANY;
     uint32_t rule;
 
     count(r, schema, "minItems", &min);
     count(r, schema, "maxItems", &max);
-    if (prefix && json_array_size(prefix))
+    if (prefix && spot_json_array_size(prefix))
         return opened(r->net, '[', tuple(r, prefix, items, min, max, next));
-    if (items && json_is_array(items))
+    if (items && spot_json_is_array(items))
         return spot_greader_fail(
             r, "items as an array is not supported: it is called prefixItems now", "");
-    if (json_is_false(items))
+    if (spot_json_is_false(items))
         return min ? r->net->never : spot_gnet_text(r->net, "[]", next);
     rule = items ? item_rule(r, items) : spot_greader_any(r, SPOT_GRAMMAR_ANY_DEPTH - 1);
     return opened(r->net, '[', listed(r->net, rule, min, max, ']', next));
@@ -413,15 +416,16 @@ static uint32_t other_key(struct spot_gnet *net, char *const *name, size_t n, si
 }
 
 /* A member that is not declared. */
-static uint32_t other_member(struct spot_greader *r, const json_t *schema, const json_t *properties)
+static uint32_t other_member(struct spot_greader *r, const struct spot_json_value *schema,
+                             const struct spot_json_value *properties)
 {
     static const bool none[256];
     struct spot_gnet *const net = r->net;
-    const size_t n = json_object_size(properties);
+    const size_t n = spot_json_object_size(properties);
     const uint32_t rule = spot_gnet_rule(net);
     const uint32_t member = spot_gnet_text(
         net, ":",
-        json_is_object(schema)
+        spot_json_is_object(schema)
             ? spot_greader_below(r, "additionalProperties", schema, 0)
             : spot_gnet_call(net, spot_greader_any(r, SPOT_GRAMMAR_ANY_DEPTH - 1), 0));
     const uint32_t rest = spot_gnet_loop(net, plain_but(net, none, 0), 0, SPOT_GRAMMAR_MANY,
@@ -444,10 +448,10 @@ static uint32_t other_member(struct spot_greader *r, const json_t *schema, const
     return rule;
 }
 
-static bool is_required(const json_t *required, const char *key)
+static bool is_required(const struct spot_json_value *required, const char *key)
 {
-    for (size_t i = 0; i < json_array_size(required); i++) {
-        const char *const text = json_string_value(json_array_get(required, i));
+    for (size_t i = 0; i < spot_json_array_size(required); i++) {
+        const char *const text = spot_json_text(spot_json_entry(required, i));
 
         if (text && !strcmp(text, key))
             return true;
@@ -477,15 +481,16 @@ static char *key_text(const char *key)
 
 /* Members in the order of the schema. `more` begins what follows when there was one before, `none`
  * when there was not. */
-static uint32_t members(struct spot_greader *r, const json_t *schema, uint32_t more, uint32_t none)
+static uint32_t members(struct spot_greader *r, const struct spot_json_value *schema, uint32_t more,
+                        uint32_t none)
 {
     struct spot_gnet *const net = r->net;
-    const json_t *const properties = json_object_get(schema, "properties");
-    const json_t *const required = json_object_get(schema, "required");
+    const struct spot_json_value *const properties = spot_json_get(schema, "properties");
+    const struct spot_json_value *const required = spot_json_get(schema, "required");
 
-    for (size_t i = json_object_size(properties); i-- > 0 && !r->has_failed;) {
+    for (size_t i = spot_json_object_size(properties); i-- > 0 && !r->has_failed;) {
         const char *key;
-        const json_t *const one = spot_json_member(properties, i, &key);
+        const struct spot_json_value *const one = spot_json_member(properties, i, &key);
         char *const text = key_text(key);
         char path[128];
         uint32_t start, after;
@@ -508,41 +513,41 @@ static uint32_t members(struct spot_greader *r, const json_t *schema, uint32_t m
 }
 
 /* What is required must be declared: no other order is known. */
-static void check_required(struct spot_greader *r, const json_t *schema)
+static void check_required(struct spot_greader *r, const struct spot_json_value *schema)
 {
-    const json_t *const required = json_object_get(schema, "required");
-    const json_t *const properties = json_object_get(schema, "properties");
+    const struct spot_json_value *const required = spot_json_get(schema, "required");
+    const struct spot_json_value *const properties = spot_json_get(schema, "properties");
 
-    if (required && !json_is_array(required))
+    if (required && !spot_json_is_array(required))
         spot_greader_fail(r, "required must be an array of texts", "");
-    for (size_t i = 0; i < json_array_size(required); i++) {
-        const char *const text = json_string_value(json_array_get(required, i));
+    for (size_t i = 0; i < spot_json_array_size(required); i++) {
+        const char *const text = spot_json_text(spot_json_entry(required, i));
 
         if (!text)
             spot_greader_fail(r, "required must be an array of texts", "");
-        else if (!json_object_get(properties, text))
+        else if (!spot_json_get(properties, text))
             spot_greader_fail(r, "properties lacks what required names: ", text);
     }
 }
 
-static uint32_t object(struct spot_greader *r, const json_t *schema, uint32_t next)
+static uint32_t object(struct spot_greader *r, const struct spot_json_value *schema, uint32_t next)
 {
     struct spot_gnet *const net = r->net;
-    const json_t *const properties = json_object_get(schema, "properties");
-    const json_t *const other = json_object_get(schema, "additionalProperties");
+    const struct spot_json_value *const properties = spot_json_get(schema, "properties");
+    const struct spot_json_value *const other = spot_json_get(schema, "additionalProperties");
     const uint32_t end = spot_gnet_byte(net, '}', '}', next);
     uint32_t more = end, none = end;
 
     check_required(r, schema);
-    if (properties && !json_is_object(properties))
+    if (properties && !spot_json_is_object(properties))
         return spot_greader_fail(r, "properties must be an object", "");
-    if (json_object_size(properties) > PROPERTIES_MAX)
+    if (spot_json_object_size(properties) > PROPERTIES_MAX)
         return spot_greader_fail(r, "more than 512 properties are not supported", "");
-    if (other && !json_is_boolean(other) && !json_is_object(other))
+    if (other && !spot_json_is_boolean(other) && !spot_json_is_object(other))
         return spot_greader_fail(r, "additionalProperties must be true, false or a schema", "");
     if (!properties && !other)
         return spot_greader_any_object(r, SPOT_GRAMMAR_ANY_DEPTH, next);
-    if (other && !json_is_false(other)) {
+    if (other && !spot_json_is_false(other)) {
         const uint32_t rule = other_member(r, other, properties);
 
         more = spot_gnet_loop(net, spot_gnet_byte(net, ',', ',', spot_gnet_call(net, rule, 0)), 0,
@@ -554,12 +559,13 @@ static uint32_t object(struct spot_greader *r, const json_t *schema, uint32_t ne
 
 /* --- by type ---------------------------------------------------------------- */
 
-uint32_t spot_greader_of_type(struct spot_greader *r, const json_t *schema, const char *type,
-                              uint32_t next)
+uint32_t spot_greader_of_type(struct spot_greader *r, const struct spot_json_value *schema,
+                              const char *type, uint32_t next)
 {
     static const struct {
         const char *name;
-        uint32_t (*build)(struct spot_greader *r, const json_t *schema, uint32_t next);
+        uint32_t (*build)(struct spot_greader *r, const struct spot_json_value *schema,
+                          uint32_t next);
     } known[] = { { "object", object },
                   { "array", array },
                   { "string", string },

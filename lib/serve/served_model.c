@@ -32,12 +32,12 @@ static int settle_shards(struct spot_shape *s, int64_t n_shard, struct spot_err 
 
 /* --- end tokens ------------------------------------------------------------------ */
 
-static int add_end(struct spot_served_model *m, const struct spot_json_doc *doc, const json_t *id,
-                   struct spot_err *err)
+static int add_end(struct spot_served_model *m, const struct spot_json_doc *doc,
+                   const struct spot_json_value *id, struct spot_err *err)
 {
-    const int64_t value = json_integer_value(id);
+    const int64_t value = spot_json_integer(id);
 
-    if (!json_is_integer(id) || value < 0 || value >= m->shape.vocab)
+    if (!spot_json_is_integer(id) || value < 0 || value >= m->shape.vocab)
         return spot_json_fail(doc, "/eos_token_id", err, "must be a token below %lld",
                               (long long)m->shape.vocab);
     for (size_t i = 0; i < m->n_end; i++)
@@ -55,7 +55,7 @@ static int read_ends(struct spot_served_model *m, const char *name, struct spot_
 {
     char path[PATH_MAX_BYTE];
     struct spot_json_doc doc;
-    const json_t *id, *entry;
+    const struct spot_json_value *id, *entry;
     size_t i;
     int rc = 0;
 
@@ -65,10 +65,10 @@ static int read_ends(struct spot_served_model *m, const char *name, struct spot_
         return 0;
     if (spot_json_load_path(&doc, path, err))
         return -1;
-    id = json_object_get(doc.root, "eos_token_id");
-    if (json_is_array(id)) {
-        json_array_foreach(id, i, entry) rc = rc ? rc : add_end(m, &doc, entry, err);
-    } else if (id && !json_is_null(id)) {
+    id = spot_json_get(doc.root, "eos_token_id");
+    if (spot_json_is_array(id)) {
+        spot_json_array_foreach(id, i, entry) rc = rc ? rc : add_end(m, &doc, entry, err);
+    } else if (id && !spot_json_is_null(id)) {
         rc = add_end(m, &doc, id, err);
     }
     spot_json_release(&doc);
@@ -87,7 +87,7 @@ static int is_of_bytes(const struct spot_served_model *m, struct spot_err *err)
 
     if (path_in(path, m->dir, "config.json", err) || spot_json_load_path(&doc, path, err))
         return -1;
-    tokens = json_string_value(json_object_get(doc.root, "spot_tokens"));
+    tokens = spot_json_text(spot_json_get(doc.root, "spot_tokens"));
     rc = tokens && !strcmp(tokens, "bytes");
     spot_json_release(&doc);
     return rc;

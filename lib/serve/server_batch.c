@@ -43,7 +43,7 @@ static int note_line(struct spot_batch *b, const char *text, size_t n, unsigned 
 
     if (spot_json_parse_line(&doc, text, n, b->server->options->batch_out, line, err))
         return -1;
-    id = json_string_value(json_object_get(doc.root, "custom_id"));
+    id = spot_json_text(spot_json_get(doc.root, "custom_id"));
     if (id) {
         b->done = spot_xgrow(b->done, &b->cap_done, b->n_done + 1, sizeof(*b->done));
         b->done[b->n_done++] = spot_xstrdup(id);
@@ -184,7 +184,7 @@ static bool is_done(const struct spot_batch *b, const char *id)
 }
 
 /* The text of a value. */
-static void put_text(const json_t *value, struct spot_buf *out)
+static void put_text(const struct spot_json_value *value, struct spot_buf *out)
 {
     char *text = NULL;
     size_t n = 0;
@@ -202,8 +202,8 @@ static void put_text(const json_t *value, struct spot_buf *out)
 }
 
 /* Returns 0, 1 when the queue is full, -1 with *err. */
-static int ask(struct spot_batch *b, const char *id, const json_t *body, const char *url,
-               struct spot_err *err)
+static int ask(struct spot_batch *b, const char *id, const struct spot_json_value *body,
+               const char *url, struct spot_err *err)
 {
     struct spot_request request = { .n_choice = 0 };
     struct spot_completion *completion;
@@ -231,19 +231,19 @@ static int ask(struct spot_batch *b, const char *id, const json_t *body, const c
 static int take_line(struct spot_batch *b, const char *text, size_t n, struct spot_err *err)
 {
     struct spot_json_doc doc;
-    const json_t *body = NULL;
+    const struct spot_json_value *body = NULL;
     const char *id;
     int rc;
 
     if (spot_json_parse_line(&doc, text, n, b->server->options->batch, b->line, err))
         return -1;
-    id = json_string_value(json_object_get(doc.root, "custom_id"));
+    id = spot_json_text(spot_json_get(doc.root, "custom_id"));
     if (!id)
         rc = spot_json_fail(&doc, "/custom_id", err, "must be a text");
     else
         rc = spot_json_object(&doc, doc.root, "", "body", true, &body, err);
     if (!rc && !is_done(b, id))
-        rc = ask(b, id, body, json_string_value(json_object_get(doc.root, "url")), err);
+        rc = ask(b, id, body, spot_json_text(spot_json_get(doc.root, "url")), err);
     spot_json_release(&doc);
     return rc;
 }

@@ -11,29 +11,29 @@
 #define MARK "\xE2\x96\x81" /* U+2581, a space in the vocabulary of Llama 2 */
 
 /* Absent, null, false or "" is the plain case. */
-static bool is_plain(const json_t *value)
+static bool is_plain(const struct spot_json_value *value)
 {
-    return !value || json_is_null(value) || json_is_false(value) ||
-           (json_is_string(value) && !json_string_value(value)[0]);
+    return !value || spot_json_is_null(value) || spot_json_is_false(value) ||
+           (spot_json_is_string(value) && !spot_json_text(value)[0]);
 }
 
 /* A member that is this text? */
-static bool says(const json_t *object, const char *key, const char *text)
+static bool says(const struct spot_json_value *object, const char *key, const char *text)
 {
-    const char *const got = json_string_value(json_object_get(object, key));
+    const char *const got = spot_json_text(spot_json_get(object, key));
 
     return got && !strcmp(got, text);
 }
 
-static bool is_step(const json_t *steps, size_t i, const char *type)
+static bool is_step(const struct spot_json_value *steps, size_t i, const char *type)
 {
-    return says(json_array_get(steps, i), "type", type);
+    return says(spot_json_entry(steps, i), "type", type);
 }
 
-static int refuse(const struct spot_json_doc *doc, const char *pointer, const json_t *part,
-                  struct spot_err *err)
+static int refuse(const struct spot_json_doc *doc, const char *pointer,
+                  const struct spot_json_value *part, struct spot_err *err)
 {
-    const char *const type = json_string_value(json_object_get(part, "type"));
+    const char *const type = spot_json_text(spot_json_get(part, "type"));
 
     return spot_json_fail(doc, pointer, err, "'%.40s' as it is set here is not supported",
                           type ? type : "null");
@@ -41,26 +41,28 @@ static int refuse(const struct spot_json_doc *doc, const char *pointer, const js
 
 /* --- pieces of bytes ------------------------------------------------------------ */
 
-static bool is_split_of_llama3(const json_t *pre)
+static bool is_split_of_llama3(const struct spot_json_value *pre)
 {
-    const json_t *const steps = json_object_get(pre, "pretokenizers");
-    const json_t *const split = json_array_get(steps, 0), *const bytes = json_array_get(steps, 1);
+    const struct spot_json_value *const steps = spot_json_get(pre, "pretokenizers");
+    const struct spot_json_value *const split = spot_json_entry(steps, 0), *const bytes =
+                                                                               spot_json_entry(
+                                                                                   steps, 1);
 
-    return says(pre, "type", "Sequence") && json_array_size(steps) == 2 &&
+    return says(pre, "type", "Sequence") && spot_json_array_size(steps) == 2 &&
            is_step(steps, 0, "Split") &&
-           says(json_object_get(split, "pattern"), "Regex", SPOT_PRETOKEN_LLAMA3) &&
-           says(split, "behavior", "Isolated") && is_plain(json_object_get(split, "invert")) &&
-           is_step(steps, 1, "ByteLevel") && is_plain(json_object_get(bytes, "add_prefix_space")) &&
-           json_is_false(json_object_get(bytes, "use_regex"));
+           says(spot_json_get(split, "pattern"), "Regex", SPOT_PRETOKEN_LLAMA3) &&
+           says(split, "behavior", "Isolated") && is_plain(spot_json_get(split, "invert")) &&
+           is_step(steps, 1, "ByteLevel") && is_plain(spot_json_get(bytes, "add_prefix_space")) &&
+           spot_json_is_false(spot_json_get(bytes, "use_regex"));
 }
 
 static int check_bytes(struct spot_bpe *bpe, const struct spot_json_doc *doc, struct spot_err *err)
 {
-    const json_t *const pre = json_object_get(doc->root, "pre_tokenizer");
-    const json_t *const decoder = json_object_get(doc->root, "decoder");
-    const json_t *const use_regex = json_object_get(pre, "use_regex");
+    const struct spot_json_value *const pre = spot_json_get(doc->root, "pre_tokenizer");
+    const struct spot_json_value *const decoder = spot_json_get(doc->root, "decoder");
+    const struct spot_json_value *const use_regex = spot_json_get(pre, "use_regex");
 
-    if (!is_plain(json_object_get(doc->root, "normalizer")))
+    if (!is_plain(spot_json_get(doc->root, "normalizer")))
         return spot_json_fail(doc, "/normalizer", err,
                               "normalizers are not supported before bytes");
     if (!is_plain(decoder) && !says(decoder, "type", "ByteLevel"))
@@ -69,11 +71,11 @@ static int check_bytes(struct spot_bpe *bpe, const struct spot_json_doc *doc, st
         bpe->kind = SPOT_BPE_LLAMA3;
         return 0;
     }
-    if (!says(pre, "type", "ByteLevel") || (use_regex && !json_is_true(use_regex)))
+    if (!says(pre, "type", "ByteLevel") || (use_regex && !spot_json_is_true(use_regex)))
         return spot_json_fail(doc, "/pre_tokenizer", err,
                               "expected ByteLevel with its own pattern, that of GPT-2, or Split "
                               "with that of Llama 3 and ByteLevel");
-    if (!is_plain(json_object_get(pre, "add_prefix_space")))
+    if (!is_plain(spot_json_get(pre, "add_prefix_space")))
         return spot_json_fail(doc, "/pre_tokenizer", err, "add_prefix_space is not supported");
     return 0;
 }
@@ -81,26 +83,26 @@ static int check_bytes(struct spot_bpe *bpe, const struct spot_json_doc *doc, st
 /* --- characters -------------------------------------------------------------------- */
 
 /* {"type": "Replace", "pattern": {"String": FROM}, "content": TO} */
-static bool is_replace(const json_t *step, const char *from, const char *to)
+static bool is_replace(const struct spot_json_value *step, const char *from, const char *to)
 {
-    return says(step, "type", "Replace") &&
-           says(json_object_get(step, "pattern"), "String", from) && says(step, "content", to);
+    return says(step, "type", "Replace") && says(spot_json_get(step, "pattern"), "String", from) &&
+           says(step, "content", to);
 }
 
-static bool is_prepend_and_replace(const json_t *normalizer)
+static bool is_prepend_and_replace(const struct spot_json_value *normalizer)
 {
-    const json_t *const steps = json_object_get(normalizer, "normalizers");
+    const struct spot_json_value *const steps = spot_json_get(normalizer, "normalizers");
 
-    return says(normalizer, "type", "Sequence") && json_array_size(steps) == 2 &&
-           is_step(steps, 0, "Prepend") && says(json_array_get(steps, 0), "prepend", MARK) &&
-           is_replace(json_array_get(steps, 1), " ", MARK);
+    return says(normalizer, "type", "Sequence") && spot_json_array_size(steps) == 2 &&
+           is_step(steps, 0, "Prepend") && says(spot_json_entry(steps, 0), "prepend", MARK) &&
+           is_replace(spot_json_entry(steps, 1), " ", MARK);
 }
 
-static int check_metaspace(struct spot_bpe *bpe, const struct spot_json_doc *doc, const json_t *pre,
-                           struct spot_err *err)
+static int check_metaspace(struct spot_bpe *bpe, const struct spot_json_doc *doc,
+                           const struct spot_json_value *pre, struct spot_err *err)
 {
     if (!says(pre, "type", "Metaspace") || !says(pre, "replacement", MARK) ||
-        !json_is_false(json_object_get(pre, "split")))
+        !spot_json_is_false(spot_json_get(pre, "split")))
         return refuse(doc, "/pre_tokenizer", pre, err);
     if (says(pre, "prepend_scheme", "first"))
         bpe->prefix = SPOT_BPE_FIRST;
@@ -116,18 +118,18 @@ static int check_metaspace(struct spot_bpe *bpe, const struct spot_json_doc *doc
 static int check_decoder(struct spot_bpe *bpe, const struct spot_json_doc *doc,
                          struct spot_err *err)
 {
-    const json_t *const decoder = json_object_get(doc->root, "decoder");
-    const json_t *const steps = json_object_get(decoder, "decoders");
-    const json_t *const strip = json_array_get(steps, 3);
+    const struct spot_json_value *const decoder = spot_json_get(doc->root, "decoder");
+    const struct spot_json_value *const steps = spot_json_get(decoder, "decoders");
+    const struct spot_json_value *const strip = spot_json_entry(steps, 3);
 
-    if (!says(decoder, "type", "Sequence") || !is_replace(json_array_get(steps, 0), MARK, " ") ||
+    if (!says(decoder, "type", "Sequence") || !is_replace(spot_json_entry(steps, 0), MARK, " ") ||
         !is_step(steps, 1, "ByteFallback") || !is_step(steps, 2, "Fuse") ||
-        json_array_size(steps) > 4)
+        spot_json_array_size(steps) > 4)
         return refuse(doc, "/decoder", decoder, err);
     bpe->strips = strip != NULL;
     if (strip && (!says(strip, "type", "Strip") || !says(strip, "content", " ") ||
-                  json_integer_value(json_object_get(strip, "start")) != 1 ||
-                  json_integer_value(json_object_get(strip, "stop")) != 0))
+                  spot_json_integer(spot_json_get(strip, "start")) != 1 ||
+                  spot_json_integer(spot_json_get(strip, "stop")) != 0))
         return refuse(doc, "/decoder/decoders/3", strip, err);
     return 0;
 }
@@ -135,8 +137,8 @@ static int check_decoder(struct spot_bpe *bpe, const struct spot_json_doc *doc,
 static int check_characters(struct spot_bpe *bpe, const struct spot_json_doc *doc,
                             struct spot_err *err)
 {
-    const json_t *const pre = json_object_get(doc->root, "pre_tokenizer");
-    const json_t *const normalizer = json_object_get(doc->root, "normalizer");
+    const struct spot_json_value *const pre = spot_json_get(doc->root, "pre_tokenizer");
+    const struct spot_json_value *const normalizer = spot_json_get(doc->root, "normalizer");
 
     bpe->kind = SPOT_BPE_LLAMA2;
     if (is_plain(pre) && is_prepend_and_replace(normalizer))
@@ -148,43 +150,43 @@ static int check_characters(struct spot_bpe *bpe, const struct spot_json_doc *do
     return check_decoder(bpe, doc, err);
 }
 
-int spot_bpe_check_kind(struct spot_bpe *bpe, const struct spot_json_doc *doc, const json_t *model,
-                        struct spot_err *err)
+int spot_bpe_check_kind(struct spot_bpe *bpe, const struct spot_json_doc *doc,
+                        const struct spot_json_value *model, struct spot_err *err)
 {
     static const char *const extra[] = { "dropout", "continuing_subword_prefix",
                                          "end_of_word_suffix" };
     static const char *const around[] = { "truncation", "padding" };
-    const char *const type = json_string_value(json_object_get(model, "type"));
-    const char *const unknown = json_string_value(json_object_get(model, "unk_token"));
-    const json_t *const id =
-        unknown ? json_object_get(json_object_get(model, "vocab"), unknown) : NULL;
+    const char *const type = spot_json_text(spot_json_get(model, "type"));
+    const char *const unknown = spot_json_text(spot_json_get(model, "unk_token"));
+    const struct spot_json_value *const id =
+        unknown ? spot_json_get(spot_json_get(model, "vocab"), unknown) : NULL;
 
     if (type && strcmp(type, "BPE") != 0)
         return spot_json_fail(doc, "/model/type", err, "'%.40s', expected BPE", type);
     for (size_t i = 0; i < sizeof(extra) / sizeof(extra[0]); i++)
-        if (!is_plain(json_object_get(model, extra[i])))
+        if (!is_plain(spot_json_get(model, extra[i])))
             return spot_json_fail(doc, "/model", err, "%s is set, which is not supported",
                                   extra[i]);
     for (size_t i = 0; i < sizeof(around) / sizeof(around[0]); i++)
-        if (!is_plain(json_object_get(doc->root, around[i])))
+        if (!is_plain(spot_json_get(doc->root, around[i])))
             return spot_json_fail(doc, "", err, "%s is set, which is not supported", around[i]);
-    bpe->ignores_merges = json_is_true(json_object_get(model, "ignore_merges"));
-    bpe->fuses_unknown = json_is_true(json_object_get(model, "fuse_unk"));
-    bpe->unknown = json_is_integer(id) ? (uint32_t)json_integer_value(id) : UINT32_MAX;
-    return is_plain(json_object_get(model, "byte_fallback")) ? check_bytes(bpe, doc, err)
-                                                             : check_characters(bpe, doc, err);
+    bpe->ignores_merges = spot_json_is_true(spot_json_get(model, "ignore_merges"));
+    bpe->fuses_unknown = spot_json_is_true(spot_json_get(model, "fuse_unk"));
+    bpe->unknown = spot_json_is_integer(id) ? (uint32_t)spot_json_integer(id) : UINT32_MAX;
+    return is_plain(spot_json_get(model, "byte_fallback")) ? check_bytes(bpe, doc, err)
+                                                           : check_characters(bpe, doc, err);
 }
 
-int spot_bpe_check_added(const struct spot_json_doc *doc, const json_t *added, const char *pointer,
-                         struct spot_err *err)
+int spot_bpe_check_added(const struct spot_json_doc *doc, const struct spot_json_value *added,
+                         const char *pointer, struct spot_err *err)
 {
     static const char *const flag[] = { "single_word", "lstrip", "rstrip" };
 
     for (size_t i = 0; i < sizeof(flag) / sizeof(flag[0]); i++)
-        if (!is_plain(json_object_get(added, flag[i])))
+        if (!is_plain(spot_json_get(added, flag[i])))
             return spot_json_fail(doc, pointer, err, "%s is set, which is not supported", flag[i]);
-    if (!is_plain(json_object_get(added, "normalized")) &&
-        !is_plain(json_object_get(doc->root, "normalizer")))
+    if (!is_plain(spot_json_get(added, "normalized")) &&
+        !is_plain(spot_json_get(doc->root, "normalizer")))
         return spot_json_fail(doc, pointer, err,
                               "normalized is set and there is a normalizer: not supported");
     return 0;

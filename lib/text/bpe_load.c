@@ -37,8 +37,8 @@ static uint32_t char_of_byte(int byte)
 struct loader {
     struct spot_bpe *bpe;
     const struct spot_json_doc *doc;
-    json_t *vocab;          /* borrowed from the document */
-    int16_t byte_of[0x144]; /* character to byte, -1 for none */
+    struct spot_json_value *vocab; /* borrowed from the document */
+    int16_t byte_of[0x144];        /* character to byte, -1 for none */
 };
 
 static int add_token(struct loader *l, const char *pointer, int64_t id, const void *bytes, size_t n,
@@ -87,15 +87,15 @@ static int find_bytes(struct loader *l, const char *pointer, struct spot_err *er
 {
     for (int b = 0; b < 256; b++) {
         char byte[SPOT_UTF8_MAX + 1] = "";
-        const json_t *id;
+        const struct spot_json_value *id;
 
         spot_utf8_put(char_of_byte(b), byte);
-        id = json_object_get(l->vocab, byte);
+        id = spot_json_get(l->vocab, byte);
         if (!id)
             return spot_json_fail(l->doc, pointer, err,
                                   "no token '%s' for the byte 0x%02X: not a byte-level vocabulary",
                                   byte, (unsigned)b);
-        l->bpe->byte_id[b] = (uint32_t)json_integer_value(id);
+        l->bpe->byte_id[b] = (uint32_t)spot_json_integer(id);
     }
     return 0;
 }
@@ -105,11 +105,11 @@ static int find_fallbacks(struct loader *l)
 {
     for (unsigned b = 0; b < 256; b++) {
         char name[8];
-        const json_t *id;
+        const struct spot_json_value *id;
 
         snprintf(name, sizeof(name), "<0x%02X>", b);
-        id = json_object_get(l->vocab, name);
-        l->bpe->byte_id[b] = id ? (uint32_t)json_integer_value(id) : UINT32_MAX;
+        id = spot_json_get(l->vocab, name);
+        l->bpe->byte_id[b] = id ? (uint32_t)spot_json_integer(id) : UINT32_MAX;
     }
     return 0;
 }
@@ -117,12 +117,12 @@ static int find_fallbacks(struct loader *l)
 static int add_vocab(struct loader *l, const char *pointer, struct spot_err *err)
 {
     const char *name;
-    json_t *id;
+    struct spot_json_value *id;
 
-    if (json_object_size(l->vocab) > SPOT_BPE_VOCAB_MAX)
+    if (spot_json_object_size(l->vocab) > SPOT_BPE_VOCAB_MAX)
         return spot_json_fail(l->doc, pointer, err, "%zu tokens, the limit is %d",
-                              json_object_size(l->vocab), SPOT_BPE_VOCAB_MAX);
-    json_object_foreach(l->vocab, name, id)
+                              spot_json_object_size(l->vocab), SPOT_BPE_VOCAB_MAX);
+    spot_json_object_foreach(l->vocab, name, id)
     {
         uint8_t *const bytes = spot_xcalloc(strlen(name) + 1, 1);
         size_t n = l->bpe->kind == SPOT_BPE_LLAMA2 ? SIZE_MAX : bytes_of_name(l, name, bytes);
@@ -132,9 +132,9 @@ static int add_vocab(struct loader *l, const char *pointer, struct spot_err *err
             n = strlen(name);
             memcpy(bytes, name, n);
         }
-        rc = json_is_integer(id) ? add_token(l, pointer, json_integer_value(id), bytes, n, err)
-                                 : spot_json_fail(l->doc, pointer, err,
-                                                  "the id of '%.40s' is not an integer", name);
+        rc = spot_json_is_integer(id) ? add_token(l, pointer, spot_json_integer(id), bytes, n, err)
+                                      : spot_json_fail(l->doc, pointer, err,
+                                                       "the id of '%.40s' is not an integer", name);
         free(bytes);
         if (rc)
             return -1;
@@ -162,28 +162,28 @@ static const char *add_merge(struct loader *l, const char *left, size_t n_left, 
                              size_t n_right, uint32_t rank)
 {
     char *const name = spot_xcalloc(n_left + n_right + 1, 1);
-    const json_t *a, *b, *ab;
+    const struct spot_json_value *a, *b, *ab;
     struct spot_bpe_merge *place;
     uint32_t id[2];
 
     memcpy(name, left, n_left);
-    a = json_object_get(l->vocab, name);
+    a = spot_json_get(l->vocab, name);
     memcpy(name + n_left, right, n_right);
-    b = json_object_get(l->vocab, name + n_left);
-    ab = json_object_get(l->vocab, name);
+    b = spot_json_get(l->vocab, name + n_left);
+    ab = spot_json_get(l->vocab, name);
     free(name);
     if (!a || !b)
         return a ? "its right token is not in the vocabulary"
                  : "its left token is not in the vocabulary";
     if (!ab)
         return "what it makes is not in the vocabulary";
-    id[0] = (uint32_t)json_integer_value(a);
-    id[1] = (uint32_t)json_integer_value(b);
+    id[0] = (uint32_t)spot_json_integer(a);
+    id[1] = (uint32_t)spot_json_integer(b);
     place = spot_bpe_place(l->bpe, id[0], id[1]);
     if (place->pair != UINT64_MAX)
         return "it is there twice";
     *place = (struct spot_bpe_merge){ spot_bpe_pair_key(id[0], id[1]), rank,
-                                      (uint32_t)json_integer_value(ab) };
+                                      (uint32_t)spot_json_integer(ab) };
     return NULL;
 }
 
@@ -232,25 +232,26 @@ static int read_merges_text(struct loader *l, const char *text, size_t n, const 
     return 0;
 }
 
-static int read_merges_json(struct loader *l, const json_t *merges, struct spot_err *err)
+static int read_merges_json(struct loader *l, const struct spot_json_value *merges,
+                            struct spot_err *err)
 {
-    const json_t *merge;
+    const struct spot_json_value *merge;
     size_t i;
 
-    make_merge_table(l->bpe, json_array_size(merges));
-    json_array_foreach(merges, i, merge)
+    make_merge_table(l->bpe, spot_json_array_size(merges));
+    spot_json_array_foreach(merges, i, merge)
     {
-        const char *left = json_string_value(json_array_get(merge, 0)),
-                   *right = json_string_value(json_array_get(merge, 1)), *wrong;
+        const char *left = spot_json_text(spot_json_entry(merge, 0)),
+                   *right = spot_json_text(spot_json_entry(merge, 1)), *wrong;
         size_t n_left = left ? strlen(left) : 0;
         char pointer[64];
 
-        if (json_is_string(merge)) {
-            left = json_string_value(merge);
+        if (spot_json_is_string(merge)) {
+            left = spot_json_text(merge);
             right = parting(left, strlen(left));
             n_left = right ? (size_t)(right++ - left) : 0;
         }
-        wrong = left && right && json_array_size(merge) <= 2
+        wrong = left && right && spot_json_array_size(merge) <= 2
                     ? add_merge(l, left, n_left, right, strlen(right), (uint32_t)i)
                     : "expected \"left right\" or [\"left\", \"right\"]";
         snprintf(pointer, sizeof(pointer), "/model/merges/%zu", i);
@@ -271,29 +272,29 @@ static void keep_added(struct spot_bpe *bpe, uint32_t id, const char *name, bool
 /* Tokens beside the vocabulary, written as they are; those of the vocabulary come again here. */
 static int add_added(struct loader *l, struct spot_err *err)
 {
-    const json_t *list, *added;
+    const struct spot_json_value *list, *added;
     size_t i;
 
     if (spot_json_array(l->doc, l->doc->root, "", "added_tokens", false, SPOT_BPE_VOCAB_MAX, &list,
                         err))
         return -1;
-    json_array_foreach(list, i, added)
+    spot_json_array_foreach(list, i, added)
     {
-        const char *const content = json_string_value(json_object_get(added, "content"));
-        const json_t *const id = json_object_get(added, "id");
+        const char *const content = spot_json_text(spot_json_get(added, "content"));
+        const struct spot_json_value *const id = spot_json_get(added, "id");
         char pointer[64];
 
         snprintf(pointer, sizeof(pointer), "/added_tokens/%zu", i);
-        if (!content || !json_is_integer(id))
+        if (!content || !spot_json_is_integer(id))
             return spot_json_fail(l->doc, pointer, err, "expected an id and a content");
-        if ((!json_is_integer(json_object_get(l->vocab, content)) ||
-             json_integer_value(id) != json_integer_value(json_object_get(l->vocab, content))) &&
-            add_token(l, pointer, json_integer_value(id), content, strlen(content), err))
+        if ((!spot_json_is_integer(spot_json_get(l->vocab, content)) ||
+             spot_json_integer(id) != spot_json_integer(spot_json_get(l->vocab, content))) &&
+            add_token(l, pointer, spot_json_integer(id), content, strlen(content), err))
             return -1;
         if (spot_bpe_check_added(l->doc, added, pointer, err))
             return -1;
-        keep_added(l->bpe, (uint32_t)json_integer_value(id), content,
-                   json_is_true(json_object_get(added, "special")));
+        keep_added(l->bpe, (uint32_t)spot_json_integer(id), content,
+                   spot_json_is_true(spot_json_get(added, "special")));
     }
     return 0;
 }
@@ -325,7 +326,7 @@ static struct spot_bpe *finish(struct loader *l, struct spot_json_doc *doc, int 
 /* Releases the document. */
 static struct spot_bpe *of_tokenizer(struct spot_json_doc *doc, struct spot_err *err)
 {
-    const json_t *model, *vocab, *merges;
+    const struct spot_json_value *model, *vocab, *merges;
     struct loader l = new_loader(doc);
     int rc = spot_json_object(doc, doc->root, "", "model", true, &model, err);
 
@@ -337,7 +338,7 @@ static struct spot_bpe *of_tokenizer(struct spot_json_doc *doc, struct spot_err 
         rc = spot_json_array(doc, model, "/model", "merges", true, SPOT_BPE_MERGES_MAX, &merges,
                              err);
     if (!rc)
-        l.vocab = json_object_get(model, "vocab");
+        l.vocab = spot_json_get(model, "vocab");
     if (!rc)
         rc = add_vocab(&l, "/model/vocab", err);
     if (!rc)

@@ -81,10 +81,10 @@ struct spot_bpe_merge *spot_bpe_place(const struct spot_bpe *bpe, uint32_t left,
 uint32_t spot_bpe_id(const struct spot_bpe *bpe, const void *bytes, size_t n);
 
 /* Fill what says the kind, or refuse a tokenizer.json with the name of what is not supported. */
-int spot_bpe_check_kind(struct spot_bpe *bpe, const struct spot_json_doc *doc, const json_t *model,
-                        struct spot_err *err);
-int spot_bpe_check_added(const struct spot_json_doc *doc, const json_t *added, const char *pointer,
-                         struct spot_err *err);
+int spot_bpe_check_kind(struct spot_bpe *bpe, const struct spot_json_doc *doc,
+                        const struct spot_json_value *model, struct spot_err *err);
+int spot_bpe_check_added(const struct spot_json_doc *doc, const struct spot_json_value *added,
+                         const char *pointer, struct spot_err *err);
 
 /* Once all of the vocabulary is there. */
 void spot_bpe_index(struct spot_bpe *bpe);

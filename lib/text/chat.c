@@ -74,13 +74,13 @@ static char *squeezed(const char *program)
 static int take_token(const struct spot_json_doc *doc, const char *key, char text[64],
                       struct spot_err *err)
 {
-    const json_t *value = json_object_get(doc->root, key);
+    const struct spot_json_value *value = spot_json_get(doc->root, key);
     const char *name;
 
-    if (json_is_object(value))
-        value = json_object_get(value, "content");
-    name = json_string_value(value);
-    if (value && !json_is_null(value) && (!name || strlen(name) > 63)) {
+    if (spot_json_is_object(value))
+        value = spot_json_get(value, "content");
+    name = spot_json_text(value);
+    if (value && !spot_json_is_null(value) && (!name || strlen(name) > 63)) {
         char at[64];
 
         snprintf(at, sizeof(at), "/%s", key);
@@ -92,7 +92,7 @@ static int take_token(const struct spot_json_doc *doc, const char *key, char tex
 
 static int take(struct spot_chat *chat, const struct spot_json_doc *doc, struct spot_err *err)
 {
-    const char *const program = json_string_value(json_object_get(doc->root, "chat_template"));
+    const char *const program = spot_json_text(spot_json_get(doc->root, "chat_template"));
     char *form;
 
     if (!program)

@@ -12,7 +12,8 @@ struct aws_price {
 };
 
 static int read_aws_price(struct spot_import *imp, const struct spot_json_doc *doc,
-                          const json_t *item, const char *pointer, struct spot_err *err)
+                          const struct spot_json_value *item, const char *pointer,
+                          struct spot_err *err)
 {
     static const struct spot_field field[] = {
         { "AvailabilityZone", SPOT_F_STR, offsetof(struct aws_price, zone), NULL, 0, 0, false },
@@ -63,7 +64,8 @@ struct aws_score {
 };
 
 static int read_aws_score(struct spot_import *imp, const struct spot_json_doc *doc,
-                          const json_t *item, const char *pointer, struct spot_err *err)
+                          const struct spot_json_value *item, const char *pointer,
+                          struct spot_err *err)
 {
     static const struct spot_field field[] = {
         { "Region", SPOT_F_STR, offsetof(struct aws_score, region), NULL, 0, 0, true },
@@ -112,17 +114,17 @@ static int read_ranges(const struct spot_json_doc *doc, struct ranges *ranges, s
         { "max", SPOT_F_REAL, offsetof(struct range, max), "1", 0, 100, true },
         { 0 },
     };
-    const json_t *list;
+    const struct spot_json_value *list;
 
     if (spot_json_array(doc, doc->root, "", "ranges", true, RANGES_MAX, &list, err))
         return -1;
-    ranges->n = json_array_size(list);
+    ranges->n = spot_json_array_size(list);
     for (size_t i = 0; i < ranges->n; i++) {
         struct range r = { 0 };
         char at[SPOT_JSON_POINTER_MAX];
 
         snprintf(at, sizeof(at), "/ranges/%zu", i);
-        if (spot_json_read_fields(doc, json_array_get(list, i), at, field, &r, err))
+        if (spot_json_read_fields(doc, spot_json_entry(list, i), at, field, &r, err))
             return -1;
         if ((size_t)r.index != i || (i && r.max <= ranges->max[i - 1]))
             return spot_json_fail(doc, at, err, "expected ranges in rising order");
@@ -132,8 +134,8 @@ static int read_ranges(const struct spot_json_doc *doc, struct ranges *ranges, s
 }
 
 static int read_advice(struct spot_import *imp, const struct spot_json_doc *doc,
-                       const struct ranges *ranges, const json_t *types, const char *region,
-                       const char *os, struct spot_err *err)
+                       const struct ranges *ranges, const struct spot_json_value *types,
+                       const char *region, const char *os, struct spot_err *err)
 {
     struct advice {
         int64_t range, savings;
@@ -144,9 +146,9 @@ static int read_advice(struct spot_import *imp, const struct spot_json_doc *doc,
         { 0 },
     };
     const char *type;
-    const json_t *value;
+    const struct spot_json_value *value;
 
-    json_object_foreach(types, type, value)
+    spot_json_object_foreach(types, type, value)
     {
         struct spot_import_row *row;
         struct advice a = { 0 };
@@ -172,19 +174,19 @@ static int read_advisor(struct spot_import *imp, const struct spot_json_doc *doc
 {
     const char *want = imp->ask.product ? imp->ask.product : "Linux";
     struct ranges ranges = { 0 };
-    const json_t *regions, *systems;
+    const struct spot_json_value *regions, *systems;
     const char *region;
 
     if (read_ranges(doc, &ranges, err) ||
         spot_json_object(doc, doc->root, "", "spot_advisor", true, &regions, err))
         return -1;
-    json_object_foreach(regions, region, systems)
+    spot_json_object_foreach(regions, region, systems)
     {
-        const json_t *types = json_object_get(systems, want);
+        const struct spot_json_value *types = spot_json_get(systems, want);
         char at[SPOT_JSON_POINTER_MAX];
 
         snprintf(at, sizeof(at), "/spot_advisor/%s", region);
-        if (!json_is_object(systems) || (types && !json_is_object(types)))
+        if (!spot_json_is_object(systems) || (types && !spot_json_is_object(types)))
             return spot_json_fail(doc, at, err, "expected objects by system and instance type");
         if (types && read_advice(imp, doc, &ranges, types, region, want, err))
             return -1;

@@ -19,7 +19,8 @@ static bool ends_with(const char *text, const char *end)
 }
 
 static int read_azure_item(struct spot_import *imp, const struct spot_json_doc *doc,
-                           const json_t *item, const char *pointer, struct spot_err *err)
+                           const struct spot_json_value *item, const char *pointer,
+                           struct spot_err *err)
 {
     static const struct spot_field field[] = {
         { "currencyCode", SPOT_F_STR, offsetof(struct azure_price, currency), NULL, 0, 0, true },

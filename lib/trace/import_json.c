@@ -24,15 +24,15 @@ int spot_import_document(struct spot_import *imp, FILE *in, const char *source,
 int spot_import_items(struct spot_import *imp, const struct spot_json_doc *doc, const char *key,
                       spot_import_item_fn *read, struct spot_err *err)
 {
-    const json_t *items;
+    const struct spot_json_value *items;
 
     if (spot_json_array(doc, doc->root, "", key, true, ITEMS_MAX, &items, err))
         return -1;
-    for (size_t i = 0; i < json_array_size(items); i++) {
+    for (size_t i = 0; i < spot_json_array_size(items); i++) {
         char at[SPOT_JSON_POINTER_MAX];
 
         snprintf(at, sizeof(at), "/%s/%zu", key, i);
-        if (read(imp, doc, json_array_get(items, i), at, err))
+        if (read(imp, doc, spot_json_entry(items, i), at, err))
             return -1;
     }
     return 0;
@@ -44,9 +44,9 @@ const char *spot_import_at(char at[SPOT_JSON_POINTER_MAX], const char *pointer, 
     return at;
 }
 
-const char *spot_import_member(const json_t *object, const char *key)
+const char *spot_import_member(const struct spot_json_value *object, const char *key)
 {
-    const char *text = json_string_value(json_object_get(object, key));
+    const char *text = spot_json_text(spot_json_get(object, key));
 
     return text ? text : "";
 }
@@ -98,16 +98,16 @@ static int read_skypilot(struct spot_import *imp, const struct spot_json_doc *do
         { "gap_seconds", SPOT_F_REAL, offsetof(struct gap, s), "s", 1e-3, 1e7, true }, { 0 }
     };
     const char *zone, *type;
-    const json_t *data, *metadata;
+    const struct spot_json_value *data, *metadata;
 
     if (spot_json_object(doc, doc->root, "", "metadata", true, &metadata, err) ||
         spot_json_read_fields(doc, metadata, "/metadata", field, &gap, err) ||
         spot_json_array(doc, doc->root, "", "data", true, SPOT_TRACE_ROWS_MAX, &data, err))
         return -1;
     place_of_file(imp, doc->source, &zone, &type);
-    for (size_t i = 0; i < json_array_size(data); i++) {
-        const json_t *item = json_array_get(data, i);
-        const double y = json_is_integer(item) ? (double)json_integer_value(item) : -1;
+    for (size_t i = 0; i < spot_json_array_size(data); i++) {
+        const struct spot_json_value *item = spot_json_entry(data, i);
+        const double y = spot_json_is_integer(item) ? (double)spot_json_integer(item) : -1;
         const double max = imp->ask.is_inverted ? imp->ask.cap : SPOT_TRACE_COUNT_MAX;
         char at[SPOT_JSON_POINTER_MAX];
 

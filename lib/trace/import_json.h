@@ -20,7 +20,8 @@ int spot_import_document(struct spot_import *imp, FILE *in, const char *source,
 
 /* Call `read` for each element of the array root/key; `pointer` names the element. */
 typedef int spot_import_item_fn(struct spot_import *imp, const struct spot_json_doc *doc,
-                                const json_t *item, const char *pointer, struct spot_err *err);
+                                const struct spot_json_value *item, const char *pointer,
+                                struct spot_err *err);
 int spot_import_items(struct spot_import *imp, const struct spot_json_doc *doc, const char *key,
                       spot_import_item_fn *read, struct spot_err *err);
 
@@ -28,7 +29,7 @@ int spot_import_items(struct spot_import *imp, const struct spot_json_doc *doc, 
 const char *spot_import_at(char at[SPOT_JSON_POINTER_MAX], const char *pointer, const char *key);
 
 /* The text of a member, "" where there is none. */
-const char *spot_import_member(const json_t *object, const char *key);
+const char *spot_import_member(const struct spot_json_value *object, const char *key);
 
 /* Whether --match accepts this instance type. */
 bool spot_import_is_wanted(const struct spot_import *imp, const char *instance_type);

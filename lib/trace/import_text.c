@@ -65,13 +65,13 @@ int spot_import_events(struct spot_import *imp, FILE *in, const char *source, st
 static int read_nodes(struct spot_import *imp, const struct spot_json_doc *doc, double time_s,
                       enum spot_trace_kind kind, unsigned long line, struct spot_err *err)
 {
-    const json_t *nodes;
+    const struct spot_json_value *nodes;
 
-    if (spot_json_array(doc, json_array_get(doc->root, 2), "/2", "nodes", true,
+    if (spot_json_array(doc, spot_json_entry(doc->root, 2), "/2", "nodes", true,
                         SPOT_TRACE_NODES_MAX, &nodes, err))
         return -1;
-    for (size_t i = 0; i < json_array_size(nodes); i++) {
-        const char *name = json_string_value(json_array_get(nodes, i));
+    for (size_t i = 0; i < spot_json_array_size(nodes); i++) {
+        const char *name = spot_json_text(spot_json_entry(nodes, i));
         char at[SPOT_JSON_POINTER_MAX];
 
         snprintf(at, sizeof(at), "/2/nodes/%zu", i);
@@ -92,9 +92,9 @@ static int on_spotserve(struct spot_import *imp, const char *text, size_t n_byte
 
     if (spot_json_parse_array_line(&doc, text, n_byte, source, line, err))
         return -1;
-    ms = json_number_value(json_array_get(doc.root, 0));
-    word = json_string_value(json_array_get(doc.root, 1));
-    if (!json_is_number(json_array_get(doc.root, 0)) || !(ms >= 0 && ms <= MS_MAX))
+    ms = spot_json_number(spot_json_entry(doc.root, 0));
+    word = spot_json_text(spot_json_entry(doc.root, 1));
+    if (!spot_json_is_number(spot_json_entry(doc.root, 0)) || !(ms >= 0 && ms <= MS_MAX))
         rc = spot_json_fail(&doc, "/0", err, "expected a time in ms");
     else if (!word)
         rc = spot_json_fail(&doc, "/1", err, "expected add, remove or another event's name");

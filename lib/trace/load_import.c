@@ -146,20 +146,22 @@ static int read_mooncake(struct spot_load_import *imp, FILE *in, const char *sou
 
 /* The response within a line: the line itself, "response", or "response"."body", as OpenAI's batch
  * files have it. `at` becomes where it lies. */
-static const json_t *find_response(const struct spot_json_doc *doc, const char **at)
+static const struct spot_json_value *find_response(const struct spot_json_doc *doc, const char **at)
 {
-    const json_t *response = json_object_get(doc->root, "response");
-    const json_t *body = json_object_get(response, "body");
+    const struct spot_json_value *response = spot_json_get(doc->root, "response");
+    const struct spot_json_value *body = spot_json_get(response, "body");
 
-    *at = json_is_object(body) ? "/response/body" : json_is_object(response) ? "/response" : "";
-    return json_is_object(body) ? body : json_is_object(response) ? response : doc->root;
+    *at = spot_json_is_object(body)       ? "/response/body"
+          : spot_json_is_object(response) ? "/response"
+                                          : "";
+    return spot_json_is_object(body) ? body : spot_json_is_object(response) ? response : doc->root;
 }
 
 /* Completions have "created", responses "created_at", in unix seconds. */
-static int read_created(const struct spot_json_doc *doc, const json_t *response, const char *at,
-                        double *time_s, struct spot_err *err)
+static int read_created(const struct spot_json_doc *doc, const struct spot_json_value *response,
+                        const char *at, double *time_s, struct spot_err *err)
 {
-    const char *const key = json_object_get(response, "created") ? "created" : "created_at";
+    const char *const key = spot_json_get(response, "created") ? "created" : "created_at";
     const struct spot_field field[] = {
         { key, SPOT_F_REAL, 0, "s", 0, SPOT_TRACE_TIME_MAX_S, true }, { 0 }
     };
@@ -177,11 +179,11 @@ static int on_openai(struct spot_load_import *imp, const struct spot_json_doc *d
                                                   TOKENS("output_tokens", output),
                                                   { 0 } };
     const char *at;
-    const json_t *body = find_response(doc, &at), *usage;
+    const struct spot_json_value *body = find_response(doc, &at), *usage;
     char pointer[64];
     struct request r = { 0 };
 
-    if (json_is_object(json_object_get(body, "error"))) {
+    if (spot_json_is_object(spot_json_get(body, "error"))) {
         imp->n_empty++;
         return 0;
     }
@@ -190,11 +192,11 @@ static int on_openai(struct spot_load_import *imp, const struct spot_json_doc *d
         return -1;
     snprintf(pointer, sizeof(pointer), "%s/usage", at);
     if (spot_json_read_fields(doc, usage, pointer,
-                              json_object_get(usage, "input_tokens") ? response : completion, &r,
+                              spot_json_get(usage, "input_tokens") ? response : completion, &r,
                               err))
         return -1;
     return keep(imp, doc->source, doc->lines_above + 1, r.time, r.prompt, r.output,
-                json_string_value(json_object_get(body, "id")), err);
+                spot_json_text(spot_json_get(body, "id")), err);
 }
 
 static int read_openai(struct spot_load_import *imp, FILE *in, const char *source,

@@ -100,7 +100,8 @@ static char *path_in(const char *dir)
 
 /* --- reading -------------------------------------------------------------- */
 
-static int read_change(struct spot_job_note *note, const json_t *item, struct spot_err *err)
+static int read_change(struct spot_job_note *note, const struct spot_json_value *item,
+                       struct spot_err *err)
 {
     struct change_note n = { 0 };
     char at[32];
@@ -124,7 +125,7 @@ static int read_change(struct spot_job_note *note, const json_t *item, struct sp
 /* A note of before there were schedules has none. */
 static int read_tunings(struct spot_job_note *note, struct spot_err *err)
 {
-    const json_t *changes = NULL, *item;
+    const struct spot_json_value *changes = NULL, *item;
     size_t i;
 
     if (!note->lr_schedule)
@@ -135,7 +136,7 @@ static int read_tunings(struct spot_job_note *note, struct spot_err *err)
     if (spot_json_array(&note->doc, note->doc.root, "", "changes", false, SPOT_TUNINGS_MAX,
                         &changes, err))
         return -1;
-    json_array_foreach(changes, i, item)
+    spot_json_array_foreach(changes, i, item)
     {
         if (read_change(note, item, err))
             return -1;
@@ -145,24 +146,24 @@ static int read_tunings(struct spot_job_note *note, struct spot_err *err)
 
 static int read_note(struct spot_job_note *note, struct spot_err *err)
 {
-    const json_t *item;
+    const struct spot_json_value *item;
     size_t i;
 
     if (spot_json_expect_schema(&note->doc, "spot.training", 1, err) ||
         spot_json_read_fields(&note->doc, note->doc.root, "", spot_job_note_field, note, err) ||
         spot_json_array(&note->doc, note->doc.root, "", "data", true, DATA_MAX, &note->data, err))
         return -1;
-    json_array_foreach(note->data, i, item)
+    spot_json_array_foreach(note->data, i, item)
     {
-        if (!json_is_string(item))
+        if (!spot_json_is_string(item))
             return spot_json_fail(&note->doc, "/data", err, "expected paths");
     }
     if (spot_json_array(&note->doc, note->doc.root, "", "val_data", false, DATA_MAX,
                         &note->val_data, err))
         return -1;
-    json_array_foreach(note->val_data, i, item)
+    spot_json_array_foreach(note->val_data, i, item)
     {
-        if (!json_is_string(item))
+        if (!spot_json_is_string(item))
             return spot_json_fail(&note->doc, "/val_data", err, "expected paths");
     }
     if (read_tunings(note, err))

@@ -27,11 +27,11 @@ struct spot_job_note {
     double rope_theta, norm_eps, lr, beta1, beta2, weight_decay, clip, min_lr;
     bool tied;
     const char *arch, *kernel, *reduce, *tokens, *tokenizer, *load, *lr_schedule;
-    const char *seed;                            /* decimal: JSON's numbers have no 64 bits */
-    const char *data_xxh3, *load_xxh3;           /* 16 hex digits; zeros: not loaded */
-    struct spot_json_doc doc;                    /* what holds the text */
-    const json_t *data, *val_data;               /* paths; NULL for the second: none */
-    struct spot_tuning change[SPOT_TUNINGS_MAX]; /* [n_change], declared since it began */
+    const char *seed;                              /* decimal: JSON's numbers have no 64 bits */
+    const char *data_xxh3, *load_xxh3;             /* 16 hex digits; zeros: not loaded */
+    struct spot_json_doc doc;                      /* what holds the text */
+    const struct spot_json_value *data, *val_data; /* paths; NULL for the second: none */
+    struct spot_tuning change[SPOT_TUNINGS_MAX];   /* [n_change], declared since it began */
     size_t n_change;
 };
 

@@ -94,10 +94,10 @@ static void write_merges(struct spot_jw *jw, const struct spot_buf *text)
     spot_jw_end(jw);
 }
 
-static void write_added(struct spot_jw *jw, const json_t *vocab)
+static void write_added(struct spot_jw *jw, const struct spot_json_value *vocab)
 {
     static const char *const never[] = { "single_word", "lstrip", "rstrip", "normalized" };
-    const json_t *const end = json_object_get(vocab, end_of_text);
+    const struct spot_json_value *const end = spot_json_get(vocab, end_of_text);
 
     spot_jw_array(jw, "added_tokens");
     if (end) {
@@ -123,7 +123,8 @@ static void write_byte_level(struct spot_jw *jw, const char *key, bool has_prefi
 }
 
 /* The document of a byte-level BPE of GPT-2's kind. */
-static void write_joined(struct spot_jw *jw, const json_t *vocab, const struct spot_buf *merges)
+static void write_joined(struct spot_jw *jw, const struct spot_json_value *vocab,
+                         const struct spot_buf *merges)
 {
     spot_jw_object(jw, NULL);
     spot_jw_str(jw, "version", "1.0");
@@ -148,8 +149,8 @@ static void write_joined(struct spot_jw *jw, const json_t *vocab, const struct s
     spot_jw_end(jw);
 }
 
-static int join_text(const json_t *vocab, const struct spot_buf *merges, struct spot_buf *out,
-                     struct spot_err *err)
+static int join_text(const struct spot_json_value *vocab, const struct spot_buf *merges,
+                     struct spot_buf *out, struct spot_err *err)
 {
     char *text = NULL;
     size_t n = 0;

@@ -98,20 +98,20 @@ static int read_rope(const struct spot_json_doc *doc, const char *key, struct co
                      struct spot_err *err)
 {
     char pointer[64] = "/";
-    const json_t *rope, *type;
+    const struct spot_json_value *rope, *type;
 
     strncat(pointer, key, sizeof(pointer) - 2);
     if (spot_json_object(doc, doc->root, "", key, false, &rope, err))
         return -1;
     if (!rope)
         return 0;
-    type = json_object_get(rope, "rope_type");
+    type = spot_json_get(rope, "rope_type");
     if (!type)
-        type = json_object_get(rope, "type");
-    if (!json_is_string(type) || strcmp(json_string_value(type), "default") != 0)
+        type = spot_json_get(rope, "type");
+    if (!spot_json_is_string(type) || strcmp(spot_json_text(type), "default") != 0)
         return spot_json_fail(doc, pointer, err,
                               "scaled rotary positions ('%.40s') are not computed here",
-                              json_is_string(type) ? json_string_value(type) : "?");
+                              spot_json_is_string(type) ? spot_json_text(type) : "?");
     if (spot_json_read_fields(doc, rope, pointer, rope_field, c, err))
         return -1;
     return check_whole_turn(doc, pointer, c, err);
@@ -246,7 +246,7 @@ static void write_note(struct spot_jw *jw, const char *key, const char *text)
     snprintf(copy, sizeof(copy), "%s", text);
     if (strlen(text) < NOTE_MAX &&
         !spot_json_tree_build(&tree, copy, strlen(copy), SPOT_JSON_DEPTH_MAX, &ignored) &&
-        (json_is_number(tree.value) || json_is_boolean(tree.value)))
+        (spot_json_is_number(tree.value) || spot_json_is_boolean(tree.value)))
         spot_jw_tree(jw, key, tree.value);
     else
         spot_jw_str(jw, key, text);
@@ -254,30 +254,30 @@ static void write_note(struct spot_jw *jw, const char *key, const char *text)
 }
 
 /* The notes as a config.json would say them; NULL for a file that says no shape. */
-static char *config_of(const json_t *notes)
+static char *config_of(const struct spot_json_value *notes)
 {
-    const bool is_gpt2 = json_object_get(notes, "n_embd") != NULL;
+    const bool is_gpt2 = spot_json_get(notes, "n_embd") != NULL;
     const char *key;
-    const json_t *value;
+    const struct spot_json_value *value;
     char *text = NULL;
     size_t n;
     struct spot_jw jw;
     FILE *out;
 
-    if (!json_object_get(notes, "tie_word_embeddings") ||
-        (!is_gpt2 && !json_object_get(notes, "hidden_size")))
+    if (!spot_json_get(notes, "tie_word_embeddings") ||
+        (!is_gpt2 && !spot_json_get(notes, "hidden_size")))
         return NULL;
     out = open_memstream(&text, &n);
     if (!out)
         return NULL;
     spot_jw_init(&jw, out, false);
     spot_jw_object(&jw, NULL);
-    if (!json_is_string(json_object_get(notes, "model_type")))
+    if (!spot_json_is_string(spot_json_get(notes, "model_type")))
         spot_jw_str(&jw, "model_type", is_gpt2 ? "gpt2" : "llama");
-    json_object_foreach(notes, key, value)
+    spot_json_object_foreach(notes, key, value)
     {
-        if (json_is_string(value))
-            write_note(&jw, key, json_string_value(value));
+        if (spot_json_is_string(value))
+            write_note(&jw, key, spot_json_text(value));
     }
     spot_jw_end(&jw);
     (void)spot_jw_close(&jw, NULL); /* numbers that were read are finite, and this is memory */
@@ -312,7 +312,7 @@ int spot_hf_config_noted(const char *path, struct spot_shape *shape, struct spot
     int rc = 0;
 
     if (header && !spot_json_parse(&doc, header, n, path, &ignored)) {
-        config = config_of(json_object_get(doc.root, "__metadata__"));
+        config = config_of(spot_json_get(doc.root, "__metadata__"));
         spot_json_release(&doc);
     }
     if (config)

@@ -81,7 +81,7 @@ static int add_index(struct spot_weights *w, const char *dir, const char *index,
                      struct spot_err *err)
 {
     struct spot_json_doc doc;
-    const json_t *map;
+    const struct spot_json_value *map;
     int rc;
 
     if (spot_json_load_path(&doc, index, err))
@@ -89,7 +89,7 @@ static int add_index(struct spot_weights *w, const char *dir, const char *index,
     rc = spot_json_object(&doc, doc.root, "", "weight_map", true, &map, err);
     for (size_t i = 0; !rc && i < spot_json_size(map); i++) {
         const char *tensor;
-        const char *const name = json_string_value(spot_json_member(map, i, &tensor));
+        const char *const name = spot_json_text(spot_json_member(map, i, &tensor));
         char path[PATH_MAX_BYTE];
 
         if (!name || !*name || strchr(name, '/') || strlen(name) > 255) {

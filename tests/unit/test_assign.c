@@ -365,26 +365,27 @@ START_TEST(prices_that_are_off_by_one_are_found_whatever_their_size)
 }
 END_TEST
 
-static void check_recorded(const json_t *root)
+static void check_recorded(const struct spot_json_value *root)
 {
-    const json_t *rows = json_object_get(root, "cost");
-    const int n = (int)json_integer_value(json_object_get(root, "rows"));
-    const int m = (int)json_integer_value(json_object_get(root, "cols"));
+    const struct spot_json_value *rows = spot_json_get(root, "cost");
+    const int n = (int)spot_json_integer(spot_json_get(root, "rows"));
+    const int m = (int)spot_json_integer(spot_json_get(root, "cols"));
     int64_t *cost = calloc((size_t)n * (size_t)m + 1, sizeof *cost);
     const struct spot_assign_problem p = { n, m, cost,
-                                           json_is_true(json_object_get(root, "maximize")), NULL };
+                                           spot_json_is_true(spot_json_get(root, "maximize")),
+                                           NULL };
     struct spot_assignment answer;
 
     for (int k = 0; k < n * m; k++) {
-        const json_t *c = json_array_get(json_array_get(rows, (size_t)(k / m)), (size_t)(k % m));
+        const struct spot_json_value *c =
+            spot_json_entry(spot_json_entry(rows, (size_t)(k / m)), (size_t)(k % m));
 
-        cost[k] = json_is_null(c) ? SPOT_ASSIGN_FORBIDDEN : json_integer_value(c);
+        cost[k] = spot_json_is_null(c) ? SPOT_ASSIGN_FORBIDDEN : spot_json_integer(c);
     }
     ck_assert_int_eq(spot_assign(&p, &answer, NULL), 0);
-    ck_assert_int_eq(answer.is_feasible, json_is_true(json_object_get(root, "feasible")));
+    ck_assert_int_eq(answer.is_feasible, spot_json_is_true(spot_json_get(root, "feasible")));
     if (answer.is_feasible)
-        ck_assert_int_eq((int64_t)answer.cost,
-                         json_integer_value(json_object_get(root, "optimal")));
+        ck_assert_int_eq((int64_t)answer.cost, spot_json_integer(spot_json_get(root, "optimal")));
     spot_assignment_release(&answer);
     free(cost);
 }

@@ -36,11 +36,11 @@ static int load(struct spot_json_doc *doc, const char *text, struct spot_err *er
 static int load_stage(struct spot_json_doc *doc, const char *text, struct stage *stage,
                       struct spot_err *err)
 {
-    const json_t *obj;
+    const struct spot_json_value *obj;
 
     if (load(doc, text, err) || spot_json_expect_schema(doc, "spot.t", 1, err))
         return -1;
-    obj = json_array_get(json_object_get(doc->root, "stages"), 1);
+    obj = spot_json_entry(spot_json_get(doc->root, "stages"), 1);
     return spot_json_read_fields(doc, obj, "/stages/1", stage_field, stage, err);
 }
 

@@ -12,23 +12,24 @@
 #include "plan/bottleneck.h"
 #include "plan/migration.h"
 #include "plan/migration/migration_inner.h"
+#include "suite.h"
 
 #define GOLDEN "../shared/data/golden/migrate/"
 
-static int64_t integer(const json_t *obj, const char *key)
+static int64_t integer(const struct spot_json_value *obj, const char *key)
 {
-    return json_integer_value(json_object_get(obj, key));
+    return spot_json_integer(spot_json_get(obj, key));
 }
 
-static int64_t item(const json_t *array, size_t k)
+static int64_t item(const struct spot_json_value *array, size_t k)
 {
-    return json_integer_value(json_array_get(array, k));
+    return spot_json_integer(spot_json_entry(array, k));
 }
 
-static void write_model(FILE *out, const json_t *golden)
+static void write_model(FILE *out, const struct spot_json_value *golden)
 {
-    const json_t *m = json_object_get(golden, "model_params");
-    const char *mlp = json_string_value(json_object_get(m, "mlp"));
+    const struct spot_json_value *m = spot_json_get(golden, "model_params");
+    const char *mlp = spot_json_text(spot_json_get(m, "mlp"));
 
     fprintf(out,
             "{\"schema\":\"spot.layout/1\",\"model\":{\"layers\":%d,\"width\":%d,\"ffn\":%d,"
@@ -39,32 +40,34 @@ static void write_model(FILE *out, const json_t *golden)
             (int)integer(m, "kv"), (int)integer(m, "hd"), (int)integer(m, "V"),
             (int)integer(m, "vpad"), (int)integer(m, "maxpos"), (int)integer(m, "norm_elems"),
             strcmp(mlp, "gated") ? "false" : "true",
-            json_is_true(json_object_get(m, "bias")) ? "true" : "false", (int)integer(m, "wB"));
+            spot_json_is_true(spot_json_get(m, "bias")) ? "true" : "false", (int)integer(m, "wB"));
 }
 
-static void write_grid(FILE *out, const json_t *golden, const char *which, bool with_kv)
+static void write_grid(FILE *out, const struct spot_json_value *golden, const char *which,
+                       bool with_kv)
 {
-    const json_t *grid = json_object_get(golden, which), *ends, *kv;
+    const struct spot_json_value *grid = spot_json_get(golden, which), *ends, *kv;
     char key[32];
 
     snprintf(key, sizeof key, "stage_ends_%s", which);
-    ends = json_object_get(golden, key);
+    ends = spot_json_get(golden, key);
     fprintf(out, "\"grid\":{\"D\":%d,\"P\":%d,\"M\":%d},\"stage_ends\":[", (int)item(grid, 0),
             (int)item(grid, 1), (int)item(grid, 2));
-    for (size_t k = 0; k < json_array_size(ends); k++)
+    for (size_t k = 0; k < spot_json_array_size(ends); k++)
         fprintf(out, "%s%d", k ? "," : "", (int)item(ends, k));
-    kv = json_object_get(golden, "kv_groups");
+    kv = spot_json_get(golden, "kv_groups");
     fprintf(out, "],\"kv\":[");
-    for (size_t k = 0; k < json_array_size(kv) && with_kv; k++)
+    for (size_t k = 0; k < spot_json_array_size(kv) && with_kv; k++)
         fprintf(out, "%s{\"name\":\"g%zu\",\"d\":%d,\"tokens\":%d}", k ? "," : "", k,
-                (int)integer(json_array_get(kv, k), which),
-                (int)integer(json_array_get(kv, k), "tokens"));
+                (int)integer(spot_json_entry(kv, k), which),
+                (int)integer(spot_json_entry(kv, k), "tokens"));
     fputs("],\"place\":[", out);
 }
 
-static void write_place(FILE *out, const json_t *golden, const char *which, size_t q, int64_t node)
+static void write_place(FILE *out, const struct spot_json_value *golden, const char *which,
+                        size_t q, int64_t node)
 {
-    const json_t *grid = json_object_get(golden, which);
+    const struct spot_json_value *grid = spot_json_get(golden, which);
     const int64_t p = item(grid, 1), m = item(grid, 2);
 
     fprintf(out, "%s{\"node\":\"i%d\",\"d\":%d,\"p\":%d,\"m\":%d}", q ? "," : "", (int)node,
@@ -72,11 +75,12 @@ static void write_place(FILE *out, const json_t *golden, const char *which, size
 }
 
 /* The old layout, and the new one with the recorded assignment or without places. */
-static void make_layouts(const json_t *golden, bool with_kv, bool with_places,
+static void make_layouts(const struct spot_json_value *golden, bool with_kv, bool with_places,
                          struct spot_layout *from, struct spot_layout *to)
 {
-    const json_t *old = json_object_get(golden, "instance_of_old_position");
-    const json_t *chosen = json_object_get(golden, "one_optimal_assignment_newpos_to_slot");
+    const struct spot_json_value *old = spot_json_get(golden, "instance_of_old_position");
+    const struct spot_json_value *chosen =
+        spot_json_get(golden, "one_optimal_assignment_newpos_to_slot");
     struct spot_err err;
 
     for (int k = 0; k < 2; k++) {
@@ -86,12 +90,12 @@ static void make_layouts(const json_t *golden, bool with_kv, bool with_places,
 
         write_model(out, golden);
         write_grid(out, golden, k ? "new" : "old", with_kv);
-        for (size_t q = 0; !k && q < json_array_size(old); q++)
+        for (size_t q = 0; !k && q < spot_json_array_size(old); q++)
             write_place(out, golden, "old", q, item(old, q));
-        for (size_t q = 0; k && with_places && q < json_array_size(chosen); q++)
+        for (size_t q = 0; k && with_places && q < spot_json_array_size(chosen); q++)
             write_place(
                 out, golden, "new", q,
-                integer(json_array_get(json_object_get(golden, "slots"), (size_t)item(chosen, q)),
+                integer(spot_json_entry(spot_json_get(golden, "slots"), (size_t)item(chosen, q)),
                         "instance"));
         fputs("]}", out);
         fclose(out);
@@ -103,10 +107,11 @@ static void make_layouts(const json_t *golden, bool with_kv, bool with_places,
 
 /* Instances that take slots stay; one with a bandwidth and without slots is leaving, and lives
  * only if some recorded fetch names it as a holder (and never in the cases without caches). */
-static void make_cluster(const json_t *golden, bool with_leaving, struct spot_cluster *cluster)
+static void make_cluster(const struct spot_json_value *golden, bool with_leaving,
+                         struct spot_cluster *cluster)
 {
-    const json_t *slots = json_object_get(golden, "slots");
-    const json_t *fetches = json_object_get(golden, "nic_fetch_classes");
+    const struct spot_json_value *slots = spot_json_get(golden, "slots");
+    const struct spot_json_value *fetches = spot_json_get(golden, "nic_fetch_classes");
     char *text;
     size_t n_byte;
     FILE *out = open_memstream(&text, &n_byte);
@@ -118,12 +123,12 @@ static void make_cluster(const json_t *golden, bool with_leaving, struct spot_cl
         int n_slot = 0;
         bool is_sending = false;
 
-        for (size_t k = 0; k < json_array_size(slots); k++)
-            n_slot += integer(json_array_get(slots, k), "instance") == i;
-        for (size_t k = 0; k < json_array_size(fetches); k++) {
-            const json_t *h = json_object_get(json_array_get(fetches, k), "holders");
+        for (size_t k = 0; k < spot_json_array_size(slots); k++)
+            n_slot += integer(spot_json_entry(slots, k), "instance") == i;
+        for (size_t k = 0; k < spot_json_array_size(fetches); k++) {
+            const struct spot_json_value *h = spot_json_get(spot_json_entry(fetches, k), "holders");
 
-            for (size_t j = 0; j < json_array_size(h); j++)
+            for (size_t j = 0; j < spot_json_array_size(h); j++)
                 is_sending = is_sending || item(h, j) == i;
         }
         if (!n_slot && !(is_sending && with_leaving))
@@ -139,22 +144,23 @@ static void make_cluster(const json_t *golden, bool with_leaving, struct spot_cl
 }
 
 /* Needs, overlaps, least bytes and least busiest receiver of single positions. */
-static void check_overlaps(const json_t *golden, const struct spot_reshard *r)
+static void check_overlaps(const struct spot_json_value *golden, const struct spot_reshard *r)
 {
-    const json_t *need = json_object_get(golden, "need_bytes_per_new_position");
-    const json_t *overlap = json_object_get(golden, "overlap_bytes");
-    const json_t *slots = json_object_get(golden, "slots");
-    const size_t n_slot = json_array_size(slots), n = (size_t)r->n_new;
+    const struct spot_json_value *need = spot_json_get(golden, "need_bytes_per_new_position");
+    const struct spot_json_value *overlap = spot_json_get(golden, "overlap_bytes");
+    const struct spot_json_value *slots = spot_json_get(golden, "slots");
+    const size_t n_slot = spot_json_array_size(slots), n = (size_t)r->n_new;
     int64_t *in = calloc(n * n_slot, sizeof *in);
     double *in_s = calloc(n * n_slot, sizeof *in_s), most;
     int *col = calloc(n, sizeof *col);
     struct spot_assignment answer;
 
-    ck_assert_uint_eq(json_array_size(need), n);
+    ck_assert_uint_eq(spot_json_array_size(need), n);
     for (size_t q = 0; q < n; q++)
         ck_assert_int_eq(r->need_byte[q], item(need, q));
     for (size_t slot = 0; slot < n_slot; slot++) {
-        const json_t *old = json_object_get(json_array_get(slots, slot), "old_position");
+        const struct spot_json_value *old =
+            spot_json_get(spot_json_entry(slots, slot), "old_position");
 
         for (size_t q = 0; q < n; q++) {
             int64_t sum = 0;
@@ -164,13 +170,13 @@ static void check_overlaps(const json_t *golden, const struct spot_reshard *r)
                 bool has = false, wants = false;
 
                 for (int h = 0; h < part->n_holder; h++)
-                    has =
-                        has || (json_is_integer(old) && part->holder[h] == json_integer_value(old));
+                    has = has ||
+                          (spot_json_is_integer(old) && part->holder[h] == spot_json_integer(old));
                 for (int w = 0; w < part->n_want; w++)
                     wants = wants || part->want[w] == (int)q;
                 sum += has && wants ? part->byte : 0;
             }
-            ck_assert_int_eq(sum, item(json_array_get(overlap, slot), q));
+            ck_assert_int_eq(sum, item(spot_json_entry(overlap, slot), q));
             in[q * n_slot + slot] = r->need_byte[q] - sum;
             in_s[q * n_slot + slot] = (double)in[q * n_slot + slot];
         }
@@ -229,17 +235,17 @@ START_TEST(needs_overlaps_and_times_of_recorded_cases_are_exact)
     ck_assert_int_eq(plan.total_byte + plan.lost_byte, integer(doc.root, "nic_bytes_total"));
     ck_assert_int_eq(plan.lost_byte, integer(doc.root, "bytes_with_no_live_holder"));
     ck_assert_double_eq_tol(plan.makespan_s,
-                            json_number_value(json_object_get(doc.root, "T_star_seconds")), 2e-9);
-    ck_assert_double_eq_tol(plan.naive_s,
-                            json_number_value(json_object_get(doc.root, "T_lowest_holder_seconds")),
-                            2e-9);
+                            spot_json_number(spot_json_get(doc.root, "T_star_seconds")), 2e-9);
+    ck_assert_double_eq_tol(
+        plan.naive_s, spot_json_number(spot_json_get(doc.root, "T_lowest_holder_seconds")), 2e-9);
     spot_migration_plan_release(&plan), spot_migration_problem_release(&problem);
     spot_layout_release(&from), spot_layout_release(&to), spot_cluster_release(&cluster);
     spot_json_release(&doc);
 }
 END_TEST
 
-static void plan_freely(const json_t *golden, bool with_kv, struct spot_migration_plan *plan)
+static void plan_freely(const struct spot_json_value *golden, bool with_kv,
+                        struct spot_migration_plan *plan)
 {
     struct spot_layout from, to;
     struct spot_cluster cluster;
@@ -578,12 +584,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("migration");
-    TCase *tcase = tcase_create("plans");
-    SRunner *runner;
-    int n_failed;
+    TCase *const tcase = tcase_create("plans");
 
-    suite_add_tcase(suite, tcase);
     tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, needs_overlaps_and_times_of_recorded_cases_are_exact, 0,
                         sizeof recorded / sizeof *recorded);
@@ -591,10 +593,5 @@ int main(void)
     tcase_add_test(tcase, what_must_leave_a_set_of_senders_bounds_every_placement);
     tcase_add_test(tcase, parts_cover_what_every_position_needs_exactly_once);
     tcase_add_loop_test(tcase, free_placements_reach_the_recorded_optimum, 0, 5);
-    runner = srunner_create(suite);
-    srunner_set_tap(runner, "-");
-    srunner_run_all(runner, CK_SILENT);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_case("migration", tcase);
 }

@@ -28,25 +28,25 @@ struct run {
     FILE *out;
 };
 
-static int read_cell(const struct spot_json_doc *doc, const json_t *row, size_t i, size_t j,
-                     int64_t *cost, struct spot_err *err)
+static int read_cell(const struct spot_json_doc *doc, const struct spot_json_value *row, size_t i,
+                     size_t j, int64_t *cost, struct spot_err *err)
 {
-    const json_t *cell = json_array_get(row, j);
+    const struct spot_json_value *cell = spot_json_entry(row, j);
     char at[SPOT_JSON_POINTER_MAX];
 
-    *cost = json_is_integer(cell) ? json_integer_value(cell) : SPOT_ASSIGN_FORBIDDEN;
-    if (json_is_null(cell) || *cost != SPOT_ASSIGN_FORBIDDEN)
+    *cost = spot_json_is_integer(cell) ? spot_json_integer(cell) : SPOT_ASSIGN_FORBIDDEN;
+    if (spot_json_is_null(cell) || *cost != SPOT_ASSIGN_FORBIDDEN)
         return 0;
     snprintf(at, sizeof at, "/cost/%zu/%zu", i, j);
     return spot_json_fail(doc, at, err, "expected null or an integer above -2^63");
 }
 
 /* The rows of `cost`, row by row, null for forbidden. The caller frees *cost. */
-static int read_cost(const struct spot_json_doc *doc, const json_t *rows,
+static int read_cost(const struct spot_json_doc *doc, const struct spot_json_value *rows,
                      struct spot_assign_problem *problem, int64_t **cost, struct spot_err *err)
 {
-    const size_t n = json_array_size(rows);
-    const size_t m = n ? json_array_size(json_array_get(rows, 0)) : 0;
+    const size_t n = spot_json_array_size(rows);
+    const size_t m = n ? spot_json_array_size(spot_json_entry(rows, 0)) : 0;
     char at[SPOT_JSON_POINTER_MAX];
 
     problem->n_row = (int)n;
@@ -57,10 +57,10 @@ static int read_cost(const struct spot_json_doc *doc, const json_t *rows,
     *cost = spot_xcalloc(n * m, sizeof **cost);
     problem->cost = *cost;
     for (size_t i = 0; i < n; i++) {
-        const json_t *row = json_array_get(rows, i);
+        const struct spot_json_value *row = spot_json_entry(rows, i);
 
         snprintf(at, sizeof at, "/cost/%zu", i);
-        if (!json_is_array(row) || json_array_size(row) != m)
+        if (!spot_json_is_array(row) || spot_json_array_size(row) != m)
             return spot_json_fail(doc, at, err, "expected a row of %zu costs", m);
         for (size_t j = 0; j < m; j++)
             if (read_cell(doc, row, i, j, *cost + i * m + j, err))
@@ -71,18 +71,18 @@ static int read_cost(const struct spot_json_doc *doc, const json_t *rows,
 
 /* Unknown keys are ignored, which is not what a misspelt one wants. */
 static void check_keys(struct run *run, const struct spot_line *line, const char *source,
-                       const json_t *problem)
+                       const struct spot_json_value *problem)
 {
     static const char *const known[] = { "maximize", "cost" };
     const char *key;
-    const json_t *value;
+    const struct spot_json_value *value;
 
-    json_object_foreach(problem, key, value)
+    spot_json_object_foreach(problem, key, value)
     {
         for (size_t i = 0; !run->has_doubted && i < sizeof known / sizeof known[0]; i++) {
             const size_t d = spot_edit_distance(key, known[i]);
 
-            if (d == 0 || d > 2 || json_object_get(problem, known[i]))
+            if (d == 0 || d > 2 || spot_json_get(problem, known[i]))
                 continue;
             spot_tool_warn("%s:%lu: the key '%s' is ignored; did you mean '%s'?", source,
                            line->number, key, known[i]);
@@ -99,7 +99,7 @@ static int read_problem(const struct spot_json_doc *doc, struct spot_assign_prob
           false },
         { 0 },
     };
-    const json_t *rows;
+    const struct spot_json_value *rows;
 
     if (spot_json_read_fields(doc, doc->root, "", field, problem, err) ||
         spot_json_array(doc, doc->root, "", "cost", true, SPOT_ASSIGN_SIDE_MAX, &rows, err))

@@ -114,22 +114,22 @@ static int read_catalogue(struct session *s, struct spot_err *err)
     return rc;
 }
 
-static int read_speeds(struct session *s, const json_t *bucket, const char *at, size_t b,
-                       struct spot_err *err)
+static int read_speeds(struct session *s, const struct spot_json_value *bucket, const char *at,
+                       size_t b, struct spot_err *err)
 {
-    const json_t *per_s, *value;
+    const struct spot_json_value *per_s, *value;
     char pointer[192];
     const char *type;
     const size_t n = s->demand.n_offer;
 
     if (spot_json_object(&s->json, bucket, at, "per_s", true, &per_s, err))
         return -1;
-    json_object_foreach(per_s, type, value)
+    spot_json_object_foreach(per_s, type, value)
     {
-        const double x = json_number_value(value);
+        const double x = spot_json_number(value);
 
         snprintf(pointer, sizeof(pointer), "%s/per_s/%.100s", at, type);
-        if (!json_is_number(value) || !(x >= 0 && x <= 1e9))
+        if (!spot_json_is_number(value) || !(x >= 0 && x <= 1e9))
             return spot_json_fail(&s->json, pointer, err,
                                   "expected requests per second, 0 for a type that cannot");
         for (size_t g = 0; g < n; g++)
@@ -139,23 +139,25 @@ static int read_speeds(struct session *s, const json_t *bucket, const char *at, 
     return 0;
 }
 
-static int read_bucket(struct session *s, const json_t *bucket, size_t b, struct spot_err *err)
+static int read_bucket(struct session *s, const struct spot_json_value *bucket, size_t b,
+                       struct spot_err *err)
 {
-    const json_t *rate = json_object_get(bucket, "rate_per_s");
+    const struct spot_json_value *rate = spot_json_get(bucket, "rate_per_s");
     char at[64];
 
     snprintf(at, sizeof(at), "/buckets/%zu", b);
-    if (!json_is_number(rate) || !(json_number_value(rate) >= 0 && json_number_value(rate) <= 1e9))
+    if (!spot_json_is_number(rate) ||
+        !(spot_json_number(rate) >= 0 && spot_json_number(rate) <= 1e9))
         return spot_json_fail(&s->json, at, err,
                               "expected an object with rate_per_s, 0 to 1e9, and per_s");
-    s->rate_per_s[b] = json_number_value(rate);
-    s->bucket[b] = json_string_value(json_object_get(bucket, "name"));
+    s->rate_per_s[b] = spot_json_number(rate);
+    s->bucket[b] = spot_json_text(spot_json_get(bucket, "name"));
     return read_speeds(s, bucket, at, b, err);
 }
 
 static int read_load(struct session *s, struct spot_err *err)
 {
-    const json_t *list;
+    const struct spot_json_value *list;
     size_t n;
 
     if (spot_json_load_path(&s->json, o.load, err) ||
@@ -163,7 +165,7 @@ static int read_load(struct session *s, struct spot_err *err)
         spot_json_array(&s->json, s->json.root, "", "buckets", true, SPOT_FLEET_BUCKETS_MAX, &list,
                         err))
         return -1;
-    s->demand.n_bucket = n = json_array_size(list);
+    s->demand.n_bucket = n = spot_json_array_size(list);
     if (!n)
         return spot_json_fail(&s->json, "/buckets", err, "has none");
     if (n * s->demand.n_offer > 1 << 20)
@@ -177,7 +179,7 @@ static int read_load(struct session *s, struct spot_err *err)
     s->demand.rate_per_s = s->rate_per_s;
     s->demand.per_s = s->per_s;
     for (size_t b = 0; b < n; b++)
-        if (read_bucket(s, json_array_get(list, b), b, err))
+        if (read_bucket(s, spot_json_entry(list, b), b, err))
             return -1;
     return 0;
 }

@@ -168,18 +168,17 @@ const struct spot_command run_stop_command = {
     .run = run_stop,
 };
 
-static const char *role_at(const json_t *member, char text[32])
+static const char *role_at(const struct spot_json_value *member, char text[32])
 {
-    if (!json_object_get(member, "d"))
+    if (!spot_json_get(member, "d"))
         return "";
-    snprintf(text, 32, "%lld,%lld,%lld",
-             (long long)json_integer_value(json_object_get(member, "d")),
-             (long long)json_integer_value(json_object_get(member, "p")),
-             (long long)json_integer_value(json_object_get(member, "m")));
+    snprintf(text, 32, "%lld,%lld,%lld", (long long)spot_json_integer(spot_json_get(member, "d")),
+             (long long)spot_json_integer(spot_json_get(member, "p")),
+             (long long)spot_json_integer(spot_json_get(member, "m")));
     return text;
 }
 
-static void print_members(const json_t *members)
+static void print_members(const struct spot_json_value *members)
 {
     static const struct spot_column column[] = { { "member", true },
                                                  { "name", false },
@@ -190,32 +189,32 @@ static void print_members(const json_t *members)
     char text[32];
 
     spot_table_init(&table, column, 5);
-    for (size_t i = 0; i < json_array_size(members); i++) {
-        const json_t *m = json_array_get(members, i);
+    for (size_t i = 0; i < spot_json_array_size(members); i++) {
+        const struct spot_json_value *m = spot_json_entry(members, i);
 
-        spot_table_int(&table, json_integer_value(json_object_get(m, "member")));
-        spot_table_text(&table, json_string_value(json_object_get(m, "name")));
-        spot_table_text(&table, json_string_value(json_object_get(m, "role")));
+        spot_table_int(&table, spot_json_integer(spot_json_get(m, "member")));
+        spot_table_text(&table, spot_json_text(spot_json_get(m, "name")));
+        spot_table_text(&table, spot_json_text(spot_json_get(m, "role")));
         spot_table_text(&table, role_at(m, text));
-        spot_table_text(&table, json_is_true(json_object_get(m, "leaving")) ? "yes" : "no");
+        spot_table_text(&table, spot_json_is_true(spot_json_get(m, "leaving")) ? "yes" : "no");
     }
     spot_table_print(&table, stdout, SPOT_FORMAT_TABLE);
     spot_table_release(&table);
 }
 
-static void print_aside(const json_t *aside)
+static void print_aside(const struct spot_json_value *aside)
 {
-    const json_t *one;
+    const struct spot_json_value *one;
     size_t i;
 
-    json_array_foreach(aside, i, one)
+    spot_json_array_foreach(aside, i, one)
     {
-        printf("set aside: %s: %s\n", json_string_value(json_object_get(one, "name")),
-               json_string_value(json_object_get(one, "why")));
+        printf("set aside: %s: %s\n", spot_json_text(spot_json_get(one, "name")),
+               spot_json_text(spot_json_get(one, "why")));
     }
 }
 
-static void print_events(const json_t *events)
+static void print_events(const struct spot_json_value *events)
 {
     static const struct spot_column column[] = { { "time_s", true },
                                                  { "event", false },
@@ -225,14 +224,15 @@ static void print_events(const json_t *events)
     struct spot_table table;
 
     spot_table_init(&table, column, 5);
-    for (size_t i = 0; i < json_array_size(events); i++) {
-        const json_t *e = json_array_get(events, i), *name = json_object_get(e, "name");
+    for (size_t i = 0; i < spot_json_array_size(events); i++) {
+        const struct spot_json_value *e = spot_json_entry(events, i),
+                                     *name = spot_json_get(e, "name");
 
-        spot_table_fixed(&table, json_number_value(json_object_get(e, "time_s")), 1);
-        spot_table_text(&table, json_string_value(json_object_get(e, "event")));
-        spot_table_int(&table, json_integer_value(json_object_get(e, "epoch")));
-        spot_table_int(&table, json_integer_value(json_object_get(e, "step")));
-        spot_table_text(&table, name ? json_string_value(name) : "");
+        spot_table_fixed(&table, spot_json_number(spot_json_get(e, "time_s")), 1);
+        spot_table_text(&table, spot_json_text(spot_json_get(e, "event")));
+        spot_table_int(&table, spot_json_integer(spot_json_get(e, "epoch")));
+        spot_table_int(&table, spot_json_integer(spot_json_get(e, "step")));
+        spot_table_text(&table, name ? spot_json_text(name) : "");
     }
     putchar('\n');
     spot_table_print(&table, stdout, SPOT_FORMAT_TABLE);
@@ -240,55 +240,55 @@ static void print_events(const json_t *events)
 }
 
 /* "what 1.5 unit", "what -" for a number that is not known yet. */
-static void print_number(const json_t *status, const char *key, const char *what, int digits,
-                         const char *unit)
+static void print_number(const struct spot_json_value *status, const char *key, const char *what,
+                         int digits, const char *unit)
 {
-    const json_t *x = json_object_get(status, key);
+    const struct spot_json_value *x = spot_json_get(status, key);
 
     if (x)
-        printf("  %s%.*f%s", what, digits, json_number_value(x), unit);
+        printf("  %s%.*f%s", what, digits, spot_json_number(x), unit);
     else
         printf("  %s-", what);
 }
 
-static const char *grid_of(const json_t *of, char text[SPOT_GRID_TEXT])
+static const char *grid_of(const struct spot_json_value *of, char text[SPOT_GRID_TEXT])
 {
     const struct spot_grid grid = {
-        json_integer_value(json_object_get(of, "D")),
-        json_integer_value(json_object_get(of, "P")),
-        json_integer_value(json_object_get(of, "M")),
+        spot_json_integer(spot_json_get(of, "D")),
+        spot_json_integer(spot_json_get(of, "P")),
+        spot_json_integer(spot_json_get(of, "M")),
     };
 
     return spot_grid_text(&grid, text);
 }
 
-static void print_want(const json_t *status)
+static void print_want(const struct spot_json_value *status)
 {
-    const json_t *const want = json_object_get(status, "want"), *const plan = json_object_get(
-                                                                    status, "plan_time_s");
+    const struct spot_json_value *const want = spot_json_get(status, "want"),
+                                        *const plan = spot_json_get(status, "plan_time_s");
     char grid[SPOT_GRID_TEXT];
 
-    if (json_is_true(json_object_get(status, "suspended")))
+    if (spot_json_is_true(spot_json_get(status, "suspended")))
         printf("\nwanted: none, the plan of time %g s suspends the job\n\n",
-               json_number_value(plan));
+               spot_json_number(plan));
     else if (!want)
         printf("\nwanted: as members allow, no plan\n\n");
     else if (plan)
         printf("\nwanted: grid %s, by the plan of time %g s\n\n", grid_of(want, grid),
-               json_number_value(plan));
+               spot_json_number(plan));
     else
         printf("\nwanted: grid %s, by --grid, no plan\n\n", grid_of(want, grid));
 }
 
 /* Nothing runs while a plan suspends the job: no grid, no pace, no end in sight. */
-static void print_pace(const json_t *status)
+static void print_pace(const struct spot_json_value *status)
 {
     char grid[SPOT_GRID_TEXT];
 
-    if (json_is_true(json_object_get(status, "suspended")))
+    if (spot_json_is_true(spot_json_get(status, "suspended")))
         return;
     printf("  grid %s  %.1f ms/step", grid_of(status, grid),
-           1e3 * json_number_value(json_object_get(status, "step_s")));
+           1e3 * spot_json_number(spot_json_get(status, "step_s")));
     print_number(status, "tokens_per_s", "", 0, " tokens/s");
     print_number(status, "eta_s", "ETA ", 0, " s");
 }
@@ -304,19 +304,19 @@ static int print_status(const struct spot_buf *text, enum spot_format format, st
     if (spot_json_parse(&doc, (const char *)text->data, text->n, "status", err))
         return -1;
     printf("phase %s  epoch %lld  step %lld of %lld (durable %lld)",
-           json_string_value(json_object_get(doc.root, "phase")),
-           (long long)json_integer_value(json_object_get(doc.root, "epoch")),
-           (long long)json_integer_value(json_object_get(doc.root, "step")),
-           (long long)json_integer_value(json_object_get(doc.root, "steps")),
-           (long long)json_integer_value(json_object_get(doc.root, "durable_step")));
+           spot_json_text(spot_json_get(doc.root, "phase")),
+           (long long)spot_json_integer(spot_json_get(doc.root, "epoch")),
+           (long long)spot_json_integer(spot_json_get(doc.root, "step")),
+           (long long)spot_json_integer(spot_json_get(doc.root, "steps")),
+           (long long)spot_json_integer(spot_json_get(doc.root, "durable_step")));
     print_number(doc.root, "loss", "loss ", 6, "");
-    if (json_object_get(doc.root, "spent_usd"))
+    if (spot_json_get(doc.root, "spent_usd"))
         print_number(doc.root, "spent_usd", "spent ", 4, " USD");
     print_pace(doc.root);
     print_want(doc.root);
-    print_members(json_object_get(doc.root, "members"));
-    print_aside(json_object_get(doc.root, "aside"));
-    print_events(json_object_get(doc.root, "events"));
+    print_members(spot_json_get(doc.root, "members"));
+    print_aside(spot_json_get(doc.root, "aside"));
+    print_events(spot_json_get(doc.root, "events"));
     spot_json_release(&doc);
     return 0;
 }

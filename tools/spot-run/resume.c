@@ -33,16 +33,16 @@ static void take(const struct spot_opt *o, const struct spot_field *f,
         *(const char **)o->value = *(const char *const *)at;
 }
 
-static void take_list(struct spot_opt_list *list, const json_t *from)
+static void take_list(struct spot_opt_list *list, const struct spot_json_value *from)
 {
-    const json_t *item;
+    const struct spot_json_value *item;
     size_t i;
 
-    list->n = json_array_size(from);
+    list->n = spot_json_array_size(from);
     list->item = spot_xcalloc(list->n + 1, sizeof(*list->item));
-    json_array_foreach(from, i, item)
+    spot_json_array_foreach(from, i, item)
     {
-        list->item[i] = json_string_value(item);
+        list->item[i] = spot_json_text(item);
     }
 }
 
@@ -58,7 +58,7 @@ int resume_options(const char *dir, const struct spot_opt *option, const bool *s
         char name[SPOT_JOB_NOTE_KEY_MAX];
 
         o = unsaid(option, said, spot_job_note_option(f->key, name));
-        if (o && json_object_get(note->doc.root, f->key)) /* an older note has fewer */
+        if (o && spot_json_get(note->doc.root, f->key)) /* an older note has fewer */
             take(o, f, note);
     }
     o = unsaid(option, said, "data");
