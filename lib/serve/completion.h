@@ -64,7 +64,8 @@ struct spot_completion {
     struct spot_choice *choice; /* [request.n_choice] */
     uint32_t n_open;            /* choices without a finish */
     int n_reference;
-    void *core; /* the server's own */
+    void *core;  /* the server's own */
+    void *front; /* the HTTP side's own */
 };
 
 /* Takes the request; one reference. */
