@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* spot-run - run training on machines that come and go. */
+/* spot-run - train and serve on machines that come and go. */
 #include "cli/tool.h"
 #include "run.h"
 
@@ -7,6 +7,7 @@ int main(int argc, char **argv)
 {
     static const struct spot_command *const command[] = {
         &run_train_command,
+        &run_serve_command,
         &run_profile_command,
         &run_tokenize_command,
         &run_worker_command,
@@ -19,6 +20,6 @@ int main(int argc, char **argv)
         NULL,
     };
 
-    return spot_tool_dispatch("spot-run", "Run training on machines that come and go.", command,
+    return spot_tool_dispatch("spot-run", "Train and serve models on machines that come and go.", command,
                               argc, argv);
 }
