@@ -31,6 +31,7 @@ _spot() {
     'spot-replay deadline') options='--trace --zone --work --deadline --restart --from --tick --spot-usd-per-h --on-demand-usd-per-h --policy --learn --steps --plot --output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-replay '*) commands='generate describe import live train serve deadline' options='' ;;
     'spot-run train') options='--data --val-data --tokenizer --load --arch --layers --width --heads --seq --steps --micro-batch --global-batch --lr --lr-schedule --warmup-steps --seed --workers --listen --key-file --grid --plan --state --resume --events --save --quiet --verbose --tokens --vocab --tied --kv-heads --ffn --rope-theta --norm-eps --shards --val-every --val-batches --clip --beta1 --beta2 --weight-decay --min-lr --decay-steps --kernel --backend --comm --reduce --recompute --threads --shares --grace --lease --stall --buddies --ahead --durable-every --price-usd-per-h --budget-usd --help --help-all --version' ;;
+    'spot-run serve') options='--model --dtype --http --api-key-file --tls-cert --tls-key --queue --linger --batch --output --workers --listen --key-file --grid --plan --max-batch --kv-byte --state --resume --events --quiet --journal-sync --threads --grace --lease --stall --help --help-all --version' ;;
     'spot-run profile') options='--grids --micro-batches --max-workers --steps --warm-up --name --data --tokenizer --arch --layers --width --heads --seq --micro-batch --global-batch --backend --threads --links --stalls --changes --buddies --tokens --vocab --shards --kv-heads --ffn --rope-theta --norm-eps --kernel --recompute --output --format --seed --quiet --verbose --provenance --help --help-all --version' ;;
     'spot-run tokenize') options='--tokenizer --tokens --separator --decode --output --quiet --help --version' ;;
     'spot-run worker') options='--join --key-file --name --domain --threads --recompute --backend --join-timeout --quiet --help --version' ;;
@@ -40,7 +41,7 @@ _spot() {
     'spot-run report') options='--reference --plot --speedup --spot-price --on-demand-price --output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-run eval') options='--data --load --state --step --tokenizer --tokens --seq --stride --across --batch --threads --kernel --output --format --quiet --provenance --help --version' ;;
     'spot-run export') options='--state --step --join --key-file --join-timeout --output --dtype --tokenizer --force --quiet --help --version' ;;
-    'spot-run '*) commands='train profile tokenize worker replan stop status report eval export' options='' ;;
+    'spot-run '*) commands='train serve profile tokenize worker replan stop status report eval export' options='' ;;
     *) return ;;
     esac
     case "$1 ${COMP_WORDS[1]-} ${COMP_WORDS[COMP_CWORD - 1]}" in

@@ -4,7 +4,7 @@
 complete -c spot-migrate -n __fish_use_subcommand -a 'plan assign pack unpack verify list extract send recv bench'
 complete -c spot-plan -n __fish_use_subcommand -a 'train serve fleet deadline job'
 complete -c spot-replay -n __fish_use_subcommand -a 'generate describe import live train serve deadline'
-complete -c spot-run -n __fish_use_subcommand -a 'train profile tokenize worker replan stop status report eval export'
+complete -c spot-run -n __fish_use_subcommand -a 'train serve profile tokenize worker replan stop status report eval export'
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l from -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l to -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l cluster -r
@@ -448,6 +448,35 @@ complete -c spot-run -n '__fish_seen_subcommand_from train' -l budget-usd -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l help
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l help-all
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l version
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l model -r
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l dtype -r
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l http -r
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l api-key-file -r
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l tls-cert -r
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l tls-key -r
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l queue -r
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l linger -r
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l batch -r
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l output -r
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l workers -r
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l listen -r
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l key-file -r
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l grid -r
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l plan -r
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l max-batch -r
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l kv-byte -r
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l state -r
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l resume
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l events -r
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l quiet
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l journal-sync
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l threads -r
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l grace -r
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l lease -r
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l stall -r
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l help
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l help-all
+complete -c spot-run -n '__fish_seen_subcommand_from serve' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l grids -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l micro-batches -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l max-workers -r

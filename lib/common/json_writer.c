@@ -16,10 +16,10 @@ void spot_jw_init(struct spot_jw *jw, FILE *out, bool pretty)
     jw->pretty = pretty;
 }
 
-static void put_string(FILE *out, const char *s)
+static void put_text(FILE *out, const char *s, size_t n)
 {
     putc('"', out);
-    for (size_t n = strlen(s), length; n; s += length, n -= length) {
+    for (size_t length; n; s += length, n -= length) {
         uint32_t c;
 
         length = spot_utf8_char(s, n, &c);
@@ -33,6 +33,11 @@ static void put_string(FILE *out, const char *s)
             fwrite(s, 1, length, out);
     }
     putc('"', out);
+}
+
+static void put_string(FILE *out, const char *s)
+{
+    put_text(out, s, strlen(s));
 }
 
 static void newline(const struct spot_jw *jw)
@@ -92,6 +97,12 @@ void spot_jw_str(struct spot_jw *jw, const char *key, const char *value)
 {
     begin_value(jw, key);
     put_string(jw->out, value);
+}
+
+void spot_jw_text(struct spot_jw *jw, const char *key, const void *text, size_t n)
+{
+    begin_value(jw, key);
+    put_text(jw->out, text, n);
 }
 
 void spot_jw_real(struct spot_jw *jw, const char *key, double value)

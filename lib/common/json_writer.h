@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-enum { SPOT_JW_DEPTH_MAX = 32 };
+enum { SPOT_JW_DEPTH_MAX = 72 }; /* what was read may be 64 deep, inside of something */
 
 struct spot_jw {
     FILE *out;
@@ -38,6 +38,8 @@ void spot_jw_object(struct spot_jw *jw, const char *key);
 void spot_jw_array(struct spot_jw *jw, const char *key);
 void spot_jw_end(struct spot_jw *jw);
 void spot_jw_str(struct spot_jw *jw, const char *key, const char *value);
+/* The same of text[n], which may have NUL in it. */
+void spot_jw_text(struct spot_jw *jw, const char *key, const void *text, size_t n);
 void spot_jw_real(struct spot_jw *jw, const char *key, double value);
 /* Nothing where x is NaN: not known. */
 void spot_jw_known(struct spot_jw *jw, const char *key, double x);

@@ -14,6 +14,7 @@
 
 #include "serve/request.h"
 #include "text/bpe.h"
+#include "text/detok.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -51,6 +52,8 @@ struct spot_choice {
     size_t *text_end; /* [n_token] bytes of text that may be told after this token: what could
                        * still become a stop text, or another character, is held back */
     size_t n_token;
+    size_t token_cap;
+    struct spot_detokenizer detok;
     struct spot_buf text; /* UTF-8 */
     enum spot_finish finish;
 };
@@ -61,7 +64,8 @@ struct spot_completion {
     struct spot_choice *choice; /* [request.n_choice] */
     uint32_t n_open;            /* choices without a finish */
     int n_reference;
-    void *core; /* the server's own */
+    void *core;  /* the server's own */
+    void *front; /* the HTTP side's own */
 };
 
 /* Takes the request; one reference. */

@@ -177,10 +177,16 @@ static void on_cannot(struct spot_server *s, struct spot_replica *p, const struc
 static int message(void *job, struct spot_peer *peer, const struct spot_frame *frame,
                    struct spot_err *err)
 {
+    struct spot_server *const s = job;
     struct spot_replica *const p = spot_peer_data(peer);
 
-    if (frame->type == SPOT_MSG_TOKENS)
-        return spot_server_tokens(job, p, frame, err);
+    if (frame->type == SPOT_MSG_TOKENS) {
+        const int rc = spot_server_tokens(s, p, frame, err);
+
+        if (s->front)
+            spot_front_run(s->front); /* clients see what was committed now */
+        return rc;
+    }
     if (frame->type == SPOT_MSG_FAILED)
         on_cannot(job, p, frame);
     else

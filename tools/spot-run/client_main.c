@@ -9,6 +9,7 @@
 #include "cli/table.h"
 #include "cli/tool.h"
 #include "cluster/client.h"
+#include "comm/endpoint.h"
 #include "common/clock.h"
 #include "common/json.h"
 #include "common/num.h"
@@ -109,7 +110,11 @@ static const struct spot_cli replan_cli = {
 
 static int run_replan(char **operand, size_t n, struct spot_err *err)
 {
+    struct spot_endpoint here;
+
     (void)n;
+    if (!at.key_file && spot_endpoint_parse(at.join, &here, err))
+        return -1; /* before the plan is read, which may come from a pipe */
     return replan(is_forced, operand[0], err);
 }
 

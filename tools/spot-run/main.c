@@ -1,24 +1,16 @@
 /* SPDX-License-Identifier: MIT */
-/* spot-run - run training on machines that come and go. */
+/* spot-run - train and serve on machines that come and go. */
 #include "cli/tool.h"
 #include "run.h"
 
 int main(int argc, char **argv)
 {
     static const struct spot_command *const command[] = {
-        &run_train_command,
-        &run_profile_command,
-        &run_tokenize_command,
-        &run_worker_command,
-        &run_replan_command,
-        &run_stop_command,
-        &run_status_command,
-        &run_report_command,
-        &run_eval_command,
-        &run_export_command,
-        NULL,
+        &run_train_command,  &run_serve_command,  &run_profile_command, &run_tokenize_command,
+        &run_worker_command, &run_replan_command, &run_stop_command,    &run_status_command,
+        &run_report_command, &run_eval_command,   &run_export_command,  NULL,
     };
 
-    return spot_tool_dispatch("spot-run", "Run training on machines that come and go.", command,
-                              argc, argv);
+    return spot_tool_dispatch("spot-run", "Train and serve models on machines that come and go.",
+                              command, argc, argv);
 }

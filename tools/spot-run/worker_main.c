@@ -11,6 +11,7 @@
 #include "common/utf8.h"
 #include "engine/stage.h"
 #include "run.h"
+#include "serve/replica.h"
 #include "train/worker.h"
 
 static void on_notice(int number)
@@ -84,15 +85,35 @@ static void prepare_worker(void)
     o.private_dir = getenv(SPOT_PRIVATE_DIR_ENV);
 }
 
-/* Preempted or left alone: that is for the exit status to say. */
-static bool is_for_the_status(const struct spot_err *err)
+/* The job serves: it is joined again as a replica. */
+static int serve_there(struct spot_agent *agent, struct spot_err *err)
 {
-    return err->code == SPOT_EPREEMPTED ||
-           (err->code == SPOT_ESYS && spot_worker_has_joined() && !spot_worker_was_dismissed());
+    const struct spot_replica_options r = { .agent = { .join = o.join,
+                                                       .key_file = o.key_file,
+                                                       .name = o.name,
+                                                       .domain = o.domain,
+                                                       .is_private = o.private_dir != NULL,
+                                                       .join_timeout_s = o.join_timeout_s,
+                                                       .warn = o.warn },
+                                            .private_dir = o.private_dir,
+                                            .n_thread = o.n_thread };
+
+    return spot_replica_run(&r, agent, err);
+}
+
+/* Preempted or left alone: that is for the exit status to say. */
+static bool is_for_the_status(const struct spot_agent *agent, const struct spot_err *err)
+{
+    const bool has_joined = spot_worker_has_joined() || agent->has_joined;
+    const bool was_dismissed = spot_worker_was_dismissed() || agent->was_dismissed;
+
+    return err->code == SPOT_EPREEMPTED || (err->code == SPOT_ESYS && has_joined && !was_dismissed);
 }
 
 static int run_worker(char **operand, size_t n, struct spot_err *err)
 {
+    struct spot_agent agent = { .id = 0 };
+
     (void)operand;
     (void)n;
     o.n_thread = (int)threads;
@@ -100,9 +121,9 @@ static int run_worker(char **operand, size_t n, struct spot_err *err)
     o.warn = is_quiet ? NULL : spot_tool_warn;
     if (check_text("--name", o.name, err) || check_text("--domain", o.domain, err))
         return -1;
-    if (!spot_worker_run(&o, err))
+    if (!spot_worker_run(&o, err) || (spot_worker_is_for_serving() && !serve_there(&agent, err)))
         return 0;
-    if (is_quiet && is_for_the_status(err))
+    if (is_quiet && is_for_the_status(&agent, err))
         err->msg[0] = '\0';
     return -1;
 }

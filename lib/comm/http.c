@@ -1,0 +1,411 @@
+/* SPDX-License-Identifier: MIT */
+#include "comm/http.h"
+
+#include <microhttpd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "comm/endpoint.h"
+#include "common/clock.h"
+#include "common/xalloc.h"
+
+enum { HEADER_BYTE = 32 << 10, BLOCK = 4 << 10, HEADERS_MAX = 4, PEM_MAX = 1 << 20 };
+
+static const double look_every_s = 0.25; /* whether clients that wait are still there */
+
+struct spot_http {
+    struct spot_http_options options;
+    struct MHD_Daemon *daemon;
+    struct spot_endpoint endpoint;
+    char *cert, *key;
+    struct spot_http_call *first; /* all calls, a list */
+    double looked_s;
+};
+
+enum call_state {
+    CALL_READING,  /* its body comes */
+    CALL_WAITING,  /* for an answer; the connection is suspended unless `called` is running */
+    CALL_ANSWERED, /* there is an answer that waits for its turn */
+    CALL_SENDING,
+};
+
+struct spot_http_call {
+    struct spot_http *http;
+    struct spot_http_call *next, *before;
+    struct MHD_Connection *connection;
+    enum call_state state;
+    char *method, *path;
+    struct spot_buf body;
+    bool is_told; /* `called` was */
+    bool is_suspended, is_lost, is_too_large;
+    void *data;
+    struct MHD_Response *response;
+    unsigned status;
+    const char *content_type; /* of a stream */
+    spot_http_pull pull;
+    struct {
+        char *name, *value;
+    } header[HEADERS_MAX];
+    size_t n_header;
+};
+
+/* --- a call ------------------------------------------------------------------ */
+
+const char *spot_http_method(const struct spot_http_call *call)
+{
+    return call->method;
+}
+
+const char *spot_http_path(const struct spot_http_call *call)
+{
+    return call->path;
+}
+
+const char *spot_http_header(const struct spot_http_call *call, const char *name)
+{
+    return MHD_lookup_connection_value(call->connection, MHD_HEADER_KIND, name);
+}
+
+const struct spot_buf *spot_http_body(const struct spot_http_call *call)
+{
+    return &call->body;
+}
+
+void spot_http_set_data(struct spot_http_call *call, void *data)
+{
+    call->data = data;
+}
+
+void *spot_http_data(const struct spot_http_call *call)
+{
+    return call->data;
+}
+
+bool spot_http_is_answered(const struct spot_http_call *call)
+{
+    return call->state >= CALL_ANSWERED;
+}
+
+void spot_http_add_header(struct spot_http_call *call, const char *name, const char *value)
+{
+    if (call->n_header == HEADERS_MAX)
+        return;
+    call->header[call->n_header].name = spot_xstrdup(name);
+    call->header[call->n_header++].value = spot_xstrdup(value);
+}
+
+static struct spot_http_call *add_call(struct spot_http *h, struct MHD_Connection *connection,
+                                       const char *method, const char *path)
+{
+    struct spot_http_call *const call = spot_xcalloc(1, sizeof(*call));
+
+    *call = (struct spot_http_call){ .http = h, .connection = connection, .next = h->first };
+    call->method = spot_xstrdup(method);
+    call->path = spot_xstrdup(path);
+    if (h->first)
+        h->first->before = call;
+    h->first = call;
+    return call;
+}
+
+static void free_call(struct spot_http_call *call)
+{
+    if (call->next)
+        call->next->before = call->before;
+    *(call->before ? &call->before->next : &call->http->first) = call->next;
+    for (size_t i = 0; i < call->n_header; i++) {
+        free(call->header[i].name);
+        free(call->header[i].value);
+    }
+    if (call->response)
+        MHD_destroy_response(call->response);
+    spot_buf_release(&call->body);
+    free(call->method);
+    free(call->path);
+    free(call);
+}
+
+/* --- answers ----------------------------------------------------------------- */
+
+static void resume(struct spot_http_call *call)
+{
+    if (call->is_suspended) {
+        call->is_suspended = false;
+        MHD_resume_connection(call->connection);
+    }
+}
+
+static void give(struct spot_http_call *call, unsigned status, const char *content_type,
+                 struct MHD_Response *response)
+{
+    if (!response || spot_http_is_answered(call)) {
+        MHD_destroy_response(response);
+        return;
+    }
+    MHD_add_response_header(response, "Content-Type", content_type);
+    for (size_t i = 0; i < call->n_header; i++)
+        MHD_add_response_header(response, call->header[i].name, call->header[i].value);
+    call->response = response;
+    call->status = status;
+    call->state = CALL_ANSWERED;
+    resume(call);
+}
+
+void spot_http_answer(struct spot_http_call *call, unsigned status, const char *content_type,
+                      const void *body, size_t n_byte)
+{
+    give(call, status, content_type,
+         MHD_create_response_from_buffer(n_byte, (void *)(uintptr_t)(body ? body : ""),
+                                         MHD_RESPMEM_MUST_COPY));
+}
+
+static ssize_t read_stream(void *cls, uint64_t position, char *data, size_t n)
+{
+    struct spot_http_call *const call = cls;
+    ssize_t got;
+
+    (void)position;
+    if (call->is_lost)
+        return MHD_CONTENT_READER_END_WITH_ERROR;
+    got = call->pull(call->http->options.user, call, data, n);
+    if (got < 0)
+        return MHD_CONTENT_READER_END_OF_STREAM;
+    if (!got) {
+        call->is_suspended = true;
+        MHD_suspend_connection(call->connection);
+    }
+    return got;
+}
+
+void spot_http_stream(struct spot_http_call *call, const char *content_type, spot_http_pull pull)
+{
+    call->pull = pull;
+    give(call, MHD_HTTP_OK, content_type,
+         MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, BLOCK, read_stream, call, NULL));
+}
+
+void spot_http_wake(struct spot_http_call *call)
+{
+    if (call->state == CALL_SENDING)
+        resume(call);
+}
+
+/* --- what libmicrohttpd calls ------------------------------------------------- */
+
+static enum MHD_Result send_answer(struct spot_http_call *call)
+{
+    call->state = CALL_SENDING;
+    return MHD_queue_response(call->connection, call->status, call->response);
+}
+
+/* The call is whole: tell the owner, and wait unless it answers at once. */
+static enum MHD_Result tell(struct spot_http_call *call)
+{
+    call->is_told = true;
+    call->state = CALL_WAITING;
+    call->http->options.called(call->http->options.user, call);
+    if (call->state == CALL_ANSWERED)
+        return send_answer(call);
+    call->is_suspended = true;
+    MHD_suspend_connection(call->connection);
+    return MHD_YES;
+}
+
+static void refuse_size(struct spot_http_call *call)
+{
+    static const char said[] = "{\"error\":{\"message\":\"The body is too large.\",\"type\":"
+                               "\"invalid_request_error\",\"param\":null,\"code\":null}}";
+
+    spot_http_answer(call, MHD_HTTP_CONTENT_TOO_LARGE, "application/json", said, sizeof(said) - 1);
+}
+
+static bool says_too_much(const struct spot_http_call *call)
+{
+    const char *const length = spot_http_header(call, "Content-Length");
+
+    return length && strtoull(length, NULL, 10) > call->http->options.body_max_byte;
+}
+
+static enum MHD_Result handle(void *cls, struct MHD_Connection *connection, const char *url,
+                              const char *method, const char *version, const char *data,
+                              size_t *n_data, void **con_cls)
+{
+    struct spot_http *const h = cls;
+    struct spot_http_call *call = *con_cls;
+
+    (void)version;
+    if (!call) {
+        *con_cls = call = add_call(h, connection, method, url);
+        if (!says_too_much(call))
+            return MHD_YES;
+        refuse_size(call); /* before a byte of it is read; the connection is closed behind it */
+        return send_answer(call);
+    }
+    if (call->is_lost)
+        return MHD_NO;
+    if (*n_data) {
+        call->is_too_large =
+            call->is_too_large || call->body.n + *n_data > h->options.body_max_byte;
+        if (!call->is_too_large)
+            spot_buf_add(&call->body, data, *n_data);
+        *n_data = 0;
+        return MHD_YES;
+    }
+    if (call->state == CALL_ANSWERED)
+        return send_answer(call);
+    if (call->state != CALL_READING)
+        return MHD_YES;
+    if (call->is_too_large) {
+        refuse_size(call);
+        return send_answer(call);
+    }
+    return tell(call);
+}
+
+static void completed(void *cls, struct MHD_Connection *connection, void **con_cls,
+                      enum MHD_RequestTerminationCode code)
+{
+    struct spot_http *const h = cls;
+    struct spot_http_call *const call = *con_cls;
+
+    (void)connection;
+    (void)code;
+    if (!call)
+        return;
+    *con_cls = NULL;
+    if (call->is_told)
+        h->options.gone(h->options.user, call);
+    free_call(call);
+}
+
+/* --- the server ---------------------------------------------------------------- */
+
+static char *read_pem(const char *path, struct spot_err *err)
+{
+    FILE *const f = fopen(path, "rbe");
+    char *text;
+    size_t n;
+
+    if (!f) {
+        spot_err_sys(err, "%s", path);
+        return NULL;
+    }
+    text = spot_xcalloc(PEM_MAX + 1, 1);
+    n = fread(text, 1, PEM_MAX, f);
+    fclose(f);
+    if (n && strstr(text, "-----BEGIN "))
+        return text;
+    spot_err_set(err, SPOT_EDATA, "%s: not a PEM file", path);
+    free(text);
+    return NULL;
+}
+
+static void say_nothing(void *cls, const char *fmt, va_list ap)
+{
+    (void)cls;
+    (void)fmt;
+    (void)ap;
+}
+
+static int start(struct spot_http *h, int fd, struct spot_err *err)
+{
+    const struct spot_http_options *const o = &h->options;
+    const bool has_tls = h->cert != NULL;
+    const struct MHD_OptionItem tls[] = { { MHD_OPTION_HTTPS_MEM_CERT, 0, h->cert },
+                                          { MHD_OPTION_HTTPS_MEM_KEY, 0, h->key },
+                                          { MHD_OPTION_END, 0, NULL } };
+    const struct MHD_OptionItem none[] = { { MHD_OPTION_END, 0, NULL } };
+
+    h->daemon = MHD_start_daemon(
+        MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG | (has_tls ? MHD_USE_TLS : 0),
+        0, NULL, NULL, handle, h, MHD_OPTION_EXTERNAL_LOGGER, say_nothing, NULL,
+        MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_NOTIFY_COMPLETED, completed, h,
+        MHD_OPTION_CONNECTION_LIMIT, o->n_connection_max, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)(o->idle_s + 0.5), MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEADER_BYTE,
+        MHD_OPTION_ARRAY, has_tls ? tls : none, MHD_OPTION_END);
+    if (h->daemon)
+        return 0;
+    close(fd);
+    return has_tls ? spot_err_set(err, SPOT_EDATA, "%s and %s are no certificate with its key",
+                                  o->tls_cert, o->tls_key)
+                   : spot_err_set(err, SPOT_ESYS, "cannot serve HTTP at %s", o->address);
+}
+
+struct spot_http *spot_http_new(const struct spot_http_options *options, struct spot_err *err)
+{
+    struct spot_http *const h = spot_xcalloc(1, sizeof(*h));
+    int fd;
+
+    h->options = *options;
+    if (spot_endpoint_parse_reach(options->address,
+                                  options->tls_cert ? SPOT_REACH_NUMERIC : SPOT_REACH_HERE,
+                                  &h->endpoint, err) ||
+        (options->tls_cert && (!(h->cert = read_pem(options->tls_cert, err)) ||
+                               !(h->key = read_pem(options->tls_key, err)))) ||
+        (fd = spot_endpoint_listen(&h->endpoint, err)) < 0 || start(h, fd, err)) {
+        spot_http_free(h);
+        return NULL;
+    }
+    return h;
+}
+
+void spot_http_free(struct spot_http *h)
+{
+    if (!h)
+        return;
+    for (struct spot_http_call *c = h->first; c; c = c->next) {
+        c->is_lost = true;
+        resume(c);
+    }
+    if (h->daemon) {
+        MHD_stop_daemon(h->daemon);
+        if (h->endpoint.kind == SPOT_ENDPOINT_UNIX)
+            unlink(h->endpoint.path);
+    }
+    free(h->cert);
+    free(h->key);
+    free(h);
+}
+
+int spot_http_port(const struct spot_http *h)
+{
+    return h->endpoint.kind == SPOT_ENDPOINT_UNIX ? 0 : h->endpoint.port;
+}
+
+int spot_http_fd(const struct spot_http *h)
+{
+    return MHD_get_daemon_info(h->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
+}
+
+/* A connection that is suspended is not looked at by libmicrohttpd: has its client hung up? */
+static bool has_hung_up(const struct spot_http_call *call)
+{
+    const union MHD_ConnectionInfo *const info =
+        MHD_get_connection_info(call->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+    char byte;
+
+    return info && recv(info->connect_fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+}
+
+static void look_for_lost(struct spot_http *h)
+{
+    const double now_s = spot_clock_s();
+
+    if (now_s < h->looked_s + look_every_s)
+        return;
+    h->looked_s = now_s;
+    for (struct spot_http_call *c = h->first; c; c = c->next)
+        if (c->is_suspended && has_hung_up(c)) {
+            c->is_lost = true;
+            resume(c);
+        }
+}
+
+void spot_http_run(struct spot_http *h)
+{
+    look_for_lost(h);
+    MHD_run(h->daemon);
+}

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: MIT */
+#include "serve/completion.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/xalloc.h"
+
+struct spot_completion *spot_completion_new(struct spot_request *request_take,
+                                            const struct spot_vocabulary *vocabulary)
+{
+    struct spot_completion *const c = spot_xcalloc(1, sizeof(*c));
+
+    c->request = *request_take;
+    *request_take = (struct spot_request){ 0 };
+    c->vocabulary = vocabulary;
+    c->n_open = c->request.n_choice;
+    c->n_reference = 1;
+    c->choice = spot_xcalloc(c->n_open, sizeof(*c->choice));
+    for (uint32_t i = 0; i < c->n_open; i++)
+        spot_detok_init(&c->choice[i].detok, vocabulary->bpe, false, false);
+    return c;
+}
+
+struct spot_completion *spot_completion_ref(struct spot_completion *c)
+{
+    c->n_reference++;
+    return c;
+}
+
+void spot_completion_unref(struct spot_completion *c)
+{
+    if (!c || --c->n_reference)
+        return;
+    for (uint32_t i = 0; i < c->request.n_choice; i++) {
+        free(c->choice[i].token);
+        free(c->choice[i].text_end);
+        spot_detok_release(&c->choice[i].detok);
+        spot_buf_release(&c->choice[i].text);
+    }
+    free(c->choice);
+    spot_request_release(&c->request);
+    free(c);
+}
+
+/* --- stop texts ------------------------------------------------------------- */
+
+/* Where text[n] first has `stop`, at `from` or later; n: nowhere. */
+static size_t find(const unsigned char *text, size_t n, size_t from, const char *stop)
+{
+    const size_t length = strlen(stop);
+
+    for (size_t at = from; at + length <= n; at++)
+        if (!memcmp(text + at, stop, length))
+            return at;
+    return n;
+}
+
+/* The first stop text that ends beyond `known` bytes, where none ended; text.n: there is none. */
+static size_t first_stop(const struct spot_request *r, const struct spot_choice *h, size_t known)
+{
+    size_t first = h->text.n;
+
+    for (size_t i = 0; i < r->n_stop; i++) {
+        const size_t length = strlen(r->stop[i]);
+        const size_t at =
+            find(h->text.data, h->text.n, known >= length ? known - length + 1 : 0, r->stop[i]);
+
+        first = at < first ? at : first;
+    }
+    return first;
+}
+
+/* Bytes at the end of the text that may be the start of a stop text. */
+static size_t held_back(const struct spot_request *r, const struct spot_choice *h)
+{
+    size_t most = 0;
+
+    for (size_t i = 0; i < r->n_stop; i++) {
+        size_t n = strlen(r->stop[i]) - 1;
+
+        n = n < h->text.n ? n : h->text.n;
+        while (n > most && memcmp(h->text.data + h->text.n - n, r->stop[i], n) != 0)
+            n--;
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
+/* --- an end ----------------------------------------------------------------- */
+
+static void close_choice(struct spot_completion *c, struct spot_choice *h, enum spot_finish finish)
+{
+    h->finish = finish;
+    c->n_open--;
+    if (h->n_token)
+        h->text_end[h->n_token - 1] = h->text.n;
+}
+
+/* The text from `known` on is new: is there a stop text in it? */
+static bool stops(struct spot_completion *c, struct spot_choice *h, size_t known)
+{
+    const size_t at = first_stop(&c->request, h, known);
+
+    if (at == h->text.n)
+        return false;
+    h->text.n = at;
+    close_choice(c, h, SPOT_FINISH_STOP);
+    return true;
+}
+
+static void end_choice(struct spot_completion *c, struct spot_choice *h, enum spot_finish finish)
+{
+    const size_t known = h->text.n;
+
+    spot_detok_end(&h->detok, &h->text);
+    if (!stops(c, h, known))
+        close_choice(c, h, finish);
+}
+
+void spot_completion_finish(struct spot_completion *c, uint32_t choice, enum spot_finish finish)
+{
+    if (c->choice[choice].finish == SPOT_FINISH_NONE)
+        end_choice(c, &c->choice[choice], finish);
+}
+
+/* --- a token ---------------------------------------------------------------- */
+
+static bool is_end(const struct spot_vocabulary *v, uint32_t id)
+{
+    for (size_t i = 0; i < v->n_end; i++)
+        if (v->end[i] == id)
+            return true;
+    return false;
+}
+
+/* Who computed it may differ, nothing else. */
+static bool is_same(const struct spot_token *a, const struct spot_token *b)
+{
+    if (a->id != b->id || memcmp(&a->logprob, &b->logprob, sizeof(a->logprob)) != 0 ||
+        a->n_top != b->n_top)
+        return false;
+    for (uint32_t i = 0; i < a->n_top; i++)
+        if (a->top[i].id != b->top[i].id ||
+            memcmp(&a->top[i].logprob, &b->top[i].logprob, sizeof(a->logprob)) != 0)
+            return false;
+    return true;
+}
+
+static void keep(struct spot_choice *h, const struct spot_token *token)
+{
+    size_t cap = h->token_cap;
+
+    h->token = spot_xgrow(h->token, &h->token_cap, h->n_token + 1, sizeof(*h->token));
+    if (cap != h->token_cap)
+        h->text_end = spot_xrealloc(h->text_end, h->token_cap, sizeof(*h->text_end));
+    h->token[h->n_token++] = *token;
+}
+
+int spot_completion_append(struct spot_completion *c, uint32_t choice, size_t position,
+                           const struct spot_token *token)
+{
+    struct spot_choice *h;
+    size_t known;
+
+    if (choice >= c->request.n_choice)
+        return -1;
+    h = &c->choice[choice];
+    if (position < h->n_token)
+        return is_same(&h->token[position], token) ? 1 : -1;
+    if (h->finish != SPOT_FINISH_NONE)
+        return 1;
+    if (position > h->n_token)
+        return -1;
+    keep(h, token);
+    known = h->text.n;
+    if (is_end(c->vocabulary, token->id)) {
+        end_choice(c, h, SPOT_FINISH_STOP);
+        return 0;
+    }
+    (void)spot_detok_push(&h->detok, token->id, &h->text); /* one without a text adds none */
+    if (stops(c, h, known))
+        return 0;
+    h->text_end[h->n_token - 1] = h->text.n - held_back(&c->request, h);
+    if ((int64_t)h->n_token >= c->request.n_token_max)
+        end_choice(c, h, SPOT_FINISH_LENGTH);
+    return 0;
+}

@@ -1,0 +1,503 @@
+/* SPDX-License-Identifier: MIT */
+#include "serve/front.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "comm/endpoint.h"
+#include "comm/http.h"
+#include "common/xalloc.h"
+#include "serve/openai_state.h"
+
+enum { KEYS_MAX = 1024, KEY_MAX = 256 };
+
+struct key {
+    char text[KEY_MAX]; /* padded with zeros */
+};
+
+struct spot_front {
+    struct spot_front_options options;
+    const struct spot_front_server *table;
+    void *server;
+    struct spot_http *http;
+    struct key *key; /* [n_key] */
+    size_t n_key, n_exchange;
+    int64_t began_s;
+    bool is_draining;
+};
+
+/* A call that waits for a completion, or gets it as a stream. */
+struct exchange {
+    struct spot_front *front;
+    struct spot_http_call *call;
+    struct spot_completion *c;
+    struct exchange *next; /* of the same completion, whose `front` is the first */
+    size_t *cursor;        /* [n_choice] of a stream: the next position to tell; NULL: whole */
+    struct spot_buf out;   /* of the chunk that is being sent */
+    size_t n_sent;
+    bool has_said_all;
+};
+
+/* --- plain answers ------------------------------------------------------------ */
+
+static const char json[] = "application/json";
+
+static void answer_error(struct spot_http_call *call, int status, const char *type,
+                         const char *code, const char *message)
+{
+    struct spot_buf out = { 0 };
+
+    spot_openai_error(status, type, NULL, code, &out, "%s", message);
+    spot_http_answer(call, (unsigned)status, json, out.data, out.n);
+    spot_buf_release(&out);
+}
+
+static void answer_not_now(struct spot_front *f, struct spot_http_call *call,
+                           enum spot_admission why)
+{
+    char seconds[24];
+
+    snprintf(seconds, sizeof(seconds), "%.0f", fmax(1, ceil(f->table->retry_after_s(f->server))));
+    spot_http_add_header(call, "Retry-After", seconds);
+    if (why == SPOT_ADMIT_FULL)
+        answer_error(call, 429, "rate_limit_error", "rate_limit_exceeded", "The queue is full.");
+    else if (why == SPOT_ADMIT_NOBODY)
+        answer_error(call, 503, "server_error", NULL, "No worker is there to compute this now.");
+    else
+        answer_error(call, 503, "server_error", NULL, "This server is ending.");
+}
+
+/* --- a completion that goes to a client ---------------------------------------- */
+
+static void attach(struct spot_front *f, struct spot_http_call *call,
+                   struct spot_completion *c_take)
+{
+    struct exchange *const x = spot_xcalloc(1, sizeof(*x));
+
+    *x = (struct exchange){ .front = f, .call = call, .c = c_take, .next = c_take->front };
+    c_take->front = x;
+    f->n_exchange++;
+    spot_http_set_data(call, x);
+}
+
+static void detach(struct exchange *x)
+{
+    struct exchange *at = x->c->front;
+
+    if (at == x) {
+        x->c->front = x->next;
+    } else {
+        while (at->next != x)
+            at = at->next;
+        at->next = x->next;
+    }
+    x->front->n_exchange--;
+}
+
+static void gone(void *user, struct spot_http_call *call)
+{
+    struct spot_front *const f = user;
+    struct exchange *const x = spot_http_data(call);
+
+    if (!x)
+        return;
+    detach(x);
+    if (!x->has_said_all && !x->c->front)
+        f->table->abandon(f->server, x->c);
+    spot_completion_unref(x->c);
+    spot_buf_release(&x->out);
+    free(x->cursor);
+    free(x);
+}
+
+static void answer_whole(struct exchange *x)
+{
+    struct spot_buf out = { 0 };
+
+    spot_openai_answer(&x->front->options, x->c, &out);
+    x->has_said_all = true;
+    spot_http_answer(x->call, 200, json, out.data, out.n);
+    spot_buf_release(&out);
+}
+
+/* --- a stream of events --------------------------------------------------------- */
+
+static void put(struct spot_buf *out, const char *text)
+{
+    spot_buf_add(out, text, strlen(text));
+}
+
+static void put_token(struct exchange *x, uint32_t choice)
+{
+    const size_t position = x->cursor[choice]++;
+    const uint32_t worker = x->c->choice[choice].token[position].worker;
+    char id[64];
+
+    snprintf(id, sizeof(id), "id: %u:%zu\ndata: ", (unsigned)choice, position);
+    put(&x->out, id);
+    spot_openai_chunk(&x->front->options, x->c, choice, position,
+                      x->front->table->worker_name(x->front->server, worker), &x->out);
+    put(&x->out, "\n\n");
+}
+
+/* The next event into x->out; false: there is none now. */
+static bool next_event(struct exchange *x)
+{
+    for (uint32_t i = 0; i < x->c->request.n_choice; i++)
+        if (x->cursor[i] < x->c->choice[i].n_token) {
+            put_token(x, i);
+            return true;
+        }
+    if (x->c->n_open || x->has_said_all)
+        return false;
+    if (x->c->request.wants_usage) {
+        put(&x->out, "data: ");
+        spot_openai_usage_chunk(&x->front->options, x->c, &x->out);
+        put(&x->out, "\n\n");
+    }
+    put(&x->out, "data: [DONE]\n\n");
+    x->has_said_all = true;
+    return true;
+}
+
+static ssize_t pull(void *user, struct spot_http_call *call, char *data, size_t n)
+{
+    struct exchange *const x = spot_http_data(call);
+
+    (void)user;
+    if (x->n_sent == x->out.n) {
+        x->n_sent = x->out.n = 0;
+        if (!next_event(x))
+            return x->has_said_all ? -1 : 0;
+    }
+    n = n < x->out.n - x->n_sent ? n : x->out.n - x->n_sent;
+    memcpy(data, x->out.data + x->n_sent, n);
+    x->n_sent += n;
+    return (ssize_t)n;
+}
+
+static void begin_stream(struct exchange *x)
+{
+    x->cursor = spot_xcalloc(x->c->request.n_choice, sizeof(*x->cursor));
+    spot_http_add_header(x->call, "Cache-Control", "no-cache");
+    spot_http_add_header(x->call, "X-Accel-Buffering", "no");
+}
+
+void spot_front_progress(struct spot_front *f, struct spot_completion *c)
+{
+    (void)f;
+    for (struct exchange *x = c->front, *next; x; x = next) {
+        next = x->next;
+        if (x->cursor)
+            spot_http_wake(x->call);
+        else if (!c->n_open && !x->has_said_all)
+            answer_whole(x);
+    }
+}
+
+/* --- requests -------------------------------------------------------------------- */
+
+static void complete(struct spot_front *f, struct spot_http_call *call, bool is_chat)
+{
+    const struct spot_buf *const body = spot_http_body(call);
+    struct spot_request request;
+    struct spot_completion *c;
+    struct spot_buf error = { 0 };
+    const int status = spot_openai_parse(&f->options, is_chat, (const char *)body->data, body->n,
+                                         &request, &error);
+    enum spot_admission admission;
+
+    if (status) {
+        spot_http_answer(call, (unsigned)status, json, error.data, error.n);
+        spot_buf_release(&error);
+        return;
+    }
+    if (f->is_draining) {
+        spot_request_release(&request);
+        answer_not_now(f, call, SPOT_ADMIT_DRAINING);
+        return;
+    }
+    admission = f->table->submit(f->server, &request, &c);
+    if (admission != SPOT_ADMIT) {
+        answer_not_now(f, call, admission);
+        return;
+    }
+    attach(f, call, c);
+    if (c->request.does_stream) {
+        begin_stream(spot_http_data(call));
+        spot_http_stream(call, "text/event-stream", pull);
+    } else if (!c->n_open) {
+        answer_whole(spot_http_data(call));
+    }
+}
+
+/* "0:17,1:12": what was told last of each choice. False: it says something else. */
+static bool read_cursors(struct exchange *x, const char *text)
+{
+    while (*text) {
+        char *end;
+        const unsigned long choice = strtoul(text, &end, 10);
+        unsigned long position;
+
+        if (end == text || *end != ':' || choice >= x->c->request.n_choice)
+            return false;
+        text = end + 1;
+        position = strtoul(text, &end, 10);
+        if (end == text || (*end && *end != ',') || position >= x->c->choice[choice].n_token)
+            return false;
+        x->cursor[choice] = position + 1;
+        text = *end ? end + 1 : end;
+    }
+    return true;
+}
+
+static void rejoin(struct spot_front *f, struct spot_http_call *call, const char *id)
+{
+    const char *const last = spot_http_header(call, "Last-Event-ID");
+    struct spot_completion *const c = f->table->rejoin(f->server, id);
+    struct exchange *x;
+
+    if (!c) {
+        answer_error(call, 404, "invalid_request_error", "stream_not_found",
+                     "There is no stream of this id, or not any more.");
+        return;
+    }
+    attach(f, call, c);
+    x = spot_http_data(call);
+    begin_stream(x);
+    if (last && !read_cursors(x, last)) {
+        x->has_said_all = x->c->front != x || x->next; /* another reads it: it is not abandoned */
+        answer_error(call, 400, "invalid_request_error", NULL,
+                     "Last-Event-ID must be choice:position, of tokens that were told.");
+        return;
+    }
+    spot_http_stream(call, "text/event-stream", pull);
+}
+
+/* --- the rest --------------------------------------------------------------------- */
+
+static void models(struct spot_front *f, struct spot_http_call *call, const char *id)
+{
+    struct spot_buf out = { 0 };
+
+    if (id && strcmp(id, f->options.model) != 0) {
+        answer_error(call, 404, "invalid_request_error", "model_not_found",
+                     "The model does not exist.");
+        return;
+    }
+    spot_openai_models(&f->options, id == NULL, f->began_s, &out);
+    spot_http_answer(call, 200, json, out.data, out.n);
+    spot_buf_release(&out);
+}
+
+static void health(struct spot_front *f, struct spot_http_call *call)
+{
+    static const char ok[] = "{\"status\":\"ok\"}";
+    const enum spot_admission now =
+        f->is_draining ? SPOT_ADMIT_DRAINING : f->table->health(f->server);
+
+    if (now == SPOT_ADMIT || now == SPOT_ADMIT_FULL)
+        spot_http_answer(call, 200, json, ok, sizeof(ok) - 1);
+    else
+        answer_not_now(f, call, now);
+}
+
+static void metrics(struct spot_front *f, struct spot_http_call *call)
+{
+    struct spot_buf out = { 0 };
+
+    f->table->metrics(f->server, &out);
+    spot_http_answer(call, 200, "text/plain; version=0.0.4", out.data, out.n);
+    spot_buf_release(&out);
+}
+
+/* In a time that does not tell how much of a key was right. */
+static bool is_key(const struct spot_front *f, const char *text)
+{
+    struct key given = { { 0 } };
+    unsigned n_equal = 0;
+
+    if (strlen(text) >= KEY_MAX)
+        return false;
+    memcpy(given.text, text, strlen(text));
+    for (size_t i = 0; i < f->n_key; i++) {
+        volatile unsigned char differs = 0;
+
+        for (size_t k = 0; k < KEY_MAX; k++)
+            differs = (unsigned char)(differs | (given.text[k] ^ f->key[i].text[k]));
+        n_equal += !differs;
+    }
+    return n_equal > 0;
+}
+
+static bool is_let_in(const struct spot_front *f, struct spot_http_call *call)
+{
+    static const char scheme[] = "Bearer ";
+    const char *const given = spot_http_header(call, "Authorization");
+
+    return !f->n_key || (given && !strncmp(given, scheme, sizeof(scheme) - 1) &&
+                         is_key(f, given + sizeof(scheme) - 1));
+}
+
+static const char *behind(const char *path, const char *start)
+{
+    const size_t n = strlen(start);
+
+    return strncmp(path, start, n) ? NULL : path + n;
+}
+
+/* Which method a path takes; NULL: there is no such path. */
+static const char *method_of(const char *path)
+{
+    if (!strcmp(path, "/v1/completions") || !strcmp(path, "/v1/chat/completions"))
+        return "POST";
+    if (!strcmp(path, "/health") || !strcmp(path, "/metrics") || !strcmp(path, "/v1/models") ||
+        behind(path, "/v1/models/") || behind(path, "/v1/streams/"))
+        return "GET";
+    return NULL;
+}
+
+static void route(struct spot_front *f, struct spot_http_call *call, const char *path)
+{
+    if (!strcmp(path, "/v1/completions"))
+        complete(f, call, false);
+    else if (!strcmp(path, "/v1/chat/completions"))
+        complete(f, call, true);
+    else if (behind(path, "/v1/streams/"))
+        rejoin(f, call, behind(path, "/v1/streams/"));
+    else if (!strcmp(path, "/v1/models"))
+        models(f, call, NULL);
+    else if (behind(path, "/v1/models/"))
+        models(f, call, behind(path, "/v1/models/"));
+    else
+        metrics(f, call);
+}
+
+static void called(void *user, struct spot_http_call *call)
+{
+    struct spot_front *const f = user;
+    const char *const path = spot_http_path(call), *const method = method_of(path);
+
+    if (!method) {
+        answer_error(call, 404, "invalid_request_error", NULL, "There is nothing at this path.");
+    } else if (strcmp(spot_http_method(call), method) != 0 &&
+               !(*method == 'G' && !strcmp(spot_http_method(call), "HEAD"))) {
+        spot_http_add_header(call, "Allow", method);
+        answer_error(call, 405, "invalid_request_error", NULL, "This path takes another method.");
+    } else if (!strcmp(path, "/health")) {
+        health(f, call);
+    } else if (!is_let_in(f, call)) {
+        spot_http_add_header(call, "WWW-Authenticate", "Bearer");
+        answer_error(call, 401, "invalid_request_error", "invalid_api_key",
+                     "Incorrect API key provided.");
+    } else {
+        route(f, call, path);
+    }
+}
+
+/* --- the front --------------------------------------------------------------------- */
+
+static int read_keys(struct spot_front *f, struct spot_err *err)
+{
+    const char *const path = f->options.api_key_file;
+    FILE *const in = path ? fopen(path, "re") : NULL;
+    char line[KEY_MAX + 2];
+
+    if (path && !in)
+        return spot_err_sys(err, "%s", path);
+    f->key = spot_xcalloc(KEYS_MAX, sizeof(*f->key));
+    while (in && f->n_key < KEYS_MAX && fgets(line, sizeof(line), in)) {
+        const size_t n = strcspn(line, "\r\n");
+
+        if (n >= KEY_MAX) {
+            fclose(in);
+            return spot_err_set(err, SPOT_EDATA, "%s: a key has more than %d bytes", path,
+                                KEY_MAX - 1);
+        }
+        if (n)
+            memcpy(f->key[f->n_key++].text, line, n);
+    }
+    if (in)
+        fclose(in);
+    return path && !f->n_key ? spot_err_set(err, SPOT_EDATA, "%s: there is no key in it", path) : 0;
+}
+
+/* Who listens where strangers are asks for a key, and says nothing in the clear. */
+static int check_reach(const struct spot_front_options *o, struct spot_err *err)
+{
+    struct spot_endpoint at;
+
+    if (!o->tls_cert != !o->tls_key)
+        return spot_err_set(err, SPOT_EUSAGE, "--tls-cert and --tls-key go together");
+    if (spot_endpoint_parse_reach(o->address, SPOT_REACH_NUMERIC, &at, err))
+        return -1;
+    if (!spot_endpoint_is_private(&at) && (!o->tls_cert || !o->api_key_file))
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "%s can be reached by others: that needs --tls-cert, --tls-key and "
+                            "--api-key-file",
+                            o->address);
+    return 0;
+}
+
+struct spot_front *spot_front_new(const struct spot_front_options *options,
+                                  const struct spot_front_server *table, void *server,
+                                  struct spot_err *err)
+{
+    struct spot_front *const f = spot_xcalloc(1, sizeof(*f));
+    const struct spot_http_options http = { .address = options->address,
+                                            .tls_cert = options->tls_cert,
+                                            .tls_key = options->tls_key,
+                                            .body_max_byte = options->body_max_byte,
+                                            .n_connection_max = options->n_connection_max,
+                                            .idle_s = options->idle_s,
+                                            .called = called,
+                                            .gone = gone,
+                                            .user = f };
+
+    f->options = *options;
+    f->table = table;
+    f->server = server;
+    f->began_s = (int64_t)time(NULL);
+    if (check_reach(options, err) || read_keys(f, err) || !(f->http = spot_http_new(&http, err))) {
+        spot_front_free(f);
+        return NULL;
+    }
+    return f;
+}
+
+void spot_front_free(struct spot_front *f)
+{
+    if (!f)
+        return;
+    spot_http_free(f->http);
+    free(f->key);
+    free(f);
+}
+
+int spot_front_port(const struct spot_front *f)
+{
+    return spot_http_port(f->http);
+}
+
+int spot_front_fd(const struct spot_front *f)
+{
+    return spot_http_fd(f->http);
+}
+
+void spot_front_run(struct spot_front *f)
+{
+    spot_http_run(f->http);
+}
+
+void spot_front_drain(struct spot_front *f)
+{
+    f->is_draining = true;
+}
+
+bool spot_front_is_idle(const struct spot_front *f)
+{
+    return !f->n_exchange;
+}

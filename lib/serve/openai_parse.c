@@ -1,0 +1,563 @@
+/* SPDX-License-Identifier: MIT */
+/* A body of OpenAI's API to a request. What they have and we have not is refused by name, unless
+ * its value asks for nothing. */
+#include <inttypes.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include "common/json.h"
+#include "common/random.h"
+#include "common/xalloc.h"
+#include "serve/front.h"
+#include "serve/grammar.h"
+#include "serve/openai_state.h"
+
+enum { STOP_MAX = 1024, MESSAGES_MAX = 4096 };
+
+struct body {
+    const struct spot_front_options *options;
+    struct spot_json_doc doc;
+    const char *text; /* as it came */
+    size_t n_byte;
+    struct spot_request *r;
+    struct spot_buf *error;
+    int status; /* 0: nothing is wrong yet */
+};
+
+/* --- errors ----------------------------------------------------------------- */
+
+int spot_openai_error(int status, const char *type, const char *param, const char *code,
+                      struct spot_buf *out, const char *fmt, ...)
+{
+    char message[1024], *text = NULL;
+    size_t n = 0;
+    FILE *const f = open_memstream(&text, &n);
+    struct spot_jw jw;
+    va_list ap;
+
+    if (!f)
+        abort();
+    va_start(ap, fmt);
+    vsnprintf(message, sizeof(message), fmt, ap);
+    va_end(ap);
+    spot_jw_init(&jw, f, false);
+    spot_jw_object(&jw, NULL);
+    spot_jw_object(&jw, "error");
+    spot_jw_str(&jw, "message", message);
+    spot_jw_str(&jw, "type", type);
+    if (param)
+        spot_jw_str(&jw, "param", param);
+    else
+        spot_jw_null(&jw, "param");
+    if (code)
+        spot_jw_str(&jw, "code", code);
+    else
+        spot_jw_null(&jw, "code");
+    spot_jw_end(&jw);
+    spot_jw_end(&jw);
+    spot_jw_close(&jw, NULL);
+    fclose(f);
+    spot_buf_add(out, text, n);
+    free(text);
+    return status;
+}
+
+/* The first thing that is wrong is what is said. */
+static void refuse(struct body *b, int status, const char *param, const char *code, const char *fmt,
+                   ...) SPOT_PRINTF(5, 6);
+static void refuse(struct body *b, int status, const char *param, const char *code, const char *fmt,
+                   ...)
+{
+    char message[768];
+    va_list ap;
+
+    if (b->status)
+        return;
+    va_start(ap, fmt);
+    vsnprintf(message, sizeof(message), fmt, ap);
+    va_end(ap);
+    b->status =
+        spot_openai_error(status, "invalid_request_error", param, code, b->error, "%s", message);
+}
+
+/* --- members ---------------------------------------------------------------- */
+
+/* NULL when it is not there or null. */
+static const struct spot_json_value *member(const struct body *b, const char *key)
+{
+    const struct spot_json_value *const v = spot_json_get(b->doc.root, key);
+
+    return spot_json_is_null(v) ? NULL : v;
+}
+
+static double number(struct body *b, const char *key, double min, double max, double otherwise)
+{
+    const struct spot_json_value *const v = member(b, key);
+
+    if (!v)
+        return otherwise;
+    if (!spot_json_is_number(v) || !(spot_json_number(v) >= min && spot_json_number(v) <= max)) {
+        refuse(b, 400, key, NULL, "'%s' must be a number of %g to %g.", key, min, max);
+        return otherwise;
+    }
+    return spot_json_number(v);
+}
+
+static int64_t integer(struct body *b, const char *key, int64_t min, int64_t max, int64_t otherwise)
+{
+    const struct spot_json_value *const v = member(b, key);
+
+    if (!v)
+        return otherwise;
+    if (!spot_json_is_integer(v) || spot_json_integer(v) < min || spot_json_integer(v) > max) {
+        refuse(b, 400, key, NULL, "'%s' must be an integer of %" PRId64 " to %" PRId64 ".", key,
+               min, max);
+        return otherwise;
+    }
+    return spot_json_integer(v);
+}
+
+static bool boolean(struct body *b, const char *key)
+{
+    const struct spot_json_value *const v = member(b, key);
+
+    if (v && !spot_json_is_boolean(v))
+        refuse(b, 400, key, NULL, "'%s' must be true or false.", key);
+    return spot_json_is_true(v);
+}
+
+/* --- what is known ---------------------------------------------------------- */
+
+enum use { BOTH, COMPLETIONS, CHAT, NOTHING, NONE };
+
+/* NOTHING: it changes no token. NONE: only a value that asks for nothing is taken. */
+static enum use use_of(const char *key)
+{
+    static const struct {
+        const char *key;
+        enum use use;
+    } known[] = {
+        { "model", BOTH },
+        { "temperature", BOTH },
+        { "top_p", BOTH },
+        { "top_k", BOTH },
+        { "min_p", BOTH },
+        { "repetition_penalty", BOTH },
+        { "presence_penalty", BOTH },
+        { "frequency_penalty", BOTH },
+        { "seed", BOTH },
+        { "stop", BOTH },
+        { "n", BOTH },
+        { "max_tokens", BOTH },
+        { "stream", BOTH },
+        { "stream_options", BOTH },
+        { "response_format", BOTH },
+        { "logprobs", BOTH },
+        { "best_of", COMPLETIONS },
+        { "prompt", COMPLETIONS },
+        { "echo", COMPLETIONS },
+        { "messages", CHAT },
+        { "max_completion_tokens", CHAT },
+        { "top_logprobs", CHAT },
+        { "user", NOTHING },
+        { "metadata", NOTHING },
+        { "store", NOTHING },
+        { "service_tier", NOTHING },
+        { "safety_identifier", NOTHING },
+        { "prompt_cache_key", NOTHING },
+        { "suffix", NONE },
+        { "logit_bias", NONE },
+        { "tools", NONE },
+        { "tool_choice", NONE },
+        { "parallel_tool_calls", NONE },
+        { "functions", NONE },
+        { "function_call", NONE },
+        { "modalities", NONE },
+        { "audio", NONE },
+        { "prediction", NONE },
+        { "reasoning_effort", NONE },
+        { "web_search_options", NONE },
+    };
+
+    for (size_t i = 0; i < sizeof(known) / sizeof(*known); i++)
+        if (!strcmp(known[i].key, key))
+            return known[i].use;
+    return (enum use) - 1;
+}
+
+static bool asks_for_nothing(const struct spot_json_value *v)
+{
+    return spot_json_is_null(v) || spot_json_is_false(v) ||
+           ((spot_json_is_object(v) || spot_json_is_array(v)) && !spot_json_size(v));
+}
+
+static void check_keys(struct body *b, bool is_chat)
+{
+    const struct spot_json_value *v;
+    const char *key;
+
+    for (size_t i = 0; (v = spot_json_member(b->doc.root, i, &key)) && !b->status; i++) {
+        const enum use use = use_of(key);
+
+        if ((int)use < 0 || use == (is_chat ? COMPLETIONS : CHAT))
+            refuse(b, 400, NULL, NULL, "Unrecognized request argument supplied: %s", key);
+        else if (use == NONE && !asks_for_nothing(v))
+            refuse(b, 400, key, NULL, "'%s' is not supported by this server.", key);
+    }
+}
+
+/* --- the prompt ------------------------------------------------------------- */
+
+static void take_tokens(struct body *b, struct spot_tokens *tokens)
+{
+    b->r->prompt = tokens->id;
+    b->r->n_prompt = tokens->n;
+    if (!tokens->n)
+        refuse(b, 400, "prompt", NULL, "The prompt has no tokens.");
+}
+
+static void prompt_of_ids(struct body *b, const struct spot_json_value *list)
+{
+    const size_t n = spot_json_size(list);
+    struct spot_tokens tokens = { .id = spot_xcalloc(n, sizeof(*tokens.id)), .n = n };
+
+    for (size_t i = 0; i < n; i++) {
+        const struct spot_json_value *const v = spot_json_entry(list, i);
+
+        if (!spot_json_is_integer(v) || spot_json_integer(v) < 0 ||
+            spot_json_integer(v) >= b->options->n_vocabulary)
+            refuse(b, 400, "prompt", NULL, "'prompt' must be a text or tokens of 0 to %" PRId64 ".",
+                   b->options->n_vocabulary - 1);
+        tokens.id[i] = (uint32_t)spot_json_integer(v);
+    }
+    take_tokens(b, &tokens);
+}
+
+static void prompt_of_text(struct body *b, const char *text)
+{
+    struct spot_tokens tokens = { 0 };
+
+    spot_bpe_encode(b->options->vocabulary->bpe, text, strlen(text), true, &tokens);
+    take_tokens(b, &tokens);
+}
+
+static void read_prompt(struct body *b)
+{
+    const struct spot_json_value *v = member(b, "prompt");
+
+    if (spot_json_is_array(v) && spot_json_size(v) == 1 &&
+        !spot_json_is_integer(spot_json_entry(v, 0)))
+        v = spot_json_entry(v, 0);
+    if (spot_json_is_array(v) && spot_json_size(v) && !spot_json_is_integer(spot_json_entry(v, 0)))
+        refuse(b, 400, "prompt", NULL, "Several prompts in one request are not supported.");
+    else if (spot_json_is_array(v))
+        prompt_of_ids(b, v);
+    else if (spot_json_text(v))
+        prompt_of_text(b, spot_json_text(v));
+    else
+        refuse(b, 400, "prompt", NULL, "'prompt' must be a text or an array of tokens.");
+}
+
+/* A text, or parts that are texts: to be freed; NULL: neither. */
+static char *content_of(const struct spot_json_value *v)
+{
+    struct spot_buf text = { 0 };
+
+    if (spot_json_text(v))
+        return spot_xstrdup(spot_json_text(v));
+    for (size_t i = 0; i < spot_json_array_size(v); i++) {
+        const struct spot_json_value *const part = spot_json_entry(v, i);
+        const char *const type = spot_json_text(spot_json_get(part, "type"));
+        const char *const piece = spot_json_text(spot_json_get(part, "text"));
+
+        if (!type || strcmp(type, "text") != 0 || !piece) {
+            spot_buf_release(&text);
+            return NULL;
+        }
+        spot_buf_add(&text, piece, strlen(piece));
+    }
+    if (!spot_json_array_size(v))
+        return NULL;
+    spot_buf_add(&text, "", 1);
+    return (char *)text.data;
+}
+
+static void render(struct body *b, const struct spot_chat_message *message, size_t n)
+{
+    struct spot_tokens tokens = { 0 };
+    struct spot_buf text = { 0 };
+    struct spot_err err = { 0 };
+
+    if (spot_chat_render(b->options->chat, message, n, true, &text, &err)) {
+        refuse(b, 400, "messages", NULL, "%s", err.msg);
+    } else {
+        spot_bpe_encode_named(b->options->vocabulary->bpe, (const char *)text.data, text.n,
+                              &tokens);
+        take_tokens(b, &tokens);
+    }
+    spot_buf_release(&text);
+}
+
+static void read_messages(struct body *b)
+{
+    const struct spot_json_value *const list = member(b, "messages");
+    const size_t n = spot_json_array_size(list);
+    struct spot_chat_message *message;
+
+    if (!b->options->chat) {
+        refuse(b, 400, "messages", NULL, "This model has no chat template that is known here: %s",
+               b->options->chat_why ? b->options->chat_why : "none is given");
+        return;
+    }
+    if (!n || n > MESSAGES_MAX) {
+        refuse(b, 400, "messages", NULL, "'messages' must be an array of 1 to %d messages.",
+               MESSAGES_MAX);
+        return;
+    }
+    message = spot_xcalloc(n, sizeof(*message));
+    for (size_t i = 0; i < n; i++) {
+        const struct spot_json_value *const v = spot_json_entry(list, i);
+
+        message[i].role = spot_json_text(spot_json_get(v, "role"));
+        message[i].content = content_of(spot_json_get(v, "content"));
+        if (!message[i].role || !message[i].content)
+            refuse(b, 400, "messages", NULL, "Message %zu must have a role and a text as content.",
+                   i);
+    }
+    if (!b->status)
+        render(b, message, n);
+    for (size_t i = 0; i < n; i++)
+        free((char *)(uintptr_t)message[i].content);
+    free(message);
+}
+
+/* --- settings --------------------------------------------------------------- */
+
+static void read_sample(struct body *b)
+{
+    struct spot_sample *const s = &b->r->sample;
+    const struct spot_json_value *const seed = member(b, "seed");
+
+    *s = spot_sample_plain;
+    s->temperature = number(b, "temperature", 0, 2, 1);
+    s->top_p = number(b, "top_p", 0, 1, 1);
+    s->top_k = integer(b, "top_k", -1, INT32_MAX, 0);
+    s->top_k = s->top_k < 0 ? 0 : s->top_k;
+    s->min_p = number(b, "min_p", 0, 1, 0);
+    s->repetition = number(b, "repetition_penalty", 0.01, 100, 1);
+    s->presence = number(b, "presence_penalty", -2, 2, 0);
+    s->frequency = number(b, "frequency_penalty", -2, 2, 0);
+    if (seed && !spot_json_is_integer(seed))
+        refuse(b, 400, "seed", NULL, "'seed' must be an integer.");
+    s->seed = (uint64_t)spot_json_integer(seed);
+    if (!seed && spot_random_bytes(&s->seed, sizeof(s->seed), NULL))
+        refuse(b, 500, NULL, NULL, "There are no random numbers.");
+}
+
+static void add_stop(struct body *b, const struct spot_json_value *v)
+{
+    const char *const text = spot_json_text(v);
+
+    if (!text || !*text || strlen(text) > STOP_MAX || b->r->n_stop == SPOT_REQUEST_STOPS_MAX)
+        refuse(b, 400, "stop", NULL, "'stop' must be a text or up to %d texts of 1 to %d bytes.",
+               SPOT_REQUEST_STOPS_MAX, STOP_MAX);
+    else
+        b->r->stop[b->r->n_stop++] = spot_xstrdup(text);
+}
+
+static void read_stop(struct body *b)
+{
+    const struct spot_json_value *const v = member(b, "stop");
+
+    if (v && !spot_json_is_array(v))
+        add_stop(b, v);
+    for (size_t i = 0; i < spot_json_array_size(v); i++)
+        add_stop(b, spot_json_entry(v, i));
+}
+
+static void read_logprobs(struct body *b, bool is_chat)
+{
+    const bool has_top = member(b, "top_logprobs") != NULL;
+
+    b->r->n_logprob = -1;
+    if (!is_chat) {
+        b->r->n_logprob = (int)integer(b, "logprobs", 0, SPOT_REQUEST_LOGPROBS_MAX, -1);
+        return;
+    }
+    if (boolean(b, "logprobs"))
+        b->r->n_logprob = (int)integer(b, "top_logprobs", 0, SPOT_REQUEST_LOGPROBS_MAX, 0);
+    else if (has_top)
+        refuse(b, 400, "top_logprobs", NULL, "'top_logprobs' needs 'logprobs': true.");
+}
+
+static void read_stream(struct body *b)
+{
+    const struct spot_json_value *const options = member(b, "stream_options");
+    const char *key;
+
+    b->r->does_stream = boolean(b, "stream");
+    if (!options)
+        return;
+    if (!spot_json_is_object(options) || !b->r->does_stream)
+        refuse(b, 400, "stream_options", NULL,
+               "'stream_options' is an object beside 'stream': true.");
+    for (size_t i = 0; spot_json_member(options, i, &key); i++)
+        if (strcmp(key, "include_usage") != 0 && strcmp(key, "include_obfuscation") != 0)
+            refuse(b, 400, "stream_options", NULL, "Unknown parameter: 'stream_options.%s'.", key);
+    b->r->wants_usage = spot_json_is_true(spot_json_get(options, "include_usage"));
+}
+
+/* --- the form of the text --------------------------------------------------- */
+
+/* The text of a value as it came: from its place to the bracket that closes it. */
+static char *raw(const struct body *b, const struct spot_json_value *v)
+{
+    const size_t begin = spot_json_place(v);
+    size_t at = begin;
+    int depth = 0;
+    bool is_text = false;
+    char *out;
+
+    do {
+        const char c = b->text[at];
+
+        if (is_text && c == '\\')
+            at++;
+        else if (c == '"')
+            is_text = !is_text;
+        else if (!is_text)
+            depth += (c == '{' || c == '[') - (c == '}' || c == ']');
+        at++;
+    } while (depth && at < b->n_byte);
+    out = spot_xcalloc(at - begin + 1, 1);
+    memcpy(out, b->text + begin, at - begin);
+    return out;
+}
+
+static void take_schema(struct body *b, char *schema)
+{
+    struct spot_err err = { 0 };
+    struct spot_grammar *const g =
+        spot_grammar_new(schema, strlen(schema), b->options->vocabulary->bpe, &err);
+
+    b->r->schema = schema;
+    if (!g)
+        refuse(b, 400, "response_format", NULL, "Invalid schema for response_format: %s", err.msg);
+    spot_grammar_free(g);
+}
+
+static void read_format(struct body *b)
+{
+    const struct spot_json_value *const v = member(b, "response_format");
+    const char *const type = spot_json_text(spot_json_get(v, "type"));
+    const struct spot_json_value *const schema =
+        spot_json_get(spot_json_get(v, "json_schema"), "schema");
+
+    if (!v || (type && !strcmp(type, "text")))
+        return;
+    if (type && !strcmp(type, "json_object"))
+        take_schema(b, spot_xstrdup("{}"));
+    else if (type && !strcmp(type, "json_schema") && spot_json_is_object(schema))
+        take_schema(b, raw(b, schema));
+    else
+        refuse(b, 400, "response_format", NULL,
+               "'response_format' must have the type text, json_object, or json_schema with "
+               "json_schema.schema.");
+}
+
+/* --- the whole -------------------------------------------------------------- */
+
+static void read_model(struct body *b)
+{
+    const char *const model = spot_json_text(member(b, "model"));
+
+    if (!model)
+        refuse(b, 400, "model", NULL, "you must provide a model parameter");
+    else if (strcmp(model, b->options->model) != 0)
+        refuse(b, 404, "model", "model_not_found", "The model '%.200s' does not exist.", model);
+}
+
+static void read_lengths(struct body *b, bool is_chat)
+{
+    const int64_t room = b->options->n_context - (int64_t)b->r->n_prompt;
+    const char *const key =
+        member(b, "max_completion_tokens") ? "max_completion_tokens" : "max_tokens";
+
+    b->r->n_token_max = integer(b, key, 1, INT32_MAX, is_chat ? room : 16);
+    if (!b->status && (room < 1 || b->r->n_token_max > room))
+        refuse(b, 400, is_chat ? "messages" : "prompt", "context_length_exceeded",
+               "This model's maximum context length is %" PRId64
+               " tokens. However, you requested %" PRId64 " tokens (%zu in the prompt, %" PRId64
+               " to complete).",
+               b->options->n_context,
+               (int64_t)b->r->n_prompt + (b->r->n_token_max > 0 ? b->r->n_token_max : 0),
+               b->r->n_prompt, b->r->n_token_max > 0 ? b->r->n_token_max : 0);
+}
+
+static void name_request(struct body *b, bool is_chat)
+{
+    uint8_t random[16];
+    struct spot_request *const r = b->r;
+    int n = snprintf(r->id, sizeof(r->id), "%s-", is_chat ? "chatcmpl" : "cmpl");
+
+    if (spot_random_bytes(random, sizeof(random), NULL)) {
+        refuse(b, 500, NULL, NULL, "There are no random numbers.");
+        return;
+    }
+    for (size_t i = 0; i < sizeof(random); i++)
+        n += snprintf(r->id + n, sizeof(r->id) - (size_t)n, "%02x", random[i]);
+    r->is_chat = is_chat;
+    r->created_s = (int64_t)time(NULL);
+}
+
+static void read_body(struct body *b, bool is_chat)
+{
+    check_keys(b, is_chat);
+    read_model(b);
+    read_sample(b);
+    read_stop(b);
+    read_logprobs(b, is_chat);
+    read_stream(b);
+    b->r->n_choice = (uint32_t)integer(b, "n", 1, SPOT_REQUEST_CHOICES_MAX, 1);
+    if (integer(b, "best_of", 1, SPOT_REQUEST_CHOICES_MAX, b->r->n_choice) != b->r->n_choice)
+        refuse(b, 400, "best_of", NULL, "'best_of' other than 'n' is not supported.");
+    if (!is_chat)
+        b->r->does_echo = boolean(b, "echo");
+    if (b->r->does_echo && b->r->n_logprob >= 0)
+        refuse(b, 400, "echo", NULL, "'echo' with 'logprobs' is not supported.");
+    if (!b->status)
+        read_format(b);
+    if (!b->status && is_chat)
+        read_messages(b);
+    else if (!b->status)
+        read_prompt(b);
+    if (!b->status)
+        read_lengths(b, is_chat);
+    if (!b->status)
+        name_request(b, is_chat);
+}
+
+int spot_openai_parse(const struct spot_front_options *options, bool is_chat, const char *body,
+                      size_t n_byte, struct spot_request *request, struct spot_buf *error)
+{
+    struct body b = {
+        .options = options, .text = body, .n_byte = n_byte, .r = request, .error = error
+    };
+    struct spot_err err = { 0 };
+
+    *request = (struct spot_request){ 0 };
+    if (spot_json_parse(&b.doc, body, n_byte, "body", &err)) {
+        refuse(&b, 400, NULL, NULL, "We could not parse the JSON body of your request: %s",
+               err.msg);
+        return b.status;
+    }
+    read_body(&b, is_chat);
+    spot_json_release(&b.doc);
+    if (b.status)
+        spot_request_release(request);
+    return b.status;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* openai_state.h - OpenAI's documents, as the front writes them. */
+#ifndef SPOT_SERVE_OPENAI_STATE_H
+#define SPOT_SERVE_OPENAI_STATE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/buf.h"
+#include "serve/front.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* {"error": {message, type, param, code}}; param and code may be NULL. Returns status. */
+int spot_openai_error(int status, const char *type, const char *param, const char *code,
+                      struct spot_buf *out, const char *fmt, ...) SPOT_PRINTF(6, 7);
+
+/* What one committed token of a stream says. `worker` is its worker's name, NULL if not known. */
+void spot_openai_chunk(const struct spot_front_options *options, const struct spot_completion *c,
+                       uint32_t choice, size_t position, const char *worker, struct spot_buf *out);
+/* The last of a stream that wants usage. */
+void spot_openai_usage_chunk(const struct spot_front_options *options,
+                             const struct spot_completion *c, struct spot_buf *out);
+/* All models, or the one; there is one. */
+void spot_openai_models(const struct spot_front_options *options, bool is_list, int64_t created_s,
+                        struct spot_buf *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SERVE_OPENAI_STATE_H */

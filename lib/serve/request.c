@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+#include "serve/request.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/xalloc.h"
+
+void spot_request_release(struct spot_request *r)
+{
+    free(r->prompt);
+    for (size_t i = 0; i < r->n_stop; i++)
+        free(r->stop[i]);
+    free(r->schema);
+    *r = (struct spot_request){ 0 };
+}
+
+static void put_sample(const struct spot_sample *s, struct spot_buf *out)
+{
+    spot_put_f64(out, s->temperature);
+    spot_put_i64(out, s->top_k);
+    spot_put_f64(out, s->top_p);
+    spot_put_f64(out, s->min_p);
+    spot_put_f64(out, s->repetition);
+    spot_put_f64(out, s->presence);
+    spot_put_f64(out, s->frequency);
+    spot_put_u64(out, s->seed);
+}
+
+void spot_request_put(const struct spot_request *r, struct spot_buf *out)
+{
+    spot_put_text(out, r->id);
+    spot_put_u8(out, (uint8_t)(r->is_chat | r->does_stream << 1 | r->wants_usage << 2 |
+                               r->does_echo << 3 | (r->schema != NULL) << 4));
+    spot_put_i64(out, r->created_s);
+    spot_put_u32(out, (uint32_t)r->n_prompt);
+    for (size_t i = 0; i < r->n_prompt; i++)
+        spot_put_u32(out, r->prompt[i]);
+    put_sample(&r->sample, out);
+    spot_put_u32(out, r->n_choice);
+    spot_put_i64(out, r->n_token_max);
+    spot_put_i64(out, r->n_logprob);
+    spot_put_u32(out, (uint32_t)r->n_stop);
+    for (size_t i = 0; i < r->n_stop; i++)
+        spot_put_text(out, r->stop[i]);
+    if (r->schema)
+        spot_put_text(out, r->schema);
+}
+
+static void get_sample(struct spot_sample *s, struct spot_wire_in *in)
+{
+    s->temperature = spot_get_f64(in);
+    s->top_k = spot_get_i64(in);
+    s->top_p = spot_get_f64(in);
+    s->min_p = spot_get_f64(in);
+    s->repetition = spot_get_f64(in);
+    s->presence = spot_get_f64(in);
+    s->frequency = spot_get_f64(in);
+    s->seed = spot_get_u64(in);
+}
+
+/* A text of any length, to be freed; NULL when it is not there or has a NUL. */
+static char *get_long(struct spot_wire_in *in)
+{
+    const uint32_t n = spot_get_count(in, 1);
+    const uint8_t *const byte = spot_get_bytes(in, n);
+    char *text;
+
+    if (!byte || memchr(byte, 0, n)) {
+        in->bad = true;
+        return NULL;
+    }
+    text = spot_xcalloc((size_t)n + 1, 1);
+    memcpy(text, byte, n);
+    return text;
+}
+
+static bool is_whole(const struct spot_request *r, const struct spot_wire_in *in)
+{
+    return !in->bad && *r->id && r->n_prompt && r->n_choice &&
+           r->n_choice <= SPOT_REQUEST_CHOICES_MAX && r->n_token_max > 0 && r->n_logprob >= -1 &&
+           r->n_logprob <= SPOT_REQUEST_LOGPROBS_MAX;
+}
+
+int spot_request_get(struct spot_request *r, struct spot_wire_in *in)
+{
+    unsigned flags;
+    uint32_t n_stop;
+
+    *r = (struct spot_request){ 0 };
+    spot_get_text(in, r->id, sizeof(r->id));
+    flags = spot_get_u8(in);
+    r->is_chat = flags & 1;
+    r->does_stream = flags & 2;
+    r->wants_usage = flags & 4;
+    r->does_echo = flags & 8;
+    r->created_s = spot_get_i64(in);
+    r->n_prompt = spot_get_count(in, 4);
+    r->prompt = spot_xcalloc(r->n_prompt, sizeof(*r->prompt));
+    for (size_t i = 0; i < r->n_prompt; i++)
+        r->prompt[i] = spot_get_u32(in);
+    get_sample(&r->sample, in);
+    r->n_choice = spot_get_u32(in);
+    r->n_token_max = spot_get_i64(in);
+    r->n_logprob = (int)spot_get_i64(in);
+    n_stop = spot_get_count(in, 4);
+    if (n_stop > SPOT_REQUEST_STOPS_MAX)
+        in->bad = true;
+    while (!in->bad && r->n_stop < n_stop)
+        if ((r->stop[r->n_stop] = get_long(in)))
+            r->n_stop++;
+    if (!in->bad && flags & 16)
+        r->schema = get_long(in);
+    if (is_whole(r, in))
+        return 0;
+    spot_request_release(r);
+    return -1;
+}

@@ -1,0 +1,130 @@
+#!/usr/bin/env bats
+# spot-run serve: the tokens of a request are those of the undisturbed run.
+# Requests come as a batch, so that no HTTP client is needed.
+
+setup_file() {
+    cd "$BATS_FILE_TMPDIR" || return 1
+    for i in $(seq 400); do echo "the $i. line of a text that a small model learns"; done >text
+    spot-run train -q --data text --layers 2 --width 64 --heads 4 --seq 128 --steps 20 \
+        --save model >train.log
+    for i in $(seq 24); do
+        t=0 n=1 m=40
+        [ $((i % 3)) = 0 ] && t=0.9
+        [ $((i % 5)) = 0 ] && n=2
+        [ $((i % 7)) = 0 ] && m=1
+        printf '{"custom_id":"r%d","method":"POST","url":"/v1/completions","body":{"model":"model","prompt":"the %d. line of","max_tokens":%d,"temperature":%s,"seed":%d,"n":%d,"logprobs":2}}\n' \
+            "$i" "$i" "$m" "$t" "$i" "$n"
+    done >in.jsonl
+    spot-run serve -q --model model --batch in.jsonl -o raw.jsonl --max-batch 1
+    answers raw.jsonl >want
+}
+
+setup() {
+    cd "$BATS_TEST_TMPDIR" || return 1
+    ln -s "$BATS_FILE_TMPDIR/model" "$BATS_FILE_TMPDIR/in.jsonl" "$BATS_FILE_TMPDIR/want" .
+    pids=
+}
+
+teardown() {
+    # shellcheck disable=SC2086
+    [ -z "$pids" ] || kill -9 $pids 2>/dev/null || true
+}
+
+# What does not depend on the time or on names that are drawn.
+answers() {
+    sed -E 's/"(id|created)":("[^"]*"|[0-9]+),?//g; s/"worker":"[^"]*",?//g; s/"epoch":[0-9]+,?//g' "$1" | sort
+}
+
+same() {
+    answers "$1" | cmp - want
+}
+
+worker() { # name
+    spot-run worker -q --join unix:j --name "$1" --join-timeout 20s 3>&- &
+    pids="$pids $!"
+}
+
+@test "a batch has an answer for each request" {
+    [ "$(wc -l <want)" = 24 ]
+    [ "$(grep -c '"status_code":200' want)" = 24 ]
+}
+
+@test "tokens are the same in company, on two workers" {
+    spot-run serve -q --model model --batch in.jsonl -o out --workers 2 --max-batch 16
+    same out
+}
+
+@test "a cache that is too small for all gives the same tokens" {
+    spot-run serve -q --model model --batch in.jsonl -o out --max-batch 16 --kv-byte 160KiB
+    same out
+    run spot-run serve -q --model model --batch in.jsonl -o out2 --kv-byte 16KiB --lease 1s
+    [ "$status" -ne 0 ]
+}
+
+@test "workers that are killed or get a notice change no token" {
+    spot-run serve -q --model model --batch in.jsonl -o out --listen unix:j --max-batch 4 \
+        --events log 3>&- &
+    server=$!
+    pids=$server
+    worker a
+    a=$!
+    worker b
+    b=$!
+    until grep -qs '"status_code"' out; do
+        kill -0 $server || break
+        sleep 0.01
+    done
+    kill -9 $a
+    worker c
+    kill -TERM $b
+    wait $server
+    same out
+}
+
+@test "a coordinator that is killed goes on with --resume" {
+    mkdir st
+    spot-run serve -q --model model --batch in.jsonl -o out --listen unix:j --state st \
+        --max-batch 1 3>&- &
+    server=$!
+    pids=$server
+    worker a
+    until grep -qs '"status_code"' out; do
+        kill -0 $server || break
+        sleep 0.01
+    done
+    kill -9 $server
+    run spot-run serve -q --model model --batch in.jsonl -o out --state st
+    [ "$status" = 2 ]
+    [[ "$output" == *tokens.log*--resume* ]]
+    spot-run serve -q --model model --batch in.jsonl -o out --listen unix:j --state st --resume
+    same out
+}
+
+@test "a journal of another model, or that is none, is refused by name" {
+    mkdir st
+    echo "this is no journal at all" >st/tokens.log
+    run spot-run serve -q --model model --batch in.jsonl -o out --state st --resume
+    [ "$status" = 3 ]
+    [[ "$output" == *tokens.log*"no journal"* ]]
+}
+
+@test "grids of several workers to a replica are refused by name" {
+    run spot-run serve --model model --batch in.jsonl --grid 1x2
+    [ "$status" = 2 ]
+    [[ "$output" == *"--grid 1x2"* ]]
+}
+
+@test "a model that is not there is refused by name" {
+    run spot-run serve --model nothing --batch in.jsonl
+    [ "$status" -ne 0 ]
+    [[ "$output" == *nothing/config.json* ]]
+}
+
+@test "a job that trains takes no replica, and a server no trainer: one worker command is for both" {
+    spot-run serve -q --model model --batch in.jsonl -o out --listen unix:j 3>&- &
+    server=$!
+    pids=$server
+    worker a
+    wait $server
+    same out
+}

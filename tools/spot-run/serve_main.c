@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT */
+#define _XOPEN_SOURCE 700 /* SA_RESTART */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/opt.h"
+#include "cli/tool.h"
+#include "cluster/group.h"
+#include "model/grid.h"
+#include "run.h"
+#include "serve/server.h"
+
+static struct {
+    const char *model, *http, *dtype, *listen, *key_file, *grid, *plan, *state, *events, *batch,
+        *output, *api_key_file, *tls_cert, *tls_key;
+    uint64_t workers, threads, max_batch, queue;
+    double kv_byte, linger_s, lease_s, stall_s, grace_s;
+    bool resume, does_sync, is_quiet;
+} o = { .dtype = "fp32",
+        .threads = 1,
+        .max_batch = 16,
+        .queue = 256,
+        .linger_s = 10,
+        .lease_s = 2,
+        .stall_s = 30 };
+
+static const struct spot_opt option[] = {
+    { SPOT_OPT_GROUP, .help = "model" },
+    { SPOT_OPT_STRING, 0, "model", &o.model, "dir", "config.json, weights and tokenizer", 0, 0 },
+    { SPOT_OPT_STRING, 0, "dtype", &o.dtype, "type", "of weights: fp32, bf16 or q8 (fp32)", 0, 0 },
+    { SPOT_OPT_GROUP, .help = "requests" },
+    { SPOT_OPT_STRING, 0, "http", &o.http, "addr", "answer at 127.0.0.1:PORT or unix:PATH", 0, 0 },
+    { SPOT_OPT_STRING, 0, "api-key-file", &o.api_key_file, "file", "keys of clients, one a line", 0,
+      0 },
+    { SPOT_OPT_STRING, 0, "tls-cert", &o.tls_cert, "file", "certificate, PEM", 0, 0 },
+    { SPOT_OPT_STRING, 0, "tls-key", &o.tls_key, "file", "its key, PEM", 0, 0 },
+    { SPOT_OPT_U64, 0, "queue", &o.queue, "n", "choices that may wait (256)", 1, 1 << 20 },
+    { SPOT_OPT_SECS, 0, "linger", &o.linger_s, "time",
+      "a stream waits so long for its client to come back (10s)", 0, 86400 },
+    { SPOT_OPT_STRING, 0, "batch", &o.batch, "file", "JSON Lines of requests; - for stdin", 0, 0 },
+    { SPOT_OPT_STRING, 'o', "output", &o.output, "file", "answers of --batch (stdout)", 0, 0 },
+    { SPOT_OPT_GROUP, .help = "workers" },
+    { SPOT_OPT_U64, 0, "workers", &o.workers, "n", "local workers (1; 0 with --listen)", 0, 512 },
+    { SPOT_OPT_STRING, 0, "listen", &o.listen, "addr", "where workers join: unix:PATH or HOST:PORT",
+      0, 0 },
+    { SPOT_OPT_STRING, 0, "key-file", &o.key_file, "file",
+      "32-byte key for TLS; required beyond this host", 0, 0 },
+    { SPOT_OPT_STRING, 0, "grid", &o.grid, "DxP", "Dx1 or Dx1x1: replicas follow the members", 0,
+      0 },
+    { SPOT_OPT_STRING, 0, "plan", &o.plan, "file", "spot.plan/1, read again when it changes", 0,
+      0 },
+    { SPOT_OPT_U64, 0, "max-batch", &o.max_batch, "n", "choices a worker computes at once (16)", 1,
+      4096 },
+    { SPOT_OPT_SIZE, 0, "kv-byte", &o.kv_byte, "size",
+      "cache of a worker (what max-batch whole contexts take)", 0, 1e15 },
+    { SPOT_OPT_GROUP, .help = "output" },
+    { SPOT_OPT_STRING, 0, "state", &o.state, "dir", "journal of requests and tokens", 0, 0 },
+    { SPOT_OPT_FLAG, 0, "resume", &o.resume, NULL, "go on from --state", 0, 0 },
+    { SPOT_OPT_STRING, 0, "events", &o.events, "file", "spot.event/1", 0, 0 },
+    { SPOT_OPT_FLAG, 'q', "quiet", &o.is_quiet, NULL, "no warnings", 0, 0 },
+    { SPOT_OPT_MORE, .help = "more" },
+    { SPOT_OPT_FLAG, 0, "journal-sync", &o.does_sync, NULL,
+      "tokens outlive the loss of this machine's power", 0, 0 },
+    { SPOT_OPT_U64, 0, "threads", &o.threads, "n", "threads of each local worker (1)", 1, 256 },
+    { SPOT_OPT_SECS, 0, "grace", &o.grace_s, "time", "how long a worker is there after its notice",
+      0, 86400 },
+    { SPOT_OPT_SECS, 0, "lease", &o.lease_s, "time", "drop a worker that is silent for longer (2s)",
+      0.5, 3600 },
+    { SPOT_OPT_SECS, 0, "stall", &o.stall_s, "time", "so is one that makes no progress (30s)", 1,
+      86400 },
+    { .type = SPOT_OPT_END },
+};
+
+static const struct spot_cli cli = {
+    .name = "spot-run serve",
+    .required = (const struct spot_opt_required[]){ { "model", "the directory of the model" },
+                                                    { NULL, NULL } },
+    .need = (const struct spot_opt_need[]){ { "resume", "state" },
+                                            { "journal-sync", "state" },
+                                            { "output", "batch" },
+                                            { "tls-cert", "tls-key" },
+                                            { "tls-key", "tls-cert" },
+                                            { NULL, NULL } },
+    .choice = (const struct spot_opt_choice[]){ { "dtype", "fp32|bf16|q8" }, { NULL, NULL } },
+    .reads = (const char *const[]){ "plan", "key-file", "batch", "api-key-file", "tls-cert",
+                                    "tls-key", NULL },
+    .writes = (const char *const[]){ "events", NULL },
+    .synopsis = "--model DIR --http ADDR [options]",
+    .summary = "Serve a model on workers that come and go: the same tokens, whatever dies.",
+    .examples = "  spot-run serve --model model --http 127.0.0.1:8000 --workers 2\n",
+    .option = option,
+};
+
+static void on_signal(int number)
+{
+    if (number == SIGHUP)
+        spot_group_reload();
+    else if (spot_group_has_begun())
+        spot_group_stop();
+    else
+        _exit(spot_err_exit_status(&(struct spot_err){ .code = SPOT_EPREEMPTED }));
+}
+
+static void prepare_serve(void)
+{
+    struct sigaction action = { .sa_handler = on_signal };
+
+    sigfillset(&action.sa_mask);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGINT, &action, NULL);
+    action.sa_flags = SA_RESTART;
+    sigaction(SIGHUP, &action, NULL);
+    sigprocmask(SIG_UNBLOCK, &action.sa_mask, NULL); /* a parent may have blocked them */
+    signal(SIGPIPE, SIG_IGN);
+}
+
+/* This very program, also when another has been installed in its place meanwhile. */
+static void become_replica(void *user, uint64_t index, const char *address)
+{
+    char name[32], threads[24];
+
+    (void)user;
+    snprintf(name, sizeof(name), "local-%llu", (unsigned long long)index);
+    snprintf(threads, sizeof(threads), "%llu", (unsigned long long)o.threads);
+    execl("/proc/self/exe", "spot-run", "worker", "--quiet", "--join", address, "--name", name,
+          "--threads", threads, "--join-timeout", "5s", o.key_file ? "--key-file" : (char *)NULL,
+          o.key_file, (char *)NULL);
+}
+
+static int check_grid(struct spot_err *err)
+{
+    struct spot_grid grid;
+
+    if (!o.grid)
+        return 0;
+    if (spot_grid_parse(o.grid, &grid) || !spot_grid_size(&grid))
+        return spot_err_set(err, SPOT_EUSAGE, "--grid must be DxP or DxPxM, got '%s'", o.grid);
+    if (grid.P > 1 || grid.M > 1)
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "--grid %s: replicas of several workers are not served yet", o.grid);
+    return 0;
+}
+
+static void tell_listening(void *user, const char *address)
+{
+    (void)user;
+    spot_tool_note("workers join at %s", address);
+}
+
+static void tell_http(void *user, int port)
+{
+    (void)user;
+    if (port)
+        spot_tool_note("http://127.0.0.1:%d", port);
+}
+
+static int run_serve(char **operand, size_t n, struct spot_err *err)
+{
+    struct spot_server_options s = {
+        .group = { .name = "spot-run",
+                   .listen = o.listen,
+                   .key_file = o.key_file,
+                   .events = o.events,
+                   .plan = o.plan,
+                   .resume = o.resume,
+                   .n_local = o.workers || o.listen ? o.workers : 1,
+                   .become_worker = become_replica,
+                   .lease_s = o.lease_s,
+                   .grace_s = o.grace_s,
+                   .stall_s = o.stall_s,
+                   .warn = spot_tool_warn,
+                   .listening = tell_listening },
+        .model = o.model,
+        .type = (enum spot_infer_type)spot_infer_type_find(o.dtype),
+        .n_sequence = (uint32_t)o.max_batch,
+        .kv_byte = (uint64_t)o.kv_byte,
+        .n_queue = (uint32_t)o.queue,
+        .linger_s = o.linger_s,
+        .state = o.state,
+        .does_sync = o.does_sync,
+        .http = o.http,
+        .tls_cert = o.tls_cert,
+        .tls_key = o.tls_key,
+        .api_key_file = o.api_key_file,
+        .http_listening = tell_http,
+        .batch = o.batch,
+        .batch_out = o.output,
+    };
+
+    (void)operand;
+    (void)n;
+    spot_tool_set_verbosity(&(struct spot_tool_common){ .quiet = o.is_quiet });
+    if (!o.http && !o.batch)
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "--http or --batch is missing: where requests come "
+                            "from");
+    return check_grid(err) ? -1 : spot_server_run(&s, err);
+}
+
+const struct spot_command run_serve_command = {
+    .name = "serve",
+    .brief = "answer requests with a model",
+    .cli = &cli,
+    .prepare = prepare_serve,
+    .run = run_serve,
+};
