@@ -93,8 +93,8 @@ static const struct spot_field serve_expected_field[] = {
 
 const struct spot_doc_part spot_plan_part[] = {
     { "", head_field, true, 0, NULL },
-    { "next", next_field, true, 0, NULL },
-    { "next", parts_field, true, 0, NULL },
+    { "next", next_field, false, 0, NULL },
+    { "next", parts_field, false, 0, NULL },
     { "expected", expected_field, false, 0, NULL },
     { "expected", serve_expected_field, false, 0, NULL },
     { "place[]", place_field, false, SPOT_PLAN_PLACE_MAX, NULL },

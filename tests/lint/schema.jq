@@ -37,5 +37,6 @@ def unknown($s; $at):
         . as $in
         | reduce ($s.allOf // [] | .[].then.properties // {}) as $more ($s.properties // {}; . + $more)
         | . as $known | $in | keys[] as $k
-        | if $known[$k] then $in[$k] | unknown($known[$k]; "\($at)/\($k)") else "\($at)/\($k): unknown" end
+        | if $known[$k] then $in[$k] | unknown($known[$k]; "\($at)/\($k)")
+          elif $s.additionalProperties then $in[$k] | unknown($s.additionalProperties; "\($at)/\($k)") else "\($at)/\($k): unknown" end
     else empty end;

@@ -79,9 +79,12 @@ static void put_token(struct spot_token_log *log, uint32_t k)
 static void write_file(void)
 {
     uint32_t prompt[] = { 7, 8, 9 };
-    const struct spot_request request = {
-        .id = "cmpl-1", .prompt = prompt, .n_prompt = 3, .sample.seed = 4, .n_choice = 2
-    };
+    const struct spot_request request = { .id = "cmpl-1",
+                                          .prompt = prompt,
+                                          .n_prompt = 3,
+                                          .sample.seed = 4,
+                                          .n_choice = 2,
+                                          .n_token_max = 9 };
     struct seen seen;
     uint64_t n_cut;
     struct spot_token_log *log;
