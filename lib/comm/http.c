@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -15,11 +17,13 @@
 enum { HEADER_BYTE = 32 << 10, BLOCK = 4 << 10, HEADERS_MAX = 4, PEM_MAX = 1 << 20 };
 
 static const double look_every_s = 0.25; /* whether clients that wait are still there */
+static const double run_max_s = 0.01;    /* of a run: who calls has other work too */
 
 struct spot_http {
     struct spot_http_options options;
     struct MHD_Daemon *daemon;
     struct spot_endpoint endpoint;
+    int fd, more; /* who waits for fd hears of libmicrohttpd's, and of what is left to do */
     char *cert, *key;
     struct spot_http_call *first; /* all calls, a list */
     double looked_s;
@@ -39,7 +43,8 @@ struct spot_http_call {
     enum call_state state;
     char *method, *path;
     struct spot_buf body;
-    bool is_told; /* `called` was */
+    size_t n_refused; /* bytes behind what a body may have */
+    bool is_told;     /* `called` was */
     bool is_suspended, is_lost, is_too_large;
     void *data;
     struct MHD_Response *response;
@@ -135,6 +140,7 @@ static void resume(struct spot_http_call *call)
     if (call->is_suspended) {
         call->is_suspended = false;
         MHD_resume_connection(call->connection);
+        (void)eventfd_write(call->http->more, 1);
     }
 }
 
@@ -229,6 +235,22 @@ static bool says_too_much(const struct spot_http_call *call)
     return length && strtoull(length, NULL, 10) > call->http->options.body_max_byte;
 }
 
+/* A body that did not tell its length can only be answered at its end; false: no end is in sight,
+ * and its connection is closed. */
+static bool take_body(struct spot_http_call *call, const char *data, size_t n)
+{
+    const size_t max = call->http->options.body_max_byte;
+
+    if (n > max - call->body.n)
+        call->is_too_large = true;
+    if (!call->is_too_large) {
+        spot_buf_add(&call->body, data, n);
+        return true;
+    }
+    call->n_refused += n;
+    return call->n_refused <= max;
+}
+
 static enum MHD_Result handle(void *cls, struct MHD_Connection *connection, const char *url,
                               const char *method, const char *version, const char *data,
                               size_t *n_data, void **con_cls)
@@ -247,12 +269,10 @@ static enum MHD_Result handle(void *cls, struct MHD_Connection *connection, cons
     if (call->is_lost)
         return MHD_NO;
     if (*n_data) {
-        call->is_too_large =
-            call->is_too_large || call->body.n + *n_data > h->options.body_max_byte;
-        if (!call->is_too_large)
-            spot_buf_add(&call->body, data, *n_data);
+        const bool is_heard = take_body(call, data, *n_data);
+
         *n_data = 0;
-        return MHD_YES;
+        return is_heard ? MHD_YES : MHD_NO;
     }
     if (call->state == CALL_ANSWERED)
         return send_answer(call);
@@ -310,6 +330,20 @@ static void say_nothing(void *cls, const char *fmt, va_list ap)
     (void)ap;
 }
 
+/* One descriptor for two. */
+static int watch(struct spot_http *h, struct spot_err *err)
+{
+    struct epoll_event event = { .events = EPOLLIN };
+
+    h->fd = epoll_create1(EPOLL_CLOEXEC);
+    h->more = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (h->fd < 0 || h->more < 0 || epoll_ctl(h->fd, EPOLL_CTL_ADD, h->more, &event) ||
+        epoll_ctl(h->fd, EPOLL_CTL_ADD,
+                  MHD_get_daemon_info(h->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd, &event))
+        return spot_err_sys(err, "cannot wait for HTTP at %s", h->options.address);
+    return 0;
+}
+
 static int start(struct spot_http *h, int fd, struct spot_err *err)
 {
     const struct spot_http_options *const o = &h->options;
@@ -340,12 +374,13 @@ struct spot_http *spot_http_new(const struct spot_http_options *options, struct 
     int fd;
 
     h->options = *options;
+    h->fd = h->more = -1;
     if (spot_endpoint_parse_reach(options->address,
                                   options->tls_cert ? SPOT_REACH_NUMERIC : SPOT_REACH_HERE,
                                   &h->endpoint, err) ||
         (options->tls_cert && (!(h->cert = read_pem(options->tls_cert, err)) ||
                                !(h->key = read_pem(options->tls_key, err)))) ||
-        (fd = spot_endpoint_listen(&h->endpoint, err)) < 0 || start(h, fd, err)) {
+        (fd = spot_endpoint_listen(&h->endpoint, err)) < 0 || start(h, fd, err) || watch(h, err)) {
         spot_http_free(h);
         return NULL;
     }
@@ -365,6 +400,10 @@ void spot_http_free(struct spot_http *h)
         if (h->endpoint.kind == SPOT_ENDPOINT_UNIX)
             unlink(h->endpoint.path);
     }
+    if (h->fd >= 0)
+        close(h->fd);
+    if (h->more >= 0)
+        close(h->more);
     free(h->cert);
     free(h->key);
     free(h);
@@ -377,7 +416,7 @@ int spot_http_port(const struct spot_http *h)
 
 int spot_http_fd(const struct spot_http *h)
 {
-    return MHD_get_daemon_info(h->daemon, MHD_DAEMON_INFO_EPOLL_FD)->epoll_fd;
+    return h->fd;
 }
 
 /* A connection that is suspended is not looked at by libmicrohttpd: has its client hung up? */
@@ -404,8 +443,26 @@ static void look_for_lost(struct spot_http *h)
         }
 }
 
+/* libmicrohttpd looks at each connection once a run, and hears what is ready by edges: what it has
+ * not finished makes its descriptor readable no more, and it says so by a time of 0. */
+static bool has_more(struct spot_http *h)
+{
+    MHD_UNSIGNED_LONG_LONG wait_ms;
+
+    return MHD_get_timeout(h->daemon, &wait_ms) == MHD_YES && !wait_ms;
+}
+
 void spot_http_run(struct spot_http *h)
 {
+    const double until_s = spot_clock_s() + run_max_s;
+    eventfd_t told;
+    bool is_left;
+
+    (void)eventfd_read(h->more, &told);
     look_for_lost(h);
-    MHD_run(h->daemon);
+    do
+        MHD_run(h->daemon);
+    while ((is_left = has_more(h)) && spot_clock_s() < until_s);
+    if (is_left)
+        (void)eventfd_write(h->more, 1);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/json_writer.h"
+#include "common/utf8.h"
 #include "serve/front.h"
 #include "serve/openai_state.h"
 #include "text/detok.h"
@@ -97,24 +98,58 @@ static size_t text_end(const struct part *p)
     return p->end ? p->h->text_end[p->end - 1] : 0;
 }
 
+static bool is_characters(const struct spot_buf *text)
+{
+    size_t at = 0;
+
+    while (at < text->n && text->data[at]) {
+        uint32_t code;
+
+        at += spot_utf8_char((const char *)text->data + at, text->n - at, &code);
+        if (code == UINT32_MAX)
+            return false;
+    }
+    return at == text->n;
+}
+
+/* A part of a character has a key of its own: "bytes:" and they, as OpenAI writes it. */
+static struct spot_buf token_key(const struct part *p, uint32_t id)
+{
+    struct spot_buf text = token_text(p, id), name = { 0 };
+
+    if (is_characters(&text)) {
+        spot_buf_add(&text, "", 1);
+        return text;
+    }
+    spot_buf_add(&name, "bytes:", 6);
+    for (size_t i = 0; i < text.n; i++) {
+        char byte[5];
+
+        snprintf(byte, sizeof(byte), "\\x%02x", text.data[i]);
+        spot_buf_add(&name, byte, 4);
+    }
+    spot_buf_add(&name, "", 1);
+    spot_buf_release(&text);
+    return name;
+}
+
 /* An object with a key for each alternative: two tokens of one text are one key. */
 static void put_top(const struct part *p, struct spot_jw *jw, const struct spot_token *t)
 {
     spot_jw_object(jw, NULL);
     for (uint32_t i = 0; i < t->n_top; i++) {
-        struct spot_buf text = token_text(p, t->top[i].id);
+        struct spot_buf key = token_key(p, t->top[i].id);
         bool is_new = true;
 
         for (uint32_t k = 0; k < i && is_new; k++) {
-            struct spot_buf other = token_text(p, t->top[k].id);
+            struct spot_buf other = token_key(p, t->top[k].id);
 
-            is_new = other.n != text.n || (text.n && memcmp(other.data, text.data, text.n) != 0);
+            is_new = strcmp((const char *)other.data, (const char *)key.data) != 0;
             spot_buf_release(&other);
         }
-        spot_buf_add(&text, "", 1);
         if (is_new)
-            spot_jw_real(jw, (const char *)text.data, told(t->top[i].logprob));
-        spot_buf_release(&text);
+            spot_jw_real(jw, (const char *)key.data, told(t->top[i].logprob));
+        spot_buf_release(&key);
     }
     spot_jw_end(jw);
 }

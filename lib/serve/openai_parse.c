@@ -169,6 +169,7 @@ static enum use use_of(const char *key)
         { "service_tier", NOTHING },
         { "safety_identifier", NOTHING },
         { "prompt_cache_key", NOTHING },
+        { "ignore_eos", NONE },
         { "suffix", NONE },
         { "logit_bias", NONE },
         { "tools", NONE },
@@ -408,6 +409,10 @@ static void read_stream(struct body *b)
     for (size_t i = 0; spot_json_member(options, i, &key); i++)
         if (strcmp(key, "include_usage") != 0 && strcmp(key, "include_obfuscation") != 0)
             refuse(b, 400, "stream_options", NULL, "Unknown parameter: 'stream_options.%s'.", key);
+    if (spot_json_get(options, "include_usage") &&
+        !spot_json_is_boolean(spot_json_get(options, "include_usage")))
+        refuse(b, 400, "stream_options", NULL,
+               "'stream_options.include_usage' must be true or false.");
     b->r->wants_usage = spot_json_is_true(spot_json_get(options, "include_usage"));
 }
 

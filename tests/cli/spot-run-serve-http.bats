@@ -119,6 +119,27 @@ assert call('GET', '/v1/streams/cmpl-none')[1].status == 404
 P
 }
 
+@test "choices told at once reach their stream at once" {
+    # 3,200 tokens in few messages; one a tick would take minutes
+    timeout 100 python3 - <<'P'
+import http.client, json, socket
+class Unix(http.client.HTTPConnection):
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX); self.sock.settimeout(60); self.sock.connect('open')
+def post(**more):
+    c = Unix('x')
+    c.request('POST', '/v1/completions', json.dumps(dict(model='model', prompt='the', max_tokens=100, seed=1, **more)))
+    return c.getresponse()
+whole = {c['index']: c['text'] for c in json.loads(post(n=8).read())['choices']}
+for _ in range(4):
+    text = dict.fromkeys(range(8), '')
+    for line in post(n=8, stream=True):
+        if line.startswith(b'data: {'):
+            for c in json.loads(line[6:])['choices']: text[c['index']] += c['text']
+    assert text == whole
+P
+}
+
 @test "a key is asked for, and the right one is taken" {
     run ask locked GET /v1/models
     [ "${lines[0]}" = 401 ] && [ "${lines[1]}" = "WWW-Authenticate: Bearer" ]

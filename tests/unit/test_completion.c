@@ -339,6 +339,35 @@ START_TEST(a_stream_says_what_the_answer_says)
 }
 END_TEST
 
+START_TEST(parts_of_characters_are_keys_of_their_own)
+{
+    static const struct spot_token token = { .id = 0xC3,
+                                             .n_top = 4,
+                                             .top = { { 0xC3 }, { 0xA4 }, { 0 }, { 'a' } } };
+    const struct spot_front_options o = { .model = "m", .vocabulary = &vocabulary };
+    struct spot_request r = request_of(1, NULL, 0);
+    struct spot_completion *c;
+    struct spot_buf answer = { 0 };
+    const struct spot_json_value *top;
+    struct spot_json_doc doc;
+
+    r.n_logprob = 4;
+    c = spot_completion_new(&r, &vocabulary);
+    ck_assert_int_eq(spot_completion_append(c, 0, 0, &token), 0);
+    spot_openai_answer(&o, c, &answer);
+    ck_assert_int_eq(spot_json_parse(&doc, (char *)answer.data, answer.n, "answer", NULL), 0);
+    top = spot_json_get(spot_json_entry(spot_json_get(doc.root, "choices"), 0), "logprobs");
+    top = spot_json_entry(spot_json_get(top, "top_logprobs"), 0);
+    ck_assert_uint_eq(spot_json_size(top), 4);
+    ck_assert_ptr_nonnull(spot_json_get(top, "bytes:\\xc3"));
+    ck_assert_ptr_nonnull(spot_json_get(top, "bytes:\\x00"));
+    ck_assert_ptr_nonnull(spot_json_get(top, "a"));
+    spot_json_release(&doc);
+    spot_buf_release(&answer);
+    spot_completion_unref(c);
+}
+END_TEST
+
 int main(void)
 {
     TCase *const c = tcase_create("completion");
@@ -352,5 +381,6 @@ int main(void)
                         (int)(sizeof(bad) / sizeof(*bad)));
     tcase_add_test(c, a_body_becomes_the_request_that_it_says);
     tcase_add_test(c, a_stream_says_what_the_answer_says);
+    tcase_add_test(c, parts_of_characters_are_keys_of_their_own);
     return run_case("completion", c);
 }

@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: MIT */
+#define _XOPEN_SOURCE 700 /* mkdtemp */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "comm/endpoint.h"
+#include "comm/http.h"
+#include "suite.h"
+
+/* Goal: whoever runs the server when its descriptor is readable, and only then, loses nothing and
+ * waits for nothing; bodies are bounded whether they tell their length or not; a client that goes
+ * while its call waits is noticed. */
+
+enum { BODY_MAX = 1 << 20, CHUNKS = 500, WAIT_MS = 10000 };
+
+static char dir[] = "/tmp/spot-http-XXXXXX";
+static char address[64];
+static struct spot_http *http;
+static struct spot_http_call *waiting;
+static size_t n_called, n_gone, n_body, n_pulled, n_there;
+
+static ssize_t pull(void *user, struct spot_http_call *call, char *data, size_t n)
+{
+    (void)user;
+    (void)call;
+    if (n_pulled == CHUNKS)
+        return -1;
+    if (n_pulled == n_there)
+        return 0;
+    ck_assert_uint_ge(n, 1);
+    *data = 'c';
+    n_pulled++;
+    return 1;
+}
+
+static void called(void *user, struct spot_http_call *call)
+{
+    (void)user;
+    n_called++;
+    n_body = spot_http_body(call)->n;
+    waiting = call;
+    if (!strcmp(spot_http_path(call), "/stream"))
+        spot_http_stream(call, "text/plain", pull);
+    else if (strcmp(spot_http_path(call), "/wait") != 0)
+        spot_http_answer(call, 200, "text/plain", "whole", 5);
+}
+
+static void gone(void *user, struct spot_http_call *call)
+{
+    (void)user;
+    (void)call;
+    n_gone++;
+}
+
+static void setup(void)
+{
+    const struct spot_http_options options = { .address = address,
+                                               .body_max_byte = BODY_MAX,
+                                               .n_connection_max = 16,
+                                               .idle_s = 60,
+                                               .called = called,
+                                               .gone = gone };
+
+    n_called = n_gone = n_body = n_pulled = n_there = 0;
+    ck_assert_ptr_nonnull(mkdtemp(strcpy(dir, "/tmp/spot-http-XXXXXX")));
+    snprintf(address, sizeof(address), "unix:%s/s", dir);
+    http = spot_http_new(&options, NULL);
+    ck_assert_ptr_nonnull(http);
+}
+
+static void teardown(void)
+{
+    spot_http_free(http);
+    rmdir(dir);
+}
+
+static int dial(const char *said)
+{
+    struct spot_endpoint at;
+    int fd;
+
+    ck_assert_int_eq(spot_endpoint_parse(address, &at, NULL), 0);
+    fd = spot_endpoint_connect(&at, NULL);
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+    ck_assert_int_eq(write(fd, said, strlen(said)), (ssize_t)strlen(said));
+    return fd;
+}
+
+/* Run when there is something to do; false: there is nothing for long. */
+static bool turn(int wait_ms)
+{
+    struct pollfd set = { .fd = spot_http_fd(http), .events = POLLIN };
+
+    if (poll(&set, 1, wait_ms) != 1)
+        return false;
+    spot_http_run(http);
+    return true;
+}
+
+/* All that is answered until `end`, or until the connection ends. */
+static size_t hear(int fd, char *text, size_t cap, const char *end)
+{
+    size_t n = 0;
+
+    for (;;) {
+        const ssize_t got = read(fd, text + n, cap - 1 - n);
+
+        n += got > 0 ? (size_t)got : 0;
+        text[n] = '\0';
+        if (!got || (got < 0 && errno != EAGAIN) || strstr(text, end))
+            return n;
+        if (got < 0)
+            ck_assert_msg(turn(WAIT_MS), "the descriptor says no more after: %s", text);
+    }
+}
+
+START_TEST(a_stream_that_is_woken_goes_on_to_its_end)
+{
+    char text[CHUNKS * 16];
+    const int fd = dial("GET /stream HTTP/1.1\r\nHost: x\r\n\r\n");
+
+    hear(fd, text, sizeof(text), "\r\n\r\n");
+    while (turn(50))
+        ;
+    ck_assert_uint_eq(n_pulled, 0);
+    n_there = CHUNKS;
+    spot_http_wake(waiting);
+    hear(fd, text, sizeof(text), "0\r\n\r\n");
+    ck_assert_uint_eq(n_pulled, CHUNKS);
+    ck_assert_uint_eq(n_gone, 1);
+    close(fd);
+}
+END_TEST
+
+/* Write what the server takes; false: it has hung up. */
+static bool push(int fd, const char *data, size_t n)
+{
+    while (n) {
+        const ssize_t put = send(fd, data, n, MSG_NOSIGNAL);
+
+        if (put < 0 && errno != EAGAIN)
+            return false;
+        if (put < 0)
+            ck_assert_msg(turn(WAIT_MS), "the descriptor says nothing with %zu bytes unread", n);
+        data += put > 0 ? put : 0;
+        n -= put > 0 ? (size_t)put : 0;
+    }
+    return true;
+}
+
+START_TEST(a_body_of_many_reads_comes_in_whole)
+{
+    static char body[BODY_MAX];
+    char head[128], text[1024];
+    int fd;
+
+    memset(body, 'b', sizeof(body));
+    snprintf(head, sizeof(head), "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n",
+             BODY_MAX);
+    fd = dial(head);
+    ck_assert(push(fd, body, sizeof(body)));
+    hear(fd, text, sizeof(text), "whole");
+    ck_assert_uint_eq(n_body, BODY_MAX);
+    close(fd);
+}
+END_TEST
+
+START_TEST(a_body_that_tells_a_large_length_is_refused_before_it_comes)
+{
+    char text[1024];
+    const int fd = dial("POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 104857600\r\n\r\n");
+
+    hear(fd, text, sizeof(text), "too large");
+    ck_assert_ptr_eq(strstr(text, "HTTP/1.1 413"), text);
+    ck_assert_uint_eq(n_called, 0);
+    close(fd);
+}
+END_TEST
+
+START_TEST(a_body_without_a_length_is_bounded)
+{
+    static char block[8 + 65536 + 2];
+    char text[1024];
+    static const char head[] = "POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n";
+    int fd = dial(head);
+    size_t n = 0;
+
+    memset(block, 'b', sizeof(block));
+    memcpy(block, "010000\r\n", 8);
+    memcpy(block + 8 + 65536, "\r\n", 2);
+    for (size_t i = 0; i < BODY_MAX / 65536 + 1; i++)
+        ck_assert(push(fd, block, sizeof(block)));
+    ck_assert(push(fd, "0\r\n\r\n", 5));
+    hear(fd, text, sizeof(text), "too large"); /* a little too much is answered */
+    close(fd);
+    fd = dial(head);
+    while (n < 100 << 20 && push(fd, block, sizeof(block)))
+        n += sizeof(block);
+    ck_assert_uint_lt(n, 50 << 20); /* no end in sight: hung up; what the kernel holds is beside */
+    ck_assert_uint_eq(n_called, 0);
+    close(fd);
+}
+END_TEST
+
+START_TEST(a_client_that_goes_while_its_call_waits_is_noticed)
+{
+    const int fd = dial("GET /wait HTTP/1.1\r\nHost: x\r\n\r\n");
+
+    while (!n_called)
+        ck_assert(turn(WAIT_MS));
+    close(fd);
+    for (int i = 0; i < 1000 && !n_gone; i++) { /* nothing wakes the loop for it: it has a tick */
+        (void)turn(50);
+        spot_http_run(http);
+    }
+    ck_assert_uint_eq(n_gone, 1);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *const tc = tcase_create("http");
+
+    tcase_add_checked_fixture(tc, setup, teardown);
+    tcase_add_test(tc, a_stream_that_is_woken_goes_on_to_its_end);
+    tcase_add_test(tc, a_body_of_many_reads_comes_in_whole);
+    tcase_add_test(tc, a_body_that_tells_a_large_length_is_refused_before_it_comes);
+    tcase_add_test(tc, a_body_without_a_length_is_bounded);
+    tcase_add_test(tc, a_client_that_goes_while_its_call_waits_is_noticed);
+    return run_case("http", tc);
+}
