@@ -72,8 +72,8 @@ void spot_group_end(struct spot_group *group);
 bool spot_group_is_over(const struct spot_group *group);
 /* Tell all members that the job is done. */
 void spot_group_dismiss(struct spot_group *group);
-/* Answer the clients that wait for the end, with an exit status; and if they do and the job is not
- * done, let members go that nobody will come back for. */
+/* Answer the clients that wait for the end, with an exit status; and if the job is not done but was
+ * asked to stop by one, or its budget is spent, let members go that nobody will come back for. */
 void spot_group_say_end(struct spot_group *group, bool is_done, int status, const char *text);
 /* Flush and close the log. Returns 0, or -1 with *err, which may be NULL. */
 int spot_group_close_journal(struct spot_group *group, struct spot_err *err);

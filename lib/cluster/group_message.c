@@ -144,7 +144,9 @@ static int on_client(struct spot_group *g, struct spot_peer *peer, const struct 
 
 void spot_group_say_end(struct spot_group *g, bool is_done, int status, const char *text)
 {
-    for (size_t i = 0; g->is_drained && i < g->n_peer; i++) {
+    const bool is_final = g->is_drained || spot_group_is_broke(g); /* nobody will come back */
+
+    for (size_t i = 0; is_final && i < g->n_peer; i++) {
         if (g->peer[i]->awaits_end)
             spot_peer_send(g->peer[i], SPOT_MSG_ANSWER, (uint64_t)status, text, strlen(text));
         else if (g->peer[i]->id && !is_done)

@@ -140,12 +140,16 @@ two_generations() {
 @test "status tells what members have cost; at the budget the job stops with its state safe, status 1" {
     train log --steps 1000000 --state st --durable-every 1h --price-usd-per-h 7200 --budget-usd 6
     worker w1
+    w1=$pid
     at_step log 20
     spot-run status --join unix:j --format json >status
     jq -e '.spent_usd > 0 and .spent_usd < 7 and .budget_usd == 6' status
     wait $train && status=0 || status=$?
     [ "$status" -eq 1 ]
     grep -q "the budget of 6 USD is spent.*the state of step [0-9]* is in 'st'" log.err
+    # nobody will come back: the worker leaves, as after 'stop', and looks for no other coordinator
+    wait $w1 && status=0 || status=$?
+    [ "$status" -eq 75 ]
     step=$(events log committed)
     [ -d "st/gen-$(printf %012d "$step")" ]
     jq -es 'map(select(.event == "committed").spent_usd) | . == sort and .[0] >= 0 and .[-1] < 60' log
