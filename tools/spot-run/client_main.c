@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* The commands that ask a running job: replan, stop and status. */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -301,6 +302,7 @@ static void print_pace(const struct spot_json_value *status)
 static int print_status(const struct spot_buf *text, enum spot_format format, struct spot_err *err)
 {
     struct spot_json_doc doc;
+    char durable[32];
 
     if (format != SPOT_FORMAT_TABLE) {
         fwrite(text->data, 1, text->n, stdout);
@@ -308,12 +310,14 @@ static int print_status(const struct spot_buf *text, enum spot_format format, st
     }
     if (spot_json_parse(&doc, (const char *)text->data, text->n, "status", err))
         return -1;
-    printf("phase %s  epoch %lld  step %lld of %lld (durable %lld)",
+    snprintf(durable, sizeof(durable), "%lld",
+             (long long)spot_json_integer(spot_json_get(doc.root, "durable_step")));
+    printf("phase %s  epoch %lld  step %lld of %lld (durable %s)",
            spot_json_text(spot_json_get(doc.root, "phase")),
            (long long)spot_json_integer(spot_json_get(doc.root, "epoch")),
            (long long)spot_json_integer(spot_json_get(doc.root, "step")),
            (long long)spot_json_integer(spot_json_get(doc.root, "steps")),
-           (long long)spot_json_integer(spot_json_get(doc.root, "durable_step")));
+           *durable == '-' ? "none" : durable);
     print_number(doc.root, "loss", "loss ", 6, "");
     if (spot_json_get(doc.root, "spent_usd"))
         print_number(doc.root, "spent_usd", "spent ", 4, " USD");

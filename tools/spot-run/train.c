@@ -353,7 +353,10 @@ static int train(struct spot_err *err)
 
 static const struct spot_cli cli = {
     .name = "spot-run train",
-    .need = (const struct spot_opt_need[]){ { "budget-usd", "price-usd-per-h" }, { NULL, NULL } },
+    .need = (const struct spot_opt_need[]){ { "budget-usd", "price-usd-per-h" },
+                                            { "val-every", "val-data" },
+                                            { "val-batches", "val-data" },
+                                            { NULL, NULL } },
     .reads =
         (const char *const[]){ "data", "tokenizer", "load", "plan", "key-file", "val-data", NULL },
     .writes = (const char *const[]){ "events", "save", NULL },
