@@ -67,7 +67,7 @@ static void strand_free(struct spot_batch_loop *l, struct strand *s)
 static void remove_at(struct spot_batch_loop *l, size_t i)
 {
     strand_free(l, l->strand[i]);
-    memmove(l->strand + i, l->strand + i + 1, (--l->n - i) * sizeof(*l->strand));
+    memmove(l->strand + i, l->strand + i + 1, (--l->n - i) * sizeof(struct strand *));
 }
 
 static bool has_penalties(const struct spot_sample *s)
@@ -141,7 +141,7 @@ int spot_batch_loop_add(struct spot_batch_loop *l, uint64_t number,
         return -1;
     }
     spot_batch_loop_drop(l, number);
-    l->strand = spot_xgrow(l->strand, &l->cap, l->n + 1, sizeof(*l->strand));
+    l->strand = spot_xgrow(l->strand, &l->cap, l->n + 1, sizeof(struct strand *));
     l->strand[l->n++] = s;
     return 0;
 }
@@ -386,7 +386,7 @@ struct spot_batch_loop *spot_batch_loop_new(const struct spot_served_model *mode
     }
     l->n_page = config.n_page;
     l->item = spot_xcalloc((size_t)l->n_most, sizeof(*l->item));
-    l->whose = spot_xcalloc((size_t)l->n_most, sizeof(*l->whose));
+    l->whose = spot_xcalloc((size_t)l->n_most, sizeof(struct strand *));
     l->logit = spot_xcalloc((size_t)l->n_most * (size_t)l->vocab, sizeof(*l->logit));
     l->work = spot_xcalloc((size_t)l->vocab, sizeof(*l->work));
     return l;

@@ -36,12 +36,13 @@ struct spot_batch_loop *spot_batch_loop_new(const struct spot_served_model *mode
                                             struct spot_err *err);
 void spot_batch_loop_free(struct spot_batch_loop *loop); /* may be NULL */
 
-/* Go on with a choice of a request behind token[n] of it. Takes the request, also on failure.
- * Returns 0, or -1 with *err (SPOT_EDATA): a prompt or schema that cannot be. */
-int spot_batch_loop_add(struct spot_batch_loop *loop, uint64_t sequence,
+/* Go on with a choice of a request, which has this number from now on, behind token[n] of it. Takes
+ * the request, also on failure. Returns 0, or -1 with *err (SPOT_EDATA): a prompt or schema that
+ * cannot be. */
+int spot_batch_loop_add(struct spot_batch_loop *l, uint64_t number,
                         struct spot_request *request_take, uint32_t choice, const uint32_t *token,
                         size_t n, struct spot_err *err);
-void spot_batch_loop_drop(struct spot_batch_loop *loop, uint64_t sequence);
+void spot_batch_loop_drop(struct spot_batch_loop *l, uint64_t number);
 void spot_batch_loop_clear(struct spot_batch_loop *loop);
 size_t spot_batch_loop_count(const struct spot_batch_loop *loop);
 void spot_batch_loop_pages(const struct spot_batch_loop *loop, uint32_t *used, uint32_t *all);

@@ -205,7 +205,7 @@ uint32_t spot_gnet_any_char(struct spot_gnet *net, uint32_t next)
     escape = spot_gnet_byte(net, '\\', '\\', escape);
     for (int i = 0; i < 3; i++) {
         static const uint32_t plain[3][2] = { { 0x20, 0x21 }, { 0x23, 0x5B }, { 0x5D, 0x10FFFF } };
-        uint32_t part = net->never;
+        uint32_t part;
 
         if (i < 2)
             part = spot_gnet_byte(net, (uint8_t)plain[i][0], (uint8_t)plain[i][1], next);
@@ -236,7 +236,7 @@ static uint32_t between(struct spot_gnet *net, const char *low, const char *high
                         uint32_t next)
 {
     char nines[SPOT_GRAMMAR_DIGITS + 1], zeros[SPOT_GRAMMAR_DIGITS + 1];
-    uint32_t start = net->never;
+    uint32_t start;
 
     memset(nines, '9', sizeof(nines));
     memset(zeros, '0', sizeof(zeros));

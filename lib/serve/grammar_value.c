@@ -366,7 +366,7 @@ static uint32_t array(struct spot_greader *r, const struct spot_json_value *sche
 
 /* Characters of a key that is not declared: none of them is ever escaped, so it is no other way to
  * write one that is. */
-static const char plain[][2] = { { ' ', '!' }, { '#', '[' }, { ']', '~' } };
+static const uint8_t plain[][2] = { { ' ', '!' }, { '#', '[' }, { ']', '~' } };
 
 /* Plain characters but those in `but`, then next. */
 static uint32_t plain_but(struct spot_gnet *net, const bool but[256], uint32_t next)

@@ -168,7 +168,7 @@ void *spot_served_model_image(const struct spot_served_model *m, enum spot_infer
 {
     const int n = spot_shape_bundles(&m->shape);
     struct spot_bundle *const room = spot_xcalloc((size_t)n, sizeof(*room));
-    struct spot_bundle **const bundle = spot_xcalloc((size_t)n, sizeof(*bundle));
+    struct spot_bundle **const bundle = spot_xcalloc((size_t)n, sizeof(struct spot_bundle *));
     void *image = NULL;
     int rc = 0;
 

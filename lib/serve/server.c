@@ -29,7 +29,7 @@ static int accept_member(void *job, struct spot_peer *peer, bool was_ours,
     }
     p = spot_xcalloc(1, sizeof(*p));
     p->peer = peer;
-    s->place = spot_xgrow(s->place, &s->cap_place, s->n_place + 1, sizeof(*s->place));
+    s->place = spot_xgrow(s->place, &s->cap_place, s->n_place + 1, sizeof(struct spot_replica *));
     s->place[s->n_place++] = p;
     spot_peer_set_data(peer, p);
     return 0;

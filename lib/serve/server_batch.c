@@ -242,7 +242,7 @@ static int take_line(struct spot_batch *b, const char *text, size_t n, struct sp
         rc = spot_json_fail(&doc, "/custom_id", err, "must be a text");
     else
         rc = spot_json_object(&doc, doc.root, "", "body", true, &body, err);
-    if (!rc && !is_done(b, id))
+    if (!rc && id && !is_done(b, id))
         rc = ask(b, id, body, spot_json_text(spot_json_get(doc.root, "url")), err);
     spot_json_release(&doc);
     return rc;

@@ -173,7 +173,8 @@ void spot_server_end_sequence(struct spot_server *s, struct spot_sequence *q)
     }
     while (s->sequence[i] != q)
         i++;
-    memmove(s->sequence + i, s->sequence + i + 1, (--s->n_sequence - i) * sizeof(*s->sequence));
+    memmove(s->sequence + i, s->sequence + i + 1,
+            (--s->n_sequence - i) * sizeof(struct spot_sequence *));
     free(q);
 }
 

@@ -77,7 +77,7 @@ struct spot_server {
  */
 void spot_server_dispatch(struct spot_server *s);
 void spot_server_take_back(struct spot_server *s, struct spot_replica *place, bool has_failed);
-void spot_server_end_sequence(struct spot_server *s, struct spot_sequence *sequence);
+void spot_server_end_sequence(struct spot_server *s, struct spot_sequence *q);
 struct spot_sequence *spot_server_find(const struct spot_server *s, uint64_t number);
 struct spot_replica *spot_server_place(const struct spot_server *s, uint32_t id);
 bool spot_replica_is_leaving(const struct spot_replica *place);

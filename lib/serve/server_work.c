@@ -35,7 +35,7 @@ static struct spot_work *add_work(struct spot_server *s, uint64_t number,
     w->taken_s = spot_clock_s();
     w->completion = spot_completion_new(request_take, &s->model.vocabulary);
     w->completion->core = w;
-    s->work = spot_xgrow(s->work, &s->cap_work, s->n_work + 1, sizeof(*s->work));
+    s->work = spot_xgrow(s->work, &s->cap_work, s->n_work + 1, sizeof(struct spot_work *));
     s->work[s->n_work++] = w;
     s->last_number = number;
     return w;
@@ -53,8 +53,8 @@ static void add_sequences(struct spot_server *s, struct spot_work *w)
         q->number = w->number * SPOT_REQUEST_CHOICES_MAX + i;
         q->work = w;
         q->choice = i;
-        s->sequence =
-            spot_xgrow(s->sequence, &s->cap_sequence, s->n_sequence + 1, sizeof(*s->sequence));
+        s->sequence = spot_xgrow(s->sequence, &s->cap_sequence, s->n_sequence + 1,
+                                 sizeof(struct spot_sequence *));
         s->sequence[s->n_sequence++] = q;
     }
 }
@@ -153,7 +153,7 @@ static void forget_work(struct spot_server *s, size_t i)
     w->completion->core = NULL;
     spot_completion_unref(w->completion);
     free(w);
-    memmove(s->work + i, s->work + i + 1, (--s->n_work - i) * sizeof(*s->work));
+    memmove(s->work + i, s->work + i + 1, (--s->n_work - i) * sizeof(struct spot_work *));
 }
 
 /* --- the journal ---------------------------------------------------------------------- */

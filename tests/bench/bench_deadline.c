@@ -102,7 +102,7 @@ int main(int argc, char **argv)
     double way = 0, gain = 0;
 
     traces = argc > 2 ? argv[2] : "../shared/data/traces/skypilot/avail-1-node-aws-10-26-2022";
-    every = argc > 3 ? atoi(argv[3]) : 1;
+    every = argc > 3 ? (int)strtol(argv[3], NULL, 10) : 1;
     if (!in) {
         printf("bench_deadline: no %s: left out\n", golden);
         return 0;

@@ -324,7 +324,7 @@ START_TEST(a_stream_says_what_the_answer_says)
         spot_buf_release(&chunk);
     }
     ck_assert_uint_eq(text.n, c->choice[0].text.n);
-    ck_assert(!memcmp(text.data, c->choice[0].text.data, text.n));
+    ck_assert(text.data && !memcmp(text.data, c->choice[0].text.data, text.n));
     ck_assert_uint_eq(text.n, 8);
     spot_openai_answer(&o, c, &answer);
     spot_buf_add(&answer, "", 1);

@@ -192,8 +192,8 @@ START_TEST(a_body_without_a_length_is_bounded)
     size_t n = 0;
 
     memset(block, 'b', sizeof(block));
-    memcpy(block, "010000\r\n", 8);
-    memcpy(block + 8 + 65536, "\r\n", 2);
+    memcpy(block, "010000\r\n", 8);       /* NOLINT(bugprone-not-null-terminated-result) */
+    memcpy(block + 8 + 65536, "\r\n", 2); /* NOLINT(bugprone-not-null-terminated-result) */
     for (size_t i = 0; i < BODY_MAX / 65536 + 1; i++)
         ck_assert(push(fd, block, sizeof(block)));
     ck_assert(push(fd, "0\r\n\r\n", 5));

@@ -266,7 +266,7 @@ START_TEST(losses_are_those_of_the_training_forward)
         double sum = 0;
 
         for (int64_t v = 0; v < r.V; v++)
-            sum += exp(got[t * r.V + v]);
+            sum += exp((double)got[t * r.V + v]);
         ck_assert_double_eq_tol(log(sum) - got[t * r.V + r.m.token[t + 1]], loss[t], 1e-4);
     }
     free(got);
