@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE /* POLLRDHUP */
 #include "comm/http.h"
 
 #include <microhttpd.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -419,14 +421,15 @@ int spot_http_fd(const struct spot_http *h)
     return h->fd;
 }
 
-/* A connection that is suspended is not looked at by libmicrohttpd: has its client hung up? */
+/* A connection that is suspended is not looked at by libmicrohttpd: has its client hung up? What it
+ * said before it did, a line too many or TLS's farewell, is still unread. */
 static bool has_hung_up(const struct spot_http_call *call)
 {
     const union MHD_ConnectionInfo *const info =
         MHD_get_connection_info(call->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    char byte;
+    struct pollfd set = { .fd = info ? info->connect_fd : -1, .events = POLLRDHUP };
 
-    return info && recv(info->connect_fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0;
+    return poll(&set, 1, 0) == 1 && set.revents & (POLLRDHUP | POLLHUP | POLLERR);
 }
 
 static void look_for_lost(struct spot_http *h)

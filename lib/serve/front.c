@@ -113,10 +113,25 @@ static void gone(void *user, struct spot_http_call *call)
     free(x);
 }
 
+static const char gave_up[] = "The server gave this request up before its end.";
+
+static bool is_given_up(const struct spot_completion *c)
+{
+    for (uint32_t i = 0; i < c->request.n_choice; i++)
+        if (c->choice[i].finish == SPOT_FINISH_CANCELLED)
+            return true;
+    return false;
+}
+
 static void answer_whole(struct exchange *x)
 {
     struct spot_buf out = { 0 };
 
+    if (is_given_up(x->c)) {
+        x->has_said_all = true;
+        answer_error(x->call, 500, "server_error", NULL, gave_up);
+        return;
+    }
     spot_openai_answer(&x->front->options, x->c, &out);
     x->has_said_all = true;
     spot_http_answer(x->call, 200, json, out.data, out.n);
@@ -143,6 +158,23 @@ static void put_token(struct exchange *x, uint32_t choice)
     put(&x->out, "\n\n");
 }
 
+/* What is behind the tokens. A choice that was given up ends without a token that says so. */
+static void put_end(struct exchange *x)
+{
+    if (is_given_up(x->c)) {
+        put(&x->out, "data: ");
+        spot_openai_error(500, "server_error", NULL, NULL, &x->out, "%s", gave_up);
+        put(&x->out, "\n\n");
+    }
+    if (x->c->request.wants_usage) {
+        put(&x->out, "data: ");
+        spot_openai_usage_chunk(&x->front->options, x->c, &x->out);
+        put(&x->out, "\n\n");
+    }
+    put(&x->out, "data: [DONE]\n\n");
+    x->has_said_all = true;
+}
+
 /* The next event into x->out; false: there is none now. */
 static bool next_event(struct exchange *x)
 {
@@ -153,13 +185,7 @@ static bool next_event(struct exchange *x)
         }
     if (x->c->n_open || x->has_said_all)
         return false;
-    if (x->c->request.wants_usage) {
-        put(&x->out, "data: ");
-        spot_openai_usage_chunk(&x->front->options, x->c, &x->out);
-        put(&x->out, "\n\n");
-    }
-    put(&x->out, "data: [DONE]\n\n");
-    x->has_said_all = true;
+    put_end(x);
     return true;
 }
 
@@ -409,13 +435,15 @@ static int read_keys(struct spot_front *f, struct spot_err *err)
     if (path && !in)
         return spot_err_sys(err, "%s", path);
     f->key = spot_xcalloc(KEYS_MAX, sizeof(*f->key));
-    while (in && f->n_key < KEYS_MAX && fgets(line, sizeof(line), in)) {
+    while (in && fgets(line, sizeof(line), in)) {
         const size_t n = strcspn(line, "\r\n");
 
-        if (n >= KEY_MAX) {
+        if (n >= KEY_MAX || (n && f->n_key == KEYS_MAX)) {
             fclose(in);
-            return spot_err_set(err, SPOT_EDATA, "%s: a key has more than %d bytes", path,
-                                KEY_MAX - 1);
+            return n >= KEY_MAX ? spot_err_set(err, SPOT_EDATA, "%s: a key has more than %d bytes",
+                                               path, KEY_MAX - 1)
+                                : spot_err_set(err, SPOT_EDATA, "%s: there are more than %d keys",
+                                               path, KEYS_MAX);
         }
         if (n)
             memcpy(f->key[f->n_key++].text, line, n);

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: MIT */
+#define _XOPEN_SOURCE 700 /* mkdtemp */
+#include "common/rng.h"
+#include "front_rig.h"
+
+/* Goal: each path has its methods; whoever asks for too much, has no key, speaks no HTTP or says
+ * nothing gets an answer that says so, or none, and harms nobody else. */
+
+static const char stream[] = "{\"model\":\"m\",\"prompt\":\"a\",\"max_tokens\":8,\"stream\":true}";
+
+static void setup(void)
+{
+    rig_begin();
+    rig_open();
+}
+
+/* --- what is refused ------------------------------------------------------------------- */
+
+static const struct {
+    const char *method, *path, *headers, *body, *says;
+    int status;
+} plain[] = {
+    { "GET", "/v1/models", "", "", "\"id\":\"m\"", 200 },
+    { "GET", "/v1/models/m", "", "", "\"object\":\"model\"", 200 },
+    { "GET", "/v1/models/n", "", "", "model_not_found", 404 },
+    { "GET", "/health?x=1", "", "", "\"status\":\"ok\"", 200 },
+    { "HEAD", "/health", "", "", "application/json", 200 },
+    { "GET", "/metrics", "", "", "spot_up 1\n", 200 },
+    { "GET", "/v1/streams/none", "", "", "stream_not_found", 404 },
+    { "GET", "/v1/", "", "", "nothing at this path", 404 },
+    { "POST", "/v1/completionss", "", "{}", "nothing at this path", 404 },
+    { "GET", "/v1/completions", "", "", "Allow: POST", 405 },
+    { "PUT", "/v1/chat/completions", "", "{}", "Allow: POST", 405 },
+    { "POST", "/v1/models", "", "{}", "Allow: GET", 405 },
+    { "POST", "/v1/completions", "", "{\"model\":", "could not parse", 400 },
+    { "POST", "/v1/chat/completions", "",
+      "{\"model\":\"m\",\"messages\":[{\"role\":\"user\",\"content\":\"a\"}]}", "no chat template",
+      400 },
+};
+
+START_TEST(each_path_has_its_methods_and_answers)
+{
+    struct client k;
+
+    client_once(&k, plain[_i].method, plain[_i].path, plain[_i].headers, plain[_i].body);
+    ck_assert_msg(client_status(&k) == plain[_i].status && strstr(client_text(&k), plain[_i].says),
+                  "%s %s: %s", plain[_i].method, plain[_i].path, client_text(&k));
+    client_close(&k);
+}
+END_TEST
+
+START_TEST(a_body_that_is_too_large_is_not_read)
+{
+    static char body[4 * RIG_BODY_MAX];
+    struct client k;
+
+    memset(body, ' ', sizeof(body) - 1);
+    client_once(&k, "POST", "/v1/completions", "", body);
+    ck_assert_int_eq(client_status(&k), 413);
+    client_close(&k);
+    body[RIG_BODY_MAX] = '\0'; /* as large as may be: what it says counts */
+    client_once(&k, "POST", "/v1/completions", "", body);
+    ck_assert_int_eq(client_status(&k), 400);
+    client_close(&k);
+}
+END_TEST
+
+static const struct {
+    enum spot_admission admission;
+    int status;
+    const char *says;
+} admission[] = { { SPOT_ADMIT_FULL, 429, "rate_limit_exceeded" },
+                  { SPOT_ADMIT_NOBODY, 503, "No worker" },
+                  { SPOT_ADMIT_DRAINING, 503, "is ending" } };
+
+START_TEST(who_is_not_admitted_hears_when_to_come_back)
+{
+    struct client k;
+
+    rig.admission = rig.health = admission[_i].admission;
+    client_once(&k, "POST", "/v1/completions", "", stream);
+    ck_assert_int_eq(client_status(&k), admission[_i].status);
+    ck_assert_ptr_nonnull(strstr(client_text(&k), admission[_i].says));
+    ck_assert_ptr_nonnull(strstr(client_text(&k), "Retry-After: 7\r\n"));
+    client_close(&k);
+    client_once(&k, "GET", "/health", "", ""); /* a full queue is no illness */
+    ck_assert_int_eq(client_status(&k), rig.health == SPOT_ADMIT_FULL ? 200 : 503);
+    client_close(&k);
+    ck_assert(spot_front_is_idle(rig_front));
+}
+END_TEST
+
+START_TEST(a_front_that_drains_ends_what_runs_and_takes_nothing)
+{
+    struct client k, other;
+    struct spot_completion *const c = rig_take(&k, stream);
+
+    spot_front_drain(rig_front);
+    client_once(&other, "POST", "/v1/completions", "", stream);
+    ck_assert_int_eq(client_status(&other), 503);
+    client_close(&other);
+    client_once(&other, "GET", "/health", "", "");
+    ck_assert_int_eq(client_status(&other), 503);
+    client_close(&other);
+    ck_assert(!spot_front_is_idle(rig_front));
+    rig_commit(c, 0, 'E');
+    client_hear(&k, "data: [DONE]");
+    client_close(&k);
+    for (int i = 0; i < RIG_TURNS && !spot_front_is_idle(rig_front); i++)
+        rig_turn();
+    ck_assert(spot_front_is_idle(rig_front));
+}
+END_TEST
+
+/* --- keys -------------------------------------------------------------------------------- */
+
+/* `n` keys key-0, key-1..; the file is removed by the caller. */
+static void write_keys(char path[64], size_t n)
+{
+    FILE *f;
+
+    snprintf(path, 64, "%s/keys", rig_dir);
+    f = fopen(path, "w");
+    ck_assert_ptr_nonnull(f);
+    for (size_t i = 0; i < n; i++)
+        fprintf(f, "key-%zu%s\n", i, i % 2 ? "\r" : "");
+    fclose(f);
+    rig_options.api_key_file = path;
+}
+
+START_TEST(only_a_key_of_the_file_opens_the_door)
+{
+    static const struct {
+        const char *header;
+        int status;
+    } try[] = { { "", 401 },
+                { "Authorization: Bearer key-1\r\n", 200 },
+                { "Authorization: Bearer key-2\r\n", 200 },
+                { "Authorization: Bearer key-3\r\n", 401 },
+                { "Authorization: Bearer key-\r\n", 401 },
+                { "Authorization: Bearer key-11\r\n", 401 },
+                { "Authorization: Bearer \r\n", 401 },
+                { "Authorization: Basic key-1\r\n", 401 },
+                { "Authorization: key-1\r\n", 401 } };
+    char path[64];
+    struct client k;
+
+    rig_begin();
+    write_keys(path, 3);
+    rig_open();
+    unlink(path);
+    for (size_t i = 0; i < sizeof(try) / sizeof(*try); i++) {
+        client_once(&k, "GET", "/v1/models", try[i].header, "");
+        ck_assert_msg(client_status(&k) == try[i].status, "%s: %s", try[i].header, client_text(&k));
+        ck_assert((try[i].status == 401) == !!strstr(client_text(&k), "WWW-Authenticate: Bearer"));
+        client_close(&k);
+    }
+    client_once(&k, "POST", "/v1/completions", "", stream);
+    ck_assert_int_eq(client_status(&k), 401);
+    ck_assert_uint_eq(rig.n, 0);
+    client_close(&k);
+    client_once(&k, "GET", "/health", "", ""); /* for balancers, who have none */
+    ck_assert_int_eq(client_status(&k), 200);
+    client_close(&k);
+    rig_end_all();
+}
+END_TEST
+
+START_TEST(a_file_of_no_keys_or_too_many_is_refused)
+{
+    static const size_t n_key[] = { 0, 1025 };
+    struct spot_err err = { 0 };
+    char path[64];
+
+    rig_begin();
+    write_keys(path, n_key[_i]);
+    ck_assert_ptr_null(spot_front_new(&rig_options, &rig_table, NULL, &err));
+    ck_assert_int_eq(err.code, SPOT_EDATA);
+    ck_assert_ptr_nonnull(strstr(err.msg, path));
+    unlink(path);
+    rig_end_all();
+}
+END_TEST
+
+/* --- strangers ---------------------------------------------------------------------------- */
+
+static const char *const malformed[] = {
+    "GET\r\n\r\n",
+    "GET / HTTP/9.9\r\n\r\n",
+    "GET / HTTP/1.1\r\n\r\n",
+    "GET / HTTP/1.1\r\nHost: x\r\nno colon\r\n\r\n",
+    "POST /v1/completions HTTP/1.1\r\nHost: x\r\n"
+    "Content-Length: -1\r\n\r\n{}",
+    "POST /v1/completions HTTP/1.1\r\nHost: x\r\n"
+    "Transfer-Encoding: chunked\r\n\r\nzz\r\n{}\r\n0\r\n\r\n"
+};
+
+START_TEST(what_is_not_http_is_refused_and_harms_nobody)
+{
+    struct spot_rng rng;
+    struct client k;
+
+    for (size_t i = 0; i < sizeof(malformed) / sizeof(*malformed); i++) {
+        client_open(&k);
+        client_send(&k, malformed[i], strlen(malformed[i]));
+        shutdown(k.fd, SHUT_WR);
+        client_hear(&k, NULL);
+        ck_assert_msg(!client_status(&k) || client_status(&k) >= 400, "%s: %s", malformed[i],
+                      client_text(&k));
+        client_close(&k);
+    }
+    spot_rng_init(&rng, 1, 0);
+    for (int i = 0; i < 200; i++) {
+        unsigned char noise[300];
+
+        for (size_t b = 0; b < sizeof(noise); b++)
+            noise[b] = (unsigned char)spot_rng_below(&rng, 256);
+        client_open(&k);
+        client_send(&k, noise, sizeof(noise));
+        rig_turn();
+        client_close(&k);
+    }
+    rig_check_served();
+    ck_assert_uint_eq(rig.n, 0);
+}
+END_TEST
+
+START_TEST(headers_without_end_are_refused)
+{
+    static char line[1024];
+    struct client k;
+
+    memset(line, 'a', sizeof(line));
+    memcpy(line + sizeof(line) - 4, ": b\n", 4);
+    client_open(&k);
+    client_send(&k, "GET /health HTTP/1.1\r\nHost: x\r\n", 31);
+    for (int i = 0; i < 1000 && !k.is_ended; i++) {
+        client_send(&k, line, sizeof(line));
+        rig_turn();
+        client_read(&k);
+    }
+    client_hear(&k, NULL);
+    ck_assert_int_ne(client_status(&k), 200);
+    client_close(&k);
+    rig_check_served();
+}
+END_TEST
+
+static const char *const silent[] = { "", "\r\n\r\n\r\n\r\n", "POST /v1/comp",
+                                      "POST /v1/completions HTTP/1.1\r\nHost: x\r\n"
+                                      "Content-Length: 9\r\n\r\n{" };
+
+/* Also who has ended its own side. */
+START_TEST(who_says_nothing_more_is_hung_up_on)
+{
+    struct client k;
+
+    rig_begin();
+    rig_options.idle_s = 1;
+    rig_open();
+    client_open(&k);
+    client_send(&k, silent[_i / 2], strlen(silent[_i / 2]));
+    if (_i % 2)
+        shutdown(k.fd, SHUT_WR);
+    client_hear(&k, NULL);
+    ck_assert_int_ne(client_status(&k), 200);
+    client_close(&k);
+    rig_check_served();
+    rig_end_all();
+}
+END_TEST
+
+int main(void)
+{
+    Suite *const s = suite_create("front_rude");
+    TCase *tc = rig_case(s, "open", setup, rig_end_all);
+
+    tcase_add_loop_test(tc, each_path_has_its_methods_and_answers, 0,
+                        sizeof(plain) / sizeof(*plain));
+    tcase_add_test(tc, a_body_that_is_too_large_is_not_read);
+    tcase_add_loop_test(tc, who_is_not_admitted_hears_when_to_come_back, 0, 3);
+    tcase_add_test(tc, a_front_that_drains_ends_what_runs_and_takes_nothing);
+    tcase_add_test(tc, what_is_not_http_is_refused_and_harms_nobody);
+    tcase_add_test(tc, headers_without_end_are_refused);
+    tc = rig_case(s, "own", NULL, NULL);
+    tcase_add_test(tc, only_a_key_of_the_file_opens_the_door);
+    tcase_add_loop_test(tc, a_file_of_no_keys_or_too_many_is_refused, 0, 2);
+    tcase_add_loop_test(tc, who_says_nothing_more_is_hung_up_on, 0,
+                        2 * sizeof(silent) / sizeof(*silent));
+    return rig_run(s);
+}
