@@ -39,9 +39,9 @@ static size_t stand_in(int byte, char *out)
 
 static void setup(void)
 {
-    static const char merges[] = "t r\na l\ntr al\n\" :\n\" }\n{ \"\n";
+    static const char merges[] = "n u\nl l\nnu ll\n\" :\n\" }\n{ \"\n";
     static const char more[] =
-        ",\"tr\":256,\"al\":257,\"tral\":258,\"\\\":\":259,\"\\\"}\":260,\"{\\\"\":261}";
+        ",\"nu\":256,\"ll\":257,\"null\":258,\"\\\":\":259,\"\\\"}\":260,\"{\\\"\":261}";
     char vocab[8192];
     size_t n = 0;
 
