@@ -46,7 +46,8 @@ struct spot_import_ask {
     int32_t cap;                      /* machines asked for: with is_inverted, and as upper bound */
     double time_s;                    /* of a snapshot that carries no time */
     double utc_offset_s;              /* of clocks whose times name no zone: csv */
-    const char *column[SPOT_IMPORT_COLUMNS]; /* csv: its names; NULL: there is none */
+    const char *column[SPOT_IMPORT_COLUMNS]; /* csv: its names; NULL: there is none. Time and
+                                              * available are always there */
 };
 
 /* One value; texts live as long as the collection. */

@@ -19,6 +19,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     format = &spot_import_format[data[0] % 10];
     imp.ask.is_inverted = data[0] & 0x80;
+    imp.ask.column[SPOT_IMPORT_COLUMN_TIME] = "t"; /* these two a file has to have */
+    imp.ask.column[SPOT_IMPORT_COLUMN_AVAILABLE] = "n";
+    imp.ask.column[SPOT_IMPORT_COLUMN_ZONE] = data[0] & 0x40 ? "z" : NULL;
     /* fmemopen only reads here. NOLINTNEXTLINE(performance-no-int-to-ptr) */
     in = fmemopen((void *)(uintptr_t)(data + 1), size - 1, "r");
     if (!in)
