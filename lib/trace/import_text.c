@@ -216,7 +216,8 @@ int spot_import_count_log(struct spot_import *imp, FILE *in, const char *source,
             n++;
             imp->row[imp->n_row - n] = imp->row[i];
         }
-    memmove(imp->row + begin, imp->row + imp->n_row - n, n * sizeof(*imp->row));
+    if (n)
+        memmove(imp->row + begin, imp->row + imp->n_row - n, n * sizeof(*imp->row));
     imp->n_row = begin + n;
     return 0;
 }
