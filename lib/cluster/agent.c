@@ -41,6 +41,8 @@ static int obey(struct spot_agent *a, struct spot_err *err)
         int rc;
 
         a->pending = NULL;
+        if (!frame && a->workload->work && a->workload->work(a->job, err))
+            return -1;
         if (!frame)
             frame = spot_mesh_order(a->mesh, -1, err);
         if (!frame)

@@ -8,6 +8,7 @@
  *   quiesced, report                an epoch is over: cancel what waits, say what is held
  *   form                            a new epoch: take one's place in it
  *   order                           rounds, commits, and messages of the workload's own
+ *   work                            no order waits
  *   orphaned, left                  the coordinator is gone; the connections are closed
  *
  * What is held outlives epochs and coordinators: a workload lets go of it when the agent is back
@@ -52,6 +53,9 @@ struct spot_agent_workload {
     /* Carry out ROUND, COMMIT or an order of the workload's own. One that is not known, or of an
      * epoch that is over, is no error. */
     int (*order)(void *job, const struct spot_frame *frame, struct spot_err *err);
+    /* No order waits: go on by itself, until there is one (spot_mesh_has_order) or nothing to do.
+     */
+    int (*work)(void *job, struct spot_err *err);
     /* The coordinator is gone, and another may be joined: what is held must be whole. */
     int (*orphaned)(void *job, struct spot_err *err);
     /* The connections are closed: what was lent to them may go. */

@@ -133,6 +133,8 @@ void spot_peer_send(struct spot_peer *peer, uint32_t type, uint64_t tag, const v
 void spot_peer_ask(struct spot_peer *peer);
 /* Close the connection of a peer that sent a malformed message; the job goes on without it. */
 void spot_peer_drop(struct spot_peer *peer, const char *what);
+/* A member of a view that waits becomes one of another that waits; both keep their rounds. */
+void spot_peer_move(struct spot_peer *peer, struct spot_view *to);
 /* Where `to` finds a member, in a text of SPOT_ADDRESS_MAX + 8 bytes. */
 void spot_peer_address(const struct spot_peer *peer, const struct spot_peer *to, char *text);
 

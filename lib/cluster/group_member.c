@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -241,6 +242,20 @@ static int take_in(struct spot_group *g, struct spot_peer *peer, struct spot_err
     if (view->machine.phase == SPOT_PHASE_WAIT)
         view->settle_until_s = spot_clock_s() + g->options->settle_s;
     return 0;
+}
+
+void spot_peer_move(struct spot_peer *peer, struct spot_view *to)
+{
+    struct spot_machine *const from = &peer->view->machine;
+    const struct spot_member *const m = spot_machine_find(from, peer->id);
+    const bool is_leaving = m->is_leaving;
+
+    assert(from->phase == SPOT_PHASE_WAIT && to->machine.phase == SPOT_PHASE_WAIT);
+    (void)spot_machine_lost(from, peer->id);
+    spot_machine_join(&to->machine, peer->id);
+    if (is_leaving)
+        (void)spot_machine_notice(&to->machine, peer->id);
+    peer->view = to;
 }
 
 int spot_group_hello(struct spot_group *g, struct spot_peer *peer, const struct spot_frame *frame,

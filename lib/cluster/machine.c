@@ -70,9 +70,14 @@ static enum spot_effect check_replies(struct spot_machine *m)
 
 void spot_machine_join(struct spot_machine *m, uint32_t id)
 {
-    assert(!m->n_member || m->member[m->n_member - 1].id < id);
+    size_t i = m->n_member;
+
+    assert(!spot_machine_find(m, id));
     m->member = spot_xgrow(m->member, &m->cap, m->n_member + 1, sizeof(*m->member));
-    m->member[m->n_member++] = (struct spot_member){ .id = id, .has_replied = true };
+    for (; i && m->member[i - 1].id > id; i--)
+        m->member[i] = m->member[i - 1];
+    m->member[i] = (struct spot_member){ .id = id, .has_replied = true };
+    m->n_member++;
 }
 
 enum spot_effect spot_machine_start(struct spot_machine *m)

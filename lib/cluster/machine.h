@@ -87,8 +87,8 @@ struct spot_member *spot_machine_find(const struct spot_machine *machine, uint32
 /* Members that can take a place: not leaving. */
 size_t spot_machine_placeable(const struct spot_machine *machine);
 
-/* A new member, whose first message said what it holds. `id` is above all earlier ones. It stays a
- * spare until the next epoch, for which the caller may ask. */
+/* A new member, whose first message said what it holds, or one of another view that runs nothing.
+ * It stays a spare until the next epoch, for which the caller may ask. */
 void spot_machine_join(struct spot_machine *machine, uint32_t id);
 /* Leave WAIT: reform from what is reported. No effect in other phases. */
 enum spot_effect spot_machine_start(struct spot_machine *machine);

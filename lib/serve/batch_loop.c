@@ -18,21 +18,27 @@ struct strand {
     uint32_t *token; /* [n_token], the prompt first */
     size_t n_token, cap_token;
     int place;                        /* in the engine's cache; -1: none */
+    bool is_awaited;                  /* a pass under way gives its next token */
     uint32_t *n_prompt, *n_generated; /* [V] or NULL: nothing hangs on them */
     struct spot_grammar *grammar;     /* or NULL */
     struct spot_grammar_state *state;
 };
 
+/* A pass under way: whose next token each item gives; NULL: nobody's. */
+struct pass {
+    struct strand **whose; /* [n_item], of n_most */
+    int n_item;
+};
+
 struct spot_batch_loop {
     const struct spot_served_model *model;
-    struct spot_infer *infer;
-    int n_page, n_most;
+    struct spot_relay *relay;
+    int n_most;
     int64_t vocab;
     struct strand **strand; /* [n], oldest first */
     size_t n, cap;
-    struct spot_infer_item *item; /* [n_most] of a pass, and whose they are */
-    struct strand **whose;
-    float *logit; /* [n_most * vocab] */
+    struct spot_infer_item *item; /* [n_most] */
+    struct pass *pass;            /* [depth of the relay], of which the first are under way */
     struct spot_sample_work *work;
 };
 
@@ -46,13 +52,22 @@ static size_t n_generated(const struct strand *s)
 static void set_back(struct spot_batch_loop *l, struct strand *s)
 {
     if (s->place >= 0)
-        spot_infer_close(l->infer, s->place);
+        spot_relay_close(l->relay, s->place);
     s->place = -1;
+}
+
+static void await_nothing(struct spot_batch_loop *l, const struct strand *s)
+{
+    for (int k = 0; k < spot_relay_under_way(l->relay); k++)
+        for (int i = 0; i < l->pass[k].n_item; i++)
+            if (l->pass[k].whose[i] == s)
+                l->pass[k].whose[i] = NULL;
 }
 
 static void strand_free(struct spot_batch_loop *l, struct strand *s)
 {
     set_back(l, s);
+    await_nothing(l, s);
     if (s->state)
         spot_grammar_end(s->state);
     if (s->grammar)
@@ -100,9 +115,9 @@ static int begin(struct spot_batch_loop *l, struct strand *s, const uint32_t *to
 {
     const struct spot_request *const r = &s->request;
 
-    if (!r->n_prompt || (int64_t)(r->n_prompt + n) > spot_infer_shape(l->infer)->seq)
+    if (!r->n_prompt || (int64_t)(r->n_prompt + n) > l->model->shape.seq)
         return spot_err_set(err, SPOT_EDATA, "a sequence of %zu tokens, the context has %lld",
-                            r->n_prompt + n, (long long)spot_infer_shape(l->infer)->seq);
+                            r->n_prompt + n, (long long)l->model->shape.seq);
     if (check_tokens(l, r->prompt, r->n_prompt, err) || check_tokens(l, token, n, err))
         return -1;
     s->token = spot_xgrow(NULL, &s->cap_token, r->n_prompt + n, sizeof(*s->token));
@@ -159,15 +174,15 @@ void spot_batch_loop_clear(struct spot_batch_loop *l)
         remove_at(l, l->n - 1);
 }
 
-size_t spot_batch_loop_count(const struct spot_batch_loop *l)
+bool spot_batch_loop_is_idle(const struct spot_batch_loop *l)
 {
-    return l->n;
+    return !l->n && !spot_relay_under_way(l->relay);
 }
 
 void spot_batch_loop_pages(const struct spot_batch_loop *l, uint32_t *used, uint32_t *all)
 {
-    *all = (uint32_t)l->n_page;
-    *used = *all - (uint32_t)spot_infer_free_pages(l->infer);
+    *all = (uint32_t)spot_relay_pages(l->relay);
+    *used = *all - (uint32_t)spot_relay_free_pages(l->relay);
 }
 
 /* --- which tokens a pass computes -------------------------------------------- */
@@ -180,9 +195,9 @@ static int64_t pages(int64_t n_token)
 /* So many pages, taken from the newest if need be, but from none older than strand i. */
 static bool make_room(struct spot_batch_loop *l, size_t i, int64_t n_page, int64_t n_taken)
 {
-    for (size_t k = l->n; k-- > i + 1 && spot_infer_free_pages(l->infer) - n_taken < n_page;)
+    for (size_t k = l->n; k-- > i + 1 && spot_relay_free_pages(l->relay) - n_taken < n_page;)
         set_back(l, l->strand[k]);
-    return spot_infer_free_pages(l->infer) - n_taken >= n_page;
+    return spot_relay_free_pages(l->relay) - n_taken >= n_page;
 }
 
 static bool open_place(struct spot_batch_loop *l, size_t i)
@@ -190,7 +205,7 @@ static bool open_place(struct spot_batch_loop *l, size_t i)
     struct strand *const s = l->strand[i];
 
     for (size_t k = l->n; s->place < 0;) {
-        s->place = spot_infer_open(l->infer, NULL);
+        s->place = spot_relay_open(l->relay);
         if (s->place >= 0)
             break;
         while (k > i + 1 && l->strand[k - 1]->place < 0)
@@ -205,7 +220,7 @@ static bool open_place(struct spot_batch_loop *l, size_t i)
 /* It lacks one token alone. */
 static bool decodes(const struct spot_batch_loop *l, const struct strand *s)
 {
-    return s->place >= 0 && spot_infer_length(l->infer, s->place) + 1 == (int64_t)s->n_token;
+    return s->place >= 0 && spot_relay_length(l->relay, s->place) + 1 == (int64_t)s->n_token;
 }
 
 /* Tokens for prompts: what those that decode leave. */
@@ -214,26 +229,36 @@ static int64_t prompt_tokens(const struct spot_batch_loop *l)
     int64_t left = TOKENS_AT_ONCE;
 
     for (size_t i = 0; i < l->n; i++)
-        left -= decodes(l, l->strand[i]);
+        left -= !l->strand[i]->is_awaited && decodes(l, l->strand[i]);
     return left > 1 ? left : 1;
 }
 
-/* Oldest first; each that decodes goes on by its token however long the prompts before it are. */
-static int choose_items(struct spot_batch_loop *l)
+/* Sequences of a pass: as many passes as can be under way share them. */
+static int pass_items(const struct spot_batch_loop *l)
 {
+    const int n = l->n < (size_t)l->n_most ? (int)l->n : l->n_most;
+    const int depth = spot_relay_depth(l->relay);
+
+    return (n + depth - 1) / depth;
+}
+
+/* Oldest first; each that decodes goes on by its token however long the prompts before it are. */
+static int choose_items(struct spot_batch_loop *l, struct strand **whose)
+{
+    const int n_most = pass_items(l);
     int64_t left = prompt_tokens(l), n_taken = 0;
     int n = 0;
 
-    for (size_t i = 0; i < l->n && n < l->n_most; i++) {
+    for (size_t i = 0; i < l->n && n < n_most; i++) {
         struct strand *const s = l->strand[i];
         const bool is_next = decodes(l, s);
         int64_t length, n_token, more;
 
-        if (!is_next && !left)
+        if (s->is_awaited || (!is_next && !left))
             continue;
         if (!open_place(l, i))
             break;
-        length = spot_infer_length(l->infer, s->place);
+        length = spot_relay_length(l->relay, s->place);
         n_token = (int64_t)s->n_token - length;
         if (!is_next && n_token > left)
             n_token = left;
@@ -244,7 +269,8 @@ static int choose_items(struct spot_batch_loop *l)
         }
         n_taken += more;
         left -= is_next ? 0 : n_token;
-        l->whose[n] = s;
+        s->is_awaited = length + n_token == (int64_t)s->n_token;
+        whose[n] = s->is_awaited ? s : NULL; /* else its prompt goes on in the next pass */
         l->item[n++] = (struct spot_infer_item){
             .sequence = s->place, .first = length, .n_token = n_token, .token = s->token + length
         };
@@ -305,89 +331,98 @@ static bool choose(struct spot_batch_loop *l, struct strand *s, float *logit,
     if (!ends && s->state && spot_grammar_must_end(s->state))
         t->is_end = true;
     return ends || t->is_end || (int64_t)n_generated(s) >= r->n_token_max ||
-           (int64_t)s->n_token >= spot_infer_shape(l->infer)->seq;
+           (int64_t)s->n_token >= l->model->shape.seq;
 }
 
-int spot_batch_loop_step(struct spot_batch_loop *l, struct spot_batch_out *out, size_t *n,
-                         struct spot_err *err)
+/* Returns 0, or -1 with *err. Where nothing can begin, as many are under way as before. */
+static int begin_pass(struct spot_batch_loop *l, struct spot_err *err)
 {
-    const int n_item = choose_items(l);
+    struct pass *const pass = &l->pass[spot_relay_under_way(l->relay)];
 
-    *n = 0;
-    if (!n_item && l->n)
-        return spot_err_set(err, SPOT_EINFEASIBLE,
-                            "a cache of %d pages is too small for one sequence", l->n_page);
-    if (n_item && spot_infer_run(l->infer, l->item, n_item, NULL, NULL, l->logit, err))
+    pass->n_item = choose_items(l, pass->whose);
+    return pass->n_item ? spot_relay_begin(l->relay, l->item, pass->n_item, err) : 0;
+}
+
+static int begin_passes(struct spot_batch_loop *l, struct spot_err *err)
+{
+    int before;
+
+    do {
+        before = spot_relay_under_way(l->relay);
+        if (before < spot_relay_depth(l->relay) && begin_pass(l, err))
+            return -1;
+    } while (spot_relay_under_way(l->relay) > before);
+    return 0;
+}
+
+/* The oldest pass makes room for another. */
+static struct pass take_pass(struct spot_batch_loop *l)
+{
+    const int n = spot_relay_under_way(l->relay);
+    const struct pass oldest = l->pass[0];
+
+    memmove(l->pass, l->pass + 1, (size_t)(n - 1) * sizeof(*l->pass));
+    l->pass[n - 1] = (struct pass){ .whose = oldest.whose };
+    return oldest;
+}
+
+static int end_pass(struct spot_batch_loop *l, struct spot_batch_out *out, size_t *n,
+                    struct spot_err *err)
+{
+    const struct pass pass = take_pass(l);
+    float *logit;
+
+    if (spot_relay_finish(l->relay, &logit, err))
         return -1;
-    for (int i = 0; i < n_item; i++) {
-        struct strand *const s = l->whose[i];
+    for (int i = 0; i < pass.n_item; i++) {
+        struct strand *const s = pass.whose[i];
 
-        if (spot_infer_length(l->infer, s->place) < (int64_t)s->n_token)
-            continue; /* its prompt goes on in the next pass */
+        if (!s)
+            continue;
+        s->is_awaited = false;
         out[*n].sequence = s->number;
-        if (choose(l, s, l->logit + (size_t)i * (size_t)l->vocab, &out[*n].token))
+        if (choose(l, s, logit + (size_t)i * (size_t)l->vocab, &out[*n].token))
             spot_batch_loop_drop(l, s->number);
         ++*n;
     }
     return 0;
 }
 
+int spot_batch_loop_step(struct spot_batch_loop *l, struct spot_batch_out *out, size_t *n,
+                         struct spot_err *err)
+{
+    *n = 0;
+    if (begin_passes(l, err))
+        return -1;
+    if (spot_relay_under_way(l->relay))
+        return end_pass(l, out, n, err);
+    return l->n ? spot_err_set(err, SPOT_EINFEASIBLE,
+                               "a cache of %d pages is too small for one sequence",
+                               spot_relay_pages(l->relay))
+                : 0;
+}
+
 /* --- the whole ------------------------------------------------------------------- */
 
-/* A probe of one page says how large a page is. */
-static int count_pages(const struct spot_infer_config *config, uint64_t kv_byte, int *n_page,
-                       struct spot_err *err)
+int64_t spot_batch_loop_tokens(int n_sequence)
 {
-    struct spot_infer_config small = *config;
-    struct spot_infer *probe;
-    const struct spot_shape *s;
-    uint64_t page_byte, n, most;
-
-    small.n_page = small.n_sequence = 1;
-    probe = spot_infer_new(&small, err);
-    if (!probe)
-        return -1;
-    s = spot_infer_shape(probe);
-    page_byte = spot_infer_page_byte(probe) * (uint64_t)s->n_layer * (uint64_t)s->n_shard;
-    most = (uint64_t)config->n_sequence * (uint64_t)pages(s->seq);
-    n = kv_byte ? kv_byte / page_byte : most;
-    if (n > most)
-        n = most;
-    *n_page = (int)n;
-    if (n < (uint64_t)pages(s->seq))
-        spot_err_set(err, SPOT_EINFEASIBLE,
-                     "a cache of %llu bytes holds %llu tokens, the context has %lld",
-                     (unsigned long long)kv_byte, (unsigned long long)(n * SPOT_INFER_PAGE),
-                     (long long)s->seq);
-    n = n < (uint64_t)pages(s->seq);
-    spot_infer_free(probe);
-    return n ? -1 : 0;
+    return TOKENS_AT_ONCE + n_sequence;
 }
 
 struct spot_batch_loop *spot_batch_loop_new(const struct spot_served_model *model,
-                                            const void *image, size_t image_byte,
-                                            const struct spot_batch_limits *limits,
-                                            struct spot_err *err)
+                                            struct spot_relay *relay, int n_sequence)
 {
     struct spot_batch_loop *const l = spot_xcalloc(1, sizeof(*l));
-    struct spot_infer_config config = { .image = image,
-                                        .image_byte = image_byte,
-                                        .n_thread = limits->n_thread,
-                                        .n_sequence = limits->n_sequence,
-                                        .token_max = TOKENS_AT_ONCE + limits->n_sequence };
+    const size_t depth = (size_t)spot_relay_depth(relay);
 
     l->model = model;
-    l->n_most = limits->n_sequence;
+    l->relay = relay;
+    l->n_most = n_sequence;
     l->vocab = model->shape.vocab;
-    if (count_pages(&config, limits->kv_byte, &config.n_page, err) ||
-        !(l->infer = spot_infer_new(&config, err))) {
-        spot_batch_loop_free(l);
-        return NULL;
-    }
-    l->n_page = config.n_page;
-    l->item = spot_xcalloc((size_t)l->n_most, sizeof(*l->item));
-    l->whose = spot_xcalloc((size_t)l->n_most, sizeof(struct strand *));
-    l->logit = spot_xcalloc((size_t)l->n_most * (size_t)l->vocab, sizeof(*l->logit));
+    l->item = spot_xcalloc((size_t)n_sequence, sizeof(*l->item));
+    l->pass = spot_xcalloc(depth, sizeof(*l->pass));
+    for (size_t k = 0; k < depth; k++)
+        l->pass[k].whose = spot_xcalloc((size_t)n_sequence, sizeof(struct strand *));
     l->work = spot_xcalloc((size_t)l->vocab, sizeof(*l->work));
     return l;
 }
@@ -397,11 +432,11 @@ void spot_batch_loop_free(struct spot_batch_loop *l)
     if (!l)
         return;
     spot_batch_loop_clear(l);
-    spot_infer_free(l->infer);
+    for (int k = 0; k < spot_relay_depth(l->relay); k++)
+        free(l->pass[k].whose);
     free(l->strand);
     free(l->item);
-    free(l->whose);
-    free(l->logit);
+    free(l->pass);
     free(l->work);
     free(l);
 }

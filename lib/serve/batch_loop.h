@@ -8,11 +8,12 @@
 #ifndef SPOT_SERVE_BATCH_LOOP_H
 #define SPOT_SERVE_BATCH_LOOP_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "common/err.h"
-#include "engine/infer.h"
+#include "serve/relay.h"
 #include "serve/request.h"
 #include "serve/served_model.h"
 #include "serve/step_token.h"
@@ -23,17 +24,12 @@ extern "C" {
 
 struct spot_batch_loop;
 
-struct spot_batch_limits {
-    int n_sequence;   /* at once; more wait */
-    uint64_t kv_byte; /* of the cache; 0: as much as so many sequences of a whole context take */
-    int n_thread;
-};
+/* Tokens of a pass where so many sequences decode at once. */
+int64_t spot_batch_loop_tokens(int n_sequence);
 
-/* `image` and `model` are borrowed. NULL with *err. */
+/* Of a leader: `model` and `relay` are borrowed. */
 struct spot_batch_loop *spot_batch_loop_new(const struct spot_served_model *model,
-                                            const void *image, size_t image_byte,
-                                            const struct spot_batch_limits *limits,
-                                            struct spot_err *err);
+                                            struct spot_relay *relay, int n_sequence);
 void spot_batch_loop_free(struct spot_batch_loop *loop); /* may be NULL */
 
 /* Go on with a choice of a request, which has this number from now on, behind token[n] of it. Takes
@@ -44,7 +40,8 @@ int spot_batch_loop_add(struct spot_batch_loop *l, uint64_t number,
                         size_t n, struct spot_err *err);
 void spot_batch_loop_drop(struct spot_batch_loop *l, uint64_t number);
 void spot_batch_loop_clear(struct spot_batch_loop *loop);
-size_t spot_batch_loop_count(const struct spot_batch_loop *loop);
+/* Is there anything to do? */
+bool spot_batch_loop_is_idle(const struct spot_batch_loop *loop);
 void spot_batch_loop_pages(const struct spot_batch_loop *loop, uint32_t *used, uint32_t *all);
 
 struct spot_batch_out {
@@ -52,8 +49,8 @@ struct spot_batch_out {
     struct spot_step_token token;
 };
 
-/* One pass. out has room for n_sequence; *n tokens were chosen. Sequences that have ended are
- * gone. Returns 0, or -1 with *err. */
+/* Begin passes, and end the oldest. out has room for n_sequence; *n tokens were chosen. Sequences
+ * that have ended are gone. Returns 0, or -1 with *err as relay.h says. */
 int spot_batch_loop_step(struct spot_batch_loop *loop, struct spot_batch_out *out, size_t *n,
                          struct spot_err *err);
 

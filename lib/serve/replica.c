@@ -7,30 +7,46 @@
 #include "cluster/private_dir.h"
 #include "common/xalloc.h"
 #include "serve/batch_loop.h"
+#include "serve/relay.h"
 #include "serve/serve_protocol.h"
 #include "serve/served_model.h"
+
+/* By the server. */
+struct told {
+    uint64_t hash, kv_byte;
+    uint32_t type, n_shard, n_most, P, M;
+};
 
 struct replica {
     struct spot_agent agent;
     struct spot_served_model model;
-    void *image;
+    struct told told;
+    void *image; /* of bundles [begin, end) */
     size_t image_byte;
-    uint32_t type, n_most;
-    uint64_t kv_byte;
-    struct spot_batch_loop *loop;
-    struct spot_batch_out *out; /* [n_most] */
-    uint32_t formed;            /* the epoch it has a place in */
+    int begin, end;
+    struct spot_relay *relay; /* NULL: none yet; at this position */
+    uint32_t position;
+    struct spot_batch_loop *loop; /* NULL: not the leader */
+    struct spot_batch_out *out;   /* [n_most] */
+    uint32_t formed;              /* the epoch it has a place in; 0: none */
     int n_thread;
 };
 
-static void drop_model(struct replica *r)
+static void drop_part(struct replica *r)
 {
     spot_batch_loop_free(r->loop);
     r->loop = NULL;
-    free(r->image);
-    r->image = NULL;
+    spot_relay_free(r->relay);
+    r->relay = NULL;
     free(r->out);
     r->out = NULL;
+}
+
+static void drop_model(struct replica *r)
+{
+    drop_part(r);
+    free(r->image);
+    r->image = NULL;
     spot_served_model_release(&r->model);
 }
 
@@ -42,55 +58,107 @@ static void hello(void *job, struct spot_buf *out)
     spot_put_text(out, SPOT_SERVE_NAME);
 }
 
-static int load(struct replica *r, const char *dir, uint32_t n_shard, uint64_t hash,
-                struct spot_err *err)
+static int open_model(struct replica *r, const char *dir, struct spot_err *err)
 {
-    if (spot_served_model_open(&r->model, dir, n_shard, err))
+    if (spot_served_model_open(&r->model, dir, r->told.n_shard, err))
         return -1;
-    if (r->model.hash != hash)
+    if (r->model.hash != r->told.hash)
         return spot_err_set(err, SPOT_EDATA,
                             "%s is not the model that is served: its hash is "
                             "%016llx, that of the server's %016llx",
-                            dir, (unsigned long long)r->model.hash, (unsigned long long)hash);
-    r->image =
-        spot_served_model_image(&r->model, (enum spot_infer_type)r->type, &r->image_byte, err);
+                            dir, (unsigned long long)r->model.hash,
+                            (unsigned long long)r->told.hash);
+    return 0;
+}
+
+static void progress(void *replica)
+{
+    const struct replica *const r = replica;
+
+    spot_mesh_progress(r->agent.mesh);
+}
+
+static int load(struct replica *r, int begin, int end, struct spot_err *err)
+{
+    if (r->image && r->begin == begin && r->end == end)
+        return 0;
+    free(r->image);
+    r->begin = begin;
+    r->end = end;
+    r->image = spot_served_model_image(&r->model, (enum spot_infer_type)r->told.type, begin, end,
+                                       progress, r, &r->image_byte, err);
     return r->image ? 0 : -1;
 }
 
-static int start(struct replica *r, struct spot_err *err)
+/* What the member at a position needs, unless it has that. */
+static int take_position(struct replica *r, const struct spot_relay_form *form,
+                         struct spot_err *err)
 {
-    const struct spot_batch_limits limits = { .n_sequence = (int)r->n_most,
-                                              .kv_byte = r->kv_byte,
-                                              .n_thread = r->n_thread };
+    struct spot_relay_config config = {
+        .shape = &r->model.shape,
+        .P = form->P,
+        .M = form->M,
+        .position = form->position,
+        .n_sequence = (int)r->told.n_most,
+        .kv_byte = r->told.kv_byte,
+        .token_max = spot_batch_loop_tokens((int)r->told.n_most),
+        .n_thread = r->n_thread,
+    };
+    int begin, end;
 
-    r->loop = spot_batch_loop_new(&r->model, r->image, r->image_byte, &limits, err);
-    r->out = spot_xcalloc(r->n_most, sizeof(*r->out));
-    return r->loop ? 0 : -1;
+    if (r->relay && r->position == form->position)
+        return 0;
+    drop_part(r);
+    spot_relay_bundles(&r->model.shape, form, &begin, &end);
+    if (load(r, begin, end, err))
+        return -1;
+    config.image = r->image;
+    config.image_byte = r->image_byte;
+    r->relay = spot_relay_new(&config, err);
+    if (!r->relay)
+        return -1;
+    r->position = form->position;
+    if (!form->position) {
+        r->loop = spot_batch_loop_new(&r->model, r->relay, (int)r->told.n_most);
+        r->out = spot_xcalloc(r->told.n_most, sizeof(*r->out));
+    }
+    return 0;
 }
 
+static bool is_same(const struct told *a, const struct told *b)
+{
+    return a->hash == b->hash && a->kv_byte == b->kv_byte && a->type == b->type &&
+           a->n_shard == b->n_shard && a->n_most == b->n_most && a->P == b->P && a->M == b->M;
+}
+
+/* Where a replica is one member, all is there before it takes part; else its place says what it
+ * needs. */
 static int welcome(void *job, struct spot_wire_in *in, struct spot_err *err)
 {
+    static const struct spot_relay_form alone = { .P = 1, .M = 1 };
     struct replica *const r = job;
+    struct told told;
     char dir[4096];
-    uint32_t type, n_shard, n_most;
-    uint64_t hash, kv_byte;
 
     spot_get_text(in, dir, sizeof(dir));
-    hash = spot_get_u64(in);
-    type = spot_get_u32(in);
-    n_shard = spot_get_u32(in);
-    n_most = spot_get_u32(in);
-    kv_byte = spot_get_u64(in);
-    if (!spot_wire_in_done(in) || type >= SPOT_INFER_TYPES || !n_most || n_most > 1 << 16)
+    told.hash = spot_get_u64(in);
+    told.type = spot_get_u32(in);
+    told.n_shard = spot_get_u32(in);
+    told.n_most = spot_get_u32(in);
+    told.kv_byte = spot_get_u64(in);
+    told.P = spot_get_u32(in);
+    told.M = spot_get_u32(in);
+    if (!spot_wire_in_done(in) || told.type >= SPOT_INFER_TYPES || !told.n_most ||
+        told.n_most > 1 << 16 || !told.P || !told.M || told.P > SPOT_RELAY_MEMBERS_MAX ||
+        told.M > SPOT_RELAY_MEMBERS_MAX)
         return 1;
-    if (r->loop && r->model.hash == hash && r->type == type && r->n_most == n_most &&
-        r->kv_byte == kv_byte && r->model.shape.n_shard == n_shard)
+    if (r->model.dir && is_same(&r->told, &told))
         return 0; /* the same server, or another of the same model */
     drop_model(r);
-    r->type = type;
-    r->n_most = n_most;
-    r->kv_byte = kv_byte;
-    return load(r, dir, n_shard, hash, err) || start(r, err) ? -1 : 0;
+    r->told = told;
+    if (open_model(r, dir, err) || spot_relay_check(&r->model.shape, told.P, told.M, err))
+        return -1;
+    return told.P * told.M == 1 ? take_position(r, &alone, err) : 0;
 }
 
 /* --- epochs ---------------------------------------------------------------------- */
@@ -103,13 +171,34 @@ static void quiesced(void *job)
         spot_batch_loop_clear(r->loop);
 }
 
+/* Addresses of the others, for the mesh. */
+static int enter(struct replica *r, const struct spot_relay_form *form, struct spot_err *err)
+{
+    struct spot_mesh_peer other[SPOT_RELAY_MEMBERS_MAX];
+    size_t n = 0;
+
+    for (uint32_t i = 0; i < form->P * form->M; i++)
+        if (i != form->position)
+            other[n++] = form->member[i];
+    return spot_agent_enter(&r->agent, other, n, err);
+}
+
 static int form(void *job, const struct spot_frame *frame, struct spot_err *err)
 {
     struct replica *const r = job;
+    struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
+    struct spot_relay_form form;
     struct spot_err why = { 0 };
 
-    if (spot_agent_enter(&r->agent, NULL, 0, &why))
+    if (spot_relay_form_get(&in, &form) || form.P != r->told.P || form.M != r->told.M)
+        return spot_err_set(err, SPOT_ESYS, "the coordinator sent a malformed FORM");
+    if (take_position(r, &form, &why)) {
+        spot_agent_set_unfit(&r->agent, true);
         return spot_agent_report(&r->agent, &why, err) ? -1 : 1;
+    }
+    if (enter(r, &form, &why))
+        return spot_agent_report(&r->agent, &why, err) ? -1 : 1;
+    spot_relay_enter(r->relay, &form, r->agent.mesh);
     r->formed = frame->epoch;
     return 0;
 }
@@ -152,17 +241,23 @@ static int tell(struct replica *r, size_t n, struct spot_err *err)
     return spot_agent_tell(&r->agent, SPOT_MSG_TOKENS, 0, &out, err);
 }
 
-/* Until there is something to hear, or nothing left. */
-static int go_on(struct replica *r, struct spot_err *err)
+/* A pass failed: a connection broke, or the engine cannot. */
+static int stop(struct replica *r, const struct spot_err *why, struct spot_err *err)
 {
-    while (spot_batch_loop_count(r->loop) && !spot_mesh_has_order(r->agent.mesh)) {
+    r->formed = 0;
+    if (why->code != SPOT_ESYS && why->code != SPOT_EPREEMPTED)
+        spot_agent_set_unfit(&r->agent, true);
+    return spot_agent_report(&r->agent, why, err);
+}
+
+static int lead(struct replica *r, struct spot_err *err)
+{
+    while (!spot_batch_loop_is_idle(r->loop) && !spot_mesh_has_order(r->agent.mesh)) {
         struct spot_err why = { 0 };
         size_t n;
 
-        if (spot_batch_loop_step(r->loop, r->out, &n, &why)) {
-            spot_agent_set_unfit(&r->agent, true);
-            return spot_agent_report(&r->agent, &why, err);
-        }
+        if (spot_batch_loop_step(r->loop, r->out, &n, &why))
+            return stop(r, &why, err);
         spot_mesh_progress(r->agent.mesh);
         if (n && tell(r, n, err))
             return -1;
@@ -170,21 +265,45 @@ static int go_on(struct replica *r, struct spot_err *err)
     return 0;
 }
 
+static int follow(struct replica *r, struct spot_err *err)
+{
+    static const double look_s = 0.02; /* for orders */
+
+    while (!spot_mesh_has_order(r->agent.mesh)) {
+        struct spot_err why = { 0 };
+        bool did;
+
+        if (spot_relay_follow(r->relay, look_s, &did, &why))
+            return stop(r, &why, err);
+        if (did)
+            spot_mesh_progress(r->agent.mesh);
+    }
+    return 0;
+}
+
+static int work(void *job, struct spot_err *err)
+{
+    struct replica *const r = job;
+
+    if (!r->formed || r->formed != r->agent.epoch)
+        return 0;
+    return r->loop ? lead(r, err) : follow(r, err);
+}
+
 static int order(void *job, const struct spot_frame *frame, struct spot_err *err)
 {
     struct replica *const r = job;
     struct spot_buf nothing = { 0 };
-    int rc = 0;
 
     if (frame->epoch != r->agent.epoch || r->formed != frame->epoch)
         return 0;
-    if (frame->type == SPOT_MSG_CONTINUE)
-        rc = on_continue(r, frame, err);
-    else if (frame->type == SPOT_MSG_FORGET)
+    if (frame->type == SPOT_MSG_CONTINUE && r->loop)
+        return on_continue(r, frame, err);
+    if (frame->type == SPOT_MSG_FORGET && r->loop)
         spot_batch_loop_drop(r->loop, frame->tag);
     else if (frame->type == SPOT_MSG_ROUND)
-        rc = spot_agent_tell(&r->agent, SPOT_MSG_VOTE, frame->tag, &nothing, err);
-    return rc ? -1 : go_on(r, err);
+        return spot_agent_tell(&r->agent, SPOT_MSG_VOTE, frame->tag, &nothing, err);
+    return 0;
 }
 
 static int orphaned(void *job, struct spot_err *err)
@@ -202,6 +321,7 @@ int spot_replica_run(const struct spot_replica_options *options, struct spot_age
                                                          .quiesced = quiesced,
                                                          .form = form,
                                                          .order = order,
+                                                         .work = work,
                                                          .orphaned = orphaned };
     struct replica r = { .n_thread = options->n_thread };
     int rc;

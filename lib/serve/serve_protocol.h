@@ -4,12 +4,13 @@
  *
  *   HELLO    text SPOT_SERVE_NAME
  *   WELCOME  text directory of the model, u64 its hash, u32 type of weights, u32 shards,
- *            u32 sequences at once, u64 bytes of the cache
- *   FORM     nothing: a member is a replica of its own
+ *            u32 sequences at once, u64 bytes of the cache, u32 stages, u32 members of each
+ *   FORM     relay.h: a view is a replica
  *   ROUND    tag: round; nothing. It ends when it is answered: so many choices were completed
  *   VOTE     tag: round; nothing
  *
- * A sequence is one choice of one request; the coordinator draws its number.
+ * A sequence is one choice of one request; the coordinator draws its number, and the leader of a
+ * replica is told of it.
  */
 #ifndef SPOT_SERVE_SERVE_PROTOCOL_H
 #define SPOT_SERVE_SERVE_PROTOCOL_H
@@ -30,6 +31,12 @@ enum spot_serve_message {
     /* coordinator to worker */
     SPOT_MSG_CONTINUE = 51, /* tag: sequence; u32 choice, u32 n, u32 token each, then the request */
     SPOT_MSG_FORGET = 52,   /* tag: sequence; it is not wanted here any more */
+
+    /* worker to worker, in a replica of several: relay.c */
+    SPOT_MSG_PASS = 80,   /* tag: pass; what the leader wants computed */
+    SPOT_MSG_HIDDEN = 81, /* tag: pass; f32 [tokens][C], to the next stage */
+    SPOT_MSG_LOGIT = 82,  /* tag: pass; f32 [items][words of the member], to the leader */
+    SPOT_MSG_PART = 83,   /* tag: count of the epoch; sums of a node of the tree of shards */
 };
 
 #ifdef __cplusplus

@@ -164,26 +164,28 @@ void spot_served_model_release(struct spot_served_model *m)
 }
 
 void *spot_served_model_image(const struct spot_served_model *m, enum spot_infer_type type,
+                              int begin, int end, void (*progress)(void *user), void *user,
                               size_t *n_byte, struct spot_err *err)
 {
-    const int n = spot_shape_bundles(&m->shape);
+    const int n = end - begin;
     struct spot_bundle *const room = spot_xcalloc((size_t)n, sizeof(*room));
     struct spot_bundle **const bundle = spot_xcalloc((size_t)n, sizeof(struct spot_bundle *));
     void *image = NULL;
     int rc = 0;
 
-    for (int b = 0; !rc && b < n; b++) {
-        bundle[b] = &room[b];
-        rc = spot_bundle_init(bundle[b], &m->shape, b, err) ||
-             spot_weights_read(m->weights, bundle[b], err);
+    for (int i = 0; !rc && i < n; i++) {
+        bundle[i] = &room[i];
+        rc = spot_bundle_init(bundle[i], &m->shape, begin + i, err) ||
+             spot_weights_read(m->weights, bundle[i], err);
+        progress(user);
     }
-    *n_byte = spot_infer_image_byte(&m->shape, type, 0, n);
+    *n_byte = spot_infer_image_byte(&m->shape, type, begin, end);
     if (!rc && !(image = spot_alloc_aligned(*n_byte, 1)))
         spot_err_set(err, SPOT_ESYS, "no memory for weights of %zu bytes", *n_byte);
     if (image)
-        spot_infer_image_pack(image, &m->shape, type, 0, n, bundle);
-    for (int b = 0; b < n; b++)
-        spot_bundle_release(&room[b]);
+        spot_infer_image_pack(image, &m->shape, type, begin, end, bundle);
+    for (int i = 0; i < n; i++)
+        spot_bundle_release(&room[i]);
     free(room);
     free(bundle);
     return image;

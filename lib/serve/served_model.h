@@ -35,8 +35,10 @@ int spot_served_model_open(struct spot_served_model *m, const char *dir, int64_t
                            struct spot_err *err);
 void spot_served_model_release(struct spot_served_model *m);
 
-/* Pack the weights: an aligned image to be freed. NULL with *err. */
+/* Pack the weights of bundles [begin, end): an aligned image to be freed. `progress` is called for
+ * each bundle. NULL with *err. */
 void *spot_served_model_image(const struct spot_served_model *m, enum spot_infer_type type,
+                              int begin, int end, void (*progress)(void *user), void *user,
                               size_t *n_byte, struct spot_err *err);
 
 #ifdef __cplusplus

@@ -7,6 +7,7 @@
 
 #include "common/clock.h"
 #include "common/xalloc.h"
+#include "serve/relay.h"
 #include "serve/serve_protocol.h"
 #include "serve/server_state.h"
 
@@ -16,7 +17,7 @@ static int accept_member(void *job, struct spot_peer *peer, bool was_ours,
                          struct spot_wire_in *hello, char *why, size_t n)
 {
     struct spot_server *const s = job;
-    struct spot_replica *p;
+    struct spot_seat *seat;
     char name[32];
 
     (void)was_ours;
@@ -27,11 +28,12 @@ static int accept_member(void *job, struct spot_peer *peer, bool was_ours,
         snprintf(why, n, "malformed HELLO");
         return 1;
     }
-    p = spot_xcalloc(1, sizeof(*p));
-    p->peer = peer;
-    s->place = spot_xgrow(s->place, &s->cap_place, s->n_place + 1, sizeof(struct spot_replica *));
-    s->place[s->n_place++] = p;
-    spot_peer_set_data(peer, p);
+    seat = spot_xcalloc(1, sizeof(*seat));
+    seat->peer = peer;
+    seat->position = -1;
+    s->seat = spot_xgrow(s->seat, &s->cap_seat, s->n_seat + 1, sizeof(struct spot_seat *));
+    s->seat[s->n_seat++] = seat;
+    spot_peer_set_data(peer, seat);
     return 0;
 }
 
@@ -46,62 +48,35 @@ static void welcome(void *job, struct spot_peer *peer, struct spot_buf *out)
     spot_put_u32(out, (uint32_t)s->model.shape.n_shard);
     spot_put_u32(out, s->options->n_sequence);
     spot_put_u64(out, s->options->kv_byte);
+    spot_put_u32(out, s->options->P);
+    spot_put_u32(out, s->options->M);
 }
 
 static void forget(void *job, struct spot_peer *peer)
 {
     struct spot_server *const s = job;
-    struct spot_replica *const p = spot_peer_data(peer);
+    struct spot_seat *const seat = spot_peer_data(peer);
+    struct spot_replica *const p = seat->replica;
 
-    spot_server_take_back(s, p, true);
-    for (size_t i = 0; i < s->n_place; i++)
-        if (s->place[i] == p)
-            s->place[i] = s->place[--s->n_place];
-    free(p);
-}
-
-/* A view of its own: the first that nobody has. */
-static uint32_t view_of(void *job, const struct spot_peer *peer)
-{
-    const struct spot_server *const s = job;
-    struct spot_replica *const p = spot_peer_data(peer);
-    bool is_taken = true;
-
-    for (p->view_index = 0; is_taken; p->view_index += is_taken) {
-        is_taken = false;
-        for (size_t i = 0; i < s->n_place; i++)
-            is_taken |= s->place[i]->has_view && s->place[i]->view_index == p->view_index;
+    if (p && p->peer == peer) {
+        spot_server_take_back(s, p, true);
+        p->is_running = false;
+        p->peer = NULL;
     }
-    p->has_view = true;
-    return p->view_index;
+    for (size_t i = 0; i < s->n_seat; i++)
+        if (s->seat[i] == seat)
+            s->seat[i] = s->seat[--s->n_seat];
+    free(seat);
 }
 
 static struct spot_replica *place_in(const struct spot_server *s, const struct spot_view *view)
 {
-    for (size_t i = 0; i < s->n_place; i++)
-        if (s->place[i]->has_view && s->place[i]->view_index == spot_view_index(view))
-            return s->place[i];
-    return NULL;
+    const uint32_t index = spot_view_index(view);
+
+    return index < s->n_place && s->place[index]->peer ? s->place[index] : NULL;
 }
 
 /* --- epochs ------------------------------------------------------------------------- */
-
-static int layout(void *job, struct spot_view *view, struct spot_err *err)
-{
-    const struct spot_machine *const m = spot_view_machine(view);
-    struct spot_replica *const p = place_in(job, view);
-
-    (void)err;
-    if (!p || !spot_view_placeable(view)) {
-        spot_view_hold(view);
-        return 0;
-    }
-    p->view = view;
-    spot_view_set_role(view, spot_peer_id(p->peer), SPOT_ROLE_ACTIVE);
-    spot_peer_send(p->peer, SPOT_MSG_FORM, 0, NULL, 0);
-    spot_view_form(view, m->round);
-    return 0;
-}
 
 static bool would_change(void *job, struct spot_view *view)
 {
@@ -153,6 +128,7 @@ static void quiesced(void *job, struct spot_view *view)
         return;
     spot_server_take_back(s, p, !spot_replica_is_leaving(p));
     p->is_running = false;
+    p->leaving_s = 0;
 }
 
 /* What a member cannot compute, no other can. */
@@ -178,8 +154,10 @@ static int message(void *job, struct spot_peer *peer, const struct spot_frame *f
                    struct spot_err *err)
 {
     struct spot_server *const s = job;
-    struct spot_replica *const p = spot_peer_data(peer);
+    struct spot_replica *const p = ((struct spot_seat *)spot_peer_data(peer))->replica;
 
+    if (p->peer != peer)
+        return 0; /* of an epoch in which it led */
     if (frame->type == SPOT_MSG_TOKENS) {
         const int rc = spot_server_tokens(s, p, frame, err);
 
@@ -200,21 +178,21 @@ static void ask_rounds(struct spot_server *s)
 {
     for (size_t i = 0; i < s->n_place; i++) {
         struct spot_replica *const p = s->place[i];
-        const struct spot_machine *const m = p->view ? spot_view_machine(p->view) : NULL;
 
         if (!p->is_running || p->n_done == p->n_asked || spot_replica_is_leaving(p))
             continue;
         p->n_asked = p->n_done;
-        spot_peer_send(p->peer, SPOT_MSG_ROUND, (uint64_t)m->round, NULL, 0);
+        spot_view_send_active(p->view, SPOT_MSG_ROUND, (uint64_t)spot_view_machine(p->view)->round,
+                              NULL, 0);
     }
 }
 
 static bool owes(void *job, const struct spot_peer *peer, bool as_machine)
 {
-    const struct spot_replica *const p = spot_peer_data(peer);
+    const struct spot_replica *const p = ((struct spot_seat *)spot_peer_data(peer))->replica;
 
     (void)job;
-    return p->is_running ? p->load > 0 : as_machine;
+    return p->is_running ? p->peer == peer && p->load > 0 : as_machine;
 }
 
 /* --- the loop ------------------------------------------------------------------------- */
@@ -235,6 +213,7 @@ static int tick(void *job, struct spot_err *err)
         s->served_s = spot_clock_s();
     if (spot_server_expire(s, err))
         return -1;
+    spot_server_gather(s);
     spot_server_dispatch(s);
     ask_rounds(s);
     spot_server_measure(s);
@@ -282,8 +261,9 @@ static const struct spot_workload workload = {
     .accept = accept_member,
     .welcome = welcome,
     .forget = forget,
-    .view_of = view_of,
-    .layout = layout,
+    .view_of = spot_server_view_of,
+    .may_begin = spot_server_may_begin,
+    .layout = spot_server_layout,
     .would_change = would_change,
     .begin = begin,
     .vote = vote,
@@ -376,7 +356,8 @@ static int open_all(struct spot_server *s, struct spot_err *err)
 {
     int64_t round;
 
-    if (spot_served_model_open(&s->model, s->options->model, 0, err))
+    if (spot_served_model_open(&s->model, s->options->model, 0, err) ||
+        spot_relay_check(&s->model.shape, s->options->P, s->options->M, err))
         return -1;
     s->group = spot_group_new(&s->options->group, &workload, s, err);
     if (!s->group)
@@ -405,7 +386,10 @@ static void release(struct spot_server *s)
     }
     free(s->sequence);
     free(s->work);
+    for (size_t i = 0; i < s->n_place; i++)
+        free(s->place[i]);
     free(s->place);
+    free(s->seat);
     spot_token_log_close(s->log);
     spot_served_model_release(&s->model);
 }

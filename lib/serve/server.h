@@ -19,7 +19,8 @@ struct spot_server_options {
     struct spot_group_options group;
     const char *model; /* its directory */
     enum spot_infer_type type;
-    uint32_t n_sequence; /* computed by one worker at once */
+    uint32_t P, M;       /* stages of a replica, members of each */
+    uint32_t n_sequence; /* computed by one replica at once */
     uint64_t kv_byte;    /* of a worker's cache; 0: for so many whole contexts */
     uint32_t n_queue;    /* choices that wait, at most */
     double linger_s;     /* a stream waits so long for its client to come back */

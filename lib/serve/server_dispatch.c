@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Who computes what. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -30,16 +31,19 @@ struct spot_sequence *spot_server_find(const struct spot_server *s, uint64_t num
 struct spot_replica *spot_server_place(const struct spot_server *s, uint32_t id)
 {
     struct spot_peer *const peer = id ? spot_group_find(s->group, id) : NULL;
+    const struct spot_seat *const seat = peer ? spot_peer_data(peer) : NULL;
 
-    return peer ? spot_peer_data(peer) : NULL;
+    return seat && seat->replica && seat->replica->peer == peer ? seat->replica : NULL;
 }
 
 bool spot_replica_is_leaving(const struct spot_replica *p)
 {
-    const struct spot_member *const m =
-        p->view ? spot_machine_find(spot_view_machine(p->view), spot_peer_id(p->peer)) : NULL;
+    const struct spot_machine *const m = p->view ? spot_view_machine(p->view) : NULL;
 
-    return m && m->is_leaving;
+    for (size_t i = 0; m && i < m->n_member; i++)
+        if (m->member[i].role == SPOT_ROLE_ACTIVE && m->member[i].is_leaving)
+            return true;
+    return false;
 }
 
 bool spot_replica_is_silent(const struct spot_replica *p)
@@ -180,14 +184,34 @@ void spot_server_end_sequence(struct spot_server *s, struct spot_sequence *q)
 
 /* --- notices ------------------------------------------------------------------------- */
 
-/* With nobody to hand over to it goes on for a while: somebody may come. */
-static bool is_due(struct spot_replica *p)
+static double time_left_s(const struct spot_server *s, const struct spot_replica *p)
+{
+    const struct spot_machine *const m = spot_view_machine(p->view);
+    double least_s = INFINITY;
+
+    for (size_t i = 0; i < m->n_member; i++)
+        least_s = fmin(least_s, spot_peer_time_left_s(spot_group_find(s->group, m->member[i].id)));
+    return least_s;
+}
+
+static bool has_heir(const struct spot_server *s)
+{
+    for (size_t i = 0; i < s->n_place; i++)
+        if (spot_replica_may_take(s->place[i]))
+            return true;
+    return false;
+}
+
+/* With nobody to hand over to it goes on for a while: somebody may come. Who takes the place of the
+ * leaver in the replica itself has to begin anew. */
+static bool is_due(const struct spot_server *s, struct spot_replica *p)
 {
     const double now_s = spot_clock_s();
 
     if (p->leaving_s <= 0)
         p->leaving_s = now_s;
-    return !p->load || now_s - p->leaving_s > handover_s || spot_peer_time_left_s(p->peer) < 0.5;
+    return !p->load || now_s - p->leaving_s > handover_s || time_left_s(s, p) < 0.5 ||
+           (spot_server_can_replace(s, p) && !has_heir(s));
 }
 
 int spot_server_release_leavers(struct spot_server *s, struct spot_err *err)
@@ -195,7 +219,7 @@ int spot_server_release_leavers(struct spot_server *s, struct spot_err *err)
     for (size_t i = 0; i < s->n_place; i++) {
         struct spot_replica *const p = s->place[i];
 
-        if (p->is_running && spot_replica_is_leaving(p) && is_due(p))
+        if (p->is_running && spot_replica_is_leaving(p) && is_due(s, p))
             return spot_view_break(p->view, spot_view_machine(p->view)->epoch, err);
     }
     return 0;

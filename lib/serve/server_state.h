@@ -28,16 +28,23 @@ struct spot_sequence {
     uint64_t number; /* of the work, times SPOT_REQUEST_CHOICES_MAX, plus the choice */
     struct spot_work *work;
     uint32_t choice;
-    uint32_t place[SPOT_SEQUENCE_PLACES]; /* members; 0: none */
+    uint32_t place[SPOT_SEQUENCE_PLACES]; /* leaders of replicas; 0: none */
     char failed[SPOT_NAME_MAX];           /* whom it was taken from last; "" */
 };
 
 /* A member: the workload's object of a peer. */
-struct spot_replica {
+struct spot_seat {
     struct spot_peer *peer;
-    struct spot_view *view; /* of its own; NULL before its first epoch */
-    uint32_t view_index, load;
-    bool has_view, is_running;
+    struct spot_replica *replica; /* NULL: it has not joined */
+    int position;                 /* that it had last, and has the weights of; -1: none */
+};
+
+/* A view: P x M members that compute together. */
+struct spot_replica {
+    struct spot_peer *peer; /* the leader, which is told of sequences; NULL: none */
+    struct spot_view *view; /* NULL before members were there */
+    uint32_t load;
+    bool is_running;
     uint32_t used_page, n_page;
     int64_t n_done, n_asked; /* choices that ended here; rounds asked for */
     double leaving_s;        /* since when; 0: it is not */
@@ -57,7 +64,9 @@ struct spot_server {
     struct spot_token_log *log; /* NULL: none */
     uint64_t log_floor;         /* its bytes when it was last written anew */
     struct spot_batch *batch;
-    struct spot_replica **place;
+    struct spot_seat **seat; /* [n_seat] */
+    size_t n_seat, cap_seat;
+    struct spot_replica **place; /* [n_place], by index of the view */
     size_t n_place, cap_place;
     struct spot_work **work; /* [n_work], by number */
     size_t n_work, cap_work;
@@ -87,6 +96,17 @@ bool spot_replica_is_silent(const struct spot_replica *place);
 bool spot_replica_may_take(const struct spot_replica *place);
 /* Let those go that leave and compute nothing any more. */
 int spot_server_release_leavers(struct spot_server *s, struct spot_err *err);
+
+/* server_layout.c: members become replicas. */
+uint32_t spot_server_view_of(void *server, const struct spot_peer *peer);
+bool spot_server_may_begin(void *server, struct spot_view *view);
+int spot_server_layout(void *server, struct spot_view *view, struct spot_err *err);
+/* Members of replicas that wait for others fill those that lack the fewest. */
+void spot_server_gather(struct spot_server *s);
+/* The replica of a view; made where there is none. */
+struct spot_replica *spot_server_replica(struct spot_server *s, uint32_t view_index);
+/* Could an epoch begin without those that leave? */
+bool spot_server_can_replace(const struct spot_server *s, const struct spot_replica *place);
 
 /* server_commit.c: tokens of a member. */
 int spot_server_tokens(struct spot_server *s, struct spot_replica *place,

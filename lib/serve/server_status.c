@@ -44,9 +44,11 @@ void spot_server_status(void *server, struct spot_jw *jw)
 
 bool spot_server_status_member(void *server, const struct spot_peer *peer, struct spot_jw *jw)
 {
-    const struct spot_replica *const p = spot_peer_data(peer);
+    const struct spot_replica *const p = ((struct spot_seat *)spot_peer_data(peer))->replica;
 
     (void)server;
+    if (p->peer != peer)
+        return p->is_running;
     spot_jw_int(jw, "load", p->load);
     if (p->n_page)
         spot_jw_real(jw, "kv_use", (double)p->used_page / p->n_page);

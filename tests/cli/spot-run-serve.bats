@@ -108,10 +108,78 @@ worker() { # name
     [[ "$output" == *tokens.log*"no journal"* ]]
 }
 
-@test "grids of several workers to a replica are refused by name" {
-    run spot-run serve --model model --batch in.jsonl --grid 1x2
+@test "replicas of stages and tensor groups give the same tokens" {
+    spot-run serve -q --model model --batch in.jsonl -o out --workers 2 --grid 1x2
+    same out
+    spot-run serve -q --model model --batch in.jsonl -o out2 --workers 2 --grid 1x1x2 --max-batch 3
+    same out2
+    spot-run serve -q --model model --batch in.jsonl -o out3 --workers 5 --grid 1x2x2 --kv-byte 160KiB
+    same out3
+}
+
+@test "grids that the model cannot be cut into are refused by name" {
+    run spot-run serve --model model --batch in.jsonl --grid 1x3
+    [ "$status" = 1 ]
+    [[ "$output" == *"3 stages of a model of 2 layers"* ]]
+    run spot-run serve --model model --batch in.jsonl --grid 1x1x3
+    [ "$status" = 1 ]
+    [[ "$output" == *"power of two"* ]]
+    run spot-run serve --model model --batch in.jsonl --grid 1by2
     [ "$status" = 2 ]
-    [[ "$output" == *"--grid 1x2"* ]]
+}
+
+# Longer answers, so that faults strike in the middle; one at a time is slow enough.
+long_answers() {
+    sed 's/"max_tokens":[0-9]*/"max_tokens":110/; s/"n":[0-9]*/"n":1/' in.jsonl >long.jsonl
+    spot-run serve -q --model model --batch long.jsonl -o raw --max-batch 1
+    answers raw >want.long
+}
+
+until_answers() { # n
+    until [ "$(grep -cs '"status_code"' out)" -ge "$1" ]; do
+        kill -0 "$server" || break
+        sleep 0.01
+    done
+}
+
+@test "a replica of four loses its leader, then a follower, then gets a notice" {
+    long_answers
+    spot-run serve -q --model model --batch long.jsonl -o out --listen unix:j --max-batch 2 \
+        --grid 1x2x2 --events log 3>&- &
+    server=$!
+    pids=$server
+    for name in a b c d e f; do
+        worker $name
+        declare "pid_$name=$!"
+        sleep 0.05 # so that they join in this order
+    done
+    until_answers 1
+    kill -9 "$pid_a"
+    until_answers 4
+    kill -9 "$pid_c"
+    until_answers 8
+    worker g
+    kill -TERM "$pid_b"
+    wait $server
+    answers out | cmp - want.long
+    [ "$(grep -c quiesce log)" -ge 4 ]
+}
+
+@test "what is left of two replicas becomes one" {
+    long_answers
+    spot-run serve -q --model model --batch long.jsonl -o out --listen unix:j --max-batch 2 \
+        --grid 1x2 --events log 3>&- &
+    server=$!
+    pids=$server
+    for name in a b c d; do
+        worker $name
+        declare "pid_$name=$!"
+        sleep 0.05
+    done
+    until_answers 1
+    kill -9 "$pid_a" "$pid_d"
+    wait $server
+    answers out | cmp - want.long
 }
 
 @test "a model that is not there is refused by name" {

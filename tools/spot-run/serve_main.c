@@ -48,8 +48,8 @@ static const struct spot_opt option[] = {
       0, 0 },
     { SPOT_OPT_STRING, 0, "key-file", &o.key_file, "file",
       "32-byte key for TLS; required beyond this host", 0, 0 },
-    { SPOT_OPT_STRING, 0, "grid", &o.grid, "DxP", "Dx1 or Dx1x1: replicas follow the members", 0,
-      0 },
+    { SPOT_OPT_STRING, 0, "grid", &o.grid, "DxPxM",
+      "a replica is P stages of M workers (1x1x1); D follows the members", 0, 0 },
     { SPOT_OPT_STRING, 0, "plan", &o.plan, "file", "spot.plan/1, read again when it changes", 0,
       0 },
     { SPOT_OPT_U64, 0, "max-batch", &o.max_batch, "n", "choices a worker computes at once (16)", 1,
@@ -130,17 +130,15 @@ static void become_replica(void *user, uint64_t index, const char *address)
           o.key_file, (char *)NULL);
 }
 
-static int check_grid(struct spot_err *err)
+/* How many replicas there are is the members' affair. */
+static int read_grid(struct spot_server_options *s, struct spot_err *err)
 {
-    struct spot_grid grid;
+    struct spot_grid grid = { 1, 1, 1 };
 
-    if (!o.grid)
-        return 0;
-    if (spot_grid_parse(o.grid, &grid) || !spot_grid_size(&grid))
+    if (o.grid && (spot_grid_parse(o.grid, &grid) || !spot_grid_size(&grid)))
         return spot_err_set(err, SPOT_EUSAGE, "--grid must be DxP or DxPxM, got '%s'", o.grid);
-    if (grid.P > 1 || grid.M > 1)
-        return spot_err_set(err, SPOT_EUSAGE,
-                            "--grid %s: replicas of several workers are not served yet", o.grid);
+    s->P = (uint32_t)grid.P;
+    s->M = (uint32_t)grid.M;
     return 0;
 }
 
@@ -197,7 +195,7 @@ static int run_serve(char **operand, size_t n, struct spot_err *err)
         return spot_err_set(err, SPOT_EUSAGE,
                             "--http or --batch is missing: where requests come "
                             "from");
-    return check_grid(err) ? -1 : spot_server_run(&s, err);
+    return read_grid(&s, err) ? -1 : spot_server_run(&s, err);
 }
 
 const struct spot_command run_serve_command = {

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT */
+/* relay.h - the engine of a replica of P stages of M members: passes go through all of them.
+ *
+ * A member's position is p * M + m. The leader, at 0, says what each pass computes; the others do
+ * the same with their layers and shards, and what they compute goes from stage to stage and back to
+ * the leader. Passes keep their order, so that as many as there are stages can be under way.
+ *
+ * One relay is used by one thread at a time. Functions that return int return 0, or -1 with *err:
+ * SPOT_EPREEMPTED and SPOT_ESYS of a connection (comm/mesh.h), after which nothing but
+ * spot_relay_enter may follow, else what the engine says (engine/infer.h).
+ */
+#ifndef SPOT_SERVE_RELAY_H
+#define SPOT_SERVE_RELAY_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "comm/mesh.h"
+#include "comm/wire.h"
+#include "common/buf.h"
+#include "common/err.h"
+#include "engine/infer.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { SPOT_RELAY_MEMBERS_MAX = 64 };
+
+/* Who is where. */
+struct spot_relay_form {
+    uint32_t P, M, position;
+    struct spot_mesh_peer member[SPOT_RELAY_MEMBERS_MAX]; /* [P * M] by position */
+};
+
+void spot_relay_form_put(struct spot_buf *out, const struct spot_relay_form *form);
+/* Returns 0, or -1 when it is malformed. */
+int spot_relay_form_get(struct spot_wire_in *in, struct spot_relay_form *form);
+
+/* Can a model be cut so? Returns 0, or -1 with *err (SPOT_EINFEASIBLE). */
+int spot_relay_check(const struct spot_shape *shape, int64_t P, int64_t M, struct spot_err *err);
+
+/* Bundles [*begin, *end) that the member at a position needs. */
+void spot_relay_bundles(const struct spot_shape *shape, const struct spot_relay_form *form,
+                        int *begin, int *end);
+
+struct spot_relay_config {
+    const struct spot_shape *shape;
+    const void *image; /* borrowed: of the bundles of this position */
+    size_t image_byte;
+    uint32_t P, M, position;
+    int n_sequence;    /* at once */
+    uint64_t kv_byte;  /* of the cache of a member; 0: for so many whole contexts */
+    int64_t token_max; /* of a pass */
+    int n_thread;
+};
+
+struct spot_relay;
+
+/* NULL with *err; SPOT_EINFEASIBLE for a cache that does not hold one context. */
+struct spot_relay *spot_relay_new(const struct spot_relay_config *config, struct spot_err *err);
+void spot_relay_free(struct spot_relay *relay); /* may be NULL */
+
+/* An epoch: who is where, and how they are reached; the same grid and position as before. No
+ * sequence is open. `mesh` may be NULL where the replica has one member. */
+void spot_relay_enter(struct spot_relay *relay, const struct spot_relay_form *form,
+                      struct spot_mesh *mesh);
+
+/* --- the leader --- */
+
+/* As in engine/infer.h. */
+int spot_relay_open(struct spot_relay *relay);
+void spot_relay_close(struct spot_relay *relay, int sequence);
+int64_t spot_relay_length(const struct spot_relay *relay, int sequence);
+int spot_relay_free_pages(const struct spot_relay *relay);
+int spot_relay_pages(const struct spot_relay *relay); /* in all */
+/* Passes that may be under way. */
+int spot_relay_depth(const struct spot_relay *relay);
+int spot_relay_under_way(const struct spot_relay *relay);
+
+/* Begin a pass: at most n_sequence items, token_max tokens. The cache has their tokens from now on.
+ */
+int spot_relay_begin(struct spot_relay *relay, const struct spot_infer_item *item, int n_item,
+                     struct spot_err *err);
+/* Wait for the oldest pass: (*logit)[n_item][V] of it, until the next call. */
+int spot_relay_finish(struct spot_relay *relay, float **logit, struct spot_err *err);
+
+/* --- the others --- */
+
+/* Do this member's part of the next pass, if the leader begins one within limit_s. *did says
+ * whether it has. */
+int spot_relay_follow(struct spot_relay *relay, double limit_s, bool *did, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SERVE_RELAY_H */

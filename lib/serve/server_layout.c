@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+/* Members become replicas: a view has the P x M of one. */
+#include <string.h>
+
+#include "common/xalloc.h"
+#include "serve/relay.h"
+#include "serve/server_state.h"
+
+static uint32_t size_of_replica(const struct spot_server *s)
+{
+    return s->options->P * s->options->M;
+}
+
+struct spot_replica *spot_server_replica(struct spot_server *s, uint32_t view_index)
+{
+    while (s->n_place <= view_index) {
+        s->place =
+            spot_xgrow(s->place, &s->cap_place, s->n_place + 1, sizeof(struct spot_replica *));
+        s->place[s->n_place++] = spot_xcalloc(1, sizeof(struct spot_replica));
+    }
+    return s->place[view_index];
+}
+
+/* --- who joins which ----------------------------------------------------------------- */
+
+static bool is_leaving(const struct spot_seat *seat)
+{
+    const struct spot_view *const view = seat->replica->view;
+    const struct spot_member *const m =
+        view ? spot_machine_find(spot_view_machine(view), spot_peer_id(seat->peer)) : NULL;
+
+    return m && m->is_leaving;
+}
+
+/* Whoever leaves a replica of several needs one to take its place; alone it goes on until another
+ * replica has taken over. */
+static uint32_t members_of(const struct spot_server *s, const struct spot_replica *p)
+{
+    const bool counts_leaving = size_of_replica(s) == 1;
+    uint32_t n = 0;
+
+    for (size_t i = 0; i < s->n_seat; i++)
+        n += s->seat[i]->replica == p && (counts_leaving || !is_leaving(s->seat[i]));
+    return n;
+}
+
+uint32_t spot_server_view_of(void *server, const struct spot_peer *peer)
+{
+    struct spot_server *const s = server;
+    struct spot_seat *const seat = spot_peer_data(peer);
+    uint32_t index = 0;
+
+    while (members_of(s, spot_server_replica(s, index)) >= size_of_replica(s))
+        index++;
+    seat->replica = s->place[index];
+    return index;
+}
+
+/* --- those that wait -------------------------------------------------------------------- */
+
+static bool waits(const struct spot_server *s, const struct spot_replica *p)
+{
+    return p->view && spot_view_machine(p->view)->phase == SPOT_PHASE_WAIT &&
+           spot_view_placeable(p->view) < size_of_replica(s);
+}
+
+/* Of those that wait, but `other`: the one with the most or the fewest members, and some. */
+static struct spot_replica *find_waiting(const struct spot_server *s,
+                                         const struct spot_replica *other, bool wants_most)
+{
+    struct spot_replica *best = NULL;
+
+    for (size_t i = 0; i < s->n_place; i++) {
+        struct spot_replica *const p = s->place[i];
+        const size_t n = p != other && waits(s, p) ? spot_view_placeable(p->view) : 0;
+
+        if (n && (!best || (wants_most ? n > spot_view_placeable(best->view)
+                                       : n < spot_view_placeable(best->view))))
+            best = p;
+    }
+    return best;
+}
+
+static size_t count_waiting(const struct spot_server *s)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < s->n_place; i++)
+        n += waits(s, s->place[i]) ? spot_view_placeable(s->place[i]->view) : 0;
+    return n;
+}
+
+static void move_one(struct spot_server *s, const struct spot_replica *from,
+                     struct spot_replica *to)
+{
+    const struct spot_machine *const m = spot_view_machine(from->view);
+    size_t i = 0;
+    struct spot_peer *peer;
+
+    while (!spot_view_may_place(from->view, &m->member[i]))
+        i++;
+    peer = spot_group_find(s->group, m->member[i].id);
+    ((struct spot_seat *)spot_peer_data(peer))->replica = to;
+    spot_peer_move(peer, to->view);
+}
+
+void spot_server_gather(struct spot_server *s)
+{
+    struct spot_replica *to;
+
+    if (size_of_replica(s) == 1 || count_waiting(s) < size_of_replica(s))
+        return;
+    to = find_waiting(s, NULL, true);
+    while (waits(s, to))
+        move_one(s, find_waiting(s, to, false), to);
+}
+
+/* --- an epoch ----------------------------------------------------------------------------- */
+
+bool spot_server_may_begin(void *server, struct spot_view *view)
+{
+    struct spot_server *const s = server;
+
+    spot_server_replica(s, spot_view_index(view))->view = view;
+    return spot_view_placeable(view) >= size_of_replica(s);
+}
+
+bool spot_server_can_replace(const struct spot_server *s, const struct spot_replica *p)
+{
+    return spot_view_placeable(p->view) >= size_of_replica(s);
+}
+
+/* Whoever had a position keeps it where it can, and with it the weights. Returns how many are
+ * placed. */
+static uint32_t place(struct spot_server *s, struct spot_view *view, bool as_before,
+                      struct spot_relay_form *form)
+{
+    const struct spot_machine *const m = spot_view_machine(view);
+    uint32_t n = 0, next = 0;
+
+    for (size_t i = 0; i < m->n_member; i++) {
+        const uint32_t id = m->member[i].id;
+        struct spot_seat *const seat = spot_peer_data(spot_group_find(s->group, id));
+        const bool is_placed = m->member[i].role == SPOT_ROLE_ACTIVE;
+
+        if (is_placed || !spot_view_may_place(view, &m->member[i]) ||
+            (as_before && (seat->position < 0 || form->member[seat->position].id)))
+            continue;
+        while (!as_before && next < size_of_replica(s) && form->member[next].id)
+            next++;
+        if (!as_before && next == size_of_replica(s))
+            break;
+        if (!as_before)
+            seat->position = (int)next;
+        form->member[seat->position].id = id;
+        spot_view_set_role(view, id, SPOT_ROLE_ACTIVE);
+        n++;
+    }
+    return n;
+}
+
+/* Addresses differ with who asks. */
+static void tell_form(struct spot_server *s, struct spot_relay_form *form)
+{
+    for (uint32_t i = 0; i < form->P * form->M; i++) {
+        struct spot_peer *const to = spot_group_find(s->group, form->member[i].id);
+        struct spot_buf out = { 0 };
+
+        form->position = i;
+        for (uint32_t k = 0; k < form->P * form->M; k++)
+            spot_peer_address(spot_group_find(s->group, form->member[k].id), to,
+                              form->member[k].address);
+        spot_relay_form_put(&out, form);
+        spot_peer_send(to, SPOT_MSG_FORM, 0, out.data, out.n);
+        spot_buf_release(&out);
+    }
+}
+
+int spot_server_layout(void *server, struct spot_view *view, struct spot_err *err)
+{
+    struct spot_server *const s = server;
+    const struct spot_machine *const m = spot_view_machine(view);
+    struct spot_replica *const p = spot_server_replica(s, spot_view_index(view));
+    struct spot_relay_form form = { .P = s->options->P, .M = s->options->M };
+
+    (void)err;
+    p->view = view;
+    p->peer = NULL;
+    if (spot_view_placeable(view) < size_of_replica(s)) {
+        spot_view_hold(view);
+        return 0;
+    }
+    for (size_t i = 0; i < m->n_member; i++)
+        spot_view_set_role(view, m->member[i].id, SPOT_ROLE_SPARE);
+    if (place(s, view, true, &form) < size_of_replica(s))
+        (void)place(s, view, false, &form);
+    p->peer = spot_group_find(s->group, form.member[0].id);
+    tell_form(s, &form);
+    spot_view_form(view, m->round);
+    return 0;
+}
