@@ -129,6 +129,7 @@ void spot_mesh_close(struct spot_mesh *mesh)
         spot_mesh_free_peer(mesh, mesh->n_peer - 1);
     pthread_cond_destroy(&mesh->changed);
     pthread_mutex_destroy(&mesh->lock);
+    free(mesh->member);
     free(mesh->suspect);
     free(mesh->flags);
     free(mesh);
@@ -253,17 +254,16 @@ static void drop_strangers(struct spot_mesh *mesh, const struct spot_mesh_peer *
     }
 }
 
-static int connect_elder(struct spot_mesh *mesh, const struct spot_mesh_peer *elder,
-                         struct spot_err *err)
+static int connect_to(struct spot_mesh *mesh, const struct spot_mesh_peer *peer,
+                      struct spot_err *err)
 {
     struct spot_endpoint endpoint;
     struct spot_mesh_conn *p;
     uint8_t id[SPOT_MESH_ID_BYTE];
     int fd;
 
-    if (spot_endpoint_parse_reach(elder->address,
-                                  mesh->config.tls ? SPOT_REACH_NUMERIC : SPOT_REACH_HERE,
-                                  &endpoint, err))
+    if (spot_endpoint_parse_reach(
+            peer->address, mesh->config.tls ? SPOT_REACH_NUMERIC : SPOT_REACH_HERE, &endpoint, err))
         return -1;
     fd = spot_endpoint_start(&endpoint, err);
     if (fd < 0)
@@ -271,9 +271,9 @@ static int connect_elder(struct spot_mesh *mesh, const struct spot_mesh_peer *el
     p = spot_mesh_add_peer(mesh, fd, false, err);
     if (!p)
         return -1;
-    p->id = elder->id;
-    snprintf(p->address, sizeof(p->address), "%s", elder->address);
-    spot_le_put(id, elder->id, sizeof(id));
+    p->id = peer->id;
+    snprintf(p->address, sizeof(p->address), "%s", peer->address);
+    spot_le_put(id, peer->id, sizeof(id));
     if (!spot_link_send(&p->link, mesh->config.type_hello, mesh->id, mesh->key, id, sizeof(id),
                         err))
         return 0;
@@ -291,7 +291,7 @@ static int connect_elders(struct spot_mesh *mesh, const struct spot_mesh_peer *p
         struct spot_err why = { 0 };
 
         if (peer[i].id >= mesh->id || spot_mesh_find_peer(mesh, peer[i].id) ||
-            !connect_elder(mesh, &peer[i], &why))
+            !connect_to(mesh, &peer[i], &why))
             continue;
         spot_mesh_suspect_missed(mesh, peer[i].id, &why);
         if (!rc && err)
@@ -311,6 +311,9 @@ int spot_mesh_enter(struct spot_mesh *mesh, uint32_t epoch, uint64_t key, uint32
     mesh->key = key;
     mesh->id = id;
     mesh->n_suspect = 0;
+    mesh->member = spot_xgrow(mesh->member, &mesh->cap_member, n_peer, sizeof(*mesh->member));
+    for (mesh->n_member = 0; mesh->n_member < n_peer; mesh->n_member++)
+        mesh->member[mesh->n_member] = peer[mesh->n_member].id;
     drop_strangers(mesh, peer, n_peer);
     spot_mesh_drop_late(mesh);
     for (size_t i = mesh->n_peer; i-- > 0;) /* who came before we knew the key */
@@ -425,6 +428,26 @@ int spot_mesh_lend(struct spot_mesh *mesh, uint32_t peer, uint32_t type, uint64_
                    const void *data, size_t n_byte, struct spot_err *err)
 {
     return send_peer(mesh, peer, type, tag, data, n_byte, true, err);
+}
+
+int spot_mesh_send_abroad(struct spot_mesh *mesh, const struct spot_mesh_peer *to, uint32_t epoch,
+                          uint32_t type, uint64_t tag, const void *data, size_t n_byte,
+                          struct spot_err *err)
+{
+    struct spot_mesh_conn *p;
+    int rc;
+
+    pthread_mutex_lock(&mesh->lock);
+    p = spot_mesh_find_peer(mesh, to->id);
+    rc = check_wait(mesh, p, to->id, err) || (!p && connect_to(mesh, to, err)) ? -1 : 0;
+    p = spot_mesh_find_peer(mesh, to->id);
+    if (!rc && spot_link_send(&p->link, type, epoch, tag, data, n_byte, err)) {
+        p->is_gone = true;
+        rc = -1;
+    }
+    spot_mesh_wake(mesh);
+    pthread_mutex_unlock(&mesh->lock);
+    return rc;
 }
 
 void spot_mesh_keep(struct spot_mesh *mesh)

@@ -105,7 +105,14 @@ int spot_mesh_enter(struct spot_mesh *mesh, uint32_t epoch, uint64_t key, uint32
 int spot_mesh_send(struct spot_mesh *mesh, uint32_t peer, uint32_t type, uint64_t tag,
                    const void *data, size_t n_byte, struct spot_err *err);
 
-/* The same without a copy: the bytes must not change before spot_mesh_keep. */
+/* Send data to a worker of the job that is in another epoch, as if from a member of that one; it is
+ * connected to if need be. Its frames are received with the sender's id, and are lost when the
+ * receiver enters its next epoch. Returns 0, or -1 as above. */
+int spot_mesh_send_abroad(struct spot_mesh *mesh, const struct spot_mesh_peer *to, uint32_t epoch,
+                          uint32_t type, uint64_t tag, const void *data, size_t n_byte,
+                          struct spot_err *err);
+
+/* spot_mesh_send without a copy: the bytes must not change before spot_mesh_keep. */
 int spot_mesh_lend(struct spot_mesh *mesh, uint32_t peer, uint32_t type, uint64_t tag,
                    const void *data, size_t n_byte, struct spot_err *err);
 

@@ -46,8 +46,10 @@ struct spot_mesh {
     uint64_t key;
     struct spot_mesh_conn *peer[SPOT_MESH_PEERS_MAX];
     size_t n_peer;
-    double beat_s;                     /* when the last heartbeat went out */
-    double lease_s, control_heard_s;   /* see spot_mesh_lease; last word of the coordinator */
+    double beat_s;                   /* when the last heartbeat went out */
+    double lease_s, control_heard_s; /* see spot_mesh_lease; last word of the coordinator */
+    uint32_t *member;                /* [n_member] of this epoch: others are not suspected */
+    size_t n_member, cap_member;
     struct spot_mesh_suspect *suspect; /* of this epoch */
     size_t n_suspect, cap_suspect;
 };
@@ -67,6 +69,8 @@ struct spot_mesh_conn *spot_mesh_add_peer(struct spot_mesh *mesh, int fd_take, b
                                           struct spot_err *err);
 void spot_mesh_free_peer(struct spot_mesh *mesh, size_t i);
 
+/* Of this epoch, this worker itself too. */
+bool spot_mesh_is_member(const struct spot_mesh *mesh, uint32_t id);
 /* mesh_suspect.c: the first thing that is found out about a peer in an epoch that goes on counts.
  */
 void spot_mesh_suspect(struct spot_mesh *mesh, uint32_t id, bool has_answered, const char *why);

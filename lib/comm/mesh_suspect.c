@@ -22,12 +22,21 @@ static bool is_known(const struct spot_mesh_suspect *suspect, size_t n, uint32_t
     return false;
 }
 
+bool spot_mesh_is_member(const struct spot_mesh *mesh, uint32_t id)
+{
+    for (size_t i = 0; i < mesh->n_member; i++)
+        if (mesh->member[i] == id)
+            return true;
+    return id == mesh->id;
+}
+
 void spot_mesh_suspect(struct spot_mesh *mesh, uint32_t id, bool has_answered, const char *why)
 {
     struct spot_mesh_suspect *s;
 
     /* when an epoch is over everyone hangs up */
-    if (!id || mesh->epoch < mesh->revoked_below || is_known(mesh->suspect, mesh->n_suspect, id))
+    if (!id || !spot_mesh_is_member(mesh, id) || mesh->epoch < mesh->revoked_below ||
+        is_known(mesh->suspect, mesh->n_suspect, id))
         return;
     mesh->suspect =
         spot_xgrow(mesh->suspect, &mesh->cap_suspect, mesh->n_suspect + 1, sizeof(*mesh->suspect));

@@ -13,6 +13,7 @@
 enum { STRANGER_BYTE_MAX = 64, STRANGER_TURN = 64 };
 
 static const double stranger_s = 30; /* a connection that has not said hello by then is closed */
+static const double abroad_s = 30;
 
 /* Written by others without the lock, one of them a signal handler. */
 struct spot_mesh_flags {
@@ -345,13 +346,20 @@ static void serve_control(struct spot_mesh *mesh, short events)
         read_control(mesh);
 }
 
+/* Strangers that say nothing; and workers of other epochs that are gone, with what nobody asked
+ * for.
+ */
 static void drop_silent(struct spot_mesh *mesh)
 {
     const double now_s = spot_clock_s();
 
-    for (size_t i = mesh->n_peer; i-- > 0;)
-        if (mesh->peer[i]->link.is_stranger && now_s - mesh->peer[i]->since_s > stranger_s)
+    for (size_t i = mesh->n_peer; i-- > 0;) {
+        const struct spot_mesh_conn *const p = mesh->peer[i];
+
+        if ((p->link.is_stranger && now_s - p->since_s > stranger_s) ||
+            (p->is_gone && !spot_mesh_is_member(mesh, p->id) && now_s - p->heard_s > abroad_s))
             spot_mesh_free_peer(mesh, i);
+    }
 }
 
 /* Without a descriptor for another connection, the listener is left alone for a beat. */

@@ -5,11 +5,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/clock.h"
 #include "common/xalloc.h"
 #include "engine/sample.h"
 #include "serve/grammar.h"
 
-enum { TOKENS_AT_ONCE = 128 }; /* of a pass: long enough for the products, short for those beside */
+enum {
+    TOKENS_AT_ONCE = 128, /* of a pass: long enough for the products, short for those beside */
+    PROMPT_TOKENS = 32,   /* a pass of so many is of prompts above all */
+};
 
 struct strand {
     uint64_t number;
@@ -19,6 +23,8 @@ struct strand {
     size_t n_token, cap_token;
     int place;                        /* in the engine's cache; -1: none */
     bool is_awaited;                  /* a pass under way gives its next token */
+    uint32_t *source;                 /* whence its pages come; NULL: from nowhere */
+    double asked_s, until_s;          /* since when, and how long it waits for them */
     uint32_t *n_prompt, *n_generated; /* [V] or NULL: nothing hangs on them */
     struct spot_grammar *grammar;     /* or NULL */
     struct spot_grammar_state *state;
@@ -28,6 +34,8 @@ struct strand {
 struct pass {
     struct strand **whose; /* [n_item], of n_most */
     int n_item;
+    int64_t n_token;
+    double begun_s;
 };
 
 struct spot_batch_loop {
@@ -40,6 +48,7 @@ struct spot_batch_loop {
     struct spot_infer_item *item; /* [n_most] */
     struct pass *pass;            /* [depth of the relay], of which the first are under way */
     struct spot_sample_work *work;
+    struct spot_batch_rates rates;
 };
 
 /* --- sequences -------------------------------------------------------------- */
@@ -73,6 +82,7 @@ static void strand_free(struct spot_batch_loop *l, struct strand *s)
     if (s->grammar)
         spot_grammar_free(s->grammar);
     spot_request_release(&s->request);
+    free(s->source);
     free(s->token);
     free(s->n_prompt);
     free(s->n_generated);
@@ -174,6 +184,11 @@ void spot_batch_loop_clear(struct spot_batch_loop *l)
         remove_at(l, l->n - 1);
 }
 
+struct spot_batch_rates spot_batch_loop_rates(const struct spot_batch_loop *l)
+{
+    return l->rates;
+}
+
 bool spot_batch_loop_is_idle(const struct spot_batch_loop *l)
 {
     return !l->n && !spot_relay_under_way(l->relay);
@@ -217,6 +232,92 @@ static bool open_place(struct spot_batch_loop *l, size_t i)
     return true;
 }
 
+/* --- pages that move --------------------------------------------------------------- */
+
+static struct strand *find(const struct spot_batch_loop *l, uint64_t number)
+{
+    for (size_t i = 0; i < l->n; i++)
+        if (l->strand[i]->number == number)
+            return l->strand[i];
+    return NULL;
+}
+
+void spot_batch_loop_expect(struct spot_batch_loop *l, uint64_t number, const uint32_t *source,
+                            double wait_s)
+{
+    struct strand *const s = find(l, number);
+
+    if (!s)
+        return;
+    s->source = spot_xcalloc(SPOT_RELAY_MEMBERS_MAX, sizeof(*source));
+    memcpy(s->source, source, spot_relay_members(l->relay) * sizeof(*source));
+    s->asked_s = spot_clock_s();
+    s->until_s = s->asked_s + wait_s;
+}
+
+int spot_batch_loop_give(struct spot_batch_loop *l, uint64_t number,
+                         const struct spot_relay_form *to, uint32_t epoch, struct spot_err *err)
+{
+    const struct strand *const s = find(l, number);
+
+    return spot_relay_give_pages(l->relay, s ? s->place : -1, number, to, epoch, err);
+}
+
+static void note_rate(double *rate, double value)
+{
+    *rate = *rate > 0 ? 0.8 * *rate + 0.2 * value : value;
+}
+
+/* The last token it knows is computed here, so that its logits are. */
+static int take_pages(struct spot_batch_loop *l, struct strand *s, struct spot_err *err)
+{
+    int64_t n;
+
+    if (spot_relay_take_pages(l->relay, s->place, s->number, s->source, (int64_t)s->n_token - 1, &n,
+                              err))
+        return -1;
+    if (n)
+        note_rate(&l->rates.page_byte_per_s, (double)n *
+                                                 (double)spot_relay_token_byte(&l->model->shape) /
+                                                 (spot_clock_s() - s->asked_s));
+    return 0;
+}
+
+static bool all_wait(const struct spot_batch_loop *l)
+{
+    for (size_t i = 0; i < l->n; i++)
+        if (!l->strand[i]->source)
+            return false;
+    return true;
+}
+
+/* Pages that came are put into the cache, where older sequences leave room. With nothing else to
+ * do, wait a little for them. */
+static int look_for_pages(struct spot_batch_loop *l, struct spot_err *err)
+{
+    static const double little_s = 2e-3;
+    const double limit_s = all_wait(l) && !spot_relay_under_way(l->relay) ? little_s : 0;
+
+    for (size_t i = 0; i < l->n; i++) {
+        struct strand *const s = l->strand[i];
+        bool came;
+
+        if (!s->source)
+            continue;
+        came = spot_relay_pages_came(l->relay, s->number, s->source, limit_s);
+        if (!came && spot_clock_s() < s->until_s)
+            continue;
+        if (came && open_place(l, i) && make_room(l, i, pages((int64_t)s->n_token), 0) &&
+            take_pages(l, s, err))
+            return -1;
+        free(s->source);
+        s->source = NULL;
+    }
+    return 0;
+}
+
+/* --- passes -------------------------------------------------------------------- */
+
 /* It lacks one token alone. */
 static bool decodes(const struct spot_batch_loop *l, const struct strand *s)
 {
@@ -254,7 +355,7 @@ static int choose_items(struct spot_batch_loop *l, struct strand **whose)
         const bool is_next = decodes(l, s);
         int64_t length, n_token, more;
 
-        if (s->is_awaited || (!is_next && !left))
+        if (s->source || s->is_awaited || (!is_next && !left))
             continue;
         if (!open_place(l, i))
             break;
@@ -340,6 +441,10 @@ static int begin_pass(struct spot_batch_loop *l, struct spot_err *err)
     struct pass *const pass = &l->pass[spot_relay_under_way(l->relay)];
 
     pass->n_item = choose_items(l, pass->whose);
+    pass->begun_s = spot_clock_s();
+    pass->n_token = 0;
+    for (int i = 0; i < pass->n_item; i++)
+        pass->n_token += l->item[i].n_token;
     return pass->n_item ? spot_relay_begin(l->relay, l->item, pass->n_item, err) : 0;
 }
 
@@ -374,6 +479,8 @@ static int end_pass(struct spot_batch_loop *l, struct spot_batch_out *out, size_
 
     if (spot_relay_finish(l->relay, &logit, err))
         return -1;
+    if (pass.n_token >= PROMPT_TOKENS)
+        note_rate(&l->rates.prompt_token_s, (spot_clock_s() - pass.begun_s) / (double)pass.n_token);
     for (int i = 0; i < pass.n_item; i++) {
         struct strand *const s = pass.whose[i];
 
@@ -392,14 +499,14 @@ int spot_batch_loop_step(struct spot_batch_loop *l, struct spot_batch_out *out, 
                          struct spot_err *err)
 {
     *n = 0;
-    if (begin_passes(l, err))
+    if (look_for_pages(l, err) || begin_passes(l, err))
         return -1;
     if (spot_relay_under_way(l->relay))
         return end_pass(l, out, n, err);
-    return l->n ? spot_err_set(err, SPOT_EINFEASIBLE,
-                               "a cache of %d pages is too small for one sequence",
-                               spot_relay_pages(l->relay))
-                : 0;
+    return l->n && !all_wait(l) ? spot_err_set(err, SPOT_EINFEASIBLE,
+                                               "a cache of %d pages is too small for one sequence",
+                                               spot_relay_pages(l->relay))
+                                : 0;
 }
 
 /* --- the whole ------------------------------------------------------------------- */

@@ -1,30 +1,12 @@
 /* SPDX-License-Identifier: MIT */
+/* Members, and passes as the leader begins and ends them. */
 #include "serve/relay.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/xalloc.h"
-#include "model/stage_split.h"
-#include "serve/serve_protocol.h"
-
-struct spot_relay {
-    struct spot_relay_config config;
-    struct spot_relay_form form;
-    struct spot_mesh *mesh;
-    struct spot_infer *infer;
-    int n_page;
-    uint64_t n_begun, n_done; /* passes of this epoch */
-    uint64_t n_sum;           /* exchanges of this epoch: the tag of the next */
-    int *n_item;              /* [P] of passes under way, by their number modulo P */
-    uint32_t *closed;         /* [n_closed], sequences that the others have still open */
-    size_t n_closed, cap_closed;
-    int *own;                     /* [n_sequence], the others: of the leader's; -1: not open */
-    struct spot_infer_item *item; /* [n_sequence] of a pass */
-    float *hidden;                /* [token_max * C]; NULL where there is one stage */
-    float *logit;                 /* [n_sequence * V]; NULL where it is of no use */
-    uint32_t *token;              /* [token_max] */
-};
+#include "serve/relay_state.h"
 
 /* --- where members are ------------------------------------------------------------- */
 
@@ -73,7 +55,7 @@ int spot_relay_check(const struct spot_shape *shape, int64_t P, int64_t M, struc
     return 0;
 }
 
-static struct spot_stage_span layers(const struct spot_shape *shape, uint32_t P, uint32_t p)
+struct spot_stage_span spot_relay_layers(const struct spot_shape *shape, uint32_t P, uint32_t p)
 {
     return spot_stage_split((int)shape->n_layer, (int)P, (int)p);
 }
@@ -82,38 +64,38 @@ void spot_relay_bundles(const struct spot_shape *shape, const struct spot_relay_
                         int *end)
 {
     const uint32_t p = f->position / f->M;
-    const struct spot_stage_span span = layers(shape, f->P, p);
+    const struct spot_stage_span span = spot_relay_layers(shape, f->P, p);
 
     *begin = p ? span.first + 1 : 0;
     *end = p + 1 < f->P ? span.end + 1 : spot_shape_bundles(shape);
 }
 
-static uint32_t stage(const struct spot_relay *r)
+uint32_t spot_relay_stage(const struct spot_relay *r)
 {
     return r->config.position / r->config.M;
 }
 
-static uint32_t member_at(const struct spot_relay *r, uint32_t p, uint32_t m)
+uint32_t spot_relay_member(const struct spot_relay *r, uint32_t p, uint32_t m)
 {
     return r->form.member[p * r->config.M + m].id;
 }
 
-static bool is_last_stage(const struct spot_relay *r)
+bool spot_relay_is_last(const struct spot_relay *r)
 {
-    return stage(r) + 1 == r->config.P;
+    return spot_relay_stage(r) + 1 == r->config.P;
 }
 
 /* --- one frame ------------------------------------------------------------------------ */
 
-static int send_floats(struct spot_relay *r, uint32_t to, uint32_t type, uint64_t tag,
-                       const float *x, size_t n, struct spot_err *err)
+int spot_relay_send(struct spot_relay *r, uint32_t to, uint32_t type, uint64_t tag, const float *x,
+                    size_t n, struct spot_err *err)
 {
     return spot_mesh_send(r->mesh, to, type, tag, x, n * sizeof(*x), err);
 }
 
 /* n floats of a member, in a frame to be freed. */
-static struct spot_frame *recv_floats(struct spot_relay *r, uint32_t from, uint32_t type,
-                                      uint64_t tag, size_t n, struct spot_err *err)
+struct spot_frame *spot_relay_recv(struct spot_relay *r, uint32_t from, uint32_t type, uint64_t tag,
+                                   size_t n, struct spot_err *err)
 {
     struct spot_frame *const frame = spot_mesh_recv(r->mesh, from, type, tag, err);
 
@@ -133,14 +115,14 @@ static int exchange(void *user, float *sum, size_t n, struct spot_err *err)
     const uint32_t m = r->config.position % r->config.M;
 
     for (uint32_t bit = 1; bit < r->config.M; bit *= 2) {
-        const uint32_t other = member_at(r, stage(r), m ^ bit);
+        const uint32_t other = spot_relay_member(r, spot_relay_stage(r), m ^ bit);
         const uint64_t tag = r->n_sum++;
         struct spot_frame *frame;
         const float *part;
 
-        if (send_floats(r, other, SPOT_MSG_PART, tag, sum, n, err))
+        if (spot_relay_send(r, other, SPOT_MSG_PART, tag, sum, n, err))
             return -1;
-        frame = recv_floats(r, other, SPOT_MSG_PART, tag, n, err);
+        frame = spot_relay_recv(r, other, SPOT_MSG_PART, tag, n, err);
         if (!frame)
             return -1;
         part = (const float *)(const void *)frame->data;
@@ -153,7 +135,7 @@ static int exchange(void *user, float *sum, size_t n, struct spot_err *err)
 
 /* --- a new one ------------------------------------------------------------------------ */
 
-static int64_t pages(int64_t n_token)
+int64_t spot_relay_page_count(int64_t n_token)
 {
     return (n_token + SPOT_INFER_PAGE - 1) / SPOT_INFER_PAGE;
 }
@@ -165,7 +147,7 @@ static uint64_t page_byte(const struct spot_relay_config *c)
     int n_layer = 0;
 
     for (uint32_t p = 0; p < c->P; p++) {
-        const struct spot_stage_span span = layers(s, c->P, p);
+        const struct spot_stage_span span = spot_relay_layers(s, c->P, p);
 
         if (span.end - span.first > n_layer)
             n_layer = span.end - span.first;
@@ -176,7 +158,7 @@ static uint64_t page_byte(const struct spot_relay_config *c)
 
 static int count_pages(const struct spot_relay_config *c, int *n_page, struct spot_err *err)
 {
-    const uint64_t context = (uint64_t)pages(c->shape->seq);
+    const uint64_t context = (uint64_t)spot_relay_page_count(c->shape->seq);
     const uint64_t most = (uint64_t)c->n_sequence * context;
     uint64_t n = c->kv_byte ? c->kv_byte / page_byte(c) : most;
 
@@ -203,7 +185,7 @@ static void take_memory(struct spot_relay *r)
     r->token = spot_xcalloc((size_t)c->token_max, sizeof(*r->token));
     if (c->P > 1)
         r->hidden = spot_xcalloc((size_t)c->token_max * (size_t)c->shape->width, sizeof(float));
-    if (is_last_stage(r) || !c->position)
+    if (spot_relay_is_last(r) || !c->position)
         r->logit = spot_xcalloc(n * V, sizeof(*r->logit));
 }
 
@@ -254,7 +236,7 @@ void spot_relay_enter(struct spot_relay *r, const struct spot_relay_form *form,
 {
     r->form = *form;
     r->mesh = mesh;
-    r->n_begun = r->n_done = r->n_sum = 0;
+    r->n_told = r->n_begun = r->n_done = r->n_sum = 0;
     r->n_closed = 0;
     for (int i = 0; i < r->config.n_sequence; i++) {
         if (r->own[i] >= 0)
@@ -299,6 +281,11 @@ int spot_relay_pages(const struct spot_relay *r)
     return r->n_page;
 }
 
+size_t spot_relay_members(const struct spot_relay *r)
+{
+    return (size_t)r->config.P * r->config.M;
+}
+
 int spot_relay_depth(const struct spot_relay *r)
 {
     return (int)r->config.P;
@@ -311,17 +298,37 @@ int spot_relay_under_way(const struct spot_relay *r)
 
 /* --- passes ------------------------------------------------------------------------------- */
 
-/* u32 n, u32 sequence each: closed since the last one; u32 n, of each u32 sequence, u64 first,
- * u32 n, u32 token each. */
-static int tell_pass(struct spot_relay *r, const struct spot_infer_item *item, int n_item,
-                     struct spot_err *err)
+/* What the leader tells the others begins with the sequences that were closed: u32 n, u32 each. */
+struct spot_buf spot_relay_begin_to_tell(struct spot_relay *r, enum spot_told what)
 {
     struct spot_buf out = { 0 };
-    int rc = 0;
 
     spot_put_u32(&out, (uint32_t)r->n_closed);
     for (size_t i = 0; i < r->n_closed; i++)
         spot_put_u32(&out, r->closed[i]);
+    r->n_closed = 0;
+    spot_put_u32(&out, what);
+    return out;
+}
+
+int spot_relay_tell(struct spot_relay *r, struct spot_buf *out_take, struct spot_err *err)
+{
+    int rc = 0;
+
+    for (uint32_t i = 1; !rc && i < r->config.P * r->config.M; i++)
+        rc = spot_mesh_send(r->mesh, r->form.member[i].id, SPOT_MSG_PASS, r->n_told, out_take->data,
+                            out_take->n, err);
+    r->n_told++;
+    spot_buf_release(out_take);
+    return rc;
+}
+
+/* u32 n, of each u32 sequence, u64 first, u32 n, u32 token each. */
+static int tell_pass(struct spot_relay *r, const struct spot_infer_item *item, int n_item,
+                     struct spot_err *err)
+{
+    struct spot_buf out = spot_relay_begin_to_tell(r, SPOT_TOLD_PASS);
+
     spot_put_u32(&out, (uint32_t)n_item);
     for (int i = 0; i < n_item; i++) {
         spot_put_u32(&out, (uint32_t)item[i].sequence);
@@ -330,15 +337,10 @@ static int tell_pass(struct spot_relay *r, const struct spot_infer_item *item, i
         for (int64_t k = 0; k < item[i].n_token; k++)
             spot_put_u32(&out, item[i].token[k]);
     }
-    r->n_closed = 0;
-    for (uint32_t i = 1; !rc && i < r->config.P * r->config.M; i++)
-        rc = spot_mesh_send(r->mesh, r->form.member[i].id, SPOT_MSG_PASS, r->n_begun, out.data,
-                            out.n, err);
-    spot_buf_release(&out);
-    return rc;
+    return spot_relay_tell(r, &out, err);
 }
 
-static int64_t tokens(const struct spot_infer_item *item, int n_item)
+int64_t spot_relay_tokens(const struct spot_infer_item *item, int n_item)
 {
     int64_t n = 0;
 
@@ -348,18 +350,19 @@ static int64_t tokens(const struct spot_infer_item *item, int n_item)
 }
 
 /* This member's layers; what they give goes to the next stage. */
-static int run_part(struct spot_relay *r, uint64_t pass, const struct spot_infer_item *item,
-                    int n_item, const float *in, struct spot_err *err)
+int spot_relay_run(struct spot_relay *r, uint64_t pass, const struct spot_infer_item *item,
+                   int n_item, const float *in, struct spot_err *err)
 {
-    const uint32_t p = stage(r), m = r->config.position % r->config.M;
-    const bool is_last = is_last_stage(r);
+    const uint32_t p = spot_relay_stage(r), m = r->config.position % r->config.M;
+    const bool is_last = spot_relay_is_last(r);
 
     if (spot_infer_run(r->infer, item, n_item, in, is_last ? NULL : r->hidden,
                        is_last ? r->logit : NULL, err))
         return -1;
     return is_last ? 0
-                   : send_floats(r, member_at(r, p + 1, m), SPOT_MSG_HIDDEN, pass, r->hidden,
-                                 (size_t)(tokens(item, n_item) * r->config.shape->width), err);
+                   : spot_relay_send(
+                         r, spot_relay_member(r, p + 1, m), SPOT_MSG_HIDDEN, pass, r->hidden,
+                         (size_t)(spot_relay_tokens(item, n_item) * r->config.shape->width), err);
 }
 
 int spot_relay_begin(struct spot_relay *r, const struct spot_infer_item *item, int n_item,
@@ -368,11 +371,11 @@ int spot_relay_begin(struct spot_relay *r, const struct spot_infer_item *item, i
     if (r->config.P * r->config.M > 1 && tell_pass(r, item, n_item, err))
         return -1;
     r->n_item[r->n_begun % r->config.P] = n_item;
-    return run_part(r, r->n_begun++, item, n_item, NULL, err);
+    return spot_relay_run(r, r->n_begun++, item, n_item, NULL, err);
 }
 
 /* Words [*first, *first + n) of the vocabulary are member m's; returns n. */
-static int64_t words_of(const struct spot_relay *r, uint32_t m, int64_t *first)
+int64_t spot_relay_words(const struct spot_relay *r, uint32_t m, int64_t *first)
 {
     const struct spot_shape *const s = r->config.shape;
     const int64_t rows = spot_shape_vocab_rows(s) / r->config.M;
@@ -387,9 +390,10 @@ static int take_logits(struct spot_relay *r, uint32_t m, uint64_t pass, int n_it
 {
     const int64_t V = r->config.shape->vocab;
     int64_t first;
-    const int64_t n = words_of(r, m, &first);
-    struct spot_frame *const frame = recv_floats(r, member_at(r, r->config.P - 1, m),
-                                                 SPOT_MSG_LOGIT, pass, (size_t)(n_item * n), err);
+    const int64_t n = spot_relay_words(r, m, &first);
+    struct spot_frame *const frame =
+        spot_relay_recv(r, spot_relay_member(r, r->config.P - 1, m), SPOT_MSG_LOGIT, pass,
+                        (size_t)(n_item * n), err);
 
     if (!frame)
         return -1;
@@ -409,104 +413,4 @@ int spot_relay_finish(struct spot_relay *r, float **logit, struct spot_err *err)
             return -1;
     *logit = r->logit;
     return 0;
-}
-
-/* --- the others ------------------------------------------------------------------------------ */
-
-static int malformed(struct spot_err *err)
-{
-    return spot_err_set(err, SPOT_ESYS, "a malformed pass");
-}
-
-static int read_closed(struct spot_relay *r, struct spot_wire_in *in, struct spot_err *err)
-{
-    const uint32_t n = spot_get_count(in, 4);
-
-    for (uint32_t i = 0; i < n; i++) {
-        const uint32_t sequence = spot_get_u32(in);
-
-        if (in->bad || sequence >= (uint32_t)r->config.n_sequence)
-            return malformed(err);
-        if (r->own[sequence] >= 0) /* else no pass had it */
-            spot_infer_close(r->infer, r->own[sequence]);
-        r->own[sequence] = -1;
-    }
-    return 0;
-}
-
-/* Returns how many items, or -1. */
-static int read_items(struct spot_relay *r, struct spot_wire_in *in, struct spot_err *err)
-{
-    const uint32_t n = spot_get_count(in, 16);
-    int64_t n_all = 0;
-
-    if (n > (uint32_t)r->config.n_sequence)
-        return malformed(err);
-    for (uint32_t i = 0; i < n; i++) {
-        const uint32_t sequence = spot_get_u32(in);
-        const int64_t first = (int64_t)spot_get_u64(in);
-        const uint32_t n_token = spot_get_count(in, 4);
-
-        if (in->bad || sequence >= (uint32_t)r->config.n_sequence ||
-            n_token > r->config.token_max - n_all)
-            return malformed(err);
-        if (r->own[sequence] < 0 && (r->own[sequence] = spot_infer_open(r->infer, err)) < 0)
-            return -1;
-        r->item[i] = (struct spot_infer_item){ .sequence = r->own[sequence],
-                                               .first = first,
-                                               .n_token = n_token,
-                                               .token = r->token + n_all };
-        for (uint32_t k = 0; k < n_token; k++)
-            r->token[n_all++] = spot_get_u32(in);
-    }
-    return spot_wire_in_done(in) ? (int)n : malformed(err);
-}
-
-static int give_logits(struct spot_relay *r, uint64_t pass, int n_item, struct spot_err *err)
-{
-    const int64_t V = r->config.shape->vocab;
-    int64_t first;
-    const int64_t n = words_of(r, r->config.position % r->config.M, &first);
-    float *const row = spot_xcalloc((size_t)(n_item * n), sizeof(*row));
-    int rc;
-
-    for (int64_t i = 0; n && i < n_item; i++)
-        memcpy(row + i * n, r->logit + i * V + first, (size_t)n * sizeof(*row));
-    rc = send_floats(r, r->form.member[0].id, SPOT_MSG_LOGIT, pass, row, (size_t)(n_item * n), err);
-    free(row);
-    return rc;
-}
-
-static int do_part(struct spot_relay *r, uint64_t pass, int n_item, struct spot_err *err)
-{
-    const uint32_t p = stage(r), m = r->config.position % r->config.M;
-    const size_t n = (size_t)(tokens(r->item, n_item) * r->config.shape->width);
-    struct spot_frame *in = NULL;
-    int rc;
-
-    if (p && !(in = recv_floats(r, member_at(r, p - 1, m), SPOT_MSG_HIDDEN, pass, n, err)))
-        return -1;
-    rc = run_part(r, pass, r->item, n_item, in ? (const float *)(const void *)in->data : NULL, err);
-    free(in);
-    return !rc && is_last_stage(r) ? give_logits(r, pass, n_item, err) : rc;
-}
-
-int spot_relay_follow(struct spot_relay *r, double limit_s, bool *did, struct spot_err *err)
-{
-    const uint32_t leader = r->form.member[0].id;
-    struct spot_frame *frame;
-    struct spot_wire_in in;
-    int n_item;
-
-    *did = false;
-    if (!spot_mesh_wait(r->mesh, leader, SPOT_MSG_PASS, r->n_done, limit_s))
-        return 0;
-    frame = spot_mesh_recv(r->mesh, leader, SPOT_MSG_PASS, r->n_done, err);
-    if (!frame)
-        return -1;
-    in = spot_wire_in(frame->data, frame->n_byte);
-    n_item = read_closed(r, &in, err) ? -1 : read_items(r, &in, err);
-    free(frame);
-    *did = true;
-    return n_item < 0 ? -1 : do_part(r, r->n_done++, n_item, err);
 }

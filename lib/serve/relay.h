@@ -74,6 +74,7 @@ void spot_relay_close(struct spot_relay *relay, int sequence);
 int64_t spot_relay_length(const struct spot_relay *relay, int sequence);
 int spot_relay_free_pages(const struct spot_relay *relay);
 int spot_relay_pages(const struct spot_relay *relay); /* in all */
+size_t spot_relay_members(const struct spot_relay *relay);
 /* Passes that may be under way. */
 int spot_relay_depth(const struct spot_relay *relay);
 int spot_relay_under_way(const struct spot_relay *relay);
@@ -85,10 +86,31 @@ int spot_relay_begin(struct spot_relay *relay, const struct spot_infer_item *ite
 /* Wait for the oldest pass: (*logit)[n_item][V] of it, until the next call. */
 int spot_relay_finish(struct spot_relay *relay, float **logit, struct spot_err *err);
 
+/* --- pages that change replicas: the leaders say it, each member gives to its like --- */
+
+/* Give what a sequence has in the cache, -1: nothing, to a replica of the same grid that is in an
+ * epoch of its own; `number` names it there. What is on its way may be lost. */
+int spot_relay_give_pages(struct spot_relay *relay, int sequence, uint64_t number,
+                          const struct spot_relay_form *to, uint32_t epoch, struct spot_err *err);
+
+/* Have the pages of `number` come to the leader from source[0], or will they never? Waits for
+ * limit_s. */
+bool spot_relay_pages_came(struct spot_relay *relay, uint64_t number, const uint32_t *source,
+                           double limit_s);
+
+/* Take pages that came from source[P * M], members by position, as a sequence that is open: of at
+ * most n_most tokens, *n_token of them. 0 tokens where they did not come. */
+int spot_relay_take_pages(struct spot_relay *relay, int sequence, uint64_t number,
+                          const uint32_t *source, int64_t n_most, int64_t *n_token,
+                          struct spot_err *err);
+
+/* Bytes of a token in the cache, of all members. */
+uint64_t spot_relay_token_byte(const struct spot_shape *shape);
+
 /* --- the others --- */
 
-/* Do this member's part of the next pass, if the leader begins one within limit_s. *did says
- * whether it has. */
+/* Do this member's part of what the leader says next, if it does within limit_s. *did says whether
+ * it has. */
 int spot_relay_follow(struct spot_relay *relay, double limit_s, bool *did, struct spot_err *err);
 
 #ifdef __cplusplus

@@ -205,6 +205,41 @@ static int form(void *job, const struct spot_frame *frame, struct spot_err *err)
 
 /* --- sequences -------------------------------------------------------------------- */
 
+/* A pass failed: a connection broke, or the engine cannot. */
+static int stop(struct replica *r, const struct spot_err *why, struct spot_err *err)
+{
+    r->formed = 0;
+    if (why->code != SPOT_ESYS && why->code != SPOT_EPREEMPTED)
+        spot_agent_set_unfit(&r->agent, true);
+    return spot_agent_report(&r->agent, why, err);
+}
+
+/* Whence its pages come. */
+static void expect_pages(struct replica *r, uint64_t number, struct spot_wire_in *in)
+{
+    uint32_t source[SPOT_RELAY_MEMBERS_MAX] = { 0 };
+    const uint32_t n = spot_get_count(in, 4);
+    double wait_s;
+
+    for (uint32_t i = 0; i < n && i < SPOT_RELAY_MEMBERS_MAX; i++)
+        source[i] = spot_get_u32(in);
+    wait_s = spot_get_f64(in);
+    if (spot_wire_in_done(in) && n == spot_relay_members(r->relay))
+        spot_batch_loop_expect(r->loop, number, source, wait_s);
+}
+
+static int on_give(struct replica *r, const struct spot_frame *frame, struct spot_err *err)
+{
+    struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
+    const uint32_t epoch = spot_get_u32(&in);
+    struct spot_relay_form to;
+    struct spot_err why = { 0 };
+
+    if (spot_relay_form_get(&in, &to) || to.P != r->told.P || to.M != r->told.M)
+        return 0;
+    return spot_batch_loop_give(r->loop, frame->tag, &to, epoch, &why) ? stop(r, &why, err) : 0;
+}
+
 /* What cannot be computed is told, and the others go on. */
 static int on_continue(struct replica *r, const struct spot_frame *frame, struct spot_err *err)
 {
@@ -221,6 +256,8 @@ static int on_continue(struct replica *r, const struct spot_frame *frame, struct
         rc = spot_err_set(&why, SPOT_EDATA, "a malformed request");
     else
         rc = spot_batch_loop_add(r->loop, frame->tag, &request, choice, token, n, &why);
+    if (!rc)
+        expect_pages(r, frame->tag, &in);
     free(token);
     return rc ? spot_agent_report_part(&r->agent, frame->tag, &why, err) : 0;
 }
@@ -228,26 +265,20 @@ static int on_continue(struct replica *r, const struct spot_frame *frame, struct
 static int tell(struct replica *r, size_t n, struct spot_err *err)
 {
     struct spot_buf out = { 0 };
+    const struct spot_batch_rates rates = spot_batch_loop_rates(r->loop);
     uint32_t used, all;
 
     spot_batch_loop_pages(r->loop, &used, &all);
     spot_put_u32(&out, used);
     spot_put_u32(&out, all);
+    spot_put_f64(&out, rates.prompt_token_s);
+    spot_put_f64(&out, rates.page_byte_per_s);
     spot_put_u32(&out, (uint32_t)n);
     for (size_t i = 0; i < n; i++) {
         spot_put_u64(&out, r->out[i].sequence);
         spot_step_token_put(&out, &r->out[i].token);
     }
     return spot_agent_tell(&r->agent, SPOT_MSG_TOKENS, 0, &out, err);
-}
-
-/* A pass failed: a connection broke, or the engine cannot. */
-static int stop(struct replica *r, const struct spot_err *why, struct spot_err *err)
-{
-    r->formed = 0;
-    if (why->code != SPOT_ESYS && why->code != SPOT_EPREEMPTED)
-        spot_agent_set_unfit(&r->agent, true);
-    return spot_agent_report(&r->agent, why, err);
 }
 
 static int lead(struct replica *r, struct spot_err *err)
@@ -299,6 +330,8 @@ static int order(void *job, const struct spot_frame *frame, struct spot_err *err
         return 0;
     if (frame->type == SPOT_MSG_CONTINUE && r->loop)
         return on_continue(r, frame, err);
+    if (frame->type == SPOT_MSG_MOVE && r->loop)
+        return on_give(r, frame, err);
     if (frame->type == SPOT_MSG_FORGET && r->loop)
         spot_batch_loop_drop(r->loop, frame->tag);
     else if (frame->type == SPOT_MSG_ROUND)

@@ -25,18 +25,24 @@ extern "C" {
 
 enum spot_serve_message {
     /* worker to coordinator */
-    /* u32 pages of the cache that are used, u32 pages; u32 n, of each u64 sequence, step_token.h */
+    /* u32 pages of the cache that are used, u32 pages, f64 seconds to compute a token of a prompt,
+     * f64 bytes/s at which pages came (both 0: not known); u32 n, of each u64 sequence,
+     * step_token.h */
     SPOT_MSG_TOKENS = 12,
 
     /* coordinator to worker */
-    SPOT_MSG_CONTINUE = 51, /* tag: sequence; u32 choice, u32 n, u32 token each, then the request */
-    SPOT_MSG_FORGET = 52,   /* tag: sequence; it is not wanted here any more */
+    /* tag: sequence; u32 choice, u32 n, u32 token each, the request; then u32 n, u32 member each:
+     * from whom its pages come, by position, and f64 seconds to wait for them; n 0: from nobody */
+    SPOT_MSG_CONTINUE = 51,
+    SPOT_MSG_FORGET = 52, /* tag: sequence; it is not wanted here any more */
+    SPOT_MSG_MOVE = 53,   /* tag: sequence; u32 epoch, relay.h: give its pages to that replica */
 
     /* worker to worker, in a replica of several: relay.c */
-    SPOT_MSG_PASS = 80,   /* tag: pass; what the leader wants computed */
+    SPOT_MSG_PASS = 80,   /* tag: count of the epoch; what the leader wants done */
     SPOT_MSG_HIDDEN = 81, /* tag: pass; f32 [tokens][C], to the next stage */
     SPOT_MSG_LOGIT = 82,  /* tag: pass; f32 [items][words of the member], to the leader */
     SPOT_MSG_PART = 83,   /* tag: count of the epoch; sums of a node of the tree of shards */
+    SPOT_MSG_PAGES = 84,  /* tag: sequence and layer; u32 tokens, pages; between replicas */
 };
 
 #ifdef __cplusplus

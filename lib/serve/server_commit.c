@@ -90,6 +90,8 @@ static struct told *read_told(struct spot_server *s, struct spot_replica *p,
 
     p->used_page = spot_get_u32(&in);
     p->n_page = spot_get_u32(&in);
+    p->prompt_token_s = spot_get_f64(&in);
+    p->page_byte_per_s = spot_get_f64(&in);
     *n = spot_get_count(&in, 8);
     told = spot_xcalloc(*n, sizeof(*told));
     for (uint32_t i = 0; i < *n; i++) {

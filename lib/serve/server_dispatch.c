@@ -12,6 +12,8 @@
 static const double handover_s = 10; /* for a leaver whose grace period is not known */
 static const double silent_s = 0.3;  /* and so many steps: a worker may stand still */
 static const double silent_steps = 10;
+static const double default_byte_per_s = 1e8; /* of pages, until it was measured */
+static const double spare_s = 0.2;            /* for pages that come late */
 
 struct spot_sequence *spot_server_find(const struct spot_server *s, uint64_t number)
 {
@@ -100,12 +102,81 @@ static struct spot_replica *choose_place(const struct spot_server *s, const stru
     return best;
 }
 
+static double time_left_s(const struct spot_server *s, const struct spot_replica *p)
+{
+    const struct spot_machine *const m = spot_view_machine(p->view);
+    double least_s = INFINITY;
+
+    for (size_t i = 0; i < m->n_member; i++)
+        least_s = fmin(least_s, spot_peer_time_left_s(spot_group_find(s->group, m->member[i].id)));
+    return least_s;
+}
+
+/* Who has its pages, and may give them: one that leaves and goes on meanwhile. */
+static struct spot_replica *find_source(const struct spot_server *s, const struct spot_sequence *q)
+{
+    struct spot_replica *const only = spot_server_place(s, q->place[0] ? q->place[0] : q->place[1]);
+
+    return only && only->is_running && !spot_replica_is_silent(only) ? only : NULL;
+}
+
+/* Seconds that the pages of n tokens take on their way. */
+static double move_s(const struct spot_server *s, const struct spot_replica *to, uint64_t n)
+{
+    const double rate = to->page_byte_per_s > 0 ? to->page_byte_per_s : default_byte_per_s;
+
+    return (double)(n * spot_relay_token_byte(&s->model.shape)) / rate;
+}
+
+/* Pages move where that takes less time than to compute them again, and they arrive in time. */
+static bool is_worth_moving(const struct spot_server *s, const struct spot_replica *from,
+                            const struct spot_replica *to, uint64_t n)
+{
+    const double moves_s = move_s(s, to, n);
+    const double prompt_token_s =
+        to->prompt_token_s > 0 ? to->prompt_token_s : from->prompt_token_s;
+
+    return n >= SPOT_INFER_PAGE && moves_s + spare_s < time_left_s(s, from) &&
+           (prompt_token_s <= 0 || moves_s < (double)n * prompt_token_s);
+}
+
+static void ask_for_pages(struct spot_server *s, const struct spot_sequence *q,
+                          const struct spot_replica *from, const struct spot_replica *to)
+{
+    struct spot_relay_form form;
+    struct spot_buf out = { 0 };
+
+    spot_server_form(s, to, from->peer, &form);
+    spot_put_u32(&out, spot_view_machine(to->view)->epoch);
+    spot_relay_form_put(&out, &form);
+    spot_peer_send(from->peer, SPOT_MSG_MOVE, q->number, out.data, out.n);
+    spot_buf_release(&out);
+}
+
+static void put_source(struct spot_server *s, const struct spot_replica *from,
+                       const struct spot_replica *to, uint64_t n, struct spot_buf *out)
+{
+    struct spot_relay_form form;
+
+    spot_put_u32(out, from ? s->options->P * s->options->M : 0);
+    if (from) {
+        spot_server_form(s, from, to->peer, &form);
+        for (uint32_t i = 0; i < form.P * form.M; i++)
+            spot_put_u32(out, form.member[i].id);
+    }
+    spot_put_f64(out, from ? spare_s + 4 * move_s(s, to, n) : 0);
+}
+
 static void give(struct spot_server *s, struct spot_sequence *q, struct spot_replica *p)
 {
     const struct spot_completion *const c = q->work->completion;
     const struct spot_choice *const choice = &c->choice[q->choice];
+    const uint64_t n = c->request.n_prompt + choice->n_token;
+    const struct spot_replica *from = choice->n_token ? find_source(s, q) : NULL;
     struct spot_buf out = { 0 };
 
+    if (from && !is_worth_moving(s, from, p, n))
+        from = NULL;
     q->place[q->place[0] ? 1 : 0] = spot_peer_id(p->peer);
     p->load++;
     spot_put_u32(&out, q->choice);
@@ -113,13 +184,17 @@ static void give(struct spot_server *s, struct spot_sequence *q, struct spot_rep
     for (size_t i = 0; i < choice->n_token; i++)
         spot_put_u32(&out, choice->token[i].id);
     spot_request_put(&c->request, &out);
+    put_source(s, from, p, n, &out);
     if (p->load == 1) {
         spot_peer_ask(p->peer);
         p->told_s = spot_clock_s();
     }
     spot_peer_send(p->peer, SPOT_MSG_CONTINUE, q->number, out.data, out.n);
     spot_buf_release(&out);
+    if (from)
+        ask_for_pages(s, q, from, p);
     s->n_moved += choice->n_token > 0;
+    s->n_paged += from != NULL;
 }
 
 /* Older requests first, so what was taken back is ahead of what is new. */
@@ -183,16 +258,6 @@ void spot_server_end_sequence(struct spot_server *s, struct spot_sequence *q)
 }
 
 /* --- notices ------------------------------------------------------------------------- */
-
-static double time_left_s(const struct spot_server *s, const struct spot_replica *p)
-{
-    const struct spot_machine *const m = spot_view_machine(p->view);
-    double least_s = INFINITY;
-
-    for (size_t i = 0; i < m->n_member; i++)
-        least_s = fmin(least_s, spot_peer_time_left_s(spot_group_find(s->group, m->member[i].id)));
-    return least_s;
-}
 
 static bool has_heir(const struct spot_server *s)
 {

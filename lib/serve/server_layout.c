@@ -160,6 +160,30 @@ static uint32_t place(struct spot_server *s, struct spot_view *view, bool as_bef
 }
 
 /* Addresses differ with who asks. */
+static void put_addresses(const struct spot_server *s, const struct spot_peer *to,
+                          struct spot_relay_form *form)
+{
+    for (uint32_t i = 0; i < form->P * form->M; i++)
+        spot_peer_address(spot_group_find(s->group, form->member[i].id), to,
+                          form->member[i].address);
+}
+
+void spot_server_form(const struct spot_server *s, const struct spot_replica *p,
+                      const struct spot_peer *to, struct spot_relay_form *form)
+{
+    const struct spot_machine *const m = spot_view_machine(p->view);
+
+    *form = (struct spot_relay_form){ .P = s->options->P, .M = s->options->M };
+    for (size_t i = 0; i < m->n_member; i++) {
+        const struct spot_peer *const peer = spot_group_find(s->group, m->member[i].id);
+        const struct spot_seat *const seat = spot_peer_data(peer);
+
+        if (m->member[i].role == SPOT_ROLE_ACTIVE)
+            form->member[seat->position].id = m->member[i].id;
+    }
+    put_addresses(s, to, form);
+}
+
 static void tell_form(struct spot_server *s, struct spot_relay_form *form)
 {
     for (uint32_t i = 0; i < form->P * form->M; i++) {
@@ -167,9 +191,7 @@ static void tell_form(struct spot_server *s, struct spot_relay_form *form)
         struct spot_buf out = { 0 };
 
         form->position = i;
-        for (uint32_t k = 0; k < form->P * form->M; k++)
-            spot_peer_address(spot_group_find(s->group, form->member[k].id), to,
-                              form->member[k].address);
+        put_addresses(s, to, form);
         spot_relay_form_put(&out, form);
         spot_peer_send(to, SPOT_MSG_FORM, 0, out.data, out.n);
         spot_buf_release(&out);

@@ -5,6 +5,7 @@
 
 #include "serve/completion.h"
 #include "serve/front.h"
+#include "serve/relay.h"
 #include "serve/served_model.h"
 #include "serve/server.h"
 #include "serve/token_log.h"
@@ -46,9 +47,10 @@ struct spot_replica {
     uint32_t load;
     bool is_running;
     uint32_t used_page, n_page;
-    int64_t n_done, n_asked; /* choices that ended here; rounds asked for */
-    double leaving_s;        /* since when; 0: it is not */
-    double told_s, step_s;   /* when it last told tokens, or was given its first; time between */
+    int64_t n_done, n_asked;                /* choices that ended here; rounds asked for */
+    double leaving_s;                       /* since when; 0: it is not */
+    double prompt_token_s, page_byte_per_s; /* as its leader measured; 0: not known */
+    double told_s, step_s; /* when it last told tokens, or was given its first; time between */
 };
 
 struct spot_batch;
@@ -77,8 +79,8 @@ struct spot_server {
     bool is_draining;
     struct spot_err failure; /* of a function that cannot return one */
 
-    uint64_t n_request, n_token, n_moved; /* since the start */
-    double first_sum_s, rate, rate_s;     /* times to the first token; tokens/s lately */
+    uint64_t n_request, n_token, n_moved, n_paged; /* since the start; moved with pages */
+    double first_sum_s, rate, rate_s;              /* times to the first token; tokens/s lately */
     uint64_t n_first, rate_token;
 };
 
@@ -105,6 +107,9 @@ int spot_server_layout(void *server, struct spot_view *view, struct spot_err *er
 void spot_server_gather(struct spot_server *s);
 /* The replica of a view; made where there is none. */
 struct spot_replica *spot_server_replica(struct spot_server *s, uint32_t view_index);
+/* The members of its epoch by position, and where `to` finds them. */
+void spot_server_form(const struct spot_server *s, const struct spot_replica *place,
+                      const struct spot_peer *to, struct spot_relay_form *form);
 /* Could an epoch begin without those that leave? */
 bool spot_server_can_replace(const struct spot_server *s, const struct spot_replica *place);
 

@@ -55,6 +55,20 @@ bool spot_server_status_member(void *server, const struct spot_peer *peer, struc
     return p->is_running;
 }
 
+/* The slowest at which pages came, 0: they never did. */
+static double page_rate(const struct spot_server *s)
+{
+    double rate = 0;
+
+    for (size_t i = 0; i < s->n_place; i++) {
+        const double of_place = s->place[i]->page_byte_per_s;
+
+        if (of_place > 0 && (rate <= 0 || of_place < rate))
+            rate = of_place;
+    }
+    return rate;
+}
+
 static void put_metric(struct spot_buf *out, const char *name, const char *type, double value)
 {
     char line[256];
@@ -72,6 +86,8 @@ void spot_server_metrics(void *server, struct spot_buf *out)
     put_metric(out, "spot_serve_requests_total", "counter", (double)s->n_request);
     put_metric(out, "spot_serve_tokens_total", "counter", (double)s->n_token);
     put_metric(out, "spot_serve_moves_total", "counter", (double)s->n_moved);
+    put_metric(out, "spot_serve_moves_with_pages_total", "counter", (double)s->n_paged);
+    put_metric(out, "spot_serve_page_bytes_per_second", "gauge", page_rate(s));
     put_metric(out, "spot_serve_choices_running", "gauge", (double)(s->n_sequence - waiting));
     put_metric(out, "spot_serve_choices_queued", "gauge", (double)waiting);
     put_metric(out, "spot_serve_tokens_per_second", "gauge", s->rate);

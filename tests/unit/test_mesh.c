@@ -116,6 +116,35 @@ START_TEST(a_dead_peer_and_a_dead_coordinator_are_errors)
 }
 END_TEST
 
+/* Both are in epochs of their own, without each other. */
+START_TEST(a_worker_of_another_epoch_is_sent_to_and_not_suspected)
+{
+    struct spot_mesh_suspect suspect[2];
+    struct spot_frame *f;
+
+    for (int from = 0; from < 2; from++) { /* the elder to the younger, and back */
+        open_meshes();
+        ck_assert_int_eq(spot_mesh_enter(mesh[0], 5, KEY, 1, NULL, 0, NULL), 0);
+        ck_assert_int_eq(spot_mesh_enter(mesh[1], 6, KEY, 2, NULL, 0, NULL), 0);
+        ck_assert(!spot_mesh_wait(mesh[!from], peer[from].id, DATA, 1, 0));
+        for (uint64_t tag = 1; tag < 3; tag++)
+            ck_assert_int_eq(spot_mesh_send_abroad(mesh[from], &peer[!from], from ? 5 : 6, DATA,
+                                                   tag, "page", 4, NULL),
+                             0);
+        ck_assert(spot_mesh_wait(mesh[!from], peer[from].id, DATA, 2, 20));
+        f = spot_mesh_recv(mesh[!from], peer[from].id, DATA, 1, NULL);
+        ck_assert_mem_eq(f->data, "page", 4);
+        free(f);
+        spot_mesh_close(mesh[from]); /* whoever waits for more is told */
+        mesh[from] = NULL;
+        ck_assert(spot_mesh_wait(mesh[!from], peer[from].id, DATA, 3, 20));
+        ck_assert_ptr_null(spot_mesh_recv(mesh[!from], peer[from].id, DATA, 3, NULL));
+        ck_assert_uint_eq(spot_mesh_suspects(mesh[!from], suspect, 2), 0);
+        close_meshes();
+    }
+}
+END_TEST
+
 static void wait_for_inbox(size_t n)
 {
     const double until_s = spot_clock_s() + 20;
@@ -414,6 +443,7 @@ int main(void)
     tcase_add_test(tc, a_revoked_epoch_wakes_who_waits_and_the_order_is_read);
     tcase_add_test(tc, a_dead_peer_and_a_dead_coordinator_are_errors);
     tcase_add_test(tc, older_frames_are_dropped_and_newer_ones_wait);
+    tcase_add_test(tc, a_worker_of_another_epoch_is_sent_to_and_not_suspected);
     tcase_add_test(tc, frames_of_epochs_that_are_over_do_not_pile_up);
     tcase_add_test(tc, strangers_make_room_when_descriptors_run_out);
     tcase_add_test(tc, a_stranger_without_the_key_takes_nobodys_place);

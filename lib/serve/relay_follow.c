@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT */
+/* What the leader says, done by the others. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/xalloc.h"
+#include "serve/relay_state.h"
+
+static int malformed(struct spot_err *err)
+{
+    return spot_err_set(err, SPOT_ESYS, "a malformed pass");
+}
+
+static int read_closed(struct spot_relay *r, struct spot_wire_in *in, struct spot_err *err)
+{
+    const uint32_t n = spot_get_count(in, 4);
+
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t sequence = spot_get_u32(in);
+
+        if (in->bad || sequence >= (uint32_t)r->config.n_sequence)
+            return malformed(err);
+        if (r->own[sequence] >= 0) /* else no pass had it */
+            spot_infer_close(r->infer, r->own[sequence]);
+        r->own[sequence] = -1;
+    }
+    return 0;
+}
+
+/* Returns how many items, or -1. */
+static int read_items(struct spot_relay *r, struct spot_wire_in *in, struct spot_err *err)
+{
+    const uint32_t n = spot_get_count(in, 16);
+    int64_t n_all = 0;
+
+    if (n > (uint32_t)r->config.n_sequence)
+        return malformed(err);
+    for (uint32_t i = 0; i < n; i++) {
+        const uint32_t sequence = spot_get_u32(in);
+        const int64_t first = (int64_t)spot_get_u64(in);
+        const uint32_t n_token = spot_get_count(in, 4);
+
+        if (in->bad || sequence >= (uint32_t)r->config.n_sequence ||
+            n_token > r->config.token_max - n_all)
+            return malformed(err);
+        if (r->own[sequence] < 0 && (r->own[sequence] = spot_infer_open(r->infer, err)) < 0)
+            return -1;
+        r->item[i] = (struct spot_infer_item){ .sequence = r->own[sequence],
+                                               .first = first,
+                                               .n_token = n_token,
+                                               .token = r->token + n_all };
+        for (uint32_t k = 0; k < n_token; k++)
+            r->token[n_all++] = spot_get_u32(in);
+    }
+    return spot_wire_in_done(in) ? (int)n : malformed(err);
+}
+
+static int give_logits(struct spot_relay *r, uint64_t pass, int n_item, struct spot_err *err)
+{
+    const int64_t V = r->config.shape->vocab;
+    int64_t first;
+    const int64_t n = spot_relay_words(r, r->config.position % r->config.M, &first);
+    float *const row = spot_xcalloc((size_t)(n_item * n), sizeof(*row));
+    int rc;
+
+    for (int64_t i = 0; n && i < n_item; i++)
+        memcpy(row + i * n, r->logit + i * V + first, (size_t)n * sizeof(*row));
+    rc = spot_relay_send(r, r->form.member[0].id, SPOT_MSG_LOGIT, pass, row, (size_t)(n_item * n),
+                         err);
+    free(row);
+    return rc;
+}
+
+static int do_part(struct spot_relay *r, uint64_t pass, int n_item, struct spot_err *err)
+{
+    const uint32_t p = spot_relay_stage(r), m = r->config.position % r->config.M;
+    const size_t n = (size_t)(spot_relay_tokens(r->item, n_item) * r->config.shape->width);
+    struct spot_frame *in = NULL;
+    int rc;
+
+    if (p &&
+        !(in = spot_relay_recv(r, spot_relay_member(r, p - 1, m), SPOT_MSG_HIDDEN, pass, n, err)))
+        return -1;
+    rc = spot_relay_run(r, pass, r->item, n_item, in ? (const float *)(const void *)in->data : NULL,
+                        err);
+    free(in);
+    return !rc && spot_relay_is_last(r) ? give_logits(r, pass, n_item, err) : rc;
+}
+
+static int hear_pass(struct spot_relay *r, struct spot_wire_in *in, struct spot_err *err)
+{
+    const int n_item = read_items(r, in, err);
+
+    return n_item < 0 ? -1 : do_part(r, r->n_done++, n_item, err);
+}
+
+static int hear_give(struct spot_relay *r, struct spot_wire_in *in, struct spot_err *err)
+{
+    const uint32_t sequence = spot_get_u32(in);
+    const uint64_t number = spot_get_u64(in);
+    const uint32_t epoch = spot_get_u32(in);
+    struct spot_relay_form to;
+
+    if (spot_relay_form_get(in, &to) || to.P != r->config.P || to.M != r->config.M ||
+        sequence > (uint32_t)r->config.n_sequence)
+        return malformed(err);
+    spot_relay_give_own(r, sequence ? r->own[sequence - 1] : -1, number, &to, epoch);
+    return 0;
+}
+
+static int hear_take(struct spot_relay *r, struct spot_wire_in *in, struct spot_err *err)
+{
+    const uint32_t sequence = spot_get_u32(in);
+    const uint64_t number = spot_get_u64(in);
+    const int64_t n_most = (int64_t)spot_get_u64(in);
+    uint32_t source = 0;
+
+    for (uint32_t i = 0; i < r->config.P * r->config.M; i++) {
+        const uint32_t id = spot_get_u32(in);
+
+        source = i == r->config.position ? id : source;
+    }
+    if (!spot_wire_in_done(in) || sequence >= (uint32_t)r->config.n_sequence)
+        return malformed(err);
+    if (r->own[sequence] < 0 && (r->own[sequence] = spot_infer_open(r->infer, err)) < 0)
+        return -1;
+    return spot_relay_take_own(r, r->own[sequence], number, source, n_most, err);
+}
+
+int spot_relay_follow(struct spot_relay *r, double limit_s, bool *did, struct spot_err *err)
+{
+    static int (*const hear[])(struct spot_relay *, struct spot_wire_in *, struct spot_err *) = {
+        [SPOT_TOLD_PASS] = hear_pass, [SPOT_TOLD_GIVE] = hear_give, [SPOT_TOLD_TAKE] = hear_take
+    };
+    const uint32_t leader = r->form.member[0].id;
+    struct spot_frame *frame;
+    struct spot_wire_in in;
+    uint32_t what;
+    int rc;
+
+    *did = false;
+    if (!spot_mesh_wait(r->mesh, leader, SPOT_MSG_PASS, r->n_told, limit_s))
+        return 0;
+    frame = spot_mesh_recv(r->mesh, leader, SPOT_MSG_PASS, r->n_told++, err);
+    if (!frame)
+        return -1;
+    *did = true;
+    in = spot_wire_in(frame->data, frame->n_byte);
+    rc = read_closed(r, &in, err);
+    what = spot_get_u32(&in);
+    if (!rc)
+        rc = in.bad || what > SPOT_TOLD_TAKE ? malformed(err) : hear[what](r, &in, err);
+    free(frame);
+    return rc;
+}

@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: MIT */
+/* relay_state.h - what the parts of a relay share; private to lib/serve/relay*.c. */
+#ifndef SPOT_SERVE_RELAY_STATE_H
+#define SPOT_SERVE_RELAY_STATE_H
+
+#include <stdbool.h>
+
+#include "model/stage_split.h"
+#include "serve/relay.h"
+#include "serve/serve_protocol.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* What the leader says. */
+enum spot_told { SPOT_TOLD_PASS, SPOT_TOLD_GIVE, SPOT_TOLD_TAKE };
+
+struct spot_relay {
+    struct spot_relay_config config;
+    struct spot_relay_form form;
+    struct spot_mesh *mesh;
+    struct spot_infer *infer;
+    int n_page;
+    uint64_t n_told;          /* of this epoch: what the leader said, heard by the others */
+    uint64_t n_begun, n_done; /* passes of this epoch */
+    uint64_t n_sum;           /* exchanges of this epoch: the tag of the next */
+    int *n_item;              /* [P] of passes under way, by their number modulo P */
+    uint32_t *closed;         /* [n_closed], sequences that the others have still open */
+    size_t n_closed, cap_closed;
+    int *own;                     /* [n_sequence], the others: of the leader's; -1: not open */
+    struct spot_infer_item *item; /* [n_sequence] of a pass */
+    float *hidden;                /* [token_max * C]; NULL where there is one stage */
+    float *logit;                 /* [n_sequence * V]; NULL where it is of no use */
+    uint32_t *token;              /* [token_max] */
+};
+
+/* --- relay.c --- */
+
+struct spot_stage_span spot_relay_layers(const struct spot_shape *shape, uint32_t P, uint32_t p);
+uint32_t spot_relay_stage(const struct spot_relay *r);
+bool spot_relay_is_last(const struct spot_relay *r); /* stage */
+uint32_t spot_relay_member(const struct spot_relay *r, uint32_t p, uint32_t m);
+int64_t spot_relay_page_count(int64_t n_token);
+
+/* n numbers to a member, and from one, in a frame to be freed. */
+int spot_relay_send(struct spot_relay *r, uint32_t to, uint32_t type, uint64_t tag, const float *x,
+                    size_t n, struct spot_err *err);
+struct spot_frame *spot_relay_recv(struct spot_relay *r, uint32_t from, uint32_t type, uint64_t tag,
+                                   size_t n, struct spot_err *err);
+
+/* What the leader tells the others. */
+struct spot_buf spot_relay_begin_to_tell(struct spot_relay *r, enum spot_told what);
+int spot_relay_tell(struct spot_relay *r, struct spot_buf *out_take, struct spot_err *err);
+
+/* This member's layers; what they give goes to the next stage. */
+int spot_relay_run(struct spot_relay *r, uint64_t pass, const struct spot_infer_item *item,
+                   int n_item, const float *in, struct spot_err *err);
+int64_t spot_relay_tokens(const struct spot_infer_item *item, int n_item);
+/* Words [*first, *first + n) of the vocabulary are member m's; returns n. */
+int64_t spot_relay_words(const struct spot_relay *r, uint32_t m, int64_t *first);
+
+/* --- relay_pages.c: this member's part of pages that move, own: its number of the sequence --- */
+
+/* Who cannot be reached computes them again. */
+void spot_relay_give_own(struct spot_relay *r, int own, uint64_t number,
+                         const struct spot_relay_form *to, uint32_t epoch);
+int spot_relay_take_own(struct spot_relay *r, int own, uint64_t number, uint32_t source,
+                        int64_t n_most, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SERVE_RELAY_STATE_H */

@@ -1,0 +1,98 @@
+#!/usr/bin/env bats
+# spot-run serve: after a notice pages of the cache go to the next holder, and no token changes.
+
+setup_file() {
+    command -v python3 >/dev/null || skip "no python3 here"
+    cd "$BATS_FILE_TMPDIR" || return 1
+    for i in $(seq 400); do echo "the $i. line of a text that a small model learns"; done >text
+    spot-run train -q --data text --layers 4 --width 64 --heads 4 --seq 1024 --global-batch 2 --steps 4 \
+        --save model >train.log
+    for i in $(seq 8); do
+        printf '{"custom_id":"r%d","url":"/v1/completions","body":{"model":"model","prompt":"%s","max_tokens":800,"temperature":0.8,"seed":%d}}\n' \
+            "$i" "$(head -c 150 text | tr '\n' ' ')" "$i"
+    done >in.jsonl
+    spot-run serve -q --model model --batch in.jsonl -o raw.jsonl --max-batch 1
+    python3 - >want <<'P'
+import json
+said = {d['custom_id']: d['response']['body']['choices'][0]['text'] for d in map(json.loads, open('raw.jsonl'))}
+for line in open('in.jsonl'): print(json.dumps(said[json.loads(line)['custom_id']]))
+P
+}
+
+setup() {
+    cd "$BATS_TEST_TMPDIR" || return 1
+    ln -s "$BATS_FILE_TMPDIR/model" "$BATS_FILE_TMPDIR/in.jsonl" "$BATS_FILE_TMPDIR/want" .
+    pids=
+}
+
+teardown() {
+    # shellcheck disable=SC2086
+    [ -z "$pids" ] || kill -9 $pids 2>/dev/null || true
+}
+
+metric() { # name
+    python3 - "$1" <<'P'
+import http.client, socket, sys
+class Unix(http.client.HTTPConnection):
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX); self.sock.settimeout(60); self.sock.connect('h')
+c = Unix('x')
+try:
+    c.request('GET', '/metrics')
+    for line in c.getresponse().read().decode().splitlines():
+        if line.startswith(sys.argv[1] + ' '): print(int(float(line.split()[1])))
+except OSError: print(0)
+P
+}
+
+# All requests at once; their texts, in order.
+texts() {
+    python3 - <<'P'
+import http.client, json, socket, threading
+class Unix(http.client.HTTPConnection):
+    def connect(self):
+        self.sock = socket.socket(socket.AF_UNIX); self.sock.settimeout(60); self.sock.connect('h')
+asked = [json.loads(line) for line in open('in.jsonl')]
+got = [None] * len(asked)
+def ask(i):
+    c = Unix('x')
+    c.request('POST', '/v1/completions', json.dumps(asked[i]['body']))
+    got[i] = json.loads(c.getresponse().read())['choices'][0]['text']
+threads = [threading.Thread(target=ask, args=(i,)) for i in range(len(asked))]
+for t in threads: t.start()
+for t in threads: t.join()
+for text in got: print(json.dumps(text))
+P
+}
+
+# grid, members of a replica: two replicas, of which the first gets a notice in the middle
+leave_in_the_middle() {
+    spot-run serve -q --model model --http unix:h --listen unix:j --grid "$1" 2>serve.err 3>&- &
+    server=$!
+    pids=$server
+    for i in $(seq $((2 * $2))); do
+        spot-run worker -q --join unix:j --name "w$i" --join-timeout 20s 3>&- &
+        declare "pid_$i=$!"
+        pids="$pids $!"
+        sleep 0.1
+    done
+    until [ "$(metric spot_serve_replicas)" = 2 ]; do sleep 0.05; done
+    texts >got 3>&- &
+    client=$!
+    for _ in $(seq 500); do
+        [ "$(metric spot_serve_tokens_total)" -lt 40 ] || break
+    done
+    kill -TERM "$pid_1"
+    wait "$client"
+    cmp got want
+    [ "$(metric spot_serve_moves_with_pages_total)" -ge 1 ]
+    [ "$(metric spot_serve_page_bytes_per_second)" -gt 0 ]
+}
+
+@test "pages of a worker that leaves go to the one that goes on" {
+    leave_in_the_middle 1x1 1
+}
+
+@test "pages of stages and tensor groups go to their like" {
+    leave_in_the_middle 1x2x2 4
+}
