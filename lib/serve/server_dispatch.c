@@ -100,15 +100,18 @@ static void give(struct spot_server *s, struct spot_sequence *q, struct spot_rep
 {
     const struct spot_completion *const c = q->work->completion;
     const struct spot_choice *const choice = &c->choice[q->choice];
+    struct spot_request request;
     struct spot_buf out = { 0 };
+    uint32_t k;
 
+    request = spot_request_part(&c->request, q->choice, &k);
     q->place[q->place[0] ? 1 : 0] = spot_peer_id(p->peer);
     p->load++;
-    spot_put_u32(&out, q->choice);
+    spot_put_u32(&out, k);
     spot_put_u32(&out, (uint32_t)choice->n_token);
     for (size_t i = 0; i < choice->n_token; i++)
         spot_put_u32(&out, choice->token[i].id);
-    spot_request_put(&c->request, &out);
+    spot_request_put(&request, &out);
     if (p->load == 1) {
         spot_peer_ask(p->peer);
         p->told_s = spot_clock_s();
