@@ -160,7 +160,7 @@ static void tell_http(void *user, int port)
 {
     (void)user;
     if (port)
-        spot_tool_note("http://127.0.0.1:%d", port);
+        spot_tool_note("%s://127.0.0.1:%d", o.tls_cert ? "https" : "http", port);
 }
 
 static int run_serve(char **operand, size_t n, struct spot_err *err)
