@@ -258,10 +258,11 @@ check-long: deps ## whole products, many seeds
 
 # what others make of our files: a name of a test says which of them it asks
 world = safetensors transformers tokenizers
+clients = openai curl llmeter# of a server; each is skipped where it is not
 check-world: deps ## comparisons with the Python packages of that name
 	$(Q)for m in torch $(world); do python3 -c "import $$m" || { \
 	  echo "check-world needs: pip install torch $(world)" >&2; exit 1; }; done
-	$(Q)+export FILTER='$(subst $() ,|,$(world))'; $(MAKE) --no-print-directory TESTS="$$(grep -lE '^@test.*($(subst $() ,|,$(world)))' tests/cli/*.bats | xargs)" run-check
+	$(Q)+export FILTER='$(subst $() ,|,$(world) $(clients))'; $(MAKE) --no-print-directory TESTS="$$(grep -lE '^@test.*($(subst $() ,|,$(world) $(clients)))' tests/cli/*.bats | xargs)" run-check
 
 check-asan: deps
 	$(again) VARIANT=asan CUDA=no run-check TESTS="$(units:%=build/asan/tests/%) $(asan_jobs)"

@@ -2,6 +2,7 @@
 #define _GNU_SOURCE /* POLLRDHUP */
 #include "comm/http.h"
 
+#include <math.h>
 #include <microhttpd.h>
 #include <poll.h>
 #include <stdio.h>
@@ -18,17 +19,27 @@
 
 enum { HEADER_BYTE = 32 << 10, BLOCK = 4 << 10, HEADERS_MAX = 4, PEM_MAX = 1 << 20 };
 
-static const double look_every_s = 0.25; /* whether clients that wait are still there */
-static const double run_max_s = 0.01;    /* of a run: who calls has other work too */
+static const double look_every_s = 0.25;     /* whether clients that wait are still there */
+static const double run_max_s = 0.01;        /* of a run: who calls has other work too */
+static const double body_byte_per_s = 16384; /* a body that comes slower is not waited for */
 
 struct spot_http {
     struct spot_http_options options;
     struct MHD_Daemon *daemon;
     struct spot_endpoint endpoint;
-    int fd, more; /* who waits for fd hears of libmicrohttpd's, and of what is left to do */
+    bool has_path; /* of a Unix socket, to be removed */
+    int fd, more;  /* who waits for fd hears of libmicrohttpd's, and of what is left to do */
     char *cert, *key;
     struct spot_http_call *first; /* all calls, a list */
+    struct line *line;            /* all connections, a list */
     double looked_s;
+};
+
+/* A connection. Silence alone is no measure: whoever says a byte now and then is never silent. */
+struct line {
+    struct line *next, *before;
+    struct MHD_Connection *connection;
+    double due_s; /* a call must be there whole by then; INFINITY: it is */
 };
 
 enum call_state {
@@ -58,6 +69,64 @@ struct spot_http_call {
     } header[HEADERS_MAX];
     size_t n_header;
 };
+
+/* --- connections ---------------------------------------------------------------- */
+
+static struct line *line_of(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *const info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+
+    return info ? info->socket_context : NULL;
+}
+
+static void set_due(struct MHD_Connection *connection, double due_s)
+{
+    struct line *const line = line_of(connection);
+
+    if (line)
+        line->due_s = due_s;
+}
+
+static void connected(void *cls, struct MHD_Connection *connection, void **context,
+                      enum MHD_ConnectionNotificationCode code)
+{
+    struct spot_http *const h = cls;
+    struct line *line = *context;
+
+    if (code == MHD_CONNECTION_NOTIFY_STARTED) {
+        *context = line = spot_xcalloc(1, sizeof(*line));
+        *line = (struct line){ .next = h->line,
+                               .connection = connection,
+                               .due_s = spot_clock_s() + h->options.idle_s };
+        if (h->line)
+            h->line->before = line;
+        h->line = line;
+        return;
+    }
+    if (line->next)
+        line->next->before = line->before;
+    *(line->before ? &line->before->next : &h->line) = line->next;
+    free(line);
+}
+
+static int socket_of(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *const info =
+        MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
+
+    return info ? info->connect_fd : -1;
+}
+
+/* libmicrohttpd sees that as a client that has hung up. */
+static void hang_up_on_slow(struct spot_http *h, double now_s)
+{
+    for (struct line *line = h->line; line; line = line->next)
+        if (now_s > line->due_s) {
+            line->due_s = INFINITY;
+            shutdown(socket_of(line->connection), SHUT_RDWR);
+        }
+}
 
 /* --- a call ------------------------------------------------------------------ */
 
@@ -214,6 +283,7 @@ static enum MHD_Result tell(struct spot_http_call *call)
 {
     call->is_told = true;
     call->state = CALL_WAITING;
+    set_due(call->connection, INFINITY);
     call->http->options.called(call->http->options.user, call);
     if (call->state == CALL_ANSWERED)
         return send_answer(call);
@@ -263,6 +333,7 @@ static enum MHD_Result handle(void *cls, struct MHD_Connection *connection, cons
     (void)version;
     if (!call) {
         *con_cls = call = add_call(h, connection, method, url);
+        set_due(connection, spot_clock_s() + h->options.idle_s);
         if (!says_too_much(call))
             return MHD_YES;
         refuse_size(call); /* before a byte of it is read; the connection is closed behind it */
@@ -272,7 +343,10 @@ static enum MHD_Result handle(void *cls, struct MHD_Connection *connection, cons
         return MHD_NO;
     if (*n_data) {
         const bool is_heard = take_body(call, data, *n_data);
+        struct line *const line = line_of(connection);
 
+        if (line)
+            line->due_s += (double)*n_data / body_byte_per_s;
         *n_data = 0;
         return is_heard ? MHD_YES : MHD_NO;
     }
@@ -293,8 +367,8 @@ static void completed(void *cls, struct MHD_Connection *connection, void **con_c
     struct spot_http *const h = cls;
     struct spot_http_call *const call = *con_cls;
 
-    (void)connection;
     (void)code;
+    set_due(connection, spot_clock_s() + h->options.idle_s);
     if (!call)
         return;
     *con_cls = NULL;
@@ -359,15 +433,24 @@ static int start(struct spot_http *h, int fd, struct spot_err *err)
         MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | MHD_USE_ERROR_LOG | (has_tls ? MHD_USE_TLS : 0),
         0, NULL, NULL, handle, h, MHD_OPTION_EXTERNAL_LOGGER, say_nothing, NULL,
         MHD_OPTION_LISTEN_SOCKET, fd, MHD_OPTION_NOTIFY_COMPLETED, completed, h,
-        MHD_OPTION_CONNECTION_LIMIT, o->n_connection_max, MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned)(o->idle_s + 0.5), MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEADER_BYTE,
-        MHD_OPTION_ARRAY, has_tls ? tls : none, MHD_OPTION_END);
+        MHD_OPTION_NOTIFY_CONNECTION, connected, h, MHD_OPTION_CONNECTION_LIMIT,
+        o->n_connection_max, MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)(o->idle_s + 0.5),
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEADER_BYTE, MHD_OPTION_ARRAY,
+        has_tls ? tls : none, MHD_OPTION_END);
     if (h->daemon)
         return 0;
     close(fd);
     return has_tls ? spot_err_set(err, SPOT_EDATA, "%s and %s are no certificate with its key",
                                   o->tls_cert, o->tls_key)
                    : spot_err_set(err, SPOT_ESYS, "cannot serve HTTP at %s", o->address);
+}
+
+static int listen_at(struct spot_http *h, struct spot_err *err)
+{
+    const int fd = spot_endpoint_listen(&h->endpoint, err);
+
+    h->has_path = fd >= 0 && h->endpoint.kind == SPOT_ENDPOINT_UNIX;
+    return fd;
 }
 
 struct spot_http *spot_http_new(const struct spot_http_options *options, struct spot_err *err)
@@ -382,7 +465,7 @@ struct spot_http *spot_http_new(const struct spot_http_options *options, struct 
                                   &h->endpoint, err) ||
         (options->tls_cert && (!(h->cert = read_pem(options->tls_cert, err)) ||
                                !(h->key = read_pem(options->tls_key, err)))) ||
-        (fd = spot_endpoint_listen(&h->endpoint, err)) < 0 || start(h, fd, err) || watch(h, err)) {
+        (fd = listen_at(h, err)) < 0 || start(h, fd, err) || watch(h, err)) {
         spot_http_free(h);
         return NULL;
     }
@@ -397,11 +480,10 @@ void spot_http_free(struct spot_http *h)
         c->is_lost = true;
         resume(c);
     }
-    if (h->daemon) {
+    if (h->daemon)
         MHD_stop_daemon(h->daemon);
-        if (h->endpoint.kind == SPOT_ENDPOINT_UNIX)
-            unlink(h->endpoint.path);
-    }
+    if (h->has_path)
+        unlink(h->endpoint.path);
     if (h->fd >= 0)
         close(h->fd);
     if (h->more >= 0)
@@ -425,9 +507,7 @@ int spot_http_fd(const struct spot_http *h)
  * said before it did, a line too many or TLS's farewell, is still unread. */
 static bool has_hung_up(const struct spot_http_call *call)
 {
-    const union MHD_ConnectionInfo *const info =
-        MHD_get_connection_info(call->connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    struct pollfd set = { .fd = info ? info->connect_fd : -1, .events = POLLRDHUP };
+    struct pollfd set = { .fd = socket_of(call->connection), .events = POLLRDHUP };
 
     return poll(&set, 1, 0) == 1 && set.revents & (POLLRDHUP | POLLHUP | POLLERR);
 }
@@ -439,6 +519,7 @@ static void look_for_lost(struct spot_http *h)
     if (now_s < h->looked_s + look_every_s)
         return;
     h->looked_s = now_s;
+    hang_up_on_slow(h, now_s);
     for (struct spot_http_call *c = h->first; c; c = c->next)
         if (c->is_suspended && has_hung_up(c)) {
             c->is_lost = true;

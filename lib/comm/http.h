@@ -29,7 +29,8 @@ struct spot_http_options {
     const char *tls_cert, *tls_key; /* PEM files, both or neither */
     size_t body_max_byte;           /* a larger body is answered 413 */
     unsigned n_connection_max;      /* more are closed as they come */
-    double idle_s;                  /* a connection that is silent so long is closed */
+    double idle_s; /* a connection that is silent so long is closed, and one on which a call took
+                    * so long to come, a second more for each 16 KiB of its body */
     /* A call is there: answer it now or later. */
     void (*called)(void *user, struct spot_http_call *call);
     /* It is over: answered, or its client went before. Once for each call that was `called`. */

@@ -21,10 +21,12 @@ struct strand {
     uint32_t choice;
     uint32_t *token; /* [n_token], the prompt first */
     size_t n_token, cap_token;
-    int place;                        /* in the engine's cache; -1: none */
-    bool is_awaited;                  /* a pass under way gives its next token */
-    uint32_t *source;                 /* whence its pages come; NULL: from nowhere */
-    double asked_s, until_s;          /* since when, and how long it waits for them */
+    size_t n_begin;          /* tokens of the prompt that are not computed like an answer */
+    size_t n_echo;           /* and those that are, though they are known */
+    int place;               /* in the engine's cache; -1: none */
+    bool is_awaited;         /* a pass under way gives its next token */
+    uint32_t *source;        /* whence its pages come; NULL: from nowhere */
+    double asked_s, until_s; /* since when, and how long it waits for them */
     uint32_t *n_prompt, *n_generated; /* [V] or NULL: nothing hangs on them */
     struct spot_grammar *grammar;     /* or NULL */
     struct spot_grammar_state *state;
@@ -55,7 +57,7 @@ struct spot_batch_loop {
 
 static size_t n_generated(const struct strand *s)
 {
-    return s->n_token - s->request.n_prompt;
+    return s->n_token - s->n_begin;
 }
 
 static void set_back(struct spot_batch_loop *l, struct strand *s)
@@ -105,7 +107,7 @@ static int append(struct strand *s, uint32_t token)
 {
     s->token = spot_xgrow(s->token, &s->cap_token, s->n_token + 1, sizeof(*s->token));
     s->token[s->n_token++] = token;
-    if (s->n_generated)
+    if (s->n_generated && n_generated(s) > s->n_echo)
         s->n_generated[token]++;
     return s->state ? spot_grammar_push(s->state, token) : 0;
 }
@@ -125,14 +127,16 @@ static int begin(struct spot_batch_loop *l, struct strand *s, const uint32_t *to
 {
     const struct spot_request *const r = &s->request;
 
-    if (!r->n_prompt || (int64_t)(r->n_prompt + n) > l->model->shape.seq)
+    s->n_echo = spot_request_n_echo(r);
+    s->n_begin = r->n_prompt - s->n_echo;
+    if (!r->n_prompt || (int64_t)(s->n_begin + n) > l->model->shape.seq)
         return spot_err_set(err, SPOT_EDATA, "a sequence of %zu tokens, the context has %lld",
-                            r->n_prompt + n, (long long)l->model->shape.seq);
+                            s->n_begin + n, (long long)l->model->shape.seq);
     if (check_tokens(l, r->prompt, r->n_prompt, err) || check_tokens(l, token, n, err))
         return -1;
-    s->token = spot_xgrow(NULL, &s->cap_token, r->n_prompt + n, sizeof(*s->token));
-    memcpy(s->token, r->prompt, r->n_prompt * sizeof(*s->token));
-    s->n_token = r->n_prompt;
+    s->token = spot_xgrow(NULL, &s->cap_token, s->n_begin + n, sizeof(*s->token));
+    memcpy(s->token, r->prompt, s->n_begin * sizeof(*s->token));
+    s->n_token = s->n_begin;
     if (has_penalties(&r->sample)) {
         s->n_prompt = spot_xcalloc((size_t)l->vocab, sizeof(*s->n_prompt));
         s->n_generated = spot_xcalloc((size_t)l->vocab, sizeof(*s->n_generated));
@@ -410,6 +414,14 @@ static bool is_end_token(const struct spot_served_model *m, uint32_t token)
     return false;
 }
 
+/* A token of the prompt that is echoed: how probable it was. */
+static void tell_echo(const struct spot_batch_loop *l, const struct strand *s, const float *logit,
+                      struct spot_token *t)
+{
+    t->id = s->request.prompt[s->n_token];
+    t->logprob = spot_sample_logprob(logit, l->vocab, t->id);
+}
+
 /* Returns whether the sequence has ended. */
 static bool choose(struct spot_batch_loop *l, struct strand *s, float *logit,
                    struct spot_step_token *t)
@@ -422,16 +434,19 @@ static bool choose(struct spot_batch_loop *l, struct strand *s, float *logit,
     t->position = (uint32_t)n_generated(s);
     if (s->state)
         spot_grammar_mask(s->state, l->model->end, l->model->n_end, logit, (size_t)l->vocab);
-    t->token.id = spot_sample_choose(&r->sample, logit, l->vocab, &past, s->choice, t->position,
-                                     l->work, &t->token.logprob);
+    if (t->position < s->n_echo)
+        tell_echo(l, s, logit, &t->token);
+    else
+        t->token.id = spot_sample_choose(&r->sample, logit, l->vocab, &past, s->choice,
+                                         t->position - s->n_echo, l->work, &t->token.logprob);
     if (r->n_logprob > 0)
         put_top(logit, l->vocab, (uint32_t)r->n_logprob, &t->token);
-    ends = is_end_token(l->model, t->token.id);
+    ends = !r->ignores_end && t->position >= s->n_echo && is_end_token(l->model, t->token.id);
     if (!ends && append(s, t->token.id))
         t->is_end = true; /* no token was allowed: a schema whose text this vocabulary cannot say */
     if (!ends && s->state && spot_grammar_must_end(s->state))
         t->is_end = true;
-    return ends || t->is_end || (int64_t)n_generated(s) >= r->n_token_max ||
+    return ends || t->is_end || (int64_t)n_generated(s) >= r->n_token_max + (int64_t)s->n_echo ||
            (int64_t)s->n_token >= l->model->shape.seq;
 }
 

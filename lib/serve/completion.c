@@ -6,6 +6,20 @@
 
 #include "common/xalloc.h"
 
+static void open_choice(struct spot_completion *c, uint32_t choice)
+{
+    struct spot_choice *const h = &c->choice[choice];
+    uint32_t k;
+    const struct spot_request part = spot_request_part(&c->request, choice, &k);
+
+    spot_detok_init(&h->detok, c->vocabulary->bpe, false, false);
+    h->n_echo = spot_request_n_echo(&part);
+    if (!part.n_token_max && !h->n_echo) { /* nothing is asked for behind the prompt */
+        h->finish = SPOT_FINISH_LENGTH;
+        c->n_open--;
+    }
+}
+
 struct spot_completion *spot_completion_new(struct spot_request *request_take,
                                             const struct spot_vocabulary *vocabulary)
 {
@@ -17,8 +31,8 @@ struct spot_completion *spot_completion_new(struct spot_request *request_take,
     c->n_open = c->request.n_choice;
     c->n_reference = 1;
     c->choice = spot_xcalloc(c->n_open, sizeof(*c->choice));
-    for (uint32_t i = 0; i < c->n_open; i++)
-        spot_detok_init(&c->choice[i].detok, vocabulary->bpe, false, false);
+    for (uint32_t i = 0; i < c->request.n_choice; i++)
+        open_choice(c, i);
     return c;
 }
 
@@ -124,6 +138,14 @@ void spot_completion_finish(struct spot_completion *c, uint32_t choice, enum spo
         end_choice(c, &c->choice[choice], finish);
 }
 
+bool spot_completion_is_given_up(const struct spot_completion *c)
+{
+    for (uint32_t i = 0; i < c->request.n_choice; i++)
+        if (c->choice[i].finish == SPOT_FINISH_CANCELLED)
+            return true;
+    return false;
+}
+
 /* --- a token ---------------------------------------------------------------- */
 
 static bool is_end(const struct spot_vocabulary *v, uint32_t id)
@@ -174,7 +196,13 @@ int spot_completion_append(struct spot_completion *c, uint32_t choice, size_t po
         return -1;
     keep(h, token);
     known = h->text.n;
-    if (is_end(c->vocabulary, token->id)) {
+    if (position < h->n_echo) {
+        h->text_end[position] = 0;
+        if (position + 1 == h->n_echo && !c->request.n_token_max)
+            end_choice(c, h, SPOT_FINISH_LENGTH);
+        return 0;
+    }
+    if (is_end(c->vocabulary, token->id) && !c->request.ignores_end) {
         end_choice(c, h, SPOT_FINISH_STOP);
         return 0;
     }
@@ -182,7 +210,7 @@ int spot_completion_append(struct spot_completion *c, uint32_t choice, size_t po
     if (stops(c, h, known))
         return 0;
     h->text_end[h->n_token - 1] = h->text.n - held_back(&c->request, h);
-    if ((int64_t)h->n_token >= c->request.n_token_max)
+    if ((int64_t)(h->n_token - h->n_echo) >= c->request.n_token_max)
         end_choice(c, h, SPOT_FINISH_LENGTH);
     return 0;
 }

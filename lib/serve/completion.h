@@ -45,6 +45,8 @@ struct spot_vocabulary {
     struct spot_bpe *bpe; /* a model of bytes has spot_bpe_of_bytes() */
     const uint32_t *end;  /* [n_end] tokens that end a choice; they are no text */
     size_t n_end;
+    const uint32_t *begin; /* [n_begin] tokens before each text that is a prompt */
+    size_t n_begin;
 };
 
 struct spot_choice {
@@ -53,6 +55,7 @@ struct spot_choice {
                        * still become a stop text, or another character, is held back */
     size_t n_token;
     size_t token_cap;
+    size_t n_echo; /* the first so many are of the prompt, which is echoed: no text, no end */
     struct spot_detokenizer detok;
     struct spot_buf text; /* UTF-8 */
     enum spot_finish finish;
@@ -82,6 +85,8 @@ int spot_completion_append(struct spot_completion *c, uint32_t choice, size_t po
 
 /* The choice is at its end though no token says so: the text that was held back is told. */
 void spot_completion_finish(struct spot_completion *c, uint32_t choice, enum spot_finish finish);
+/* A choice of it is SPOT_FINISH_CANCELLED: it has no answer. */
+bool spot_completion_is_given_up(const struct spot_completion *c);
 
 #ifdef __cplusplus
 }

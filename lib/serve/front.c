@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <time.h>
 
 #include "comm/endpoint.h"
@@ -113,23 +114,15 @@ static void gone(void *user, struct spot_http_call *call)
     free(x);
 }
 
-static const char gave_up[] = "The server gave this request up before its end.";
-
-static bool is_given_up(const struct spot_completion *c)
-{
-    for (uint32_t i = 0; i < c->request.n_choice; i++)
-        if (c->choice[i].finish == SPOT_FINISH_CANCELLED)
-            return true;
-    return false;
-}
+const char spot_front_gave_up[] = "The server gave this request up before its end.";
 
 static void answer_whole(struct exchange *x)
 {
     struct spot_buf out = { 0 };
 
-    if (is_given_up(x->c)) {
+    if (spot_completion_is_given_up(x->c)) {
         x->has_said_all = true;
-        answer_error(x->call, 500, "server_error", NULL, gave_up);
+        answer_error(x->call, 500, "server_error", NULL, spot_front_gave_up);
         return;
     }
     spot_openai_answer(&x->front->options, x->c, &out);
@@ -161,9 +154,9 @@ static void put_token(struct exchange *x, uint32_t choice)
 /* What is behind the tokens. A choice that was given up ends without a token that says so. */
 static void put_end(struct exchange *x)
 {
-    if (is_given_up(x->c)) {
+    if (spot_completion_is_given_up(x->c)) {
         put(&x->out, "data: ");
-        spot_openai_error(500, "server_error", NULL, NULL, &x->out, "%s", gave_up);
+        spot_openai_error(500, "server_error", NULL, NULL, &x->out, "%s", spot_front_gave_up);
         put(&x->out, "\n\n");
     }
     if (x->c->request.wants_usage) {
@@ -280,6 +273,15 @@ static bool read_cursors(struct exchange *x, const char *text)
     return true;
 }
 
+static void answer_head(struct spot_front *f, struct spot_http_call *call,
+                        struct spot_completion *c)
+{
+    if (c->n_open && !c->front)
+        f->table->abandon(f->server, c);
+    spot_completion_unref(c);
+    spot_http_answer(call, 200, "text/event-stream", NULL, 0);
+}
+
 static void rejoin(struct spot_front *f, struct spot_http_call *call, const char *id)
 {
     const char *const last = spot_http_header(call, "Last-Event-ID");
@@ -289,6 +291,10 @@ static void rejoin(struct spot_front *f, struct spot_http_call *call, const char
     if (!c) {
         answer_error(call, 404, "invalid_request_error", "stream_not_found",
                      "There is no stream of this id, or not any more.");
+        return;
+    }
+    if (!strcmp(spot_http_method(call), "HEAD")) { /* it reads nothing, and leaves nobody behind */
+        answer_head(f, call, c);
         return;
     }
     attach(f, call, c);
@@ -362,10 +368,14 @@ static bool is_key(const struct spot_front *f, const char *text)
 static bool is_let_in(const struct spot_front *f, struct spot_http_call *call)
 {
     static const char scheme[] = "Bearer ";
-    const char *const given = spot_http_header(call, "Authorization");
+    const char *given = spot_http_header(call, "Authorization");
 
-    return !f->n_key || (given && !strncmp(given, scheme, sizeof(scheme) - 1) &&
-                         is_key(f, given + sizeof(scheme) - 1));
+    if (!f->n_key)
+        return true;
+    if (!given || strncasecmp(given, scheme, sizeof(scheme) - 1) != 0)
+        return false;
+    given += sizeof(scheme) - 1;
+    return is_key(f, given + strspn(given, " "));
 }
 
 static const char *behind(const char *path, const char *start)
@@ -409,6 +419,10 @@ static void called(void *user, struct spot_http_call *call)
 
     if (!method) {
         answer_error(call, 404, "invalid_request_error", NULL, "There is nothing at this path.");
+    } else if (!strcmp(spot_http_method(call), "OPTIONS")) {
+        spot_http_add_header(call, "Allow",
+                             *method == 'G' ? "GET, HEAD, OPTIONS" : "POST, OPTIONS");
+        spot_http_answer(call, 204, json, NULL, 0);
     } else if (strcmp(spot_http_method(call), method) != 0 &&
                !(*method == 'G' && !strcmp(spot_http_method(call), "HEAD"))) {
         spot_http_add_header(call, "Allow", method);

@@ -43,16 +43,13 @@ static void finish(struct page *p, struct spot_buf *out)
 
 static const char *finish_name(enum spot_finish finish)
 {
-    static const char *const name[] = { [SPOT_FINISH_STOP] = "stop",
-                                        [SPOT_FINISH_LENGTH] = "length",
-                                        [SPOT_FINISH_CANCELLED] = "cancelled" };
-
-    return name[finish];
+    return finish == SPOT_FINISH_STOP ? "stop" : "length";
 }
 
 static void put_finish(struct spot_jw *jw, enum spot_finish finish)
 {
-    if (finish == SPOT_FINISH_NONE)
+    if (finish == SPOT_FINISH_NONE ||
+        finish == SPOT_FINISH_CANCELLED) /* an error says the latter */
         spot_jw_null(jw, "finish_reason");
     else
         spot_jw_str(jw, "finish_reason", finish_name(finish));
@@ -154,28 +151,95 @@ static void put_top(const struct part *p, struct spot_jw *jw, const struct spot_
     spot_jw_end(jw);
 }
 
+/* --- the prompt, where it is echoed --- */
+
+static struct spot_request prompt_of(const struct part *p)
+{
+    uint32_t k;
+
+    return spot_request_part(&p->c->request, (uint32_t)(p->h - p->c->choice), &k);
+}
+
+/* The text of its first n tokens. */
+static struct spot_buf prompt_text(const struct part *p, size_t n)
+{
+    const struct spot_request r = prompt_of(p);
+    struct spot_detokenizer d;
+    struct spot_buf text = { 0 };
+
+    spot_detok_init(&d, p->options->vocabulary->bpe, false, false);
+    for (size_t i = 0; i < n && i < r.n_prompt; i++)
+        (void)spot_detok_push(&d, r.prompt[i], &text);
+    if (n >= r.n_prompt)
+        spot_detok_end(&d, &text);
+    spot_detok_release(&d);
+    return text;
+}
+
+static int64_t n_character(const uint8_t *text, size_t n)
+{
+    int64_t count = 0;
+
+    for (size_t i = 0; i < n; i++)
+        count += (text[i] & 0xC0) != 0x80;
+    return count;
+}
+
+static int64_t prompt_characters(const struct part *p, size_t n)
+{
+    struct spot_buf text = prompt_text(p, n);
+    const int64_t count = n_character(text.data, text.n);
+
+    spot_buf_release(&text);
+    return count;
+}
+
+/* Where the texts of tokens begin, in characters; the first of an echoed prompt stands before all.
+ */
+static void put_offsets(const struct part *p, struct spot_jw *jw, bool has_first)
+{
+    const int64_t before =
+        p->c->request.does_echo && p->end > p->h->n_echo ? prompt_characters(p, SIZE_MAX) : 0;
+
+    if (has_first)
+        spot_jw_int(jw, NULL, 0);
+    for (size_t i = p->begin; i < p->end; i++)
+        if (i < p->h->n_echo)
+            spot_jw_int(jw, NULL, prompt_characters(p, i + 1));
+        else
+            spot_jw_int(jw, NULL,
+                        before + (i ? n_character(p->h->text.data, p->h->text_end[i - 1]) : 0));
+}
+
 static void put_logprobs(const struct part *p, struct spot_jw *jw)
 {
+    const bool has_first = p->c->request.does_echo && !p->begin; /* nothing came before it */
+
     if (p->c->request.n_logprob < 0) {
         spot_jw_null(jw, "logprobs");
         return;
     }
     spot_jw_object(jw, "logprobs");
     spot_jw_array(jw, "tokens");
+    if (has_first)
+        put_token(p, jw, NULL, prompt_of(p).prompt[0]);
     for (size_t i = p->begin; i < p->end; i++)
         put_token(p, jw, NULL, p->h->token[i].id);
     spot_jw_end(jw);
     spot_jw_array(jw, "token_logprobs");
+    if (has_first)
+        spot_jw_null(jw, NULL);
     for (size_t i = p->begin; i < p->end; i++)
         spot_jw_real(jw, NULL, told(p->h->token[i].logprob));
     spot_jw_end(jw);
     spot_jw_array(jw, "top_logprobs");
+    if (has_first)
+        spot_jw_null(jw, NULL);
     for (size_t i = p->begin; i < p->end; i++)
         put_top(p, jw, &p->h->token[i]);
     spot_jw_end(jw);
     spot_jw_array(jw, "text_offset");
-    for (size_t i = p->begin; i < p->end; i++)
-        spot_jw_int(jw, NULL, i ? (int64_t)p->h->text_end[i - 1] : 0);
+    put_offsets(p, jw, has_first);
     spot_jw_end(jw);
     spot_jw_end(jw);
 }
@@ -222,17 +286,10 @@ static void put_chat_logprobs(const struct part *p, struct spot_jw *jw)
 /* The text of the part, the prompt's before the first where it is echoed. */
 static void put_text(const struct part *p, struct spot_jw *jw, const char *key)
 {
-    const struct spot_request *const r = &p->c->request;
-    struct spot_detokenizer d;
     struct spot_buf text = { 0 };
 
-    spot_detok_init(&d, p->options->vocabulary->bpe, false, false);
-    if (r->does_echo && !p->begin) {
-        for (size_t i = 0; i < r->n_prompt; i++)
-            (void)spot_detok_push(&d, r->prompt[i], &text);
-        spot_detok_end(&d, &text);
-    }
-    spot_detok_release(&d);
+    if (p->c->request.does_echo && !p->begin)
+        text = prompt_text(p, SIZE_MAX);
     if (text_end(p) > text_begin(p))
         spot_buf_add(&text, p->h->text.data + text_begin(p), text_end(p) - text_begin(p));
     spot_jw_text(jw, key, text.n ? text.data : (const void *)"", text.n);
@@ -256,7 +313,9 @@ static void put_usage(struct spot_jw *jw, const struct spot_completion *c)
     int64_t n = 0;
 
     for (uint32_t i = 0; i < c->request.n_choice; i++)
-        n += (int64_t)c->choice[i].n_token;
+        n += (int64_t)(c->choice[i].n_token - (c->choice[i].n_token < c->choice[i].n_echo
+                                                   ? c->choice[i].n_token
+                                                   : c->choice[i].n_echo));
     spot_jw_object(jw, "usage");
     spot_jw_int(jw, "prompt_tokens", (int64_t)c->request.n_prompt);
     spot_jw_int(jw, "completion_tokens", n);

@@ -14,19 +14,10 @@
 #include "common/xalloc.h"
 #include "serve/front.h"
 #include "serve/grammar.h"
+#include "serve/openai_body.h"
 #include "serve/openai_state.h"
 
-enum { STOP_MAX = 1024, MESSAGES_MAX = 4096 };
-
-struct body {
-    const struct spot_front_options *options;
-    struct spot_json_doc doc;
-    const char *text; /* as it came */
-    size_t n_byte;
-    struct spot_request *r;
-    struct spot_buf *error;
-    int status; /* 0: nothing is wrong yet */
-};
+enum { STOP_MAX = 1024 };
 
 /* --- errors ----------------------------------------------------------------- */
 
@@ -66,11 +57,8 @@ int spot_openai_error(int status, const char *type, const char *param, const cha
     return status;
 }
 
-/* The first thing that is wrong is what is said. */
-static void refuse(struct body *b, int status, const char *param, const char *code, const char *fmt,
-                   ...) SPOT_PRINTF(5, 6);
-static void refuse(struct body *b, int status, const char *param, const char *code, const char *fmt,
-                   ...)
+void spot_body_refuse(struct spot_body *b, int status, const char *param, const char *code,
+                      const char *fmt, ...)
 {
     char message[768];
     va_list ap;
@@ -86,47 +74,47 @@ static void refuse(struct body *b, int status, const char *param, const char *co
 
 /* --- members ---------------------------------------------------------------- */
 
-/* NULL when it is not there or null. */
-static const struct spot_json_value *member(const struct body *b, const char *key)
+const struct spot_json_value *spot_body_member(const struct spot_body *b, const char *key)
 {
     const struct spot_json_value *const v = spot_json_get(b->doc.root, key);
 
     return spot_json_is_null(v) ? NULL : v;
 }
 
-static double number(struct body *b, const char *key, double min, double max, double otherwise)
+static double number(struct spot_body *b, const char *key, double min, double max, double otherwise)
 {
-    const struct spot_json_value *const v = member(b, key);
+    const struct spot_json_value *const v = spot_body_member(b, key);
 
     if (!v)
         return otherwise;
     if (!spot_json_is_number(v) || !(spot_json_number(v) >= min && spot_json_number(v) <= max)) {
-        refuse(b, 400, key, NULL, "'%s' must be a number of %g to %g.", key, min, max);
+        spot_body_refuse(b, 400, key, NULL, "'%s' must be a number of %g to %g.", key, min, max);
         return otherwise;
     }
     return spot_json_number(v);
 }
 
-static int64_t integer(struct body *b, const char *key, int64_t min, int64_t max, int64_t otherwise)
+static int64_t integer(struct spot_body *b, const char *key, int64_t min, int64_t max,
+                       int64_t otherwise)
 {
-    const struct spot_json_value *const v = member(b, key);
+    const struct spot_json_value *const v = spot_body_member(b, key);
 
     if (!v)
         return otherwise;
     if (!spot_json_is_integer(v) || spot_json_integer(v) < min || spot_json_integer(v) > max) {
-        refuse(b, 400, key, NULL, "'%s' must be an integer of %" PRId64 " to %" PRId64 ".", key,
-               min, max);
+        spot_body_refuse(b, 400, key, NULL,
+                         "'%s' must be an integer of %" PRId64 " to %" PRId64 ".", key, min, max);
         return otherwise;
     }
     return spot_json_integer(v);
 }
 
-static bool boolean(struct body *b, const char *key)
+bool spot_body_boolean(struct spot_body *b, const char *key)
 {
-    const struct spot_json_value *const v = member(b, key);
+    const struct spot_json_value *const v = spot_body_member(b, key);
 
     if (v && !spot_json_is_boolean(v))
-        refuse(b, 400, key, NULL, "'%s' must be true or false.", key);
+        spot_body_refuse(b, 400, key, NULL, "'%s' must be true or false.", key);
     return spot_json_is_true(v);
 }
 
@@ -151,6 +139,7 @@ static enum use use_of(const char *key)
         { "frequency_penalty", BOTH },
         { "seed", BOTH },
         { "stop", BOTH },
+        { "ignore_eos", BOTH },
         { "n", BOTH },
         { "max_tokens", BOTH },
         { "stream", BOTH },
@@ -160,6 +149,7 @@ static enum use use_of(const char *key)
         { "best_of", COMPLETIONS },
         { "prompt", COMPLETIONS },
         { "echo", COMPLETIONS },
+        { "add_special_tokens", COMPLETIONS },
         { "messages", CHAT },
         { "max_completion_tokens", CHAT },
         { "top_logprobs", CHAT },
@@ -169,7 +159,6 @@ static enum use use_of(const char *key)
         { "service_tier", NOTHING },
         { "safety_identifier", NOTHING },
         { "prompt_cache_key", NOTHING },
-        { "ignore_eos", NONE },
         { "suffix", NONE },
         { "logit_bias", NONE },
         { "tools", NONE },
@@ -196,7 +185,7 @@ static bool asks_for_nothing(const struct spot_json_value *v)
            ((spot_json_is_object(v) || spot_json_is_array(v)) && !spot_json_size(v));
 }
 
-static void check_keys(struct body *b, bool is_chat)
+static void check_keys(struct spot_body *b, bool is_chat)
 {
     const struct spot_json_value *v;
     const char *key;
@@ -205,143 +194,18 @@ static void check_keys(struct body *b, bool is_chat)
         const enum use use = use_of(key);
 
         if ((int)use < 0 || use == (is_chat ? COMPLETIONS : CHAT))
-            refuse(b, 400, NULL, NULL, "Unrecognized request argument supplied: %s", key);
+            spot_body_refuse(b, 400, NULL, NULL, "Unrecognized request argument supplied: %s", key);
         else if (use == NONE && !asks_for_nothing(v))
-            refuse(b, 400, key, NULL, "'%s' is not supported by this server.", key);
+            spot_body_refuse(b, 400, key, NULL, "'%s' is not supported by this server.", key);
     }
-}
-
-/* --- the prompt ------------------------------------------------------------- */
-
-static void take_tokens(struct body *b, struct spot_tokens *tokens)
-{
-    b->r->prompt = tokens->id;
-    b->r->n_prompt = tokens->n;
-    if (!tokens->n)
-        refuse(b, 400, "prompt", NULL, "The prompt has no tokens.");
-}
-
-static void prompt_of_ids(struct body *b, const struct spot_json_value *list)
-{
-    const size_t n = spot_json_size(list);
-    struct spot_tokens tokens = { .id = spot_xcalloc(n, sizeof(*tokens.id)), .n = n };
-
-    for (size_t i = 0; i < n; i++) {
-        const struct spot_json_value *const v = spot_json_entry(list, i);
-
-        if (!spot_json_is_integer(v) || spot_json_integer(v) < 0 ||
-            spot_json_integer(v) >= b->options->n_vocabulary)
-            refuse(b, 400, "prompt", NULL, "'prompt' must be a text or tokens of 0 to %" PRId64 ".",
-                   b->options->n_vocabulary - 1);
-        tokens.id[i] = (uint32_t)spot_json_integer(v);
-    }
-    take_tokens(b, &tokens);
-}
-
-static void prompt_of_text(struct body *b, const char *text)
-{
-    struct spot_tokens tokens = { 0 };
-
-    spot_bpe_encode(b->options->vocabulary->bpe, text, strlen(text), true, &tokens);
-    take_tokens(b, &tokens);
-}
-
-static void read_prompt(struct body *b)
-{
-    const struct spot_json_value *v = member(b, "prompt");
-
-    if (spot_json_is_array(v) && spot_json_size(v) == 1 &&
-        !spot_json_is_integer(spot_json_entry(v, 0)))
-        v = spot_json_entry(v, 0);
-    if (spot_json_is_array(v) && spot_json_size(v) && !spot_json_is_integer(spot_json_entry(v, 0)))
-        refuse(b, 400, "prompt", NULL, "Several prompts in one request are not supported.");
-    else if (spot_json_is_array(v))
-        prompt_of_ids(b, v);
-    else if (spot_json_text(v))
-        prompt_of_text(b, spot_json_text(v));
-    else
-        refuse(b, 400, "prompt", NULL, "'prompt' must be a text or an array of tokens.");
-}
-
-/* A text, or parts that are texts: to be freed; NULL: neither. */
-static char *content_of(const struct spot_json_value *v)
-{
-    struct spot_buf text = { 0 };
-
-    if (spot_json_text(v))
-        return spot_xstrdup(spot_json_text(v));
-    for (size_t i = 0; i < spot_json_array_size(v); i++) {
-        const struct spot_json_value *const part = spot_json_entry(v, i);
-        const char *const type = spot_json_text(spot_json_get(part, "type"));
-        const char *const piece = spot_json_text(spot_json_get(part, "text"));
-
-        if (!type || strcmp(type, "text") != 0 || !piece) {
-            spot_buf_release(&text);
-            return NULL;
-        }
-        spot_buf_add(&text, piece, strlen(piece));
-    }
-    if (!spot_json_array_size(v))
-        return NULL;
-    spot_buf_add(&text, "", 1);
-    return (char *)text.data;
-}
-
-static void render(struct body *b, const struct spot_chat_message *message, size_t n)
-{
-    struct spot_tokens tokens = { 0 };
-    struct spot_buf text = { 0 };
-    struct spot_err err = { 0 };
-
-    if (spot_chat_render(b->options->chat, message, n, true, &text, &err)) {
-        refuse(b, 400, "messages", NULL, "%s", err.msg);
-    } else {
-        spot_bpe_encode_named(b->options->vocabulary->bpe, (const char *)text.data, text.n,
-                              &tokens);
-        take_tokens(b, &tokens);
-    }
-    spot_buf_release(&text);
-}
-
-static void read_messages(struct body *b)
-{
-    const struct spot_json_value *const list = member(b, "messages");
-    const size_t n = spot_json_array_size(list);
-    struct spot_chat_message *message;
-
-    if (!b->options->chat) {
-        refuse(b, 400, "messages", NULL, "This model has no chat template that is known here: %s",
-               b->options->chat_why ? b->options->chat_why : "none is given");
-        return;
-    }
-    if (!n || n > MESSAGES_MAX) {
-        refuse(b, 400, "messages", NULL, "'messages' must be an array of 1 to %d messages.",
-               MESSAGES_MAX);
-        return;
-    }
-    message = spot_xcalloc(n, sizeof(*message));
-    for (size_t i = 0; i < n; i++) {
-        const struct spot_json_value *const v = spot_json_entry(list, i);
-
-        message[i].role = spot_json_text(spot_json_get(v, "role"));
-        message[i].content = content_of(spot_json_get(v, "content"));
-        if (!message[i].role || !message[i].content)
-            refuse(b, 400, "messages", NULL, "Message %zu must have a role and a text as content.",
-                   i);
-    }
-    if (!b->status)
-        render(b, message, n);
-    for (size_t i = 0; i < n; i++)
-        free((char *)(uintptr_t)message[i].content);
-    free(message);
 }
 
 /* --- settings --------------------------------------------------------------- */
 
-static void read_sample(struct body *b)
+static void read_sample(struct spot_body *b)
 {
     struct spot_sample *const s = &b->r->sample;
-    const struct spot_json_value *const seed = member(b, "seed");
+    const struct spot_json_value *const seed = spot_body_member(b, "seed");
 
     *s = spot_sample_plain;
     s->temperature = number(b, "temperature", 0, 2, 1);
@@ -353,26 +217,28 @@ static void read_sample(struct body *b)
     s->presence = number(b, "presence_penalty", -2, 2, 0);
     s->frequency = number(b, "frequency_penalty", -2, 2, 0);
     if (seed && !spot_json_is_integer(seed))
-        refuse(b, 400, "seed", NULL, "'seed' must be an integer.");
+        spot_body_refuse(b, 400, "seed", NULL, "'seed' must be an integer.");
+    b->r->is_seeded = seed != NULL;
     s->seed = (uint64_t)spot_json_integer(seed);
     if (!seed && spot_random_bytes(&s->seed, sizeof(s->seed), NULL))
-        refuse(b, 500, NULL, NULL, "There are no random numbers.");
+        spot_body_refuse(b, 500, NULL, NULL, "There are no random numbers.");
 }
 
-static void add_stop(struct body *b, const struct spot_json_value *v)
+static void add_stop(struct spot_body *b, const struct spot_json_value *v)
 {
     const char *const text = spot_json_text(v);
 
     if (!text || !*text || strlen(text) > STOP_MAX || b->r->n_stop == SPOT_REQUEST_STOPS_MAX)
-        refuse(b, 400, "stop", NULL, "'stop' must be a text or up to %d texts of 1 to %d bytes.",
-               SPOT_REQUEST_STOPS_MAX, STOP_MAX);
+        spot_body_refuse(b, 400, "stop", NULL,
+                         "'stop' must be a text or up to %d texts of 1 to %d bytes.",
+                         SPOT_REQUEST_STOPS_MAX, STOP_MAX);
     else
         b->r->stop[b->r->n_stop++] = spot_xstrdup(text);
 }
 
-static void read_stop(struct body *b)
+static void read_stop(struct spot_body *b)
 {
-    const struct spot_json_value *const v = member(b, "stop");
+    const struct spot_json_value *const v = spot_body_member(b, "stop");
 
     if (v && !spot_json_is_array(v))
         add_stop(b, v);
@@ -380,46 +246,47 @@ static void read_stop(struct body *b)
         add_stop(b, spot_json_entry(v, i));
 }
 
-static void read_logprobs(struct body *b, bool is_chat)
+static void read_logprobs(struct spot_body *b, bool is_chat)
 {
-    const bool has_top = member(b, "top_logprobs") != NULL;
+    const bool has_top = spot_body_member(b, "top_logprobs") != NULL;
 
     b->r->n_logprob = -1;
     if (!is_chat) {
         b->r->n_logprob = (int)integer(b, "logprobs", 0, SPOT_REQUEST_LOGPROBS_MAX, -1);
         return;
     }
-    if (boolean(b, "logprobs"))
+    if (spot_body_boolean(b, "logprobs"))
         b->r->n_logprob = (int)integer(b, "top_logprobs", 0, SPOT_REQUEST_LOGPROBS_MAX, 0);
     else if (has_top)
-        refuse(b, 400, "top_logprobs", NULL, "'top_logprobs' needs 'logprobs': true.");
+        spot_body_refuse(b, 400, "top_logprobs", NULL, "'top_logprobs' needs 'logprobs': true.");
 }
 
-static void read_stream(struct body *b)
+static void read_stream(struct spot_body *b)
 {
-    const struct spot_json_value *const options = member(b, "stream_options");
+    const struct spot_json_value *const options = spot_body_member(b, "stream_options");
     const char *key;
 
-    b->r->does_stream = boolean(b, "stream");
+    b->r->does_stream = spot_body_boolean(b, "stream");
     if (!options)
         return;
     if (!spot_json_is_object(options) || !b->r->does_stream)
-        refuse(b, 400, "stream_options", NULL,
-               "'stream_options' is an object beside 'stream': true.");
+        spot_body_refuse(b, 400, "stream_options", NULL,
+                         "'stream_options' is an object beside 'stream': true.");
     for (size_t i = 0; spot_json_member(options, i, &key); i++)
         if (strcmp(key, "include_usage") != 0 && strcmp(key, "include_obfuscation") != 0)
-            refuse(b, 400, "stream_options", NULL, "Unknown parameter: 'stream_options.%s'.", key);
+            spot_body_refuse(b, 400, "stream_options", NULL,
+                             "Unknown parameter: 'stream_options.%s'.", key);
     if (spot_json_get(options, "include_usage") &&
         !spot_json_is_boolean(spot_json_get(options, "include_usage")))
-        refuse(b, 400, "stream_options", NULL,
-               "'stream_options.include_usage' must be true or false.");
+        spot_body_refuse(b, 400, "stream_options", NULL,
+                         "'stream_options.include_usage' must be true or false.");
     b->r->wants_usage = spot_json_is_true(spot_json_get(options, "include_usage"));
 }
 
 /* --- the form of the text --------------------------------------------------- */
 
 /* The text of a value as it came: from its place to the bracket that closes it. */
-static char *raw(const struct body *b, const struct spot_json_value *v)
+static char *raw(const struct spot_body *b, const struct spot_json_value *v)
 {
     const size_t begin = spot_json_place(v);
     size_t at = begin;
@@ -443,7 +310,7 @@ static char *raw(const struct body *b, const struct spot_json_value *v)
     return out;
 }
 
-static void take_schema(struct body *b, char *schema)
+static void take_schema(struct spot_body *b, char *schema)
 {
     struct spot_err err = { 0 };
     struct spot_grammar *const g =
@@ -451,13 +318,14 @@ static void take_schema(struct body *b, char *schema)
 
     b->r->schema = schema;
     if (!g)
-        refuse(b, 400, "response_format", NULL, "Invalid schema for response_format: %s", err.msg);
+        spot_body_refuse(b, 400, "response_format", NULL, "Invalid schema for response_format: %s",
+                         err.msg);
     spot_grammar_free(g);
 }
 
-static void read_format(struct body *b)
+static void read_format(struct spot_body *b)
 {
-    const struct spot_json_value *const v = member(b, "response_format");
+    const struct spot_json_value *const v = spot_body_member(b, "response_format");
     const char *const type = spot_json_text(spot_json_get(v, "type"));
     const struct spot_json_value *const schema =
         spot_json_get(spot_json_get(v, "json_schema"), "schema");
@@ -469,48 +337,64 @@ static void read_format(struct body *b)
     else if (type && !strcmp(type, "json_schema") && spot_json_is_object(schema))
         take_schema(b, raw(b, schema));
     else
-        refuse(b, 400, "response_format", NULL,
-               "'response_format' must have the type text, json_object, or json_schema with "
-               "json_schema.schema.");
+        spot_body_refuse(
+            b, 400, "response_format", NULL,
+            "'response_format' must have the type text, json_object, or json_schema with "
+            "json_schema.schema.");
 }
 
 /* --- the whole -------------------------------------------------------------- */
 
-static void read_model(struct body *b)
+static void read_model(struct spot_body *b)
 {
-    const char *const model = spot_json_text(member(b, "model"));
+    const char *const model = spot_json_text(spot_body_member(b, "model"));
 
     if (!model)
-        refuse(b, 400, "model", NULL, "you must provide a model parameter");
+        spot_body_refuse(b, 400, "model", NULL, "you must provide a model parameter");
     else if (strcmp(model, b->options->model) != 0)
-        refuse(b, 404, "model", "model_not_found", "The model '%.200s' does not exist.", model);
+        spot_body_refuse(b, 404, "model", "model_not_found", "The model '%.200s' does not exist.",
+                         model);
 }
 
-static void read_lengths(struct body *b, bool is_chat)
+static int64_t longest_prompt(const struct spot_request *r)
 {
-    const int64_t room = b->options->n_context - (int64_t)b->r->n_prompt;
-    const char *const key =
-        member(b, "max_completion_tokens") ? "max_completion_tokens" : "max_tokens";
+    uint32_t most = 0;
 
-    b->r->n_token_max = integer(b, key, 1, INT32_MAX, is_chat ? room : 16);
-    if (!b->status && (room < 1 || b->r->n_token_max > room))
-        refuse(b, 400, is_chat ? "messages" : "prompt", "context_length_exceeded",
-               "This model's maximum context length is %" PRId64
-               " tokens. However, you requested %" PRId64 " tokens (%zu in the prompt, %" PRId64
-               " to complete).",
-               b->options->n_context,
-               (int64_t)b->r->n_prompt + (b->r->n_token_max > 0 ? b->r->n_token_max : 0),
-               b->r->n_prompt, b->r->n_token_max > 0 ? b->r->n_token_max : 0);
+    for (uint32_t i = 0; i < r->n_part; i++) {
+        const uint32_t n = r->part_end[i] - (i ? r->part_end[i - 1] : 0);
+
+        most = n > most ? n : most;
+    }
+    return r->n_part ? most : (int64_t)r->n_prompt;
 }
 
-static void name_request(struct body *b, bool is_chat)
+static void read_lengths(struct spot_body *b, bool is_chat)
+{
+    const int64_t n_prompt = longest_prompt(b->r), room = b->options->n_context - n_prompt;
+    const char *const key =
+        spot_body_member(b, "max_completion_tokens") ? "max_completion_tokens" : "max_tokens";
+
+    b->r->n_token_max = integer(b, key, !b->r->does_echo, INT32_MAX, is_chat ? room : 16);
+    if (!b->r->n_token_max && b->r->does_stream)
+        spot_body_refuse(b, 400, key, NULL, "A stream of 0 tokens is not supported.");
+    if (!b->status && (room < 1 || b->r->n_token_max > room))
+        spot_body_refuse(b, 400, is_chat ? "messages" : "prompt", "context_length_exceeded",
+                         "This model's maximum context length is %" PRId64
+                         " tokens. However, you requested %" PRId64 " tokens (%" PRId64
+                         " in the prompt, %" PRId64 " to complete).",
+                         b->options->n_context,
+                         n_prompt + (b->r->n_token_max > 0 ? b->r->n_token_max : 0), n_prompt,
+                         b->r->n_token_max > 0 ? b->r->n_token_max : 0);
+}
+
+static void name_request(struct spot_body *b, bool is_chat)
 {
     uint8_t random[16];
     struct spot_request *const r = b->r;
     int n = snprintf(r->id, sizeof(r->id), "%s-", is_chat ? "chatcmpl" : "cmpl");
 
     if (spot_random_bytes(random, sizeof(random), NULL)) {
-        refuse(b, 500, NULL, NULL, "There are no random numbers.");
+        spot_body_refuse(b, 500, NULL, NULL, "There are no random numbers.");
         return;
     }
     for (size_t i = 0; i < sizeof(random); i++)
@@ -519,7 +403,19 @@ static void name_request(struct body *b, bool is_chat)
     r->created_s = (int64_t)time(NULL);
 }
 
-static void read_body(struct body *b, bool is_chat)
+static void check_together(struct spot_body *b)
+{
+    const struct spot_request *const r = b->r;
+
+    if (r->does_echo && r->n_logprob >= 0 && r->schema)
+        spot_body_refuse(b, 400, "echo", NULL,
+                         "'echo' with 'logprobs' and 'response_format' is not supported.");
+    if (r->ignores_end && r->schema)
+        spot_body_refuse(b, 400, "ignore_eos", NULL,
+                         "'ignore_eos' with 'response_format' is not supported.");
+}
+
+static void read_body(struct spot_body *b, bool is_chat)
 {
     check_keys(b, is_chat);
     read_model(b);
@@ -529,17 +425,17 @@ static void read_body(struct body *b, bool is_chat)
     read_stream(b);
     b->r->n_choice = (uint32_t)integer(b, "n", 1, SPOT_REQUEST_CHOICES_MAX, 1);
     if (integer(b, "best_of", 1, SPOT_REQUEST_CHOICES_MAX, b->r->n_choice) != b->r->n_choice)
-        refuse(b, 400, "best_of", NULL, "'best_of' other than 'n' is not supported.");
+        spot_body_refuse(b, 400, "best_of", NULL, "'best_of' other than 'n' is not supported.");
     if (!is_chat)
-        b->r->does_echo = boolean(b, "echo");
-    if (b->r->does_echo && b->r->n_logprob >= 0)
-        refuse(b, 400, "echo", NULL, "'echo' with 'logprobs' is not supported.");
+        b->r->does_echo = spot_body_boolean(b, "echo");
+    b->r->ignores_end = spot_body_boolean(b, "ignore_eos");
     if (!b->status)
         read_format(b);
+    check_together(b);
     if (!b->status && is_chat)
-        read_messages(b);
+        spot_body_read_messages(b);
     else if (!b->status)
-        read_prompt(b);
+        spot_body_read_prompt(b);
     if (!b->status)
         read_lengths(b, is_chat);
     if (!b->status)
@@ -549,15 +445,15 @@ static void read_body(struct body *b, bool is_chat)
 int spot_openai_parse(const struct spot_front_options *options, bool is_chat, const char *body,
                       size_t n_byte, struct spot_request *request, struct spot_buf *error)
 {
-    struct body b = {
+    struct spot_body b = {
         .options = options, .text = body, .n_byte = n_byte, .r = request, .error = error
     };
     struct spot_err err = { 0 };
 
     *request = (struct spot_request){ 0 };
     if (spot_json_parse(&b.doc, body, n_byte, "body", &err)) {
-        refuse(&b, 400, NULL, NULL, "We could not parse the JSON body of your request: %s",
-               err.msg);
+        spot_body_refuse(&b, 400, NULL, NULL,
+                         "We could not parse the JSON body of your request: %s", err.msg);
         return b.status;
     }
     read_body(&b, is_chat);

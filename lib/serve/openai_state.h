@@ -17,6 +17,9 @@ extern "C" {
 int spot_openai_error(int status, const char *type, const char *param, const char *code,
                       struct spot_buf *out, const char *fmt, ...) SPOT_PRINTF(6, 7);
 
+/* What a client hears of a request that has no answer. */
+extern const char spot_front_gave_up[];
+
 /* What one committed token of a stream says. `worker` is its worker's name, NULL if not known. */
 void spot_openai_chunk(const struct spot_front_options *options, const struct spot_completion *c,
                        uint32_t choice, size_t position, const char *worker, struct spot_buf *out);

@@ -9,10 +9,54 @@
 void spot_request_release(struct spot_request *r)
 {
     free(r->prompt);
+    free(r->part_end);
     for (size_t i = 0; i < r->n_stop; i++)
         free(r->stop[i]);
     free(r->schema);
     *r = (struct spot_request){ 0 };
+}
+
+struct spot_request spot_request_part(const struct spot_request *r, uint32_t choice,
+                                      uint32_t *choice_of_part)
+{
+    struct spot_request part = *r;
+    const uint32_t n = r->n_part ? r->n_choice / r->n_part : r->n_choice, k = choice / n;
+    const size_t begin = k ? r->part_end[k - 1] : 0;
+
+    *choice_of_part = r->is_seeded ? choice % n : choice;
+    if (!r->n_part)
+        return part;
+    part.prompt = r->prompt + begin;
+    part.n_prompt = r->part_end[k] - begin;
+    part.part_end = NULL;
+    part.n_part = 0;
+    part.n_choice = n;
+    return part;
+}
+
+size_t spot_request_n_echo(const struct spot_request *part)
+{
+    return part->does_echo && part->n_logprob >= 0 ? part->n_prompt - 1 : 0;
+}
+
+/* --- as bytes ----------------------------------------------------------------- */
+
+enum {
+    CHAT = 1,
+    STREAM = 2,
+    USAGE = 4,
+    ECHO = 8,
+    SCHEMA = 16,
+    NO_END = 32,
+    PARTS = 64,
+    SEED = 128
+};
+
+static unsigned flags_of(const struct spot_request *r)
+{
+    return (r->is_chat ? CHAT : 0U) | (r->does_stream ? STREAM : 0U) |
+           (r->wants_usage ? USAGE : 0U) | (r->does_echo ? ECHO : 0U) | (r->schema ? SCHEMA : 0U) |
+           (r->ignores_end ? NO_END : 0U) | (r->n_part ? PARTS : 0U) | (r->is_seeded ? SEED : 0U);
 }
 
 static void put_sample(const struct spot_sample *s, struct spot_buf *out)
@@ -30,12 +74,15 @@ static void put_sample(const struct spot_sample *s, struct spot_buf *out)
 void spot_request_put(const struct spot_request *r, struct spot_buf *out)
 {
     spot_put_text(out, r->id);
-    spot_put_u8(out, (uint8_t)(r->is_chat | r->does_stream << 1 | r->wants_usage << 2 |
-                               r->does_echo << 3 | (r->schema != NULL) << 4));
+    spot_put_u8(out, (uint8_t)flags_of(r));
     spot_put_i64(out, r->created_s);
     spot_put_u32(out, (uint32_t)r->n_prompt);
     for (size_t i = 0; i < r->n_prompt; i++)
         spot_put_u32(out, r->prompt[i]);
+    if (r->n_part)
+        spot_put_u32(out, r->n_part);
+    for (uint32_t i = 0; i < r->n_part; i++)
+        spot_put_u32(out, r->part_end[i]);
     put_sample(&r->sample, out);
     spot_put_u32(out, r->n_choice);
     spot_put_i64(out, r->n_token_max);
@@ -75,11 +122,25 @@ static char *get_long(struct spot_wire_in *in)
     return text;
 }
 
+static void get_parts(struct spot_request *r, struct spot_wire_in *in)
+{
+    r->n_part = spot_get_count(in, 4);
+    r->part_end = spot_xcalloc(r->n_part, sizeof(*r->part_end));
+    for (uint32_t i = 0; i < r->n_part; i++) {
+        r->part_end[i] = spot_get_u32(in);
+        if (r->part_end[i] <= (i ? r->part_end[i - 1] : 0))
+            in->bad = true;
+    }
+    if (!r->n_part || r->part_end[r->n_part - 1] != r->n_prompt)
+        in->bad = true;
+}
+
 static bool is_whole(const struct spot_request *r, const struct spot_wire_in *in)
 {
     return !in->bad && *r->id && r->n_prompt && r->n_choice &&
-           r->n_choice <= SPOT_REQUEST_CHOICES_MAX && r->n_token_max > 0 && r->n_logprob >= -1 &&
-           r->n_logprob <= SPOT_REQUEST_LOGPROBS_MAX;
+           r->n_choice <= SPOT_REQUEST_CHOICES_MAX && r->n_token_max >= !r->does_echo &&
+           r->n_logprob >= -1 && r->n_logprob <= SPOT_REQUEST_LOGPROBS_MAX &&
+           (!r->n_part || r->n_choice % r->n_part == 0);
 }
 
 int spot_request_get(struct spot_request *r, struct spot_wire_in *in)
@@ -90,15 +151,19 @@ int spot_request_get(struct spot_request *r, struct spot_wire_in *in)
     *r = (struct spot_request){ 0 };
     spot_get_text(in, r->id, sizeof(r->id));
     flags = spot_get_u8(in);
-    r->is_chat = flags & 1;
-    r->does_stream = flags & 2;
-    r->wants_usage = flags & 4;
-    r->does_echo = flags & 8;
+    r->is_chat = flags & CHAT;
+    r->does_stream = flags & STREAM;
+    r->wants_usage = flags & USAGE;
+    r->does_echo = flags & ECHO;
+    r->ignores_end = flags & NO_END;
+    r->is_seeded = flags & SEED;
     r->created_s = spot_get_i64(in);
     r->n_prompt = spot_get_count(in, 4);
     r->prompt = spot_xcalloc(r->n_prompt, sizeof(*r->prompt));
     for (size_t i = 0; i < r->n_prompt; i++)
         r->prompt[i] = spot_get_u32(in);
+    if (!in->bad && flags & PARTS)
+        get_parts(r, in);
     get_sample(&r->sample, in);
     r->n_choice = spot_get_u32(in);
     r->n_token_max = spot_get_i64(in);
@@ -109,7 +174,7 @@ int spot_request_get(struct spot_request *r, struct spot_wire_in *in)
     while (!in->bad && r->n_stop < n_stop)
         if ((r->stop[r->n_stop] = get_long(in)))
             r->n_stop++;
-    if (!in->bad && flags & 16)
+    if (!in->bad && flags & SCHEMA)
         r->schema = get_long(in);
     if (is_whole(r, in))
         return 0;

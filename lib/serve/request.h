@@ -31,11 +31,14 @@ struct spot_request {
     bool is_chat;
     int64_t created_s; /* Unix time */
 
-    uint32_t *prompt; /* [n_prompt], at least 1 */
+    uint32_t *prompt; /* [n_prompt], at least 1; of several prompts one behind the other */
     size_t n_prompt;
+    uint32_t *part_end; /* [n_part] where each of several prompts ends; NULL: there is one */
+    uint32_t n_part;    /* 0: one; choice i is of prompt i / (n_choice / n_part) */
+    bool is_seeded;     /* each prompt draws as if it were alone; else each on its own */
     struct spot_sample sample;
     uint32_t n_choice;
-    int64_t n_token_max; /* of a choice; prompt and these fit the context */
+    int64_t n_token_max; /* of a choice; prompt and these fit the context. 0: with an echo alone */
     int n_logprob;       /* alternatives told with each token, 0..; -1: no logprobs at all */
     char *stop[SPOT_REQUEST_STOPS_MAX];
     size_t n_stop;
@@ -43,9 +46,20 @@ struct spot_request {
 
     bool does_stream, wants_usage; /* stream, stream_options.include_usage */
     bool does_echo;                /* the prompt is the start of the text */
+    bool ignores_end;              /* an end token is one like others */
 };
 
 void spot_request_release(struct spot_request *r);
+
+/* The request of one choice as if its prompt were the only one: borrowed from r, not to be
+ * released. *choice gets which of that prompt's it is. */
+struct spot_request spot_request_part(const struct spot_request *r, uint32_t choice,
+                                      uint32_t *choice_of_part);
+
+/* Where a prompt is echoed with log probabilities its tokens behind the first are computed like an
+ * answer, though it is known what they are: so many tokens of a choice of this one prompt are that.
+ */
+size_t spot_request_n_echo(const struct spot_request *part);
 
 /* As bytes, for workers and the journal. */
 void spot_request_put(const struct spot_request *r, struct spot_buf *out);

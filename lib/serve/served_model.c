@@ -9,6 +9,7 @@
 #include "common/hash.h"
 #include "common/json.h"
 #include "common/xalloc.h"
+#include "text/prefix.h"
 #include "weights/hf_config.h"
 
 enum { PATH_MAX_BYTE = 4096 };
@@ -110,7 +111,12 @@ static int open_vocabulary(struct spot_served_model *m, struct spot_err *err)
                             m->dir, (long long)spot_bpe_vocab(m->bpe), (long long)m->shape.vocab);
     if (!bytes && (read_ends(m, "config.json", err) || read_ends(m, "generation_config.json", err)))
         return -1;
-    m->vocabulary = (struct spot_vocabulary){ .bpe = m->bpe, .end = m->end, .n_end = m->n_end };
+    if (!bytes &&
+        spot_text_prefix_load(m->dir, m->bpe, m->begin, SPOT_SERVED_BEGINS_MAX, &m->n_begin, err))
+        return -1;
+    m->vocabulary = (struct spot_vocabulary){
+        .bpe = m->bpe, .end = m->end, .n_end = m->n_end, .begin = m->begin, .n_begin = m->n_begin
+    };
     return 0;
 }
 

@@ -15,7 +15,7 @@
 extern "C" {
 #endif
 
-enum { SPOT_SERVED_ENDS_MAX = 8 };
+enum { SPOT_SERVED_ENDS_MAX = 8, SPOT_SERVED_BEGINS_MAX = 4 };
 
 struct spot_served_model {
     char *dir;
@@ -24,6 +24,8 @@ struct spot_served_model {
     struct spot_bpe *bpe;
     uint32_t end[SPOT_SERVED_ENDS_MAX]; /* tokens that end a choice */
     size_t n_end;
+    uint32_t begin[SPOT_SERVED_BEGINS_MAX]; /* tokens before each text */
+    size_t n_begin;
     struct spot_vocabulary vocabulary; /* of the two above */
     uint64_t hash;                     /* of weights, shape and vocabulary; never 0 */
 };

@@ -13,6 +13,7 @@
 
 #include "common/json.h"
 #include "common/xalloc.h"
+#include "serve/openai_state.h"
 #include "serve/server_state.h"
 
 struct asked {
@@ -149,6 +150,16 @@ static int put_answer(struct spot_batch *b, const char *id, int status, const st
     return spot_jw_close(&jw, err);
 }
 
+/* Returns its status. */
+static int answer_of(const struct spot_batch *b, const struct spot_completion *c,
+                     struct spot_buf *body)
+{
+    if (spot_completion_is_given_up(c))
+        return spot_openai_error(500, "server_error", NULL, NULL, body, "%s", spot_front_gave_up);
+    spot_openai_answer(&b->server->front_options, c, body);
+    return 200;
+}
+
 static int put_ended(struct spot_batch *b, struct spot_err *err)
 {
     for (size_t i = b->n_asked; i-- > 0;) {
@@ -158,8 +169,7 @@ static int put_ended(struct spot_batch *b, struct spot_err *err)
 
         if (a->completion->n_open)
             continue;
-        spot_openai_answer(&b->server->front_options, a->completion, &body);
-        rc = put_answer(b, a->id, 200, &body, err);
+        rc = put_answer(b, a->id, answer_of(b, a->completion, &body), &body, err);
         spot_buf_release(&body);
         spot_completion_unref(a->completion);
         free(a->id);

@@ -171,7 +171,9 @@ static void give(struct spot_server *s, struct spot_sequence *q, struct spot_rep
 {
     const struct spot_completion *const c = q->work->completion;
     const struct spot_choice *const choice = &c->choice[q->choice];
-    const uint64_t n = c->request.n_prompt + choice->n_token;
+    uint32_t k;
+    const struct spot_request request = spot_request_part(&c->request, q->choice, &k);
+    const uint64_t n = request.n_prompt - spot_request_n_echo(&request) + choice->n_token;
     const struct spot_replica *from = choice->n_token ? find_source(s, q) : NULL;
     struct spot_buf out = { 0 };
 
@@ -179,11 +181,11 @@ static void give(struct spot_server *s, struct spot_sequence *q, struct spot_rep
         from = NULL;
     q->place[q->place[0] ? 1 : 0] = spot_peer_id(p->peer);
     p->load++;
-    spot_put_u32(&out, q->choice);
+    spot_put_u32(&out, k);
     spot_put_u32(&out, (uint32_t)choice->n_token);
     for (size_t i = 0; i < choice->n_token; i++)
         spot_put_u32(&out, choice->token[i].id);
-    spot_request_put(&c->request, &out);
+    spot_request_put(&request, &out);
     put_source(s, from, p, n, &out);
     if (p->load == 1) {
         spot_peer_ask(p->peer);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* disk.c - a disk that is slow, or full for a while: to be preloaded. What is written to files of
- * the state (gen-STEP.tmp/bundle-*) takes SPOT_DISK_MS milliseconds a call, writing and syncing,
- * and reading them as long; while a file SPOT_DISK_FULL exists there is no room for them.
+ * the state (gen-STEP.tmp/bundle-*) or the journal of a server (tokens.log) takes SPOT_DISK_MS
+ * milliseconds a call, writing and syncing, and reading them as long; while a file SPOT_DISK_FULL
+ * exists there is no room for them.
  */
 #define _GNU_SOURCE /* RTLD_NEXT */
 #include <dlfcn.h>
@@ -12,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-static int is_bundle(int fd)
+static int is_slow(int fd)
 {
     char link[48], path[4096];
     ssize_t n;
@@ -20,7 +21,7 @@ static int is_bundle(int fd)
     snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
     n = readlink(link, path, sizeof(path) - 1);
     path[n < 0 ? 0 : n] = '\0';
-    return strstr(path, "/bundle-") != NULL;
+    return strstr(path, "/bundle-") || strstr(path, "/tokens.log");
 }
 
 static void take_time(void)
@@ -40,7 +41,7 @@ ssize_t pwrite(int fd, const void *data, size_t n, off_t at)
 
     if (!real)
         *(void **)&real = dlsym(RTLD_NEXT, "pwrite");
-    if (is_bundle(fd)) {
+    if (is_slow(fd)) {
         take_time();
         if (full && !access(full, F_OK)) {
             errno = ENOSPC;
@@ -56,7 +57,7 @@ ssize_t pread(int fd, void *data, size_t n, off_t at)
 
     if (!real)
         *(void **)&real = dlsym(RTLD_NEXT, "pread");
-    if (is_bundle(fd))
+    if (is_slow(fd))
         take_time();
     return real(fd, data, n, at);
 }
@@ -67,7 +68,7 @@ int fsync(int fd)
 
     if (!real)
         *(void **)&real = dlsym(RTLD_NEXT, "fsync");
-    if (is_bundle(fd))
+    if (is_slow(fd))
         take_time();
     return real(fd);
 }

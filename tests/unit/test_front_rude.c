@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #define _XOPEN_SOURCE 700 /* mkdtemp */
+#include "common/clock.h"
 #include "common/rng.h"
 #include "front_rig.h"
 
@@ -29,6 +30,9 @@ static const struct {
     { "GET", "/v1/streams/none", "", "", "stream_not_found", 404 },
     { "GET", "/v1/", "", "", "nothing at this path", 404 },
     { "POST", "/v1/completionss", "", "{}", "nothing at this path", 404 },
+    { "HEAD", "/v1/streams/none", "", "", "application/json", 404 },
+    { "OPTIONS", "/v1/streams/none", "", "", "Allow: GET, HEAD, OPTIONS", 204 },
+    { "OPTIONS", "/v1/completions", "", "", "Allow: POST, OPTIONS", 204 },
     { "GET", "/v1/completions", "", "", "Allow: POST", 405 },
     { "PUT", "/v1/chat/completions", "", "{}", "Allow: POST", 405 },
     { "POST", "/v1/models", "", "{}", "Allow: GET", 405 },
@@ -136,7 +140,10 @@ START_TEST(only_a_key_of_the_file_opens_the_door)
     } try[] = { { "", 401 },
                 { "Authorization: Bearer key-1\r\n", 200 },
                 { "Authorization: Bearer key-2\r\n", 200 },
+                { "Authorization: bearer key-2\r\n", 200 },
+                { "authorization: BEARER  key-2\r\n", 200 },
                 { "Authorization: Bearer key-3\r\n", 401 },
+                { "Authorization: Bearerkey-2\r\n", 401 },
                 { "Authorization: Bearer key-\r\n", 401 },
                 { "Authorization: Bearer key-11\r\n", 401 },
                 { "Authorization: Bearer \r\n", 401 },
@@ -270,6 +277,101 @@ START_TEST(who_says_nothing_more_is_hung_up_on)
 }
 END_TEST
 
+/* What is never silent, and never done. */
+static const char *const dribbled[] = { "GET /health HTTP/1.1\r\nHost: x\r\nX: ",
+                                        "POST /v1/completions HTTP/1.1\r\nHost: x\r\n"
+                                        "Content-Length: 4000\r\n\r\n" };
+
+START_TEST(who_dribbles_is_hung_up_on)
+{
+    struct client k;
+    double began_s, said_s = 0;
+
+    rig_begin();
+    rig_options.idle_s = 1;
+    rig_open();
+    client_open(&k);
+    client_send(&k, dribbled[_i], strlen(dribbled[_i]));
+    for (began_s = spot_clock_s(); !k.is_ended; client_read(&k)) {
+        ck_assert_double_lt(spot_clock_s() - began_s, 60);
+        if (spot_clock_s() - said_s > 0.1) {
+            client_send(&k, "a", 1);
+            said_s = spot_clock_s();
+        }
+        rig_turn();
+    }
+    client_close(&k);
+    rig_check_served();
+    rig_end_all();
+}
+END_TEST
+
+enum { LIMIT = 8 };
+
+START_TEST(one_connection_too_many_waits_and_the_others_are_served)
+{
+    struct client k[LIMIT + 4];
+
+    rig_begin();
+    rig_options.n_connection_max = LIMIT;
+    rig_open();
+    for (int i = 0; i < LIMIT + 4; i++) {
+        client_open(&k[i]);
+        for (int t = 0; t < 10; t++)
+            rig_turn();
+    }
+    for (int i = 0; i < LIMIT; i++) {
+        client_send(&k[i], "GET /health HTTP/1.1\r\nHost: x\r\n\r\n", 35);
+        client_hear(&k[i], "\"ok\"");
+    }
+    for (int i = 0; i < LIMIT + 4; i++)
+        client_close(&k[i]);
+    for (int t = 0; t < RIG_LOOKS; t++)
+        rig_turn();
+    rig_check_served(); /* those who went have left room */
+    rig_end_all();
+}
+END_TEST
+
+START_TEST(a_server_that_does_not_start_leaves_no_socket)
+{
+    struct spot_err err = { 0 };
+    char pem[64];
+    FILE *f;
+
+    rig_begin();
+    snprintf(pem, sizeof(pem), "%s/pem", rig_dir);
+    f = fopen(pem, "w");
+    ck_assert_ptr_nonnull(f);
+    fputs("-----BEGIN NOTHING-----\n", f);
+    fclose(f);
+    rig_options.tls_cert = rig_options.tls_key = pem;
+    ck_assert_ptr_null(spot_front_new(&rig_options, &rig_table, NULL, &err));
+    ck_assert_int_eq(err.code, SPOT_EDATA);
+    ck_assert_int_ne(access(rig_address + 5, F_OK), 0); /* behind "unix:" */
+    unlink(pem);
+    rig_end_all();
+}
+END_TEST
+
+START_TEST(a_look_at_a_stream_is_no_reader)
+{
+    struct client k, look;
+    struct spot_completion *const c = rig_take(&k, stream);
+    char path[128];
+
+    snprintf(path, sizeof(path), "/v1/streams/%s", c->request.id);
+    client_once(&look, "HEAD", path, "", "");
+    ck_assert_int_eq(client_status(&look), 200);
+    ck_assert_str_eq(client_body(&look), "");
+    client_close(&look);
+    ck_assert_uint_eq(rig.n_abandoned, 0); /* k reads on */
+    rig_commit(c, 0, 'a');
+    client_hear(&k, "id: 0:0");
+    client_close(&k);
+}
+END_TEST
+
 int main(void)
 {
     Suite *const s = suite_create("front_rude");
@@ -282,9 +384,13 @@ int main(void)
     tcase_add_test(tc, a_front_that_drains_ends_what_runs_and_takes_nothing);
     tcase_add_test(tc, what_is_not_http_is_refused_and_harms_nobody);
     tcase_add_test(tc, headers_without_end_are_refused);
+    tcase_add_test(tc, a_look_at_a_stream_is_no_reader);
     tc = rig_case(s, "own", NULL, NULL);
     tcase_add_test(tc, only_a_key_of_the_file_opens_the_door);
     tcase_add_loop_test(tc, a_file_of_no_keys_or_too_many_is_refused, 0, 2);
+    tcase_add_loop_test(tc, who_dribbles_is_hung_up_on, 0, 2);
+    tcase_add_test(tc, one_connection_too_many_waits_and_the_others_are_served);
+    tcase_add_test(tc, a_server_that_does_not_start_leaves_no_socket);
     tcase_add_loop_test(tc, who_says_nothing_more_is_hung_up_on, 0,
                         2 * sizeof(silent) / sizeof(*silent));
     return rig_run(s);

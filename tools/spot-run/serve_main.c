@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include "cli/opt.h"
@@ -107,6 +108,7 @@ static void on_signal(int number)
 static void prepare_serve(void)
 {
     struct sigaction action = { .sa_handler = on_signal };
+    struct rlimit files;
 
     sigfillset(&action.sa_mask);
     sigaction(SIGTERM, &action, NULL);
@@ -115,6 +117,10 @@ static void prepare_serve(void)
     sigaction(SIGHUP, &action, NULL);
     sigprocmask(SIG_UNBLOCK, &action.sa_mask, NULL); /* a parent may have blocked them */
     signal(SIGPIPE, SIG_IGN);
+    if (!getrlimit(RLIMIT_NOFILE, &files)) { /* a client is a descriptor: as many as may be */
+        files.rlim_cur = files.rlim_max;
+        (void)setrlimit(RLIMIT_NOFILE, &files);
+    }
 }
 
 /* This very program, also when another has been installed in its place meanwhile. */
@@ -152,7 +158,7 @@ static void tell_http(void *user, int port)
 {
     (void)user;
     if (port)
-        spot_tool_note("http://127.0.0.1:%d", port);
+        spot_tool_note("%s://127.0.0.1:%d", o.tls_cert ? "https" : "http", port);
 }
 
 static int run_serve(char **operand, size_t n, struct spot_err *err)

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/* openai_body.h - a body that is being read; private to lib/serve/openai_*.c. */
+#ifndef SPOT_SERVE_OPENAI_BODY_H
+#define SPOT_SERVE_OPENAI_BODY_H
+
+#include "common/json.h"
+#include "serve/front.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct spot_body {
+    const struct spot_front_options *options;
+    struct spot_json_doc doc;
+    const char *text; /* as it came */
+    size_t n_byte;
+    struct spot_request *r;
+    struct spot_buf *error;
+    int status; /* 0: nothing is wrong yet */
+};
+
+/* The first thing that is wrong is what is said. */
+void spot_body_refuse(struct spot_body *b, int status, const char *param, const char *code,
+                      const char *fmt, ...) SPOT_PRINTF(5, 6);
+
+/* NULL when it is not there or null. */
+const struct spot_json_value *spot_body_member(const struct spot_body *b, const char *key);
+bool spot_body_boolean(struct spot_body *b, const char *key);
+
+/* openai_prompt.c: "prompt" and "messages" into tokens. n_choice is of one prompt before. */
+void spot_body_read_prompt(struct spot_body *b);
+void spot_body_read_messages(struct spot_body *b);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SERVE_OPENAI_BODY_H */

@@ -1,0 +1,174 @@
+/* SPDX-License-Identifier: MIT */
+/* What the model is asked, from texts, tokens or messages to tokens. */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/xalloc.h"
+#include "serve/openai_body.h"
+
+enum { MESSAGES_MAX = 4096 };
+
+static void take_tokens(struct spot_body *b, const struct spot_tokens *tokens)
+{
+    b->r->prompt = tokens->id;
+    b->r->n_prompt = tokens->n;
+    if (!tokens->n)
+        spot_body_refuse(b, 400, "prompt", NULL, "The prompt has no tokens.");
+}
+
+/* --- prompts ------------------------------------------------------------------ */
+
+static void add_ids(struct spot_body *b, const struct spot_json_value *list,
+                    struct spot_tokens *tokens)
+{
+    const size_t n = spot_json_size(list);
+
+    tokens->id = spot_xgrow(tokens->id, &tokens->cap, tokens->n + n, sizeof(*tokens->id));
+    for (size_t i = 0; i < n; i++) {
+        const struct spot_json_value *const v = spot_json_entry(list, i);
+
+        if (!spot_json_is_integer(v) || spot_json_integer(v) < 0 ||
+            spot_json_integer(v) >= b->options->n_vocabulary)
+            spot_body_refuse(b, 400, "prompt", NULL,
+                             "'prompt' must be a text or tokens of 0 to %" PRId64 ".",
+                             b->options->n_vocabulary - 1);
+        tokens->id[tokens->n++] = (uint32_t)spot_json_integer(v);
+    }
+}
+
+/* What the tokenizer puts before a text is a part of it, unless add_special_tokens is false. */
+static void add_text(struct spot_body *b, const char *text, struct spot_tokens *tokens)
+{
+    const struct spot_vocabulary *const v = b->options->vocabulary;
+
+    if (!spot_body_member(b, "add_special_tokens") || spot_body_boolean(b, "add_special_tokens"))
+        for (size_t i = 0; i < v->n_begin; i++) {
+            tokens->id = spot_xgrow(tokens->id, &tokens->cap, tokens->n + 1, sizeof(*tokens->id));
+            tokens->id[tokens->n++] = v->begin[i];
+        }
+    spot_bpe_encode(v->bpe, text, strlen(text), true, tokens);
+}
+
+static void add_prompt(struct spot_body *b, const struct spot_json_value *v,
+                       struct spot_tokens *tokens)
+{
+    const size_t before = tokens->n;
+
+    if (spot_json_is_array(v))
+        add_ids(b, v, tokens);
+    else if (spot_json_text(v))
+        add_text(b, spot_json_text(v), tokens);
+    else
+        spot_body_refuse(b, 400, "prompt", NULL,
+                         "'prompt' must be a text, an array of tokens, or an array of such.");
+    if (tokens->n == before)
+        spot_body_refuse(b, 400, "prompt", NULL, "The prompt has no tokens.");
+}
+
+static void add_prompts(struct spot_body *b, const struct spot_json_value *list,
+                        struct spot_tokens *tokens)
+{
+    struct spot_request *const r = b->r;
+    const size_t n = spot_json_size(list);
+
+    if (n * r->n_choice > SPOT_REQUEST_CHOICES_MAX) {
+        spot_body_refuse(b, 400, "prompt", NULL, "%zu prompts of %u choices: %d choices at most.",
+                         n, (unsigned)r->n_choice, SPOT_REQUEST_CHOICES_MAX);
+        return;
+    }
+    r->part_end = spot_xcalloc(n, sizeof(*r->part_end));
+    for (; r->n_part < n; r->n_part++) {
+        add_prompt(b, spot_json_entry(list, r->n_part), tokens);
+        r->part_end[r->n_part] = (uint32_t)tokens->n;
+    }
+    r->n_choice *= r->n_part;
+}
+
+void spot_body_read_prompt(struct spot_body *b)
+{
+    const struct spot_json_value *v = spot_body_member(b, "prompt");
+    struct spot_tokens tokens = { 0 };
+
+    if (spot_json_is_array(v) && spot_json_size(v) && !spot_json_is_integer(spot_json_entry(v, 0)))
+        add_prompts(b, v, &tokens);
+    else
+        add_prompt(b, v, &tokens);
+    take_tokens(b, &tokens);
+}
+
+/* --- messages ----------------------------------------------------------------- */
+
+/* A text, or parts that are texts: to be freed; NULL: neither. */
+static char *content_of(const struct spot_json_value *v)
+{
+    struct spot_buf text = { 0 };
+
+    if (spot_json_text(v))
+        return spot_xstrdup(spot_json_text(v));
+    for (size_t i = 0; i < spot_json_array_size(v); i++) {
+        const struct spot_json_value *const part = spot_json_entry(v, i);
+        const char *const type = spot_json_text(spot_json_get(part, "type"));
+        const char *const piece = spot_json_text(spot_json_get(part, "text"));
+
+        if (!type || strcmp(type, "text") != 0 || !piece) {
+            spot_buf_release(&text);
+            return NULL;
+        }
+        spot_buf_add(&text, piece, strlen(piece));
+    }
+    if (!spot_json_array_size(v))
+        return NULL;
+    spot_buf_add(&text, "", 1);
+    return (char *)text.data;
+}
+
+static void render(struct spot_body *b, const struct spot_chat_message *message, size_t n)
+{
+    struct spot_tokens tokens = { 0 };
+    struct spot_buf text = { 0 };
+    struct spot_err err = { 0 };
+
+    if (spot_chat_render(b->options->chat, message, n, true, &text, &err)) {
+        spot_body_refuse(b, 400, "messages", NULL, "%s", err.msg);
+    } else {
+        spot_bpe_encode_named(b->options->vocabulary->bpe, (const char *)text.data, text.n,
+                              &tokens);
+        take_tokens(b, &tokens);
+    }
+    spot_buf_release(&text);
+}
+
+void spot_body_read_messages(struct spot_body *b)
+{
+    const struct spot_json_value *const list = spot_body_member(b, "messages");
+    const size_t n = spot_json_array_size(list);
+    struct spot_chat_message *message;
+
+    if (!b->options->chat) {
+        spot_body_refuse(b, 400, "messages", NULL,
+                         "This model has no chat template that is known here: %s",
+                         b->options->chat_why ? b->options->chat_why : "none is given");
+        return;
+    }
+    if (!n || n > MESSAGES_MAX) {
+        spot_body_refuse(b, 400, "messages", NULL,
+                         "'messages' must be an array of 1 to %d messages.", MESSAGES_MAX);
+        return;
+    }
+    message = spot_xcalloc(n, sizeof(*message));
+    for (size_t i = 0; i < n; i++) {
+        const struct spot_json_value *const v = spot_json_entry(list, i);
+
+        message[i].role = spot_json_text(spot_json_get(v, "role"));
+        message[i].content = content_of(spot_json_get(v, "content"));
+        if (!message[i].role || !message[i].content)
+            spot_body_refuse(b, 400, "messages", NULL,
+                             "Message %zu must have a role and a text as content.", i);
+    }
+    if (!b->status)
+        render(b, message, n);
+    for (size_t i = 0; i < n; i++)
+        free((char *)(uintptr_t)message[i].content);
+    free(message);
+}

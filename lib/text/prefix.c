@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: MIT */
+#include "text/prefix.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/json.h"
+
+struct prefix {
+    const struct spot_bpe *bpe;
+    uint32_t *id; /* [cap] */
+    size_t n, cap;
+};
+
+static int add(struct prefix *p, const struct spot_json_doc *doc, const char *pointer, int64_t id,
+               struct spot_err *err)
+{
+    size_t n_byte;
+
+    if (id < 0 || id >= spot_bpe_vocab(p->bpe) || !spot_bpe_token(p->bpe, (uint32_t)id, &n_byte))
+        return spot_json_fail(doc, pointer, err, "names a token that is none");
+    if (p->n == p->cap)
+        return spot_json_fail(doc, pointer, err, "more than %zu tokens before a text", p->cap);
+    p->id[p->n++] = (uint32_t)id;
+    return 0;
+}
+
+/* {"SpecialToken": {"id": "<s>"}}: its ids are in special_tokens. */
+static int add_special(struct prefix *p, const struct spot_json_doc *doc,
+                       const struct spot_json_value *template, const char *name,
+                       struct spot_err *err)
+{
+    static const char at[] = "/post_processor/special_tokens";
+    const struct spot_json_value *const ids =
+        spot_json_get(spot_json_get(spot_json_get(template, "special_tokens"), name), "ids");
+
+    for (size_t i = 0; i < spot_json_array_size(ids); i++) {
+        const struct spot_json_value *const v = spot_json_entry(ids, i);
+
+        if (add(p, doc, at, spot_json_is_integer(v) ? spot_json_integer(v) : -1, err))
+            return -1;
+    }
+    return spot_json_array_size(ids) ? 0 : spot_json_fail(doc, at, err, "has no ids of %s", name);
+}
+
+static int read_template(struct prefix *p, const struct spot_json_doc *doc,
+                         const struct spot_json_value *template, struct spot_err *err)
+{
+    const struct spot_json_value *const single = spot_json_get(template, "single");
+
+    for (size_t i = 0; i < spot_json_array_size(single); i++) {
+        const struct spot_json_value *const part = spot_json_entry(single, i);
+        const char *const name =
+            spot_json_text(spot_json_get(spot_json_get(part, "SpecialToken"), "id"));
+
+        if (!name)
+            break; /* the text */
+        if (add_special(p, doc, template, name, err))
+            return -1;
+    }
+    return 0;
+}
+
+static int read_processor(struct prefix *p, const struct spot_json_doc *doc,
+                          const struct spot_json_value *processor, struct spot_err *err)
+{
+    const char *const type = spot_json_text(spot_json_get(processor, "type"));
+    const struct spot_json_value *const steps = spot_json_get(processor, "processors");
+
+    if (type && !strcmp(type, "TemplateProcessing"))
+        return read_template(p, doc, processor, err);
+    for (size_t i = 0; type && !strcmp(type, "Sequence") && i < spot_json_array_size(steps); i++) {
+        const struct spot_json_value *const step = spot_json_entry(steps, i);
+        const char *const its = spot_json_text(spot_json_get(step, "type"));
+
+        if (its && !strcmp(its, "TemplateProcessing") && read_template(p, doc, step, err))
+            return -1;
+    }
+    return 0;
+}
+
+static int read_config(struct prefix *p, const struct spot_json_doc *doc, struct spot_err *err)
+{
+    const struct spot_json_value *const adds = spot_json_get(doc->root, "add_bos_token");
+    const struct spot_json_value *bos = spot_json_get(doc->root, "bos_token");
+    const char *const kind = spot_json_text(spot_json_get(doc->root, "tokenizer_class"));
+    const char *name;
+    int64_t id;
+
+    if (!spot_json_is_boolean(adds) || !kind || !strstr(kind, "Llama"))
+        return 0;
+    if (spot_json_is_object(bos))
+        bos = spot_json_get(bos, "content");
+    name = spot_json_text(bos);
+    if (!name)
+        return 0;
+    id = spot_bpe_find(p->bpe, name);
+    if (p->n && p->id[0] == id && !spot_json_is_true(adds))
+        memmove(p->id, p->id + 1, --p->n * sizeof(*p->id));
+    if (p->n || !spot_json_is_true(adds))
+        return 0;
+    return add(p, doc, "/bos_token", id, err);
+}
+
+/* The document at DIR/name, if there is one. */
+static int read_document(struct prefix *p, const char *dir, const char *name,
+                         int (*read)(struct prefix *p, const struct spot_json_doc *doc,
+                                     struct spot_err *err),
+                         struct spot_err *err)
+{
+    char path[4096];
+    struct spot_json_doc doc;
+    int rc;
+
+    snprintf(path, sizeof(path), "%s/%s", dir, name);
+    if (access(path, F_OK))
+        return 0;
+    if (spot_json_load_path(&doc, path, err))
+        return -1;
+    rc = read(p, &doc, err);
+    spot_json_release(&doc);
+    return rc;
+}
+
+static int read_tokenizer(struct prefix *p, const struct spot_json_doc *doc, struct spot_err *err)
+{
+    return read_processor(p, doc, spot_json_get(doc->root, "post_processor"), err);
+}
+
+int spot_text_prefix_load(const char *dir, const struct spot_bpe *bpe, uint32_t *id, size_t cap,
+                          size_t *n, struct spot_err *err)
+{
+    struct prefix p = { .bpe = bpe, .id = id, .cap = cap };
+    const int rc = read_document(&p, dir, "tokenizer.json", read_tokenizer, err) ||
+                           read_document(&p, dir, "tokenizer_config.json", read_config, err)
+                       ? -1
+                       : 0;
+
+    *n = p.n;
+    return rc;
+}
