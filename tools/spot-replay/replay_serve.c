@@ -18,14 +18,16 @@ enum { POLICIES_MAX = 32 };
 static struct options {
     struct spot_tool_common common;
     const char *job, *trace, *load, *policy, *slo, *batching;
-    double rate_per_s, switch_s, load_s, grace_s;
+    double rate_per_s, switch_s, load_s, grace_s, boot_s, hand_s;
     bool arrivals_only;
 } o = { .common = SPOT_TOOL_COMMON_DEFAULT,
         .policy = "all",
         .batching = "pools",
         .switch_s = 10,
         .load_s = 25,
-        .grace_s = 30 };
+        .grace_s = 30,
+        .boot_s = 60,
+        .hand_s = 1 };
 
 struct choice {
     enum spot_serve_policy policy;
@@ -149,6 +151,8 @@ static int read_all(struct session *s, struct spot_err *err)
         .switch_s = o.switch_s,
         .load_s = o.load_s,
         .grace_s = o.grace_s,
+        .boot_s = o.boot_s,
+        .hand_s = o.hand_s,
         .rule = { .batching =
                       strcmp(o.batching, "shared") != 0 ? SPOT_BATCH_POOLS : SPOT_BATCH_SHARED,
                   .pool_max = 2 * (size_t)s->job.serve.max_batch,
@@ -156,13 +160,6 @@ static int read_all(struct session *s, struct spot_err *err)
     };
     spot_serve_play_trace(&s->play, &s->trace, o.common.seed);
     s->play.rate_per_s = o.rate_per_s;
-    if (!(o.rate_per_s > 0)) {
-        const double span_s = s->load.time_s[s->load.n - 1] - s->load.time_s[0];
-
-        if (!(span_s > 0))
-            return spot_err_set(err, SPOT_EUSAGE, "%s has no rate: say --rate", o.load);
-        s->play.rate_per_s = (double)(s->load.n - 1) / span_s;
-    }
     return 0;
 }
 
@@ -283,7 +280,7 @@ static int print(struct session *s, struct spot_err *err)
         if (rc)
             break;
         add_row(&table, format, s, &s->choice[k], &r);
-        free(r.served);
+        spot_serve_result_release(&r);
     }
     if (!rc && !(rc = spot_out_open(&out, o.common.output, err))) {
         spot_table_print(&table, out.file, format);
@@ -323,13 +320,17 @@ static const struct spot_cli cli = {
             { SPOT_OPT_STRING, 0, "policy", &o.policy, "names",
               "apart by commas, all (default) or list; on-demand-N", 0, 0 },
             { SPOT_OPT_REAL, 0, "rate", &o.rate_per_s, "r",
-              "requests/s the rule is asked for (default: the load's)", 1e-9, 1e9 },
+              "requests/s to keep up with (default: the last 5 minutes')", 1e-9, 1e9 },
             { SPOT_OPT_SECS, 0, "switch", &o.switch_s, "time",
               "weights and answers from instance to instance (default 10s)", 0, 1e6 },
             { SPOT_OPT_SECS, 0, "load-time", &o.load_s, "time",
               "weights from storage (default 25s)", 0, 1e6 },
             { SPOT_OPT_SECS, 0, "grace", &o.grace_s, "time",
               "a loss is announced so early (default 30s)", 0, 1e6 },
+            { SPOT_OPT_SECS, 0, "boot", &o.boot_s, "time",
+              "spot: from asking for an instance to it (default 60s)", 0, 1e6 },
+            { SPOT_OPT_SECS, 0, "hand-over", &o.hand_s, "time",
+              "spot: pause in which answers change instance (default 1s)", 0, 1e6 },
             { SPOT_OPT_STRING, 0, "batching", &o.batching, "how",
               "pools: twice the batch at each replica (default); shared", 0, 0 },
             { SPOT_OPT_STRING, 0, "slo", &o.slo, "limits", "e2e=TIME,ttft=TIME for slo_share", 0,
