@@ -121,6 +121,7 @@ void spot_serve_result_release(struct spot_serve_result *result)
 /* --- one run --- */
 
 #define RATE_WINDOW_S 300
+#define ASK_S         30
 
 /* The law of a pipeline of one shape. */
 struct shape_law {
@@ -150,6 +151,7 @@ struct run {
     size_t n_spare, spare_cap;
     size_t n_there, changes;
     bool is_released, is_started;
+    double asked_s; /* when the rule was asked last for the rate alone */
 };
 
 /* A batch smaller than the shape's keeps its microbatches, as far as it has requests for them. */
@@ -404,8 +406,24 @@ static void switch_over(struct run *r, const struct change *c)
     pause_units(r);
     spot_serve_queue_run(r->queue, c->n_lost ? c->time_s : c->time_s + move_s);
     r->now = new;
-    r->changes++;
+    r->changes += new.D != old.D || !same_shape;
     resume_units(r, c->n_lost ? c->time_s : c->time_s + move_s);
+}
+
+/* Where nobody says the rate, the rule is asked anew each 30 s as the paper has it, if more comes
+ * than the grid keeps up with. */
+static void follow_rate(struct run *r, enum spot_serve_policy policy, double until_s)
+{
+    const struct spot_serve_play *p = r->play;
+
+    if (policy != SPOT_SERVE_SPOTSERVE || p->rate_per_s > 0)
+        return;
+    for (; r->asked_s + ASK_S < until_s; r->asked_s += ASK_S) {
+        const struct change none = { .time_s = r->asked_s + ASK_S };
+
+        if (r->now.D && r->now.request_per_s < rate_at(r, none.time_s))
+            switch_over(r, &none);
+    }
 }
 
 /* --- all of it --- */
@@ -494,6 +512,8 @@ static void play_trace(struct run *r, enum spot_serve_policy policy,
             switch_over(r, &c);
         r->is_started = true;
         next_s = i < p->n_event ? p->event[i].time_s : p->end_s;
+        r->asked_s = c.time_s;
+        follow_rate(r, policy, next_s - p->grace_s);
         result->instance_s += (double)r->n_there * fmax(next_s - c.time_s, 0);
         note_step(r, c.time_s, result);
     }

@@ -74,10 +74,7 @@ static void on_task(struct spot_serve_run *r, const struct spot_task *t)
         spot_run_pause(r, t->a);
         break;
     case SPOT_TASK_SWAP:
-        if (r->member[t->b].state != SPOT_MEMBER_HELD || r->member[t->b].unit != t->a)
-            spot_run_drop(r, t->a);
-        else
-            spot_run_swap(r, t->a, t->b, t->c);
+        spot_run_swap(r, t->a, t->b, t->c);
         break;
     case SPOT_TASK_STOP:
         spot_run_stop_all(r);

@@ -99,10 +99,14 @@ void spot_run_set_up(struct spot_serve_run *r, size_t k)
     }
 }
 
-static void free_members(struct spot_serve_run *r, struct spot_unit *u)
+/* Those that are to take a place in it too. */
+static void free_members(struct spot_serve_run *r, size_t unit)
 {
-    for (size_t i = 0; i < u->n_member; i++)
-        r->member[u->member[i]].unit = SPOT_NO_UNIT;
+    struct spot_unit *u = &r->unit[unit];
+
+    for (size_t k = 0; k < r->n_member; k++)
+        if (r->member[k].unit == unit)
+            r->member[k].unit = SPOT_NO_UNIT;
     free(u->member);
     free(u->replica);
     u->member = u->replica = NULL;
@@ -120,7 +124,7 @@ void spot_run_drop(struct spot_serve_run *r, size_t k)
         return;
     for (size_t i = 0; i < u->n_replica && u->state != SPOT_UNIT_FILLS; i++)
         spot_serve_queue_lose(r->queue, u->replica[i]);
-    free_members(r, u);
+    free_members(r, k);
 }
 
 void spot_run_drain(struct spot_serve_run *r, size_t k, bool drains)
@@ -224,6 +228,12 @@ void spot_run_swap(struct spot_serve_run *r, size_t k, size_t to, size_t from)
 
     if (u->state == SPOT_UNIT_GONE || r->is_reshaping)
         return;
+    if (r->member[to].state != SPOT_MEMBER_HELD || r->member[to].unit != k) {
+        r->member[from].has_replacement = false;
+        if (r->member[from].state == SPOT_MEMBER_ABSENT) /* both are gone */
+            spot_run_drop(r, k);
+        return;
+    }
     for (size_t i = 0; i < u->n_member; i++) {
         if (u->member[i] == from)
             u->member[i] = to;
@@ -277,7 +287,7 @@ static struct paused *collect(struct spot_serve_run *r, size_t *n)
                                             spot_serve_queue_progress(r->queue, u->replica[i]) };
         }
         if (u->state != SPOT_UNIT_GONE)
-            free_members(r, u);
+            free_members(r, k);
     }
     if (list)
         qsort(list, *n, sizeof(*list), by_progress);
