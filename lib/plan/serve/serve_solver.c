@@ -10,9 +10,13 @@
 
 enum { SIZES = 11 }; /* batches of 1, 2, 4, ... SPOT_SERVE_BATCH_MAX */
 
-#define KEEP_RATIO 1.05 /* another plan has to be so much better than what runs */
-#define MISSED     1e6  /* scores of plans that keep an SLO lie below, prices per hour */
-#define GROWS      1e12
+/* Another plan has to be so much better than what runs: of the same shape, of another, of those
+ * that all are too few. */
+#define KEEP_COUNT   1.05
+#define KEEP_SHAPE   1.15
+#define KEEP_TOO_FEW 1.05
+#define MISSED       1e6 /* scores of plans that keep an SLO lie below, prices per hour */
+#define GROWS        1e12
 
 int64_t spot_serve_unit_instances(const struct spot_job_serve *s,
                                   const struct spot_serve_shape *shape)
@@ -84,12 +88,17 @@ static double percentile_of(const struct spot_serve_limit *limit)
     return limit->percentile > 0 ? limit->percentile : 0.99;
 }
 
+static bool is_same_shape(const struct spot_serve_ask *ask, const struct spot_serve_offer *o)
+{
+    return o->shape.P == ask->current.P && o->shape.M == ask->current.M;
+}
+
 /* What those wait for a switch of shape that the percentile still counts. */
 static double pause_s(const struct spot_serve_ask *ask, const struct spot_serve_offer *o)
 {
     const double share = 1 - percentile_of(&ask->slo.e2e);
 
-    if (!ask->current_D || (o->shape.P == ask->current.P && o->shape.M == ask->current.M))
+    if (!ask->current_D || is_same_shape(ask, o))
         return 0;
     return ask->switch_s * fmin(1, (ask->switch_s + o->request_s) / fmax(ask->stay_s, 1) / share);
 }
@@ -114,7 +123,9 @@ static void score(const struct spot_serve_ask *ask, struct spot_serve_offer *o)
     o->is_current =
         ask->current_D == o->D && o->shape.P == ask->current.P && o->shape.M == ask->current.M;
     if (ask->current_D && !o->is_current)
-        o->score *= KEEP_RATIO;
+        o->score *= isinf(o->e2e_s)         ? KEEP_TOO_FEW
+                    : is_same_shape(ask, o) ? KEEP_COUNT
+                                            : KEEP_SHAPE;
 }
 
 /* The time of a batch as full as the rate makes it. */
