@@ -64,7 +64,7 @@ struct spot_serve_offer {
     struct spot_serve_shape shape; /* parts: of a full batch */
     int64_t instances, spares;     /* used, and held beside them */
     double e2e_s, ttft_s;          /* at the SLO's percentiles (.99 without); INFINITY: it grows */
-    double mean_s;                 /* end to end */
+    double mean_s, p99_s;          /* end to end; the 99th percentile whatever the SLO says */
     double request_s;              /* of a full batch, without a queue */
     double request_per_s;          /* that it can answer */
     double load;                   /* share of that which comes */

@@ -8,8 +8,8 @@
 #include "common/rng.h"
 #include "common/xalloc.h"
 #include "plan/serve_plan.h"
-#include "sim/serve_demand.h"
 #include "sim/serve_spot.h"
+#include "trace/load_seen.h"
 
 const char *const spot_serve_policy_name[SPOT_SERVE_POLICIES] = {
     "rerouting",          "requeue", "reparallelization", "spotserve",
@@ -194,7 +194,7 @@ static double rate_at(const struct run *r, double time_s)
     const struct spot_serve_play *p = r->play;
 
     return p->rate_per_s > 0 ? p->rate_per_s
-                             : spot_serve_rate_seen(p->load, p->start_s, time_s, RATE_WINDOW_S);
+                             : spot_load_rate_seen(p->load, p->start_s, time_s, RATE_WINDOW_S);
 }
 
 /* What the rule wants on n instances; D 0: they do not hold the model. */
@@ -464,8 +464,17 @@ static void finish(struct run *r, struct spot_serve_result *result)
 
 static int run_on_demand(struct run *r, int64_t n, struct spot_err *err)
 {
+    const struct spot_serve_play *whole = r->play;
+    const struct spot_load *load = r->play->load;
+    struct spot_serve_play play = *r->play;
+
+    /* a yardstick that is set once: it may know the mean of what comes */
+    play.rate_per_s = play.rate_per_s > 0 ? play.rate_per_s
+                                          : (double)load->n / fmax(load->time_s[load->n - 1], 1);
+    r->play = &play;
     r->n_there = (size_t)n;
-    r->now = choose(r, r->n_there, r->play->start_s);
+    r->now = choose(r, r->n_there, play.start_s);
+    r->play = whole;
     if (!r->now.D)
         return spot_err_set(err, SPOT_EINFEASIBLE,
                             "on-demand-%lld: %lld of %lld GPUs do not hold "

@@ -2,8 +2,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "sim/serve_demand.h"
 #include "sim/serve_spot_state.h"
+#include "trace/load_seen.h"
 
 #define PRIOR_LOSSES     1.0
 #define PRIOR_INSTANCE_S 36000.0
@@ -44,15 +44,15 @@ static struct spot_serve_demand demand(const struct spot_serve_run *r, int64_t i
     if (r->is_clairvoyant) {
         const double to_s = fmax(r->now_s + SPOT_RATE_WINDOW_S, p->start_s + 1);
 
-        d.rate_per_s = (double)spot_serve_arrivals(p->load, r->now_s, to_s) / (to_s - r->now_s);
-        d.dispersion = spot_serve_dispersion_seen(p->load, r->now_s, r->now_s + 3600);
+        d.rate_per_s = (double)spot_load_arrivals(p->load, r->now_s, to_s) / (to_s - r->now_s);
+        d.dispersion = spot_load_dispersion_seen(p->load, r->now_s, r->now_s + 3600);
         return d;
     }
-    d.rate_per_s = spot_serve_rate_seen(p->load, p->start_s, r->now_s, SPOT_RATE_WINDOW_S);
+    d.rate_per_s = spot_load_rate_seen(p->load, p->start_s, r->now_s, SPOT_RATE_WINDOW_S);
     if (prior_s > 0)
         d.rate_per_s =
             (d.rate_per_s * elapsed_s + first_rate(r, instances) * prior_s) / (elapsed_s + prior_s);
-    d.dispersion = spot_serve_dispersion_seen(p->load, p->start_s, r->now_s);
+    d.dispersion = spot_load_dispersion_seen(p->load, p->start_s, r->now_s);
     return d;
 }
 

@@ -68,18 +68,25 @@ static bool fill_times(const struct spot_job_serve *s, int64_t P, int64_t M, str
     return true;
 }
 
-/* Fewest spares that losses do not outnumber for more than a share of the time: Poisson losses of
- * used instances in the time that one is replaced in. */
-static int64_t spares_for(const struct spot_serve_ask *ask, int64_t used, double share)
+/* Poisson losses of used instances in the time that one is replaced in: the share of the time in
+ * which they outnumber n spares. */
+static double share_beyond(const struct spot_serve_ask *ask, int64_t used, int64_t n)
 {
     const double mean = ask->loss_per_s * (double)used * ask->repair_s;
     double term = exp(-mean), sum = term;
+
+    for (int64_t i = 1; i <= n; i++)
+        sum += term *= mean / (double)i;
+    return fmax(1 - sum, 0);
+}
+
+/* Fewest spares that losses do not outnumber for more than a share of the time, of those there. */
+static int64_t spares_for(const struct spot_serve_ask *ask, int64_t used, double share)
+{
     int64_t n = 0;
 
-    while (1 - sum > share && n < ask->instances - used) {
-        term *= mean / (double)++n;
-        sum += term;
-    }
+    while (n < ask->instances - used && share_beyond(ask, used, n) > share)
+        n++;
     return n;
 }
 
@@ -101,6 +108,15 @@ static double pause_s(const struct spot_serve_ask *ask, const struct spot_serve_
     if (!ask->current_D || is_same_shape(ask, o))
         return 0;
     return ask->switch_s * fmin(1, (ask->switch_s + o->request_s) / fmax(ask->stay_s, 1) / share);
+}
+
+/* What a loss for which there is no spare costs them: the answer anew, on another grid. */
+static double exposed_s(const struct spot_serve_ask *ask, const struct spot_serve_offer *o)
+{
+    const double share = 1 - percentile_of(&ask->slo.e2e);
+    const double beyond = share_beyond(ask, o->instances, o->spares);
+
+    return beyond > share ? ask->switch_s + o->request_s : 0;
 }
 
 static double excess(double is_s, const struct spot_serve_limit *limit)
@@ -168,11 +184,12 @@ static void judge(const struct spot_serve_ask *ask, const struct shape_times *t,
     o->load = ask->demand.rate_per_s / o->request_per_s;
     o->spares = spares_for(ask, o->instances, share);
     o->usd_per_h = (ask->usd_per_h >= 0 ? ask->usd_per_h : 1) * (double)(o->instances + o->spares);
-    drain_s = pause_s(ask, o) + ask->demand.backlog / o->request_per_s;
+    drain_s = pause_s(ask, o) + exposed_s(ask, o) + ask->demand.backlog / o->request_per_s;
     o->e2e_s =
         time->request_s + drain_s + spot_serve_station_wait(&station, percentile_of(&ask->slo.e2e));
     o->ttft_s = time->prefill_s + time->decode_s + drain_s +
                 spot_serve_station_wait(&station, percentile_of(&ask->slo.ttft));
+    o->p99_s = time->request_s + drain_s + spot_serve_station_wait(&station, 0.99);
     o->mean_s = time->request_s + spot_serve_station_mean_wait(&station);
     score(ask, o);
 }

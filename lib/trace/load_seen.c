@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "sim/serve_demand.h"
+#include "trace/load_seen.h"
 
 #include <math.h>
 
@@ -21,27 +21,27 @@ static size_t count_until(const struct spot_load *load, double time_s)
     return low;
 }
 
-size_t spot_serve_arrivals(const struct spot_load *load, double from_s, double to_s)
+size_t spot_load_arrivals(const struct spot_load *load, double from_s, double to_s)
 {
     return to_s > from_s ? count_until(load, to_s) - count_until(load, from_s) : 0;
 }
 
-double spot_serve_rate_seen(const struct spot_load *load, double start_s, double now_s,
-                            double window_s)
+double spot_load_rate_seen(const struct spot_load *load, double start_s, double now_s,
+                           double window_s)
 {
     const double span_s = fmin(now_s - start_s, window_s);
 
-    return span_s > 0 ? (double)spot_serve_arrivals(load, now_s - span_s, now_s) / span_s : 0;
+    return span_s > 0 ? (double)spot_load_arrivals(load, now_s - span_s, now_s) / span_s : 0;
 }
 
-double spot_serve_dispersion_seen(const struct spot_load *load, double from_s, double to_s)
+double spot_load_dispersion_seen(const struct spot_load *load, double from_s, double to_s)
 {
     double mean = 0, square = 0;
     int n = 0;
 
     for (; n < BINS_MAX && to_s - BIN_S * (n + 1) >= from_s; n++) {
         const double count =
-            (double)spot_serve_arrivals(load, to_s - BIN_S * (n + 1.0), to_s - BIN_S * (double)n);
+            (double)spot_load_arrivals(load, to_s - BIN_S * (n + 1.0), to_s - BIN_S * (double)n);
 
         mean += count;
         square += count * count;
