@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* serve_plan.h - (D,P,M,B) for serving requests on what is there now.
+/* serve_plan.h - (D,P,M,B) for serving requests on what is there now, as a document.
  *
- * The rule of SpotServe (Miao et al., ASPLOS 2024, Algorithm 1) as its artifact's solver runs it:
+ * Ours is plan/serve_solver.h. Beside it stands
+ * the rule of SpotServe (Miao et al., ASPLOS 2024, Algorithm 1) as its artifact's solver runs it:
  * of the configurations that keep up with the rate the one with the lowest latency, if there is
  * none the one with the highest throughput. Every GPU counts; latency has no queue in it.
  */
@@ -15,6 +16,7 @@
 #include "common/err.h"
 #include "model/job_serve.h"
 #include "model/plan_doc.h"
+#include "plan/serve_solver.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -44,11 +46,15 @@ int64_t spot_serve_least_gpus(const struct spot_job_serve *serve);
 
 struct spot_job_doc;
 
+enum spot_serve_solver { SPOT_SERVE_SOLVER_SPOT, SPOT_SERVE_SOLVER_SPOTSERVE };
+
 struct spot_serve_question {
     const struct spot_job_doc *job; /* with `serve` */
+    enum spot_serve_solver solver;
     int64_t instances;
     double rate_per_s; /* requests */
     double time_s;
+    struct spot_serve_ask ask; /* of ours: dispersion, SLO, losses, what runs; the rest is filled */
 };
 
 struct spot_serve_plan {
@@ -58,6 +64,17 @@ struct spot_serve_plan {
     size_t n_text;
     const char **why;
 };
+
+/* Ours and the published rule, each into *plan; serve_plan_make picks by the question. */
+int spot_serve_plan_ours(struct spot_serve_plan *plan, const struct spot_serve_question *question,
+                         struct spot_err *err);
+
+/* A sentence that the plan owns. */
+SPOT_PRINTF(2, 3)
+const char *spot_serve_plan_say(struct spot_serve_plan *plan, const char *fmt, ...);
+
+/* Says how many instances would hold the model; -1 with *err (SPOT_EINFEASIBLE). */
+int spot_serve_plan_refuse(const struct spot_serve_question *question, struct spot_err *err);
 
 /* The plan as a document, with reasons and alternatives. Returns 0, or -1 with *err
  * (SPOT_EINFEASIBLE), which says how many instances would do. */

@@ -8,9 +8,12 @@
 #include "common/rng.h"
 #include "common/xalloc.h"
 #include "plan/serve_plan.h"
+#include "sim/serve_spot.h"
+#include "trace/load_seen.h"
 
 const char *const spot_serve_policy_name[SPOT_SERVE_POLICIES] = {
-    "rerouting", "requeue", "reparallelization", "spotserve", "spotserve-released", "on-demand"
+    "rerouting",          "requeue", "reparallelization", "spotserve",
+    "spotserve-released", "spot",    "clairvoyant",       "on-demand"
 };
 
 const char *const spot_serve_policy_about[SPOT_SERVE_POLICIES] = {
@@ -19,6 +22,8 @@ const char *const spot_serve_policy_about[SPOT_SERVE_POLICIES] = {
     "the rule at every change, all pipelines anew from storage",
     "the rule at every change, weights and answers move within the grace period",
     "the same with the batch overwritten by the largest, as its artifact does",
+    "ours: least price x P99, or the --slo, by a queueing model; holds what that needs",
+    "ours, told the rate of the next minutes and losses early; no bound",
     "on-demand-N: N instances that stay, at their price",
 };
 
@@ -92,7 +97,31 @@ void spot_serve_play_trace(struct spot_serve_play *play, const struct spot_trace
     qsort(play->event, play->n_event, sizeof(*play->event), by_time);
 }
 
+/* --- what is told --- */
+
+void spot_serve_result_note(struct spot_serve_result *result, const struct spot_serve_step *step)
+{
+    const struct spot_serve_step *last = result->n_step ? &result->step[result->n_step - 1] : NULL;
+
+    if (last && last->there == step->there && last->held == step->held && last->D == step->D &&
+        last->P == step->P && last->M == step->M)
+        return;
+    result->step =
+        spot_xgrow(result->step, &result->step_cap, result->n_step + 1, sizeof(*result->step));
+    result->step[result->n_step++] = *step;
+}
+
+void spot_serve_result_release(struct spot_serve_result *result)
+{
+    free(result->served);
+    free(result->step);
+    *result = (struct spot_serve_result){ 0 };
+}
+
 /* --- one run --- */
+
+#define RATE_WINDOW_S 300
+#define ASK_S         30
 
 /* The law of a pipeline of one shape. */
 struct shape_law {
@@ -122,6 +151,7 @@ struct run {
     size_t n_spare, spare_cap;
     size_t n_there, changes;
     bool is_released, is_started;
+    double asked_s; /* when the rule was asked last for the rate alone */
 };
 
 /* A batch smaller than the shape's keeps its microbatches, as far as it has requests for them. */
@@ -158,13 +188,22 @@ static struct spot_replica_law law_of(struct run *r)
     return (struct spot_replica_law){ time_batch, r->law[i], (size_t)r->now.shape.B };
 }
 
+/* Requests per second to keep up with: as said, or those of the last minutes. */
+static double rate_at(const struct run *r, double time_s)
+{
+    const struct spot_serve_play *p = r->play;
+
+    return p->rate_per_s > 0 ? p->rate_per_s
+                             : spot_load_rate_seen(p->load, p->start_s, time_s, RATE_WINDOW_S);
+}
+
 /* What the rule wants on n instances; D 0: they do not hold the model. */
-static struct spot_serve_choice choose(const struct run *r, size_t n)
+static struct spot_serve_choice choose(const struct run *r, size_t n, double time_s)
 {
     const struct spot_job_serve *s = &r->play->job->serve;
     struct spot_serve_choice c;
 
-    if (spot_serve_choose(s, (int64_t)n * s->gpus, r->play->rate_per_s, &c))
+    if (spot_serve_choose(s, (int64_t)n * s->gpus, rate_at(r, time_s), &c))
         return (struct spot_serve_choice){ 0 };
     if (r->is_released)
         c.shape.B = s->max_batch;
@@ -285,7 +324,7 @@ static void reroute(struct run *r, const struct change *c)
         else
             lose_instance(r, c->event[i].instance);
     if (!r->now.D) /* the first that hold the model say the shape for good */
-        r->now = choose(r, r->n_there);
+        r->now = choose(r, r->n_there, c->time_s);
     form_units(r, c->time_s);
 }
 
@@ -296,7 +335,7 @@ static void reparallelize(struct run *r, const struct change *c)
     run_until(r, c->time_s);
     while (r->n_unit)
         drop_unit(r, r->n_unit - 1);
-    r->now = choose(r, r->n_there);
+    r->now = choose(r, r->n_there, c->time_s);
     for (int64_t d = 0; d < r->now.D; d++)
         add_unit(r, ready_s(r, c->time_s), 1);
     r->changes++;
@@ -347,7 +386,7 @@ static void resume_units(struct run *r, double time_s)
  * as its weights are there. The others go on where the shape stays and no replica ends. */
 static void switch_over(struct run *r, const struct change *c)
 {
-    const struct spot_serve_choice old = r->now, new = choose(r, r->n_there);
+    const struct spot_serve_choice old = r->now, new = choose(r, r->n_there, c->time_s);
     const bool same_shape = old.D && !memcmp(&old.shape, &new.shape, sizeof(old.shape));
     const double move_s = r->play->switch_s;
 
@@ -367,8 +406,24 @@ static void switch_over(struct run *r, const struct change *c)
     pause_units(r);
     spot_serve_queue_run(r->queue, c->n_lost ? c->time_s : c->time_s + move_s);
     r->now = new;
-    r->changes++;
+    r->changes += new.D != old.D || !same_shape;
     resume_units(r, c->n_lost ? c->time_s : c->time_s + move_s);
+}
+
+/* Where nobody says the rate, the rule is asked anew each 30 s as the paper has it, if more comes
+ * than the grid keeps up with. */
+static void follow_rate(struct run *r, enum spot_serve_policy policy, double until_s)
+{
+    const struct spot_serve_play *p = r->play;
+
+    if (policy != SPOT_SERVE_SPOTSERVE || p->rate_per_s > 0)
+        return;
+    for (; r->asked_s + ASK_S < until_s; r->asked_s += ASK_S) {
+        const struct change none = { .time_s = r->asked_s + ASK_S };
+
+        if (r->now.D && r->now.request_per_s < rate_at(r, none.time_s))
+            switch_over(r, &none);
+    }
 }
 
 /* --- all of it --- */
@@ -409,8 +464,17 @@ static void finish(struct run *r, struct spot_serve_result *result)
 
 static int run_on_demand(struct run *r, int64_t n, struct spot_err *err)
 {
+    const struct spot_serve_play *whole = r->play;
+    const struct spot_load *load = r->play->load;
+    struct spot_serve_play play = *r->play;
+
+    /* a yardstick that is set once: it may know the mean of what comes */
+    play.rate_per_s = play.rate_per_s > 0 ? play.rate_per_s
+                                          : (double)load->n / fmax(load->time_s[load->n - 1], 1);
+    r->play = &play;
     r->n_there = (size_t)n;
-    r->now = choose(r, r->n_there);
+    r->now = choose(r, r->n_there, play.start_s);
+    r->play = whole;
     if (!r->now.D)
         return spot_err_set(err, SPOT_EINFEASIBLE,
                             "on-demand-%lld: %lld of %lld GPUs do not hold "
@@ -421,7 +485,22 @@ static int run_on_demand(struct run *r, int64_t n, struct spot_err *err)
     return 0;
 }
 
-static void play_trace(struct run *r, enum spot_serve_policy policy, double *instance_s)
+/* Units of rerouting have pipelines each; elsewhere each is one. */
+static void note_step(const struct run *r, double time_s, struct spot_serve_result *result)
+{
+    struct spot_serve_step step = { .time_s = time_s,
+                                    .there = (int64_t)r->n_there,
+                                    .held = (int64_t)r->n_there,
+                                    .P = r->now.shape.P,
+                                    .M = r->now.shape.M };
+
+    for (size_t k = 0; k < r->n_unit; k++)
+        step.D += (int64_t)r->unit[k].n_replica;
+    spot_serve_result_note(result, &step);
+}
+
+static void play_trace(struct run *r, enum spot_serve_policy policy,
+                       struct spot_serve_result *result)
 {
     const struct spot_serve_play *p = r->play;
 
@@ -442,7 +521,10 @@ static void play_trace(struct run *r, enum spot_serve_policy policy, double *ins
             switch_over(r, &c);
         r->is_started = true;
         next_s = i < p->n_event ? p->event[i].time_s : p->end_s;
-        *instance_s += (double)r->n_there * fmax(next_s - c.time_s, 0);
+        r->asked_s = c.time_s;
+        follow_rate(r, policy, next_s - p->grace_s);
+        result->instance_s += (double)r->n_there * fmax(next_s - c.time_s, 0);
+        note_step(r, c.time_s, result);
     }
 }
 
@@ -453,15 +535,20 @@ int spot_serve_play_run(const struct spot_serve_play *play, enum spot_serve_poli
     int rc = 0;
 
     *result = (struct spot_serve_result){ 0 };
+    if (policy == SPOT_SERVE_SPOT || policy == SPOT_SERVE_CLAIRVOYANT) {
+        spot_serve_spot_run(play, policy == SPOT_SERVE_CLAIRVOYANT, result);
+        return 0;
+    }
     start(&r, play, policy);
     if (policy == SPOT_SERVE_ON_DEMAND) {
         rc = run_on_demand(&r, n, err);
         result->instance_s = (double)n * (play->end_s - play->start_s);
+        note_step(&r, play->start_s, result);
     } else {
-        play_trace(&r, policy, &result->instance_s);
+        play_trace(&r, policy, result);
     }
     finish(&r, result);
     if (rc)
-        free(result->served);
+        spot_serve_result_release(result);
     return rc;
 }

@@ -9,6 +9,7 @@
 
 #include "common/err.h"
 #include "model/job_doc.h"
+#include "plan/serve_solver.h"
 #include "sim/serve_queue.h"
 #include "trace/load_trace.h"
 #include "trace/trace.h"
@@ -32,6 +33,8 @@ enum spot_serve_policy {
     SPOT_SERVE_SPOTSERVE,
     /* As its artifact does it: the batch is max_batch, whatever the rule chose with it. */
     SPOT_SERVE_SPOTSERVE_RELEASED,
+    SPOT_SERVE_SPOT,        /* ours: sim/serve_spot.h */
+    SPOT_SERVE_CLAIRVOYANT, /* and told what comes */
     /* A fixed number of instances, which stay. */
     SPOT_SERVE_ON_DEMAND,
     SPOT_SERVE_POLICIES
@@ -52,11 +55,14 @@ struct spot_serve_play {
     const struct spot_load *load;
     struct spot_serve_event *event; /* [n_event], by time, losses first */
     size_t n_event;
-    double start_s, end_s; /* of the trace */
-    double rate_per_s;     /* what the rule is asked for */
-    double switch_s;       /* weights and answers moved between instances */
-    double grace_s;        /* a loss is announced so early */
-    double load_s;         /* weights from storage */
+    double start_s, end_s;     /* of the trace */
+    double rate_per_s;         /* what the rule is asked for; 0: what came in the last 5 minutes */
+    double switch_s;           /* weights and answers moved between instances */
+    double grace_s;            /* a loss is announced so early */
+    double load_s;             /* weights from storage */
+    double boot_s;             /* spot: from asking for an instance to it */
+    double hand_s;             /* spot: a pause in which answers under way change instance */
+    struct spot_serve_slo slo; /* spot: what it plans for */
     struct spot_serve_queue_rule rule;
 };
 
@@ -65,12 +71,25 @@ struct spot_serve_play {
 void spot_serve_play_trace(struct spot_serve_play *play, const struct spot_trace *trace,
                            uint64_t seed);
 
+/* From time_s on. */
+struct spot_serve_step {
+    double time_s;
+    int64_t there, held; /* instances */
+    int64_t D, P, M;     /* D 0: none answers */
+};
+
 struct spot_serve_result {
     struct spot_serve_totals totals;
-    struct spot_served *served; /* [load->n], free() */
-    size_t changes;             /* of the grid */
-    double instance_s;          /* paid */
+    struct spot_served *served;   /* [load->n] */
+    size_t changes;               /* of the grid */
+    double instance_s;            /* paid */
+    struct spot_serve_step *step; /* [n_step] where something changed */
+    size_t n_step, step_cap;
 };
+
+/* Append a step if it differs from the last. */
+void spot_serve_result_note(struct spot_serve_result *result, const struct spot_serve_step *step);
+void spot_serve_result_release(struct spot_serve_result *result);
 
 /* `n` is of SPOT_SERVE_ON_DEMAND. Returns 0, or -1 with *err (SPOT_EINFEASIBLE): `n` instances do
  * not hold the model. */

@@ -12,6 +12,7 @@ enum replica_state { RUNS, PAUSED, GONE };
 
 struct replica {
     enum replica_state state;
+    bool drains; /* takes no new batch */
     struct spot_replica_law law;
     size_t *batch; /* [n_batch] being answered, or where it was paused */
     size_t n_batch, batch_cap;
@@ -41,6 +42,7 @@ struct spot_serve_queue {
     size_t n_back, back_cap;
     struct again *again; /* [n_again] from first_again on: who asks again, in that order */
     size_t first_again, n_again, again_cap;
+    double pace_s, began_s;       /* the least time between batches, the last of them */
     double now_s, area_s, busy_s; /* area: of the number of requests in the system */
     size_t n_in, n_finished, n_repeated;
 };
@@ -53,6 +55,7 @@ struct spot_serve_queue *spot_serve_queue_new(const struct spot_load *load,
     assert(rule->batching == SPOT_BATCH_SHARED || rule->pool_max);
     q->load = load;
     q->rule = *rule;
+    q->began_s = -INFINITY;
     q->served = spot_xcalloc(load->n, sizeof(*q->served));
     for (size_t i = 0; i < load->n; i++)
         q->served[i].first_token_s = q->served[i].end_s = NAN;
@@ -149,13 +152,19 @@ static size_t batch_size(const struct spot_serve_queue *q, const struct replica 
     return q->rule.is_power_of_two && n ? power : n;
 }
 
+/* Is a batch of n too soon after the last? */
+static bool has_to_wait(const struct spot_serve_queue *q, const struct replica *r, size_t n)
+{
+    return q->pace_s > 0 && n < r->law.max_batch && q->now_s < q->began_s + q->pace_s;
+}
+
 /* An idle replica takes what waits for it. */
 static void fill(struct spot_serve_queue *q, struct replica *r)
 {
     const bool is_shared = q->rule.batching == SPOT_BATCH_SHARED;
     const size_t n = batch_size(q, r, is_shared ? n_waiting(q) : r->n_pool);
 
-    if (r->state != RUNS || r->n_batch || !n)
+    if (r->state != RUNS || r->drains || r->n_batch || !n || has_to_wait(q, r, n))
         return;
     r->batch = spot_xgrow(r->batch, &r->batch_cap, n, sizeof(*r->batch));
     for (size_t i = 0; i < n; i++)
@@ -166,6 +175,7 @@ static void fill(struct spot_serve_queue *q, struct replica *r)
         memmove(r->pool, r->pool + n, r->n_pool * sizeof(*r->pool));
     }
     r->step = 0;
+    q->began_s = q->now_s;
     begin_batch(q, r);
 }
 
@@ -178,7 +188,8 @@ static struct replica *least_filled(struct spot_serve_queue *q)
         struct replica *r = &q->replica[q->live[i]];
         const size_t n = r->n_batch + r->n_pool;
 
-        if (r->state == RUNS && n < q->rule.pool_max && (!best || n < best->n_batch + best->n_pool))
+        if (r->state == RUNS && !r->drains && n < q->rule.pool_max &&
+            (!best || n < best->n_batch + best->n_pool))
             best = r;
     }
     return best;
@@ -245,6 +256,20 @@ static struct replica *next_to_end(struct spot_serve_queue *q)
     return first;
 }
 
+/* When a batch that is held back may begin; INFINITY: none is. */
+static double next_to_begin(const struct spot_serve_queue *q)
+{
+    if (!(q->pace_s > 0) || !n_waiting(q) || q->began_s + q->pace_s <= q->now_s)
+        return INFINITY;
+    for (size_t i = 0; i < q->n_live; i++) {
+        const struct replica *r = &q->replica[q->live[i]];
+
+        if (r->state == RUNS && !r->drains && !r->n_batch)
+            return q->began_s + q->pace_s;
+    }
+    return INFINITY;
+}
+
 void spot_serve_queue_run(struct spot_serve_queue *q, double until_s)
 {
     if (until_s < q->now_s)
@@ -254,9 +279,13 @@ void spot_serve_queue_run(struct spot_serve_queue *q, double until_s)
         const double end_s = r ? r->end_s : INFINITY;
         const double come_s = q->next < q->load->n ? q->load->time_s[q->next] : INFINITY;
 
-        if (fmin(end_s, come_s) > until_s || (isinf(end_s) && isinf(come_s)))
+        const double begin_s = next_to_begin(q), first_s = fmin(fmin(end_s, come_s), begin_s);
+
+        if (first_s > until_s || isinf(first_s))
             break;
-        if (end_s <= come_s) {
+        if (begin_s < fmin(end_s, come_s)) {
+            advance(q, begin_s);
+        } else if (end_s <= come_s) {
             advance(q, end_s);
             end_batch(q, r);
         } else {
@@ -373,6 +402,36 @@ int64_t spot_serve_queue_progress(const struct spot_serve_queue *q, size_t repli
     const struct replica *r = &q->replica[replica];
 
     return r->state == PAUSED && r->n_batch ? (int64_t)r->step : -1;
+}
+
+void spot_serve_queue_drain(struct spot_serve_queue *q, size_t replica, bool drains)
+{
+    struct replica *r = &q->replica[replica];
+
+    r->drains = drains;
+    while (drains && r->n_pool)
+        give_back(q, r->pool[--r->n_pool]);
+    dispatch(q);
+}
+
+void spot_serve_queue_pace(struct spot_serve_queue *q, double pace_s)
+{
+    q->pace_s = q->rule.batching == SPOT_BATCH_SHARED ? pace_s : 0;
+    dispatch(q);
+}
+
+bool spot_serve_queue_is_idle(const struct spot_serve_queue *q, size_t replica)
+{
+    return !q->replica[replica].n_batch;
+}
+
+size_t spot_serve_queue_waiting(const struct spot_serve_queue *q)
+{
+    size_t n = n_waiting(q);
+
+    for (size_t i = 0; i < q->n_live; i++)
+        n += q->replica[q->live[i]].n_pool;
+    return n;
 }
 
 /* --- the end --- */

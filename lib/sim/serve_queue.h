@@ -75,6 +75,20 @@ void spot_serve_queue_pause(struct spot_serve_queue *queue, size_t replica);
 void spot_serve_queue_resume(struct spot_serve_queue *queue, size_t replica,
                              const struct spot_replica_law *law);
 
+/* From now on it takes no new batch, or (`drains` false) does again. A drained one that is idle may
+ * be lost without a loss. */
+void spot_serve_queue_drain(struct spot_serve_queue *queue, size_t replica, bool drains);
+
+/* With one queue: batches that are not full begin at least pace_s apart, so that replicas end in
+ * turn and whoever comes waits for the next of them no longer than that; 0: at once. */
+void spot_serve_queue_pace(struct spot_serve_queue *queue, double pace_s);
+
+/* Is it without a batch? */
+bool spot_serve_queue_is_idle(const struct spot_serve_queue *queue, size_t replica);
+
+/* Requests that have come and are in no batch. */
+size_t spot_serve_queue_waiting(const struct spot_serve_queue *queue);
+
 /* It is gone. What it was answering starts anew, somewhere else. */
 void spot_serve_queue_lose(struct spot_serve_queue *queue, size_t replica);
 

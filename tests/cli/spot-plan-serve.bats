@@ -10,7 +10,8 @@ setup() {
     set -o pipefail # jq -e of nothing is 0
 }
 
-serve() { spot-plan serve --job "$job" "$@"; }
+serve() { spot-plan serve --job "$job" --solver spotserve "$@"; }
+ours() { spot-plan serve --job "$job" "$@"; }
 
 @test "the plan is the published choice, with reasons and alternatives" {
     serve --now 12 --rate .4 | jq -e '.schema == "spot.plan/1" and .kind == "serve"
@@ -32,6 +33,46 @@ serve() { spot-plan serve --job "$job" "$@"; }
     printf 'time_s,prompt_tokens,output_tokens\n0,1,1\n10,1,1\n11,1,1\n12,1,1\n' >"$T/l"
     serve --now 12 --load "$T/l" | jq -e '.expected.rate_per_s == 0.25'
     serve --now 12 --load "$T/l" --window 2s | jq -e '.expected.rate_per_s == 1'
+}
+
+@test "ours weighs price and latency, and says what binds" {
+    ours --now 10 --rate .35 | jq -e '.next == {D: 2, P: 3, M: 4, B: 4, prefill_parts: 4, decode_parts: 1}
+        and .spares == 0 and .expected.e2e_p99_s > 14.4 and .expected.e2e_p99_s < 40
+        and (.expected.usd_per_h - 6 * 1.9046 | fabs) < 1e-9 and any(.why[]; test("4 instances of 10 not needed"))
+        and (.alternatives | length) == 8 and all(.alternatives[]; .why)'
+    ours --now 24 --rate .35 --slo e2e-p99=20s | jq -e '.expected.e2e_p99_s <= 20 and any(.why[]; test("the end is what binds"))'
+    ours --now 24 --rate .35 --slo ttft-p95=6s | jq -e 'any(.why[]; test("the first token is what binds"))'
+    ours --now 6 --rate .5 --slo e2e-p99=15s | jq -e 'any(.why[]; test("nothing here keeps the SLO"))'
+    ours --now 6 --rate 3 | jq -e '.next.D == 2 and (.expected | has("e2e_p99_s") | not) and any(.why[]; test("the queue grows"))'
+    ours --now 24 --rate .35 --loss-per-h 1 | jq -e '.spares >= 1 and any(.why[]; test("an instance is lost each 1 h"))'
+    ours --now 10 --rate .35 --current 2x2x8 --stay 1m | jq -e '.next.M == 8 and any(.why[]; test("what runs is kept"))'
+    run -0 --separate-stderr ours --now 10 --rate .35 --explain -o "$T/p"
+    [[ "$stderr" == *"a percent of price"* ]]
+}
+
+@test "ours reads bursts from a load and losses from a forecast" {
+    spot-replay generate -q --kind load --rate .35 --arrivals gamma --cv 6 --hours 4 >"$T/burst"
+    spot-replay generate -q --kind load --rate .35 --hours 4 >"$T/calm"
+    [ "$(ours --now 24 --load "$T/burst" | jq '.next.D * .next.P * .next.M')" -gt "$(ours --now 24 --load "$T/calm" | jq '.next.D * .next.P * .next.M')" ]
+    spot-predict --kind load "$T/calm" >"$T/f.json"
+    ours --now 24 --load "$T/f.json" | jq -e '.expected.rate_per_s > .2 and .expected.rate_per_s < .5'
+    awk 'BEGIN { print "time_s,available"; for (i = 0; i < 200; i++) print 60 * i "," 10 + (i % 5 == 0) - (i % 7 == 0) }' |
+        spot-predict >"$T/a.json"
+    ours --forecast "$T/a.json" --rate .35 | jq -e '.spares >= 1'
+    run -3 --separate-stderr ours --now 24 --load "$T/a.json"
+    [[ "$stderr" == *'expected a forecast of load'* ]]
+}
+
+@test "what ours cannot plan is refused" {
+    run -1 --separate-stderr ours --now 2 --rate 1
+    [[ "$stderr" == *'3 would do'* ]]
+    run -2 ours --now 5 --rate 1 --slo e2e
+    run -2 --separate-stderr ours --now 5 --rate 1 --slo e2e-p99=2s,ttft-p50=3s
+    [[ "$stderr" == *'first token come after 3 s'* ]]
+    run -2 ours --now 5 --rate 1 --current 2
+    run -2 ours --now 5 --rate 1 --current 0x1x1
+    run -2 ours --now 5 --rate 1 --solver spotserve --slo e2e-p99=2s
+    run -2 ours --now 5 --rate 1 --solver best
 }
 
 @test "what cannot be planned is refused" {

@@ -160,7 +160,9 @@ END_TEST
 
 START_TEST(a_plan_is_read_as_it_was_written)
 {
-    struct spot_serve_question q = { .instances = 5, .rate_per_s = 2, .time_s = 7 };
+    struct spot_serve_question q = {
+        .solver = SPOT_SERVE_SOLVER_SPOTSERVE, .instances = 5, .rate_per_s = 2, .time_s = 7
+    };
     struct spot_serve_plan plan;
     struct spot_plan_doc again;
     struct spot_job_doc job;

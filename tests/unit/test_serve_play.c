@@ -38,6 +38,8 @@ static struct spot_serve_play play_of(const struct spot_load *load, struct spot_
                                      .switch_s = 10,
                                      .load_s = 20,
                                      .grace_s = 30,
+                                     .boot_s = 60,
+                                     .hand_s = 1,
                                      .rule = { SPOT_BATCH_POOLS, 8, true, false } };
 }
 
@@ -80,7 +82,7 @@ START_TEST(a_lone_request_takes_what_table_1_says)
 
         ck_assert_double_eq_tol(r.served[0].end_s, 14.373, 0.0005);
         ck_assert_double_eq_tol(r.instance_s, 300, 1e-9);
-        free(r.served);
+        spot_serve_result_release(&r);
     }
     spot_load_release(&load);
 }
@@ -102,18 +104,18 @@ START_TEST(a_loss_costs_each_policy_what_it_says)
     ck_assert_double_eq_tol(r.served[1].end_s, 14.373 + 0.001, 0.001);
     ck_assert_double_eq_tol(r.served[0].end_s, 2 * 14.373 + 0.001, 0.002);
     ck_assert_uint_eq(r.totals.repeated, 1);
-    free(r.served);
+    spot_serve_result_release(&r);
     r = run(&play, SPOT_SERVE_REPARALLELIZATION, 0); /* both anew, 20 s later, in one batch */
     ck_assert_double_eq_tol(r.served[0].end_s, r.served[1].end_s, 1e-9);
     ck_assert(r.served[0].end_s > 10 + 20 + 11 && r.served[0].end_s < 10 + 20 + 13);
     ck_assert_uint_eq(r.totals.repeated, 2);
     ck_assert_uint_eq(r.changes, 2);
-    free(r.served);
+    spot_serve_result_release(&r);
     /* the move begins at 0: no prompt is done by then, and nothing is thrown away */
     r = run(&play, SPOT_SERVE_SPOTSERVE, 0);
     ck_assert_uint_eq(r.totals.repeated, 0);
     ck_assert(r.served[0].end_s > 10 + 11 && r.served[0].end_s < 10 + 13);
-    free(r.served);
+    spot_serve_result_release(&r);
     spot_load_release(&load);
 }
 END_TEST
@@ -134,17 +136,17 @@ START_TEST(a_move_keeps_tokens_and_one_that_comes_too_late_does_not)
     /* of 14.373 s some 6.3 are left, 11 % less of them with 2 x 8 */
     ck_assert(r.served[0].end_s > 18 + 5 && r.served[0].end_s < 18 + 6.4);
     ck_assert(r.served[0].first_token_s < 3);
-    free(r.served);
+    spot_serve_result_release(&r);
     play.grace_s = 5;
     r = run(&play, SPOT_SERVE_SPOTSERVE, 0);
     ck_assert_uint_eq(r.totals.repeated, 0); /* it was done before 18 */
     ck_assert_double_eq_tol(r.served[0].end_s, 14.373, 0.0005);
-    free(r.served);
+    spot_serve_result_release(&r);
     event[n - 1].time_s = 12;
     r = run(&play, SPOT_SERVE_SPOTSERVE, 0);
     ck_assert_uint_eq(r.totals.repeated, 1);
     ck_assert(r.served[0].end_s > 12 + 20 + 10);
-    free(r.served);
+    spot_serve_result_release(&r);
     spot_load_release(&load);
 }
 END_TEST
@@ -170,8 +172,8 @@ START_TEST(clients_that_ask_again_stand_behind_the_others)
         ck_assert(last.served[i].end_s > first.served[i].end_s + 20);
         ck_assert(last.served[i].end_s >= last.served[19].end_s);
     }
-    free(first.served);
-    free(last.served);
+    spot_serve_result_release(&first);
+    spot_serve_result_release(&last);
     spot_load_release(&load);
 }
 END_TEST
@@ -188,7 +190,7 @@ START_TEST(too_few_instances_answer_nobody_and_say_so_on_demand)
         r = run(&play, (enum spot_serve_policy)k, 0);
         ck_assert_uint_eq(r.totals.finished, 0);
         ck_assert_uint_eq(r.totals.lost, 3);
-        free(r.served);
+        spot_serve_result_release(&r);
     }
     ck_assert_int_eq(spot_serve_play_run(&play, SPOT_SERVE_ON_DEMAND, 2, &r, &err), -1);
     ck_assert_int_eq(err.code, SPOT_EINFEASIBLE);
@@ -239,7 +241,7 @@ START_TEST(what_comes_later_never_changes_what_was)
         for (size_t i = 0; i < other.n; i++)
             if (other.time_s[i] > cut_s)
                 other.time_s[i] = cut_s + (other.time_s[i] - cut_s) / 3;
-        for (int k = 0; k < SPOT_SERVE_ON_DEMAND; k++) {
+        for (int k = 0; k < SPOT_SERVE_CLAIRVOYANT; k++) {
             const struct spot_serve_play a = play_of(&load, event, n, 3000);
             const struct spot_serve_play b = play_of(&other, twin, n_twin, 3000);
             struct spot_serve_result x = run(&a, (enum spot_serve_policy)k, 0);
@@ -247,22 +249,85 @@ START_TEST(what_comes_later_never_changes_what_was)
             size_t same = 0;
 
             ck_assert_uint_eq(x.totals.finished, load.n); /* 3 instances hold the model */
-            /* a loss is known switch_s before it comes */
+            /* a loss is known switch_s before it comes, and to ours when it is announced */
+            const double known_s = cut_s - (k == SPOT_SERVE_SPOT ? a.grace_s : a.switch_s);
+
+            for (size_t i = 0; i < x.n_step && x.step[i].time_s < known_s; i++)
+                ck_assert_mem_eq(&x.step[i], &y.step[i], sizeof(x.step[i]));
             for (size_t i = 0; i < load.n; i++)
-                if (x.served[i].end_s < cut_s - 10) {
+                if (x.served[i].end_s < known_s) {
                     ck_assert_double_eq(x.served[i].end_s, y.served[i].end_s);
                     ck_assert_double_eq(x.served[i].first_token_s, y.served[i].first_token_s);
                     same++;
                 }
             ck_assert_uint_gt(same, 100);
-            free(x.served);
-            free(y.served);
+            spot_serve_result_release(&x);
+            spot_serve_result_release(&y);
         }
         free(event);
         free(twin);
         spot_load_release(&load);
         spot_load_release(&other);
     }
+}
+END_TEST
+
+/* 8 instances for 2 x 3 x 4 and a spare or two: one of the first is lost, a spare takes its place,
+ * and nobody waits for more than a batch longer. */
+START_TEST(a_spare_takes_a_place_without_a_loss)
+{
+    struct spot_load load = steady(400, 3);
+    struct spot_serve_event event[16];
+    size_t n = fill(event, 8);
+    struct spot_serve_play play;
+    struct spot_serve_result still, lossy;
+
+    play = play_of(&load, event, n, 1300);
+    still = run(&play, SPOT_SERVE_SPOT, 0);
+    event[n++] = (struct spot_serve_event){ 603, false, 1 };
+    play = play_of(&load, event, n, 1300);
+    lossy = run(&play, SPOT_SERVE_SPOT, 0);
+    ck_assert_uint_eq(lossy.totals.repeated, 0);
+    ck_assert_uint_eq(lossy.totals.finished, 400);
+    for (size_t i = 0; i < load.n; i++)
+        ck_assert(lossy.served[i].end_s < still.served[i].end_s + 15);
+    for (size_t i = 0; i < lossy.n_step; i++)
+        ck_assert_msg(lossy.step[i].D == 2 && lossy.step[i].held <= 8, "%g: %d held, D %d",
+                      lossy.step[i].time_s, (int)lossy.step[i].held, (int)lossy.step[i].D);
+    ck_assert(lossy.instance_s < 8 * 1300 && lossy.instance_s > 6 * 1300);
+    spot_serve_result_release(&still);
+    spot_serve_result_release(&lossy);
+    spot_load_release(&load);
+}
+END_TEST
+
+/* What it pays is what it holds, and it holds what is there. */
+START_TEST(ours_holds_no_more_than_there_is_and_pays_for_that)
+{
+    for (uint64_t seed = 0; seed < 20; seed++)
+        for (int k = SPOT_SERVE_SPOT; k <= SPOT_SERVE_CLAIRVOYANT; k++) {
+            struct spot_load load = steady(1000, 2.6);
+            struct spot_serve_event *event = spot_xcalloc(4000, sizeof(*event));
+            struct spot_serve_play play =
+                play_of(&load, event, draw_events(event, seed, 3000), 3000);
+            struct spot_serve_result r;
+            double paid_s = 0;
+
+            play.rate_per_s = seed % 2 ? 0 : 0.4;
+            r = run(&play, (enum spot_serve_policy)k, 0);
+            ck_assert_uint_eq(r.totals.finished, load.n);
+            for (size_t i = 0; i < r.n_step; i++) {
+                const double end_s = i + 1 < r.n_step ? r.step[i + 1].time_s : 3000;
+
+                ck_assert_int_le(r.step[i].held, r.step[i].there);
+                ck_assert_int_le(r.step[i].D * r.step[i].P * r.step[i].M, 4 * r.step[i].there);
+                paid_s += (double)r.step[i].held * (end_s - r.step[i].time_s);
+            }
+            ck_assert_double_eq_tol(paid_s, r.instance_s, 1e-6 * paid_s);
+            spot_serve_result_release(&r);
+            free(event);
+            spot_load_release(&load);
+        }
 }
 END_TEST
 
@@ -309,6 +374,8 @@ int main(void)
     tcase_add_test(tc, clients_that_ask_again_stand_behind_the_others);
     tcase_add_test(tc, too_few_instances_answer_nobody_and_say_so_on_demand);
     tcase_add_test(tc, what_comes_later_never_changes_what_was);
+    tcase_add_test(tc, a_spare_takes_a_place_without_a_loss);
+    tcase_add_test(tc, ours_holds_no_more_than_there_is_and_pays_for_that);
     tcase_add_test(tc, a_trace_in_both_forms_gives_comings_and_goings);
     return run_suite("serve_play", tc);
 }

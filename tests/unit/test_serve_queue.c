@@ -353,6 +353,75 @@ START_TEST(nobody_is_lost_whatever_happens_to_replicas)
 }
 END_TEST
 
+/* Batches that are not full begin two seconds apart. */
+START_TEST(replicas_that_are_paced_begin_in_turn)
+{
+    double nothing = 0, last_s = -INFINITY;
+    const struct spot_replica_law law = { of_batch, &nothing, 64 };
+    size_t n_paced = 0;
+    struct spot_load load = { 0 };
+    struct spot_serve_queue *q;
+    const struct spot_served *served;
+    struct spot_serve_totals t;
+
+    for (int i = 0; i < 300; i++)
+        spot_load_add(&load, i * 0.1, 1, 1, NULL);
+    q = spot_serve_queue_new(&load, &shared);
+    spot_serve_queue_pace(q, 2);
+    spot_serve_queue_add(q, &law);
+    spot_serve_queue_add(q, &law);
+    spot_serve_queue_run(q, INFINITY);
+    served = spot_serve_queue_finish(q, &t);
+    ck_assert_uint_eq(t.finished, load.n);
+    for (size_t i = 0, n; i < load.n; i += n) { /* batch after batch, where each began */
+        double began_s;
+
+        for (n = 1; i + n < load.n && served[i + n].end_s == served[i].end_s; n++)
+            ;
+        began_s = served[i].end_s - 1 - (double)n / 4;
+        if (n < 64 && isfinite(last_s)) {
+            ck_assert(began_s >= last_s + 2 - 1e-9);
+            n_paced++;
+        }
+        last_s = began_s;
+    }
+    ck_assert_uint_gt(n_paced, 5);
+    ck_assert_uint_eq(spot_serve_queue_waiting(q), 0);
+    ck_assert(spot_serve_queue_is_idle(q, 0) && spot_serve_queue_is_idle(q, 1));
+    spot_serve_queue_free(q);
+    spot_load_release(&load);
+}
+END_TEST
+
+START_TEST(a_drained_replica_ends_its_batch_and_takes_no_other)
+{
+    const struct spot_replica_law law = { of_batch, NULL, 1 };
+    struct spot_load load = { 0 };
+    struct spot_serve_queue *q;
+    struct spot_serve_totals t;
+
+    for (int i = 0; i < 4; i++)
+        spot_load_add(&load, 0, 1, 1, NULL);
+    q = spot_serve_queue_new(&load, &shared);
+    spot_serve_queue_add(q, &law);
+    spot_serve_queue_add(q, &law);
+    spot_serve_queue_run(q, 0.5); /* each has one, that takes 1.25 s */
+    spot_serve_queue_drain(q, 0, true);
+    ck_assert(!spot_serve_queue_is_idle(q, 0));
+    ck_assert_uint_eq(spot_serve_queue_waiting(q), 2);
+    spot_serve_queue_run(q, 1.3);
+    ck_assert(spot_serve_queue_is_idle(q, 0) && !spot_serve_queue_is_idle(q, 1));
+    spot_serve_queue_lose(q, 0);
+    spot_serve_queue_run(q, INFINITY);
+    spot_serve_queue_finish(q, &t);
+    ck_assert_uint_eq(t.finished, 4);
+    ck_assert_uint_eq(t.repeated, 0);
+    ck_assert_double_eq_tol(t.end_s, 3 * 1.25, 1e-9);
+    spot_serve_queue_free(q);
+    spot_load_release(&load);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("serve_queue");
@@ -366,5 +435,7 @@ int main(void)
     tcase_add_test(tc, without_replicas_all_wait_and_are_lost);
     tcase_add_test(tc, pools_hold_requests_at_their_replica);
     tcase_add_test(tc, nobody_is_lost_whatever_happens_to_replicas);
+    tcase_add_test(tc, replicas_that_are_paced_begin_in_turn);
+    tcase_add_test(tc, a_drained_replica_ends_its_batch_and_takes_no_other);
     return run_suite("serve_queue", tc);
 }

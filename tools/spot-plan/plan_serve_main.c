@@ -15,17 +15,25 @@
 #include "model/job_doc.h"
 #include "plan/serve_plan.h"
 #include "plan_commands.h"
+#include "trace/load_seen.h"
 #include "trace/load_trace.h"
 
 #define NOT_GIVEN UINT64_MAX
 
 static struct options {
     struct spot_tool_common common;
-    const char *job, *forecast, *load, *solver;
+    const char *job, *forecast, *load, *solver, *slo, *current;
     uint64_t now;
-    double rate_per_s, window_s;
+    double rate_per_s, window_s, dispersion, loss_per_h, switch_s, boot_s, stay_s;
     bool explain;
-} o = { .common = SPOT_TOOL_COMMON_DEFAULT, .solver = "spotserve", .now = NOT_GIVEN };
+} o = { .common = SPOT_TOOL_COMMON_DEFAULT,
+        .solver = "spot",
+        .now = NOT_GIVEN,
+        .dispersion = -1,
+        .loss_per_h = -1,
+        .switch_s = 10,
+        .boot_s = 60,
+        .stay_s = -1 };
 
 /* Everything that is read, and the answer. */
 struct session {
@@ -33,7 +41,17 @@ struct session {
     struct spot_serve_question question;
     struct spot_serve_plan plan;
     struct spot_prov prov;
+    double lost_per_s; /* instances that the forecast expects to go */
+    double dispersion; /* of arrivals */
 };
+
+/* Losses of the next interval that the forecast expects, in instances per second of all. */
+static void add_losses(struct session *s, const struct spot_forecast_series *series,
+                       double interval_s)
+{
+    for (size_t k = 0; k < series->n_change; k++)
+        s->lost_per_s += series->change[k].prob * series->change[k].lost / interval_s;
+}
 
 /* How many there are, from the newest value of each series of the job's type. */
 static int read_forecast(struct session *s, struct spot_err *err)
@@ -51,6 +69,7 @@ static int read_forecast(struct session *s, struct spot_err *err)
         rc = spot_json_fail(&json, "/series", err, "has none of the job's instance type '%.64s'",
                             s->job.instance_type);
     for (size_t i = 0; i < forecast.n_series && !rc; i++) {
+        add_losses(s, &forecast.series[i], forecast.interval_s);
         s->question.instances += forecast.series[i].now;
         s->question.time_s = fmax(s->question.time_s, forecast.series[i].time_s);
     }
@@ -78,31 +97,108 @@ static int count_instances(struct session *s, struct spot_err *err)
     return 0;
 }
 
-/* Requests per second: as said, or of the load's last --window. */
-static int find_rate(struct session *s, struct spot_err *err)
+/* Arrivals of a forecast, its steps added up; their spread is that of the first step. */
+static int read_demand_forecast(struct session *s, struct spot_err *err)
+{
+    struct spot_forecast f = { 0 };
+    struct spot_json_doc json;
+    double mean = 0, square = 0;
+    int rc = spot_json_load_path(&json, o.load, err);
+
+    if (rc)
+        return rc;
+    rc = spot_forecast_read(&json, &f, err);
+    if (!rc && (strcmp(f.model, "load") != 0 || !f.n_series))
+        rc = spot_json_fail(&json, "/model", err,
+                            "expected a forecast of load, spot-predict "
+                            "--kind load");
+    for (int64_t k = 0; !rc && k <= f.series[0].cap; k++) {
+        const double p = spot_forecast_at(&f.series[0], 1)[k];
+
+        mean += p * (double)k;
+        square += p * (double)k * (double)k;
+    }
+    for (int64_t h = 0; !rc && h < f.horizon; h++)
+        s->question.rate_per_s += f.series[0].mean[h] / f.interval_s / (double)f.horizon;
+    if (!rc && mean > 0)
+        s->dispersion = (square - mean * mean) / mean;
+    if (!rc && !(s->question.rate_per_s > 0))
+        rc = spot_json_fail(&json, "/series/0", err, "says that no request comes");
+    if (!rc)
+        spot_prov_add(&s->prov, o.load, spot_hash64(json.text, json.n_byte));
+    spot_forecast_release(&f);
+    spot_json_release(&json);
+    return rc;
+}
+
+/* The mean rate of a load's last --window, and how its minutes vary. */
+static int read_load(struct session *s, struct spot_err *err)
 {
     struct spot_load load;
-    double from_s, span_s, n = 0;
+    double from_s, to_s, span_s;
+    int rc = 0;
 
-    if (!o.load && !(o.rate_per_s > 0))
-        return spot_err_set(err, SPOT_EUSAGE, "neither --rate nor --load: how many requests come?");
-    s->question.rate_per_s = o.rate_per_s;
-    if (!o.load)
-        return 0;
     if (spot_load_read_path(&load, o.load, 0, err))
         return -1;
     spot_prov_add(&s->prov, strcmp(o.load, "-") != 0 ? o.load : "<stdin>", load.xxh3);
-    span_s = load.time_s[load.n - 1] - load.time_s[0];
+    to_s = load.time_s[load.n - 1];
+    span_s = to_s - load.time_s[0];
     if (o.window_s > 0)
         span_s = fmin(span_s, o.window_s);
-    from_s = load.time_s[load.n - 1] - span_s;
-    for (size_t i = 0; i < load.n; i++)
-        n += load.time_s[i] > from_s;
+    from_s = to_s - span_s;
+    if (span_s > 0) {
+        s->question.rate_per_s = (double)spot_load_arrivals(&load, from_s, to_s) / span_s;
+        s->dispersion = spot_load_dispersion_seen(&load, from_s, to_s);
+    } else {
+        rc = spot_err_set(err, SPOT_EDATA, "%s: all requests come at one moment: no rate", o.load);
+    }
     spot_load_release(&load);
-    if (!(span_s > 0))
-        return spot_err_set(err, SPOT_EDATA, "%s: all requests come at one moment: no rate",
-                            o.load);
-    s->question.rate_per_s = n / span_s;
+    return rc;
+}
+
+static bool ends_with(const char *text, const char *end)
+{
+    const size_t n = strlen(text), m = strlen(end);
+
+    return n >= m && !strcmp(text + n - m, end);
+}
+
+/* Requests per second: as said, of a load, or of a forecast of one. */
+static int find_rate(struct session *s, struct spot_err *err)
+{
+    int rc = 0;
+
+    if (!o.load && !(o.rate_per_s > 0))
+        return spot_err_set(err, SPOT_EUSAGE, "neither --rate nor --load: how many requests come?");
+    s->question.rate_per_s = o.rate_per_s > 0 ? o.rate_per_s : 0;
+    s->dispersion = 1;
+    if (o.load)
+        rc = ends_with(o.load, ".json") ? read_demand_forecast(s, err) : read_load(s, err);
+    s->question.ask.demand.dispersion = o.dispersion >= 0 ? o.dispersion : s->dispersion;
+    return rc;
+}
+
+/* Limits, losses, and what runs. */
+static int fill_ask(struct session *s, struct spot_err *err)
+{
+    struct spot_serve_ask *ask = &s->question.ask;
+    struct spot_grid grid = { 0, 1, 1 };
+
+    if (o.slo && spot_serve_slo_parse(&ask->slo, o.slo, err))
+        return -1;
+    if (o.current && (spot_grid_parse(o.current, &grid) || !spot_grid_size(&grid)))
+        return spot_err_set(err, SPOT_EUSAGE, "--current must be DxPxM, got '%.40s'", o.current);
+    ask->current_D = o.current ? grid.D : 0;
+    ask->current = (struct spot_serve_shape){ .P = grid.P, .M = grid.M };
+    ask->loss_per_s = o.loss_per_h >= 0 ? o.loss_per_h / 3600
+                                        : s->lost_per_s / fmax((double)s->question.instances, 1);
+    ask->repair_s = o.boot_s + o.switch_s;
+    ask->switch_s = o.switch_s;
+    ask->stay_s = o.stay_s >= 0
+                      ? o.stay_s
+                      : fmin(fmax(1 / (ask->loss_per_s * (double)s->question.instances), 60), 3600);
+    s->question.solver =
+        !strcmp(o.solver, "spot") ? SPOT_SERVE_SOLVER_SPOT : SPOT_SERVE_SOLVER_SPOTSERVE;
     return 0;
 }
 
@@ -178,7 +274,7 @@ static int run(struct session *s, struct spot_err *err)
     spot_prov_add(&s->prov, s->job.json.source, spot_hash64(s->job.json.text, s->job.json.n_byte));
     spot_job_doc_warn_misspelt(&s->job, warn_misspelt);
     s->question.job = &s->job;
-    if (count_instances(s, err) || find_rate(s, err) ||
+    if (count_instances(s, err) || find_rate(s, err) || fill_ask(s, err) ||
         spot_serve_plan_make(&s->plan, &s->question, err))
         return -1;
     if (o.explain && !o.common.quiet && format != SPOT_FORMAT_TABLE)
@@ -189,13 +285,19 @@ static int run(struct session *s, struct spot_err *err)
 
 static const struct spot_cli cli = {
     .name = "spot-plan serve",
-    .need =
-        (const struct spot_opt_need[]){ { "rate", "!load" }, { "window", "load" }, { NULL, NULL } },
+    .need = (const struct spot_opt_need[]){ { "rate", "!load" },
+                                            { "window", "load" },
+                                            { "dispersion", "solver spot" },
+                                            { "slo", "solver spot" },
+                                            { "current", "solver spot" },
+                                            { "loss-per-h", "solver spot" },
+                                            { "stay", "current" },
+                                            { NULL, NULL } },
     .reads = (const char *const[]){ "job", "forecast", "load", NULL },
     .writes = (const char *const[]){ "output", NULL },
     .required = (const struct spot_opt_required[]){ { "job", "what runs" }, { NULL, NULL } },
     .choice = (const struct spot_opt_choice[]){ { "format", "json|table" },
-                                                { "solver", "spotserve" },
+                                                { "solver", "spot|spotserve" },
                                                 { NULL, NULL } },
     .synopsis = "--job job.json --now n --rate r [options]",
     .summary =
@@ -214,11 +316,26 @@ static const struct spot_cli cli = {
               "spot.forecast/1, - is standard input: the instances now", 0, 0 },
             { SPOT_OPT_REAL, 0, "rate", &o.rate_per_s, "r", "requests per second that come", 1e-9,
               1e9 },
-            { SPOT_OPT_STRING, 0, "load", &o.load, "file", "the rate of this load instead", 0, 0 },
+            { SPOT_OPT_STRING, 0, "load", &o.load, "file",
+              "rate and bursts of this load; .json: of a forecast of it", 0, 0 },
             { SPOT_OPT_SECS, 0, "window", &o.window_s, "time",
               "only of its last so much (default all)", 1e-3, 1e9 },
             { SPOT_OPT_STRING, 0, "solver", &o.solver, "name",
-              "spotserve (default): least latency that keeps up", 0, 0 },
+              "spot (default), or spotserve: least latency that keeps up", 0, 0 },
+            { SPOT_OPT_STRING, 0, "slo", &o.slo, "limits",
+              "e2e-p99=TIME,ttft-p95=TIME (default: least price x P99)", 0, 0 },
+            { SPOT_OPT_REAL, 0, "dispersion", &o.dispersion, "x",
+              "variance over mean of arrivals (default: the load's, or 1)", 0, 1e6 },
+            { SPOT_OPT_STRING, 0, "current", &o.current, "DxPxM",
+              "what runs: another has to be worth the change", 0, 0 },
+            { SPOT_OPT_SECS, 0, "stay", &o.stay_s, "time",
+              "up to the next change (default: by losses, 1m to 1h)", 1, 1e9 },
+            { SPOT_OPT_REAL, 0, "loss-per-h", &o.loss_per_h, "x",
+              "losses of an instance per hour (default: the forecast's)", 0, 3600 },
+            { SPOT_OPT_SECS, 0, "switch", &o.switch_s, "time",
+              "weights from instance to instance (default 10s)", 0, 1e6 },
+            { SPOT_OPT_SECS, 0, "boot", &o.boot_s, "time",
+              "from asking for an instance to it (default 60s)", 0, 1e6 },
             { SPOT_OPT_FLAG, 0, "explain", &o.explain, NULL, "say why on stderr", 0, 0 },
             SPOT_TOOL_OPTIONS_AS(&o.common, "json, or table (default on a terminal)"),
             { SPOT_OPT_END },

@@ -11,8 +11,7 @@
 
 enum { ALTERNATIVES = 8, WHY_MAX = 8, TEXT_MAX_BYTE = 320 };
 
-SPOT_PRINTF(2, 3)
-static const char *say(struct spot_serve_plan *plan, const char *fmt, ...)
+const char *spot_serve_plan_say(struct spot_serve_plan *plan, const char *fmt, ...)
 {
     char text[TEXT_MAX_BYTE];
     va_list ap;
@@ -63,31 +62,33 @@ static void explain(struct spot_serve_plan *plan, const struct spot_serve_questi
     size_t n = 0;
 
     plan->why = spot_xcalloc(WHY_MAX, sizeof(*plan->why));
-    plan->why[n++] = c->keeps_up
-                         ? say(plan,
-                               "%.4g requests/s cover the %.4g that come: of what keeps up, "
-                               "this answers a request soonest, in %.3f s",
-                               c->request_per_s, q->rate_per_s, c->time.request_s)
-                         : say(plan,
-                               "nothing keeps up with %.4g requests/s on %lld GPUs: this "
-                               "answers most, %.4g/s, and the queue grows",
-                               q->rate_per_s, (long long)gpus, c->request_per_s);
     plan->why[n++] =
-        say(plan,
-            "a batch of %lld takes %.3f s for its prompts of %lld tokens in %lld "
-            "part%s and %.4g s for each of %lld tokens in %lld; no queue counted",
-            (long long)c->shape.B, c->time.prefill_s, (long long)s->prompt_token,
-            (long long)c->shape.prefill_parts, c->shape.prefill_parts == 1 ? "" : "s",
-            c->time.decode_s, (long long)s->output_token, (long long)c->shape.decode_parts);
+        c->keeps_up
+            ? spot_serve_plan_say(plan,
+                                  "%.4g requests/s cover the %.4g that come: of what keeps up, "
+                                  "this answers a request soonest, in %.3f s",
+                                  c->request_per_s, q->rate_per_s, c->time.request_s)
+            : spot_serve_plan_say(plan,
+                                  "nothing keeps up with %.4g requests/s on %lld GPUs: this "
+                                  "answers most, %.4g/s, and the queue grows",
+                                  q->rate_per_s, (long long)gpus, c->request_per_s);
+    plan->why[n++] = spot_serve_plan_say(
+        plan,
+        "a batch of %lld takes %.3f s for its prompts of %lld tokens in %lld "
+        "part%s and %.4g s for each of %lld tokens in %lld; no queue counted",
+        (long long)c->shape.B, c->time.prefill_s, (long long)s->prompt_token,
+        (long long)c->shape.prefill_parts, c->shape.prefill_parts == 1 ? "" : "s", c->time.decode_s,
+        (long long)s->output_token, (long long)c->shape.decode_parts);
     if (c->shape.B < s->max_batch)
-        plan->why[n++] =
-            say(plan,
-                "B %lld below max_batch %lld: SpotServe's artifact would run this at "
-                "%lld, with the latency of another configuration",
-                (long long)c->shape.B, (long long)s->max_batch, (long long)s->max_batch);
+        plan->why[n++] = spot_serve_plan_say(
+            plan,
+            "B %lld below max_batch %lld: SpotServe's artifact would run this at "
+            "%lld, with the latency of another configuration",
+            (long long)c->shape.B, (long long)s->max_batch, (long long)s->max_batch);
     if (used < gpus)
-        plan->why[n++] = say(plan, "%lld of %lld GPUs idle: the rule has no price for them",
-                             (long long)(gpus - used), (long long)gpus);
+        plan->why[n++] =
+            spot_serve_plan_say(plan, "%lld of %lld GPUs idle: the rule has no price for them",
+                                (long long)(gpus - used), (long long)gpus);
     plan->doc.why = plan->why;
     plan->doc.n_why = n;
 }
@@ -107,10 +108,11 @@ static void list_others(struct spot_serve_plan *plan, const struct spot_serve_qu
             .spares = q->instances - instances_of(&q->job->serve, c),
             .requests_per_s = c->request_per_s,
             .latency_s = c->time.request_s,
-            .why = c->keeps_up ? say(plan, "%.3f s later with an answer",
-                                     c->time.request_s - choice[0].time.request_s)
-                               : say(plan, "%.4g requests/s, %.4g below the rate", c->request_per_s,
-                                     q->rate_per_s - c->request_per_s),
+            .why = c->keeps_up
+                       ? spot_serve_plan_say(plan, "%.3f s later with an answer",
+                                             c->time.request_s - choice[0].time.request_s)
+                       : spot_serve_plan_say(plan, "%.4g requests/s, %.4g below the rate",
+                                             c->request_per_s, q->rate_per_s - c->request_per_s),
         };
         plan->doc.n_alternative = i;
     }
@@ -118,7 +120,7 @@ static void list_others(struct spot_serve_plan *plan, const struct spot_serve_qu
 }
 
 /* Where D P M is beyond what a document can say, fewer replicas are. */
-static int refuse(const struct spot_serve_question *q, struct spot_err *err)
+int spot_serve_plan_refuse(const struct spot_serve_question *q, struct spot_err *err)
 {
     const struct spot_job_serve *s = &q->job->serve;
     const int64_t least = spot_serve_least_gpus(s);
@@ -134,17 +136,16 @@ static int refuse(const struct spot_serve_question *q, struct spot_err *err)
                         s->gpus == 1 ? "" : "s", (long long)((least + s->gpus - 1) / s->gpus));
 }
 
-int spot_serve_plan_make(struct spot_serve_plan *plan, const struct spot_serve_question *q,
-                         struct spot_err *err)
+static int plan_by_rule(struct spot_serve_plan *plan, const struct spot_serve_question *q,
+                        struct spot_err *err)
 {
     size_t n;
     struct spot_serve_choice *choice =
         spot_serve_choices(&q->job->serve, q->instances * q->job->serve.gpus, q->rate_per_s, &n);
     int rc = 0;
 
-    *plan = (struct spot_serve_plan){ 0 };
     if (!n) {
-        rc = refuse(q, err);
+        rc = spot_serve_plan_refuse(q, err);
     } else {
         fill(&plan->doc, q, &choice[0]);
         explain(plan, q, &choice[0]);
@@ -152,6 +153,14 @@ int spot_serve_plan_make(struct spot_serve_plan *plan, const struct spot_serve_q
     }
     free(choice);
     return rc;
+}
+
+int spot_serve_plan_make(struct spot_serve_plan *plan, const struct spot_serve_question *q,
+                         struct spot_err *err)
+{
+    *plan = (struct spot_serve_plan){ 0 };
+    return q->solver == SPOT_SERVE_SOLVER_SPOT ? spot_serve_plan_ours(plan, q, err)
+                                               : plan_by_rule(plan, q, err);
 }
 
 void spot_serve_plan_release(struct spot_serve_plan *plan)

@@ -1,0 +1,164 @@
+/* SPDX-License-Identifier: MIT */
+#include "plan/serve_queue_model.h"
+
+#include <math.h>
+
+double spot_serve_station_load(const struct spot_serve_station *s)
+{
+    return s->rate_per_s * s->service_s / ((double)s->replicas * (double)s->batch);
+}
+
+/* Erlang's B by recurrence, C from it: batches form only while all are busy, so that requests are
+ * what replicas are busy with up to then. Of a burst only as many as there are replicas wait for
+ * nobody. */
+double spot_serve_station_busy(const struct spot_serve_station *s)
+{
+    const double offered = s->rate_per_s * s->service_s, n = (double)s->replicas;
+    double blocked = 1;
+
+    if (offered >= n)
+        return 1;
+    for (int64_t i = 1; i <= s->replicas; i++)
+        blocked = offered * blocked / ((double)i + offered * blocked);
+    return fmax(blocked / (1 - offered / n * (1 - blocked)), 1 - n / fmax(s->dispersion, n));
+}
+
+/* ln E[z^A] of A with that mean and variance over mean. */
+static double log_pgf(double mean, double dispersion, double z)
+{
+    if (fabs(dispersion - 1) < 1e-6)
+        return mean * (z - 1);
+    if (dispersion > 1) { /* size mean / (d - 1), share of success 1 / d */
+        const double inside = 1 - (dispersion - 1) * (z - 1);
+
+        return inside > 0 ? -mean / (dispersion - 1) * log(inside) : INFINITY;
+    }
+    /* mean / (1 - d) trials, each with 1 - d */
+    return mean / (1 - dispersion) * log1p((1 - dispersion) * (z - 1));
+}
+
+/* ln of the z > 1 with E[z^A] = z^B, given that it is there: E[A] < B. Bisection. */
+static double decay(double mean, double dispersion, double batch)
+{
+    double low = 0, high = 64;
+
+    if (dispersion > 1)
+        high = fmin(high, log1p(1 / (dispersion - 1)));
+    for (int i = 0; i < 48; i++) {
+        const double middle = (low + high) / 2;
+
+        if (log_pgf(mean, dispersion, exp(middle)) < batch * middle)
+            low = middle;
+        else
+            high = middle;
+    }
+    return (low + high) / 2;
+}
+
+/* d ln E[z^A] / dz. */
+static double slope(double mean, double dispersion, double z)
+{
+    return mean / (1 - (dispersion - 1) * (z - 1));
+}
+
+/* A wait is that for the next start, and a whole period for each full batch ahead. */
+struct waits {
+    double service_s, period_s, replicas;
+    double spread;       /* 1: replicas start apart from each other as it happens; 0: in turn */
+    double busy;         /* all replicas are, when a request comes */
+    double behind, stay; /* a full batch is ahead; and behind each such one another */
+};
+
+/* P(a batch or more is ahead), by the pole z of the generating function of the queue behind a
+ * start, whose other roots are taken to be those of z^B = 1, and by who came before in the same
+ * period. Exact for B = 1. */
+static double ahead(double mean, double dispersion, double batch, double root)
+{
+    const double z = exp(root), full = exp(batch * root);
+    const double inner = (full - 1) / (batch * (z - 1));
+    const double pull = full * slope(mean, dispersion, z) - batch * full / z;
+    const double same = (full - 1) / (mean * (z - 1));
+
+    if (root > 15) /* regular arrivals never fill a batch more */
+        return 0;
+    return pull > 0 ? fmin((batch - mean) * inner / pull * same / full, 1) : 1;
+}
+
+static struct waits waits_of(const struct spot_serve_station *s)
+{
+    const double period_s = s->service_s / (double)s->replicas, batch = (double)s->batch;
+    const double mean = s->rate_per_s * period_s, dispersion = fmax(s->dispersion, 0.02);
+    const double root = decay(mean, dispersion, batch);
+
+    return (struct waits){ .service_s = s->service_s,
+                           .period_s = period_s,
+                           .replicas = (double)s->replicas,
+                           .spread = s->is_paced ? 0 : fmin(dispersion, 1),
+                           .busy = spot_serve_station_busy(s),
+                           .behind = fmin(ahead(mean, dispersion, batch, root),
+                                          exp(-root * (batch - 1) / batch)),
+                           .stay = exp(-batch * root) };
+}
+
+/* P(the next start is later than x from now). */
+static double residual(const struct waits *w, double x)
+{
+    const double turn = x < w->period_s ? 1 - x / w->period_s : 0;
+    const double alone = x < w->service_s ? pow(1 - x / w->service_s, w->replicas) : 0;
+
+    return x <= 0 ? 1 : w->spread * alone + (1 - w->spread) * turn;
+}
+
+/* P(wait > x). Starts later than 40 periods from now do not happen. */
+static double tail(const struct waits *w, double x)
+{
+    const double whole = floor(x / w->period_s), first = fmax(whole - 40, 1);
+    const double one = w->busy * w->behind;
+    double more = one * pow(w->stay, first - 1); /* P(at least j batches are ahead) */
+    double sum = w->busy * (1 - w->behind) * residual(w, x);
+
+    for (double j = first; j <= whole; j++) {
+        sum += more * (1 - w->stay) * residual(w, x - j * w->period_s);
+        more *= w->stay;
+    }
+    return fmin(sum + more, 1);
+}
+
+double spot_serve_station_wait(const struct spot_serve_station *s, double percentile)
+{
+    double low = 0, high;
+    struct waits w;
+
+    if (spot_serve_station_load(s) >= 1)
+        return INFINITY;
+    if (!(s->rate_per_s > 0))
+        return 0;
+    w = waits_of(s);
+    if (tail(&w, 0) <= 1 - percentile)
+        return 0;
+    high = s->service_s + w.period_s * (1 - log(1 - percentile) * 4 / fmax(-log(w.stay), 1e-9));
+    for (int i = 0; i < 40; i++) {
+        const double middle = (low + high) / 2;
+
+        if (tail(&w, middle) > 1 - percentile)
+            low = middle;
+        else
+            high = middle;
+    }
+    return (low + high) / 2;
+}
+
+double spot_serve_station_mean_wait(const struct spot_serve_station *s)
+{
+    const double n = (double)s->replicas;
+    double next_s;
+    struct waits w;
+
+    if (spot_serve_station_load(s) >= 1)
+        return INFINITY;
+    if (!(s->rate_per_s > 0))
+        return 0;
+    w = waits_of(s);
+    next_s = w.spread * s->service_s / (n + 1) + (1 - w.spread) * w.period_s / 2;
+    return w.busy * (next_s + w.behind / (1 - w.stay) * w.period_s);
+}

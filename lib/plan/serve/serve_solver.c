@@ -1,0 +1,272 @@
+/* SPDX-License-Identifier: MIT */
+#include "plan/serve_solver.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/xalloc.h"
+#include "plan/serve_queue_model.h"
+
+enum { SIZES = 11 }; /* batches of 1, 2, 4, ... SPOT_SERVE_BATCH_MAX */
+
+/* Another plan has to be so much better than what runs: of the same shape, of another, of those
+ * that all are too few. */
+#define KEEP_COUNT   1.05
+#define KEEP_SHAPE   1.15
+#define KEEP_TOO_FEW 1.05
+#define MISSED       1e6 /* scores of plans that keep an SLO lie below, prices per hour */
+#define GROWS        1e12
+
+int64_t spot_serve_unit_instances(const struct spot_job_serve *s,
+                                  const struct spot_serve_shape *shape)
+{
+    return (shape->P * shape->M + s->gpus - 1) / s->gpus;
+}
+
+int64_t spot_serve_unit_pipelines(const struct spot_job_serve *s,
+                                  const struct spot_serve_shape *shape)
+{
+    return spot_serve_unit_instances(s, shape) * s->gpus / (shape->P * shape->M);
+}
+
+int spot_serve_soonest(const struct spot_job_serve *s, struct spot_serve_shape *shape, int64_t n,
+                       struct spot_serve_time *time)
+{
+    struct spot_serve_shape g = *shape;
+    struct spot_serve_time t;
+    bool is_found = false;
+
+    for (g.B = 1; g.B < n;)
+        g.B *= 2;
+    for (g.prefill_parts = 1; g.prefill_parts <= g.B; g.prefill_parts *= 2)
+        for (g.decode_parts = 1; g.decode_parts <= g.B; g.decode_parts *= 2) {
+            if (spot_serve_time(s, &g, &t) || (is_found && t.request_s >= time->request_s))
+                continue;
+            *time = t;
+            *shape = g;
+            is_found = true;
+        }
+    return is_found ? 0 : -1;
+}
+
+/* A shape and the times of its batches. */
+struct shape_times {
+    struct spot_serve_shape shape; /* with a full batch */
+    struct spot_serve_time time[SIZES];
+    int64_t instances, pipelines; /* of a unit */
+};
+
+static bool fill_times(const struct spot_job_serve *s, int64_t P, int64_t M, struct shape_times *t)
+{
+    t->shape = (struct spot_serve_shape){ .P = P, .M = M };
+    for (int k = 0; (int64_t)1 << k <= s->max_batch; k++)
+        if (spot_serve_soonest(s, &t->shape, (int64_t)1 << k, &t->time[k]))
+            return false;
+    t->instances = spot_serve_unit_instances(s, &t->shape);
+    t->pipelines = spot_serve_unit_pipelines(s, &t->shape);
+    return true;
+}
+
+/* Poisson losses of used instances in the time that one is replaced in: the share of the time in
+ * which they outnumber n spares. */
+static double share_beyond(const struct spot_serve_ask *ask, int64_t used, int64_t n)
+{
+    const double mean = ask->loss_per_s * (double)used * ask->repair_s;
+    double term = exp(-mean), sum = term;
+
+    for (int64_t i = 1; i <= n; i++)
+        sum += term *= mean / (double)i;
+    return fmax(1 - sum, 0);
+}
+
+/* Fewest spares that losses do not outnumber for more than a share of the time, of those there. */
+static int64_t spares_for(const struct spot_serve_ask *ask, int64_t used, double share)
+{
+    int64_t n = 0;
+
+    while (n < ask->instances - used && share_beyond(ask, used, n) > share)
+        n++;
+    return n;
+}
+
+static double percentile_of(const struct spot_serve_limit *limit)
+{
+    return limit->percentile > 0 ? limit->percentile : 0.99;
+}
+
+static bool is_same_shape(const struct spot_serve_ask *ask, const struct spot_serve_offer *o)
+{
+    return o->shape.P == ask->current.P && o->shape.M == ask->current.M;
+}
+
+/* What those wait for a switch of shape that the percentile still counts. */
+static double pause_s(const struct spot_serve_ask *ask, const struct spot_serve_offer *o)
+{
+    const double share = 1 - percentile_of(&ask->slo.e2e);
+
+    if (!ask->current_D || is_same_shape(ask, o))
+        return 0;
+    return ask->switch_s * fmin(1, (ask->switch_s + o->request_s) / fmax(ask->stay_s, 1) / share);
+}
+
+/* What a loss for which there is no spare costs them: the answer anew, on another grid. */
+static double exposed_s(const struct spot_serve_ask *ask, const struct spot_serve_offer *o)
+{
+    const double share = 1 - percentile_of(&ask->slo.e2e);
+    const double beyond = share_beyond(ask, o->instances, o->spares);
+
+    return beyond > share ? ask->switch_s + o->request_s : 0;
+}
+
+static double excess(double is_s, const struct spot_serve_limit *limit)
+{
+    return limit->limit_s > 0 ? is_s / limit->limit_s : 0;
+}
+
+static void score(const struct spot_serve_ask *ask, struct spot_serve_offer *o)
+{
+    const bool has_slo = ask->slo.e2e.limit_s > 0 || ask->slo.ttft.limit_s > 0;
+    const double miss = fmax(excess(o->e2e_s, &ask->slo.e2e), excess(o->ttft_s, &ask->slo.ttft));
+
+    o->keeps_slo = !has_slo || miss <= 1;
+    if (isinf(o->e2e_s))
+        o->score = GROWS * MISSED / o->request_per_s;
+    else if (has_slo)
+        o->score = o->keeps_slo ? o->usd_per_h : MISSED * miss;
+    else
+        o->score = o->usd_per_h * o->e2e_s;
+    o->is_current =
+        ask->current_D == o->D && o->shape.P == ask->current.P && o->shape.M == ask->current.M;
+    if (ask->current_D && !o->is_current)
+        o->score *= isinf(o->e2e_s)         ? KEEP_TOO_FEW
+                    : is_same_shape(ask, o) ? KEEP_COUNT
+                                            : KEEP_SHAPE;
+}
+
+/* The time of a batch as full as the rate makes it. */
+static const struct spot_serve_time *usual(const struct spot_serve_ask *ask,
+                                           const struct shape_times *t, int64_t D)
+{
+    int k = 0;
+
+    while ((int64_t)2 << k <= ask->serve->max_batch &&
+           ask->demand.rate_per_s * t->time[k].request_s / (double)D > (double)((int64_t)1 << k))
+        k++;
+    return &t->time[k];
+}
+
+static void judge(const struct spot_serve_ask *ask, const struct shape_times *t, int64_t units,
+                  struct spot_serve_offer *o)
+{
+    const int64_t D = units * t->pipelines, B = t->shape.B;
+    const struct spot_serve_time *time = usual(ask, t, D);
+    /* where all are busy anyway, in turn is better than as it happens */
+    const bool is_paced = ask->demand.rate_per_s * time->request_s >= (double)D;
+    const double share = 1 - percentile_of(&ask->slo.e2e);
+    const struct spot_serve_station station = { .replicas = D,
+                                                .batch = B,
+                                                .service_s = time->request_s,
+                                                .rate_per_s = ask->demand.rate_per_s,
+                                                .is_paced = is_paced,
+                                                .dispersion = ask->demand.dispersion };
+    int full = 0;
+    double drain_s;
+
+    while ((int64_t)1 << full < B)
+        full++;
+    *o = (struct spot_serve_offer){ .D = D,
+                                    .shape = t->shape,
+                                    .instances = units * t->instances,
+                                    .request_s = t->time[full].request_s };
+    o->request_per_s = (double)(D * B) / o->request_s;
+    o->pace_s = is_paced ? time->request_s / (double)D : 0;
+    o->load = ask->demand.rate_per_s / o->request_per_s;
+    o->spares = spares_for(ask, o->instances, share);
+    o->usd_per_h = (ask->usd_per_h >= 0 ? ask->usd_per_h : 1) * (double)(o->instances + o->spares);
+    drain_s = pause_s(ask, o) + exposed_s(ask, o) + ask->demand.backlog / o->request_per_s;
+    o->e2e_s =
+        time->request_s + drain_s + spot_serve_station_wait(&station, percentile_of(&ask->slo.e2e));
+    o->ttft_s = time->prefill_s + time->decode_s + drain_s +
+                spot_serve_station_wait(&station, percentile_of(&ask->slo.ttft));
+    o->p99_s = time->request_s + drain_s + spot_serve_station_wait(&station, 0.99);
+    o->mean_s = time->request_s + spot_serve_station_mean_wait(&station);
+    score(ask, o);
+}
+
+/* No number of units from here on can be better: price only grows, and no one is answered sooner
+ * than in the time of a lone request. */
+static bool is_hopeless(const struct spot_serve_ask *ask, const struct shape_times *t,
+                        const struct spot_serve_offer *best, const struct spot_serve_offer *last)
+{
+    if (isinf(last->e2e_s) || ask->slo.e2e.limit_s > 0 || ask->slo.ttft.limit_s > 0)
+        return best->keeps_slo && !isinf(best->e2e_s) && last->usd_per_h > best->score;
+    return last->usd_per_h * t->time[0].request_s > best->score;
+}
+
+static bool best_of_shape(const struct spot_serve_ask *ask, int64_t P, int64_t M,
+                          struct spot_serve_offer *best)
+{
+    struct shape_times t;
+    struct spot_serve_offer o;
+    bool is_found = false;
+
+    if (!fill_times(ask->serve, P, M, &t))
+        return false;
+    for (int64_t units = 1; units * t.instances <= ask->instances; units++) {
+        judge(ask, &t, units, &o);
+        if (!is_found || o.score < best->score)
+            *best = o;
+        is_found = true;
+        if (is_hopeless(ask, &t, best, &o))
+            break;
+    }
+    return is_found;
+}
+
+static int by_score(const void *a, const void *b)
+{
+    const struct spot_serve_offer *x = a, *y = b;
+
+    if (x->score < y->score || x->score > y->score)
+        return x->score < y->score ? -1 : 1;
+    if (x->instances != y->instances)
+        return x->instances < y->instances ? -1 : 1;
+    if (x->shape.M != y->shape.M)
+        return x->shape.M < y->shape.M ? -1 : 1;
+    return x->shape.P < y->shape.P ? -1 : x->shape.P > y->shape.P;
+}
+
+struct spot_serve_offer *spot_serve_offers(const struct spot_serve_ask *ask, size_t *n)
+{
+    const struct spot_job_serve *s = ask->serve;
+    const int64_t gpus = ask->instances * s->gpus;
+    struct spot_serve_offer *list = NULL, o;
+    size_t cap = 0;
+
+    *n = 0;
+    for (size_t i = 0; i < s->n_cell; i++)
+        for (int64_t P = 1, M = s->cell[i].M; s->cell[i].B == 1 && P * M <= gpus; P++) {
+            if (P > s->stage_layers)
+                break;
+            if (P * M < s->gpus_min || s->stage_layers % P != 0 || !best_of_shape(ask, P, M, &o))
+                continue;
+            list = spot_xgrow(list, &cap, *n + 1, sizeof(*list));
+            list[(*n)++] = o;
+        }
+    if (!list)
+        list = spot_xcalloc(1, sizeof(*list));
+    qsort(list, *n, sizeof(*list), by_score);
+    return list;
+}
+
+int spot_serve_offer_best(const struct spot_serve_ask *ask, struct spot_serve_offer *best)
+{
+    size_t n;
+    struct spot_serve_offer *list = spot_serve_offers(ask, &n);
+
+    if (n)
+        *best = list[0];
+    free(list);
+    return n ? 0 : -1;
+}

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/* serve_queue_model.h - how long requests wait for replicas that answer in batches, by formula.
+ *
+ * D replicas take up to B of one queue at once and answer them in S seconds. While all are busy a
+ * batch starts every S / D. With A arrivals between two starts the queue behind a start is
+ * Q' = max(Q + A - B, 0), and its tail falls like z^-k, where z > 1 solves E[z^A] = z^B. A is
+ * Poisson, negative binomial where arrivals come in bursts, binomial where they are regular.
+ * What was left out (how full a batch is, that starts drift) is checked against the simulator:
+ * tests/unit/test_serve_queue_model.c.
+ */
+#ifndef SPOT_PLAN_SERVE_QUEUE_MODEL_H
+#define SPOT_PLAN_SERVE_QUEUE_MODEL_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct spot_serve_station {
+    int64_t replicas, batch; /* D, B: >= 1 */
+    double service_s;        /* S > 0, of a batch */
+    double rate_per_s;       /* arrivals, >= 0 */
+    bool is_paced;           /* replicas start in turn: spot_serve_queue_pace of the simulator */
+    double dispersion;       /* variance over mean of arrivals in some S; 1: Poisson */
+};
+
+/* Share of what the station can answer that comes: rate S / (D B); 1 and more: the queue grows. */
+double spot_serve_station_load(const struct spot_serve_station *station);
+
+/* The probability that all replicas are busy when a request comes. */
+double spot_serve_station_busy(const struct spot_serve_station *station);
+
+/* The wait for a batch to start that a share `percentile` (0..1, below 1) of requests do not
+ * exceed; INFINITY where the queue grows. */
+double spot_serve_station_wait(const struct spot_serve_station *station, double percentile);
+
+/* The mean of it. */
+double spot_serve_station_mean_wait(const struct spot_serve_station *station);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_SERVE_QUEUE_MODEL_H */

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT */
+/* serve_spot_state.h - what the parts of our policy of serving share. Private to them. */
+#ifndef SPOT_SIM_SERVE_SPOT_STATE_H
+#define SPOT_SIM_SERVE_SPOT_STATE_H
+
+#include "plan/serve_plan.h"
+#include "plan/serve_solver.h"
+#include "sim/serve_spot.h"
+
+#define SPOT_NO_UNIT       SIZE_MAX
+#define SPOT_TICK_S        30
+#define SPOT_RATE_WINDOW_S 300
+
+enum spot_member_state {
+    SPOT_MEMBER_ABSENT,  /* not there, or gone */
+    SPOT_MEMBER_OFFERED, /* there, not held */
+    SPOT_MEMBER_BOOTS,   /* asked for */
+    SPOT_MEMBER_HELD,    /* paid and usable */
+};
+
+/* An instance of the trace. */
+struct spot_member {
+    enum spot_member_state state;
+    size_t unit;        /* whose it is, or is to be; SPOT_NO_UNIT: free */
+    double loss_s;      /* announced; INFINITY: not */
+    double true_loss_s; /* for the clairvoyant alone */
+    double came_s;
+    bool has_replacement; /* a swap is under way */
+};
+
+/* Replicas on instances of their own: one pipeline on several, or several on one. */
+enum spot_unit_state { SPOT_UNIT_FILLS, SPOT_UNIT_UP, SPOT_UNIT_PAUSED, SPOT_UNIT_GONE };
+
+struct spot_unit {
+    enum spot_unit_state state;
+    bool drains;
+    size_t *replica; /* [n_replica] of the queue, once it was up */
+    size_t n_replica;
+    size_t *member; /* [n_member] */
+    size_t n_member;
+};
+
+enum spot_task_kind {
+    SPOT_TASK_BOOTED,  /* member a */
+    SPOT_TASK_UP,      /* unit a has its weights */
+    SPOT_TASK_DRAIN,   /* unit a is to end soon */
+    SPOT_TASK_PAUSE,   /* unit a hands over */
+    SPOT_TASK_SWAP,    /* member b takes the place of member c in unit a */
+    SPOT_TASK_STOP,    /* all pause for another shape */
+    SPOT_TASK_RESHAPE, /* and go on in it */
+};
+
+struct spot_task {
+    double time_s;
+    enum spot_task_kind kind;
+    size_t a, b, c;
+};
+
+struct spot_shape_law {
+    struct spot_serve_shape shape;
+    size_t max_batch;
+    struct spot_batch_time time[SPOT_SERVE_BATCH_MAX + 1]; /* of 1.. requests */
+};
+
+struct spot_serve_run {
+    const struct spot_serve_play *play;
+    struct spot_serve_result *result;
+    bool is_clairvoyant;
+    double lead_s; /* a loss is known so early */
+    double now_s;
+    struct spot_serve_queue *queue;
+    struct spot_member *member; /* [n_member] */
+    size_t n_member;
+    struct spot_unit *unit;              /* [n_unit]; numbers are not used again */
+    size_t n_unit, unit_cap, first_unit; /* those before it are gone */
+    struct spot_task *task;              /* [n_task] */
+    size_t n_task, task_cap;
+    struct spot_shape_law **law; /* [n_law] */
+    size_t n_law, law_cap;
+    struct spot_serve_offer now, next; /* runs; is being changed to */
+    bool is_reshaping, is_started;
+    double there_s;    /* instance-seconds seen, of all that were there */
+    size_t n_losses;   /* seen */
+    double asked_at_s; /* the last question, what it was, and its answer */
+    struct spot_serve_ask asked;
+    struct spot_serve_offer answer;
+    bool has_answer;
+};
+
+/* serve_spot_units.c: replicas and who they run on */
+void spot_run_task(struct spot_serve_run *r, double time_s, enum spot_task_kind kind, size_t a,
+                   size_t b, size_t c);
+bool spot_run_is_free(const struct spot_serve_run *r, size_t member);
+size_t spot_run_live_units(const struct spot_serve_run *r); /* that do not drain */
+bool spot_run_any_up(const struct spot_serve_run *r);
+void spot_run_set_up(struct spot_serve_run *r, size_t unit);
+void spot_run_drop(struct spot_serve_run *r, size_t unit);
+void spot_run_drain(struct spot_serve_run *r, size_t unit, bool drains);
+void spot_run_end_drained(struct spot_serve_run *r);
+/* A unit of the shape that runs, on free members. Returns whether there were enough. */
+bool spot_run_form(struct spot_serve_run *r);
+void spot_run_pause(struct spot_serve_run *r, size_t unit);
+void spot_run_swap(struct spot_serve_run *r, size_t unit, size_t to, size_t from);
+void spot_run_stop_all(struct spot_serve_run *r);
+void spot_run_reshape(struct spot_serve_run *r);
+void spot_run_release(struct spot_serve_run *r);
+
+/* serve_spot_decide.c: what should run, and how to get there */
+void spot_run_decide(struct spot_serve_run *r);
+
+#endif /* SPOT_SIM_SERVE_SPOT_STATE_H */

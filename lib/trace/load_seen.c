@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT */
+#include "trace/load_seen.h"
+
+#include <math.h>
+
+enum { BIN_S = 60, BINS_MAX = 60, PRIOR_BINS = 5 };
+
+/* Requests up to and with time_s. */
+static size_t count_until(const struct spot_load *load, double time_s)
+{
+    size_t low = 0, high = load->n;
+
+    while (low < high) {
+        const size_t middle = low + (high - low) / 2;
+
+        if (load->time_s[middle] <= time_s)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+size_t spot_load_arrivals(const struct spot_load *load, double from_s, double to_s)
+{
+    return to_s > from_s ? count_until(load, to_s) - count_until(load, from_s) : 0;
+}
+
+double spot_load_rate_seen(const struct spot_load *load, double start_s, double now_s,
+                           double window_s)
+{
+    const double span_s = fmin(now_s - start_s, window_s);
+
+    return span_s > 0 ? (double)spot_load_arrivals(load, now_s - span_s, now_s) / span_s : 0;
+}
+
+double spot_load_dispersion_seen(const struct spot_load *load, double from_s, double to_s)
+{
+    double mean = 0, square = 0;
+    int n = 0;
+
+    for (; n < BINS_MAX && to_s - BIN_S * (n + 1) >= from_s; n++) {
+        const double count =
+            (double)spot_load_arrivals(load, to_s - BIN_S * (n + 1.0), to_s - BIN_S * (double)n);
+
+        mean += count;
+        square += count * count;
+    }
+    if (n < 2 || !(mean > 0))
+        return 1;
+    mean /= n;
+    square = (square - n * mean * mean) / (n - 1);
+    return (n * square / mean + PRIOR_BINS) / (n + PRIOR_BINS);
+}

@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT */
+/* spot-replay serve: its tables, row by row. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "common/num.h"
+#include "common/xalloc.h"
+#include "replay_serve.h"
+
+const struct spot_column replay_serve_total[REPLAY_SERVE_TOTALS] = {
+    { "policy", false },    { "requests", true },       { "finished", true },
+    { "lost", true },       { "repeated", true },       { "ttft_p50_s", true },
+    { "ttft_p99_s", true }, { "tbt_p50_s", true },      { "tbt_p99_s", true },
+    { "e2e_mean_s", true }, { "e2e_p50_s", true },      { "e2e_p90_s", true },
+    { "e2e_p99_s", true },  { "slo_share", true },      { "tokens", true },
+    { "usd", true },        { "usd_per_mtoken", true }, { "changes", true },
+    { "instance_h", true },
+};
+
+const struct spot_column replay_serve_step[REPLAY_SERVE_STEPS] = {
+    { "policy", false },   { "time_s", true },    { "there", true },     { "held", true },
+    { "D", true },         { "P", true },         { "M", true },         { "arrived", true },
+    { "in_system", true }, { "e2e_p50_s", true }, { "e2e_p99_s", true }, { "usd", true },
+    { "losses", true },
+};
+
+double replay_serve_rank(const double *x, size_t n, double share)
+{
+    const size_t k = (size_t)ceil(share * (double)n);
+
+    return n ? x[k ? k - 1 : 0] : NAN;
+}
+
+size_t replay_serve_e2e(const struct replay_serve *s, const struct spot_serve_result *r,
+                        size_t from, size_t to, double *e2e)
+{
+    size_t n = 0;
+
+    for (size_t i = from; i < to; i++)
+        if (!isnan(r->served[i].end_s))
+            e2e[n++] = r->served[i].end_s - s->load.time_s[i];
+    qsort(e2e, n, sizeof(*e2e), spot_num_compare);
+    return n;
+}
+
+struct lists {
+    double *ttft, *tbt, *e2e; /* [n], sorted */
+    size_t n_ttft, n_tbt, n_e2e, n_met;
+    double token, e2e_sum;
+};
+
+static bool keeps(const struct spot_serve_limit *limit, double x)
+{
+    return !(limit->limit_s > 0) || x <= limit->limit_s;
+}
+
+static struct lists collect(const struct replay_serve *s, const struct spot_serve_result *r)
+{
+    const struct spot_load *load = &s->load;
+    struct lists l = { .ttft = spot_xcalloc(load->n, sizeof(double)),
+                       .tbt = spot_xcalloc(load->n, sizeof(double)),
+                       .e2e = spot_xcalloc(load->n, sizeof(double)) };
+
+    for (size_t i = 0; i < load->n; i++) {
+        const struct spot_served *d = &r->served[i];
+        const double ttft_s = d->first_token_s - load->time_s[i];
+        const double e2e_s = d->end_s - load->time_s[i];
+
+        if (!isnan(ttft_s))
+            l.ttft[l.n_ttft++] = ttft_s;
+        if (isnan(e2e_s))
+            continue;
+        l.e2e[l.n_e2e++] = e2e_s;
+        l.e2e_sum += e2e_s;
+        l.token += load->output_token[i];
+        l.n_met += keeps(&s->play.slo.ttft, ttft_s) && keeps(&s->play.slo.e2e, e2e_s);
+        if (load->output_token[i] > 1)
+            l.tbt[l.n_tbt++] = (d->end_s - d->first_token_s) / (load->output_token[i] - 1);
+    }
+    qsort(l.ttft, l.n_ttft, sizeof(double), spot_num_compare);
+    qsort(l.tbt, l.n_tbt, sizeof(double), spot_num_compare);
+    qsort(l.e2e, l.n_e2e, sizeof(double), spot_num_compare);
+    return l;
+}
+
+static void put(struct spot_table *table, enum spot_format format, double x)
+{
+    if (format == SPOT_FORMAT_TABLE || format == SPOT_FORMAT_MD)
+        spot_table_fixed(table, x, 3);
+    else
+        spot_table_real(table, x);
+}
+
+static double price_of(const struct replay_serve *s, const struct replay_served *c)
+{
+    const struct spot_job_cost *cost = &s->job.cost;
+
+    return c->policy == SPOT_SERVE_ON_DEMAND ? cost->on_demand_usd_per_h : cost->usd_per_h;
+}
+
+static void add_row(struct spot_table *table, enum spot_format format, const struct replay_serve *s,
+                    const struct replay_served *c)
+{
+    const struct spot_serve_result *r = &c->result;
+    const double price = price_of(s, c);
+    const double usd = price >= 0 ? price * r->instance_s / 3600 : NAN;
+    struct lists l = collect(s, r);
+
+    spot_table_text(table, c->name);
+    spot_table_int(table, (long long)s->load.n);
+    spot_table_int(table, (long long)r->totals.finished);
+    spot_table_int(table, (long long)r->totals.lost);
+    spot_table_int(table, (long long)r->totals.repeated);
+    put(table, format, replay_serve_rank(l.ttft, l.n_ttft, 0.5));
+    put(table, format, replay_serve_rank(l.ttft, l.n_ttft, 0.99));
+    put(table, format, replay_serve_rank(l.tbt, l.n_tbt, 0.5));
+    put(table, format, replay_serve_rank(l.tbt, l.n_tbt, 0.99));
+    put(table, format, l.n_e2e ? l.e2e_sum / (double)l.n_e2e : NAN);
+    put(table, format, replay_serve_rank(l.e2e, l.n_e2e, 0.5));
+    put(table, format, replay_serve_rank(l.e2e, l.n_e2e, 0.9));
+    put(table, format, replay_serve_rank(l.e2e, l.n_e2e, 0.99));
+    put(table, format, s->has_slo ? (double)l.n_met / (double)s->load.n : NAN);
+    spot_table_int(table, (long long)l.token);
+    put(table, format, usd);
+    put(table, format, l.token > 0 ? usd / l.token * 1e6 : NAN);
+    spot_table_int(table, (long long)r->changes);
+    put(table, format, r->instance_s / 3600);
+    free(l.ttft);
+    free(l.tbt);
+    free(l.e2e);
+}
+
+void replay_serve_print_totals(const struct replay_serve *s, struct spot_table *table,
+                               enum spot_format format)
+{
+    for (size_t k = 0; k < s->n_played; k++)
+        add_row(table, format, s, &s->played[k]);
+}
+
+/* --- an interval --- */
+
+struct interval {
+    double from_s, to_s;
+    size_t from, to; /* requests that came */
+};
+
+static size_t losses_in(const struct replay_serve *s, const struct interval *v)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < s->play.n_event; i++)
+        n += !s->play.event[i].comes && s->play.event[i].time_s >= v->from_s &&
+             s->play.event[i].time_s < v->to_s;
+    return n;
+}
+
+/* Instance-seconds of an interval, from the steps; `at` is the one that holds at its start. */
+static double held_s(const struct spot_serve_result *r, const struct interval *v, size_t at)
+{
+    double sum = 0;
+
+    for (; at < r->n_step && r->step[at].time_s < v->to_s; at++) {
+        const double end_s = at + 1 < r->n_step ? r->step[at + 1].time_s : v->to_s;
+
+        sum += (double)r->step[at].held *
+               fmax(fmin(end_s, v->to_s) - fmax(r->step[at].time_s, v->from_s), 0);
+    }
+    return sum;
+}
+
+static void add_step(struct spot_table *table, enum spot_format format,
+                     const struct replay_serve *s, const struct replay_served *c,
+                     const struct interval *v, size_t at, long long in_system, double *e2e)
+{
+    static const struct spot_serve_step none = { 0 };
+    const struct spot_serve_result *r = &c->result;
+    const struct spot_serve_step *step = r->n_step ? &r->step[at] : &none;
+    const size_t n = replay_serve_e2e(s, r, v->from, v->to, e2e);
+    const double price = price_of(s, c);
+
+    spot_table_text(table, c->name);
+    spot_table_real(table, v->from_s);
+    spot_table_int(table, step->there);
+    spot_table_int(table, step->held);
+    spot_table_int(table, step->D);
+    spot_table_int(table, step->D ? step->P : 0);
+    spot_table_int(table, step->D ? step->M : 0);
+    spot_table_int(table, (long long)(v->to - v->from));
+    spot_table_int(table, in_system);
+    put(table, format, replay_serve_rank(e2e, n, 0.5));
+    put(table, format, replay_serve_rank(e2e, n, 0.99));
+    put(table, format, price >= 0 ? price * held_s(r, v, at) / 3600 : NAN);
+    spot_table_int(table, (long long)losses_in(s, v));
+}
+
+static void add_steps(struct spot_table *table, enum spot_format format,
+                      const struct replay_serve *s, const struct replay_served *c)
+{
+    const struct spot_load *load = &s->load;
+    const struct spot_serve_result *r = &c->result;
+    double *e2e = spot_xcalloc(load->n, sizeof(*e2e)), *end = spot_xcalloc(load->n, sizeof(*end));
+    struct interval v = { .from_s = s->play.start_s };
+    size_t n_end = 0, ended = 0, at = 0;
+
+    for (size_t i = 0; i < load->n; i++)
+        if (!isnan(r->served[i].end_s))
+            end[n_end++] = r->served[i].end_s;
+    qsort(end, n_end, sizeof(*end), spot_num_compare);
+    for (; v.from_s < s->play.end_s; v.from_s = v.to_s, v.from = v.to) {
+        v.to_s = fmin(v.from_s + s->interval_s, s->play.end_s);
+        while (v.to < load->n && load->time_s[v.to] < v.to_s)
+            v.to++;
+        while (ended < n_end && end[ended] < v.to_s)
+            ended++;
+        while (at + 1 < r->n_step && r->step[at + 1].time_s <= v.from_s)
+            at++;
+        add_step(table, format, s, c, &v, at, (long long)(v.to - ended), e2e);
+    }
+    free(e2e);
+    free(end);
+}
+
+void replay_serve_print_steps(const struct replay_serve *s, struct spot_table *table,
+                              enum spot_format format)
+{
+    for (size_t k = 0; k < s->n_played; k++)
+        add_steps(table, format, s, &s->played[k]);
+}
