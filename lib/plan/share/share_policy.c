@@ -98,11 +98,13 @@ static double rate_of(const struct spot_share_problem *p, size_t i, const double
 
 /* --- parts without a program --- */
 
+/* Summed from the last type: ties of the released scheduler are decided by the last digit, and it
+ * sums k80, p100, v100 where it fills v100, p100, k80. */
 static void isolated_part(const struct spot_share_problem *p, size_t i, double *x)
 {
     double sum = 0;
 
-    for (size_t j = 0; j < p->n_type; j++) {
+    for (size_t j = p->n_type; j-- > 0;) {
         x[j] = (double)p->type[j].count / (double)p->n_job / (double)p->want[i].scale;
         sum += x[j];
     }
