@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: MIT */
+/* share_doc.h - what shares a cluster: jobs (CSV), machines (CSV), and how fast one runs on the
+ * other (spot.throughput/1). docs/formats/share.md.
+ */
+#ifndef SPOT_MODEL_SHARE_DOC_H
+#define SPOT_MODEL_SHARE_DOC_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "common/err.h"
+#include "common/json.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    SPOT_SHARE_JOBS_MAX = 100000,
+    SPOT_SHARE_TYPES_MAX = 64,
+    SPOT_SHARE_COUNT_MAX = 100000, /* workers of a type, and of a job */
+    SPOT_SHARE_ROWS_MAX = 1 << 20,
+    SPOT_SHARE_NAME_MAX = 255,
+};
+
+/* The kind of a job whose steps are seconds on whatever it ran on: accounts of clusters say no
+ * more. It runs at 1 step/s on each type of which no row says otherwise. */
+#define SPOT_SHARE_KIND_SECOND "second"
+
+struct spot_share_job {
+    char *id, *kind, *user, *on; /* user and on (the type it runs on now) may be "" */
+    double arrival_s, steps, done, weight;
+    double slo_s;                        /* from its arrival; INFINITY: none */
+    int64_t scale, scale_min, scale_max; /* workers; equal: it cannot change */
+};
+
+struct spot_share_jobs {
+    struct spot_share_job *job; /* [n], by arrival, then id */
+    size_t n, cap;
+    uint64_t xxh3;
+};
+
+/* CSV: id,arrival_s,kind,steps,scale[,weight][,slo_s][,done][,on][,user][,scale_min][,scale_max].
+ * Jobs are put in order, so that the order of the rows means nothing. Returns 0, or -1 with *err:
+ * SPOT_EDATA with source:line:column for a job of no steps, a weight not above 0, an id twice. */
+int spot_share_jobs_read(struct spot_share_jobs *jobs, FILE *in, const char *source,
+                         struct spot_err *err);
+int spot_share_jobs_load(struct spot_share_jobs *jobs, const char *path, struct spot_err *err);
+void spot_share_jobs_release(struct spot_share_jobs *jobs);
+
+/* A zeroed job at the end, with weight 1, scale 1, no SLO; its texts are copied. */
+struct spot_share_job *spot_share_jobs_add(struct spot_share_jobs *jobs, const char *id,
+                                           const char *kind, const char *user);
+/* By arrival, then id. */
+void spot_share_jobs_sort(struct spot_share_jobs *jobs);
+/* Errors of `out` are left for its owner to find. */
+void spot_share_jobs_write(const struct spot_share_jobs *jobs, FILE *out);
+
+struct spot_share_type {
+    char *name;
+    int64_t count;
+    bool is_spot;
+    double usd_per_h, hazard_per_h; /* of one worker; hazard: losses of one per hour it runs */
+};
+
+struct spot_share_cluster {
+    struct spot_share_type *type; /* [n], in the order of the document */
+    size_t n, cap;
+    uint64_t xxh3;
+};
+
+/* CSV: instance_type,count[,market][,usd_per_h][,hazard_per_h], market spot or on-demand. */
+int spot_share_cluster_read(struct spot_share_cluster *cluster, FILE *in, const char *source,
+                            struct spot_err *err);
+int spot_share_cluster_load(struct spot_share_cluster *cluster, const char *path,
+                            struct spot_err *err);
+void spot_share_cluster_release(struct spot_share_cluster *cluster);
+
+struct spot_throughput_row {
+    const char *kind, *instance_type;
+    int64_t scale;
+    double steps_per_s;
+};
+
+struct spot_throughput {
+    struct spot_json_doc json;
+    struct spot_throughput_row *row; /* [n], by kind, scale, type */
+    size_t n;
+};
+
+/* What docs/schema/throughput.json is made from. */
+extern const struct spot_doc_part spot_throughput_part[];
+
+int spot_throughput_load(struct spot_throughput *t, const char *path, struct spot_err *err);
+int spot_throughput_parse(struct spot_throughput *t, const char *text, size_t n_byte,
+                          const char *source, struct spot_err *err);
+void spot_throughput_release(struct spot_throughput *t);
+
+/* Steps/s of a kind on so many workers of a type; 0: it does not run there. */
+double spot_throughput_find(const struct spot_throughput *t, const char *kind, int64_t scale,
+                            const char *instance_type);
+
+/* rate[n_job][n_type], steps/s at each job's scale, 0 where a type has fewer workers than that.
+ * Returns 0, or -1 with *err (SPOT_EINFEASIBLE) naming a job that can run nowhere, and why. */
+int spot_share_rates(const struct spot_share_jobs *jobs, const struct spot_share_cluster *cluster,
+                     const struct spot_throughput *t, double *rate, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_MODEL_SHARE_DOC_H */

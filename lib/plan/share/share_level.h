@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT */
+/* share_level.h - the two linear programs behind the policies, over classes of jobs that are alike.
+ */
+#ifndef SPOT_PLAN_SHARE_LEVEL_H
+#define SPOT_PLAN_SHARE_LEVEL_H
+
+#include "plan/share.h"
+
+/* Greatest level with sum_j gain * x >= level for each job. gain[n_job][n_type] >= 0, 0: the job
+ * cannot run there. With `all`, jobs that keep the level down are frozen at theirs and the rest is
+ * raised, until none is left: the lexicographic maximum. Ties: where jobs run now. Fills answer->x,
+ * price, objective and bound; room for both is there. */
+int spot_share_level(const struct spot_share_problem *problem, const double *gain, bool all,
+                     struct spot_share_answer *answer, struct spot_err *err);
+
+/* Greatest sum of gain * x; floor[n_job] (NULL: none): each job makes at least so many steps/s.
+ * Returns 1 where the floors are too high. */
+int spot_share_sum(const struct spot_share_problem *problem, const double *gain,
+                   const double *floor, struct spot_share_answer *answer, struct spot_err *err);
+
+#endif /* SPOT_PLAN_SHARE_LEVEL_H */

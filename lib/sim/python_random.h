@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT */
+/* python_random.h - random.Random of Python: the released scheduler shuffles types with it. */
+#ifndef SPOT_SIM_PYTHON_RANDOM_H
+#define SPOT_SIM_PYTHON_RANDOM_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* Mersenne twister MT19937 (Matsumoto, Nishimura 1998), seeded as Python seeds it. */
+struct spot_python_random {
+    uint32_t word[624];
+    size_t at;
+};
+
+void spot_python_random_init(struct spot_python_random *random, uint32_t seed);
+uint32_t spot_python_random_next(struct spot_python_random *random);
+/* random.shuffle */
+void spot_python_random_shuffle(struct spot_python_random *random, size_t *item, size_t n);
+
+#endif /* SPOT_SIM_PYTHON_RANDOM_H */

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/* share_state.h - the state of a cluster that is shared; of share_*.c alone. */
+#ifndef SPOT_SIM_SHARE_STATE_H
+#define SPOT_SIM_SHARE_STATE_H
+
+#include "common/rng.h"
+#include "sim/python_random.h"
+#include "sim/share_sim.h"
+
+struct share_job {
+    bool is_active, is_over;
+    double left;       /* steps */
+    double isolated_s; /* what the steps so far would have taken alone on an equal part */
+    double isolated_per_s, counted_left; /* when that was last brought up to date */
+    double end_s, start_s;               /* when it ended; when it first ran */
+    int failures;
+    /* its lease: */
+    int type;                /* -1: none */
+    int64_t scale, *worker;  /* [scale] */
+    double lease_s, ready_s; /* since when, and since when it makes steps */
+    double checkpoint_s;     /* the first of the lease */
+    double lease_left, rate;
+    size_t span;
+};
+
+/* What is to run in the next round, in the order in which it was chosen. */
+struct share_pick {
+    size_t job;
+    int type;
+    int64_t scale;
+    double rate;
+};
+
+struct share_state {
+    const struct spot_share_play *play;
+    enum spot_share_policy policy;
+    struct spot_share_outcome *outcome;
+    size_t n_job, n_type, n_arrived, n_over;
+    struct share_job *job;
+    double now_s, round_start_s, round_end_s;
+    bool has_round, must_solve;
+    /* priorities as released, all [n_job][n_type] */
+    double *x, *time_s, *deficit_s, *priority;
+    bool *has_x;                         /* [n_job] */
+    double *worker_time_s, last_reset_s; /* [n_type] */
+    struct spot_python_random shuffler;
+    int64_t *count; /* [n_type] workers that are there now */
+    struct share_pick *pick;
+    size_t n_pick;
+    double busy_s, there_s; /* worker-seconds */
+};
+
+/* Active jobs as a problem; job[] says which they are. */
+struct share_view {
+    struct spot_share_problem problem;
+    size_t *job;
+    struct spot_share_want *want;
+    struct spot_share_machines *type;
+    double *rate;
+};
+void share_view_init(struct share_view *view, const struct share_state *s);
+void share_view_release(struct share_view *view);
+
+/* Fill s->pick. */
+int share_pick_by_priority(struct share_state *s, struct spot_err *err); /* share_priority.c */
+int share_pick_ours(struct share_state *s, struct spot_err *err);        /* share_ours.c */
+
+/* Steps that job has behind its last checkpoint at time_s, and would lose. share_lease.c */
+double share_unsaved(const struct share_state *s, const struct share_job *job, double time_s);
+void share_lease_end(struct share_state *s, size_t job, double time_s);
+/* Give the picked jobs workers: those that stay keep theirs. */
+void share_lease_all(struct share_state *s);
+
+#endif /* SPOT_SIM_SHARE_STATE_H */
