@@ -302,7 +302,7 @@ void spot_share_cluster_release(struct spot_share_cluster *cluster)
 
 /* --- throughputs --- */
 
-#define ROW(member) offsetof(struct spot_throughput_row, member)
+#define ROW(member) offsetof(struct spot_job_rates_row, member)
 static const struct spot_field row_field[] = {
     { "kind", SPOT_F_STR, ROW(kind), NULL, 0, 0, true },
     { "scale", SPOT_F_INT, ROW(scale), "1", 1, SPOT_SHARE_COUNT_MAX, true },
@@ -311,14 +311,14 @@ static const struct spot_field row_field[] = {
     { 0 },
 };
 
-const struct spot_doc_part spot_throughput_part[] = {
+const struct spot_doc_part spot_job_rates_part[] = {
     { "rows[]", row_field, true, SPOT_SHARE_ROWS_MAX, NULL },
     { 0 },
 };
 
 static int by_key(const void *a, const void *b)
 {
-    const struct spot_throughput_row *x = a, *y = b;
+    const struct spot_job_rates_row *x = a, *y = b;
     int order = strcmp(x->kind, y->kind);
 
     if (!order)
@@ -326,7 +326,7 @@ static int by_key(const void *a, const void *b)
     return order ? order : strcmp(x->instance_type, y->instance_type);
 }
 
-static int read_rows(struct spot_throughput *t, struct spot_err *err)
+static int read_rows(struct spot_job_rates *t, struct spot_err *err)
 {
     const struct spot_json_value *list, *entry;
     char at[64];
@@ -353,40 +353,40 @@ static int read_rows(struct spot_throughput *t, struct spot_err *err)
     return 0;
 }
 
-static int finish(struct spot_throughput *t, int rc)
+static int finish(struct spot_job_rates *t, int rc)
 {
     if (rc)
-        spot_throughput_release(t);
+        spot_job_rates_release(t);
     return rc;
 }
 
-int spot_throughput_load(struct spot_throughput *t, const char *path, struct spot_err *err)
+int spot_job_rates_load(struct spot_job_rates *t, const char *path, struct spot_err *err)
 {
-    *t = (struct spot_throughput){ 0 };
+    *t = (struct spot_job_rates){ 0 };
     return spot_json_load_path(&t->json, path, err) ? -1 : finish(t, read_rows(t, err));
 }
 
-int spot_throughput_parse(struct spot_throughput *t, const char *text, size_t n_byte,
+int spot_job_rates_parse(struct spot_job_rates *t, const char *text, size_t n_byte,
                           const char *source, struct spot_err *err)
 {
-    *t = (struct spot_throughput){ 0 };
+    *t = (struct spot_job_rates){ 0 };
     return spot_json_parse(&t->json, text, n_byte, source, err) ? -1 : finish(t, read_rows(t, err));
 }
 
-void spot_throughput_release(struct spot_throughput *t)
+void spot_job_rates_release(struct spot_job_rates *t)
 {
     free(t->row);
     spot_json_release(&t->json);
-    *t = (struct spot_throughput){ 0 };
+    *t = (struct spot_job_rates){ 0 };
 }
 
-double spot_throughput_find(const struct spot_throughput *t, const char *kind, int64_t scale,
+double spot_job_rates_find(const struct spot_job_rates *t, const char *kind, int64_t scale,
                             const char *instance_type)
 {
-    const struct spot_throughput_row key = { .kind = kind,
+    const struct spot_job_rates_row key = { .kind = kind,
                                              .instance_type = instance_type,
                                              .scale = scale };
-    const struct spot_throughput_row *row =
+    const struct spot_job_rates_row *row =
         t->n ? bsearch(&key, t->row, t->n, sizeof(*t->row), by_key) : NULL;
 
     return row ? row->steps_per_s : !strcmp(kind, SPOT_SHARE_KIND_SECOND) ? 1 : 0;
@@ -413,7 +413,7 @@ static int nowhere(const struct spot_share_job *job, const struct spot_share_clu
 }
 
 int spot_share_rates(const struct spot_share_jobs *jobs, const struct spot_share_cluster *cluster,
-                     const struct spot_throughput *t, double *rate, struct spot_err *err)
+                     const struct spot_job_rates *t, double *rate, struct spot_err *err)
 {
     for (size_t i = 0; i < jobs->n; i++) {
         const struct spot_share_job *job = &jobs->job[i];
@@ -421,7 +421,7 @@ int spot_share_rates(const struct spot_share_jobs *jobs, const struct spot_share
 
         for (size_t j = 0; j < cluster->n; j++) {
             const struct spot_share_type *type = &cluster->type[j];
-            const double x = spot_throughput_find(t, job->kind, job->scale, type->name);
+            const double x = spot_job_rates_find(t, job->kind, job->scale, type->name);
 
             is_known |= x > 0;
             rate[i * cluster->n + j] = type->count >= job->scale ? x : 0;

@@ -78,34 +78,34 @@ int spot_share_cluster_load(struct spot_share_cluster *cluster, const char *path
                             struct spot_err *err);
 void spot_share_cluster_release(struct spot_share_cluster *cluster);
 
-struct spot_throughput_row {
+struct spot_job_rates_row {
     const char *kind, *instance_type;
     int64_t scale;
     double steps_per_s;
 };
 
-struct spot_throughput {
+struct spot_job_rates {
     struct spot_json_doc json;
-    struct spot_throughput_row *row; /* [n], by kind, scale, type */
+    struct spot_job_rates_row *row; /* [n], by kind, scale, type */
     size_t n;
 };
 
 /* What docs/schema/throughput.json is made from. */
-extern const struct spot_doc_part spot_throughput_part[];
+extern const struct spot_doc_part spot_job_rates_part[];
 
-int spot_throughput_load(struct spot_throughput *t, const char *path, struct spot_err *err);
-int spot_throughput_parse(struct spot_throughput *t, const char *text, size_t n_byte,
+int spot_job_rates_load(struct spot_job_rates *t, const char *path, struct spot_err *err);
+int spot_job_rates_parse(struct spot_job_rates *t, const char *text, size_t n_byte,
                           const char *source, struct spot_err *err);
-void spot_throughput_release(struct spot_throughput *t);
+void spot_job_rates_release(struct spot_job_rates *t);
 
 /* Steps/s of a kind on so many workers of a type; 0: it does not run there. */
-double spot_throughput_find(const struct spot_throughput *t, const char *kind, int64_t scale,
+double spot_job_rates_find(const struct spot_job_rates *t, const char *kind, int64_t scale,
                             const char *instance_type);
 
 /* rate[n_job][n_type], steps/s at each job's scale, 0 where a type has fewer workers than that.
  * Returns 0, or -1 with *err (SPOT_EINFEASIBLE) naming a job that can run nowhere, and why. */
 int spot_share_rates(const struct spot_share_jobs *jobs, const struct spot_share_cluster *cluster,
-                     const struct spot_throughput *t, double *rate, struct spot_err *err);
+                     const struct spot_job_rates *t, double *rate, struct spot_err *err);
 
 #ifdef __cplusplus
 }

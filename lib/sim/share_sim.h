@@ -26,7 +26,7 @@ extern "C" {
 struct spot_share_play {
     const struct spot_share_jobs *jobs;
     const struct spot_share_cluster *cluster;
-    const struct spot_throughput *throughput;
+    const struct spot_job_rates *throughput;
     const double *rate;  /* [n_job][n_type], of spot_share_rates */
     double round_s;      /* 360 as released */
     double reset_s;      /* between two solutions; 1920 as released */
