@@ -481,6 +481,18 @@ static struct spot_frame *take_frame(struct spot_frame_list *inbox, uint32_t epo
     return found;
 }
 
+/* Of whichever connection it came by. */
+static struct spot_frame *take_from(struct spot_mesh *mesh, uint32_t peer, uint32_t type,
+                                    uint64_t tag)
+{
+    struct spot_frame *frame = NULL;
+
+    for (size_t i = 0; !frame && i < mesh->n_peer; i++)
+        if (mesh->peer[i]->id == peer)
+            frame = take_frame(&mesh->peer[i]->inbox, mesh->epoch, type, tag);
+    return frame;
+}
+
 struct spot_frame *spot_mesh_recv(struct spot_mesh *mesh, uint32_t peer, uint32_t type,
                                   uint64_t tag, struct spot_err *err)
 {
@@ -491,8 +503,7 @@ struct spot_frame *spot_mesh_recv(struct spot_mesh *mesh, uint32_t peer, uint32_
     for (;;) {
         struct spot_mesh_conn *p = spot_mesh_find_peer(mesh, peer);
 
-        if (p)
-            frame = take_frame(&p->inbox, mesh->epoch, type, tag);
+        frame = take_from(mesh, peer, type, tag);
         if (frame || check_wait(mesh, p, peer, err) || is_silent(mesh, p, peer, start_s, err))
             break;
         wait_peer(mesh);
@@ -511,6 +522,14 @@ static bool has_frame(const struct spot_frame_list *inbox, uint32_t epoch, uint3
     return f != NULL;
 }
 
+static bool has_from(const struct spot_mesh *mesh, uint32_t peer, uint32_t type, uint64_t tag)
+{
+    for (size_t i = 0; i < mesh->n_peer; i++)
+        if (mesh->peer[i]->id == peer && has_frame(&mesh->peer[i]->inbox, mesh->epoch, type, tag))
+            return true;
+    return false;
+}
+
 bool spot_mesh_wait(struct spot_mesh *mesh, uint32_t peer, uint32_t type, uint64_t tag,
                     double limit_s)
 {
@@ -521,11 +540,50 @@ bool spot_mesh_wait(struct spot_mesh *mesh, uint32_t peer, uint32_t type, uint64
     do {
         const struct spot_mesh_conn *p = spot_mesh_find_peer(mesh, peer);
 
-        is_ready =
-            (p && has_frame(&p->inbox, mesh->epoch, type, tag)) || check_wait(mesh, p, peer, NULL);
+        is_ready = has_from(mesh, peer, type, tag) || check_wait(mesh, p, peer, NULL);
     } while (!is_ready && limit_s > 0 && wait_changed(mesh, until_s) != ETIMEDOUT);
     pthread_mutex_unlock(&mesh->lock);
     return is_ready;
+}
+
+bool spot_mesh_has(struct spot_mesh *mesh, uint32_t peer, uint32_t type, uint64_t tag)
+{
+    bool has;
+
+    pthread_mutex_lock(&mesh->lock);
+    has = has_from(mesh, peer, type, tag);
+    pthread_mutex_unlock(&mesh->lock);
+    return has;
+}
+
+void spot_mesh_discard(struct spot_mesh *mesh, uint32_t type, uint64_t first, uint64_t end)
+{
+    pthread_mutex_lock(&mesh->lock);
+    for (size_t i = 0; i < mesh->n_peer; i++) {
+        struct spot_frame_list *const inbox = &mesh->peer[i]->inbox;
+        struct spot_frame_list kept = { NULL, NULL };
+        struct spot_frame *frame;
+
+        while ((frame = spot_frame_pop(inbox)))
+            if (frame->type == type && frame->tag >= first && frame->tag < end)
+                free(frame);
+            else
+                spot_frame_push(&kept, frame);
+        *inbox = kept;
+    }
+    pthread_mutex_unlock(&mesh->lock);
+}
+
+size_t spot_mesh_queued(struct spot_mesh *mesh, uint32_t peer)
+{
+    const struct spot_mesh_conn *p;
+    size_t n;
+
+    pthread_mutex_lock(&mesh->lock);
+    p = spot_mesh_find_peer(mesh, peer);
+    n = p ? spot_link_queued(&p->link) : 0;
+    pthread_mutex_unlock(&mesh->lock);
+    return n;
 }
 
 /* A queue that gets shorter is a sign of life: a ping may wait behind it. */

@@ -128,6 +128,15 @@ struct spot_frame *spot_mesh_recv(struct spot_mesh *mesh, uint32_t peer, uint32_
 bool spot_mesh_wait(struct spot_mesh *mesh, uint32_t peer, uint32_t type, uint64_t tag,
                     double limit_s);
 
+/* Is the frame there? */
+bool spot_mesh_has(struct spot_mesh *mesh, uint32_t peer, uint32_t type, uint64_t tag);
+
+/* Drop frames of this type with tags [first, end) that are there, whoever sent them. */
+void spot_mesh_discard(struct spot_mesh *mesh, uint32_t type, uint64_t first, uint64_t end);
+
+/* Bytes that are queued for a peer; 0 where there is no connection. */
+size_t spot_mesh_queued(struct spot_mesh *mesh, uint32_t peer);
+
 /* Wait until at most n_byte are queued for a peer, which takes them off whatever its caller does.
  * Returns 0, or -1 as above. */
 int spot_mesh_room(struct spot_mesh *mesh, uint32_t peer, size_t n_byte, struct spot_err *err);

@@ -85,6 +85,7 @@ bool spot_mesh_is_short(int sys_errno);
 
 /* Free what waits of epochs that are over. */
 void spot_mesh_drop_late(struct spot_mesh *mesh);
+/* One that is not gone where there are two. */
 struct spot_mesh_conn *spot_mesh_find_peer(const struct spot_mesh *mesh, uint32_t id);
 
 /* Do what poll() says can be done. A connection that broke keeps what it delivered, so that a

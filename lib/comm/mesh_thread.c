@@ -100,10 +100,15 @@ void spot_mesh_free_peer(struct spot_mesh *mesh, size_t i)
 
 struct spot_mesh_conn *spot_mesh_find_peer(const struct spot_mesh *mesh, uint32_t id)
 {
-    for (size_t i = 0; i < mesh->n_peer; i++)
-        if (mesh->peer[i]->id == id)
+    struct spot_mesh_conn *gone = NULL;
+
+    for (size_t i = 0; i < mesh->n_peer; i++) {
+        if (mesh->peer[i]->id == id && !mesh->peer[i]->is_gone)
             return mesh->peer[i];
-    return NULL;
+        if (mesh->peer[i]->id == id)
+            gone = mesh->peer[i];
+    }
+    return gone;
 }
 
 /* Whoever has said nothing for the longest makes room. False: everyone here is known. */
@@ -150,11 +155,12 @@ static bool is_for_us(const struct spot_mesh *mesh, const struct spot_frame *hel
            spot_le_get(hello->data, SPOT_MESH_ID_BYTE) == mesh->id;
 }
 
-/* It takes the place of an older connection of its id. */
+/* It takes the place of an older one that came from there. Workers of different epochs may have
+ * connected to each other, both at once. */
 static void take_in(struct spot_mesh *mesh, struct spot_mesh_conn *p, uint32_t id)
 {
     for (size_t i = 0; i < mesh->n_peer; i++)
-        if (mesh->peer[i]->id == id) {
+        if (mesh->peer[i]->id == id && !*mesh->peer[i]->address) {
             spot_mesh_free_peer(mesh, i);
             break;
         }

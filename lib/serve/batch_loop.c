@@ -12,6 +12,8 @@
 
 enum {
     TOKENS_AT_ONCE = 128, /* of a pass: long enough for the products, short for those beside */
+    COPY_PAGES = 32,      /* given to the buddy behind a pass, */
+    COPY_BYTES = 8 << 20, /* while fewer bytes wait */
     PROMPT_TOKENS = 32,   /* a pass of so many is of prompts above all */
 };
 
@@ -27,6 +29,8 @@ struct strand {
     bool is_awaited;         /* a pass under way gives its next token */
     uint32_t *source;        /* whence its pages come; NULL: from nowhere */
     double asked_s, until_s; /* since when, and how long it waits for them */
+    bool has_copies;         /* they are here */
+    int64_t n_copied;        /* pages that the buddy has */
     uint32_t *n_prompt, *n_generated; /* [V] or NULL: nothing hangs on them */
     struct spot_grammar *grammar;     /* or NULL */
     struct spot_grammar_state *state;
@@ -50,6 +54,7 @@ struct spot_batch_loop {
     struct spot_infer_item *item; /* [n_most] */
     struct pass *pass;            /* [depth of the relay], of which the first are under way */
     struct spot_sample_work *work;
+    bool has_buddy;
     struct spot_batch_rates rates;
 };
 
@@ -186,6 +191,7 @@ void spot_batch_loop_clear(struct spot_batch_loop *l)
 {
     while (l->n)
         remove_at(l, l->n - 1);
+    l->has_buddy = false;
 }
 
 struct spot_batch_rates spot_batch_loop_rates(const struct spot_batch_loop *l)
@@ -257,6 +263,37 @@ void spot_batch_loop_expect(struct spot_batch_loop *l, uint64_t number, const ui
     memcpy(s->source, source, spot_relay_members(l->relay) * sizeof(*source));
     s->asked_s = spot_clock_s();
     s->until_s = s->asked_s + wait_s;
+    s->has_copies = wait_s <= 0;
+}
+
+int spot_batch_loop_set_buddy(struct spot_batch_loop *l, const struct spot_relay_form *buddy,
+                              uint32_t epoch, struct spot_err *err)
+{
+    for (size_t i = 0; i < l->n; i++)
+        l->strand[i]->n_copied = 0;
+    l->has_buddy = buddy->P > 0;
+    return spot_relay_set_buddy(l->relay, buddy, epoch, err);
+}
+
+/* Pages that became full, a few at a time, while those before are not stuck on their way. */
+static int copy_pages(struct spot_batch_loop *l, struct spot_err *err)
+{
+    int64_t left = spot_relay_copies_queued(l->relay) < COPY_BYTES ? COPY_PAGES : 0;
+
+    for (size_t i = 0; l->has_buddy && left > 0 && i < l->n; i++) {
+        struct strand *const s = l->strand[i];
+        int64_t end = s->place < 0 ? 0 : spot_relay_length(l->relay, s->place) / SPOT_INFER_PAGE;
+
+        if (end > s->n_copied + left)
+            end = s->n_copied + left;
+        if (end <= s->n_copied)
+            continue;
+        if (spot_relay_copy_pages(l->relay, s->place, s->number, s->n_copied, end, err))
+            return -1;
+        left -= end - s->n_copied;
+        s->n_copied = end;
+    }
+    return 0;
 }
 
 int spot_batch_loop_give(struct spot_batch_loop *l, uint64_t number,
@@ -275,12 +312,15 @@ static void note_rate(double *rate, double value)
 /* The last token it knows is computed here, so that its logits are. */
 static int take_pages(struct spot_batch_loop *l, struct strand *s, struct spot_err *err)
 {
+    const int64_t n_most = (int64_t)s->n_token - 1;
     int64_t n;
 
-    if (spot_relay_take_pages(l->relay, s->place, s->number, s->source, (int64_t)s->n_token - 1, &n,
-                              err))
+    if (s->has_copies
+            ? spot_relay_take_copies(l->relay, s->place, s->number, s->source, n_most, &n, err)
+            : spot_relay_take_pages(l->relay, s->place, s->number, s->source, n_most, &n, err))
         return -1;
-    if (n)
+    l->rates.n_token_paged += (uint64_t)n;
+    if (n && !s->has_copies)
         note_rate(&l->rates.page_byte_per_s, (double)n *
                                                  (double)spot_relay_token_byte(&l->model->shape) /
                                                  (spot_clock_s() - s->asked_s));
@@ -308,7 +348,7 @@ static int look_for_pages(struct spot_batch_loop *l, struct spot_err *err)
 
         if (!s->source)
             continue;
-        came = spot_relay_pages_came(l->relay, s->number, s->source, limit_s);
+        came = s->has_copies || spot_relay_pages_came(l->relay, s->number, s->source, limit_s);
         if (!came && spot_clock_s() < s->until_s)
             continue;
         if (came && open_place(l, i) && make_room(l, i, pages((int64_t)s->n_token), 0) &&
@@ -517,7 +557,7 @@ int spot_batch_loop_step(struct spot_batch_loop *l, struct spot_batch_out *out, 
     if (look_for_pages(l, err) || begin_passes(l, err))
         return -1;
     if (spot_relay_under_way(l->relay))
-        return end_pass(l, out, n, err);
+        return end_pass(l, out, n, err) || copy_pages(l, err) ? -1 : 0;
     return l->n && !all_wait(l) ? spot_err_set(err, SPOT_EINFEASIBLE,
                                                "a cache of %d pages is too small for one sequence",
                                                spot_relay_pages(l->relay))

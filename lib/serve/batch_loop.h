@@ -38,12 +38,16 @@ void spot_batch_loop_free(struct spot_batch_loop *loop); /* may be NULL */
 int spot_batch_loop_add(struct spot_batch_loop *l, uint64_t number,
                         struct spot_request *request_take, uint32_t choice, const uint32_t *token,
                         size_t n, struct spot_err *err);
-/* It waits for its pages to come from source[P * M], for wait_s at most: then they are computed. */
+/* It waits for its pages to come from source[P * M], for wait_s at most: then they are computed. 0:
+ * those that are here as copies are taken. */
 void spot_batch_loop_expect(struct spot_batch_loop *l, uint64_t number, const uint32_t *source,
                             double wait_s);
 /* Give its pages away, as spot_relay_give_pages. */
 int spot_batch_loop_give(struct spot_batch_loop *l, uint64_t number,
                          const struct spot_relay_form *to, uint32_t epoch, struct spot_err *err);
+/* A replica that gets copies of pages, as spot_relay_set_buddy. */
+int spot_batch_loop_set_buddy(struct spot_batch_loop *l, const struct spot_relay_form *buddy,
+                              uint32_t epoch, struct spot_err *err);
 void spot_batch_loop_drop(struct spot_batch_loop *l, uint64_t number);
 void spot_batch_loop_clear(struct spot_batch_loop *loop);
 /* Is there anything to do? */
@@ -54,6 +58,7 @@ void spot_batch_loop_pages(const struct spot_batch_loop *loop, uint32_t *used, u
 struct spot_batch_rates {
     double prompt_token_s;  /* to compute a token of a prompt */
     double page_byte_per_s; /* from asking for pages until they are in the cache */
+    uint64_t n_token_paged; /* tokens that came as pages */
 };
 struct spot_batch_rates spot_batch_loop_rates(const struct spot_batch_loop *loop);
 

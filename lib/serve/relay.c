@@ -238,6 +238,7 @@ void spot_relay_enter(struct spot_relay *r, const struct spot_relay_form *form,
     r->mesh = mesh;
     r->n_told = r->n_begun = r->n_done = r->n_sum = 0;
     r->n_closed = 0;
+    r->buddy.P = 0;
     for (int i = 0; i < r->config.n_sequence; i++) {
         if (r->own[i] >= 0)
             spot_infer_close(r->infer, r->own[i]);

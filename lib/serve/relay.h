@@ -104,6 +104,21 @@ int spot_relay_take_pages(struct spot_relay *relay, int sequence, uint64_t numbe
                           const uint32_t *source, int64_t n_most, int64_t *n_token,
                           struct spot_err *err);
 
+/* The replica that gets copies of pages from now on, each member's those of its like; P 0: none. */
+int spot_relay_set_buddy(struct spot_relay *relay, const struct spot_relay_form *buddy,
+                         uint32_t epoch, struct spot_err *err);
+/* Give it pages [first, end) of a sequence, which are full. */
+int spot_relay_copy_pages(struct spot_relay *relay, int sequence, uint64_t number, int64_t first,
+                          int64_t end, struct spot_err *err);
+/* Bytes of copies that are on their way from the leader. */
+size_t spot_relay_copies_queued(const struct spot_relay *relay);
+/* Take the copies that are here, as spot_relay_take_pages. */
+int spot_relay_take_copies(struct spot_relay *relay, int sequence, uint64_t number,
+                           const uint32_t *source, int64_t n_most, int64_t *n_token,
+                           struct spot_err *err);
+/* What came of a sequence is not needed. */
+int spot_relay_discard(struct spot_relay *relay, uint64_t number, struct spot_err *err);
+
 /* Bytes of a token in the cache, of all members. */
 uint64_t spot_relay_token_byte(const struct spot_shape *shape);
 

@@ -130,7 +130,14 @@ static int hear_take(struct spot_relay *r, struct spot_wire_in *in, struct spot_
 int spot_relay_follow(struct spot_relay *r, double limit_s, bool *did, struct spot_err *err)
 {
     static int (*const hear[])(struct spot_relay *, struct spot_wire_in *, struct spot_err *) = {
-        [SPOT_TOLD_PASS] = hear_pass, [SPOT_TOLD_GIVE] = hear_give, [SPOT_TOLD_TAKE] = hear_take
+        [SPOT_TOLD_PASS] = hear_pass,
+        [SPOT_TOLD_GIVE] = hear_give,
+        [SPOT_TOLD_TAKE] = hear_take,
+        [SPOT_TOLD_BUDDY] = spot_relay_hear_buddy,
+        [SPOT_TOLD_COPY] = spot_relay_hear_copy,
+        [SPOT_TOLD_COUNT] = spot_relay_hear_count,
+        [SPOT_TOLD_RESTORE] = spot_relay_hear_restore,
+        [SPOT_TOLD_DISCARD] = spot_relay_hear_discard,
     };
     const uint32_t leader = r->form.member[0].id;
     struct spot_frame *frame;
@@ -149,7 +156,7 @@ int spot_relay_follow(struct spot_relay *r, double limit_s, bool *did, struct sp
     rc = read_closed(r, &in, err);
     what = spot_get_u32(&in);
     if (!rc)
-        rc = in.bad || what > SPOT_TOLD_TAKE ? malformed(err) : hear[what](r, &in, err);
+        rc = in.bad || what >= SPOT_TOLDS ? malformed(err) : hear[what](r, &in, err);
     free(frame);
     return rc;
 }

@@ -18,28 +18,22 @@ uint64_t spot_relay_token_byte(const struct spot_shape *s)
            (uint64_t)spot_shape_head_dim(s);
 }
 
-struct own_part {
-    struct spot_stage_span layer;
-    int shard_begin, shard_end;
-    size_t page_byte;
-};
-
-static struct own_part own_part(const struct spot_relay *r)
+struct spot_relay_part spot_relay_part(const struct spot_relay *r)
 {
     const int n_shard = (int)(r->config.shape->n_shard / r->config.M);
     const int m = (int)(r->config.position % r->config.M);
 
-    return (struct own_part){ .layer = spot_relay_layers(r->config.shape, r->config.P,
-                                                         spot_relay_stage(r)),
-                              .shard_begin = m * n_shard,
-                              .shard_end = (m + 1) * n_shard,
-                              .page_byte = spot_infer_page_byte(r->infer) };
+    return (struct spot_relay_part){ .layer = spot_relay_layers(r->config.shape, r->config.P,
+                                                                spot_relay_stage(r)),
+                                     .shard_begin = m * n_shard,
+                                     .shard_end = (m + 1) * n_shard,
+                                     .page_byte = spot_infer_page_byte(r->infer) };
 }
 
 static int give_layer(struct spot_relay *r, int own, int64_t n_token, int layer, uint64_t number,
                       const struct spot_mesh_peer *to, uint32_t epoch, struct spot_err *err)
 {
-    const struct own_part part = own_part(r);
+    const struct spot_relay_part part = spot_relay_part(r);
     struct spot_buf out = { 0 };
     int rc;
 
@@ -57,7 +51,7 @@ static int give_layer(struct spot_relay *r, int own, int64_t n_token, int layer,
 void spot_relay_give_own(struct spot_relay *r, int own, uint64_t number,
                          const struct spot_relay_form *to, uint32_t epoch)
 {
-    const struct spot_stage_span layer = own_part(r).layer;
+    const struct spot_stage_span layer = spot_relay_part(r).layer;
     const int64_t n_token = own < 0 ? 0 : spot_infer_length(r->infer, own);
     struct spot_err ignored = { 0 };
 
@@ -88,7 +82,7 @@ int spot_relay_give_pages(struct spot_relay *r, int sequence, uint64_t number,
 bool spot_relay_pages_came(struct spot_relay *r, uint64_t number, const uint32_t *source,
                            double limit_s)
 {
-    const int last = own_part(r).layer.end - 1;
+    const int last = spot_relay_part(r).layer.end - 1;
 
     return r->mesh &&
            spot_mesh_wait(r->mesh, source[0], SPOT_MSG_PAGES, layer_tag(number, last), limit_s);
@@ -112,7 +106,7 @@ static void came_release(struct came *came)
 static int wait_for_own(struct spot_relay *r, uint64_t number, uint32_t source, struct came *came,
                         struct spot_err *err)
 {
-    const struct own_part part = own_part(r);
+    const struct spot_relay_part part = spot_relay_part(r);
     const size_t n_shard = (size_t)(part.shard_end - part.shard_begin);
 
     came->n_layer = 0;
@@ -143,7 +137,7 @@ static int wait_for_own(struct spot_relay *r, uint64_t number, uint32_t source, 
 static int put_own(struct spot_relay *r, int own, struct came *came, int64_t n_most,
                    struct spot_err *err)
 {
-    const struct own_part part = own_part(r);
+    const struct spot_relay_part part = spot_relay_part(r);
     const int64_t n_token = came->n_token < n_most ? came->n_token : n_most;
     const int rc = spot_infer_reserve(r->infer, own, n_token, err);
 

@@ -14,11 +14,23 @@ extern "C" {
 #endif
 
 /* What the leader says. */
-enum spot_told { SPOT_TOLD_PASS, SPOT_TOLD_GIVE, SPOT_TOLD_TAKE };
+enum spot_told {
+    SPOT_TOLD_PASS,
+    SPOT_TOLD_GIVE,
+    SPOT_TOLD_TAKE,
+    SPOT_TOLD_BUDDY,
+    SPOT_TOLD_COPY,
+    SPOT_TOLD_COUNT,
+    SPOT_TOLD_RESTORE,
+    SPOT_TOLD_DISCARD,
+    SPOT_TOLDS
+};
 
 struct spot_relay {
     struct spot_relay_config config;
     struct spot_relay_form form;
+    struct spot_relay_form buddy; /* P 0: none */
+    uint32_t buddy_epoch;
     struct spot_mesh *mesh;
     struct spot_infer *infer;
     int n_page;
@@ -67,6 +79,22 @@ void spot_relay_give_own(struct spot_relay *r, int own, uint64_t number,
                          const struct spot_relay_form *to, uint32_t epoch);
 int spot_relay_take_own(struct spot_relay *r, int own, uint64_t number, uint32_t source,
                         int64_t n_most, struct spot_err *err);
+
+/* This member's layers and shards. */
+struct spot_relay_part {
+    struct spot_stage_span layer;
+    int shard_begin, shard_end;
+    size_t page_byte;
+};
+struct spot_relay_part spot_relay_part(const struct spot_relay *r);
+
+/* --- relay_copy.c: what the others do when the leader says so --- */
+
+int spot_relay_hear_buddy(struct spot_relay *r, struct spot_wire_in *in, struct spot_err *err);
+int spot_relay_hear_copy(struct spot_relay *r, struct spot_wire_in *in, struct spot_err *err);
+int spot_relay_hear_count(struct spot_relay *r, struct spot_wire_in *in, struct spot_err *err);
+int spot_relay_hear_restore(struct spot_relay *r, struct spot_wire_in *in, struct spot_err *err);
+int spot_relay_hear_discard(struct spot_relay *r, struct spot_wire_in *in, struct spot_err *err);
 
 #ifdef __cplusplus
 }

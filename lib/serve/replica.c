@@ -228,6 +228,25 @@ static void expect_pages(struct replica *r, uint64_t number, struct spot_wire_in
         spot_batch_loop_expect(r->loop, number, source, wait_s);
 }
 
+static int on_buddy(struct replica *r, const struct spot_frame *frame, struct spot_err *err)
+{
+    struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
+    const uint32_t epoch = spot_get_u32(&in);
+    struct spot_relay_form buddy;
+    struct spot_err why = { 0 };
+
+    if (spot_relay_form_get(&in, &buddy) || buddy.P != r->told.P || buddy.M != r->told.M)
+        return 0;
+    return spot_batch_loop_set_buddy(r->loop, &buddy, epoch, &why) ? stop(r, &why, err) : 0;
+}
+
+static int on_discard(struct replica *r, uint64_t number, struct spot_err *err)
+{
+    struct spot_err why = { 0 };
+
+    return spot_relay_discard(r->relay, number, &why) ? stop(r, &why, err) : 0;
+}
+
 static int on_give(struct replica *r, const struct spot_frame *frame, struct spot_err *err)
 {
     struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
@@ -273,6 +292,7 @@ static int tell(struct replica *r, size_t n, struct spot_err *err)
     spot_put_u32(&out, all);
     spot_put_f64(&out, rates.prompt_token_s);
     spot_put_f64(&out, rates.page_byte_per_s);
+    spot_put_u64(&out, rates.n_token_paged);
     spot_put_u32(&out, (uint32_t)n);
     for (size_t i = 0; i < n; i++) {
         spot_put_u64(&out, r->out[i].sequence);
@@ -330,6 +350,10 @@ static int order(void *job, const struct spot_frame *frame, struct spot_err *err
         return 0;
     if (frame->type == SPOT_MSG_CONTINUE && r->loop)
         return on_continue(r, frame, err);
+    if (frame->type == SPOT_MSG_BUDDY && r->loop)
+        return on_buddy(r, frame, err);
+    if (frame->type == SPOT_MSG_DISCARD && r->loop)
+        return on_discard(r, frame->tag, err);
     if (frame->type == SPOT_MSG_MOVE && r->loop)
         return on_give(r, frame, err);
     if (frame->type == SPOT_MSG_FORGET && r->loop)

@@ -26,16 +26,19 @@ extern "C" {
 enum spot_serve_message {
     /* worker to coordinator */
     /* u32 pages of the cache that are used, u32 pages, f64 seconds to compute a token of a prompt,
-     * f64 bytes/s at which pages came (both 0: not known); u32 n, of each u64 sequence,
-     * step_token.h */
+     * f64 bytes/s at which pages came (both 0: not known), u64 tokens that came as pages; u32 n, of
+     * each u64 sequence, step_token.h */
     SPOT_MSG_TOKENS = 12,
 
     /* coordinator to worker */
     /* tag: sequence; u32 choice, u32 n, u32 token each, the request; then u32 n, u32 member each:
-     * from whom its pages come, by position, and f64 seconds to wait for them; n 0: from nobody */
+     * from whom its pages come, by position, and f64 seconds to wait for them, 0: those that
+     * are there already, as from a buddy; n 0: from nobody */
     SPOT_MSG_CONTINUE = 51,
-    SPOT_MSG_FORGET = 52, /* tag: sequence; it is not wanted here any more */
-    SPOT_MSG_MOVE = 53,   /* tag: sequence; u32 epoch, relay.h: give its pages to that replica */
+    SPOT_MSG_FORGET = 52,  /* tag: sequence; it is not wanted here any more */
+    SPOT_MSG_BUDDY = 54,   /* u32 epoch, relay.h: give that replica each page once it is full */
+    SPOT_MSG_DISCARD = 55, /* tag: sequence; its pages are not needed */
+    SPOT_MSG_MOVE = 53,    /* tag: sequence; u32 epoch, relay.h: give its pages to that replica */
 
     /* worker to worker, in a replica of several: relay.c */
     SPOT_MSG_PASS = 80,   /* tag: count of the epoch; what the leader wants done */
@@ -43,6 +46,8 @@ enum spot_serve_message {
     SPOT_MSG_LOGIT = 82,  /* tag: pass; f32 [items][words of the member], to the leader */
     SPOT_MSG_PART = 83,   /* tag: count of the epoch; sums of a node of the tree of shards */
     SPOT_MSG_PAGES = 84,  /* tag: sequence and layer; u32 tokens, pages; between replicas */
+    SPOT_MSG_COPY = 85,   /* tag: sequence and page; a full page of all layers, to a buddy */
+    SPOT_MSG_COPIES = 86, /* tag: count of the epoch; u32 pages of a sequence, to the leader */
 };
 
 #ifdef __cplusplus

@@ -95,6 +95,7 @@ static int begin(void *job, struct spot_view *view, struct spot_err *err)
         p->is_running = true;
         p->n_done = p->n_asked = 0;
         s->served_s = spot_clock_s();
+        spot_server_name_buddies(s);
         spot_server_dispatch(s);
     }
     return 0;
@@ -214,6 +215,7 @@ static int tick(void *job, struct spot_err *err)
     if (spot_server_expire(s, err))
         return -1;
     spot_server_gather(s);
+    spot_server_name_buddies(s);
     spot_server_dispatch(s);
     ask_rounds(s);
     spot_server_measure(s);

@@ -22,6 +22,7 @@ struct spot_server_options {
     uint32_t P, M;       /* stages of a replica, members of each */
     uint32_t n_sequence; /* computed by one replica at once */
     uint64_t kv_byte;    /* of a worker's cache; 0: for so many whole contexts */
+    bool has_buddies;    /* replicas have copies of each other's pages */
     uint32_t n_queue;    /* choices that wait, at most */
     double linger_s;     /* a stream waits so long for its client to come back */
     const char *state;   /* directory of the journal; NULL: none */

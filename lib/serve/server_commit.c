@@ -81,6 +81,14 @@ static int commit_one(struct spot_server *s, struct spot_replica *p, const struc
 
 /* --- a message ---------------------------------------------------------------------- */
 
+/* A worker counts from its start. */
+static void note_paged(struct spot_server *s, struct spot_replica *p, uint64_t n)
+{
+    if (n > p->n_token_paged)
+        s->n_token_paged += n - p->n_token_paged;
+    p->n_token_paged = n;
+}
+
 /* NULL when it is malformed. */
 static struct told *read_told(struct spot_server *s, struct spot_replica *p,
                               const struct spot_frame *frame, uint32_t *n)
@@ -92,6 +100,7 @@ static struct told *read_told(struct spot_server *s, struct spot_replica *p,
     p->n_page = spot_get_u32(&in);
     p->prompt_token_s = spot_get_f64(&in);
     p->page_byte_per_s = spot_get_f64(&in);
+    note_paged(s, p, spot_get_u64(&in));
     *n = spot_get_count(&in, 8);
     told = spot_xcalloc(*n, sizeof(*told));
     for (uint32_t i = 0; i < *n; i++) {

@@ -82,7 +82,13 @@ static bool needs_place(const struct spot_server *s, const struct spot_sequence 
     return !only || spot_replica_is_leaving(only) || spot_replica_is_silent(only);
 }
 
-/* The least load; one that just failed it comes last. */
+/* It has copies still. */
+static bool has_copies(const struct spot_sequence *q, const struct spot_replica *p)
+{
+    return q->copies == p && p->view && spot_view_machine(p->view)->epoch == q->copies_epoch;
+}
+
+/* Who has copies of its pages; else the least load, and one that just failed it last. */
 static struct spot_replica *choose_place(const struct spot_server *s, const struct spot_sequence *q)
 {
     struct spot_replica *best = NULL;
@@ -94,6 +100,8 @@ static struct spot_replica *choose_place(const struct spot_server *s, const stru
 
         if (!spot_replica_may_take(p) || has(q, p) || p->load >= s->options->n_sequence)
             continue;
+        if (has_copies(q, p))
+            return p;
         if (!best || (best_failed && !failed) || (best_failed == failed && p->load < best->load)) {
             best = p;
             best_failed = failed;
@@ -167,6 +175,17 @@ static void put_source(struct spot_server *s, const struct spot_replica *from,
     spot_put_f64(out, from ? spare_s + 4 * move_s(s, to, n) : 0);
 }
 
+static void put_copied(const struct spot_server *s, const struct spot_sequence *q,
+                       struct spot_buf *out)
+{
+    const uint32_t n = s->options->P * s->options->M;
+
+    spot_put_u32(out, n);
+    for (uint32_t i = 0; i < n; i++)
+        spot_put_u32(out, q->copied[i]);
+    spot_put_f64(out, 0);
+}
+
 static void give(struct spot_server *s, struct spot_sequence *q, struct spot_replica *p)
 {
     const struct spot_completion *const c = q->work->completion;
@@ -186,7 +205,10 @@ static void give(struct spot_server *s, struct spot_sequence *q, struct spot_rep
     for (size_t i = 0; i < choice->n_token; i++)
         spot_put_u32(&out, choice->token[i].id);
     spot_request_put(&request, &out);
-    put_source(s, from, p, n, &out);
+    if (has_copies(q, p) && !from)
+        put_copied(s, q, &out);
+    else
+        put_source(s, from, p, n, &out);
     if (p->load == 1) {
         spot_peer_ask(p->peer);
         p->told_s = spot_clock_s();
@@ -234,9 +256,18 @@ void spot_server_take_back(struct spot_server *s, struct spot_replica *p, bool h
                 q->place[k] = 0;
                 if (has_failed)
                     memcpy(q->failed, spot_peer_name(p->peer), strlen(spot_peer_name(p->peer)) + 1);
+                q->copies = p->buddy;
+                q->copies_epoch = p->buddy_epoch;
+                memcpy(q->copied, p->member, sizeof(q->copied));
             }
     }
     p->load = 0;
+}
+
+static void discard(const struct spot_replica *buddy, uint32_t epoch, uint64_t number)
+{
+    if (buddy && buddy->peer && spot_view_machine(buddy->view)->epoch == epoch)
+        spot_peer_send(buddy->peer, SPOT_MSG_DISCARD, number, NULL, 0);
 }
 
 void spot_server_end_sequence(struct spot_server *s, struct spot_sequence *q)
@@ -250,6 +281,7 @@ void spot_server_end_sequence(struct spot_server *s, struct spot_sequence *q)
             continue;
         p->n_done++;
         spot_peer_send(p->peer, SPOT_MSG_FORGET, q->number, NULL, 0);
+        discard(p->buddy, p->buddy_epoch, q->number);
         leave_place(s, q, k);
     }
     while (s->sequence[i] != q)
@@ -257,6 +289,59 @@ void spot_server_end_sequence(struct spot_server *s, struct spot_sequence *q)
     memmove(s->sequence + i, s->sequence + i + 1,
             (--s->n_sequence - i) * sizeof(struct spot_sequence *));
     free(q);
+}
+
+/* --- buddies ------------------------------------------------------------------------- */
+
+/* The next one in the circle that can, in another failure domain if there is one. */
+static struct spot_replica *choose_buddy(const struct spot_server *s, size_t i)
+{
+    const struct spot_replica *const p = s->place[i];
+    struct spot_replica *any = NULL;
+
+    for (size_t k = 1; k < s->n_place; k++) {
+        struct spot_replica *const other = s->place[(i + k) % s->n_place];
+
+        if (!spot_replica_may_take(other))
+            continue;
+        if (strcmp(spot_peer_domain(other->peer), spot_peer_domain(p->peer)) != 0)
+            return other;
+        any = any ? any : other;
+    }
+    return any;
+}
+
+/* The one that it has is kept while it can. */
+static bool has_buddy(const struct spot_replica *p)
+{
+    return p->buddy && p->buddy->is_running && !spot_replica_is_leaving(p->buddy) &&
+           spot_view_machine(p->buddy->view)->epoch == p->buddy_epoch;
+}
+
+static void tell_buddy(struct spot_server *s, struct spot_replica *p)
+{
+    struct spot_relay_form form;
+    struct spot_buf out = { 0 };
+
+    p->buddy_epoch = spot_view_machine(p->buddy->view)->epoch;
+    spot_server_form(s, p->buddy, p->peer, &form);
+    spot_put_u32(&out, p->buddy_epoch);
+    spot_relay_form_put(&out, &form);
+    spot_peer_send(p->peer, SPOT_MSG_BUDDY, 0, out.data, out.n);
+    spot_buf_release(&out);
+}
+
+void spot_server_name_buddies(struct spot_server *s)
+{
+    for (size_t i = 0; s->options->has_buddies && i < s->n_place; i++) {
+        struct spot_replica *const p = s->place[i];
+
+        if (!p->is_running || has_buddy(p))
+            continue;
+        p->buddy = choose_buddy(s, i);
+        if (p->buddy)
+            tell_buddy(s, p);
+    }
 }
 
 /* --- notices ------------------------------------------------------------------------- */

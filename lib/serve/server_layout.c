@@ -171,16 +171,9 @@ static void put_addresses(const struct spot_server *s, const struct spot_peer *t
 void spot_server_form(const struct spot_server *s, const struct spot_replica *p,
                       const struct spot_peer *to, struct spot_relay_form *form)
 {
-    const struct spot_machine *const m = spot_view_machine(p->view);
-
     *form = (struct spot_relay_form){ .P = s->options->P, .M = s->options->M };
-    for (size_t i = 0; i < m->n_member; i++) {
-        const struct spot_peer *const peer = spot_group_find(s->group, m->member[i].id);
-        const struct spot_seat *const seat = spot_peer_data(peer);
-
-        if (m->member[i].role == SPOT_ROLE_ACTIVE)
-            form->member[seat->position].id = m->member[i].id;
-    }
+    for (uint32_t i = 0; i < size_of_replica(s); i++)
+        form->member[i].id = p->member[i];
     put_addresses(s, to, form);
 }
 
@@ -217,6 +210,10 @@ int spot_server_layout(void *server, struct spot_view *view, struct spot_err *er
     if (place(s, view, true, &form) < size_of_replica(s))
         (void)place(s, view, false, &form);
     p->peer = spot_group_find(s->group, form.member[0].id);
+    p->buddy = NULL;
+    p->n_token_paged = 0;
+    for (uint32_t i = 0; i < size_of_replica(s); i++)
+        p->member[i] = form.member[i].id;
     tell_form(s, &form);
     spot_view_form(view, m->round);
     return 0;

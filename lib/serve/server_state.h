@@ -31,6 +31,9 @@ struct spot_sequence {
     uint32_t choice;
     uint32_t place[SPOT_SEQUENCE_PLACES]; /* leaders of replicas; 0: none */
     char failed[SPOT_NAME_MAX];           /* whom it was taken from last; "" */
+    struct spot_replica *copies;          /* who had copies of its pages when it was; NULL */
+    uint32_t copies_epoch;
+    uint32_t copied[SPOT_RELAY_MEMBERS_MAX]; /* whose pages those are, by position */
 };
 
 /* A member: the workload's object of a peer. */
@@ -47,9 +50,13 @@ struct spot_replica {
     uint32_t load;
     bool is_running;
     uint32_t used_page, n_page;
-    int64_t n_done, n_asked;                /* choices that ended here; rounds asked for */
-    double leaving_s;                       /* since when; 0: it is not */
+    int64_t n_done, n_asked;                 /* choices that ended here; rounds asked for */
+    double leaving_s;                        /* since when; 0: it is not */
+    uint32_t member[SPOT_RELAY_MEMBERS_MAX]; /* ids by position, of its newest epoch */
+    struct spot_replica *buddy;              /* that has copies of its pages, in this epoch; NULL */
+    uint32_t buddy_epoch;
     double prompt_token_s, page_byte_per_s; /* as its leader measured; 0: not known */
+    uint64_t n_token_paged;
     double told_s, step_s; /* when it last told tokens, or was given its first; time between */
 };
 
@@ -79,8 +86,9 @@ struct spot_server {
     bool is_draining;
     struct spot_err failure; /* of a function that cannot return one */
 
-    uint64_t n_request, n_token, n_moved, n_paged; /* since the start; moved with pages */
-    double first_sum_s, rate, rate_s;              /* times to the first token; tokens/s lately */
+    uint64_t n_request, n_token, n_moved, n_paged,
+        n_token_paged;                /* since the start; moved with pages */
+    double first_sum_s, rate, rate_s; /* times to the first token; tokens/s lately */
     uint64_t n_first, rate_token;
 };
 
@@ -96,6 +104,8 @@ bool spot_replica_is_leaving(const struct spot_replica *place);
  * still. */
 bool spot_replica_is_silent(const struct spot_replica *place);
 bool spot_replica_may_take(const struct spot_replica *place);
+/* Each replica gets another one to give copies of its pages to. */
+void spot_server_name_buddies(struct spot_server *s);
 /* Let those go that leave and compute nothing any more. */
 int spot_server_release_leavers(struct spot_server *s, struct spot_err *err);
 

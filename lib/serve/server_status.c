@@ -87,6 +87,7 @@ void spot_server_metrics(void *server, struct spot_buf *out)
     put_metric(out, "spot_serve_tokens_total", "counter", (double)s->n_token);
     put_metric(out, "spot_serve_moves_total", "counter", (double)s->n_moved);
     put_metric(out, "spot_serve_moves_with_pages_total", "counter", (double)s->n_paged);
+    put_metric(out, "spot_serve_tokens_from_pages_total", "counter", (double)s->n_token_paged);
     put_metric(out, "spot_serve_page_bytes_per_second", "gauge", page_rate(s));
     put_metric(out, "spot_serve_choices_running", "gauge", (double)(s->n_sequence - waiting));
     put_metric(out, "spot_serve_choices_queued", "gauge", (double)waiting);

@@ -65,28 +65,47 @@ for text in got: print(json.dumps(text))
 P
 }
 
-# grid, members of a replica: two replicas, of which the first gets a notice in the middle
-leave_in_the_middle() {
-    spot-run serve -q --model model --http unix:h --listen unix:j --grid "$1" 2>serve.err 3>&- &
+# grid, members of a replica, options: two replicas
+start_two() {
+    local grid=$1 n=$2
+    shift 2
+    spot-run serve -q --model model --http unix:h --listen unix:j --grid "$grid" "$@" 2>serve.err 3>&- &
     server=$!
     pids=$server
-    for i in $(seq $((2 * $2))); do
+    for i in $(seq $((2 * n))); do
         spot-run worker -q --join unix:j --name "w$i" --join-timeout 20s 3>&- &
-        declare "pid_$i=$!"
+        declare -g "pid_$i=$!"
         pids="$pids $!"
         sleep 0.1
     done
     until [ "$(metric spot_serve_replicas)" = 2 ]; do sleep 0.05; done
+}
+
+# in the middle of all requests the first worker gets this signal
+strike_in_the_middle() { # signal
     texts >got 3>&- &
     client=$!
     for _ in $(seq 500); do
-        [ "$(metric spot_serve_tokens_total)" -lt 40 ] || break
+        [ "$(metric spot_serve_tokens_total)" -lt 400 ] || break
     done
-    kill -TERM "$pid_1"
+    kill "-$1" "$pid_1"
     wait "$client"
     cmp got want
+}
+
+leave_in_the_middle() { # grid, members
+    start_two "$@"
+    strike_in_the_middle TERM
     [ "$(metric spot_serve_moves_with_pages_total)" -ge 1 ]
     [ "$(metric spot_serve_page_bytes_per_second)" -gt 0 ]
+    [ "$(metric spot_serve_tokens_from_pages_total)" -gt 16 ]
+}
+
+die_in_the_middle() { # grid, members
+    start_two "$@" --kv-buddies
+    strike_in_the_middle KILL
+    [ "$(metric spot_serve_moves_with_pages_total)" = 0 ]
+    [ "$(metric spot_serve_tokens_from_pages_total)" -gt 16 ]
 }
 
 @test "pages of a worker that leaves go to the one that goes on" {
@@ -95,4 +114,12 @@ leave_in_the_middle() {
 
 @test "pages of stages and tensor groups go to their like" {
     leave_in_the_middle 1x2x2 4
+}
+
+@test "a buddy has copies of the pages of a worker that is killed" {
+    die_in_the_middle 1x1 1
+}
+
+@test "buddies of stages and tensor groups have copies of their like" {
+    die_in_the_middle 1x2x2 4
 }

@@ -145,6 +145,31 @@ START_TEST(a_worker_of_another_epoch_is_sent_to_and_not_suspected)
 }
 END_TEST
 
+/* Both connect at once: neither connection takes the place of the other. */
+START_TEST(two_workers_of_different_epochs_send_to_each_other_at_once)
+{
+    for (int round = 0; round < 20; round++) {
+        open_meshes();
+        ck_assert_int_eq(spot_mesh_enter(mesh[0], 5, KEY, 1, NULL, 0, NULL), 0);
+        ck_assert_int_eq(spot_mesh_enter(mesh[1], 6, KEY, 2, NULL, 0, NULL), 0);
+        for (uint64_t tag = 0; tag < 8; tag++)
+            for (int from = 0; from < 2; from++)
+                ck_assert_int_eq(spot_mesh_send_abroad(mesh[from], &peer[!from], from ? 5 : 6, DATA,
+                                                       tag, "page", 4, NULL),
+                                 0);
+        for (int to = 0; to < 2; to++) {
+            ck_assert(spot_mesh_wait(mesh[to], peer[!to].id, DATA, 7, 20));
+            for (uint64_t tag = 0; tag < 8; tag++)
+                ck_assert(spot_mesh_has(mesh[to], peer[!to].id, DATA, tag));
+            spot_mesh_discard(mesh[to], DATA, 0, 7);
+            ck_assert(!spot_mesh_has(mesh[to], peer[!to].id, DATA, 6));
+            ck_assert(spot_mesh_has(mesh[to], peer[!to].id, DATA, 7));
+        }
+        close_meshes();
+    }
+}
+END_TEST
+
 static void wait_for_inbox(size_t n)
 {
     const double until_s = spot_clock_s() + 20;
@@ -444,6 +469,7 @@ int main(void)
     tcase_add_test(tc, a_dead_peer_and_a_dead_coordinator_are_errors);
     tcase_add_test(tc, older_frames_are_dropped_and_newer_ones_wait);
     tcase_add_test(tc, a_worker_of_another_epoch_is_sent_to_and_not_suspected);
+    tcase_add_test(tc, two_workers_of_different_epochs_send_to_each_other_at_once);
     tcase_add_test(tc, frames_of_epochs_that_are_over_do_not_pile_up);
     tcase_add_test(tc, strangers_make_room_when_descriptors_run_out);
     tcase_add_test(tc, a_stranger_without_the_key_takes_nobodys_place);

@@ -19,7 +19,7 @@ static struct {
         *output, *api_key_file, *tls_cert, *tls_key;
     uint64_t workers, threads, max_batch, queue;
     double kv_byte, linger_s, lease_s, stall_s, grace_s;
-    bool resume, does_sync, is_quiet;
+    bool resume, does_sync, is_quiet, has_buddies;
 } o = { .dtype = "fp32",
         .threads = 1,
         .max_batch = 16,
@@ -57,6 +57,8 @@ static const struct spot_opt option[] = {
       4096 },
     { SPOT_OPT_SIZE, 0, "kv-byte", &o.kv_byte, "size",
       "cache of a worker (what max-batch whole contexts take)", 0, 1e15 },
+    { SPOT_OPT_FLAG, 0, "kv-buddies", &o.has_buddies, NULL,
+      "replicas keep copies of each other's caches", 0, 0 },
     { SPOT_OPT_GROUP, .help = "output" },
     { SPOT_OPT_STRING, 0, "state", &o.state, "dir", "journal of requests and tokens", 0, 0 },
     { SPOT_OPT_FLAG, 0, "resume", &o.resume, NULL, "go on from --state", 0, 0 },
@@ -181,6 +183,7 @@ static int run_serve(char **operand, size_t n, struct spot_err *err)
         .type = (enum spot_infer_type)spot_infer_type_find(o.dtype),
         .n_sequence = (uint32_t)o.max_batch,
         .kv_byte = (uint64_t)o.kv_byte,
+        .has_buddies = o.has_buddies,
         .n_queue = (uint32_t)o.queue,
         .linger_s = o.linger_s,
         .state = o.state,
