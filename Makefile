@@ -14,7 +14,8 @@
 #   make check-gpu    what needs a GPU, and the contract of stages on it; a line and a skip without one
 #   make bench-gpu    step, MFU, attention, AdamW against copy, on a GPU
 #   make bench        what tests/bench measures: ours beside its yardsticks, in one run
-#   make faults       each fault in each phase of a job, as a table; make soak: thousands of them
+#   make faults       each fault in each phase of a job, as a table; make soak: thousands of them;
+#                     make soak-serve: of a server
 #   make storms       random misfortune over 200 small jobs, whose bits stay: JOBS=2 at once
 #   make fuzz         a short fuzz run, FUZZ_SECONDS=15 per target
 #   make lint         headers, layers, lengths, format, tidy, cppcheck, shell, words, man pages
@@ -203,7 +204,7 @@ $(B)/tests/%: $(B)/tests/unit/%.o $(libspot)
 
 # what tests put between processes; what docs/schema is made by
 $(B)/tests/schema $(B)/fuzz_document: $(B)/tests/tool/registry.o
-$(B)/tests/proxy $(B)/tests/rude $(B)/tests/peak $(B)/tests/tokens $(B)/tests/schema: $(B)/tests/%: $(B)/tests/tool/%.o $(libspot)
+$(B)/tests/load $(B)/tests/proxy $(B)/tests/rude $(B)/tests/peak $(B)/tests/tokens $(B)/tests/schema: $(B)/tests/%: $(B)/tests/tool/%.o $(libspot)
 	$(call say,LD)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(filter %.o,$^) $(filter-out %.o,$^) $(LDLIBS) -o $@
 
@@ -302,6 +303,9 @@ run-bench: all $(benches:%=$(B)/bench/%)
 
 soak: all ## thousands of preemptions against one job: SOAK=2000
 	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" tests/soak.sh $(or $(SOAK),2000)
+
+soak-serve: all $(B)/tests/load ## the same of a server whose every token is compared: SOAK=2000
+	$(Q)PATH="$(CURDIR)/$(B)/bin:$(CURDIR)/$(B)/tests:$$PATH" tests/soak-serve.sh $(or $(SOAK),2000)
 
 storms: all ## each seed of tests/storms/seeds, which are kept
 	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" tests/storms/storm.py --seeds tests/storms/seeds --jobs $(or $(JOBS),2)
@@ -469,6 +473,6 @@ clean:
 	rm -rf build
 
 .PHONY: all bench bench-gpu check check-aarch64 check-gpu check-long check-world run-bench-gpu run-check-gpu check-all check-asan check-asan-all check-tsan clean completions coverage coverage-units demo deps deps-bench deps-dev \
-        faults fuzz headers help install layers lint run-bench run-check run-demo run-fuzz run-lint schemas storms tidy uninstall
+        faults fuzz headers help install layers lint run-bench run-check run-demo run-fuzz run-lint schemas soak soak-serve storms tidy uninstall
 .SECONDARY:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
