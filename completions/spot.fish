@@ -137,6 +137,13 @@ complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l rate -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l load -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l window -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l solver -r
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l slo -r
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l dispersion -r
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l current -r
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l stay -r
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l loss-per-h -r
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l switch -r
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l boot -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l explain
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l output -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l format -x -a 'json jsonl csv tsv table md'
@@ -356,8 +363,13 @@ complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l rate -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l switch -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l load-time -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l grace -r
+complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l boot -r
+complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l hand-over -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l batching -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l slo -r
+complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l steps
+complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l interval -r
+complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l plot -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l output -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l format -x -a 'json jsonl csv tsv table md'
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l seed -r
