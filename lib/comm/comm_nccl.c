@@ -274,6 +274,18 @@ static int wait_comms(const struct nccl_comm *c, double timeout_s, struct spot_e
     }
 }
 
+/* The answer "not ready" stays behind as the thread's last error, where the next look for failed
+ * launches would find it: it is taken back here, but not an error that was there before. */
+static cudaError_t query(cudaStream_t stream)
+{
+    const cudaError_t before = cudaPeekAtLastError();
+    const cudaError_t status = before == cudaSuccess ? cudaStreamQuery(stream) : before;
+
+    if (status == cudaErrorNotReady)
+        (void)cudaGetLastError();
+    return status;
+}
+
 /* Work is on the stream once the communicators are no longer busy starting it. */
 static int wait_done(const struct nccl_comm *c, struct spot_err *err)
 {
@@ -283,7 +295,7 @@ static int wait_done(const struct nccl_comm *c, struct spot_err *err)
 
     if (wait_comms(c, 0, err))
         return -1;
-    while ((status = cudaStreamQuery(c->stream)) == cudaErrorNotReady)
+    while ((status = query(c->stream)) == cudaErrorNotReady)
         if (look(c, c->member, &busy, err) || look(c, c->replica, &busy, err) || pass(c, &w, err))
             return -1;
     if (status != cudaSuccess)

@@ -19,9 +19,19 @@ static long setting(const char *name, long otherwise)
 
 static bool has_failed; /* as on a device, for good */
 
+/* What a call of this thread answered last that was no success, until somebody takes it. */
+static _Thread_local cudaError_t last_error;
+
+static cudaError_t told(cudaError_t status)
+{
+    if (status != cudaSuccess)
+        last_error = status;
+    return status;
+}
+
 static cudaError_t now(void)
 {
-    return has_failed ? cudaErrorLaunchFailure : cudaSuccess;
+    return told(has_failed ? cudaErrorLaunchFailure : cudaSuccess);
 }
 
 cudaError_t cudaDriverGetVersion(int *version)
@@ -33,9 +43,9 @@ cudaError_t cudaDriverGetVersion(int *version)
 cudaError_t cudaGetDeviceCount(int *n)
 {
     if (setting("SPOT_TWIN_DRIVER", CUDART_VERSION) < CUDART_VERSION)
-        return cudaErrorInsufficientDriver;
+        return told(cudaErrorInsufficientDriver);
     *n = (int)setting("SPOT_TWIN_DEVICES", 1);
-    return *n ? cudaSuccess : cudaErrorNoDevice;
+    return told(*n ? cudaSuccess : cudaErrorNoDevice);
 }
 
 cudaError_t cudaGetDevice(int *device)
@@ -63,7 +73,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t *stream, unsigned flags)
 {
     (void)flags;
     *stream = calloc(1, sizeof(**stream));
-    return *stream ? now() : cudaErrorMemoryAllocation;
+    return *stream ? now() : told(cudaErrorMemoryAllocation);
 }
 
 static bool is_busy(cudaStream_t stream)
@@ -80,7 +90,7 @@ static void settle(cudaStream_t stream)
 
 cudaError_t cudaStreamQuery(cudaStream_t stream)
 {
-    return is_busy(stream) ? cudaErrorNotReady : now();
+    return is_busy(stream) ? told(cudaErrorNotReady) : now();
 }
 
 cudaError_t cudaStreamSynchronize(cudaStream_t stream)
@@ -103,7 +113,7 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t *event, unsigned flags)
 {
     (void)flags;
     *event = calloc(1, sizeof(**event));
-    return *event ? now() : cudaErrorMemoryAllocation;
+    return *event ? now() : told(cudaErrorMemoryAllocation);
 }
 
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream)
@@ -131,7 +141,7 @@ cudaError_t cudaMalloc(void **memory, size_t n_byte)
 {
     *memory = aligned_alloc(256, (n_byte + 255) / 256 * 256);
     if (!*memory)
-        return cudaErrorMemoryAllocation;
+        return told(cudaErrorMemoryAllocation);
     memset(*memory, 0xff, n_byte);
     return now();
 }
@@ -172,9 +182,17 @@ cudaError_t cudaMemsetAsync(void *to, int value, size_t n_byte, cudaStream_t str
     return now();
 }
 
+cudaError_t cudaPeekAtLastError(void)
+{
+    return has_failed ? cudaErrorLaunchFailure : last_error;
+}
+
 cudaError_t cudaGetLastError(void)
 {
-    return now();
+    const cudaError_t status = cudaPeekAtLastError();
+
+    last_error = cudaSuccess;
+    return status;
 }
 
 const char *cudaGetErrorString(cudaError_t status)

@@ -63,6 +63,7 @@ cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n_byte, int kind,
                             cudaStream_t stream);
 cudaError_t cudaMemsetAsync(void *to, int value, size_t n_byte, cudaStream_t stream);
 cudaError_t cudaGetLastError(void);
+cudaError_t cudaPeekAtLastError(void);
 const char *cudaGetErrorString(cudaError_t status);
 const char *cudaGetErrorName(cudaError_t status);
 

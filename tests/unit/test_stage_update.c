@@ -53,15 +53,16 @@ static void check_update(const struct spot_bundle *before, const struct spot_bun
 
 START_TEST(update_is_adamw_with_bias_correction_and_selective_decay)
 {
-    const struct way way = { kinds[_i], 1, 2, 1, false, false, 0 };
+    const int shape = _i < N_KIND ? 0 : N_SHAPE - 1;
+    const struct way way = { kinds[_i % N_KIND], 1, 2, 1, false, false, 0 };
     struct spot_stage_fault fault[BUNDLES_MAX];
     struct model a, b;
     struct pipeline p[2];
 
-    if (!is_possible(0, &way))
+    if (!is_possible(shape, &way))
         return;
-    model_init(&a, 0);
-    model_init(&b, 0);
+    model_init(&a, shape);
+    model_init(&b, shape);
     pipeline_open(p, &a, &way);
     for (int step = 0; step < 3; step++) {
         spot_stage_begin(p->stage[0]);
@@ -263,7 +264,8 @@ int main(int argc, char **argv)
     TCase *tc = tcase_create("core");
 
     find_twin(argc > 0 ? argv[0] : "./");
-    tcase_add_loop_test(tc, update_is_adamw_with_bias_correction_and_selective_decay, 0, N_KIND);
+    tcase_add_loop_test(tc, update_is_adamw_with_bias_correction_and_selective_decay, 0,
+                        2 * N_KIND);
     tcase_add_loop_test(tc, exponents_follow_the_largest_sum_and_zero_sums_keep_them, 0, N_KIND);
     tcase_add_loop_test(tc, padding_stays_zero, 0, N_SHAPE * N_KIND);
     tcase_add_test(tc, memory_is_told_before_it_is_taken);

@@ -143,7 +143,7 @@ __global__ void adamw_kernel(struct spot_cuda_planes planes, unsigned long long 
             store<T, W>(weight + i, copy);
             continue;
         }
-        for (int j = i; j < chunk.n; j++) {
+        for (int j = i; j < chunk.n && j < i + W; j++) {
             struct adamw_element e = { w[j], m[j], v[j] };
 
             adamw(e, step, sum[j]);
