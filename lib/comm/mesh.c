@@ -254,7 +254,7 @@ static void drop_strangers(struct spot_mesh *mesh, const struct spot_mesh_peer *
     }
 }
 
-static int connect_to(struct spot_mesh *mesh, const struct spot_mesh_peer *peer,
+int spot_mesh_connect(struct spot_mesh *mesh, const struct spot_mesh_peer *peer,
                       struct spot_err *err)
 {
     struct spot_endpoint endpoint;
@@ -291,7 +291,7 @@ static int connect_elders(struct spot_mesh *mesh, const struct spot_mesh_peer *p
         struct spot_err why = { 0 };
 
         if (peer[i].id >= mesh->id || spot_mesh_find_peer(mesh, peer[i].id) ||
-            !connect_to(mesh, &peer[i], &why))
+            !spot_mesh_connect(mesh, &peer[i], &why))
             continue;
         spot_mesh_suspect_missed(mesh, peer[i].id, &why);
         if (!rc && err)
@@ -325,9 +325,8 @@ int spot_mesh_enter(struct spot_mesh *mesh, uint32_t epoch, uint64_t key, uint32
     return rc;
 }
 
-/* Why a wait in this epoch must end, 0 if it need not. */
-static int check_wait(const struct spot_mesh *mesh, const struct spot_mesh_conn *p, uint32_t id,
-                      struct spot_err *err)
+int spot_mesh_check_wait(const struct spot_mesh *mesh, const struct spot_mesh_conn *p, uint32_t id,
+                         struct spot_err *err)
 {
     if (mesh->is_orphan)
         return tell_failed(mesh, err);
@@ -394,7 +393,7 @@ static int send_peer(struct spot_mesh *mesh, uint32_t peer, uint32_t type, uint6
     pthread_mutex_lock(&mesh->lock);
     for (;;) {
         p = spot_mesh_find_peer(mesh, peer);
-        rc = check_wait(mesh, p, peer, err);
+        rc = spot_mesh_check_wait(mesh, p, peer, err);
         if (!rc && !p && is_silent(mesh, p, peer, start_s, err))
             rc = -1;
         if (rc || p)
@@ -428,26 +427,6 @@ int spot_mesh_lend(struct spot_mesh *mesh, uint32_t peer, uint32_t type, uint64_
                    const void *data, size_t n_byte, struct spot_err *err)
 {
     return send_peer(mesh, peer, type, tag, data, n_byte, true, err);
-}
-
-int spot_mesh_send_abroad(struct spot_mesh *mesh, const struct spot_mesh_peer *to, uint32_t epoch,
-                          uint32_t type, uint64_t tag, const void *data, size_t n_byte,
-                          struct spot_err *err)
-{
-    struct spot_mesh_conn *p;
-    int rc;
-
-    pthread_mutex_lock(&mesh->lock);
-    p = spot_mesh_find_peer(mesh, to->id);
-    rc = check_wait(mesh, p, to->id, err) || (!p && connect_to(mesh, to, err)) ? -1 : 0;
-    p = spot_mesh_find_peer(mesh, to->id);
-    if (!rc && spot_link_send(&p->link, type, epoch, tag, data, n_byte, err)) {
-        p->is_gone = true;
-        rc = -1;
-    }
-    spot_mesh_wake(mesh);
-    pthread_mutex_unlock(&mesh->lock);
-    return rc;
 }
 
 void spot_mesh_keep(struct spot_mesh *mesh)
@@ -504,7 +483,8 @@ struct spot_frame *spot_mesh_recv(struct spot_mesh *mesh, uint32_t peer, uint32_
         struct spot_mesh_conn *p = spot_mesh_find_peer(mesh, peer);
 
         frame = take_from(mesh, peer, type, tag);
-        if (frame || check_wait(mesh, p, peer, err) || is_silent(mesh, p, peer, start_s, err))
+        if (frame || spot_mesh_check_wait(mesh, p, peer, err) ||
+            is_silent(mesh, p, peer, start_s, err))
             break;
         wait_peer(mesh);
     }
@@ -522,7 +502,7 @@ static bool has_frame(const struct spot_frame_list *inbox, uint32_t epoch, uint3
     return f != NULL;
 }
 
-static bool has_from(const struct spot_mesh *mesh, uint32_t peer, uint32_t type, uint64_t tag)
+bool spot_mesh_has_from(const struct spot_mesh *mesh, uint32_t peer, uint32_t type, uint64_t tag)
 {
     for (size_t i = 0; i < mesh->n_peer; i++)
         if (mesh->peer[i]->id == peer && has_frame(&mesh->peer[i]->inbox, mesh->epoch, type, tag))
@@ -540,50 +520,11 @@ bool spot_mesh_wait(struct spot_mesh *mesh, uint32_t peer, uint32_t type, uint64
     do {
         const struct spot_mesh_conn *p = spot_mesh_find_peer(mesh, peer);
 
-        is_ready = has_from(mesh, peer, type, tag) || check_wait(mesh, p, peer, NULL);
+        is_ready =
+            spot_mesh_has_from(mesh, peer, type, tag) || spot_mesh_check_wait(mesh, p, peer, NULL);
     } while (!is_ready && limit_s > 0 && wait_changed(mesh, until_s) != ETIMEDOUT);
     pthread_mutex_unlock(&mesh->lock);
     return is_ready;
-}
-
-bool spot_mesh_has(struct spot_mesh *mesh, uint32_t peer, uint32_t type, uint64_t tag)
-{
-    bool has;
-
-    pthread_mutex_lock(&mesh->lock);
-    has = has_from(mesh, peer, type, tag);
-    pthread_mutex_unlock(&mesh->lock);
-    return has;
-}
-
-void spot_mesh_discard(struct spot_mesh *mesh, uint32_t type, uint64_t first, uint64_t end)
-{
-    pthread_mutex_lock(&mesh->lock);
-    for (size_t i = 0; i < mesh->n_peer; i++) {
-        struct spot_frame_list *const inbox = &mesh->peer[i]->inbox;
-        struct spot_frame_list kept = { NULL, NULL };
-        struct spot_frame *frame;
-
-        while ((frame = spot_frame_pop(inbox)))
-            if (frame->type == type && frame->tag >= first && frame->tag < end)
-                free(frame);
-            else
-                spot_frame_push(&kept, frame);
-        *inbox = kept;
-    }
-    pthread_mutex_unlock(&mesh->lock);
-}
-
-size_t spot_mesh_queued(struct spot_mesh *mesh, uint32_t peer)
-{
-    const struct spot_mesh_conn *p;
-    size_t n;
-
-    pthread_mutex_lock(&mesh->lock);
-    p = spot_mesh_find_peer(mesh, peer);
-    n = p ? spot_link_queued(&p->link) : 0;
-    pthread_mutex_unlock(&mesh->lock);
-    return n;
 }
 
 /* A queue that gets shorter is a sign of life: a ping may wait behind it. */
@@ -598,7 +539,7 @@ int spot_mesh_room(struct spot_mesh *mesh, uint32_t peer, size_t n_byte, struct 
         struct spot_mesh_conn *p = spot_mesh_find_peer(mesh, peer);
         const size_t n = p ? spot_link_left(&p->link) : 0;
 
-        rc = check_wait(mesh, p, peer, err);
+        rc = spot_mesh_check_wait(mesh, p, peer, err);
         if (rc || n <= n_byte)
             break;
         if (n < n_before)
@@ -620,9 +561,9 @@ int spot_mesh_check(struct spot_mesh *mesh, const uint32_t *peer, size_t n_peer,
     int rc;
 
     pthread_mutex_lock(&mesh->lock);
-    rc = check_wait(mesh, NULL, 0, err);
+    rc = spot_mesh_check_wait(mesh, NULL, 0, err);
     for (size_t i = 0; !rc && i < n_peer; i++)
-        rc = check_wait(mesh, spot_mesh_find_peer(mesh, peer[i]), peer[i], err);
+        rc = spot_mesh_check_wait(mesh, spot_mesh_find_peer(mesh, peer[i]), peer[i], err);
     pthread_mutex_unlock(&mesh->lock);
     return rc;
 }

@@ -88,6 +88,14 @@ void spot_mesh_drop_late(struct spot_mesh *mesh);
 /* One that is not gone where there are two. */
 struct spot_mesh_conn *spot_mesh_find_peer(const struct spot_mesh *mesh, uint32_t id);
 
+/* mesh.c: connect to who is not connected to; why a wait in this epoch must end, 0 if it need not;
+ * is a frame there, by whichever connection it came? */
+int spot_mesh_connect(struct spot_mesh *mesh, const struct spot_mesh_peer *peer,
+                      struct spot_err *err);
+int spot_mesh_check_wait(const struct spot_mesh *mesh, const struct spot_mesh_conn *p, uint32_t id,
+                         struct spot_err *err);
+bool spot_mesh_has_from(const struct spot_mesh *mesh, uint32_t peer, uint32_t type, uint64_t tag);
+
 /* Do what poll() says can be done. A connection that broke keeps what it delivered, so that a
  * peer's last words are read. */
 void spot_mesh_serve_peer(struct spot_mesh *mesh, size_t i, short events);

@@ -8,71 +8,29 @@
 #include "common/clock.h"
 #include "common/xalloc.h"
 #include "engine/sample.h"
+#include "serve/batch_loop_state.h"
 #include "serve/grammar.h"
 
 enum {
     TOKENS_AT_ONCE = 128, /* of a pass: long enough for the products, short for those beside */
-    COPY_PAGES = 32,      /* given to the buddy behind a pass, */
-    COPY_BYTES = 8 << 20, /* while fewer bytes wait */
     PROMPT_TOKENS = 32,   /* a pass of so many is of prompts above all */
-};
-
-struct strand {
-    uint64_t number;
-    struct spot_request request;
-    uint32_t choice;
-    uint32_t *token; /* [n_token], the prompt first */
-    size_t n_token, cap_token;
-    size_t n_begin;          /* tokens of the prompt that are not computed like an answer */
-    size_t n_echo;           /* and those that are, though they are known */
-    int place;               /* in the engine's cache; -1: none */
-    bool is_awaited;         /* a pass under way gives its next token */
-    uint32_t *source;        /* whence its pages come; NULL: from nowhere */
-    double asked_s, until_s; /* since when, and how long it waits for them */
-    bool has_copies;         /* they are here */
-    int64_t n_copied;        /* pages that the buddy has */
-    uint32_t *n_prompt, *n_generated; /* [V] or NULL: nothing hangs on them */
-    struct spot_grammar *grammar;     /* or NULL */
-    struct spot_grammar_state *state;
-};
-
-/* A pass under way: whose next token each item gives; NULL: nobody's. */
-struct pass {
-    struct strand **whose; /* [n_item], of n_most */
-    int n_item;
-    int64_t n_token;
-    double begun_s;
-};
-
-struct spot_batch_loop {
-    const struct spot_served_model *model;
-    struct spot_relay *relay;
-    int n_most;
-    int64_t vocab;
-    struct strand **strand; /* [n], oldest first */
-    size_t n, cap;
-    struct spot_infer_item *item; /* [n_most] */
-    struct pass *pass;            /* [depth of the relay], of which the first are under way */
-    struct spot_sample_work *work;
-    bool has_buddy;
-    struct spot_batch_rates rates;
 };
 
 /* --- sequences -------------------------------------------------------------- */
 
-static size_t n_generated(const struct strand *s)
+static size_t n_generated(const struct spot_strand *s)
 {
     return s->n_token - s->n_begin;
 }
 
-static void set_back(struct spot_batch_loop *l, struct strand *s)
+static void set_back(struct spot_batch_loop *l, struct spot_strand *s)
 {
     if (s->place >= 0)
         spot_relay_close(l->relay, s->place);
     s->place = -1;
 }
 
-static void await_nothing(struct spot_batch_loop *l, const struct strand *s)
+static void await_nothing(struct spot_batch_loop *l, const struct spot_strand *s)
 {
     for (int k = 0; k < spot_relay_under_way(l->relay); k++)
         for (int i = 0; i < l->pass[k].n_item; i++)
@@ -80,7 +38,7 @@ static void await_nothing(struct spot_batch_loop *l, const struct strand *s)
                 l->pass[k].whose[i] = NULL;
 }
 
-static void strand_free(struct spot_batch_loop *l, struct strand *s)
+static void strand_free(struct spot_batch_loop *l, struct spot_strand *s)
 {
     set_back(l, s);
     await_nothing(l, s);
@@ -99,7 +57,7 @@ static void strand_free(struct spot_batch_loop *l, struct strand *s)
 static void remove_at(struct spot_batch_loop *l, size_t i)
 {
     strand_free(l, l->strand[i]);
-    memmove(l->strand + i, l->strand + i + 1, (--l->n - i) * sizeof(struct strand *));
+    memmove(l->strand + i, l->strand + i + 1, (--l->n - i) * sizeof(struct spot_strand *));
 }
 
 static bool has_penalties(const struct spot_sample *s)
@@ -108,7 +66,7 @@ static bool has_penalties(const struct spot_sample *s)
 }
 
 /* Returns 0, or -1 where the grammar forbids it. */
-static int append(struct strand *s, uint32_t token)
+static int append(struct spot_strand *s, uint32_t token)
 {
     s->token = spot_xgrow(s->token, &s->cap_token, s->n_token + 1, sizeof(*s->token));
     s->token[s->n_token++] = token;
@@ -127,7 +85,7 @@ static int check_tokens(const struct spot_batch_loop *l, const uint32_t *token, 
     return 0;
 }
 
-static int begin(struct spot_batch_loop *l, struct strand *s, const uint32_t *token, size_t n,
+static int begin(struct spot_batch_loop *l, struct spot_strand *s, const uint32_t *token, size_t n,
                  struct spot_err *err)
 {
     const struct spot_request *const r = &s->request;
@@ -164,9 +122,9 @@ int spot_batch_loop_add(struct spot_batch_loop *l, uint64_t number,
                         struct spot_request *request_take, uint32_t choice, const uint32_t *token,
                         size_t n, struct spot_err *err)
 {
-    struct strand *const s = spot_xcalloc(1, sizeof(*s));
+    struct spot_strand *const s = spot_xcalloc(1, sizeof(*s));
 
-    *s = (struct strand){
+    *s = (struct spot_strand){
         .number = number, .request = *request_take, .choice = choice, .place = -1
     };
     memset(request_take, 0, sizeof(*request_take));
@@ -175,7 +133,7 @@ int spot_batch_loop_add(struct spot_batch_loop *l, uint64_t number,
         return -1;
     }
     spot_batch_loop_drop(l, number);
-    l->strand = spot_xgrow(l->strand, &l->cap, l->n + 1, sizeof(struct strand *));
+    l->strand = spot_xgrow(l->strand, &l->cap, l->n + 1, sizeof(struct spot_strand *));
     l->strand[l->n++] = s;
     return 0;
 }
@@ -212,22 +170,21 @@ void spot_batch_loop_pages(const struct spot_batch_loop *l, uint32_t *used, uint
 
 /* --- which tokens a pass computes -------------------------------------------- */
 
-static int64_t pages(int64_t n_token)
+int64_t spot_batch_page_count(int64_t n_token)
 {
     return (n_token + SPOT_INFER_PAGE - 1) / SPOT_INFER_PAGE;
 }
 
-/* So many pages, taken from the newest if need be, but from none older than strand i. */
-static bool make_room(struct spot_batch_loop *l, size_t i, int64_t n_page, int64_t n_taken)
+bool spot_batch_make_room(struct spot_batch_loop *l, size_t i, int64_t n_page, int64_t n_taken)
 {
     for (size_t k = l->n; k-- > i + 1 && spot_relay_free_pages(l->relay) - n_taken < n_page;)
         set_back(l, l->strand[k]);
     return spot_relay_free_pages(l->relay) - n_taken >= n_page;
 }
 
-static bool open_place(struct spot_batch_loop *l, size_t i)
+bool spot_batch_open_place(struct spot_batch_loop *l, size_t i)
 {
-    struct strand *const s = l->strand[i];
+    struct spot_strand *const s = l->strand[i];
 
     for (size_t k = l->n; s->place < 0;) {
         s->place = spot_relay_open(l->relay);
@@ -242,128 +199,10 @@ static bool open_place(struct spot_batch_loop *l, size_t i)
     return true;
 }
 
-/* --- pages that move --------------------------------------------------------------- */
-
-static struct strand *find(const struct spot_batch_loop *l, uint64_t number)
-{
-    for (size_t i = 0; i < l->n; i++)
-        if (l->strand[i]->number == number)
-            return l->strand[i];
-    return NULL;
-}
-
-void spot_batch_loop_expect(struct spot_batch_loop *l, uint64_t number, const uint32_t *source,
-                            double wait_s)
-{
-    struct strand *const s = find(l, number);
-
-    if (!s)
-        return;
-    s->source = spot_xcalloc(SPOT_RELAY_MEMBERS_MAX, sizeof(*source));
-    memcpy(s->source, source, spot_relay_members(l->relay) * sizeof(*source));
-    s->asked_s = spot_clock_s();
-    s->until_s = s->asked_s + wait_s;
-    s->has_copies = wait_s <= 0;
-}
-
-int spot_batch_loop_set_buddy(struct spot_batch_loop *l, const struct spot_relay_form *buddy,
-                              uint32_t epoch, struct spot_err *err)
-{
-    for (size_t i = 0; i < l->n; i++)
-        l->strand[i]->n_copied = 0;
-    l->has_buddy = buddy->P > 0;
-    return spot_relay_set_buddy(l->relay, buddy, epoch, err);
-}
-
-/* Pages that became full, a few at a time, while those before are not stuck on their way. */
-static int copy_pages(struct spot_batch_loop *l, struct spot_err *err)
-{
-    int64_t left = spot_relay_copies_queued(l->relay) < COPY_BYTES ? COPY_PAGES : 0;
-
-    for (size_t i = 0; l->has_buddy && left > 0 && i < l->n; i++) {
-        struct strand *const s = l->strand[i];
-        int64_t end = s->place < 0 ? 0 : spot_relay_length(l->relay, s->place) / SPOT_INFER_PAGE;
-
-        if (end > s->n_copied + left)
-            end = s->n_copied + left;
-        if (end <= s->n_copied)
-            continue;
-        if (spot_relay_copy_pages(l->relay, s->place, s->number, s->n_copied, end, err))
-            return -1;
-        left -= end - s->n_copied;
-        s->n_copied = end;
-    }
-    return 0;
-}
-
-int spot_batch_loop_give(struct spot_batch_loop *l, uint64_t number,
-                         const struct spot_relay_form *to, uint32_t epoch, struct spot_err *err)
-{
-    const struct strand *const s = find(l, number);
-
-    return spot_relay_give_pages(l->relay, s ? s->place : -1, number, to, epoch, err);
-}
-
-static void note_rate(double *rate, double value)
-{
-    *rate = *rate > 0 ? 0.8 * *rate + 0.2 * value : value;
-}
-
-/* The last token it knows is computed here, so that its logits are. */
-static int take_pages(struct spot_batch_loop *l, struct strand *s, struct spot_err *err)
-{
-    const int64_t n_most = (int64_t)s->n_token - 1;
-    int64_t n;
-
-    if (s->has_copies
-            ? spot_relay_take_copies(l->relay, s->place, s->number, s->source, n_most, &n, err)
-            : spot_relay_take_pages(l->relay, s->place, s->number, s->source, n_most, &n, err))
-        return -1;
-    l->rates.n_token_paged += (uint64_t)n;
-    if (n && !s->has_copies)
-        note_rate(&l->rates.page_byte_per_s, (double)n *
-                                                 (double)spot_relay_token_byte(&l->model->shape) /
-                                                 (spot_clock_s() - s->asked_s));
-    return 0;
-}
-
-static bool all_wait(const struct spot_batch_loop *l)
-{
-    for (size_t i = 0; i < l->n; i++)
-        if (!l->strand[i]->source)
-            return false;
-    return true;
-}
-
-/* Pages that came are put into the cache, where older sequences leave room. With nothing else to
- * do, wait a little for them. */
-static int look_for_pages(struct spot_batch_loop *l, struct spot_err *err)
-{
-    static const double little_s = 2e-3;
-    const double limit_s = all_wait(l) && !spot_relay_under_way(l->relay) ? little_s : 0;
-
-    for (size_t i = 0; i < l->n; i++) {
-        struct strand *const s = l->strand[i];
-        bool came;
-
-        if (!s->source)
-            continue;
-        came = s->has_copies || spot_relay_pages_came(l->relay, s->number, s->source, limit_s);
-        if (!came && spot_clock_s() < s->until_s)
-            continue;
-        if (came && open_place(l, i) && make_room(l, i, pages((int64_t)s->n_token), 0) &&
-            take_pages(l, s, err))
-            return -1;
-        free(s->source);
-        s->source = NULL;
-    }
-    return 0;
-}
-
 /* --- passes -------------------------------------------------------------------- */
 
 /* It lacks one token alone. */
-static bool decodes(const struct spot_batch_loop *l, const struct strand *s)
+static bool decodes(const struct spot_batch_loop *l, const struct spot_strand *s)
 {
     return s->place >= 0 && spot_relay_length(l->relay, s->place) + 1 == (int64_t)s->n_token;
 }
@@ -388,27 +227,27 @@ static int pass_items(const struct spot_batch_loop *l)
 }
 
 /* Oldest first; each that decodes goes on by its token however long the prompts before it are. */
-static int choose_items(struct spot_batch_loop *l, struct strand **whose)
+static int choose_items(struct spot_batch_loop *l, struct spot_strand **whose)
 {
     const int n_most = pass_items(l);
     int64_t left = prompt_tokens(l), n_taken = 0;
     int n = 0;
 
     for (size_t i = 0; i < l->n && n < n_most; i++) {
-        struct strand *const s = l->strand[i];
+        struct spot_strand *const s = l->strand[i];
         const bool is_next = decodes(l, s);
         int64_t length, n_token, more;
 
         if (s->source || s->is_awaited || (!is_next && !left))
             continue;
-        if (!open_place(l, i))
+        if (!spot_batch_open_place(l, i))
             break;
         length = spot_relay_length(l->relay, s->place);
         n_token = (int64_t)s->n_token - length;
         if (!is_next && n_token > left)
             n_token = left;
-        more = pages(length + n_token) - pages(length);
-        if (!make_room(l, i, more, n_taken)) {
+        more = spot_batch_page_count(length + n_token) - spot_batch_page_count(length);
+        if (!spot_batch_make_room(l, i, more, n_taken)) {
             set_back(l, s);
             break;
         }
@@ -455,15 +294,15 @@ static bool is_end_token(const struct spot_served_model *m, uint32_t token)
 }
 
 /* A token of the prompt that is echoed: how probable it was. */
-static void tell_echo(const struct spot_batch_loop *l, const struct strand *s, const float *logit,
-                      struct spot_token *t)
+static void tell_echo(const struct spot_batch_loop *l, const struct spot_strand *s,
+                      const float *logit, struct spot_token *t)
 {
     t->id = s->request.prompt[s->n_token];
     t->logprob = spot_sample_logprob(logit, l->vocab, t->id);
 }
 
 /* Returns whether the sequence has ended. */
-static bool choose(struct spot_batch_loop *l, struct strand *s, float *logit,
+static bool choose(struct spot_batch_loop *l, struct spot_strand *s, float *logit,
                    struct spot_step_token *t)
 {
     const struct spot_sample_past past = { .n_prompt = s->n_prompt, .n_generated = s->n_generated };
@@ -493,7 +332,7 @@ static bool choose(struct spot_batch_loop *l, struct strand *s, float *logit,
 /* Returns 0, or -1 with *err. Where nothing can begin, as many are under way as before. */
 static int begin_pass(struct spot_batch_loop *l, struct spot_err *err)
 {
-    struct pass *const pass = &l->pass[spot_relay_under_way(l->relay)];
+    struct spot_batch_pass *const pass = &l->pass[spot_relay_under_way(l->relay)];
 
     pass->n_item = choose_items(l, pass->whose);
     pass->begun_s = spot_clock_s();
@@ -516,28 +355,29 @@ static int begin_passes(struct spot_batch_loop *l, struct spot_err *err)
 }
 
 /* The oldest pass makes room for another. */
-static struct pass take_pass(struct spot_batch_loop *l)
+static struct spot_batch_pass take_pass(struct spot_batch_loop *l)
 {
     const int n = spot_relay_under_way(l->relay);
-    const struct pass oldest = l->pass[0];
+    const struct spot_batch_pass oldest = l->pass[0];
 
     memmove(l->pass, l->pass + 1, (size_t)(n - 1) * sizeof(*l->pass));
-    l->pass[n - 1] = (struct pass){ .whose = oldest.whose };
+    l->pass[n - 1] = (struct spot_batch_pass){ .whose = oldest.whose };
     return oldest;
 }
 
 static int end_pass(struct spot_batch_loop *l, struct spot_batch_out *out, size_t *n,
                     struct spot_err *err)
 {
-    const struct pass pass = take_pass(l);
+    const struct spot_batch_pass pass = take_pass(l);
     float *logit;
 
     if (spot_relay_finish(l->relay, &logit, err))
         return -1;
     if (pass.n_token >= PROMPT_TOKENS)
-        note_rate(&l->rates.prompt_token_s, (spot_clock_s() - pass.begun_s) / (double)pass.n_token);
+        spot_batch_note_rate(&l->rates.prompt_token_s,
+                             (spot_clock_s() - pass.begun_s) / (double)pass.n_token);
     for (int i = 0; i < pass.n_item; i++) {
-        struct strand *const s = pass.whose[i];
+        struct spot_strand *const s = pass.whose[i];
 
         if (!s)
             continue;
@@ -554,14 +394,15 @@ int spot_batch_loop_step(struct spot_batch_loop *l, struct spot_batch_out *out, 
                          struct spot_err *err)
 {
     *n = 0;
-    if (look_for_pages(l, err) || begin_passes(l, err))
+    if (spot_batch_look_for_pages(l, err) || begin_passes(l, err))
         return -1;
     if (spot_relay_under_way(l->relay))
-        return end_pass(l, out, n, err) || copy_pages(l, err) ? -1 : 0;
-    return l->n && !all_wait(l) ? spot_err_set(err, SPOT_EINFEASIBLE,
-                                               "a cache of %d pages is too small for one sequence",
-                                               spot_relay_pages(l->relay))
-                                : 0;
+        return end_pass(l, out, n, err) || spot_batch_copy_pages(l, err) ? -1 : 0;
+    return l->n && !spot_batch_all_wait(l)
+               ? spot_err_set(err, SPOT_EINFEASIBLE,
+                              "a cache of %d pages is too small for one sequence",
+                              spot_relay_pages(l->relay))
+               : 0;
 }
 
 /* --- the whole ------------------------------------------------------------------- */
@@ -584,7 +425,7 @@ struct spot_batch_loop *spot_batch_loop_new(const struct spot_served_model *mode
     l->item = spot_xcalloc((size_t)n_sequence, sizeof(*l->item));
     l->pass = spot_xcalloc(depth, sizeof(*l->pass));
     for (size_t k = 0; k < depth; k++)
-        l->pass[k].whose = spot_xcalloc((size_t)n_sequence, sizeof(struct strand *));
+        l->pass[k].whose = spot_xcalloc((size_t)n_sequence, sizeof(struct spot_strand *));
     l->work = spot_xcalloc((size_t)l->vocab, sizeof(*l->work));
     return l;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "share_state.h"
+#include "sim/share_state.h"
 
 int share_pick_ours(struct share_state *s, struct spot_err *err)
 {
