@@ -148,7 +148,7 @@ void share_lease_all(struct share_state *s)
     for (size_t j = 0; j < s->n_type; j++)
         most = s->count[j] > most ? s->count[j] : most;
     for (size_t j = 0; j < s->n_type; j++) {
-        bool *taken = spot_xcalloc((size_t)most + SPOT_SHARE_COUNT_MAX, sizeof(*taken));
+        bool *taken = spot_xcalloc((size_t)most, sizeof(*taken));
 
         place_type(s, (int)j, taken);
         free(taken);

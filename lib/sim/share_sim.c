@@ -28,13 +28,17 @@ void share_view_init(struct share_view *v, const struct share_state *s)
         if (!job->is_active)
             continue;
         v->job[n] = i;
-        v->want[n] = (struct spot_share_want){ .weight = doc->weight,
-                                               .left = job->left,
-                                               .age_s = s->now_s - doc->arrival_s,
-                                               .isolated_s = job->isolated_s,
-                                               .slo_left_s = doc->arrival_s + doc->slo_s - s->now_s,
-                                               .scale = doc->scale,
-                                               .on = s->play->is_released ? -1 : job->type };
+        v->want[n] = (struct spot_share_want){
+            .weight = doc->weight,
+            .left = job->left,
+            .age_s = s->now_s - doc->arrival_s,
+            .isolated_s = job->isolated_s,
+            .slo_left_s = doc->arrival_s + doc->slo_s - s->now_s,
+            .scale = doc->scale,
+            .on = s->play->is_released && !spot_share_is_ours(s->policy) ? -1 : job->type,
+            .on_scale = job->scale,
+            .unsaved = share_unsaved(s, job, s->now_s)
+        };
         memcpy(v->rate + n * s->n_type, s->play->rate + i * s->n_type, s->n_type * sizeof(double));
         n++;
     }
@@ -257,7 +261,6 @@ static void run_round(struct share_state *s)
         s->there_s += (double)s->count[j] * (end_s - s->now_s);
     if (s->n_pick)
         s->round_end_s = end_s;
-    s->outcome->rounds++;
     s->now_s = end_s;
     free(running);
 }
@@ -279,6 +282,7 @@ static void wait_for_more(struct share_state *s)
 
 static int one_round(struct share_state *s, struct spot_err *err)
 {
+    s->outcome->rounds++;
     arrive(s);
     count_workers(s, s->now_s, s->count);
     count_isolated(s);
