@@ -10,6 +10,7 @@
 #ifndef SPOT_PLAN_SHARE_ROUND_H
 #define SPOT_PLAN_SHARE_ROUND_H
 
+#include "model/share_doc.h"
 #include "plan/share.h"
 
 #ifdef __cplusplus
@@ -38,11 +39,24 @@ struct spot_share_choice {
     double worth, bound;
 };
 
+/* The ways of jobs->job[job[k]], k < n_job, on what is there (count[type]): its scale, and where it
+ * can change from scale_min to scale_max in powers of two. rate as of spot_share_rates. Returns how
+ * many; *way is the caller's to free. */
+size_t spot_share_ways(const struct spot_share_jobs *jobs, const size_t *job, size_t n_job,
+                       const struct spot_share_cluster *cluster, const int64_t *count,
+                       const struct spot_job_rates *throughput, const double *rate,
+                       struct spot_share_way **way);
+
 /* Ways of one job lie together, jobs ascending. Returns 0, or -1 with *err. */
 int spot_share_round(const struct spot_share_problem *problem, const struct spot_share_way *way,
                      size_t n_way, const struct spot_share_terms *terms,
                      struct spot_share_choice *choice, struct spot_err *err);
 void spot_share_choice_release(struct spot_share_choice *choice);
+
+/* The round that follows shares x: most of x, who runs stays where that is as good. */
+void spot_share_follow(const struct spot_share_problem *problem, const double *x,
+                       const struct spot_share_way *way, size_t n_way,
+                       struct spot_share_choice *choice);
 
 /* The choice itself: most sum of value[n_way] with the workers of each type. */
 void spot_share_market(const struct spot_share_way *way, size_t n_way, size_t n_job,

@@ -146,6 +146,14 @@ static int aim_init(struct aim *aim, const struct spot_share_way *way, size_t n_
     return 0;
 }
 
+static void choice_init(const struct spot_share_problem *p, size_t n_way,
+                        struct spot_share_choice *choice)
+{
+    *choice = (struct spot_share_choice){ .way = spot_xcalloc(p->n_job, sizeof(ptrdiff_t)),
+                                          .value = spot_xcalloc(n_way, sizeof(double)),
+                                          .price = spot_xcalloc(p->n_type, sizeof(double)) };
+}
+
 int spot_share_round(const struct spot_share_problem *p, const struct spot_share_way *way,
                      size_t n_way, const struct spot_share_terms *terms,
                      struct spot_share_choice *choice, struct spot_err *err)
@@ -154,9 +162,7 @@ int spot_share_round(const struct spot_share_problem *p, const struct spot_share
     int64_t *count = spot_xcalloc(p->n_type, sizeof(*count));
     int rc = aim_init(&aim, way, n_way, err);
 
-    *choice = (struct spot_share_choice){ .way = spot_xcalloc(p->n_job, sizeof(ptrdiff_t)),
-                                          .value = spot_xcalloc(n_way, sizeof(double)),
-                                          .price = spot_xcalloc(p->n_type, sizeof(double)) };
+    choice_init(p, n_way, choice);
     for (size_t j = 0; j < p->n_type; j++)
         count[j] = p->type[j].count;
     for (size_t w = 0; !rc && w < n_way; w++)
@@ -169,4 +175,51 @@ int spot_share_round(const struct spot_share_problem *p, const struct spot_share
     free(aim.of_job);
     free(aim.x);
     return rc;
+}
+
+size_t spot_share_ways(const struct spot_share_jobs *jobs, const size_t *job, size_t n_job,
+                       const struct spot_share_cluster *cluster, const int64_t *count,
+                       const struct spot_job_rates *throughput, const double *rate,
+                       struct spot_share_way **way)
+{
+    size_t n = 0, cap = 0;
+
+    *way = NULL;
+    for (size_t k = 0; k < n_job; k++) {
+        const struct spot_share_job *doc = &jobs->job[job[k]];
+
+        for (size_t j = 0; j < cluster->n; j++)
+            for (int64_t scale = doc->scale_min; scale <= doc->scale_max; scale *= 2) {
+                const double per_s = scale == doc->scale ? rate[job[k] * cluster->n + j]
+                                     : throughput
+                                         ? spot_job_rates_find(throughput, doc->kind, scale,
+                                                                  cluster->type[j].name)
+                                         : 0;
+
+                if (!(per_s > 0) || scale > count[j])
+                    continue;
+                *way = spot_xgrow(*way, &cap, n + 1, sizeof(**way));
+                (*way)[n++] = (struct spot_share_way){ k, j, scale, per_s };
+            }
+    }
+    return n;
+}
+
+void spot_share_follow(const struct spot_share_problem *p, const double *x,
+                       const struct spot_share_way *way, size_t n_way,
+                       struct spot_share_choice *choice)
+{
+    int64_t *count = spot_xcalloc(p->n_type, sizeof(*count));
+
+    choice_init(p, n_way, choice);
+    for (size_t j = 0; j < p->n_type; j++)
+        count[j] = p->type[j].count;
+    for (size_t w = 0; w < n_way; w++) {
+        const double part = x[way[w].job * p->n_type + way[w].type];
+
+        if (part > 1e-9 && way[w].scale == p->want[way[w].job].scale)
+            choice->value[w] = (double)way[w].scale * (part + (stays(p, &way[w]) ? 1e-3 : 0));
+    }
+    spot_share_market(way, n_way, p->n_job, count, p->n_type, choice);
+    free(count);
 }
