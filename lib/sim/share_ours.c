@@ -18,7 +18,7 @@ int share_pick_ours(struct share_state *s, struct spot_err *err)
 
     share_view_init(&view, s);
     n_way = spot_share_ways(s->play->jobs, view.job, view.problem.n_job, s->play->cluster, s->count,
-                            s->play->throughput, s->play->rate, &way);
+                            s->play->speeds, s->play->rate, &way);
     rc = spot_share_round(&view.problem, way, n_way, &terms, &choice, err);
     for (size_t k = 0; !rc && k < view.problem.n_job; k++)
         if (choice.way[k] >= 0) {

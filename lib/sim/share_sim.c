@@ -158,7 +158,7 @@ static void account(struct share_state *s, size_t i, double held_s)
     s->worker_time_s[j] += held_s;
     s->busy_s += held_s * (double)job->scale;
     s->outcome->usd += held_s / 3600 * (double)job->scale * s->play->cluster->type[j].usd_per_h;
-    s->outcome->span[job->span].end_s = s->now_s;
+    share_lease_until(s, job, s->now_s + held_s);
 }
 
 /* As released: every worker has its part of the steps, and one without any fails the round. */
@@ -225,7 +225,6 @@ static void run_exact(struct share_state *s, const struct running *r)
     if (job->left < 1e-9 * job->rate)
         job->left = 0;
     account(s, r->job, cut - s->now_s);
-    s->outcome->span[job->span].end_s = cut;
     if (job->left <= 0) {
         finish(s, r->job, r->end_s, false);
         share_lease_end(s, r->job, r->end_s);
