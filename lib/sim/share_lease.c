@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "common/xalloc.h"
-#include "share_state.h"
+#include "sim/share_state.h"
 
 double share_unsaved(const struct share_state *s, const struct share_job *job, double time_s)
 {

@@ -2,7 +2,7 @@
 #include <stdlib.h>
 
 #include "plan/share_round.h"
-#include "share_state.h"
+#include "sim/share_state.h"
 
 int share_pick_ours(struct share_state *s, struct spot_err *err)
 {

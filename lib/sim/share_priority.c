@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "common/xalloc.h"
-#include "share_state.h"
+#include "sim/share_state.h"
 
 static double *at(double *table, const struct share_state *s, size_t job)
 {

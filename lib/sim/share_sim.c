@@ -7,7 +7,7 @@
 
 #include "common/num.h"
 #include "common/xalloc.h"
-#include "share_state.h"
+#include "sim/share_state.h"
 
 enum { FAILURES_MAX = 5, SHUFFLER_SEED = 5, ROUNDS_MAX = 1000000 };
 

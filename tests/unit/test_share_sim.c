@@ -275,7 +275,7 @@ static struct world small(size_t n, const char *cluster)
 {
     struct world w = { 0 };
     struct spot_err err;
-    char id[8];
+    char id[32];
     FILE *in = fmemopen((void *)(uintptr_t)cluster, strlen(cluster), "r");
 
     ck_assert_msg(!spot_share_cluster_read(&w.cluster, in, "cluster", &err), "%s", err.msg);
