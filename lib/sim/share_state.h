@@ -7,6 +7,10 @@
 #include "sim/python_random.h"
 #include "sim/share_sim.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct share_job {
     bool is_active, is_over;
     double left;       /* steps */
@@ -72,5 +76,9 @@ void share_lease_until(struct share_state *s, const struct share_job *job, doubl
 void share_lease_end(struct share_state *s, size_t job, double time_s);
 /* Give the picked jobs workers: those that stay keep theirs. */
 void share_lease_all(struct share_state *s);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SIM_SHARE_STATE_H */
