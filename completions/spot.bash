@@ -19,8 +19,9 @@ _spot() {
     'spot-plan serve') options='--job --now --forecast --rate --load --window --solver --slo --dispersion --current --stay --loss-per-h --switch --boot --explain --output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-plan fleet') options='--kind --catalogue --load --market --rho --policy --slices --limit --explain --output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-plan deadline') options='--work --deadline --restart --done --elapsed --now --forecast --trace --zone --has-spot --tick --spot-usd-per-h --on-demand-usd-per-h --explain --output --format --seed --quiet --verbose --provenance --help --version' ;;
+    'spot-plan share') options='--jobs --throughput --cluster --time --policy --round --switch --checkpoint --explain --output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-plan job') options='--ddp --global-batch --worker-batch --max-workers --name --params --usd-per-h --restart --output --format --seed --quiet --verbose --provenance --help --version' ;;
-    'spot-plan '*) commands='train serve fleet deadline job' options='' ;;
+    'spot-plan '*) commands='train serve fleet deadline share job' options='' ;;
     'spot-predict '*) commands='' options='--kind --interval --horizon --history --cap --model --hazard --state --plot --backtest --models --origins --from --dump --joint --compare --output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-replay generate') options='--kind --hours --zones --regions --cap --interval --steps --events --profile --law --rate --requests --arrivals --prompt-tokens --cv --output-tokens --lengths --context --on --off --swing --peak --period --instance-type --output --format --seed --quiet --verbose --provenance --help --help-all --version' ;;
     'spot-replay describe') options='--kind --from --to --scale --context --plot --ascii --fit --hazard --min-losses --output --format --seed --quiet --verbose --provenance --help --version' ;;
@@ -29,7 +30,8 @@ _spot() {
     'spot-replay train') options='--job --trace --policy --notice --notice-loss --notice-gain --cost --rules --peer-model --throughput --events --realize --runs --interval --look-ahead --from --to --scale --sweep --steps --plot --picture --output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-replay serve') options='--job --trace --load --arrivals-only --policy --rate --switch --load-time --grace --boot --hand-over --batching --slo --steps --interval --plot --output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-replay deadline') options='--trace --zone --work --deadline --restart --from --tick --spot-usd-per-h --on-demand-usd-per-h --policy --learn --steps --plot --output --format --seed --quiet --verbose --provenance --help --version' ;;
-    'spot-replay '*) commands='generate describe import live train serve deadline' options='' ;;
+    'spot-replay share') options='--jobs --throughput --cluster --trace --policy --rounds --round --reset --switch --checkpoint --steps --plot --gantt --output --format --seed --quiet --verbose --provenance --help --version' ;;
+    'spot-replay '*) commands='generate describe import live train serve deadline share' options='' ;;
     'spot-run train') options='--data --val-data --tokenizer --load --arch --layers --width --heads --seq --steps --micro-batch --global-batch --lr --lr-schedule --warmup-steps --seed --workers --listen --key-file --grid --plan --state --resume --events --save --quiet --verbose --tokens --vocab --tied --kv-heads --ffn --rope-theta --norm-eps --shards --val-every --val-batches --clip --beta1 --beta2 --weight-decay --min-lr --decay-steps --kernel --backend --comm --reduce --recompute --threads --shares --grace --lease --stall --buddies --ahead --durable-every --price-usd-per-h --budget-usd --help --help-all --version' ;;
     'spot-run serve') options='--model --dtype --http --api-key-file --tls-cert --tls-key --queue --linger --batch --output --workers --listen --key-file --grid --plan --max-batch --kv-byte --kv-buddies --state --resume --events --quiet --journal-sync --threads --grace --lease --stall --help --help-all --version' ;;
     'spot-run profile') options='--grids --micro-batches --max-workers --steps --warm-up --name --data --tokenizer --arch --layers --width --heads --seq --micro-batch --global-batch --backend --threads --links --stalls --changes --buddies --tokens --vocab --shards --kv-heads --ffn --rope-theta --norm-eps --kernel --recompute --output --format --seed --quiet --verbose --provenance --help --help-all --version' ;;
@@ -66,7 +68,7 @@ _spot() {
     'spot-replay train --picture') values='samples grids cost' ;;
     'spot-replay generate --profile') values='calm typical stormy' ;;
     'spot-replay generate --law') values='help' ;;
-    'spot-replay import --from') values='help events spotserve spot-event count-log csv skypilot aws-price aws-score aws-advisor gcp-price azure-price azure-llm mooncake azure-functions burstgpt openai-log' ;;
+    'spot-replay import --from') values='help events spotserve spot-event count-log csv skypilot aws-price aws-score aws-advisor gcp-price azure-price azure-llm mooncake azure-functions burstgpt openai-log gavel philly-csv sacct' ;;
     'spot-replay import --polarity') values='available unavailable' ;;
     'spot-plan train --objective') values='samples usd-per-sample mix' ;;
     'spot-plan train --solver') values='dp liveput parcae' ;;

@@ -2,8 +2,8 @@
 # fish completion for the spot tools; written by `make completions`.
 
 complete -c spot-migrate -n __fish_use_subcommand -a 'plan assign pack unpack verify list extract send recv bench'
-complete -c spot-plan -n __fish_use_subcommand -a 'train serve fleet deadline job'
-complete -c spot-replay -n __fish_use_subcommand -a 'generate describe import live train serve deadline'
+complete -c spot-plan -n __fish_use_subcommand -a 'train serve fleet deadline share job'
+complete -c spot-replay -n __fish_use_subcommand -a 'generate describe import live train serve deadline share'
 complete -c spot-run -n __fish_use_subcommand -a 'train serve profile tokenize worker replan stop status report eval export'
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l from -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l to -r
@@ -192,6 +192,23 @@ complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l verbose
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l provenance
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l help
 complete -c spot-plan -n '__fish_seen_subcommand_from deadline' -l version
+complete -c spot-plan -n '__fish_seen_subcommand_from share' -l jobs -r
+complete -c spot-plan -n '__fish_seen_subcommand_from share' -l throughput -r
+complete -c spot-plan -n '__fish_seen_subcommand_from share' -l cluster -r
+complete -c spot-plan -n '__fish_seen_subcommand_from share' -l time -r
+complete -c spot-plan -n '__fish_seen_subcommand_from share' -l policy -r
+complete -c spot-plan -n '__fish_seen_subcommand_from share' -l round -r
+complete -c spot-plan -n '__fish_seen_subcommand_from share' -l switch -r
+complete -c spot-plan -n '__fish_seen_subcommand_from share' -l checkpoint -r
+complete -c spot-plan -n '__fish_seen_subcommand_from share' -l explain
+complete -c spot-plan -n '__fish_seen_subcommand_from share' -l output -r
+complete -c spot-plan -n '__fish_seen_subcommand_from share' -l format -x -a 'json jsonl csv tsv table md'
+complete -c spot-plan -n '__fish_seen_subcommand_from share' -l seed -r
+complete -c spot-plan -n '__fish_seen_subcommand_from share' -l quiet
+complete -c spot-plan -n '__fish_seen_subcommand_from share' -l verbose
+complete -c spot-plan -n '__fish_seen_subcommand_from share' -l provenance
+complete -c spot-plan -n '__fish_seen_subcommand_from share' -l help
+complete -c spot-plan -n '__fish_seen_subcommand_from share' -l version
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l ddp -r
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l global-batch -r
 complete -c spot-plan -n '__fish_seen_subcommand_from job' -l worker-batch -r
@@ -283,7 +300,7 @@ complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l verbose
 complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l provenance
 complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l help
 complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l version
-complete -c spot-replay -n '__fish_seen_subcommand_from import' -l from -x -a 'help events spotserve spot-event count-log csv skypilot aws-price aws-score aws-advisor gcp-price azure-price azure-llm mooncake azure-functions burstgpt openai-log'
+complete -c spot-replay -n '__fish_seen_subcommand_from import' -l from -x -a 'help events spotserve spot-event count-log csv skypilot aws-price aws-score aws-advisor gcp-price azure-price azure-llm mooncake azure-functions burstgpt openai-log gavel philly-csv sacct'
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l columns -r
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l timezone -r
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l zone -r
@@ -399,6 +416,27 @@ complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l verbose
 complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l provenance
 complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l help
 complete -c spot-replay -n '__fish_seen_subcommand_from deadline' -l version
+complete -c spot-replay -n '__fish_seen_subcommand_from share' -l jobs -r
+complete -c spot-replay -n '__fish_seen_subcommand_from share' -l throughput -r
+complete -c spot-replay -n '__fish_seen_subcommand_from share' -l cluster -r
+complete -c spot-replay -n '__fish_seen_subcommand_from share' -l trace -r
+complete -c spot-replay -n '__fish_seen_subcommand_from share' -l policy -r
+complete -c spot-replay -n '__fish_seen_subcommand_from share' -l rounds -r
+complete -c spot-replay -n '__fish_seen_subcommand_from share' -l round -r
+complete -c spot-replay -n '__fish_seen_subcommand_from share' -l reset -r
+complete -c spot-replay -n '__fish_seen_subcommand_from share' -l switch -r
+complete -c spot-replay -n '__fish_seen_subcommand_from share' -l checkpoint -r
+complete -c spot-replay -n '__fish_seen_subcommand_from share' -l steps
+complete -c spot-replay -n '__fish_seen_subcommand_from share' -l plot -r
+complete -c spot-replay -n '__fish_seen_subcommand_from share' -l gantt -r
+complete -c spot-replay -n '__fish_seen_subcommand_from share' -l output -r
+complete -c spot-replay -n '__fish_seen_subcommand_from share' -l format -x -a 'json jsonl csv tsv table md'
+complete -c spot-replay -n '__fish_seen_subcommand_from share' -l seed -r
+complete -c spot-replay -n '__fish_seen_subcommand_from share' -l quiet
+complete -c spot-replay -n '__fish_seen_subcommand_from share' -l verbose
+complete -c spot-replay -n '__fish_seen_subcommand_from share' -l provenance
+complete -c spot-replay -n '__fish_seen_subcommand_from share' -l help
+complete -c spot-replay -n '__fish_seen_subcommand_from share' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l data -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l val-data -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l tokenizer -r

@@ -58,7 +58,9 @@ struct spot_share_want {
     double isolated_s;   /* what it has done so far would have taken on its isolated part */
     double slo_left_s;   /* INFINITY: none */
     int64_t scale;
-    int on; /* the type that it runs on, -1: none */
+    int on;           /* the type that it runs on, -1: none */
+    int64_t on_scale; /* on so many workers */
+    double unsaved;   /* steps that it would lose if it were taken off now */
 };
 
 struct spot_share_machines {

@@ -21,6 +21,12 @@ double share_unsaved(const struct share_state *s, const struct share_job *job, d
     return done - saved;
 }
 
+void share_lease_until(struct share_state *s, const struct share_job *job, double time_s)
+{
+    for (size_t k = 0; k < job->n_span; k++)
+        s->outcome->span[job->span + k].end_s = time_s;
+}
+
 void share_lease_end(struct share_state *s, size_t i, double time_s)
 {
     struct share_job *job = &s->job[i];
@@ -57,6 +63,40 @@ static bool can_stay(const struct share_state *s, const struct share_pick *pick,
     return true;
 }
 
+/* The lowest that are free; side by side where there is room, but as released. */
+static int64_t first_worker(const struct share_state *s, const struct share_pick *pick,
+                            const bool *taken)
+{
+    int64_t run = 0;
+
+    for (int64_t w = 0; !s->play->is_released && w < s->count[pick->type]; w++) {
+        run = taken[w] ? 0 : run + 1;
+        if (run == pick->scale)
+            return w + 1 - run;
+    }
+    return 0;
+}
+
+/* A span for each run of workers side by side. */
+static void add_spans(struct share_state *s, const struct share_pick *pick)
+{
+    struct spot_share_outcome *o = s->outcome;
+    struct share_job *job = &s->job[pick->job];
+
+    job->span = o->n_span;
+    for (int64_t w = 0; w < pick->scale; w++) {
+        if (w && job->worker[w] == job->worker[w - 1] + 1) {
+            o->span[o->n_span - 1].scale++;
+            continue;
+        }
+        o->span = spot_xgrow(o->span, &o->cap_span, o->n_span + 1, sizeof(*o->span));
+        o->span[o->n_span++] =
+            (struct spot_share_span){ pick->job, (size_t)pick->type, job->worker[w],
+                                      1,         s->now_s,           s->now_s };
+    }
+    job->n_span = o->n_span - job->span;
+}
+
 static void begin(struct share_state *s, const struct share_pick *pick, bool *taken)
 {
     struct share_job *job = &s->job[pick->job];
@@ -65,7 +105,7 @@ static void begin(struct share_state *s, const struct share_pick *pick, bool *ta
 
     share_lease_end(s, pick->job, s->now_s);
     job->worker = spot_xcalloc((size_t)pick->scale, sizeof(*job->worker));
-    for (int64_t w = 0; n < pick->scale; w++)
+    for (int64_t w = first_worker(s, pick, taken); n < pick->scale; w++)
         if (!taken[w]) {
             taken[w] = true;
             job->worker[n++] = w;
@@ -84,12 +124,9 @@ static void begin(struct share_state *s, const struct share_pick *pick, bool *ta
     job->checkpoint_s =
         s->now_s +
         s->play->checkpoint_s *
-            ((double)(spot_rng_mix(s->play->seed + pick->job, o->n_span) >> 11) * 0x1p-53);
+            ((double)(spot_rng_mix(s->play->seed + pick->job, o->rounds) >> 11) * 0x1p-53);
     o->lost_s += s->play->switch_s * (double)pick->scale;
-    o->span = spot_xgrow(o->span, &o->cap_span, o->n_span + 1, sizeof(*o->span));
-    job->span = o->n_span++;
-    o->span[job->span] = (struct spot_share_span){ pick->job,   (size_t)pick->type, job->worker[0],
-                                                   pick->scale, s->now_s,           s->now_s };
+    add_spans(s, pick);
 }
 
 static void stay(struct share_state *s, const struct share_pick *pick, bool *taken)
@@ -148,7 +185,7 @@ void share_lease_all(struct share_state *s)
     for (size_t j = 0; j < s->n_type; j++)
         most = s->count[j] > most ? s->count[j] : most;
     for (size_t j = 0; j < s->n_type; j++) {
-        bool *taken = spot_xcalloc((size_t)most + SPOT_SHARE_COUNT_MAX, sizeof(*taken));
+        bool *taken = spot_xcalloc((size_t)most, sizeof(*taken));
 
         place_type(s, (int)j, taken);
         free(taken);

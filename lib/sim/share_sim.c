@@ -28,13 +28,17 @@ void share_view_init(struct share_view *v, const struct share_state *s)
         if (!job->is_active)
             continue;
         v->job[n] = i;
-        v->want[n] = (struct spot_share_want){ .weight = doc->weight,
-                                               .left = job->left,
-                                               .age_s = s->now_s - doc->arrival_s,
-                                               .isolated_s = job->isolated_s,
-                                               .slo_left_s = doc->arrival_s + doc->slo_s - s->now_s,
-                                               .scale = doc->scale,
-                                               .on = s->play->is_released ? -1 : job->type };
+        v->want[n] = (struct spot_share_want){
+            .weight = doc->weight,
+            .left = job->left,
+            .age_s = s->now_s - doc->arrival_s,
+            .isolated_s = job->isolated_s,
+            .slo_left_s = doc->arrival_s + doc->slo_s - s->now_s,
+            .scale = doc->scale,
+            .on = s->play->is_released && !spot_share_is_ours(s->policy) ? -1 : job->type,
+            .on_scale = job->scale,
+            .unsaved = share_unsaved(s, job, s->now_s)
+        };
         memcpy(v->rate + n * s->n_type, s->play->rate + i * s->n_type, s->n_type * sizeof(double));
         n++;
     }
@@ -154,7 +158,7 @@ static void account(struct share_state *s, size_t i, double held_s)
     s->worker_time_s[j] += held_s;
     s->busy_s += held_s * (double)job->scale;
     s->outcome->usd += held_s / 3600 * (double)job->scale * s->play->cluster->type[j].usd_per_h;
-    s->outcome->span[job->span].end_s = s->now_s;
+    share_lease_until(s, job, s->now_s + held_s);
 }
 
 /* As released: every worker has its part of the steps, and one without any fails the round. */
@@ -221,7 +225,6 @@ static void run_exact(struct share_state *s, const struct running *r)
     if (job->left < 1e-9 * job->rate)
         job->left = 0;
     account(s, r->job, cut - s->now_s);
-    s->outcome->span[job->span].end_s = cut;
     if (job->left <= 0) {
         finish(s, r->job, r->end_s, false);
         share_lease_end(s, r->job, r->end_s);
@@ -257,7 +260,6 @@ static void run_round(struct share_state *s)
         s->there_s += (double)s->count[j] * (end_s - s->now_s);
     if (s->n_pick)
         s->round_end_s = end_s;
-    s->outcome->rounds++;
     s->now_s = end_s;
     free(running);
 }
@@ -279,6 +281,7 @@ static void wait_for_more(struct share_state *s)
 
 static int one_round(struct share_state *s, struct spot_err *err)
 {
+    s->outcome->rounds++;
     arrive(s);
     count_workers(s, s->now_s, s->count);
     count_isolated(s);

@@ -26,7 +26,7 @@ extern "C" {
 struct spot_share_play {
     const struct spot_share_jobs *jobs;
     const struct spot_share_cluster *cluster;
-    const struct spot_job_rates *throughput;
+    const struct spot_job_rates *speeds;
     const double *rate;  /* [n_job][n_type], of spot_share_rates */
     double round_s;      /* 360 as released */
     double reset_s;      /* between two solutions; 1920 as released */
@@ -38,7 +38,7 @@ struct spot_share_play {
         *supply; /* workers that are there, by instance type; NULL: all, always */
 };
 
-/* A job on one set of workers. */
+/* A job on workers that lie side by side: a stay on others is several. */
 struct spot_share_span {
     size_t job, type;
     int64_t first_worker, scale; /* of its type */

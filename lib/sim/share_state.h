@@ -7,6 +7,10 @@
 #include "sim/python_random.h"
 #include "sim/share_sim.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 struct share_job {
     bool is_active, is_over;
     double left;       /* steps */
@@ -20,7 +24,7 @@ struct share_job {
     double lease_s, ready_s; /* since when, and since when it makes steps */
     double checkpoint_s;     /* the first of the lease */
     double lease_left, rate;
-    size_t span;
+    size_t span, n_span; /* of the outcome */
 };
 
 /* What is to run in the next round, in the order in which it was chosen. */
@@ -67,8 +71,14 @@ int share_pick_ours(struct share_state *s, struct spot_err *err);        /* shar
 
 /* Steps that job has behind its last checkpoint at time_s, and would lose. share_lease.c */
 double share_unsaved(const struct share_state *s, const struct share_job *job, double time_s);
+/* Its spans last until time_s. */
+void share_lease_until(struct share_state *s, const struct share_job *job, double time_s);
 void share_lease_end(struct share_state *s, size_t job, double time_s);
 /* Give the picked jobs workers: those that stay keep theirs. */
 void share_lease_all(struct share_state *s);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SIM_SHARE_STATE_H */

@@ -14,6 +14,7 @@
 #include "model/layout_doc.h"
 #include "model/moves_doc.h"
 #include "model/plan_doc.h"
+#include "model/share_doc.h"
 #include "shard/stream.h"
 #include "train/job_note.h"
 
@@ -32,6 +33,7 @@ READER(job_doc, spot_job_doc)
 READER(layout, spot_layout)
 READER(moves, spot_moves_doc)
 READER(plan_doc, spot_plan_doc)
+READER(job_rates, spot_job_rates)
 
 static int check_forecast(const char *text, size_t n, struct spot_err *err)
 {
@@ -64,7 +66,7 @@ const struct spot_document spot_registry[] = {
       check_forecast },
     { "job", 1, "JSON", "you; `spot-run profile`; `examples/jobs`",
       "`spot-plan`, `spot-replay train`, `serve`", "job", spot_job_part, check_job_doc },
-    { "plan", 1, "JSON", "`spot-plan train`, `serve`, `fleet`, `deadline`",
+    { "plan", 1, "JSON", "`spot-plan train`, `serve`, `fleet`, `deadline`, `share`",
       "`spot-run train --plan`, `replan`", "plan", spot_plan_part, check_plan_doc },
     { "layout", 1, "JSON", "you", "`spot-migrate plan`", "layout", spot_layout_part, check_layout },
     { "cluster", 1, "JSON", "you", "`spot-migrate plan`", "cluster", spot_cluster_part,
@@ -84,6 +86,9 @@ const struct spot_document spot_registry[] = {
     { "load", 1, "JSON, CSV, table", "`spot-replay describe --kind load`", "you", "describe", NULL,
       NULL },
     { "demand", 1, "JSON", "you", "`spot-plan fleet`", "demand", NULL, NULL },
+    { "throughput", 1, "JSON", "`spot-replay import --from gavel`; you",
+      "`spot-plan share`, `spot-replay share`", "share", spot_job_rates_part,
+      check_job_rates },
     { "stream", 1, "JSON", "`spot-migrate pack`", "`spot-migrate unpack`, `list`", "stream",
       spot_stream_part, NULL },
     { 0 },

@@ -10,6 +10,7 @@
 #include "common/csv_reader.h"
 #include "common/rng.h"
 #include "plan/share.h"
+#include "plan/share_round.h"
 #include "suite.h"
 
 #define GOLDEN "../shared/data/golden/gavel/"
@@ -283,6 +284,67 @@ START_TEST(no_shares_of_a_grid_are_better)
 }
 END_TEST
 
+/* --- ours --- */
+
+/* Every choice. */
+static double best_choice(const struct spot_share_way *way, const double *value, size_t n_way,
+                          size_t n_job, size_t job, int64_t *there)
+{
+    double best;
+
+    if (job == n_job)
+        return 0;
+    best = best_choice(way, value, n_way, n_job, job + 1, there);
+    for (size_t w = 0; w < n_way; w++) {
+        if (way[w].job != job || there[way[w].type] < way[w].scale)
+            continue;
+        there[way[w].type] -= way[w].scale;
+        best = fmax(best, value[w] + best_choice(way, value, n_way, n_job, job + 1, there));
+        there[way[w].type] += way[w].scale;
+    }
+    return best;
+}
+
+START_TEST(small_markets_are_cleared_at_the_most_there_is)
+{
+    struct spot_rng rng;
+
+    spot_rng_init(&rng, 5, 9);
+    for (int turn = 0; turn < 400; turn++) {
+        const size_t n_job = 1 + spot_rng_below(&rng, 5), n_type = 2;
+        struct spot_share_way way[10];
+        double value[10], price[2] = { 0 }, worth = 0;
+        ptrdiff_t chosen[5];
+        int64_t count[2], there[2];
+        struct spot_share_choice choice = { chosen, value, price, 0, 0 };
+        size_t n_way = 0;
+
+        for (size_t j = 0; j < n_type; j++)
+            there[j] = count[j] = (int64_t)spot_rng_below(&rng, 5);
+        for (size_t i = 0; i < n_job; i++) {
+            const int64_t scale = 1 + (int64_t)spot_rng_below(&rng, 3);
+
+            for (size_t j = 0; j < n_type; j++) {
+                way[n_way] = (struct spot_share_way){ i, j, scale, 1 };
+                value[n_way++] = (double)spot_rng_below(&rng, 20);
+            }
+        }
+        spot_share_market(way, n_way, n_job, count, n_type, &choice);
+        for (size_t i = 0; i < n_job; i++)
+            if (chosen[i] >= 0) {
+                ck_assert_uint_eq(way[chosen[i]].job, i);
+                worth += value[chosen[i]];
+                there[way[chosen[i]].type] -= way[chosen[i]].scale;
+            }
+        ck_assert(there[0] >= 0 && there[1] >= 0);
+        ck_assert_double_eq(worth, choice.worth);
+        ck_assert_double_le(worth, choice.bound + 1e-9);
+        memcpy(there, count, sizeof(there));
+        ck_assert_double_eq(worth, best_choice(way, value, n_way, n_job, 0, there));
+    }
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("share");
@@ -291,5 +353,6 @@ int main(void)
     tcase_add_test(tc, the_order_of_jobs_changes_nothing);
     tcase_add_test(tc, prices_prove_the_level_and_filling_keeps_it);
     tcase_add_test(tc, no_shares_of_a_grid_are_better);
+    tcase_add_test(tc, small_markets_are_cleared_at_the_most_there_is);
     return run_case("share", tc);
 }

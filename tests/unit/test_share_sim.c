@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "common/csv_reader.h"
+#include "common/rng.h"
 #include "sim/python_random.h"
 #include "sim/share_sim.h"
 #include "suite.h"
@@ -102,7 +103,7 @@ static bool read_world(struct world *w, const char *trace)
         snprintf(id, sizeof(id), "%06zu", w->jobs.n);
         job = spot_share_jobs_add(&w->jobs, id, field[0], "");
         job->steps = atof(field[5]);
-        job->scale = atoi(field[6]);
+        job->scale = job->scale_min = job->scale_max = atoi(field[6]);
         job->arrival_s = atof(field[9]);
     }
     fclose(in);
@@ -204,11 +205,243 @@ START_TEST(released_rounds_end_when_the_authors_did)
 }
 END_TEST
 
+/* --- ours on the authors' traces --- */
+
+static struct spot_share_outcome play_one(const struct spot_share_play *play,
+                                          enum spot_share_policy policy)
+{
+    struct spot_share_outcome o;
+    struct spot_err err;
+
+    ck_assert_msg(!spot_share_play_run(play, policy, &o, &err), "%s: %s",
+                  spot_share_policy_name[policy], err.msg);
+    ck_assert_uint_eq(o.n_done + o.n_failed, play->jobs->n);
+    return o;
+}
+
+/* The least of what the others need, by mean completion (0) or by the end (1). */
+static double best_of_theirs(const struct spot_share_play *play, bool by_end)
+{
+    static const enum spot_share_policy policy[] = { SPOT_SHARE_MAX_MIN_PERF, SPOT_SHARE_MAKESPAN,
+                                                     SPOT_SHARE_SUM_THROUGHPUT,
+                                                     SPOT_SHARE_FIFO_PERF, SPOT_SHARE_ISOLATED };
+    double least = INFINITY;
+
+    for (size_t i = 0; i < sizeof(policy) / sizeof(*policy); i++) {
+        struct spot_share_outcome o = play_one(play, policy[i]);
+
+        least = fmin(least, by_end ? o.makespan_s : o.jct_mean_s);
+        spot_share_outcome_release(&o);
+    }
+    return least;
+}
+
+START_TEST(ours_ends_before_the_best_published)
+{
+    struct world w;
+    struct spot_share_play play;
+    struct spot_share_outcome o;
+
+    if (!read_world(&w, "max_min_fairness.trace"))
+        return;
+    play = as_released(&w);
+    o = play_one(&play, SPOT_SHARE_SPOT);
+    ck_assert_double_lt(o.jct_mean_s, 3.3 * 3600); /* 3.87 h published */
+    spot_share_outcome_release(&o);
+    play = (struct spot_share_play){ &w.jobs, &w.cluster, NULL,  w.rate, 360, 1920,
+                                     20,      360,        false, 1,      NULL };
+    o = play_one(&play, SPOT_SHARE_SPOT);
+    ck_assert_double_lt(o.jct_mean_s, 0.9 * best_of_theirs(&play, false));
+    spot_share_outcome_release(&o);
+    release(&w);
+    ck_assert(read_world(&w, "minimize_makespan.trace"));
+    play = as_released(&w);
+    o = play_one(&play, SPOT_SHARE_SPOT_MAKESPAN);
+    ck_assert_double_lt(o.makespan_s, 17.44 * 3600);          /* published */
+    ck_assert_double_lt(o.makespan_s, 1.02 * 17.0933 * 3600); /* no shares end before 17.0933 h */
+    spot_share_outcome_release(&o);
+    play = (struct spot_share_play){ &w.jobs, &w.cluster, NULL,  w.rate, 360, 1920,
+                                     20,      360,        false, 1,      NULL };
+    o = play_one(&play, SPOT_SHARE_SPOT_MAKESPAN);
+    ck_assert_double_lt(o.makespan_s, 0.9 * best_of_theirs(&play, true));
+    spot_share_outcome_release(&o);
+    release(&w);
+}
+END_TEST
+
+/* --- by hand --- */
+
+static struct world small(size_t n, const char *cluster)
+{
+    struct world w = { 0 };
+    struct spot_err err;
+    char id[32];
+    FILE *in = fmemopen((void *)(uintptr_t)cluster, strlen(cluster), "r");
+
+    ck_assert_msg(!spot_share_cluster_read(&w.cluster, in, "cluster", &err), "%s", err.msg);
+    fclose(in);
+    for (size_t i = 0; i < n; i++) {
+        snprintf(id, sizeof(id), "j%zu", i);
+        spot_share_jobs_add(&w.jobs, id, "k", "");
+    }
+    w.rate = calloc(n * w.cluster.n, sizeof(double));
+    return w;
+}
+
+static struct spot_share_play corrected(const struct world *w, double switch_s, double checkpoint_s)
+{
+    return (struct spot_share_play){ .jobs = &w->jobs,
+                                     .cluster = &w->cluster,
+                                     .rate = w->rate,
+                                     .round_s = 100,
+                                     .switch_s = switch_s,
+                                     .checkpoint_s = checkpoint_s,
+                                     .seed = 1 };
+}
+
+START_TEST(a_job_alone_takes_its_work_and_one_beginning)
+{
+    struct world w = small(1, "instance_type,count,usd_per_h\na,2,3.6\n");
+    struct spot_share_play play = corrected(&w, 20, 0);
+    struct spot_share_outcome o;
+
+    w.jobs.job[0].steps = 500;
+    w.jobs.job[0].arrival_s = 40;
+    w.rate[0] = 2;
+    for (int p = 0; p < SPOT_SHARE_HADAR; p++) {
+        o = play_one(&play, (enum spot_share_policy)p);
+        ck_assert_double_eq_tol(o.jct_s[0], 20 + 250, 1e-9);
+        ck_assert_double_eq_tol(o.makespan_s, 310, 1e-9);
+        ck_assert_double_eq_tol(o.usd, 270 * 0.001, 1e-9);
+        ck_assert_uint_eq(o.n_span, 1);
+        ck_assert_double_eq_tol(o.span[0].end_s, 310, 1e-9);
+        ck_assert_double_eq_tol(o.lost_s, 20, 1e-9);
+        spot_share_outcome_release(&o);
+    }
+    release(&w);
+}
+END_TEST
+
+/* One worker is there until 150 s and again from 400 s on. */
+START_TEST(what_a_trace_takes_goes_back_to_its_checkpoint)
+{
+    static const char text[] =
+        "time_s,instance_type,available\n0,a,1\n150,a,0\n400,a,1\n9000,a,1\n";
+    struct world w = small(1, "instance_type,count\na,1\n");
+    struct spot_share_play play = corrected(&w, 20, 30);
+    struct spot_trace supply;
+    struct spot_share_outcome o;
+    struct spot_err err;
+    FILE *in = fmemopen((void *)(uintptr_t)text, strlen(text), "r");
+
+    ck_assert_msg(!spot_trace_load(&supply, in, "t", &err), "%s", err.msg);
+    fclose(in);
+    play.supply = &supply;
+    w.jobs.job[0].steps = 1000;
+    w.rate[0] = 1;
+    o = play_one(&play, SPOT_SHARE_SPOT);
+    /* 130 steps by 150 s, at most 30 of them lost; again from 400 s */
+    ck_assert_double_ge(o.jct_s[0], 400 + 20 + 1000 - 130);
+    ck_assert_double_le(o.jct_s[0], 400 + 20 + 1000 - 100);
+    ck_assert_uint_eq(o.preemptions, 1);
+    ck_assert_uint_eq(o.switches, 1);
+    ck_assert_double_eq_tol(o.lost_s, 40 + o.jct_s[0] - (400 + 20 + 1000 - 130), 1e-9);
+    ck_assert_double_eq_tol(o.span[0].end_s, 150, 1e-9);
+    spot_share_outcome_release(&o);
+    spot_trace_release(&supply);
+    release(&w);
+}
+END_TEST
+
+/* --- every schedule of three rounds --- */
+
+enum { N_JOB = 4, N_TYPE = 2, N_ROUND = 3 };
+
+struct every {
+    double rate[N_JOB * N_TYPE], left[N_JOB], end_s[N_JOB];
+    int64_t count[N_TYPE];
+    double best;
+};
+
+static void try_all(struct every *e, size_t round, size_t job, const int64_t *there);
+
+static void next_round(struct every *e, size_t round)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < N_JOB; i++)
+        sum += e->left[i] <= 1e-9 ? e->end_s[i] : INFINITY;
+    e->best = fmin(e->best, sum);
+    if (round < N_ROUND && isinf(sum))
+        try_all(e, round, 0, e->count);
+}
+
+static void try_all(struct every *e, size_t round, size_t job, const int64_t *there)
+{
+    if (job == N_JOB) {
+        next_round(e, round + 1);
+        return;
+    }
+    try_all(e, round, job + 1, there);
+    for (size_t j = 0; j < N_TYPE && e->left[job] > 1e-9; j++) {
+        const double left = e->left[job], end_s = e->end_s[job], rate = e->rate[job * N_TYPE + j];
+        int64_t rest[N_TYPE];
+
+        memcpy(rest, there, sizeof(rest));
+        if (--rest[j] < 0)
+            continue;
+        e->left[job] = fmax(0, left - 100 * rate);
+        e->end_s[job] = 100 * (double)round + fmin(100, left / rate);
+        try_all(e, round, job + 1, rest);
+        e->left[job] = left;
+        e->end_s[job] = end_s;
+    }
+}
+
+START_TEST(ours_is_near_the_best_of_all_schedules_and_never_beats_it)
+{
+    double ours = 0, best = 0;
+    struct spot_rng rng;
+    size_t n = 0;
+
+    spot_rng_init(&rng, 21, 0);
+    for (int turn = 0; turn < 60; turn++) {
+        struct world w = small(N_JOB, "instance_type,count\na,1\nb,2\n");
+        struct spot_share_play play = corrected(&w, 0, 0);
+        struct every e = { .count = { 1, 2 }, .best = INFINITY };
+        struct spot_share_outcome o;
+
+        for (size_t i = 0; i < N_JOB; i++) {
+            w.jobs.job[i].steps = e.left[i] = 50 + (double)spot_rng_below(&rng, 300);
+            for (size_t j = 0; j < N_TYPE; j++)
+                w.rate[i * N_TYPE + j] = e.rate[i * N_TYPE + j] =
+                    1 + (double)spot_rng_below(&rng, 4);
+        }
+        next_round(&e, 0);
+        o = play_one(&play, SPOT_SHARE_SPOT);
+        if (isfinite(e.best)) {
+            ck_assert_double_ge(o.jct_mean_s * N_JOB, e.best * (1 - 1e-9));
+            ours += o.jct_mean_s * N_JOB;
+            best += e.best;
+            n++;
+        }
+        spot_share_outcome_release(&o);
+        release(&w);
+    }
+    ck_assert_uint_gt(n, 20);
+    ck_assert_msg(ours <= 1.05 * best, "%g, not %g", ours, best);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("share_sim");
 
     tcase_add_test(tc, random_is_that_of_python);
     tcase_add_test(tc, released_rounds_end_when_the_authors_did);
+    tcase_add_test(tc, ours_ends_before_the_best_published);
+    tcase_add_test(tc, a_job_alone_takes_its_work_and_one_beginning);
+    tcase_add_test(tc, what_a_trace_takes_goes_back_to_its_checkpoint);
+    tcase_add_test(tc, ours_is_near_the_best_of_all_schedules_and_never_beats_it);
     return run_case("share_sim", tc);
 }

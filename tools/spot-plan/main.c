@@ -7,8 +7,13 @@
 int main(int argc, char **argv)
 {
     static const struct spot_command *const command[] = {
-        &plan_train_command,    &plan_serve_command, &plan_fleet_command,
-        &plan_deadline_command, &plan_job_command,   NULL,
+        &plan_train_command,
+        &plan_serve_command,
+        &plan_fleet_command,
+        &plan_deadline_command,
+        &plan_share_command,
+        &plan_job_command,
+        NULL,
     };
 
     return spot_tool_dispatch("spot-plan", "Decide what runs on preemptible machines.", command,

@@ -10,6 +10,7 @@ extern const struct spot_command plan_train_command;
 extern const struct spot_command plan_serve_command;
 extern const struct spot_command plan_fleet_command;
 extern const struct spot_command plan_deadline_command;
+extern const struct spot_command plan_share_command;
 extern const struct spot_command plan_job_command;
 
 #endif /* SPOT_PLAN_COMMANDS_H */

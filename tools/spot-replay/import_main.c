@@ -11,6 +11,7 @@
 #include "common/out.h"
 #include "common/xalloc.h"
 #include "import_load.h"
+#include "import_share.h"
 #include "replay.h"
 #include "trace/import.h"
 #include "trace/timestamp.h"
@@ -49,7 +50,8 @@ static const struct spot_cli cli = {
                                                 { NULL, NULL } },
     .synopsis = "--from format [options] [file...]",
     .summary =
-        "Turn a public or cloud format into an availability trace, a load of requests, prices,\n"
+        "Turn a public or cloud format into an availability trace, a load of requests, jobs, "
+        "prices,\n"
         "scores or hazards. Overlapping windows and repeated files change nothing, but of loads.\n"
         "--from help lists formats.",
     .examples =
@@ -355,6 +357,8 @@ static void list_formats(void)
         printf("%-15s %s\n", f->name, f->summary);
     for (const struct spot_load_format *f = spot_load_format; f->name; f++)
         printf("%-15s %s\n", f->name, f->summary);
+    for (const struct spot_share_format *f = spot_share_format; f->name; f++)
+        printf("%-15s %s\n", f->name, f->summary);
 }
 
 /* What is for traces alone says nothing of a load. */
@@ -392,10 +396,26 @@ static int run_load(char **path, const struct spot_load_format *format, struct s
     return import_load(&ask, path, err);
 }
 
+/* Of the options only the origin says something of jobs. */
+static int run_share(char **path, const struct spot_share_format *format, struct spot_err *err)
+{
+    const bool is_first = opt.origin ? !strcmp(opt.origin, "first") : format->is_wall_clock;
+
+    if (opt.polarity || opt.ask.zone || opt.ask.instance_type || opt.merge || opt.events ||
+        opt.steps || opt.interval_s > 0 || opt.ask.match)
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "%s gives jobs: of the options, only --origin is for it", format->name);
+    if (opt.origin && !is_first && strcmp(opt.origin, "unix") != 0 &&
+        parse_when("origin", opt.origin, &opt.origin_s, err))
+        return -1;
+    return import_share(format, path, is_first ? NAN : opt.origin_s, &opt.common, err);
+}
+
 static int replay_import(char **operand, size_t n, struct spot_err *err)
 {
     const struct spot_import_format *format;
     const struct spot_load_format *load;
+    const struct spot_share_format *share;
 
     (void)n;
     if (!strcmp(opt.from, "help")) {
@@ -404,11 +424,14 @@ static int replay_import(char **operand, size_t n, struct spot_err *err)
     }
     format = spot_import_find(opt.from);
     load = spot_load_format_find(opt.from);
-    if (!format && !load)
+    share = spot_share_format_find(opt.from);
+    if (!format && !load && !share)
         return spot_err_set(err, SPOT_EUSAGE, "unknown format '%s'; --from help lists them",
                             opt.from);
     if (spot_tool_stdin_is_idle(operand[0]))
         return spot_err_set(err, SPOT_EUSAGE, "no input: name a file, or - for stdin");
+    if (share)
+        return run_share(operand, share, err);
     if (load)
         return check_load_options(load, err) ? -1 : run_load(operand, load, err);
     return check_options(format, err) ? -1 : run(operand, format, err);

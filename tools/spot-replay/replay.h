@@ -13,5 +13,6 @@ extern const struct spot_command replay_live_command;
 extern const struct spot_command replay_train_command;
 extern const struct spot_command replay_serve_command;
 extern const struct spot_command replay_deadline_command;
+extern const struct spot_command replay_share_command;
 
 #endif /* SPOT_REPLAY_REPLAY_H */

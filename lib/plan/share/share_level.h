@@ -6,6 +6,10 @@
 
 #include "plan/share.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 /* Greatest level with sum_j gain * x >= level for each job. gain[n_job][n_type] >= 0, 0: the job
  * cannot run there. With `all`, jobs that keep the level down are frozen at theirs and the rest is
  * raised, until none is left: the lexicographic maximum. Ties: where jobs run now. Fills answer->x,
@@ -17,5 +21,9 @@ int spot_share_level(const struct spot_share_problem *problem, const double *gai
  * Returns 1 where the floors are too high. */
 int spot_share_sum(const struct spot_share_problem *problem, const double *gain,
                    const double *floor, struct spot_share_answer *answer, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_PLAN_SHARE_LEVEL_H */

@@ -5,7 +5,7 @@
 
 #include "common/xalloc.h"
 #include "plan/share.h"
-#include "share_level.h"
+#include "plan/share/share_level.h"
 
 const char *const spot_share_policy_name[] = {
     [SPOT_SHARE_SPOT] = "spot",

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: MIT */
+#include "plan/share_round.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/xalloc.h"
+
+void spot_share_choice_release(struct spot_share_choice *choice)
+{
+    free(choice->way);
+    free(choice->value);
+    free(choice->price);
+    *choice = (struct spot_share_choice){ 0 };
+}
+
+/* Steps/s that are left of `rate` where machines are lost: each loss takes half of what lies
+ * between two checkpoints and a new beginning, for all workers of the job. */
+static double surviving(const struct spot_share_problem *p, const struct spot_share_terms *terms,
+                        const struct spot_share_way *way)
+{
+    const double losses_per_s = p->type[way->type].hazard_per_h / 3600 * (double)way->scale;
+    const double lost_s = terms->switch_s + terms->checkpoint_s / 2;
+
+    return way->rate / (1 + losses_per_s * lost_s);
+}
+
+enum { HOLD_ROUNDS = 10 };
+
+/* What is known of the jobs beside the ways: one number of each, by the aim. */
+struct aim {
+    const struct spot_share_problem *problem;
+    const struct spot_share_terms *terms;
+    double *of_job; /* [n_job] */
+    double *x;      /* [n_job][n_type] shares of a makespan */
+};
+
+static bool stays(const struct spot_share_problem *p, const struct spot_share_way *way)
+{
+    const struct spot_share_want *want = &p->want[way->job];
+
+    return want->on == (int)way->type && want->on_scale == way->scale;
+}
+
+/* The share of what is left that a round does; to stay is worth what is not lost by leaving, spread
+ * over hold_s. The least mean time to completion of jobs on one machine is by shares of what is
+ * left (shortest remaining first); on several types it is who gains most there. */
+static double share_of_left(const struct aim *aim, const struct spot_share_way *way)
+{
+    const struct spot_share_terms *terms = aim->terms;
+    const struct spot_share_want *want = &aim->problem->want[way->job];
+    const double hold_s = terms->hold_s > 0 ? terms->hold_s : HOLD_ROUNDS * terms->round_s;
+    const double rate = surviving(aim->problem, terms, way);
+    const double kept = want->unsaved + rate * terms->switch_s;
+    const double part = fmin(1, rate * terms->round_s / want->left);
+
+    return part + (stays(aim->problem, way) ? kept / want->left * terms->round_s / hold_s : 0);
+}
+
+/* Alpha-fair (alpha 4, towards max-min): gain, over the fourth power of progress so far. */
+static double fairness(const struct aim *aim, const struct spot_share_way *way)
+{
+    const struct spot_share_want *want = &aim->problem->want[way->job];
+    const double round_s = aim->terms->round_s;
+    const double progress = (want->isolated_s + round_s) / (want->age_s + round_s) / want->weight;
+    const double rate = surviving(aim->problem, aim->terms, way);
+    const double kept_s = aim->terms->switch_s + want->unsaved / rate;
+    const double stay = stays(aim->problem, way) ? 1 + 2 * kept_s / round_s : 1;
+
+    return rate / aim->of_job[way->job] * stay / pow(fmax(progress, 1e-3), 4);
+}
+
+/* Fill the workers with jobs where the program of least makespan has them, those first that have to
+ * run for most of the time that is left; elsewhere only what would idle. Who runs goes on until
+ * another has much less slack. */
+static double urgency(const struct aim *aim, const struct spot_share_way *way)
+{
+    const struct spot_share_problem *p = aim->problem;
+    const double x = aim->x[way->job * p->n_type + way->type];
+    const double here = x > 1e-6 ? 1 : 0.1 * way->rate / aim->of_job[way->job];
+    double must = 0;
+
+    for (size_t j = 0; j < p->n_type; j++)
+        must += aim->x[way->job * p->n_type + j];
+    if (must > 0.98)
+        must += 2; /* it has no slack at all */
+    return (double)way->scale * here *
+           (1 + must + (stays(p, way) ? aim->terms->switch_s > 0 ? 0.5 : 0.1 : 0));
+}
+
+enum { CHEAP = 125 }; /* percent of the least cost of a step that a job takes */
+
+/* Steps that cost little more than the cheapest; any, where the SLO is near. */
+static double thrift(const struct aim *aim, const struct spot_share_way *way)
+{
+    const struct spot_share_problem *p = aim->problem;
+    const struct spot_share_want *want = &p->want[way->job];
+    const double usd = p->type[way->type].usd_per_h * (double)way->scale / way->rate;
+    const bool is_late = want->slo_left_s < 1.2 * want->left / way->rate + aim->terms->round_s;
+
+    if (usd > aim->of_job[way->job] * CHEAP / 100 && !is_late)
+        return 0;
+    return want->weight * share_of_left(aim, way) * (usd > 0 ? aim->of_job[way->job] / usd : 1);
+}
+
+static double value_of(const struct aim *aim, const struct spot_share_way *way)
+{
+    switch (aim->terms->aim) {
+    case SPOT_SHARE_SPOT_MAKESPAN:
+        return urgency(aim, way);
+    case SPOT_SHARE_SPOT_MAX_MIN:
+        return fairness(aim, way);
+    case SPOT_SHARE_SPOT_COST:
+        return thrift(aim, way);
+    default:
+        return aim->problem->want[way->job].weight * share_of_left(aim, way);
+    }
+}
+
+/* of_job: the best rate; steps/s of an isolated part; the least cost of a step. */
+static int aim_init(struct aim *aim, const struct spot_share_way *way, size_t n_way,
+                    struct spot_err *err)
+{
+    const struct spot_share_problem *p = aim->problem;
+    struct spot_share_answer answer;
+
+    aim->of_job = spot_xcalloc(p->n_job, sizeof(double));
+    for (size_t w = 0; w < n_way; w++) {
+        double *of_job = &aim->of_job[way[w].job];
+        const double usd = p->type[way[w].type].usd_per_h * (double)way[w].scale / way[w].rate;
+
+        if (aim->terms->aim == SPOT_SHARE_SPOT_COST)
+            *of_job = !w || way[w].job != way[w - 1].job ? usd : fmin(*of_job, usd);
+        else
+            *of_job = fmax(*of_job, way[w].rate);
+    }
+    if (aim->terms->aim == SPOT_SHARE_SPOT_MAX_MIN)
+        spot_share_isolated_rate(p, aim->of_job);
+    if (aim->terms->aim != SPOT_SHARE_SPOT_MAKESPAN)
+        return 0;
+    if (spot_share_allocate(p, SPOT_SHARE_MAKESPAN, &answer, err))
+        return -1;
+    aim->x = answer.x;
+    free(answer.price);
+    return 0;
+}
+
+static void choice_init(const struct spot_share_problem *p, size_t n_way,
+                        struct spot_share_choice *choice)
+{
+    *choice = (struct spot_share_choice){ .way = spot_xcalloc(p->n_job, sizeof(ptrdiff_t)),
+                                          .value = spot_xcalloc(n_way, sizeof(double)),
+                                          .price = spot_xcalloc(p->n_type, sizeof(double)) };
+}
+
+int spot_share_round(const struct spot_share_problem *p, const struct spot_share_way *way,
+                     size_t n_way, const struct spot_share_terms *terms,
+                     struct spot_share_choice *choice, struct spot_err *err)
+{
+    struct aim aim = { .problem = p, .terms = terms };
+    int64_t *count = spot_xcalloc(p->n_type, sizeof(*count));
+    int rc = aim_init(&aim, way, n_way, err);
+
+    choice_init(p, n_way, choice);
+    for (size_t j = 0; j < p->n_type; j++)
+        count[j] = p->type[j].count;
+    for (size_t w = 0; !rc && w < n_way; w++)
+        choice->value[w] = way[w].rate > 0 ? value_of(&aim, &way[w]) : 0;
+    if (!rc)
+        spot_share_market(way, n_way, p->n_job, count, p->n_type, choice);
+    else
+        spot_share_choice_release(choice);
+    free(count);
+    free(aim.of_job);
+    free(aim.x);
+    return rc;
+}
+
+size_t spot_share_ways(const struct spot_share_jobs *jobs, const size_t *job, size_t n_job,
+                       const struct spot_share_cluster *cluster, const int64_t *count,
+                       const struct spot_job_rates *throughput, const double *rate,
+                       struct spot_share_way **way)
+{
+    size_t n = 0, cap = 0;
+
+    *way = NULL;
+    for (size_t k = 0; k < n_job; k++) {
+        const struct spot_share_job *doc = &jobs->job[job[k]];
+
+        for (size_t j = 0; j < cluster->n; j++)
+            for (int64_t scale = doc->scale_min; scale <= doc->scale_max; scale *= 2) {
+                const double per_s = scale == doc->scale ? rate[job[k] * cluster->n + j]
+                                     : throughput
+                                         ? spot_job_rates_find(throughput, doc->kind, scale,
+                                                                  cluster->type[j].name)
+                                         : 0;
+
+                if (!(per_s > 0) || scale > count[j])
+                    continue;
+                *way = spot_xgrow(*way, &cap, n + 1, sizeof(**way));
+                (*way)[n++] = (struct spot_share_way){ k, j, scale, per_s };
+            }
+    }
+    return n;
+}
+
+void spot_share_follow(const struct spot_share_problem *p, const double *x,
+                       const struct spot_share_way *way, size_t n_way,
+                       struct spot_share_choice *choice)
+{
+    int64_t *count = spot_xcalloc(p->n_type, sizeof(*count));
+
+    choice_init(p, n_way, choice);
+    for (size_t j = 0; j < p->n_type; j++)
+        count[j] = p->type[j].count;
+    for (size_t w = 0; w < n_way; w++) {
+        const double part = x[way[w].job * p->n_type + way[w].type];
+
+        if (part > 1e-9 && way[w].scale == p->want[way[w].job].scale)
+            choice->value[w] = (double)way[w].scale * (part + (stays(p, &way[w]) ? 1e-3 : 0));
+    }
+    spot_share_market(way, n_way, p->n_job, count, p->n_type, choice);
+    free(count);
+}

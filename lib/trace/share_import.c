@@ -1,0 +1,441 @@
+/* SPDX-License-Identifier: MIT */
+#include "trace/share_import.h"
+
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/csv_reader.h"
+#include "common/json.h"
+#include "common/line.h"
+#include "common/num.h"
+#include "common/unpack.h"
+#include "common/xalloc.h"
+#include "trace/timestamp.h"
+
+enum { LINE_MAX_BYTE = 1 << 16, FIELDS_MAX = 64 };
+
+static int add_speed(struct spot_share_import *imp, const char *kind, int64_t scale,
+                     const char *type, double per_s)
+{
+    if (imp->n_speed == SPOT_SHARE_ROWS_MAX)
+        return -1;
+    imp->speed = spot_xgrow(imp->speed, &imp->cap_speed, imp->n_speed + 1, sizeof(*imp->speed));
+    imp->speed[imp->n_speed++] =
+        (struct spot_job_rates_row){ spot_xstrdup(kind), spot_xstrdup(type), scale, per_s };
+    return 0;
+}
+
+void spot_share_import_release(struct spot_share_import *imp)
+{
+    for (size_t i = 0; i < imp->n_speed; i++) {
+        free((void *)(uintptr_t)imp->speed[i].kind);
+        free((void *)(uintptr_t)imp->speed[i].instance_type);
+    }
+    free(imp->speed);
+    spot_share_jobs_release(&imp->jobs);
+    *imp = (struct spot_share_import){ 0 };
+}
+
+/* --- lines of fields --- */
+
+struct fields {
+    const char *source;
+    unsigned long line;
+    char *field[FIELDS_MAX];
+    size_t n;
+};
+
+static int fail(const struct fields *f, const char *name, const char *wanted, struct spot_err *err,
+                const char *text)
+{
+    return spot_err_set(err, SPOT_EDATA, "%s:%lu: %s: expected %s, got '%.64s'", f->source, f->line,
+                        name, wanted, text ? text : "");
+}
+
+static void split(struct fields *f, char *text, char separator)
+{
+    f->n = 0;
+    while (f->n < FIELDS_MAX) {
+        char *end = strchr(text, separator);
+
+        f->field[f->n++] = text;
+        if (!end)
+            return;
+        *end = '\0';
+        text = end + 1;
+    }
+}
+
+static int number(const struct fields *f, size_t k, const char *name, double min, double max,
+                  double *out, struct spot_err *err)
+{
+    if (k >= f->n || spot_num_parse(f->field[k], out) || !(*out >= min && *out <= max))
+        return fail(f, name, "a number in its range", err, k < f->n ? f->field[k] : NULL);
+    return 0;
+}
+
+static bool is_text(const char *text)
+{
+    size_t n = 0;
+
+    for (; text[n]; n++)
+        if ((unsigned char)text[n] < 0x20 || (unsigned char)text[n] >= 0x7F)
+            return false;
+    return n > 0 && n <= SPOT_SHARE_NAME_MAX;
+}
+
+typedef int line_fn(struct spot_share_import *imp, struct fields *f, void *user,
+                    struct spot_err *err);
+
+static int each_line(struct spot_share_import *imp, FILE *in, const char *source, char separator,
+                     line_fn *on_line, void *user, struct spot_err *err)
+{
+    struct spot_line line = { 0 };
+    struct fields f = { .source = source };
+    int rc;
+
+    while ((rc = spot_line_read(&line, in, LINE_MAX_BYTE, source, err)) > 0) {
+        f.line = line.number;
+        if (strlen(line.text) != line.n) {
+            rc = spot_err_set(err, SPOT_EDATA, "%s:%lu: NUL byte", source, line.number);
+            break;
+        }
+        if (line.n && line.text[line.n - 1] == '\r')
+            line.text[line.n - 1] = '\0';
+        if (!line.text[strspn(line.text, " \t")])
+            continue;
+        split(&f, line.text, separator);
+        if (imp->jobs.n == SPOT_SHARE_JOBS_MAX)
+            rc = spot_err_set(err, SPOT_EDATA, "%s:%lu: more than %d jobs", source, line.number,
+                              SPOT_SHARE_JOBS_MAX);
+        else
+            rc = on_line(imp, &f, user, err);
+        if (rc)
+            break;
+    }
+    if (!rc && !line.number)
+        rc = spot_err_set(err, SPOT_EDATA, "%s: empty input", source);
+    spot_line_release(&line);
+    return rc;
+}
+
+/* --- gavel: its trace (tab separated), its oracle (JSON), its measurements (CSV) --- */
+
+enum { G_KIND, G_STEPS = 5, G_SCALE, G_WEIGHT, G_SLO, G_ARRIVAL, G_FIELDS };
+
+static int on_gavel(struct spot_share_import *imp, struct fields *f, void *user,
+                    struct spot_err *err)
+{
+    double steps, scale, weight, slo, arrival_s;
+    struct spot_share_job *job;
+    char id[32];
+
+    (void)user;
+    if (f->n != G_FIELDS)
+        return spot_err_set(err, SPOT_EDATA, "%s:%lu: expected %d fields between tabs, got %zu",
+                            f->source, f->line, G_FIELDS, f->n);
+    if (!is_text(f->field[G_KIND]))
+        return fail(f, "job type", "a name", err, f->field[G_KIND]);
+    if (number(f, G_STEPS, "total steps", 1, 1e15, &steps, err) ||
+        number(f, G_SCALE, "scale factor", 1, SPOT_SHARE_COUNT_MAX, &scale, err) ||
+        number(f, G_WEIGHT, "priority", 1e-6, 1e6, &weight, err) ||
+        number(f, G_SLO, "SLO", -1, 1e9, &slo, err) ||
+        number(f, G_ARRIVAL, "arrival", 0, 1e12, &arrival_s, err))
+        return -1;
+    if (scale != floor(scale))
+        return fail(f, "scale factor", "a whole number", err, f->field[G_SCALE]);
+    snprintf(id, sizeof(id), "%06zu", imp->jobs.n);
+    job = spot_share_jobs_add(&imp->jobs, id, f->field[G_KIND], "");
+    job->steps = steps;
+    job->scale = job->scale_min = job->scale_max = (int64_t)scale;
+    job->weight = weight;
+    job->arrival_s = arrival_s;
+    return 0;
+}
+
+static int on_measured(const struct spot_csv_row *row, void *user, struct spot_err *err)
+{
+    struct spot_share_import *imp = user;
+    int64_t scale;
+    double per_s;
+
+    if (spot_csv_int(row, 1, 1, SPOT_SHARE_COUNT_MAX, &scale, err) ||
+        spot_csv_real(row, 3, 0, 1e12, &per_s, err))
+        return -1;
+    if (!is_text(row->field[0]) || !is_text(row->field[2]))
+        return spot_csv_fail(row, 0, err, "expected a name");
+    if (add_speed(imp, row->field[0], scale, row->field[2], per_s))
+        return spot_csv_fail(row, 0, err, "more than %d rows", SPOT_SHARE_ROWS_MAX);
+    return 0;
+}
+
+/* "('ResNet-18 (batch size 16)', 2)" */
+static int parse_key(const char *key, char kind[SPOT_SHARE_NAME_MAX + 1], int64_t *scale)
+{
+    const char *end = strrchr(key, '\'');
+    char *rest;
+
+    if (strncmp(key, "('", 2) != 0 || !end || end <= key + 2 ||
+        end - key - 2 > SPOT_SHARE_NAME_MAX || strncmp(end, "', ", 3) != 0)
+        return -1;
+    memcpy(kind, key + 2, (size_t)(end - key - 2));
+    kind[end - key - 2] = '\0';
+    *scale = strtol(end + 3, &rest, 10);
+    return strcmp(rest, ")") != 0 || *scale < 1 || *scale > SPOT_SHARE_COUNT_MAX || !is_text(kind)
+               ? -1
+               : 0;
+}
+
+static int add_oracle(struct spot_share_import *imp, const struct spot_json_doc *json,
+                      const char *type, const struct spot_json_value *jobs, struct spot_err *err)
+{
+    const struct spot_json_value *entry;
+    char kind[SPOT_SHARE_NAME_MAX + 1], at[192];
+    const char *key;
+    int64_t scale;
+
+    spot_json_object_foreach(jobs, key, entry)
+    {
+        const struct spot_json_value *alone = spot_json_get(entry, "null");
+        const double per_s = spot_json_number(alone);
+
+        snprintf(at, sizeof(at), "/%.60s/%.100s", type, key);
+        if (parse_key(key, kind, &scale) || !is_text(type))
+            return spot_json_fail(json, at, err, "expected a key like ('kind', 1)");
+        if (!spot_json_is_number(alone) || !(per_s >= 0 && per_s <= 1e12))
+            return spot_json_fail(json, at, err, "expected \"null\", the steps/s alone");
+        if (add_speed(imp, kind, scale, type, per_s))
+            return spot_json_fail(json, at, err, "more than %d rows", SPOT_SHARE_ROWS_MAX);
+    }
+    return 0;
+}
+
+static int read_oracle(struct spot_share_import *imp, FILE *in, const char *source,
+                       struct spot_err *err)
+{
+    const struct spot_json_value *jobs;
+    struct spot_json_doc json;
+    const char *type;
+    int rc = 0;
+
+    if (spot_json_load(&json, in, source, err))
+        return -1;
+    spot_json_object_foreach(json.root, type, jobs)
+    {
+        rc = rc ? rc : add_oracle(imp, &json, type, jobs, err);
+    }
+    if (!rc && !imp->n_speed)
+        rc = spot_json_fail(&json, "", err, "has no throughputs");
+    spot_json_release(&json);
+    return rc;
+}
+
+static int read_gavel(struct spot_share_import *imp, FILE *in, const char *source,
+                      struct spot_err *err)
+{
+    static const char *const want[] = { "job_type", "scale_factor", "worker_type", "steps_per_s" };
+    const int first = getc(in);
+
+    if (first != EOF)
+        ungetc(first, in);
+    if (first == '{')
+        return read_oracle(imp, in, source, err);
+    if (first == 'j') /* the header; names of jobs have capitals */
+        return spot_csv_read(in, source, want, 4, on_measured, imp, NULL, err);
+    return each_line(imp, in, source, '\t', on_gavel, NULL, err);
+}
+
+/* --- jobs that are known by the seconds they ran --- */
+
+static struct spot_share_job *add_seconds(struct spot_share_import *imp, const char *id,
+                                          const char *user, double submit_s, double run_s,
+                                          int64_t scale)
+{
+    struct spot_share_job *job = spot_share_jobs_add(&imp->jobs, id, SPOT_SHARE_KIND_SECOND, user);
+
+    job->arrival_s = submit_s;
+    job->steps = run_s;
+    job->scale = job->scale_min = job->scale_max = scale;
+    return job;
+}
+
+static int parse_when(const char *text, double *time_s)
+{
+    return spot_timestamp_parse(text, time_s) && spot_num_parse(text, time_s) ? -1 : 0;
+}
+
+enum { P_ID, P_USER, P_SUBMIT, P_RUN, P_GPUS, P_WANT };
+
+static int on_philly(const struct spot_csv_row *row, void *user, struct spot_err *err)
+{
+    struct spot_share_import *imp = user;
+    double submit_s, run_s = 0;
+    int64_t gpus;
+    char id[32];
+
+    if (imp->jobs.n == SPOT_SHARE_JOBS_MAX)
+        return spot_csv_fail(row, P_SUBMIT, err, "more than %d jobs", SPOT_SHARE_JOBS_MAX);
+    if (parse_when(row->field[P_SUBMIT], &submit_s) || !(fabs(submit_s) < 1e11))
+        return spot_csv_fail(row, P_SUBMIT, err, "expected a date or seconds, got '%.40s'",
+                             row->field[P_SUBMIT]);
+    if (*row->field[P_RUN] && spot_csv_real(row, P_RUN, 0, 1e9, &run_s, err))
+        return -1;
+    if (spot_csv_int(row, P_GPUS, 0, SPOT_SHARE_COUNT_MAX, &gpus, err))
+        return -1;
+    if (!(run_s > 0) || !gpus) {
+        imp->n_left_out++;
+        return 0;
+    }
+    snprintf(id, sizeof(id), "%06zu", imp->jobs.n);
+    add_seconds(imp, row->field[P_ID] && is_text(row->field[P_ID]) ? row->field[P_ID] : id,
+                row->field[P_USER] && is_text(row->field[P_USER]) ? row->field[P_USER] : "",
+                submit_s, run_s, gpus);
+    return 0;
+}
+
+static int read_philly(struct spot_share_import *imp, FILE *in, const char *source,
+                       struct spot_err *err)
+{
+    static const char *const want[P_WANT] = { "?job_id", "?user", "submit_time", "run_time_s",
+                                              "gpus" };
+
+    return spot_csv_read(in, source, want, P_WANT, on_philly, imp, NULL, err);
+}
+
+/* [D-]HH:MM:SS, or MM:SS. */
+static int parse_elapsed(const char *text, double *run_s)
+{
+    double part[3] = { 0 }, days = 0;
+    const char *at = text;
+    size_t n = 0;
+    char *end;
+
+    if (strchr(text, '-')) {
+        days = (double)strtol(text, &end, 10);
+        if (*end != '-' || end == text)
+            return -1;
+        at = end + 1;
+    }
+    for (;; at = end + 1) {
+        if (n == 3 || !isdigit((unsigned char)*at))
+            return -1;
+        part[n++] = (double)strtol(at, &end, 10);
+        if (!*end)
+            break;
+        if (*end != ':')
+            return -1;
+    }
+    if (n < 2)
+        return -1;
+    *run_s =
+        days * 86400 + (n == 3 ? part[0] * 3600 + part[1] * 60 + part[2] : part[0] * 60 + part[1]);
+    return *run_s >= 0 && *run_s <= 1e9 ? 0 : -1;
+}
+
+/* "billing=8,cpu=8,gres/gpu=4,gres/gpu:a100=4,node=2": its GPUs; without any its nodes. */
+static int64_t count_workers(const char *tres)
+{
+    const char *gpu = strstr(tres, "gres/gpu="), *node = strstr(tres, "node=");
+    const char *at = gpu ? gpu + strlen("gres/gpu=") : node ? node + strlen("node=") : "1";
+    const long n = strtol(at, NULL, 10);
+
+    return n < 0 || n > SPOT_SHARE_COUNT_MAX ? 0 : n;
+}
+
+enum { S_ID, S_USER, S_SUBMIT, S_ELAPSED, S_TRES, S_WANT };
+
+struct sacct {
+    size_t column[S_WANT];
+    bool has_header;
+};
+
+static int sacct_header(struct fields *f, struct sacct *s, struct spot_err *err)
+{
+    static const char *const want[S_WANT] = { "JobID", "User", "Submit", "Elapsed", "AllocTRES" };
+
+    s->has_header = true;
+    for (size_t w = 0; w < S_WANT; w++) {
+        s->column[w] = FIELDS_MAX;
+        for (size_t k = 0; k < f->n; k++)
+            if (!strcmp(f->field[k], want[w]))
+                s->column[w] = k;
+        if (s->column[w] == FIELDS_MAX)
+            return spot_err_set(err, SPOT_EDATA,
+                                "%s:%lu: no column %s: sacct -P -o "
+                                "JobID,User,Submit,Elapsed,AllocTRES",
+                                f->source, f->line, want[w]);
+    }
+    return 0;
+}
+
+static int on_sacct(struct spot_share_import *imp, struct fields *f, void *user,
+                    struct spot_err *err)
+{
+    struct sacct *s = user;
+    const char *field[S_WANT];
+    double submit_s, run_s;
+    int64_t n;
+
+    if (!s->has_header)
+        return sacct_header(f, s, err);
+    for (size_t w = 0; w < S_WANT; w++) {
+        if (s->column[w] >= f->n)
+            return spot_err_set(err, SPOT_EDATA, "%s:%lu: %zu fields, fewer than the header",
+                                f->source, f->line, f->n);
+        field[w] = f->field[s->column[w]];
+    }
+    if (strchr(field[S_ID], '.')) /* a step of a job */
+        return 0;
+    if (!is_text(field[S_ID]))
+        return fail(f, "JobID", "a name", err, field[S_ID]);
+    if (parse_when(field[S_SUBMIT], &submit_s))
+        return fail(f, "Submit", "a date", err, field[S_SUBMIT]);
+    if (parse_elapsed(field[S_ELAPSED], &run_s))
+        return fail(f, "Elapsed", "[days-]hours:minutes:seconds", err, field[S_ELAPSED]);
+    n = count_workers(field[S_TRES]);
+    if (!(run_s > 0) || !n || !*field[S_TRES]) {
+        imp->n_left_out++;
+        return 0;
+    }
+    add_seconds(imp, field[S_ID], is_text(field[S_USER]) ? field[S_USER] : "", submit_s, run_s, n);
+    return 0;
+}
+
+static int read_sacct(struct spot_share_import *imp, FILE *in, const char *source,
+                      struct spot_err *err)
+{
+    struct sacct s = { 0 };
+
+    return each_line(imp, in, source, '|', on_sacct, &s, err);
+}
+
+/* --- all of them --- */
+
+const struct spot_share_format spot_share_format[] = {
+    { "gavel", "a trace of jobs (tabs), its oracle (JSON) or measurements (CSV) of throughputs",
+      false, read_gavel },
+    { "philly-csv", "[job_id,][user,]submit_time,run_time_s,gpus: one job a row", true,
+      read_philly },
+    { "sacct", "sacct -P -o JobID,User,Submit,Elapsed,AllocTRES", true, read_sacct },
+    { 0 },
+};
+
+const struct spot_share_format *spot_share_format_find(const char *name)
+{
+    for (const struct spot_share_format *f = spot_share_format; f->name; f++)
+        if (!strcmp(f->name, name))
+            return f;
+    return NULL;
+}
+
+int spot_share_import_read(struct spot_share_import *imp, const struct spot_share_format *format,
+                           FILE *in, const char *source, struct spot_err *err)
+{
+    struct spot_unpack unpack;
+
+    if (spot_unpack_open(&unpack, in, source, err))
+        return -1;
+    return spot_unpack_close(&unpack, format->read(imp, unpack.in, source, err), err);
+}

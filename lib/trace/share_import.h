@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT */
+/* share_import.h - traces of jobs and accounts of clusters in, jobs or throughputs out. Shapes:
+ * docs/formats/import.md. */
+#ifndef SPOT_TRACE_SHARE_IMPORT_H
+#define SPOT_TRACE_SHARE_IMPORT_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#include "common/err.h"
+#include "model/share_doc.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct spot_share_import {
+    struct spot_share_jobs jobs;
+    struct spot_job_rates_row *speed; /* [n_speed], texts are ours */
+    size_t n_speed, cap_speed;
+    size_t n_left_out; /* never started, or ran no second */
+};
+
+struct spot_share_format {
+    const char *name, *summary;
+    bool is_wall_clock; /* times are unix times */
+    int (*read)(struct spot_share_import *imp, FILE *in, const char *source, struct spot_err *err);
+};
+
+/* All formats; ends with a NULL name. */
+extern const struct spot_share_format spot_share_format[];
+
+const struct spot_share_format *spot_share_format_find(const char *name);
+
+/* Read one file more. Returns 0, or -1 with *err: SPOT_EDATA with position; SPOT_ESYS. */
+int spot_share_import_read(struct spot_share_import *imp, const struct spot_share_format *format,
+                           FILE *in, const char *source, struct spot_err *err);
+void spot_share_import_release(struct spot_share_import *imp);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_TRACE_SHARE_IMPORT_H */

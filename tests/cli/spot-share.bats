@@ -1,0 +1,125 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# spot-plan share, spot-replay share and import of jobs: documents in, plans and rows out, refusals.
+
+bats_require_minimum_version 1.5.0
+
+setup() {
+    T=$BATS_TEST_TMPDIR
+    S=$BATS_TEST_DIRNAME/../../examples/share
+    set -o pipefail
+    cp "$S"/*.csv "$S"/*.json "$T"
+}
+
+plan() { spot-plan share --jobs "$T/jobs.csv" --throughput "$T/throughput.json" --cluster "$T/cluster.csv" --no-provenance "$@"; }
+replay() { spot-replay share --jobs "$T/jobs.csv" --throughput "$T/throughput.json" --cluster "$T/cluster.csv" "$@"; }
+
+fits() { # no type has more workers in use than there are; no job is twice
+    jq -e '([.run[].job] | length == (unique | length)) and
+        (reduce .run[] as $r ({}; .[$r.instance_type] += $r.workers)
+            | (.v100 // 0) <= 4 and (.p100 // 0) <= 8 and (.k80 // 0) <= 8)'
+}
+
+@test "each policy gives a round that fits, and all jobs run or wait" {
+    for policy in $(plan --policy list | awk '{ print $1 }'); do
+        plan --policy "$policy" >"$T/plan"
+        fits <"$T/plan"
+        jq -e '.schema == "spot.plan/1" and .kind == "share" and (.run | length) + (.wait | length) == 6' "$T/plan"
+        jq -e 'has("allocation") == (.policy | startswith("spot") | not)' "$T/plan"
+    done
+    plan --policy max-min-perf | jq -e '(.bound - .expected.objective) / .bound | fabs < 1e-6'
+    run -0 --separate-stderr plan --explain
+    [[ "$stderr" == *'one more v100 is worth'* ]]
+}
+
+@test "the order of rows means nothing" {
+    for policy in spot spot:max-min spot:makespan spot:cost max-min-perf water-filling finish-time-fairness sum-throughput fifo; do
+        plan --policy $policy >"$T/a"
+        { head -1 "$S/jobs.csv"; tail -n +2 "$S/jobs.csv" | sort -r; } >"$T/jobs.csv"
+        jq '.rows |= reverse' "$S/throughput.json" >"$T/throughput.json"
+        plan --policy $policy >"$T/b"
+        cmp "$T/a" "$T/b"
+    done
+}
+
+@test "who runs stays where nothing is gained, and the more surely the dearer a switch" {
+    plan | jq -r '.run[] | [.job, .instance_type] | @csv' | tr -d '"' >"$T/on"
+    awk -F, -v OFS=, 'NR == FNR { on[$1] = $2; next } FNR > 1 { $8 = on[$1] } 1' "$T/on" "$S/jobs.csv" >"$T/jobs.csv"
+    plan --switch 60s | jq -e 'all(.run[]; .stays)'
+}
+
+@test "replay has the columns scripts rely on, and pays for switches" {
+    replay --policy all >"$T/out"
+    [[ "$(head -1 "$T/out")" == policy,jobs,jct_mean_h,jct_p99_h,makespan_h,ftf_max,utilisation,usd,* ]]
+    awk -F, 'NR > 1 && ($2 != 6 || $3 <= 0 || $3 > $5 || $7 <= 0 || $7 > 1) { bad = 1 } END { exit bad || NR != 17 }' "$T/out"
+    replay --policy spot --seed 4 >"$T/a" && replay --policy spot --seed 4 >"$T/b" && cmp "$T/a" "$T/b"
+    dear=$(replay --policy isolated --switch 60s --checkpoint 6m | tail -1 | cut -d, -f3)
+    free=$(replay --policy isolated | tail -1 | cut -d, -f3)
+    awk -v a="$dear" -v b="$free" 'BEGIN { exit !(a > b) }'
+    replay --policy spot --steps | awk -F, 'NR > 1 && $7 <= $6 { bad = 1 } END { exit bad || NR < 7 }'
+    replay --policy spot,fifo --plot "$T/p.gp" --gantt "$T/g.gp" >/dev/null
+    grep -q 'jobs ended' "$T/p.gp" && grep -q 'types from below' "$T/g.gp"
+}
+
+@test "a trace takes workers, and all jobs still end" {
+    printf 'time_s,instance_type,available\n0,v100,4\n3000,v100,0\n9000,v100,4\n99000,v100,4\n' >"$T/t.csv"
+    replay --policy spot,max-min-perf --trace "$T/t.csv" --switch 20s --checkpoint 6m >"$T/out"
+    awk -F, 'NR > 1 && ($2 != 6 || $13 < 1) { bad = 1 } END { exit bad }' "$T/out"
+    replay --policy spot --trace "$T/t.csv" --steps |
+        awk -F, '$3 == "v100" && $6 < 9000 && $7 > 3000 { bad = 1 } END { exit bad }'
+}
+
+@test "a job that can change its scale takes what is there" {
+    printf 'id,arrival_s,kind,steps,scale,scale_min,scale_max\nx,0,lm,500000,1,1,4\n' >"$T/jobs.csv"
+    plan | jq -e '.run == [{job: "x", instance_type: "v100", workers: 4, steps_per_s: .run[0].steps_per_s, stays: false}]'
+}
+
+@test "import: Gavel's files, Philly-like CSV and sacct" {
+    printf 'LM (batch size 5)\tpython main.py\tlm\t--steps\t1\t4433\t2\t1\t-1.000000\t60\n' >"$T/g.trace"
+    [ "$(spot-replay import --from gavel "$T/g.trace" | tail -1)" = '000000,60,LM (batch size 5),4433,2,1,,' ]
+    printf '{"v100": {"(%sLM (batch size 5)%s, 2)": {"null": 81.5, "x": [1, 2]}}}' "'" "'" >"$T/oracle.json"
+    spot-replay import --from gavel "$T/oracle.json" | jq -e '.rows == [{kind: "LM (batch size 5)", scale: 2, instance_type: "v100", steps_per_s: 81.5}]'
+    printf 'job_id,user,submit_time,run_time_s,gpus\na,u,2017-10-01 00:01:00,360,4\nb,v,2017-10-01 00:00:00,60,1\nc,v,2017-10-01 00:00:00,,1\n' >"$T/p.csv"
+    run -0 --separate-stderr spot-replay import --from philly-csv "$T/p.csv"
+    [ "${lines[1]}" = b,0,second,60,1,1,,v ] && [ "${lines[2]}" = a,60,second,360,4,1,,u ]
+    [[ "$stderr" == *'1 job without a second on a worker: left out'* ]]
+    printf 'JobID|User|Submit|Elapsed|AllocTRES\n7|u|2026-01-01T10:00:00|1-02:03:04|billing=8,gres/gpu=4,node=2\n7.0|u|2026-01-01T10:00:00|00:01|\n' >"$T/s.txt"
+    [ "$(spot-replay import --from sacct "$T/s.txt" | tail -1)" = 7,0,second,93784,4,1,,u ]
+    spot-replay import --from sacct "$T/s.txt" >"$T/jobs.csv"
+    replay --policy spot | tail -1 | grep -q '^spot,1,26.05'
+}
+
+@test "what cannot be is refused, with its place" {
+    sed -i 's/,240000,/,0,/' "$T/jobs.csv"
+    run -3 --separate-stderr plan
+    [[ "$stderr" == *jobs.csv:2:*steps* ]]
+    sed 's/,2,1,,v100/,2,-1,,v100/' "$S/jobs.csv" >"$T/jobs.csv"
+    run -3 --separate-stderr plan
+    [[ "$stderr" == *jobs.csv:2:*weight* ]]
+    sed 's/,recsys,80000,4/,recsys,80000,16/' "$S/jobs.csv" >"$T/jobs.csv"
+    run -1 --separate-stderr plan
+    [[ "$stderr" == *"job 'recsys-2'"*16* ]]
+    sed 's/recsys-2/recsys-1/' "$S/jobs.csv" >"$T/jobs.csv"
+    run -3 --separate-stderr plan
+    [[ "$stderr" == *"two jobs have the id 'recsys-1'"* ]]
+    sed 's/,v100,ann/,a100,ann/' "$S/jobs.csv" >"$T/jobs.csv"
+    run -3 --separate-stderr plan
+    [[ "$stderr" == *"'a100'"* ]]
+    cp "$S/jobs.csv" "$T/jobs.csv"
+    jq '.rows |= map(select(.kind != "lm"))' "$S/throughput.json" >"$T/throughput.json"
+    run -1 --separate-stderr plan
+    [[ "$stderr" == *"no throughput of 'lm'"* ]]
+    jq '.rows += [.rows[0]]' "$S/throughput.json" >"$T/throughput.json"
+    run -3 plan
+    cp "$S/throughput.json" "$T/throughput.json"
+    printf 'time_s,instance_type,available\n0,a100,4\n' >"$T/t.csv"
+    run -3 replay --trace "$T/t.csv"
+    printf 'instance_type,count\nv100,4\nv100,2\n' >"$T/cluster.csv"
+    run -3 plan
+    run -2 plan --policy best
+    run -2 replay --rounds gavel --switch 20s
+    run -2 spot-plan share --jobs "$T/jobs.csv"
+    { echo id,arrival_s,kind,steps,scale; for i in $(seq 100001); do echo "$i,0,k,1,1"; done; } >"$T/jobs.csv"
+    run -3 --separate-stderr plan
+    [[ "$stderr" == *'more than 100000 jobs'* ]]
+}

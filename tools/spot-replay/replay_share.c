@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: MIT */
+/* spot-replay share - jobs that share a cluster, round by round, under policies. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/plot.h"
+#include "cli/table.h"
+#include "cli/tool.h"
+#include "common/num.h"
+#include "common/out.h"
+#include "common/xalloc.h"
+#include "replay.h"
+#include "sim/share_sim.h"
+
+static struct options {
+    struct spot_tool_common common;
+    const char *jobs, *throughput, *cluster, *trace, *policy, *rounds, *plot, *gantt;
+    double round_s, reset_s, switch_s, checkpoint_s;
+    bool steps;
+} o = { .common = SPOT_TOOL_COMMON_DEFAULT,
+        .policy = "spot,max-min-perf,makespan,fifo-perf,isolated",
+        .rounds = "exact",
+        .round_s = 360,
+        .reset_s = 1920 };
+
+struct played {
+    enum spot_share_policy policy;
+    struct spot_share_outcome outcome;
+};
+
+struct session {
+    struct spot_share_jobs jobs;
+    struct spot_share_cluster cluster;
+    struct spot_job_rates speeds;
+    struct spot_trace supply;
+    double *rate;
+    struct spot_share_play play;
+    struct played played[SPOT_SHARE_POLICIES];
+    size_t n_played;
+};
+
+/* --- input --- */
+
+static int add_policy(struct session *s, const char *name, struct spot_err *err)
+{
+    enum spot_share_policy policy;
+
+    if (spot_share_policy_find(name, &policy) || policy == SPOT_SHARE_HADAR)
+        return spot_err_set(err, SPOT_EUSAGE, "--policy has no '%.40s'; --policy list shows them",
+                            name);
+    if (s->n_played == SPOT_SHARE_POLICIES)
+        return spot_err_set(err, SPOT_EUSAGE, "--policy: '%.40s' is one too many", name);
+    s->played[s->n_played++].policy = policy;
+    return 0;
+}
+
+static int read_policies(struct session *s, struct spot_err *err)
+{
+    char *copy = spot_xstrdup(o.policy), *rest = copy, *name;
+    int rc = 0;
+
+    for (int p = 0; !strcmp(o.policy, "all") && p < SPOT_SHARE_HADAR; p++)
+        rc = rc ? rc : add_policy(s, spot_share_policy_name[p], err);
+    while (!rc && strcmp(o.policy, "all") != 0 && (name = strtok_r(rest, ",", &rest)))
+        rc = add_policy(s, name, err);
+    free(copy);
+    return rc;
+}
+
+static int check_supply(const struct session *s, struct spot_err *err)
+{
+    for (size_t k = 0; k < s->supply.n_series; k++) {
+        bool is_known = false;
+
+        for (size_t j = 0; j < s->cluster.n; j++)
+            is_known |= !strcmp(s->supply.series[k].instance_type, s->cluster.type[j].name);
+        if (!is_known)
+            return spot_err_set(err, SPOT_EDATA, "%s: instance type '%.64s' is not of %s", o.trace,
+                                s->supply.series[k].instance_type, o.cluster);
+    }
+    return 0;
+}
+
+static int read_all(struct session *s, struct spot_err *err)
+{
+    if (spot_share_jobs_load(&s->jobs, o.jobs, err) ||
+        spot_share_cluster_load(&s->cluster, o.cluster, err) ||
+        (o.throughput && spot_job_rates_load(&s->speeds, o.throughput, err)) ||
+        (o.trace && spot_trace_load_path(&s->supply, o.trace, err)) || check_supply(s, err))
+        return -1;
+    s->rate = spot_xcalloc(s->jobs.n * s->cluster.n, sizeof(double));
+    s->play = (struct spot_share_play){ .jobs = &s->jobs,
+                                        .cluster = &s->cluster,
+                                        .speeds = &s->speeds,
+                                        .rate = s->rate,
+                                        .round_s = o.round_s,
+                                        .reset_s = o.reset_s,
+                                        .switch_s = o.switch_s,
+                                        .checkpoint_s = o.checkpoint_s,
+                                        .is_released = !strcmp(o.rounds, "gavel"),
+                                        .seed = o.common.seed,
+                                        .supply = o.trace ? &s->supply : NULL };
+    return spot_share_rates(&s->jobs, &s->cluster, &s->speeds, s->rate, err);
+}
+
+/* --- rows --- */
+
+static void put(struct spot_table *table, enum spot_format format, double x)
+{
+    if (format == SPOT_FORMAT_TABLE || format == SPOT_FORMAT_MD)
+        spot_table_fixed(table, x, 3);
+    else
+        spot_table_real(table, round(x * 1e6) / 1e6);
+}
+
+static void add_totals(struct spot_table *table, enum spot_format format, const struct session *s)
+{
+    for (size_t k = 0; k < s->n_played; k++) {
+        const struct spot_share_outcome *p = &s->played[k].outcome;
+
+        spot_table_text(table, spot_share_policy_name[s->played[k].policy]);
+        spot_table_int(table, (long long)p->n_done);
+        put(table, format, p->jct_mean_s / 3600);
+        put(table, format, p->jct_p99_s / 3600);
+        put(table, format, p->makespan_s / 3600);
+        put(table, format, p->ftf_max);
+        put(table, format, p->utilisation);
+        put(table, format, p->usd);
+        put(table, format, p->jct_p50_s / 3600);
+        put(table, format, p->jct_p90_s / 3600);
+        put(table, format, p->ftf_mean);
+        spot_table_int(table, (long long)p->switches);
+        spot_table_int(table, (long long)p->preemptions);
+        put(table, format, p->lost_s / 3600);
+        spot_table_int(table, (long long)p->n_failed);
+    }
+}
+
+static void add_steps(struct spot_table *table, enum spot_format format, const struct session *s)
+{
+    for (size_t k = 0; k < s->n_played; k++)
+        for (size_t i = 0; i < s->played[k].outcome.n_span; i++) {
+            const struct spot_share_span *span = &s->played[k].outcome.span[i];
+
+            spot_table_text(table, spot_share_policy_name[s->played[k].policy]);
+            spot_table_text(table, s->jobs.job[span->job].id);
+            spot_table_text(table, s->cluster.type[span->type].name);
+            spot_table_int(table, (long long)span->first_worker);
+            spot_table_int(table, (long long)span->scale);
+            put(table, format, span->start_s);
+            put(table, format, span->end_s);
+        }
+}
+
+static int print(const struct session *s, struct spot_err *err)
+{
+    static const struct spot_column total[] = {
+        { "policy", false },     { "jobs", true },       { "jct_mean_h", true },
+        { "jct_p99_h", true },   { "makespan_h", true }, { "ftf_max", true },
+        { "utilisation", true }, { "usd", true },        { "jct_p50_h", true },
+        { "jct_p90_h", true },   { "ftf_mean", true },   { "switches", true },
+        { "preemptions", true }, { "lost_h", true },     { "failed", true }
+    };
+    static const struct spot_column step[] = { { "policy", false },        { "job", false },
+                                               { "instance_type", false }, { "worker", true },
+                                               { "workers", true },        { "start_s", true },
+                                               { "end_s", true } };
+    enum spot_format format;
+    struct spot_table table;
+    struct spot_out out;
+    int rc;
+
+    if (spot_format_parse(o.common.format, &format, err))
+        return -1;
+    format = spot_format_settle(format, o.common.output, SPOT_FORMAT_CSV);
+    spot_table_init(&table, o.steps ? step : total, o.steps ? 7 : 15);
+    (o.steps ? add_steps : add_totals)(&table, format, s);
+    rc = spot_out_open(&out, o.common.output, err);
+    if (!rc) {
+        spot_table_print(&table, out.file, format);
+        rc = spot_out_finish(&out, 0, err);
+    }
+    spot_table_release(&table);
+    return rc;
+}
+
+/* --- pictures --- */
+
+/* Share of jobs that ended within a time of their arrival. */
+static void draw_cdf(const struct session *s, struct spot_figure *figure,
+                     struct spot_series *series, double **xy)
+{
+    for (size_t k = 0; k < s->n_played; k++) {
+        const struct spot_share_outcome *p = &s->played[k].outcome;
+        double *x = xy[2 * k] = spot_xcalloc(s->jobs.n + 1, sizeof(double));
+        double *y = xy[2 * k + 1] = spot_xcalloc(s->jobs.n + 1, sizeof(double));
+        size_t n = 0;
+
+        for (size_t i = 0; i < s->jobs.n; i++)
+            if (!isnan(p->jct_s[i]))
+                x[++n] = p->jct_s[i] / 3600;
+        qsort(x, n + 1, sizeof(*x), spot_num_compare);
+        for (size_t i = 0; i <= n; i++)
+            y[i] = (double)i / (double)s->jobs.n;
+        series[k] = (struct spot_series){ .label = spot_share_policy_name[s->played[k].policy],
+                                          .style = SPOT_SERIES_STEP,
+                                          .n = n + 1,
+                                          .x = x,
+                                          .y = y };
+    }
+    *figure = (struct spot_figure){ .title = "jobs ended, by time since their arrival",
+                                    .x_label = "time (h)",
+                                    .y_label = "share of jobs",
+                                    .series = series,
+                                    .n_series = s->n_played };
+}
+
+enum { COLOURS = 12 };
+
+/* Every span as a bar over its workers; bars of a colour are one series of disjoint boxes, joined
+ * by edges of no height. */
+static void draw_gantt(const struct session *s, const struct played *p, struct spot_figure *figure,
+                       struct spot_series *series, double **xy)
+{
+    static const char *const colour[COLOURS] = { "#4477aa", "#66ccee", "#228833", "#ccbb44",
+                                                 "#ee6677", "#aa3377", "#997700", "#88ccaa",
+                                                 "#bb5566", "#004488", "#ddaa33", "#777777" };
+    double first[SPOT_SHARE_TYPES_MAX + 1] = { 0 };
+
+    for (size_t j = 0; j < s->cluster.n; j++)
+        first[j + 1] = first[j] + (double)s->cluster.type[j].count;
+    for (size_t c = 0; c < COLOURS; c++) {
+        const size_t room = 5 * p->outcome.n_span;
+        double *x = xy[3 * c] = spot_xcalloc(room, sizeof(double));
+        double *y = xy[3 * c + 1] = spot_xcalloc(room, sizeof(double));
+        double *y2 = xy[3 * c + 2] = spot_xcalloc(room, sizeof(double));
+        size_t n = 0;
+
+        for (size_t i = 0; i < p->outcome.n_span; i++) {
+            const struct spot_share_span *span = &p->outcome.span[i];
+            const double low = first[span->type] + (double)span->first_worker;
+            const double edge_h[] = { span->start_s / 3600, span->end_s / 3600 };
+
+            if (span->job % COLOURS != c)
+                continue;
+            for (size_t k = 0; k < 5; k++, n++) {
+                const bool is_bar = k == 1 || k == 2;
+
+                x[n] = edge_h[k >= 2 && k < 4];
+                y[n] = low;
+                y2[n] = is_bar ? low + (double)span->scale : low;
+                if (k == 4)
+                    x[n] = NAN;
+            }
+        }
+        series[c] = (struct spot_series){ .label = "-",
+                                          .style = SPOT_SERIES_BAND,
+                                          .n = n,
+                                          .x = x,
+                                          .y = y,
+                                          .y2 = y2,
+                                          .colour = colour[c] };
+    }
+    *figure = (struct spot_figure){ .title = spot_share_policy_name[p->policy],
+                                    .x_label = "time (h)",
+                                    .y_label = "worker, types from below",
+                                    .series = series,
+                                    .n_series = COLOURS };
+}
+
+static int draw(const struct session *s, struct spot_err *err)
+{
+    struct spot_figure figure;
+    struct spot_series series[SPOT_SHARE_POLICIES] = { 0 };
+    double *xy[3 * COLOURS + 2 * SPOT_SHARE_POLICIES] = { 0 };
+    int rc = 0;
+
+    if (o.plot) {
+        draw_cdf(s, &figure, series, xy);
+        rc = spot_plot(&figure, o.plot, err);
+    }
+    for (size_t i = 0; i < sizeof(xy) / sizeof(*xy); i++) {
+        free(xy[i]);
+        xy[i] = NULL;
+    }
+    if (!rc && o.gantt) {
+        draw_gantt(s, &s->played[0], &figure, series, xy);
+        rc = spot_plot(&figure, o.gantt, err);
+    }
+    for (size_t i = 0; i < sizeof(xy) / sizeof(*xy); i++)
+        free(xy[i]);
+    return rc;
+}
+
+/* --- the command --- */
+
+static const struct spot_cli cli = {
+    .name = "spot-replay share",
+    .need = (const struct spot_opt_need[]){ { "switch", "rounds exact" },
+                                            { "checkpoint", "rounds exact" },
+                                            { "trace", "rounds exact" },
+                                            { NULL, NULL } },
+    .reads = (const char *const[]){ "jobs", "throughput", "cluster", "trace", NULL },
+    .writes = (const char *const[]){ "output", "plot", "gantt", NULL },
+    .choice = (const struct spot_opt_choice[]){ { "format", "csv|tsv|jsonl|table|md" },
+                                                { "rounds", "exact|gavel" },
+                                                { NULL, NULL } },
+    .synopsis = "--jobs jobs.csv --throughput t.json --cluster cluster.csv [options]",
+    .summary = "Play jobs that share a cluster, round by round, under each policy.",
+    .examples = "  spot-replay share --jobs j.csv --throughput t.json --cluster c.csv --rounds "
+                "gavel\n  spot-replay share --jobs j.csv --throughput t.json --cluster c.csv "
+                "--switch 20s --checkpoint 6m\n",
+    .option =
+        (const struct spot_opt[]){
+            { SPOT_OPT_GROUP, .help = "what there is" },
+            { SPOT_OPT_STRING, 0, "jobs", &o.jobs, "file", "CSV (required), - is standard input", 0,
+              0 },
+            { SPOT_OPT_STRING, 0, "throughput", &o.throughput, "file",
+              "spot.throughput/1: steps/s of a kind on workers of a type", 0, 0 },
+            { SPOT_OPT_STRING, 0, "cluster", &o.cluster, "file", "CSV of types (required)", 0, 0 },
+            { SPOT_OPT_STRING, 0, "trace", &o.trace, "file",
+              "workers that are there, by instance type (default: all, always)", 0, 0 },
+            { SPOT_OPT_GROUP, .help = "how" },
+            { SPOT_OPT_STRING, 0, "policy", &o.policy, "names", "apart by commas, all or list", 0,
+              0 },
+            { SPOT_OPT_STRING, 0, "rounds", &o.rounds, "what",
+              "exact (default), or gavel: as released, nothing is lost", 0, 0 },
+            { SPOT_OPT_SECS, 0, "round", &o.round_s, "time", "of one choice (default 6m)", 1, 1e7 },
+            { SPOT_OPT_SECS, 0, "reset", &o.reset_s, "time",
+              "between two solutions of a policy with shares (default 32m)", 0, 1e8 },
+            { SPOT_OPT_SECS, 0, "switch", &o.switch_s, "time",
+              "to begin on other workers (default 0)", 0, 1e6 },
+            { SPOT_OPT_SECS, 0, "checkpoint", &o.checkpoint_s, "time",
+              "between two, to which a job goes back (default 0: it saves first)", 0, 1e6 },
+            { SPOT_OPT_GROUP, .help = "output" },
+            { SPOT_OPT_FLAG, 0, "steps", &o.steps, NULL, "a row for each stay on some workers", 0,
+              0 },
+            { SPOT_OPT_STRING, 0, "plot", &o.plot, "file",
+              "draw completion times: .svg .png .pdf .gp, - is the terminal", 0, 0 },
+            { SPOT_OPT_STRING, 0, "gantt", &o.gantt, "file",
+              "draw who is where, of the first policy", 0, 0 },
+            SPOT_TOOL_OPTIONS_AS(&o.common, "csv, tsv, jsonl, table or md"),
+            { SPOT_OPT_END },
+        },
+};
+
+static int run(struct session *s, struct spot_err *err)
+{
+    if ((o.plot && spot_plot_check(o.plot, err)) || (o.gantt && spot_plot_check(o.gantt, err)) ||
+        read_policies(s, err) || read_all(s, err))
+        return -1;
+    for (size_t k = 0; k < s->n_played; k++)
+        if (spot_share_play_run(&s->play, s->played[k].policy, &s->played[k].outcome, err))
+            return -1;
+    if ((o.plot || o.gantt) && draw(s, err))
+        return -1;
+    return spot_plot_takes_stdout(o.plot, o.common.output) ? 0 : print(s, err);
+}
+
+static int replay_share(char **operand, size_t n, struct spot_err *err)
+{
+    static struct session s;
+    int rc;
+
+    (void)operand;
+    (void)n;
+    if (!strcmp(o.policy, "list")) {
+        for (int p = 0; p < SPOT_SHARE_HADAR; p++)
+            printf("%-22s %s\n", spot_share_policy_name[p], spot_share_policy_about[p]);
+        return 0;
+    }
+    if (!o.jobs || !o.cluster)
+        return spot_err_set(err, SPOT_EUSAGE, "--jobs and --cluster are needed");
+    rc = run(&s, err);
+    for (size_t k = 0; k < s.n_played; k++)
+        spot_share_outcome_release(&s.played[k].outcome);
+    spot_share_jobs_release(&s.jobs);
+    spot_share_cluster_release(&s.cluster);
+    spot_job_rates_release(&s.speeds);
+    spot_trace_release(&s.supply);
+    free(s.rate);
+    return rc;
+}
+
+const struct spot_command replay_share_command = {
+    .name = "share",
+    .brief = "play jobs that share a cluster, under policies",
+    .cli = &cli,
+    .common = &o.common,
+    .run = replay_share,
+};
