@@ -27,7 +27,7 @@ static size_t find_free(const struct spot_serve_run *r)
 static bool replace(struct spot_serve_run *r, size_t leaver)
 {
     const struct spot_serve_play *p = r->play;
-    struct spot_member *m = &r->member[leaver];
+    struct spot_sim_member *m = &r->member[leaver];
     const size_t unit = m->unit, spare = find_free(r);
     const double done_s = r->now_s + p->switch_s;
 
@@ -45,7 +45,7 @@ static bool replace(struct spot_serve_run *r, size_t leaver)
 static void replace_doomed(struct spot_serve_run *r)
 {
     for (size_t k = 0; k < r->n_member && !r->is_reshaping; k++) {
-        const struct spot_member *m = &r->member[k];
+        const struct spot_sim_member *m = &r->member[k];
 
         if (m->state == SPOT_MEMBER_HELD && m->unit != SPOT_NO_UNIT && !isinf(m->loss_s) &&
             !m->has_replacement && !replace(r, k))
@@ -88,7 +88,7 @@ static void on_task(struct spot_serve_run *r, const struct spot_task *t)
 
 static void on_notice(struct spot_serve_run *r, size_t k, double loss_s)
 {
-    struct spot_member *m = &r->member[k];
+    struct spot_sim_member *m = &r->member[k];
     double drain_s;
 
     m->loss_s = loss_s;
@@ -105,7 +105,7 @@ static void on_notice(struct spot_serve_run *r, size_t k, double loss_s)
 
 static void on_loss(struct spot_serve_run *r, size_t k)
 {
-    struct spot_member *m = &r->member[k];
+    struct spot_sim_member *m = &r->member[k];
     const size_t unit = m->unit;
 
     r->n_losses++;
@@ -120,7 +120,7 @@ static void on_loss(struct spot_serve_run *r, size_t k)
 
 static void on_gain(struct spot_serve_run *r, size_t k)
 {
-    struct spot_member *m = &r->member[k];
+    struct spot_sim_member *m = &r->member[k];
 
     m->state = SPOT_MEMBER_OFFERED;
     m->unit = SPOT_NO_UNIT;
@@ -137,7 +137,7 @@ static void advance(struct spot_serve_run *r, double to_s)
     const double span_s = fmax(fmin(to_s, r->play->end_s) - from_s, 0);
 
     for (size_t k = 0; k < r->n_member; k++) {
-        const enum spot_member_state state = r->member[k].state;
+        const enum spot_sim_member_state state = r->member[k].state;
 
         if (state != SPOT_MEMBER_ABSENT)
             r->there_s += span_s;
@@ -279,7 +279,7 @@ static void start(struct spot_serve_run *r)
             r->n_member = (size_t)p->event[i].instance + 1;
     r->member = spot_xcalloc(r->n_member, sizeof(*r->member));
     for (size_t k = 0; k < r->n_member; k++)
-        r->member[k] = (struct spot_member){ .unit = SPOT_NO_UNIT,
+        r->member[k] = (struct spot_sim_member){ .unit = SPOT_NO_UNIT,
                                              .loss_s = INFINITY,
                                              .true_loss_s = INFINITY };
     for (size_t i = 0; i < p->n_event; i++)

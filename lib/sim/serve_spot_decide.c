@@ -103,10 +103,10 @@ static bool is_answered(const struct spot_serve_run *r, const struct spot_serve_
 static void ask_for(struct spot_serve_run *r, int64_t n)
 {
     while (n-- > 0) {
-        struct spot_member *best = NULL;
+        struct spot_sim_member *best = NULL;
 
         for (size_t k = 0; k < r->n_member; k++) {
-            struct spot_member *m = &r->member[k];
+            struct spot_sim_member *m = &r->member[k];
 
             if (m->state != SPOT_MEMBER_OFFERED || !isinf(m->loss_s))
                 continue;
@@ -130,7 +130,7 @@ static void ask_for(struct spot_serve_run *r, int64_t n)
 static void give_back(struct spot_serve_run *r, int64_t n)
 {
     while (n-- > 0) {
-        struct spot_member *best = NULL;
+        struct spot_sim_member *best = NULL;
 
         for (size_t k = 0; k < r->n_member; k++)
             if (spot_run_is_free(r, k) &&
@@ -149,7 +149,7 @@ struct census {
 static bool is_doomed(const struct spot_serve_run *r, const struct spot_unit *u)
 {
     for (size_t i = 0; i < u->n_member; i++) {
-        const struct spot_member *m = &r->member[u->member[i]];
+        const struct spot_sim_member *m = &r->member[u->member[i]];
 
         if (!isinf(m->loss_s) && !m->has_replacement)
             return true;

@@ -7,11 +7,15 @@
 #include "plan/serve_solver.h"
 #include "sim/serve_spot.h"
 
+#ifdef __cplusplus
+extern "C" {
+#endif
+
 #define SPOT_NO_UNIT       SIZE_MAX
 #define SPOT_TICK_S        30
 #define SPOT_RATE_WINDOW_S 300
 
-enum spot_member_state {
+enum spot_sim_member_state {
     SPOT_MEMBER_ABSENT,  /* not there, or gone */
     SPOT_MEMBER_OFFERED, /* there, not held */
     SPOT_MEMBER_BOOTS,   /* asked for */
@@ -19,8 +23,8 @@ enum spot_member_state {
 };
 
 /* An instance of the trace. */
-struct spot_member {
-    enum spot_member_state state;
+struct spot_sim_member {
+    enum spot_sim_member_state state;
     size_t unit;        /* whose it is, or is to be; SPOT_NO_UNIT: free */
     double loss_s;      /* announced; INFINITY: not */
     double true_loss_s; /* for the clairvoyant alone */
@@ -69,7 +73,7 @@ struct spot_serve_run {
     double lead_s; /* a loss is known so early */
     double now_s;
     struct spot_serve_queue *queue;
-    struct spot_member *member; /* [n_member] */
+    struct spot_sim_member *member; /* [n_member] */
     size_t n_member;
     struct spot_unit *unit;              /* [n_unit]; numbers are not used again */
     size_t n_unit, unit_cap, first_unit; /* those before it are gone */
@@ -107,5 +111,9 @@ void spot_run_release(struct spot_serve_run *r);
 
 /* serve_spot_decide.c: what should run, and how to get there */
 void spot_run_decide(struct spot_serve_run *r);
+
+#ifdef __cplusplus
+}
+#endif
 
 #endif /* SPOT_SIM_SERVE_SPOT_STATE_H */

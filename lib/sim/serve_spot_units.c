@@ -15,7 +15,7 @@ void spot_run_task(struct spot_serve_run *r, double time_s, enum spot_task_kind 
 
 bool spot_run_is_free(const struct spot_serve_run *r, size_t k)
 {
-    const struct spot_member *m = &r->member[k];
+    const struct spot_sim_member *m = &r->member[k];
 
     return m->state == SPOT_MEMBER_HELD && m->unit == SPOT_NO_UNIT && isinf(m->loss_s);
 }

@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-<<<<<<< HEAD
-=======
 #include <stdlib.h>
 
 #include "plan/share_round.h"
->>>>>>> share
 #include "sim/share_state.h"
 
 int share_pick_ours(struct share_state *s, struct spot_err *err)
