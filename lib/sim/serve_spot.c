@@ -15,7 +15,7 @@ static size_t find_free(const struct spot_serve_run *r)
     size_t best = SIZE_MAX;
 
     for (size_t k = 0; k < r->n_member; k++)
-        if (spot_run_is_free(r, k) &&
+        if (spot_serve_run_is_free(r, k) &&
             (best == SIZE_MAX ||
              (r->is_clairvoyant && r->member[k].true_loss_s > r->member[best].true_loss_s)))
             best = k;
@@ -36,9 +36,9 @@ static bool replace(struct spot_serve_run *r, size_t leaver)
     r->member[spare].unit = unit;
     m->has_replacement = true;
     if (r->unit[unit].state == SPOT_UNIT_UP)
-        spot_run_task(r, fmax(r->now_s, fmin(m->loss_s, done_s) - p->hand_s), SPOT_TASK_PAUSE, unit,
-                      0, 0);
-    spot_run_task(r, done_s, SPOT_TASK_SWAP, unit, spare, leaver);
+        spot_serve_run_task(r, fmax(r->now_s, fmin(m->loss_s, done_s) - p->hand_s), SPOT_TASK_PAUSE,
+                            unit, 0, 0);
+    spot_serve_run_task(r, done_s, SPOT_TASK_SWAP, unit, spare, leaver);
     return true;
 }
 
@@ -62,26 +62,26 @@ static void on_task(struct spot_serve_run *r, const struct spot_task *t)
         if (r->member[t->a].state == SPOT_MEMBER_BOOTS)
             r->member[t->a].state = SPOT_MEMBER_HELD;
         replace_doomed(r);
-        spot_run_decide(r);
+        spot_serve_run_decide(r);
         break;
     case SPOT_TASK_UP:
-        spot_run_set_up(r, t->a);
+        spot_serve_run_set_up(r, t->a);
         break;
     case SPOT_TASK_DRAIN:
-        spot_run_drain(r, t->a, true);
+        spot_serve_run_drain(r, t->a, true);
         break;
     case SPOT_TASK_PAUSE:
-        spot_run_pause(r, t->a);
+        spot_serve_run_pause(r, t->a);
         break;
     case SPOT_TASK_SWAP:
-        spot_run_swap(r, t->a, t->b, t->c);
+        spot_serve_run_swap(r, t->a, t->b, t->c);
         break;
     case SPOT_TASK_STOP:
-        spot_run_stop_all(r);
+        spot_serve_run_stop_all(r);
         break;
     case SPOT_TASK_RESHAPE:
-        spot_run_reshape(r);
-        spot_run_decide(r);
+        spot_serve_run_reshape(r);
+        spot_serve_run_decide(r);
         break;
     }
 }
@@ -100,7 +100,7 @@ static void on_notice(struct spot_serve_run *r, size_t k, double loss_s)
     if (r->is_reshaping || replace(r, k))
         return;
     drain_s = fmax(r->now_s, loss_s - r->now.request_s);
-    spot_run_task(r, drain_s, SPOT_TASK_DRAIN, m->unit, 0, 0);
+    spot_serve_run_task(r, drain_s, SPOT_TASK_DRAIN, m->unit, 0, 0);
 }
 
 static void on_loss(struct spot_serve_run *r, size_t k)
@@ -115,7 +115,7 @@ static void on_loss(struct spot_serve_run *r, size_t k)
     if (r->unit[unit].state == SPOT_UNIT_PAUSED && (r->is_reshaping || m->has_replacement))
         return;
     r->result->changes++;
-    spot_run_drop(r, unit);
+    spot_serve_run_drop(r, unit);
 }
 
 static void on_gain(struct spot_serve_run *r, size_t k)
@@ -218,7 +218,8 @@ static bool meet_events(struct spot_serve_run *r, struct cursors *c)
 
 static void note_step(struct spot_serve_run *r)
 {
-    struct spot_serve_step step = { .time_s = r->now_s, .D = (int64_t)spot_run_live_units(r) };
+    struct spot_serve_step step = { .time_s = r->now_s,
+                                    .D = (int64_t)spot_serve_run_live_units(r) };
     const struct spot_job_serve *s = &r->play->job->serve;
 
     for (size_t k = 0; k < r->n_member; k++) {
@@ -245,7 +246,7 @@ static void play_all(struct spot_serve_run *r)
         while ((task = first_task(r)) && task->time_s <= r->now_s)
             run_task(r, task);
         if (meet_events(r, &c) || r->now_s >= c.tick_s)
-            spot_run_decide(r);
+            spot_serve_run_decide(r);
         if (r->now_s >= c.tick_s) {
             c.tick_s = r->now_s + SPOT_TICK_S;
             r->is_started = true;
@@ -280,8 +281,8 @@ static void start(struct spot_serve_run *r)
     r->member = spot_xcalloc(r->n_member, sizeof(*r->member));
     for (size_t k = 0; k < r->n_member; k++)
         r->member[k] = (struct spot_sim_member){ .unit = SPOT_NO_UNIT,
-                                             .loss_s = INFINITY,
-                                             .true_loss_s = INFINITY };
+                                                 .loss_s = INFINITY,
+                                                 .true_loss_s = INFINITY };
     for (size_t i = 0; i < p->n_event; i++)
         if (!p->event[i].comes)
             r->member[p->event[i].instance].true_loss_s = p->event[i].time_s;
@@ -299,5 +300,5 @@ void spot_serve_spot_run(const struct spot_serve_play *play, bool is_clairvoyant
     served = spot_serve_queue_finish(r.queue, &result->totals);
     result->served = spot_xcalloc(play->load->n, sizeof(*result->served));
     memcpy(result->served, served, play->load->n * sizeof(*served));
-    spot_run_release(&r);
+    spot_serve_run_release(&r);
 }

@@ -71,7 +71,7 @@ static struct spot_serve_ask make_ask(const struct spot_serve_run *r)
         .slo = p->slo,
         .loss_per_s = r->is_clairvoyant ? 0 : loss_per_s,
         .repair_s = p->boot_s + p->switch_s,
-        .current_D = spot_run_live_units(r) ? r->now.D : 0,
+        .current_D = spot_serve_run_live_units(r) ? r->now.D : 0,
         .current = r->now.shape,
         .switch_s = p->switch_s,
         .stay_s = fmin(fmax(1 / (loss_per_s * fmax((double)n, 1)), 60), 3600),
@@ -121,8 +121,8 @@ static void ask_for(struct spot_serve_run *r, int64_t n)
             continue;
         }
         best->state = SPOT_MEMBER_BOOTS;
-        spot_run_task(r, r->now_s + r->play->boot_s, SPOT_TASK_BOOTED, (size_t)(best - r->member),
-                      0, 0);
+        spot_serve_run_task(r, r->now_s + r->play->boot_s, SPOT_TASK_BOOTED,
+                            (size_t)(best - r->member), 0, 0);
     }
 }
 
@@ -133,7 +133,7 @@ static void give_back(struct spot_serve_run *r, int64_t n)
         struct spot_sim_member *best = NULL;
 
         for (size_t k = 0; k < r->n_member; k++)
-            if (spot_run_is_free(r, k) &&
+            if (spot_serve_run_is_free(r, k) &&
                 (!best || (r->is_clairvoyant && r->member[k].true_loss_s < best->true_loss_s)))
                 best = &r->member[k];
         if (!best)
@@ -162,7 +162,7 @@ static struct census count(const struct spot_serve_run *r)
     struct census c = { 0 };
 
     for (size_t k = 0; k < r->n_member; k++) {
-        c.free += spot_run_is_free(r, k);
+        c.free += spot_serve_run_is_free(r, k);
         c.boots += r->member[k].state == SPOT_MEMBER_BOOTS;
         c.healthy += r->member[k].state == SPOT_MEMBER_HELD && isinf(r->member[k].loss_s) &&
                      r->member[k].unit != SPOT_NO_UNIT;
@@ -188,7 +188,7 @@ static bool take_back_a_drained(struct spot_serve_run *r)
 
         if (u->state == SPOT_UNIT_GONE || !u->drains || is_doomed(r, u))
             continue;
-        spot_run_drain(r, k, false);
+        spot_serve_run_drain(r, k, false);
         return true;
     }
     return false;
@@ -201,11 +201,11 @@ static void drain_one(struct spot_serve_run *r)
 
         if (u->state == SPOT_UNIT_GONE || u->drains || is_doomed(r, u))
             continue;
-        spot_run_drain(r, k, true);
+        spot_serve_run_drain(r, k, true);
         r->result->changes++;
         break;
     }
-    spot_run_end_drained(r);
+    spot_serve_run_end_drained(r);
 }
 
 static void resize(struct spot_serve_run *r, const struct spot_serve_offer *o)
@@ -219,7 +219,7 @@ static void resize(struct spot_serve_run *r, const struct spot_serve_offer *o)
     r->now = *o;
     spot_serve_queue_pace(r->queue, o->pace_s);
     ask_for(r, (target - has) * each - c.free - c.boots); /* those that just came are here now */
-    for (; has < target && (take_back_a_drained(r) || spot_run_form(r)); has++)
+    for (; has < target && (take_back_a_drained(r) || spot_serve_run_form(r)); has++)
         ;
     for (; has > target; has--)
         drain_one(r);
@@ -249,19 +249,19 @@ static bool reshape(struct spot_serve_run *r, const struct spot_serve_offer *o)
     from_s = isinf(from_s) ? r->now_s : fmax(from_s, r->now_s);
     r->next = *o;
     r->is_reshaping = true;
-    spot_run_task(r, from_s, SPOT_TASK_STOP, 0, 0, 0);
-    spot_run_task(r, from_s + switch_s, SPOT_TASK_RESHAPE, 0, 0, 0);
+    spot_serve_run_task(r, from_s, SPOT_TASK_STOP, 0, 0, 0);
+    spot_serve_run_task(r, from_s + switch_s, SPOT_TASK_RESHAPE, 0, 0, 0);
     r->result->changes++;
     return true;
 }
 
-void spot_run_decide(struct spot_serve_run *r)
+void spot_serve_run_decide(struct spot_serve_run *r)
 {
     const struct spot_serve_ask ask = make_ask(r);
 
     if (r->is_reshaping)
         return;
-    spot_run_end_drained(r);
+    spot_serve_run_end_drained(r);
     if (!is_answered(r, &ask)) {
         if (spot_serve_offer_best(&ask, &r->answer))
             return;

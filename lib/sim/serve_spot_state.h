@@ -92,25 +92,25 @@ struct spot_serve_run {
 };
 
 /* serve_spot_units.c: replicas and who they run on */
-void spot_run_task(struct spot_serve_run *r, double time_s, enum spot_task_kind kind, size_t a,
-                   size_t b, size_t c);
-bool spot_run_is_free(const struct spot_serve_run *r, size_t member);
-size_t spot_run_live_units(const struct spot_serve_run *r); /* that do not drain */
-bool spot_run_any_up(const struct spot_serve_run *r);
-void spot_run_set_up(struct spot_serve_run *r, size_t unit);
-void spot_run_drop(struct spot_serve_run *r, size_t unit);
-void spot_run_drain(struct spot_serve_run *r, size_t unit, bool drains);
-void spot_run_end_drained(struct spot_serve_run *r);
+void spot_serve_run_task(struct spot_serve_run *r, double time_s, enum spot_task_kind kind,
+                         size_t a, size_t b, size_t c);
+bool spot_serve_run_is_free(const struct spot_serve_run *r, size_t member);
+size_t spot_serve_run_live_units(const struct spot_serve_run *r); /* that do not drain */
+bool spot_serve_run_any_up(const struct spot_serve_run *r);
+void spot_serve_run_set_up(struct spot_serve_run *r, size_t unit);
+void spot_serve_run_drop(struct spot_serve_run *r, size_t unit);
+void spot_serve_run_drain(struct spot_serve_run *r, size_t unit, bool drains);
+void spot_serve_run_end_drained(struct spot_serve_run *r);
 /* A unit of the shape that runs, on free members. Returns whether there were enough. */
-bool spot_run_form(struct spot_serve_run *r);
-void spot_run_pause(struct spot_serve_run *r, size_t unit);
-void spot_run_swap(struct spot_serve_run *r, size_t unit, size_t to, size_t from);
-void spot_run_stop_all(struct spot_serve_run *r);
-void spot_run_reshape(struct spot_serve_run *r);
-void spot_run_release(struct spot_serve_run *r);
+bool spot_serve_run_form(struct spot_serve_run *r);
+void spot_serve_run_pause(struct spot_serve_run *r, size_t unit);
+void spot_serve_run_swap(struct spot_serve_run *r, size_t unit, size_t to, size_t from);
+void spot_serve_run_stop_all(struct spot_serve_run *r);
+void spot_serve_run_reshape(struct spot_serve_run *r);
+void spot_serve_run_release(struct spot_serve_run *r);
 
 /* serve_spot_decide.c: what should run, and how to get there */
-void spot_run_decide(struct spot_serve_run *r);
+void spot_serve_run_decide(struct spot_serve_run *r);
 
 #ifdef __cplusplus
 }

@@ -6,21 +6,21 @@
 #include "common/xalloc.h"
 #include "sim/serve_spot_state.h"
 
-void spot_run_task(struct spot_serve_run *r, double time_s, enum spot_task_kind kind, size_t a,
-                   size_t b, size_t c)
+void spot_serve_run_task(struct spot_serve_run *r, double time_s, enum spot_task_kind kind,
+                         size_t a, size_t b, size_t c)
 {
     r->task = spot_xgrow(r->task, &r->task_cap, r->n_task + 1, sizeof(*r->task));
     r->task[r->n_task++] = (struct spot_task){ time_s, kind, a, b, c };
 }
 
-bool spot_run_is_free(const struct spot_serve_run *r, size_t k)
+bool spot_serve_run_is_free(const struct spot_serve_run *r, size_t k)
 {
     const struct spot_sim_member *m = &r->member[k];
 
     return m->state == SPOT_MEMBER_HELD && m->unit == SPOT_NO_UNIT && isinf(m->loss_s);
 }
 
-size_t spot_run_live_units(const struct spot_serve_run *r)
+size_t spot_serve_run_live_units(const struct spot_serve_run *r)
 {
     size_t n = 0;
 
@@ -29,7 +29,7 @@ size_t spot_run_live_units(const struct spot_serve_run *r)
     return n;
 }
 
-bool spot_run_any_up(const struct spot_serve_run *r)
+bool spot_serve_run_any_up(const struct spot_serve_run *r)
 {
     for (size_t k = r->first_unit; k < r->n_unit; k++)
         if (r->unit[k].state == SPOT_UNIT_UP || r->unit[k].state == SPOT_UNIT_PAUSED)
@@ -84,7 +84,7 @@ static struct spot_replica_law law_of(struct spot_serve_run *r)
 
 /* --- units --- */
 
-void spot_run_set_up(struct spot_serve_run *r, size_t k)
+void spot_serve_run_set_up(struct spot_serve_run *r, size_t k)
 {
     struct spot_unit *u = &r->unit[k];
     const struct spot_replica_law law = law_of(r);
@@ -116,7 +116,7 @@ static void free_members(struct spot_serve_run *r, size_t unit)
         r->first_unit++;
 }
 
-void spot_run_drop(struct spot_serve_run *r, size_t k)
+void spot_serve_run_drop(struct spot_serve_run *r, size_t k)
 {
     struct spot_unit *u = &r->unit[k];
 
@@ -127,7 +127,7 @@ void spot_run_drop(struct spot_serve_run *r, size_t k)
     free_members(r, k);
 }
 
-void spot_run_drain(struct spot_serve_run *r, size_t k, bool drains)
+void spot_serve_run_drain(struct spot_serve_run *r, size_t k, bool drains)
 {
     struct spot_unit *u = &r->unit[k];
 
@@ -138,7 +138,7 @@ void spot_run_drain(struct spot_serve_run *r, size_t k, bool drains)
         spot_serve_queue_drain(r->queue, u->replica[i], drains);
 }
 
-void spot_run_end_drained(struct spot_serve_run *r)
+void spot_serve_run_end_drained(struct spot_serve_run *r)
 {
     for (size_t k = r->first_unit; k < r->n_unit; k++) {
         struct spot_unit *u = &r->unit[k];
@@ -147,7 +147,7 @@ void spot_run_end_drained(struct spot_serve_run *r)
         for (size_t i = 0; i < u->n_replica && u->state == SPOT_UNIT_UP; i++)
             is_idle = is_idle && spot_serve_queue_is_idle(r->queue, u->replica[i]);
         if (is_idle)
-            spot_run_drop(r, k);
+            spot_serve_run_drop(r, k);
     }
 }
 
@@ -176,7 +176,7 @@ static bool pick_free(const struct spot_serve_run *r, size_t *pick, size_t n)
     for (size_t k = 0; k < r->n_member && (found < n || r->is_clairvoyant); k++) {
         size_t at = found;
 
-        if (!spot_run_is_free(r, k))
+        if (!spot_serve_run_is_free(r, k))
             continue;
         while (r->is_clairvoyant && at &&
                r->member[pick[at - 1]].true_loss_s < r->member[k].true_loss_s)
@@ -190,7 +190,7 @@ static bool pick_free(const struct spot_serve_run *r, size_t *pick, size_t n)
     return found == n;
 }
 
-bool spot_run_form(struct spot_serve_run *r)
+bool spot_serve_run_form(struct spot_serve_run *r)
 {
     const struct spot_serve_play *p = r->play;
     const size_t n = (size_t)spot_serve_unit_instances(&p->job->serve, &r->now.shape);
@@ -198,10 +198,12 @@ bool spot_run_form(struct spot_serve_run *r)
     const bool is_enough = pick_free(r, pick, n);
 
     if (is_enough) {
-        const double fill_s = !r->is_started ? 0 : spot_run_any_up(r) ? p->switch_s : p->load_s;
+        const double fill_s = !r->is_started             ? 0
+                              : spot_serve_run_any_up(r) ? p->switch_s
+                                                         : p->load_s;
         const size_t unit = add_unit(r, pick, n);
 
-        spot_run_task(r, r->now_s + fill_s, SPOT_TASK_UP, unit, 0, 0);
+        spot_serve_run_task(r, r->now_s + fill_s, SPOT_TASK_UP, unit, 0, 0);
         r->result->changes++;
     }
     free(pick);
@@ -210,7 +212,7 @@ bool spot_run_form(struct spot_serve_run *r)
 
 /* --- hand over one place --- */
 
-void spot_run_pause(struct spot_serve_run *r, size_t k)
+void spot_serve_run_pause(struct spot_serve_run *r, size_t k)
 {
     struct spot_unit *u = &r->unit[k];
 
@@ -221,7 +223,7 @@ void spot_run_pause(struct spot_serve_run *r, size_t k)
         spot_serve_queue_pause(r->queue, u->replica[i]);
 }
 
-void spot_run_swap(struct spot_serve_run *r, size_t k, size_t to, size_t from)
+void spot_serve_run_swap(struct spot_serve_run *r, size_t k, size_t to, size_t from)
 {
     struct spot_unit *u = &r->unit[k];
     bool is_whole = true;
@@ -231,7 +233,7 @@ void spot_run_swap(struct spot_serve_run *r, size_t k, size_t to, size_t from)
     if (r->member[to].state != SPOT_MEMBER_HELD || r->member[to].unit != k) {
         r->member[from].has_replacement = false;
         if (r->member[from].state == SPOT_MEMBER_ABSENT) /* both are gone */
-            spot_run_drop(r, k);
+            spot_serve_run_drop(r, k);
         return;
     }
     for (size_t i = 0; i < u->n_member; i++) {
@@ -251,10 +253,10 @@ void spot_run_swap(struct spot_serve_run *r, size_t k, size_t to, size_t from)
 
 /* --- another shape for all --- */
 
-void spot_run_stop_all(struct spot_serve_run *r)
+void spot_serve_run_stop_all(struct spot_serve_run *r)
 {
     for (size_t k = r->first_unit; k < r->n_unit; k++)
-        spot_run_pause(r, k);
+        spot_serve_run_pause(r, k);
 }
 
 struct paused {
@@ -294,7 +296,7 @@ static struct paused *collect(struct spot_serve_run *r, size_t *n)
     return list;
 }
 
-void spot_run_reshape(struct spot_serve_run *r)
+void spot_serve_run_reshape(struct spot_serve_run *r)
 {
     const size_t target =
         (size_t)(r->next.D / spot_serve_unit_pipelines(&r->play->job->serve, &r->next.shape));
@@ -307,7 +309,7 @@ void spot_run_reshape(struct spot_serve_run *r)
     law = law_of(r);
     for (size_t k = 0; k < r->n_member; k++)
         r->member[k].has_replacement = false;
-    while (spot_run_live_units(r) < target && spot_run_form(r)) {
+    while (spot_serve_run_live_units(r) < target && spot_serve_run_form(r)) {
         struct spot_unit *u = &r->unit[r->n_unit - 1];
 
         r->n_task--; /* its weights are there */
@@ -327,7 +329,7 @@ void spot_run_reshape(struct spot_serve_run *r)
     free(list);
 }
 
-void spot_run_release(struct spot_serve_run *r)
+void spot_serve_run_release(struct spot_serve_run *r)
 {
     for (size_t k = 0; k < r->n_unit; k++) {
         free(r->unit[k].member);
