@@ -2,6 +2,7 @@
 # spot - one non-recursive makefile. Everything built lands in build/VARIANT.
 #
 #   make [all]        tools, and spot_cuda.so where nvcc is found (CUDA=no skips it)
+#   make demo-serve   a model served through preemptions to many clients, against the undisturbed
 #   make demo         from a trace to a training job that survives it, two minutes
 #   make check        every test; its last line is "N passed, M failed[, K skipped]"
 #   make check-long   the same with whole products of cases and many seeds, of which check draws a part
@@ -319,6 +320,10 @@ demo: deps
 	$(again) run-demo
 run-demo: all
 	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" examples/demo.sh
+demo-serve: deps
+	$(again) run-demo-serve
+run-demo-serve: all $(B)/tests/load
+	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" examples/demo-serve.sh
 
 # --- with a GPU ----------------------------------------------------------
 
@@ -472,7 +477,7 @@ help:
 clean:
 	rm -rf build
 
-.PHONY: all bench bench-gpu check check-aarch64 check-gpu check-long check-world run-bench-gpu run-check-gpu check-all check-asan check-asan-all check-tsan clean completions coverage coverage-units demo deps deps-bench deps-dev \
-        faults fuzz headers help install layers lint run-bench run-check run-demo run-fuzz run-lint schemas soak soak-serve storms tidy uninstall
+.PHONY: all bench bench-gpu check check-aarch64 check-gpu check-long check-world run-bench-gpu run-check-gpu check-all check-asan check-asan-all check-tsan clean completions coverage coverage-units demo demo-serve deps deps-bench deps-dev \
+        faults fuzz headers help install layers lint run-bench run-check run-demo run-demo-serve run-fuzz run-lint schemas soak soak-serve storms tidy uninstall
 .SECONDARY:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

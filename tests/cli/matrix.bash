@@ -23,7 +23,7 @@ each_cell() {
     case ${1-} in
     few)
         for phase in $phases; do
-            cell "$phase" "${all[$((n++ % 9))]}"
+            cell "$phase" "${all[$((n++ % ${#all[@]}))]}"
         done
         ;;
     '')

@@ -377,7 +377,8 @@ static void be_idle(void)
             break;
         n++;
     }
-    fprintf(stderr, "%ld idle connections\n", n);
+    if (n)
+        fprintf(stderr, "%ld idle connections\n", n);
     if (n < o.idle)
         n_wrong++;
 }
