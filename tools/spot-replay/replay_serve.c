@@ -18,6 +18,7 @@ static struct options {
     const char *job, *trace, *load, *policy, *slo, *batching, *plot;
     double rate_per_s, switch_s, load_s, grace_s, boot_s, hand_s;
     double interval_s;
+    uint64_t capacity;
     bool arrivals_only, steps;
 } o = { .common = SPOT_TOOL_COMMON_DEFAULT,
         .policy = "all",
@@ -113,6 +114,7 @@ static int read_all(struct replay_serve *s, struct spot_err *err)
         .switch_s = o.switch_s,
         .load_s = o.load_s,
         .grace_s = o.grace_s,
+        .capacity = (size_t)o.capacity,
         .boot_s = o.boot_s,
         .hand_s = o.hand_s,
         .slo = slo,
@@ -199,6 +201,8 @@ static const struct spot_cli cli = {
               "weights from storage (default 25s)", 0, 1e6 },
             { SPOT_OPT_SECS, 0, "grace", &o.grace_s, "time",
               "a loss is announced so early (default 30s)", 0, 1e6 },
+            { SPOT_OPT_U64, 0, "capacity", &o.capacity, "n",
+              "rerouting: its shape is that for n (default: for the first)", 1, SPOT_GRID_MAX },
             { SPOT_OPT_SECS, 0, "boot", &o.boot_s, "time",
               "spot: from asking for an instance to it (default 60s)", 0, 1e6 },
             { SPOT_OPT_SECS, 0, "hand-over", &o.hand_s, "time",
