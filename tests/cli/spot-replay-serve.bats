@@ -114,12 +114,12 @@ serve() { spot-replay serve --job "$job" --trace t.csv --load l.csv "$@"; }
     }
     pair A_S 1320 reparallelization 0 61.287
     pair A_S 1320 spotserve 23.518 0
-    pair A_S 1320 rerouting 26.333 51.008 --capacity 10
+    pair A_S 1320 rerouting 26.333 51.008 --capacity 10 --pool 100
+    pair B_S 1020 rerouting 47.57 99.115 --capacity 10 --pool 100
+    pair B_SO 720 rerouting 24.58 43.239 --capacity 10 --pool 100
     pair B_S 1020 reparallelization 27.068 0
-    pair B_S 1020 rerouting 47.57 99.115
     pair B_S 1020 spotserve 23.315 37.083
     pair A_SO 1380 reparallelization 0 65.816
     pair A_SO 1380 spotserve 23.416 0
     pair B_SO 720 reparallelization 31.915 0
-    pair B_SO 720 rerouting 24.58 0
 }
