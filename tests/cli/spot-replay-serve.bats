@@ -94,6 +94,13 @@ serve() { spot-replay serve --job "$job" --trace t.csv --load l.csv "$@"; }
     spot-replay serve --job "$job" --trace t.csv --load one.csv --rate .1 --policy spotserve | grep -q '^spotserve,1,1,0,0,'
 }
 
+@test "a trace shorter than the grace period, and one that breaks off, are played to the end" {
+    printf 'time_s,available\n0,8\n10,7\n' >t.csv
+    serve --policy spotserve,spot,clairvoyant | awk -F, 'NR > 1 { if ($3 != 700 || $4 != 0) exit 1; n++ } END { exit n != 3 }'
+    printf 'time_s,available\n0,6\n300,0\n600,6\n605,1\n900,9\n' >t.csv # nothing survives, twice
+    serve --policy spotserve,spot,clairvoyant | awk -F, 'NR > 1 { if ($3 + $4 != 700) exit 1; n++ } END { exit n != 3 }'
+}
+
 @test "instances that never come answer nobody" {
     printf 'time_s,available\n0,2\n100,2\n' >t.csv
     serve --policy spotserve,rerouting | awk -F, 'NR > 1 && ($3 != 0 || $4 != 700 || $15 != 0) { exit 1 }'
