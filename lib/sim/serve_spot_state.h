@@ -116,8 +116,4 @@ void spot_serve_run_decide(struct spot_serve_run *r);
 }
 #endif
 
-#ifdef __cplusplus
-}
-#endif
-
 #endif /* SPOT_SIM_SERVE_SPOT_STATE_H */
