@@ -380,9 +380,11 @@ complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l rate -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l switch -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l load-time -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l grace -r
+complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l capacity -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l boot -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l hand-over -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l batching -r
+complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l pool -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l slo -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l steps
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l interval -r

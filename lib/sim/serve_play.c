@@ -324,7 +324,7 @@ static void reroute(struct run *r, const struct change *c)
         else
             lose_instance(r, c->event[i].instance);
     if (!r->now.D) /* the first that hold the model say the shape for good */
-        r->now = choose(r, r->n_there, c->time_s);
+        r->now = choose(r, r->play->capacity ? r->play->capacity : r->n_there, c->time_s);
     form_units(r, c->time_s);
 }
 

@@ -55,13 +55,14 @@ struct spot_serve_play {
     const struct spot_load *load;
     struct spot_serve_event *event; /* [n_event], by time, losses first */
     size_t n_event;
-    double start_s, end_s;     /* of the trace */
-    double rate_per_s;         /* what the rule is asked for; 0: what came in the last 5 minutes */
-    double switch_s;           /* weights and answers moved between instances */
-    double grace_s;            /* a loss is announced so early */
-    double load_s;             /* weights from storage */
-    double boot_s;             /* spot: from asking for an instance to it */
-    double hand_s;             /* spot: a pause in which answers under way change instance */
+    double start_s, end_s; /* of the trace */
+    double rate_per_s;     /* what the rule is asked for; 0: what came in the last 5 minutes */
+    size_t capacity; /* rerouting: its shape is that for so many; 0: for those that come first */
+    double switch_s; /* weights and answers moved between instances */
+    double grace_s;  /* a loss is announced so early */
+    double load_s;   /* weights from storage */
+    double boot_s;   /* spot: from asking for an instance to it */
+    double hand_s;   /* spot: a pause in which answers under way change instance */
     struct spot_serve_slo slo; /* spot: what it plans for */
     struct spot_serve_queue_rule rule;
 };

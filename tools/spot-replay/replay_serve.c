@@ -18,6 +18,7 @@ static struct options {
     const char *job, *trace, *load, *policy, *slo, *batching, *plot;
     double rate_per_s, switch_s, load_s, grace_s, boot_s, hand_s;
     double interval_s;
+    uint64_t capacity, pool;
     bool arrivals_only, steps;
 } o = { .common = SPOT_TOOL_COMMON_DEFAULT,
         .policy = "all",
@@ -113,12 +114,13 @@ static int read_all(struct replay_serve *s, struct spot_err *err)
         .switch_s = o.switch_s,
         .load_s = o.load_s,
         .grace_s = o.grace_s,
+        .capacity = (size_t)o.capacity,
         .boot_s = o.boot_s,
         .hand_s = o.hand_s,
         .slo = slo,
         .rule = { .batching =
                       strcmp(o.batching, "shared") != 0 ? SPOT_BATCH_POOLS : SPOT_BATCH_SHARED,
-                  .pool_max = 2 * (size_t)s->job.serve.max_batch,
+                  .pool_max = o.pool ? (size_t)o.pool : 2 * (size_t)s->job.serve.max_batch,
                   .is_power_of_two = true },
     };
     spot_serve_play_trace(&s->play, &s->trace, o.common.seed);
@@ -199,12 +201,16 @@ static const struct spot_cli cli = {
               "weights from storage (default 25s)", 0, 1e6 },
             { SPOT_OPT_SECS, 0, "grace", &o.grace_s, "time",
               "a loss is announced so early (default 30s)", 0, 1e6 },
+            { SPOT_OPT_U64, 0, "capacity", &o.capacity, "n",
+              "rerouting: its shape is that for n (default: for the first)", 1, SPOT_GRID_MAX },
             { SPOT_OPT_SECS, 0, "boot", &o.boot_s, "time",
               "spot: from asking for an instance to it (default 60s)", 0, 1e6 },
             { SPOT_OPT_SECS, 0, "hand-over", &o.hand_s, "time",
               "spot: pause in which answers change instance (default 1s)", 0, 1e6 },
             { SPOT_OPT_STRING, 0, "batching", &o.batching, "how",
-              "pools: twice the batch at each replica (default); shared", 0, 0 },
+              "pools: some wait at each replica (default); shared", 0, 0 },
+            { SPOT_OPT_U64, 0, "pool", &o.pool, "n",
+              "requests at a replica at once, with pools (default: twice the batch)", 1, 1 << 20 },
             { SPOT_OPT_STRING, 0, "slo", &o.slo, "limits",
               "e2e-p99=TIME,ttft-p95=TIME: what spot plans for, and slo_share", 0, 0 },
             { SPOT_OPT_GROUP, .help = "what is told" },

@@ -1,0 +1,61 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# spot-migrate plan on SpotServe's four golden switches of its 20B model, keys and values both counted: it is done
+# before the busiest node of its mapper and planner would be, and but for one switch no node has more on its
+# link, sent and received added up as there (docs/results/serve.md).
+
+bats_require_minimum_version 1.5.0
+
+setup() {
+    cd "$BATS_TEST_TMPDIR"
+    set -o pipefail # jq -e of nothing is 0
+}
+
+# layout D M P KV placed: instances of four GPUs, ranks in SpotServe's order
+layout() {
+    jq -n --argjson D "$1" --argjson M "$2" --argjson P "$3" --argjson kv "$4" --arg placed "$5" '{
+        schema: "spot.layout/1",
+        model: {layers: 48, width: 6144, ffn: 24576, heads: 48, vocab: 51200, positions: 640, bias: true, tied: true},
+        components: [{name: "w", byte_per_param: 4, version: 1}],
+        grid: {D: $D, P: $P, M: $M},
+        kv: [range($kv) | {name: "r\(.)", d: ., tokens: 2560, byte: 4}]}
+        + if $placed == "" then {} else {place: [range($D * $M * $P)
+            | {node: "n\(. / 4 | floor)", d: (. / ($M * $P) | floor), p: ((. / $M | floor) % $P), m: (. % $M), version: 1}]} end'
+}
+
+# switch D M P D' M' P' NODES LEAVING KV: prints sent and received bits of the busiest node, and what the
+# links (50 Gb/s each way) carry until all is there, in 10^6
+switch() {
+    layout "$1" "$2" "$3" "$9" placed >from.json
+    layout "$4" "$5" "$6" "$9" "" >to.json
+    jq -n --argjson n "$7" --argjson leaving "$8" '{schema: "spot.cluster/1", nodes: [range($n) | . as $i
+        | {node: "n\($i)", out_byte_per_s: 6.25e9, in_byte_per_s: 6.25e9, slots: 4}
+        + if $leaving | index($i) then {leaving: true, deadline_s: 30} else {} end]}' >cluster.json
+    timeout 120 spot-migrate plan -q --from from.json --to to.json --cluster cluster.json --format json >moves.json
+    jq -e '.lost_byte == 0' moves.json >/dev/null
+    jq -r '.makespan_s as $s | [.moves[] | select(.from != null and .from != .to) | (.byte_to - .byte_from) as $b
+        | {node: .from, byte: $b}, {node: .to, byte: $b}] | group_by(.node) | map(map(.byte) | add) | "\(max * 8 / 1e6) \($s * 50000)"' moves.json
+}
+
+# at_most "LINK TIME" MOST [SLACK of LINK]
+at_most() { awk -v x="$1" -v most="$2" -v slack="${3:-1}" 'BEGIN { split(x, a, " "); exit !(a[1] > 0 && a[1] <= slack * most && a[2] <= most) }'; }
+
+@test "two nodes leave 2 x 8 x 2 for 2 x 4 x 3" {
+    at_most "$(switch 2 8 2 2 4 3 8 '[6, 7]' 0)" 231988
+    at_most "$(switch 2 8 2 2 4 3 8 '[6, 7]' 2)" 231988
+}
+
+@test "two nodes join 1 x 8 x 2 for 2 x 4 x 3" {
+    at_most "$(switch 1 8 2 2 4 3 6 '[]' 0)" 388732
+    at_most "$(switch 1 8 2 2 4 3 6 '[]' 1)" 388732
+}
+
+@test "two nodes leave 2 x 4 x 3 for 1 x 8 x 2" {
+    at_most "$(switch 2 4 3 1 8 2 6 '[0, 5]' 0)" 214343 1.11
+    at_most "$(switch 2 4 3 1 8 2 6 '[0, 5]' 1)" 214343 1.18
+}
+
+@test "two nodes leave 2 x 4 x 3 for 2 x 4 x 2" {
+    at_most "$(switch 2 4 3 2 4 2 6 '[4, 5]' 0)" 504318
+    at_most "$(switch 2 4 3 2 4 2 6 '[4, 5]' 2)" 504318
+}
