@@ -367,7 +367,7 @@ int spot_job_rates_load(struct spot_job_rates *t, const char *path, struct spot_
 }
 
 int spot_job_rates_parse(struct spot_job_rates *t, const char *text, size_t n_byte,
-                            const char *source, struct spot_err *err)
+                         const char *source, struct spot_err *err)
 {
     *t = (struct spot_job_rates){ 0 };
     return spot_json_parse(&t->json, text, n_byte, source, err) ? -1 : finish(t, read_rows(t, err));
@@ -381,11 +381,11 @@ void spot_job_rates_release(struct spot_job_rates *t)
 }
 
 double spot_job_rates_find(const struct spot_job_rates *t, const char *kind, int64_t scale,
-                              const char *instance_type)
+                           const char *instance_type)
 {
     const struct spot_job_rates_row key = { .kind = kind,
-                                          .instance_type = instance_type,
-                                          .scale = scale };
+                                            .instance_type = instance_type,
+                                            .scale = scale };
     const struct spot_job_rates_row *row =
         t->n ? bsearch(&key, t->row, t->n, sizeof(*t->row), by_key) : NULL;
 

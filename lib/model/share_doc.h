@@ -95,12 +95,12 @@ extern const struct spot_doc_part spot_job_rates_part[];
 
 int spot_job_rates_load(struct spot_job_rates *t, const char *path, struct spot_err *err);
 int spot_job_rates_parse(struct spot_job_rates *t, const char *text, size_t n_byte,
-                            const char *source, struct spot_err *err);
+                         const char *source, struct spot_err *err);
 void spot_job_rates_release(struct spot_job_rates *t);
 
 /* Steps/s of a kind on so many workers of a type; 0: it does not run there. */
 double spot_job_rates_find(const struct spot_job_rates *t, const char *kind, int64_t scale,
-                              const char *instance_type);
+                           const char *instance_type);
 
 /* rate[n_job][n_type], steps/s at each job's scale, 0 where a type has fewer workers than that.
  * Returns 0, or -1 with *err (SPOT_EINFEASIBLE) naming a job that can run nowhere, and why. */

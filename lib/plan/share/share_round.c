@@ -190,11 +190,11 @@ size_t spot_share_ways(const struct spot_share_jobs *jobs, const size_t *job, si
 
         for (size_t j = 0; j < cluster->n; j++)
             for (int64_t scale = doc->scale_min; scale <= doc->scale_max; scale *= 2) {
-                const double per_s = scale == doc->scale ? rate[job[k] * cluster->n + j]
-                                     : throughput
-                                         ? spot_job_rates_find(throughput, doc->kind, scale,
-                                                                  cluster->type[j].name)
-                                         : 0;
+                const double per_s =
+                    scale == doc->scale ? rate[job[k] * cluster->n + j]
+                    : throughput
+                        ? spot_job_rates_find(throughput, doc->kind, scale, cluster->type[j].name)
+                        : 0;
 
                 if (!(per_s > 0) || scale > count[j])
                     continue;
