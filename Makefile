@@ -13,6 +13,7 @@
 #   make coverage     the same once more, then the share of lib's lines that ran
 #   make coverage-units  the same of unit tests alone; fails below 90 %
 #   make check-gpu    what needs a GPU, and the contract of stages on it; a line and a skip without one
+#   make check-ptx    the kernels that nvcc compiled, run by an interpreter of PTX; a line where there is no nvcc
 #   make bench-gpu    step, MFU, attention, AdamW against copy, on a GPU
 #   make bench        what tests/bench measures: ours beside its yardsticks, in one run
 #   make faults       each fault in each phase of a job, as a table; make soak: thousands of them;
@@ -188,6 +189,22 @@ $(twin_nccl): $(twin_nccl_obj)
 stage_tests := $(patsubst %,$(B)/tests/test_%,stage stage_group stage_update)
 $(stage_tests) $(B)/tests/test_comm_nccl: $(twin) $(twin_nccl)
 
+# The PTX of the kernels on the CPU, launched by the same sources: see tests/ptx/ptx.h
+ptx       := $(patsubst lib/engine/cuda/%.cu,$(B)/ptx/%.ptx,$(sort $(wildcard lib/engine/cuda/*.cu)))
+ptx_obj   := $(ptx:.ptx=.o) $(B)/twin/tests/twin/twin.o $(patsubst %.c,$(B)/%.o,$(sort $(wildcard tests/ptx/*.c)))
+$(B)/tests/ptx/%.o: CPPFLAGS += -Itests
+$(B)/ptx/%.o: lib/engine/cuda/%.cu $(B)/flags
+	$(call say,CXX)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(subst -c $<,-DSPOT_PTX -Itests -fvisibility=default -x c++ -c $<,$(TWIN_CXX))
+$(B)/ptx/%.ptx: lib/engine/cuda/%.cu $(wildcard lib/engine/cuda/*.cuh lib/engine/cuda/*.h) $(B)/nvflags
+	$(call say,PTX)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(NVCC) -std=c++17 -O2 -Ilib -ptx -arch=compute_$(lastword $(CUDA_ARCH)) $< -o $@
+$(B)/check_ptx: $(ptx_obj)
+	$(call say,LINK)
+	$(Q)$(CXX) -rdynamic $(flags.$(VARIANT)) $^ -ldl -lm -o $@
+
 define tool_rule
 $(B)/bin/$(1): $$(patsubst %.c,$$(B)/%.o,$$(wildcard tools/$(1)/*.c)) $$(libspot)
 	$$(call say,LD)
@@ -343,6 +360,11 @@ $(B)/bench_stage: $(B)/tests/gpu/bench_stage.o $(libspot)
 	$(call say,LD)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $^ $(LDLIBS) -o $@
 
+check-ptx:
+	$(if $(wildcard $(NVCC)),$(again) run-check-ptx,@echo 'check-ptx: skipped, no nvcc')
+run-check-ptx: $(B)/check_ptx $(ptx)
+	$(Q)$(B)/check_ptx $(ptx)
+
 bench-gpu: deps
 	$(again) run-bench-gpu
 run-bench-gpu: all $(B)/bench_stage $(if $(filter yes,$(CUDA)),$(B)/bench_kernels)
@@ -477,7 +499,9 @@ help:
 clean:
 	rm -rf build
 
-.PHONY: all bench bench-gpu check check-aarch64 check-gpu check-long check-world run-bench-gpu run-check-gpu check-all check-asan check-asan-all check-tsan clean completions coverage coverage-units demo demo-serve deps deps-bench deps-dev \
-        faults fuzz headers help install layers lint run-bench run-check run-demo run-demo-serve run-fuzz run-lint schemas soak soak-serve storms tidy uninstall
+.PHONY: all bench bench-gpu check check-aarch64 check-all check-asan check-asan-all check-gpu check-long check-ptx \
+        check-tsan check-world clean completions coverage coverage-units demo demo-serve deps deps-bench deps-dev \
+        faults fuzz headers help install layers lint run-bench run-bench-gpu run-check run-check-gpu run-check-ptx \
+        run-demo run-demo-serve run-fuzz run-lint schemas soak soak-serve storms tidy uninstall
 .SECONDARY:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

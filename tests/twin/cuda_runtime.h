@@ -44,11 +44,28 @@ extern unsigned char *twin_dynamic;
 
 void twin_launch(dim3 grid, dim3 block, size_t shared_byte, const std::function<void()> &kernel);
 void twin_barrier();
+/* 16 bytes into shared memory, zeros if `from` is NULL: what lies there is poison until the wait
+ * that asks for it. */
+void twin_copy_async(void *to, const void *from);
+void twin_copies_commit();
+void twin_copies_wait(unsigned n_left);
 /* Every lane of the warp gives 64 bytes at most and gets a look at what all gave. */
 const unsigned char (*twin_exchange(const void *mine, size_t n_byte))[64];
 
-#define SPOT_LAUNCH(kernel, grid, block, shared, stream, ...) \
-    ((void)(stream), twin_launch(grid, block, shared, [=]() { (kernel)(__VA_ARGS__); }))
+/* Past 48 KB of dynamic shared memory a kernel has to ask; what it asked for is checked at its
+ * launch. */
+void twin_allow_shared(const void *kernel, size_t n_byte);
+void twin_check_shared(const void *kernel, size_t n_byte);
+#define SPOT_ALLOW_SHARED(kernel, n_byte) \
+    twin_allow_shared(reinterpret_cast<const void *>(kernel), n_byte)
+
+#ifdef SPOT_PTX
+#include "ptx/launch.hpp"
+#else
+#define SPOT_LAUNCH(kernel, grid, block, shared, stream, ...)                           \
+    ((void)(stream), twin_check_shared(reinterpret_cast<const void *>(kernel), shared), \
+     twin_launch(grid, block, shared, [=]() { (kernel)(__VA_ARGS__); }))
+#endif
 #define SPOT_DYNAMIC_SHARED(name) unsigned char *const name = twin_dynamic
 
 static inline void __syncthreads()

@@ -4,6 +4,7 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <mutex>
 #include <vector>
 
@@ -42,7 +43,16 @@ twin_switch:
 .size twin_switch, . - twin_switch
 )");
 
+/* An asynchronous copy that was asked for; of the group'th group of its thread. */
+struct copy {
+    void *to;
+    unsigned char data[16];
+    unsigned group;
+};
+
 struct fiber {
+    std::vector<copy> copies;
+    unsigned n_group;
     void *stack_at;
     bool is_done, is_waiting; /* at the barrier */
     unsigned turn;            /* exchanges so far */
@@ -115,8 +125,8 @@ void run_fiber()
     abort();
 }
 
-/* A stack as twin_switch would have left it, whose return address is run_fiber. Its top is some lines
- * off its neighbour's, or all would fight for the same lines of the cache. */
+/* A stack as twin_switch would have left it, whose return address is run_fiber. Its top is some
+ * lines off its neighbour's, or all would fight for the same lines of the cache. */
 void *fresh_stack(size_t i)
 {
     void **top =
@@ -170,6 +180,7 @@ void twin_launch(dim3 grid, dim3 block, size_t shared_byte, const std::function<
         abort();
     }
     twin_dynamic = reinterpret_cast<unsigned char *>((at + 127) / 128 * 128);
+    const size_t dynamic_byte = shared_byte;
     twin_grid = grid;
     twin_block_dim = block;
     running = &kernel;
@@ -178,8 +189,58 @@ void twin_launch(dim3 grid, dim3 block, size_t shared_byte, const std::function<
         for (unsigned y = 0; y < grid.y; y++)
             for (unsigned x = 0; x < grid.x; x++) {
                 twin_block = dim3(x, y, z);
+                memset(twin_dynamic, 0xff, dynamic_byte);
                 run_block(block.x);
             }
+}
+
+void twin_copy_async(void *to, const void *from)
+{
+    fiber &self = fibers[current];
+    copy c = { to, {}, self.n_group };
+
+    if (from)
+        memcpy(c.data, from, sizeof(c.data));
+    memset(to, 0xff, sizeof(c.data));
+    self.copies.push_back(c);
+}
+
+void twin_copies_commit()
+{
+    fibers[current].n_group++;
+}
+
+void twin_copies_wait(unsigned n_left)
+{
+    fiber &self = fibers[current];
+    std::vector<copy> rest;
+
+    for (const copy &c : self.copies)
+        if (c.group + n_left < self.n_group)
+            memcpy(c.to, c.data, sizeof(c.data));
+        else
+            rest.push_back(c);
+    self.copies = rest;
+}
+
+static std::map<const void *, size_t> allowed;
+
+void twin_allow_shared(const void *kernel, size_t n_byte)
+{
+    const std::lock_guard<std::mutex> turn(device);
+
+    allowed[kernel] = n_byte;
+}
+
+void twin_check_shared(const void *kernel, size_t n_byte)
+{
+    const std::lock_guard<std::mutex> turn(device);
+    const auto found = allowed.find(kernel);
+
+    if (n_byte <= 48U << 10 || (found != allowed.end() && n_byte <= found->second))
+        return;
+    fprintf(stderr, "twin: %zu bytes of shared memory were not asked for\n", n_byte);
+    abort();
 }
 
 /* Threads that have ended do not count, as on a device. */

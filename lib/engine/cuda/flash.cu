@@ -103,7 +103,8 @@ __device__ static void write_rows(bf16 *to, int64_t stride, int64_t row0, int64_
             const uint32_t pair =
                 pair_of(acc[n][2 * half] * by[half], acc[n][2 * half + 1] * by[half]);
 
-            memcpy(to + row * stride + 8 * n + lane % 4 * 2, &pair, sizeof(pair));
+            /* pairs lie at multiples of 4 bytes; memcpy would store byte by byte */
+            *reinterpret_cast<uint32_t *>(to + row * stride + 8 * n + lane % 4 * 2) = pair;
         }
     }
 }

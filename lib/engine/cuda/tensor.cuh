@@ -131,17 +131,18 @@ static inline void copy_async(bf16 *to, const bf16 *from, bool is_there)
 {
     if (reinterpret_cast<uintptr_t>(to) % 16 || reinterpret_cast<uintptr_t>(from) % 16)
         abort(); /* as a device would */
-    if (is_there)
-        memcpy(to, from, 16);
-    else
-        memset(to, 0, 16);
+    twin_copy_async(to, is_there ? from : nullptr);
 }
 
-static inline void copies_commit() {}
+static inline void copies_commit()
+{
+    twin_copies_commit();
+}
 
-template <int n> static inline void copies_wait() {}
-
-#define SPOT_ALLOW_SHARED(kernel, n_byte) (void)(n_byte)
+template <int n> static inline void copies_wait()
+{
+    twin_copies_wait(n);
+}
 
 #endif
 
