@@ -67,7 +67,7 @@ window() { # NAME none|both [load's options]
     rm -f over struck
     : >struck
     storm "$what" &
-    load unix:s in=64 out=128 plain=1 clients=400 rate="$rate" n="$(awk "BEGIN { print int($rate * $window_s) }")" gaps=gaps "$@" >line
+    load unix:s in=64 out=64 plain=1 clients=400 rate="$rate" n="$(awk "BEGIN { print int($rate * $window_s) }")" gaps=gaps "$@" >line
     touch over
     wait %% 2>/dev/null || wait $! || true
     # shellcheck source=/dev/null
@@ -78,10 +78,10 @@ window() { # NAME none|both [load's options]
 }
 
 echo "closed loop, 16 clients, 128 in, 64 out:"
-load unix:s n=64 clients=16 in=128 out=64 plain=1
-closed=$(load unix:s n=120 clients=24 in=64 out=128 plain=1)
-rate=$(awk "BEGIN { print 0.7 * 120 / $(value took_s "$closed") }")
-echo "in the open: 64 in, 128 out, $rate requests/s, 70 % of what a closed loop took"
+load unix:s n=32 clients=16 in=128 out=64 plain=1
+closed=$(load unix:s n=48 clients=16 in=64 out=64 plain=1)
+rate=$(awk "BEGIN { print 0.7 * 48 / $(value took_s "$closed") }")
+echo "in the open: 64 in, 64 out, $rate requests/s, 70 % of what a closed loop took"
 : >strikes
 for _ in $(seq "$turns"); do
     window calm none
@@ -105,5 +105,5 @@ awk '{ for (i = 2; i <= NF; i++) { split($i, a, "="); v[$1, a[1]] += a[2] } n[$1
         printf "P99 of whole requests: calm %.0f ms, storm %.0f ms, anew %.0f ms; storm/calm %.2f, anew/storm %.2f\n", p["calm"], p["storm"], p["anew"], p["storm"] / p["calm"], p["anew"] / p["storm"] }' lines
 echo "$(grep -c -E 'KILL|TERM' strikes) preemptions, median between tokens $median_ms ms"
 echo "1,000 streams at once, and 10,000 idle connections beside 16:"
-load unix:s n=1000 clients=1000 in=16 out=16 plain=1
-load unix:s n=64 clients=16 in=64 out=64 plain=1 idle=10000 2>&1
+load unix:s n=1000 clients=1000 in=4 out=4 plain=1
+load unix:s n=32 clients=16 in=64 out=32 plain=1 idle=10000 2>&1
