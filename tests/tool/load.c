@@ -7,11 +7,11 @@
  *   clients=8    at once; rate=R: instead of waiting for an end they come by Poisson, R a second
  *   in=40 out=200  bytes of the prompt, tokens at most
  *   plain=0      1: all greedy, one choice, no log probabilities; else a mixture
- *   restart=0    1: a client whose stream breaks asks anew, as one does who knows no Last-Event-ID
- *   idle=0       connections that say nothing, beside
- *   answers=FILE a line a choice: request, choice, tokens, finish, text, log probabilities
- *   gaps=FILE    a line for each wait between two events of a stream above 20 ms: when it ended,
- * how long
+ *   struck=FILE  lines: names of workers that were killed. A client whose last token came from one
+ *                asks anew, from the start: what a server would leave it to that goes on with
+ * nothing idle=0       connections that say nothing, beside answers=FILE a line a choice: request,
+ * choice, tokens, finish, text, log probabilities gaps=FILE    a line for each wait between two
+ * events of a stream above 20 ms: when it ended, how long
  *
  * The last line has name=value pairs, times in ms. Exit 1 if a stream was lost, repeated a token or
  * left one out.
@@ -47,6 +47,7 @@ struct stream {
     int fd;
     double due_s; /* when it (re)connects; 0: it is connected */
     double asked_s, first_s, last_s;
+    char worker[32];      /* that computed its last token */
     char id[64];          /* of the stream; "": not told yet */
     struct spot_buf in;   /* bytes that are no whole line yet */
     struct spot_buf line; /* of the events, without the frames of chunks */
@@ -62,9 +63,9 @@ struct times {
 };
 
 static struct {
-    long n, clients, in, out, plain, restart, idle;
+    long n, clients, in, out, plain, idle;
     double rate;
-    const char *answers, *gaps;
+    const char *answers, *gaps, *struck;
 } o = { .n = 100, .clients = 8, .in = 40, .out = 200 };
 
 static struct spot_endpoint at;
@@ -188,8 +189,6 @@ static void break_off(struct stream *s)
 {
     n_broken++;
     hang_up(s);
-    if (o.restart)
-        forget_answer(s);
     s->due_s = spot_clock_s() + 1e-3 * RETRY_MS;
 }
 
@@ -257,6 +256,9 @@ static void hear_data(struct stream *s, const char *line)
     word.n = 0;
     keep(&word, line, "\"id\":\"", '"');
     snprintf(s->id, sizeof(s->id), "%.*s", (int)word.n, (const char *)word.data);
+    word.n = 0;
+    keep(&word, line, "\"worker\":\"", '"');
+    snprintf(s->worker, sizeof(s->worker), "%.*s", (int)word.n, (const char *)word.data);
     spot_buf_release(&word);
 }
 
@@ -389,6 +391,23 @@ static double next_s(struct spot_rng *rng, double before_s)
     return before_s - log1p(-spot_rng_unit(rng)) / o.rate;
 }
 
+static void strike(struct stream *stream)
+{
+    static FILE *struck;
+    char name[32];
+
+    if (!struck)
+        struck = fopen(o.struck, "r");
+    while (struck && fscanf(struck, "%31s", name) == 1)
+        for (long i = 0; i < o.clients; i++)
+            if (stream[i].request >= 0 && stream[i].fd >= 0 && !strcmp(stream[i].worker, name)) {
+                break_off(&stream[i]);
+                forget_answer(&stream[i]);
+            }
+    if (struck)
+        clearerr(struck);
+}
+
 static void run(struct stream *stream)
 {
     struct epoll_event event[256];
@@ -412,6 +431,8 @@ static void run(struct stream *stream)
             if (o.rate > 0)
                 come_s = next_s(&rng, come_s);
         }
+        if (o.struck)
+            strike(stream);
         n = epoll_wait(poll_fd, event, 256, 5);
         for (int i = 0; i < n; i++)
             hear(event[i].data.ptr);
@@ -441,9 +462,8 @@ static void take(const char *word)
     static const struct {
         const char *key;
         long *value;
-    } number[] = { { "n", &o.n },      { "clients", &o.clients }, { "in", &o.in },
-                   { "out", &o.out },  { "plain", &o.plain },     { "restart", &o.restart },
-                   { "idle", &o.idle } };
+    } number[] = { { "n", &o.n },     { "clients", &o.clients }, { "in", &o.in },
+                   { "out", &o.out }, { "plain", &o.plain },     { "idle", &o.idle } };
     const char *const equals = strchr(word, '=');
     const size_t n = equals ? (size_t)(equals - word) : 0;
 
@@ -458,6 +478,8 @@ static void take(const char *word)
         o.answers = equals + 1;
     else if (n && !strncmp(word, "gaps", n))
         o.gaps = equals + 1;
+    else if (n && !strncmp(word, "struck", n))
+        o.struck = equals + 1;
     else {
         fprintf(stderr, "load: what is %s?\n", word);
         exit(2);
