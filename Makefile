@@ -236,7 +236,7 @@ tests = $(units:%=$(B)/tests/%) $(sort $(wildcard tests/cli/*.bats tests/pipe/*.
           tests/gpu/*.sh)) $(wildcard tests/golden/run tests/lint/man-examples tests/lint/readme-examples)
 # What lives by leases of half a second, or by thousands of steps, and the manuals' examples run
 # without a sanitizer.
-timed_tests = $(wildcard $(patsubst %,tests/cli/spot-run-%.bats,faults matrix netns network resume)) \
+timed_tests = $(wildcard $(patsubst %,tests/cli/spot-run-%.bats,faults matrix netns network resume serve-faults)) \
               tests/cli/storms.bats tests/cli/toy.bats $(wildcard tests/lint/*-examples)
 # What of the tools every change runs under a sanitizer: input of strangers, and a job of each kind.
 asan_jobs = $(patsubst %,tests/cli/spot-%.bats,migrate-assign migrate-stream replay-import run-exact \
@@ -249,7 +249,7 @@ TESTS ?= $(tests)
 check: deps
 	$(again) run-check
 
-run-check: all $(B)/tests/peak $(B)/tests/tokens $(B)/tests/proxy $(B)/tests/toy-run $(B)/tests/rude $(B)/tests/skew.so $(B)/tests/disk.so $(B)/tests/pace.so $(filter $(B)/%,$(TESTS)) $(if $(filter tests/cli/spot-run-cuda.bats tests/cli/spot-run-nccl.bats,$(TESTS)),$(twin) $(twin_nccl))
+run-check: all $(B)/tests/load $(B)/tests/peak $(B)/tests/tokens $(B)/tests/proxy $(B)/tests/toy-run $(B)/tests/rude $(B)/tests/skew.so $(B)/tests/disk.so $(B)/tests/pace.so $(filter $(B)/%,$(TESTS)) $(if $(filter tests/cli/spot-run-cuda.bats tests/cli/spot-run-nccl.bats,$(TESTS)),$(twin) $(twin_nccl))
 	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" LC_ALL=C $(if $(LONG),SPOT_LONG=1) CK_DEFAULT_TIMEOUT=60 CK_FORK=$(if $(filter asan tsan,$(VARIANT)),no,yes) \
 	  SPOT_TWIN="$(CURDIR)/$(twin)" SPOT_TWIN_NCCL="$(CURDIR)/$(twin_nccl)" \
 	  $(if $(filter asan tsan,$(VARIANT)),,SPOT_PACE="$(CURDIR)/$(B)/tests/pace.so") tests/tally $(TESTS)
@@ -314,6 +314,9 @@ faults: all $(B)/tests/proxy $(B)/tests/toy-run ## phase x fault -> outcome, tim
 	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" tests/faults.sh
 	$(Q)for way in lockstep replicas announced; do \
 	  PATH="$(CURDIR)/$(B)/bin:$$PATH" tests/toy-faults.sh $$way || exit 1; done
+
+faults-serve: all $(B)/tests/proxy $(B)/tests/load $(B)/tests/disk.so ## the same of requests to a server
+	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" tests/faults-serve.sh
 
 demo: deps
 	$(again) run-demo
@@ -473,6 +476,6 @@ clean:
 	rm -rf build
 
 .PHONY: all bench bench-gpu check check-aarch64 check-gpu check-long check-world run-bench-gpu run-check-gpu check-all check-asan check-asan-all check-tsan clean completions coverage coverage-units demo deps deps-bench deps-dev \
-        faults fuzz headers help install layers lint run-bench run-check run-demo run-fuzz run-lint schemas soak soak-serve storms tidy uninstall
+        faults faults-serve fuzz headers help install layers lint run-bench run-check run-demo run-fuzz run-lint schemas soak soak-serve storms tidy uninstall
 .SECONDARY:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)
