@@ -25,7 +25,7 @@ plain="n=3 clients=1 in=150 out=24 plain=1" # so many tokens each, in as many me
 
 coordinate() { # [OPTION...]
     SPOT_DISK_FULL=$PWD/full LD_PRELOAD="$tests/disk.so" spot-run serve -q --model "$top/model" --http unix:s --listen unix:j \
-        --state st --lease 1s --linger 3s --max-batch 2 $room "$@" 2>>log.err &
+        --state st --lease 1s --linger 3s $room "$@" 2>>log.err &
     server=$!
     echo $server >>pids
 }
@@ -95,7 +95,7 @@ inflict() { # FAULT
 # Nobody is there: who comes waits, then hears 503 and when to come again. Then others join.
 nobody() {
     local body='{"model":"model","prompt":"a","max_tokens":1}'
-    eventually 'curl -s -i --max-time 20 --unix-socket s -d '"'$body'"' http://x/v1/completions >refused;
+    eventually 'curl -s -i --max-time 1 --unix-socket s -d '"'$body'"' http://x/v1/completions >refused;
         grep -q "^HTTP/1.1 503" refused && grep -qi "^Retry-After: [1-9]" refused' || missed=yes
     start n1 unix:j
     start n2 unix:j
@@ -108,9 +108,9 @@ alone() {
 }
 
 cell() { # PHASE FAULT
-    local dir="$top/$1-$2" ok=no missed=no ms='-' detail name struck before server client load=$mixed want=mixed room=
+    local dir="$top/$1-$2" ok=no missed=no ms='-' detail name struck before server client load=$mixed want=mixed room="--max-batch 2"
     [ $1 != last ] || { load=$plain want=plain; }
-    [ $2 != cache ] || room="--kv-byte 160KiB"
+    [ $2 != cache ] || room="--max-batch 4 --kv-byte 400KiB" # 384 KiB are a whole context
     w=()
     mkdir "$dir" && cd "$dir" && : >pids && mkdir st && mkfifo commands
     "$tests/proxy" unix:p unix:j unix:q commands >said 2>proxy.err &
