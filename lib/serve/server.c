@@ -308,7 +308,7 @@ static const struct spot_front_server front_table = { .submit = spot_server_subm
                                                       .retry_after_s = retry_after_s,
                                                       .health = spot_server_health,
                                                       .metrics = spot_server_metrics,
-                                                      .status = spot_server_status,
+                                                      .status = spot_server_status_page,
                                                       .worker_name = worker_name };
 
 /* "/models/llama/" is served as llama. */

@@ -147,6 +147,8 @@ int spot_server_expire(struct spot_server *s, struct spot_err *err);
 
 /* server_status.c */
 void spot_server_status(void *server, struct spot_jw *jw);
+/* The same for the page, with the workers. */
+void spot_server_status_page(void *server, struct spot_jw *jw);
 bool spot_server_status_member(void *server, const struct spot_peer *peer, struct spot_jw *jw);
 void spot_server_metrics(void *server, struct spot_buf *out);
 void spot_server_measure(struct spot_server *s);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What a server tells of itself. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -95,6 +96,24 @@ bool spot_server_status_member(void *server, const struct spot_peer *peer, struc
     if (p->n_page)
         spot_jw_real(jw, "kv_use", (double)p->used_page / p->n_page);
     return p->is_running;
+}
+
+void spot_server_status_page(void *server, struct spot_jw *jw)
+{
+    const struct spot_server *const s = server;
+
+    spot_server_status(server, jw);
+    spot_jw_array(jw, "workers");
+    for (size_t i = 0; i < s->n_seat; i++) {
+        const struct spot_seat *const seat = s->seat[i];
+
+        spot_jw_object(jw, NULL);
+        spot_jw_str(jw, "name", spot_peer_name(seat->peer));
+        spot_jw_int(jw, "load", seat->replica ? seat->replica->load : 0);
+        spot_jw_bool(jw, "leaving", isfinite(spot_peer_time_left_s(seat->peer)));
+        spot_jw_end(jw);
+    }
+    spot_jw_end(jw);
 }
 
 /* The slowest at which pages came, 0: they never did. */
