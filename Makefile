@@ -101,7 +101,7 @@ tools     := $(notdir $(patsubst %/,%,$(sort $(wildcard tools/spot-*/))))
 units     := $(patsubst tests/unit/%.c,%,$(sort $(wildcard tests/unit/test_*.c)))
 benches   := $(patsubst tests/bench/%.c,%,$(sort $(wildcard tests/bench/bench_*.c)))
 fuzzers   := $(patsubst tests/fuzz/%.c,%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
-lib_obj   := $(lib_src:%.c=$(B)/%.o)
+lib_obj   := $(lib_src:%.c=$(B)/%.o) $(B)/page_html.o
 cuda_obj  := $(patsubst %,$(B)/%.o,$(basename $(cuda_src)))
 libspot   := $(B)/libspot.a
 module    := $(B)/lib/spot_cuda.so
@@ -140,6 +140,16 @@ $(B)/%.o: %.cu $(B)/nvflags
 	$(call say,NVCC)
 	$(Q)mkdir -p $(@D)
 	$(Q)$(NVCC) $(NVFLAGS) -MMD -MP -MF $(@:.o=.d) -c $< -o $@
+
+# the page of a server is an array of bytes
+$(B)/page_html.c: lib/serve/page.html
+	$(Q)mkdir -p $(@D)
+	$(Q){ echo '#include "serve/page.h"'; echo 'const unsigned char spot_page_html[] = {'; \
+	  od -An -v -tu1 $< | sed 's/ *\([0-9][0-9]*\)/\1,/g'; echo '};'; \
+	  echo 'const size_t spot_page_html_byte = sizeof(spot_page_html);'; } >$@
+$(B)/page_html.o: $(B)/page_html.c
+	$(call say,CC)
+	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
 
 # Only these two know the version and the install path, so that a commit does
 # not rebuild the world.
@@ -254,7 +264,7 @@ tests = $(units:%=$(B)/tests/%) $(sort $(wildcard tests/cli/*.bats tests/pipe/*.
           tests/gpu/*.sh)) $(wildcard tests/golden/run tests/lint/man-examples tests/lint/readme-examples)
 # What lives by leases of half a second, or by thousands of steps, and the manuals' examples run
 # without a sanitizer.
-timed_tests = $(wildcard $(patsubst %,tests/cli/spot-run-%.bats,faults matrix netns network resume)) \
+timed_tests = $(wildcard $(patsubst %,tests/cli/spot-run-%.bats,faults matrix netns network resume serve-faults)) \
               tests/cli/storms.bats tests/cli/toy.bats $(wildcard tests/lint/*-examples)
 # What of the tools every change runs under a sanitizer: input of strangers, and a job of each kind.
 asan_jobs = $(patsubst %,tests/cli/spot-%.bats,migrate-assign migrate-stream replay-import run-exact \
@@ -332,6 +342,9 @@ faults: all $(B)/tests/proxy $(B)/tests/toy-run ## phase x fault -> outcome, tim
 	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" tests/faults.sh
 	$(Q)for way in lockstep replicas announced; do \
 	  PATH="$(CURDIR)/$(B)/bin:$$PATH" tests/toy-faults.sh $$way || exit 1; done
+
+faults-serve: all $(B)/tests/proxy $(B)/tests/load $(B)/tests/disk.so ## the same of requests to a server
+	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" tests/faults-serve.sh
 
 demo: deps
 	$(again) run-demo
@@ -501,7 +514,7 @@ clean:
 
 .PHONY: all bench bench-gpu check check-aarch64 check-all check-asan check-asan-all check-gpu check-long check-ptx \
         check-tsan check-world clean completions coverage coverage-units demo demo-serve deps deps-bench deps-dev \
-        faults fuzz headers help install layers lint run-bench run-bench-gpu run-check run-check-gpu run-check-ptx \
+        faults faults-serve fuzz headers help install layers lint run-bench run-bench-gpu run-check run-check-gpu run-check-ptx \
         run-demo run-demo-serve run-fuzz run-lint schemas soak soak-serve storms tidy uninstall
 .SECONDARY:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

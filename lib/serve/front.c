@@ -12,6 +12,7 @@
 #include "comm/http.h"
 #include "common/xalloc.h"
 #include "serve/openai_state.h"
+#include "serve/page.h"
 
 enum { KEYS_MAX = 1024, KEY_MAX = 256 };
 
@@ -39,7 +40,7 @@ struct exchange {
     size_t *cursor;        /* [n_choice] of a stream: the next position to tell; NULL: whole */
     struct spot_buf out;   /* of the chunk that is being sent */
     size_t n_sent;
-    bool has_said_all;
+    bool has_said_all, tells_worker;
 };
 
 /* --- plain answers ------------------------------------------------------------ */
@@ -81,6 +82,7 @@ static void attach(struct spot_front *f, struct spot_http_call *call,
     *x = (struct exchange){ .front = f, .call = call, .c = c_take, .next = c_take->front };
     c_take->front = x;
     f->n_exchange++;
+    x->tells_worker = spot_http_header(call, "X-Spot-Worker") != NULL;
     spot_http_set_data(call, x);
 }
 
@@ -142,12 +144,13 @@ static void put_token(struct exchange *x, uint32_t choice)
 {
     const size_t position = x->cursor[choice]++;
     const uint32_t worker = x->c->choice[choice].token[position].worker;
+    const struct spot_front *const f = x->front;
     char id[64];
 
     snprintf(id, sizeof(id), "id: %u:%zu\ndata: ", (unsigned)choice, position);
     put(&x->out, id);
-    spot_openai_chunk(&x->front->options, x->c, choice, position,
-                      x->front->table->worker_name(x->front->server, worker), &x->out);
+    spot_openai_chunk(&f->options, x->c, choice, position, x->tells_worker,
+                      f->table->worker_name(f->server, worker), &x->out);
     put(&x->out, "\n\n");
 }
 
@@ -346,6 +349,43 @@ static void metrics(struct spot_front *f, struct spot_http_call *call)
     spot_buf_release(&out);
 }
 
+/* What the page shows beside the stream. */
+static void status(struct spot_front *f, struct spot_http_call *call)
+{
+    char *text = NULL;
+    size_t n;
+    FILE *const memory = open_memstream(&text, &n);
+    struct spot_jw jw;
+
+    if (!memory)
+        abort();
+    spot_jw_init(&jw, memory, false);
+    spot_jw_object(&jw, NULL);
+    f->table->status(f->server, &jw);
+    spot_jw_end(&jw);
+    spot_jw_close(&jw, NULL);
+    fclose(memory);
+    spot_http_answer(call, 200, json, text, n);
+    free(text);
+}
+
+static void page(struct spot_http_call *call)
+{
+    struct spot_buf out = { 0 };
+    char policy[SPOT_PAGE_POLICY_MAX];
+
+    if (spot_page_put(&out, policy, NULL)) {
+        answer_error(call, 500, "server_error", NULL, "There are no random numbers.");
+        return;
+    }
+    spot_http_add_header(call, "Content-Security-Policy", policy);
+    spot_http_add_header(call, "X-Content-Type-Options", "nosniff");
+    spot_http_add_header(call, "Referrer-Policy", "no-referrer");
+    spot_http_add_header(call, "Cache-Control", "no-store");
+    spot_http_answer(call, 200, "text/html; charset=utf-8", out.data, out.n);
+    spot_buf_release(&out);
+}
+
 /* In a time that does not tell how much of a key was right. */
 static bool is_key(const struct spot_front *f, const char *text)
 {
@@ -390,7 +430,8 @@ static const char *method_of(const char *path)
 {
     if (!strcmp(path, "/v1/completions") || !strcmp(path, "/v1/chat/completions"))
         return "POST";
-    if (!strcmp(path, "/health") || !strcmp(path, "/metrics") || !strcmp(path, "/v1/models") ||
+    if (!strcmp(path, "/") || !strcmp(path, "/health") || !strcmp(path, "/status") ||
+        !strcmp(path, "/metrics") || !strcmp(path, "/v1/models") ||
         behind(path, "/v1/models/") || behind(path, "/v1/streams/"))
         return "GET";
     return NULL;
@@ -408,6 +449,8 @@ static void route(struct spot_front *f, struct spot_http_call *call, const char 
         models(f, call, NULL);
     else if (behind(path, "/v1/models/"))
         models(f, call, behind(path, "/v1/models/"));
+    else if (!strcmp(path, "/status"))
+        status(f, call);
     else
         metrics(f, call);
 }
@@ -429,6 +472,8 @@ static void called(void *user, struct spot_http_call *call)
         answer_error(call, 405, "invalid_request_error", NULL, "This path takes another method.");
     } else if (!strcmp(path, "/health")) {
         health(f, call);
+    } else if (!strcmp(path, "/")) { /* it tells nothing, and asks for a key itself */
+        page(call);
     } else if (!is_let_in(f, call)) {
         spot_http_add_header(call, "WWW-Authenticate", "Bearer");
         answer_error(call, 401, "invalid_request_error", "invalid_api_key",

@@ -386,7 +386,8 @@ static void put_delta(const struct part *p, struct spot_jw *jw, uint32_t index)
 }
 
 void spot_openai_chunk(const struct spot_front_options *options, const struct spot_completion *c,
-                       uint32_t choice, size_t position, const char *worker, struct spot_buf *out)
+                       uint32_t choice, size_t position, bool tells_worker, const char *worker,
+                       struct spot_buf *out)
 {
     const struct part p = { options, c, &c->choice[choice], position, position + 1 };
     struct page page;
@@ -398,11 +399,13 @@ void spot_openai_chunk(const struct spot_front_options *options, const struct sp
     spot_jw_end(jw);
     if (c->request.wants_usage)
         spot_jw_null(jw, "usage");
-    spot_jw_object(jw, "spot");
-    if (worker)
-        spot_jw_str(jw, "worker", worker);
-    spot_jw_int(jw, "epoch", p.h->token[position].epoch);
-    spot_jw_end(jw);
+    if (tells_worker) {
+        spot_jw_object(jw, "spot");
+        if (worker)
+            spot_jw_str(jw, "worker", worker);
+        spot_jw_int(jw, "epoch", p.h->token[position].epoch);
+        spot_jw_end(jw);
+    }
     finish(&page, out);
 }
 

@@ -20,9 +20,11 @@ int spot_openai_error(int status, const char *type, const char *param, const cha
 /* What a client hears of a request that has no answer. */
 extern const char spot_front_gave_up[];
 
-/* What one committed token of a stream says. `worker` is its worker's name, NULL if not known. */
+/* What one committed token of a stream says. Who asked for it hears of its worker, whose name is
+ * NULL if not known. */
 void spot_openai_chunk(const struct spot_front_options *options, const struct spot_completion *c,
-                       uint32_t choice, size_t position, const char *worker, struct spot_buf *out);
+                       uint32_t choice, size_t position, bool tells_worker, const char *worker,
+                       struct spot_buf *out);
 /* The last of a stream that wants usage. */
 void spot_openai_usage_chunk(const struct spot_front_options *options,
                              const struct spot_completion *c, struct spot_buf *out);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "serve/server.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,6 +59,10 @@ static void forget(void *job, struct spot_peer *peer)
     struct spot_seat *const seat = spot_peer_data(peer);
     struct spot_replica *const p = seat->replica;
 
+    if (p && isfinite(spot_peer_time_left_s(peer)))
+        s->n_notice++;
+    else if (p)
+        s->n_lost++;
     if (p && p->peer == peer) {
         spot_server_take_back(s, p, true);
         p->is_running = false;
@@ -303,7 +308,7 @@ static const struct spot_front_server front_table = { .submit = spot_server_subm
                                                       .retry_after_s = retry_after_s,
                                                       .health = spot_server_health,
                                                       .metrics = spot_server_metrics,
-                                                      .status = spot_server_status,
+                                                      .status = spot_server_status_page,
                                                       .worker_name = worker_name };
 
 /* "/models/llama/" is served as llama. */

@@ -39,14 +39,26 @@ static void let_other_go(struct spot_server *s, struct spot_sequence *q, int k)
     q->place[1 - k] = 0;
 }
 
-static void count_token(struct spot_server *s, struct spot_work *w)
+static void count_token(struct spot_server *s, struct spot_sequence *q)
 {
+    struct spot_work *const w = q->work;
+    const double now_s = spot_clock_s();
+
     s->n_token++;
+    if (q->told_s > 0)
+        spot_histogram_add(&s->between, now_s - q->told_s);
+    q->told_s = now_s;
     if (w->first_s > 0)
         return;
-    w->first_s = spot_clock_s();
-    s->n_first++;
-    s->first_sum_s += w->first_s - w->taken_s;
+    w->first_s = now_s;
+    spot_histogram_add(&s->first, now_s - w->taken_s);
+}
+
+/* All its choices have ended. */
+static void count_end(struct spot_server *s, struct spot_work *w)
+{
+    w->ended_s = spot_clock_s();
+    spot_histogram_add(&s->whole, w->ended_s - w->taken_s);
 }
 
 /* Returns 0, or 1 when the member told another token than is committed. */
@@ -64,14 +76,14 @@ static int commit_one(struct spot_server *s, struct spot_replica *p, const struc
     if (rc < 0)
         return 1;
     if (!rc)
-        count_token(s, q->work);
+        count_token(s, q);
     if (t->token.position + 1 >= choice_of(q)->n_token && !spot_replica_is_leaving(p))
         let_other_go(s, q, k);
     if (!rc && t->token.is_end && choice_of(q)->finish == SPOT_FINISH_NONE)
         spot_completion_finish(c, q->choice, SPOT_FINISH_STOP);
     if (choice_of(q)->finish != SPOT_FINISH_NONE) {
         if (!c->n_open)
-            q->work->ended_s = spot_clock_s();
+            count_end(s, q->work);
         spot_server_end_sequence(s, q);
     }
     if (!rc && s->front)

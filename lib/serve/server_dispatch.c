@@ -200,6 +200,10 @@ static void give(struct spot_server *s, struct spot_sequence *q, struct spot_rep
         from = NULL;
     q->place[q->place[0] ? 1 : 0] = spot_peer_id(p->peer);
     p->load++;
+    if (q->work->given_s <= 0) {
+        q->work->given_s = spot_clock_s();
+        spot_histogram_add(&s->queue, q->work->given_s - q->work->taken_s);
+    }
     spot_put_u32(&out, k);
     spot_put_u32(&out, (uint32_t)choice->n_token);
     for (size_t i = 0; i < choice->n_token; i++)

@@ -5,6 +5,7 @@
 
 #include "serve/completion.h"
 #include "serve/front.h"
+#include "serve/histogram.h"
 #include "serve/relay.h"
 #include "serve/served_model.h"
 #include "serve/server.h"
@@ -20,7 +21,8 @@ enum { SPOT_SEQUENCE_PLACES = 2 };
 struct spot_work {
     uint64_t number;
     struct spot_completion *completion; /* one reference */
-    double taken_s, first_s;            /* when it came, and its first token; 0: not yet */
+    /* when it came, went to a member first, and had its first token; 0: not yet */
+    double taken_s, given_s, first_s;
     double ended_s, abandoned_s;        /* 0: not ended; its client is there */
 };
 
@@ -30,6 +32,7 @@ struct spot_sequence {
     struct spot_work *work;
     uint32_t choice;
     uint32_t place[SPOT_SEQUENCE_PLACES]; /* leaders of replicas; 0: none */
+    double told_s;                        /* its newest token was committed; 0: none was */
     char failed[SPOT_NAME_MAX];           /* whom it was taken from last; "" */
     struct spot_replica *copies;          /* who had copies of its pages when it was; NULL */
     uint32_t copies_epoch;
@@ -88,8 +91,10 @@ struct spot_server {
 
     uint64_t n_request, n_token, n_moved, n_paged,
         n_token_paged;                /* since the start; moved with pages */
-    double first_sum_s, rate, rate_s; /* times to the first token; tokens/s lately */
-    uint64_t n_first, rate_token;
+    uint64_t n_notice, n_lost;        /* members that left, and that were gone without a word */
+    struct spot_histogram queue, first, between, whole; /* times of requests */
+    double rate, rate_s;                                /* tokens/s lately */
+    uint64_t rate_token;
 };
 
 /* server_dispatch.c: give each choice a member; take a member's choices back; a choice has ended.
@@ -142,6 +147,8 @@ int spot_server_expire(struct spot_server *s, struct spot_err *err);
 
 /* server_status.c */
 void spot_server_status(void *server, struct spot_jw *jw);
+/* The same for the page, with the workers. */
+void spot_server_status_page(void *server, struct spot_jw *jw);
 bool spot_server_status_member(void *server, const struct spot_peer *peer, struct spot_jw *jw);
 void spot_server_metrics(void *server, struct spot_buf *out);
 void spot_server_measure(struct spot_server *s);

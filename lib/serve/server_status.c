@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What a server tells of itself. */
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -27,6 +28,42 @@ void spot_server_measure(struct spot_server *s)
     s->rate_s = now_s;
 }
 
+/* Pages of all replicas that run. */
+static uint64_t n_page(const struct spot_server *s)
+{
+    uint64_t n = 0;
+
+    for (size_t i = 0; i < s->n_place; i++)
+        n += s->place[i]->is_running ? s->place[i]->n_page : 0;
+    return n;
+}
+
+static uint64_t used_page(const struct spot_server *s)
+{
+    uint64_t n = 0;
+
+    for (size_t i = 0; i < s->n_place; i++)
+        n += s->place[i]->is_running ? s->place[i]->used_page : 0;
+    return n;
+}
+
+/* Mean and quantiles; nothing while there is none. */
+static void put_times(struct spot_jw *jw, const char *what, const struct spot_histogram *h)
+{
+    const struct {
+        const char *of;
+        double time_s;
+    } told[] = { { "mean", h->n ? h->sum_s / (double)h->n : 0 },
+                 { "p50", spot_histogram_quantile_s(h, 0.5) },
+                 { "p99", spot_histogram_quantile_s(h, 0.99) } };
+    char key[32];
+
+    for (size_t i = 0; h->n && i < sizeof(told) / sizeof(*told); i++) {
+        snprintf(key, sizeof(key), "%s_%s_s", what, told[i].of);
+        spot_jw_real(jw, key, told[i].time_s);
+    }
+}
+
 void spot_server_status(void *server, struct spot_jw *jw)
 {
     const struct spot_server *const s = server;
@@ -38,8 +75,14 @@ void spot_server_status(void *server, struct spot_jw *jw)
     spot_jw_int(jw, "queued", (int64_t)spot_server_waiting(s));
     spot_jw_int(jw, "tokens", (int64_t)s->n_token);
     spot_jw_real(jw, "tokens_per_s", s->rate);
-    if (s->n_first)
-        spot_jw_real(jw, "ttft_mean_s", s->first_sum_s / (double)s->n_first);
+    spot_jw_int(jw, "notices", (int64_t)s->n_notice);
+    spot_jw_int(jw, "kills", (int64_t)s->n_lost);
+    put_times(jw, "ttft", &s->first);
+    put_times(jw, "between", &s->between);
+    put_times(jw, "whole", &s->whole);
+    put_times(jw, "queue", &s->queue);
+    if (n_page(s))
+        spot_jw_real(jw, "kv_use", (double)used_page(s) / (double)n_page(s));
 }
 
 bool spot_server_status_member(void *server, const struct spot_peer *peer, struct spot_jw *jw)
@@ -53,6 +96,24 @@ bool spot_server_status_member(void *server, const struct spot_peer *peer, struc
     if (p->n_page)
         spot_jw_real(jw, "kv_use", (double)p->used_page / p->n_page);
     return p->is_running;
+}
+
+void spot_server_status_page(void *server, struct spot_jw *jw)
+{
+    const struct spot_server *const s = server;
+
+    spot_server_status(server, jw);
+    spot_jw_array(jw, "workers");
+    for (size_t i = 0; i < s->n_seat; i++) {
+        const struct spot_seat *const seat = s->seat[i];
+
+        spot_jw_object(jw, NULL);
+        spot_jw_str(jw, "name", spot_peer_name(seat->peer));
+        spot_jw_int(jw, "load", seat->replica ? seat->replica->load : 0);
+        spot_jw_bool(jw, "leaving", isfinite(spot_peer_time_left_s(seat->peer)));
+        spot_jw_end(jw);
+    }
+    spot_jw_end(jw);
 }
 
 /* The slowest at which pages came, 0: they never did. */
@@ -92,6 +153,16 @@ void spot_server_metrics(void *server, struct spot_buf *out)
     put_metric(out, "spot_serve_choices_running", "gauge", (double)(s->n_sequence - waiting));
     put_metric(out, "spot_serve_choices_queued", "gauge", (double)waiting);
     put_metric(out, "spot_serve_tokens_per_second", "gauge", s->rate);
-    put_metric(out, "spot_serve_first_token_seconds_sum", "counter", s->first_sum_s);
-    put_metric(out, "spot_serve_first_token_seconds_count", "counter", (double)s->n_first);
+    put_metric(out, "spot_serve_notices_total", "counter", (double)s->n_notice);
+    put_metric(out, "spot_serve_kills_total", "counter", (double)s->n_lost);
+    put_metric(out, "spot_serve_kv_pages", "gauge", (double)n_page(s));
+    put_metric(out, "spot_serve_kv_pages_used", "gauge", (double)used_page(s));
+    spot_histogram_put(&s->queue, "spot_serve_queue_seconds",
+                       "From the arrival of a request to its first worker.", out);
+    spot_histogram_put(&s->first, "spot_serve_first_token_seconds",
+                       "From the arrival of a request to its first token.", out);
+    spot_histogram_put(&s->between, "spot_serve_between_tokens_seconds",
+                       "Between two tokens of a choice.", out);
+    spot_histogram_put(&s->whole, "spot_serve_request_seconds",
+                       "From the arrival of a request to its last token.", out);
 }

@@ -54,7 +54,7 @@ static void add_event(struct spot_buf *out, const struct spot_completion *c, uin
     char id[64];
 
     spot_buf_add(out, id, (size_t)snprintf(id, sizeof(id), "id: %u:%zu\ndata: ", choice, position));
-    spot_openai_chunk(&rig_options, c, choice, position, choice ? "w1" : NULL, out);
+    spot_openai_chunk(&rig_options, c, choice, position, false, NULL, out);
     spot_buf_add(out, "\n\n", 2);
 }
 

@@ -255,7 +255,7 @@ START_TEST(what_was_given_up_has_no_finish_reason)
 
     ck_assert_int_eq(spot_completion_append(c, 0, 0, &t), 0);
     spot_completion_finish(c, 0, SPOT_FINISH_CANCELLED);
-    spot_openai_chunk(&o, c, 0, 0, NULL, &chunk);
+    spot_openai_chunk(&o, c, 0, 0, false, NULL, &chunk);
     spot_buf_add(&chunk, "", 1);
     check_member((char *)chunk.data, "finish_reason", "null");
     spot_buf_release(&chunk);

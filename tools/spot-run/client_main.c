@@ -299,10 +299,65 @@ static void print_pace(const struct spot_json_value *status)
     print_number(status, "eta_s", "ETA ", 0, " s");
 }
 
+/* Of a server: what it does, and how long requests wait. */
+static void print_serving(const struct spot_json_value *status)
+{
+    static const struct {
+        const char *key, *what;
+    } times[] = { { "queue", "queue" },
+                  { "ttft", "first token" },
+                  { "between", "between tokens" },
+                  { "whole", "whole requests" } };
+    char key[32];
+
+    printf("serving %s: %lld replicas, %lld choices running, %lld queued",
+           spot_json_text(spot_json_get(status, "model")),
+           (long long)spot_json_integer(spot_json_get(status, "replicas")),
+           (long long)spot_json_integer(spot_json_get(status, "running")),
+           (long long)spot_json_integer(spot_json_get(status, "queued")));
+    print_number(status, "tokens_per_s", "", 0, " tokens/s");
+    if (spot_json_get(status, "kv_use"))
+        printf("  cache %.0f %%", 100 * spot_json_number(spot_json_get(status, "kv_use")));
+    printf("\n%lld requests, %lld tokens, %lld notices, %lld kills\n",
+           (long long)spot_json_integer(spot_json_get(status, "requests")),
+           (long long)spot_json_integer(spot_json_get(status, "tokens")),
+           (long long)spot_json_integer(spot_json_get(status, "notices")),
+           (long long)spot_json_integer(spot_json_get(status, "kills")));
+    for (size_t i = 0; i < sizeof(times) / sizeof(*times); i++) {
+        snprintf(key, sizeof(key), "%s_p50_s", times[i].key);
+        if (!spot_json_get(status, key))
+            continue;
+        printf("%-15s P50 %.1f ms", times[i].what,
+               1e3 * spot_json_number(spot_json_get(status, key)));
+        snprintf(key, sizeof(key), "%s_p99_s", times[i].key);
+        printf(", P99 %.1f ms\n", 1e3 * spot_json_number(spot_json_get(status, key)));
+    }
+    putchar('\n');
+}
+
+/* Of a job that trains. */
+static void print_training(const struct spot_json_value *status)
+{
+    char durable[32];
+
+    snprintf(durable, sizeof(durable), "%lld",
+             (long long)spot_json_integer(spot_json_get(status, "durable_step")));
+    printf("phase %s  epoch %lld  step %lld of %lld (durable %s)",
+           spot_json_text(spot_json_get(status, "phase")),
+           (long long)spot_json_integer(spot_json_get(status, "epoch")),
+           (long long)spot_json_integer(spot_json_get(status, "step")),
+           (long long)spot_json_integer(spot_json_get(status, "steps")),
+           *durable == '-' ? "none" : durable);
+    print_number(status, "loss", "loss ", 6, "");
+    if (spot_json_get(status, "spent_usd"))
+        print_number(status, "spent_usd", "spent ", 4, " USD");
+    print_pace(status);
+    print_want(status);
+}
+
 static int print_status(const struct spot_buf *text, enum spot_format format, struct spot_err *err)
 {
     struct spot_json_doc doc;
-    char durable[32];
 
     if (format != SPOT_FORMAT_TABLE) {
         fwrite(text->data, 1, text->n, stdout);
@@ -310,19 +365,10 @@ static int print_status(const struct spot_buf *text, enum spot_format format, st
     }
     if (spot_json_parse(&doc, (const char *)text->data, text->n, "status", err))
         return -1;
-    snprintf(durable, sizeof(durable), "%lld",
-             (long long)spot_json_integer(spot_json_get(doc.root, "durable_step")));
-    printf("phase %s  epoch %lld  step %lld of %lld (durable %s)",
-           spot_json_text(spot_json_get(doc.root, "phase")),
-           (long long)spot_json_integer(spot_json_get(doc.root, "epoch")),
-           (long long)spot_json_integer(spot_json_get(doc.root, "step")),
-           (long long)spot_json_integer(spot_json_get(doc.root, "steps")),
-           *durable == '-' ? "none" : durable);
-    print_number(doc.root, "loss", "loss ", 6, "");
-    if (spot_json_get(doc.root, "spent_usd"))
-        print_number(doc.root, "spent_usd", "spent ", 4, " USD");
-    print_pace(doc.root);
-    print_want(doc.root);
+    if (spot_json_get(doc.root, "replicas"))
+        print_serving(doc.root);
+    else
+        print_training(doc.root);
     print_members(spot_json_get(doc.root, "members"));
     print_aside(spot_json_get(doc.root, "aside"));
     print_events(spot_json_get(doc.root, "events"));

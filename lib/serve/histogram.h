@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/* histogram.h - how long something took, counted in buckets whose bounds double, 0.25 ms to 131 s.
+ *
+ * It takes the same room for any number of times, adds up over servers, and is what Prometheus
+ * reads.
+ */
+#ifndef SPOT_SERVE_HISTOGRAM_H
+#define SPOT_SERVE_HISTOGRAM_H
+
+#include <stdint.h>
+
+#include "common/buf.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { SPOT_HISTOGRAM_BUCKETS = 20 };
+
+struct spot_histogram { /* all zeros: nothing was counted */
+    uint64_t count[SPOT_HISTOGRAM_BUCKETS + 1]; /* the last has what is beyond all bounds */
+    uint64_t n;
+    double sum_s;
+};
+
+/* The largest time that bucket i counts, i < SPOT_HISTOGRAM_BUCKETS. */
+double spot_histogram_bound_s(int i);
+void spot_histogram_add(struct spot_histogram *h, double time_s);
+/* q in (0, 1]: linear within its bucket; beyond all bounds the last of them. 0 when n is 0. */
+double spot_histogram_quantile_s(const struct spot_histogram *h, double q);
+/* In Prometheus's text format: NAME_bucket, NAME_sum, NAME_count. */
+void spot_histogram_put(const struct spot_histogram *h, const char *name, const char *help,
+                        struct spot_buf *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SERVE_HISTOGRAM_H */

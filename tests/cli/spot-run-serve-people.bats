@@ -1,0 +1,110 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# spot-run serve, as people see it: status, metrics and the page.
+
+setup_file() {
+    command -v curl >/dev/null || skip "no curl here"
+    cd "$BATS_FILE_TMPDIR" || return 1
+    for i in $(seq 400); do echo "the $i. line of a text that a small model learns"; done >text
+    spot-run train -q --data text --layers 2 --width 64 --heads 4 --seq 384 --global-batch 2 --steps 10 --save model >train.log
+}
+
+setup() {
+    cd "$BATS_TEST_TMPDIR" || return 1
+    pids=
+}
+
+teardown() {
+    # shellcheck disable=SC2086
+    [ -z "$pids" ] || kill -9 $pids 2>/dev/null || true
+}
+
+get() { # PATH [OPTION...]
+    curl -s --max-time 60 --unix-socket s "http://x$1" "${@:2}"
+}
+
+worker() { # NAME
+    spot-run worker -q --join unix:j --name "$1" --join-timeout 20s 3>&- 2>/dev/null &
+    pids="$pids $!"
+}
+
+begin() {
+    spot-run serve -q --model "$BATS_FILE_TMPDIR/model" --http "${1-unix:s}" --listen unix:j --lease 2s 2>serve.err 3>&- &
+    pids="$!"
+    worker w1
+    first=${pids##* }
+    worker w2
+    until spot-run status --join unix:j --format json 2>/dev/null | jq -e '.replicas == 2' >/dev/null; do sleep 0.05; done
+}
+
+body='{"model":"model","prompt":"the 5. line","max_tokens":300,"stream":true,"ignore_eos":true}'
+
+@test "status tells of replicas, load, tokens/s and times" {
+    begin
+    get /v1/completions -d "$body" >told
+    run spot-run status --join unix:j
+    [ "$status" = 0 ]
+    [[ "$output" == *"2 replicas"*"tokens/s"*"cache"*"1 requests, 300 tokens"*"first token"*P99* ]]
+    spot-run status --join unix:j --format json | jq -e '.ttft_p50_s > 0 and .between_p99_s > 0 and
+        .whole_p50_s >= .ttft_p50_s and .kv_use >= 0 and (.members | all(has("name")))'
+}
+
+# Each family has its type before its samples; buckets grow, the last is the count; no name twice.
+well_formed() {
+    awk '/^# TYPE/ { if (type[$3]++) { print "twice: " $3; bad = 1 } kind[$3] = $4; next } /^#/ { next }
+        { name = $1; sub(/\{.*/, "", name); family = name
+          if (!(family in kind)) sub(/_(bucket|sum|count)$/, "", family)
+          if (!(family in kind) || $2 !~ /^[0-9.e+-]+$/ || seen[$1]++) { print "wrong: " $0; bad = 1 }
+          if (name ~ /_bucket$/) { if ($2 + 0 < last[family] + 0) { print "falls: " $0; bad = 1 } last[family] = $2 }
+          if (name ~ /_count$/ && $2 != last[family]) { print "not the count: " $0; bad = 1 } }
+        END { exit bad }' "$1"
+    ! command -v promtool >/dev/null || promtool check metrics <"$1"
+}
+
+@test "metrics are what Prometheus reads, and count each token" {
+    begin
+    get /v1/completions -d "$body" >told
+    kill -9 "$first"
+    until get /metrics | grep -q '^spot_serve_kills_total 1'; do sleep 0.05; done
+    get /metrics >metrics
+    well_formed metrics
+    grep -q '^spot_serve_tokens_total 300' metrics
+    grep -q '^spot_serve_first_token_seconds_count 1$' metrics
+    grep -q '^spot_serve_between_tokens_seconds_count 299$' metrics
+    grep -q '^spot_serve_request_seconds_count 1$' metrics
+    grep -q '^spot_serve_queue_seconds_count 1$' metrics
+}
+
+@test "who computed a token is told to whom asks for it, and to nobody else" {
+    begin
+    get /v1/completions -d "$body" >told
+    ! grep -q '"spot":' told
+    get /v1/completions -d "$body" -H 'X-Spot-Worker: 1' | grep -q '"spot":{"worker":"w[12]"'
+}
+
+@test "the page has all that it needs in itself, and a policy that lets nothing else in" {
+    begin
+    get / -i >page
+    grep -q '^HTTP/1.1 200' page
+    nonce=$(sed -nE "s/^Content-Security-Policy: default-src 'none'; script-src 'nonce-([0-9a-f]{32})';.*/\1/p" page)
+    [ "$(grep -c "nonce=\"$nonce\"" page)" = 2 ]
+    ! grep -qE '@NONCE@|src=|href=|@import|url\(|https?://' page
+    [ "$nonce" != "$(get / -i | sed -nE "s/.*script-src 'nonce-([0-9a-f]+)'.*/\1/p")" ]
+    get /status | jq -e '[.workers[].name] | sort == ["w1", "w2"]'
+}
+
+@test "chromium: the page goes on with another colour when the worker dies" {
+    command -v chromium >/dev/null || skip "no chromium here"
+    begin 127.0.0.1:0
+    port=$(ss -Hltnp 2>/dev/null | grep "pid=${pids%% *}," | grep -oE '127.0.0.1:[0-9]+' | head -n 1)
+    [ -n "$port" ] || skip "no ss here"
+    timeout 120 chromium --headless --no-sandbox --disable-gpu --user-data-dir="$PWD/profile" \
+        --virtual-time-budget=60000 --dump-dom "http://$port/#the%205." >dom 2>chromium.err 3>&- &
+    browser=$!
+    until spot-run status --join unix:j --format json | jq -e '.tokens >= 5'; do kill -0 $browser || break; done
+    kill -9 "$first"
+    wait $browser
+    grep -q 'class="token" data-worker="w2"' dom
+    [ "$(grep -o 'class="token"' dom | wc -l)" = 200 ]
+    grep -q '>done<' dom
+}
