@@ -89,8 +89,10 @@ START_TEST(waits_are_those_of_the_simulator)
             for (size_t l = 0; l < 4; l++) {
                 const double rate = load_of[l] * (double)(shape[s][0] * shape[s][1]) / 10;
                 struct spot_load load = arrivals(law[a].kind, rate, law[a].cv, 60000, 7);
-                const struct spot_serve_station st = { (int64_t)shape[s][0], (int64_t)shape[s][1],
-                                                       10, rate, dispersion_of(&load) };
+                const struct spot_serve_station st = {
+                    (int64_t)shape[s][0], (int64_t)shape[s][1], 10, rate, false,
+                    dispersion_of(&load)
+                };
                 double *wait = simulate(&load, shape[s][0], shape[s][1]);
                 const double ratio =
                     (10 + spot_serve_station_wait(&st, 0.99)) / (10 + wait[99 * load.n / 100]);
@@ -108,7 +110,7 @@ END_TEST
 START_TEST(one_replica_waits_as_a_queue_with_constant_service_does)
 {
     for (double rate = 0.2; rate < 0.95; rate += 0.1) {
-        const struct spot_serve_station st = { 1, 1, 1, rate, 1 };
+        const struct spot_serve_station st = { 1, 1, 1, rate, false, 1 };
 
         ck_assert_double_eq_tol(spot_serve_station_mean_wait(&st), rate / 2 / (1 - rate),
                                 0.06 * (rate / 2 / (1 - rate)));
@@ -123,7 +125,7 @@ START_TEST(more_load_waits_longer_and_more_replicas_less)
         double last = 0;
 
         for (double load = 0.05; load < 1; load += 0.05) {
-            struct spot_serve_station st = { D, 4, 10, load * (double)D * 0.4, 3 };
+            struct spot_serve_station st = { D, 4, 10, load * (double)D * 0.4, false, 3 };
             const double wait = spot_serve_station_wait(&st, 0.99);
 
             ck_assert(isfinite(wait) && wait >= last * 0.999);
@@ -133,10 +135,10 @@ START_TEST(more_load_waits_longer_and_more_replicas_less)
             ck_assert(spot_serve_station_wait(&st, 0.99) <= wait * 1.001);
         }
     }
-    ck_assert(
-        isinf(spot_serve_station_wait(&(struct spot_serve_station){ 1, 4, 10, 0.4, 1 }, 0.5)));
+    ck_assert(isinf(
+        spot_serve_station_wait(&(struct spot_serve_station){ 1, 4, 10, 0.4, false, 1 }, 0.5)));
     ck_assert_double_eq(
-        spot_serve_station_wait(&(struct spot_serve_station){ 1, 4, 10, 0, 1 }, 0.5), 0);
+        spot_serve_station_wait(&(struct spot_serve_station){ 1, 4, 10, 0, false, 1 }, 0.5), 0);
 }
 END_TEST
 
