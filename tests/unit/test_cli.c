@@ -354,10 +354,10 @@ static const struct {
     { "--share 0.5", "--share has no meaning without --fast" },
     { "--time 1s", "--time has no meaning without --mode a or --mode b" },
     { "--fast --size 1", "--size has no meaning with --fast" },
-    { "--input /tmp/x -o /tmp/x", "/tmp/x" },
-    { "/tmp/x -o /tmp/x", "/tmp/x" },
-    { "--data a /tmp/x -o /tmp/../tmp/x", "/tmp/" },
-    { "-o /tmp/x.svg --plot /tmp/x.svg", "/tmp/x.svg" },
+    { "--input /tmp/spot-test-x -o /tmp/spot-test-x", "/tmp/spot-test-x" },
+    { "/tmp/spot-test-x -o /tmp/spot-test-x", "/tmp/spot-test-x" },
+    { "--data a /tmp/spot-test-x -o /tmp/../tmp/spot-test-x", "/tmp/" },
+    { "-o /tmp/spot-test-x.svg --plot /tmp/spot-test-x.svg", "/tmp/spot-test-x.svg" },
     { "--plot x.bmp", "x.bmp" },
 };
 
