@@ -30,6 +30,7 @@ column() { # NAME: that column of CSV on stdin, header left out
 }
 
 @test "the table for people has every policy and share in at most 100 columns" {
+    job=examples/jobs/gpt-6.7b.json # whose grids are few
     spot-replay train --job $job --trace "$T/t.csv" --policy all --format table >"$T/o"
     [ "$(awk '{ if (length($0) > n) n = length($0) } END { print n }' "$T/o")" -le 100 ]
     for policy in $(spot-replay train --policy list --job x --trace x | awk '{ print $1 }'); do
@@ -75,6 +76,7 @@ samples,usd,effective_s,reconfigure_s,checkpoint_s,redone_s,redundant_s,idle_s,b
 }
 
 @test "losses are announced and gains are not, unless --notice says both" {
+    job=examples/jobs/gpt-6.7b.json # whose grids are few
     for policy in nowcast spot; do
         [ "$(play --notice 120s --policy $policy)" = \
             "$(play --notice-gain 120s --policy $policy)" ]
@@ -167,6 +169,7 @@ samples,usd,effective_s,reconfigure_s,checkpoint_s,redone_s,redundant_s,idle_s,b
 }
 
 @test "--plot draws a picture of each kind" {
+    job=examples/jobs/gpt-6.7b.json # whose grids are few
     for what in samples grids cost; do
         play --policy spot,nowcast --plot "$T/$what.gp" --picture $what >/dev/null
         grep -q plot "$T/$what.gp"
@@ -233,6 +236,7 @@ samples,usd,effective_s,reconfigure_s,checkpoint_s,redone_s,redundant_s,idle_s,b
 }
 
 @test "a price that is missing leaves the money columns empty" {
+    job=examples/jobs/gpt-6.7b.json # whose grids are few
     jq 'del(.cost.usd_per_h)' $job >"$T/j.json"
     run --separate-stderr spot-replay train --job "$T/j.json" --trace "$T/t.csv" --policy spot \
         --format csv
@@ -307,9 +311,10 @@ samples,usd,effective_s,reconfigure_s,checkpoint_s,redone_s,redundant_s,idle_s,b
 }
 
 @test "all leaves out what the job has no price for" {
+    job=examples/jobs/gpt-6.7b.json # whose grids are few
     jq 'del(.cost.on_demand_usd_per_h)' $job >"$T/j.json"
     run -0 --separate-stderr spot-replay train --job "$T/j.json" --trace "$T/t.csv" --policy all --format csv
-    [[ "$stderr" == *"on-demand is left out: job 'bert' has no /cost/on_demand_usd_per_h"* ]]
+    [[ "$stderr" == *"on-demand is left out: job 'gpt-6.7b' has no /cost/on_demand_usd_per_h"* ]]
     play --policy all | grep -v '^on-demand,' >"$T/all"
     diff "$T/all" <(echo "$output")
     run -3 spot-replay train --job "$T/j.json" --trace "$T/t.csv" --policy on-demand
