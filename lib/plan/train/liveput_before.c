@@ -2,7 +2,10 @@
 /* Without a notice: a grid is chosen before it is known what happens, and cut to what is left.
  *
  * What follows a change does not depend on the context before it, so that what each target gives at
- * each event is found once for all contexts; only "still" leads to another context from each. */
+ * each event is found once for all contexts; only "still" leads to another context from each.
+ * Which target is the best is remembered from sweep to sweep (liveput_best.c): the sums of two
+ * targets change places only as far as the values of the counts that events lead to move unevenly,
+ * each by the probability of its event. */
 #include <math.h>
 #include <string.h>
 
@@ -16,26 +19,42 @@ static bool is_known(const struct spot_liveput_dp *dp, const struct spot_liveput
     return dp->sees_losses && dists->event[0][e].change < 0;
 }
 
-/* w[r], [n_grid + 1]: what choosing r gives when the event comes, those that wait at 0. */
-static void fill_targets(struct spot_liveput_dp *dp, int n, int rank, int change, int context,
-                         bool is_owing, double *w)
+static struct spot_liveput_at at_event(struct spot_liveput_dp *dp, int n, int rank, int change,
+                                       int context, bool is_owing)
 {
     const struct spot_liveput_gain *g = spot_liveput_gain_of(dp, n, rank, change, is_owing);
-    const struct spot_liveput_outcome o = spot_liveput_outcome_of(g, 0, dp->n_grid);
     const double *value = spot_liveput_dp_value(dp, context, n + change);
-    const size_t wide = (size_t)dp->n_grid + 1;
-    const int *cut = dp->clip + (size_t)(n + change) * wide;
-    const int n_fit = dp->n_fit[n + change];
 
-    for (int r = 0; o.at && r < n_fit; r++)
-        w[r] = spot_liveput_worth(&o, value, wide, r);
-    for (int r = 0; !o.at && r < n_fit; r++)
-        w[r] = o.of[r] + value[r];
-    for (int k = 0; is_owing && k < g->n_free[0]; k++)
-        w[g->free[k]] = 0;
-    w[dp->n_grid] = value[dp->n_grid];
-    for (int r = n_fit; r < dp->n_grid; r++)
-        w[r] = w[cut[r]];
+    return (struct spot_liveput_at){ .outcome = spot_liveput_outcome_of(g, 0, dp->n_grid),
+                                     .value = value,
+                                     .moved = spot_liveput_memo_sum(dp, value),
+                                     .cut =
+                                         dp->clip + (size_t)(n + change) * ((size_t)dp->n_grid + 1),
+                                     .n_fit = dp->n_fit[n + change] };
+}
+
+/* What choosing r gives when the event comes; 0 where it waits. */
+static double worth(const struct spot_liveput_dp *dp, const struct spot_liveput_at *at, int r)
+{
+    const int to = r < at->n_fit || r == dp->n_grid ? r : at->cut[r];
+
+    if (to == dp->n_grid)
+        return at->value[to];
+    if (at->outcome.of[to] == -INFINITY)
+        return 0;
+    return at->outcome.at ? spot_liveput_worth(&at->outcome, at->value, (size_t)dp->n_grid + 1, to)
+                          : at->outcome.of[to] + at->value[to];
+}
+
+/* w[r], [n_grid + 1]: the same of all. */
+static void fill_targets(const struct spot_liveput_dp *dp, const struct spot_liveput_at *at,
+                         double *w)
+{
+    for (int r = 0; r < at->n_fit; r++)
+        w[r] = worth(dp, at, r);
+    w[dp->n_grid] = at->value[dp->n_grid];
+    for (int r = at->n_fit; r < dp->n_grid; r++)
+        w[r] = w[at->cut[r]];
 }
 
 static void find_waits(struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists, int n,
@@ -111,31 +130,106 @@ static double sum_known(const struct spot_liveput_dp *dp, const struct spot_live
     return sum;
 }
 
-/* The most of sum[], those that wait somewhere left out; suspended is among them. */
-static double most_of(const double *sum, const struct spot_liveput_space *space, int n_grid)
+/* The same for one r, to the bit. */
+static double sum_one(const struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists,
+                      int context, bool is_owing, struct spot_liveput_space *space, int r)
 {
-    double best = sum[n_grid];
+    const struct spot_liveput_at *at = space->at[is_owing];
+    double *once = space->once[is_owing], sum = 0;
+
+    for (int e = 1; e < dists->n_event && space->last[is_owing] != r; e++)
+        once[e] = is_known(dp, dists, e) ? 0 : worth(dp, &at[e], r);
+    space->last[is_owing] = r;
+    once[0] = worth(dp, &at[0], r);
+    for (int e = 0; e < dists->n_event; e++)
+        if (!is_known(dp, dists, e))
+            sum += dists->event[context][e].prob * once[e];
+    return sum;
+}
+
+/* By how much two sums may have come nearer since the solve began. */
+static double unevenly(const struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists,
+                       int context, const struct spot_liveput_at *at)
+{
+    double sum = 0;
+
+    for (int e = 0; e < dists->n_event; e++)
+        if (!is_known(dp, dists, e))
+            sum += dists->event[context][e].prob * at[e].moved;
+    return sum;
+}
+
+/* Do two ranks come to the same at each event? Then their sums are one, for ever. */
+static bool is_same(const struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists,
+                    const struct spot_liveput_at *at, int a, int b)
+{
+    for (int e = 0; e < dists->n_event; e++)
+        if (!is_known(dp, dists, e) && (a < at[e].n_fit || a == dp->n_grid ? a : at[e].cut[a]) !=
+                                           (b < at[e].n_fit || b == dp->n_grid ? b : at[e].cut[b]))
+            return false;
+    return true;
+}
+
+/* The most of sum[], those that wait somewhere left out; suspended is among them. */
+static double most_of(const struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists,
+                      const struct spot_liveput_space *space, bool is_owing, const double *sum,
+                      struct spot_liveput_found *found, double *second)
+{
+    const size_t n_wait = is_owing ? space->n_wait : 0;
+    double best = sum[dp->n_grid];
     size_t i = 0;
 
-    for (int r = 0; r < n_grid; r++) {
-        if (i < space->n_wait && space->wait[i].r == r) {
-            while (i < space->n_wait && space->wait[i].r == r)
+    *second = -INFINITY;
+    found->rank = dp->n_grid;
+    for (int r = 0; r < dp->n_grid; r++) {
+        if (i < n_wait && space->wait[i].r == r) {
+            while (i < n_wait && space->wait[i].r == r)
                 i++;
             continue;
         }
-        best = sum[r] > best ? sum[r] : best;
+        if (sum[r] > best) {
+            *second = best;
+            best = sum[r];
+            found->rank = r;
+        } else if (sum[r] > *second &&
+                   (sum[r] < best || !is_same(dp, dists, space->at[is_owing], r, found->rank))) {
+            *second = sum[r];
+        }
     }
+    return best;
+}
+
+/* The same, by what the previous sweep found where that still holds. */
+static double best_of(struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists,
+                      int context, bool is_owing, struct spot_liveput_space *space)
+{
+    const size_t wide = (size_t)dp->n_grid + 1;
+    const struct spot_liveput_at *at = space->at[is_owing];
+    double *target = space->target + (is_owing ? SPOT_LIVEPUT_EVENTS * wide : 0);
+    double *sum = space->target + 2 * SPOT_LIVEPUT_EVENTS * wide, best, second;
+    struct spot_liveput_found *found = spot_liveput_memo_next(dp);
+    const double moved = unevenly(dp, dists, context, at);
+
+    if (moved < found->until)
+        return sum_one(dp, dists, context, is_owing, space, found->rank);
+    for (int e = space->is_filled[is_owing] ? dists->n_event : 1; e < dists->n_event; e++)
+        if (!is_known(dp, dists, e))
+            fill_targets(dp, &at[e], target + (size_t)e * wide);
+    space->is_filled[is_owing] = true;
+    fill_targets(dp, &at[0], target);
+    sum_events(dp, dists, context, target, sum);
+    best = most_of(dp, dists, space, is_owing, sum, found, &second);
+    spot_liveput_found_keep(found, moved, best, best - second);
     return best;
 }
 
 /* With a migration unfinished, at a node. */
 static double most_at(const struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists,
-                      int context, const double *sum, double best, int node,
-                      const struct spot_liveput_space *space)
+                      int context, double best, int node, struct spot_liveput_space *space)
 {
     for (size_t i = 0; i < space->n_wait;) {
         const int r = space->wait[i].r;
-        double x = sum[r];
+        double x = sum_one(dp, dists, context, true, space, r);
 
         for (; i < space->n_wait && space->wait[i].r == r; i++)
             x += dists->event[context][space->wait[i].event].prob *
@@ -145,14 +239,12 @@ static double most_at(const struct spot_liveput_dp *dp, const struct spot_livepu
     return best;
 }
 
-void spot_liveput_back_up_before(struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists,
-                                 int n, int rank, struct spot_liveput_space *space)
+/* What all contexts have in common: the events but "still". */
+static void prepare_events(struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists,
+                           int n, int rank, int n_node, struct spot_liveput_space *space)
 {
-    const size_t wide = (size_t)dp->n_grid + 1;
-    const int n_node = rank < dp->n_grid ? dp->n_node : 1;
-    double *of[2] = { space->target, space->target + SPOT_LIVEPUT_EVENTS * wide };
-    double *sum = space->target + 2 * SPOT_LIVEPUT_EVENTS * wide;
-
+    space->is_filled[0] = space->is_filled[1] = false;
+    space->last[0] = space->last[1] = -1;
     for (int e = 1; e < dists->n_event; e++) {
         const int change = dists->event[0][e].change;
         const int context = spot_liveput_context(dp, 0, change);
@@ -162,31 +254,35 @@ void spot_liveput_back_up_before(struct spot_liveput_dp *dp, const struct spot_l
                                       spot_liveput_dp_value(dp, context, n + change),
                                       space->then + e, SPOT_LIVEPUT_EVENTS);
         for (int owing = 0; !is_known(dp, dists, e) && owing < (n_node > 1 ? 2 : 1); owing++)
-            fill_targets(dp, n, rank, change, context, owing, of[owing] + (size_t)e * wide);
+            space->at[owing][e] = at_event(dp, n, rank, change, context, owing);
     }
     if (n_node > 1) {
         find_waits(dp, dists, n, rank, space);
         fill_waits(dp, dists, n, 0, false, space);
     }
+}
+
+void spot_liveput_back_up_before(struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists,
+                                 int n, int rank, struct spot_liveput_space *space)
+{
+    const size_t wide = (size_t)dp->n_grid + 1;
+    const int n_node = rank < dp->n_grid ? dp->n_node : 1;
+
+    prepare_events(dp, dists, n, rank, n_node, space);
     for (int c = 0; c < dp->n_context; c++) {
         double *next = dp->next + spot_liveput_value_at(dp, c, n) + (size_t)rank, best;
         const int still = spot_liveput_context(dp, c, 0);
 
-        fill_targets(dp, n, rank, 0, still, false, of[0]);
-        sum_events(dp, dists, c, of[0], sum);
-        best = sum[dp->n_grid];
-        for (int r = 0; r < dp->n_grid; r++)
-            best = sum[r] > best ? sum[r] : best;
-        *next = best + sum_known(dp, dists, c, space->then);
+        space->at[0][0] = at_event(dp, n, rank, 0, still, false);
+        *next = best_of(dp, dists, c, false, space) + sum_known(dp, dists, c, space->then);
         if (n_node == 1)
             continue;
-        fill_targets(dp, n, rank, 0, still, true, of[1]);
+        space->at[1][0] = at_event(dp, n, rank, 0, still, true);
         fill_waits(dp, dists, n, c, true, space);
-        sum_events(dp, dists, c, of[1], sum);
-        best = most_of(sum, space, dp->n_grid);
+        best = best_of(dp, dists, c, true, space);
         for (int node = 1; node < n_node; node++)
             next[(size_t)node * wide] =
-                most_at(dp, dists, c, sum, best, node, space) +
+                most_at(dp, dists, c, best, node, space) +
                 sum_known(dp, dists, c, space->then + (size_t)node * SPOT_LIVEPUT_EVENTS);
     }
 }

@@ -44,15 +44,18 @@ void spot_liveput_memo_moved(struct spot_liveput_dp *dp, int context, int n, dou
     dp->memo->moved[context * (dp->n_max - dp->n_low + 1) + n - dp->n_low] += unevenly;
 }
 
-struct spot_liveput_found *spot_liveput_memo_next(struct spot_liveput_dp *dp, const double *value,
-                                                  double *moved)
+double spot_liveput_memo_sum(const struct spot_liveput_dp *dp, const double *value)
+{
+    return dp->memo
+        ->moved[(size_t)(value - dp->value) / ((size_t)dp->n_node * ((size_t)dp->n_grid + 1))];
+}
+
+struct spot_liveput_found *spot_liveput_memo_next(struct spot_liveput_dp *dp)
 {
     struct spot_liveput_memo *m = dp->memo;
 
     if (!m)
         return NULL;
-    *moved =
-        m->moved[(size_t)(value - dp->value) / ((size_t)dp->n_node * ((size_t)dp->n_grid + 1))];
     if (m->at == m->n) {
         m->found = spot_xgrow(m->found, &m->cap, m->n + 1, sizeof(*m->found));
         m->found[m->n++].until = -INFINITY;
@@ -101,8 +104,9 @@ double spot_liveput_best(struct spot_liveput_dp *dp, const struct spot_liveput_g
                          const double *value, int n2)
 {
     const struct spot_liveput_outcome o = spot_liveput_outcome_of(gain, i, dp->n_grid);
-    double best, gap, moved = 0;
-    struct spot_liveput_found *f = spot_liveput_memo_next(dp, value, &moved);
+    struct spot_liveput_found *f = spot_liveput_memo_next(dp);
+    const double moved = f ? spot_liveput_memo_sum(dp, value) : 0;
+    double best, gap;
     int rank;
 
     if (f && moved < f->until)

@@ -81,10 +81,11 @@ struct spot_liveput_found {
     double until; /* how unevenly its count may have moved while it is the best */
 };
 
-/* What the next search found in the previous sweep; *moved against its `until`. value[] as above.
- * NULL outside of a solve. */
-struct spot_liveput_found *spot_liveput_memo_next(struct spot_liveput_dp *dp, const double *value,
-                                                  double *moved);
+/* What the next search found in the previous sweep. NULL outside of a solve. */
+struct spot_liveput_found *spot_liveput_memo_next(struct spot_liveput_dp *dp);
+
+/* Within a solve: how unevenly a count's value[], as above, moved so far; against `until`. */
+double spot_liveput_memo_sum(const struct spot_liveput_dp *dp, const double *value);
 
 /* It is the best now, by `gap` at least. */
 void spot_liveput_found_keep(struct spot_liveput_found *f, double moved, double best, double gap);
@@ -142,9 +143,22 @@ struct spot_liveput_wait {
     int r, to, event;
 };
 
+/* Without a notice: what gives the worth of a target at an event. */
+struct spot_liveput_at {
+    struct spot_liveput_outcome outcome;
+    const double *value; /* after the event */
+    double moved;        /* how unevenly these moved since the solve began */
+    const int *cut;      /* by rank, to what is left */
+    int n_fit;
+};
+
 /* Scratch space. */
 struct spot_liveput_space {
-    double *then;   /* [n_node * SPOT_LIVEPUT_EVENTS] */
+    struct spot_liveput_at at[2][SPOT_LIVEPUT_EVENTS]; /* [1] with a migration unfinished */
+    bool is_filled[2];                                 /* target[] of all events but "still" */
+    int last[2];                                       /* rank of once[], or -1 */
+    double once[2][SPOT_LIVEPUT_EVENTS];               /* what it gives at all events but "still" */
+    double *then;                                      /* [n_node * SPOT_LIVEPUT_EVENTS] */
     double *target; /* without a notice: [(2 * SPOT_LIVEPUT_EVENTS + 1) * (n_grid + 1)] */
     struct spot_liveput_wait *wait; /* [n_wait], by r */
     size_t n_wait, wait_cap;

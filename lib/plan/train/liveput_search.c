@@ -148,8 +148,8 @@ double spot_liveput_search_best(struct spot_liveput_dp *dp, int n, int rank, int
                                 int context)
 {
     const double *value = spot_liveput_dp_value(dp, context, n + change);
-    double moved = 0;
-    struct spot_liveput_found *f = spot_liveput_memo_next(dp, value, &moved);
+    struct spot_liveput_found *f = spot_liveput_memo_next(dp);
+    const double moved = f ? spot_liveput_memo_sum(dp, value) : 0;
     struct race race;
 
     if (f && moved < f->until)
