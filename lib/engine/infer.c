@@ -120,6 +120,8 @@ static void set_up(struct spot_infer *f, const struct spot_infer_head *head)
     f->att_stride = up64(f->n_head * f->head_dim);
     f->pre_stride = up64(spot_shape_pre(s) / s->n_shard);
     f->act_stride = up64(spot_shape_ffn(s) / s->n_shard);
+    f->packed_row = max_of(s->width, f->n_shard * max_of(f->att_stride, f->act_stride));
+    f->score_row = s->seq / SPOT_INFER_PAGE * SPOT_INFER_PAGE + 2 * SPOT_INFER_PAGE;
     f->q8_blocks =
         max_of(up64(s->width), f->n_shard * max_of(f->att_stride, f->act_stride)) / SPOT_Q8_BLOCK;
 }
@@ -149,13 +151,14 @@ static int take_memory(struct spot_infer *f, struct spot_err *err)
     f->att = floats(&miss, n, f->n_shard * f->att_stride);
     f->pre = floats(&miss, n, f->n_shard * f->pre_stride);
     f->act = floats(&miss, n, f->n_shard * f->act_stride);
+    f->packed = floats(&miss, n, f->packed_row);
     f->vocab = floats(&miss, f->config.logit_max, f->n_shard * vocab);
     f->turn = floats(&miss, s->seq, f->head_dim);
     f->q8.x = (int8_t *)floats(&miss, n, f->q8_blocks * 8);
     f->q8.scale = floats(&miss, n, f->q8_blocks);
     f->q8.minus = (int32_t *)(void *)floats(&miss, n, f->q8_blocks);
     for (int t = 0; t < f->config.n_thread; t++) {
-        f->score[t] = floats(&miss, s->seq + SPOT_INFER_PAGE, 1);
+        f->score[t] = floats(&miss, f->score_row, SPOT_TILE);
         f->part[t] = floats(&miss, (f->n_shard + 2) * SPOT_INFER_GROUP, SPOT_PANEL);
     }
     return miss ? spot_err_set(err, SPOT_ESYS, "there is no memory for %d pages and %d tokens",
@@ -210,28 +213,11 @@ void spot_infer_free(struct spot_infer *f)
     }
     for (int i = 0; i < f->config.n_sequence; i++)
         free(f->sequence[i].page);
-    void *const all[] = { f->arena,
-                          f->tensor,
-                          f->pool,
-                          f->x,
-                          f->norm,
-                          f->sum,
-                          f->qkv,
-                          f->att,
-                          f->pre,
-                          f->act,
-                          f->vocab,
-                          f->turn,
-                          f->q8.x,
-                          f->q8.scale,
-                          f->q8.minus,
-                          f->score,
-                          f->part,
-                          f->token_item,
-                          f->token_position,
-                          f->sequence,
-                          f->free_page,
-                          f->row_token };
+    void *const all[] = { f->arena,    f->tensor,    f->pool,     f->x,          f->norm,
+                          f->sum,      f->qkv,       f->att,      f->pre,        f->act,
+                          f->packed,   f->vocab,     f->turn,     f->q8.x,       f->q8.scale,
+                          f->q8.minus, f->score,     f->part,     f->token_item, f->token_position,
+                          f->sequence, f->free_page, f->row_token };
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         free(all[i]);

@@ -51,7 +51,7 @@ void spot_infer_unpack(float *to, const void *matrix, enum spot_infer_type type,
 
 /* --- engine --- */
 
-enum { SPOT_INFER_GROUP = 48 }; /* tokens that pass a part of a panel while it is in L1 */
+enum { SPOT_INFER_GROUP = 96 }; /* tokens, at most, that pass a part of a panel while it is in L1 */
 
 struct spot_infer_sequence {
     bool is_open;
@@ -89,6 +89,8 @@ struct spot_infer {
     int64_t *token_position;
     int64_t qkv_stride, att_stride, pre_stride, act_stride, q8_blocks;
     float *x, *norm, *sum, *qkv, *att, *pre, *act;
+    float *packed; /* inputs of a product of many tokens: [tile][input][tokens of the tile] */
+    int64_t packed_row, score_row;
     float **score, **part, *vocab; /* per thread; vocab: logits of padded shards */
     struct spot_q8 q8;
     struct spot_err err;

@@ -18,7 +18,6 @@ SPOT_TARGET("avx2,fma")
 #define VEC           __m256
 #define LANES         8
 #define VECS          2
-#define TILE          6
 #define LOAD(p)       _mm256_loadu_ps(p)
 #define STORE(p, x)   _mm256_storeu_ps(p, x)
 #define SPLAT(x)      _mm256_set1_ps(x)
@@ -31,7 +30,8 @@ SPOT_TARGET("avx2,fma")
 
 SPOT_TARGET_END
 
-const struct spot_infer_kernel spot_infer_avx2 = { "avx2", runs_here, run_fp32, run_bf16,
-                                                   run_q8, run_score, run_mix };
+const struct spot_infer_kernel spot_infer_avx2 = { "avx2",    runs_here, run_fp32, run_bf16,
+                                                   run_part,  run_widen, run_q8,   run_quantise,
+                                                   run_score, run_mix };
 
 #endif

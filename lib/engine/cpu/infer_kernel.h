@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* infer_kernel.h - the products of inference: panels of 64 outputs against a few tokens.
+/* infer_kernel.h - the products of inference: panels of 64 outputs against a tile of tokens.
  *
  * Every output is a chain of fused multiply-adds over ascending inputs (q8: over blocks of 32,
  * whose products are summed in integers). Lanes are outputs, so no width of vectors can show: all
@@ -17,6 +17,7 @@ extern "C" {
 
 enum {
     SPOT_PANEL = 64,     /* outputs */
+    SPOT_TILE = 6,       /* tokens, at most, of one call */
     SPOT_Q8_BLOCK = 32,  /* inputs that share a scale */
     SPOT_Q8_SCALE = 128, /* bytes: 64 bf16 scales, before the 32 * 64 numbers plus 128 */
     SPOT_Q8_BLOCK_BYTE = SPOT_Q8_SCALE + SPOT_Q8_BLOCK * SPOT_PANEL
@@ -29,22 +30,34 @@ struct spot_q8 {
     int32_t *minus; /* [n_block]: -128 times the sum of the block's x */
 };
 
+/* n_token is 1..SPOT_TILE everywhere. `next` is what is wanted from memory soon: lines of 64 bytes
+ * from there on are fetched ahead, about as many as inputs (q8: half) times n_ahead, 1 or 2; it may
+ * be any address. */
 struct spot_infer_kernel {
     const char *name;
     bool (*runs_here)(void);
-    /* c[t][64] = chain over k terms of w[k][64] x[t][k], from 0 or, if is_more, from c */
+    /* c[t][64] = chain over k terms of w[k][64] x[t][k], as w comes from memory */
     void (*fp32)(float *c, int64_t c_row, const float *w, const float *x, int64_t x_row,
-                 int64_t n_token, int64_t k, bool is_more);
+                 int n_token, int64_t k);
     void (*bf16)(float *c, int64_t c_row, const uint16_t *w, const float *x, int64_t x_row,
-                 int64_t n_token, int64_t k, bool is_more);
-    /* the same of n_block blocks; x, scale and minus of token t are x_row = 32 b_row and b_row
-     * behind those of token t - 1 */
+                 int n_token, int64_t k);
+    /* the same of x[k][n_token], from 0 or, if is_more, from c; w stays in L1 meanwhile */
+    void (*part)(float *c, int64_t c_row, const float *w, const float *x, int n_token, int64_t k,
+                 bool is_more, const void *next, int n_ahead);
+    /* to[n] = what bf16 stands for; n is a multiple of 64 */
+    void (*widen)(float *to, const uint16_t *w, int64_t n);
+    /* of n_block blocks; x, scale and minus of token t are 32 b_row and b_row behind those of token
+     * t - 1 */
     void (*q8)(float *c, int64_t c_row, const uint8_t *w, const struct spot_q8 *x, int64_t b_row,
-               int64_t n_token, int64_t n_block);
-    /* score[page][16] = chains over d of k[page][d][16] q[d] */
-    void (*score)(float *score, const float *q, const float *const *k, int64_t n_page, int64_t d);
-    /* out[d] = chains from out over n tokens of p[n] v[n][d] */
-    void (*mix)(float *out, const float *p, const float *v, int64_t n, int64_t d);
+               int n_token, int64_t n_block, bool is_more, const void *next, int n_ahead);
+    /* block `at` of q from x[n], n at most 32; zeros behind them */
+    void (*quantise)(const struct spot_q8 *q, int64_t at, const float *x, int64_t n);
+    /* score[t][page][16] = chains over d of k[page][d][16] q[t][d] */
+    void (*score)(float *score, int64_t s_row, const float *q, int64_t q_row, int n_token,
+                  const float *const *k, int64_t n_page, int64_t d);
+    /* out[t][d] = chains from out over n tokens of p[t][n] v[n][d] */
+    void (*mix)(float *out, int64_t o_row, const float *p, int64_t p_row, int n_token,
+                const float *v, int64_t n, int64_t d);
 };
 
 /* The fastest that runs here, or the one of a name if it does; NULL: there is none. */

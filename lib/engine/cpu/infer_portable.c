@@ -6,7 +6,6 @@
 #define VEC           float
 #define LANES         1
 #define VECS          4
-#define TILE          6
 #define LOAD(p)       (*(p))
 #define STORE(p, x)   (*(p) = (x))
 #define SPLAT(x)      (x)
@@ -29,8 +28,10 @@ static bool runs_here(void)
     return true;
 }
 
-const struct spot_infer_kernel spot_infer_portable = { "portable", runs_here, run_fp32, run_bf16,
-                                                       run_q8,     run_score, run_mix };
+const struct spot_infer_kernel spot_infer_portable = { "portable", runs_here,    run_fp32,
+                                                       run_bf16,   run_part,     run_widen,
+                                                       run_q8,     run_quantise, run_score,
+                                                       run_mix };
 
 const struct spot_infer_kernel *spot_infer_kernel_find(const char *name)
 {

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT */
+/* infer_pass.h - what the passes of a run share: who does what, and the products.
+ *
+ * Tokens go in tiles of up to SPOT_TILE, cut evenly, when there are more than one tile holds: then
+ * inputs of fp32 products lie packed, so that a tile reads them in order. A single tile reads rows.
+ */
+#ifndef SPOT_ENGINE_CPU_INFER_PASS_H
+#define SPOT_ENGINE_CPU_INFER_PASS_H
+
+#include "engine/infer_state.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct spot_infer_work {
+    struct spot_infer *f;
+    int thread, n_thread;
+    int bundle, layer; /* layer: of this stage */
+};
+
+/* Wait for the other threads. */
+void spot_infer_meet(const struct spot_infer_work *w);
+
+/* A tensor of the image; NULL: it is not there. */
+const void *spot_infer_tensor(const struct spot_infer *f, int bundle, const char *name, int shard);
+
+/* The same of this bundle and own shard. */
+const void *spot_infer_own(const struct spot_infer_work *w, const char *name, int shard);
+
+/* --- tiles of n tokens --- */
+
+static inline int64_t spot_infer_tiles(int64_t n)
+{
+    return (n + SPOT_TILE - 1) / SPOT_TILE;
+}
+
+static inline int64_t spot_infer_tile_begin(int64_t n, int64_t tile)
+{
+    return n * tile / spot_infer_tiles(n);
+}
+
+/* How n tokens are dealt to threads between products: by tiles, or one by one in a single tile. */
+static inline int64_t spot_infer_deals(int64_t n)
+{
+    return n > SPOT_TILE ? spot_infer_tiles(n) : n;
+}
+
+static inline int64_t spot_infer_deal_begin(int64_t n, int64_t deal)
+{
+    return n > SPOT_TILE ? spot_infer_tile_begin(n, deal) : deal;
+}
+
+/* --- products --- */
+
+/* Inputs of a product: rows [token][stride], in q8 as blocks, else packed if there are tiles. */
+struct spot_infer_input {
+    const float *x;
+    int64_t stride, n_in; /* n_in: of a shard */
+};
+
+/* Ready for a product: inputs [begin, begin + n_in) of a packed row, q8's blocks from first_block
+ * on, out of x, for tokens of deal `deal` of n. */
+void spot_infer_ready(const struct spot_infer *f, int64_t n, int64_t deal, const float *x,
+                      int64_t stride, int64_t begin, int64_t first_block, int64_t n_in);
+
+/* Outputs are cut: out[n][own shard][stride], a shard's n_out of them; one input for all. */
+void spot_infer_by_outputs(const struct spot_infer_work *w, const char *name,
+                           const struct spot_infer_input *in, float *out, int64_t stride,
+                           int64_t n_out, int64_t n);
+
+/* Inputs are cut: x[token][own shard][stride]; f->sum gets the sum of all shards, rows of C rounded
+ * up to panels. */
+void spot_infer_by_inputs(const struct spot_infer_work *w, const char *name,
+                          const struct spot_infer_input *in);
+
+/* --- attention of a layer: qkv to att --- */
+
+void spot_infer_attend(const struct spot_infer_work *w);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_ENGINE_CPU_INFER_PASS_H */

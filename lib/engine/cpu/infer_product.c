@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: MIT */
+/* Products: each thread has panels of its own, and all tokens pass a panel while it is near. */
+#include <string.h>
+
+#include "engine/cpu/infer_pass.h"
+#include "engine/tree.h"
+
+enum {
+    K_PART = 96, /* inputs of a panel, at most, that stay in L1 while tiles pass */
+    Q8_PART = 8, /* blocks */
+    Q8_FEW = 3   /* tokens whose sums of a whole panel fit in registers */
+};
+
+/* --- inputs --- */
+
+static void pack(const struct spot_infer *f, int64_t first, int64_t T, const float *x,
+                 int64_t stride, int64_t begin, int64_t n_in)
+{
+    float *to = f->packed + first * f->packed_row + begin * T;
+
+    x += first * stride;
+    for (int64_t k = 0; k < n_in; k++)
+        for (int64_t t = 0; t < T; t++)
+            *to++ = x[t * stride + k];
+}
+
+void spot_infer_ready(const struct spot_infer *f, int64_t n, int64_t deal, const float *x,
+                      int64_t stride, int64_t begin, int64_t first_block, int64_t n_in)
+{
+    const int64_t first = spot_infer_deal_begin(n, deal), end = spot_infer_deal_begin(n, deal + 1);
+
+    if (f->type != SPOT_INFER_Q8) {
+        if (n > SPOT_TILE)
+            pack(f, first, end - first, x, stride, begin, n_in);
+        return;
+    }
+    for (int64_t t = first; t < end; t++)
+        for (int64_t i = 0, at = t * f->q8_blocks + first_block; i < n_in; i += SPOT_Q8_BLOCK)
+            f->kernel->quantise(&f->q8, at++, x + t * stride + i,
+                                n_in - i < SPOT_Q8_BLOCK ? n_in - i : SPOT_Q8_BLOCK);
+}
+
+/* --- a panel --- */
+
+/* One panel's job: tiles [tile, tile_end) of n tokens. */
+struct job {
+    const uint8_t *panel, *after; /* after: what this thread reads next */
+    const float *x;               /* rows, of the first token of all */
+    int64_t stride, n_in;
+    int64_t begin, first_block; /* in a packed row; in a token's blocks */
+    int64_t n, tile, tile_end;
+    float *c; /* of the first token of `tile` */
+    int64_t c_row;
+};
+
+static void run_parts(const struct spot_infer *f, const struct job *j)
+{
+    const int64_t n_line = f->type == SPOT_INFER_BF16 ? 2 : 4; /* of an input */
+    const int64_t first = spot_infer_tile_begin(j->n, j->tile);
+    const int64_t n_part = (j->n_in + K_PART - 1) / K_PART;
+    const int n_ahead = n_line > 2 && j->tile_end - j->tile < 4 ? 2 : 1;
+    _Alignas(64) float wide[K_PART * SPOT_PANEL];
+
+    for (int64_t p = 0; p < n_part; p++) {
+        const int64_t k = j->n_in * p / n_part, n_k = j->n_in * (p + 1) / n_part - k;
+        const uint8_t *const here = j->panel + k * n_line * 64;
+        const uint8_t *const next = p + 1 < n_part ? here + n_k * n_line * 64 : j->after;
+        const float *part = (const float *)(const void *)here;
+
+        if (f->type == SPOT_INFER_BF16) { /* once for all tiles, the same numbers */
+            f->kernel->widen(wide, (const uint16_t *)(const void *)here, n_k * SPOT_PANEL);
+            part = wide;
+        }
+        for (int64_t i = j->tile; i < j->tile_end; i++) {
+            const int64_t t = spot_infer_tile_begin(j->n, i);
+            const int64_t T = spot_infer_tile_begin(j->n, i + 1) - t, at = (i - j->tile) * n_ahead;
+
+            f->kernel->part(j->c + (t - first) * j->c_row, j->c_row, part,
+                            f->packed + t * f->packed_row + (j->begin + k) * T, (int)T, n_k, p > 0,
+                            at < n_line ? (const void *)(next + at * n_k * 64) : part, n_ahead);
+        }
+    }
+}
+
+static void run_q8_parts(const struct spot_infer *f, const struct job *j)
+{
+    const int64_t first = spot_infer_tile_begin(j->n, j->tile), few = j->n <= Q8_FEW;
+    const int64_t n_block = (j->n_in + SPOT_Q8_BLOCK - 1) / SPOT_Q8_BLOCK;
+    const int64_t step = few ? n_block : Q8_PART;
+    const int n_ahead = j->tile_end - j->tile < 2 ? 2 : 1;
+
+    for (int64_t b = 0; b < n_block; b += step) {
+        const int64_t n_b = n_block - b < step ? n_block - b : step;
+        const uint8_t *const here = j->panel + b * SPOT_Q8_BLOCK_BYTE;
+        const uint8_t *const next = few                 ? here + 4096
+                                    : b + n_b < n_block ? here + n_b * SPOT_Q8_BLOCK_BYTE
+                                                        : j->after;
+
+        for (int64_t i = j->tile; i < j->tile_end; i++) {
+            const int64_t t = spot_infer_tile_begin(j->n, i);
+            const int64_t at = t * f->q8_blocks + j->first_block + b;
+            const struct spot_q8 x = { f->q8.x + at * SPOT_Q8_BLOCK, f->q8.scale + at,
+                                       f->q8.minus + at };
+
+            f->kernel->q8(j->c + (t - first) * j->c_row, j->c_row, here, &x, f->q8_blocks,
+                          (int)(spot_infer_tile_begin(j->n, i + 1) - t), n_b, b > 0,
+                          i - j->tile < 2 ? next + (i - j->tile) * n_b * 18 * 64 : here, n_ahead);
+        }
+    }
+}
+
+static void run_panel(const struct spot_infer *f, const struct job *j)
+{
+    if (f->type == SPOT_INFER_Q8)
+        run_q8_parts(f, j);
+    else if (j->n > SPOT_TILE)
+        run_parts(f, j);
+    else if (f->type == SPOT_INFER_BF16)
+        f->kernel->bf16(j->c, j->c_row, (const uint16_t *)(const void *)j->panel, j->x, j->stride,
+                        (int)j->n, j->n_in);
+    else
+        f->kernel->fp32(j->c, j->c_row, (const float *)(const void *)j->panel, j->x, j->stride,
+                        (int)j->n, j->n_in);
+}
+
+/* Sets tiles of the group that begins with `tile`; returns where the next one does. */
+static int64_t set_group(struct job *j, int64_t tile)
+{
+    const int64_t n = spot_infer_tiles(j->n), end = tile + SPOT_INFER_GROUP / SPOT_TILE;
+
+    j->tile = tile;
+    return j->tile_end = end < n ? end : n;
+}
+
+/* --- outputs are cut --- */
+
+void spot_infer_by_outputs(const struct spot_infer_work *w, const char *name,
+                           const struct spot_infer_input *in, float *out, int64_t stride,
+                           int64_t n_out, int64_t n)
+{
+    const struct spot_infer *const f = w->f;
+    const int64_t n_panel = (n_out + SPOT_PANEL - 1) / SPOT_PANEL, row = f->n_shard * stride;
+    const size_t panel_byte = spot_infer_panel_byte(f->type, in->n_in);
+    struct job j = { .x = in->x, .stride = in->stride, .n_in = in->n_in, .n = n, .c_row = row };
+    const uint8_t *matrix = NULL;
+    int64_t i, end;
+
+    spot_team_share(f->n_shard * n_panel, 1, w->thread, w->n_thread, &i, &end);
+    for (; i < end; i++) {
+        const int64_t s = i / n_panel, p = i % n_panel;
+
+        if (!matrix || p == 0)
+            matrix = spot_infer_own(w, name, (int)s);
+        j.panel = matrix + (size_t)p * panel_byte;
+        for (int64_t tile = 0, next; tile < spot_infer_tiles(n); tile = next) {
+            next = set_group(&j, tile);
+            j.after = tile || next < spot_infer_tiles(n) ? j.panel : j.panel + panel_byte;
+            j.c = out + spot_infer_tile_begin(n, tile) * row + s * stride + p * SPOT_PANEL;
+            run_panel(f, &j);
+        }
+    }
+    spot_infer_meet(w);
+}
+
+/* --- inputs are cut --- */
+
+/* part[0] = the sum of part[0..n), each of n_elem, as the tree says. */
+static void add_tree(const struct spot_vec *vec, float *part, int64_t stride, int n, int64_t n_elem)
+{
+    const int half = spot_tree_half(n);
+
+    if (n == 1)
+        return;
+    add_tree(vec, part, stride, half, n_elem);
+    add_tree(vec, part + half * stride, stride, n - half, n_elem);
+    vec->add(part, part + half * stride, n_elem);
+}
+
+static void exchange(const struct spot_infer_work *w, int64_t n_elem)
+{
+    struct spot_infer *const f = w->f;
+
+    if (f->n_shard == f->shape.n_shard)
+        return;
+    if (w->thread == 0 && !f->has_failed)
+        f->has_failed = f->config.exchange(f->config.user, f->sum, (size_t)n_elem, &f->err) != 0;
+    spot_infer_meet(w);
+}
+
+/* Panel p of all own shards, for the tiles of the job; their sum lies in the thread's part. */
+static void sum_of_shards(const struct spot_infer_work *w, struct job *j, const char *name,
+                          const struct spot_infer_input *in, int64_t p)
+{
+    const struct spot_infer *const f = w->f;
+    const size_t at = (size_t)p * spot_infer_panel_byte(f->type, in->n_in);
+    float *const part = f->part[w->thread];
+    const int64_t n =
+        spot_infer_tile_begin(j->n, j->tile_end) - spot_infer_tile_begin(j->n, j->tile);
+
+    j->panel = (const uint8_t *)spot_infer_own(w, name, 0) + at;
+    for (int s = 0; s < f->n_shard; s++) {
+        j->x = in->x + s * in->stride;
+        j->begin = s * in->n_in;
+        j->first_block = s * ((in->n_in + SPOT_Q8_BLOCK - 1) / SPOT_Q8_BLOCK);
+        j->c = part + s * SPOT_INFER_GROUP * SPOT_PANEL;
+        j->after = (const uint8_t *)spot_infer_own(w, name, (s + 1) % f->n_shard) + at;
+        if (s + 1 == f->n_shard)
+            j->after += spot_infer_panel_byte(f->type, in->n_in);
+        run_panel(f, j);
+        j->panel = j->after;
+    }
+    add_tree(f->vec, part, SPOT_INFER_GROUP * SPOT_PANEL, f->n_shard, n * SPOT_PANEL);
+}
+
+void spot_infer_by_inputs(const struct spot_infer_work *w, const char *name,
+                          const struct spot_infer_input *in)
+{
+    const struct spot_infer *const f = w->f;
+    const int64_t n_panel = (f->shape.width + SPOT_PANEL - 1) / SPOT_PANEL, n = f->n_token;
+    struct job j = {
+        .stride = f->n_shard * in->stride, .n_in = in->n_in, .n = n, .c_row = SPOT_PANEL
+    };
+    int64_t p, end;
+
+    spot_team_share(n_panel, 1, w->thread, w->n_thread, &p, &end);
+    for (; p < end; p++)
+        for (int64_t tile = 0, next; tile < spot_infer_tiles(n); tile = next) {
+            next = set_group(&j, tile);
+            sum_of_shards(w, &j, name, in, p);
+            for (int64_t t = spot_infer_tile_begin(n, tile), i = 0;
+                 t < spot_infer_tile_begin(n, next); t++, i++)
+                memcpy(f->sum + (t * n_panel + p) * SPOT_PANEL, f->part[w->thread] + i * SPOT_PANEL,
+                       SPOT_PANEL * sizeof(float));
+        }
+    spot_infer_meet(w);
+    exchange(w, n * n_panel * SPOT_PANEL);
+}
