@@ -95,7 +95,6 @@ struct spot_infer {
     struct spot_q8 q8;
     struct spot_err err;
     bool has_failed;
-    int n_waiting, turn_of_meeting; /* atomic */
 };
 
 /* Where a page of a layer (of this stage) and own shard lies: keys [head][d][16], values

@@ -3,28 +3,11 @@
  * computed by one thread, and a meeting lies between passes that depend on one another. */
 #include "engine/cpu/infer_pass.h"
 
-#include <sched.h>
 #include <string.h>
 
-/* A token's worth of work is too short to sleep for: look a while, then let others run. */
 void spot_infer_meet(const struct spot_infer_work *w)
 {
-    struct spot_infer *const f = w->f;
-    const int turn = __atomic_load_n(&f->turn_of_meeting, __ATOMIC_ACQUIRE);
-
-    if (__atomic_fetch_add(&f->n_waiting, 1, __ATOMIC_ACQ_REL) == w->n_thread - 1) {
-        __atomic_store_n(&f->n_waiting, 0, __ATOMIC_RELAXED);
-        __atomic_store_n(&f->turn_of_meeting, turn + 1, __ATOMIC_RELEASE);
-        return;
-    }
-    for (int i = 0; __atomic_load_n(&f->turn_of_meeting, __ATOMIC_ACQUIRE) == turn; i++) {
-        if (i > 2000)
-            sched_yield();
-#if defined(__x86_64__)
-        else
-            __builtin_ia32_pause();
-#endif
-    }
+    spot_team_meet_soon(w->f->team);
 }
 
 const void *spot_infer_tensor(const struct spot_infer *f, int bundle, const char *name, int shard)

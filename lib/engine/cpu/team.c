@@ -20,7 +20,10 @@ struct spot_team {
     pthread_mutex_t lock;
     pthread_cond_t start, done;
     pthread_barrier_t meeting;
-    uint64_t round; /* of work; a member runs each once */
+    pthread_mutex_t soon_lock; /* of those asleep in a meeting that was to be short */
+    pthread_cond_t soon;
+    int n_here, turn, n_asleep; /* atomic */
+    uint64_t round;             /* of work; a member runs each once */
     int n_thread, n_started, n_busy;
     bool is_closed;
     spot_team_fn fn;
@@ -90,6 +93,8 @@ struct spot_team *spot_team_new(int n_thread, struct spot_err *err)
     pthread_cond_init(&team->start, NULL);
     pthread_cond_init(&team->done, NULL);
     pthread_barrier_init(&team->meeting, NULL, (unsigned)n_thread);
+    pthread_mutex_init(&team->soon_lock, NULL);
+    pthread_cond_init(&team->soon, NULL);
     if (start_members(team, err)) {
         spot_team_free(team);
         return NULL;
@@ -109,6 +114,8 @@ void spot_team_free(struct spot_team *team)
         pthread_join(team->member[i].thread, NULL);
     pthread_cond_destroy(&team->done);
     pthread_barrier_destroy(&team->meeting);
+    pthread_cond_destroy(&team->soon);
+    pthread_mutex_destroy(&team->soon_lock);
     pthread_cond_destroy(&team->start);
     pthread_mutex_destroy(&team->lock);
     free(team);
@@ -139,6 +146,42 @@ void spot_team_meet(struct spot_team *team)
 {
     if (team->n_thread > 1)
         pthread_barrier_wait(&team->meeting);
+}
+
+/* Either the last to come sees that somebody is about to sleep, or that one sees the new turn. */
+static void sleep_until_turn(struct spot_team *team, int turn)
+{
+    pthread_mutex_lock(&team->soon_lock);
+    __atomic_fetch_add(&team->n_asleep, 1, __ATOMIC_SEQ_CST);
+    while (__atomic_load_n(&team->turn, __ATOMIC_SEQ_CST) == turn)
+        pthread_cond_wait(&team->soon, &team->soon_lock);
+    __atomic_fetch_sub(&team->n_asleep, 1, __ATOMIC_SEQ_CST);
+    pthread_mutex_unlock(&team->soon_lock);
+}
+
+void spot_team_meet_soon(struct spot_team *team)
+{
+    enum { LOOKS = 1000 }; /* some tens of microseconds, what falling asleep and waking costs */
+    const int turn = __atomic_load_n(&team->turn, __ATOMIC_ACQUIRE);
+
+    if (__atomic_fetch_add(&team->n_here, 1, __ATOMIC_ACQ_REL) == team->n_thread - 1) {
+        __atomic_store_n(&team->n_here, 0, __ATOMIC_RELAXED);
+        __atomic_store_n(&team->turn, turn + 1, __ATOMIC_SEQ_CST);
+        if (__atomic_load_n(&team->n_asleep, __ATOMIC_SEQ_CST)) {
+            pthread_mutex_lock(&team->soon_lock);
+            pthread_cond_broadcast(&team->soon);
+            pthread_mutex_unlock(&team->soon_lock);
+        }
+        return;
+    }
+    for (int i = 0; i < LOOKS; i++) {
+        if (__atomic_load_n(&team->turn, __ATOMIC_ACQUIRE) != turn)
+            return;
+#if defined(__x86_64__)
+        __builtin_ia32_pause();
+#endif
+    }
+    sleep_until_turn(team, turn);
 }
 
 void spot_team_share(int64_t n, int64_t grain, int thread, int n_thread, int64_t *begin,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* team.h - a few threads that wait for work without spinning.
+/* team.h - a few threads that sleep until there is work.
  *
  * The caller is thread 0 of its team. One job at a time; a job must not start another.
  */
@@ -28,6 +28,9 @@ void spot_team_run(struct spot_team *team, spot_team_fn fn, void *user);
 
 /* Within a job: wait until all threads are here. */
 void spot_team_meet(struct spot_team *team);
+
+/* The same where the others are some microseconds behind: look for them a while before sleeping. */
+void spot_team_meet_soon(struct spot_team *team);
 
 /* The part [begin, end) of n things that is the thread's, cut at multiples of `grain`. */
 void spot_team_share(int64_t n, int64_t grain, int thread, int n_thread, int64_t *begin,

@@ -1,0 +1,51 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# What the inference engine makes of a model that others wrote, and of one that was trained here.
+
+load job
+
+logits=$BATS_TEST_DIRNAME/../../build/release/tests/logits
+
+setup() {
+    job_setup
+}
+
+teardown() {
+    job_teardown
+}
+
+@test "transformers computes the same logits and greedy tokens of ten random models" {
+    python3 -c 'import torch, transformers' 2>/dev/null || skip "no torch and transformers for python3"
+    [ -x "$logits" ] || skip "no $logits: make it"
+    python3 "$BATS_TEST_DIRNAME/../world/compare_logits.py" "$logits"
+}
+
+# sentences that a model learns something about, but not by heart
+text() {
+    python3 -c '
+import random
+random.seed(5)
+who = "the worker|a coordinator|the replica|one machine|a stage".split("|")
+does = "moves|keeps|sends|loses|counts|reads".split("|")
+what = "pages|weights|tokens|shards|losses|the journal".split("|")
+for i in range(6000):
+    print(random.choice(who), random.choice(does), random.randint(1, 99), random.choice(what))
+'
+}
+
+@test "8 bits cost less than half a percent of a trained model's perplexity" {
+    [ -x "$logits" ] || skip "no $logits: make it"
+    text >corpus
+    for more in "--heads 4" "--arch llama --heads 4 --kv-heads 2 --ffn 176"; do
+        rm -rf m
+        spot-run train -q --data corpus --layers 2 --width 64 --seq 64 $more --steps 120 --global-batch 16 --lr 3e-3 --save m
+        tail -c 20000 corpus | od -An -v -tu1 >tokens
+        fp32=$("$logits" m fp32 2 loss <tokens)
+        q8=$("$logits" m q8 2 loss <tokens)
+        bf16=$("$logits" m bf16 2 loss <tokens)
+        echo "$more: loss $fp32, bf16 $bf16, q8 $q8"
+        # it has learnt; and perplexities are close
+        awk -v a="$fp32" -v b="$q8" -v c="$bf16" 'BEGIN { d = exp(b - a) - 1; e = exp(c - a) - 1
+            exit !(a < 2.5 && d < .005 && d > -.005 && e < .005 && e > -.005 && a != b) }'
+    done
+}
