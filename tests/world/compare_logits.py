@@ -12,6 +12,7 @@ import torch
 import transformers
 
 N_PROMPT, N_MORE, VOCAB = 32, 256, 500
+torch.set_num_threads(1)
 
 
 def model(i):

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# SPDX-License-Identifier: MIT
+# infer_llama.sh - tokens per second beside llama.cpp's, in one run: medians of alternations, as ratios.
+#
+#   LLAMA_BENCH=.../llama-batched-bench LLAMA_MODEL=DIR build/release/bench/bench_infer is found by itself
+#
+# DIR has f32.gguf, bf16.gguf and q8.gguf of bench_infer's shape (12 layers, 768 wide, 12 heads, 2048 in the MLP, 32000 tokens,
+# tied). Without them there is nothing to measure. ROUNDS=5 alternations.
+set -euo pipefail
+
+bench=$(dirname "$0")/../../build/release/bench/bench_infer
+if [ -z "${LLAMA_BENCH-}" ] || [ -z "${LLAMA_MODEL-}" ]; then
+    echo "infer_llama: LLAMA_BENCH and LLAMA_MODEL do not say where llama-batched-bench and its models are: skipped"
+    exit 0
+fi
+
+# theirs FILE: TYPE one, batch 4, batch 16, prefill
+theirs() {
+    "$LLAMA_BENCH" -m "$1" -t 2 -c 2048 -b 512 -ub 512 -npp 32 -ntg 8 -npl 1,4,16 --output-format jsonl 2>/dev/null |
+        jq -r 'select(.n_kv) | .speed_tg'
+    "$LLAMA_BENCH" -m "$1" -t 2 -c 2048 -b 512 -ub 512 -npp 512 -ntg 1 -npl 1 --output-format jsonl 2>/dev/null |
+        jq -r 'select(.n_kv) | .speed_pp'
+}
+
+median() {
+    sort -g | awk '{ x[NR] = $1 } END { print x[int((NR + 1) / 2)] }'
+}
+
+dir=$(mktemp -d)
+trap 'rm -rf "$dir"' EXIT
+for ((round = 0; round < ${ROUNDS:-5}; round++)); do
+    for type in fp32 bf16 q8; do
+        file=$LLAMA_MODEL/${type/fp32/f32}.gguf
+        "$bench" -t "$type" 2 1 | sed -E 's/.*one ([0-9.]+) tok.*batch 4 ([0-9]+) tok.*batch 16 ([0-9]+) tok.*of 512 ([0-9]+) tok.*/\1\n\2\n\3\n\4/' >"$dir/ours"
+        theirs "$file" >"$dir/theirs"
+        paste "$dir/ours" "$dir/theirs" | awk -v d="$dir/$type" '{ print $1 / $2 >> (d "." NR) }'
+    done
+done
+for type in fp32 bf16 q8; do
+    printf '%s: times llama.cpp: one %s, batch 4 %s, batch 16 %s, prefill of 512 %s\n' "$type" \
+        "$(median <"$dir/$type.1")" "$(median <"$dir/$type.2")" "$(median <"$dir/$type.3")" "$(median <"$dir/$type.4")"
+done
