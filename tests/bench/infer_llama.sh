@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # infer_llama.sh - tokens per second beside llama.cpp's, in one run: medians of alternations, as ratios.
 #
-#   LLAMA_BENCH=.../llama-batched-bench LLAMA_MODEL=DIR build/release/bench/bench_infer is found by itself
+#   LLAMA_BENCH=.../llama-batched-bench LLAMA_MODEL=DIR tests/bench/infer_llama.sh
 #
 # DIR has f32.gguf, bf16.gguf and q8.gguf of bench_infer's shape (12 layers, 768 wide, 12 heads, 2048 in the MLP, 32000 tokens,
 # tied). Without them there is nothing to measure. ROUNDS=5 alternations.
