@@ -330,6 +330,9 @@ faults-serve: all $(B)/tests/proxy $(B)/tests/load $(B)/tests/disk.so ## the sam
 
 demo: deps
 	$(again) run-demo
+demo-serve: all $(B)/tests/load ## a small model, served through a storm
+	$(Q)examples/demo-serve.sh
+
 run-demo: all
 	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" examples/demo.sh
 
@@ -485,7 +488,7 @@ help:
 clean:
 	rm -rf build
 
-.PHONY: all bench bench-gpu check check-aarch64 check-gpu check-long check-world run-bench-gpu run-check-gpu check-all check-asan check-asan-all check-tsan clean completions coverage coverage-units demo deps deps-bench deps-dev \
+.PHONY: all bench bench-gpu check check-aarch64 check-gpu check-long check-world run-bench-gpu run-check-gpu check-all check-asan check-asan-all check-tsan clean completions coverage coverage-units demo demo-serve deps deps-bench deps-dev \
         faults faults-serve fuzz headers help install layers lint run-bench run-check run-demo run-fuzz run-lint schemas soak soak-serve storms tidy uninstall
 .SECONDARY:
 -include $(shell find $(B) -name '*.d' 2>/dev/null)

@@ -91,7 +91,7 @@ struct spot_server {
 
     uint64_t n_request, n_token, n_moved, n_paged,
         n_token_paged;                /* since the start; moved with pages */
-    uint64_t n_notice, n_lost;        /* members that left, and that were gone without a word */
+    uint64_t n_lost; /* members of replicas that left or were gone without a word */
     struct spot_histogram queue, first, between, whole; /* times of requests */
     double rate, rate_s;                                /* tokens/s lately */
     uint64_t rate_token;
