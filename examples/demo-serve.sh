@@ -63,6 +63,7 @@ load "unix:$tmp/http" $ask n=40 answers="$tmp/calm" 2>/dev/null >"$out/calm"
 end_server
 
 say "the same on machines that come and go (trace time x $speedup), until $enough were taken away"
+rm -f "$out/live.jsonl" "$out/cloud.jsonl" # of another demonstration
 serve --events "$out/live.jsonl"
 spot-replay live --trace "$out/trace.csv" --from 30m --speedup "$speedup" --grace 2s --no-notice 0.4 \
     --max 4 --seed 7 --quiet --events "$out/cloud.jsonl" -- \
