@@ -431,8 +431,8 @@ static const char *method_of(const char *path)
     if (!strcmp(path, "/v1/completions") || !strcmp(path, "/v1/chat/completions"))
         return "POST";
     if (!strcmp(path, "/") || !strcmp(path, "/health") || !strcmp(path, "/status") ||
-        !strcmp(path, "/metrics") || !strcmp(path, "/v1/models") ||
-        behind(path, "/v1/models/") || behind(path, "/v1/streams/"))
+        !strcmp(path, "/metrics") || !strcmp(path, "/v1/models") || behind(path, "/v1/models/") ||
+        behind(path, "/v1/streams/"))
         return "GET";
     return NULL;
 }

@@ -40,8 +40,8 @@ double spot_histogram_quantile_s(const struct spot_histogram *h, double q)
 static void put_line(struct spot_buf *out, const char *name, const char *bound, uint64_t n)
 {
     char line[256];
-    const int length =
-        snprintf(line, sizeof(line), "%s_bucket{le=\"%s\"} %llu\n", name, bound, (unsigned long long)n);
+    const int length = snprintf(line, sizeof(line), "%s_bucket{le=\"%s\"} %llu\n", name, bound,
+                                (unsigned long long)n);
 
     spot_buf_add(out, line, (size_t)length);
 }
@@ -51,8 +51,8 @@ void spot_histogram_put(const struct spot_histogram *h, const char *name, const 
 {
     char text[512];
     uint64_t n = 0;
-    int length = snprintf(text, sizeof(text), "# HELP %s %s\n# TYPE %s histogram\n", name, help,
-                          name);
+    int length =
+        snprintf(text, sizeof(text), "# HELP %s %s\n# TYPE %s histogram\n", name, help, name);
 
     spot_buf_add(out, text, (size_t)length);
     for (int i = 0; i < SPOT_HISTOGRAM_BUCKETS; i++) {

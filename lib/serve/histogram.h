@@ -17,7 +17,7 @@ extern "C" {
 
 enum { SPOT_HISTOGRAM_BUCKETS = 20 };
 
-struct spot_histogram { /* all zeros: nothing was counted */
+struct spot_histogram {                         /* all zeros: nothing was counted */
     uint64_t count[SPOT_HISTOGRAM_BUCKETS + 1]; /* the last has what is beyond all bounds */
     uint64_t n;
     double sum_s;

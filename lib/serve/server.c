@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "serve/server.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,9 +58,7 @@ static void forget(void *job, struct spot_peer *peer)
     struct spot_seat *const seat = spot_peer_data(peer);
     struct spot_replica *const p = seat->replica;
 
-    if (p && isfinite(spot_peer_time_left_s(peer)))
-        s->n_notice++;
-    else if (p)
+    if (p)
         s->n_lost++;
     if (p && p->peer == peer) {
         spot_server_take_back(s, p, true);

@@ -23,7 +23,7 @@ struct spot_work {
     struct spot_completion *completion; /* one reference */
     /* when it came, went to a member first, and had its first token; 0: not yet */
     double taken_s, given_s, first_s;
-    double ended_s, abandoned_s;        /* 0: not ended; its client is there */
+    double ended_s, abandoned_s; /* 0: not ended; its client is there */
 };
 
 /* A choice that has not ended. Two members may compute it: whoever is first commits. */
@@ -90,8 +90,8 @@ struct spot_server {
     struct spot_err failure; /* of a function that cannot return one */
 
     uint64_t n_request, n_token, n_moved, n_paged,
-        n_token_paged;                /* since the start; moved with pages */
-    uint64_t n_notice, n_lost;        /* members that left, and that were gone without a word */
+        n_token_paged; /* since the start; moved with pages */
+    uint64_t n_lost;   /* members of replicas that left or were gone without a word */
     struct spot_histogram queue, first, between, whole; /* times of requests */
     double rate, rate_s;                                /* tokens/s lately */
     uint64_t rate_token;

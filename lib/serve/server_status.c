@@ -75,8 +75,7 @@ void spot_server_status(void *server, struct spot_jw *jw)
     spot_jw_int(jw, "queued", (int64_t)spot_server_waiting(s));
     spot_jw_int(jw, "tokens", (int64_t)s->n_token);
     spot_jw_real(jw, "tokens_per_s", s->rate);
-    spot_jw_int(jw, "notices", (int64_t)s->n_notice);
-    spot_jw_int(jw, "kills", (int64_t)s->n_lost);
+    spot_jw_int(jw, "preemptions", (int64_t)s->n_lost);
     put_times(jw, "ttft", &s->first);
     put_times(jw, "between", &s->between);
     put_times(jw, "whole", &s->whole);
@@ -153,8 +152,7 @@ void spot_server_metrics(void *server, struct spot_buf *out)
     put_metric(out, "spot_serve_choices_running", "gauge", (double)(s->n_sequence - waiting));
     put_metric(out, "spot_serve_choices_queued", "gauge", (double)waiting);
     put_metric(out, "spot_serve_tokens_per_second", "gauge", s->rate);
-    put_metric(out, "spot_serve_notices_total", "counter", (double)s->n_notice);
-    put_metric(out, "spot_serve_kills_total", "counter", (double)s->n_lost);
+    put_metric(out, "spot_serve_preemptions_total", "counter", (double)s->n_lost);
     put_metric(out, "spot_serve_kv_pages", "gauge", (double)n_page(s));
     put_metric(out, "spot_serve_kv_pages_used", "gauge", (double)used_page(s));
     spot_histogram_put(&s->queue, "spot_serve_queue_seconds",

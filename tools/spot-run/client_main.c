@@ -318,11 +318,10 @@ static void print_serving(const struct spot_json_value *status)
     print_number(status, "tokens_per_s", "", 0, " tokens/s");
     if (spot_json_get(status, "kv_use"))
         printf("  cache %.0f %%", 100 * spot_json_number(spot_json_get(status, "kv_use")));
-    printf("\n%lld requests, %lld tokens, %lld notices, %lld kills\n",
+    printf("\n%lld requests, %lld tokens, %lld preemptions\n",
            (long long)spot_json_integer(spot_json_get(status, "requests")),
            (long long)spot_json_integer(spot_json_get(status, "tokens")),
-           (long long)spot_json_integer(spot_json_get(status, "notices")),
-           (long long)spot_json_integer(spot_json_get(status, "kills")));
+           (long long)spot_json_integer(spot_json_get(status, "preemptions")));
     for (size_t i = 0; i < sizeof(times) / sizeof(*times); i++) {
         snprintf(key, sizeof(key), "%s_p50_s", times[i].key);
         if (!spot_json_get(status, key))
