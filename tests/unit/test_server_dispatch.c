@@ -40,7 +40,8 @@ struct spot_peer {
     size_t n;
     bool is_aside, was_dropped;
     double left_s;
-    int n_asked, n_forgotten;
+    int n_asked, n_forgotten, n_moves;
+    struct spot_seat seat;
     struct spot_replica replica;
 };
 
@@ -106,6 +107,29 @@ int spot_view_break(struct spot_view *view, uint32_t epoch, struct spot_err *err
     return 0;
 }
 
+/* Each is a replica of its own, in place of server_layout.c. */
+bool spot_server_can_replace(const struct spot_server *s, const struct spot_replica *place)
+{
+    (void)s;
+    (void)place;
+    return false;
+}
+
+void spot_server_form(const struct spot_server *s, const struct spot_replica *place,
+                      const struct spot_peer *to, struct spot_relay_form *form)
+{
+    (void)s;
+    (void)to;
+    *form = (struct spot_relay_form){ .P = 1, .M = 1 };
+    form->member[0].id = place->peer->id;
+}
+
+const char *spot_peer_domain(const struct spot_peer *p)
+{
+    (void)p;
+    return "";
+}
+
 static void forget(struct spot_peer *p, uint64_t sequence)
 {
     for (size_t i = p->n; i-- > 0;)
@@ -120,9 +144,12 @@ void spot_peer_send(struct spot_peer *p, uint32_t type, uint64_t tag, const void
     struct spot_request request = { 0 };
     struct computed c = { .sequence = tag };
 
+    p->n_moves += type == SPOT_MSG_MOVE;
+    if (type != SPOT_MSG_CONTINUE && type != SPOT_MSG_FORGET)
+        return;
     forget(p, tag);
     p->n_forgotten += type == SPOT_MSG_FORGET;
-    if (type != SPOT_MSG_CONTINUE)
+    if (type == SPOT_MSG_FORGET)
         return;
     c.choice = spot_get_u32(&in);
     c.next = spot_get_u32(&in);
@@ -144,9 +171,10 @@ static void join(struct spot_peer *p)
     memset(p, 0, sizeof(*p));
     p->id = ++last_id;
     snprintf(p->name, sizeof(p->name), "w%d", (int)(p - peer));
-    p->data = &p->replica;
+    p->seat = (struct spot_seat){ .peer = p, .replica = &p->replica };
+    p->data = &p->seat;
     p->left_s = 1e9;
-    p->member.id = p->id;
+    p->member = (struct spot_member){ .id = p->id, .role = SPOT_ROLE_ACTIVE };
     p->view.machine = (struct spot_machine){ .epoch = p->id, .member = &p->member, .n_member = 1 };
     p->replica = (struct spot_replica){ .peer = p, .view = &p->view, .is_running = true };
     s->place = spot_xgrow(s->place, &s->cap_place, s->n_place + 1, sizeof(struct spot_replica *));
@@ -168,7 +196,9 @@ static void set_up(void)
 
     memset(&server, 0, sizeof(server));
     memset(peer, 0, sizeof(peer));
-    options = (struct spot_server_options){ .n_sequence = BATCH, .n_queue = QUEUE, .linger_s = 0 };
+    options = (struct spot_server_options){
+        .P = 1, .M = 1, .n_sequence = BATCH, .n_queue = QUEUE, .linger_s = 0
+    };
     server.options = &options;
     server.model.vocabulary = none;
     server.model.vocabulary.bpe = spot_bpe_of_bytes();
@@ -229,6 +259,9 @@ static void tell(struct spot_peer *p, size_t most, bool wrong)
 
     spot_put_u32(&out, 1);
     spot_put_u32(&out, 2);
+    spot_put_f64(&out, 0);
+    spot_put_f64(&out, 0);
+    spot_put_u64(&out, 0);
     spot_put_u32(&out, (uint32_t)n);
     for (size_t i = 0; i < n; i++) {
         struct computed *const c = &p->has[i];
