@@ -140,6 +140,8 @@ void spot_peer_address(const struct spot_peer *peer, const struct spot_peer *to,
 
 /* --- views ------------------------------------------------------------------ */
 
+/* The view of this index; those up to it are made. */
+struct spot_view *spot_group_view(struct spot_group *group, uint32_t index);
 uint32_t spot_view_index(const struct spot_view *view);
 /* Who is a member of it, with which role; phase, epoch and round. */
 const struct spot_machine *spot_view_machine(const struct spot_view *view);

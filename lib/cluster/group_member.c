@@ -229,7 +229,7 @@ static void give_id(struct spot_group *g, struct spot_peer *peer)
 static int take_in(struct spot_group *g, struct spot_peer *peer, struct spot_err *err)
 {
     const struct spot_workload *const w = g->workload;
-    struct spot_view *const view = spot_view_at(g, w->view_of ? w->view_of(g->job, peer) : 0);
+    struct spot_view *const view = spot_group_view(g, w->view_of ? w->view_of(g->job, peer) : 0);
 
     give_id(g, peer);
     peer->view = view;

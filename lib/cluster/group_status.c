@@ -96,7 +96,7 @@ static void put_events(const struct spot_journal *j, struct spot_jw *jw)
 /* Phase, epoch and round are those of the first view. */
 void spot_group_status(struct spot_group *g, struct spot_buf *out)
 {
-    const struct spot_machine *const m = &spot_view_at(g, 0)->machine;
+    const struct spot_machine *const m = &spot_group_view(g, 0)->machine;
     char *text = NULL;
     size_t n = 0;
     FILE *memory = open_memstream(&text, &n);

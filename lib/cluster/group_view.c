@@ -24,7 +24,7 @@ struct spot_view *spot_group_add_view(struct spot_group *g, int64_t round)
     return view;
 }
 
-struct spot_view *spot_view_at(struct spot_group *g, uint32_t index)
+struct spot_view *spot_group_view(struct spot_group *g, uint32_t index)
 {
     while (g->n_view <= index)
         spot_group_add_view(g, 0);

@@ -24,8 +24,8 @@ struct replica {
     void *image; /* of bundles [begin, end) */
     size_t image_byte;
     int begin, end;
-    struct spot_relay *relay; /* NULL: none yet; at this position */
-    uint32_t position;
+    struct spot_relay *relay; /* NULL: none yet; of this grid, at this position */
+    uint32_t P, M, position;
     struct spot_batch_loop *loop; /* NULL: not the leader */
     struct spot_batch_out *out;   /* [n_most] */
     uint32_t formed;              /* the epoch it has a place in; 0: none */
@@ -106,7 +106,7 @@ static int take_position(struct replica *r, const struct spot_relay_form *form,
     };
     int begin, end;
 
-    if (r->relay && r->position == form->position)
+    if (r->relay && r->position == form->position && r->P == form->P && r->M == form->M)
         return 0;
     drop_part(r);
     spot_relay_bundles(&r->model.shape, form, &begin, &end);
@@ -118,6 +118,8 @@ static int take_position(struct replica *r, const struct spot_relay_form *form,
     if (!r->relay)
         return -1;
     r->position = form->position;
+    r->P = form->P;
+    r->M = form->M;
     if (!form->position) {
         r->loop = spot_batch_loop_new(&r->model, r->relay, (int)r->told.n_most);
         r->out = spot_xcalloc(r->told.n_most, sizeof(*r->out));
@@ -190,7 +192,7 @@ static int form(void *job, const struct spot_frame *frame, struct spot_err *err)
     struct spot_relay_form form;
     struct spot_err why = { 0 };
 
-    if (spot_relay_form_get(&in, &form) || form.P != r->told.P || form.M != r->told.M)
+    if (spot_relay_form_get(&in, &form) || spot_relay_check(&r->model.shape, form.P, form.M, &why))
         return spot_err_set(err, SPOT_ESYS, "the coordinator sent a malformed FORM");
     if (take_position(r, &form, &why)) {
         spot_agent_set_unfit(&r->agent, true);
@@ -235,7 +237,7 @@ static int on_buddy(struct replica *r, const struct spot_frame *frame, struct sp
     struct spot_relay_form buddy;
     struct spot_err why = { 0 };
 
-    if (spot_relay_form_get(&in, &buddy) || buddy.P != r->told.P || buddy.M != r->told.M)
+    if (spot_relay_form_get(&in, &buddy) || buddy.P != r->P || buddy.M != r->M)
         return 0;
     return spot_batch_loop_set_buddy(r->loop, &buddy, epoch, &why) ? stop(r, &why, err) : 0;
 }
@@ -254,7 +256,7 @@ static int on_give(struct replica *r, const struct spot_frame *frame, struct spo
     struct spot_relay_form to;
     struct spot_err why = { 0 };
 
-    if (spot_relay_form_get(&in, &to) || to.P != r->told.P || to.M != r->told.M)
+    if (spot_relay_form_get(&in, &to) || to.P != r->P || to.M != r->M)
         return 0;
     return spot_batch_loop_give(r->loop, frame->tag, &to, epoch, &why) ? stop(r, &why, err) : 0;
 }

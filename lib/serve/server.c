@@ -48,8 +48,8 @@ static void welcome(void *job, struct spot_peer *peer, struct spot_buf *out)
     spot_put_u32(out, (uint32_t)s->model.shape.n_shard);
     spot_put_u32(out, s->options->n_sequence);
     spot_put_u64(out, s->options->kv_byte);
-    spot_put_u32(out, s->options->P);
-    spot_put_u32(out, s->options->M);
+    spot_put_u32(out, (uint32_t)s->grid.P);
+    spot_put_u32(out, (uint32_t)s->grid.M);
 }
 
 static void forget(void *job, struct spot_peer *peer)
@@ -216,6 +216,8 @@ static int tick(void *job, struct spot_err *err)
         s->served_s = spot_clock_s();
     if (spot_server_expire(s, err))
         return -1;
+    if (spot_server_regroup(s, err))
+        return -1;
     spot_server_gather(s);
     spot_server_name_buddies(s);
     spot_server_dispatch(s);
@@ -274,6 +276,7 @@ static const struct spot_workload workload = {
     .commit = commit,
     .quiesced = quiesced,
     .message = message,
+    .plan = spot_server_plan,
     .owes = owes,
     .tick = tick,
     .fd = fd,
@@ -361,7 +364,7 @@ static int open_all(struct spot_server *s, struct spot_err *err)
     int64_t round;
 
     if (spot_served_model_open(&s->model, s->options->model, 0, err) ||
-        spot_relay_check(&s->model.shape, s->options->P, s->options->M, err))
+        spot_relay_check(&s->model.shape, s->grid.P, s->grid.M, err))
         return -1;
     s->group = spot_group_new(&s->options->group, &workload, s, err);
     if (!s->group)
@@ -416,6 +419,8 @@ int spot_server_run(const struct spot_server_options *options, struct spot_err *
     int rc;
 
     s->options = options;
+    s->grid = (struct spot_grid){ .D = 0, .P = options->P, .M = options->M };
+    s->n_at_once = options->n_sequence;
     rc = open_all(s, err);
     if (!rc)
         rc = spot_group_run(s->group, err);

@@ -98,7 +98,7 @@ static struct spot_replica *choose_place(const struct spot_server *s, const stru
         struct spot_replica *const p = s->place[i];
         const bool failed = !strcmp(spot_peer_name(p->peer), q->failed);
 
-        if (!spot_replica_may_take(p) || has(q, p) || p->load >= s->options->n_sequence)
+        if (!spot_replica_may_take(p) || has(q, p) || p->load >= s->n_at_once)
             continue;
         if (has_copies(q, p))
             return p;
@@ -166,7 +166,7 @@ static void put_source(struct spot_server *s, const struct spot_replica *from,
 {
     struct spot_relay_form form;
 
-    spot_put_u32(out, from ? s->options->P * s->options->M : 0);
+    spot_put_u32(out, from ? (uint32_t)(s->grid.P * s->grid.M) : 0);
     if (from) {
         spot_server_form(s, from, to->peer, &form);
         for (uint32_t i = 0; i < form.P * form.M; i++)
@@ -178,7 +178,7 @@ static void put_source(struct spot_server *s, const struct spot_replica *from,
 static void put_copied(const struct spot_server *s, const struct spot_sequence *q,
                        struct spot_buf *out)
 {
-    const uint32_t n = s->options->P * s->options->M;
+    const uint32_t n = (uint32_t)(s->grid.P * s->grid.M);
 
     spot_put_u32(out, n);
     for (uint32_t i = 0; i < n; i++)

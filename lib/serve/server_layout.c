@@ -8,7 +8,7 @@
 
 static uint32_t size_of_replica(const struct spot_server *s)
 {
-    return s->options->P * s->options->M;
+    return (uint32_t)(s->grid.P * s->grid.M);
 }
 
 struct spot_replica *spot_server_replica(struct spot_server *s, uint32_t view_index)
@@ -115,6 +115,103 @@ void spot_server_gather(struct spot_server *s)
         move_one(s, find_waiting(s, to, false), to);
 }
 
+/* --- plans --------------------------------------------------------------------------------- */
+
+/* The first D whole ones are. */
+static bool is_wanted(const struct spot_server *s, uint32_t index)
+{
+    int64_t n = 0;
+
+    for (uint32_t i = 0; i < index && i < s->n_place; i++)
+        n += s->place[i]->view && spot_view_placeable(s->place[i]->view) >= size_of_replica(s);
+    return !s->grid.D || n < s->grid.D;
+}
+
+int spot_server_plan(void *server, const struct spot_plan_doc *plan, bool *changed,
+                     struct spot_err *err)
+{
+    struct spot_server *const s = server;
+    struct spot_grid want = plan->next;
+    const uint32_t n_at_once = plan->micro_batch > 0 && plan->micro_batch < s->options->n_sequence
+                                   ? (uint32_t)plan->micro_batch
+                                   : s->options->n_sequence;
+
+    if (plan->kind != SPOT_PLAN_SERVE)
+        return spot_err_set(err, SPOT_EINFEASIBLE,
+                            "the plan is not one to serve, and this job serves");
+    want.M += !want.M;
+    if (spot_plan_doc_is_suspend(plan)) {
+        s->is_regrouping = true;
+        return 0;
+    }
+    if (spot_relay_check(&s->model.shape, want.P, want.M, err))
+        return -1;
+    *changed = !spot_grid_equal(&s->grid, &want) || s->n_at_once != n_at_once;
+    s->is_regrouping |= want.P != s->grid.P || want.M != s->grid.M;
+    s->grid = want;
+    s->n_at_once = n_at_once;
+    return 0;
+}
+
+/* Returns whether all are. */
+static bool all_wait(const struct spot_server *s)
+{
+    for (size_t i = 0; i < s->n_place; i++) {
+        const struct spot_view *const view = s->place[i]->view;
+
+        if (view && spot_view_machine(view)->phase != SPOT_PHASE_WAIT)
+            return false;
+    }
+    return true;
+}
+
+/* Where members have room, or a view that nobody is in. */
+static struct spot_replica *room_behind(struct spot_server *s, uint32_t index)
+{
+    struct spot_replica *p;
+
+    do {
+        p = spot_server_replica(s, ++index);
+        p->view = spot_group_view(s->group, index);
+    } while (spot_view_placeable(p->view) >= size_of_replica(s));
+    return p;
+}
+
+/* Replicas that have more members than they need now give them to later ones; those that lack some
+ * are gathered afterwards. */
+static void spread(struct spot_server *s)
+{
+    for (uint32_t i = 0; i < s->n_place; i++)
+        while (s->place[i]->view && spot_view_placeable(s->place[i]->view) > size_of_replica(s))
+            move_one(s, s->place[i], room_behind(s, i));
+}
+
+static bool must_stop(const struct spot_server *s, uint32_t index)
+{
+    const struct spot_view *const view = s->place[index]->view;
+    const enum spot_phase phase = view ? spot_view_machine(view)->phase : SPOT_PHASE_WAIT;
+
+    return (phase == SPOT_PHASE_RUN || phase == SPOT_PHASE_MIGRATE) &&
+           (s->is_regrouping || !is_wanted(s, index));
+}
+
+int spot_server_regroup(struct spot_server *s, struct spot_err *err)
+{
+    for (uint32_t i = 0; i < s->n_place; i++) {
+        struct spot_view *const view = s->place[i]->view;
+
+        if (must_stop(s, i) && spot_view_break(view, spot_view_machine(view)->epoch, err))
+            return -1;
+    }
+    if (s->is_regrouping && all_wait(s)) {
+        spread(s);
+        for (size_t i = 0; i < s->n_seat; i++)
+            s->seat[i]->position = -1; /* it was one of another grid */
+        s->is_regrouping = false;
+    }
+    return 0;
+}
+
 /* --- an epoch ----------------------------------------------------------------------------- */
 
 bool spot_server_may_begin(void *server, struct spot_view *view)
@@ -122,7 +219,8 @@ bool spot_server_may_begin(void *server, struct spot_view *view)
     struct spot_server *const s = server;
 
     spot_server_replica(s, spot_view_index(view))->view = view;
-    return spot_view_placeable(view) >= size_of_replica(s);
+    return !s->is_regrouping && spot_view_placeable(view) >= size_of_replica(s) &&
+           is_wanted(s, spot_view_index(view));
 }
 
 bool spot_server_can_replace(const struct spot_server *s, const struct spot_replica *p)
@@ -171,7 +269,7 @@ static void put_addresses(const struct spot_server *s, const struct spot_peer *t
 void spot_server_form(const struct spot_server *s, const struct spot_replica *p,
                       const struct spot_peer *to, struct spot_relay_form *form)
 {
-    *form = (struct spot_relay_form){ .P = s->options->P, .M = s->options->M };
+    *form = (struct spot_relay_form){ .P = (uint32_t)s->grid.P, .M = (uint32_t)s->grid.M };
     for (uint32_t i = 0; i < size_of_replica(s); i++)
         form->member[i].id = p->member[i];
     put_addresses(s, to, form);
@@ -196,12 +294,13 @@ int spot_server_layout(void *server, struct spot_view *view, struct spot_err *er
     struct spot_server *const s = server;
     const struct spot_machine *const m = spot_view_machine(view);
     struct spot_replica *const p = spot_server_replica(s, spot_view_index(view));
-    struct spot_relay_form form = { .P = s->options->P, .M = s->options->M };
+    struct spot_relay_form form = { .P = (uint32_t)s->grid.P, .M = (uint32_t)s->grid.M };
 
     (void)err;
     p->view = view;
     p->peer = NULL;
-    if (spot_view_placeable(view) < size_of_replica(s)) {
+    if (s->is_regrouping || spot_group_is_suspended(s->group) ||
+        !is_wanted(s, spot_view_index(view)) || spot_view_placeable(view) < size_of_replica(s)) {
         spot_view_hold(view);
         return 0;
     }

@@ -3,6 +3,7 @@
 #ifndef SPOT_SERVE_SERVER_STATE_H
 #define SPOT_SERVE_SERVER_STATE_H
 
+#include "model/grid.h"
 #include "serve/completion.h"
 #include "serve/front.h"
 #include "serve/histogram.h"
@@ -68,6 +69,9 @@ struct spot_batch;
 struct spot_server {
     const struct spot_server_options *options;
     struct spot_served_model model;
+    struct spot_grid grid; /* that is wanted; D 0: as many replicas as members make */
+    uint32_t n_at_once;    /* choices of a replica at once */
+    bool is_regrouping;    /* all stop, and members become replicas anew */
     struct spot_group *group;
     struct spot_front *front; /* NULL: none */
     struct spot_front_options front_options;
@@ -118,6 +122,12 @@ int spot_server_release_leavers(struct spot_server *s, struct spot_err *err);
 uint32_t spot_server_view_of(void *server, const struct spot_peer *peer);
 bool spot_server_may_begin(void *server, struct spot_view *view);
 int spot_server_layout(void *server, struct spot_view *view, struct spot_err *err);
+/* A plan of kind serve: P and M of replicas, D of them at most, B choices of each at once. */
+int spot_server_plan(void *server, const struct spot_plan_doc *plan, bool *changed,
+                     struct spot_err *err);
+/* What a plan wants is brought about: replicas stop that are not wanted, and all where they are to
+ * be of other sizes, before members change places. */
+int spot_server_regroup(struct spot_server *s, struct spot_err *err);
 /* Members of replicas that wait for others fill those that lack the fewest. */
 void spot_server_gather(struct spot_server *s);
 /* The replica of a view; made where there is none. */

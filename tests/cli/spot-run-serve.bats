@@ -182,6 +182,36 @@ until_answers() { # n
     answers out | cmp - want.long
 }
 
+plan() { # D P M B TIME
+    printf '{"schema":"spot.plan/1","kind":"serve","job":"x","time_s":%d,"next":{"D":%d,"P":%d,"M":%d,"B":%d}}\n' \
+        "$5" "$1" "$2" "$3" "$4" | spot-run replan --join unix:j - >&2
+}
+
+@test "plans change the grid of a server, and no token" {
+    for k in 1 2 3 4 5 6; do sed "s/\"custom_id\":\"/&$k-/" in.jsonl; done >more.jsonl
+    mv more.jsonl in.jsonl
+    long_answers
+    spot-run serve -q --model model --batch long.jsonl -o out --listen unix:j --max-batch 2 --events log 3>&- &
+    server=$!
+    pids=$server
+    for name in a b c d; do worker $name; done
+    until_answers 1
+    plan 1 2 2 2 1
+    until_answers 6
+    plan 2 1 1 1 2
+    until_answers 10
+    run plan 1 1 3 1 3
+    [[ "$output" == *"power of two"* ]]
+    plan 0 0 1 1 4
+    sleep 0.3
+    n=$(wc -l <out)
+    sleep 0.3
+    [ "$n" = "$(wc -l <out)" ] && [ "$n" -lt 144 ]
+    plan 2 2 1 2 5
+    wait $server
+    answers out | cmp - want.long
+}
+
 @test "a model that is not there is refused by name" {
     run spot-run serve --model nothing --batch in.jsonl
     [ "$status" -ne 0 ]

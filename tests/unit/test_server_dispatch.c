@@ -200,6 +200,8 @@ static void set_up(void)
         .P = 1, .M = 1, .n_sequence = BATCH, .n_queue = QUEUE, .linger_s = 0
     };
     server.options = &options;
+    server.grid = (struct spot_grid){ .P = 1, .M = 1 };
+    server.n_at_once = BATCH;
     server.model.vocabulary = none;
     server.model.vocabulary.bpe = spot_bpe_of_bytes();
     server.model.shape.vocab = 256;
