@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "serve/replica.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@
 #include "serve/relay.h"
 #include "serve/serve_protocol.h"
 #include "serve/served_model.h"
+#include "serve/shared_image.h"
 
 /* By the server. */
 struct told {
@@ -21,8 +23,7 @@ struct replica {
     struct spot_agent agent;
     struct spot_served_model model;
     struct told told;
-    void *image; /* of bundles [begin, end) */
-    size_t image_byte;
+    struct spot_shared_image image; /* of bundles [begin, end) */
     int begin, end;
     struct spot_relay *relay; /* NULL: none yet; of this grid, at this position */
     uint32_t P, M, position;
@@ -45,8 +46,7 @@ static void drop_part(struct replica *r)
 static void drop_model(struct replica *r)
 {
     drop_part(r);
-    free(r->image);
-    r->image = NULL;
+    spot_shared_image_close(&r->image);
     spot_served_model_release(&r->model);
 }
 
@@ -78,16 +78,35 @@ static void progress(void *replica)
     spot_mesh_progress(r->agent.mesh);
 }
 
+static int pack(void *replica, void *image, struct spot_err *err)
+{
+    struct replica *const r = replica;
+
+    return spot_served_model_pack(&r->model, (enum spot_infer_type)r->told.type, r->begin, r->end,
+                                  image, progress, r, err);
+}
+
+/* Workers of a host share it; its bytes depend on the model, the type and what is packed, and on
+ * the program that packs. */
 static int load(struct replica *r, int begin, int end, struct spot_err *err)
 {
-    if (r->image && r->begin == begin && r->end == end)
+    const enum spot_infer_type type = (enum spot_infer_type)r->told.type;
+    const struct spot_shared_image_maker maker = { .n_byte = spot_infer_image_byte(
+                                                       &r->model.shape, type, begin, end),
+                                                   .make = pack,
+                                                   .wait = progress,
+                                                   .user = r };
+    char name[80];
+
+    if (r->image.byte && r->begin == begin && r->end == end)
         return 0;
-    free(r->image);
+    spot_shared_image_close(&r->image);
     r->begin = begin;
     r->end = end;
-    r->image = spot_served_model_image(&r->model, (enum spot_infer_type)r->told.type, begin, end,
-                                       progress, r, &r->image_byte, err);
-    return r->image ? 0 : -1;
+    snprintf(name, sizeof(name), "%d-%016llx-%s-%lld-%d-%d", SPOT_PROTOCOL,
+             (unsigned long long)r->model.hash, spot_infer_type_name((int)type),
+             (long long)r->model.shape.n_shard, begin, end);
+    return spot_shared_image_open(&r->image, NULL, name, &maker, err);
 }
 
 /* What the member at a position needs, unless it has that. */
@@ -112,8 +131,8 @@ static int take_position(struct replica *r, const struct spot_relay_form *form,
     spot_relay_bundles(&r->model.shape, form, &begin, &end);
     if (load(r, begin, end, err))
         return -1;
-    config.image = r->image;
-    config.image_byte = r->image_byte;
+    config.image = r->image.byte;
+    config.image_byte = r->image.n_byte;
     r->relay = spot_relay_new(&config, err);
     if (!r->relay)
         return -1;

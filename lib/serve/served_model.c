@@ -169,14 +169,13 @@ void spot_served_model_release(struct spot_served_model *m)
     memset(m, 0, sizeof(*m));
 }
 
-void *spot_served_model_image(const struct spot_served_model *m, enum spot_infer_type type,
-                              int begin, int end, void (*progress)(void *user), void *user,
-                              size_t *n_byte, struct spot_err *err)
+int spot_served_model_pack(const struct spot_served_model *m, enum spot_infer_type type, int begin,
+                           int end, void *image, void (*progress)(void *user), void *user,
+                           struct spot_err *err)
 {
     const int n = end - begin;
     struct spot_bundle *const room = spot_xcalloc((size_t)n, sizeof(*room));
     struct spot_bundle **const bundle = spot_xcalloc((size_t)n, sizeof(struct spot_bundle *));
-    void *image = NULL;
     int rc = 0;
 
     for (int i = 0; !rc && i < n; i++) {
@@ -185,14 +184,11 @@ void *spot_served_model_image(const struct spot_served_model *m, enum spot_infer
              spot_weights_read(m->weights, bundle[i], err);
         progress(user);
     }
-    *n_byte = spot_infer_image_byte(&m->shape, type, begin, end);
-    if (!rc && !(image = spot_alloc_aligned(*n_byte, 1)))
-        spot_err_set(err, SPOT_ESYS, "no memory for weights of %zu bytes", *n_byte);
-    if (image)
+    if (!rc)
         spot_infer_image_pack(image, &m->shape, type, begin, end, bundle);
     for (int i = 0; i < n; i++)
         spot_bundle_release(&room[i]);
     free(room);
     free(bundle);
-    return image;
+    return rc ? -1 : 0;
 }

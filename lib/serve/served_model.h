@@ -37,11 +37,11 @@ int spot_served_model_open(struct spot_served_model *m, const char *dir, int64_t
                            struct spot_err *err);
 void spot_served_model_release(struct spot_served_model *m);
 
-/* Pack the weights of bundles [begin, end): an aligned image to be freed. `progress` is called for
- * each bundle. NULL with *err. */
-void *spot_served_model_image(const struct spot_served_model *m, enum spot_infer_type type,
-                              int begin, int end, void (*progress)(void *user), void *user,
-                              size_t *n_byte, struct spot_err *err);
+/* Pack the weights of bundles [begin, end) into `image`, of spot_infer_image_byte, aligned to 64
+ * bytes. `progress` is called for each bundle. Returns 0, or -1 with *err. */
+int spot_served_model_pack(const struct spot_served_model *m, enum spot_infer_type type, int begin,
+                           int end, void *image, void (*progress)(void *user), void *user,
+                           struct spot_err *err);
 
 #ifdef __cplusplus
 }

@@ -193,9 +193,9 @@ END_TEST
 
 static const char *const malformed[] = {
     "GET\r\n\r\n",
-    "GET / HTTP/9.9\r\n\r\n",
-    "GET / HTTP/1.1\r\n\r\n",
-    "GET / HTTP/1.1\r\nHost: x\r\nno colon\r\n\r\n",
+    "GET /nothing HTTP/9.9\r\n\r\n",
+    "GET /nothing HTTP/1.1\r\n\r\n",
+    "GET /nothing HTTP/1.1\r\nHost: x\r\nno colon\r\n\r\n",
     "POST /v1/completions HTTP/1.1\r\nHost: x\r\n"
     "Content-Length: -1\r\n\r\n{}",
     "POST /v1/completions HTTP/1.1\r\nHost: x\r\n"

@@ -204,7 +204,8 @@ static void set_up(void)
     server.n_at_once = BATCH;
     server.model.vocabulary = none;
     server.model.vocabulary.bpe = spot_bpe_of_bytes();
-    server.model.shape.vocab = 256;
+    server.model.shape =
+        (struct spot_shape){ .vocab = 256, .n_layer = 1, .width = 16, .n_head = 1, .n_shard = 1 };
 }
 
 static void tear_down(void)
