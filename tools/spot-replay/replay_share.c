@@ -55,7 +55,7 @@ static int add_policy(struct session *s, const char *name, struct spot_err *err)
 {
     enum spot_share_policy policy;
 
-    if (spot_share_policy_find(name, &policy) || policy == SPOT_SHARE_HADAR)
+    if (spot_share_policy_find(name, &policy))
         return spot_err_set(err, SPOT_EUSAGE, "--policy has no '%.40s'; --policy list shows them",
                             name);
     if (s->n_played == SPOT_SHARE_POLICIES)
@@ -69,7 +69,7 @@ static int read_policies(struct session *s, struct spot_err *err)
     char *copy = spot_xstrdup(o.policy), *rest = copy, *name;
     int rc = 0;
 
-    for (int p = 0; !strcmp(o.policy, "all") && p < SPOT_SHARE_HADAR; p++)
+    for (int p = 0; !strcmp(o.policy, "all") && p < SPOT_SHARE_POLICIES; p++)
         rc = rc ? rc : add_policy(s, spot_share_policy_name[p], err);
     while (!rc && strcmp(o.policy, "all") != 0 && (name = strtok_r(rest, ",", &rest)))
         rc = add_policy(s, name, err);
@@ -449,7 +449,7 @@ static int replay_share(char **operand, size_t n, struct spot_err *err)
     (void)operand;
     (void)n;
     if (!strcmp(o.policy, "list")) {
-        for (int p = 0; p < SPOT_SHARE_HADAR; p++)
+        for (int p = 0; p < SPOT_SHARE_POLICIES; p++)
             printf("%-22s %s\n", spot_share_policy_name[p], spot_share_policy_about[p]);
         return 0;
     }
