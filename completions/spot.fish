@@ -428,6 +428,12 @@ complete -c spot-replay -n '__fish_seen_subcommand_from share' -l round -r
 complete -c spot-replay -n '__fish_seen_subcommand_from share' -l reset -r
 complete -c spot-replay -n '__fish_seen_subcommand_from share' -l switch -r
 complete -c spot-replay -n '__fish_seen_subcommand_from share' -l checkpoint -r
+complete -c spot-replay -n '__fish_seen_subcommand_from share' -l report -r
+complete -c spot-replay -n '__fish_seen_subcommand_from share' -l patience -r
+complete -c spot-replay -n '__fish_seen_subcommand_from share' -l reserved-price -r
+complete -c spot-replay -n '__fish_seen_subcommand_from share' -l burst -r
+complete -c spot-replay -n '__fish_seen_subcommand_from share' -l spot-price -r
+complete -c spot-replay -n '__fish_seen_subcommand_from share' -l spot-wait -r
 complete -c spot-replay -n '__fish_seen_subcommand_from share' -l steps
 complete -c spot-replay -n '__fish_seen_subcommand_from share' -l plot -r
 complete -c spot-replay -n '__fish_seen_subcommand_from share' -l gantt -r

@@ -43,6 +43,13 @@ void share_lease_end(struct share_state *s, size_t i, double time_s)
     job->type = -1;
 }
 
+int64_t share_lease_held(const struct share_state *s, size_t i, size_t type)
+{
+    if (s->held)
+        return s->held[i * s->n_type + type];
+    return s->job[i].type == (int)type ? s->job[i].scale : 0;
+}
+
 /* --- who gets which workers --- */
 
 struct floor_plan {
@@ -77,39 +84,32 @@ static int64_t first_worker(const struct share_state *s, const struct share_pick
     return 0;
 }
 
-/* A span for each run of workers side by side. */
-static void add_spans(struct share_state *s, const struct share_pick *pick)
+/* A span for each run of workers of a type side by side. */
+static void add_spans(struct share_state *s, size_t i, size_t type, const int64_t *worker,
+                      int64_t n)
 {
     struct spot_share_outcome *o = s->outcome;
-    struct share_job *job = &s->job[pick->job];
 
-    job->span = o->n_span;
-    for (int64_t w = 0; w < pick->scale; w++) {
-        if (w && job->worker[w] == job->worker[w - 1] + 1) {
+    for (int64_t w = 0; w < n; w++) {
+        if (w && worker[w] == worker[w - 1] + 1) {
             o->span[o->n_span - 1].scale++;
             continue;
         }
         o->span = spot_xgrow(o->span, &o->cap_span, o->n_span + 1, sizeof(*o->span));
         o->span[o->n_span++] =
-            (struct spot_share_span){ pick->job, (size_t)pick->type, job->worker[w],
-                                      1,         s->now_s,           s->now_s };
+            (struct spot_share_span){ i, type, worker[w], 1, s->now_s, s->now_s };
     }
-    job->n_span = o->n_span - job->span;
 }
 
-static void begin(struct share_state *s, const struct share_pick *pick, bool *taken)
+/* Its last lease has ended; the new one has no workers yet. */
+static void begin_lease(struct share_state *s, const struct share_pick *pick)
 {
     struct share_job *job = &s->job[pick->job];
     struct spot_share_outcome *o = s->outcome;
-    int64_t n = 0;
 
     share_lease_end(s, pick->job, s->now_s);
     job->worker = spot_xcalloc((size_t)pick->scale, sizeof(*job->worker));
-    for (int64_t w = first_worker(s, pick, taken); n < pick->scale; w++)
-        if (!taken[w]) {
-            taken[w] = true;
-            job->worker[n++] = w;
-        }
+    job->span = o->n_span;
     if (isnan(job->start_s))
         job->start_s = s->now_s;
     else
@@ -126,7 +126,27 @@ static void begin(struct share_state *s, const struct share_pick *pick, bool *ta
         s->play->checkpoint_s *
             ((double)(spot_rng_mix(s->play->seed + pick->job, o->rounds) >> 11) * 0x1p-53);
     o->lost_s += s->play->switch_s * (double)pick->scale;
-    add_spans(s, pick);
+}
+
+/* Workers of one type, behind those that it has of others. */
+static void claim(struct share_state *s, const struct share_pick *pick, int64_t *worker,
+                  bool *taken)
+{
+    int64_t n = 0;
+
+    for (int64_t w = first_worker(s, pick, taken); n < pick->scale; w++)
+        if (!taken[w]) {
+            taken[w] = true;
+            worker[n++] = w;
+        }
+    add_spans(s, pick->job, (size_t)pick->type, worker, n);
+    s->job[pick->job].n_span = s->outcome->n_span - s->job[pick->job].span;
+}
+
+static void begin(struct share_state *s, const struct share_pick *pick, bool *taken)
+{
+    begin_lease(s, pick);
+    claim(s, pick, s->job[pick->job].worker, taken);
 }
 
 static void stay(struct share_state *s, const struct share_pick *pick, bool *taken)
@@ -168,10 +188,69 @@ static void place_type(struct share_state *s, int type, bool *taken)
     free(is_placed);
 }
 
+/* --- jobs on several types --- */
+
+static bool can_stay_mixed(const struct share_state *s, size_t i, bool *const *taken)
+{
+    const struct share_job *job = &s->job[i];
+    const int64_t *mix = s->mix + i * s->n_type, *worker = job->worker;
+
+    if (job->type < 0 || memcmp(mix, s->held + i * s->n_type, s->n_type * sizeof(*mix)) != 0)
+        return false;
+    for (size_t j = 0; j < s->n_type; j++)
+        for (int64_t w = 0; w < mix[j]; w++, worker++)
+            if (taken[j][*worker] || *worker >= s->count[j])
+                return false;
+    return true;
+}
+
+static void stay_mixed(struct share_state *s, size_t i, bool **taken)
+{
+    const int64_t *worker = s->job[i].worker;
+
+    for (size_t j = 0; j < s->n_type; j++)
+        for (int64_t w = 0; w < s->mix[i * s->n_type + j]; w++)
+            taken[j][*worker++] = true;
+    s->outcome->kept++;
+}
+
+static void begin_mixed(struct share_state *s, const struct share_pick *pick, bool **taken)
+{
+    int64_t *worker;
+
+    begin_lease(s, pick);
+    worker = s->job[pick->job].worker;
+    for (size_t j = 0; j < s->n_type; j++) {
+        const int64_t n = s->mix[pick->job * s->n_type + j];
+        const struct share_pick part = { pick->job, (int)j, n, pick->rate };
+
+        s->held[pick->job * s->n_type + j] = n;
+        if (n)
+            claim(s, &part, worker, taken[j]);
+        worker += n;
+    }
+}
+
+/* Who stays has his workers first. */
+static void place_mixed(struct share_state *s, bool **taken)
+{
+    bool *is_placed = spot_xcalloc(s->n_pick, sizeof(*is_placed));
+
+    for (size_t k = 0; k < s->n_pick; k++)
+        if (can_stay_mixed(s, s->pick[k].job, taken)) {
+            stay_mixed(s, s->pick[k].job, taken);
+            is_placed[k] = true;
+        }
+    for (size_t k = 0; k < s->n_pick; k++)
+        if (!is_placed[k])
+            begin_mixed(s, &s->pick[k], taken);
+    free(is_placed);
+}
+
 void share_lease_all(struct share_state *s)
 {
     bool *is_picked = spot_xcalloc(s->n_job, sizeof(*is_picked));
-    int64_t most = 1;
+    bool *taken[SPOT_SHARE_TYPES_MAX];
 
     for (size_t k = 0; k < s->n_pick; k++)
         is_picked[s->pick[k].job] = true;
@@ -183,12 +262,12 @@ void share_lease_all(struct share_state *s)
         }
     }
     for (size_t j = 0; j < s->n_type; j++)
-        most = s->count[j] > most ? s->count[j] : most;
-    for (size_t j = 0; j < s->n_type; j++) {
-        bool *taken = spot_xcalloc((size_t)most, sizeof(*taken));
-
-        place_type(s, (int)j, taken);
-        free(taken);
-    }
+        taken[j] = spot_xcalloc((size_t)s->play->cluster->type[j].count + 1, sizeof(**taken));
+    for (size_t j = 0; !s->mix && j < s->n_type; j++)
+        place_type(s, (int)j, taken[j]);
+    if (s->mix)
+        place_mixed(s, taken);
+    for (size_t j = 0; j < s->n_type; j++)
+        free(taken[j]);
     free(is_picked);
 }

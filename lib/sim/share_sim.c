@@ -145,8 +145,7 @@ static void finish(struct share_state *s, size_t i, double end_s, bool is_failed
     s->outcome->jct_s[i] = is_failed ? NAN : end_s - s->play->jobs->job[i].arrival_s;
     s->outcome->n_failed += is_failed;
     s->outcome->n_done += !is_failed;
-    if (s->policy != SPOT_SHARE_HADAR)
-        s->outcome->makespan_s = fmax(s->outcome->makespan_s, end_s);
+    s->outcome->makespan_s = fmax(s->outcome->makespan_s, end_s);
 }
 
 static void account(struct share_state *s, size_t i, double held_s)
@@ -157,7 +156,9 @@ static void account(struct share_state *s, size_t i, double held_s)
     s->time_s[i * s->n_type + j] += held_s;
     s->worker_time_s[j] += held_s;
     s->busy_s += held_s * (double)job->scale;
-    s->outcome->usd += held_s / 3600 * (double)job->scale * s->play->cluster->type[j].usd_per_h;
+    for (size_t t = 0; t < s->n_type; t++)
+        s->outcome->usd +=
+            held_s / 3600 * (double)share_lease_held(s, i, t) * s->play->cluster->type[t].usd_per_h;
     share_lease_until(s, job, s->now_s + held_s);
 }
 
@@ -181,8 +182,8 @@ static void run_released(struct share_state *s, const struct running *r)
         finish(s, r->job, r->end_s, false);
 }
 
-/* The trace takes workers away in the middle of a round: the jobs on them go back at once. */
-static double cut_s(const struct share_state *s, const struct share_job *job, double end_s)
+/* When the trace first leaves a type without its worker of this number, before end_s. */
+static double gone_s(const struct share_state *s, size_t type, int64_t worker, double end_s)
 {
     double first_s = end_s;
 
@@ -190,7 +191,7 @@ static double cut_s(const struct share_state *s, const struct share_job *job, do
         const struct spot_trace_series *series = &s->play->supply->series[k];
         size_t lo = 0, hi = series->n;
 
-        if (strcmp(series->instance_type, s->play->cluster->type[job->type].name) != 0)
+        if (strcmp(series->instance_type, s->play->cluster->type[type].name) != 0)
             continue;
         while (lo < hi) { /* the first row behind now */
             const size_t mid = (lo + hi) / 2;
@@ -204,7 +205,7 @@ static double cut_s(const struct share_state *s, const struct share_job *job, do
             int64_t there[SPOT_SHARE_TYPES_MAX];
 
             count_workers(s, series->time_s[lo], there);
-            if (job->worker[job->scale - 1] >= there[job->type]) {
+            if (worker >= there[type]) {
                 first_s = series->time_s[lo];
                 break;
             }
@@ -213,10 +214,25 @@ static double cut_s(const struct share_state *s, const struct share_job *job, do
     return first_s;
 }
 
+/* The trace takes workers away in the middle of a round: the jobs on them go back at once. */
+static double cut_s(const struct share_state *s, size_t i, double end_s)
+{
+    const int64_t *worker = s->job[i].worker;
+
+    for (size_t j = 0; j < s->n_type; j++) {
+        const int64_t n = share_lease_held(s, i, j);
+
+        worker += n;
+        if (n)
+            end_s = gone_s(s, j, worker[-1], end_s);
+    }
+    return end_s;
+}
+
 static void run_exact(struct share_state *s, const struct running *r)
 {
     struct share_job *job = &s->job[r->job];
-    const double cut = cut_s(s, job, r->end_s);
+    const double cut = cut_s(s, r->job, r->end_s);
     const double from_s = fmax(s->now_s, job->ready_s);
 
     job->left = cut < r->end_s || r->end_s >= s->now_s + s->play->round_s
@@ -286,7 +302,10 @@ static int one_round(struct share_state *s, struct spot_err *err)
     count_workers(s, s->now_s, s->count);
     count_isolated(s);
     s->n_pick = 0;
-    if (spot_share_is_ours(s->policy) ? share_pick_ours(s, err) : share_pick_by_priority(s, err))
+    if (s->mix)
+        share_pick_hadar(s);
+    else if (spot_share_is_ours(s->policy) ? share_pick_ours(s, err)
+                                           : share_pick_by_priority(s, err))
         return -1;
     share_lease_all(s);
     if (s->n_pick)
@@ -350,6 +369,10 @@ static void init(struct share_state *s, const struct spot_share_play *play)
     s->worker_time_s = spot_xcalloc(m, sizeof(double));
     s->count = spot_xcalloc(m, sizeof(*s->count));
     s->pick = spot_xcalloc(n, sizeof(*s->pick));
+    if (s->policy == SPOT_SHARE_HADAR) {
+        s->mix = spot_xcalloc(n * m, sizeof(*s->mix));
+        s->held = spot_xcalloc(n * m, sizeof(*s->held));
+    }
     s->must_solve = true;
     spot_python_random_init(&s->shuffler, (uint32_t)play->seed + SHUFFLER_SEED);
     s->outcome->jct_s = spot_xcalloc(n, sizeof(double));
@@ -370,6 +393,8 @@ static void release(struct share_state *s)
     free(s->worker_time_s);
     free(s->count);
     free(s->pick);
+    free(s->mix);
+    free(s->held);
 }
 
 int spot_share_play_run(const struct spot_share_play *play, enum spot_share_policy policy,

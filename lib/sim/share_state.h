@@ -51,6 +51,9 @@ struct share_state {
     int64_t *count; /* [n_type] workers that are there now */
     struct share_pick *pick;
     size_t n_pick;
+    /* hadar, whose jobs may be on several types: workers of each that it picked, and that a lease
+     * has; its worker[] is by type. NULL for the others. [n_job][n_type] */
+    int64_t *mix, *held;
     double busy_s, there_s; /* worker-seconds */
 };
 
@@ -68,12 +71,15 @@ void share_view_release(struct share_view *view);
 /* Fill s->pick. */
 int share_pick_by_priority(struct share_state *s, struct spot_err *err); /* share_priority.c */
 int share_pick_ours(struct share_state *s, struct spot_err *err);        /* share_ours.c */
+void share_pick_hadar(struct share_state *s);                            /* share_mixed.c */
 
 /* Steps that job has behind its last checkpoint at time_s, and would lose. share_lease.c */
 double share_unsaved(const struct share_state *s, const struct share_job *job, double time_s);
 /* Its spans last until time_s. */
 void share_lease_until(struct share_state *s, const struct share_job *job, double time_s);
 void share_lease_end(struct share_state *s, size_t job, double time_s);
+/* Workers of a type that the lease of a job has. */
+int64_t share_lease_held(const struct share_state *s, size_t job, size_t type);
 /* Give the picked jobs workers: those that stay keep theirs. */
 void share_lease_all(struct share_state *s);
 

@@ -239,6 +239,45 @@ START_TEST(prices_prove_the_level_and_filling_keeps_it)
 }
 END_TEST
 
+/* Jobs of all ages, of which some run: what shares attain and what prices prove meet, and nobody is
+ * later than they say. */
+START_TEST(prices_prove_the_least_ratio)
+{
+    for (uint64_t seed = 0; seed < 120; seed++) {
+        double isolated[JOBS], worst = 0;
+        struct spot_share_problem p;
+        struct spot_share_answer a;
+        struct spot_err err;
+        struct spot_rng rng;
+        struct golden g;
+
+        draw(&g, 1 + seed % JOBS, seed + 700);
+        spot_rng_init(&rng, seed, 0);
+        for (size_t i = 0; i < g.n; i++) {
+            g.want[i].age_s = (double)spot_rng_below(&rng, 50000);
+            g.want[i].isolated_s = (double)spot_rng_below(&rng, 50000);
+            g.want[i].on = seed % 2 ? (int)spot_rng_below(&rng, TYPES + 1) - 1 : -1;
+        }
+        p = problem_of(&g);
+        spot_share_isolated_rate(&p, isolated);
+        ck_assert_msg(!spot_share_allocate(&p, SPOT_SHARE_FTF, &a, &err), "%s", err.msg);
+        for (size_t i = 0; i < g.n; i++) {
+            double rate = 0;
+
+            for (size_t j = 0; j < TYPES; j++)
+                rate += g.rate[i * TYPES + j] * a.x[i * TYPES + j];
+            worst = fmax(worst, (g.want[i].age_s + g.want[i].left / rate) /
+                                    (g.want[i].isolated_s + g.want[i].left / isolated[i]));
+        }
+        ck_assert_double_le(spot_share_violation(&p, a.x), 1e-7);
+        ck_assert_double_eq_tol(a.objective, worst, 1e-9 * worst);
+        ck_assert_double_le(a.bound, worst * (1 + 1e-9));
+        ck_assert_double_ge(a.bound, worst * (1 - 1e-7));
+        spot_share_answer_release(&a);
+    }
+}
+END_TEST
+
 /* Two jobs, two types of one worker each: all shares in steps of 1/50. */
 START_TEST(no_shares_of_a_grid_are_better)
 {
@@ -352,6 +391,7 @@ int main(void)
     tcase_add_test(tc, objectives_are_those_of_the_authors);
     tcase_add_test(tc, the_order_of_jobs_changes_nothing);
     tcase_add_test(tc, prices_prove_the_level_and_filling_keeps_it);
+    tcase_add_test(tc, prices_prove_the_least_ratio);
     tcase_add_test(tc, no_shares_of_a_grid_are_better);
     tcase_add_test(tc, small_markets_are_cleared_at_the_most_there_is);
     return run_case("share", tc);

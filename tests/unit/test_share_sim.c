@@ -308,7 +308,7 @@ START_TEST(a_job_alone_takes_its_work_and_one_beginning)
     w.jobs.job[0].steps = 500;
     w.jobs.job[0].arrival_s = 40;
     w.rate[0] = 2;
-    for (int p = 0; p < SPOT_SHARE_HADAR; p++) {
+    for (int p = 0; p < SPOT_SHARE_POLICIES; p++) {
         o = play_one(&play, (enum spot_share_policy)p);
         ck_assert_double_eq_tol(o.jct_s[0], 20 + 250, 1e-9);
         ck_assert_double_eq_tol(o.makespan_s, 310, 1e-9);

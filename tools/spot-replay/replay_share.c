@@ -11,18 +11,24 @@
 #include "common/out.h"
 #include "common/xalloc.h"
 #include "replay.h"
+#include "replay_share_worth.h"
 #include "sim/share_sim.h"
 
 static struct options {
     struct spot_tool_common common;
-    const char *jobs, *throughput, *cluster, *trace, *policy, *rounds, *plot, *gantt;
+    const char *jobs, *throughput, *cluster, *trace, *policy, *rounds, *report, *plot, *gantt;
     double round_s, reset_s, switch_s, checkpoint_s;
+    double reserved_price, spot_price, spot_wait_s, patience, burst;
     bool steps;
 } o = { .common = SPOT_TOOL_COMMON_DEFAULT,
         .policy = "spot,max-min-perf,makespan,fifo-perf,isolated",
         .rounds = "exact",
         .round_s = 360,
-        .reset_s = 1920 };
+        .reset_s = 1920,
+        .reserved_price = 0.6,
+        .spot_price = 0.35,
+        .patience = 1,
+        .burst = 0.25 };
 
 struct played {
     enum spot_share_policy policy;
@@ -38,6 +44,9 @@ struct session {
     struct spot_share_play play;
     struct played played[SPOT_SHARE_POLICIES];
     size_t n_played;
+    int64_t reserved[SPOT_SHARE_TYPES_MAX]; /* workers; the cluster has more with --report */
+    struct replay_share_worth worth[SPOT_SHARE_POLICIES];
+    size_t n_worth;
 };
 
 /* --- input --- */
@@ -46,7 +55,7 @@ static int add_policy(struct session *s, const char *name, struct spot_err *err)
 {
     enum spot_share_policy policy;
 
-    if (spot_share_policy_find(name, &policy) || policy == SPOT_SHARE_HADAR)
+    if (spot_share_policy_find(name, &policy))
         return spot_err_set(err, SPOT_EUSAGE, "--policy has no '%.40s'; --policy list shows them",
                             name);
     if (s->n_played == SPOT_SHARE_POLICIES)
@@ -60,7 +69,7 @@ static int read_policies(struct session *s, struct spot_err *err)
     char *copy = spot_xstrdup(o.policy), *rest = copy, *name;
     int rc = 0;
 
-    for (int p = 0; !strcmp(o.policy, "all") && p < SPOT_SHARE_HADAR; p++)
+    for (int p = 0; !strcmp(o.policy, "all") && p < SPOT_SHARE_POLICIES; p++)
         rc = rc ? rc : add_policy(s, spot_share_policy_name[p], err);
     while (!rc && strcmp(o.policy, "all") != 0 && (name = strtok_r(rest, ",", &rest)))
         rc = add_policy(s, name, err);
@@ -82,12 +91,30 @@ static int check_supply(const struct session *s, struct spot_err *err)
     return 0;
 }
 
+/* What is shared: reserved workers, and some on demand beside them. */
+static int add_burst(struct session *s, struct spot_err *err)
+{
+    for (size_t j = 0; j < s->cluster.n; j++) {
+        struct spot_share_type *type = &s->cluster.type[j];
+
+        if (type->is_spot || !(type->usd_per_h > 0))
+            return spot_err_set(err, SPOT_EDATA,
+                                "%s: --report shares reserved workers: '%.64s' needs the market "
+                                "on-demand and its usd_per_h there, above 0",
+                                o.cluster, type->name);
+        s->reserved[j] = type->count;
+        type->count += (int64_t)ceil(o.burst * (double)type->count);
+    }
+    return 0;
+}
+
 static int read_all(struct session *s, struct spot_err *err)
 {
     if (spot_share_jobs_load(&s->jobs, o.jobs, err) ||
         spot_share_cluster_load(&s->cluster, o.cluster, err) ||
         (o.throughput && spot_job_rates_load(&s->speeds, o.throughput, err)) ||
-        (o.trace && spot_trace_load_path(&s->supply, o.trace, err)) || check_supply(s, err))
+        (o.trace && spot_trace_load_path(&s->supply, o.trace, err)) || check_supply(s, err) ||
+        (o.report && add_burst(s, err)))
         return -1;
     s->rate = spot_xcalloc(s->jobs.n * s->cluster.n, sizeof(double));
     s->play = (struct spot_share_play){ .jobs = &s->jobs,
@@ -174,8 +201,12 @@ static int print(const struct session *s, struct spot_err *err)
     if (spot_format_parse(o.common.format, &format, err))
         return -1;
     format = spot_format_settle(format, o.common.output, SPOT_FORMAT_CSV);
-    spot_table_init(&table, o.steps ? step : total, o.steps ? 7 : 15);
-    (o.steps ? add_steps : add_totals)(&table, format, s);
+    if (o.report) {
+        replay_share_worth_rows(s->worth, s->n_worth, o.report, format, &table);
+    } else {
+        spot_table_init(&table, o.steps ? step : total, o.steps ? 7 : 15);
+        (o.steps ? add_steps : add_totals)(&table, format, s);
+    }
     rc = spot_out_open(&out, o.common.output, err);
     if (!rc) {
         spot_table_print(&table, out.file, format);
@@ -300,17 +331,27 @@ static const struct spot_cli cli = {
     .need = (const struct spot_opt_need[]){ { "switch", "rounds exact" },
                                             { "checkpoint", "rounds exact" },
                                             { "trace", "rounds exact" },
+                                            { "report", "rounds exact" },
+                                            { "report", "!trace|steps|gantt" },
+                                            { "reserved-price", "report" },
+                                            { "spot-price", "report" },
+                                            { "spot-wait", "report" },
+                                            { "patience", "report" },
+                                            { "burst", "report" },
                                             { NULL, NULL } },
     .reads = (const char *const[]){ "jobs", "throughput", "cluster", "trace", NULL },
     .writes = (const char *const[]){ "output", "plot", "gantt", NULL },
     .choice = (const struct spot_opt_choice[]){ { "format", "csv|tsv|jsonl|table|md" },
                                                 { "rounds", "exact|gavel" },
+                                                { "report", "incentives|users|turns" },
                                                 { NULL, NULL } },
     .synopsis = "--jobs jobs.csv --throughput t.json --cluster cluster.csv [options]",
     .summary = "Play jobs that share a cluster, round by round, under each policy.",
     .examples = "  spot-replay share --jobs j.csv --throughput t.json --cluster c.csv --rounds "
                 "gavel\n  spot-replay share --jobs j.csv --throughput t.json --cluster c.csv "
-                "--switch 20s --checkpoint 6m\n",
+                "--switch 20s --checkpoint 6m\n"
+                "  spot-replay share --jobs j.csv --throughput t.json --cluster c.csv "
+                "--report incentives --patience 2 --plot worth.svg\n",
     .option =
         (const struct spot_opt[]){
             { SPOT_OPT_GROUP, .help = "what there is" },
@@ -333,11 +374,26 @@ static const struct spot_cli cli = {
               "to begin on other workers (default 0)", 0, 1e6 },
             { SPOT_OPT_SECS, 0, "checkpoint", &o.checkpoint_s, "time",
               "between two, to which a job goes back (default 0: it saves first)", 0, 1e6 },
+            { SPOT_OPT_GROUP, .help = "who gains by sharing" },
+            { SPOT_OPT_STRING, 0, "report", &o.report, "what",
+              "incentives (a row for each policy and tariff), users or turns", 0, 0 },
+            { SPOT_OPT_REAL, 0, "patience", &o.patience, "k",
+              "a user leaves who waits more than k times his runtime (default 1)", 0.001, 1e6 },
+            { SPOT_OPT_REAL, 0, "reserved-price", &o.reserved_price, "share",
+              "of the price on demand, for the cluster's workers (default 0.6)", 0.001, 1 },
+            { SPOT_OPT_REAL, 0, "burst", &o.burst, "share",
+              "of the cluster's workers, more on demand when all are in use (default 0.25)", 0,
+              10 },
+            { SPOT_OPT_REAL, 0, "spot-price", &o.spot_price, "share",
+              "of the price on demand, for spot machines of one's own; 1: none (default 0.35)",
+              0.001, 1 },
+            { SPOT_OPT_SECS, 0, "spot-wait", &o.spot_wait_s, "time",
+              "until such machines are there (default 0)", 0, 1e7 },
             { SPOT_OPT_GROUP, .help = "output" },
             { SPOT_OPT_FLAG, 0, "steps", &o.steps, NULL, "a row for each stay on some workers", 0,
               0 },
             { SPOT_OPT_STRING, 0, "plot", &o.plot, "file",
-              "draw completion times: .svg .png .pdf .gp, - is the terminal", 0, 0 },
+              "draw completion times or the report: .svg .png .pdf .gp, - is the terminal", 0, 0 },
             { SPOT_OPT_STRING, 0, "gantt", &o.gantt, "file",
               "draw who is where, of the first policy", 0, 0 },
             SPOT_TOOL_OPTIONS_AS(&o.common, "csv, tsv, jsonl, table or md"),
@@ -345,15 +401,42 @@ static const struct spot_cli cli = {
         },
 };
 
+static int study(struct session *s, struct spot_err *err)
+{
+    const struct spot_share_offer offer = { .reserved = s->reserved,
+                                            .reserved_price = o.reserved_price,
+                                            .spot_price = o.spot_price,
+                                            .spot_wait_s = o.spot_wait_s,
+                                            .patience = o.patience };
+
+    if (!s->jobs.n)
+        return spot_err_set(err, SPOT_EDATA, "%s: no jobs, so nobody gains", o.jobs);
+    for (size_t k = 0; k < s->n_played; k++) {
+        struct replay_share_worth *w = &s->worth[s->n_worth++];
+
+        w->policy = s->played[k].policy;
+        for (int t = 0; t < SPOT_SHARE_TARIFFS; t++)
+            if (spot_share_worth_run(&s->play, w->policy, (enum spot_share_tariff)t, &offer,
+                                     &w->tariff[t], err))
+                return -1;
+    }
+    return o.plot ? replay_share_worth_plot(s->worth, o.plot, err) : 0;
+}
+
+static int play(struct session *s, struct spot_err *err)
+{
+    for (size_t k = 0; k < s->n_played; k++)
+        if (spot_share_play_run(&s->play, s->played[k].policy, &s->played[k].outcome, err))
+            return -1;
+    return o.plot || o.gantt ? draw(s, err) : 0;
+}
+
 static int run(struct session *s, struct spot_err *err)
 {
     if ((o.plot && spot_plot_check(o.plot, err)) || (o.gantt && spot_plot_check(o.gantt, err)) ||
         read_policies(s, err) || read_all(s, err))
         return -1;
-    for (size_t k = 0; k < s->n_played; k++)
-        if (spot_share_play_run(&s->play, s->played[k].policy, &s->played[k].outcome, err))
-            return -1;
-    if ((o.plot || o.gantt) && draw(s, err))
+    if ((o.report ? study : play)(s, err))
         return -1;
     return spot_plot_takes_stdout(o.plot, o.common.output) ? 0 : print(s, err);
 }
@@ -366,7 +449,7 @@ static int replay_share(char **operand, size_t n, struct spot_err *err)
     (void)operand;
     (void)n;
     if (!strcmp(o.policy, "list")) {
-        for (int p = 0; p < SPOT_SHARE_HADAR; p++)
+        for (int p = 0; p < SPOT_SHARE_POLICIES; p++)
             printf("%-22s %s\n", spot_share_policy_name[p], spot_share_policy_about[p]);
         return 0;
     }
@@ -375,6 +458,9 @@ static int replay_share(char **operand, size_t n, struct spot_err *err)
     rc = run(&s, err);
     for (size_t k = 0; k < s.n_played; k++)
         spot_share_outcome_release(&s.played[k].outcome);
+    for (size_t k = 0; k < s.n_worth; k++)
+        for (int t = 0; t < SPOT_SHARE_TARIFFS; t++)
+            spot_share_worth_release(&s.worth[k].tariff[t]);
     spot_share_jobs_release(&s.jobs);
     spot_share_cluster_release(&s.cluster);
     spot_job_rates_release(&s.speeds);

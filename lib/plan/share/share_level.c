@@ -247,8 +247,16 @@ static void spread(const struct classes *k, double *x)
             x[i * n_type + j] = k->y[k->of_job[i] * n_type + j] / k->size[k->of_job[i]];
 }
 
+static void take_weights(const struct classes *k, const struct spot_lp *lp, double *weight)
+{
+    const double *dual = spot_lp_dual(lp) + k->problem->n_type + k->n;
+
+    for (size_t i = 0; i < k->problem->n_job; i++)
+        weight[i] = fabs(dual[k->of_job[i]]);
+}
+
 int spot_share_level(const struct spot_share_problem *problem, const double *gain, bool all,
-                     struct spot_share_answer *answer, struct spot_err *err)
+                     double *weight, struct spot_share_answer *answer, struct spot_err *err)
 {
     struct classes k;
     double level = 0;
@@ -269,6 +277,8 @@ int spot_share_level(const struct spot_share_problem *problem, const double *gai
             level = -spot_lp_objective(lp);
             keep(&k, lp);
             n = freeze(&k, lp, level);
+            if (weight)
+                take_weights(&k, lp, weight);
         }
         if (!rc && !turn)
             take_prices(&k, lp, k.unit, answer);
@@ -277,7 +287,7 @@ int spot_share_level(const struct spot_share_problem *problem, const double *gai
         if (!n)
             break; /* rounding has the last word: the rest stays where it is */
     }
-    if (!rc && any_runs(&k))
+    if (!rc && !weight && any_runs(&k))
         settle(&k, level);
     if (!rc)
         spread(&k, answer->x);

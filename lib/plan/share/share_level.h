@@ -13,9 +13,11 @@ extern "C" {
 /* Greatest level with sum_j gain * x >= level for each job. gain[n_job][n_type] >= 0, 0: the job
  * cannot run there. With `all`, jobs that keep the level down are frozen at theirs and the rest is
  * raised, until none is left: the lexicographic maximum. Ties: where jobs run now. Fills answer->x,
- * price, objective and bound; room for both is there. */
+ * price, objective and bound; room for both is there. weight (NULL: none is wanted) of each job,
+ * with which no shares have a sum of weight * gain * x above the bound; then ties are left as they
+ * are. */
 int spot_share_level(const struct spot_share_problem *problem, const double *gain, bool all,
-                     struct spot_share_answer *answer, struct spot_err *err);
+                     double *weight, struct spot_share_answer *answer, struct spot_err *err);
 
 /* Greatest sum of gain * x; floor[n_job] (NULL: none): each job makes at least so many steps/s.
  * Returns 1 where the floors are too high. */

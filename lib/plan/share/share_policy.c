@@ -225,7 +225,7 @@ static int max_min(const struct spot_share_problem *p, bool by_rate, bool all,
             gain[i * p->n_type + j] =
                 rate > 0 ? part * (double)p->want[i].scale / p->want[i].weight : 0;
         }
-    rc = spot_share_level(p, gain, all, a, err);
+    rc = spot_share_level(p, gain, all, NULL, a, err);
     free(gain);
     free(base);
     return rc;
@@ -240,7 +240,7 @@ static int makespan(const struct spot_share_problem *p, struct spot_share_answer
     for (size_t i = 0; i < p->n_job; i++)
         for (size_t j = 0; j < p->n_type; j++)
             gain[i * p->n_type + j] = p->rate[i * p->n_type + j] / p->want[i].left;
-    rc = spot_share_level(p, gain, false, a, err);
+    rc = spot_share_level(p, gain, false, NULL, a, err);
     if (!rc) { /* levels are shares of all that is left in a second */
         const double per_s = a->objective;
 
@@ -281,41 +281,106 @@ static double least_ratio(const struct spot_share_problem *p, const double *isol
     return least;
 }
 
+/* What a job asks at ratio rho is left / (rho * isolated - age) steps/s: what it may ask less at
+ * rho than at `at`, weighed as the prices at `at` do. Where this is above the bound there, no
+ * shares give that ratio to all. */
+static double asked(const struct spot_share_problem *p, const double *isolated_s,
+                    const double *weight, double at, double rho)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < p->n_job; i++)
+        if (weight[i] > 0) {
+            const double age_s = p->want[i].age_s;
+
+            sum += weight[i] * (at * isolated_s[i] - age_s) / (rho * isolated_s[i] - age_s);
+        }
+    return sum;
+}
+
+/* The least ratio that the prices at `at` do not rule out, below `high`. */
+static double next_ratio(const struct spot_share_problem *p, const double *isolated_s,
+                         const double *weight, double at, double most, double high)
+{
+    double low = 0, floor = 0;
+
+    for (size_t i = 0; i < p->n_job; i++) /* it is as late as that already */
+        floor = fmax(floor, p->want[i].age_s / isolated_s[i]);
+    low = floor;
+    for (int turn = 0; turn < 100; turn++) {
+        const double middle = (low + high) / 2;
+
+        if (middle <= floor || asked(p, isolated_s, weight, at, middle) > most)
+            low = middle;
+        else
+            high = middle;
+    }
+    return high > floor * (1 + 1e-9) ? high : floor * (1 + 1e-9);
+}
+
+static bool any_runs(const struct spot_share_problem *p)
+{
+    for (size_t i = 0; i < p->n_job; i++)
+        if (p->want[i].on >= 0)
+            return true;
+    return false;
+}
+
+/* weight NULL: of equal shares those that move least. */
+static int level_at(const struct spot_share_problem *p, const double *isolated_s, double rho,
+                    double *weight, struct spot_share_answer *a, struct spot_err *err)
+{
+    double *gain = spot_xcalloc(p->n_job * p->n_type, sizeof(double));
+    int rc;
+
+    for (size_t i = 0; i < p->n_job * p->n_type; i++) {
+        const struct spot_share_want *want = &p->want[i / p->n_type];
+
+        gain[i] = p->rate[i] * (rho * isolated_s[i / p->n_type] - want->age_s) / want->left;
+    }
+    rc = spot_share_level(p, gain, false, weight, a, err);
+    free(gain);
+    return rc;
+}
+
 /* At ratio rho job i has to make left / (rho * isolated - age) steps/s. The greatest common
- * multiple of these is 1 at the optimum and above 1 before: then the worst ratio of what attains it
- * is lower, and the next to be tried. */
+ * multiple of these is 1 at the optimum, and its prices say which ratios cannot be: the least that
+ * they leave is tried next, from below but for the first, and what attains the multiple there has
+ * a ratio from above. */
 static int finish_time(const struct spot_share_problem *p, struct spot_share_answer *a,
                        struct spot_err *err)
 {
-    double *gain = spot_xcalloc(p->n_job * p->n_type, sizeof(double));
+    const size_t n = p->n_job * p->n_type;
     double *isolated_s = spot_xcalloc(p->n_job, sizeof(double));
-    double rho, bound = 0;
+    double *weight = spot_xcalloc(p->n_job, sizeof(double));
+    double *x = spot_xcalloc(n, sizeof(double));
+    double rho, best, bound = 0;
     int rc = 0;
 
     spot_share_isolated_rate(p, isolated_s);
     for (size_t i = 0; i < p->n_job; i++)
         isolated_s[i] = p->want[i].isolated_s + p->want[i].left / isolated_s[i];
     parts(p, true, a);
-    rho = worst_ratio(p, isolated_s, a->x);
-    for (int turn = 0; !rc && turn < 60; turn++) {
-        double next;
-
-        for (size_t i = 0; i < p->n_job * p->n_type; i++) {
-            const struct spot_share_want *want = &p->want[i / p->n_type];
-
-            gain[i] = p->rate[i] * (rho * isolated_s[i / p->n_type] - want->age_s) / want->left;
+    memcpy(x, a->x, n * sizeof(*x));
+    rho = best = worst_ratio(p, isolated_s, x);
+    for (int turn = 0; !rc && turn < 60 && best > bound * (1 + 1e-9); turn++) {
+        rc = level_at(p, isolated_s, rho, weight, a, err);
+        bound = fmax(bound, least_ratio(p, isolated_s, rho, a->bound));
+        if (!rc && worst_ratio(p, isolated_s, a->x) < best) {
+            best = worst_ratio(p, isolated_s, a->x);
+            memcpy(x, a->x, n * sizeof(*x));
         }
-        rc = spot_share_level(p, gain, false, a, err);
-        next = rc ? rho : worst_ratio(p, isolated_s, a->x);
-        bound = least_ratio(p, isolated_s, rho, a->bound);
-        if (!(next < rho * (1 - 1e-9)))
-            break;
-        rho = next;
+        rho = next_ratio(p, isolated_s, weight, rho, a->bound, best);
     }
-    a->objective = rho;
+    if (!rc && any_runs(p))
+        rc = level_at(p, isolated_s, best, NULL, a, err);
+    else
+        memcpy(a->x, x, n * sizeof(*x));
+    a->objective = rc ? 0 : worst_ratio(p, isolated_s, a->x);
     a->bound = bound;
-    free(gain);
     free(isolated_s);
+    free(weight);
+    free(x);
     return rc;
 }
 
