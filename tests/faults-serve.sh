@@ -19,8 +19,8 @@ top=$(mktemp -d)
 trap 'job_teardown 2>/dev/null; cd /; rm -rf "$top"' EXIT
 
 # serve/serve_protocol.h: the message to or from w1 that makes a phase, and which of them
-declare -A frame=([queued]="51 1" [prefill]="51 2" [first]="12 1" [decode]="12 9" [move]="84 1" [last]="12 24")
-mixed="n=6 clients=6 in=150 out=60"
+declare -A frame=([queued]="51 1" [prefill]="51 2" [first]="12 1" [decode]="12 9" [move]="53 1" [last]="12 24")
+mixed="n=6 clients=6 in=150 out=220"
 plain="n=3 clients=1 in=150 out=24 plain=1" # so many tokens each, in as many messages
 
 coordinate() { # [OPTION...]
@@ -110,7 +110,7 @@ alone() {
 cell() { # PHASE FAULT
     local dir="$top/$1-$2" ok=no missed=no ms='-' detail name struck before server client load=$mixed want=mixed room="--max-batch 2"
     [ $1 != last ] || { load=$plain want=plain; }
-    [ $2 != cache ] || room="--max-batch 4 --kv-byte 400KiB" # 384 KiB are a whole context
+    [ $2 != cache ] || room="--max-batch 4 --kv-byte 800KiB" # 768 KiB are a whole context
     w=()
     mkdir "$dir" && cd "$dir" && : >pids && mkdir st && mkfifo commands
     "$tests/proxy" unix:p unix:j unix:q commands >said 2>proxy.err &
@@ -153,7 +153,7 @@ calm() {
 
 cd "$top" || exit 1
 for i in $(seq 400); do echo "the $i. line of a text that a small model learns"; done >text
-spot-run train -q --data text --layers 2 --width 64 --heads 4 --seq 384 --global-batch 2 --steps 10 --save model >train.log &&
+spot-run train -q --data text --layers 2 --width 128 --heads 4 --seq 384 --global-batch 2 --steps 10 --save model >train.log &&
     calm && [ -s mixed ] && [ -s plain ] || { echo "no undisturbed run" && exit 1; }
 if [ "${1-}" = few ]; then
     set -- queued every prefill kill first two decode stop move kill last notice decode coordinator decode disk \

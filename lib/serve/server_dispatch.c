@@ -12,7 +12,7 @@
 static const double handover_s = 10; /* for a leaver whose grace period is not known */
 static const double silent_s = 0.3;  /* and so many steps: a worker may stand still */
 static const double silent_steps = 10;
-static const double default_byte_per_s = 1e8; /* of pages, until it was measured */
+static const double default_byte_per_s = 1e9; /* of pages, until it was measured */
 static const double spare_s = 0.2;            /* for pages that come late */
 
 struct spot_sequence *spot_server_find(const struct spot_server *s, uint64_t number)
