@@ -139,7 +139,7 @@ cell() { # PHASE FAULT
 # undisturbed, one by one, on one worker
 calm() {
     local server kind
-    mkdir calm && cd calm
+    mkdir calm && cd calm || exit 1
     spot-run serve -q --model ../model --http unix:s --max-batch 1 2>log.err &
     server=$!
     for kind in mixed plain; do
@@ -153,8 +153,12 @@ calm() {
 
 cd "$top" || exit 1
 for i in $(seq 400); do echo "the $i. line of a text that a small model learns"; done >text
-spot-run train -q --data text --layers 2 --width 128 --heads 4 --seq 384 --global-batch 2 --steps 10 --save model >train.log &&
-    calm && [ -s mixed ] && [ -s plain ] || { echo "no undisturbed run" && exit 1; }
+spot-run train -q --data text --layers 2 --width 128 --heads 4 --seq 384 --global-batch 2 --steps 10 --save model >train.log || exit 1
+calm
+if ! [ -s mixed ] || ! [ -s plain ]; then
+    echo "no undisturbed run"
+    exit 1
+fi
 if [ "${1-}" = few ]; then
     set -- queued every prefill kill first two decode stop move kill last notice decode coordinator decode disk \
         decode vanish first cache prefill slow
