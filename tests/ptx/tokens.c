@@ -53,11 +53,11 @@ void rig_embedding(enum spot_real real)
     const void *const wte = rig_numbers(real, VR * C, 1), *const wpe = rig_numbers(real, T * C, 1),
                       *const dout = rig_numbers(real, N * C, 1);
     void *const out = rig_room(real, N * C), *const bare = rig_room(real, N * C);
-    const struct spot_cuda_target te = target_of(VR * C, 4, 8), pe = target_of(T * C, 1, 0);
+    const struct spot_cuda_target embed = target_of(VR * C, 4, 8), pe = target_of(T * C, 1, 0);
     uint32_t *const group = ptx_memory(4 * (N + 1) * sizeof(*group)), *const start = group + N,
                     *const order = start + N + 1;
     struct spot_cuda_groups groups = { group, start, order, 0 };
-    double te_top = 0, pe_top = 0;
+    double embed_top = 0, pe_top = 0;
     uint32_t n = 0;
 
     for (uint32_t v = 0; v < V; v++) {
@@ -74,7 +74,7 @@ void rig_embedding(enum spot_real real)
     start[groups.n_group] = n;
     spot_cuda_embed(real, out, wte, wpe, token, N, T, C, NULL);
     spot_cuda_embed(real, bare, wte, NULL, token, N, T, C, NULL);
-    spot_cuda_embed_back(real, &te, &pe, &groups, dout, N, T, C, NULL);
+    spot_cuda_embed_back(real, &embed, &pe, &groups, dout, N, T, C, NULL);
     for (int i = 0; i < N * C; i++) {
         const int64_t at = token[i / C / T * (T + 1) + i / C % T] * (int64_t)C + i % C;
 
@@ -87,7 +87,7 @@ void rig_embedding(enum spot_real real)
 
         for (int r = 0; r < N; r++)
             g += token[r / T * (T + 1) + r % T] == i / C ? rig_at(real, dout, r * C + i % C) : 0;
-        check_sum("gradient of a token", &te, i, g, &te_top);
+        check_sum("gradient of a token", &embed, i, g, &embed_top);
     }
     for (int64_t i = 0; i < T * C; i++) {
         double g = 0;
@@ -96,7 +96,7 @@ void rig_embedding(enum spot_real real)
             g += rig_at(real, dout, r * C + i % C);
         check_sum("gradient of a position", &pe, i, g, &pe_top);
     }
-    rig_near("top of tokens", SPOT_F32, te.top, 0, te_top, 1e-6);
+    rig_near("top of tokens", SPOT_F32, embed.top, 0, embed_top, 1e-6);
     rig_near("top of positions", SPOT_F32, pe.top, 0, pe_top, 1e-6);
 }
 
