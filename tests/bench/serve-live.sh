@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Serving as its clients see it, in ratios of one run: calm windows, windows with a preemption every
-# second and a half (notices and kills in turn, another worker joins each time), and the same with
+# Serving as its clients see it, in ratios of one run: calm windows; windows with a preemption every second
+# and a half, once all three workers are there (notices and kills in turn, another joins each time); and the same with
 # clients that begin anew where a worker was killed, as they must where a server goes on with
 # nothing. The windows take turns; the arrivals are Poisson at 70 % of what a closed loop took just
 # before. Then streams and connections by the thousand.
@@ -49,6 +49,7 @@ storm() { # none|both
     local k=0 slot kind
     while [ ! -e over ]; do
         sleep 1.5
+        [ "$1" = none ] || until [ -e over ] || [ "$(spot-run status --join unix:j | jq .replicas)" -ge 3 ]; do sleep 0.2; done
         slot=$((k % 3)) kind=$([ $((k % 2)) = 0 ] && echo KILL || echo TERM)
         k=$((k + 1))
         [ "$1" = both ] || kind=none
