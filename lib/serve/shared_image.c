@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#define _GNU_SOURCE /* flock, O_NOFOLLOW */
+#define _GNU_SOURCE /* flock, O_NOFOLLOW. NOLINT(bugprone-reserved-identifier) */
 #include "serve/shared_image.h"
 
 #include <dirent.h>

@@ -30,12 +30,20 @@ SPOT_TARGET("avx512f,avx512bw,avx512vnni,avx2,fma")
 
 #include "engine/cpu/infer_body.inc"
 
-/* V vectors of 16 outputs, from c and w on. Numbers of weights are unsigned, 128 too large; `minus`
- * takes that back. */
-INLINE void tile_q8(int T, int V, float *c, int64_t c_row, const uint8_t *w, int at,
-                    const struct spot_q8 *x, int64_t b_row, int64_t n_block, bool is_more,
-                    const char *next, int P)
+struct q8_panel {
+    const uint8_t *w; /* its blocks */
+    int at;           /* the first output of the tile */
+    const char *next; /* what is read ahead */
+};
+
+/* V vectors of 16 outputs, P lines read ahead. Numbers of weights are unsigned, 128 too large;
+ * `minus` takes that back. */
+INLINE void tile_q8(int T, int V, int P, float *c, int64_t c_row, struct q8_panel panel,
+                    const struct spot_q8 *x, int64_t b_row, int64_t n_block, bool is_more)
 {
+    const uint8_t *w = panel.w;
+    const char *next = panel.next;
+    const int at = panel.at;
     __m512 sum[SPOT_TILE][4];
 
     for (int t = 0; t < T; t++)
@@ -87,13 +95,13 @@ INLINE void panel_q8(int T, float *c, int64_t c_row, const uint8_t *w, const str
     const char *const rest = next + n_block * 64 * (n_ahead > 1 ? 17 : 9);
 
     if (T <= 3) {
-        tile_q8(T, 4, c, c_row, w, 0, x, b_row, n_block, is_more, next, 4);
+        tile_q8(T, 4, 4, c, c_row, (struct q8_panel){ w, 0, next }, x, b_row, n_block, is_more);
     } else if (n_ahead > 1) {
-        tile_q8(T, 2, c, c_row, w, 0, x, b_row, n_block, is_more, next, 2);
-        tile_q8(T, 2, c, c_row, w, 32, x, b_row, n_block, is_more, rest, 2);
+        tile_q8(T, 2, 2, c, c_row, (struct q8_panel){ w, 0, next }, x, b_row, n_block, is_more);
+        tile_q8(T, 2, 2, c, c_row, (struct q8_panel){ w, 32, rest }, x, b_row, n_block, is_more);
     } else {
-        tile_q8(T, 2, c, c_row, w, 0, x, b_row, n_block, is_more, next, 1);
-        tile_q8(T, 2, c, c_row, w, 32, x, b_row, n_block, is_more, rest, 1);
+        tile_q8(T, 2, 1, c, c_row, (struct q8_panel){ w, 0, next }, x, b_row, n_block, is_more);
+        tile_q8(T, 2, 1, c, c_row, (struct q8_panel){ w, 32, rest }, x, b_row, n_block, is_more);
     }
 }
 
