@@ -97,14 +97,14 @@ void spot_serve_run_task(struct spot_serve_run *r, double time_s, enum spot_task
 bool spot_serve_run_is_free(const struct spot_serve_run *r, size_t member);
 size_t spot_serve_run_live_units(const struct spot_serve_run *r); /* that do not drain */
 bool spot_serve_run_any_up(const struct spot_serve_run *r);
-void spot_serve_run_set_up(struct spot_serve_run *r, size_t unit);
-void spot_serve_run_drop(struct spot_serve_run *r, size_t unit);
-void spot_serve_run_drain(struct spot_serve_run *r, size_t unit, bool drains);
+void spot_serve_run_set_up(struct spot_serve_run *r, size_t k);
+void spot_serve_run_drop(struct spot_serve_run *r, size_t k);
+void spot_serve_run_drain(struct spot_serve_run *r, size_t k, bool drains);
 void spot_serve_run_end_drained(struct spot_serve_run *r);
 /* A unit of the shape that runs, on free members. Returns whether there were enough. */
 bool spot_serve_run_form(struct spot_serve_run *r);
-void spot_serve_run_pause(struct spot_serve_run *r, size_t unit);
-void spot_serve_run_swap(struct spot_serve_run *r, size_t unit, size_t to, size_t from);
+void spot_serve_run_pause(struct spot_serve_run *r, size_t k);
+void spot_serve_run_swap(struct spot_serve_run *r, size_t k, size_t to, size_t from);
 void spot_serve_run_stop_all(struct spot_serve_run *r);
 void spot_serve_run_reshape(struct spot_serve_run *r);
 void spot_serve_run_release(struct spot_serve_run *r);

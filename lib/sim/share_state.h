@@ -77,9 +77,9 @@ void share_pick_hadar(struct share_state *s);                            /* shar
 double share_unsaved(const struct share_state *s, const struct share_job *job, double time_s);
 /* Its spans last until time_s. */
 void share_lease_until(struct share_state *s, const struct share_job *job, double time_s);
-void share_lease_end(struct share_state *s, size_t job, double time_s);
+void share_lease_end(struct share_state *s, size_t i, double time_s);
 /* Workers of a type that the lease of a job has. */
-int64_t share_lease_held(const struct share_state *s, size_t job, size_t type);
+int64_t share_lease_held(const struct share_state *s, size_t i, size_t type);
 /* Give the picked jobs workers: those that stay keep theirs. */
 void share_lease_all(struct share_state *s);
 

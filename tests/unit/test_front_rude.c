@@ -321,7 +321,7 @@ START_TEST(one_connection_too_many_waits_and_the_others_are_served)
             rig_turn();
     }
     for (int i = 0; i < LIMIT; i++) {
-        client_send(&k[i], "GET /health HTTP/1.1\r\nHost: x\r\n\r\n", 35);
+        client_send(&k[i], "GET /health HTTP/1.1\r\nHost: x\r\n\r\n", 33);
         client_hear(&k[i], "\"ok\"");
     }
     for (int i = 0; i < LIMIT + 4; i++)
