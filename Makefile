@@ -89,7 +89,7 @@ NVFLAGS  := -std=c++17 -O2 -lineinfo $(if $(WERROR),-Werror all-warnings) -Ilib 
             -gencode arch=compute_$(lastword $(CUDA_ARCH)),code=compute_$(lastword $(CUDA_ARCH))
 
 # libcsv and lp_solve have no .pc file; the latter's archive is complete but for its column ordering.
-pkgs   := libzstd zlib openssl libxxhash libmicrohttpd
+pkgs   := libzstd zlib openssl libxxhash libmicrohttpd libcurl
 LDLIBS := -Wl,--as-needed $(shell $(PKG_CONFIG) --libs $(pkgs) 2>/dev/null) -lcsv -llpsolve55 -lcolamd -ldl -lm
 CHECK_CFLAGS = $(shell $(PKG_CONFIG) --cflags check 2>/dev/null)
 CHECK_LIBS   = $(shell $(PKG_CONFIG) --libs check 2>/dev/null)
@@ -232,7 +232,7 @@ $(B)/tests/%: $(B)/tests/unit/%.o $(libspot)
 
 # what tests put between processes; what docs/schema is made by
 $(B)/tests/schema $(B)/fuzz_document: $(B)/tests/tool/registry.o
-$(B)/tests/load $(B)/tests/logits $(B)/tests/proxy $(B)/tests/rude $(B)/tests/peak $(B)/tests/tokens $(B)/tests/schema: $(B)/tests/%: $(B)/tests/tool/%.o $(libspot)
+$(B)/tests/load $(B)/tests/logits $(B)/tests/metadata $(B)/tests/proxy $(B)/tests/rude $(B)/tests/peak $(B)/tests/tokens $(B)/tests/schema: $(B)/tests/%: $(B)/tests/tool/%.o $(libspot)
 	$(call say,LD)
 	$(Q)$(CC) $(CFLAGS) $(LDFLAGS) $(filter %.o,$^) $(filter-out %.o,$^) $(LDLIBS) -o $@
 
@@ -277,7 +277,7 @@ TESTS ?= $(tests)
 check: deps
 	$(again) run-check
 
-run-check: all $(B)/tests/load $(B)/tests/peak $(B)/tests/tokens $(B)/tests/logits $(B)/tests/proxy $(B)/tests/toy-run $(B)/tests/rude $(B)/tests/skew.so $(B)/tests/disk.so $(B)/tests/pace.so $(filter $(B)/%,$(TESTS)) $(if $(filter tests/cli/spot-run-cuda.bats tests/cli/spot-run-nccl.bats,$(TESTS)),$(twin) $(twin_nccl))
+run-check: all $(B)/tests/load $(B)/tests/metadata $(B)/tests/peak $(B)/tests/tokens $(B)/tests/logits $(B)/tests/proxy $(B)/tests/toy-run $(B)/tests/rude $(B)/tests/skew.so $(B)/tests/disk.so $(B)/tests/pace.so $(filter $(B)/%,$(TESTS)) $(if $(filter tests/cli/spot-run-cuda.bats tests/cli/spot-run-nccl.bats,$(TESTS)),$(twin) $(twin_nccl))
 	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" LC_ALL=C $(if $(LONG),SPOT_LONG=1) CK_DEFAULT_TIMEOUT=60 CK_FORK=$(if $(filter asan tsan,$(VARIANT)),no,yes) \
 	  SPOT_TWIN="$(CURDIR)/$(twin)" SPOT_TWIN_NCCL="$(CURDIR)/$(twin_nccl)" \
 	  $(if $(filter asan tsan,$(VARIANT)),,SPOT_PACE="$(CURDIR)/$(B)/tests/pace.so") tests/tally $(TESTS)
@@ -287,7 +287,7 @@ check-long: deps ## whole products, many seeds
 
 # what others make of our files: a name of a test says which of them it asks
 world = safetensors transformers tokenizers
-clients = openai curl llmeter# of a server; each is skipped where it is not
+clients = openai curl llmeter chromium# of a server; each is skipped where it is not
 check-world: deps ## comparisons with the Python packages of that name
 	$(Q)for m in torch $(world); do python3 -c "import $$m" || { \
 	  echo "check-world needs: pip install torch $(world)" >&2; exit 1; }; done
@@ -438,7 +438,7 @@ schemas: $(B)/tests/schema ## docs/schema and the index of docs/formats.md, from
 # --- dependencies --------------------------------------------------------
 
 # package of pkg-config, header or command : Debian package
-need_pkg     := jansson:libjansson-dev libzstd:libzstd-dev zlib:zlib1g-dev openssl:libssl-dev libxxhash:libxxhash-dev libmicrohttpd:libmicrohttpd-dev \
+need_pkg     := jansson:libjansson-dev libzstd:libzstd-dev zlib:zlib1g-dev openssl:libssl-dev libxxhash:libxxhash-dev libmicrohttpd:libmicrohttpd-dev libcurl:libcurl4-openssl-dev \
                 check:check
 need_header  := stdio.h:libc6-dev csv.h:libcsv-dev lpsolve/lp_lib.h:liblpsolve55-dev
 need_command := $(CC):gcc $(CXX):g++ make:make pkg-config:pkg-config prove:perl bats:bats jq:jq zstd:zstd pgrep:procps \

@@ -31,19 +31,22 @@ _spot() {
     'spot-replay serve') options='--job --trace --load --arrivals-only --policy --rate --switch --load-time --grace --capacity --boot --hand-over --batching --pool --slo --steps --interval --plot --output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-replay deadline') options='--trace --zone --work --deadline --restart --from --tick --spot-usd-per-h --on-demand-usd-per-h --policy --learn --steps --plot --output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-replay share') options='--jobs --throughput --cluster --trace --policy --rounds --round --reset --switch --checkpoint --report --patience --reserved-price --burst --spot-price --spot-wait --steps --plot --gantt --output --format --seed --quiet --verbose --provenance --help --version' ;;
-    'spot-replay '*) commands='generate describe import live train serve deadline share' options='' ;;
-    'spot-run train') options='--data --val-data --tokenizer --load --arch --layers --width --heads --seq --steps --micro-batch --global-batch --lr --lr-schedule --warmup-steps --seed --workers --listen --key-file --grid --plan --state --resume --events --save --quiet --verbose --tokens --vocab --tied --kv-heads --ffn --rope-theta --norm-eps --shards --val-every --val-batches --clip --beta1 --beta2 --weight-decay --min-lr --decay-steps --kernel --backend --comm --reduce --recompute --threads --shares --grace --lease --stall --buddies --ahead --durable-every --price-usd-per-h --budget-usd --help --help-all --version' ;;
+    'spot-replay fleet') options='--trace --n --cold-start --tick --spot-usd-per-h --on-demand-usd-per-h --policy --availability --steps --plot --output --format --seed --quiet --verbose --provenance --help --version' ;;
+    'spot-replay '*) commands='generate describe import live train serve deadline share fleet' options='' ;;
+    'spot-run train') options='--data --val-data --tokenizer --load --arch --layers --width --heads --seq --steps --micro-batch --global-batch --lr --lr-schedule --warmup-steps --seed --workers --listen --key-file --grid --plan --state --resume --events --save --quiet --verbose --dry-run --tokens --vocab --tied --kv-heads --ffn --rope-theta --norm-eps --shards --val-every --val-batches --clip --beta1 --beta2 --weight-decay --min-lr --decay-steps --kernel --backend --comm --reduce --recompute --threads --shares --grace --lease --stall --buddies --ahead --profile --format --durable-every --max-loss --price-usd-per-h --budget-usd --help --help-all --version' ;;
     'spot-run serve') options='--model --dtype --http --api-key-file --tls-cert --tls-key --queue --linger --batch --output --workers --listen --key-file --grid --plan --max-batch --kv-byte --kv-buddies --state --resume --events --quiet --journal-sync --threads --grace --lease --stall --help --help-all --version' ;;
     'spot-run profile') options='--grids --micro-batches --max-workers --steps --warm-up --name --data --tokenizer --arch --layers --width --heads --seq --micro-batch --global-batch --backend --threads --links --stalls --changes --buddies --tokens --vocab --shards --kv-heads --ffn --rope-theta --norm-eps --kernel --recompute --output --format --seed --quiet --verbose --provenance --help --help-all --version' ;;
     'spot-run tokenize') options='--tokenizer --tokens --separator --decode --output --quiet --help --version' ;;
-    'spot-run worker') options='--join --key-file --name --domain --threads --recompute --backend --join-timeout --quiet --help --version' ;;
+    'spot-run worker') options='--join --key-file --name --domain --threads --recompute --backend --join-timeout --notice --notice-rebalance --notice-endpoint --quiet --help --version' ;;
+    'spot-run notice') options='--from --exec --once --ack --interval --lead --name --endpoint --quiet --help --version' ;;
     'spot-run replan') options='--join --key-file --join-timeout --force --help --version' ;;
+    'spot-run roll') options='--join --key-file --join-timeout --no-wait --quiet --help --version' ;;
     'spot-run stop') options='--join --key-file --join-timeout --quiet --help --version' ;;
     'spot-run status') options='--join --key-file --join-timeout --format --watch --help --version' ;;
     'spot-run report') options='--reference --plot --speedup --spot-price --on-demand-price --output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-run eval') options='--data --load --state --step --tokenizer --tokens --seq --stride --across --batch --threads --kernel --output --format --quiet --provenance --help --version' ;;
     'spot-run export') options='--state --step --join --key-file --join-timeout --output --dtype --tokenizer --force --quiet --help --version' ;;
-    'spot-run '*) commands='train serve profile tokenize worker replan stop status report eval export' options='' ;;
+    'spot-run '*) commands='train serve profile tokenize worker notice replan roll stop status report eval export' options='' ;;
     *) return ;;
     esac
     case "$1 ${COMP_WORDS[1]-} ${COMP_WORDS[COMP_CWORD - 1]}" in
@@ -61,14 +64,14 @@ _spot() {
     *' --reduce') values='exact fast' ;;
     *' --recompute') values='none mlp layer' ;;
     *' --shares') values='even measured' ;;
-    'spot-replay train --policy') values='all list ideal on-demand optimal parcae-truth spot nowcast parcae persistence throughput varuna varuna-released bamboo bamboo-released oobleck torchft torchrun' ;;
+    'spot-replay train --policy') values='all list ideal on-demand optimal parcae-truth spot guarded nowcast parcae persistence throughput varuna varuna-released bamboo bamboo-released oobleck torchft torchrun' ;;
     'spot-replay train --cost') values='parcae measured' ;;
     *' train --throughput') values='table law both' ;;
     'spot-replay train --realize') values='expected sampled' ;;
     'spot-replay train --picture') values='samples grids cost' ;;
     'spot-replay generate --profile') values='calm typical stormy' ;;
     'spot-replay generate --law') values='help' ;;
-    'spot-replay import --from') values='help events spotserve spot-event count-log csv skypilot aws-price aws-score aws-advisor gcp-price azure-price azure-llm mooncake azure-functions burstgpt openai-log gavel philly-csv sacct' ;;
+    'spot-replay import --from') values='help events spotserve spot-event count-log csv skypilot aws-price aws-score aws-advisor gcp-price azure-price azure-llm mooncake azure-functions burstgpt spot-serve openai-log gavel philly-csv sacct' ;;
     'spot-replay import --polarity') values='available unavailable' ;;
     'spot-plan train --objective') values='samples usd-per-sample mix' ;;
     'spot-plan train --solver') values='dp liveput parcae' ;;

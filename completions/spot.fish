@@ -3,8 +3,8 @@
 
 complete -c spot-migrate -n __fish_use_subcommand -a 'plan assign pack unpack verify list extract send recv bench'
 complete -c spot-plan -n __fish_use_subcommand -a 'train serve fleet deadline share job'
-complete -c spot-replay -n __fish_use_subcommand -a 'generate describe import live train serve deadline share'
-complete -c spot-run -n __fish_use_subcommand -a 'train serve profile tokenize worker replan stop status report eval export'
+complete -c spot-replay -n __fish_use_subcommand -a 'generate describe import live train serve deadline share fleet'
+complete -c spot-run -n __fish_use_subcommand -a 'train serve profile tokenize worker notice replan roll stop status report eval export'
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l from -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l to -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l cluster -r
@@ -300,7 +300,7 @@ complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l verbose
 complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l provenance
 complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l help
 complete -c spot-replay -n '__fish_seen_subcommand_from describe' -l version
-complete -c spot-replay -n '__fish_seen_subcommand_from import' -l from -x -a 'help events spotserve spot-event count-log csv skypilot aws-price aws-score aws-advisor gcp-price azure-price azure-llm mooncake azure-functions burstgpt openai-log gavel philly-csv sacct'
+complete -c spot-replay -n '__fish_seen_subcommand_from import' -l from -x -a 'help events spotserve spot-event count-log csv skypilot aws-price aws-score aws-advisor gcp-price azure-price azure-llm mooncake azure-functions burstgpt spot-serve openai-log gavel philly-csv sacct'
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l columns -r
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l timezone -r
 complete -c spot-replay -n '__fish_seen_subcommand_from import' -l zone -r
@@ -343,7 +343,7 @@ complete -c spot-replay -n '__fish_seen_subcommand_from live' -l help
 complete -c spot-replay -n '__fish_seen_subcommand_from live' -l version
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l job -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l trace -r
-complete -c spot-replay -n '__fish_seen_subcommand_from train' -l policy -x -a 'all list ideal on-demand optimal parcae-truth spot nowcast parcae persistence throughput varuna varuna-released bamboo bamboo-released oobleck torchft torchrun'
+complete -c spot-replay -n '__fish_seen_subcommand_from train' -l policy -x -a 'all list ideal on-demand optimal parcae-truth spot guarded nowcast parcae persistence throughput varuna varuna-released bamboo bamboo-released oobleck torchft torchrun'
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l notice -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l notice-loss -r
 complete -c spot-replay -n '__fish_seen_subcommand_from train' -l notice-gain -r
@@ -445,6 +445,24 @@ complete -c spot-replay -n '__fish_seen_subcommand_from share' -l verbose
 complete -c spot-replay -n '__fish_seen_subcommand_from share' -l provenance
 complete -c spot-replay -n '__fish_seen_subcommand_from share' -l help
 complete -c spot-replay -n '__fish_seen_subcommand_from share' -l version
+complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l trace -r
+complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l n -r
+complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l cold-start -r
+complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l tick -r
+complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l spot-usd-per-h -r
+complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l on-demand-usd-per-h -r
+complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l policy -r
+complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l availability -r
+complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l steps
+complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l plot -r
+complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l output -r
+complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l format -x -a 'json jsonl csv tsv table md'
+complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l seed -r
+complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l quiet
+complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l verbose
+complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l provenance
+complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l help
+complete -c spot-replay -n '__fish_seen_subcommand_from fleet' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l data -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l val-data -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l tokenizer -r
@@ -472,6 +490,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from train' -l events -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l save -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l quiet
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l verbose
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l dry-run
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l tokens -x -a 'bytes u16 u32'
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l vocab -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l tied
@@ -500,7 +519,10 @@ complete -c spot-run -n '__fish_seen_subcommand_from train' -l lease -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l stall -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l buddies
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l ahead -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l profile -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l format -x -a 'json jsonl csv tsv table md'
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l durable-every -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l max-loss -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l price-usd-per-h -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l budget-usd -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l help
@@ -591,15 +613,36 @@ complete -c spot-run -n '__fish_seen_subcommand_from worker' -l threads -r
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l recompute -x -a 'none mlp layer'
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l backend -x -a 'cpu cuda auto'
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l join-timeout -r
+complete -c spot-run -n '__fish_seen_subcommand_from worker' -l notice -r
+complete -c spot-run -n '__fish_seen_subcommand_from worker' -l notice-rebalance
+complete -c spot-run -n '__fish_seen_subcommand_from worker' -l notice-endpoint -r
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l quiet
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l help
 complete -c spot-run -n '__fish_seen_subcommand_from worker' -l version
+complete -c spot-run -n '__fish_seen_subcommand_from notice' -l from -r
+complete -c spot-run -n '__fish_seen_subcommand_from notice' -l exec -r
+complete -c spot-run -n '__fish_seen_subcommand_from notice' -l once
+complete -c spot-run -n '__fish_seen_subcommand_from notice' -l ack
+complete -c spot-run -n '__fish_seen_subcommand_from notice' -l interval -r
+complete -c spot-run -n '__fish_seen_subcommand_from notice' -l lead -r
+complete -c spot-run -n '__fish_seen_subcommand_from notice' -l name -r
+complete -c spot-run -n '__fish_seen_subcommand_from notice' -l endpoint -r
+complete -c spot-run -n '__fish_seen_subcommand_from notice' -l quiet
+complete -c spot-run -n '__fish_seen_subcommand_from notice' -l help
+complete -c spot-run -n '__fish_seen_subcommand_from notice' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from replan' -l join -r
 complete -c spot-run -n '__fish_seen_subcommand_from replan' -l key-file -r
 complete -c spot-run -n '__fish_seen_subcommand_from replan' -l join-timeout -r
 complete -c spot-run -n '__fish_seen_subcommand_from replan' -l force
 complete -c spot-run -n '__fish_seen_subcommand_from replan' -l help
 complete -c spot-run -n '__fish_seen_subcommand_from replan' -l version
+complete -c spot-run -n '__fish_seen_subcommand_from roll' -l join -r
+complete -c spot-run -n '__fish_seen_subcommand_from roll' -l key-file -r
+complete -c spot-run -n '__fish_seen_subcommand_from roll' -l join-timeout -r
+complete -c spot-run -n '__fish_seen_subcommand_from roll' -l no-wait
+complete -c spot-run -n '__fish_seen_subcommand_from roll' -l quiet
+complete -c spot-run -n '__fish_seen_subcommand_from roll' -l help
+complete -c spot-run -n '__fish_seen_subcommand_from roll' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from stop' -l join -r
 complete -c spot-run -n '__fish_seen_subcommand_from stop' -l key-file -r
 complete -c spot-run -n '__fish_seen_subcommand_from stop' -l join-timeout -r

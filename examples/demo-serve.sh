@@ -70,14 +70,15 @@ serve() {
 }
 
 say 'clients ask two workers that nobody touches'
-serve --workers 2
+rm -f "$out/calm.jsonl"
+serve --workers 2 --events "$out/calm.jsonl"
 ready
 ask "$out/calm" >"$out/calm.txt"
 kill "$server"
 wait "$server" || true
 
 say 'the same of workers that come and go'
-rm -rf "$out/state" "$out/cloud.jsonl"
+rm -rf "$out/state" "$out/cloud.jsonl" "$out/events.jsonl"
 mkdir "$out/state"
 storm() {
     serve --listen "unix:$tmp/job" --kv-buddies --grace 2s --lease 1s --state "$out/state" --events "$out/events.jsonl" "$@"
@@ -120,20 +121,29 @@ cloud='' server=''
 say 'what came of it'
 sort "$out/calm" >"$out/want"
 for i in $(seq $rounds); do sort "$out/storm.$i" | comm -12 - "$out/want"; done >"$out/equal"
-value() { # FILE NAME: the worst of the rounds
-    grep -o "$2=[0-9.]*" "$1" | cut -d = -f 2 | sort -n | tail -n 1
-}
 tokens() {
     awk '{ n += $3 } END { print n + 0 }' "$@"
 }
-all=$(for i in $(seq $rounds); do cat "$out/storm.$i"; done | awk '{ n += $3 } END { print n + 0 }')
+spot-run report --format json -o "$out/calm.json" "$out/calm.jsonl"
+spot-run report --format json -o "$out/storm.json" --plot "$out/storm.svg" "$out/events.jsonl"
+row() { # WHAT KEY: of both reports; seconds as ms
+    printf '%-34s %12s %12s\n' "$1" "$(jq ".$2" "$out/calm.json")" "$(jq ".$2" "$out/storm.json")"
+}
+all=$(for i in $(seq $rounds); do cat "$out/storm.$i"; done | tokens -)
 printf '%-34s %12s %12s\n' '' undisturbed storm
-printf '%-34s %12s %12s\n' preemptions 0 "$(preemptions)" requests 300 $((300 * rounds)) \
-    tokens "$(tokens "$out/calm")" "$all" \
-    'tokens equal to the undisturbed' - "$(tokens "$out/equal")"
-for row in 'first:time to first token' 'gap:between tokens' 'whole:whole request'; do
-    name=${row%%:*}
-    printf '%-34s %12s %12s\n' "${row#*:}, P50 ms" "$(value "$out/calm.txt" "${name}_p50")" "$(value "$out/storm.txt" "${name}_p50")" \
-        "${row#*:}, P99 ms" "$(value "$out/calm.txt" "${name}_p99")" "$(value "$out/storm.txt" "${name}_p99")"
+row requests requests
+row tokens tokens
+printf '%-34s %12s %12s\n' 'tokens equal to the undisturbed' - "$(tokens "$out/equal") of $all"
+row 'preemptions with notice' notices
+row 'without' kills
+row 'coordinator restarts' coordinator_restarts
+for time in 'ttft:time to first token' 'between:between tokens' 'e2e:whole request'; do
+    for q in 50 99; do
+        row "${time#*:}, P$q ms" "${time%%:*}_p${q}_s * 1e4 | round / 10"
+    done
 done
+row 'without any replica, s' 'no_replica_s * 10 | round / 10'
+row 'tokens that came as pages' tokens_from_pages
+row 'tokens prefilled again' tokens_prefilled_again
+echo "drawn in $out/storm.svg"
 [ "$(tokens "$out/equal")" = "$all" ]

@@ -4,6 +4,7 @@
 #ifndef SPOT_TESTS_TRACE_FAMILY_H
 #define SPOT_TESTS_TRACE_FAMILY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -103,6 +103,8 @@ int spot_agent_run(struct spot_agent *agent, struct spot_err *err);
 /* Async-signal-safe: this instance will be taken away. The agent of this process says so as soon as
  * it has joined, and leaves when it is told to. */
 void spot_agent_notice(void);
+/* Before that: until when it is there, left_s from now; NAN: not known, as when nothing is said. */
+void spot_agent_expect(double left_s);
 
 /* --- for the workload ---------------------------------------------------- */
 

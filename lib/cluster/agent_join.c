@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* How an agent comes into a group, and out of it. */
 #include <errno.h>
+#include <math.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +15,20 @@
 /* A signal handler has no other way to reach the agent. */
 static struct spot_mesh *_Atomic noticed_mesh;
 static _Atomic bool was_noticed;
+static _Atomic int64_t until_ms; /* by spot_clock_s; 0: not known */
+
+void spot_agent_expect(double left_s)
+{
+    until_ms = isnan(left_s) ? 0 : (int64_t)((spot_clock_s() + fmin(fmax(left_s, 0), 1e6)) * 1e3);
+}
+
+/* At least 1: there may be no time left, but that is known. */
+static uint32_t left_ms(void)
+{
+    const int64_t until = until_ms;
+
+    return until ? (uint32_t)fmax(1, (double)until - spot_clock_s() * 1e3) : 0;
+}
 
 void spot_agent_notice(void)
 {
@@ -22,7 +37,7 @@ void spot_agent_notice(void)
     was_noticed = true;
     mesh = noticed_mesh;
     if (mesh)
-        spot_mesh_notice(mesh);
+        spot_mesh_notice(mesh, left_ms());
 }
 
 bool spot_agent_was_noticed(void)
@@ -117,7 +132,7 @@ static int join_once(struct spot_agent *a, struct spot_err *err)
         a->has_joined = true;
         noticed_mesh = a->mesh;
         if (was_noticed)
-            spot_mesh_notice(a->mesh);
+            spot_mesh_notice(a->mesh, left_ms());
     }
     return rc;
 }

@@ -235,6 +235,11 @@ struct spot_journal *spot_group_journal(struct spot_group *g)
     return &g->journal;
 }
 
+uint32_t spot_group_epoch(const struct spot_group *g)
+{
+    return g->last_epoch;
+}
+
 void spot_group_address(const struct spot_group *g, char *text)
 {
     spot_endpoint_print(&g->endpoint, text);

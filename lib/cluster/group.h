@@ -41,9 +41,9 @@ struct spot_group_options {
     double price_usd_per_h; /* of one member; 0: not known */
     double budget_usd;      /* stop when so much is spent; 0: no limit */
     double lease_s;         /* a silent member is lost after this */
-    double grace_s;         /* how long a worker is there after its notice; 0: not known */
-    double stall_s;         /* so is one that makes no progress */
-    double settle_s;        /* wait this long after a join before the first epoch */
+    double grace_s;  /* how long a worker is there after a notice that does not say; 0: not known */
+    double stall_s;  /* so is one that makes no progress */
+    double settle_s; /* wait this long after a join before the first epoch */
     void *user;
     void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2);
     void (*listening)(void *user, const char *address); /* at what options.listen said; NULL */
@@ -92,6 +92,8 @@ void spot_group_reload(void);
 /* --- what a workload asks of it --------------------------------------------- */
 
 struct spot_journal *spot_group_journal(struct spot_group *group);
+/* The newest epoch of all views. */
+uint32_t spot_group_epoch(const struct spot_group *group);
 /* A signal, a client or the budget wants the job to stop. */
 bool spot_group_is_stopping(const struct spot_group *group);
 /* A plan says: stop and keep the state. */
@@ -143,6 +145,8 @@ void spot_peer_address(const struct spot_peer *peer, const struct spot_peer *to,
 /* The view of this index; those up to it are made. */
 struct spot_view *spot_group_view(struct spot_group *group, uint32_t index);
 uint32_t spot_view_index(const struct spot_view *view);
+/* The key `view` of an event; the first one needs none. jw may be NULL. */
+void spot_view_put(const struct spot_view *view, struct spot_jw *jw);
 /* Who is a member of it, with which role; phase, epoch and round. */
 const struct spot_machine *spot_view_machine(const struct spot_view *view);
 /* The same to every member that is active in its epoch. */

@@ -197,6 +197,7 @@ static int log_joined(struct spot_group *g, const struct spot_peer *peer, struct
 
     spot_journal_about(&g->journal, peer->name);
     if (jw) {
+        spot_view_put(peer->view, jw);
         spot_jw_int(jw, "member", peer->id);
         spot_jw_str(jw, "name", peer->name);
         spot_jw_int(jw, "members", (int64_t)spot_group_members(g) + 1);

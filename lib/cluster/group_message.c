@@ -16,6 +16,7 @@ int spot_group_log_member(struct spot_group *g, const char *event, const struct 
     if (!strcmp(event, "left"))
         spot_journal_drop_holder(&g->journal, peer->name);
     if (jw) {
+        spot_view_put(peer->view, jw);
         spot_jw_int(jw, "member", peer->id);
         spot_jw_str(jw, "name", peer->name);
         if (why)
@@ -42,14 +43,21 @@ static int on_ready(struct spot_group *g, struct spot_peer *peer, const struct s
     return spot_view_act(peer->view, spot_machine_ready(machine, peer->id, frame->epoch), err);
 }
 
-static int on_notice(struct spot_group *g, struct spot_peer *peer, struct spot_err *err)
+/* What the member was told counts for more than what is usual. */
+static double grace_s(const struct spot_group *g, const struct spot_frame *frame)
+{
+    return frame->tag && frame->tag <= UINT32_MAX ? 1e-3 * (double)frame->tag : g->options->grace_s;
+}
+
+static int on_notice(struct spot_group *g, struct spot_peer *peer, const struct spot_frame *frame,
+                     struct spot_err *err)
 {
     struct spot_view *const view = peer->view;
 
     if (spot_machine_find(&view->machine, peer->id)->is_leaving)
         return 0; /* it has said so */
-    if (g->options->grace_s > 0)
-        peer->leaves_s = spot_clock_s() + g->options->grace_s;
+    if (grace_s(g, frame) > 0)
+        peer->leaves_s = spot_clock_s() + grace_s(g, frame);
     if (spot_group_log_member(g, "notice", peer, NULL, err) ||
         spot_view_act(view, spot_machine_notice(&view->machine, peer->id), err))
         return -1;
@@ -235,7 +243,7 @@ int spot_group_message(struct spot_group *g, struct spot_peer *peer, const struc
         spot_peer_send(peer, SPOT_MSG_HEARTBEAT, 0, NULL, 0);
         return 0;
     case SPOT_MSG_NOTICE:
-        return on_notice(g, peer, err);
+        return on_notice(g, peer, frame, err);
     case SPOT_MSG_REPORT:
         return on_report(g, peer, frame, err);
     case SPOT_MSG_READY:

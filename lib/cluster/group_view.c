@@ -208,13 +208,20 @@ void spot_view_release_leavers(struct spot_view *view)
 
 /* --- effects --------------------------------------------------------------------- */
 
+void spot_view_put(const struct spot_view *view, struct spot_jw *jw)
+{
+    if (jw && view->index)
+        spot_jw_int(jw, "view", view->index);
+}
+
 static int tell_quiesce(struct spot_view *view, struct spot_err *err)
 {
     struct spot_group *const g = view->group;
 
     view->told_epoch = view->machine.epoch;
-    if (spot_journal_begin(&g->journal, "quiesce", view->machine.epoch, view->machine.round) &&
-        spot_journal_end(&g->journal, err))
+    spot_view_put(
+        view, spot_journal_begin(&g->journal, "quiesce", view->machine.epoch, view->machine.round));
+    if (spot_journal_end(&g->journal, err))
         return -1;
     view->is_resting = false;
     if (g->workload->quiesced)

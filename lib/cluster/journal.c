@@ -73,7 +73,8 @@ static void take_event(struct spot_journal *j, const struct spot_event *event, s
         return;
     j->is_continued = true;
     tail->time_s = event->time_s;
-    tail->epoch = (uint32_t)event->epoch;
+    if (event->epoch > tail->epoch) /* views go on at once, each in an epoch of its own */
+        tail->epoch = (uint32_t)event->epoch;
     take_holders(j, event);
     switch (event->kind) {
     case SPOT_EVENT_COMMITTED:
@@ -202,8 +203,11 @@ static void remember(struct spot_journal *j, const char *event, uint32_t epoch, 
 {
     struct spot_recent *r = &j->recent[j->n_recent % SPOT_RECENT_MAX];
 
-    if (!strcmp(event, "step") || !strcmp(event, "committed") || !strcmp(event, "validated"))
-        return;
+    static const char *const often[] = { "step", "committed", "validated", "request", "token" };
+
+    for (size_t i = 0; i < sizeof(often) / sizeof(*often); i++)
+        if (!strcmp(event, often[i]))
+            return;
     *r = (struct spot_recent){ .time_s = spot_journal_time(j), .epoch = epoch, .step = step };
     snprintf(r->event, sizeof(r->event), "%s", event);
     j->n_recent++;

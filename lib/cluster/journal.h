@@ -21,7 +21,8 @@ extern "C" {
 
 enum { SPOT_RECENT_MAX = 10, SPOT_HOLDER_MAX = 64 };
 
-/* What happened lately, for who asks a running job; steps, commits and validations are left out. */
+/* What happened lately, for who asks a running job; steps, commits, validations, requests and
+ * tokens are left out. */
 struct spot_recent {
     double time_s;
     uint32_t epoch;

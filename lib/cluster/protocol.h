@@ -17,7 +17,7 @@ extern "C" {
 #endif
 
 enum {
-    SPOT_PROTOCOL = 16,
+    SPOT_PROTOCOL = 17,
     SPOT_PAYLOAD_MAX = 1 << 30, /* between members */
     SPOT_HELLO_MAX = 1 << 20,   /* from a stranger, before it is a member */
     SPOT_NAME_MAX = 64,
@@ -33,7 +33,7 @@ enum spot_message {
      * then what the workload wants to know */
     SPOT_MSG_HELLO = 1,
     SPOT_MSG_HEARTBEAT = 2, /* tag: progress; the coordinator answers with one */
-    SPOT_MSG_NOTICE = 3,    /* this instance will be taken away */
+    SPOT_MSG_NOTICE = 3,    /* this instance will be taken away; tag: in so many ms, 0: not known */
     /* answer to QUIESCE: what is held, in the workload's words; then whom it did not reach:
      * suspect_io.h */
     SPOT_MSG_REPORT = 4,

@@ -18,6 +18,7 @@ static const double abroad_s = 30;
 /* Written by others without the lock, one of them a signal handler. */
 struct spot_mesh_flags {
     _Atomic bool stop, notice;
+    _Atomic uint32_t left_ms; /* with the notice */
     _Atomic uint64_t progress;
 };
 
@@ -26,10 +27,11 @@ struct spot_mesh_flags *spot_mesh_flags_new(void)
     return spot_xcalloc(1, sizeof(struct spot_mesh_flags));
 }
 
-void spot_mesh_notice(struct spot_mesh *mesh)
+void spot_mesh_notice(struct spot_mesh *mesh, uint32_t left_ms)
 {
     const int before = errno; /* of what the signal interrupts */
 
+    mesh->flags->left_ms = left_ms;
     mesh->flags->notice = true;
     spot_mesh_wake(mesh);
     errno = before;
@@ -295,7 +297,8 @@ static void keep_lease(struct spot_mesh *mesh)
         return;
     if (mesh->flags->notice && !mesh->notice_sent) {
         mesh->notice_sent = true;
-        rc = spot_link_send(&mesh->control, mesh->config.type_notice, 0, 0, NULL, 0, &why);
+        rc = spot_link_send(&mesh->control, mesh->config.type_notice, 0, mesh->flags->left_ms, NULL,
+                            0, &why);
     }
     if (!rc && now_s - mesh->beat_s >= mesh->config.heartbeat_s) {
         mesh->beat_s = now_s;

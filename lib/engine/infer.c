@@ -185,6 +185,7 @@ struct spot_infer *spot_infer_new(const struct spot_infer_config *config, struct
     f->token_position = spot_xcalloc((size_t)c.token_max, sizeof(*f->token_position));
     f->sequence = spot_xcalloc((size_t)c.n_sequence, sizeof(*f->sequence));
     f->free_page = spot_xcalloc((size_t)c.n_page, sizeof(*f->free_page));
+    f->n_holder = spot_xcalloc((size_t)c.n_page, sizeof(*f->n_holder));
     for (int i = c.n_page - 1; i >= 0; i--)
         f->free_page[f->n_free++] = i;
     for (int i = 0; i < c.n_sequence; i++)
@@ -213,11 +214,11 @@ void spot_infer_free(struct spot_infer *f)
     }
     for (int i = 0; i < f->config.n_sequence; i++)
         free(f->sequence[i].page);
-    void *const all[] = { f->arena,    f->tensor,    f->pool,     f->x,          f->norm,
-                          f->sum,      f->qkv,       f->att,      f->pre,        f->act,
-                          f->packed,   f->vocab,     f->turn,     f->q8.x,       f->q8.scale,
-                          f->q8.minus, f->score,     f->part,     f->token_item, f->token_position,
-                          f->sequence, f->free_page, f->row_token };
+    void *const all[] = { f->arena,    f->tensor,    f->pool,      f->x,          f->norm,
+                          f->sum,      f->qkv,       f->att,       f->pre,        f->act,
+                          f->packed,   f->vocab,     f->turn,      f->q8.x,       f->q8.scale,
+                          f->q8.minus, f->score,     f->part,      f->token_item, f->token_position,
+                          f->sequence, f->free_page, f->row_token, f->n_holder };
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         free(all[i]);
@@ -295,6 +296,7 @@ static int list_tokens(struct spot_infer *f, const struct spot_infer_item *item,
                                 f->config.token_max);
         need = (end + SPOT_INFER_PAGE - 1) / SPOT_INFER_PAGE - f->sequence[item[i].sequence].n_page;
         n_page += need > 0 ? need : 0;
+        n_page += spot_infer_shared(f, item[i].sequence, item[i].first / SPOT_INFER_PAGE);
         for (int64_t t = item[i].first; t < end; t++) {
             f->token_item[f->n_token] = i;
             f->token_position[f->n_token++] = t;
@@ -313,9 +315,11 @@ int spot_infer_run_rows(struct spot_infer *f, const struct spot_infer_item *item
 {
     if (list_tokens(f, item, n_item, n_row, err))
         return -1;
-    for (int i = 0; i < n_item; i++)
+    for (int i = 0; i < n_item; i++) {
         if (spot_infer_reserve(f, item[i].sequence, item[i].first + item[i].n_token, err))
             return -1;
+        spot_infer_unshare(f, item[i].sequence, item[i].first / SPOT_INFER_PAGE);
+    }
     f->item = item;
     f->n_item = n_item;
     f->in = in;

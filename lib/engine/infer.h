@@ -77,6 +77,11 @@ void spot_infer_close(struct spot_infer *f, int sequence);           /* its page
 int64_t spot_infer_length(const struct spot_infer *f, int sequence); /* tokens in the cache */
 int spot_infer_free_pages(const struct spot_infer *f);
 
+/* A sequence without tokens gets the first n_token of another one: their full pages are the same
+ * ones from then on, the last one is copied if it is not full. What either does is unseen by the
+ * other. Returns 0, or -1 with *err: SPOT_EDATA, SPOT_EINFEASIBLE where a page lacks. */
+int spot_infer_share(struct spot_infer *f, int from, int to, int64_t n_token, struct spot_err *err);
+
 /* Tokens first.. of a sequence; `first` is at most its length: what lay behind is forgotten. A
  * sequence has one item in a run. */
 struct spot_infer_item {

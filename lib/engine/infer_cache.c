@@ -16,12 +16,26 @@ int spot_infer_open(struct spot_infer *f, struct spot_err *err)
     return spot_err_set(err, SPOT_EINFEASIBLE, "all %d sequences are used", f->config.n_sequence);
 }
 
+static int take_page(struct spot_infer *f)
+{
+    const int page = f->free_page[--f->n_free];
+
+    f->n_holder[page] = 1;
+    return page;
+}
+
+static void drop_page(struct spot_infer *f, int page)
+{
+    if (!--f->n_holder[page])
+        f->free_page[f->n_free++] = page;
+}
+
 void spot_infer_close(struct spot_infer *f, int sequence)
 {
     struct spot_infer_sequence *const s = &f->sequence[sequence];
 
     while (s->n_page)
-        f->free_page[f->n_free++] = s->page[--s->n_page];
+        drop_page(f, s->page[--s->n_page]);
     s->is_open = false;
 }
 
@@ -47,11 +61,69 @@ int spot_infer_reserve(struct spot_infer *f, int sequence, int64_t n_token, stru
         return spot_err_set(err, SPOT_EINFEASIBLE, "%d pages lack, %d are free", n_page - s->n_page,
                             f->n_free);
     while (s->n_page < n_page)
-        s->page[s->n_page++] = f->free_page[--f->n_free];
+        s->page[s->n_page++] = take_page(f);
     while (s->n_page > n_page)
-        f->free_page[f->n_free++] = s->page[--s->n_page];
+        drop_page(f, s->page[--s->n_page]);
     s->length = n_token;
     return 0;
+}
+
+/* --- pages that several sequences have ------------------------------------------- */
+
+/* All layers and shards of a page lie side by side. */
+static void copy_page(const struct spot_infer *f, int to, int from)
+{
+    memcpy(spot_infer_page(f, to, 0, 0), spot_infer_page(f, from, 0, 0),
+           (size_t)f->n_layer * (size_t)f->n_shard * spot_infer_page_byte(f));
+}
+
+int spot_infer_share(struct spot_infer *f, int from, int to, int64_t n_token, struct spot_err *err)
+{
+    const struct spot_infer_sequence *const a = &f->sequence[from];
+    struct spot_infer_sequence *const b = &f->sequence[to];
+    const int n_full = (int)(n_token / SPOT_INFER_PAGE);
+
+    if (!a->is_open || !b->is_open || b->n_page || n_token < 0 || n_token > a->length)
+        return spot_err_set(err, SPOT_EDATA,
+                            "%lld tokens of a sequence of %lld for one that has %lld",
+                            (long long)n_token, (long long)a->length, (long long)b->length);
+    if (n_token % SPOT_INFER_PAGE && !f->n_free)
+        return spot_err_set(err, SPOT_EINFEASIBLE, "1 pages lack, 0 are free");
+    for (; b->n_page < n_full; b->n_page++) {
+        b->page[b->n_page] = a->page[b->n_page];
+        f->n_holder[b->page[b->n_page]]++;
+    }
+    if (n_token % SPOT_INFER_PAGE) {
+        b->page[b->n_page++] = take_page(f);
+        copy_page(f, b->page[n_full], a->page[n_full]);
+    }
+    b->length = n_token;
+    return 0;
+}
+
+int spot_infer_shared(const struct spot_infer *f, int sequence, int64_t page)
+{
+    const struct spot_infer_sequence *const s = &f->sequence[sequence];
+    int n = 0;
+
+    for (; page < s->n_page; page++)
+        n += f->n_holder[s->page[page]] > 1;
+    return n;
+}
+
+void spot_infer_unshare(struct spot_infer *f, int sequence, int64_t page)
+{
+    struct spot_infer_sequence *const s = &f->sequence[sequence];
+
+    for (; page < s->n_page; page++) {
+        const int shared = s->page[page];
+
+        if (f->n_holder[shared] == 1)
+            continue;
+        s->page[page] = take_page(f);
+        copy_page(f, s->page[page], shared);
+        drop_page(f, shared);
+    }
 }
 
 float *spot_infer_page(const struct spot_infer *f, int page, int layer, int shard)
@@ -87,5 +159,6 @@ void spot_infer_export(const struct spot_infer *f, int sequence, int64_t page, i
 void spot_infer_import(struct spot_infer *f, int sequence, int64_t page, int layer, int shard,
                        const void *byte)
 {
+    assert(f->n_holder[f->sequence[sequence].page[page]] == 1);
     memcpy(page_of(f, sequence, page, layer, shard), byte, spot_infer_page_byte(f));
 }

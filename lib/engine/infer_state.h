@@ -78,6 +78,7 @@ struct spot_infer {
     float *pool;
     size_t page_elem; /* of a layer and shard */
     int n_layer, n_free, *free_page;
+    int *n_holder; /* [n_page] sequences that have a page */
     struct spot_infer_sequence *sequence;
     /* one run */
     int n_token, n_item;
@@ -100,6 +101,10 @@ struct spot_infer {
 /* Where a page of a layer (of this stage) and own shard lies: keys [head][d][16], values
  * [head][16][d]. */
 float *spot_infer_page(const struct spot_infer *f, int page, int layer, int shard);
+
+/* Pages of a sequence from this one on that others have, too; and make them its own. */
+int spot_infer_shared(const struct spot_infer *f, int sequence, int64_t page);
+void spot_infer_unshare(struct spot_infer *f, int sequence, int64_t page);
 
 /* A team's job: the whole run. */
 void spot_infer_pass(void *infer, int thread, int n_thread);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/histogram.h"
 #include "common/xalloc.h"
 #include "model/event_order.h"
 
@@ -16,7 +17,7 @@
     }
 
 static const double count_max = 9007199254740992; /* 2^53: what JSON numbers hold exactly */
-enum { GRID_MAX = 1 << 20 };
+enum { GRID_MAX = 1 << 20, VIEW_MAX = 1 << 16 };
 
 /* --- what each event tells ------------------------------------------------ */
 
@@ -30,8 +31,10 @@ static const struct spot_field any_field[] = {
     KEY("epoch", SPOT_F_INT, epoch, "1", 0, 4294967295.0, true), \
         KEY("step", SPOT_F_INT, step, "1", 0, count_max, true)
 
-#define OF_A_MEMBER                                                          \
-    OF_A_JOB, KEY("member", SPOT_F_INT, member, "1", 1, 4294967295.0, true), \
+#define OF_A_VIEW OF_A_JOB, KEY("view", SPOT_F_INT, view, "1", 0, VIEW_MAX, false)
+
+#define OF_A_MEMBER                                                           \
+    OF_A_VIEW, KEY("member", SPOT_F_INT, member, "1", 1, 4294967295.0, true), \
         KEY("name", SPOT_F_STR, who, NULL, 0, 0, false)
 
 static const struct spot_field joined_field[] = {
@@ -46,7 +49,7 @@ static const struct spot_field member_field[] = {
 };
 
 static const struct spot_field formed_field[] = {
-    OF_A_JOB,
+    OF_A_VIEW,
     KEY("D", SPOT_F_INT, grid.D, "1", 1, GRID_MAX, true),
     KEY("P", SPOT_F_INT, grid.P, "1", 1, GRID_MAX, true),
     KEY("M", SPOT_F_INT, grid.M, "1", 1, GRID_MAX, false),
@@ -110,6 +113,48 @@ static const struct spot_field other_field[] = {
     { 0 },
 };
 
+static const struct spot_field quiesce_field[] = {
+    OF_A_VIEW,
+    { 0 },
+};
+
+static const struct spot_field serving_field[] = {
+    OF_A_JOB,
+    KEY("model", SPOT_F_STR, model, NULL, 0, 0, true),
+    { 0 },
+};
+
+static const struct spot_field request_field[] = {
+    OF_A_JOB,
+    KEY("came_s", SPOT_F_REAL, came_s, "s", 0, 1e12, true),
+    KEY("queue_s", SPOT_F_REAL, queue_s, "s", 0, 1e12, false),
+    KEY("ttft_s", SPOT_F_REAL, ttft_s, "s", 0, 1e12, false),
+    KEY("e2e_s", SPOT_F_REAL, e2e_s, "s", 0, 1e12, true),
+    KEY("id", SPOT_F_STR, who, NULL, 0, 0, true),
+    KEY("finish", SPOT_F_STR, finish, NULL, 0, 0, true),
+    KEY("prompt_tokens", SPOT_F_INT, prompt_tokens, "1", 0, count_max, true),
+    KEY("output_tokens", SPOT_F_INT, output_tokens, "1", 0, count_max, true),
+    KEY("choices", SPOT_F_INT, choices, "1", 1, GRID_MAX, true),
+    KEY("prompts", SPOT_F_INT, prompts, "1", 1, GRID_MAX, false),
+    KEY("resumed", SPOT_F_BOOL, is_resumed, NULL, 0, 0, false),
+    { 0 },
+};
+
+static const struct spot_field token_field[] = {
+    OF_A_JOB,
+    KEY("requests", SPOT_F_INT, requests, "1", 0, count_max, true),
+    KEY("refused", SPOT_F_INT, refused, "1", 0, count_max, true),
+    KEY("output_tokens", SPOT_F_INT, output_tokens, "1", 0, count_max, true),
+    KEY("interval_s", SPOT_F_REAL, interval_s, "s", 0, 1e12, true),
+    KEY("running", SPOT_F_REAL, running, "1", 0, count_max, true),
+    KEY("queued", SPOT_F_REAL, queued, "1", 0, count_max, true),
+    KEY("replicas", SPOT_F_INT, replicas, "1", 0, GRID_MAX, true),
+    KEY("moves", SPOT_F_INT, moves, "1", 0, count_max, true),
+    KEY("again_tokens", SPOT_F_INT, again_tokens, "1", 0, count_max, true),
+    KEY("paged_tokens", SPOT_F_INT, paged_tokens, "1", 0, count_max, true),
+    { 0 },
+};
+
 const struct spot_doc_part spot_event_part[] = {
     [SPOT_EVENT_ANY] = { "", any_field, true, 0, NULL },
     [SPOT_EVENT_JOINED] = { "", joined_field, true, 0, "joined" },
@@ -125,9 +170,12 @@ const struct spot_doc_part spot_event_part[] = {
     [SPOT_EVENT_NOTICE] = { "epoch", member_field, true, 0, "notice" },
     [SPOT_EVENT_LEFT] = { "", member_field, true, 0, "left" },
     [SPOT_EVENT_LOST] = { "", member_field, true, 0, "lost" },
-    [SPOT_EVENT_QUIESCE] = { "", other_field, true, 0, "quiesce" },
+    [SPOT_EVENT_QUIESCE] = { "", quiesce_field, true, 0, "quiesce" },
     [SPOT_EVENT_STEP] = { "", other_field, true, 0, "step" },
     [SPOT_EVENT_DURABLE] = { "", other_field, true, 0, "durable" },
+    [SPOT_EVENT_SERVING] = { "", serving_field, true, 0, "serving" },
+    [SPOT_EVENT_REQUEST] = { "", request_field, true, 0, "request" },
+    [SPOT_EVENT_TOKEN] = { "", token_field, true, 0, "token" },
     [SPOT_EVENT_KINDS] = { 0 },
 };
 
@@ -145,11 +193,10 @@ static enum spot_event_kind find_kind(const struct spot_event_log *log, const ch
     return SPOT_EVENT_ANY;
 }
 
-static int check_samples(const struct spot_json_doc *doc, struct spot_event *event,
-                         struct spot_err *err)
+/* Are all entries of an array integers in [0, 2^53]? */
+static int check_counts(const struct spot_json_doc *doc, const struct spot_json_value *all,
+                        const char *key, const char *what, struct spot_err *err)
 {
-    const struct spot_json_value *const all = event->samples;
-
     for (size_t i = 0; i < spot_json_array_size(all); i++) {
         const struct spot_json_value *const q = spot_json_entry(all, i);
         char at[48];
@@ -157,8 +204,8 @@ static int check_samples(const struct spot_json_doc *doc, struct spot_event *eve
         if (spot_json_is_integer(q) && spot_json_integer(q) >= 0 &&
             (double)spot_json_integer(q) <= count_max)
             continue;
-        snprintf(at, sizeof(at), "/samples/%zu", i);
-        return spot_json_fail(doc, at, err, "expected a sample number, an integer in [0, 2^53]");
+        snprintf(at, sizeof(at), "/%s/%zu", key, i);
+        return spot_json_fail(doc, at, err, "expected a %s, an integer in [0, 2^53]", what);
     }
     return 0;
 }
@@ -170,8 +217,27 @@ static int read_samples(const struct spot_json_doc *doc, struct spot_event *even
         return spot_json_fail(doc, "/step", err, "step 0 cannot be committed");
     return spot_json_array(doc, doc->root, "", "samples", true, SPOT_JSON_BYTE_MAX, &event->samples,
                            err) ||
-                   check_samples(doc, event, err)
+                   check_counts(doc, event->samples, "samples", "sample number", err)
                ? -1
+               : 0;
+}
+
+static int read_between(const struct spot_json_doc *doc, struct spot_event *event,
+                        struct spot_err *err)
+{
+    return spot_json_array(doc, doc->root, "", "between", true, SPOT_HISTOGRAM_BUCKETS + 1,
+                           &event->between, err) ||
+                   check_counts(doc, event->between, "between", "sample count", err)
+               ? -1
+               : 0;
+}
+
+static int check_finish(const struct spot_json_doc *doc, const struct spot_event *event,
+                        struct spot_err *err)
+{
+    return strcmp(event->finish, "done") != 0 && strcmp(event->finish, "cancelled") != 0
+               ? spot_json_fail(doc, "/finish", err, "expected \"done\" or \"cancelled\", got '%s'",
+                                event->finish)
                : 0;
 }
 
@@ -198,7 +264,9 @@ static int read_job_event(struct spot_event_log *log, struct spot_event *event,
     event->is_job = true;
     event->place = spot_json_get(doc->root, "place");
     event->buddies = spot_json_get(doc->root, "buddies");
-    if (event->kind == SPOT_EVENT_COMMITTED && read_samples(doc, event, err))
+    if ((event->kind == SPOT_EVENT_COMMITTED && read_samples(doc, event, err)) ||
+        (event->kind == SPOT_EVENT_TOKEN && read_between(doc, event, err)) ||
+        (event->kind == SPOT_EVENT_REQUEST && check_finish(doc, event, err)))
         return -1;
     return log->order ? check_order(log, event, err) : 0;
 }
@@ -223,7 +291,7 @@ static int read_event(struct spot_event_log *log, struct spot_event *event, stru
     const struct spot_json_doc *const doc = &log->doc;
     const bool may_lack_schema = log->is_partial && !spot_json_get(doc->root, "schema");
 
-    *event = (struct spot_event){ .grid.M = 1 };
+    *event = (struct spot_event){ .grid.M = 1, .prompts = 1, .queue_s = NAN, .ttft_s = NAN };
     if ((!may_lack_schema && spot_json_expect_schema(doc, "spot.event", 1, err)) ||
         spot_json_read_fields(doc, doc->root, "", any_field, event, err))
         return -1;

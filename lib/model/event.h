@@ -37,6 +37,9 @@ enum spot_event_kind {
     SPOT_EVENT_QUIESCE,
     SPOT_EVENT_STEP,
     SPOT_EVENT_DURABLE,
+    SPOT_EVENT_SERVING, /* and these: of a job that serves */
+    SPOT_EVENT_REQUEST,
+    SPOT_EVENT_TOKEN,
     SPOT_EVENT_KINDS
 };
 
@@ -47,16 +50,17 @@ struct spot_event {
     bool is_job; /* has an epoch: of a job, not of a replayed cloud */
     double time_s;
     int64_t epoch, step;
-    int64_t member;          /* joined, notice, left, lost: its number */
-    int64_t members;         /* joined, formed: how many there are now */
-    struct spot_grid grid;   /* formed; M 1 where it is not told */
-    const char *tokens;      /* formed: what a token is, NULL: not told */
-    int64_t from, to;        /* rolled_back; restored has `from` alone */
-    int64_t moved_byte;      /* migrate, 0: not told */
-    int64_t restored_byte;   /* migrate */
-    double loss;             /* committed, validated; done, where it is known */
-    int64_t after;           /* lr_changed: in force in the steps above this */
-    double lr;               /* lr_changed */
+    int64_t view;          /* joined, notice, left, lost, quiesce, formed: 0 where it is not told */
+    int64_t member;        /* joined, notice, left, lost: its number */
+    int64_t members;       /* joined, formed: how many there are now */
+    struct spot_grid grid; /* formed; M 1 where it is not told */
+    const char *tokens;    /* formed: what a token is, NULL: not told */
+    int64_t from, to;      /* rolled_back; restored has `from` alone */
+    int64_t moved_byte;    /* migrate, 0: not told */
+    int64_t restored_byte; /* migrate */
+    double loss;           /* committed, validated; done, where it is known */
+    int64_t after;         /* lr_changed: in force in the steps above this */
+    double lr;             /* lr_changed */
     const char *lr_schedule; /* lr_changed */
     const char *who;         /* joined, notice, left, lost: its name, NULL: not told */
     const struct spot_json_value *place,
@@ -65,6 +69,22 @@ struct spot_event {
     double spent_usd;     /* committed: by then, 0: no price is known */
     const struct spot_json_value *samples; /* committed: integers 0..2^53 */
     const char *state_hex;                 /* done: 32 hex digits */
+
+    const char *model; /* serving: its directory */
+    /* request: when it came; from then to its first worker, its first token, its end. NAN: it had
+     * none */
+    double came_s, queue_s, ttft_s, e2e_s;
+    int64_t prompt_tokens, output_tokens; /* request, of all its choices; the latter of token too */
+    int64_t choices, prompts;             /* request */
+    const char *finish;                   /* request: "done", "cancelled" */
+    bool is_resumed;           /* request: it came to a coordinator before, and times count anew */
+    int64_t requests, refused; /* token: these since the one before; */
+    int64_t moves, again_tokens, paged_tokens;
+    int64_t replicas;                      /* token: now */
+    double interval_s;                     /* token: it is about so long */
+    double running, queued;                /* token: choices, on average */
+    const struct spot_json_value *between; /* token: counts of a spot_histogram, zeros at its end
+                                              left out */
 };
 
 struct spot_event_order;

@@ -64,12 +64,10 @@ static struct spot_order_member *find(const struct spot_event_order *o, int64_t 
     return NULL;
 }
 
-static const char *take_joined(struct spot_event_order *o, const struct spot_event *e, char *why)
+static const char *add_member(struct spot_event_order *o, const struct spot_event *e, char *why)
 {
-    const char *at = check_place(o, e, why);
+    const char *at;
 
-    if (at)
-        return at;
     if (e->member <= o->id_last)
         return fault(why, "/member", "%" PRId64 " was the number of another member", e->member);
     at = expect(why, "/members", (int64_t)o->n_member + 1, e->members,
@@ -82,13 +80,17 @@ static const char *take_joined(struct spot_event_order *o, const struct spot_eve
     return NULL;
 }
 
-static const char *take_member(struct spot_event_order *o, const struct spot_event *e, char *why)
+static const char *take_joined(struct spot_event_order *o, const struct spot_event *e, char *why)
 {
-    struct spot_order_member *const m = find(o, e->member);
     const char *const at = check_place(o, e, why);
 
-    if (at)
-        return at;
+    return at ? at : add_member(o, e, why);
+}
+
+static const char *change_member(struct spot_event_order *o, const struct spot_event *e, char *why)
+{
+    struct spot_order_member *const m = find(o, e->member);
+
     if (!m)
         return fault(why, "/member", "%" PRId64 " did not join, or is gone", e->member);
     if (e->kind == SPOT_EVENT_NOTICE) {
@@ -101,6 +103,13 @@ static const char *take_member(struct spot_event_order *o, const struct spot_eve
         return fault(why, "/event", "'left' without a 'notice' of member %" PRId64, e->member);
     *m = o->member[--o->n_member];
     return NULL;
+}
+
+static const char *take_member(struct spot_event_order *o, const struct spot_event *e, char *why)
+{
+    const char *const at = check_place(o, e, why);
+
+    return at ? at : change_member(o, e, why);
 }
 
 /* --- epochs -------------------------------------------------------------- */
@@ -261,36 +270,164 @@ static const char *take_done(struct spot_event_order *o, const struct spot_event
     return at;
 }
 
+/* --- a job that serves: an epoch is of a view, and several go on at once ------------------ */
+
+/* The first of a log, or of another coordinator that goes on in it. */
+static const char *take_serving(struct spot_event_order *o, const struct spot_event *e, char *why)
+{
+    if (o->has_begun && !o->is_serving)
+        return fault(why, "/event", "'serving' in the log of a job that trains");
+    if (e->epoch < o->epoch)
+        return fault(why, "/epoch", "%" PRId64 " is before %" PRId64 ", the newest above", e->epoch,
+                     o->epoch);
+    if (o->is_resumed && e->time_s <= o->resumed_s) /* no coordinator comes and goes in no time */
+        return fault(why, "/event", "'serving' said twice");
+    o->is_serving = o->is_resumed = true;
+    o->resumed_s = e->time_s;
+    o->epoch = e->epoch;
+    o->step = 0;
+    o->n_member = o->n_view = 0;
+    o->id_last = 0;
+    return expect(why, "/step", 0, e->step, "of a server that begins");
+}
+
+static struct spot_order_view *view_of(struct spot_event_order *o, const struct spot_event *e)
+{
+    const size_t n = (size_t)e->view + 1;
+
+    if (o->n_view < n) {
+        o->view = spot_xgrow(o->view, &o->cap_view, n, sizeof(*o->view));
+        memset(o->view + o->n_view, 0, (n - o->n_view) * sizeof(*o->view));
+        o->n_view = n;
+    }
+    return &o->view[e->view];
+}
+
+/* Rounds are committed without a line. */
+static const char *check_round(struct spot_order_view *v, const struct spot_event *e, char *why)
+{
+    if (e->step < v->step)
+        return fault(why, "/step", "%" PRId64 " is before %" PRId64 ", that of the view above",
+                     e->step, v->step);
+    v->step = e->step;
+    return NULL;
+}
+
+static const char *check_view(struct spot_event_order *o, const struct spot_event *e, char *why)
+{
+    struct spot_order_view *const v = view_of(o, e);
+    const char *at = NULL;
+
+    if (v->is_known)
+        at = expect(why, "/epoch", v->epoch, e->epoch, "the epoch of its view");
+    else if (e->epoch > o->epoch)
+        at = fault(why, "/epoch", "%" PRId64 " is beyond %" PRId64 ", the newest above", e->epoch,
+                   o->epoch);
+    v->is_known = true;
+    v->epoch = e->epoch;
+    return at ? at : check_round(v, e, why);
+}
+
+static const char *serve_joined(struct spot_event_order *o, const struct spot_event *e, char *why)
+{
+    const char *const at = check_view(o, e, why);
+
+    return at ? at : add_member(o, e, why);
+}
+
+static const char *serve_member(struct spot_event_order *o, const struct spot_event *e, char *why)
+{
+    const char *const at = check_view(o, e, why);
+
+    return at ? at : change_member(o, e, why);
+}
+
+static const char *serve_quiesce(struct spot_event_order *o, const struct spot_event *e, char *why)
+{
+    struct spot_order_view *const v = view_of(o, e);
+
+    if (e->epoch <= o->epoch)
+        return fault(why, "/epoch", "expected more than %" PRId64 ", the newest above", o->epoch);
+    o->epoch = v->epoch = e->epoch;
+    v->is_known = v->is_quiesced = true;
+    return check_round(v, e, why);
+}
+
+static const char *serve_formed(struct spot_event_order *o, const struct spot_event *e, char *why)
+{
+    const char *at = check_view(o, e, why);
+
+    if (!at && !view_of(o, e)->is_quiesced)
+        at = fault(why, "/event",
+                   "'formed' without the 'quiesce' of its epoch before it, or said twice");
+    at = at ? at
+            : expect(why, "/members", (int64_t)o->n_member, e->members,
+                     "counted from the lines above");
+    if (!at && spot_grid_size(&e->grid) > e->members)
+        at = fault(why, "/D", "a grid of %" PRId64 "x%" PRId64 "x%" PRId64 " with fewer members",
+                   e->grid.D, e->grid.P, e->grid.M);
+    view_of(o, e)->is_quiesced = false;
+    o->is_resumed = false;
+    return at;
+}
+
+static const char *serve_request(struct spot_event_order *o, const struct spot_event *e, char *why)
+{
+    const char *at = expect(why, "/epoch", o->epoch, e->epoch, "the newest above");
+
+    if (!at && e->came_s > e->time_s)
+        at = fault(why, "/came_s", "%g is behind %g, the time of the event", e->came_s, e->time_s);
+    if (!at && (e->ttft_s > e->e2e_s || e->queue_s > e->e2e_s))
+        at = fault(why, "/e2e_s", "%g is less than what came before its end", e->e2e_s);
+    if (!at && e->step < o->step)
+        at = fault(why, "/step", "%" PRId64 " is before %" PRId64 ", the tokens above", e->step,
+                   o->step);
+    return at;
+}
+
+static const char *serve_token(struct spot_event_order *o, const struct spot_event *e, char *why)
+{
+    const char *const at = expect(why, "/epoch", o->epoch, e->epoch, "the newest above");
+
+    o->step += e->output_tokens;
+    return at ? at : expect(why, "/step", o->step, e->step, "counted from the lines above");
+}
+
+static taker *const serve_taker_of[SPOT_EVENT_KINDS] = {
+    [SPOT_EVENT_SERVING] = take_serving, [SPOT_EVENT_JOINED] = serve_joined,
+    [SPOT_EVENT_NOTICE] = serve_member,  [SPOT_EVENT_LEFT] = serve_member,
+    [SPOT_EVENT_LOST] = serve_member,    [SPOT_EVENT_QUIESCE] = serve_quiesce,
+    [SPOT_EVENT_FORMED] = serve_formed,  [SPOT_EVENT_REQUEST] = serve_request,
+    [SPOT_EVENT_TOKEN] = serve_token,
+};
+
 static taker *const taker_of[SPOT_EVENT_KINDS] = {
-    [SPOT_EVENT_JOINED] = take_joined,
-    [SPOT_EVENT_FORMED] = take_formed,
-    [SPOT_EVENT_MIGRATE] = take_migrate,
-    [SPOT_EVENT_COMMITTED] = take_committed,
-    [SPOT_EVENT_ROLLED_BACK] = take_rolled_back,
-    [SPOT_EVENT_RESTORED] = take_restored,
-    [SPOT_EVENT_DONE] = take_done,
-    [SPOT_EVENT_LR_CHANGED] = take_lr_changed,
-    [SPOT_EVENT_VALIDATED] = take_validated,
-    [SPOT_EVENT_RESUMED] = take_resumed,
-    [SPOT_EVENT_NOTICE] = take_member,
-    [SPOT_EVENT_LEFT] = take_member,
-    [SPOT_EVENT_LOST] = take_member,
-    [SPOT_EVENT_QUIESCE] = take_quiesce,
-    [SPOT_EVENT_STEP] = take_step,
+    [SPOT_EVENT_SERVING] = take_serving,       [SPOT_EVENT_JOINED] = take_joined,
+    [SPOT_EVENT_FORMED] = take_formed,         [SPOT_EVENT_MIGRATE] = take_migrate,
+    [SPOT_EVENT_COMMITTED] = take_committed,   [SPOT_EVENT_ROLLED_BACK] = take_rolled_back,
+    [SPOT_EVENT_RESTORED] = take_restored,     [SPOT_EVENT_DONE] = take_done,
+    [SPOT_EVENT_LR_CHANGED] = take_lr_changed, [SPOT_EVENT_VALIDATED] = take_validated,
+    [SPOT_EVENT_RESUMED] = take_resumed,       [SPOT_EVENT_NOTICE] = take_member,
+    [SPOT_EVENT_LEFT] = take_member,           [SPOT_EVENT_LOST] = take_member,
+    [SPOT_EVENT_QUIESCE] = take_quiesce,       [SPOT_EVENT_STEP] = take_step,
     [SPOT_EVENT_DURABLE] = take_durable,
 };
 
 const char *spot_event_order_take(struct spot_event_order *order, const struct spot_event *event,
                                   char why[SPOT_ORDER_WHY])
 {
-    taker *const take = taker_of[event->kind];
+    taker *const take = (order->is_serving ? serve_taker_of : taker_of)[event->kind];
     const char *at;
 
-    if (!take)
+    if (event->kind == SPOT_EVENT_ANY)
         return NULL; /* of a cloud, or of a later version */
+    if (!take)
+        return fault(why, "/event", "'%s' in the log of a job that %s", event->name,
+                     order->is_serving ? "serves" : "trains");
     if (order->phase == SPOT_ORDER_DONE && take != take_resumed)
         return fault(why, "/event", "'%s' after the job was done", event->name);
     at = take(order, event, why);
+    order->has_begun = true;
     if (order->step > order->step_max)
         order->step_max = order->step;
     return at;
@@ -299,5 +436,6 @@ const char *spot_event_order_take(struct spot_event_order *order, const struct s
 void spot_event_order_release(struct spot_event_order *order)
 {
     free(order->member);
+    free(order->view);
     memset(order, 0, sizeof(*order));
 }

@@ -33,6 +33,13 @@ struct spot_order_member {
     bool is_noticed;
 };
 
+/* Of a job that serves: members that compute together, and their epochs. */
+struct spot_order_view {
+    bool is_known; /* an event told of it */
+    int64_t epoch, step;
+    bool is_quiesced; /* and nothing formed since */
+};
+
 /* All zero at the start. */
 struct spot_event_order {
     enum spot_order_phase phase;
@@ -45,6 +52,10 @@ struct spot_event_order {
     int64_t id_last;                  /* of a member of this coordinator */
     struct spot_order_member *member; /* [n_member] */
     size_t n_member, cap_member;
+    bool has_begun;               /* an event of a job was taken */
+    bool is_serving;              /* `step` is tokens then, and `epoch` the newest of all views */
+    struct spot_order_view *view; /* [n_view] */
+    size_t n_view, cap_view;
 };
 
 /* Take the next event of a job. Returns NULL, or the JSON pointer of what does not fit, with *why;

@@ -40,6 +40,13 @@ static const struct spot_field place_field[] = {
     { 0 },
 };
 
+static const struct spot_field weight_field[] = {
+    { "node", SPOT_F_STR, offsetof(struct spot_plan_weight, node), NULL, 0, 0, false },
+    { "zone", SPOT_F_STR, offsetof(struct spot_plan_weight, zone), NULL, 0, 0, false },
+    { "weight", SPOT_F_REAL, offsetof(struct spot_plan_weight, weight), "1", 1e-6, 1e6, true },
+    { 0 },
+};
+
 static const struct spot_field path_field[] = {
     { "D", SPOT_F_INT, offsetof(struct spot_plan_path, d), "1", 0, SPOT_GRID_MAX, true },
     { "P", SPOT_F_INT, offsetof(struct spot_plan_path, p), "1", 0, SPOT_GRID_MAX, true },
@@ -98,6 +105,7 @@ const struct spot_doc_part spot_plan_part[] = {
     { "expected", expected_field, false, 0, NULL },
     { "expected", serve_expected_field, false, 0, NULL },
     { "place[]", place_field, false, SPOT_PLAN_PLACE_MAX, NULL },
+    { "weights[]", weight_field, false, SPOT_PLAN_WEIGHT_MAX, NULL },
     { "path[]", path_field, false, SPOT_PLAN_PATH_MAX, NULL },
     { "alternatives[]", alternative_field, false, SPOT_PLAN_ALTERNATIVE_MAX, NULL },
     { "alternatives[]", serve_alternative_field, false, SPOT_PLAN_ALTERNATIVE_MAX, NULL },
@@ -256,6 +264,8 @@ static int read_all(struct spot_plan_doc *plan, struct spot_err *err)
         read_objects(json, "place", SPOT_PLAN_PLACE_MAX, place_field, sizeof(*plan->place),
                      (void **)&plan->place, &plan->n_place, err) ||
         check_places(plan, err) ||
+        read_objects(json, "weights", SPOT_PLAN_WEIGHT_MAX, weight_field, sizeof(*plan->weight),
+                     (void **)&plan->weight, &plan->n_weight, err) ||
         read_objects(json, "path", SPOT_PLAN_PATH_MAX, path_field, sizeof(*plan->path),
                      (void **)&plan->path, &plan->n_path, err) ||
         read_objects(json, "alternatives", SPOT_PLAN_ALTERNATIVE_MAX, alternative_field,
@@ -295,6 +305,7 @@ int spot_plan_doc_parse(struct spot_plan_doc *plan, const char *text, size_t n_b
 void spot_plan_doc_release(struct spot_plan_doc *plan)
 {
     free(plan->place);
+    free(plan->weight);
     free(plan->path);
     free(plan->alternative);
     free(plan->why);
@@ -415,6 +426,9 @@ int spot_plan_doc_write(const struct spot_plan_doc *plan, const struct spot_prov
     spot_jw_end(&jw);
     spot_jw_int(&jw, "spares", plan->spares);
     spot_jw_rows(&jw, "place", place_field, plan->place, plan->n_place, sizeof(*plan->place));
+    if (plan->n_weight)
+        spot_jw_rows(&jw, "weights", weight_field, plan->weight, plan->n_weight,
+                     sizeof(*plan->weight));
     write_path(&jw, plan);
     (is_serve ? write_serve_expected : write_expected)(&jw, &plan->expected);
     if (!is_serve) {

@@ -26,12 +26,20 @@ enum {
     SPOT_PLAN_PATH_MAX = 1024,
     SPOT_PLAN_WHY_MAX = 64,
     SPOT_PLAN_ALTERNATIVE_MAX = 256,
+    SPOT_PLAN_WEIGHT_MAX = 4096,
 };
 
 /* Who sits where: pipeline d, stage p, rank m, counted from 0. */
 struct spot_plan_place {
     const char *node;
     int64_t d, p, m;
+};
+
+/* To serve: what a replica takes of the requests, beside others. */
+struct spot_plan_weight {
+    const char *node; /* the worker at its first position; NULL: any */
+    const char *zone; /* its failure domain; NULL: any */
+    double weight;    /* 2 takes twice the load of 1, which others have */
 };
 
 /* The likeliest grid of a later interval and its probability. */
@@ -86,6 +94,9 @@ struct spot_plan_doc {
     int64_t spares;
     struct spot_plan_place *place; /* [n_place]; none: the coordinator places */
     size_t n_place;
+    struct spot_plan_weight
+        *weight; /* [n_weight], to serve; the first that fits a replica counts */
+    size_t n_weight;
     struct spot_plan_path *path; /* [n_path], from the next interval on */
     size_t n_path;
     struct spot_plan_expected expected;

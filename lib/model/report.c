@@ -270,11 +270,28 @@ static void on_member(struct spot_run *run, struct since *s, const struct spot_e
     change_members(run, s, event->time_s, is_join ? event->members : s->n_member - 1);
 }
 
+static void on_serving(struct spot_run *run, struct since *s, const struct spot_event *event,
+                       double heard_s)
+{
+    spot_serving_take(&run->served, event, heard_s);
+    run->n_notice += event->kind == SPOT_EVENT_NOTICE;
+    if (event->kind == SPOT_EVENT_SERVING && run->is_served)
+        on_resumed(run, s, event, heard_s);
+    else if (event->kind == SPOT_EVENT_JOINED || event->kind == SPOT_EVENT_LOST ||
+             event->kind == SPOT_EVENT_LEFT)
+        on_member(run, s, event);
+    run->is_served = true;
+}
+
 static void on_event(struct spot_run *run, struct since *s, const struct spot_event *event)
 {
     const double heard_s = run->end_s;
 
     run->end_s = fmax(run->end_s, event->time_s);
+    if (event->kind == SPOT_EVENT_SERVING || run->is_served) {
+        on_serving(run, s, event, heard_s);
+        return;
+    }
     if (!strcmp(event->name, "notice")) { /* of a cloud too */
         run->n_notice++;
         s->noticed = true;
@@ -377,6 +394,7 @@ static int read_events(struct spot_run *run, FILE *in, const char *source, struc
     end_step(run, &since);
     change_members(run, &since, run->end_s, since.n_member);
     end_outage(run, run->end_s);
+    spot_serving_end(&run->served, run->end_s);
     run->xxh3 = spot_hash_stream_64(hash);
     spot_hash_stream_free(hash);
     spot_event_log_release(&log);
@@ -424,6 +442,7 @@ void spot_run_release(struct spot_run *run)
     free(run->hole);
     free(run->lr_change);
     free(run->val);
+    spot_serving_release(&run->served);
     memset(run, 0, sizeof(*run));
 }
 

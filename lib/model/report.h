@@ -9,6 +9,7 @@
 
 #include "common/err.h"
 #include "model/grid.h"
+#include "model/serve_report.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -105,6 +106,8 @@ struct spot_run {
     uint64_t xxh3;    /* of the log */
     bool is_of_bytes; /* a token is a byte of the data */
     bool is_done;
+    bool is_served;             /* of a job that serves: what follows, members and restarts */
+    struct spot_serving served; /* all zero of one that trains */
     bool is_cut; /* the last line is unfinished (the job runs, or broke off) and left out */
     char state_hex[40];
 };

@@ -43,7 +43,10 @@ struct spot_cost_table {
      * of the worst hit stage, [... * (lost_max + 1)] */
     double **same_most, **other_most;
     struct spot_cost_outcomes **outcomes;
-    bool carries_rest; /* an unfinished migration is carried on, parcae.h; set after init */
+    /* Set after init, before anything is asked for. */
+    bool carries_rest; /* an unfinished migration is carried on, parcae.h */
+    bool is_released; /* prices as in Parcae's release where those differ: the start broadcasts, and
+                         in a repartition ties go to the lower instance */
 };
 
 /* A notice tells which instances leave, not only how many. What matters most is M, the pipelines
@@ -88,6 +91,9 @@ const struct spot_cost_outcomes *spot_cost_outcomes(struct spot_cost_table *tabl
 
 /* Restart of a grid from its checkpoint: what resuming after a suspension costs. */
 double spot_cost_resume_s(const struct spot_cost_table *table, int to);
+
+/* The start of a run on a grid. */
+double spot_cost_start_s(const struct spot_cost_table *table, int to);
 
 /* The kind of change: instances join if the new grid has more than survive of the old. */
 enum spot_change_kind spot_cost_kind(const struct spot_cost_table *table, int from, int lost,

@@ -226,22 +226,132 @@ static int pass_items(const struct spot_batch_loop *l)
     return (n + depth - 1) / depth;
 }
 
+/* Tokens that two sequences begin with alike, of n at most. */
+static int64_t common_tokens(const struct spot_strand *a, const struct spot_strand *b, int64_t n)
+{
+    int64_t i = 0;
+
+    while (i < n && a->token[i] == b->token[i])
+        i++;
+    return i;
+}
+
+/* Who has the most of its tokens in the cache, *n of them; NULL: nobody has a page of them. What
+ * it lacks of them is at least one, so that its logits are computed. */
+static const struct spot_strand *find_like(const struct spot_batch_loop *l,
+                                           const struct spot_strand *s, int64_t *n)
+{
+    const struct spot_strand *best = NULL;
+
+    *n = SPOT_INFER_PAGE - 1;
+    for (size_t i = 0; i < l->n; i++) {
+        const struct spot_strand *const other = l->strand[i];
+        int64_t most = other->place < 0 ? 0 : spot_relay_length(l->relay, other->place);
+        int64_t alike;
+
+        if (other == s || most <= *n)
+            continue;
+        if (most > (int64_t)s->n_token - 1)
+            most = (int64_t)s->n_token - 1;
+        alike = common_tokens(s, other, most);
+        if (alike > *n) {
+            *n = alike;
+            best = other;
+        }
+    }
+    return best;
+}
+
+static bool is_of_same_request(const struct spot_strand *a, const struct spot_strand *b)
+{
+    return a->number / SPOT_REQUEST_CHOICES_MAX == b->number / SPOT_REQUEST_CHOICES_MAX;
+}
+
+/* An older choice of its request computes the prompt: a pass later it can be had from there. */
+static bool awaits_prompt(const struct spot_batch_loop *l, size_t i)
+{
+    const struct spot_strand *const s = l->strand[i];
+
+    for (size_t k = 0; k < i; k++) {
+        const struct spot_strand *const other = l->strand[k];
+        const size_t n = s->n_begin < other->n_begin ? s->n_begin : other->n_begin;
+
+        if (is_of_same_request(s, other) && other->place >= 0 && !other->source &&
+            n > SPOT_INFER_PAGE && spot_relay_length(l->relay, other->place) < (int64_t)n - 1 &&
+            common_tokens(s, other, (int64_t)n) == (int64_t)n)
+            return true;
+    }
+    return false;
+}
+
+static bool has_nothing(const struct spot_batch_loop *l, const struct spot_strand *s)
+{
+    return s->place < 0 || !spot_relay_length(l->relay, s->place);
+}
+
+/* What others have computed of it is its own, too. Returns 0, 1 where not even a page can be had,
+ * -1 with *err. */
+static int share_pages(struct spot_batch_loop *l, size_t i, int64_t n_taken, struct spot_err *err)
+{
+    const struct spot_strand *const s = l->strand[i];
+    const struct spot_strand *like;
+    int64_t n;
+
+    if (!has_nothing(l, s))
+        return 0;
+    if (!spot_batch_make_room(l, i, 1, n_taken))
+        return 1;
+    like = find_like(l, s, &n);
+    return like ? spot_relay_share(l->relay, like->place, s->place, n, err) : 0;
+}
+
+/* It ends, perhaps with its first token, and those that waited for its prompt get it now. */
+static int leave_prompt(struct spot_batch_loop *l, const struct spot_strand *s,
+                        struct spot_err *err)
+{
+    int rc = 0;
+
+    for (size_t i = 0; !rc && s->place >= 0 && i < l->n && spot_relay_free_pages(l->relay); i++) {
+        struct spot_strand *const other = l->strand[i];
+        int64_t n = spot_relay_length(l->relay, s->place);
+
+        if (other == s || other->source || !has_nothing(l, other) || !is_of_same_request(s, other))
+            continue;
+        n = common_tokens(s, other, n < (int64_t)other->n_token ? n : (int64_t)other->n_token - 1);
+        if (n < SPOT_INFER_PAGE)
+            continue;
+        if (other->place < 0 && (other->place = spot_relay_open(l->relay)) < 0)
+            break;
+        rc = spot_relay_share(l->relay, s->place, other->place, n, err);
+    }
+    return rc;
+}
+
 /* Oldest first; each that decodes goes on by its token however long the prompts before it are. */
-static int choose_items(struct spot_batch_loop *l, struct spot_strand **whose)
+/* Returns how many, or -1 with *err. */
+static int choose_items(struct spot_batch_loop *l, struct spot_strand **whose, struct spot_err *err)
 {
     const int n_most = pass_items(l);
     int64_t left = prompt_tokens(l), n_taken = 0;
-    int n = 0;
+    int n = 0, rc;
 
     for (size_t i = 0; i < l->n && n < n_most; i++) {
         struct spot_strand *const s = l->strand[i];
         const bool is_next = decodes(l, s);
         int64_t length, n_token, more;
 
-        if (s->source || s->is_awaited || (!is_next && !left))
+        if (s->source || s->is_awaited || (!is_next && !left) ||
+            (has_nothing(l, s) && awaits_prompt(l, i)))
             continue;
         if (!spot_batch_open_place(l, i))
             break;
+        rc = share_pages(l, i, n_taken, err);
+        if (rc < 0)
+            return -1;
+        if (rc) {
+            set_back(l, s);
+            break;
+        }
         length = spot_relay_length(l->relay, s->place);
         n_token = (int64_t)s->n_token - length;
         if (!is_next && n_token > left)
@@ -334,7 +444,9 @@ static int begin_pass(struct spot_batch_loop *l, struct spot_err *err)
 {
     struct spot_batch_pass *const pass = &l->pass[spot_relay_under_way(l->relay)];
 
-    pass->n_item = choose_items(l, pass->whose);
+    pass->n_item = choose_items(l, pass->whose, err);
+    if (pass->n_item < 0)
+        return -1;
     pass->begun_s = spot_clock_s();
     pass->n_token = 0;
     for (int i = 0; i < pass->n_item; i++)
@@ -383,8 +495,11 @@ static int end_pass(struct spot_batch_loop *l, struct spot_batch_out *out, size_
             continue;
         s->is_awaited = false;
         out[*n].sequence = s->number;
-        if (choose(l, s, logit + (size_t)i * (size_t)l->vocab, &out[*n].token))
+        if (choose(l, s, logit + (size_t)i * (size_t)l->vocab, &out[*n].token)) {
+            if (leave_prompt(l, s, err))
+                return -1;
             spot_batch_loop_drop(l, s->number);
+        }
         ++*n;
     }
     return 0;

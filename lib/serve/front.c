@@ -579,6 +579,15 @@ void spot_front_run(struct spot_front *f)
     spot_http_run(f->http);
 }
 
+void spot_front_set_model(struct spot_front *f, const struct spot_front_options *options)
+{
+    f->options.vocabulary = options->vocabulary;
+    f->options.chat = options->chat;
+    f->options.chat_why = options->chat_why;
+    f->options.n_context = options->n_context;
+    f->options.n_vocabulary = options->n_vocabulary;
+}
+
 void spot_front_drain(struct spot_front *f)
 {
     f->is_draining = true;

@@ -70,6 +70,9 @@ int spot_front_fd(const struct spot_front *front);   /* readable: call spot_fron
 void spot_front_run(struct spot_front *front);
 /* Tokens of it were committed, or it ended. Answers are written in the next spot_front_run. */
 void spot_front_progress(struct spot_front *front, struct spot_completion *c);
+/* What new requests are read by from now on: vocabulary, template of chats and sizes of the
+ * options. */
+void spot_front_set_model(struct spot_front *front, const struct spot_front_options *options);
 /* Refuse new requests and say so in /health; what runs goes on. */
 void spot_front_drain(struct spot_front *front);
 bool spot_front_is_idle(const struct spot_front *front); /* nothing is being answered */

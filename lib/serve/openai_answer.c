@@ -67,7 +67,7 @@ static struct spot_buf token_text(const struct part *p, uint32_t id)
 {
     struct spot_buf text = { 0 };
 
-    spot_detok_bytes(p->options->vocabulary->bpe, id, &text);
+    spot_detok_bytes(p->c->vocabulary->bpe, id, &text);
     return text;
 }
 
@@ -167,7 +167,7 @@ static struct spot_buf prompt_text(const struct part *p, size_t n)
     struct spot_detokenizer d;
     struct spot_buf text = { 0 };
 
-    spot_detok_init(&d, p->options->vocabulary->bpe, false, false);
+    spot_detok_init(&d, p->c->vocabulary->bpe, false, false);
     for (size_t i = 0; i < n && i < r.n_prompt; i++)
         (void)spot_detok_push(&d, r.prompt[i], &text);
     if (n >= r.n_prompt)

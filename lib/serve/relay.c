@@ -272,6 +272,21 @@ int64_t spot_relay_length(const struct spot_relay *r, int sequence)
     return spot_infer_length(r->infer, sequence);
 }
 
+/* The others have done all passes that were told before. */
+int spot_relay_share(struct spot_relay *r, int from, int to, int64_t n_token, struct spot_err *err)
+{
+    if (r->config.P * r->config.M > 1) {
+        struct spot_buf out = spot_relay_begin_to_tell(r, SPOT_TOLD_SHARE);
+
+        spot_put_u32(&out, (uint32_t)from);
+        spot_put_u32(&out, (uint32_t)to);
+        spot_put_u64(&out, (uint64_t)n_token);
+        if (spot_relay_tell(r, &out, err))
+            return -1;
+    }
+    return spot_infer_share(r->infer, from, to, n_token, err);
+}
+
 int spot_relay_free_pages(const struct spot_relay *r)
 {
     return spot_infer_free_pages(r->infer);

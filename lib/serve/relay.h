@@ -72,6 +72,9 @@ void spot_relay_enter(struct spot_relay *relay, const struct spot_relay_form *fo
 int spot_relay_open(struct spot_relay *relay);
 void spot_relay_close(struct spot_relay *relay, int sequence);
 int64_t spot_relay_length(const struct spot_relay *relay, int sequence);
+/* As spot_infer_share. */
+int spot_relay_share(struct spot_relay *relay, int from, int to, int64_t n_token,
+                     struct spot_err *err);
 int spot_relay_free_pages(const struct spot_relay *relay);
 int spot_relay_pages(const struct spot_relay *relay); /* in all */
 size_t spot_relay_members(const struct spot_relay *relay);

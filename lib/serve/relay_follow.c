@@ -127,6 +127,19 @@ static int hear_take(struct spot_relay *r, struct spot_wire_in *in, struct spot_
     return spot_relay_take_own(r, r->own[sequence], number, source, n_most, err);
 }
 
+static int hear_share(struct spot_relay *r, struct spot_wire_in *in, struct spot_err *err)
+{
+    const uint32_t from = spot_get_u32(in), to = spot_get_u32(in);
+    const int64_t n_token = (int64_t)spot_get_u64(in);
+    const uint32_t n = (uint32_t)r->config.n_sequence;
+
+    if (!spot_wire_in_done(in) || from >= n || to >= n || from == to || r->own[from] < 0)
+        return malformed(err);
+    if (r->own[to] < 0 && (r->own[to] = spot_infer_open(r->infer, err)) < 0)
+        return -1;
+    return spot_infer_share(r->infer, r->own[from], r->own[to], n_token, err);
+}
+
 int spot_relay_follow(struct spot_relay *r, double limit_s, bool *did, struct spot_err *err)
 {
     static int (*const hear[])(struct spot_relay *, struct spot_wire_in *, struct spot_err *) = {
@@ -138,6 +151,7 @@ int spot_relay_follow(struct spot_relay *r, double limit_s, bool *did, struct sp
         [SPOT_TOLD_COUNT] = spot_relay_hear_count,
         [SPOT_TOLD_RESTORE] = spot_relay_hear_restore,
         [SPOT_TOLD_DISCARD] = spot_relay_hear_discard,
+        [SPOT_TOLD_SHARE] = hear_share,
     };
     const uint32_t leader = r->form.member[0].id;
     struct spot_frame *frame;

@@ -23,6 +23,7 @@ enum spot_told {
     SPOT_TOLD_COUNT,
     SPOT_TOLD_RESTORE,
     SPOT_TOLD_DISCARD,
+    SPOT_TOLD_SHARE,
     SPOT_TOLDS
 };
 

@@ -163,8 +163,8 @@ static int welcome(void *job, struct spot_wire_in *in, struct spot_err *err)
 
     spot_get_text(in, dir, sizeof(dir));
     told.hash = spot_get_u64(in);
-    told.type = spot_get_u32(in);
     told.n_shard = spot_get_u32(in);
+    told.type = spot_get_u32(in);
     told.n_most = spot_get_u32(in);
     told.kv_byte = spot_get_u64(in);
     told.P = spot_get_u32(in);
@@ -177,8 +177,10 @@ static int welcome(void *job, struct spot_wire_in *in, struct spot_err *err)
         return 0; /* the same server, or another of the same model */
     drop_model(r);
     r->told = told;
-    if (open_model(r, dir, err) || spot_relay_check(&r->model.shape, told.P, told.M, err))
+    if (open_model(r, dir, err) || spot_relay_check(&r->model.shape, told.P, told.M, err)) {
+        drop_model(r);
         return -1;
+    }
     return told.P * told.M == 1 ? take_position(r, &alone, err) : 0;
 }
 
@@ -204,6 +206,27 @@ static int enter(struct replica *r, const struct spot_relay_form *form, struct s
     return spot_agent_enter(&r->agent, other, n, err);
 }
 
+/* The model of the epoch, which is another one while a version is rolled out. */
+static int change_model(struct replica *r, struct spot_wire_in *in, struct spot_err *err)
+{
+    char dir[4096];
+    uint64_t hash;
+    uint32_t n_shard;
+
+    spot_get_text(in, dir, sizeof(dir));
+    hash = spot_get_u64(in);
+    n_shard = spot_get_u32(in);
+    if (in->bad || (r->model.dir && r->told.hash == hash && r->told.n_shard == n_shard))
+        return 0; /* a malformed FORM is told as such */
+    drop_model(r);
+    r->told.hash = hash;
+    r->told.n_shard = n_shard;
+    if (!open_model(r, dir, err))
+        return 0;
+    drop_model(r);
+    return -1;
+}
+
 static int form(void *job, const struct spot_frame *frame, struct spot_err *err)
 {
     struct replica *const r = job;
@@ -211,6 +234,8 @@ static int form(void *job, const struct spot_frame *frame, struct spot_err *err)
     struct spot_relay_form form;
     struct spot_err why = { 0 };
 
+    if (change_model(r, &in, &why))
+        return spot_agent_report_part(&r->agent, SPOT_SERVE_NO_MODEL, &why, err) ? -1 : 1;
     if (spot_relay_form_get(&in, &form) || spot_relay_check(&r->model.shape, form.P, form.M, &why))
         return spot_err_set(err, SPOT_ESYS, "the coordinator sent a malformed FORM");
     if (take_position(r, &form, &why)) {

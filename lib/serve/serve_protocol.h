@@ -3,9 +3,9 @@
  * parts of those that are the workload's.
  *
  *   HELLO    text SPOT_SERVE_NAME
- *   WELCOME  text directory of the model, u64 its hash, u32 type of weights, u32 shards,
- *            u32 sequences at once, u64 bytes of the cache, u32 stages, u32 members of each
- *   FORM     relay.h: a view is a replica
+ *   WELCOME  text directory of the model that replicas are to have, u64 its hash, u32 type of
+ * weights, u32 shards, u32 sequences at once, u64 bytes of the cache, u32 stages, u32 members of
+ * each FORM     text directory of its model, u64 its hash, u32 shards; relay.h: a view is a replica
  *   ROUND    tag: round; nothing. It ends when it is answered: so many choices were completed
  *   VOTE     tag: round; nothing
  *
@@ -22,6 +22,9 @@ extern "C" {
 #endif
 
 #define SPOT_SERVE_NAME "serve"
+
+/* The tag of a SPOT_MSG_FAILED: the model of FORM could not be read. No sequence has it. */
+#define SPOT_SERVE_NO_MODEL UINT64_MAX
 
 enum spot_serve_message {
     /* worker to coordinator */
@@ -48,6 +51,9 @@ enum spot_serve_message {
     SPOT_MSG_PAGES = 84,  /* tag: sequence and layer; u32 tokens, pages; between replicas */
     SPOT_MSG_COPY = 85,   /* tag: sequence and page; a full page of all layers, to a buddy */
     SPOT_MSG_COPIES = 86, /* tag: count of the epoch; u32 pages of a sequence, to the leader */
+
+    /* client to coordinator */
+    SPOT_MSG_ROLL = SPOT_MSG_CLIENT_FIRST + 8, /* text directory of the model to be rolled out */
 };
 
 #ifdef __cplusplus

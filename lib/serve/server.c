@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/utf8.h"
 #include "common/xalloc.h"
-#include "serve/relay.h"
 #include "serve/serve_protocol.h"
 #include "serve/server_state.h"
 
@@ -42,10 +42,8 @@ static void welcome(void *job, struct spot_peer *peer, struct spot_buf *out)
     const struct spot_server *const s = job;
 
     (void)peer;
-    spot_put_text(out, s->model.dir);
-    spot_put_u64(out, s->model.hash);
+    spot_server_put_model(s->target, out);
     spot_put_u32(out, s->options->type);
-    spot_put_u32(out, (uint32_t)s->model.shape.n_shard);
     spot_put_u32(out, s->options->n_sequence);
     spot_put_u64(out, s->options->kv_byte);
     spot_put_u32(out, (uint32_t)s->grid.P);
@@ -92,13 +90,13 @@ static int begin(void *job, struct spot_view *view, struct spot_err *err)
     struct spot_server *const s = job;
     struct spot_replica *const p = place_in(s, view);
 
-    (void)err;
     if (p) {
         p->is_running = true;
         p->n_done = p->n_asked = 0;
         s->served_s = spot_clock_s();
         spot_server_name_buddies(s);
         spot_server_dispatch(s);
+        return spot_server_log_formed(s, p, err);
     }
     return 0;
 }
@@ -153,12 +151,25 @@ static void on_cannot(struct spot_server *s, struct spot_replica *p, const struc
         spot_front_progress(s->front, c);
 }
 
+static int on_no_model(struct spot_server *s, struct spot_replica *p, struct spot_peer *peer,
+                       const struct spot_frame *frame, struct spot_err *err)
+{
+    struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
+    char why[SPOT_WHY_MAX];
+
+    spot_get_text(&in, why, sizeof(why));
+    spot_utf8_make_plain(why);
+    return spot_server_cannot_read(s, p, peer, why, err);
+}
+
 static int message(void *job, struct spot_peer *peer, const struct spot_frame *frame,
                    struct spot_err *err)
 {
     struct spot_server *const s = job;
     struct spot_replica *const p = ((struct spot_seat *)spot_peer_data(peer))->replica;
 
+    if (frame->type == SPOT_MSG_FAILED && frame->tag == SPOT_SERVE_NO_MODEL)
+        return on_no_model(s, p, peer, frame, err);
     if (p->peer != peer)
         return 0; /* of an epoch in which it led */
     if (frame->type == SPOT_MSG_TOKENS) {
@@ -214,15 +225,17 @@ static int tick(void *job, struct spot_err *err)
     }
     if (spot_server_health(s) == SPOT_ADMIT)
         s->served_s = spot_clock_s();
-    if (spot_server_expire(s, err))
+    if (spot_server_log_ended(s, err) || spot_server_expire(s, err))
         return -1;
-    if (spot_server_regroup(s, err))
+    if (spot_server_regroup(s, err) || spot_server_roll(s, err))
         return -1;
     spot_server_gather(s);
     spot_server_name_buddies(s);
     spot_server_dispatch(s);
     ask_rounds(s);
     spot_server_measure(s);
+    if (spot_server_log_interval(s, false, err))
+        return -1;
     if (s->front)
         spot_front_run(s->front);
     if (s->batch && spot_batch_go_on(s->batch, &is_done, err))
@@ -276,6 +289,7 @@ static const struct spot_workload workload = {
     .commit = commit,
     .quiesced = quiesced,
     .message = message,
+    .client = spot_server_client,
     .plan = spot_server_plan,
     .owes = owes,
     .tick = tick,
@@ -302,7 +316,18 @@ static const char *worker_name(void *server, uint32_t worker)
     return peer ? spot_peer_name(peer) : NULL;
 }
 
-static const struct spot_front_server front_table = { .submit = spot_server_submit,
+/* A batch asks again where a client is told to. */
+static enum spot_admission submit(void *server, struct spot_request *request_take,
+                                  struct spot_completion **completion)
+{
+    struct spot_server *const s = server;
+    const enum spot_admission how = spot_server_submit(s, request_take, completion);
+
+    s->n_refused += how != SPOT_ADMIT;
+    return how;
+}
+
+static const struct spot_front_server front_table = { .submit = submit,
                                                       .abandon = spot_server_abandon,
                                                       .rejoin = spot_server_rejoin,
                                                       .retry_after_s = retry_after_s,
@@ -322,18 +347,6 @@ static const char *base_name(const char *dir)
     return base;
 }
 
-static void open_chat(struct spot_server *s)
-{
-    struct spot_err why = { 0 };
-    char path[4096];
-
-    snprintf(path, sizeof(path), "%s/tokenizer_config.json", s->options->model);
-    if (spot_chat_load(&s->chat, path, &why))
-        snprintf(s->chat_why, sizeof(s->chat_why), "%s", why.msg);
-    else
-        s->front_options.chat = &s->chat;
-}
-
 static int open_front(struct spot_server *s, struct spot_err *err)
 {
     const struct spot_server_options *const o = s->options;
@@ -343,14 +356,10 @@ static int open_front(struct spot_server *s, struct spot_err *err)
                                                     .tls_key = o->tls_key,
                                                     .api_key_file = o->api_key_file,
                                                     .model = base_name(o->model),
-                                                    .vocabulary = &s->model.vocabulary,
-                                                    .chat_why = s->chat_why,
-                                                    .n_context = s->model.shape.seq,
-                                                    .n_vocabulary = s->model.shape.vocab,
                                                     .body_max_byte = 8 << 20,
                                                     .n_connection_max = 16384,
                                                     .idle_s = 60 };
-    open_chat(s);
+    spot_server_set_current(s, s->current);
     if (!o->http)
         return 0;
     s->front = spot_front_new(&s->front_options, &front_table, s, err);
@@ -363,16 +372,17 @@ static int open_all(struct spot_server *s, struct spot_err *err)
 {
     int64_t round;
 
-    if (spot_served_model_open(&s->model, s->options->model, 0, err) ||
-        spot_relay_check(&s->model.shape, s->grid.P, s->grid.M, err))
+    s->target = s->current = spot_model_version_open(s->options->model, s->grid.P, s->grid.M, err);
+    if (!s->target)
         return -1;
+    s->given_hash = s->target->model.hash;
     s->group = spot_group_new(&s->options->group, &workload, s, err);
     if (!s->group)
         return -1;
     spot_group_begin();
     s->served_s = s->rate_s = spot_clock_s();
     if (spot_server_open_log(s, err) || spot_group_open(s->group, &round, err) ||
-        open_front(s, err))
+        spot_server_log_serving(s, err) || open_front(s, err))
         return -1;
     if (s->options->batch && !(s->batch = spot_batch_open(s, err)))
         return -1;
@@ -396,9 +406,10 @@ static void release(struct spot_server *s)
     for (size_t i = 0; i < s->n_place; i++)
         free(s->place[i]);
     free(s->place);
+    free(s->route);
     free(s->seat);
     spot_token_log_close(s->log);
-    spot_served_model_release(&s->model);
+    spot_server_release_versions(s);
 }
 
 static int conclude(struct spot_server *s, struct spot_err *err)
@@ -424,6 +435,7 @@ int spot_server_run(const struct spot_server_options *options, struct spot_err *
     rc = open_all(s, err);
     if (!rc)
         rc = spot_group_run(s->group, err);
+    spot_server_log_end(s);
     if (!rc)
         rc = conclude(s, err);
     if (s->group) {

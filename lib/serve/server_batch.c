@@ -36,12 +36,25 @@ struct spot_batch {
 
 /* --- what is there already ---------------------------------------------------------- */
 
-static int note_line(struct spot_batch *b, const char *text, size_t n, unsigned long line,
+/* An answer may have a NUL, which no text of ours can hold: only the id of the line is read. */
+static void hide_nul(char *text, size_t n)
+{
+    for (size_t i = 0; i + 1 < n; i++) {
+        if (text[i] != '\\')
+            continue;
+        if (n - i >= 6 && !memcmp(text + i + 1, "u0000", 5))
+            text[i + 5] = '1';
+        i++;
+    }
+}
+
+static int note_line(struct spot_batch *b, char *text, size_t n, unsigned long line,
                      struct spot_err *err)
 {
     struct spot_json_doc doc;
     const char *id;
 
+    hide_nul(text, n);
     if (spot_json_parse_line(&doc, text, n, b->server->options->batch_out, line, err))
         return -1;
     id = spot_json_text(spot_json_get(doc.root, "custom_id"));

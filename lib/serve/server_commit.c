@@ -118,7 +118,7 @@ static struct told *read_told(struct spot_server *s, struct spot_replica *p,
     for (uint32_t i = 0; i < *n; i++) {
         told[i].sequence = spot_get_u64(&in);
         if (spot_step_token_get(&in, &told[i].token) ||
-            told[i].token.token.id >= (uint64_t)s->model.shape.vocab) {
+            told[i].token.token.id >= (uint64_t)p->version->model.shape.vocab) {
             free(told);
             return NULL;
         }

@@ -42,6 +42,8 @@ bool spot_replica_is_leaving(const struct spot_replica *p)
 {
     const struct spot_machine *const m = p->view ? spot_view_machine(p->view) : NULL;
 
+    if (p->is_retiring)
+        return true;
     for (size_t i = 0; m && i < m->n_member; i++)
         if (m->member[i].role == SPOT_ROLE_ACTIVE && m->member[i].is_leaving)
             return true;
@@ -88,6 +90,26 @@ static bool has_copies(const struct spot_sequence *q, const struct spot_replica 
     return q->copies == p && p->view && spot_view_machine(p->view)->epoch == q->copies_epoch;
 }
 
+static bool fits(const char *wanted, const char *is)
+{
+    return !*wanted || !strcmp(wanted, is);
+}
+
+static double weight_of(const struct spot_server *s, const struct spot_replica *p)
+{
+    for (size_t i = 0; i < s->n_route; i++)
+        if (fits(s->route[i].node, spot_peer_name(p->peer)) &&
+            fits(s->route[i].zone, spot_peer_domain(p->peer)))
+            return s->route[i].weight;
+    return 1;
+}
+
+/* Load with one choice more, for its weight. */
+static double load_with(const struct spot_server *s, const struct spot_replica *p)
+{
+    return (p->load + 1) / weight_of(s, p);
+}
+
 /* Who has copies of its pages; else the least load, and one that just failed it last. */
 static struct spot_replica *choose_place(const struct spot_server *s, const struct spot_sequence *q)
 {
@@ -96,13 +118,16 @@ static struct spot_replica *choose_place(const struct spot_server *s, const stru
 
     for (size_t i = 0; i < s->n_place; i++) {
         struct spot_replica *const p = s->place[i];
-        const bool failed = !strcmp(spot_peer_name(p->peer), q->failed);
+        bool failed;
 
-        if (!spot_replica_may_take(p) || has(q, p) || p->load >= s->n_at_once)
+        if (!spot_replica_may_take(p) || p->version != q->work->version || has(q, p) ||
+            p->load >= s->n_at_once)
             continue;
+        failed = !strcmp(spot_peer_name(p->peer), q->failed);
         if (has_copies(q, p))
             return p;
-        if (!best || (best_failed && !failed) || (best_failed == failed && p->load < best->load)) {
+        if (!best || (best_failed && !failed) ||
+            (best_failed == failed && load_with(s, p) < load_with(s, best))) {
             best = p;
             best_failed = failed;
         }
@@ -129,18 +154,18 @@ static struct spot_replica *find_source(const struct spot_server *s, const struc
 }
 
 /* Seconds that the pages of n tokens take on their way. */
-static double move_s(const struct spot_server *s, const struct spot_replica *to, uint64_t n)
+static double move_s(const struct spot_replica *to, uint64_t n)
 {
     const double rate = to->page_byte_per_s > 0 ? to->page_byte_per_s : default_byte_per_s;
 
-    return (double)(n * spot_relay_token_byte(&s->model.shape)) / rate;
+    return (double)(n * spot_relay_token_byte(&to->version->model.shape)) / rate;
 }
 
 /* Pages move where that takes less time than to compute them again, and they arrive in time. */
 static bool is_worth_moving(const struct spot_server *s, const struct spot_replica *from,
                             const struct spot_replica *to, uint64_t n)
 {
-    const double moves_s = move_s(s, to, n);
+    const double moves_s = move_s(to, n);
     const double prompt_token_s =
         to->prompt_token_s > 0 ? to->prompt_token_s : from->prompt_token_s;
 
@@ -172,7 +197,7 @@ static void put_source(struct spot_server *s, const struct spot_replica *from,
         for (uint32_t i = 0; i < form.P * form.M; i++)
             spot_put_u32(out, form.member[i].id);
     }
-    spot_put_f64(out, from ? spare_s + 4 * move_s(s, to, n) : 0);
+    spot_put_f64(out, from ? spare_s + 4 * move_s(to, n) : 0);
 }
 
 static void put_copied(const struct spot_server *s, const struct spot_sequence *q,
@@ -204,6 +229,8 @@ static void give(struct spot_server *s, struct spot_sequence *q, struct spot_rep
         q->work->given_s = spot_clock_s();
         spot_histogram_add(&s->queue, q->work->given_s - q->work->taken_s);
     }
+    s->n_again_token += q->is_given ? n : 0;
+    q->is_given = true;
     spot_put_u32(&out, k);
     spot_put_u32(&out, (uint32_t)choice->n_token);
     for (size_t i = 0; i < choice->n_token; i++)
@@ -306,7 +333,7 @@ static struct spot_replica *choose_buddy(const struct spot_server *s, size_t i)
     for (size_t k = 1; k < s->n_place; k++) {
         struct spot_replica *const other = s->place[(i + k) % s->n_place];
 
-        if (!spot_replica_may_take(other))
+        if (!spot_replica_may_take(other) || other->version != p->version)
             continue;
         if (strcmp(spot_peer_domain(other->peer), spot_peer_domain(p->peer)) != 0)
             return other;
@@ -319,6 +346,7 @@ static struct spot_replica *choose_buddy(const struct spot_server *s, size_t i)
 static bool has_buddy(const struct spot_replica *p)
 {
     return p->buddy && p->buddy->is_running && !spot_replica_is_leaving(p->buddy) &&
+           p->buddy->version == p->version &&
            spot_view_machine(p->buddy->view)->epoch == p->buddy_epoch;
 }
 
@@ -350,10 +378,10 @@ void spot_server_name_buddies(struct spot_server *s)
 
 /* --- notices ------------------------------------------------------------------------- */
 
-static bool has_heir(const struct spot_server *s)
+static bool has_heir(const struct spot_server *s, const struct spot_replica *p)
 {
     for (size_t i = 0; i < s->n_place; i++)
-        if (spot_replica_may_take(s->place[i]))
+        if (spot_replica_may_take(s->place[i]) && s->place[i]->version == p->version)
             return true;
     return false;
 }
@@ -367,7 +395,7 @@ static bool is_due(const struct spot_server *s, struct spot_replica *p)
     if (p->leaving_s <= 0)
         p->leaving_s = now_s;
     return !p->load || now_s - p->leaving_s > handover_s || time_left_s(s, p) < 0.5 ||
-           (spot_server_can_replace(s, p) && !has_heir(s));
+           (spot_server_can_replace(s, p) && !has_heir(s, p));
 }
 
 int spot_server_release_leavers(struct spot_server *s, struct spot_err *err)

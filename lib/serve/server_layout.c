@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* Members become replicas: a view has the P x M of one. */
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/xalloc.h"
@@ -127,6 +129,33 @@ static bool is_wanted(const struct spot_server *s, uint32_t index)
     return !s->grid.D || n < s->grid.D;
 }
 
+static void take_routes(struct spot_server *s, const struct spot_plan_doc *plan)
+{
+    free(s->route);
+    s->n_route = plan->n_weight;
+    s->route = spot_xcalloc(plan->n_weight, sizeof(*s->route));
+    for (size_t i = 0; i < plan->n_weight; i++) {
+        const struct spot_plan_weight *const w = &plan->weight[i];
+
+        snprintf(s->route[i].node, sizeof(s->route[i].node), "%s", w->node ? w->node : "");
+        snprintf(s->route[i].zone, sizeof(s->route[i].zone), "%s", w->zone ? w->zone : "");
+        s->route[i].weight = w->weight;
+    }
+}
+
+/* All versions that a replica may be formed with. */
+static int check_grid(const struct spot_server *s, const struct spot_grid *want,
+                      struct spot_err *err)
+{
+    if (spot_relay_check(&s->target->model.shape, want->P, want->M, err) ||
+        (s->old && spot_relay_check(&s->old->model.shape, want->P, want->M, err)))
+        return -1;
+    for (size_t i = 0; i < s->n_ended; i++)
+        if (spot_relay_check(&s->ended[i]->model.shape, want->P, want->M, err))
+            return -1;
+    return 0;
+}
+
 int spot_server_plan(void *server, const struct spot_plan_doc *plan, bool *changed,
                      struct spot_err *err)
 {
@@ -144,8 +173,9 @@ int spot_server_plan(void *server, const struct spot_plan_doc *plan, bool *chang
         s->is_regrouping = true;
         return 0;
     }
-    if (spot_relay_check(&s->model.shape, want.P, want.M, err))
+    if (check_grid(s, &want, err))
         return -1;
+    take_routes(s, plan);
     *changed = !spot_grid_equal(&s->grid, &want) || s->n_at_once != n_at_once;
     s->is_regrouping |= want.P != s->grid.P || want.M != s->grid.M;
     s->grid = want;
@@ -275,7 +305,8 @@ void spot_server_form(const struct spot_server *s, const struct spot_replica *p,
     put_addresses(s, to, form);
 }
 
-static void tell_form(struct spot_server *s, struct spot_relay_form *form)
+static void tell_form(struct spot_server *s, const struct spot_model_version *version,
+                      struct spot_relay_form *form)
 {
     for (uint32_t i = 0; i < form->P * form->M; i++) {
         struct spot_peer *const to = spot_group_find(s->group, form->member[i].id);
@@ -283,6 +314,7 @@ static void tell_form(struct spot_server *s, struct spot_relay_form *form)
 
         form->position = i;
         put_addresses(s, to, form);
+        spot_server_put_model(version, &out);
         spot_relay_form_put(&out, form);
         spot_peer_send(to, SPOT_MSG_FORM, 0, out.data, out.n);
         spot_buf_release(&out);
@@ -313,7 +345,9 @@ int spot_server_layout(void *server, struct spot_view *view, struct spot_err *er
     p->n_token_paged = 0;
     for (uint32_t i = 0; i < size_of_replica(s); i++)
         p->member[i] = form.member[i].id;
-    tell_form(s, &form);
+    p->version = spot_server_version_for(s, p);
+    p->is_retiring = false;
+    tell_form(s, p->version, &form);
     spot_view_form(view, m->round);
     return 0;
 }

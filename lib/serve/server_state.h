@@ -3,12 +3,12 @@
 #ifndef SPOT_SERVE_SERVER_STATE_H
 #define SPOT_SERVE_SERVER_STATE_H
 
+#include "common/histogram.h"
 #include "model/grid.h"
 #include "serve/completion.h"
 #include "serve/front.h"
-#include "serve/histogram.h"
+#include "serve/model_version.h"
 #include "serve/relay.h"
-#include "serve/served_model.h"
 #include "serve/server.h"
 #include "serve/token_log.h"
 
@@ -22,9 +22,12 @@ enum { SPOT_SEQUENCE_PLACES = 2 };
 struct spot_work {
     uint64_t number;
     struct spot_completion *completion; /* one reference */
+    struct spot_model_version *version; /* that it began on */
     /* when it came, went to a member first, and had its first token; 0: not yet */
     double taken_s, given_s, first_s;
     double ended_s, abandoned_s; /* 0: not ended; its client is there */
+    bool is_resumed;             /* another coordinator took it: taken_s is when this one began */
+    bool is_logged;              /* its end */
 };
 
 /* A choice that has not ended. Two members may compute it: whoever is first commits. */
@@ -33,6 +36,7 @@ struct spot_sequence {
     struct spot_work *work;
     uint32_t choice;
     uint32_t place[SPOT_SEQUENCE_PLACES]; /* leaders of replicas; 0: none */
+    bool is_given;                        /* a member had it once */
     double told_s;                        /* its newest token was committed; 0: none was */
     char failed[SPOT_NAME_MAX];           /* whom it was taken from last; "" */
     struct spot_replica *copies;          /* who had copies of its pages when it was; NULL */
@@ -49,8 +53,10 @@ struct spot_seat {
 
 /* A view: P x M members that compute together. */
 struct spot_replica {
-    struct spot_peer *peer; /* the leader, which is told of sequences; NULL: none */
-    struct spot_view *view; /* NULL before members were there */
+    struct spot_peer *peer;             /* the leader, which is told of sequences; NULL: none */
+    struct spot_view *view;             /* NULL before members were there */
+    struct spot_model_version *version; /* of its newest epoch; NULL: none was */
+    bool is_retiring;                   /* it is to get the other version */
     uint32_t load;
     bool is_running;
     uint32_t used_page, n_page;
@@ -66,17 +72,53 @@ struct spot_replica {
 
 struct spot_batch;
 
+/* What a replica takes of the load. */
+struct spot_route {
+    char node[SPOT_NAME_MAX], zone[SPOT_NAME_MAX]; /* of its first worker; "": any */
+    double weight;
+};
+
+enum spot_roll_state {
+    SPOT_ROLL_NONE,
+    SPOT_ROLL_READING,
+    SPOT_ROLL_ROLLING,
+    SPOT_ROLL_DONE,
+    SPOT_ROLL_REFUSED,    /* it cannot be served */
+    SPOT_ROLL_TAKEN_BACK, /* a worker could not read it */
+};
+
+struct spot_roll_result {
+    enum spot_roll_state state;
+    char dir[1024], why[SPOT_WHY_MAX];
+};
+
+/* What the log has of the counts below. */
+struct spot_server_logged {
+    double time_s;
+    uint64_t n_request, n_refused, n_token, n_moved, n_again_token, n_token_paged;
+    struct spot_histogram between;
+    bool is_busy;                         /* choices were there */
+    double looked_s, running_s, queued_s; /* since time_s, by then: choices times seconds */
+};
+
 struct spot_server {
     const struct spot_server_options *options;
-    struct spot_served_model model;
-    struct spot_grid grid; /* that is wanted; D 0: as many replicas as members make */
-    uint32_t n_at_once;    /* choices of a replica at once */
-    bool is_regrouping;    /* all stop, and members become replicas anew */
+    struct spot_model_version *target;  /* what replicas are to have */
+    struct spot_model_version *current; /* what new requests begin on */
+    struct spot_model_version *old;     /* what is rolled away; NULL: nothing is */
+    struct spot_model_version **ended;  /* [n_ended] whose requests are not all forgotten */
+    size_t n_ended, cap_ended;
+    struct spot_model_reading *reading; /* what may be rolled out; NULL */
+    struct spot_roll_result rolled;     /* what became of the last one that was asked for */
+    uint64_t given_hash;                /* of the model that this server was started with */
+    struct spot_grid grid;              /* that is wanted; D 0: as many replicas as members make */
+    uint32_t n_at_once;                 /* choices of a replica at once */
+    struct spot_route *route; /* [n_route] of the plan; the first that fits a replica counts */
+    size_t n_route;
+    bool is_regrouping; /* all stop, and members become replicas anew */
     struct spot_group *group;
     struct spot_front *front; /* NULL: none */
     struct spot_front_options front_options;
-    struct spot_chat chat;
-    char chat_why[512];
     struct spot_token_log *log; /* NULL: none */
     uint64_t log_floor;         /* its bytes when it was last written anew */
     struct spot_batch *batch;
@@ -94,8 +136,10 @@ struct spot_server {
     struct spot_err failure; /* of a function that cannot return one */
 
     uint64_t n_request, n_token, n_moved, n_paged,
-        n_token_paged; /* since the start; moved with pages */
-    uint64_t n_lost;   /* members of replicas that left or were gone without a word */
+        n_token_paged;                 /* since the start; moved with pages */
+    uint64_t n_refused, n_again_token; /* requests; tokens of choices that were given once more */
+    struct spot_server_logged logged;
+    uint64_t n_lost; /* members of replicas that left or were gone without a word */
     struct spot_histogram queue, first, between, whole; /* times of requests */
     double rate, rate_s;                                /* tokens/s lately */
     uint64_t rate_token;
@@ -152,8 +196,30 @@ void spot_server_cancel(struct spot_server *s, struct spot_work *work);
 size_t spot_server_waiting(const struct spot_server *s);
 bool spot_server_is_idle(const struct spot_server *s);
 int spot_server_open_log(struct spot_server *s, struct spot_err *err);
+/* The journal, with what is needed still. */
+int spot_server_write_anew(struct spot_server *s, struct spot_err *err);
 /* What is due by time: forget what has ended, bound the journal. */
 int spot_server_expire(struct spot_server *s, struct spot_err *err);
+
+/* server_roll.c: another version of the model, replica by replica. */
+/* The version of this hash, or NULL. */
+struct spot_model_version *spot_server_version(const struct spot_server *s, uint64_t hash);
+/* What a replica that is formed is to compute with. */
+struct spot_model_version *spot_server_version_for(const struct spot_server *s,
+                                                   const struct spot_replica *place);
+/* What is due: the next replica stops, or none is left to. */
+int spot_server_roll(struct spot_server *s, struct spot_err *err);
+/* A client asks for another version. */
+int spot_server_client(void *server, const struct spot_frame *frame, struct spot_buf *answer,
+                       uint64_t *status, struct spot_err *err);
+/* A member could not read the version that its replica is to have. */
+int spot_server_cannot_read(struct spot_server *s, struct spot_replica *place,
+                            struct spot_peer *peer, const char *why, struct spot_err *err);
+/* New requests begin on it. */
+void spot_server_set_current(struct spot_server *s, struct spot_model_version *version);
+void spot_server_put_model(const struct spot_model_version *version, struct spot_buf *out);
+void spot_server_roll_status(const struct spot_server *s, struct spot_jw *jw);
+void spot_server_release_versions(struct spot_server *s);
 
 /* server_status.c */
 void spot_server_status(void *server, struct spot_jw *jw);
@@ -162,6 +228,17 @@ void spot_server_status_page(void *server, struct spot_jw *jw);
 bool spot_server_status_member(void *server, const struct spot_peer *peer, struct spot_jw *jw);
 void spot_server_metrics(void *server, struct spot_buf *out);
 void spot_server_measure(struct spot_server *s);
+
+size_t spot_server_running(const struct spot_server *s); /* replicas */
+
+/* server_events.c: lines of the log; nothing where there is none. Of a coordinator that begins, of
+ * a replica whose epoch begins, of requests that have ended, of each second, of the end. */
+int spot_server_log_serving(struct spot_server *s, struct spot_err *err);
+int spot_server_log_formed(struct spot_server *s, const struct spot_replica *place,
+                           struct spot_err *err);
+int spot_server_log_ended(struct spot_server *s, struct spot_err *err);
+int spot_server_log_interval(struct spot_server *s, bool is_last, struct spot_err *err);
+void spot_server_log_end(struct spot_server *s);
 
 /* server_batch.c: lines of a file as requests. */
 struct spot_batch *spot_batch_open(struct spot_server *s, struct spot_err *err);

@@ -7,7 +7,7 @@
 #include "common/clock.h"
 #include "serve/server_state.h"
 
-static size_t n_running(const struct spot_server *s)
+size_t spot_server_running(const struct spot_server *s)
 {
     size_t n = 0;
 
@@ -68,14 +68,15 @@ void spot_server_status(void *server, struct spot_jw *jw)
 {
     const struct spot_server *const s = server;
 
-    spot_jw_str(jw, "model", s->model.dir);
-    spot_jw_int(jw, "replicas", (int64_t)n_running(s));
+    spot_jw_str(jw, "model", s->target->model.dir);
+    spot_jw_int(jw, "replicas", (int64_t)spot_server_running(s));
     spot_jw_int(jw, "requests", (int64_t)s->n_request);
     spot_jw_int(jw, "running", (int64_t)(s->n_sequence - spot_server_waiting(s)));
     spot_jw_int(jw, "queued", (int64_t)spot_server_waiting(s));
     spot_jw_int(jw, "tokens", (int64_t)s->n_token);
     spot_jw_real(jw, "tokens_per_s", s->rate);
     spot_jw_int(jw, "preemptions", (int64_t)s->n_lost);
+    spot_server_roll_status(s, jw);
     put_times(jw, "ttft", &s->first);
     put_times(jw, "between", &s->between);
     put_times(jw, "whole", &s->whole);
@@ -89,6 +90,8 @@ bool spot_server_status_member(void *server, const struct spot_peer *peer, struc
     const struct spot_replica *const p = ((struct spot_seat *)spot_peer_data(peer))->replica;
 
     (void)server;
+    if (p->version)
+        spot_jw_str(jw, "model", p->version->model.dir);
     if (p->peer != peer)
         return p->is_running;
     spot_jw_int(jw, "load", p->load);
@@ -142,7 +145,7 @@ void spot_server_metrics(void *server, struct spot_buf *out)
     const struct spot_server *const s = server;
     const size_t waiting = spot_server_waiting(s);
 
-    put_metric(out, "spot_serve_replicas", "gauge", (double)n_running(s));
+    put_metric(out, "spot_serve_replicas", "gauge", (double)spot_server_running(s));
     put_metric(out, "spot_serve_requests_total", "counter", (double)s->n_request);
     put_metric(out, "spot_serve_tokens_total", "counter", (double)s->n_token);
     put_metric(out, "spot_serve_moves_total", "counter", (double)s->n_moved);

@@ -27,13 +27,16 @@ bool spot_server_is_idle(const struct spot_server *s)
 /* --- taking ---------------------------------------------------------------------- */
 
 static struct spot_work *add_work(struct spot_server *s, uint64_t number,
+                                  struct spot_model_version *version,
                                   struct spot_request *request_take)
 {
     struct spot_work *const w = spot_xcalloc(1, sizeof(*w));
 
     w->number = number;
     w->taken_s = spot_clock_s();
-    w->completion = spot_completion_new(request_take, &s->model.vocabulary);
+    w->version = version;
+    version->n_work++;
+    w->completion = spot_completion_new(request_take, &version->model.vocabulary);
     w->completion->core = w;
     s->work = spot_xgrow(s->work, &s->cap_work, s->n_work + 1, sizeof(struct spot_work *));
     s->work[s->n_work++] = w;
@@ -53,6 +56,7 @@ static void add_sequences(struct spot_server *s, struct spot_work *w)
         q->number = w->number * SPOT_REQUEST_CHOICES_MAX + i;
         q->work = w;
         q->choice = i;
+        q->is_given = w->is_resumed;
         s->sequence = spot_xgrow(s->sequence, &s->cap_sequence, s->n_sequence + 1,
                                  sizeof(struct spot_sequence *));
         s->sequence[s->n_sequence++] = q;
@@ -92,9 +96,10 @@ enum spot_admission spot_server_submit(void *server, struct spot_request *reques
         spot_request_release(request_take);
         return how;
     }
-    w = add_work(s, s->last_number + 1, request_take);
+    w = add_work(s, s->last_number + 1, s->current, request_take);
     if (s->log) {
-        spot_token_log_put_request(s->log, w->number, &w->completion->request);
+        spot_token_log_put_request(s->log, w->number, w->version->model.hash,
+                                   &w->completion->request);
         (void)spot_token_log_write(s->log, &s->failure); /* tick says so */
     }
     s->n_request++;
@@ -151,6 +156,7 @@ static void forget_work(struct spot_server *s, size_t i)
     if (s->log)
         spot_token_log_put_end(s->log, w->number);
     w->completion->core = NULL;
+    w->version->n_work--;
     spot_completion_unref(w->completion);
     free(w);
     memmove(s->work + i, s->work + i + 1, (--s->n_work - i) * sizeof(struct spot_work *));
@@ -172,14 +178,29 @@ static void put_choice(struct spot_server *s, const struct spot_work *w, uint32_
     }
 }
 
-static int write_anew(struct spot_server *s, struct spot_err *err)
+static void put_models(struct spot_server *s)
+{
+    const struct spot_model_version *const version[] = { s->target, s->old };
+
+    spot_token_log_set_model(s->log, s->target->model.hash);
+    spot_token_log_put_model(s->log, s->given_hash, "");
+    for (int i = 0; i < 2; i++)
+        if (version[i])
+            spot_token_log_put_model(s->log, version[i]->model.hash, version[i]->model.dir);
+    for (size_t i = 0; i < s->n_ended; i++)
+        spot_token_log_put_model(s->log, s->ended[i]->model.hash, s->ended[i]->model.dir);
+}
+
+int spot_server_write_anew(struct spot_server *s, struct spot_err *err)
 {
     if (spot_token_log_write(s->log, err))
         return -1;
+    put_models(s);
     for (size_t i = 0; i < s->n_work; i++) {
         const struct spot_work *const w = s->work[i];
 
-        spot_token_log_put_request(s->log, w->number, &w->completion->request);
+        spot_token_log_put_request(s->log, w->number, w->version->model.hash,
+                                   &w->completion->request);
         for (uint32_t k = 0; k < w->completion->request.n_choice; k++)
             put_choice(s, w, k);
     }
@@ -207,7 +228,9 @@ int spot_server_expire(struct spot_server *s, struct spot_err *err)
     }
     if (!s->log || spot_token_log_write(s->log, err))
         return s->log ? -1 : 0;
-    return spot_token_log_byte(s->log) > 2 * s->log_floor + LOG_SLACK ? write_anew(s, err) : 0;
+    return spot_token_log_byte(s->log) > 2 * s->log_floor + LOG_SLACK
+               ? spot_server_write_anew(s, err)
+               : 0;
 }
 
 /* --- a journal that is there ------------------------------------------------------------ */
@@ -220,16 +243,38 @@ static struct spot_work *find_work(const struct spot_server *s, uint64_t number)
     return NULL;
 }
 
-static int on_request(void *user, uint64_t number, struct spot_request *request_take)
+/* A model that requests began on. */
+static int on_model(void *user, uint64_t hash, const char *dir)
 {
     struct spot_server *const s = user;
+    struct spot_model_version *v;
 
-    if (number <= s->last_number || !request_take->n_choice ||
+    if (s->failure.code || spot_server_version(s, hash))
+        return 0;
+    v = spot_model_version_open(dir, s->grid.P, s->grid.M, &s->failure);
+    if (v && v->model.hash != hash)
+        (void)spot_err_set(&s->failure, SPOT_EDATA,
+                           "%s is not the model any more that the journal's requests began on",
+                           dir);
+    if (v) {
+        s->ended = spot_xgrow(s->ended, &s->cap_ended, s->n_ended + 1,
+                              sizeof(struct spot_model_version *));
+        s->ended[s->n_ended++] = v;
+    }
+    return 0;
+}
+
+static int on_request(void *user, uint64_t number, uint64_t hash, struct spot_request *request_take)
+{
+    struct spot_server *const s = user;
+    struct spot_model_version *const version = spot_server_version(s, hash);
+
+    if (!version || number <= s->last_number || !request_take->n_choice ||
         request_take->n_choice > SPOT_REQUEST_CHOICES_MAX) {
         spot_request_release(request_take);
         return -1;
     }
-    add_work(s, number, request_take);
+    add_work(s, number, version, request_take);
     return 0;
 }
 
@@ -257,32 +302,56 @@ static int on_end(void *user, uint64_t number)
     return -1;
 }
 
+/* The model that was rolled out before is the one to be served, whatever this server was started
+ * with. */
+static void take_rolled(struct spot_server *s, uint64_t hash)
+{
+    struct spot_model_version *const rolled = spot_server_version(s, hash);
+
+    if (!rolled)
+        return;
+    for (size_t i = 0; i < s->n_ended; i++)
+        if (s->ended[i] == rolled)
+            s->ended[i] = s->target;
+    s->options->group.warn("%s was rolled out before and is served; its requests go on",
+                           rolled->model.dir);
+    s->target = rolled;
+    spot_server_set_current(s, rolled);
+}
+
 /* Streams wait for their clients; nobody can come back for the others. */
 int spot_server_open_log(struct spot_server *s, struct spot_err *err)
 {
     const struct spot_token_log_reader reader = {
-        .request = on_request, .token = on_token, .end = on_end, .user = s
+        .model = on_model, .request = on_request, .token = on_token, .end = on_end, .user = s
     };
     struct spot_token_log *log;
     uint64_t n_cut;
 
     if (!s->options->state)
         return 0;
-    log = spot_token_log_open(s->options->state, s->model.hash, s->options->group.resume,
+    log = spot_token_log_open(s->options->state, s->target->model.hash, s->options->group.resume,
                               s->options->does_sync, &reader, &n_cut, err);
     if (!log)
         return -1;
     s->log = log;
+    if (s->failure.code)
+        return spot_err_set(err, s->failure.code, "cannot go on with the journal's requests: %s",
+                            s->failure.msg);
+    if (spot_token_log_model(log) != s->target->model.hash)
+        take_rolled(s, spot_token_log_model(log));
     if (n_cut)
         s->options->group.warn("the end of the journal was damaged: %llu bytes are computed again",
                                (unsigned long long)n_cut);
     for (size_t i = 0; i < s->n_work; i++) {
         struct spot_work *const w = s->work[i];
 
+        w->is_resumed = true;
+        w->is_logged = !w->completion->n_open; /* by the one before */
         if (!w->completion->request.does_stream)
             spot_server_cancel(s, w);
         w->abandoned_s = spot_clock_s();
         add_sequences(s, w);
     }
-    return write_anew(s, err);
+    return spot_server_write_anew(s, err);
 }

@@ -17,9 +17,10 @@
 #include "common/xalloc.h"
 
 /* The file begins with these and the hash of the model; a record with its length and hash. */
-static const char magic[8] = "SPOTTOK1";
+static const char magic[8] = "SPOTTOK2";
 enum { FILE_HEAD = 16, RECORD_HEAD = 12 };
-enum { ENTRY_REQUEST = 1, ENTRY_TOKEN, ENTRY_END };
+enum { ENTRY_REQUEST = 1, ENTRY_TOKEN, ENTRY_END, ENTRY_MODEL };
+enum { DIR_MAX_BYTE = 4096 };
 
 struct spot_token_log {
     char *path;
@@ -38,15 +39,22 @@ static int read_entry(struct spot_wire_in *in, const struct spot_token_log_reade
     const uint64_t number = spot_get_u64(in);
     struct spot_request request;
     struct spot_step_token t;
+    char dir[DIR_MAX_BYTE];
+    uint64_t hash;
     uint32_t choice;
 
     if (in->bad)
         return -1;
     switch (kind) {
+    case ENTRY_MODEL:
+        spot_get_text(in, dir, sizeof(dir));
+        return in->bad ? -1 : *dir ? reader->model(reader->user, number, dir) : 0;
     case ENTRY_REQUEST:
         memset(&request, 0, sizeof(request));
-        return spot_request_get(&request, in) ? -1
-                                              : reader->request(reader->user, number, &request);
+        hash = spot_get_u64(in);
+        return spot_request_get(&request, in)
+                   ? -1
+                   : reader->request(reader->user, number, hash, &request);
     case ENTRY_TOKEN:
         choice = spot_get_u32(in);
         return spot_step_token_get(in, &t) ? -1 : reader->token(reader->user, number, choice, &t);
@@ -87,16 +95,37 @@ static size_t read_records(const uint8_t *data, size_t n,
     return at;
 }
 
-static int check_head(const struct spot_token_log *log, const uint8_t *data, struct spot_err *err)
+/* Does the first record name the model? */
+static bool names_model(const uint8_t *data, size_t n, uint64_t hash)
+{
+    struct spot_wire_in in = spot_wire_in(data + FILE_HEAD, n - FILE_HEAD);
+    char dir[DIR_MAX_BYTE];
+
+    (void)spot_get_u32(&in);
+    (void)spot_get_u64(&in);
+    while (spot_get_u8(&in) == ENTRY_MODEL && !in.bad) {
+        const uint64_t of = spot_get_u64(&in);
+
+        spot_get_text(&in, dir, sizeof(dir));
+        if (!in.bad && of == hash)
+            return true;
+    }
+    return false;
+}
+
+static int check_head(struct spot_token_log *log, const uint8_t *data, size_t n,
+                      struct spot_err *err)
 {
     struct spot_wire_in in = spot_wire_in(data + sizeof(magic), 8);
+    const uint64_t hash = spot_get_u64(&in);
 
     if (memcmp(data, magic, sizeof(magic)) != 0)
         return spot_err_set(err, SPOT_EDATA, "%s is no journal of a server", log->path);
-    if (spot_get_u64(&in) != log->model_hash)
+    if (hash != log->model_hash && !names_model(data, n, log->model_hash))
         return spot_err_set(err, SPOT_EDATA,
                             "%s is of another model: its requests can not go on with this one",
                             log->path);
+    log->model_hash = hash;
     return 0;
 }
 
@@ -113,7 +142,7 @@ static int read_file(struct spot_token_log *log, uint64_t size,
     } else if (n < FILE_HEAD) {
         rc = spot_err_set(err, SPOT_EDATA, "%s is no journal of a server: it has %zd bytes",
                           log->path, n);
-    } else if (!check_head(log, data, err)) {
+    } else if (!check_head(log, data, (size_t)n, err)) {
         log->n_byte = read_records(data, (size_t)n, reader);
         *n_cut = (uint64_t)n - log->n_byte;
         rc = *n_cut && ftruncate(log->fd, (off_t)log->n_byte)
@@ -140,10 +169,27 @@ static void put_entry(struct spot_token_log *log, uint8_t kind, uint64_t number)
     spot_put_u64(&log->record, number);
 }
 
-void spot_token_log_put_request(struct spot_token_log *log, uint64_t number,
+uint64_t spot_token_log_model(const struct spot_token_log *log)
+{
+    return log->model_hash;
+}
+
+void spot_token_log_set_model(struct spot_token_log *log, uint64_t hash)
+{
+    log->model_hash = hash;
+}
+
+void spot_token_log_put_model(struct spot_token_log *log, uint64_t hash, const char *dir)
+{
+    put_entry(log, ENTRY_MODEL, hash);
+    spot_put_text(&log->record, dir);
+}
+
+void spot_token_log_put_request(struct spot_token_log *log, uint64_t number, uint64_t model_hash,
                                 const struct spot_request *request)
 {
     put_entry(log, ENTRY_REQUEST, number);
+    spot_put_u64(&log->record, model_hash);
     spot_request_put(request, &log->record);
 }
 

@@ -26,24 +26,34 @@ struct spot_token_log;
 /* What a file says, in order; `number` is of the request. Each takes what is its own; returns 0,
  * or -1: the record makes no sense, and counts as damaged. */
 struct spot_token_log_reader {
-    int (*request)(void *user, uint64_t number, struct spot_request *request_take);
+    int (*model)(void *user, uint64_t hash, const char *dir); /* that requests began on */
+    int (*request)(void *user, uint64_t number, uint64_t model_hash,
+                   struct spot_request *request_take);
     int (*token)(void *user, uint64_t number, uint32_t choice, const struct spot_step_token *t);
     int (*end)(void *user, uint64_t number); /* it is gone: all its choices have ended */
     void *user;
 };
 
-/* DIR/tokens.log of a server of the model with this hash. Without `resumes` a file that is there is
- * an error (SPOT_EUSAGE); with it, what it says is read. *n_cut gets the bytes that were cut off.
- * `does_sync`: an append also survives the loss of the machine. NULL with *err: SPOT_ESYS,
- * SPOT_EDATA for a file of another model or kind. */
+/* DIR/tokens.log of a server that is started with the model of this hash. Without `resumes` a file
+ * that is there is an error (SPOT_EUSAGE); with it, what it says is read. *n_cut gets the bytes
+ * that were cut off. `does_sync`: an append also survives the loss of the machine. NULL with *err:
+ * SPOT_ESYS, SPOT_EDATA for a file of another model or kind. */
 struct spot_token_log *spot_token_log_open(const char *dir, uint64_t model_hash, bool resumes,
                                            bool does_sync,
                                            const struct spot_token_log_reader *reader,
                                            uint64_t *n_cut, struct spot_err *err);
 void spot_token_log_close(struct spot_token_log *log); /* may be NULL */
 
-/* Put into the record that is being made. */
-void spot_token_log_put_request(struct spot_token_log *log, uint64_t number,
+/* The hash of the model that replicas are to have; of a file that was there, the one that it says.
+ * Set before the file is written anew. */
+uint64_t spot_token_log_model(const struct spot_token_log *log);
+void spot_token_log_set_model(struct spot_token_log *log, uint64_t hash);
+
+/* Put into the record that is being made. Models come first in a file that is written anew; one
+ * without a directory is no more needed, and a server that is started with it may go on with the
+ * file. */
+void spot_token_log_put_model(struct spot_token_log *log, uint64_t hash, const char *dir);
+void spot_token_log_put_request(struct spot_token_log *log, uint64_t number, uint64_t model_hash,
                                 const struct spot_request *request);
 void spot_token_log_put_token(struct spot_token_log *log, uint64_t number, uint32_t choice,
                               const struct spot_step_token *t);

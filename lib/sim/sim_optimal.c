@@ -116,7 +116,7 @@ static void start(const struct spot_sim_train *sim, const struct spot_sim_row *r
     for (int to = 0; to < t->n_grid; to++)
         if (t->d[to] * t->p[to] <= row->available) {
             fits = true;
-            offer_run(sim, f, 0, t->restart_s[2 * to + SPOT_CHANGE_ADD], to, 0);
+            offer_run(sim, f, 0, spot_cost_start_s(t, to), to, 0);
         }
     if (!fits)
         offer(f, &(struct label){ 0, 0, SPOT_GRID_NONE, 0 });

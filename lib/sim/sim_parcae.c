@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* The policies around Parcae's optimiser, and its two yardsticks (liveput/throughput.py). */
+#include <assert.h>
 #include <stdlib.h>
 
 #include "common/xalloc.h"
@@ -147,6 +148,7 @@ static int know_forecast(const struct spot_sim_train *sim, struct predictor *p, 
 
     p->seen = at > p->seen ? at : p->seen;
     p->spec.cap = spot_sim_cap(sim->job, p->seen);
+    assert(p->spec.cap <= sim->table->n_max); /* or there is no room for what is predicted */
     p->model->observe(&p->spec, p->state, &past);
     p->model->predict(&p->spec, p->state, &past, p->prob);
     for (int k = 0; k < n; k++) {

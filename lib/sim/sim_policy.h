@@ -13,8 +13,8 @@ typedef int spot_sim_run_fn(const struct spot_sim_train *sim, struct spot_sim_ro
                             struct spot_err *err);
 
 spot_sim_run_fn spot_sim_ideal, spot_sim_throughput, spot_sim_on_demand;
-spot_sim_run_fn spot_sim_spot, spot_sim_optimal, spot_sim_truth, spot_sim_persistence,
-    spot_sim_nowcast, spot_sim_parcae;
+spot_sim_run_fn spot_sim_spot, spot_sim_guarded, spot_sim_optimal, spot_sim_truth,
+    spot_sim_persistence, spot_sim_nowcast, spot_sim_parcae;
 
 spot_sim_run_fn spot_sim_varuna, spot_sim_bamboo, spot_sim_oobleck, spot_sim_torchft;
 spot_sim_run_fn spot_sim_torchrun, spot_sim_varuna_released, spot_sim_bamboo_released;

@@ -23,6 +23,8 @@ const struct spot_sim_policy spot_sim_policies[] = {
       false, NULL },
     { "parcae-truth", "Parcae's optimiser, its look-ahead known", spot_sim_truth, false, NULL },
     { "spot", "the stochastic dynamic program of this project", spot_sim_spot, false, NULL },
+    { "guarded", "spot, as long as nowcast does not lead by more than a budget", spot_sim_guarded,
+      false, NULL },
     { "nowcast", "Parcae's optimiser, the notified change known, then flat", spot_sim_nowcast,
       false, NULL },
     { "parcae", "Parcae's optimiser with its own predictor", spot_sim_parcae, false, NULL },
@@ -154,6 +156,7 @@ static void settle(const struct spot_sim_train *sim, struct spot_sim_state *stat
     state->draws++;
     state->grid = to;
     state->carry_s = total_s > sim->interval_s ? total_s - sim->interval_s : 0;
+    row->carry_s = state->carry_s;
     if (to != SPOT_GRID_NONE)
         spot_sim_account(sim, row, t->d[to], t->p[to], t->samples_per_s[to], total_s,
                          SPOT_SIM_RECONFIGURE);
@@ -164,8 +167,9 @@ static void settle(const struct spot_sim_train *sim, struct spot_sim_state *stat
 void spot_sim_start(const struct spot_sim_train *sim, struct spot_sim_state *state, int grid,
                     struct spot_sim_row *row)
 {
+    row->asked = grid;
     if (grid != SPOT_GRID_NONE)
-        row->cost_s = sim->table->restart_s[2 * grid + SPOT_CHANGE_ADD];
+        row->cost_s = spot_cost_start_s(sim->table, grid);
     settle(sim, state, grid, row->cost_s, row);
 }
 
@@ -176,6 +180,7 @@ void spot_sim_migrate(const struct spot_sim_train *sim, struct spot_sim_state *s
     const struct spot_parcae_state before = { state->n, state->grid, state->carry_s };
     double total = 0;
 
+    row->asked = grid;
     if (to != SPOT_GRID_NONE) {
         row->cost_s = charge(sim, state, row->lost, to);
         total = spot_parcae_total_s(sim->table, &before, to, row->cost_s);

@@ -38,6 +38,9 @@ extern const char *const spot_sim_class_name[SPOT_SIM_CLASSES];
 struct spot_sim_row {
     int available, gained, lost;
     int d, p, spares;
+    int asked;                        /* the grid that a policy that migrates chose, before what
+                                         does not fit is cut; or SPOT_GRID_NONE */
+    double carry_s;                   /* of a migration that the interval leaves unfinished */
     double cost_s;                    /* charged for the change of this interval */
     double samples;                   /* committed in it */
     double lost_samples;              /* that had been processed and are gone */
@@ -48,7 +51,7 @@ struct spot_sim_row {
 struct spot_sim_train {
     const struct spot_job_doc *job;
     const struct spot_throughput *throughput;
-    struct spot_cost_table *table;
+    struct spot_cost_table *table; /* up to spot_sim_cap() of the most that there will be */
     size_t n_interval;
     const int *available; /* [n_interval] */
     double interval_s;

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "trace/timestamp.h"
+#include "common/timestamp.h"
 
 enum { ITEMS_MAX = 4 << 20 };
 

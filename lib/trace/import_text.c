@@ -7,11 +7,11 @@
 #include "common/csv_reader.h"
 #include "common/json.h"
 #include "common/num.h"
+#include "common/timestamp.h"
 #include "common/unpack.h"
 #include "common/xalloc.h"
 #include "model/event.h"
 #include "trace/import.h"
-#include "trace/timestamp.h"
 
 static const double MS_MAX = 1e14; /* SPOT_TRACE_TIME_MAX_S */
 

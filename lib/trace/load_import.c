@@ -9,9 +9,10 @@
 #include "common/json.h"
 #include "common/line.h"
 #include "common/num.h"
+#include "common/timestamp.h"
 #include "common/unpack.h"
 #include "common/xalloc.h"
-#include "trace/timestamp.h"
+#include "model/event.h"
 #include "trace/trace.h"
 
 enum { LINE_MAX_BYTE = 16 << 20, MINUTES = 1440 };
@@ -205,6 +206,53 @@ static int read_openai(struct spot_load_import *imp, FILE *in, const char *sourc
     return read_jsonl(&(struct lines){ imp, source, on_openai }, in, err);
 }
 
+/* --- spot-serve: the log of a server --- */
+
+/* Choices are computed like requests of their own: each is one, with its part of the tokens. */
+static int on_request(struct spot_load_import *imp, const struct spot_event_log *log,
+                      const struct spot_event *e, struct spot_err *err)
+{
+    if (e->came_s > SPOT_TRACE_TIME_MAX_S)
+        return spot_json_fail(&log->doc, "/came_s", err, "%g is outside [0, %g]", e->came_s,
+                              SPOT_TRACE_TIME_MAX_S);
+    if (e->prompt_tokens / e->prompts > SPOT_LOAD_TOKENS_MAX ||
+        e->output_tokens / e->choices > SPOT_LOAD_TOKENS_MAX - 1)
+        return spot_json_fail(&log->doc, "", err, "more than %d tokens", SPOT_LOAD_TOKENS_MAX);
+    for (int64_t i = 0; i < e->choices; i++)
+        if (keep(imp, log->source, log->number, e->came_s, e->prompt_tokens / e->prompts,
+                 e->output_tokens / e->choices + (i < e->output_tokens % e->choices), e->who, err))
+            return -1;
+    return 0;
+}
+
+static int read_log(struct spot_load_import *imp, FILE *in, const char *source,
+                    struct spot_err *err)
+{
+    struct spot_event_log log = { .in = in, .source = source, .drops_cut = true };
+    struct spot_event event;
+    int rc;
+
+    while ((rc = spot_event_next(&log, &event, err)) > 0)
+        if (event.kind == SPOT_EVENT_REQUEST && on_request(imp, &log, &event, err)) {
+            rc = -1;
+            break;
+        }
+    if (!rc && !log.number)
+        rc = spot_err_set(err, SPOT_EDATA, "%s: empty input", source);
+    spot_event_log_release(&log);
+    return rc;
+}
+
+static int read_spot_serve(struct spot_load_import *imp, FILE *in, const char *source,
+                           struct spot_err *err)
+{
+    struct spot_unpack unpack;
+
+    if (spot_unpack_open(&unpack, in, source, err))
+        return -1;
+    return spot_unpack_close(&unpack, read_log(imp, unpack.in, source, err), err);
+}
+
 /* --- azure-functions: calls without lengths --- */
 
 static int keep_call(struct spot_load_import *imp, const char *source, unsigned long line,
@@ -339,6 +387,7 @@ const struct spot_load_format spot_load_format[] = {
       read_azure_functions },
     { "burstgpt", "Timestamp,Request tokens,Response tokens; --columns names others", true, true,
       read_burstgpt },
+    { "spot-serve", "spot.event/1 of spot-run serve: its requests", false, true, read_spot_serve },
     { "openai-log", "lines of OpenAI responses, bare or of a batch file", true, true, read_openai },
     { 0 },
 };

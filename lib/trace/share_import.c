@@ -10,9 +10,9 @@
 #include "common/json.h"
 #include "common/line.h"
 #include "common/num.h"
+#include "common/timestamp.h"
 #include "common/unpack.h"
 #include "common/xalloc.h"
-#include "trace/timestamp.h"
 
 enum { LINE_MAX_BYTE = 1 << 16, FIELDS_MAX = 64 };
 

@@ -4,9 +4,9 @@
 #include <string.h>
 
 #include "common/csv_reader.h"
+#include "common/timestamp.h"
 #include "common/xalloc.h"
 #include "trace/names.h"
-#include "trace/timestamp.h"
 #include "trace/trace.h"
 
 enum { TIME, AVAILABLE, EVENT, NODE, ZONE, TYPE, PRICE, REQUESTED, PROMPT, N_WANT };

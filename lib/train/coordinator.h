@@ -66,6 +66,7 @@ struct spot_coordinator_options {
                           more than a step's time carries */
     double grace_s;      /* a member is gone so long after its notice; 0: not known */
     double durable_every_s; /* 0: chosen by the risk of losing the last copy */
+    double max_loss_s;      /* warn when durable state is so far behind; 0: never */
     double lease_s;         /* a silent member is lost after this */
     double stall_s;         /* so is one that makes no progress */
     double settle_s;        /* wait this long after a join before the first epoch */

@@ -24,6 +24,7 @@ static int tick(void *job, struct spot_err *err)
 
     if (spot_trainer_restore(c, err))
         return -1;
+    spot_trainer_watch_lag(c);
     spot_trainer_show_progress(c);
     return 0;
 }
@@ -182,7 +183,7 @@ static int open_job(struct spot_trainer *c, struct spot_err *err)
         c->config.init_xxh3 = spot_weights_xxh3(c->weights);
     }
     c->job = spot_job_id(&c->config);
-    c->durable_s = spot_clock_s();
+    c->durable_s = c->durable_of_s = spot_clock_s();
     c->n_microbatch = spot_job_microbatches(&c->config);
     c->n_bundle = spot_shape_bundles(&c->config.shape);
     c->loss = spot_xcalloc((size_t)c->n_microbatch, sizeof(*c->loss));

@@ -8,7 +8,7 @@
 #include "train/trainer_state.h"
 
 /* Members that name no domain are domains of their own. */
-static bool same_domain(const struct spot_trainer *c, uint32_t a, uint32_t b)
+bool spot_trainer_same_domain(const struct spot_trainer *c, uint32_t a, uint32_t b)
 {
     const char *domain = spot_peer_domain(spot_group_find(c->group, a));
 
@@ -21,7 +21,7 @@ static bool is_spread(const struct spot_trainer *c, uint32_t p)
     const struct spot_form *f = &c->form;
 
     for (uint32_t i = 1; i < spot_form_replicas(f); i++)
-        if (!same_domain(c, spot_form_replica(f, p, 0), spot_form_replica(f, p, i)))
+        if (!spot_trainer_same_domain(c, spot_form_replica(f, p, 0), spot_form_replica(f, p, i)))
             return true;
     return false;
 }
@@ -49,7 +49,7 @@ static int64_t price(const struct spot_trainer *c, uint32_t p, const struct spot
     const struct spot_trainer_member *who = spot_trainer_member(c, m->id);
     const bool holds = who->held[c->form.stage[p]] == c->form.step;
 
-    return (same_domain(c, spot_form_replica(&c->form, p, 0), m->id) ? 1000000 : 0) +
+    return (spot_trainer_same_domain(c, spot_form_replica(&c->form, p, 0), m->id) ? 1000000 : 0) +
            1000 * n_mirrored(&c->form, m->id) + (m->role == SPOT_ROLE_ACTIVE ? 100 : 0) +
            (holds ? 0 : 10);
 }

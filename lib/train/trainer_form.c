@@ -89,7 +89,7 @@ bool spot_trainer_would_change(void *job, struct spot_view *view)
 
     (void)view;
     return !spot_grid_equal(&grid, &now) || spot_trainer_lacks_buddy(c) ||
-           spot_trainer_finds_newer(c) || spot_trainer_breaks_pin(c);
+           spot_trainer_lacks_warm(c) || spot_trainer_finds_newer(c) || spot_trainer_breaks_pin(c);
 }
 
 static void set_grid(struct spot_trainer *c, const struct spot_grid *grid, int64_t step)
@@ -306,6 +306,7 @@ static int place(struct spot_trainer *c, struct moved *moved, struct spot_err *e
         spot_migration_plan_release(&plan);
         spot_trainer_choose_split(c);
         spot_trainer_choose_buddies(c);
+        spot_trainer_warm(c);
         spot_trainer_list_peers(c);
     }
     spot_migration_problem_release(&problem);
@@ -450,6 +451,7 @@ int spot_trainer_layout(void *job, struct spot_view *view, struct spot_err *err)
         goto out;
     if (spot_trainer_precopy(c, &old))
         moved = (struct moved){ 0 };
+    spot_trainer_pace_precopies(c);
     if (log_epoch(c, &moved, err))
         goto out;
     spot_view_form(view, step);

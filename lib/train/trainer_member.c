@@ -127,8 +127,8 @@ static int on_failed(struct spot_trainer *c, struct spot_peer *peer, const struc
 
     spot_get_text(&in, why, sizeof(why));
     spot_utf8_make_plain(why);
-    c->options->warn("worker %s mirrors no stage: %s", spot_peer_name(peer), why);
-    who->cannot_mirror = true;
+    c->options->warn("worker %s does not mirror so much: %s", spot_peer_name(peer), why);
+    spot_trainer_cool(c, who);
     return spot_view_break(c->view, frame->epoch, err);
 }
 

@@ -131,7 +131,7 @@ bool spot_trainer_precopy(struct spot_trainer *c, struct spot_form *old)
     const bool was_precopied = c->is_precopied;
     const int64_t step = c->form.step;
 
-    c->is_precopied = false;
+    c->is_precopied = c->is_ahead = false;
     if (was_precopied || c->options->observer || !can_go_on(c, old))
         return false;
     list_precopies(c, old);
@@ -147,9 +147,14 @@ bool spot_trainer_precopy(struct spot_trainer *c, struct spot_form *old)
     c->form.n_peer = c->form.n_transfer = 0;
     take_roles(c);
     spot_trainer_list_peers(c);
+    c->is_ahead = true;
+    return true;
+}
+
+void spot_trainer_pace_precopies(struct spot_trainer *c)
+{
     c->precopy_n = first_precopies(c);
     c->usual_s = c->step_s;
-    return true;
 }
 
 /* --- while it works ------------------------------------------------------------- */
@@ -170,13 +175,13 @@ void spot_trainer_handed(struct spot_trainer *c, double step_s)
 {
     const struct spot_form *const f = &c->form;
 
-    if (!f->n_precopy)
+    if (!f->n_precopy || (!c->is_ahead && f->n_precopied == f->n_precopy))
         return;
     if (step_s <= bearable * c->usual_s)
         c->precopy_n *= 2;
     else if (c->precopy_n > 1)
         c->precopy_n /= 2;
-    if (f->n_precopied < f->n_precopy)
+    if (f->n_precopied < f->n_precopy || !c->is_ahead)
         return;
     c->is_precopied = true;
     spot_view_want_change(c->view);

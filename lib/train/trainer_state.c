@@ -13,25 +13,12 @@
 
 /* --- durable generations ------------------------------------------------- */
 
-/* Without a replica or a buddy a single kill loses a stage, so the disk must be near; but writing
- * must not take more than a small share of the time. */
-static double durable_every_s(const struct spot_trainer *c)
-{
-    double every_s = 3;
-
-    if (c->options->durable_every_s > 0)
-        return c->options->durable_every_s;
-    for (uint32_t p = 0; p < c->form.P; p++)
-        if (spot_form_replicas(&c->form) < 2 && !c->form.buddy[p])
-            every_s = 1;
-    return fmax(every_s, 20 * c->durable_took_s);
-}
-
 bool spot_trainer_save_is_due(const struct spot_trainer *c)
 {
     return !c->options->observer && !spot_store_is_busy(c->store) && c->machine->round > 0 &&
            spot_store_newest(c->store) < c->machine->round &&
-           (spot_trainer_export_is_due(c) || spot_clock_s() - c->durable_s >= durable_every_s(c));
+           (spot_trainer_export_is_due(c) ||
+            spot_clock_s() - c->durable_s >= spot_trainer_durable_every_s(c));
 }
 
 static bool holds(const struct spot_trainer *c, uint32_t id, int bundle)
@@ -65,7 +52,7 @@ void spot_trainer_save(struct spot_trainer *c)
     if (spot_journal_sync(c->journal, &why)) /* no generation should be ahead of the log */
         c->options->warn("%s; after a crash they may lack what led to step %lld", why.msg,
                          (long long)c->machine->round);
-    c->durable_s = spot_clock_s();
+    spot_trainer_lag_begun(c);
     for (int b = 0; b < c->n_bundle; b++)
         for (size_t k = 0; k < n; k++) {
             const size_t i = ((size_t)b + k) % n;
@@ -121,6 +108,13 @@ int spot_trainer_snapshot(struct spot_trainer *c, const struct spot_frame *frame
     return 0;
 }
 
+static void put_durable(const struct spot_trainer *c, struct spot_jw *jw)
+{
+    spot_jw_str(jw, "where", "disk");
+    spot_jw_real(jw, "lag_s", rint((spot_clock_s() - c->durable_of_s) * 1e6) / 1e6);
+    spot_jw_real(jw, "cost_s", rint(c->durable_excess_s * 1e6) / 1e6);
+}
+
 /* A generation has become durable, or could not be written: then the one before stays. */
 int spot_trainer_store_news(void *job, struct spot_err *err)
 {
@@ -147,10 +141,10 @@ int spot_trainer_store_news(void *job, struct spot_err *err)
     }
     if (news <= 0)
         return 0;
-    c->durable_took_s = spot_clock_s() - c->durable_s;
+    spot_trainer_lag_ended(c);
     jw = spot_journal_begin(c->journal, "durable", c->machine->epoch, step);
     if (jw)
-        spot_jw_str(jw, "where", "disk");
+        put_durable(c, jw);
     return spot_journal_end(c->journal, err);
 }
 

@@ -28,6 +28,7 @@ struct spot_trainer_member {
     struct spot_peer *peer;
     bool keeps; /* what it held when it joined counts */
     bool cannot_mirror;
+    double warm_byte;             /* of sums, as a warm spare: more did not fit; 0: not known */
     int64_t *held;                /* [n_bundle], step of the copy it holds, -1 */
     uint32_t n_owed;              /* snapshots it was asked for that have not come */
     struct spot_member_seen seen; /* of its last vote; filled where there is an observer */
@@ -96,21 +97,26 @@ struct spot_trainer {
     bool knows_loss;
     double last_commit_s, step_s; /* smoothed time between commits */
     double durable_s;             /* when the newest generation was asked for */
-    double durable_took_s;        /* from there until it was on disk, the last time */
-    double keep_until_s;          /* what only members set aside hold is made durable until then */
-    size_t precopy_n;             /* pre-copies at a time */
-    double usual_s;               /* of a step, before there were any */
-    bool is_precopied;            /* all pre-copies are in force: the next grid is due */
-    bool is_redoing;              /* the step was asked for with smaller exponents */
-    double read_s;                /* reading the tokens of the step */
-    struct spot_buf still;        /* tokens of step 0, for an observer of synthetic data */
-    uint32_t n_epoch_commit;      /* of the epoch that runs */
-    uint32_t n_drift;             /* commits in a row at which another split was better */
-    uint32_t drift_patience;      /* so many are believed; 0: not yet set */
-    int64_t export_step;          /* a client waits until a step as new as this is durable */
-    bool is_final;                /* all steps have committed: collecting the result */
-    struct spot_frame **result;   /* [n_bundle], final snapshots */
-    struct spot_err state_err;    /* why the final generation could not be written */
+    double durable_of_s;          /* when the newest that is on disk was; the job's start */
+    double durable_excess_s;      /* what steps took longer while it was under way */
+    double durable_cost_s;        /* the same of a usual generation */
+    double calm_s;                /* of a step beside which none is; 0: not known */
+    bool has_told_lag;
+    double keep_until_s;        /* what only members set aside hold is made durable until then */
+    size_t precopy_n;           /* pre-copies at a time */
+    double usual_s;             /* of a step, before there were any */
+    bool is_ahead;              /* pre-copies are those of a grid to come */
+    bool is_precopied;          /* all pre-copies are in force: the next grid is due */
+    bool is_redoing;            /* the step was asked for with smaller exponents */
+    double read_s;              /* reading the tokens of the step */
+    struct spot_buf still;      /* tokens of step 0, for an observer of synthetic data */
+    uint32_t n_epoch_commit;    /* of the epoch that runs */
+    uint32_t n_drift;           /* commits in a row at which another split was better */
+    uint32_t drift_patience;    /* so many are believed; 0: not yet set */
+    int64_t export_step;        /* a client waits until a step as new as this is durable */
+    bool is_final;              /* all steps have committed: collecting the result */
+    struct spot_frame **result; /* [n_bundle], final snapshots */
+    struct spot_err state_err;  /* why the final generation could not be written */
     double progress_shown_s;
 };
 
@@ -176,9 +182,20 @@ void spot_trainer_choose_buddies(struct spot_trainer *c);
 /* Could a stage of the epoch that runs have a buddy now that it has none? */
 bool spot_trainer_lacks_buddy(const struct spot_trainer *c);
 
-/* trainer_precopy.c: the form is that of a new grid, *old the one before. Where that can go on
- * meanwhile, and the moves are worth it, it becomes the form again, with pre-copies, and true is
- * returned. */
+bool spot_trainer_same_domain(const struct spot_trainer *c, uint32_t a, uint32_t b);
+
+/* trainer_warm.c: add to the form what members without a place mirror. Is there one that could and
+ * does not? The share of the state that a member keeps; one had no room for what it was to mirror.
+ */
+void spot_trainer_warm(struct spot_trainer *c);
+bool spot_trainer_lacks_warm(const struct spot_trainer *c);
+double spot_trainer_warmth(const struct spot_trainer *c, uint32_t id);
+void spot_trainer_cool(const struct spot_trainer *c, struct spot_trainer_member *who);
+
+/* trainer_precopy.c: how many bundles are handed over at first. The form is that of a new grid,
+ * *old the one before. Where that can go on meanwhile, and the moves are worth it, it becomes the
+ * form again, with pre-copies, and true is returned. */
+void spot_trainer_pace_precopies(struct spot_trainer *c);
 bool spot_trainer_precopy(struct spot_trainer *c, struct spot_form *old);
 void spot_trainer_precopy_some(struct spot_trainer *c);          /* before a step */
 void spot_trainer_handed(struct spot_trainer *c, double step_s); /* at a commit */
@@ -217,6 +234,16 @@ int spot_trainer_take_vote(void *job, struct spot_view *view, struct spot_peer *
 int spot_trainer_commit(void *job, struct spot_view *view, enum spot_verdict *verdict,
                         struct spot_err *err);
 void spot_trainer_quiesced(void *job, struct spot_view *view);
+
+/* trainer_lag.c: a step has committed; a generation is asked for; it is on disk. How often one is
+ * due, and how much of the job's time would be lost with all members now. Say when it is too much.
+ */
+void spot_trainer_note_step(struct spot_trainer *c, double step_s);
+void spot_trainer_lag_begun(struct spot_trainer *c);
+void spot_trainer_lag_ended(struct spot_trainer *c);
+double spot_trainer_durable_every_s(const struct spot_trainer *c);
+double spot_trainer_lag_s(const struct spot_trainer *c);
+void spot_trainer_watch_lag(struct spot_trainer *c);
 
 /* trainer_state.c */
 void spot_trainer_save(struct spot_trainer *c); /* ask holders for a durable generation */

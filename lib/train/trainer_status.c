@@ -26,6 +26,7 @@ void spot_trainer_status(void *job, struct spot_jw *jw)
 
     spot_jw_int(jw, "steps", c->config.n_step);
     spot_jw_int(jw, "durable_step", spot_store_newest(c->store));
+    spot_jw_real(jw, "durable_lag_s", spot_trainer_lag_s(c));
     if (c->knows_loss)
         spot_jw_real(jw, "loss", (double)c->last_loss);
     if (c->val.step >= 0) {
@@ -56,6 +57,8 @@ bool spot_trainer_status_member(void *job, const struct spot_peer *peer, struct 
     const int64_t position = c->form.D ? spot_form_position(&c->form, spot_peer_id(peer)) : -1;
     struct spot_form_place at;
 
+    if (position < 0 && c->form.D)
+        spot_jw_real(jw, "warm", spot_trainer_warmth(c, spot_peer_id(peer)));
     if (position < 0)
         return false;
     at = spot_form_place(&c->form, position);

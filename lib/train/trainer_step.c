@@ -456,7 +456,10 @@ int spot_trainer_commit(void *job, struct spot_view *view, enum spot_verdict *ve
     spot_buf_release(&out);
     step_s = pace(c);
     spot_trainer_handed(c, step_s);
+    spot_trainer_note_step(c, step_s);
     if (spot_trainer_split_drifts(c))
+        spot_view_want_change(view);
+    if (spot_trainer_lacks_warm(c))
         spot_view_want_change(view);
     spot_trainer_observe(c, step_s);
     return 0;

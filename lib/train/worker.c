@@ -49,14 +49,19 @@ int spot_worker_sync(struct spot_worker *w, struct spot_err *err)
     return 0;
 }
 
-void spot_worker_drop_stage(struct spot_worker *w)
+void spot_worker_leave_place(struct spot_worker *w)
 {
     spot_worker_close_comm(w);
     if (w->agent.mesh)
         spot_mesh_keep(w->agent.mesh); /* sums on their way */
+    spot_worker_drop_mirrors(w);
+}
+
+void spot_worker_drop_stage(struct spot_worker *w)
+{
+    spot_worker_leave_place(w);
     spot_stage_free(w->stage);
     w->stage = NULL;
-    spot_worker_drop_mirrors(w);
 }
 
 static void drop_bundles(struct spot_worker *w)
@@ -66,6 +71,8 @@ static void drop_bundles(struct spot_worker *w)
         spot_bundle_free(w->bundle[b]);
     free(w->bundle);
     free(w->bundle_elem);
+    free(w->stage_on);
+    w->stage_on = NULL;
     free(w->loss);
     free(w->exponent);
     w->exponent = NULL;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* A worker's place in a new epoch: the state of its step, and the objects that compute with it. */
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/memory.h"
+#include "common/xalloc.h"
 #include "engine/backend.h"
 #include "train/pipeline.h"
 #include "train/worker_state.h"
@@ -42,7 +44,7 @@ static int check_room(struct spot_worker *w, struct spot_err *err)
     struct spot_stage_config config;
     int rc;
 
-    if (w->position < 0)
+    if (w->position < 0 || w->stage)
         return 0;
     config = own_config(w);
     if (!config.kernel)
@@ -76,18 +78,56 @@ struct spot_stage *spot_worker_new_stage(struct spot_worker *w, int begin, int e
     return spot_stage_new(&config, &w->bundle[begin], err);
 }
 
+/* Whoever keeps its place keeps its stage, sums and activations: to have their pages from the
+ * kernel anew is most of what a large job waits for after a kill. A device's copies of the bundles
+ * may be older than the bundles. */
+static bool is_same_place(struct spot_worker *w)
+{
+    const struct spot_stage_config *const had = &w->stage_config;
+    struct spot_stage_config own;
+    struct spot_err why = { 0 };
+
+    if (!w->stage || w->position < 0 || !strncmp(w->config.kernel, "cuda", 4) ||
+        spot_stage_status(w->stage, &why))
+        return false;
+    own = own_config(w);
+    return had->bundle_begin == own.bundle_begin && had->bundle_end == own.bundle_end &&
+           had->n_slot == own.n_slot && had->group.m == own.group.m && had->group.M == own.group.M;
+}
+
+/* Its bundles may have come anew, for another step. */
+static bool is_stage_whole(const struct spot_worker *w, const struct spot_stage_config *own)
+{
+    if (!w->stage)
+        return false;
+    for (int b = own->bundle_begin; b < own->bundle_end; b++)
+        if (!w->bundle[b] || w->bundle[b] != w->stage_on[b] || w->bundle[b]->step != w->form.step)
+            return false;
+    return true;
+}
+
+static int build_stage(struct spot_worker *w, struct spot_err *err)
+{
+    const struct spot_stage_config own = own_config(w);
+
+    if (is_stage_whole(w, &own))
+        return 0;
+    spot_stage_free(w->stage);
+    w->stage =
+        spot_worker_new_stage(w, own.bundle_begin, own.bundle_end, own.n_slot, w->form.step, err);
+    spot_agent_set_unfit(&w->agent, !w->stage);
+    if (!w->stage)
+        return -1;
+    w->stage_config = own;
+    free(w->stage_on);
+    w->stage_on = spot_xcalloc((size_t)w->n_bundle, sizeof(struct spot_bundle *));
+    memcpy(w->stage_on, w->bundle, (size_t)w->n_bundle * sizeof(struct spot_bundle *));
+    return 0;
+}
+
 static int build_stages(struct spot_worker *w, struct spot_err *err)
 {
-    if (w->position >= 0) {
-        const struct spot_stage_config own = own_config(w);
-
-        w->stage = spot_worker_new_stage(w, own.bundle_begin, own.bundle_end, own.n_slot,
-                                         w->form.step, err);
-        spot_agent_set_unfit(&w->agent, !w->stage);
-        if (!w->stage)
-            return -1;
-    }
-    return spot_worker_build_mirrors(w, err);
+    return (w->position >= 0 && build_stage(w, err)) || spot_worker_build_mirrors(w, err) ? -1 : 0;
 }
 
 int spot_worker_form(void *job, const struct spot_frame *frame, struct spot_err *err)
@@ -98,7 +138,7 @@ int spot_worker_form(void *job, const struct spot_frame *frame, struct spot_err 
 
     if (spot_worker_sync(w, err))
         return -1;
-    spot_worker_drop_stage(w);
+    spot_worker_leave_place(w);
     spot_form_release(&w->form);
     w->position = -1;
     if (spot_form_get(&w->form, frame->data, frame->n_byte,
@@ -108,6 +148,8 @@ int spot_worker_form(void *job, const struct spot_frame *frame, struct spot_err 
                       err))
         return -1;
     w->position = spot_form_position(&w->form, w->agent.id);
+    if (!is_same_place(w))
+        spot_worker_drop_stage(w);
     rc = spot_agent_enter(&w->agent, w->form.peer, w->form.n_peer, &why);
     if (!rc)
         rc = check_room(w, &why);

@@ -37,6 +37,8 @@ struct spot_worker {
     size_t n_comm_member;
     uint64_t n_group_exchange; /* with the tensor group in this epoch */
     struct spot_stage *stage;
+    struct spot_stage_config stage_config; /* of the stage */
+    struct spot_bundle **stage_on;         /* [n_bundle], what it was made over */
     struct spot_stage **mirror; /* [n_bundle], over a stage whose buddy this worker is, or over one
                                  * bundle that it receives ahead of a grid */
     size_t n_precopied;         /* pre-copies of the form that are done */
@@ -49,6 +51,8 @@ struct spot_worker {
 /* worker.c: updates that are still on a device, brought into the bundles; stages and mirrors go. */
 int spot_worker_sync(struct spot_worker *worker, struct spot_err *err);
 void spot_worker_drop_stage(struct spot_worker *worker);
+/* The epoch is over, and the stage may be of use in the next: the connections and mirrors go. */
+void spot_worker_leave_place(struct spot_worker *worker);
 /* Say what went wrong with an epoch; 0 if the worker can go on with the next. */
 int spot_worker_report(struct spot_worker *worker, const struct spot_err *why,
                        struct spot_err *err);

@@ -1,17 +1,19 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Serving as its clients see it, in ratios of one run: calm windows; windows with a preemption every second
-# and a half, once all three workers are there (notices and kills in turn, another joins each time); and the same with
+# Serving as its clients see it, in ratios of one run: calm windows; windows with a preemption every few
+# seconds, once all three workers are there (notices and kills in turn, another joins each time); and the same with
 # clients that begin anew where a worker was killed, as they must where a server goes on with
 # nothing. The windows take turns; the arrivals are Poisson at 70 % of what a closed loop took just
 # before. Then streams and connections by the thousand.
-#   tests/bench/serve-live.sh [TURNS] [SECONDS of a window]
+#   OUT=64 tests/bench/serve-live.sh [TURNS] [SECONDS of a window] [SECONDS between preemptions] [OPTION of the server...]
 set -eu
 turns=${1:-3}
 window_s=${2:-20}
+every_s=${3:-1.5}
+out=${OUT:-64} # tokens of a request
 here=$(dirname "$(readlink -f "$0")")
 PATH="$here/../../build/release/bin:$here/../../build/release/tests:$PATH"
-command -v load >/dev/null || make -s -C "$here/../.." build/release/tests/load
+make -s -C "$here/../.." build/release/tests/load
 tmp=$(mktemp -d)
 server='' n=0
 declare -A pid name
@@ -33,7 +35,7 @@ start() { # SLOT
     disown $!
 }
 mkdir st
-spot-run serve -q --model model --http unix:s --listen unix:j --state st --linger 0s --queue 4000 --max-batch 32 &
+spot-run serve -q --model model --http unix:s --listen unix:j --state st --linger 0s --queue 4000 --max-batch 32 "${@:4}" &
 server=$!
 for slot in 0 1 2; do start $slot; done
 until load unix:s n=1 out=1 in=1 plain=1 clients=1 >/dev/null 2>&1; do sleep 0.1; done
@@ -48,7 +50,7 @@ now_s() {
 storm() { # none|both
     local k=0 slot kind
     while [ ! -e over ]; do
-        sleep 1.5
+        sleep "$every_s"
         [ "$1" = none ] || until [ -e over ] || [ "$(spot-run status --join unix:j | jq .replicas)" -ge 3 ]; do sleep 0.2; done
         slot=$((k % 3)) kind=$([ $((k % 2)) = 0 ] && echo KILL || echo TERM)
         k=$((k + 1))
@@ -68,7 +70,7 @@ window() { # NAME none|both [load's options]
     rm -f over struck
     : >struck
     storm "$what" &
-    load unix:s in=64 out=64 plain=1 clients=400 rate="$rate" n="$(awk "BEGIN { print int($rate * $window_s) }")" gaps=gaps "$@" >line
+    load unix:s in=64 out="$out" plain=1 clients=400 rate="$rate" n="$(awk "BEGIN { print int($rate * $window_s) }")" gaps=gaps "$@" >line
     touch over
     wait %% 2>/dev/null || wait $! || true
     # shellcheck source=/dev/null
@@ -80,9 +82,9 @@ window() { # NAME none|both [load's options]
 
 echo "closed loop, 16 clients, 128 in, 64 out:"
 load unix:s n=32 clients=16 in=128 out=64 plain=1
-closed=$(load unix:s n=48 clients=16 in=64 out=64 plain=1)
+closed=$(load unix:s n=48 clients=16 in=64 out="$out" plain=1)
 rate=$(awk "BEGIN { print 0.7 * 48 / $(value took_s "$closed") }")
-echo "in the open: 64 in, 64 out, $rate requests/s, 70 % of what a closed loop took"
+echo "in the open: 64 in, $out out, $rate requests/s, 70 % of what a closed loop took"
 : >strikes
 for _ in $(seq "$turns"); do
     window calm none

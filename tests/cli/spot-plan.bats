@@ -269,10 +269,10 @@ llama() {
 
 @test "words fit their numbers, and a still world is said to be still" {
     spot-plan train --job $job --now 1 --explain 2>"$T/words" >"$T/p" || true
-    ! grep -q '\b1 instances' "$T/words"
+    run ! grep -q '\b1 instances' "$T/words"
     spot-plan train --job $job --now 8 --explain 2>"$T/words" >"$T/p"
     grep -q 'nothing is expected to change in the next' "$T/words"
-    ! grep -q 'probability 0 ' "$T/words"
+    run ! grep -q 'probability 0 ' "$T/words"
 }
 
 @test "a count far from the forecast's own is warned of, a near one is not" {
@@ -539,7 +539,7 @@ scaling() {
 
 @test "differences that nobody would see are told as such" {
     run -0 spot-plan train --job examples/jobs/gpt-6.7b.json --now 23 --current 2x12 --format table
-    ! grep -E '[0-9]e-[0-9]+ %' <<<"$output"
+    run ! grep -E '[0-9]e-[0-9]+ %' <<<"$output"
 }
 
 @test "--help names the forms that --format takes, and no other" {

@@ -27,7 +27,7 @@ gen() { spot-replay generate "$@"; }
     gen --seed 1 --hours 2 >b
     gen --seed 2 --hours 2 >c
     cmp a b
-    ! cmp -s a c
+    run ! cmp -s a c
     [ "$(cut -d, -f1,3 a)" = "$(cut -d, -f1,3 c)" ]
     [ "$(wc -l <a)" -eq 122 ]
 }

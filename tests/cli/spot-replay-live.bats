@@ -138,7 +138,7 @@ nothing_left() {
 @test "a trace comes from stdin, copies do not" {
     live --trace - --to 30 --speedup 15 -- sh -c 'cat; echo "end of input"' <trace.csv 2>talk >log.jsonl
     grep -qx 'end of input' talk
-    ! grep -q time_s talk
+    run ! grep -q time_s talk
 }
 
 @test "kill -9 of the replay leaves no process behind" {

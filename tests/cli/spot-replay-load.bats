@@ -18,7 +18,7 @@ about() { spot-replay describe --kind load "$@"; }
     load --requests 500 --arrivals gamma --prompt-tokens lognormal:400:1 >b
     load --requests 500 --arrivals gamma --prompt-tokens lognormal:400:1 --seed 2 >c
     cmp a b
-    ! cmp -s a c
+    run ! cmp -s a c
     [ "$(wc -l <a)" -eq 501 ]
     about a | jq -e '.requests == 500 and .output_tokens.max == 128'
 }

@@ -331,3 +331,25 @@ samples,usd,effective_s,reconfigure_s,checkpoint_s,redone_s,redundant_s,idle_s,b
     [[ $stderr == *'16666667 intervals of 60 s, the limit is 400000: give a larger --interval, or less of it (--from, --to)'* ]]
     run -0 --separate-stderr timeout 60 spot-replay train --job "$job" --trace "$T/far.csv" --interval 60s --to 600s --policy varuna
 }
+
+@test "a migration is carried on and a start is plain, unless Parcae's rules are asked for" {
+    job=examples/jobs/gpt-6.7b.json # whose changes outlast an interval
+    play --policy throughput,spot --steps >"$T/default"
+    play --policy throughput,spot --steps --rules carry | cmp - "$T/default"
+    play --policy throughput,spot --steps --cost parcae --rules carry | cmp - "$T/default"
+    play --policy throughput,spot --steps --rules parcae >"$T/parcae"
+    play --policy throughput,spot --steps --cost parcae | cmp - "$T/parcae"
+    # as released a rest costs a restart more, and the first interval broadcasts the state
+    for rules in default parcae; do grep ^throughput, "$T/$rules" | tail -1 | cut -d, -f11; done |
+        awk 'NR == 1 { x = $1 } NR == 2 { exit !($1 < x) }'
+    job=examples/jobs/bert.json # whose first grid has several pipelines
+    for rules in carry parcae; do play --policy spot --steps --rules $rules | column cost_s | head -1; done |
+        awk 'NR == 1 { x = $1 } NR == 2 { exit !($1 > x + 0.3) }'
+}
+
+@test "the man page names every policy" {
+    spot-replay train --policy list --job x --trace x | awk '{ print $1 }' | sort >"$T/there"
+    sed -n '/^to see what each does:/,/^Of all,/p' docs/man/spot-replay.1 | grep '^\.Cm' | sed 's/^\.Cm//; s/[,.]/ /g' |
+        tr -s ' ' '\n' | grep . | sort >"$T/named"
+    diff "$T/there" "$T/named"
+}

@@ -23,7 +23,7 @@ serve() { # socket options...
 }
 
 @test "200 requests, sampled ones and log probabilities too, are the same alone and in company of 15 and of 199" {
-    for i in $(seq 400); do echo "the $i. line of a text that a small model learns"; done >text
+    seq -f "the %.0f. line of a text that a small model learns" 400 >text
     spot-run train -q --data text --layers 2 --width 64 --heads 4 --seq 128 --steps 20 --save model >train.log
     serve alone --workers 1 --max-batch 1
     serve company --workers 2 --max-batch 16
@@ -37,7 +37,7 @@ serve() { # socket options...
 }
 
 @test "a thousand streams at once, beside two thousand connections that say nothing" {
-    for i in $(seq 400); do echo "the $i. line of a text that a small model learns"; done >text
+    seq -f "the %.0f. line of a text that a small model learns" 400 >text
     spot-run train -q --data text --layers 1 --width 32 --heads 2 --seq 64 --steps 1 --save model >train.log
     serve s --workers 1 --max-batch 64 --queue 1200
     run "$tools/load" unix:s n=1000 clients=1000 idle=2000 in=4 out=4 plain=1

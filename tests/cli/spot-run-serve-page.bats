@@ -6,7 +6,7 @@
     command -v chromium >/dev/null || skip "no chromium here"
     command -v python3 >/dev/null || skip "no python3 here"
     cd "$BATS_TEST_TMPDIR" || return 1
-    for i in $(seq 400); do echo "the $i. line of a text that a small model learns"; done >text
+    seq -f "the %.0f. line of a text that a small model learns" 400 >text
     spot-run train -q --data text --layers 8 --width 512 --heads 8 --seq 512 --global-batch 1 --steps 2 --save model >train.log
     spot-run serve --model model --http 127.0.0.1:0 --listen unix:j 2>err 3>&- &
     server=$!
@@ -51,7 +51,7 @@
     all=$(said 'document.querySelectorAll(".token").length')
     both=$(said 'new Set([...document.querySelectorAll(".token")].map(t => t.dataset.worker)).size')
     colours=$(said 'new Set([...document.querySelectorAll(".token")].map(t => t.style.color)).size')
-    marks=$(said '[...document.querySelectorAll(".died")].map(t => t.textContent).join("")')
+    marks=$(said '[...document.querySelectorAll("#text .died")].map(t => t.textContent).join("")')
     exec 4>&-
     wait $browser
     kill $server $blue

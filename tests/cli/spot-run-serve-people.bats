@@ -5,7 +5,7 @@
 setup_file() {
     command -v curl >/dev/null || skip "no curl here"
     cd "$BATS_FILE_TMPDIR" || return 1
-    for i in $(seq 400); do echo "the $i. line of a text that a small model learns"; done >text
+    seq -f "the %.0f. line of a text that a small model learns" 400 >text
     spot-run train -q --data text --layers 2 --width 64 --heads 4 --seq 384 --global-batch 2 --steps 10 --save model >train.log
 }
 
@@ -68,6 +68,9 @@ well_formed() {
     until get /metrics | grep -q '^spot_serve_preemptions_total 1'; do sleep 0.05; done
     get /metrics >metrics
     well_formed metrics
+    for name in $(awk '/^# TYPE/ { print $3 }' metrics); do
+        grep -q "^| .*\`$name\`.* |" "$BATS_TEST_DIRNAME/../../docs/formats/serve.md" || { echo "not told of: $name" && false; }
+    done
     grep -q '^spot_serve_tokens_total 300' metrics
     grep -q '^spot_serve_first_token_seconds_count 1$' metrics
     grep -q '^spot_serve_between_tokens_seconds_count 299$' metrics
@@ -78,7 +81,7 @@ well_formed() {
 @test "who computed a token is told to whom asks for it, and to nobody else" {
     begin
     get /v1/completions -d "$body" >told
-    ! grep -q '"spot":' told
+    if grep -q '"spot":' told; then false; fi
     get /v1/completions -d "$body" -H 'X-Spot-Worker: 1' | grep -q '"spot":{"worker":"w[12]"'
 }
 
@@ -88,7 +91,7 @@ well_formed() {
     grep -q '^HTTP/1.1 200' page
     nonce=$(sed -nE "s/^Content-Security-Policy: default-src 'none'; script-src 'nonce-([0-9a-f]{32})';.*/\1/p" page)
     [ "$(grep -c "nonce=\"$nonce\"" page)" = 2 ]
-    ! grep -qE '@NONCE@|src=|href=|@import|url\(|https?://' page
+    if grep -qE '@NONCE@|src=|href=|@import|url\(|https?://' page; then false; fi
     [ "$nonce" != "$(get / -i | sed -nE "s/.*script-src 'nonce-([0-9a-f]+)'.*/\1/p")" ]
     get /status | jq -e '[.workers[].name] | sort == ["w1", "w2"]'
 }

@@ -5,7 +5,7 @@
 setup_file() {
     command -v python3 >/dev/null || skip "no python3 here"
     cd "$BATS_FILE_TMPDIR" || return 1
-    for i in $(seq 400); do echo "the $i. line of a text that a small model learns"; done >text
+    seq -f "the %.0f. line of a text that a small model learns" 400 >text
     spot-run train -q --data text --layers 2 --width 64 --heads 4 --seq 256 --steps 20 --save model >train.log
     cat >model/tokenizer_config.json <<'J'
 {"chat_template":"{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"}

@@ -70,7 +70,7 @@ ends_right() {
     more_steps log
     [ "$(failed log)" -eq 0 ]
     ends_right
-    ! ls j.* elsewhere/* 2>/dev/null # they took their sockets along
+    run ! ls j.* elsewhere/* 2>/dev/null # they took their sockets along
 }
 
 @test "a worker whose socket was swept away goes, and others take its place" {

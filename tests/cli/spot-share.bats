@@ -144,7 +144,7 @@ fits() { # no type has more workers in use than there are; no job is twice
     run -2 plan --policy best
     run -2 replay --rounds gavel --switch 20s
     run -2 spot-plan share --jobs "$T/jobs.csv"
-    { echo id,arrival_s,kind,steps,scale; for i in $(seq 100001); do echo "$i,0,k,1,1"; done; } >"$T/jobs.csv"
+    { echo id,arrival_s,kind,steps,scale; seq -f %.0f,0,k,1,1 100001; } >"$T/jobs.csv"
     run -3 --separate-stderr plan
     [[ "$stderr" == *'more than 100000 jobs'* ]]
 }

@@ -79,6 +79,6 @@ commits() { # VIEW: how many
         eventually '[ "$(events log.'$way' joined)" -ge 2 ] && [ "$(wc -l <commits.'$way')" -gt 5 ]'
     done
     sleep 5
-    ! grep "no progress" lockstep.err announced.err
+    run ! grep "no progress" lockstep.err announced.err
     [ "$(wc -l <commits.announced)" -gt 100 ]
 }

@@ -35,12 +35,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     in = fmemopen((void *)(uintptr_t)(data + 1), size - 1, "r");
     if (!in)
         return 0;
-    if (data[0] % 6 == 5) {
+    if (data[0] % 7 == 6) {
         read_load(in);
     } else {
         imp.length = spot_load_source_new(&law, 1);
         spot_rng_init(&imp.rng, 1, 1);
-        if (!spot_load_import_read(&imp, &spot_load_format[data[0] % 6], in, "fuzz", &err))
+        if (!spot_load_import_read(&imp, &spot_load_format[data[0] % 7], in, "fuzz", &err))
             spot_load_sort(&imp.load);
         spot_load_source_free(imp.length);
         spot_load_release(&imp.load);

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* clang-format off */
 /* load.c - clients of a server of completions: so many streams at once, each read to its end over
  * whatever breaks, and how long it took.
  *
@@ -7,15 +8,16 @@
  *   clients=8    at once; rate=R: instead of waiting for an end they come by Poisson, R a second
  *   in=40 out=200  bytes of the prompt, tokens at most
  *   plain=0      1: all greedy, one choice, no log probabilities; else a mixture
- *   struck=FILE  lines: names of workers that were killed. A client whose last token came from one
- *                asks anew, from the start: what a server would leave it to that goes on with
- * nothing idle=0       connections that say nothing, beside answers=FILE a line a choice: request,
- * choice, tokens, finish, text, log probabilities gaps=FILE    a line for each wait between two
- * events of a stream above 20 ms: when it ended, how long
+ *   struck=FILE  lines: names of workers that were killed. A client whose last token came from one asks
+ *                anew, from the start, as it must where a server goes on with nothing
+ *   idle=0       connections that say nothing, beside
+ *   answers=FILE a line a choice: request, choice, tokens, finish, text, log probabilities
+ *   gaps=FILE    a line for each wait above 20 ms between two events of a stream: its end, its length
  *
  * The last line has name=value pairs, times in ms. Exit 1 if a stream was lost, repeated a token or
  * left one out.
  */
+/* clang-format on */
 #define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /* Goal: the codec is the one that the formula names for links and coders of known speed. */
-#include <check.h>
 #include <stdlib.h>
 
 #include "shard/adapt.h"
+#include "suite.h"
 
 /* Links and coders of known speed: the chosen codec is the one that the formula names. */
 static const struct link_case {
@@ -37,19 +37,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("adapt");
     TCase *tc = tcase_create("core");
-    SRunner *runner;
-    int failed;
 
-    tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, the_codec_follows_the_speed_of_the_link, 0,
                         sizeof(link_case) / sizeof(link_case[0]));
-    suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_set_tap(runner, "-");
-    srunner_run_all(runner, CK_SILENT);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite("adapt", tc);
 }

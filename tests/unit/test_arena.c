@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/rng.h"
 #include "shard/arena.h"
+#include "suite.h"
 
 /* Goal: for any legal shape every parameter has a place of its own, aligned as promised, and the
  * places of a stage or a shard are contiguous; illegal shapes are refused with the reason. */
@@ -250,10 +250,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("arena");
     TCase *tc = tcase_create("core");
-    SRunner *runner;
-    int failed;
 
     tcase_add_loop_test(tc, every_parameter_has_one_aligned_place, 0, 8);
     tcase_add_test(tc, names_are_unique_and_found_again);
@@ -264,11 +261,5 @@ int main(void)
     tcase_add_test(tc, a_vocabulary_is_padded_no_more_than_it_must_be);
     tcase_add_loop_test(tc, refuses_what_cannot_be_cut_or_would_not_fit, 0,
                         sizeof(bad_cases) / sizeof(bad_cases[0]));
-    suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_set_tap(runner, "-");
-    srunner_run_all(runner, CK_SILENT);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite("arena", tc);
 }

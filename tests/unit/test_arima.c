@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include <check.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +8,7 @@
 #include "common/rng.h"
 #include "forecast/arima.h"
 #include "forecast/models/fc_ar.h"
+#include "suite.h"
 
 /* Goal: the likelihood is the exact one, the search ends on its highest hill, and forecasts follow
  * from the fit; compared with fits made elsewhere where those are at hand, else with a direct
@@ -415,10 +415,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("arima");
     TCase *tc = tcase_create("core");
-    SRunner *runner;
-    int failed;
 
     tcase_add_test(tc, fits_agree_with_the_best_known_elsewhere);
     tcase_add_test(tc, forecasts_agree_with_the_best_known_elsewhere);
@@ -426,12 +423,5 @@ int main(void)
     tcase_add_loop_test(tc, closed_form_equals_the_best_of_a_fine_grid_and_the_search, 0, 9);
     tcase_add_test(tc, a_series_without_variance_is_white_noise_of_none);
     tcase_add_test(tc, auto_finds_no_order_in_white_noise_and_one_in_a_random_walk);
-    tcase_set_timeout(tc, 120);
-    suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_set_tap(runner, "-");
-    srunner_run_all(runner, CK_SILENT);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite("arima", tc);
 }

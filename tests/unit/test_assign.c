@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Goal: every answer is optimal (against all permutations, against recorded optima), canonical
  * among the optima, proved by prices; every refusal names lines that really cannot be matched. */
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 #include "common/json.h"
 #include "common/rng.h"
 #include "plan/assign.h"
+#include "suite.h"
 
 enum { SIDE = 7 };
 
@@ -550,12 +550,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("assign");
     TCase *tcase = tcase_create("assignments");
-    SRunner *runner;
-    int n_failed;
 
-    suite_add_tcase(suite, tcase);
     tcase_set_timeout(tcase, 600);
     tcase_add_test(tcase, equals_every_permutation_in_cost_and_in_the_choice_among_ties);
     tcase_add_test(tcase, the_bottleneck_equals_that_of_every_permutation_and_is_proved);
@@ -565,10 +561,5 @@ int main(void)
     tcase_add_test(tcase, of_many_ties_the_canonical_one_is_chosen);
     tcase_add_test(tcase, reaches_the_recorded_optima);
     tcase_add_test(tcase, sides_beyond_the_limit_are_refused);
-    runner = srunner_create(suite);
-    srunner_set_tap(runner, "-");
-    srunner_run_all(runner, CK_SILENT);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_case("assign", tcase);
 }

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include <check.h>
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -7,6 +6,7 @@
 
 #include "engine/initial_weights.h"
 #include "shard/bundle.h"
+#include "suite.h"
 
 /* Goal: the initial state is a pure function of shape, seed and bundle, follows GPT-2's
  * distribution, and is the same on every machine (recorded bits). */
@@ -180,10 +180,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("bundle");
     TCase *tc = tcase_create("core");
-    SRunner *runner;
-    int failed;
 
     tcase_add_test(tc, start_is_a_pure_function_of_shape_seed_and_bundle);
     tcase_add_test(tc, rows_beyond_the_vocabulary_are_zero);
@@ -191,11 +188,5 @@ int main(void)
     tcase_add_test(tc, shards_of_a_tensor_differ);
     tcase_add_test(tc, planes_are_aligned_and_release_may_be_repeated);
     tcase_add_loop_test(tc, start_has_the_recorded_bits, 0, 3);
-    suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_set_tap(runner, "-");
-    srunner_run_all(runner, CK_SILENT);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite("bundle", tc);
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Goal: every codec is exact on every bit pattern, and as small as its theory says. */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zstd.h>
@@ -8,6 +7,7 @@
 #include "common/rng.h"
 #include "shard/chunk.h"
 #include "shard/codec.h"
+#include "suite.h"
 
 enum kind {
     KIND_NOISE,   /* every pattern: NaN payloads, infinities, denormals, both zeros */
@@ -234,22 +234,12 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("codec");
     TCase *tc = tcase_create("core");
-    SRunner *runner;
-    int failed;
 
-    tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, all_data_in_all_types_at_all_lengths_comes_back, 0, DTYPES * KINDS);
     tcase_add_loop_test(tc, normal_weights_shrink_to_what_their_entropy_allows, 0,
                         sizeof(ratio_case) / sizeof(ratio_case[0]));
     tcase_add_test(tc, a_difference_to_the_version_before_is_much_smaller);
     tcase_add_test(tc, one_outlier_does_not_spoil_the_window_of_exponents);
-    suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_set_tap(runner, "-");
-    srunner_run_all(runner, CK_SILENT);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite("codec", tc);
 }

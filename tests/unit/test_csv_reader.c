@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/csv_reader.h"
+#include "suite.h"
 
 /* Goal: every malformed document is refused with its exact position. */
 static const struct bad_case {
@@ -99,20 +99,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("csv_reader");
     TCase *tc = tcase_create("core");
-    SRunner *runner;
-    int failed;
 
     tcase_add_loop_test(tc, refuses_malformed_with_position, 0,
                         sizeof(bad_cases) / sizeof(bad_cases[0]));
     tcase_add_test(tc, a_file_without_header_has_the_columns_it_is_said_to_have);
     tcase_add_test(tc, accepts_bom_crlf_quotes_and_extra_columns);
-    suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_set_tap(runner, "-");
-    srunner_run_all(runner, CK_SILENT);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite("csv_reader", tc);
 }

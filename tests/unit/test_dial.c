@@ -131,5 +131,5 @@ int main(void)
     tcase_add_loop_test(tc, a_name_is_reached_at_whichever_address_answers, 0, 2);
     tcase_add_test(tc, a_name_at_which_nobody_answers_or_that_nobody_knows_is_an_error);
     tcase_add_test(tc, without_a_key_nothing_but_this_machine_is_dialled);
-    return run_case("dial", tc);
+    return run_suite("dial", tc);
 }

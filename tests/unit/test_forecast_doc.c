@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "model/forecast_doc.h"
+#include "suite.h"
 
 /* Goal: whatever the reader accepts is a set of distributions within their bounds, everything else
  * is refused with its place, and what the writer writes is read back unchanged. */
@@ -144,20 +144,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("forecast_doc");
     TCase *tc = tcase_create("core");
-    SRunner *runner;
-    int failed;
 
     tcase_add_loop_test(tc, refuses_malformed_with_its_place, 0,
                         sizeof(bad_cases) / sizeof(bad_cases[0]));
     tcase_add_test(tc, reads_distributions_and_their_median);
     tcase_add_test(tc, writes_what_it_reads);
-    suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_set_tap(runner, "-");
-    srunner_run_all(runner, CK_SILENT);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite("forecast_doc", tc);
 }

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include <check.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +7,7 @@
 #include "common/rng.h"
 #include "forecast/forecaster.h"
 #include "forecast/predictor.h"
+#include "suite.h"
 
 /* Goal: every model gives distributions whatever it is fed, from the past alone; the counting
  * models count what a direct count finds; a state restored goes on as if it had never left. */
@@ -491,10 +491,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("forecaster");
     TCase *tc = tcase_create("core");
-    SRunner *runner;
-    int failed;
 
     tcase_add_test(tc, every_model_gives_distributions_from_the_first_value_on);
     tcase_add_test(tc, a_constant_series_is_forecast_to_stay);
@@ -511,12 +508,5 @@ int main(void)
     tcase_add_loop_test(tc, refuses_names_that_are_no_model, 0,
                         sizeof(bad_names) / sizeof(bad_names[0]));
     tcase_add_test(tc, reads_orders_and_histories);
-    tcase_set_timeout(tc, 60);
-    suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_set_tap(runner, "-");
-    srunner_run_all(runner, CK_SILENT);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite("forecaster", tc);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Goal: the generator follows its model: rates, sizes and levels against closed
  * forms, zones that do not disturb each other, regions that fall together. */
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 
+#include "suite.h"
 #include "trace/generate.h"
 
 enum { CAP = 20, N = 400000 };
@@ -213,12 +213,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("generate");
     TCase *tc = tcase_create("core");
-    SRunner *runner;
-    int failed;
 
-    tcase_set_timeout(tc, 60);
     tcase_add_test(tc, one_machine_is_there_for_the_share_of_its_rates);
     tcase_add_test(tc, batches_have_the_mean_that_the_model_states);
     tcase_add_test(tc, bursts_leave_the_mean_rate_and_spread_the_counts);
@@ -227,11 +223,5 @@ int main(void)
     tcase_add_test(tc, zones_of_one_region_fall_together);
     tcase_add_test(tc, heavy_tails_make_the_longest_pauses_longer);
     tcase_add_test(tc, refuses_models_out_of_range);
-    suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_set_tap(runner, "-");
-    srunner_run_all(runner, CK_SILENT);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite("generate", tc);
 }

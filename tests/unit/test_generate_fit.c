@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Goal: the fit finds the model that a trace was made by, and says so when there
  * is nothing to find. */
-#include <check.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "suite.h"
 #include "trace/generate_fit.h"
 
 static void make(struct spot_trace *trace, const struct spot_trace_model *model, int n_zone,
@@ -134,21 +134,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("generate_fit");
     TCase *tc = tcase_create("core");
-    SRunner *runner;
-    int failed;
 
-    tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, finds_the_distribution_of_a_profile, 0, 2);
     tcase_add_test(tc, finds_no_bursts_where_there_are_none);
     tcase_add_test(tc, a_trace_that_never_changes_fits_no_model);
     tcase_add_loop_test(tc, odd_traces_fit_models_in_range, 0, 5);
-    suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_set_tap(runner, "-");
-    srunner_run_all(runner, CK_SILENT);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite("generate_fit", tc);
 }

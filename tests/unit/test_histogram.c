@@ -2,8 +2,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/histogram.h"
 #include "common/rng.h"
-#include "serve/histogram.h"
 #include "suite.h"
 
 /* Goal: a histogram counts each time once, below its bound, and its quantiles are those of the
@@ -80,5 +80,5 @@ int main(void)
     tcase_add_test(c, quantiles_are_in_the_bucket_of_the_sorted_times);
     tcase_add_test(c, nothing_and_times_beyond_all_bounds_have_quantiles_too);
     tcase_add_test(c, prometheus_reads_cumulative_counts_that_end_in_all);
-    return run_case("histogram", c);
+    return run_suite("histogram", c);
 }

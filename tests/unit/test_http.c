@@ -233,5 +233,5 @@ int main(void)
     tcase_add_test(tc, a_body_that_tells_a_large_length_is_refused_before_it_comes);
     tcase_add_test(tc, a_body_without_a_length_is_bounded);
     tcase_add_test(tc, a_client_that_goes_while_its_call_waits_is_noticed);
-    return run_case("http", tc);
+    return run_suite("http", tc);
 }

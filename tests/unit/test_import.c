@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Goal: an import does not depend on how its input was cut into overlapping
  * windows, nor on how often it is read. */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/rng.h"
+#include "suite.h"
 #include "trace/import.h"
 
 static void read_text(struct spot_import *imp, const char *format, const char *text)
@@ -139,19 +139,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("import");
     TCase *tc = tcase_create("core");
-    SRunner *runner;
-    int failed;
 
     tcase_add_loop_test(tc, windows_that_overlap_import_as_the_whole, 0, 4);
     tcase_add_loop_test(tc, a_log_that_goes_back_keeps_what_was_said_last, 0, 4);
     tcase_add_test(tc, formats_are_found_by_name);
-    suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_set_tap(runner, "-");
-    srunner_run_all(runner, CK_SILENT);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite("import", tc);
 }

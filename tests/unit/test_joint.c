@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 
 #include "common/rng.h"
 #include "forecast/joint.h"
 #include "forecast/shock.h"
+#include "suite.h"
 #include "trace/region.h"
 
 /* Goal: the joint distribution is a distribution within its bounds, nets out to the distribution of
@@ -149,10 +149,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("joint");
     TCase *tc = tcase_create("core");
-    SRunner *runner;
-    int failed;
 
     tcase_add_loop_test(tc, nets_out_to_the_distribution_of_the_count, 0, CAP + 1);
     tcase_add_test(tc, losses_and_gains_exclude_each_other_when_they_always_did);
@@ -160,11 +157,5 @@ int main(void)
     tcase_add_test(tc, what_a_net_change_has_not_shown_others_tell);
     tcase_add_test(tc, a_shock_has_the_moments_it_was_fitted_to);
     tcase_add_test(tc, regions_are_zones_without_their_letter);
-    suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_set_tap(runner, "-");
-    srunner_run_all(runner, CK_SILENT);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite("joint", tc);
 }

@@ -123,6 +123,24 @@ START_TEST(time_goes_on_where_the_log_stopped)
 }
 END_TEST
 
+START_TEST(of_epochs_that_go_on_at_once_the_newest_is_gone_on_from)
+{
+    struct spot_journal j;
+    uint32_t epoch;
+    int64_t step;
+    FILE *out = fopen(path, "w");
+
+    fputs("{\"schema\":\"spot.event/1\",\"event\":\"quiesce\",\"time_s\":1,\"epoch\":5,\"step\":0,"
+          "\"view\":1}\n{\"schema\":\"spot.event/1\",\"event\":\"notice\",\"time_s\":2,\"epoch\":4,"
+          "\"step\":3,\"member\":1,\"name\":\"a\"}\n",
+          out);
+    fclose(out);
+    ck_assert_int_eq(spot_journal_open(&j, path, true, &step, &epoch, NULL), 0);
+    ck_assert_uint_eq(epoch, 5);
+    spot_journal_close(&j, NULL);
+}
+END_TEST
+
 START_TEST(a_whole_line_that_is_no_event_is_named_and_nothing_is_cut)
 {
     static const char *const bad[] = { "garbage\n", "\n", "{}\n",
@@ -296,6 +314,7 @@ int main(void)
 
     close(fd);
     tcase_add_test(tc, a_log_cut_at_any_byte_goes_on_behind_its_last_whole_line);
+    tcase_add_test(tc, of_epochs_that_go_on_at_once_the_newest_is_gone_on_from);
     tcase_add_test(tc, time_goes_on_where_the_log_stopped);
     tcase_add_test(tc, a_whole_line_that_is_no_event_is_named_and_nothing_is_cut);
     tcase_add_test(tc, the_end_of_a_log_is_known_until_a_commit_or_a_roll_back);

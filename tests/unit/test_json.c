@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/json.h"
+#include "suite.h"
 
 struct stage {
     int64_t n_layer;
@@ -158,10 +158,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("json");
     TCase *tc = tcase_create("core");
-    SRunner *runner;
-    int failed;
 
     tcase_add_loop_test(tc, refuses_wrong_documents_with_place_and_pointer, 0,
                         sizeof(bad_cases) / sizeof(bad_cases[0]));
@@ -169,11 +166,5 @@ int main(void)
     tcase_add_test(tc, refuses_deep_nesting_before_parsing);
     tcase_add_test(tc, what_is_written_reads_back_to_the_same_bytes);
     tcase_add_test(tc, text_that_is_no_utf8_is_written_as_replacement_characters);
-    suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_set_tap(runner, "-");
-    srunner_run_all(runner, CK_SILENT);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite("json", tc);
 }

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +6,7 @@
 #include "common/rng.h"
 #include "engine/cpu/gemm.h"
 #include "engine/llama_rope.h"
+#include "suite.h"
 
 #ifdef SPOT_CPU_X86
 static bool has_avx2(void)
@@ -501,14 +501,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("kernel");
     TCase *tc = tcase_create("core");
-    SRunner *runner;
-    int failed, n_variant = 0;
+    int n_variant = 0;
 
     while (spot_cpu_kernel_variant((size_t)n_variant))
         n_variant++;
-    tcase_set_timeout(tc, 60);
     tcase_add_test(tc, kinds_are_found_by_name);
     tcase_add_loop_test(tc, products_have_the_bits_of_their_scalar_definition, 0, n_variant);
     tcase_add_loop_test(tc, packing_makes_panels_of_any_width_from_either_direction, 0, 2);
@@ -521,11 +518,5 @@ int main(void)
     tcase_add_test(tc, fixed_point_is_exact_up_to_its_limit);
     tcase_add_test(tc, vector_functions_have_the_same_bits_on_every_variant);
     tcase_add_test(tc, results_do_not_depend_on_what_lies_behind_the_end);
-    suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_set_tap(runner, "-");
-    srunner_run_all(runner, CK_SILENT);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite("kernel", tc);
 }

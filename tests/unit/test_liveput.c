@@ -2,13 +2,13 @@
 /* Goal: the survival distributions are exact. The oracle counts subsets of victims one by one in
  * integers on every grid of up to 13 instances; larger grids are held against sampling and against
  * published values. */
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/rng.h"
 #include "plan/liveput.h"
+#include "suite.h"
 
 enum { N_MAX = 13 };
 
@@ -357,10 +357,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("liveput");
     TCase *tc = tcase_create("laws");
-    SRunner *runner = srunner_create(suite);
-    int failed;
 
     tcase_set_timeout(tc, 300);
     tcase_add_test(tc, agrees_with_enumeration_in_integers_on_every_grid_of_up_to_13);
@@ -372,10 +369,5 @@ int main(void)
     tcase_add_test(tc, many_numbers_of_victims_are_what_each_is_alone);
     tcase_add_test(tc, zones_agree_with_enumeration);
     tcase_add_test(tc, spreading_replicas_over_zones_survives_a_blackout);
-    suite_add_tcase(suite, tc);
-    srunner_set_tap(runner, "-");
-    srunner_run_all(runner, CK_SILENT);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? 1 : 0;
+    return run_case("liveput", tc);
 }

@@ -386,6 +386,35 @@ START_TEST(formats_become_requests)
 }
 END_TEST
 
+START_TEST(requests_of_a_served_log_are_a_load_choice_by_choice)
+{
+    static const char log[] =
+        "{\"schema\":\"spot.event/1\",\"event\":\"serving\",\"time_s\":0,\"epoch\":0,\"step\":0,"
+        "\"model\":\"m\"}\n"
+        "{\"schema\":\"spot.event/1\",\"event\":\"request\",\"time_s\":9,\"epoch\":1,\"step\":7,"
+        "\"id\":\"a\",\"came_s\":2.5,\"e2e_s\":6,\"prompt_tokens\":12,\"output_tokens\":7,"
+        "\"choices\":4,\"prompts\":2,\"finish\":\"done\"}\n"
+        "{\"schema\":\"spot.event/1\",\"event\":\"request\",\"time_s\":9,\"epoch\":1,\"step\":9,"
+        "\"id\":\"b\",\"came_s\":1,\"e2e_s\":6,\"prompt_tokens\":3,\"output_tokens\":0,"
+        "\"choices\":1,\"finish\":\"cancelled\"}\n"
+        "{\"schema\":\"spot.event/1\",\"event\":\"request\",\"time_s\":9,\"ep";
+    static const int output[] = { 2, 2, 2, 1 };
+    struct spot_load_import imp = { 0 };
+    struct spot_err err = { 0 };
+
+    ck_assert_msg(!import_text(&imp, "spot-serve", log, &err), "%s", err.msg);
+    ck_assert_uint_eq(imp.load.n, 4);
+    ck_assert_uint_eq(imp.n_empty, 1); /* of the one that was cancelled; the last line was cut */
+    for (size_t i = 0; i < 4; i++) {
+        ck_assert_double_eq(imp.load.time_s[i], 2.5);
+        ck_assert_int_eq(imp.load.prompt_token[i], 6);
+        ck_assert_int_eq(imp.load.output_token[i], output[i]);
+        ck_assert_str_eq(imp.load.id[i], "a");
+    }
+    spot_load_release(&imp.load);
+}
+END_TEST
+
 START_TEST(calls_of_functions_get_lengths_and_a_moment_within_their_minute)
 {
     struct spot_load_import imp = { .match = "fa", .length = spot_load_source_new(&plain, 1) };
@@ -476,6 +505,7 @@ int main(void)
     tcase_add_test(tc, a_summary_says_what_a_hand_counts);
     tcase_add_test(tc, one_request_has_no_rate);
     tcase_add_test(tc, formats_become_requests);
+    tcase_add_test(tc, requests_of_a_served_log_are_a_load_choice_by_choice);
     tcase_add_test(tc, calls_of_functions_get_lengths_and_a_moment_within_their_minute);
     tcase_add_test(tc, what_failed_is_left_out_and_what_is_wrong_is_refused);
     return run_suite("load_trace", tc);

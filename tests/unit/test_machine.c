@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "cluster/machine.h"
 #include "common/rng.h"
+#include "suite.h"
 
 /* Goal: the promises of machine.h hold for every order of events. Model worlds, one per view of a
  * group (members with queues in both directions, a caller that chooses layouts at random), drive
@@ -512,20 +512,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("machine");
     TCase *tc = tcase_create("core");
-    SRunner *sr;
-    int n_failed;
 
     tcase_set_timeout(tc, 3600);
     tcase_add_test(tc, announced_rounds_keep_them);
     tcase_add_test(tc, views_that_take_turns_keep_them);
     tcase_add_test(tc, every_order_of_events_keeps_the_promises);
-    suite_add_tcase(s, tc);
-    sr = srunner_create(s);
-    srunner_set_tap(sr, "-");
-    srunner_run_all(sr, CK_SILENT);
-    n_failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_case("machine", tc);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include <check.h>
 #include <stdlib.h>
 
 #include "cluster/machine.h"
+#include "suite.h"
 
 /* Goal: what machine.h draws and says, told as stories; test_machine.c tries every other order. */
 
@@ -150,21 +150,12 @@ END_TEST
 
 int main(void)
 {
-    Suite *s = suite_create("machine_story");
     TCase *tc = tcase_create("core");
-    SRunner *sr;
-    int n_failed;
 
     tcase_add_test(tc, two_members_form_vote_and_commit);
     tcase_add_test(tc, a_change_that_the_new_grid_knows_of_is_not_made_twice);
     tcase_add_test(tc, a_plan_does_not_end_a_wait);
     tcase_add_test(tc, announced_rounds_commit_up_to_the_slowest);
     tcase_add_test(tc, a_view_without_members_forms_at_once_and_leaves_the_other_alone);
-    suite_add_tcase(s, tc);
-    sr = srunner_create(s);
-    srunner_set_tap(sr, "-");
-    srunner_run_all(sr, CK_SILENT);
-    n_failed = srunner_ntests_failed(sr);
-    srunner_free(sr);
-    return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite("machine_story", tc);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Goal: plans take the least time where least bytes take longer, to the recorded byte. */
-#include <check.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "plan/migration.h"
+#include "suite.h"
 
 /* LLaMA-7B in fp16, one GPU a node; 4 even stages before, 3 even ones (10, 11, 11 layers) after. */
 static void parse(struct spot_layout *layout, int replicas, int stages, const char *ends,
@@ -79,19 +79,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("makespan");
     TCase *tcase = tcase_create("recorded");
-    SRunner *runner;
-    int n_failed;
 
-    suite_add_tcase(suite, tcase);
-    tcase_set_timeout(tcase, 60);
     tcase_add_loop_test(tcase, the_recorded_optimum_is_reached_where_least_bytes_are_slower, 0,
                         sizeof recorded / sizeof *recorded);
-    runner = srunner_create(suite);
-    srunner_set_tap(runner, "-");
-    srunner_run_all(runner, CK_SILENT);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite("makespan", tcase);
 }

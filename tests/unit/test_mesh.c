@@ -380,8 +380,8 @@ START_TEST(heartbeats_tell_progress_and_a_notice_is_sent_once)
     open_meshes();
     spot_mesh_progress(mesh[0]);
     spot_mesh_progress(mesh[0]);
-    spot_mesh_notice(mesh[0]);
-    spot_mesh_notice(mesh[0]);
+    spot_mesh_notice(mesh[0], 1500);
+    spot_mesh_notice(mesh[0], 1500);
     while (n_beat < 5) {
         struct spot_frame *f;
 
@@ -389,7 +389,10 @@ START_TEST(heartbeats_tell_progress_and_a_notice_is_sent_once)
                          1);
         ck_assert_int_eq(spot_link_read(&control[0], &in, NULL), 0);
         while ((f = spot_frame_pop(&in))) {
-            n_notice += f->type == NOTICE;
+            if (f->type == NOTICE) {
+                n_notice++;
+                ck_assert_uint_eq(f->tag, 1500);
+            }
             n_beat += f->type == BEAT;
             progress = f->type == BEAT ? f->tag : progress;
             free(f);

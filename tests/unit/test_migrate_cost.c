@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Goal: the shipped jobs carry the published cost tables: every figure exported from them is
  * reproduced. Skips where the exports are absent. */
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,7 @@
 #include "model/migrate_cost.h"
 #include "model/stage_split.h"
 #include "model/throughput.h"
+#include "suite.h"
 
 #define GOLDEN "../shared/data/golden/parcae/"
 
@@ -211,20 +211,12 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("migrate_cost");
     TCase *tc = tcase_create("published");
-    SRunner *runner = srunner_create(suite);
-    int failed;
 
     tcase_add_test(tc, regroup_restart_and_intra_are_the_published_ones);
     tcase_add_test(tc, stages_and_their_transfers_are_the_published_ones);
     tcase_add_loop_test(tc, the_best_grid_of_every_count_is_the_published_one, 0, 3);
     tcase_add_test(tc, the_fitted_distribution_is_as_close_as_the_reference_fit);
     tcase_add_test(tc, stages_cover_all_layers_once_for_every_count);
-    suite_add_tcase(suite, tc);
-    srunner_set_tap(runner, "-");
-    srunner_run_all(runner, CK_SILENT);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite("migrate_cost", tc);
 }

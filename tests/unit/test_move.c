@@ -6,6 +6,7 @@
 #include "common/le.h"
 #include "move_rig.h"
 #include "shard/transfer_protocol.h"
+#include "suite.h"
 
 START_TEST(a_file_moves_over_any_number_of_ports)
 {
@@ -494,13 +495,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("move");
     TCase *tc = tcase_create("core");
-    SRunner *runner;
-    int failed;
 
     signal(SIGPIPE, SIG_IGN);
-    tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, a_file_moves_over_any_number_of_ports, 0, 4);
     tcase_add_test(tc, the_chunks_of_dead_and_stalled_holders_come_from_another);
     tcase_add_test(tc, a_silent_sender_is_given_up);
@@ -513,11 +510,5 @@ int main(void)
     tcase_add_test(tc, another_version_and_the_same_role_are_refused_by_name);
     tcase_add_test(tc, an_empty_head_is_refused);
     tcase_add_test(tc, a_passed_deadline_ends_the_sender_and_keeps_the_rest);
-    suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_set_tap(runner, "-");
-    srunner_run_all(runner, CK_SILENT);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite("move", tc);
 }

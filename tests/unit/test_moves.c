@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Goal: plans for whole units are the best there are (checked against every placement and every
  * choice of sources), complete, honest about loss, and the same each time. */
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/rng.h"
 #include "plan/migration.h"
+#include "suite.h"
 
 enum { NODES = 5, UNITS = 5 };
 
@@ -363,22 +363,13 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("moves");
     TCase *tcase = tcase_create("plans");
-    SRunner *runner = srunner_create(suite);
-    int n_failed;
 
-    suite_add_tcase(suite, tcase);
-    tcase_set_timeout(tcase, 60);
     tcase_add_test(tcase, equals_every_placement_and_every_choice_of_sources);
     tcase_add_test(tcase, meets_every_need_once_from_a_holder_on_pipeline_grids);
     tcase_add_test(tcase, a_unit_that_nobody_holds_is_reported_and_fetched_from_storage);
     tcase_add_test(tcase, what_only_a_leaving_node_holds_travels_first);
     tcase_add_test(tcase, who_leaves_soon_sends_what_it_can_and_nothing_is_given_up);
     tcase_add_test(tcase, too_few_nodes_is_infeasible);
-    srunner_set_tap(runner, "-");
-    srunner_run_all(runner, CK_SILENT);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed != 0;
+    return run_suite("moves", tcase);
 }

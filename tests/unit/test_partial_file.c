@@ -8,6 +8,7 @@
 
 #include "move_rig.h"
 #include "shard/part_journal.h"
+#include "suite.h"
 
 START_TEST(a_move_cut_after_every_byte_is_resumed)
 {
@@ -362,13 +363,9 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("partial_file");
     TCase *tc = tcase_create("core");
-    SRunner *runner;
-    int failed;
 
     signal(SIGPIPE, SIG_IGN);
-    tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, a_move_cut_after_every_byte_is_resumed, 0, 2);
     tcase_add_test(tc, what_came_before_an_orderly_end_does_not_come_again);
     tcase_add_test(tc, a_receiver_killed_after_every_byte_finds_what_it_had);
@@ -378,11 +375,5 @@ int main(void)
     tcase_add_test(tc, two_receivers_never_share_a_part);
     tcase_add_test(tc, a_source_that_changed_between_attempts_gives_no_mixture);
     tcase_add_test(tc, a_disk_that_fills_up_is_told_to_both_ends);
-    suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_set_tap(runner, "-");
-    srunner_run_all(runner, CK_SILENT);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite("partial_file", tc);
 }

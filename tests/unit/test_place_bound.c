@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Goal: the bound on the makespan holds for every placement, counted out one by one, and mostly is
  * the optimum itself. */
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/rng.h"
 #include "plan/migration/place.h"
+#include "suite.h"
 
 enum { NODES = 6, PARTS = 12 };
 
@@ -185,18 +185,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("place_bound");
     TCase *tcase = tcase_create("bound");
-    SRunner *runner;
-    int n_failed;
 
-    suite_add_tcase(suite, tcase);
-    tcase_set_timeout(tcase, 120);
     tcase_add_test(tcase, no_placement_is_faster_than_the_bound);
-    runner = srunner_create(suite);
-    srunner_set_tap(runner, "-");
-    srunner_run_all(runner, CK_SILENT);
-    n_failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return n_failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite("place_bound", tcase);
 }

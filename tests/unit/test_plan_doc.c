@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /* Goal: a plan is taken whole or refused with the place of its first fault. */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "model/plan_doc.h"
+#include "suite.h"
 
 static int parse(struct spot_plan_doc *plan, const char *text, struct spot_err *err)
 {
@@ -122,20 +122,12 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("plan_doc");
     TCase *tc = tcase_create("core");
-    SRunner *runner = srunner_create(suite);
-    int failed;
 
     tcase_add_loop_test(tc, refuses_wrong_plans_with_place_and_pointer, 0,
                         sizeof(bad_cases) / sizeof(*bad_cases));
     tcase_add_test(tc, reads_a_whole_plan);
     tcase_add_test(tc, a_plan_without_an_epoch_fits_any_and_zero_suspends);
     tcase_add_test(tc, what_is_written_reads_back_and_writes_the_same_bytes);
-    suite_add_tcase(suite, tc);
-    srunner_set_tap(runner, "-");
-    srunner_run_all(runner, CK_SILENT);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite("plan_doc", tc);
 }

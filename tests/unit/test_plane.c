@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Goal: planes come back bit for bit, and every set of loops gives the portable one's bytes. */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/rng.h"
 #include "shard/plane.h"
+#include "suite.h"
 
 enum { ELEMENTS = 1100, SLACK = 8 };
 
@@ -147,20 +147,10 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("plane");
     TCase *tc = tcase_create("core");
-    SRunner *runner;
-    int failed;
 
-    tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, every_length_and_alignment_comes_back_equal, 0, OPS);
     tcase_add_test(tc, the_top_plane_is_the_exponent_and_the_sign_is_the_last_bit);
     tcase_add_test(tc, eight_byte_elements_and_xor_come_back);
-    suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_set_tap(runner, "-");
-    srunner_run_all(runner, CK_SILENT);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite("plane", tc);
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 
 #include "common/rng.h"
 #include "forecast/pmf.h"
 #include "forecast/score.h"
+#include "suite.h"
 
 /* Goal: distributions stay distributions, and the scores are those of the textbooks, by other
  * formulas. */
@@ -140,10 +140,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("pmf");
     TCase *tc = tcase_create("core");
-    SRunner *runner;
-    int failed;
 
     tcase_add_loop_test(tc, crps_equals_the_energy_form, 0, 8);
     tcase_add_test(tc, crps_of_a_point_is_its_distance);
@@ -151,11 +148,5 @@ int main(void)
     tcase_add_test(tc, a_distribution_without_mass_becomes_the_fallback);
     tcase_add_test(tc, quantiles_are_the_least_counts_that_reach_the_level);
     tcase_add_test(tc, a_true_distribution_is_calibrated);
-    suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_set_tap(runner, "-");
-    srunner_run_all(runner, CK_SILENT);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite("pmf", tc);
 }

@@ -101,5 +101,5 @@ int main(void)
     tcase_add_checked_fixture(c, setup, teardown);
     tcase_add_loop_test(c, what_comes_before_a_text_is_what_the_files_say, 0,
                         sizeof(files) / sizeof(*files));
-    return run_case("prefix", c);
+    return run_suite("prefix", c);
 }

@@ -277,5 +277,5 @@ int main(void)
     tcase_add_test(c, places_are_counted_in_characters);
     tcase_add_test(c, an_end_token_that_is_ignored_ends_nothing);
     tcase_add_test(c, what_was_given_up_has_no_finish_reason);
-    return run_case("prompts", c);
+    return run_suite("prompts", c);
 }

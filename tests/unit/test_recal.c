@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/rng.h"
 #include "forecast/recal.h"
+#include "suite.h"
 
 /* Goal: a distribution that is wrong in a way that can be learned becomes right, one that is right
  * stays right, and every corrected distribution is a distribution. */
@@ -249,10 +249,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("recal");
     TCase *tc = tcase_create("core");
-    SRunner *runner;
-    int failed;
 
     tcase_add_test(tc, only_the_odds_of_events_move);
     tcase_add_test(tc, a_certain_distribution_stays_certain);
@@ -261,11 +258,5 @@ int main(void)
     tcase_add_test(tc, tails_that_are_too_light_grow);
     tcase_add_test(tc, a_long_series_is_learned_from_ever_more_rarely);
     tcase_add_test(tc, what_cannot_be_is_not_sound);
-    suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_set_tap(runner, "-");
-    srunner_run_all(runner, CK_SILENT);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite("recal", tc);
 }

@@ -107,6 +107,88 @@ START_TEST(agrees_with_enumeration_of_every_loss_vector_on_small_grids)
 }
 END_TEST
 
+/* Parcae's release, instance by instance: stage k takes the unused survivor that lacks least, the
+ * lowest of those that lack alike; what the last one lacks is fetched. */
+static double by_node(const struct spot_migrate_cost *cost, int size, int p, int p2, unsigned used)
+{
+    double lacks = 0;
+
+    for (int k = 0; k < p2; k++) {
+        double most = -1;
+        int at = -1;
+
+        for (int i = 0; i < size; i++) {
+            const double overlap = spot_migrate_overlap(cost, p, i % p, p2, k);
+
+            if (!(used >> i & 1) && overlap > most) {
+                most = overlap;
+                at = i;
+            }
+        }
+        if (at < 0)
+            break;
+        used |= 1U << at;
+        lacks = cost->params[p2 * cost->p_max + k] - most;
+    }
+    return spot_migrate_p2p_s(&cost->job->cost, lacks * cost->job->cost.move_byte_per_param);
+}
+
+/* The most victims of a stage. */
+static int worst_of(unsigned dead, int size, int p)
+{
+    int worst = 0;
+
+    for (int q = 0; q < p; q++) {
+        int n = 0;
+
+        for (int i = q; i < size; i += p)
+            n += dead >> i & 1;
+        worst = n > worst ? n : worst;
+    }
+    return worst;
+}
+
+static void agree_by_node(const struct spot_migrate_cost *cost, int d, int p, int p2, int most,
+                          int j_max)
+{
+    double value[16] = { 0 }, got[16];
+    int n[16] = { 0 };
+
+    for (unsigned dead = 0; dead < 1U << d * p; dead++) {
+        const int j = __builtin_popcount(dead);
+
+        if (j > j_max)
+            continue;
+        n[j]++;
+        value[j] += worst_of(dead, d * p, p) <= most ? by_node(cost, d * p, p, p2, dead) : 0;
+    }
+    spot_repartition_by_node(cost, d, p, p2, most, j_max, got);
+    for (int j = 0; j <= j_max; j++)
+        ck_assert_msg(fabs(got[j] - value[j] / n[j]) <= 1e-9 * (1 + got[j]),
+                      "%dx%d -> P=%d, %d victims, %d of a stage: %.12g, enumeration gives %.12g", d,
+                      p, p2, j, most, got[j], value[j] / n[j]);
+}
+
+START_TEST(ties_by_instance_agree_with_every_set_of_victims)
+{
+    struct spot_job_doc job;
+    struct spot_migrate_cost cost;
+
+    load(&job, job_name[_i]);
+    spot_migrate_cost_init(&cost, &job, 14);
+    for (int d = 1; d <= 5; d++)
+        for (int p = 1; d * p <= 10; p++)
+            for (int p2 = 1; p2 <= 12; p2++)
+                for (int most = 0; p2 != p && most <= d; most++)
+                    agree_by_node(&cost, d, p, p2, most, d * p);
+    agree_by_node(&cost, 2, 7, 9, 2, 6);
+    agree_by_node(&cost, 7, 2, 5, 7, 6);
+    agree_by_node(&cost, 3, 4, 9, 1, 6);
+    spot_migrate_cost_release(&cost);
+    spot_job_doc_release(&job);
+}
+END_TEST
+
 START_TEST(agrees_with_enumeration_up_to_six_victims_on_real_grids)
 {
     static const int grid[][3] = { { 2, 12, 13 }, { 2, 13, 12 }, { 4, 7, 9 },  { 4, 6, 13 },
@@ -231,6 +313,8 @@ int main(void)
 
     tcase_set_timeout(tc, 300);
     tcase_add_loop_test(tc, agrees_with_enumeration_of_every_loss_vector_on_small_grids, 0,
+                        sizeof(job_name) / sizeof(*job_name));
+    tcase_add_loop_test(tc, ties_by_instance_agree_with_every_set_of_victims, 0,
                         sizeof(job_name) / sizeof(*job_name));
     tcase_add_test(tc, agrees_with_enumeration_up_to_six_victims_on_real_grids);
     tcase_add_loop_test(tc, stages_without_parameters_have_survivors_too, 0, 3);

@@ -306,6 +306,97 @@ START_TEST(what_is_no_log_is_named_by_its_line)
 }
 END_TEST
 
+/* Of a second: requests that came, tokens, choices computed and waiting; gaps between tokens in the
+ * third and the last bucket that has any. */
+static void tell_second(struct story *s, double time_s, int epoch, int step, int requests,
+                        int tokens, int running, int again, int paged)
+{
+    tell(s, time_s, epoch, step, "token",
+         ",\"requests\":%d,\"refused\":1,\"output_tokens\":%d,\"running\":%d,\"queued\":2,"
+         "\"replicas\":1,\"interval_s\":1,\"moves\":1,\"again_tokens\":%d,\"paged_tokens\":%d,"
+         "\"between\":[0,0,%d,1]",
+         requests, tokens, running, again, paged, tokens);
+}
+
+static void tell_request(struct story *s, double time_s, int epoch, int step, double came_s,
+                         double ttft_s, double e2e_s, const char *more)
+{
+    tell(s, time_s, epoch, step, "request",
+         ",\"id\":\"r\",\"came_s\":%g,\"ttft_s\":%g,\"e2e_s\":%g,\"prompt_tokens\":5,"
+         "\"output_tokens\":10,\"choices\":1,%s",
+         came_s, ttft_s, e2e_s, more);
+}
+
+/* Two replicas, of which one is killed and one hands over; a coordinator that is killed, too. */
+static struct story tell_served(void)
+{
+    static const char one[] = ",\"D\":1,\"P\":1,\"M\":1,\"members\":%d,\"view\":%d";
+    struct story s = begin();
+
+    tell(&s, 0, 0, 0, "serving", ",\"model\":\"m\"");
+    tell_join(&s, 1, 0, 0, 1, 1);
+    tell(&s, 1, 1, 0, "quiesce", "%s", "");
+    tell(&s, 2, 1, 0, "formed", one, 1, 0);
+    tell(&s, 3, 1, 0, "joined", ",\"member\":2,\"members\":2,\"view\":1");
+    tell(&s, 3, 2, 0, "quiesce", ",\"view\":1");
+    tell(&s, 4, 2, 0, "formed", one, 2, 1);
+    tell_second(&s, 5, 2, 30, 3, 30, 3, 0, 0);
+    tell(&s, 6, 2, 0, "lost", ",\"member\":2,\"view\":1,\"why\":\"x\"");
+    tell(&s, 6, 3, 0, "quiesce", ",\"view\":1");
+    tell(&s, 7, 1, 0, "notice", ",\"member\":1");
+    tell_request(&s, 8, 3, 30, 4, 0.5, 4, "\"finish\":\"done\"");
+    tell_request(&s, 8, 3, 30, 4, 1.5, 4, "\"finish\":\"done\"");
+    tell_second(&s, 9, 3, 50, 1, 20, 1, 40, 30);
+    tell(&s, 10, 4, 0, "quiesce", "%s", "");
+    tell(&s, 10, 4, 0, "left", ",\"member\":1,\"why\":\"x\"");
+    tell_join(&s, 12, 4, 0, 3, 1);
+    tell(&s, 12, 5, 0, "quiesce", "%s", "");
+    tell(&s, 13, 5, 0, "formed", one, 1, 0);
+    tell_request(&s, 14, 5, 53, 9, 9e-3, 5, "\"finish\":\"cancelled\"");
+    tell(&s, 20, 5, 0, "serving", ",\"model\":\"m\"");
+    tell_join(&s, 21, 5, 0, 1, 1);
+    tell(&s, 21, 6, 0, "quiesce", "%s", "");
+    tell(&s, 22, 6, 0, "formed", one, 1, 0);
+    tell_request(&s, 24, 6, 0, 20, 9, 9, "\"finish\":\"done\",\"resumed\":true");
+    tell_second(&s, 24, 6, 5, 0, 5, 0, 0, 0);
+    return s;
+}
+
+START_TEST(what_a_served_run_did)
+{
+    struct story s = tell_served();
+    struct spot_run run;
+    const struct spot_serving *const r = &run.served;
+
+    load(&s, &run);
+    ck_assert(run.is_served);
+    ck_assert_int_eq(r->n_taken, 4);
+    ck_assert_int_eq(r->n_refused, 3);
+    ck_assert_int_eq(r->n_finished, 3);
+    ck_assert_int_eq(r->n_cancelled, 1);
+    ck_assert_int_eq(r->n_token, 58); /* three of a second that was cut short */
+    ck_assert_int_eq(r->n_again_token, 40);
+    ck_assert_int_eq(r->n_paged_token, 30);
+    ck_assert_uint_eq(r->n_notice, 1);
+    ck_assert_uint_eq(r->n_kill, 1); /* who was told and left is no kill */
+    ck_assert_uint_eq(r->n_join, 4);
+    ck_assert_uint_eq(run.n_resume, 1);
+    ck_assert_uint_eq(r->between.n, 58);
+    ck_assert_double_eq_tol(r->none_s, 3 + (22 - 14), 1e-9);
+    ck_assert_double_eq_tol(r->gap_s, 3 + (22 - 14), 1e-9);
+    ck_assert_uint_eq(r->n_gap, 2);
+    /* from the first token at 4.5 s to 24 s */
+    ck_assert_double_eq_tol(spot_serving_tokens_per_s(r), 58 / 19.5, 1e-9);
+    /* without the one that was resumed, and the one cancelled */
+    ck_assert_double_eq(spot_serving_quantile_s(r, SPOT_SERVING_TTFT, 0, 99, 0.5), 0.5);
+    ck_assert_double_eq(spot_serving_quantile_s(r, SPOT_SERVING_TTFT, 0, 99, 0.99), 1.5);
+    ck_assert(isnan(spot_serving_quantile_s(r, SPOT_SERVING_TTFT, 8, 99, 0.5)));
+    ck_assert(isnan(spot_serving_quantile_s(r, SPOT_SERVING_QUEUE, 0, 99, 0.5)));
+    ck_assert_double_eq_tol(run.member_s, 2 + 2 * 3 + 4 + 8 + 3, 1e-9);
+    spot_run_release(&run);
+}
+END_TEST
+
 START_TEST(nothing_and_no_file_are_refused)
 {
     struct spot_run run;
@@ -357,6 +448,7 @@ int main(void)
     tcase_add_test(tc, what_a_restarted_job_does_not_tell_is_a_hole_and_no_loss);
     tcase_add_test(tc, holes_that_meet_are_no_loss_either);
     tcase_add_loop_test(tc, what_is_no_log_is_named_by_its_line, 0, sizeof(bad) / sizeof(bad[0]));
+    tcase_add_test(tc, what_a_served_run_did);
     tcase_add_test(tc, nothing_and_no_file_are_refused);
     status = run_suite("report", tc);
     snprintf(command, sizeof(command), "rm -r '%s'", dir);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Goal: a safetensors header means exactly one layout or is refused, whatever it claims. */
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/le.h"
 #include "shard/safetensors.h"
+#include "suite.h"
 
 static int parse(const char *text, struct spot_st *st, struct spot_err *err)
 {
@@ -248,12 +248,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("safetensors");
     TCase *tc = tcase_create("core");
-    SRunner *runner;
-    int failed;
 
-    tcase_set_timeout(tc, 60);
     tcase_add_loop_test(tc, refuses_a_wrong_header_and_says_why, 0,
                         sizeof(bad_case) / sizeof(bad_case[0]));
     tcase_add_test(tc, sorts_tensors_by_place_and_decodes_names);
@@ -263,11 +259,5 @@ int main(void)
     tcase_add_test(tc, refuses_an_absurd_length_before_reading_it);
     tcase_add_test(tc, refuses_more_tensors_than_a_table_may_have);
     tcase_add_test(tc, every_cut_and_every_changed_byte_is_refused_or_still_consistent);
-    suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_set_tap(runner, "-");
-    srunner_run_all(runner, CK_SILENT);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite("safetensors", tc);
 }

@@ -48,6 +48,7 @@ struct spot_peer {
 static struct spot_peer peer[MEMBERS];
 static struct spot_server server;
 static struct spot_server_options options;
+static struct spot_model_version version;
 static uint32_t last_id, n_drawn;
 
 uint32_t spot_peer_id(const struct spot_peer *p)
@@ -126,8 +127,7 @@ void spot_server_form(const struct spot_server *s, const struct spot_replica *pl
 
 const char *spot_peer_domain(const struct spot_peer *p)
 {
-    (void)p;
-    return "";
+    return p == &peer[2] ? "far" : "near";
 }
 
 static void forget(struct spot_peer *p, uint64_t sequence)
@@ -176,7 +176,9 @@ static void join(struct spot_peer *p)
     p->left_s = 1e9;
     p->member = (struct spot_member){ .id = p->id, .role = SPOT_ROLE_ACTIVE };
     p->view.machine = (struct spot_machine){ .epoch = p->id, .member = &p->member, .n_member = 1 };
-    p->replica = (struct spot_replica){ .peer = p, .view = &p->view, .is_running = true };
+    p->replica = (struct spot_replica){
+        .peer = p, .view = &p->view, .version = &version, .is_running = true
+    };
     s->place = spot_xgrow(s->place, &s->cap_place, s->n_place + 1, sizeof(struct spot_replica *));
     s->place[s->n_place++] = &p->replica;
 }
@@ -202,9 +204,10 @@ static void set_up(void)
     server.options = &options;
     server.grid = (struct spot_grid){ .P = 1, .M = 1 };
     server.n_at_once = BATCH;
-    server.model.vocabulary = none;
-    server.model.vocabulary.bpe = spot_bpe_of_bytes();
-    server.model.shape =
+    server.target = server.current = &version;
+    version.model.vocabulary = none;
+    version.model.vocabulary.bpe = spot_bpe_of_bytes();
+    version.model.shape =
         (struct spot_shape){ .vocab = 256, .n_layer = 1, .width = 16, .n_head = 1, .n_shard = 1 };
 }
 
@@ -218,7 +221,7 @@ static void tear_down(void)
         ck_assert_int_eq(spot_server_expire(&server, &err), 0);
     }
     ck_assert_uint_eq(server.n_sequence, 0);
-    spot_bpe_free(server.model.vocabulary.bpe);
+    spot_bpe_free(version.model.vocabulary.bpe);
     free(server.sequence);
     free(server.work);
     free(server.place);
@@ -312,6 +315,64 @@ START_TEST(the_least_loaded_computes_and_the_rest_waits)
     ck_assert_uint_eq(spot_server_waiting(&server), QUEUE + 3 - 2 * BATCH);
     ck_assert_ptr_null(submit(QUEUE, 5));
     ck_assert_uint_eq(server.sequence[0]->place[0] != 0, 1); /* the oldest first */
+}
+END_TEST
+
+/* Of n choices each has its share to less than one choice: weights are whole numbers here, so in
+ * exact fractions. */
+START_TEST(load_is_shared_by_weight)
+{
+    struct spot_route route[] = { { "", "far", 3 }, { "", "", 2 } };
+    static const unsigned weight[] = { 1, 2, 3 };
+
+    for (int i = 0; i < 3; i++)
+        join(&peer[i]);
+    snprintf(route[1].node, sizeof(route[1].node), "%s", peer[1].name);
+    server.route = route;
+    server.n_route = 2;
+    server.n_at_once = 100;
+    for (unsigned n = 1; n <= QUEUE; n++) {
+        struct spot_completion *const c = submit(1, 5);
+
+        ck_assert_ptr_nonnull(c);
+        spot_completion_unref(c);
+        for (int i = 0; i < 3; i++) {
+            const unsigned six_times = 6 * peer[i].replica.load, wanted = n * weight[i];
+
+            ck_assert_uint_lt(six_times, wanted + 6);
+            ck_assert_uint_gt(six_times + 6, wanted);
+        }
+    }
+    server.route = NULL;
+}
+END_TEST
+
+START_TEST(a_request_goes_to_its_own_version_alone)
+{
+    static struct spot_model_version next;
+    struct spot_completion *c;
+
+    next.model = version.model;
+    join(&peer[0]);
+    join(&peer[1]);
+    peer[1].replica.version = &next;
+    ck_assert_ptr_nonnull(c = submit(3, 5));
+    spot_completion_unref(c);
+    ck_assert_uint_eq(peer[0].replica.load, 3);
+    ck_assert_uint_eq(peer[1].replica.load, 0);
+    server.current = &next;
+    ck_assert_ptr_nonnull(c = submit(1, 5));
+    spot_completion_unref(c);
+    ck_assert_uint_eq(peer[1].replica.load, 1);
+    ck_assert_uint_eq(version.n_work, 1);
+    ck_assert_uint_eq(next.n_work, 1);
+    peer[0].replica.is_retiring = true; /* nobody else has its version: it goes on */
+    spot_server_dispatch(&server);
+    ck_assert_uint_eq(peer[0].replica.load, 3);
+    ck_assert_uint_eq(peer[1].replica.load, 1);
+    peer[1].replica.version = &version;
+    spot_server_dispatch(&server);
+    ck_assert_uint_eq(peer[1].replica.load, 4);
 }
 END_TEST
 
@@ -574,6 +635,8 @@ int main(void)
     tcase_add_checked_fixture(c, set_up, tear_down);
     tcase_set_timeout(c, 60);
     tcase_add_test(c, the_least_loaded_computes_and_the_rest_waits);
+    tcase_add_test(c, load_is_shared_by_weight);
+    tcase_add_test(c, a_request_goes_to_its_own_version_alone);
     tcase_add_loop_test(c, who_may_not_take_gets_nothing_new, 0, WAYS);
     tcase_add_loop_test(
         c, two_compute_what_a_leaver_or_a_silent_one_has_until_the_other_has_caught_up, 0, 2);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Goal: arrays come back bit for bit or not at all; the stream is what zstd calls a file. */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zstd.h>
 
 #include "common/rng.h"
 #include "shard/shard_mem.h"
+#include "suite.h"
 
 enum { PARTS = 4 };
 
@@ -218,12 +218,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("shard_mem");
     TCase *tc = tcase_create("core");
-    SRunner *runner;
-    int failed;
 
-    tcase_set_timeout(tc, 120);
     tcase_add_loop_test(tc, every_codec_gives_the_arrays_back, 0, SIZES * SPOT_CODECS);
     tcase_add_test(tc, places_may_come_in_another_order);
     tcase_add_loop_test(tc, libzstd_decodes_the_plain_file, 0, 2);
@@ -231,11 +227,5 @@ int main(void)
     tcase_add_loop_test(tc, refuses_parts_that_are_not_the_expected_ones, 0,
                         sizeof(wrong_case) / sizeof(wrong_case[0]));
     tcase_add_test(tc, refuses_two_parts_of_one_name);
-    suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_set_tap(runner, "-");
-    srunner_run_all(runner, CK_SILENT);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite("shard_mem", tc);
 }

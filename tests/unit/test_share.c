@@ -394,5 +394,5 @@ int main(void)
     tcase_add_test(tc, prices_prove_the_least_ratio);
     tcase_add_test(tc, no_shares_of_a_grid_are_better);
     tcase_add_test(tc, small_markets_are_cleared_at_the_most_there_is);
-    return run_case("share", tc);
+    return run_suite("share", tc);
 }

@@ -443,5 +443,5 @@ int main(void)
     tcase_add_test(tc, a_job_alone_takes_its_work_and_one_beginning);
     tcase_add_test(tc, what_a_trace_takes_goes_back_to_its_checkpoint);
     tcase_add_test(tc, ours_is_near_the_best_of_all_schedules_and_never_beats_it);
-    return run_case("share_sim", tc);
+    return run_suite("share_sim", tc);
 }

@@ -197,5 +197,5 @@ int main(void)
     tcase_add_test(tc, who_waits_too_long_leaves_and_prices_rise_for_the_rest);
     tcase_add_test(tc, spot_machines_of_ones_own_cost_what_losses_add);
     tcase_add_test(tc, jobs_of_one_user_are_counted_together);
-    return run_case("share_worth", tc);
+    return run_suite("share_worth", tc);
 }

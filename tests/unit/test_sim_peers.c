@@ -12,12 +12,29 @@
 #include "sim/sim_policy.h"
 #include "suite.h"
 
-static const char text[] =
+static const char one_stage[] =
     "{\"schema\":\"spot.job/1\",\"name\":\"round\",\"kind\":\"train\",\"global_batch\":8,"
     "\"layers\":[{\"params\":1000000}],\"cost\":{\"restart_s\":10,\"checkpoint_s\":4,"
     "\"move_byte_per_param\":1,\"p2p\":[{\"byte\":1000000,\"s\":1}]},\"profile\":["
     "{\"D\":1,\"P\":1,\"samples_per_s\":1},{\"D\":2,\"P\":1,\"samples_per_s\":2},"
     "{\"D\":3,\"P\":1,\"samples_per_s\":3},{\"D\":4,\"P\":1,\"samples_per_s\":4}]}";
+
+static const char two_stages[] =
+    "{\"schema\":\"spot.job/1\",\"name\":\"round\",\"kind\":\"train\",\"global_batch\":8,"
+    "\"layers\":[{\"params\":1000000},{\"params\":1000000},{\"params\":3000000}],\"cost\":{"
+    "\"restart_s\":10,"
+    "\"checkpoint_s\":4,\"move_byte_per_param\":1,\"p2p\":[{\"byte\":1000000,\"s\":1}]},"
+    "\"profile\":[{\"D\":1,\"P\":2,\"samples_per_s\":1},{\"D\":2,\"P\":2,\"samples_per_s\":2}]}";
+
+static const char four_layers[] =
+    "{\"schema\":\"spot.job/1\",\"name\":\"round\",\"kind\":\"train\",\"global_batch\":8,"
+    "\"layers\":[{\"params\":1000000},{\"params\":1000000},{\"params\":1000000},{\"params\":"
+    "1000000}],"
+    "\"memory\":{\"P_min\":2,\"P_max\":3},\"cost\":{\"restart_s\":10,\"checkpoint_s\":4,"
+    "\"move_byte_per_param\":1,\"p2p\":[{\"byte\":1000000,\"s\":1}]},\"profile\":["
+    "{\"D\":1,\"P\":2,\"samples_per_s\":0.7},{\"D\":1,\"P\":3,\"samples_per_s\":1}]}";
+
+static const char *text = one_stage;
 
 enum { N = 10 };
 static const double RESTART = 10, SAVE = 3, LOAD = 3;
@@ -237,6 +254,67 @@ START_TEST(torchft_drops_the_pipeline_after_a_timeout_and_takes_newcomers_in)
 }
 END_TEST
 
+START_TEST(every_price_names_its_source)
+{
+    for (model = SPOT_PEER_PUBLISHED; model <= SPOT_PEER_AS_MEASURED; model++) {
+        for (int peer = SPOT_PEER_TORCHRUN; peer <= SPOT_PEER_TORCHFT; peer++) {
+            const struct spot_peer_price *p =
+                spot_peer_price_of((enum spot_peer_system)peer, model);
+
+            ck_assert_msg(p && p->source && *p->source, "peer %d, model %d", peer, model);
+            ck_assert(p->loss_wait_s >= 0 && p->gain_wait_s >= 0 && p->kill_s >= 0);
+        }
+        ck_assert(*spot_bamboo_price_of(model)->source);
+    }
+    model = SPOT_PEER_PUBLISHED;
+}
+END_TEST
+
+/* Stages of 2 and 3 s: a checkpoint comes through as many links as the model says, and a loss costs
+ * restart, load and the wait for it. */
+START_TEST(a_checkpoint_takes_the_links_of_the_model)
+{
+    static const double load[] = { 3, 3, 2 + 3 }, wait[] = { 15, 5, 15 };
+    struct rig r;
+
+    model = (enum spot_peer_model)_i;
+    text = two_stages;
+    play(&r, "torchrun", 120, 4, 2, 2);
+    ck_assert_int_eq(r.row[5].p, 2);
+    ck_assert_double_eq_tol(r.row[5].cost_s, RESTART + 2 + load[_i] + wait[_i], 1e-9);
+    unload(&r);
+    text = one_stage;
+    model = SPOT_PEER_PUBLISHED;
+}
+END_TEST
+
+/* From its paper: 1.5 times the least stages, here 3 for 2, and a forward in three of forward and
+ * backward computed twice, unless a bubble hides it. One pipeline trains a sample a second. */
+START_TEST(bamboo_runs_half_as_many_stages_more_and_computes_a_third_twice)
+{
+    struct rig r;
+
+    text = four_layers;
+    for (model = SPOT_PEER_PUBLISHED; model <= SPOT_PEER_AS_MEASURED; model++) {
+        const double share = model == SPOT_PEER_GENEROUS ? 0 : 1. / 3;
+        double effective = 0, redundant = 0, samples;
+
+        samples = play(&r, "bamboo", 120, 3, 3, 3);
+        for (int i = 0; i < N; i++) {
+            effective += r.row[i].class_s[SPOT_SIM_EFFECTIVE];
+            redundant += r.row[i].class_s[SPOT_SIM_REDUNDANT];
+        }
+        ck_assert_int_eq(r.row[5].p, 3);
+        ck_assert_double_gt(samples, 100);
+        ck_assert_double_eq_tol(redundant, share * effective, 1e-6);
+        ck_assert_double_le(fabs(samples - effective / 3), 8); /* a step that is not over */
+        unload(&r);
+    }
+    text = one_stage;
+    model = SPOT_PEER_PUBLISHED;
+}
+END_TEST
+
 START_TEST(losses_are_taken_from_the_newest_samples_first)
 {
     struct spot_sim_row row[3] = { { .samples = 10, .class_s = { 10 } },
@@ -262,6 +340,9 @@ int main(void)
     tcase_add_test(tc, oobleck_regroups_copies_layers_and_takes_newcomers_in);
     tcase_add_loop_test(tc, torchft_waits_for_a_pipeline_that_is_replaced_at_once, 0, 3);
     tcase_add_test(tc, torchft_drops_the_pipeline_after_a_timeout_and_takes_newcomers_in);
+    tcase_add_test(tc, every_price_names_its_source);
+    tcase_add_loop_test(tc, a_checkpoint_takes_the_links_of_the_model, 0, 3);
+    tcase_add_test(tc, bamboo_runs_half_as_many_stages_more_and_computes_a_third_twice);
     tcase_add_test(tc, losses_are_taken_from_the_newest_samples_first);
     return run_suite("sim_peers", tc);
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Goal: however a stream is cut on its way, the bytes come out whole, in order, or not at all. */
-#include <check.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +8,7 @@
 #include "common/rng.h"
 #include "shard/lane.h"
 #include "shard/stream.h"
+#include "suite.h"
 
 enum { CHUNK = 128 };
 
@@ -490,12 +490,8 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("stream");
     TCase *tc = tcase_create("core");
-    SRunner *runner;
-    int failed;
 
-    tcase_set_timeout(tc, 60);
     tcase_add_test(tc, any_source_and_any_cut_of_a_stream_give_the_same_bytes);
     tcase_add_test(tc, the_largest_header_of_the_format_travels);
     tcase_add_test(tc, too_little_data_is_refused);
@@ -506,11 +502,5 @@ int main(void)
     tcase_add_loop_test(tc, every_chunk_is_stored_once_by_any_number_of_threads, 1, 5);
     tcase_add_test(tc, a_lane_takes_no_more_memory_than_it_may);
     tcase_add_loop_test(tc, a_lane_gives_results_in_order_from_any_number_of_threads, 1, 5);
-    suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_set_tap(runner, "-");
-    srunner_run_all(runner, CK_SILENT);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite("stream", tc);
 }

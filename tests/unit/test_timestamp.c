@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Goal: dates mean what the C library says they mean; other text is refused. */
-#include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
 #include "common/rng.h"
-#include "trace/timestamp.h"
+#include "common/timestamp.h"
+#include "suite.h"
 
 static const struct good_case {
     const char *text;
@@ -103,22 +103,63 @@ START_TEST(every_day_agrees_with_the_c_library)
 }
 END_TEST
 
+START_TEST(every_second_agrees_with_the_c_library_in_the_form_of_http_too)
+{
+    struct spot_rng rng;
+
+    spot_rng_init(&rng, 4, 0);
+    for (int i = 0; i < 20000; i++) {
+        const time_t want = (time_t)spot_rng_below(&rng, 8000000000ULL);
+        struct tm tm;
+        char text[64], form[SPOT_TIMESTAMP_TEXT];
+        double got;
+
+        ck_assert_ptr_nonnull(gmtime_r(&want, &tm));
+        ck_assert_uint_gt(strftime(text, sizeof(text), "%a, %d %b %Y %H:%M:%S GMT", &tm), 0);
+        ck_assert_int_eq(spot_timestamp_parse_http(text, &got), 0);
+        ck_assert_double_eq(got, (double)want);
+        ck_assert_uint_gt(strftime(text, sizeof(text), "%Y-%m-%dT%H:%M:%S.250Z", &tm), 0);
+        ck_assert_str_eq(spot_timestamp_format((double)want + 0.25, form), text);
+    }
+}
+END_TEST
+
+START_TEST(what_is_no_date_of_http_is_refused_and_what_is_no_year_is_cut)
+{
+    static const char *const wrong[] = {
+        "",
+        "Tue",
+        "Tue, 09 Aug 2022 17:07:32",
+        "Tue, 09 Aug 2022 17:07:32 CET",
+        "Tue, 9 Aug 2022 17:07:32 GMT",
+        "Tue, 30 Feb 2022 17:07:32 GMT",
+        "Tue, 09 Agu 2022 17:07:32 GMT",
+        "Tue, 09 Aug 22 17:07:32 GMT",
+        "Tue, 09 Aug 2022 24:07:32 GMT",
+        "Xue, 09 Aug 2022 17:07:32 GMT",
+        "Tue, 09 Aug 2022 17:07:32 GMT ",
+        "Tuesday, 09-Aug-22 17:07:32 GMT",
+    };
+    char form[SPOT_TIMESTAMP_TEXT];
+    double got;
+
+    for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++)
+        ck_assert_msg(spot_timestamp_parse_http(wrong[i], &got) == -1, "%s", wrong[i]);
+    ck_assert_str_eq(spot_timestamp_format(-1e300, form), "1970-01-01T00:00:00.000Z");
+    ck_assert_str_eq(spot_timestamp_format(1e300, form), "9999-12-31T23:59:59.999Z");
+    ck_assert_str_eq(spot_timestamp_format(1772345529.9996, form), "2026-03-01T06:12:10.000Z");
+}
+END_TEST
+
 int main(void)
 {
-    Suite *suite = suite_create("timestamp");
     TCase *tc = tcase_create("core");
-    SRunner *runner;
-    int failed;
 
     tcase_add_test(tc, a_time_without_a_zone_is_of_the_zone_that_was_given);
     tcase_add_loop_test(tc, reads_what_clouds_write, 0, sizeof(good_cases) / sizeof(good_cases[0]));
     tcase_add_loop_test(tc, refuses_what_is_no_date, 0, sizeof(bad_cases) / sizeof(bad_cases[0]));
     tcase_add_test(tc, every_day_agrees_with_the_c_library);
-    suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_set_tap(runner, "-");
-    srunner_run_all(runner, CK_SILENT);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    tcase_add_test(tc, every_second_agrees_with_the_c_library_in_the_form_of_http_too);
+    tcase_add_test(tc, what_is_no_date_of_http_is_refused_and_what_is_no_year_is_cut);
+    return run_suite("timestamp", tc);
 }

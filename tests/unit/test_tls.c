@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Goal: only who has the key speaks; what was recorded is of no use; silence has an end. */
-#include <check.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -13,6 +12,7 @@
 #include <unistd.h>
 
 #include "comm/tls.h"
+#include "suite.h"
 
 static const unsigned char key[2][SPOT_TLS_KEY_BYTE] = { "0123456789abcdef0123456789abcde",
                                                          "0123456789abcdef0123456789abcdE" };
@@ -226,23 +226,13 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("tls");
     TCase *tc = tcase_create("core");
-    SRunner *runner;
-    int failed;
 
     signal(SIGPIPE, SIG_IGN);
-    tcase_set_timeout(tc, 60);
     tcase_add_test(tc, with_the_same_key_bytes_arrive_and_the_end_is_seen);
     tcase_add_test(tc, with_another_key_neither_end_opens);
     tcase_add_test(tc, plain_text_and_silence_do_not_open);
     tcase_add_test(tc, a_recorded_connection_played_again_is_refused);
     tcase_add_test(tc, a_key_file_is_32_bytes_or_hex_and_for_its_owner_alone);
-    suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_set_tap(runner, "-");
-    srunner_run_all(runner, CK_SILENT);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite("tls", tc);
 }

@@ -12,19 +12,29 @@
  * of it, and the journal goes on behind that. */
 
 enum { N_TOKEN = 12 };
-static const uint64_t model = 77;
+static const uint64_t model = 77, next_model = 78, other_model = 79;
+static uint64_t s_model; /* that the server is started with */
 static char dir[64], path[96];
 
 struct seen {
-    int n_request, n_token, n_end;
+    int n_model, n_request, n_token, n_end;
     bool is_wrong;
 };
 
-static int on_request(void *user, uint64_t number, struct spot_request *request_take)
+static int on_model(void *user, uint64_t hash, const char *of)
 {
     struct seen *const s = user;
 
-    s->is_wrong |= number != 5 || s->n_request || request_take->n_prompt != 3 ||
+    s->n_model++;
+    s->is_wrong |= hash != next_model || strcmp(of, "/next") != 0 || s->n_request;
+    return 0;
+}
+
+static int on_request(void *user, uint64_t number, uint64_t hash, struct spot_request *request_take)
+{
+    struct seen *const s = user;
+
+    s->is_wrong |= number != 5 || hash != model || s->n_request || request_take->n_prompt != 3 ||
                    request_take->prompt[2] != 9 || request_take->sample.seed != 4;
     s->n_request++;
     spot_request_release(request_take);
@@ -56,11 +66,11 @@ static struct spot_token_log *open_log(struct seen *s, bool resumes, uint64_t *n
                                        struct spot_err *err)
 {
     const struct spot_token_log_reader reader = {
-        .request = on_request, .token = on_token, .end = on_end, .user = s
+        .model = on_model, .request = on_request, .token = on_token, .end = on_end, .user = s
     };
 
     memset(s, 0, sizeof(*s));
-    return spot_token_log_open(dir, model, resumes, false, &reader, n_cut, err);
+    return spot_token_log_open(dir, s_model, resumes, false, &reader, n_cut, err);
 }
 
 static void put_token(struct spot_token_log *log, uint32_t k)
@@ -92,7 +102,7 @@ static void write_file(void)
     (void)unlink(path);
     log = open_log(&seen, false, &n_cut, NULL);
     ck_assert_ptr_nonnull(log);
-    spot_token_log_put_request(log, 5, &request);
+    spot_token_log_put_request(log, 5, model, &request);
     ck_assert(!spot_token_log_write(log, NULL));
     for (uint32_t k = 0; k < N_TOKEN; k++) {
         put_token(log, k);
@@ -125,6 +135,7 @@ static void put_file(const uint8_t *data, size_t n)
 
 static void set_up(void)
 {
+    s_model = model;
     strcpy(dir, "/tmp/token-log-XXXXXX");
     ck_assert_ptr_nonnull(mkdtemp(dir));
     snprintf(path, sizeof(path), "%s/tokens.log", dir);
@@ -215,6 +226,37 @@ START_TEST(a_changed_byte_ends_what_is_read)
 }
 END_TEST
 
+/* Rolled from `model` to the next, whoever is started with either may go on. */
+START_TEST(a_journal_of_two_models_goes_on_with_either_and_no_third)
+{
+    const uint64_t started_with[] = { model, next_model, other_model };
+    uint64_t n_cut;
+    struct seen seen;
+    struct spot_token_log *log = open_log(&seen, true, &n_cut, NULL);
+
+    ck_assert_ptr_nonnull(log);
+    spot_token_log_set_model(log, next_model);
+    spot_token_log_put_model(log, model, "");
+    spot_token_log_put_model(log, next_model, "/next");
+    ck_assert(!spot_token_log_replace(log, NULL));
+    spot_token_log_close(log);
+    for (int i = 0; i < 3; i++) {
+        struct spot_err err = { 0 };
+
+        s_model = started_with[i];
+        log = open_log(&seen, true, &n_cut, &err);
+        ck_assert_int_eq(log != NULL, i < 2);
+        if (log) {
+            ck_assert(!seen.is_wrong && seen.n_model == 1 && !n_cut);
+            ck_assert_uint_eq(spot_token_log_model(log), next_model);
+        } else {
+            ck_assert_int_eq(err.code, SPOT_EDATA);
+        }
+        spot_token_log_close(log);
+    }
+}
+END_TEST
+
 START_TEST(written_anew_it_has_what_was_put_last)
 {
     struct seen seen;
@@ -242,6 +284,7 @@ int main(void)
     tcase_add_test(t, a_file_that_is_there_is_not_overwritten);
     tcase_add_test(t, cut_anywhere_a_beginning_is_read_and_gone_on_with);
     tcase_add_test(t, a_changed_byte_ends_what_is_read);
+    tcase_add_test(t, a_journal_of_two_models_goes_on_with_either_and_no_third);
     tcase_add_test(t, written_anew_it_has_what_was_put_last);
     return run_suite("token_log", t);
 }

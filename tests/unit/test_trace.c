@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Goal: what a trace file says is what a program sees, in both forms; anything
  * else is refused with its position. */
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/rng.h"
 #include "common/xalloc.h"
+#include "suite.h"
 #include "trace/trace.h"
 
 static int load(struct spot_trace *trace, const char *text, struct spot_err *err)
@@ -279,10 +279,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("trace");
     TCase *tc = tcase_create("core");
-    SRunner *runner;
-    int failed;
 
     tcase_add_loop_test(tc, refuses_malformed_with_position, 0,
                         sizeof(bad_cases) / sizeof(bad_cases[0]));
@@ -294,11 +291,5 @@ int main(void)
     tcase_add_loop_test(tc, a_resampled_trace_equals_a_scan_of_the_text, 0, 5);
     tcase_add_test(tc, a_grid_has_both_its_ends);
     tcase_add_test(tc, real_traces_count_their_own_events);
-    suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_set_tap(runner, "-");
-    srunner_run_all(runner, CK_SILENT);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite("trace", tc);
 }

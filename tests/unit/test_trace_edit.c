@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /* Goal: a cut shows the same machines as the whole trace between its ends and
  * nothing outside; scaling divides every count and forgets who is who. */
-#include <check.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/rng.h"
+#include "suite.h"
 #include "trace/trace.h"
 
 static void load_good(struct spot_trace *trace, const char *text)
@@ -132,20 +132,11 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("trace_edit");
     TCase *tc = tcase_create("core");
-    SRunner *runner;
-    int failed;
 
     tcase_add_loop_test(tc, a_cut_equals_the_whole_between_its_ends, 0, 5);
     tcase_add_test(tc, a_cut_keeps_who_is_there);
     tcase_add_test(tc, a_cut_outside_of_the_trace_is_refused);
     tcase_add_test(tc, scaling_divides_and_rounds_down);
-    suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_set_tap(runner, "-");
-    srunner_run_all(runner, CK_SILENT);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite("trace_edit", tc);
 }

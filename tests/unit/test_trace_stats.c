@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /* Goal: the numbers that describe a trace equal those of a walk over every
  * second of it, and the published ones of known traces. */
-#include <check.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/rng.h"
+#include "suite.h"
 #include "trace/trace_stats.h"
 
 static void load_good(struct spot_trace *trace, const char *text)
@@ -228,10 +228,7 @@ END_TEST
 
 int main(void)
 {
-    Suite *suite = suite_create("trace_stats");
     TCase *tc = tcase_create("core");
-    SRunner *runner;
-    int failed;
 
     tcase_add_loop_test(tc, stats_equal_a_walk_over_every_second, 0, 4);
     tcase_add_loop_test(tc, correlation_and_absence_equal_a_walk_over_every_second, 0, 4);
@@ -239,11 +236,5 @@ int main(void)
     tcase_add_test(tc, sizes_and_prices_of_a_trace_by_hand);
     tcase_add_test(tc, a_single_row_has_no_rates);
     tcase_add_test(tc, the_p3_trace_has_its_known_numbers);
-    suite_add_tcase(suite, tc);
-    runner = srunner_create(suite);
-    srunner_set_tap(runner, "-");
-    srunner_run_all(runner, CK_SILENT);
-    failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite("trace_stats", tc);
 }

@@ -9,12 +9,12 @@
 #include "cli/tool.h"
 #include "common/num.h"
 #include "common/out.h"
+#include "common/timestamp.h"
 #include "common/xalloc.h"
 #include "import_load.h"
 #include "import_share.h"
 #include "replay.h"
 #include "trace/import.h"
-#include "trace/timestamp.h"
 #include "trace/trace_write.h"
 
 static struct {

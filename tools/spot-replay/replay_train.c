@@ -187,6 +187,7 @@ int replay_train_prepare(struct replay_train *s, struct spot_err *err)
         return -1;
     make_table(s);
     s->table.carries_rest = carries_rest();
+    s->table.is_released = !s->table.carries_rest;
     s->is_ready = true;
     s->sim = (struct spot_sim_train){ .job = &s->job,
                                       .throughput = &s->throughput,

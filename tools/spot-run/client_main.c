@@ -176,6 +176,12 @@ const struct spot_command run_stop_command = {
 
 static const char *role_at(const struct spot_json_value *member, char text[32])
 {
+    const struct spot_json_value *const warm = spot_json_get(member, "warm");
+
+    if (warm && spot_json_number(warm) > 0) {
+        snprintf(text, 32, "warm %.0f %%", 100 * spot_json_number(warm));
+        return text;
+    }
     if (!spot_json_get(member, "d"))
         return "";
     snprintf(text, 32, "%lld,%lld,%lld", (long long)spot_json_integer(spot_json_get(member, "d")),
@@ -347,6 +353,7 @@ static void print_training(const struct spot_json_value *status)
            (long long)spot_json_integer(spot_json_get(status, "step")),
            (long long)spot_json_integer(spot_json_get(status, "steps")),
            *durable == '-' ? "none" : durable);
+    print_number(status, "durable_lag_s", "lag ", 1, " s");
     print_number(status, "loss", "loss ", 6, "");
     if (spot_json_get(status, "spent_usd"))
         print_number(status, "spent_usd", "spent ", 4, " USD");

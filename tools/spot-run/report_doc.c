@@ -27,7 +27,7 @@ static void put_pauses(struct spot_jw *jw, const struct spot_run *run)
         }
 }
 
-static void put_price(struct spot_jw *jw, const struct report_price *p)
+void report_doc_price(struct spot_jw *jw, const struct report_price *p)
 {
     spot_jw_real(jw, "machine_h", p->machine_h);
     if (p->spot_usd_per_h > 0)
@@ -110,7 +110,7 @@ int report_doc_write(const struct spot_run *run, const struct spot_run *referenc
     put_validations(&jw, run);
     put_lr_changes(&jw, run);
     put_pauses(&jw, run);
-    put_price(&jw, price);
+    report_doc_price(&jw, price);
     spot_jw_bool(&jw, "done", run->is_done);
     if (run->is_done)
         spot_jw_str(&jw, "state_xxh3_128", run->state_hex);

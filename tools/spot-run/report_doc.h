@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "common/err.h"
+#include "common/json_writer.h"
 #include "common/prov.h"
 #include "model/report.h"
 
@@ -13,6 +14,9 @@
 struct report_price {
     double machine_h, spot_usd_per_h, on_demand_usd_per_h;
 };
+
+/* What the machines took and cost. */
+void report_doc_price(struct spot_jw *jw, const struct report_price *price);
 
 /* `reference` is NULL for a run alone. Returns 0, or -1 with *err (SPOT_ESYS). */
 int report_doc_write(const struct spot_run *run, const struct spot_run *reference,

@@ -13,6 +13,7 @@
 #include "model/report.h"
 #include "report_doc.h"
 #include "report_plot.h"
+#include "report_serve.h"
 #include "run.h"
 
 struct options {
@@ -147,6 +148,11 @@ static void fill_table(struct spot_table *t, const struct spot_run *run,
 {
     int64_t n_lost, n_repeated;
 
+    if (run->is_served) {
+        report_serve_rows(t, run);
+        add_money(t, run, o);
+        return;
+    }
     spot_run_ledger(run, &n_lost, &n_repeated);
     row(t, "steps committed", "%lld in %.1f s", (long long)standing_steps(run), run->end_s);
     row(t, "preemptions", "%lld (%lld with notice, %lld without)",
@@ -189,7 +195,8 @@ static int print(const char *path, const struct spot_run *run, const struct spot
     if (spot_out_open(&out, o->common.output, err))
         return -1;
     if (format == SPOT_FORMAT_JSON) {
-        rc = report_doc_write(run, reference, &price, &prov, out.file, err);
+        rc = run->is_served ? report_serve_write(run, &price, &prov, out.file, err)
+                            : report_doc_write(run, reference, &price, &prov, out.file, err);
     } else {
         spot_table_init(&table, column, 2);
         fill_table(&table, run, reference, o);
@@ -224,11 +231,15 @@ static int report(const char *path, const struct options *o, struct spot_err *er
     format = spot_format_settle(format, o->common.output, SPOT_FORMAT_JSON);
     if (load(&run, path, err))
         return -1;
-    rc = o->reference ? load(&reference, o->reference, err) : 0;
+    if (o->reference && run.is_served)
+        rc = spot_err_set(err, SPOT_EUSAGE, "--reference: %s is of a job that serves", path);
+    else
+        rc = o->reference ? load(&reference, o->reference, err) : 0;
     if (!rc && !spot_plot_takes_stdout(o->plot, o->common.output))
         rc = print(path, &run, against, o, format, err);
     if (!rc && o->plot)
-        rc = report_plot(&run, against, o->plot, err);
+        rc = run.is_served ? report_serve_plot(&run, o->plot, err)
+                           : report_plot(&run, against, o->plot, err);
     if (!rc && against)
         rc = judge(&run, against, o->reference, err);
     spot_run_release(&run);

@@ -12,6 +12,7 @@
 #include "cli/tool.h"
 #include "cluster/group.h"
 #include "common/out.h"
+#include "dry_run.h"
 #include "engine/backend.h"
 #include "job_options.h"
 #include "model/grid.h"
@@ -25,8 +26,10 @@ struct options {
     const char *grid, *plan, *listen, *key_file, *state, *events, *save, *load, *shares, *comm,
         *reduce, *resume; /* "": from state */
     uint64_t steps, workers;
-    double price_usd_per_h, budget_usd, precopy_byte, durable_every_s, grace_s, lease_s, stall_s;
-    bool buddies, quiet, verbose;
+    double price_usd_per_h, budget_usd, precopy_byte, durable_every_s, max_loss_s, grace_s, lease_s,
+        stall_s;
+    bool buddies, quiet, verbose, is_dry;
+    struct dry_run dry;
 };
 
 /* Until the job has begun there is nothing to put in order, and its data may be long in coming. */
@@ -116,6 +119,7 @@ static struct spot_coordinator_options coordinator_options(const struct options 
         .precopy_byte = o->precopy_byte,
         .grace_s = o->grace_s,
         .durable_every_s = o->durable_every_s,
+        .max_loss_s = o->max_loss_s,
         .lease_s = o->lease_s,
         .stall_s = o->stall_s,
         .settle_s = 0.2,
@@ -216,6 +220,8 @@ static const struct spot_opt option_table[] = {
     { SPOT_OPT_STRING, 0, "save", &o.save, "file|dir", "final weights", 0, 0 },
     { SPOT_OPT_FLAG, 'q', "quiet", &o.quiet, NULL, "no warnings, no progress", 0, 0 },
     { SPOT_OPT_FLAG, 'v', "verbose", &o.verbose, NULL, "say more on stderr", 0, 0 },
+    { SPOT_OPT_FLAG, 'n', "dry-run", &o.is_dry, NULL, "tell what the job will take, start nothing",
+      0, 0 },
     { SPOT_OPT_MORE, .help = "more about data and model" },
     { SPOT_OPT_STRING, 0, "tokens", &o.job.tokens, "x", "form of the data: bytes, u16, u32 (bytes)",
       0, 0 },
@@ -264,9 +270,15 @@ static const struct spot_opt option_table[] = {
       "mirror stages that one failure domain could take (yes)", 0, 0 },
     { SPOT_OPT_SIZE, 0, "ahead", &o.precopy_byte, "size",
       "pre-copy larger moves while the old grid works", 0, 1e15 },
+    { SPOT_OPT_MORE, .help = "a dry run" },
+    { SPOT_OPT_STRING, 0, "profile", &o.dry.profile, "job.json",
+      "spot.job/1 of this job: times of steps and links", 0, 0 },
+    { SPOT_OPT_STRING, 0, "format", &o.dry.format, "name", "text or json (text)", 0, 0 },
     { SPOT_OPT_MORE, .help = "state and money" },
     { SPOT_OPT_SECS, 0, "durable-every", &o.durable_every_s, "time",
       "between two generations (3s; 1s without replicas)", 0.01, 86400 },
+    { SPOT_OPT_SECS, 0, "max-loss", &o.max_loss_s, "time",
+      "warn when durable state is so far behind", 0, 1e9 },
     { SPOT_OPT_REAL, 0, "price-usd-per-h", &o.price_usd_per_h, "X", "of one worker, for status", 0,
       1e9 },
     { SPOT_OPT_REAL, 0, "budget-usd", &o.budget_usd, "X", "stop when so much is spent", 0, 1e12 },
@@ -341,6 +353,9 @@ static int train(struct spot_err *err)
         return -1;
     if (parse_grid(o.grid, &c, err) || spot_split_parse(o.shares, &c.shares, err))
         return -1;
+    o.dry.n_worker = (int64_t)o.workers;
+    if (o.is_dry)
+        return dry_run_print(&o.dry, &c, err);
     if (spot_coordinator_run(&c, &result, err))
         return -1;
     if (!o.quiet && result.knows_loss)
@@ -353,12 +368,15 @@ static int train(struct spot_err *err)
 
 static const struct spot_cli cli = {
     .name = "spot-run train",
+    .choice = (const struct spot_opt_choice[]){ { "format", "text|json" }, { NULL, NULL } },
     .need = (const struct spot_opt_need[]){ { "budget-usd", "price-usd-per-h" },
+                                            { "profile", "dry-run" },
+                                            { "format", "dry-run" },
                                             { "val-every", "val-data" },
                                             { "val-batches", "val-data" },
                                             { NULL, NULL } },
-    .reads =
-        (const char *const[]){ "data", "tokenizer", "load", "plan", "key-file", "val-data", NULL },
+    .reads = (const char *const[]){ "data", "tokenizer", "load", "plan", "key-file", "val-data",
+                                    "profile", NULL },
     .writes = (const char *const[]){ "events", "save", NULL },
     .said = said,
     .synopsis = "--data FILE... --steps N [options]",

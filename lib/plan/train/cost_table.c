@@ -10,6 +10,10 @@
 #include "plan/liveput.h"
 #include "plan/train/repartition.h"
 
+/* The most that a change of Parcae's published runs takes. With more, ties of a repartition
+ * go to the lower stage, whoever asks. */
+enum { VICTIMS_BY_NODE = 6 };
+
 void spot_cost_table_init_window(struct spot_cost_table *t, const struct spot_job_doc *job,
                                  const struct spot_throughput *throughput, int n_low, int n_max,
                                  int lost_max, const int *grid, int n_grid)
@@ -79,6 +83,16 @@ double spot_cost_resume_s(const struct spot_cost_table *t, int to)
            t->migrate.all_s[t->p[to]];
 }
 
+double spot_cost_start_s(const struct spot_cost_table *t, int to)
+{
+    const double restart = t->restart_s[2 * to + SPOT_CHANGE_ADD];
+
+    if (!t->is_released)
+        return restart;
+    return restart + spot_migrate_p2p_s(&t->job->cost, 0) +
+           (t->d[to] > 1 ? t->migrate.slowest_s[t->p[to]] : 0);
+}
+
 /* The most victims that a grid can have here. */
 static int victims_of(const struct spot_cost_table *t, int g)
 {
@@ -139,6 +153,9 @@ static const double *other_of(struct spot_cost_table *t, int from, int p2, int m
     if (!*at) {
         *at = spot_xcalloc((size_t)v + 1, sizeof(double));
         spot_repartition_other(&t->migrate, t->d[from], t->p[from], p2, most, v, *at);
+        if (t->is_released)
+            spot_repartition_by_node(&t->migrate, t->d[from], t->p[from], p2, most,
+                                     v < VICTIMS_BY_NODE ? v : VICTIMS_BY_NODE, *at);
     }
     return *at;
 }

@@ -199,9 +199,9 @@ static double most_of(const struct spot_liveput_dp *dp, const struct spot_livepu
     return best;
 }
 
-/* The same, by what the previous sweep found where that still holds. */
+/* The same, by what the previous sweep found where that still holds, and its rank. */
 static double best_of(struct spot_liveput_dp *dp, const struct spot_liveput_dists *dists,
-                      int context, bool is_owing, struct spot_liveput_space *space)
+                      int context, bool is_owing, struct spot_liveput_space *space, int *rank)
 {
     const size_t wide = (size_t)dp->n_grid + 1;
     const struct spot_liveput_at *at = space->at[is_owing];
@@ -211,7 +211,7 @@ static double best_of(struct spot_liveput_dp *dp, const struct spot_liveput_dist
     const double moved = unevenly(dp, dists, context, at);
 
     if (moved < found->until)
-        return sum_one(dp, dists, context, is_owing, space, found->rank);
+        return sum_one(dp, dists, context, is_owing, space, *rank = found->rank);
     for (int e = space->is_filled[is_owing] ? dists->n_event : 1; e < dists->n_event; e++)
         if (!is_known(dp, dists, e))
             fill_targets(dp, &at[e], target + (size_t)e * wide);
@@ -219,6 +219,7 @@ static double best_of(struct spot_liveput_dp *dp, const struct spot_liveput_dist
     fill_targets(dp, &at[0], target);
     sum_events(dp, dists, context, target, sum);
     best = most_of(dp, dists, space, is_owing, sum, found, &second);
+    *rank = found->rank;
     spot_liveput_found_keep(found, moved, best, best - second);
     return best;
 }
@@ -272,17 +273,19 @@ void spot_liveput_back_up_before(struct spot_liveput_dp *dp, const struct spot_l
     for (int c = 0; c < dp->n_context; c++) {
         double *next = dp->next + spot_liveput_value_at(dp, c, n) + (size_t)rank, best;
         const int still = spot_liveput_context(dp, c, 0);
+        int to;
 
         space->at[0][0] = at_event(dp, n, rank, 0, still, false);
-        *next = best_of(dp, dists, c, false, space) + sum_known(dp, dists, c, space->then);
+        *next = best_of(dp, dists, c, false, space, &to) + sum_known(dp, dists, c, space->then);
         if (n_node == 1)
             continue;
         space->at[1][0] = at_event(dp, n, rank, 0, still, true);
         fill_waits(dp, dists, n, c, true, space);
-        best = best_of(dp, dists, c, true, space);
+        best = best_of(dp, dists, c, true, space, &to);
         for (int node = 1; node < n_node; node++)
             next[(size_t)node * wide] =
-                most_at(dp, dists, c, best, node, space) +
+                most_at(dp, dists, c, best - spot_liveput_held_up(dp, n, rank, 0, to, node), node,
+                        space) +
                 sum_known(dp, dists, c, space->then + (size_t)node * SPOT_LIVEPUT_EVENTS);
     }
 }

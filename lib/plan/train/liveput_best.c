@@ -101,19 +101,18 @@ static double scan(const struct spot_liveput_dp *dp, const struct spot_liveput_o
 }
 
 double spot_liveput_best(struct spot_liveput_dp *dp, const struct spot_liveput_gain *gain, int i,
-                         const double *value, int n2)
+                         const double *value, int n2, int *rank)
 {
     const struct spot_liveput_outcome o = spot_liveput_outcome_of(gain, i, dp->n_grid);
     struct spot_liveput_found *f = spot_liveput_memo_next(dp);
     const double moved = f ? spot_liveput_memo_sum(dp, value) : 0;
     double best, gap;
-    int rank;
 
     if (f && moved < f->until)
-        return worth(dp, &o, value, f->rank);
-    best = scan(dp, &o, value, n2, &rank, &gap);
+        return worth(dp, &o, value, *rank = f->rank);
+    best = scan(dp, &o, value, n2, rank, &gap);
     if (f) {
-        f->rank = rank;
+        f->rank = *rank;
         spot_liveput_found_keep(f, moved, best, gap);
     }
     return best;

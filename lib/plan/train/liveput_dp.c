@@ -119,20 +119,21 @@ void spot_liveput_after_change(struct spot_liveput_dp *dp, int n, int rank, int 
 {
     const struct spot_liveput_gain *g = spot_liveput_gain_of(dp, n, rank, change, false);
     const size_t wide = (size_t)dp->n_grid + 1;
+    int to;
 
     then[0] = 0;
     for (int i = 0; i < g->n; i++)
-        then[0] += g->prob[i] * spot_liveput_best(dp, g, i, value, n + change);
+        then[0] += g->prob[i] * spot_liveput_best(dp, g, i, value, n + change, &to);
     if (rank == dp->n_grid || dp->n_node == 1)
         return;
     for (int node = 1; node < dp->n_node; node++)
         then[(size_t)node * then_by] = 0;
     g = spot_liveput_gain_of(dp, n, rank, change, true);
     for (int i = 0; i < g->n; i++) {
-        const double other = spot_liveput_best(dp, g, i, value, n + change);
+        const double other = spot_liveput_best(dp, g, i, value, n + change, &to);
 
         for (int node = 1; node < dp->n_node; node++) {
-            double best = other;
+            double best = other - spot_liveput_held_up(dp, n, rank, change, to, node);
 
             for (int k = 0; k < g->n_free[i]; k++) {
                 const int r = g->free[(size_t)i * wide + (size_t)k];

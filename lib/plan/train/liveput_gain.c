@@ -191,3 +191,18 @@ double spot_liveput_owing(const struct spot_liveput_dp *dp, const double *value,
     return at[0] - (part > 0 ? part * (at[0] - at[wide]) : 0) -
            dp->table->samples_per_s[dp->by_size[rank]] * beyond;
 }
+
+double spot_liveput_held_up(const struct spot_liveput_dp *dp, int n, int rank, int change, int to,
+                            int node)
+{
+    struct spot_cost_table *t = dp->table;
+    const struct spot_parcae_state state = { n, dp->by_size[rank], spot_liveput_node_s(dp, node) };
+    double cost_s;
+    int g;
+
+    if (!t->carries_rest || to == dp->n_grid)
+        return 0;
+    g = dp->by_size[to];
+    cost_s = spot_cost_row(t, n, state.grid, change < 0 ? -change : 0)[g];
+    return t->samples_per_s[g] * (spot_parcae_total_s(t, &state, g, cost_s) - cost_s);
+}

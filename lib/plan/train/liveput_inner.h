@@ -61,10 +61,16 @@ const struct spot_liveput_gain *spot_liveput_gain_of(struct spot_liveput_dp *dp,
                                                      int change, bool is_owing);
 void spot_liveput_gain_release(struct spot_liveput_dp *dp);
 
-/* The most that an outcome gives on n2 instances, over all grids and to suspend; value[] as below,
- * that of dp->value itself within a solve. */
+/* The most that an outcome gives on n2 instances, over all grids and to suspend, and the rank that
+ * gives it; value[] as below, that of dp->value itself within a solve. */
 double spot_liveput_best(struct spot_liveput_dp *dp, const struct spot_liveput_gain *gain, int i,
-                         const double *value, int n2);
+                         const double *value, int n2, int *rank);
+
+/* Samples that the state (n, rank) loses at a node, when it goes to rank `to` although a migration
+ * is unfinished: a gain counts the change alone, and where an unfinished migration is carried on it
+ * takes longer. The change is told; of what is not, 0 stands for all. */
+double spot_liveput_held_up(const struct spot_liveput_dp *dp, int n, int rank, int change, int to,
+                            int node);
 
 /* A solve remembers which targets were best: from open to close every sweep asks for the same
  * maxima in the same order, and tells afterwards how unevenly the values of a count moved: the

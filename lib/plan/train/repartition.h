@@ -32,6 +32,12 @@ void spot_repartition_same(const struct spot_migrate_cost *cost, int d, int p, i
 void spot_repartition_other(const struct spot_migrate_cost *cost, int d, int p, int p2, int most,
                             int j_max, double *fetch);
 
+/* The same with ties as Parcae's release has them: to the lower pipeline, then to the lower stage.
+ * Where no survivor is left for a new stage the one before it is the last. The work grows with the
+ * number of victims: for a few. */
+void spot_repartition_by_node(const struct spot_migrate_cost *cost, int d, int p, int p2, int most,
+                              int j_max, double *fetch);
+
 /* The same three for one known outcome: lost[k] of stage k's d replicas died. */
 double spot_repartition_same_drawn(const struct spot_migrate_cost *cost, int d, int p, int keep,
                                    const int *lost, int *holds);

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-#include "trace/timestamp.h"
+#include "common/timestamp.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 /* Exactly n digits at *p; -1 if there are none. */
 static int take_digits(const char **p, int n)
@@ -142,4 +145,50 @@ int spot_timestamp_parse_in(const char *text, double offset_s, double *unix_s)
         return -1;
     *unix_s = day_s + clock_s - offset_s;
     return 0;
+}
+
+static int take_word(const char **p, const char *words, int n_char)
+{
+    for (int i = 0; words[i * n_char]; i++) {
+        if (!strncmp(*p, words + i * n_char, (size_t)n_char)) {
+            *p += n_char;
+            return i;
+        }
+    }
+    return -1;
+}
+
+int spot_timestamp_parse_http(const char *text, double *unix_s)
+{
+    double clock_s;
+    int day, month, year;
+
+    if (take_word(&text, "Mon,Tue,Wed,Thu,Fri,Sat,Sun,", 4) < 0 || !take(&text, ' '))
+        return -1;
+    day = take_digits(&text, 2);
+    if (day < 1 || !take(&text, ' '))
+        return -1;
+    month = 1 + take_word(&text, "JanFebMarAprMayJunJulAugSepOctNovDec", 3);
+    if (month < 1 || !take(&text, ' '))
+        return -1;
+    year = take_digits(&text, 4);
+    if (year < 0 || day > days_in_month(year, month) || !take(&text, ' ') ||
+        take_clock(&text, &clock_s) || strcmp(text, " GMT") != 0)
+        return -1;
+    *unix_s = (double)days_from_civil(year, month, day) * 86400 + clock_s;
+    return 0;
+}
+
+const char *spot_timestamp_format(double unix_s, char text[SPOT_TIMESTAMP_TEXT])
+{
+    static const double last_ms = 253402300799999; /* of the year 9999 */
+    const double ms = fmin(fmax(rint(unix_s * 1e3), 0), last_ms);
+    const time_t whole_s = (time_t)(ms / 1e3);
+    struct tm tm;
+
+    gmtime_r(&whole_s, &tm);
+    snprintf(text, SPOT_TIMESTAMP_TEXT, "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ",
+             (tm.tm_year + 1900) % 10000, (tm.tm_mon + 1) % 100, tm.tm_mday % 100, tm.tm_hour % 100,
+             tm.tm_min % 100, tm.tm_sec % 100, (int)(ms - (double)whole_s * 1e3));
+    return text;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /* timestamp.h - dates as documents of clouds write them. */
-#ifndef SPOT_TRACE_TIMESTAMP_H
-#define SPOT_TRACE_TIMESTAMP_H
+#ifndef SPOT_COMMON_TIMESTAMP_H
+#define SPOT_COMMON_TIMESTAMP_H
 
 #ifdef __cplusplus
 extern "C" {
@@ -20,8 +20,18 @@ int spot_timestamp_zone(const char *text, double *offset_s);
 /* The same as spot_timestamp_parse; a time without a zone is of one that is offset_s ahead. */
 int spot_timestamp_parse_in(const char *text, double offset_s, double *unix_s);
 
+/* The form of HTTP, "Tue, 09 Aug 2022 17:07:32 GMT" (RFC 9110, IMF-fixdate); the day of the week is
+ * not compared with the date. Returns 0, or -1 as above. */
+int spot_timestamp_parse_http(const char *text, double *unix_s);
+
+enum { SPOT_TIMESTAMP_TEXT = 32 };
+
+/* "2026-03-01T06:12:09.125Z", to the millisecond; of the years 1970 to 9999, others are cut to
+ * those. Returns `text`. */
+const char *spot_timestamp_format(double unix_s, char text[SPOT_TIMESTAMP_TEXT]);
+
 #ifdef __cplusplus
 }
 #endif
 
-#endif /* SPOT_TRACE_TIMESTAMP_H */
+#endif /* SPOT_COMMON_TIMESTAMP_H */

@@ -4,8 +4,8 @@
  * It takes the same room for any number of times, adds up over servers, and is what Prometheus
  * reads.
  */
-#ifndef SPOT_SERVE_HISTOGRAM_H
-#define SPOT_SERVE_HISTOGRAM_H
+#ifndef SPOT_COMMON_HISTOGRAM_H
+#define SPOT_COMMON_HISTOGRAM_H
 
 #include <stdint.h>
 
@@ -26,6 +26,8 @@ struct spot_histogram {                         /* all zeros: nothing was counte
 /* The largest time that bucket i counts, i < SPOT_HISTOGRAM_BUCKETS. */
 double spot_histogram_bound_s(int i);
 void spot_histogram_add(struct spot_histogram *h, double time_s);
+/* What another one counted, too. */
+void spot_histogram_merge(struct spot_histogram *h, const struct spot_histogram *other);
 /* q in (0, 1]: linear within its bucket; beyond all bounds the last of them. 0 when n is 0. */
 double spot_histogram_quantile_s(const struct spot_histogram *h, double q);
 /* In Prometheus's text format: NAME_bucket, NAME_sum, NAME_count. */
@@ -36,4 +38,4 @@ void spot_histogram_put(const struct spot_histogram *h, const char *name, const 
 }
 #endif
 
-#endif /* SPOT_SERVE_HISTOGRAM_H */
+#endif /* SPOT_COMMON_HISTOGRAM_H */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "serve/histogram.h"
+#include "common/histogram.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -20,6 +20,14 @@ void spot_histogram_add(struct spot_histogram *h, double time_s)
     h->count[i]++;
     h->n++;
     h->sum_s += time_s;
+}
+
+void spot_histogram_merge(struct spot_histogram *h, const struct spot_histogram *other)
+{
+    for (int i = 0; i <= SPOT_HISTOGRAM_BUCKETS; i++)
+        h->count[i] += other->count[i];
+    h->n += other->n;
+    h->sum_s += other->sum_s;
 }
 
 double spot_histogram_quantile_s(const struct spot_histogram *h, double q)

@@ -1,0 +1,110 @@
+/* SPDX-License-Identifier: MIT */
+/* Azure: scheduled events, of which those of this machine count. Its document has an incarnation,
+ * which grows when an event changes; each document is compared all the same, as that costs nothing
+ * and trusts nobody. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cluster/notice/notice_state.h"
+#include "common/json_writer.h"
+#include "common/utf8.h"
+
+enum { EVENTS, NAME };
+enum { NAME_TRIES = 3 };
+
+static const double limit_s = 5;
+static const double first_limit_s = 130; /* the first question starts the service: two minutes */
+static const char events_path[] = "/metadata/scheduledevents?api-version=2020-07-01";
+static const char name_path[] =
+    "/metadata/instance/compute/name?api-version=2021-02-01&format=text";
+static const char *const header[] = { "Metadata: true", NULL };
+
+/* Events of the machines beside this one are in the same document: the name comes first. */
+static void ask(struct spot_notice_watch *w, size_t i)
+{
+    const bool is_named = w->name[0] || w->query[NAME].n_fail >= NAME_TRIES;
+
+    w->query[i].due_s = INFINITY;
+    if (i == NAME && w->name[0])
+        spot_notice_again(w, NAME, INFINITY);
+    else if (i == NAME)
+        spot_notice_ask(w, NAME, "GET", name_path, header, NULL, limit_s);
+    else if (i == EVENTS && is_named)
+        spot_notice_ask(w, EVENTS, "GET", events_path, header, NULL,
+                        w->query[EVENTS].has_answered ? limit_s : first_limit_s);
+}
+
+static void take_name(struct spot_notice_watch *w, const struct spot_http_reply *reply)
+{
+    char text[64];
+
+    if (reply->status != 200 || !reply->n_byte || reply->n_byte >= sizeof(w->name) ||
+        strlen(reply->body) != reply->n_byte || !spot_utf8_is_plain(reply->body)) {
+        spot_notice_failed(w, NAME, "no name of this machine (%s), events of all count",
+                           spot_notice_reason(reply, text));
+    } else {
+        memcpy(w->name, reply->body, reply->n_byte + 1);
+        spot_notice_again(w, NAME, INFINITY);
+    }
+    if (!w->query[EVENTS].is_under_way && isinf(w->query[EVENTS].due_s))
+        w->query[EVENTS].due_s = 0;
+}
+
+static void answered(struct spot_notice_watch *w, size_t i, const struct spot_http_reply *reply)
+{
+    char text[64];
+
+    if (i == NAME)
+        take_name(w, reply);
+    else if (i == EVENTS && reply->status == 200)
+        spot_notice_take(w, EVENTS, reply, spot_notice_read_events);
+    else if (i == EVENTS)
+        spot_notice_failed(w, EVENTS, "%s", spot_notice_reason(reply, text));
+}
+
+static void on_acknowledged(void *user, const struct spot_http_reply *reply)
+{
+    struct spot_notice_watch *const w = user;
+    char text[64];
+
+    w->n_acknowledging--;
+    if (reply->status != 200)
+        spot_notice_warn(w, "notices of azure: the acknowledgement was not taken: %s",
+                         spot_notice_reason(reply, text));
+}
+
+void spot_notice_acknowledge(struct spot_notice_watch *w, const char *id)
+{
+    char url[SPOT_HTTP_URL_MAX], body[4 * SPOT_NOTICE_ID_MAX];
+    const struct spot_http_ask question = { .method = "POST",
+                                            .url = url,
+                                            .header = { header[0],
+                                                        "Content-Type: application/json" },
+                                            .body = body,
+                                            .connect_s = 1,
+                                            .limit_s = limit_s };
+    FILE *const out = fmemopen(body, sizeof(body), "w");
+    struct spot_err why = { 0 };
+    struct spot_jw jw;
+
+    if (!out)
+        return;
+    spot_jw_init(&jw, out, false);
+    spot_jw_object(&jw, NULL);
+    spot_jw_array(&jw, "StartRequests");
+    spot_jw_object(&jw, NULL);
+    spot_jw_str(&jw, "EventId", id);
+    spot_jw_end(&jw);
+    spot_jw_end(&jw);
+    spot_jw_end(&jw);
+    if (spot_jw_close(&jw, &why) | fclose(out))
+        return;
+    snprintf(url, sizeof(url), "%s%s", w->base, events_path);
+    if (spot_http_client_ask(w->client, &question, on_acknowledged, w, &why))
+        spot_notice_warn(w, "notices of azure: %s", why.msg);
+    else
+        w->n_acknowledging++;
+}
+
+const struct spot_notice_cloud spot_notice_azure = { "azure", 2, 1U << EVENTS, ask, answered };

@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT */
+/* notice_state.h - what the parts of a watch share; private to lib/cluster. */
+#ifndef SPOT_CLUSTER_NOTICE_NOTICE_STATE_H
+#define SPOT_CLUSTER_NOTICE_NOTICE_STATE_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "cluster/notice.h"
+#include "cluster/notice/notice_claim.h"
+#include "comm/http_client.h"
+#include "common/buf.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum {
+    SPOT_NOTICE_QUERIES_MAX = 3,
+    SPOT_NOTICE_HOOKS_MAX = 16, /* at a time */
+    SPOT_NOTICE_TOKEN_MAX = 1025,
+    SPOT_NOTICE_LINE_MAX = 4096, /* of a command; a longer one is cut */
+};
+
+/* A question that is asked again and again. */
+struct spot_notice_query {
+    double due_s; /* by our clock; INFINITY: under way, or not wanted */
+    double asked_s;
+    unsigned n_fail; /* in a row */
+    bool has_warned, is_under_way;
+    bool has_answered; /* ever */
+    char etag[64];
+};
+
+/* Whose answer is awaited. */
+struct spot_notice_awaited {
+    struct spot_notice_watch *watch;
+    unsigned generation;
+    size_t query;
+};
+
+struct spot_notice_cloud {
+    const char *name;
+    size_t n_query;
+    unsigned tells; /* a bit for each query that tells notices; the others are its means */
+    /* Ask query i, or put it off. */
+    void (*ask)(struct spot_notice_watch *w, size_t i);
+    void (*answered)(struct spot_notice_watch *w, size_t i, const struct spot_http_reply *reply);
+};
+
+/* A notice that its source still tells. */
+struct spot_notice_seen {
+    struct spot_notice_claim claim;
+    const char *source;
+    size_t query;
+    double deadline_s; /* Unix time by the clock of the source; NAN */
+    double told_s;     /* the same, as it was told last */
+    double later_s;    /* a deadline must move away by more to be told again */
+    bool is_told;      /* by the answer that is compared */
+};
+
+struct spot_notice_hook {
+    pid_t pid;
+    char id[SPOT_NOTICE_ID_MAX]; /* to be acknowledged when it ends well; or "" */
+};
+
+struct spot_notice_watch {
+    struct spot_notice_options options;
+    char base[SPOT_HTTP_URL_MAX / 4]; /* http://ADDRESS[:PORT] */
+    int wake[2];
+    bool has_thread, is_stopping, is_left; /* stopped once; twice */
+    pthread_t thread;
+
+    struct spot_http_client *client;
+    const struct spot_notice_cloud *cloud; /* NULL: nobody is asked */
+    unsigned generation;                   /* of `cloud`: answers to another are dropped */
+    struct spot_notice_query query[SPOT_NOTICE_QUERIES_MAX];
+    struct spot_notice_awaited awaited[2][SPOT_NOTICE_QUERIES_MAX]; /* `auto`, and what it found */
+    struct spot_notice_seen seen[SPOT_NOTICE_CLAIMS_MAX];
+    size_t n_seen;
+    double offset_s; /* the clock of the source is ahead of ours by so much */
+    bool has_warned_clock;
+
+    char token[SPOT_NOTICE_TOKEN_MAX]; /* AWS; "" : none */
+    double token_renew_s, token_end_s; /* by our clock */
+    unsigned n_refused;                /* tokens that were refused, in a row, */
+    size_t refused;                    /* with this question last */
+    char name[SPOT_NOTICE_ID_MAX];     /* Azure's name of this machine; "" : not known */
+
+    pid_t command; /* 0: none */
+    int command_fd;
+    struct spot_buf line;
+    bool has_told_line;
+
+    struct spot_notice_hook hook[SPOT_NOTICE_HOOKS_MAX];
+    size_t n_hook;
+    size_t n_acknowledging; /* answers to acknowledgements that are awaited */
+};
+
+extern const struct spot_notice_cloud spot_notice_aws, spot_notice_gcp, spot_notice_azure,
+    spot_notice_auto, spot_notice_cmd;
+
+/* --- notice_watch.c ------------------------------------------------------ */
+
+void spot_notice_warn(struct spot_notice_watch *w, const char *fmt, ...) SPOT_PRINTF(2, 3);
+/* Ask `method` of base + path; the cloud's `answered` gets the answer. */
+void spot_notice_ask(struct spot_notice_watch *w, size_t i, const char *method, const char *path,
+                     const char *const header[], const char *body, double limit_s);
+/* Query i is due in after_s; it was answered. */
+void spot_notice_again(struct spot_notice_watch *w, size_t i, double after_s);
+/* Query i has failed: it is due later and later, and warned of when that goes on. */
+void spot_notice_failed(struct spot_notice_watch *w, size_t i, const char *fmt, ...)
+    SPOT_PRINTF(3, 4);
+/* Why a reply is none that can be used: its status, or what went wrong. */
+const char *spot_notice_reason(const struct spot_http_reply *reply, char text[64]);
+/* From now on `cloud` is asked. */
+void spot_notice_turn_to(struct spot_notice_watch *w, const struct spot_notice_cloud *cloud);
+/* The answer to query i has text that `read` understands: compare with what was told. */
+void spot_notice_take(struct spot_notice_watch *w, size_t i, const struct spot_http_reply *reply,
+                      spot_notice_read *read);
+
+/* --- notice_tell.c ------------------------------------------------------- */
+
+/* These are the notices that `query` tells now, and no others. */
+void spot_notice_compare(struct spot_notice_watch *w, size_t query,
+                         const struct spot_notice_claim *claim, size_t n);
+/* One more, whatever was there; `source` is a name that stays. */
+void spot_notice_add(struct spot_notice_watch *w, const char *source,
+                     const struct spot_notice_claim *claim);
+/* The clock of the source, by the Date of its answer. */
+void spot_notice_set_clock(struct spot_notice_watch *w, const struct spot_http_reply *reply);
+
+/* --- notice_hook.c ------------------------------------------------------- */
+
+/* sh -c COMMAND with its output on `out` and the variables of a notice, or NULL. Returns its id and
+ * group, or -1 with errno. */
+pid_t spot_notice_spawn(const char *command, int out, const struct spot_notice *notice);
+void spot_notice_run_hook(struct spot_notice_watch *w, const struct spot_notice *notice,
+                          const struct spot_notice_claim *claim);
+void spot_notice_reap_hooks(struct spot_notice_watch *w);
+
+/* --- notice_command.c, notice_azure.c ------------------------------------ */
+
+void spot_notice_read_command(struct spot_notice_watch *w);
+void spot_notice_end_command(struct spot_notice_watch *w);
+void spot_notice_acknowledge(struct spot_notice_watch *w, const char *id);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_CLUSTER_NOTICE_NOTICE_STATE_H */

@@ -1,0 +1,341 @@
+/* SPDX-License-Identifier: MIT */
+#include "comm/http_client.h"
+
+#include <arpa/inet.h>
+#include <curl/curl.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "common/buf.h"
+#include "common/version.h"
+#include "common/xalloc.h"
+
+enum { FD_MAX = 8, IDLE_CONNECTIONS = 4 };
+
+/* A question under way. */
+struct asked {
+    struct asked *next;
+    CURL *easy;
+    struct curl_slist *header;
+    struct spot_buf head, body;
+    bool is_too_large;
+    char why[CURL_ERROR_SIZE];
+    spot_http_done done;
+    void *user;
+};
+
+struct spot_http_client {
+    CURLM *multi;
+    struct asked *asked;
+};
+
+/* --- addresses ----------------------------------------------------------- */
+
+static bool is_near4(const struct in_addr *ip)
+{
+    const uint32_t x = ntohl(ip->s_addr);
+
+    return x == INADDR_LOOPBACK || x >> 16 == (169U << 8 | 254U);
+}
+
+static bool is_near6(const struct in6_addr *ip)
+{
+    static const uint8_t ec2[16] = { 0xfd, 0x00, 0x0e, 0xc2, [14] = 0x02, [15] = 0x54 };
+
+    return IN6_IS_ADDR_LOOPBACK(ip) || IN6_IS_ADDR_LINKLOCAL(ip) || !memcmp(ip, ec2, sizeof(ec2));
+}
+
+/* "", or ":PORT" */
+static bool is_port(const char *text)
+{
+    const size_t n = strspn(text + (*text == ':'), "0123456789");
+    long port;
+
+    if (!*text)
+        return true;
+    port = strtol(text + 1, NULL, 10);
+    return *text == ':' && n >= 1 && n <= 5 && !text[1 + n] && port >= 1 && port <= 65535;
+}
+
+int spot_http_url_check(const char *url, struct spot_err *err)
+{
+    static const char scheme[] = "http://";
+    const bool is_http = !strncmp(url, scheme, sizeof(scheme) - 1);
+    const char *const host = is_http ? url + sizeof(scheme) - 1 : url;
+    const bool is_six = *host == '[';
+    const size_t n = strcspn(host + is_six, is_six ? "]" : ":");
+    char address[INET6_ADDRSTRLEN];
+    struct in6_addr six;
+    struct in_addr four;
+
+    if (is_http && n < sizeof(address) && strlen(url) < SPOT_HTTP_URL_MAX / 4) {
+        snprintf(address, sizeof(address), "%.*s", (int)n, host + is_six);
+        if (is_six && host[1 + n] == ']' && inet_pton(AF_INET6, address, &six) == 1 &&
+            is_near6(&six) && is_port(host + n + 2))
+            return 0;
+        if (!is_six && inet_pton(AF_INET, address, &four) == 1 && is_near4(&four) &&
+            is_port(host + n))
+            return 0;
+    }
+    return spot_err_set(err, SPOT_EUSAGE,
+                        "expected http://ADDRESS[:PORT], a number of this machine or its link such "
+                        "as 127.0.0.1 or 169.254.169.254, got '%.100s'",
+                        url);
+}
+
+/* --- questions ----------------------------------------------------------- */
+
+static size_t take(struct asked *a, struct spot_buf *to, size_t n_max, const void *data, size_t n)
+{
+    if (to->n + n > n_max) {
+        a->is_too_large = true;
+        return 0; /* which ends the transfer */
+    }
+    spot_buf_add(to, data, n);
+    return n;
+}
+
+static size_t take_head(char *data, size_t size, size_t n, void *user)
+{
+    struct asked *const a = user;
+
+    return take(a, &a->head, SPOT_HTTP_HEAD_MAX, data, size * n);
+}
+
+static size_t take_body(char *data, size_t size, size_t n, void *user)
+{
+    struct asked *const a = user;
+
+    return take(a, &a->body, SPOT_HTTP_ANSWER_MAX, data, size * n);
+}
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static CURLcode global;
+
+/* No TLS is spoken here. */
+static void init_global(void)
+{
+    global = curl_global_init(CURL_GLOBAL_NOTHING);
+}
+
+struct spot_http_client *spot_http_client_new(struct spot_err *err)
+{
+    struct spot_http_client *client;
+
+    pthread_once(&once, init_global);
+    client = spot_xcalloc(1, sizeof(*client));
+    client->multi = global ? NULL : curl_multi_init();
+    if (client->multi) {
+        curl_multi_setopt(client->multi, CURLMOPT_MAXCONNECTS, (long)IDLE_CONNECTIONS);
+        return client;
+    }
+    free(client);
+    spot_err_set(err, SPOT_ESYS, "cannot start libcurl");
+    return NULL;
+}
+
+static void free_asked(struct spot_http_client *client, struct asked *a)
+{
+    for (struct asked **p = &client->asked; *p; p = &(*p)->next) {
+        if (*p == a) {
+            *p = a->next;
+            break;
+        }
+    }
+    if (a->easy) {
+        curl_multi_remove_handle(client->multi, a->easy);
+        curl_easy_cleanup(a->easy);
+    }
+    curl_slist_free_all(a->header);
+    spot_buf_release(&a->head);
+    spot_buf_release(&a->body);
+    free(a);
+}
+
+void spot_http_client_free(struct spot_http_client *client)
+{
+    if (!client)
+        return;
+    while (client->asked)
+        free_asked(client, client->asked);
+    curl_multi_cleanup(client->multi);
+    free(client);
+}
+
+/* Processes that are started meanwhile do not inherit it. */
+static int on_socket(void *user, curl_socket_t fd, curlsocktype purpose)
+{
+    (void)user, (void)purpose;
+    return fcntl(fd, F_SETFD, FD_CLOEXEC) ? CURL_SOCKOPT_ERROR : CURL_SOCKOPT_OK;
+}
+
+static void allow_http_alone(CURL *easy)
+{
+#if LIBCURL_VERSION_NUM >= 0x075500
+    curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http");
+#else
+    curl_easy_setopt(easy, CURLOPT_PROTOCOLS, (long)CURLPROTO_HTTP);
+#endif
+}
+
+/* Nothing of the environment or of a server says where a question goes. */
+static void set_route(CURL *easy)
+{
+    curl_easy_setopt(easy, CURLOPT_PROXY, "");
+    curl_easy_setopt(easy, CURLOPT_NOPROXY, "*");
+    curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
+    curl_easy_setopt(easy, CURLOPT_NETRC, (long)CURL_NETRC_IGNORED);
+    curl_easy_setopt(easy, CURLOPT_HTTP09_ALLOWED, 0L);
+    curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
+    curl_easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, on_socket);
+    allow_http_alone(easy);
+}
+
+static void set_question(struct asked *a, const struct spot_http_ask *ask)
+{
+    char agent[96];
+
+    snprintf(agent, sizeof(agent), "User-Agent: spot/%s", spot_version());
+    a->header = curl_slist_append(NULL, agent);
+    a->header = curl_slist_append(a->header, "Expect:");
+    for (size_t i = 0; i < SPOT_HTTP_HEADERS_MAX && ask->header[i]; i++)
+        a->header = curl_slist_append(a->header, ask->header[i]);
+    curl_easy_setopt(a->easy, CURLOPT_HTTPHEADER, a->header);
+    curl_easy_setopt(a->easy, CURLOPT_URL, ask->url);
+    if (ask->body || strcmp(ask->method, "GET") != 0) {
+        curl_easy_setopt(a->easy, CURLOPT_POSTFIELDSIZE, (long)strlen(ask->body ? ask->body : ""));
+        curl_easy_setopt(a->easy, CURLOPT_COPYPOSTFIELDS, ask->body ? ask->body : "");
+    }
+    curl_easy_setopt(a->easy, CURLOPT_CUSTOMREQUEST, ask->method);
+    curl_easy_setopt(a->easy, CURLOPT_CONNECTTIMEOUT_MS, (long)(ask->connect_s * 1e3) + 1);
+    curl_easy_setopt(a->easy, CURLOPT_TIMEOUT_MS, (long)(ask->limit_s * 1e3) + 1);
+}
+
+int spot_http_client_ask(struct spot_http_client *client, const struct spot_http_ask *ask,
+                         spot_http_done done, void *user, struct spot_err *err)
+{
+    struct asked *const a = spot_xcalloc(1, sizeof(*a));
+
+    a->done = done;
+    a->user = user;
+    a->next = client->asked;
+    client->asked = a;
+    a->easy = curl_easy_init();
+    if (a->easy) {
+        set_route(a->easy);
+        set_question(a, ask);
+        curl_easy_setopt(a->easy, CURLOPT_ERRORBUFFER, a->why);
+        curl_easy_setopt(a->easy, CURLOPT_HEADERFUNCTION, take_head);
+        curl_easy_setopt(a->easy, CURLOPT_HEADERDATA, a);
+        curl_easy_setopt(a->easy, CURLOPT_WRITEFUNCTION, take_body);
+        curl_easy_setopt(a->easy, CURLOPT_WRITEDATA, a);
+        curl_easy_setopt(a->easy, CURLOPT_PRIVATE, a);
+        if (!curl_multi_add_handle(client->multi, a->easy))
+            return 0;
+    }
+    free_asked(client, a);
+    return spot_err_set(err, SPOT_ESYS, "libcurl takes no question");
+}
+
+/* --- answers ------------------------------------------------------------- */
+
+static const char *reason(const struct asked *a, CURLcode code)
+{
+    if (a->is_too_large)
+        return "the answer is too large";
+    if (code == CURLE_OPERATION_TIMEDOUT)
+        return "no whole answer in time";
+    return a->why[0] ? a->why : curl_easy_strerror(code);
+}
+
+static void finish(struct spot_http_client *client, struct asked *a, CURLcode code)
+{
+    struct spot_http_reply reply = { 0 };
+
+    *spot_buf_more(&a->body, 1) = '\0';
+    *spot_buf_more(&a->head, 1) = '\0';
+    if (code)
+        reply.why = reason(a, code);
+    else
+        curl_easy_getinfo(a->easy, CURLINFO_RESPONSE_CODE, &reply.status);
+    if (!code && !reply.status)
+        reply.why = "no HTTP";
+    reply.body = (const char *)a->body.data;
+    reply.n_byte = a->body.n;
+    reply.head = (const char *)a->head.data;
+    a->done(a->user, &reply);
+    free_asked(client, a);
+}
+
+static bool finish_next(struct spot_http_client *client)
+{
+    const CURLMsg *msg;
+    char *a = NULL;
+    int n_left;
+
+    do {
+        msg = curl_multi_info_read(client->multi, &n_left);
+        if (!msg)
+            return false;
+    } while (msg->msg != CURLMSG_DONE);
+    curl_easy_getinfo(msg->easy_handle, CURLINFO_PRIVATE, &a);
+    finish(client, (struct asked *)(void *)a, msg->data.result);
+    return true;
+}
+
+int spot_http_client_wait(struct spot_http_client *client, const int *fd, size_t n_fd,
+                          double timeout_s, struct spot_err *err)
+{
+    struct curl_waitfd more[FD_MAX] = { 0 };
+    CURLMcode code;
+    bool is_some = false;
+    int n_running;
+
+    for (size_t i = 0; i < n_fd && i < FD_MAX; i++)
+        more[i] = (struct curl_waitfd){ .fd = fd[i], .events = CURL_WAIT_POLLIN };
+    code = curl_multi_perform(client->multi, &n_running);
+    while (!code && finish_next(client))
+        is_some = true;
+    if (!code && !is_some) {
+        code = curl_multi_poll(client->multi, more, (unsigned)(n_fd < FD_MAX ? n_fd : FD_MAX),
+                               timeout_s > 0 ? (int)(timeout_s * 1e3) + 1 : 0, NULL);
+        if (!code)
+            code = curl_multi_perform(client->multi, &n_running);
+        while (!code && finish_next(client))
+            ;
+    }
+    return code ? spot_err_set(err, SPOT_ESYS, "libcurl: %s", curl_multi_strerror(code)) : 0;
+}
+
+bool spot_http_reply_header(const struct spot_http_reply *reply, const char *name, char *text,
+                            size_t n)
+{
+    const size_t n_name = strlen(name);
+    const char *line = reply->head;
+
+    *text = '\0';
+    while (line && *line) {
+        const char *const end = line + strcspn(line, "\r\n");
+
+        if (!strncasecmp(line, name, n_name) && line[n_name] == ':') {
+            const char *value = line + n_name + 1;
+            size_t n_value;
+
+            value += strspn(value, " \t");
+            n_value = end > value ? (size_t)(end - value) : 0;
+            while (n_value && (value[n_value - 1] == ' ' || value[n_value - 1] == '\t'))
+                n_value--;
+            if (n_value < n)
+                snprintf(text, n, "%.*s", (int)n_value, value);
+            return true;
+        }
+        line = end + strspn(end, "\r\n");
+    }
+    return false;
+}

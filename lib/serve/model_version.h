@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT */
+/* model_version.h - a model that a server computes with: requests end on the one they began on.
+ *
+ * While one is rolled out there are two. Reading one takes as long as its weights take to be
+ * hashed, so a thread of its own does that while the server goes on.
+ */
+#ifndef SPOT_SERVE_MODEL_VERSION_H
+#define SPOT_SERVE_MODEL_VERSION_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "serve/served_model.h"
+#include "text/chat.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct spot_model_version {
+    struct spot_served_model model;
+    struct spot_chat chat;
+    bool has_chat;
+    char chat_why[512]; /* why there is no template of chats */
+    uint32_t n_work;    /* requests that began on it and are not forgotten */
+};
+
+/* A model that a grid of P stages of M members can compute. NULL with *err: SPOT_EDATA, SPOT_ESYS,
+ * SPOT_EINFEASIBLE. */
+struct spot_model_version *spot_model_version_open(const char *dir, int64_t P, int64_t M,
+                                                   struct spot_err *err);
+void spot_model_version_free(struct spot_model_version *v); /* may be NULL */
+
+struct spot_model_reading;
+
+/* Begin to read one. NULL with *err (SPOT_ESYS). */
+struct spot_model_reading *spot_model_reading_start(const char *dir, int64_t P, int64_t M,
+                                                    struct spot_err *err);
+const char *spot_model_reading_dir(const struct spot_model_reading *r);
+bool spot_model_reading_is_done(const struct spot_model_reading *r);
+/* Waits for the end; frees r. Returns as spot_model_version_open. */
+struct spot_model_version *spot_model_reading_end(struct spot_model_reading *r_take,
+                                                  struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SERVE_MODEL_VERSION_H */

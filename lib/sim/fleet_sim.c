@@ -1,0 +1,213 @@
+/* SPDX-License-Identifier: MIT */
+#include "sim/fleet_sim.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/xalloc.h"
+#include "sim/fleet_state.h"
+#include "trace/region.h"
+
+const char *const spot_fleet_policy_name[SPOT_FLEET_POLICIES] = {
+    "on-demand", "even-spread",        "round-robin", "aws-spot-like", "asg-like",
+    "spothedge", "spothedge-repaired", "spot",        "omniscient",
+};
+const char *const spot_fleet_policy_about[SPOT_FLEET_POLICIES] = {
+    "the replicas wanted, on demand",
+    "an even share of the replicas in each zone, whether it has room or not",
+    "spot, the next zone at every attempt",
+    "an even share in each zone of the region with the most zones",
+    "the same with a tenth on demand",
+    "SpotHedge as published: unused active zones first, extra replicas, on demand until spot is "
+    "ready",
+    "SpotHedge, each zone tried at most once before a success",
+    "ours: zones and spares by the run lengths learnt, on demand while spot is missing",
+    "least cost with the whole trace known",
+};
+
+void spot_fleet_defaults(struct spot_fleet_play *play, enum spot_fleet_policy policy)
+{
+    const bool is_hedge = policy == SPOT_FLEET_HEDGE || policy == SPOT_FLEET_REPAIRED;
+
+    play->extra = is_hedge ? 1 : 0;
+    play->fallback = is_hedge ? SPOT_FLEET_FOR_READY : SPOT_FLEET_ALONE;
+}
+
+bool spot_fleet_launch(struct spot_fleet_state *s, size_t zone)
+{
+    if (s->in_zone[zone] >= s->room[zone]) {
+        s->total->failed++;
+        return false;
+    }
+    s->unit = spot_xgrow(s->unit, &s->cap_unit, s->n_unit + 1, sizeof(*s->unit));
+    s->unit[s->n_unit++] = (struct spot_fleet_unit){ zone, s->t };
+    s->in_zone[zone]++;
+    s->total->spot_launches++;
+    return true;
+}
+
+void spot_fleet_end_unit(struct spot_fleet_state *s, size_t unit)
+{
+    s->in_zone[s->unit[unit].zone]--;
+    memmove(s->unit + unit, s->unit + unit + 1, (--s->n_unit - unit) * sizeof(*s->unit));
+}
+
+void spot_fleet_set_on_demand(struct spot_fleet_state *s, size_t n)
+{
+    s->on_demand = spot_xgrow(s->on_demand, &s->cap_on_demand, n + 1, sizeof(*s->on_demand));
+    for (; s->n_on_demand < n; s->n_on_demand++) {
+        s->on_demand[s->n_on_demand] = s->t;
+        s->total->on_demand_launches++;
+    }
+    s->n_on_demand = n;
+}
+
+size_t spot_fleet_ready(const struct spot_fleet_state *s)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < s->n_unit; i++)
+        n += spot_fleet_is_ready(s, s->unit[i].born);
+    return n;
+}
+
+/* Zones that have less room than replicas take the newest. */
+static void preempt(struct spot_fleet_state *s)
+{
+    for (size_t z = 0; z < s->play->n_zone; z++)
+        for (size_t i = s->n_unit; s->in_zone[z] > s->room[z] && i-- > 0;) {
+            if (s->unit[i].zone != z)
+                continue;
+            spot_fleet_end_unit(s, i);
+            s->total->preempted++;
+            spot_fleet_failed(s, z);
+        }
+}
+
+static bool account(struct spot_fleet_state *s, struct spot_fleet_step *step)
+{
+    const struct spot_fleet_play *play = s->play;
+    const double hours = play->tick_s / 3600;
+    const size_t ready = spot_fleet_ready(s), wanted = (size_t)play->wanted;
+    size_t standing = 0, n;
+    double spot = 0, demand = (double)s->n_on_demand * play->on_demand_usd_per_h * hours;
+
+    for (size_t i = 0; i < s->n_unit; i++)
+        spot += play->usd_per_h[s->unit[i].zone] * hours;
+    for (size_t i = 0; i < s->n_on_demand; i++)
+        standing += spot_fleet_is_ready(s, s->on_demand[i]);
+    n = ready + standing;
+    s->total->usd += spot + demand;
+    s->total->on_demand_share += demand;
+    s->total->availability += n >= wanted;
+    s->total->unserved_share += n < wanted ? (double)(wanted - n) : 0;
+    if (step)
+        *step = (struct spot_fleet_step){ (int)s->n_unit, (int)ready, (int)s->n_on_demand,
+                                          (int)standing, spot + demand };
+    return n >= wanted;
+}
+
+static void finish(const struct spot_fleet_play *play, struct spot_fleet_result *r)
+{
+    const double ticks = (double)play->n_tick, n = play->wanted;
+
+    r->availability /= ticks;
+    r->unserved_share /= ticks * n;
+    r->on_demand_share = r->usd > 0 ? r->on_demand_share / r->usd : 0;
+    r->cost_ratio = r->usd / (n * ticks * play->on_demand_usd_per_h * play->tick_s / 3600);
+}
+
+static int check(const struct spot_fleet_play *play, struct spot_err *err)
+{
+    bool is_sound = play->on_demand_usd_per_h > 0 && play->tick_s > 0;
+
+    if (!play->n_tick || !play->n_zone || play->n_zone > SPOT_FLEET_ZONES_MAX)
+        return spot_err_set(err, SPOT_EUSAGE, "a fleet needs 1 to %d zones, here are %zu",
+                            SPOT_FLEET_ZONES_MAX, play->n_zone);
+    if (play->wanted < 1 || play->wanted > SPOT_FLEET_REPLICAS_MAX || play->extra < 0 ||
+        play->extra > SPOT_FLEET_REPLICAS_MAX)
+        return spot_err_set(err, SPOT_EUSAGE, "a fleet has 1 to %d replicas, not %d and %d more",
+                            SPOT_FLEET_REPLICAS_MAX, play->wanted, play->extra);
+    for (size_t z = 0; z < play->n_zone; z++)
+        is_sound = is_sound && play->usd_per_h[z] > 0;
+    if (!is_sound || !(play->availability > 0 && play->availability < 1))
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "prices and ticks are above 0, an availability is between 0 and 1");
+    return 0;
+}
+
+/* The region with the most zones, the first of equals; zones of a region need not be neighbours in
+ * the list, so they are found again by name. */
+static void choose_region(struct spot_fleet_state *s)
+{
+    for (size_t z = 0; z < s->play->n_zone; z++) {
+        const size_t length = spot_region_length(s->play->zone[z]);
+        size_t n = 0;
+
+        for (size_t y = 0; y < s->play->n_zone; y++)
+            n += spot_region_length(s->play->zone[y]) == length &&
+                 !strncmp(s->play->zone[z], s->play->zone[y], length);
+        if (n > s->region_n) {
+            s->region_n = n;
+            s->region_at = z;
+        }
+    }
+}
+
+static void step_once(struct spot_fleet_state *s, struct spot_fleet_step *step, int32_t *in_zone)
+{
+    const size_t n_zone = s->play->n_zone;
+    bool is_served;
+
+    s->room = s->play->count + s->t * n_zone;
+    preempt(s);
+    if (s->ours)
+        spot_fleet_ours_step(s);
+    else
+        spot_fleet_place(s);
+    is_served = account(s, step ? step + s->t : NULL);
+    if (s->ours)
+        spot_fleet_ours_saw(s, is_served);
+    for (size_t z = 0; in_zone && z < n_zone; z++)
+        in_zone[s->t * n_zone + z] = s->in_zone[z];
+}
+
+int spot_fleet_play_run(const struct spot_fleet_play *play, enum spot_fleet_policy policy,
+                        struct spot_fleet_result *result, struct spot_fleet_step *step,
+                        int32_t *in_zone, struct spot_err *err)
+{
+    struct spot_fleet_state s = { .play = play, .policy = policy, .total = result };
+    const size_t n = play->n_zone;
+
+    *result = (struct spot_fleet_result){ 0 };
+    if (check(play, err))
+        return -1;
+    if (policy == SPOT_FLEET_OMNISCIENT) {
+        if (spot_fleet_omniscient(play, result, step, in_zone, err))
+            return -1;
+        finish(play, result);
+        return 0;
+    }
+    s.in_zone = spot_xcalloc(n, sizeof(*s.in_zone));
+    s.is_active = spot_xcalloc(n, sizeof(*s.is_active));
+    s.failed_at = spot_xcalloc(n, sizeof(*s.failed_at));
+    s.tried = spot_xcalloc(n, sizeof(*s.tried));
+    for (size_t z = 0; z < n; z++)
+        s.is_active[z] = true;
+    choose_region(&s);
+    if (policy == SPOT_FLEET_SPOT)
+        s.ours = spot_fleet_ours_new(play);
+    for (s.t = 0; s.t < play->n_tick; s.t++)
+        step_once(&s, step, in_zone);
+    finish(play, result);
+    if (s.ours)
+        spot_fleet_ours_free(s.ours);
+    free(s.in_zone);
+    free(s.is_active);
+    free(s.failed_at);
+    free(s.tried);
+    free(s.unit);
+    free(s.on_demand);
+    return 0;
+}

@@ -1,0 +1,224 @@
+/* SPDX-License-Identifier: MIT */
+/* Ours: what runs when a launch of now is ready is a set of slots (zone, how many are there), each
+ * of which lasts by the run lengths its zone has shown so far. Slots of a zone fall together, the
+ * highest first; zones fall apart. Of all fleets that answer now as well as what runs allows, the
+ * one with the least price + worth * P(not served then) is taken. The worth of a tick follows the
+ * aim: a tick missed raises it, a tick served lowers it. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/xalloc.h"
+#include "plan/deadline.h"
+#include "sim/fleet_state.h"
+
+enum { SPARES_MAX = 16 };
+static const double worth_gain = 0.1, worth_first = 1000, worth_least = 10, worth_most = 1e5;
+
+struct slot {
+    size_t zone, level, unit; /* SIZE_MAX: not launched */
+    bool is_ready, is_kept;   /* it answers now and is needed */
+    double last;              /* P(there when a launch of now is ready) */
+};
+
+struct spot_fleet_ours {
+    size_t n_level;
+    struct spot_run_count *count; /* [n_zone][n_level] of the times in which level + 1 were there */
+    struct slot *slot;            /* [n_slot], the ones to take first in front */
+    size_t n_slot, n_kept;
+    double worth; /* of a served tick, in ticks of the cheapest spot */
+    double cheapest;
+    double *fall;       /* [n_zone][n_level + 1] P(that many at least) */
+    double *sum, *next; /* [wanted + 1] P(that many survive), the last: or more */
+    size_t *taken;      /* [n_zone] */
+    bool *is_taken;     /* [n_unit] of the state */
+    size_t cap_taken;
+};
+
+struct spot_fleet_ours *spot_fleet_ours_new(const struct spot_fleet_play *play)
+{
+    struct spot_fleet_ours *o = spot_xcalloc(1, sizeof(*o));
+
+    o->n_level = 2 * (size_t)play->wanted;
+    o->count = spot_xcalloc(play->n_zone * o->n_level, sizeof(*o->count));
+    o->slot = spot_xcalloc(play->n_zone * o->n_level, sizeof(*o->slot));
+    o->fall = spot_xcalloc(play->n_zone * (o->n_level + 1), sizeof(double));
+    o->sum = spot_xcalloc((size_t)play->wanted + 1, sizeof(double));
+    o->next = spot_xcalloc((size_t)play->wanted + 1, sizeof(double));
+    o->taken = spot_xcalloc(play->n_zone, sizeof(*o->taken));
+    o->worth = worth_first;
+    o->cheapest = play->usd_per_h[0];
+    for (size_t z = 1; z < play->n_zone; z++)
+        o->cheapest = fmin(o->cheapest, play->usd_per_h[z]);
+    return o;
+}
+
+void spot_fleet_ours_free(struct spot_fleet_ours *o)
+{
+    free(o->count);
+    free(o->slot);
+    free(o->fall);
+    free(o->sum);
+    free(o->next);
+    free(o->taken);
+    free(o->is_taken);
+    free(o);
+}
+
+void spot_fleet_ours_saw(struct spot_fleet_state *s, bool is_served)
+{
+    double *worth = &s->ours->worth;
+
+    *worth *= exp(worth_gain * (!is_served - (1 - s->play->availability)));
+    *worth = fmin(worth_most, fmax(worth_least, *worth));
+}
+
+static double lasting(const struct spot_run_count *count, size_t ticks)
+{
+    struct spot_run_law law;
+
+    spot_run_law_learn(&law, count);
+    return pow(1 - law.end_prob[1][spot_run_stage(count->age)], (double)(ticks ? ticks : 1));
+}
+
+static void add_slots(struct spot_fleet_state *s, size_t zone)
+{
+    struct spot_fleet_ours *o = s->ours;
+    const size_t room = (size_t)s->room[zone] < o->n_level ? (size_t)s->room[zone] : o->n_level;
+    size_t unit = 0;
+
+    for (size_t level = 0; level < o->n_level; level++)
+        spot_run_count_add(&o->count[zone * o->n_level + level], level < room);
+    for (size_t level = 0; level < room; level++, unit++) {
+        struct slot *slot = &o->slot[o->n_slot++];
+
+        while (unit < s->n_unit && s->unit[unit].zone != zone)
+            unit++;
+        *slot = (struct slot){
+            .zone = zone,
+            .level = level,
+            .unit = unit < s->n_unit ? unit : SIZE_MAX,
+            .is_ready = unit < s->n_unit && spot_fleet_is_ready(s, s->unit[unit].born),
+            .last = lasting(&o->count[zone * o->n_level + level], s->play->cold),
+        };
+        if (slot->unit == SIZE_MAX)
+            unit = s->n_unit;
+    }
+}
+
+/* What answers now first, then what lasts; of equals what runs. */
+static int by_use(const void *a, const void *b)
+{
+    const struct slot *x = a, *y = b;
+
+    if (x->is_kept != y->is_kept)
+        return x->is_kept ? -1 : 1;
+    if (x->last != y->last)
+        return x->last > y->last ? -1 : 1;
+    if ((x->unit == SIZE_MAX) != (y->unit == SIZE_MAX))
+        return x->unit != SIZE_MAX ? -1 : 1;
+    return x->zone != y->zone ? (x->zone < y->zone ? -1 : 1)
+                              : (x->level > y->level) - (x->level < y->level);
+}
+
+static void list_slots(struct spot_fleet_state *s)
+{
+    struct spot_fleet_ours *o = s->ours;
+    const size_t wanted = (size_t)s->play->wanted;
+
+    o->n_slot = o->n_kept = 0;
+    for (size_t z = 0; z < s->play->n_zone; z++)
+        add_slots(s, z);
+    qsort(o->slot, o->n_slot, sizeof(*o->slot), by_use);
+    for (size_t i = 0; i < o->n_slot && o->n_kept < wanted; i++)
+        if (o->slot[i].is_ready) {
+            o->slot[i].is_kept = true;
+            o->n_kept++;
+        }
+    qsort(o->slot, o->n_slot, sizeof(*o->slot), by_use);
+}
+
+/* sum[] of the first n slots. */
+static void survive(struct spot_fleet_state *s, size_t n)
+{
+    struct spot_fleet_ours *o = s->ours;
+    const size_t wanted = (size_t)s->play->wanted, wide = o->n_level + 1;
+
+    memset(o->taken, 0, s->play->n_zone * sizeof(*o->taken));
+    memset(o->sum, 0, (wanted + 1) * sizeof(double));
+    o->sum[0] = 1;
+    for (size_t i = 0; i < n; i++)
+        o->fall[o->slot[i].zone * wide + ++o->taken[o->slot[i].zone]] = o->slot[i].last;
+    for (size_t z = 0; z < s->play->n_zone; z++) {
+        double *fall = o->fall + z * wide;
+
+        if (!o->taken[z])
+            continue;
+        fall[0] = 1;
+        for (size_t k = 1; k <= o->taken[z]; k++)
+            fall[k] = fmin(fall[k], fall[k - 1]);
+        memset(o->next, 0, (wanted + 1) * sizeof(double));
+        for (size_t k = 0; k <= o->taken[z]; k++)
+            for (size_t i = 0; i <= wanted; i++)
+                o->next[i + k < wanted ? i + k : wanted] +=
+                    o->sum[i] * (fall[k] - (k < o->taken[z] ? fall[k + 1] : 0));
+        memcpy(o->sum, o->next, (wanted + 1) * sizeof(double));
+    }
+}
+
+/* How many slots, and how much on demand to count on. What on demand answers now is paid either
+ * way: were it counted on for nothing, spot would never take its place. */
+static size_t choose(struct spot_fleet_state *s, size_t *on_demand)
+{
+    struct spot_fleet_ours *o = s->ours;
+    const size_t wanted = (size_t)s->play->wanted;
+    const size_t most = o->n_slot < wanted + SPARES_MAX ? o->n_slot : wanted + SPARES_MAX;
+    double best = HUGE_VAL, price = 0;
+    size_t choice = o->n_kept;
+
+    for (size_t n = 0; n <= most; n++) {
+        double miss = 1;
+
+        price += n ? s->play->usd_per_h[o->slot[n - 1].zone] / o->cheapest : 0;
+        if (n < o->n_kept)
+            continue;
+        survive(s, n);
+        for (size_t k = 0; k <= wanted; k++) {
+            const double demand = (double)k * s->play->on_demand_usd_per_h / o->cheapest;
+
+            miss -= o->sum[wanted - k]; /* now P(fewer than wanted - k) */
+            if (price + demand + o->worth * fmax(0, miss) < best) {
+                best = price + demand + o->worth * fmax(0, miss);
+                choice = n;
+                *on_demand = k;
+            }
+        }
+    }
+    return choice;
+}
+
+void spot_fleet_ours_step(struct spot_fleet_state *s)
+{
+    struct spot_fleet_ours *o = s->ours;
+    const size_t n_old = s->n_unit;
+    size_t standing = 0, on_demand = 0, needed, n;
+
+    list_slots(s);
+    for (size_t i = 0; i < s->n_on_demand; i++)
+        standing += spot_fleet_is_ready(s, s->on_demand[i]);
+    needed = (size_t)s->play->wanted - o->n_kept;
+    needed = needed < standing ? needed : standing;
+    n = choose(s, &on_demand);
+    o->is_taken = spot_xgrow(o->is_taken, &o->cap_taken, n_old + 1, sizeof(bool));
+    memset(o->is_taken, 0, (n_old + 1) * sizeof(bool));
+    for (size_t i = 0; i < n; i++)
+        if (o->slot[i].unit != SIZE_MAX)
+            o->is_taken[o->slot[i].unit] = true;
+    for (size_t i = n_old; i-- > 0;)
+        if (!o->is_taken[i])
+            spot_fleet_end_unit(s, i);
+    for (size_t i = 0; i < n; i++)
+        if (o->slot[i].unit == SIZE_MAX)
+            spot_fleet_launch(s, o->slot[i].zone);
+    spot_fleet_set_on_demand(s, on_demand > needed ? on_demand : needed);
+}

@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT */
+/* How often a generation is written, and how far the disk is behind the job. A generation costs
+ * what steps take longer while one is under way: not the time until it is on the disk, which passes
+ * beside them, nor what the first of a cold disk took. */
+#include <math.h>
+
+#include "common/clock.h"
+#include "train/trainer_state.h"
+
+/* Of the time of steps; and what is believed of a new measurement. */
+static const double cost_share = 0.05, trust = 0.5;
+
+/* Of a step that nothing delayed; the first of an epoch waits for pages and connections. */
+static void note_calm(struct spot_trainer *c, double step_s)
+{
+    c->calm_s = c->calm_s > 0 ? fmin(step_s, 0.8 * c->calm_s + 0.2 * step_s) : step_s;
+}
+
+void spot_trainer_note_step(struct spot_trainer *c, double step_s)
+{
+    if (c->n_epoch_commit < 2)
+        return;
+    if (!spot_store_is_busy(c->store))
+        note_calm(c, step_s);
+    else if (c->calm_s > 0)
+        c->durable_excess_s += fmax(0, step_s - c->calm_s);
+}
+
+void spot_trainer_lag_begun(struct spot_trainer *c)
+{
+    c->durable_s = spot_clock_s();
+    c->durable_excess_s = 0;
+}
+
+/* Half of what was measured last, half of what was believed before, which was nothing. */
+void spot_trainer_lag_ended(struct spot_trainer *c)
+{
+    c->durable_cost_s = (1 - trust) * c->durable_cost_s + trust * c->durable_excess_s;
+    c->durable_of_s = c->durable_s;
+    c->has_told_lag = false;
+}
+
+/* Without a replica or a buddy a single kill loses a stage, so the disk must be near; but writing
+ * must not take more than a small share of the time. */
+double spot_trainer_durable_every_s(const struct spot_trainer *c)
+{
+    double every_s = 3;
+
+    if (c->options->durable_every_s > 0)
+        return c->options->durable_every_s;
+    for (uint32_t p = 0; p < c->form.P; p++)
+        if (spot_form_replicas(&c->form) < 2 && !c->form.buddy[p])
+            every_s = 1;
+    return fmax(every_s, c->durable_cost_s / cost_share);
+}
+
+double spot_trainer_lag_s(const struct spot_trainer *c)
+{
+    return c->last_commit_s > 0 && spot_store_newest(c->store) < c->machine->round
+               ? spot_clock_s() - c->durable_of_s
+               : 0;
+}
+
+void spot_trainer_watch_lag(struct spot_trainer *c)
+{
+    const double lag_s = spot_trainer_lag_s(c);
+
+    if (c->options->max_loss_s <= 0 || c->has_told_lag || lag_s <= c->options->max_loss_s)
+        return;
+    c->has_told_lag = true;
+    c->options->warn("durable state is %.0f s behind, more than --max-loss %g s: step %lld of %lld",
+                     lag_s, c->options->max_loss_s, (long long)spot_store_newest(c->store),
+                     (long long)c->machine->round);
+}

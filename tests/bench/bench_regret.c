@@ -1,0 +1,197 @@
+/* SPDX-License-Identifier: MIT */
+/* bench_regret - how far `spot` and `guarded` are from nowcast and persistence on generated traces
+ * (tests/trace_family.h), in points of `ideal`; or the search for a trace on which a policy lacks
+ * most of nowcast.
+ *
+ * usage: bench_regret                            a few traces of one job
+ *        bench_regret JOB FROM TO                traces FROM..TO-1 of the protocol, CSV
+ *        bench_regret JOB search POLICY STEPS [SEED]   the worst trace found, by random changes */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "../trace_family.h"
+#include "common/xalloc.h"
+#include "sim/train_sim.h"
+
+enum { INTERVALS = 480, PROTOCOL_SEED = 20261123 };
+
+struct bench {
+    struct spot_job_doc job;
+    struct spot_throughput throughput;
+    struct spot_cost_table table;
+    int cap; /* of the two above; 0: not made */
+    int count[INTERVALS];
+    struct spot_sim_row row[INTERVALS];
+};
+
+static void give_up(const struct spot_err *err)
+{
+    fprintf(stderr, "bench_regret: %s\n", err->msg);
+    exit(1);
+}
+
+static void release(struct bench *b)
+{
+    if (b->cap) {
+        spot_cost_table_release(&b->table);
+        spot_throughput_release(&b->throughput);
+    }
+    b->cap = 0;
+}
+
+/* As spot-replay train has it: grids whose speed is known, unfinished migrations carried on. */
+static void prepare(struct bench *b)
+{
+    struct spot_err err = { 0 };
+    int most = 0, cap, n = 0, *grid;
+
+    for (int i = 0; i < INTERVALS; i++)
+        most = b->count[i] > most ? b->count[i] : most;
+    cap = spot_sim_cap(&b->job, most);
+    if (cap == b->cap)
+        return;
+    release(b);
+    if (spot_throughput_init(&b->throughput, &b->job, cap, SPOT_THROUGHPUT_BOTH, &err))
+        give_up(&err);
+    grid = spot_xcalloc((size_t)b->throughput.n_grid, sizeof(*grid));
+    for (int i = 0; i < b->throughput.n_grid; i++)
+        if (b->throughput.samples_per_s[b->throughput.grid_order[i]] > 0)
+            grid[n++] = b->throughput.grid_order[i];
+    spot_cost_table_init_window(&b->table, &b->job, &b->throughput, 0, cap, cap, grid, n);
+    b->table.carries_rest = true;
+    b->cap = cap;
+    free(grid);
+}
+
+static double play(struct bench *b, const char *policy, double notice_loss_s)
+{
+    const struct spot_sim_train sim = { .job = &b->job,
+                                        .throughput = &b->throughput,
+                                        .table = &b->table,
+                                        .n_interval = INTERVALS,
+                                        .available = b->count,
+                                        .interval_s = 60,
+                                        .look_ahead = 12,
+                                        .notice_loss_s = notice_loss_s,
+                                        .seed = 1 };
+    struct spot_sim_total total;
+    struct spot_err err = { 0 };
+    const struct spot_sim_policy *p = spot_sim_policy_find(policy, &err);
+
+    if (!p || spot_sim_train_run(&sim, p, b->row, &err))
+        give_up(&err);
+    spot_sim_total(b->row, INTERVALS, &total);
+    return total.samples;
+}
+
+static void protocol(struct bench *b, const char *job, int from, int to)
+{
+    static const double notice_s[] = { 0, 30, 120 }; /* at 60 s intervals 60 s tell what 30 s do */
+
+    puts("job,trace,scale,notice_loss_s,ideal,spot,guarded,nowcast,persistence");
+    for (int k = from; k < to; k++) {
+        const struct family_spec spec = family_nth(PROTOCOL_SEED, k, INTERVALS);
+
+        family_draw(&spec, b->count);
+        prepare(b);
+        for (size_t i = 0; i < sizeof(notice_s) / sizeof(*notice_s); i++) {
+            static const char *const policy[] = { "ideal", "spot", "guarded", "nowcast",
+                                                  "persistence" };
+
+            printf("%s,%d,%d,%g", job, k, spec.most, notice_s[i]);
+            for (size_t p = 0; p < sizeof(policy) / sizeof(*policy); p++)
+                printf(",%.1f", play(b, policy[p], notice_s[i]));
+            putchar('\n');
+            fflush(stdout);
+        }
+    }
+}
+
+/* Points of `ideal` that the policy lacks of nowcast. */
+static double lack(struct bench *b, const struct family_spec *spec, const char *policy,
+                   double notice_loss_s)
+{
+    double ideal;
+
+    family_draw(spec, b->count);
+    prepare(b);
+    ideal = play(b, "ideal", notice_loss_s);
+    if (ideal <= 0)
+        return 0;
+    return 100 * (play(b, "nowcast", notice_loss_s) - play(b, policy, notice_loss_s)) / ideal;
+}
+
+static double vary(struct spot_rng *rng, double x, double low, double high)
+{
+    const double y = x * exp(0.4 * spot_rng_normal(rng));
+
+    return y < low ? low : y > high ? high : y;
+}
+
+static struct family_spec changed(struct spot_rng *rng, const struct family_spec *s)
+{
+    struct family_spec t = *s;
+
+    t.level = vary(rng, s->level, 0.2, 1);
+    t.low = vary(rng, s->low + 0.01, 0, t.level);
+    t.busy = vary(rng, s->busy, 0.02, 0.9);
+    t.calm = vary(rng, s->calm, 0.001, 0.5);
+    t.dwell = vary(rng, s->dwell, 2, 200);
+    t.size = vary(rng, s->size, 1, t.most / 3.0);
+    if (spot_rng_unit(rng) < 0.5)
+        t.seed = spot_rng_next(rng);
+    return t;
+}
+
+/* A quarter of the steps look anywhere, the others around the worst so far. */
+static void search(struct bench *b, const char *policy, int steps, uint64_t seed)
+{
+    struct family_spec worst = { 0 };
+    double most = -INFINITY;
+    struct spot_rng rng;
+
+    spot_rng_init(&rng, seed, 0);
+    for (int k = 0; k < steps; k++) {
+        static const int most_of[] = { 8, 12, 16, 24, 32 };
+        struct family_spec s =
+            k < steps / 4 + 1 ? family_nth(seed, k, INTERVALS) : changed(&rng, &worst);
+        double x;
+
+        if (s.most > 32)
+            s.most = most_of[spot_rng_below(&rng, 5)];
+        x = lack(b, &s, policy, 30);
+        if (x <= most)
+            continue;
+        most = x;
+        worst = s;
+        printf("%s lacks %+.3f points: family %d seed %llu most %d level %.17g low %.17g busy "
+               "%.17g calm %.17g dwell %.17g size %.17g\n",
+               policy, x, (int)s.family, (unsigned long long)s.seed, s.most, s.level, s.low, s.busy,
+               s.calm, s.dwell, s.size);
+        fflush(stdout);
+    }
+}
+
+int main(int argc, char **argv)
+{
+    struct bench *b = spot_xcalloc(1, sizeof(*b));
+    const char *job = argc > 1 ? argv[1] : "gpt-6.7b";
+    struct spot_err err = { 0 };
+    char path[128];
+
+    snprintf(path, sizeof(path), "examples/jobs/%s.json", job);
+    if (spot_job_doc_load(&b->job, path, &err))
+        give_up(&err);
+    if (argc > 4 && !strcmp(argv[2], "search"))
+        search(b, argv[3], atoi(argv[4]), argc > 5 ? (uint64_t)atoll(argv[5]) : 1);
+    else if (argc == 1 || argc == 4)
+        protocol(b, job, argc == 1 ? 2 : atoi(argv[2]), argc == 1 ? 6 : atoi(argv[3]));
+    else
+        fputs("usage: bench_regret [JOB FROM TO | JOB search POLICY STEPS [SEED]]\n", stderr);
+    release(b);
+    spot_job_doc_release(&b->job);
+    free(b);
+    return 0;
+}

@@ -1,0 +1,57 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# spot-replay fleet: policies as rows, ticks as rows, a picture, refusals.
+
+bats_require_minimum_version 1.5.0
+
+setup() {
+    T=$BATS_TEST_TMPDIR
+    set -o pipefail
+    { echo time_s,zone,instance_type,available
+      for z in 1 2 3; do
+          for i in $(seq 0 199); do echo "$((i * 300)),us-east-1$z,g,$((i / (5 * z) % 4 > 0))"; done
+      done; } >"$T/t.csv"
+}
+
+replay() { spot-replay fleet --trace "$T/t.csv" "$@"; }
+
+@test "policies are rows with the columns scripts rely on, on demand costs 1" {
+    replay --n 2 --availability 0.99 >"$T/out"
+    [[ "$(head -1 "$T/out")" == policy,availability,cost_ratio,usd,unserved_share* ]]
+    [ "$(wc -l <"$T/out")" = 10 ]
+    # 2 replicas, 200 ticks of 300 s, 3.06 usd/h; the first tick is cold
+    grep -q '^on-demand,0.995,1,102,0.005,1,0,0$' "$T/out"
+    awk -F, 'NR > 1 { a[$1] = $2; c[$1] = $3 }
+        END { exit !(a["omniscient"] >= 0.99 && c["omniscient"] < c["spothedge"]) }' "$T/out"
+    replay --policy list | grep -q '^spothedge-repaired '
+}
+
+@test "steps add up to the totals" {
+    usd=$(replay --policy spot --steps | awk -F, 'NR > 1 { usd += $8; n++; bad += $7 > 0 } END { printf "%.4f %.4f", usd, 1 - bad / n }')
+    [ "$(replay --policy spot | awk -F, 'NR == 2 { printf "%.4f %.4f", $4, $2 }')" = "$usd" ]
+}
+
+@test "a tick's choice does not depend on what comes" {
+    awk -F, 'NR == 1 || $1 <= 30000' "$T/t.csv" >"$T/past.csv"
+    for p in round-robin spothedge spothedge-repaired spot; do
+        cmp <(replay --n 2 --policy $p --steps | head -100) \
+            <(spot-replay fleet --trace "$T/past.csv" --n 2 --policy $p --steps | head -100)
+    done
+}
+
+@test "the fleet is drawn by zone and market" {
+    replay --policy spot --plot "$T/p.gp" >/dev/null
+    grep -q 'us-east-12' "$T/p.gp" && grep -q 'on demand' "$T/p.gp" && grep -q 'did not answer' "$T/p.gp" && grep -q 'cost so far' "$T/p.gp"
+}
+
+@test "what cannot be is refused, or left out of all" {
+    run -2 spot-replay fleet
+    run -2 replay --policy best
+    run -2 replay --n 0
+    run -1 --separate-stderr replay --policy omniscient --cold-start 1h
+    [[ "$stderr" == *'cold start of one tick at most'* ]]
+    run -0 --separate-stderr replay --cold-start 1h
+    [[ "$stderr" == *'left out: omniscient'* && "$output" != *omniscient* ]]
+    run -3 --separate-stderr spot-replay fleet --trace <(printf 'time_s,available\n0,x\n')
+    [[ "$stderr" == *:2:3:* ]]
+}

@@ -1,0 +1,35 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# How far durable state is behind: generations are as frequent as what they cost steps allows, not as their disk is fast.
+
+bats_require_minimum_version 1.5.0
+load job
+
+disk=$BATS_TEST_DIRNAME/../../build/release/tests/disk.so
+
+setup() { job_setup; }
+teardown() { job_teardown; }
+
+@test "a slow disk that costs steps nothing does not keep generations apart" {
+    SPOT_DISK_MS=100 LD_PRELOAD=$disk train log --steps 1000000 --grid 2x1 --state state
+    worker a
+    worker b
+    seen log durable 3
+    # each took over half a second; twenty times that would be ten and more
+    jq -es '[.[] | select(.event == "durable")] as $d
+        | ($d | all(.lag_s > 0.5 and .cost_s >= 0)) and
+          ($d[2].time_s - $d[1].time_s) < 12 * ($d | map(.lag_s) | min)' log
+    spot-run status --join unix:j --format json | jq -e '.durable_lag_s > 0'
+    stops_right log
+}
+
+@test "--max-loss says once when the disk is further behind" {
+    background timeout 100 spot-run train --data corpus $MODEL --global-batch 5 --steps 1000000 --grid 1x1 --state state \
+        --durable-every 1h --max-loss 1s --listen unix:j --lease 20s --events log 2>log.err
+    train=$pid
+    worker a
+    eventually 'grep -q "behind, more than --max-loss 1 s" log.err'
+    more_steps log
+    [ "$(grep -c 'more than --max-loss' log.err)" = 1 ]
+    stops_right log
+}

@@ -1,0 +1,97 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# spot-run serve: the choices of a request have its prompt in the cache once, and nobody can tell.
+
+setup_file() {
+    cd "$BATS_FILE_TMPDIR" || return 1
+    for i in $(seq 400); do echo "the $i. line of a text that a small model learns"; done >text
+    spot-run train -q --data text --layers 2 --width 64 --heads 4 --seq 256 --steps 5 \
+        --save model >train.log
+    # 1 to 8 choices, prompts of 1 to 180 bytes, of which many begin alike, and two in one request
+    awk -v seed="${SPOT_SEED:-3}" 'BEGIN {
+        srand(seed)
+        for (i = 1; i <= 30; i++) {
+            text = substr("all of them begin with these words, for longer than a page or two of the cache is, and then with ", 1, 100 * rand())
+            for (k = int(80 * rand()); k > 0; k--) text = text substr("abcdefghijk ", 1 + int(12 * rand()), 1)
+            prompt = i % 5 ? "\"" text "x\"" : "[\"" text "y\",\"" text "y\"]"
+            printf "{\"custom_id\":\"r%d\",\"url\":\"/v1/completions\",\"body\":{\"model\":\"model\",\"prompt\":%s,\"max_tokens\":%d,\"temperature\":%s,\"seed\":%d,\"n\":%d,\"ignore_eos\":true}}\n",
+                i, prompt, 1 + int(60 * rand()), i % 3 ? "0.9" : "0", i, 1 + int(8 * rand())
+        }
+    }' >in.jsonl
+    spot-run serve -q --model model --batch in.jsonl -o raw.jsonl --max-batch 1 # each choice alone
+    answers raw.jsonl >want
+    [ "$(grep -c '"status_code":200' want)" = 30 ]
+}
+
+setup() {
+    cd "$BATS_TEST_TMPDIR" || return 1
+    ln -s "$BATS_FILE_TMPDIR/model" "$BATS_FILE_TMPDIR/in.jsonl" "$BATS_FILE_TMPDIR/want" .
+    pids=
+}
+
+teardown() {
+    # shellcheck disable=SC2086
+    [ -z "$pids" ] || kill -9 $pids 2>/dev/null || true
+}
+
+# What does not depend on the time or on names that are drawn.
+answers() {
+    sed -E 's/"(id|created)":("[^"]*"|[0-9]+),?//g; s/"worker":"[^"]*",?//g; s/"epoch":[0-9]+,?//g' "$1" | sort
+}
+
+same() {
+    answers "$1" | cmp - want
+}
+
+worker() { # name
+    spot-run worker -q --join unix:j --name "$1" --join-timeout 20s 3>&- &
+    pids="$pids $!"
+    newest=$!
+}
+
+@test "choices that share pages get the tokens of choices alone" {
+    spot-run serve -q --model model --batch in.jsonl -o out --max-batch 32
+    same out
+}
+
+@test "in stages and tensor groups all members share them" {
+    spot-run serve -q --model model --batch in.jsonl -o out --workers 2 --grid 1x2 --max-batch 32
+    same out
+    spot-run serve -q --model model --batch in.jsonl -o out2 --workers 4 --grid 1x2x2 --max-batch 16
+    same out2
+}
+
+@test "in a cache that is too small for all" {
+    # a context takes 256 tokens, 2 layers, 2 x 64 floats
+    spot-run serve -q --model model --batch in.jsonl -o out --max-batch 32 --kv-byte 256KiB
+    same out
+    spot-run serve -q --model model --batch in.jsonl -o out2 --max-batch 32 --kv-byte 400KiB --workers 2 --grid 1x2
+    same out2
+}
+
+# strike OPTIONS: kills and notices while choices share pages; three workers or more are there
+strike() {
+    rm -f out log j
+    spot-run serve -q --model model --batch in.jsonl -o out --listen unix:j --max-batch 32 --grace 5s --events log "$@" 3>&- &
+    server=$!
+    pids="$pids $server"
+    for name in a b c d; do worker $name; done
+    last=$newest k=0
+    while kill -0 $server 2>/dev/null && [ $k -lt 8 ]; do
+        k=$((k + 1))
+        sleep 0.05
+        kill -"$([ $((k % 2)) = 0 ] && echo KILL || echo TERM)" "$last" 2>/dev/null || break # the batch is done
+        worker "w$k"
+        last=$newest
+    done
+    wait $server
+    same out
+    spot-run report --format csv log >report.csv
+    grep -q '^requests,"\?30 ' report.csv
+}
+
+@test "kills and notices change no token, pages move for each choice" {
+    strike
+    strike --kv-buddies
+    strike --grid 1x2
+}

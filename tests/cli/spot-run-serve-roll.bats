@@ -1,0 +1,230 @@
+#!/usr/bin/env bats
+# spot-run roll: another version of the model, replica by replica; a request ends on the version it
+# began on, whatever dies. And what the plan says of who takes how much.
+
+bats_require_minimum_version 1.5.0
+
+setup_file() {
+    command -v curl >/dev/null || skip "no curl here"
+    cd "$BATS_FILE_TMPDIR" || return 1
+    for i in $(seq 400); do echo "the $i. line of a text that a small model learns"; done >text
+    for v in 1 2; do
+        spot-run train -q --data text --layers $((2 + 2 * v)) --width 64 --heads 4 --seq 1024 --global-batch 2 \
+            --steps 4 --seed "$v" --save "v$v" >train.log
+        for i in $(seq 6); do
+            jq -cn --arg i "$i" '{custom_id: $i, url: "/v1/completions", body: {prompt: "line \($i)",
+                max_tokens: 900, temperature: 0.8, seed: ($i | tonumber), model: "v1"}}'
+        done >in.jsonl
+        ln -sfn "v$v" model # the id is the name of the directory
+        sed 's/"v1"/"model"/' in.jsonl >in
+        rm -f out
+        spot-run serve -q --model model --batch in -o out --max-batch 8
+        jq -rs 'sort_by(.custom_id)[] | .response.body.choices[0].text | @json' out >"want.$v"
+    done
+    ! cmp -s want.1 want.2 || return 1
+    jq -c .body in.jsonl >bodies
+    jq -c '.stream = true' bodies >streams
+}
+
+setup() {
+    cd "$BATS_TEST_TMPDIR" || return 1
+    cp -r "$BATS_FILE_TMPDIR"/{v1,v2} .
+    ln -s "$BATS_FILE_TMPDIR"/{want.1,want.2,bodies,streams} .
+    pids=
+}
+
+teardown() {
+    # shellcheck disable=SC2086
+    [ -z "$pids" ] || kill -9 $pids 2>/dev/null || true
+}
+
+serve() { # options
+    spot-run serve -q --model v1 --http unix:h --listen unix:j "$@" 2>>serve.err 3>&- &
+    server=$!
+    pids="$pids $!"
+}
+
+worker() { # name
+    spot-run worker -q --join unix:j --name "$1" --join-timeout 20s 2>>worker.err 3>&- &
+    declare -g "pid_$1=$!"
+    pids="$pids $!"
+}
+
+ask() { # line
+    sed -n "$1p" bodies | curl -s --max-time 100 --unix-socket h http://x/v1/completions -d @- | jq -r '.choices[0].text | @json'
+}
+
+# all of them at once, each in a file
+ask_all() {
+    asked=
+    for i in $(seq 6); do
+        ask "$i" >"got.$i" 3>&- &
+        asked="$asked $!"
+    done
+}
+
+await_all() { # version
+    # shellcheck disable=SC2086
+    wait $asked
+    cat got.? >got
+    cmp got "want.$1"
+}
+
+status() {
+    spot-run status --join unix:j --format json --join-timeout 10s | jq -r "$1"
+}
+
+until_status() { # condition
+    for _ in $(seq 600); do
+        [ "$(status "$1")" != true ] || return 0
+        sleep 0.05
+    done
+    status .
+    return 1
+}
+
+@test "requests end on the version they began on, and new ones get the new as soon as a replica has it" {
+    serve
+    worker a
+    worker b
+    until_status '.replicas == 2'
+    ask_all
+    until_status '.requests == 6 and .tokens > 200'
+    spot-run roll -q --join unix:j v2 3>&- &
+    roll=$!
+    until_status '.rollout.replicas == 1 and .rollout.requests_left > 0'
+    [ "$(ask 3)" = "$(sed -n 3p want.2)" ]
+    await_all 1
+    wait "$roll"
+    until_status '.rollout.state == "done" and .replicas == 2 and (.model | endswith("/v2"))'
+    ask_all
+    await_all 2
+    [ "$(curl -s --unix-socket h http://x/v1/models | jq -r '.data[0].id')" = v1 ]
+}
+
+@test "kills while a version is rolled out: whoever comes computes what the old one left" {
+    serve --kv-buddies
+    worker a
+    worker b
+    until_status '.replicas == 2'
+    ask_all
+    until_status '.requests == 6 and .tokens > 200'
+    spot-run roll --no-wait --join unix:j v2
+    until_status '.rollout.replicas == 1 and .rollout.requests_left > 0'
+    # the one that has the old version, and then the other
+    old=$(status '.members | map(select(.model | endswith("/v2") | not)) | .[0].name')
+    p="pid_$old"
+    kill -9 "${!p}"
+    sleep 0.3
+    other=$([ "$old" = a ] && echo b || echo a) p="pid_$other"
+    kill -9 "${!p}"
+    worker c
+    await_all 1
+    worker d
+    until_status '.rollout.state == "done" and .replicas == 2'
+    ask_all
+    await_all 2
+}
+
+@test "one replica alone: new requests wait until it has ended the old ones" {
+    serve
+    worker a
+    until_status '.replicas == 1'
+    ask_all
+    until_status '.requests == 6 and .tokens > 200'
+    spot-run roll --no-wait --join unix:j v2
+    until_status '.rollout.state == "rolling"'
+    sleep 0.2
+    [ "$(ask 5)" = "$(sed -n 5p want.2)" ]
+    await_all 1
+    until_status '.rollout.state == "done"'
+}
+
+@test "what cannot be served is refused, and nothing changes" {
+    serve --grid 1x2
+    worker a
+    worker b
+    until_status '.replicas == 1'
+    run -1 spot-run roll --join unix:j nowhere
+    [[ $output == *"refused: "*nowhere* ]]
+    truncate -s 1000 v2/model.safetensors
+    run -1 spot-run roll --join unix:j v2
+    [[ $output == *"refused: "*v2* ]]
+    sed 's/"spot_tokens": *"bytes"/"spot_tokens": "words"/' -i v2/config.json
+    run -1 spot-run roll --join unix:j v2
+    [ "$(ask 2)" = "$(sed -n 2p want.1)" ]
+    until_status '.rollout.state == "refused"'
+    run -2 spot-run roll --join unix:j
+    run -0 spot-run roll --join unix:j v1
+}
+
+@test "a version that a worker cannot read is taken back" {
+    serve
+    worker a
+    until_status '.replicas == 1'
+    ask_all
+    until_status '.requests == 6 and .tokens > 200'
+    spot-run roll --join unix:j v2 2>roll.err 3>&- &
+    roll=$!
+    until_status '.rollout.state == "rolling"'
+    mv v2 gone
+    ask 4 >late 3>&- &
+    late=$!
+    await_all 1
+    rc=0
+    wait "$roll" || rc=$?
+    [ "$rc" = 1 ]
+    grep -q 'taken back: worker a' roll.err
+    wait "$late" || true
+    [ "$(ask 2)" = "$(sed -n 2p want.1)" ]
+    until_status '.rollout.state == "taken back" and .replicas == 1 and (.model | endswith("v1"))'
+    mv gone v2
+    spot-run roll -q --join unix:j v2
+    [ "$(ask 2)" = "$(sed -n 2p want.2)" ]
+}
+
+@test "a coordinator that is killed goes on with both versions" {
+    mkdir st
+    serve --state st --linger 60s
+    worker a
+    worker b
+    until_status '.replicas == 2'
+    for i in $(seq 6); do
+        sed -n "${i}p" streams | curl -sN --max-time 100 --unix-socket h http://x/v1/completions -d @- >"s.$i" 3>&- &
+    done
+    until_status '.requests == 6 and .tokens > 200'
+    spot-run roll --no-wait --join unix:j v2
+    until_status '.rollout.replicas == 1 and .rollout.requests_left > 0'
+    kill -9 "$server"
+    rm -f h
+    serve --state st --linger 60s --resume
+    until_status '.replicas == 2 or .rollout != null or .tokens > 0'
+    for i in $(seq 6); do
+        id=$(sed -n 's/^data: \({.*\)/\1/p' "s.$i" | head -n 1 | jq -r .id)
+        curl -sN --max-time 100 --unix-socket h "http://x/v1/streams/$id" | sed -n 's/^data: \({.*\)/\1/p' |
+            jq -rs '[.[].choices[0].text // ""] | add | @json'
+    done >got
+    cmp got want.1
+    [ "$(ask 6)" = "$(sed -n 6p want.2)" ]
+    until_status '.replicas == 2 and (.model | endswith("/v2"))'
+    # and once more, with nothing of the first version left
+    kill -9 "$server"
+    rm -f h
+    serve --state st --resume
+    until_status '.replicas == 2 and (.model | endswith("/v2"))'
+    [ "$(ask 1)" = "$(sed -n 1p want.2)" ]
+}
+
+@test "who has twice the weight in the plan takes twice the load" {
+    echo '{"schema":"spot.plan/1","kind":"serve","job":"x","time_s":1,"next":{"D":2,"P":1,"M":1,"B":16},"weights":[{"node":"b","weight":2}]}' >plan.json
+    serve --plan plan.json
+    worker a
+    worker b
+    until_status '.replicas == 2'
+    ask_all
+    until_status '.running == 6'
+    [ "$(status '.members | map("\(.name) \(.load)") | sort | join(", ")')" = "a 2, b 4" ]
+    await_all 1
+    run -3 spot-run replan --join unix:j - <<<'{"schema":"spot.plan/1","kind":"serve","job":"x","time_s":2,"next":{"D":2,"P":1},"weights":[{"weight":0}]}'
+    [[ $output == *weights/0/weight* ]]
+}

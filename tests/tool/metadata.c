@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: MIT */
+/* metadata - the metadata service of a cloud on loopback, as good or as bad as a test wants it.
+ *
+ *   metadata DIR aws|gcp|azure       its address comes into DIR/endpoint
+ *
+ * What it says lies in DIR, which is read for each answer; put files there by renaming:
+ *   instance-action, rebalance (AWS: 404 without), preempted, maintenance-event (GCP: FALSE, NONE),
+ *   scheduledevents, name (Azure), token: the body, in which @+60@ and #+60# stand for the time in
+ *   60 s (RFC 3339, HTTP)
+ *   ttl     of AWS's tokens, in s
+ *   skew    by how many s its clock is wrong; "none": it tells no Date
+ *   fault   KIND [NAME]: what goes wrong (with the answers of that name alone): a status such as
+ *           401 or 503, stall, drip, garbage, huge, redirect, reset, hasty (GCP: it does not wait)
+ * It keeps DIR/log, a line for each question: time, method, path; and DIR/posted, bodies.
+ */
+#define _DEFAULT_SOURCE
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <netinet/in.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { TEXT_MAX = 16384 };
+
+static const char *dir, *cloud;
+static FILE *log_file;
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static int n_token;
+
+struct question {
+    char text[TEXT_MAX], method[8], path[512], name[64];
+    const char *body;
+};
+
+static double now_s(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+/* The file's text without its last newline; returns whether it is there. */
+static bool get(const char *name, char *text, size_t size)
+{
+    char path[4096];
+    FILE *in;
+    size_t n;
+
+    snprintf(path, sizeof(path), "%s/%s", dir, name);
+    *text = '\0';
+    in = fopen(path, "r");
+    if (!in)
+        return false;
+    n = fread(text, 1, size - 1, in);
+    fclose(in);
+    n -= n && text[n - 1] == '\n';
+    text[n] = '\0';
+    return true;
+}
+
+static double skew_s(void)
+{
+    char text[32];
+
+    get("skew", text, sizeof(text));
+    return strtod(text, NULL);
+}
+
+static void print_time(char *to, size_t size, double unix_s, bool is_http)
+{
+    const time_t t = (time_t)unix_s;
+    struct tm tm;
+
+    gmtime_r(&t, &tm);
+    strftime(to, size, is_http ? "%a, %d %b %Y %H:%M:%S GMT" : "%Y-%m-%dT%H:%M:%SZ", &tm);
+}
+
+/* Put times in the place of @+60@ and #+60#. */
+static void expand(char *text)
+{
+    char out[TEXT_MAX], *to = out;
+
+    for (const char *p = text; *p && to < out + sizeof(out) - 64;) {
+        char *end;
+        const double ahead_s = *p == '@' || *p == '#' ? strtod(p + 1, &end) : 0;
+
+        if ((*p == '@' || *p == '#') && end > p + 1 && *end == *p) {
+            print_time(to, 40, now_s() + skew_s() + ahead_s, *p == '#');
+            to += strlen(to);
+            p = end + 1;
+        } else {
+            *to++ = *p++;
+        }
+    }
+    *to = '\0';
+    strcpy(text, out);
+}
+
+static void put(int fd, const char *data, size_t n)
+{
+    while (n) {
+        const ssize_t some = send(fd, data, n, MSG_NOSIGNAL);
+
+        if (some <= 0)
+            return;
+        data += some;
+        n -= (size_t)some;
+    }
+}
+
+static void answer(int fd, int status, const char *more, const char *body)
+{
+    char all[TEXT_MAX + 1024], date[64] = "", none[32], at[40];
+
+    get("skew", none, sizeof(none));
+    if (strcmp(none, "none") != 0) {
+        print_time(at, sizeof(at), now_s() + skew_s(), true);
+        snprintf(date, sizeof(date), "Date: %s\r\n", at);
+    }
+    snprintf(all, sizeof(all), "HTTP/1.1 %d Said\r\n%s%sContent-Length: %zu\r\n\r\n%s", status,
+             date, more, strlen(body), body);
+    put(fd, all, strlen(all));
+}
+
+/* --- faults -------------------------------------------------------------- */
+
+static void drip(int fd)
+{
+    put(fd, "HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n{", 46);
+    for (int i = 0; i < 1000; i++) {
+        if (send(fd, " ", 1, MSG_NOSIGNAL) != 1)
+            return;
+        usleep(50000);
+    }
+}
+
+static void be_huge(int fd)
+{
+    char block[4096];
+
+    memset(block, ' ', sizeof(block));
+    put(fd, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", 47);
+    for (int i = 0; i < 4096; i++) {
+        if (send(fd, "1000\r\n", 6, MSG_NOSIGNAL) != 6)
+            return;
+        put(fd, block, sizeof(block));
+        put(fd, "\r\n", 2);
+    }
+}
+
+/* Returns whether there is one, and it was done; *closes: nothing follows on this connection. */
+static bool do_fault(int fd, const char *name, bool *closes)
+{
+    char text[64], kind[32] = "", which[32] = "";
+
+    *closes = true;
+    get("fault", text, sizeof(text));
+    if (sscanf(text, "%31s %31s", kind, which) < 1 || (*which && strcmp(which, name) != 0))
+        return false;
+    if (!strcmp(kind, "stall")) {
+        sleep(20);
+    } else if (!strcmp(kind, "drip")) {
+        drip(fd);
+    } else if (!strcmp(kind, "huge")) {
+        be_huge(fd);
+    } else if (!strcmp(kind, "redirect")) {
+        answer(fd, 302, "Location: http://127.0.0.1:1/\r\n", "");
+    } else if (!strcmp(kind, "garbage")) {
+        answer(fd, 200, "ETag: x\r\n", "<html>\xff\x1b[31m {\"action\": terminate");
+    } else if (atoi(kind)) {
+        *closes = false;
+        answer(fd, atoi(kind), "", "<html>no</html>");
+    } else if (strcmp(kind, "reset") != 0) {
+        return false;
+    }
+    return true;
+}
+
+/* --- clouds -------------------------------------------------------------- */
+
+static const char *header(const struct question *q, const char *name, char *text, size_t size)
+{
+    const size_t n = strlen(name);
+
+    *text = '\0';
+    for (const char *line = strstr(q->text, "\r\n"); line; line = strstr(line, "\r\n")) {
+        line += 2;
+        if (!strncasecmp(line, name, n) && line[n] == ':') {
+            const char *v = line + n + 1 + strspn(line + n + 1, " ");
+
+            snprintf(text, size, "%.*s", (int)strcspn(v, "\r\n"), v);
+            break;
+        }
+    }
+    return text;
+}
+
+static void give_token(int fd, const struct question *q)
+{
+    char ttl[32], token[64], more[128];
+
+    header(q, "X-aws-ec2-metadata-token-ttl-seconds", ttl, sizeof(ttl));
+    if (strcmp(q->method, "PUT") != 0 || atoi(ttl) < 1 || atoi(ttl) > 21600) {
+        answer(fd, 400, "", "");
+        return;
+    }
+    get("ttl", token, sizeof(token));
+    snprintf(more, sizeof(more), "X-Aws-Ec2-Metadata-Token-Ttl-Seconds: %s\r\n",
+             token[0] ? token : ttl);
+    snprintf(token, sizeof(token), "token-%d==", ++n_token);
+    answer(fd, 200, more, token);
+}
+
+static void be_aws(int fd, const struct question *q, char *body)
+{
+    char token[64], right[64];
+
+    if (!strcmp(q->name, "token")) {
+        give_token(fd, q);
+        return;
+    }
+    header(q, "X-aws-ec2-metadata-token", token, sizeof(token));
+    snprintf(right, sizeof(right), "token-%d==", n_token);
+    if (strcmp(token, right) != 0)
+        answer(fd, 401, "", "<html>no token</html>");
+    else if (!get(q->name, body, TEXT_MAX))
+        answer(fd, 404, "", "<html>none</html>");
+    else {
+        expand(body);
+        answer(fd, 200, "", body);
+    }
+}
+
+static void make_etag(const char *body, char *etag)
+{
+    unsigned h = 5381;
+
+    for (; *body; body++)
+        h = h * 33 + (unsigned char)*body;
+    sprintf(etag, "%08x", h);
+}
+
+static void be_gcp(int fd, const struct question *q, char *body)
+{
+    const char *const last = strstr(q->path, "last_etag="), *const hold = strstr(q->path, "sec=");
+    const double until_s = now_s() + (hold ? atof(hold + 4) : 60);
+    char flavor[16], etag[16], more[96], fault[16];
+    bool waits = strstr(q->path, "wait_for_change=true") && last;
+
+    header(q, "Metadata-Flavor", flavor, sizeof(flavor));
+    if (strcmp(flavor, "Google") != 0) {
+        answer(fd, 403, "", "missing Metadata-Flavor");
+        return;
+    }
+    for (;;) {
+        if (!get(q->name, body, TEXT_MAX))
+            strcpy(body, !strcmp(q->name, "preempted") ? "FALSE" : "NONE");
+        make_etag(body, etag);
+        get("fault", fault, sizeof(fault));
+        if (!waits || strncmp(last + 10, etag, 8) != 0 || now_s() > until_s ||
+            !strcmp(fault, "hasty"))
+            break;
+        usleep(2000);
+    }
+    snprintf(more, sizeof(more), "Metadata-Flavor: Google\r\nETag: %s\r\n", etag);
+    answer(fd, 200, more, body);
+}
+
+static void be_azure(int fd, const struct question *q, char *body)
+{
+    char is_meant[16];
+
+    header(q, "Metadata", is_meant, sizeof(is_meant));
+    if (strcmp(is_meant, "true") != 0) {
+        answer(fd, 400, "", "{\"error\":\"Bad request\"}");
+        return;
+    }
+    if (!strcmp(q->method, "POST")) {
+        char path[4096];
+        FILE *out;
+
+        snprintf(path, sizeof(path), "%s/posted", dir);
+        out = fopen(path, "a");
+        fprintf(out, "%s\n", q->body);
+        fclose(out);
+        answer(fd, 200, "", "");
+        return;
+    }
+    if (!get(q->name, body, TEXT_MAX))
+        strcpy(body,
+               !strcmp(q->name, "name") ? "here" : "{\"DocumentIncarnation\":1,\"Events\":[]}");
+    expand(body);
+    answer(fd, 200, "", body);
+}
+
+/* --- connections --------------------------------------------------------- */
+
+/* One question with its body; returns whether there is one. */
+static bool read_question(int fd, struct question *q)
+{
+    char length[16];
+    size_t n = 0, n_body;
+    char *end = NULL;
+
+    while (!end) {
+        const ssize_t some =
+            n < sizeof(q->text) - 1 ? read(fd, q->text + n, sizeof(q->text) - 1 - n) : 0;
+
+        if (some <= 0)
+            return false;
+        n += (size_t)some;
+        q->text[n] = '\0';
+        end = strstr(q->text, "\r\n\r\n");
+    }
+    n_body = strtoul(header(q, "Content-Length", length, sizeof(length)), NULL, 10);
+    for (q->body = end + 4; n < (size_t)(q->body - q->text) + n_body;) {
+        const ssize_t some =
+            n < sizeof(q->text) - 1 ? read(fd, q->text + n, sizeof(q->text) - 1 - n) : 0;
+
+        if (some <= 0)
+            return false;
+        n += (size_t)some;
+        q->text[n] = '\0';
+    }
+    if (sscanf(q->text, "%7s %511s", q->method, q->path) != 2)
+        return false;
+    snprintf(q->name, sizeof(q->name), "%.*s", (int)strcspn(strrchr(q->path, '/') + 1, "?"),
+             strrchr(q->path, '/') + 1);
+    return true;
+}
+
+static bool is_ours(const struct question *q)
+{
+    static const char *const own[][2] = { { "aws", "/latest/" },
+                                          { "gcp", "/computeMetadata/v1/" },
+                                          { "azure", "/metadata/" } };
+
+    for (size_t i = 0; i < 3; i++)
+        if (!strcmp(cloud, own[i][0]))
+            return !strncmp(q->path, own[i][1], strlen(own[i][1]));
+    return false;
+}
+
+static void serve(int fd, const struct question *q, bool *closes)
+{
+    char body[TEXT_MAX];
+
+    pthread_mutex_lock(&lock);
+    fprintf(log_file, "%.3f %s %s\n", now_s(), q->method, q->path);
+    fflush(log_file);
+    pthread_mutex_unlock(&lock);
+    if (do_fault(fd, q->name, closes))
+        return;
+    *closes = false;
+    if (!is_ours(q))
+        answer(fd, 404, "", "<html>what?</html>");
+    else if (*cloud == 'g')
+        be_gcp(fd, q, body);
+    else if (cloud[1] == 'w')
+        be_aws(fd, q, body);
+    else
+        be_azure(fd, q, body);
+}
+
+static void *connection(void *arg)
+{
+    const int fd = *(int *)arg;
+    struct question *const q = calloc(1, sizeof(*q));
+    bool closes = false;
+
+    free(arg);
+    while (!closes && read_question(fd, q))
+        serve(fd, q, &closes);
+    close(fd);
+    free(q);
+    return NULL;
+}
+
+static int listen_here(void)
+{
+    struct sockaddr_in at = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+    socklen_t n = sizeof(at);
+    const int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    char path[4096], temporary[4200];
+    FILE *out;
+
+    if (fd < 0 || bind(fd, (struct sockaddr *)&at, n) || listen(fd, 64) ||
+        getsockname(fd, (struct sockaddr *)&at, &n))
+        return -1;
+    snprintf(path, sizeof(path), "%s/endpoint", dir);
+    snprintf(temporary, sizeof(temporary), "%s.tmp", path);
+    out = fopen(temporary, "w");
+    if (!out || fprintf(out, "http://127.0.0.1:%d\n", ntohs(at.sin_port)) < 0 || fclose(out) ||
+        rename(temporary, path))
+        return -1;
+    return fd;
+}
+
+int main(int argc, char **argv)
+{
+    char path[4096];
+    int listener;
+
+    if (argc != 3)
+        return 2;
+    dir = argv[1];
+    cloud = argv[2];
+    signal(SIGPIPE, SIG_IGN);
+    snprintf(path, sizeof(path), "%s/log", dir);
+    log_file = fopen(path, "w");
+    listener = log_file ? listen_here() : -1;
+    if (listener < 0) {
+        perror(dir);
+        return 4;
+    }
+    for (;;) {
+        int *const fd = malloc(sizeof(*fd));
+        pthread_t thread;
+
+        *fd = accept(listener, NULL, NULL);
+        if (*fd < 0 || pthread_create(&thread, NULL, connection, fd))
+            return 4;
+        pthread_detach(thread);
+    }
+}

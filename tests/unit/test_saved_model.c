@@ -1,0 +1,289 @@
+/* SPDX-License-Identifier: MIT */
+#define _XOPEN_SOURCE 700
+#include <stdarg.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "checkpoint/bundle_io.h"
+#include "checkpoint/generation.h"
+#include "job_rig.h"
+#include "train/saved_model.h"
+
+/* Goal: the weights of a job are had from its directory and, bit for bit the same, from the job
+ * while it runs; what is damaged is passed over and said, what is not there is named. */
+
+static int n_warning;
+static char warning[512];
+
+static void warn(const char *fmt, ...) SPOT_PRINTF(1, 2);
+static void warn(const char *fmt, ...)
+{
+    va_list args;
+
+    n_warning++;
+    va_start(args, fmt);
+    vsnprintf(warning, sizeof(warning), fmt, args);
+    va_end(args);
+}
+
+static void shell(const char *command)
+{
+    char text[256];
+
+    snprintf(text, sizeof(text), "cd '%s' && %s", dir, command);
+    ck_assert_int_eq(system(text), 0);
+}
+
+/* A job that has ended after n_step steps; what it was left in. */
+static const char *ended_job(const char *name, int64_t n_step)
+{
+    struct spot_coordinator_options o = job(1, 1, 1, 1);
+    const char *const state = in_dir("", name);
+    struct outcome got;
+
+    o.state = state;
+    o.config.n_step = n_step;
+    got = run_job(&o);
+    ck_assert_msg(!got.rc, "%s", got.err.msg);
+    return state;
+}
+
+/* The state of step `from` once more, as that of step `to`. */
+static void copy_generation(const char *state, int64_t from, int64_t to)
+{
+    const struct spot_shape shape = job(1, 1, 1, 1).config.shape;
+    struct spot_generations g = { .job = 1, .n_bundle = spot_shape_bundles(&shape) };
+    const struct spot_generations any = { .n_bundle = g.n_bundle };
+    struct spot_piece piece[8];
+    struct spot_generations in = any;
+    struct spot_err err;
+
+    ck_assert_int_le(g.n_bundle, 8);
+    snprintf(g.dir, sizeof(g.dir), "%s", state);
+    snprintf(in.dir, sizeof(in.dir), "%s", state);
+    for (int b = 0; b < g.n_bundle; b++) {
+        size_t n;
+        uint8_t *const packed = spot_generation_read(&in, from, b, &n, &err);
+        struct spot_bundle *bundle;
+
+        ck_assert_msg(packed, "%s", err.msg);
+        bundle = spot_bundle_unpack(&shape, b, from, packed, n, &err);
+        ck_assert_msg(bundle, "%s", err.msg);
+        bundle->step = to;
+        piece[b].data = spot_bundle_pack(bundle, &piece[b].n_byte, &err);
+        ck_assert_ptr_nonnull(piece[b].data);
+        spot_bundle_free(bundle);
+        free(packed);
+    }
+    ck_assert_msg(!spot_generation_write(&g, to, piece, &err), "%s", err.msg);
+    for (int b = 0; b < g.n_bundle; b++)
+        free(piece[b].data);
+}
+
+static void expect_same(const struct spot_saved_model *a, const struct spot_saved_model *b)
+{
+    ck_assert_int_eq(a->step, b->step);
+    ck_assert_int_eq(a->n_bundle, b->n_bundle);
+    ck_assert_int_eq(a->shape.seq, b->shape.seq);
+    ck_assert_str_eq(a->tokens, b->tokens);
+    ck_assert_str_eq(a->tokenizer, b->tokenizer);
+    for (int k = 0; k < a->n_bundle; k++) {
+        const struct spot_bundle *const x = a->bundle[k], *const y = b->bundle[k];
+
+        ck_assert_int_eq(x->arena.n_elem, y->arena.n_elem);
+        ck_assert_mem_eq(x->plane[SPOT_PLANE_MASTER], y->plane[SPOT_PLANE_MASTER],
+                         (size_t)x->arena.n_elem * sizeof(float));
+        for (int p = 0; p < SPOT_PLANES; p++)
+            ck_assert(p == SPOT_PLANE_MASTER || (!x->plane[p] && !y->plane[p]));
+    }
+}
+
+/* --- a job that runs --- */
+
+START_TEST(what_a_running_job_gives_is_what_it_would_have_left_at_that_step)
+{
+    struct spot_coordinator_options o = job(2, 1, 2, 1);
+    struct spot_saved_model fetched, saved;
+    struct spot_err err;
+    char join[160];
+    int end[2], status;
+    pid_t pid;
+
+    snprintf(join, sizeof(join), "unix:%s/fetch.socket", dir);
+    o.listen = join;
+    o.state = in_dir("", "fetch");
+    o.durable_every_s = 0.2;
+    o.config.n_step = 5000;
+    ck_assert_int_eq(pipe(end), 0);
+    pid = start_job(&o, end[1]);
+    ck_assert_msg(!spot_saved_model_fetch(&fetched, join, NULL, 20, 60, &err), "%s", err.msg);
+    kill(pid, SIGKILL);
+    waitpid(pid, &status, 0);
+    ck_assert_int_gt(fetched.step, 0);
+    ck_assert_msg(!spot_saved_model_read(&saved, ended_job("again", fetched.step), SPOT_NEWEST_STEP,
+                                         warn, &err),
+                  "%s", err.msg);
+    expect_same(&fetched, &saved);
+    ck_assert_str_eq(saved.tokens, "bytes");
+    ck_assert_int_eq(n_warning, 0);
+    spot_saved_model_release(&fetched);
+    spot_saved_model_release(&saved);
+}
+END_TEST
+
+/* It waits for workers: it has no step, and will have none. */
+START_TEST(a_job_that_makes_nothing_durable_is_not_waited_for_without_end)
+{
+    struct spot_coordinator_options o = job(0, 1, 1, 1);
+    struct spot_saved_model m;
+    struct spot_err err = { 0 };
+    char join[160];
+    int end[2], status;
+    pid_t pid;
+
+    snprintf(join, sizeof(join), "unix:%s/idle.socket", dir);
+    o.listen = join;
+    ck_assert_int_eq(pipe(end), 0);
+    pid = start_job(&o, end[1]);
+    ck_assert_int_eq(spot_saved_model_fetch(&m, join, NULL, 20, 0.2, &err), -1);
+    kill(pid, SIGKILL);
+    waitpid(pid, &status, 0);
+    ck_assert_int_eq(err.code, SPOT_EINFEASIBLE);
+    ck_assert_ptr_nonnull(strstr(err.msg, "step 1 of the job did not become durable within 0.2 s"));
+    spot_saved_model_release(&m);
+}
+END_TEST
+
+START_TEST(where_no_job_listens_nothing_is_fetched)
+{
+    struct spot_saved_model m;
+    struct spot_err err = { 0 };
+    char join[160];
+
+    snprintf(join, sizeof(join), "unix:%s/nobody.socket", dir);
+    ck_assert_int_eq(spot_saved_model_fetch(&m, join, NULL, 0, 0.2, &err), -1);
+    ck_assert_int_ne(err.code, 0);
+    ck_assert_ptr_nonnull(strstr(err.msg, "nobody.socket"));
+    ck_assert_ptr_null(m.bundle);
+    spot_saved_model_release(&m);
+}
+END_TEST
+
+/* --- a directory --- */
+
+START_TEST(a_damaged_generation_is_passed_over_and_named)
+{
+    const char *const state = ended_job("damaged", 3);
+    struct spot_saved_model whole, m;
+    struct spot_err err;
+
+    ck_assert_int_eq(spot_saved_model_read(&whole, state, 3, warn, &err), 0);
+    copy_generation(state, 3, 4);
+    ck_assert_int_eq(spot_saved_model_read(&m, state, SPOT_NEWEST_STEP, warn, &err), 0);
+    ck_assert_int_eq(m.step, 4);
+    m.step = 3;
+    expect_same(&m, &whole);
+    spot_saved_model_release(&m);
+    ck_assert_int_eq(n_warning, 0);
+
+    shell("truncate -s -1 damaged/gen-000000000004/bundle-*");
+    ck_assert_int_eq(spot_saved_model_read(&m, state, SPOT_NEWEST_STEP, warn, &err), 0);
+    expect_same(&m, &whole);
+    ck_assert_int_eq(n_warning, 1);
+    ck_assert_ptr_nonnull(strstr(warning, "gen-000000000004"));
+    ck_assert_ptr_nonnull(strstr(warning, "; the state of step 3 is taken"));
+    spot_saved_model_release(&m);
+    ck_assert_int_eq(spot_saved_model_read(&m, state, SPOT_NEWEST_STEP, NULL, &err), 0);
+    spot_saved_model_release(&m);
+
+    ck_assert_int_eq(spot_saved_model_read(&m, state, 4, warn, &err), -1); /* no other */
+    ck_assert_int_eq(err.code, SPOT_EDATA);
+    spot_saved_model_release(&m);
+
+    shell("truncate -s -1 damaged/gen-*/bundle-*");
+    ck_assert_int_eq(spot_saved_model_read(&m, state, SPOT_NEWEST_STEP, warn, &err), -1);
+    ck_assert_int_eq(err.code, SPOT_EDATA);
+    ck_assert_ptr_nonnull(strstr(err.msg, "no sound generation is left"));
+    spot_saved_model_release(&m);
+    spot_saved_model_release(&whole);
+}
+END_TEST
+
+static void expect_refused(const char *state, int64_t step, int code, const char *what)
+{
+    struct spot_saved_model m;
+    struct spot_err err = { 0 };
+
+    ck_assert_int_eq(spot_saved_model_read(&m, state, step, warn, &err), -1);
+    ck_assert_int_eq(err.code, code);
+    ck_assert_msg(strstr(err.msg, what), "'%s' is not in: %s", what, err.msg);
+    spot_saved_model_release(&m);
+}
+
+START_TEST(what_is_not_a_jobs_directory_or_step_is_refused)
+{
+    const char *const state = ended_job("refused", 2);
+
+    copy_generation(state, 2, 5);
+    expect_refused(state, 3, SPOT_EUSAGE, "has no state of step 3; it has 5, 2");
+    expect_refused(in_dir("", "nowhere"), SPOT_NEWEST_STEP, SPOT_EUSAGE, "there is no '");
+    shell("mkdir empty");
+    expect_refused(in_dir("", "empty"), SPOT_NEWEST_STEP, SPOT_EDATA, "has no job.json");
+    shell("sed 's/\"gpt2\"/\"rnn\"/' refused/job.json >empty/job.json");
+    expect_refused(in_dir("", "empty"), SPOT_NEWEST_STEP, SPOT_EDATA,
+                   "/arch: expected gpt2 or llama, got 'rnn'");
+    shell("sed 's/\"heads\": *2/\"heads\": 3/' refused/job.json >empty/job.json");
+    expect_refused(in_dir("", "empty"), SPOT_NEWEST_STEP, SPOT_EDATA, "empty/job.json: ");
+    shell("cp refused/job.json empty/job.json");
+    expect_refused(in_dir("", "empty"), SPOT_NEWEST_STEP, SPOT_EDATA, "holds no state");
+    expect_refused(in_dir("", "empty"), 7, SPOT_EUSAGE, "it has none");
+}
+END_TEST
+
+/* GPT-2's positions: one row each, unsharded; every other tensor of the bundle is as it was. */
+START_TEST(a_shorter_model_has_the_first_positions)
+{
+    const char *const state = ended_job("shorter", 2);
+    struct spot_saved_model was, m;
+    struct spot_err err;
+    int n_cut = 0;
+
+    ck_assert_int_eq(spot_saved_model_read(&was, state, 2, warn, &err), 0);
+    ck_assert_int_eq(spot_saved_model_read(&m, state, 2, warn, &err), 0);
+    ck_assert_int_eq(spot_saved_model_shorten(&m, 5, &err), 0);
+    ck_assert_int_eq(m.shape.seq, 5);
+    for (int t = 0; t < m.bundle[0]->arena.n_tensor; t++) {
+        const struct spot_arena *const a = &m.bundle[0]->arena, *const b = &was.bundle[0]->arena;
+        const struct spot_tensor *const now = &a->tensor[t], *const then = &b->tensor[t];
+
+        n_cut += now->rows == 5 && then->rows == 8;
+        ck_assert(now->rows == then->rows || (now->rows == 5 && then->rows == 8));
+        for (int s = 0; s < (now->is_sharded ? a->n_shard : 1); s++)
+            ck_assert_mem_eq(m.bundle[0]->plane[SPOT_PLANE_MASTER] + spot_arena_offset(a, t, s),
+                             was.bundle[0]->plane[SPOT_PLANE_MASTER] + spot_arena_offset(b, t, s),
+                             (size_t)(now->rows * now->cols) * sizeof(float));
+    }
+    ck_assert_int_eq(n_cut, 1);
+    for (int p = 0; p < SPOT_PLANES; p++)
+        ck_assert(p == SPOT_PLANE_MASTER || !m.bundle[0]->plane[p]);
+    spot_saved_model_release(&was);
+    spot_saved_model_release(&m);
+}
+END_TEST
+
+int main(int argc, char **argv)
+{
+    TCase *tc = tcase_create("saved_model");
+    int rc;
+
+    be_worker(argc, argv);
+    make_dir();
+    tcase_add_test(tc, what_a_running_job_gives_is_what_it_would_have_left_at_that_step);
+    tcase_add_test(tc, a_job_that_makes_nothing_durable_is_not_waited_for_without_end);
+    tcase_add_test(tc, where_no_job_listens_nothing_is_fetched);
+    tcase_add_test(tc, a_damaged_generation_is_passed_over_and_named);
+    tcase_add_test(tc, what_is_not_a_jobs_directory_or_step_is_refused);
+    tcase_add_test(tc, a_shorter_model_has_the_first_positions);
+    rc = run_suite("saved_model", tc);
+    return remove_dir() ? 1 : rc;
+}

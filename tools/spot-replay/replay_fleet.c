@@ -1,0 +1,378 @@
+/* SPDX-License-Identifier: MIT */
+/* spot-replay fleet - what policies pay to keep replicas there on spot of several zones. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/plot.h"
+#include "cli/table.h"
+#include "cli/tool.h"
+#include "common/out.h"
+#include "common/xalloc.h"
+#include "replay.h"
+#include "sim/fleet_sim.h"
+#include "trace/trace.h"
+
+static struct options {
+    struct spot_tool_common common;
+    const char *trace, *policy, *plot;
+    uint64_t n;
+    double cold_s, tick_s, availability, spot_usd_per_h, on_demand_usd_per_h;
+    bool steps;
+} o = { .common = SPOT_TOOL_COMMON_DEFAULT,
+        .policy = "all",
+        .n = 1,
+        .cold_s = -1,
+        .availability = 0.9995,
+        .spot_usd_per_h = 0.918,
+        .on_demand_usd_per_h = 3.06 };
+
+struct played {
+    enum spot_fleet_policy policy;
+    struct spot_fleet_result result;
+    struct spot_fleet_step *step; /* [n_tick] */
+    int32_t *in_zone;             /* [n_tick][n_zone] */
+};
+
+struct session {
+    struct spot_trace trace;
+    struct spot_fleet_play play;
+    int32_t *count;
+    const char **zone;
+    double *usd_per_h;
+    struct played played[SPOT_FLEET_POLICIES];
+    size_t n_played;
+};
+
+static int add_policy(struct session *s, const char *name, struct spot_err *err)
+{
+    for (int p = 0; p < SPOT_FLEET_POLICIES; p++) {
+        if (strcmp(name, spot_fleet_policy_name[p]) != 0)
+            continue;
+        if (s->n_played == SPOT_FLEET_POLICIES)
+            return spot_err_set(err, SPOT_EUSAGE, "--policy: '%s' is one too many", name);
+        s->played[s->n_played++].policy = (enum spot_fleet_policy)p;
+        return 0;
+    }
+    return spot_err_set(err, SPOT_EUSAGE, "--policy has no '%.40s'; --policy list shows them",
+                        name);
+}
+
+static int read_policies(struct session *s, struct spot_err *err)
+{
+    char *copy = spot_xstrdup(o.policy), *rest = copy, *name;
+    const bool is_all = !strcmp(o.policy, "all");
+    int rc = 0;
+
+    for (int p = 0; is_all && !rc && p < SPOT_FLEET_POLICIES; p++)
+        rc = add_policy(s, spot_fleet_policy_name[p], err);
+    while (!is_all && !rc && (name = strtok_r(rest, ",", &rest)))
+        rc = add_policy(s, name, err);
+    free(copy);
+    return rc;
+}
+
+/* Zones in the order of their names, which is the order of ties. */
+static int by_name(const void *a, const void *b)
+{
+    const struct spot_trace_series *x = a, *y = b;
+    const int zone = strcmp(x->zone, y->zone);
+
+    return zone ? zone : strcmp(x->instance_type, y->instance_type);
+}
+
+static void fill_play(struct session *s, size_t n_tick)
+{
+    const size_t n_zone = s->trace.n_series;
+    int32_t *one = spot_xcalloc(n_tick, sizeof(*one));
+
+    s->count = spot_xcalloc(n_tick * n_zone, sizeof(*s->count));
+    s->zone = spot_xcalloc(n_zone, sizeof(*s->zone));
+    s->usd_per_h = spot_xcalloc(n_zone, sizeof(*s->usd_per_h));
+    for (size_t z = 0; z < n_zone; z++) {
+        s->zone[z] = s->trace.series[z].zone;
+        s->usd_per_h[z] = o.spot_usd_per_h;
+        spot_trace_resample(&s->trace.series[z], s->trace.start_s, o.tick_s, n_tick, one);
+        for (size_t t = 0; t < n_tick; t++)
+            s->count[t * n_zone + z] = one[t];
+    }
+    free(one);
+    s->play = (struct spot_fleet_play){ .count = s->count,
+                                        .zone = s->zone,
+                                        .usd_per_h = s->usd_per_h,
+                                        .on_demand_usd_per_h = o.on_demand_usd_per_h,
+                                        .tick_s = o.tick_s,
+                                        .n_zone = n_zone,
+                                        .n_tick = n_tick,
+                                        .wanted = (int)o.n,
+                                        .cold = (size_t)ceil(o.cold_s / o.tick_s - 1e-9),
+                                        .availability = o.availability };
+}
+
+static int read_trace(struct session *s, struct spot_err *err)
+{
+    struct spot_trace *trace = &s->trace;
+
+    if (spot_trace_load_path(trace, o.trace, err))
+        return -1;
+    qsort(trace->series, trace->n_series, sizeof(*trace->series), by_name);
+    if (!(o.tick_s > 0) && !((o.tick_s = spot_trace_interval_s(&trace->series[0])) > 0))
+        return spot_err_set(err, SPOT_EUSAGE, "%s has one row: say --tick", o.trace);
+    if (spot_trace_check_grid(
+            trace, ((trace->end_s - trace->start_s) / o.tick_s + 1) * (double)trace->n_series,
+            o.tick_s, SPOT_TRACE_GRID_MAX, "say a longer --tick", err))
+        return -1;
+    if (o.cold_s < 0)
+        o.cold_s = o.tick_s;
+    fill_play(s, spot_trace_grid_n(trace->start_s, trace->end_s, o.tick_s));
+    return 0;
+}
+
+static int play_all(struct session *s, struct spot_err *err)
+{
+    for (size_t k = 0; k < s->n_played; k++) {
+        struct played *p = &s->played[k];
+
+        p->step = spot_xcalloc(s->play.n_tick, sizeof(*p->step));
+        p->in_zone = spot_xcalloc(s->play.n_tick * s->play.n_zone, sizeof(*p->in_zone));
+        spot_fleet_defaults(&s->play, p->policy);
+        if (!spot_fleet_play_run(&s->play, p->policy, &p->result, p->step, p->in_zone, err))
+            continue;
+        if (p->policy != SPOT_FLEET_OMNISCIENT || strcmp(o.policy, "all") != 0)
+            return -1;
+        spot_tool_warn("left out: %s", err->msg); /* the last of all */
+        free(p->step);
+        free(p->in_zone);
+        s->n_played--;
+    }
+    return 0;
+}
+
+/* --- output --- */
+
+static void put(struct spot_table *table, double x)
+{
+    spot_table_real(table, round(x * 1e6) / 1e6);
+}
+
+static void add_totals(struct spot_table *table, const struct session *s)
+{
+    for (size_t k = 0; k < s->n_played; k++) {
+        const struct spot_fleet_result *r = &s->played[k].result;
+
+        spot_table_text(table, spot_fleet_policy_name[s->played[k].policy]);
+        put(table, r->availability);
+        put(table, r->cost_ratio);
+        put(table, r->usd);
+        put(table, r->unserved_share);
+        put(table, r->on_demand_share);
+        spot_table_int(table, (long long)r->preempted);
+        spot_table_int(table, (long long)r->failed);
+    }
+}
+
+static void add_steps(struct spot_table *table, const struct session *s)
+{
+    for (size_t k = 0; k < s->n_played; k++)
+        for (size_t t = 0; t < s->play.n_tick; t++) {
+            const struct spot_fleet_step *step = &s->played[k].step[t];
+            const int ready = step->spot_ready + step->on_demand_ready;
+
+            spot_table_text(table, spot_fleet_policy_name[s->played[k].policy]);
+            put(table, s->trace.start_s + (double)t * o.tick_s);
+            spot_table_int(table, step->spot);
+            spot_table_int(table, step->spot_ready);
+            spot_table_int(table, step->on_demand);
+            spot_table_int(table, step->on_demand_ready);
+            spot_table_int(table, ready < (int)o.n ? (int)o.n - ready : 0);
+            put(table, step->usd);
+        }
+}
+
+static int print(const struct session *s, struct spot_err *err)
+{
+    static const struct spot_column total[] = {
+        { "policy", false },   { "availability", true },   { "cost_ratio", true },
+        { "usd", true },       { "unserved_share", true }, { "on_demand_share", true },
+        { "preempted", true }, { "failed", true },
+    };
+    static const struct spot_column step[] = {
+        { "policy", false },    { "time_s", true },    { "spot", true },
+        { "spot_ready", true }, { "on_demand", true }, { "on_demand_ready", true },
+        { "unserved", true },   { "usd", true },
+    };
+    enum spot_format format;
+    struct spot_table table;
+    struct spot_out out;
+    int rc;
+
+    if (spot_format_parse(o.common.format, &format, err))
+        return -1;
+    format = spot_format_settle(format, o.common.output, SPOT_FORMAT_CSV);
+    spot_table_init(&table, o.steps ? step : total, 8);
+    (o.steps ? add_steps : add_totals)(&table, s);
+    rc = spot_out_open(&out, o.common.output, err);
+    if (!rc) {
+        spot_table_print(&table, out.file, format);
+        rc = spot_out_finish(&out, 0, err);
+    }
+    spot_table_release(&table);
+    return rc;
+}
+
+static void more_panels(const struct played *p, size_t n, double *unserved, double *usd)
+{
+    double sum = 0;
+
+    for (size_t t = 0; t < n; t++) {
+        const int ready = p->step[t].spot_ready + p->step[t].on_demand_ready;
+
+        unserved[t] = ready < (int)o.n ? (double)o.n - ready : 0;
+        usd[t] = sum += p->step[t].usd;
+    }
+}
+
+/* The fleet of the last policy asked for: zones one above the other, on demand on top. */
+static int draw(const struct session *s, struct spot_err *err)
+{
+    const size_t n = s->play.n_tick, n_zone = s->play.n_zone;
+    const size_t bands = n_zone + 1 < SPOT_PLOT_SERIES_MAX ? n_zone + 1 : SPOT_PLOT_SERIES_MAX;
+    const struct played *p = &s->played[s->n_played - 1];
+    struct spot_series series[SPOT_PLOT_SERIES_MAX] = { 0 };
+    double *x = spot_xcalloc(n * (bands + 4), sizeof(double)), *level = x + n;
+    double *unserved = level + (bands + 1) * n, *usd = unserved + n;
+    const struct spot_series last[] = {
+        { .label = "unserved", .style = SPOT_SERIES_STEP, .n = n, .x = x, .y = unserved },
+        { .label = "usd", .style = SPOT_SERIES_LINE, .n = n, .x = x, .y = usd },
+    };
+    char title[128];
+    int rc;
+
+    snprintf(title, sizeof(title), "%s: %.4f available for %.3f of the cost of on demand",
+             spot_fleet_policy_name[p->policy], p->result.availability, p->result.cost_ratio);
+    for (size_t t = 0; t < n; t++)
+        x[t] = (double)t * o.tick_s / 3600;
+    for (size_t b = 0; b < bands; b++) {
+        double *below = level + b * n, *above = below + n;
+        const bool is_last = b + 1 == bands;
+
+        for (size_t t = 0; t < n; t++) {
+            double here = is_last ? p->step[t].on_demand : p->in_zone[t * n_zone + b];
+
+            for (size_t z = b; is_last && z < n_zone; z++)
+                here += p->in_zone[t * n_zone + z];
+            above[t] = below[t] + here;
+        }
+        series[b] = (struct spot_series){ .label = is_last ? "on demand" : s->zone[b],
+                                          .style = SPOT_SERIES_BAND,
+                                          .n = n,
+                                          .x = x,
+                                          .y = below,
+                                          .y2 = above };
+    }
+    more_panels(p, n, unserved, usd);
+    const struct spot_figure panel[] = {
+        { .title = title,
+          .x_label = "time (h)",
+          .y_label = "replicas",
+          .series = series,
+          .n_series = bands,
+          .is_count = true },
+        { .title = "replicas wanted that did not answer",
+          .x_label = "time (h)",
+          .y_label = "replicas",
+          .series = &last[0],
+          .n_series = 1,
+          .is_count = true },
+        { .title = "cost so far",
+          .x_label = "time (h)",
+          .y_label = "usd",
+          .series = &last[1],
+          .n_series = 1 },
+    };
+    rc = spot_plot_panels(panel, 3, o.plot, err);
+    free(x);
+    return rc;
+}
+
+static const struct spot_cli cli = {
+    .name = "spot-replay fleet",
+    .reads = (const char *const[]){ "trace", NULL },
+    .writes = (const char *const[]){ "output", "plot", NULL },
+    .choice =
+        (const struct spot_opt_choice[]){ { "format", "csv|tsv|jsonl|table|md" }, { NULL, NULL } },
+    .synopsis = "--trace trace.csv --n N [options]",
+    .summary = "Keep replicas on spot of several zones and on demand, under each policy.",
+    .examples = "  spot-replay fleet --trace t.csv --n 2 --policy spothedge,spot\n",
+    .option =
+        (const struct spot_opt[]){
+            { SPOT_OPT_GROUP, .help = "the fleet" },
+            { SPOT_OPT_STRING, 't', "trace", &o.trace, "file",
+              "instances that can be had, a series a zone (required)", 0, 0 },
+            { SPOT_OPT_U64, 0, "n", &o.n, "n", "replicas wanted (default 1)", 1,
+              SPOT_FLEET_REPLICAS_MAX },
+            { SPOT_OPT_SECS, 0, "cold-start", &o.cold_s, "time",
+              "from launch to answers (default: a tick)", 0, 1e6 },
+            { SPOT_OPT_SECS, 0, "tick", &o.tick_s, "time",
+              "between decisions (default: the trace's interval)", 1, 1e6 },
+            { SPOT_OPT_REAL, 0, "spot-usd-per-h", &o.spot_usd_per_h, "usd",
+              "price of spot (default 0.918)", 1e-6, 1e6 },
+            { SPOT_OPT_REAL, 0, "on-demand-usd-per-h", &o.on_demand_usd_per_h, "usd",
+              "price on demand (default 3.06)", 1e-6, 1e6 },
+            { SPOT_OPT_GROUP, .help = "how" },
+            { SPOT_OPT_STRING, 0, "policy", &o.policy, "names",
+              "apart by commas, all (default) or list", 0, 0 },
+            { SPOT_OPT_REAL, 0, "availability", &o.availability, "share",
+              "aim of spot and omniscient (default 0.9995)", 1e-6, 0.999999 },
+            { SPOT_OPT_FLAG, 0, "steps", &o.steps, NULL, "a row for each tick", 0, 0 },
+            { SPOT_OPT_STRING, 0, "plot", &o.plot, "file",
+              "draw the last policy's fleet: .svg .png .pdf .gp, - is the terminal", 0, 0 },
+            SPOT_TOOL_OPTIONS_AS(&o.common, "csv, tsv, jsonl, table or md"),
+            { SPOT_OPT_END },
+        },
+};
+
+static int run(struct session *s, struct spot_err *err)
+{
+    if (o.plot && spot_plot_check(o.plot, err))
+        return -1;
+    if (read_policies(s, err) || read_trace(s, err) || play_all(s, err))
+        return -1;
+    if (o.plot && draw(s, err))
+        return -1;
+    return spot_plot_takes_stdout(o.plot, o.common.output) ? 0 : print(s, err);
+}
+
+static int replay_fleet(char **operand, size_t n, struct spot_err *err)
+{
+    struct session s = { 0 };
+    int rc;
+
+    (void)operand;
+    (void)n;
+    if (!strcmp(o.policy, "list")) {
+        for (int p = 0; p < SPOT_FLEET_POLICIES; p++)
+            printf("%-20s %s\n", spot_fleet_policy_name[p], spot_fleet_policy_about[p]);
+        return 0;
+    }
+    if (!o.trace)
+        return spot_err_set(err, SPOT_EUSAGE, "--trace is needed");
+    rc = run(&s, err);
+    for (size_t k = 0; k < s.n_played; k++) {
+        free(s.played[k].step);
+        free(s.played[k].in_zone);
+    }
+    free(s.count);
+    free(s.zone);
+    free(s.usd_per_h);
+    spot_trace_release(&s.trace);
+    return rc;
+}
+
+const struct spot_command replay_fleet_command = {
+    .name = "fleet",
+    .brief = "availability and cost of replicas on spot of several zones, under policies",
+    .cli = &cli,
+    .common = &o.common,
+    .run = replay_fleet,
+};

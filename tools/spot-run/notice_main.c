@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT */
+#define _XOPEN_SOURCE 700 /* SA_RESTART */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+
+#include "cli/opt.h"
+#include "cli/tool.h"
+#include "cluster/notice.h"
+#include "run.h"
+
+static struct spot_notice_options o = { .from = "auto" };
+static bool is_quiet;
+
+/* A signal handler has no other way to reach the watch. */
+static struct spot_notice_watch *watch;
+static struct spot_err write_err;
+static size_t n_told;
+
+static const struct spot_opt option[] = {
+    { SPOT_OPT_GROUP, .help = "options" },
+    { SPOT_OPT_STRING, 0, "from", &o.from, "source",
+      "aws, gcp, azure, auto, sigterm or cmd:COMMAND (auto)", 0, 0 },
+    { SPOT_OPT_STRING, 0, "exec", &o.hook, "command",
+      "run this for each notice, with SPOT_NOTICE_* variables", 0, 0 },
+    { SPOT_OPT_FLAG, 0, "once", &o.is_once, NULL, "ask once: 0 where there is a notice, else 1", 0,
+      0 },
+    { SPOT_OPT_FLAG, 0, "ack", &o.is_acknowledged, NULL,
+      "Azure: let it begin when the command ended well", 0, 0 },
+    { SPOT_OPT_SECS, 0, "interval", &o.interval_s, "time", "between questions (1s)", 0.01, 3600 },
+    { SPOT_OPT_SECS, 0, "lead", &o.lead_s, "time",
+      "from a notice without a deadline to the end (GCP 30s)", 0.001, 86400 },
+    { SPOT_OPT_STRING, 0, "name", &o.name, "id", "of this machine in Azure's events (asked for)", 0,
+      0 },
+    { SPOT_OPT_STRING, 0, "endpoint", &o.endpoint, "url",
+      "of the metadata service (http://169.254.169.254)", 0, 0 },
+    { SPOT_OPT_FLAG, 'q', "quiet", &is_quiet, NULL, "no warnings", 0, 0 },
+    { .type = SPOT_OPT_END },
+};
+
+static const struct spot_cli cli = {
+    .name = "spot-run notice",
+    .synopsis = "[--from SOURCE] [--exec COMMAND] [options]",
+    .summary = "Tell when this machine will be taken away: a JSON line for each notice.",
+    .examples = "  spot-run notice --exec 'systemctl stop trainer'\n"
+                "  spot-run notice --once --from aws || echo no notice\n",
+    .option = option,
+};
+
+static void told(void *user, const struct spot_notice *notice)
+{
+    (void)user;
+    n_told += notice->state != SPOT_NOTICE_GONE;
+    if (!write_err.code && spot_notice_write(notice, stdout, &write_err))
+        spot_notice_stop(watch);
+}
+
+static void on_signal(int number)
+{
+    if (number == SIGTERM)
+        spot_notice_terminate(watch);
+    else
+        spot_notice_stop(watch);
+}
+
+static void catch_signals(void)
+{
+    struct sigaction action = { .sa_handler = on_signal, .sa_flags = SA_RESTART };
+
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGINT, &action, NULL);
+    signal(SIGPIPE, SIG_IGN); /* a reader that goes is an error of writing */
+    sigaddset(&action.sa_mask, SIGTERM);
+    sigprocmask(SIG_UNBLOCK, &action.sa_mask, NULL); /* a parent may have blocked it */
+}
+
+static int run_notice(char **operand, size_t n, struct spot_err *err)
+{
+    int rc;
+
+    (void)operand;
+    (void)n;
+    o.told = told;
+    o.warn = is_quiet ? NULL : spot_tool_warn;
+    watch = spot_notice_new(&o, err);
+    if (!watch)
+        return -1;
+    catch_signals();
+    rc = spot_notice_run(watch, err);
+    if (write_err.code) {
+        *err = write_err;
+        rc = -1;
+    }
+    if (!rc && o.is_once && !n_told) {
+        err->code = SPOT_EINFEASIBLE; /* the exit status says it */
+        err->msg[0] = '\0';
+        rc = -1;
+    }
+    spot_notice_free(watch);
+    return rc;
+}
+
+const struct spot_command run_notice_command = {
+    .name = "notice",
+    .brief = "tell when this machine will be taken away",
+    .cli = &cli,
+    .run = run_notice,
+};

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT */
+/* spot-run roll: another version of the model for a running server. */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/opt.h"
+#include "cli/tool.h"
+#include "cluster/client.h"
+#include "comm/wire.h"
+#include "common/clock.h"
+#include "common/json.h"
+#include "run.h"
+#include "serve/serve_protocol.h"
+
+static struct {
+    const char *join, *key_file;
+    double timeout_s;
+    bool does_not_wait, is_quiet;
+} o;
+
+static const struct spot_opt option[] = {
+    { SPOT_OPT_GROUP, .help = "options" },
+    { SPOT_OPT_STRING, 0, "join", &o.join, "addr", "where the server listens", 0, 0 },
+    { SPOT_OPT_STRING, 0, "key-file", &o.key_file, "file", "its key (TLS 1.3 PSK)", 0, 0 },
+    { SPOT_OPT_SECS, 0, "join-timeout", &o.timeout_s, "time",
+      "look so long for a server that does not answer (0)", 0, 86400 },
+    { SPOT_OPT_FLAG, 0, "no-wait", &o.does_not_wait, NULL, "do not wait until all replicas have it",
+      0, 0 },
+    { SPOT_OPT_FLAG, 'q', "quiet", &o.is_quiet, NULL, "do not tell how far it is", 0, 0 },
+    { .type = SPOT_OPT_END },
+};
+
+static const struct spot_cli cli = {
+    .name = "spot-run roll",
+    .n_operand_max = 1,
+    .required = (const struct spot_opt_required[]){ { "join", "the address of the server" },
+                                                    { NULL, NULL } },
+    .synopsis = "--join ADDR [--key-file FILE] [--no-wait] DIR",
+    .summary = "Give a running server another version of its model, replica by replica; a request "
+               "ends on the version it began on.",
+    .examples = "  spot-run roll --join unix:/tmp/job models/v2\n",
+    .option = option,
+};
+
+/* As workers in other directories read it. */
+static int put_dir(const char *dir, struct spot_buf *out, struct spot_err *err)
+{
+    char here[4096], path[8192];
+
+    if (*dir == '/') {
+        spot_put_text(out, dir);
+        return 0;
+    }
+    if (!getcwd(here, sizeof(here)))
+        return spot_err_sys(err, "cannot tell the working directory");
+    snprintf(path, sizeof(path), "%s/%s", here, dir);
+    spot_put_text(out, path);
+    return 0;
+}
+
+static int ask(const char *dir, struct spot_err *err)
+{
+    struct spot_buf question = { 0 }, answer = { 0 };
+    int rc = put_dir(dir, &question, err);
+
+    if (!rc)
+        rc = spot_client_ask(o.join, o.key_file, o.timeout_s, (enum spot_message)SPOT_MSG_ROLL,
+                             question.data, question.n, &answer, err);
+    if (rc > 0)
+        rc = spot_err_set(err, rc == 1 ? SPOT_EINFEASIBLE : SPOT_EDATA, "refused: %.*s",
+                          (int)answer.n, (const char *)answer.data);
+    spot_buf_release(&question);
+    spot_buf_release(&answer);
+    return rc;
+}
+
+static int64_t number(const struct spot_json_value *rollout, const char *key)
+{
+    return spot_json_integer(spot_json_get(rollout, key));
+}
+
+static void tell(const struct spot_json_value *rollout)
+{
+    static char before[160];
+    char line[160];
+
+    snprintf(line, sizeof(line),
+             "%lld replicas have it, %lld do not; %lld requests of the version "
+             "before have not ended",
+             (long long)number(rollout, "replicas"), (long long)number(rollout, "replicas_left"),
+             (long long)number(rollout, "requests_left"));
+    if (!o.is_quiet && strcmp(line, before) != 0)
+        spot_tool_note("%s", line);
+    memcpy(before, line, sizeof(before));
+}
+
+/* Returns 1 while it is under way, 0 when all have it, or -1 with *err. */
+static int judge(const struct spot_json_value *rollout, struct spot_err *err)
+{
+    const char *const state = spot_json_text(spot_json_get(rollout, "state"));
+    const char *const why = spot_json_text(spot_json_get(rollout, "why"));
+
+    if (!state)
+        return spot_err_set(err, SPOT_ESYS, "the server does not know of it any more");
+    if (!strcmp(state, "rolling"))
+        tell(rollout);
+    if (!strcmp(state, "reading") || !strcmp(state, "rolling"))
+        return 1;
+    if (!strcmp(state, "done"))
+        return 0;
+    return spot_err_set(err, SPOT_EINFEASIBLE, "%s: %s", state, why ? why : "");
+}
+
+/* A server that was killed meanwhile has the journal to go on with, and is looked for. */
+static int look(struct spot_err *err)
+{
+    struct spot_buf answer = { 0 };
+    struct spot_json_doc doc;
+    int rc =
+        spot_client_ask(o.join, o.key_file, o.timeout_s, SPOT_MSG_STATUS, NULL, 0, &answer, err);
+
+    if (!rc)
+        rc = spot_json_parse(&doc, (const char *)answer.data, answer.n, "status", err);
+    if (!rc) {
+        rc = judge(spot_json_get(doc.root, "rollout"), err);
+        spot_json_release(&doc);
+    }
+    spot_buf_release(&answer);
+    return rc;
+}
+
+static int run_roll(char **operand, size_t n, struct spot_err *err)
+{
+    int rc;
+
+    if (!n)
+        return spot_err_set(err, SPOT_EUSAGE, "the directory of the model is missing");
+    rc = ask(operand[0], err);
+    if (rc || o.does_not_wait)
+        return rc;
+    while ((rc = look(err)) > 0)
+        spot_clock_sleep(0.2);
+    return rc;
+}
+
+const struct spot_command run_roll_command = {
+    .name = "roll",
+    .brief = "give a running server another version of its model",
+    .cli = &cli,
+    .run = run_roll,
+};
