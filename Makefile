@@ -343,7 +343,7 @@ faults: all $(B)/tests/proxy $(B)/tests/toy-run ## phase x fault -> outcome, tim
 	$(Q)for way in lockstep replicas announced; do \
 	  PATH="$(CURDIR)/$(B)/bin:$$PATH" tests/toy-faults.sh $$way || exit 1; done
 
-faults-serve: all $(B)/tests/proxy $(B)/tests/load $(B)/tests/disk.so ## the same of requests to a server
+faults-serve: all $(B)/tests/proxy $(B)/tests/load $(B)/tests/disk.so $(B)/tests/pace.so ## the same of requests to a server
 	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" tests/faults-serve.sh
 
 demo: deps

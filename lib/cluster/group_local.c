@@ -27,6 +27,23 @@ static int64_t rounds(const struct spot_group *g)
     return n;
 }
 
+/* A fork that a SIGTERM ends: until the child is another program, it has the handlers of this one,
+ * and they would act for this one. */
+static pid_t fork_worker(void)
+{
+    sigset_t term, before;
+    pid_t pid;
+
+    sigemptyset(&term);
+    sigaddset(&term, SIGTERM);
+    pthread_sigmask(SIG_BLOCK, &term, &before);
+    pid = fork();
+    if (!pid)
+        signal(SIGTERM, SIG_DFL);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return pid;
+}
+
 static int start(struct spot_group *g, size_t i, struct spot_err *err)
 {
     char join[SPOT_ADDRESS_MAX + 8];
@@ -34,7 +51,7 @@ static int start(struct spot_group *g, size_t i, struct spot_err *err)
     spot_endpoint_print(&g->endpoint, join);
     g->local[i].start_s = spot_clock_s();
     g->local[i].start_round = rounds(g);
-    g->local[i].pid = fork();
+    g->local[i].pid = fork_worker();
     if (g->local[i].pid < 0) {
         g->local[i].pid = 0;
         return spot_err_sys(err, "cannot start a worker");

@@ -6,7 +6,8 @@
 setup_file() {
     command -v curl >/dev/null || skip "no curl here"
     tests=$(dirname "$(command -v spot-run)")/../tests
-    [ -e "$tests/load" ] && [ -e "$tests/proxy" ] && [ -e "$tests/disk.so" ] || skip "make check builds load, proxy and disk.so"
+    [ -e "$tests/load" ] && [ -e "$tests/proxy" ] && [ -e "$tests/disk.so" ] && [ -e "$tests/pace.so" ] ||
+        skip "make check builds load, proxy, disk.so and pace.so"
 }
 
 cells() { # PHASE FAULT ...

@@ -44,8 +44,9 @@ serve() { # options
     pids="$pids $!"
 }
 
-worker() { # name
-    spot-run worker -q --join unix:j --name "$1" --join-timeout 20s 2>>worker.err 3>&- &
+worker() { # name; a token takes milliseconds, on any machine
+    ${SPOT_PACE:+env "LD_PRELOAD=$SPOT_PACE" SPOT_PACE_SEND_MS=2} \
+        spot-run worker -q --join unix:j --name "$1" --join-timeout 20s 2>>worker.err 3>&- &
     declare -g "pid_$1=$!"
     pids="$pids $!"
 }

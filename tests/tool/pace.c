@@ -1,27 +1,47 @@
 /* SPDX-License-Identifier: MIT */
-/* pace.c - a log that takes its time, to be preloaded: each line takes SPOT_PACE_MS milliseconds, 5
- * if that is not set. A job that is to go on until something has come about then leaves the
- * processors to others while it waits.
+/* pace.c - a process that takes its time, to be preloaded. A job that is to go on until something
+ * has come about then does so on any machine, and leaves the processors to others.
+ *
+ *   SPOT_PACE_MS        each line of a log takes so many milliseconds; 5 if not set
+ *   SPOT_PACE_SEND_MS   each message takes so many; none if not set
  */
 #define _GNU_SOURCE /* RTLD_NEXT */
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
+
+static void take_time(const char *name, long ms)
+{
+    const char *text = getenv(name);
+    struct timespec left;
+
+    ms = text ? atol(text) : ms;
+    left = (struct timespec){ ms / 1000, ms % 1000 * 1000000 };
+    while (ms && nanosleep(&left, &left) && errno == EINTR)
+        ;
+}
 
 int fflush(FILE *file)
 {
     static int (*real)(FILE *);
-    const char *text = getenv("SPOT_PACE_MS");
-    const long ms = text ? atol(text) : 5;
-    struct timespec left = { ms / 1000, ms % 1000 * 1000000 };
 
     if (!real)
         *(void **)&real = dlsym(RTLD_NEXT, "fflush");
     if (file && fileno(file) > STDERR_FILENO)
-        while (nanosleep(&left, &left) && errno == EINTR)
-            ;
+        take_time("SPOT_PACE_MS", 5);
     return real(file);
+}
+
+ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
+{
+    static ssize_t (*real)(int, const struct msghdr *, int);
+
+    if (!real)
+        *(void **)&real = dlsym(RTLD_NEXT, "sendmsg");
+    take_time("SPOT_PACE_SEND_MS", 0);
+    return real(fd, message, flags);
 }

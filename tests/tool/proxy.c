@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: MIT */
+/* clang-format off */
 /* proxy.c - a bad network between one worker, its coordinator and its peers.
  *
  *   proxy LISTEN JOB PEERS COMMANDS
@@ -8,13 +9,15 @@
  * passes here. Commands come line by line from the FIFO COMMANDS; each is echoed when it is done:
  *
  *   cut WHAT        close connections; WHAT is control, data or all
- *   hold WHAT DIR   keep what goes in DIR, in, out or both, seen from the worker; bytes are not
- * lost release         let go what was kept, in order delay MS        everything takes so long
+ *   hold WHAT DIR   keep what goes in DIR, in, out or both, seen from the worker; bytes are not lost
+ *   release         let go what was kept, in order
+ *   delay MS        everything takes so long
  *   trap TYPE N     hold all at the N-th frame of this message type from now on, and say "trapped"
  *   again           join once more with the hello of before; nobody is behind that connection
- *   zombie          say everything of older epochs again: to the job on the connection that lives
- * and on a new one, to the peers and to the worker
+ *   zombie          say everything of older epochs again: to the job on the connection that lives and
+ *                   on a new one, to the peers and to the worker
  */
+/* clang-format on */
 #define _POSIX_C_SOURCE 200809L
 #include <fcntl.h>
 #include <poll.h>

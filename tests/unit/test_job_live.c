@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #define _XOPEN_SOURCE 700
 #include <inttypes.h>
+#include <poll.h>
 #include <stdlib.h>
 
 #include "cluster/client.h"
@@ -197,6 +198,56 @@ static void on_probe(void *user, const struct spot_probe_seen *s)
         ck_assert(s->p2p_s[i] > 0 && s->p2p_s[i] < 60);
 }
 
+/* --- a worker that is not yet one --- */
+
+static int
+    late[2]; /* a byte: the worker that takes the place of the one that left has been forked */
+static pid_t test_pid;
+
+static void become_late(const struct spot_coordinator_options *o, uint64_t index,
+                        const char *address, const char *backend)
+{
+    if (seen.n >= 3 && write(late[1], "", 1) == 1)
+        spot_clock_sleep(5);
+    become_worker(o, index, address, backend);
+}
+
+static void on_step_until_late(void *user, const struct spot_step_seen *s, struct spot_wish *wish)
+{
+    struct pollfd ready = { .fd = late[0], .events = POLLIN };
+
+    (void)user;
+    seen.n = (int)s->step;
+    if (s->step == 3)
+        wish->local_leaves = 2;
+    wish->is_enough = poll(&ready, 1, 1) == 1;
+}
+
+static void end_the_test(int number)
+{
+    (void)number;
+    kill(test_pid, SIGKILL);
+}
+
+START_TEST(a_worker_that_ends_before_it_is_one_does_not_act_for_its_parent)
+{
+    const struct spot_observer observer = { .committed = on_step_until_late, .probed = on_probe };
+    const struct sigaction action = { .sa_handler = end_the_test };
+    struct spot_coordinator_options o = job(2, 1, 1, 1);
+    struct spot_coordinator_result result;
+    struct spot_err err = { 0 };
+
+    o.observer = &observer;
+    o.become_worker = become_late;
+    o.config.n_step = 5000;
+    test_pid = getpid();
+    ck_assert_int_eq(pipe(late), 0);
+    sigaction(SIGTERM, &action, NULL);
+    ck_assert_msg(!spot_coordinator_run(&o, &result, &err), "%s", err.msg);
+    ck_assert_int_lt(result.step, 5000);
+}
+END_TEST
+
 START_TEST(a_measurement_sees_each_step_and_gets_its_wishes)
 {
     const struct spot_observer observer = { .committed = on_step, .probed = on_probe };
@@ -224,6 +275,7 @@ int main(int argc, char **argv)
     make_dir();
     tcase_add_test(tc, plans_change_the_grid_and_no_bit);
     tcase_add_test(tc, a_coordinator_that_dies_and_a_worker_that_leaves_cost_no_bit);
+    tcase_add_test(tc, a_worker_that_ends_before_it_is_one_does_not_act_for_its_parent);
     tcase_add_test(tc, a_measurement_sees_each_step_and_gets_its_wishes);
     status = run_suite("job_live", tc);
     return remove_dir() ? EXIT_FAILURE : status;

@@ -196,7 +196,7 @@ static int print_json(const struct told *t, const struct dry_run *how, bool fits
     struct spot_prov prov = { .tool = "spot-run train", .seed = seed };
     struct spot_jw jw;
 
-    if (t->has_job)
+    if (how->profile)
         spot_prov_add(&prov, strcmp(how->profile, "-") != 0 ? how->profile : "<stdin>",
                       t->job_xxh3);
     spot_jw_init(&jw, stdout, true);

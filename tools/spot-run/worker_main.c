@@ -108,6 +108,7 @@ static void on_told(void *user, const struct spot_notice *n)
         spot_tool_note("leaving: notice of %s (%s, %s)", n->source, spot_notice_kind_name(n->kind),
                        n->action);
     spot_agent_expect(n->left_s);
+    /* it has a handler. NOLINTNEXTLINE(bugprone-bad-signal-to-kill-thread) */
     pthread_kill(main_thread, SIGTERM);
 }
 
