@@ -487,6 +487,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from train' -l plan -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l state -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l resume
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l events -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l metrics -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l save -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l quiet
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l verbose
@@ -523,6 +524,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from train' -l profile -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l format -x -a 'json jsonl csv tsv table md'
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l durable-every -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l max-loss -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l metrics-file -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l price-usd-per-h -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l budget-usd -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l help
