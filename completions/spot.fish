@@ -477,7 +477,6 @@ complete -c spot-run -n '__fish_seen_subcommand_from train' -l micro-batch -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l global-batch -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l lr -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l lr-schedule -r
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l warmup-steps -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l seed -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l workers -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l listen -r
@@ -507,6 +506,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from train' -l beta1 -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l beta2 -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l weight-decay -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l min-lr -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l warmup-steps -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l decay-steps -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l kernel -x -a 'auto fma portable cuda-bf16 cuda-fp32 cuda-bf16-tp cuda-fp32-tp'
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l backend -x -a 'cpu cuda auto'
