@@ -25,6 +25,7 @@ enum { CONNECTIONS_MAX = 64, TICK_MS = 250, NICE = 10, HOST_MAX = 256 };
 static const double idle_s = 10; /* a connection that is silent, or a call that is not whole */
 static const double publish_every_s = 0.25;
 static const double making_share = 0.01; /* of the job's time */
+static const double watch_s = 15;        /* who looks at the page asks twice a second */
 static const double file_every_s = 5;    /* node_exporter is asked every 15 s, as a rule */
 
 struct spot_monitor {
@@ -35,6 +36,7 @@ struct spot_monitor {
     bool has_thread, is_tcp;
     int wake;
     _Atomic bool stop;
+    _Atomic double watched_s; /* when /history.json was last asked for, 0: never */
 
     double due_s; /* of the job's thread */
 
@@ -79,6 +81,8 @@ static void answer_doc(struct spot_monitor *m, struct spot_http_call *call,
                                         [SPOT_MONITOR_STATUS] = "application/json",
                                         [SPOT_MONITOR_HISTORY] = "application/json" };
 
+    if (which == SPOT_MONITOR_HISTORY)
+        m->watched_s = spot_clock_s();
     spot_http_add_header(call, "Cache-Control", "no-store");
     spot_http_add_header(call, "X-Content-Type-Options", "nosniff");
     pthread_mutex_lock(&m->lock);
@@ -307,6 +311,11 @@ bool spot_monitor_is_due(const struct spot_monitor *m)
     return spot_clock_s() >= m->due_s;
 }
 
+bool spot_monitor_is_watched(const struct spot_monitor *m)
+{
+    return m->watched_s > 0 && spot_clock_s() - m->watched_s < watch_s;
+}
+
 bool spot_monitor_publish(struct spot_monitor *m, struct spot_buf *doc, double made_s)
 {
     const double now_s = spot_clock_s();
@@ -318,6 +327,8 @@ bool spot_monitor_publish(struct spot_monitor *m, struct spot_buf *doc, double m
     for (int i = 0; i < SPOT_MONITOR_DOCS; i++) {
         const struct spot_buf before = m->doc[i];
 
+        if (!doc[i].n)
+            continue;
         m->doc[i] = doc[i];
         doc[i] = before;
     }

@@ -48,9 +48,11 @@ const char *spot_monitor_url(const struct spot_monitor *monitor);
 /* From the thread of the job: is it time for the next documents? A few times a second, less often
  * where they take long to make: never more than a hundredth of the time. */
 bool spot_monitor_is_due(const struct spot_monitor *monitor);
-/* From now on these are told; what was told before is left in doc[SPOT_MONITOR_DOCS], empty at
- * first, for its memory. `made_s` is the clock value when their making began. False: the thread is
- * copying just now, nothing changed, ask again later. */
+/* Was /history.json asked for lately? While it was not, it need not be the newest. */
+bool spot_monitor_is_watched(const struct spot_monitor *monitor);
+/* From now on these are told, but for an empty one: the one before stays. What was told before is
+ * left in doc[SPOT_MONITOR_DOCS], empty at first, for its memory. `made_s` is the clock value when
+ * their making began. False: the thread is copying just now, nothing changed, ask again later. */
 bool spot_monitor_publish(struct spot_monitor *monitor, struct spot_buf *doc, double made_s);
 /* Could the file not be written? *err says why, once for each failure after a success. */
 bool spot_monitor_has_failed(struct spot_monitor *monitor, struct spot_err *err);

@@ -137,6 +137,8 @@ void spot_server_metrics(void *server, struct spot_buf *out)
 {
     const struct spot_server *const s = server;
     const size_t waiting = spot_server_waiting(s);
+    struct spot_group_census census = { 0 };
+    struct spot_buf status = { 0 };
     const struct spot_metric metric[] = {
         { "spot_serve_replicas", SPOT_GAUGE, "Replicas that run.", NULL,
           (double)spot_server_running(s), NULL },
@@ -177,4 +179,7 @@ void spot_server_metrics(void *server, struct spot_buf *out)
     };
 
     spot_metric_put(metric, sizeof(metric) / sizeof(*metric), out);
+    spot_group_status(s->group, &census, &status); /* who is here, as it counts them */
+    spot_group_metrics(s->group, &census, out);
+    spot_buf_release(&status);
 }

@@ -15,10 +15,13 @@
 
 enum { CAUSES = SPOT_CAUSE_PLAN + 1 };
 
+static const double history_every_s = 5; /* while nobody looks: it takes longer than the rest */
+
 struct spot_trainer_meter {
     struct spot_monitor *monitor;
     struct spot_buf doc[SPOT_MONITOR_DOCS]; /* of the time before last, for their memory */
     struct spot_history history;
+    double history_s;               /* when it was last written */
     uint32_t epoch;                 /* of the newest commit; 0: there was none */
     struct spot_group_counts known; /* when that epoch's first step committed */
     double usual_s;                 /* of a step that began no epoch, smoothed */
@@ -223,7 +226,10 @@ void spot_trainer_publish(struct spot_trainer *c, bool is_last)
     put_counts(c, &t->doc[SPOT_MONITOR_METRICS]);
     put_pauses(t, &t->doc[SPOT_MONITOR_METRICS]);
     spot_group_metrics(c->group, &census, &t->doc[SPOT_MONITOR_METRICS]);
-    put_history(t, &t->doc[SPOT_MONITOR_HISTORY]);
+    if (spot_monitor_is_watched(t->monitor) || now_s - t->history_s >= history_every_s) {
+        put_history(t, &t->doc[SPOT_MONITOR_HISTORY]);
+        t->history_s = now_s;
+    }
     (void)spot_monitor_publish(t->monitor, t->doc, now_s);
 }
 

@@ -297,6 +297,19 @@ START_TEST(documents_are_due_at_once_and_then_after_a_while)
 }
 END_TEST
 
+START_TEST(a_document_that_is_not_made_anew_stays_and_who_asks_for_it_is_known)
+{
+    open_at(address, NULL);
+    publish("a 1\n", "{}", "{\"h\":1}");
+    ck_assert(!spot_monitor_is_watched(monitor));
+    publish("a 2\n", "{}", "");
+    expect(get("/metrics"), "HTTP/1.1 200", "a 2\n");
+    ck_assert(!spot_monitor_is_watched(monitor));
+    expect(get("/history.json"), "HTTP/1.1 200", "{\"h\":1}");
+    ck_assert(spot_monitor_is_watched(monitor));
+}
+END_TEST
+
 /* --- where ------------------------------------------------------------------------------- */
 
 static const struct {
@@ -389,6 +402,7 @@ int main(void)
     tcase_add_test(c, huge_headers_are_refused);
     tcase_add_test(c, who_does_not_read_keeps_nobody_waiting);
     tcase_add_test(c, a_crowd_that_says_nothing_is_bounded_and_forgotten);
+    tcase_add_test(c, a_document_that_is_not_made_anew_stays_and_who_asks_for_it_is_known);
     tcase_add_test(c, documents_are_due_at_once_and_then_after_a_while);
     tcase_add_loop_test(c, a_place_that_others_reach_or_that_is_none_is_refused_by_name, 0,
                         sizeof(unfit) / sizeof(*unfit));
