@@ -101,7 +101,8 @@ tools     := $(notdir $(patsubst %/,%,$(sort $(wildcard tools/spot-*/))))
 units     := $(patsubst tests/unit/%.c,%,$(sort $(wildcard tests/unit/test_*.c)))
 benches   := $(patsubst tests/bench/%.c,%,$(sort $(wildcard tests/bench/bench_*.c)))
 fuzzers   := $(patsubst tests/fuzz/%.c,%,$(sort $(wildcard tests/fuzz/fuzz_*.c)))
-lib_obj   := $(lib_src:%.c=$(B)/%.o) $(B)/page_html.o
+pages     := page job_page
+lib_obj   := $(lib_src:%.c=$(B)/%.o) $(pages:%=$(B)/%_html.o)
 cuda_obj  := $(patsubst %,$(B)/%.o,$(basename $(cuda_src)))
 libspot   := $(B)/libspot.a
 module    := $(B)/lib/spot_cuda.so
@@ -141,13 +142,15 @@ $(B)/%.o: %.cu $(B)/nvflags
 	$(Q)mkdir -p $(@D)
 	$(Q)$(NVCC) $(NVFLAGS) -MMD -MP -MF $(@:.o=.d) -c $< -o $@
 
-# the page of a server is an array of bytes
+# the page of a server, and of a job, is an array of bytes
 $(B)/page_html.c: lib/serve/page.html
+$(B)/job_page_html.c: lib/train/job_page.html
+$(pages:%=$(B)/%_html.c):
 	$(Q)mkdir -p $(@D)
-	$(Q){ echo '#include "serve/page.h"'; echo 'const unsigned char spot_page_html[] = {'; \
-	  od -An -v -tu1 $< | sed 's/ *\([0-9][0-9]*\)/\1,/g'; echo '};'; \
-	  echo 'const size_t spot_page_html_byte = sizeof(spot_page_html);'; } >$@
-$(B)/page_html.o: $(B)/page_html.c
+	$(Q)n=spot_$(basename $(@F)); { echo '#include "$(patsubst lib/%.html,%.h,$<)"'; \
+	  echo "const unsigned char $$n[] = {"; od -An -v -tu1 $< | sed 's/ *\([0-9][0-9]*\)/\1,/g'; echo '};'; \
+	  echo "const size_t $${n}_byte = sizeof($$n);"; } >$@
+$(pages:%=$(B)/%_html.o): $(B)/%.o: $(B)/%.c
 	$(call say,CC)
 	$(Q)$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -c $< -o $@
 

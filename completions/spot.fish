@@ -477,7 +477,6 @@ complete -c spot-run -n '__fish_seen_subcommand_from train' -l micro-batch -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l global-batch -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l lr -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l lr-schedule -r
-complete -c spot-run -n '__fish_seen_subcommand_from train' -l warmup-steps -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l seed -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l workers -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l listen -r
@@ -487,6 +486,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from train' -l plan -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l state -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l resume
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l events -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l metrics -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l save -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l quiet
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l verbose
@@ -506,6 +506,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from train' -l beta1 -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l beta2 -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l weight-decay -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l min-lr -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l warmup-steps -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l decay-steps -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l kernel -x -a 'auto fma portable cuda-bf16 cuda-fp32 cuda-bf16-tp cuda-fp32-tp'
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l backend -x -a 'cpu cuda auto'
@@ -523,6 +524,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from train' -l profile -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l format -x -a 'json jsonl csv tsv table md'
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l durable-every -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l max-loss -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l metrics-file -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l price-usd-per-h -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l budget-usd -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l help

@@ -76,12 +76,21 @@ jq -r '"grid \(.next.D)x\(.next.P)", .why[]' "$out/plan.json" >&2
 
 say "a live run on machines that come and go (trace time x $speedup), until $enough were taken away"
 rm -rf "$out/state" "$out/live.jsonl" "$out/calm.jsonl" # of another demonstration
-coordinate() { # [OPTION...]: in the background, as $job
-    run="exec" train "$out/live.jsonl" --listen "unix:$tmp/job" --state "$out/state" --plan "$out/plan.json" "$@" &
+coordinate() { # [OPTION...]: in the background, as $job; it says at which $port its page is, and keeps to that
+    mkfifo "$tmp/said.$#"
+    tee "$tmp/said" <"$tmp/said.$#" >&2 &
+    run="exec" train "$out/live.jsonl" --listen "unix:$tmp/job" --state "$out/state" --plan "$out/plan.json" \
+        --metrics "127.0.0.1:$port" "$@" 2>"$tmp/said.$#" &
     job=$!
 }
-steps=1000000 # until it is known how many were enough
+steps=1000000 port=0 # until it is known how many were enough
 coordinate
+for _ in 1 2 3 4 5 6 7 8 9 10; do
+    port=$(sed -n 's|.* http://127.0.0.1:\([0-9]*\)/.*|\1|p' "$tmp/said" 2>/dev/null) && [ "$port" ] && break
+    sleep 0.5
+done
+port=${port:-0}
+say "watch it: http://127.0.0.1:$port/"
 spot-replay live --trace "$out/trace.csv" --from 30m --speedup "$speedup" --grace 2s --no-notice 0.4 \
     --max 8 --seed 7 --quiet --events "$out/cloud.jsonl" -- \
     spot-run worker --quiet --join "unix:$tmp/job" --name '{node}' &

@@ -111,6 +111,37 @@ size_t spot_group_queued_byte(const struct spot_group *group);
 /* This local worker gets its notice; no effect if there is none. */
 void spot_group_notice_local(struct spot_group *group, uint64_t index);
 
+/* --- who looks on ------------------------------------------------------------ */
+
+/* What a member is, as spot.status/1 says it: with a place; it only hands over; without a place;
+ * there is no grid; others do not reach it. */
+enum spot_group_role {
+    SPOT_IS_ACTIVE,
+    SPOT_IS_SOURCE,
+    SPOT_IS_SPARE,
+    SPOT_IS_WAITING,
+    SPOT_IS_ASIDE,
+    SPOT_GROUP_ROLES
+};
+const char *spot_group_role_name(enum spot_group_role role);
+
+struct spot_group_census {
+    size_t n[SPOT_GROUP_ROLES]; /* members by role */
+    size_t n_leaving;           /* of all: they have a notice */
+};
+/* A spot.status/1 document behind `out`; *census, which may be NULL, gets who it names. */
+void spot_group_status(struct spot_group *group, struct spot_group_census *census,
+                       struct spot_buf *out);
+
+/* Since this coordinator began. A member has one end: with notice or without. */
+struct spot_group_counts {
+    uint64_t n_joined, n_noticed, n_killed;
+};
+const struct spot_group_counts *spot_group_counts(const struct spot_group *group);
+/* The group's part of the metrics, `census` being that of now. */
+void spot_group_metrics(const struct spot_group *group, const struct spot_group_census *census,
+                        struct spot_buf *out);
+
 /* --- peers ------------------------------------------------------------------ */
 
 /* NULL for a stranger, and for who is gone. */

@@ -57,6 +57,7 @@ int spot_group_lose_peer(struct spot_group *g, size_t i, const char *why, struct
     int rc = 0;
 
     if (m) {
+        g->counts.n_killed += !m->is_leaving;
         rc = spot_group_log_member(g, m->is_leaving && g->peer[i]->is_closing ? "left" : "lost",
                                    g->peer[i], why, err);
         drop_socket(g, g->peer[i]);

@@ -235,6 +235,7 @@ static int take_in(struct spot_group *g, struct spot_peer *peer, struct spot_err
     give_id(g, peer);
     peer->view = view;
     peer->link.payload_max = SPOT_PAYLOAD_MAX;
+    g->counts.n_joined++;
     welcome(g, peer);
     if (log_joined(g, peer, err))
         return -1;

@@ -56,6 +56,7 @@ static int on_notice(struct spot_group *g, struct spot_peer *peer, const struct 
 
     if (spot_machine_find(&view->machine, peer->id)->is_leaving)
         return 0; /* it has said so */
+    g->counts.n_noticed++;
     if (grace_s(g, frame) > 0)
         peer->leaves_s = spot_clock_s() + grace_s(g, frame);
     if (spot_group_log_member(g, "notice", peer, NULL, err) ||
@@ -118,7 +119,7 @@ static uint64_t answer(struct spot_group *g, const struct spot_frame *frame, str
     int rc = 0;
 
     if (frame->type == SPOT_MSG_STATUS)
-        spot_group_status(g, out);
+        spot_group_status(g, NULL, out);
     else if (frame->type < SPOT_MSG_CLIENT_FIRST)
         rc = spot_group_plan_text(g, (const char *)frame->data, frame->n_byte, "plan",
                                   frame->type == SPOT_MSG_REPLAN_FORCE ? SPOT_PLAN_FORCED

@@ -98,6 +98,7 @@ struct spot_group {
     double full_until_s; /* no descriptor for another connection until then */
     double polled_s;     /* what was to be read then has been: who is silent since is silent */
     struct spot_suspects suspects;
+    struct spot_group_counts counts;
     double spent_usd, billed_s; /* for members so far, and until when; continued from the log */
     bool is_drained;            /* a client wants the job to stop */
     bool stop_wanted, is_over;
@@ -164,9 +165,6 @@ int spot_group_plan_text(struct spot_group *group, const char *text, size_t n_by
                          const char *source, enum spot_plan_way way, bool *changed,
                          struct spot_err *err);
 void spot_group_plan_check(struct spot_group *group, bool force, bool *changed);
-
-/* group_status.c: a spot.status/1 document. */
-void spot_group_status(struct spot_group *group, struct spot_buf *out);
 
 /* group_listen.c */
 int spot_group_listen(struct spot_group *group, struct spot_err *err);

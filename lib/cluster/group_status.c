@@ -16,23 +16,37 @@ static const char *phase_name(enum spot_phase phase)
     return name[phase];
 }
 
+const char *spot_group_role_name(enum spot_group_role role)
+{
+    static const char *const name[] = { [SPOT_IS_ACTIVE] = "active",
+                                        [SPOT_IS_SOURCE] = "source",
+                                        [SPOT_IS_SPARE] = "spare",
+                                        [SPOT_IS_WAITING] = "waiting",
+                                        [SPOT_IS_ASIDE] = "aside" };
+
+    return name[role];
+}
+
 /* What a member is to who looks on: one that only mirrors is a spare, though it votes. */
-static const char *role_of(const struct spot_view *view, const struct spot_member *m,
-                           const struct spot_peer *peer, bool has_place)
+static enum spot_group_role role_of(const struct spot_view *view, const struct spot_member *m,
+                                    const struct spot_peer *peer, bool has_place)
 {
     if (!has_place && spot_peer_is_aside(peer))
-        return "aside";
+        return SPOT_IS_ASIDE;
     if (!view->is_formed || view->machine.phase == SPOT_PHASE_WAIT)
-        return "waiting";
-    return has_place ? "active" : m->role == SPOT_ROLE_SOURCE ? "source" : "spare";
+        return SPOT_IS_WAITING;
+    return has_place                     ? SPOT_IS_ACTIVE
+           : m->role == SPOT_ROLE_SOURCE ? SPOT_IS_SOURCE
+                                         : SPOT_IS_SPARE;
 }
 
 static void put_member(const struct spot_view *view, const struct spot_member *m,
-                       struct spot_jw *jw)
+                       struct spot_group_census *census, struct spot_jw *jw)
 {
     const struct spot_group *const g = view->group;
     const struct spot_peer *const peer = spot_group_find(g, m->id);
     bool has_place = view->is_formed && view->machine.phase != SPOT_PHASE_WAIT;
+    enum spot_group_role role;
 
     spot_jw_object(jw, NULL);
     spot_jw_int(jw, "member", m->id);
@@ -40,17 +54,21 @@ static void put_member(const struct spot_view *view, const struct spot_member *m
     if (has_place)
         has_place = g->workload->status_member ? g->workload->status_member(g->job, peer, jw)
                                                : m->role == SPOT_ROLE_ACTIVE;
-    spot_jw_str(jw, "role", role_of(view, m, peer, has_place));
+    role = role_of(view, m, peer, has_place);
+    spot_jw_str(jw, "role", spot_group_role_name(role));
     spot_jw_bool(jw, "leaving", m->is_leaving);
     spot_jw_end(jw);
+    census->n[role]++;
+    census->n_leaving += m->is_leaving;
 }
 
-static void put_members(const struct spot_group *g, struct spot_jw *jw)
+static void put_members(const struct spot_group *g, struct spot_group_census *census,
+                        struct spot_jw *jw)
 {
     spot_jw_array(jw, "members");
     for (size_t v = 0; v < g->n_view; v++)
         for (size_t i = 0; i < g->view[v]->machine.n_member; i++)
-            put_member(g->view[v], &g->view[v]->machine.member[i], jw);
+            put_member(g->view[v], &g->view[v]->machine.member[i], census, jw);
     spot_jw_end(jw);
 }
 
@@ -94,12 +112,13 @@ static void put_events(const struct spot_journal *j, struct spot_jw *jw)
 }
 
 /* Phase, epoch and round are those of the first view. */
-void spot_group_status(struct spot_group *g, struct spot_buf *out)
+void spot_group_status(struct spot_group *g, struct spot_group_census *census, struct spot_buf *out)
 {
     const struct spot_machine *const m = &spot_group_view(g, 0)->machine;
     char *text = NULL;
     size_t n = 0;
     FILE *memory = open_memstream(&text, &n);
+    struct spot_group_census all = { 0 };
     struct spot_jw jw;
 
     if (!memory)
@@ -120,7 +139,7 @@ void spot_group_status(struct spot_group *g, struct spot_buf *out)
         spot_jw_real(&jw, "spent_usd", g->spent_usd);
     if (g->options->budget_usd > 0)
         spot_jw_real(&jw, "budget_usd", g->options->budget_usd);
-    put_members(g, &jw);
+    put_members(g, &all, &jw);
     put_aside(&g->suspects, &jw);
     put_events(&g->journal, &jw);
     spot_jw_end(&jw);
@@ -128,4 +147,6 @@ void spot_group_status(struct spot_group *g, struct spot_buf *out)
     fclose(memory);
     spot_buf_add(out, text, n);
     free(text);
+    if (census)
+        *census = all;
 }

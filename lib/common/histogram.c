@@ -45,31 +45,32 @@ double spot_histogram_quantile_s(const struct spot_histogram *h, double q)
     return h->n ? spot_histogram_bound_s(SPOT_HISTOGRAM_BUCKETS - 1) : 0;
 }
 
-static void put_line(struct spot_buf *out, const char *name, const char *bound, uint64_t n)
+static void put_line(struct spot_buf *out, const char *name, const char *label, const char *bound,
+                     uint64_t n)
 {
     char line[256];
-    const int length = snprintf(line, sizeof(line), "%s_bucket{le=\"%s\"} %llu\n", name, bound,
-                                (unsigned long long)n);
+    const int length = snprintf(line, sizeof(line), "%s_bucket{%s%sle=\"%s\"} %llu\n", name,
+                                label ? label : "", label ? "," : "", bound, (unsigned long long)n);
 
     spot_buf_add(out, line, (size_t)length);
 }
 
-void spot_histogram_put(const struct spot_histogram *h, const char *name, const char *help,
+void spot_histogram_put(const struct spot_histogram *h, const char *name, const char *label,
                         struct spot_buf *out)
 {
+    const char *const open = label ? "{" : "", *const close = label ? "}" : "";
     char text[512];
     uint64_t n = 0;
-    int length =
-        snprintf(text, sizeof(text), "# HELP %s %s\n# TYPE %s histogram\n", name, help, name);
+    int length;
 
-    spot_buf_add(out, text, (size_t)length);
     for (int i = 0; i < SPOT_HISTOGRAM_BUCKETS; i++) {
         n += h->count[i];
         snprintf(text, sizeof(text), "%g", spot_histogram_bound_s(i));
-        put_line(out, name, text, n);
+        put_line(out, name, label, text, n);
     }
-    put_line(out, name, "+Inf", h->n);
-    length = snprintf(text, sizeof(text), "%s_sum %.17g\n%s_count %llu\n", name, h->sum_s, name,
-                      (unsigned long long)h->n);
+    put_line(out, name, label, "+Inf", h->n);
+    label = label ? label : "";
+    length = snprintf(text, sizeof(text), "%s_sum%s%s%s %.17g\n%s_count%s%s%s %llu\n", name, open,
+                      label, close, h->sum_s, name, open, label, close, (unsigned long long)h->n);
     spot_buf_add(out, text, (size_t)length);
 }

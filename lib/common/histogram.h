@@ -30,8 +30,9 @@ void spot_histogram_add(struct spot_histogram *h, double time_s);
 void spot_histogram_merge(struct spot_histogram *h, const struct spot_histogram *other);
 /* q in (0, 1]: linear within its bucket; beyond all bounds the last of them. 0 when n is 0. */
 double spot_histogram_quantile_s(const struct spot_histogram *h, double q);
-/* In Prometheus's text format: NAME_bucket, NAME_sum, NAME_count. */
-void spot_histogram_put(const struct spot_histogram *h, const char *name, const char *help,
+/* In Prometheus's text format: NAME_bucket, NAME_sum, NAME_count, each with `label` (see metric.h),
+ * which may be NULL. What NAME is has been written before. */
+void spot_histogram_put(const struct spot_histogram *h, const char *name, const char *label,
                         struct spot_buf *out);
 
 #ifdef __cplusplus

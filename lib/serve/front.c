@@ -10,6 +10,7 @@
 
 #include "comm/endpoint.h"
 #include "comm/http.h"
+#include "comm/http_page.h"
 #include "common/xalloc.h"
 #include "serve/openai_state.h"
 #include "serve/page.h"
@@ -371,19 +372,8 @@ static void status(struct spot_front *f, struct spot_http_call *call)
 
 static void page(struct spot_http_call *call)
 {
-    struct spot_buf out = { 0 };
-    char policy[SPOT_PAGE_POLICY_MAX];
-
-    if (spot_page_put(&out, policy, NULL)) {
+    if (spot_http_answer_page(call, spot_page_html, spot_page_html_byte, NULL))
         answer_error(call, 500, "server_error", NULL, "There are no random numbers.");
-        return;
-    }
-    spot_http_add_header(call, "Content-Security-Policy", policy);
-    spot_http_add_header(call, "X-Content-Type-Options", "nosniff");
-    spot_http_add_header(call, "Referrer-Policy", "no-referrer");
-    spot_http_add_header(call, "Cache-Control", "no-store");
-    spot_http_answer(call, 200, "text/html; charset=utf-8", out.data, out.n);
-    spot_buf_release(&out);
 }
 
 /* In a time that does not tell how much of a key was right. */

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/clock.h"
+#include "common/metric.h"
 #include "serve/server_state.h"
 
 size_t spot_server_running(const struct spot_server *s)
@@ -132,38 +133,53 @@ static double page_rate(const struct spot_server *s)
     return rate;
 }
 
-static void put_metric(struct spot_buf *out, const char *name, const char *type, double value)
-{
-    char line[256];
-    const int n = snprintf(line, sizeof(line), "# TYPE %s %s\n%s %.17g\n", name, type, name, value);
-
-    spot_buf_add(out, line, (size_t)n);
-}
-
 void spot_server_metrics(void *server, struct spot_buf *out)
 {
     const struct spot_server *const s = server;
     const size_t waiting = spot_server_waiting(s);
+    struct spot_group_census census = { 0 };
+    struct spot_buf status = { 0 };
+    const struct spot_metric metric[] = {
+        { "spot_serve_replicas", SPOT_GAUGE, "Replicas that run.", NULL,
+          (double)spot_server_running(s), NULL },
+        { "spot_serve_requests_total", SPOT_COUNTER, "Requests taken.", NULL, (double)s->n_request,
+          NULL },
+        { "spot_serve_tokens_total", SPOT_COUNTER, "Tokens committed.", NULL, (double)s->n_token,
+          NULL },
+        { "spot_serve_moves_total", SPOT_COUNTER, "Choices that another replica went on with.",
+          NULL, (double)s->n_moved, NULL },
+        { "spot_serve_moves_with_pages_total", SPOT_COUNTER,
+          "Moves for which pages came from the replica before.", NULL, (double)s->n_paged, NULL },
+        { "spot_serve_tokens_from_pages_total", SPOT_COUNTER,
+          "Tokens that were not prefilled again as their pages came.", NULL,
+          (double)s->n_token_paged, NULL },
+        { "spot_serve_page_bytes_per_second", SPOT_GAUGE,
+          "The slowest rate at which pages came to a replica; 0: none did.", NULL, page_rate(s),
+          NULL },
+        { "spot_serve_choices_running", SPOT_GAUGE, "Choices that a replica computes.", NULL,
+          (double)(s->n_sequence - waiting), NULL },
+        { "spot_serve_choices_queued", SPOT_GAUGE, "Choices that wait for a replica.", NULL,
+          (double)waiting, NULL },
+        { "spot_serve_tokens_per_second", SPOT_GAUGE, "Tokens committed in the last second or so.",
+          NULL, s->rate, NULL },
+        { "spot_serve_preemptions_total", SPOT_COUNTER,
+          "Workers of a replica that went, told or killed.", NULL, (double)s->n_lost, NULL },
+        { "spot_serve_kv_pages", SPOT_GAUGE, "Pages of the caches of all replicas that run.", NULL,
+          (double)n_page(s), NULL },
+        { "spot_serve_kv_pages_used", SPOT_GAUGE, "Pages of those that are in use.", NULL,
+          (double)used_page(s), NULL },
+        { "spot_serve_queue_seconds", SPOT_HISTOGRAM,
+          "From the arrival of a request to its first worker.", NULL, 0, &s->queue },
+        { "spot_serve_first_token_seconds", SPOT_HISTOGRAM,
+          "From the arrival of a request to its first token.", NULL, 0, &s->first },
+        { "spot_serve_between_tokens_seconds", SPOT_HISTOGRAM, "Between two tokens of a choice.",
+          NULL, 0, &s->between },
+        { "spot_serve_request_seconds", SPOT_HISTOGRAM,
+          "From the arrival of a request to its last token.", NULL, 0, &s->whole },
+    };
 
-    put_metric(out, "spot_serve_replicas", "gauge", (double)spot_server_running(s));
-    put_metric(out, "spot_serve_requests_total", "counter", (double)s->n_request);
-    put_metric(out, "spot_serve_tokens_total", "counter", (double)s->n_token);
-    put_metric(out, "spot_serve_moves_total", "counter", (double)s->n_moved);
-    put_metric(out, "spot_serve_moves_with_pages_total", "counter", (double)s->n_paged);
-    put_metric(out, "spot_serve_tokens_from_pages_total", "counter", (double)s->n_token_paged);
-    put_metric(out, "spot_serve_page_bytes_per_second", "gauge", page_rate(s));
-    put_metric(out, "spot_serve_choices_running", "gauge", (double)(s->n_sequence - waiting));
-    put_metric(out, "spot_serve_choices_queued", "gauge", (double)waiting);
-    put_metric(out, "spot_serve_tokens_per_second", "gauge", s->rate);
-    put_metric(out, "spot_serve_preemptions_total", "counter", (double)s->n_lost);
-    put_metric(out, "spot_serve_kv_pages", "gauge", (double)n_page(s));
-    put_metric(out, "spot_serve_kv_pages_used", "gauge", (double)used_page(s));
-    spot_histogram_put(&s->queue, "spot_serve_queue_seconds",
-                       "From the arrival of a request to its first worker.", out);
-    spot_histogram_put(&s->first, "spot_serve_first_token_seconds",
-                       "From the arrival of a request to its first token.", out);
-    spot_histogram_put(&s->between, "spot_serve_between_tokens_seconds",
-                       "Between two tokens of a choice.", out);
-    spot_histogram_put(&s->whole, "spot_serve_request_seconds",
-                       "From the arrival of a request to its last token.", out);
+    spot_metric_put(metric, sizeof(metric) / sizeof(*metric), out);
+    spot_group_status(s->group, &census, &status); /* who is here, as it counts them */
+    spot_group_metrics(s->group, &census, out);
+    spot_buf_release(&status);
 }

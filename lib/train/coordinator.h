@@ -53,6 +53,8 @@ struct spot_coordinator_options {
     const char *plan;          /* spot.plan/1 file, read again when it changes; "-": stdin; NULL */
     const char *state;         /* directory; NULL: a private one for this run */
     const char *events;        /* JSON Lines; NULL: none, "-": stdout */
+    const char *metrics;       /* where a page and metrics are told over HTTP; NULL: nowhere */
+    const char *metrics_file;  /* metrics for node_exporter, written anew now and then; NULL */
     const char *save;          /* safetensors, or a directory, see model_dir.h; NULL */
     const struct spot_observer *observer; /* NULL: none. With one the job is a measurement: nothing
                                              is made durable, and its result is the last step */
@@ -71,7 +73,7 @@ struct spot_coordinator_options {
     double stall_s;         /* so is one that makes no progress */
     double settle_s;        /* wait this long after a join before the first epoch */
     void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2);
-    void (*note)(const char *fmt, ...) SPOT_PRINTF(1, 2);   /* where it listens; NULL */
+    void (*note)(const char *fmt, ...) SPOT_PRINTF(1, 2);   /* where it listens, and tells; NULL */
     void (*progress)(const struct spot_progress *progress); /* a few times a second; NULL */
     /* In a new process: become local worker `index` of this job, joined at `address`, on a backend.
      * Does not return, or the process ends with status 127. NULL if n_local is 0. */

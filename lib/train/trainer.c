@@ -26,6 +26,7 @@ static int tick(void *job, struct spot_err *err)
         return -1;
     spot_trainer_watch_lag(c);
     spot_trainer_show_progress(c);
+    spot_trainer_publish(c, false);
     return 0;
 }
 
@@ -357,6 +358,7 @@ static int open_plan(struct spot_trainer *c, struct spot_err *err)
 
 static void release(struct spot_trainer *c)
 {
+    spot_trainer_close_meter(c);
     spot_group_free(c->group);
     for (int b = 0; c->result && b < c->n_bundle; b++)
         free(c->result[b]);
@@ -475,6 +477,7 @@ static int serve(struct spot_trainer *c, struct spot_coordinator_result *result,
         rc = conclude(c, result, err);
     if (rc)
         tell_kept(c, err);
+    spot_trainer_publish(c, true);
     say_end(c, rc, err);
     return rc;
 }
@@ -492,7 +495,7 @@ int spot_coordinator_run(const struct spot_coordinator_options *options,
          * log */
         if (!check_save(&c, err) && !open_state(&c, err) && !open_group(&c, err) &&
             !settle_change(&c, err) && !note_job(&c, err) && !open_plan(&c, err) &&
-            !log_resumed(&c, err) && !log_changes(&c, err))
+            !log_resumed(&c, err) && !log_changes(&c, err) && !spot_trainer_open_meter(&c, err))
             rc = serve(&c, result, err);
         if (rc && spot_group_stops() && err->sys_errno == EINTR)
             tell_stopped(&c, err); /* the wish cut a call short that waited for somebody else */

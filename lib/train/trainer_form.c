@@ -369,6 +369,8 @@ static int log_step_change(struct spot_trainer *c, int64_t from, int64_t to, str
         return 0;
     c->knows_loss = false;
     spot_trainer_void_val(c, to);
+    if (to < from)
+        spot_trainer_meter_rolled_back(c, from - to);
     return to < from ? log_rollback(c, from, to, err) : log_restored(c, from, to, err);
 }
 

@@ -118,6 +118,7 @@ struct spot_trainer {
     struct spot_frame **result; /* [n_bundle], final snapshots */
     struct spot_err state_err;  /* why the final generation could not be written */
     double progress_shown_s;
+    struct spot_trainer_meter *meter; /* NULL: nobody looks on */
 };
 
 /* trainer_member.c: the part of the table that is about members; NULL for one that is gone. */
@@ -278,6 +279,17 @@ bool spot_trainer_pin(const struct spot_trainer *c, int *node_of_position);
 void spot_trainer_status(void *job, struct spot_jw *jw);
 bool spot_trainer_status_member(void *job, const struct spot_peer *peer, struct spot_jw *jw);
 void spot_trainer_show_progress(struct spot_trainer *c);
+double spot_trainer_lr(const struct spot_trainer *c); /* of the step that is computed */
+
+/* trainer_meter.c: what is told over HTTP and in a file; no effect where nobody asked for it. A
+ * step has committed, so long after the one before; an epoch begins, all have what moved; the job
+ * goes back; make the documents when they are due, or now, as the job ends. */
+int spot_trainer_open_meter(struct spot_trainer *c, struct spot_err *err);
+void spot_trainer_meter_step(struct spot_trainer *c, double step_s);
+void spot_trainer_meter_formed(struct spot_trainer *c);
+void spot_trainer_meter_rolled_back(struct spot_trainer *c, int64_t n_step);
+void spot_trainer_publish(struct spot_trainer *c, bool is_last);
+void spot_trainer_close_meter(struct spot_trainer *c);
 
 #ifdef __cplusplus
 }

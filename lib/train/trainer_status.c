@@ -13,7 +13,7 @@ static double token_rate(const struct spot_trainer *c)
 }
 
 /* Of the step that is computed; of the last one when all are done. */
-static double lr_now(const struct spot_trainer *c)
+double spot_trainer_lr(const struct spot_trainer *c)
 {
     const int64_t next = c->machine->round + 1;
 
@@ -33,7 +33,7 @@ void spot_trainer_status(void *job, struct spot_jw *jw)
         spot_jw_real(jw, "val_loss", (double)c->val.loss);
         spot_jw_int(jw, "val_step", c->val.step);
     }
-    spot_jw_real(jw, "lr", lr_now(c));
+    spot_jw_real(jw, "lr", spot_trainer_lr(c));
     spot_jw_int(jw, "D", c->form.D);
     spot_jw_int(jw, "P", c->form.P);
     spot_jw_int(jw, "M", c->form.M);

@@ -170,8 +170,11 @@ int spot_trainer_begin(void *job, struct spot_view *view, struct spot_err *err)
     struct spot_trainer *const c = job;
 
     (void)view;
-    if (c->form.step == c->machine->round && log_formed(c, err))
-        return -1;
+    if (c->form.step == c->machine->round) {
+        spot_trainer_meter_formed(c);
+        if (log_formed(c, err))
+            return -1;
+    }
     c->form.step = -1; /* an epoch is announced once */
     if (!spot_trainer_val_is_due(c))
         c->val.batch = -1; /* the job is to stop */
@@ -457,6 +460,7 @@ int spot_trainer_commit(void *job, struct spot_view *view, enum spot_verdict *ve
     step_s = pace(c);
     spot_trainer_handed(c, step_s);
     spot_trainer_note_step(c, step_s);
+    spot_trainer_meter_step(c, step_s);
     if (spot_trainer_split_drifts(c))
         spot_view_want_change(view);
     if (spot_trainer_lacks_warm(c))

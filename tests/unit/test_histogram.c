@@ -62,11 +62,15 @@ START_TEST(prometheus_reads_cumulative_counts_that_end_in_all)
     spot_histogram_add(&h, 0.0002);
     spot_histogram_add(&h, 0.0003);
     spot_histogram_add(&h, 1e9);
-    spot_histogram_put(&h, "x_seconds", "What it is.", &out);
+    spot_histogram_put(&h, "x_seconds", NULL, &out);
+    spot_histogram_put(&h, "y_seconds", "kind=\"z\"", &out);
     spot_buf_add(&out, "", 1);
-    ck_assert_ptr_nonnull(strstr((char *)out.data, "# TYPE x_seconds histogram\n"
-                                                   "x_seconds_bucket{le=\"0.00025\"} 1\n"
-                                                   "x_seconds_bucket{le=\"0.0005\"} 2\n"));
+    ck_assert_ptr_eq(strstr((char *)out.data, "x_seconds_bucket{le=\"0.00025\"} 1\n"
+                                              "x_seconds_bucket{le=\"0.0005\"} 2\n"),
+                     out.data);
+    ck_assert_ptr_nonnull(
+        strstr((char *)out.data, "\ny_seconds_bucket{kind=\"z\",le=\"0.0005\"} 2\n"));
+    ck_assert_ptr_nonnull(strstr((char *)out.data, "\ny_seconds_count{kind=\"z\"} 3\n"));
     ck_assert_ptr_nonnull(strstr((char *)out.data, "x_seconds_bucket{le=\"+Inf\"} 3\n"));
     ck_assert_ptr_nonnull(strstr((char *)out.data, "x_seconds_count 3\n"));
     spot_buf_release(&out);

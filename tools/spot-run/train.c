@@ -24,7 +24,7 @@
 struct options {
     struct job_options job;
     const char *grid, *plan, *listen, *key_file, *state, *events, *save, *load, *shares, *comm,
-        *reduce, *resume; /* "": from state */
+        *metrics, *metrics_file, *reduce, *resume; /* "": from state */
     uint64_t steps, workers;
     double price_usd_per_h, budget_usd, precopy_byte, durable_every_s, max_loss_s, grace_s, lease_s,
         stall_s;
@@ -111,6 +111,8 @@ static struct spot_coordinator_options coordinator_options(const struct options 
         .events = o->events               ? o->events
                   : isatty(STDOUT_FILENO) ? NULL
                                           : "-",
+        .metrics = o->metrics,
+        .metrics_file = o->metrics_file,
         .save = o->save,
         .price_usd_per_h = o->price_usd_per_h,
         .budget_usd = o->budget_usd,
@@ -200,8 +202,6 @@ static const struct spot_opt option_table[] = {
     { SPOT_OPT_REAL, 0, "lr", &o.job.lr, "X", "learning rate (1e-3)", 0, 1e3 },
     { SPOT_OPT_STRING, 0, "lr-schedule", &o.job.lr_schedule, "x",
       "constant, cosine or linear (constant)", 0, 0 },
-    { SPOT_OPT_U64, 0, "warmup-steps", &o.job.warmup_steps, "n",
-      "steps up to the learning rate (0)", 0, 1e12 },
     { SPOT_OPT_U64, 0, "seed", &o.job.seed, "n", "of weights and sample order (1)", 0, 0 },
     { SPOT_OPT_GROUP, .help = "workers" },
     { SPOT_OPT_U64, 0, "workers", &o.workers, "n", "local workers (1; 0 with --listen)", 0, 512 },
@@ -217,6 +217,8 @@ static const struct spot_opt option_table[] = {
     { SPOT_OPT_STRING, 0, "state", &o.state, "dir", "durable state of the job", 0, 0 },
     { SPOT_OPT_MAYBE, 0, "resume", &o.resume, "dir", "go on from --state, or from dir", 0, 0 },
     { SPOT_OPT_STRING, 0, "events", &o.events, "file", "spot.event/1 (stdout in a pipe)", 0, 0 },
+    { SPOT_OPT_STRING, 0, "metrics", &o.metrics, "addr",
+      "a page, /metrics, /status.json: 127.0.0.1:PORT or unix:PATH", 0, 0 },
     { SPOT_OPT_STRING, 0, "save", &o.save, "file|dir", "final weights", 0, 0 },
     { SPOT_OPT_FLAG, 'q', "quiet", &o.quiet, NULL, "no warnings, no progress", 0, 0 },
     { SPOT_OPT_FLAG, 'v', "verbose", &o.verbose, NULL, "say more on stderr", 0, 0 },
@@ -247,6 +249,8 @@ static const struct spot_opt option_table[] = {
     { SPOT_OPT_REAL, 0, "beta2", &o.job.beta2, "X", "AdamW (0.95)", 0, 0.999999 },
     { SPOT_OPT_REAL, 0, "weight-decay", &o.job.weight_decay, "X", "AdamW (0.1)", 0, 10 },
     { SPOT_OPT_REAL, 0, "min-lr", &o.job.min_lr, "X", "learning rate after the decay (0)", 0, 1e3 },
+    { SPOT_OPT_U64, 0, "warmup-steps", &o.job.warmup_steps, "n",
+      "steps up to the learning rate (0)", 0, 1e12 },
     { SPOT_OPT_U64, 0, "decay-steps", &o.job.decay_steps, "n",
       "step at which the decay is over (steps)", 1, 1e12 },
     { SPOT_OPT_STRING, 0, "kernel", &o.job.kernel, "k",
@@ -279,6 +283,8 @@ static const struct spot_opt option_table[] = {
       "between two generations (3s; 1s without replicas)", 0.01, 86400 },
     { SPOT_OPT_SECS, 0, "max-loss", &o.max_loss_s, "time",
       "warn when durable state is so far behind", 0, 1e9 },
+    { SPOT_OPT_STRING, 0, "metrics-file", &o.metrics_file, "file",
+      "metrics for node_exporter, renamed into place", 0, 0 },
     { SPOT_OPT_REAL, 0, "price-usd-per-h", &o.price_usd_per_h, "X", "of one worker, for status", 0,
       1e9 },
     { SPOT_OPT_REAL, 0, "budget-usd", &o.budget_usd, "X", "stop when so much is spent", 0, 1e12 },
@@ -377,7 +383,7 @@ static const struct spot_cli cli = {
                                             { NULL, NULL } },
     .reads = (const char *const[]){ "data", "tokenizer", "load", "plan", "key-file", "val-data",
                                     "profile", NULL },
-    .writes = (const char *const[]){ "events", "save", NULL },
+    .writes = (const char *const[]){ "events", "save", "metrics-file", NULL },
     .said = said,
     .synopsis = "--data FILE... --steps N [options]",
     .summary = "Train a GPT-2 or Llama-style model on workers that come and go.",

@@ -1,0 +1,337 @@
+/* SPDX-License-Identifier: MIT */
+#include "comm/monitor.h"
+
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "comm/endpoint.h"
+#include "comm/http.h"
+#include "comm/http_page.h"
+#include "common/clock.h"
+#include "common/metric.h"
+#include "common/out.h"
+#include "common/xalloc.h"
+
+enum { CONNECTIONS_MAX = 64, TICK_MS = 250, NICE = 10, HOST_MAX = 256 };
+
+static const double idle_s = 10; /* a connection that is silent, or a call that is not whole */
+static const double publish_every_s = 0.25;
+static const double making_share = 0.01; /* of the job's time */
+static const double watch_s = 15;        /* who looks at the page asks twice a second */
+static const double file_every_s = 5;    /* node_exporter is asked every 15 s, as a rule */
+
+struct spot_monitor {
+    struct spot_monitor_options options;
+    struct spot_http *http;
+    char url[SPOT_ADDRESS_MAX + 16];
+    pthread_t thread;
+    bool has_thread, is_tcp;
+    int wake;
+    _Atomic bool stop;
+    _Atomic double watched_s; /* when /history.json was last asked for, 0: never */
+
+    double due_s; /* of the job's thread */
+
+    pthread_mutex_t lock;
+    struct spot_buf doc[SPOT_MONITOR_DOCS]; /* under the lock, as what follows */
+    struct spot_err failure;
+    bool is_failure_new;
+
+    struct spot_buf copy; /* of the thread: for the file */
+    double written_s;
+    bool is_written; /* the last time */
+};
+
+/* --- answers --------------------------------------------------------------------- */
+
+static const char plain[] = "text/plain; charset=utf-8";
+
+static void say(struct spot_http_call *call, unsigned status, const char *text)
+{
+    spot_http_answer(call, status, plain, text, strlen(text));
+}
+
+/* A page from elsewhere whose name was made to lead here (DNS rebinding) names itself in Host; who
+ * connects to an address does not. A Unix socket is out of a page's reach. */
+static bool is_address(const char *host)
+{
+    const size_t n = strlen(host);
+    size_t name = strcspn(host, ":");
+
+    if (*host == '[')
+        return n < HOST_MAX && strspn(host + 1, "0123456789abcdefABCDEF:.%") + 1 < n &&
+               host[strspn(host + 1, "0123456789abcdefABCDEF:.%") + 1] == ']';
+    if (name == strlen("localhost") && !strncmp(host, "localhost", name))
+        return true;
+    return name > 0 && strspn(host, "0123456789.") == name;
+}
+
+static void answer_doc(struct spot_monitor *m, struct spot_http_call *call,
+                       enum spot_monitor_doc which)
+{
+    static const char *const type[] = { [SPOT_MONITOR_METRICS] = SPOT_METRIC_TYPE,
+                                        [SPOT_MONITOR_STATUS] = "application/json",
+                                        [SPOT_MONITOR_HISTORY] = "application/json" };
+
+    if (which == SPOT_MONITOR_HISTORY)
+        m->watched_s = spot_clock_s();
+    spot_http_add_header(call, "Cache-Control", "no-store");
+    spot_http_add_header(call, "X-Content-Type-Options", "nosniff");
+    pthread_mutex_lock(&m->lock);
+    if (m->doc[which].n)
+        spot_http_answer(call, 200, type[which], m->doc[which].data, m->doc[which].n);
+    pthread_mutex_unlock(&m->lock);
+    if (!spot_http_is_answered(call))
+        say(call, 503, "The job has not begun.\n");
+}
+
+static void answer_page(struct spot_monitor *m, struct spot_http_call *call)
+{
+    if (spot_http_answer_page(call, m->options.page, m->options.page_byte, NULL))
+        say(call, 500, "There are no random numbers.\n");
+}
+
+static void called(void *user, struct spot_http_call *call)
+{
+    static const char *const path[] = { [SPOT_MONITOR_METRICS] = "/metrics",
+                                        [SPOT_MONITOR_STATUS] = "/status.json",
+                                        [SPOT_MONITOR_HISTORY] = "/history.json" };
+    struct spot_monitor *const m = user;
+    const char *const method = spot_http_method(call), *const host = spot_http_header(call, "Host");
+    int which = 0;
+
+    if (strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0) {
+        spot_http_add_header(call, "Allow", "GET, HEAD");
+        say(call, 405, "Only GET and HEAD are answered.\n");
+        return;
+    }
+    if (m->is_tcp && host && !is_address(host)) {
+        say(call, 403, "Host must be localhost or an IP address.\n");
+        return;
+    }
+    while (which < SPOT_MONITOR_DOCS && strcmp(path[which], spot_http_path(call)) != 0)
+        which++;
+    if (which < SPOT_MONITOR_DOCS)
+        answer_doc(m, call, (enum spot_monitor_doc)which);
+    else if (!strcmp(spot_http_path(call), "/"))
+        answer_page(m, call);
+    else
+        say(call, 404, "There are /, /metrics, /status.json and /history.json.\n");
+}
+
+static void gone(void *user, struct spot_http_call *call)
+{
+    (void)user;
+    (void)call;
+}
+
+/* --- the file ---------------------------------------------------------------------- */
+
+static int write_file(const struct spot_monitor *m, struct spot_err *err)
+{
+    struct spot_out out;
+
+    if (spot_out_open(&out, m->options.file, err))
+        return -1;
+    (void)fwrite(m->copy.data, 1, m->copy.n, out.file); /* commit tells */
+    return spot_out_commit(&out, err);
+}
+
+static void take_copy(struct spot_monitor *m)
+{
+    m->copy.n = 0;
+    pthread_mutex_lock(&m->lock);
+    spot_buf_add(&m->copy, m->doc[SPOT_MONITOR_METRICS].data, m->doc[SPOT_MONITOR_METRICS].n);
+    pthread_mutex_unlock(&m->lock);
+}
+
+static void keep_file(struct spot_monitor *m, bool is_last)
+{
+    const double now_s = spot_clock_s();
+    struct spot_err err = { 0 };
+    int rc;
+
+    if (!m->options.file || (!is_last && m->written_s > 0 && now_s - m->written_s < file_every_s))
+        return;
+    take_copy(m);
+    if (!m->copy.n)
+        return;
+    m->written_s = now_s;
+    rc = write_file(m, &err);
+    if (rc && m->is_written) {
+        pthread_mutex_lock(&m->lock);
+        m->failure = err;
+        m->is_failure_new = true;
+        pthread_mutex_unlock(&m->lock);
+    }
+    m->is_written = !rc;
+}
+
+bool spot_monitor_has_failed(struct spot_monitor *m, struct spot_err *err)
+{
+    bool is_new;
+
+    if (pthread_mutex_trylock(&m->lock))
+        return false;
+    is_new = m->is_failure_new;
+    m->is_failure_new = false;
+    if (is_new)
+        *err = m->failure;
+    pthread_mutex_unlock(&m->lock);
+    return is_new;
+}
+
+/* --- the thread ---------------------------------------------------------------------- */
+
+static void *work(void *user)
+{
+    struct spot_monitor *const m = user;
+    eventfd_t told;
+
+    (void)setpriority(PRIO_PROCESS, 0, NICE); /* of this thread: steps go first */
+    while (!m->stop) {
+        struct pollfd set[] = { { .fd = m->wake, .events = POLLIN },
+                                { .fd = m->http ? spot_http_fd(m->http) : -1, .events = POLLIN } };
+
+        (void)poll(set, 2, TICK_MS);
+        (void)eventfd_read(m->wake, &told);
+        if (m->http)
+            spot_http_run(m->http);
+        keep_file(m, false);
+    }
+    return NULL;
+}
+
+static int start(struct spot_monitor *m, struct spot_err *err)
+{
+    sigset_t all, before;
+    int failed;
+
+    m->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (m->wake < 0)
+        return spot_err_sys(err, "cannot wait for events");
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before); /* signals are for the job */
+    failed = pthread_create(&m->thread, NULL, work, m);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    m->has_thread = !failed;
+    return failed ? spot_err_set(err, SPOT_ESYS, "cannot start a thread: %s", strerror(failed)) : 0;
+}
+
+/* --- the whole ------------------------------------------------------------------------- */
+
+static int listen_at(struct spot_monitor *m, struct spot_err *err)
+{
+    const struct spot_http_options http = { .address = m->options.address,
+                                            .n_connection_max = CONNECTIONS_MAX,
+                                            .idle_s = idle_s,
+                                            .called = called,
+                                            .gone = gone,
+                                            .user = m };
+    struct spot_endpoint at;
+    char text[SPOT_ADDRESS_MAX + 8];
+
+    if (spot_endpoint_parse(m->options.address, &at, err) || !(m->http = spot_http_new(&http, err)))
+        return -1;
+    m->is_tcp = at.kind != SPOT_ENDPOINT_UNIX;
+    if (m->is_tcp)
+        at.port = (uint16_t)spot_http_port(m->http);
+    spot_endpoint_print(&at, text);
+    snprintf(m->url, sizeof(m->url), m->is_tcp ? "http://%s/" : "%s", text);
+    return 0;
+}
+
+/* One that cannot be written is told at once. A pipe would keep the thread until somebody reads. */
+static int try_file(struct spot_monitor *m, struct spot_err *err)
+{
+    struct spot_out probe;
+
+    if (!strcmp(m->options.file, "-") || spot_out_is_special(m->options.file))
+        return spot_err_set(err, SPOT_EUSAGE, "'%s': metrics are written to a regular file",
+                            m->options.file);
+    spot_out_sweep(m->options.file);
+    if (spot_out_open(&probe, m->options.file, err))
+        return -1;
+    spot_out_discard(&probe);
+    m->is_written = true;
+    return 0;
+}
+
+struct spot_monitor *spot_monitor_new(const struct spot_monitor_options *options,
+                                      struct spot_err *err)
+{
+    struct spot_monitor *const m = spot_xcalloc(1, sizeof(*m));
+
+    m->options = *options;
+    m->wake = -1;
+    pthread_mutex_init(&m->lock, NULL);
+    if ((options->address && listen_at(m, err)) || (options->file && try_file(m, err)) ||
+        start(m, err)) {
+        spot_monitor_free(m);
+        return NULL;
+    }
+    return m;
+}
+
+void spot_monitor_free(struct spot_monitor *m)
+{
+    if (!m)
+        return;
+    m->stop = true;
+    if (m->has_thread) {
+        (void)eventfd_write(m->wake, 1);
+        pthread_join(m->thread, NULL);
+        keep_file(m, true);
+    }
+    spot_http_free(m->http);
+    for (int i = 0; i < SPOT_MONITOR_DOCS; i++)
+        spot_buf_release(&m->doc[i]);
+    spot_buf_release(&m->copy);
+    pthread_mutex_destroy(&m->lock);
+    if (m->wake >= 0)
+        close(m->wake);
+    free(m);
+}
+
+const char *spot_monitor_url(const struct spot_monitor *m)
+{
+    return m->url;
+}
+
+bool spot_monitor_is_due(const struct spot_monitor *m)
+{
+    return spot_clock_s() >= m->due_s;
+}
+
+bool spot_monitor_is_watched(const struct spot_monitor *m)
+{
+    return m->watched_s > 0 && spot_clock_s() - m->watched_s < watch_s;
+}
+
+bool spot_monitor_publish(struct spot_monitor *m, struct spot_buf *doc, double made_s)
+{
+    const double now_s = spot_clock_s();
+    const double rest_s = (now_s - made_s) / making_share;
+
+    m->due_s = now_s + (rest_s > publish_every_s ? rest_s : publish_every_s);
+    if (pthread_mutex_trylock(&m->lock))
+        return false;
+    for (int i = 0; i < SPOT_MONITOR_DOCS; i++) {
+        const struct spot_buf before = m->doc[i];
+
+        if (!doc[i].n)
+            continue;
+        m->doc[i] = doc[i];
+        doc[i] = before;
+    }
+    pthread_mutex_unlock(&m->lock);
+    return true;
+}

@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT */
+/* metric.h - a table of metrics as Prometheus's text format (version 0.0.4).
+ *
+ * Names follow Prometheus's conventions: base units (_seconds, _bytes), counters end in _total.
+ */
+#ifndef SPOT_COMMON_METRIC_H
+#define SPOT_COMMON_METRIC_H
+
+#include <stddef.h>
+
+#include "common/buf.h"
+#include "common/histogram.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Of Content-Type. */
+#define SPOT_METRIC_TYPE "text/plain; version=0.0.4; charset=utf-8"
+
+enum spot_metric_type { SPOT_GAUGE, SPOT_COUNTER, SPOT_HISTOGRAM };
+
+struct spot_metric {
+    const char *name;
+    enum spot_metric_type type;
+    const char *help;                       /* one line, without a backslash */
+    const char *label;                      /* kind="notice", escaped by the caller; NULL: none */
+    double value;                           /* NAN: not known, nothing is written */
+    const struct spot_histogram *histogram; /* of a SPOT_HISTOGRAM, instead of value */
+};
+
+/* Those of one name follow one another: what it is stands before the first that is known. */
+void spot_metric_put(const struct spot_metric *metric, size_t n, struct spot_buf *out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_COMMON_METRIC_H */
