@@ -244,6 +244,10 @@ static int open_manifest(const struct spot_generations *g, int64_t step, struct 
     if (spot_json_load_path(&m->doc, path, err))
         return -1;
     snprintf(job, sizeof(job), "%016" PRIx64, g->job);
+    if (g->manifest && g->manifest != m->doc.hash) {
+        spot_err_set(err, SPOT_EDATA, "'%s' is the manifest of another state", path);
+        goto fail;
+    }
     if (spot_json_expect_schema(&m->doc, "spot.state", 1, err) ||
         spot_json_read_fields(&m->doc, m->doc.root, "", manifest_field, &head, err))
         goto fail;
@@ -379,6 +383,18 @@ int spot_generation_check(const struct spot_generations *g, int64_t step, struct
         return -1;
     spot_json_release(&m.doc);
     return 0;
+}
+
+uint64_t spot_generation_hash(const struct spot_generations *g, int64_t step)
+{
+    struct manifest m;
+    uint64_t hash;
+
+    if (open_manifest(g, step, &m, NULL))
+        return 0;
+    hash = m.doc.hash;
+    spot_json_release(&m.doc);
+    return hash;
 }
 
 bool spot_generation_exists(const struct spot_generations *g, int64_t step)

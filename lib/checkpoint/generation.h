@@ -29,6 +29,7 @@ struct spot_generations {
     char dir[PATH_MAX];
     uint64_t job; /* 0: whatever job it is, to read only */
     int n_bundle;
+    uint64_t manifest;        /* hash of the text of the only manifest that counts; 0: any */
     void (*tick)(void *user); /* after each bundle that is verified; may be NULL */
     void *user;
 };
@@ -63,6 +64,9 @@ int64_t *spot_generation_list(const struct spot_generations *generations, size_t
 /* Is the manifest sound and of this job? Returns 0, or -1 with *err (SPOT_EUSAGE: another job). */
 int spot_generation_check(const struct spot_generations *generations, int64_t step,
                           struct spot_err *err);
+
+/* Hash of the manifest's text, which has the hash of every bundle; 0: it is not sound. */
+uint64_t spot_generation_hash(const struct spot_generations *generations, int64_t step);
 
 /* The same for every byte of every bundle. */
 int spot_generation_verify(const struct spot_generations *generations, int64_t step,

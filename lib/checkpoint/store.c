@@ -239,6 +239,11 @@ uint8_t *spot_store_read(struct spot_store *s, int64_t step, int bundle, size_t 
     return spot_generation_read(&s->disk, step, bundle, n_byte, err);
 }
 
+uint64_t spot_store_manifest(const struct spot_store *s, int64_t step)
+{
+    return spot_generation_hash(&s->disk, step);
+}
+
 void spot_store_on_tick(struct spot_store *s, void (*tick)(void *user), void *user)
 {
     s->tick = tick;

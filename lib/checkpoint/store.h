@@ -52,6 +52,10 @@ int spot_store_verify(struct spot_store *store, struct spot_err *err);
 uint8_t *spot_store_read(struct spot_store *store, int64_t step, int bundle, size_t *n_byte,
                          struct spot_err *err);
 
+/* Hash of the manifest of a durable generation, which has those of all bundles; 0: there is none.
+ */
+uint64_t spot_store_manifest(const struct spot_store *store, int64_t step);
+
 /* Start a generation, dropping an unfinished one; then put each bundle once. When all are there
  * the thread makes them durable. */
 void spot_store_begin(struct spot_store *store, int64_t step);

@@ -95,6 +95,7 @@ void spot_trainer_welcome(void *job, struct spot_peer *peer, struct spot_buf *ou
 
     spot_put_u32(out, who->keeps);
     spot_job_config_put(out, &c->config);
+    spot_state_sources_put(out, &c->sources);
 }
 
 void spot_trainer_forget(void *job, struct spot_peer *peer)
@@ -144,6 +145,16 @@ static int on_snapshot(struct spot_trainer *c, struct spot_peer *peer,
     return rc < 0 ? -1 : 0;
 }
 
+static int on_unread(struct spot_trainer *c, struct spot_peer *peer, const struct spot_frame *frame,
+                     struct spot_err *err)
+{
+    const int rc = spot_trainer_unread(c, spot_peer_id(peer), frame, err);
+
+    if (rc > 0)
+        spot_peer_drop(peer, "a question for state");
+    return rc < 0 ? -1 : 0;
+}
+
 int spot_trainer_message(void *job, struct spot_peer *peer, const struct spot_frame *frame,
                          struct spot_err *err)
 {
@@ -152,6 +163,8 @@ int spot_trainer_message(void *job, struct spot_peer *peer, const struct spot_fr
     switch (frame->type) {
     case SPOT_MSG_SNAPSHOT:
         return on_snapshot(c, peer, frame, err);
+    case SPOT_MSG_UNREAD:
+        return on_unread(c, peer, frame, err);
     case SPOT_MSG_PROBED:
         if (spot_trainer_probed(c, spot_peer_id(peer), frame))
             spot_peer_drop(peer, "a probe's answer");

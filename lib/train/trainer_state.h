@@ -16,6 +16,7 @@
 #include "train/form.h"
 #include "train/model_dir.h"
 #include "train/sampler.h"
+#include "train/state_sources.h"
 #include "train/train_protocol.h"
 #include "weights/load.h"
 
@@ -87,10 +88,13 @@ struct spot_trainer {
     size_t compromise_n; /* members when it was last said that they are too few for it */
 
     struct spot_form form; /* of machine->epoch */
-    size_t n_restored;     /* of its transfers: those looked at that come from here */
-    double moving_since_s; /* when its moves began */
-    double await_until_s;  /* after a restart, until a step is chosen: the holders' leases end */
-    double *loss;          /* [G] of the step */
+    struct spot_state_sources sources;
+    uint32_t *unread; /* [n_unread], transfers of the form that members cannot make by themselves */
+    size_t n_unread, n_restored; /* the first so many of them were sent */
+    int64_t relayed_byte;        /* with them */
+    double moving_since_s;       /* when its moves began */
+    double await_until_s; /* after a restart, until a step is chosen: the holders' leases end */
+    double *loss;         /* [G] of the step */
     struct spot_trainer_vote *vote; /* [n_bundle] */
     double compute_s;               /* slowest member of the step */
     float last_loss;                /* of the newest step, if it is known */
@@ -161,9 +165,13 @@ bool spot_trainer_holds(const struct spot_trainer *c, uint32_t id, int bundle, i
 /* Must that come first, before an epoch of this step? */
 bool spot_trainer_must_keep(const struct spot_trainer *c, int64_t step);
 
-/* trainer_restore.c: send the next bundles that no member holds, to each member in the order in
- * which it waits for them, and no more at once than memory bears, whatever the state and the
- * replicas; called again as the wire takes them. Are there more to come? */
+/* trainer_restore.c: what no member holds is read by who needs it. What one cannot read it asks
+ * for: send that in the order of asking, and no more at once than memory bears, whatever the state
+ * and the replicas; called again as the wire takes them. Are there more to come? An epoch is
+ * formed; a member asks, 1 if for what is not its own. */
+void spot_trainer_restore_anew(struct spot_trainer *c);
+int spot_trainer_unread(struct spot_trainer *c, uint32_t id, const struct spot_frame *frame,
+                        struct spot_err *err);
 int spot_trainer_restore(struct spot_trainer *c, struct spot_err *err);
 bool spot_trainer_is_restoring(const struct spot_trainer *c);
 

@@ -169,15 +169,18 @@ static int take_config(struct spot_worker *w, const struct spot_job_config *conf
 
 static int welcome(void *job, struct spot_wire_in *in, struct spot_err *err)
 {
+    struct spot_worker *const w = job;
     const bool keeps = spot_get_u32(in) != 0;
     struct spot_job_config config;
 
     spot_job_config_get(in, &config);
+    spot_state_sources_release(&w->sources);
+    spot_state_sources_get(in, &w->sources);
     if (!spot_wire_in_done(in))
         return 1;
     if (config.comm == SPOT_COMM_NCCL && !spot_cuda_nccl(err))
         return -1;
-    return take_config(job, &config, keeps, err);
+    return take_config(w, &config, keeps, err);
 }
 
 /* What failed may be a device: what it held is gone, as after a kill. */
@@ -316,6 +319,7 @@ int spot_worker_run(const struct spot_worker_options *options, struct spot_err *
     if (options->private_dir)
         spot_private_dir_clear(options->private_dir);
     drop_bundles(&w);
+    spot_state_sources_release(&w.sources);
     spot_form_release(&w.form);
     return rc;
 }
