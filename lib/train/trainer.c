@@ -187,6 +187,7 @@ static int open_job(struct spot_trainer *c, struct spot_err *err)
     c->n_microbatch = spot_job_microbatches(&c->config);
     c->n_bundle = spot_shape_bundles(&c->config.shape);
     c->loss = spot_xcalloc((size_t)c->n_microbatch, sizeof(*c->loss));
+    c->saver = spot_xcalloc((size_t)c->n_bundle, sizeof(*c->saver));
     c->vote = spot_xcalloc((size_t)c->n_bundle, sizeof(*c->vote));
     c->result = spot_xcalloc((size_t)c->n_bundle, sizeof(struct spot_frame *));
     return 0;
@@ -377,6 +378,7 @@ static void release(struct spot_trainer *c)
     for (int b = 0; c->result && b < c->n_bundle; b++)
         free(c->result[b]);
     free(c->result);
+    free(c->saver);
     free(c->loss);
     free(c->vote);
     free(c->pin);

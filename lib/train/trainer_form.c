@@ -406,7 +406,8 @@ void spot_trainer_idle(void *job, struct spot_view *view)
 
     (void)view;
     c->form.D = c->form.P = c->form.M = 0;
-    if (spot_store_newest(c->store) >= step || spot_store_has_all(c->store, step))
+    if (spot_store_newest(c->store) >= step || spot_store_has_all(c->store, step) ||
+        spot_trainer_awaits_savers(c, step))
         return;
     spot_store_cancel(c->store); /* one that waits for somebody who is gone never ends */
     if (is_whole(c, step))
@@ -444,6 +445,7 @@ int spot_trainer_layout(void *job, struct spot_view *view, struct spot_err *err)
         return -1;
     if (must_keep(c, step))
         return 0;
+    spot_trainer_settle_savers(c, step);
     old = c->form;
     c->form = (struct spot_form){ 0 };
     set_grid(c, &grid, step);

@@ -31,7 +31,6 @@ struct spot_trainer_member {
     bool cannot_mirror;
     double warm_byte;             /* of sums, as a warm spare: more did not fit; 0: not known */
     int64_t *held;                /* [n_bundle], step of the copy it holds, -1 */
-    uint32_t n_owed;              /* snapshots it was asked for that have not come */
     struct spot_member_seen seen; /* of its last vote; filled where there is an observer */
     double moved_byte_per_s;      /* what it was seen to receive; 0: not known */
     double paced_work, paced_s; /* what it computed lately, in units of spot_grid_cost, and how long
@@ -120,7 +119,9 @@ struct spot_trainer {
     int64_t export_step;        /* a client waits until a step as new as this is durable */
     bool is_final;              /* all steps have committed: collecting the result */
     struct spot_frame **result; /* [n_bundle], final snapshots */
-    struct spot_err state_err;  /* why the final generation could not be written */
+    int64_t sent_byte; /* of the newest generation: what members sent instead of writing it */
+    uint32_t *saver;   /* [n_bundle], who was asked for it; 0: nobody */
+    struct spot_err state_err; /* why the final generation could not be written */
     double progress_shown_s;
 };
 
@@ -256,9 +257,17 @@ void spot_trainer_watch_lag(struct spot_trainer *c);
 /* trainer_state.c */
 void spot_trainer_save(struct spot_trainer *c); /* ask holders for a durable generation */
 bool spot_trainer_save_is_due(const struct spot_trainer *c);
-/* 1 for a malformed snapshot: the member must go. */
+/* 1 for a malformed snapshot, or word of a file: the member must go. */
 int spot_trainer_snapshot(struct spot_trainer *c, const struct spot_frame *frame,
                           struct spot_err *err);
+int spot_trainer_written(struct spot_trainer *c, const struct spot_frame *frame);
+/* trainer_saver.c: does a member owe a bundle? One is gone. An epoch is over, or the job goes on
+ * from step `most`: a generation of a newer one is given up, and one that only those who are gone
+ * could complete. Does one of this step still come from those who are here? */
+bool spot_trainer_owes_bundle(const struct spot_trainer *c, uint32_t id);
+void spot_trainer_lost_saver(struct spot_trainer *c, uint32_t id);
+void spot_trainer_settle_savers(struct spot_trainer *c, int64_t most);
+bool spot_trainer_awaits_savers(const struct spot_trainer *c, int64_t step);
 int spot_trainer_store_news(void *job, struct spot_err *err);
 int spot_trainer_finish(struct spot_trainer *c, struct spot_coordinator_result *result,
                         struct spot_err *err);

@@ -209,9 +209,7 @@ void spot_trainer_quiesced(void *job, struct spot_view *view)
         }
     c->is_final = c->is_redoing = false;
     c->val.batch = -1;
-    spot_store_cancel(c->store);
-    for (size_t i = 0; i < c->machine->n_member; i++)
-        spot_trainer_member(c, c->machine->member[i].id)->n_owed = 0;
+    spot_trainer_settle_savers(c, INT64_MAX);
 }
 
 /* --- votes --------------------------------------------------------------- */

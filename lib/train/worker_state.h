@@ -18,6 +18,7 @@
 #include "train/state_sources.h"
 #include "train/train_protocol.h"
 #include "train/worker.h"
+#include "train/worker_save.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -32,6 +33,7 @@ struct spot_worker {
     int n_bundle;
     struct spot_bundle **bundle; /* [n_bundle], NULL where not held */
     size_t *bundle_elem;         /* [n_bundle] */
+    struct spot_saver *saver;
     struct spot_form form;
     int64_t position;       /* in the grid, -1 for none */
     struct spot_comm *comm; /* of this epoch, over comm_member */
