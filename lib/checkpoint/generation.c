@@ -79,6 +79,13 @@ static int write_file(const char *path, const struct spot_piece *piece, struct s
     return rc;
 }
 
+static struct spot_written written(const struct spot_piece *piece)
+{
+    return piece->data
+               ? (struct spot_written){ piece->n_byte, spot_hash128(piece->data, piece->n_byte) }
+               : piece->written;
+}
+
 static int write_manifest(const struct spot_generations *g, const char *dir, int64_t step,
                           const struct spot_piece *piece, struct spot_err *err)
 {
@@ -97,9 +104,11 @@ static int write_manifest(const struct spot_generations *g, const char *dir, int
     spot_jw_int(&jw, "step", step);
     spot_jw_array(&jw, "bundles");
     for (int b = 0; b < g->n_bundle; b++) {
-        spot_hash128_hex(spot_hash128(piece[b].data, piece[b].n_byte), hex);
+        const struct spot_written file = written(&piece[b]);
+
+        spot_hash128_hex(file.hash, hex);
         spot_jw_object(&jw, NULL);
-        spot_jw_int(&jw, "byte", (int64_t)piece[b].n_byte);
+        spot_jw_int(&jw, "byte", (int64_t)file.n_byte);
         spot_jw_str(&jw, "xxh3_128", hex);
         spot_jw_end(&jw);
     }
@@ -123,24 +132,61 @@ static int is_durable(const struct spot_generations *g, int64_t step, struct spo
     return spot_generation_is_damage(&why) ? 0 : spot_err_set(err, why.code, "%s", why.msg);
 }
 
-int spot_generation_write(const struct spot_generations *g, int64_t step,
+void spot_generation_tmp(const struct spot_generations *g, int64_t step, uint64_t nonce,
+                         char path[PATH_SIZE])
+{
+    char suffix[32] = ".tmp";
+
+    if (nonce)
+        snprintf(suffix, sizeof(suffix), ".%016" PRIx64 ".tmp", nonce);
+    spot_generation_path(g, step, suffix, path);
+}
+
+int spot_generation_share(const struct spot_generations *g, int64_t step, uint64_t nonce,
+                          struct spot_err *err)
+{
+    char dir[PATH_SIZE];
+
+    spot_generation_tmp(g, step, nonce, dir);
+    if (mkdir(dir, 0700))
+        return spot_err_sys(err, "cannot make '%s'", dir);
+    if (!spot_bundle_file_mark(dir, nonce, err))
+        return 0;
+    spot_generation_remove(dir);
+    return -1;
+}
+
+static int write_pieces(const struct spot_generations *g, const char *dir,
+                        const struct spot_piece *piece, struct spot_err *err)
+{
+    char path[PATH_SIZE + 32];
+
+    for (int b = 0; b < g->n_bundle; b++) {
+        spot_bundle_file_path(dir, b, path, sizeof(path));
+        if (piece[b].data ? write_file(path, &piece[b], err)
+                          : spot_bundle_file_check(dir, b, piece[b].written.n_byte, err))
+            return -1;
+    }
+    return 0;
+}
+
+int spot_generation_write(const struct spot_generations *g, int64_t step, uint64_t nonce,
                           const struct spot_piece *piece, struct spot_err *err)
 {
-    char dir[PATH_SIZE], final[PATH_SIZE], path[PATH_SIZE + 32];
+    char dir[PATH_SIZE], final[PATH_SIZE];
     const int durable = is_durable(g, step, err);
 
     if (durable)
         return durable < 0 ? -1 : 0;
-    spot_generation_path(g, step, ".tmp", dir);
+    spot_generation_tmp(g, step, nonce, dir);
     spot_generation_path(g, step, "", final);
-    spot_generation_remove(dir);
-    if (mkdir(dir, 0700))
+    if (!nonce)
+        spot_generation_remove(dir);
+    if (!nonce && mkdir(dir, 0700))
         return spot_err_sys(err, "cannot make '%s'", dir);
-    for (int b = 0; b < g->n_bundle; b++) {
-        snprintf(path, sizeof(path), "%s/bundle-%04d", dir, b);
-        if (write_file(path, &piece[b], err))
-            return -1;
-    }
+    if (write_pieces(g, dir, piece, err))
+        return -1;
+    spot_bundle_file_unmark(dir);
     if (write_manifest(g, dir, step, piece, err) || sync_path(dir, err))
         return -1;
     spot_generation_remove(final); /* damaged */
@@ -244,6 +290,10 @@ static int open_manifest(const struct spot_generations *g, int64_t step, struct 
     if (spot_json_load_path(&m->doc, path, err))
         return -1;
     snprintf(job, sizeof(job), "%016" PRIx64, g->job);
+    if (g->manifest && g->manifest != m->doc.hash) {
+        spot_err_set(err, SPOT_EDATA, "'%s' is the manifest of another state", path);
+        goto fail;
+    }
     if (spot_json_expect_schema(&m->doc, "spot.state", 1, err) ||
         spot_json_read_fields(&m->doc, m->doc.root, "", manifest_field, &head, err))
         goto fail;
@@ -379,6 +429,18 @@ int spot_generation_check(const struct spot_generations *g, int64_t step, struct
         return -1;
     spot_json_release(&m.doc);
     return 0;
+}
+
+uint64_t spot_generation_hash(const struct spot_generations *g, int64_t step)
+{
+    struct manifest m;
+    uint64_t hash;
+
+    if (open_manifest(g, step, &m, NULL))
+        return 0;
+    hash = m.doc.hash;
+    spot_json_release(&m.doc);
+    return hash;
 }
 
 bool spot_generation_exists(const struct spot_generations *g, int64_t step)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /* generation.h - one durable state on disk: DIR/gen-STEP/ with a file per bundle and a manifest.
  *
- * Written as gen-STEP.tmp, synced, and made a generation by its rename: the commit marker.
+ * Written as gen-STEP.tmp, synced, and made a generation by its rename: the commit marker. Where
+ * holders write bundles it is gen-STEP.NONCE.tmp, of which there is no second.
  */
 #ifndef SPOT_CHECKPOINT_GENERATION_H
 #define SPOT_CHECKPOINT_GENERATION_H
@@ -11,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "checkpoint/bundle_file.h"
 #include "common/err.h"
 #include "common/json.h"
 
@@ -21,14 +23,16 @@ extern "C" {
 enum { SPOT_GENERATION_PATH = 2 * PATH_MAX };
 
 struct spot_piece {
-    uint8_t *data; /* a bundle, bytes of bundle_io.h */
+    uint8_t *data; /* a bundle, bytes of bundle_io.h; NULL: its holder wrote them */
     size_t n_byte;
+    struct spot_written written; /* then */
 };
 
 struct spot_generations {
     char dir[PATH_MAX];
     uint64_t job; /* 0: whatever job it is, to read only */
     int n_bundle;
+    uint64_t manifest;        /* hash of the text of the only manifest that counts; 0: any */
     void (*tick)(void *user); /* after each bundle that is verified; may be NULL */
     void *user;
 };
@@ -53,8 +57,17 @@ bool spot_generation_exists(const struct spot_generations *generations, int64_t 
 /* Rename it gen-STEP.bad, in the place of an earlier one of that name. */
 void spot_generation_set_aside(const struct spot_generations *generations, int64_t step);
 
-/* Write and sync piece[n_bundle], then commit by the rename. Returns 0, or -1 with *err. */
-int spot_generation_write(const struct spot_generations *generations, int64_t step,
+/* Where it is put together; nonce 0: by this process alone. */
+void spot_generation_tmp(const struct spot_generations *generations, int64_t step, uint64_t nonce,
+                         char path[SPOT_GENERATION_PATH]);
+
+/* Make that directory, for holders to write to. Returns 0, or -1 with *err. */
+int spot_generation_share(const struct spot_generations *generations, int64_t step, uint64_t nonce,
+                          struct spot_err *err);
+
+/* Write and sync piece[n_bundle], but for what is written already, then commit by the rename.
+ * Returns 0, or -1 with *err. */
+int spot_generation_write(const struct spot_generations *generations, int64_t step, uint64_t nonce,
                           const struct spot_piece *piece, struct spot_err *err);
 
 /* Steps of all complete generations, newest first; *n of them, freed by the caller. */
@@ -63,6 +76,9 @@ int64_t *spot_generation_list(const struct spot_generations *generations, size_t
 /* Is the manifest sound and of this job? Returns 0, or -1 with *err (SPOT_EUSAGE: another job). */
 int spot_generation_check(const struct spot_generations *generations, int64_t step,
                           struct spot_err *err);
+
+/* Hash of the manifest's text, which has the hash of every bundle; 0: it is not sound. */
+uint64_t spot_generation_hash(const struct spot_generations *generations, int64_t step);
 
 /* The same for every byte of every bundle. */
 int spot_generation_verify(const struct spot_generations *generations, int64_t step,

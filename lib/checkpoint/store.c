@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#define _DEFAULT_SOURCE /* flock, mkdtemp */
+#define _DEFAULT_SOURCE /* flock, mkdtemp, realpath */
 #include "checkpoint/store.h"
 
 #include <dirent.h>
@@ -19,6 +19,7 @@
 #include "checkpoint/generation.h"
 #include "comm/endpoint.h"
 #include "common/out.h"
+#include "common/random.h"
 #include "common/temp.h"
 #include "common/xalloc.h"
 
@@ -35,6 +36,7 @@ struct spot_store {
     void *user;
 
     int64_t collecting;       /* step of the generation being put together, -1 */
+    uint64_t nonce;           /* of its directory, if holders write to it; 0: they do not */
     struct spot_piece *piece; /* [n_bundle] */
     int n_piece;
 
@@ -45,6 +47,7 @@ struct spot_store {
     pthread_cond_t changed;
     bool stop, has_work, has_result;
     int64_t work_step;
+    uint64_t work_nonce;
     struct spot_piece *work; /* [n_bundle], the thread's while has_work */
     int result;
     struct spot_err result_err; /* of a result of 1: what is to be told beside it, code 0 nothing */
@@ -56,7 +59,7 @@ static void free_pieces(struct spot_piece *piece, int n)
 {
     for (int b = 0; b < n; b++) {
         free(piece[b].data);
-        piece[b] = (struct spot_piece){ NULL, 0 };
+        piece[b] = (struct spot_piece){ 0 };
     }
 }
 
@@ -140,12 +143,12 @@ static int write_work(struct spot_store *s, struct spot_err *err)
     char dir[PATH_SIZE];
 
     if (!return_dir(s, &note, err) &&
-        !spot_generation_write(&s->disk, s->work_step, s->work, err)) {
+        !spot_generation_write(&s->disk, s->work_step, s->work_nonce, s->work, err)) {
         drop_old(s, s->work_step, &note);
         *err = note;
         return 1;
     }
-    spot_generation_path(&s->disk, s->work_step, ".tmp", dir);
+    spot_generation_tmp(&s->disk, s->work_step, s->work_nonce, dir);
     spot_generation_remove(dir);
     return -1;
 }
@@ -237,6 +240,11 @@ uint8_t *spot_store_read(struct spot_store *s, int64_t step, int bundle, size_t 
                          struct spot_err *err)
 {
     return spot_generation_read(&s->disk, step, bundle, n_byte, err);
+}
+
+uint64_t spot_store_manifest(const struct spot_store *s, int64_t step)
+{
+    return spot_generation_hash(&s->disk, step);
 }
 
 void spot_store_on_tick(struct spot_store *s, void (*tick)(void *user), void *user)
@@ -417,6 +425,8 @@ void spot_store_close(struct spot_store *s)
     }
     if (s->is_private)
         spot_generation_remove(s->disk.dir);
+    else if (s->has_thread)
+        drop_unfinished(s);
     for (int i = 0; i < 2; i++)
         if (s->news[i] >= 0)
             close(s->news[i]);
@@ -448,6 +458,7 @@ static void drop_collected(struct spot_store *s)
     free_pieces(s->piece, s->disk.n_bundle);
     s->n_piece = 0;
     s->collecting = -1;
+    s->nonce = 0;
 }
 
 void spot_store_cancel(struct spot_store *s)
@@ -510,6 +521,7 @@ static void hand_over(struct spot_store *s)
         s->work = s->piece;
         s->piece = swap;
         s->work_step = s->collecting;
+        s->work_nonce = s->nonce;
         s->has_work = is_taken = true;
         pthread_cond_signal(&s->changed);
     }
@@ -518,17 +530,67 @@ static void hand_over(struct spot_store *s)
         drop_collected(s);
 }
 
+static bool is_missing(const struct spot_store *s, int64_t step, int bundle)
+{
+    return step == s->collecting && step >= 0 && bundle >= 0 && bundle < s->disk.n_bundle &&
+           !s->piece[bundle].data && !s->piece[bundle].written.n_byte;
+}
+
 void spot_store_put(struct spot_store *s, int64_t step, int bundle, uint8_t *data_take,
                     size_t n_byte)
 {
-    if (step != s->collecting || bundle < 0 || bundle >= s->disk.n_bundle ||
-        s->piece[bundle].data) {
+    if (!is_missing(s, step, bundle)) {
         free(data_take); /* of a generation that was given up */
         return;
     }
-    s->piece[bundle] = (struct spot_piece){ data_take, n_byte };
+    s->piece[bundle] = (struct spot_piece){ .data = data_take, .n_byte = n_byte };
     s->n_piece++;
     hand_over(s);
+}
+
+bool spot_store_share(struct spot_store *s, char dir[SPOT_STORE_PATH], uint64_t *nonce)
+{
+    char path[PATH_SIZE];
+
+    spot_generation_path(&s->disk, s->collecting, "", path);
+    if (s->is_private || s->collecting < 0 || s->n_piece || !access(path, F_OK) ||
+        spot_random_bytes(nonce, sizeof(*nonce), NULL))
+        return false;
+    *nonce |= 1;
+    if (!thread_has_work(s))
+        drop_unfinished(s); /* whose writers went away */
+    if (spot_generation_share(&s->disk, s->collecting, *nonce, NULL))
+        return false;
+    s->nonce = *nonce;
+    spot_generation_tmp(&s->disk, s->collecting, *nonce, path);
+    if (!realpath(path, dir))
+        s->nonce = 0;
+    return s->nonce != 0;
+}
+
+void spot_store_put_written(struct spot_store *s, int64_t step, uint64_t nonce, int bundle,
+                            const struct spot_written *written)
+{
+    if (!nonce || nonce != s->nonce || !is_missing(s, step, bundle))
+        return;
+    s->piece[bundle] = (struct spot_piece){ .written = *written };
+    s->n_piece++;
+    hand_over(s);
+}
+
+int64_t spot_store_collecting(const struct spot_store *s)
+{
+    return s->n_piece < s->disk.n_bundle ? s->collecting : -1;
+}
+
+bool spot_store_lacks(const struct spot_store *s, int bundle)
+{
+    return is_missing(s, s->collecting, bundle);
+}
+
+bool spot_store_is_shared(const struct spot_store *s)
+{
+    return s->nonce != 0;
 }
 
 int spot_store_fd(const struct spot_store *s)

@@ -9,7 +9,8 @@
  *   form                            a new epoch: take one's place in it
  *   order                           rounds, commits, and messages of the workload's own
  *   work                            no order waits
- *   orphaned, left                  the coordinator is gone; the connections are closed
+ *   orphaned                        the coordinator is gone
+ *   leaving, left                   the connections are about to be closed, and are
  *
  * What is held outlives epochs and coordinators: a workload lets go of it when the agent is back
  * from spot_agent_run, or when a welcome says that it does not count.
@@ -58,6 +59,8 @@ struct spot_agent_workload {
     int (*work)(void *job, struct spot_err *err);
     /* The coordinator is gone, and another may be joined: what is held must be whole. */
     int (*orphaned)(void *job, struct spot_err *err);
+    /* The connections are about to be closed: no other thread may use them from now on. */
+    void (*leaving)(void *job);
     /* The connections are closed: what was lent to them may go. */
     void (*left)(void *job);
 };

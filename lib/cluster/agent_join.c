@@ -166,6 +166,8 @@ void spot_agent_leave(struct spot_agent *a)
     noticed_mesh = NULL;
     free(a->pending);
     a->pending = NULL;
+    if (a->workload->leaving)
+        a->workload->leaving(a->job);
     spot_mesh_close(a->mesh);
     a->mesh = NULL;
     if (a->workload->left)

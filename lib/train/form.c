@@ -10,6 +10,7 @@
 void spot_form_put(struct spot_buf *out, const struct spot_form *f)
 {
     spot_put_i64(out, f->step);
+    spot_put_u64(out, f->manifest);
     spot_put_u32(out, f->D);
     spot_put_u32(out, f->P);
     spot_put_u32(out, f->M);
@@ -65,6 +66,7 @@ static void get_grid(struct spot_form *f, struct spot_wire_in *in,
                      const struct spot_form_bounds *bounds)
 {
     f->step = spot_get_i64(in);
+    f->manifest = spot_get_u64(in);
     f->D = spot_get_u32(in);
     f->P = spot_get_u32(in);
     f->M = spot_get_u32(in);
@@ -103,7 +105,7 @@ static void get_lists(struct spot_form *f, struct spot_wire_in *in, uint32_t n_b
         f->transfer[i].origin = spot_get_u32(in);
         f->transfer[i].from = spot_get_u32(in);
         f->transfer[i].to = spot_get_u32(in);
-        in->bad |= f->transfer[i].bundle >= n_bundle || f->transfer[i].origin > SPOT_FROM_NOTHING;
+        in->bad |= f->transfer[i].bundle >= n_bundle || f->transfer[i].origin > SPOT_FROM_WEIGHTS;
     }
 }
 

@@ -18,8 +18,9 @@ extern "C" {
 
 enum spot_origin {
     SPOT_FROM_MEMBER = 0,  /* `from` sends it */
-    SPOT_FROM_STORE = 1,   /* the coordinator sends it: durable state, or the weights given */
+    SPOT_FROM_STORE = 1,   /* durable state: read here, or else the coordinator sends it */
     SPOT_FROM_NOTHING = 2, /* step 0: a pure function of the seed */
+    SPOT_FROM_WEIGHTS = 3, /* step 0: of the weights given, as from the store */
 };
 
 struct spot_transfer {
@@ -34,6 +35,7 @@ struct spot_precopy {
 
 struct spot_form {
     int64_t step;                /* where the state stands */
+    uint64_t manifest;           /* hash of the generation to read it from; 0: none is durable */
     uint32_t D, P, M;            /* data-parallel pipelines, stages of each, members of each */
     uint32_t *stage;             /* [P + 1], bundle where each stage begins, then the end */
     uint32_t *share;             /* [D + 1], microbatch where each pipeline begins, then the end */

@@ -3,7 +3,7 @@
  * parts of those that are the workload's.
  *
  *   HELLO    kernels, u64 job, held bundles
- *   WELCOME  u32 what was held counts, job config
+ *   WELCOME  u32 what was held counts, job config, state_sources.h
  *   REPORT   held bundles
  *   FORM     form.h
  *   ROUND    tag: step; u32 tokens of this member's microbatches, if any
@@ -28,12 +28,18 @@ enum { SPOT_KERNELS_MAX = 512 }; /* bytes of the list of kernel kinds */
 enum spot_train_message {
     /* worker to coordinator */
     SPOT_MSG_SNAPSHOT = 8, /* answer to SAVE; tag: bundle; bytes of bundle_io.h */
+    SPOT_MSG_UNREAD = 13,  /* tag: bundle that it cannot read by itself; answered by RESTORE */
+    SPOT_MSG_WRITTEN = 14, /* answer to SAVE; tag: bundle; i64 step, u64 nonce, u64 bytes, u64 u64
+                              hash; bytes 0: it is not held here */
     SPOT_MSG_PROBED = 9,   /* answer to PROBE; tag: bytes; lists of f64 seconds: p2p, sums */
 
     /* coordinator to worker */
-    SPOT_MSG_RESTORE = 36,  /* tag: bundle; bytes of bundle_io.h, from durable storage */
-    SPOT_MSG_REDO = 39,     /* tag: step; tensors whose exponent was too large */
-    SPOT_MSG_SAVE = 40,     /* tag: step; bundles to send as SNAPSHOT */
+    SPOT_MSG_RESTORE = 36, /* tag: bundle; bytes of bundle_io.h, from durable storage or the
+                               weights given */
+    SPOT_MSG_REDO = 39,    /* tag: step; tensors whose exponent was too large */
+    /* tag: step; bundles to write to a directory: text, "" none, where this u64 is seen, else to
+     * send as SNAPSHOT */
+    SPOT_MSG_SAVE = 40,
     SPOT_MSG_PROBE = 41,    /* tag: bytes; u32 how often: measure messages of this size */
     SPOT_MSG_VALIDATE = 48, /* tag: step; tokens: forward alone, before that step */
     SPOT_MSG_PRECOPY = 44,  /* tag: so many pre-copies of the form are in force from this step on */

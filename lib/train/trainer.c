@@ -188,6 +188,7 @@ static int open_job(struct spot_trainer *c, struct spot_err *err)
     c->n_microbatch = spot_job_microbatches(&c->config);
     c->n_bundle = spot_shape_bundles(&c->config.shape);
     c->loss = spot_xcalloc((size_t)c->n_microbatch, sizeof(*c->loss));
+    c->saver = spot_xcalloc((size_t)c->n_bundle, sizeof(*c->saver));
     c->vote = spot_xcalloc((size_t)c->n_bundle, sizeof(*c->vote));
     c->result = spot_xcalloc((size_t)c->n_bundle, sizeof(struct spot_frame *));
     return 0;
@@ -257,6 +258,21 @@ static int note_job(const struct spot_trainer *c, struct spot_err *err)
                : 0;
 }
 
+/* What a worker that sees the same files may read by itself. */
+static void note_sources(struct spot_trainer *c)
+{
+    struct spot_state_sources *const s = &c->sources;
+
+    spot_state_sources_path(spot_store_dir(c->store), s->state);
+    s->job = c->job;
+    spot_state_sources_path(c->options->load, s->load);
+    if (!c->weights)
+        return;
+    s->n_load = (uint32_t)c->n_bundle;
+    s->load_xxh3 = spot_xcalloc(s->n_load, sizeof(*s->load_xxh3));
+    memcpy(s->load_xxh3, spot_weights_bundle_xxh3(c->weights), s->n_load * sizeof(*s->load_xxh3));
+}
+
 /* Durable state from before: with --resume it is verified and used, without it is refused. A
  * directory that is not there is a mistyped one; one without a generation is that of a job that
  * was killed before its first, which a loop of restarts must get over. */
@@ -275,6 +291,7 @@ static int open_state(struct spot_trainer *c, struct spot_err *err)
     if (!c->store)
         return err->code == SPOT_EUSAGE ? tell_differences(c, err) : -1;
     spot_store_on_tick(c->store, spot_group_send_keepalive, c->group);
+    note_sources(c);
     if (spot_store_newest(c->store) >= 0 && !o->resume)
         return spot_err_set(err, SPOT_EUSAGE,
                             "'%s' holds the state of step %lld; --resume continues it", o->state,
@@ -363,10 +380,13 @@ static void release(struct spot_trainer *c)
     for (int b = 0; c->result && b < c->n_bundle; b++)
         free(c->result[b]);
     free(c->result);
+    free(c->saver);
     free(c->loss);
     free(c->vote);
     free(c->pin);
     spot_buf_release(&c->still);
+    free(c->unread);
+    spot_state_sources_release(&c->sources);
     spot_form_release(&c->form);
     spot_store_close(c->store);
     spot_corpus_release(&c->corpus);

@@ -183,8 +183,9 @@ static void free_problem(struct problem *p)
 
 enum spot_origin spot_trainer_origin(const struct spot_trainer *c)
 {
-    return c->form.step == spot_store_newest(c->store) || c->weights ? SPOT_FROM_STORE
-                                                                     : SPOT_FROM_NOTHING;
+    if (c->form.step == spot_store_newest(c->store))
+        return SPOT_FROM_STORE;
+    return c->weights ? SPOT_FROM_WEIGHTS : SPOT_FROM_NOTHING;
 }
 
 /* What has no source comes from elsewhere, to every position that needs it. */
@@ -193,6 +194,8 @@ static void restore(struct spot_trainer *c, const struct spot_reshard *state,
 {
     struct spot_form *f = &c->form;
 
+    if (plan->n_loss && spot_trainer_origin(c) == SPOT_FROM_STORE)
+        f->manifest = spot_store_manifest(c->store, f->step);
     for (size_t i = 0; i < plan->n_loss; i++) {
         const size_t bundle = plan->loss[i].part;
 
@@ -388,14 +391,13 @@ static void tell_member(struct spot_trainer *c, struct spot_peer *to)
     spot_buf_release(&out);
 }
 
-static int tell(struct spot_trainer *c, struct spot_err *err)
+static void tell(struct spot_trainer *c)
 {
+    spot_trainer_restore_anew(c);
     for (size_t i = 0; i < c->machine->n_member; i++)
         if (c->machine->member[i].role != SPOT_ROLE_SPARE)
             tell_member(c, spot_group_find(c->group, c->machine->member[i].id));
-    c->n_restored = 0;
     c->moving_since_s = spot_clock_s();
-    return spot_trainer_restore(c, err);
 }
 
 /* Nobody can take a place, or state is waited for: what is held becomes durable. */
@@ -406,7 +408,8 @@ void spot_trainer_idle(void *job, struct spot_view *view)
 
     (void)view;
     c->form.D = c->form.P = c->form.M = 0;
-    if (spot_store_newest(c->store) >= step || spot_store_has_all(c->store, step))
+    if (spot_store_newest(c->store) >= step || spot_store_has_all(c->store, step) ||
+        spot_trainer_awaits_savers(c, step))
         return;
     spot_store_cancel(c->store); /* one that waits for somebody who is gone never ends */
     if (is_whole(c, step))
@@ -444,6 +447,7 @@ int spot_trainer_layout(void *job, struct spot_view *view, struct spot_err *err)
         return -1;
     if (must_keep(c, step))
         return 0;
+    spot_trainer_settle_savers(c, step);
     old = c->form;
     c->form = (struct spot_form){ 0 };
     set_grid(c, &grid, step);
@@ -458,7 +462,8 @@ int spot_trainer_layout(void *job, struct spot_view *view, struct spot_err *err)
         goto out;
     spot_view_form(view, step);
     spot_trainer_settle_step(c);
-    rc = tell(c, err);
+    tell(c);
+    rc = 0;
 out:
     spot_form_release(&old);
     return rc;

@@ -95,13 +95,14 @@ void spot_trainer_welcome(void *job, struct spot_peer *peer, struct spot_buf *ou
 
     spot_put_u32(out, who->keeps);
     spot_job_config_put(out, &c->config);
+    spot_state_sources_put(out, &c->sources);
 }
 
 void spot_trainer_forget(void *job, struct spot_peer *peer)
 {
     struct spot_trainer_member *const who = spot_peer_data(peer);
 
-    (void)job;
+    spot_trainer_lost_saver(job, spot_peer_id(peer));
     free(who->held);
     free(who);
 }
@@ -109,9 +110,9 @@ void spot_trainer_forget(void *job, struct spot_peer *peer)
 bool spot_trainer_owes(void *job, const struct spot_peer *peer, bool as_machine)
 {
     const struct spot_trainer *const c = job;
-    const struct spot_trainer_member *const who = spot_peer_data(peer);
 
-    if (who->n_owed && (c->is_final || c->machine->phase == SPOT_PHASE_WAIT))
+    if ((c->is_final || c->machine->phase == SPOT_PHASE_WAIT) &&
+        spot_trainer_owes_bundle(c, spot_peer_id(peer)))
         return true;
     return as_machine && !spot_trainer_is_restoring(c);
 }
@@ -135,12 +136,20 @@ static int on_failed(struct spot_trainer *c, struct spot_peer *peer, const struc
 static int on_snapshot(struct spot_trainer *c, struct spot_peer *peer,
                        const struct spot_frame *frame, struct spot_err *err)
 {
-    struct spot_trainer_member *const who = spot_peer_data(peer);
     const int rc = spot_trainer_snapshot(c, frame, err);
 
-    who->n_owed -= who->n_owed > 0;
     if (rc > 0)
         spot_peer_drop(peer, "a snapshot");
+    return rc < 0 ? -1 : 0;
+}
+
+static int on_unread(struct spot_trainer *c, struct spot_peer *peer, const struct spot_frame *frame,
+                     struct spot_err *err)
+{
+    const int rc = spot_trainer_unread(c, spot_peer_id(peer), frame, err);
+
+    if (rc > 0)
+        spot_peer_drop(peer, "a question for state");
     return rc < 0 ? -1 : 0;
 }
 
@@ -152,6 +161,12 @@ int spot_trainer_message(void *job, struct spot_peer *peer, const struct spot_fr
     switch (frame->type) {
     case SPOT_MSG_SNAPSHOT:
         return on_snapshot(c, peer, frame, err);
+    case SPOT_MSG_WRITTEN:
+        if (spot_trainer_written(c, frame))
+            spot_peer_drop(peer, "word of a file");
+        return 0;
+    case SPOT_MSG_UNREAD:
+        return on_unread(c, peer, frame, err);
     case SPOT_MSG_PROBED:
         if (spot_trainer_probed(c, spot_peer_id(peer), frame))
             spot_peer_drop(peer, "a probe's answer");

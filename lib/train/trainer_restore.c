@@ -1,23 +1,33 @@
 /* SPDX-License-Identifier: MIT */
-/* Bundles that no member holds, from durable storage or the weights given. */
+/* Bundles that no member holds, from durable storage or the weights given: sent to those who do not
+ * see these files. */
 #include <stdlib.h>
 
 #include "checkpoint/bundle_io.h"
+#include "common/xalloc.h"
 #include "shard/bundle.h"
 #include "train/trainer_state.h"
 
 enum { AHEAD_BYTE = 64 << 20 }; /* read before the wire has taken what was read earlier */
 
+void spot_trainer_restore_anew(struct spot_trainer *c)
+{
+    c->n_unread = c->n_restored = 0;
+    c->relayed_byte = 0;
+    free(c->unread);
+    c->unread = spot_xcalloc(c->form.n_transfer, sizeof(*c->unread));
+}
+
 /* A bundle as it goes over the wire. */
-static uint8_t *read_bundle(const struct spot_trainer *c, int index, size_t *n_byte,
-                            struct spot_err *err)
+static uint8_t *read_bundle(const struct spot_trainer *c, const struct spot_transfer *t,
+                            size_t *n_byte, struct spot_err *err)
 {
     struct spot_bundle bundle;
     uint8_t *data = NULL;
 
-    if (c->form.step == spot_store_newest(c->store))
-        return spot_store_read(c->store, c->form.step, index, n_byte, err);
-    if (spot_bundle_init(&bundle, &c->config.shape, index, err))
+    if (t->origin == SPOT_FROM_STORE)
+        return spot_store_read(c->store, c->form.step, (int)t->bundle, n_byte, err);
+    if (spot_bundle_init(&bundle, &c->config.shape, (int)t->bundle, err))
         return NULL;
     if (!spot_weights_read(c->weights, &bundle, err))
         data = spot_bundle_pack(&bundle, n_byte, err);
@@ -29,28 +39,56 @@ static int send_bundle(struct spot_trainer *c, const struct spot_transfer *t, st
 {
     struct spot_trainer_member *const who = spot_trainer_member(c, t->to);
     size_t n_byte;
-    uint8_t *const data = read_bundle(c, (int)t->bundle, &n_byte, err);
+    uint8_t *data;
 
+    if (!who)
+        return 0; /* gone since it asked */
+    data = read_bundle(c, t, &n_byte, err);
     if (!data)
         return -1;
     spot_peer_ask(who->peer);
     spot_peer_send(who->peer, SPOT_MSG_RESTORE, t->bundle, data, n_byte);
+    c->relayed_byte += (int64_t)n_byte;
     free(data);
     return 0;
 }
 
 bool spot_trainer_is_restoring(const struct spot_trainer *c)
 {
-    return c->machine->phase == SPOT_PHASE_MIGRATE && c->n_restored < c->form.n_transfer;
+    return c->machine->phase == SPOT_PHASE_MIGRATE && c->n_restored < c->n_unread;
 }
 
 int spot_trainer_restore(struct spot_trainer *c, struct spot_err *err)
 {
-    while (spot_trainer_is_restoring(c) && spot_group_queued_byte(c->group) < AHEAD_BYTE) {
-        const struct spot_transfer *t = &c->form.transfer[c->n_restored++];
-
-        if (t->origin == SPOT_FROM_STORE && send_bundle(c, t, err))
+    while (spot_trainer_is_restoring(c) && spot_group_queued_byte(c->group) < AHEAD_BYTE)
+        if (send_bundle(c, &c->form.transfer[c->unread[c->n_restored++]], err))
             return -1;
-    }
     return 0;
+}
+
+static bool is_asked(const struct spot_trainer *c, size_t transfer)
+{
+    for (size_t i = 0; i < c->n_unread; i++)
+        if (c->unread[i] == transfer)
+            return true;
+    return false;
+}
+
+int spot_trainer_unread(struct spot_trainer *c, uint32_t id, const struct spot_frame *frame,
+                        struct spot_err *err)
+{
+    const struct spot_form *const f = &c->form;
+
+    if (frame->epoch != c->machine->epoch || c->machine->phase != SPOT_PHASE_MIGRATE)
+        return 0;
+    for (size_t i = 0; i < f->n_transfer; i++) {
+        const struct spot_transfer *const t = &f->transfer[i];
+
+        if (t->to != id || t->bundle != frame->tag ||
+            (t->origin != SPOT_FROM_STORE && t->origin != SPOT_FROM_WEIGHTS) || is_asked(c, i))
+            continue;
+        c->unread[c->n_unread++] = (uint32_t)i;
+        return spot_trainer_restore(c, err);
+    }
+    return 1;
 }

@@ -28,46 +28,66 @@ static bool holds(const struct spot_trainer *c, uint32_t id, int bundle)
     return spot_form_computes(&c->form, spot_form_position(&c->form, id), (uint32_t)bundle);
 }
 
+/* Where the members are to write them; "" and 0: they are to send them. */
+struct place {
+    char dir[SPOT_STORE_PATH];
+    uint64_t nonce;
+};
+
 static void ask_snapshots(struct spot_trainer *c, struct spot_trainer_member *who,
-                          const struct spot_buf *bundles)
+                          const struct spot_buf *bundles, const struct place *to)
 {
     struct spot_buf out = { 0 };
 
-    who->n_owed = (uint32_t)(bundles->n / 4);
-    spot_put_u32(&out, who->n_owed);
+    spot_put_u32(&out, (uint32_t)(bundles->n / 4));
     spot_buf_add(&out, bundles->data, bundles->n);
+    spot_put_text(&out, to->dir);
+    spot_put_u64(&out, to->nonce);
     spot_peer_ask(who->peer);
     spot_peer_send(who->peer, SPOT_MSG_SAVE, (uint64_t)c->machine->round, out.data, out.n);
     spot_buf_release(&out);
 }
 
 /* Each bundle is asked of one holder; holders take turns, so that replicas share the work. */
-void spot_trainer_save(struct spot_trainer *c)
+static void ask_holders(struct spot_trainer *c, const struct place *to)
 {
     const size_t n = c->machine->n_member;
     struct spot_buf *ask = spot_xcalloc(n, sizeof(*ask));
-    struct spot_err why = { 0 };
 
-    spot_store_begin(c->store, c->machine->round);
-    if (spot_journal_sync(c->journal, &why)) /* no generation should be ahead of the log */
-        c->options->warn("%s; after a crash they may lack what led to step %lld", why.msg,
-                         (long long)c->machine->round);
-    spot_trainer_lag_begun(c);
     for (int b = 0; b < c->n_bundle; b++)
         for (size_t k = 0; k < n; k++) {
             const size_t i = ((size_t)b + k) % n;
 
             if (holds(c, c->machine->member[i].id, b)) {
                 spot_put_u32(&ask[i], (uint32_t)b);
+                c->saver[b] = c->machine->member[i].id;
                 break;
             }
         }
     for (size_t i = 0; i < n; i++) {
         if (ask[i].n)
-            ask_snapshots(c, spot_trainer_member(c, c->machine->member[i].id), &ask[i]);
+            ask_snapshots(c, spot_trainer_member(c, c->machine->member[i].id), &ask[i], to);
         spot_buf_release(&ask[i]);
     }
     free(ask);
+}
+
+/* The last state is sent: its hash and its file are made here. */
+void spot_trainer_save(struct spot_trainer *c)
+{
+    struct place to = { .nonce = 0 };
+    struct spot_err why = { 0 };
+
+    c->sent_byte = 0;
+    spot_trainer_settle_savers(c, -1);
+    spot_store_begin(c->store, c->machine->round);
+    if (c->is_final || !spot_store_share(c->store, to.dir, &to.nonce))
+        to = (struct place){ .nonce = 0 };
+    if (spot_journal_sync(c->journal, &why)) /* no generation should be ahead of the log */
+        c->options->warn("%s; after a crash they may lack what led to step %lld", why.msg,
+                         (long long)c->machine->round);
+    spot_trainer_lag_begun(c);
+    ask_holders(c, &to);
 }
 
 static bool result_is_whole(const struct spot_trainer *c)
@@ -104,6 +124,7 @@ int spot_trainer_snapshot(struct spot_trainer *c, const struct spot_frame *frame
     if (!copy)
         return spot_err_set(err, SPOT_ESYS, "no memory for a snapshot");
     memcpy(copy, frame->data, frame->n_byte);
+    c->sent_byte += (int64_t)frame->n_byte;
     spot_store_put(c->store, step, (int)frame->tag, copy, frame->n_byte);
     return 0;
 }
@@ -113,6 +134,8 @@ static void put_durable(const struct spot_trainer *c, struct spot_jw *jw)
     spot_jw_str(jw, "where", "disk");
     spot_jw_real(jw, "lag_s", rint((spot_clock_s() - c->durable_of_s) * 1e6) / 1e6);
     spot_jw_real(jw, "cost_s", rint(c->durable_excess_s * 1e6) / 1e6);
+    if (c->sent_byte)
+        spot_jw_int(jw, "relayed_byte", c->sent_byte);
 }
 
 /* A generation has become durable, or could not be written: then the one before stays. */

@@ -16,6 +16,7 @@
 #include "train/form.h"
 #include "train/model_dir.h"
 #include "train/sampler.h"
+#include "train/state_sources.h"
 #include "train/train_protocol.h"
 #include "weights/load.h"
 
@@ -30,7 +31,6 @@ struct spot_trainer_member {
     bool cannot_mirror;
     double warm_byte;             /* of sums, as a warm spare: more did not fit; 0: not known */
     int64_t *held;                /* [n_bundle], step of the copy it holds, -1 */
-    uint32_t n_owed;              /* snapshots it was asked for that have not come */
     struct spot_member_seen seen; /* of its last vote; filled where there is an observer */
     double moved_byte_per_s;      /* what it was seen to receive; 0: not known */
     double paced_work, paced_s; /* what it computed lately, in units of spot_grid_cost, and how long
@@ -87,10 +87,13 @@ struct spot_trainer {
     size_t compromise_n; /* members when it was last said that they are too few for it */
 
     struct spot_form form; /* of machine->epoch */
-    size_t n_restored;     /* of its transfers: those looked at that come from here */
-    double moving_since_s; /* when its moves began */
-    double await_until_s;  /* after a restart, until a step is chosen: the holders' leases end */
-    double *loss;          /* [G] of the step */
+    struct spot_state_sources sources;
+    uint32_t *unread; /* [n_unread], transfers of the form that members cannot make by themselves */
+    size_t n_unread, n_restored; /* the first so many of them were sent */
+    int64_t relayed_byte;        /* with them */
+    double moving_since_s;       /* when its moves began */
+    double await_until_s; /* after a restart, until a step is chosen: the holders' leases end */
+    double *loss;         /* [G] of the step */
     struct spot_trainer_vote *vote; /* [n_bundle] */
     double compute_s;               /* slowest member of the step */
     float last_loss;                /* of the newest step, if it is known */
@@ -116,7 +119,9 @@ struct spot_trainer {
     int64_t export_step;        /* a client waits until a step as new as this is durable */
     bool is_final;              /* all steps have committed: collecting the result */
     struct spot_frame **result; /* [n_bundle], final snapshots */
-    struct spot_err state_err;  /* why the final generation could not be written */
+    int64_t sent_byte; /* of the newest generation: what members sent instead of writing it */
+    uint32_t *saver;   /* [n_bundle], who was asked for it; 0: nobody */
+    struct spot_err state_err; /* why the final generation could not be written */
     double progress_shown_s;
     struct spot_trainer_meter *meter; /* NULL: nobody looks on */
 };
@@ -162,9 +167,13 @@ bool spot_trainer_holds(const struct spot_trainer *c, uint32_t id, int bundle, i
 /* Must that come first, before an epoch of this step? */
 bool spot_trainer_must_keep(const struct spot_trainer *c, int64_t step);
 
-/* trainer_restore.c: send the next bundles that no member holds, to each member in the order in
- * which it waits for them, and no more at once than memory bears, whatever the state and the
- * replicas; called again as the wire takes them. Are there more to come? */
+/* trainer_restore.c: what no member holds is read by who needs it. What one cannot read it asks
+ * for: send that in the order of asking, and no more at once than memory bears, whatever the state
+ * and the replicas; called again as the wire takes them. Are there more to come? An epoch is
+ * formed; a member asks, 1 if for what is not its own. */
+void spot_trainer_restore_anew(struct spot_trainer *c);
+int spot_trainer_unread(struct spot_trainer *c, uint32_t id, const struct spot_frame *frame,
+                        struct spot_err *err);
 int spot_trainer_restore(struct spot_trainer *c, struct spot_err *err);
 bool spot_trainer_is_restoring(const struct spot_trainer *c);
 
@@ -249,9 +258,17 @@ void spot_trainer_watch_lag(struct spot_trainer *c);
 /* trainer_state.c */
 void spot_trainer_save(struct spot_trainer *c); /* ask holders for a durable generation */
 bool spot_trainer_save_is_due(const struct spot_trainer *c);
-/* 1 for a malformed snapshot: the member must go. */
+/* 1 for a malformed snapshot, or word of a file: the member must go. */
 int spot_trainer_snapshot(struct spot_trainer *c, const struct spot_frame *frame,
                           struct spot_err *err);
+int spot_trainer_written(struct spot_trainer *c, const struct spot_frame *frame);
+/* trainer_saver.c: does a member owe a bundle? One is gone. An epoch is over, or the job goes on
+ * from step `most`: a generation of a newer one is given up, and one that only those who are gone
+ * could complete. Does one of this step still come from those who are here? */
+bool spot_trainer_owes_bundle(const struct spot_trainer *c, uint32_t id);
+void spot_trainer_lost_saver(struct spot_trainer *c, uint32_t id);
+void spot_trainer_settle_savers(struct spot_trainer *c, int64_t most);
+bool spot_trainer_awaits_savers(const struct spot_trainer *c, int64_t step);
 int spot_trainer_store_news(void *job, struct spot_err *err);
 int spot_trainer_finish(struct spot_trainer *c, struct spot_coordinator_result *result,
                         struct spot_err *err);

@@ -137,6 +137,8 @@ static int log_formed(struct spot_trainer *c, struct spot_err *err)
         spot_jw_int(jw, "P", f->P);
         spot_jw_int(jw, "M", f->M);
         spot_jw_int(jw, "members", (int64_t)c->machine->n_member);
+        if (c->relayed_byte)
+            spot_jw_int(jw, "relayed_byte", c->relayed_byte);
         spot_jw_str(jw, "tokens", tokens_of(c->options));
         spot_jw_array(jw, "place");
         for (uint32_t i = 0; i < spot_form_size(f); i++)
@@ -210,9 +212,7 @@ void spot_trainer_quiesced(void *job, struct spot_view *view)
         }
     c->is_final = c->is_redoing = false;
     c->val.batch = -1;
-    spot_store_cancel(c->store);
-    for (size_t i = 0; i < c->machine->n_member; i++)
-        spot_trainer_member(c, c->machine->member[i].id)->n_owed = 0;
+    spot_trainer_settle_savers(c, INT64_MAX);
 }
 
 /* --- votes --------------------------------------------------------------- */

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "train/worker.h"
 
+#include <limits.h>
 #include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "checkpoint/bundle_file.h"
 #include "checkpoint/bundle_io.h"
 #include "cluster/private_dir.h"
 #include "common/xalloc.h"
@@ -169,15 +171,18 @@ static int take_config(struct spot_worker *w, const struct spot_job_config *conf
 
 static int welcome(void *job, struct spot_wire_in *in, struct spot_err *err)
 {
+    struct spot_worker *const w = job;
     const bool keeps = spot_get_u32(in) != 0;
     struct spot_job_config config;
 
     spot_job_config_get(in, &config);
+    spot_state_sources_release(&w->sources);
+    spot_state_sources_get(in, &w->sources);
     if (!spot_wire_in_done(in))
         return 1;
     if (config.comm == SPOT_COMM_NCCL && !spot_cuda_nccl(err))
         return -1;
-    return take_config(job, &config, keeps, err);
+    return take_config(w, &config, keeps, err);
 }
 
 /* What failed may be a device: what it held is gone, as after a kill. */
@@ -196,28 +201,65 @@ int spot_worker_report(struct spot_worker *w, const struct spot_err *why, struct
 
 /* --- orders --------------------------------------------------------------- */
 
+static int send_snapshot(struct spot_worker *w, uint32_t epoch, uint32_t b, struct spot_err *err)
+{
+    size_t n_byte;
+    uint8_t *const data = spot_bundle_pack(w->bundle[b], &n_byte, err);
+    int rc;
+
+    if (!data)
+        return -1;
+    rc = spot_mesh_tell(w->agent.mesh, SPOT_MSG_SNAPSHOT, epoch, b, data, n_byte, err);
+    free(data);
+    return rc;
+}
+
+static int say_missing(struct spot_worker *w, int64_t step, uint32_t epoch, uint32_t b,
+                       struct spot_err *err)
+{
+    struct spot_buf out = { 0 };
+    int rc;
+
+    spot_put_i64(&out, step);
+    for (int i = 0; i < 4; i++)
+        spot_put_u64(&out, 0);
+    rc = spot_mesh_tell(w->agent.mesh, SPOT_MSG_WRITTEN, epoch, b, out.data, out.n, err);
+    spot_buf_release(&out);
+    return rc;
+}
+
+/* What does not fit into memory once more is coded at once, while all wait. */
+static int save(struct spot_worker *w, const struct spot_save_order *order, uint32_t b,
+                struct spot_err *err)
+{
+    if (*order->dir && !spot_saver_add(&w->saver, order, &w->config.shape, w->bundle[b], NULL))
+        return 0;
+    return send_snapshot(w, order->epoch, b, err);
+}
+
 static int on_save(struct spot_worker *w, const struct spot_frame *frame, struct spot_err *err)
 {
     struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
+    struct spot_wire_in which;
+    char dir[PATH_MAX];
+    struct spot_save_order order = { w->agent.mesh, frame->epoch, dir, 0 };
     const uint32_t n = spot_get_count(&in, 4);
 
     if (spot_worker_sync(w, err))
         return -1;
+    which = in;
+    spot_get_bytes(&in, (size_t)n * 4);
+    spot_get_text(&in, dir, sizeof(dir));
+    order.nonce = spot_get_u64(&in);
+    if (!spot_bundle_file_sees(dir, order.nonce))
+        *dir = '\0';
     for (uint32_t i = 0; i < n; i++) {
-        const uint32_t b = spot_get_u32(&in);
-        uint8_t *data;
-        size_t n_byte;
-        int rc;
+        const uint32_t b = spot_get_u32(&which);
+        const bool is_held =
+            b < (uint32_t)w->n_bundle && w->bundle[b] && w->bundle[b]->step == (int64_t)frame->tag;
 
-        if (b >= (uint32_t)w->n_bundle || !w->bundle[b] ||
-            w->bundle[b]->step != (int64_t)frame->tag)
-            continue; /* the coordinator sees that it does not come */
-        data = spot_bundle_pack(w->bundle[b], &n_byte, err);
-        if (!data)
-            return -1;
-        rc = spot_mesh_tell(w->agent.mesh, SPOT_MSG_SNAPSHOT, frame->epoch, b, data, n_byte, err);
-        free(data);
-        if (rc)
+        if (is_held ? save(w, &order, b, err)
+                    : say_missing(w, (int64_t)frame->tag, frame->epoch, b, err))
             return -1;
     }
     return 0;
@@ -268,6 +310,13 @@ static int orphaned(void *job, struct spot_err *err)
     return 0;
 }
 
+static void leaving(void *job)
+{
+    struct spot_worker *const w = job;
+
+    spot_saver_stop(&w->saver);
+}
+
 static void left(void *job)
 {
     spot_worker_drop_stage(job);
@@ -294,6 +343,7 @@ int spot_worker_run(const struct spot_worker_options *options, struct spot_err *
                                                          .form = spot_worker_form,
                                                          .order = order,
                                                          .orphaned = orphaned,
+                                                         .leaving = leaving,
                                                          .left = left };
     const struct spot_agent_options agent = { .join = options->join,
                                               .key_file = options->key_file,
@@ -316,6 +366,7 @@ int spot_worker_run(const struct spot_worker_options *options, struct spot_err *
     if (options->private_dir)
         spot_private_dir_clear(options->private_dir);
     drop_bundles(&w);
+    spot_state_sources_release(&w.sources);
     spot_form_release(&w.form);
     return rc;
 }

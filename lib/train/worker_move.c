@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* A new epoch's moves of state: from member to member, from the store, or made anew.
+/* A new epoch's moves of state from member to member.
  *
  * What goes between members goes chunk by chunk: while one is coded, those before it are on the
  * wire and decoded at the other end. */
@@ -8,7 +8,6 @@
 #include "checkpoint/bundle_io.h"
 #include "comm/mesh_port.h"
 #include "common/xalloc.h"
-#include "engine/initial_weights.h"
 #include "train/worker_state.h"
 
 enum { QUEUE_BYTE = 4 << 20 }; /* coded and not yet taken by the wire, for each receiver */
@@ -26,7 +25,7 @@ struct moves {
     size_t n;
 };
 
-static void hold(struct spot_worker *w, struct spot_bundle *bundle_take)
+void spot_worker_hold(struct spot_worker *w, struct spot_bundle *bundle_take)
 {
     spot_bundle_free(w->bundle[bundle_take->index]);
     w->bundle[bundle_take->index] = bundle_take;
@@ -61,7 +60,7 @@ static int take_more(struct spot_worker *w, struct arrival *a, struct spot_err *
         spot_agent_set_unfit(&w->agent, spot_bundle_reader_is_short(a->reader));
     if (rc <= 0)
         return rc;
-    hold(w, bundle);
+    spot_worker_hold(w, bundle);
     close_arrival(a);
     return 0;
 }
@@ -178,55 +177,6 @@ static int send_bundles(struct moves *m, struct spot_err *err)
     return 0;
 }
 
-/* --- from elsewhere -------------------------------------------------------- */
-
-static int restore(struct spot_worker *w, uint32_t index, struct spot_err *err)
-{
-    struct spot_frame *const frame = spot_agent_await(&w->agent, SPOT_MSG_RESTORE, index, err);
-    struct spot_bundle *bundle;
-
-    if (!frame)
-        return -1;
-    bundle = spot_bundle_unpack(&w->config.shape, (int)index, w->form.step, frame->data,
-                                frame->n_byte, err);
-    free(frame);
-    if (!bundle) {
-        spot_agent_set_unfit(&w->agent, err->code == SPOT_ESYS);
-        return -1;
-    }
-    hold(w, bundle);
-    return 0;
-}
-
-static int make_anew(struct spot_worker *w, uint32_t index, struct spot_err *err)
-{
-    struct spot_bundle *const bundle = spot_xcalloc(1, sizeof(*bundle));
-
-    if (spot_bundle_init(bundle, &w->config.shape, (int)index, err)) {
-        free(bundle);
-        spot_agent_set_unfit(&w->agent, true);
-        return -1;
-    }
-    spot_bundle_start(bundle, &w->config.shape, w->config.seed);
-    hold(w, bundle);
-    return 0;
-}
-
-static int take_others(struct spot_worker *w, struct spot_err *err)
-{
-    const struct spot_form *const f = &w->form;
-
-    for (size_t i = 0; i < f->n_transfer; i++) {
-        const struct spot_transfer *const t = &f->transfer[i];
-
-        if (t->to != w->agent.id || t->origin == SPOT_FROM_MEMBER)
-            continue;
-        if ((t->origin == SPOT_FROM_STORE ? restore : make_anew)(w, t->bundle, err))
-            return -1;
-    }
-    return 0;
-}
-
 /* Nobody waits for each other: a mesh takes frames in whatever its member does, and what waits for
  * room in a queue waits for the wire alone. */
 int spot_worker_move(struct spot_worker *w, struct spot_err *err)
@@ -239,7 +189,7 @@ int spot_worker_move(struct spot_worker *w, struct spot_err *err)
     for (size_t i = 0; i < f->n_transfer; i++)
         if (f->transfer[i].to == w->agent.id && f->transfer[i].origin == SPOT_FROM_MEMBER)
             open_arrival(w, &m.arrival[m.n++], f->transfer[i].from, f->transfer[i].bundle, f->step);
-    rc = send_bundles(&m, err) || take_others(w, err) || take_rest(&m, err) ? -1 : 0;
+    rc = send_bundles(&m, err) || spot_worker_restore(w, err) || take_rest(&m, err) ? -1 : 0;
     while (m.n)
         close_arrival(&m.arrival[--m.n]);
     free(m.arrival);

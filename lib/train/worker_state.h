@@ -15,8 +15,10 @@
 #include "engine/stage.h"
 #include "train/config.h"
 #include "train/form.h"
+#include "train/state_sources.h"
 #include "train/train_protocol.h"
 #include "train/worker.h"
+#include "train/worker_save.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -27,9 +29,11 @@ struct spot_worker {
     struct spot_agent agent;
     struct spot_job_config config;
     uint64_t job;
+    struct spot_state_sources sources;
     int n_bundle;
     struct spot_bundle **bundle; /* [n_bundle], NULL where not held */
     size_t *bundle_elem;         /* [n_bundle] */
+    struct spot_saver *saver;
     struct spot_form form;
     int64_t position;       /* in the grid, -1 for none */
     struct spot_comm *comm; /* of this epoch, over comm_member */
@@ -71,6 +75,13 @@ int spot_worker_give_bundle(struct spot_worker *worker, uint32_t to, uint32_t bu
                             struct spot_err *err);
 int spot_worker_take_bundle(struct spot_worker *worker, uint32_t from, uint32_t bundle,
                             int64_t step, struct spot_err *err);
+
+/* Hold a bundle in the place of an older copy. */
+void spot_worker_hold(struct spot_worker *worker, struct spot_bundle *bundle_take);
+
+/* worker_restore.c: make, read or ask for what this member needs of the form and nobody holds.
+ * Returns 0, or -1 with *err. */
+int spot_worker_restore(struct spot_worker *worker, struct spot_err *err);
 
 /* worker_mirror.c: what is mirrored here, from the start of an epoch on, or as it is handed over.
  * Those that return int return 0, or -1 with *err. */

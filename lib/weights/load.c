@@ -28,6 +28,7 @@ struct spot_weights {
     struct file *file; /* [n_file] */
     size_t n_file;
     uint64_t xxh3;
+    uint64_t *bundle_xxh3; /* [bundles] */
 };
 
 /* --- files ------------------------------------------------------------------- */
@@ -322,9 +323,16 @@ static int check_finite(const struct file *f, const struct spot_st_tensor *t, co
     return 0;
 }
 
-/* Each tensor of a bundle; into `bundle` and the hash unless they are NULL. */
-static int visit(const struct spot_weights *w, int index, struct spot_bundle *bundle,
-                 struct spot_hash_stream *hash, struct spot_err *err)
+/* What is added up over the numbers of a bundle. */
+struct sums {
+    struct spot_hash_stream *all; /* of all bundles; NULL: not asked for */
+    uint64_t *own;                /* of this one */
+};
+
+/* Each tensor of a bundle; into `bundle` unless that is NULL. */
+static int add_tensors(const struct spot_weights *w, int index, struct spot_bundle *bundle,
+                       struct spot_hash_stream *all, struct spot_hash_stream *own,
+                       struct spot_err *err)
 {
     const struct spot_hf_name *list;
     struct spot_arena a;
@@ -350,17 +358,29 @@ static int visit(const struct spot_weights *w, int index, struct spot_bundle *bu
         x = read_elements(file, t, n_elem, err);
         if (!x)
             return -1;
-        if (hash && check_finite(file, t, x, n_elem, err)) {
+        if (all && check_finite(file, t, x, n_elem, err)) {
             free(x);
             return -1;
         }
-        if (hash)
-            spot_hash_stream_add(hash, x, n_elem * sizeof(*x));
+        if (all)
+            spot_hash_stream_add(all, x, n_elem * sizeof(*x));
+        spot_hash_stream_add(own, x, n_elem * sizeof(*x));
         if (bundle)
             scatter(bundle, &w->shape, &list[i], x);
         free(x);
     }
     return 0;
+}
+
+static int visit(const struct spot_weights *w, int index, struct spot_bundle *bundle,
+                 const struct sums *sums, struct spot_err *err)
+{
+    struct spot_hash_stream *const own = spot_hash_stream_new();
+    const int rc = add_tensors(w, index, bundle, sums->all, own, err);
+
+    *sums->own = spot_hash_stream_64(own);
+    spot_hash_stream_free(own);
+    return rc;
 }
 
 static int check_names(const struct spot_weights *w, struct spot_err *err)
@@ -380,21 +400,38 @@ static int check_names(const struct spot_weights *w, struct spot_err *err)
     return 0;
 }
 
-struct spot_weights *spot_weights_open(const char *path, const struct spot_shape *shape,
+/* The files, and whether they name what the model has; no numbers are read. */
+static struct spot_weights *open_files(const char *path, const struct spot_shape *shape,
                                        struct spot_err *err)
 {
     struct spot_weights *const w = spot_xcalloc(1, sizeof(*w));
-    struct spot_hash_stream *const hash = spot_hash_stream_new();
     int rc;
 
     w->shape = *shape;
+    w->bundle_xxh3 = spot_xcalloc((size_t)spot_shape_bundles(shape), sizeof(*w->bundle_xxh3));
     rc = add_files(w, path, err);
     if (!rc && !w->n_file)
         rc = spot_err_set(err, SPOT_EDATA, "%s: no files in the index", path);
     if (!rc)
         rc = check_names(w, err);
+    if (!rc)
+        return w;
+    spot_weights_close(w);
+    return NULL;
+}
+
+struct spot_weights *spot_weights_open(const char *path, const struct spot_shape *shape,
+                                       struct spot_err *err)
+{
+    struct spot_weights *const w = open_files(path, shape, err);
+    struct spot_hash_stream *hash;
+    int rc = 0;
+
+    if (!w)
+        return NULL;
+    hash = spot_hash_stream_new();
     for (int b = 0; !rc && b < spot_shape_bundles(shape); b++)
-        rc = visit(w, b, NULL, hash, err);
+        rc = visit(w, b, NULL, &(struct sums){ hash, &w->bundle_xxh3[b] }, err);
     if (!rc)
         rc = check_tied(w, err);
     w->xxh3 = spot_hash_stream_64(hash) | 1;
@@ -405,15 +442,41 @@ struct spot_weights *spot_weights_open(const char *path, const struct spot_shape
     return NULL;
 }
 
+struct spot_weights *spot_weights_open_part(const char *path, const struct spot_shape *shape,
+                                            const uint64_t *bundle_xxh3, struct spot_err *err)
+{
+    struct spot_weights *const w = open_files(path, shape, err);
+
+    if (w)
+        memcpy(w->bundle_xxh3, bundle_xxh3,
+               (size_t)spot_shape_bundles(shape) * sizeof(*bundle_xxh3));
+    return w;
+}
+
 uint64_t spot_weights_xxh3(const struct spot_weights *w)
 {
     return w->xxh3;
 }
 
+const uint64_t *spot_weights_bundle_xxh3(const struct spot_weights *w)
+{
+    return w->bundle_xxh3;
+}
+
 int spot_weights_read(const struct spot_weights *w, struct spot_bundle *bundle,
                       struct spot_err *err)
 {
-    return visit(w, bundle->index, bundle, NULL, err);
+    uint64_t got;
+
+    if (visit(w, bundle->index, bundle, &(struct sums){ NULL, &got }, err))
+        return -1;
+    return got == w->bundle_xxh3[bundle->index]
+               ? 0
+               : spot_err_set(err, SPOT_EDATA,
+                              "%s: bundle %d holds other numbers than when the job began: hash "
+                              "%016llx, expected %016llx",
+                              w->file[0].path, bundle->index, (unsigned long long)got,
+                              (unsigned long long)w->bundle_xxh3[bundle->index]);
 }
 
 void spot_weights_close(struct spot_weights *w)
@@ -427,5 +490,6 @@ void spot_weights_close(struct spot_weights *w)
         free(w->file[i].path);
     }
     free(w->file);
+    free(w->bundle_xxh3);
     free(w);
 }

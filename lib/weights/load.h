@@ -29,10 +29,19 @@ struct spot_weights *spot_weights_open(const char *path, const struct spot_shape
                                        struct spot_err *err);
 void spot_weights_close(struct spot_weights *weights);
 
-/* Hash of the numbers, never 0: equal weights have equal hashes whatever files hold them. */
-uint64_t spot_weights_xxh3(const struct spot_weights *weights);
+/* The same for who needs a few bundles of weights that another has read: numbers are read with the
+ * bundle alone. bundle_xxh3[bundles of the shape] are what spot_weights_bundle_xxh3 gave there. */
+struct spot_weights *spot_weights_open_part(const char *path, const struct spot_shape *shape,
+                                            const uint64_t *bundle_xxh3, struct spot_err *err);
 
-/* Fill a bundle of step 0. Returns 0, or -1 with *err (SPOT_ESYS, SPOT_EDATA). */
+/* Hash of the numbers, never 0: equal weights have equal hashes whatever files hold them. Of a
+ * part: not known, 0. */
+uint64_t spot_weights_xxh3(const struct spot_weights *weights);
+/* Those of each bundle alone; borrowed. */
+const uint64_t *spot_weights_bundle_xxh3(const struct spot_weights *weights);
+
+/* Fill a bundle of step 0. Returns 0, or -1 with *err: SPOT_ESYS, or SPOT_EDATA, also where the
+ * file holds other numbers by now. */
 int spot_weights_read(const struct spot_weights *weights, struct spot_bundle *bundle,
                       struct spot_err *err);
 

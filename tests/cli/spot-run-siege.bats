@@ -127,8 +127,7 @@ disk() { # VARIABLE=VALUE LOG ARGUMENTS...
 
 @test "a disk that is full for a while: training goes on, then it is durable again, and good to start from" {
     disk SPOT_DISK_FULL=$PWD/full log --durable-every 0.02s
-    worker w1 && w[1]=$pid
-    worker w2 && w[2]=$pid
+    for i in 1 2; do SPOT_DISK_FULL=$PWD/full LD_PRELOAD=$tools/disk.so worker w$i && w[i]=$pid; done
     seen log durable 2
     : >full
     eventually '[ "$(grep -c "No space left on device; training goes on without a durable copy" log.err)" -ge 3 ]'
@@ -151,8 +150,8 @@ disk() { # VARIABLE=VALUE LOG ARGUMENTS...
 @test "a slow disk: who waits for a state that is being written takes nobody for lost" {
     # a generation takes 4 * 2 * 1.2 s; workers wait for 5 * 1.5 s
     disk SPOT_DISK_MS=1200 log --grid 1x2 --no-buddies --lease 1.5s --durable-every 0.05s
-    worker w1
-    worker w2 && w2=$pid
+    # who cannot write sends
+    for i in 1 2; do SPOT_DISK_FULL=/ LD_PRELOAD=$tools/disk.so worker w$i && w2=$pid; done
     eventually '[ -d st/gen-*.tmp ]'
     kill -9 $w2 # the last copy of its stage
     worker w3

@@ -6,6 +6,7 @@
 #include "checkpoint/bundle_io.h"
 #include "train/config.h"
 #include "train/form.h"
+#include "train/state_sources.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -23,8 +24,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     if (data[0] % 4 == 0) {
         struct spot_job_config config;
-        struct spot_wire_in in = spot_wire_in(data + 1, size - 1);
+        struct spot_wire_in in = spot_wire_in(data + 1, size - 1), more = in;
+        struct spot_state_sources sources;
 
+        spot_state_sources_get(&more, &sources);
+        spot_state_sources_release(&sources);
         spot_job_config_get(&in, &config);
         if (spot_wire_in_done(&in))
             (void)spot_job_config_check(&config, NULL);

@@ -6,6 +6,7 @@
 #include "suite.h"
 #include "train/config.h"
 #include "train/form.h"
+#include "train/state_sources.h"
 
 /* Goal: the message that starts an epoch and the config of a job come back as they were; cut or
  * changed anywhere they are refused or make sense, and never read behind their end. */
@@ -58,7 +59,7 @@ static bool makes_sense(const struct spot_form *f, uint32_t n_bundle)
     for (uint32_t p = 0; p < f->P; p++)
         ok = ok && f->stage[p] < f->stage[p + 1];
     for (size_t i = 0; i < f->n_transfer; i++)
-        ok = ok && f->transfer[i].bundle < n_bundle && f->transfer[i].origin <= SPOT_FROM_NOTHING;
+        ok = ok && f->transfer[i].bundle < n_bundle && f->transfer[i].origin <= SPOT_FROM_WEIGHTS;
     ok = ok && f->n_precopied <= f->n_precopy;
     for (size_t i = 0; i < f->n_precopy; i++)
         ok = ok && f->precopy[i].bundle < n_bundle && f->precopy[i].to;
@@ -225,6 +226,34 @@ static struct spot_job_config config_of(void)
                                      .kernel = "portable" };
 }
 
+START_TEST(sources_come_back_and_cut_anywhere_they_are_refused)
+{
+    uint64_t hash[] = { 1, UINT64_MAX, 7 };
+    const struct spot_state_sources s = {
+        .state = "/a/b", .job = 12, .load = "/c", .load_xxh3 = hash, .n_load = 3
+    };
+    struct spot_state_sources got;
+    struct spot_buf out = { 0 };
+
+    spot_state_sources_put(&out, &s);
+    for (size_t n = 0; n <= out.n; n++) {
+        struct spot_wire_in in = spot_wire_in(out.data, n);
+
+        spot_state_sources_get(&in, &got);
+        ck_assert_int_eq(spot_wire_in_done(&in), n == out.n);
+        if (n == out.n) {
+            ck_assert_str_eq(got.state, s.state);
+            ck_assert_str_eq(got.load, s.load);
+            ck_assert_uint_eq(got.job, s.job);
+            ck_assert_uint_eq(got.n_load, s.n_load);
+            ck_assert_mem_eq(got.load_xxh3, hash, sizeof(hash));
+        }
+        spot_state_sources_release(&got);
+    }
+    spot_buf_release(&out);
+}
+END_TEST
+
 START_TEST(a_config_comes_back_and_names_its_trajectory)
 {
     const struct spot_job_config c = config_of();
@@ -339,6 +368,7 @@ int main(void)
     tcase_add_test(tc, a_group_whose_size_does_not_divide_the_shards_is_refused);
     tcase_add_test(tc, positions_count_members_then_stages_then_pipelines);
     tcase_add_test(tc, a_pipeline_without_a_microbatch_is_refused);
+    tcase_add_test(tc, sources_come_back_and_cut_anywhere_they_are_refused);
     tcase_add_test(tc, a_config_comes_back_and_names_its_trajectory);
     tcase_add_test(tc, a_llama_comes_back_and_names_its_own_trajectory);
     tcase_add_test(tc, a_state_of_before_there_were_llamas_or_other_eps_is_of_the_same_job);

@@ -90,6 +90,48 @@ START_TEST(what_was_saved_is_loaded_with_the_same_bits)
 }
 END_TEST
 
+START_TEST(a_part_has_the_bits_of_the_whole_and_no_others)
+{
+    uint64_t expected[L + 2];
+    struct spot_bundle *const saved[] = { make(0), make(1), make(2), make(3) };
+    struct spot_weights *w;
+    struct spot_err err;
+
+    ck_assert_uint_eq(sizeof(saved) / sizeof(saved[0]), L + 2);
+    make_dir();
+    for (int i = 0; i < L + 2; i++)
+        spot_bundle_start(saved[i], &config.shape, 7);
+    ck_assert_int_eq(spot_save_weights(in_dir("w"), &config.shape, saved, SPOT_DT_F32, &err), 0);
+    w = spot_weights_open(in_dir("w"), &config.shape, &err);
+    ck_assert_msg(w, "%s", err.msg);
+    memcpy(expected, spot_weights_bundle_xxh3(w), sizeof(expected));
+    spot_weights_close(w);
+    /* the file holds other numbers in bundle 1 by now */
+    saved[1]->plane[0][0] += 1;
+    ck_assert_int_eq(spot_save_weights(in_dir("w"), &config.shape, saved, SPOT_DT_F32, &err), 0);
+    w = spot_weights_open_part(in_dir("w"), &config.shape, expected, &err);
+    ck_assert_msg(w, "%s", err.msg);
+    ck_assert_uint_eq(spot_weights_xxh3(w), 0);
+    for (int i = 0; i < L + 2; i++) {
+        struct spot_bundle *const b = make(i);
+        const int rc = spot_weights_read(w, b, &err);
+
+        if (i == 1) {
+            ck_assert_int_eq(rc, -1);
+            ck_assert_int_eq(err.code, SPOT_EDATA);
+            ck_assert_ptr_nonnull(strstr(err.msg, "bundle 1 holds other numbers"));
+        } else {
+            ck_assert_msg(!rc, "%s", err.msg);
+            ck_assert_mem_eq(b->plane[0], saved[i]->plane[0], b->arena.n_elem * sizeof(float));
+        }
+        spot_bundle_free(b);
+        spot_bundle_free(saved[i]);
+    }
+    spot_weights_close(w);
+    remove_dir();
+}
+END_TEST
+
 /* --- files made by hand ------------------------------------------------------- */
 
 struct kind {
@@ -365,6 +407,7 @@ int main(void)
     TCase *tc = tcase_create("core");
 
     tcase_add_test(tc, what_was_saved_is_loaded_with_the_same_bits);
+    tcase_add_test(tc, a_part_has_the_bits_of_the_whole_and_no_others);
     tcase_add_test(tc, the_same_numbers_in_other_files_are_the_same_start);
     tcase_add_test(tc, what_does_not_fit_is_refused_by_name);
     tcase_add_test(tc, an_index_that_leads_astray_is_refused);

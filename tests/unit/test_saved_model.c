@@ -75,7 +75,7 @@ static void copy_generation(const char *state, int64_t from, int64_t to)
         spot_bundle_free(bundle);
         free(packed);
     }
-    ck_assert_msg(!spot_generation_write(&g, to, piece, &err), "%s", err.msg);
+    ck_assert_msg(!spot_generation_write(&g, to, 0, piece, &err), "%s", err.msg);
     for (int b = 0; b < g.n_bundle; b++)
         free(piece[b].data);
 }

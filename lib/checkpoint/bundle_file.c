@@ -1,0 +1,154 @@
+/* SPDX-License-Identifier: MIT */
+#include "checkpoint/bundle_file.h"
+
+#include <fcntl.h>
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "checkpoint/bundle_io.h"
+#include "common/buf.h"
+#include "common/pio.h"
+
+enum { PATH_SIZE = 2 * PATH_MAX + 64, NONCE_TEXT = 17 };
+
+/* --- the number ------------------------------------------------------------- */
+
+static void mark_path(const char *dir, char path[PATH_SIZE])
+{
+    snprintf(path, PATH_SIZE, "%s/nonce", dir);
+}
+
+int spot_bundle_file_mark(const char *dir, uint64_t nonce, struct spot_err *err)
+{
+    char path[PATH_SIZE], text[NONCE_TEXT];
+    int fd, rc = 0;
+
+    mark_path(dir, path);
+    snprintf(text, sizeof(text), "%016" PRIx64, nonce);
+    fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return spot_err_sys(err, "cannot write '%s'", path);
+    if (spot_write_at(fd, 0, text, strlen(text)))
+        rc = spot_err_sys(err, "cannot write '%s'", path);
+    if (close(fd) && !rc)
+        rc = spot_err_sys(err, "cannot write '%s'", path);
+    return rc;
+}
+
+void spot_bundle_file_unmark(const char *dir)
+{
+    char path[PATH_SIZE];
+
+    mark_path(dir, path);
+    (void)unlink(path);
+}
+
+bool spot_bundle_file_sees(const char *dir, uint64_t nonce)
+{
+    char path[PATH_SIZE], text[NONCE_TEXT], got[NONCE_TEXT] = "";
+    bool is_same;
+    int fd;
+
+    if (!*dir || !nonce)
+        return false;
+    mark_path(dir, path);
+    fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC); /* a pipe of that name keeps nobody */
+    if (fd < 0)
+        return false;
+    snprintf(text, sizeof(text), "%016" PRIx64, nonce);
+    is_same =
+        spot_read_at(fd, 0, got, sizeof(got) - 1) == (ssize_t)sizeof(got) - 1 && !strcmp(got, text);
+    close(fd);
+    return is_same;
+}
+
+/* --- the file ----------------------------------------------------------------- */
+
+void spot_bundle_file_path(const char *dir, int index, char *path, size_t size)
+{
+    snprintf(path, size, "%s/bundle-%04d", dir, index);
+}
+
+struct out {
+    const char *path;
+    int fd;
+    size_t n_byte;
+    struct spot_hash_stream *hash;
+};
+
+static int write_piece(struct out *out, const struct spot_buf *piece, struct spot_err *err)
+{
+    if (spot_write_at(out->fd, out->n_byte, piece->data, piece->n))
+        return spot_err_sys(err, "cannot write '%s'", out->path);
+    spot_hash_stream_add(out->hash, piece->data, piece->n);
+    out->n_byte += piece->n;
+    return 0;
+}
+
+static int write_all(struct out *out, const struct spot_bundle *bundle, bool (*goes_on)(void *),
+                     void *user, struct spot_err *err)
+{
+    struct spot_bundle_writer *const writer = spot_bundle_writer_new(bundle, err);
+    struct spot_buf piece = { 0 };
+    int more = writer ? 1 : -1;
+
+    while (more > 0) {
+        piece.n = 0;
+        more = goes_on(user) ? spot_bundle_writer_next(writer, &piece, err)
+                             : spot_err_set(err, SPOT_EPREEMPTED, "writing was given up");
+        if (more >= 0 && write_piece(out, &piece, err))
+            more = -1;
+    }
+    spot_buf_release(&piece);
+    spot_bundle_writer_free(writer);
+    return more;
+}
+
+int spot_bundle_file_write(const char *dir, const struct spot_bundle *bundle,
+                           bool (*goes_on)(void *), void *user, struct spot_written *written,
+                           struct spot_err *err)
+{
+    char path[PATH_SIZE];
+    struct out out = { .path = path };
+    int rc;
+
+    spot_bundle_file_path(dir, bundle->index, path, sizeof(path));
+    out.fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (out.fd < 0)
+        return spot_err_sys(err, "cannot write '%s'", path);
+    out.hash = spot_hash_stream_new();
+    rc = write_all(&out, bundle, goes_on, user, err);
+    if (!rc && fsync(out.fd))
+        rc = spot_err_sys(err, "cannot sync '%s'", path);
+    if (close(out.fd) && !rc)
+        rc = spot_err_sys(err, "cannot write '%s'", path);
+    if (rc)
+        (void)unlink(path);
+    *written = (struct spot_written){ out.n_byte, spot_hash_stream_128(out.hash) };
+    spot_hash_stream_free(out.hash);
+    return rc;
+}
+
+int spot_bundle_file_check(const char *dir, int index, size_t n_byte, struct spot_err *err)
+{
+    char path[PATH_SIZE];
+    struct stat st;
+    int fd, rc;
+
+    spot_bundle_file_path(dir, index, path, sizeof(path));
+    /* opened, since what a host knows of another's file may be old until then */
+    fd = open(path, O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+    if (fd < 0)
+        return spot_err_sys(err, "cannot open '%s', which a worker wrote", path);
+    rc = fstat(fd, &st) ? spot_err_sys(err, "cannot open '%s'", path)
+         : S_ISREG(st.st_mode) && (size_t)st.st_size == n_byte
+             ? 0
+             : spot_err_set(err, SPOT_EDATA, "'%s' has %lld bytes, a worker wrote %zu", path,
+                            (long long)st.st_size, n_byte);
+    close(fd);
+    return rc;
+}

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT */
+#define _XOPEN_SOURCE 700 /* realpath */
+#include "train/state_sources.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "checkpoint/bundle_io.h"
+#include "checkpoint/generation.h"
+#include "common/xalloc.h"
+#include "weights/load.h"
+
+void spot_state_sources_path(const char *path, char out[PATH_MAX])
+{
+    char *const real = path ? realpath(path, NULL) : NULL;
+
+    snprintf(out, PATH_MAX, "%s", real && strlen(real) < PATH_MAX ? real : "");
+    free(real);
+}
+
+void spot_state_sources_put(struct spot_buf *out, const struct spot_state_sources *s)
+{
+    spot_put_text(out, s->state);
+    spot_put_u64(out, s->job);
+    spot_put_text(out, s->load);
+    spot_put_u32(out, s->n_load);
+    for (uint32_t b = 0; b < s->n_load; b++)
+        spot_put_u64(out, s->load_xxh3[b]);
+}
+
+void spot_state_sources_get(struct spot_wire_in *in, struct spot_state_sources *s)
+{
+    spot_get_text(in, s->state, sizeof(s->state));
+    s->job = spot_get_u64(in);
+    spot_get_text(in, s->load, sizeof(s->load));
+    s->n_load = spot_get_count(in, sizeof(*s->load_xxh3));
+    s->load_xxh3 = spot_xcalloc(s->n_load, sizeof(*s->load_xxh3));
+    for (uint32_t b = 0; b < s->n_load; b++)
+        s->load_xxh3[b] = spot_get_u64(in);
+}
+
+void spot_state_sources_release(struct spot_state_sources *s)
+{
+    free(s->load_xxh3);
+    *s = (struct spot_state_sources){ 0 };
+}
+
+struct spot_bundle *spot_state_sources_restore(const struct spot_state_sources *s,
+                                               const struct spot_shape *shape, int index,
+                                               int64_t step, uint64_t manifest,
+                                               struct spot_err *err)
+{
+    struct spot_generations disk = { .job = s->job,
+                                     .n_bundle = spot_shape_bundles(shape),
+                                     .manifest = manifest };
+    struct spot_bundle *bundle;
+    uint8_t *data;
+    size_t n_byte;
+
+    if (!*s->state || !s->job || !manifest) {
+        spot_err_set(err, SPOT_EDATA, "no directory of durable state was told");
+        return NULL;
+    }
+    snprintf(disk.dir, sizeof(disk.dir), "%s", s->state);
+    data = spot_generation_read(&disk, step, index, &n_byte, err);
+    bundle = data ? spot_bundle_unpack(shape, index, step, data, n_byte, err) : NULL;
+    free(data);
+    return bundle;
+}
+
+struct spot_bundle *spot_state_sources_load(const struct spot_state_sources *s,
+                                            const struct spot_shape *shape, int index,
+                                            struct spot_err *err)
+{
+    struct spot_weights *weights = NULL;
+    struct spot_bundle *bundle;
+
+    if (!*s->load || s->n_load != (uint32_t)spot_shape_bundles(shape)) {
+        spot_err_set(err, SPOT_EDATA, "no weights to start from were told");
+        return NULL;
+    }
+    bundle = spot_xcalloc(1, sizeof(*bundle));
+    if (spot_bundle_init(bundle, shape, index, err)) {
+        free(bundle);
+        return NULL;
+    }
+    weights = spot_weights_open_part(s->load, shape, s->load_xxh3, err);
+    if (!weights || spot_weights_read(weights, bundle, err)) {
+        spot_bundle_free(bundle);
+        bundle = NULL;
+    }
+    spot_weights_close(weights);
+    return bundle;
+}

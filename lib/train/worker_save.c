@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT */
+#define _DEFAULT_SOURCE
+#include "train/worker_save.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "checkpoint/bundle_file.h"
+#include "checkpoint/bundle_io.h"
+#include "comm/wire.h"
+#include "common/xalloc.h"
+#include "train/train_protocol.h"
+
+struct job {
+    struct job *next;
+    struct spot_mesh *mesh;
+    uint32_t epoch;
+    uint64_t nonce;
+    char dir[PATH_MAX];
+    struct spot_bundle *bundle; /* a copy */
+};
+
+struct spot_saver {
+    pthread_t thread;
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    struct job *first, **end; /* in the order of asking */
+    _Atomic bool stop;
+};
+
+static void free_job(struct job *job)
+{
+    spot_bundle_free(job->bundle);
+    free(job);
+}
+
+/* --- the thread --------------------------------------------------------------- */
+
+struct doing {
+    struct spot_saver *saver;
+    struct spot_mesh *mesh;
+};
+
+/* Who writes is at work, though no step may run. */
+static bool goes_on(void *user)
+{
+    const struct doing *const d = user;
+
+    spot_mesh_progress(d->mesh);
+    return !d->saver->stop;
+}
+
+static void tell_written(const struct job *job, const struct spot_written *written)
+{
+    struct spot_buf out = { 0 };
+
+    spot_put_i64(&out, job->bundle->step);
+    spot_put_u64(&out, job->nonce);
+    spot_put_u64(&out, written->n_byte);
+    spot_put_u64(&out, written->hash.low);
+    spot_put_u64(&out, written->hash.high);
+    (void)spot_mesh_tell(job->mesh, SPOT_MSG_WRITTEN, job->epoch, (uint64_t)job->bundle->index,
+                         out.data, out.n, NULL);
+    spot_buf_release(&out);
+}
+
+/* The coordinator's disk may take what this one does not; if not, it says so. */
+static void send_instead(const struct job *job)
+{
+    size_t n_byte;
+    uint8_t *const data = spot_bundle_pack(job->bundle, &n_byte, NULL);
+
+    if (data)
+        (void)spot_mesh_tell(job->mesh, SPOT_MSG_SNAPSHOT, job->epoch, (uint64_t)job->bundle->index,
+                             data, n_byte, NULL);
+    free(data);
+}
+
+static void work(struct spot_saver *s, const struct job *job)
+{
+    struct doing doing = { s, job->mesh };
+    struct spot_written written;
+
+    if (!spot_bundle_file_write(job->dir, job->bundle, goes_on, &doing, &written, NULL))
+        tell_written(job, &written);
+    else if (!s->stop)
+        send_instead(job);
+}
+
+static struct job *next_job(struct spot_saver *s)
+{
+    struct job *job;
+
+    pthread_mutex_lock(&s->lock);
+    while (!s->first && !s->stop)
+        pthread_cond_wait(&s->changed, &s->lock);
+    job = s->stop ? NULL : s->first;
+    if (job) {
+        s->first = job->next;
+        if (!s->first)
+            s->end = &s->first;
+    }
+    pthread_mutex_unlock(&s->lock);
+    return job;
+}
+
+static void *run_thread(void *user)
+{
+    struct spot_saver *const s = user;
+    struct job *job;
+
+    while ((job = next_job(s))) {
+        work(s, job);
+        free_job(job);
+    }
+    return NULL;
+}
+
+/* --- the worker ---------------------------------------------------------------- */
+
+static void release(struct spot_saver *s)
+{
+    for (struct job *job = s->first, *next; job; job = next) {
+        next = job->next;
+        free_job(job);
+    }
+    pthread_cond_destroy(&s->changed);
+    pthread_mutex_destroy(&s->lock);
+    free(s);
+}
+
+/* Signals are for the agent's thread. */
+static struct spot_saver *start(struct spot_err *err)
+{
+    struct spot_saver *const s = spot_xcalloc(1, sizeof(*s));
+    sigset_t all, old;
+
+    s->end = &s->first;
+    pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->changed, NULL);
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    errno = pthread_create(&s->thread, NULL, run_thread, s);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    if (!errno)
+        return s;
+    spot_err_sys(err, "cannot start a thread");
+    release(s);
+    return NULL;
+}
+
+static struct spot_bundle *copy(const struct spot_shape *shape, const struct spot_bundle *from,
+                                struct spot_err *err)
+{
+    struct spot_bundle *const b = spot_xcalloc(1, sizeof(*b));
+
+    if (spot_bundle_init(b, shape, from->index, err)) {
+        free(b);
+        return NULL;
+    }
+    b->step = from->step;
+    memcpy(b->exponent, from->exponent, sizeof(b->exponent));
+    for (int p = 0; p < SPOT_PLANES; p++)
+        memcpy(b->plane[p], from->plane[p], b->arena.n_elem * sizeof(float));
+    return b;
+}
+
+int spot_saver_add(struct spot_saver **saver, const struct spot_save_order *order,
+                   const struct spot_shape *shape, const struct spot_bundle *bundle,
+                   struct spot_err *err)
+{
+    struct job *job;
+
+    if (!*saver && !(*saver = start(err)))
+        return -1;
+    job = spot_xcalloc(1, sizeof(*job));
+    *job = (struct job){ .mesh = order->mesh, .epoch = order->epoch, .nonce = order->nonce };
+    snprintf(job->dir, sizeof(job->dir), "%s", order->dir);
+    job->bundle = copy(shape, bundle, err);
+    if (!job->bundle) {
+        free(job);
+        return -1;
+    }
+    pthread_mutex_lock(&(*saver)->lock);
+    *(*saver)->end = job;
+    (*saver)->end = &job->next;
+    pthread_cond_signal(&(*saver)->changed);
+    pthread_mutex_unlock(&(*saver)->lock);
+    return 0;
+}
+
+void spot_saver_stop(struct spot_saver **saver)
+{
+    struct spot_saver *const s = *saver;
+
+    if (!s)
+        return;
+    pthread_mutex_lock(&s->lock);
+    s->stop = true;
+    pthread_cond_signal(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+    pthread_join(s->thread, NULL);
+    release(s);
+    *saver = NULL;
+}
