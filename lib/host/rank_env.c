@@ -32,5 +32,4 @@ void spot_rank_env_set(const struct spot_rank_env *env, uint32_t local_rank)
     setenv("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1", 0);
     if (env->local_world > 1)
         setenv("OMP_NUM_THREADS", "1", 0); /* as torchrun: ranks would fight for the cores */
-    set_number("SPOT_ROUND", env->round);
 }

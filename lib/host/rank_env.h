@@ -16,8 +16,7 @@ enum { SPOT_RUN_ID_MAX = 64, SPOT_MASTER_MAX = 136, SPOT_LOCAL_RANKS_MAX = 256 }
 
 /* The ranks of one node in one round. */
 struct spot_rank_env {
-    uint32_t round;                   /* grows with each start of the ranks; tells logs apart */
-    uint32_t group_rank, group_world; /* of the node, of how many */
+    uint32_t group_rank, group_world;        /* of the node, of how many */
     uint32_t first_rank, world, local_world; /* of the first rank here; of all; of these */
     uint32_t restart_count, max_restarts;    /* rounds before this one; failures that are borne */
     uint32_t master_port;                    /* free on the node of rank 0 when it was chosen */

@@ -33,7 +33,7 @@ struct guard {
 static void say(const struct guard *g, enum spot_rank_event_kind kind, uint32_t local, int status)
 {
     const struct spot_rank_event event = {
-        .kind = kind, .round = g->env.round, .local = local, .status = status
+        .kind = kind, .round = g->env.restart_count, .local = local, .status = status
     };
 
     (void)!write(g->of->event_fd, &event, sizeof(event)); /* nobody reads: the next poll tells */

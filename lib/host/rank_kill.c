@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Processes below one, found in /proc. */
 #include <errno.h>
-#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,13 +17,13 @@ static size_t children(pid_t pid, pid_t child[CHILDREN_MAX])
 {
     char path[64];
     size_t n = 0;
+    char word[24];
     FILE *in;
-    long id;
 
     snprintf(path, sizeof(path), "/proc/%ld/task/%ld/children", (long)pid, (long)pid);
     in = fopen(path, "re");
-    while (in && n < CHILDREN_MAX && fscanf(in, "%ld", &id) == 1)
-        child[n++] = (pid_t)id;
+    while (in && n < CHILDREN_MAX && fscanf(in, "%23s", word) == 1)
+        child[n++] = (pid_t)strtol(word, NULL, 10);
     if (in)
         fclose(in);
     return n;
@@ -51,14 +50,14 @@ void spot_rank_kill_children(void)
 static bool catches(pid_t pid, int number)
 {
     char path[64], line[256];
-    uint64_t caught = 0;
+    unsigned long long caught = 0;
     FILE *in;
 
     snprintf(path, sizeof(path), "/proc/%ld/status", (long)pid);
     in = fopen(path, "re");
     while (in && fgets(line, sizeof(line), in))
-        if (sscanf(line, "SigCgt: %" SCNx64, &caught) == 1)
-            break;
+        if (!strncmp(line, "SigCgt:", 7))
+            caught = strtoull(line + 7, NULL, 16);
     if (in)
         fclose(in);
     return caught >> (number - 1) & 1;

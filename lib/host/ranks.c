@@ -51,7 +51,7 @@ int spot_ranks_start(struct spot_ranks *r, const struct spot_rank_env *env, stru
 {
     const struct spot_rank_command command = { .order = SPOT_RANK_START, .env = *env };
 
-    spot_rank_output_round(r->output, env->round, env->first_rank);
+    spot_rank_output_round(r->output, env->restart_count, env->first_rank);
     r->has_round = true;
     return order(r, &command, err);
 }

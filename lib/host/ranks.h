@@ -45,7 +45,7 @@ enum spot_rank_event_kind {
 
 struct spot_rank_event {
     enum spot_rank_event_kind kind;
-    uint32_t round, local;
+    uint32_t round, local; /* restart_count of the ranks that are meant */
     int status;
 };
 

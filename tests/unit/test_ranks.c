@@ -103,7 +103,7 @@ static void until_gone(pid_t pid)
     ck_abort_msg("process %ld lives on", (long)pid);
 }
 
-static const struct spot_rank_env env = { .round = 7,
+static const struct spot_rank_env env = { .restart_count = 7,
                                           .group_rank = 1,
                                           .group_world = 3,
                                           .first_rank = 4,
@@ -362,7 +362,7 @@ START_TEST(each_line_has_its_rank_and_files_are_exact)
 
     (void)next(r);
     (void)next(r);
-    second.round = 8;
+    second.restart_count = 8;
     second.first_rank = 0;
     ck_assert_int_eq(spot_ranks_start(r, &second, &err), 0); /* nothing was left of the first */
     (void)next(r);
