@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: MIT */
+#include "host/exec_agent.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cluster/protocol.h"
+#include "comm/endpoint.h"
+#include "common/clock.h"
+#include "common/utf8.h"
+#include "host/exec_protocol.h"
+
+static const double look_s = 0.02; /* between two looks for orders */
+static const double settled_s = 1; /* ranks that are up so long are counted as a round */
+
+struct exec_agent {
+    const struct spot_exec_agent_options *options;
+    struct spot_agent *agent;
+    struct spot_exec_held held;
+    int port_fd; /* listens at held.port until a round starts; -1 */
+
+    struct spot_rank_env env; /* of the newest FORM */
+    uint32_t formed;          /* its epoch; 0: none */
+    uint32_t n_failed;        /* as it says */
+    bool is_kept;             /* it leaves the ranks as they are */
+    bool owes_ready;          /* READY, as soon as no rank is left */
+    int64_t round;
+    bool has_begun, has_voted; /* that epoch has: ROUND came */
+    bool has_told;             /* how the ranks ended */
+
+    bool has_ranks;   /* started, and not known to be stopped */
+    bool is_stopping; /* that was asked for */
+    bool is_saving, has_saved, has_told_saved;
+    uint32_t n_done;     /* ranks that have exited with 0 */
+    uint32_t ended_rank; /* the first that did not */
+    int ended_status;
+    double started_s;
+};
+
+/* --- ranks ------------------------------------------------------------------------- */
+
+static void on_exit_of(struct exec_agent *e, const struct spot_rank_event *event)
+{
+    if (e->is_stopping || event->round != e->held.restart_count ||
+        e->held.state != SPOT_EXEC_RUNNING)
+        return;
+    if (e->is_saving) { /* it may have left since it has saved: not a failure, nor the end */
+        e->held.state = SPOT_EXEC_ENDED;
+    } else if (event->status) {
+        e->held.state = SPOT_EXEC_ENDED;
+        e->ended_rank = event->local;
+        e->ended_status = event->status;
+    } else if (++e->n_done == e->options->n_rank) {
+        e->held.state = SPOT_EXEC_DONE;
+    }
+}
+
+/* What happened to them meanwhile. */
+static int look(struct exec_agent *e, double wait_s, struct spot_err *err)
+{
+    struct spot_rank_event event;
+    int rc;
+
+    while ((rc = spot_ranks_next(e->options->ranks, wait_s, &event, err)) > 0) {
+        wait_s = 0;
+        if (event.kind == SPOT_RANK_EXITED)
+            on_exit_of(e, &event);
+        else if (event.kind == SPOT_RANK_SAVED)
+            e->has_saved = true;
+        else
+            e->has_ranks = e->is_stopping = false;
+    }
+    return rc;
+}
+
+static int stop(struct exec_agent *e, struct spot_err *err)
+{
+    e->held.state = SPOT_EXEC_IDLE;
+    if (!e->has_ranks || e->is_stopping)
+        return 0;
+    e->is_stopping = true;
+    return spot_ranks_stop(e->options->ranks, err);
+}
+
+/* --- a port for the rendezvous ------------------------------------------------------ */
+
+static void drop_port(struct exec_agent *e)
+{
+    if (e->port_fd >= 0)
+        close(e->port_fd);
+    e->port_fd = -1;
+}
+
+/* Held until the ranks start, so that nobody on this machine gets it meanwhile; a new one for each
+ * epoch, so that no rank of an older one can come there. 0: none could be had. */
+static void choose_port(struct exec_agent *e)
+{
+    struct spot_endpoint at;
+
+    drop_port(e);
+    e->held.port = 0;
+    if (spot_endpoint_parse_reach(spot_mesh_address(e->agent->mesh), SPOT_REACH_NUMERIC, &at, NULL))
+        return;
+    if (at.kind == SPOT_ENDPOINT_UNIX && spot_endpoint_parse("127.0.0.1:0", &at, NULL))
+        return;
+    at.port = 0;
+    e->port_fd = spot_endpoint_listen(&at, NULL);
+    if (e->port_fd >= 0)
+        e->held.port = at.port;
+}
+
+/* --- joining and epochs -------------------------------------------------------------- */
+
+static void report(void *job, struct spot_buf *out)
+{
+    struct exec_agent *const e = job;
+
+    (void)look(e, 0, NULL); /* a guard that is gone is found again */
+    choose_port(e);
+    spot_exec_put_held(out, &e->held);
+}
+
+/* Another coordinator may count epochs anew. */
+static void hello(void *job, struct spot_buf *out)
+{
+    struct exec_agent *const e = job;
+
+    e->formed = 0;
+    e->owes_ready = e->has_begun = false;
+    spot_put_text(out, SPOT_EXEC_NAME);
+    spot_put_u64(out, e->options->hash);
+    spot_put_u32(out, e->options->n_rank);
+    report(job, out);
+}
+
+static int form(void *job, const struct spot_frame *frame, struct spot_err *err)
+{
+    struct exec_agent *const e = job;
+    struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
+    struct spot_err why = { 0 };
+
+    e->is_kept = spot_get_u8(&in);
+    e->n_failed = spot_get_u32(&in);
+    spot_exec_get_env(&in, &e->env);
+    if (!spot_wire_in_done(&in) || e->env.local_world != e->options->n_rank)
+        return spot_err_set(err, SPOT_ESYS, "the coordinator sent a malformed FORM");
+    if (spot_agent_enter(e->agent, NULL, 0, &why))
+        return spot_agent_report(e->agent, &why, err) ? -1 : 1;
+    e->formed = frame->epoch;
+    e->has_begun = e->has_voted = false;
+    if (e->is_kept)
+        return 0;
+    if (stop(e, err))
+        return -1;
+    e->owes_ready = e->has_ranks; /* said as soon as they have ended */
+    return e->owes_ready ? 1 : 0;
+}
+
+static int start(struct exec_agent *e, struct spot_err *err)
+{
+    drop_port(e);
+    snprintf(e->held.run_id, sizeof(e->held.run_id), "%s", e->env.run_id);
+    e->held.restart_count = e->env.restart_count;
+    e->held.group_rank = e->env.group_rank;
+    e->held.group_world = e->env.group_world;
+    e->held.state = SPOT_EXEC_RUNNING;
+    e->n_done = 0;
+    e->has_saved = false;
+    e->has_ranks = true;
+    e->started_s = spot_clock_s();
+    return spot_ranks_start(e->options->ranks, &e->env, err);
+}
+
+static int on_round(struct exec_agent *e, int64_t round, struct spot_err *err)
+{
+    e->round = round;
+    e->has_begun = true;
+    e->has_told = e->has_told_saved = false;
+    e->held.n_failed = e->n_failed;
+    e->is_saving = false;
+    return e->is_kept ? 0 : start(e, err);
+}
+
+static int on_save(struct exec_agent *e, const struct spot_frame *frame, struct spot_err *err)
+{
+    struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
+    const double left_s = spot_get_f64(&in);
+
+    e->has_told_saved = false;
+    if (!e->has_ranks || e->is_stopping || e->held.state == SPOT_EXEC_DONE) {
+        e->has_saved = true;
+        return 0;
+    }
+    if (e->is_saving)
+        return 0;
+    e->is_saving = true;
+    e->has_saved = false;
+    return spot_ranks_save(e->options->ranks, left_s, err);
+}
+
+static int over(const struct spot_frame *frame, struct spot_err *err)
+{
+    struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
+    char why[SPOT_WHY_MAX];
+
+    spot_get_text(&in, why, sizeof(why));
+    spot_utf8_make_plain(why);
+    return spot_err_set(err, SPOT_EINFEASIBLE, "%.500s", why);
+}
+
+static int obey(void *job, const struct spot_frame *frame, struct spot_err *err)
+{
+    struct exec_agent *const e = job;
+
+    if (frame->type == SPOT_MSG_EXEC_OVER)
+        return over(frame, err);
+    if (frame->epoch != e->agent->epoch)
+        return 0;
+    if (frame->type == SPOT_MSG_EXEC_HALT)
+        return stop(e, err);
+    if (e->formed != frame->epoch)
+        return 0;
+    if (frame->type == SPOT_MSG_ROUND)
+        return on_round(e, (int64_t)frame->tag, err);
+    return frame->type == SPOT_MSG_EXEC_SAVE && e->has_begun ? on_save(e, frame, err) : 0;
+}
+
+/* --- news -------------------------------------------------------------------------- */
+
+static int tell(struct exec_agent *e, uint32_t type, uint64_t tag, struct spot_err *err)
+{
+    struct spot_buf out = { 0 };
+
+    if (type == SPOT_MSG_EXEC_ENDED) {
+        spot_put_u32(&out, e->env.first_rank + e->ended_rank);
+        spot_put_u32(&out, (uint32_t)e->ended_status);
+    }
+    return spot_agent_tell(e->agent, type, tag, &out, err);
+}
+
+static int tell_end(struct exec_agent *e, struct spot_err *err)
+{
+    if (e->has_told || e->is_saving ||
+        (e->held.state != SPOT_EXEC_DONE && e->held.state != SPOT_EXEC_ENDED))
+        return 0;
+    e->has_told = true;
+    return tell(e, e->held.state == SPOT_EXEC_DONE ? SPOT_MSG_EXEC_DONE : SPOT_MSG_EXEC_ENDED, 0,
+                err);
+}
+
+static int tell_saved(struct exec_agent *e, struct spot_err *err)
+{
+    if (!e->has_saved || e->has_told_saved)
+        return 0;
+    e->has_told_saved = true;
+    return tell(e, SPOT_MSG_EXEC_SAVED, 0, err);
+}
+
+static int tell_settled(struct exec_agent *e, struct spot_err *err)
+{
+    if (e->has_voted || e->is_saving || e->held.state == SPOT_EXEC_ENDED ||
+        (e->held.state == SPOT_EXEC_RUNNING && spot_clock_s() - e->started_s < settled_s))
+        return 0;
+    e->has_voted = true;
+    return tell(e, SPOT_MSG_VOTE, (uint64_t)e->round, err);
+}
+
+static int tell_news(struct exec_agent *e, struct spot_err *err)
+{
+    if (e->formed != e->agent->epoch)
+        return 0;
+    if (e->is_stopping)
+        spot_mesh_progress(e->agent->mesh); /* it waits for ranks that take their time */
+    if (e->owes_ready && !e->has_ranks) {
+        e->owes_ready = false;
+        return tell(e, SPOT_MSG_READY, 0, err);
+    }
+    if (!e->has_begun)
+        return 0;
+    return tell_settled(e, err) || tell_end(e, err) || tell_saved(e, err) ? -1 : 0;
+}
+
+static int work(void *job, struct spot_err *err)
+{
+    struct exec_agent *const e = job;
+
+    while (!spot_mesh_has_order(e->agent->mesh))
+        if (look(e, look_s, err) < 0 || tell_news(e, err))
+            return -1;
+    return 0;
+}
+
+int spot_exec_agent_run(const struct spot_exec_agent_options *options, struct spot_agent *agent,
+                        struct spot_err *err)
+{
+    static const struct spot_agent_workload workload = {
+        .hello = hello, .report = report, .form = form, .order = obey, .work = work
+    };
+    struct exec_agent e = { .options = options, .agent = agent, .port_fd = -1 };
+    int rc;
+
+    agent->options = &options->agent;
+    agent->workload = &workload;
+    agent->job = &e;
+    rc = spot_agent_run(agent, err);
+    drop_port(&e);
+    return rc;
+}

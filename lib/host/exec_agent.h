@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT */
+/* exec_agent.h - the agent's side of an exec job: one node, its ranks of the command. */
+#ifndef SPOT_HOST_EXEC_AGENT_H
+#define SPOT_HOST_EXEC_AGENT_H
+
+#include "cluster/agent.h"
+#include "common/err.h"
+#include "host/ranks.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct spot_exec_agent_options {
+    struct spot_agent_options agent;
+    struct spot_ranks *ranks; /* borrowed, nothing started */
+    uint32_t n_rank;
+    uint64_t hash; /* spot_exec_hash */
+};
+
+/* Work until the job is done; the caller then frees the ranks, which stops what runs. *agent tells
+ * of the last coordinator. Returns 0, or -1 with *err: as spot_agent_run, SPOT_EINFEASIBLE also
+ * when the job has failed. */
+int spot_exec_agent_run(const struct spot_exec_agent_options *options, struct spot_agent *agent,
+                        struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_HOST_EXEC_AGENT_H */

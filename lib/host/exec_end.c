@@ -1,0 +1,196 @@
+/* SPDX-License-Identifier: MIT */
+/* How rounds of an exec job end: all is done, a rank failed, another round is wanted. */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "cluster/protocol.h"
+#include "common/clock.h"
+#include "host/exec_job_state.h"
+
+static const double pause_first_s = 0.5, pause_max_s = 30;
+static const double left_share = 0.8; /* of a leaver's time: the rest is for its last words */
+
+static struct spot_exec_member *member_at(const struct spot_exec_job *job, size_t i)
+{
+    return spot_peer_data(spot_group_find(job->group, spot_view_machine(job->view)->member[i].id));
+}
+
+bool spot_exec_check_done(struct spot_exec_job *job)
+{
+    for (uint32_t g = 0; g < job->group_world; g++)
+        if (!job->is_done[g])
+            return false;
+    if (job->group_world)
+        spot_group_end(job->group);
+    return job->group_world > 0;
+}
+
+/* --- failures ------------------------------------------------------------------------ */
+
+static void put_how(const struct spot_exec_job *job, const struct spot_peer *peer, uint32_t rank,
+                    int status, char *text, size_t n)
+{
+    (void)job;
+    if (WIFSIGNALED(status))
+        snprintf(text, n, "rank %lu on %s ended by signal %d", (unsigned long)rank,
+                 spot_peer_name(peer), WTERMSIG(status));
+    else
+        snprintf(text, n, "rank %lu on %s exited with status %d", (unsigned long)rank,
+                 spot_peer_name(peer), WEXITSTATUS(status));
+}
+
+static int log_failed(struct spot_exec_job *job, const struct spot_peer *peer, uint32_t rank,
+                      int status, struct spot_err *err)
+{
+    const struct spot_machine *const m = spot_view_machine(job->view);
+    struct spot_journal *const journal = spot_group_journal(job->group);
+    struct spot_jw *const jw = spot_journal_begin(journal, "failed", m->epoch, m->round);
+
+    spot_journal_about(journal, spot_peer_name(peer));
+    if (jw) {
+        spot_jw_str(jw, "name", spot_peer_name(peer));
+        spot_jw_int(jw, "rank", rank);
+        spot_jw_int(jw, WIFSIGNALED(status) ? "signal" : "status",
+                    WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+        spot_jw_int(jw, "failures", job->n_failed);
+    }
+    return spot_journal_end(journal, err);
+}
+
+/* The first failure of an epoch ends it; others follow from that one. At once the first time, then
+ * after pauses that double, until a round stays up. */
+static void charge(struct spot_exec_job *job, uint32_t epoch)
+{
+    const double now_s = spot_clock_s();
+
+    job->n_failed++;
+    job->charged_epoch = epoch;
+    job->charged_s = now_s;
+    job->gives_up = job->n_failed > job->options->max_restarts;
+    if (job->n_futile)
+        job->not_before_s =
+            now_s + fmin(pause_max_s, pause_first_s * pow(2, fmin(job->n_futile - 1, 16)));
+    job->n_futile++;
+}
+
+/* A node that was lost took the connections of its ranks along, and others failed by that before it
+ * was known. */
+void spot_exec_forgive(struct spot_exec_job *job, const struct spot_exec_member *member)
+{
+    if (!job->charged_epoch || member->epoch != job->charged_epoch ||
+        spot_clock_s() - job->charged_s > job->options->group.lease_s)
+        return;
+    job->n_failed--;
+    job->n_futile -= job->n_futile > 0;
+    job->charged_epoch = 0;
+    job->not_before_s = 0;
+    job->gives_up = false;
+}
+
+static int on_ended(struct spot_exec_job *job, struct spot_peer *peer,
+                    const struct spot_frame *frame, struct spot_err *err)
+{
+    struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
+    const uint32_t rank = spot_get_u32(&in);
+    const int status = (int)spot_get_u32(&in);
+    char how[SPOT_WHY_MAX / 2];
+
+    if (!spot_wire_in_done(&in)) {
+        spot_peer_drop(peer, "the end of a rank");
+        return 0;
+    }
+    if (status) { /* else it left after it had been told to save */
+        put_how(job, peer, rank, status, how, sizeof(how));
+        charge(job, frame->epoch);
+        snprintf(job->why, sizeof(job->why), "%s; %lu failures were borne before", how,
+                 (unsigned long)job->options->max_restarts);
+        job->options->group.warn("%s (failure %lu of %lu that are borne)", how,
+                                 (unsigned long)job->n_failed,
+                                 (unsigned long)job->options->max_restarts);
+        if (log_failed(job, peer, rank, status, err))
+            return -1;
+    }
+    return spot_view_break(job->view, frame->epoch, err);
+}
+
+int spot_exec_message(void *exec, struct spot_peer *peer, const struct spot_frame *frame,
+                      struct spot_err *err)
+{
+    struct spot_exec_job *const job = exec;
+    const struct spot_machine *const m = spot_view_machine(job->view);
+    struct spot_exec_member *const member = spot_peer_data(peer);
+
+    if (frame->epoch != m->epoch || m->phase != SPOT_PHASE_RUN || member->epoch != m->epoch)
+        return 0;
+    if (frame->type == SPOT_MSG_EXEC_ENDED)
+        return on_ended(job, peer, frame, err);
+    if (frame->type == SPOT_MSG_EXEC_SAVED)
+        member->has_saved = true;
+    if (frame->type == SPOT_MSG_EXEC_DONE && member->group_rank < job->group_world) {
+        job->is_done[member->group_rank] = true;
+        (void)spot_exec_check_done(job);
+    }
+    return 0;
+}
+
+/* --- a new round is wanted --------------------------------------------------------- */
+
+/* Ranks may save: all of them, since who writes a checkpoint is theirs to know. Not longer than the
+ * first of the leavers is there. */
+static void begin_saving(struct spot_exec_job *job)
+{
+    const struct spot_machine *const m = spot_view_machine(job->view);
+    double left_s = job->options->save_s;
+    struct spot_buf out = { 0 };
+
+    for (size_t i = 0; i < m->n_member; i++)
+        if (m->member[i].role == SPOT_ROLE_ACTIVE && m->member[i].is_leaving)
+            left_s = fmin(left_s, left_share * spot_peer_time_left_s(
+                                                   spot_group_find(job->group, m->member[i].id)));
+    left_s = fmax(left_s, 0);
+    job->saving_epoch = m->epoch;
+    job->saving_until_s = spot_clock_s() + left_s;
+    spot_put_f64(&out, left_s);
+    spot_view_send_active(job->view, SPOT_MSG_EXEC_SAVE, 0, out.data, out.n);
+    spot_buf_release(&out);
+}
+
+static bool has_saved(const struct spot_exec_job *job)
+{
+    const struct spot_machine *const m = spot_view_machine(job->view);
+
+    if (spot_clock_s() >= job->saving_until_s)
+        return true;
+    for (size_t i = 0; i < m->n_member; i++)
+        if (m->member[i].role == SPOT_ROLE_ACTIVE && !member_at(job, i)->has_saved)
+            return false;
+    return true;
+}
+
+static int tick_run(struct spot_exec_job *job, struct spot_err *err)
+{
+    const struct spot_machine *const m = spot_view_machine(job->view);
+    const bool is_stopping = spot_group_is_stopping(job->group);
+
+    if (m->phase != SPOT_PHASE_RUN || (!is_stopping && !spot_view_wants_change(job->view)))
+        return 0;
+    if (job->saving_epoch != m->epoch) {
+        begin_saving(job);
+        return 0;
+    }
+    if (!has_saved(job))
+        return 0;
+    job->is_saved = is_stopping;
+    return is_stopping ? 0 : spot_view_break(job->view, m->epoch, err);
+}
+
+int spot_exec_tick(void *exec, struct spot_err *err)
+{
+    struct spot_exec_job *const job = exec;
+
+    if (job->gives_up && spot_clock_s() - job->charged_s > job->options->group.lease_s)
+        return spot_err_set(err, SPOT_EINFEASIBLE, "%.500s", job->why);
+    return tick_run(job, err);
+}

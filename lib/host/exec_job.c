@@ -1,0 +1,228 @@
+/* SPDX-License-Identifier: MIT */
+#include "host/exec_job.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cluster/protocol.h"
+#include "common/clock.h"
+#include "common/xalloc.h"
+#include "host/exec_job_state.h"
+
+/* --- members ------------------------------------------------------------------------ */
+
+static int accept_agent(void *exec, struct spot_peer *peer, bool was_ours,
+                        struct spot_wire_in *hello, char *why, size_t n)
+{
+    const struct spot_exec_job *const job = exec;
+    struct spot_exec_member *member;
+    struct spot_exec_held held;
+    char name[16];
+    uint64_t hash;
+    uint32_t n_rank;
+
+    (void)was_ours;
+    spot_get_text(hello, name, sizeof(name));
+    if (strcmp(name, SPOT_EXEC_NAME) != 0)
+        return 2;
+    hash = spot_get_u64(hello);
+    n_rank = spot_get_u32(hello);
+    spot_exec_get_held(hello, &held);
+    if (!spot_wire_in_done(hello)) {
+        snprintf(why, n, "malformed HELLO");
+        return 1;
+    }
+    if (n_rank != job->options->n_rank) {
+        snprintf(why, n, "it has %lu ranks on a node, the job %lu (--nproc-per-node)",
+                 (unsigned long)n_rank, (unsigned long)job->options->n_rank);
+        return 1;
+    }
+    if (hash != job->options->hash) {
+        snprintf(why, n, "its COMMAND is not the one of the job (hashes %016llx and %016llx)",
+                 (unsigned long long)hash, (unsigned long long)job->options->hash);
+        return 1;
+    }
+    member = spot_xcalloc(1, sizeof(*member));
+    member->held = held;
+    spot_peer_set_data(peer, member);
+    return 0;
+}
+
+static int report(void *exec, struct spot_peer *peer, struct spot_wire_in *in)
+{
+    struct spot_exec_member *const member = spot_peer_data(peer);
+
+    (void)exec;
+    spot_exec_get_held(in, &member->held);
+    return in->bad;
+}
+
+static void forget(void *exec, struct spot_peer *peer)
+{
+    struct spot_exec_member *const member = spot_peer_data(peer);
+
+    spot_exec_forgive(exec, member);
+    free(member);
+}
+
+/* --- rounds ------------------------------------------------------------------------- */
+
+static int begin(void *exec, struct spot_view *view, struct spot_err *err)
+{
+    struct spot_exec_job *const job = exec;
+
+    (void)err;
+    if (!job->is_kept)
+        job->n_started = job->restart_count + 1;
+    spot_view_send_active(view, SPOT_MSG_ROUND, (uint64_t)spot_view_machine(view)->round, NULL, 0);
+    (void)spot_exec_check_done(job); /* nobody but those whose ranks had ended was lost */
+    return 0;
+}
+
+static int vote(void *exec, struct spot_view *view, struct spot_peer *peer, int64_t round,
+                struct spot_wire_in *in, struct spot_err *err)
+{
+    (void)exec;
+    (void)peer;
+    (void)err;
+    return !spot_wire_in_done(in) || round != spot_view_machine(view)->round;
+}
+
+/* The ranks of all nodes have stayed up. */
+static int commit(void *exec, struct spot_view *view, enum spot_verdict *verdict,
+                  struct spot_err *err)
+{
+    struct spot_exec_job *const job = exec;
+
+    (void)view;
+    (void)err;
+    job->n_futile = 0;
+    *verdict = SPOT_VERDICT_COMMIT;
+    return 0;
+}
+
+/* Ranks that compute owe nobody a word. */
+static bool owes(void *exec, const struct spot_peer *peer, bool as_machine)
+{
+    const struct spot_exec_job *const job = exec;
+
+    (void)peer;
+    return as_machine && spot_view_machine(job->view)->phase != SPOT_PHASE_RUN;
+}
+
+static bool is_saved(void *exec)
+{
+    const struct spot_exec_job *const job = exec;
+
+    return job->is_saved || spot_view_machine(job->view)->phase != SPOT_PHASE_RUN;
+}
+
+/* --- status --------------------------------------------------------------------------- */
+
+static void status(void *exec, struct spot_jw *jw)
+{
+    const struct spot_exec_job *const job = exec;
+
+    int64_t n_done = 0;
+
+    for (uint32_t g = 0; g < job->group_world; g++)
+        n_done += job->is_done[g];
+    spot_jw_object(jw, "exec");
+    spot_jw_str(jw, "run_id", job->run_id);
+    spot_jw_int(jw, "nodes", job->group_world);
+    spot_jw_int(jw, "world", (int64_t)job->group_world * job->options->n_rank);
+    spot_jw_int(jw, "started", job->n_started);
+    spot_jw_int(jw, "done", n_done);
+    spot_jw_int(jw, "failures", job->n_failed);
+    spot_jw_end(jw);
+}
+
+/* --- the whole ------------------------------------------------------------------------- */
+
+static const struct spot_workload workload = {
+    .name = SPOT_EXEC_NAME,
+    .rounds = SPOT_ROUNDS_ANNOUNCED,
+    .accept = accept_agent,
+    .report = report,
+    .forget = forget,
+    .may_begin = spot_exec_may_begin,
+    .layout = spot_exec_layout,
+    .would_change = spot_exec_would_change,
+    .begin = begin,
+    .vote = vote,
+    .commit = commit,
+    .message = spot_exec_message,
+    .owes = owes,
+    .tick = spot_exec_tick,
+    .is_saved = is_saved,
+    .status = status,
+};
+
+/* Why it failed: nobody is to wait for another coordinator. */
+static void say_over(struct spot_exec_job *job, const char *why)
+{
+    const struct spot_machine *const m = spot_view_machine(job->view);
+    struct spot_buf out = { 0 };
+
+    spot_put_text(&out, why);
+    for (size_t i = 0; i < m->n_member; i++)
+        spot_peer_send(spot_group_find(job->group, m->member[i].id), SPOT_MSG_EXEC_OVER, 0,
+                       out.data, out.n);
+    spot_buf_release(&out);
+}
+
+static int log_end(struct spot_exec_job *job, const char *event, struct spot_err *err)
+{
+    const struct spot_machine *const m = spot_view_machine(job->view);
+    struct spot_journal *const journal = spot_group_journal(job->group);
+    struct spot_jw *const jw = spot_journal_begin(journal, event, m->epoch, m->round);
+
+    if (jw) {
+        spot_jw_int(jw, "started", job->n_started);
+        spot_jw_int(jw, "failures", job->n_failed);
+    }
+    return spot_journal_end(journal, err);
+}
+
+static int run(struct spot_exec_job *job, struct spot_err *err)
+{
+    int64_t round;
+
+    spot_group_begin();
+    if (spot_group_open(job->group, &round, err))
+        return -1;
+    job->view = spot_group_view(job->group, 0);
+    job->began_s = spot_clock_s();
+    if (spot_group_run(job->group, err)) {
+        if (err->code == SPOT_EINFEASIBLE) {
+            (void)log_end(job, "given_up", NULL);
+            say_over(job, err->msg);
+        }
+        return -1;
+    }
+    if (!spot_group_is_over(job->group))
+        return spot_err_set(err, SPOT_EPREEMPTED, "stopped in round %lu",
+                            (unsigned long)job->n_started);
+    return log_end(job, "exec_done", err);
+}
+
+int spot_exec_run(const struct spot_exec_options *options, struct spot_err *err)
+{
+    struct spot_exec_job job = { .options = options };
+    int rc;
+
+    job.group = spot_group_new(&options->group, &workload, &job, err);
+    if (!job.group)
+        return -1;
+    rc = run(&job, err);
+    spot_group_say_end(job.group, !rc, rc ? spot_err_exit_status(err) : 0,
+                       rc ? err->msg : "all ranks are done");
+    if (!rc || err->code == SPOT_EINFEASIBLE)
+        spot_group_dismiss(job.group);
+    if (spot_group_close_journal(job.group, rc ? NULL : err))
+        rc = -1;
+    spot_group_free(job.group);
+    free(job.is_done);
+    return rc;
+}

@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT */
+/* rank_env.h - what a rank of someone else's trainer is told by its environment.
+ *
+ * The names are those of torchrun, so that a script which was written for it runs unchanged.
+ */
+#ifndef SPOT_HOST_RANK_ENV_H
+#define SPOT_HOST_RANK_ENV_H
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { SPOT_RUN_ID_MAX = 64, SPOT_MASTER_MAX = 136, SPOT_LOCAL_RANKS_MAX = 256 };
+
+/* The ranks of one node in one round. */
+struct spot_rank_env {
+    uint32_t group_rank, group_world;        /* of the node, of how many */
+    uint32_t first_rank, world, local_world; /* of the first rank here; of all; of these */
+    uint32_t restart_count, max_restarts;    /* rounds before this one; failures that are borne */
+    uint32_t master_port;                    /* free on the node of rank 0 when it was chosen */
+    char master_address[SPOT_MASTER_MAX];    /* of that node, without the port */
+    char run_id[SPOT_RUN_ID_MAX];            /* of the job */
+};
+
+/* Put it in the environment of this process, which is to become the local rank. */
+void spot_rank_env_set(const struct spot_rank_env *env, uint32_t local_rank);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_HOST_RANK_ENV_H */

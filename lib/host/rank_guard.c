@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: MIT */
+/* The guard: parent of the ranks, a process of one thread. */
+#define _GNU_SOURCE /* setenv, signalfd. NOLINT(bugprone-reserved-identifier) */
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "host/ranks_state.h"
+
+struct guard {
+    const struct spot_rank_guard *of;
+    struct spot_rank_env env;
+    pid_t pid;
+    int signal_fd;
+    pid_t rank[SPOT_LOCAL_RANKS_MAX]; /* 0: not running */
+    bool was_told[SPOT_LOCAL_RANKS_MAX];
+    pid_t hook;     /* 0: not running */
+    bool is_saving; /* SPOT_RANK_SAVED is owed */
+    bool is_stopping, was_killed;
+    double kill_s; /* while stopping */
+};
+
+static void say(const struct guard *g, enum spot_rank_event_kind kind, uint32_t local, int status)
+{
+    const struct spot_rank_event event = {
+        .kind = kind, .round = g->env.restart_count, .local = local, .status = status
+    };
+
+    (void)!write(g->of->event_fd, &event, sizeof(event)); /* nobody reads: the next poll tells */
+}
+
+/* --- processes ----------------------------------------------------------------- */
+
+/* In the child. Signals that we hold or ignore are not the command's affair. */
+static void settle(const struct guard *g, const int out[2])
+{
+    const int null_fd = open("/dev/null", O_RDONLY);
+    sigset_t none;
+
+    setsid(); /* leads a group: it and its children end together */
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != g->pid)
+        _exit(127); /* it died before the line above */
+    dup2(null_fd, STDIN_FILENO);
+    dup2(out[0], STDOUT_FILENO);
+    dup2(out[1], STDERR_FILENO);
+    if (null_fd > STDERR_FILENO)
+        close(null_fd);
+    for (int number = 1; number < NSIG; number++)
+        if (number != SIGKILL && number != SIGSTOP)
+            (void)signal(number, SIG_DFL);
+    sigemptyset(&none);
+    sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static _Noreturn void become(char *const *argv)
+{
+    char line[512];
+    int n;
+
+    execvp(argv[0], argv);
+    n = snprintf(line, sizeof(line), "cannot run '%.300s': %s\n", argv[0], strerror(errno));
+    (void)!write(STDERR_FILENO, line, (size_t)n);
+    _exit(errno == ENOENT ? 127 : 126);
+}
+
+/* A fork that fails is a rank that could not be run. */
+static void start_rank(struct guard *g, uint32_t i)
+{
+    g->was_told[i] = false;
+    g->rank[i] = fork();
+    if (!g->rank[i]) {
+        settle(g, g->of->out[i]);
+        spot_rank_env_set(&g->env, i);
+        become(g->of->options->command);
+    }
+    if (g->rank[i] < 0) {
+        g->rank[i] = 0;
+        say(g, SPOT_RANK_EXITED, i, 126 << 8);
+    }
+}
+
+/* Which processes are meant, and how long it has. */
+static void set_hook_env(const struct guard *g, double left_s)
+{
+    char pids[SPOT_LOCAL_RANKS_MAX * 12] = "", text[32];
+    size_t n = 0;
+
+    for (uint32_t i = 0; i < g->of->options->n; i++)
+        if (g->rank[i])
+            n += (size_t)snprintf(pids + n, sizeof(pids) - n, "%s%ld", n ? " " : "",
+                                  (long)g->rank[i]);
+    setenv("SPOT_RANK_PIDS", pids, 1);
+    snprintf(text, sizeof(text), "%g", left_s);
+    setenv("SPOT_LEFT_S", text, 1);
+    spot_rank_env_set(&g->env, 0);
+    unsetenv("RANK");
+    unsetenv("LOCAL_RANK");
+    unsetenv("ROLE_RANK");
+}
+
+static void start_hook(struct guard *g, double left_s)
+{
+    static char sh[] = "sh", c[] = "-c";
+    char *const text = strdup(g->of->options->hook);
+    char *const argv[] = { sh, c, text, NULL };
+
+    g->hook = text ? fork() : -1;
+    if (!g->hook) {
+        settle(g, g->of->out[g->of->options->n]);
+        set_hook_env(g, left_s);
+        become(argv);
+    }
+    free(text);
+    if (g->hook < 0)
+        g->hook = 0;
+}
+
+static size_t live(const struct guard *g)
+{
+    size_t n = g->hook != 0;
+
+    for (uint32_t i = 0; i < g->of->options->n; i++)
+        n += g->rank[i] != 0;
+    return n;
+}
+
+static void signal_all(const struct guard *g, int number)
+{
+    for (uint32_t i = 0; i < g->of->options->n; i++)
+        if (g->rank[i])
+            kill(-g->rank[i], number);
+    if (g->hook)
+        kill(-g->hook, number);
+}
+
+static void take_exit(struct guard *g, pid_t pid, int status)
+{
+    if (pid == g->hook)
+        g->hook = 0;
+    for (uint32_t i = 0; i < g->of->options->n; i++)
+        if (g->rank[i] == pid) {
+            g->rank[i] = 0;
+            say(g, SPOT_RANK_EXITED, i, status);
+        }
+}
+
+static bool is_ours(const struct guard *g, pid_t pid)
+{
+    for (uint32_t i = 0; i < g->of->options->n; i++)
+        if (g->rank[i] == pid)
+            return true;
+    return pid == g->hook;
+}
+
+/* One that ended is looked at, its group killed, and only then reaped: until then its id cannot be
+ * used again. */
+static void reap(struct guard *g)
+{
+    siginfo_t info = { 0 };
+
+    while (!waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) && info.si_pid) {
+        const pid_t pid = info.si_pid;
+        int status = 0;
+
+        if (is_ours(g, pid))
+            kill(-pid, SIGKILL);
+        if (waitpid(pid, &status, 0) == pid)
+            take_exit(g, pid, status);
+        info.si_pid = 0;
+    }
+}
+
+/* --- orders -------------------------------------------------------------------- */
+
+static void save(struct guard *g, double left_s)
+{
+    g->is_saving = true;
+    if (g->of->options->hook && !g->hook) {
+        start_hook(g, left_s);
+        return;
+    }
+    for (uint32_t i = 0; i < g->of->options->n; i++)
+        if (g->rank[i] && spot_rank_tell(g->rank[i]))
+            g->was_told[i] = true;
+}
+
+static void stop(struct guard *g)
+{
+    g->is_stopping = true;
+    g->was_killed = false;
+    g->kill_s = spot_clock_s() + g->of->options->stop_s;
+    signal_all(g, SIGTERM);
+    signal_all(g, SIGCONT); /* one that stands still would not hear it */
+}
+
+static void obey(struct guard *g, const struct spot_rank_command *command)
+{
+    switch (command->order) {
+    case SPOT_RANK_START:
+        g->env = command->env;
+        g->is_saving = false;
+        for (uint32_t i = 0; i < g->of->options->n; i++)
+            start_rank(g, i);
+        break;
+    case SPOT_RANK_SAVE:
+        save(g, command->left_s);
+        break;
+    case SPOT_RANK_STOP:
+        stop(g);
+        break;
+    }
+}
+
+/* --- the loop ------------------------------------------------------------------ */
+
+static bool is_saved(const struct guard *g)
+{
+    for (uint32_t i = 0; i < g->of->options->n; i++)
+        if (g->rank[i] && g->was_told[i])
+            return false;
+    return !g->hook;
+}
+
+static void settle_owed(struct guard *g)
+{
+    if (g->is_saving && is_saved(g)) {
+        g->is_saving = false;
+        say(g, SPOT_RANK_SAVED, 0, 0);
+    }
+    if (g->is_stopping && !g->was_killed && spot_clock_s() >= g->kill_s) {
+        g->was_killed = true;
+        signal_all(g, SIGKILL);
+    }
+    if (g->is_stopping && !live(g)) {
+        spot_rank_kill_children(); /* those that forked away */
+        g->is_stopping = false;
+        say(g, SPOT_RANK_STOPPED, 0, 0);
+    }
+}
+
+static int wait_ms(const struct guard *g)
+{
+    return g->is_stopping && !g->was_killed
+               ? (int)ceil(1e3 * fmin(fmax(g->kill_s - spot_clock_s(), 0), 1e5))
+               : -1;
+}
+
+/* Returns false when we are gone. */
+static bool turn(struct guard *g)
+{
+    struct pollfd set[] = { { .fd = g->of->command_fd, .events = POLLIN },
+                            { .fd = g->signal_fd, .events = POLLIN } };
+    struct spot_rank_command command;
+    struct signalfd_siginfo info;
+    ssize_t n;
+
+    if (poll(set, 2, wait_ms(g)) < 0)
+        return errno == EINTR;
+    if (set[1].revents)
+        (void)!read(g->signal_fd, &info, sizeof(info));
+    reap(g);
+    if (set[0].revents) {
+        n = read(g->of->command_fd, &command, sizeof(command));
+        if (n != (ssize_t)sizeof(command))
+            return n < 0 && errno == EINTR;
+        obey(g, &command);
+    }
+    settle_owed(g);
+    return true;
+}
+
+void spot_rank_guard_run(const struct spot_rank_guard *guard)
+{
+    static struct guard g;
+    const int null_fd = open("/dev/null", O_RDWR);
+    sigset_t all, child;
+
+    setsid(); /* a ^C at the terminal is not for the guard, nor for the ranks */
+    for (int fd = 0; fd <= 2; fd++)
+        dup2(null_fd, fd);
+    if (null_fd > 2)
+        close(null_fd);
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, NULL);
+    signal(SIGCHLD, SIG_DFL); /* ignored, nobody could be waited for */
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
+    g = (struct guard){ .of = guard, .pid = getpid() };
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    g.signal_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (g.signal_fd < 0)
+        _exit(1);
+    while (turn(&g))
+        ;
+    signal_all(&g, SIGKILL);
+    spot_rank_kill_children();
+    _exit(0);
+}

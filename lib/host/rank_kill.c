@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT */
+/* Processes below one, found in /proc. */
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "host/ranks_state.h"
+
+enum { ROUNDS_MAX = 1000, DEPTH_MAX = 16, CHILDREN_MAX = 1024 };
+
+/* Those of its main thread, which is the one that adopts. */
+static size_t children(pid_t pid, pid_t child[CHILDREN_MAX])
+{
+    char path[64];
+    size_t n = 0;
+    char word[24];
+    FILE *in;
+
+    snprintf(path, sizeof(path), "/proc/%ld/task/%ld/children", (long)pid, (long)pid);
+    in = fopen(path, "re");
+    while (in && n < CHILDREN_MAX && fscanf(in, "%23s", word) == 1)
+        child[n++] = (pid_t)strtol(word, NULL, 10);
+    if (in)
+        fclose(in);
+    return n;
+}
+
+/* Each turn adopts the children of those killed before. */
+void spot_rank_kill_children(void)
+{
+    static pid_t child[CHILDREN_MAX];
+
+    for (int turn = 0; turn < ROUNDS_MAX; turn++) {
+        const size_t n = children(getpid(), child);
+
+        for (size_t i = 0; i < n; i++)
+            kill(child[i], SIGKILL);
+        for (size_t i = 0; i < n; i++)
+            while (waitpid(child[i], NULL, 0) < 0 && errno == EINTR)
+                ;
+        if (!n)
+            break;
+    }
+}
+
+static bool catches(pid_t pid, int number)
+{
+    char path[64], line[256];
+    unsigned long long caught = 0;
+    FILE *in;
+
+    snprintf(path, sizeof(path), "/proc/%ld/status", (long)pid);
+    in = fopen(path, "re");
+    while (in && fgets(line, sizeof(line), in))
+        if (!strncmp(line, "SigCgt:", 7))
+            caught = strtoull(line + 7, NULL, 16);
+    if (in)
+        fclose(in);
+    return caught >> (number - 1) & 1;
+}
+
+/* A shell around the trainer does not catch it; what a trainer forks inherits that it does, and is
+ * not meant. */
+static size_t tell(pid_t pid, int depth)
+{
+    pid_t *child;
+    size_t n, told = 0;
+
+    if (catches(pid, SIGUSR1))
+        return kill(pid, SIGUSR1) ? 0 : 1;
+    if (depth == DEPTH_MAX || !(child = malloc(CHILDREN_MAX * sizeof(*child))))
+        return 0;
+    n = children(pid, child);
+    for (size_t i = 0; i < n; i++)
+        told += tell(child[i], depth + 1);
+    free(child);
+    return told;
+}
+
+size_t spot_rank_tell(pid_t pid)
+{
+    return tell(pid, 0);
+}

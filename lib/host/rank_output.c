@@ -1,0 +1,325 @@
+/* SPDX-License-Identifier: MIT */
+#define _GNU_SOURCE /* pipe2. NOLINT(bugprone-reserved-identifier) */
+#include "host/rank_output.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/xalloc.h"
+
+enum {
+    LINE_MAX_BYTE = 4000, /* with its label below PIPE_BUF: a write to a pipe is whole */
+    LABEL_MAX = 24,
+    READ_BYTE = 16384,
+    READS_MAX = 64, /* of one pipe, before the others get their turn */
+    TERMINAL_WAIT_MS = 1000,
+    PATH_BYTE = 4096
+};
+
+struct stream {
+    int pipe_fd, log_fd; /* -1: ended, none */
+    int terminal;        /* index into spot_rank_output.terminal */
+    char label[LABEL_MAX];
+    char line[LINE_MAX_BYTE];
+    size_t n_byte;
+};
+
+struct terminal {
+    int fd;             /* -1: nowhere, or nobody reads any more */
+    bool is_slow;       /* it did not take the last line */
+    uint64_t n_dropped; /* lines since then */
+};
+
+struct spot_rank_output {
+    struct spot_rank_output_options options;
+    struct terminal terminal[2];
+    struct stream *stream; /* [n_stream] */
+    size_t n_stream;
+    bool has_warned, is_over;
+    int wake[2];
+    pthread_mutex_t lock;
+    pthread_t thread;
+};
+
+/* --- the terminal -------------------------------------------------------------- */
+
+static void put(struct terminal *t, const char *text, size_t n)
+{
+    struct pollfd set = { .fd = t->fd, .events = POLLOUT };
+
+    if (t->fd < 0)
+        return;
+    if (poll(&set, 1, t->is_slow ? 0 : TERMINAL_WAIT_MS) <= 0) {
+        t->is_slow = true;
+        t->n_dropped++;
+        return;
+    }
+    if (t->is_slow) {
+        char said[64];
+        const int len = snprintf(said, sizeof(said), "[%llu lines left out]\n",
+                                 (unsigned long long)t->n_dropped);
+
+        t->is_slow = false;
+        t->n_dropped = 0;
+        (void)!write(t->fd, said, (size_t)len);
+    }
+    while (n) {
+        const ssize_t k = write(t->fd, text, n);
+
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k <= 0) {
+            t->fd = errno == EAGAIN ? t->fd : -1;
+            return;
+        }
+        text += k;
+        n -= (size_t)k;
+    }
+}
+
+static void put_line(struct spot_rank_output *o, struct stream *s)
+{
+    char text[LABEL_MAX + LINE_MAX_BYTE + 1];
+    const size_t n = strlen(s->label);
+
+    memcpy(text, s->label, n);
+    memcpy(text + n, s->line, s->n_byte);
+    text[n + s->n_byte] = '\n';
+    put(&o->terminal[s->terminal], text, n + s->n_byte + 1);
+    s->n_byte = 0;
+}
+
+static void put_terminal(struct spot_rank_output *o, struct stream *s, const char *text, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (text[i] != '\n')
+            s->line[s->n_byte++] = text[i];
+        if (text[i] == '\n' || s->n_byte == sizeof(s->line))
+            put_line(o, s);
+    }
+}
+
+/* --- files --------------------------------------------------------------------- */
+
+static void warn_once(struct spot_rank_output *o, const char *what)
+{
+    if (!o->has_warned && o->options.warn)
+        o->options.warn("cannot write the logs of ranks to '%s': %s", what, strerror(errno));
+    o->has_warned = true;
+}
+
+static void put_file(struct spot_rank_output *o, struct stream *s, const char *text, size_t n)
+{
+    while (n && s->log_fd >= 0) {
+        const ssize_t k = write(s->log_fd, text, n);
+
+        if (k < 0 && errno == EINTR)
+            continue;
+        if (k <= 0) {
+            warn_once(o, o->options.log_dir);
+            return;
+        }
+        text += k;
+        n -= (size_t)k;
+    }
+}
+
+/* DIR/ROUND/RANK.out, .err; of the hook DIR/ROUND/hook-RANK, after the first rank of its node. */
+static void open_log(struct spot_rank_output *o, size_t i, uint32_t round, uint32_t rank)
+{
+    struct stream *const s = &o->stream[i];
+    char path[PATH_BYTE];
+    const int n =
+        snprintf(path, sizeof(path), "%s/%lu/%s%lu.%s", o->options.log_dir, (unsigned long)round,
+                 i / 2 == o->options.n ? "hook-" : "", (unsigned long)rank, i % 2 ? "err" : "out");
+
+    s->log_fd =
+        n < (int)sizeof(path) ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666) : -1;
+    if (s->log_fd < 0)
+        warn_once(o, path);
+}
+
+static void close_log(struct stream *s)
+{
+    if (s->log_fd >= 0)
+        close(s->log_fd);
+    s->log_fd = -1;
+}
+
+static void make_dirs(struct spot_rank_output *o, uint32_t round)
+{
+    char path[PATH_BYTE];
+
+    (void)mkdir(o->options.log_dir, 0777);
+    if (snprintf(path, sizeof(path), "%s/%lu", o->options.log_dir, (unsigned long)round) <
+        (int)sizeof(path))
+        (void)mkdir(path, 0777);
+}
+
+/* --- pipes --------------------------------------------------------------------- */
+
+/* What is there now, with the lock held. Returns false when the other end is closed. */
+static bool drain(struct spot_rank_output *o, struct stream *s, int reads)
+{
+    char text[READ_BYTE];
+
+    while (reads-- > 0) {
+        const ssize_t n = read(s->pipe_fd, text, sizeof(text));
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n <= 0)
+            return n < 0 && errno == EAGAIN;
+        put_file(o, s, text, (size_t)n);
+        if (o->terminal[s->terminal].fd >= 0)
+            put_terminal(o, s, text, (size_t)n);
+    }
+    return true;
+}
+
+/* Nobody writes any more: to the end, and the last line without its newline. */
+static void finish(struct spot_rank_output *o, struct stream *s)
+{
+    enum { ALL = 1 << 20 };
+
+    if (s->pipe_fd >= 0)
+        (void)drain(o, s, ALL);
+    if (s->n_byte)
+        put_line(o, s);
+    close_log(s);
+}
+
+static size_t fill(const struct spot_rank_output *o, struct pollfd *set)
+{
+    for (size_t i = 0; i < o->n_stream; i++)
+        set[i] = (struct pollfd){ .fd = o->stream[i].pipe_fd, .events = POLLIN };
+    set[o->n_stream] = (struct pollfd){ .fd = o->wake[0], .events = POLLIN };
+    return o->n_stream + 1;
+}
+
+static void *empty(void *output)
+{
+    struct spot_rank_output *const o = output;
+    struct pollfd *const set = spot_xcalloc(o->n_stream + 1, sizeof(*set));
+
+    pthread_mutex_lock(&o->lock);
+    while (!o->is_over) {
+        const size_t n = fill(o, set);
+
+        pthread_mutex_unlock(&o->lock);
+        if (poll(set, n, -1) < 0)
+            memset(set, 0, n * sizeof(*set));
+        pthread_mutex_lock(&o->lock);
+        for (size_t i = 0; i < o->n_stream; i++) {
+            struct stream *const s = &o->stream[i];
+
+            if (!set[i].revents || s->pipe_fd < 0 || drain(o, s, READS_MAX))
+                continue;
+            close(s->pipe_fd);
+            s->pipe_fd = -1;
+        }
+    }
+    pthread_mutex_unlock(&o->lock);
+    free(set);
+    return NULL;
+}
+
+void spot_rank_output_round(struct spot_rank_output *o, uint32_t round, uint32_t first_rank)
+{
+    pthread_mutex_lock(&o->lock);
+    if (o->options.log_dir)
+        make_dirs(o, round);
+    for (size_t i = 0; i < o->n_stream; i++) {
+        struct stream *const s = &o->stream[i];
+        const uint32_t local = (uint32_t)(i / 2), rank = first_rank + local;
+
+        finish(o, s);
+        if (local < o->options.n)
+            snprintf(s->label, sizeof(s->label), "[%lu] ", (unsigned long)rank);
+        else
+            snprintf(s->label, sizeof(s->label), "[hook] ");
+        if (o->options.log_dir)
+            open_log(o, i, round, local < o->options.n ? rank : first_rank);
+    }
+    pthread_mutex_unlock(&o->lock);
+}
+
+/* --- the whole ----------------------------------------------------------------- */
+
+static void release(struct spot_rank_output *o)
+{
+    for (size_t i = 0; i < o->n_stream; i++) {
+        close_log(&o->stream[i]);
+        if (o->stream[i].pipe_fd >= 0)
+            close(o->stream[i].pipe_fd);
+    }
+    for (int i = 0; i < 2; i++)
+        if (o->wake[i] >= 0)
+            close(o->wake[i]);
+    pthread_mutex_destroy(&o->lock);
+    free(o->stream);
+    free(o);
+}
+
+/* Signals are for the thread that has the agent. */
+static int start_thread(struct spot_rank_output *o)
+{
+    sigset_t all, was;
+    int rc;
+
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &was);
+    rc = pthread_create(&o->thread, NULL, empty, o);
+    pthread_sigmask(SIG_SETMASK, &was, NULL);
+    return rc;
+}
+
+struct spot_rank_output *spot_rank_output_new(const struct spot_rank_output_options *options,
+                                              int (*pipe)[2], struct spot_err *err)
+{
+    struct spot_rank_output *const o = spot_xcalloc(1, sizeof(*o));
+    int rc;
+
+    o->options = *options;
+    o->terminal[0].fd = options->out_fd;
+    o->terminal[1].fd = options->err_fd;
+    o->n_stream = 2 * ((size_t)options->n + 1);
+    o->stream = spot_xcalloc(o->n_stream, sizeof(*o->stream));
+    for (size_t i = 0; i < o->n_stream; i++) {
+        o->stream[i].pipe_fd = pipe[i / 2][i % 2];
+        o->stream[i].terminal = (int)(i % 2);
+        o->stream[i].log_fd = -1;
+    }
+    o->wake[0] = o->wake[1] = -1;
+    pthread_mutex_init(&o->lock, NULL);
+    rc = pipe2(o->wake, O_CLOEXEC) ? errno : start_thread(o);
+    if (!rc)
+        return o;
+    release(o);
+    errno = rc;
+    spot_err_sys(err, "cannot start the thread that reads what ranks write");
+    return NULL;
+}
+
+void spot_rank_output_free(struct spot_rank_output *o)
+{
+    if (!o)
+        return;
+    pthread_mutex_lock(&o->lock);
+    o->is_over = true;
+    (void)!write(o->wake[1], "", 1);
+    pthread_mutex_unlock(&o->lock);
+    pthread_join(o->thread, NULL);
+    for (size_t i = 0; i < o->n_stream; i++)
+        finish(o, &o->stream[i]);
+    release(o);
+}

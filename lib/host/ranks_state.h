@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT */
+/* ranks_state.h - what ranks.c and the guard share; private to lib/host. */
+#ifndef SPOT_HOST_RANKS_STATE_H
+#define SPOT_HOST_RANKS_STATE_H
+
+#include <signal.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "host/ranks.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum spot_rank_order { SPOT_RANK_START, SPOT_RANK_SAVE, SPOT_RANK_STOP };
+
+/* Over a pipe in one piece: below PIPE_BUF. */
+struct spot_rank_command {
+    enum spot_rank_order order;
+    double left_s;            /* SAVE */
+    struct spot_rank_env env; /* START */
+};
+
+/* What the guard has of us. */
+struct spot_rank_guard {
+    const struct spot_ranks_options *options;
+    int command_fd, event_fd; /* we are gone when the first one ends */
+    int (*out)[2]; /* [n + 1], write ends for standard output and error; the last: hook */
+};
+
+/* Never returns. */
+void spot_rank_guard_run(const struct spot_rank_guard *guard);
+
+/* rank_kill.c: SIGKILL for every child of this process, and for those that it adopts by that. */
+void spot_rank_kill_children(void);
+/* SIGUSR1 for the process if it catches that, else for those below it that do. Returns how many
+ * got it. */
+size_t spot_rank_tell(pid_t pid);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_HOST_RANKS_STATE_H */

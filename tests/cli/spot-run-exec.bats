@@ -1,0 +1,341 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Somebody else's trainer on nodes that come and go. Here it is a shell script: a rank says that it is
+# there, and goes on until the file `finish` is.
+
+bats_require_minimum_version 1.5.0
+load job
+
+setup() {
+    job_setup
+    mkdir ranks
+    cat >trainer <<'END'
+#!/bin/sh
+# ranks/RESTART.RANK: WORLD GROUP-RANK PORT PID
+here=ranks/$TORCHELASTIC_RESTART_COUNT.$RANK
+echo "$WORLD_SIZE $GROUP_RANK $MASTER_PORT $$" >"$here.tmp" && mv "$here.tmp" "$here"
+while [ ! -e finish ]; do sleep 0.02; done
+END
+    chmod +x trainer
+}
+teardown() { job_teardown; }
+
+# coordinator ARGUMENTS... -- COMMAND: at unix:j, its id in $job
+coordinator() {
+    background timeout 150 spot-run exec -q --listen unix:j --lease 20s --events log "$@" 2>>job.err
+    job=$pid
+}
+
+# node NAME ARGUMENTS...: its id in $pid
+node() {
+    local name=$1
+    shift
+    background spot-run exec --join unix:j --join-timeout 60s --name "$name" "$@" >>"$name.out" 2>>"$name.err"
+}
+
+# round RESTART WORLD: all of its ranks have begun
+round() {
+    local rank
+    for rank in $(seq 0 $(($2 - 1))); do
+        eventually "[ -e ranks/$1.$rank ]"
+        [ "$(cut -d ' ' -f 1 ranks/$1.$rank)" -eq "$2" ]
+    done
+    [ ! -e ranks/$1.$2 ]
+}
+
+of_rank() { # RESTART RANK FIELD: 1 world, 2 group rank, 3 port, 4 process
+    cut -d ' ' -f "$3" "ranks/$1.$2"
+}
+
+gone() { # RESTART RANK: its process
+    eventually "! kill -0 $(of_rank "$1" "$2" 4)"
+}
+
+ends() { # STATUS PID
+    wait "$2" && status=0 || status=$?
+    [ "$status" -eq "$1" ] || { echo "$2 ended with $status, not $1" >&2 && false; }
+}
+
+places() { # of the last epoch
+    jq -rs 'map(select(.event == "formed"))[-1].place | join(" ")' log
+}
+
+@test "ranks have the environment of torchrun, value by value" {
+    timeout 60 env -u OMP_NUM_THREADS spot-run exec -q --workers 2 --nproc-per-node 2 \
+        --max-restarts 5 --log-dir logs -- env >/dev/null
+    port=$(sed -n 's/^MASTER_PORT=//p' logs/0/0.out)
+    run=$(sed -n 's/^TORCHELASTIC_RUN_ID=//p' logs/0/0.out)
+    [ "$port" -gt 0 ]
+    [ -n "$run" ]
+    for rank in 0 1 2 3; do
+        cat >want <<END
+GROUP_RANK=$((rank / 2))
+GROUP_WORLD_SIZE=2
+LOCAL_RANK=$((rank % 2))
+LOCAL_WORLD_SIZE=2
+MASTER_ADDR=127.0.0.1
+MASTER_PORT=$port
+OMP_NUM_THREADS=1
+RANK=$rank
+ROLE_NAME=default
+ROLE_RANK=$rank
+ROLE_WORLD_SIZE=4
+TORCHELASTIC_MAX_RESTARTS=5
+TORCHELASTIC_RESTART_COUNT=0
+TORCHELASTIC_RUN_ID=$run
+TORCHELASTIC_USE_AGENT_STORE=False
+TORCH_NCCL_ASYNC_ERROR_HANDLING=1
+WORLD_SIZE=4
+END
+        grep -E '^(.*RANK|.*WORLD_SIZE|MASTER_.*|OMP_NUM_THREADS|ROLE_NAME|TORCH.*)=' logs/0/$rank.out | sort >got
+        diff want got
+        run grep SPOT_RUN_DIR logs/0/$rank.out
+        [ "$status" -eq 1 ]
+    done
+}
+
+@test "a node that is killed: only the ranks of survivors start again, in their order" {
+    coordinator -- ./trainer
+    for name in a b c; do
+        node $name -- ./trainer
+        eval "$name=\$pid"
+        seen log joined $(grep -c . pids | awk '{ print $1 - 1 }')
+    done
+    eventually '[ -e ranks/0.2 ] || [ -e ranks/1.2 ] || [ -e ranks/2.2 ]'
+    last=$(ls ranks | sort -n | tail -n 1 | cut -d . -f 1)
+    round "$last" 3
+    [ "$(places)" = "a b c" ]
+    kill -9 "$b"
+    round $((last + 1)) 2
+    [ "$(places)" = "a c" ]
+    for rank in 0 1 2; do gone "$last" $rank; done
+    # another rendezvous, so that nobody of the round before can come there
+    [ "$(of_rank $((last + 1)) 0 3)" -ne "$(of_rank "$last" 0 3)" ]
+    : >finish
+    ends 0 "$job"
+    ends 0 "$a"
+    ends 0 "$c"
+    [ "$(events log failed)" -eq 0 ]
+}
+
+@test "the node of rank 0 is killed: the next one takes its place" {
+    coordinator --nodes 2:2 -- ./trainer
+    node a -- ./trainer && a=$pid
+    seen log joined 1
+    node b -- ./trainer && b=$pid
+    seen log joined 2
+    round 0 2
+    node c -- ./trainer && c=$pid
+    seen log joined 3
+    kill -9 "$a"
+    round 1 2
+    [ "$(places)" = "b c" ]
+    gone 0 0
+    : >finish
+    ends 0 "$job"
+    ends 0 "$b"
+    ends 0 "$c"
+}
+
+@test "a rank that is killed: its round starts again and is counted" {
+    coordinator --nodes 2 -- ./trainer
+    node a -- ./trainer
+    node b -- ./trainer
+    round 0 2
+    kill -9 "$(of_rank 0 1 4)"
+    round 1 2
+    gone 0 0
+    : >finish
+    ends 0 "$job"
+    [ "$(events log failed)" -eq 1 ]
+    jq -se 'map(select(.event == "failed"))[0] | .rank == 1 and .signal == 9' log
+}
+
+@test "a rank that fails again and again ends the job with what it said" {
+    coordinator --max-restarts 2 -- sh -c 'exit $((40 + RANK))'
+    node a -- sh -c 'exit $((40 + RANK))' && a=$pid
+    ends 1 "$job"
+    ends 1 "$a"
+    grep -q 'rank 0 on a exited with status 40' job.err
+    grep -q 'rank 0 on a exited with status 40' a.err
+    [ "$(events log failed)" -eq 3 ]
+    [ "$(events log formed)" -eq 3 ]
+}
+
+@test "a notice: the hook has its time, then the others go on without the leaver" {
+    # what a rank does on SIGTERM shows that the hook came first
+    cat >careful <<'END'
+#!/bin/sh
+trap 'ls saved.* >"after.$TORCHELASTIC_RESTART_COUNT.$RANK" 2>&1; exit 0' TERM
+. ./trainer
+END
+    chmod +x careful
+    hook='echo $WORLD_SIZE >saved.$GROUP_RANK.tmp; sleep 0.3; mv saved.$GROUP_RANK.tmp saved.$GROUP_RANK'
+    coordinator --nodes 1:2 -- ./careful
+    node a --hook "$hook" -- ./careful && a=$pid
+    seen log joined 1
+    node b --hook "$hook" -- ./careful && b=$pid
+    eventually '[ "$(places)" = "a b" ]'
+    last=$(jq -s 'map(select(.event == "formed"))[-1].restart' log)
+    round "$last" 2
+    rm -f saved.*
+    kill -TERM "$b"
+    ends 75 "$b"
+    round $((last + 1)) 1
+    [ "$(places)" = a ]
+    grep -qx saved.0 "after.$last.0"
+    grep -qx saved.1 "after.$last.1"
+    : >finish
+    ends 0 "$job"
+    ends 0 "$a"
+    [ "$(events log failed)" -eq 0 ]
+    [ "$(events log lost)" -eq 0 ]
+}
+
+@test "a notice: who catches SIGUSR1 may save and go, which is no failure and not the end" {
+    cat >saves <<'END'
+#!/bin/sh
+trap 'echo $RANK >"saved.$RANK"; exit 0' USR1
+. ./trainer
+END
+    chmod +x saves
+    coordinator --save-time 60s --nodes 2:2 -- ./saves
+    node a -- ./saves
+    node b -- ./saves && b=$pid
+    round 0 2
+    node c -- ./saves
+    seen log joined 3
+    kill -TERM "$b"
+    ends 75 "$b"
+    round 1 2
+    [ -e saved.0 ]
+    [ -e saved.1 ]
+    : >finish
+    ends 0 "$job"
+    [ "$(events log failed)" -eq 0 ]
+}
+
+@test "a hook that hangs has its time and no more" {
+    coordinator --save-time 0.3s -- ./trainer
+    node a --hook "trap '' TERM; sleep 1000" --stop-time 0.2s -- ./trainer && a=$pid
+    round 0 1
+    kill -TERM "$a"
+    ends 75 "$a"
+    gone 0 0
+}
+
+@test "a node that joins gets ranks, one beyond --nodes waits" {
+    coordinator --nodes 1:2 -- ./trainer
+    node a -- ./trainer
+    round 0 1
+    node b -- ./trainer
+    round 1 2
+    [ "$(places)" = "a b" ]
+    pid_before=$(of_rank 1 0 4)
+    node c -- ./trainer
+    seen log joined 3
+    eventually 'spot-run status --join unix:j --format json | jq -e "any(.members[]; .name == \"c\" and .role == \"spare\")"'
+    kill -0 "$pid_before"
+    : >finish
+    ends 0 "$job"
+}
+
+@test "fewer nodes than --nodes: nothing runs, and goes on as soon as there are enough" {
+    coordinator --nodes 2 -- ./trainer
+    node a -- ./trainer
+    node b -- ./trainer && b=$pid
+    round 0 2
+    kill -9 "$b"
+    gone 0 0
+    gone 0 1
+    node c -- ./trainer
+    round 1 2
+    : >finish
+    ends 0 "$job"
+}
+
+@test "ranks that are done at different times: who is done may go, and disturbs nobody" {
+    script='[ $RANK = 1 ] && exit 0; . ./trainer'
+    coordinator --nodes 2 -- sh -c "$script"
+    node a -- sh -c "$script" && a=$pid
+    node b -- sh -c "$script" && b=$pid
+    eventually '[ -e ranks/0.0 ]'
+    rank=$(of_rank 0 0 4)
+    first=$(places | cut -d ' ' -f 1)
+    last=$([ "$first" = a ] && echo "$b" || echo "$a")
+    eventually 'spot-run status --join unix:j --format json | jq -e .exec.done==1'
+    kill -9 "$last"
+    seen log lost 1
+    eventually '[ "$(events log formed)" -eq 2 ]'
+    jq -se 'map(select(.event == "formed"))[-1] | .kept and .place == ["'"$first"'"]' log
+    kill -0 "$rank"
+    : >finish
+    ends 0 "$job"
+    [ ! -e ranks/1.0 ]
+}
+
+@test "a coordinator that is killed and started again finds the ranks as they were" {
+    coordinator --nodes 2 -- ./trainer
+    node a -- ./trainer && a=$pid
+    node b -- ./trainer && b=$pid
+    round 0 2
+    first=$(of_rank 0 0 4)
+    second=$(of_rank 0 1 4)
+    kill -9 $(pgrep -P "$job") "$job"
+    wait "$job" || true
+    coordinator --nodes 2 --resume -- ./trainer
+    eventually '[ "$(events log formed)" -eq 2 ]'
+    jq -se 'map(select(.event == "formed"))[-1].kept' log
+    kill -0 "$first"
+    kill -0 "$second"
+    : >finish
+    ends 0 "$job"
+    ends 0 "$a"
+    ends 0 "$b"
+    [ ! -e ranks/1.0 ]
+}
+
+@test "local nodes come back when they are killed" {
+    background timeout 150 spot-run exec -q --workers 2 --nodes 2 --events log -- ./trainer
+    job=$pid
+    round 0 2
+    coordinator=$(pgrep -P "$job")
+    kill -9 $(pgrep -P "$coordinator" | head -n 1)
+    eventually '[ -e ranks/1.0 ] && [ -e ranks/1.1 ]'
+    gone 0 0
+    gone 0 1
+    kill -TERM "$job"
+    ends 75 "$job"
+    gone 1 0
+    gone 1 1
+}
+
+@test "stop ends all of it" {
+    coordinator -- ./trainer
+    node a -- ./trainer && a=$pid
+    round 0 1
+    spot-run stop --join unix:j || status=$?
+    ends 75 "$job"
+    ends 75 "$a"
+    gone 0 0
+}
+
+@test "who runs another COMMAND, or another number of ranks, is refused" {
+    coordinator -- ./trainer
+    eventually '[ -S j ]'
+    refuses 1 "its COMMAND is not the one of the job" exec --join unix:j -- ./trainer --fast
+    refuses 1 "it has 2 ranks on a node, the job 1" exec --join unix:j --nproc-per-node 2 -- ./trainer
+    refuses 1 "the job at unix:j is to exec" worker --join unix:j
+}
+
+@test "what makes no sense is refused" {
+    refuses 2 "COMMAND is missing" exec --workers 2
+    refuses 2 "--nodes must be MIN:MAX or N" exec --nodes 3:2 -- true
+    refuses 2 "--nodes must be MIN:MAX or N" exec --nodes 0 -- true
+    refuses 2 "--nodes must be MIN:MAX or N" exec --nodes 1:9999 -- true
+    refuses 2 "--nodes 3, but there are 2 --workers" exec --workers 2 --nodes 3 -- true
+    refuses 2 "--join" exec --join unix:j --listen unix:k -- true
+    refuses 2 "--name" exec --name x -- true
+    refuses 2 "--name must be" exec --join unix:j --name '' -- true
+    refuses 2 "--events" exec --resume -- true
+}

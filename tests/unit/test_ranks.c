@@ -1,0 +1,513 @@
+/* SPDX-License-Identifier: MIT */
+/* Goal: ranks are real processes here. How each ends is told by its rank; when a round is stopped
+ * nothing of it is left, whatever it does against that, and neither when we or the guard die; what
+ * it wrote is there, to the byte.
+ */
+#define _GNU_SOURCE /* NOLINT(bugprone-reserved-identifier) */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "host/ranks.h"
+#include "suite.h"
+
+enum { PATIENCE = 6000 }; /* looks, 10 ms apart */
+
+#define TEXT(literal) ((char *)(uintptr_t)(literal)) /* nobody writes to it */
+
+static char dir[64];
+static struct spot_err err;
+
+static const char *in_dir(const char *name)
+{
+    static char path[4][128];
+    static int at;
+    char *const here = path[at++ % 4];
+
+    snprintf(here, sizeof(path[0]), "%s/%s", dir, name);
+    return here;
+}
+
+static void set_up(void)
+{
+    strcpy(dir, "/tmp/spot-ranks-XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    signal(SIGPIPE, SIG_IGN);
+    setenv("D", dir, 1);
+}
+
+static void tear_down(void)
+{
+    char command[128];
+
+    snprintf(command, sizeof(command), "rm -r '%s'", dir);
+    ck_assert_int_eq(system(command), 0);
+}
+
+/* The text of a file, "" where there is none. */
+static const char *text_of(const char *name)
+{
+    static char text[1 << 16];
+    FILE *const in = fopen(in_dir(name), "r");
+    const size_t n = in ? fread(text, 1, sizeof(text) - 1, in) : 0;
+
+    text[n] = '\0';
+    if (in)
+        fclose(in);
+    return text;
+}
+
+/* A process id that a script writes there. */
+static pid_t pid_in(const char *name)
+{
+    long pid = 0;
+
+    for (int look = 0; look < PATIENCE; look++) {
+        if (strchr(text_of(name), '\n') && sscanf(text_of(name), "%ld", &pid) == 1)
+            return (pid_t)pid;
+        spot_clock_sleep(0.01);
+    }
+    ck_abort_msg("nobody wrote %s", name);
+}
+
+/* Gone, or dead and not reaped by whoever adopted it. */
+static bool is_gone(pid_t pid)
+{
+    char path[64], state = 'Z';
+    FILE *in;
+
+    if (kill(pid, 0) && errno == ESRCH)
+        return true;
+    snprintf(path, sizeof(path), "/proc/%ld/stat", (long)pid);
+    in = fopen(path, "r");
+    if (in && fscanf(in, "%*d %*s %c", &state) != 1)
+        state = 'Z';
+    if (in)
+        fclose(in);
+    return state == 'Z';
+}
+
+static void until_gone(pid_t pid)
+{
+    for (int look = 0; look < PATIENCE; look++) {
+        if (is_gone(pid))
+            return;
+        spot_clock_sleep(0.01);
+    }
+    ck_abort_msg("process %ld lives on", (long)pid);
+}
+
+static const struct spot_rank_env env = { .restart_count = 7,
+                                          .group_rank = 1,
+                                          .group_world = 3,
+                                          .first_rank = 4,
+                                          .world = 12,
+                                          .local_world = 2,
+                                          .master_port = 29500,
+                                          .master_address = "127.0.0.1",
+                                          .run_id = "r" };
+
+static struct spot_ranks *begin_with(struct spot_ranks_options o, const char *script)
+{
+    static char *command[4];
+    struct spot_ranks *r;
+
+    command[0] = TEXT("sh");
+    command[1] = TEXT("-c");
+    command[2] = TEXT(script);
+    o.command = command;
+    r = spot_ranks_new(&o, &err);
+    ck_assert_msg(r, "%s", err.msg);
+    ck_assert_msg(!spot_ranks_start(r, &env, &err), "%s", err.msg);
+    return r;
+}
+
+static struct spot_ranks *begin(uint32_t n, double stop_s, const char *script)
+{
+    return begin_with(
+        (struct spot_ranks_options){
+            .n = n, .stop_s = stop_s, .out_fd = -1, .err_fd = -1, .log_dir = dir },
+        script);
+}
+
+static struct spot_rank_event next(struct spot_ranks *r)
+{
+    struct spot_rank_event event;
+
+    for (int look = 0; look < PATIENCE; look++) {
+        const int rc = spot_ranks_next(r, 0.01, &event, &err);
+
+        ck_assert_msg(rc >= 0, "%s", err.msg);
+        if (rc)
+            return event;
+    }
+    ck_abort_msg("no event");
+}
+
+/* Ends of ranks up to SPOT_RANK_STOPPED, into status[n]. */
+static void stop(struct spot_ranks *r, int *status)
+{
+    struct spot_rank_event event;
+
+    ck_assert_int_eq(spot_ranks_stop(r, &err), 0);
+    while ((event = next(r)).kind != SPOT_RANK_STOPPED) {
+        ck_assert_int_eq(event.kind, SPOT_RANK_EXITED);
+        status[event.local] = event.status;
+    }
+}
+
+START_TEST(each_end_is_told_by_its_rank)
+{
+    struct spot_ranks *const r =
+        begin(4, 5,
+              "case $LOCAL_RANK in 0) exit 0;; 1) exit 42;; 2) kill -SEGV $$;; "
+              "3) while [ ! -e $D/go ]; do sleep 0.01; done; exit 3;; esac");
+    int status[4] = { -1, -1, -1, -1 };
+
+    for (int i = 0; i < 3; i++) {
+        const struct spot_rank_event event = next(r);
+
+        ck_assert_int_eq(event.kind, SPOT_RANK_EXITED);
+        ck_assert_uint_eq(event.round, 7);
+        ck_assert_uint_lt(event.local, 3); /* the last one waits */
+        status[event.local] = event.status;
+    }
+    fclose(fopen(in_dir("go"), "w"));
+    status[3] = next(r).status;
+    ck_assert(WIFEXITED(status[0]) && WEXITSTATUS(status[0]) == 0);
+    ck_assert(WIFEXITED(status[1]) && WEXITSTATUS(status[1]) == 42);
+    ck_assert(WIFSIGNALED(status[2]) && WTERMSIG(status[2]) == SIGSEGV);
+    ck_assert(WIFEXITED(status[3]) && WEXITSTATUS(status[3]) == 3);
+    stop(r, status); /* nothing runs: it comes at once */
+    spot_ranks_free(r);
+}
+END_TEST
+
+START_TEST(a_command_that_is_not_there_is_127)
+{
+    static char nowhere[] = "/nowhere/at-all";
+    char *const command[] = { nowhere, NULL };
+    const struct spot_ranks_options o = {
+        .command = command, .n = 1, .stop_s = 1, .out_fd = -1, .err_fd = -1, .log_dir = dir
+    };
+    struct spot_ranks *const r = spot_ranks_new(&o, &err);
+    struct spot_rank_event event;
+
+    ck_assert_int_eq(spot_ranks_start(r, &env, &err), 0);
+    event = next(r);
+    ck_assert(WIFEXITED(event.status) && WEXITSTATUS(event.status) == 127);
+    spot_ranks_free(r);
+    ck_assert_str_eq(text_of("7/4.err"),
+                     "cannot run '/nowhere/at-all': No such file or directory\n");
+}
+END_TEST
+
+START_TEST(who_ignores_sigterm_is_killed)
+{
+    struct spot_ranks *const r =
+        begin(2, 0.2,
+              "[ $LOCAL_RANK = 1 ] || trap '' TERM; echo $$ >$D/pid.$LOCAL_RANK; "
+              "while :; do sleep 0.05; done");
+    int status[2] = { 0, 0 };
+
+    (void)pid_in("pid.0");
+    (void)pid_in("pid.1");
+    stop(r, status);
+    ck_assert(WIFSIGNALED(status[0]) && WTERMSIG(status[0]) == SIGKILL);
+    ck_assert(WIFSIGNALED(status[1]) && WTERMSIG(status[1]) == SIGTERM);
+    spot_ranks_free(r);
+}
+END_TEST
+
+START_TEST(who_stands_still_hears_sigterm)
+{
+    struct spot_ranks *const r = begin(1, 60, "echo $$ >$D/pid; while :; do sleep 0.05; done");
+    const pid_t pid = pid_in("pid");
+    int status = 0;
+
+    ck_assert_int_eq(kill(pid, SIGSTOP), 0);
+    stop(r, &status); /* with a limit that the test would not bear */
+    ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+    spot_ranks_free(r);
+}
+END_TEST
+
+/* Ignores SIGTERM, in a session of its own, and its parent is gone; another one below it. */
+#define FORKS_AWAY                                                                            \
+    "setsid sh -c 'trap \"\" TERM; setsid sh -c \"echo \\$\\$ >$D/deep; exec sleep 1000\" & " \
+    "echo $$ >$D/stray; while :; do sleep 0.05; done' & "
+
+START_TEST(what_forked_away_goes_when_the_round_is_stopped)
+{
+    struct spot_ranks *const r =
+        begin(1, 60, FORKS_AWAY "while [ ! -s $D/deep ]; do sleep 0.01; done; exit 0");
+    const struct spot_rank_event event = next(r);
+    const pid_t stray = pid_in("stray"), deep = pid_in("deep");
+    int status;
+
+    ck_assert(WIFEXITED(event.status) && !WEXITSTATUS(event.status));
+    ck_assert(!is_gone(stray) && !is_gone(deep));
+    stop(r, &status);
+    ck_assert(is_gone(stray) && is_gone(deep));
+    spot_ranks_free(r);
+}
+END_TEST
+
+START_TEST(a_group_goes_with_its_rank)
+{
+    struct spot_ranks *const r = begin(1, 60, "sleep 1000 & echo $! >$D/child; exit 5");
+    const struct spot_rank_event event = next(r);
+
+    ck_assert(WIFEXITED(event.status) && WEXITSTATUS(event.status) == 5);
+    until_gone(pid_in("child"));
+    spot_ranks_free(r);
+}
+END_TEST
+
+START_TEST(who_closes_its_descriptors_is_watched_all_the_same)
+{
+    struct spot_ranks *const r =
+        begin(1, 60, "exec <&- >&- 2>&-; echo $$ >$D/pid; [ -e $D/again ] && exit 9; sleep 1000");
+    int status = 0;
+
+    (void)pid_in("pid");
+    stop(r, &status);
+    ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+    fclose(fopen(in_dir("again"), "w"));
+    ck_assert_int_eq(spot_ranks_start(r, &env, &err), 0); /* and may be started again */
+    status = next(r).status;
+    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 9);
+    spot_ranks_free(r);
+}
+END_TEST
+
+START_TEST(all_goes_when_we_are_killed)
+{
+    const pid_t child = fork();
+    pid_t rank, stray, deep;
+
+    if (!child) {
+        (void)begin(1, 60,
+                    "trap '' TERM; echo $$ >$D/rank; " FORKS_AWAY "while :; do sleep 1; done");
+        for (;;)
+            pause();
+    }
+    rank = pid_in("rank");
+    stray = pid_in("stray");
+    deep = pid_in("deep");
+    ck_assert_int_eq(kill(child, SIGKILL), 0);
+    ck_assert_int_eq(waitpid(child, NULL, 0), child);
+    until_gone(rank);
+    until_gone(stray);
+    until_gone(deep);
+}
+END_TEST
+
+START_TEST(all_goes_when_the_guard_is_killed)
+{
+    struct spot_ranks *const r = begin(
+        1, 60, "echo $PPID >$D/guard; echo $$ >$D/rank; " FORKS_AWAY "while :; do sleep 1; done");
+    const pid_t rank = pid_in("rank"), stray = pid_in("stray"), deep = pid_in("deep");
+    struct spot_rank_event event;
+    int rc = 0;
+
+    ck_assert_int_eq(kill(pid_in("guard"), SIGKILL), 0);
+    for (int look = 0; look < PATIENCE && !rc; look++)
+        rc = spot_ranks_next(r, 0.01, &event, &err);
+    ck_assert_int_eq(rc, -1);
+    ck_assert_int_eq(err.code, SPOT_ESYS);
+    ck_assert_int_eq(spot_ranks_start(r, &env, &err), -1);
+    spot_ranks_free(r);
+    ck_assert(is_gone(rank) && is_gone(stray) && is_gone(deep));
+}
+END_TEST
+
+START_TEST(freeing_stops_what_runs)
+{
+    struct spot_ranks *const r =
+        begin(1, 60,
+              "trap 'echo saved >$D/saved; exit 0' TERM; echo $$ >$D/rank; "
+              "while :; do sleep 0.05; done");
+    const pid_t rank = pid_in("rank");
+
+    spot_ranks_free(r);
+    ck_assert(is_gone(rank));
+    ck_assert_str_eq(text_of("saved"), "saved\n");
+}
+END_TEST
+
+/* --- what they write ------------------------------------------------------------- */
+
+static int terminal(const char *name)
+{
+    return open(in_dir(name), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+}
+
+START_TEST(each_line_has_its_rank_and_files_are_exact)
+{
+    const struct spot_ranks_options o = { .n = 2,
+                                          .stop_s = 60,
+                                          .out_fd = terminal("out"),
+                                          .err_fd = terminal("err"),
+                                          .log_dir = in_dir("logs") };
+    struct spot_ranks *const r = begin_with(
+        o, "if [ $LOCAL_RANK = 0 ]; then printf 'one\\n\\ntwo'; else printf 'bad\\n' >&2; fi");
+    struct spot_rank_env second = env;
+
+    (void)next(r);
+    (void)next(r);
+    second.restart_count = 8;
+    second.first_rank = 0;
+    ck_assert_int_eq(spot_ranks_start(r, &second, &err), 0); /* nothing was left of the first */
+    (void)next(r);
+    (void)next(r);
+    spot_ranks_free(r);
+    ck_assert_str_eq(text_of("out"), "[4] one\n[4] \n[4] two\n[0] one\n[0] \n[0] two\n");
+    ck_assert_str_eq(text_of("err"), "[5] bad\n[1] bad\n");
+    ck_assert_str_eq(text_of("logs/7/4.out"), "one\n\ntwo");
+    ck_assert_str_eq(text_of("logs/7/4.err"), "");
+    ck_assert_str_eq(text_of("logs/8/1.err"), "bad\n");
+    close(o.out_fd);
+    close(o.err_fd);
+}
+END_TEST
+
+START_TEST(nobody_waits_for_a_terminal_that_is_not_read)
+{
+    int full[2];
+    struct spot_ranks_options o = { .n = 1, .stop_s = 60, .err_fd = -1, .log_dir = in_dir("logs") };
+    struct spot_ranks *r;
+    int status;
+
+    ck_assert_int_eq(pipe2(full, O_CLOEXEC), 0);
+    o.out_fd = full[1];
+    r = begin_with(o, "seq 1 100000; exit 6");
+    status = next(r).status;
+    ck_assert(WIFEXITED(status) && WEXITSTATUS(status) == 6);
+    close(full[0]);
+    spot_ranks_free(r);
+    close(full[1]);
+    ck_assert_int_eq(system("seq 1 100000 | cmp - $D/logs/7/4.out"), 0);
+}
+END_TEST
+
+/* --- before a new round ------------------------------------------------------------ */
+
+START_TEST(who_catches_sigusr1_is_told_and_waited_for)
+{
+    struct spot_ranks *const r =
+        begin(2, 60,
+              "if [ $LOCAL_RANK = 0 ]; then trap 'echo saved >$D/saved; exit 0' USR1; fi; "
+              "echo $$ >$D/pid.$LOCAL_RANK; while :; do sleep 0.05; done");
+    struct spot_rank_event event;
+    int status[2] = { -1, -1 };
+
+    (void)pid_in("pid.0");
+    (void)pid_in("pid.1");
+    ck_assert_int_eq(spot_ranks_save(r, 10, &err), 0);
+    event = next(r);
+    ck_assert_int_eq(event.kind, SPOT_RANK_EXITED); /* before it is told that all is saved */
+    ck_assert_uint_eq(event.local, 0);
+    ck_assert_int_eq(next(r).kind, SPOT_RANK_SAVED);
+    ck_assert_str_eq(text_of("saved"), "saved\n");
+    stop(r, status); /* the other one lives: the signal would have ended it */
+    ck_assert(WIFSIGNALED(status[1]) && WTERMSIG(status[1]) == SIGTERM);
+    spot_ranks_free(r);
+}
+END_TEST
+
+START_TEST(a_trainer_below_a_shell_is_told)
+{
+    struct spot_ranks *const r =
+        begin(1, 60,
+              "sh -c 'trap \"echo saved >$D/saved; exit 0\" USR1; echo $$ >$D/pid; "
+              "while :; do sleep 0.05; done'; exit 4");
+    struct spot_rank_event event;
+
+    (void)pid_in("pid");
+    ck_assert_int_eq(spot_ranks_save(r, 10, &err), 0);
+    event = next(r);
+    ck_assert(event.kind == SPOT_RANK_EXITED && WEXITSTATUS(event.status) == 4);
+    ck_assert_int_eq(next(r).kind, SPOT_RANK_SAVED);
+    ck_assert_str_eq(text_of("saved"), "saved\n");
+    spot_ranks_free(r);
+}
+END_TEST
+
+START_TEST(a_hook_is_told_who_and_how_long)
+{
+    const struct spot_ranks_options o = {
+        .n = 2,
+        .stop_s = 60,
+        .out_fd = -1,
+        .err_fd = -1,
+        .log_dir = dir,
+        .hook = "echo $SPOT_LEFT_S $GROUP_RANK $WORLD_SIZE ${RANK-none}; echo $SPOT_RANK_PIDS"
+    };
+    struct spot_ranks *const r =
+        begin_with(o, "echo $$ >$D/pid.$LOCAL_RANK; while :; do sleep 0.05; done");
+    const pid_t first = pid_in("pid.0"), second = pid_in("pid.1");
+    int status[2] = { -1, -1 };
+    char want[64];
+
+    ck_assert_int_eq(spot_ranks_save(r, 2.5, &err), 0);
+    ck_assert_int_eq(next(r).kind, SPOT_RANK_SAVED);
+    stop(r, status);
+    spot_ranks_free(r);
+    snprintf(want, sizeof(want), "2.5 1 12 none\n%ld %ld\n", (long)first, (long)second);
+    ck_assert_str_eq(text_of("7/hook-4.out"), want);
+}
+END_TEST
+
+START_TEST(a_hook_that_hangs_goes_with_the_round)
+{
+    const struct spot_ranks_options o = { .n = 1,
+                                          .stop_s = 0.2,
+                                          .out_fd = -1,
+                                          .err_fd = -1,
+                                          .hook = "trap '' TERM; echo $$ >$D/hook; sleep 1000" };
+    struct spot_ranks *const r = begin_with(o, "sleep 1000");
+    int status;
+    pid_t hook;
+
+    ck_assert_int_eq(spot_ranks_save(r, 1, &err), 0);
+    hook = pid_in("hook");
+    ck_assert_int_eq(spot_ranks_stop(r, &err), 0);
+    status = next(r).status;
+    ck_assert(WIFSIGNALED(status));
+    while (next(r).kind != SPOT_RANK_STOPPED)
+        ;
+    ck_assert(is_gone(hook));
+    spot_ranks_free(r);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *const tc = tcase_create("ranks");
+
+    tcase_add_checked_fixture(tc, set_up, tear_down);
+    tcase_add_test(tc, each_end_is_told_by_its_rank);
+    tcase_add_test(tc, a_command_that_is_not_there_is_127);
+    tcase_add_test(tc, who_ignores_sigterm_is_killed);
+    tcase_add_test(tc, who_stands_still_hears_sigterm);
+    tcase_add_test(tc, what_forked_away_goes_when_the_round_is_stopped);
+    tcase_add_test(tc, a_group_goes_with_its_rank);
+    tcase_add_test(tc, who_closes_its_descriptors_is_watched_all_the_same);
+    tcase_add_test(tc, all_goes_when_we_are_killed);
+    tcase_add_test(tc, all_goes_when_the_guard_is_killed);
+    tcase_add_test(tc, freeing_stops_what_runs);
+    tcase_add_test(tc, each_line_has_its_rank_and_files_are_exact);
+    tcase_add_test(tc, nobody_waits_for_a_terminal_that_is_not_read);
+    tcase_add_test(tc, who_catches_sigusr1_is_told_and_waited_for);
+    tcase_add_test(tc, a_trainer_below_a_shell_is_told);
+    tcase_add_test(tc, a_hook_is_told_who_and_how_long);
+    tcase_add_test(tc, a_hook_that_hangs_goes_with_the_round);
+    return run_suite("ranks", tc);
+}

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: MIT */
+#define _XOPEN_SOURCE 700 /* SA_RESTART, unsetenv */
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/opt.h"
+#include "cli/tool.h"
+#include "cluster/group.h"
+#include "cluster/notice.h"
+#include "cluster/private_dir.h"
+#include "cluster/protocol.h"
+#include "common/num.h"
+#include "common/utf8.h"
+#include "common/xalloc.h"
+#include "host/exec_agent.h"
+#include "host/exec_job.h"
+#include "host/exec_protocol.h"
+#include "run.h"
+
+/* As text too, for the agents that are started here. */
+static struct {
+    const char *listen, *join, *key_file, *nodes, *hook, *log_dir, *events, *name, *domain;
+    uint64_t workers, n_rank, max_restarts;
+    double save_s, stop_s, lease_s, stall_s, grace_s, join_timeout_s;
+    bool resume, leaves_on_rebalance, is_quiet;
+    struct spot_notice_options watched;
+} o = { .n_rank = 1,
+        .max_restarts = 3,
+        .save_s = 10,
+        .stop_s = 5,
+        .lease_s = 2,
+        .stall_s = 30,
+        .join_timeout_s = 30 };
+static char **command;    /* what the ranks run */
+static char *private_dir; /* of the coordinator that started this agent; NULL */
+static pthread_t main_thread;
+static bool is_agent;
+
+static const struct spot_opt option[] = {
+    { SPOT_OPT_GROUP, .help = "the job" },
+    { SPOT_OPT_U64, 0, "workers", &o.workers, "n", "local nodes (1; 0 with --listen)", 0, 512 },
+    { SPOT_OPT_STRING, 0, "listen", &o.listen, "addr", "where nodes join: unix:PATH or HOST:PORT",
+      0, 0 },
+    { SPOT_OPT_STRING, 0, "nodes", &o.nodes, "min:max", "how many at once, or n of them (1:512)", 0,
+      0 },
+    { SPOT_OPT_U64, 0, "max-restarts", &o.max_restarts, "n",
+      "rounds that may end by a rank that fails (3)", 0, 1 << 20 },
+    { SPOT_OPT_STRING, 0, "events", &o.events, "file", "spot.event/1", 0, 0 },
+    { SPOT_OPT_FLAG, 0, "resume", &o.resume, NULL, "go on in the file of --events", 0, 0 },
+    { SPOT_OPT_GROUP, .help = "a node of it" },
+    { SPOT_OPT_STRING, 0, "join", &o.join, "addr", "be a node of the job that listens there", 0,
+      0 },
+    { SPOT_OPT_STRING, 0, "name", &o.name, "id", "of this node (default its pid)", 0, 0 },
+    { SPOT_OPT_STRING, 0, "domain", &o.domain, "id",
+      "failure domain, such as the zone (default its own)", 0, 0 },
+    { SPOT_OPT_STRING, 0, "notice", &o.watched.from, "source",
+      "leave when aws, gcp, azure, auto or cmd:COMMAND says so", 0, 0 },
+    { SPOT_OPT_GROUP, .help = "its ranks" },
+    { SPOT_OPT_U64, 0, "nproc-per-node", &o.n_rank, "n", "ranks of each node (1)", 1,
+      SPOT_LOCAL_RANKS_MAX },
+    { SPOT_OPT_STRING, 0, "hook", &o.hook, "command",
+      "run before a round ends, in place of SIGUSR1 to the ranks", 0, 0 },
+    { SPOT_OPT_SECS, 0, "save-time", &o.save_s, "time", "that they have then (10s)", 0, 86400 },
+    { SPOT_OPT_SECS, 0, "stop-time", &o.stop_s, "time", "from SIGTERM to SIGKILL (5s)", 0, 86400 },
+    { SPOT_OPT_STRING, 0, "log-dir", &o.log_dir, "dir", "what they write: DIR/RESTART/RANK.out", 0,
+      0 },
+    { SPOT_OPT_GROUP, .help = "more" },
+    { SPOT_OPT_STRING, 0, "key-file", &o.key_file, "file",
+      "32-byte key for TLS; required beyond this host", 0, 0 },
+    { SPOT_OPT_FLAG, 'q', "quiet", &o.is_quiet, NULL, "no warnings", 0, 0 },
+    { SPOT_OPT_MORE, .help = "times and notices" },
+    { SPOT_OPT_SECS, 0, "lease", &o.lease_s, "time", "drop a node that is silent for longer (2s)",
+      0.5, 3600 },
+    { SPOT_OPT_SECS, 0, "stall", &o.stall_s, "time", "so is one that does not answer (30s)", 1,
+      86400 },
+    { SPOT_OPT_SECS, 0, "grace", &o.grace_s, "time", "how long a node is there after its notice", 0,
+      86400 },
+    { SPOT_OPT_SECS, 0, "join-timeout", &o.join_timeout_s, "time",
+      "wait so long for a job, first and again (30s)", 0, 1e7 },
+    { SPOT_OPT_FLAG, 0, "notice-rebalance", &o.leaves_on_rebalance, NULL,
+      "also when it is only recommended", 0, 0 },
+    { SPOT_OPT_STRING, 0, "notice-endpoint", &o.watched.endpoint, "url",
+      "of the metadata service (http://169.254.169.254)", 0, 0 },
+    { .type = SPOT_OPT_END },
+};
+
+static const struct spot_cli cli = {
+    .name = "spot-run exec",
+    .need = (const struct spot_opt_need[]){ { "workers", "!join" },
+                                            { "listen", "!join" },
+                                            { "nodes", "!join" },
+                                            { "max-restarts", "!join" },
+                                            { "save-time", "!join" },
+                                            { "events", "!join" },
+                                            { "lease", "!join" },
+                                            { "stall", "!join" },
+                                            { "grace", "!join" },
+                                            { "resume", "events" },
+                                            { "name", "join" },
+                                            { "domain", "join" },
+                                            { "notice", "join" },
+                                            { "join-timeout", "join" },
+                                            { "notice-rebalance", "notice" },
+                                            { "notice-endpoint", "notice" },
+                                            { NULL, NULL } },
+    .reads = (const char *const[]){ "key-file", NULL },
+    .writes = (const char *const[]){ "events", NULL },
+    .synopsis = "[--workers N | --listen ADDR | --join ADDR] [options] -- COMMAND",
+    .summary = "Run any trainer on nodes that come and go, with the environment of torchrun.",
+    .examples = "  spot-run exec --workers 2 -- sh -c 'echo rank $RANK of $WORLD_SIZE'\n",
+    .option = option,
+    .runs_command = true,
+    .n_operand_max = SPOT_OPERANDS_ANY,
+};
+
+/* --- signals ------------------------------------------------------------------------- */
+
+static void on_signal(int number)
+{
+    (void)number;
+    if (is_agent)
+        spot_agent_notice();
+    else if (spot_group_has_begun())
+        spot_group_stop();
+    else
+        _exit(spot_err_exit_status(&(struct spot_err){ .code = SPOT_EPREEMPTED }));
+}
+
+static void catch_signals(void)
+{
+    struct sigaction action = { .sa_handler = on_signal, .sa_flags = is_agent ? SA_RESTART : 0 };
+
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGINT, &action, NULL);
+    sigaddset(&action.sa_mask, SIGTERM);
+    sigaddset(&action.sa_mask, SIGINT);
+    sigprocmask(SIG_UNBLOCK, &action.sa_mask, NULL); /* a parent may have blocked them */
+}
+
+static void prepare_exec(void)
+{
+    catch_signals(); /* they may come at once */
+    signal(SIGPIPE, SIG_IGN);
+}
+
+/* --- a node -------------------------------------------------------------------------- */
+
+static int check_text(const char *name, const char *text, struct spot_err *err)
+{
+    if (text && (!*text || strlen(text) >= SPOT_NAME_MAX || !spot_utf8_is_plain(text)))
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "%s must be 1 to %d bytes of UTF-8 without control characters", name,
+                            SPOT_NAME_MAX - 1);
+    return 0;
+}
+
+/* As on SIGTERM, and in the thread that takes it: the agent is never closed under the handler. */
+static void on_told(void *user, const struct spot_notice *n)
+{
+    const bool leaves =
+        n->kind == SPOT_NOTICE_REBALANCE ? o.leaves_on_rebalance : n->is_memory_lost;
+
+    (void)user;
+    if (!leaves || n->state == SPOT_NOTICE_GONE)
+        return;
+    if (!o.is_quiet && n->state == SPOT_NOTICE_NEW)
+        spot_tool_note("leaving: notice of %s (%s, %s)", n->source, spot_notice_kind_name(n->kind),
+                       n->action);
+    spot_agent_expect(n->left_s);
+    pthread_kill(main_thread, SIGTERM);
+}
+
+static int join_job(struct spot_ranks *ranks, struct spot_err *err)
+{
+    const struct spot_exec_agent_options options = {
+        .agent = { .join = o.join,
+                   .key_file = o.key_file,
+                   .name = o.name,
+                   .domain = o.domain,
+                   .is_private = private_dir != NULL,
+                   .join_timeout_s = o.join_timeout_s,
+                   .warn = o.is_quiet ? NULL : spot_tool_warn },
+        .ranks = ranks,
+        .n_rank = (uint32_t)o.n_rank,
+        .hash = spot_exec_hash(command, (uint32_t)o.n_rank),
+    };
+    struct spot_notice_watch *watch = NULL;
+    struct spot_agent agent = { .id = 0 };
+    int rc = -1;
+
+    main_thread = pthread_self();
+    o.watched.told = on_told;
+    o.watched.warn = o.is_quiet ? NULL : spot_tool_warn;
+    if (!o.watched.from ||
+        ((watch = spot_notice_new(&o.watched, err)) && !spot_notice_start(watch, err)))
+        rc = spot_exec_agent_run(&options, &agent, err);
+    spot_notice_free(watch);
+    if (rc && o.is_quiet && agent.has_joined)
+        err->msg[0] = '\0'; /* the coordinator tells, or the exit status does */
+    return rc;
+}
+
+/* The guard is started first: it has one thread, and so have we then. */
+static int be_node(struct spot_err *err)
+{
+    struct spot_ranks_options r = { .command = command,
+                                    .n = (uint32_t)o.n_rank,
+                                    .stop_s = o.stop_s,
+                                    .hook = o.hook,
+                                    .log_dir = o.log_dir,
+                                    .out_fd = STDOUT_FILENO,
+                                    .err_fd = STDERR_FILENO,
+                                    .warn = o.is_quiet ? NULL : spot_tool_warn };
+    struct spot_ranks *ranks;
+    int rc;
+
+    if (check_text("--name", o.name, err) || check_text("--domain", o.domain, err))
+        return -1;
+    if (private_dir)
+        unsetenv(SPOT_PRIVATE_DIR_ENV); /* jobs within a rank are none of it */
+    ranks = spot_ranks_new(&r, err);
+    if (!ranks)
+        return -1;
+    rc = join_job(ranks, err);
+    spot_ranks_free(ranks);
+    if (private_dir)
+        spot_private_dir_clear(private_dir);
+    return rc;
+}
+
+/* --- the coordinator ----------------------------------------------------------------- */
+
+static char *own(const char *text)
+{
+    return spot_xstrdup(text);
+}
+
+static char *own_number(double value)
+{
+    char text[32];
+
+    snprintf(text, sizeof(text), "%.17g", value);
+    return own(text);
+}
+
+/* This very program, also when another has been installed in its place meanwhile. */
+static void become_node(void *user, uint64_t index, const char *address)
+{
+    enum { OPTIONS_MAX = 32 };
+    size_t n = 0, n_word = 0;
+    char name[32];
+    char **argv;
+
+    (void)user;
+    while (command[n_word])
+        n_word++;
+    argv = spot_xcalloc(OPTIONS_MAX + n_word + 1, sizeof(char *));
+    snprintf(name, sizeof(name), "local-%llu", (unsigned long long)index);
+    argv[n++] = own("spot-run");
+    argv[n++] = own("exec");
+    argv[n++] = own("--quiet");
+    argv[n++] = own("--join");
+    argv[n++] = own(address);
+    argv[n++] = own("--name");
+    argv[n++] = own(name);
+    argv[n++] = own("--join-timeout");
+    argv[n++] = own("5s");
+    argv[n++] = own("--nproc-per-node");
+    argv[n++] = own_number((double)o.n_rank);
+    argv[n++] = own("--stop-time");
+    argv[n++] = own_number(o.stop_s);
+    if (o.hook) {
+        argv[n++] = own("--hook");
+        argv[n++] = own(o.hook);
+    }
+    if (o.log_dir) {
+        argv[n++] = own("--log-dir");
+        argv[n++] = own(o.log_dir);
+    }
+    if (o.key_file) {
+        argv[n++] = own("--key-file");
+        argv[n++] = own(o.key_file);
+    }
+    argv[n++] = own("--");
+    memcpy(argv + n, command, n_word * sizeof(char *));
+    execv("/proc/self/exe", argv);
+}
+
+static void tell_listening(void *user, const char *address)
+{
+    (void)user;
+    spot_tool_note("nodes join at %s", address);
+}
+
+/* "2:8", or "4" for 4 of them. */
+static int parse_nodes(struct spot_exec_options *e, struct spot_err *err)
+{
+    unsigned long long least = 1, most = SPOT_MEMBERS_MAX;
+    char *end;
+
+    if (o.nodes) {
+        errno = 0;
+        least = most = strtoull(o.nodes, &end, 10);
+        if (end != o.nodes && *end == ':' && end[1] >= '0' && end[1] <= '9')
+            most = strtoull(end + 1, &end, 10);
+        if (end == o.nodes || *end || errno || *o.nodes < '0' || *o.nodes > '9' || !least ||
+            least > most || most > SPOT_MEMBERS_MAX)
+            return spot_err_set(err, SPOT_EUSAGE,
+                                "--nodes must be MIN:MAX or N, 1 to %d of them, got '%s'",
+                                SPOT_MEMBERS_MAX, o.nodes);
+    }
+    if (!o.listen && o.workers && least > o.workers)
+        return spot_err_set(err, SPOT_EUSAGE, "--nodes %s, but there are %llu --workers", o.nodes,
+                            (unsigned long long)o.workers);
+    e->n_min = (uint32_t)least;
+    e->n_max = (uint32_t)most;
+    return 0;
+}
+
+static int coordinate(struct spot_err *err)
+{
+    struct spot_exec_options e = {
+        .group = { .name = "spot-run",
+                   .listen = o.listen,
+                   .key_file = o.key_file,
+                   .events = o.events,
+                   .resume = o.resume,
+                   .n_local = o.workers || o.listen ? o.workers : 1,
+                   .become_worker = become_node,
+                   .lease_s = o.lease_s,
+                   .grace_s = o.grace_s,
+                   .stall_s = o.stall_s,
+                   .settle_s = 0.2,
+                   .warn = spot_tool_warn,
+                   .listening = tell_listening },
+        .hash = spot_exec_hash(command, (uint32_t)o.n_rank),
+        .n_rank = (uint32_t)o.n_rank,
+        .max_restarts = (uint32_t)o.max_restarts,
+        .save_s = o.save_s,
+    };
+
+    return parse_nodes(&e, err) ? -1 : spot_exec_run(&e, err);
+}
+
+static int run_exec(char **operand, size_t n, struct spot_err *err)
+{
+    spot_tool_set_verbosity(&(struct spot_tool_common){ .quiet = o.is_quiet });
+    if (!n)
+        return spot_err_set(err, SPOT_EUSAGE, "COMMAND is missing: what the ranks run, behind --");
+    command = operand;
+    private_dir = getenv(SPOT_PRIVATE_DIR_ENV);
+    if (!o.join)
+        return coordinate(err);
+    is_agent = true;
+    catch_signals();
+    return be_node(err);
+}
+
+const struct spot_command run_exec_command = {
+    .name = "exec",
+    .brief = "run any trainer on nodes that come and go",
+    .cli = &cli,
+    .prepare = prepare_exec,
+    .run = run_exec,
+};
