@@ -25,6 +25,7 @@
 #                     with passwordless sudo, else named; deps-dev: what lint and fuzz need;
 #                     deps-bench: the yardsticks of bench
 #   make install      DESTDIR=stage PREFIX=/usr (~/.local)   make uninstall   the same, gone
+#   make deb tarball  a Debian package, a tarball that runs where it is unpacked, both in build/
 #   make completions  completions/ anew from --help     make clean        away with build/
 #   make schemas      docs/schema/ anew from the field tables of the readers and docs/schema/by-hand
 #
@@ -508,6 +509,8 @@ uninstall:
 	  '$(DESTDIR)$(zshdir)' '$(DESTDIR)$(fishdir)' \
 	  $(foreach n,1 5 7,'$(DESTDIR)$(mandir)/man$n'); do \
 	  while [ "$$d" != '$(DESTDIR)$(prefix)' ] && rmdir "$$d" 2>/dev/null; do d=$$(dirname "$$d"); done; done
+
+include packaging/package.mk
 
 help:
 	@sed -n '/^# spot/,/^SILENT/{s/^# \{0,1\}//;/^SILENT/!p}' Makefile
