@@ -120,6 +120,14 @@ static void start_anew(struct spot_serve_queue *q, size_t request)
     q->again[q->n_again++] = (struct again){ request, q->now_s };
 }
 
+/* The batch keeps its first n_kept; the others ask again in the order in which they stood. */
+static void drop_from(struct spot_serve_queue *q, struct replica *r, size_t n_kept)
+{
+    for (size_t i = n_kept; i < r->n_batch; i++)
+        start_anew(q, r->batch[i]);
+    r->n_batch = r->n_batch < n_kept ? r->n_batch : n_kept;
+}
+
 /* --- batches --- */
 
 static uint32_t last_token(const struct spot_serve_queue *q, const struct replica *r)
@@ -362,8 +370,7 @@ void spot_serve_queue_resume(struct spot_serve_queue *q, size_t replica,
     if (law)
         r->law = *law;
     r->state = RUNS;
-    while (r->n_batch > r->law.max_batch)
-        start_anew(q, r->batch[--r->n_batch]);
+    drop_from(q, r, r->law.max_batch);
     if (r->n_batch)
         begin_batch(q, r);
     dispatch(q);
@@ -380,8 +387,7 @@ void spot_serve_queue_lose(struct spot_serve_queue *q, size_t replica)
     for (size_t i = 0; i < q->n_live; i++)
         if (q->live[i] == replica)
             memmove(q->live + i, q->live + i + 1, (--q->n_live - i) * sizeof(*q->live));
-    while (r->n_batch)
-        start_anew(q, r->batch[--r->n_batch]);
+    drop_from(q, r, 0);
     dispatch(q);
 }
 
