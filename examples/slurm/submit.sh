@@ -15,7 +15,8 @@ DIR is on a file system that all nodes see; key, address, state and events of th
   --coordinator P     partition of the coordinator; `here`: it runs in this shell (here)
   --sbatch OPTION     for the workers, e.g. --sbatch --gres=gpu:1; may be repeated
 
-SPOT_HOST and SPOT_PORT (7077) say where the coordinator listens, if not at its host name.
+SPOT_HOST (its host name) and SPOT_PORT (7077) tell workers where the coordinator is, SPOT_LISTEN
+(0.0.0.0) it where to listen.
 END
 }
 

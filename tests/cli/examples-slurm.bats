@@ -88,7 +88,7 @@ queue() { # PARTITION STATE: how many elements
     cluster
     pace=()
     [ -z "${SPOT_PACE-}" ] || pace=("LD_PRELOAD=${LD_PRELOAD:+$LD_PRELOAD:}$SPOT_PACE")
-    background env SPOT_HOST=127.0.0.1 SPOT_PORT="$(free_port)" "${pace[@]}" timeout 240 \
+    background env SPOT_HOST=127.0.0.1 SPOT_LISTEN=127.0.0.1 SPOT_PORT="$(free_port)" "${pace[@]}" timeout 240 \
         "$BATS_TEST_DIRNAME/../../examples/slurm/submit.sh" --workers 3 "$PWD/d" -- -q --data "$PWD/corpus" $MODEL \
         --global-batch 5 --steps 100000 --lease 20s >coordinator.err 2>&1
     train=$pid
