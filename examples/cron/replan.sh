@@ -9,17 +9,18 @@
 #   */5 * * * *  /usr/local/share/doc/spot/examples/cron/replan.sh /var/lib/spot/job.json unix:/run/spot/job /var/lib/spot/events.jsonl
 #
 # With a STATE-FILE the forecast keeps there what it learned, so that a turn takes in what is
-# new in the log and no more. Remove the file with the log, and after an update of spot.
+# new in the log and no more. Remove the file with the log, and after an update of spot. A job that
+# has a key is asked with that of SPOT_KEY_FILE.
 set -eu
 [ $# -eq 3 ] || [ $# -eq 4 ] || {
     echo "usage: $0 JOB-DOCUMENT ADDRESS EVENTS-FILE [STATE-FILE]" >&2
     exit 2
 }
-job=$1 join=$2 events=$3 state=${4:+--state=$4}
+job=$1 join=$2 events=$3 state=${4:+--state=$4} key=${SPOT_KEY_FILE:+--key-file=$SPOT_KEY_FILE}
 exec 9>"$(dirname "$events")/replan.lock"
 flock -n 9 || exit 0
 
-status=$(spot-run status --join "$join")
+status=$(spot-run status --join "$join" ${key:+"$key"})
 epoch=$(printf '%s' "$status" | jq .epoch)
 members=$(printf '%s' "$status" | jq '.members | length')
 leaving=$(printf '%s' "$status" | jq '[.members[] | select(.leaving)] | length')
@@ -35,4 +36,4 @@ spot-replay import --from spot-event --quiet "$events" |
     spot-predict --interval 60s --horizon 6 --cap "$((members + 2))" --quiet ${state:+"$state"} |
     spot-plan train --job "$job" --forecast - --now "$members" --leaving "$leaving" \
         --current "$current" --epoch "$epoch" |
-    spot-run replan --join "$join" -
+    spot-run replan --join "$join" ${key:+"$key"} -

@@ -71,7 +71,7 @@ deb() {
     deb "$T/a"
     one=$package
     umask 077
-    deb "$T/another place"
+    deb "$T/another-place"
     cmp "$one" "$package"
 }
 
