@@ -76,9 +76,9 @@ _spot() {
     'spot-plan train --objective') values='samples usd-per-sample mix' ;;
     'spot-plan train --solver') values='dp liveput parcae' ;;
     'spot-predict '*' --kind') values='availability load' ;;
-    'spot-predict '*' --model') values='pool last ma ses holt theta arima auto parcae empirical jump markov birthdeath hazard renewal knn context load' ;;
-    'spot-predict '*' --models') values='pool last ma ses holt theta arima auto parcae empirical jump markov birthdeath hazard renewal knn context load' ;;
-    'spot-predict '*' --compare') values='pool last ma ses holt theta arima auto parcae empirical jump markov birthdeath hazard renewal knn context load' ;;
+    'spot-predict '*' --model') values='pool last ma ses holt theta arima auto parcae empirical jump markov birthdeath hazard renewal knn context load negbin' ;;
+    'spot-predict '*' --models') values='pool last ma ses holt theta arima auto parcae empirical jump markov birthdeath hazard renewal knn context load negbin' ;;
+    'spot-predict '*' --compare') values='pool last ma ses holt theta arima auto parcae empirical jump markov birthdeath hazard renewal knn context load negbin' ;;
     'spot-migrate assign --objective') values='sum bottleneck' ;;
     *' --codec') values='raw zstd planes nibble auto' ;;
     esac

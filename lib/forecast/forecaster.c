@@ -94,9 +94,13 @@ const struct spot_forecaster spot_forecasters[] = {
       .predict = spot_context_predict,
       .is_sound = spot_context_is_sound },
     { .name = "load",
-      .source = "negative binomial arrivals around a quick and a slow level",
-      .history_default = 60,
+      .source = "negative binomial arrivals around levels that told the past; Vovk 1990",
+      .history_default = 120,
       .predict = spot_load_predict },
+    { .name = "negbin",
+      .source = "negative binomial of the mean and spread of the newest values",
+      .history_default = 60,
+      .predict = spot_negbin_predict },
     { 0 },
 };
 

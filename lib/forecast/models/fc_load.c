@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* Request arrivals per interval: negative binomial around two levels, a smoothed one and the
- * window's mean, each with the spread it had on the past; over a daily or weekly cycle where the
- * history shows one. Bursty loads want the slow level, drifting ones the quick; each is weighted by
- * how well it told the window. */
+/* Request arrivals per interval: negative binomials around levels, trends and windows that are
+ * weighted by how well they told the past (fc_load_mix.h), over a daily or weekly cycle where the
+ * history shows one. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "forecast/models/fc_load_mix.h"
 #include "forecast/models/models.h"
 #include "forecast/pmf.h"
 
@@ -105,50 +105,25 @@ static void add_negbin(double *p, int cap, double mean, double var, double weigh
     p[cap] += weight * fmax(0, 1 - sum);
 }
 
-struct level {
-    double mean, var; /* one step ahead, at factor 1 */
-    double alpha;
-};
-
-/* Exponential smoothing of x [n]; alpha by least squares over a grid. */
-static struct level smoothed(const double *x, size_t n)
+/* Mean and spread of the window, the same at every step. */
+void spot_negbin_predict(const struct spot_fc_spec *spec, void *state,
+                         const struct spot_fc_past *past, double *prob)
 {
-    struct level best = { 0, INFINITY, 1 };
+    const struct spot_fc_past w = spot_fc_tail(spec, past);
+    double mean = 0, var = 0;
 
-    for (int a = 1; a <= 20; a++) {
-        const double alpha = a / 20.0;
-        double level = n > 0 ? x[0] : 0, sse = 0;
-
-        for (size_t i = 1; i < n; i++) {
-            const double error = x[i] - level;
-
-            level += alpha * error;
-            sse += error * error;
-        }
-        if (sse / (double)(n > 1 ? n - 1 : 1) < best.var)
-            best = (struct level){ level, sse / (double)(n > 1 ? n - 1 : 1), alpha };
-    }
-    return best;
+    (void)state;
+    for (size_t i = 0; i < w.n; i++)
+        mean += (double)w.y[i] / (double)w.n;
+    for (size_t i = 0; i < w.n; i++)
+        var += (w.y[i] - mean) * (w.y[i] - mean) / (double)w.n;
+    memset(prob, 0, (size_t)spec->horizon * ((size_t)spec->cap + 1) * sizeof(*prob));
+    for (int h = 1; h <= spec->horizon; h++)
+        add_negbin(spot_fc_row(spec, prob, h), spec->cap, mean, var, 1);
 }
 
-static struct level averaged(const double *x, size_t n)
-{
-    struct level l = { 0, 0, 0 };
-
-    for (size_t i = 0; i < n; i++)
-        l.mean += x[i] / (double)n;
-    for (size_t i = 0; i < n; i++)
-        l.var += (x[i] - l.mean) * (x[i] - l.mean) / (double)n;
-    return l;
-}
-
-/* How much to trust the quick level: the odds are the ratio of spreads to a tempered power. */
-static double quick_share(const struct level *quick, const struct level *slow)
-{
-    const double odds = pow((slow->var + 1e-9) / (quick->var + 1e-9), 8);
-
-    return isfinite(odds) ? odds / (1 + odds) : 1;
-}
+/* A part with less than that adds nothing that can be seen. */
+static const double weight_min = 1e-6;
 
 void spot_load_predict(const struct spot_fc_spec *spec, void *state,
                        const struct spot_fc_past *past, double *prob)
@@ -156,25 +131,25 @@ void spot_load_predict(const struct spot_fc_spec *spec, void *state,
     const struct spot_fc_past w = spot_fc_tail(spec, past);
     const size_t first = past->n - w.n;
     struct cycle cycle = { 0 };
-    struct level quick, slow;
-    double x[SPOT_FC_PAST], share;
+    struct spot_load_part part[SPOT_LOAD_EXPERTS];
+    struct spot_load_mix *mix;
+    double x[SPOT_FC_PAST];
 
     (void)state;
-    x[0] = 0;
     keep_if_it_tells(past->y, past->n, spec->day, SLOTS, &cycle);
     keep_if_it_tells(past->y, past->n, spec->day * WEEK_DAYS, SLOTS * WEEK_DAYS, &cycle);
     for (size_t i = 0; i < w.n; i++)
         x[i] = w.y[i] / factor_at(&cycle, (double)(first + i));
-    quick = smoothed(x, w.n);
-    slow = averaged(x, w.n);
-    share = quick_share(&quick, &slow);
+    mix = spot_load_mix_new(x, w.n);
     for (int h = 1; h <= spec->horizon; h++) {
         const double f = factor_at(&cycle, (double)past->n - 1 + h);
         double *p = spot_fc_row(spec, prob, h);
 
         memset(p, 0, ((size_t)spec->cap + 1) * sizeof(*p));
-        add_negbin(p, spec->cap, f * quick.mean,
-                   f * f * quick.var * (1 + (h - 1) * quick.alpha * quick.alpha), share);
-        add_negbin(p, spec->cap, f * slow.mean, f * f * slow.var, 1 - share);
+        spot_load_mix_at(mix, h, part);
+        for (int k = 0; k < SPOT_LOAD_EXPERTS; k++)
+            if (part[k].weight > weight_min)
+                add_negbin(p, spec->cap, f * part[k].mean, f * f * part[k].var, part[k].weight);
     }
+    spot_load_mix_free(mix);
 }

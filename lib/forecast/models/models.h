@@ -41,8 +41,8 @@ spot_fc_predict_fn spot_context_predict; /* fc_context.c */
 spot_fc_state_fn spot_context_state_byte;
 spot_fc_observe_fn spot_context_observe;
 spot_fc_sound_fn spot_context_is_sound;
-spot_fc_predict_fn spot_load_predict; /* fc_load.c */
-spot_fc_predict_fn spot_pool_predict; /* fc_pool.c */
+spot_fc_predict_fn spot_load_predict, spot_negbin_predict; /* fc_load.c */
+spot_fc_predict_fn spot_pool_predict;                      /* fc_pool.c */
 spot_fc_state_fn spot_pool_state_byte;
 spot_fc_observe_fn spot_pool_observe;
 spot_fc_sound_fn spot_pool_is_sound;

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: MIT */
+/* Goal: the forecast of a load is never much worse than the best of what is simple, and better
+ * where the load has a shape. Oracles: weights and spreads summed from their definitions, with the
+ * score integrated; negative binomials by their recursion from zero; loads whose law is known. */
+#include <math.h>
+#include <stdlib.h>
+
+#include "common/rng.h"
+#include "common/xalloc.h"
+#include "forecast/models/fc_load_mix.h"
+#include "forecast/predictor.h"
+#include "forecast/score.h"
+#include "suite.h"
+
+enum { LEVELS = 9, TRENDS = 4, N = 40 };
+
+static const double alpha[LEVELS] = { 1, 0.7, 0.5, 0.35, 0.25, 0.18, 0.12, 0.08, 0.05 };
+
+/* --- definitions, summed anew for each time --- */
+
+/* A smoothed level at time t: weights a (1 - a)^age, scaled to 1. */
+static double smoothed(const double *x, int t, double a)
+{
+    double sum = 0, weight = 0;
+
+    for (int i = 0; i <= t; i++) {
+        sum += a * pow(1 - a, t - i) * x[i];
+        weight += a * pow(1 - a, t - i);
+    }
+    return sum / weight;
+}
+
+/* E|X - z| - E|X - X'| / 2 of a standard normal X: the score in its other form, summed. */
+static double integrated_score(double z)
+{
+    const double step = 1e-3;
+    double sum = 0;
+
+    for (double s = -12 + step / 2; s < 12; s += step)
+        sum += fabs(s - z) * exp(-s * s / 2) * step;
+    return sum / sqrt(2 * acos(-1)) - 1 / sqrt(acos(-1));
+}
+
+/* The variance that a level has at time t: discounted squares of its own errors, and 5 of Poisson's
+ * size. */
+static double spread_of(const double *x, int t, double a, int lag)
+{
+    double sum = 5 * fmax(smoothed(x, t, a), 0.25), n = 5;
+
+    for (int s = lag; s <= t; s++) {
+        const double error = x[s] - smoothed(x, s - lag, a);
+
+        sum += pow(0.95, t - s) * error * error;
+        n += pow(0.95, t - s);
+    }
+    return sum / n;
+}
+
+static void draw(double *x, int n, uint64_t seed)
+{
+    struct spot_rng rng;
+
+    spot_rng_init(&rng, seed, 0);
+    for (int i = 0; i < n; i++)
+        x[i] = (double)spot_rng_below(&rng, 30) + 10 * (i > n / 2);
+}
+
+START_TEST(levels_and_spreads_are_what_their_definitions_say)
+{
+    struct spot_load_part part[SPOT_LOAD_EXPERTS];
+    double x[N];
+
+    draw(x, N, 3);
+    for (int n = 1; n <= N; n += 13) {
+        struct spot_load_mix *mix = spot_load_mix_new(x, (size_t)n);
+
+        for (int step = 1; step <= 20; step += 3) {
+            const int third = n > 3 ? (n - 1) / 3 : 1, lag = step < third ? step : third;
+            double sum = 0;
+
+            spot_load_mix_at(mix, step, part);
+            for (int k = 0; k < LEVELS; k++) {
+                ck_assert_double_eq_tol(part[k].mean, smoothed(x, n - 1, alpha[k]), 1e-9);
+                ck_assert_double_eq_tol(part[k].var, spread_of(x, n - 1, alpha[k], lag), 1e-9);
+            }
+            for (int k = 0; k < SPOT_LOAD_EXPERTS; k++) {
+                ck_assert(part[k].weight >= 0 && part[k].mean >= 0 && part[k].var >= 0);
+                sum += part[k].weight;
+            }
+            ck_assert_double_eq_tol(sum, 1, 1e-12);
+        }
+        spot_load_mix_free(mix);
+    }
+}
+END_TEST
+
+/* What all experts said `lag` ahead of t, through the library, for its spreads (checked above). */
+static void said(const double *x, int t, int lag, struct spot_load_part *part)
+{
+    struct spot_load_mix *mix = spot_load_mix_new(x, (size_t)t + 1);
+
+    spot_load_mix_at(mix, lag, part);
+    spot_load_mix_free(mix);
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const double d = *(const double *)a - *(const double *)b;
+
+    return (d > 0) - (d < 0);
+}
+
+/* Loss of each expert one step ahead over x [n]; the score by integration. */
+static void near_losses(const double *x, int n, double *loss)
+{
+    struct spot_load_part part[SPOT_LOAD_EXPERTS];
+
+    for (int k = 0; k < SPOT_LOAD_EXPERTS; k++)
+        loss[k] = 0;
+    for (int t = 1; t < n; t++) {
+        double unit[SPOT_LOAD_EXPERTS], score[SPOT_LOAD_EXPERTS];
+
+        said(x, t - 1, 1, part);
+        for (int k = 0; k < SPOT_LOAD_EXPERTS; k++) {
+            unit[k] = sqrt(fmax(fmax(part[k].var, part[k].mean), 0.25));
+            score[k] = unit[k] * integrated_score((x[t] - part[k].mean) / unit[k]);
+        }
+        qsort(unit, SPOT_LOAD_EXPERTS, sizeof(*unit), by_size);
+        for (int k = 0; k < SPOT_LOAD_EXPERTS; k++)
+            loss[k] += pow(0.98, n - 1 - t) * score[k] / unit[SPOT_LOAD_EXPERTS / 2];
+    }
+}
+
+START_TEST(weights_are_priors_times_what_losses_leave)
+{
+    static const double prior[] = { 0.3 / 9, 0.1 / 4, 0.3, 0.3 };
+    struct spot_load_part part[SPOT_LOAD_EXPERTS];
+    double x[N], loss[SPOT_LOAD_EXPERTS];
+
+    draw(x, N, 4);
+    near_losses(x, N, loss);
+    said(x, N - 1, 1, part);
+    for (int k = 1; k < SPOT_LOAD_EXPERTS; k++) {
+        const double p = k < LEVELS ? prior[0] : k < LEVELS + TRENDS ? prior[1] : prior[k - 11];
+
+        ck_assert_double_eq_tol(log(part[k].weight / part[0].weight),
+                                log(p / prior[0]) + loss[0] - loss[k], 1e-5);
+    }
+}
+END_TEST
+
+/* --- loads whose law is known --- */
+
+enum shape { STEADY, RAMP, JUMPS, SWING, SHAPES };
+
+static double rate_at(enum shape shape, int t)
+{
+    switch (shape) {
+    case RAMP:
+        return 20 + t / 3.0;
+    case JUMPS:
+        return t / 40 % 2 ? 80 : 20;
+    case SWING:
+        return 50 + 35 * sin(t / 14.0);
+    default:
+        return 50;
+    }
+}
+
+static int poisson(struct spot_rng *rng, double rate)
+{
+    double sum = 0;
+    int n = -1;
+
+    do {
+        sum -= log1p(-spot_rng_unit(rng));
+        n++;
+    } while (sum < rate);
+    return n;
+}
+
+/* Mean score of a model, `step` ahead. */
+static double crps_of(const char *name, const int *y, int n, int step)
+{
+    static double prob[12 * 513];
+    struct spot_fc_spec spec = { .day = 8640 };
+    const struct spot_forecaster *model = spot_forecaster_find(name, &spec, NULL);
+    struct spot_score sum = { 0 };
+    struct spot_predictor *p;
+
+    spec.cap = 512;
+    spec.horizon = 12;
+    p = spot_predictor_new(model, &spec);
+    for (int t = 0; t + step < n; t++) {
+        spot_predictor_observe(p, y[t]);
+        if (t < 60 || t % 3)
+            continue;
+        spot_predictor_predict(p, prob);
+        spot_score_add(&sum, prob + (step - 1) * 513, 512, y[t], y[t + step]);
+    }
+    spot_predictor_free(p);
+    return sum.crps_sum / (double)sum.n;
+}
+
+START_TEST(it_is_nearly_as_good_as_the_best_of_what_is_simple_and_better_where_there_is_a_shape)
+{
+    static const char *const simple[] = { "last", "ma@12", "ma@60", "negbin@12", "negbin" };
+    static const double most[SHAPES][2] = { /* of the best of them, 1 and 12 steps ahead */
+                                            { 1.04, 1.03 },
+                                            { 1.03, 1.03 },
+                                            { 0.9, 1 },
+                                            { 0.75, 0.87 }
+    };
+    enum { LONG = 600 };
+    int y[LONG];
+
+    for (int shape = 0; shape < SHAPES; shape++) {
+        struct spot_rng rng;
+
+        spot_rng_init(&rng, 9, (uint64_t)shape);
+        for (int t = 0; t < LONG; t++)
+            y[t] = poisson(&rng, rate_at((enum shape)shape, t));
+        for (int far = 0; far < 2; far++) {
+            double best = INFINITY, ours = crps_of("load", y, LONG, far ? 12 : 1);
+
+            for (int k = 0; k < 5; k++)
+                best = fmin(best, crps_of(simple[k], y, LONG, far ? 12 : 1));
+            ck_assert_msg(ours <= most[shape][far] * best, "shape %d far %d: %.3f of %.3f: %.3f",
+                          shape, far, ours, best, ours / best);
+        }
+    }
+}
+END_TEST
+
+START_TEST(negbin_is_the_window_s_by_recursion_from_zero)
+{
+    enum { CAP = 100 };
+    static const int y[] = { 50, 3, 9, 4, 12, 7, 2 }; /* the newest 6 count */
+    const double mean = 37 / 6.0;
+    struct spot_fc_spec spec = { .day = 8640 };
+    const struct spot_forecaster *model = spot_forecaster_find("negbin@5", &spec, NULL);
+    double prob[CAP + 1], var = 0, at, r;
+    struct spot_predictor *p;
+
+    spec.cap = CAP;
+    spec.horizon = 1;
+    p = spot_predictor_new(model, &spec);
+    for (int i = 0; i < 7; i++) {
+        spot_predictor_observe(p, y[i]);
+        var += i ? (y[i] - mean) * (y[i] - mean) / 6 : 0;
+    }
+    spot_predictor_predict(p, prob);
+    r = mean * mean / (var - mean);
+    at = pow(r / (r + mean), r);
+    for (int k = 0; k < CAP; k++) {
+        ck_assert_double_eq_tol(prob[k], at, 1e-9);
+        at *= (k + r) / (k + 1) * mean / (r + mean);
+    }
+    spot_predictor_free(p);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tc = tcase_create("load_mix");
+
+    tcase_add_test(tc, levels_and_spreads_are_what_their_definitions_say);
+    tcase_add_test(tc, weights_are_priors_times_what_losses_leave);
+    tcase_add_test(
+        tc, it_is_nearly_as_good_as_the_best_of_what_is_simple_and_better_where_there_is_a_shape);
+    tcase_add_test(tc, negbin_is_the_window_s_by_recursion_from_zero);
+    return run_suite("load_mix", tc);
+}
