@@ -114,23 +114,27 @@ halfway() {
 nearer() {
     declare -A id=()
     train log --steps 1000000 --grid 1x2 --no-buddies --ahead 0 --layers 30
-    : >claims
-    background spot-run worker -q --join unix:j --join-timeout 60s --name a --notice "cmd:tail -n +1 -f claims" 2>>workers.err
+    local claims
+    claims=$(mktemp claims.XXXX)
+    background spot-run worker -q --join unix:j --join-timeout 60s --name a --notice "cmd:tail -n +1 -f $claims" 2>>workers.err
     id[a]=$pid
-    worker b
+    eventually 'grep -q "\"joined\".*\"name\":\"a\"" log'
+    worker b && id[b]=$pid
     at_step log 3
     worker c && id[c]=$pid
     seen log joined 3
-    echo preempt 600s >>claims
+    echo preempt 600s >>$claims
     eventually 'grep -q ahead_byte log'
     kill -STOP ${id[c]} # no step ends
-    echo preempt 0s >>claims
+    echo preempt 0s >>$claims
     sleep 0.3
     kill -CONT ${id[c]}
     leaves a
     more_steps log
     [ "$(events log rolled_back)" = 0 ]
     stops_right log --layers 30
+    kill -9 ${id[b]} ${id[c]} 2>/dev/null || true # none joins the next job
+    wait ${id[b]} ${id[c]} || true
 }
 
 @test "a deadline that comes nearer half-way: what is left moves at once" {
