@@ -53,12 +53,14 @@ static int on_notice(struct spot_group *g, struct spot_peer *peer, const struct 
                      struct spot_err *err)
 {
     struct spot_view *const view = peer->view;
+    const bool is_told = spot_machine_find(&view->machine, peer->id)->is_leaving;
 
-    if (spot_machine_find(&view->machine, peer->id)->is_leaving)
-        return 0; /* it has said so */
-    g->counts.n_noticed++;
-    if (grace_s(g, frame) > 0)
+    /* a second notice says more only if it says until when */
+    if (grace_s(g, frame) > 0 && (!is_told || frame->tag))
         peer->leaves_s = spot_clock_s() + grace_s(g, frame);
+    if (is_told)
+        return 0;
+    g->counts.n_noticed++;
     if (spot_group_log_member(g, "notice", peer, NULL, err) ||
         spot_view_act(view, spot_machine_notice(&view->machine, peer->id), err))
         return -1;

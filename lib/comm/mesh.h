@@ -50,8 +50,8 @@ void spot_mesh_close(struct spot_mesh *mesh);
 /* Where peers find this worker. */
 const char *spot_mesh_address(const struct spot_mesh *mesh);
 
-/* Async-signal-safe: let the thread send the notice, once; its tag is left_ms, until this instance
- * is gone, 0: not known. */
+/* Async-signal-safe: let the thread send the notice, again if it is another; its tag is left_ms,
+ * until this instance is gone, 0: not known. */
 void spot_mesh_notice(struct spot_mesh *mesh, uint32_t left_ms);
 
 /* Work was done; the next heartbeat tells. */

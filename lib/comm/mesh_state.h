@@ -38,7 +38,7 @@ struct spot_mesh {
     pthread_cond_t changed;
     struct spot_link control;
     struct spot_frame_list orders;
-    bool is_orphan, notice_sent;
+    bool is_orphan;
     bool is_full;         /* no descriptor for another connection, until the next beat */
     bool is_short;        /* there was none although only peers have them */
     struct spot_err lost; /* why it is an orphan */

@@ -2,6 +2,7 @@
 /* The thread of a mesh: moves bytes, keeps the lease alive, hears of epochs that end. */
 #include <errno.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -295,8 +296,7 @@ static void keep_lease(struct spot_mesh *mesh)
 
     if (mesh->is_orphan)
         return;
-    if (mesh->flags->notice && !mesh->notice_sent) {
-        mesh->notice_sent = true;
+    if (atomic_exchange(&mesh->flags->notice, false)) {
         rc = spot_link_send(&mesh->control, mesh->config.type_notice, 0, mesh->flags->left_ms, NULL,
                             0, &why);
     }

@@ -4,6 +4,7 @@
  * receivers, while everyone computes; from then on receivers are sent the sums and make the
  * updates, as buddies do. When all has been handed over the new grid is formed, and nothing is left
  * to move. */
+#include <math.h>
 #include <stdlib.h>
 
 #include "common/xalloc.h"
@@ -12,14 +13,62 @@
 /* A step may take so much longer for what is handed over in it. */
 static const double bearable = 1.1;
 
+/* Until a member that leaves is gone there must be so many times what moving takes at the rates
+ * that were seen; and so many steps: what is beside steps begins with one and ends with another. */
+static const double enough = 4, pressing = 2, steps_around = 4;
+
 /* --- is it possible, and worth it? ------------------------------------------ */
+
+/* Bytes that a member has yet to be handed. */
+static int64_t inflow(const struct spot_trainer *c, const struct spot_form *f, uint32_t id)
+{
+    int64_t n_byte = 0;
+
+    for (size_t i = f->n_precopied; i < f->n_precopy; i++)
+        if (f->precopy[i].to == id)
+            n_byte += spot_trainer_bundle_byte(c, (int)f->precopy[i].bundle);
+    return n_byte;
+}
+
+/* What a member that leaves has to be there for, if all that the form has yet to hand over goes out
+ * of one link; and the steps around it. */
+static double need_s(const struct spot_trainer *c, const struct spot_form *f, double times)
+{
+    double n_byte = 0;
+
+    for (size_t i = 0; i < c->machine->n_member; i++)
+        n_byte += (double)inflow(c, f, c->machine->member[i].id);
+    return times * n_byte / spot_trainer_best_byte_per_s(c) + steps_around * c->step_s;
+}
+
+/* Until the first of those is gone who have a part in the form and leave; INFINITY: nobody does. */
+static double left_s(const struct spot_trainer *c, const struct spot_form *f)
+{
+    double least = INFINITY;
+
+    for (size_t i = 0; i < c->machine->n_member; i++) {
+        const struct spot_member *const m = &c->machine->member[i];
+
+        if (m->is_leaving && spot_form_is_active(f, m->id))
+            least = fmin(least, spot_peer_time_left_s(spot_trainer_member(c, m->id)->peer));
+    }
+    return least;
+}
+
+/* Who leaves works on where it is known until when it is there. */
+static bool may_stay(const struct spot_trainer *c, const struct spot_member *m)
+{
+    return spot_view_may_place(c->view, m) ||
+           (m->is_leaving && !spot_trainer_is_aside(c, m->id) &&
+            isfinite(spot_peer_time_left_s(spot_trainer_member(c, m->id)->peer)));
+}
 
 static bool holds_stage(const struct spot_trainer *c, const struct spot_form *f, uint32_t id,
                         uint32_t p)
 {
     const struct spot_member *const m = spot_machine_find(c->machine, id);
 
-    if (!m || !spot_view_may_place(c->view, m))
+    if (!m || !may_stay(c, m))
         return false;
     for (uint32_t b = f->stage[p]; b < f->stage[p + 1]; b++)
         if (spot_trainer_member(c, id)->held[b] != c->form.step)
@@ -41,20 +90,34 @@ static bool can_go_on(const struct spot_trainer *c, struct spot_form *old)
     return true;
 }
 
-static void add_precopies(const struct spot_trainer *c, struct spot_form *old, bool is_held)
+/* Does nobody else have it who stays? */
+static bool goes_with_leavers(const struct spot_trainer *c, uint32_t bundle)
+{
+    for (size_t i = 0; i < c->machine->n_member; i++) {
+        const struct spot_member *const m = &c->machine->member[i];
+
+        if (!m->is_leaving && spot_trainer_holds(c, m->id, (int)bundle, c->form.step))
+            return false;
+    }
+    return true;
+}
+
+static void add_precopies(const struct spot_trainer *c, struct spot_form *old, bool is_held,
+                          bool is_urgent)
 {
     for (uint32_t b = 0; b < (uint32_t)c->n_bundle; b++)
         for (size_t i = 0; i < c->machine->n_member; i++) {
             const uint32_t id = c->machine->member[i].id;
 
-            if (spot_form_keeps(&c->form, id, b) && !spot_form_keeps(old, id, b) &&
+            if (goes_with_leavers(c, b) == is_urgent && spot_form_keeps(&c->form, id, b) &&
+                !spot_form_keeps(old, id, b) &&
                 (spot_trainer_member(c, id)->held[b] == c->form.step) == is_held)
                 old->precopy[old->n_precopy++] = (struct spot_precopy){ b, id };
         }
 }
 
 /* What the form asks members to keep and the old one does not; what they hold already, of moves
- * that were interrupted, is in force at once. */
+ * that were interrupted, is in force at once. What would go with those who leave comes first. */
 static void list_precopies(const struct spot_trainer *c, struct spot_form *old)
 {
     size_t n_held;
@@ -62,21 +125,11 @@ static void list_precopies(const struct spot_trainer *c, struct spot_form *old)
     old->n_precopied = old->n_precopy = 0;
     free(old->precopy);
     old->precopy = spot_xcalloc(c->machine->n_member * (size_t)c->n_bundle, sizeof(*old->precopy));
-    add_precopies(c, old, true);
+    add_precopies(c, old, true, false);
     n_held = old->n_precopy;
-    add_precopies(c, old, false);
+    add_precopies(c, old, false, true);
+    add_precopies(c, old, false, false);
     old->n_precopied = n_held;
-}
-
-/* Bytes that a member has yet to be handed. */
-static int64_t inflow(const struct spot_trainer *c, const struct spot_form *f, uint32_t id)
-{
-    int64_t n_byte = 0;
-
-    for (size_t i = f->n_precopied; i < f->n_precopy; i++)
-        if (f->precopy[i].to == id)
-            n_byte += spot_trainer_bundle_byte(c, (int)f->precopy[i].bundle);
-    return n_byte;
 }
 
 /* All would wait for the longest of the moves. Ahead of the grid it takes whole steps, in which who
@@ -135,7 +188,7 @@ bool spot_trainer_precopy(struct spot_trainer *c, struct spot_form *old)
     if (was_precopied || c->options->observer || !can_go_on(c, old))
         return false;
     list_precopies(c, old);
-    if (!is_worth_it(c, old))
+    if (!is_worth_it(c, old) || left_s(c, old) < need_s(c, old, enough))
         return false;
     spot_form_release(&c->form);
     c->form = *old;
@@ -149,6 +202,13 @@ bool spot_trainer_precopy(struct spot_trainer *c, struct spot_form *old)
     spot_trainer_list_peers(c);
     c->is_ahead = true;
     return true;
+}
+
+/* A deadline that came nearer, or steps that are slower than they were. */
+void spot_trainer_watch_deadlines(struct spot_trainer *c)
+{
+    if (c->is_ahead && !c->is_precopied && left_s(c, &c->form) < need_s(c, &c->form, pressing))
+        spot_view_want_change(c->view);
 }
 
 void spot_trainer_pace_precopies(struct spot_trainer *c)

@@ -209,6 +209,8 @@ void spot_trainer_pace_precopies(struct spot_trainer *c);
 bool spot_trainer_precopy(struct spot_trainer *c, struct spot_form *old);
 void spot_trainer_precopy_some(struct spot_trainer *c);          /* before a step */
 void spot_trainer_handed(struct spot_trainer *c, double step_s); /* at a commit */
+/* At a commit: is a member that leaves soon gone? Then what is left moves at once. */
+void spot_trainer_watch_deadlines(struct spot_trainer *c);
 
 /* trainer_observe.c: tell the observer of a commit and grant its wish. */
 void spot_trainer_observe(struct spot_trainer *c, double step_s);

@@ -459,6 +459,7 @@ int spot_trainer_commit(void *job, struct spot_view *view, enum spot_verdict *ve
     spot_buf_release(&out);
     step_s = pace(c);
     spot_trainer_handed(c, step_s);
+    spot_trainer_watch_deadlines(c);
     spot_trainer_note_step(c, step_s);
     spot_trainer_meter_step(c, step_s);
     if (spot_trainer_split_drifts(c))

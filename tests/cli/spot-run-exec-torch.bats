@@ -4,6 +4,7 @@
 
 bats_require_minimum_version 1.5.0
 load job
+# shellcheck disable=SC2016,SC2154 # eventually evaluates; background sets $pid
 
 setup() {
     python3 -W ignore -c 'import torch' 2>/dev/null || skip "no PyTorch here"
