@@ -524,6 +524,9 @@ complete -c spot-run -n '__fish_seen_subcommand_from train' -l profile -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l format -x -a 'json jsonl csv tsv table md'
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l durable-every -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l max-loss -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l metrics-tls-cert -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l metrics-tls-key -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l metrics-key-file -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l metrics-file -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l price-usd-per-h -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l budget-usd -r

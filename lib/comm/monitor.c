@@ -14,6 +14,7 @@
 
 #include "comm/endpoint.h"
 #include "comm/http.h"
+#include "comm/http_key.h"
 #include "comm/http_page.h"
 #include "common/clock.h"
 #include "common/metric.h"
@@ -31,7 +32,8 @@ static const double file_every_s = 5;    /* node_exporter is asked every 15 s, a
 struct spot_monitor {
     struct spot_monitor_options options;
     struct spot_http *http;
-    char url[SPOT_ADDRESS_MAX + 16];
+    struct spot_http_keys *keys;
+    char url[SPOT_ADDRESS_MAX + 24];
     pthread_t thread;
     bool has_thread, is_tcp;
     int wake;
@@ -99,6 +101,12 @@ static void answer_page(struct spot_monitor *m, struct spot_http_call *call)
         say(call, 500, "There are no random numbers.\n");
 }
 
+static void refuse_key(struct spot_http_call *call)
+{
+    spot_http_add_header(call, "WWW-Authenticate", "Bearer");
+    say(call, 401, "Authorization: Bearer KEY is missing, or has another key.\n");
+}
+
 static void called(void *user, struct spot_http_call *call)
 {
     static const char *const path[] = { [SPOT_MONITOR_METRICS] = "/metrics",
@@ -113,15 +121,17 @@ static void called(void *user, struct spot_http_call *call)
         say(call, 405, "Only GET and HEAD are answered.\n");
         return;
     }
-    if (m->is_tcp && host && !is_address(host)) {
+    if (m->is_tcp && !m->keys && host && !is_address(host)) {
         say(call, 403, "Host must be localhost or an IP address.\n");
         return;
     }
     while (which < SPOT_MONITOR_DOCS && strcmp(path[which], spot_http_path(call)) != 0)
         which++;
-    if (which < SPOT_MONITOR_DOCS)
+    if (which < SPOT_MONITOR_DOCS && !spot_http_keys_admit(m->keys, call))
+        refuse_key(call);
+    else if (which < SPOT_MONITOR_DOCS)
         answer_doc(m, call, (enum spot_monitor_doc)which);
-    else if (!strcmp(spot_http_path(call), "/"))
+    else if (!strcmp(spot_http_path(call), "/")) /* it tells nothing, and asks for a key itself */
         answer_page(m, call);
     else
         say(call, 404, "There are /, /metrics, /status.json and /history.json.\n");
@@ -230,7 +240,10 @@ static int start(struct spot_monitor *m, struct spot_err *err)
 
 static int listen_at(struct spot_monitor *m, struct spot_err *err)
 {
-    const struct spot_http_options http = { .address = m->options.address,
+    const struct spot_monitor_options *const o = &m->options;
+    const struct spot_http_options http = { .address = o->address,
+                                            .tls_cert = o->tls_cert,
+                                            .tls_key = o->tls_key,
                                             .n_connection_max = CONNECTIONS_MAX,
                                             .idle_s = idle_s,
                                             .called = called,
@@ -239,13 +252,19 @@ static int listen_at(struct spot_monitor *m, struct spot_err *err)
     struct spot_endpoint at;
     char text[SPOT_ADDRESS_MAX + 8];
 
-    if (spot_endpoint_parse(m->options.address, &at, err) || !(m->http = spot_http_new(&http, err)))
+    if (spot_http_check_reach(o->address, o->tls_cert, o->tls_key, o->key_file, o->needs, err) ||
+        spot_endpoint_parse_reach(o->address, SPOT_REACH_NUMERIC, &at, err) ||
+        (o->key_file && !(m->keys = spot_http_keys_load(o->key_file, err))) ||
+        !(m->http = spot_http_new(&http, err)))
         return -1;
     m->is_tcp = at.kind != SPOT_ENDPOINT_UNIX;
     if (m->is_tcp)
         at.port = (uint16_t)spot_http_port(m->http);
     spot_endpoint_print(&at, text);
-    snprintf(m->url, sizeof(m->url), m->is_tcp ? "http://%s/" : "%s", text);
+    if (m->is_tcp)
+        snprintf(m->url, sizeof(m->url), "%s://%s/", o->tls_cert ? "https" : "http", text);
+    else
+        snprintf(m->url, sizeof(m->url), "%s", text);
     return 0;
 }
 
@@ -292,6 +311,7 @@ void spot_monitor_free(struct spot_monitor *m)
         keep_file(m, true);
     }
     spot_http_free(m->http);
+    spot_http_keys_free(m->keys);
     for (int i = 0; i < SPOT_MONITOR_DOCS; i++)
         spot_buf_release(&m->doc[i]);
     spot_buf_release(&m->copy);

@@ -29,9 +29,13 @@ enum spot_monitor_doc {
 };
 
 struct spot_monitor_options {
-    const char *address;       /* unix:PATH, 127.0.0.1:PORT, [::1]:PORT; NULL: no HTTP */
-    const char *file;          /* gets the metrics, beside and renamed; NULL: none */
-    const unsigned char *page; /* at `/`, see http_page.h */
+    const char *address; /* unix:PATH, 127.0.0.1:PORT, [::1]:PORT; others want TLS and a key; NULL:
+                            no HTTP */
+    const char *tls_cert, *tls_key; /* PEM files, both or neither */
+    const char *key_file;           /* a key a line, see http_key.h; NULL: none is asked for */
+    const char *needs;              /* the names of those three, for who lacks them */
+    const char *file;               /* gets the metrics, beside and renamed; NULL: none */
+    const unsigned char *page;      /* at `/`, see http_page.h */
     size_t page_byte;
 };
 

@@ -5,29 +5,22 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 #include <time.h>
 
-#include "comm/endpoint.h"
 #include "comm/http.h"
+#include "comm/http_key.h"
 #include "comm/http_page.h"
 #include "common/xalloc.h"
 #include "serve/openai_state.h"
 #include "serve/page.h"
-
-enum { KEYS_MAX = 1024, KEY_MAX = 256 };
-
-struct key {
-    char text[KEY_MAX]; /* padded with zeros */
-};
 
 struct spot_front {
     struct spot_front_options options;
     const struct spot_front_server *table;
     void *server;
     struct spot_http *http;
-    struct key *key; /* [n_key] */
-    size_t n_key, n_exchange;
+    struct spot_http_keys *keys; /* NULL: none is asked for */
+    size_t n_exchange;
     int64_t began_s;
     bool is_draining;
 };
@@ -376,38 +369,6 @@ static void page(struct spot_http_call *call)
         answer_error(call, 500, "server_error", NULL, "There are no random numbers.");
 }
 
-/* In a time that does not tell how much of a key was right. */
-static bool is_key(const struct spot_front *f, const char *text)
-{
-    struct key given = { { 0 } };
-    unsigned n_equal = 0;
-
-    if (strlen(text) >= KEY_MAX)
-        return false;
-    memcpy(given.text, text, strlen(text));
-    for (size_t i = 0; i < f->n_key; i++) {
-        volatile unsigned char differs = 0;
-
-        for (size_t k = 0; k < KEY_MAX; k++)
-            differs = (unsigned char)(differs | (given.text[k] ^ f->key[i].text[k]));
-        n_equal += !differs;
-    }
-    return n_equal > 0;
-}
-
-static bool is_let_in(const struct spot_front *f, struct spot_http_call *call)
-{
-    static const char scheme[] = "Bearer ";
-    const char *given = spot_http_header(call, "Authorization");
-
-    if (!f->n_key)
-        return true;
-    if (!given || strncasecmp(given, scheme, sizeof(scheme) - 1) != 0)
-        return false;
-    given += sizeof(scheme) - 1;
-    return is_key(f, given + strspn(given, " "));
-}
-
 static const char *behind(const char *path, const char *start)
 {
     const size_t n = strlen(start);
@@ -464,7 +425,7 @@ static void called(void *user, struct spot_http_call *call)
         health(f, call);
     } else if (!strcmp(path, "/")) { /* it tells nothing, and asks for a key itself */
         page(call);
-    } else if (!is_let_in(f, call)) {
+    } else if (!spot_http_keys_admit(f->keys, call)) {
         spot_http_add_header(call, "WWW-Authenticate", "Bearer");
         answer_error(call, 401, "invalid_request_error", "invalid_api_key",
                      "Incorrect API key provided.");
@@ -475,48 +436,16 @@ static void called(void *user, struct spot_http_call *call)
 
 /* --- the front --------------------------------------------------------------------- */
 
-static int read_keys(struct spot_front *f, struct spot_err *err)
+static int open_keys(struct spot_front *f, struct spot_err *err)
 {
-    const char *const path = f->options.api_key_file;
-    FILE *const in = path ? fopen(path, "re") : NULL;
-    char line[KEY_MAX + 2];
-
-    if (path && !in)
-        return spot_err_sys(err, "%s", path);
-    f->key = spot_xcalloc(KEYS_MAX, sizeof(*f->key));
-    while (in && fgets(line, sizeof(line), in)) {
-        const size_t n = strcspn(line, "\r\n");
-
-        if (n >= KEY_MAX || (n && f->n_key == KEYS_MAX)) {
-            fclose(in);
-            return n >= KEY_MAX ? spot_err_set(err, SPOT_EDATA, "%s: a key has more than %d bytes",
-                                               path, KEY_MAX - 1)
-                                : spot_err_set(err, SPOT_EDATA, "%s: there are more than %d keys",
-                                               path, KEYS_MAX);
-        }
-        if (n)
-            memcpy(f->key[f->n_key++].text, line, n);
-    }
-    if (in)
-        fclose(in);
-    return path && !f->n_key ? spot_err_set(err, SPOT_EDATA, "%s: there is no key in it", path) : 0;
-}
-
-/* Who listens where strangers are asks for a key, and says nothing in the clear. */
-static int check_reach(const struct spot_front_options *o, struct spot_err *err)
-{
-    struct spot_endpoint at;
+    const struct spot_front_options *const o = &f->options;
 
     if (!o->tls_cert != !o->tls_key)
         return spot_err_set(err, SPOT_EUSAGE, "--tls-cert and --tls-key go together");
-    if (spot_endpoint_parse_reach(o->address, SPOT_REACH_NUMERIC, &at, err))
+    if (spot_http_check_reach(o->address, o->tls_cert, o->tls_key, o->api_key_file,
+                              "--tls-cert, --tls-key and --api-key-file", err))
         return -1;
-    if (!spot_endpoint_is_private(&at) && (!o->tls_cert || !o->api_key_file))
-        return spot_err_set(err, SPOT_EUSAGE,
-                            "%s can be reached by others: that needs --tls-cert, --tls-key and "
-                            "--api-key-file",
-                            o->address);
-    return 0;
+    return o->api_key_file && !(f->keys = spot_http_keys_load(o->api_key_file, err)) ? -1 : 0;
 }
 
 struct spot_front *spot_front_new(const struct spot_front_options *options,
@@ -538,7 +467,7 @@ struct spot_front *spot_front_new(const struct spot_front_options *options,
     f->table = table;
     f->server = server;
     f->began_s = (int64_t)time(NULL);
-    if (check_reach(options, err) || read_keys(f, err) || !(f->http = spot_http_new(&http, err))) {
+    if (open_keys(f, err) || !(f->http = spot_http_new(&http, err))) {
         spot_front_free(f);
         return NULL;
     }
@@ -550,7 +479,7 @@ void spot_front_free(struct spot_front *f)
     if (!f)
         return;
     spot_http_free(f->http);
-    free(f->key);
+    spot_http_keys_free(f->keys);
     free(f);
 }
 

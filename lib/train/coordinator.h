@@ -54,8 +54,11 @@ struct spot_coordinator_options {
     const char *state;         /* directory; NULL: a private one for this run */
     const char *events;        /* JSON Lines; NULL: none, "-": stdout */
     const char *metrics;       /* where a page and metrics are told over HTTP; NULL: nowhere */
-    const char *metrics_file;  /* metrics for node_exporter, written anew now and then; NULL */
-    const char *save;          /* safetensors, or a directory, see model_dir.h; NULL */
+    /* TLS of that, PEM files, and keys of its clients, one a line; all of them or, on this machine,
+     * none */
+    const char *metrics_tls_cert, *metrics_tls_key, *metrics_key_file;
+    const char *metrics_file; /* metrics for node_exporter, written anew now and then; NULL */
+    const char *save;         /* safetensors, or a directory, see model_dir.h; NULL */
     const struct spot_observer *observer; /* NULL: none. With one the job is a measurement: nothing
                                              is made durable, and its result is the last step */
     double price_usd_per_h;               /* of one member; 0: not known */

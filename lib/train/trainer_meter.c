@@ -239,6 +239,11 @@ int spot_trainer_open_meter(struct spot_trainer *c, struct spot_err *err)
 {
     const struct spot_coordinator_options *const o = c->options;
     const struct spot_monitor_options options = { .address = o->metrics,
+                                                  .tls_cert = o->metrics_tls_cert,
+                                                  .tls_key = o->metrics_tls_key,
+                                                  .key_file = o->metrics_key_file,
+                                                  .needs = "--metrics-tls-cert, --metrics-tls-key "
+                                                           "and --metrics-key-file",
                                                   .file = o->metrics_file,
                                                   .page = spot_job_page_html,
                                                   .page_byte = spot_job_page_html_byte };

@@ -101,6 +101,27 @@ fetch() { # of one moment
     [ -z "$output" ]
 }
 
+@test "over HTTPS with a key, which whoever asks must have" {
+    command -v openssl >/dev/null || skip "no openssl here"
+    openssl req -x509 -newkey rsa:2048 -nodes -keyout tls.key -out tls.crt -days 2 -subj /CN=job \
+        -addext subjectAltName=IP:127.0.0.1 2>/dev/null
+    echo sesame >keys
+    background spot-run train --data corpus $MODEL --steps 100000 --listen unix:j --lease 20s --metrics 127.0.0.1:0 \
+        --metrics-tls-cert tls.crt --metrics-tls-key tls.key --metrics-key-file keys --events log 2>err
+    train=$pid
+    worker amber
+    eventually 'grep -o "https://[0-9.:]*/" err >url'
+    at_step log 1
+    run -0 curl -s --cacert tls.crt -o answer -w '%{http_code}' "$(cat url)metrics"
+    [ "$output" = 401 ]
+    eventually 'curl -fs --cacert tls.crt -H "Authorization: Bearer sesame" "$(cat url)metrics" >metrics'
+    grep -q '^spot_train_step ' metrics
+    run -0 curl -s --cacert tls.crt -o answer -w '%{http_code}' "$(cat url)"
+    [ "$output" = 200 ]
+    kill -TERM $train
+    wait $train || true
+}
+
 @test "a page in chromium draws the grid, follows a kill, and loads nothing else" {
     command -v chromium >/dev/null || skip "no chromium here"
     command -v python3 >/dev/null || skip "no python3 here"
@@ -174,7 +195,8 @@ time.sleep(60)'
 }
 
 @test "an address that others reach, a taken one and a file that cannot be are refused before the job begins" {
-    refuses 2 "0.0.0.0" train --data corpus --steps 3 --metrics 0.0.0.0:9100
+    refuses 2 "that needs --metrics-tls-cert, --metrics-tls-key and --metrics-key-file" \
+        train --data corpus --steps 3 --metrics 0.0.0.0:9100
     refuses 2 "expected a port" train --data corpus --steps 3 --metrics 127.0.0.1:http
     refuses 4 "nowhere/m.prom" train --data corpus --steps 3 --metrics-file nowhere/m.prom
     refuses 2 "regular file" train --data corpus --steps 3 --metrics-file /dev/null

@@ -241,6 +241,34 @@ START_TEST(huge_headers_are_refused)
 }
 END_TEST
 
+START_TEST(where_there_are_keys_one_is_asked_for_but_not_by_the_page)
+{
+    static const char with[] = "GET /metrics HTTP/1.1\r\nHost: any.example\r\nConnection: close\r\n"
+                               "Authorization: Bearer %s\r\n\r\n";
+    const struct spot_monitor_options options = {
+        .address = "127.0.0.1:0", .key_file = file, .page = page, .page_byte = sizeof(page) - 1
+    };
+    static const char *const key[] = { "first", "second", "secon", "secondd", "", "third" };
+    FILE *const f = fopen(file, "w");
+    char request[256];
+
+    ck_assert_ptr_nonnull(f);
+    fputs("first\n\nsecond\n", f);
+    fclose(f);
+    monitor = spot_monitor_new(&options, NULL);
+    ck_assert_ptr_nonnull(monitor);
+    publish("a 1\n", "{}", "{}");
+    expect(get("/"), "HTTP/1.1 200", "<script");
+    expect(get("/metrics"), "HTTP/1.1 401", "WWW-Authenticate: Bearer\r\n");
+    expect(get("/status.json"), "HTTP/1.1 401", "Bearer");
+    expect(get("/history.json"), "HTTP/1.1 401", "Bearer");
+    for (size_t i = 0; i < sizeof(key) / sizeof(*key); i++) {
+        snprintf(request, sizeof(request), with, key[i]);
+        expect(ask(request), i < 2 ? "HTTP/1.1 200" : "HTTP/1.1 401", i < 2 ? "a 1\n" : "");
+    }
+}
+END_TEST
+
 /* --- nobody waits ------------------------------------------------------------------------- */
 
 START_TEST(who_does_not_read_keeps_nobody_waiting)
@@ -315,8 +343,8 @@ END_TEST
 static const struct {
     const char *address, *file, *says;
 } unfit[] = {
-    { "0.0.0.0:0", NULL, "0.0.0.0" },
-    { "[::]:0", NULL, "::" },
+    { "0.0.0.0:0", NULL, "0.0.0.0:0 can be reached by others: that needs TLS" },
+    { "[::]:0", NULL, "reached by others" },
     { "example.org:80", NULL, "example.org" },
     { "127.0.0.1", NULL, "127.0.0.1" },
     { "127.0.0.1:65536", NULL, "65535" },
@@ -330,6 +358,7 @@ START_TEST(a_place_that_others_reach_or_that_is_none_is_refused_by_name)
 {
     const struct spot_monitor_options options = { .address = unfit[_i].address,
                                                   .file = unfit[_i].file,
+                                                  .needs = "TLS",
                                                   .page = page,
                                                   .page_byte = sizeof(page) - 1 };
     struct spot_err err = { 0 };
@@ -400,6 +429,7 @@ int main(void)
                         sizeof(refused) / sizeof(*refused));
     tcase_add_loop_test(c, nonsense_harms_nobody, 0, sizeof(broken) / sizeof(*broken));
     tcase_add_test(c, huge_headers_are_refused);
+    tcase_add_test(c, where_there_are_keys_one_is_asked_for_but_not_by_the_page);
     tcase_add_test(c, who_does_not_read_keeps_nobody_waiting);
     tcase_add_test(c, a_crowd_that_says_nothing_is_bounded_and_forgotten);
     tcase_add_test(c, a_document_that_is_not_made_anew_stays_and_who_asks_for_it_is_known);

@@ -24,7 +24,8 @@
 struct options {
     struct job_options job;
     const char *grid, *plan, *listen, *key_file, *state, *events, *save, *load, *shares, *comm,
-        *metrics, *metrics_file, *reduce, *resume; /* "": from state */
+        *metrics, *metrics_file, *metrics_tls_cert, *metrics_tls_key, *metrics_key_file, *reduce,
+        *resume; /* "": from state */
     uint64_t steps, workers;
     double price_usd_per_h, budget_usd, precopy_byte, durable_every_s, max_loss_s, grace_s, lease_s,
         stall_s;
@@ -113,6 +114,9 @@ static struct spot_coordinator_options coordinator_options(const struct options 
                                           : "-",
         .metrics = o->metrics,
         .metrics_file = o->metrics_file,
+        .metrics_tls_cert = o->metrics_tls_cert,
+        .metrics_tls_key = o->metrics_tls_key,
+        .metrics_key_file = o->metrics_key_file,
         .save = o->save,
         .price_usd_per_h = o->price_usd_per_h,
         .budget_usd = o->budget_usd,
@@ -283,6 +287,11 @@ static const struct spot_opt option_table[] = {
       "between two generations (3s; 1s without replicas)", 0.01, 86400 },
     { SPOT_OPT_SECS, 0, "max-loss", &o.max_loss_s, "time",
       "warn when durable state is so far behind", 0, 1e9 },
+    { SPOT_OPT_STRING, 0, "metrics-tls-cert", &o.metrics_tls_cert, "file",
+      "of --metrics beyond this host: certificate, PEM", 0, 0 },
+    { SPOT_OPT_STRING, 0, "metrics-tls-key", &o.metrics_tls_key, "file", "its key, PEM", 0, 0 },
+    { SPOT_OPT_STRING, 0, "metrics-key-file", &o.metrics_key_file, "file",
+      "keys of who may ask, one a line", 0, 0 },
     { SPOT_OPT_STRING, 0, "metrics-file", &o.metrics_file, "file",
       "metrics for node_exporter, renamed into place", 0, 0 },
     { SPOT_OPT_REAL, 0, "price-usd-per-h", &o.price_usd_per_h, "X", "of one worker, for status", 0,
@@ -376,13 +385,18 @@ static const struct spot_cli cli = {
     .name = "spot-run train",
     .choice = (const struct spot_opt_choice[]){ { "format", "text|json" }, { NULL, NULL } },
     .need = (const struct spot_opt_need[]){ { "budget-usd", "price-usd-per-h" },
+                                            { "metrics-tls-cert", "metrics-tls-key" },
+                                            { "metrics-tls-key", "metrics-tls-cert" },
+                                            { "metrics-tls-cert", "metrics" },
+                                            { "metrics-key-file", "metrics" },
                                             { "profile", "dry-run" },
                                             { "format", "dry-run" },
                                             { "val-every", "val-data" },
                                             { "val-batches", "val-data" },
                                             { NULL, NULL } },
     .reads = (const char *const[]){ "data", "tokenizer", "load", "plan", "key-file", "val-data",
-                                    "profile", NULL },
+                                    "profile", "metrics-tls-cert", "metrics-tls-key",
+                                    "metrics-key-file", NULL },
     .writes = (const char *const[]){ "events", "save", "metrics-file", NULL },
     .said = said,
     .synopsis = "--data FILE... --steps N [options]",

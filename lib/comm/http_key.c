@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: MIT */
+#include "comm/http_key.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "comm/endpoint.h"
+#include "common/xalloc.h"
+
+enum { KEYS_MAX = 1024, KEY_MAX = 256 };
+
+struct key {
+    char text[KEY_MAX]; /* padded with zeros */
+};
+
+struct spot_http_keys {
+    size_t n;
+    struct key key[KEYS_MAX];
+};
+
+static int read_keys(struct spot_http_keys *keys, FILE *in, const char *path, struct spot_err *err)
+{
+    char line[KEY_MAX + 2];
+
+    while (fgets(line, sizeof(line), in)) {
+        const size_t n = strcspn(line, "\r\n");
+
+        if (n >= KEY_MAX)
+            return spot_err_set(err, SPOT_EDATA, "%s: a key has more than %d bytes", path,
+                                KEY_MAX - 1);
+        if (n && keys->n == KEYS_MAX)
+            return spot_err_set(err, SPOT_EDATA, "%s: there are more than %d keys", path, KEYS_MAX);
+        if (n)
+            memcpy(keys->key[keys->n++].text, line, n);
+    }
+    return keys->n ? 0 : spot_err_set(err, SPOT_EDATA, "%s: there is no key in it", path);
+}
+
+struct spot_http_keys *spot_http_keys_load(const char *path, struct spot_err *err)
+{
+    struct spot_http_keys *const keys = spot_xcalloc(1, sizeof(*keys));
+    FILE *const in = fopen(path, "re");
+    const int rc = in ? read_keys(keys, in, path, err) : spot_err_sys(err, "%s", path);
+
+    if (in)
+        fclose(in);
+    if (!rc)
+        return keys;
+    spot_http_keys_free(keys);
+    return NULL;
+}
+
+void spot_http_keys_free(struct spot_http_keys *keys)
+{
+    free(keys);
+}
+
+static bool is_key(const struct spot_http_keys *keys, const char *text)
+{
+    struct key given = { { 0 } };
+    unsigned n_equal = 0;
+
+    if (strlen(text) >= KEY_MAX)
+        return false;
+    memcpy(given.text, text, strlen(text));
+    for (size_t i = 0; i < keys->n; i++) {
+        volatile unsigned char differs = 0;
+
+        for (size_t k = 0; k < KEY_MAX; k++)
+            differs = (unsigned char)(differs | (given.text[k] ^ keys->key[i].text[k]));
+        n_equal += !differs;
+    }
+    return n_equal > 0;
+}
+
+bool spot_http_keys_admit(const struct spot_http_keys *keys, struct spot_http_call *call)
+{
+    static const char scheme[] = "Bearer ";
+    const char *given = spot_http_header(call, "Authorization");
+
+    if (!keys)
+        return true;
+    if (!given || strncasecmp(given, scheme, sizeof(scheme) - 1) != 0)
+        return false;
+    given += sizeof(scheme) - 1;
+    return is_key(keys, given + strspn(given, " "));
+}
+
+int spot_http_check_reach(const char *address, const char *tls_cert, const char *tls_key,
+                          const char *key_file, const char *options, struct spot_err *err)
+{
+    struct spot_endpoint at;
+
+    if (spot_endpoint_parse_reach(address, SPOT_REACH_NUMERIC, &at, err))
+        return -1;
+    if (!spot_endpoint_is_private(&at) && (!tls_cert || !tls_key || !key_file))
+        return spot_err_set(err, SPOT_EUSAGE, "%s can be reached by others: that needs %s", address,
+                            options);
+    return 0;
+}
