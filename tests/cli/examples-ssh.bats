@@ -3,6 +3,7 @@
 # Goal: the loop over hosts of examples/ssh starts one worker a host, once, and gives notice; a job
 # goes on through it with the bits of an undisturbed run.
 
+# shellcheck disable=SC2016,SC2030,SC2031
 bats_require_minimum_version 1.5.0
 load job
 
