@@ -393,7 +393,7 @@ run-bench-gpu: all $(B)/bench_stage $(if $(filter yes,$(CUDA)),$(B)/bench_kernel
 # --- lint ----------------------------------------------------------------
 
 c_files = $(shell find lib tools -name '*.c')
-sh_files = $(shell grep -lrE '^\#!.*[/ ](ba)?sh$$' tests examples .ci --include='*' 2>/dev/null) completions/spot.bash
+sh_files = $(shell grep -lrE '^\#!.*[/ ](ba)?sh$$' tests examples packaging .ci --include='*' 2>/dev/null) completions/spot.bash
 
 headers: # every header alone, as C and as C++: finds a missing include or extern "C"
 	$(Q)for h in $$(find lib -name '*.h'); do for l in c c++; do \
