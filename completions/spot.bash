@@ -16,7 +16,7 @@ _spot() {
     'spot-migrate bench') options='--output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-migrate '*) commands='plan assign pack unpack verify list extract send recv bench' options='' ;;
     'spot-plan train') options='--job --forecast --now --spares --epoch --objective --usd-per-sample --solver --current --leaving --horizon --max-loss-prob --throughput --explain --output --format --seed --quiet --verbose --provenance --help --version' ;;
-    'spot-plan serve') options='--job --now --forecast --rate --load --window --solver --slo --dispersion --current --stay --loss-per-h --switch --boot --explain --output --format --seed --quiet --verbose --provenance --help --version' ;;
+    'spot-plan serve') options='--job --now --forecast --rate --load --window --solver --slo --dispersion --current --stay --loss-per-h --switch --layout --cluster --boot --explain --output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-plan fleet') options='--kind --catalogue --load --market --rho --policy --slices --limit --explain --output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-plan deadline') options='--work --deadline --restart --done --elapsed --now --forecast --trace --zone --has-spot --tick --spot-usd-per-h --on-demand-usd-per-h --explain --output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-plan share') options='--jobs --throughput --cluster --time --policy --round --switch --checkpoint --explain --output --format --seed --quiet --verbose --provenance --help --version' ;;

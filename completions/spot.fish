@@ -143,6 +143,8 @@ complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l current -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l stay -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l loss-per-h -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l switch -r
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l layout -r
+complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l cluster -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l boot -r
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l explain
 complete -c spot-plan -n '__fish_seen_subcommand_from serve' -l output -r

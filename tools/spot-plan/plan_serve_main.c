@@ -11,10 +11,12 @@
 #include "common/json.h"
 #include "common/out.h"
 #include "common/prov.h"
+#include "common/xalloc.h"
 #include "model/forecast_doc.h"
 #include "model/job_doc.h"
 #include "plan/serve_plan.h"
 #include "plan_commands.h"
+#include "plan_serve_place.h"
 #include "trace/load_seen.h"
 #include "trace/load_trace.h"
 
@@ -22,7 +24,7 @@
 
 static struct options {
     struct spot_tool_common common;
-    const char *job, *forecast, *load, *solver, *slo, *current;
+    const char *job, *forecast, *load, *solver, *slo, *current, *layout, *cluster;
     uint64_t now;
     double rate_per_s, window_s, dispersion, loss_per_h, switch_s, boot_s, stay_s;
     bool explain;
@@ -31,7 +33,7 @@ static struct options {
         .now = NOT_GIVEN,
         .dispersion = -1,
         .loss_per_h = -1,
-        .switch_s = 10,
+        .switch_s = -1,
         .boot_s = 60,
         .stay_s = -1 };
 
@@ -43,6 +45,9 @@ struct session {
     struct spot_prov prov;
     double lost_per_s; /* instances that the forecast expects to go */
     double dispersion; /* of arrivals */
+    struct serve_places places;
+    double switch_s;  /* what a change of the grid takes */
+    const char **why; /* of the plan, and what moves */
 };
 
 /* Losses of the next interval that the forecast expects, in instances per second of all. */
@@ -188,12 +193,14 @@ static int fill_ask(struct session *s, struct spot_err *err)
         return -1;
     if (o.current && (spot_grid_parse(o.current, &grid) || !spot_grid_size(&grid)))
         return spot_err_set(err, SPOT_EUSAGE, "--current must be DxPxM, got '%.40s'", o.current);
-    ask->current_D = o.current ? grid.D : 0;
+    if (!o.current && o.layout)
+        grid = (struct spot_grid){ s->places.from.d, s->places.from.p, s->places.from.m };
+    ask->current_D = o.current || o.layout ? grid.D : 0;
     ask->current = (struct spot_serve_shape){ .P = grid.P, .M = grid.M };
     ask->loss_per_s = o.loss_per_h >= 0 ? o.loss_per_h / 3600
                                         : s->lost_per_s / fmax((double)s->question.instances, 1);
-    ask->repair_s = o.boot_s + o.switch_s;
-    ask->switch_s = o.switch_s;
+    ask->repair_s = o.boot_s + s->switch_s;
+    ask->switch_s = s->switch_s;
     ask->stay_s = o.stay_s >= 0
                       ? o.stay_s
                       : fmin(fmax(1 / (ask->loss_per_s * (double)s->question.instances), 60), 3600);
@@ -257,6 +264,52 @@ static int write_plan(const struct session *s, enum spot_format format, struct s
     return spot_out_finish(&out, rc, err);
 }
 
+/* --- places --- */
+
+static bool is_current(const struct session *s, const struct spot_grid *grid)
+{
+    return grid->D == s->places.from.d && grid->P == s->places.from.p &&
+           grid->M == s->places.from.m;
+}
+
+static void say_moves(struct session *s)
+{
+    struct spot_plan_doc *doc = &s->plan.doc;
+
+    s->why = spot_xcalloc(doc->n_why + 1, sizeof(*s->why));
+    memcpy(s->why, doc->why, doc->n_why * sizeof(*s->why));
+    s->why[doc->n_why++] = spot_serve_plan_say(
+        &s->plan, "%.4g MB move over links (no placement needs fewer than %.4g), %.4g s",
+        1e-6 * (double)s->places.moved_byte, 1e-6 * (double)s->places.bound_byte,
+        s->places.makespan_s);
+    doc->why = s->why;
+    doc->place = s->places.place;
+    doc->n_place = s->places.n_place;
+}
+
+/* A plan, its places, and the plan again with what the change takes; once more if that says another
+ * change. */
+static int plan_and_place(struct session *s, struct spot_err *err)
+{
+    for (int i = 0;; i++) {
+        const double asked_s = s->switch_s;
+
+        if (fill_ask(s, err) || spot_serve_plan_make(&s->plan, &s->question, err))
+            return -1;
+        if (!o.layout || !s->plan.doc.next.D)
+            return 0;
+        if (serve_places_make(&s->places, &s->plan.doc.next, err))
+            return -1;
+        if (o.switch_s < 0 && !is_current(s, &s->plan.doc.next))
+            s->switch_s = s->places.makespan_s;
+        if (s->switch_s == asked_s || i == 2) {
+            say_moves(s);
+            return 0;
+        }
+        spot_serve_plan_release(&s->plan);
+    }
+}
+
 static void warn_misspelt(const char *sentence)
 {
     spot_tool_warn("%s", sentence);
@@ -274,8 +327,10 @@ static int run(struct session *s, struct spot_err *err)
     spot_prov_add(&s->prov, s->job.json.source, spot_hash64(s->job.json.text, s->job.json.n_byte));
     spot_job_doc_warn_misspelt(&s->job, warn_misspelt);
     s->question.job = &s->job;
-    if (count_instances(s, err) || find_rate(s, err) || fill_ask(s, err) ||
-        spot_serve_plan_make(&s->plan, &s->question, err))
+    if (o.layout && serve_places_load(&s->places, o.layout, o.cluster, &s->prov, err))
+        return -1;
+    s->switch_s = o.switch_s >= 0 ? o.switch_s : 10;
+    if (count_instances(s, err) || find_rate(s, err) || plan_and_place(s, err))
         return -1;
     if (o.explain && !o.common.quiet && format != SPOT_FORMAT_TABLE)
         for (size_t i = 0; i < s->plan.doc.n_why; i++)
@@ -291,9 +346,12 @@ static const struct spot_cli cli = {
                                             { "slo", "solver spot" },
                                             { "current", "solver spot" },
                                             { "loss-per-h", "solver spot" },
-                                            { "stay", "current" },
+                                            { "stay", "current|layout" },
+                                            { "layout", "cluster" },
+                                            { "layout", "solver spot" },
+                                            { "cluster", "layout" },
                                             { NULL, NULL } },
-    .reads = (const char *const[]){ "job", "forecast", "load", NULL },
+    .reads = (const char *const[]){ "job", "forecast", "load", "layout", "cluster", NULL },
     .writes = (const char *const[]){ "output", NULL },
     .required = (const struct spot_opt_required[]){ { "job", "what runs" }, { NULL, NULL } },
     .choice = (const struct spot_opt_choice[]){ { "format", "json|table" },
@@ -333,7 +391,11 @@ static const struct spot_cli cli = {
             { SPOT_OPT_REAL, 0, "loss-per-h", &o.loss_per_h, "x",
               "losses of an instance per hour (default: the forecast's)", 0, 3600 },
             { SPOT_OPT_SECS, 0, "switch", &o.switch_s, "time",
-              "weights from instance to instance (default 10s)", 0, 1e6 },
+              "weights from instance to instance (default 10s, or as --layout moves)", 0, 1e6 },
+            { SPOT_OPT_STRING, 0, "layout", &o.layout, "file",
+              "spot.layout/1: what runs; the plan says who sits where", 0, 0 },
+            { SPOT_OPT_STRING, 0, "cluster", &o.cluster, "file",
+              "spot.cluster/1: the workers that can, and their links", 0, 0 },
             { SPOT_OPT_SECS, 0, "boot", &o.boot_s, "time",
               "from asking for an instance to it (default 60s)", 0, 1e6 },
             { SPOT_OPT_FLAG, 0, "explain", &o.explain, NULL, "say why on stderr", 0, 0 },
@@ -353,6 +415,8 @@ static int plan_serve(char **operand, size_t n, struct spot_err *err)
     (void)n;
     spot_prov_release(&s.prov);
     spot_serve_plan_release(&s.plan);
+    serve_places_release(&s.places);
+    free(s.why);
     spot_job_doc_release(&s.job);
     return rc;
 }

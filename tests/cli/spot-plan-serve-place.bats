@@ -1,0 +1,89 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# spot-plan serve --layout --cluster: who sits where at the least bytes, and what a change costs from those bytes. Oracles:
+# spot-migrate plan on the two layouts; the size of a cache, keys and values, by hand.
+
+bats_require_minimum_version 1.5.0
+
+setup() {
+    jq '.serve.gpus = 1 | .serve.gpus_min = 12' examples/serve/gpt-20b.json >"$BATS_TEST_TMPDIR/job.json"
+    cd "$BATS_TEST_TMPDIR"
+    set -o pipefail # jq -e of nothing is 0
+    layout 2 3 4 2 placed >from.json
+    cluster 24 20 6.25e9 >cluster.json
+}
+
+# layout D P M KV placed: a worker for each member
+layout() {
+    jq -n --argjson D "$1" --argjson P "$2" --argjson M "$3" --argjson kv "$4" --arg placed "$5" '{
+        schema: "spot.layout/1",
+        model: {layers: 48, width: 6144, ffn: 24576, heads: 48, vocab: 51200, positions: 640, bias: true, tied: true},
+        components: [{name: "w", byte_per_param: 4, version: 1}],
+        grid: {D: $D, P: $P, M: $M},
+        kv: [range($kv) | {name: "r\(.)", d: ., tokens: 2560, byte: 4}]}
+        + if $placed == "" then {} else {place: [range($D * $P * $M)
+            | {node: "n\(.)", d: (. / ($P * $M) | floor), p: ((. / $M | floor) % $P), m: (. % $M), version: 1}]} end'
+}
+
+# cluster N FIRST_LEAVING BYTE_PER_S
+cluster() {
+    jq -n --argjson n "$1" --argjson stay "$2" --argjson rate "$3" '{schema: "spot.cluster/1", nodes: [range($n)
+        | {node: "n\(.)", out_byte_per_s: $rate, in_byte_per_s: $rate, slots: 1}
+        + if . >= $stay then {leaving: true, deadline_s: 30} else {} end]}'
+}
+
+plan() { spot-plan serve -q --no-provenance --job job.json --layout from.json --cluster cluster.json "$@"; }
+
+@test "every member of the plan has a worker that stays, and what moves is what spot-migrate plan moves" {
+    plan --now 20 --rate .2 >plan.json
+    jq -e '.next as $g | .place | length == $g.D * $g.P * $g.M and length > 0
+        and (map(.node) | unique | length) == length
+        and (map([.d, .p, .m]) | unique | length) == length
+        and all(.[]; .node | ltrimstr("n") | tonumber < 20)' plan.json
+    read -r D P M < <(jq -r '.next | "\(.D) \(.P) \(.M)"' plan.json)
+    # caches of replicas that are no more go to those that are
+    layout "$D" "$P" "$M" 2 "" | jq --argjson D "$D" '.kv |= map(.d %= $D)' >to.json
+    jq -s '.[0] + {place: .[1].place}' to.json plan.json >placed.json
+    for to in to placed; do
+        spot-migrate plan -q --from from.json --to $to.json --cluster cluster.json --format json | jq .total_byte >$to.byte
+    done
+    cmp to.byte placed.byte # as searched there, and with the places of the plan
+    jq -r '.why[-1]' plan.json | grep -q "^$(awk '{ printf "%.4g", $1 / 1e6 }' to.byte) MB move"
+}
+
+@test "keys and values are both counted" {
+    plan --now 20 --rate .2 >plan.json # one replica: the cache of the other has to come to it
+    jq -e '.next.D == 1 and .next.P == 3 and .next.M == 4' plan.json
+    # 2 of each of 48 layers: 2,560 tokens of 6,144 numbers of 4 bytes
+    jq -r '.why[-1]' plan.json | grep -q "^$(awk 'BEGIN { printf "%.4g", 2 * 48 * 2560 * 6144 * 4 / 1e6 }') MB move"
+    jq '.kv = []' from.json >bare && mv bare from.json
+    plan --now 20 --rate .2 | jq -r '.why[-1]' | grep -q '^0 MB move'
+}
+
+@test "what stays stays where it is" {
+    cluster 24 24 6.25e9 >cluster.json
+    plan --now 24 --rate .5 >plan.json
+    jq -e --slurpfile from from.json '.next.D == 2 and .next.P == 3 and .next.M == 4
+        and (.place | sort_by(.node)) == ($from[0].place | map(del(.version)) | sort_by(.node))
+        and (.why[-1] | startswith("0 MB move"))' plan.json
+}
+
+@test "a change that takes long is not made: bytes over the rates of the links" {
+    cluster 24 24 1e9 >cluster.json
+    layout 1 6 4 1 placed >from.json # another shape is better, if it is cheap to get
+    plan --now 24 --rate .2 --stay 10m | jq -e '.next.P != 6'
+    cluster 24 24 1e6 >cluster.json # 75 GB at 1 MB/s: hours
+    plan --now 24 --rate .2 --stay 10m | jq -e '.next.P == 6 and .next.M == 4 and (.why[-1] | startswith("0 MB move"))'
+    plan --now 24 --rate .2 --stay 10m --switch 1s | jq -e '.next.P != 6' # as said
+}
+
+@test "what cannot be placed is refused" {
+    cluster 24 4 6.25e9 >cluster.json
+    run -1 --separate-stderr plan --now 20 --rate .2
+    jq '.nodes[0].slots = 4' cluster.json >c && mv c cluster.json
+    run -3 --separate-stderr plan --now 20 --rate .2
+    [[ "$stderr" == *"node 'n0' has 4 slots"*"name each worker"* ]]
+    run -2 spot-plan serve --job job.json --now 20 --rate .2 --layout from.json
+    run -2 spot-plan serve --job job.json --now 20 --rate .2 --cluster cluster.json
+    run -3 spot-plan serve --job job.json --now 20 --rate .2 --layout cluster.json --cluster cluster.json
+}
