@@ -1,0 +1,332 @@
+/* SPDX-License-Identifier: MIT */
+#include "cluster/store_etcd.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "comm/endpoint.h"
+#include "comm/http_client.h"
+#include "common/base64.h"
+#include "common/clock.h"
+#include "common/xalloc.h"
+
+enum {
+    KEY_MAX = SPOT_ETCD_PREFIX_MAX + SPOT_ETCD_NAME_MAX + 1,
+    KEY_TEXT = SPOT_BASE64_SIZE(KEY_MAX),
+    VALUE_TEXT = SPOT_BASE64_SIZE(SPOT_ETCD_VALUE_MAX),
+    BODY_MAX = VALUE_TEXT + 8 * KEY_TEXT,
+};
+
+struct spot_etcd {
+    struct spot_etcd_where where;
+    struct spot_http_client *http;
+    double limit_s;
+    size_t at; /* the member that answered last */
+    /* of the question under way */
+    bool is_answered;
+    int rc;
+    struct spot_err why;
+    struct spot_etcd_answer answer;
+    char body[BODY_MAX];
+};
+
+/* --- where --------------------------------------------------------------- */
+
+static int add_member(struct spot_etcd_where *where, const char *text, size_t n,
+                      struct spot_err *err)
+{
+    char address[SPOT_ETCD_URL_MAX - sizeof("http://") + 1];
+    struct spot_endpoint at;
+
+    if (where->n_url == SPOT_ETCD_MEMBERS_MAX)
+        return spot_err_set(err, SPOT_EUSAGE, "expected at most %d members of etcd",
+                            SPOT_ETCD_MEMBERS_MAX);
+    if (n >= sizeof(address) || !memchr(text, ':', n) || !strncmp(text, "unix:", 5))
+        return spot_err_set(err, SPOT_EUSAGE, "expected HOST:PORT of etcd, got '%.*s'",
+                            (int)(n < 100 ? n : 100), text);
+    snprintf(address, sizeof(address), "%.*s", (int)n, text);
+    if (spot_endpoint_parse(address, &at, err))
+        return -1;
+    snprintf(where->url[where->n_url++], SPOT_ETCD_URL_MAX, "http://%s", address);
+    return 0;
+}
+
+int spot_etcd_where_parse(const char *text, struct spot_etcd_where *where, struct spot_err *err)
+{
+    static const char letters[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+                                  "0123456789._-/";
+    static const char scheme[] = "etcd://";
+    const char *p = text, *prefix;
+    size_t n;
+
+    memset(where, 0, sizeof(*where));
+    if (strncmp(text, scheme, sizeof(scheme) - 1) != 0)
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "expected etcd://HOST:PORT[,HOST:PORT...]/PREFIX, got '%.100s'", text);
+    do {
+        p += where->n_url ? 1 : sizeof(scheme) - 1;
+        n = strcspn(p, ",/");
+        if (add_member(where, p, n, err))
+            return -1;
+        p += n;
+    } while (*p == ',');
+    prefix = *p ? p + 1 : p;
+    n = strlen(prefix);
+    if (!n || n >= SPOT_ETCD_PREFIX_MAX || strspn(prefix, letters) != n)
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "expected a /PREFIX of fewer than %d letters, digits and ._-/ behind "
+                            "etcd's members, got '%.100s'",
+                            SPOT_ETCD_PREFIX_MAX, p);
+    memcpy(where->prefix, prefix, n + 1);
+    return 0;
+}
+
+struct spot_etcd *spot_etcd_open(const struct spot_etcd_where *where, double limit_s,
+                                 struct spot_err *err)
+{
+    struct spot_etcd *const store = spot_xcalloc(1, sizeof(*store));
+
+    store->where = *where;
+    store->limit_s = limit_s;
+    store->http = spot_http_client_new(err);
+    if (store->http)
+        return store;
+    free(store);
+    return NULL;
+}
+
+void spot_etcd_close(struct spot_etcd *store)
+{
+    if (!store)
+        return;
+    spot_http_client_free(store->http);
+    free(store);
+}
+
+/* --- a question ---------------------------------------------------------- */
+
+static void answered(void *user, const struct spot_http_reply *reply)
+{
+    struct spot_etcd *const store = user;
+
+    store->is_answered = true;
+    if (!reply->status) {
+        store->rc = spot_err_set(&store->why, SPOT_ESYS, "%s", reply->why);
+        return;
+    }
+    store->rc = spot_etcd_answer_read(reply->body, reply->n_byte, &store->answer, &store->why);
+    if (!store->rc && reply->status != 200)
+        store->rc = spot_err_set(&store->why, SPOT_EDATA, "etcd: status %ld", reply->status);
+}
+
+/* Of one member. */
+static int ask_member(struct spot_etcd *store, const char *path, struct spot_err *err)
+{
+    const double limit_s = store->limit_s / (double)store->where.n_url;
+    char url[SPOT_HTTP_URL_MAX];
+    const struct spot_http_ask ask = { .method = "POST",
+                                       .url = url,
+                                       .header = { "Content-Type: application/json" },
+                                       .body = store->body,
+                                       .connect_s = limit_s,
+                                       .limit_s = limit_s };
+
+    snprintf(url, sizeof(url), "%s%s", store->where.url[store->at], path);
+    store->is_answered = false;
+    if (spot_http_client_ask(store->http, &ask, answered, store, err))
+        return -1;
+    while (!store->is_answered)
+        if (spot_http_client_wait(store->http, NULL, 0, limit_s, err))
+            return -1;
+    if (store->rc)
+        *err = store->why;
+    return store->rc;
+}
+
+/* Of each, until one answers. What was asked may have been done all the same where none does, and
+ * more than once where a member was silent. */
+static int ask(struct spot_etcd *store, const char *path, struct spot_err *err)
+{
+    const size_t n = store->where.n_url;
+    struct spot_err why = { 0 };
+
+    for (size_t i = 0; i < n; i++) {
+        if (!ask_member(store, path, &why))
+            return 0;
+        store->at = (store->at + 1) % n;
+    }
+    return spot_err_set(err, SPOT_ESYS, "expected an answer of etcd at %s%s, got: %s",
+                        store->where.url[store->at], n > 1 ? " or another member" : "", why.msg);
+}
+
+static void key_text(const struct spot_etcd *store, const char *name, char text[KEY_TEXT])
+{
+    char key[KEY_MAX];
+    const int n =
+        snprintf(key, sizeof(key), "%s/%.*s", store->where.prefix, SPOT_ETCD_NAME_MAX - 1, name);
+
+    spot_base64_encode(key, (size_t)n, text);
+}
+
+/* Returns 1, 0 if it is not there, -1 with *err. */
+int spot_etcd_get(struct spot_etcd *store, const char *name, struct spot_etcd_entry *entry,
+                  struct spot_err *err)
+{
+    char key[KEY_TEXT];
+
+    key_text(store, name, key);
+    snprintf(store->body, sizeof(store->body), "{\"key\":\"%s\"}", key);
+    if (ask(store, "/v3/kv/range", err))
+        return -1;
+    *entry = store->answer.entry[0];
+    return entry->created ? 1 : 0;
+}
+
+/* --- the lease ----------------------------------------------------------- */
+
+static const char leader_name[] = "leader";
+
+int spot_etcd_leader(struct spot_etcd *store, struct spot_etcd_entry *entry, struct spot_err *err)
+{
+    return spot_etcd_get(store, leader_name, entry, err);
+}
+
+/* A lease that etcd counts from later than we do. */
+static int grant(struct spot_etcd *store, unsigned lease_s, struct spot_etcd_lead *lead,
+                 struct spot_err *err)
+{
+    const double now_s = spot_clock_s();
+
+    snprintf(store->body, sizeof(store->body), "{\"TTL\":\"%u\"}", lease_s);
+    if (ask(store, "/v3/lease/grant", err))
+        return -1;
+    if (!store->answer.lease || !store->answer.ttl_s)
+        return spot_err_set(err, SPOT_EDATA, "expected a lease of etcd, got none");
+    *lead = (struct spot_etcd_lead){ .lease = store->answer.lease,
+                                     .until_s = now_s + (double)store->answer.ttl_s };
+    return 0;
+}
+
+int spot_etcd_resign(struct spot_etcd *store, struct spot_etcd_lead *lead, struct spot_err *err)
+{
+    snprintf(store->body, sizeof(store->body), "{\"ID\":\"%" PRId64 "\"}", lead->lease);
+    lead->until_s = 0;
+    return ask(store, "/v3/lease/revoke", err);
+}
+
+/* The leader's key, if it is not there. */
+static int create(struct spot_etcd *store, const char *address, int64_t lease, struct spot_err *err)
+{
+    const size_t n = strlen(address);
+    char key[KEY_TEXT], value[VALUE_TEXT];
+
+    if (n > SPOT_ETCD_VALUE_MAX)
+        return spot_err_set(err, SPOT_EUSAGE, "expected an address of at most %d bytes, got %zu",
+                            SPOT_ETCD_VALUE_MAX, n);
+    key_text(store, leader_name, key);
+    spot_base64_encode(address, n, value);
+    snprintf(store->body, sizeof(store->body),
+             "{\"compare\":[{\"target\":\"CREATE\",\"key\":\"%s\",\"create_revision\":\"0\"}],"
+             "\"success\":[{\"request_put\":{\"key\":\"%s\",\"value\":\"%s\",\"lease\":\"%" PRId64
+             "\"}}],\"failure\":[{\"request_range\":{\"key\":\"%s\"}}]}",
+             key, key, value, lease, key);
+    return ask(store, "/v3/kv/txn", err);
+}
+
+int spot_etcd_lead(struct spot_etcd *store, const char *address, unsigned lease_s,
+                   struct spot_etcd_lead *lead, struct spot_etcd_entry *leader,
+                   struct spot_err *err)
+{
+    const struct spot_etcd_answer *const a = &store->answer;
+    const int is_led = spot_etcd_leader(store, leader, err);
+
+    if (is_led)
+        return is_led < 0 ? -1 : 0;
+    if (grant(store, lease_s, lead, err) || create(store, address, lead->lease, err))
+        return -1;
+    if (a->is_done)
+        lead->created = a->revision;
+    else if (a->n_entry && a->entry[0].lease == lead->lease)
+        lead->created = a->entry[0].created; /* done at once, but the answer was lost */
+    else
+        *leader = a->entry[0];
+    if (lead->created)
+        return 1;
+    (void)spot_etcd_resign(store, lead, NULL); /* else it runs out by itself */
+    return 0;
+}
+
+int spot_etcd_keep(struct spot_etcd *store, struct spot_etcd_lead *lead, struct spot_err *err)
+{
+    const double now_s = spot_clock_s();
+
+    snprintf(store->body, sizeof(store->body), "{\"ID\":\"%" PRId64 "\"}", lead->lease);
+    if (ask(store, "/v3/lease/keepalive", err))
+        return -1;
+    lead->until_s = store->answer.ttl_s ? now_s + (double)store->answer.ttl_s : 0;
+    return store->answer.ttl_s ? 1 : 0;
+}
+
+/* --- records ------------------------------------------------------------- */
+
+static int compare_and_put(struct spot_etcd *store, int64_t created, const char *name,
+                           const char *value, int64_t changed, struct spot_err *err)
+{
+    char leader[KEY_TEXT], key[KEY_TEXT], text[VALUE_TEXT];
+
+    key_text(store, leader_name, leader);
+    key_text(store, name, key);
+    spot_base64_encode(value, strlen(value), text);
+    snprintf(store->body, sizeof(store->body),
+             "{\"compare\":[{\"target\":\"CREATE\",\"key\":\"%s\",\"create_revision\":\"%" PRId64
+             "\"},{\"target\":\"MOD\",\"key\":\"%s\",\"mod_revision\":\"%" PRId64 "\"}],"
+             "\"success\":[{\"request_put\":{\"key\":\"%s\",\"value\":\"%s\"}}],\"failure\":["
+             "{\"request_range\":{\"key\":\"%s\"}},{\"request_range\":{\"key\":\"%s\"}}]}",
+             leader, created, key, changed, key, text, leader, key);
+    return ask(store, "/v3/kv/txn", err);
+}
+
+int spot_etcd_put(struct spot_etcd *store, const struct spot_etcd_lead *lead, const char *name,
+                  const char *value, int64_t *changed, struct spot_err *err)
+{
+    const struct spot_etcd_answer *const a = &store->answer;
+
+    if (strlen(value) > SPOT_ETCD_VALUE_MAX)
+        return spot_err_set(err, SPOT_EUSAGE, "expected a record of at most %d bytes, got %zu",
+                            SPOT_ETCD_VALUE_MAX, strlen(value));
+    if (compare_and_put(store, lead->created, name, value, *changed, err))
+        return -1;
+    if (a->is_done) {
+        *changed = a->revision;
+        return 1;
+    }
+    if (a->n_entry != 2)
+        return spot_err_set(err, SPOT_ESYS, "expected etcd to tell the leader and '%s'", name);
+    if (a->entry[0].created != lead->created)
+        return 0;
+    if (a->entry[1].changed > *changed && !strcmp(a->entry[1].value, value)) {
+        *changed = a->entry[1].changed; /* done at once, but the answer was lost */
+        return 1;
+    }
+    return spot_err_set(err, SPOT_EDATA,
+                        "expected '%s' at revision %" PRId64 " of etcd, got %" PRId64, name,
+                        *changed, a->entry[1].changed);
+}
+
+int spot_etcd_claim(struct spot_etcd *store, const struct spot_etcd_lead *lead,
+                    const char *identity, struct spot_err *err)
+{
+    struct spot_etcd_entry job;
+    const int is_there = spot_etcd_get(store, "job", &job, err);
+
+    if (is_there < 0)
+        return -1;
+    if (!is_there)
+        return spot_etcd_put(store, lead, "job", identity, &job.changed, err);
+    if (!strcmp(job.value, identity))
+        return 1;
+    return spot_err_set(err, SPOT_EDATA, "expected etcd's '%s' to be job %.64s's, got %.64s's",
+                        store->where.prefix, identity, job.value);
+}
