@@ -2,6 +2,9 @@
 /* Goal: with a real etcd of three members, one leads; who was led past writes no more, whatever its
  * clock says; without a quorum nobody leads anew and nothing is written. */
 #define _XOPEN_SOURCE 700 /* mkdtemp */
+#include <inttypes.h>
+
+#include "comm/http_client.h"
 #include "etcd_rig.h"
 
 static struct spot_etcd_entry entry;
@@ -111,14 +114,14 @@ START_TEST(steps_are_committed_once_by_leaders_that_oversleep)
         mine = step;
         lead_soon(store[next], next ? "1" : "0", &held[next]);
         ck_assert_int_eq(spot_etcd_get(store[next], "commit", &entry, &err), step ? 1 : 0);
-        ck_assert_int_eq(atoi(entry.value), step);
+        ck_assert_int_eq(strtol(entry.value, NULL, 10), step);
         if (round & 1) /* late before the next has written, or after */
             (void)commit(store[next], &held[next], next ? "1" : "0", &changed, &step);
         ck_assert(!commit(store[me], &held[me], "late", &seen, &mine));
     }
     ck_assert_int_ge(step, 4);
     ck_assert_int_eq(spot_etcd_get(store[0], "commit", &entry, &err), 1);
-    ck_assert_int_eq(atoi(entry.value), step);
+    ck_assert_int_eq(strtol(entry.value, NULL, 10), step);
     spot_etcd_close(store[0]);
     spot_etcd_close(store[1]);
 }
@@ -155,6 +158,50 @@ START_TEST(members_die_and_without_a_quorum_nobody_leads)
 }
 END_TEST
 
+static void compacted(void *user, const struct spot_http_reply *reply)
+{
+    *(long *)user = reply->status;
+}
+
+static void compact(int64_t revision)
+{
+    struct spot_http_client *const client = spot_http_client_new(NULL);
+    char url[96], body[64];
+    const struct spot_http_ask ask = {
+        .method = "POST", .url = url, .body = body, .connect_s = 20, .limit_s = 20
+    };
+    long status = -1;
+
+    snprintf(url, sizeof(url), "%s/v3/kv/compaction", rig.where.url[0]);
+    snprintf(body, sizeof(body), "{\"revision\":\"%" PRId64 "\",\"physical\":true}", revision);
+    ck_assert_int_eq(spot_http_client_ask(client, &ask, compacted, &status, NULL), 0);
+    while (status < 0)
+        ck_assert_int_eq(spot_http_client_wait(client, NULL, 0, 20, NULL), 0);
+    ck_assert_int_eq(status, 200);
+    spot_http_client_free(client);
+}
+
+START_TEST(what_stands_outlives_a_compaction)
+{
+    struct spot_etcd *const a = etcd_store();
+    struct spot_etcd_lead by_a;
+    int64_t changed = 0;
+
+    ck_assert_int_eq(spot_etcd_lead(a, "a", 600, &by_a, &entry, &err), 1);
+    ck_assert_int_eq(spot_etcd_put(a, &by_a, "old", "1", &changed, &err), 1);
+    changed = 0;
+    ck_assert_int_eq(spot_etcd_put(a, &by_a, "step", "1", &changed, &err), 1);
+    ck_assert_int_eq(spot_etcd_put(a, &by_a, "step", "2", &changed, &err), 1);
+    compact(changed); /* the leader's key and `old` are of revisions before */
+    ck_assert_int_eq(spot_etcd_get(a, "old", &entry, &err), 1);
+    ck_assert_str_eq(entry.value, "1");
+    ck_assert_int_eq(spot_etcd_put(a, &by_a, "step", "3", &changed, &err), 1);
+    ck_assert_int_eq(spot_etcd_leader(a, &entry, &err), 1);
+    ck_assert_int_eq(entry.created, by_a.created);
+    spot_etcd_close(a);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("core");
@@ -167,6 +214,7 @@ int main(void)
     tcase_add_test(tc, one_leads_and_what_it_writes_is_read);
     tcase_add_test(tc, a_lease_that_is_not_kept_ends);
     tcase_add_test(tc, steps_are_committed_once_by_leaders_that_oversleep);
+    tcase_add_test(tc, what_stands_outlives_a_compaction);
     tcase_add_test(tc, members_die_and_without_a_quorum_nobody_leads);
     return run_suite("store_etcd", tc);
 }
