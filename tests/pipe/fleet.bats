@@ -1,0 +1,83 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# Goal: prices | predict | plan fleet | launch, as examples/fleet tells it: the plan buys no more of a zone than the forecast is
+# sure of, at the newest price, and the launcher says what the plan says.
+bats_require_minimum_version 1.5.0
+
+setup() {
+    T=$BATS_TEST_TMPDIR
+    cd "$BATS_TEST_DIRNAME/../.." || return
+    set -o pipefail
+    spot-replay import --from aws-price examples/fleet/prices.json >"$T/prices.csv"
+}
+
+forecast() {
+    sed '1s/$/,instance_type/; 1!s/$/,A10G/' examples/traces/zones.csv | spot-predict --interval 10m --horizon 6 --no-provenance
+}
+
+offers() { examples/fleet/offers.sh "$@" "$T/prices.csv" "${f:-$T/forecast}" examples/fleet/melange.csv; }
+
+plan() { spot-plan fleet --kind serve --catalogue - --load examples/fleet/melange.json --no-provenance "$@"; }
+
+# one series of zone $1 with the laws $2 of its steps
+law() {
+    jq -n --arg zone "$1" --argjson p "$2" '{schema: "spot.forecast/1", series: [{zone: $zone, instance_type: "A10G",
+        available: ($p | to_entries | map({step: (.key + 1), p: .value}))}]}' >"$T/forecast"
+}
+
+@test "a quota is what every step of the forecast is sure of, and the newest price counts" {
+    law r1z1 '[[0.05, 0.05, 0.2, 0.7], [0, 0.02, 0.08, 0.9]]'
+    offers | grep '^A10G,0' >"$T/rows"
+    echo A10G,0.4312,,r1z1,2 | cmp - "$T/rows" # .2 + .7 is below .9 in doubles, and meant to be .9
+    offers --sure .95 | grep -qx 'A10G,0.4312,,r1z1,1'
+    offers --sure .7 | grep -qx 'A10G,0.4312,,r1z1,3'
+    offers --sure 1 | grep -qx 'A10G,0.4312,,r1z1,0'
+    law elsewhere '[[0, 1]]' # no price: no row
+    offers | cmp - <(printf '%s\n' instance_type,spot_usd_per_h,on_demand_usd_per_h,zone,quota A10G,,1.01,, A100-80GB,,3.67,,)
+}
+
+@test "the whole pipe: within the quotas, cheaper than on demand, and printed as planned" {
+    forecast >"$T/forecast"
+    offers >"$T/catalogue"
+    plan --market both <"$T/catalogue" >"$T/plan"
+    plan <"$T/catalogue" >"$T/dear"
+    jq -e --slurpfile dear "$T/dear" '.expected.usd_per_h < $dear[0].expected.usd_per_h and any(.buy[]; .market == "spot")' "$T/plan"
+    # its cost and its quotas, from the catalogue alone
+    jq -r '.buy[] | [.instance_type, .zone, .market, .count] | join(",")' "$T/plan" >"$T/buy"
+    awk -F, -v usd="$(jq .expected.usd_per_h "$T/plan")" '
+        NR == FNR { price[$1 FS $4 FS ($2 == "" ? "on-demand" : "spot")] = $2 + $3; quota[$1 FS $4] = $5; next }
+        { cost += $4 * price[$1 FS $2 FS $3]; if (quota[$1 FS $2] != "" && $4 > quota[$1 FS $2]) exit 1; n++ }
+        END { d = cost - usd; exit !(n && d < 1e-9 && d > -1e-9) }' "$T/catalogue" "$T/buy"
+    offers --sure .5 | plan --market both | jq -e --slurpfile sure "$T/plan" '.expected.usd_per_h <= $sure[0].expected.usd_per_h + 1e-9'
+
+    examples/fleet/launch.sh --job chat "$T/plan" >"$T/said"
+    jq -r '.buy[] | "would start \(.count) of \(.instance_type) in \(if .zone == "" then "any" else .zone end), \(.market), for chat"' "$T/plan" | sort >"$T/want"
+    grep '^would' "$T/said" | sort | cmp - "$T/want"
+    tail -n 1 "$T/said" | grep -qx "$(jq '[.buy[].count] | add' "$T/plan") machines; nothing was started"
+
+    # the lines of the README, in one go, say the same
+    sed -n 's/^    //p' examples/fleet/README.md >"$T/story"
+    (
+        ln -s "$PWD/examples" "$T/examples"
+        cd "$T" && bash -o pipefail -e story
+    ) | cmp - "$T/said"
+}
+
+@test "what is no forecast, no price or no share is refused" {
+    law r1z1 '[[0, 1]]'
+    run -2 --separate-stderr offers --sure 0
+    run -2 --separate-stderr offers --sure 1.5
+    [[ "$stderr" == *"--sure: expected a share in (0, 1], got '1.5'"* ]]
+    echo '{"schema": "spot.plan/1"}' >"$T/bad"
+    f=$T/bad run -3 --separate-stderr offers
+    [[ "$stderr" == *'spot.forecast/1, got "spot.plan/1"'* ]]
+    : >"$T/bad" # of a predictor that failed
+    f=$T/bad run -3 --separate-stderr offers
+    [[ "$stderr" == *'no forecast'* ]]
+    printf 'time_s,zone,instance_type,market\n0,r1z1,A10G,spot\n' >"$T/prices.csv"
+    run -3 --separate-stderr offers
+    [[ "$stderr" == *'prices.csv:2: expected a column price_usd_per_h'* ]]
+    jq -n '{schema: "spot.plan/1", kind: "train"}' >"$T/bad"
+    run -3 examples/fleet/launch.sh --job chat "$T/bad"
+    run -2 examples/fleet/launch.sh --job chat --apply "$T/bad"
+}
