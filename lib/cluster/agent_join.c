@@ -9,7 +9,6 @@
 
 #include "cluster/agent_state.h"
 #include "common/clock.h"
-#include "common/utf8.h"
 #include "common/version.h"
 
 /* A signal handler has no other way to reach the agent. */
@@ -68,13 +67,11 @@ static int on_refused(struct spot_agent *a, bool is_for_other, struct spot_wire_
     char why[SPOT_WHY_MAX];
 
     if (is_for_other) {
-        spot_get_text(in, a->other, sizeof(a->other));
-        spot_utf8_make_plain(a->other);
+        spot_get_plain(in, a->other, sizeof(a->other));
         return spot_err_set(err, SPOT_EINFEASIBLE, "refused: the job at %s is to %s",
                             a->options->join, a->other);
     }
-    spot_get_text(in, why, sizeof(why));
-    spot_utf8_make_plain(why);
+    spot_get_plain(in, why, sizeof(why));
     return spot_err_set(err, SPOT_EINFEASIBLE, "refused: %s", why);
 }
 

@@ -5,7 +5,6 @@
 #include "cluster/agent_state.h"
 #include "cluster/suspect_io.h"
 #include "comm/probe.h"
-#include "common/utf8.h"
 #include "common/xalloc.h"
 
 void spot_agent_put_suspects(struct spot_agent *a, struct spot_buf *out)
@@ -72,8 +71,7 @@ int spot_agent_set_aside(struct spot_agent *a, const struct spot_frame *frame, s
     struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
     char why[SPOT_WHY_MAX];
 
-    spot_get_text(&in, why, sizeof(why));
-    spot_utf8_make_plain(why);
+    spot_get_plain(&in, why, sizeof(why));
     if (frame->type == SPOT_MSG_DISMISSED) {
         a->was_dismissed = true;
         return spot_err_set(err, SPOT_ESYS, "set aside by the job: %.450s", why);

@@ -4,7 +4,6 @@
 
 #include "cluster/group_state.h"
 #include "common/clock.h"
-#include "common/utf8.h"
 
 int spot_group_log_member(struct spot_group *g, const char *event, const struct spot_peer *peer,
                           const char *why, struct spot_err *err)
@@ -84,8 +83,7 @@ static int on_failed(struct spot_group *g, struct spot_peer *peer, const struct 
 
     if (frame->tag)
         return other(g, peer, frame, err);
-    spot_get_text(&in, why, sizeof(why));
-    spot_utf8_make_plain(why);
+    spot_get_plain(&in, why, sizeof(why));
     g->options->warn("worker %s cannot go on: %s", peer->name, why);
     peer->is_closing = true;
     return 0;
@@ -103,8 +101,7 @@ static int on_broken(struct spot_group *g, struct spot_peer *peer, const struct 
         return 0; /* the report says it too */
     view->n_broken++;
     view->has_failed = true;
-    spot_get_text(&in, why, sizeof(why));
-    spot_utf8_make_plain(why);
+    spot_get_plain(&in, why, sizeof(why));
     if (spot_group_accuse(g, peer, &in))
         spot_peer_drop(peer, "a complaint");
     else if (!spot_suspects_has_news(&g->suspects)) /* it may be its own fault */

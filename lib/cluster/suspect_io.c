@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-#include "common/utf8.h"
 
 void spot_suspect_io_put(struct spot_buf *out, const struct spot_mesh_suspect *suspect, size_t n)
 {
@@ -36,7 +35,6 @@ bool spot_suspect_io_get(struct spot_wire_in *in, uint32_t *left, struct spot_me
     memset(suspect, 0, sizeof(*suspect));
     suspect->id = spot_get_u32(in);
     suspect->has_answered = spot_get_u32(in) != 0;
-    spot_get_text(in, suspect->why, sizeof(suspect->why));
-    spot_utf8_make_plain(suspect->why);
+    spot_get_plain(in, suspect->why, sizeof(suspect->why));
     return !in->bad;
 }

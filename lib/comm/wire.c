@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "common/le.h"
+#include "common/utf8.h"
 
 static void put_little(struct spot_buf *out, uint64_t value, size_t n)
 {
@@ -128,6 +129,12 @@ void spot_get_text(struct spot_wire_in *in, char *text, size_t cap)
     }
     memcpy(text, byte, n);
     text[n] = '\0';
+}
+
+void spot_get_plain(struct spot_wire_in *in, char *text, size_t cap)
+{
+    spot_get_text(in, text, cap);
+    spot_utf8_make_plain(text);
 }
 
 bool spot_wire_in_done(const struct spot_wire_in *in)

@@ -44,6 +44,8 @@ const uint8_t *spot_get_bytes(struct spot_wire_in *in, size_t n);
 
 /* A text of less than cap bytes without NUL into text[cap]; "" when bad. */
 void spot_get_text(struct spot_wire_in *in, char *text, size_t cap);
+/* The same, made plain (common/utf8.h): words of somebody else's, to be shown. */
+void spot_get_plain(struct spot_wire_in *in, char *text, size_t cap);
 
 /* True if nothing was bad and nothing is left. */
 bool spot_wire_in_done(const struct spot_wire_in *in);

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "common/clock.h"
-#include "common/utf8.h"
 #include "common/xalloc.h"
 #include "serve/serve_protocol.h"
 #include "serve/server_state.h"
@@ -142,7 +141,7 @@ static void on_cannot(struct spot_server *s, struct spot_replica *p, const struc
 
     if (!q)
         return;
-    spot_get_text(&in, why, sizeof(why));
+    spot_get_plain(&in, why, sizeof(why));
     c = q->work->completion;
     s->options->group.warn("request %s ends: worker %s says: %s", c->request.id,
                            spot_peer_name(p->peer), why);
@@ -157,8 +156,7 @@ static int on_no_model(struct spot_server *s, struct spot_replica *p, struct spo
     struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
     char why[SPOT_WHY_MAX];
 
-    spot_get_text(&in, why, sizeof(why));
-    spot_utf8_make_plain(why);
+    spot_get_plain(&in, why, sizeof(why));
     return spot_server_cannot_read(s, p, peer, why, err);
 }
 

@@ -3,7 +3,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/utf8.h"
 #include "common/xalloc.h"
 #include "train/trainer_state.h"
 
@@ -126,8 +125,7 @@ static int on_failed(struct spot_trainer *c, struct spot_peer *peer, const struc
     struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
     char why[SPOT_WHY_MAX];
 
-    spot_get_text(&in, why, sizeof(why));
-    spot_utf8_make_plain(why);
+    spot_get_plain(&in, why, sizeof(why));
     c->options->warn("worker %s does not mirror so much: %s", spot_peer_name(peer), why);
     spot_trainer_cool(c, who);
     return spot_view_break(c->view, frame->epoch, err);

@@ -107,6 +107,26 @@ START_TEST(a_text_too_long_or_with_a_nul_is_bad_and_empty)
 }
 END_TEST
 
+/* What others say is shown to people: no byte of it moves their terminal. */
+START_TEST(a_plain_text_moves_no_terminal)
+{
+    struct spot_buf out = { 0 };
+    struct spot_wire_in in;
+    char text[32], cut[4];
+
+    spot_put_text(&out, "a\x1b[2Jb\xff");
+    in = spot_wire_in(out.data, out.n);
+    spot_get_plain(&in, text, sizeof(text));
+    ck_assert(spot_wire_in_done(&in));
+    ck_assert_str_eq(text, "a?[2Jb?");
+    in = spot_wire_in(out.data, out.n);
+    spot_get_plain(&in, cut, sizeof(cut));
+    ck_assert(in.bad);
+    ck_assert_str_eq(cut, "");
+    spot_buf_release(&out);
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("core");
@@ -115,5 +135,6 @@ int main(void)
     tcase_add_test(tc, a_message_cut_at_any_byte_is_bad);
     tcase_add_test(tc, a_count_that_cannot_be_there_is_bad);
     tcase_add_test(tc, a_text_too_long_or_with_a_nul_is_bad_and_empty);
+    tcase_add_test(tc, a_plain_text_moves_no_terminal);
     return run_suite("wire", tc);
 }
