@@ -3,7 +3,6 @@
 
 #include <string.h>
 
-
 void spot_suspect_io_put(struct spot_buf *out, const struct spot_mesh_suspect *suspect, size_t n)
 {
     uint32_t n_told = 0;

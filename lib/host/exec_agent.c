@@ -16,7 +16,7 @@ static const double settled_s = 1; /* ranks that are up so long are counted as a
 
 struct exec_agent {
     const struct spot_exec_agent_options *options;
-    struct spot_agent *agent;
+    struct spot_agent agent;
     struct spot_exec_held held;
     int port_fd; /* listens at held.port until a round starts; -1 */
 
@@ -100,7 +100,7 @@ static void choose_port(struct exec_agent *e)
 
     drop_port(e);
     e->held.port = 0;
-    if (spot_endpoint_parse_reach(spot_mesh_address(e->agent->mesh), SPOT_REACH_NUMERIC, &at, NULL))
+    if (spot_endpoint_parse_reach(spot_mesh_address(e->agent.mesh), SPOT_REACH_NUMERIC, &at, NULL))
         return;
     if (at.kind == SPOT_ENDPOINT_UNIX && spot_endpoint_parse("127.0.0.1:0", &at, NULL))
         return;
@@ -145,8 +145,8 @@ static int form(void *job, const struct spot_frame *frame, struct spot_err *err)
     spot_exec_get_env(&in, &e->env);
     if (!spot_wire_in_done(&in) || e->env.local_world != e->options->n_rank)
         return spot_err_set(err, SPOT_ESYS, "the coordinator sent a malformed FORM");
-    if (spot_agent_enter(e->agent, NULL, 0, &why))
-        return spot_agent_report(e->agent, &why, err) ? -1 : 1;
+    if (spot_agent_enter(&e->agent, NULL, 0, &why))
+        return spot_agent_report(&e->agent, &why, err) ? -1 : 1;
     e->formed = frame->epoch;
     e->has_begun = e->has_voted = false;
     if (e->is_kept)
@@ -215,7 +215,7 @@ static int obey(void *job, const struct spot_frame *frame, struct spot_err *err)
 
     if (frame->type == SPOT_MSG_EXEC_OVER)
         return over(frame, err);
-    if (frame->epoch != e->agent->epoch)
+    if (frame->epoch != e->agent.epoch)
         return 0;
     if (frame->type == SPOT_MSG_EXEC_HALT)
         return stop(e, err);
@@ -236,7 +236,7 @@ static int tell(struct exec_agent *e, uint32_t type, uint64_t tag, struct spot_e
         spot_put_u32(&out, e->env.first_rank + e->ended_rank);
         spot_put_u32(&out, (uint32_t)e->ended_status);
     }
-    return spot_agent_tell(e->agent, type, tag, &out, err);
+    return spot_agent_tell(&e->agent, type, tag, &out, err);
 }
 
 static int tell_end(struct exec_agent *e, struct spot_err *err)
@@ -268,10 +268,10 @@ static int tell_settled(struct exec_agent *e, struct spot_err *err)
 
 static int tell_news(struct exec_agent *e, struct spot_err *err)
 {
-    if (e->formed != e->agent->epoch)
+    if (e->formed != e->agent.epoch)
         return 0;
     if (e->is_stopping)
-        spot_mesh_progress(e->agent->mesh); /* it waits for ranks that take their time */
+        spot_mesh_progress(e->agent.mesh); /* it waits for ranks that take their time */
     if (e->owes_ready && !e->has_ranks) {
         e->owes_ready = false;
         return tell(e, SPOT_MSG_READY, 0, err);
@@ -285,25 +285,24 @@ static int work(void *job, struct spot_err *err)
 {
     struct exec_agent *const e = job;
 
-    while (!spot_mesh_has_order(e->agent->mesh))
+    while (!spot_mesh_has_order(e->agent.mesh))
         if (look(e, look_s, err) < 0 || tell_news(e, err))
             return -1;
     return 0;
 }
 
-int spot_exec_agent_run(const struct spot_exec_agent_options *options, struct spot_agent *agent,
+int spot_exec_agent_run(const struct spot_exec_agent_options *options, bool *has_joined,
                         struct spot_err *err)
 {
     static const struct spot_agent_workload workload = {
         .hello = hello, .report = report, .form = form, .order = obey, .work = work
     };
-    struct exec_agent e = { .options = options, .agent = agent, .port_fd = -1 };
+    struct exec_agent e = { .options = options, .port_fd = -1 };
     int rc;
 
-    agent->options = &options->agent;
-    agent->workload = &workload;
-    agent->job = &e;
-    rc = spot_agent_run(agent, err);
+    e.agent = (struct spot_agent){ .options = &options->agent, .workload = &workload, .job = &e };
+    rc = spot_agent_run(&e.agent, err);
     drop_port(&e);
+    *has_joined = e.agent.has_joined;
     return rc;
 }

@@ -3,6 +3,8 @@
 #ifndef SPOT_HOST_EXEC_AGENT_H
 #define SPOT_HOST_EXEC_AGENT_H
 
+#include <stdbool.h>
+
 #include "cluster/agent.h"
 #include "common/err.h"
 #include "host/ranks.h"
@@ -18,10 +20,10 @@ struct spot_exec_agent_options {
     uint64_t hash; /* spot_exec_hash */
 };
 
-/* Work until the job is done; the caller then frees the ranks, which stops what runs. *agent tells
- * of the last coordinator. Returns 0, or -1 with *err: as spot_agent_run, SPOT_EINFEASIBLE also
- * when the job has failed. */
-int spot_exec_agent_run(const struct spot_exec_agent_options *options, struct spot_agent *agent,
+/* Work until the job is done; the caller then frees the ranks, which stops what runs. *has_joined:
+ * a coordinator has taken it in. Returns 0, or -1 with *err: as spot_agent_run, SPOT_EINFEASIBLE
+ * also when the job has failed. */
+int spot_exec_agent_run(const struct spot_exec_agent_options *options, bool *has_joined,
                         struct spot_err *err);
 
 #ifdef __cplusplus

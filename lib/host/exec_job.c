@@ -204,7 +204,7 @@ static int run(struct spot_exec_job *job, struct spot_err *err)
     if (!spot_group_is_over(job->group))
         return spot_err_set(err, SPOT_EPREEMPTED, "stopped in round %lu",
                             (unsigned long)job->n_started);
-    return log_end(job, "exec_done", err);
+    return log_end(job, "finished", err);
 }
 
 int spot_exec_run(const struct spot_exec_options *options, struct spot_err *err)

@@ -48,15 +48,15 @@ struct spot_exec_job {
 };
 
 /* exec_layout.c: entries of the workload's table. */
-bool spot_exec_may_begin(void *job, struct spot_view *view);
-int spot_exec_layout(void *job, struct spot_view *view, struct spot_err *err);
-bool spot_exec_would_change(void *job, struct spot_view *view);
+bool spot_exec_may_begin(void *exec, struct spot_view *view);
+int spot_exec_layout(void *exec, struct spot_view *view, struct spot_err *err);
+bool spot_exec_would_change(void *exec, struct spot_view *view);
 
 /* exec_end.c: how rounds end. All that can be known is done: end the job, if so. */
 bool spot_exec_check_done(struct spot_exec_job *job);
-int spot_exec_message(void *job, struct spot_peer *peer, const struct spot_frame *frame,
+int spot_exec_message(void *exec, struct spot_peer *peer, const struct spot_frame *frame,
                       struct spot_err *err);
-int spot_exec_tick(void *job, struct spot_err *err);
+int spot_exec_tick(void *exec, struct spot_err *err);
 /* A member is gone: was it the cause of the failure that was counted? */
 void spot_exec_forgive(struct spot_exec_job *job, const struct spot_exec_member *member);
 

@@ -55,6 +55,7 @@ static const struct spot_field formed_field[] = {
     KEY("M", SPOT_F_INT, grid.M, "1", 1, GRID_MAX, false),
     KEY("tokens", SPOT_F_STR, tokens, NULL, 0, 0, false),
     KEY("members", SPOT_F_INT, members, "1", 1, GRID_MAX, true),
+    KEY("relayed_byte", SPOT_F_INT, relayed_byte, "byte", 0, count_max, false),
     { 0 },
 };
 

@@ -56,6 +56,7 @@ struct spot_event {
     struct spot_grid grid; /* formed; M 1 where it is not told */
     const char *tokens;    /* formed: what a token is, NULL: not told */
     int64_t from, to;      /* rolled_back; restored has `from` alone */
+    int64_t relayed_byte;  /* formed, 0: not told */
     int64_t moved_byte;    /* migrate, 0: not told */
     int64_t restored_byte; /* migrate */
     double loss;           /* committed, validated; done, where it is known */

@@ -351,8 +351,17 @@ void spot_server_release_versions(struct spot_server *s)
     spot_model_version_free(s->target);
 }
 
-/* --- what is told ------------------------------------------------------------------------------
- */
+/* --- what is told ------------------------------------------------------------------ */
+
+/* Replicas of the new version, once new requests begin on it. */
+static int64_t n_taking(const struct spot_server *s)
+{
+    int64_t n = 0;
+
+    for (size_t i = 0; s->old && s->current == s->target && i < s->n_place; i++)
+        n += s->place[i]->version == s->target && spot_replica_may_take(s->place[i]);
+    return n;
+}
 
 void spot_server_roll_status(const struct spot_server *s, struct spot_jw *jw)
 {
@@ -370,7 +379,7 @@ void spot_server_roll_status(const struct spot_server *s, struct spot_jw *jw)
     spot_jw_str(jw, "model", s->rolled.dir);
     if (*s->rolled.why)
         spot_jw_str(jw, "why", s->rolled.why);
-    spot_jw_int(jw, "replicas", s->old ? (int64_t)n_replica(s, s->target, NULL) : 0);
+    spot_jw_int(jw, "replicas", n_taking(s));
     spot_jw_int(jw, "replicas_left", s->old ? (int64_t)n_replica(s, s->old, NULL) : 0);
     spot_jw_int(jw, "requests_left", n_request);
     spot_jw_end(jw);

@@ -3,6 +3,8 @@
 # Somebody else's trainer on nodes that come and go. Here it is a shell script: a rank says that it is
 # there, and goes on until the file `finish` is.
 
+# shellcheck disable=SC2016,SC2046,SC2086,SC2154,SC2012,SC2030,SC2031 # sh evaluates; words; background sets $pid
+
 bats_require_minimum_version 1.5.0
 load job
 

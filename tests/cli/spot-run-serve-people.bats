@@ -69,7 +69,7 @@ well_formed() {
     get /metrics >metrics
     well_formed metrics
     for name in $(awk '/^# TYPE/ { print $3 }' metrics); do
-        grep -q "^| .*\`$name\`.* |" "$BATS_TEST_DIRNAME/../../docs/formats/serve.md" || { echo "not told of: $name" && false; }
+        cat "$BATS_TEST_DIRNAME"/../../docs/formats/{serve,metrics}.md | grep -q "^| .*\`$name\`.* |" || { echo "not told of: $name" && false; }
     done
     grep -q '^spot_serve_tokens_total 300' metrics
     grep -q '^spot_serve_first_token_seconds_count 1$' metrics

@@ -152,6 +152,7 @@ disk() { # VARIABLE=VALUE LOG ARGUMENTS...
     disk SPOT_DISK_MS=1200 log --grid 1x2 --no-buddies --lease 1.5s --durable-every 0.05s
     # who cannot write sends
     for i in 1 2; do SPOT_DISK_FULL=/ LD_PRELOAD=$tools/disk.so worker w$i && w2=$pid; done
+    seen log durable 1
     eventually '[ -d st/gen-*.tmp ]'
     kill -9 $w2 # the last copy of its stage
     worker w3

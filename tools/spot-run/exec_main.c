@@ -173,6 +173,7 @@ static void on_told(void *user, const struct spot_notice *n)
         spot_tool_note("leaving: notice of %s (%s, %s)", n->source, spot_notice_kind_name(n->kind),
                        n->action);
     spot_agent_expect(n->left_s);
+    /* NOLINTNEXTLINE(bugprone-bad-signal-to-kill-thread): it is caught */
     pthread_kill(main_thread, SIGTERM);
 }
 
@@ -191,7 +192,7 @@ static int join_job(struct spot_ranks *ranks, struct spot_err *err)
         .hash = spot_exec_hash(command, (uint32_t)o.n_rank),
     };
     struct spot_notice_watch *watch = NULL;
-    struct spot_agent agent = { .id = 0 };
+    bool has_joined = false;
     int rc = -1;
 
     main_thread = pthread_self();
@@ -199,9 +200,9 @@ static int join_job(struct spot_ranks *ranks, struct spot_err *err)
     o.watched.warn = o.is_quiet ? NULL : spot_tool_warn;
     if (!o.watched.from ||
         ((watch = spot_notice_new(&o.watched, err)) && !spot_notice_start(watch, err)))
-        rc = spot_exec_agent_run(&options, &agent, err);
+        rc = spot_exec_agent_run(&options, &has_joined, err);
     spot_notice_free(watch);
-    if (rc && o.is_quiet && agent.has_joined)
+    if (rc && o.is_quiet && has_joined)
         err->msg[0] = '\0'; /* the coordinator tells, or the exit status does */
     return rc;
 }
