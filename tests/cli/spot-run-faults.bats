@@ -327,7 +327,7 @@ flip() { # FILE OFFSET: every bit of one byte
     eventually '[ "$(events log durable)" -ge 3 ]'
     kill -STOP $w1 # no further generation begins
     eventually 'at=$(ls st); sleep 0.3; [ "$at" = "$(ls st)" ]'
-    local newest=$(ls -d st/gen-* | tail -n 1)
+    local newest=$(ls -d st/gen-* | grep -v '\.tmp$' | tail -n 1) # the worker may have begun another one
     flip $newest/bundle-0002 5000
     kill -9 $w1
     worker w2
