@@ -106,7 +106,7 @@ static int on_ended(struct spot_exec_job *job, struct spot_peer *peer,
         charge(job, frame->epoch);
         snprintf(job->why, sizeof(job->why), "%s; %lu failures were borne before", how,
                  (unsigned long)job->options->max_restarts);
-        job->options->group.warn("%s (failure %lu of %lu that are borne)", how,
+        job->options->group.warn("%s (failure %lu, at most %lu are borne)", how,
                                  (unsigned long)job->n_failed,
                                  (unsigned long)job->options->max_restarts);
         if (log_failed(job, peer, rank, status, err))

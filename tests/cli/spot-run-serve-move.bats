@@ -5,8 +5,9 @@ setup_file() {
     command -v python3 >/dev/null || skip "no python3 here"
     cd "$BATS_FILE_TMPDIR" || return 1
     seq -f "the %.0f. line of a text that a small model learns" 400 >text
-    spot-run train -q --data text --layers 4 --width 64 --heads 4 --seq 1024 --global-batch 2 --steps 4 \
-        --save model >train.log
+    # pages so small that to move them is faster than to compute them again, on any machine
+    spot-run train -q --data text --arch llama --layers 4 --width 64 --heads 4 --kv-heads 2 --shards 2 --ffn 1024 \
+        --seq 1024 --global-batch 2 --steps 4 --save model >train.log
     for i in $(seq 8); do
         printf '{"custom_id":"r%d","url":"/v1/completions","body":{"model":"model","prompt":"%s","max_tokens":800,"temperature":0.8,"seed":%d}}\n' \
             "$i" "$(head -c 150 text | tr '\n' ' ')" "$i"
@@ -73,7 +74,8 @@ start_two() {
     server=$!
     pids=$server
     for i in $(seq $((2 * n))); do
-        spot-run worker -q --join unix:j --name "w$i" --join-timeout 20s 3>&- &
+        ${SPOT_PACE:+env "LD_PRELOAD=$SPOT_PACE" SPOT_PACE_SEND_MS=1} \
+            spot-run worker -q --join unix:j --name "w$i" --join-timeout 20s 3>&- & # so that there is a middle
         declare -g "pid_$i=$!"
         pids="$pids $!"
         sleep 0.1
