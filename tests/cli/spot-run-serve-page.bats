@@ -10,7 +10,8 @@
     spot-run train -q --data text --layers 8 --width 512 --heads 8 --seq 512 --global-batch 1 --steps 2 --save model >train.log
     spot-run serve --model model --http 127.0.0.1:0 --listen unix:j 2>err 3>&- &
     server=$!
-    spot-run worker -q --join unix:j --name amber 3>&- &
+    local -a slow=(${SPOT_PACE:+env "LD_PRELOAD=$SPOT_PACE" SPOT_PACE_SEND_MS=20}) # a text that can be watched
+    "${slow[@]}" spot-run worker -q --join unix:j --name amber 3>&- &
     amber=$!
     until grep -o 'http://[0-9.:]*' err >url; do sleep 0.1; done
     mkfifo ask
@@ -36,7 +37,7 @@
         [ "$(said 'document.querySelectorAll("[data-worker=amber]").length')" -lt 10 ] || break
         sleep 0.05
     done
-    spot-run worker -q --join unix:j --name blue 3>&- 4>&- &
+    "${slow[@]}" spot-run worker -q --join unix:j --name blue 3>&- 4>&- &
     blue=$!
     for _ in $(seq 200); do
         [ "$(said 'document.getElementById("workers").innerText.includes("blue")')" != true ] || break
