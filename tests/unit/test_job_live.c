@@ -233,18 +233,21 @@ START_TEST(a_worker_that_ends_before_it_is_one_does_not_act_for_its_parent)
 {
     const struct spot_observer observer = { .committed = on_step_until_late, .probed = on_probe };
     const struct sigaction action = { .sa_handler = end_the_test };
+    struct sigaction before;
     struct spot_coordinator_options o = job(2, 1, 1, 1);
     struct spot_coordinator_result result;
     struct spot_err err = { 0 };
 
+    memset(&seen, 0, sizeof(seen));
     o.observer = &observer;
     o.become_worker = become_late;
     o.config.n_step = 5000;
     test_pid = getpid();
     ck_assert_int_eq(pipe(late), 0);
-    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGTERM, &action, &before);
     ck_assert_msg(!spot_coordinator_run(&o, &result, &err), "%s", err.msg);
     ck_assert_int_lt(result.step, 5000);
+    sigaction(SIGTERM, &before, NULL);
 }
 END_TEST
 
@@ -255,6 +258,7 @@ START_TEST(a_measurement_sees_each_step_and_gets_its_wishes)
     struct spot_coordinator_result result;
     struct spot_err err = { 0 };
 
+    memset(&seen, 0, sizeof(seen));
     o.observer = &observer;
     o.config.n_step = 100;
     ck_assert_msg(!spot_coordinator_run(&o, &result, &err), "%s", err.msg);
