@@ -116,12 +116,14 @@ static void play(struct spot_trainer *c, struct spot_peer *peer, const uint8_t *
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct spot_trainer_vote vote[BUNDLES] = { { 0 } };
+    uint32_t saver[BUNDLES] = { 0 };
     double loss[MICROBATCHES];
     struct spot_trainer c = { .options = &options,
                               .config.kernel = "portable",
                               .n_bundle = BUNDLES,
                               .n_microbatch = MICROBATCHES,
                               .vote = vote,
+                              .saver = saver,
                               .loss = loss,
                               .job = UINT64_C(0x3030303030303030) };
     struct spot_peer *peer;
