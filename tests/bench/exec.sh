@@ -58,7 +58,10 @@ play() { # SYSTEM calm|storm: "STEPS kills and waits..."
         spot-run exec -q --listen unix:j --nodes 1:3 --lease 2s -- python3 "$ddp" state 1000000 2>>err &
         root_of[job]=$!
     fi
-    for name in a b c; do node "$1" "$name"; done
+    for name in a b c; do
+        node "$1" "$name"
+        [ "$name$1" != atorchrun ] || sleep 4 # the first is to keep the rendezvous
+    done
     until [ "$(newest)" ]; do sleep 0.2; done
     begin=${EPOCHREALTIME/./}
     from=$(newest)
@@ -83,11 +86,11 @@ play() { # SYSTEM calm|storm: "STEPS kills and waits..."
 }
 
 printf '%-10s %14s %14s %8s  %s\n' system 'calm steps/s' 'storm steps/s' share 'kill to the next new step: median, most'
-for system in exec torchrun; do
-    read -r calm _ <<<"$(play $system calm)"
-    read -r storm waits <<<"$(play $system storm)"
+for system in ${SYSTEMS:-exec torchrun}; do
+    read -r calm _ <<<"$(play "$system" calm)"
+    read -r storm waits <<<"$(play "$system" storm)"
     # shellcheck disable=SC2086  # words
     sorted=$(printf '%s\n' $waits | sort -n)
-    printf '%-10s %14.1f %14.1f %8.2f  %s s, %s s\n' $system "${calm}e-2" "${storm}e-2" "$(awk -v a="$storm" -v b="$calm" 'BEGIN { print a / b }')" \
+    printf '%-10s %14.1f %14.1f %8.2f  %s s, %s s\n' "$system" "${calm}e-2" "${storm}e-2" "$(awk -v a="$storm" -v b="$calm" 'BEGIN { print a / b }')" \
         "$(sed -n "$((($(wc -l <<<"$sorted") + 1) / 2))p" <<<"$sorted")" "$(tail -n 1 <<<"$sorted")"
 done
