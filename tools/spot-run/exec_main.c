@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #define _XOPEN_SOURCE 700 /* SA_RESTART, unsetenv */
 #include <errno.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +10,6 @@
 #include "cli/opt.h"
 #include "cli/tool.h"
 #include "cluster/group.h"
-#include "cluster/notice.h"
 #include "cluster/private_dir.h"
 #include "cluster/protocol.h"
 #include "common/num.h"
@@ -20,6 +18,7 @@
 #include "host/exec_agent.h"
 #include "host/exec_job.h"
 #include "host/exec_protocol.h"
+#include "leave_on_notice.h"
 #include "run.h"
 
 /* As text too, for the agents that are started here. */
@@ -27,8 +26,8 @@ static struct {
     const char *listen, *join, *key_file, *nodes, *hook, *log_dir, *events, *name, *domain;
     uint64_t workers, n_rank, max_restarts;
     double save_s, stop_s, lease_s, stall_s, grace_s, join_timeout_s;
-    bool resume, leaves_on_rebalance, is_quiet;
-    struct spot_notice_options watched;
+    bool resume, is_quiet;
+    struct leave_on_notice leave;
 } o = { .n_rank = 1,
         .max_restarts = 3,
         .save_s = 10,
@@ -38,7 +37,6 @@ static struct {
         .join_timeout_s = 30 };
 static char **command;    /* what the ranks run */
 static char *private_dir; /* of the coordinator that started this agent; NULL */
-static pthread_t main_thread;
 static bool is_agent;
 
 static const struct spot_opt option[] = {
@@ -58,7 +56,7 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_STRING, 0, "name", &o.name, "id", "of this node (default its pid)", 0, 0 },
     { SPOT_OPT_STRING, 0, "domain", &o.domain, "id",
       "failure domain, such as the zone (default its own)", 0, 0 },
-    { SPOT_OPT_STRING, 0, "notice", &o.watched.from, "source",
+    { SPOT_OPT_STRING, 0, "notice", &o.leave.watched.from, "source",
       "leave when aws, gcp, azure, auto or cmd:COMMAND says so", 0, 0 },
     { SPOT_OPT_GROUP, .help = "its ranks" },
     { SPOT_OPT_U64, 0, "nproc-per-node", &o.n_rank, "n", "ranks of each node (1)", 1,
@@ -82,9 +80,9 @@ static const struct spot_opt option[] = {
       86400 },
     { SPOT_OPT_SECS, 0, "join-timeout", &o.join_timeout_s, "time",
       "wait so long for a job, first and again (30s)", 0, 1e7 },
-    { SPOT_OPT_FLAG, 0, "notice-rebalance", &o.leaves_on_rebalance, NULL,
+    { SPOT_OPT_FLAG, 0, "notice-rebalance", &o.leave.on_rebalance, NULL,
       "also when it is only recommended", 0, 0 },
-    { SPOT_OPT_STRING, 0, "notice-endpoint", &o.watched.endpoint, "url",
+    { SPOT_OPT_STRING, 0, "notice-endpoint", &o.leave.watched.endpoint, "url",
       "of the metadata service (http://169.254.169.254)", 0, 0 },
     { .type = SPOT_OPT_END },
 };
@@ -160,23 +158,6 @@ static int check_text(const char *name, const char *text, struct spot_err *err)
     return 0;
 }
 
-/* As on SIGTERM, and in the thread that takes it: the agent is never closed under the handler. */
-static void on_told(void *user, const struct spot_notice *n)
-{
-    const bool leaves =
-        n->kind == SPOT_NOTICE_REBALANCE ? o.leaves_on_rebalance : n->is_memory_lost;
-
-    (void)user;
-    if (!leaves || n->state == SPOT_NOTICE_GONE)
-        return;
-    if (!o.is_quiet && n->state == SPOT_NOTICE_NEW)
-        spot_tool_note("leaving: notice of %s (%s, %s)", n->source, spot_notice_kind_name(n->kind),
-                       n->action);
-    spot_agent_expect(n->left_s);
-    /* NOLINTNEXTLINE(bugprone-bad-signal-to-kill-thread): it is caught */
-    pthread_kill(main_thread, SIGTERM);
-}
-
 static int join_job(struct spot_ranks *ranks, struct spot_err *err)
 {
     const struct spot_exec_agent_options options = {
@@ -191,17 +172,13 @@ static int join_job(struct spot_ranks *ranks, struct spot_err *err)
         .n_rank = (uint32_t)o.n_rank,
         .hash = spot_exec_hash(command, (uint32_t)o.n_rank),
     };
-    struct spot_notice_watch *watch = NULL;
     bool has_joined = false;
-    int rc = -1;
+    int rc;
 
-    main_thread = pthread_self();
-    o.watched.told = on_told;
-    o.watched.warn = o.is_quiet ? NULL : spot_tool_warn;
-    if (!o.watched.from ||
-        ((watch = spot_notice_new(&o.watched, err)) && !spot_notice_start(watch, err)))
-        rc = spot_exec_agent_run(&options, &has_joined, err);
-    spot_notice_free(watch);
+    o.leave.is_quiet = o.is_quiet;
+    rc =
+        leave_on_notice_start(&o.leave, err) ? -1 : spot_exec_agent_run(&options, &has_joined, err);
+    leave_on_notice_stop(&o.leave);
     if (rc && o.is_quiet && has_joined)
         err->msg[0] = '\0'; /* the coordinator tells, or the exit status does */
     return rc;

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #define _XOPEN_SOURCE 700 /* SA_RESTART */
-#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,11 +7,11 @@
 #include "cli/opt.h"
 #include "cli/tool.h"
 #include "cluster/agent.h"
-#include "cluster/notice.h"
 #include "cluster/private_dir.h"
 #include "cluster/protocol.h"
 #include "common/utf8.h"
 #include "engine/stage.h"
+#include "leave_on_notice.h"
 #include "run.h"
 #include "serve/replica.h"
 #include "train/worker.h"
@@ -50,10 +49,7 @@ static uint64_t threads = 1;
 static const char *recompute = "none";
 static bool is_quiet;
 
-/* Who says that this machine will be taken away, beside SIGTERM. */
-static struct spot_notice_options watched;
-static bool leaves_on_rebalance;
-static pthread_t main_thread;
+static struct leave_on_notice leave;
 
 static const struct spot_opt option[] = {
     { SPOT_OPT_GROUP, .help = "options" },
@@ -69,11 +65,11 @@ static const struct spot_opt option[] = {
       "compute with cpu, cuda, or auto: what the job wants (auto)", 0, 0 },
     { SPOT_OPT_SECS, 0, "join-timeout", &o.join_timeout_s, "time",
       "wait so long for a job, first and again (30s)", 0, 1e7 },
-    { SPOT_OPT_STRING, 0, "notice", &watched.from, "source",
+    { SPOT_OPT_STRING, 0, "notice", &leave.watched.from, "source",
       "leave when aws, gcp, azure, auto or cmd:COMMAND says so", 0, 0 },
-    { SPOT_OPT_FLAG, 0, "notice-rebalance", &leaves_on_rebalance, NULL,
+    { SPOT_OPT_FLAG, 0, "notice-rebalance", &leave.on_rebalance, NULL,
       "also when it is only recommended", 0, 0 },
-    { SPOT_OPT_STRING, 0, "notice-endpoint", &watched.endpoint, "url",
+    { SPOT_OPT_STRING, 0, "notice-endpoint", &leave.watched.endpoint, "url",
       "of the metadata service (http://169.254.169.254)", 0, 0 },
     { SPOT_OPT_FLAG, 'q', "quiet", &is_quiet, NULL, "say nothing when preempted or left alone", 0,
       0 },
@@ -95,34 +91,6 @@ static const struct spot_cli cli = {
     .examples = "  spot-run worker --join unix:/tmp/job --name node-7\n",
     .option = option,
 };
-
-/* As on SIGTERM, and in the thread that takes it: the agent is never closed under the handler. */
-static void on_told(void *user, const struct spot_notice *n)
-{
-    const bool leaves = n->kind == SPOT_NOTICE_REBALANCE ? leaves_on_rebalance : n->is_memory_lost;
-
-    (void)user;
-    if (!leaves || n->state == SPOT_NOTICE_GONE)
-        return;
-    if (!is_quiet && n->state == SPOT_NOTICE_NEW)
-        spot_tool_note("leaving: notice of %s (%s, %s)", n->source, spot_notice_kind_name(n->kind),
-                       n->action);
-    spot_agent_expect(n->left_s);
-    /* it has a handler. NOLINTNEXTLINE(bugprone-bad-signal-to-kill-thread) */
-    pthread_kill(main_thread, SIGTERM);
-}
-
-static int watch_notices(struct spot_notice_watch **watch, struct spot_err *err)
-{
-    *watch = NULL;
-    if (!watched.from)
-        return 0;
-    main_thread = pthread_self();
-    watched.told = on_told;
-    watched.warn = is_quiet ? NULL : spot_tool_warn;
-    *watch = spot_notice_new(&watched, err);
-    return *watch && !spot_notice_start(*watch, err) ? 0 : -1;
-}
 
 static void prepare_worker(void)
 {
@@ -168,7 +136,6 @@ static int work(struct spot_err *err)
 
 static int run_worker(char **operand, size_t n, struct spot_err *err)
 {
-    struct spot_notice_watch *watch;
     int rc;
 
     (void)operand;
@@ -178,8 +145,9 @@ static int run_worker(char **operand, size_t n, struct spot_err *err)
     o.warn = is_quiet ? NULL : spot_tool_warn;
     if (check_text("--name", o.name, err) || check_text("--domain", o.domain, err))
         return -1;
-    rc = watch_notices(&watch, err) ? -1 : work(err);
-    spot_notice_free(watch);
+    leave.is_quiet = is_quiet;
+    rc = leave_on_notice_start(&leave, err) ? -1 : work(err);
+    leave_on_notice_stop(&leave);
     return rc;
 }
 

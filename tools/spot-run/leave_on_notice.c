@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT */
+#define _XOPEN_SOURCE 700 /* pthread_kill */
+#include "leave_on_notice.h"
+
+#include <signal.h>
+
+#include "cli/tool.h"
+#include "cluster/agent.h"
+
+/* As on SIGTERM, and in the thread that takes it: the agent is never closed under the handler. */
+static void on_told(void *user, const struct spot_notice *n)
+{
+    const struct leave_on_notice *const l = user;
+    const bool leaves = n->kind == SPOT_NOTICE_REBALANCE ? l->on_rebalance : n->is_memory_lost;
+
+    if (!leaves || n->state == SPOT_NOTICE_GONE)
+        return;
+    if (!l->is_quiet && n->state == SPOT_NOTICE_NEW)
+        spot_tool_note("leaving: notice of %s (%s, %s)", n->source, spot_notice_kind_name(n->kind),
+                       n->action);
+    spot_agent_expect(n->left_s);
+    /* it has a handler. NOLINTNEXTLINE(bugprone-bad-signal-to-kill-thread) */
+    pthread_kill(l->thread, SIGTERM);
+}
+
+int leave_on_notice_start(struct leave_on_notice *l, struct spot_err *err)
+{
+    if (!l->watched.from)
+        return 0;
+    l->thread = pthread_self();
+    l->watched.told = on_told;
+    l->watched.user = l;
+    l->watched.warn = l->is_quiet ? NULL : spot_tool_warn;
+    l->watch = spot_notice_new(&l->watched, err);
+    return l->watch && !spot_notice_start(l->watch, err) ? 0 : -1;
+}
+
+void leave_on_notice_stop(struct leave_on_notice *l)
+{
+    spot_notice_free(l->watch);
+    l->watch = NULL;
+}
