@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 /* Where the published policies launch, and what they keep on demand. */
-#include <string.h>
 
 #include "sim/fleet_state.h"
 #include "trace/region.h"
@@ -81,11 +80,8 @@ static void fill(struct spot_fleet_state *s, size_t target)
 
 static bool is_spread_over(const struct spot_fleet_state *s, size_t z)
 {
-    const char *region = s->play->zone[s->region_at];
-    const size_t length = spot_region_length(region);
-
-    return s->policy == SPOT_FLEET_EVEN || (spot_region_length(s->play->zone[z]) == length &&
-                                            !strncmp(s->play->zone[z], region, length));
+    return s->policy == SPOT_FLEET_EVEN ||
+           spot_region_is_same(s->play->zone[s->region_at], s->play->zone[z]);
 }
 
 static void spread(struct spot_fleet_state *s, size_t target)

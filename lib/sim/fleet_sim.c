@@ -90,13 +90,12 @@ static bool account(struct spot_fleet_state *s, struct spot_fleet_step *step)
     const struct spot_fleet_play *play = s->play;
     const double hours = play->tick_s / 3600;
     const size_t ready = spot_fleet_ready(s), wanted = (size_t)play->wanted;
-    size_t standing = 0, n;
+    const size_t standing = spot_fleet_standing(s);
+    size_t n;
     double spot = 0, demand = (double)s->n_on_demand * play->on_demand_usd_per_h * hours;
 
     for (size_t i = 0; i < s->n_unit; i++)
         spot += play->usd_per_h[s->unit[i].zone] * hours;
-    for (size_t i = 0; i < s->n_on_demand; i++)
-        standing += spot_fleet_is_ready(s, s->on_demand[i]);
     n = ready + standing;
     s->total->usd += spot + demand;
     s->total->on_demand_share += demand;
@@ -142,12 +141,10 @@ static int check(const struct spot_fleet_play *play, struct spot_err *err)
 static void choose_region(struct spot_fleet_state *s)
 {
     for (size_t z = 0; z < s->play->n_zone; z++) {
-        const size_t length = spot_region_length(s->play->zone[z]);
         size_t n = 0;
 
         for (size_t y = 0; y < s->play->n_zone; y++)
-            n += spot_region_length(s->play->zone[y]) == length &&
-                 !strncmp(s->play->zone[z], s->play->zone[y], length);
+            n += spot_region_is_same(s->play->zone[z], s->play->zone[y]);
         if (n > s->region_n) {
             s->region_n = n;
             s->region_at = z;

@@ -201,11 +201,10 @@ void spot_fleet_ours_step(struct spot_fleet_state *s)
 {
     struct spot_fleet_ours *o = s->ours;
     const size_t n_old = s->n_unit;
-    size_t standing = 0, on_demand = 0, needed, n;
+    const size_t standing = spot_fleet_standing(s);
+    size_t on_demand = 0, needed, n;
 
     list_slots(s);
-    for (size_t i = 0; i < s->n_on_demand; i++)
-        standing += spot_fleet_is_ready(s, s->on_demand[i]);
     needed = (size_t)s->play->wanted - o->n_kept;
     needed = needed < standing ? needed : standing;
     n = choose(s, &on_demand);

@@ -37,6 +37,16 @@ static inline bool spot_fleet_is_ready(const struct spot_fleet_state *s, size_t 
     return born + s->play->cold <= s->t;
 }
 
+/* Machines on demand that serve. */
+static inline size_t spot_fleet_standing(const struct spot_fleet_state *s)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < s->n_on_demand; i++)
+        n += spot_fleet_is_ready(s, s->on_demand[i]);
+    return n;
+}
+
 /* Launch in a zone; false: no room. */
 bool spot_fleet_launch(struct spot_fleet_state *s, size_t zone);
 void spot_fleet_end_unit(struct spot_fleet_state *s, size_t unit);

@@ -22,3 +22,10 @@ size_t spot_region_length(const char *zone)
         return n - 1;
     return zone[n - 2] == '-' ? n - 2 : n;
 }
+
+bool spot_region_is_same(const char *zone, const char *other)
+{
+    const size_t n = spot_region_length(zone);
+
+    return spot_region_length(other) == n && !strncmp(zone, other, n);
+}

@@ -12,9 +12,7 @@
 
 static bool is_same_region(const struct spot_count_grid *a, const struct spot_count_grid *b)
 {
-    const size_t n = spot_region_length(a->zone);
-
-    return n > 0 && n == spot_region_length(b->zone) && !strncmp(a->zone, b->zone, n) &&
+    return *a->zone && spot_region_is_same(a->zone, b->zone) &&
            !strcmp(a->instance_type, b->instance_type);
 }
 
