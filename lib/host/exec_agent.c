@@ -8,7 +8,6 @@
 #include "cluster/protocol.h"
 #include "comm/endpoint.h"
 #include "common/clock.h"
-#include "common/utf8.h"
 #include "host/exec_protocol.h"
 
 static const double look_s = 0.02; /* between two looks for orders */
@@ -204,8 +203,7 @@ static int over(const struct spot_frame *frame, struct spot_err *err)
     struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
     char why[SPOT_WHY_MAX];
 
-    spot_get_text(&in, why, sizeof(why));
-    spot_utf8_make_plain(why);
+    spot_get_plain(&in, why, sizeof(why));
     return spot_err_set(err, SPOT_EINFEASIBLE, "%.500s", why);
 }
 

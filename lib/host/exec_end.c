@@ -29,10 +29,8 @@ bool spot_exec_check_done(struct spot_exec_job *job)
 
 /* --- failures ------------------------------------------------------------------------ */
 
-static void put_how(const struct spot_exec_job *job, const struct spot_peer *peer, uint32_t rank,
-                    int status, char *text, size_t n)
+static void put_how(const struct spot_peer *peer, uint32_t rank, int status, char *text, size_t n)
 {
-    (void)job;
     if (WIFSIGNALED(status))
         snprintf(text, n, "rank %lu on %s ended by signal %d", (unsigned long)rank,
                  spot_peer_name(peer), WTERMSIG(status));
@@ -102,7 +100,7 @@ static int on_ended(struct spot_exec_job *job, struct spot_peer *peer,
         return 0;
     }
     if (status) { /* else it left after it had been told to save */
-        put_how(job, peer, rank, status, how, sizeof(how));
+        put_how(peer, rank, status, how, sizeof(how));
         charge(job, frame->epoch);
         snprintf(job->why, sizeof(job->why), "%s; %lu failures were borne before", how,
                  (unsigned long)job->options->max_restarts);

@@ -166,11 +166,16 @@ static bool is_done(const struct spot_server *s)
 }
 
 /* Requests that have ended may still be read: their version is kept until they are forgotten. */
-static int end_roll(struct spot_server *s, struct spot_err *err)
+void spot_server_keep_version(struct spot_server *s, struct spot_model_version *version_take)
 {
     s->ended =
         spot_xgrow(s->ended, &s->cap_ended, s->n_ended + 1, sizeof(struct spot_model_version *));
-    s->ended[s->n_ended++] = s->old;
+    s->ended[s->n_ended++] = version_take;
+}
+
+static int end_roll(struct spot_server *s, struct spot_err *err)
+{
+    spot_server_keep_version(s, s->old);
     s->old = NULL;
     if (s->rolled.state == SPOT_ROLL_ROLLING)
         s->rolled.state = SPOT_ROLL_DONE;

@@ -202,6 +202,7 @@ int spot_server_write_anew(struct spot_server *s, struct spot_err *err);
 int spot_server_expire(struct spot_server *s, struct spot_err *err);
 
 /* server_roll.c: another version of the model, replica by replica. */
+void spot_server_keep_version(struct spot_server *server, struct spot_model_version *version_take);
 /* The version of this hash, or NULL. */
 struct spot_model_version *spot_server_version(const struct spot_server *s, uint64_t hash);
 /* What a replica that is formed is to compute with. */

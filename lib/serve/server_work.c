@@ -256,11 +256,8 @@ static int on_model(void *user, uint64_t hash, const char *dir)
         (void)spot_err_set(&s->failure, SPOT_EDATA,
                            "%s is not the model any more that the journal's requests began on",
                            dir);
-    if (v) {
-        s->ended = spot_xgrow(s->ended, &s->cap_ended, s->n_ended + 1,
-                              sizeof(struct spot_model_version *));
-        s->ended[s->n_ended++] = v;
-    }
+    if (v)
+        spot_server_keep_version(s, v);
     return 0;
 }
 
