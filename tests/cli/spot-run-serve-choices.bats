@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: MIT
 # spot-run serve: the choices of a request have its prompt in the cache once, and nobody can tell.
 
+load serving
+
 setup_file() {
     cd "$BATS_FILE_TMPDIR" || return 1
     for i in $(seq 400); do echo "the $i. line of a text that a small model learns"; done >text
@@ -21,32 +23,6 @@ setup_file() {
     spot-run serve -q --model model --batch in.jsonl -o raw.jsonl --max-batch 1 # each choice alone
     answers raw.jsonl >want
     [ "$(grep -c '"status_code":200' want)" = 30 ]
-}
-
-setup() {
-    cd "$BATS_TEST_TMPDIR" || return 1
-    ln -s "$BATS_FILE_TMPDIR/model" "$BATS_FILE_TMPDIR/in.jsonl" "$BATS_FILE_TMPDIR/want" .
-    pids=
-}
-
-teardown() {
-    # shellcheck disable=SC2086
-    [ -z "$pids" ] || kill -9 $pids 2>/dev/null || true
-}
-
-# What does not depend on the time or on names that are drawn.
-answers() {
-    sed -E 's/"(id|created)":("[^"]*"|[0-9]+),?//g; s/"worker":"[^"]*",?//g; s/"epoch":[0-9]+,?//g' "$1" | sort
-}
-
-same() {
-    answers "$1" | cmp - want
-}
-
-worker() { # name
-    spot-run worker -q --join unix:j --name "$1" --join-timeout 20s 3>&- &
-    pids="$pids $!"
-    newest=$!
 }
 
 @test "choices that share pages get the tokens of choices alone" {

@@ -2,6 +2,8 @@
 # spot-run serve: the tokens of a request are those of the undisturbed run.
 # Requests come as a batch, so that no HTTP client is needed.
 
+load serving
+
 setup_file() {
     cd "$BATS_FILE_TMPDIR" || return 1
     seq -f "the %.0f. line of a text that a small model learns" 400 >text
@@ -17,31 +19,6 @@ setup_file() {
     done >in.jsonl
     spot-run serve -q --model model --batch in.jsonl -o raw.jsonl --max-batch 1
     answers raw.jsonl >want
-}
-
-setup() {
-    cd "$BATS_TEST_TMPDIR" || return 1
-    ln -s "$BATS_FILE_TMPDIR/model" "$BATS_FILE_TMPDIR/in.jsonl" "$BATS_FILE_TMPDIR/want" .
-    pids=
-}
-
-teardown() {
-    # shellcheck disable=SC2086
-    [ -z "$pids" ] || kill -9 $pids 2>/dev/null || true
-}
-
-# What does not depend on the time or on names that are drawn.
-answers() {
-    sed -E 's/"(id|created)":("[^"]*"|[0-9]+),?//g; s/"worker":"[^"]*",?//g; s/"epoch":[0-9]+,?//g' "$1" | sort
-}
-
-same() {
-    answers "$1" | cmp - want
-}
-
-worker() { # name
-    spot-run worker -q --join unix:j --name "$1" --join-timeout 20s 3>&- &
-    pids="$pids $!"
 }
 
 @test "a batch has an answer for each request" {

@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: MIT
+# What suites of spot-run serve have in common: a batch in in.jsonl, and in `want` its undisturbed answers.
+# shellcheck shell=bash disable=SC2034 # the suites use it
+
+setup() {
+    cd "$BATS_TEST_TMPDIR" || return 1
+    ln -s "$BATS_FILE_TMPDIR/model" "$BATS_FILE_TMPDIR/in.jsonl" "$BATS_FILE_TMPDIR/want" .
+    pids=
+}
+
+teardown() {
+    # shellcheck disable=SC2086
+    [ -z "$pids" ] || kill -9 $pids 2>/dev/null || true
+}
+
+# What does not depend on the time or on names that are drawn.
+answers() {
+    sed -E 's/"(id|created)":("[^"]*"|[0-9]+),?//g; s/"worker":"[^"]*",?//g; s/"epoch":[0-9]+,?//g' "$1" | sort
+}
+
+same() {
+    answers "$1" | cmp - want
+}
+
+worker() { # name
+    spot-run worker -q --join unix:j --name "$1" --join-timeout 20s 3>&- &
+    pids="$pids $!"
+    newest=$!
+}
