@@ -38,25 +38,21 @@ shares() { # LOG: of the last epoch formed, such as 1,4
     done
 }
 
-# stopped for nine tenths of the time
-slow_down() { # PID
-    while kill -STOP "$1"; do
-        sleep 0.045
-        kill -CONT "$1" || break
-        sleep 0.005
-    done 2>/dev/null
+# slow_worker NAME: one that takes much longer than others for a microbatch, as long as there is a file `drag`
+slow_worker() {
+    [ -n "${SPOT_PACE-}" ] || skip "needs \$SPOT_PACE"
+    background env "LD_PRELOAD=$SPOT_PACE" SPOT_PACE_SLOW=drag \
+        spot-run worker -q --join unix:j --join-timeout 60s --name "$1" 2>>workers.err
 }
 
 @test "a slow machine gets fewer samples; kills, notices and joins meanwhile lose nothing" {
     train log --steps 100000 --grid 2x1 --shares measured --global-batch 5 --lease 4s
-    worker slow
-    slow=$pid
+    slow_worker slow
     worker fast
     fast=$pid
     eventually 'grep -q "\"formed\".*\"D\":2" log'
     [ "$(grep '"formed"' log | head -n 1 | jq -r '.shares | join(",")')" = 2,3 ]
-    background slow_down $slow
-    drag=$pid
+    touch drag
     # the slow one's part shrinks to one of five, wherever it stands
     eventually 'grep "\"formed\"" log | tail -n 1 |
         jq -es ".[0] | .D == 2 and .shares[.place | index(\"slow\")] == 1"'
@@ -70,23 +66,19 @@ slow_down() { # PID
                 .shares[.place | index(\"slow\")] == 1"'
     kill -TERM $fresh # a notice while uneven
     eventually 'grep -q "\"left\".*\"fresh\"" log'
-    kill -9 $drag
-    kill -CONT $slow
+    rm drag
     at_step log $(($(events log committed) + 20))
     stops_right log
 }
 
 @test "a machine that is slow no more gets its part back" {
     train log --steps 100000 --grid 2x1 --shares measured --global-batch 5 --lease 4s
-    worker a
-    slow=$pid
+    slow_worker a
     worker b
     eventually 'grep -q "\"formed\".*\"D\":2" log'
-    background slow_down $slow
-    drag=$pid
+    touch drag
     eventually 'grep "\"formed\"" log | tail -n 1 | jq -es ".[0].shares | min == 1"'
-    kill -9 $drag
-    kill -CONT $slow
+    rm drag
     eventually 'grep "\"formed\"" log | tail -n 1 | jq -es ".[0].shares | min == 2"'
     stops_right log
 }
