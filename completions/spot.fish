@@ -580,6 +580,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from exec' -l hook -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l save-time -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l stop-time -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l log-dir -r
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l state-dir -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l key-file -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l quiet
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l lease -r

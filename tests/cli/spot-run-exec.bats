@@ -330,6 +330,53 @@ END
     refuses 1 "the job at unix:j is to exec" worker --join unix:j
 }
 
+@test "state: each node has a directory that outlives its rounds, and goes with it" {
+    cat >keeper <<'END'
+#!/bin/sh
+echo "$TORCHELASTIC_RESTART_COUNT" >>"$SPOT_STATE_DIR/rounds"
+echo "$SPOT_STATE_DIR" >"dir.$GROUP_RANK"
+[ "$TORCHELASTIC_RESTART_COUNT" = 1 ] || { [ "$RANK" = 0 ] && exit 3; exec sleep 1000; }
+cp "$SPOT_STATE_DIR/rounds" "rounds.$GROUP_RANK"
+END
+    chmod +x keeper
+    coordinator --nodes 2 -- ./keeper
+    node a -- ./keeper && a=$pid
+    node b -- ./keeper && b=$pid
+    ends 0 "$job"
+    ends 0 "$a"
+    ends 0 "$b"
+    [ "$(cat dir.0)" != "$(cat dir.1)" ]
+    for rank in 0 1; do
+        grep -qx 1 rounds.$rank
+        [ ! -e "$(cat dir.$rank)" ]
+    done
+    grep -qx 0 rounds.0 # rank 0 failed after it had written; rank 1 may have been ended before
+}
+
+@test "state: the directory of a node that was killed is removed by the next one" {
+    coordinator -- sh -c 'echo "$SPOT_STATE_DIR" >where.tmp; mv where.tmp where; exec sleep 1000'
+    node a -- sh -c 'echo "$SPOT_STATE_DIR" >where.tmp; mv where.tmp where; exec sleep 1000' && a=$pid
+    eventually '[ -e where ]'
+    first=$(cat where)
+    [ -d "$first" ]
+    kill -9 "$a"
+    wait "$a" || true
+    # its guard has the lock until it has ended the ranks
+    eventually 'timeout 60 spot-run exec -q -- true && [ ! -e "$first" ]'
+}
+
+@test "state: a directory with a name stays, and is found again" {
+    timeout 60 spot-run exec -q --state-dir kept -- sh -c 'echo one >"$SPOT_STATE_DIR/what"'
+    [ "$(cat kept/0/live/what)" = one ]
+    timeout 60 spot-run exec -q --state-dir kept -- sh -c 'cat "$SPOT_STATE_DIR/what" >found'
+    [ "$(cat found)" = one ]
+    # two at once have two
+    timeout 60 spot-run exec -q --workers 2 --nodes 2 --state-dir kept -- sh -c 'pwd >"$SPOT_STATE_DIR/here.$RANK"'
+    [ "$(ls kept/0/live kept/1/live | grep -c here)" -eq 2 ]
+    : >file
+    refuses 4 "cannot make the directory" exec --join unix:j --state-dir file/x -- true
+}
+
 @test "what makes no sense is refused" {
     refuses 2 "COMMAND is missing" exec --workers 2
     refuses 2 "--nodes must be MIN:MAX or N" exec --nodes 3:2 -- true

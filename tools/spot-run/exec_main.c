@@ -18,12 +18,14 @@
 #include "host/exec_agent.h"
 #include "host/exec_job.h"
 #include "host/exec_protocol.h"
+#include "host/state_dir.h"
 #include "leave_on_notice.h"
 #include "run.h"
 
 /* As text too, for the agents that are started here. */
 static struct {
-    const char *listen, *join, *key_file, *nodes, *hook, *log_dir, *events, *name, *domain;
+    const char *listen, *join, *key_file, *nodes, *hook, *log_dir, *events, *name, *domain,
+        *state_dir;
     uint64_t workers, n_rank, max_restarts;
     double save_s, stop_s, lease_s, stall_s, grace_s, join_timeout_s;
     bool resume, is_quiet;
@@ -67,6 +69,8 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_SECS, 0, "stop-time", &o.stop_s, "time", "from SIGTERM to SIGKILL (5s)", 0, 86400 },
     { SPOT_OPT_STRING, 0, "log-dir", &o.log_dir, "dir", "what they write: DIR/RESTART/RANK.out", 0,
       0 },
+    { SPOT_OPT_STRING, 0, "state-dir", &o.state_dir, "dir",
+      "SPOT_STATE_DIR of each node below it (default in memory)", 0, 0 },
     { SPOT_OPT_GROUP, .help = "more" },
     { SPOT_OPT_STRING, 0, "key-file", &o.key_file, "file",
       "32-byte key for TLS; required beyond this host", 0, 0 },
@@ -185,7 +189,7 @@ static int join_job(struct spot_ranks *ranks, struct spot_err *err)
 }
 
 /* The guard is started first: it has one thread, and so have we then. */
-static int be_node(struct spot_err *err)
+static int run_node(struct spot_err *err)
 {
     struct spot_ranks_options r = { .command = command,
                                     .n = (uint32_t)o.n_rank,
@@ -198,15 +202,30 @@ static int be_node(struct spot_err *err)
     struct spot_ranks *ranks;
     int rc;
 
-    if (check_text("--name", o.name, err) || check_text("--domain", o.domain, err))
-        return -1;
-    if (private_dir)
-        unsetenv(SPOT_PRIVATE_DIR_ENV); /* jobs within a rank are none of it */
     ranks = spot_ranks_new(&r, err);
     if (!ranks)
         return -1;
     rc = join_job(ranks, err);
     spot_ranks_free(ranks);
+    return rc;
+}
+
+/* The state directory is there before the first rank, and goes after the last one. */
+static int be_node(struct spot_err *err)
+{
+    struct spot_state_dir state = { .lock_fd = -1 };
+    int rc;
+
+    if (check_text("--name", o.name, err) || check_text("--domain", o.domain, err))
+        return -1;
+    if (private_dir)
+        unsetenv(SPOT_PRIVATE_DIR_ENV); /* jobs within a rank are none of it */
+    rc = spot_state_dir_open(&state, o.state_dir, err);
+    if (!rc) {
+        setenv(SPOT_STATE_DIR_ENV, state.live, 1);
+        rc = run_node(err);
+    }
+    spot_state_dir_release(&state);
     if (private_dir)
         spot_private_dir_clear(private_dir);
     return rc;
@@ -260,6 +279,10 @@ static void become_node(void *user, uint64_t index, const char *address)
     if (o.log_dir) {
         argv[n++] = own("--log-dir");
         argv[n++] = own(o.log_dir);
+    }
+    if (o.state_dir) {
+        argv[n++] = own("--state-dir");
+        argv[n++] = own(o.state_dir);
     }
     if (o.key_file) {
         argv[n++] = own("--key-file");

@@ -1,0 +1,290 @@
+/* SPDX-License-Identifier: MIT */
+/* From the directory of a program into a store, and back. */
+#define _XOPEN_SOURCE 700 /* openat, fdopendir */
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/pio.h"
+#include "common/xalloc.h"
+#include "host/state_store.h"
+
+/* --- which files ------------------------------------------------------------------------- */
+
+struct paths {
+    char **path; /* [n] */
+    size_t n, cap;
+};
+
+static void release_paths(struct paths *p)
+{
+    while (p->n)
+        free(p->path[--p->n]);
+    free(p->path);
+}
+
+static int add_path(struct paths *p, const char *path, struct spot_err *err)
+{
+    if (strlen(path) >= SPOT_STATE_PATH_MAX || p->n == SPOT_STATE_FILES_MAX)
+        return spot_err_set(err, SPOT_EDATA, "a state has too many files, or too long a name");
+    p->path = spot_xgrow(p->path, &p->cap, p->n + 1, sizeof(char *));
+    p->path[p->n++] = spot_xstrdup(path);
+    return 0;
+}
+
+static bool is_passed_over(const char *name, const char *prefix)
+{
+    return !strcmp(name, ".") || !strcmp(name, "..") || (!*prefix && !strncmp(name, "manifest", 8));
+}
+
+static int list_dir(int fd_take, const char *prefix, int depth, struct paths *p,
+                    struct spot_err *err);
+
+static int list_entry(int dir_fd, const char *prefix, const char *name, int depth, struct paths *p,
+                      struct spot_err *err)
+{
+    char path[SPOT_STATE_PATH_MAX + 256];
+    struct stat st;
+    int fd;
+
+    snprintf(path, sizeof(path), "%s%s", prefix, name);
+    if (fstatat(dir_fd, name, &st, AT_SYMLINK_NOFOLLOW))
+        return spot_err_sys(err, "cannot look at '%.200s'", path);
+    if (S_ISREG(st.st_mode))
+        return add_path(p, path, err);
+    if (!S_ISDIR(st.st_mode) || depth == SPOT_STATE_DEPTH_MAX ||
+        strlen(path) >= SPOT_STATE_PATH_MAX)
+        return spot_err_set(err, SPOT_EDATA, "'%.200s' is neither a file nor a directory", path);
+    strcat(path, "/");
+    fd = openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    return fd < 0 ? spot_err_sys(err, "cannot read '%.200s'", path)
+                  : list_dir(fd, path, depth + 1, p, err);
+}
+
+static int list_dir(int fd_take, const char *prefix, int depth, struct paths *p,
+                    struct spot_err *err)
+{
+    DIR *const dir = fdopendir(fd_take);
+    const struct dirent *entry;
+    int rc = 0;
+
+    if (!dir) {
+        close(fd_take);
+        return spot_err_sys(err, "cannot read a state directory");
+    }
+    while (!rc && (entry = readdir(dir)))
+        if (!is_passed_over(entry->d_name, prefix))
+            rc = list_entry(fd_take, prefix, entry->d_name, depth, p, err);
+    closedir(dir);
+    return rc;
+}
+
+static int by_path(const void *a, const void *b)
+{
+    return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* --- into the store ------------------------------------------------------------------------ */
+
+static int add_chunk(struct spot_state_store *store, struct spot_state_record *record,
+                     const void *data, size_t n_byte, struct spot_err *err)
+{
+    const struct spot_state_piece piece = { spot_hash128(data, n_byte), n_byte };
+
+    if (spot_state_store_put(store, &piece, data, err))
+        return -1;
+    record->chunk[record->n_chunk++] = piece.hash;
+    return 0;
+}
+
+static bool is_same_file(const struct stat *a, const struct stat *b)
+{
+    return a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
+           a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+}
+
+static int take_open(struct spot_state_store *store, int fd, struct spot_state_record *record,
+                     void *room, struct spot_err *err)
+{
+    struct spot_state_file *const file = &record->file[record->n_file - 1];
+    struct stat before, after;
+    size_t n;
+
+    if (fstat(fd, &before))
+        return spot_err_sys(err, "cannot look at '%.200s'", file->path);
+    if (!S_ISREG(before.st_mode))
+        return spot_err_set(err, SPOT_EDATA, "'%.200s' is no file", file->path);
+    file->mode = before.st_mode & 0777;
+    file->n_byte = (uint64_t)before.st_size;
+    n = spot_state_file_chunks(file);
+    record->chunk = spot_xrealloc(record->chunk, record->n_chunk + n, sizeof(*record->chunk));
+    for (size_t i = 0; i < n; i++) {
+        const size_t n_byte = spot_state_file_chunk_byte(file, i);
+
+        if (spot_read_at(fd, (uint64_t)i * SPOT_STATE_CHUNK_BYTE, room, n_byte) != (ssize_t)n_byte)
+            return spot_err_set(err, SPOT_EDATA, "'%.200s' became shorter while it was committed",
+                                file->path);
+        if (add_chunk(store, record, room, n_byte, err))
+            return -1;
+    }
+    if (fstat(fd, &after) || !is_same_file(&before, &after))
+        return spot_err_set(err, SPOT_EDATA, "'%.200s' changed while it was committed", file->path);
+    return 0;
+}
+
+static int take_file(struct spot_state_store *store, int dir_fd, char *path_take,
+                     struct spot_state_record *record, void *room, struct spot_err *err)
+{
+    const int fd = openat(dir_fd, path_take, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    int rc;
+
+    record->file[record->n_file++] =
+        (struct spot_state_file){ .path = path_take, .first_chunk = record->n_chunk };
+    if (fd < 0)
+        return spot_err_sys(err, "cannot read '%.200s'", path_take);
+    rc = take_open(store, fd, record, room, err);
+    close(fd);
+    return rc;
+}
+
+static int take_all(struct spot_state_store *store, int dir_fd, struct paths *p,
+                    struct spot_state_record *record, struct spot_err *err)
+{
+    void *const room = spot_xcalloc(SPOT_STATE_CHUNK_BYTE, 1);
+    int rc = 0;
+
+    if (p->n)
+        qsort(p->path, p->n, sizeof(char *), by_path);
+    record->file = spot_xcalloc(p->n, sizeof(*record->file));
+    for (size_t i = 0; !rc && i < p->n; i++) {
+        char *const path = p->path[i];
+
+        p->path[i] = NULL;
+        rc = take_file(store, dir_fd, path, record, room, err);
+    }
+    free(room);
+    return rc;
+}
+
+int spot_state_take(struct spot_state_store *store, const char *dir, const char *const *only,
+                    size_t n_only, struct spot_state_record *record, struct spot_err *err)
+{
+    const int dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    struct paths p = { 0 };
+    int rc = 0;
+
+    if (dir_fd < 0)
+        return spot_err_sys(err, "cannot read the state directory");
+    for (size_t i = 0; only && !rc && i < n_only; i++)
+        rc = add_path(&p, only[i], err);
+    if (!only) {
+        const int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+        rc = fd < 0 ? spot_err_sys(err, "cannot read the state directory")
+                    : list_dir(fd, "", 0, &p, err);
+    }
+    if (!rc)
+        rc = take_all(store, dir_fd, &p, record, err);
+    close(dir_fd);
+    release_paths(&p);
+    return rc;
+}
+
+/* --- and back ------------------------------------------------------------------------------- */
+
+static int empty_dir(int fd_take, int depth)
+{
+    DIR *const dir = fdopendir(fd_take);
+    const struct dirent *entry;
+    int rc = 0;
+
+    if (!dir) {
+        close(fd_take);
+        return -1;
+    }
+    while (!rc && (entry = readdir(dir))) {
+        const char *const name = entry->d_name;
+        int fd;
+
+        if (!strcmp(name, ".") || !strcmp(name, "..") || !unlinkat(fd_take, name, 0))
+            continue;
+        fd = openat(fd_take, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+        if (fd < 0 || depth == 2 * SPOT_STATE_DEPTH_MAX) {
+            if (fd >= 0)
+                close(fd);
+            rc = -1;
+        } else if (empty_dir(fd, depth + 1) || unlinkat(fd_take, name, AT_REMOVEDIR)) {
+            rc = -1;
+        }
+    }
+    closedir(dir);
+    return rc;
+}
+
+static int make_parents(int dir_fd, const char *path)
+{
+    char part[SPOT_STATE_PATH_MAX];
+
+    for (const char *at = strchr(path, '/'); at; at = strchr(at + 1, '/')) {
+        snprintf(part, sizeof(part), "%.*s", (int)(at - path), path);
+        if (mkdirat(dir_fd, part, 0700) && errno != EEXIST)
+            return -1;
+    }
+    return 0;
+}
+
+static int fill_file(struct spot_state_store *store, int fd, const struct spot_state_record *record,
+                     const struct spot_state_file *file, void *room, struct spot_err *err)
+{
+    for (size_t i = 0; i < spot_state_file_chunks(file); i++) {
+        const struct spot_state_piece piece = { record->chunk[file->first_chunk + i],
+                                                spot_state_file_chunk_byte(file, i) };
+
+        if (spot_state_store_get(store, &piece, room, err))
+            return -1;
+        if (spot_write_at(fd, (uint64_t)i * SPOT_STATE_CHUNK_BYTE, room, piece.n_byte))
+            return spot_err_sys(err, "cannot restore '%.200s'", file->path);
+    }
+    return 0;
+}
+
+static int lay_out_file(struct spot_state_store *store, int dir_fd,
+                        const struct spot_state_record *record, size_t f, void *room,
+                        struct spot_err *err)
+{
+    const struct spot_state_file file = record->file[f];
+    int fd = -1, rc;
+
+    if (!make_parents(dir_fd, file.path))
+        fd = openat(dir_fd, file.path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return spot_err_sys(err, "cannot restore '%.200s'", file.path);
+    rc = fchmod(fd, file.mode) ? spot_err_sys(err, "cannot restore '%.200s'", file.path)
+                               : fill_file(store, fd, record, &file, room, err);
+    close(fd);
+    return rc;
+}
+
+int spot_state_lay_out(struct spot_state_store *store, const char *dir,
+                       const struct spot_state_record *record, struct spot_err *err)
+{
+    const int dir_fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    void *const room = spot_xcalloc(SPOT_STATE_CHUNK_BYTE, 1);
+    const size_t n_file = record ? record->n_file : 0;
+    int fd, rc = 0;
+
+    fd = dir_fd < 0 ? -1 : openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0 || empty_dir(fd, 0))
+        rc = spot_err_sys(err, "cannot empty the state directory");
+    for (size_t f = 0; !rc && f < n_file; f++)
+        rc = lay_out_file(store, dir_fd, record, f, room, err);
+    if (dir_fd >= 0)
+        close(dir_fd);
+    free(room);
+    return rc;
+}

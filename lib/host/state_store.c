@@ -1,0 +1,392 @@
+/* SPDX-License-Identifier: MIT */
+#define _XOPEN_SOURCE 700 /* openat, dirfd */
+#include "host/state_store.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/pio.h"
+#include "common/xalloc.h"
+
+enum { NAME_MAX_BYTE = 80, RECORD_BYTE_MAX = 256 << 20 };
+
+struct spot_state_store {
+    int chunk_fd, held_fd; /* directories */
+    uint64_t limit_byte, used_byte;
+    bool is_durable;
+    struct spot_state_record *held; /* [n_held] */
+    size_t n_held, cap_held;
+    const struct spot_state_record *coming;
+    char (*wanted)[SPOT_HASH_HEX]; /* [n_wanted], sorted; during a sweep */
+    size_t n_wanted;
+};
+
+/* --- files ----------------------------------------------------------------------------- */
+
+static int sync_dir(const struct spot_state_store *s, int fd)
+{
+    return s->is_durable && fsync(fd) ? -1 : 0;
+}
+
+/* Written beside and renamed: whoever finds it, finds all of it. */
+static int write_file(const struct spot_state_store *s, int dir_fd, const char *name,
+                      const void *data, size_t n_byte)
+{
+    char beside[NAME_MAX_BYTE + 8];
+    int fd, rc;
+
+    snprintf(beside, sizeof(beside), "%s.new", name);
+    fd = openat(dir_fd, beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+    if (fd < 0)
+        return -1;
+    rc = spot_write_at(fd, 0, data, n_byte) || (s->is_durable && fsync(fd)) ? -1 : 0;
+    if (close(fd))
+        rc = -1;
+    if (!rc && renameat(dir_fd, beside, dir_fd, name))
+        rc = -1;
+    if (rc) {
+        const int why = errno;
+
+        (void)unlinkat(dir_fd, beside, 0);
+        errno = why;
+    }
+    return rc;
+}
+
+static int open_below(const char *dir, const char *name, struct spot_err *err)
+{
+    char path[4096];
+    int fd;
+
+    snprintf(path, sizeof(path), "%.4000s/%s", dir, name);
+    if (mkdir(path, 0700) && errno != EEXIST)
+        return spot_err_sys(err, "cannot make '%.400s'", path);
+    fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return fd < 0 ? spot_err_sys(err, "cannot open '%.400s'", path) : fd;
+}
+
+/* Calls back for each name, until one returns not 0. */
+static int each_name(int dir_fd, int (*on_name)(struct spot_state_store *s, const char *name),
+                     struct spot_state_store *s)
+{
+    const int fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *const dir = fd < 0 ? NULL : fdopendir(fd);
+    const struct dirent *entry;
+    int rc = 0;
+
+    if (!dir && fd >= 0)
+        close(fd);
+    while (dir && !rc && (entry = readdir(dir)))
+        if (*entry->d_name != '.')
+            rc = on_name(s, entry->d_name);
+    if (dir)
+        closedir(dir);
+    return dir ? rc : -1;
+}
+
+/* --- chunks ---------------------------------------------------------------------------- */
+
+bool spot_state_store_has(const struct spot_state_store *s, struct spot_hash128 hash)
+{
+    char hex[SPOT_HASH_HEX];
+
+    spot_hash128_hex(hash, hex);
+    return !faccessat(s->chunk_fd, hex, F_OK, 0);
+}
+
+static bool is_piece(const struct spot_state_piece *piece, const void *data)
+{
+    const struct spot_hash128 hash = spot_hash128(data, piece->n_byte);
+
+    return hash.high == piece->hash.high && hash.low == piece->hash.low;
+}
+
+int spot_state_store_put(struct spot_state_store *s, const struct spot_state_piece *piece,
+                         const void *data, struct spot_err *err)
+{
+    char hex[SPOT_HASH_HEX];
+
+    spot_hash128_hex(piece->hash, hex);
+    if (!is_piece(piece, data))
+        return spot_err_set(err, SPOT_EDATA, "chunk %s of a state does not match its hash", hex);
+    if (spot_state_store_has(s, piece->hash))
+        return 0;
+    if (piece->n_byte > s->limit_byte || s->used_byte > s->limit_byte - piece->n_byte)
+        return spot_err_set(err, SPOT_ESYS, "committed states would need more than %llu bytes",
+                            (unsigned long long)s->limit_byte);
+    if (write_file(s, s->chunk_fd, hex, data, piece->n_byte))
+        return spot_err_sys(err, "cannot keep a chunk of a state");
+    s->used_byte += piece->n_byte;
+    return 0;
+}
+
+static void remove_chunk(struct spot_state_store *s, const char *name)
+{
+    struct stat st;
+
+    if (!fstatat(s->chunk_fd, name, &st, 0) && !unlinkat(s->chunk_fd, name, 0))
+        s->used_byte -= (uint64_t)st.st_size < s->used_byte ? (uint64_t)st.st_size : s->used_byte;
+}
+
+static bool has_chunk(const struct spot_state_record *record, struct spot_hash128 hash)
+{
+    for (size_t i = 0; i < record->n_chunk; i++)
+        if (record->chunk[i].high == hash.high && record->chunk[i].low == hash.low)
+            return true;
+    return false;
+}
+
+static bool read_piece(const struct spot_state_store *s, const char *name,
+                       const struct spot_state_piece *piece, void *data)
+{
+    const int fd = openat(s->chunk_fd, name, O_RDONLY | O_CLOEXEC);
+    const bool is_read =
+        fd >= 0 && spot_read_at(fd, 0, data, piece->n_byte) == (ssize_t)piece->n_byte;
+
+    if (fd >= 0)
+        close(fd);
+    return is_read && is_piece(piece, data);
+}
+
+int spot_state_store_get(struct spot_state_store *s, const struct spot_state_piece *piece,
+                         void *data, struct spot_err *err)
+{
+    char hex[SPOT_HASH_HEX];
+
+    spot_hash128_hex(piece->hash, hex);
+    if (read_piece(s, hex, piece, data))
+        return 0;
+    remove_chunk(s, hex);
+    for (size_t i = s->n_held; i-- > 0;)
+        if (has_chunk(&s->held[i], piece->hash))
+            spot_state_store_drop(s, i);
+    return spot_err_set(err, SPOT_EDATA, "chunk %s of a state is damaged here", hex);
+}
+
+/* --- states ---------------------------------------------------------------------------- */
+
+size_t spot_state_store_count(const struct spot_state_store *s)
+{
+    return s->n_held;
+}
+
+const struct spot_state_record *spot_state_store_at(const struct spot_state_store *s, size_t i)
+{
+    return &s->held[i];
+}
+
+const struct spot_state_record *spot_state_store_find(const struct spot_state_store *s,
+                                                      const struct spot_state_id *id,
+                                                      uint32_t place)
+{
+    for (size_t i = 0; i < s->n_held; i++)
+        if (!spot_state_id_compare(&s->held[i].id, id) && s->held[i].place == place)
+            return &s->held[i];
+    return NULL;
+}
+
+static void name_of(const struct spot_state_record *record, char name[NAME_MAX_BYTE])
+{
+    snprintf(name, NAME_MAX_BYTE, "%lu-%llu-%016llx.%lu", (unsigned long)record->id.round,
+             (unsigned long long)record->id.step, (unsigned long long)record->id.key,
+             (unsigned long)record->place);
+}
+
+void spot_state_store_drop(struct spot_state_store *s, size_t i)
+{
+    char name[NAME_MAX_BYTE];
+
+    name_of(&s->held[i], name);
+    (void)unlinkat(s->held_fd, name, 0);
+    spot_state_record_release(&s->held[i]);
+    s->held[i] = s->held[--s->n_held];
+}
+
+static int check_whole(const struct spot_state_store *s, const struct spot_state_record *record,
+                       struct spot_err *err)
+{
+    for (size_t i = 0; i < record->n_chunk; i++)
+        if (!spot_state_store_has(s, record->chunk[i]))
+            return spot_err_set(err, SPOT_EDATA, "a state lacks %s",
+                                "chunks that its record names");
+    return 0;
+}
+
+static void hold(struct spot_state_store *s, struct spot_state_record *record_take)
+{
+    s->held = spot_xgrow(s->held, &s->cap_held, s->n_held + 1, sizeof(*s->held));
+    s->held[s->n_held++] = *record_take;
+    *record_take = (struct spot_state_record){ 0 };
+}
+
+static int write_record(struct spot_state_store *s, const struct spot_state_record *record,
+                        struct spot_err *err)
+{
+    struct spot_buf out = { 0 };
+    char name[NAME_MAX_BYTE];
+    int rc;
+
+    name_of(record, name);
+    spot_state_record_put(&out, record);
+    spot_put_u64(&out, spot_hash64(out.data, out.n));
+    rc = sync_dir(s, s->chunk_fd) || write_file(s, s->held_fd, name, out.data, out.n) ||
+                 sync_dir(s, s->held_fd)
+             ? spot_err_sys(err, "cannot keep the record of a state")
+             : 0;
+    spot_buf_release(&out);
+    return rc;
+}
+
+int spot_state_store_add(struct spot_state_store *s, struct spot_state_record *record_take,
+                         struct spot_err *err)
+{
+    if (check_whole(s, record_take, err) || write_record(s, record_take, err)) {
+        spot_state_record_release(record_take);
+        return -1;
+    }
+    for (size_t i = s->n_held; i-- > 0;)
+        if (!spot_state_id_compare(&s->held[i].id, &record_take->id) &&
+            s->held[i].place == record_take->place) {
+            spot_state_record_release(&s->held[i]);
+            s->held[i] = s->held[--s->n_held];
+        }
+    hold(s, record_take);
+    return 0;
+}
+
+void spot_state_store_expect(struct spot_state_store *s, const struct spot_state_record *coming)
+{
+    s->coming = coming;
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return strcmp(a, b);
+}
+
+static void want_chunks(struct spot_state_store *s, const struct spot_state_record *record)
+{
+    s->wanted = spot_xrealloc(s->wanted, s->n_wanted + record->n_chunk, sizeof(*s->wanted));
+    for (size_t i = 0; i < record->n_chunk; i++)
+        spot_hash128_hex(record->chunk[i], s->wanted[s->n_wanted++]);
+}
+
+static int sweep_one(struct spot_state_store *s, const char *name)
+{
+    if (!s->n_wanted || !bsearch(name, s->wanted, s->n_wanted, sizeof(*s->wanted), by_name))
+        remove_chunk(s, name);
+    return 0;
+}
+
+void spot_state_store_sweep(struct spot_state_store *s)
+{
+    for (size_t i = 0; i < s->n_held; i++)
+        want_chunks(s, &s->held[i]);
+    if (s->coming)
+        want_chunks(s, s->coming);
+    if (s->n_wanted)
+        qsort(s->wanted, s->n_wanted, sizeof(*s->wanted), by_name);
+    (void)each_name(s->chunk_fd, sweep_one, s);
+    free(s->wanted);
+    s->wanted = NULL;
+    s->n_wanted = 0;
+}
+
+/* --- open ------------------------------------------------------------------------------ */
+
+static int count_one(struct spot_state_store *s, const char *name)
+{
+    struct stat st;
+
+    if (!fstatat(s->chunk_fd, name, &st, 0))
+        s->used_byte += (uint64_t)st.st_size;
+    return 0;
+}
+
+/* Bytes of a file of records and the hash behind them; n 0: it is none. */
+static struct spot_buf read_record(const struct spot_state_store *s, const char *name)
+{
+    const int fd = openat(s->held_fd, name, O_RDONLY | O_CLOEXEC);
+    struct spot_buf in = { 0 };
+    struct stat st;
+
+    if (fd >= 0 && !fstat(fd, &st) && st.st_size > 8 && st.st_size <= RECORD_BYTE_MAX) {
+        spot_buf_more(&in, (size_t)st.st_size);
+        if (spot_read_at(fd, 0, in.data, (size_t)st.st_size) == st.st_size)
+            in.n = (size_t)st.st_size;
+    }
+    if (fd >= 0)
+        close(fd);
+    return in;
+}
+
+static int load_one(struct spot_state_store *s, const char *name)
+{
+    struct spot_buf in = read_record(s, name);
+    struct spot_state_record record = { 0 };
+    bool is_good = false;
+
+    if (in.n) {
+        struct spot_wire_in tail = spot_wire_in(in.data + in.n - 8, 8);
+        struct spot_wire_in body = spot_wire_in(in.data, in.n - 8);
+        char right[NAME_MAX_BYTE];
+
+        if (spot_get_u64(&tail) == spot_hash64(in.data, in.n - 8) &&
+            !spot_state_record_get(&body, &record, NULL)) {
+            name_of(&record, right);
+            is_good = !strcmp(right, name) && !check_whole(s, &record, NULL);
+        }
+    }
+    if (is_good)
+        hold(s, &record);
+    else
+        (void)unlinkat(s->held_fd, name, 0);
+    spot_state_record_release(&record);
+    spot_buf_release(&in);
+    return 0;
+}
+
+struct spot_state_store *spot_state_store_open(const char *dir, uint64_t limit_byte,
+                                               bool is_durable, struct spot_err *err)
+{
+    struct spot_state_store *const s = spot_xcalloc(1, sizeof(*s));
+
+    s->limit_byte = limit_byte;
+    s->is_durable = is_durable;
+    s->held_fd = -1;
+    s->chunk_fd = open_below(dir, "chunk", err);
+    if (s->chunk_fd >= 0)
+        s->held_fd = open_below(dir, "held", err);
+    if (s->held_fd < 0) {
+        spot_state_store_free(s);
+        return NULL;
+    }
+    (void)each_name(s->chunk_fd, count_one, s);
+    (void)each_name(s->held_fd, load_one, s);
+    return s;
+}
+
+void spot_state_store_free(struct spot_state_store *s)
+{
+    if (!s)
+        return;
+    for (size_t i = 0; i < s->n_held; i++)
+        spot_state_record_release(&s->held[i]);
+    free(s->held);
+    if (s->chunk_fd >= 0)
+        close(s->chunk_fd);
+    if (s->held_fd >= 0)
+        close(s->held_fd);
+    free(s);
+}
+
+uint64_t spot_state_store_used(const struct spot_state_store *s)
+{
+    return s->used_byte;
+}
