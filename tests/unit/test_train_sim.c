@@ -472,8 +472,8 @@ START_TEST(what_is_guarded_stays_within_its_bound)
 }
 END_TEST
 
-/* The worst that `bench_regret gpt-6.7b search guarded 60 7` found with 30 s of notice, when the job
- * was allowed to be behind before it turned: it lacked 0.124 points. */
+/* The worst that `bench_regret gpt-6.7b search guarded 60 7` found with 30 s of notice, when the
+ * job was allowed to be behind before it turned: it lacked 0.124 points. */
 START_TEST(what_the_search_found_for_guarded_is_gone)
 {
     const struct family_spec spec = { FAMILY_WALK,
