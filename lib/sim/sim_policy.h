@@ -44,6 +44,11 @@ void spot_sim_drawn(const struct spot_sim_train *sim, const struct spot_sim_stat
 void spot_sim_migrate(const struct spot_sim_train *sim, struct spot_sim_state *state, int grid,
                       struct spot_sim_row *row);
 
+/* The policy `guarded` between two others that were played on the trace: follow `program` within
+ * the bound of docs/design/06-liveput.md on what the job may be behind `safe`. Both start alike. */
+void spot_sim_guard(const struct spot_sim_train *sim, const struct spot_sim_row *program,
+                    const struct spot_sim_row *safe, struct spot_sim_row *row);
+
 /* Samples per second of D x P; the fitted curve where the profile has no entry. Other systems'
  * grids are often not profiled. */
 double spot_sim_speed(const struct spot_sim_train *sim, int d, int p);

@@ -5,6 +5,7 @@
  *
  * usage: bench_regret                            a few traces of one job
  *        bench_regret JOB FROM TO                traces FROM..TO-1 of the protocol, CSV
+ *                                                (SCALE=32: of up to 32 instances)
  *        bench_regret JOB search POLICY STEPS [SEED]   the worst trace found, by random changes */
 #include <math.h>
 #include <stdio.h>
@@ -13,9 +14,13 @@
 
 #include "../trace_family.h"
 #include "common/xalloc.h"
-#include "sim/train_sim.h"
+#include "sim/sim_policy.h"
 
 enum { INTERVALS = 480, PROTOCOL_SEED = 20261123 };
+enum shadow { IDEAL, SPOT, GUARDED, NOWCAST, PERSISTENCE, SHADOWS };
+
+static const char *const policy_of[SHADOWS] = { "ideal", "spot", "guarded", "nowcast",
+                                                "persistence" };
 
 struct bench {
     struct spot_job_doc job;
@@ -23,13 +28,21 @@ struct bench {
     struct spot_cost_table table;
     int cap; /* of the two above; 0: not made */
     int count[INTERVALS];
-    struct spot_sim_row row[INTERVALS];
+    struct spot_sim_row row[SHADOWS][INTERVALS];
 };
 
 static void give_up(const struct spot_err *err)
 {
     fprintf(stderr, "bench_regret: %s\n", err->msg);
     exit(1);
+}
+
+/* Larger clusters take a minute each: SCALE=32 leaves them out. */
+static int most_scale(void)
+{
+    const char *scale = getenv("SCALE");
+
+    return scale ? atoi(scale) : 64;
 }
 
 static void release(struct bench *b)
@@ -65,25 +78,53 @@ static void prepare(struct bench *b)
     free(grid);
 }
 
-static double play(struct bench *b, const char *policy, double notice_loss_s)
+static struct spot_sim_train sim_of(struct bench *b, double notice_loss_s)
 {
-    const struct spot_sim_train sim = { .job = &b->job,
-                                        .throughput = &b->throughput,
-                                        .table = &b->table,
-                                        .n_interval = INTERVALS,
-                                        .available = b->count,
-                                        .interval_s = 60,
-                                        .look_ahead = 12,
-                                        .notice_loss_s = notice_loss_s,
-                                        .seed = 1 };
+    return (struct spot_sim_train){ .job = &b->job,
+                                    .throughput = &b->throughput,
+                                    .table = &b->table,
+                                    .n_interval = INTERVALS,
+                                    .available = b->count,
+                                    .interval_s = 60,
+                                    .look_ahead = 12,
+                                    .notice_loss_s = notice_loss_s,
+                                    .seed = 1 };
+}
+
+/* Samples of a policy. */
+static double play(struct bench *b, enum shadow k, double notice_loss_s)
+{
+    const struct spot_sim_train sim = sim_of(b, notice_loss_s);
     struct spot_sim_total total;
     struct spot_err err = { 0 };
-    const struct spot_sim_policy *p = spot_sim_policy_find(policy, &err);
+    const struct spot_sim_policy *p = spot_sim_policy_find(policy_of[k], &err);
 
-    if (!p || spot_sim_train_run(&sim, p, b->row, &err))
+    if (!p || spot_sim_train_run(&sim, p, b->row[k], &err))
         give_up(&err);
-    spot_sim_total(b->row, INTERVALS, &total);
+    spot_sim_total(b->row[k], INTERVALS, &total);
     return total.samples;
+}
+
+/* Samples of `guarded` between the rows of the two that it follows, which were played before. */
+static double play_guarded(struct bench *b, double notice_loss_s)
+{
+    const struct spot_sim_train sim = sim_of(b, notice_loss_s);
+    struct spot_sim_total total;
+
+    for (int i = 0; i < INTERVALS; i++)
+        b->row[GUARDED][i] = (struct spot_sim_row){ .available = b->row[NOWCAST][i].available,
+                                                    .gained = b->row[NOWCAST][i].gained,
+                                                    .lost = b->row[NOWCAST][i].lost };
+    spot_sim_guard(&sim, b->row[SPOT], b->row[NOWCAST], b->row[GUARDED]);
+    spot_sim_total(b->row[GUARDED], INTERVALS, &total);
+    return total.samples;
+}
+
+static void play_all(struct bench *b, double notice_loss_s, double samples[SHADOWS])
+{
+    for (int k = 0; k < SHADOWS; k++)
+        samples[k] = k == GUARDED ? 0 : play(b, (enum shadow)k, notice_loss_s);
+    samples[GUARDED] = play_guarded(b, notice_loss_s);
 }
 
 static void protocol(struct bench *b, const char *job, int from, int to)
@@ -94,15 +135,17 @@ static void protocol(struct bench *b, const char *job, int from, int to)
     for (int k = from; k < to; k++) {
         const struct family_spec spec = family_nth(PROTOCOL_SEED, k, INTERVALS);
 
+        if (spec.most > most_scale())
+            continue;
         family_draw(&spec, b->count);
         prepare(b);
         for (size_t i = 0; i < sizeof(notice_s) / sizeof(*notice_s); i++) {
-            static const char *const policy[] = { "ideal", "spot", "guarded", "nowcast",
-                                                  "persistence" };
+            double samples[SHADOWS];
 
+            play_all(b, notice_s[i], samples);
             printf("%s,%d,%d,%g", job, k, spec.most, notice_s[i]);
-            for (size_t p = 0; p < sizeof(policy) / sizeof(*policy); p++)
-                printf(",%.1f", play(b, policy[p], notice_s[i]));
+            for (int p = 0; p < SHADOWS; p++)
+                printf(",%.1f", samples[p]);
             putchar('\n');
             fflush(stdout);
         }
@@ -110,17 +153,15 @@ static void protocol(struct bench *b, const char *job, int from, int to)
 }
 
 /* Points of `ideal` that the policy lacks of nowcast. */
-static double lack(struct bench *b, const struct family_spec *spec, const char *policy,
+static double lack(struct bench *b, const struct family_spec *spec, enum shadow policy,
                    double notice_loss_s)
 {
-    double ideal;
+    double samples[SHADOWS];
 
     family_draw(spec, b->count);
     prepare(b);
-    ideal = play(b, "ideal", notice_loss_s);
-    if (ideal <= 0)
-        return 0;
-    return 100 * (play(b, "nowcast", notice_loss_s) - play(b, policy, notice_loss_s)) / ideal;
+    play_all(b, notice_loss_s, samples);
+    return samples[IDEAL] > 0 ? 100 * (samples[NOWCAST] - samples[policy]) / samples[IDEAL] : 0;
 }
 
 static double vary(struct spot_rng *rng, double x, double low, double high)
@@ -146,7 +187,7 @@ static struct family_spec changed(struct spot_rng *rng, const struct family_spec
 }
 
 /* A quarter of the steps look anywhere, the others around the worst so far. */
-static void search(struct bench *b, const char *policy, int steps, uint64_t seed)
+static void search(struct bench *b, enum shadow policy, int steps, uint64_t seed)
 {
     struct family_spec worst = { 0 };
     double most = -INFINITY;
@@ -168,8 +209,8 @@ static void search(struct bench *b, const char *policy, int steps, uint64_t seed
         worst = s;
         printf("%s lacks %+.3f points: family %d seed %llu most %d level %.17g low %.17g busy "
                "%.17g calm %.17g dwell %.17g size %.17g\n",
-               policy, x, (int)s.family, (unsigned long long)s.seed, s.most, s.level, s.low, s.busy,
-               s.calm, s.dwell, s.size);
+               policy_of[policy], x, (int)s.family, (unsigned long long)s.seed, s.most, s.level,
+               s.low, s.busy, s.calm, s.dwell, s.size);
         fflush(stdout);
     }
 }
@@ -185,7 +226,8 @@ int main(int argc, char **argv)
     if (spot_job_doc_load(&b->job, path, &err))
         give_up(&err);
     if (argc > 4 && !strcmp(argv[2], "search"))
-        search(b, argv[3], atoi(argv[4]), argc > 5 ? (uint64_t)atoll(argv[5]) : 1);
+        search(b, !strcmp(argv[3], "guarded") ? GUARDED : SPOT, atoi(argv[4]),
+               argc > 5 ? (uint64_t)atoll(argv[5]) : 1);
     else if (argc == 1 || argc == 4)
         protocol(b, job, argc == 1 ? 2 : atoi(argv[2]), argc == 1 ? 6 : atoi(argv[3]));
     else

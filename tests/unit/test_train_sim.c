@@ -375,15 +375,15 @@ START_TEST(on_demand_rents_what_its_grid_uses)
 END_TEST
 
 /* What `guarded` may lack of `nowcast`, docs/design/06-liveput.md: `lead_s` is the most that `spot`
- * led, `change_s` the most seconds of a change. */
-static double bound(const struct fixture *f, double lead_s, double change_s)
+ * led, `wait_s` the longest that the job waited for a change. */
+static double bound(const struct fixture *f, double lead_s, double wait_s)
 {
     double fastest = 0;
 
     for (int g = 0; g < f->table.n_grid; g++)
         fastest = fmax(fastest, f->table.samples_per_s[g]);
-    return fastest * (12 + (lead_s >= 10 ? 8 * (1 + log2(lead_s / 10)) : 0) +
-                      2 * f->sim.interval_s + 2 * change_s);
+    return fastest * (20 + (lead_s >= 10 ? 8 * (1 + log2(lead_s / 10)) : 0) + wait_s +
+                      (f->sim.notice_loss_s > 0 ? 0 : f->sim.interval_s));
 }
 
 enum { SPOT, NOWCAST, GUARDED, COMPARED };
@@ -392,7 +392,7 @@ enum { SPOT, NOWCAST, GUARDED, COMPARED };
 static void check_every_interval(struct fixture *f, double got[COMPARED])
 {
     struct spot_sim_row *row[COMPARED];
-    double change_s = 0, lead_s = 0, ideal = 0;
+    double wait_s = 0, lead_s = 0, ideal = 0;
 
     for (int k = 0; k < COMPARED; k++) {
         static const char *const policy[] = { "spot", "nowcast", "guarded" };
@@ -406,14 +406,12 @@ static void check_every_interval(struct fixture *f, double got[COMPARED])
         int d, p;
 
         ideal += spot_throughput_best(&f->throughput, f->available[i], &d, &p);
-        for (int k = 0; k < COMPARED; k++) {
+        for (int k = 0; k < COMPARED; k++)
             got[k] += row[k][i].samples;
-            change_s = fmax(change_s, fmax(row[k][i].cost_s,
-                                           row[k][i].carry_s > 0 ? row[k][i].carry_s + 60 : 0));
-        }
+        wait_s = fmax(wait_s, row[GUARDED][i].cost_s + (i ? row[GUARDED][i - 1].carry_s : 0));
         if (ideal > 0)
             lead_s = fmax(lead_s, (got[SPOT] - got[NOWCAST]) / (ideal / (double)(i + 1)));
-        ck_assert_double_le(got[NOWCAST] - got[GUARDED], bound(f, lead_s, change_s));
+        ck_assert_double_le(got[NOWCAST] - got[GUARDED], bound(f, lead_s, wait_s));
     }
     for (int k = 0; k < COMPARED; k++)
         free(row[k]);
@@ -474,8 +472,9 @@ START_TEST(what_is_guarded_stays_within_its_bound)
 }
 END_TEST
 
-/* The worst that `bench_regret gpt-6.7b search guarded 60 7` found with 30 s of notice. */
-START_TEST(what_the_search_found_for_guarded_is_small)
+/* The worst that `bench_regret gpt-6.7b search guarded 60 7` found with 30 s of notice, when the
+ * job was allowed to be behind before it turned: it lacked 0.124 points. */
+START_TEST(what_the_search_found_for_guarded_is_gone)
 {
     const struct family_spec spec = { FAMILY_WALK,
                                       3362569151192863174,
@@ -494,8 +493,8 @@ START_TEST(what_the_search_found_for_guarded_is_small)
     family_draw(&spec, f->available);
     ideal = run(f, "ideal");
     lacks = run(f, "nowcast") - run(f, "guarded");
-    ck_assert_double_gt(lacks, .001 * ideal); /* 0.124 points: or it is another trace */
-    ck_assert_double_lt(lacks, .0014 * ideal);
+    ck_assert_double_eq_tol(ideal, 314053, 1); /* or it is another trace */
+    ck_assert_double_lt(lacks, 0);
     unload(f);
     free(f);
 }
@@ -580,7 +579,7 @@ int main(void)
     tcase_add_loop_test(tc, what_is_left_of_a_resume_is_not_run_away_from, 0, 2);
     tcase_add_loop_test(tc, what_is_guarded_stays_within_its_bound, 0,
                         sizeof(regretted) / sizeof(*regretted));
-    tcase_add_test(tc, what_the_search_found_for_guarded_is_small);
+    tcase_add_test(tc, what_the_search_found_for_guarded_is_gone);
     tcase_add_test(tc, who_is_drawn_is_known_at_the_notice);
     tcase_add_loop_test(tc, nothing_is_invested_beyond_the_end_of_a_run, 0, 10);
     tcase_add_test(tc, a_run_is_a_function_of_its_inputs);

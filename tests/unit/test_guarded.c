@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: MIT */
+/* Goal: a job that is guarded is never further behind the safe policy than its bound, whatever the
+ * program does that it may follow. Oracles: the inequality of docs/design/06-liveput.md after every
+ * interval, on every short trace of a few counts, with programs that ask for anything; and a search
+ * for the trace and the program that hurt most. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/rng.h"
+#include "common/xalloc.h"
+#include "sim/sim_policy.h"
+#include "suite.h"
+
+enum { N_MAX = 16, COUNTS = 4, SHORT = 6, LONG = 40 };
+
+struct fixture {
+    struct spot_job_doc job;
+    struct spot_throughput throughput;
+    struct spot_cost_table table;
+    struct spot_sim_train sim;
+    int available[LONG], ask[LONG];
+    struct spot_sim_row program[LONG], safe[LONG], row[LONG];
+    double fastest; /* samples per second */
+};
+
+/* Counts between which the fastest grid changes, and one on which the larger job cannot run. */
+static const struct {
+    const char *job;
+    int count[COUNTS];
+} played[] = { { "gpt-6.7b", { 11, 12, 14, 16 } }, { "vgg19", { 3, 6, 7, 8 } } };
+
+static void load(struct fixture *f, const char *job, double notice_loss_s)
+{
+    struct spot_err err = { 0 };
+    char path[96];
+
+    memset(f, 0, sizeof(*f));
+    snprintf(path, sizeof(path), "examples/jobs/%s.json", job);
+    ck_assert_msg(!spot_job_doc_load(&f->job, path, &err), "%s", err.msg);
+    ck_assert(!spot_throughput_init(&f->throughput, &f->job, N_MAX, SPOT_THROUGHPUT_TABLE, &err));
+    spot_cost_table_init(&f->table, &f->job, &f->throughput);
+    f->table.carries_rest = true;
+    f->sim = (struct spot_sim_train){ .job = &f->job,
+                                      .throughput = &f->throughput,
+                                      .table = &f->table,
+                                      .available = f->available,
+                                      .interval_s = 60,
+                                      .look_ahead = 12,
+                                      .notice_loss_s = notice_loss_s,
+                                      .seed = 1 };
+    for (int g = 0; g < f->table.n_grid; g++)
+        f->fastest = fmax(f->fastest, f->table.samples_per_s[g]);
+}
+
+static void unload(struct fixture *f)
+{
+    spot_cost_table_release(&f->table);
+    spot_throughput_release(&f->throughput);
+    spot_job_doc_release(&f->job);
+}
+
+/* The shadows: nowcast, and a job that goes where ask[] says. */
+static void play(struct fixture *f)
+{
+    struct spot_sim_state state = { 0 };
+    struct spot_err err = { 0 };
+
+    ck_assert(!spot_sim_train_run(&f->sim, spot_sim_policy_find("nowcast", &err), f->safe, &err));
+    for (size_t i = 0; i < f->sim.n_interval; i++) {
+        f->program[i] = (struct spot_sim_row){ .available = f->safe[i].available,
+                                               .gained = f->safe[i].gained,
+                                               .lost = f->safe[i].lost };
+        f->row[i] = f->program[i];
+        if (i)
+            spot_sim_migrate(&f->sim, &state, f->ask[i], &f->program[i]);
+        else
+            spot_sim_start(&f->sim, &state, f->safe[0].asked, &f->program[0]);
+    }
+}
+
+/* The budget, after the program led by lead_s at most, and one switch; where losses are not told an
+ * interval more. */
+static double bound_s(const struct fixture *f, double lead_s, double wait_s)
+{
+    return 20 + (lead_s >= 10 ? 8 * (1 + floor(log2(lead_s / 10))) : 0) + wait_s +
+           (f->sim.notice_loss_s > 0 ? 0 : f->sim.interval_s);
+}
+
+/* Plays the trace under the guard. Returns the most that it was behind, in seconds of the fastest
+ * grid, after checking it against the bound everywhere. */
+static double guard(struct fixture *f)
+{
+    double got = 0, safe_got = 0, program_got = 0, wait_s = 0, lead_s = 0, ideal = 0, most = 0;
+
+    play(f);
+    spot_sim_guard(&f->sim, f->program, f->safe, f->row);
+    for (size_t i = 0; i < f->sim.n_interval; i++) {
+        const struct spot_sim_row *r = &f->row[i];
+        int d, p;
+
+        ideal += spot_throughput_best(&f->throughput, r->available, &d, &p);
+        got += r->samples;
+        safe_got += f->safe[i].samples;
+        program_got += f->program[i].samples;
+        wait_s = fmax(wait_s, r->cost_s + (i ? f->row[i - 1].carry_s : 0));
+        if (ideal > 0)
+            lead_s = fmax(lead_s, (program_got - safe_got) / (ideal / (double)(i + 1)));
+        most = fmax(most, (safe_got - got) / f->fastest);
+        ck_assert_double_le((safe_got - got) / f->fastest,
+                            bound_s(f, lead_s, wait_s) * (1 + 1e-12));
+    }
+    return most;
+}
+
+/* Asks for anything, now and then for what it asked for before. */
+static void draw_asks(struct fixture *f, struct spot_rng *rng)
+{
+    for (size_t i = 0; i < f->sim.n_interval; i++)
+        f->ask[i] = i && spot_rng_below(rng, 2)
+                        ? f->ask[i - 1]
+                        : (int)spot_rng_below(rng, (uint64_t)f->table.n_grid + 1) - 1;
+}
+
+START_TEST(no_short_trace_and_no_program_break_the_bound)
+{
+    static const double notice_s[] = { 0, 30 };
+    const int programs = is_long() ? 20 : 2;
+    struct fixture *f = spot_xcalloc(1, sizeof(*f));
+    struct spot_rng rng;
+    double most = 0;
+
+    spot_rng_init(&rng, 17, (uint64_t)_i);
+    load(f, played[_i / 2].job, notice_s[_i % 2]);
+    f->sim.n_interval = SHORT;
+    for (int trace = 0; trace < 1 << 2 * SHORT; trace++) {
+        for (int i = 0; i < SHORT; i++)
+            f->available[i] = played[_i / 2].count[trace >> 2 * i & 3];
+        for (int k = 0; k < programs; k++) {
+            draw_asks(f, &rng);
+            most = fmax(most, guard(f));
+        }
+    }
+    ck_assert_double_gt(most, 10); /* or nobody tried */
+    unload(f);
+    free(f);
+}
+END_TEST
+
+/* Change a few counts and asks of the worst so far; keep what is worse. */
+START_TEST(no_search_for_the_worst_breaks_the_bound)
+{
+    const int steps = is_long() ? 20000 : 1500;
+    static const double notice_s[] = { 0, 30 };
+    struct fixture *f = spot_xcalloc(1, sizeof(*f));
+    int count[LONG], ask[LONG];
+    struct spot_rng rng;
+    double most = 0;
+
+    spot_rng_init(&rng, 23, (uint64_t)_i);
+    load(f, played[_i / 2].job, notice_s[_i % 2]);
+    f->sim.n_interval = LONG;
+    for (int i = 0; i < LONG; i++)
+        f->available[i] = N_MAX;
+    draw_asks(f, &rng);
+    for (int k = 0; k < steps; k++) {
+        double x;
+
+        memcpy(count, f->available, sizeof(count));
+        memcpy(ask, f->ask, sizeof(ask));
+        for (int change = 0; change < 3; change++) {
+            const uint64_t i = spot_rng_below(&rng, LONG);
+
+            if (spot_rng_below(&rng, 2))
+                f->available[i] = played[_i / 2].count[spot_rng_below(&rng, COUNTS)];
+            else
+                f->ask[i] = (int)spot_rng_below(&rng, (uint64_t)f->table.n_grid + 1) - 1;
+        }
+        x = guard(f);
+        if (x >= most) {
+            most = x;
+        } else {
+            memcpy(f->available, count, sizeof(count));
+            memcpy(f->ask, ask, sizeof(ask));
+        }
+    }
+    ck_assert_double_gt(most, 15);
+    unload(f);
+    free(f);
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tc = tcase_create("core");
+
+    tcase_set_timeout(tc, 300);
+    tcase_add_loop_test(tc, no_short_trace_and_no_program_break_the_bound, 0, 4);
+    tcase_add_loop_test(tc, no_search_for_the_worst_breaks_the_bound, 0, 4);
+    return run_case("guarded", tc);
+}
