@@ -6,9 +6,9 @@
 #include "engine/tree.h"
 
 enum {
-    K_PART = 192, /* inputs of a panel, at most, that stay near while tiles pass */
-    Q8_PART = 8,  /* blocks */
-    Q8_FEW = 3    /* tokens whose sums of a whole panel fit in registers */
+    K_PART = 96, /* inputs of a panel, at most, that stay near while tiles pass */
+    Q8_PART = 8, /* blocks */
+    Q8_FEW = 3   /* tokens whose sums of a whole panel fit in registers */
 };
 
 /* --- inputs --- */
