@@ -372,7 +372,7 @@ END
     [ "$(cat found)" = one ]
     # two at once have two
     timeout 60 spot-run exec -q --workers 2 --nodes 2 --state-dir kept -- sh -c 'pwd >"$SPOT_STATE_DIR/here.$RANK"'
-    [ "$(ls kept/0/live kept/1/live | grep -c here)" -eq 2 ]
+    [ "$(find kept/[01]/live -name '*here*' | wc -l)" -eq 2 ]
     : >file
     refuses 4 "cannot make the directory" exec --join unix:j --state-dir file/x -- true
 }
