@@ -28,8 +28,9 @@ teardown() {
     [ -z "$pids" ] || kill -9 $pids 2>/dev/null || true
 }
 
-worker() { # name
-    spot-run worker -q --join unix:j --name "$1" --join-timeout 20s 3>&- &
+worker() { # name: one that takes its time, where $SPOT_PACE is set; a batch has a middle on any machine then
+    ${SPOT_PACE:+env "LD_PRELOAD=$SPOT_PACE" SPOT_PACE_SEND_MS=${send_ms-0}} \
+        spot-run worker -q --join unix:j --name "$1" --join-timeout 20s 3>&- &
     newest=$!
     pids="$pids $newest"
 }
@@ -67,6 +68,7 @@ report() { # FILTER
 
 @test "requests, tokens and preemptions are those that were, and no token has a line" {
     serve --batch in.jsonl -o out --max-batch 2
+    send_ms=5
     worker a
     a=$newest
     worker b
@@ -75,6 +77,7 @@ report() { # FILTER
     kill -9 "$a"
     until_count lost 1
     worker c
+    until_count joined 3
     kill -TERM "$b"
     wait "$server"
     tokens=$(jq -s 'map(.response.body.usage.completion_tokens) | add' out)

@@ -93,5 +93,10 @@ well_formed() {
     [ "$(grep -c "nonce=\"$nonce\"" page)" = 2 ]
     if grep -qE '@NONCE@|src=|href=|@import|url\(|https?://' page; then false; fi
     [ "$nonce" != "$(get / -i | sed -nE "s/.*script-src 'nonce-([0-9a-f]+)'.*/\1/p")" ]
-    get /status | jq -e '[.workers[].name] | sort == ["w1", "w2"]'
+    # what is published is a little behind
+    for _ in $(seq 400); do
+        ! get /status | jq -e '[.workers[].name] | sort == ["w1", "w2"]' || return 0
+        sleep 0.05
+    done
+    false
 }
