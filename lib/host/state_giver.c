@@ -122,15 +122,16 @@ static int read_piece(void *user, uint64_t at, void *data, size_t n_byte, struct
 static void make_header(struct spot_state_giver *g)
 {
     struct spot_st_tensor *const t = spot_xcalloc(g->n_wanted, sizeof(*t));
-    char(*const name)[SPOT_HASH_HEX] = spot_xcalloc(g->n_wanted, sizeof(*name));
+    char *const names = spot_xcalloc(g->n_wanted, SPOT_HASH_HEX);
     uint64_t at = 0;
 
     g->begin = spot_xcalloc(g->n_wanted, sizeof(*g->begin));
     for (size_t i = 0; i < g->n_wanted; i++) {
         const struct spot_state_piece *const piece = &g->piece[g->wanted[i]];
+        char *const name = names + i * SPOT_HASH_HEX;
 
-        spot_hash128_hex(piece->hash, name[i]);
-        t[i].name = name[i];
+        spot_hash128_hex(piece->hash, name);
+        t[i].name = name;
         t[i].dtype = SPOT_DT_U8;
         t[i].n_dim = 1;
         t[i].dim[0] = piece->n_byte;
@@ -139,7 +140,7 @@ static void make_header(struct spot_state_giver *g)
     }
     spot_st_write(t, g->n_wanted, &g->header);
     free(t);
-    free(name);
+    free(names);
 }
 
 static int begin_stream(struct spot_state_giver *g, struct spot_err *err)
