@@ -3,6 +3,7 @@
 #ifndef SPOT_COMMON_HASH_H
 #define SPOT_COMMON_HASH_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,6 +19,11 @@ struct spot_hash128 {
 
 uint64_t spot_hash64(const void *data, size_t n_byte);
 struct spot_hash128 spot_hash128(const void *data, size_t n_byte);
+
+static inline bool spot_hash128_equal(struct spot_hash128 a, struct spot_hash128 b)
+{
+    return a.high == b.high && a.low == b.low;
+}
 
 /* The canonical form: 32 lower-case hex digits, high half first. */
 void spot_hash128_hex(struct spot_hash128 hash, char hex[SPOT_HASH_HEX]);

@@ -86,11 +86,6 @@ static int by_order(const void *a, const void *b)
     return (x->at > y->at) - (x->at < y->at);
 }
 
-static bool is_same(const struct ordered *a, const struct ordered *b)
-{
-    return a->piece.hash.high == b->piece.hash.high && a->piece.hash.low == b->piece.hash.low;
-}
-
 struct spot_state_piece *spot_state_record_pieces(const struct spot_state_record *record, size_t *n)
 {
     struct ordered *const all = spot_xcalloc(record->n_chunk, sizeof(*all));
@@ -106,7 +101,7 @@ struct spot_state_piece *spot_state_record_pieces(const struct spot_state_record
     qsort(all, n_all, sizeof(*all), by_hash);
     *n = 0;
     for (size_t i = 0; i < n_all; i++)
-        if (!i || !is_same(&all[i], &all[*n - 1]))
+        if (!i || !spot_hash128_equal(all[i].piece.hash, all[*n - 1].piece.hash))
             all[(*n)++] = all[i];
     qsort(all, *n, sizeof(*all), by_order);
     for (size_t i = 0; i < *n; i++)

@@ -102,9 +102,7 @@ bool spot_state_store_has(const struct spot_state_store *s, struct spot_hash128 
 
 static bool is_piece(const struct spot_state_piece *piece, const void *data)
 {
-    const struct spot_hash128 hash = spot_hash128(data, piece->n_byte);
-
-    return hash.high == piece->hash.high && hash.low == piece->hash.low;
+    return spot_hash128_equal(spot_hash128(data, piece->n_byte), piece->hash);
 }
 
 int spot_state_store_put(struct spot_state_store *s, const struct spot_state_piece *piece,
@@ -137,7 +135,7 @@ static void remove_chunk(struct spot_state_store *s, const char *name)
 static bool has_chunk(const struct spot_state_record *record, struct spot_hash128 hash)
 {
     for (size_t i = 0; i < record->n_chunk; i++)
-        if (record->chunk[i].high == hash.high && record->chunk[i].low == hash.low)
+        if (spot_hash128_equal(record->chunk[i], hash))
             return true;
     return false;
 }

@@ -457,11 +457,8 @@ bool spot_partial_agrees(struct spot_partial *p, const struct spot_hash128 *hash
 
     pthread_mutex_lock(&p->lock);
     assert(!p->n_missing);
-    for (size_t i = 0; i < p->st.n_tensor && same; i++) {
-        const struct spot_hash128 ours = tensor_hash(p, i);
-
-        same = ours.high == hash[i].high && ours.low == hash[i].low;
-    }
+    for (size_t i = 0; i < p->st.n_tensor && same; i++)
+        same = spot_hash128_equal(tensor_hash(p, i), hash[i]);
     if (!same) {
         p->n_unsynced = 0;
         remove_ours(p->journal_fd, p->journal);
