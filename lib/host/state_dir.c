@@ -11,7 +11,6 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "cluster/protocol.h"
@@ -149,11 +148,4 @@ void spot_state_dir_release(struct spot_state_dir *d)
     free(d->root);
     free(d->live);
     *d = (struct spot_state_dir){ .lock_fd = -1 };
-}
-
-uint64_t spot_state_dir_room(const struct spot_state_dir *d)
-{
-    struct statvfs fs;
-
-    return statvfs(d->root, &fs) ? 0 : (uint64_t)fs.f_bavail * fs.f_frsize / 2;
 }

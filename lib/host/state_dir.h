@@ -14,7 +14,6 @@
 #define SPOT_HOST_STATE_DIR_H
 
 #include <stdbool.h>
-#include <stdint.h>
 
 #include "common/err.h"
 
@@ -33,9 +32,6 @@ struct spot_state_dir {
 /* `name` may be NULL. Returns 0, or -1 with *err (SPOT_ESYS); release it in any case. */
 int spot_state_dir_open(struct spot_state_dir *dir, const char *name, struct spot_err *err);
 void spot_state_dir_release(struct spot_state_dir *dir);
-
-/* Half of what is free there. */
-uint64_t spot_state_dir_room(const struct spot_state_dir *dir);
 
 #ifdef __cplusplus
 }

@@ -91,17 +91,6 @@ static int by_path(const void *a, const void *b)
 
 /* --- into the store ------------------------------------------------------------------------ */
 
-static int add_chunk(struct spot_state_store *store, struct spot_state_record *record,
-                     const void *data, size_t n_byte, struct spot_err *err)
-{
-    const struct spot_state_piece piece = { spot_hash128(data, n_byte), n_byte };
-
-    if (spot_state_store_put(store, &piece, data, err))
-        return -1;
-    record->chunk[record->n_chunk++] = piece.hash;
-    return 0;
-}
-
 static bool is_same_file(const struct stat *a, const struct stat *b)
 {
     return a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
@@ -129,8 +118,9 @@ static int take_open(struct spot_state_store *store, int fd, struct spot_state_r
         if (spot_read_at(fd, (uint64_t)i * SPOT_STATE_CHUNK_BYTE, room, n_byte) != (ssize_t)n_byte)
             return spot_err_set(err, SPOT_EDATA, "'%.200s' became shorter while it was committed",
                                 file->path);
-        if (add_chunk(store, record, room, n_byte, err))
+        if (spot_state_store_keep(store, room, n_byte, &record->chunk[record->n_chunk], err))
             return -1;
+        record->n_chunk++;
     }
     if (fstat(fd, &after) || !is_same_file(&before, &after))
         return spot_err_set(err, SPOT_EDATA, "'%.200s' changed while it was committed", file->path);

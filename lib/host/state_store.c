@@ -105,23 +105,40 @@ static bool is_piece(const struct spot_state_piece *piece, const void *data)
     return spot_hash128_equal(spot_hash128(data, piece->n_byte), piece->hash);
 }
 
-int spot_state_store_put(struct spot_state_store *s, const struct spot_state_piece *piece,
-                         const void *data, struct spot_err *err)
+/* `data` has the hash of the piece. */
+static int keep(struct spot_state_store *s, const struct spot_state_piece *piece, const void *data,
+                struct spot_err *err)
 {
     char hex[SPOT_HASH_HEX];
 
-    spot_hash128_hex(piece->hash, hex);
-    if (!is_piece(piece, data))
-        return spot_err_set(err, SPOT_EDATA, "chunk %s of a state does not match its hash", hex);
     if (spot_state_store_has(s, piece->hash))
         return 0;
     if (piece->n_byte > s->limit_byte || s->used_byte > s->limit_byte - piece->n_byte)
         return spot_err_set(err, SPOT_ESYS, "committed states would need more than %llu bytes",
                             (unsigned long long)s->limit_byte);
+    spot_hash128_hex(piece->hash, hex);
     if (write_file(s, s->chunk_fd, hex, data, piece->n_byte))
         return spot_err_sys(err, "cannot keep a chunk of a state");
     s->used_byte += piece->n_byte;
     return 0;
+}
+
+int spot_state_store_keep(struct spot_state_store *s, const void *data, size_t n_byte,
+                          struct spot_hash128 *hash, struct spot_err *err)
+{
+    *hash = spot_hash128(data, n_byte);
+    return keep(s, &(struct spot_state_piece){ *hash, n_byte }, data, err);
+}
+
+int spot_state_store_put(struct spot_state_store *s, const struct spot_state_piece *piece,
+                         const void *data, struct spot_err *err)
+{
+    char hex[SPOT_HASH_HEX];
+
+    if (is_piece(piece, data))
+        return keep(s, piece, data, err);
+    spot_hash128_hex(piece->hash, hex);
+    return spot_err_set(err, SPOT_EDATA, "chunk %s of a state does not match its hash", hex);
 }
 
 static void remove_chunk(struct spot_state_store *s, const char *name)
@@ -196,14 +213,20 @@ static void name_of(const struct spot_state_record *record, char name[NAME_MAX_B
              (unsigned long)record->place);
 }
 
+/* Its file stays. */
+static void forget(struct spot_state_store *s, size_t i)
+{
+    spot_state_record_release(&s->held[i]);
+    s->held[i] = s->held[--s->n_held];
+}
+
 void spot_state_store_drop(struct spot_state_store *s, size_t i)
 {
     char name[NAME_MAX_BYTE];
 
     name_of(&s->held[i], name);
     (void)unlinkat(s->held_fd, name, 0);
-    spot_state_record_release(&s->held[i]);
-    s->held[i] = s->held[--s->n_held];
+    forget(s, i);
 }
 
 static int check_whole(const struct spot_state_store *s, const struct spot_state_record *record,
@@ -211,8 +234,7 @@ static int check_whole(const struct spot_state_store *s, const struct spot_state
 {
     for (size_t i = 0; i < record->n_chunk; i++)
         if (!spot_state_store_has(s, record->chunk[i]))
-            return spot_err_set(err, SPOT_EDATA, "a state lacks %s",
-                                "chunks that its record names");
+            return spot_err_set(err, SPOT_EDATA, "a state lacks chunks that its record names");
     return 0;
 }
 
@@ -244,16 +266,15 @@ static int write_record(struct spot_state_store *s, const struct spot_state_reco
 int spot_state_store_add(struct spot_state_store *s, struct spot_state_record *record_take,
                          struct spot_err *err)
 {
+    const struct spot_state_record *before;
+
     if (check_whole(s, record_take, err) || write_record(s, record_take, err)) {
         spot_state_record_release(record_take);
         return -1;
     }
-    for (size_t i = s->n_held; i-- > 0;)
-        if (!spot_state_id_compare(&s->held[i].id, &record_take->id) &&
-            s->held[i].place == record_take->place) {
-            spot_state_record_release(&s->held[i]);
-            s->held[i] = s->held[--s->n_held];
-        }
+    before = spot_state_store_find(s, &record_take->id, record_take->place);
+    if (before)
+        forget(s, (size_t)(before - s->held));
     hold(s, record_take);
     return 0;
 }

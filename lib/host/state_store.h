@@ -52,8 +52,12 @@ void spot_state_store_sweep(struct spot_state_store *store);
 /* --- chunks ------------------------------------------------------------------------- */
 
 bool spot_state_store_has(const struct spot_state_store *store, struct spot_hash128 hash);
-/* Returns 0, or -1 with *err: SPOT_EDATA when the bytes are not those of the piece, SPOT_ESYS when
+/* Bytes of one's own; *hash gets the name of the chunk. Returns 0, or -1 with *err: SPOT_ESYS when
  * there is no room. */
+int spot_state_store_keep(struct spot_state_store *store, const void *data, size_t n_byte,
+                          struct spot_hash128 *hash, struct spot_err *err);
+/* Bytes that came from elsewhere. Returns 0, or -1 with *err: SPOT_EDATA when they are not those of
+ * the piece, SPOT_ESYS when there is no room. */
 int spot_state_store_put(struct spot_state_store *store, const struct spot_state_piece *piece,
                          const void *data, struct spot_err *err);
 /* Into data [piece->n_byte]. Returns 0, or -1 with *err (SPOT_EDATA) when it is missing or damaged:

@@ -213,7 +213,7 @@ static int run_node(struct spot_err *err)
 /* The state directory is there before the first rank, and goes after the last one. */
 static int be_node(struct spot_err *err)
 {
-    struct spot_state_dir state = { .lock_fd = -1 };
+    struct spot_state_dir state;
     int rc;
 
     if (check_text("--name", o.name, err) || check_text("--domain", o.domain, err))
