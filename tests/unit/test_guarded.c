@@ -10,7 +10,7 @@
 #include "common/rng.h"
 #include "common/xalloc.h"
 #include "sim/sim_policy.h"
-#include "suite.h"
+#include "sim_rig.h"
 
 enum { N_MAX = 16, COUNTS = 4, SHORT = 6, LONG = 40 };
 
@@ -32,32 +32,18 @@ static const struct {
 
 static void load(struct fixture *f, const char *job, double notice_loss_s)
 {
-    struct spot_err err = { 0 };
-    char path[96];
-
     memset(f, 0, sizeof(*f));
-    snprintf(path, sizeof(path), "examples/jobs/%s.json", job);
-    ck_assert_msg(!spot_job_doc_load(&f->job, path, &err), "%s", err.msg);
-    ck_assert(!spot_throughput_init(&f->throughput, &f->job, N_MAX, SPOT_THROUGHPUT_TABLE, &err));
-    spot_cost_table_init(&f->table, &f->job, &f->throughput);
+    f->sim = load_sim(job, N_MAX, &f->job, &f->throughput, &f->table);
     f->table.carries_rest = true;
-    f->sim = (struct spot_sim_train){ .job = &f->job,
-                                      .throughput = &f->throughput,
-                                      .table = &f->table,
-                                      .available = f->available,
-                                      .interval_s = 60,
-                                      .look_ahead = 12,
-                                      .notice_loss_s = notice_loss_s,
-                                      .seed = 1 };
+    f->sim.available = f->available;
+    f->sim.notice_loss_s = notice_loss_s;
     for (int g = 0; g < f->table.n_grid; g++)
         f->fastest = fmax(f->fastest, f->table.samples_per_s[g]);
 }
 
 static void unload(struct fixture *f)
 {
-    spot_cost_table_release(&f->table);
-    spot_throughput_release(&f->throughput);
-    spot_job_doc_release(&f->job);
+    unload_sim(&f->job, &f->throughput, &f->table);
 }
 
 /* The shadows: nowcast, and a job that goes where ask[] says. */

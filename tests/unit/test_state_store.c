@@ -4,33 +4,15 @@
  * left.
  */
 #define _XOPEN_SOURCE 700
-#include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include "host/state_store.h"
-#include "suite.h"
+#include "state_rig.h"
 
 enum { MIB = 1 << 20 };
 
-static char root[64], command[512];
 static struct spot_err err;
 static struct spot_state_store *store;
-
-static void shell(const char *text)
-{
-    snprintf(command, sizeof(command), "cd '%s' && %s", root, text);
-    ck_assert_msg(!system(command), "%s", text);
-}
-
-static const char *in_root(const char *name)
-{
-    static char path[128];
-
-    snprintf(path, sizeof(path), "%s/%s", root, name);
-    return path;
-}
 
 static void open_store(uint64_t limit_byte)
 {
@@ -40,8 +22,7 @@ static void open_store(uint64_t limit_byte)
 
 static void set_up(void)
 {
-    strcpy(root, "/tmp/spot-store-XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(root));
+    make_root();
     shell("mkdir -p live/sub && head -c 3000000 /dev/urandom >live/sub/big && : >live/empty && "
           "echo 7 >live/step && chmod 640 live/step && cp -r live want");
     open_store(16 * MIB);

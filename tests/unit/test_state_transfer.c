@@ -4,41 +4,23 @@
  * has no room, is told, and keeps what it held.
  */
 #define _XOPEN_SOURCE 700
-#include <stdlib.h>
 #include <sys/stat.h>
 
 #include "host/state_transfer.h"
 #include "mesh_rig.h"
+#include "state_rig.h"
 
 enum { STEPS_MAX = 20000 };
 
-static char root[64];
 static struct spot_err err;
 static struct spot_state_store *store[2]; /* of the giver, of the taker */
 static struct spot_state_giver *giver;
 static struct spot_state_taker *taker;
 static struct spot_err why[2];
 
-static void shell(const char *text)
-{
-    char command[512];
-
-    snprintf(command, sizeof(command), "cd '%s' && %s", root, text);
-    ck_assert_msg(!system(command), "%s", text);
-}
-
-static const char *in_root(const char *name)
-{
-    static char path[128];
-
-    snprintf(path, sizeof(path), "%s/%s", root, name);
-    return path;
-}
-
 static void set_up(void)
 {
-    strcpy(root, "/tmp/spot-state-test-XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(root));
+    make_root();
     shell("mkdir live a b && head -c 5000000 /dev/urandom >live/big && echo 1 >live/step && : "
           ">live/empty");
     store[0] = spot_state_store_open(in_root("a"), 64 << 20, false, &err);

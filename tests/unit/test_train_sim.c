@@ -11,8 +11,7 @@
 #include "common/rng.h"
 #include "common/xalloc.h"
 #include "plan/parcae.h"
-#include "sim/train_sim.h"
-#include "suite.h"
+#include "sim_rig.h"
 
 #define GOLDEN "../shared/data/golden/parcae/"
 enum { N_MAX = 700 };
@@ -29,30 +28,15 @@ struct fixture {
 
 static void load(struct fixture *f, const char *job, int n_max)
 {
-    struct spot_err err = { 0 };
-    char path[96];
-
     memset(f, 0, sizeof(*f));
-    snprintf(path, sizeof(path), "examples/jobs/%s.json", job);
-    ck_assert_msg(!spot_job_doc_load(&f->job, path, &err), "%s", err.msg);
-    ck_assert(!spot_throughput_init(&f->throughput, &f->job, n_max, SPOT_THROUGHPUT_TABLE, &err));
-    spot_cost_table_init(&f->table, &f->job, &f->throughput);
-    f->sim = (struct spot_sim_train){ .job = &f->job,
-                                      .throughput = &f->throughput,
-                                      .table = &f->table,
-                                      .available = f->available,
-                                      .interval_s = 60,
-                                      .look_ahead = 12,
-                                      .notice_loss_s = 120,
-                                      .notice_gain_s = 120,
-                                      .seed = 1 };
+    f->sim = load_sim(job, n_max, &f->job, &f->throughput, &f->table);
+    f->sim.available = f->available;
+    f->sim.notice_loss_s = f->sim.notice_gain_s = 120;
 }
 
 static void unload(struct fixture *f)
 {
-    spot_cost_table_release(&f->table);
-    spot_throughput_release(&f->throughput);
-    spot_job_doc_release(&f->job);
+    unload_sim(&f->job, &f->throughput, &f->table);
 }
 
 static double run(struct fixture *f, const char *policy)
