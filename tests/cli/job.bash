@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: MIT
 # What the tests of spot-run share: a small job, its undisturbed result, processes that end.
 
+# shellcheck source=tests/cli/eventually.bash
+. "$(dirname "${BASH_SOURCE[0]}")/eventually.bash" # bats has load, scripts have not
+
 MODEL="--layers 2 --width 32 --heads 2 --seq 16 --shards 2"
 
 job_setup() {
@@ -73,17 +76,6 @@ worker() {
 
 # storm WHOLE PART: rounds of something random, all of them in `make check-long`
 storm() { [ -n "${SPOT_LONG-}" ] && echo "$1" || echo "$2"; }
-
-# Wait until the shell text in $1 is true, at most 60 s.
-eventually() {
-    local end=$((SECONDS + 60))
-    while [ "$SECONDS" -lt "$end" ]; do
-        eval "$1" 2>/dev/null && return 0
-        sleep 0.05
-    done
-    echo "never: $1" >&2
-    false
-}
 
 events() { # LOG EVENT: how many
     grep -c "\"event\":\"$2\"" "$1" 2>/dev/null || true

@@ -2,6 +2,8 @@
 # SPDX-License-Identifier: MIT
 # spot-run serve, as people see it: status, metrics and the page.
 
+load eventually
+
 setup_file() {
     command -v curl >/dev/null || skip "no curl here"
     cd "$BATS_FILE_TMPDIR" || return 1
@@ -43,11 +45,8 @@ body='{"model":"model","prompt":"the 5. line","max_tokens":300,"stream":true,"ig
     begin
     get /v1/completions -d "$body" >told
     # what is published is a little behind
-    for _ in $(seq 400); do
-        run spot-run status --join unix:j --format table
-        [[ "$output" != *"1 requests, 300 tokens"* ]] || break
-        sleep 0.05
-    done
+    eventually 'spot-run status --join unix:j --format table | grep -q "1 requests, 300 tokens"'
+    run spot-run status --join unix:j --format table
     [ "$status" = 0 ]
     [[ "$output" == *"2 replicas"*"tokens/s"*"cache"*"1 requests, 300 tokens"*"first token"*P99* ]]
     spot-run status --join unix:j --format json | jq -e '.ttft_p50_s > 0 and .between_p99_s > 0 and
@@ -99,9 +98,5 @@ well_formed() {
     if grep -qE '@NONCE@|src=|href=|@import|url\(|https?://' page; then false; fi
     [ "$nonce" != "$(get / -i | sed -nE "s/.*script-src 'nonce-([0-9a-f]+)'.*/\1/p")" ]
     # what is published is a little behind
-    for _ in $(seq 400); do
-        ! get /status | jq -e '[.workers[].name] | sort == ["w1", "w2"]' || return 0
-        sleep 0.05
-    done
-    false
+    eventually 'get /status | jq -e "[.workers[].name] | sort == [\"w1\", \"w2\"]"'
 }

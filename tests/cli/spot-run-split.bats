@@ -41,8 +41,7 @@ shares() { # LOG: of the last epoch formed, such as 1,4
 # slow_worker NAME: one that takes much longer than others for a microbatch, as long as there is a file `drag`
 slow_worker() {
     [ -n "${SPOT_PACE-}" ] || skip "needs \$SPOT_PACE"
-    background env "LD_PRELOAD=$SPOT_PACE" SPOT_PACE_SLOW=drag \
-        spot-run worker -q --join unix:j --join-timeout 60s --name "$1" 2>>workers.err
+    LD_PRELOAD=$SPOT_PACE SPOT_PACE_SLOW=drag worker "$1"
 }
 
 @test "a slow machine gets fewer samples; kills, notices and joins meanwhile lose nothing" {
