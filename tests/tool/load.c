@@ -11,6 +11,7 @@
  *   struck=FILE  lines: names of workers that were killed. A client whose last token came from one asks
  *                anew, from the start, as it must where a server goes on with nothing
  *   idle=0       connections that say nothing, beside
+ *   ids=1        0: a server whose events have no ids, as others' have none: an event is a token
  *   answers=FILE a line a choice: request, choice, tokens, finish, text, log probabilities
  *   gaps=FILE    a line for each wait above 20 ms between two events of a stream: its end, its length
  *
@@ -65,10 +66,10 @@ struct times {
 };
 
 static struct {
-    long n, clients, in, out, plain, idle;
+    long n, clients, in, out, plain, idle, ids;
     double rate;
     const char *answers, *gaps, *struck;
-} o = { .n = 100, .clients = 8, .in = 40, .out = 200 };
+} o = { .n = 100, .clients = 8, .in = 40, .out = 200, .ids = 1 };
 
 static struct spot_endpoint at;
 static int poll_fd;
@@ -135,7 +136,8 @@ static void say(const struct stream *s)
     } else {
         put_body(&body, s->request);
         n = snprintf(head, sizeof(head),
-                     "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Length: %zu\r\n\r\n",
+                     "POST /v1/completions HTTP/1.1\r\nHost: x\r\n"
+                     "Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n",
                      body.n);
     }
     spot_buf_add(&all, head, (size_t)n);
@@ -238,6 +240,8 @@ static void hear_data(struct stream *s, const char *line)
     const double now_s = spot_clock_s();
     struct spot_buf word = { 0 };
 
+    if (!o.ids)
+        s->position = (unsigned)h->n;
     if ((long)s->position != h->n)
         n_wrong++;
     h->n = s->position + 1;
@@ -465,7 +469,8 @@ static void take(const char *word)
         const char *key;
         long *value;
     } number[] = { { "n", &o.n },     { "clients", &o.clients }, { "in", &o.in },
-                   { "out", &o.out }, { "plain", &o.plain },     { "idle", &o.idle } };
+                   { "out", &o.out }, { "plain", &o.plain },     { "idle", &o.idle },
+                   { "ids", &o.ids } };
     const char *const equals = strchr(word, '=');
     const size_t n = equals ? (size_t)(equals - word) : 0;
 
