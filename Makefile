@@ -282,7 +282,7 @@ check: deps
 	$(again) run-check
 
 run-check: all $(B)/tests/load $(B)/tests/metadata $(B)/tests/peak $(B)/tests/tokens $(B)/tests/logits $(B)/tests/proxy $(B)/tests/toy-run $(B)/tests/rude $(B)/tests/skew.so $(B)/tests/disk.so $(B)/tests/pace.so $(filter $(B)/%,$(TESTS)) $(if $(filter tests/cli/spot-run-cuda.bats tests/cli/spot-run-nccl.bats,$(TESTS)),$(twin) $(twin_nccl))
-	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" LC_ALL=C $(if $(LONG),SPOT_LONG=1) CK_DEFAULT_TIMEOUT=60 CK_FORK=$(if $(filter asan tsan,$(VARIANT)),no,yes) \
+	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" LC_ALL=C $(if $(LONG),SPOT_LONG=1) $(if $(SPOT_WORLD),SPOT_WORLD=1) CK_DEFAULT_TIMEOUT=60 CK_FORK=$(if $(filter asan tsan,$(VARIANT)),no,yes) \
 	  SPOT_TWIN="$(CURDIR)/$(twin)" SPOT_TWIN_NCCL="$(CURDIR)/$(twin_nccl)" \
 	  SPOT_PACE="$(if $(filter asan tsan,$(VARIANT)),,$(CURDIR)/$(B)/tests/pace.so)" tests/tally $(TESTS)
 
@@ -291,11 +291,11 @@ check-long: deps ## whole products, many seeds
 
 # what others make of our files: a name of a test says which of them it asks
 world = safetensors transformers tokenizers
-clients = openai curl llmeter chromium# of a server; each is skipped where it is not
-check-world: deps ## comparisons with the Python packages of that name
+clients = openai curl llmeter chromium torch moto# of a server, or one itself; each is skipped where it is not
+check-world: deps ## comparisons with the Python packages of that name; what of them is not in check (SPOT_WORLD)
 	$(Q)for m in torch $(world); do python3 -c "import $$m" || { \
 	  echo "check-world needs: pip install torch $(world)" >&2; exit 1; }; done
-	$(Q)+export FILTER='$(subst $() ,|,$(world) $(clients))'; $(MAKE) --no-print-directory TESTS="$$(grep -lE '^@test.*($(subst $() ,|,$(world) $(clients)))' tests/cli/*.bats | xargs)" run-check
+	$(Q)+export FILTER='$(subst $() ,|,$(world) $(clients))'; $(MAKE) --no-print-directory TESTS="$$(grep -lE '^@test.*($(subst $() ,|,$(world) $(clients)))' tests/cli/*.bats | xargs)" SPOT_WORLD=1 run-check
 
 check-asan: deps
 	$(again) VARIANT=asan CUDA=no run-check TESTS="$(units:%=build/asan/tests/%) $(asan_jobs)"

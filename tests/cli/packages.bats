@@ -28,7 +28,8 @@ deb() {
     for tool in spot-migrate spot-plan spot-predict spot-replay spot-run; do
         ln -sf "$(command -v $tool)" "$T/built/bin/$tool"
     done
-    [ -z "${SPOT_LONG-}" ] || built=()
+    export DEB_BUILD_OPTIONS="noautodbgsym parallel=2" # symbols are most of what is packed
+    [ -z "${SPOT_LONG-}" ] || { built=() && unset DEB_BUILD_OPTIONS; }
     env -u MAKEFLAGS -u MAKELEVEL timeout -s KILL 900 make -s -C "$root" deb CUDA=no B="$T/built" \
         deb_at="$1" "${built[@]}" </dev/null
     package=$(echo "$1"/spot_*.deb)

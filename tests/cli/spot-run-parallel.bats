@@ -85,7 +85,7 @@ resumes_right() {
 }
 
 @test "a disk that is full for all in the middle of a generation: said, and the job goes on to the next" {
-    background env SPOT_DISK_FULL=$PWD/full LD_PRELOAD=$disk timeout 150 spot-run train --data corpus $MODEL --global-batch 5 \
+    background env SPOT_DISK_FULL=$PWD/full LD_PRELOAD="$disk${SPOT_PACE:+:$SPOT_PACE}" timeout 150 spot-run train --data corpus $MODEL --global-batch 5 \
         --listen unix:j --lease 20s --events log --steps 1000000 --grid 2x1 --state st --durable-every 0.2s 2>log.err
     train=$pid
     for name in a b; do SPOT_DISK_FULL=$PWD/full SPOT_DISK_MS=100 LD_PRELOAD=$disk worker $name; done

@@ -120,7 +120,7 @@ rude() { # ADDRESS HOW N: that many connections misbehave from now on
 disk() { # VARIABLE=VALUE LOG ARGUMENTS...
     ldd "$(command -v spot-run)" | grep -q san && skip "a sanitizer wants to be preloaded first"
     local log=$2
-    background env "$1" LD_PRELOAD="$tools/disk.so" timeout 150 spot-run train --data corpus $MODEL \
+    background env "$1" LD_PRELOAD="$tools/disk.so${SPOT_PACE:+:$SPOT_PACE}" timeout 150 spot-run train --data corpus $MODEL \
         --global-batch 5 --listen unix:j --events "$log" --steps 100000 --state st "${@:3}" 2>>"$log.err"
     train=$pid
 }

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #define _XOPEN_SOURCE 700
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,103 +7,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "checkpoint/store.h"
-#include "suite.h"
+#include "store_rig.h"
 
 /* Goal: what counts as durable is whole and verified. A generation cut or changed anywhere is set
  * aside and the one before is used; a full disk leaves what was; another job's state is refused,
  * so is a directory in use; two sound generations are kept, nothing half-written stays, whatever
  * lies in its place; what is deleted is noticed and no longer named. */
-
-enum { BUNDLES = 3, BYTES = 300 };
-
-static char dir[64];
-
-static void make_dir(void)
-{
-    strcpy(dir, "/tmp/spot-store-XXXXXX");
-    ck_assert_ptr_nonnull(mkdtemp(dir));
-}
-
-static void drop_dir(void)
-{
-    char command[128];
-
-    snprintf(command, sizeof(command), "rm -r '%s'", dir);
-    ck_assert_int_eq(system(command), 0);
-}
-
-static uint8_t byte_of(int64_t step, int bundle, size_t i)
-{
-    const int64_t head = i < 8 ? step : bundle;
-
-    return (uint8_t)(i < 16 ? head >> 8 * (i % 8) : step * 31 + bundle * 7 + (int64_t)i);
-}
-
-static void put(struct spot_store *s, int64_t step, int bundle)
-{
-    uint8_t *data = malloc(BYTES);
-
-    for (size_t i = 0; i < BYTES; i++)
-        data[i] = byte_of(step, bundle, i);
-    spot_store_put(s, step, bundle, data, BYTES);
-}
-
-/* Wait for the thread: 1, or -1 with *err. */
-static int result(struct spot_store *s, int64_t *step, struct spot_err *err)
-{
-    int rc;
-
-    while (!(rc = spot_store_result(s, step, err)))
-        poll(&(struct pollfd){ .fd = spot_store_fd(s), .events = POLLIN }, 1, 1000);
-    return rc;
-}
-
-static void save(struct spot_store *s, int64_t step)
-{
-    int64_t got = -1;
-
-    spot_store_begin(s, step);
-    for (int b = BUNDLES; b-- > 0;)
-        put(s, step, b);
-    ck_assert_int_eq(result(s, &got, NULL), 1);
-    ck_assert_int_eq(got, step);
-    ck_assert_int_eq(spot_store_newest(s), step);
-    ck_assert(!spot_store_is_busy(s));
-}
-
-static void check_step(struct spot_store *s, int64_t step)
-{
-    for (int b = 0; b < BUNDLES; b++) {
-        size_t n;
-        uint8_t *data = spot_store_read(s, step, b, &n, NULL);
-
-        ck_assert_ptr_nonnull(data);
-        ck_assert_uint_eq(n, BYTES);
-        for (size_t i = 0; i < n; i++)
-            ck_assert_uint_eq(data[i], byte_of(step, b, i));
-        free(data);
-    }
-}
-
-static void check_content(struct spot_store *s, int64_t step)
-{
-    ck_assert_int_eq(spot_store_newest(s), step);
-    check_step(s, step);
-}
-
-static int count(const char *pattern)
-{
-    char command[128];
-    int n = -1;
-    FILE *in;
-
-    snprintf(command, sizeof(command), "ls '%s' | grep -c '%s'", dir, pattern);
-    in = popen(command, "r");
-    ck_assert_int_eq(fscanf(in, "%d", &n), 1);
-    pclose(in);
-    return n;
-}
 
 START_TEST(the_newest_two_generations_are_kept_and_read_back)
 {
@@ -545,141 +453,6 @@ START_TEST(a_deleted_generation_is_not_named_any_more_and_the_directory_is_made_
 }
 END_TEST
 
-/* --- written by holders ------------------------------------------------------- */
-
-/* As a worker would: the same bytes as put() in its file, by hand. */
-static struct spot_written write_bundle(const char *at, int64_t step, int bundle)
-{
-    struct spot_written w = { .n_byte = BYTES };
-    uint8_t data[BYTES];
-    char path[SPOT_STORE_PATH + 32];
-    FILE *out;
-
-    for (size_t i = 0; i < BYTES; i++)
-        data[i] = byte_of(step, bundle, i);
-    snprintf(path, sizeof(path), "%s/bundle-%04d", at, bundle);
-    out = fopen(path, "wb");
-    ck_assert_ptr_nonnull(out);
-    ck_assert_uint_eq(fwrite(data, 1, BYTES, out), BYTES);
-    ck_assert_int_eq(fclose(out), 0);
-    w.hash = spot_hash128(data, BYTES);
-    return w;
-}
-
-START_TEST(a_generation_of_files_and_of_bytes_is_one)
-{
-    struct spot_store *s;
-    char at[SPOT_STORE_PATH];
-    struct spot_written w;
-    uint64_t nonce;
-    int64_t step;
-
-    make_dir();
-    s = spot_store_open(dir, 1, BUNDLES, NULL);
-    spot_store_begin(s, 7);
-    ck_assert(spot_store_share(s, at, &nonce));
-    ck_assert(spot_store_is_shared(s));
-    ck_assert(spot_bundle_file_sees(at, nonce));
-    ck_assert(!spot_bundle_file_sees(at, nonce ^ 2));
-    ck_assert(!spot_bundle_file_sees(dir, nonce));
-    ck_assert(!spot_bundle_file_sees("", nonce));
-    ck_assert_int_eq(spot_store_collecting(s), 7);
-    w = write_bundle(at, 7, 2);
-    spot_store_put_written(s, 7, nonce, 2, &w);
-    ck_assert(!spot_store_lacks(s, 2));
-    ck_assert(spot_store_lacks(s, 0));
-    put(s, 7, 0);
-    w = write_bundle(at, 7, 1);
-    spot_store_put_written(s, 7, nonce, 1, &w);
-    ck_assert_int_eq(result(s, &step, NULL), 1);
-    check_content(s, 7);
-    spot_store_close(s);
-    ck_assert_int_eq(count("tmp"), 0);
-    s = spot_store_open(dir, 1, BUNDLES, NULL);
-    ck_assert_int_eq(spot_store_verify(s, NULL), 0);
-    check_content(s, 7);
-    spot_store_begin(s, 7);
-    ck_assert(!spot_store_share(s, at, &nonce)); /* a step has one state */
-    spot_store_close(s);
-    drop_dir();
-}
-END_TEST
-
-START_TEST(word_of_another_generation_or_of_a_file_that_is_not_whole_makes_none)
-{
-    struct spot_store *s;
-    struct spot_written w;
-    struct spot_err err;
-    char at[SPOT_STORE_PATH], old[SPOT_STORE_PATH];
-    uint64_t nonce, before;
-    int64_t step;
-
-    make_dir();
-    s = spot_store_open(dir, 1, BUNDLES, NULL);
-    save(s, 5);
-    spot_store_begin(s, 7);
-    ck_assert(spot_store_share(s, old, &before));
-    spot_store_cancel(s); /* a writer died */
-    ck_assert(!spot_store_is_shared(s));
-    spot_store_begin(s, 7);
-    ck_assert(spot_store_share(s, at, &nonce));
-    ck_assert_str_ne(at, old);
-    ck_assert_int_ne(access(old, F_OK), 0); /* what it left goes with the next */
-    for (int b = 0; b < BUNDLES; b++) {
-        w = write_bundle(at, 7, b);
-        spot_store_put_written(s, 7, before, b, &w); /* late word */
-        spot_store_put_written(s, 6, nonce, b, &w);
-        ck_assert(spot_store_lacks(s, b));
-    }
-    w.n_byte++; /* a file that is shorter than was told */
-    for (int b = 0; b < BUNDLES; b++)
-        spot_store_put_written(s, 7, nonce, b, &w);
-    ck_assert_int_eq(result(s, &step, &err), -1);
-    ck_assert_int_eq(step, 7);
-    ck_assert_ptr_nonnull(strstr(err.msg, "bundle-0000' has 300 bytes, a worker wrote 301"));
-    check_content(s, 5);
-    ck_assert_int_eq(count("tmp"), 0);
-    spot_store_begin(s, 8);
-    ck_assert(spot_store_share(s, at, &nonce));
-    spot_store_close(s);
-    ck_assert_int_eq(count("tmp"), 0);
-    s = spot_store_open(NULL, 1, BUNDLES, NULL);
-    spot_store_begin(s, 1);
-    ck_assert(!spot_store_share(s, at, &nonce)); /* private */
-    spot_store_close(s);
-    drop_dir();
-}
-END_TEST
-
-START_TEST(a_file_that_was_changed_after_it_was_told_of_is_found_damaged)
-{
-    struct spot_store *s;
-    struct spot_err err = { 0 };
-    char at[SPOT_STORE_PATH];
-    uint64_t nonce;
-    int64_t step;
-
-    make_dir();
-    s = spot_store_open(dir, 1, BUNDLES, NULL);
-    save(s, 5);
-    spot_store_begin(s, 7);
-    ck_assert(spot_store_share(s, at, &nonce));
-    for (int b = 0; b < BUNDLES; b++) {
-        const struct spot_written w = write_bundle(at, 7, b);
-
-        if (b == 1)
-            (void)write_bundle(at, 8, b);
-        spot_store_put_written(s, 7, nonce, b, &w);
-    }
-    ck_assert_int_eq(result(s, &step, NULL), 1);
-    ck_assert_int_eq(spot_store_verify(s, &err), 1);
-    ck_assert_ptr_nonnull(strstr(err.msg, "is damaged"));
-    check_content(s, 5);
-    spot_store_close(s);
-    drop_dir();
-}
-END_TEST
-
 int main(void)
 {
     TCase *tc = tcase_create("core");
@@ -699,8 +472,5 @@ int main(void)
     tcase_add_test(tc, whatever_lies_where_a_generation_is_written_is_in_nobodys_way);
     tcase_add_test(tc, a_damaged_generation_keeps_no_place_of_a_sound_one);
     tcase_add_test(tc, a_deleted_generation_is_not_named_any_more_and_the_directory_is_made_again);
-    tcase_add_test(tc, a_generation_of_files_and_of_bytes_is_one);
-    tcase_add_test(tc, word_of_another_generation_or_of_a_file_that_is_not_whole_makes_none);
-    tcase_add_test(tc, a_file_that_was_changed_after_it_was_told_of_is_found_damaged);
     return run_suite("store", tc);
 }

@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT */
+/* store_state.h - a store, for the files that it is made of: store.c opens, reads and tells,
+ * store_collect.c puts a generation together, store_thread.c writes it and watches the directory.
+ */
+#ifndef SPOT_CHECKPOINT_STORE_STATE_H
+#define SPOT_CHECKPOINT_STORE_STATE_H
+
+#include <pthread.h>
+
+#include "checkpoint/generation.h"
+#include "checkpoint/store.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct spot_store {
+    struct spot_generations disk;
+    int lock_fd; /* of the directory: one process at a time */
+    bool is_private;
+    int64_t newest;
+    void (*tick)(void *user);
+    void *user;
+
+    int64_t collecting;       /* step of the generation being put together, -1 */
+    uint64_t nonce;           /* of its directory, if holders write to it; 0: they do not */
+    struct spot_piece *piece; /* [n_bundle] */
+    int n_piece;
+
+    pthread_t thread;
+    bool has_thread;
+    int news[2]; /* a byte per finished generation */
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool stop, has_work, has_result;
+    int64_t work_step;
+    uint64_t work_nonce;
+    struct spot_piece *work; /* [n_bundle], the thread's while has_work */
+    int result;
+    struct spot_err result_err; /* of a result of 1: what is to be told beside it, code 0 nothing */
+    int64_t watched;            /* newest, as the thread knows it */
+    bool is_gone;               /* the thread has not found it */
+};
+
+void spot_store_free_pieces(struct spot_piece *piece, int n);
+
+/* Lock what the path names now, in the place of what it named before. */
+int spot_store_lock(struct spot_store *s, struct spot_err *err);
+
+/* Remove generations whose writer died. */
+void spot_store_drop_unfinished(const struct spot_store *s);
+
+/* Start the thread, which no signal reaches. */
+int spot_store_start(struct spot_store *s, struct spot_err *err);
+
+/* A whole generation goes to the thread, or waits here until the thread is free. */
+void spot_store_hand_over(struct spot_store *s);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_CHECKPOINT_STORE_STATE_H */
