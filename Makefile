@@ -291,7 +291,7 @@ check-long: deps ## whole products, many seeds
 
 # what others make of our files: a name of a test says which of them it asks
 world = safetensors transformers tokenizers
-clients = openai curl llmeter chromium torch moto# of a server, or one itself; each is skipped where it is not
+clients = openai curl llmeter chromium torch moto etcd# of a server, of a store, or one itself; each is skipped where it is not
 check-world: deps ## comparisons with the Python packages of that name; what of them is not in check (SPOT_WORLD)
 	$(Q)for m in torch $(world); do python3 -c "import $$m" || { \
 	  echo "check-world needs: pip install torch $(world)" >&2; exit 1; }; done

@@ -520,6 +520,8 @@ complete -c spot-run -n '__fish_seen_subcommand_from train' -l shares -x -a 'eve
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l grace -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l lease -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l stall -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l store -r
+complete -c spot-run -n '__fish_seen_subcommand_from train' -l store-lease -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l buddies
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l ahead -r
 complete -c spot-run -n '__fish_seen_subcommand_from train' -l profile -r
@@ -567,6 +569,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from serve' -l help-all
 complete -c spot-run -n '__fish_seen_subcommand_from serve' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l workers -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l listen -r
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l store -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l nodes -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l max-restarts -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l events -r
@@ -586,6 +589,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from exec' -l quiet
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l lease -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l stall -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l grace -r
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l store-lease -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l join-timeout -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l notice-rebalance
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l notice-endpoint -r

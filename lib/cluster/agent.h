@@ -25,6 +25,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "comm/endpoint.h"
 #include "comm/link.h"
 #include "comm/mesh.h"
 #include "comm/tls.h"
@@ -66,7 +67,7 @@ struct spot_agent_workload {
 };
 
 struct spot_agent_options {
-    const char *join;     /* address of the coordinator */
+    const char *join;     /* address of the coordinator, or the store that tells it */
     const char *key_file; /* of the job; NULL: none, and nothing off this machine */
     const char *name;     /* NULL: "PID" */
     const char *domain;   /* failure domain, such as a zone; NULL: its own */
@@ -92,8 +93,9 @@ struct spot_agent {
     bool was_dismissed;     /* one let it go: it and other members do not reach each other */
 
     /* the agent's own */
-    struct spot_tls_context *tls; /* the job's key or NULL */
-    struct spot_frame *pending;   /* an order that ended a wait for another */
+    struct spot_tls_context *tls;  /* the job's key or NULL */
+    struct spot_frame *pending;    /* an order that ended a wait for another */
+    char at[SPOT_ADDRESS_MAX + 8]; /* of the coordinator that leads, as a store tells it */
     double lease_s;
     bool is_done, is_unfit;
 };

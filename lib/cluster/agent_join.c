@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "cluster/agent_state.h"
+#include "cluster/find_leader.h"
 #include "common/clock.h"
 #include "common/version.h"
 
@@ -100,8 +101,7 @@ static int on_welcome(struct spot_agent *a, const struct spot_frame *frame, stru
 
 static int join_once(struct spot_agent *a, struct spot_err *err)
 {
-    const struct spot_mesh_config mesh = {
-        .join = a->options->join,
+    struct spot_mesh_config mesh = {
         .tls = a->tls,
         .payload_max = SPOT_PAYLOAD_MAX,
         .heartbeat_s = 0.25,
@@ -117,7 +117,8 @@ static int join_once(struct spot_agent *a, struct spot_err *err)
     int rc;
 
     a->epoch = 0;
-    a->mesh = spot_mesh_open(&mesh, err);
+    mesh.join = spot_leader_find(a->options->join, a->at, err);
+    a->mesh = mesh.join ? spot_mesh_open(&mesh, err) : NULL;
     if (!a->mesh || say_hello(a, err))
         return -1;
     frame = spot_mesh_order(a->mesh, 5, err);

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "cluster/find_leader.h"
 #include "comm/endpoint.h"
 #include "comm/link.h"
 #include "common/clock.h"
@@ -71,8 +72,11 @@ static int attempt(const struct question *q, struct spot_buf *answer, bool *is_s
                    struct spot_err *err)
 {
     const double left_s = q->until_s - spot_clock_s();
-    const int fd = spot_endpoint_dial_within(q->join, q->tls ? SPOT_REACH_NAMES : SPOT_REACH_HERE,
-                                             left_s, NULL, err);
+    char text[SPOT_ADDRESS_MAX + 8];
+    const char *const at = spot_leader_find(q->join, text, err);
+    const int fd = at ? spot_endpoint_dial_within(at, q->tls ? SPOT_REACH_NAMES : SPOT_REACH_HERE,
+                                                  left_s, NULL, err)
+                      : -1;
     struct spot_link link;
     int rc;
 

@@ -197,7 +197,7 @@ static int loop(struct spot_group *g, struct spot_err *err)
         if (poll(set, n, TICK_MS) < 0)
             memset(set, 0, n * sizeof(*set)); /* a signal */
         g->polled_s = spot_clock_s();
-        rc = serve(g, set, n, err);
+        rc = spot_group_hold(g, err) || serve(g, set, n, err) ? -1 : 0;
         if (!rc && !g->is_over)
             rc = tick(g, err);
     }
@@ -296,8 +296,9 @@ int spot_group_open(struct spot_group *g, int64_t *round, struct spot_err *err)
     if (spot_endpoint_pipe(g->wake))
         return spot_err_sys(err, "cannot make a pipe");
     wake_fd = g->wake[1];
-    if (spot_journal_open(&g->journal, g->options->events, g->options->resume, round,
-                          &g->last_epoch, err))
+    if (spot_journal_open(&g->journal, g->options->events, spot_group_resumes(g), round,
+                          &g->last_epoch, err) ||
+        spot_group_keep(g, round, err))
         return -1;
     g->spent_usd = g->journal.spent_usd;
     return 0;
@@ -349,5 +350,6 @@ void spot_group_free(struct spot_group *g)
     free(g->peer);
     spot_suspects_release(&g->suspects);
     spot_tls_context_free(g->tls);
+    spot_group_resign(g);
     free(g);
 }

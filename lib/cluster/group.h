@@ -15,6 +15,8 @@
 #include <stdint.h>
 
 #include "cluster/journal.h"
+#include "cluster/journal_keep.h"
+#include "cluster/lead.h"
 #include "cluster/machine.h"
 #include "cluster/protocol.h"
 #include "cluster/workload.h"
@@ -32,6 +34,8 @@ struct spot_group_options {
     const char *events;        /* JSON Lines; NULL: none, "-": stdout */
     const char *plan;          /* spot.plan/1 file, read again when it changes; "-": stdin; NULL */
     bool resume;               /* the events are continued */
+    const char *store;         /* etcd://...: where coordinators agree on who leads; NULL: alone */
+    double store_lease_s;
 
     uint64_t n_local; /* worker processes to start and keep */
     /* In a new process: become worker `index`, which joins at `address`. Does not return, or the
@@ -47,6 +51,7 @@ struct spot_group_options {
     void *user;
     void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2);
     void (*listening)(void *user, const char *address); /* at what options.listen said; NULL */
+    void (*standing_by)(void *user, const char *store); /* another coordinator leads; NULL */
 };
 
 /* --- the life of a group ---------------------------------------------------- */
@@ -58,6 +63,16 @@ struct spot_group *spot_group_new(const struct spot_group_options *options,
                                   struct spot_err *err);
 /* From here on spot_group_has_begun says so: what the process leaves must be put in order. */
 void spot_group_begin(void);
+/* Where there is a store, wait until this coordinator leads; and tell of the job as the one before
+ * left it, until spot_group_open: NULL, there was none. `identity` is the job's. Returns 0, or -1
+ * with *err: SPOT_EUSAGE where the store has another job, SPOT_EPREEMPTED when stopped before. */
+int spot_group_lead(struct spot_group *group, const char *identity,
+                    const struct spot_journal_record **before, struct spot_err *err);
+/* The lead is the caller's from now on, to free when all that the next coordinator needs is free;
+ * spot_group_free does that at its end where nobody took it. NULL: there is no store. */
+struct spot_lead *spot_group_take_lead(struct spot_group *group);
+/* The job goes on: it was said so, or a coordinator led it before. */
+bool spot_group_resumes(const struct spot_group *group);
 /* Listen, and open the log; *round gets the newest that it says was committed, -1: none. Returns 0,
  * or -1 with *err. */
 int spot_group_open(struct spot_group *group, int64_t *round, struct spot_err *err);

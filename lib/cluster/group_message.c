@@ -160,6 +160,8 @@ void spot_group_say_end(struct spot_group *g, bool is_done, int status, const ch
         else if (g->peer[i]->id && !is_done)
             spot_peer_send(g->peer[i], SPOT_MSG_LEAVE, 0, NULL, 0);
     }
+    if (is_final && !is_done) /* and no standby */
+        (void)spot_journal_keep_end(&g->journal, SPOT_JOB_STOPPED, NULL);
 }
 
 static bool is_question(const struct spot_group *g, uint32_t type)

@@ -72,6 +72,10 @@ struct spot_group {
     const struct spot_workload *workload;
     void *job;
     uint64_t key;
+    struct spot_lead *lead; /* NULL: there is no store */
+    struct spot_journal_keep keep;
+    struct spot_journal_record before; /* all zero: nobody led before */
+    bool is_taken_over;
     struct spot_journal journal;
     uint32_t last_epoch; /* drawn, of all views */
     struct spot_view **view;
@@ -170,6 +174,12 @@ void spot_group_plan_check(struct spot_group *group, bool force, bool *changed);
 int spot_group_listen(struct spot_group *group, struct spot_err *err);
 void spot_group_unlisten(struct spot_group *group);
 void spot_group_drop_private(struct spot_group *group); /* when no worker uses it any more */
+
+/* group_lead.c: keep the log's record from now on; go on only while the lease lasts; lead no more.
+ */
+int spot_group_keep(struct spot_group *group, int64_t *round, struct spot_err *err);
+int spot_group_hold(struct spot_group *group, struct spot_err *err);
+void spot_group_resign(struct spot_group *group);
 
 /* group_local.c */
 int spot_group_local_start(struct spot_group *group, struct spot_err *err);

@@ -12,16 +12,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "cluster/journal_state.h"
 #include "common/clock.h"
 #include "common/xalloc.h"
-#include "model/event.h"
-
-/* What a log that is continued says: the newest time, epoch and standing step. */
-struct tail {
-    double time_s;
-    int64_t step; /* -1: none */
-    uint32_t epoch;
-};
 
 static void forget_end(struct spot_journal *j)
 {
@@ -36,16 +29,20 @@ void spot_journal_drop_holder(struct spot_journal *j, const char *name)
             memmove(j->holder[i], j->holder[--j->n_holder], sizeof(j->holder[i]));
 }
 
+void spot_journal_add_holder(struct spot_journal *j, const char *name)
+{
+    spot_journal_drop_holder(j, name); /* one may have several places */
+    j->holder = spot_xgrow(j->holder, &j->cap_holder, j->n_holder + 1, sizeof(*j->holder));
+    snprintf(j->holder[j->n_holder++], sizeof(*j->holder), "%s", name);
+}
+
 static void add_holders(struct spot_journal *j, const struct spot_json_value *names)
 {
     for (size_t i = 0; i < spot_json_array_size(names); i++) {
         const char *const name = spot_json_text(spot_json_entry(names, i));
 
-        if (!name || !*name)
-            continue;
-        spot_journal_drop_holder(j, name); /* one may have several places */
-        j->holder = spot_xgrow(j->holder, &j->cap_holder, j->n_holder + 1, sizeof(*j->holder));
-        snprintf(j->holder[j->n_holder++], sizeof(*j->holder), "%s", name);
+        if (name && *name)
+            spot_journal_add_holder(j, name);
     }
 }
 
@@ -61,14 +58,16 @@ static void take_holders(struct spot_journal *j, const struct spot_event *event)
     }
 }
 
-static void stand_at(struct spot_journal *j, struct tail *tail, int64_t step)
+static void stand_at(struct spot_journal *j, int64_t step)
 {
     forget_end(j);
-    tail->step = step;
+    j->tail.step = step;
 }
 
-static void take_event(struct spot_journal *j, const struct spot_event *event, struct tail *tail)
+void spot_journal_take(struct spot_journal *j, const struct spot_event *event)
 {
+    struct spot_journal_tail *const tail = &j->tail;
+
     if (!event->is_job)
         return;
     j->is_continued = true;
@@ -78,21 +77,21 @@ static void take_event(struct spot_journal *j, const struct spot_event *event, s
     take_holders(j, event);
     switch (event->kind) {
     case SPOT_EVENT_COMMITTED:
-        stand_at(j, tail, event->step);
+        stand_at(j, event->step);
         j->loss = event->loss;
         j->spent_usd = fmax(j->spent_usd, event->spent_usd); /* a run may not have told */
         break;
     case SPOT_EVENT_ROLLED_BACK:
-        stand_at(j, tail, event->to);
+        stand_at(j, event->to);
         if (j->val_step > event->to)
             j->val_step = -1;
         break;
     case SPOT_EVENT_RESTORED:
-        stand_at(j, tail, event->step);
+        stand_at(j, event->step);
         break;
     case SPOT_EVENT_RESUMED:
         if (event->step > tail->step)
-            stand_at(j, tail, event->step);
+            stand_at(j, event->step);
         break;
     case SPOT_EVENT_VALIDATED:
         j->val_step = event->step;
@@ -111,8 +110,7 @@ static void take_event(struct spot_journal *j, const struct spot_event *event, s
 }
 
 /* What was written is read, and an unfinished last line cut. */
-static int continue_file(struct spot_journal *j, const char *path, struct tail *tail,
-                         struct spot_err *err)
+static int continue_file(struct spot_journal *j, const char *path, struct spot_err *err)
 {
     struct spot_event_log log = { .source = path, .in = j->out, .drops_cut = true };
     struct spot_event event;
@@ -120,7 +118,7 @@ static int continue_file(struct spot_journal *j, const char *path, struct tail *
 
     rewind(j->out);
     while ((rc = spot_event_next(&log, &event, err)) > 0)
-        take_event(j, &event, tail);
+        spot_journal_take(j, &event);
     spot_event_log_release(&log);
     if (rc)
         return -1;
@@ -150,8 +148,7 @@ static int refuse_log(const struct spot_journal *j, const char *path, struct spo
 }
 
 /* A file is one job's; a pipe or a device has nothing to continue, and may have many writers. */
-static int open_path(struct spot_journal *j, const char *path, bool resume, struct tail *tail,
-                     struct spot_err *err)
+static int open_path(struct spot_journal *j, const char *path, bool resume, struct spot_err *err)
 {
     struct stat st;
     const bool is_special = !stat(path, &st) && !S_ISREG(st.st_mode);
@@ -165,7 +162,7 @@ static int open_path(struct spot_journal *j, const char *path, bool resume, stru
     if (flock(fileno(j->out), LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK)
         return spot_err_set(err, SPOT_ESYS, "'%s' is the log of a job that runs", path);
     if (resume)
-        return continue_file(j, path, tail, err);
+        return continue_file(j, path, err);
     if (refuse_log(j, path, err))
         return -1;
     return ftruncate(fileno(j->out), 0) ? spot_err_sys(err, "cannot write '%s'", path) : 0;
@@ -174,18 +171,17 @@ static int open_path(struct spot_journal *j, const char *path, bool resume, stru
 int spot_journal_open(struct spot_journal *j, const char *path, bool resume, int64_t *step,
                       uint32_t *epoch, struct spot_err *err)
 {
-    struct tail tail = { .step = -1 };
-
     memset(j, 0, sizeof(*j));
     forget_end(j);
-    j->tuned_after = j->val_step = -1;
+    j->tuned_after = j->val_step = j->tail.step = -1;
+    j->kept_end = "";
     if (path && !strcmp(path, "-"))
         j->out = stdout;
-    else if (path && open_path(j, path, resume, &tail, err))
+    else if (path && open_path(j, path, resume, err))
         return -1;
-    j->start_s = spot_clock_s() - tail.time_s;
-    *step = tail.step;
-    *epoch = tail.epoch;
+    j->start_s = spot_clock_s() - j->tail.time_s;
+    *step = j->tail.step;
+    *epoch = j->tail.epoch;
     return 0;
 }
 
@@ -224,12 +220,16 @@ void spot_journal_about(struct spot_journal *j, const char *name)
 struct spot_jw *spot_journal_begin(struct spot_journal *j, const char *event, uint32_t epoch,
                                    int64_t step)
 {
+    FILE *out = j->out;
+
     remember(j, event, epoch, step);
     if (!strcmp(event, "committed") || !strcmp(event, "rolled_back") || !strcmp(event, "restored"))
         forget_end(j);
-    if (!j->out)
+    if (spot_journal_is_kept(j, event))
+        out = spot_journal_kept_begin(j, event);
+    if (!out)
         return NULL;
-    spot_event_begin(&j->jw, j->out, NULL, event, spot_journal_time(j));
+    spot_event_begin(&j->jw, out, NULL, event, spot_journal_time(j));
     spot_jw_int(&j->jw, "epoch", epoch);
     spot_jw_int(&j->jw, "step", step);
     return &j->jw;
@@ -237,6 +237,8 @@ struct spot_jw *spot_journal_begin(struct spot_journal *j, const char *event, ui
 
 int spot_journal_end(struct spot_journal *j, struct spot_err *err)
 {
+    if (j->kept)
+        return spot_journal_kept_end(j, err);
     if (!j->out)
         return 0;
     if (!spot_event_end(&j->jw, err))

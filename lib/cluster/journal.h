@@ -30,12 +30,27 @@ struct spot_recent {
     char event[16], name[64]; /* of the member it is about, or "" */
 };
 
+/* What the lines so far say: the newest time, epoch and standing step. */
+struct spot_journal_tail {
+    double time_s;
+    int64_t step; /* -1: none */
+    uint32_t epoch;
+};
+
+struct spot_journal_keep;
+
 struct spot_journal {
     FILE *out; /* NULL: nobody listens */
     bool is_owned;
     bool is_continued; /* an event of a job was there */
     double start_s;    /* clock value of time_s 0 */
     struct spot_jw jw;
+    struct spot_journal_tail tail; /* of a log that is continued; of one that is kept, of now */
+    const struct spot_journal_keep *keep; /* see journal_keep.h; NULL: no record is kept */
+    FILE *kept;                           /* the event that is composed, NULL: none is */
+    char *kept_line;
+    size_t n_kept_line;
+    const char *kept_end; /* how the job ended, "": not yet; the event that is composed says so */
     char (*holder)[SPOT_HOLDER_MAX]; /* [n_holder], of a log that is continued: names of those who
                                         held its newest step, as far as it tells */
     size_t n_holder, cap_holder;

@@ -82,6 +82,25 @@ static int read_responses(const struct spot_json_doc *doc, const struct spot_jso
     return 0;
 }
 
+/* It goes into a header line. */
+static int read_token(const struct spot_json_doc *doc, const struct spot_json_value *body,
+                      struct spot_etcd_answer *a, struct spot_err *err)
+{
+    const struct spot_json_value *const v = spot_json_get(body, "token");
+    const char *const text = spot_json_is_string(v) ? spot_json_text(v) : NULL;
+
+    if (!v)
+        return 0;
+    if (!text || strlen(text) >= SPOT_ETCD_TOKEN_MAX)
+        return spot_json_fail(doc, "", err, "expected a \"token\" of fewer than %d bytes",
+                              SPOT_ETCD_TOKEN_MAX);
+    for (const char *p = text; *p; p++)
+        if (*p <= ' ' || *p > '~')
+            return spot_json_fail(doc, "", err, "expected a \"token\" of plain letters");
+    strcpy(a->token, text);
+    return 0;
+}
+
 static int read_body(const struct spot_json_doc *doc, const struct spot_json_value *body,
                      struct spot_etcd_answer *a, struct spot_err *err)
 {
@@ -90,7 +109,8 @@ static int read_body(const struct spot_json_doc *doc, const struct spot_json_val
     if (!spot_json_is_object(header))
         return spot_json_fail(doc, "", err, "expected a \"header\" as etcd writes it");
     if (get_int(doc, header, "revision", &a->revision, err) ||
-        get_int(doc, body, "ID", &a->lease, err) || get_int(doc, body, "TTL", &a->ttl_s, err))
+        get_int(doc, body, "ID", &a->lease, err) || get_int(doc, body, "TTL", &a->ttl_s, err) ||
+        read_token(doc, body, a, err))
         return -1;
     a->is_done = spot_json_is_true(spot_json_get(body, "succeeded"));
     if (spot_json_get(body, "kvs"))

@@ -19,6 +19,7 @@ extern "C" {
 enum {
     SPOT_ETCD_VALUE_MAX = 4096, /* bytes of a value */
     SPOT_ETCD_ENTRIES_MAX = 2,  /* of an answer */
+    SPOT_ETCD_TOKEN_MAX = 1024, /* with the NUL; a JWT is some hundred bytes */
 };
 
 /* A key that is there; `created` 0: it is not. */
@@ -34,12 +35,13 @@ struct spot_etcd_answer {
     bool is_done;     /* a transaction whose comparisons held */
     int64_t lease;
     int64_t ttl_s;                                       /* 0: the lease is over */
+    char token[SPOT_ETCD_TOKEN_MAX];                     /* of who has shown a password, else "" */
     size_t n_entry;                                      /* ranges that were answered */
     struct spot_etcd_entry entry[SPOT_ETCD_ENTRIES_MAX]; /* at most one key of each */
 };
 
-/* Of a grant, a keepalive, a range or a transaction. Returns 0, or -1 with *err (SPOT_EDATA):
- * an error of etcd's in its own words, or an answer that is none. */
+/* Of a grant, a keepalive, a range, a transaction or an authentication. Returns 0, or -1 with *err
+ * (SPOT_EDATA): an error of etcd's in its own words, or an answer that is none. */
 int spot_etcd_answer_read(const char *text, size_t n, struct spot_etcd_answer *answer,
                           struct spot_err *err);
 

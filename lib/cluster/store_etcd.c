@@ -2,6 +2,7 @@
 #include "cluster/store_etcd.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,8 @@
 #include "comm/http_client.h"
 #include "common/base64.h"
 #include "common/clock.h"
+#include "common/json_writer.h"
+#include "common/utf8.h"
 #include "common/xalloc.h"
 
 enum {
@@ -23,6 +26,8 @@ struct spot_etcd {
     struct spot_etcd_where where;
     struct spot_http_client *http;
     double limit_s;
+    void (*tick)(void *user);
+    void *user;
     size_t at; /* the member that answered last */
     /* of the question under way */
     bool is_answered;
@@ -30,26 +35,43 @@ struct spot_etcd {
     struct spot_err why;
     struct spot_etcd_answer answer;
     char body[BODY_MAX];
+    char name[SPOT_STORE_USER_MAX], password[SPOT_STORE_USER_MAX]; /* "": none is asked for */
+    char token[SPOT_ETCD_TOKEN_MAX];                               /* shown for that; "": none */
 };
 
 /* --- where --------------------------------------------------------------- */
 
+/* HOST:PORT or [IPV6]:PORT of any machine; what TLS finds there has to have that name. */
+static bool is_abroad(const char *text)
+{
+    static const char names[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789.-";
+    const bool is_six = *text == '[';
+    const size_t n = strspn(text + is_six, is_six ? "0123456789abcdefABCDEF:." : names);
+    const char *const port = text + is_six + n + is_six;
+    char *end;
+
+    return n && (!is_six || text[1 + n] == ']') && *port == ':' && port[1] >= '1' &&
+           port[1] <= '9' && strtol(port + 1, &end, 10) <= 65535 && !*end;
+}
+
 static int add_member(struct spot_etcd_where *where, const char *text, size_t n,
                       struct spot_err *err)
 {
-    char address[SPOT_ETCD_URL_MAX - sizeof("http://") + 1];
+    char address[SPOT_ETCD_URL_MAX - sizeof("https://") + 1];
     struct spot_endpoint at;
 
     if (where->n_url == SPOT_ETCD_MEMBERS_MAX)
         return spot_err_set(err, SPOT_EUSAGE, "expected at most %d members of etcd",
                             SPOT_ETCD_MEMBERS_MAX);
-    if (n >= sizeof(address) || !memchr(text, ':', n) || !strncmp(text, "unix:", 5))
+    snprintf(address, sizeof(address), "%.*s", (int)(n < sizeof(address) ? n : 0), text);
+    if (!memchr(address, ':', strlen(address)) || !strncmp(address, "unix:", 5) ||
+        (where->secret.ca && !is_abroad(address)))
         return spot_err_set(err, SPOT_EUSAGE, "expected HOST:PORT of etcd, got '%.*s'",
                             (int)(n < 100 ? n : 100), text);
-    snprintf(address, sizeof(address), "%.*s", (int)n, text);
-    if (spot_endpoint_parse(address, &at, err))
+    if (!where->secret.ca && spot_endpoint_parse(address, &at, err))
         return -1;
-    snprintf(where->url[where->n_url++], SPOT_ETCD_URL_MAX, "http://%s", address);
+    snprintf(where->url[where->n_url++], SPOT_ETCD_URL_MAX, "%s://%s",
+             where->secret.ca ? "https" : "http", address);
     return 0;
 }
 
@@ -65,6 +87,8 @@ int spot_etcd_where_parse(const char *text, struct spot_etcd_where *where, struc
     if (strncmp(text, scheme, sizeof(scheme) - 1) != 0)
         return spot_err_set(err, SPOT_EUSAGE,
                             "expected etcd://HOST:PORT[,HOST:PORT...]/PREFIX, got '%.100s'", text);
+    if (spot_store_secret_find(&where->secret, err))
+        return -1;
     do {
         p += where->n_url ? 1 : sizeof(scheme) - 1;
         n = strcspn(p, ",/");
@@ -90,7 +114,17 @@ struct spot_etcd *spot_etcd_open(const struct spot_etcd_where *where, double lim
 
     store->where = *where;
     store->limit_s = limit_s;
-    store->http = spot_http_client_new(err);
+    if (where->secret.user_file &&
+        spot_store_secret_user(where->secret.user_file, store->name, store->password, err)) {
+        free(store);
+        return NULL;
+    }
+    store->http = where->secret.ca
+                      ? spot_http_client_new_tls(&(struct spot_http_tls){ where->secret.ca,
+                                                                          where->secret.cert,
+                                                                          where->secret.key },
+                                                 err)
+                      : spot_http_client_new(err);
     if (store->http)
         return store;
     free(store);
@@ -105,7 +139,31 @@ void spot_etcd_close(struct spot_etcd *store)
     free(store);
 }
 
+void spot_etcd_set_limit(struct spot_etcd *store, double limit_s)
+{
+    store->limit_s = limit_s;
+}
+
+void spot_etcd_on_wait(struct spot_etcd *store, void (*tick)(void *user), void *user)
+{
+    store->tick = tick;
+    store->user = user;
+}
+
 /* --- a question ---------------------------------------------------------- */
+
+/* Before it came to the gateway. */
+static int refused_in_words(const struct spot_http_reply *reply, struct spot_err *err)
+{
+    char words[128];
+    const size_t n = spot_utf8_cut(reply->body, sizeof(words) - 1);
+
+    memcpy(words, reply->body, n);
+    words[n] = '\0';
+    words[strcspn(words, "\r\n")] = '\0';
+    spot_utf8_make_plain(words);
+    return spot_err_set(err, SPOT_EDATA, "etcd: status %ld: %s", reply->status, words);
+}
 
 static void answered(void *user, const struct spot_http_reply *reply)
 {
@@ -116,33 +174,98 @@ static void answered(void *user, const struct spot_http_reply *reply)
         store->rc = spot_err_set(&store->why, SPOT_ESYS, "%s", reply->why);
         return;
     }
+    if (reply->status != 200 && *reply->body != '{') {
+        store->rc = refused_in_words(reply, &store->why);
+        return;
+    }
     store->rc = spot_etcd_answer_read(reply->body, reply->n_byte, &store->answer, &store->why);
     if (!store->rc && reply->status != 200)
         store->rc = spot_err_set(&store->why, SPOT_EDATA, "etcd: status %ld", reply->status);
 }
 
-/* Of one member. */
-static int ask_member(struct spot_etcd *store, const char *path, struct spot_err *err)
+static const double tick_s = 0.1;
+static const double password_s = 3; /* etcd hashes it slowly on purpose */
+
+static double part_s(const struct spot_etcd *store)
 {
-    const double limit_s = store->limit_s / (double)store->where.n_url;
+    return store->limit_s / (double)store->where.n_url;
+}
+
+/* Of one member. */
+static int ask_once(struct spot_etcd *store, const char *path, const char *body, double limit_s,
+                    struct spot_err *err)
+{
+    char token[sizeof("Authorization: ") + SPOT_ETCD_TOKEN_MAX];
     char url[SPOT_HTTP_URL_MAX];
     const struct spot_http_ask ask = { .method = "POST",
                                        .url = url,
-                                       .header = { "Content-Type: application/json" },
-                                       .body = store->body,
+                                       .header = { "Content-Type: application/json",
+                                                   store->token[0] ? token : NULL },
+                                       .body = body,
                                        .connect_s = limit_s,
                                        .limit_s = limit_s };
 
+    snprintf(token, sizeof(token), "Authorization: %s", store->token);
     snprintf(url, sizeof(url), "%s%s", store->where.url[store->at], path);
     store->is_answered = false;
     if (spot_http_client_ask(store->http, &ask, answered, store, err))
         return -1;
-    while (!store->is_answered)
-        if (spot_http_client_wait(store->http, NULL, 0, limit_s, err))
+    while (!store->is_answered) {
+        if (spot_http_client_wait(store->http, NULL, 0, store->tick ? tick_s : limit_s, err))
             return -1;
+        if (store->tick && !store->is_answered)
+            store->tick(store->user);
+    }
     if (store->rc)
         *err = store->why;
     return store->rc;
+}
+
+/* Show the password, for a token that goes with all questions. */
+static int authenticate(struct spot_etcd *store, struct spot_err *err)
+{
+    char *body = NULL;
+    size_t n = 0;
+    FILE *const out = open_memstream(&body, &n);
+    struct spot_jw jw;
+    int rc;
+
+    if (!out)
+        return spot_err_sys(err, "cannot ask etcd");
+    spot_jw_init(&jw, out, false);
+    spot_jw_object(&jw, NULL);
+    spot_jw_str(&jw, "name", store->name);
+    spot_jw_str(&jw, "password", store->password);
+    spot_jw_end(&jw);
+    rc = spot_jw_close(&jw, err);
+    fclose(out);
+    store->token[0] = '\0';
+    if (!rc)
+        rc = ask_once(store, "/v3/auth/authenticate", body, fmax(password_s, part_s(store)), err);
+    free(body);
+    if (!rc && !store->answer.token[0])
+        rc = spot_err_set(err, SPOT_EDATA, "expected a token of etcd, got none");
+    if (!rc)
+        memcpy(store->token, store->answer.token, sizeof(store->token));
+    return rc;
+}
+
+/* A token lasts minutes, and not longer than the member that gave it, or its rules. */
+static bool is_stale(const struct spot_etcd *store, const struct spot_err *why)
+{
+    return store->token[0] && (strstr(why->msg, "invalid auth token") ||
+                               strstr(why->msg, "revision of auth store is old"));
+}
+
+static int ask_member(struct spot_etcd *store, const char *path, struct spot_err *err)
+{
+    if (store->name[0] && !store->token[0] && authenticate(store, err))
+        return -1;
+    if (!ask_once(store, path, store->body, part_s(store), err))
+        return 0;
+    if (!is_stale(store, err))
+        return -1;
+    return authenticate(store, err) ? -1 : ask_once(store, path, store->body, part_s(store), err);
 }
 
 /* Of each, until one answers. What was asked may have been done all the same where none does, and

@@ -15,6 +15,7 @@
 #include <stdint.h>
 
 #include "cluster/store_answer.h"
+#include "cluster/store_secret.h"
 #include "common/err.h"
 
 #ifdef __cplusplus
@@ -25,26 +26,31 @@ enum {
     SPOT_ETCD_MEMBERS_MAX = 7,
     SPOT_ETCD_PREFIX_MAX = 128,
     SPOT_ETCD_NAME_MAX = 32, /* of a record: [a-z0-9.-] */
-    SPOT_ETCD_URL_MAX = 64,
+    SPOT_ETCD_URL_MAX = 128,
 };
 
 struct spot_etcd_where {
     char url[SPOT_ETCD_MEMBERS_MAX][SPOT_ETCD_URL_MAX]; /* http://127.0.0.1:2379 */
     size_t n_url;
     char prefix[SPOT_ETCD_PREFIX_MAX];
+    struct spot_store_secret secret;
 };
 
-/* etcd://HOST:PORT[,HOST:PORT...]/PREFIX, members of one etcd on this machine: beyond it TLS is
- * needed, which is not spoken here. Returns 0, or -1 with *err (SPOT_EUSAGE). */
+/* etcd://HOST:PORT[,HOST:PORT...]/PREFIX, members of one etcd: without TLS, which the environment
+ * asks for, on this machine. Returns 0, or -1 with *err (SPOT_EUSAGE). */
 int spot_etcd_where_parse(const char *text, struct spot_etcd_where *where, struct spot_err *err);
 
 struct spot_etcd;
 
 /* `limit_s`: until all members have been asked, each its part of it. Asks nothing yet. NULL with
- * *err (SPOT_ESYS). */
+ * *err (SPOT_ESYS; SPOT_EUSAGE: the file with the password). */
 struct spot_etcd *spot_etcd_open(const struct spot_etcd_where *where, double limit_s,
                                  struct spot_err *err);
 void spot_etcd_close(struct spot_etcd *store); /* NULL: nothing; a lease runs out by itself */
+/* From now on that is the limit. */
+void spot_etcd_set_limit(struct spot_etcd *store, double limit_s);
+/* Call tick(user) several times a second while an answer is waited for. */
+void spot_etcd_on_wait(struct spot_etcd *store, void (*tick)(void *user), void *user);
 
 /* What a leader holds. */
 struct spot_etcd_lead {

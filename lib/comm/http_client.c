@@ -32,6 +32,7 @@ struct asked {
 struct spot_http_client {
     CURLM *multi;
     struct asked *asked;
+    struct spot_http_tls tls; /* ca NULL: in the clear */
 };
 
 /* --- addresses ----------------------------------------------------------- */
@@ -117,7 +118,6 @@ static size_t take_body(char *data, size_t size, size_t n, void *user)
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static CURLcode global;
 
-/* No TLS is spoken here. */
 static void init_global(void)
 {
     global = curl_global_init(CURL_GLOBAL_NOTHING);
@@ -137,6 +137,16 @@ struct spot_http_client *spot_http_client_new(struct spot_err *err)
     free(client);
     spot_err_set(err, SPOT_ESYS, "cannot start libcurl");
     return NULL;
+}
+
+struct spot_http_client *spot_http_client_new_tls(const struct spot_http_tls *tls,
+                                                  struct spot_err *err)
+{
+    struct spot_http_client *const client = spot_http_client_new(err);
+
+    if (client)
+        client->tls = *tls;
+    return client;
 }
 
 static void free_asked(struct spot_http_client *client, struct asked *a)
@@ -174,17 +184,32 @@ static int on_socket(void *user, curl_socket_t fd, curlsocktype purpose)
     return fcntl(fd, F_SETFD, FD_CLOEXEC) ? CURL_SOCKOPT_ERROR : CURL_SOCKOPT_OK;
 }
 
-static void allow_http_alone(CURL *easy)
+static void allow_alone(CURL *easy, bool is_tls)
 {
 #if LIBCURL_VERSION_NUM >= 0x075500
-    curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, "http");
+    curl_easy_setopt(easy, CURLOPT_PROTOCOLS_STR, is_tls ? "https" : "http");
 #else
-    curl_easy_setopt(easy, CURLOPT_PROTOCOLS, (long)CURLPROTO_HTTP);
+    curl_easy_setopt(easy, CURLOPT_PROTOCOLS,
+                     is_tls ? (long)CURLPROTO_HTTPS : (long)CURLPROTO_HTTP);
 #endif
 }
 
+/* The server's certificate and name are checked, which is curl's own wish, too. */
+static void set_tls(CURL *easy, const struct spot_http_tls *tls)
+{
+    curl_easy_setopt(easy, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+    curl_easy_setopt(easy, CURLOPT_SSL_VERIFYPEER, 1L);
+    curl_easy_setopt(easy, CURLOPT_SSL_VERIFYHOST, 2L);
+    curl_easy_setopt(easy, CURLOPT_CAINFO, tls->ca);
+    curl_easy_setopt(easy, CURLOPT_CAPATH, NULL);
+    if (tls->cert)
+        curl_easy_setopt(easy, CURLOPT_SSLCERT, tls->cert);
+    if (tls->key)
+        curl_easy_setopt(easy, CURLOPT_SSLKEY, tls->key);
+}
+
 /* Nothing of the environment or of a server says where a question goes. */
-static void set_route(CURL *easy)
+static void set_route(CURL *easy, bool is_tls)
 {
     curl_easy_setopt(easy, CURLOPT_PROXY, "");
     curl_easy_setopt(easy, CURLOPT_NOPROXY, "*");
@@ -194,7 +219,7 @@ static void set_route(CURL *easy)
     curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(easy, CURLOPT_SOCKOPTFUNCTION, on_socket);
-    allow_http_alone(easy);
+    allow_alone(easy, is_tls);
 }
 
 static void set_question(struct asked *a, const struct spot_http_ask *ask)
@@ -228,7 +253,9 @@ int spot_http_client_ask(struct spot_http_client *client, const struct spot_http
     client->asked = a;
     a->easy = curl_easy_init();
     if (a->easy) {
-        set_route(a->easy);
+        set_route(a->easy, client->tls.ca);
+        if (client->tls.ca)
+            set_tls(a->easy, &client->tls);
         set_question(a, ask);
         curl_easy_setopt(a->easy, CURLOPT_ERRORBUFFER, a->why);
         curl_easy_setopt(a->easy, CURLOPT_HEADERFUNCTION, take_head);

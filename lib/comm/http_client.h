@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* http_client.h - ask small questions of a server on this machine or its own link, in one thread.
+/* http_client.h - ask small questions of a server, in one thread.
  *
- * For the metadata of a cloud, which is secret and not to be trusted: only numeric addresses of
- * this machine or its link are asked, never through a proxy, whatever the environment says; a
- * redirect is an answer like any other and is not followed. Time and size of an answer are bounded.
- * libcurl speaks the protocol.
+ * For the metadata of a cloud, which is secret and not to be trusted: in the clear only what
+ * spot_http_url_check allows is to be asked; else with TLS. Never through a proxy, whatever the
+ * environment says; a redirect is an answer like any other and is not followed. Time and size of an
+ * answer are bounded. libcurl speaks the protocol.
  */
 #ifndef SPOT_COMM_HTTP_CLIENT_H
 #define SPOT_COMM_HTTP_CLIENT_H
@@ -53,6 +53,15 @@ int spot_http_url_check(const char *url, struct spot_err *err);
 
 /* NULL with *err (SPOT_ESYS). */
 struct spot_http_client *spot_http_client_new(struct spot_err *err);
+
+/* PEM files, which outlive the client. */
+struct spot_http_tls {
+    const char *ca;         /* nobody else vouches for a server */
+    const char *cert, *key; /* what is shown to it; NULL: nothing */
+};
+/* One that asks https:// URLs alone, of any host. NULL with *err (SPOT_ESYS). */
+struct spot_http_client *spot_http_client_new_tls(const struct spot_http_tls *tls,
+                                                  struct spot_err *err);
 void spot_http_client_free(struct spot_http_client *client); /* NULL: nothing; no `done` comes */
 
 /* Ask; all of *ask is copied. `done` is called once, from spot_http_client_wait. Returns 0, or -1

@@ -185,11 +185,34 @@ static int log_end(struct spot_exec_job *job, const char *event, struct spot_err
     return spot_journal_end(journal, err);
 }
 
+/* Where there are several coordinators, wait until this one leads. Returns 0, 1 if the job is over,
+ * or -1 with *err. */
+static int lead(struct spot_exec_job *job, struct spot_err *err)
+{
+    const struct spot_journal_record *before;
+    char identity[24];
+
+    snprintf(identity, sizeof(identity), "exec-%016llx", (unsigned long long)job->options->hash);
+    if (spot_group_lead(job->group, identity, &before, err))
+        return -1;
+    if (!before)
+        return 0;
+    if (!strcmp(before->end, SPOT_JOB_GIVEN_UP))
+        return spot_err_set(err, SPOT_EINFEASIBLE, "the coordinator that led has given up");
+    if (!strcmp(before->end, SPOT_JOB_STOPPED) && !job->options->group.resume)
+        return spot_err_set(err, SPOT_EINFEASIBLE, "the job was stopped; --resume goes on");
+    return !strcmp(before->end, SPOT_JOB_FINISHED);
+}
+
 static int run(struct spot_exec_job *job, struct spot_err *err)
 {
     int64_t round;
+    int rc;
 
     spot_group_begin();
+    rc = lead(job, err);
+    if (rc)
+        return rc < 0 ? -1 : 0;
     if (spot_group_open(job->group, &round, err))
         return -1;
     job->view = spot_group_view(job->group, 0);

@@ -43,10 +43,12 @@ struct spot_coordinator_options {
     const char *tokenizer;          /* where that came from */
     const char *listen;             /* NULL: a private Unix socket */
     const char *key_file;           /* TLS with this key, on every connection; NULL: none */
-    uint64_t n_local;               /* worker processes to start and keep */
-    uint64_t n_thread;              /* of each local worker */
-    int recompute;                  /* enum spot_recompute, of each local worker */
-    struct spot_grid grid;          /* wanted grid; zeros: not given */
+    const char *store;     /* etcd://...: where coordinators agree on who leads; NULL: alone */
+    double store_lease_s;  /* of who leads */
+    uint64_t n_local;      /* worker processes to start and keep */
+    uint64_t n_thread;     /* of each local worker */
+    int recompute;         /* enum spot_recompute, of each local worker */
+    struct spot_grid grid; /* wanted grid; zeros: not given */
     /* of the microbatches of a step over the pipelines */
     struct spot_split_policy shares;
     const char *old_plan_hint; /* told who gives a plan that is too old: how it is taken; NULL */
@@ -91,9 +93,10 @@ struct spot_coordinator_result {
     float loss;
 };
 
-/* Run until the last step has committed. Returns 0, or -1 with *err: SPOT_EPREEMPTED after
- * spot_coordinator_stop with the state durable, SPOT_EINFEASIBLE when the training diverged or the
- * budget is spent, SPOT_EUSAGE, SPOT_EDATA, SPOT_ESYS. */
+/* Run until the last step has committed, by this coordinator or by one that led before. Returns 0,
+ * or -1 with *err: SPOT_EPREEMPTED after spot_coordinator_stop with the state durable,
+ * SPOT_EINFEASIBLE when the training diverged or the budget is spent, SPOT_EUSAGE, SPOT_EDATA,
+ * SPOT_ESYS. */
 int spot_coordinator_run(const struct spot_coordinator_options *options,
                          struct spot_coordinator_result *result, struct spot_err *err);
 

@@ -106,6 +106,14 @@ static void listening(void *job, const char *address)
                          address, (long long)c->config.n_step);
 }
 
+static void standing_by(void *job, const char *store)
+{
+    const struct spot_trainer *const c = job;
+
+    if (c->options->note)
+        c->options->note("standing by: another coordinator leads the job at %s", store);
+}
+
 static int make_group(struct spot_trainer *c, struct spot_err *err)
 {
     const struct spot_coordinator_options *const o = c->options;
@@ -118,6 +126,8 @@ static int make_group(struct spot_trainer *c, struct spot_err *err)
         .events = o->events,
         .plan = o->plan,
         .resume = o->resume,
+        .store = o->store,
+        .store_lease_s = o->store_lease_s,
         .n_local = o->n_local,
         .become_worker = become_worker,
         .price_usd_per_h = o->price_usd_per_h,
@@ -129,6 +139,7 @@ static int make_group(struct spot_trainer *c, struct spot_err *err)
         .user = c,
         .warn = o->warn,
         .listening = listening,
+        .standing_by = standing_by,
     };
     c->group = spot_group_new(&c->group_options, &training, c, err);
     if (!c->group)
@@ -273,6 +284,19 @@ static void note_sources(struct spot_trainer *c)
     memcpy(s->load_xxh3, spot_weights_bundle_xxh3(c->weights), s->n_load * sizeof(*s->load_xxh3));
 }
 
+/* A leader that was only slow has it until it finds out that another leads: that is waited for. */
+static struct spot_store *open_store(const struct spot_trainer *c, struct spot_err *err)
+{
+    const struct spot_coordinator_options *const o = c->options;
+    const double until_s = spot_clock_s() + (o->store ? 2 * o->store_lease_s : 0);
+    struct spot_store *store;
+
+    while (!(store = spot_store_open(o->state, c->job, c->n_bundle, err)) &&
+           err->code == SPOT_ESYS && spot_clock_s() < until_s && !spot_group_stops())
+        spot_clock_sleep(0.1);
+    return store;
+}
+
 /* Durable state from before: with --resume it is verified and used, without it is refused. A
  * directory that is not there is a mistyped one; one without a generation is that of a job that
  * was killed before its first, which a loop of restarts must get over. */
@@ -287,12 +311,12 @@ static int open_state(struct spot_trainer *c, struct spot_err *err)
                             "there is no '%s' to resume from; a job begins without --resume, or in "
                             "an empty directory",
                             o->state);
-    c->store = spot_store_open(o->state, c->job, c->n_bundle, err);
+    c->store = open_store(c, err);
     if (!c->store)
         return err->code == SPOT_EUSAGE ? tell_differences(c, err) : -1;
     spot_store_on_tick(c->store, spot_group_send_keepalive, c->group);
     note_sources(c);
-    if (spot_store_newest(c->store) >= 0 && !o->resume)
+    if (spot_store_newest(c->store) >= 0 && !spot_group_resumes(c->group))
         return spot_err_set(err, SPOT_EUSAGE,
                             "'%s' holds the state of step %lld; --resume continues it", o->state,
                             (long long)spot_store_newest(c->store));
@@ -307,7 +331,7 @@ static int open_state(struct spot_trainer *c, struct spot_err *err)
     if (n_bad)
         o->warn("%s; %d generation%s set aside, going on from step %lld", why.msg, n_bad,
                 n_bad > 1 ? "s" : "", (long long)spot_store_newest(c->store));
-    if (o->resume && spot_store_newest(c->store) < 0)
+    if (spot_group_resumes(c->group) && o->state && spot_store_newest(c->store) < 0)
         o->warn("'%s' holds no state: the job begins anew at step 0, unless a worker that joins "
                 "has one",
                 o->state);
@@ -338,7 +362,8 @@ static int open_group(struct spot_trainer *c, struct spot_err *err)
 /* The job goes on from what another coordinator left. */
 static int log_resumed(struct spot_trainer *c, struct spot_err *err)
 {
-    if (!c->options->resume || (!c->journal->is_continued && spot_store_newest(c->store) < 0))
+    if (!spot_group_resumes(c->group) ||
+        (!c->journal->is_continued && spot_store_newest(c->store) < 0))
         return 0;
     (void)spot_journal_begin(c->journal, "resumed", c->machine->epoch, c->machine->round);
     return spot_journal_end(c->journal, err);
@@ -373,8 +398,11 @@ static int open_plan(struct spot_trainer *c, struct spot_err *err)
     return spot_group_read_plan(c->group, err);
 }
 
+/* Who leads next may want the same state: nobody is let in before that is closed. */
 static void release(struct spot_trainer *c)
 {
+    struct spot_lead *const lead = spot_group_take_lead(c->group);
+
     spot_trainer_close_meter(c);
     spot_group_free(c->group);
     for (int b = 0; c->result && b < c->n_bundle; b++)
@@ -393,6 +421,7 @@ static void release(struct spot_trainer *c)
     spot_corpus_release(&c->val.corpus);
     spot_weights_close(c->weights);
     spot_model_dir_close(c->model_dir);
+    spot_lead_free(lead);
 }
 
 /* Told to stop before the last step was done. What a private directory has of step 0 is drawn or
@@ -502,6 +531,17 @@ static int serve(struct spot_trainer *c, struct spot_coordinator_result *result,
     return rc;
 }
 
+/* The state is locked first: who may not have it must not touch another job's socket or log. */
+static int coordinate(struct spot_trainer *c, struct spot_coordinator_result *result,
+                      struct spot_err *err)
+{
+    if (check_save(c, err) || open_state(c, err) || open_group(c, err) || settle_change(c, err) ||
+        note_job(c, err) || open_plan(c, err) || log_resumed(c, err) || log_changes(c, err) ||
+        spot_trainer_open_meter(c, err))
+        return -1;
+    return serve(c, result, err);
+}
+
 int spot_coordinator_run(const struct spot_coordinator_options *options,
                          struct spot_coordinator_result *result, struct spot_err *err)
 {
@@ -511,17 +551,13 @@ int spot_coordinator_run(const struct spot_coordinator_options *options,
     memset(result, 0, sizeof(*result));
     if (!open_job(&c, err)) {
         spot_group_begin();
-        /* the state is locked first: who may not have it must not touch another job's socket or
-         * log */
-        if (!check_save(&c, err) && !open_state(&c, err) && !open_group(&c, err) &&
-            !settle_change(&c, err) && !note_job(&c, err) && !open_plan(&c, err) &&
-            !log_resumed(&c, err) && !log_changes(&c, err) && !spot_trainer_open_meter(&c, err))
-            rc = serve(&c, result, err);
-        if (rc && spot_group_stops() && err->sys_errno == EINTR)
+        rc = spot_trainer_lead(&c, result, err);
+        rc = rc ? rc : coordinate(&c, result, err);
+        if (rc < 0 && spot_group_stops() && err->sys_errno == EINTR)
             tell_stopped(&c, err); /* the wish cut a call short that waited for somebody else */
-        if (spot_group_close_journal(c.group, rc ? NULL : err) && !rc)
+        if (spot_group_close_journal(c.group, rc < 0 ? NULL : err))
             rc = -1;
     }
     release(&c);
-    return rc;
+    return rc < 0 ? -1 : 0;
 }

@@ -80,7 +80,8 @@ int spot_trainer_accept(void *job, struct spot_peer *peer, bool was_ours, struct
     if (!spot_peer_data(peer))
         add_member(c, peer);
     who = spot_peer_data(peer);
-    who->keeps = spot_job_shared_steps(&c->config, of_job) >= 0 && (was_ours || c->options->resume);
+    who->keeps = spot_job_shared_steps(&c->config, of_job) >= 0 &&
+                 (was_ours || spot_group_resumes(c->group));
     if (!who->keeps || !take_held(c, who, spot_job_shared_steps(&c->config, of_job), in))
         return 0;
     snprintf(why, n, "malformed inventory");

@@ -108,7 +108,7 @@ static int64_t newest_copy(const struct spot_trainer *c)
 
 void spot_trainer_await(struct spot_trainer *c)
 {
-    if (c->options->resume)
+    if (spot_group_resumes(c->group))
         c->await_until_s = spot_clock_s() + c->options->lease_s;
 }
 

@@ -126,6 +126,11 @@ struct spot_trainer {
     struct spot_trainer_meter *meter; /* NULL: nobody looks on */
 };
 
+/* trainer_lead.c: wait until this coordinator leads, where there are several. Returns 0, 1 if the
+ * job is done: *result is what the one before has told, or -1 with *err. */
+int spot_trainer_lead(struct spot_trainer *c, struct spot_coordinator_result *result,
+                      struct spot_err *err);
+
 /* trainer_member.c: the part of the table that is about members; NULL for one that is gone. */
 struct spot_trainer_member *spot_trainer_member(const struct spot_trainer *c, uint32_t id);
 bool spot_trainer_is_aside(const struct spot_trainer *c, uint32_t id);

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /* Goal: what etcd says is read as it means it, and what is none of it is refused by name; a write
  * whose answer was lost is told from one that another did. */
+#define _XOPEN_SOURCE 700 /* mkstemp */
 #include <poll.h>
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cluster/store_etcd.h"
@@ -92,6 +95,98 @@ START_TEST(members_are_named_before_the_prefix)
 }
 END_TEST
 
+/* With TLS members may be anywhere, and what is in the URL is what it says. */
+static const struct where_case abroad[] = {
+    { "etcd://etcd-1.example.org:2379/job", 1, "https://etcd-1.example.org:2379", "job" },
+    { "etcd://10.0.0.1:2379,[fd00::1]:2/a", 2, "https://[fd00::1]:2", "a" },
+    { "etcd://me@host:2379/a", 0, NULL, NULL },
+    { "etcd://host/a", 0, NULL, NULL },
+    { "etcd://host:0/a", 0, NULL, NULL },
+    { "etcd://host:70000/a", 0, NULL, NULL },
+    { "etcd://host:7x/a", 0, NULL, NULL },
+    { "etcd://[fd00::1:2379/a", 0, NULL, NULL },
+    { "etcd://[host]:2379/a", 0, NULL, NULL },
+    { "etcd://:2379/a", 0, NULL, NULL },
+    { "etcd://ho st:2379/a", 0, NULL, NULL },
+    { "etcd://h?x=:2379/a", 0, NULL, NULL },
+    { "etcd://unix:2379/a", 0, NULL, NULL },
+};
+
+START_TEST(with_tls_members_are_anywhere)
+{
+    struct spot_etcd_where where;
+    const struct where_case *const c = &abroad[_i];
+    char text[400];
+
+    setenv(SPOT_STORE_CA_ENV, "ca.pem", 1);
+    ck_assert_int_eq(spot_etcd_where_parse(c->text, &where, &err), c->n_url ? 0 : -1);
+    if (c->n_url) {
+        ck_assert_str_eq(where.url[c->n_url - 1], c->last);
+        ck_assert_str_eq(where.secret.ca, "ca.pem");
+        ck_assert_ptr_null(where.secret.cert);
+    }
+    snprintf(text, sizeof(text), "etcd://%0200d:1/a", 0);
+    ck_assert_int_eq(spot_etcd_where_parse(text, &where, &err), -1);
+    unsetenv(SPOT_STORE_CA_ENV);
+}
+END_TEST
+
+START_TEST(files_that_go_together)
+{
+    struct spot_store_secret secret;
+
+    setenv(SPOT_STORE_CERT_ENV, "c", 1);
+    setenv(SPOT_STORE_CA_ENV, "a", 1);
+    ck_assert_int_eq(spot_store_secret_find(&secret, &err), -1);
+    ck_assert_int_eq(err.code, SPOT_EUSAGE);
+    setenv(SPOT_STORE_KEY_ENV, "k", 1);
+    ck_assert_int_eq(spot_store_secret_find(&secret, &err), 0);
+    ck_assert_str_eq(secret.key, "k");
+    setenv(SPOT_STORE_CA_ENV, "", 1);
+    ck_assert_int_eq(spot_store_secret_find(&secret, &err), -1);
+    unsetenv(SPOT_STORE_CERT_ENV);
+    unsetenv(SPOT_STORE_KEY_ENV);
+    unsetenv(SPOT_STORE_CA_ENV);
+}
+END_TEST
+
+static const struct password_case {
+    const char *text, *name, *password;
+} passwords[] = {
+    { "me:secret\n", "me", "secret" },
+    { "me:a:b\"c\r\n", "me", "a:b\"c" },
+    { "me:no newline", "me", "no newline" },
+    { "", NULL, NULL },
+    { "\n", NULL, NULL },
+    { "me", NULL, NULL },
+    { "me:\n", NULL, NULL },
+    { ":secret\n", NULL, NULL },
+};
+
+START_TEST(a_password_has_a_name_and_one_reader)
+{
+    const struct password_case *const c = &passwords[_i];
+    char name[SPOT_STORE_USER_MAX], password[SPOT_STORE_USER_MAX];
+    char path[] = "/tmp/spot-user-XXXXXX";
+    const int fd = mkstemp(path);
+
+    ck_assert_int_ge(fd, 0);
+    ck_assert_int_eq(write(fd, c->text, strlen(c->text)), (ssize_t)strlen(c->text));
+    ck_assert_int_eq(spot_store_secret_user(path, name, password, &err), c->name ? 0 : -1);
+    if (c->name) {
+        ck_assert_str_eq(name, c->name);
+        ck_assert_str_eq(password, c->password);
+    }
+    ck_assert_int_eq(chmod(path, 0640), 0);
+    ck_assert_int_eq(spot_store_secret_user(path, name, password, &err), -1);
+    ck_assert_ptr_nonnull(strstr(err.msg, "others may read it"));
+    close(fd);
+    unlink(path);
+    ck_assert_int_eq(spot_store_secret_user(path, name, password, &err), -1);
+    ck_assert_int_eq(err.code, SPOT_ESYS);
+}
+END_TEST
+
 static int read_answer(const char *text)
 {
     return spot_etcd_answer_read(text, strlen(text), &a, &err);
@@ -122,6 +217,9 @@ START_TEST(answers_are_read)
                      0);
     ck_assert(!a.is_done && a.n_entry == 2 && !a.entry[0].created && a.entry[1].created == 1);
     ck_assert_str_eq(a.entry[1].value, "");
+    ck_assert_str_eq(a.token, "");
+    ck_assert_int_eq(read_answer("{" HEAD ",\"token\":\"vGE.2\"}"), 0);
+    ck_assert_str_eq(a.token, "vGE.2");
 }
 END_TEST
 
@@ -145,6 +243,8 @@ static const char *const wrong[] = {
     "{" HEAD ",\"kvs\":[{},{}]}",
     "{" HEAD ",\"kvs\":{}}",
     "{" HEAD ",\"responses\":{}}",
+    "{" HEAD ",\"token\":7}",
+    "{" HEAD ",\"token\":\"a\\r\\nX: y\"}",
     "{" HEAD ",\"responses\":[{\"response_range\":{}},{\"response_range\":{}},"
     "{\"response_range\":{}}]}",
 };
@@ -288,6 +388,9 @@ int main(void)
     tcase_add_loop_test(tc, base64_is_that_of_the_standard, 0, N(vectors));
     tcase_add_loop_test(tc, what_is_not_written_so_is_none, 0, N(not_base64));
     tcase_add_loop_test(tc, members_are_named_before_the_prefix, 0, N(wheres));
+    tcase_add_loop_test(tc, with_tls_members_are_anywhere, 0, N(abroad));
+    tcase_add_test(tc, files_that_go_together);
+    tcase_add_loop_test(tc, a_password_has_a_name_and_one_reader, 0, N(passwords));
     tcase_add_test(tc, answers_are_read);
     tcase_add_loop_test(tc, what_is_no_answer_is_refused, 0, N(wrong));
     tcase_add_test(tc, an_error_is_told_in_its_words);

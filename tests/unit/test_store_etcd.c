@@ -166,7 +166,7 @@ static void compacted(void *user, const struct spot_http_reply *reply)
 static void compact(int64_t revision)
 {
     struct spot_http_client *const client = spot_http_client_new(NULL);
-    char url[96], body[64];
+    char url[192], body[64];
     const struct spot_http_ask ask = {
         .method = "POST", .url = url, .body = body, .connect_s = 20, .limit_s = 20
     };

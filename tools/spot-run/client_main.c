@@ -10,6 +10,7 @@
 #include "cli/table.h"
 #include "cli/tool.h"
 #include "cluster/client.h"
+#include "cluster/find_leader.h"
 #include "comm/endpoint.h"
 #include "common/clock.h"
 #include "common/json.h"
@@ -28,8 +29,14 @@ static const struct spot_opt_required job_required[] = { { "join", "the address 
                                                          { NULL, NULL } };
 
 #define JOB_OPTIONS                                                                              \
-    { SPOT_OPT_GROUP, .help = "options" },                                                       \
-        { SPOT_OPT_STRING, 0, "join", &at.join, "addr", "where the job listens", 0, 0 },         \
+    { SPOT_OPT_GROUP, .help = "options" }, { SPOT_OPT_STRING,                                    \
+                                             0,                                                  \
+                                             "join",                                             \
+                                             &at.join,                                           \
+                                             "addr",                                             \
+                                             "where the job listens, or its store",              \
+                                             0,                                                  \
+                                             0 },                                                \
         { SPOT_OPT_STRING, 0, "key-file", &at.key_file, "file", "its key (TLS 1.3 PSK)", 0, 0 }, \
     {                                                                                            \
         SPOT_OPT_SECS, 0, "join-timeout", &at.timeout_s, "time",                                 \
@@ -114,7 +121,7 @@ static int run_replan(char **operand, size_t n, struct spot_err *err)
     struct spot_endpoint here;
 
     (void)n;
-    if (!at.key_file && spot_endpoint_parse(at.join, &here, err))
+    if (!at.key_file && !spot_leader_is_stored(at.join) && spot_endpoint_parse(at.join, &here, err))
         return -1; /* before the plan is read, which may come from a pipe */
     return replan(is_forced, operand[0], err);
 }

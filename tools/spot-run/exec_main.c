@@ -24,10 +24,10 @@
 
 /* As text too, for the agents that are started here. */
 static struct {
-    const char *listen, *join, *key_file, *nodes, *hook, *log_dir, *events, *name, *domain,
+    const char *listen, *store, *join, *key_file, *nodes, *hook, *log_dir, *events, *name, *domain,
         *state_dir;
     uint64_t workers, n_rank, max_restarts;
-    double save_s, stop_s, lease_s, stall_s, grace_s, join_timeout_s;
+    double save_s, stop_s, lease_s, stall_s, grace_s, join_timeout_s, store_lease_s;
     bool resume, is_quiet;
     struct leave_on_notice leave;
 } o = { .n_rank = 1,
@@ -36,7 +36,8 @@ static struct {
         .stop_s = 5,
         .lease_s = 2,
         .stall_s = 30,
-        .join_timeout_s = 30 };
+        .join_timeout_s = 30,
+        .store_lease_s = 3 };
 static char **command;    /* what the ranks run */
 static char *private_dir; /* of the coordinator that started this agent; NULL */
 static bool is_agent;
@@ -46,6 +47,8 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_U64, 0, "workers", &o.workers, "n", "local nodes (1; 0 with --listen)", 0, 512 },
     { SPOT_OPT_STRING, 0, "listen", &o.listen, "addr", "where nodes join: unix:PATH or HOST:PORT",
       0, 0 },
+    { SPOT_OPT_STRING, 0, "store", &o.store, "url",
+      "etcd://HOST:PORT,.../PREFIX: one of several coordinators leads", 0, 0 },
     { SPOT_OPT_STRING, 0, "nodes", &o.nodes, "min:max", "how many at once, or n of them (1:512)", 0,
       0 },
     { SPOT_OPT_U64, 0, "max-restarts", &o.max_restarts, "n",
@@ -82,6 +85,8 @@ static const struct spot_opt option[] = {
       86400 },
     { SPOT_OPT_SECS, 0, "grace", &o.grace_s, "time", "how long a node is there after its notice", 0,
       86400 },
+    { SPOT_OPT_SECS, 0, "store-lease", &o.store_lease_s, "time",
+      "a coordinator that is silent for longer leads no more (3s)", 1, 3600 },
     { SPOT_OPT_SECS, 0, "join-timeout", &o.join_timeout_s, "time",
       "wait so long for a job, first and again (30s)", 0, 1e7 },
     { SPOT_OPT_FLAG, 0, "notice-rebalance", &o.leave.on_rebalance, NULL,
@@ -103,6 +108,8 @@ static const struct spot_cli cli = {
                                             { "stall", "!join" },
                                             { "grace", "!join" },
                                             { "resume", "events" },
+                                            { "store", "listen" },
+                                            { "store-lease", "store" },
                                             { "name", "join" },
                                             { "domain", "join" },
                                             { "notice", "join" },
@@ -299,6 +306,12 @@ static void tell_listening(void *user, const char *address)
     spot_tool_note("nodes join at %s", address);
 }
 
+static void tell_standing_by(void *user, const char *store)
+{
+    (void)user;
+    spot_tool_note("standing by: another coordinator leads the job at %s", store);
+}
+
 /* "2:8", or "4" for 4 of them. */
 static int parse_nodes(struct spot_exec_options *e, struct spot_err *err)
 {
@@ -332,6 +345,8 @@ static int coordinate(struct spot_err *err)
                    .key_file = o.key_file,
                    .events = o.events,
                    .resume = o.resume,
+                   .store = o.store,
+                   .store_lease_s = o.store_lease_s,
                    .n_local = o.workers || o.listen ? o.workers : 1,
                    .become_worker = become_node,
                    .lease_s = o.lease_s,
@@ -339,7 +354,8 @@ static int coordinate(struct spot_err *err)
                    .stall_s = o.stall_s,
                    .settle_s = 0.2,
                    .warn = spot_tool_warn,
-                   .listening = tell_listening },
+                   .listening = tell_listening,
+                   .standing_by = tell_standing_by },
         .hash = spot_exec_hash(command, (uint32_t)o.n_rank),
         .n_rank = (uint32_t)o.n_rank,
         .max_restarts = (uint32_t)o.max_restarts,

@@ -23,12 +23,12 @@
 
 struct options {
     struct job_options job;
-    const char *grid, *plan, *listen, *key_file, *state, *events, *save, *load, *shares, *comm,
-        *metrics, *metrics_file, *metrics_tls_cert, *metrics_tls_key, *metrics_key_file, *reduce,
-        *resume; /* "": from state */
+    const char *grid, *plan, *listen, *store, *key_file, *state, *events, *save, *load, *shares,
+        *comm, *metrics, *metrics_file, *metrics_tls_cert, *metrics_tls_key, *metrics_key_file,
+        *reduce, *resume; /* "": from state */
     uint64_t steps, workers;
     double price_usd_per_h, budget_usd, precopy_byte, durable_every_s, max_loss_s, grace_s, lease_s,
-        stall_s;
+        stall_s, store_lease_s;
     bool buddies, quiet, verbose, is_dry;
     struct dry_run dry;
 };
@@ -106,6 +106,8 @@ static struct spot_coordinator_options coordinator_options(const struct options 
         .load = o->load,
         .listen = o->listen,
         .key_file = o->key_file,
+        .store = o->store,
+        .store_lease_s = o->store_lease_s,
         .n_local = o->workers || o->listen ? o->workers : 1,
         .plan = o->plan,
         .state = o->state,
@@ -182,6 +184,7 @@ static struct options o = {
     .precopy_byte = -1,
     .lease_s = 2,
     .stall_s = 30,
+    .store_lease_s = 3,
 };
 
 static const struct spot_opt option_table[] = {
@@ -274,6 +277,10 @@ static const struct spot_opt option_table[] = {
       0.5, 3600 },
     { SPOT_OPT_SECS, 0, "stall", &o.stall_s, "time", "so is one that makes no progress (30s)", 1,
       86400 },
+    { SPOT_OPT_STRING, 0, "store", &o.store, "url",
+      "etcd://HOST:PORT,.../PREFIX: one of several coordinators leads", 0, 0 },
+    { SPOT_OPT_SECS, 0, "store-lease", &o.store_lease_s, "time",
+      "a coordinator that is silent for longer leads no more (3s)", 1, 3600 },
     { SPOT_OPT_FLAG, 0, "buddies", &o.buddies, NULL,
       "mirror stages that one failure domain could take (yes)", 0, 0 },
     { SPOT_OPT_SIZE, 0, "ahead", &o.precopy_byte, "size",
@@ -389,6 +396,8 @@ static const struct spot_cli cli = {
                                             { "metrics-tls-key", "metrics-tls-cert" },
                                             { "metrics-tls-cert", "metrics" },
                                             { "metrics-key-file", "metrics" },
+                                            { "store", "listen" },
+                                            { "store-lease", "store" },
                                             { "profile", "dry-run" },
                                             { "format", "dry-run" },
                                             { "val-every", "val-data" },

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT */
+/* journal_keep.h - what another coordinator needs to know of a log to go on without it: a record.
+ *
+ * It is put somewhere else before the event that changes it is written to the log, so what is in a
+ * log is in the record of its time too. The record has the event itself: a coordinator that goes on
+ * in the same log adds the line that the one before it had no time to write.
+ */
+#ifndef SPOT_CLUSTER_JOURNAL_KEEP_H
+#define SPOT_CLUSTER_JOURNAL_KEEP_H
+
+#include <stdbool.h>
+
+#include "cluster/journal.h"
+#include "common/json.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { SPOT_JOURNAL_RECORD_MAX = 4096 }; /* bytes */
+
+/* How the job ended: all is done, given up, or stopped by who asked for it. */
+#define SPOT_JOB_DONE     "done"
+#define SPOT_JOB_FINISHED "finished"
+#define SPOT_JOB_GIVEN_UP "given_up"
+#define SPOT_JOB_STOPPED  "stopped"
+
+struct spot_journal_record {
+    double time_s;
+    int64_t epoch, step; /* step -1: none was committed */
+    double loss;         /* of it; NAN: not known */
+    int64_t val_step;    /* -1: none */
+    double val_loss;
+    int64_t tuned_after; /* -1: never */
+    double spent_usd;
+    const char *end; /* "": it goes on */
+    const char *state_hex;
+    const char *line; /* the event, NULL: there was no room */
+    const struct spot_json_value *holder;
+    struct spot_json_doc doc; /* of the texts */
+};
+
+/* Returns 0, or -1 with *err (SPOT_EDATA). */
+int spot_journal_record_read(struct spot_journal_record *record, const char *text,
+                             struct spot_err *err);
+void spot_journal_record_release(struct spot_journal_record *record); /* all zero: nothing */
+
+struct spot_journal_keep {
+    /* Returns once the record is where it has to be, or -1 with *err: the event is not written. */
+    int (*put)(void *user, const char *record, struct spot_err *err);
+    void *user;
+};
+
+/* Of a journal that was opened: go on from the record of the coordinator before, NULL: there was
+ * none, and from the log, whichever is further; from now on keep records. *step and *epoch are
+ * those of spot_journal_open. `keep` outlives the journal. Returns 0, or -1 with *err. */
+int spot_journal_keep(struct spot_journal *journal, const struct spot_journal_keep *keep,
+                      const struct spot_journal_record *before, int64_t *step, uint32_t *epoch,
+                      struct spot_err *err);
+
+/* The job ended in a way that has no event. No effect for a journal that keeps no record. */
+int spot_journal_keep_end(struct spot_journal *journal, const char *end, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_CLUSTER_JOURNAL_KEEP_H */
