@@ -5,12 +5,14 @@
 # clients that begin anew where a worker was killed, as they must where a server goes on with
 # nothing. The windows take turns; the arrivals are Poisson at 70 % of what a closed loop took just
 # before. Then streams and connections by the thousand.
-#   OUT=64 tests/bench/serve-live.sh [TURNS] [SECONDS of a window] [SECONDS between preemptions] [OPTION of the server...]
+# STRIKE=KILL: kills alone, which is where clients that begin anew lose the most.
+#   OUT=64 STRIKE=both tests/bench/serve-live.sh [TURNS] [SECONDS of a window] [SECONDS between preemptions] [OPTION of the server...]
 set -eu
 turns=${1:-3}
 window_s=${2:-20}
 every_s=${3:-1.5}
 out=${OUT:-64} # tokens of a request
+strike=${STRIKE:-both} # KILL, TERM or both
 here=$(dirname "$(readlink -f "$0")")
 PATH="$here/../../build/release/bin:$here/../../build/release/tests:$PATH"
 make -s -C "$here/../.." build/release/tests/load
@@ -47,14 +49,14 @@ now_s() {
 }
 
 # strikes of a window: KIND of them, a line each: when, kind
-storm() { # none|both
+storm() { # none|KILL|TERM|both
     local k=0 slot kind
     while [ ! -e over ]; do
         sleep "$every_s"
         [ "$1" = none ] || until [ -e over ] || [ "$(spot-run status --join unix:j | jq .replicas)" -ge 3 ]; do sleep 0.2; done
         slot=$((k % 3)) kind=$([ $((k % 2)) = 0 ] && echo KILL || echo TERM)
         k=$((k + 1))
-        [ "$1" = both ] || kind=none
+        [ "$1" = both ] || kind=$1
         if [ "$kind" != none ]; then
             kill -"$kind" "${pid[$slot]}" 2>/dev/null || true
             [ "$kind" = TERM ] || echo "${name[$slot]}" >>struck
@@ -64,7 +66,7 @@ storm() { # none|both
     done
     declare -p pid name n | sed 's/^declare -A/declare -gA/; s/^declare --/declare -g/' >members
 }
-window() { # NAME none|both [load's options]
+window() { # NAME none|KILL|TERM|both [load's options]
     local how=$1 what=$2
     shift 2
     rm -f over struck
@@ -88,8 +90,8 @@ echo "in the open: 64 in, $out out, $rate requests/s, 70 % of what a closed loop
 : >strikes
 for _ in $(seq "$turns"); do
     window calm none
-    window storm both
-    window anew both struck=struck
+    window storm "$strike"
+    window anew "$strike" struck=struck
 done
 
 # the longest wait of any stream around each strike, less the median of all

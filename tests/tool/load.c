@@ -50,7 +50,9 @@ struct stream {
     int fd;
     double due_s; /* when it (re)connects; 0: it is connected */
     double asked_s, first_s, last_s;
-    char worker[32];      /* that computed its last token */
+    char worker[32]; /* that computed its last token */
+    char before[32]; /* and the one before it, left at left_s */
+    double left_s;
     char id[64];          /* of the stream; "": not told yet */
     struct spot_buf in;   /* bytes that are no whole line yet */
     struct spot_buf line; /* of the events, without the frames of chunks */
@@ -125,7 +127,8 @@ static void say(const struct stream *s)
     int n;
 
     if (*s->id) {
-        n = snprintf(head, sizeof(head), "GET /v1/streams/%s HTTP/1.1\r\nHost: x\r\n", s->id);
+        n = snprintf(head, sizeof(head),
+                     "GET /v1/streams/%s HTTP/1.1\r\nHost: x\r\nX-Spot-Worker: 1\r\n", s->id);
         for (int i = 0; i < CHOICES; i++)
             if (s->choices[i].n)
                 n += snprintf(head + n, sizeof(head) - (size_t)n, "%s%d:%ld",
@@ -136,7 +139,7 @@ static void say(const struct stream *s)
     } else {
         put_body(&body, s->request);
         n = snprintf(head, sizeof(head),
-                     "POST /v1/completions HTTP/1.1\r\nHost: x\r\n"
+                     "POST /v1/completions HTTP/1.1\r\nHost: x\r\nX-Spot-Worker: 1\r\n"
                      "Content-Type: application/json\r\nContent-Length: %zu\r\n\r\n",
                      body.n);
     }
@@ -154,7 +157,7 @@ static void forget_answer(struct stream *s)
         spot_buf_release(&s->choices[i].logprob);
         memset(&s->choices[i], 0, sizeof(s->choices[i]));
     }
-    *s->id = '\0';
+    *s->id = *s->worker = *s->before = '\0';
 }
 
 static void hang_up(struct stream *s)
@@ -234,6 +237,15 @@ static void keep(struct spot_buf *out, const char *line, const char *from, char 
     }
 }
 
+static void hear_worker(struct stream *s, const char *name, size_t n)
+{
+    if (strlen(s->worker) == n && !memcmp(s->worker, name, n))
+        return;
+    memcpy(s->before, s->worker, sizeof(s->before));
+    s->left_s = spot_clock_s();
+    snprintf(s->worker, sizeof(s->worker), "%.*s", (int)n, name);
+}
+
 static void hear_data(struct stream *s, const char *line)
 {
     struct choice *const h = &s->choices[s->choice % CHOICES];
@@ -264,7 +276,7 @@ static void hear_data(struct stream *s, const char *line)
     snprintf(s->id, sizeof(s->id), "%.*s", (int)word.n, (const char *)word.data);
     word.n = 0;
     keep(&word, line, "\"worker\":\"", '"');
-    snprintf(s->worker, sizeof(s->worker), "%.*s", (int)word.n, (const char *)word.data);
+    hear_worker(s, (const char *)word.data, word.n);
     spot_buf_release(&word);
 }
 
@@ -397,6 +409,13 @@ static double next_s(struct spot_rng *rng, double before_s)
     return before_s - log1p(-spot_rng_unit(rng)) / o.rate;
 }
 
+/* Its last token came from there, or did until a moment ago: word of a kill may come late. */
+static bool was_at(const struct stream *s, const char *worker)
+{
+    return !strcmp(s->worker, worker) ||
+           (!strcmp(s->before, worker) && spot_clock_s() - s->left_s < 1);
+}
+
 static void strike(struct stream *stream)
 {
     static FILE *struck;
@@ -406,7 +425,7 @@ static void strike(struct stream *stream)
         struck = fopen(o.struck, "r");
     while (struck && fscanf(struck, "%31s", name) == 1)
         for (long i = 0; i < o.clients; i++)
-            if (stream[i].request >= 0 && stream[i].fd >= 0 && !strcmp(stream[i].worker, name)) {
+            if (stream[i].request >= 0 && stream[i].fd >= 0 && was_at(&stream[i], name)) {
                 break_off(&stream[i]);
                 forget_answer(&stream[i]);
             }
