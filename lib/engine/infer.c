@@ -135,6 +135,17 @@ static float *floats(int *n_missing, int64_t n, int64_t size)
     return x;
 }
 
+/* Zeros that take memory only where they are written: a cache is as large as its pages in use. */
+static float *lazy_floats(int *n_missing, int64_t n, size_t size, void **block)
+{
+    const uintptr_t line = 64;
+    const size_t row = size * sizeof(float);
+
+    *block = row && (size_t)n > (SIZE_MAX - line) / row ? NULL : calloc(1, (size_t)n * row + line);
+    *n_missing += !*block;
+    return *block ? (float *)(void *)((char *)*block + (-(uintptr_t)*block & (line - 1))) : NULL;
+}
+
 static int take_memory(struct spot_infer *f, struct spot_err *err)
 {
     const struct spot_shape *const s = &f->shape;
@@ -142,8 +153,8 @@ static int take_memory(struct spot_infer *f, struct spot_err *err)
     const int64_t vocab = up64(spot_shape_vocab_rows(s) / s->n_shard);
     int miss = 0;
 
-    f->pool = floats(&miss, (int64_t)f->config.n_page * (f->n_layer ? f->n_layer : 1),
-                     f->n_shard * (int64_t)f->page_elem);
+    f->pool = lazy_floats(&miss, (int64_t)f->config.n_page * (f->n_layer ? f->n_layer : 1),
+                          (size_t)f->n_shard * f->page_elem, &f->pool_block);
     f->x = floats(&miss, n, s->width);
     f->norm = floats(&miss, n, s->width);
     f->sum = floats(&miss, n, up64(s->width));
@@ -214,11 +225,12 @@ void spot_infer_free(struct spot_infer *f)
     }
     for (int i = 0; i < f->config.n_sequence; i++)
         free(f->sequence[i].page);
-    void *const all[] = { f->arena,    f->tensor,    f->pool,      f->x,          f->norm,
-                          f->sum,      f->qkv,       f->att,       f->pre,        f->act,
-                          f->packed,   f->vocab,     f->turn,      f->q8.x,       f->q8.scale,
-                          f->q8.minus, f->score,     f->part,      f->token_item, f->token_position,
-                          f->sequence, f->free_page, f->row_token, f->n_holder };
+    void *const all[] = { f->arena,    f->tensor,    f->pool_block, f->x,
+                          f->norm,     f->sum,       f->qkv,        f->att,
+                          f->pre,      f->act,       f->packed,     f->vocab,
+                          f->turn,     f->q8.x,      f->q8.scale,   f->q8.minus,
+                          f->score,    f->part,      f->token_item, f->token_position,
+                          f->sequence, f->free_page, f->row_token,  f->n_holder };
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
         free(all[i]);

@@ -76,6 +76,7 @@ struct spot_infer {
     float *turn;
     /* cache */
     float *pool;
+    void *pool_block; /* that it lies in */
     size_t page_elem; /* of a layer and shard */
     int n_layer, n_free, *free_page;
     int *n_holder; /* [n_page] sequences that have a page */
