@@ -113,6 +113,22 @@ static uint32_t draw(const struct spot_sample_work *w, int64_t n, int step, doub
     return last->token;
 }
 
+static bool knows_tokens(const struct spot_sample_past *past)
+{
+    return past && (past->n_prompt || past->n_generated);
+}
+
+/* The largest, the first of equal ones; 0 where none is a number. */
+static uint32_t largest(const float *logit, int64_t n)
+{
+    int64_t best = 0;
+
+    for (int64_t i = 1; i < n; i++)
+        if (logit[i] > logit[best] || isnan(logit[best]))
+            best = i;
+    return isnan(logit[best]) ? 0 : (uint32_t)best;
+}
+
 uint32_t spot_sample_choose(const struct spot_sample *s, const float *logit, int64_t n,
                             const struct spot_sample_past *past, uint64_t choice, uint64_t position,
                             struct spot_sample_work *work, double *logprob)
@@ -121,6 +137,12 @@ uint32_t spot_sample_choose(const struct spot_sample *s, const float *logit, int
     int64_t m = 0, best = 0, kept;
     uint32_t token = 0;
 
+    if (s->temperature <= 0 && !knows_tokens(past)) {
+        token = largest(logit, n);
+        if (logprob)
+            *logprob = spot_sample_logprob(logit, n, token);
+        return token;
+    }
     for (int64_t i = 0; i < n; i++) {
         const uint32_t prompt = past && past->n_prompt ? past->n_prompt[i] : 0;
         const uint32_t generated = past && past->n_generated ? past->n_generated[i] : 0;

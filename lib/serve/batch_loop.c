@@ -403,12 +403,13 @@ static bool is_end_token(const struct spot_served_model *m, uint32_t token)
     return false;
 }
 
-/* A token of the prompt that is echoed: how probable it was. */
+/* A token of the prompt that is echoed: how probable it was, if that is asked for. */
 static void tell_echo(const struct spot_batch_loop *l, const struct spot_strand *s,
                       const float *logit, struct spot_token *t)
 {
     t->id = s->request.prompt[s->n_token];
-    t->logprob = spot_sample_logprob(logit, l->vocab, t->id);
+    if (s->request.n_logprob >= 0)
+        t->logprob = spot_sample_logprob(logit, l->vocab, t->id);
 }
 
 /* Returns whether the sequence has ended. */
@@ -427,7 +428,8 @@ static bool choose(struct spot_batch_loop *l, struct spot_strand *s, float *logi
         tell_echo(l, s, logit, &t->token);
     else
         t->token.id = spot_sample_choose(&r->sample, logit, l->vocab, &past, s->choice,
-                                         t->position - s->n_echo, l->work, &t->token.logprob);
+                                         t->position - s->n_echo, l->work,
+                                         r->n_logprob < 0 ? NULL : &t->token.logprob);
     if (r->n_logprob > 0)
         put_top(logit, l->vocab, (uint32_t)r->n_logprob, &t->token);
     ends = !r->ignores_end && t->position >= s->n_echo && is_end_token(l->model, t->token.id);

@@ -60,13 +60,14 @@ static void rig_close(struct rig *r)
     model_release(&r->m);
 }
 
-static void add(struct rig *r, uint64_t number, const uint32_t *prompt, size_t n_prompt,
-                uint32_t choice, int64_t n_max, const uint32_t *token, size_t n)
+static void add_asking(struct rig *r, uint64_t number, const uint32_t *prompt, size_t n_prompt,
+                       uint32_t choice, int64_t n_max, const uint32_t *token, size_t n,
+                       int n_logprob)
 {
     struct spot_request q = { .n_prompt = n_prompt,
                               .n_choice = CHOICES,
                               .n_token_max = n_max,
-                              .n_logprob = -1,
+                              .n_logprob = n_logprob,
                               .ignores_end = true,
                               .sample = spot_sample_plain };
     struct spot_err err = { 0 };
@@ -75,6 +76,12 @@ static void add(struct rig *r, uint64_t number, const uint32_t *prompt, size_t n
     q.prompt = spot_xgrow(NULL, &(size_t){ 0 }, n_prompt, sizeof(*prompt));
     memcpy(q.prompt, prompt, n_prompt * sizeof(*prompt));
     ck_assert_msg(!spot_batch_loop_add(r->loop, number, &q, choice, token, n, &err), "%s", err.msg);
+}
+
+static void add(struct rig *r, uint64_t number, const uint32_t *prompt, size_t n_prompt,
+                uint32_t choice, int64_t n_max, const uint32_t *token, size_t n)
+{
+    add_asking(r, number, prompt, n_prompt, choice, n_max, token, n, -1);
 }
 
 /* --- one request ------------------------------------------------------------------------- */
@@ -124,6 +131,26 @@ START_TEST(a_prompt_is_computed_once_though_answers_are_of_one_token)
     }
     ck_assert_uint_eq(n_told, CHOICES);
     ck_assert_int_eq(n_pass, 2); /* 90 tokens, and the last one for each of the others */
+    rig_close(&r);
+}
+END_TEST
+
+/* Over a whole vocabulary it costs as much as a small product: it is for who asks. */
+START_TEST(how_probable_a_token_was_is_computed_for_who_asks)
+{
+    struct spot_err err = { 0 };
+    struct rig r;
+    size_t n;
+
+    rig_open(&r, SEQUENCES * 7);
+    add(&r, SPOT_REQUEST_CHOICES_MAX, r.m.token, 5, 0, 1, NULL, 0);
+    ck_assert_msg(!spot_batch_loop_step(r.loop, r.out, &n, &err), "%s", err.msg);
+    ck_assert_uint_eq(n, 1);
+    ck_assert(r.out[0].token.token.logprob == 0);
+    add_asking(&r, 2 * SPOT_REQUEST_CHOICES_MAX, r.m.token, 5, 0, 1, NULL, 0, 0);
+    ck_assert_msg(!spot_batch_loop_step(r.loop, r.out, &n, &err), "%s", err.msg);
+    ck_assert_uint_eq(n, 1);
+    ck_assert_double_lt(r.out[0].token.token.logprob, 0);
     rig_close(&r);
 }
 END_TEST
@@ -239,6 +266,7 @@ int main(void)
     tcase_set_timeout(tc, 300);
     tcase_add_loop_test(tc, a_prompt_is_there_once_however_many_choices_there_are, 0, 4);
     tcase_add_test(tc, a_prompt_is_computed_once_though_answers_are_of_one_token);
+    tcase_add_test(tc, how_probable_a_token_was_is_computed_for_who_asks);
     tcase_add_loop_test(tc, tokens_do_not_tell_what_was_shared, 0, 4);
     return run_suite("batch_loop", tc);
 }

@@ -154,6 +154,31 @@ START_TEST(ties_and_ends_are_decided)
 }
 END_TEST
 
+/* What was there before takes the long way, whose zeros change nothing. */
+START_TEST(the_largest_is_the_same_with_and_without_a_past)
+{
+    static const float some[] = { NAN, -INFINITY, INFINITY, -1, 0, 0, 2 };
+    const uint32_t none[V] = { 0 };
+    const struct spot_sample_past past = { none, none };
+    struct spot_sample s = spot_sample_plain;
+    struct spot_sample_work work[V];
+    struct spot_rng rng;
+
+    s.temperature = 0;
+    spot_rng_init(&rng, 7, 0);
+    for (int k = 0; k < 5000; k++) {
+        float logit[V];
+        double a, b;
+
+        for (int i = 0; i < V; i++)
+            logit[i] = some[spot_rng_below(&rng, sizeof(some) / sizeof(*some) - (k % 3 == 0))];
+        ck_assert_uint_eq(spot_sample_choose(&s, logit, V, NULL, 0, 0, work, &a),
+                          spot_sample_choose(&s, logit, V, &past, 0, 0, work, &b));
+        ck_assert(a == b || (isnan(a) && isnan(b)));
+    }
+}
+END_TEST
+
 int main(void)
 {
     TCase *const tc = tcase_create("sample");
@@ -161,5 +186,6 @@ int main(void)
     tcase_add_test(tc, draws_have_the_distribution_of_their_settings);
     tcase_add_test(tc, noise_is_of_seed_choice_and_position);
     tcase_add_test(tc, ties_and_ends_are_decided);
+    tcase_add_test(tc, the_largest_is_the_same_with_and_without_a_past);
     return run_suite("sample", tc);
 }
