@@ -72,6 +72,8 @@ static inline void etcd_start(int i)
 static inline void etcd_signal(int i, int sig)
 {
     ck_assert_int_eq(kill(rig.pid[i], sig), 0);
+    if (sig == SIGSTOP) /* until then it may still answer */
+        ck_assert_int_eq(waitpid(rig.pid[i], NULL, WUNTRACED), rig.pid[i]);
     if (sig == SIGKILL) {
         waitpid(rig.pid[i], NULL, 0);
         rig.pid[i] = 0;
