@@ -28,17 +28,17 @@ int spot_store_secret_find(struct spot_store_secret *s, struct spot_err *err)
 
 static int split(const char *path, char *line, char *name, char *password, struct spot_err *err)
 {
-    char *const colon = strchr(line, ':');
+    const size_t n = strcspn(line, "\r\n"), n_name = strcspn(line, ":");
 
-    line[strcspn(line, "\r\n")] = '\0';
-    if (!colon || colon == line || !colon[1] || colon - line >= SPOT_STORE_USER_MAX ||
-        strlen(colon + 1) >= SPOT_STORE_USER_MAX)
+    line[n] = '\0';
+    if (!n_name || n_name >= SPOT_STORE_USER_MAX || n < n_name + 2 ||
+        n - n_name - 1 >= SPOT_STORE_USER_MAX)
         return spot_err_set(err, SPOT_EUSAGE,
                             "'%s': expected NAME:PASSWORD, each of at most %d bytes", path,
                             SPOT_STORE_USER_MAX - 1);
-    *colon = '\0';
-    snprintf(name, SPOT_STORE_USER_MAX, "%s", line);
-    snprintf(password, SPOT_STORE_USER_MAX, "%s", colon + 1);
+    memcpy(name, line, n_name);
+    name[n_name] = '\0';
+    memcpy(password, line + n_name + 1, n - n_name);
     return 0;
 }
 

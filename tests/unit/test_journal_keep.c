@@ -259,8 +259,8 @@ START_TEST(a_record_has_its_size)
         spot_jw_int(jw, (const char *[]){ "D", "P", "members" }[i], 512);
     spot_jw_array(jw, "place");
     for (int i = 0; i < 512; i++) {
-        memset(name, '"', 63);
-        snprintf(name + 58, 6, "%05d", i);
+        memset(name, '"', 58);
+        snprintf(name + 58, sizeof(name) - 58, "%05u", (unsigned)i & 0xffff);
         spot_jw_str(jw, NULL, name);
     }
     spot_jw_end(jw);
