@@ -582,6 +582,7 @@ complete -c spot-run -n '__fish_seen_subcommand_from exec' -l nproc-per-node -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l hook -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l save-time -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l stop-time -r
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l cold
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l log-dir -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l state-dir -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l key-file -r

@@ -17,12 +17,15 @@ wanted = []  # by SIGUSR1
 signal.signal(signal.SIGUSR1, lambda *_: wanted.append(True))
 signal.signal(signal.SIGTERM, lambda *_: os._exit(143))
 
+torch.manual_seed(1)
+plain = torch.nn.Sequential(
+    torch.nn.Linear(width, 4 * width), torch.nn.GELU(), torch.nn.Linear(4 * width, 1))
+optimizer = torch.optim.AdamW(plain.parameters(), lr=1e-3)
+import spot_hold  # up to here without a rank: another process may do it beside one that works
+
 dist.init_process_group("gloo")
 rank, world = dist.get_rank(), dist.get_world_size()
-torch.manual_seed(1)
-model = DistributedDataParallel(torch.nn.Sequential(
-    torch.nn.Linear(width, 4 * width), torch.nn.GELU(), torch.nn.Linear(4 * width, 1)))
-optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+model = DistributedDataParallel(plain)
 path = os.path.join(state, "newest.pt")
 step = 0
 if os.path.exists(path):

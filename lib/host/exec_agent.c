@@ -30,6 +30,7 @@ struct exec_agent {
 
     bool has_ranks;   /* started, and not known to be stopped */
     bool is_stopping; /* that was asked for */
+    enum spot_exec_warmth warmth, told_warmth;
     bool is_saving, has_saved, has_told_saved;
     uint32_t n_done;     /* ranks that have exited with 0 */
     uint32_t ended_rank; /* the first that did not */
@@ -55,6 +56,27 @@ static void on_exit_of(struct exec_agent *e, const struct spot_rank_event *event
     }
 }
 
+static void on_event(struct exec_agent *e, const struct spot_rank_event *event)
+{
+    switch (event->kind) {
+    case SPOT_RANK_EXITED:
+        on_exit_of(e, event);
+        break;
+    case SPOT_RANK_SAVED:
+        e->has_saved = true;
+        break;
+    case SPOT_RANK_STOPPED:
+        e->has_ranks = e->is_stopping = false;
+        break;
+    case SPOT_RANK_HOLDS:
+        e->warmth = SPOT_EXEC_HOLDS;
+        break;
+    case SPOT_RANK_WARM:
+        e->warmth = event->status ? SPOT_EXEC_WARM : SPOT_EXEC_HOLDS;
+        break;
+    }
+}
+
 /* What happened to them meanwhile. */
 static int look(struct exec_agent *e, double wait_s, struct spot_err *err)
 {
@@ -63,12 +85,7 @@ static int look(struct exec_agent *e, double wait_s, struct spot_err *err)
 
     while ((rc = spot_ranks_next(e->options->ranks, wait_s, &event, err)) > 0) {
         wait_s = 0;
-        if (event.kind == SPOT_RANK_EXITED)
-            on_exit_of(e, &event);
-        else if (event.kind == SPOT_RANK_SAVED)
-            e->has_saved = true;
-        else
-            e->has_ranks = e->is_stopping = false;
+        on_event(e, &event);
     }
     return rc;
 }
@@ -127,6 +144,7 @@ static void hello(void *job, struct spot_buf *out)
 
     e->formed = 0;
     e->owes_ready = e->has_begun = false;
+    e->told_warmth = SPOT_EXEC_COLD;
     spot_put_text(out, SPOT_EXEC_NAME);
     spot_put_u64(out, e->options->hash);
     spot_put_u32(out, e->options->n_rank);
@@ -198,6 +216,14 @@ static int on_save(struct exec_agent *e, const struct spot_frame *frame, struct 
     return spot_ranks_save(e->options->ranks, left_s, err);
 }
 
+static int keep_twins(struct exec_agent *e, struct spot_err *err)
+{
+    if (!e->options->is_cold)
+        return spot_ranks_keep_twins(e->options->ranks, err);
+    e->warmth = SPOT_EXEC_WARM; /* there is nothing to wait for */
+    return 0;
+}
+
 static int over(const struct spot_frame *frame, struct spot_err *err)
 {
     struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
@@ -213,6 +239,8 @@ static int obey(void *job, const struct spot_frame *frame, struct spot_err *err)
 
     if (frame->type == SPOT_MSG_EXEC_OVER)
         return over(frame, err);
+    if (frame->type == SPOT_MSG_EXEC_KEEP)
+        return keep_twins(e, err);
     if (frame->epoch != e->agent.epoch)
         return 0;
     if (frame->type == SPOT_MSG_EXEC_HALT)
@@ -266,6 +294,11 @@ static int tell_settled(struct exec_agent *e, struct spot_err *err)
 
 static int tell_news(struct exec_agent *e, struct spot_err *err)
 {
+    if (e->warmth != e->told_warmth) {
+        e->told_warmth = e->warmth;
+        if (tell(e, SPOT_MSG_EXEC_WARM, e->warmth, err))
+            return -1;
+    }
     if (e->formed != e->agent.epoch)
         return 0;
     if (e->is_stopping)

@@ -120,6 +120,10 @@ int spot_exec_message(void *exec, struct spot_peer *peer, const struct spot_fram
     const struct spot_machine *const m = spot_view_machine(job->view);
     struct spot_exec_member *const member = spot_peer_data(peer);
 
+    if (frame->type == SPOT_MSG_EXEC_WARM) {
+        spot_exec_heard_warm(job, member, frame->tag);
+        return 0;
+    }
     if (frame->epoch != m->epoch || m->phase != SPOT_PHASE_RUN || member->epoch != m->epoch)
         return 0;
     if (frame->type == SPOT_MSG_EXEC_ENDED)
@@ -190,5 +194,6 @@ int spot_exec_tick(void *exec, struct spot_err *err)
 
     if (job->gives_up && spot_clock_s() - job->charged_s > job->options->group.lease_s)
         return spot_err_set(err, SPOT_EINFEASIBLE, "%.500s", job->why);
+    spot_exec_keep_warm(job);
     return tick_run(job, err);
 }

@@ -45,6 +45,7 @@ static int accept_agent(void *exec, struct spot_peer *peer, bool was_ours,
     }
     member = spot_xcalloc(1, sizeof(*member));
     member->held = held;
+    member->joined_s = spot_clock_s();
     spot_peer_set_data(peer, member);
     return 0;
 }
@@ -123,17 +124,22 @@ static bool is_saved(void *exec)
 static void status(void *exec, struct spot_jw *jw)
 {
     const struct spot_exec_job *const job = exec;
-
-    int64_t n_done = 0;
+    const struct spot_machine *const m = spot_view_machine(job->view);
+    int64_t n_done = 0, n_warm = 0;
 
     for (uint32_t g = 0; g < job->group_world; g++)
         n_done += job->is_done[g];
+    for (size_t i = 0; i < m->n_member; i++)
+        n_warm += ((const struct spot_exec_member *)spot_peer_data(
+                       spot_group_find(job->group, m->member[i].id)))
+                      ->warmth == SPOT_EXEC_WARM;
     spot_jw_object(jw, "exec");
     spot_jw_str(jw, "run_id", job->run_id);
     spot_jw_int(jw, "nodes", job->group_world);
     spot_jw_int(jw, "world", (int64_t)job->group_world * job->options->n_rank);
     spot_jw_int(jw, "started", job->n_started);
     spot_jw_int(jw, "done", n_done);
+    spot_jw_int(jw, "warm", n_warm);
     spot_jw_int(jw, "failures", job->n_failed);
     spot_jw_end(jw);
 }

@@ -20,6 +20,9 @@ struct spot_exec_member {
     uint32_t id, epoch; /* the newest epoch in which it is active; 0: none */
     uint32_t group_rank;
     bool has_saved; /* in that epoch */
+    enum spot_exec_warmth warmth;
+    bool was_told_keep;
+    double joined_s;
 };
 
 struct spot_exec_job {
@@ -33,6 +36,8 @@ struct spot_exec_job {
     uint32_t group_world, restart_count; /* of the round that runs, or the last one; 0: none */
     bool is_kept;                        /* the epoch goes on with ranks that ran before it */
     bool *is_done;                       /* [group_world] */
+
+    bool holds; /* the command can wait: newcomers are placed when they are warm */
 
     uint32_t n_failed;      /* rounds that ended since a rank failed */
     uint32_t n_futile;      /* of them, in a row that did not stay up */
@@ -51,6 +56,12 @@ struct spot_exec_job {
 bool spot_exec_may_begin(void *exec, struct spot_view *view);
 int spot_exec_layout(void *exec, struct spot_view *view, struct spot_err *err);
 bool spot_exec_would_change(void *exec, struct spot_view *view);
+
+/* exec_warm.c: newcomers begin beside the others. Is it to have a place now? */
+bool spot_exec_is_ready(const struct spot_exec_job *job, const struct spot_exec_member *member);
+void spot_exec_heard_warm(struct spot_exec_job *job, struct spot_exec_member *member,
+                          uint64_t warmth);
+void spot_exec_keep_warm(struct spot_exec_job *job);
 
 /* exec_end.c: how rounds end. All that can be known is done: end the job, if so. */
 bool spot_exec_check_done(struct spot_exec_job *job);

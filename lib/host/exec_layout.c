@@ -189,13 +189,14 @@ static int log_formed(struct spot_exec_job *job, struct spot_exec_member *const 
 
 /* --- an epoch ------------------------------------------------------------------------ */
 
-/* Who may have a place, n_max where it is free. */
+/* Who may have a place; newcomers that are not warm only where there are too few without them. */
 static struct spot_exec_member **placeable(const struct spot_exec_job *job, struct spot_view *view,
                                            size_t *n)
 {
     const struct spot_machine *const m = spot_view_machine(view);
     struct spot_exec_member **const member =
-        spot_xcalloc(m->n_member, sizeof(struct spot_exec_member *));
+        spot_xcalloc(2 * m->n_member + 1, sizeof(struct spot_exec_member *));
+    size_t n_late = 0;
 
     *n = 0;
     for (size_t i = 0; i < m->n_member; i++)
@@ -204,8 +205,14 @@ static struct spot_exec_member **placeable(const struct spot_exec_job *job, stru
                 spot_peer_data(spot_group_find(job->group, m->member[i].id));
 
             x->id = m->member[i].id;
-            member[(*n)++] = x;
+            if (spot_exec_is_ready(job, x))
+                member[(*n)++] = x;
+            else
+                member[m->n_member + n_late++] = x;
         }
+    if (*n < job->options->n_min)
+        for (size_t i = 0; i < n_late; i++)
+            member[(*n)++] = member[m->n_member + i];
     return member;
 }
 
@@ -309,15 +316,15 @@ bool spot_exec_would_change(void *exec, struct spot_view *view)
 {
     const struct spot_exec_job *const job = exec;
     const struct spot_machine *const m = spot_view_machine(view);
-    size_t n_active = 0, n_leaving = 0;
+    size_t n_active = 0, n_leaving = 0, n;
 
     for (size_t i = 0; i < m->n_member; i++)
         if (m->member[i].role == SPOT_ROLE_ACTIVE) {
             n_active++;
             n_leaving += m->member[i].is_leaving;
         }
-    return n_leaving ||
-           (spot_view_placeable(view) > n_active - n_leaving && n_active < job->options->n_max);
+    free(placeable(job, view, &n));
+    return n_leaving || (n > n_active - n_leaving && n_active < job->options->n_max);
 }
 
 /* A round of which some have come back: the others may be about to, for a lease. */

@@ -24,11 +24,20 @@ enum spot_exec_message {
     SPOT_MSG_EXEC_DONE = 13,  /* all ranks here have exited with 0 */
     SPOT_MSG_EXEC_ENDED = 14, /* u32 rank, u32 status as of wait(2): one did not */
     SPOT_MSG_EXEC_SAVED = 15, /* answer to SAVE: nothing more is waited for here */
+    SPOT_MSG_EXEC_WARM = 16,  /* of no epoch; tag: enum spot_exec_warmth */
 
     /* coordinator to agent */
     SPOT_MSG_EXEC_SAVE = 56, /* f64 seconds: a new round is near */
     SPOT_MSG_EXEC_HALT = 57, /* end the ranks that run: they have no round */
     SPOT_MSG_EXEC_OVER = 58, /* text: the job has failed */
+    SPOT_MSG_EXEC_KEEP = 59, /* of no epoch: the command can wait, have twins */
+};
+
+enum spot_exec_warmth {
+    SPOT_EXEC_COLD,  /* as far as is known the command cannot wait */
+    SPOT_EXEC_HOLDS, /* it can */
+    SPOT_EXEC_WARM,  /* and for each rank one waits */
+    SPOT_EXEC_WARMTHS
 };
 
 enum spot_exec_state {

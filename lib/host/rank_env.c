@@ -3,33 +3,93 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-static void set_number(const char *name, uint32_t value)
+/* What is to be done with a variable of the round. */
+typedef void (*put_fn)(void *user, const char *name, const char *value);
+
+static void put_number(put_fn put, void *user, const char *name, uint32_t value)
 {
     char text[16];
 
     snprintf(text, sizeof(text), "%lu", (unsigned long)value);
-    setenv(name, text, 1);
+    put(user, name, text);
+}
+
+/* Those that are new in each round. */
+static void each(const struct spot_rank_env *env, uint32_t local_rank, put_fn put, void *user)
+{
+    put_number(put, user, "RANK", env->first_rank + local_rank);
+    put_number(put, user, "WORLD_SIZE", env->world);
+    put_number(put, user, "GROUP_RANK", env->group_rank);
+    put_number(put, user, "GROUP_WORLD_SIZE", env->group_world);
+    put_number(put, user, "ROLE_RANK", env->first_rank + local_rank); /* there is one role */
+    put_number(put, user, "ROLE_WORLD_SIZE", env->world);
+    put(user, "MASTER_ADDR", env->master_address);
+    put_number(put, user, "MASTER_PORT", env->master_port);
+    put_number(put, user, "TORCHELASTIC_RESTART_COUNT", env->restart_count);
+    put_number(put, user, "TORCHELASTIC_MAX_RESTARTS", env->max_restarts);
+    put(user, "TORCHELASTIC_RUN_ID", env->run_id);
+}
+
+static void set(void *user, const char *name, const char *value)
+{
+    (void)user;
+    setenv(name, value, 1);
+}
+
+static void unset(void *user, const char *name, const char *value)
+{
+    (void)user;
+    (void)value;
+    unsetenv(name);
+}
+
+static void set_lasting(uint32_t local_world, uint32_t local_rank)
+{
+    put_number(set, NULL, "LOCAL_RANK", local_rank);
+    put_number(set, NULL, "LOCAL_WORLD_SIZE", local_world);
+    setenv("ROLE_NAME", "default", 1);
+    setenv("TORCHELASTIC_USE_AGENT_STORE", "False", 1); /* rank 0 opens the store itself */
+    setenv("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1", 0);
+    if (local_world > 1)
+        setenv("OMP_NUM_THREADS", "1", 0); /* as torchrun: ranks would fight for the cores */
 }
 
 void spot_rank_env_set(const struct spot_rank_env *env, uint32_t local_rank)
 {
-    set_number("LOCAL_RANK", local_rank);
-    set_number("LOCAL_WORLD_SIZE", env->local_world);
-    set_number("RANK", env->first_rank + local_rank);
-    set_number("WORLD_SIZE", env->world);
-    set_number("GROUP_RANK", env->group_rank);
-    set_number("GROUP_WORLD_SIZE", env->group_world);
-    setenv("ROLE_NAME", "default", 1);
-    set_number("ROLE_RANK", env->first_rank + local_rank); /* there is one role */
-    set_number("ROLE_WORLD_SIZE", env->world);
-    setenv("MASTER_ADDR", env->master_address, 1);
-    set_number("MASTER_PORT", env->master_port);
-    set_number("TORCHELASTIC_RESTART_COUNT", env->restart_count);
-    set_number("TORCHELASTIC_MAX_RESTARTS", env->max_restarts);
-    setenv("TORCHELASTIC_RUN_ID", env->run_id, 1);
-    setenv("TORCHELASTIC_USE_AGENT_STORE", "False", 1); /* rank 0 opens the store itself */
-    setenv("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1", 0);
-    if (env->local_world > 1)
-        setenv("OMP_NUM_THREADS", "1", 0); /* as torchrun: ranks would fight for the cores */
+    set_lasting(env->local_world, local_rank);
+    each(env, local_rank, set, NULL);
+}
+
+void spot_rank_env_set_lasting(uint32_t local_world, uint32_t local_rank)
+{
+    const struct spot_rank_env none = { 0 };
+
+    set_lasting(local_world, local_rank);
+    each(&none, local_rank, unset, NULL); /* of a job around this one */
+}
+
+struct text {
+    char *at;
+    size_t n, n_max;
+};
+
+static void add_line(void *user, const char *name, const char *value)
+{
+    struct text *const t = user;
+    const int n = snprintf(t->at + t->n, t->n_max - t->n, "%s=%.*s\n", name,
+                           (int)strcspn(value, "\n"), value);
+
+    if (n > 0 && (size_t)n < t->n_max - t->n)
+        t->n += (size_t)n;
+}
+
+size_t spot_rank_env_print(const struct spot_rank_env *env, uint32_t local_rank, char *text,
+                           size_t n)
+{
+    struct text t = { .at = text, .n_max = n };
+
+    each(env, local_rank, add_line, &t);
+    return t.n;
 }

@@ -6,13 +6,19 @@
 #ifndef SPOT_HOST_RANK_ENV_H
 #define SPOT_HOST_RANK_ENV_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-enum { SPOT_RUN_ID_MAX = 64, SPOT_MASTER_MAX = 136, SPOT_LOCAL_RANKS_MAX = 256 };
+enum {
+    SPOT_RUN_ID_MAX = 64,
+    SPOT_MASTER_MAX = 136,
+    SPOT_LOCAL_RANKS_MAX = 256,
+    SPOT_RANK_ENV_TEXT_MAX = 1024 /* what spot_rank_env_print needs at most */
+};
 
 /* The ranks of one node in one round. */
 struct spot_rank_env {
@@ -26,6 +32,11 @@ struct spot_rank_env {
 
 /* Put it in the environment of this process, which is to become the local rank. */
 void spot_rank_env_set(const struct spot_rank_env *env, uint32_t local_rank);
+/* Only what is the same in every round; what a round says is taken out. */
+void spot_rank_env_set_lasting(uint32_t local_world, uint32_t local_rank);
+/* The rest of it, NAME=VALUE on a line each. Returns the bytes. */
+size_t spot_rank_env_print(const struct spot_rank_env *env, uint32_t local_rank, char *text,
+                           size_t n);
 
 #ifdef __cplusplus
 }

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "host/rank_twins_state.h"
 #include "host/ranks_state.h"
 
 struct guard {
@@ -28,6 +29,8 @@ struct guard {
     bool is_saving; /* SPOT_RANK_SAVED is owed */
     bool is_stopping, was_killed;
     double kill_s; /* while stopping */
+    struct spot_twins twins;
+    bool has_said_holds, was_warm;
 };
 
 static void say(const struct guard *g, enum spot_rank_event_kind kind, uint32_t local, int status)
@@ -74,20 +77,59 @@ static _Noreturn void become(char *const *argv)
     _exit(errno == ENOENT ? 127 : 126);
 }
 
+/* A process of the command, for the round or to wait for one. */
+static pid_t launch(struct guard *g, uint32_t i, bool is_twin)
+{
+    const pid_t pid = fork();
+
+    if (pid)
+        return pid;
+    settle(g, g->of->out[i]);
+    if (is_twin)
+        spot_rank_env_set_lasting(g->of->options->n, i);
+    else
+        spot_rank_env_set(&g->env, i);
+    spot_twins_enter(&g->twins, i, is_twin);
+    become(g->of->options->command);
+}
+
 /* A fork that fails is a rank that could not be run. */
 static void start_rank(struct guard *g, uint32_t i)
 {
     g->was_told[i] = false;
-    g->rank[i] = fork();
-    if (!g->rank[i]) {
-        settle(g, g->of->out[i]);
-        spot_rank_env_set(&g->env, i);
-        become(g->of->options->command);
-    }
-    if (g->rank[i] < 0) {
+    g->rank[i] = spot_twins_take(&g->twins, i, &g->env);
+    if (g->rank[i])
+        return;
+    (void)spot_twins_prepare(&g->twins, i, false);
+    g->rank[i] = launch(g, i, false);
+    if (g->rank[i] > 0) {
+        spot_twins_tell(&g->twins, i, &g->env);
+    } else {
         g->rank[i] = 0;
         say(g, SPOT_RANK_EXITED, i, 126 << 8);
     }
+}
+
+/* Never while a round is being stopped, which would end them too. */
+static void start_twins(struct guard *g)
+{
+    uint32_t i;
+
+    while (!g->is_stopping && (i = spot_twins_due(&g->twins, spot_clock_s())) != UINT32_MAX)
+        spot_twins_started(&g->twins, i,
+                           spot_twins_prepare(&g->twins, i, true) ? launch(g, i, true) : 0);
+}
+
+static void say_twins(struct guard *g)
+{
+    const bool is_warm = spot_twins_are_warm(&g->twins);
+
+    if (g->twins.holds && !g->has_said_holds)
+        say(g, SPOT_RANK_HOLDS, 0, 0);
+    if (is_warm != g->was_warm)
+        say(g, SPOT_RANK_WARM, 0, is_warm);
+    g->has_said_holds = g->twins.holds;
+    g->was_warm = is_warm;
 }
 
 /* Which processes are meant, and how long it has. */
@@ -151,8 +193,10 @@ static void take_exit(struct guard *g, pid_t pid, int status)
     for (uint32_t i = 0; i < g->of->options->n; i++)
         if (g->rank[i] == pid) {
             g->rank[i] = 0;
+            spot_twins_rank_ended(&g->twins, i);
             say(g, SPOT_RANK_EXITED, i, status);
         }
+    spot_twins_ended(&g->twins, pid);
 }
 
 static bool is_ours(const struct guard *g, pid_t pid)
@@ -160,7 +204,7 @@ static bool is_ours(const struct guard *g, pid_t pid)
     for (uint32_t i = 0; i < g->of->options->n; i++)
         if (g->rank[i] == pid)
             return true;
-    return pid == g->hook;
+    return pid == g->hook || spot_twins_has(&g->twins, pid);
 }
 
 /* One that ended is looked at, its group killed, and only then reaped: until then its id cannot be
@@ -204,12 +248,21 @@ static void stop(struct guard *g)
     signal_all(g, SIGCONT); /* one that stands still would not hear it */
 }
 
+/* Twins live on. */
+static void kill_strays(const struct guard *g)
+{
+    pid_t twin[SPOT_LOCAL_RANKS_MAX];
+
+    spot_rank_kill_children(twin, spot_twins_list(&g->twins, twin));
+}
+
 static void obey(struct guard *g, const struct spot_rank_command *command)
 {
     switch (command->order) {
     case SPOT_RANK_START:
         g->env = command->env;
         g->is_saving = false;
+        reap(g); /* no twin that is dead may be chosen */
         for (uint32_t i = 0; i < g->of->options->n; i++)
             start_rank(g, i);
         break;
@@ -218,6 +271,9 @@ static void obey(struct guard *g, const struct spot_rank_command *command)
         break;
     case SPOT_RANK_STOP:
         stop(g);
+        break;
+    case SPOT_RANK_KEEP_TWINS:
+        spot_twins_keep(&g->twins);
         break;
     }
 }
@@ -243,7 +299,7 @@ static void settle_owed(struct guard *g)
         signal_all(g, SIGKILL);
     }
     if (g->is_stopping && !live(g)) {
-        spot_rank_kill_children(); /* those that forked away */
+        kill_strays(g); /* those that forked away */
         g->is_stopping = false;
         say(g, SPOT_RANK_STOPPED, 0, 0);
     }
@@ -251,25 +307,30 @@ static void settle_owed(struct guard *g)
 
 static int wait_ms(const struct guard *g)
 {
-    return g->is_stopping && !g->was_killed
-               ? (int)ceil(1e3 * fmin(fmax(g->kill_s - spot_clock_s(), 0), 1e5))
-               : -1;
+    const double until_s = !g->is_stopping ? spot_twins_next_s(&g->twins)
+                           : g->was_killed ? INFINITY
+                                           : g->kill_s;
+
+    return isinf(until_s) ? -1 : (int)ceil(1e3 * fmin(fmax(until_s - spot_clock_s(), 0), 1e5));
 }
 
 /* Returns false when we are gone. */
 static bool turn(struct guard *g)
 {
     struct pollfd set[] = { { .fd = g->of->command_fd, .events = POLLIN },
-                            { .fd = g->signal_fd, .events = POLLIN } };
+                            { .fd = g->signal_fd, .events = POLLIN },
+                            { .fd = g->twins.ask[0], .events = POLLIN } };
     struct spot_rank_command command;
     struct signalfd_siginfo info;
     ssize_t n;
 
-    if (poll(set, 2, wait_ms(g)) < 0)
+    if (poll(set, 3, wait_ms(g)) < 0)
         return errno == EINTR;
     if (set[1].revents)
         (void)!read(g->signal_fd, &info, sizeof(info));
     reap(g);
+    if (set[2].revents)
+        spot_twins_hear(&g->twins);
     if (set[0].revents) {
         n = read(g->of->command_fd, &command, sizeof(command));
         if (n != (ssize_t)sizeof(command))
@@ -277,6 +338,8 @@ static bool turn(struct guard *g)
         obey(g, &command);
     }
     settle_owed(g);
+    start_twins(g);
+    say_twins(g);
     return true;
 }
 
@@ -301,9 +364,13 @@ void spot_rank_guard_run(const struct spot_rank_guard *guard)
     g.signal_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
     if (g.signal_fd < 0)
         _exit(1);
+    spot_twins_init(&g.twins, guard->options->n, guard->options->is_cold);
     while (turn(&g))
         ;
     signal_all(&g, SIGKILL);
-    spot_rank_kill_children();
+    for (uint32_t i = 0; i < g.twins.n; i++)
+        if (g.twins.seat[i].pid)
+            kill(-g.twins.seat[i].pid, SIGKILL);
+    spot_rank_kill_children(NULL, 0);
     _exit(0);
 }

@@ -2,6 +2,7 @@
 /* Processes below one, found in /proc. */
 #include <errno.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,13 +30,28 @@ static size_t children(pid_t pid, pid_t child[CHILDREN_MAX])
     return n;
 }
 
+static size_t leave_out(pid_t *child, size_t n, const pid_t *keep, size_t n_keep)
+{
+    size_t left = 0;
+
+    for (size_t i = 0; i < n; i++) {
+        bool is_kept = false;
+
+        for (size_t j = 0; j < n_keep; j++)
+            is_kept = is_kept || child[i] == keep[j];
+        if (!is_kept)
+            child[left++] = child[i];
+    }
+    return left;
+}
+
 /* Each turn adopts the children of those killed before. */
-void spot_rank_kill_children(void)
+void spot_rank_kill_children(const pid_t *keep, size_t n_keep)
 {
     static pid_t child[CHILDREN_MAX];
 
     for (int turn = 0; turn < ROUNDS_MAX; turn++) {
-        const size_t n = children(getpid(), child);
+        const size_t n = leave_out(child, children(getpid(), child), keep, n_keep);
 
         for (size_t i = 0; i < n; i++)
             kill(child[i], SIGKILL);

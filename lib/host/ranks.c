@@ -23,6 +23,7 @@ struct spot_ranks {
     pid_t guard;
     int command_fd, event_fd;
     bool has_round; /* one was started and is not known to have stopped */
+    bool has_twins; /* or may have */
     bool is_lost;   /* the guard is gone */
 };
 
@@ -52,7 +53,7 @@ int spot_ranks_start(struct spot_ranks *r, const struct spot_rank_env *env, stru
     const struct spot_rank_command command = { .order = SPOT_RANK_START, .env = *env };
 
     spot_rank_output_round(r->output, env->restart_count, env->first_rank);
-    r->has_round = true;
+    r->has_round = r->has_twins = true;
     return order(r, &command, err);
 }
 
@@ -67,6 +68,14 @@ int spot_ranks_stop(struct spot_ranks *r, struct spot_err *err)
 {
     const struct spot_rank_command command = { .order = SPOT_RANK_STOP };
 
+    return order(r, &command, err);
+}
+
+int spot_ranks_keep_twins(struct spot_ranks *r, struct spot_err *err)
+{
+    const struct spot_rank_command command = { .order = SPOT_RANK_KEEP_TWINS };
+
+    r->has_twins = true;
     return order(r, &command, err);
 }
 
@@ -213,8 +222,8 @@ void spot_ranks_free(struct spot_ranks *r)
         close(r->command_fd); /* the guard ends, and whatever is below it */
     while (r->guard > 0 && waitpid(r->guard, NULL, 0) < 0 && errno == EINTR)
         ;
-    if (r->has_round)
-        spot_rank_kill_children(); /* of a guard that was killed */
+    if (r->has_round || r->has_twins)
+        spot_rank_kill_children(NULL, 0); /* of a guard that was killed */
     if (r->event_fd >= 0)
         close(r->event_fd);
     spot_rank_output_free(r->output);

@@ -13,7 +13,7 @@
 extern "C" {
 #endif
 
-enum spot_rank_order { SPOT_RANK_START, SPOT_RANK_SAVE, SPOT_RANK_STOP };
+enum spot_rank_order { SPOT_RANK_START, SPOT_RANK_SAVE, SPOT_RANK_STOP, SPOT_RANK_KEEP_TWINS };
 
 /* Over a pipe in one piece: below PIPE_BUF. */
 struct spot_rank_command {
@@ -32,8 +32,9 @@ struct spot_rank_guard {
 /* Never returns. */
 void spot_rank_guard_run(const struct spot_rank_guard *guard);
 
-/* rank_kill.c: SIGKILL for every child of this process, and for those that it adopts by that. */
-void spot_rank_kill_children(void);
+/* rank_kill.c: SIGKILL for every child of this process but those, and for what it adopts by that.
+ */
+void spot_rank_kill_children(const pid_t *keep, size_t n_keep);
 /* SIGUSR1 for the process if it catches that, else for those below it that do. Returns how many
  * got it. */
 size_t spot_rank_tell(pid_t pid);

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# examples/pytorch/ddp.py on three nodes of one rank under spot-run exec, and beside it under torchrun: undisturbed, and
-# with a node that is killed every so often and comes back. Skips without PyTorch.
+# examples/pytorch/ddp.py on three nodes of one rank under spot-run exec, warm and --cold, and beside it under torchrun:
+# undisturbed, and with a node that is killed every so often and comes back. Skips without PyTorch.
 #   tests/bench/exec.sh [SECONDS [EVERY]]
 # A row: steps in so many seconds of work, their share of the undisturbed ones of the same system, the median and the longest time from
 # a kill to the next new step. Steps that are done again count once.
@@ -34,8 +34,10 @@ stamped() {
 }
 
 node() { # SYSTEM NAME
-    local command=(spot-run exec -q --join unix:j --join-timeout 60s --name "$2" -- python3 "$ddp" state 1000000)
-    [ "$1" = exec ] || command=(python3 -m torch.distributed.run --nnodes 1:3 --nproc-per-node 1 --rdzv-backend c10d
+    local command=(spot-run exec -q --join unix:j --join-timeout 60s --name "$2")
+    [ "$1" = warm ] || command+=(--cold)
+    command+=(-- python3 "$ddp" state 1000000)
+    [ "$1" != torchrun ] || command=(python3 -m torch.distributed.run --nnodes 1:3 --nproc-per-node 1 --rdzv-backend c10d
         --rdzv-endpoint 127.0.0.1:29431 --rdzv-id bench --max-restarts 1000 "$ddp" state 1000000)
     "${command[@]}" > >(stamped) 2>>err &
     root_of[$2]=$!
@@ -54,7 +56,7 @@ play() { # SYSTEM calm|storm: "STEPS kills and waits..."
     local begin from last strike name n=0 at waits=()
     mkdir "$1-$2" && cd "$1-$2" && mkdir state && : >said
     root_of=()
-    if [ "$1" = exec ]; then
+    if [ "$1" != torchrun ]; then
         spot-run exec -q --listen unix:j --nodes 1:3 --lease 2s -- python3 "$ddp" state 1000000 2>>err &
         root_of[job]=$!
     fi
@@ -86,7 +88,7 @@ play() { # SYSTEM calm|storm: "STEPS kills and waits..."
 }
 
 printf '%-10s %14s %14s %8s  %s\n' system 'calm steps/s' 'storm steps/s' share 'kill to the next new step: median, most'
-for system in ${SYSTEMS:-exec torchrun}; do
+for system in ${SYSTEMS:-warm cold torchrun}; do
     read -r calm _ <<<"$(play "$system" calm)"
     read -r storm waits <<<"$(play "$system" storm)"
     # shellcheck disable=SC2086  # words

@@ -28,7 +28,7 @@ static struct {
         *state_dir;
     uint64_t workers, n_rank, max_restarts;
     double save_s, stop_s, lease_s, stall_s, grace_s, join_timeout_s, store_lease_s;
-    bool resume, is_quiet;
+    bool resume, is_cold, is_quiet;
     struct leave_on_notice leave;
 } o = { .n_rank = 1,
         .max_restarts = 3,
@@ -70,6 +70,8 @@ static const struct spot_opt option[] = {
       "run before a round ends, in place of SIGUSR1 to the ranks", 0, 0 },
     { SPOT_OPT_SECS, 0, "save-time", &o.save_s, "time", "that they have then (10s)", 0, 86400 },
     { SPOT_OPT_SECS, 0, "stop-time", &o.stop_s, "time", "from SIGTERM to SIGKILL (5s)", 0, 86400 },
+    { SPOT_OPT_FLAG, 0, "cold", &o.is_cold, NULL, "no second process of a script that can wait", 0,
+      0 },
     { SPOT_OPT_STRING, 0, "log-dir", &o.log_dir, "dir", "what they write: DIR/RESTART/RANK.out", 0,
       0 },
     { SPOT_OPT_STRING, 0, "state-dir", &o.state_dir, "dir",
@@ -182,6 +184,7 @@ static int join_job(struct spot_ranks *ranks, struct spot_err *err)
         .ranks = ranks,
         .n_rank = (uint32_t)o.n_rank,
         .hash = spot_exec_hash(command, (uint32_t)o.n_rank),
+        .is_cold = o.is_cold,
     };
     bool has_joined = false;
     int rc;
@@ -203,6 +206,7 @@ static int run_node(struct spot_err *err)
                                     .stop_s = o.stop_s,
                                     .hook = o.hook,
                                     .log_dir = o.log_dir,
+                                    .is_cold = o.is_cold,
                                     .out_fd = STDOUT_FILENO,
                                     .err_fd = STDERR_FILENO,
                                     .warn = o.is_quiet ? NULL : spot_tool_warn };
@@ -283,6 +287,8 @@ static void become_node(void *user, uint64_t index, const char *address)
         argv[n++] = own("--hook");
         argv[n++] = own(o.hook);
     }
+    if (o.is_cold)
+        argv[n++] = own("--cold");
     if (o.log_dir) {
         argv[n++] = own("--log-dir");
         argv[n++] = own(o.log_dir);

@@ -1,0 +1,144 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# A trainer that waits for its round, as examples/pytorch/spot_hold.py does: here it is a shell script.
+
+# shellcheck disable=SC2154 # background sets $pid
+
+bats_require_minimum_version 1.5.0
+load job
+
+setup() {
+    job_setup
+    mkdir ranks waits
+    # waits/PID once it waits; ranks/RESTART.RANK: WORLD PID, once it has a round
+    cat >trainer <<'END'
+#!/bin/sh
+[ ! -e slow ] || [ "$RANK" ] || until [ ! -e slow ]; do sleep 0.02; done
+if [ "$SPOT_HOLD" ]; then
+    # shellcheck disable=SC2086
+    set -- $SPOT_HOLD
+    unset SPOT_HOLD
+    exec 3<"$2"
+    [ "$RANK" ] || : >"waits/$$"
+    echo "$3" >"$1"
+    said=
+    while IFS= read -r line; do export "$line"; said=1; done <&3
+    exec 3<&-
+    [ "$said" ] || exit 0
+fi
+here=ranks/$TORCHELASTIC_RESTART_COUNT.$RANK
+echo "$WORLD_SIZE $$" >"$here.tmp" && mv "$here.tmp" "$here"
+while [ ! -e finish ]; do sleep 0.02; done
+END
+    chmod +x trainer
+}
+teardown() { job_teardown; }
+
+coordinator() { # ARGUMENTS...: its id in $job
+    background timeout 150 spot-run exec -q --listen unix:j --lease 20s --events log "$@" -- ./trainer 2>>job.err
+    job=$pid
+}
+
+node() { # NAME ARGUMENTS...: its id in $pid
+    local name=$1
+    shift
+    background spot-run exec --join unix:j --join-timeout 60s --name "$name" "$@" -- ./trainer >>"$name.out" 2>>"$name.err"
+}
+
+round() { # RESTART WORLD: all of its ranks have begun
+    local rank
+    for rank in $(seq 0 $(($2 - 1))); do
+        eventually "[ -e ranks/$1.$rank ]"
+        [ "$(cut -d ' ' -f 1 "ranks/$1.$rank")" -eq "$2" ]
+    done
+}
+
+process() { # RESTART RANK
+    cut -d ' ' -f 2 "ranks/$1.$2"
+}
+
+waiting() { # N: on so many nodes all that should wait does
+    eventually 'spot-run status --join unix:j --format json | jq -e ".exec.warm == '"$1"'"'
+}
+
+ends() { # STATUS PID
+    wait "$2" && status=0 || status=$?
+    [ "$status" -eq "$1" ] || { echo "$2 ended with $status, not $1" >&2 && false; }
+}
+
+nobody_waits() {
+    local file
+    for file in waits/*; do eventually "! kill -0 ${file#waits/}"; done
+}
+
+@test "survivors and the spare go on in processes that waited" {
+    coordinator --nodes 2:2
+    node a
+    seen log joined 1
+    node b && b=$pid
+    round 0 2
+    node c
+    waiting 3 # of the spare too
+    kill -9 "$b"
+    round 1 2
+    for rank in 0 1; do [ -e "waits/$(process 1 $rank)" ]; done
+    : >finish
+    ends 0 "$job"
+    nobody_waits
+    [ "$(events log failed)" -eq 0 ]
+}
+
+@test "a newcomer gets its place when it is ready, and the others go on until then" {
+    coordinator --nodes 1:2
+    node a
+    round 0 1
+    waiting 1
+    : >slow
+    node b
+    seen log joined 2
+    eventually 'spot-run status --join unix:j --format json | jq -e "any(.members[]; .name == \"b\" and .role == \"spare\")"'
+    [ ! -e ranks/1.0 ]
+    rm slow
+    round 1 2
+    for rank in 0 1; do [ -e "waits/$(process 1 $rank)" ]; done
+    : >finish
+    ends 0 "$job"
+    nobody_waits
+}
+
+@test "a rank that fails goes on in the process that waited" {
+    coordinator --nodes 1
+    node a --nproc-per-node 1
+    round 0 1
+    waiting 1
+    kill -9 "$(process 0 0)"
+    round 1 1
+    [ -e "waits/$(process 1 0)" ]
+    : >finish
+    ends 0 "$job"
+    [ "$(events log failed)" -eq 1 ]
+}
+
+@test "--cold: nobody waits, and nobody waits for that" {
+    coordinator --nodes 1:2
+    node a
+    round 0 1
+    waiting 1
+    node b --cold && b=$pid
+    round 1 2
+    kill -9 "$b"
+    round 2 1
+    : >finish
+    ends 0 "$job"
+    nobody_waits
+}
+
+@test "a node that is killed leaves no process that waits" {
+    coordinator --nodes 1
+    node a && a=$pid
+    round 0 1
+    waiting 1
+    kill -9 "$a"
+    nobody_waits
+    eventually "! kill -0 $(process 0 0)"
+}
