@@ -95,6 +95,11 @@ int spot_ranks_next(struct spot_ranks *r, double wait_s, struct spot_rank_event 
     return 1;
 }
 
+int spot_ranks_fd(const struct spot_ranks *r)
+{
+    return r->event_fd;
+}
+
 /* --- the whole -------------------------------------------------------------------- */
 
 static void close_both(int fd[2])

@@ -82,6 +82,9 @@ int spot_ranks_keep_twins(struct spot_ranks *ranks, struct spot_err *err);
 int spot_ranks_next(struct spot_ranks *ranks, double wait_s, struct spot_rank_event *event,
                     struct spot_err *err);
 
+/* For who waits for more than that: readable when there is an event, or the guard is gone. */
+int spot_ranks_fd(const struct spot_ranks *ranks);
+
 /* Stop what runs, wait for it, write what is left of its output. May be NULL. */
 void spot_ranks_free(struct spot_ranks *ranks);
 
