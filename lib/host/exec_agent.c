@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "host/exec_agent.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -8,39 +9,14 @@
 #include "cluster/protocol.h"
 #include "comm/endpoint.h"
 #include "common/clock.h"
-#include "host/exec_protocol.h"
+#include "host/exec_agent_state.h"
 
 static const double look_s = 0.02; /* between two looks for orders */
 static const double settled_s = 1; /* ranks that are up so long are counted as a round */
 
-struct exec_agent {
-    const struct spot_exec_agent_options *options;
-    struct spot_agent agent;
-    struct spot_exec_held held;
-    int port_fd; /* listens at held.port until a round starts; -1 */
-
-    struct spot_rank_env env; /* of the newest FORM */
-    uint32_t formed;          /* its epoch; 0: none */
-    uint32_t n_failed;        /* as it says */
-    bool is_kept;             /* it leaves the ranks as they are */
-    bool owes_ready;          /* READY, as soon as no rank is left */
-    int64_t round;
-    bool has_begun, has_voted; /* that epoch has: ROUND came */
-    bool has_told;             /* how the ranks ended */
-
-    bool has_ranks;   /* started, and not known to be stopped */
-    bool is_stopping; /* that was asked for */
-    enum spot_exec_warmth warmth, told_warmth;
-    bool is_saving, has_saved, has_told_saved;
-    uint32_t n_done;     /* ranks that have exited with 0 */
-    uint32_t ended_rank; /* the first that did not */
-    int ended_status;
-    double started_s;
-};
-
 /* --- ranks ------------------------------------------------------------------------- */
 
-static void on_exit_of(struct exec_agent *e, const struct spot_rank_event *event)
+static void on_exit_of(struct spot_exec_agent *e, const struct spot_rank_event *event)
 {
     if (e->is_stopping || event->round != e->held.restart_count ||
         e->held.state != SPOT_EXEC_RUNNING)
@@ -56,7 +32,7 @@ static void on_exit_of(struct exec_agent *e, const struct spot_rank_event *event
     }
 }
 
-static void on_event(struct exec_agent *e, const struct spot_rank_event *event)
+static void on_event(struct spot_exec_agent *e, const struct spot_rank_event *event)
 {
     switch (event->kind) {
     case SPOT_RANK_EXITED:
@@ -78,21 +54,34 @@ static void on_event(struct exec_agent *e, const struct spot_rank_event *event)
 }
 
 /* What happened to them meanwhile. */
-static int look(struct exec_agent *e, double wait_s, struct spot_err *err)
+static int look(struct spot_exec_agent *e, struct spot_err *err)
 {
     struct spot_rank_event event;
     int rc;
 
-    while ((rc = spot_ranks_next(e->options->ranks, wait_s, &event, err)) > 0) {
-        wait_s = 0;
+    while ((rc = spot_ranks_next(e->options->ranks, 0, &event, err)) > 0)
         on_event(e, &event);
-    }
     return rc;
 }
 
-static int stop(struct exec_agent *e, struct spot_err *err)
+/* Until a rank ends or asks, or wait_s is over. */
+static int wait_and_look(struct spot_exec_agent *e, double wait_s, struct spot_err *err)
+{
+    struct pollfd set[2 + SPOT_RANK_CLIENTS_MAX];
+    const size_t n = spot_rank_socket_wanted(e->socket, set + 1);
+
+    set[0] = (struct pollfd){ .fd = spot_ranks_fd(e->options->ranks), .events = POLLIN };
+    (void)poll(set, n + 1, (int)ceil(1e3 * wait_s));
+    if (look(e, err) < 0)
+        return -1;
+    spot_rank_socket_turn(e->socket);
+    return 0;
+}
+
+static int stop(struct spot_exec_agent *e, struct spot_err *err)
 {
     e->held.state = SPOT_EXEC_IDLE;
+    spot_rank_socket_set_round(e->socket, -1);
     if (!e->has_ranks || e->is_stopping)
         return 0;
     e->is_stopping = true;
@@ -101,7 +90,7 @@ static int stop(struct exec_agent *e, struct spot_err *err)
 
 /* --- a port for the rendezvous ------------------------------------------------------ */
 
-static void drop_port(struct exec_agent *e)
+static void drop_port(struct spot_exec_agent *e)
 {
     if (e->port_fd >= 0)
         close(e->port_fd);
@@ -110,7 +99,7 @@ static void drop_port(struct exec_agent *e)
 
 /* Held until the ranks start, so that nobody on this machine gets it meanwhile; a new one for each
  * epoch, so that no rank of an older one can come there. 0: none could be had. */
-static void choose_port(struct exec_agent *e)
+static void choose_port(struct spot_exec_agent *e)
 {
     struct spot_endpoint at;
 
@@ -130,9 +119,9 @@ static void choose_port(struct exec_agent *e)
 
 static void report(void *job, struct spot_buf *out)
 {
-    struct exec_agent *const e = job;
+    struct spot_exec_agent *const e = job;
 
-    (void)look(e, 0, NULL); /* a guard that is gone is found again */
+    (void)look(e, NULL); /* a guard that is gone is found again */
     choose_port(e);
     spot_exec_put_held(out, &e->held);
 }
@@ -140,7 +129,7 @@ static void report(void *job, struct spot_buf *out)
 /* Another coordinator may count epochs anew. */
 static void hello(void *job, struct spot_buf *out)
 {
-    struct exec_agent *const e = job;
+    struct spot_exec_agent *const e = job;
 
     e->formed = 0;
     e->owes_ready = e->has_begun = false;
@@ -153,7 +142,7 @@ static void hello(void *job, struct spot_buf *out)
 
 static int form(void *job, const struct spot_frame *frame, struct spot_err *err)
 {
-    struct exec_agent *const e = job;
+    struct spot_exec_agent *const e = job;
     struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
     struct spot_err why = { 0 };
 
@@ -174,7 +163,7 @@ static int form(void *job, const struct spot_frame *frame, struct spot_err *err)
     return e->owes_ready ? 1 : 0;
 }
 
-static int start(struct exec_agent *e, struct spot_err *err)
+static int start(struct spot_exec_agent *e, struct spot_err *err)
 {
     drop_port(e);
     snprintf(e->held.run_id, sizeof(e->held.run_id), "%s", e->env.run_id);
@@ -186,10 +175,11 @@ static int start(struct exec_agent *e, struct spot_err *err)
     e->has_saved = false;
     e->has_ranks = true;
     e->started_s = spot_clock_s();
+    spot_rank_socket_set_round(e->socket, e->env.restart_count);
     return spot_ranks_start(e->options->ranks, &e->env, err);
 }
 
-static int on_round(struct exec_agent *e, int64_t round, struct spot_err *err)
+static int on_round(struct spot_exec_agent *e, int64_t round, struct spot_err *err)
 {
     e->round = round;
     e->has_begun = true;
@@ -199,7 +189,7 @@ static int on_round(struct exec_agent *e, int64_t round, struct spot_err *err)
     return e->is_kept ? 0 : start(e, err);
 }
 
-static int on_save(struct exec_agent *e, const struct spot_frame *frame, struct spot_err *err)
+static int on_save(struct spot_exec_agent *e, const struct spot_frame *frame, struct spot_err *err)
 {
     struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
     const double left_s = spot_get_f64(&in);
@@ -216,7 +206,7 @@ static int on_save(struct exec_agent *e, const struct spot_frame *frame, struct 
     return spot_ranks_save(e->options->ranks, left_s, err);
 }
 
-static int keep_twins(struct exec_agent *e, struct spot_err *err)
+static int keep_twins(struct spot_exec_agent *e, struct spot_err *err)
 {
     if (!e->options->is_cold)
         return spot_ranks_keep_twins(e->options->ranks, err);
@@ -235,7 +225,7 @@ static int over(const struct spot_frame *frame, struct spot_err *err)
 
 static int obey(void *job, const struct spot_frame *frame, struct spot_err *err)
 {
-    struct exec_agent *const e = job;
+    struct spot_exec_agent *const e = job;
 
     if (frame->type == SPOT_MSG_EXEC_OVER)
         return over(frame, err);
@@ -254,7 +244,7 @@ static int obey(void *job, const struct spot_frame *frame, struct spot_err *err)
 
 /* --- news -------------------------------------------------------------------------- */
 
-static int tell(struct exec_agent *e, uint32_t type, uint64_t tag, struct spot_err *err)
+static int tell(struct spot_exec_agent *e, uint32_t type, uint64_t tag, struct spot_err *err)
 {
     struct spot_buf out = { 0 };
 
@@ -265,7 +255,7 @@ static int tell(struct exec_agent *e, uint32_t type, uint64_t tag, struct spot_e
     return spot_agent_tell(&e->agent, type, tag, &out, err);
 }
 
-static int tell_end(struct exec_agent *e, struct spot_err *err)
+static int tell_end(struct spot_exec_agent *e, struct spot_err *err)
 {
     if (e->has_told || e->is_saving ||
         (e->held.state != SPOT_EXEC_DONE && e->held.state != SPOT_EXEC_ENDED))
@@ -275,7 +265,7 @@ static int tell_end(struct exec_agent *e, struct spot_err *err)
                 err);
 }
 
-static int tell_saved(struct exec_agent *e, struct spot_err *err)
+static int tell_saved(struct spot_exec_agent *e, struct spot_err *err)
 {
     if (!e->has_saved || e->has_told_saved)
         return 0;
@@ -283,7 +273,7 @@ static int tell_saved(struct exec_agent *e, struct spot_err *err)
     return tell(e, SPOT_MSG_EXEC_SAVED, 0, err);
 }
 
-static int tell_settled(struct exec_agent *e, struct spot_err *err)
+static int tell_settled(struct spot_exec_agent *e, struct spot_err *err)
 {
     if (e->has_voted || e->is_saving || e->held.state == SPOT_EXEC_ENDED ||
         (e->held.state == SPOT_EXEC_RUNNING && spot_clock_s() - e->started_s < settled_s))
@@ -292,7 +282,7 @@ static int tell_settled(struct exec_agent *e, struct spot_err *err)
     return tell(e, SPOT_MSG_VOTE, (uint64_t)e->round, err);
 }
 
-static int tell_news(struct exec_agent *e, struct spot_err *err)
+static int tell_news(struct spot_exec_agent *e, struct spot_err *err)
 {
     if (e->warmth != e->told_warmth) {
         e->told_warmth = e->warmth;
@@ -314,25 +304,39 @@ static int tell_news(struct exec_agent *e, struct spot_err *err)
 
 static int work(void *job, struct spot_err *err)
 {
-    struct exec_agent *const e = job;
+    struct spot_exec_agent *const e = job;
 
     while (!spot_mesh_has_order(e->agent.mesh))
-        if (look(e, look_s, err) < 0 || tell_news(e, err))
+        if (wait_and_look(e, look_s, err) || tell_news(e, err))
             return -1;
     return 0;
+}
+
+static int run(struct spot_exec_agent *e, struct spot_err *err)
+{
+    static const struct spot_agent_workload workload = {
+        .hello = hello, .report = report, .form = form, .order = obey, .work = work
+    };
+    /* what ranks may ask: a row for each */
+    const struct spot_rank_op op[] = { { 0 } };
+    int rc;
+
+    e->agent =
+        (struct spot_agent){ .options = &e->options->agent, .workload = &workload, .job = e };
+    e->socket = spot_rank_socket_new(e->options->socket, op, err);
+    if (!e->socket)
+        return -1;
+    rc = spot_agent_run(&e->agent, err);
+    spot_rank_socket_free(e->socket);
+    return rc;
 }
 
 int spot_exec_agent_run(const struct spot_exec_agent_options *options, bool *has_joined,
                         struct spot_err *err)
 {
-    static const struct spot_agent_workload workload = {
-        .hello = hello, .report = report, .form = form, .order = obey, .work = work
-    };
-    struct exec_agent e = { .options = options, .port_fd = -1 };
-    int rc;
+    struct spot_exec_agent e = { .options = options, .port_fd = -1 };
+    const int rc = run(&e, err);
 
-    e.agent = (struct spot_agent){ .options = &options->agent, .workload = &workload, .job = &e };
-    rc = spot_agent_run(&e.agent, err);
     drop_port(&e);
     *has_joined = e.agent.has_joined;
     return rc;

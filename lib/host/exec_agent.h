@@ -17,8 +17,9 @@ struct spot_exec_agent_options {
     struct spot_agent_options agent;
     struct spot_ranks *ranks; /* borrowed, nothing started */
     uint32_t n_rank;
-    uint64_t hash; /* spot_exec_hash */
-    bool is_cold;  /* as the ranks' options: it is never waited for */
+    uint64_t hash;      /* spot_exec_hash */
+    bool is_cold;       /* as the ranks' options: it is never waited for */
+    const char *socket; /* path at which ranks ask (rank_socket.h); they know it already */
 };
 
 /* Work until the job is done; the caller then frees the ranks, which stops what runs. *has_joined:

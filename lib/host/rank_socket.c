@@ -286,17 +286,14 @@ struct spot_rank_socket *spot_rank_socket_new(const char *path, const struct spo
                                               struct spot_err *err)
 {
     struct spot_rank_socket *const s = spot_xcalloc(1, sizeof(*s));
+    char text[4096];
 
     s->op = op;
     s->round = -1;
     s->listener = -1;
-    if (strlen(path) < sizeof(s->at.path)) {
-        s->at.kind = SPOT_ENDPOINT_UNIX;
-        strcpy(s->at.path, path);
+    snprintf(text, sizeof(text), "unix:%s", path);
+    if (!spot_endpoint_parse(text, &s->at, err))
         s->listener = spot_endpoint_listen(&s->at, err);
-    } else {
-        spot_err_set(err, SPOT_ESYS, "'%.200s' is too long for the name of a socket", path);
-    }
     if (s->listener >= 0)
         return s;
     free(s);

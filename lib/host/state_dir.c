@@ -20,6 +20,7 @@
 
 #define NAME "spot-state"
 static const char memory_dir[] = "/dev/shm";
+enum { SOCKET_PATH_MAX = 108 }; /* as sockaddr_un has it, with its end */
 
 static char *join(const char *dir, const char *name)
 {
@@ -128,6 +129,40 @@ static int take_first_free(struct spot_state_dir *d, const char *name, struct sp
                           : 0;
 }
 
+/* --- a path for a socket ------------------------------------------------------------------- */
+
+static int choose_socket(struct spot_state_dir *d, struct spot_err *err)
+{
+    d->socket = join(d->root, "socket");
+    if (strlen(d->socket) < SOCKET_PATH_MAX)
+        return 0;
+    free(d->socket);
+    d->socket = NULL;
+    d->aside = spot_temp_template(NAME);
+    if (strlen(d->aside) + sizeof("/socket") > SOCKET_PATH_MAX) {
+        free(d->aside);
+        d->aside = join("/tmp", NAME "-XXXXXX");
+    }
+    if (!mkdtemp(d->aside)) {
+        spot_err_sys(err, "cannot make a directory '%.200s'", d->aside);
+        free(d->aside);
+        d->aside = NULL;
+        return -1;
+    }
+    d->socket = join(d->aside, "socket");
+    return 0;
+}
+
+static void drop_socket(struct spot_state_dir *d)
+{
+    if (d->socket)
+        (void)unlink(d->socket);
+    if (d->aside)
+        (void)rmdir(d->aside);
+    free(d->socket);
+    free(d->aside);
+}
+
 /* --- the whole ------------------------------------------------------------------------------ */
 
 int spot_state_dir_open(struct spot_state_dir *d, const char *name, struct spot_err *err)
@@ -136,11 +171,12 @@ int spot_state_dir_open(struct spot_state_dir *d, const char *name, struct spot_
     if (name ? take_first_free(d, name, err) : make_private(d, err))
         return -1;
     d->live = join(d->root, "live");
-    return make_dir(d->live, err);
+    return make_dir(d->live, err) || choose_socket(d, err) ? -1 : 0;
 }
 
 void spot_state_dir_release(struct spot_state_dir *d)
 {
+    drop_socket(d);
     if (d->root && d->lock_fd >= 0 && !d->is_kept)
         remove_root(d->root);
     if (d->lock_fd >= 0)

@@ -4,6 +4,7 @@
  *   ROOT/live           SPOT_STATE_DIR, the program's own
  *   ROOT/chunk, held    what was committed (state_store.h)
  *   ROOT/lock           held by the agent and its ranks' guard
+ *   ROOT/socket         SPOT_SOCKET (rank_socket.h); elsewhere if that is too long for a socket
  *
  * Without a name it is a new one in /dev/shm, or in $TMPDIR where there is none; it goes with the
  * agent. One whose agent was killed is removed by the next agent of the user on this machine. Below
@@ -25,6 +26,8 @@ extern "C" {
 
 struct spot_state_dir {
     char *root, *live;
+    char *socket; /* a path that no process listens at */
+    char *aside;  /* a directory for it alone; NULL */
     int lock_fd;
     bool is_kept;
 };

@@ -333,6 +333,8 @@ START_TEST(a_socket_that_was_left_is_replaced_and_a_long_name_is_refused)
 {
     char path[300];
 
+    ck_assert_ptr_null(spot_rank_socket_new("/nowhere/at/all", table, &err));
+    ck_assert_int_eq(err.code, SPOT_ESYS);
     spot_rank_socket_free(s);
     shell("python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"s\")' 2>/dev/null || :");
     s = spot_rank_socket_new(in_root("s"), table, &err);
@@ -340,7 +342,7 @@ START_TEST(a_socket_that_was_left_is_replaced_and_a_long_name_is_refused)
     memset(path, 'x', sizeof(path));
     path[299] = '\0';
     ck_assert_ptr_null(spot_rank_socket_new(path, table, &err));
-    ck_assert_int_eq(err.code, SPOT_ESYS);
+    ck_assert_int_eq(err.code, SPOT_EUSAGE);
 }
 END_TEST
 

@@ -18,6 +18,7 @@
 #include "host/exec_agent.h"
 #include "host/exec_job.h"
 #include "host/exec_protocol.h"
+#include "host/rank_socket.h"
 #include "host/state_dir.h"
 #include "leave_on_notice.h"
 #include "run.h"
@@ -38,8 +39,9 @@ static struct {
         .stall_s = 30,
         .join_timeout_s = 30,
         .store_lease_s = 3 };
-static char **command;    /* what the ranks run */
-static char *private_dir; /* of the coordinator that started this agent; NULL */
+static char **command;          /* what the ranks run */
+static const char *socket_path; /* at which the ranks of this node ask */
+static char *private_dir;       /* of the coordinator that started this agent; NULL */
 static bool is_agent;
 
 static const struct spot_opt option[] = {
@@ -185,6 +187,7 @@ static int join_job(struct spot_ranks *ranks, struct spot_err *err)
         .n_rank = (uint32_t)o.n_rank,
         .hash = spot_exec_hash(command, (uint32_t)o.n_rank),
         .is_cold = o.is_cold,
+        .socket = socket_path,
     };
     bool has_joined = false;
     int rc;
@@ -234,6 +237,8 @@ static int be_node(struct spot_err *err)
     rc = spot_state_dir_open(&state, o.state_dir, err);
     if (!rc) {
         setenv(SPOT_STATE_DIR_ENV, state.live, 1);
+        setenv(SPOT_SOCKET_ENV, state.socket, 1);
+        socket_path = state.socket;
         rc = run_node(err);
     }
     spot_state_dir_release(&state);
