@@ -3,15 +3,18 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "cluster/protocol.h"
 #include "comm/endpoint.h"
 #include "common/clock.h"
+#include "common/xalloc.h"
 #include "host/exec_agent_state.h"
 
 static const double look_s = 0.02; /* between two looks for orders */
+static const double hurry_s = 0.001;
 static const double settled_s = 1; /* ranks that are up so long are counted as a round */
 
 /* --- ranks ------------------------------------------------------------------------- */
@@ -21,6 +24,7 @@ static void on_exit_of(struct spot_exec_agent *e, const struct spot_rank_event *
     if (e->is_stopping || event->round != e->held.restart_count ||
         e->held.state != SPOT_EXEC_RUNNING)
         return;
+    e->has_exited[event->local] = true;
     if (e->is_saving) { /* it may have left since it has saved: not a failure, nor the end */
         e->held.state = SPOT_EXEC_ENDED;
     } else if (event->status) {
@@ -117,13 +121,30 @@ static void choose_port(struct spot_exec_agent *e)
 
 /* --- joining and epochs -------------------------------------------------------------- */
 
+static void list_states(const struct spot_exec_agent *e, struct spot_exec_holdings *all)
+{
+    for (size_t i = 0; i < spot_state_store_count(e->store); i++) {
+        const struct spot_state_record *const r = spot_state_store_at(e->store, i);
+        struct spot_exec_holding h = { .id = r->id, .place = r->place, .world = r->world };
+
+        snprintf(h.run_id, sizeof(h.run_id), "%s", r->run_id);
+        all->of = spot_xgrow(all->of, &all->cap, all->n + 1, sizeof(h));
+        all->of[all->n++] = h;
+    }
+}
+
 static void report(void *job, struct spot_buf *out)
 {
     struct spot_exec_agent *const e = job;
 
+    struct spot_exec_holdings all = { 0 };
+
     (void)look(e, NULL); /* a guard that is gone is found again */
     choose_port(e);
     spot_exec_put_held(out, &e->held);
+    list_states(e, &all);
+    spot_exec_put_holdings(out, &all);
+    spot_exec_holdings_release(&all);
 }
 
 /* Another coordinator may count epochs anew. */
@@ -140,53 +161,81 @@ static void hello(void *job, struct spot_buf *out)
     report(job, out);
 }
 
+static bool is_sound(const struct spot_exec_agent *e, const struct spot_exec_form *form)
+{
+    return !form->has_place ||
+           (form->env.local_world == e->options->n_rank && form->env.group_world &&
+            form->env.group_rank < form->env.group_world);
+}
+
+/* The epoch before is over, and so is what moved in it. */
+static void quiesced(void *job)
+{
+    spot_exec_moves_end(job);
+}
+
+static int add_moves(struct spot_exec_agent *e, struct spot_err *err)
+{
+    for (size_t i = 0; i < e->form.n_move; i++)
+        if (spot_exec_move_add(e, &e->form.move[i], true, err))
+            return -1;
+    return 0;
+}
+
 static int form(void *job, const struct spot_frame *frame, struct spot_err *err)
 {
     struct spot_exec_agent *const e = job;
     struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
     struct spot_err why = { 0 };
 
-    e->is_kept = spot_get_u8(&in);
-    e->n_failed = spot_get_u32(&in);
-    spot_exec_get_env(&in, &e->env);
-    if (!spot_wire_in_done(&in) || e->env.local_world != e->options->n_rank)
+    spot_exec_moves_end(e);
+    spot_exec_form_release(&e->form);
+    spot_exec_get_form(&in, &e->form);
+    if (!spot_wire_in_done(&in) || !is_sound(e, &e->form))
         return spot_err_set(err, SPOT_ESYS, "the coordinator sent a malformed FORM");
-    if (spot_agent_enter(&e->agent, NULL, 0, &why))
+    e->has_begun = e->has_voted = false;
+    if (spot_agent_enter(&e->agent, e->form.peer, e->form.n_peer, &why))
         return spot_agent_report(&e->agent, &why, err) ? -1 : 1;
     e->formed = frame->epoch;
-    e->has_begun = e->has_voted = false;
-    if (e->is_kept)
+    if (e->form.is_kept && e->form.has_place)
         return 0;
-    if (stop(e, err))
+    if (stop(e, err) || add_moves(e, err))
         return -1;
-    e->owes_ready = e->has_ranks; /* said as soon as they have ended */
-    return e->owes_ready ? 1 : 0;
+    e->owes_ready = true; /* as soon as ranks have ended, and what they begin with is here */
+    return 1;
 }
 
 static int start(struct spot_exec_agent *e, struct spot_err *err)
 {
+    const struct spot_rank_env *const env = &e->form.env;
+
     drop_port(e);
-    snprintf(e->held.run_id, sizeof(e->held.run_id), "%s", e->env.run_id);
-    e->held.restart_count = e->env.restart_count;
-    e->held.group_rank = e->env.group_rank;
-    e->held.group_world = e->env.group_world;
+    snprintf(e->held.run_id, sizeof(e->held.run_id), "%s", env->run_id);
+    e->held.restart_count = env->restart_count;
+    e->held.group_rank = env->group_rank;
+    e->held.group_world = env->group_world;
+    e->held.key = e->form.key;
     e->held.state = SPOT_EXEC_RUNNING;
     e->n_done = 0;
+    memset(e->has_exited, 0, sizeof(e->has_exited));
     e->has_saved = false;
     e->has_ranks = true;
     e->started_s = spot_clock_s();
-    spot_rank_socket_set_round(e->socket, e->env.restart_count);
-    return spot_ranks_start(e->options->ranks, &e->env, err);
+    spot_exec_commit_begin(e);
+    spot_rank_socket_set_round(e->socket, env->restart_count);
+    return spot_ranks_start(e->options->ranks, env, err);
 }
 
 static int on_round(struct spot_exec_agent *e, int64_t round, struct spot_err *err)
 {
+    if (!e->form.has_place)
+        return 0;
     e->round = round;
     e->has_begun = true;
     e->has_told = e->has_told_saved = false;
-    e->held.n_failed = e->n_failed;
+    e->held.n_failed = e->form.n_failed;
     e->is_saving = false;
-    return e->is_kept ? 0 : start(e, err);
+    return e->form.is_kept ? spot_exec_commit_again(e, err) : start(e, err);
 }
 
 static int on_save(struct spot_exec_agent *e, const struct spot_frame *frame, struct spot_err *err)
@@ -223,6 +272,52 @@ static int over(const struct spot_frame *frame, struct spot_err *err)
     return spot_err_set(err, SPOT_EINFEASIBLE, "%.500s", why);
 }
 
+static int on_peers(struct spot_exec_agent *e, const struct spot_frame *frame, struct spot_err *err)
+{
+    struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
+    size_t n;
+    struct spot_mesh_peer *const peer = spot_exec_get_peers(&in, &n);
+    struct spot_err why = { 0 };
+    int rc = 0;
+
+    if (!spot_wire_in_done(&in))
+        rc = spot_err_set(err, SPOT_ESYS, "the coordinator sent malformed PEERS");
+    else if (spot_agent_enter(&e->agent, peer, n, &why)) /* the ranks need none of them */
+        rc = 0;
+    free(peer);
+    return rc;
+}
+
+/* Of an epoch that was entered. */
+static int obey_formed(struct spot_exec_agent *e, const struct spot_frame *frame,
+                       struct spot_err *err)
+{
+    switch (frame->type) {
+    case SPOT_MSG_ROUND:
+        return on_round(e, (int64_t)frame->tag, err);
+    case SPOT_MSG_EXEC_SAVE:
+        return e->has_begun ? on_save(e, frame, err) : 0;
+    case SPOT_MSG_EXEC_MOVE:
+        return spot_exec_on_move(e, frame, err);
+    case SPOT_MSG_EXEC_CANCEL:
+        spot_exec_move_cancel(e, frame->tag);
+        return 0;
+    case SPOT_MSG_EXEC_PEERS:
+        return on_peers(e, frame, err);
+    case SPOT_MSG_EXEC_ANSWER:
+        return spot_exec_commit_answer(e, frame, err);
+    case SPOT_MSG_EXEC_HOLD:
+        return spot_exec_hold(e, frame, err);
+    case SPOT_MSG_EXEC_FETCH:
+    case SPOT_MSG_EXEC_RECORD:
+    case SPOT_MSG_EXEC_WANT:
+    case SPOT_MSG_EXEC_PIECES:
+        return spot_exec_moves_hear(e, frame, err);
+    default:
+        return 0;
+    }
+}
+
 static int obey(void *job, const struct spot_frame *frame, struct spot_err *err)
 {
     struct spot_exec_agent *const e = job;
@@ -235,11 +330,7 @@ static int obey(void *job, const struct spot_frame *frame, struct spot_err *err)
         return 0;
     if (frame->type == SPOT_MSG_EXEC_HALT)
         return stop(e, err);
-    if (e->formed != frame->epoch)
-        return 0;
-    if (frame->type == SPOT_MSG_ROUND)
-        return on_round(e, (int64_t)frame->tag, err);
-    return frame->type == SPOT_MSG_EXEC_SAVE && e->has_begun ? on_save(e, frame, err) : 0;
+    return e->formed == frame->epoch ? obey_formed(e, frame, err) : 0;
 }
 
 /* --- news -------------------------------------------------------------------------- */
@@ -249,7 +340,7 @@ static int tell(struct spot_exec_agent *e, uint32_t type, uint64_t tag, struct s
     struct spot_buf out = { 0 };
 
     if (type == SPOT_MSG_EXEC_ENDED) {
-        spot_put_u32(&out, e->env.first_rank + e->ended_rank);
+        spot_put_u32(&out, e->form.env.first_rank + e->ended_rank);
         spot_put_u32(&out, (uint32_t)e->ended_status);
     }
     return spot_agent_tell(&e->agent, type, tag, &out, err);
@@ -282,6 +373,25 @@ static int tell_settled(struct spot_exec_agent *e, struct spot_err *err)
     return tell(e, SPOT_MSG_VOTE, (uint64_t)e->round, err);
 }
 
+/* What cannot be laid out is wanted from somebody else; but where there is no room for it there
+ * will be none. */
+static int get_ready(struct spot_exec_agent *e, struct spot_err *err)
+{
+    struct spot_err why = { 0 };
+    struct spot_buf out = { 0 };
+
+    e->owes_ready = false;
+    if (!e->form.has_place || !spot_exec_restore(e, &why))
+        return tell(e, SPOT_MSG_READY, 0, err);
+    if (why.code == SPOT_ESYS) {
+        spot_agent_set_unfit(&e->agent, true);
+        return spot_agent_report(&e->agent, &why, err);
+    }
+    spot_put_text(&out, why.msg);
+    spot_put_u64(&out, 0);
+    return spot_agent_tell(&e->agent, SPOT_MSG_EXEC_MOVED, 0, &out, err);
+}
+
 static int tell_news(struct spot_exec_agent *e, struct spot_err *err)
 {
     if (e->warmth != e->told_warmth) {
@@ -293,32 +403,51 @@ static int tell_news(struct spot_exec_agent *e, struct spot_err *err)
         return 0;
     if (e->is_stopping)
         spot_mesh_progress(e->agent.mesh); /* it waits for ranks that take their time */
-    if (e->owes_ready && !e->has_ranks) {
-        e->owes_ready = false;
-        return tell(e, SPOT_MSG_READY, 0, err);
-    }
+    if (e->owes_ready && !e->has_ranks && !spot_exec_moves_due(e))
+        return get_ready(e, err);
     if (!e->has_begun)
         return 0;
     return tell_settled(e, err) || tell_end(e, err) || tell_saved(e, err) ? -1 : 0;
+}
+
+/* Somebody waits for an answer, or for what comes through the mesh: that wakes nobody. */
+static double patience_s(const struct spot_exec_agent *e, bool has_moved)
+{
+    return has_moved ? 0 : e->n_transfer || e->commit.is_asked || e->owes_ready ? hurry_s : look_s;
 }
 
 static int work(void *job, struct spot_err *err)
 {
     struct spot_exec_agent *const e = job;
 
-    while (!spot_mesh_has_order(e->agent.mesh))
-        if (wait_and_look(e, look_s, err) || tell_news(e, err))
+    while (!spot_mesh_has_order(e->agent.mesh)) {
+        const int moved = spot_exec_moves_step(e, err);
+
+        if (moved > 0)
+            spot_mesh_progress(e->agent.mesh);
+        if (moved < 0 || wait_and_look(e, patience_s(e, moved > 0), err) ||
+            spot_exec_commit_tick(e, err) || tell_news(e, err))
             return -1;
+    }
     return 0;
 }
 
 static int run(struct spot_exec_agent *e, struct spot_err *err)
 {
     static const struct spot_agent_workload workload = {
-        .hello = hello, .report = report, .form = form, .order = obey, .work = work
+        .hello = hello,
+        .report = report,
+        .quiesced = quiesced,
+        .form = form,
+        .order = obey,
+        .work = work,
+        .leaving = quiesced,
     };
     /* what ranks may ask: a row for each */
-    const struct spot_rank_op op[] = { { 0 } };
+    const struct spot_rank_op op[] = {
+        { "commit", spot_exec_serve_commit, spot_exec_commit_gone, e },
+        { 0 },
+    };
     int rc;
 
     e->agent =
@@ -334,10 +463,17 @@ static int run(struct spot_exec_agent *e, struct spot_err *err)
 int spot_exec_agent_run(const struct spot_exec_agent_options *options, bool *has_joined,
                         struct spot_err *err)
 {
-    struct spot_exec_agent e = { .options = options, .port_fd = -1 };
-    const int rc = run(&e, err);
+    struct spot_exec_agent *const e = spot_xcalloc(1, sizeof(*e));
+    int rc;
 
-    drop_port(&e);
-    *has_joined = e.agent.has_joined;
+    e->options = options;
+    e->store = options->store;
+    e->port_fd = -1;
+    rc = run(e, err);
+    drop_port(e);
+    *has_joined = e->agent.has_joined;
+    spot_exec_form_release(&e->form);
+    free(e->transfer);
+    free(e);
     return rc;
 }

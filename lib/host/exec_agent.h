@@ -8,6 +8,7 @@
 #include "cluster/agent.h"
 #include "common/err.h"
 #include "host/ranks.h"
+#include "host/state_store.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -17,8 +18,10 @@ struct spot_exec_agent_options {
     struct spot_agent_options agent;
     struct spot_ranks *ranks; /* borrowed, nothing started */
     uint32_t n_rank;
-    uint64_t hash;      /* spot_exec_hash */
-    bool is_cold;       /* as the ranks' options: it is never waited for */
+    uint64_t hash;                  /* spot_exec_hash */
+    bool is_cold;                   /* as the ranks' options: it is never waited for */
+    const char *live;               /* what ranks know as SPOT_STATE_DIR */
+    struct spot_state_store *store; /* of what is committed there; borrowed */
     const char *socket; /* path at which ranks ask (rank_socket.h); they know it already */
 };
 

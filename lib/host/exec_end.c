@@ -124,8 +124,14 @@ int spot_exec_message(void *exec, struct spot_peer *peer, const struct spot_fram
         spot_exec_heard_warm(job, member, frame->tag);
         return 0;
     }
-    if (frame->epoch != m->epoch || m->phase != SPOT_PHASE_RUN || member->epoch != m->epoch)
+    if (frame->epoch != m->epoch)
         return 0;
+    if (frame->type == SPOT_MSG_EXEC_MOVED)
+        return spot_exec_on_moved(job, peer, frame, err);
+    if (m->phase != SPOT_PHASE_RUN || member->epoch != m->epoch)
+        return 0;
+    if (frame->type == SPOT_MSG_EXEC_TOOK)
+        return spot_exec_on_took(job, peer, frame, err);
     if (frame->type == SPOT_MSG_EXEC_ENDED)
         return on_ended(job, peer, frame, err);
     if (frame->type == SPOT_MSG_EXEC_SAVED)
@@ -195,5 +201,10 @@ int spot_exec_tick(void *exec, struct spot_err *err)
     if (job->gives_up && spot_clock_s() - job->charged_s > job->options->group.lease_s)
         return spot_err_set(err, SPOT_EINFEASIBLE, "%.500s", job->why);
     spot_exec_keep_warm(job);
+    if (spot_view_machine(job->view)->phase == SPOT_PHASE_RUN) {
+        spot_exec_invite(job);
+        if (spot_exec_make_safe(job, err))
+            return -1;
+    }
     return tick_run(job, err);
 }

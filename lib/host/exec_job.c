@@ -12,11 +12,28 @@
 
 /* --- members ------------------------------------------------------------------------ */
 
+static int check_command(const struct spot_exec_job *job, uint64_t hash, uint32_t n_rank, char *why,
+                         size_t n)
+{
+    if (n_rank != job->options->n_rank) {
+        snprintf(why, n, "it has %lu ranks on a node, the job %lu (--nproc-per-node)",
+                 (unsigned long)n_rank, (unsigned long)job->options->n_rank);
+        return 1;
+    }
+    if (hash != job->options->hash) {
+        snprintf(why, n, "its COMMAND is not the one of the job (hashes %016llx and %016llx)",
+                 (unsigned long long)hash, (unsigned long long)job->options->hash);
+        return 1;
+    }
+    return 0;
+}
+
 static int accept_agent(void *exec, struct spot_peer *peer, bool was_ours,
                         struct spot_wire_in *hello, char *why, size_t n)
 {
     const struct spot_exec_job *const job = exec;
     struct spot_exec_member *member;
+    struct spot_exec_holdings has;
     struct spot_exec_held held;
     char name[16];
     uint64_t hash;
@@ -29,33 +46,31 @@ static int accept_agent(void *exec, struct spot_peer *peer, bool was_ours,
     hash = spot_get_u64(hello);
     n_rank = spot_get_u32(hello);
     spot_exec_get_held(hello, &held);
+    spot_exec_get_holdings(hello, &has);
     if (!spot_wire_in_done(hello)) {
+        spot_exec_holdings_release(&has);
         snprintf(why, n, "malformed HELLO");
         return 1;
     }
-    if (n_rank != job->options->n_rank) {
-        snprintf(why, n, "it has %lu ranks on a node, the job %lu (--nproc-per-node)",
-                 (unsigned long)n_rank, (unsigned long)job->options->n_rank);
-        return 1;
-    }
-    if (hash != job->options->hash) {
-        snprintf(why, n, "its COMMAND is not the one of the job (hashes %016llx and %016llx)",
-                 (unsigned long long)hash, (unsigned long long)job->options->hash);
+    if (check_command(job, hash, n_rank, why, n)) {
+        spot_exec_holdings_release(&has);
         return 1;
     }
     member = spot_xcalloc(1, sizeof(*member));
     member->held = held;
+    member->has = has;
     member->joined_s = spot_clock_s();
     spot_peer_set_data(peer, member);
     return 0;
 }
-
 static int report(void *exec, struct spot_peer *peer, struct spot_wire_in *in)
 {
     struct spot_exec_member *const member = spot_peer_data(peer);
 
     (void)exec;
     spot_exec_get_held(in, &member->held);
+    spot_exec_holdings_release(&member->has);
+    spot_exec_get_holdings(in, &member->has);
     return in->bad;
 }
 
@@ -64,6 +79,8 @@ static void forget(void *exec, struct spot_peer *peer)
     struct spot_exec_member *const member = spot_peer_data(peer);
 
     spot_exec_forgive(exec, member);
+    spot_exec_forget_orders(exec, spot_peer_id(peer));
+    spot_exec_holdings_release(&member->has);
     free(member);
 }
 
@@ -76,6 +93,7 @@ static int begin(void *exec, struct spot_view *view, struct spot_err *err)
     (void)err;
     if (!job->is_kept)
         job->n_started = job->restart_count + 1;
+    job->states.is_stale = job->states.has_news = true;
     spot_view_send_active(view, SPOT_MSG_ROUND, (uint64_t)spot_view_machine(view)->round, NULL, 0);
     (void)spot_exec_check_done(job); /* nobody but those whose ranks had ended was lost */
     return 0;
@@ -121,6 +139,17 @@ static bool is_saved(void *exec)
 
 /* --- status --------------------------------------------------------------------------- */
 
+/* Steps of the newest commit and of the newest that is safe. */
+static void put_states(const struct spot_exec_states *s, struct spot_jw *jw)
+{
+    if (s->newest.is_set)
+        spot_jw_int(jw, "committed", (int64_t)s->newest.id.step);
+    if (s->safe.is_set)
+        spot_jw_int(jw, "durable", (int64_t)s->safe.id.step);
+    spot_jw_int(jw, "moves", (int64_t)s->n_order);
+    spot_jw_int(jw, "mirrored_byte", (int64_t)s->moved_byte);
+}
+
 static void status(void *exec, struct spot_jw *jw)
 {
     const struct spot_exec_job *const job = exec;
@@ -141,6 +170,7 @@ static void status(void *exec, struct spot_jw *jw)
     spot_jw_int(jw, "done", n_done);
     spot_jw_int(jw, "warm", n_warm);
     spot_jw_int(jw, "failures", job->n_failed);
+    put_states(&job->states, jw);
     spot_jw_end(jw);
 }
 
@@ -251,7 +281,9 @@ int spot_exec_run(const struct spot_exec_options *options, struct spot_err *err)
         spot_group_dismiss(job.group);
     if (spot_group_close_journal(job.group, rc ? NULL : err))
         rc = -1;
+    spot_exec_drop_orders(&job);
     spot_group_free(job.group);
+    free(job.states.order);
     free(job.is_done);
     return rc;
 }

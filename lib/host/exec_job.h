@@ -23,7 +23,9 @@ struct spot_exec_options {
     uint32_t n_rank;       /* on each node */
     uint32_t n_min, n_max; /* nodes */
     uint32_t max_restarts; /* after ranks that failed */
-    double save_s;         /* that ranks have before a round ends which could go on */
+    bool places_all;       /* each node gets the states of all places, also where none was lost */
+    double mirror_byte_per_s; /* of states that go to a buddy, from each node; 0: no limit */
+    double save_s;            /* that ranks have before a round ends which could go on */
 };
 
 /* Coordinate until all ranks have exited with 0. Returns 0, or -1 with *err: SPOT_EINFEASIBLE after

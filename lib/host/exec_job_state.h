@@ -23,6 +23,52 @@ struct spot_exec_member {
     enum spot_exec_warmth warmth;
     bool was_told_keep;
     double joined_s;
+
+    struct spot_exec_holdings has; /* states, as it reported them and as we heard since */
+    uint32_t entered; /* the newest epoch that it was told of, with a place or without */
+    bool has_took;    /* it has told of a step that is not decided: */
+    uint64_t took;    /* which one, */
+    uint64_t took_byte;
+};
+
+/* A commit that all places of its round have made. */
+struct spot_exec_point {
+    bool is_set;
+    struct spot_state_id id;
+    uint32_t world;      /* places that it has */
+    double agreed_s;     /* when, by spot_clock_s; 0: another coordinator saw that */
+    uint64_t moved_byte; /* to make it safe */
+};
+
+/* A move that was ordered and has not ended. */
+struct spot_exec_order {
+    struct spot_exec_move move;
+    bool is_due; /* a round waits for it */
+};
+
+struct spot_exec_states {
+    bool has_key; /* of the round that runs: */
+    uint64_t key;
+    bool has_floor; /* steps of it up to the floor are decided */
+    uint64_t floor;
+    char refused[SPOT_WHY_MAX]; /* why the last one that was refused was */
+
+    struct spot_exec_point newest; /* agreed: what a round would begin with */
+    struct spot_exec_point safe;   /* the newest that no loss of one domain takes away */
+    struct spot_exec_point target; /* that is being made safe */
+    bool is_alone;                 /* there is nobody else to hold it */
+    bool is_stale;                 /* somebody came, went or got a state: look at it again */
+    size_t n_stayer;               /* members on whom one may rely, when that was done */
+    bool has_news;                 /* members are to be told what they hold on to */
+
+    bool has_standing; /* the step at which the log stands */
+    uint64_t standing;
+
+    struct spot_exec_order *order; /* [n_order] */
+    size_t n_order, cap_order;
+    uint64_t last_serial;
+    double not_before_s; /* the next try to make it safe */
+    uint64_t moved_byte; /* since the coordinator began, for safety alone */
 };
 
 struct spot_exec_job {
@@ -47,6 +93,8 @@ struct spot_exec_job {
     bool gives_up; /* unless that was so */
     char why[SPOT_WHY_MAX];
 
+    struct spot_exec_states states;
+
     uint32_t saving_epoch; /* whose ranks were told to save, until when; 0: none */
     double saving_until_s;
     bool is_saved; /* and the job is to stop */
@@ -56,6 +104,52 @@ struct spot_exec_job {
 bool spot_exec_may_begin(void *exec, struct spot_view *view);
 int spot_exec_layout(void *exec, struct spot_view *view, struct spot_err *err);
 bool spot_exec_would_change(void *exec, struct spot_view *view);
+
+/* exec_states.c: who holds what. Members of the view in order; NULL for one that is set aside. */
+struct spot_exec_member *spot_exec_member_at(const struct spot_exec_job *job, size_t i);
+bool spot_exec_holds(const struct spot_exec_member *member, const struct spot_state_id *id,
+                     uint32_t place);
+void spot_exec_add_holding(struct spot_exec_job *job, struct spot_exec_member *member,
+                           const struct spot_state_id *id, uint32_t place, uint32_t world);
+void spot_exec_drop_holding(struct spot_exec_member *member, const struct spot_state_id *id,
+                            uint32_t place);
+bool spot_exec_is_whole(const struct spot_exec_job *job, const struct spot_exec_point *point);
+bool spot_exec_is_safe(const struct spot_exec_job *job, const struct spot_exec_point *point);
+/* Set newest and safe from what members report. */
+void spot_exec_find_points(struct spot_exec_job *job);
+/* Who gives the place of a point: the member with the fewest orders; NULL: nobody. */
+struct spot_exec_member *spot_exec_find_giver(const struct spot_exec_job *job,
+                                              const struct spot_exec_point *point, uint32_t place);
+/* Who is best to have another copy of it; NULL: nobody would make it safer. */
+struct spot_exec_member *spot_exec_find_buddy(const struct spot_exec_job *job,
+                                              const struct spot_exec_point *point, uint32_t place);
+
+/* exec_orders.c: states that are moved. Add an order, told to nobody yet. */
+const struct spot_exec_order *spot_exec_add_order(struct spot_exec_job *job,
+                                                  const struct spot_state_id *id, uint32_t place,
+                                                  uint32_t from, uint32_t to, bool is_due);
+/* What those who have a place in the next round lack of its state. */
+void spot_exec_plan_restore(struct spot_exec_job *job, struct spot_exec_member *const *member,
+                            size_t n);
+bool spot_exec_restores_all(const struct spot_exec_job *job);
+void spot_exec_drop_orders(struct spot_exec_job *job);
+void spot_exec_forget_orders(struct spot_exec_job *job, uint32_t id); /* that member is gone */
+int spot_exec_on_moved(struct spot_exec_job *job, struct spot_peer *peer,
+                       const struct spot_frame *frame, struct spot_err *err);
+int spot_exec_make_safe(struct spot_exec_job *job, struct spot_err *err);
+
+/* exec_agree.c: what is committed. */
+int spot_exec_on_took(struct spot_exec_job *job, struct spot_peer *peer,
+                      const struct spot_frame *frame, struct spot_err *err);
+/* Before the epoch's layout is told: nobody has told of a step in it. */
+void spot_exec_begin_round(struct spot_exec_job *job);
+int spot_exec_log_restored(struct spot_exec_job *job, struct spot_err *err);
+int spot_exec_log_step(struct spot_exec_job *job, const char *event, uint64_t step,
+                       void (*more)(const struct spot_exec_job *job, struct spot_jw *jw),
+                       struct spot_err *err);
+
+/* exec_layout.c: newcomers are told of the epoch that runs, so that they can hold states. */
+void spot_exec_invite(struct spot_exec_job *job);
 
 /* exec_warm.c: newcomers begin beside the others. Is it to have a place now? */
 bool spot_exec_is_ready(const struct spot_exec_job *job, const struct spot_exec_member *member);

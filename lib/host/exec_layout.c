@@ -18,6 +18,14 @@ static bool is_of_run(const struct spot_exec_job *job, const struct spot_exec_me
     return *m->held.run_id && !strcmp(m->held.run_id, job->run_id);
 }
 
+/* No round has the number of one that committed something. */
+static void count_rounds(struct spot_exec_job *job, const struct spot_exec_holdings *has)
+{
+    for (size_t i = 0; i < has->n; i++)
+        if (!strcmp(has->of[i].run_id, job->run_id) && has->of[i].id.round >= job->n_started)
+            job->n_started = has->of[i].id.round + 1;
+}
+
 /* Those of a coordinator before this one tell which run it is, and how far. */
 static int settle_run(struct spot_exec_job *job, struct spot_exec_member *const *member, size_t n,
                       struct spot_err *err)
@@ -26,6 +34,9 @@ static int settle_run(struct spot_exec_job *job, struct spot_exec_member *const 
 
     for (size_t i = 0; i < n && !*job->run_id; i++)
         snprintf(job->run_id, sizeof(job->run_id), "%s", member[i]->held.run_id);
+    for (size_t i = 0; spot_group_resumes(job->group) && i < n && !*job->run_id; i++)
+        if (member[i]->has.n) /* none of its agents is left, but what they held is */
+            snprintf(job->run_id, sizeof(job->run_id), "%s", member[i]->has.of[0].run_id);
     if (!*job->run_id) {
         if (spot_random_bytes(&drawn, sizeof(drawn), err))
             return -1;
@@ -34,6 +45,7 @@ static int settle_run(struct spot_exec_job *job, struct spot_exec_member *const 
     for (size_t i = 0; i < n; i++) {
         const struct spot_exec_held *const h = &member[i]->held;
 
+        count_rounds(job, &member[i]->has);
         if (!is_of_run(job, member[i]))
             continue;
         if (h->restart_count >= job->n_started)
@@ -141,28 +153,126 @@ static void host_of(const struct spot_exec_job *job, const struct spot_exec_memb
     }
 }
 
-static void send_form(struct spot_exec_job *job, struct spot_exec_member *const *member, size_t n,
-                      size_t to)
+/* Members that are told of the epoch: those that can be reached, with a place or without. */
+static bool may_enter(const struct spot_exec_job *job, size_t i)
+{
+    const struct spot_member *const m = &spot_view_machine(job->view)->member[i];
+
+    return m->is_leaving ? spot_exec_member_at(job, i) != NULL : spot_view_may_place(job->view, m);
+}
+
+/* As `to` finds them. */
+static struct spot_mesh_peer *list_peers(const struct spot_exec_job *job,
+                                         const struct spot_exec_member *to, size_t *n)
+{
+    const struct spot_machine *const m = spot_view_machine(job->view);
+    struct spot_mesh_peer *const peer = spot_xcalloc(m->n_member, sizeof(*peer));
+
+    *n = 0;
+    for (size_t i = 0; i < m->n_member; i++) {
+        if (!may_enter(job, i))
+            continue;
+        peer[*n].id = m->member[i].id;
+        spot_peer_address(spot_group_find(job->group, m->member[i].id),
+                          spot_group_find(job->group, to->id), peer[*n].address);
+        ++*n;
+    }
+    return peer;
+}
+
+static void add_moves(const struct spot_exec_job *job, uint32_t id, struct spot_exec_form *form)
+{
+    const struct spot_exec_states *const s = &job->states;
+
+    form->move = spot_xcalloc(s->n_order, sizeof(*form->move));
+    for (size_t i = 0; i < s->n_order; i++)
+        if (s->order[i].move.from == id || s->order[i].move.to == id)
+            form->move[form->n_move++] = s->order[i].move;
+}
+
+static struct spot_rank_env env_of(const struct spot_exec_job *job,
+                                   const struct spot_exec_member *master,
+                                   const struct spot_exec_member *to)
 {
     const uint32_t n_rank = job->options->n_rank;
-    struct spot_rank_env env = { .group_rank = member[to]->group_rank,
+    const struct spot_exec_point *const state = &job->states.newest;
+    struct spot_rank_env env = { .group_rank = to->group_rank,
                                  .group_world = job->group_world,
-                                 .first_rank = member[to]->group_rank * n_rank,
+                                 .first_rank = to->group_rank * n_rank,
                                  .world = job->group_world * n_rank,
                                  .local_world = n_rank,
                                  .restart_count = job->restart_count,
-                                 .max_restarts = job->options->max_restarts };
+                                 .max_restarts = job->options->max_restarts,
+                                 .has_state = state->is_set,
+                                 .state_step = state->id.step,
+                                 .state_world = state->world };
+
+    env.master_port = master->held.port ? master->held.port : PORT_USUAL;
+    host_of(job, master, to, env.master_address);
+    snprintf(env.run_id, sizeof(env.run_id), "%s", job->run_id);
+    return env;
+}
+
+/* `master` has rank 0; NULL: `to` gets no place. */
+static void send_form(struct spot_exec_job *job, const struct spot_exec_member *master,
+                      struct spot_exec_member *to)
+{
+    struct spot_exec_form form = { .is_kept = job->is_kept,
+                                   .has_place = master != NULL,
+                                   .n_failed = job->n_failed,
+                                   .key = job->states.key,
+                                   .state = job->states.newest.id,
+                                   .has_all = spot_exec_restores_all(job) };
     struct spot_buf out = { 0 };
 
-    (void)n;
-    env.master_port = member[0]->held.port ? member[0]->held.port : PORT_USUAL;
-    host_of(job, member[0], member[to], env.master_address);
-    snprintf(env.run_id, sizeof(env.run_id), "%s", job->run_id);
-    spot_put_u8(&out, job->is_kept);
-    spot_put_u32(&out, job->n_failed);
-    spot_exec_put_env(&out, &env);
-    spot_peer_send(spot_group_find(job->group, member[to]->id), SPOT_MSG_FORM, 0, out.data, out.n);
+    if (master)
+        form.env = env_of(job, master, to);
+    form.peer = list_peers(job, to, &form.n_peer);
+    if (spot_view_machine(job->view)->phase != SPOT_PHASE_RUN)
+        add_moves(job, to->id, &form);
+    to->entered = spot_view_machine(job->view)->epoch;
+    spot_exec_put_form(&out, &form);
+    spot_peer_send(spot_group_find(job->group, to->id), SPOT_MSG_FORM, 0, out.data, out.n);
     spot_buf_release(&out);
+    spot_exec_form_release(&form);
+}
+
+static bool is_late(const struct spot_exec_job *job, size_t i)
+{
+    const struct spot_machine *const m = spot_view_machine(job->view);
+
+    return !m->member[i].is_leaving && may_enter(job, i) &&
+           spot_exec_member_at(job, i)->entered != m->epoch;
+}
+
+void spot_exec_invite(struct spot_exec_job *job)
+{
+    const struct spot_machine *const m = spot_view_machine(job->view);
+    bool is_news = false;
+
+    for (size_t i = 0; i < m->n_member; i++)
+        is_news = is_news || is_late(job, i);
+    if (!is_news || spot_view_wants_change(job->view))
+        return;
+    for (size_t i = 0; i < m->n_member; i++) {
+        struct spot_exec_member *const x = spot_exec_member_at(job, i);
+        struct spot_mesh_peer *peer;
+        struct spot_buf out = { 0 };
+        size_t n;
+
+        if (!x || !may_enter(job, i))
+            continue;
+        if (x->entered != m->epoch) {
+            send_form(job, NULL, x);
+            continue;
+        }
+        peer = list_peers(job, x, &n);
+        spot_exec_put_peers(&out, peer, n);
+        spot_peer_send(spot_group_find(job->group, x->id), SPOT_MSG_EXEC_PEERS, 0, out.data, out.n);
+        spot_buf_release(&out);
+        free(peer);
+    }
+    job->states.is_stale = true;
 }
 
 static int log_formed(struct spot_exec_job *job, struct spot_exec_member *const *member, size_t n,
@@ -233,6 +343,23 @@ static int hold(struct spot_exec_job *job, struct spot_view *view)
     return 0;
 }
 
+/* A key that no other round has, also not one of its number that another coordinator began. */
+static int take_key(struct spot_exec_job *job, const struct spot_exec_member *kept,
+                    struct spot_err *err)
+{
+    struct spot_exec_states *const s = &job->states;
+
+    if (kept) {
+        s->has_key = s->has_key && s->key == kept->held.key;
+        s->key = kept->held.key;
+    } else if (spot_random_bytes(&s->key, sizeof(s->key), err)) {
+        return -1;
+    }
+    spot_exec_begin_round(job);
+    s->has_key = true;
+    return 0;
+}
+
 static void take_round(struct spot_exec_job *job, uint32_t world, bool is_kept)
 {
     if (!is_kept || job->group_world != world || job->restart_count + 1 != job->n_started) {
@@ -242,6 +369,26 @@ static void take_round(struct spot_exec_job *job, uint32_t world, bool is_kept)
     job->is_kept = is_kept;
     job->group_world = world;
     job->restart_count = is_kept ? job->n_started - 1 : job->n_started;
+}
+
+/* Who gives a state and gets no place has something to do before the round as well. */
+static void send_forms(struct spot_exec_job *job, struct spot_exec_member *const *member, size_t n)
+{
+    const struct spot_machine *const m = spot_view_machine(job->view);
+    const struct spot_exec_states *const s = &job->states;
+
+    for (size_t i = 0; i < m->n_member; i++) {
+        struct spot_exec_member *const x = spot_exec_member_at(job, i);
+
+        if (!x || m->member[i].role == SPOT_ROLE_ACTIVE || !may_enter(job, i))
+            continue;
+        for (size_t k = 0; k < s->n_order; k++)
+            if (s->order[k].move.from == x->id)
+                spot_view_set_role(job->view, x->id, SPOT_ROLE_SOURCE);
+        send_form(job, NULL, x);
+    }
+    for (size_t i = 0; i < n; i++)
+        send_form(job, member[0], member[i]);
 }
 
 static int place(struct spot_exec_job *job, struct spot_view *view,
@@ -258,10 +405,9 @@ static int place(struct spot_exec_job *job, struct spot_view *view,
         if (job->is_kept && member[i]->held.state == SPOT_EXEC_DONE)
             job->is_done[member[i]->group_rank] = true;
     }
-    if (log_formed(job, member, n, err))
+    if ((!job->is_kept && spot_exec_log_restored(job, err)) || log_formed(job, member, n, err))
         return -1;
-    for (size_t i = 0; i < n; i++)
-        send_form(job, member, n, i);
+    send_forms(job, member, n);
     spot_view_form(view, m->round);
     halt_others(job, view);
     return 0;
@@ -287,9 +433,12 @@ static int lay_out(struct spot_exec_job *job, struct spot_view *view,
 
     if (settle_run(job, member, n, err))
         return -1;
+    spot_exec_drop_orders(job);
+    spot_exec_find_points(job);
     if (may_keep(job, member, n, &world)) {
         take_round(job, world, true);
-        return place(job, view, member, keep(job, member, n), err);
+        n = keep(job, member, n);
+        return take_key(job, member[0], err) ? -1 : place(job, view, member, n, err);
     }
     if (n < job->options->n_min || spot_clock_s() < job->not_before_s || job->gives_up)
         return hold(job, view);
@@ -297,7 +446,8 @@ static int lay_out(struct spot_exec_job *job, struct spot_view *view,
     if (n > job->options->n_max)
         n = job->options->n_max;
     take_round(job, (uint32_t)n, false);
-    return place(job, view, member, n, err);
+    spot_exec_plan_restore(job, member, n);
+    return take_key(job, NULL, err) ? -1 : place(job, view, member, n, err);
 }
 
 int spot_exec_layout(void *exec, struct spot_view *view, struct spot_err *err)

@@ -16,6 +16,17 @@ static void put_number(put_fn put, void *user, const char *name, uint32_t value)
     put(user, name, text);
 }
 
+/* NULL: there is none, also where one is inherited. */
+static void each_of_state(const struct spot_rank_env *env, put_fn put, void *user)
+{
+    char step[24], world[16];
+
+    snprintf(step, sizeof(step), "%llu", (unsigned long long)env->state_step);
+    snprintf(world, sizeof(world), "%lu", (unsigned long)env->state_world);
+    put(user, "SPOT_STATE_STEP", env->has_state ? step : NULL);
+    put(user, "SPOT_STATE_WORLD", env->has_state ? world : NULL);
+}
+
 /* Those that are new in each round. */
 static void each(const struct spot_rank_env *env, uint32_t local_rank, put_fn put, void *user)
 {
@@ -30,12 +41,16 @@ static void each(const struct spot_rank_env *env, uint32_t local_rank, put_fn pu
     put_number(put, user, "TORCHELASTIC_RESTART_COUNT", env->restart_count);
     put_number(put, user, "TORCHELASTIC_MAX_RESTARTS", env->max_restarts);
     put(user, "TORCHELASTIC_RUN_ID", env->run_id);
+    each_of_state(env, put, user);
 }
 
 static void set(void *user, const char *name, const char *value)
 {
     (void)user;
-    setenv(name, value, 1);
+    if (value)
+        setenv(name, value, 1);
+    else
+        unsetenv(name);
 }
 
 static void unset(void *user, const char *name, const char *value)
@@ -78,9 +93,12 @@ struct text {
 static void add_line(void *user, const char *name, const char *value)
 {
     struct text *const t = user;
-    const int n = snprintf(t->at + t->n, t->n_max - t->n, "%s=%.*s\n", name,
-                           (int)strcspn(value, "\n"), value);
+    int n;
 
+    if (!value)
+        return;
+    n = snprintf(t->at + t->n, t->n_max - t->n, "%s=%.*s\n", name, (int)strcspn(value, "\n"),
+                 value);
     if (n > 0 && (size_t)n < t->n_max - t->n)
         t->n += (size_t)n;
 }

@@ -6,6 +6,7 @@
 #ifndef SPOT_HOST_RANK_ENV_H
 #define SPOT_HOST_RANK_ENV_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -28,6 +29,9 @@ struct spot_rank_env {
     uint32_t master_port;                    /* free on the node of rank 0 when it was chosen */
     char master_address[SPOT_MASTER_MAX];    /* of that node, without the port */
     char run_id[SPOT_RUN_ID_MAX];            /* of the job */
+    bool has_state;                          /* its directory has a commit: of which step, */
+    uint64_t state_step;
+    uint32_t state_world; /* and how many nodes had made it */
 };
 
 /* Put it in the environment of this process, which is to become the local rank. */

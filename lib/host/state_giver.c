@@ -31,19 +31,6 @@ struct spot_state_giver {
     double began_s;
 };
 
-/* The id's parts one after the other, so that two moves of one epoch are not mixed up. */
-uint64_t spot_state_tag(const struct spot_state_id *id, uint32_t place)
-{
-    struct spot_buf out = { 0 };
-    uint64_t tag;
-
-    spot_state_id_put(&out, id);
-    spot_put_u32(&out, place);
-    tag = spot_hash64(out.data, out.n);
-    spot_buf_release(&out);
-    return tag;
-}
-
 struct spot_state_giver *spot_state_giver_new(struct spot_state_store *store,
                                               struct spot_mesh *mesh,
                                               const struct spot_state_move *move,
@@ -54,7 +41,7 @@ struct spot_state_giver *spot_state_giver_new(struct spot_state_store *store,
     g->store = store;
     g->mesh = mesh;
     g->move = *move;
-    g->tag = spot_state_tag(&move->id, move->place);
+    g->tag = move->serial;
     g->rate_byte_per_s = rate_byte_per_s;
     return g;
 }

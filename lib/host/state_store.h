@@ -19,6 +19,8 @@
 extern "C" {
 #endif
 
+#define SPOT_STATE_PLACES "place" /* below a program's directory: what other places committed */
+
 struct spot_state_store;
 
 /* At DIR, which is there; what is there of a store is found again, but for what is damaged. At most
@@ -68,9 +70,9 @@ int spot_state_store_get(struct spot_state_store *store, const struct spot_state
 /* --- the directory of a program ------------------------------------------------------- */
 
 /* Take the files below DIR as they are: those of `only` [n_only], NULL: all of them, but for names
- * that begin with "manifest" at its top. *record has run_id, id, place and world, and gets files
- * and chunks, which are then here; add it. Returns 0, or -1 with *err: SPOT_EDATA for what is no
- * file or changes meanwhile, SPOT_ESYS when there is no room. */
+ * that begin with "manifest", and SPOT_STATE_PLACES, at its top. *record has run_id, id, place and
+ * world, and gets files and chunks, which are then here; add it. Returns 0, or -1 with *err:
+ * SPOT_EDATA for what is no file or changes meanwhile, SPOT_ESYS when there is no room. */
 int spot_state_take(struct spot_state_store *store, const char *dir, const char *const *only,
                     size_t n_only, struct spot_state_record *record, struct spot_err *err);
 

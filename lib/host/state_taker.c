@@ -19,6 +19,7 @@ struct spot_state_taker {
     struct spot_sink sink;
     struct spot_stream_reader *reader;
     struct spot_port *port; /* NULL: OFFER has not come */
+    uint64_t taken_byte;
 };
 
 /* --- the stream ------------------------------------------------------------------------------ */
@@ -46,8 +47,9 @@ static int begin(void *user, const struct spot_st *st, const void *header, size_
 static int take_piece(void *user, const struct spot_chunk *chunk, const void *raw,
                       struct spot_err *err)
 {
-    const struct spot_state_taker *const t = user;
+    struct spot_state_taker *const t = user;
 
+    t->taken_byte += chunk->raw_byte;
     if (chunk->tensor >= t->n_piece || chunk->raw_byte != t->piece[chunk->tensor].n_byte)
         return spot_err_set(err, SPOT_EDATA, "a piece of a state was cut");
     return spot_state_store_put(t->store, &t->piece[chunk->tensor], raw, err);
@@ -65,9 +67,14 @@ struct spot_state_taker *spot_state_taker_new(struct spot_state_store *store,
     t->store = store;
     t->mesh = mesh;
     t->move = *move;
-    t->tag = spot_state_tag(&move->id, move->place);
+    t->tag = move->serial;
     t->sink = (struct spot_sink){ .begin = begin, .on_chunk = take_piece, .user = t };
     return t;
+}
+
+uint64_t spot_state_taker_taken(const struct spot_state_taker *t)
+{
+    return t->taken_byte;
 }
 
 void spot_state_taker_free(struct spot_state_taker *t)

@@ -23,14 +23,12 @@
 extern "C" {
 #endif
 
-/* Between members of an epoch. Tag: spot_state_tag. */
+/* Between members of an epoch. Tag: the serial number of the move. */
 enum spot_state_transfer_message {
     SPOT_MSG_STATE_OFFER = 90,
     SPOT_MSG_STATE_WANT = 91,
     SPOT_MSG_STATE_DATA = 92,
 };
-
-uint64_t spot_state_tag(const struct spot_state_id *id, uint32_t place);
 
 enum spot_state_step {
     SPOT_STATE_FAILED = -1, /* with *err: SPOT_EPREEMPTED when the epoch is over, SPOT_ESYS when the
@@ -40,10 +38,12 @@ enum spot_state_step {
     SPOT_STATE_COMPLETE,
 };
 
-/* What moves: `place` of commit `id`, from or to `peer`. */
+/* What moves: `place` of commit `id`, from or to `peer`. No two moves of an epoch have one serial
+ * number, so that what is left on its way of one that was given up is not taken for another's. */
 struct spot_state_move {
     struct spot_state_id id;
     uint32_t place, peer;
+    uint64_t serial;
 };
 
 struct spot_state_giver;
@@ -63,7 +63,8 @@ struct spot_state_taker *spot_state_taker_new(struct spot_state_store *store,
                                               struct spot_mesh *mesh,
                                               const struct spot_state_move *move);
 enum spot_state_step spot_state_taker_step(struct spot_state_taker *taker, struct spot_err *err);
-void spot_state_taker_free(struct spot_state_taker *taker); /* may be NULL */
+uint64_t spot_state_taker_taken(const struct spot_state_taker *taker); /* bytes of pieces */
+void spot_state_taker_free(struct spot_state_taker *taker);            /* may be NULL */
 
 #ifdef __cplusplus
 }

@@ -17,6 +17,7 @@ static struct spot_state_store *store[2]; /* of the giver, of the taker */
 static struct spot_state_giver *giver;
 static struct spot_state_taker *taker;
 static struct spot_err why[2];
+static uint64_t n_move;
 
 static void set_up(void)
 {
@@ -62,7 +63,7 @@ static struct spot_state_id take(uint64_t step)
 
 static void begin_move(const struct spot_state_id *id)
 {
-    const struct spot_state_move to = { *id, 2, 2 }, from = { *id, 2, 1 };
+    const struct spot_state_move to = { *id, 2, 2, ++n_move }, from = { *id, 2, 1, n_move };
 
     memset(why, 0, sizeof(why));
     giver = spot_state_giver_new(store[0], mesh[0], &to, 0);

@@ -20,6 +20,7 @@
 #include "host/exec_protocol.h"
 #include "host/rank_socket.h"
 #include "host/state_dir.h"
+#include "host/state_store.h"
 #include "leave_on_notice.h"
 #include "run.h"
 
@@ -28,8 +29,9 @@ static struct {
     const char *listen, *store, *join, *key_file, *nodes, *hook, *log_dir, *events, *name, *domain,
         *state_dir;
     uint64_t workers, n_rank, max_restarts;
-    double save_s, stop_s, lease_s, stall_s, grace_s, join_timeout_s, store_lease_s;
-    bool resume, is_cold, is_quiet;
+    double save_s, stop_s, lease_s, stall_s, grace_s, join_timeout_s, store_lease_s, state_limit,
+        mirror_rate;
+    bool resume, is_cold, is_quiet, places_all;
     struct leave_on_notice leave;
 } o = { .n_rank = 1,
         .max_restarts = 3,
@@ -39,9 +41,10 @@ static struct {
         .stall_s = 30,
         .join_timeout_s = 30,
         .store_lease_s = 3 };
-static char **command;          /* what the ranks run */
-static const char *socket_path; /* at which the ranks of this node ask */
-static char *private_dir;       /* of the coordinator that started this agent; NULL */
+static char **command;                     /* what the ranks run */
+static const char *socket_path, *live_dir; /* at which the ranks of this node ask; their state */
+static struct spot_state_store *states;    /* of what they commit */
+static char *private_dir;                  /* of the coordinator that started this agent; NULL */
 static bool is_agent;
 
 static const struct spot_opt option[] = {
@@ -78,6 +81,12 @@ static const struct spot_opt option[] = {
       0 },
     { SPOT_OPT_STRING, 0, "state-dir", &o.state_dir, "dir",
       "SPOT_STATE_DIR of each node below it (default in memory)", 0, 0 },
+    { SPOT_OPT_SIZE, 0, "state-limit", &o.state_limit, "size",
+      "of the commits that a node holds (default none)", 0, 0 },
+    { SPOT_OPT_FLAG, 0, "all-places", &o.places_all, NULL,
+      "each node gets the files of all nodes, below SPOT_STATE_DIR/place", 0, 0 },
+    { SPOT_OPT_SIZE, 0, "mirror-rate", &o.mirror_rate, "size",
+      "bytes per second of commits that a node gives to another (default no limit)", 0, 0 },
     { SPOT_OPT_GROUP, .help = "more" },
     { SPOT_OPT_STRING, 0, "key-file", &o.key_file, "file",
       "32-byte key for TLS; required beyond this host", 0, 0 },
@@ -106,6 +115,8 @@ static const struct spot_cli cli = {
                                             { "listen", "!join" },
                                             { "nodes", "!join" },
                                             { "max-restarts", "!join" },
+                                            { "all-places", "!join" },
+                                            { "mirror-rate", "!join" },
                                             { "save-time", "!join" },
                                             { "events", "!join" },
                                             { "lease", "!join" },
@@ -187,6 +198,8 @@ static int join_job(struct spot_ranks *ranks, struct spot_err *err)
         .n_rank = (uint32_t)o.n_rank,
         .hash = spot_exec_hash(command, (uint32_t)o.n_rank),
         .is_cold = o.is_cold,
+        .live = live_dir,
+        .store = states,
         .socket = socket_path,
     };
     bool has_joined = false;
@@ -239,7 +252,11 @@ static int be_node(struct spot_err *err)
         setenv(SPOT_STATE_DIR_ENV, state.live, 1);
         setenv(SPOT_SOCKET_ENV, state.socket, 1);
         socket_path = state.socket;
-        rc = run_node(err);
+        live_dir = state.live;
+        states = spot_state_store_open(
+            state.root, o.state_limit > 0 ? (uint64_t)o.state_limit : UINT64_MAX, false, err);
+        rc = states ? run_node(err) : -1;
+        spot_state_store_free(states);
     }
     spot_state_dir_release(&state);
     if (private_dir)
@@ -301,6 +318,10 @@ static void become_node(void *user, uint64_t index, const char *address)
     if (o.state_dir) {
         argv[n++] = own("--state-dir");
         argv[n++] = own(o.state_dir);
+    }
+    if (o.state_limit) {
+        argv[n++] = own("--state-limit");
+        argv[n++] = own_number(o.state_limit);
     }
     if (o.key_file) {
         argv[n++] = own("--key-file");
@@ -371,6 +392,8 @@ static int coordinate(struct spot_err *err)
         .n_rank = (uint32_t)o.n_rank,
         .max_restarts = (uint32_t)o.max_restarts,
         .save_s = o.save_s,
+        .places_all = o.places_all,
+        .mirror_byte_per_s = o.mirror_rate,
     };
 
     return parse_nodes(&e, err) ? -1 : spot_exec_run(&e, err);

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: MIT */
+/* What is committed: a step of which every place of the round says that it has taken it. Each node
+ * tells of one step at a time, and of none again. */
+#include <stdio.h>
+
+#include "cluster/protocol.h"
+#include "common/clock.h"
+#include "host/exec_job_state.h"
+
+/* --- events -------------------------------------------------------------------------------------
+ */
+
+int spot_exec_log_step(struct spot_exec_job *job, const char *event, uint64_t step,
+                       void (*more)(const struct spot_exec_job *job, struct spot_jw *jw),
+                       struct spot_err *err)
+{
+    const struct spot_machine *const m = spot_view_machine(job->view);
+    struct spot_journal *const journal = spot_group_journal(job->group);
+    struct spot_jw *const jw = spot_journal_begin(journal, event, m->epoch, (int64_t)step);
+
+    if (jw)
+        more(job, jw);
+    return spot_journal_end(journal, err);
+}
+
+static void put_committed(const struct spot_exec_job *job, struct spot_jw *jw)
+{
+    const struct spot_machine *const m = spot_view_machine(job->view);
+    uint64_t n_byte = 0;
+
+    for (size_t i = 0; i < m->n_member; i++) {
+        const struct spot_exec_member *const x = spot_exec_member_at(job, i);
+
+        n_byte += x && x->has_took ? x->took_byte : 0;
+    }
+    spot_jw_int(jw, "restart", job->restart_count);
+    spot_jw_int(jw, "nodes", job->states.newest.world);
+    spot_jw_int(jw, "byte", (int64_t)n_byte);
+}
+
+static void put_rolled_back(const struct spot_exec_job *job, struct spot_jw *jw)
+{
+    spot_jw_int(jw, "from", (int64_t)job->states.standing);
+    spot_jw_int(jw, "to", (int64_t)job->states.newest.id.step);
+}
+
+static void put_restored(const struct spot_exec_job *job, struct spot_jw *jw)
+{
+    const struct spot_exec_states *const s = &job->states;
+
+    if (s->has_standing)
+        spot_jw_int(jw, "from", (int64_t)s->standing);
+    spot_jw_int(jw, "restart", job->restart_count);
+    spot_jw_int(jw, "nodes", s->newest.world);
+}
+
+/* A round begins with a commit, and the log says so: first what was lost. */
+int spot_exec_log_restored(struct spot_exec_job *job, struct spot_err *err)
+{
+    struct spot_exec_states *const s = &job->states;
+    const uint64_t step = s->newest.is_set ? s->newest.id.step : 0;
+
+    if (!s->newest.is_set && !s->has_standing)
+        return 0;
+    if (s->has_standing && s->standing > step) {
+        if (spot_exec_log_step(job, "rolled_back", step, put_rolled_back, err))
+            return -1;
+        s->standing = step;
+    }
+    if (s->newest.is_set && spot_exec_log_step(job, "restored", step, put_restored, err))
+        return -1;
+    s->has_standing = true;
+    s->standing = step;
+    return 0;
+}
+
+/* --- answers -------------------------------------------------------------------------------------
+ */
+
+static void put_answer(const struct spot_exec_job *job, uint64_t step, const char *why,
+                       struct spot_buf *out)
+{
+    const struct spot_state_id id = { job->restart_count, job->states.key, step };
+
+    spot_state_id_put(out, &id);
+    spot_put_text(out, why);
+}
+
+static void answer_all(struct spot_exec_job *job, uint64_t step, const char *why)
+{
+    const struct spot_machine *const m = spot_view_machine(job->view);
+    struct spot_exec_states *const s = &job->states;
+    struct spot_buf out = { 0 };
+
+    put_answer(job, step, why, &out);
+    spot_view_send_active(job->view, SPOT_MSG_EXEC_ANSWER, 0, out.data, out.n);
+    spot_buf_release(&out);
+    s->has_floor = true;
+    s->floor = step;
+    for (size_t i = 0; i < m->n_member; i++) {
+        struct spot_exec_member *const x = spot_exec_member_at(job, i);
+
+        if (x)
+            x->has_took = false;
+    }
+}
+
+static void refuse(struct spot_exec_job *job, uint64_t step, const char *why)
+{
+    const struct spot_machine *const m = spot_view_machine(job->view);
+    struct spot_exec_states *const s = &job->states;
+    char text[SPOT_WHY_MAX];
+
+    for (size_t i = 0; i < m->n_member; i++) { /* it is none for whoever has told of it */
+        struct spot_exec_member *const x = spot_exec_member_at(job, i);
+
+        if (x && x->has_took) {
+            const struct spot_state_id id = { job->restart_count, s->key, x->took };
+
+            spot_exec_drop_holding(x, &id, x->group_rank);
+            step = x->took > step ? x->took : step;
+        }
+    }
+    snprintf(text, sizeof(text), "%s", why);
+    snprintf(s->refused, sizeof(s->refused), "%s", text);
+    job->options->group.warn("step %llu is not committed: %s", (unsigned long long)step, text);
+    answer_all(job, step, text);
+}
+
+static int agree(struct spot_exec_job *job, uint64_t step, struct spot_err *err)
+{
+    struct spot_exec_states *const s = &job->states;
+
+    s->newest = (struct spot_exec_point){ .is_set = true,
+                                          .id = { job->restart_count, s->key, step },
+                                          .world = job->group_world,
+                                          .agreed_s = spot_clock_s() };
+    s->has_standing = true;
+    s->standing = step;
+    if (spot_exec_log_step(job, "committed", step, put_committed, err))
+        return -1;
+    answer_all(job, step, "");
+    s->has_news = s->is_stale = true;
+    return spot_exec_make_safe(job, err);
+}
+
+/* --- have all places told?
+ * ------------------------------------------------------------------------ */
+
+static const struct spot_exec_member *at_place(const struct spot_exec_job *job, uint32_t place)
+{
+    const struct spot_machine *const m = spot_view_machine(job->view);
+
+    for (size_t i = 0; i < m->n_member; i++) {
+        const struct spot_exec_member *const x = spot_exec_member_at(job, i);
+
+        if (x && x->epoch == m->epoch && x->group_rank == place)
+            return x;
+    }
+    return NULL;
+}
+
+static int consider(struct spot_exec_job *job, struct spot_err *err)
+{
+    uint64_t least = UINT64_MAX, most = 0;
+    char why[SPOT_WHY_MAX];
+
+    for (uint32_t g = 0; g < job->group_world; g++)
+        if (job->is_done[g]) {
+            const struct spot_machine *const m = spot_view_machine(job->view);
+
+            for (size_t i = 0; i < m->n_member; i++) {
+                const struct spot_exec_member *const x = spot_exec_member_at(job, i);
+
+                most = x && x->has_took && x->took > most ? x->took : most;
+            }
+            snprintf(why, sizeof(why), "the ranks of node %lu have ended", (unsigned long)g);
+            refuse(job, most, why);
+            return 0;
+        }
+    for (uint32_t g = 0; g < job->group_world; g++) {
+        const struct spot_exec_member *const x = at_place(job, g);
+
+        if (!x || !x->has_took)
+            return 0;
+        least = x->took < least ? x->took : least;
+        most = x->took > most ? x->took : most;
+    }
+    if (least == most)
+        return agree(job, most, err);
+    snprintf(why, sizeof(why), "nodes commit steps %llu and %llu", (unsigned long long)least,
+             (unsigned long long)most);
+    refuse(job, most, why);
+    return 0;
+}
+
+/* Another coordinator may have decided it, and not have told everybody. */
+static bool was_decided(struct spot_exec_job *job, struct spot_peer *peer,
+                        const struct spot_state_id *id)
+{
+    const struct spot_exec_states *const s = &job->states;
+    const struct spot_exec_point point = { true, *id, job->group_world, 0, 0 };
+    const bool is_agreed = s->newest.is_set && spot_state_id_compare(id, &s->newest.id) <= 0 &&
+                           spot_exec_is_whole(job, &point);
+    struct spot_buf out = { 0 };
+
+    if (!is_agreed && !(s->has_floor && id->step <= s->floor))
+        return false;
+    put_answer(job, id->step,
+               is_agreed     ? ""
+               : *s->refused ? s->refused
+                             : "it was refused before",
+               &out);
+    spot_peer_send(peer, SPOT_MSG_EXEC_ANSWER, 0, out.data, out.n);
+    spot_buf_release(&out);
+    return true;
+}
+
+int spot_exec_on_took(struct spot_exec_job *job, struct spot_peer *peer,
+                      const struct spot_frame *frame, struct spot_err *err)
+{
+    struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
+    struct spot_exec_member *const member = spot_peer_data(peer);
+    char why[SPOT_WHY_MAX], text[SPOT_WHY_MAX];
+    struct spot_state_id id;
+    uint64_t n_byte;
+
+    spot_state_id_get(&in, &id);
+    n_byte = spot_get_u64(&in);
+    spot_get_plain(&in, why, sizeof(why));
+    if (!spot_wire_in_done(&in)) {
+        spot_peer_drop(peer, "a commit");
+        return 0;
+    }
+    if (id.key != job->states.key || id.round != job->restart_count)
+        return 0;
+    if (!*why)
+        spot_exec_add_holding(job, member, &id, member->group_rank, job->group_world);
+    if (was_decided(job, peer, &id))
+        return 0;
+    member->has_took = true;
+    member->took = id.step;
+    member->took_byte = n_byte;
+    if (!*why)
+        return consider(job, err);
+    snprintf(text, sizeof(text), "%.60s: %.400s", spot_peer_name(peer), why);
+    refuse(job, id.step, text);
+    return 0;
+}
+
+void spot_exec_begin_round(struct spot_exec_job *job)
+{
+    const struct spot_machine *const m = spot_view_machine(job->view);
+
+    if (!job->is_kept || !job->states.has_key) {
+        job->states.has_floor = false;
+        *job->states.refused = '\0';
+    }
+    for (size_t i = 0; i < m->n_member; i++) {
+        struct spot_exec_member *const x = spot_exec_member_at(job, i);
+
+        if (x)
+            x->has_took = false;
+    }
+}

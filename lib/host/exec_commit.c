@@ -1,0 +1,330 @@
+/* SPDX-License-Identifier: MIT */
+/* What the ranks of a node commit. All of them say the same step, or a manifest speaks for them;
+ * the node takes what lies in their directory and tells the coordinator, which answers when all
+ * nodes have. Then a step is decided, for good: it is committed, or it is none and never tried
+ * again in its round. */
+#include <stdio.h>
+#include <string.h>
+
+#include "host/exec_agent_state.h"
+
+/* --- ranks that say it ------------------------------------------------------------------------ */
+
+static struct spot_exec_say *say_of(struct spot_exec_commit *c, uint32_t local)
+{
+    for (size_t i = 0; i < c->n; i++)
+        if (c->say[i].local == local)
+            return &c->say[i];
+    return NULL;
+}
+
+static int local_of(const struct spot_exec_agent *e, int64_t rank, uint32_t *local,
+                    struct spot_err *err)
+{
+    const int64_t first = e->form.env.first_rank, n = e->options->n_rank;
+
+    if (rank < 0 && n > 1)
+        return spot_err_set(err, SPOT_EDATA, "there are %lld ranks here: which one is it?",
+                            (long long)n);
+    if (rank >= 0 && (rank < first || rank >= first + n))
+        return spot_err_set(err, SPOT_EDATA, "rank %lld is none of this node's", (long long)rank);
+    *local = rank < 0 ? 0 : (uint32_t)(rank - first);
+    return 0;
+}
+
+static int check_step(const struct spot_exec_commit *c, uint64_t step, struct spot_err *err)
+{
+    return c->has_floor && step <= c->floor
+               ? spot_err_set(err, SPOT_EDATA,
+                              "step %llu: steps up to %llu are decided in this round",
+                              (unsigned long long)step, (unsigned long long)c->floor)
+               : 0;
+}
+
+int spot_exec_serve_commit(void *agent, const struct spot_rank_request *request,
+                           struct spot_jw *answer, struct spot_err *err)
+{
+    static const struct spot_field field[] = { { "durable", SPOT_F_BOOL, 0, NULL, 0, 0, false },
+                                               { 0 } };
+    struct spot_exec_agent *const e = agent;
+    struct spot_exec_commit *const c = &e->commit;
+    struct spot_exec_say say = { .ticket = request->ticket };
+
+    (void)answer;
+    if (spot_json_read_fields(request->doc, request->doc->root, "", field, &say.wants_safe, err) ||
+        local_of(e, request->rank, &say.local, err))
+        return -1;
+    if (say_of(c, say.local))
+        return spot_err_set(err, SPOT_EDATA, "this rank commits already");
+    say.step = request->step < 0 ? c->counted[say.local] + 1 : (uint64_t)request->step;
+    if (check_step(c, say.step, err))
+        return -1;
+    c->counted[say.local] = say.step;
+    c->say[c->n++] = say;
+    return 1;
+}
+
+static void forget(struct spot_exec_commit *c, size_t i)
+{
+    c->say[i] = c->say[--c->n];
+}
+
+void spot_exec_commit_gone(void *agent, uint64_t ticket)
+{
+    struct spot_exec_commit *const c = &((struct spot_exec_agent *)agent)->commit;
+
+    for (size_t i = c->n; i-- > 0;)
+        if (c->say[i].ticket == ticket)
+            forget(c, i);
+}
+
+/* --- what they commit is taken ------------------------------------------------------------------
+ */
+
+static int tell(struct spot_exec_agent *e, struct spot_err *err)
+{
+    const struct spot_exec_commit *const c = &e->commit;
+    struct spot_buf out = { 0 };
+
+    spot_state_id_put(&out, &c->id);
+    spot_put_u64(&out, c->n_byte);
+    spot_put_text(&out, c->why);
+    return spot_agent_tell(&e->agent, SPOT_MSG_EXEC_TOOK, 0, &out, err);
+}
+
+static void begin(struct spot_exec_agent *e, uint64_t step)
+{
+    struct spot_exec_commit *const c = &e->commit;
+
+    c->is_asked = true;
+    c->is_by_manifest = false;
+    c->id = (struct spot_state_id){ e->held.restart_count, e->held.key, step };
+    c->n_byte = 0;
+    *c->why = '\0';
+}
+
+static void take(struct spot_exec_agent *e, const struct spot_exec_manifest *only)
+{
+    struct spot_exec_commit *const c = &e->commit;
+    struct spot_state_record record = { .id = c->id,
+                                        .place = e->held.group_rank,
+                                        .world = e->held.group_world };
+    struct spot_err why = { 0 };
+    int rc;
+
+    snprintf(record.run_id, sizeof(record.run_id), "%s", e->held.run_id);
+    rc = spot_state_take(e->store, e->options->live, only ? (const char *const *)only->path : NULL,
+                         only ? only->n : 0, &record, &why);
+    c->n_byte = spot_state_record_byte(&record);
+    if (rc) {
+        spot_state_record_release(&record);
+        spot_state_store_sweep(e->store);
+    } else {
+        rc = spot_state_store_add(e->store, &record, &why);
+    }
+    if (rc)
+        snprintf(c->why, sizeof(c->why), "%s", why.msg);
+}
+
+/* Returns 1 when there was one that is to be told of. */
+static int take_manifest(struct spot_exec_agent *e)
+{
+    struct spot_exec_commit *const c = &e->commit;
+    struct spot_exec_manifest manifest;
+    struct spot_err why = { 0 };
+    int rc = spot_exec_manifest_claim(e->options->live, &manifest, &why);
+
+    if (rc > 0 && check_step(c, manifest.step, &why))
+        rc = -1;
+    if (rc < 0)
+        spot_exec_manifest_answer(e->options->live, 0, why.msg);
+    if (rc > 0) {
+        begin(e, manifest.step);
+        c->is_by_manifest = true;
+        take(e, &manifest);
+    }
+    spot_exec_manifest_release(&manifest);
+    return rc > 0;
+}
+
+/* Ranks that have ended are not waited for. */
+static bool have_all_said(const struct spot_exec_agent *e, uint64_t *least, uint64_t *most)
+{
+    const struct spot_exec_commit *const c = &e->commit;
+    size_t n_live = 0, n_said = 0;
+
+    for (uint32_t i = 0; i < e->options->n_rank; i++)
+        n_live += !e->has_exited[i];
+    *least = UINT64_MAX;
+    *most = 0;
+    for (size_t i = 0; i < c->n; i++) {
+        if (c->say[i].is_agreed)
+            continue;
+        n_said++;
+        *least = c->say[i].step < *least ? c->say[i].step : *least;
+        *most = c->say[i].step > *most ? c->say[i].step : *most;
+    }
+    return n_said && n_said >= n_live;
+}
+
+int spot_exec_commit_tick(struct spot_exec_agent *e, struct spot_err *err)
+{
+    struct spot_exec_commit *const c = &e->commit;
+    uint64_t least, most;
+
+    if (c->is_asked || !e->has_ranks || e->is_stopping || e->held.state == SPOT_EXEC_IDLE ||
+        !e->has_begun || e->formed != e->agent.epoch)
+        return 0;
+    if (!take_manifest(e)) {
+        if (!have_all_said(e, &least, &most))
+            return 0;
+        begin(e, most);
+        if (least == most)
+            take(e, NULL);
+        else
+            snprintf(c->why, sizeof(c->why), "ranks of one node commit steps %llu and %llu",
+                     (unsigned long long)least, (unsigned long long)most);
+    }
+    return tell(e, err);
+}
+
+void spot_exec_commit_begin(struct spot_exec_agent *e)
+{
+    struct spot_exec_commit *const c = &e->commit;
+
+    c->n = 0;
+    c->is_asked = c->has_floor = false;
+    for (uint32_t i = 0; i < e->options->n_rank; i++)
+        c->counted[i] = e->form.env.has_state ? e->form.env.state_step : 0;
+}
+
+int spot_exec_commit_again(struct spot_exec_agent *e, struct spot_err *err)
+{
+    return e->commit.is_asked ? tell(e, err) : 0;
+}
+
+/* --- what became of it ---------------------------------------------------------------------------
+ */
+
+static void answer_say(struct spot_exec_agent *e, size_t i, enum spot_exec_safety safety)
+{
+    const struct spot_exec_say say = e->commit.say[i];
+    struct spot_jw *const jw = spot_rank_socket_begin(e->socket, say.ticket);
+
+    forget(&e->commit, i);
+    if (!jw)
+        return;
+    spot_jw_int(jw, "step", (int64_t)say.step);
+    if (say.wants_safe)
+        spot_jw_bool(jw, "durable", safety == SPOT_EXEC_SAFE);
+    spot_rank_socket_end(e->socket);
+}
+
+static void settle(struct spot_exec_agent *e, const char *why)
+{
+    struct spot_exec_commit *const c = &e->commit;
+
+    c->is_asked = false;
+    if (c->is_by_manifest)
+        spot_exec_manifest_answer(e->options->live, c->id.step, why);
+}
+
+static void drop_record(struct spot_exec_agent *e, const struct spot_state_id *id)
+{
+    for (size_t i = spot_state_store_count(e->store); i-- > 0;)
+        if (!spot_state_id_compare(&spot_state_store_at(e->store, i)->id, id))
+            spot_state_store_drop(e->store, i);
+    spot_state_store_sweep(e->store);
+}
+
+static void on_agreed(struct spot_exec_agent *e, const struct spot_state_id *id)
+{
+    struct spot_exec_commit *const c = &e->commit;
+
+    if (c->is_asked && !spot_state_id_compare(&c->id, id))
+        settle(e, "");
+    for (size_t i = c->n; i-- > 0;) {
+        if (c->say[i].step != id->step || c->say[i].is_agreed)
+            continue;
+        if (c->say[i].wants_safe)
+            c->say[i].is_agreed = true;
+        else
+            answer_say(e, i, SPOT_EXEC_AT_RISK);
+    }
+}
+
+static void on_refused(struct spot_exec_agent *e, const struct spot_state_id *id, const char *why)
+{
+    struct spot_exec_commit *const c = &e->commit;
+
+    if (c->is_asked && c->id.step <= id->step) {
+        drop_record(e, &c->id);
+        settle(e, why);
+    }
+    for (size_t i = c->n; i-- > 0;)
+        if (c->say[i].step <= id->step && !c->say[i].is_agreed) {
+            spot_rank_socket_refuse(e->socket, c->say[i].ticket, why);
+            forget(c, i);
+        }
+}
+
+int spot_exec_commit_answer(struct spot_exec_agent *e, const struct spot_frame *frame,
+                            struct spot_err *err)
+{
+    struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
+    struct spot_exec_commit *const c = &e->commit;
+    struct spot_state_id id;
+    char why[SPOT_WHY_MAX];
+
+    spot_state_id_get(&in, &id);
+    spot_get_plain(&in, why, sizeof(why));
+    if (!spot_wire_in_done(&in))
+        return spot_err_set(err, SPOT_ESYS, "the coordinator sent a malformed ANSWER");
+    if (id.key != e->held.key)
+        return 0;
+    if (!c->has_floor || id.step > c->floor)
+        c->floor = id.step;
+    c->has_floor = true;
+    if (*why)
+        on_refused(e, &id, why);
+    else
+        on_agreed(e, &id);
+    return 0;
+}
+
+/* --- what is kept --------------------------------------------------------------------------------
+ */
+
+static bool is_kept(const struct spot_exec_agent *e, const struct spot_state_id *id,
+                    const struct spot_state_id *kept, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!spot_state_id_compare(id, &kept[i]))
+            return true;
+    return e->commit.is_asked && !spot_state_id_compare(id, &e->commit.id);
+}
+
+int spot_exec_hold(struct spot_exec_agent *e, const struct spot_frame *frame, struct spot_err *err)
+{
+    enum { KEPT_MAX = 4 };
+    struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
+    struct spot_exec_commit *const c = &e->commit;
+    struct spot_state_id kept[KEPT_MAX];
+    const uint8_t safety = spot_get_u8(&in);
+    const uint32_t n = spot_get_count(&in, 20);
+    size_t n_before = spot_state_store_count(e->store);
+
+    for (uint32_t i = 0; i < n && i < KEPT_MAX; i++)
+        spot_state_id_get(&in, &kept[i]);
+    if (!spot_wire_in_done(&in) || !n || safety >= SPOT_EXEC_SAFETIES)
+        return spot_err_set(err, SPOT_ESYS, "the coordinator sent a malformed HOLD");
+    for (size_t i = n_before; i-- > 0;)
+        if (!is_kept(e, &spot_state_store_at(e->store, i)->id, kept, n))
+            spot_state_store_drop(e->store, i);
+    if (spot_state_store_count(e->store) != n_before)
+        spot_state_store_sweep(e->store);
+    for (size_t i = c->n; safety != SPOT_EXEC_AT_RISK && i-- > 0;)
+        if (c->say[i].is_agreed && c->say[i].step <= kept[0].step && kept[0].key == e->held.key)
+            answer_say(e, i, (enum spot_exec_safety)safety);
+    return 0;
+}

@@ -1,0 +1,249 @@
+/* SPDX-License-Identifier: MIT */
+/* States that come to this node and go from it, a few pieces at a time beside the ranks; and how
+ * one is laid out for the ranks that begin with it. */
+#define _POSIX_C_SOURCE 200809L
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+
+#include "common/clock.h"
+#include "common/xalloc.h"
+#include "host/exec_agent_state.h"
+
+static const double slice_s = 0.004; /* then orders and ranks are looked at */
+
+static void drop(struct spot_exec_agent *e, size_t i)
+{
+    struct spot_exec_transfer *const t = &e->transfer[i];
+
+    spot_state_giver_free(t->giver);
+    spot_state_taker_free(t->taker);
+    spot_state_pull_free(t->pull);
+    e->n_transfer--;
+    for (; i < e->n_transfer; i++) /* in the order in which they were asked for */
+        e->transfer[i] = e->transfer[i + 1];
+}
+
+void spot_exec_moves_end(struct spot_exec_agent *e)
+{
+    while (e->n_transfer)
+        drop(e, e->n_transfer - 1);
+}
+
+static int say(void *user, uint32_t type, uint64_t tag, struct spot_buf *out_take,
+               struct spot_err *err)
+{
+    struct spot_exec_agent *const e = user;
+
+    return spot_agent_tell(&e->agent, type, tag, out_take, err);
+}
+
+int spot_exec_move_add(struct spot_exec_agent *e, const struct spot_exec_move *move, bool is_due,
+                       struct spot_err *err)
+{
+    struct spot_exec_transfer t = { .move = *move, .is_due = is_due };
+    const struct spot_state_move to = { move->id, move->place, move->to, move->serial };
+
+    if (move->from == e->agent.id)
+        t.giver =
+            spot_state_giver_new(e->store, e->agent.mesh, &to, is_due ? 0 : e->rate_byte_per_s);
+    else if (move->to != e->agent.id)
+        return spot_err_set(err, SPOT_ESYS, "the coordinator ordered a move between others");
+    e->transfer = spot_xgrow(e->transfer, &e->cap_transfer, e->n_transfer + 1, sizeof(t));
+    e->transfer[e->n_transfer++] = t;
+    return 0;
+}
+
+int spot_exec_on_move(struct spot_exec_agent *e, const struct spot_frame *frame,
+                      struct spot_err *err)
+{
+    struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
+    struct spot_exec_move move;
+
+    e->rate_byte_per_s = spot_get_f64(&in);
+    spot_exec_get_move(&in, &move);
+    if (!spot_wire_in_done(&in))
+        return spot_err_set(err, SPOT_ESYS, "the coordinator sent a malformed MOVE");
+    return spot_exec_move_add(e, &move, false, err);
+}
+
+void spot_exec_move_cancel(struct spot_exec_agent *e, uint64_t serial)
+{
+    for (size_t i = e->n_transfer; i-- > 0;)
+        if (e->transfer[i].move.serial == serial)
+            drop(e, i);
+}
+
+bool spot_exec_moves_due(const struct spot_exec_agent *e)
+{
+    for (size_t i = 0; i < e->n_transfer; i++)
+        if (e->transfer[i].is_due)
+            return true;
+    return false;
+}
+
+/* --- one of them ---------------------------------------------------------------------------- */
+
+static uint64_t taken(const struct spot_exec_transfer *t)
+{
+    return t->taker  ? spot_state_taker_taken(t->taker)
+           : t->pull ? spot_state_pull_taken(t->pull)
+                     : 0;
+}
+
+/* Who takes tells of the end, who gives only of a failure; of an epoch that is over, nobody. */
+static int tell_end(struct spot_exec_agent *e, const struct spot_exec_transfer *t,
+                    enum spot_state_step end, const struct spot_err *why, struct spot_err *err)
+{
+    struct spot_buf out = { 0 };
+
+    if (end == SPOT_STATE_FAILED ? why->code == SPOT_EPREEMPTED : t->giver != NULL)
+        return 0;
+    spot_put_text(&out, end == SPOT_STATE_FAILED ? why->msg : "");
+    spot_put_u64(&out, taken(t));
+    return spot_agent_tell(&e->agent, SPOT_MSG_EXEC_MOVED, t->move.serial, &out, err);
+}
+
+static enum spot_state_step begin_take(struct spot_exec_agent *e, struct spot_exec_transfer *t,
+                                       struct spot_err *why)
+{
+    const struct spot_state_move from = { t->move.id, t->move.place, t->move.from, t->move.serial };
+
+    if (t->move.from) {
+        t->taker = spot_state_taker_new(e->store, e->agent.mesh, &from);
+        return SPOT_STATE_MOVED;
+    }
+    t->pull = spot_state_pull_new(e->store, &t->move, say, e);
+    return spot_state_pull_begin(t->pull, why) ? SPOT_STATE_FAILED : SPOT_STATE_MOVED;
+}
+
+static enum spot_state_step step(struct spot_exec_agent *e, struct spot_exec_transfer *t,
+                                 struct spot_err *why)
+{
+    if (t->giver)
+        return spot_state_giver_step(t->giver, why);
+    if (t->taker)
+        return spot_state_taker_step(t->taker, why);
+    return t->pull ? SPOT_STATE_WAITS : begin_take(e, t, why);
+}
+
+/* It has ended: tell of it, and forget it. */
+static int end(struct spot_exec_agent *e, size_t i, enum spot_state_step how,
+               const struct spot_err *why, struct spot_err *err)
+{
+    const int rc = tell_end(e, &e->transfer[i], how, why, err);
+
+    drop(e, i);
+    return rc;
+}
+
+/* All that give, and the first that takes. Returns as spot_exec_moves_step. */
+static int step_all(struct spot_exec_agent *e, struct spot_err *err)
+{
+    bool has_taken = false, has_moved = false;
+
+    for (size_t i = 0; i < e->n_transfer;) {
+        struct spot_exec_transfer *const t = &e->transfer[i];
+        struct spot_err why = { 0 };
+        enum spot_state_step how;
+
+        if (!t->giver && has_taken) {
+            i++;
+            continue;
+        }
+        has_taken = has_taken || !t->giver;
+        how = step(e, t, &why);
+        has_moved = has_moved || how != SPOT_STATE_WAITS;
+        if (how == SPOT_STATE_COMPLETE || how == SPOT_STATE_FAILED) {
+            if (end(e, i, how, &why, err))
+                return -1;
+        } else {
+            i++;
+        }
+    }
+    return has_moved;
+}
+
+int spot_exec_moves_step(struct spot_exec_agent *e, struct spot_err *err)
+{
+    const double until_s = spot_clock_s() + slice_s;
+    int rc = 0, any = 0;
+
+    while (e->n_transfer && (rc = step_all(e, err)) > 0) {
+        any = 1;
+        if (spot_clock_s() > until_s)
+            break;
+    }
+    return rc < 0 ? -1 : any;
+}
+
+int spot_exec_moves_hear(struct spot_exec_agent *e, const struct spot_frame *frame,
+                         struct spot_err *err)
+{
+    struct spot_err why = { 0 };
+
+    if (frame->type == SPOT_MSG_EXEC_FETCH || frame->type == SPOT_MSG_EXEC_WANT)
+        return spot_state_serve(e->store, frame, say, e, err);
+    for (size_t i = 0; i < e->n_transfer; i++) {
+        struct spot_exec_transfer *const t = &e->transfer[i];
+        enum spot_state_step how;
+
+        if (!t->pull || t->move.serial != frame->tag)
+            continue;
+        how = spot_state_pull_take(t->pull, frame, &why);
+        return how == SPOT_STATE_MOVED ? 0 : end(e, i, how, &why, err);
+    }
+    return 0;
+}
+
+/* --- what the ranks begin with ---------------------------------------------------------------- */
+
+static const struct spot_state_record *find(const struct spot_exec_agent *e, uint32_t place,
+                                            struct spot_err *err)
+{
+    const struct spot_state_record *const record =
+        spot_state_store_find(e->store, &e->form.state, place);
+
+    if (!record)
+        spot_err_set(err, SPOT_EDATA, "the state of place %lu is not here", (unsigned long)place);
+    return record;
+}
+
+static int lay_out_all(struct spot_exec_agent *e, struct spot_err *err)
+{
+    const char *const live = e->options->live;
+    char dir[4096];
+
+    snprintf(dir, sizeof(dir), "%.4000s/%s", live, SPOT_STATE_PLACES);
+    if (mkdir(dir, 0700))
+        return spot_err_sys(err, "cannot make '%.200s'", dir);
+    for (uint32_t p = 0; p < e->form.env.state_world; p++) {
+        const struct spot_state_record *const record = find(e, p, err);
+
+        snprintf(dir, sizeof(dir), "%.4000s/%s/%lu", live, SPOT_STATE_PLACES, (unsigned long)p);
+        if (!record)
+            return -1;
+        if (mkdir(dir, 0700))
+            return spot_err_sys(err, "cannot make '%.200s'", dir);
+        if (spot_state_lay_out(e->store, dir, record, err))
+            return -1;
+    }
+    return 0;
+}
+
+/* Nodes of another number than committed it: a replica has what another one had, who has a part of
+ * it finds all parts. */
+int spot_exec_restore(struct spot_exec_agent *e, struct spot_err *err)
+{
+    const struct spot_state_record *record = NULL;
+
+    if (e->form.env.has_state) {
+        record = find(e, e->form.env.group_rank % e->form.env.state_world, err);
+        if (!record)
+            return -1;
+    }
+    if (spot_state_lay_out(e->store, e->options->live, record, err))
+        return -1;
+    return record && e->form.has_all ? lay_out_all(e, err) : 0;
+}

@@ -1,0 +1,284 @@
+/* SPDX-License-Identifier: MIT */
+/* Who holds which state, and what follows: which commit is whole, which one is safe, who gives it
+ * and who is best to have it. */
+#include <string.h>
+
+#include "comm/endpoint.h"
+#include "common/xalloc.h"
+#include "host/exec_job_state.h"
+
+/* --- holdings ----------------------------------------------------------------------------- */
+
+struct spot_exec_member *spot_exec_member_at(const struct spot_exec_job *job, size_t i)
+{
+    struct spot_peer *const peer =
+        spot_group_find(job->group, spot_view_machine(job->view)->member[i].id);
+    struct spot_exec_member *const member = spot_peer_is_aside(peer) ? NULL : spot_peer_data(peer);
+
+    if (member)
+        member->id = spot_peer_id(peer);
+    return member;
+}
+
+static const struct spot_exec_holding *find(const struct spot_exec_member *m,
+                                            const struct spot_state_id *id, uint32_t place)
+{
+    for (size_t i = 0; i < m->has.n; i++)
+        if (m->has.of[i].place == place && !spot_state_id_compare(&m->has.of[i].id, id))
+            return &m->has.of[i];
+    return NULL;
+}
+
+bool spot_exec_holds(const struct spot_exec_member *m, const struct spot_state_id *id,
+                     uint32_t place)
+{
+    return find(m, id, place) != NULL;
+}
+
+void spot_exec_add_holding(struct spot_exec_job *job, struct spot_exec_member *m,
+                           const struct spot_state_id *id, uint32_t place, uint32_t world)
+{
+    struct spot_exec_holding h = { .id = *id, .place = place, .world = world };
+
+    if (find(m, id, place))
+        return;
+    memcpy(h.run_id, job->run_id, sizeof(h.run_id));
+    m->has.of = spot_xgrow(m->has.of, &m->has.cap, m->has.n + 1, sizeof(h));
+    m->has.of[m->has.n++] = h;
+}
+
+void spot_exec_drop_holding(struct spot_exec_member *m, const struct spot_state_id *id,
+                            uint32_t place)
+{
+    for (size_t i = m->has.n; i-- > 0;)
+        if (m->has.of[i].place == place && !spot_state_id_compare(&m->has.of[i].id, id))
+            m->has.of[i] = m->has.of[--m->has.n];
+}
+
+/* --- is it whole? --------------------------------------------------------------------------- */
+
+static bool is_held(const struct spot_exec_job *job, const struct spot_exec_point *point,
+                    uint32_t place)
+{
+    const struct spot_machine *const m = spot_view_machine(job->view);
+
+    for (size_t i = 0; i < m->n_member; i++) {
+        const struct spot_exec_member *const x = spot_exec_member_at(job, i);
+        const struct spot_exec_holding *const h = x ? find(x, &point->id, place) : NULL;
+
+        if (h && h->world == point->world && !strcmp(h->run_id, job->run_id))
+            return true;
+    }
+    return false;
+}
+
+bool spot_exec_is_whole(const struct spot_exec_job *job, const struct spot_exec_point *point)
+{
+    if (!point->is_set)
+        return false;
+    for (uint32_t p = 0; p < point->world; p++)
+        if (!is_held(job, point, p))
+            return false;
+    return true;
+}
+
+/* --- is it safe? ----------------------------------------------------------------------------- */
+
+static void host_of(const struct spot_peer *peer, char host[SPOT_ADDRESS_MAX + 8])
+{
+    char *end;
+
+    spot_peer_address(peer, peer, host);
+    end = strrchr(host, ':');
+    if (!strncmp(host, "unix:", 5))
+        *host = '\0';
+    else if (end)
+        *end = '\0';
+}
+
+/* How much must fail to take both: 0 one domain, 1 one machine, 2 more than that. Who names no
+ * domain is one of its own. */
+static int distance(const struct spot_peer *a, const struct spot_peer *b)
+{
+    const char *const x = spot_peer_domain(a), *const y = spot_peer_domain(b);
+    char host_a[SPOT_ADDRESS_MAX + 8], host_b[SPOT_ADDRESS_MAX + 8];
+
+    if (*x && *y)
+        return strcmp(x, y) ? 2 : 0;
+    host_of(a, host_a);
+    host_of(b, host_b);
+    return strcmp(host_a, host_b) ? 2 : 1;
+}
+
+/* Those on whom one may rely. */
+static struct spot_peer *stayer(const struct spot_exec_job *job, size_t i)
+{
+    const struct spot_member *const m = &spot_view_machine(job->view)->member[i];
+
+    return spot_exec_member_at(job, i) && !m->is_leaving ? spot_group_find(job->group, m->id)
+                                                         : NULL;
+}
+
+/* Those of them that have the place. */
+struct holders {
+    struct spot_peer *peer[SPOT_MEMBERS_MAX];
+    size_t n;
+};
+
+static void find_holders(const struct spot_exec_job *job, const struct spot_exec_point *point,
+                         uint32_t place, struct holders *h)
+{
+    const struct spot_machine *const m = spot_view_machine(job->view);
+
+    h->n = 0;
+    for (size_t i = 0; i < m->n_member && h->n < SPOT_MEMBERS_MAX; i++) {
+        struct spot_peer *const peer = stayer(job, i);
+
+        if (peer && spot_exec_holds(spot_peer_data(peer), &point->id, place))
+            h->peer[h->n++] = peer;
+    }
+}
+
+/* Of the one that is farthest from `peer`; -1: there is none beside it. */
+static int farthest(const struct holders *h, const struct spot_peer *peer)
+{
+    int best = -1;
+
+    for (size_t i = 0; i < h->n && best < 2; i++) {
+        const int d = h->peer[i] == peer ? -1 : distance(h->peer[i], peer);
+
+        best = d > best ? d : best;
+    }
+    return best;
+}
+
+/* The best distance between two copies: of those that are there, and of those that there could be.
+ */
+static void best_copies(const struct spot_exec_job *job, const struct holders *h, int *have,
+                        int *could)
+{
+    const struct spot_machine *const m = spot_view_machine(job->view);
+
+    *have = *could = -1;
+    for (size_t i = 0; i < h->n && *have < 2; i++) {
+        const int d = farthest(h, h->peer[i]);
+
+        *have = d > *have ? d : *have;
+    }
+    *could = *have;
+    for (size_t i = 0; i < m->n_member && *could < 2; i++) {
+        const struct spot_peer *const peer = stayer(job, i);
+        const int d = peer ? farthest(h, peer) : -1;
+
+        *could = d > *could ? d : *could;
+    }
+}
+
+bool spot_exec_is_safe(const struct spot_exec_job *job, const struct spot_exec_point *point)
+{
+    struct holders h;
+
+    for (uint32_t p = 0; point->is_set && p < point->world; p++) {
+        int have, could;
+
+        find_holders(job, point, p, &h);
+        best_copies(job, &h, &have, &could);
+        if (have < 0 || have < could)
+            return false;
+    }
+    return point->is_set;
+}
+
+/* --- what a round would begin with ------------------------------------------------------------ */
+
+void spot_exec_find_points(struct spot_exec_job *job)
+{
+    const struct spot_machine *const m = spot_view_machine(job->view);
+    struct spot_exec_states *const s = &job->states;
+
+    s->newest = s->safe = s->target = (struct spot_exec_point){ 0 };
+    for (size_t i = 0; i < m->n_member; i++) {
+        const struct spot_exec_member *const x = spot_exec_member_at(job, i);
+
+        for (size_t k = 0; x && k < x->has.n; k++) {
+            const struct spot_exec_holding *const h = &x->has.of[k];
+            const struct spot_exec_point point = { true, h->id, h->world, 0, 0 };
+
+            if (strcmp(h->run_id, job->run_id) != 0)
+                continue;
+            if ((!s->newest.is_set || spot_state_id_compare(&h->id, &s->newest.id) > 0) &&
+                spot_exec_is_whole(job, &point))
+                s->newest = point;
+            if ((!s->safe.is_set || spot_state_id_compare(&h->id, &s->safe.id) > 0) &&
+                spot_exec_is_safe(job, &point))
+                s->safe = point;
+        }
+    }
+}
+
+/* --- who gives, and who takes --------------------------------------------------------------------
+ */
+
+static size_t n_orders(const struct spot_exec_job *job, uint32_t id)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < job->states.n_order; i++)
+        n += job->states.order[i].move.from == id || job->states.order[i].move.to == id;
+    return n;
+}
+
+static size_t n_held(const struct spot_exec_member *m, const struct spot_state_id *id)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < m->has.n; i++)
+        n += !spot_state_id_compare(&m->has.of[i].id, id);
+    return n;
+}
+
+struct spot_exec_member *spot_exec_find_giver(const struct spot_exec_job *job,
+                                              const struct spot_exec_point *point, uint32_t place)
+{
+    const struct spot_machine *const m = spot_view_machine(job->view);
+    struct spot_exec_member *best = NULL;
+
+    for (size_t i = 0; i < m->n_member; i++) {
+        struct spot_exec_member *const x = spot_exec_member_at(job, i);
+
+        if (x && spot_exec_holds(x, &point->id, place) &&
+            (!best || n_orders(job, x->id) < n_orders(job, best->id)))
+            best = x;
+    }
+    return best;
+}
+
+/* Who is in this epoch, farthest from a holder, with the least to hold. */
+struct spot_exec_member *spot_exec_find_buddy(const struct spot_exec_job *job,
+                                              const struct spot_exec_point *point, uint32_t place)
+{
+    const struct spot_machine *const m = spot_view_machine(job->view);
+    struct spot_exec_member *best = NULL;
+    int best_distance, could;
+    size_t best_load = 0;
+    struct holders h;
+
+    find_holders(job, point, place, &h);
+    best_copies(job, &h, &best_distance, &could);
+    for (size_t i = 0; i < m->n_member; i++) {
+        const struct spot_peer *const peer = stayer(job, i);
+        struct spot_exec_member *const x = peer ? spot_peer_data(peer) : NULL;
+        const size_t load = x ? n_held(x, &point->id) + n_orders(job, x->id) : 0;
+        int d;
+
+        if (!x || x->entered != m->epoch || spot_exec_holds(x, &point->id, place))
+            continue;
+        d = farthest(&h, peer);
+        if (d > best_distance || (best && d == best_distance && load < best_load)) {
+            best = x;
+            best_distance = d;
+            best_load = load;
+        }
+    }
+    return best;
+}

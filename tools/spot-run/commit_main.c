@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT */
+/* spot-run commit - inside the COMMAND of spot-run exec: what lies in SPOT_STATE_DIR is a commit.
+ */
+#include <errno.h>
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli/opt.h"
+#include "cli/tool.h"
+#include "comm/endpoint.h"
+#include "common/clock.h"
+#include "common/json.h"
+#include "host/rank_socket.h"
+#include "run.h"
+
+static struct {
+    uint64_t step;
+    double timeout_s;
+    bool durable, is_quiet;
+} o = { .step = UINT64_MAX, .timeout_s = 600 };
+
+static const struct spot_opt option[] = {
+    { SPOT_OPT_U64, 0, "step", &o.step, "n", "which step it is (default the next one)", 0,
+      9007199254740992.0 },
+    { SPOT_OPT_FLAG, 0, "durable", &o.durable, NULL, "wait until another node holds it too", 0, 0 },
+    { SPOT_OPT_SECS, 0, "timeout", &o.timeout_s, "time", "wait so long for the other ranks (10m)",
+      0, 1e7 },
+    { SPOT_OPT_FLAG, 'q', "quiet", &o.is_quiet, NULL, "do not print the step", 0, 0 },
+    { .type = SPOT_OPT_END },
+};
+
+static const struct spot_cli cli = {
+    .name = "spot-run commit",
+    .synopsis = "[options]",
+    .summary = "Commit what lies in SPOT_STATE_DIR, in a rank of spot-run exec; all ranks must.",
+    .examples = "  spot-run commit --step 40\n",
+    .option = option,
+};
+
+/* --- a line there, a line back ------------------------------------------------------------- */
+
+static int ask(int fd, const char *line, struct spot_err *err)
+{
+    const size_t n = strlen(line);
+
+    return write(fd, line, n) == (ssize_t)n
+               ? 0
+               : spot_err_sys(err, "cannot ask at %s", getenv(SPOT_SOCKET_ENV));
+}
+
+static int hear(int fd, char *line, size_t n_max, struct spot_err *err)
+{
+    const double until_s = spot_clock_s() + o.timeout_s;
+    struct pollfd set = { .fd = fd, .events = POLLIN };
+    size_t n = 0;
+
+    for (;;) {
+        const double left_s = until_s - spot_clock_s();
+        ssize_t got;
+
+        if (left_s <= 0)
+            return spot_err_set(err, SPOT_ESYS, "the other ranks have not committed within %g s",
+                                o.timeout_s);
+        if (poll(&set, 1, (int)fmin(ceil(1e3 * left_s), 1e6)) <= 0)
+            continue;
+        got = read(fd, line + n, n_max - 1 - n);
+        if (got <= 0)
+            return spot_err_set(err, SPOT_ESYS, "the agent of this node is gone");
+        n += (size_t)got;
+        line[n] = '\0';
+        if (line[n - 1] == '\n')
+            return 0;
+        if (n == n_max - 1)
+            return spot_err_set(err, SPOT_ESYS, "the agent of this node says too much");
+    }
+}
+
+/* --- the request ----------------------------------------------------------------------------- */
+
+/* A number that the rank's environment has; nothing where there is none. */
+static int add_number(char *line, size_t n, const char *key, const char *name, struct spot_err *err)
+{
+    const char *const text = getenv(name);
+    const size_t at = strlen(line);
+    unsigned long long value;
+    char *end;
+
+    if (!text || !*text)
+        return 0;
+    errno = 0;
+    value = strtoull(text, &end, 10);
+    if (*text < '0' || *text > '9' || *end || errno)
+        return spot_err_set(err, SPOT_EUSAGE, "%s must be a number, got '%.40s'", name, text);
+    snprintf(line + at, n - at, ",\"%s\":%llu", key, value);
+    return 0;
+}
+
+static int compose(char *line, size_t n, struct spot_err *err)
+{
+    snprintf(line, n, "{\"op\":\"commit\"");
+    if (add_number(line, n, "rank", "RANK", err) ||
+        add_number(line, n, "round", "TORCHELASTIC_RESTART_COUNT", err))
+        return -1;
+    if (o.step != UINT64_MAX)
+        snprintf(line + strlen(line), n - strlen(line), ",\"step\":%llu",
+                 (unsigned long long)o.step);
+    snprintf(line + strlen(line), n - strlen(line), "%s}\n", o.durable ? ",\"durable\":true" : "");
+    return 0;
+}
+
+struct answer {
+    const char *error;
+    int64_t step;
+    bool durable;
+};
+
+static const struct spot_field answer_field[] = {
+    { "error", SPOT_F_STR, offsetof(struct answer, error), NULL, 0, 0, false },
+    { "step", SPOT_F_INT, offsetof(struct answer, step), "1", 0, 0, false },
+    { "durable", SPOT_F_BOOL, offsetof(struct answer, durable), NULL, 0, 0, false },
+    { 0 },
+};
+
+static int read_answer(const char *line, struct spot_err *err)
+{
+    struct answer a = { .durable = true };
+    struct spot_json_doc doc;
+    int rc;
+
+    if (spot_json_parse(&doc, line, strlen(line), "answer", err))
+        return -1;
+    rc = spot_json_read_fields(&doc, doc.root, "", answer_field, &a, err);
+    if (!rc && a.error)
+        rc = spot_err_set(err, SPOT_EINFEASIBLE, "not committed: %.400s", a.error);
+    else if (!rc && o.durable && !a.durable)
+        rc = spot_err_set(err, SPOT_EINFEASIBLE,
+                          "step %lld is committed, but no other node is "
+                          "there to hold it",
+                          (long long)a.step);
+    else if (!rc && !o.is_quiet && (printf("%lld\n", (long long)a.step) < 0 || fflush(stdout)))
+        rc = spot_err_sys(err, "cannot write output");
+    spot_json_release(&doc);
+    return rc;
+}
+
+static int run_commit(char **operand, size_t n, struct spot_err *err)
+{
+    const char *const path = getenv(SPOT_SOCKET_ENV);
+    char line[4096], address[4096];
+    int fd, rc;
+
+    (void)operand, (void)n;
+    if (!path || !*path)
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "SPOT_SOCKET is not set: this is for ranks of spot-run exec");
+    signal(SIGPIPE, SIG_IGN);
+    snprintf(address, sizeof(address), "unix:%s", path);
+    if (compose(line, sizeof(line), err))
+        return -1;
+    fd = spot_endpoint_dial(address, SPOT_REACH_HERE, NULL, err);
+    if (fd < 0)
+        return -1;
+    rc = ask(fd, line, err) || hear(fd, line, sizeof(line), err) || read_answer(line, err) ? -1 : 0;
+    close(fd);
+    return rc;
+}
+
+const struct spot_command run_commit_command = {
+    .name = "commit",
+    .brief = "in a rank of exec: commit what lies in SPOT_STATE_DIR",
+    .cli = &cli,
+    .run = run_commit,
+};
