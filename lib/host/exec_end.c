@@ -128,6 +128,8 @@ int spot_exec_message(void *exec, struct spot_peer *peer, const struct spot_fram
         return 0;
     if (frame->type == SPOT_MSG_EXEC_MOVED)
         return spot_exec_on_moved(job, peer, frame, err);
+    if (frame->type >= SPOT_MSG_EXEC_FETCH && frame->type <= SPOT_MSG_EXEC_PIECES)
+        return spot_exec_disk_hear(job, peer, frame, err);
     if (m->phase != SPOT_PHASE_RUN || member->epoch != m->epoch)
         return 0;
     if (frame->type == SPOT_MSG_EXEC_TOOK)
@@ -203,7 +205,7 @@ int spot_exec_tick(void *exec, struct spot_err *err)
     spot_exec_keep_warm(job);
     if (spot_view_machine(job->view)->phase == SPOT_PHASE_RUN) {
         spot_exec_invite(job);
-        if (spot_exec_make_safe(job, err))
+        if (spot_exec_disk_tick(job, err) || spot_exec_make_safe(job, err))
             return -1;
     }
     return tick_run(job, err);

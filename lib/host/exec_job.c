@@ -80,6 +80,7 @@ static void forget(void *exec, struct spot_peer *peer)
 
     spot_exec_forgive(exec, member);
     spot_exec_forget_orders(exec, spot_peer_id(peer));
+    spot_exec_disk_forget(exec, spot_peer_id(peer));
     spot_exec_holdings_release(&member->has);
     free(member);
 }
@@ -249,7 +250,7 @@ static int run(struct spot_exec_job *job, struct spot_err *err)
     rc = lead(job, err);
     if (rc)
         return rc < 0 ? -1 : 0;
-    if (spot_group_open(job->group, &round, err))
+    if (spot_exec_disk_open(job, err) || spot_group_open(job->group, &round, err))
         return -1;
     job->view = spot_group_view(job->group, 0);
     job->began_s = spot_clock_s();
@@ -268,7 +269,7 @@ static int run(struct spot_exec_job *job, struct spot_err *err)
 
 int spot_exec_run(const struct spot_exec_options *options, struct spot_err *err)
 {
-    struct spot_exec_job job = { .options = options };
+    struct spot_exec_job job = { .options = options, .disk.lock_fd = -1 };
     int rc;
 
     job.group = spot_group_new(&options->group, &workload, &job, err);
@@ -282,6 +283,7 @@ int spot_exec_run(const struct spot_exec_options *options, struct spot_err *err)
     if (spot_group_close_journal(job.group, rc ? NULL : err))
         rc = -1;
     spot_exec_drop_orders(&job);
+    spot_exec_disk_close(&job);
     spot_group_free(job.group);
     free(job.states.order);
     free(job.is_done);

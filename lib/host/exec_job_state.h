@@ -9,6 +9,8 @@
 #include "cluster/group.h"
 #include "host/exec_job.h"
 #include "host/exec_protocol.h"
+#include "host/state_pull.h"
+#include "host/state_store.h"
 
 #ifdef __cplusplus
 extern "C" {
@@ -71,6 +73,18 @@ struct spot_exec_states {
     uint64_t moved_byte; /* since the coordinator began, for safety alone */
 };
 
+/* Commits beside the coordinator. */
+struct spot_exec_disk {
+    int lock_fd;
+    struct spot_state_store *store; /* NULL: there are none */
+    struct spot_exec_point newest;  /* that this coordinator has completed there */
+    struct spot_exec_point target;  /* that is being copied, */
+    struct spot_state_pull *pull;   /* place by place; NULL: none is */
+    uint64_t serial;                /* of the pull, */
+    uint32_t from;                  /* and the member that gives it */
+    double next_s;                  /* the next copy */
+};
+
 struct spot_exec_job {
     const struct spot_exec_options *options;
     struct spot_group *group;
@@ -94,6 +108,7 @@ struct spot_exec_job {
     char why[SPOT_WHY_MAX];
 
     struct spot_exec_states states;
+    struct spot_exec_disk disk;
 
     uint32_t saving_epoch; /* whose ranks were told to save, until when; 0: none */
     double saving_until_s;
@@ -147,6 +162,17 @@ int spot_exec_log_restored(struct spot_exec_job *job, struct spot_err *err);
 int spot_exec_log_step(struct spot_exec_job *job, const char *event, uint64_t step,
                        void (*more)(const struct spot_exec_job *job, struct spot_jw *jw),
                        struct spot_err *err);
+
+/* exec_durable.c: commits on the coordinator's disk. */
+int spot_exec_disk_open(struct spot_exec_job *job, struct spot_err *err);
+void spot_exec_disk_close(struct spot_exec_job *job);
+bool spot_exec_disk_holds(const struct spot_exec_job *job, const struct spot_exec_point *point,
+                          uint32_t place);
+void spot_exec_disk_quiesced(struct spot_exec_job *job); /* the epoch is over */
+void spot_exec_disk_forget(struct spot_exec_job *job, uint32_t id);
+int spot_exec_disk_tick(struct spot_exec_job *job, struct spot_err *err);
+int spot_exec_disk_hear(struct spot_exec_job *job, struct spot_peer *peer,
+                        const struct spot_frame *frame, struct spot_err *err);
 
 /* exec_layout.c: newcomers are told of the epoch that runs, so that they can hold states. */
 void spot_exec_invite(struct spot_exec_job *job);

@@ -18,6 +18,17 @@ static bool is_of_run(const struct spot_exec_job *job, const struct spot_exec_me
     return *m->held.run_id && !strcmp(m->held.run_id, job->run_id);
 }
 
+/* None of its agents is left, but what they held is, or a copy of it. */
+static void find_run(struct spot_exec_job *job, struct spot_exec_member *const *member, size_t n)
+{
+    if (!*job->run_id && job->disk.store && spot_state_store_count(job->disk.store))
+        snprintf(job->run_id, sizeof(job->run_id), "%s",
+                 spot_state_store_at(job->disk.store, 0)->run_id);
+    for (size_t i = 0; i < n && !*job->run_id; i++)
+        if (member[i]->has.n)
+            snprintf(job->run_id, sizeof(job->run_id), "%s", member[i]->has.of[0].run_id);
+}
+
 /* No round has the number of one that committed something. */
 static void count_rounds(struct spot_exec_job *job, const struct spot_exec_holdings *has)
 {
@@ -34,13 +45,18 @@ static int settle_run(struct spot_exec_job *job, struct spot_exec_member *const 
 
     for (size_t i = 0; i < n && !*job->run_id; i++)
         snprintf(job->run_id, sizeof(job->run_id), "%s", member[i]->held.run_id);
-    for (size_t i = 0; spot_group_resumes(job->group) && i < n && !*job->run_id; i++)
-        if (member[i]->has.n) /* none of its agents is left, but what they held is */
-            snprintf(job->run_id, sizeof(job->run_id), "%s", member[i]->has.of[0].run_id);
+    if (spot_group_resumes(job->group))
+        find_run(job, member, n);
     if (!*job->run_id) {
         if (spot_random_bytes(&drawn, sizeof(drawn), err))
             return -1;
         snprintf(job->run_id, sizeof(job->run_id), "%016llx", (unsigned long long)drawn);
+    }
+    for (size_t i = 0; job->disk.store && i < spot_state_store_count(job->disk.store); i++) {
+        const struct spot_state_record *const r = spot_state_store_at(job->disk.store, i);
+
+        if (!strcmp(r->run_id, job->run_id) && r->id.round >= job->n_started)
+            job->n_started = r->id.round + 1;
     }
     for (size_t i = 0; i < n; i++) {
         const struct spot_exec_held *const h = &member[i]->held;
@@ -434,6 +450,7 @@ static int lay_out(struct spot_exec_job *job, struct spot_view *view,
     if (settle_run(job, member, n, err))
         return -1;
     spot_exec_drop_orders(job);
+    spot_exec_disk_quiesced(job);
     spot_exec_find_points(job);
     if (may_keep(job, member, n, &world)) {
         take_round(job, world, true);

@@ -84,8 +84,7 @@ static void want(struct spot_exec_job *job, const struct spot_exec_member *membe
     if (spot_exec_holds(member, &point->id, place))
         return;
     giver = spot_exec_find_giver(job, point, place);
-    if (giver)
-        (void)spot_exec_add_order(job, &point->id, place, giver->id, member->id, true);
+    (void)spot_exec_add_order(job, &point->id, place, giver ? giver->id : 0, member->id, true);
 }
 
 void spot_exec_plan_restore(struct spot_exec_job *job, struct spot_exec_member *const *member,
@@ -163,41 +162,74 @@ static int target_is_safe(struct spot_exec_job *job, struct spot_err *err)
     return is_news ? spot_exec_log_step(job, "durable", s->safe.id.step, put_safe, err) : 0;
 }
 
-/* Members keep what is safe, what is about to be, and the newest. */
+static bool is_same(const struct spot_exec_point *a, const struct spot_exec_point *b)
+{
+    return a->is_set && b->is_set && !spot_state_id_compare(&a->id, &b->id);
+}
+
+/* Which commits members keep: what is safe, what is about to be, and the newest, which comes first.
+ */
+struct kept {
+    const struct spot_exec_point *point[4];
+    size_t n;
+};
+
+static struct kept list_kept(const struct spot_exec_job *job)
+{
+    const struct spot_exec_states *const s = &job->states;
+    const struct spot_exec_point *const all[] = { &s->newest, &s->safe, &s->target,
+                                                  &job->disk.target };
+    struct kept kept = { .n = 0 };
+
+    for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
+        if (all[i]->is_set)
+            kept.point[kept.n++] = all[i];
+    return kept;
+}
+
+static void drop_others(const struct spot_exec_job *job, struct spot_exec_member *x,
+                        const struct kept *kept)
+{
+    for (size_t k = x->has.n; k-- > 0;) {
+        const struct spot_state_id *const id = &x->has.of[k].id;
+        bool is_kept = x->has_took && id->key == job->states.key && id->step == x->took;
+
+        for (size_t j = 0; j < kept->n; j++)
+            is_kept = is_kept || !spot_state_id_compare(id, &kept->point[j]->id);
+        if (!is_kept)
+            x->has.of[k] = x->has.of[--x->has.n];
+    }
+}
+
+static enum spot_exec_safety safety_of(const struct spot_exec_job *job)
+{
+    const struct spot_exec_states *const s = &job->states;
+
+    if (is_same(&s->safe, &s->newest) || is_same(&job->disk.newest, &s->newest))
+        return SPOT_EXEC_SAFE;
+    return s->is_alone && !job->disk.store ? SPOT_EXEC_ALONE : SPOT_EXEC_AT_RISK;
+}
+
 static void tell_news(struct spot_exec_job *job)
 {
-    struct spot_exec_states *const s = &job->states;
-    const struct spot_exec_point *const kept[] = { &s->newest, &s->safe, &s->target };
     const struct spot_machine *const m = spot_view_machine(job->view);
-    const bool is_safe = s->safe.is_set && !spot_state_id_compare(&s->safe.id, &s->newest.id);
+    const struct kept kept = list_kept(job);
     struct spot_buf out = { 0 };
-    uint32_t n = 0;
 
-    for (size_t i = 0; i < 3; i++)
-        n += kept[i]->is_set;
-    spot_put_u8(&out, is_safe ? SPOT_EXEC_SAFE : s->is_alone ? SPOT_EXEC_ALONE : SPOT_EXEC_AT_RISK);
-    spot_put_u32(&out, n);
-    for (size_t i = 0; i < 3; i++)
-        if (kept[i]->is_set)
-            spot_state_id_put(&out, &kept[i]->id);
+    spot_put_u8(&out, safety_of(job));
+    spot_put_u32(&out, (uint32_t)kept.n);
+    for (size_t i = 0; i < kept.n; i++)
+        spot_state_id_put(&out, &kept.point[i]->id);
     for (size_t i = 0; i < m->n_member; i++) {
         struct spot_exec_member *const x = spot_exec_member_at(job, i);
 
         if (!x || x->entered != m->epoch)
             continue;
         spot_peer_send(spot_group_find(job->group, x->id), SPOT_MSG_EXEC_HOLD, 0, out.data, out.n);
-        for (size_t k = x->has.n; k-- > 0;) {
-            const struct spot_state_id *const id = &x->has.of[k].id;
-            bool is_kept = x->has_took && id->key == s->key && id->step == x->took;
-
-            for (size_t j = 0; j < 3; j++)
-                is_kept = is_kept || (kept[j]->is_set && !spot_state_id_compare(id, &kept[j]->id));
-            if (!is_kept)
-                x->has.of[k] = x->has.of[--x->has.n];
-        }
+        drop_others(job, x, &kept);
     }
     spot_buf_release(&out);
-    s->has_news = false;
+    job->states.has_news = false;
 }
 
 static int look_at_target(struct spot_exec_job *job, struct spot_err *err)

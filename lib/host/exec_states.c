@@ -69,7 +69,7 @@ static bool is_held(const struct spot_exec_job *job, const struct spot_exec_poin
         if (h && h->world == point->world && !strcmp(h->run_id, job->run_id))
             return true;
     }
-    return false;
+    return spot_exec_disk_holds(job, point, place);
 }
 
 bool spot_exec_is_whole(const struct spot_exec_job *job, const struct spot_exec_point *point)
@@ -191,12 +191,41 @@ bool spot_exec_is_safe(const struct spot_exec_job *job, const struct spot_exec_p
 
 /* --- what a round would begin with ------------------------------------------------------------ */
 
+static void consider_newest(struct spot_exec_job *job, const struct spot_exec_point *point)
+{
+    struct spot_exec_point *const newest = &job->states.newest;
+
+    if ((!newest->is_set || spot_state_id_compare(&point->id, &newest->id) > 0) &&
+        spot_exec_is_whole(job, point))
+        *newest = *point;
+}
+
+/* The newest one there was copied whole. */
+static void find_on_disk(struct spot_exec_job *job)
+{
+    const size_t n = job->disk.store ? spot_state_store_count(job->disk.store) : 0;
+
+    job->disk.newest = (struct spot_exec_point){ 0 };
+    for (size_t i = 0; i < n; i++) {
+        const struct spot_state_record *const r = spot_state_store_at(job->disk.store, i);
+        const struct spot_exec_point point = { true, r->id, r->world, 0, 0 };
+        bool is_there = true;
+
+        consider_newest(job, &point);
+        for (uint32_t p = 0; is_there && p < point.world; p++)
+            is_there = spot_exec_disk_holds(job, &point, p);
+        if (is_there)
+            job->disk.newest = point;
+    }
+}
+
 void spot_exec_find_points(struct spot_exec_job *job)
 {
     const struct spot_machine *const m = spot_view_machine(job->view);
     struct spot_exec_states *const s = &job->states;
 
     s->newest = s->safe = s->target = (struct spot_exec_point){ 0 };
+    find_on_disk(job);
     for (size_t i = 0; i < m->n_member; i++) {
         const struct spot_exec_member *const x = spot_exec_member_at(job, i);
 
@@ -206,9 +235,7 @@ void spot_exec_find_points(struct spot_exec_job *job)
 
             if (strcmp(h->run_id, job->run_id) != 0)
                 continue;
-            if ((!s->newest.is_set || spot_state_id_compare(&h->id, &s->newest.id) > 0) &&
-                spot_exec_is_whole(job, &point))
-                s->newest = point;
+            consider_newest(job, &point);
             if ((!s->safe.is_set || spot_state_id_compare(&h->id, &s->safe.id) > 0) &&
                 spot_exec_is_safe(job, &point))
                 s->safe = point;

@@ -94,23 +94,23 @@ static int by_path(const void *a, const void *b)
 
 static bool is_same_file(const struct stat *a, const struct stat *b)
 {
-    return a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
-           a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
+    return a->st_ino == b->st_ino && a->st_size == b->st_size &&
+           a->st_mtim.tv_sec == b->st_mtim.tv_sec && a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
+/* *seen gets what it was before it was read. */
 static int take_open(struct spot_state_store *store, int fd, struct spot_state_record *record,
-                     void *room, struct spot_err *err)
+                     void *room, struct stat *seen, struct spot_err *err)
 {
     struct spot_state_file *const file = &record->file[record->n_file - 1];
-    struct stat before, after;
     size_t n;
 
-    if (fstat(fd, &before))
+    if (fstat(fd, seen))
         return spot_err_sys(err, "cannot look at '%.200s'", file->path);
-    if (!S_ISREG(before.st_mode))
+    if (!S_ISREG(seen->st_mode))
         return spot_err_set(err, SPOT_EDATA, "'%.200s' is no file", file->path);
-    file->mode = before.st_mode & 0777;
-    file->n_byte = (uint64_t)before.st_size;
+    file->mode = seen->st_mode & 0777;
+    file->n_byte = (uint64_t)seen->st_size;
     n = spot_state_file_chunks(file);
     record->chunk = spot_xrealloc(record->chunk, record->n_chunk + n, sizeof(*record->chunk));
     for (size_t i = 0; i < n; i++) {
@@ -123,13 +123,12 @@ static int take_open(struct spot_state_store *store, int fd, struct spot_state_r
             return -1;
         record->n_chunk++;
     }
-    if (fstat(fd, &after) || !is_same_file(&before, &after))
-        return spot_err_set(err, SPOT_EDATA, "'%.200s' changed while it was committed", file->path);
     return 0;
 }
 
 static int take_file(struct spot_state_store *store, int dir_fd, char *path_take,
-                     struct spot_state_record *record, void *room, struct spot_err *err)
+                     struct spot_state_record *record, void *room, struct stat *seen,
+                     struct spot_err *err)
 {
     const int fd = openat(dir_fd, path_take, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     int rc;
@@ -138,15 +137,30 @@ static int take_file(struct spot_state_store *store, int dir_fd, char *path_take
         (struct spot_state_file){ .path = path_take, .first_chunk = record->n_chunk };
     if (fd < 0)
         return spot_err_sys(err, "cannot read '%.200s'", path_take);
-    rc = take_open(store, fd, record, room, err);
+    rc = take_open(store, fd, record, room, seen, err);
     close(fd);
     return rc;
+}
+
+/* All of them, at one moment: none has changed since it was read, when the last one had been. */
+static int check_unchanged(int dir_fd, const struct spot_state_record *record,
+                           const struct stat *seen, struct spot_err *err)
+{
+    for (size_t i = 0; i < record->n_file; i++) {
+        const char *const path = record->file[i].path;
+        struct stat now;
+
+        if (fstatat(dir_fd, path, &now, AT_SYMLINK_NOFOLLOW) || !is_same_file(&seen[i], &now))
+            return spot_err_set(err, SPOT_EDATA, "'%.200s' changed while it was committed", path);
+    }
+    return 0;
 }
 
 static int take_all(struct spot_state_store *store, int dir_fd, struct paths *p,
                     struct spot_state_record *record, struct spot_err *err)
 {
     void *const room = spot_xcalloc(SPOT_STATE_CHUNK_BYTE, 1);
+    struct stat *const seen = spot_xcalloc(p->n, sizeof(*seen));
     int rc = 0;
 
     if (p->n)
@@ -156,8 +170,11 @@ static int take_all(struct spot_state_store *store, int dir_fd, struct paths *p,
         char *const path = p->path[i];
 
         p->path[i] = NULL;
-        rc = take_file(store, dir_fd, path, record, room, err);
+        rc = take_file(store, dir_fd, path, record, room, &seen[i], err);
     }
+    if (!rc)
+        rc = check_unchanged(dir_fd, record, seen, err);
+    free(seen);
     free(room);
     return rc;
 }

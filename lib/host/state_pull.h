@@ -20,7 +20,7 @@
 extern "C" {
 #endif
 
-enum { SPOT_STATE_PULL_BYTE = 8 << 20 }; /* of pieces in one answer */
+enum { SPOT_STATE_PULL_BYTE = 2 << 20 }; /* of pieces in one answer */
 
 /* Send to the other side; the buffer is released. Returns 0, or -1 with *err. */
 typedef int (*spot_state_say_fn)(void *user, uint32_t type, uint64_t tag, struct spot_buf *out_take,

@@ -27,14 +27,15 @@
 /* As text too, for the agents that are started here. */
 static struct {
     const char *listen, *store, *join, *key_file, *nodes, *hook, *log_dir, *events, *name, *domain,
-        *state_dir;
+        *state_dir, *state;
     uint64_t workers, n_rank, max_restarts;
-    double save_s, stop_s, lease_s, stall_s, grace_s, join_timeout_s, store_lease_s, state_limit,
-        mirror_rate;
+    double save_s, stop_s, state_every_s, lease_s, stall_s, grace_s, join_timeout_s, store_lease_s,
+        state_limit, mirror_rate;
     bool resume, is_cold, is_quiet, places_all;
     struct leave_on_notice leave;
 } o = { .n_rank = 1,
         .max_restarts = 3,
+        .state_every_s = 60,
         .save_s = 10,
         .stop_s = 5,
         .lease_s = 2,
@@ -59,7 +60,12 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_U64, 0, "max-restarts", &o.max_restarts, "n",
       "rounds that may end by a rank that fails (3)", 0, 1 << 20 },
     { SPOT_OPT_STRING, 0, "events", &o.events, "file", "spot.event/1", 0, 0 },
-    { SPOT_OPT_FLAG, 0, "resume", &o.resume, NULL, "go on in the file of --events", 0, 0 },
+    { SPOT_OPT_STRING, 0, "state", &o.state, "dir", "copies of commits that outlive all nodes", 0,
+      0 },
+    { SPOT_OPT_SECS, 0, "state-every", &o.state_every_s, "time", "between two of them (1m)", 0,
+      86400 },
+    { SPOT_OPT_FLAG, 0, "resume", &o.resume, NULL,
+      "go on with the commits of --state or --state-dir, and in the file of --events", 0, 0 },
     { SPOT_OPT_GROUP, .help = "a node of it" },
     { SPOT_OPT_STRING, 0, "join", &o.join, "addr", "be a node of the job that listens there", 0,
       0 },
@@ -122,7 +128,9 @@ static const struct spot_cli cli = {
                                             { "lease", "!join" },
                                             { "stall", "!join" },
                                             { "grace", "!join" },
-                                            { "resume", "events" },
+                                            { "resume", "!join" },
+                                            { "state", "!join" },
+                                            { "state-every", "state" },
                                             { "store", "listen" },
                                             { "store-lease", "store" },
                                             { "name", "join" },
@@ -393,6 +401,8 @@ static int coordinate(struct spot_err *err)
         .max_restarts = (uint32_t)o.max_restarts,
         .save_s = o.save_s,
         .places_all = o.places_all,
+        .state = o.state,
+        .state_every_s = o.state_every_s,
         .mirror_byte_per_s = o.mirror_rate,
     };
 

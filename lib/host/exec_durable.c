@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: MIT */
+/* Commits on the coordinator's disk: every so often the newest one is asked for piece by piece from
+ * those who hold it, and a round may begin with it when nobody holds another. */
+#define _DEFAULT_SOURCE /* flock */
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "cluster/protocol.h"
+#include "common/clock.h"
+#include "host/exec_job_state.h"
+
+static const double retry_s = 5; /* after a copy that failed */
+
+/* --- the directory --------------------------------------------------------------------------- */
+
+static int lock(struct spot_exec_job *job, const char *dir, struct spot_err *err)
+{
+    char path[4096];
+
+    if (mkdir(dir, 0700) && access(dir, F_OK))
+        return spot_err_sys(err, "cannot make the directory '%.200s'", dir);
+    snprintf(path, sizeof(path), "%.4000s/lock", dir);
+    job->disk.lock_fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (job->disk.lock_fd < 0)
+        return spot_err_sys(err, "cannot open '%.200s'", path);
+    return flock(job->disk.lock_fd, LOCK_EX | LOCK_NB)
+               ? spot_err_set(err, SPOT_EUSAGE, "another job uses --state %.200s", dir)
+               : 0;
+}
+
+int spot_exec_disk_open(struct spot_exec_job *job, struct spot_err *err)
+{
+    const char *const dir = job->options->state;
+
+    job->disk.lock_fd = -1;
+    if (!dir)
+        return 0;
+    if (lock(job, dir, err))
+        return -1;
+    job->disk.store = spot_state_store_open(dir, UINT64_MAX, true, err);
+    if (!job->disk.store)
+        return -1;
+    if (spot_state_store_count(job->disk.store) && !spot_group_resumes(job->group))
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "%.200s has the commits of a job: --resume goes on with it", dir);
+    return 0;
+}
+
+static void end_pull(struct spot_exec_disk *d)
+{
+    spot_state_pull_free(d->pull);
+    d->pull = NULL;
+}
+
+void spot_exec_disk_close(struct spot_exec_job *job)
+{
+    end_pull(&job->disk);
+    spot_state_store_free(job->disk.store);
+    if (job->disk.lock_fd >= 0)
+        close(job->disk.lock_fd);
+}
+
+void spot_exec_disk_quiesced(struct spot_exec_job *job)
+{
+    end_pull(&job->disk);
+    job->disk.target.is_set = false;
+}
+
+bool spot_exec_disk_holds(const struct spot_exec_job *job, const struct spot_exec_point *point,
+                          uint32_t place)
+{
+    const struct spot_state_record *const record =
+        job->disk.store ? spot_state_store_find(job->disk.store, &point->id, place) : NULL;
+
+    return record && record->world == point->world && !strcmp(record->run_id, job->run_id);
+}
+
+/* --- a copy ------------------------------------------------------------------------------------
+ */
+
+static int say(void *user, uint32_t type, uint64_t tag, struct spot_buf *out_take,
+               struct spot_err *err)
+{
+    struct spot_peer *const peer = user;
+
+    (void)err;
+    spot_peer_send(peer, type, tag, out_take->data, out_take->n);
+    spot_buf_release(out_take);
+    return 0;
+}
+
+static void put_durable(const struct spot_exec_job *job, struct spot_jw *jw)
+{
+    spot_jw_str(jw, "where", "disk");
+    if (job->disk.newest.agreed_s > 0)
+        spot_jw_real(jw, "lag_s", spot_clock_s() - job->disk.newest.agreed_s);
+    spot_jw_int(jw, "moved_byte", (int64_t)job->disk.newest.moved_byte);
+}
+
+static int complete(struct spot_exec_job *job, struct spot_err *err)
+{
+    struct spot_exec_disk *const d = &job->disk;
+
+    d->newest = d->target;
+    d->target.is_set = false;
+    d->next_s = spot_clock_s() + job->options->state_every_s;
+    for (size_t i = spot_state_store_count(d->store); i-- > 0;)
+        if (spot_state_id_compare(&spot_state_store_at(d->store, i)->id, &d->newest.id))
+            spot_state_store_drop(d->store, i);
+    spot_state_store_sweep(d->store);
+    job->states.has_news = true;
+    return spot_exec_log_step(job, "durable", d->newest.id.step, put_durable, err);
+}
+
+static void failed(struct spot_exec_job *job, const char *why)
+{
+    end_pull(&job->disk);
+    job->disk.target.is_set = false;
+    job->disk.next_s = spot_clock_s() + retry_s;
+    job->states.has_news = true;
+    job->options->group.warn("a commit cannot be copied to %s: %s", job->options->state, why);
+}
+
+/* The next place that is not there; when there is none the copy is complete. */
+static int ask_next(struct spot_exec_job *job, struct spot_err *err)
+{
+    struct spot_exec_disk *const d = &job->disk;
+    struct spot_exec_move move = { .id = d->target.id };
+    const struct spot_exec_member *giver;
+
+    while (move.place < d->target.world && spot_exec_disk_holds(job, &d->target, move.place))
+        move.place++;
+    if (move.place == d->target.world)
+        return complete(job, err);
+    giver = spot_exec_find_giver(job, &d->target, move.place);
+    if (!giver || giver->entered != spot_view_machine(job->view)->epoch) {
+        failed(job, "nobody gives it now");
+        return 0;
+    }
+    move.serial = d->serial = ++job->states.last_serial;
+    move.from = d->from = giver->id;
+    d->pull = spot_state_pull_new(d->store, &move, say, spot_group_find(job->group, giver->id));
+    return spot_state_pull_begin(d->pull, err);
+}
+
+int spot_exec_disk_tick(struct spot_exec_job *job, struct spot_err *err)
+{
+    struct spot_exec_disk *const d = &job->disk;
+    const struct spot_exec_point *const newest = &job->states.newest;
+
+    if (!d->store || d->pull || !newest->is_set || spot_clock_s() < d->next_s ||
+        (d->newest.is_set && !spot_state_id_compare(&d->newest.id, &newest->id)))
+        return 0;
+    d->target = *newest;
+    d->target.moved_byte = 0;
+    job->states.has_news = true; /* they hold on to it */
+    return ask_next(job, err);
+}
+
+static int on_pulled(struct spot_exec_job *job, const struct spot_frame *frame,
+                     struct spot_err *err)
+{
+    struct spot_exec_disk *const d = &job->disk;
+    struct spot_err why = { 0 };
+    enum spot_state_step step;
+
+    if (!d->pull || frame->tag != d->serial)
+        return 0;
+    step = spot_state_pull_take(d->pull, frame, &why);
+    if (step == SPOT_STATE_MOVED)
+        return 0;
+    if (step != SPOT_STATE_COMPLETE) {
+        failed(job, why.msg);
+        return 0;
+    }
+    d->target.moved_byte += spot_state_pull_taken(d->pull);
+    end_pull(d);
+    return ask_next(job, err);
+}
+
+/* Members want what is on the disk, or give what is to be there. */
+int spot_exec_disk_hear(struct spot_exec_job *job, struct spot_peer *peer,
+                        const struct spot_frame *frame, struct spot_err *err)
+{
+    if (!job->disk.store)
+        return 0;
+    if (frame->type == SPOT_MSG_EXEC_RECORD || frame->type == SPOT_MSG_EXEC_PIECES)
+        return on_pulled(job, frame, err);
+    if (spot_state_serve(job->disk.store, frame, say, peer, NULL))
+        spot_peer_drop(peer, "a wish for a state");
+    return 0;
+}
+
+void spot_exec_disk_forget(struct spot_exec_job *job, uint32_t id)
+{
+    if (job->disk.pull && job->disk.from == id)
+        failed(job, "who gave it is gone");
+}
