@@ -33,9 +33,10 @@ struct spot_exec_commit {
     struct spot_exec_say say[SPOT_LOCAL_RANKS_MAX + 1]; /* [n]; one for each rank */
     size_t n;
     uint64_t counted[SPOT_LOCAL_RANKS_MAX]; /* steps of ranks that do not say which */
-    uint64_t floor; /* steps up to it are decided in this round, or were restored; */
-    bool has_floor; /* false: none are */
-    bool is_asked;  /* the coordinator was told, and has not answered: */
+    uint64_t floor;             /* steps up to it are decided in this round, or were restored; */
+    bool has_floor;             /* false: none are */
+    char refused[SPOT_WHY_MAX]; /* why the last of them is none; "": it is committed */
+    bool is_asked;              /* the coordinator was told, and has not answered: */
     bool is_by_manifest;
     struct spot_state_id id;
     uint64_t n_byte;

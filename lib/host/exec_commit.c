@@ -34,6 +34,8 @@ static int local_of(const struct spot_exec_agent *e, int64_t rank, uint32_t *loc
 
 static int check_step(const struct spot_exec_commit *c, uint64_t step, struct spot_err *err)
 {
+    if (c->has_floor && step == c->floor && *c->refused)
+        return spot_err_set(err, SPOT_EDATA, "%.500s", c->refused);
     return c->has_floor && step <= c->floor
                ? spot_err_set(err, SPOT_EDATA,
                               "step %llu: steps up to %llu are decided in this round",
@@ -282,8 +284,10 @@ int spot_exec_commit_answer(struct spot_exec_agent *e, const struct spot_frame *
         return spot_err_set(err, SPOT_ESYS, "the coordinator sent a malformed ANSWER");
     if (id.key != e->held.key)
         return 0;
-    if (!c->has_floor || id.step > c->floor)
+    if (!c->has_floor || id.step > c->floor) {
         c->floor = id.step;
+        snprintf(c->refused, sizeof(c->refused), "%s", why);
+    }
     c->has_floor = true;
     if (*why)
         on_refused(e, &id, why);

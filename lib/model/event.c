@@ -180,6 +180,12 @@ const struct spot_doc_part spot_event_part[] = {
     [SPOT_EVENT_KINDS] = { 0 },
 };
 
+/* Of a command's state, which has no loss and no samples: `restart` says which round of it. */
+static bool is_of_a_command(const struct spot_event_log *log, int kind)
+{
+    return kind == SPOT_EVENT_COMMITTED && spot_json_get(log->doc.root, "restart");
+}
+
 static enum spot_event_kind find_kind(const struct spot_event_log *log, const char *name)
 {
     for (int k = SPOT_EVENT_ANY + 1; k < SPOT_EVENT_KINDS; k++) {
@@ -187,7 +193,8 @@ static enum spot_event_kind find_kind(const struct spot_event_log *log, const ch
 
         if (strcmp(name, p->when) != 0)
             continue;
-        return *p->at && !log->is_partial && !spot_json_get(log->doc.root, p->at)
+        return (*p->at && !log->is_partial && !spot_json_get(log->doc.root, p->at)) ||
+                       is_of_a_command(log, k)
                    ? SPOT_EVENT_ANY
                    : (enum spot_event_kind)k;
     }

@@ -1,0 +1,499 @@
+#!/usr/bin/env bats
+# SPDX-License-Identifier: MIT
+# The state of somebody else's trainer, which no storage that all nodes see keeps: what is committed in
+# SPOT_STATE_DIR comes back whole, whoever is killed and when.
+
+# shellcheck disable=SC2016,SC2046,SC2086,SC2154,SC2012,SC2030,SC2031 # sh evaluates; words; background sets $pid
+
+bats_require_minimum_version 1.5.0
+load job
+
+# The trainer counts. Its state is the count, and a line for each step with the round that made it: two
+# nodes that begin a round with other lines have restored a mixture. Steps of which another node holds
+# a copy, as the commit said, are in `durable`: no round may begin before them.
+setup() {
+    job_setup
+    mkdir begun
+    export STEPS=1000000 EVERY=5 PAUSE=0.02 HERE=$PWD
+    cat >trainer <<'END'
+#!/bin/sh
+cd "$SPOT_STATE_DIR" || exit 9
+n=0
+[ ! -e step ] || n=$(cat step)
+[ "$n" = "${SPOT_STATE_STEP:-0}" ] || { echo "step $n, told ${SPOT_STATE_STEP:-0}" >>"$HERE/wrong"; exit 8; }
+[ "$n" = 0 ] || [ "$(wc -l <lines)" -eq "$n" ] || { echo "$n, not its lines" >>"$HERE/wrong"; exit 8; }
+least=$(tail -n 1 "$HERE/durable" 2>/dev/null || echo 0)
+[ "$n" -ge "$least" ] || echo "round $TORCHELASTIC_RESTART_COUNT begins at $n, durable is $least" >>"$HERE/lost"
+: >>lines
+here=$HERE/begun/$TORCHELASTIC_RESTART_COUNT.$RANK
+echo "$n $(cksum <lines | tr ' ' -)" >"$here.tmp" && mv "$here.tmp" "$here"
+while [ "$n" -lt "$STEPS" ] && [ ! -e "$HERE/finish" ]; do
+    n=$((n + 1))
+    echo "$n $TORCHELASTIC_RESTART_COUNT" >>lines
+    echo "$n" >step
+    echo "$GROUP_RANK $n" >own
+    sleep "$PAUSE"
+    [ $((n % EVERY)) = 0 ] || continue
+    if spot-run commit -q $DURABLE --step "$n" 2>>"$HERE/commit.err"; then
+        [ "$RANK" != 0 ] || echo "$n" >>"$HERE/$FILE"
+    fi
+done
+exit 0
+END
+    export DURABLE=--durable FILE=durable
+    chmod +x trainer
+}
+teardown() { job_teardown; }
+
+coordinator() { # ARGUMENTS...: its id in $job
+    background timeout 150 spot-run exec -q --listen unix:j --lease 20s --events log "$@" -- ${command:-./trainer} 2>>job.err
+    job=$pid
+}
+
+node() { # NAME ARGUMENTS...: its id in $pid
+    local name=$1
+    shift
+    background spot-run exec --join unix:j --join-timeout 60s --name "$name" "$@" -- ${command:-./trainer} >>"$name.out" 2>>"$name.err"
+}
+
+ends() { # STATUS PID
+    wait "$2" && status=0 || status=$?
+    [ "$status" -eq "$1" ] || { echo "$2 ended with $status, not $1" >&2 && false; }
+}
+
+has_durable() { # N: so many steps were said to be
+    eventually "[ \"\$(grep -c . durable)\" -ge $1 ]"
+}
+more_durable() { has_durable $(($(grep -c . durable || true) + 2)); }
+
+steps() { # EVENT: of the last one
+    jq -s "map(select(.event == \"$1\"))[-1].step" log
+}
+
+begun() { # ROUND WORLD: all ranks of it
+    local rank
+    for rank in $(seq 0 $(($2 - 1))); do eventually "[ -e begun/$1.$rank ]"; done
+}
+
+last_round() { jq -s 'map(select(.event == "formed"))[-1].restart' log; }
+
+# Of each round all ranks began with the same, none was told another step, nothing durable was lost.
+nothing_mixed() {
+    local round n
+    for round in $(ls begun | cut -d . -f 1 | sort -nu); do
+        n=$(cat begun/$round.* | sort -u | wc -l)
+        [ "$n" -eq 1 ] || { echo "round $round:" && cat begun/$round.* && false; }
+    done
+    [ ! -e wrong ] || { cat wrong && false; }
+    [ ! -e lost ] || { cat lost && false; }
+}
+
+finishes() {
+    : >finish
+    ends 0 "$job"
+    nothing_mixed
+}
+
+@test "a node that is killed: the others go on with the newest commit, and a newcomer begins with it" {
+    coordinator --nodes 2:3
+    for name in a b c; do node $name && eval "$name=\$pid"; done
+    has_durable 3
+    kill -9 "$b"
+    seen log restored 1
+    round=$(last_round)
+    begun $round 2
+    more_durable
+    node d
+    seen log restored 2
+    begun $(last_round) 3
+    more_durable
+    finishes
+    [ "$(events log rolled_back)" -le 1 ]
+}
+
+@test "nodes die one after the other until none of the first is left" {
+    coordinator --nodes 1:3
+    for name in a b c; do node $name && eval "$name=\$pid"; done
+    for name in a b c; do
+        more_durable
+        kill -9 "${!name}"
+        node "new-$name"
+    done
+    more_durable
+    finishes
+    [ "$(steps restored)" -gt 20 ]
+}
+
+@test "a rank that is killed: all begin with the newest commit, which need not have been held twice" {
+    export DURABLE= FILE=committed
+    coordinator
+    node a
+    eventually '[ "$(grep -c . committed)" -ge 3 ]'
+    kill -9 $(pgrep -P $(pgrep -P "$pid" | head -n 1) | head -n 1)
+    seen log restored 1
+    begun 1 1
+    [ "$(cut -d ' ' -f 1 begun/1.0)" -ge 15 ]
+    finishes
+    [ "$(events log durable)" -eq 0 ]
+}
+
+@test "two nodes at once: those of one zone, and the other one has it all" {
+    coordinator --nodes 2:4
+    node a --domain x && a=$pid
+    node b --domain x && b=$pid
+    node c --domain y
+    node d --domain y
+    eventually 'jq -se "map(select(.event == \"formed\"))[-1].D == 4" log'
+    more_durable
+    kill -9 "$a" "$b"
+    eventually 'jq -se "map(select(.event == \"formed\"))[-1].D == 2" log'
+    begun $(last_round) 2
+    [ "$(jq -s 'map(select(.event == "restored"))[-1].nodes' log)" -eq 4 ]
+    more_durable
+    finishes
+}
+
+@test "one node with a place: a spare holds its commits, also one that came later" {
+    coordinator --nodes 1:1
+    node a && a=$pid
+    begun 0 1
+    node b
+    has_durable 2
+    kill -9 "$a"
+    begun 1 1
+    [ "$(cut -d ' ' -f 1 begun/1.0)" -gt 0 ]
+    finishes
+}
+
+@test "where there is nobody else, a commit that is to be durable says so" {
+    run timeout 60 spot-run exec -q -- sh -c 'echo 1 >"$SPOT_STATE_DIR/x"; spot-run commit --durable --step 7; echo "it gave $?"'
+    [ "$status" -eq 0 ]
+    [[ "$output" == *"it gave 1"* ]]
+    [[ "$output" == *"step 7 is committed, but no other node is there to hold it"* ]]
+}
+
+@test "another number of nodes: each gets a place's files, and all below place" {
+    cat >shards <<'END'
+#!/bin/sh
+cd "$SPOT_STATE_DIR" || exit 9
+{ echo "$SPOT_STATE_STEP of $SPOT_STATE_WORLD: $(cat own 2>/dev/null)" && cat place/*/own; } >"$HERE/found.$TORCHELASTIC_RESTART_COUNT.$GROUP_RANK.tmp" 2>/dev/null
+mv "$HERE/found.$TORCHELASTIC_RESTART_COUNT.$GROUP_RANK.tmp" "$HERE/found.$TORCHELASTIC_RESTART_COUNT.$GROUP_RANK"
+echo "shard $GROUP_RANK" >own
+spot-run commit -q --durable && : >"$HERE/done.$TORCHELASTIC_RESTART_COUNT.$GROUP_RANK"
+while [ ! -e "$HERE/finish" ]; do sleep 0.02; done
+END
+    chmod +x shards
+    command=./shards
+    coordinator --nodes 3:4
+    for name in a b c d; do node $name && eval "$name=\$pid"; done
+    eventually 'jq -se "map(select(.event == \"formed\"))[-1].D == 4" log'
+    round=$(last_round)
+    for g in 0 1 2 3; do eventually "[ -e done.$round.$g ]"; done
+    kill -9 "$c"
+    seen log lost 1
+    eventually 'jq -se "map(select(.event == \"formed\"))[-1].D == 3" log'
+    for g in 0 1 2; do
+        eventually "[ -e found.$((round + 1)).$g ]"
+        step=$(cut -d ' ' -f 1 found.$((round + 1)).$g | head -n 1)
+        printf '%s\n' "$step of 4: shard $g" 'shard 0' 'shard 1' 'shard 2' 'shard 3' | cmp - found.$((round + 1)).$g
+    done
+    # what lies below place is not committed again: of three nodes, three places
+    for g in 0 1 2; do eventually "[ -e done.$((round + 1)).$g ]"; done
+    : >finish
+    ends 0 "$job"
+}
+
+@test "--all-places: each node has the files of all, also of as many nodes as before" {
+    coordinator --nodes 2 --all-places
+    node a
+    node b
+    has_durable 1
+    kill -9 $(pgrep -P $(pgrep -P "$pid" | head -n 1) | head -n 1)
+    begun 1 2
+    dir=$(ls -d /dev/shm/spot-state-*/live/place/1 2>/dev/null | head -n 1)
+    [ -e "$dir/own" ] || [ ! -d /dev/shm ]
+    finishes
+}
+
+@test "a step is committed once: twice, other ones on other ranks, and what was refused are none" {
+    cat >twice <<'END'
+#!/bin/sh
+cd "$SPOT_STATE_DIR" || exit 9
+say() { spot-run commit --step "$1" >"$HERE/$2.$RANK" 2>&1; echo "status $?" >>"$HERE/$2.$RANK"; }
+echo 1 >x
+say 5 first
+say 5 again
+say $((6 + RANK)) other
+say 6 below
+say 7 refused
+say 8 after
+END
+    chmod +x twice
+    command=./twice
+    coordinator --nodes 2
+    node a
+    node b
+    ends 0 "$job"
+    for rank in 0 1; do
+        printf '5\nstatus 0\n' | cmp - first.$rank
+        grep -q 'steps up to 5 are decided in this round' again.$rank
+        grep -q 'nodes commit steps 6 and 7' other.$rank
+        grep -q 'decided' below.$rank
+        grep -q 'nodes commit steps 6 and 7' refused.$rank
+        printf '8\nstatus 0\n' | cmp - after.$rank
+    done
+    [ "$(jq -rs 'map(select(.event == "committed").step) | join(" ")' log)" = "5 8" ]
+}
+
+@test "ranks of one node: all commit, and of other steps none is" {
+    cat >pair <<'END'
+#!/bin/sh
+cd "$SPOT_STATE_DIR" || exit 9
+say() { spot-run commit $2 >"$HERE/$1.$RANK" 2>&1; echo "status $?" >>"$HERE/$1.$RANK"; }
+echo 1 >x.$RANK
+[ "$RANK" = 0 ] || sleep 0.3
+say counted
+say differ "--step $((10 + RANK))"
+[ "$RANK" = 0 ] && exit 0
+say alone "--step 20"
+END
+    chmod +x pair
+    command=./pair
+    coordinator --nproc-per-node 2
+    node a --nproc-per-node 2
+    ends 0 "$job"
+    for rank in 0 1; do
+        printf '1\nstatus 0\n' | cmp - counted.$rank
+        grep -q 'ranks of one node commit steps 10 and 11' differ.$rank
+    done
+    printf '20\nstatus 0\n' | cmp - alone.1 # who has ended is not waited for
+}
+
+@test "a manifest that is renamed into place commits, and says what became of it" {
+    cat >renames <<'END'
+#!/bin/sh
+cd "$SPOT_STATE_DIR" || exit 9
+say() { # NAME TEXT
+    rm -f manifest.answer
+    echo "$2" >manifest.tmp && mv manifest.tmp manifest
+    i=0
+    until [ -e manifest.answer ] || [ $i = 500 ]; do i=$((i + 1)); sleep 0.02; done
+    cat manifest.answer >"$HERE/$1.$GROUP_RANK"
+    [ ! -e manifest ] || echo "it is still there" >>"$HERE/$1.$GROUP_RANK"
+}
+if [ "$TORCHELASTIC_RESTART_COUNT" = 0 ]; then
+    mkdir d
+    echo 1 >one; echo 2 >d/two; echo 3 >three
+    say none 'nothing at all'
+    say all '{"step":3}'
+    say before '{"step":4,"files":["one","late"]}'
+    say named '{"step":5,"files":["one","d/two"]}'
+    say out '{"step":6,"files":["../lock"]}'
+    exit 1
+fi
+ls -R >"$HERE/found.$GROUP_RANK"
+END
+    chmod +x renames
+    command=./renames
+    coordinator --nodes 2
+    node a
+    node b
+    ends 0 "$job"
+    for g in 0 1; do
+        grep -q '"error":".*manifest.taken:1:' none.$g
+        [ "$(cat all.$g)" = '{"ok":true,"step":3}' ]
+        grep -q '"error":".*late' before.$g
+        [ "$(cat named.$g)" = '{"ok":true,"step":5}' ]
+        grep -q '"error":".*below the state directory' out.$g
+        printf '.:\nd\none\n\n./d:\ntwo\n' | cmp - found.$g
+    done
+    [ "$(jq -rs 'map(select(.event == "committed").step) | join(" ")' log)" = "3 5" ]
+}
+
+@test "a program that writes while it is committed is refused, and what was committed before stays" {
+    cat >writes <<'END'
+#!/bin/sh
+cd "$SPOT_STATE_DIR" || exit 9
+if [ "$TORCHELASTIC_RESTART_COUNT" = 1 ]; then cat what >"$HERE/found"; exit 0; fi
+echo good >what
+spot-run commit -q --step 1 || exit 7
+head -c 60000000 /dev/zero >large
+echo bad >what
+(while :; do date >>aaa; date >>zzz; done) &
+writer=$!
+i=2
+while spot-run commit -q --step $i 2>>"$HERE/refused"; do i=$((i + 1)); spot-run commit -q --step $i 2>>"$HERE/refused" && echo bad >"$HERE/bad"; [ $i -lt 40 ] || break; i=$((i + 1)); done
+kill $writer
+exit 3
+END
+    chmod +x writes
+    command=./writes
+    coordinator
+    node a
+    ends 0 "$job"
+    grep -q 'changed while it was committed' refused
+}
+
+@test "a state that does not fit is refused, the trainer goes on, the one before stays" {
+    cat >fills <<'END'
+#!/bin/sh
+cd "$SPOT_STATE_DIR" || exit 9
+if [ "$TORCHELASTIC_RESTART_COUNT" = 1 ]; then cat what >"$HERE/found.$GROUP_RANK"; exit 0; fi
+echo good >what
+spot-run commit -q --step 1 || exit 7
+echo bad >what
+head -c 3000000 /dev/urandom >large
+spot-run commit -q --step 2 2>"$HERE/refused.$GROUP_RANK" && exit 6
+rm large
+exit 3
+END
+    chmod +x fills
+    command=./fills
+    coordinator --nodes 2
+    node a --state-limit 1MB
+    node b
+    ends 0 "$job"
+    for g in 0 1; do
+        grep -q 'a: committed states would need more than 1000000 bytes' refused.$g
+        [ "$(cat found.$g)" = good ]
+    done
+}
+
+@test "a coordinator that is killed and started again knows what was agreed, and ranks that commit wait" {
+    coordinator --nodes 2
+    node a
+    node b
+    has_durable 3
+    kill -9 $(pgrep -P "$job") "$job"
+    wait "$job" || true
+    n=$(tail -n 1 durable)
+    coordinator --nodes 2 --resume
+    more_durable
+    [ "$(ls begun | cut -d . -f 1 | sort -u)" = 0 ]
+    kill -9 $(sed -n 3p pids) # node b
+    node c
+    seen log restored 1
+    more_durable
+    finishes
+}
+
+@test "everything dies: --resume goes on from the copies of --state" {
+    coordinator --nodes 2 --state disk --state-every 0.2s
+    node a && a=$pid
+    node b && b=$pid
+    eventually 'grep -q "\"where\":\"disk\"" log'
+    more_durable
+    eventually '[ "$(grep -c "\"where\":\"disk\"" log)" -ge 3 ]'
+    kill -9 $(pgrep -P "$job") "$job" "$a" "$b"
+    wait "$job" "$a" "$b" || true
+    rm -f durable # of what came behind the last copy nothing is left
+    step=$(jq -s 'map(select(.event == "durable" and .where == "disk"))[-1].step' log)
+    refuses 2 "has the commits of a job: --resume goes on with it" exec --listen unix:k --state disk -- ./trainer
+    first=$(ls begun | cut -d . -f 1 | sort -n | tail -n 1)
+    coordinator --nodes 2 --state disk --state-every 0.2s --resume
+    node c
+    node d
+    begun $((first + 1)) 2
+    [ "$(cut -d ' ' -f 1 begun/$((first + 1)).0)" -ge "$step" ]
+    more_durable
+    finishes
+    [ "$(jq -s 'map(select(.event == "restored"))[-1].step' log)" -ge "$step" ]
+}
+
+@test "a notice: ranks that save commit a last time, and nothing is computed again" {
+    cat >saves <<'END'
+#!/bin/sh
+trap ': >"$HERE/asked.$TORCHELASTIC_RESTART_COUNT.$RANK"' USR1
+cd "$SPOT_STATE_DIR" || exit 9
+n=$(cat step 2>/dev/null || echo 0)
+echo "$n" >"$HERE/began.$TORCHELASTIC_RESTART_COUNT.$RANK"
+while [ ! -e "$HERE/finish" ]; do
+    n=$((n + 1))
+    echo $n >step
+    head -c 300000 /dev/urandom >"more.$RANK"
+    sleep 0.02
+    [ ! -e "$HERE/asked.$TORCHELASTIC_RESTART_COUNT.0" ] || { # all stop at the same step: a real one votes
+        echo 1000 >step
+        spot-run commit -q --step 1000 && exit 0
+    }
+done
+END
+    chmod +x saves
+    command=./saves
+    coordinator --nodes 2:2 --save-time 20s --mirror-rate 100kB
+    node a && a=$pid
+    node b
+    eventually '[ -e began.0.1 ]'
+    node c
+    seen log joined 3
+    sleep 0.3
+    kill -TERM "$a"
+    ends 75 "$a"
+    eventually '[ -e began.1.1 ]'
+    [ "$(cat began.1.0)" -eq 1000 ]
+    [ "$(cat began.1.1)" -eq 1000 ]
+    : >finish
+    ends 0 "$job"
+    [ "$(events log rolled_back)" -eq 0 ]
+}
+
+@test "a commit that is lost before it is held twice is rolled back in the log, to the one before" {
+    cat >large <<'END'
+#!/bin/sh
+cd "$SPOT_STATE_DIR" || exit 9
+cat step >"$HERE/began.$TORCHELASTIC_RESTART_COUNT.$RANK" 2>/dev/null
+[ "$TORCHELASTIC_RESTART_COUNT" = 0 ] || exit 0
+echo 1 >step
+spot-run commit -q --durable --step 1 || exit 7
+echo 2 >step
+head -c 4000000 /dev/urandom >large
+spot-run commit -q --step 2 || exit 7
+: >"$HERE/second.$RANK"
+while [ ! -e "$HERE/finish" ]; do sleep 0.02; done
+END
+    chmod +x large
+    command=./large
+    coordinator --nodes 1:2 --mirror-rate 100kB
+    node a
+    seen log joined 1
+    node b && b=$pid
+    eventually '[ -e second.0 ] && [ -e second.1 ]'
+    kill -9 "$b"
+    ends 0 "$job"
+    round=$(last_round)
+    [ "$(cat began.$round.0)" -eq 1 ]
+    jq -se 'map(select(.event == "rolled_back"))[-1] | .from == 2 and .to == 1 and .step == 1' log
+}
+
+@test "a storm: nodes and coordinators are killed at random, nothing is mixed and nothing durable is lost" {
+    export PAUSE=0.01
+    coordinator --nodes 1:3
+    declare -A alive
+    for name in a b c; do node $name && alive[$pid]=1; done
+    for i in $(seq 1 $(storm 30 6)); do
+        more_durable
+        sleep 0.0$((RANDOM % 10))
+        if [ $((RANDOM % 4)) = 0 ]; then
+            kill -9 $(pgrep -P "$job") "$job"
+            wait "$job" || true
+            coordinator --nodes 1:3 --resume
+        else
+            ids=("${!alive[@]}")
+            victim=${ids[$((RANDOM % ${#ids[@]}))]}
+            kill -$([ $((RANDOM % 3)) = 0 ] && echo TERM || echo KILL) $victim
+            unset "alive[$victim]"
+            node n$i && alive[$pid]=1
+        fi
+    done
+    more_durable
+    finishes
+}
+
+@test "commit: what makes no sense is refused" {
+    unset SPOT_SOCKET
+    refuses 2 "SPOT_SOCKET is not set" commit
+    SPOT_SOCKET=$PWD/nowhere refuses 4 "nowhere" commit
+    refuses 2 "--step" commit --step -1
+    refuses 2 "--state" exec --join unix:j --state x -- true
+    refuses 2 "--mirror-rate" exec --join unix:j --mirror-rate 1MB -- true
+}
