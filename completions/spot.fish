@@ -4,7 +4,7 @@
 complete -c spot-migrate -n __fish_use_subcommand -a 'plan assign pack unpack verify list extract send recv bench'
 complete -c spot-plan -n __fish_use_subcommand -a 'train serve fleet deadline share job'
 complete -c spot-replay -n __fish_use_subcommand -a 'generate describe import live train serve deadline share fleet'
-complete -c spot-run -n __fish_use_subcommand -a 'train serve exec profile tokenize worker notice replan roll stop status report eval export'
+complete -c spot-run -n __fish_use_subcommand -a 'train serve exec commit profile tokenize worker notice replan roll stop status report eval export'
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l from -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l to -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l cluster -r
@@ -573,6 +573,8 @@ complete -c spot-run -n '__fish_seen_subcommand_from exec' -l store -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l nodes -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l max-restarts -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l events -r
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l state -r
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l state-every -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l resume
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l join -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l name -r
@@ -585,6 +587,9 @@ complete -c spot-run -n '__fish_seen_subcommand_from exec' -l stop-time -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l cold
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l log-dir -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l state-dir -r
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l state-limit -r
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l all-places
+complete -c spot-run -n '__fish_seen_subcommand_from exec' -l mirror-rate -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l key-file -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l quiet
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l lease -r
@@ -597,6 +602,12 @@ complete -c spot-run -n '__fish_seen_subcommand_from exec' -l notice-endpoint -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l help
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l help-all
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l version
+complete -c spot-run -n '__fish_seen_subcommand_from commit' -l step -r
+complete -c spot-run -n '__fish_seen_subcommand_from commit' -l durable
+complete -c spot-run -n '__fish_seen_subcommand_from commit' -l timeout -r
+complete -c spot-run -n '__fish_seen_subcommand_from commit' -l quiet
+complete -c spot-run -n '__fish_seen_subcommand_from commit' -l help
+complete -c spot-run -n '__fish_seen_subcommand_from commit' -l version
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l grids -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l micro-batches -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l max-workers -r
