@@ -154,7 +154,7 @@ START_TEST(a_request_survives_the_wire)
 
     r.schema = strdup("{}");
     r.n_bias = 2;
-    r.bias = spot_xcalloc(2, sizeof(*r.bias));
+    r.bias = calloc(2, sizeof(*r.bias));
     r.bias[0] = (struct spot_token_bias){ 7, -100 };
     r.bias[1] = (struct spot_token_bias){ 9, 0.3F };
     r.does_stream = r.does_echo = true;
