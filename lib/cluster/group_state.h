@@ -110,9 +110,8 @@ struct spot_group {
 };
 
 /* group_view.c: a new view; the one of this index, made if it is not there; carry out an effect and
- * those that follow from it; would an epoch formed now be another? */
+ * those that follow from it. */
 int spot_view_act(struct spot_view *view, enum spot_effect effect, struct spot_err *err);
-bool spot_view_would_change(struct spot_view *view);
 /* Ask for an epoch where another one would be formed: in one view, in all. */
 int spot_view_consider(struct spot_view *view, struct spot_err *err);
 int spot_group_consider(struct spot_group *group, struct spot_err *err);

@@ -149,7 +149,7 @@ static bool has_outcast(const struct spot_view *view)
     return false;
 }
 
-bool spot_view_would_change(struct spot_view *view)
+static bool would_change(struct spot_view *view)
 {
     const struct spot_workload *const w = view->group->workload;
 
@@ -158,7 +158,7 @@ bool spot_view_would_change(struct spot_view *view)
 
 int spot_view_consider(struct spot_view *view, struct spot_err *err)
 {
-    return view->machine.phase != SPOT_PHASE_WAIT && spot_view_would_change(view)
+    return view->machine.phase != SPOT_PHASE_WAIT && would_change(view)
                ? spot_view_act(view, spot_machine_want_change(&view->machine), err)
                : 0;
 }

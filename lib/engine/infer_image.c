@@ -19,8 +19,10 @@ int spot_infer_type_find(const char *name)
     return -1;
 }
 
-bool spot_infer_holds(const struct spot_shape *shape, const struct spot_arena *arena, int tensor,
-                      int end)
+/* Does an image that ends before bundle `end` hold the tensor? A tied embedding lies in the head
+ * where both are there. */
+static bool holds(const struct spot_shape *shape, const struct spot_arena *arena, int tensor,
+                  int end)
 {
     return !shape->is_tied || end < spot_shape_bundles(shape) ||
            strcmp(arena->tensor[tensor].name, "wte") != 0;
@@ -62,7 +64,7 @@ size_t spot_infer_walk(const struct spot_shape *shape, enum spot_infer_type type
         for (int t = 0; t < arena.n_tensor; t++) {
             struct spot_infer_place place = place_of(&arena.tensor[t], type);
 
-            if (!spot_infer_holds(shape, &arena, t, end))
+            if (!holds(shape, &arena, t, end))
                 continue;
             for (int s = 0; s < (arena.tensor[t].is_sharded ? arena.n_shard : 1); s++) {
                 place.offset = at;

@@ -24,11 +24,6 @@ struct spot_infer_place {
     int64_t n_out, n_in;
 };
 
-/* begin, end: bundles of the image. Does the image hold the tensor? A tied embedding lies in the
- * head where both are there. */
-bool spot_infer_holds(const struct spot_shape *shape, const struct spot_arena *arena, int tensor,
-                      int end);
-
 /* Bytes that a panel takes for n_in inputs, a multiple of 64. */
 size_t spot_infer_panel_byte(enum spot_infer_type type, int64_t n_in);
 

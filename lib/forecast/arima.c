@@ -238,7 +238,8 @@ void spot_arima_forecast(const struct spot_arima *fit, const double *y, size_t n
     }
 }
 
-double spot_arima_aicc(const struct spot_arima *fit)
+/* Akaike's criterion with correction for small samples; infinity if it has too few values. */
+static double aicc_of(const struct spot_arima *fit)
 {
     const double k = fit->arma.p + fit->arma.q + fit->arma.has_mean + 1;
     const double room = (double)fit->arma.n - k - 1;
@@ -293,10 +294,9 @@ void spot_arima_auto(struct spot_arima *fit, const double *y, size_t n)
     for (int p = 0; p <= 3; p++)
         for (int q = 0; q <= 2; q++)
             for (int has_mean = 0; has_mean <= (d < 2 ? 1 : 0); has_mean++) {
-                if (fit_arima(&trial, y, n, p, d, q, has_mean, 1) ||
-                    spot_arima_aicc(&trial) >= best)
+                if (fit_arima(&trial, y, n, p, d, q, has_mean, 1) || aicc_of(&trial) >= best)
                     continue;
-                best = spot_arima_aicc(&trial);
+                best = aicc_of(&trial);
                 p_best = p;
                 q_best = q;
                 mean_best = has_mean;

@@ -34,9 +34,6 @@ int spot_arima_fit(struct spot_arima *fit, const double *y, size_t n, int p, int
 void spot_arima_forecast(const struct spot_arima *fit, const double *y, size_t n, int horizon,
                          double *mean, double *se);
 
-/* Akaike's criterion with correction for small samples; infinity if it has too few values. */
-double spot_arima_aicc(const struct spot_arima *fit);
-
 /* Order by AICc over p <= 3, q <= 2 with and without constant, d by the KPSS test. Source: Hyndman
  * and Khandakar 2008, comparing all orders instead of searching stepwise. */
 void spot_arima_auto(struct spot_arima *fit, const double *y, size_t n);

@@ -275,7 +275,7 @@ static int read_all(struct spot_plan_doc *plan, struct spot_err *err)
     return read_serve_alternatives(plan, err) ? -1 : read_why(plan, err);
 }
 
-int spot_plan_doc_take(struct spot_plan_doc *plan, struct spot_json_doc *json, struct spot_err *err)
+static int take_json(struct spot_plan_doc *plan, struct spot_json_doc *json, struct spot_err *err)
 {
     memset(plan, 0, sizeof(*plan));
     plan->json = *json;
@@ -297,9 +297,8 @@ int spot_plan_doc_parse(struct spot_plan_doc *plan, const char *text, size_t n_b
     struct spot_json_doc json;
 
     memset(plan, 0, sizeof(*plan));
-    return spot_json_parse(&json, text, n_byte, source, err) || spot_plan_doc_take(plan, &json, err)
-               ? -1
-               : 0;
+    return spot_json_parse(&json, text, n_byte, source, err) || take_json(plan, &json, err) ? -1
+                                                                                            : 0;
 }
 
 void spot_plan_doc_release(struct spot_plan_doc *plan)

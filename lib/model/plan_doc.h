@@ -115,14 +115,12 @@ static inline bool spot_plan_doc_is_suspend(const struct spot_plan_doc *plan)
     return plan->next.D == 0;
 }
 
-/* Read a plan from memory, or from a parsed document, which is taken over. Returns 0, or -1 with
+/* Read a plan from memory. Returns 0, or -1 with
  * *err (SPOT_EDATA or SPOT_ESYS) and *plan zeroed. A grid beyond SPOT_GRID_MAX, a place outside the
  * grid, one place given twice or one node with two places are refused. Strings are as in the
  * document; job may be empty. */
 int spot_plan_doc_parse(struct spot_plan_doc *plan, const char *text, size_t n_byte,
                         const char *source, struct spot_err *err);
-int spot_plan_doc_take(struct spot_plan_doc *plan, struct spot_json_doc *json,
-                       struct spot_err *err);
 
 /* Free what a loaded plan owns. Not for a plan that was made for writing. */
 void spot_plan_doc_release(struct spot_plan_doc *plan);

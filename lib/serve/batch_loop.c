@@ -97,6 +97,9 @@ static int begin(struct spot_batch_loop *l, struct spot_strand *s, const uint32_
                             s->n_begin + n, (long long)l->model->shape.seq);
     if (check_tokens(l, r->prompt, r->n_prompt, err) || check_tokens(l, token, n, err))
         return -1;
+    for (size_t i = 0; i < r->n_bias; i++)
+        if (check_tokens(l, &r->bias[i].token, 1, err))
+            return -1;
     s->token = spot_xgrow(NULL, &s->cap_token, s->n_begin + n, sizeof(*s->token));
     memcpy(s->token, r->prompt, s->n_begin * sizeof(*s->token));
     s->n_token = s->n_begin;
@@ -412,6 +415,12 @@ static void tell_echo(const struct spot_batch_loop *l, const struct spot_strand 
         t->logprob = spot_sample_logprob(logit, l->vocab, t->id);
 }
 
+static void add_biases(const struct spot_request *r, float *logit)
+{
+    for (size_t i = 0; i < r->n_bias; i++)
+        logit[r->bias[i].token] += r->bias[i].bias;
+}
+
 /* Returns whether the sequence has ended. */
 static bool choose(struct spot_batch_loop *l, struct spot_strand *s, float *logit,
                    struct spot_step_token *t)
@@ -422,6 +431,8 @@ static bool choose(struct spot_batch_loop *l, struct spot_strand *s, float *logi
 
     memset(t, 0, sizeof(*t));
     t->position = (uint32_t)n_generated(s);
+    if (t->position >= s->n_echo)
+        add_biases(r, logit);
     if (s->state)
         spot_grammar_mask(s->state, l->model->end, l->model->n_end, logit, (size_t)l->vocab);
     if (t->position < s->n_echo)

@@ -85,11 +85,6 @@ struct spot_model_reading *spot_model_reading_start(const char *dir, int64_t P, 
     return NULL;
 }
 
-const char *spot_model_reading_dir(const struct spot_model_reading *r)
-{
-    return r->dir;
-}
-
 bool spot_model_reading_is_done(const struct spot_model_reading *r)
 {
     return atomic_load(&r->is_done);

@@ -37,7 +37,6 @@ struct spot_model_reading;
 /* Begin to read one. NULL with *err (SPOT_ESYS). */
 struct spot_model_reading *spot_model_reading_start(const char *dir, int64_t P, int64_t M,
                                                     struct spot_err *err);
-const char *spot_model_reading_dir(const struct spot_model_reading *r);
 bool spot_model_reading_is_done(const struct spot_model_reading *r);
 /* Waits for the end; frees r. Returns as spot_model_version_open. */
 struct spot_model_version *spot_model_reading_end(struct spot_model_reading *r_take,

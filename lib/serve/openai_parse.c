@@ -137,6 +137,7 @@ static enum use use_of(const char *key)
         { "repetition_penalty", BOTH },
         { "presence_penalty", BOTH },
         { "frequency_penalty", BOTH },
+        { "logit_bias", BOTH },
         { "seed", BOTH },
         { "stop", BOTH },
         { "ignore_eos", BOTH },
@@ -160,7 +161,6 @@ static enum use use_of(const char *key)
         { "safety_identifier", NOTHING },
         { "prompt_cache_key", NOTHING },
         { "suffix", NONE },
-        { "logit_bias", NONE },
         { "tools", NONE },
         { "tool_choice", NONE },
         { "parallel_tool_calls", NONE },
@@ -222,6 +222,57 @@ static void read_sample(struct spot_body *b)
     s->seed = (uint64_t)spot_json_integer(seed);
     if (!seed && spot_random_bytes(&s->seed, sizeof(s->seed), NULL))
         spot_body_refuse(b, 500, NULL, NULL, "There are no random numbers.");
+}
+
+/* A member's key is the number of a token of the vocabulary. */
+static bool read_token(const struct spot_body *b, const char *key, uint32_t *token)
+{
+    uint64_t n = 0;
+
+    if (!*key || strlen(key) > 9 || strspn(key, "0123456789") != strlen(key))
+        return false;
+    for (; *key; key++)
+        n = n * 10 + (uint64_t)(*key - '0');
+    *token = (uint32_t)n;
+    return n < (uint64_t)b->options->n_vocabulary;
+}
+
+static int by_token(const void *a, const void *b)
+{
+    const uint32_t x = ((const struct spot_token_bias *)a)->token,
+                   y = ((const struct spot_token_bias *)b)->token;
+
+    return (x > y) - (x < y);
+}
+
+static void read_biases(struct spot_body *b)
+{
+    const struct spot_json_value *const v = spot_body_member(b, "logit_bias"), *bias;
+    struct spot_request *const r = b->r;
+    const size_t n = v && spot_json_is_object(v) ? spot_json_size(v) : 0;
+    const char *key;
+
+    if (v && (!spot_json_is_object(v) || n > SPOT_REQUEST_BIASES_MAX)) {
+        spot_body_refuse(b, 400, "logit_bias", NULL,
+                         "'logit_bias' must be an object of at most %d tokens.",
+                         SPOT_REQUEST_BIASES_MAX);
+        return;
+    }
+    r->bias = spot_xcalloc(n, sizeof(*r->bias));
+    for (; r->n_bias < n && !b->status; r->n_bias++) {
+        struct spot_token_bias *const to = &r->bias[r->n_bias];
+
+        bias = spot_json_member(v, r->n_bias, &key);
+        to->bias = (float)spot_json_number(bias);
+        if (!read_token(b, key, &to->token))
+            spot_body_refuse(b, 400, "logit_bias", NULL,
+                             "'logit_bias' has the key '%s', which is no token of this model.",
+                             key);
+        else if (!spot_json_is_number(bias) || !(fabsf(to->bias) <= 100))
+            spot_body_refuse(b, 400, "logit_bias", NULL,
+                             "'logit_bias' of token %s must be a number of -100 to 100.", key);
+    }
+    qsort(r->bias, r->n_bias, sizeof(*r->bias), by_token);
 }
 
 static void add_stop(struct spot_body *b, const struct spot_json_value *v)
@@ -420,6 +471,7 @@ static void read_body(struct spot_body *b, bool is_chat)
     check_keys(b, is_chat);
     read_model(b);
     read_sample(b);
+    read_biases(b);
     read_stop(b);
     read_logprobs(b, is_chat);
     read_stream(b);

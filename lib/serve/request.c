@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "serve/request.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@ void spot_request_release(struct spot_request *r)
 {
     free(r->prompt);
     free(r->part_end);
+    free(r->bias);
     for (size_t i = 0; i < r->n_stop; i++)
         free(r->stop[i]);
     free(r->schema);
@@ -84,6 +86,11 @@ void spot_request_put(const struct spot_request *r, struct spot_buf *out)
     for (uint32_t i = 0; i < r->n_part; i++)
         spot_put_u32(out, r->part_end[i]);
     put_sample(&r->sample, out);
+    spot_put_u32(out, (uint32_t)r->n_bias);
+    for (size_t i = 0; i < r->n_bias; i++) {
+        spot_put_u32(out, r->bias[i].token);
+        spot_put_f64(out, (double)r->bias[i].bias);
+    }
     spot_put_u32(out, r->n_choice);
     spot_put_i64(out, r->n_token_max);
     spot_put_i64(out, r->n_logprob);
@@ -104,6 +111,22 @@ static void get_sample(struct spot_sample *s, struct spot_wire_in *in)
     s->presence = spot_get_f64(in);
     s->frequency = spot_get_f64(in);
     s->seed = spot_get_u64(in);
+}
+
+static void get_biases(struct spot_request *r, struct spot_wire_in *in)
+{
+    r->n_bias = spot_get_count(in, 12);
+    if (r->n_bias > SPOT_REQUEST_BIASES_MAX)
+        in->bad = true;
+    if (in->bad)
+        r->n_bias = 0;
+    r->bias = spot_xcalloc(r->n_bias, sizeof(*r->bias));
+    for (size_t i = 0; i < r->n_bias; i++) {
+        r->bias[i].token = spot_get_u32(in);
+        r->bias[i].bias = (float)spot_get_f64(in);
+        if (!(fabsf(r->bias[i].bias) <= 100))
+            in->bad = true;
+    }
 }
 
 /* A text of any length, to be freed; NULL when it is not there or has a NUL. */
@@ -165,6 +188,7 @@ int spot_request_get(struct spot_request *r, struct spot_wire_in *in)
     if (!in->bad && flags & PARTS)
         get_parts(r, in);
     get_sample(&r->sample, in);
+    get_biases(r, in);
     r->n_choice = spot_get_u32(in);
     r->n_token_max = spot_get_i64(in);
     r->n_logprob = (int)spot_get_i64(in);

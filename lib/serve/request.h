@@ -24,6 +24,12 @@ enum {
     SPOT_REQUEST_CHOICES_MAX = 128,
     SPOT_REQUEST_STOPS_MAX = 16,
     SPOT_REQUEST_LOGPROBS_MAX = 20,
+    SPOT_REQUEST_BIASES_MAX = 1024,
+};
+
+struct spot_token_bias {
+    uint32_t token;
+    float bias; /* added to its logit, -100..100 */
 };
 
 struct spot_request {
@@ -37,6 +43,8 @@ struct spot_request {
     uint32_t n_part;    /* 0: one; choice i is of prompt i / (n_choice / n_part) */
     bool is_seeded;     /* each prompt draws as if it were alone; else each on its own */
     struct spot_sample sample;
+    struct spot_token_bias *bias; /* [n_bias], before penalties, cuts and log probabilities */
+    size_t n_bias;
     uint32_t n_choice;
     int64_t n_token_max; /* of a choice; prompt and these fit the context. 0: with an echo alone */
     int n_logprob;       /* alternatives told with each token, 0..; -1: no logprobs at all */

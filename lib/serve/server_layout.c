@@ -13,7 +13,8 @@ static uint32_t size_of_replica(const struct spot_server *s)
     return (uint32_t)(s->grid.P * s->grid.M);
 }
 
-struct spot_replica *spot_server_replica(struct spot_server *s, uint32_t view_index)
+/* The replica of a view; made where there is none. */
+static struct spot_replica *replica_of(struct spot_server *s, uint32_t view_index)
 {
     while (s->n_place <= view_index) {
         s->place =
@@ -52,7 +53,7 @@ uint32_t spot_server_view_of(void *server, const struct spot_peer *peer)
     struct spot_seat *const seat = spot_peer_data(peer);
     uint32_t index = 0;
 
-    while (members_of(s, spot_server_replica(s, index)) >= size_of_replica(s))
+    while (members_of(s, replica_of(s, index)) >= size_of_replica(s))
         index++;
     seat->replica = s->place[index];
     return index;
@@ -201,7 +202,7 @@ static struct spot_replica *room_behind(struct spot_server *s, uint32_t index)
     struct spot_replica *p;
 
     do {
-        p = spot_server_replica(s, ++index);
+        p = replica_of(s, ++index);
         p->view = spot_group_view(s->group, index);
     } while (spot_view_placeable(p->view) >= size_of_replica(s));
     return p;
@@ -248,7 +249,7 @@ bool spot_server_may_begin(void *server, struct spot_view *view)
 {
     struct spot_server *const s = server;
 
-    spot_server_replica(s, spot_view_index(view))->view = view;
+    replica_of(s, spot_view_index(view))->view = view;
     return !s->is_regrouping && spot_view_placeable(view) >= size_of_replica(s) &&
            is_wanted(s, spot_view_index(view));
 }
@@ -325,7 +326,7 @@ int spot_server_layout(void *server, struct spot_view *view, struct spot_err *er
 {
     struct spot_server *const s = server;
     const struct spot_machine *const m = spot_view_machine(view);
-    struct spot_replica *const p = spot_server_replica(s, spot_view_index(view));
+    struct spot_replica *const p = replica_of(s, spot_view_index(view));
     struct spot_relay_form form = { .P = (uint32_t)s->grid.P, .M = (uint32_t)s->grid.M };
 
     (void)err;

@@ -174,8 +174,6 @@ int spot_server_plan(void *server, const struct spot_plan_doc *plan, bool *chang
 int spot_server_regroup(struct spot_server *s, struct spot_err *err);
 /* Members of replicas that wait for others fill those that lack the fewest. */
 void spot_server_gather(struct spot_server *s);
-/* The replica of a view; made where there is none. */
-struct spot_replica *spot_server_replica(struct spot_server *s, uint32_t view_index);
 /* The members of its epoch by position, and where `to` finds them. */
 void spot_server_form(const struct spot_server *s, const struct spot_replica *place,
                       const struct spot_peer *to, struct spot_relay_form *form);

@@ -17,7 +17,7 @@
 #include "common/xalloc.h"
 
 /* The file begins with these and the hash of the model; a record with its length and hash. */
-static const char magic[8] = "SPOTTOK2";
+static const char magic[8] = "SPOTTOK3";
 enum { FILE_HEAD = 16, RECORD_HEAD = 12 };
 enum { ENTRY_REQUEST = 1, ENTRY_TOKEN, ENTRY_END, ENTRY_MODEL };
 enum { DIR_MAX_BYTE = 4096 };

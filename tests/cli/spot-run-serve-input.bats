@@ -140,6 +140,26 @@ refused(400, "'stop' must be", stop=''); refused(400, "'stop' must be", stop=['a
 P
 }
 
+@test "logit_bias forbids tokens and forces one, and log probabilities are those after it" {
+    python3 - <<'P'
+from client import *
+import math
+plain = fine(prompt='the 9', max_tokens=40, logprobs=5)[0]
+first = plain['text'][0]; second = [t for t in plain['logprobs']['top_logprobs'][0] if t != first][0]
+assert fine(prompt='the 9', max_tokens=40, logit_bias={str(ord('Q')): 100})[0]['text'] == 'Q' * 40
+c = fine(prompt='the 9', max_tokens=1, logprobs=5, logit_bias={str(ord(first)): -100})[0]
+assert c['text'] == max((t for t in plain['logprobs']['top_logprobs'][0] if t != first), key=plain['logprobs']['top_logprobs'][0].get)
+for t in range(256):
+    assert first not in fine(prompt='the 9', max_tokens=20, temperature=1.5, seed=t, logit_bias={str(ord(first)): -100})[0]['text']
+    if t == 20: break
+# a small bias moves one logit against all others: p becomes p e^b / (1 - p + p e^b)
+p = math.exp(plain['logprobs']['token_logprobs'][0]); b = .75
+c = fine(prompt='the 9', max_tokens=1, logprobs=1, logit_bias={str(ord(first)): b})[0]
+assert abs(math.exp(c['logprobs']['token_logprobs'][0]) - p * math.exp(b) / (1 - p + p * math.exp(b))) < 1e-5
+assert fine(prompt='the 9', max_tokens=40, logprobs=5, logit_bias={})[0] == plain
+P
+}
+
 @test "several prompts of one request are answered as if each were alone" {
     python3 - <<'P'
 from client import *

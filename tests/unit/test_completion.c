@@ -153,6 +153,10 @@ START_TEST(a_request_survives_the_wire)
     struct spot_wire_in in;
 
     r.schema = strdup("{}");
+    r.n_bias = 2;
+    r.bias = calloc(2, sizeof(*r.bias));
+    r.bias[0] = (struct spot_token_bias){ 7, -100 };
+    r.bias[1] = (struct spot_token_bias){ 9, 0.3F };
     r.does_stream = r.does_echo = true;
     r.sample = spot_sample_plain;
     r.sample.top_k = 5;
@@ -165,6 +169,8 @@ START_TEST(a_request_survives_the_wire)
     ck_assert_uint_eq(one.n, two.n);
     ck_assert(!memcmp(one.data, two.data, one.n));
     ck_assert_str_eq(got.stop[1], "yz");
+    ck_assert_uint_eq(got.bias[1].token, 9);
+    ck_assert_float_eq(got.bias[1].bias, 0.3F);
     ck_assert(got.does_stream && got.does_echo && !got.is_chat && !got.wants_usage);
     spot_request_release(&got);
     for (size_t n = 0; n < one.n; n++) { /* whatever is cut is refused, and nothing leaks */
@@ -232,6 +238,15 @@ static const struct {
       "schema\":"
       "{\"name\":\"x\",\"schema\":{\"type\":\"car\"}}}}",
       "no such type: car" },
+    { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"logit_bias\":[1]}", "must be an object" },
+    { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"logit_bias\":{\"a\":1}}", "key 'a'" },
+    { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"logit_bias\":{\"-1\":1}}", "key '-1'" },
+    { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"logit_bias\":{\"999999999\":1}}",
+      "no token of this model" },
+    { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"logit_bias\":{\"5\":101}}",
+      "a number of -100 to 100" },
+    { false, 400, "{\"model\":\"m\",\"prompt\":\"a\",\"logit_bias\":{\"5\":\"x\"}}",
+      "a number of -100 to 100" },
     { false, 400, "{\"model\":\"m\",\"prompt\":\"a\"", "could not parse" },
     { false, 400, "{\"model\":\"m\",\"prompt\":\"\xFF\"}", "could not parse" },
     { false, 400, "[]", "could not parse" },
@@ -266,7 +281,8 @@ START_TEST(a_body_becomes_the_request_that_it_says)
     static const char body[] =
         "{\"model\":\"m\",\"prompt\":\"h\\u00e4\",\"max_tokens\":9,\"temperature\":0.5,\"top_p\":0."
         "9,"
-        "\"top_k\":3,\"seed\":-1,\"n\":2,\"stop\":[\"x\",\"y\"],\"logprobs\":4,\"stream\":true,"
+        "\"top_k\":3,\"logit_bias\":{\"66\":-100,\"7\":1.5},\"seed\":-1,\"n\":2,\"stop\":[\"x\","
+        "\"y\"],\"logprobs\":4,\"stream\":true,"
         "\"stream_options\":{\"include_usage\":true},\"user\":\"u\",\"suffix\":null,"
         "\"response_format\":{\"type\":\"json_schema\",\"json_schema\":{\"name\":\"a\",\"schema\":"
         "{\"type\":\"object\",\"properties\":{\"}\\\"\":{\"const\":\"]{\\\\\"}}}}}}";
@@ -280,6 +296,8 @@ START_TEST(a_body_becomes_the_request_that_it_says)
     ck_assert_double_eq(r.sample.temperature, 0.5);
     ck_assert_double_eq(r.sample.top_p, 0.9);
     ck_assert_int_eq(r.sample.top_k, 3);
+    ck_assert_uint_eq(r.n_bias, 2);
+    ck_assert(r.bias[0].token == 7 && r.bias[0].bias == 1.5F && r.bias[1].token == 66);
     ck_assert_uint_eq(r.sample.seed, UINT64_MAX);
     ck_assert_uint_eq(r.n_choice, 2);
     ck_assert_uint_eq(r.n_stop, 2);

@@ -152,7 +152,7 @@ raises(openai.NotFoundError, lambda: calm.responses.create(model='model', input=
 raises(openai.NotFoundError, lambda: calm.embeddings.create(model='model', input='a'))
 raises(openai.BadRequestError, lambda: create(model='model', prompt='a' * 999), code='context_length_exceeded', type='invalid_request_error')
 raises(openai.BadRequestError, lambda: create(model='model', prompt='a', temperature=3), param='temperature')
-raises(openai.BadRequestError, lambda: create(model='model', prompt='a', logit_bias={'5': 1}), param='logit_bias')
+raises(openai.BadRequestError, lambda: create(model='model', prompt='a', logit_bias={'5': 101}), param='logit_bias')
 raises(openai.BadRequestError, lambda: calm.chat.completions.create(model='model', messages=messages, tools=[
     {'type': 'function', 'function': {'name': 'f', 'parameters': {}}}]), param='tools')
 raises(openai.BadRequestError, lambda: calm.chat.completions.create(model='model', messages=[]), param='messages')

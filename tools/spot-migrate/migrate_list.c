@@ -362,11 +362,11 @@ static struct extract extracted = { .common = SPOT_TOOL_COMMON_DEFAULT };
 
 static const struct spot_opt extract_option[] = {
     { SPOT_OPT_GROUP, .help = "extract" },
-    { SPOT_OPT_STRING, 0, "tensor", &extracted.name, "name", "the tensor wanted", 0, 0 },
-    { SPOT_OPT_FLAG, 0, "raw", &extracted.is_raw, NULL, "its bytes alone, no safetensors header", 0,
-      0 },
+    { SPOT_OPT_STRING, 0, "tensor", &extracted.name, "name", "name of the tensor", 0, 0 },
+    { SPOT_OPT_FLAG, 0, "raw", &extracted.is_raw, NULL,
+      "write only the tensor's bytes, without a safetensors header", 0, 0 },
     { SPOT_OPT_STRING, 0, "base", &extracted.base_path, "file",
-      "the older safetensors file that --base of pack named", 0, 0 },
+      "the older safetensors file given to pack as --base", 0, 0 },
     SPOT_TOOL_OPTIONS_WRITE(&extracted.common,
                             "write here, complete or not at all (default stdout)"),
     { SPOT_OPT_END },

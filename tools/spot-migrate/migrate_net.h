@@ -31,40 +31,40 @@ struct net {
     {                                 \
         .silence_s = 10, .wait_s = 60 \
     }
-#define NET_OPTIONS(n)                                                                     \
-    { SPOT_OPT_STRING, 0, "connect", &(n)->connect, "address", "go there", 0, 0 },         \
-        { SPOT_OPT_STRING, 0, "listen", &(n)->listen, "address", "be found there", 0, 0 }, \
-        { SPOT_OPT_STRING,                                                                 \
-          0,                                                                               \
-          "via",                                                                           \
-          &(n)->via,                                                                       \
-          "command",                                                                       \
-          "through a command, such as ssh, that runs the other end --duplex",              \
-          0,                                                                               \
-          0 },                                                                             \
-        { SPOT_OPT_FLAG,                                                                   \
-          0,                                                                               \
-          "duplex",                                                                        \
-          &(n)->is_duplex,                                                                 \
-          NULL,                                                                            \
-          "speak both ways over standard input and output",                                \
-          0,                                                                               \
-          0 },                                                                             \
-        { SPOT_OPT_STRING,                                                                 \
-          0,                                                                               \
-          "key-file",                                                                      \
-          &(n)->key_path,                                                                  \
-          "file",                                                                          \
-          "shared key, mode 0600; TLS, needed off this machine",                           \
-          0,                                                                               \
-          0 },                                                                             \
-        { SPOT_OPT_SECS, 0,                                                                \
-          "timeout",     &(n)->silence_s,                                                  \
-          "duration",    "drop a peer that is silent for so long (default 10s)",           \
-          0.01,          1e6 },                                                            \
-    {                                                                                      \
-        SPOT_OPT_SECS, 0, "wait", &(n)->wait_s, "duration",                                \
-            "for a peer to be there (default 60s)", 0, 1e6                                 \
+#define NET_OPTIONS(n)                                                                        \
+    { SPOT_OPT_STRING, 0, "connect", &(n)->connect, "address", "connect to ADDRESS", 0, 0 },  \
+        { SPOT_OPT_STRING, 0, "listen", &(n)->listen, "address", "listen on ADDRESS", 0, 0 }, \
+        { SPOT_OPT_STRING,                                                                    \
+          0,                                                                                  \
+          "via",                                                                              \
+          &(n)->via,                                                                          \
+          "command",                                                                          \
+          "through a command, such as ssh, that runs the other end with --duplex",            \
+          0,                                                                                  \
+          0 },                                                                                \
+        { SPOT_OPT_FLAG,                                                                      \
+          0,                                                                                  \
+          "duplex",                                                                           \
+          &(n)->is_duplex,                                                                    \
+          NULL,                                                                               \
+          "two-way protocol over standard input and output",                                  \
+          0,                                                                                  \
+          0 },                                                                                \
+        { SPOT_OPT_STRING,                                                                    \
+          0,                                                                                  \
+          "key-file",                                                                         \
+          &(n)->key_path,                                                                     \
+          "file",                                                                             \
+          "shared key for TLS, mode 0600; required beyond this host",                         \
+          0,                                                                                  \
+          0 },                                                                                \
+        { SPOT_OPT_SECS, 0,                                                                   \
+          "timeout",     &(n)->silence_s,                                                     \
+          "duration",    "drop a peer after this much silence (default 10s)",                 \
+          0.01,          1e6 },                                                               \
+    {                                                                                         \
+        SPOT_OPT_SECS, 0, "wait", &(n)->wait_s, "duration",                                   \
+            "how long to wait for a peer (default 60s)", 0, 1e6                               \
     }
 
 /* Check what was asked for: at most one way, addresses this machine may use, the key. True in

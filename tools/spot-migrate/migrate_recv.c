@@ -202,16 +202,16 @@ static struct recv receiver = {
 };
 
 static const struct spot_opt option[] = {
-    { SPOT_OPT_GROUP, .help = "way (none: a stream on standard input)" },
+    { SPOT_OPT_GROUP, .help = "transport (default: a stream from standard input)" },
     NET_OPTIONS(&receiver.net),
     { SPOT_OPT_U64, 0, "streams", &receiver.n_stream, "n",
       "connections to each address of --connect A,B (default 1)", 1, NET_STREAMS_MAX },
     { SPOT_OPT_SIZE, 0, "window", &receiver.window_byte, "size",
-      "on the way in one connection (default 8MiB)", 1 << 16, 1 << 30 },
+      "bytes in flight per connection (default 8MiB)", 1 << 16, 1 << 30 },
     JOBS_OPTION(&receiver.n_job,
-                "threads of a one-way stream; over a way each of --streams is one"),
+                "threads of a one-way stream; a two-way one has one per --streams"),
     SPOT_TOOL_OPTIONS_WRITE(&receiver.common,
-                            "the file (required); partial data is kept beside it"),
+                            "file to write (required); partial data is kept beside it"),
     { SPOT_OPT_END },
 };
 

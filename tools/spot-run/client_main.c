@@ -28,19 +28,19 @@ static struct job_at {
 static const struct spot_opt_required job_required[] = { { "join", "the address of the job" },
                                                          { NULL, NULL } };
 
-#define JOB_OPTIONS                                                                              \
-    { SPOT_OPT_GROUP, .help = "options" }, { SPOT_OPT_STRING,                                    \
-                                             0,                                                  \
-                                             "join",                                             \
-                                             &at.join,                                           \
-                                             "addr",                                             \
-                                             "where the job listens, or its store",              \
-                                             0,                                                  \
-                                             0 },                                                \
-        { SPOT_OPT_STRING, 0, "key-file", &at.key_file, "file", "its key (TLS 1.3 PSK)", 0, 0 }, \
-    {                                                                                            \
-        SPOT_OPT_SECS, 0, "join-timeout", &at.timeout_s, "time",                                 \
-            "look so long for a job that does not answer (0)", 0, 86400                          \
+#define JOB_OPTIONS                                                                                    \
+    { SPOT_OPT_GROUP, .help = "options" }, { SPOT_OPT_STRING,                                          \
+                                             0,                                                        \
+                                             "join",                                                   \
+                                             &at.join,                                                 \
+                                             "addr",                                                   \
+                                             "where the job listens, or its store",                    \
+                                             0,                                                        \
+                                             0 },                                                      \
+        { SPOT_OPT_STRING, 0, "key-file", &at.key_file, "file", "the job's key (TLS 1.3 PSK)", 0, 0 }, \
+    {                                                                                                  \
+        SPOT_OPT_SECS, 0, "join-timeout", &at.timeout_s, "time",                                       \
+            "time limit for reaching the job (0)", 0, 86400                                            \
     }
 
 static int ask(enum spot_message type, const struct spot_buf *question, struct spot_buf *answer,
@@ -101,7 +101,8 @@ static bool is_forced;
 
 static const struct spot_opt replan_option[] = {
     JOB_OPTIONS,
-    { SPOT_OPT_FLAG, 0, "force", &is_forced, NULL, "also a plan older than the job's", 0, 0 },
+    { SPOT_OPT_FLAG, 0, "force", &is_forced, NULL, "accept a plan older than the one in use", 0,
+      0 },
     { .type = SPOT_OPT_END },
 };
 
@@ -153,7 +154,7 @@ static bool is_quiet;
 
 static const struct spot_opt stop_option[] = {
     JOB_OPTIONS,
-    { SPOT_OPT_FLAG, 'q', "quiet", &is_quiet, NULL, "do not tell where the state is", 0, 0 },
+    { SPOT_OPT_FLAG, 'q', "quiet", &is_quiet, NULL, "do not print where the state is", 0, 0 },
     { .type = SPOT_OPT_END },
 };
 
@@ -474,8 +475,8 @@ static int status(struct spot_err *err)
 static const struct spot_opt status_option[] = {
     JOB_OPTIONS,
     { SPOT_OPT_STRING, 0, "format", &format_name, "name", "table on a terminal, else json", 0, 0 },
-    { SPOT_OPT_MAYBE, 0, "watch", &watch_every, "time", "again and again, until the job ends (1s)",
-      0, 0 },
+    { SPOT_OPT_MAYBE, 0, "watch", &watch_every, "time",
+      "repeat at this interval until the job ends (1s)", 0, 0 },
     { .type = SPOT_OPT_END },
 };
 

@@ -21,7 +21,7 @@ struct profile {
     void (*info)(const char *fmt, ...) SPOT_PRINTF(1, 2);
     void (*warn)(const char *fmt, ...) SPOT_PRINTF(1, 2);
 
-    const char *kernel; /* in full, set by profile_sizes */
+    const char *kernel; /* in full; known once the document is written */
     int n_bundle;
     int64_t n_microbatch;
     struct spot_job_measured measured;
@@ -52,7 +52,5 @@ int profile_changes(struct profile *p, struct spot_err *err);
 int profile_write(struct profile *p, const char *name, const struct spot_prov *prov, FILE *out,
                   struct spot_err *err);
 void profile_table(struct profile *p, FILE *out);
-/* Sizes that the engine plans with: parameters and bytes of layers and stages. */
-int profile_sizes(struct profile *p, double *state_byte_per_param, struct spot_err *err);
 
 #endif /* SPOT_RUN_PROFILE_H */

@@ -64,7 +64,8 @@ static void size_cell(const struct profile *p, const struct spot_stage_config *a
     free(stage);
 }
 
-int profile_sizes(struct profile *p, double *state_byte_per_param, struct spot_err *err)
+/* Sizes that the engine plans with: parameters and bytes of layers and stages. */
+static int set_sizes(struct profile *p, double *state_byte_per_param, struct spot_err *err)
 {
     struct spot_coordinator_options c;
     struct spot_stage_config config;
@@ -158,7 +159,7 @@ int profile_write(struct profile *p, const char *name, const struct spot_prov *p
     };
     struct spot_coordinator_options c;
     char source[192];
-    int rc = profile_sizes(p, &job.memory.state_byte_per_param, err);
+    int rc = set_sizes(p, &job.memory.state_byte_per_param, err);
 
     job_options_put(&p->job, &c);
     job.model.shape = c.config.shape;

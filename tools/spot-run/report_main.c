@@ -252,9 +252,9 @@ static struct options o = { .common = SPOT_TOOL_COMMON_DEFAULT, .speedup = 1 };
 static const struct spot_opt option[] = {
     { SPOT_OPT_GROUP, .help = "options" },
     { SPOT_OPT_STRING, 0, "reference", &o.reference, "file",
-      "events of an undisturbed run; exit 1 unless it is the same", 0, 0 },
+      "compare with the events of an undisturbed run; exit 1 if they differ", 0, 0 },
     { SPOT_OPT_STRING, 0, "plot", &o.plot, "file", "draw .svg .png .pdf .gp, or - for text", 0, 0 },
-    { SPOT_OPT_REAL, 0, "speedup", &o.speedup, "x", "trace seconds in a second (1)", 1e-6, 1e9 },
+    { SPOT_OPT_REAL, 0, "speedup", &o.speedup, "x", "trace seconds per second (1)", 1e-6, 1e9 },
     { SPOT_OPT_REAL, 0, "spot-price", &o.spot_usd_per_h, "usd", "of a machine-hour", 0, 1e6 },
     { SPOT_OPT_REAL, 0, "on-demand-price", &o.on_demand_usd_per_h, "usd", "of a machine-hour", 0,
       1e6 },

@@ -22,12 +22,12 @@ static struct {
 static const struct spot_opt option[] = {
     { SPOT_OPT_GROUP, .help = "options" },
     { SPOT_OPT_STRING, 0, "join", &o.join, "addr", "where the server listens", 0, 0 },
-    { SPOT_OPT_STRING, 0, "key-file", &o.key_file, "file", "its key (TLS 1.3 PSK)", 0, 0 },
+    { SPOT_OPT_STRING, 0, "key-file", &o.key_file, "file", "the job's key (TLS 1.3 PSK)", 0, 0 },
     { SPOT_OPT_SECS, 0, "join-timeout", &o.timeout_s, "time",
-      "look so long for a server that does not answer (0)", 0, 86400 },
-    { SPOT_OPT_FLAG, 0, "no-wait", &o.does_not_wait, NULL, "do not wait until all replicas have it",
-      0, 0 },
-    { SPOT_OPT_FLAG, 'q', "quiet", &o.is_quiet, NULL, "do not tell how far it is", 0, 0 },
+      "time limit for reaching the server (0)", 0, 86400 },
+    { SPOT_OPT_FLAG, 0, "no-wait", &o.does_not_wait, NULL,
+      "return before all replicas have changed", 0, 0 },
+    { SPOT_OPT_FLAG, 'q', "quiet", &o.is_quiet, NULL, "do not show progress", 0, 0 },
     { .type = SPOT_OPT_END },
 };
 
