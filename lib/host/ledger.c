@@ -20,7 +20,8 @@ struct spot_ledger {
     bool has_plan;
     int64_t n_local, world; /* of the round */
     int64_t shared_by;      /* ranks that share the samples; 0: nobody has asked yet */
-    int64_t first, done;    /* steps that were done when the round began, and that are committed */
+    int64_t first;          /* steps that were done when the round began; -1: not known */
+    int64_t done;           /* of them it is known that they are committed */
     struct taker *taker;    /* [n_taker], room for n_local */
     int64_t n_taker;
 };
@@ -42,14 +43,15 @@ void spot_ledger_free(struct spot_ledger *ledger)
 
 void spot_ledger_begin(struct spot_ledger *ledger, int64_t n_local, int64_t world, int64_t step)
 {
-    assert(n_local > 0 && n_local <= world && world <= SPOT_LEDGER_WORLD_MAX && step >= 0);
+    assert(n_local > 0 && n_local <= world && world <= SPOT_LEDGER_WORLD_MAX && step >= -1);
     free(ledger->taker);
     ledger->taker = spot_xcalloc((size_t)n_local, sizeof(*ledger->taker));
     ledger->n_taker = 0;
     ledger->n_local = n_local;
     ledger->world = world;
     ledger->shared_by = 0;
-    ledger->first = ledger->done = step;
+    ledger->first = step;
+    ledger->done = step > 0 ? step : 0;
 }
 
 /* --- the plan ------------------------------------------------------------------------ */
@@ -165,10 +167,16 @@ int spot_ledger_take(struct spot_ledger *ledger, int64_t rank, int64_t world, in
                      struct spot_ledger_share *share, struct spot_err *err)
 {
     struct taker *taker = find(ledger, rank);
-    const int64_t next = taker ? taker->next : ledger->first;
+    int64_t next;
 
     if (check_asker(ledger, rank, world, err))
         return -1;
+    if (taker)
+        next = taker->next;
+    else if (ledger->first >= 0)
+        next = ledger->first;
+    else
+        next = step == -1 ? 0 : step;
     if (step == -1)
         step = next;
     if (spot_ledger_plan_share(&ledger->plan, step, rank, world, share, err) ||
@@ -177,7 +185,7 @@ int spot_ledger_take(struct spot_ledger *ledger, int64_t rank, int64_t world, in
     ledger->shared_by = world;
     if (!taker) {
         taker = &ledger->taker[ledger->n_taker++];
-        *taker = (struct taker){ .rank = rank, .next = ledger->first };
+        *taker = (struct taker){ .rank = rank, .next = next };
     }
     note_taken(taker, step);
     return 0;

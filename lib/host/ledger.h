@@ -32,7 +32,8 @@ struct spot_ledger *spot_ledger_new(void);
 void spot_ledger_free(struct spot_ledger *ledger); /* may be NULL */
 
 /* A round of `world` ranks, `n_local` of them here (1 to world), goes on from the state of `step`:
- * so many steps are done. The plan stays. */
+ * so many steps are done. -1: that is not known, since the trainer keeps its state elsewhere; then
+ * a rank goes on from the step that it asks for first. The plan stays. */
 void spot_ledger_begin(struct spot_ledger *ledger, int64_t n_local, int64_t world, int64_t step);
 
 /* The first plan is the one; the same again is welcome. Returns 0, or -1 with *err (SPOT_EDATA): as

@@ -6,7 +6,7 @@
 #include "common/xalloc.h"
 
 /* What was not said is -1 or NULL. */
-struct question {
+struct said {
     int64_t step, rank, world, n_sample, batch, seed;
     const char *rest, *order;
     bool is_listed;
@@ -14,51 +14,78 @@ struct question {
 
 static const double most = (double)SPOT_LEDGER_SAMPLES_MAX;
 
-static const struct spot_field question_field[] = {
-    { "step", SPOT_F_INT, offsetof(struct question, step), "1", 0, most, false },
-    { "rank", SPOT_F_INT, offsetof(struct question, rank), "1", 0, SPOT_LEDGER_WORLD_MAX, true },
-    { "world", SPOT_F_INT, offsetof(struct question, world), "1", 1, SPOT_LEDGER_WORLD_MAX, true },
-    { "dataset_size", SPOT_F_INT, offsetof(struct question, n_sample), "1", 1, most, false },
-    { "global_batch", SPOT_F_INT, offsetof(struct question, batch), "1", 1, most, false },
-    { "seed", SPOT_F_INT, offsetof(struct question, seed), "1", 0, most, false },
-    { "rest", SPOT_F_STR, offsetof(struct question, rest), NULL, 0, 0, false },
-    { "order", SPOT_F_STR, offsetof(struct question, order), NULL, 0, 0, false },
-    { "list", SPOT_F_BOOL, offsetof(struct question, is_listed), NULL, 0, 0, false },
+static const struct spot_field said_field[] = {
+    { "step", SPOT_F_INT, offsetof(struct said, step), "1", 0, most, false },
+    { "rank", SPOT_F_INT, offsetof(struct said, rank), "1", 0, SPOT_LEDGER_WORLD_MAX, true },
+    { "world", SPOT_F_INT, offsetof(struct said, world), "1", 1, SPOT_LEDGER_WORLD_MAX, true },
+    { "dataset_size", SPOT_F_INT, offsetof(struct said, n_sample), "1", 1, most, false },
+    { "global_batch", SPOT_F_INT, offsetof(struct said, batch), "1", 1, most, false },
+    { "seed", SPOT_F_INT, offsetof(struct said, seed), "1", 0, most, false },
+    { "rest", SPOT_F_STR, offsetof(struct said, rest), NULL, 0, 0, false },
+    { "order", SPOT_F_STR, offsetof(struct said, order), NULL, 0, 0, false },
+    { "list", SPOT_F_BOOL, offsetof(struct said, is_listed), NULL, 0, 0, false },
     { 0 },
 };
 
-/* What the question says of the plan; the rest as it was declared, or as is usual. */
-static int read_plan(const struct spot_json_doc *doc, const struct question *q,
-                     const struct spot_ledger *ledger, struct spot_ledger_plan *plan,
-                     struct spot_err *err)
+static int read_names(const struct spot_json_doc *doc, const struct said *said,
+                      struct spot_ledger_plan *plan, struct spot_err *err)
 {
-    const struct spot_ledger_plan *const old = spot_ledger_plan(ledger);
-
-    *plan = old ? *old : (struct spot_ledger_plan){ 0 };
-    if (q->n_sample != -1)
-        plan->n_sample = q->n_sample;
-    if (q->batch != -1)
-        plan->batch = q->batch;
-    if (q->seed != -1)
-        plan->seed = q->seed;
-    if (q->rest) {
-        plan->rest = spot_ledger_rest_parse(q->rest);
+    if (said->rest) {
+        plan->rest = spot_ledger_rest_parse(said->rest);
         if (plan->rest == SPOT_LEDGER_RESTS)
             return spot_json_fail(doc, "/rest", err, "expected wrap, drop or short, got '%.40s'",
-                                  q->rest);
+                                  said->rest);
     }
-    if (q->order) {
-        plan->is_sequential = !strcmp(q->order, "sequential");
-        if (!plan->is_sequential && strcmp(q->order, "shuffled") != 0)
+    if (said->order) {
+        plan->is_sequential = !strcmp(said->order, "sequential");
+        if (!plan->is_sequential && strcmp(said->order, "shuffled") != 0)
             return spot_json_fail(doc, "/order", err,
-                                  "expected shuffled or sequential, got '%.40s'", q->order);
+                                  "expected shuffled or sequential, got '%.40s'", said->order);
     }
     return 0;
 }
 
-static bool says_plan(const struct question *q)
+int spot_ledger_question_read(struct spot_ledger_question *q, const struct spot_json_doc *doc,
+                              const struct spot_ledger_plan *known, struct spot_err *err)
 {
-    return q->n_sample != -1 || q->batch != -1 || q->seed != -1 || q->rest || q->order;
+    struct said said = { .step = -1, .n_sample = -1, .batch = -1, .seed = -1, .is_listed = true };
+
+    *q = (struct spot_ledger_question){ 0 };
+    if (spot_json_read_fields(doc, doc->root, "", said_field, &said, err))
+        return -1;
+    if (known)
+        q->plan = *known;
+    if (said.n_sample != -1)
+        q->plan.n_sample = said.n_sample;
+    if (said.batch != -1)
+        q->plan.batch = said.batch;
+    if (said.seed != -1)
+        q->plan.seed = said.seed;
+    if (read_names(doc, &said, &q->plan, err))
+        return -1;
+    q->has_plan =
+        said.n_sample != -1 || said.batch != -1 || said.seed != -1 || said.rest || said.order;
+    q->step = said.step;
+    q->rank = said.rank;
+    q->world = said.world;
+    q->is_listed = said.is_listed;
+    return q->has_plan ? spot_ledger_plan_check(&q->plan, err) : 0;
+}
+
+int spot_ledger_question_take(const struct spot_ledger_question *q, struct spot_ledger *ledger,
+                              struct spot_ledger_share *share, struct spot_err *err)
+{
+    const struct spot_ledger_plan *plan;
+
+    if (q->has_plan && spot_ledger_declare(ledger, &q->plan, err))
+        return -1;
+    plan = spot_ledger_plan(ledger);
+    if (plan && q->is_listed && plan->batch / q->world >= SPOT_LEDGER_LISTED_MAX)
+        return spot_err_set(err, SPOT_EDATA,
+                            "global_batch: a share of it is more than the %d samples of a list; "
+                            "with \"list\":false the answer has its ranges alone",
+                            SPOT_LEDGER_LISTED_MAX);
+    return spot_ledger_take(ledger, q->rank, q->world, q->step, share, err);
 }
 
 static void put_ranges(struct spot_jw *jw, const struct spot_ledger_share *share)
@@ -87,32 +114,16 @@ static void put_samples(struct spot_jw *jw, const struct spot_ledger_plan *plan,
     free(sample);
 }
 
-int spot_ledger_answer(struct spot_ledger *ledger, const struct spot_json_doc *doc,
-                       struct spot_jw *jw, struct spot_err *err)
+void spot_ledger_question_answer(const struct spot_ledger_question *q,
+                                 const struct spot_ledger *ledger,
+                                 const struct spot_ledger_share *share, struct spot_jw *jw)
 {
-    struct question q = { .step = -1, .n_sample = -1, .batch = -1, .seed = -1, .is_listed = true };
-    struct spot_ledger_share share;
-    struct spot_ledger_plan plan;
-
-    if (spot_json_read_fields(doc, doc->root, "", question_field, &q, err) ||
-        read_plan(doc, &q, ledger, &plan, err))
-        return -1;
-    if (says_plan(&q) && spot_ledger_declare(ledger, &plan, err))
-        return -1;
-    if (q.is_listed && plan.batch / q.world >= SPOT_LEDGER_LISTED_MAX)
-        return spot_err_set(err, SPOT_EDATA,
-                            "global_batch: a share of it is more than the %d samples of a list; "
-                            "with \"list\":false the answer has its ranges alone",
-                            SPOT_LEDGER_LISTED_MAX);
-    if (spot_ledger_take(ledger, q.rank, q.world, q.step, &share, err))
-        return -1;
-    spot_jw_int(jw, "step", share.step);
-    spot_jw_int(jw, "epoch", share.epoch);
-    spot_jw_int(jw, "rank", q.rank);
-    spot_jw_int(jw, "world", q.world);
-    spot_jw_int(jw, "total", share.n_total);
-    put_ranges(jw, &share);
-    if (q.is_listed)
-        put_samples(jw, &plan, &share);
-    return 0;
+    spot_jw_int(jw, "step", share->step);
+    spot_jw_int(jw, "epoch", share->epoch);
+    spot_jw_int(jw, "rank", q->rank);
+    spot_jw_int(jw, "world", q->world);
+    spot_jw_int(jw, "total", share->n_total);
+    put_ranges(jw, share);
+    if (q->is_listed)
+        put_samples(jw, spot_ledger_plan(ledger), share);
 }

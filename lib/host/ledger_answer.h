@@ -17,12 +17,31 @@ extern "C" {
 
 enum { SPOT_LEDGER_LISTED_MAX = 16384 }; /* samples in an answer */
 
-/* Answer the question in doc->root: members into the object that is open in jw. A question may
- * declare the plan as well. Returns 0, or -1 with *err (SPOT_EDATA), as spot_ledger_declare and
- * spot_ledger_take, also for a share of more than SPOT_LEDGER_LISTED_MAX samples where they are to
- * be listed: then nothing was written. */
-int spot_ledger_answer(struct spot_ledger *ledger, const struct spot_json_doc *doc,
-                       struct spot_jw *jw, struct spot_err *err);
+struct spot_ledger_question {
+    int64_t step; /* -1: the next one */
+    int64_t rank, world;
+    struct spot_ledger_plan plan;
+    bool has_plan;  /* it declares this one */
+    bool is_listed; /* samples, not ranges alone */
+};
+
+/* From doc->root. `known` is the plan as it was declared before, for what a question does not say
+ * of it; NULL: it was not. Returns 0, or -1 with *err (SPOT_EDATA), also for a plan that is not one
+ * (spot_ledger_plan_check). */
+int spot_ledger_question_read(struct spot_ledger_question *question,
+                              const struct spot_json_doc *doc, const struct spot_ledger_plan *known,
+                              struct spot_err *err);
+
+/* Declare what it declares and take what it asks for. Returns 0, or -1 with *err (SPOT_EDATA): as
+ * spot_ledger_declare and spot_ledger_take, also for a share of more than SPOT_LEDGER_LISTED_MAX
+ * samples where they are to be listed. */
+int spot_ledger_question_take(const struct spot_ledger_question *question,
+                              struct spot_ledger *ledger, struct spot_ledger_share *share,
+                              struct spot_err *err);
+/* Write what was taken: members into the object that is open in jw. */
+void spot_ledger_question_answer(const struct spot_ledger_question *question,
+                                 const struct spot_ledger *ledger,
+                                 const struct spot_ledger_share *share, struct spot_jw *jw);
 
 #ifdef __cplusplus
 }

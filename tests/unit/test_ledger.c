@@ -316,6 +316,21 @@ START_TEST(who_names_no_step_gets_the_next_one)
 }
 END_TEST
 
+START_TEST(a_trainer_that_keeps_its_own_state_says_where_it_goes_on)
+{
+    struct spot_ledger *const ledger = declared(2, 2, -1);
+
+    ck_assert_int_eq(take(ledger, 0, 2, 5000), 0);
+    ck_assert_int_eq(take(ledger, 0, 2, 4999), 0);
+    ck_assert_int_eq(take(ledger, 0, 2, 5001), 0);
+    ck_assert_int_eq(take(ledger, 0, 2, 5002 + SPOT_LEDGER_AHEAD_MAX), -1);
+    ck_assert_int_eq(take(ledger, 1, 2, -1), 0);
+    ck_assert_int_eq(spot_ledger_may_commit(ledger, 1, NULL), 0);
+    ck_assert_int_eq(spot_ledger_may_commit(ledger, 2, NULL), -1); /* rank 1 has done one step */
+    spot_ledger_free(ledger);
+}
+END_TEST
+
 START_TEST(another_plan_is_refused_by_the_name_of_what_differs)
 {
     static const struct {
@@ -358,6 +373,7 @@ int main(void)
     tcase_add_test(tc, a_question_that_cannot_be_right_is_refused);
     tcase_add_test(tc, a_commit_that_leaves_samples_out_or_uses_them_again_is_refused);
     tcase_add_test(tc, who_names_no_step_gets_the_next_one);
+    tcase_add_test(tc, a_trainer_that_keeps_its_own_state_says_where_it_goes_on);
     tcase_add_test(tc, another_plan_is_refused_by_the_name_of_what_differs);
     return run_suite("ledger", tc);
 }

@@ -29,14 +29,20 @@ static const char *ask(const char *question)
     FILE *const out = fmemopen(said, sizeof(said), "w");
     struct spot_json_doc doc;
     struct spot_err err = { 0 };
+    struct spot_ledger_question q;
+    struct spot_ledger_share share;
     struct spot_jw jw;
     int rc;
 
     spot_jw_init(&jw, out, false);
     spot_jw_object(&jw, NULL);
     ck_assert_int_eq(spot_json_parse(&doc, question, strlen(question), "q", NULL), 0);
-    rc = spot_ledger_answer(ledger, &doc, &jw, &err);
+    rc = spot_ledger_question_read(&q, &doc, spot_ledger_plan(ledger), &err);
     spot_json_release(&doc);
+    if (!rc)
+        rc = spot_ledger_question_take(&q, ledger, &share, &err);
+    if (!rc)
+        spot_ledger_question_answer(&q, ledger, &share, &jw);
     spot_jw_end(&jw);
     ck_assert_int_eq(spot_jw_close(&jw, NULL), 0);
     fclose(out);
