@@ -51,7 +51,8 @@ def commit():
 
 def samples():  # the numbers of those that this rank reads now
     if not has_agent:
-        return [i % size for i in range(step * batch + rank, (step + 1) * batch, world)]
+        first, last = (step * batch + batch * r // world for r in (rank, rank + 1))
+        return [i % size for i in range(first, last)]
     return ask("samples", step=step, dataset_size=size, global_batch=batch, seed=1)["samples"]
 
 
@@ -64,7 +65,7 @@ while not ends:
     optimizer.zero_grad()
     loss.backward()
     optimizer.step()
-    print(step, *mine, file=used)
+    print(time.time(), step, *mine, file=used)
     step += 1
     if rank == 0 and step % 10 == 0:
         print(f"step {step} loss {loss.item():.4f} world {world}", flush=True)
