@@ -58,6 +58,10 @@ int spot_exec_serve_commit(void *agent, const struct spot_rank_request *request,
         return -1;
     if (say_of(c, say.local))
         return spot_err_set(err, SPOT_EDATA, "this rank commits already");
+    if (request->step < 0 && spot_ledger_plan(e->ledger.ledger))
+        return spot_err_set(err, SPOT_EDATA,
+                            "step: a state whose samples come from the ledger must say how many "
+                            "steps it has done");
     say.step = request->step < 0 ? c->counted[say.local] + 1 : (uint64_t)request->step;
     if (check_step(c, say.step, err))
         return -1;
@@ -243,6 +247,7 @@ static void on_agreed(struct spot_exec_agent *e, const struct spot_state_id *id)
 {
     struct spot_exec_commit *const c = &e->commit;
 
+    spot_ledger_committed(e->ledger.ledger, (int64_t)id->step);
     if (c->is_asked && !spot_state_id_compare(&c->id, id))
         settle(e, "");
     for (size_t i = c->n; i-- > 0;) {
