@@ -7,23 +7,28 @@
 
 /* What was not said is -1 or NULL. */
 struct said {
-    int64_t step, rank, world, n_sample, batch, seed;
+    int64_t n_sample, batch, seed;
     const char *rest, *order;
-    bool is_listed;
 };
 
 static const double most = (double)SPOT_LEDGER_SAMPLES_MAX;
 
-static const struct spot_field said_field[] = {
-    { "step", SPOT_F_INT, offsetof(struct said, step), "1", 0, most, false },
-    { "rank", SPOT_F_INT, offsetof(struct said, rank), "1", 0, SPOT_LEDGER_WORLD_MAX, true },
-    { "world", SPOT_F_INT, offsetof(struct said, world), "1", 1, SPOT_LEDGER_WORLD_MAX, true },
+static const struct spot_field plan_field[] = {
     { "dataset_size", SPOT_F_INT, offsetof(struct said, n_sample), "1", 1, most, false },
     { "global_batch", SPOT_F_INT, offsetof(struct said, batch), "1", 1, most, false },
     { "seed", SPOT_F_INT, offsetof(struct said, seed), "1", 0, most, false },
     { "rest", SPOT_F_STR, offsetof(struct said, rest), NULL, 0, 0, false },
     { "order", SPOT_F_STR, offsetof(struct said, order), NULL, 0, 0, false },
-    { "list", SPOT_F_BOOL, offsetof(struct said, is_listed), NULL, 0, 0, false },
+    { 0 },
+};
+
+static const struct spot_field question_field[] = {
+    { "step", SPOT_F_INT, offsetof(struct spot_ledger_question, step), "1", 0, most, false },
+    { "rank", SPOT_F_INT, offsetof(struct spot_ledger_question, rank), "1", 0,
+      SPOT_LEDGER_WORLD_MAX, true },
+    { "world", SPOT_F_INT, offsetof(struct spot_ledger_question, world), "1", 1,
+      SPOT_LEDGER_WORLD_MAX, true },
+    { "list", SPOT_F_BOOL, offsetof(struct spot_ledger_question, is_listed), NULL, 0, 0, false },
     { 0 },
 };
 
@@ -45,31 +50,39 @@ static int read_names(const struct spot_json_doc *doc, const struct said *said,
     return 0;
 }
 
+int spot_ledger_plan_read(const struct spot_json_doc *doc, struct spot_ledger_plan *plan,
+                          struct spot_err *err)
+{
+    struct said said = { .n_sample = -1, .batch = -1, .seed = -1 };
+    struct spot_err why;
+
+    if (spot_json_read_fields(doc, doc->root, "", plan_field, &said, err) ||
+        read_names(doc, &said, plan, err))
+        return -1;
+    if (said.n_sample == -1 && said.batch == -1 && said.seed == -1 && !said.rest && !said.order)
+        return 0;
+    if (said.n_sample != -1)
+        plan->n_sample = said.n_sample;
+    if (said.batch != -1)
+        plan->batch = said.batch;
+    if (said.seed != -1)
+        plan->seed = said.seed;
+    return spot_ledger_plan_check(plan, &why) ? spot_json_fail(doc, "", err, "%.300s", why.msg) : 1;
+}
+
 int spot_ledger_question_read(struct spot_ledger_question *q, const struct spot_json_doc *doc,
                               const struct spot_ledger_plan *known, struct spot_err *err)
 {
-    struct said said = { .step = -1, .n_sample = -1, .batch = -1, .seed = -1, .is_listed = true };
+    int rc;
 
-    *q = (struct spot_ledger_question){ 0 };
-    if (spot_json_read_fields(doc, doc->root, "", said_field, &said, err))
-        return -1;
+    *q = (struct spot_ledger_question){ .step = -1, .is_listed = true };
     if (known)
         q->plan = *known;
-    if (said.n_sample != -1)
-        q->plan.n_sample = said.n_sample;
-    if (said.batch != -1)
-        q->plan.batch = said.batch;
-    if (said.seed != -1)
-        q->plan.seed = said.seed;
-    if (read_names(doc, &said, &q->plan, err))
+    if (spot_json_read_fields(doc, doc->root, "", question_field, q, err))
         return -1;
-    q->has_plan =
-        said.n_sample != -1 || said.batch != -1 || said.seed != -1 || said.rest || said.order;
-    q->step = said.step;
-    q->rank = said.rank;
-    q->world = said.world;
-    q->is_listed = said.is_listed;
-    return q->has_plan ? spot_ledger_plan_check(&q->plan, err) : 0;
+    rc = spot_ledger_plan_read(doc, &q->plan, err);
+    q->has_plan = rc > 0;
+    return rc < 0 ? -1 : 0;
 }
 
 int spot_ledger_question_take(const struct spot_ledger_question *q, struct spot_ledger *ledger,

@@ -17,6 +17,11 @@ extern "C" {
 
 enum { SPOT_LEDGER_LISTED_MAX = 16384 }; /* samples in an answer */
 
+/* What an object says of a plan, into *plan; what it does not say stays. Returns 1, 0 where it says
+ * nothing, -1 with *err (SPOT_EDATA), also for what is no plan then (spot_ledger_plan_check). */
+int spot_ledger_plan_read(const struct spot_json_doc *doc, struct spot_ledger_plan *plan,
+                          struct spot_err *err);
+
 struct spot_ledger_question {
     int64_t step; /* -1: the next one */
     int64_t rank, world;
@@ -26,8 +31,7 @@ struct spot_ledger_question {
 };
 
 /* From doc->root. `known` is the plan as it was declared before, for what a question does not say
- * of it; NULL: it was not. Returns 0, or -1 with *err (SPOT_EDATA), also for a plan that is not one
- * (spot_ledger_plan_check). */
+ * of it; NULL: it was not. Returns 0, or -1 with *err, as spot_ledger_plan_read. */
 int spot_ledger_question_read(struct spot_ledger_question *question,
                               const struct spot_json_doc *doc, const struct spot_ledger_plan *known,
                               struct spot_err *err);

@@ -39,6 +39,12 @@ int spot_ledger_plan_check(const struct spot_ledger_plan *p, struct spot_err *er
     return 0;
 }
 
+bool spot_ledger_plan_equal(const struct spot_ledger_plan *a, const struct spot_ledger_plan *b)
+{
+    return a->n_sample == b->n_sample && a->batch == b->batch && a->seed == b->seed &&
+           a->rest == b->rest && a->is_sequential == b->is_sequential;
+}
+
 static struct spot_ledger_range range(int64_t epoch, int64_t from, int64_t n)
 {
     return (struct spot_ledger_range){ .epoch = epoch, .from = from, .to = from + n };

@@ -62,6 +62,8 @@ enum spot_ledger_rest spot_ledger_rest_parse(const char *name);
 /* Are all values in range? Returns 0, or -1 with *err (SPOT_EDATA), which names the wrong one. */
 int spot_ledger_plan_check(const struct spot_ledger_plan *plan, struct spot_err *err);
 
+bool spot_ledger_plan_equal(const struct spot_ledger_plan *a, const struct spot_ledger_plan *b);
+
 /* Of a plan that was checked. Returns 0, or -1 with *err (SPOT_EDATA): rank >= world or world too
  * large, a negative step, or one whose samples have no number of 63 bits. */
 int spot_ledger_plan_share(const struct spot_ledger_plan *plan, int64_t step, int64_t rank,

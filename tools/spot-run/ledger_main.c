@@ -11,6 +11,7 @@
 #include "common/json.h"
 #include "common/num.h"
 #include "host/ledger_answer.h"
+#include "host/ledger_audit.h"
 #include "host/rank_ask.h"
 #include "host/rank_socket.h"
 #include "run.h"
@@ -20,7 +21,7 @@ static const uint64_t unsaid = UINT64_MAX;
 static struct {
     uint64_t step, rank, world, dataset_size, global_batch, seed;
     const char *rest, *order, *format;
-    bool is_alone, has_ranges;
+    bool is_alone, has_ranges, is_check;
 } o = { .step = UINT64_MAX,
         .rank = UINT64_MAX,
         .world = UINT64_MAX,
@@ -53,6 +54,9 @@ static const struct spot_opt option[] = {
       "positions in the order of the epoch alone, no samples", 0, 0 },
     { SPOT_OPT_FLAG, 0, "alone", &o.is_alone, NULL,
       "do not ask the agent, whose ledger then knows nothing of it", 0, 0 },
+    { SPOT_OPT_FLAG, 0, "check", &o.is_check, NULL,
+      "count in the log of a job (exec --events); exit 1 where samples are lost or repeated", 0,
+      0 },
     { .type = SPOT_OPT_END },
 };
 
@@ -62,11 +66,13 @@ static const struct spot_cli cli = {
                                                 { "order", "shuffled|sequential" },
                                                 { "format", "json|csv" },
                                                 { NULL, NULL } },
-    .synopsis = "[--step N] [--dataset-size N --global-batch N] [options]",
+    .n_operand_max = 1,
+    .synopsis = "[--step N] [--dataset-size N --global-batch N] [options] | --check LOG",
     .summary = "The samples that a step of somebody else's trainer reads, each once an epoch.",
     .examples = "  spot-run ledger --step 7 --dataset-size 50000 --global-batch 256 | jq .samples\n"
                 "  spot-run ledger --alone --rank 0 --world 2 --step 3 --dataset-size 10 \\\n"
-                "      --global-batch 4 --format csv\n",
+                "      --global-batch 4 --format csv\n"
+                "  spot-run ledger --check events.jsonl\n",
     .option = option,
 };
 
@@ -234,6 +240,34 @@ static int ask(const char *text, size_t n, struct spot_buf *answer, struct spot_
     return rc;
 }
 
+static int check_log(const char *path, struct spot_err *err)
+{
+    struct spot_ledger_audit a;
+    const char *source;
+    FILE *const in = spot_tool_open(path, &source, err);
+    char epochs[SPOT_NUM_TEXT];
+    int rc;
+
+    if (!in)
+        return -1;
+    rc = spot_ledger_audit(in, source, &a, err);
+    if (in != stdin)
+        fclose(in);
+    if (rc)
+        return -1;
+    if (!a.has_plan)
+        return spot_err_set(err, SPOT_EDATA, "%s: no rank has asked for samples in it", source);
+    printf("steps,commits,samples,epochs,lost,repeated,done_again\n");
+    printf("%lld,%lld,%lld,%s,%lld,%lld,%lld\n", (long long)(a.steps - a.first),
+           (long long)a.commits, (long long)a.samples, spot_num_format(a.epochs, epochs),
+           (long long)a.lost_samples, (long long)a.repeated_samples,
+           (long long)(a.rolled_back * a.plan.batch));
+    return a.lost || a.repeated
+               ? spot_err_set(err, SPOT_EINFEASIBLE, "%s: %lld samples are lost, %lld repeated",
+                              source, (long long)a.lost_samples, (long long)a.repeated_samples)
+               : 0;
+}
+
 static int run_ledger(char **operand, size_t n, struct spot_err *err)
 {
     uint64_t round = unsaid;
@@ -243,8 +277,10 @@ static int run_ledger(char **operand, size_t n, struct spot_err *err)
     FILE *out;
     int rc;
 
-    (void)operand;
-    (void)n;
+    if (o.is_check)
+        return check_log(n ? operand[0] : "-", err);
+    if (n)
+        return spot_err_set(err, SPOT_EUSAGE, "'%.200s': only --check reads a file", operand[0]);
     if (from_environment(&o.rank, "RANK", 0, err) ||
         from_environment(&o.world, "WORLD_SIZE", 1, err) ||
         from_environment(&round, "TORCHELASTIC_RESTART_COUNT", unsaid, err))
