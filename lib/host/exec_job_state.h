@@ -9,9 +9,9 @@
 #include "cluster/group.h"
 #include "host/exec_job.h"
 #include "host/exec_protocol.h"
+#include "host/ledger_plan.h"
 #include "host/state_pull.h"
 #include "host/state_store.h"
-#include "host/ledger_plan.h"
 
 #ifdef __cplusplus
 extern "C" {
