@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* ledger_answer.h - a question for samples, as JSON, and its answer (docs/formats/agent.md).
+/* ledger_answer.h - a question for samples, as JSON, and its answer (docs/formats/ledger.md).
  *
  *   {"step":7,"rank":0,"world":2,"dataset_size":10,"global_batch":4,"seed":1}
  *   {..."step":7,"epoch":2,"rank":0,"world":2,"total":4,

@@ -14,7 +14,7 @@
  *   SPOT_LEDGER_SHORT  is a smaller one, of which a rank may get nothing
  *
  * Neither order nor cursor is kept: why, and what of trainers that read as much as they like, is in
- * docs/design/22-exec.md.
+ * docs/design/25-ledger.md.
  */
 #ifndef SPOT_HOST_LEDGER_PLAN_H
 #define SPOT_HOST_LEDGER_PLAN_H

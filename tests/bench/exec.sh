@@ -17,7 +17,7 @@ top=$(mktemp -d)
 cd "$top" || exit 1
 export OMP_NUM_THREADS=1 PYTHONWARNINGS=ignore TORCH_CPP_LOG_LEVEL=ERROR HIDDEN=1584 EVERY=10
 export PAUSE=${PAUSE:-0} USED='used/used.{TORCHELASTIC_RESTART_COUNT}-{MASTER_PORT}.{RANK}'
-declare -A root_of
+declare -A root_of=()
 # a machine that is gone: these processes and all below them at once
 vanish() { # PID...
     local pid all=$* at=$*
@@ -26,7 +26,7 @@ vanish() { # PID...
     kill -KILL $all 2>/dev/null
 }
 cleanup() {
-    [ ${#root_of[@]} = 0 ] || vanish "${root_of[@]}"
+    [ ${#root_of[*]} = 0 ] || vanish "${root_of[@]}"
     root_of=()
     wait 2>/dev/null
 }

@@ -55,8 +55,7 @@ static const struct spot_opt option[] = {
     { SPOT_OPT_FLAG, 0, "alone", &o.is_alone, NULL,
       "do not ask the agent, whose ledger then knows nothing of it", 0, 0 },
     { SPOT_OPT_FLAG, 0, "check", &o.is_check, NULL,
-      "count in the log of a job (exec --events); exit 1 where samples are lost or repeated", 0,
-      0 },
+      "count what the log of a job lost or repeated (exec --events)", 0, 0 },
     { .type = SPOT_OPT_END },
 };
 
