@@ -119,6 +119,10 @@ static void take(struct spot_exec_agent *e, const struct spot_exec_manifest *onl
     int rc;
 
     snprintf(record.run_id, sizeof(record.run_id), "%s", e->held.run_id);
+    if (spot_ledger_may_commit(e->ledger.ledger, (int64_t)c->id.step, &why)) {
+        snprintf(c->why, sizeof(c->why), "%s", why.msg);
+        return;
+    }
     rc = spot_state_take(e->store, e->options->live, only ? (const char *const *)only->path : NULL,
                          only ? only->n : 0, &record, &why);
     c->n_byte = spot_state_record_byte(&record);
