@@ -82,6 +82,18 @@ static int wait_and_look(struct spot_exec_agent *e, double wait_s, struct spot_e
     return 0;
 }
 
+/* Ranks that ask for samples need no coordinator. */
+static int idle(void *job, double wait_s, struct spot_err *err)
+{
+    const double until_s = spot_clock_s() + wait_s;
+    double left_s;
+
+    while ((left_s = until_s - spot_clock_s()) > 0)
+        if (wait_and_look(job, left_s, err))
+            return -1;
+    return 0;
+}
+
 static int stop(struct spot_exec_agent *e, struct spot_err *err)
 {
     e->held.state = SPOT_EXEC_IDLE;
@@ -471,6 +483,7 @@ static int run(struct spot_exec_agent *e, struct spot_err *err)
         .form = form,
         .order = obey,
         .work = work,
+        .idle = idle,
         .leaving = quiesced,
     };
     /* what ranks may ask: a row for each */

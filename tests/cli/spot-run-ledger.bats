@@ -138,6 +138,34 @@ ask_in_a_job() { # ASK...
     [ "$(jq -s 'map(select(.event == "committed"))[-1].step' log)" -eq 4 ]
 }
 
+@test "ranks get their samples while no coordinator is there" {
+    cat >trainer <<'END'
+#!/bin/sh
+while [ ! -e finish ]; do
+    spot-run ledger --dataset-size 20 --global-batch 4 | jq .step >>steps.$RANK
+    sleep 0.02
+done
+END
+    chmod +x trainer
+    background timeout 150 spot-run exec -q --listen unix:j --lease 10s --nodes 1 --events log.1 -- ./trainer
+    job=$pid
+    background spot-run exec -q --join unix:j --join-timeout 60s --name a -- ./trainer
+    node=$pid
+    eventually '[ "$(wc -l <steps.0)" -gt 3 ]'
+    vanish=$(pgrep -P "$job")
+    kill -9 "$job" "$vanish"
+    eventually "! kill -0 $vanish"
+    begun=$(wc -l <steps.0)
+    eventually '[ "$(wc -l <steps.0)" -gt '$((begun + 10))' ]'
+    background timeout 150 spot-run exec -q --listen unix:j --lease 10s --nodes 1 --events log.2 -- ./trainer
+    job=$pid
+    seen log.2 ledger 1
+    : >finish
+    wait "$job"
+    wait "$node"
+    cmp steps.0 <(seq 0 $(($(wc -l <steps.0) - 1))) # the round was kept, each step handed out once
+}
+
 @test "two nodes that declare other sets do not both read" {
     cat >trainer <<'END'
 #!/bin/sh
