@@ -4,8 +4,10 @@
  * nodes have. Then a step is decided, for good: it is committed, or it is none and never tried
  * again in its round. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "common/xalloc.h"
 #include "host/exec_agent_state.h"
 
 /* --- ranks that say it ------------------------------------------------------------------------ */
@@ -109,22 +111,36 @@ static void begin(struct spot_exec_agent *e, uint64_t step)
     *c->why = '\0';
 }
 
+/* The plan of samples goes along. `n` as in `only`, which has room for one more. */
+static int take_files(struct spot_exec_agent *e, const char **only, size_t n,
+                      struct spot_state_record *record, struct spot_err *err)
+{
+    const int has_plan = spot_exec_ledger_save(&e->ledger, e->options->live, err);
+
+    if (has_plan < 0 || spot_ledger_may_commit(e->ledger.ledger, (int64_t)record->id.step, err))
+        return -1;
+    if (only && has_plan)
+        only[n++] = SPOT_EXEC_LEDGER_FILE;
+    return spot_state_take(e->store, e->options->live, only, n, record, err);
+}
+
 static void take(struct spot_exec_agent *e, const struct spot_exec_manifest *only)
 {
     struct spot_exec_commit *const c = &e->commit;
     struct spot_state_record record = { .id = c->id,
                                         .place = e->held.group_rank,
                                         .world = e->held.group_world };
+    const char **path = NULL;
     struct spot_err why = { 0 };
     int rc;
 
     snprintf(record.run_id, sizeof(record.run_id), "%s", e->held.run_id);
-    if (spot_ledger_may_commit(e->ledger.ledger, (int64_t)c->id.step, &why)) {
-        snprintf(c->why, sizeof(c->why), "%s", why.msg);
-        return;
+    if (only && only->path) {
+        path = spot_xcalloc(only->n + 1, sizeof(char *));
+        memcpy(path, only->path, only->n * sizeof(char *));
     }
-    rc = spot_state_take(e->store, e->options->live, only ? (const char *const *)only->path : NULL,
-                         only ? only->n : 0, &record, &why);
+    rc = take_files(e, path, only ? only->n : 0, &record, &why);
+    free(path);
     c->n_byte = spot_state_record_byte(&record);
     if (rc) {
         spot_state_record_release(&record);

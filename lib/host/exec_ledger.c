@@ -3,7 +3,9 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
+#include "common/out.h"
 #include "common/xalloc.h"
 
 void spot_exec_ledger_init(struct spot_exec_ledger *l)
@@ -22,6 +24,14 @@ void spot_exec_ledger_begin(struct spot_exec_ledger *l, int64_t n_local, int64_t
                             int64_t step)
 {
     spot_ledger_begin(l->ledger, n_local, world, step);
+}
+
+static void propose(struct spot_exec_ledger *l, const struct spot_ledger_plan *plan)
+{
+    if (l->has_proposed)
+        return;
+    l->proposed = *plan;
+    l->has_proposed = true;
 }
 
 /* --- questions ----------------------------------------------------------------------- */
@@ -50,10 +60,7 @@ int spot_exec_ledger_serve(void *user, const struct spot_rank_request *request,
         spot_ledger_question_answer(&question, l->ledger, &share, answer);
         return 0;
     }
-    if (!l->has_proposed) {
-        l->proposed = question.plan;
-        l->has_proposed = true;
-    }
+    propose(l, &question.plan);
     wait_for_plan(l, request->ticket, &question);
     return 1;
 }
@@ -119,6 +126,64 @@ void spot_exec_ledger_agreed(struct spot_exec_ledger *l, struct spot_rank_socket
         else
             answer_late(l, socket, &asker);
     }
+}
+
+/* --- in a state ----------------------------------------------------------------------- */
+
+static void put_plan(const struct spot_ledger_plan *plan, struct spot_jw *jw)
+{
+    spot_jw_object(jw, NULL);
+    spot_jw_int(jw, "dataset_size", plan->n_sample);
+    spot_jw_int(jw, "global_batch", plan->batch);
+    spot_jw_int(jw, "seed", plan->seed);
+    spot_jw_str(jw, "rest", spot_ledger_rest_name(plan->rest));
+    spot_jw_str(jw, "order", plan->is_sequential ? "sequential" : "shuffled");
+    spot_jw_end(jw);
+}
+
+int spot_exec_ledger_save(const struct spot_exec_ledger *l, const char *dir, struct spot_err *err)
+{
+    const struct spot_ledger_plan *const plan = spot_ledger_plan(l->ledger);
+    struct spot_out out = { 0 };
+    char path[4096];
+    struct spot_jw jw;
+    int rc;
+
+    if (!plan)
+        return 0;
+    snprintf(path, sizeof(path), "%.4000s/" SPOT_EXEC_LEDGER_FILE, dir);
+    if (!access(path, F_OK)) /* of this plan: it came with the state, or was written here */
+        return 1;
+    if (spot_out_open(&out, path, err))
+        return -1;
+    spot_jw_init(&jw, out.file, false);
+    put_plan(plan, &jw);
+    rc = spot_jw_close(&jw, err);
+    return spot_out_finish(&out, rc, err) ? -1 : 1;
+}
+
+void spot_exec_ledger_load(struct spot_exec_ledger *l, const char *dir)
+{
+    struct spot_ledger_plan plan = { 0 };
+    struct spot_err err = { 0 };
+    struct spot_json_doc doc;
+    char path[4096];
+    int rc;
+
+    snprintf(path, sizeof(path), "%.4000s/" SPOT_EXEC_LEDGER_FILE, dir);
+    if (access(path, F_OK))
+        return;
+    rc = spot_json_load_path(&doc, path, &err);
+    if (!rc) {
+        rc = spot_ledger_plan_read(&doc, &plan, &err) <= 0 ||
+             spot_ledger_declare(l->ledger, &plan, &err);
+        spot_json_release(&doc);
+    }
+    if (rc)
+        snprintf(l->conflict, sizeof(l->conflict),
+                 "the state that this round goes on from has another plan: %.150s", err.msg);
+    else
+        propose(l, &plan);
 }
 
 /* --- on the wire ----------------------------------------------------------------------- */

@@ -59,6 +59,15 @@ void spot_exec_ledger_tell_again(struct spot_exec_ledger *ledger);
 void spot_exec_ledger_agreed(struct spot_exec_ledger *ledger, struct spot_rank_socket *socket,
                              const struct spot_ledger_plan *plan);
 
+/* The plan is part of each state, as a file in the directory of the program: a job that goes on
+ * from a state on disk reads the same samples, or is told that it does not. */
+#define SPOT_EXEC_LEDGER_FILE ".spot-ledger"
+/* Returns 1 when it is written, 0 when there is no plan, -1 with *err (SPOT_ESYS). */
+int spot_exec_ledger_save(const struct spot_exec_ledger *ledger, const char *dir,
+                          struct spot_err *err);
+/* Of the state that a round begins with. If it is not the plan of the job, ranks are refused. */
+void spot_exec_ledger_load(struct spot_exec_ledger *ledger, const char *dir);
+
 /* Sets in->bad when it is malformed, or no plan. */
 void spot_exec_put_plan(struct spot_buf *out, const struct spot_ledger_plan *plan);
 void spot_exec_get_plan(struct spot_wire_in *in, struct spot_ledger_plan *plan);

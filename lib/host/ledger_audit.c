@@ -61,22 +61,40 @@ static void commit(struct reader *r, int64_t step)
     a->steps = r->begun = step;
 }
 
-static int take(struct reader *r, const struct spot_json_doc *doc, const struct spot_event *event,
+/* Steps of an event; -1: it does not say. */
+struct steps {
+    int64_t step, from, to;
+};
+
+static const struct spot_field steps_field[] = {
+    { "step", SPOT_F_INT, offsetof(struct steps, step), "1", 0, (double)SPOT_LEDGER_SAMPLES_MAX,
+      true },
+    { "from", SPOT_F_INT, offsetof(struct steps, from), "1", 0, (double)SPOT_LEDGER_SAMPLES_MAX,
+      false },
+    { "to", SPOT_F_INT, offsetof(struct steps, to), "1", 0, (double)SPOT_LEDGER_SAMPLES_MAX,
+      false },
+    { 0 },
+};
+
+static int take(struct reader *r, const struct spot_json_doc *doc, const char *event,
                 struct spot_err *err)
 {
-    switch (event->kind) {
-    case SPOT_EVENT_COMMITTED:
-        commit(r, event->step);
-        break;
-    case SPOT_EVENT_ROLLED_BACK:
-        begin_at(r, event->to, false);
-        break;
-    case SPOT_EVENT_RESTORED:
-        begin_at(r, event->step, !r->audit->commits && !spot_json_get(doc->root, "from"));
-        break;
-    default:
-        return !strcmp(event->name, "ledger") ? take_plan(r, doc, err) : 0;
-    }
+    const bool is_commit = !strcmp(event, "committed"), is_restored = !strcmp(event, "restored"),
+               is_rolled_back = !strcmp(event, "rolled_back");
+    struct steps at = { .from = -1, .to = -1 };
+
+    if (!strcmp(event, "ledger"))
+        return take_plan(r, doc, err);
+    if (!is_commit && !is_restored && !is_rolled_back)
+        return 0;
+    if (spot_json_read_fields(doc, doc->root, "", steps_field, &at, err))
+        return -1;
+    if (is_commit)
+        commit(r, at.step);
+    else if (is_restored)
+        begin_at(r, at.step, !r->audit->commits && at.from == -1);
+    else
+        begin_at(r, at.to == -1 ? at.step : at.to, false);
     return 0;
 }
 
@@ -92,7 +110,7 @@ int spot_ledger_audit(FILE *in, const char *source, struct spot_ledger_audit *a,
 
     *a = (struct spot_ledger_audit){ 0 };
     while ((rc = spot_event_next(&log, &event, err)) > 0)
-        if (take(&r, &log.doc, &event, err)) {
+        if (take(&r, &log.doc, event.name, err)) {
             rc = -1;
             break;
         }

@@ -103,10 +103,10 @@ play() { # SYSTEM calm|storm: a JSON object
 }
 
 cell() { # JSON KIND
-    jq -r --arg kind "$2" '.[$kind] // empty | "\(.median_s), \(.most_s) s (\(.again))"' <<<"$1"
+    jq -r --arg kind "$2" '.[$kind] // empty | "\(.median_s), \(.most_s) (\(.again))"' <<<"$1"
 }
 
-printf '%-9s %7s %7s %6s  %-20s %-20s %-20s %s\n' system calm storm share 'kill (again)' 'notice (again)' 'join pause (again)' 'lost, twice'
+printf '%-9s %7s %7s %6s  %-20s %-20s %-20s %s\n' system calm storm share 'kill, s (again)' 'notice, s (again)' 'join, s (again)' 'lost, twice'
 for system in ${SYSTEMS:-warm cold torchrun}; do
     calm=$(play "$system" calm)
     storm=$(play "$system" storm)

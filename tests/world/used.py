@@ -82,6 +82,10 @@ def pause_after(new, at, until):
     return max(b - a for a, b in zip(marks, marks[1:]))
 
 
+def seconds(x):
+    return round(x, 2) if x != float("inf") else "never"
+
+
 def story(rounds, events, begin, end):
     lines = sorted((t, step, i) for i, ranks in enumerate(rounds) for some in ranks.values()
                    for t, step, _ in some)
@@ -98,8 +102,8 @@ def story(rounds, events, begin, end):
         if kind == "join":
             waits = [pause_after(new, at, at + 15) for at in moments]
         if waits:
-            out[kind] = {"n": len(waits), "median_s": round(statistics.median(waits), 2),
-                         "most_s": round(max(waits), 2), "again": max(again for _, again in breaks)}
+            out[kind] = {"n": len(waits), "median_s": seconds(statistics.median(waits)),
+                         "most_s": seconds(max(waits)), "again": max(again for _, again in breaks)}
     return out
 
 
