@@ -3,9 +3,10 @@
 # examples/pytorch on nodes that come and go and share no storage, with the real PyTorch where it is installed. What was used is counted
 # sample by sample by tests/world/used.py.
 
+# shellcheck disable=SC2016,SC2154,SC2030,SC2031,SC2046,SC2086 # eventually evaluates; background sets $pid; words
+
 bats_require_minimum_version 1.5.0
 load job
-# shellcheck disable=SC2016,SC2154,SC2030,SC2031 # eventually evaluates; background sets $pid; each test is a process
 
 setup() {
     python3 -W ignore -c 'import torch' 2>/dev/null || skip "no PyTorch here"
@@ -31,7 +32,7 @@ node() { # NAME: its id in id_NAME
 vanish() { # PID...
     local pid all=$* at=$*
     while at=$(for pid in $at; do pgrep -P "$pid"; done) && [ "$at" ]; do all="$all $at"; done
-    kill -KILL $all # shellcheck disable=SC2086
+    kill -KILL $all
 }
 
 placed() { # I: the name of the node with that place in the last round
@@ -41,8 +42,7 @@ placed() { # I: the name of the node with that place in the last round
 newest() { cat used.* 2>/dev/null | awk '$2 > n { n = $2 } END { print n + 0 }'; }
 
 past() { # STEP
-    local i
-    for i in $(seq 900); do
+    for _ in $(seq 900); do
         [ "$(newest)" -lt "$1" ] || return 0
         sleep 0.1
     done
@@ -54,8 +54,8 @@ committed() { # STEPS: of the state that was agreed last, at least
     eventually '[ "$(jq -s "map(select(.event == \"committed\").step) | max // 0" log)" -ge '"$1"' ]'
 }
 
-used_once() { # STEPS
-    python3 "$top/tests/world/used.py" used.* --size 1000 --batch 24 --steps "$1"
+used_once() { # [STEPS]
+    python3 "$top/tests/world/used.py" used.* --size 1000 --batch 24 ${1:+--steps "$1"}
 }
 
 # the weights of a job of SCRIPT that nobody disturbed, with WORLD nodes, made once
@@ -171,4 +171,30 @@ resized() { # SCRIPT
     [ "$(events log restored)" -ge 1 ]
     used_once 90
     [ "$(difference)" = 0 ]
+}
+
+# Kills and notices at random, of any node; each comes back. What is in the state when the job is stopped has used each sample once.
+@test "torch: a storm of kills and notices loses and repeats no sample" {
+    [ -n "${SPOT_WORLD-}" ] || skip "of make check-world"
+    export PAUSE=0.02
+    RANDOM=7
+    coordinator ddp 1000000 --nodes 1:3
+    for name in a b c; do node $name; done
+    past 15
+    for _ in $(seq "$(storm 30 8)"); do
+        name=$(placed $((RANDOM % $(jq -s 'map(select(.event == "formed"))[-1].D' log))))
+        eval "id=\$id_$name"
+        if [ $((RANDOM % 2)) = 0 ]; then vanish "$id"; else kill -TERM "$id"; fi
+        wait "$id" || true
+        [ $((RANDOM % 3)) = 0 ] || past $(($(newest) + RANDOM % 30 + 1)) # else at once, within the round that begins
+        node "$name"
+    done
+    past $(($(newest) + 15))
+    spot-run stop --join unix:j
+    wait "$job" && status=0 || status=$?
+    [ "$status" -eq 75 ]
+    used_once >counted
+    cat counted
+    [ "$(jq .in_state counted)" -eq "$(jq -s 'map(select(.event == "committed"))[-1].step' log)" ]
+    [ "$(spot-run ledger --check log | tail -n 1 | cut -d , -f 5,6)" = 0,0 ]
 }

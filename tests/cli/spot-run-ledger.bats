@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: MIT
 # Samples of any trainer, each once an epoch: worked out alone, and asked of the agents of a job that loses nodes and coordinators.
 
+# shellcheck disable=SC2016,SC2154,SC2030,SC2031,SC2046,SC2086 # eventually evaluates; background sets $pid; words
+
 bats_require_minimum_version 1.5.0
 load job
-# shellcheck disable=SC2016,SC2154 # eventually evaluates; background sets $pid
 
 setup() { job_setup; }
 teardown() { job_teardown; }
