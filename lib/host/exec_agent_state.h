@@ -58,7 +58,7 @@ struct spot_exec_agent {
     struct spot_agent agent;
     struct spot_rank_socket *socket; /* where its ranks ask */
     struct spot_state_store *store;
-    struct spot_exec_ledger ledger;  /* of their samples */
+    struct spot_exec_ledger ledger; /* of their samples */
     struct spot_exec_held held;
     int port_fd; /* listens at held.port until a round starts; -1 */
 
