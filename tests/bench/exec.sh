@@ -15,7 +15,7 @@ here=$(readlink -f "$(dirname "$0")/../..")
 ddp=$here/examples/pytorch/ddp.py
 top=$(mktemp -d)
 cd "$top" || exit 1
-export OMP_NUM_THREADS=1 PYTHONWARNINGS=ignore TORCH_CPP_LOG_LEVEL=ERROR HIDDEN=1584 EVERY=10
+export OMP_NUM_THREADS=1 PYTHONWARNINGS=ignore TORCH_CPP_LOG_LEVEL=ERROR HIDDEN=${HIDDEN:-1584} EVERY=10
 export PAUSE=${PAUSE:-0} USED='used/used.{TORCHELASTIC_RESTART_COUNT}-{MASTER_PORT}.{RANK}'
 declare -A root_of=()
 # a machine that is gone: these processes and all below them at once
@@ -57,8 +57,8 @@ node() { # SYSTEM NAME
 # the newest step that somebody has used samples for
 newest() { cat used/* 2>/dev/null | awk '$2 > n { n = $2 } END { print n + 0 }'; }
 
-past() { # STEP: until it is done, a minute at most
-    for _ in $(seq 300); do
+past() { # STEP: until it is done, two minutes at most
+    for _ in $(seq 600); do
         [ "$(newest)" -lt "$1" ] || return 0
         sleep 0.2
     done
@@ -83,7 +83,7 @@ change() { # SYSTEM NUMBER
 }
 
 play() { # SYSTEM calm|storm: a JSON object
-    local begin n=0 length=$seconds name args
+    local begin n=0 length=$seconds name args=()
     [ "$2" = storm ] || length=$(((seconds + 2) / 3))
     mkdir "$1-$2" && cd "$1-$2" && mkdir used out && : >events
     coordinator "$1"

@@ -15,7 +15,7 @@ import argparse, json, os, statistics, sys
 def read(files):
     """[{rank: [(time, step, samples)]}] of rounds in their order; a line that a kill cut is none."""
     rounds = {}
-    for name in files:
+    for name in filter(os.path.exists, files):  # a pattern without files is none
         _, key, rank = os.path.basename(name).rsplit(".", 2)
         with open(name) as file:
             lines = [line.split() for line in file if line.endswith("\n")]
