@@ -63,7 +63,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         return 0;
     }
     ledger = spot_ledger_new();
-    spot_ledger_begin(ledger, 2, 4, *at % 3 - 1);
+    spot_ledger_begin(ledger, 2, 4, (int64_t)(data[1] % 3) - 1);
     while (at < end) {
         const char *const line = memchr(at, '\n', (size_t)(end - at));
         const char *const stop = line ? line : end;
