@@ -14,12 +14,12 @@ extern "C" {
 
 enum { SPOT_RANK_ANSWER_MAX = 1 << 20 }; /* bytes of an answer */
 
-/* Send a request, one line without its end, to the socket at `path`, and wait for the answer: as
- * long as it takes, since a commit waits for other ranks. *answer gets the line without its end.
- * Returns 0, or -1 with *err: SPOT_ESYS when nobody listens there or the agent goes away,
+/* Send a request, one line without its end, to the socket at `path`, and wait for the answer, which
+ * may be that of other ranks. *answer gets the line without its end. Returns 0, or -1 with *err:
+ * SPOT_ESYS when nobody listens there, the agent goes away or does not answer within limit_s,
  * SPOT_EDATA for an answer that is too long. The caller ignores SIGPIPE. */
-int spot_rank_ask(const char *path, const char *request, size_t n_byte, struct spot_buf *answer,
-                  struct spot_err *err);
+int spot_rank_ask(const char *path, const char *request, size_t n_byte, double limit_s,
+                  struct spot_buf *answer, struct spot_err *err);
 
 #ifdef __cplusplus
 }

@@ -246,9 +246,12 @@ START_TEST(a_rank_that_asks_nobody_is_told_so)
 {
     struct spot_buf answer = { 0 };
 
-    ck_assert_int_eq(spot_rank_ask(in_root("nobody"), "{}", 2, &answer, &err), -1);
+    ck_assert_int_eq(spot_rank_ask(in_root("nobody"), "{}", 2, 1, &answer, &err), -1);
     ck_assert_int_eq(err.code, SPOT_ESYS);
+    ck_assert_int_eq(spot_rank_ask(in_root("s"), "{}", 2, 0.1, &answer, &err), -1);
+    ck_assert_str_eq(err.msg, "no answer within 0.1 s"); /* nobody turns the socket */
     spot_buf_release(&answer);
+    spot_rank_socket_turn(s);
 }
 END_TEST
 

@@ -17,6 +17,7 @@
 #include "run.h"
 
 static const uint64_t unsaid = UINT64_MAX;
+static const double limit_s = 600; /* of an answer: a node may be without a coordinator */
 
 static struct {
     uint64_t step, rank, world, dataset_size, global_batch, seed;
@@ -160,7 +161,7 @@ static int answer_there(const char *path, const char *text, size_t n, struct spo
     int rc;
 
     signal(SIGPIPE, SIG_IGN); /* the agent may go; we write nothing else before it has answered */
-    rc = spot_rank_ask(path, text, n, answer, err);
+    rc = spot_rank_ask(path, text, n, limit_s, answer, err);
     signal(SIGPIPE, SIG_DFL);
     if (rc || spot_json_parse(&doc, (const char *)answer->data, answer->n, "answer", err))
         return -1;
