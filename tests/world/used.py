@@ -12,17 +12,38 @@ printed also says how steps went on between T and T.
 import argparse, json, os, statistics, sys
 
 
+def pieces(lines):
+    """Lines of a rank, apart where it was begun anew: torchrun names several rounds alike."""
+    piece = []
+    for line in lines:
+        if piece and (line[1] != piece[-1][1] + 1 or line[0] - piece[-1][0] > 3):
+            yield piece
+            piece = []
+        piece.append(line)
+    if piece:
+        yield piece
+
+
 def read(files):
     """[{rank: [(time, step, samples)]}] of rounds in their order; a line that a kill cut is none."""
-    rounds = {}
+    begun = []  # (name of the round, time, rank, lines)
     for name in filter(os.path.exists, files):  # a pattern without files is none
         _, key, rank = os.path.basename(name).rsplit(".", 2)
         with open(name) as file:
-            lines = [line.split() for line in file if line.endswith("\n")]
-        if lines:
-            rounds.setdefault(key, {})[int(rank)] = [
-                (float(t), int(step), [int(s) for s in samples]) for t, step, *samples in lines]
-    return sorted(rounds.values(), key=lambda ranks: min(lines[0][0] for lines in ranks.values()))
+            words = [line.split() for line in file if line.endswith("\n")]
+        lines = [(float(t), int(step), [int(s) for s in samples]) for t, step, *samples in words]
+        begun += [(key, piece[0][0], int(rank), piece) for piece in pieces(lines)]
+    rounds, key_of, begun_s = [], None, 0
+    for key, at, rank, piece in sorted(begun, key=lambda b: b[:3]):
+        if key != key_of or rank in rounds[-1] or at - begun_s > 5:  # ranks begin together
+            rounds.append({})
+            key_of, begun_s = key, at
+        rounds[-1][rank] = piece
+    return sorted(rounds, key=first_line)
+
+
+def first_line(ranks):
+    return min(lines[0][0] for lines in ranks.values())
 
 
 def begin_of(ranks):
@@ -58,10 +79,6 @@ def count(state, size):
         repeated += len(epoch) - kinds
         lost += size - kinds if len(epoch) == size else 0
     return lost, repeated
-
-
-def first_line(ranks):
-    return min(lines[0][0] for lines in ranks.values())
 
 
 def after_break(rounds, new, at):
