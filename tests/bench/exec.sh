@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # examples/pytorch/ddp.py (2.6 M parameters, a commit every 10 steps) on four nodes of one rank: under spot-run exec, warm and
 # --cold, and beside it under torchrun. Undisturbed, and with a change every so often: nodes are killed, get a notice, and join;
-# one kill takes the node of rank 0 along with the coordinator, which is then begun anew. Skips without PyTorch.
+# one kill takes a node along with the coordinator, which is then begun anew. Skips without PyTorch.
 #   tests/bench/exec.sh [SECONDS [EVERY]]        SYSTEMS='warm cold torchrun'
 # A row: steps a second undisturbed (in a third of the time) and with changes, the share, seconds to the first step that nobody had done
 # before after a kill and after a notice and in how many steps at most were done again, the longest pause around a join; each median,
