@@ -111,7 +111,7 @@ static int count_runs(struct session *s, const struct spot_trace *trace,
     for (size_t i = 0; i < n; i++)
         spot_run_count_add(&count, there[i] > 0);
     free(there);
-    spot_run_law_learn(&s->law, &count);
+    spot_run_law_learn_zone(&s->law, &count, s->job.tick_s);
     s->now.has_spot = count.is_up;
     s->age = count.age;
     s->time_s = trace->end_s;
@@ -152,7 +152,7 @@ static int read_law(struct session *s, struct spot_err *err)
         return read_forecast(s, err);
     if (o.trace)
         return read_trace(s, err);
-    spot_run_law_learn(&s->law, &nothing);
+    spot_run_law_learn_zone(&s->law, &nothing, s->job.tick_s);
     return 0;
 }
 
@@ -253,7 +253,8 @@ static int run(struct session *s, struct spot_err *err)
     s->job = (struct spot_deadline_job){ o.work_s, o.deadline_s,     o.restart_s,
                                          0,        o.spot_usd_per_h, o.on_demand_usd_per_h };
     if (read_law(s, err) || set_now(s, err) ||
-        spot_deadline_solve(&s->table, &s->job, &s->law, &s->now, spot_run_stage(s->age), err))
+        spot_deadline_solve(&s->table, &s->job, &s->law, &s->now, spot_run_stage(s->age), NULL,
+                            err))
         return -1;
     s->want = spot_deadline_ask(&s->table, &s->job, &s->now, spot_run_stage(s->age));
     explain(s);
