@@ -149,7 +149,7 @@ static void look(struct player *p, struct spot_market_now *now, size_t at)
 }
 
 static int play_all(struct player *p, struct spot_deadline_result *r, struct spot_market_step *step,
-                    struct spot_err *err)
+                    double *left_s, struct spot_err *err)
 {
     struct spot_market_now now = { .left_s = p->market.work_s, .is_new = true };
     const int64_t ticks = spot_market_ticks(&p->market, &now);
@@ -170,6 +170,8 @@ static int play_all(struct player *p, struct spot_deadline_result *r, struct spo
         r->usd += spot_market_take(&p->market, &now, want, p->restart_s);
         if (step && tick < ticks)
             step[tick] = want;
+        if (left_s && tick < ticks)
+            left_s[tick] = now.left_s;
     }
     r->finish_s = now.elapsed_s;
     r->is_late = now.elapsed_s > p->market.deadline_s * (1 + 1e-12);
@@ -194,7 +196,7 @@ static void know_all(struct player *p, struct spot_market_step **known)
 
 int spot_market_play_run(const struct spot_market_play *play, enum spot_deadline_policy policy,
                          struct spot_deadline_result *result, struct spot_market_step *step,
-                         struct spot_err *err)
+                         double *left_s, struct spot_err *err)
 {
     const struct spot_market_now now = { .left_s = play->market.work_s };
     struct player p = { .play = play, .policy = policy, .market = play->market, .solved_at = -1 };
@@ -207,7 +209,7 @@ int spot_market_play_run(const struct spot_market_play *play, enum spot_deadline
     count_runs(&p, play->start);
     if (policy == SPOT_DEADLINE_PLAY_OFFLINE)
         know_all(&p, &known);
-    rc = play_all(&p, result, step, err);
+    rc = play_all(&p, result, step, left_s, err);
     spot_market_release(&p.table);
     free(known);
     return rc;

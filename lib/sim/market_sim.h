@@ -22,12 +22,13 @@ struct spot_market_play {
 
 /* The policies of deadline_sim.h. The published ones know one place: here they keep what runs, take
  * the cheapest place for its speed where they want spot, and are held to the same guarantee. The
- * offline optimum is a bound: it starts in the shortest restart time. step (NULL: of no interest)
- * gets what ran in each tick, up to the deadline. Behind the end of the series there is no spot.
- * Returns 0, or -1 with *err (SPOT_EINFEASIBLE, SPOT_EUSAGE). */
+ * offline optimum is a bound: it starts in the shortest restart time. step and left_s (NULL: of no
+ * interest) get what ran in each tick and the work left after it, up to the deadline. Behind the
+ * end of the series there is no spot. Returns 0, or -1 with *err (SPOT_EINFEASIBLE, SPOT_EUSAGE).
+ */
 int spot_market_play_run(const struct spot_market_play *play, enum spot_deadline_policy policy,
                          struct spot_deadline_result *result, struct spot_market_step *step,
-                         struct spot_err *err);
+                         double *left_s, struct spot_err *err);
 
 #ifdef __cplusplus
 }

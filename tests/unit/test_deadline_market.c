@@ -288,12 +288,13 @@ START_TEST(never_late_and_blind_to_what_comes)
             memset(step, 0, sizeof(step));
             memset(again, 0, sizeof(again));
             ck_assert_msg(
-                !spot_market_play_run(&play, (enum spot_deadline_policy)p, &r, step, &err), "%s",
-                err.msg);
+                !spot_market_play_run(&play, (enum spot_deadline_policy)p, &r, step, NULL, &err),
+                "%s", err.msg);
             ck_assert_msg(!r.is_late, "%s, seed %d", spot_deadline_policy_name[p], (int)seed);
             for (size_t i = known * PLACES; i < sizeof(up); i++) /* another future */
                 up[i] = seed % 2 ? !up[i] : 0;
-            ck_assert(!spot_market_play_run(&play, (enum spot_deadline_policy)p, &r, again, &err));
+            ck_assert(
+                !spot_market_play_run(&play, (enum spot_deadline_policy)p, &r, again, NULL, &err));
             ck_assert(!r.is_late);
             for (size_t i = 0; i < known - START; i++)
                 ck_assert(step[i].mode == again[i].mode && step[i].place == again[i].place);
