@@ -125,7 +125,7 @@ finishes() {
 }
 
 @test "a rank that is killed: all begin with the newest commit, which need not have been held twice" {
-    export DURABLE= FILE=committed
+    export DURABLE='' FILE=committed
     coordinator
     node a
     eventually '[ "$(grep -c . committed)" -ge 3 ]'
