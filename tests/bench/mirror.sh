@@ -42,18 +42,13 @@ with open(f"{os.environ['HERE']}/{mode}.{os.environ['RANK']}", "w") as f:
 END
 
 run() { # MODE
-    local before after
     export MODE=$1
-    before=$(awk '{ print $16 + $17 }' /proc/self/stat)
     spot-run exec -q --workers 2 --nodes 2 --events "$1.log" -- python3 "$top/trainer" || exit 1
-    after=$(awk '{ print $16 + $17 }' /proc/self/stat)
     echo "$1 $(cat "$1".0 "$1".1 | sort -n | tail -n 1)"
-    : "$before$after"
 }
 
 export WORK=${WORK:-60}
 for mode in none write mirror; do
-    times >/dev/null
     cpu=$( { time -p run $mode >row; } 2>&1 | awk '/user|sys/ { s += $2 } END { print s }')
     echo "$(cat row) s, $cpu processor seconds"
 done

@@ -125,7 +125,7 @@ finishes() {
 }
 
 @test "a rank that is killed: all begin with the newest commit, which need not have been held twice" {
-    export DURABLE= FILE=committed
+    export DURABLE='' FILE=committed
     coordinator
     node a
     eventually '[ "$(grep -c . committed)" -ge 3 ]'
@@ -496,4 +496,58 @@ END
     refuses 2 "--step" commit --step -1
     refuses 2 "--state" exec --join unix:j --state x -- true
     refuses 2 "--mirror-rate" exec --join unix:j --mirror-rate 1MB -- true
+}
+
+# bulky: a trainer with a state of 8 MB, all of it new at each commit; each rank writes what it began with
+bulky() {
+    cat >bulky <<'END'
+#!/bin/sh
+cd "$SPOT_STATE_DIR" || exit 9
+n=0
+if [ -e large ]; then
+    n=$SPOT_STATE_STEP
+    [ "$(tail -c 8 large)" = "$(printf %08d "$n")" ] || echo "step $n has the bytes of another" >>"$HERE/wrong"
+fi
+least=$(tail -n 1 "$HERE/durable" 2>/dev/null || echo 0)
+[ "$n" -ge "$least" ] || echo "round $TORCHELASTIC_RESTART_COUNT begins at $n, durable is $least" >>"$HERE/lost"
+echo "$n" >"$HERE/begun/$TORCHELASTIC_RESTART_COUNT.$RANK"
+while [ ! -e "$HERE/finish" ]; do
+    n=$((n + 1))
+    { head -c 8000000 /dev/urandom && printf %08d "$n"; } >large
+    spot-run commit -q --durable --step "$n" 2>>"$HERE/commit.err" && [ "$RANK" = 0 ] && echo "$n" >>"$HERE/durable"
+done
+exit 0
+END
+    chmod +x bulky
+    command=./bulky
+}
+
+@test "a node that is killed in any phase: while it takes, gives, is given, or lays out" {
+    bulky
+    coordinator --nodes 2:3 --mirror-rate 20MB
+    declare -A at
+    for name in a b c; do node $name && at[$name]=$pid; done
+    i=0
+    for phase in taking mirroring restoring laying $(storm "taking mirroring restoring laying" ""); do
+        more_durable
+        i=$((i + 1))
+        name=$(printf '%s\n' "${!at[@]}" | sed -n 1p)
+        case $phase in
+        taking) sleep 0.1 ;;
+        mirroring) eventually '[ "$(spot-run status --join unix:j --format json | jq .exec.moves)" -gt 0 ]' ;;
+        *) # the one that is being given what the others hold
+            kill -9 "${at[$name]}" && unset "at[$name]"
+            more_durable
+            event=$([ "$phase" = restoring ] && echo quiesce || echo formed)
+            n=$(events log $event)
+            node "r$i" && at[r$i]=$pid
+            eventually '[ "$(events log $event)" -gt "$n" ]'
+            name=r$i
+            ;;
+        esac
+        kill -9 "${at[$name]}" && unset "at[$name]"
+        node "n$i" && at[n$i]=$pid
+    done
+    more_durable
+    finishes
 }
