@@ -111,6 +111,7 @@ if wanted doubt; then
     difference spot persistence 0
     difference guarded nowcast 120
     difference guarded spot 120
+    difference guarded spot 30
     difference optimal spot 120
     difference spot oobleck 120
     difference spot torchft 120
