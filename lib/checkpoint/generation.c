@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <ftw.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,150 +50,28 @@ bool spot_generation_is_damage(const struct spot_err *err)
     return err->code == SPOT_EDATA || err->code == SPOT_EUSAGE;
 }
 
-/* --- writing ------------------------------------------------------------- */
-
-static int sync_path(const char *path, struct spot_err *err)
+void spot_generation_drop(const struct spot_generations *g, int64_t step)
 {
-    const int fd = open(path, O_RDONLY | O_CLOEXEC);
-    int rc = 0;
+    char path[PATH_SIZE];
 
-    if (fd < 0 || fsync(fd))
-        rc = spot_err_sys(err, "cannot sync '%s'", path);
-    if (fd >= 0)
-        close(fd);
-    return rc;
-}
-
-static int write_file(const char *path, const struct spot_piece *piece, struct spot_err *err)
-{
-    const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-    int rc = 0;
-
-    if (fd < 0)
-        return spot_err_sys(err, "cannot write '%s'", path);
-    if (spot_write_at(fd, 0, piece->data, piece->n_byte))
-        rc = spot_err_sys(err, "cannot write '%s'", path);
-    else if (fsync(fd))
-        rc = spot_err_sys(err, "cannot sync '%s'", path);
-    if (close(fd) && !rc)
-        rc = spot_err_sys(err, "cannot write '%s'", path);
-    return rc;
-}
-
-static struct spot_written written(const struct spot_piece *piece)
-{
-    return piece->data
-               ? (struct spot_written){ piece->n_byte, spot_hash128(piece->data, piece->n_byte) }
-               : piece->written;
-}
-
-static int write_manifest(const struct spot_generations *g, const char *dir, int64_t step,
-                          const struct spot_piece *piece, struct spot_err *err)
-{
-    char path[PATH_SIZE + 32], hex[SPOT_HASH_HEX], job[20];
-    struct spot_out out;
-    struct spot_jw jw;
-
-    snprintf(path, sizeof(path), "%s/manifest.json", dir);
-    if (spot_out_open(&out, path, err))
-        return -1;
-    snprintf(job, sizeof(job), "%016" PRIx64, g->job);
-    spot_jw_init(&jw, out.file, true);
-    spot_jw_object(&jw, NULL);
-    spot_jw_str(&jw, "schema", "spot.state/1");
-    spot_jw_str(&jw, "job", job);
-    spot_jw_int(&jw, "step", step);
-    spot_jw_array(&jw, "bundles");
-    for (int b = 0; b < g->n_bundle; b++) {
-        const struct spot_written file = written(&piece[b]);
-
-        spot_hash128_hex(file.hash, hex);
-        spot_jw_object(&jw, NULL);
-        spot_jw_int(&jw, "byte", (int64_t)file.n_byte);
-        spot_jw_str(&jw, "xxh3_128", hex);
-        spot_jw_end(&jw);
+    if (g->objects) {
+        spot_objects_drop(g->objects, step);
+        return;
     }
-    spot_jw_end(&jw);
-    spot_jw_end(&jw);
-    return spot_out_finish(&out, spot_jw_close(&jw, err), err);
+    spot_generation_path(g, step, "", path);
+    spot_generation_remove(path);
 }
 
-/* A step has one state: what is durable already is not touched. Returns 1 if it is, 0 if it is not
- * there or damaged, -1 with *err. */
-static int is_durable(const struct spot_generations *g, int64_t step, struct spot_err *err)
+void spot_generation_drop_tmp(const struct spot_generations *g, int64_t step, uint64_t nonce)
 {
-    char dir[PATH_SIZE];
-    struct spot_err why = { 0 };
+    char path[PATH_SIZE];
 
-    spot_generation_path(g, step, "", dir);
-    if (access(dir, F_OK) != 0)
-        return 0;
-    if (!spot_generation_verify(g, step, &why))
-        return 1;
-    return spot_generation_is_damage(&why) ? 0 : spot_err_set(err, why.code, "%s", why.msg);
-}
-
-void spot_generation_tmp(const struct spot_generations *g, int64_t step, uint64_t nonce,
-                         char path[PATH_SIZE])
-{
-    char suffix[32] = ".tmp";
-
-    if (nonce)
-        snprintf(suffix, sizeof(suffix), ".%016" PRIx64 ".tmp", nonce);
-    spot_generation_path(g, step, suffix, path);
-}
-
-int spot_generation_share(const struct spot_generations *g, int64_t step, uint64_t nonce,
-                          struct spot_err *err)
-{
-    char dir[PATH_SIZE];
-
-    spot_generation_tmp(g, step, nonce, dir);
-    if (mkdir(dir, 0700))
-        return spot_err_sys(err, "cannot make '%s'", dir);
-    if (!spot_bundle_file_mark(dir, nonce, err))
-        return 0;
-    spot_generation_remove(dir);
-    return -1;
-}
-
-static int write_pieces(const struct spot_generations *g, const char *dir,
-                        const struct spot_piece *piece, struct spot_err *err)
-{
-    char path[PATH_SIZE + 32];
-
-    for (int b = 0; b < g->n_bundle; b++) {
-        spot_bundle_file_path(dir, b, path, sizeof(path));
-        if (piece[b].data ? write_file(path, &piece[b], err)
-                          : spot_bundle_file_check(dir, b, piece[b].written.n_byte, err))
-            return -1;
+    if (g->objects) {
+        spot_objects_drop_unfinished(g->objects, step, nonce);
+        return;
     }
-    return 0;
-}
-
-int spot_generation_write(const struct spot_generations *g, int64_t step, uint64_t nonce,
-                          const struct spot_piece *piece, struct spot_err *err)
-{
-    char dir[PATH_SIZE], final[PATH_SIZE];
-    const int durable = is_durable(g, step, err);
-
-    if (durable)
-        return durable < 0 ? -1 : 0;
-    spot_generation_tmp(g, step, nonce, dir);
-    spot_generation_path(g, step, "", final);
-    if (!nonce)
-        spot_generation_remove(dir);
-    if (!nonce && mkdir(dir, 0700))
-        return spot_err_sys(err, "cannot make '%s'", dir);
-    if (write_pieces(g, dir, piece, err))
-        return -1;
-    spot_bundle_file_unmark(dir);
-    if (write_manifest(g, dir, step, piece, err) || sync_path(dir, err))
-        return -1;
-    spot_generation_remove(final); /* damaged */
-    if (rename(dir, final))
-        return spot_err_sys(err, "cannot rename '%s'", dir);
-    return sync_path(g->dir, err);
+    spot_generation_tmp(g, step, nonce, path);
+    spot_generation_remove(path);
 }
 
 /* --- finding generations ------------------------------------------------- */
@@ -207,11 +86,13 @@ static int compare_steps(const void *a, const void *b)
 /* Steps of all complete generations, newest first; *n of them, freed by the caller. */
 int64_t *spot_generation_list(const struct spot_generations *g, size_t *n)
 {
-    DIR *dir = opendir(g->dir);
+    DIR *dir = g->objects ? NULL : opendir(g->dir);
     const struct dirent *entry;
     int64_t *step = NULL;
     size_t cap = 0;
 
+    if (g->objects)
+        return spot_objects_list(g->objects, n);
     *n = 0;
     while (dir && (entry = readdir(dir))) {
         char name[32];
@@ -277,17 +158,42 @@ struct manifest {
     const struct spot_json_value *bundles;
 };
 
+static int load_object(const struct spot_generations *g, int64_t step, const char *source,
+                       struct spot_json_doc *doc, struct spot_err *err)
+{
+    size_t n;
+    char *const text = spot_objects_manifest(g->objects, step, &n, err);
+    FILE *const in = text ? fmemopen(text, n, "r") : NULL;
+    int rc = -1;
+
+    if (in)
+        rc = spot_json_load(doc, in, source, err);
+    else if (text)
+        rc = spot_err_set(err, SPOT_EDATA, "'%s' is empty", source);
+    if (in)
+        fclose(in);
+    free(text);
+    return rc;
+}
+
+static int load_manifest(const struct spot_generations *g, int64_t step, const char *path,
+                         struct spot_json_doc *doc, struct spot_err *err)
+{
+    struct stat st;
+
+    if (g->objects)
+        return load_object(g, step, path, doc, err);
+    return check_file(path, &st, err) ? -1 : spot_json_load_path(doc, path, err);
+}
+
 static int open_manifest(const struct spot_generations *g, int64_t step, struct manifest *m,
                          struct spot_err *err)
 {
     char path[PATH_SIZE], job[20];
     struct manifest_head head;
-    struct stat st;
 
     spot_generation_path(g, step, "/manifest.json", path);
-    if (check_file(path, &st, err))
-        return -1;
-    if (spot_json_load_path(&m->doc, path, err))
+    if (load_manifest(g, step, path, &m->doc, err))
         return -1;
     snprintf(job, sizeof(job), "%016" PRIx64, g->job);
     if (g->manifest && g->manifest != m->doc.hash) {
@@ -321,71 +227,146 @@ fail:
     return -1;
 }
 
-/* The size is compared before memory is asked for: that of a damaged manifest may be absurd. */
-static uint8_t *read_file(const char *path, size_t n_byte, struct spot_err *err)
+/* A file of n_byte bytes, open; -1 with *err. The size is compared before memory is asked for: that
+ * of a damaged manifest may be absurd. */
+static int open_file(const char *path, size_t n_byte, struct spot_err *err)
 {
     struct stat st;
-    FILE *in;
-    uint8_t *data;
+    int fd;
 
     if (check_file(path, &st, err))
-        return NULL;
-    if ((size_t)st.st_size != n_byte) {
-        spot_err_set(err, SPOT_EDATA, "'%s' has %lld bytes, expected %zu", path,
-                     (long long)st.st_size, n_byte);
-        return NULL;
-    }
-    in = fopen(path, "re");
-    if (!in) {
-        spot_err_sys(err, "cannot open '%s'", path);
-        return NULL;
-    }
-    data = malloc(n_byte + 1);
-    if (data && fread(data, 1, n_byte, in) == n_byte) {
-        fclose(in);
-        return data;
-    }
-    if (!data || ferror(in))
-        spot_err_sys(err, "cannot read '%s'", path);
-    else
-        spot_err_set(err, SPOT_EDATA, "'%s' has become shorter than %zu bytes", path, n_byte);
-    free(data);
-    fclose(in);
-    return NULL;
+        return -1;
+    if ((size_t)st.st_size != n_byte)
+        return spot_err_set(err, SPOT_EDATA, "'%s' has %lld bytes, expected %zu", path,
+                            (long long)st.st_size, n_byte);
+    fd = open(path, O_RDONLY | O_CLOEXEC);
+    return fd < 0 ? spot_err_sys(err, "cannot open '%s'", path) : fd;
 }
 
-static uint8_t *read_bundle(const struct spot_generations *g, int64_t step,
-                            const struct manifest *m, int bundle, size_t *n_byte,
-                            struct spot_err *err)
+enum { HEAD_BYTE = 16, PIECE_BYTE = 1 << 20 };
+
+struct scan {
+    struct spot_hash_stream *stream;
+    size_t at;
+    spot_generation_bytes_fn *fn; /* NULL: nobody wants them */
+    void *user;
+    size_t n_byte;
+    struct spot_hash128 hash; /* of all that was there */
+    uint8_t head[HEAD_BYTE];
+};
+
+static int scan_piece(void *user, const void *piece, size_t n, struct spot_err *err)
+{
+    struct scan *const scan = user;
+
+    for (size_t i = 0; i < n && scan->at + i < HEAD_BYTE; i++)
+        scan->head[scan->at + i] = ((const uint8_t *)piece)[i];
+    scan->at += n;
+    spot_hash_stream_add(scan->stream, piece, n);
+    return scan->fn ? scan->fn(scan->user, piece, n, err) : 0;
+}
+
+static int scan_file(const char *path, size_t n_byte, struct scan *scan, struct spot_err *err)
+{
+    const int fd = open_file(path, n_byte, err);
+    uint8_t *piece;
+    int rc = 0;
+
+    if (fd < 0)
+        return -1;
+    piece = spot_xcalloc(1, PIECE_BYTE);
+    for (size_t at = 0; !rc && at < n_byte;) {
+        const size_t most = n_byte - at < PIECE_BYTE ? n_byte - at : PIECE_BYTE;
+        const ssize_t n = spot_read_at(fd, at, piece, most);
+
+        if (n < 0)
+            rc = spot_err_sys(err, "cannot read '%s'", path);
+        else if ((size_t)n < most)
+            rc = spot_err_set(err, SPOT_EDATA, "'%s' has become shorter than %zu bytes", path,
+                              n_byte);
+        else
+            rc = scan_piece(scan, piece, most, err);
+        at += most;
+    }
+    close(fd);
+    free(piece);
+    return rc;
+}
+
+static int scan_object(const struct spot_generations *g, int64_t step, int bundle,
+                       struct scan *scan, struct spot_err *err)
+{
+    if (spot_objects_get(g->objects, step, bundle, scan_piece, scan, err))
+        return -1;
+    return scan->at == scan->n_byte
+               ? 0
+               : spot_err_set(err, SPOT_EDATA,
+                              "the store gives %zu bytes of bundle %d of step %lld, expected %zu",
+                              scan->at, bundle, (long long)step, scan->n_byte);
+}
+
+static int scan_all(const struct spot_generations *g, int64_t step, int bundle, const char *path,
+                    size_t n_byte, struct scan *scan, struct spot_err *err)
+{
+    int rc;
+
+    scan->n_byte = n_byte;
+    scan->stream = spot_hash_stream_new();
+    rc = g->objects ? scan_object(g, step, bundle, scan, err) : scan_file(path, n_byte, scan, err);
+    scan->hash = spot_hash_stream_128(scan->stream);
+    spot_hash_stream_free(scan->stream);
+    return rc;
+}
+
+static int read_entry(const struct manifest *m, int bundle, struct manifest_entry *entry,
+                      struct spot_err *err)
+{
+    char pointer[32];
+
+    snprintf(pointer, sizeof(pointer), "/bundles/%d", bundle);
+    return spot_json_read_fields(&m->doc, spot_json_entry(m->bundles, (size_t)bundle), pointer,
+                                 entry_field, entry, err);
+}
+
+static int scan_bundle(const struct spot_generations *g, int64_t step, const struct manifest *m,
+                       int bundle, struct scan *scan, struct spot_err *err)
 {
     struct manifest_entry entry;
-    char path[PATH_SIZE + 32], dir[PATH_SIZE], hex[SPOT_HASH_HEX], pointer[32];
+    char path[PATH_SIZE + 32], dir[PATH_SIZE], hex[SPOT_HASH_HEX];
     struct spot_err why;
-    uint8_t *data;
 
     spot_generation_path(g, step, "", dir);
-    snprintf(path, sizeof(path), "%s/bundle-%04d", dir, bundle);
-    snprintf(pointer, sizeof(pointer), "/bundles/%d", bundle);
-    if (spot_json_read_fields(&m->doc, spot_json_entry(m->bundles, (size_t)bundle), pointer,
-                              entry_field, &entry, err))
-        return NULL;
-    data = read_file(path, (size_t)entry.n_byte, err);
-    if (!data)
-        return NULL;
-    spot_hash128_hex(spot_hash128(data, (size_t)entry.n_byte), hex);
-    if (strcmp(hex, entry.hash) != 0) {
-        spot_err_set(err, SPOT_EDATA, "'%s' is damaged: its hash is %s, not %s", path, hex,
-                     entry.hash);
-        free(data);
-        return NULL;
+    spot_bundle_file_path(dir, bundle, path, sizeof(path));
+    if (read_entry(m, bundle, &entry, err) ||
+        scan_all(g, step, bundle, path, (size_t)entry.n_byte, scan, err))
+        return -1;
+    spot_hash128_hex(scan->hash, hex);
+    if (strcmp(hex, entry.hash) != 0)
+        return spot_err_set(err, SPOT_EDATA, "'%s' is damaged: its hash is %s, not %s", path, hex,
+                            entry.hash);
+    if (spot_bundle_check_head(bundle, step, scan->head,
+                               (size_t)entry.n_byte < HEAD_BYTE ? (size_t)entry.n_byte : HEAD_BYTE,
+                               &why))
+        return spot_err_set(err, SPOT_EDATA, "'%s' is damaged: %.300s", path, why.msg);
+    return 0;
+}
+
+static int check_sizes(const struct spot_generations *g, int64_t step, const struct manifest *m,
+                       struct spot_err *err)
+{
+    struct spot_written *const written = spot_xcalloc((size_t)g->n_bundle, sizeof(*written));
+    int rc = 0;
+
+    for (int b = 0; !rc && b < g->n_bundle; b++) {
+        struct manifest_entry entry;
+
+        rc = read_entry(m, b, &entry, err);
+        written[b].n_byte = rc ? 0 : (size_t)entry.n_byte;
     }
-    if (spot_bundle_check_head(bundle, step, data, (size_t)entry.n_byte, &why)) {
-        spot_err_set(err, SPOT_EDATA, "'%s' is damaged: %.300s", path, why.msg);
-        free(data);
-        return NULL;
-    }
-    *n_byte = (size_t)entry.n_byte;
-    return data;
+    if (!rc)
+        rc = spot_objects_check(g->objects, step, written, g->n_bundle, err);
+    free(written);
+    return rc;
 }
 
 int spot_generation_verify(const struct spot_generations *g, int64_t step, struct spot_err *err)
@@ -395,12 +376,12 @@ int spot_generation_verify(const struct spot_generations *g, int64_t step, struc
 
     if (open_manifest(g, step, &m, err))
         return -1;
-    for (int b = 0; !rc && b < g->n_bundle; b++) {
-        size_t n_byte;
-        uint8_t *data = read_bundle(g, step, &m, b, &n_byte, err);
+    if (g->objects)
+        rc = check_sizes(g, step, &m, err);
+    for (int b = 0; !g->objects && !rc && b < g->n_bundle; b++) {
+        struct scan scan = { .fn = NULL };
 
-        rc = data ? 0 : -1;
-        free(data);
+        rc = scan_bundle(g, step, &m, b, &scan, err);
         if (g->tick)
             g->tick(g->user);
     }
@@ -408,17 +389,84 @@ int spot_generation_verify(const struct spot_generations *g, int64_t step, struc
     return rc;
 }
 
+static double time_of(const struct timespec *t)
+{
+    return (double)t->tv_sec + 1e-9 * (double)t->tv_nsec;
+}
+
+/* A change may have the time of what was there when it comes within a tick of a file system. */
+bool spot_generation_is_untouched(const struct spot_generations *g, int64_t step, uint64_t manifest)
+{
+    static const double tick_s = 0.01;
+    char dir[PATH_SIZE], path[PATH_SIZE + 32];
+    struct stat st;
+    double committed_s;
+
+    spot_generation_path(g, step, "/manifest.json", path);
+    if (g->objects || !manifest || spot_generation_hash(g, step) != manifest || stat(path, &st))
+        return false;
+    committed_s = time_of(&st.st_mtim);
+    spot_generation_path(g, step, "", dir);
+    for (int b = 0; b < g->n_bundle; b++) {
+        spot_bundle_file_path(dir, b, path, sizeof(path));
+        if (stat(path, &st) || !S_ISREG(st.st_mode) ||
+            fmax(time_of(&st.st_mtim), time_of(&st.st_ctim)) > committed_s - tick_s)
+            return false;
+    }
+    return true;
+}
+
+int spot_generation_scan(const struct spot_generations *g, int64_t step, int bundle,
+                         spot_generation_bytes_fn *fn, void *user, struct spot_err *err)
+{
+    struct scan scan = { .fn = fn, .user = user };
+    struct manifest m;
+    int rc;
+
+    if (open_manifest(g, step, &m, err))
+        return -1;
+    rc = scan_bundle(g, step, &m, bundle, &scan, err);
+    spot_json_release(&m.doc);
+    return rc;
+}
+
+/* All of them. */
+struct whole {
+    const struct scan *scan;
+    uint8_t *data;
+    size_t n_byte;
+};
+
+static int keep(void *user, const void *data, size_t n_byte, struct spot_err *err)
+{
+    struct whole *const whole = user;
+
+    if (!whole->data && !(whole->data = malloc(whole->scan->n_byte)))
+        return spot_err_sys(err, "no memory for a bundle of %zu bytes", whole->scan->n_byte);
+    memcpy(whole->data + whole->n_byte, data, n_byte);
+    whole->n_byte += n_byte;
+    return 0;
+}
+
 uint8_t *spot_generation_read(const struct spot_generations *g, int64_t step, int bundle,
                               size_t *n_byte, struct spot_err *err)
 {
+    struct whole whole = { .data = NULL };
+    struct scan scan = { .fn = keep, .user = &whole };
     struct manifest m;
-    uint8_t *data;
+    int rc;
 
     if (open_manifest(g, step, &m, err))
         return NULL;
-    data = read_bundle(g, step, &m, bundle, n_byte, err);
+    whole.scan = &scan;
+    rc = scan_bundle(g, step, &m, bundle, &scan, err);
     spot_json_release(&m.doc);
-    return data;
+    if (rc) {
+        free(whole.data);
+        return NULL;
+    }
+    *n_byte = whole.n_byte;
+    return whole.data;
 }
 
 int spot_generation_check(const struct spot_generations *g, int64_t step, struct spot_err *err)
@@ -448,6 +496,8 @@ bool spot_generation_exists(const struct spot_generations *g, int64_t step)
     char path[PATH_SIZE];
 
     spot_generation_path(g, step, "/manifest.json", path);
+    if (g->objects)
+        return true; /* it would have to be asked for */
     return !access(path, F_OK) || (errno != ENOENT && errno != ENOTDIR);
 }
 
@@ -455,6 +505,10 @@ void spot_generation_set_aside(const struct spot_generations *g, int64_t step)
 {
     char good[PATH_SIZE], bad[PATH_SIZE];
 
+    if (g->objects) {
+        spot_objects_set_aside(g->objects, step);
+        return;
+    }
     spot_generation_path(g, step, "", good);
     spot_generation_path(g, step, ".bad", bad);
     spot_generation_remove(bad);

@@ -13,6 +13,7 @@
 #include <stdint.h>
 
 #include "checkpoint/bundle_file.h"
+#include "checkpoint/object_store.h"
 #include "common/err.h"
 #include "common/json.h"
 
@@ -22,15 +23,10 @@ extern "C" {
 
 enum { SPOT_GENERATION_PATH = 2 * PATH_MAX };
 
-struct spot_piece {
-    uint8_t *data; /* a bundle, bytes of bundle_io.h; NULL: its holder wrote them */
-    size_t n_byte;
-    struct spot_written written; /* then */
-};
-
 struct spot_generations {
     char dir[PATH_MAX];
-    uint64_t job; /* 0: whatever job it is, to read only */
+    struct spot_objects *objects; /* NULL: they are files in dir; else `dir` is for messages */
+    uint64_t job;                 /* 0: whatever job it is, to read only */
     int n_bundle;
     uint64_t manifest;        /* hash of the text of the only manifest that counts; 0: any */
     void (*tick)(void *user); /* after each bundle that is verified; may be NULL */
@@ -54,6 +50,11 @@ bool spot_generation_is_damage(const struct spot_err *err);
 /* Is it still there? One that cannot be looked at counts as there. */
 bool spot_generation_exists(const struct spot_generations *generations, int64_t step);
 
+/* Remove it, or what of it was put together under that nonce. */
+void spot_generation_drop(const struct spot_generations *generations, int64_t step);
+void spot_generation_drop_tmp(const struct spot_generations *generations, int64_t step,
+                              uint64_t nonce);
+
 /* Rename it gen-STEP.bad, in the place of an earlier one of that name. */
 void spot_generation_set_aside(const struct spot_generations *generations, int64_t step);
 
@@ -65,10 +66,19 @@ void spot_generation_tmp(const struct spot_generations *generations, int64_t ste
 int spot_generation_share(const struct spot_generations *generations, int64_t step, uint64_t nonce,
                           struct spot_err *err);
 
-/* Write and sync piece[n_bundle], but for what is written already, then commit by the rename.
- * Returns 0, or -1 with *err. */
-int spot_generation_write(const struct spot_generations *generations, int64_t step, uint64_t nonce,
-                          const struct spot_piece *piece, struct spot_err *err);
+/* Make that directory in the place of what was there, to be written here alone: nonce 0. */
+int spot_generation_begin(const struct spot_generations *generations, int64_t step,
+                          struct spot_err *err);
+
+/* Write and sync the bytes of a bundle there. Returns 0, or -1 with *err. */
+int spot_generation_put(const struct spot_generations *generations, int64_t step, uint64_t nonce,
+                        int bundle, const void *data, size_t n_byte, struct spot_written *written,
+                        struct spot_err *err);
+
+/* Where files of written[n_bundle] are there: write the manifest, and commit by the rename. A step
+ * that is durable already stays as it is. Returns 0, or -1 with *err. */
+int spot_generation_commit(const struct spot_generations *generations, int64_t step, uint64_t nonce,
+                           const struct spot_written *written, struct spot_err *err);
 
 /* Steps of all complete generations, newest first; *n of them, freed by the caller. */
 int64_t *spot_generation_list(const struct spot_generations *generations, size_t *n);
@@ -80,9 +90,22 @@ int spot_generation_check(const struct spot_generations *generations, int64_t st
 /* Hash of the manifest's text, which has the hash of every bundle; 0: it is not sound. */
 uint64_t spot_generation_hash(const struct spot_generations *generations, int64_t step);
 
-/* The same for every byte of every bundle. */
+/* The same for every byte of every bundle; of objects, which who needs them reads and verifies, for
+ * their sizes. */
 int spot_generation_verify(const struct spot_generations *generations, int64_t step,
                            struct spot_err *err);
+
+/* Of one in files, which this process committed with that hash of its manifest: has nobody changed
+ * any of it since? By the times of the files, which are not read; false where these do not tell. */
+bool spot_generation_is_untouched(const struct spot_generations *generations, int64_t step,
+                                  uint64_t manifest);
+
+/* The bytes of a bundle, piece by piece: what they are is known when the last was handed out.
+ * Returns 0, or -1 with *err as above, or as fn set it. */
+typedef int spot_generation_bytes_fn(void *user, const void *data, size_t n_byte,
+                                     struct spot_err *err);
+int spot_generation_scan(const struct spot_generations *generations, int64_t step, int bundle,
+                         spot_generation_bytes_fn *fn, void *user, struct spot_err *err);
 
 /* A bundle whose size and hash are those of the manifest, freed by the caller; NULL with *err. */
 uint8_t *spot_generation_read(const struct spot_generations *generations, int64_t step, int bundle,

@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,14 +19,6 @@
 #include "common/xalloc.h"
 
 enum { PATH_SIZE = SPOT_GENERATION_PATH };
-
-void spot_store_free_pieces(struct spot_piece *piece, int n)
-{
-    for (int b = 0; b < n; b++) {
-        free(piece[b].data);
-        piece[b] = (struct spot_piece){ 0 };
-    }
-}
 
 /* --- reading -------------------------------------------------------------- */
 
@@ -53,10 +46,27 @@ bool spot_store_confirm(struct spot_store *s)
     return false;
 }
 
+void spot_store_set_aside_newest(struct spot_store *s)
+{
+    int64_t *step;
+    size_t n;
+
+    spot_generation_set_aside(&s->disk, s->newest);
+    step = spot_generation_list(&s->disk, &n);
+    set_newest(s, n ? step[0] : -1);
+    free(step);
+}
+
 uint8_t *spot_store_read(struct spot_store *s, int64_t step, int bundle, size_t *n_byte,
                          struct spot_err *err)
 {
     return spot_generation_read(&s->disk, step, bundle, n_byte, err);
+}
+
+int spot_store_scan(struct spot_store *s, int64_t step, int bundle, spot_generation_bytes_fn *fn,
+                    void *user, struct spot_err *err)
+{
+    return spot_generation_scan(&s->disk, step, bundle, fn, user, err);
 }
 
 uint64_t spot_store_manifest(const struct spot_store *s, int64_t step)
@@ -209,8 +219,36 @@ static void init_clock(pthread_cond_t *changed)
     pthread_condattr_destroy(&attribute);
 }
 
+/* While the job's own thread waits for a command, it has to go on all the same. */
+static bool goes_on(void *user)
+{
+    struct spot_store *const s = user;
+
+    if (s->tick && !(s->has_thread && pthread_equal(pthread_self(), s->thread)))
+        s->tick(s->user);
+    return true;
+}
+
+static int claim(struct spot_store *s, const char *command, double timeout_s, struct spot_err *err)
+{
+    const struct spot_state_command how = {
+        .command = command, .limit_s = timeout_s, .goes_on = goes_on, .user = s
+    };
+
+    if (!command)
+        return 0;
+    s->disk.objects = spot_objects_new(&how);
+    return spot_objects_claim(s->disk.objects, s->disk.job, err);
+}
+
 struct spot_store *spot_store_open(const char *dir, uint64_t job, int n_bundle,
                                    struct spot_err *err)
+{
+    return spot_store_open_behind(dir, NULL, 0, job, n_bundle, err);
+}
+
+struct spot_store *spot_store_open_behind(const char *dir, const char *command, double timeout_s,
+                                          uint64_t job, int n_bundle, struct spot_err *err)
 {
     struct spot_store *s = spot_xcalloc(1, sizeof(*s));
 
@@ -220,10 +258,13 @@ struct spot_store *spot_store_open(const char *dir, uint64_t job, int n_bundle,
     s->lock_fd = s->news[0] = s->news[1] = -1;
     s->piece = spot_xcalloc((size_t)n_bundle, sizeof(*s->piece));
     s->work = spot_xcalloc((size_t)n_bundle, sizeof(*s->work));
+    s->spool.written = spot_xcalloc((size_t)n_bundle, sizeof(*s->spool.written));
+    s->end = &s->first;
     s->watched = -1;
     pthread_mutex_init(&s->lock, NULL);
     init_clock(&s->changed);
-    if (make_dir(s, dir, err) || spot_store_lock(s, err) || look_around(s, err))
+    if (make_dir(s, dir, err) || spot_store_lock(s, err) || claim(s, command, timeout_s, err) ||
+        look_around(s, err))
         goto fail;
     spot_store_drop_unfinished(s);
     if (spot_endpoint_pipe(s->news)) {
@@ -258,13 +299,33 @@ void spot_store_close(struct spot_store *s)
             close(s->news[i]);
     if (s->lock_fd >= 0)
         close(s->lock_fd);
-    spot_store_free_pieces(s->piece, s->disk.n_bundle);
-    spot_store_free_pieces(s->work, s->disk.n_bundle);
+    spot_store_free_queue(s);
+    spot_objects_free(s->disk.objects);
+    free(s->spool.written);
     free(s->piece);
     free(s->work);
     pthread_cond_destroy(&s->changed);
     pthread_mutex_destroy(&s->lock);
     free(s);
+}
+
+const char *spot_store_place(const struct spot_store *s)
+{
+    return s->disk.objects ? "the store of --state-command" : s->disk.dir;
+}
+
+bool spot_store_is_behind(const struct spot_store *s)
+{
+    return s->disk.objects != NULL;
+}
+
+void spot_store_source(const struct spot_store *s, char source[SPOT_STORE_PATH])
+{
+    if (s->disk.objects)
+        snprintf(source, SPOT_STORE_PATH, "command:%016" PRIx64,
+                 spot_objects_owner(s->disk.objects));
+    else
+        snprintf(source, SPOT_STORE_PATH, "%s", s->disk.dir);
 }
 
 const char *spot_store_dir(const struct spot_store *s)

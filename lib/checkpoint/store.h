@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "checkpoint/bundle_file.h"
+#include "checkpoint/generation.h"
 #include "common/err.h"
 
 #ifdef __cplusplus
@@ -32,8 +33,17 @@ struct spot_store;
  */
 struct spot_store *spot_store_open(const char *dir, uint64_t job, int n_bundle,
                                    struct spot_err *err);
+/* The same with the generations behind a command of the user, which is borrowed, as is what it
+ * points to: DIR is the lock's and whatever else the job has there. */
+struct spot_store *spot_store_open_behind(const char *dir, const char *command, double timeout_s,
+                                          uint64_t job, int n_bundle, struct spot_err *err);
+bool spot_store_is_behind(const struct spot_store *store);
 void spot_store_close(struct spot_store *store);
 
+/* Where the state is, for people. */
+const char *spot_store_place(const struct spot_store *store);
+/* The directory; behind a command, "command:OWNER". */
+void spot_store_source(const struct spot_store *store, char source[SPOT_STORE_PATH]);
 const char *spot_store_dir(const struct spot_store *store);
 
 /* Step of the newest durable generation, -1 if there is none. */
@@ -52,23 +62,34 @@ void spot_store_on_tick(struct spot_store *store, void (*tick)(void *user), void
  * aside for that. */
 int spot_store_verify(struct spot_store *store, struct spot_err *err);
 
+/* The newest is damaged, as was found out by reading it: it is set aside, and the one before counts
+ * as newest. */
+void spot_store_set_aside_newest(struct spot_store *store);
+
 /* A bundle of the durable generation of a step, verified; freed by the caller. NULL with *err. */
 uint8_t *spot_store_read(struct spot_store *store, int64_t step, int bundle, size_t *n_byte,
                          struct spot_err *err);
+
+/* The same piece by piece, see generation.h. */
+int spot_store_scan(struct spot_store *store, int64_t step, int bundle,
+                    spot_generation_bytes_fn *fn, void *user, struct spot_err *err);
 
 /* Hash of the manifest of a durable generation, which has those of all bundles; 0: there is none.
  */
 uint64_t spot_store_manifest(const struct spot_store *store, int64_t step);
 
-/* Start a generation, dropping an unfinished one; then put each bundle once. When all are there
- * the thread makes them durable. */
+/* Start a generation, dropping an unfinished one; then put each bundle once: the thread writes it
+ * as it comes. When all are there the thread makes them durable. */
 void spot_store_begin(struct spot_store *store, int64_t step);
 void spot_store_put(struct spot_store *store, int64_t step, int bundle, uint8_t *data_take,
                     size_t n_byte);
 /* Of the generation that was begun: its holders may write its files to dir, where they find this
- * number (bundle_file.h). False where that cannot be: a private directory, or one that is not
- * there; or the step is durable. What is not written there may still be put. */
+ * number (bundle_file.h). False where that cannot be: the directory is not there, or the step is
+ * durable. What is not written there may still be put. */
 bool spot_store_share(struct spot_store *store, char dir[SPOT_STORE_PATH], uint64_t *nonce);
+/* That place again; false where there is none. */
+/* Behind a command it is "command:OWNER", OWNER as of object_store.h. */
+bool spot_store_where(const struct spot_store *store, char dir[SPOT_STORE_PATH], uint64_t *nonce);
 void spot_store_put_written(struct spot_store *store, int64_t step, uint64_t nonce, int bundle,
                             const struct spot_written *written);
 /* Step of the generation of which bundles are missing, -1; is it one that holders write? */
@@ -76,6 +97,8 @@ int64_t spot_store_collecting(const struct spot_store *store);
 bool spot_store_is_shared(const struct spot_store *store);
 /* Has that not got this bundle yet? */
 bool spot_store_lacks(const struct spot_store *store, int bundle);
+/* Bytes that were put and are not yet written. */
+size_t spot_store_queued_byte(const struct spot_store *store);
 /* A generation is being collected or written. */
 bool spot_store_is_busy(const struct spot_store *store);
 /* Step of a generation that has come whole and will be durable or refused: nothing that happens to

@@ -24,6 +24,7 @@ static int tick(void *job, struct spot_err *err)
 
     if (spot_trainer_restore(c, err))
         return -1;
+    spot_trainer_ask_more(c);
     spot_trainer_watch_lag(c);
     spot_trainer_show_progress(c);
     spot_trainer_publish(c, false);
@@ -201,7 +202,6 @@ static int open_job(struct spot_trainer *c, struct spot_err *err)
     c->loss = spot_xcalloc((size_t)c->n_microbatch, sizeof(*c->loss));
     c->saver = spot_xcalloc((size_t)c->n_bundle, sizeof(*c->saver));
     c->vote = spot_xcalloc((size_t)c->n_bundle, sizeof(*c->vote));
-    c->result = spot_xcalloc((size_t)c->n_bundle, sizeof(struct spot_frame *));
     return 0;
 }
 
@@ -274,7 +274,14 @@ static void note_sources(struct spot_trainer *c)
 {
     struct spot_state_sources *const s = &c->sources;
 
-    spot_state_sources_path(spot_store_dir(c->store), s->state);
+    if (spot_store_is_behind(c->store)) {
+        char source[SPOT_STORE_PATH];
+
+        spot_store_source(c->store, source);
+        snprintf(s->state, sizeof(s->state), "%.64s", source);
+    } else {
+        spot_state_sources_path(spot_store_dir(c->store), s->state);
+    }
     s->job = c->job;
     spot_state_sources_path(c->options->load, s->load);
     if (!c->weights)
@@ -291,7 +298,8 @@ static struct spot_store *open_store(const struct spot_trainer *c, struct spot_e
     const double until_s = spot_clock_s() + (o->store ? 2 * o->store_lease_s : 0);
     struct spot_store *store;
 
-    while (!(store = spot_store_open(o->state, c->job, c->n_bundle, err)) &&
+    while (!(store = spot_store_open_behind(o->state, o->state_command, o->state_timeout_s, c->job,
+                                            c->n_bundle, err)) &&
            err->code == SPOT_ESYS && spot_clock_s() < until_s && !spot_group_stops())
         spot_clock_sleep(0.1);
     return store;
@@ -306,7 +314,7 @@ static int open_state(struct spot_trainer *c, struct spot_err *err)
     struct spot_err why = { 0 };
     int n_bad;
 
-    if (o->resume && access(o->state, F_OK) && errno == ENOENT)
+    if (o->resume && !o->state_command && access(o->state, F_OK) && errno == ENOENT)
         return spot_err_set(err, SPOT_EUSAGE,
                             "there is no '%s' to resume from; a job begins without --resume, or in "
                             "an empty directory",
@@ -405,9 +413,7 @@ static void release(struct spot_trainer *c)
 
     spot_trainer_close_meter(c);
     spot_group_free(c->group);
-    for (int b = 0; c->result && b < c->n_bundle; b++)
-        free(c->result[b]);
-    free(c->result);
+    spot_trainer_drop_result(c);
     free(c->saver);
     free(c->loss);
     free(c->vote);
@@ -440,7 +446,7 @@ static int tell_stopped(struct spot_trainer *c, struct spot_err *err)
     return spot_err_set(err, SPOT_EPREEMPTED,
                         "stopped; the state of step %lld is in '%s', --state and --resume "
                         "continue it",
-                        (long long)newest, spot_store_dir(c->store));
+                        (long long)newest, spot_store_place(c->store));
 }
 
 /* The training failed, or its result could not be written: what is durable stays, and is named. */
@@ -461,7 +467,7 @@ static void tell_kept(struct spot_trainer *c, struct spot_err *err)
     spot_store_keep(c->store);
     snprintf(err->msg + n, sizeof(err->msg) - n,
              "; the state of step %lld is in '%s', --state and --resume continue it",
-             (long long)spot_store_newest(c->store), spot_store_dir(c->store));
+             (long long)spot_store_newest(c->store), spot_store_place(c->store));
 }
 
 /* Not a preemption: to run the same command again would not help. */

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "become_worker.h"
+#include "checkpoint/state_command.h"
 #include "cli/opt.h"
 #include "cli/tool.h"
 #include "cluster/group.h"
@@ -23,12 +24,12 @@
 
 struct options {
     struct job_options job;
-    const char *grid, *plan, *listen, *store, *key_file, *state, *events, *save, *load, *shares,
-        *comm, *metrics, *metrics_file, *metrics_tls_cert, *metrics_tls_key, *metrics_key_file,
-        *reduce, *resume; /* "": from state */
+    const char *grid, *plan, *listen, *store, *key_file, *state, *state_command, *events, *save,
+        *load, *shares, *comm, *metrics, *metrics_file, *metrics_tls_cert, *metrics_tls_key,
+        *metrics_key_file, *reduce, *resume; /* "": from state */
     uint64_t steps, workers;
     double price_usd_per_h, budget_usd, precopy_byte, durable_every_s, max_loss_s, grace_s, lease_s,
-        stall_s, store_lease_s;
+        stall_s, state_timeout_s, store_lease_s;
     bool buddies, quiet, verbose, is_dry;
     struct dry_run dry;
 };
@@ -111,6 +112,8 @@ static struct spot_coordinator_options coordinator_options(const struct options 
         .n_local = o->workers || o->listen ? o->workers : 1,
         .plan = o->plan,
         .state = o->state,
+        .state_command = o->state_command,
+        .state_timeout_s = o->state_timeout_s,
         .events = o->events               ? o->events
                   : isatty(STDOUT_FILENO) ? NULL
                                           : "-",
@@ -184,6 +187,7 @@ static struct options o = {
     .precopy_byte = -1,
     .lease_s = 2,
     .stall_s = 30,
+    .state_timeout_s = SPOT_STATE_COMMAND_LIMIT_S,
     .store_lease_s = 3,
 };
 
@@ -292,6 +296,10 @@ static const struct spot_opt option_table[] = {
       "spot.job/1 with measured step and link times", 0, 0 },
     { SPOT_OPT_STRING, 0, "format", &o.dry.format, "name", "text or json (text)", 0, 0 },
     { SPOT_OPT_MORE, .help = "state and money" },
+    { SPOT_OPT_STRING, 0, "state-command", &o.state_command, "cmd",
+      "stores generations: put, get, list, delete (--state does)", 0, 0 },
+    { SPOT_OPT_SECS, 0, "state-timeout", &o.state_timeout_s, "time",
+      "time limit of a run that moves no byte (60s)", 0.01, 86400 },
     { SPOT_OPT_SECS, 0, "durable-every", &o.durable_every_s, "time",
       "time between generations (3s; 1s without replicas)", 0.01, 86400 },
     { SPOT_OPT_SECS, 0, "max-loss", &o.max_loss_s, "time",
@@ -394,7 +402,9 @@ static int train(struct spot_err *err)
 static const struct spot_cli cli = {
     .name = "spot-run train",
     .choice = (const struct spot_opt_choice[]){ { "format", "text|json" }, { NULL, NULL } },
-    .need = (const struct spot_opt_need[]){ { "budget-usd", "price-usd-per-h" },
+    .need = (const struct spot_opt_need[]){ { "state-command", "state" },
+                                            { "state-timeout", "state-command" },
+                                            { "budget-usd", "price-usd-per-h" },
                                             { "metrics-tls-cert", "metrics-tls-key" },
                                             { "metrics-tls-key", "metrics-tls-cert" },
                                             { "metrics-tls-cert", "metrics" },
