@@ -111,7 +111,8 @@ module    := $(B)/lib/spot_cuda.so
 twin      := $(B)/tests/spot_cuda_twin.so
 twin_src  := $(cuda_src) $(sort $(wildcard tests/twin/*.cpp tests/twin/*.c))
 twin_obj  := $(patsubst %,$(B)/twin/%.o,$(basename $(twin_src)))
-# and the library that the module opens: see tests/twin/nccl.h
+# and the libraries that the module opens: see tests/twin/nccl.h and cublasLt.h
+twin_blas := $(B)/tests/libcublasLt.so.13
 twin_nccl := $(B)/tests/nccl_twin.so
 twin_nccl_obj := $(patsubst %.c,$(B)/twin/%.o,$(sort $(wildcard tests/twin/nccl/*.c)))
 
@@ -172,7 +173,7 @@ $(libspot): $(lib_obj)
 $(module): $(cuda_obj) $(libspot)
 	$(call say,LINK)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(NVCC) -shared $^ -lcublasLt -ldl -Xlinker -z,defs,--exclude-libs=ALL,--as-needed -o $@
+	$(Q)$(NVCC) -shared $(if $(filter asan tsan,$(VARIANT)),-Xcompiler \"$(filter -fsanitize=%,$(flags.$(VARIANT)))\") $^ -ldl -Xlinker -z,defs,--exclude-libs=ALL,--as-needed -o $@
 
 $(B)/twin/%.o: %.c $(B)/flags
 	$(call say,CC)
@@ -190,10 +191,15 @@ $(B)/twin/%.o: %.cpp $(B)/flags
 	$(Q)mkdir -p $(@D)
 	$(Q)$(TWIN_CXX)
 
-$(twin): $(twin_obj) $(libspot)
+$(twin): $(twin_obj) $(libspot) | $(twin_blas)
 	$(call say,LINK)
 	$(Q)mkdir -p $(@D)
-	$(Q)$(CXX) -shared $(flags.$(VARIANT)) $^ -Wl,-z,defs,--exclude-libs=ALL,--as-needed $(LDLIBS) -o $@
+	$(Q)$(CXX) -shared $(flags.$(VARIANT)) $^ -Wl,-z,defs,--exclude-libs=ALL,--as-needed,-rpath,'$$ORIGIN' $(LDLIBS) -o $@
+
+$(twin_blas): $(patsubst %.c,$(B)/twin/%.o,$(sort $(wildcard tests/twin/blas/*.c)))
+	$(call say,LINK)
+	$(Q)mkdir -p $(@D)
+	$(Q)$(CC) -shared $(CFLAGS) $^ -Wl,-z,defs -lm -o $@
 
 $(twin_nccl): $(twin_nccl_obj)
 	$(call say,LINK)
@@ -201,11 +207,12 @@ $(twin_nccl): $(twin_nccl_obj)
 	$(Q)$(CC) -shared $(CFLAGS) $^ -Wl,-z,defs -o $@
 
 stage_tests := $(patsubst %,$(B)/tests/test_%,stage stage_group stage_update)
+$(B)/tests/test_twin $(B)/tests/test_infer_cuda: $(twin)
 $(stage_tests) $(B)/tests/test_comm_nccl: $(twin) $(twin_nccl)
 
 # The PTX of the kernels on the CPU, launched by the same sources: see tests/ptx/ptx.h
 ptx       := $(patsubst lib/engine/cuda/%.cu,$(B)/ptx/%.ptx,$(sort $(wildcard lib/engine/cuda/*.cu)))
-ptx_obj   := $(ptx:.ptx=.o) $(B)/twin/tests/twin/twin.o $(patsubst %.c,$(B)/%.o,$(sort $(wildcard tests/ptx/*.c)))
+ptx_obj   := $(ptx:.ptx=.o) $(patsubst %,$(B)/twin/tests/twin/%.o,twin runtime) $(patsubst %.c,$(B)/%.o,$(sort $(wildcard tests/ptx/*.c)))
 $(B)/tests/ptx/%.o: CPPFLAGS += -Itests
 $(B)/ptx/%.o: lib/engine/cuda/%.cu $(B)/flags
 	$(call say,CXX)
@@ -281,7 +288,7 @@ TESTS ?= $(tests)
 check: deps
 	$(again) run-check
 
-run-check: all $(B)/tests/load $(B)/tests/metadata $(B)/tests/peak $(B)/tests/tokens $(B)/tests/logits $(B)/tests/proxy $(B)/tests/toy-run $(B)/tests/rude $(B)/tests/skew.so $(B)/tests/disk.so $(B)/tests/pace.so $(filter $(B)/%,$(TESTS)) $(if $(filter tests/cli/spot-run-cuda.bats tests/cli/spot-run-nccl.bats,$(TESTS)),$(twin) $(twin_nccl))
+run-check: all $(B)/tests/load $(B)/tests/metadata $(B)/tests/peak $(B)/tests/tokens $(B)/tests/logits $(B)/tests/proxy $(B)/tests/toy-run $(B)/tests/rude $(B)/tests/skew.so $(B)/tests/disk.so $(B)/tests/pace.so $(filter $(B)/%,$(TESTS)) $(if $(filter tests/cli/spot-run-cuda.bats tests/cli/spot-run-nccl.bats tests/cli/spot-run-serve-cuda.bats,$(TESTS)),$(twin) $(twin_nccl))
 	$(Q)PATH="$(CURDIR)/$(B)/bin:$$PATH" LC_ALL=C $(if $(LONG),SPOT_LONG=1) $(if $(SPOT_WORLD),SPOT_WORLD=1) CK_DEFAULT_TIMEOUT=60 CK_FORK=$(if $(filter asan tsan,$(VARIANT)),no,yes) \
 	  SPOT_TWIN="$(CURDIR)/$(twin)" SPOT_TWIN_NCCL="$(CURDIR)/$(twin_nccl)" \
 	  SPOT_PACE="$(if $(filter asan tsan,$(VARIANT)),,$(CURDIR)/$(B)/tests/pace.so)" tests/tally $(TESTS)
@@ -365,13 +372,13 @@ gpu_env = PATH="$(CURDIR)/$(B)/bin:$$PATH" LC_ALL=C SPOT_CUDA_MODULE="$(CURDIR)/
 
 check-gpu: deps
 	$(again) run-check-gpu
-run-check-gpu: all $(stage_tests)
+run-check-gpu: all $(stage_tests) $(B)/tests/test_infer_cuda
 	$(Q)$(gpu_env) tests/gpu/probe || exit 0; \
-	  $(gpu_env) CK_DEFAULT_TIMEOUT=120 tests/tally $(stage_tests) $(sort $(wildcard tests/gpu/*.sh))
+	  $(gpu_env) CK_DEFAULT_TIMEOUT=120 tests/tally $(stage_tests) $(B)/tests/test_infer_cuda $(sort $(wildcard tests/gpu/*.sh))
 
 $(B)/bench_kernels: tests/gpu/bench_kernels.cu $(cuda_obj) $(libspot) $(B)/nvflags
 	$(call say,NVCC)
-	$(Q)$(NVCC) $(NVFLAGS) $(filter-out %/nvflags,$^) -lcublasLt -o $@
+	$(Q)$(NVCC) $(NVFLAGS) $(filter-out %/nvflags,$^) -ldl -o $@
 
 $(B)/bench_stage: $(B)/tests/gpu/bench_stage.o $(libspot)
 	$(call say,LD)
@@ -381,6 +388,7 @@ check-ptx:
 	$(if $(wildcard $(NVCC)),$(again) run-check-ptx,@echo 'check-ptx: skipped, no nvcc')
 run-check-ptx: $(B)/check_ptx $(ptx)
 	$(Q)$(B)/check_ptx $(ptx)
+	$(Q)CUDA_HOME=$(CUDA_HOME) tests/gpu/occupancy --check tests/ptx/occupancy.md $(ptx)
 
 bench-gpu: deps
 	$(again) run-bench-gpu

@@ -16,6 +16,7 @@ extern "C" {
 #endif
 
 struct spot_backend;
+struct spot_infer_backend;
 
 /* A kind of arithmetic. A backend may keep more behind it. */
 struct spot_kernel {
@@ -60,9 +61,13 @@ struct spot_backend {
                    double scale);
     void (*back_off)(struct spot_stage *stage, int bundle, uint32_t overflow);
     struct spot_stage_times (*times)(const struct spot_stage *stage, int bundle); /* may be NULL */
+    int (*renew)(struct spot_stage *stage, struct spot_bundle *const *bundle,
+                 struct spot_err *err); /* may be NULL, then forget is as well */
+    void (*forget)(struct spot_stage *stage, int bundle);
     int (*sync)(struct spot_stage *stage, int bundle, struct spot_err *err);
     int (*status)(const struct spot_stage *stage, struct spot_err *err);
     const struct spot_backend_device *device; /* NULL: none */
+    const struct spot_infer_backend *infer;   /* NULL: serving is not computed by it */
 };
 
 extern const struct spot_backend spot_backend_cpu;
@@ -75,10 +80,11 @@ extern const struct spot_backend spot_backend_cpu;
 struct spot_cuda_module {
     const char *version; /* must equal spot_version(); the first member for ever */
     const struct spot_backend *backend;
-    /* Check that a stage can run on this machine. Returns 0, or -1 with *err (SPOT_EGPU): what is
-     * missing. */
-    int (*probe)(struct spot_err *err);
+    /* Take a device, see spot_cuda_choose, and check that a stage can run on it. Returns 0, or -1
+     * with *err (SPOT_EGPU): what is missing. */
+    int (*probe)(const char *device, struct spot_err *err);
     const struct spot_nccl *nccl;
+    const char *(*device)(void);
 };
 
 const struct spot_cuda_module *spot_cuda_module(void);
@@ -88,8 +94,18 @@ const struct spot_cuda_module *spot_cuda_module(void);
  * library that it needs, its version, the driver, a device. */
 const struct spot_backend *spot_cuda_backend(struct spot_err *err);
 
+/* Which device the backend takes when it is first asked for: "auto", one that no other worker of
+ * this host has; its number among those that are visible; NULL, the first. Borrowed. */
+void spot_cuda_choose(const char *device);
+/* PCI address of the device that was taken, "" if none was. */
+const char *spot_cuda_device(void);
+
 /* Collectives between devices. NULL with *err (SPOT_EGPU): as above, or NCCL is missing. */
 const struct spot_nccl *spot_cuda_nccl(struct spot_err *err);
+
+/* Is a device held by a collective that does not end? Then the process has to leave by _exit: the
+ * driver's own end would wait. */
+bool spot_cuda_is_held(void);
 
 /* False when there is certainly no device: neither a driver nor a module named by the user. Costs
  * nothing, where loading the module maps hundreds of megabytes. */
