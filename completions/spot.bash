@@ -4,7 +4,7 @@
 _spot() {
     local current=${COMP_WORDS[COMP_CWORD]} commands='' options='' values=''
     case "$1 ${COMP_WORDS[1]-}" in
-    'spot-migrate plan') options='--from --to --cluster --deadline --memory-cap --explain --plot --output --format --seed --quiet --verbose --provenance --help --version' ;;
+    'spot-migrate plan') options='--from --to --cluster --deadline --memory-cap --tensor-groups --links --explain --plot --output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-migrate assign') options='--objective --output --quiet --verbose --help --version' ;;
     'spot-migrate pack') options='--codec --compat --level --base --chunk --jobs --output --quiet --verbose --help --version' ;;
     'spot-migrate unpack') options='--base --jobs --output --quiet --verbose --help --version' ;;

@@ -10,6 +10,8 @@ complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l to -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l cluster -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l deadline -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l memory-cap -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l tensor-groups -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l links -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l explain
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l plot -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l output -r
