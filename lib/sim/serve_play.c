@@ -118,6 +118,17 @@ void spot_serve_result_release(struct spot_serve_result *result)
     *result = (struct spot_serve_result){ 0 };
 }
 
+struct spot_serve_batches spot_serve_play_batches(const struct spot_serve_play *play,
+                                                  const struct spot_serve_queue *queue)
+{
+    return (struct spot_serve_batches){
+        .serve = &play->job->serve,
+        .load = play->load,
+        .served = play->rule.batching == SPOT_BATCH_PASSES ? spot_serve_queue_served(queue) : NULL,
+        .seed = play->seed,
+    };
+}
+
 /* --- one run --- */
 
 #define RATE_WINDOW_S 300
@@ -125,7 +136,7 @@ void spot_serve_result_release(struct spot_serve_result *result)
 
 /* The law of a pipeline of one shape. */
 struct shape_law {
-    const struct spot_job_serve *serve;
+    const struct spot_serve_batches *batches; /* of the run */
     struct spot_serve_shape shape;
 };
 
@@ -141,6 +152,7 @@ struct unit {
 
 struct run {
     const struct spot_serve_play *play;
+    struct spot_serve_batches batches;
     struct spot_serve_queue *queue;
     struct shape_law **law; /* [n_law] that were run; replicas point to them */
     size_t n_law, law_cap;
@@ -154,24 +166,11 @@ struct run {
     double asked_s; /* when the rule was asked last for the rate alone */
 };
 
-/* A batch smaller than the shape's keeps its microbatches, as far as it has requests for them. */
 static struct spot_batch_time time_batch(void *user, const size_t *request, size_t n)
 {
     const struct shape_law *law = user;
-    struct spot_serve_shape s = law->shape;
-    struct spot_serve_time t = { 0 };
 
-    (void)request;
-    for (s.B = 1; s.B < (int64_t)n;)
-        s.B *= 2;
-    s.prefill_parts = s.prefill_parts < s.B ? s.prefill_parts : s.B;
-    s.decode_parts = s.decode_parts < s.B ? s.decode_parts : s.B;
-    spot_serve_time(law->serve, &s, &t);
-    return (struct spot_batch_time){
-        .first_s = t.prefill_s + t.decode_s,
-        .each_s = t.decode_s,
-        .last_s = t.request_s - t.prefill_s - t.decode_s * (double)law->serve->output_token,
-    };
+    return spot_serve_batch_time(law->batches, &law->shape, request, n);
 }
 
 static struct spot_replica_law law_of(struct run *r)
@@ -183,7 +182,7 @@ static struct spot_replica_law law_of(struct run *r)
     if (i == r->n_law) {
         r->law = spot_xgrow(r->law, &r->law_cap, ++r->n_law, sizeof(struct shape_law *));
         r->law[i] = spot_xcalloc(1, sizeof(struct shape_law));
-        *r->law[i] = (struct shape_law){ &r->play->job->serve, r->now.shape };
+        *r->law[i] = (struct shape_law){ &r->batches, r->now.shape };
     }
     return (struct spot_replica_law){ time_batch, r->law[i], (size_t)r->now.shape.B };
 }
@@ -436,6 +435,7 @@ static void start(struct run *r, const struct spot_serve_play *play, enum spot_s
     *r = (struct run){ .play = play,
                        .queue = spot_serve_queue_new(play->load, &rule),
                        .is_released = policy == SPOT_SERVE_SPOTSERVE_RELEASED };
+    r->batches = spot_serve_play_batches(play, r->queue);
 }
 
 static void finish(struct run *r, struct spot_serve_result *result)

@@ -10,6 +10,7 @@
 #include "common/err.h"
 #include "model/job_doc.h"
 #include "plan/serve_solver.h"
+#include "sim/serve_batch.h"
 #include "sim/serve_queue.h"
 #include "trace/load_trace.h"
 #include "trace/trace.h"
@@ -65,12 +66,17 @@ struct spot_serve_play {
     double hand_s;   /* spot: a pause in which answers under way change instance */
     struct spot_serve_slo slo; /* spot: what it plans for */
     struct spot_serve_queue_rule rule;
+    uint64_t seed; /* of the spread of service times */
 };
 
 /* The comings and goings of a trace, all series together; where it counts, who goes is drawn from
  * the seed. free() them. Sets start_s and end_s too. */
 void spot_serve_play_trace(struct spot_serve_play *play, const struct spot_trace *trace,
                            uint64_t seed);
+
+/* How long the batches of a run's queue take. */
+struct spot_serve_batches spot_serve_play_batches(const struct spot_serve_play *play,
+                                                  const struct spot_serve_queue *queue);
 
 /* From time_s on. */
 struct spot_serve_step {

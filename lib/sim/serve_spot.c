@@ -270,9 +270,12 @@ static void play_all(struct spot_serve_run *r)
 static void start(struct spot_serve_run *r)
 {
     const struct spot_serve_play *p = r->play;
-    struct spot_serve_queue_rule rule = { .batching = SPOT_BATCH_SHARED };
+    struct spot_serve_queue_rule rule = { .batching = p->rule.batching == SPOT_BATCH_PASSES
+                                                          ? SPOT_BATCH_PASSES
+                                                          : SPOT_BATCH_SHARED };
 
     r->queue = spot_serve_queue_new(p->load, &rule);
+    r->batches = spot_serve_play_batches(p, r->queue);
     r->now_s = p->start_s;
     r->lead_s = r->is_clairvoyant ? p->grace_s + p->boot_s + p->switch_s : p->grace_s;
     for (size_t i = 0; i < p->n_event; i++)

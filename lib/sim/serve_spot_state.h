@@ -64,6 +64,9 @@ struct spot_shape_law {
     struct spot_serve_shape shape;
     size_t max_batch;
     struct spot_batch_time time[SPOT_SERVE_BATCH_MAX + 1]; /* of 1.. requests */
+    struct spot_serve_shape fit[SPOT_SERVE_BATCH_MAX + 1]; /* whose parts answer them soonest */
+    const struct spot_serve_batches *batches;              /* of the run */
+    bool is_by_request; /* times depend on who is in the batch, and how far */
 };
 
 struct spot_serve_run {
@@ -73,6 +76,7 @@ struct spot_serve_run {
     double lead_s; /* a loss is known so early */
     double now_s;
     struct spot_serve_queue *queue;
+    struct spot_serve_batches batches;
     struct spot_sim_member *member; /* [n_member] */
     size_t n_member;
     struct spot_unit *unit;              /* [n_unit]; numbers are not used again */

@@ -43,14 +43,19 @@ static struct spot_batch_time time_batch(void *user, const size_t *request, size
 {
     const struct spot_shape_law *law = user;
 
-    (void)request;
+    if (law->is_by_request)
+        return spot_serve_batch_time(law->batches, &law->fit[n], request, n);
     return law->time[n];
 }
 
-static struct spot_shape_law *new_law(const struct spot_job_serve *s,
+static struct spot_shape_law *new_law(const struct spot_serve_run *r,
                                       const struct spot_serve_shape *shape)
 {
+    const struct spot_job_serve *s = &r->play->job->serve;
     struct spot_shape_law *law = spot_xcalloc(1, sizeof(*law));
+
+    law->batches = &r->batches;
+    law->is_by_request = spot_serve_knows_lengths(s) || s->n_spread || r->batches.served;
 
     law->shape = *shape;
     law->max_batch = (size_t)s->max_batch;
@@ -59,6 +64,7 @@ static struct spot_shape_law *new_law(const struct spot_job_serve *s,
         struct spot_serve_time t = { 0 };
 
         spot_serve_soonest(s, &g, (int64_t)n, &t);
+        law->fit[n] = g;
         law->time[n] = (struct spot_batch_time){
             .first_s = t.prefill_s + t.decode_s,
             .each_s = t.decode_s,
@@ -77,7 +83,7 @@ static struct spot_replica_law law_of(struct spot_serve_run *r)
         i++;
     if (i == r->n_law) {
         r->law = spot_xgrow(r->law, &r->law_cap, r->n_law + 1, sizeof(struct spot_shape_law *));
-        r->law[r->n_law++] = new_law(&r->play->job->serve, g);
+        r->law[r->n_law++] = new_law(r, g);
     }
     return (struct spot_replica_law){ time_batch, r->law[i], r->law[i]->max_batch };
 }

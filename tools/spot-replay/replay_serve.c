@@ -73,10 +73,13 @@ static int read_policies(struct replay_serve *s, struct spot_err *err)
     return rc;
 }
 
-/* The profile knows one length. */
+/* A profile that knows one length takes no others. */
 static int check_lengths(struct replay_serve *s, struct spot_err *err)
 {
     const struct spot_job_serve *p = &s->job.serve;
+
+    if (spot_serve_knows_lengths(p) && !o.arrivals_only)
+        return 0;
 
     for (size_t i = 0; i < s->load.n; i++) {
         if (o.arrivals_only) {
@@ -105,8 +108,8 @@ static int read_all(struct replay_serve *s, struct spot_err *err)
         return -1;
     if (s->job.kind != SPOT_JOB_SERVE)
         return spot_json_fail(&s->job.json, "/kind", err, "expected \"serve\"");
-    if (spot_load_read_path(&s->load, o.load, 0, err) || check_lengths(s, err) ||
-        spot_trace_load_path(&s->trace, o.trace, err))
+    if (spot_load_read_path(&s->load, o.load, o.arrivals_only ? 0 : s->job.serve.context, err) ||
+        check_lengths(s, err) || spot_trace_load_path(&s->trace, o.trace, err))
         return -1;
     s->play = (struct spot_serve_play){
         .job = &s->job,
@@ -118,8 +121,10 @@ static int read_all(struct replay_serve *s, struct spot_err *err)
         .boot_s = o.boot_s,
         .hand_s = o.hand_s,
         .slo = slo,
-        .rule = { .batching =
-                      strcmp(o.batching, "shared") != 0 ? SPOT_BATCH_POOLS : SPOT_BATCH_SHARED,
+        .seed = o.common.seed,
+        .rule = { .batching = !strcmp(o.batching, "shared")   ? SPOT_BATCH_SHARED
+                              : !strcmp(o.batching, "passes") ? SPOT_BATCH_PASSES
+                                                              : SPOT_BATCH_POOLS,
                   .pool_max = o.pool ? (size_t)o.pool : 2 * (size_t)s->job.serve.max_batch,
                   .is_power_of_two = true },
     };
@@ -175,7 +180,7 @@ static const struct spot_cli cli = {
     .reads = (const char *const[]){ "job", "trace", "load", NULL },
     .writes = (const char *const[]){ "output", "plot", NULL },
     .choice = (const struct spot_opt_choice[]){ { "format", "csv|tsv|jsonl|table|md" },
-                                                { "batching", "pools|shared" },
+                                                { "batching", "pools|shared|passes" },
                                                 { NULL, NULL } },
     .synopsis = "--job job.json --trace trace.csv --load load.csv [options]",
     .summary = "Answer a load of requests on the instances of a trace, under each policy.",
@@ -210,7 +215,7 @@ static const struct spot_cli cli = {
             { SPOT_OPT_SECS, 0, "hand-over", &o.hand_s, "time",
               "spot: pause while answers change instance (default 1s)", 0, 1e6 },
             { SPOT_OPT_STRING, 0, "batching", &o.batching, "how",
-              "pools: a queue at each replica (default); shared: one queue", 0, 0 },
+              "pools (default), shared: one queue, or passes as our server", 0, 0 },
             { SPOT_OPT_U64, 0, "pool", &o.pool, "n",
               "with pools: requests at a replica at once (default: twice the batch)", 1, 1 << 20 },
             { SPOT_OPT_STRING, 0, "slo", &o.slo, "limits",
