@@ -3,10 +3,12 @@
 
 #include "common/rng.h"
 
-static struct spot_serve_length longest(const struct spot_serve_batches *b, const size_t *request,
-                                        size_t n)
+/* A static batch is padded to its longest. Pass by pass each has its own context, and what they
+ * cost adds up: the mean. */
+static struct spot_serve_length length_of(const struct spot_serve_batches *b, const size_t *request,
+                                          size_t n)
 {
-    struct spot_serve_length most = { 1, 1 };
+    struct spot_serve_length most = { 1, 1 }, sum = { 0 };
 
     for (size_t i = 0; i < n; i++) {
         const size_t k = request[i];
@@ -16,7 +18,12 @@ static struct spot_serve_length longest(const struct spot_serve_batches *b, cons
 
         most.prompt_token = prompt > most.prompt_token ? prompt : most.prompt_token;
         most.output_token = output > most.output_token ? output : most.output_token;
+        sum.prompt_token += prompt;
+        sum.output_token += output;
     }
+    if (b->served)
+        return (struct spot_serve_length){ sum.prompt_token / (int64_t)n,
+                                           sum.output_token / (int64_t)n };
     return most;
 }
 
@@ -50,7 +57,7 @@ struct spot_batch_time spot_serve_batch_time(const struct spot_serve_batches *b,
                                              const struct spot_serve_shape *shape,
                                              const size_t *request, size_t n)
 {
-    const struct spot_serve_length length = longest(b, request, n);
+    const struct spot_serve_length length = length_of(b, request, n);
     struct spot_batch_time t;
     int64_t B = 1;
 

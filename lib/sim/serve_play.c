@@ -97,6 +97,22 @@ void spot_serve_play_trace(struct spot_serve_play *play, const struct spot_trace
     qsort(play->event, play->n_event, sizeof(*play->event), by_time);
 }
 
+void spot_serve_play_merge(struct spot_serve_play *play, double merge_s)
+{
+    double loss_s = INFINITY;
+
+    for (size_t i = play->n_event; i-- > 0;) {
+        struct spot_serve_event *e = &play->event[i];
+
+        if (!e->comes)
+            loss_s = e->time_s;
+        else if (loss_s - e->time_s <= merge_s)
+            e->time_s = loss_s;
+    }
+    if (play->n_event)
+        qsort(play->event, play->n_event, sizeof(*play->event), by_time);
+}
+
 /* --- what is told --- */
 
 void spot_serve_result_note(struct spot_serve_result *result, const struct spot_serve_step *step)

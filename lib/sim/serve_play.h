@@ -74,6 +74,10 @@ struct spot_serve_play {
 void spot_serve_play_trace(struct spot_serve_play *play, const struct spot_trace *trace,
                            uint64_t seed);
 
+/* Comings that a loss follows within merge_s come with it: one change, as SpotServe's artifact has
+ * it. */
+void spot_serve_play_merge(struct spot_serve_play *play, double merge_s);
+
 /* How long the batches of a run's queue take. */
 struct spot_serve_batches spot_serve_play_batches(const struct spot_serve_play *play,
                                                   const struct spot_serve_queue *queue);

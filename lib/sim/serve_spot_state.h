@@ -93,6 +93,8 @@ struct spot_serve_run {
     struct spot_serve_ask asked;
     struct spot_serve_offer answer;
     bool has_answer;
+    struct spot_serve_length length[SPOT_SERVE_LENGTHS_MAX]; /* [n_length] that came last */
+    size_t n_length;
 };
 
 /* serve_spot_units.c: replicas and who they run on */

@@ -300,7 +300,7 @@ START_TEST(times_follow_lengths_and_spread)
     t = spot_serve_batch_time(&b, &shape, all, 1);
     ck_assert_double_eq_tol(t.first_s - t.each_s, 0.1 + 0.001 * 15, 1e-12);
     t = spot_serve_batch_time(&b, &shape, all, 3);
-    ck_assert_double_eq_tol(t.each_s, (0.012 + 0.02) / 2 + 0.0003 * (15 + 10), 1e-12);
+    ck_assert_double_eq_tol(t.each_s, (0.012 + 0.02) / 2 + 0.0003 * (41 - 50 + 0.5), 1e-12);
     serve.spread = spread;
     serve.n_spread = 3;
     for (size_t k = 0; k < 3; k++)

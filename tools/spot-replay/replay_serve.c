@@ -19,7 +19,8 @@ static struct options {
     double rate_per_s, switch_s, load_s, grace_s, boot_s, hand_s;
     double interval_s;
     uint64_t capacity, pool;
-    bool arrivals_only, steps;
+    double merge_s;
+    bool arrivals_only, steps, until_end;
 } o = { .common = SPOT_TOOL_COMMON_DEFAULT,
         .policy = "all",
         .batching = "pools",
@@ -129,6 +130,9 @@ static int read_all(struct replay_serve *s, struct spot_err *err)
                   .is_power_of_two = true },
     };
     spot_serve_play_trace(&s->play, &s->trace, o.common.seed);
+    if (o.merge_s > 0)
+        spot_serve_play_merge(&s->play, o.merge_s);
+    s->until_end = o.until_end;
     s->play.rate_per_s = o.rate_per_s;
     return 0;
 }
@@ -220,7 +224,11 @@ static const struct spot_cli cli = {
               "with pools: requests at a replica at once (default: twice the batch)", 1, 1 << 20 },
             { SPOT_OPT_STRING, 0, "slo", &o.slo, "limits",
               "e2e-p99=TIME,ttft-p95=TIME: what spot plans for, and slo_share", 0, 0 },
+            { SPOT_OPT_SECS, 0, "merge", &o.merge_s, "time",
+              "a gain and a loss within this are one change (default: no)", 0, 1e6 },
             { SPOT_OPT_GROUP, .help = "output" },
+            { SPOT_OPT_FLAG, 0, "until-end", &o.until_end, NULL,
+              "latencies only of requests answered by the end of the trace", 0, 0 },
             { SPOT_OPT_FLAG, 0, "steps", &o.steps, NULL, "one row per policy and interval", 0, 0 },
             { SPOT_OPT_SECS, 0, "interval", &o.interval_s, "time",
               "interval of --steps and --plot (default 60s)", 1, 1e6 },
