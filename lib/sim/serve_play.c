@@ -72,6 +72,24 @@ static int by_time(const void *a, const void *b)
     return x->instance < y->instance ? -1 : x->instance > y->instance;
 }
 
+/* A node that comes back is another instance: nothing is left on it. Events are in order. */
+static void name_again(struct spot_serve_play *play, uint32_t n_named)
+{
+    uint32_t *now = spot_xcalloc(n_named, sizeof(*now)); /* instance + 1 of a node; 0: never came */
+    uint32_t next = n_named;
+
+    for (size_t i = 0; i < play->n_event; i++) {
+        struct spot_serve_event *e = &play->event[i];
+        uint32_t *mine = &now[e->instance];
+
+        if (e->comes)
+            *mine = *mine ? ++next : e->instance + 1;
+        if (*mine)
+            e->instance = *mine - 1;
+    }
+    free(now);
+}
+
 void spot_serve_play_trace(struct spot_serve_play *play, const struct spot_trace *trace,
                            uint64_t seed)
 {
@@ -95,6 +113,7 @@ void spot_serve_play_trace(struct spot_serve_play *play, const struct spot_trace
     }
     free(r.there);
     qsort(play->event, play->n_event, sizeof(*play->event), by_time);
+    name_again(play, n_named > (uint32_t)trace->n_node ? n_named : (uint32_t)trace->n_node);
 }
 
 void spot_serve_play_merge(struct spot_serve_play *play, double merge_s)
@@ -132,6 +151,12 @@ void spot_serve_result_release(struct spot_serve_result *result)
     free(result->served);
     free(result->step);
     *result = (struct spot_serve_result){ 0 };
+}
+
+double spot_serve_play_move_s(const struct spot_serve_play *play,
+                              const struct spot_serve_change *change)
+{
+    return play->moves ? spot_serve_move_s(play->moves, change) : play->switch_s;
 }
 
 struct spot_serve_batches spot_serve_play_batches(const struct spot_serve_play *play,
@@ -403,7 +428,14 @@ static void switch_over(struct run *r, const struct change *c)
 {
     const struct spot_serve_choice old = r->now, new = choose(r, r->n_there, c->time_s);
     const bool same_shape = old.D && !memcmp(&old.shape, &new.shape, sizeof(old.shape));
-    const double move_s = r->play->switch_s;
+    const struct spot_serve_change change = {
+        .from = { old.D, old.shape.P, old.shape.M },
+        .to = { new.D, new.shape.P, new.shape.M },
+        .instances = (int64_t)(r->n_there + c->n_lost - c->n_gained),
+        .lost = (int64_t)c->n_lost,
+        .gained = (int64_t)c->n_gained,
+    };
+    const double move_s = old.D && new.D ? spot_serve_play_move_s(r->play, &change) : 0;
 
     if (same_shape && !c->n_lost) {
         run_until(r, c->time_s);

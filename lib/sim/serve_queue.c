@@ -109,7 +109,8 @@ static uint32_t last_token(const struct spot_serve_queue *q, const struct spot_r
 /* Time the batch, from its step on. The first token comes with the prompts. */
 static void begin_batch(struct spot_serve_queue *q, struct spot_replica *r)
 {
-    const double tokens = (double)last_token(q, r) - fmax((double)r->step, 1);
+    /* of a batch that lost its longest, all may have been told */
+    const double tokens = fmax((double)last_token(q, r) - fmax((double)r->step, 1), 0);
 
     r->time = r->law.time(r->law.user, r->batch, r->n_batch);
     r->begin_s = q->now_s;

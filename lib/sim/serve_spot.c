@@ -29,7 +29,8 @@ static bool replace(struct spot_serve_run *r, size_t leaver)
     const struct spot_serve_play *p = r->play;
     struct spot_sim_member *m = &r->member[leaver];
     const size_t unit = m->unit, spare = find_free(r);
-    const double done_s = r->now_s + p->switch_s;
+    const struct spot_grid same = { r->now.D, r->now.shape.P, r->now.shape.M };
+    const double done_s = r->now_s + spot_serve_run_move_s(r, &same, 1);
 
     if (spare == SIZE_MAX)
         return false;

@@ -74,6 +74,7 @@ static struct spot_serve_ask make_ask(const struct spot_serve_run *r)
 {
     const struct spot_serve_play *p = r->play;
     const int64_t n = count_there(r);
+    const struct spot_grid next = { r->answer.D, r->answer.shape.P, r->answer.shape.M };
     const double loss_per_s =
         ((double)r->n_losses + PRIOR_LOSSES) / (r->there_s + PRIOR_INSTANCE_S);
 
@@ -89,7 +90,7 @@ static struct spot_serve_ask make_ask(const struct spot_serve_run *r)
         .repair_s = p->boot_s + p->switch_s,
         .current_D = spot_serve_run_live_units(r) ? r->now.D : 0,
         .current = r->now.shape,
-        .switch_s = p->switch_s,
+        .switch_s = r->has_answer ? spot_serve_run_move_s(r, &next, 0) : p->switch_s,
         .stay_s = fmin(fmax(1 / (loss_per_s * fmax((double)n, 1)), 60), 3600),
     };
 }
@@ -251,7 +252,8 @@ static void resize(struct spot_serve_run *r, const struct spot_serve_offer *o)
 /* Members of all units are its own to place, and the free. True if there are enough. */
 static bool reshape(struct spot_serve_run *r, const struct spot_serve_offer *o)
 {
-    const double switch_s = r->play->switch_s;
+    const struct spot_grid to = { o->D, o->shape.P, o->shape.M };
+    const double switch_s = spot_serve_run_move_s(r, &to, 0);
     struct census c = count(r);
     double from_s = INFINITY;
 

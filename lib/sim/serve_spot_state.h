@@ -115,6 +115,10 @@ void spot_serve_run_stop_all(struct spot_serve_run *r);
 void spot_serve_run_reshape(struct spot_serve_run *r);
 void spot_serve_run_release(struct spot_serve_run *r);
 
+/* What it takes from what runs to another grid, `lost` of its instances replaced. */
+double spot_serve_run_move_s(const struct spot_serve_run *r, const struct spot_grid *to,
+                             int64_t lost);
+
 /* serve_spot_decide.c: what should run, and how to get there */
 void spot_serve_run_decide(struct spot_serve_run *r);
 

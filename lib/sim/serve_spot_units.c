@@ -196,6 +196,21 @@ static bool pick_free(const struct spot_serve_run *r, size_t *pick, size_t n)
     return found == n;
 }
 
+double spot_serve_run_move_s(const struct spot_serve_run *r, const struct spot_grid *to,
+                             int64_t lost)
+{
+    const struct spot_job_serve *s = &r->play->job->serve;
+    const struct spot_grid from = { r->now.D, r->now.shape.P, r->now.shape.M };
+    const int64_t used = (spot_grid_size(&from) + s->gpus - 1) / s->gpus;
+    const int64_t wants = (spot_grid_size(to) + s->gpus - 1) / s->gpus;
+
+    return r->now.D ? spot_serve_play_move_s(
+                          r->play,
+                          &(struct spot_serve_change){ from, *to, used, lost,
+                                                       wants > used ? wants - used + lost : lost })
+                    : r->play->switch_s;
+}
+
 bool spot_serve_run_form(struct spot_serve_run *r)
 {
     const struct spot_serve_play *p = r->play;
@@ -204,8 +219,11 @@ bool spot_serve_run_form(struct spot_serve_run *r)
     const bool is_enough = pick_free(r, pick, n);
 
     if (is_enough) {
+        const struct spot_grid more = { r->now.D + spot_serve_unit_pipelines(&p->job->serve,
+                                                                             &r->now.shape),
+                                        r->now.shape.P, r->now.shape.M };
         const double fill_s = !r->is_started             ? 0
-                              : spot_serve_run_any_up(r) ? p->switch_s
+                              : spot_serve_run_any_up(r) ? spot_serve_run_move_s(r, &more, 0)
                                                          : p->load_s;
         const size_t unit = add_unit(r, pick, n);
 

@@ -19,7 +19,8 @@ static struct options {
     double rate_per_s, switch_s, load_s, grace_s, boot_s, hand_s;
     double interval_s;
     uint64_t capacity, pool;
-    double merge_s;
+    const char *layout;
+    double merge_s, link_byte_per_s;
     bool arrivals_only, steps, until_end;
 } o = { .common = SPOT_TOOL_COMMON_DEFAULT,
         .policy = "all",
@@ -130,6 +131,15 @@ static int read_all(struct replay_serve *s, struct spot_err *err)
                   .is_power_of_two = true },
     };
     spot_serve_play_trace(&s->play, &s->trace, o.common.seed);
+    if (o.layout) {
+        if (spot_layout_load(&s->layout, o.layout, err))
+            return -1;
+        s->moves = (struct spot_serve_moves){ .layout = &s->layout,
+                                              .serve = &s->job.serve,
+                                              .byte_per_s = o.link_byte_per_s,
+                                              .other_s = o.switch_s };
+        s->play.moves = &s->moves;
+    }
     if (o.merge_s > 0)
         spot_serve_play_merge(&s->play, o.merge_s);
     s->until_end = o.until_end;
@@ -181,7 +191,10 @@ static void list_policies(void)
 
 static const struct spot_cli cli = {
     .name = "spot-replay serve",
-    .reads = (const char *const[]){ "job", "trace", "load", NULL },
+    .need = (const struct spot_opt_need[]){ { "layout", "link-rate" },
+                                            { "link-rate", "layout" },
+                                            { NULL, NULL } },
+    .reads = (const char *const[]){ "job", "trace", "load", "layout", NULL },
     .writes = (const char *const[]){ "output", "plot", NULL },
     .choice = (const struct spot_opt_choice[]){ { "format", "csv|tsv|jsonl|table|md" },
                                                 { "batching", "pools|shared|passes" },
@@ -207,6 +220,10 @@ static const struct spot_cli cli = {
               "required rate, requests/s (default: measured over 5 minutes)", 1e-9, 1e9 },
             { SPOT_OPT_SECS, 0, "switch", &o.switch_s, "time",
               "time to move weights and answers between instances (default 10s)", 0, 1e6 },
+            { SPOT_OPT_STRING, 0, "layout", &o.layout, "file",
+              "spot.layout/1: the time of its bytes over --link-rate instead", 0, 0 },
+            { SPOT_OPT_SIZE, 0, "link-rate", &o.link_byte_per_s, "size",
+              "measured bytes per second of an instance's link, each way", 1, 1e15 },
             { SPOT_OPT_SECS, 0, "load-time", &o.load_s, "time",
               "time to load weights from storage (default 25s)", 0, 1e6 },
             { SPOT_OPT_SECS, 0, "grace", &o.grace_s, "time", "notice before a loss (default 30s)",
@@ -261,6 +278,9 @@ static int replay_serve(char **operand, size_t n, struct spot_err *err)
         rc = print(&s, err);
     for (size_t k = 0; k < s.n_played; k++)
         spot_serve_result_release(&s.played[k].result);
+    spot_serve_moves_release(&s.moves);
+    if (o.layout)
+        spot_layout_release(&s.layout);
     free(s.play.event);
     spot_trace_release(&s.trace);
     spot_load_release(&s.load);
