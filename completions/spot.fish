@@ -382,6 +382,8 @@ complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l arrivals-only
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l policy -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l rate -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l switch -r
+complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l layout -r
+complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l link-rate -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l load-time -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l grace -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l capacity -r
@@ -390,6 +392,8 @@ complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l hand-over -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l batching -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l pool -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l slo -r
+complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l merge -r
+complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l until-end
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l steps
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l interval -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l plot -r
@@ -631,6 +635,9 @@ complete -c spot-run -n '__fish_seen_subcommand_from profile' -l max-workers -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l steps -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l warm-up -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l name -r
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l serve -r
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l max-batch -r
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l replicas -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l data -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l tokenizer -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l arch -x -a 'gpt2 llama'
