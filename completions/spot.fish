@@ -10,6 +10,8 @@ complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l to -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l cluster -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l deadline -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l memory-cap -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l tensor-groups -r
+complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l links -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l explain
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l plot -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l output -r
@@ -394,6 +396,8 @@ complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l arrivals-only
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l policy -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l rate -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l switch -r
+complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l layout -r
+complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l link-rate -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l load-time -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l grace -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l capacity -r
@@ -402,6 +406,8 @@ complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l hand-over -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l batching -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l pool -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l slo -r
+complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l merge -r
+complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l until-end
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l steps
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l interval -r
 complete -c spot-replay -n '__fish_seen_subcommand_from serve' -l plot -r
@@ -669,6 +675,9 @@ complete -c spot-run -n '__fish_seen_subcommand_from profile' -l max-workers -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l steps -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l warm-up -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l name -r
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l serve -r
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l max-batch -r
+complete -c spot-run -n '__fish_seen_subcommand_from profile' -l replicas -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l data -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l tokenizer -r
 complete -c spot-run -n '__fish_seen_subcommand_from profile' -l arch -x -a 'gpt2 llama'

@@ -32,6 +32,8 @@ static const struct spot_field head_field[] = {
     { "prefill_tokens_per_s", SPOT_F_REAL, HEAD(prefill_tokens_per_s), "1/s", 0, 1e12, false },
     { "rollback_s", SPOT_F_REAL, HEAD(rollback_s), "s", 0, 1e12, false },
     { "restore_byte_per_s", SPOT_F_REAL, HEAD(restore_byte_per_s), "byte", 0, 1e15, false },
+    { "tensor_groups", SPOT_F_STR, HEAD(tensor_groups), NULL, 0, 0, false },
+    { "links", SPOT_F_STR, HEAD(links), NULL, 0, 0, false },
     { 0 },
 };
 
@@ -134,12 +136,23 @@ static int check_rate(const struct spot_cluster *cluster, const char *at, double
                : 0;
 }
 
+static int check_word(const struct spot_cluster *cluster, const char *at, const char *word,
+                      const char *standard, const char *other, struct spot_err *err)
+{
+    if (!word || !strcmp(word, standard) || !strcmp(word, other))
+        return 0;
+    return spot_json_fail(&cluster->json, at, err, "expected \"%s\" or \"%s\", got '%.64s'",
+                          standard, other, word);
+}
+
 static int read_cluster(struct spot_cluster *cluster, struct spot_err *err)
 {
     if (spot_json_expect_schema(&cluster->json, "spot.cluster", 1, err) ||
         spot_json_read_fields(&cluster->json, cluster->json.root, "", head_field, cluster, err) ||
         check_rate(cluster, "/prefill_tokens_per_s", cluster->prefill_tokens_per_s, err) ||
         check_rate(cluster, "/restore_byte_per_s", cluster->restore_byte_per_s, err) ||
+        check_word(cluster, "/tensor_groups", cluster->tensor_groups, "spread", "whole", err) ||
+        check_word(cluster, "/links", cluster->links, "duplex", "shared", err) ||
         read_nodes(cluster, err) || read_egress(cluster, err)) {
         spot_cluster_release(cluster);
         return -1;

@@ -42,10 +42,15 @@ struct spot_cluster {
     double prefill_tokens_per_s; /* to compute a lost cache again; 0: unknown */
     double rollback_s;           /* work since the last durable checkpoint; 0: unknown */
     double restore_byte_per_s;   /* from durable storage; 0: unknown */
+    /* "spread" or NULL: each rank takes any slot; "whole": those of a tensor group share a node, as
+     * many as its slots hold. */
+    const char *tensor_groups;
+    /* "duplex" or NULL: a link sends while it receives; "shared": it does one or the other. */
+    const char *links;
 };
 
 /* Returns 0, or -1 with *err (SPOT_EDATA naming the place): a node named twice, a link that is not
- * positive. */
+ * positive, a word that means nothing. */
 int spot_cluster_load(struct spot_cluster *cluster, const char *path, struct spot_err *err);
 int spot_cluster_parse(struct spot_cluster *cluster, const char *text, size_t n_byte,
                        const char *source, struct spot_err *err);

@@ -11,8 +11,9 @@
 /* Keys that no field table has, by the object they are in. */
 static const struct {
     const char *at, *key;
-} beside[] = { { "", "schema" },    { "", "made_by" },  { "", "kind" },
-               { "", "objective" }, { "", "measured" }, { "memory", "P_skip" } };
+} beside[] = { { "", "schema" },     { "", "made_by" },  { "", "kind" },
+               { "", "objective" },  { "", "measured" }, { "memory", "P_skip" },
+               { "serve", "spread" } };
 
 /* A key of `part` that is the first level under `at`: "cost.p2p[]" has "p2p" in "cost". */
 static bool is_child(const char *at, const char *part, char key[64])

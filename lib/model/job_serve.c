@@ -18,6 +18,8 @@ const struct spot_field spot_job_serve_field[] = {
     { "factor", SPOT_F_REAL, SERVE(factor), "1", 1e-3, 1e3, false },
     { "prefill_hop_s", SPOT_F_REAL, SERVE(prefill_hop_s), "s", 0, 1e6, false },
     { "decode_hop_s", SPOT_F_REAL, SERVE(decode_hop_s), "s", 0, 1e6, false },
+    { "context", SPOT_F_INT, SERVE(context), "1", 0, 1 << 25, false },
+    { "model_byte", SPOT_F_INT, SERVE(model_byte), "byte", 0, 9e15, false },
     { 0 },
 };
 
@@ -27,6 +29,8 @@ const struct spot_field spot_serve_cell_field[] = {
     { "B", SPOT_F_INT, CELL(B), "1", 1, SPOT_SERVE_BATCH_MAX, true },
     { "prefill_s", SPOT_F_REAL, CELL(prefill_s), "s", 1e-9, 1e6, true },
     { "decode_s", SPOT_F_REAL, CELL(decode_s), "s", 1e-9, 1e6, true },
+    { "prefill_token_s", SPOT_F_REAL, CELL(prefill_token_s), "s", 0, 1e6, false },
+    { "decode_token_s", SPOT_F_REAL, CELL(decode_token_s), "s", 0, 1e6, false },
     { 0 },
 };
 
@@ -95,6 +99,81 @@ static int check_cells(const struct spot_job_serve *s, const struct spot_json_do
     return 0;
 }
 
+bool spot_serve_knows_lengths(const struct spot_job_serve *s)
+{
+    return s->n_cell && s->cell[0].prefill_token_s > 0;
+}
+
+/* All cells know other lengths, or none; a prompt of one token, and a context of two, take time. */
+static int check_lengths(const struct spot_job_serve *s, const struct spot_json_doc *json,
+                         struct spot_err *err)
+{
+    const double context = (double)s->prompt_token + (double)s->output_token / 2;
+    char at[64];
+
+    if (s->context && s->prompt_token + s->output_token > s->context)
+        return spot_json_fail(
+            json, "/serve/context", err, "%lld is below the %lld and %lld tokens of the profile",
+            (long long)s->context, (long long)s->prompt_token, (long long)s->output_token);
+    for (size_t i = 0; i < s->n_cell; i++) {
+        const struct spot_serve_cell *c = &s->cell[i];
+
+        snprintf(at, sizeof(at), "/serve/cells/%zu", i);
+        if ((c->prefill_token_s > 0) != spot_serve_knows_lengths(s))
+            return spot_json_fail(json, at, err,
+                                  "%s prefill_token_s, and the first cell %s: all know other "
+                                  "lengths, or none",
+                                  c->prefill_token_s > 0 ? "has" : "lacks",
+                                  spot_serve_knows_lengths(s) ? "has it" : "does not");
+        if (c->prefill_token_s > 0
+                ? c->prefill_s <= c->prefill_token_s * (double)(s->prompt_token - 1)
+                : c->decode_token_s > 0)
+            return spot_json_fail(json, at, err,
+                                  "prefill_token_s makes a prompt of one token take no time, or "
+                                  "is missing beside decode_token_s");
+        if (c->decode_s <= c->decode_token_s * (context - 1))
+            return spot_json_fail(json, at, err,
+                                  "decode_token_s makes a context of one token take no time");
+    }
+    return 0;
+}
+
+static int read_spread(struct spot_job_serve *s, const struct spot_json_doc *json,
+                       const struct spot_json_value *serve, struct spot_err *err)
+{
+    const struct spot_json_value *list;
+
+    if (spot_json_array(json, serve, "/serve", "spread", false, SPOT_SERVE_SPREAD_MAX, &list, err))
+        return -1;
+    s->n_spread = list ? spot_json_array_size(list) : 0;
+    s->spread = spot_xcalloc(s->n_spread, sizeof(*s->spread));
+    for (size_t i = 0; i < s->n_spread; i++) {
+        const struct spot_json_value *v = spot_json_entry(list, i);
+        char at[64];
+
+        snprintf(at, sizeof(at), "/serve/spread/%zu", i);
+        s->spread[i] = spot_json_is_number(v) ? spot_json_number(v) : -1;
+        if (!(s->spread[i] > 0) || s->spread[i] > 1e6)
+            return spot_json_fail(json, at, err, "expected a number above 0, up to 1e6");
+        if (i && s->spread[i] < s->spread[i - 1])
+            return spot_json_fail(json, at, err, "is below the quantile before it");
+    }
+    return s->n_spread == 1 ? spot_json_fail(json, "/serve/spread", err,
+                                             "has one quantile, expected 2 or more, or none")
+                            : 0;
+}
+
+double spot_serve_spread_at(const struct spot_job_serve *s, double quantile)
+{
+    const double x = quantile * (double)(s->n_spread - 1);
+    size_t i;
+
+    if (!s->n_spread)
+        return 1;
+    i = x < (double)(s->n_spread - 1) ? (size_t)x : s->n_spread - 2;
+    return s->spread[i] + (x - (double)i) * (s->spread[i + 1] - s->spread[i]);
+}
+
 /* An array of objects, at least n_min. */
 static int read_rows(const struct spot_json_doc *json, const struct spot_json_value *serve,
                      const char *key, bool required, const struct spot_field *field, size_t size,
@@ -144,7 +223,10 @@ int spot_job_serve_read(struct spot_job_serve *s, const struct spot_json_doc *js
                               (long long)s->max_batch);
     if (!s->n_cell)
         return spot_json_fail(json, "/serve/cells", err, "has no times at all");
-    return check_cells(s, json, err);
+    return read_spread(s, json, serve, err) || check_cells(s, json, err) ||
+                   check_lengths(s, json, err)
+               ? -1
+               : 0;
 }
 
 void spot_job_serve_write(struct spot_jw *jw, const struct spot_job_serve *s)
@@ -155,6 +237,8 @@ void spot_job_serve_write(struct spot_jw *jw, const struct spot_job_serve *s)
     spot_jw_fields(jw, spot_job_serve_field, s);
     spot_jw_rows(jw, "cells", spot_serve_cell_field, s->cell, s->n_cell, sizeof(*s->cell));
     spot_jw_rows(jw, "embed", spot_serve_embed_field, s->embed, s->n_embed, sizeof(*s->embed));
+    if (s->n_spread)
+        spot_jw_reals(jw, "spread", s->spread, s->n_spread);
     spot_jw_end(jw);
 }
 
@@ -162,12 +246,25 @@ void spot_job_serve_release(struct spot_job_serve *s)
 {
     free(s->cell);
     free(s->embed);
+    free(s->spread);
     *s = (struct spot_job_serve){ 0 };
 }
 
 int spot_serve_time(const struct spot_job_serve *s, const struct spot_serve_shape *shape,
                     struct spot_serve_time *time)
 {
+    const struct spot_serve_length own = { s->prompt_token, s->output_token };
+
+    return spot_serve_time_of(s, shape, &own, time);
+}
+
+int spot_serve_time_of(const struct spot_job_serve *s, const struct spot_serve_shape *shape,
+                       const struct spot_serve_length *length, struct spot_serve_time *time)
+{
+    const bool knows = spot_serve_knows_lengths(s);
+    const double output = knows ? (double)length->output_token : (double)s->output_token;
+    const double prompt_more = knows ? (double)(length->prompt_token - s->prompt_token) : 0;
+    const double context_more = prompt_more + (output - (double)s->output_token) / 2;
     const double m1 = (double)shape->prefill_parts, m2 = (double)shape->decode_parts;
     const double P = (double)shape->P, f = (double)((s->layers + shape->P - 1) / shape->P);
     const struct spot_serve_cell *first = find_cell(s, shape->M, shape->B / shape->prefill_parts);
@@ -178,10 +275,12 @@ int spot_serve_time(const struct spot_job_serve *s, const struct spot_serve_shap
 
     if (!first || !next || (s->n_embed && !embed))
         return -1;
-    prefill_s = first->prefill_s * f * (P + m1 - 1) / m1 + s->prefill_hop_s * (P - 1) / m1;
-    decode_s = next->decode_s * f * (P + m2 - 1) + s->decode_hop_s * (P - 1) / m2;
+    prefill_s = (first->prefill_s + first->prefill_token_s * prompt_more) * f * (P + m1 - 1) / m1 +
+                s->prefill_hop_s * (P - 1) / m1;
+    decode_s = (next->decode_s + next->decode_token_s * context_more) * f * (P + m2 - 1) +
+               s->decode_hop_s * (P - 1) / m2;
     time->prefill_s = s->factor * prefill_s;
     time->decode_s = s->factor * decode_s;
-    time->request_s = s->factor * (prefill_s + (double)s->output_token * decode_s + 2 * embed_s);
+    time->request_s = s->factor * (prefill_s + output * decode_s + 2 * embed_s);
     return 0;
 }

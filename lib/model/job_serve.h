@@ -18,13 +18,16 @@
 extern "C" {
 #endif
 
-enum { SPOT_SERVE_BATCH_MAX = 1024, SPOT_SERVE_CELL_MAX = 1024 };
+enum { SPOT_SERVE_BATCH_MAX = 1024, SPOT_SERVE_CELL_MAX = 1024, SPOT_SERVE_SPREAD_MAX = 256 };
 
 /* Of one decoder layer, for a batch: its prompts of prompt_token, and one token each behind them.
  */
 struct spot_serve_cell {
     int64_t M, B;
     double prefill_s, decode_s;
+    /* What a prompt longer by a token adds to prefill_s, and a context longer by one to decode_s.
+     * 0 in all cells: the profile knows one prompt and one answer. */
+    double prefill_token_s, decode_token_s;
 };
 
 /* Embedding and sampling of a batch; twice per request. */
@@ -43,7 +46,11 @@ struct spot_job_serve {
     int64_t prompt_token, output_token; /* what times and rates hold for */
     double factor;                      /* on every time, what is not modelled; default 1 */
     double prefill_hop_s, decode_hop_s; /* from stage to stage; default 0 */
-    struct spot_serve_cell *cell;       /* [n_cell] */
+    int64_t context;                    /* prompt and answer together at most; 0: not said */
+    int64_t model_byte;                 /* of the weights; 0: not said */
+    double *spread; /* [n_spread] quantiles 0..1 of what an answer takes over its mean, ascending */
+    size_t n_spread;              /* 0: always the mean */
+    struct spot_serve_cell *cell; /* [n_cell] */
     size_t n_cell;
     struct spot_serve_embed *embed; /* [n_embed] */
     size_t n_embed;
@@ -56,7 +63,8 @@ extern const struct spot_job_serve spot_job_serve_absent;
 
 /* Read the optional key "serve" of the root. Returns 0, or -1 with *err (SPOT_EDATA): a batch that
  * is no power of two, a cell or an embedding twice, one that a batch up to max_batch needs and that
- * is not there. */
+ * is not there; lengths that only some cells know, or that make a time negative; a spread that
+ * falls; a prompt and answer of the profile beyond the context. */
 int spot_job_serve_read(struct spot_job_serve *serve, const struct spot_json_doc *json,
                         struct spot_err *err);
 void spot_job_serve_write(struct spot_jw *jw, const struct spot_job_serve *serve);
@@ -74,6 +82,16 @@ struct spot_serve_time {
     double request_s; /* of a batch, prompts and output_token tokens */
 };
 
+/* Does the profile know prompts and answers of other lengths? */
+bool spot_serve_knows_lengths(const struct spot_job_serve *serve);
+
+/* The quantile 0..1 of what an answer takes over its mean; 1 without a spread. */
+double spot_serve_spread_at(const struct spot_job_serve *serve, double quantile);
+
+struct spot_serve_length {
+    int64_t prompt_token, output_token;
+};
+
 /* With f = ceil(layers / P), the factor on all of it:
  *   prefill_s = prefill(M, B/m) f (P + m - 1) / m + prefill_hop (P - 1) / m,  m = prefill_parts
  *   decode_s  = decode(M, B/m) f (P + m - 1) + decode_hop (P - 1) / m,        m = decode_parts
@@ -82,6 +100,11 @@ struct spot_serve_time {
  * profile has no such M or B. */
 int spot_serve_time(const struct spot_job_serve *serve, const struct spot_serve_shape *shape,
                     struct spot_serve_time *time);
+
+/* The same for a batch whose longest prompt and answer are these; where the profile does not know
+ * lengths, for its own. decode_s is the mean over the answer. */
+int spot_serve_time_of(const struct spot_job_serve *serve, const struct spot_serve_shape *shape,
+                       const struct spot_serve_length *length, struct spot_serve_time *time);
 
 #ifdef __cplusplus
 }

@@ -18,6 +18,7 @@ static const struct spot_field head_field[] = {
     { "in_order_s", SPOT_F_REAL, HEAD(in_order_s), "s", 0, 1e15, false },
     { "total_byte", SPOT_F_INT, HEAD(total_byte), "byte", 0, BYTE_MAX, true },
     { "bound_byte", SPOT_F_INT, HEAD(bound_byte), "byte", 0, BYTE_MAX, false },
+    { "busiest_byte", SPOT_F_INT, HEAD(busiest_byte), "byte", 0, BYTE_MAX, false },
     { "lost_byte", SPOT_F_INT, HEAD(lost_byte), "byte", 0, BYTE_MAX, true },
     { "peak_extra_byte", SPOT_F_REAL, HEAD(peak_extra_byte), "byte", 0, BYTE_MAX, false },
     { "egress_usd", SPOT_F_REAL, HEAD(usd), "usd", 0, 1e12, false },

@@ -73,7 +73,7 @@ extern const struct spot_doc_part spot_moves_part[];
 struct spot_moves_doc {
     struct spot_json_doc json; /* of a loaded document */
     double makespan_s, bound_s, gap, naive_s, in_order_s, usd, peak_extra_byte;
-    int64_t total_byte, bound_byte, lost_byte, n_touched, n_compared;
+    int64_t total_byte, bound_byte, busiest_byte, lost_byte, n_touched, n_compared;
     bool is_exhaustive;
     const char *proof;       /* enumeration, receiver or senders */
     const char **proof_node; /* [n_proof_node] the busiest receiver, or the cut's holders */

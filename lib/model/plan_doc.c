@@ -177,6 +177,8 @@ static int by_node(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
+/* A worker that trains has one place; an instance that serves may have a rank on each of its GPUs.
+ */
 static int check_nodes(const struct spot_plan_doc *plan, struct spot_err *err)
 {
     const char **node = spot_xcalloc(plan->n_place, sizeof(*node));
@@ -214,7 +216,7 @@ static int check_places(const struct spot_plan_doc *plan, struct spot_err *err)
         }
     }
     free(taken);
-    return rc ? rc : check_nodes(plan, err);
+    return rc || plan->kind == SPOT_PLAN_SERVE ? rc : check_nodes(plan, err);
 }
 
 /* Absent: a plan to train. */

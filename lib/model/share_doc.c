@@ -366,6 +366,13 @@ int spot_job_rates_load(struct spot_job_rates *t, const char *path, struct spot_
     return spot_json_load_path(&t->json, path, err) ? -1 : finish(t, read_rows(t, err));
 }
 
+int spot_job_rates_parse(struct spot_job_rates *t, const char *text, size_t n_byte,
+                         const char *source, struct spot_err *err)
+{
+    *t = (struct spot_job_rates){ 0 };
+    return spot_json_parse(&t->json, text, n_byte, source, err) ? -1 : finish(t, read_rows(t, err));
+}
+
 void spot_job_rates_release(struct spot_job_rates *t)
 {
     free(t->row);

@@ -94,6 +94,8 @@ struct spot_job_rates {
 extern const struct spot_doc_part spot_job_rates_part[];
 
 int spot_job_rates_load(struct spot_job_rates *t, const char *path, struct spot_err *err);
+int spot_job_rates_parse(struct spot_job_rates *t, const char *text, size_t n_byte,
+                         const char *source, struct spot_err *err);
 void spot_job_rates_release(struct spot_job_rates *t);
 
 /* Steps/s of a kind on so many workers of a type; 0: it does not run there. */

@@ -27,13 +27,15 @@ struct spot_migration_problem {
     struct spot_reshard reshard; /* parts, their old positions and the new ones that need them */
     int *node_of_old;            /* [reshard.n_old] node of the cluster, -1: gone or behind */
     int *place;                  /* [reshard.n_new] node of each position; NULL: it is searched */
+    int together; /* positions of the target that are one of reshard: they share a node */
     const struct spot_cluster *cluster; /* borrowed */
     double deadline_s;                  /* of leaving nodes that name none; INFINITY: no deadline */
     double memory_cap_byte; /* a node may hold so much beyond max(old, new); INFINITY: no cap */
     long effort;            /* placements scored in one search at most; 0: by the number of nodes */
     bool is_whole; /* a part comes from one sender that holds it now, prices aside; what cannot be
                       sent before its holders are gone is sent all the same */
-    bool is_late;  /* answer, of whole parts: there were such, and deadlines were left aside */
+    bool shares_links; /* a link sends or receives: the time is of both added up. Not if is_whole */
+    bool is_late;      /* answer, of whole parts: there were such, and deadlines were left aside */
 };
 
 /* What a running job knows. */
@@ -44,8 +46,10 @@ struct spot_migration_bundles {
     const uint8_t *needs; /* [n_position * n_bundle], 1 if the position needs it */
 };
 
-/* Without deadline and cap. Places of `to` are kept. Returns 0, or -1 with *err: SPOT_EDATA for
- * layouts that do not fit together, or a place on a node that the cluster lacks. */
+/* Without deadline and cap. Places of `to` are kept. Tensor groups are whole and links shared where
+ * the cluster says so; ranks together are then the most that divide M and fit into the slots of a
+ * node. Returns 0, or -1 with *err: SPOT_EDATA for layouts that do not fit together, a place on a
+ * node that the cluster lacks, a tensor group that `to` tears apart. */
 int spot_migration_of_layouts(struct spot_migration_problem *problem,
                               const struct spot_layout *from, const struct spot_layout *to,
                               const struct spot_cluster *cluster, struct spot_err *err);
@@ -89,7 +93,8 @@ struct spot_migration_loss {
 };
 
 struct spot_migration_plan {
-    int *node_of_position;            /* [n_new] index into the cluster's nodes */
+    int *node_of_position; /* [n_position] of the target: index into the cluster's nodes */
+    int n_position;        /* reshard.n_new x together */
     struct spot_migration_move *move; /* [n_move] in the order in which they should start */
     size_t n_move;
     struct spot_migration_loss *loss; /* [n_loss] */
@@ -111,6 +116,7 @@ struct spot_migration_plan {
     int busiest_node;       /* -1: the cut decides */
     bool *in_cut;           /* [n_part] */
     double *in_s, *out_s;   /* [n_node] busy time of each direction */
+    int64_t busiest_byte;   /* sent and received, of the node with most */
     double peak_extra_byte; /* beyond max(old, new), on the worst node, in this order */
 };
 

@@ -12,6 +12,7 @@
 #define SPOT_PLAN_SERVE_QUEUE_MODEL_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -38,6 +39,15 @@ double spot_serve_station_wait(const struct spot_serve_station *station, double 
 
 /* The mean of it. */
 double spot_serve_station_mean_wait(const struct spot_serve_station *station);
+
+/* What a share `percentile` of requests do not exceed from coming to leaving, where what follows
+ * the wait is after_s [n] with the probabilities share [n], n >= 1. */
+double spot_serve_station_sojourn(const struct spot_serve_station *station, const double *after_s,
+                                  const double *share, size_t n, double percentile);
+
+/* Services that scatter make starts irregular, as bursts do: the dispersion with which a station of
+ * their mean waits as long. scv: their variance over the square of their mean. */
+double spot_serve_station_dispersion(const struct spot_serve_station *station, double scv);
 
 #ifdef __cplusplus
 }

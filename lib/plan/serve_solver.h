@@ -44,12 +44,18 @@ struct spot_serve_slo {
  * later than the last. */
 int spot_serve_slo_parse(struct spot_serve_slo *slo, const char *text, struct spot_err *err);
 
+enum { SPOT_SERVE_LENGTHS_MAX = 256 };
+
 struct spot_serve_ask {
     const struct spot_job_serve *serve;
     double usd_per_h; /* of an instance; negative: not known, instances are counted */
     int64_t instances;
     struct spot_serve_demand demand;
     struct spot_serve_slo slo;
+    /* Lengths of requests that come, a sample; n_length 0, or a profile that does not know lengths:
+     * all are the profile's. A batch is some in a row, and takes as long as the longest of them. */
+    const struct spot_serve_length *length; /* [n_length], up to SPOT_SERVE_LENGTHS_MAX */
+    size_t n_length;
     double loss_per_s; /* of an instance */
     double repair_s;   /* until a lost one is replaced by one that was not held */
     /* What runs, if current_D > 0: another shape pauses all for switch_s, and is paid for by those

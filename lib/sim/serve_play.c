@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/rng.h"
 #include "common/xalloc.h"
 #include "plan/serve_plan.h"
 #include "sim/serve_spot.h"
@@ -26,76 +25,6 @@ const char *const spot_serve_policy_about[SPOT_SERVE_POLICIES] = {
     "ours, told the rate of the next minutes and losses early; no bound",
     "on-demand-N: N instances that stay, at their price",
 };
-
-/* --- who comes and goes --- */
-
-struct roster {
-    struct spot_serve_play *play;
-    size_t cap;
-    uint32_t n_named;
-    uint32_t *there; /* [n_there] */
-    size_t n_there, there_cap;
-    struct spot_rng rng;
-};
-
-static void note(struct roster *r, double time_s, bool comes, uint32_t instance)
-{
-    struct spot_serve_play *p = r->play;
-
-    p->event = spot_xgrow(p->event, &r->cap, p->n_event + 1, sizeof(*p->event));
-    p->event[p->n_event++] = (struct spot_serve_event){ time_s, comes, instance };
-}
-
-static void set_count(struct roster *r, double time_s, int32_t n)
-{
-    while (r->n_there > (size_t)n) {
-        const size_t k = (size_t)spot_rng_below(&r->rng, r->n_there);
-
-        note(r, time_s, false, r->there[k]);
-        memmove(r->there + k, r->there + k + 1, (--r->n_there - k) * sizeof(*r->there));
-    }
-    while (r->n_there < (size_t)n) {
-        r->there = spot_xgrow(r->there, &r->there_cap, r->n_there + 1, sizeof(*r->there));
-        r->there[r->n_there++] = r->n_named;
-        note(r, time_s, true, r->n_named++);
-    }
-}
-
-static int by_time(const void *a, const void *b)
-{
-    const struct spot_serve_event *x = a, *y = b;
-
-    if (x->time_s < y->time_s || x->time_s > y->time_s)
-        return x->time_s < y->time_s ? -1 : 1;
-    if (x->comes != y->comes)
-        return x->comes ? 1 : -1;
-    return x->instance < y->instance ? -1 : x->instance > y->instance;
-}
-
-void spot_serve_play_trace(struct spot_serve_play *play, const struct spot_trace *trace,
-                           uint64_t seed)
-{
-    uint32_t n_named = 0;
-    struct roster r = { .play = play };
-
-    play->start_s = trace->start_s;
-    play->end_s = trace->end_s;
-    for (size_t k = 0; k < trace->n_series; k++) {
-        const struct spot_trace_series *s = &trace->series[k];
-
-        r.n_there = 0;
-        r.n_named = n_named > (uint32_t)trace->n_node ? n_named : (uint32_t)trace->n_node;
-        spot_rng_init(&r.rng, seed, k);
-        for (size_t i = 0; !s->event && i < s->n; i++)
-            set_count(&r, s->time_s[i], s->available[i]);
-        for (size_t i = 0; s->event && i < s->n_event; i++)
-            if (s->event[i].kind != SPOT_TRACE_NOTICE)
-                note(&r, s->event[i].time_s, s->event[i].kind == SPOT_TRACE_ADD, s->event[i].node);
-        n_named = r.n_named;
-    }
-    free(r.there);
-    qsort(play->event, play->n_event, sizeof(*play->event), by_time);
-}
 
 /* --- what is told --- */
 
@@ -118,6 +47,23 @@ void spot_serve_result_release(struct spot_serve_result *result)
     *result = (struct spot_serve_result){ 0 };
 }
 
+double spot_serve_play_move_s(const struct spot_serve_play *play,
+                              const struct spot_serve_change *change)
+{
+    return play->moves ? spot_serve_move_s(play->moves, change) : play->switch_s;
+}
+
+struct spot_serve_batches spot_serve_play_batches(const struct spot_serve_play *play,
+                                                  const struct spot_serve_queue *queue)
+{
+    return (struct spot_serve_batches){
+        .serve = &play->job->serve,
+        .load = play->load,
+        .served = play->rule.batching == SPOT_BATCH_PASSES ? spot_serve_queue_served(queue) : NULL,
+        .seed = play->seed,
+    };
+}
+
 /* --- one run --- */
 
 #define RATE_WINDOW_S 300
@@ -125,7 +71,7 @@ void spot_serve_result_release(struct spot_serve_result *result)
 
 /* The law of a pipeline of one shape. */
 struct shape_law {
-    const struct spot_job_serve *serve;
+    const struct spot_serve_batches *batches; /* of the run */
     struct spot_serve_shape shape;
 };
 
@@ -141,6 +87,7 @@ struct unit {
 
 struct run {
     const struct spot_serve_play *play;
+    struct spot_serve_batches batches;
     struct spot_serve_queue *queue;
     struct shape_law **law; /* [n_law] that were run; replicas point to them */
     size_t n_law, law_cap;
@@ -154,24 +101,11 @@ struct run {
     double asked_s; /* when the rule was asked last for the rate alone */
 };
 
-/* A batch smaller than the shape's keeps its microbatches, as far as it has requests for them. */
 static struct spot_batch_time time_batch(void *user, const size_t *request, size_t n)
 {
     const struct shape_law *law = user;
-    struct spot_serve_shape s = law->shape;
-    struct spot_serve_time t = { 0 };
 
-    (void)request;
-    for (s.B = 1; s.B < (int64_t)n;)
-        s.B *= 2;
-    s.prefill_parts = s.prefill_parts < s.B ? s.prefill_parts : s.B;
-    s.decode_parts = s.decode_parts < s.B ? s.decode_parts : s.B;
-    spot_serve_time(law->serve, &s, &t);
-    return (struct spot_batch_time){
-        .first_s = t.prefill_s + t.decode_s,
-        .each_s = t.decode_s,
-        .last_s = t.request_s - t.prefill_s - t.decode_s * (double)law->serve->output_token,
-    };
+    return spot_serve_batch_time(law->batches, &law->shape, request, n);
 }
 
 static struct spot_replica_law law_of(struct run *r)
@@ -183,7 +117,7 @@ static struct spot_replica_law law_of(struct run *r)
     if (i == r->n_law) {
         r->law = spot_xgrow(r->law, &r->law_cap, ++r->n_law, sizeof(struct shape_law *));
         r->law[i] = spot_xcalloc(1, sizeof(struct shape_law));
-        *r->law[i] = (struct shape_law){ &r->play->job->serve, r->now.shape };
+        *r->law[i] = (struct shape_law){ &r->batches, r->now.shape };
     }
     return (struct spot_replica_law){ time_batch, r->law[i], (size_t)r->now.shape.B };
 }
@@ -388,7 +322,14 @@ static void switch_over(struct run *r, const struct change *c)
 {
     const struct spot_serve_choice old = r->now, new = choose(r, r->n_there, c->time_s);
     const bool same_shape = old.D && !memcmp(&old.shape, &new.shape, sizeof(old.shape));
-    const double move_s = r->play->switch_s;
+    const struct spot_serve_change change = {
+        .from = { old.D, old.shape.P, old.shape.M },
+        .to = { new.D, new.shape.P, new.shape.M },
+        .instances = (int64_t)(r->n_there + c->n_lost - c->n_gained),
+        .lost = (int64_t)c->n_lost,
+        .gained = (int64_t)c->n_gained,
+    };
+    const double move_s = old.D && new.D ? spot_serve_play_move_s(r->play, &change) : 0;
 
     if (same_shape && !c->n_lost) {
         run_until(r, c->time_s);
@@ -436,6 +377,7 @@ static void start(struct run *r, const struct spot_serve_play *play, enum spot_s
     *r = (struct run){ .play = play,
                        .queue = spot_serve_queue_new(play->load, &rule),
                        .is_released = policy == SPOT_SERVE_SPOTSERVE_RELEASED };
+    r->batches = spot_serve_play_batches(play, r->queue);
 }
 
 static void finish(struct run *r, struct spot_serve_result *result)

@@ -10,6 +10,8 @@
 #include "common/err.h"
 #include "model/job_doc.h"
 #include "plan/serve_solver.h"
+#include "sim/serve_batch.h"
+#include "sim/serve_move.h"
 #include "sim/serve_queue.h"
 #include "trace/load_trace.h"
 #include "trace/trace.h"
@@ -58,19 +60,33 @@ struct spot_serve_play {
     double start_s, end_s; /* of the trace */
     double rate_per_s;     /* what the rule is asked for; 0: what came in the last 5 minutes */
     size_t capacity; /* rerouting: its shape is that for so many; 0: for those that come first */
-    double switch_s; /* weights and answers moved between instances */
-    double grace_s;  /* a loss is announced so early */
-    double load_s;   /* weights from storage */
-    double boot_s;   /* spot: from asking for an instance to it */
-    double hand_s;   /* spot: a pause in which answers under way change instance */
-    struct spot_serve_slo slo; /* spot: what it plans for */
+    double switch_s; /* weights and answers moved between instances, where `moves` is NULL */
+    struct spot_serve_moves *moves; /* their bytes over measured links; NULL: switch_s */
+    double grace_s;                 /* a loss is announced so early */
+    double load_s;                  /* weights from storage */
+    double boot_s;                  /* spot: from asking for an instance to it */
+    double hand_s;                  /* spot: a pause in which answers under way change instance */
+    struct spot_serve_slo slo;      /* spot: what it plans for */
     struct spot_serve_queue_rule rule;
+    uint64_t seed; /* of the spread of service times */
 };
 
 /* The comings and goings of a trace, all series together; where it counts, who goes is drawn from
  * the seed. free() them. Sets start_s and end_s too. */
 void spot_serve_play_trace(struct spot_serve_play *play, const struct spot_trace *trace,
                            uint64_t seed);
+
+/* Comings that a loss follows within merge_s come with it: one change, as SpotServe's artifact has
+ * it. */
+void spot_serve_play_merge(struct spot_serve_play *play, double merge_s);
+
+/* How long a change of the grid takes. */
+double spot_serve_play_move_s(const struct spot_serve_play *play,
+                              const struct spot_serve_change *change);
+
+/* How long the batches of a run's queue take. */
+struct spot_serve_batches spot_serve_play_batches(const struct spot_serve_play *play,
+                                                  const struct spot_serve_queue *queue);
 
 /* From time_s on. */
 struct spot_serve_step {

@@ -7,52 +7,14 @@
 #include <string.h>
 
 #include "common/xalloc.h"
-
-enum replica_state { RUNS, PAUSED, GONE };
-
-struct replica {
-    enum replica_state state;
-    bool drains; /* takes no new batch */
-    struct spot_replica_law law;
-    size_t *batch; /* [n_batch] being answered, or where it was paused */
-    size_t n_batch, batch_cap;
-    size_t *pool; /* [n_pool] waiting here */
-    size_t n_pool, pool_cap;
-    struct spot_batch_time time;
-    uint32_t step;         /* tokens that the batch had when it began or went on */
-    double begin_s, end_s; /* of the batch; end_s INFINITY: idle */
-};
-
-struct again {
-    size_t request;
-    double time_s;
-};
-
-struct spot_serve_queue {
-    const struct spot_load *load;
-    struct spot_serve_queue_rule rule;
-    struct spot_served *served; /* [load->n] */
-    struct replica *replica;    /* [n_replica] */
-    size_t n_replica, replica_cap;
-    size_t *live; /* [n_live] replicas that are not gone, ascending */
-    size_t n_live, live_cap;
-    size_t next;  /* of the load, to come */
-    size_t first; /* of the load, come and never taken; up to `next` */
-    size_t *back; /* [n_back] given back, latest arrival first: the last is taken next */
-    size_t n_back, back_cap;
-    struct again *again; /* [n_again] from first_again on: who asks again, in that order */
-    size_t first_again, n_again, again_cap;
-    double pace_s, began_s;       /* the least time between batches, the last of them */
-    double now_s, area_s, busy_s; /* area: of the number of requests in the system */
-    size_t n_in, n_finished, n_repeated;
-};
+#include "sim/serve_queue_state.h"
 
 struct spot_serve_queue *spot_serve_queue_new(const struct spot_load *load,
                                               const struct spot_serve_queue_rule *rule)
 {
     struct spot_serve_queue *q = spot_xcalloc(1, sizeof(*q));
 
-    assert(rule->batching == SPOT_BATCH_SHARED || rule->pool_max);
+    assert(rule->batching != SPOT_BATCH_POOLS || rule->pool_max);
     q->load = load;
     q->rule = *rule;
     q->began_s = -INFINITY;
@@ -80,12 +42,12 @@ void spot_serve_queue_free(struct spot_serve_queue *q)
 
 /* --- the queue --- */
 
-static size_t n_waiting(const struct spot_serve_queue *q)
+size_t spot_serve_queue_unassigned(const struct spot_serve_queue *q)
 {
     return q->n_back + q->next - q->first + q->n_again - q->first_again;
 }
 
-static size_t take(struct spot_serve_queue *q)
+size_t spot_serve_queue_take(struct spot_serve_queue *q)
 {
     if (q->n_back)
         return q->back[--q->n_back];
@@ -96,7 +58,7 @@ static size_t take(struct spot_serve_queue *q)
 }
 
 /* In order of arrival: few are given back at once, and near the end of the list. */
-static void give_back(struct spot_serve_queue *q, size_t request)
+void spot_serve_queue_give_back(struct spot_serve_queue *q, size_t request)
 {
     size_t i;
 
@@ -113,24 +75,28 @@ static void start_anew(struct spot_serve_queue *q, size_t request)
     q->served[request].repeats += q->served[request].repeats < UINT16_MAX;
     q->n_repeated++;
     if (!q->rule.asks_again) {
-        give_back(q, request);
+        spot_serve_queue_give_back(q, request);
         return;
     }
     q->again = spot_xgrow(q->again, &q->again_cap, q->n_again + 1, sizeof(*q->again));
-    q->again[q->n_again++] = (struct again){ request, q->now_s };
+    q->again[q->n_again++] = (struct spot_again){ request, q->now_s };
 }
 
-/* The batch keeps its first n_kept; the others ask again in the order in which they stood. */
-static void drop_from(struct spot_serve_queue *q, struct replica *r, size_t n_kept)
+/* The batch keeps its first n_kept; the others ask again in the order in which they stood, or,
+ * pass by pass, go on with the tokens that they have. */
+static void drop_from(struct spot_serve_queue *q, struct spot_replica *r, size_t n_kept)
 {
     for (size_t i = n_kept; i < r->n_batch; i++)
-        start_anew(q, r->batch[i]);
+        if (q->rule.batching == SPOT_BATCH_PASSES)
+            spot_serve_queue_give_back(q, r->batch[i]);
+        else
+            start_anew(q, r->batch[i]);
     r->n_batch = r->n_batch < n_kept ? r->n_batch : n_kept;
 }
 
 /* --- batches --- */
 
-static uint32_t last_token(const struct spot_serve_queue *q, const struct replica *r)
+static uint32_t last_token(const struct spot_serve_queue *q, const struct spot_replica *r)
 {
     uint32_t most = 0;
 
@@ -141,9 +107,10 @@ static uint32_t last_token(const struct spot_serve_queue *q, const struct replic
 }
 
 /* Time the batch, from its step on. The first token comes with the prompts. */
-static void begin_batch(struct spot_serve_queue *q, struct replica *r)
+static void begin_batch(struct spot_serve_queue *q, struct spot_replica *r)
 {
-    const double tokens = (double)last_token(q, r) - fmax((double)r->step, 1);
+    /* of a batch that lost its longest, all may have been told */
+    const double tokens = fmax((double)last_token(q, r) - fmax((double)r->step, 1), 0);
 
     r->time = r->law.time(r->law.user, r->batch, r->n_batch);
     r->begin_s = q->now_s;
@@ -151,7 +118,8 @@ static void begin_batch(struct spot_serve_queue *q, struct replica *r)
         q->now_s + (r->step ? 0 : r->time.first_s) + tokens * r->time.each_s + r->time.last_s;
 }
 
-static size_t batch_size(const struct spot_serve_queue *q, const struct replica *r, size_t waiting)
+static size_t batch_size(const struct spot_serve_queue *q, const struct spot_replica *r,
+                         size_t waiting)
 {
     size_t n = waiting < r->law.max_batch ? waiting : r->law.max_batch, power = 1;
 
@@ -161,22 +129,22 @@ static size_t batch_size(const struct spot_serve_queue *q, const struct replica 
 }
 
 /* Is a batch of n too soon after the last? */
-static bool has_to_wait(const struct spot_serve_queue *q, const struct replica *r, size_t n)
+static bool has_to_wait(const struct spot_serve_queue *q, const struct spot_replica *r, size_t n)
 {
     return q->pace_s > 0 && n < r->law.max_batch && q->now_s < q->began_s + q->pace_s;
 }
 
 /* An idle replica takes what waits for it. */
-static void fill(struct spot_serve_queue *q, struct replica *r)
+static void fill(struct spot_serve_queue *q, struct spot_replica *r)
 {
     const bool is_shared = q->rule.batching == SPOT_BATCH_SHARED;
-    const size_t n = batch_size(q, r, is_shared ? n_waiting(q) : r->n_pool);
+    const size_t n = batch_size(q, r, is_shared ? spot_serve_queue_unassigned(q) : r->n_pool);
 
-    if (r->state != RUNS || r->drains || r->n_batch || !n || has_to_wait(q, r, n))
+    if (r->state != SPOT_REPLICA_RUNS || r->drains || r->n_batch || !n || has_to_wait(q, r, n))
         return;
     r->batch = spot_xgrow(r->batch, &r->batch_cap, n, sizeof(*r->batch));
     for (size_t i = 0; i < n; i++)
-        r->batch[i] = is_shared ? take(q) : r->pool[i];
+        r->batch[i] = is_shared ? spot_serve_queue_take(q) : r->pool[i];
     r->n_batch = n;
     if (!is_shared) {
         r->n_pool -= n;
@@ -188,15 +156,15 @@ static void fill(struct spot_serve_queue *q, struct replica *r)
 }
 
 /* The replica with the fewest requests that has room; NULL: none has. */
-static struct replica *least_filled(struct spot_serve_queue *q)
+static struct spot_replica *least_filled(struct spot_serve_queue *q)
 {
-    struct replica *best = NULL;
+    struct spot_replica *best = NULL;
 
     for (size_t i = 0; i < q->n_live; i++) {
-        struct replica *r = &q->replica[q->live[i]];
+        struct spot_replica *r = &q->replica[q->live[i]];
         const size_t n = r->n_batch + r->n_pool;
 
-        if (r->state == RUNS && !r->drains && n < q->rule.pool_max &&
+        if (r->state == SPOT_REPLICA_RUNS && !r->drains && n < q->rule.pool_max &&
             (!best || n < best->n_batch + best->n_pool))
             best = r;
     }
@@ -205,11 +173,16 @@ static struct replica *least_filled(struct spot_serve_queue *q)
 
 static void dispatch(struct spot_serve_queue *q)
 {
-    struct replica *r;
+    struct spot_replica *r;
 
-    while (q->rule.batching == SPOT_BATCH_POOLS && n_waiting(q) && (r = least_filled(q))) {
+    if (q->rule.batching == SPOT_BATCH_PASSES) {
+        spot_serve_passes_dispatch(q);
+        return;
+    }
+    while (q->rule.batching == SPOT_BATCH_POOLS && spot_serve_queue_unassigned(q) &&
+           (r = least_filled(q))) {
         r->pool = spot_xgrow(r->pool, &r->pool_cap, r->n_pool + 1, sizeof(*r->pool));
-        r->pool[r->n_pool++] = take(q);
+        r->pool[r->n_pool++] = spot_serve_queue_take(q);
     }
     for (size_t i = 0; i < q->n_live; i++) /* together, those that waited for a replica */
         fill(q, &q->replica[q->live[i]]);
@@ -224,7 +197,7 @@ static void advance(struct spot_serve_queue *q, double to_s)
     q->now_s = to_s;
 }
 
-static void note_first_tokens(struct spot_serve_queue *q, const struct replica *r)
+static void note_first_tokens(struct spot_serve_queue *q, const struct spot_replica *r)
 {
     for (size_t i = 0; i < r->n_batch && !r->step; i++) {
         struct spot_served *s = &q->served[r->batch[i]];
@@ -234,7 +207,7 @@ static void note_first_tokens(struct spot_serve_queue *q, const struct replica *
     }
 }
 
-static void end_batch(struct spot_serve_queue *q, struct replica *r)
+static void end_batch(struct spot_serve_queue *q, struct spot_replica *r)
 {
     note_first_tokens(q, r);
     for (size_t i = 0; i < r->n_batch; i++) {
@@ -251,12 +224,12 @@ static void end_batch(struct spot_serve_queue *q, struct replica *r)
     fill(q, r);
 }
 
-static struct replica *next_to_end(struct spot_serve_queue *q)
+static struct spot_replica *next_to_end(struct spot_serve_queue *q)
 {
-    struct replica *first = NULL;
+    struct spot_replica *first = NULL;
 
     for (size_t i = 0; i < q->n_live; i++) {
-        struct replica *r = &q->replica[q->live[i]];
+        struct spot_replica *r = &q->replica[q->live[i]];
 
         if (r->end_s < (first ? first->end_s : INFINITY))
             first = r;
@@ -267,12 +240,12 @@ static struct replica *next_to_end(struct spot_serve_queue *q)
 /* When a batch that is held back may begin; INFINITY: none is. */
 static double next_to_begin(const struct spot_serve_queue *q)
 {
-    if (!(q->pace_s > 0) || !n_waiting(q) || q->began_s + q->pace_s <= q->now_s)
+    if (!(q->pace_s > 0) || !spot_serve_queue_unassigned(q) || q->began_s + q->pace_s <= q->now_s)
         return INFINITY;
     for (size_t i = 0; i < q->n_live; i++) {
-        const struct replica *r = &q->replica[q->live[i]];
+        const struct spot_replica *r = &q->replica[q->live[i]];
 
-        if (r->state == RUNS && !r->drains && !r->n_batch)
+        if (r->state == SPOT_REPLICA_RUNS && !r->drains && !r->n_batch)
             return q->began_s + q->pace_s;
     }
     return INFINITY;
@@ -283,7 +256,7 @@ void spot_serve_queue_run(struct spot_serve_queue *q, double until_s)
     if (until_s < q->now_s)
         return;
     for (;;) {
-        struct replica *r = next_to_end(q);
+        struct spot_replica *r = next_to_end(q);
         const double end_s = r ? r->end_s : INFINITY;
         const double come_s = q->next < q->load->n ? q->load->time_s[q->next] : INFINITY;
 
@@ -295,11 +268,17 @@ void spot_serve_queue_run(struct spot_serve_queue *q, double until_s)
             advance(q, begin_s);
         } else if (end_s <= come_s) {
             advance(q, end_s);
-            end_batch(q, r);
+            if (q->rule.batching == SPOT_BATCH_PASSES)
+                spot_serve_passes_end(q, r);
+            else
+                end_batch(q, r);
         } else {
             advance(q, fmax(come_s, q->now_s));
-            q->next++;
-            q->n_in++;
+            do {
+                q->next++;
+                q->n_in++;
+            } while (q->rule.batching == SPOT_BATCH_PASSES && q->next < q->load->n &&
+                     q->load->time_s[q->next] <= q->now_s); /* together into one pass */
         }
         dispatch(q);
     }
@@ -309,10 +288,15 @@ void spot_serve_queue_run(struct spot_serve_queue *q, double until_s)
 
 /* --- replicas --- */
 
+const struct spot_served *spot_serve_queue_served(const struct spot_serve_queue *q)
+{
+    return q->served;
+}
+
 size_t spot_serve_queue_add(struct spot_serve_queue *q, const struct spot_replica_law *law)
 {
     q->replica = spot_xgrow(q->replica, &q->replica_cap, q->n_replica + 1, sizeof(*q->replica));
-    q->replica[q->n_replica] = (struct replica){ .law = *law, .end_s = INFINITY };
+    q->replica[q->n_replica] = (struct spot_replica){ .law = *law, .end_s = INFINITY };
     q->live = spot_xgrow(q->live, &q->live_cap, q->n_live + 1, sizeof(*q->live));
     q->live[q->n_live++] = q->n_replica++;
     dispatch(q);
@@ -320,7 +304,7 @@ size_t spot_serve_queue_add(struct spot_serve_queue *q, const struct spot_replic
 }
 
 /* Whole tokens that the batch has by now; 0: its prompts are not done. */
-static uint32_t steps_by_now(const struct spot_serve_queue *q, const struct replica *r)
+static uint32_t steps_by_now(const struct spot_serve_queue *q, const struct spot_replica *r)
 {
     const double run_s = q->now_s - r->begin_s - (r->step ? 0 : r->time.first_s);
     const double before = r->step ? r->step : 1;
@@ -331,9 +315,11 @@ static uint32_t steps_by_now(const struct spot_serve_queue *q, const struct repl
     return (uint32_t)fmin(r->time.each_s > 0 ? before + floor(run_s / r->time.each_s) : most, most);
 }
 
-static void stop(struct spot_serve_queue *q, struct replica *r)
+static void stop(struct spot_serve_queue *q, struct spot_replica *r)
 {
-    if (r->state == RUNS && r->n_batch) {
+    if (q->rule.batching == SPOT_BATCH_PASSES) {
+        spot_serve_passes_stop(q, r);
+    } else if (r->state == SPOT_REPLICA_RUNS && r->n_batch) {
         const uint32_t step = steps_by_now(q, r);
 
         if (step)
@@ -345,45 +331,47 @@ static void stop(struct spot_serve_queue *q, struct replica *r)
     }
     r->end_s = INFINITY;
     while (r->n_pool)
-        give_back(q, r->pool[--r->n_pool]);
+        spot_serve_queue_give_back(q, r->pool[--r->n_pool]);
 }
 
 void spot_serve_queue_pause(struct spot_serve_queue *q, size_t replica)
 {
-    struct replica *r = &q->replica[replica];
+    struct spot_replica *r = &q->replica[replica];
 
-    if (r->state != RUNS)
+    if (r->state != SPOT_REPLICA_RUNS)
         return;
     stop(q, r);
-    r->state = PAUSED;
+    r->state = SPOT_REPLICA_PAUSED;
     while (r->n_batch && !r->step) /* no prompt is done: nothing to keep */
-        give_back(q, r->batch[--r->n_batch]);
+        spot_serve_queue_give_back(q, r->batch[--r->n_batch]);
     dispatch(q);
 }
 
 void spot_serve_queue_resume(struct spot_serve_queue *q, size_t replica,
                              const struct spot_replica_law *law)
 {
-    struct replica *r = &q->replica[replica];
+    struct spot_replica *r = &q->replica[replica];
 
-    assert(r->state == PAUSED);
+    assert(r->state == SPOT_REPLICA_PAUSED);
     if (law)
         r->law = *law;
-    r->state = RUNS;
+    r->state = SPOT_REPLICA_RUNS;
     drop_from(q, r, r->law.max_batch);
-    if (r->n_batch)
+    if (r->n_batch && q->rule.batching == SPOT_BATCH_PASSES)
+        spot_serve_passes_begin(q, r);
+    else if (r->n_batch)
         begin_batch(q, r);
     dispatch(q);
 }
 
 void spot_serve_queue_lose(struct spot_serve_queue *q, size_t replica)
 {
-    struct replica *r = &q->replica[replica];
+    struct spot_replica *r = &q->replica[replica];
 
-    if (r->state == GONE)
+    if (r->state == SPOT_REPLICA_GONE)
         return;
     stop(q, r);
-    r->state = GONE;
+    r->state = SPOT_REPLICA_GONE;
     for (size_t i = 0; i < q->n_live; i++)
         if (q->live[i] == replica)
             memmove(q->live + i, q->live + i + 1, (--q->n_live - i) * sizeof(*q->live));
@@ -393,9 +381,9 @@ void spot_serve_queue_lose(struct spot_serve_queue *q, size_t replica)
 
 void spot_serve_queue_move(struct spot_serve_queue *q, size_t from, size_t to)
 {
-    struct replica *a = &q->replica[from], *b = &q->replica[to];
+    struct spot_replica *a = &q->replica[from], *b = &q->replica[to];
 
-    assert(a->state == PAUSED && b->state == PAUSED && !b->n_batch);
+    assert(a->state == SPOT_REPLICA_PAUSED && b->state == SPOT_REPLICA_PAUSED && !b->n_batch);
     b->batch = spot_xgrow(b->batch, &b->batch_cap, a->n_batch, sizeof(*b->batch));
     memcpy(b->batch, a->batch, a->n_batch * sizeof(*b->batch));
     b->n_batch = a->n_batch;
@@ -405,18 +393,18 @@ void spot_serve_queue_move(struct spot_serve_queue *q, size_t from, size_t to)
 
 int64_t spot_serve_queue_progress(const struct spot_serve_queue *q, size_t replica)
 {
-    const struct replica *r = &q->replica[replica];
+    const struct spot_replica *r = &q->replica[replica];
 
-    return r->state == PAUSED && r->n_batch ? (int64_t)r->step : -1;
+    return r->state == SPOT_REPLICA_PAUSED && r->n_batch ? (int64_t)r->step : -1;
 }
 
 void spot_serve_queue_drain(struct spot_serve_queue *q, size_t replica, bool drains)
 {
-    struct replica *r = &q->replica[replica];
+    struct spot_replica *r = &q->replica[replica];
 
     r->drains = drains;
     while (drains && r->n_pool)
-        give_back(q, r->pool[--r->n_pool]);
+        spot_serve_queue_give_back(q, r->pool[--r->n_pool]);
     dispatch(q);
 }
 
@@ -428,12 +416,14 @@ void spot_serve_queue_pace(struct spot_serve_queue *q, double pace_s)
 
 bool spot_serve_queue_is_idle(const struct spot_serve_queue *q, size_t replica)
 {
-    return !q->replica[replica].n_batch;
+    const struct spot_replica *r = &q->replica[replica];
+
+    return !r->n_batch && !(q->rule.batching == SPOT_BATCH_PASSES && r->n_pool);
 }
 
 size_t spot_serve_queue_waiting(const struct spot_serve_queue *q)
 {
-    size_t n = n_waiting(q);
+    size_t n = spot_serve_queue_unassigned(q);
 
     for (size_t i = 0; i < q->n_live; i++)
         n += q->replica[q->live[i]].n_pool;

@@ -3,7 +3,8 @@
  *
  * An event simulator under the policies of serving: requests come from a load; replicas are added,
  * paused, resumed and lost from outside between two moments, by a caller that knows what the
- * system under test would. A batch is static: all of its requests start and end together. What was
+ * system under test would. A batch is static, all of its requests start and end together, but for
+ * SPOT_BATCH_PASSES. What was
  * lost or given back is answered before what came later. Time spent waiting and
  * being answered is summed over requests and, apart from that, over the clock: by Little's law both
  * are equal, and spot_serve_queue_finish asserts it in every run.
@@ -27,8 +28,9 @@ struct spot_batch_time {
     double first_s, each_s, last_s;
 };
 
-/* `request` [n] are indices of the load. Has to give the same for the same arguments where a batch
- * is to be paused. */
+/* `request` [n] are indices of the load. Pass by pass a prompt is timed alone (n 1), and the others
+ * by each_s of all of them. Has to give the same for the same arguments where a batch is to be
+ * paused. */
 typedef struct spot_batch_time spot_batch_time_fn(void *user, const size_t *request, size_t n);
 
 struct spot_replica_law {
@@ -40,6 +42,11 @@ struct spot_replica_law {
 enum spot_batching {
     SPOT_BATCH_SHARED, /* an idle replica takes what waits in one queue */
     SPOT_BATCH_POOLS,  /* whoever comes goes to the least filled replica at once, and stays */
+    /* As our own server does it: batches form pass by pass. Whoever comes goes to the least filled
+     * replica that has room, which computes its prompt in its next pass, a token of each of the
+     * others beside it; each leaves with its last token. What was told is never lost: after a loss
+     * the prompt and the tokens so far are computed elsewhere, and it goes on behind them. */
+    SPOT_BATCH_PASSES,
 };
 
 struct spot_serve_queue_rule {
@@ -49,7 +56,7 @@ struct spot_serve_queue_rule {
     bool asks_again;      /* what was lost waits behind all who are there, not before them */
 };
 
-/* What became of a request. */
+/* What became of a request. Pass by pass `token` grows while it is answered. */
 struct spot_served {
     double first_token_s, end_s; /* on the clock; NaN: not yet */
     uint32_t token;              /* produced and kept */
@@ -62,6 +69,9 @@ struct spot_serve_queue;
 struct spot_serve_queue *spot_serve_queue_new(const struct spot_load *load,
                                               const struct spot_serve_queue_rule *rule);
 void spot_serve_queue_free(struct spot_serve_queue *queue);
+
+/* [load->n], as it is now. */
+const struct spot_served *spot_serve_queue_served(const struct spot_serve_queue *queue);
 
 /* A replica that answers from now on. Returns its number, 0, 1, ... */
 size_t spot_serve_queue_add(struct spot_serve_queue *queue, const struct spot_replica_law *law);

@@ -29,7 +29,8 @@ static bool replace(struct spot_serve_run *r, size_t leaver)
     const struct spot_serve_play *p = r->play;
     struct spot_sim_member *m = &r->member[leaver];
     const size_t unit = m->unit, spare = find_free(r);
-    const double done_s = r->now_s + p->switch_s;
+    const struct spot_grid same = { r->now.D, r->now.shape.P, r->now.shape.M };
+    const double done_s = r->now_s + spot_serve_run_move_s(r, &same, 1);
 
     if (spare == SIZE_MAX)
         return false;
@@ -270,9 +271,12 @@ static void play_all(struct spot_serve_run *r)
 static void start(struct spot_serve_run *r)
 {
     const struct spot_serve_play *p = r->play;
-    struct spot_serve_queue_rule rule = { .batching = SPOT_BATCH_SHARED };
+    struct spot_serve_queue_rule rule = { .batching = p->rule.batching == SPOT_BATCH_PASSES
+                                                          ? SPOT_BATCH_PASSES
+                                                          : SPOT_BATCH_SHARED };
 
     r->queue = spot_serve_queue_new(p->load, &rule);
+    r->batches = spot_serve_play_batches(p, r->queue);
     r->now_s = p->start_s;
     r->lead_s = r->is_clairvoyant ? p->grace_s + p->boot_s + p->switch_s : p->grace_s;
     for (size_t i = 0; i < p->n_event; i++)

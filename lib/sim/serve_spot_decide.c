@@ -56,10 +56,25 @@ static struct spot_serve_demand demand(const struct spot_serve_run *r, int64_t i
     return d;
 }
 
+/* Of those who have come, where they matter. */
+static void see_lengths(struct spot_serve_run *r)
+{
+    const struct spot_load *load = r->play->load;
+    const size_t n = spot_serve_knows_lengths(&r->play->job->serve)
+                         ? spot_load_arrivals(load, -INFINITY, r->now_s)
+                         : 0;
+
+    r->n_length = n < SPOT_SERVE_LENGTHS_MAX ? n : SPOT_SERVE_LENGTHS_MAX;
+    for (size_t i = 0; i < r->n_length; i++)
+        r->length[i] = (struct spot_serve_length){ load->prompt_token[n - r->n_length + i],
+                                                   load->output_token[n - r->n_length + i] };
+}
+
 static struct spot_serve_ask make_ask(const struct spot_serve_run *r)
 {
     const struct spot_serve_play *p = r->play;
     const int64_t n = count_there(r);
+    const struct spot_grid next = { r->answer.D, r->answer.shape.P, r->answer.shape.M };
     const double loss_per_s =
         ((double)r->n_losses + PRIOR_LOSSES) / (r->there_s + PRIOR_INSTANCE_S);
 
@@ -69,11 +84,13 @@ static struct spot_serve_ask make_ask(const struct spot_serve_run *r)
         .instances = n,
         .demand = demand(r, n),
         .slo = p->slo,
+        .length = r->length,
+        .n_length = r->n_length,
         .loss_per_s = r->is_clairvoyant ? 0 : loss_per_s,
         .repair_s = p->boot_s + p->switch_s,
         .current_D = spot_serve_run_live_units(r) ? r->now.D : 0,
         .current = r->now.shape,
-        .switch_s = p->switch_s,
+        .switch_s = r->has_answer ? spot_serve_run_move_s(r, &next, 0) : p->switch_s,
         .stay_s = fmin(fmax(1 / (loss_per_s * fmax((double)n, 1)), 60), 3600),
     };
 }
@@ -235,7 +252,8 @@ static void resize(struct spot_serve_run *r, const struct spot_serve_offer *o)
 /* Members of all units are its own to place, and the free. True if there are enough. */
 static bool reshape(struct spot_serve_run *r, const struct spot_serve_offer *o)
 {
-    const double switch_s = r->play->switch_s;
+    const struct spot_grid to = { o->D, o->shape.P, o->shape.M };
+    const double switch_s = spot_serve_run_move_s(r, &to, 0);
     struct census c = count(r);
     double from_s = INFINITY;
 
@@ -257,8 +275,10 @@ static bool reshape(struct spot_serve_run *r, const struct spot_serve_offer *o)
 
 void spot_serve_run_decide(struct spot_serve_run *r)
 {
-    const struct spot_serve_ask ask = make_ask(r);
+    struct spot_serve_ask ask;
 
+    see_lengths(r);
+    ask = make_ask(r);
     if (r->is_reshaping)
         return;
     spot_serve_run_end_drained(r);

@@ -64,6 +64,9 @@ struct spot_shape_law {
     struct spot_serve_shape shape;
     size_t max_batch;
     struct spot_batch_time time[SPOT_SERVE_BATCH_MAX + 1]; /* of 1.. requests */
+    struct spot_serve_shape fit[SPOT_SERVE_BATCH_MAX + 1]; /* whose parts answer them soonest */
+    const struct spot_serve_batches *batches;              /* of the run */
+    bool is_by_request; /* times depend on who is in the batch, and how far */
 };
 
 struct spot_serve_run {
@@ -73,6 +76,7 @@ struct spot_serve_run {
     double lead_s; /* a loss is known so early */
     double now_s;
     struct spot_serve_queue *queue;
+    struct spot_serve_batches batches;
     struct spot_sim_member *member; /* [n_member] */
     size_t n_member;
     struct spot_unit *unit;              /* [n_unit]; numbers are not used again */
@@ -89,6 +93,8 @@ struct spot_serve_run {
     struct spot_serve_ask asked;
     struct spot_serve_offer answer;
     bool has_answer;
+    struct spot_serve_length length[SPOT_SERVE_LENGTHS_MAX]; /* [n_length] that came last */
+    size_t n_length;
 };
 
 /* serve_spot_units.c: replicas and who they run on */
@@ -108,6 +114,10 @@ void spot_serve_run_swap(struct spot_serve_run *r, size_t k, size_t to, size_t f
 void spot_serve_run_stop_all(struct spot_serve_run *r);
 void spot_serve_run_reshape(struct spot_serve_run *r);
 void spot_serve_run_release(struct spot_serve_run *r);
+
+/* What it takes from what runs to another grid, `lost` of its instances replaced. */
+double spot_serve_run_move_s(const struct spot_serve_run *r, const struct spot_grid *to,
+                             int64_t lost);
 
 /* serve_spot_decide.c: what should run, and how to get there */
 void spot_serve_run_decide(struct spot_serve_run *r);

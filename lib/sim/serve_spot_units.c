@@ -43,14 +43,19 @@ static struct spot_batch_time time_batch(void *user, const size_t *request, size
 {
     const struct spot_shape_law *law = user;
 
-    (void)request;
+    if (law->is_by_request)
+        return spot_serve_batch_time(law->batches, &law->fit[n], request, n);
     return law->time[n];
 }
 
-static struct spot_shape_law *new_law(const struct spot_job_serve *s,
+static struct spot_shape_law *new_law(const struct spot_serve_run *r,
                                       const struct spot_serve_shape *shape)
 {
+    const struct spot_job_serve *s = &r->play->job->serve;
     struct spot_shape_law *law = spot_xcalloc(1, sizeof(*law));
+
+    law->batches = &r->batches;
+    law->is_by_request = spot_serve_knows_lengths(s) || s->n_spread || r->batches.served;
 
     law->shape = *shape;
     law->max_batch = (size_t)s->max_batch;
@@ -59,6 +64,7 @@ static struct spot_shape_law *new_law(const struct spot_job_serve *s,
         struct spot_serve_time t = { 0 };
 
         spot_serve_soonest(s, &g, (int64_t)n, &t);
+        law->fit[n] = g;
         law->time[n] = (struct spot_batch_time){
             .first_s = t.prefill_s + t.decode_s,
             .each_s = t.decode_s,
@@ -77,7 +83,7 @@ static struct spot_replica_law law_of(struct spot_serve_run *r)
         i++;
     if (i == r->n_law) {
         r->law = spot_xgrow(r->law, &r->law_cap, r->n_law + 1, sizeof(struct spot_shape_law *));
-        r->law[r->n_law++] = new_law(&r->play->job->serve, g);
+        r->law[r->n_law++] = new_law(r, g);
     }
     return (struct spot_replica_law){ time_batch, r->law[i], r->law[i]->max_batch };
 }
@@ -190,6 +196,21 @@ static bool pick_free(const struct spot_serve_run *r, size_t *pick, size_t n)
     return found == n;
 }
 
+double spot_serve_run_move_s(const struct spot_serve_run *r, const struct spot_grid *to,
+                             int64_t lost)
+{
+    const struct spot_job_serve *s = &r->play->job->serve;
+    const struct spot_grid from = { r->now.D, r->now.shape.P, r->now.shape.M };
+    const int64_t used = (spot_grid_size(&from) + s->gpus - 1) / s->gpus;
+    const int64_t wants = (spot_grid_size(to) + s->gpus - 1) / s->gpus;
+
+    return r->now.D ? spot_serve_play_move_s(
+                          r->play,
+                          &(struct spot_serve_change){ from, *to, used, lost,
+                                                       wants > used ? wants - used + lost : lost })
+                    : r->play->switch_s;
+}
+
 bool spot_serve_run_form(struct spot_serve_run *r)
 {
     const struct spot_serve_play *p = r->play;
@@ -198,8 +219,11 @@ bool spot_serve_run_form(struct spot_serve_run *r)
     const bool is_enough = pick_free(r, pick, n);
 
     if (is_enough) {
+        const struct spot_grid more = { r->now.D + spot_serve_unit_pipelines(&p->job->serve,
+                                                                             &r->now.shape),
+                                        r->now.shape.P, r->now.shape.M };
         const double fill_s = !r->is_started             ? 0
-                              : spot_serve_run_any_up(r) ? p->switch_s
+                              : spot_serve_run_any_up(r) ? spot_serve_run_move_s(r, &more, 0)
                                                          : p->load_s;
         const size_t unit = add_unit(r, pick, n);
 

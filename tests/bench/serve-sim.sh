@@ -1,25 +1,30 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# serve-sim.sh [TURNS] [REQUESTS of a turn] [WORKERS] [PERCENT] - a live server's log against its simulation.
+# serve-sim.sh [TURNS] [REQUESTS of a turn] [WORKERS] [PERCENT] [BATCH] [KILLS] - a live server's log against its simulation.
 #
-# A small model is served by WORKERS processes, a request at a time each. In each turn a closed loop with all of them busy is
-# the profile: the mean time to the first token and between tokens, as the server's own log has them. Then requests come by
-# Poisson at PERCENT of what the first loop took. Their arrivals, from the log, go through spot-replay serve with the profile,
-# and the percentiles of both are compared. Goals: P50 within 15 %, P99 within 30 %, end to end.
+# A small model is served by WORKERS processes, BATCH requests at a time each, pass by pass. In each turn a closed loop with all of
+# them busy is the profile: spot-run profile --serve fits its log, spread and all. Then requests come by Poisson at PERCENT of what
+# the first loop took, KILLS times a turn a worker is killed and another joins. Arrivals and the workers there were, from the log,
+# go through spot-replay serve --batching passes with the profile, and the percentiles of both are compared. Goals: P50 within 15 %,
+# P99 within 30 %, end to end. Loops and open windows take turns, so that both see the machine as it is.
 # `service` is what an answer took once it had begun, in the open over in the loops: what it is off 1, the machine changed.
 set -euo pipefail
 turns=${1:-4}
 n=${2:-60}
 workers=${3:-2}
 percent=${4:-70}
+batch=${5:-1}
+kills=${6:-0}
 n_profile=20
 layers=6
 here=$(dirname "$(readlink -f "$0")")
 PATH="$here/../../build/release/bin:$here/../../build/release/tests:$PATH"
 tmp=$(mktemp -d)
 server=''
+worker=()
 cleanup() {
     [ -z "$server" ] || kill "$server" 2>/dev/null || true
+    [ ${#worker[@]} -eq 0 ] || kill "${worker[@]}" 2>/dev/null || true
     wait 2>/dev/null || true
     rm -rf "$tmp"
 }
@@ -28,41 +33,70 @@ cd "$tmp"
 
 for i in $(seq 400); do echo "the $i. line of a text that a small model learns"; done >text
 spot-run train -q --data text --layers $layers --width 384 --heads 6 --seq 256 --steps 1 --global-batch 1 --save model >/dev/null
-spot-run serve -q --model model --http unix:s --workers "$workers" --max-batch 1 --queue 4000 --linger 0s --events log &
+spot-run serve -q --model model --http unix:s --listen unix:g --max-batch "$batch" --queue 4000 --linger 0s --events log &
 server=$!
+add_worker() {
+    spot-run worker -q --join unix:g &
+    worker+=($!)
+}
+for _ in $(seq "$workers"); do add_worker; done
 until load unix:s n=1 out=1 in=1 plain=1 clients=1 >/dev/null 2>&1; do
     kill -0 "$server"
     sleep 0.1
 done
 ask() { load unix:s in=64 out=64 plain=1 "$@"; }
 
+# of all, the oldest is killed, and another comes at once
+replace_worker() {
+    kill -KILL "${worker[0]}" 2>/dev/null || true
+    worker=("${worker[@]:1}")
+    add_worker
+}
+
+: >windows
+mark() { jq -c 'select(.event == "request")' log | wc -l >>windows; }
 for _ in $(seq "$turns"); do
-    ask n=$n_profile clients="$workers" >line
+    mark
+    ask n=$n_profile clients=$((workers * batch)) >line
     [ -n "${rate:-}" ] ||
         rate=$(sed -n 's/.*\btook_s=\([0-9.]*\).*/\1/p' line | awk -v n=$n_profile -v p="$percent" '{ print n / $1 * p / 100 }')
-    ask n="$n" clients=4000 rate="$rate" >line
+    [ "$batch" -eq 1 ] || ask n=$n_profile clients="$workers" >line # with nobody beside
+    mark
+    ask n="$n" clients=4000 rate="$rate" >line &
+    open=$!
+    for _ in $(seq "$kills"); do
+        sleep "$(awk -v n="$n" -v r="$rate" -v k="$kills" 'BEGIN { print n / r / (k + 1) }')"
+        replace_worker
+    done
+    wait "$open"
 done
+mark
 kill "$server"
 wait "$server" || true
 server=''
 
-# lines of requests by arrival, without the ones that asked whether it is there: a loop, then the open, in turn
-jq -c 'select(.event == "request" and .output_tokens == 64)' log | jq -s -c 'sort_by(.came_s) | .[]' >requests
-awk -v p=$n_profile -v n="$n" '{ k = (NR - 1) % (p + n); print > (k >= p ? "open" : k < 2 || k > p - 3 ? "edge" : "loop") }' requests
-jq -s --argjson layers $layers '(map((.e2e_s - .ttft_s) / (.output_tokens - 1)) | add / length) as $token |
-    { schema: "spot.job/1", name: "measured", kind: "serve", cost: { usd_per_h: 1 },
-      serve: { layers: $layers, max_batch: 1, prompt_tokens: .[0].prompt_tokens, output_tokens: .[0].output_tokens,
-               cells: [{ M: 1, B: 1, prefill_s: (((map(.ttft_s - .queue_s) | add / length) - $token) / $layers),
-                         decode_s: ($token / $layers) }] } }' loop >job.json
-jq -s -c 'sort_by(.time_s) | .[]' open >log.open # as the log has them: by their ends
+# requests by their ends: a loop, then the open, in turn
+jq -c 'select(.event == "request")' log >requests
+awk 'NR == FNR { mark[NR] = $1; next }
+    { while (FNR > mark[k + 1] && k < length(mark)) k++; if (k) print > (k % 2 ? "loop" : "open") }' windows requests
+spot-run profile --serve loop --replicas "$workers" --max-batch "$batch" --no-provenance -o job.json
+jq '.cost = { usd_per_h: 1 }' job.json >priced.json
+jq -s -c 'sort_by(.time_s) | .[]' open >log.open
 spot-replay import -q --from spot-serve log.open -o load.csv
-printf 'time_s,available\n0,%d\n%d,%d\n' "$workers" 100000 "$workers" >trace.csv
-spot-replay serve --job job.json --trace trace.csv --load load.csv --policy "on-demand-$workers" --batching shared \
+# replicas there were, on the clock of the load: its first request is 0
+jq -r 'select(.event == "formed" or .event == "quiesce") | "\(.time_s) \(.event) \(.view)"' log | awk -v first="$(jq -s 'map(.came_s) | min' open)" '
+    BEGIN { print "time_s,available" }
+    { is = $2 == "formed"; n += is - up[$3]; up[$3] = is; t = $1 - first
+      if (t <= 0) { before = n; next }
+      if (!begun++) print "0," before
+      printf "%.6f,%d\n", t, n }
+    END { if (!begun) print "0," before; printf "%.6f,%d\n", (t > 0 ? t : 0) + 1e5, n }' >trace.csv
+spot-replay serve --job priced.json --trace trace.csv --load load.csv --policy rerouting --batching passes --load-time 0 \
     --arrivals-only --format csv >sim.csv
 
-jq -r --argjson n $((turns * n)) --arg w "$workers" --arg rate "$rate" \
-    '.serve | "\($n) requests, \($w) workers, \($rate)/s; a prompt \(1e5 * .layers * .cells[0].prefill_s | round / 100) ms, a token \(
-    1e5 * .layers * .cells[0].decode_s | round / 100) ms"' job.json
+jq -r --argjson n "$(wc -l <open)" --arg w "$workers" --arg rate "$rate" --arg batch "$batch" \
+    '.serve | "\($n) requests, \($w) workers of \($batch), \($rate)/s; a prompt \(1e5 * .cells[0].prefill_s | round / 100) ms, a token \(
+    [.cells[] | 1e5 * .decode_s | round / 100] | map(tostring) | join(" ")) ms; spread \([.spread[0, 20, 38, 40] * 100 | round / 100] | map(tostring) | join(" "))"' job.json
 jq -n -r --slurpfile open open --slurpfile loop loop 'def mean: map(.e2e_s - .queue_s) | add / length;
     "service: open over loops \(1000 * ($open | mean) / ($loop | mean) | round / 1000)"'
 jq -s -r 'def at(f; q): map(f) | sort | .[(q * length | ceil) - 1];
@@ -70,6 +104,7 @@ jq -s -r 'def at(f; q): map(f) | sort | .[(q * length | ceil) - 1];
 awk -F, 'NR == 1 { for (i = 1; i <= NF; i++) name[i] = $i; next } { for (i = 1; i <= NF; i++) print name[i], $i }' sim.csv >sim
 awk 'NR == FNR { sim[$1] = $2; next }
     { printf "%s: live %.3f, simulated %.3f, ratio %.3f\n", $1, $2, sim[$1], sim[$1] / $2 }' sim live
+[ "$batch" -gt 1 ] || [ "$kills" -gt 0 ] && exit
 
 # the same queue with the time that each answer took: what is left is the order in which the server gives requests out
 jq -s -r 'sort_by(.came_s) | .[] | "\(.came_s) \(.e2e_s - .queue_s) \(.e2e_s)"' open | awk -v c="$workers" '

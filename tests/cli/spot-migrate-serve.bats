@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 # spot-migrate plan on SpotServe's four golden switches of its 20B model, keys and values both counted: it is done
-# before the busiest node of its mapper and planner would be, and but for one switch no node has more on its
-# link, sent and received added up as there (docs/results/serve.md).
+# before the busiest node of its mapper and planner would be, and with --links shared, which adds up what a node sends
+# and receives as they do, no node has more on its link, ranks spread or groups of four whole (docs/results/serve.md).
 
 bats_require_minimum_version 1.5.0
 
@@ -11,11 +11,13 @@ setup() {
     set -o pipefail # jq -e of nothing is 0
 }
 
-# layout D M P KV placed: instances of four GPUs, ranks in SpotServe's order
+# layout D M P KV placed: instances of four GPUs, ranks in SpotServe's order. TABLE=whole: the table is on each rank of
+# the first stage, as there (rows of positions are; our own tables are cut over ranks).
 layout() {
-    jq -n --argjson D "$1" --argjson M "$2" --argjson P "$3" --argjson kv "$4" --arg placed "$5" '{
+    jq -n --argjson D "$1" --argjson M "$2" --argjson P "$3" --argjson kv "$4" --arg placed "$5" \
+        --argjson vocab "$([ "${TABLE-}" = whole ] && echo 1 || echo 51200)" '{
         schema: "spot.layout/1",
-        model: {layers: 48, width: 6144, ffn: 24576, heads: 48, vocab: 51200, positions: 640, bias: true, tied: true},
+        model: {layers: 48, width: 6144, ffn: 24576, heads: 48, vocab: $vocab, positions: (51840 - $vocab), bias: true, tied: true},
         components: [{name: "w", byte_per_param: 4, version: 1}],
         grid: {D: $D, P: $P, M: $M},
         kv: [range($kv) | {name: "r\(.)", d: ., tokens: 2560, byte: 4}]}
@@ -23,7 +25,7 @@ layout() {
             | {node: "n\(. / 4 | floor)", d: (. / ($M * $P) | floor), p: ((. / $M | floor) % $P), m: (. % $M), version: 1}]} end'
 }
 
-# switch D M P D' M' P' NODES LEAVING KV: prints sent and received bits of the busiest node, and what the
+# switch D M P D' M' P' NODES LEAVING KV [OPTION...]: prints sent and received bits of the busiest node, and what the
 # links (50 Gb/s each way) carry until all is there, in 10^6
 switch() {
     layout "$1" "$2" "$3" "$9" placed >from.json
@@ -31,7 +33,7 @@ switch() {
     jq -n --argjson n "$7" --argjson leaving "$8" '{schema: "spot.cluster/1", nodes: [range($n) | . as $i
         | {node: "n\($i)", out_byte_per_s: 6.25e9, in_byte_per_s: 6.25e9, slots: 4}
         + if $leaving | index($i) then {leaving: true, deadline_s: 30} else {} end]}' >cluster.json
-    timeout 120 spot-migrate plan -q --from from.json --to to.json --cluster cluster.json --format json >moves.json
+    timeout 120 spot-migrate plan -q "${@:10}" --from from.json --to to.json --cluster cluster.json --format json >moves.json
     jq -e '.lost_byte == 0' moves.json >/dev/null
     jq -r '.makespan_s as $s | [.moves[] | select(.from != null and .from != .to) | (.byte_to - .byte_from) as $b
         | {node: .from, byte: $b}, {node: .to, byte: $b}] | group_by(.node) | map(map(.byte) | add) | "\(max * 8 / 1e6) \($s * 50000)"' moves.json
@@ -58,4 +60,43 @@ at_most() { awk -v x="$1" -v most="$2" -v slack="${3:-1}" 'BEGIN { split(x, a, "
 @test "two nodes leave 2 x 4 x 3 for 2 x 4 x 2" {
     at_most "$(switch 2 4 3 2 4 2 6 '[4, 5]' 0)" 504318
     at_most "$(switch 2 4 3 2 4 2 6 '[4, 5]' 2)" 504318
+}
+
+# Both directions of a node added up: never more than published. KV is not in the published numbers.
+shared() {
+    at_most "$(switch 2 8 2 2 4 3 8 '[6, 7]' 0 --links shared "$@")" 231988
+    at_most "$(switch 1 8 2 2 4 3 6 '[]' 0 --links shared "$@")" 388732
+    at_most "$(switch 2 4 3 1 8 2 6 '[0, 5]' 0 --links shared "$@")" 214343
+    at_most "$(switch 2 4 3 2 4 2 6 '[4, 5]' 0 --links shared "$@")" 504318
+}
+
+@test "no node sends and receives more than published, ranks spread" {
+    shared
+    TABLE=whole shared
+}
+
+@test "nor with groups of four whole, the table as there on each rank; every placement is compared" {
+    export TABLE=whole
+    shared --tensor-groups whole
+    jq -e '.all_compared and .gap == 0' moves.json >/dev/null
+    jq -e '[.place | group_by([.d, .p])[] | map(.node) | unique | length] | all(. == 1)' moves.json >/dev/null
+}
+
+@test "with our own cut of the table, groups whole, one of the four has 1.1 % more: half a table to two nodes" {
+    at_most "$(switch 2 8 2 2 4 3 8 '[6, 7]' 0 --links shared --tensor-groups whole)" 234470
+    ! at_most "$(switch 2 8 2 2 4 3 8 '[6, 7]' 0 --links shared --tensor-groups whole)" 231988
+    at_most "$(switch 1 8 2 2 4 3 6 '[]' 0 --links shared --tensor-groups whole)" 388732
+    at_most "$(switch 2 4 3 1 8 2 6 '[0, 5]' 0 --links shared --tensor-groups whole)" 214343
+    at_most "$(switch 2 4 3 2 4 2 6 '[4, 5]' 0 --links shared --tensor-groups whole)" 504318
+}
+
+@test "the cluster document says the same as the options, and an unknown word is refused" {
+    switch 2 4 3 2 4 2 6 '[4, 5]' 0 --links shared --tensor-groups whole >/dev/null
+    jq -S 'del(.made_by)' moves.json >by-option.json
+    jq '. + {links: "shared", tensor_groups: "whole"}' cluster.json >said.json
+    spot-migrate plan -q --from from.json --to to.json --cluster said.json --format json | jq -S 'del(.made_by)' >by-cluster.json
+    cmp by-option.json by-cluster.json
+    jq '.links = "half"' cluster.json >said.json
+    run -3 spot-migrate plan --from from.json --to to.json --cluster said.json
+    [[ "$output" == *'/links: expected "duplex" or "shared", got '"'half'"* ]]
 }

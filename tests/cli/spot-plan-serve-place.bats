@@ -77,12 +77,24 @@ plan() { spot-plan serve -q --no-provenance --job job.json --layout from.json --
     plan --now 24 --rate .2 --stay 10m --switch 1s | jq -e '.next.P != 6' # as said
 }
 
+@test "an instance with four GPUs has four places, and keeps a tensor group whole where the cluster says so" {
+    jq '.serve.gpus = 4' job.json >j && mv j job.json
+    jq '.place |= map(.node = "n\(.node | ltrimstr("n") | tonumber / 4 | floor)")' from.json >f && mv f from.json
+    cluster 6 5 6.25e9 | jq '.nodes[].slots = 4' >cluster.json
+    plan --now 5 --rate .2 >spread.json
+    jq -e '.next as $g | (.place | length == $g.D * $g.P * $g.M) and (.place | group_by(.node) | map(length) | max <= 4)
+        and (.place | map(.node) | unique | all(. != "n5"))' spread.json
+    jq '.tensor_groups = "whole"' cluster.json >c && mv c cluster.json
+    plan --now 5 --rate .2 >whole.json
+    jq -e '.next.M == 4 and ([.place | group_by([.d, .p])[] | map(.node) | unique | length] | all(. == 1))' whole.json
+    jq '.nodes |= map(.slots = 3)' cluster.json >c && mv c cluster.json # two of four ranks fit; 5 times one pair
+    run -1 --separate-stderr plan --now 5 --rate .2
+    [[ "$stderr" == *"6 times 2 ranks of a tensor group"*"room for 5"* ]]
+}
+
 @test "what cannot be placed is refused" {
     cluster 24 4 6.25e9 >cluster.json
     run -1 --separate-stderr plan --now 20 --rate .2
-    jq '.nodes[0].slots = 4' cluster.json >c && mv c cluster.json
-    run -3 --separate-stderr plan --now 20 --rate .2
-    [[ "$stderr" == *"node 'n0' has 4 slots"*"name each worker"* ]]
     run -2 spot-plan serve --job job.json --now 20 --rate .2 --layout from.json
     run -2 spot-plan serve --job job.json --now 20 --rate .2 --cluster cluster.json
     run -3 spot-plan serve --job job.json --now 20 --rate .2 --layout cluster.json --cluster cluster.json

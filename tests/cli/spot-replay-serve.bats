@@ -130,3 +130,92 @@ serve() { spot-replay serve --job "$job" --trace t.csv --load l.csv "$@"; }
     pair A_SO 1380 spotserve 23.416 0
     pair B_SO 720 reparallelization 31.915 0
 }
+
+# The published profile with slopes: prompts and contexts in proportion.
+lengths() {
+    jq '.serve.context = 2048 | .serve.cells |= map(.prefill_token_s = .9 * .prefill_s / 512 | .decode_token_s = .2 * .decode_s / 640)' "$job" >len.json
+    spot-replay generate --kind load --rate .1 --requests 300 --prompt-tokens lognormal:400:.7 --output-tokens lognormal:100:.7 \
+        --context 2048 >l.csv
+}
+
+@test "lengths are free under a profile that knows them, up to its context" {
+    lengths
+    run -3 --separate-stderr serve
+    [[ "$stderr" == *"--arrivals-only takes the times alone"* ]]
+    job=$PWD/len.json
+    serve --policy all >out.csv
+    tokens=$(awk -F, 'NR > 1 { sum += $3 } END { print sum }' l.csv)
+    awk -F, -v t="$tokens" 'NR > 1 && ($3 != 300 || $15 != t) { exit 1 }' out.csv
+    jq '.serve.context = 700' len.json >short.json
+    job=$PWD/short.json
+    run -3 --separate-stderr serve
+    [[ "$stderr" == *"are above the context, 700"* ]]
+    jq '.serve.context = 600' len.json >short.json
+    run -3 --separate-stderr serve
+    [[ "$stderr" == *"/serve/context: 600 is below the 512 and 128 tokens of the profile"* ]]
+    jq 'del(.serve.cells[3].prefill_token_s)' len.json >short.json
+    run -3 --separate-stderr serve
+    [[ "$stderr" == *"/serve/cells/3: lacks prefill_token_s"* ]]
+    jq '.serve.spread = [1, .5]' len.json >short.json
+    run -3 --separate-stderr serve
+    [[ "$stderr" == *"/serve/spread/1: is below the quantile before it"* ]]
+    printf 'time_s,prompt_tokens,output_tokens\n0,0,5\n' >l.csv
+    job=$PWD/len.json
+    run -3 --separate-stderr serve
+    [[ "$stderr" == *"l.csv:2:3: "* ]]
+}
+
+@test "batches pass by pass lose no work, a spread is drawn from the seed, and a plan is of the lengths that come" {
+    lengths
+    job=$PWD/len.json
+    serve --policy rerouting,spotserve,spot --batching passes >passes.csv
+    awk -F, 'NR > 1 && ($3 != 300 || $5 != 0) { exit 1 }' passes.csv # whoever is lost goes on behind the last token
+    serve --policy rerouting --batching shared >shared.csv
+    awk -F, 'NR == FNR { if (FNR == 2) x = $10; next } FNR == 2 { exit !(x < $10) }' passes.csv shared.csv
+    jq '.serve.spread = [.5, 1, 1, 1, 1.5]' len.json >spread.json
+    job=$PWD/spread.json
+    serve --policy spotserve --seed 1 >a
+    serve --policy spotserve --seed 1 | cmp - a
+    ! cmp <(serve --policy spotserve --seed 2) a
+    longer=$(awk -F, 'NR > 1 { $2 = $2 > 1000 ? $2 : 2 * $2; $3 = $3 > 500 ? $3 : 2 * $3 } { print $1 "," $2 "," $3 }' l.csv | tee l2.csv |
+        spot-plan serve --job <(jq 'del(.serve.context)' len.json) --now 10 --load - | jq .expected.latency_s)
+    spot-plan serve --job len.json --now 10 --load l.csv | jq -e --argjson longer "$longer" '.expected.latency_s < $longer'
+}
+
+@test "moves take their bytes over the links that were measured" {
+    jq -n '{schema: "spot.layout/1", model: {layers: 48, width: 6144, ffn: 24576, heads: 48, vocab: 51200, positions: 640, bias: true, tied: true},
+        components: [{name: "w", byte_per_param: 4}], grid: {D: 1, P: 3, M: 4}}' >layout.json
+    p99() { serve --rate .4 --policy spotserve "$@" | awk -F, 'NR == 2 { print $13 }'; }
+    [ "$(p99 --layout layout.json --link-rate 1e15)" = "$(p99 --switch 0)" ] # at once
+    awk -v fast="$(p99 --layout layout.json --link-rate 6.25e9)" -v slow="$(p99 --layout layout.json --link-rate 2e9)" \
+        'BEGIN { exit !(fast <= slow) }'
+    run -2 serve --layout layout.json
+}
+
+@test "a gain that a loss follows is one change, and latencies may be of those answered in time" {
+    printf 'time_s,available\n0,8\n600,10\n620,7\n1200,8\n' >t.csv
+    [ "$(serve --policy reparallelization --rate .4 | awk -F, 'NR == 2 { print $18 }')" = 4 ]
+    [ "$(serve --policy reparallelization --rate .4 --merge 30s | awk -F, 'NR == 2 { print $18 }')" = 3 ]
+    serve --policy spotserve --rate .4 >all.csv
+    serve --policy spotserve --rate .4 --until-end >some.csv
+    awk -F, 'NR == FNR { if (FNR == 2) t = $15; next } FNR == 2 { exit !($15 < t && $3 == 700) }' all.csv some.csv
+}
+
+@test "a profile is fitted to the log of a server, and plays" {
+    awk 'BEGIN { print "{\"schema\":\"spot.event/1\",\"event\":\"formed\",\"time_s\":0,\"view\":0}"
+        for (i = 1; i <= 40; i++) { p = 20 + i % 7 * 10; o = 10 + i % 5 * 10; f = .1 + .002 * p; e = f + .05 * (o - 1)
+            printf "{\"schema\":\"spot.event/1\",\"event\":\"request\",\"time_s\":%g,\"epoch\":1,\"step\":%d,\"id\":\"r%d\",\"came_s\":%g,\"queue_s\":0,\"ttft_s\":%g,\"e2e_s\":%g,\"prompt_tokens\":%d,\"output_tokens\":%d,\"choices\":1,\"finish\":\"done\"}\n", 10 * i + e, i, i, 10 * i, f, e, p, o } }' >log
+    spot-run profile --serve log --replicas 1 -o p.json
+    # a first token has its prompt and its own pass
+    jq -e '.serve | (.cells[0].decode_s - .05 | fabs) < .001 and (.cells[0].prefill_token_s - .002 | fabs) < .0001
+        and (.cells[0].prefill_s - (.1 + .002 * .prompt_tokens - .05) | fabs) < .003 and (.spread[0] - 1 | fabs) < .01' p.json
+    printf 'time_s,available\n0,1\n1000,1\n' >t.csv
+    spot-replay import -q --from spot-serve <(grep request log) -o l.csv
+    job=$PWD/p.json
+    serve --policy on-demand-1 --batching passes >out.csv
+    awk -F, 'NR == 2 { exit !($3 == 40 && $11 > .9 && $11 < 2.5) }' out.csv
+    run -2 spot-run profile --serve log --max-batch 3
+    head -n 3 log >few
+    run -3 --separate-stderr spot-run profile --serve few --replicas 1
+    [[ "$stderr" == *"2 requests with two tokens or more, expected at least 8"* ]]
+}

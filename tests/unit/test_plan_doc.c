@@ -42,6 +42,21 @@ static const struct bad_case {
     { PLAN(NEXT ",\"alternatives\":[{\"D\":1}]"), "t:1:62: /alternatives/0: lacks the key 'P'" },
 };
 
+/* An instance has a rank of the pipeline on each of its GPUs. */
+START_TEST(a_node_that_serves_may_have_several_places)
+{
+    static const char text[] =
+        PLAN("\"kind\":\"serve\",\"next\":{\"D\":1,\"P\":2},\"place\":[{\"node\":\"a\",\"d\":0,"
+             "\"p\":0},{\"node\":\"a\",\"d\":0,\"p\":1}]");
+    struct spot_plan_doc plan;
+    struct spot_err err = { 0 };
+
+    ck_assert_msg(!parse(&plan, text, &err), "%s", err.msg);
+    ck_assert_int_eq((int)plan.n_place, 2);
+    spot_plan_doc_release(&plan);
+}
+END_TEST
+
 START_TEST(refuses_wrong_plans_with_place_and_pointer)
 {
     struct spot_err err = { 0 };
@@ -127,6 +142,7 @@ int main(void)
     tcase_add_loop_test(tc, refuses_wrong_plans_with_place_and_pointer, 0,
                         sizeof(bad_cases) / sizeof(*bad_cases));
     tcase_add_test(tc, reads_a_whole_plan);
+    tcase_add_test(tc, a_node_that_serves_may_have_several_places);
     tcase_add_test(tc, a_plan_without_an_epoch_fits_any_and_zero_suspends);
     tcase_add_test(tc, what_is_written_reads_back_and_writes_the_same_bytes);
     return run_suite("plan_doc", tc);

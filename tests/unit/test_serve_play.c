@@ -363,6 +363,65 @@ START_TEST(a_trace_in_both_forms_gives_comings_and_goings)
 }
 END_TEST
 
+/* Lengths that differ, times that scatter, batches of every kind, losses at random: all are
+ * answered to the last token, and Little's law holds (the queue asserts it). */
+START_TEST(nobody_is_lost_whatever_lengths_and_batches)
+{
+    static double spread[] = { 0.5, 0.9, 1, 1.4, 4 };
+    static const enum spot_batching batching[] = { SPOT_BATCH_SHARED, SPOT_BATCH_POOLS,
+                                                   SPOT_BATCH_PASSES };
+    const struct spot_load_law law = {
+        .arrival = { .rate_per_s = 0.1 },
+        .prompt = { .kind = SPOT_LENGTH_LOGNORMAL, .token = 200, .sigma = 1 },
+        .output = { .kind = SPOT_LENGTH_LOGNORMAL, .token = 60, .sigma = 1 },
+    };
+    struct spot_serve_event event[128];
+    struct spot_serve_play play;
+    struct spot_load load;
+    struct spot_rng rng;
+    struct spot_err err;
+    uint32_t there[12], n_named = 12;
+    size_t n = 12;
+
+    for (size_t i = 0; i < job.serve.n_cell; i++) {
+        job.serve.cell[i].prefill_token_s = 0.9 * job.serve.cell[i].prefill_s / 512;
+        job.serve.cell[i].decode_token_s = 0.2 * job.serve.cell[i].decode_s / 640;
+    }
+    job.serve.spread = spread;
+    job.serve.n_spread = 5;
+    spot_rng_init(&rng, (uint64_t)_i, 0);
+    for (uint32_t i = 0; i < n; i++)
+        event[i] = (struct spot_serve_event){ 0, true, there[i] = i };
+    for (double t = 50; t < 3000 && n < 126; t += 10 + (double)spot_rng_below(&rng, 100)) {
+        uint32_t *who = &there[spot_rng_below(&rng, 12)];
+
+        event[n++] = (struct spot_serve_event){ t, false, *who };
+        event[n++] = (struct spot_serve_event){ t + 5, true, *who = n_named++ };
+    }
+    ck_assert_int_eq(spot_load_generate(&load, &law, 3000, 0, (uint64_t)_i, &err), 0);
+    play = play_of(&load, event, n, 4000);
+    play.rate_per_s = 0.1;
+    play.seed = (uint64_t)_i;
+    for (int b = 0; b < 3; b++)
+        for (int policy = 0; policy < SPOT_SERVE_ON_DEMAND; policy++) {
+            struct spot_serve_result r;
+
+            play.rule.batching = batching[b];
+            r = run(&play, (enum spot_serve_policy)policy, 0);
+            ck_assert_msg(r.totals.finished == load.n, "%s, batching %d: %zu of %zu",
+                          spot_serve_policy_name[policy], b, r.totals.finished, load.n);
+            for (size_t k = 0; k < load.n; k++) {
+                ck_assert_int_eq((int)r.served[k].token, load.output_token[k]);
+                ck_assert(r.served[k].first_token_s >= load.time_s[k]);
+                ck_assert(r.served[k].end_s >= r.served[k].first_token_s - 1e-9);
+            }
+            spot_serve_result_release(&r);
+        }
+    spot_load_release(&load);
+    job.serve.spread = NULL;
+}
+END_TEST
+
 int main(void)
 {
     TCase *tc = tcase_create("serve_play");
@@ -377,5 +436,7 @@ int main(void)
     tcase_add_test(tc, a_spare_takes_a_place_without_a_loss);
     tcase_add_test(tc, ours_holds_no_more_than_there_is_and_pays_for_that);
     tcase_add_test(tc, a_trace_in_both_forms_gives_comings_and_goings);
+    tcase_set_timeout(tc, 60);
+    tcase_add_loop_test(tc, nobody_is_lost_whatever_lengths_and_batches, 0, 6);
     return run_suite("serve_play", tc);
 }

@@ -150,9 +150,9 @@ static void fill_places(struct spot_moves_doc *doc, const struct spot_layout *to
                         const struct spot_migration_problem *problem,
                         const struct spot_migration_plan *plan)
 {
-    doc->n_place = (size_t)problem->reshard.n_new;
+    doc->n_place = (size_t)plan->n_position;
     doc->place = spot_xcalloc(doc->n_place, sizeof *doc->place);
-    for (int64_t q = 0; q < problem->reshard.n_new; q++)
+    for (int64_t q = 0; q < plan->n_position; q++)
         doc->place[q] =
             (struct spot_moves_place){ problem->cluster->node[plan->node_of_position[q]].name,
                                        q / to->m / to->p, q / to->m % to->p, q % to->m };
@@ -236,14 +236,24 @@ static void explain(struct moves_doc *moves, const struct spot_migration_problem
                     "%.6g s",
                     doc->n_move, (double)doc->total_byte / 1e9, doc->makespan_s, doc->bound_s));
     if (doc->n_proof_node && doc->total_byte)
-        give_reason(moves, plan->busiest_node >= 0
-                               ? say(moves, "this placement cannot be faster: %s receives %.6g GB",
-                                     doc->proof_node[0], (double)doc->proof_byte / 1e9)
-                               : say(moves,
-                                     "this placement cannot be faster: %s and %zu others alone "
-                                     "hold %.6g GB of it",
-                                     doc->proof_node[0], doc->n_proof_node - 1,
-                                     (double)doc->proof_byte / 1e9));
+        give_reason(
+            moves,
+            plan->busiest_node >= 0
+                ? say(moves, "this placement cannot be faster: %s receives %.6g GB",
+                      doc->proof_node[0], (double)doc->proof_byte / 1e9)
+                : say(moves,
+                      "this placement cannot be faster: %s and %zu others alone "
+                      "hold %.6g GB of it%s",
+                      doc->proof_node[0], doc->n_proof_node - 1, (double)doc->proof_byte / 1e9,
+                      problem->shares_links ? ", and what they receive takes the same links" : ""));
+    if (problem->shares_links)
+        give_reason(moves, say(moves,
+                               "links are shared: the busiest node sends and receives "
+                               "%.6g GB",
+                               (double)doc->busiest_byte / 1e9));
+    if (problem->together > 1)
+        give_reason(moves,
+                    say(moves, "%d ranks of a tensor group share a node", problem->together));
     give_reason(
         moves,
         problem->place ? "the target layout names its nodes"
@@ -273,6 +283,7 @@ void moves_doc_init(struct moves_doc *moves, const struct spot_layout *to,
     doc->peak_extra_byte = plan->peak_extra_byte;
     doc->total_byte = plan->total_byte;
     doc->bound_byte = plan->bound_byte;
+    doc->busiest_byte = plan->busiest_byte;
     doc->lost_byte = plan->lost_byte;
     doc->n_touched = plan->n_touched;
     doc->n_compared = plan->n_scored;

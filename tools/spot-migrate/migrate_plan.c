@@ -16,7 +16,7 @@
 struct options {
     struct spot_tool_common common;
     enum spot_format format;
-    const char *from, *to, *cluster, *plot;
+    const char *from, *to, *cluster, *plot, *tensor_groups, *links;
     double deadline_s, memory_cap_byte;
     bool explain;
 };
@@ -73,6 +73,8 @@ static int run_plan(const struct options *options, struct spot_err *err)
     spot_prov_add(&prov, options->from, from.json.hash);
     spot_prov_add(&prov, options->to, to.json.hash);
     spot_prov_add(&prov, options->cluster, cluster.json.hash);
+    cluster.tensor_groups = options->tensor_groups ? options->tensor_groups : cluster.tensor_groups;
+    cluster.links = options->links ? options->links : cluster.links;
     if (spot_migration_of_layouts(&problem, &from, &to, &cluster, err))
         goto out;
     if (options->deadline_s >= 0)
@@ -121,6 +123,10 @@ static const struct spot_opt option[] = {
       "until leaving nodes are gone (default: what the cluster says)", 0, 1e9 },
     { SPOT_OPT_SIZE, 0, "memory-cap", &options.memory_cap_byte, "size",
       "extra memory a node may use during moves (default: stage by stage)", 0, 1e15 },
+    { SPOT_OPT_STRING, 0, "tensor-groups", &options.tensor_groups, "how",
+      "spread, or whole: on one node (default: the cluster's)", 0, 0 },
+    { SPOT_OPT_STRING, 0, "links", &options.links, "how",
+      "duplex, or shared: what a node sends and receives adds up (the same)", 0, 0 },
     { SPOT_OPT_FLAG, 0, "explain", &options.explain, NULL, "say why on stderr", 0, 0 },
     { SPOT_OPT_STRING, 0, "plot", &options.plot, "file", "draw .svg .png .pdf .gp, or - for text",
       0, 0 },
@@ -136,6 +142,9 @@ static const struct spot_cli cli = {
                                                     { "to", "the layout wanted" },
                                                     { "cluster", "nodes and links" },
                                                     { NULL, NULL } },
+    .choice = (const struct spot_opt_choice[]){ { "tensor-groups", "spread|whole" },
+                                                { "links", "duplex|shared" },
+                                                { NULL, NULL } },
     .synopsis = "--from layout.json --to layout.json --cluster cluster.json",
     .summary = "Decide who sends what to whom when the grid changes.",
     .examples = "  spot-migrate plan --from old.json --to new.json --cluster c.json --explain\n"

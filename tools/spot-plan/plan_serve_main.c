@@ -46,8 +46,9 @@ struct session {
     double lost_per_s; /* instances that the forecast expects to go */
     double dispersion; /* of arrivals */
     struct serve_places places;
-    double switch_s;  /* what a change of the grid takes */
-    const char **why; /* of the plan, and what moves */
+    struct spot_serve_length *length; /* of requests, a sample */
+    double switch_s;                  /* what a change of the grid takes */
+    const char **why;                 /* of the plan, and what moves */
 };
 
 /* Losses of the next interval that the forecast expects, in instances per second of all. */
@@ -136,6 +137,24 @@ static int read_demand_forecast(struct session *s, struct spot_err *err)
     return rc;
 }
 
+/* As many as the planner looks at, evenly from all that came since from_s. */
+static void sample_lengths(struct session *s, const struct spot_load *load, double from_s)
+{
+    size_t first = 0, n;
+
+    while (first + 1 < load->n && load->time_s[first] < from_s)
+        first++;
+    n = load->n - first < SPOT_SERVE_LENGTHS_MAX ? load->n - first : SPOT_SERVE_LENGTHS_MAX;
+    s->length = spot_xcalloc(n, sizeof(*s->length));
+    for (size_t i = 0; i < n; i++) {
+        const size_t k = first + i * (load->n - first) / n;
+
+        s->length[i] = (struct spot_serve_length){ load->prompt_token[k], load->output_token[k] };
+    }
+    s->question.ask.length = s->length;
+    s->question.ask.n_length = n;
+}
+
 /* The mean rate of a load's last --window, and how its minutes vary. */
 static int read_load(struct session *s, struct spot_err *err)
 {
@@ -143,7 +162,7 @@ static int read_load(struct session *s, struct spot_err *err)
     double from_s, to_s, span_s;
     int rc = 0;
 
-    if (spot_load_read_path(&load, o.load, 0, err))
+    if (spot_load_read_path(&load, o.load, s->job.serve.context, err))
         return -1;
     spot_prov_add(&s->prov, strcmp(o.load, "-") != 0 ? o.load : "<stdin>", load.xxh3);
     to_s = load.time_s[load.n - 1];
@@ -154,6 +173,7 @@ static int read_load(struct session *s, struct spot_err *err)
     if (span_s > 0) {
         s->question.rate_per_s = (double)spot_load_arrivals(&load, from_s, to_s) / span_s;
         s->dispersion = spot_load_dispersion_seen(&load, from_s, to_s);
+        sample_lengths(s, &load, from_s);
     } else {
         rc = spot_err_set(err, SPOT_EDATA, "%s: all requests come at one moment: no rate", o.load);
     }
@@ -417,6 +437,7 @@ static int plan_serve(char **operand, size_t n, struct spot_err *err)
     spot_serve_plan_release(&s.plan);
     serve_places_release(&s.places);
     free(s.why);
+    free(s.length);
     spot_job_doc_release(&s.job);
     return rc;
 }

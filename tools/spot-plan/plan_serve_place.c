@@ -11,13 +11,6 @@ int serve_places_load(struct serve_places *s, const char *layout, const char *cl
 {
     if (spot_layout_load(&s->from, layout, err) || spot_cluster_load(&s->cluster, cluster, err))
         return -1;
-    for (size_t i = 0; i < s->cluster.n_node; i++)
-        if (s->cluster.node[i].slots > 1 && !s->cluster.node[i].is_leaving)
-            return spot_err_set(err, SPOT_EDATA,
-                                "%s: node '%.64s' has %lld slots, but a plan gives a worker one "
-                                "place: name each worker",
-                                cluster, s->cluster.node[i].name,
-                                (long long)s->cluster.node[i].slots);
     spot_prov_add(prov, layout, s->from.json.hash);
     spot_prov_add(prov, cluster, s->cluster.json.hash);
     return 0;

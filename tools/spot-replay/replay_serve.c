@@ -19,7 +19,9 @@ static struct options {
     double rate_per_s, switch_s, load_s, grace_s, boot_s, hand_s;
     double interval_s;
     uint64_t capacity, pool;
-    bool arrivals_only, steps;
+    const char *layout;
+    double merge_s, link_byte_per_s;
+    bool arrivals_only, steps, until_end;
 } o = { .common = SPOT_TOOL_COMMON_DEFAULT,
         .policy = "all",
         .batching = "pools",
@@ -73,10 +75,13 @@ static int read_policies(struct replay_serve *s, struct spot_err *err)
     return rc;
 }
 
-/* The profile knows one length. */
+/* A profile that knows one length takes no others. */
 static int check_lengths(struct replay_serve *s, struct spot_err *err)
 {
     const struct spot_job_serve *p = &s->job.serve;
+
+    if (spot_serve_knows_lengths(p) && !o.arrivals_only)
+        return 0;
 
     for (size_t i = 0; i < s->load.n; i++) {
         if (o.arrivals_only) {
@@ -105,8 +110,8 @@ static int read_all(struct replay_serve *s, struct spot_err *err)
         return -1;
     if (s->job.kind != SPOT_JOB_SERVE)
         return spot_json_fail(&s->job.json, "/kind", err, "expected \"serve\"");
-    if (spot_load_read_path(&s->load, o.load, 0, err) || check_lengths(s, err) ||
-        spot_trace_load_path(&s->trace, o.trace, err))
+    if (spot_load_read_path(&s->load, o.load, o.arrivals_only ? 0 : s->job.serve.context, err) ||
+        check_lengths(s, err) || spot_trace_load_path(&s->trace, o.trace, err))
         return -1;
     s->play = (struct spot_serve_play){
         .job = &s->job,
@@ -118,12 +123,26 @@ static int read_all(struct replay_serve *s, struct spot_err *err)
         .boot_s = o.boot_s,
         .hand_s = o.hand_s,
         .slo = slo,
-        .rule = { .batching =
-                      strcmp(o.batching, "shared") != 0 ? SPOT_BATCH_POOLS : SPOT_BATCH_SHARED,
+        .seed = o.common.seed,
+        .rule = { .batching = !strcmp(o.batching, "shared")   ? SPOT_BATCH_SHARED
+                              : !strcmp(o.batching, "passes") ? SPOT_BATCH_PASSES
+                                                              : SPOT_BATCH_POOLS,
                   .pool_max = o.pool ? (size_t)o.pool : 2 * (size_t)s->job.serve.max_batch,
                   .is_power_of_two = true },
     };
     spot_serve_play_trace(&s->play, &s->trace, o.common.seed);
+    if (o.layout) {
+        if (spot_layout_load(&s->layout, o.layout, err))
+            return -1;
+        s->moves = (struct spot_serve_moves){ .layout = &s->layout,
+                                              .serve = &s->job.serve,
+                                              .byte_per_s = o.link_byte_per_s,
+                                              .other_s = o.switch_s };
+        s->play.moves = &s->moves;
+    }
+    if (o.merge_s > 0)
+        spot_serve_play_merge(&s->play, o.merge_s);
+    s->until_end = o.until_end;
     s->play.rate_per_s = o.rate_per_s;
     return 0;
 }
@@ -172,10 +191,13 @@ static void list_policies(void)
 
 static const struct spot_cli cli = {
     .name = "spot-replay serve",
-    .reads = (const char *const[]){ "job", "trace", "load", NULL },
+    .need = (const struct spot_opt_need[]){ { "layout", "link-rate" },
+                                            { "link-rate", "layout" },
+                                            { NULL, NULL } },
+    .reads = (const char *const[]){ "job", "trace", "load", "layout", NULL },
     .writes = (const char *const[]){ "output", "plot", NULL },
     .choice = (const struct spot_opt_choice[]){ { "format", "csv|tsv|jsonl|table|md" },
-                                                { "batching", "pools|shared" },
+                                                { "batching", "pools|shared|passes" },
                                                 { NULL, NULL } },
     .synopsis = "--job job.json --trace trace.csv --load load.csv [options]",
     .summary = "Answer a load of requests on the instances of a trace, under each policy.",
@@ -198,6 +220,10 @@ static const struct spot_cli cli = {
               "required rate, requests/s (default: measured over 5 minutes)", 1e-9, 1e9 },
             { SPOT_OPT_SECS, 0, "switch", &o.switch_s, "time",
               "time to move weights and answers between instances (default 10s)", 0, 1e6 },
+            { SPOT_OPT_STRING, 0, "layout", &o.layout, "file",
+              "spot.layout/1: the time of its bytes over --link-rate instead", 0, 0 },
+            { SPOT_OPT_SIZE, 0, "link-rate", &o.link_byte_per_s, "size",
+              "measured bytes per second of an instance's link, each way", 1, 1e15 },
             { SPOT_OPT_SECS, 0, "load-time", &o.load_s, "time",
               "time to load weights from storage (default 25s)", 0, 1e6 },
             { SPOT_OPT_SECS, 0, "grace", &o.grace_s, "time", "notice before a loss (default 30s)",
@@ -210,12 +236,16 @@ static const struct spot_cli cli = {
             { SPOT_OPT_SECS, 0, "hand-over", &o.hand_s, "time",
               "spot: pause while answers change instance (default 1s)", 0, 1e6 },
             { SPOT_OPT_STRING, 0, "batching", &o.batching, "how",
-              "pools: a queue at each replica (default); shared: one queue", 0, 0 },
+              "pools (default), shared: one queue, or passes as our server", 0, 0 },
             { SPOT_OPT_U64, 0, "pool", &o.pool, "n",
               "with pools: requests at a replica at once (default: twice the batch)", 1, 1 << 20 },
             { SPOT_OPT_STRING, 0, "slo", &o.slo, "limits",
               "e2e-p99=TIME,ttft-p95=TIME: what spot plans for, and slo_share", 0, 0 },
+            { SPOT_OPT_SECS, 0, "merge", &o.merge_s, "time",
+              "a gain and a loss within this are one change (default: no)", 0, 1e6 },
             { SPOT_OPT_GROUP, .help = "output" },
+            { SPOT_OPT_FLAG, 0, "until-end", &o.until_end, NULL,
+              "latencies only of requests answered by the end of the trace", 0, 0 },
             { SPOT_OPT_FLAG, 0, "steps", &o.steps, NULL, "one row per policy and interval", 0, 0 },
             { SPOT_OPT_SECS, 0, "interval", &o.interval_s, "time",
               "interval of --steps and --plot (default 60s)", 1, 1e6 },
@@ -248,6 +278,9 @@ static int replay_serve(char **operand, size_t n, struct spot_err *err)
         rc = print(&s, err);
     for (size_t k = 0; k < s.n_played; k++)
         spot_serve_result_release(&s.played[k].result);
+    spot_serve_moves_release(&s.moves);
+    if (o.layout)
+        spot_layout_release(&s.layout);
     free(s.play.event);
     spot_trace_release(&s.trace);
     spot_load_release(&s.load);

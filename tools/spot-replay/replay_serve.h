@@ -23,6 +23,9 @@ struct replay_serve {
     struct spot_serve_play play;
     struct replay_served played[REPLAY_SERVE_POLICIES_MAX]; /* [n_played] */
     size_t n_played;
+    struct spot_layout layout; /* of --layout */
+    struct spot_serve_moves moves;
+    bool until_end; /* only requests that were answered by the end of the trace count */
     bool has_slo;
     double interval_s; /* of steps and pictures */
 };

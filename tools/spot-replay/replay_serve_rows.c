@@ -66,6 +66,8 @@ static struct lists collect(const struct replay_serve *s, const struct spot_serv
         const double ttft_s = d->first_token_s - load->time_s[i];
         const double e2e_s = d->end_s - load->time_s[i];
 
+        if (s->until_end && !(d->end_s <= s->play.end_s))
+            continue;
         if (!isnan(ttft_s))
             l.ttft[l.n_ttft++] = ttft_s;
         if (isnan(e2e_s))

@@ -53,4 +53,13 @@ int profile_write(struct profile *p, const char *name, const struct spot_prov *p
                   struct spot_err *err);
 void profile_table(struct profile *p, FILE *out);
 
+struct profile_serve {
+    const char *log, *name;       /* of a server's events; of the job */
+    uint64_t replicas, max_batch; /* replicas 0: as many as were formed at once */
+};
+
+/* profile_serve.c: a replica's profile from a server's log, as spot.job/1 of kind serve. */
+int profile_serve(const struct profile_serve *p, struct spot_prov *prov, const char *output,
+                  struct spot_err *err);
+
 #endif /* SPOT_RUN_PROFILE_H */

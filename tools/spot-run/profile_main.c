@@ -13,6 +13,7 @@
 #include "cluster/group.h"
 #include "common/out.h"
 #include "common/xalloc.h"
+#include "model/job_serve.h"
 #include "profile.h"
 #include "run.h"
 #include "text/corpus.h"
@@ -29,6 +30,7 @@ static struct profile p = {
 };
 static struct spot_tool_common common = SPOT_TOOL_COMMON_DEFAULT;
 static const char *grids, *micro_batches, *name = "profile";
+static struct profile_serve serving = { .max_batch = 1 };
 
 static void on_signal(int number)
 {
@@ -118,6 +120,22 @@ static int run(struct spot_err *err)
     return spot_out_finish(&out, rc, err);
 }
 
+static int run_serving(struct spot_err *err)
+{
+    struct spot_prov prov = { .tool = "spot-run",
+                              .seed = common.seed,
+                              .is_off = !common.provenance };
+    int rc;
+
+    if (serving.max_batch & (serving.max_batch - 1))
+        return spot_err_set(err, SPOT_EUSAGE, "--max-batch must be a power of two, got %llu",
+                            (unsigned long long)serving.max_batch);
+    serving.name = name;
+    rc = profile_serve(&serving, &prov, common.output, err);
+    spot_prov_release(&prov);
+    return rc;
+}
+
 static void release(void)
 {
     for (size_t i = 0; i < p.measured.n_cell; i++)
@@ -140,6 +158,12 @@ static const struct spot_opt option_table[] = {
     { SPOT_OPT_U64, 0, "steps", &p.steps, "n", "steps to measure on each grid (10)", 3, 100000 },
     { SPOT_OPT_U64, 0, "warm-up", &p.warm_up, "n", "steps before measuring begins (3)", 0, 1000 },
     { SPOT_OPT_STRING, 0, "name", &name, "text", "name of the job (profile)", 0, 0 },
+    { SPOT_OPT_GROUP, .help = "a replica that serves, instead" },
+    { SPOT_OPT_STRING, 0, "serve", &serving.log, "log", "event log of spot-run serve", 0, 0 },
+    { SPOT_OPT_U64, 0, "max-batch", &serving.max_batch, "n",
+      "--max-batch of the server, a power of two (1)", 1, SPOT_SERVE_BATCH_MAX },
+    { SPOT_OPT_U64, 0, "replicas", &serving.replicas, "n", "replicas of the server (as formed)", 1,
+      4096 },
     { SPOT_OPT_GROUP, .help = "the job, as for train" },
     { SPOT_OPT_LIST, 0, "data", &p.job.data, "file", "training data, in order", 0, 0 },
     { SPOT_OPT_STRING, 0, "tokenizer", &p.job.tokenizer, "dir|file",
@@ -188,12 +212,17 @@ static const struct spot_opt option_table[] = {
 
 static const struct spot_cli cli = {
     .name = "spot-run profile",
-    .reads = (const char *const[]){ "data", "tokenizer", NULL },
+    .need = (const struct spot_opt_need[]){ { "serve", "!data" },
+                                            { "max-batch", "serve" },
+                                            { "replicas", "serve" },
+                                            { NULL, NULL } },
+    .reads = (const char *const[]){ "data", "tokenizer", "serve", NULL },
     .writes = (const char *const[]){ "output", NULL },
     .choice = (const struct spot_opt_choice[]){ { "format", "json|table" }, { NULL, NULL } },
-    .synopsis = "--data FILE [options]",
+    .synopsis = "--data FILE | --serve LOG [options]",
     .summary = "Measure what the grids of a job, and changes between them, cost on this host.",
-    .examples = "  spot-run profile --data README.md --max-workers 2 -o job.json\n",
+    .examples = "  spot-run profile --data README.md --max-workers 2 -o job.json\n"
+                "  spot-run profile --serve events.jsonl --max-batch 8 -o serve.json\n",
     .option = option_table,
 };
 
@@ -206,7 +235,7 @@ static int run_profile(char **operand, size_t n, struct spot_err *err)
     p.info = spot_tool_info;
     p.warn = spot_tool_warn;
     p.shows_progress = isatty(STDERR_FILENO) && !common.quiet;
-    rc = run(err);
+    rc = serving.log ? run_serving(err) : run(err);
     release();
     return rc;
 }

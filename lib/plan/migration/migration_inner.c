@@ -23,6 +23,7 @@ static int64_t read_nodes(struct spot_migration *s)
     s->is_single = true;
     for (size_t i = 0; i < n; i++) {
         const struct spot_cluster_node *node = &s->problem->cluster->node[i];
+        const int64_t slots = node->slots / s->problem->together;
         const double deadline_s = s->problem->is_late          ? INFINITY
                                   : isfinite(node->deadline_s) ? node->deadline_s
                                                                : s->problem->deadline_s;
@@ -31,8 +32,8 @@ static int64_t read_nodes(struct spot_migration *s)
         s->in[i] = node->in_byte_per_s;
         s->deadline_s[i] = deadline_s;
         s->limit[i] = node->is_leaving ? node->out_byte_per_s * deadline_s : INFINITY;
-        s->can_place[i] = !node->is_leaving && node->slots > 0;
-        s->slots[i] = !s->can_place[i] ? 0 : node->slots < s->r->n_new ? node->slots : s->r->n_new;
+        s->can_place[i] = !node->is_leaving && slots > 0;
+        s->slots[i] = !s->can_place[i] ? 0 : slots < s->r->n_new ? slots : s->r->n_new;
         s->is_single = s->is_single && s->slots[i] <= 1;
         n_slot += s->slots[i];
     }
@@ -145,6 +146,11 @@ int spot_migration_init(struct spot_migration *s, const struct spot_migration_pr
         return spot_err_set(err, SPOT_EDATA, "%d nodes for %d positions are too many", s->n_node,
                             r->n_new);
     n_slot = read_nodes(s);
+    if (problem->together > 1 && !problem->place && n_slot < r->n_new)
+        return spot_err_set(err, SPOT_EINFEASIBLE,
+                            "%d times %d ranks of a tensor group have to share a node, and there "
+                            "is room for %lld; tensor_groups \"spread\" takes any slots",
+                            r->n_new, problem->together, (long long)n_slot);
     if (!problem->place && (double)n_slot * r->n_new > 1 << 25)
         return spot_err_set(
             err, SPOT_EDATA,
@@ -164,6 +170,8 @@ int spot_migration_init(struct spot_migration *s, const struct spot_migration_pr
     s->touched = spot_xcalloc(n_group, sizeof(int));
     s->self = spot_xcalloc((size_t)s->n_node, sizeof(int));
     s->cuts_of = spot_xcalloc((size_t)s->n_set + (size_t)s->n_node, sizeof *s->cuts_of);
+    if (problem->shares_links)
+        s->taken_s = spot_xcalloc((size_t)s->n_node, sizeof(double));
     for (size_t g = 0; g < n_group; g++)
         s->group_of[g] = -1;
     for (int i = 0; i < s->n_node; i++)
@@ -177,6 +185,6 @@ void spot_migration_release(struct spot_migration *s)
     free(s->set_of), free(s->set_begin), free(s->set_node), free(s->is_out);
     free(s->is_exclusive), free(s->stamp), free(s->in_byte), free(s->group_of);
     free(s->touched), free(s->demand), free(s->price_of), free(s->want), free(s->self);
-    free(s->cuts_of), free(s->job);
+    free(s->cuts_of), free(s->job), free(s->taken_s);
     *s = (struct spot_migration){ 0 };
 }

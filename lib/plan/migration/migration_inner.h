@@ -39,6 +39,7 @@ struct spot_migration {
     const struct spot_reshard *r; /* the problem's */
     int n_node;
     double *out, *in;   /* [n_node] */
+    double *taken_s;    /* [n_node] to receive, where links are shared; else NULL */
     double *limit;      /* [n_node] what it can send before it is gone; INFINITY: it stays */
     double *deadline_s; /* [n_node] of those with a limit */
     uint8_t *can_place; /* [n_node] */

@@ -161,12 +161,12 @@ static void start(const struct spot_migration *s, struct spot_migration_plan *pl
     plan->in_order_s = fmax(plan->in_order_s, move->end_s);
 }
 
-/* One transfer at a time in each direction of each link; a free pair takes the first move in the
- * order that fits. Long lists go strictly in order. */
+/* One transfer at a time in each direction of each link, or in both where it is shared; a free pair
+ * takes the first move in the order that fits. Long lists go strictly in order. */
 static void time_moves(const struct spot_migration *s, struct spot_migration_plan *plan)
 {
     double *out_free = spot_xcalloc(2 * (size_t)s->n_node, sizeof *out_free);
-    double *in_free = out_free + s->n_node, now_s = 0;
+    double *in_free = s->taken_s ? out_free : out_free + s->n_node, now_s = 0;
     size_t n_left = plan->n_move;
 
     for (size_t k = 0; k < plan->n_move; k++)
@@ -195,21 +195,27 @@ static void time_moves(const struct spot_migration *s, struct spot_migration_pla
 
 static void add_loads(const struct spot_migration *s, struct spot_migration_plan *plan)
 {
+    int64_t *byte = spot_xcalloc((size_t)s->n_node, sizeof *byte);
+
     plan->in_s = spot_xcalloc((size_t)s->n_node, sizeof *plan->in_s);
     plan->out_s = spot_xcalloc((size_t)s->n_node, sizeof *plan->out_s);
     for (size_t k = 0; k < plan->n_move; k++) {
         const struct spot_migration_move *move = &plan->move[k];
 
         plan->total_byte += move->end - move->begin;
+        byte[move->from] += move->end - move->begin;
+        byte[move->to] += move->end - move->begin;
         plan->out_s[move->from] += (double)(move->end - move->begin) / s->out[move->from];
         plan->in_s[move->to] += (double)(move->end - move->begin) / s->in[move->to];
     }
     plan->busiest_node = -1;
     for (int i = 0; i < s->n_node; i++) {
         plan->n_touched += plan->in_s[i] > 0;
+        plan->busiest_byte = byte[i] > plan->busiest_byte ? byte[i] : plan->busiest_byte;
         if (plan->in_s[i] >= plan->makespan_s * (1 - 1e-12) && plan->busiest_node < 0)
             plan->busiest_node = i;
     }
+    free(byte);
 }
 
 /* The lowest-numbered holder sends everything: what a plan without a flow would take. */
@@ -224,8 +230,11 @@ static void time_naively(const struct spot_migration *s, struct spot_migration_p
         sent[from] += (double)s->r->part[s->want[w].part].byte;
         plan->naive_s = fmax(plan->naive_s, sent[from] / s->out[from]);
     }
-    for (int i = 0; i < s->n_node; i++)
-        plan->naive_s = fmax(plan->naive_s, (double)s->in_byte[i] / s->in[i]);
+    for (int i = 0; i < s->n_node; i++) {
+        const double in_s = (double)s->in_byte[i] / s->in[i];
+
+        plan->naive_s = fmax(plan->naive_s, s->taken_s ? in_s + sent[i] / s->out[i] : in_s);
+    }
     free(sent);
 }
 

@@ -164,8 +164,8 @@ static int search(struct spot_migration *s, struct spot_place *place, struct spo
     }
     problem.byte_floor = least_bytes(s, &problem.floor_s);
     classify(s, node_class, position_class);
-    for (int i = 0; i < s->n_node; i++)
-        problem.out_byte_per_s += s->out[i];
+    for (int i = 0; i < s->n_node; i++) /* a byte takes two links where each is shared */
+        problem.out_byte_per_s += s->taken_s ? fmax(s->out[i], s->in[i]) / 2 : s->out[i];
     spot_migration_steps_begin(s);
     rc = spot_place_search(&problem, place, err);
     spot_migration_steps_end(s);
@@ -329,6 +329,20 @@ static int plan_moves(struct spot_migration *s, struct spot_migration_problem *p
     return heed_receivers(s, plan, err);
 }
 
+/* Positions together, each by itself again. */
+static void part_ranks(const struct spot_migration_problem *problem,
+                       struct spot_migration_plan *plan)
+{
+    const int n = problem->reshard.n_new, together = problem->together;
+    int *node = spot_xcalloc((size_t)n * (size_t)together, sizeof(int));
+
+    for (int q = 0; q < n * together; q++)
+        node[q] = plan->node_of_position[q / together];
+    free(plan->node_of_position);
+    plan->node_of_position = node;
+    plan->n_position = n * together;
+}
+
 static int plan_in_time(struct spot_migration_problem *problem, struct spot_migration_plan *plan,
                         struct spot_err *err)
 {
@@ -340,6 +354,7 @@ static int plan_in_time(struct spot_migration_problem *problem, struct spot_migr
         goto out;
     spot_migration_order(&s, plan);
     close_bound(&s, plan);
+    part_ranks(problem, plan);
     rc = 0;
 out:
     spot_migration_release(&s);

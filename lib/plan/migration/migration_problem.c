@@ -81,17 +81,50 @@ static int read_new_places(struct spot_migration_problem *p, const struct spot_l
     return rc;
 }
 
+/* Ranks of a tensor group that a node can take: the most that divide M and fit into a node. */
+static int ranks_together(const struct spot_layout *to, const struct spot_cluster *cluster)
+{
+    int64_t most = 1, n;
+
+    if (!cluster->tensor_groups || strcmp(cluster->tensor_groups, "whole") != 0)
+        return 1;
+    for (size_t i = 0; i < cluster->n_node; i++)
+        if (!cluster->node[i].is_leaving && cluster->node[i].slots > most)
+            most = cluster->node[i].slots;
+    for (n = most < to->m ? most : to->m; to->m % n != 0;)
+        n--;
+    return (int)n;
+}
+
+/* Places of ranks together are one place. */
+static int join_ranks(struct spot_migration_problem *p, const struct spot_layout *to,
+                      struct spot_err *err)
+{
+    p->together = ranks_together(to, p->cluster);
+    for (int q = 0; p->place && q < p->reshard.n_new; q++) {
+        if (p->place[q] != p->place[q - q % p->together])
+            return spot_json_fail(&to->json, "/place", err,
+                                  "tears a tensor group apart: position %d is not on the node of "
+                                  "position %d, and tensor_groups is \"whole\"",
+                                  q, q - q % p->together);
+        p->place[q / p->together] = p->place[q];
+    }
+    spot_reshard_join(&p->reshard, p->together);
+    return 0;
+}
+
 int spot_migration_of_layouts(struct spot_migration_problem *p, const struct spot_layout *from,
                               const struct spot_layout *to, const struct spot_cluster *cluster,
                               struct spot_err *err)
 {
-    *p = (struct spot_migration_problem){ .cluster = cluster,
-                                          .deadline_s = INFINITY,
-                                          .memory_cap_byte = INFINITY };
+    *p = (struct spot_migration_problem){
+        .cluster = cluster, .deadline_s = INFINITY, .memory_cap_byte = INFINITY, .together = 1
+    };
+    p->shares_links = cluster->links && !strcmp(cluster->links, "shared");
     if (spot_reshard_init(&p->reshard, from, to, err))
         return -1;
     read_old_places(p, from);
-    return read_new_places(p, to, err);
+    return read_new_places(p, to, err) || join_ranks(p, to, err) ? -1 : 0;
 }
 
 /* Numbers i below n whose entry of a column is set. */
@@ -124,9 +157,11 @@ void spot_migration_of_bundles(struct spot_migration_problem *p,
 {
     struct spot_reshard *r = &p->reshard;
 
-    *p = (struct spot_migration_problem){
-        .cluster = cluster, .deadline_s = INFINITY, .memory_cap_byte = INFINITY, .is_whole = true
-    };
+    *p = (struct spot_migration_problem){ .cluster = cluster,
+                                          .together = 1,
+                                          .deadline_s = INFINITY,
+                                          .memory_cap_byte = INFINITY,
+                                          .is_whole = true };
     r->n_old = b->n_node;
     r->n_new = b->n_position;
     r->n_bundle = b->n_bundle;

@@ -197,14 +197,20 @@ void spot_migration_transport(struct spot_migration *s, struct spot_transport *t
     *transport = (struct spot_transport){ .n_node = s->n_node,
                                           .n_demand = s->n_demand,
                                           .out_byte_per_s = s->out,
+                                          .taken_s = s->taken_s,
                                           .limit_byte = s->limit,
                                           .demand = s->demand };
     for (int k = 0; k < s->n_demand && s->price; k++) {
         s->demand[k].cost = s->price_of + at;
         at += (size_t)s->demand[k].n_holder;
     }
-    for (int i = 0; i < s->n_node; i++)
-        transport->floor_s = fmax(transport->floor_s, (double)s->in_byte[i] / s->in[i]);
+    for (int i = 0; i < s->n_node; i++) {
+        const double in_s = (double)s->in_byte[i] / s->in[i];
+
+        transport->floor_s = fmax(transport->floor_s, in_s);
+        if (s->taken_s)
+            s->taken_s[i] = in_s;
+    }
 }
 
 /* The senders that decided the placement just scored: they may decide the next one too. */

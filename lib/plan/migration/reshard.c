@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "plan/migration/reshard.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -457,6 +458,24 @@ void spot_reshard_cut(struct spot_reshard *r, const bool *is_marked)
         free(old[k].piece);
     }
     free(old);
+}
+
+void spot_reshard_join(struct spot_reshard *r, int n)
+{
+    assert(n > 0 && r->n_new % n == 0);
+    r->n_new /= n;
+    memset(r->need_byte, 0, (size_t)r->n_new * sizeof *r->need_byte);
+    for (size_t k = 0; k < r->n_part; k++) {
+        struct spot_reshard_part *part = &r->part[k];
+        int *want = (int *)(uintptr_t)part->want, n_want = 0;
+
+        for (int w = 0; w < part->n_want; w++)
+            if (!n_want || want[n_want - 1] != want[w] / n)
+                want[n_want++] = want[w] / n;
+        part->n_want = n_want;
+        for (int w = 0; w < n_want; w++)
+            r->need_byte[want[w]] += part->byte;
+    }
 }
 
 void spot_reshard_release(struct spot_reshard *r)

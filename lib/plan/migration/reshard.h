@@ -55,6 +55,10 @@ int spot_reshard_init(struct spot_reshard *reshard, const struct spot_layout *fr
 /* Cut the marked parts of state [n_part] where bundles meet: a part a bundle. */
 void spot_reshard_cut(struct spot_reshard *reshard, const bool *is_marked);
 
+/* Positions n k .. n k + n - 1 of the new layout become position k, which needs what any of them
+ * does. `n` divides n_new. */
+void spot_reshard_join(struct spot_reshard *reshard, int n);
+
 void spot_reshard_release(struct spot_reshard *reshard);
 
 #ifdef __cplusplus

@@ -12,7 +12,9 @@ enum { SOURCE, SINK, FIRST_NODE, STEPS_MAX = 100 };
 
 static double room_of(const struct spot_transport *s, int node, double time_s)
 {
-    return fmin(s->out_byte_per_s[node] * time_s, s->limit_byte[node]);
+    const double left_s = s->taken_s ? fmax(time_s - s->taken_s[node], 0) : time_s;
+
+    return fmin(s->out_byte_per_s[node] * left_s, s->limit_byte[node]);
 }
 
 static int64_t whole(double byte)
@@ -89,10 +91,12 @@ static double time_of_cut(struct spot_transport *s, const struct spot_flow *flow
     for (int i = 0; i < s->n_node; i++) {
         if (flow->level[FIRST_NODE + i] < 0)
             continue;
-        if (s->limit_byte[i] <= s->out_byte_per_s[i] * time_s)
+        if (s->limit_byte[i] <= room_of(s, i, time_s)) {
             byte -= s->limit_byte[i];
-        else
-            rate += s->out_byte_per_s[i];
+            continue;
+        }
+        rate += s->out_byte_per_s[i];
+        byte += s->taken_s ? s->taken_s[i] * s->out_byte_per_s[i] : 0;
     }
     return rate > 0 ? byte / rate : INFINITY;
 }

@@ -35,14 +35,15 @@ struct spot_demand {
 struct spot_transport {
     int n_node, n_demand;
     const double *out_byte_per_s; /* [n_node] */
-    const double *limit_byte;     /* [n_node] what a node can send at most before it is gone */
+    const double *taken_s;    /* [n_node] of time_s that a link is busy otherwise; NULL: never */
+    const double *limit_byte; /* [n_node] what a node can send at most before it is gone */
     const struct spot_gate
         *in; /* [n_in] at the receivers; only spot_transport_most looks at gates */
     const struct spot_gate *out; /* [n_out] behind the holders */
     const int *out_gate;         /* [n_node] index + 1, 0: none; NULL without `out` */
     int n_in, n_out;
     struct spot_demand *demand;
-    double floor_s;   /* no need to be faster: the busiest receiver */
+    double floor_s;   /* no need to be faster: the busiest receiver; >= any taken_s */
     double give_up_s; /* > 0: any time above it will do where the answer is above it */
     double time_s;    /* answer, >= floor_s; INFINITY when the limits forbid it */
     double cost;      /* answer, of the cheapest way at time_s */

@@ -162,3 +162,47 @@ double spot_serve_station_mean_wait(const struct spot_serve_station *s)
     next_s = w.spread * s->service_s / (n + 1) + (1 - w.spread) * w.period_s / 2;
     return w.busy * (next_s + w.behind / (1 - w.stay) * w.period_s);
 }
+
+/* In a period of mean S / D come m requests on average; if periods scatter, their number varies by
+ * m^2 scv more. */
+double spot_serve_station_dispersion(const struct spot_serve_station *s, double scv)
+{
+    return s->dispersion + s->rate_per_s * s->service_s / (double)s->replicas * scv;
+}
+
+/* P(wait + after > x). */
+static double beyond(const struct waits *w, const double *after_s, const double *share, size_t n,
+                     double x)
+{
+    double sum = 0;
+
+    for (size_t i = 0; i < n; i++)
+        sum += share[i] * (after_s[i] > x ? 1 : w ? tail(w, x - after_s[i]) : 0);
+    return sum;
+}
+
+double spot_serve_station_sojourn(const struct spot_serve_station *s, const double *after_s,
+                                  const double *share, size_t n, double percentile)
+{
+    const bool is_empty = !(s->rate_per_s > 0);
+    double low = 0, high = 0;
+    struct waits w;
+
+    if (spot_serve_station_load(s) >= 1)
+        return INFINITY;
+    w = waits_of(s);
+    for (size_t i = 0; i < n; i++)
+        high = fmax(high, after_s[i]);
+    high += is_empty ? 0 : spot_serve_station_wait(s, 1 - (1 - percentile) / 2);
+    while (beyond(is_empty ? NULL : &w, after_s, share, n, high) > 1 - percentile)
+        high *= 1.5;
+    for (int i = 0; i < 14; i++) {
+        const double middle = (low + high) / 2;
+
+        if (beyond(is_empty ? NULL : &w, after_s, share, n, middle) > 1 - percentile)
+            low = middle;
+        else
+            high = middle;
+    }
+    return high;
+}

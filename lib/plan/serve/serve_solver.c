@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/xalloc.h"
+#include "plan/serve/serve_scatter.h"
 #include "plan/serve_queue_model.h"
 
 enum { SIZES = 11 }; /* batches of 1, 2, 4, ... SPOT_SERVE_BATCH_MAX */
@@ -54,18 +55,30 @@ int spot_serve_soonest(const struct spot_job_serve *s, struct spot_serve_shape *
 struct shape_times {
     struct spot_serve_shape shape; /* with a full batch */
     struct spot_serve_time time[SIZES];
-    int64_t instances, pipelines; /* of a unit */
+    struct spot_serve_scatter *scatter[SIZES]; /* NULL: all take the same */
+    int64_t instances, pipelines;              /* of a unit */
 };
 
-static bool fill_times(const struct spot_job_serve *s, int64_t P, int64_t M, struct shape_times *t)
+static bool fill_times(const struct spot_serve_ask *ask, int64_t P, int64_t M,
+                       struct shape_times *t)
 {
-    t->shape = (struct spot_serve_shape){ .P = P, .M = M };
-    for (int k = 0; (int64_t)1 << k <= s->max_batch; k++)
+    const struct spot_job_serve *s = ask->serve;
+
+    *t = (struct shape_times){ .shape = { .P = P, .M = M } };
+    for (int k = 0; (int64_t)1 << k <= s->max_batch; k++) {
         if (spot_serve_soonest(s, &t->shape, (int64_t)1 << k, &t->time[k]))
             return false;
+        t->scatter[k] = spot_serve_scatter_new(ask, &t->shape, &t->time[k]);
+    }
     t->instances = spot_serve_unit_instances(s, &t->shape);
     t->pipelines = spot_serve_unit_pipelines(s, &t->shape);
     return true;
+}
+
+static void free_times(struct shape_times *t)
+{
+    for (int k = 0; k < SIZES; k++)
+        spot_serve_scatter_free(t->scatter[k]);
 }
 
 /* Poisson losses of used instances in the time that one is replaced in: the share of the time in
@@ -144,32 +157,61 @@ static void score(const struct spot_serve_ask *ask, struct spot_serve_offer *o)
                                             : KEEP_SHAPE;
 }
 
-/* The time of a batch as full as the rate makes it. */
-static const struct spot_serve_time *usual(const struct spot_serve_ask *ask,
-                                           const struct shape_times *t, int64_t D)
+/* The size of a batch as full as the rate makes it, as a power of two. */
+static int usual(const struct spot_serve_ask *ask, const struct shape_times *t, int64_t D)
 {
     int k = 0;
 
     while ((int64_t)2 << k <= ask->serve->max_batch &&
            ask->demand.rate_per_s * t->time[k].request_s / (double)D > (double)((int64_t)1 << k))
         k++;
-    return &t->time[k];
+    return k;
+}
+
+/* What follows the wait: of a batch as the rate makes it, or, as often as all are busy, a full one.
+ * Where times scatter the larger is the later, for it ends with its last. */
+struct after {
+    double first_s[2 * SPOT_SERVE_SCATTER_POINTS], request_s[2 * SPOT_SERVE_SCATTER_POINTS];
+    double share[2 * SPOT_SERVE_SCATTER_POINTS];
+    size_t n; /* 0: all take the same */
+};
+
+static void add_after(struct after *a, const struct spot_serve_scatter *s, double share)
+{
+    for (size_t i = 0; i < s->n && share > 0; i++, a->n++) {
+        a->first_s[a->n] = s->first_s[i];
+        a->request_s[a->n] = s->request_s[i];
+        a->share[a->n] = share * s->share[i];
+    }
+}
+
+/* When a share of requests have left, without what drains. */
+static double left_s(const struct spot_serve_station *station, double mean_s,
+                     const double *scattered_s, const struct after *after, double percentile)
+{
+    return after->n ? spot_serve_station_sojourn(station, scattered_s, after->share, after->n,
+                                                 percentile)
+                    : mean_s + spot_serve_station_wait(station, percentile);
 }
 
 static void judge(const struct spot_serve_ask *ask, const struct shape_times *t, int64_t units,
                   struct spot_serve_offer *o)
 {
     const int64_t D = units * t->pipelines, B = t->shape.B;
-    const struct spot_serve_time *time = usual(ask, t, D);
+    const int k = usual(ask, t, D);
+    const struct spot_serve_time *time = &t->time[k];
+    const struct spot_serve_scatter *scatter = t->scatter[k];
+    static const struct after none = { .n = 0 };
+    struct after after = { .n = 0 };
     /* where all are busy anyway, in turn is better than as it happens */
     const bool is_paced = ask->demand.rate_per_s * time->request_s >= (double)D;
     const double share = 1 - percentile_of(&ask->slo.e2e);
-    const struct spot_serve_station station = { .replicas = D,
-                                                .batch = B,
-                                                .service_s = time->request_s,
-                                                .rate_per_s = ask->demand.rate_per_s,
-                                                .is_paced = is_paced,
-                                                .dispersion = ask->demand.dispersion };
+    struct spot_serve_station station = { .replicas = D,
+                                          .batch = B,
+                                          .service_s = time->request_s,
+                                          .rate_per_s = ask->demand.rate_per_s,
+                                          .is_paced = is_paced,
+                                          .dispersion = ask->demand.dispersion };
     int full = 0;
     double drain_s;
 
@@ -185,11 +227,21 @@ static void judge(const struct spot_serve_ask *ask, const struct shape_times *t,
     o->spares = spares_for(ask, o->instances, share);
     o->usd_per_h = (ask->usd_per_h >= 0 ? ask->usd_per_h : 1) * (double)(o->instances + o->spares);
     drain_s = pause_s(ask, o) + exposed_s(ask, o) + ask->demand.backlog / o->request_per_s;
-    o->e2e_s =
-        time->request_s + drain_s + spot_serve_station_wait(&station, percentile_of(&ask->slo.e2e));
-    o->ttft_s = time->prefill_s + time->decode_s + drain_s +
-                spot_serve_station_wait(&station, percentile_of(&ask->slo.ttft));
-    o->p99_s = time->request_s + drain_s + spot_serve_station_wait(&station, 0.99);
+    if (scatter) {
+        const double busy = full > k ? spot_serve_station_busy(&station) : 0;
+
+        station.dispersion = spot_serve_station_dispersion(&station, scatter->scv);
+        add_after(&after, scatter, 1 - busy);
+        add_after(&after, t->scatter[full], busy);
+    }
+    o->e2e_s = drain_s + left_s(&station, time->request_s, after.request_s, &after,
+                                percentile_of(&ask->slo.e2e));
+    o->ttft_s =
+        drain_s + left_s(&station, time->prefill_s + time->decode_s, after.first_s,
+                         ask->slo.ttft.limit_s > 0 ? &after : &none, percentile_of(&ask->slo.ttft));
+    o->p99_s = percentile_of(&ask->slo.e2e) == 0.99
+                   ? o->e2e_s
+                   : drain_s + left_s(&station, time->request_s, after.request_s, &after, 0.99);
     o->mean_s = time->request_s + spot_serve_station_mean_wait(&station);
     score(ask, o);
 }
@@ -211,8 +263,10 @@ static bool best_of_shape(const struct spot_serve_ask *ask, int64_t P, int64_t M
     struct spot_serve_offer o;
     bool is_found = false;
 
-    if (!fill_times(ask->serve, P, M, &t))
+    if (!fill_times(ask, P, M, &t)) {
+        free_times(&t);
         return false;
+    }
     for (int64_t units = 1; units * t.instances <= ask->instances; units++) {
         judge(ask, &t, units, &o);
         if (!is_found || o.score < best->score)
@@ -221,6 +275,7 @@ static bool best_of_shape(const struct spot_serve_ask *ask, int64_t P, int64_t M
         if (is_hopeless(ask, &t, best, &o))
             break;
     }
+    free_times(&t);
     return is_found;
 }
 

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT */
+/* serve_scatter.h - what batches of one shape and size take when lengths differ and times scatter.
+ */
+#ifndef SPOT_PLAN_SERVE_SERVE_SCATTER_H
+#define SPOT_PLAN_SERVE_SERVE_SCATTER_H
+
+#include <stddef.h>
+
+#include "plan/serve_solver.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { SPOT_SERVE_SCATTER_POINTS = 8 };
+
+struct spot_serve_scatter {
+    size_t n;                    /* SPOT_SERVE_SCATTER_POINTS */
+    double *first_s, *request_s; /* [n] to the first token, and to the end */
+    double *share;               /* [n] of requests, sum 1 */
+    double scv;                  /* of request_s: variance over the square of the mean */
+};
+
+/* For batches of shape->B of the lengths that are asked about; sets *time to their mean. NULL where
+ * all take the same: *time stays. */
+struct spot_serve_scatter *spot_serve_scatter_new(const struct spot_serve_ask *ask,
+                                                  const struct spot_serve_shape *shape,
+                                                  struct spot_serve_time *time);
+void spot_serve_scatter_free(struct spot_serve_scatter *scatter);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_SERVE_SERVE_SCATTER_H */

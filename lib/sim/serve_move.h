@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+/* serve_move.h - how long weights and caches travel between instances when a grid changes: bytes of
+ * a layout over measured links, by the planner of spot-migrate plan.
+ *
+ * Ranks sit in order on the first instances, a tensor group on as few as there can be; of those in
+ * use the ones that are lost lie evenly among the others. Each replica's cache is of a full batch
+ * with its answers done. Answers are kept: a change is planned once.
+ */
+#ifndef SPOT_SIM_SERVE_MOVE_H
+#define SPOT_SIM_SERVE_MOVE_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/err.h"
+#include "model/grid.h"
+#include "model/job_serve.h"
+#include "model/layout_doc.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+struct spot_serve_change {
+    struct spot_grid from, to;
+    int64_t instances; /* before, those that are lost among them */
+    int64_t lost, gained;
+};
+
+struct spot_serve_moved {
+    struct spot_serve_change change;
+    double time_s;
+};
+
+struct spot_serve_moves {
+    const struct spot_layout *layout; /* the model and its components; borrowed */
+    const struct spot_job_serve *serve;
+    double byte_per_s; /* of an instance's link, each way */
+    double other_s;    /* where nothing can be planned: more stages than layers, no room */
+    struct spot_serve_moved *known; /* [n_known] */
+    size_t n_known, known_cap;
+};
+
+double spot_serve_move_s(struct spot_serve_moves *moves, const struct spot_serve_change *change);
+void spot_serve_moves_release(struct spot_serve_moves *moves);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_SIM_SERVE_MOVE_H */

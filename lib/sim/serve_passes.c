@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: MIT */
+/* Batches that form pass by pass. Between two moments at which a batch changes all passes take the
+ * same time, so that they are one event. */
+#include <math.h>
+
+#include "common/xalloc.h"
+#include "sim/serve_queue_state.h"
+
+static bool has_room(const struct spot_replica *r)
+{
+    return r->state == SPOT_REPLICA_RUNS && !r->drains && r->n_batch + r->n_pool < r->law.max_batch;
+}
+
+static struct spot_replica *least_filled(struct spot_serve_queue *q)
+{
+    struct spot_replica *best = NULL;
+
+    for (size_t i = 0; i < q->n_live; i++) {
+        struct spot_replica *r = &q->replica[q->live[i]];
+
+        if (has_room(r) && (!best || r->n_batch + r->n_pool < best->n_batch + best->n_pool))
+            best = r;
+    }
+    return best;
+}
+
+/* A token of each that has its prompt. */
+static double decode_s(const struct spot_replica *r)
+{
+    const size_t n = r->n_batch - r->n_join;
+
+    return n ? r->law.time(r->law.user, r->batch, n).each_s : 0;
+}
+
+static uint32_t left_of(const struct spot_serve_queue *q, size_t request)
+{
+    return (uint32_t)q->load->output_token[request] - q->served[request].token;
+}
+
+/* Passes up to the one in which the first of them ends. */
+static uint32_t passes_to_end(const struct spot_serve_queue *q, const struct spot_replica *r)
+{
+    uint32_t least = UINT32_MAX;
+
+    for (size_t i = 0; i < r->n_batch; i++)
+        if (left_of(q, r->batch[i]) < least)
+            least = left_of(q, r->batch[i]);
+    return least;
+}
+
+void spot_serve_passes_begin(struct spot_serve_queue *q, struct spot_replica *r)
+{
+    double pass_s = decode_s(r);
+
+    for (size_t i = r->n_batch - r->n_join; i < r->n_batch; i++) {
+        const struct spot_batch_time t = r->law.time(r->law.user, &r->batch[i], 1);
+
+        pass_s += t.first_s + t.last_s;
+    }
+    r->time = (struct spot_batch_time){ .each_s = pass_s };
+    r->n_pass = r->n_join ? 1 : passes_to_end(q, r);
+    r->begin_s = q->now_s;
+    r->end_s = q->now_s + r->n_pass * pass_s;
+}
+
+/* Who waits at the replica is in the batch, and the next pass begins. */
+static void let_in(struct spot_serve_queue *q, struct spot_replica *r)
+{
+    r->batch = spot_xgrow(r->batch, &r->batch_cap, r->n_batch + r->n_pool, sizeof(*r->batch));
+    r->n_join = r->n_pool;
+    for (size_t i = 0; i < r->n_join; i++)
+        r->batch[r->n_batch++] = r->pool[i];
+    r->n_pool = 0;
+    if (r->n_batch)
+        spot_serve_passes_begin(q, r);
+    else
+        r->end_s = INFINITY;
+}
+
+/* Passes that are under way end with the one that runs now. */
+static void end_soon(struct spot_serve_queue *q, struct spot_replica *r)
+{
+    const double run_s = q->now_s - r->begin_s;
+    const double n = r->time.each_s > 0 ? fmax(ceil(run_s / r->time.each_s * (1 - 1e-12)), 1) : 1;
+
+    if (n >= r->n_pass)
+        return;
+    r->n_pass = (uint32_t)n;
+    r->end_s = fmax(r->begin_s + n * r->time.each_s, q->now_s);
+}
+
+void spot_serve_passes_dispatch(struct spot_serve_queue *q)
+{
+    struct spot_replica *r;
+
+    while (spot_serve_queue_unassigned(q) && (r = least_filled(q))) {
+        r->pool = spot_xgrow(r->pool, &r->pool_cap, r->n_pool + 1, sizeof(*r->pool));
+        r->pool[r->n_pool++] = spot_serve_queue_take(q);
+        if (r->n_batch)
+            end_soon(q, r);
+    }
+    for (size_t i = 0; i < q->n_live; i++) { /* together, those that came at once */
+        r = &q->replica[q->live[i]];
+        if (r->state == SPOT_REPLICA_RUNS && !r->n_batch && r->n_pool)
+            let_in(q, r);
+    }
+}
+
+/* `n` passes have given a token each. Who has all leaves, in order of the others. */
+static void count_tokens(struct spot_serve_queue *q, struct spot_replica *r, uint32_t n)
+{
+    size_t kept = 0;
+
+    for (size_t i = 0; i < r->n_batch && n; i++) {
+        struct spot_served *s = &q->served[r->batch[i]];
+
+        s->token += n;
+        if (isnan(s->first_token_s))
+            s->first_token_s = r->begin_s + r->time.each_s;
+    }
+    for (size_t i = 0; i < r->n_batch; i++) {
+        struct spot_served *s = &q->served[r->batch[i]];
+
+        if (left_of(q, r->batch[i])) {
+            r->batch[kept++] = r->batch[i];
+            continue;
+        }
+        s->end_s = q->now_s;
+        q->n_finished++;
+        q->n_in--;
+    }
+    r->n_batch = kept;
+    r->n_join = 0;
+}
+
+void spot_serve_passes_end(struct spot_serve_queue *q, struct spot_replica *r)
+{
+    q->busy_s += q->now_s - r->begin_s;
+    count_tokens(q, r, r->n_pass);
+    r->end_s = INFINITY;
+    while (spot_serve_queue_unassigned(q) && has_room(r) && least_filled(q) == r) {
+        r->pool = spot_xgrow(r->pool, &r->pool_cap, r->n_pool + 1, sizeof(*r->pool));
+        r->pool[r->n_pool++] = spot_serve_queue_take(q);
+    }
+    let_in(q, r);
+}
+
+void spot_serve_passes_stop(struct spot_serve_queue *q, struct spot_replica *r)
+{
+    const double run_s = q->now_s - r->begin_s;
+    const size_t n_join = r->n_join;
+    uint32_t n;
+
+    if (r->state != SPOT_REPLICA_RUNS || !r->n_batch)
+        return;
+    n = r->time.each_s > 0 ? (uint32_t)fmin(floor(run_s / r->time.each_s), r->n_pass) : 0;
+    q->busy_s += run_s;
+    if (n)
+        count_tokens(q, r, n);
+    else /* prompts of the pass that was cut are not there */
+        for (size_t i = 0; i < n_join; i++)
+            spot_serve_queue_give_back(q, r->batch[--r->n_batch]);
+    r->n_join = 0;
+    r->step = 0;
+    for (size_t i = 0; i < r->n_batch; i++)
+        if (q->served[r->batch[i]].token > r->step)
+            r->step = q->served[r->batch[i]].token;
+}
