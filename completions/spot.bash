@@ -36,6 +36,7 @@ _spot() {
     'spot-run train') options='--data --val-data --tokenizer --load --arch --layers --width --heads --seq --steps --micro-batch --global-batch --lr --lr-schedule --seed --workers --listen --key-file --grid --plan --state --resume --events --metrics --save --quiet --verbose --dry-run --tokens --vocab --tied --kv-heads --ffn --rope-theta --norm-eps --shards --val-every --val-batches --clip --beta1 --beta2 --weight-decay --min-lr --warmup-steps --decay-steps --kernel --backend --comm --reduce --recompute --threads --shares --grace --lease --stall --store --store-lease --buddies --ahead --profile --format --durable-every --max-loss --metrics-tls-cert --metrics-tls-key --metrics-key-file --metrics-file --price-usd-per-h --budget-usd --help --help-all --version' ;;
     'spot-run serve') options='--model --dtype --http --api-key-file --tls-cert --tls-key --queue --linger --batch --output --workers --listen --key-file --grid --plan --max-batch --kv-byte --kv-buddies --state --resume --events --quiet --journal-sync --threads --grace --lease --stall --help --help-all --version' ;;
     'spot-run exec') options='--workers --listen --store --nodes --max-restarts --events --state --state-every --resume --join --name --domain --notice --nproc-per-node --hook --save-time --stop-time --cold --log-dir --state-dir --state-limit --all-places --mirror-rate --key-file --quiet --lease --stall --grace --store-lease --join-timeout --notice-rebalance --notice-endpoint --help --help-all --version' ;;
+    'spot-run ledger') options='--step --rank --world --dataset-size --global-batch --seed --rest --order --format --ranges --alone --check --help --version --global-batch' ;;
     'spot-run commit') options='--step --durable --timeout --quiet --help --version' ;;
     'spot-run profile') options='--grids --micro-batches --max-workers --steps --warm-up --name --data --tokenizer --arch --layers --width --heads --seq --micro-batch --global-batch --backend --threads --links --stalls --changes --buddies --tokens --vocab --shards --kv-heads --ffn --rope-theta --norm-eps --kernel --recompute --output --format --seed --quiet --verbose --provenance --help --help-all --version' ;;
     'spot-run tokenize') options='--tokenizer --tokens --separator --decode --output --quiet --help --version' ;;
@@ -48,7 +49,7 @@ _spot() {
     'spot-run report') options='--reference --plot --speedup --spot-price --on-demand-price --output --format --seed --quiet --verbose --provenance --help --version' ;;
     'spot-run eval') options='--data --load --state --step --tokenizer --tokens --seq --stride --across --batch --threads --kernel --output --format --quiet --provenance --help --version' ;;
     'spot-run export') options='--state --step --join --key-file --join-timeout --output --dtype --tokenizer --force --quiet --help --version' ;;
-    'spot-run '*) commands='train serve exec commit profile tokenize worker notice replan roll stop status report eval export' options='' ;;
+    'spot-run '*) commands='train serve exec ledger commit profile tokenize worker notice replan roll stop status report eval export' options='' ;;
     *) return ;;
     esac
     case "$1 ${COMP_WORDS[1]-} ${COMP_WORDS[COMP_CWORD - 1]}" in

@@ -4,7 +4,7 @@
 complete -c spot-migrate -n __fish_use_subcommand -a 'plan assign pack unpack verify list extract send recv bench'
 complete -c spot-plan -n __fish_use_subcommand -a 'train serve fleet deadline share job'
 complete -c spot-replay -n __fish_use_subcommand -a 'generate describe import live train serve deadline share fleet'
-complete -c spot-run -n __fish_use_subcommand -a 'train serve exec commit profile tokenize worker notice replan roll stop status report eval export'
+complete -c spot-run -n __fish_use_subcommand -a 'train serve exec ledger commit profile tokenize worker notice replan roll stop status report eval export'
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l from -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l to -r
 complete -c spot-migrate -n '__fish_seen_subcommand_from plan' -l cluster -r
@@ -602,6 +602,21 @@ complete -c spot-run -n '__fish_seen_subcommand_from exec' -l notice-endpoint -r
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l help
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l help-all
 complete -c spot-run -n '__fish_seen_subcommand_from exec' -l version
+complete -c spot-run -n '__fish_seen_subcommand_from ledger' -l step -r
+complete -c spot-run -n '__fish_seen_subcommand_from ledger' -l rank -r
+complete -c spot-run -n '__fish_seen_subcommand_from ledger' -l world -r
+complete -c spot-run -n '__fish_seen_subcommand_from ledger' -l dataset-size -r
+complete -c spot-run -n '__fish_seen_subcommand_from ledger' -l global-batch -r
+complete -c spot-run -n '__fish_seen_subcommand_from ledger' -l seed -r
+complete -c spot-run -n '__fish_seen_subcommand_from ledger' -l rest -r
+complete -c spot-run -n '__fish_seen_subcommand_from ledger' -l order -r
+complete -c spot-run -n '__fish_seen_subcommand_from ledger' -l format -x -a 'json jsonl csv tsv table md'
+complete -c spot-run -n '__fish_seen_subcommand_from ledger' -l ranges
+complete -c spot-run -n '__fish_seen_subcommand_from ledger' -l alone
+complete -c spot-run -n '__fish_seen_subcommand_from ledger' -l check
+complete -c spot-run -n '__fish_seen_subcommand_from ledger' -l help
+complete -c spot-run -n '__fish_seen_subcommand_from ledger' -l version
+complete -c spot-run -n '__fish_seen_subcommand_from ledger' -l global-batch
 complete -c spot-run -n '__fish_seen_subcommand_from commit' -l step -r
 complete -c spot-run -n '__fish_seen_subcommand_from commit' -l durable
 complete -c spot-run -n '__fish_seen_subcommand_from commit' -l timeout -r

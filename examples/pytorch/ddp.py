@@ -1,74 +1,80 @@
 # SPDX-License-Identifier: MIT
-"""A data-parallel trainer that outlives its machines: run it by torchrun, or by spot-run exec.
+"""A data-parallel trainer that outlives its machines, which share no storage.
 
-  spot-run exec --workers 4 -- python3 examples/pytorch/ddp.py STATE STEPS
+  spot-run exec --workers 4 -- python3 examples/pytorch/ddp.py STEPS OUT
 
-STATE is a directory that all nodes see. The rank 0 of the moment keeps the newest step there: every
-so many steps, and when SIGUSR1 says that this round will end. Which samples a step reads depends on
-the step alone, so none is left out and none is used twice by the weights that go on.
+A node keeps the state in SPOT_STATE_DIR, commits it every so many steps and when SIGUSR1 says that
+this round will end, and finds there what was committed last. The ledger says which samples a step
+reads: each once an epoch, whoever comes and goes. The weights end up in the directory OUT. By
+torchrun it runs as well; then OUT, which all nodes see, has the checkpoint of rank 0.
 """
-import json, os, signal, sys, time
+import os, signal, sys, time
 import torch, torch.distributed as dist
+from torch.nn import GELU, Linear
 from torch.nn.parallel import DistributedDataParallel
+from spot_agent import ask
 
-state, steps = sys.argv[1], int(sys.argv[2])
-pause, every, batch, width = float(os.environ.get("PAUSE", 0)), 50, 24, 64
+steps, out = int(sys.argv[1]), sys.argv[2]
+pause, every = float(os.environ.get("PAUSE", 0)), int(os.environ.get("EVERY", 10))
+hidden, size, batch = int(os.environ.get("HIDDEN", 128)), 1000, 24
 wanted = []  # by SIGUSR1
 signal.signal(signal.SIGUSR1, lambda *_: wanted.append(True))
-signal.signal(signal.SIGTERM, lambda *_: os._exit(143))
 
 torch.manual_seed(1)
 plain = torch.nn.Sequential(
-    torch.nn.Linear(width, 4 * width), torch.nn.GELU(), torch.nn.Linear(4 * width, 1))
+    Linear(64, hidden), GELU(), Linear(hidden, hidden), GELU(), Linear(hidden, 1))
 optimizer = torch.optim.AdamW(plain.parameters(), lr=1e-3)
 import spot_hold  # up to here without a rank: another process may do it beside one that works
 
 dist.init_process_group("gloo")
 rank, world = dist.get_rank(), dist.get_world_size()
-model = DistributedDataParallel(plain)
-path = os.path.join(state, "newest.pt")
-step = 0
+# else it forms other buckets after the first step, and sums depend on when the round began
+model = DistributedDataParallel(plain, find_unused_parameters=True)
+has_agent, step = "SPOT_SOCKET" in os.environ, 0
+path = os.path.join(os.environ["SPOT_STATE_DIR"] if has_agent else out, "newest.pt")
 if os.path.exists(path):
     kept = torch.load(path)
     step = kept["step"]
-    model.module.load_state_dict(kept["model"])
+    plain.load_state_dict(kept["model"])
     optimizer.load_state_dict(kept["optimizer"])
+used = open(os.environ.get("USED", os.devnull).format(**os.environ), "a", buffering=1)
 
 
-def save():
-    if rank == 0:  # written beside and renamed: whoever reads it reads all of it
-        torch.save({"step": step, "model": model.module.state_dict(),
+def commit():
+    if os.environ["LOCAL_RANK"] == "0" if has_agent else rank == 0:
+        torch.save({"step": step, "model": plain.state_dict(),
                     "optimizer": optimizer.state_dict()}, path + ".new")
-        os.replace(path + ".new", path)
-        with open(os.path.join(state, "log"), "a") as log:
-            log.write(json.dumps({"kept": step, "world": world, "time_s": time.time()}) + "\n")
+        os.replace(path + ".new", path)  # whoever reads it reads all of it
+    if has_agent:
+        ask("commit", step=step)
 
 
-def sample(index):  # of a set without end, by its number
-    x = torch.randn(width, generator=torch.Generator().manual_seed(index))
-    return x, x[:8].sum().sin()
+def samples():  # the numbers of those that this rank reads now
+    if not has_agent:
+        first, last = (step * batch + batch * r // world for r in (rank, rank + 1))
+        return [i % size for i in range(first, last)]
+    return ask("samples", step=step, dataset_size=size, global_batch=batch, seed=1)["samples"]
 
 
-while step < steps:
-    mine = range(step * batch + rank, (step + 1) * batch, world)
-    x, y = (torch.stack(t) for t in zip(*map(sample, mine)))
+ends = step >= steps
+while not ends:
+    mine = samples()
+    x = torch.stack([torch.randn(64, generator=torch.Generator().manual_seed(i)) for i in mine])
+    error = model(x)[:, 0] - x[:, :8].sum(1).sin()
+    loss = (error ** 2).sum() * world / batch  # DDP takes the mean over ranks of their shares
     optimizer.zero_grad()
-    # each rank's share of the mean over the batch; DDP takes the mean over ranks
-    loss = ((model(x)[:, 0] - y) ** 2).sum() * world / batch
     loss.backward()
     optimizer.step()
+    print(time.time(), step, *mine, file=used)
     step += 1
     if rank == 0 and step % 10 == 0:
         print(f"step {step} loss {loss.item():.4f} world {world}", flush=True)
-    # all ranks agree on whether to save: a signal reaches them at different steps
-    asked = torch.tensor([len(wanted)])
+    asked = torch.tensor([len(wanted)])  # all agree: a signal reaches them at different steps
     dist.all_reduce(asked, dist.ReduceOp.MAX)
-    if asked.item() or step % every == 0:
-        save()
-    if asked.item():
-        dist.barrier()
-        dist.destroy_process_group()
-        sys.exit(0)  # this round ends; the next one goes on from here
+    ends = asked.item() > 0 or step == steps
+    if ends or step % every == 0:
+        commit()
     time.sleep(pause)
-save()
-dist.destroy_process_group()
+if rank == 0 and step == steps:
+    torch.save(plain.state_dict(), os.path.join(out, "final.pt"))
+os._exit(0)  # at once: PyTorch takes seconds to take itself apart

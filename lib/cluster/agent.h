@@ -58,6 +58,8 @@ struct spot_agent_workload {
     /* No order waits: go on by itself, until there is one (spot_mesh_has_order) or nothing to do.
      */
     int (*work)(void *job, struct spot_err *err);
+    /* There is no coordinator: wait so long for one, at the job's own business. NULL: sleep. */
+    int (*idle)(void *job, double wait_s, struct spot_err *err);
     /* The coordinator is gone, and another may be joined: what is held must be whole. */
     int (*orphaned)(void *job, struct spot_err *err);
     /* The connections are about to be closed: no other thread may use them from now on. */

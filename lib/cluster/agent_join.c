@@ -12,6 +12,8 @@
 #include "common/clock.h"
 #include "common/version.h"
 
+static const double pause_s = 0.05; /* between two tries to join */
+
 /* A signal handler has no other way to reach the agent. */
 static struct spot_mesh *_Atomic noticed_mesh;
 static _Atomic bool was_noticed;
@@ -155,7 +157,12 @@ int spot_agent_join(struct spot_agent *a, struct spot_err *err)
             return spot_err_set(err, SPOT_EPREEMPTED, "told to leave while joining");
         if (err->code != SPOT_ESYS || spot_clock_s() > until_s || is_abandoned(a, err))
             return -1;
-        spot_clock_sleep(0.05);
+        if (a->workload->idle) {
+            if (a->workload->idle(a->job, pause_s, err))
+                return -1;
+        } else {
+            spot_clock_sleep(pause_s);
+        }
     }
 }
 

@@ -82,6 +82,18 @@ static int wait_and_look(struct spot_exec_agent *e, double wait_s, struct spot_e
     return 0;
 }
 
+/* Ranks that ask for samples need no coordinator. */
+static int idle(void *job, double wait_s, struct spot_err *err)
+{
+    const double until_s = spot_clock_s() + wait_s;
+    double left_s;
+
+    while ((left_s = until_s - spot_clock_s()) > 0)
+        if (wait_and_look(job, left_s, err))
+            return -1;
+    return 0;
+}
+
 static int stop(struct spot_exec_agent *e, struct spot_err *err)
 {
     e->held.state = SPOT_EXEC_IDLE;
@@ -155,6 +167,7 @@ static void hello(void *job, struct spot_buf *out)
     e->formed = 0;
     e->owes_ready = e->has_begun = false;
     e->told_warmth = SPOT_EXEC_COLD;
+    spot_exec_ledger_tell_again(&e->ledger);
     spot_put_text(out, SPOT_EXEC_NAME);
     spot_put_u64(out, e->options->hash);
     spot_put_u32(out, e->options->n_rank);
@@ -222,6 +235,10 @@ static int start(struct spot_exec_agent *e, struct spot_err *err)
     e->has_ranks = true;
     e->started_s = spot_clock_s();
     spot_exec_commit_begin(e);
+    spot_exec_ledger_begin(&e->ledger, env->local_world, env->world,
+                           env->has_state ? (int64_t)env->state_step : -1);
+    if (env->has_state)
+        spot_exec_ledger_load(&e->ledger, e->options->live);
     spot_rank_socket_set_round(e->socket, env->restart_count);
     return spot_ranks_start(e->options->ranks, env, err);
 }
@@ -318,6 +335,18 @@ static int obey_formed(struct spot_exec_agent *e, const struct spot_frame *frame
     }
 }
 
+static int on_plan(struct spot_exec_agent *e, const struct spot_frame *frame, struct spot_err *err)
+{
+    struct spot_wire_in in = spot_wire_in(frame->data, frame->n_byte);
+    struct spot_ledger_plan plan;
+
+    spot_exec_get_plan(&in, &plan);
+    if (!spot_wire_in_done(&in))
+        return spot_err_set(err, SPOT_ESYS, "the coordinator sent a malformed plan of samples");
+    spot_exec_ledger_agreed(&e->ledger, e->socket, &plan);
+    return 0;
+}
+
 static int obey(void *job, const struct spot_frame *frame, struct spot_err *err)
 {
     struct spot_exec_agent *const e = job;
@@ -326,6 +355,8 @@ static int obey(void *job, const struct spot_frame *frame, struct spot_err *err)
         return over(frame, err);
     if (frame->type == SPOT_MSG_EXEC_KEEP)
         return keep_twins(e, err);
+    if (frame->type == SPOT_MSG_EXEC_PLAN)
+        return on_plan(e, frame, err);
     if (frame->epoch != e->agent.epoch)
         return 0;
     if (frame->type == SPOT_MSG_EXEC_HALT)
@@ -392,6 +423,17 @@ static int get_ready(struct spot_exec_agent *e, struct spot_err *err)
     return spot_agent_tell(&e->agent, SPOT_MSG_EXEC_MOVED, 0, &out, err);
 }
 
+static int tell_plan(struct spot_exec_agent *e, struct spot_err *err)
+{
+    const struct spot_ledger_plan *const plan = spot_exec_ledger_news(&e->ledger);
+    struct spot_buf out = { 0 };
+
+    if (!plan)
+        return 0;
+    spot_exec_put_plan(&out, plan);
+    return spot_agent_tell(&e->agent, SPOT_MSG_EXEC_LEDGER, 0, &out, err);
+}
+
 static int tell_news(struct spot_exec_agent *e, struct spot_err *err)
 {
     if (e->warmth != e->told_warmth) {
@@ -399,6 +441,8 @@ static int tell_news(struct spot_exec_agent *e, struct spot_err *err)
         if (tell(e, SPOT_MSG_EXEC_WARM, e->warmth, err))
             return -1;
     }
+    if (tell_plan(e, err))
+        return -1;
     if (e->formed != e->agent.epoch)
         return 0;
     if (e->is_stopping)
@@ -441,11 +485,13 @@ static int run(struct spot_exec_agent *e, struct spot_err *err)
         .form = form,
         .order = obey,
         .work = work,
+        .idle = idle,
         .leaving = quiesced,
     };
     /* what ranks may ask: a row for each */
     const struct spot_rank_op op[] = {
         { "commit", spot_exec_serve_commit, spot_exec_commit_gone, e },
+        { "samples", spot_exec_ledger_serve, spot_exec_ledger_gone, &e->ledger },
         { 0 },
     };
     int rc;
@@ -455,8 +501,10 @@ static int run(struct spot_exec_agent *e, struct spot_err *err)
     e->socket = spot_rank_socket_new(e->options->socket, op, err);
     if (!e->socket)
         return -1;
+    spot_exec_ledger_init(&e->ledger);
     rc = spot_agent_run(&e->agent, err);
     spot_rank_socket_free(e->socket);
+    spot_exec_ledger_release(&e->ledger);
     return rc;
 }
 

@@ -9,6 +9,7 @@
 
 #include "cluster/protocol.h"
 #include "host/exec_agent.h"
+#include "host/exec_ledger.h"
 #include "host/exec_protocol.h"
 #include "host/rank_socket.h"
 #include "host/state_pull.h"
@@ -57,6 +58,7 @@ struct spot_exec_agent {
     struct spot_agent agent;
     struct spot_rank_socket *socket; /* where its ranks ask */
     struct spot_state_store *store;
+    struct spot_exec_ledger ledger; /* of their samples */
     struct spot_exec_held held;
     int port_fd; /* listens at held.port until a round starts; -1 */
 

@@ -4,8 +4,10 @@
  * nodes have. Then a step is decided, for good: it is committed, or it is none and never tried
  * again in its round. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "common/xalloc.h"
 #include "host/exec_agent_state.h"
 
 /* --- ranks that say it ------------------------------------------------------------------------ */
@@ -58,6 +60,10 @@ int spot_exec_serve_commit(void *agent, const struct spot_rank_request *request,
         return -1;
     if (say_of(c, say.local))
         return spot_err_set(err, SPOT_EDATA, "this rank commits already");
+    if (request->step < 0 && spot_ledger_plan(e->ledger.ledger))
+        return spot_err_set(err, SPOT_EDATA,
+                            "step: a state whose samples come from the ledger must say how many "
+                            "steps it has done");
     say.step = request->step < 0 ? c->counted[say.local] + 1 : (uint64_t)request->step;
     if (check_step(c, say.step, err))
         return -1;
@@ -105,18 +111,36 @@ static void begin(struct spot_exec_agent *e, uint64_t step)
     *c->why = '\0';
 }
 
+/* The plan of samples goes along. `n` as in `only`, which has room for one more. */
+static int take_files(struct spot_exec_agent *e, const char **only, size_t n,
+                      struct spot_state_record *record, struct spot_err *err)
+{
+    const int has_plan = spot_exec_ledger_save(&e->ledger, e->options->live, err);
+
+    if (has_plan < 0 || spot_ledger_may_commit(e->ledger.ledger, (int64_t)record->id.step, err))
+        return -1;
+    if (only && has_plan)
+        only[n++] = SPOT_EXEC_LEDGER_FILE;
+    return spot_state_take(e->store, e->options->live, only, n, record, err);
+}
+
 static void take(struct spot_exec_agent *e, const struct spot_exec_manifest *only)
 {
     struct spot_exec_commit *const c = &e->commit;
     struct spot_state_record record = { .id = c->id,
                                         .place = e->held.group_rank,
                                         .world = e->held.group_world };
+    const char **path = NULL;
     struct spot_err why = { 0 };
     int rc;
 
     snprintf(record.run_id, sizeof(record.run_id), "%s", e->held.run_id);
-    rc = spot_state_take(e->store, e->options->live, only ? (const char *const *)only->path : NULL,
-                         only ? only->n : 0, &record, &why);
+    if (only && only->path) {
+        path = spot_xcalloc(only->n + 1, sizeof(char *));
+        memcpy(path, only->path, only->n * sizeof(char *));
+    }
+    rc = take_files(e, path, only ? only->n : 0, &record, &why);
+    free(path);
     c->n_byte = spot_state_record_byte(&record);
     if (rc) {
         spot_state_record_release(&record);
@@ -243,6 +267,7 @@ static void on_agreed(struct spot_exec_agent *e, const struct spot_state_id *id)
 {
     struct spot_exec_commit *const c = &e->commit;
 
+    spot_ledger_committed(e->ledger.ledger, (int64_t)id->step);
     if (c->is_asked && !spot_state_id_compare(&c->id, id))
         settle(e, "");
     for (size_t i = c->n; i-- > 0;) {

@@ -124,6 +124,8 @@ int spot_exec_message(void *exec, struct spot_peer *peer, const struct spot_fram
         spot_exec_heard_warm(job, member, frame->tag);
         return 0;
     }
+    if (frame->type == SPOT_MSG_EXEC_LEDGER)
+        return spot_exec_heard_plan(job, peer, frame, err);
     if (frame->epoch != m->epoch)
         return 0;
     if (frame->type == SPOT_MSG_EXEC_MOVED)

@@ -9,6 +9,7 @@
 #include "cluster/group.h"
 #include "host/exec_job.h"
 #include "host/exec_protocol.h"
+#include "host/ledger_plan.h"
 #include "host/state_pull.h"
 #include "host/state_store.h"
 
@@ -97,6 +98,9 @@ struct spot_exec_job {
     bool is_kept;                        /* the epoch goes on with ranks that ran before it */
     bool *is_done;                       /* [group_world] */
 
+    struct spot_ledger_plan plan; /* of samples, the first that a node told */
+    bool has_plan;
+
     bool holds; /* the command can wait: newcomers are placed when they are warm */
 
     uint32_t n_failed;      /* rounds that ended since a rank failed */
@@ -182,6 +186,10 @@ bool spot_exec_is_ready(const struct spot_exec_job *job, const struct spot_exec_
 void spot_exec_heard_warm(struct spot_exec_job *job, struct spot_exec_member *member,
                           uint64_t warmth);
 void spot_exec_keep_warm(struct spot_exec_job *job);
+
+/* exec_plan.c: a node tells the plan of samples that its ranks declared. */
+int spot_exec_heard_plan(struct spot_exec_job *job, struct spot_peer *peer,
+                         const struct spot_frame *frame, struct spot_err *err);
 
 /* exec_end.c: how rounds end. All that can be known is done: end the job, if so. */
 bool spot_exec_check_done(struct spot_exec_job *job);

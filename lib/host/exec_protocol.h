@@ -34,6 +34,7 @@ enum spot_exec_message {
     SPOT_MSG_EXEC_TOOK = 17,
     SPOT_MSG_EXEC_MOVED =
         18, /* tag: serial; text: why it failed, ""; u64 bytes that were lacking */
+    SPOT_MSG_EXEC_LEDGER = 28, /* of no epoch; a plan of samples (exec_ledger.h) */
 
     /* coordinator to agent */
     SPOT_MSG_EXEC_SAVE = 56,   /* f64 seconds: a new round is near */
@@ -47,6 +48,7 @@ enum spot_exec_message {
     SPOT_MSG_EXEC_ANSWER = 51,
     /* u8 enum spot_exec_safety of the newest one, u32 how many, ids: all others may go */
     SPOT_MSG_EXEC_HOLD = 52,
+    SPOT_MSG_EXEC_PLAN = 53, /* of no epoch; answer to LEDGER: the plan of the job */
 
     /* both ways, about a move of which the coordinator is one side; tag: its serial */
     SPOT_MSG_EXEC_FETCH = 24,  /* id, u32 place */

@@ -183,7 +183,8 @@ const struct spot_doc_part spot_event_part[] = {
 /* Of a command's state, which has no loss and no samples: `restart` says which round of it. */
 static bool is_of_a_command(const struct spot_event_log *log, int kind)
 {
-    return kind == SPOT_EVENT_COMMITTED && spot_json_get(log->doc.root, "restart");
+    return (kind == SPOT_EVENT_COMMITTED || kind == SPOT_EVENT_RESTORED) &&
+           spot_json_get(log->doc.root, "restart");
 }
 
 static enum spot_event_kind find_kind(const struct spot_event_log *log, const char *name)

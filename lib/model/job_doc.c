@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/xalloc.h"
+#include "model/job_async.h"
 #include "model/job_field.h"
 
 /* --- field tables; job_doc_write.c uses them too --- */
@@ -28,6 +29,8 @@ const struct spot_doc_part spot_job_part[] = {
     { "serve", spot_job_serve_field, false, 0, NULL },
     { "serve.cells[]", spot_serve_cell_field, true, SPOT_SERVE_CELL_MAX, NULL },
     { "serve.embed[]", spot_serve_embed_field, false, SPOT_SERVE_CELL_MAX, NULL },
+    { "async", spot_job_async_field, false, 0, NULL },
+    { "async.types[]", spot_job_async_type_field, true, SPOT_JOB_ASYNC_TYPES_MAX, NULL },
     { 0 },
 };
 

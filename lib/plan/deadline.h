@@ -94,6 +94,11 @@ struct spot_run_law {
  * was seen counts against one end of each stage by that prior. */
 void spot_run_law_learn(struct spot_run_law *law, const struct spot_run_count *count);
 
+/* The same by the runs of eight other zones, of other years (deadline/run_law.c), which weigh as
+ * much as four ends of each stage: the better guess for a job of days in one zone. */
+void spot_run_law_learn_zone(struct spot_run_law *law, const struct spot_run_count *count,
+                             double tick_s);
+
 /* The chain of two states whose P(spot is there), `up` [n] after 1, 2, .. ticks from now, comes
  * nearest in squares: what a forecast says of runs. */
 void spot_run_law_fit(struct spot_run_law *law, bool is_up, const double *up, size_t n);
@@ -105,17 +110,25 @@ size_t spot_run_stage(size_t age);
 struct spot_deadline_table {
     int64_t n_tick, n_level, n_pending;
     double unit_s;
-    uint8_t *action; /* [n_tick + 1][2 * SPOT_RUN_STAGES][1 + 2 n_pending][n_level] */
+    uint8_t *action; /* [n_keep][2 * SPOT_RUN_STAGES][1 + 2 n_pending][n_level] */
     double usd[3];   /* expected from now on, if a mode is taken now; INFINITY: it may not be */
+    int64_t n_keep;  /* actions are kept for the first so many ticks, at least 1 */
 };
 
-/* Solve from `now` on, spot being in stage `stage` of a run. Exact where the restart is a multiple
- * of a tick's 1/5 or 1/4 .. 1; else, and where levels of work are made coarser to hold the table,
- * values between two levels are interpolated.
- * Returns 0, or -1 with *err (SPOT_EUSAGE: too large). */
+struct spot_deadline_effort {
+    int64_t keep_ticks; /* ask no later than this; 0: to the end */
+    double cells;       /* of all ticks, above which levels of work are made coarser, to a tick at
+                           most; 0: SPOT_DEADLINE_CELLS_MAX */
+};
+
+/* Solve from `now` on with `effort` (NULL: all of it), spot being in stage `stage` of a run. Exact
+ * where the restart is a multiple of a tick's 1/5 or 1/4 .. 1; else, and where levels of work are
+ * made coarser to hold the table, values between two levels are interpolated. Returns 0, or -1 with
+ * *err (SPOT_EUSAGE: too large). */
 int spot_deadline_solve(struct spot_deadline_table *table, const struct spot_deadline_job *job,
                         const struct spot_run_law *law, const struct spot_deadline_now *now,
-                        size_t stage, struct spot_err *err);
+                        size_t stage, const struct spot_deadline_effort *effort,
+                        struct spot_err *err);
 void spot_deadline_release(struct spot_deadline_table *table);
 
 /* What the table says, where that is safe; else what is. */

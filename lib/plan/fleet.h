@@ -69,6 +69,8 @@ struct spot_dnn_type {
     double batch;             /* samples of an instance */
     double iter_s;            /* measured, by which the released search sorts */
     int64_t gpus, quota;
+    double up_share; /* of the time that a worker is there, its restarts apart; 0: all of it */
+    int64_t held;    /* workers that run already */
 };
 
 /* Names as in the paper; sizes in MB, rates in MB/s. */
@@ -79,6 +81,8 @@ struct spot_dnn_job {
     bool is_paper;                     /* R and gamma4 in the loss, P not below 0 */
     const struct spot_dnn_type *type;  /* [n_type] */
     size_t n_type;
+    double restart_s; /* until a worker that is not held takes part */
+    double loss_now;  /* reached so far; 0: training begins */
 };
 
 struct spot_dnn_speed {
@@ -91,12 +95,19 @@ struct spot_dnn_speed {
 int spot_dnn_predict(const struct spot_dnn_job *job, const int64_t *count, double loss,
                      struct spot_dnn_speed *speed);
 
-/* The released search over windows of the sorted instances; and the cheapest of all plans within
- * the quotas. count [n_type]. Returns 0, or -1 where no plan keeps deadline_s. */
+/* The released search over windows of the sorted instances; Algorithm 1 of the paper; and the
+ * cheapest of all plans within the quotas. count [n_type]. Returns 0, or -1 where no plan keeps
+ * deadline_s. */
 int spot_dnn_window(const struct spot_dnn_job *job, double loss, double deadline_s, int64_t *count,
                     struct spot_dnn_speed *speed);
+int spot_dnn_algorithm1(const struct spot_dnn_job *job, double loss, double deadline_s,
+                        int64_t *count, struct spot_dnn_speed *speed);
 int spot_dnn_best(const struct spot_dnn_job *job, double loss, double deadline_s, int64_t *count,
                   struct spot_dnn_speed *speed);
+
+/* The fastest of all plans within the quotas. Returns 0, or -1 where none reaches the loss. */
+int spot_dnn_fastest(const struct spot_dnn_job *job, double loss, int64_t *count,
+                     struct spot_dnn_speed *speed);
 
 #ifdef __cplusplus
 }

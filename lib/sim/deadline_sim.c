@@ -21,6 +21,8 @@ const char *const spot_deadline_policy_about[SPOT_DEADLINE_POLICIES] = {
     "least cost with the whole trace known",
 };
 
+static const double CELLS = 1 << 24; /* what one plan of many may take: some 0.1 s */
+
 struct player {
     const struct spot_deadline_play *play;
     enum spot_deadline_policy policy;
@@ -46,15 +48,17 @@ static void count_runs(struct spot_run_count *count, const struct spot_deadline_
 static int solve(struct player *p, const struct spot_deadline_now *now, int64_t tick,
                  struct spot_err *err)
 {
+    const bool is_known = p->policy == SPOT_DEADLINE_PLAY_KNOWN;
+    const struct spot_deadline_effort effort = { is_known ? 0 : p->play->learn_ticks, CELLS };
     struct spot_run_count all;
     struct spot_run_law law;
 
     count_runs(&all, p->play, p->play->n);
-    spot_run_law_learn(&law, p->policy == SPOT_DEADLINE_PLAY_KNOWN ? &all : &p->count);
+    spot_run_law_learn_zone(&law, is_known ? &all : &p->count, p->play->job.tick_s);
     spot_deadline_release(&p->table);
     p->solved_at = tick;
     return spot_deadline_solve(&p->table, &p->play->job, &law, now, spot_run_stage(p->count.age),
-                               err);
+                               &effort, err);
 }
 
 static int decide(struct player *p, const struct spot_deadline_now *now, int64_t tick,

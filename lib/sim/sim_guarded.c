@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* The policy `guarded`: `spot` where it may be trusted, `nowcast` elsewhere.
+/* The policy `guarded`: the program of `spot` where it may be trusted, `nowcast` elsewhere.
  *
- * Both are played in the shadow, each on a job of its own, so that it is known how far each has
- * come. The job goes where `spot` goes as long as it is no more than a budget behind `nowcast`
- * after the interval, nor would be if it then turned to what `nowcast` runs; else it goes where
- * `nowcast` goes. The budget grows when the shadow of `spot` leads: by LEAD_S for the first time,
- * then by twice that, and so on.
+ * Two shadows, each on a job of its own, tell how far `nowcast` and a job that always obeys the
+ * program have come. The job does what the program would do in its place as long as it is no more
+ * than a budget behind `nowcast` after the interval, nor would be if it then turned to what
+ * `nowcast` runs; else it goes where `nowcast` goes. The budget is BUDGET_S and EARNED times the
+ * most that the program's shadow has led, LEAD_S of it at most: the program earns what it may
+ * risk.
  *
  * How far behind `nowcast` the job can be at any time, and why: docs/design/06-liveput.md. */
 #include <math.h>
@@ -16,15 +17,16 @@
 #include "sim/sim_policy.h"
 
 /* In seconds of the mean speed of `ideal` so far. */
-static const double BUDGET_S = 20, LEAD_S = 10, GRANT_S = 8;
+static const double BUDGET_S = 10, EARNED = 3, LEAD_S = 20;
 
 struct mixture {
     const struct spot_sim_train *sim;
-    const struct spot_sim_row *program, *safe; /* the shadows */
-    double program_got, safe_got, got;         /* samples before this interval */
-    double ideal_per_s;                        /* sum over the intervals so far */
-    double budget_s, lead_s;                   /* in force; the lead that raises it next */
-    int *still;                                /* [2 * look_ahead] gained, lost: no changes */
+    struct spot_sim_program *program;
+    const struct spot_sim_row *safe, *shadow; /* of nowcast, of the program */
+    double shadow_got, safe_got, got;         /* samples before this interval */
+    double ideal_per_s;                       /* sum over the intervals so far */
+    double lead_s;                            /* the most that the program's shadow led */
+    int *still;                               /* [2 * look_ahead] gained, lost: no changes */
     struct spot_sim_state state;
 };
 
@@ -99,14 +101,15 @@ static double behind(const struct mixture *m, size_t i, int n, int to)
     return m->safe_got + safe.got - m->got - job.got + fmax(gap(m, n, &job, &safe), 0);
 }
 
-/* May the job go where the program goes? What it asks for may not fit what is there yet: then that
- * must hold for whatever fits, should more instances come. */
-static bool may_follow(const struct mixture *m, size_t i)
+/* May the job obey the program? What it asks for may not fit what is there yet: then that must hold
+ * for whatever fits, should more instances come. */
+static bool may_obey(const struct mixture *m, size_t i, int asked)
 {
     const struct spot_cost_table *t = m->sim->table;
-    const int asked = m->program[i].asked, n = told(m, i);
+    const int n = told(m, i);
     const int size = asked == SPOT_GRID_NONE ? 0 : t->d[asked] * t->p[asked];
-    const double budget = m->budget_s * m->ideal_per_s / (double)i;
+    const double budget =
+        (BUDGET_S + EARNED * fmin(m->lead_s, LEAD_S)) * m->ideal_per_s / (double)i;
     int to, before = SPOT_GRID_NONE - 1;
 
     if (asked == m->safe[i].asked)
@@ -119,43 +122,45 @@ static bool may_follow(const struct mixture *m, size_t i)
     return true;
 }
 
-/* The program's shadow leads by more than ever, and the job does not share in it. */
-static void raise_budget(struct mixture *m, size_t i)
+/* What the intervals before i showed. */
+static void look_back(struct mixture *m, size_t i)
 {
-    const double lead = m->lead_s * m->ideal_per_s / (double)i;
-
-    if (m->program_got - m->safe_got >= lead && m->got < m->safe_got + lead) {
-        m->budget_s += GRANT_S;
-        m->lead_s *= 2;
-    }
-}
-
-static void go(struct mixture *m, struct spot_sim_row *row, size_t i)
-{
+    const struct spot_sim_train *sim = m->sim;
     int d, p;
 
-    m->ideal_per_s += spot_throughput_best(m->sim->throughput, row[i - 1].available, &d, &p);
-    raise_budget(m, i);
-    spot_sim_migrate(m->sim, &m->state, (may_follow(m, i) ? m->program : m->safe)[i].asked,
-                     &row[i]);
+    m->shadow_got += m->shadow[i - 1].samples;
+    m->safe_got += m->safe[i - 1].samples;
+    m->ideal_per_s += spot_throughput_best(sim->throughput, m->safe[i - 1].available, &d, &p);
+    if (m->ideal_per_s > 0)
+        m->lead_s = fmax(m->lead_s, (m->shadow_got - m->safe_got) * (double)i / m->ideal_per_s);
 }
 
-void spot_sim_guard(const struct spot_sim_train *sim, const struct spot_sim_row *program,
-                    const struct spot_sim_row *safe, struct spot_sim_row *row)
+/* The grid of the job for interval i. */
+static int choose(struct mixture *m, size_t i)
 {
-    struct mixture m = {
-        .sim = sim, .program = program, .safe = safe, .budget_s = BUDGET_S, .lead_s = LEAD_S
-    };
+    int asked;
+
+    if (!i)
+        return m->safe[0].asked;
+    look_back(m, i);
+    asked = m->program->ask(m->program, i, &m->state);
+    return may_obey(m, i, asked) ? asked : m->safe[i].asked;
+}
+
+void spot_sim_guard(const struct spot_sim_train *sim, struct spot_sim_program *program,
+                    const struct spot_sim_row *safe, struct spot_sim_row *shadow,
+                    struct spot_sim_row *row)
+{
+    struct mixture m = { .sim = sim, .program = program, .safe = safe, .shadow = shadow };
+    struct spot_sim_state alone = { 0 };
 
     m.still = spot_xcalloc(2 * (size_t)sim->look_ahead, sizeof(*m.still));
     for (size_t i = 0; i < sim->n_interval; i++) {
-        if (!i)
-            spot_sim_start(sim, &m.state, safe[0].asked, &row[0]);
-        else
-            go(&m, row, i);
+        const int asked = i ? program->ask(program, i, &alone) : safe[0].asked;
+
+        spot_sim_obey(sim, &alone, asked, i, &shadow[i]);
+        spot_sim_obey(sim, &m.state, choose(&m, i), i, &row[i]);
         m.got += row[i].samples;
-        m.program_got += program[i].samples;
-        m.safe_got += safe[i].samples;
     }
     free(m.still);
 }
@@ -164,14 +169,18 @@ int spot_sim_guarded(const struct spot_sim_train *sim, struct spot_sim_row *row,
                      struct spot_err *err)
 {
     const size_t n = sim->n_interval;
-    struct spot_sim_row *program = spot_xcalloc(2 * n, sizeof(*row)), *safe = program + n;
+    struct spot_sim_row *safe = spot_xcalloc(2 * n, sizeof(*row)), *shadow = safe + n;
+    struct spot_sim_program *program;
     int rc;
 
     for (size_t i = 0; i < n; i++)
-        program[i] = safe[i] = row[i];
-    rc = spot_sim_spot(sim, program, err) || spot_sim_nowcast(sim, safe, err) ? -1 : 0;
-    if (!rc)
-        spot_sim_guard(sim, program, safe, row);
-    free(program);
+        safe[i] = shadow[i] = row[i];
+    rc = spot_sim_nowcast(sim, safe, err);
+    if (!rc) {
+        program = spot_sim_program_open(sim, row);
+        spot_sim_guard(sim, program, safe, shadow, row);
+        spot_sim_program_close(program);
+    }
+    free(safe);
     return rc;
 }

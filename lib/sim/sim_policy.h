@@ -44,10 +44,27 @@ void spot_sim_drawn(const struct spot_sim_train *sim, const struct spot_sim_stat
 void spot_sim_migrate(const struct spot_sim_train *sim, struct spot_sim_state *state, int grid,
                       struct spot_sim_row *row);
 
-/* The policy `guarded` between two others that were played on the trace: follow `program` within
- * the bound of docs/design/06-liveput.md on what the job may be behind `safe`. Both start alike. */
-void spot_sim_guard(const struct spot_sim_train *sim, const struct spot_sim_row *program,
-                    const struct spot_sim_row *safe, struct spot_sim_row *row);
+/* Execute `grid` in interval i, the first included. */
+void spot_sim_obey(const struct spot_sim_train *sim, struct spot_sim_state *state, int grid,
+                   size_t i, struct spot_sim_row *row);
+
+/* What decides for any job, not only for one of its own: the grid for interval i of a job in
+ * `state`. Intervals are asked for in order, each as often as wanted. */
+struct spot_sim_program {
+    int (*ask)(struct spot_sim_program *program, size_t i, const struct spot_sim_state *state);
+};
+
+/* That of `spot`, for the counts of row[sim->n_interval], which it borrows. */
+struct spot_sim_program *spot_sim_program_open(const struct spot_sim_train *sim,
+                                               const struct spot_sim_row *row);
+void spot_sim_program_close(struct spot_sim_program *program);
+
+/* The policy `guarded` between a program and a policy that was played on the trace: obey the
+ * program within the bound of docs/design/06-liveput.md on what the job may be behind `safe`. The
+ * job goes to row; shadow gets a job of its own that always obeys. All start alike. */
+void spot_sim_guard(const struct spot_sim_train *sim, struct spot_sim_program *program,
+                    const struct spot_sim_row *safe, struct spot_sim_row *shadow,
+                    struct spot_sim_row *row);
 
 /* Samples per second of D x P; the fitted curve where the profile has no entry. Other systems'
  * grids are often not profiled. */

@@ -22,6 +22,19 @@ static bool is_told(const struct spot_sim_train *sim, double notice_s, int k)
     return notice_s > 0 && (k == 0 || k * sim->interval_s < notice_s);
 }
 
+/* The program at interval `at`, whatever job asks it. */
+struct program {
+    struct spot_sim_program face;
+    const struct spot_sim_train *sim;
+    const struct spot_sim_row *row; /* counts only */
+    struct spot_liveput_dp dp;
+    struct spot_count_chain chain;
+    struct news news;
+    double *drawn_s;
+    int seen, cap;
+    size_t at, again;
+};
+
 /* A change is told `notice` before it happens: that of this interval, which happens now, and those
  * of later intervals that begin before the notice is over. An interval is known where both kinds
  * would be told or one is; one before a change that is told counts as still. */
@@ -83,26 +96,27 @@ static void leave_out(struct spot_count_step *step, const struct news *news)
 }
 
 /* The grid for interval i. */
-static int choose(const struct spot_sim_train *sim, struct spot_liveput_dp *dp,
-                  const struct spot_count_chain *chain, const struct spot_sim_state *state,
-                  const struct news *news, double *drawn_s)
+static int choose(struct program *p, const struct spot_sim_state *state)
 {
+    const struct spot_sim_train *sim = p->sim;
+    const struct news *news = &p->news;
     const struct spot_liveput_view view = { .n = state->n,
                                             .from = state->grid,
                                             .carry_s = state->carry_s,
-                                            .context = chain->context,
+                                            .context = p->chain.context,
                                             .n_known = news->n,
                                             .change = news->change,
-                                            .cost_s = sim->is_sampled ? drawn_s : NULL };
+                                            .cost_s = sim->is_sampled ? p->drawn_s : NULL };
     struct spot_count_step step;
 
     if (news->n && sim->is_sampled) /* the notice says who goes */
-        spot_sim_drawn(sim, state, news->change[0] < 0 ? -news->change[0] : 0, drawn_s);
+        spot_sim_drawn(sim, state, news->change[0] < 0 ? -news->change[0] : 0, p->drawn_s);
     if (news->n)
-        return spot_liveput_dp_after(dp, &view).grid;
-    spot_count_chain_step(chain, state->n, chain->context, &step);
+        return spot_liveput_dp_after(&p->dp, &view).grid;
+    spot_count_chain_step(&p->chain, state->n, p->chain.context, &step);
     leave_out(&step, news);
-    return spot_liveput_dp_before(dp, state->n, state->grid, state->carry_s, chain->context, &step)
+    return spot_liveput_dp_before(&p->dp, state->n, state->grid, state->carry_s, p->chain.context,
+                                  &step)
         .grid;
 }
 
@@ -132,34 +146,78 @@ static int most_of(const struct spot_sim_row *row, size_t i, const struct news *
     return seen;
 }
 
+/* On to interval i >= 1: hear what is told, learn, solve. */
+static void advance(struct program *p, size_t i)
+{
+    const struct spot_sim_row *row = p->row;
+
+    if (i > 1)
+        spot_count_chain_observe(&p->chain, row[i - 2].available, row[i - 1].available);
+    listen(p->sim, row, i, &p->news);
+    p->seen = most_of(row, i, &p->news, p->seen);
+    if (spot_sim_cap(p->sim->job, p->seen) > p->cap) {
+        p->chain.cap = p->cap = spot_sim_cap(p->sim->job, p->seen);
+        spot_liveput_dp_release(&p->dp);
+        begin(p->sim, &p->dp, &p->chain, p->cap);
+    }
+    solve(p->sim, &p->dp, &p->chain, i, p->news.n ? p->news.n : 1, &p->again);
+    p->at = i;
+}
+
+static int ask(struct spot_sim_program *program, size_t i, const struct spot_sim_state *state)
+{
+    struct program *p = (struct program *)program;
+    int d, q;
+
+    if (!i) {
+        spot_throughput_best(p->sim->throughput, p->row[0].available, &d, &q);
+        return spot_cost_grid(p->sim->table, d, q);
+    }
+    while (p->at < i)
+        advance(p, p->at + 1);
+    return choose(p, state);
+}
+
+struct spot_sim_program *spot_sim_program_open(const struct spot_sim_train *sim,
+                                               const struct spot_sim_row *row)
+{
+    struct program *p = spot_xcalloc(1, sizeof(*p));
+
+    *p = (struct program){ .face = { ask }, .sim = sim, .row = row, .again = INTERVALS_BETWEEN };
+    p->seen = row[0].available;
+    p->cap = spot_sim_cap(sim->job, p->seen);
+    p->drawn_s = spot_xcalloc((size_t)sim->table->n_grid + 1, sizeof(*p->drawn_s));
+    spot_count_chain_init(&p->chain, p->cap);
+    begin(sim, &p->dp, &p->chain, p->cap);
+    return &p->face;
+}
+
+void spot_sim_program_close(struct spot_sim_program *program)
+{
+    struct program *p = (struct program *)program;
+
+    spot_liveput_dp_release(&p->dp);
+    free(p->drawn_s);
+    free(p);
+}
+
+void spot_sim_obey(const struct spot_sim_train *sim, struct spot_sim_state *state, int grid,
+                   size_t i, struct spot_sim_row *row)
+{
+    if (i)
+        spot_sim_migrate(sim, state, grid, row);
+    else
+        spot_sim_start(sim, state, grid, row);
+}
+
 int spot_sim_spot(const struct spot_sim_train *sim, struct spot_sim_row *row, struct spot_err *err)
 {
-    int d, p, seen = row[0].available, cap = spot_sim_cap(sim->job, seen);
-    double *drawn_s = spot_xcalloc((size_t)sim->table->n_grid + 1, sizeof(*drawn_s));
+    struct spot_sim_program *program = spot_sim_program_open(sim, row);
     struct spot_sim_state state = { 0 };
-    struct spot_count_chain chain;
-    struct spot_liveput_dp dp;
-    size_t again = INTERVALS_BETWEEN;
-    struct news news;
 
     (void)err;
-    spot_count_chain_init(&chain, cap);
-    begin(sim, &dp, &chain, cap);
-    spot_throughput_best(sim->throughput, row[0].available, &d, &p);
-    spot_sim_start(sim, &state, spot_cost_grid(sim->table, d, p), &row[0]);
-    for (size_t i = 1; i < sim->n_interval; i++) {
-        listen(sim, row, i, &news);
-        seen = most_of(row, i, &news, seen);
-        if (spot_sim_cap(sim->job, seen) > cap) {
-            chain.cap = cap = spot_sim_cap(sim->job, seen);
-            spot_liveput_dp_release(&dp);
-            begin(sim, &dp, &chain, cap);
-        }
-        solve(sim, &dp, &chain, i, news.n ? news.n : 1, &again);
-        spot_sim_migrate(sim, &state, choose(sim, &dp, &chain, &state, &news, drawn_s), &row[i]);
-        spot_count_chain_observe(&chain, row[i - 1].available, row[i].available);
-    }
-    spot_liveput_dp_release(&dp);
-    free(drawn_s);
+    for (size_t i = 0; i < sim->n_interval; i++)
+        spot_sim_obey(sim, &state, program->ask(program, i, &state), i, &row[i]);
+    spot_sim_program_close(program);
     return 0;
 }

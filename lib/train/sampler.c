@@ -3,6 +3,7 @@
 
 #include <assert.h>
 
+#include "common/permute.h"
 #include "common/rng.h"
 
 int spot_sampler_init(struct spot_sampler *s, const struct spot_corpus *corpus, int64_t seq,
@@ -18,35 +19,12 @@ int spot_sampler_init(struct spot_sampler *s, const struct spot_corpus *corpus, 
     return 0;
 }
 
-/* A permutation of 0..2^(2 half)-1: four Feistel rounds keyed by (seed, epoch). */
-static uint64_t scramble(uint64_t x, int half, uint64_t key)
-{
-    const uint64_t mask = (UINT64_C(1) << half) - 1;
-    uint64_t left = x >> half, right = x & mask;
-
-    for (uint64_t round = 0; round < 4; round++) {
-        const uint64_t next = left ^ (spot_rng_mix(key + round, right) & mask);
-
-        left = right;
-        right = next;
-    }
-    return left << half | right;
-}
-
 int64_t spot_sampler_sequence(const struct spot_sampler *s, int64_t q)
 {
     const uint64_t n = (uint64_t)s->n_sequence;
-    const uint64_t key = spot_rng_mix(s->seed, (uint64_t)q / n);
-    uint64_t x = (uint64_t)q % n;
-    int half = 1;
 
     assert(q >= 0);
-    while ((UINT64_C(1) << 2 * half) < n)
-        half++;
-    do { /* walk the cycle until it is back in range: still a permutation */
-        x = scramble(x, half, key);
-    } while (x >= n);
-    return (int64_t)x;
+    return (int64_t)spot_permute(n, spot_rng_mix(s->seed, (uint64_t)q / n), (uint64_t)q % n);
 }
 
 int spot_sampler_read(const struct spot_sampler *s, int64_t sequence, uint32_t *token,

@@ -5,7 +5,8 @@
  *
  * usage: bench_regret                            a few traces of one job
  *        bench_regret JOB FROM TO                traces FROM..TO-1 of the protocol, CSV
- *                                                (SCALE=32: of up to 32 instances)
+ *                                                (SCALE=32: of up to 32 instances,
+ *                                                LEAST=48: of at least 48, STEP=3: every third)
  *        bench_regret JOB search POLICY STEPS [SEED]   the worst trace found, by random changes */
 #include <math.h>
 #include <stdio.h>
@@ -37,12 +38,13 @@ static void give_up(const struct spot_err *err)
     exit(1);
 }
 
-/* Larger clusters take a minute each: SCALE=32 leaves them out. */
-static int most_scale(void)
+/* Larger clusters take a minute each: SCALE=32 leaves them out, LEAST=48 the others, and STEP=3
+ * plays every third trace. */
+static int setting(const char *name, int otherwise)
 {
-    const char *scale = getenv("SCALE");
+    const char *value = getenv(name);
 
-    return scale ? atoi(scale) : 64;
+    return value ? atoi(value) : otherwise;
 }
 
 static void release(struct bench *b)
@@ -91,40 +93,50 @@ static struct spot_sim_train sim_of(struct bench *b, double notice_loss_s)
                                     .seed = 1 };
 }
 
+static double samples_of(const struct spot_sim_row *row)
+{
+    struct spot_sim_total total;
+
+    spot_sim_total(row, INTERVALS, &total);
+    return total.samples;
+}
+
 /* Samples of a policy. */
 static double play(struct bench *b, enum shadow k, double notice_loss_s)
 {
     const struct spot_sim_train sim = sim_of(b, notice_loss_s);
-    struct spot_sim_total total;
     struct spot_err err = { 0 };
     const struct spot_sim_policy *p = spot_sim_policy_find(policy_of[k], &err);
 
     if (!p || spot_sim_train_run(&sim, p, b->row[k], &err))
         give_up(&err);
-    spot_sim_total(b->row[k], INTERVALS, &total);
-    return total.samples;
+    return samples_of(b->row[k]);
 }
 
-/* Samples of `guarded` between the rows of the two that it follows, which were played before. */
-static double play_guarded(struct bench *b, double notice_loss_s)
+/* Samples of `spot`, which is the shadow of `guarded`, and of `guarded` beside `nowcast`. */
+static void play_guarded(struct bench *b, double notice_loss_s, double samples[SHADOWS])
 {
     const struct spot_sim_train sim = sim_of(b, notice_loss_s);
-    struct spot_sim_total total;
+    struct spot_sim_program *program;
 
     for (int i = 0; i < INTERVALS; i++)
-        b->row[GUARDED][i] = (struct spot_sim_row){ .available = b->row[NOWCAST][i].available,
-                                                    .gained = b->row[NOWCAST][i].gained,
-                                                    .lost = b->row[NOWCAST][i].lost };
-    spot_sim_guard(&sim, b->row[SPOT], b->row[NOWCAST], b->row[GUARDED]);
-    spot_sim_total(b->row[GUARDED], INTERVALS, &total);
-    return total.samples;
+        b->row[SPOT][i] = b->row[GUARDED][i] =
+            (struct spot_sim_row){ .available = b->row[NOWCAST][i].available,
+                                   .gained = b->row[NOWCAST][i].gained,
+                                   .lost = b->row[NOWCAST][i].lost };
+    program = spot_sim_program_open(&sim, b->row[SPOT]);
+    spot_sim_guard(&sim, program, b->row[NOWCAST], b->row[SPOT], b->row[GUARDED]);
+    spot_sim_program_close(program);
+    samples[SPOT] = samples_of(b->row[SPOT]);
+    samples[GUARDED] = samples_of(b->row[GUARDED]);
 }
 
 static void play_all(struct bench *b, double notice_loss_s, double samples[SHADOWS])
 {
-    for (int k = 0; k < SHADOWS; k++)
-        samples[k] = k == GUARDED ? 0 : play(b, (enum shadow)k, notice_loss_s);
-    samples[GUARDED] = play_guarded(b, notice_loss_s);
+    samples[IDEAL] = play(b, IDEAL, notice_loss_s);
+    samples[NOWCAST] = play(b, NOWCAST, notice_loss_s);
+    samples[PERSISTENCE] = play(b, PERSISTENCE, notice_loss_s);
+    play_guarded(b, notice_loss_s, samples);
 }
 
 static void protocol(struct bench *b, const char *job, int from, int to)
@@ -132,10 +144,10 @@ static void protocol(struct bench *b, const char *job, int from, int to)
     static const double notice_s[] = { 0, 30, 120 }; /* at 60 s intervals 60 s tell what 30 s do */
 
     puts("job,trace,scale,notice_loss_s,ideal,spot,guarded,nowcast,persistence");
-    for (int k = from; k < to; k++) {
+    for (int k = from; k < to; k += setting("STEP", 1)) {
         const struct family_spec spec = family_nth(PROTOCOL_SEED, k, INTERVALS);
 
-        if (spec.most > most_scale())
+        if (spec.most > setting("SCALE", 64) || spec.most < setting("LEAST", 0))
             continue;
         family_draw(&spec, b->count);
         prepare(b);
@@ -207,12 +219,14 @@ static void search(struct bench *b, enum shadow policy, int steps, uint64_t seed
             continue;
         most = x;
         worst = s;
-        printf("%s lacks %+.3f points: family %d seed %llu most %d level %.17g low %.17g busy "
+        printf("step %d: %s lacks %+.3f points: family %d seed %llu most %d level %.17g low %.17g "
+               "busy "
                "%.17g calm %.17g dwell %.17g size %.17g\n",
-               policy_of[policy], x, (int)s.family, (unsigned long long)s.seed, s.most, s.level,
-               s.low, s.busy, s.calm, s.dwell, s.size);
+               k + 1, policy_of[policy], x, (int)s.family, (unsigned long long)s.seed, s.most,
+               s.level, s.low, s.busy, s.calm, s.dwell, s.size);
         fflush(stdout);
     }
+    printf("%d steps, %s lacks %+.3f points at most\n", steps, policy_of[policy], most);
 }
 
 int main(int argc, char **argv)

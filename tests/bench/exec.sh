@@ -1,98 +1,118 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# examples/pytorch/ddp.py on three nodes of one rank under spot-run exec, warm and --cold, and beside it under torchrun:
-# undisturbed, and with a node that is killed every so often and comes back. Skips without PyTorch.
-#   tests/bench/exec.sh [SECONDS [EVERY]]
-# A row: steps in so many seconds of work, their share of the undisturbed ones of the same system, the median and the longest time from
-# a kill to the next new step. Steps that are done again count once.
+# examples/pytorch/ddp.py (2.6 M parameters, a commit every 10 steps) on four nodes of one rank: under spot-run exec, warm and
+# --cold, and beside it under torchrun. Undisturbed, and with a change every so often: nodes are killed, get a notice, and join;
+# one kill takes a node along with the coordinator, which is then begun anew. Skips without PyTorch.
+#   tests/bench/exec.sh [SECONDS [EVERY]]        SYSTEMS='warm cold torchrun'
+# A row: steps a second undisturbed (in a third of the time) and with changes, the share, seconds to the first step that nobody had done
+# before after a kill and after a notice and in how many steps at most were done again, the longest pause around a join; each median,
+# most. Then the samples that the state lacks and has twice, by tests/world/used.py.
+# torchrun has its store in a process of its own that nobody kills, and rendezvous times of a second: the best it can do here.
 set -u
-seconds=${1:-120} every=${2:-20}
+seconds=${1:-180} every=${2:-20}
 python3 -W ignore -c 'import torch' 2>/dev/null || { echo "skipped: no PyTorch here" && exit 0; }
-ddp=$(readlink -f "$(dirname "$0")/../../examples/pytorch/ddp.py")
+here=$(readlink -f "$(dirname "$0")/../..")
+ddp=$here/examples/pytorch/ddp.py
 top=$(mktemp -d)
 cd "$top" || exit 1
-export OMP_NUM_THREADS=1 PYTHONWARNINGS=ignore PAUSE=0.02 TORCH_CPP_LOG_LEVEL=ERROR
-declare -A root_of
-# a machine that is gone: this process and all below it at once
-vanish() { # PID
-    local pid all=$1 at=$1
+export OMP_NUM_THREADS=1 PYTHONWARNINGS=ignore TORCH_CPP_LOG_LEVEL=ERROR HIDDEN=${HIDDEN:-1584} EVERY=10
+export PAUSE=${PAUSE:-0} USED='used/used.{TORCHELASTIC_RESTART_COUNT}-{MASTER_PORT}.{RANK}'
+declare -A root_of=()
+# a machine that is gone: these processes and all below them at once
+vanish() { # PID...
+    local pid all=$* at=$*
     while at=$(for pid in $at; do pgrep -P "$pid"; done) && [ "$at" ]; do all="$all $at"; done
     # shellcheck disable=SC2086  # words
     kill -KILL $all 2>/dev/null
 }
 cleanup() {
-    local pid
-    for pid in "${root_of[@]}"; do vanish "$pid"; done
+    [ ${#root_of[*]} = 0 ] || vanish "${root_of[@]}"
+    root_of=()
     wait 2>/dev/null
 }
 trap 'cleanup; rm -rf "$top"' EXIT
 
-# each line that a rank writes, and when
-stamped() {
-    local line
-    while IFS= read -r line; do printf '%s %s\n' "$EPOCHREALTIME" "$line"; done >>said
+coordinator() { # SYSTEM: or the store of torchrun
+    if [ "$1" = torchrun ]; then
+        python3 -c 'import time; from torch.distributed import TCPStore
+store = TCPStore("127.0.0.1", 29431, is_master=True, wait_for_workers=False)
+time.sleep(1e6)' 2>>err &
+    else
+        spot-run exec -q --listen unix:j --nodes 1:4 --lease 2s --max-restarts 100 --events "log$RANDOM" -- python3 "$ddp" 1000000 out 2>>err &
+    fi
+    root_of[job]=$!
 }
 
 node() { # SYSTEM NAME
     local command=(spot-run exec -q --join unix:j --join-timeout 60s --name "$2")
     [ "$1" = warm ] || command+=(--cold)
-    command+=(-- python3 "$ddp" state 1000000)
-    [ "$1" != torchrun ] || command=(python3 -m torch.distributed.run --nnodes 1:3 --nproc-per-node 1 --rdzv-backend c10d
-        --rdzv-endpoint 127.0.0.1:29431 --rdzv-id bench --max-restarts 1000 "$ddp" state 1000000)
-    "${command[@]}" > >(stamped) 2>>err &
+    command+=(-- python3 "$ddp" 1000000 out)
+    [ "$1" != torchrun ] || command=(python3 -m torch.distributed.run --nnodes 1:4 --nproc-per-node 1 --rdzv-backend c10d
+        --rdzv-endpoint 127.0.0.1:29431 --rdzv-id bench --max-restarts 1000
+        --rdzv-conf 'is_host=0,last_call_timeout=1,keep_alive_interval=1,keep_alive_max_attempt=2,close_timeout=1' "$ddp" 1000000 out)
+    "${command[@]}" >>out.txt 2>>err &
     root_of[$2]=$!
 }
 
-newest() {
-    sed -n 's/.*step \([0-9]*\) loss.*/\1/p' said 2>/dev/null | sort -n | tail -n 1
-}
+# the newest step that somebody has used samples for
+newest() { cat used/* 2>/dev/null | awk '$2 > n { n = $2 } END { print n + 0 }'; }
 
-# the time of the first line of a step above $1 after the moment $2
-first_above() {
-    awk -v step="$1" -v after="$2" '$1 > after { for (i = 2; i < NF; i++) if ($i == "step" && $(i + 1) + 0 > step) { print $1; exit } }' said
-}
-
-play() { # SYSTEM calm|storm: "STEPS kills and waits..."
-    local begin from last strike name n=0 at waits=()
-    mkdir "$1-$2" && cd "$1-$2" && mkdir state && : >said
-    root_of=()
-    if [ "$1" != torchrun ]; then
-        spot-run exec -q --listen unix:j --nodes 1:3 --lease 2s -- python3 "$ddp" state 1000000 2>>err &
-        root_of[job]=$!
-    fi
-    for name in a b c; do
-        node "$1" "$name"
-        [ "$name$1" != atorchrun ] || sleep 4 # the first is to keep the rendezvous
+past() { # STEP: until it is done, two minutes at most
+    for _ in $(seq 600); do
+        [ "$(newest)" -lt "$1" ] || return 0
+        sleep 0.2
     done
-    until [ "$(newest)" ]; do sleep 0.2; done
-    begin=${EPOCHREALTIME/./}
-    from=$(newest)
-    while [ $((${EPOCHREALTIME/./} - begin)) -lt $((seconds * 1000000)) ]; do
-        sleep "$every"
-        [ "$2" = storm ] || continue
-        # never the first, which keeps torchrun's rendezvous
-        n=$((n + 1)) name=$([ $((n % 2)) = 0 ] && echo b || echo c)
-        last=$(newest) strike=$EPOCHREALTIME
-        vanish "${root_of[$name]}"
-        for _ in $(seq 900); do
-            at=$(first_above "$last" "$strike")
-            [ -z "$at" ] || break
-            sleep 0.1
+    return 1
+}
+
+event() { echo "$EPOCHREALTIME $1" >>events; }
+
+# kinds in turn; between them the node comes back
+change() { # SYSTEM NUMBER
+    local name
+    case $(($2 % 6)) in
+    0) name=b && event kill && vanish "${root_of[b]}" ;;
+    2) name=c && event notice && kill -TERM "${root_of[c]}" ;;
+    4) # torchrun keeps its store, and with it nobody to lead
+        name=a && event kill
+        if [ "$1" = torchrun ]; then vanish "${root_of[a]}"; else vanish "${root_of[a]}" "${root_of[job]}" && coordinator "$1"; fi
+        ;;
+    *) event join && node "$1" "$gone" ;;
+    esac
+    gone=${name-}
+}
+
+play() { # SYSTEM calm|storm: a JSON object
+    local begin n=0 length=$seconds name args=()
+    [ "$2" = storm ] || length=$(((seconds + 2) / 3))
+    mkdir "$1-$2" && cd "$1-$2" && mkdir used out && : >events
+    coordinator "$1"
+    [ "$1" != torchrun ] || sleep 5
+    for name in a b c d; do node "$1" "$name"; done
+    if past 20; then
+        [ "$1" != warm ] || sleep 10 # all have twins
+        begin=$EPOCHREALTIME
+        while sleep "$every" && awk -v a="$begin" -v b="$EPOCHREALTIME" -v s="$length" 'BEGIN { exit b - a >= s - 0.5 }'; do
+            [ "$2" != storm ] || change "$1" $((n++))
         done
-        waits+=("$(awk -v a="${at:-0}" -v b="$strike" 'BEGIN { print a ? a - b : "never" }')")
-        node "$1" "$name"
-    done
-    echo "$((($(newest) - from) * 1000000 / ((${EPOCHREALTIME/./} - begin) / 100))) ${waits[*]-}"
+        args=(--events events --from "$begin" --to "$EPOCHREALTIME")
+    fi
     cleanup
+    python3 "$here/tests/world/used.py" used/* --size 1000 --batch 24 "${args[@]}"
     cd ..
 }
 
-printf '%-10s %14s %14s %8s  %s\n' system 'calm steps/s' 'storm steps/s' share 'kill to the next new step: median, most'
+cell() { # JSON KIND
+    jq -r --arg kind "$2" '.[$kind] // empty | "\(.median_s), \(.most_s) (\(.again))"' <<<"$1"
+}
+
+printf '%-9s %7s %7s %6s  %-20s %-20s %-20s %s\n' system calm storm share 'kill, s (again)' 'notice, s (again)' 'join, s (again)' 'lost, twice'
 for system in ${SYSTEMS:-warm cold torchrun}; do
-    read -r calm _ <<<"$(play "$system" calm)"
-    read -r storm waits <<<"$(play "$system" storm)"
-    # shellcheck disable=SC2086  # words
-    sorted=$(printf '%s\n' $waits | sort -n)
-    printf '%-10s %14.1f %14.1f %8.2f  %s s, %s s\n' "$system" "${calm}e-2" "${storm}e-2" "$(awk -v a="$storm" -v b="$calm" 'BEGIN { print a / b }')" \
-        "$(sed -n "$((($(wc -l <<<"$sorted") + 1) / 2))p" <<<"$sorted")" "$(tail -n 1 <<<"$sorted")"
+    calm=$(play "$system" calm)
+    storm=$(play "$system" storm)
+    rate='if .seconds then .steps / .seconds else 0 end'
+    printf '%-9s %7.1f %7.1f %6.2f  %-20s %-20s %-20s %s\n' "$system" "$(jq "$rate" <<<"$calm")" "$(jq "$rate" <<<"$storm")" \
+        "$(jq -n --argjson a "$storm" --argjson b "$calm" "(\$a | $rate) / ([\$b | $rate, 1e-9] | max)")" \
+        "$(cell "$storm" kill)" "$(cell "$storm" notice)" "$(cell "$storm" join)" \
+        "$(jq -r '"\(.lost), \(.repeated)\(if .skipped > 0 or .odd > 0 then "; \(.skipped) steps left out, \(.odd) incomplete" else "" end)"' <<<"$storm")"
 done

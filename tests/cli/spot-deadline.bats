@@ -54,8 +54,43 @@ replay() { spot-replay deadline --trace "$T/t.csv" --work 12h --deadline 16h --r
     run -2 spot-replay deadline --trace "$T/t.csv"
     run -3 --separate-stderr plan --trace <(printf 'time_s,available\n0,x\n')
     [[ "$stderr" == *:2:3:* ]]
-    sed 's/,a,/,b,/;1d' "$T/t.csv" | cat "$T/t.csv" - >"$T/two.csv"
-    run -2 --separate-stderr plan --trace "$T/two.csv"
-    [[ "$stderr" == *'--zone names one'* ]]
-    plan --trace "$T/two.csv" --zone b | jq -e .mode
+    run -2 plan --restart 6m:.5,12m:.6
+    run -2 plan --restart 6m:x
+    run -2 plan --at nowhere
+    run -2 replay --restart 12m,6m
+    run -3 replay --zone nowhere
+}
+
+two_zones() { sed 's/,a,/,b,/;1d' "$T/t.csv" | awk -F, -v OFS=, '{ $4 = NR % 7 > 2 } 1' | cat "$T/t.csv" - >"$T/two.csv"; }
+
+@test "several zones: a place with each mode, all policies, never late" {
+    two_zones
+    plan --trace "$T/two.csv" | jq -e '.mode == "spot" and (.zone == "a" or .zone == "b") and .instance_type == "g"
+        and ([.alternatives[].mode] | index("on-demand") and index("idle"))'
+    plan --trace "$T/two.csv" --zone b | jq -e '.zone == "b"'
+    run -2 --separate-stderr plan --trace "$T/two.csv" --now spot
+    [[ "$stderr" == *'--at is needed'* ]]
+    plan --trace "$T/two.csv" --now spot --at b --restart 6m:.5,18m:.5 --egress-usd 3 | jq -e '.expected.usd > 0'
+    spot-predict --interval 600s "$T/two.csv" | plan --forecast - | jq -e '.zone | length == 1'
+    spot-replay deadline --trace "$T/two.csv" --work 12h --deadline 16h --restart 6m:.5,18m:.5 --egress-usd .5 >"$T/out"
+    awk -F, 'NR > 1 { if ($4) bad = 1; usd[$1] = $2 } END { for (p in usd) if (usd[p] < usd["offline"] - 1e-9) bad = 1; exit bad || NR != 8 }' "$T/out"
+    # two zones are never dearer than one with the future known
+    both=$(spot-replay deadline --trace "$T/two.csv" --work 12h --deadline 16h --restart 12m --policy offline | awk -F, 'NR == 2 { print $2 }')
+    replay --policy offline | awk -F, -v b="$both" 'NR == 2 { exit !(b <= $2 + 1e-9) }'
+    spot-replay deadline --trace "$T/two.csv" --work 12h --deadline 16h --policy spot --steps | awk -F, 'NR > 1 && $4 != "idle" && $6 == "" { bad = 1 } END { exit bad }'
+    spot-replay deadline --trace "$T/two.csv" --work 12h --deadline 16h --policy spot,greedy --plot "$T/p.gp" >/dev/null
+    grep -q 'even pace' "$T/p.gp"
+}
+
+@test "a catalogue gives each type its price and speed" {
+    two_zones
+    sed 's/,b,g,/,b,h,/' "$T/two.csv" >"$T/types.csv"
+    printf 'instance_type,spot_usd_per_h,on_demand_usd_per_h,speed\ng,1,3,1\nh,.1,,1\n' >"$T/c.csv"
+    plan --trace "$T/types.csv" --catalogue "$T/c.csv" | jq -e '.instance_type == "h"'
+    sed 's/,,1/,,.01/' "$T/c.csv" >"$T/slow.csv"
+    plan --trace "$T/types.csv" --catalogue "$T/slow.csv" | jq -e '.instance_type != "h"'
+    run -3 --separate-stderr plan --trace "$T/types.csv" --catalogue <(sed '/^h/d' "$T/c.csv")
+    [[ "$stderr" == *"no row for type 'h'"* ]]
+    run -2 --separate-stderr plan --trace "$T/types.csv" --catalogue <(sed 's/^g,1,3/g,1,/' "$T/c.csv")
+    [[ "$stderr" == *'no place sells on demand'* ]]
 }

@@ -216,7 +216,7 @@ START_TEST(no_policy_is_cheaper_under_the_law)
         struct spot_err err;
         double best = INFINITY;
 
-        ck_assert(!spot_deadline_solve(&table, &job, &law, &now, 0, &err));
+        ck_assert(!spot_deadline_solve(&table, &job, &law, &now, 0, NULL, &err));
         for (int m = 0; m < 3; m++)
             best = fmin(best, table.usd[m]);
         ck_assert_double_eq_tol(best, expected(&job, &law, now, 0), 1e-9);
@@ -236,7 +236,7 @@ START_TEST(a_simulation_of_the_law_pays_what_was_promised)
     struct spot_err err;
     double sum = 0, square = 0, promise;
 
-    ck_assert(!spot_deadline_solve(&table, &job, &law, &start, 0, &err));
+    ck_assert(!spot_deadline_solve(&table, &job, &law, &start, 0, NULL, &err));
     promise = fmin(table.usd[0], fmin(table.usd[1], table.usd[2]));
     spot_rng_init(&rng, 9, 9);
     for (int i = 0; i < TRIALS; i++) {

@@ -4,6 +4,7 @@
  * interval, on every short trace of a few counts, with programs that ask for anything; and a search
  * for the trace and the program that hurt most. */
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -20,7 +21,8 @@ struct fixture {
     struct spot_cost_table table;
     struct spot_sim_train sim;
     int available[LONG], ask[LONG];
-    struct spot_sim_row program[LONG], safe[LONG], row[LONG];
+    struct spot_sim_program program;
+    struct spot_sim_row shadow[LONG], safe[LONG], row[LONG];
     double fastest; /* samples per second */
 };
 
@@ -46,31 +48,35 @@ static void unload(struct fixture *f)
     unload_sim(&f->job, &f->throughput, &f->table);
 }
 
-/* The shadows: nowcast, and a job that goes where ask[] says. */
-static void play(struct fixture *f)
+/* The grid that ask[] has, whatever the job runs. */
+static int ask(struct spot_sim_program *program, size_t i, const struct spot_sim_state *state)
 {
-    struct spot_sim_state state = { 0 };
-    struct spot_err err = { 0 };
+    const struct fixture *f =
+        (const struct fixture *)(const void *)((const char *)program -
+                                               offsetof(struct fixture, program));
 
-    ck_assert(!spot_sim_train_run(&f->sim, spot_sim_policy_find("nowcast", &err), f->safe, &err));
-    for (size_t i = 0; i < f->sim.n_interval; i++) {
-        f->program[i] = (struct spot_sim_row){ .available = f->safe[i].available,
-                                               .gained = f->safe[i].gained,
-                                               .lost = f->safe[i].lost };
-        f->row[i] = f->program[i];
-        if (i)
-            spot_sim_migrate(&f->sim, &state, f->ask[i], &f->program[i]);
-        else
-            spot_sim_start(&f->sim, &state, f->safe[0].asked, &f->program[0]);
-    }
+    (void)state;
+    return f->ask[i];
 }
 
-/* The budget, after the program led by lead_s at most, and one switch; where losses are not told an
- * interval more. */
+static void play(struct fixture *f)
+{
+    struct spot_err err = { 0 };
+
+    f->program.ask = ask;
+    ck_assert(!spot_sim_train_run(&f->sim, spot_sim_policy_find("nowcast", &err), f->safe, &err));
+    for (size_t i = 0; i < f->sim.n_interval; i++)
+        f->shadow[i] = f->row[i] = (struct spot_sim_row){ .available = f->safe[i].available,
+                                                          .gained = f->safe[i].gained,
+                                                          .lost = f->safe[i].lost };
+    spot_sim_guard(&f->sim, &f->program, f->safe, f->shadow, f->row);
+}
+
+/* The budget, after the program's shadow led by lead_s at most, and one switch; where losses are
+ * not told an interval more. */
 static double bound_s(const struct fixture *f, double lead_s, double wait_s)
 {
-    return 20 + (lead_s >= 10 ? 8 * (1 + floor(log2(lead_s / 10))) : 0) + wait_s +
-           (f->sim.notice_loss_s > 0 ? 0 : f->sim.interval_s);
+    return 10 + 3 * fmin(lead_s, 20) + wait_s + (f->sim.notice_loss_s > 0 ? 0 : f->sim.interval_s);
 }
 
 /* Plays the trace under the guard. Returns the most that it was behind, in seconds of the fastest
@@ -80,7 +86,6 @@ static double guard(struct fixture *f)
     double got = 0, safe_got = 0, program_got = 0, wait_s = 0, lead_s = 0, ideal = 0, most = 0;
 
     play(f);
-    spot_sim_guard(&f->sim, f->program, f->safe, f->row);
     for (size_t i = 0; i < f->sim.n_interval; i++) {
         const struct spot_sim_row *r = &f->row[i];
         int d, p;
@@ -88,7 +93,7 @@ static double guard(struct fixture *f)
         ideal += spot_throughput_best(&f->throughput, r->available, &d, &p);
         got += r->samples;
         safe_got += f->safe[i].samples;
-        program_got += f->program[i].samples;
+        program_got += f->shadow[i].samples;
         wait_s = fmax(wait_s, r->cost_s + (i ? f->row[i - 1].carry_s : 0));
         if (ideal > 0)
             lead_s = fmax(lead_s, (program_got - safe_got) / (ideal / (double)(i + 1)));

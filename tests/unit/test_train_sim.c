@@ -366,7 +366,7 @@ static double bound(const struct fixture *f, double lead_s, double wait_s)
 
     for (int g = 0; g < f->table.n_grid; g++)
         fastest = fmax(fastest, f->table.samples_per_s[g]);
-    return fastest * (20 + (lead_s >= 10 ? 8 * (1 + log2(lead_s / 10)) : 0) + wait_s +
+    return fastest * (10 + 3 * fmin(lead_s, 20) + wait_s +
                       (f->sim.notice_loss_s > 0 ? 0 : f->sim.interval_s));
 }
 
@@ -406,8 +406,8 @@ static const struct {
     const char *job;
     int nth;
     double notice_loss_s, guarded; /* the most that guarded may lack, as a share of ideal */
-} regretted[] = { { "vgg19", 4, 30, .0005 },
-                  { "vgg19", 4, 120, .0005 },
+} regretted[] = { { "vgg19", 4, 30, .002 },
+                  { "vgg19", 4, 120, .002 },
                   { "gpt-6.7b", 29, 0, .0025 } };
 
 static void load_family(struct fixture *f, const char *job, int nth, double notice_loss_s)

@@ -12,7 +12,7 @@
 #include "common/prov.h"
 #include "common/xalloc.h"
 #include "model/forecast_doc.h"
-#include "plan/deadline.h"
+#include "plan/market_read.h"
 #include "plan_commands.h"
 #include "trace/trace.h"
 
@@ -20,26 +20,29 @@ static const char *const mode_name[] = { "idle", "spot", "on-demand" };
 
 static struct options {
     struct spot_tool_common common;
-    const char *forecast, *trace, *zone, *now;
-    double work_s, deadline_s, restart_s, done_s, elapsed_s, tick_s;
-    double spot_usd_per_h, on_demand_usd_per_h;
+    const char *forecast, *trace, *zone, *now, *at, *restart, *catalogue;
+    double work_s, deadline_s, done_s, elapsed_s, tick_s;
+    double spot_usd_per_h, on_demand_usd_per_h, egress_usd, usd_per_h;
     bool has_spot, explain;
 } o = { .common = SPOT_TOOL_COMMON_DEFAULT,
         .now = "idle",
+        .restart = "0",
         .has_spot = true,
         .spot_usd_per_h = 0.9731,
         .on_demand_usd_per_h = 3.06 };
 
-enum { WHY_MAX = 4, WHY_TEXT = 256 };
+enum { WHY_MAX = 3 * SPOT_MARKET_PLACES_MAX + 1, WHY_TEXT = 256 };
 
 struct session {
-    struct spot_deadline_job job;
-    struct spot_deadline_now now;
-    struct spot_run_law law;
-    size_t age; /* of spot's run, ticks */
+    struct spot_market market;
+    struct spot_market_names names;
+    struct spot_market_now now;
+    struct spot_trace trace;
+    struct spot_json_doc json; /* of the forecast */
+    struct spot_forecast forecast;
     double time_s;
-    struct spot_deadline_table table;
-    enum spot_deadline_mode want;
+    struct spot_market_table table;
+    struct spot_market_step want;
     struct spot_prov prov;
     char why[WHY_MAX][WHY_TEXT];
     size_t n_why;
@@ -47,116 +50,162 @@ struct session {
 
 /* --- what is known of spot --- */
 
-static void fit(struct session *s, const struct spot_forecast *forecast,
-                const struct spot_forecast_series *series)
+/* The zones of --zone, apart by commas; all without it. */
+static bool is_asked_for(const char *zone)
 {
-    double *up = spot_xcalloc((size_t)forecast->horizon, sizeof(double));
+    const size_t n = strlen(zone);
 
-    for (int64_t k = 1; k <= forecast->horizon; k++)
+    for (const char *at = o.zone; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+        if (!strncmp(at, zone, n) && (!at[n] || at[n] == ','))
+            return true;
+    return !o.zone;
+}
+
+/* Returns the place, or NULL with *err. */
+static struct spot_market_place *add_place(struct session *s, const char *zone, const char *type,
+                                           struct spot_err *err)
+{
+    return spot_market_add_place(&s->market, &s->names, zone, type, o.spot_usd_per_h,
+                                 o.on_demand_usd_per_h, err)
+               ? NULL
+               : &s->market.place[s->market.n_place - 1];
+}
+
+static int fit(struct session *s, const struct spot_forecast_series *series, struct spot_err *err)
+{
+    struct spot_market_place *place = add_place(s, series->zone, series->instance_type, err);
+    double *up;
+
+    if (!place)
+        return -1;
+    up = spot_xcalloc((size_t)s->forecast.horizon, sizeof(double));
+    for (int64_t k = 1; k <= s->forecast.horizon; k++)
         up[k - 1] = 1 - spot_forecast_at(series, k)[0];
-    s->now.has_spot = series->now > 0;
+    s->now.has_spot[s->market.n_place - 1] = series->now > 0;
     s->time_s = series->time_s;
-    spot_run_law_fit(&s->law, s->now.has_spot, up, (size_t)forecast->horizon);
+    spot_run_law_fit(&place->law, series->now > 0, up, (size_t)s->forecast.horizon);
     free(up);
+    return 0;
 }
 
 static int read_forecast(struct session *s, struct spot_err *err)
 {
-    const struct spot_forecast_series *found = NULL;
-    struct spot_forecast forecast = { 0 };
-    struct spot_json_doc json;
-    int rc;
-
-    if (spot_json_load_path(&json, o.forecast, err))
+    if (spot_json_load_path(&s->json, o.forecast, err) ||
+        spot_forecast_read(&s->json, &s->forecast, err))
         return -1;
-    rc = spot_forecast_read(&json, &forecast, err);
-    for (size_t i = 0; !rc && i < forecast.n_series; i++) {
-        if (o.zone && strcmp(forecast.series[i].zone, o.zone) != 0)
-            continue;
-        if (found)
-            rc = spot_json_fail(&json, "/series", err, "has several series: --zone names one");
-        found = &forecast.series[i];
-    }
-    if (!rc && !found)
-        rc = spot_json_fail(&json, "/series", err, "has none of zone '%.64s'", o.zone);
-    if (!rc) {
-        s->job.tick_s = o.tick_s > 0 ? o.tick_s : forecast.interval_s;
-        if (fabs(s->job.tick_s - forecast.interval_s) > 1e-9)
-            rc = spot_json_fail(&json, "/interval_s", err, "is not --tick %g s", o.tick_s);
-        else
-            fit(s, &forecast, found);
-        spot_prov_add(&s->prov, json.source, json.hash);
-    }
-    spot_forecast_release(&forecast);
-    spot_json_release(&json);
-    return rc;
+    spot_prov_add(&s->prov, s->json.source, s->json.hash);
+    s->market.tick_s = o.tick_s > 0 ? o.tick_s : s->forecast.interval_s;
+    if (fabs(s->market.tick_s - s->forecast.interval_s) > 1e-9)
+        return spot_json_fail(&s->json, "/interval_s", err, "is not --tick %g s", o.tick_s);
+    for (size_t i = 0; i < s->forecast.n_series; i++)
+        if (is_asked_for(s->forecast.series[i].zone) && fit(s, &s->forecast.series[i], err))
+            return -1;
+    return s->market.n_place
+               ? 0
+               : spot_json_fail(&s->json, "/series", err, "has none of zone '%.64s'", o.zone);
 }
 
-static int count_runs(struct session *s, const struct spot_trace *trace,
-                      const struct spot_trace_series *series, struct spot_err *err)
+static int count_runs(struct session *s, const struct spot_trace_series *series,
+                      struct spot_err *err)
 {
+    struct spot_market_place *place = add_place(s, series->zone, series->instance_type, err);
     struct spot_run_count count = { 0 };
-    size_t n;
     int32_t *there;
+    size_t n;
 
-    s->job.tick_s = o.tick_s > 0 ? o.tick_s : spot_trace_interval_s(series);
-    if (!(s->job.tick_s > 0))
+    if (!place)
+        return -1;
+    if (!(s->market.tick_s > 0))
+        s->market.tick_s = o.tick_s > 0 ? o.tick_s : spot_trace_interval_s(series);
+    if (!(s->market.tick_s > 0))
         return spot_err_set(err, SPOT_EUSAGE, "%s has one row: say --tick", o.trace);
-    n = spot_trace_grid_n(trace->start_s, trace->end_s, s->job.tick_s);
-    if (spot_trace_check_grid(trace, (double)n, s->job.tick_s, SPOT_TRACE_GRID_MAX,
+    n = spot_trace_grid_n(s->trace.start_s, s->trace.end_s, s->market.tick_s);
+    if (spot_trace_check_grid(&s->trace, (double)n, s->market.tick_s, SPOT_TRACE_GRID_MAX,
                               "say a longer --tick", err))
         return -1;
     there = spot_xcalloc(n, sizeof(*there));
-    spot_trace_resample(series, trace->start_s, s->job.tick_s, n, there);
+    spot_trace_resample(series, s->trace.start_s, s->market.tick_s, n, there);
     for (size_t i = 0; i < n; i++)
         spot_run_count_add(&count, there[i] > 0);
     free(there);
-    spot_run_law_learn(&s->law, &count);
-    s->now.has_spot = count.is_up;
-    s->age = count.age;
-    s->time_s = trace->end_s;
+    spot_run_law_learn_zone(&place->law, &count, s->market.tick_s);
+    s->now.has_spot[s->market.n_place - 1] = count.is_up;
+    s->now.age[s->market.n_place - 1] = count.age;
     return 0;
 }
 
 static int read_trace(struct session *s, struct spot_err *err)
 {
-    const struct spot_trace_series *found = NULL;
-    struct spot_trace trace;
-    int rc = 0;
-
-    if (spot_trace_load_path(&trace, o.trace, err))
+    if (spot_trace_load_path(&s->trace, o.trace, err))
         return -1;
-    for (size_t i = 0; !rc && i < trace.n_series; i++) {
-        if (o.zone && strcmp(trace.series[i].zone, o.zone) != 0)
-            continue;
-        if (found)
-            rc = spot_err_set(err, SPOT_EUSAGE, "%s has several series: --zone names one", o.trace);
-        found = &trace.series[i];
-    }
-    if (!rc && !found)
-        rc = spot_err_set(err, SPOT_EDATA, "%s: no series of zone '%.64s'", o.trace, o.zone);
-    rc = rc ? rc : count_runs(s, &trace, found, err);
-    spot_prov_add(&s->prov, o.trace, trace.xxh3);
-    spot_trace_release(&trace);
-    return rc;
+    spot_prov_add(&s->prov, o.trace, s->trace.xxh3);
+    s->time_s = s->trace.end_s;
+    for (size_t i = 0; i < s->trace.n_series; i++)
+        if (is_asked_for(s->trace.series[i].zone) && count_runs(s, &s->trace.series[i], err))
+            return -1;
+    return s->market.n_place
+               ? 0
+               : spot_err_set(err, SPOT_EDATA, "%s: no series of zone '%.64s'", o.trace, o.zone);
 }
 
 static int read_law(struct session *s, struct spot_err *err)
 {
     const struct spot_run_count nothing = { 0 };
+    struct spot_market_place *place;
 
-    s->job.tick_s = o.tick_s > 0 ? o.tick_s : 600;
-    s->now.has_spot = o.has_spot;
-    s->age = 1;
+    for (size_t k = 0; k < SPOT_MARKET_PLACES_MAX; k++)
+        s->now.age[k] = 1;
     if (o.forecast)
         return read_forecast(s, err);
     if (o.trace)
         return read_trace(s, err);
-    spot_run_law_learn(&s->law, &nothing);
+    s->market.tick_s = o.tick_s > 0 ? o.tick_s : 600;
+    if (!(place = add_place(s, o.zone ? o.zone : "", "", err)))
+        return -1;
+    s->now.has_spot[0] = o.has_spot;
+    spot_run_law_learn_zone(&place->law, &nothing, s->market.tick_s);
     return 0;
 }
 
+static int read_market(struct session *s, struct spot_err *err)
+{
+    const char *source;
+    uint64_t xxh3;
+    FILE *in;
+    int rc;
+
+    s->market.work_s = o.work_s;
+    s->market.deadline_s = o.deadline_s;
+    s->market.egress_usd = o.egress_usd;
+    s->market.usd_per_h = o.usd_per_h;
+    if (spot_market_parse_restart(&s->market, o.restart, err) || read_law(s, err))
+        return -1;
+    if (!o.catalogue)
+        return 0;
+    if (!(in = spot_tool_open(o.catalogue, &source, err)))
+        return -1;
+    rc = spot_market_read_catalogue(&s->market, &s->names, in, source, &xxh3, err);
+    if (in != stdin)
+        fclose(in);
+    if (!rc)
+        spot_prov_add(&s->prov, source, xxh3);
+    return rc;
+}
+
 /* --- the answer --- */
+
+static int find_place(struct session *s, struct spot_err *err)
+{
+    for (size_t k = 0; k < s->market.n_place; k++)
+        if (!o.at || !strcmp(o.at, s->names.zone[k])) {
+            s->now.place = k;
+            return o.at || s->market.n_place == 1 || s->now.is_new
+                       ? 0
+                       : spot_err_set(err, SPOT_EUSAGE,
+                                      "--at is needed: in which zone it runs or last ran");
+        }
+    return spot_err_set(err, SPOT_EUSAGE, "--at: no place is in zone '%.64s'", o.at);
+}
 
 static int set_now(struct session *s, struct spot_err *err)
 {
@@ -165,34 +214,75 @@ static int set_now(struct session *s, struct spot_err *err)
             s->now.mode = (enum spot_deadline_mode)m;
     if (!(o.done_s < o.work_s))
         return spot_err_set(err, SPOT_EINFEASIBLE, "all work is done: nothing to run");
-    if (s->now.mode == SPOT_DEADLINE_SPOT && !s->now.has_spot)
+    s->now.is_new = s->now.mode == SPOT_DEADLINE_IDLE && !o.at;
+    if (find_place(s, err))
+        return -1;
+    if (s->now.mode == SPOT_DEADLINE_SPOT && !s->now.has_spot[s->now.place])
         s->now.mode = SPOT_DEADLINE_IDLE; /* it is lost */
     s->now.elapsed_s = o.elapsed_s;
     s->now.left_s = o.work_s - o.done_s;
-    return spot_deadline_check(&s->job, &s->now, err);
+    return spot_market_check(&s->market, &s->now, err);
+}
+
+/* Idle is the same wherever it is: said once, of where it last ran. */
+static bool is_told(const struct session *s, int mode, size_t place)
+{
+    return mode != SPOT_DEADLINE_IDLE || place == s->now.place;
+}
+
+static void label(const struct session *s, int mode, size_t place, char text[WHY_TEXT / 2])
+{
+    if (mode == SPOT_DEADLINE_IDLE || s->market.n_place == 1)
+        snprintf(text, WHY_TEXT / 2, "%s", mode_name[mode]);
+    else
+        snprintf(text, WHY_TEXT / 2, "%s in %.40s, %.40s", mode_name[mode], s->names.zone[place],
+                 s->names.type[place]);
+}
+
+static void explain_step(struct session *s, int mode, size_t place)
+{
+    const double usd = s->table.step_usd[place][mode];
+    char text[WHY_TEXT / 2];
+
+    label(s, mode, place, text);
+    if (isinf(usd))
+        snprintf(s->why[s->n_why++], WHY_TEXT, "%s: %s", text,
+                 mode == SPOT_DEADLINE_SPOT && !s->now.has_spot[place] ? "there is none"
+                 : mode == SPOT_DEADLINE_ON_DEMAND &&
+                         isinf(s->market.place[place].on_demand_usd_per_h)
+                     ? "not for sale"
+                     : "on demand could not finish in time after it");
+    else
+        snprintf(s->why[s->n_why++], WHY_TEXT, "%s now: %.2f usd expected in all%s%s", text, usd,
+                 o.usd_per_h > 0 ? ", time included" : "",
+                 mode == (int)s->want.mode && place == s->want.place ? ", the least" : "");
 }
 
 static void explain(struct session *s)
 {
-    const double *usd = s->table.usd;
+    const struct spot_market_place *refuge = &s->market.place[spot_market_refuge(&s->market)];
+    const double restart_s =
+        s->now.mode == SPOT_DEADLINE_ON_DEMAND ? 0 : s->market.restart_s[s->market.n_restart - 1];
+    const double ticks =
+        ceil((s->now.left_s / refuge->speed + restart_s) / s->market.tick_s - 1e-9);
 
-    for (int m = 0; m < 3; m++)
-        if (isinf(usd[m]))
-            snprintf(s->why[s->n_why++], WHY_TEXT, "%s: %s", mode_name[m],
-                     m == SPOT_DEADLINE_SPOT && !s->now.has_spot
-                         ? "there is none"
-                         : "on demand could not finish in time after it");
-        else
-            snprintf(s->why[s->n_why++], WHY_TEXT, "%s now: %.2f usd expected in all%s",
-                     mode_name[m], usd[m], m == (int)s->want ? ", the least" : "");
+    for (size_t k = 0; k < s->market.n_place; k++)
+        for (int m = 0; m < 3; m++)
+            if (is_told(s, m, k))
+                explain_step(s, m, k);
     snprintf(s->why[s->n_why++], WHY_TEXT,
              "on demand alone, from now to the end: %.2f usd; on demand still finishes in time "
              "after whatever is chosen",
-             o.on_demand_usd_per_h *
-                 ceil((s->now.left_s + (s->now.mode == SPOT_DEADLINE_ON_DEMAND ? 0 : o.restart_s)) /
-                          s->job.tick_s -
-                      1e-9) *
-                 s->job.tick_s / 3600);
+             refuge->on_demand_usd_per_h * ticks * s->market.tick_s / 3600);
+}
+
+static void write_step(struct spot_jw *jw, const struct session *s, int mode, size_t place)
+{
+    spot_jw_str(jw, "mode", mode_name[mode]);
+    if (mode != SPOT_DEADLINE_IDLE && *s->names.zone[place])
+        spot_jw_str(jw, "zone", s->names.zone[place]);
+    if (mode != SPOT_DEADLINE_IDLE && *s->names.type[place])
+        spot_jw_str(jw, "instance_type", s->names.type[place]);
 }
 
 static int write_json(const struct session *s, FILE *out, struct spot_err *err)
@@ -203,24 +293,27 @@ static int write_json(const struct session *s, FILE *out, struct spot_err *err)
     spot_jw_begin_doc(&jw, "spot.plan", 1, &s->prov);
     spot_jw_str(&jw, "kind", "deadline");
     spot_jw_real(&jw, "time_s", s->time_s);
-    spot_jw_str(&jw, "mode", mode_name[s->want]);
-    spot_jw_real(&jw, "hold_s", s->job.tick_s);
+    write_step(&jw, s, s->want.mode, s->want.place);
+    spot_jw_real(&jw, "hold_s", s->market.tick_s);
     spot_jw_object(&jw, "expected");
-    spot_jw_real(&jw, "usd", s->table.usd[s->want]);
+    spot_jw_real(&jw, "usd", s->table.step_usd[s->want.place][s->want.mode]);
     spot_jw_end(&jw);
     spot_jw_array(&jw, "why");
     for (size_t i = 0; i < s->n_why; i++)
         spot_jw_str(&jw, NULL, s->why[i]);
     spot_jw_end(&jw);
     spot_jw_array(&jw, "alternatives");
-    for (int m = 0; m < 3; m++) {
-        if (m == (int)s->want || isinf(s->table.usd[m]))
-            continue;
-        spot_jw_object(&jw, NULL);
-        spot_jw_str(&jw, "mode", mode_name[m]);
-        spot_jw_real(&jw, "usd", s->table.usd[m]);
-        spot_jw_end(&jw);
-    }
+    for (size_t k = 0; k < s->market.n_place; k++)
+        for (int m = 0; m < 3; m++) {
+            const bool is_it = m == (int)s->want.mode && k == s->want.place;
+
+            if (is_it || !is_told(s, m, k) || isinf(s->table.step_usd[k][m]))
+                continue;
+            spot_jw_object(&jw, NULL);
+            write_step(&jw, s, m, k);
+            spot_jw_real(&jw, "usd", s->table.step_usd[k][m]);
+            spot_jw_end(&jw);
+        }
     spot_jw_end(&jw);
     spot_jw_end(&jw);
     return spot_jw_close(&jw, err);
@@ -229,12 +322,14 @@ static int write_json(const struct session *s, FILE *out, struct spot_err *err)
 static int write_plan(const struct session *s, enum spot_format format, struct spot_err *err)
 {
     struct spot_out out;
+    char text[WHY_TEXT / 2];
     int rc = 0;
 
     if (spot_out_open(&out, o.common.output, err))
         return -1;
     if (format == SPOT_FORMAT_TABLE) {
-        fprintf(out.file, "%s for %g s\n\n", mode_name[s->want], s->job.tick_s);
+        label(s, s->want.mode, s->want.place, text);
+        fprintf(out.file, "%s for %g s\n\n", text, s->market.tick_s);
         for (size_t i = 0; i < s->n_why; i++)
             fprintf(out.file, "%s\n", s->why[i]);
     } else {
@@ -250,12 +345,11 @@ static int run(struct session *s, struct spot_err *err)
     if (spot_format_parse(o.common.format, &format, err))
         return -1;
     format = spot_format_settle(format, o.common.output, SPOT_FORMAT_JSON);
-    s->job = (struct spot_deadline_job){ o.work_s, o.deadline_s,     o.restart_s,
-                                         0,        o.spot_usd_per_h, o.on_demand_usd_per_h };
-    if (read_law(s, err) || set_now(s, err) ||
-        spot_deadline_solve(&s->table, &s->job, &s->law, &s->now, spot_run_stage(s->age), err))
+    if (read_market(s, err) || set_now(s, err) ||
+        spot_market_solve(&s->table, &s->market, &s->now,
+                          &(struct spot_deadline_effort){ .keep_ticks = 1 }, err))
         return -1;
-    s->want = spot_deadline_ask(&s->table, &s->job, &s->now, spot_run_stage(s->age));
+    s->want = spot_market_ask(&s->table, &s->market, &s->now);
     explain(s);
     if (o.explain && !o.common.quiet && format != SPOT_FORMAT_TABLE)
         for (size_t i = 0; i < s->n_why; i++)
@@ -269,7 +363,7 @@ static const struct spot_cli cli = {
                                             { "has-spot", "!forecast" },
                                             { "has-spot", "!trace" },
                                             { NULL, NULL } },
-    .reads = (const char *const[]){ "forecast", "trace", NULL },
+    .reads = (const char *const[]){ "forecast", "trace", "catalogue", NULL },
     .writes = (const char *const[]){ "output", NULL },
     .required = (const struct spot_opt_required[]){ { "work", "how long it computes" },
                                                     { "deadline", "when it has to end" },
@@ -290,20 +384,30 @@ static const struct spot_cli cli = {
               "computing time that the job needs (required)", 1, 1e8 },
             { SPOT_OPT_SECS, 0, "deadline", &o.deadline_s, "time",
               "deadline, from the job's start (required)", 1, 1e8 },
-            { SPOT_OPT_SECS, 0, "restart", &o.restart_s, "time",
-              "time that a launch takes without progress (default 0)", 0, 1e7 },
+            { SPOT_OPT_STRING, 0, "restart", &o.restart, "time",
+              "time that a launch takes without progress (default 0), or 6m:.5,12m:.5 by chance", 0,
+              0 },
+            { SPOT_OPT_REAL, 0, "egress-usd", &o.egress_usd, "usd",
+              "cost of a launch in another region than the last (default 0)", 0, 1e6 },
+            { SPOT_OPT_REAL, 0, "hour-usd", &o.usd_per_h, "usd",
+              "value of an hour until the end, added to the cost (default 0)", 0, 1e6 },
             { SPOT_OPT_SECS, 0, "done", &o.done_s, "time", "work already done (default 0)", 0,
               1e8 },
             { SPOT_OPT_SECS, 0, "elapsed", &o.elapsed_s, "time",
               "time since the job's start (default 0)", 0, 1e8 },
             { SPOT_OPT_STRING, 0, "now", &o.now, "mode",
               "what runs: spot, on-demand, idle (default)", 0, 0 },
+            { SPOT_OPT_STRING, 0, "at", &o.at, "zone", "zone in which the job runs or last ran", 0,
+              0 },
             { SPOT_OPT_GROUP, .help = "the machines" },
+            { SPOT_OPT_STRING, 0, "catalogue", &o.catalogue, "file",
+              "CSV of prices and speeds by type and zone, instead of the two prices below", 0, 0 },
             { SPOT_OPT_STRING, 0, "forecast", &o.forecast, "file",
               "spot.forecast/1, - is standard input: availability of spot", 0, 0 },
             { SPOT_OPT_STRING, 0, "trace", &o.trace, "file",
               "learn run lengths from this availability trace instead", 0, 0 },
-            { SPOT_OPT_STRING, 0, "zone", &o.zone, "name", "use the series of this zone", 0, 0 },
+            { SPOT_OPT_STRING, 0, "zone", &o.zone, "names",
+              "use the series of these zones, apart by commas (default: all, 6 at most)", 0, 0 },
             { SPOT_OPT_FLAG, 0, "has-spot", &o.has_spot, NULL,
               "spot is available now (default yes; --no-has-spot)", 0, 0 },
             { SPOT_OPT_SECS, 0, "tick", &o.tick_s, "time",
@@ -328,7 +432,10 @@ static int plan_deadline(char **operand, size_t n, struct spot_err *err)
     (void)operand;
     (void)n;
     spot_prov_release(&s.prov);
-    spot_deadline_release(&s.table);
+    spot_market_release(&s.table);
+    spot_trace_release(&s.trace);
+    spot_forecast_release(&s.forecast);
+    spot_json_release(&s.json);
     return rc;
 }
 

@@ -14,6 +14,7 @@
 #include "common/xalloc.h"
 #include "plan/fleet.h"
 #include "plan_commands.h"
+#include "plan_fleet_train.h"
 
 static struct options {
     struct spot_tool_common common;
@@ -21,10 +22,11 @@ static struct options {
     uint64_t slices;
     double rho, limit_s;
     bool explain;
+    struct plan_fleet_train train;
 } o = { .common = SPOT_TOOL_COMMON_DEFAULT,
         .kind = "serve",
         .policy = "spot",
-        .market = "on-demand",
+        .train = { .solver = "spot" },
         .rho = 0.9,
         .limit_s = 60 };
 
@@ -341,29 +343,31 @@ static int run(struct session *s, struct spot_err *err)
 static const struct spot_cli cli = {
     .name = "spot-plan fleet",
     .need = (const struct spot_opt_need[]){ { "slices", "policy melange" }, { NULL, NULL } },
-    .reads = (const char *const[]){ "catalogue", "load", NULL },
+    .reads = (const char *const[]){ "catalogue", "load", "job", "forecast", NULL },
     .writes = (const char *const[]){ "output", NULL },
-    .required = (const struct spot_opt_required[]){ { "catalogue", "what can be had" },
-                                                    { "load", "what is asked for" },
-                                                    { NULL, NULL } },
+    .required =
+        (const struct spot_opt_required[]){ { "catalogue", "what can be had" }, { NULL, NULL } },
     .choice = (const struct spot_opt_choice[]){ { "format", "json|table" },
-                                                { "kind", "serve" },
+                                                { "kind", "serve|train" },
+                                                { "solver", "spot|spotdnn-code|spotdnn-paper" },
                                                 { "market", "on-demand|spot|both" },
                                                 { "policy", "spot|melange" },
                                                 { NULL, NULL } },
-    .synopsis = "--kind serve --catalogue c.csv --load demand.json [options]",
-    .summary = "Choose the cheapest instances that answer a load, and who answers what.",
-    .examples = "  spot-plan fleet --kind serve --catalogue c.csv --load d.json --explain\n",
+    .synopsis = "--kind serve|train --catalogue c.csv [options]",
+    .summary = "Choose the cheapest instances that answer a load, or that train to a goal in time.",
+    .examples =
+        "  spot-plan fleet --kind serve --catalogue c.csv --load d.json --explain\n"
+        "  spot-plan fleet --kind train --catalogue c.csv --job j.json --loss .8 --deadline 2400\n",
     .option =
         (const struct spot_opt[]){
             { SPOT_OPT_GROUP, .help = "plan" },
-            { SPOT_OPT_STRING, 0, "kind", &o.kind, "what", "serve (default)", 0, 0 },
+            { SPOT_OPT_STRING, 0, "kind", &o.kind, "what", "serve (default) or train", 0, 0 },
             { SPOT_OPT_STRING, 0, "catalogue", &o.catalogue, "file",
               "instance types, prices, zones, quotas (CSV, required)", 0, 0 },
             { SPOT_OPT_STRING, 0, "load", &o.load, "file",
               "spot.demand/1: requests by size, and what each type answers (required)", 0, 0 },
-            { SPOT_OPT_STRING, 0, "market", &o.market, "name", "on-demand (default), spot, both", 0,
-              0 },
+            { SPOT_OPT_STRING, 0, "market", &o.market, "name",
+              "on-demand, spot or both (default: on-demand to serve, both to train)", 0, 0 },
             { SPOT_OPT_REAL, 0, "rho", &o.rho, "share",
               "utilisation cap of an instance (default .9)", 0.01, 1 },
             { SPOT_OPT_STRING, 0, "policy", &o.policy, "name",
@@ -372,6 +376,27 @@ static const struct spot_cli cli = {
               SPOT_FLEET_SLICES_MAX },
             { SPOT_OPT_SECS, 0, "limit", &o.limit_s, "time",
               "time limit of the solver (default 60s)", 1, 1e6 },
+            { SPOT_OPT_GROUP, .help = "--kind train" },
+            { SPOT_OPT_STRING, 0, "job", &o.train.job, "file", "spot.job/1 (required)", 0, 0 },
+            { SPOT_OPT_REAL, 0, "loss", &o.train.loss, "x",
+              "to be reached, of a job with 'async' (required)", 0, 1e9 },
+            { SPOT_OPT_REAL, 0, "loss-now", &o.train.loss_now, "x",
+              "reached so far (default: training begins)", 0, 1e9 },
+            { SPOT_OPT_REAL, 0, "samples", &o.train.samples, "n",
+              "to be computed, of a job without 'async' (required)", 0, 1e18 },
+            { SPOT_OPT_SECS, 0, "deadline", &o.train.deadline_s, "time", "from now (required)",
+              1e-3, 1e9 },
+            { SPOT_OPT_STRING, 0, "current", &o.train.current, "list",
+              "what runs, [ZONE/]TYPE[:MARKET]=COUNT apart by commas", 0, 0 },
+            { SPOT_OPT_SECS, 0, "restart", &o.train.restart_s, "time",
+              "until a new instance computes (default 0)", 0, 1e6 },
+            { SPOT_OPT_REAL, 0, "losses-per-h", &o.train.loss_per_h, "n",
+              "losses of each spot instance an hour (default 0)", 0, 1e4 },
+            { SPOT_OPT_STRING, 0, "forecast", &o.train.forecast, "file",
+              "spot.forecast/1: losses and instances of spot by zone and type", 0, 0 },
+            { SPOT_OPT_STRING, 0, "solver", &o.train.solver, "name",
+              "spot (default), or as published: spotdnn-code, spotdnn-paper", 0, 0 },
+            { SPOT_OPT_GROUP, .help = "output" },
             { SPOT_OPT_FLAG, 0, "explain", &o.explain, NULL,
               "say why on stderr, and what quotas are worth", 0, 0 },
             SPOT_TOOL_OPTIONS_AS(&o.common, "json, or table (default on a terminal)"),
@@ -379,15 +404,30 @@ static const struct spot_cli cli = {
         },
 };
 
-static int plan_fleet(char **operand, size_t n, struct spot_err *err)
+static int train(struct spot_err *err)
+{
+    struct plan_fleet_train t = o.train;
+
+    if (!t.job || !(t.deadline_s > 0))
+        return spot_err_set(err, SPOT_EUSAGE, "--kind train needs --job and --deadline");
+    t.common = &o.common;
+    t.catalogue = o.catalogue;
+    t.explain = o.explain;
+    t.market = o.market ? o.market : strcmp(t.solver, "spot") != 0 ? "spot" : "both";
+    return plan_fleet_train(&t, err);
+}
+
+static int serve(struct spot_err *err)
 {
     struct session s = {
         .prov = { .tool = "spot-plan", .seed = o.common.seed, .is_off = !o.common.provenance }
     };
-    const int rc = run(&s, err);
+    int rc;
 
-    (void)operand;
-    (void)n;
+    o.market = o.market ? o.market : "on-demand";
+    if (!o.load)
+        return spot_err_set(err, SPOT_EUSAGE, "--load is needed: what is asked for");
+    rc = run(&s, err);
     for (size_t g = 0; g < s.demand.n_offer; g++) {
         free(s.offer[g].zone);
         free(s.offer[g].type);
@@ -404,9 +444,16 @@ static int plan_fleet(char **operand, size_t n, struct spot_err *err)
     return rc;
 }
 
+static int plan_fleet(char **operand, size_t n, struct spot_err *err)
+{
+    (void)operand;
+    (void)n;
+    return (!strcmp(o.kind, "train") ? train : serve)(err);
+}
+
 const struct spot_command plan_fleet_command = {
     .name = "fleet",
-    .brief = "the cheapest instances that answer a load",
+    .brief = "the cheapest instances that answer a load, or train in time",
     .cli = &cli,
     .common = &o.common,
     .run = plan_fleet,

@@ -15,5 +15,6 @@ extern const struct spot_command replay_serve_command;
 extern const struct spot_command replay_deadline_command;
 extern const struct spot_command replay_share_command;
 extern const struct spot_command replay_fleet_command;
+extern const struct spot_command replay_price_command;
 
 #endif /* SPOT_REPLAY_REPLAY_H */

@@ -9,18 +9,21 @@
 #include "cli/tool.h"
 #include "common/out.h"
 #include "common/xalloc.h"
+#include "plan/market_read.h"
 #include "replay.h"
 #include "sim/deadline_sim.h"
+#include "sim/market_sim.h"
 #include "trace/trace.h"
 
 static struct options {
     struct spot_tool_common common;
-    const char *trace, *policy, *zone, *plot;
-    double work_s, deadline_s, restart_s, from_s, tick_s, learn_s;
-    double spot_usd_per_h, on_demand_usd_per_h;
+    const char *trace, *policy, *zone, *plot, *restart, *catalogue;
+    double work_s, deadline_s, from_s, tick_s, learn_s;
+    double spot_usd_per_h, on_demand_usd_per_h, egress_usd, usd_per_h;
     bool steps;
 } o = { .common = SPOT_TOOL_COMMON_DEFAULT,
         .policy = "all",
+        .restart = "0",
         .learn_s = 24 * 3600.0,
         .spot_usd_per_h = 0.9731,
         .on_demand_usd_per_h = 3.06 };
@@ -28,16 +31,22 @@ static struct options {
 struct played {
     enum spot_deadline_policy policy;
     struct spot_deadline_result result;
-    uint8_t *mode; /* [n_tick] */
+    uint8_t *mode;                 /* [n_tick] */
+    struct spot_market_step *step; /* [n_tick], of several places */
     double *time_h, *done_h;
     size_t n; /* ticks it ran */
 };
 
 struct session {
     struct spot_trace trace;
+    struct spot_market_names names;
+    struct spot_market market; /* what is asked for; one place or several */
+    const struct spot_trace_series *place[SPOT_MARKET_PLACES_MAX];
+    bool is_market; /* more than deadline_sim.h knows */
     struct spot_deadline_play play;
-    uint8_t *has_spot;
-    size_t n_tick; /* from the start to the deadline */
+    struct spot_market_play market_play;
+    uint8_t *has_spot; /* [n][n_place] */
+    size_t n_tick;     /* from the start to the deadline */
     struct played played[SPOT_DEADLINE_POLICIES];
     size_t n_played;
 };
@@ -69,57 +78,106 @@ static int read_policies(struct session *s, struct spot_err *err)
     return rc;
 }
 
-static const struct spot_trace_series *choose(struct session *s, struct spot_err *err)
+/* The zones of --zone, apart by commas; all without it. */
+static bool is_asked_for(const char *zone)
 {
-    const struct spot_trace_series *found = NULL;
+    const size_t n = strlen(zone);
+
+    for (const char *at = o.zone; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
+        if (!strncmp(at, zone, n) && (!at[n] || at[n] == ','))
+            return true;
+    return !o.zone;
+}
+
+static int read_places(struct session *s, struct spot_err *err)
+{
+    const char *source;
+    FILE *in;
+    int rc;
 
     for (size_t i = 0; i < s->trace.n_series; i++) {
-        if (o.zone && strcmp(s->trace.series[i].zone, o.zone) != 0)
+        const struct spot_trace_series *series = &s->trace.series[i];
+
+        if (!is_asked_for(series->zone))
             continue;
-        if (found) {
-            spot_err_set(err, SPOT_EUSAGE, "%s has several series%s: --zone names one", o.trace,
-                         o.zone ? " of that zone" : "");
-            return NULL;
-        }
-        found = &s->trace.series[i];
+        if (spot_market_add_place(&s->market, &s->names, series->zone, series->instance_type,
+                                  o.spot_usd_per_h, o.on_demand_usd_per_h, err))
+            return -1;
+        s->place[s->market.n_place - 1] = series;
     }
-    if (!found)
-        spot_err_set(err, SPOT_EDATA, "%s: no series of zone '%.64s'", o.trace, o.zone);
-    return found;
+    if (!s->market.n_place)
+        return spot_err_set(err, SPOT_EDATA, "%s: no series of zone '%.64s'", o.trace, o.zone);
+    if (!o.catalogue)
+        return 0;
+    if (!(in = spot_tool_open(o.catalogue, &source, err)))
+        return -1;
+    rc = spot_market_read_catalogue(&s->market, &s->names, in, source, NULL, err);
+    if (in != stdin)
+        fclose(in);
+    return rc;
+}
+
+static int read_market(struct session *s, struct spot_err *err)
+{
+    const struct spot_market_now now = { .left_s = o.work_s };
+
+    s->market.work_s = o.work_s;
+    s->market.deadline_s = o.deadline_s;
+    s->market.egress_usd = o.egress_usd;
+    s->market.usd_per_h = o.usd_per_h;
+    if (spot_market_parse_restart(&s->market, o.restart, err) || read_places(s, err))
+        return -1;
+    if (!(o.tick_s > 0) && !((o.tick_s = spot_trace_interval_s(s->place[0])) > 0))
+        return spot_err_set(err, SPOT_EUSAGE, "%s has one row: say --tick", o.trace);
+    s->market.tick_s = o.tick_s;
+    s->is_market = s->market.n_place > 1 || s->market.n_restart > 1 || o.usd_per_h > 0 ||
+                   s->market.place[0].speed != 1;
+    return spot_market_check(&s->market, &now, err);
+}
+
+static void read_counts(struct session *s, size_t n)
+{
+    const size_t n_place = s->market.n_place;
+    int32_t *count = spot_xcalloc(n, sizeof(*count));
+
+    s->has_spot = spot_xcalloc(n, n_place);
+    for (size_t k = 0; k < n_place; k++) {
+        spot_trace_resample(s->place[k], s->trace.start_s, o.tick_s, n, count);
+        for (size_t i = 0; i < n; i++)
+            s->has_spot[i * n_place + k] = count[i] > 0;
+    }
+    free(count);
 }
 
 static int read_trace(struct session *s, struct spot_err *err)
 {
-    const struct spot_trace_series *series;
-    struct spot_deadline_now now = { .left_s = o.work_s };
-    int32_t *count;
+    const struct spot_market_now now = { .left_s = o.work_s };
     size_t n;
 
-    if (spot_trace_load_path(&s->trace, o.trace, err) || !(series = choose(s, err)))
+    if (spot_trace_load_path(&s->trace, o.trace, err) || read_market(s, err))
         return -1;
-    if (!(o.tick_s > 0) && !((o.tick_s = spot_trace_interval_s(series)) > 0))
-        return spot_err_set(err, SPOT_EUSAGE, "%s has one row: say --tick", o.trace);
     if (spot_trace_check_grid(&s->trace, (s->trace.end_s - s->trace.start_s) / o.tick_s + 1,
                               o.tick_s, SPOT_TRACE_GRID_MAX, "say a longer --tick", err))
         return -1;
     n = spot_trace_grid_n(s->trace.start_s, s->trace.end_s, o.tick_s);
-    count = spot_xcalloc(n, sizeof(*count));
-    s->has_spot = spot_xcalloc(n, 1);
-    spot_trace_resample(series, s->trace.start_s, o.tick_s, n, count);
-    for (size_t i = 0; i < n; i++)
-        s->has_spot[i] = count[i] > 0;
-    free(count);
+    read_counts(s, n);
     s->play = (struct spot_deadline_play){
-        .job = { o.work_s, o.deadline_s, o.restart_s, o.tick_s, o.spot_usd_per_h,
-                 o.on_demand_usd_per_h },
+        .job = { o.work_s, o.deadline_s, s->market.restart_s[0], o.tick_s,
+                 s->market.place[0].spot_usd_per_h, s->market.place[0].on_demand_usd_per_h },
         .has_spot = s->has_spot,
         .n = n,
         .start = (size_t)floor(o.from_s / o.tick_s + 1e-9),
         .learn_ticks = (int64_t)ceil(o.learn_s / o.tick_s),
     };
-    if (spot_deadline_check(&s->play.job, &now, err))
-        return -1;
-    s->n_tick = (size_t)spot_deadline_ticks(&s->play.job, &now);
+    s->market_play = (struct spot_market_play){
+        .market = s->market,
+        .has_spot = s->has_spot,
+        .n = n,
+        .start = s->play.start,
+        .learn_ticks = s->play.learn_ticks,
+        .seed = o.common.seed,
+    };
+    s->n_tick = (size_t)spot_market_ticks(&s->market, &now);
     if (s->play.start + s->n_tick > n)
         spot_tool_warn("the trace ends %.4g h before the deadline: no spot from there on",
                        (double)(s->play.start + s->n_tick - n) * o.tick_s / 3600);
@@ -128,29 +186,50 @@ static int read_trace(struct session *s, struct spot_err *err)
                : spot_err_set(err, SPOT_EUSAGE, "--from is behind the end of the trace");
 }
 
+/* Of one place: work done after each tick, from what ran. */
+static void retrace(const struct session *s, struct played *p)
+{
+    struct spot_deadline_now now = { .left_s = o.work_s };
+
+    for (size_t i = 0; i < p->n; i++) {
+        if (s->play.start + i >= s->play.n) /* behind the trace only on demand is left */
+            p->mode[i] = SPOT_DEADLINE_ON_DEMAND;
+        else if (now.mode == SPOT_DEADLINE_SPOT && !s->has_spot[s->play.start + i])
+            now.mode = SPOT_DEADLINE_IDLE;
+        spot_deadline_step(&s->play.job, &now, (enum spot_deadline_mode)p->mode[i]);
+        p->done_h[i + 1] = (o.work_s - now.left_s) / 3600;
+    }
+}
+
+static int play_one(struct session *s, struct played *p, struct spot_err *err)
+{
+    const size_t room = s->n_tick > s->play.n ? s->n_tick : s->play.n;
+
+    p->mode = spot_xcalloc(room + 1, 1);
+    p->step = spot_xcalloc(s->n_tick + 1, sizeof(*p->step));
+    p->time_h = spot_xcalloc(room + 1, sizeof(double));
+    p->done_h = spot_xcalloc(room + 1, sizeof(double));
+    if (s->is_market ? spot_market_play_run(&s->market_play, p->policy, &p->result, p->step,
+                                            p->done_h + 1, err)
+                     : spot_deadline_play_run(&s->play, p->policy, &p->result, p->mode, err))
+        return -1;
+    p->n = (size_t)llround(p->result.finish_s / o.tick_s);
+    for (size_t i = 1; i <= p->n; i++)
+        p->time_h[i] = (double)i * o.tick_s / 3600;
+    for (size_t i = 0; i < p->n && s->is_market; i++) {
+        p->mode[i] = (uint8_t)p->step[i].mode;
+        p->done_h[i + 1] = (o.work_s - p->done_h[i + 1]) / 3600; /* it was the work left */
+    }
+    if (!s->is_market)
+        retrace(s, p);
+    return 0;
+}
+
 static int play_all(struct session *s, struct spot_err *err)
 {
-    for (size_t k = 0; k < s->n_played; k++) {
-        struct played *p = &s->played[k];
-        struct spot_deadline_now now = { .left_s = o.work_s };
-        const size_t room = s->n_tick > s->play.n ? s->n_tick : s->play.n;
-
-        p->mode = spot_xcalloc(room + 1, 1);
-        if (spot_deadline_play_run(&s->play, p->policy, &p->result, p->mode, err))
+    for (size_t k = 0; k < s->n_played; k++)
+        if (play_one(s, &s->played[k], err))
             return -1;
-        p->n = (size_t)llround(p->result.finish_s / o.tick_s);
-        p->time_h = spot_xcalloc(p->n + 1, sizeof(double));
-        p->done_h = spot_xcalloc(p->n + 1, sizeof(double));
-        for (size_t i = 0; i < p->n; i++) {
-            if (s->play.start + i >= s->play.n) /* behind the trace only on demand is left */
-                p->mode[i] = SPOT_DEADLINE_ON_DEMAND;
-            else if (now.mode == SPOT_DEADLINE_SPOT && !s->has_spot[s->play.start + i])
-                now.mode = SPOT_DEADLINE_IDLE;
-            spot_deadline_step(&s->play.job, &now, (enum spot_deadline_mode)p->mode[i]);
-            p->time_h[i + 1] = (double)(i + 1) * o.tick_s / 3600;
-            p->done_h[i + 1] = (o.work_s - now.left_s) / 3600;
-        }
-    }
     return 0;
 }
 
@@ -177,6 +256,16 @@ static void add_totals(struct spot_table *table, enum spot_format format, const 
     }
 }
 
+/* Places with spot in the i-th tick of the job. */
+static int places_up(const struct session *s, size_t i)
+{
+    int up = 0;
+
+    for (size_t k = 0; k < s->market.n_place && s->play.start + i < s->play.n; k++)
+        up += s->has_spot[(s->play.start + i) * s->market.n_place + k];
+    return up;
+}
+
 static void add_steps(struct spot_table *table, enum spot_format format, const struct session *s)
 {
     static const char *const name[] = { "idle", "spot", "on-demand" };
@@ -187,9 +276,10 @@ static void add_steps(struct spot_table *table, enum spot_format format, const s
 
             spot_table_text(table, spot_deadline_policy_name[p->policy]);
             put(table, format, (double)i * o.tick_s);
-            spot_table_int(table, s->play.start + i < s->play.n && s->has_spot[s->play.start + i]);
+            spot_table_int(table, places_up(s, i));
             spot_table_text(table, name[p->mode[i]]);
             put(table, format, p->done_h[i + 1]);
+            spot_table_text(table, p->mode[i] ? s->names.zone[p->step[i].place] : "");
         }
 }
 
@@ -229,11 +319,9 @@ static int print(const struct session *s, struct spot_err *err)
                                                 { "finish_h", true },
                                                 { "is_late", true },
                                                 { "switches", true } };
-    static const struct spot_column step[] = { { "policy", false },
-                                               { "time_s", true },
-                                               { "has_spot", true },
-                                               { "mode", false },
-                                               { "done_h", true } };
+    static const struct spot_column step[] = { { "policy", false },  { "time_s", true },
+                                               { "has_spot", true }, { "mode", false },
+                                               { "done_h", true },   { "zone", false } };
     enum spot_format format;
     struct spot_table table;
     struct spot_out out;
@@ -242,7 +330,7 @@ static int print(const struct session *s, struct spot_err *err)
     if (spot_format_parse(o.common.format, &format, err))
         return -1;
     format = spot_format_settle(format, o.common.output, SPOT_FORMAT_CSV);
-    spot_table_init(&table, o.steps ? step : total, 5);
+    spot_table_init(&table, o.steps ? step : total, o.steps ? 6 : 5);
     (o.steps ? add_steps : add_totals)(&table, format, s);
     rc = spot_out_open(&out, o.common.output, err);
     if (!rc) {
@@ -255,7 +343,7 @@ static int print(const struct session *s, struct spot_err *err)
 
 static const struct spot_cli cli = {
     .name = "spot-replay deadline",
-    .reads = (const char *const[]){ "trace", NULL },
+    .reads = (const char *const[]){ "trace", "catalogue", NULL },
     .writes = (const char *const[]){ "output", "plot", NULL },
     .choice =
         (const struct spot_opt_choice[]){ { "format", "csv|tsv|jsonl|table|md" }, { NULL, NULL } },
@@ -267,13 +355,21 @@ static const struct spot_cli cli = {
             { SPOT_OPT_GROUP, .help = "the job" },
             { SPOT_OPT_STRING, 't', "trace", &o.trace, "file", "availability trace (required)", 0,
               0 },
-            { SPOT_OPT_STRING, 0, "zone", &o.zone, "name", "use the series of this zone", 0, 0 },
+            { SPOT_OPT_STRING, 0, "zone", &o.zone, "names",
+              "use the series of these zones, apart by commas (default: all, 6 at most)", 0, 0 },
             { SPOT_OPT_SECS, 0, "work", &o.work_s, "time",
               "computing time that the job needs (required)", 1, 1e8 },
             { SPOT_OPT_SECS, 0, "deadline", &o.deadline_s, "time",
               "deadline, from the job's start (required)", 1, 1e8 },
-            { SPOT_OPT_SECS, 0, "restart", &o.restart_s, "time",
-              "time that a launch takes without progress (default 0)", 0, 1e7 },
+            { SPOT_OPT_STRING, 0, "restart", &o.restart, "time",
+              "time that a launch takes without progress (default 0), or 6m:.5,12m:.5 by chance", 0,
+              0 },
+            { SPOT_OPT_STRING, 0, "catalogue", &o.catalogue, "file",
+              "CSV of prices and speeds by type and zone, instead of the two prices below", 0, 0 },
+            { SPOT_OPT_REAL, 0, "egress-usd", &o.egress_usd, "usd",
+              "cost of a launch in another region than the last (default 0)", 0, 1e6 },
+            { SPOT_OPT_REAL, 0, "hour-usd", &o.usd_per_h, "usd",
+              "value of an hour until the end, added to the cost (default 0)", 0, 1e6 },
             { SPOT_OPT_SECS, 0, "from", &o.from_s, "time",
               "start of the job, from the start of the trace (default 0)", 0, 1e11 },
             { SPOT_OPT_SECS, 0, "tick", &o.tick_s, "time",
@@ -323,6 +419,7 @@ static int replay_deadline(char **operand, size_t n, struct spot_err *err)
     rc = run(&s, err);
     for (size_t k = 0; k < s.n_played; k++) {
         free(s.played[k].mode);
+        free(s.played[k].step);
         free(s.played[k].time_h);
         free(s.played[k].done_h);
     }

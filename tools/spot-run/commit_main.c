@@ -2,19 +2,15 @@
 /* spot-run commit - inside the COMMAND of spot-run exec: what lies in SPOT_STATE_DIR is a commit.
  */
 #include <errno.h>
-#include <math.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli/opt.h"
 #include "cli/tool.h"
-#include "comm/endpoint.h"
-#include "common/clock.h"
 #include "common/json.h"
+#include "host/rank_ask.h"
 #include "host/rank_socket.h"
 #include "run.h"
 
@@ -41,44 +37,6 @@ static const struct spot_cli cli = {
     .examples = "  spot-run commit --step 40\n",
     .option = option,
 };
-
-/* --- a line there, a line back ------------------------------------------------------------- */
-
-static int ask(int fd, const char *line, struct spot_err *err)
-{
-    const size_t n = strlen(line);
-
-    return write(fd, line, n) == (ssize_t)n
-               ? 0
-               : spot_err_sys(err, "cannot ask at %s", getenv(SPOT_SOCKET_ENV));
-}
-
-static int hear(int fd, char *line, size_t n_max, struct spot_err *err)
-{
-    const double until_s = spot_clock_s() + o.timeout_s;
-    struct pollfd set = { .fd = fd, .events = POLLIN };
-    size_t n = 0;
-
-    for (;;) {
-        const double left_s = until_s - spot_clock_s();
-        ssize_t got;
-
-        if (left_s <= 0)
-            return spot_err_set(err, SPOT_ESYS, "the other ranks have not committed within %g s",
-                                o.timeout_s);
-        if (poll(&set, 1, (int)fmin(ceil(1e3 * left_s), 1e6)) <= 0)
-            continue;
-        got = read(fd, line + n, n_max - 1 - n);
-        if (got <= 0)
-            return spot_err_set(err, SPOT_ESYS, "the agent of this node is gone");
-        n += (size_t)got;
-        line[n] = '\0';
-        if (line[n - 1] == '\n')
-            return 0;
-        if (n == n_max - 1)
-            return spot_err_set(err, SPOT_ESYS, "the agent of this node says too much");
-    }
-}
 
 /* --- the request ----------------------------------------------------------------------------- */
 
@@ -109,7 +67,7 @@ static int compose(char *line, size_t n, struct spot_err *err)
     if (o.step != UINT64_MAX)
         snprintf(line + strlen(line), n - strlen(line), ",\"step\":%llu",
                  (unsigned long long)o.step);
-    snprintf(line + strlen(line), n - strlen(line), "%s}\n", o.durable ? ",\"durable\":true" : "");
+    snprintf(line + strlen(line), n - strlen(line), "%s}", o.durable ? ",\"durable\":true" : "");
     return 0;
 }
 
@@ -126,13 +84,13 @@ static const struct spot_field answer_field[] = {
     { 0 },
 };
 
-static int read_answer(const char *line, struct spot_err *err)
+static int read_answer(const struct spot_buf *line, struct spot_err *err)
 {
     struct answer a = { .durable = true };
     struct spot_json_doc doc;
     int rc;
 
-    if (spot_json_parse(&doc, line, strlen(line), "answer", err))
+    if (spot_json_parse(&doc, (const char *)line->data, line->n, "answer", err))
         return -1;
     rc = spot_json_read_fields(&doc, doc.root, "", answer_field, &a, err);
     if (!rc && a.error)
@@ -151,22 +109,22 @@ static int read_answer(const char *line, struct spot_err *err)
 static int run_commit(char **operand, size_t n, struct spot_err *err)
 {
     const char *const path = getenv(SPOT_SOCKET_ENV);
-    char line[4096], address[4096];
-    int fd, rc;
+    struct spot_buf answer = { 0 };
+    char line[4096];
+    int rc;
 
     (void)operand, (void)n;
     if (!path || !*path)
         return spot_err_set(err, SPOT_EUSAGE,
                             "SPOT_SOCKET is not set: this is for ranks of spot-run exec");
     signal(SIGPIPE, SIG_IGN);
-    snprintf(address, sizeof(address), "unix:%s", path);
     if (compose(line, sizeof(line), err))
         return -1;
-    fd = spot_endpoint_dial(address, SPOT_REACH_HERE, NULL, err);
-    if (fd < 0)
-        return -1;
-    rc = ask(fd, line, err) || hear(fd, line, sizeof(line), err) || read_answer(line, err) ? -1 : 0;
-    close(fd);
+    rc = spot_rank_ask(path, line, strlen(line), o.timeout_s, &answer, err) ||
+                 read_answer(&answer, err)
+             ? -1
+             : 0;
+    spot_buf_release(&answer);
     return rc;
 }
 

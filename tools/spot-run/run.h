@@ -10,6 +10,7 @@ extern const struct spot_command run_train_command;
 extern const struct spot_command run_serve_command;
 extern const struct spot_command run_exec_command;
 extern const struct spot_command run_commit_command;
+extern const struct spot_command run_ledger_command;
 extern const struct spot_command run_profile_command;
 extern const struct spot_command run_tokenize_command;
 extern const struct spot_command run_worker_command;

@@ -54,11 +54,12 @@ static void relax_all(struct solver *s, int64_t ticks, int64_t from, uint8_t *ac
         for (int64_t m = 0; m < s->n_mode; m++) {
             const bool is_lost = !up && m >= 1 && m <= s->grid.n_pending;
             double *value = s->value + state * s->cells + m * n_level;
-            uint8_t *act = action + state * s->cells + m * n_level;
+            uint8_t *act = action ? action + state * s->cells + m * n_level : NULL;
 
             if (is_lost) { /* as idle, which is done */
                 memcpy(value, s->value + state * s->cells, (size_t)n_level * sizeof(double));
-                memcpy(act, action + state * s->cells, (size_t)n_level);
+                if (act)
+                    memcpy(act, action + state * s->cells, (size_t)n_level);
                 continue;
             }
             deadline_grid_relax(&s->grid, m, up, ticks, false, s->mean + state * s->cells, from,
@@ -98,11 +99,14 @@ static void weigh(struct spot_deadline_table *table, const struct solver *s,
 
 int spot_deadline_solve(struct spot_deadline_table *table, const struct spot_deadline_job *job,
                         const struct spot_run_law *law, const struct spot_deadline_now *now,
-                        size_t stage, struct spot_err *err)
+                        size_t stage, const struct spot_deadline_effort *effort,
+                        struct spot_err *err)
 {
+    const double cells = effort && effort->cells > 0 ? effort->cells : SPOT_DEADLINE_CELLS_MAX;
     double unit_s = job->tick_s / parts_of(job);
     const int64_t state = (now->has_spot ? SPOT_RUN_STAGES : 0) + (int64_t)stage;
     struct solver s = { .law = law };
+    double all;
 
     memset(table, 0, sizeof(*table));
     table->n_tick = spot_deadline_ticks(job, now);
@@ -110,7 +114,8 @@ int spot_deadline_solve(struct spot_deadline_table *table, const struct spot_dea
         deadline_grid_init(&s.grid, job, now->left_s, unit_s);
         s.n_mode = 1 + 2 * s.grid.n_pending;
         s.cells = s.n_mode * s.grid.n_level;
-        if ((double)(table->n_tick + 1) * STATES * (double)s.cells <= SPOT_DEADLINE_CELLS_MAX)
+        all = (double)(table->n_tick + 1) * STATES * (double)s.cells;
+        if (all <= cells || (2 * unit_s > job->tick_s && all <= SPOT_DEADLINE_CELLS_MAX))
             break;
         if (s.grid.n_level < LEVELS_MIN)
             return spot_err_set(
@@ -122,7 +127,10 @@ int spot_deadline_solve(struct spot_deadline_table *table, const struct spot_dea
     table->n_level = s.grid.n_level;
     table->n_pending = s.grid.n_pending;
     table->unit_s = unit_s;
-    table->action = spot_xcalloc((size_t)((table->n_tick + 1) * STATES), (size_t)s.cells);
+    table->n_keep = effort && effort->keep_ticks > 0 && effort->keep_ticks < table->n_tick
+                        ? effort->keep_ticks
+                        : table->n_tick;
+    table->action = spot_xcalloc((size_t)(table->n_keep * STATES), (size_t)s.cells);
     s.value = spot_xcalloc((size_t)(STATES * s.cells), sizeof(double));
     s.mean = spot_xcalloc((size_t)(STATES * s.cells), sizeof(double));
     for (int64_t k = 0; k < STATES * s.n_mode; k++)
@@ -130,9 +138,10 @@ int spot_deadline_solve(struct spot_deadline_table *table, const struct spot_dea
     for (int64_t ticks = 1; ticks <= table->n_tick; ticks++) {
         const int64_t possible = (int64_t)ceil((double)(table->n_tick - ticks + 1) * s.grid.tick);
         const int64_t from = possible < s.grid.n_level ? s.grid.n_level - 1 - possible : 0;
+        const int64_t row = ticks - 1 - (table->n_tick - table->n_keep);
 
         expect(&s);
-        relax_all(&s, ticks, from, table->action + ticks * STATES * s.cells);
+        relax_all(&s, ticks, from, row >= 0 ? table->action + row * STATES * s.cells : NULL);
     }
     weigh(table, &s, job, now, state);
     free(s.value);
@@ -153,15 +162,17 @@ enum spot_deadline_mode spot_deadline_ask(const struct spot_deadline_table *tabl
     struct deadline_grid grid;
     const int64_t n_mode = 1 + 2 * table->n_pending;
     const int64_t state = (now->has_spot ? SPOT_RUN_STAGES : 0) + (int64_t)stage;
-    int64_t level = llround(now->left_s / table->unit_s), ticks = spot_deadline_ticks(job, now);
+    int64_t level = llround(now->left_s / table->unit_s), row;
+    const int64_t ticks = spot_deadline_ticks(job, now);
     enum spot_deadline_mode want;
 
     deadline_grid_init(&grid, job, now->left_s, table->unit_s);
     level = level < 1 ? 1 : level < table->n_level ? level : table->n_level - 1;
-    ticks = ticks < table->n_tick ? ticks : table->n_tick;
+    row = ticks - 1 - (table->n_tick - table->n_keep);
+    row = row < 0 ? 0 : row < table->n_keep ? row : table->n_keep - 1;
     if (now->left_s <= 0)
         return SPOT_DEADLINE_IDLE;
-    want = table->action[((ticks * 2 * SPOT_RUN_STAGES + state) * n_mode +
+    want = table->action[((row * 2 * SPOT_RUN_STAGES + state) * n_mode +
                           deadline_grid_mode(&grid, job, now)) *
                              table->n_level +
                          level];

@@ -29,6 +29,28 @@ static void crowd_init(struct crowd *c, const struct spot_dnn_job *job, int64_t 
         c->iter_s[k] =
             job->type[k].comp_s + 2 * job->param / b_wk +
             (job->b_pcie > 0 ? 2 * (double)job->type[k].gpus * job->param / job->b_pcie : 0);
+    for (size_t k = 0; k < job->n_type; k++) /* in the mean over its losses */
+        c->iter_s[k] /= job->type[k].up_share > 0 ? job->type[k].up_share : 1;
+}
+
+/* Iterations that are missed while new workers start: the others go on. */
+static double missed(const struct spot_dnn_job *job, const struct crowd *c, const int64_t *count)
+{
+    double sum = 0;
+
+    for (size_t k = 0; k < job->n_type && job->restart_s > 0; k++)
+        if (count[k] > job->type[k].held)
+            sum += (double)(count[k] - job->type[k].held) / c->iter_s[k];
+    return sum * job->restart_s;
+}
+
+/* Iterations by eq. (3) from the loss so far, if there is one, where those to a loss l are
+ * x / (l - gamma5) - gamma1. */
+static double iterations(const struct spot_dnn_job *job, double x, double loss)
+{
+    const double from = job->loss_now > 0 ? x / (job->loss_now - job->gamma[4]) : job->gamma[0];
+
+    return x / (loss - job->gamma[4]) - from;
 }
 
 /* Distance of the workers' shares of the work from one worker that does all: eq. (5). */
@@ -59,8 +81,11 @@ static inline bool finish(const struct spot_dnn_job *job, const struct crowd *c,
     if (job->is_paper)
         crowding = sqrt((spread(job, c, count, s->samples_per_s) + job->gamma[3])) * c->root;
     s->iterations =
-        rint((job->gamma[1] * s->norm_batch + job->gamma[2]) * crowding / over - job->gamma[0]);
-    s->time_s = rint(s->iterations * s->norm_batch / s->samples_per_s * 100) / 100;
+        rint(iterations(job, (job->gamma[1] * s->norm_batch + job->gamma[2]) * crowding, loss));
+    s->time_s = s->iterations * s->norm_batch / s->samples_per_s;
+    if (job->restart_s > 0)
+        s->time_s += missed(job, c, count) / rate;
+    s->time_s = rint(s->time_s * 100) / 100;
     s->usd = rint(s->time_s / 3600 * usd_per_h * 1e6) / 1e6;
     return over > 0 && s->iterations > 0;
 }
@@ -126,71 +151,170 @@ int spot_dnn_window(const struct spot_dnn_job *job, double loss, double deadline
     return isinf(speed->usd) ? -1 : 0;
 }
 
+/* The paper's bounds of the number of workers: below n_upper the parameter server is not yet used
+ * in full; n_lower is that of the fastest type and the smallest batch. */
+static void worker_bounds(const struct spot_dnn_job *job, double loss, double deadline_s,
+                          int64_t total, int64_t *lower, int64_t *upper)
+{
+    double batch = INFINITY, rate = 0, need;
+
+    for (size_t k = 0; k < job->n_type; k++) {
+        batch = fmin(batch, job->type[k].batch);
+        rate = fmax(rate, job->type[k].batch / job->type[k].iter_s);
+    }
+    need = iterations(job, (job->gamma[1] * batch + job->gamma[2]) * sqrt(job->gamma[3]), loss);
+    *lower = (int64_t)fmin((double)total + 1, fmax(1, ceil(batch * need / (rate * deadline_s))));
+    *upper = total;
+    if (job->alpha > 0)
+        *upper = (int64_t)fmin((double)total, floor(pow((1 - job->beta) / job->alpha, 2)));
+}
+
+int spot_dnn_algorithm1(const struct spot_dnn_job *job, double loss, double deadline_s,
+                        int64_t *count, struct spot_dnn_speed *speed)
+{
+    int64_t lower, upper, total = 0, try[SPOT_DNN_TYPES_MAX];
+    size_t order[SPOT_DNN_TYPES_MAX], *one, n = 0;
+    struct spot_dnn_speed s;
+
+    *speed = (struct spot_dnn_speed){ .usd = INFINITY };
+    memset(count, 0, job->n_type * sizeof(*count));
+    for (size_t k = 0; k < job->n_type; k++) { /* the slowest first */
+        size_t i = k;
+
+        for (; i > 0 && job->type[order[i - 1]].iter_s < job->type[k].iter_s; i--)
+            order[i] = order[i - 1];
+        order[i] = k;
+        total += job->type[k].quota;
+    }
+    one = spot_xcalloc((size_t)total + 1, sizeof(*one));
+    for (size_t k = 0; k < job->n_type; k++)
+        for (int64_t i = 0; i < job->type[order[k]].quota; i++)
+            one[n++] = order[k];
+    worker_bounds(job, loss, deadline_s, total, &lower, &upper);
+    for (int64_t size = lower; size <= upper; size++)
+        for (size_t first = 0; first + (size_t)size <= n; first++) {
+            memset(try, 0, sizeof(try));
+            for (int64_t i = 0; i < size; i++)
+                try[one[first + (size_t)i]]++;
+            if (!spot_dnn_predict(job, try, loss, &s) && is_better(&s, deadline_s, speed->usd)) {
+                *speed = s;
+                memcpy(count, try, job->n_type * sizeof(*count));
+            }
+        }
+    free(one);
+    return isinf(speed->usd) ? -1 : 0;
+}
+
 struct search {
     const struct spot_dnn_job *job;
     double loss, deadline_s;
+    bool is_for_time; /* the fastest, not the cheapest */
     struct crowd crowd;
+    size_t order[SPOT_DNN_TYPES_MAX];     /* the largest batches first: see is_hopeless() */
     int64_t room[SPOT_DNN_TYPES_MAX + 1]; /* quotas of this type and those behind */
+    double batch[SPOT_DNN_TYPES_MAX];     /* the largest among them */
     double rate[SPOT_DNN_TYPES_MAX];      /* of the fastest instance among them */
     double usd_per_h[SPOT_DNN_TYPES_MAX]; /* of the cheapest */
-    double iterations;                    /* no plan of this many workers needs fewer */
+    double crowding;                      /* of n workers, as if all equal or one does all */
     int64_t count[SPOT_DNN_TYPES_MAX], *best_count;
     struct spot_dnn_speed *best;
 };
 
-/* Bounds of all plans of n workers. A larger batch needs fewer iterations, and none is larger than
- * the largest of an instance. */
+static void sort_by_batch(struct search *s)
+{
+    for (size_t k = 0; k < s->job->n_type; k++) {
+        size_t i = k;
+
+        for (; i > 0 && s->job->type[s->order[i - 1]].batch < s->job->type[k].batch; i--)
+            s->order[i] = s->order[i - 1];
+        s->order[i] = k;
+    }
+    for (size_t k = s->job->n_type; k-- > 0;)
+        s->room[k] = s->room[k + 1] + s->job->type[s->order[k]].quota;
+}
+
+/* Bounds of all plans of n workers. */
 static void bound(struct search *s, int64_t n)
 {
     const struct spot_dnn_job *job = s->job;
-    double batch = 0, rate = 0, usd_per_h = INFINITY, each;
+    double batch = 0, rate = 0, usd_per_h = INFINITY;
 
     crowd_init(&s->crowd, job, n);
     for (size_t k = job->n_type; k-- > 0;) {
-        batch = fmax(batch, job->type[k].batch);
-        s->rate[k] = rate = fmax(rate, 1 / s->crowd.iter_s[k]);
-        s->usd_per_h[k] = usd_per_h = fmin(usd_per_h, job->type[k].usd_per_h);
+        const size_t t = s->order[k];
+
+        s->batch[k] = batch = fmax(batch, job->type[t].batch);
+        s->rate[k] = rate = fmax(rate, 1 / s->crowd.iter_s[t]);
+        s->usd_per_h[k] = usd_per_h = fmin(usd_per_h, job->type[t].usd_per_h);
     }
-    each = (fmin(job->gamma[1], 0) * (batch + 0.1) + job->gamma[2]) / (s->loss - job->gamma[4]);
-    each *= s->crowd.root * (job->is_paper ? sqrt(fmax(0, job->gamma[3])) : 1);
-    s->iterations = fmax(0, each - job->gamma[0] - 1);
+    s->crowding = s->crowd.root * (job->is_paper ? sqrt(fmax(0, job->gamma[3])) : 1);
 }
 
-/* Is every plan that goes on so late, or no cheaper than the best so far? */
+/* Is every plan that goes on so late, or no better than the best so far? Larger batches need fewer
+ * iterations; no mean batch is larger than with all workers left of the largest behind, at the
+ * highest rate. */
 static bool is_hopeless(const struct search *s, size_t k, int64_t left, double rate,
-                        double usd_per_h)
+                        double samples_per_s, double usd_per_h)
 {
-    const double time_s = s->iterations / (rate + (double)left * s->rate[k]) * (1 - 1e-4) - 0.01;
+    const struct spot_dnn_job *job = s->job;
+    const double most = rate + (double)left * s->rate[k];
+    const double behind = (samples_per_s + (double)left * s->rate[k] * s->batch[k]) / most;
+    const double batch = rate > 0 ? fmax(samples_per_s / rate, behind) : s->batch[k];
+    const double x = (fmin(job->gamma[1], 0) * (batch + 0.1) + job->gamma[2]) * s->crowding;
+    const double need = fmax(0, iterations(job, x, s->loss) - 1);
+    const double time_s = need / most * (1 - 1e-4) - 0.01;
 
+    if (s->is_for_time)
+        return time_s >= s->best->time_s;
     return time_s > s->deadline_s ||
            time_s / 3600 * (usd_per_h + (double)left * s->usd_per_h[k]) - 1e-6 >= s->best->usd;
 }
 
-/* Counts of type k on, `left` of them; the sums are of the types before. */
+static void keep_better(struct search *s, const struct spot_dnn_speed *speed)
+{
+    if (s->is_for_time ? speed->time_s >= s->best->time_s
+                       : !is_better(speed, s->deadline_s, s->best->usd))
+        return;
+    *s->best = *speed;
+    memcpy(s->best_count, s->count, s->job->n_type * sizeof(*s->count));
+}
+
+/* Counts of the k-th type on, `left` of them; the sums are of the types before. */
 static void descend(struct search *s, size_t k, int64_t left, double rate, double samples_per_s,
                     double usd_per_h)
 {
-    const struct spot_dnn_type *t = &s->job->type[k];
+    const struct spot_dnn_type *t = &s->job->type[s->order[k]];
     const int64_t least = left > s->room[k + 1] ? left - s->room[k + 1] : 0;
     const int64_t most = left < t->quota ? left : t->quota;
 
     for (int64_t n = least; n <= most; n++) {
-        const double r = rate + (double)n / s->crowd.iter_s[k];
-        const double v = samples_per_s + (double)n * t->batch / s->crowd.iter_s[k];
+        const double each = (double)n / s->crowd.iter_s[s->order[k]];
+        const double r = rate + each, v = samples_per_s + each * t->batch;
         const double usd = usd_per_h + (double)n * t->usd_per_h;
         struct spot_dnn_speed speed = { .samples_per_s = v };
 
-        s->count[k] = n;
+        s->count[s->order[k]] = n;
         if (k + 1 < s->job->n_type) {
-            if (is_hopeless(s, k + 1, left - n, r, usd))
-                continue;
-            descend(s, k + 1, left - n, r, v, usd);
-        } else if (finish(s->job, &s->crowd, s->count, r, usd, s->loss, &speed) &&
-                   is_better(&speed, s->deadline_s, s->best->usd)) {
-            *s->best = speed;
-            memcpy(s->best_count, s->count, s->job->n_type * sizeof(*s->count));
+            if (!is_hopeless(s, k + 1, left - n, r, v, usd))
+                descend(s, k + 1, left - n, r, v, usd);
+        } else if (finish(s->job, &s->crowd, s->count, r, usd, s->loss, &speed)) {
+            keep_better(s, &speed);
         }
     }
+}
+
+static int search_all(struct search *s)
+{
+    *s->best = (struct spot_dnn_speed){ .usd = INFINITY, .time_s = INFINITY };
+    memset(s->best_count, 0, s->job->n_type * sizeof(*s->best_count));
+    if (!(s->loss > s->job->gamma[4]))
+        return -1;
+    sort_by_batch(s);
+    for (int64_t n = 1; n <= s->room[0]; n++) {
+        bound(s, n);
+        descend(s, 0, n, 0, 0, 0);
+    }
+    return isinf(s->best->usd) ? -1 : 0;
 }
 
 int spot_dnn_best(const struct spot_dnn_job *job, double loss, double deadline_s, int64_t *count,
@@ -200,13 +324,15 @@ int spot_dnn_best(const struct spot_dnn_job *job, double loss, double deadline_s
         .job = job, .loss = loss, .deadline_s = deadline_s, .best_count = count, .best = speed
     };
 
-    *speed = (struct spot_dnn_speed){ .usd = INFINITY };
-    memset(count, 0, job->n_type * sizeof(*count));
-    for (size_t k = job->n_type; k-- > 0;)
-        s.room[k] = s.room[k + 1] + job->type[k].quota;
-    for (int64_t n = 1; n <= s.room[0]; n++) {
-        bound(&s, n);
-        descend(&s, 0, n, 0, 0, 0);
-    }
-    return isinf(speed->usd) ? -1 : 0;
+    return search_all(&s);
+}
+
+int spot_dnn_fastest(const struct spot_dnn_job *job, double loss, int64_t *count,
+                     struct spot_dnn_speed *speed)
+{
+    struct search s = {
+        .job = job, .loss = loss, .is_for_time = true, .best_count = count, .best = speed
+    };
+
+    return search_all(&s);
 }

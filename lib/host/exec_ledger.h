@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT */
+/* exec_ledger.h - samples for the ranks of an exec job: the agent's row in its socket's table of
+ * ops, and how all nodes get one plan.
+ *
+ * What an agent hands out is arithmetic on the plan and needs nobody. But two nodes that read
+ * another set, or another batch, would lose samples and use others twice. So the plan that a rank
+ * declares first goes to the coordinator, which answers with the plan of the job: the first that it
+ * was told. Until then whoever asks waits; once an agent knows the plan it asks nobody any more.
+ * Another coordinator is told by the agents.
+ */
+#ifndef SPOT_HOST_EXEC_LEDGER_H
+#define SPOT_HOST_EXEC_LEDGER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "comm/wire.h"
+#include "host/ledger_answer.h"
+#include "host/rank_socket.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* One that waits for the plan of the job. */
+struct spot_exec_asker {
+    uint64_t ticket;
+    struct spot_ledger_question question;
+};
+
+/* An agent's; zeroed, then init. */
+struct spot_exec_ledger {
+    struct spot_ledger *ledger; /* its plan is that of the job */
+    struct spot_ledger_plan proposed;
+    bool has_proposed, is_told;    /* this coordinator knows it, or will */
+    char conflict[256];            /* the coordinator has another plan than this agent; "": no */
+    struct spot_exec_asker *asker; /* [n_asker] */
+    size_t n_asker, asker_cap;
+};
+
+void spot_exec_ledger_init(struct spot_exec_ledger *ledger);
+void spot_exec_ledger_release(struct spot_exec_ledger *ledger);
+
+/* A round begins, as spot_ledger_begin. */
+void spot_exec_ledger_begin(struct spot_exec_ledger *ledger, int64_t n_local, int64_t world,
+                            int64_t step);
+
+/* A row of the table (struct spot_rank_op); `user` is a struct spot_exec_ledger. */
+int spot_exec_ledger_serve(void *user, const struct spot_rank_request *request,
+                           struct spot_jw *answer, struct spot_err *err);
+void spot_exec_ledger_gone(void *user, uint64_t ticket);
+
+/* What the coordinator is to be told now; NULL: nothing. It is, as far as this goes. */
+const struct spot_ledger_plan *spot_exec_ledger_news(struct spot_exec_ledger *ledger);
+/* There is a new coordinator, which knows nothing. */
+void spot_exec_ledger_tell_again(struct spot_exec_ledger *ledger);
+/* The coordinator answered with the plan of the job: whoever waits is answered. */
+void spot_exec_ledger_agreed(struct spot_exec_ledger *ledger, struct spot_rank_socket *socket,
+                             const struct spot_ledger_plan *plan);
+
+/* The plan is part of each state, as a file in the directory of the program: a job that goes on
+ * from a state on disk reads the same samples, or is told that it does not. */
+#define SPOT_EXEC_LEDGER_FILE ".spot-ledger"
+/* Returns 1 when it is written, 0 when there is no plan, -1 with *err (SPOT_ESYS). */
+int spot_exec_ledger_save(const struct spot_exec_ledger *ledger, const char *dir,
+                          struct spot_err *err);
+/* Of the state that a round begins with. If it is not the plan of the job, ranks are refused. */
+void spot_exec_ledger_load(struct spot_exec_ledger *ledger, const char *dir);
+
+/* Sets in->bad when it is malformed, or no plan. */
+void spot_exec_put_plan(struct spot_buf *out, const struct spot_ledger_plan *plan);
+void spot_exec_get_plan(struct spot_wire_in *in, struct spot_ledger_plan *plan);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_HOST_EXEC_LEDGER_H */

@@ -1,0 +1,281 @@
+/* SPDX-License-Identifier: MIT */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/xalloc.h"
+#include "plan/deadline/market_grid.h"
+
+enum { PARTS = 5, LEVELS_MIN = 64 };
+
+/* Stages of a run there and of a run away, by the number of places. */
+static int64_t stages_for(size_t n_place)
+{
+    static const int64_t n[] = { 0, SPOT_RUN_STAGES, 3, 2 };
+
+    return n_place < sizeof(n) / sizeof(n[0]) ? n[n_place] : 1;
+}
+
+/* Which of n coarser stages a stage is in: ages 1, 2-7, 8-; or 1-3, 4-. */
+static int64_t coarse(int64_t n, size_t stage)
+{
+    return n == SPOT_RUN_STAGES ? (int64_t)stage
+           : n == 3             ? (stage > 2) + (stage > 0)
+           : n == 2             ? stage > 1
+                                : 0;
+}
+
+struct chain {
+    double end[2][SPOT_RUN_STAGES], on[2][SPOT_RUN_STAGES];
+};
+
+/* Each coarser stage ends and goes on as often as its stages do in the mean of a run. */
+static void chain_init(struct chain *chain, const struct spot_run_law *law, int64_t n)
+{
+    for (int up = 0; up < 2; up++) {
+        double reach = 1, ticks[SPOT_RUN_STAGES] = { 0 };
+
+        memset(chain->end[up], 0, sizeof(chain->end[up]));
+        memset(chain->on[up], 0, sizeof(chain->on[up]));
+        for (size_t j = 0; j < SPOT_RUN_STAGES; j++) {
+            const double end = law->end_prob[up][j];
+            const double on = j + 1 < SPOT_RUN_STAGES ? (1 - end) / ldexp(1, (int)j) : 0;
+            const double in = reach / fmax(end + on, 1e-12);
+            const int64_t g = coarse(n, j);
+
+            ticks[g] += in;
+            chain->end[up][g] += in * end;
+            reach = in * on;
+            if (j + 1 < SPOT_RUN_STAGES && coarse(n, j + 1) != g)
+                chain->on[up][g] += reach;
+        }
+        for (int64_t g = 0; g < n; g++) {
+            chain->end[up][g] /= ticks[g];
+            chain->on[up][g] /= ticks[g];
+        }
+    }
+}
+
+struct solver {
+    struct market_grid grid;
+    struct chain chain[SPOT_MARKET_PLACES_MAX];
+    int64_t n_stage, n_state, cells;
+    double *value, *mean, *spare; /* [n_state][n_mode][n_level] */
+};
+
+/* States count the places' phases, stage + n_stage if spot is there, in base 2 n_stage. */
+static int64_t phase_of(const struct solver *s, int64_t state, size_t place)
+{
+    for (; place; place--)
+        state /= 2 * s->n_stage;
+    return state % (2 * s->n_stage);
+}
+
+/* Expected values a tick later: one place after the other. */
+static void expect(struct solver *s)
+{
+    const double *from = s->value;
+    int64_t stride = 1;
+
+    for (size_t k = 0; k < s->grid.market->n_place; k++) {
+        double *to = (s->grid.market->n_place - k) % 2 ? s->mean : s->spare;
+
+        for (int64_t state = 0; state < s->n_state; state++) {
+            const int64_t f = phase_of(s, state, k), up = f >= s->n_stage, j = f % s->n_stage;
+            const double end = s->chain[k].end[up][j], on = s->chain[k].on[up][j];
+            const int64_t other = state + ((1 - up) * s->n_stage - f) * stride;
+            const double *a = from + other * s->cells, *b = from + state * s->cells;
+            const double *c = on > 0 ? b + stride * s->cells : b;
+            double *x = to + state * s->cells;
+
+            for (int64_t i = 0; i < s->cells; i++)
+                x[i] = end * a[i] + (1 - end - on) * b[i] + on * c[i];
+        }
+        from = to;
+        stride *= 2 * s->n_stage;
+    }
+}
+
+static void relax_all(struct solver *s, int64_t ticks, int64_t from, uint8_t *action)
+{
+    for (int64_t state = 0; state < s->n_state; state++) {
+        bool has_spot[SPOT_MARKET_PLACES_MAX];
+
+        for (size_t k = 0; k < s->grid.market->n_place; k++)
+            has_spot[k] = phase_of(s, state, k) >= s->n_stage;
+        market_grid_relax(&s->grid, has_spot, ticks, s->mean + state * s->cells, from,
+                          s->value + state * s->cells, action ? action + state * s->cells : NULL);
+    }
+}
+
+static int64_t state_of(int64_t n_stage, const struct spot_market *m,
+                        const struct spot_market_now *now)
+{
+    int64_t state = 0;
+
+    for (size_t k = m->n_place; k-- > 0;)
+        state = state * 2 * n_stage + coarse(n_stage, spot_run_stage(now->age[k])) +
+                (now->has_spot[k] ? n_stage : 0);
+    return state;
+}
+
+static double at_level(const struct solver *s, const double *value, double left_s)
+{
+    const double level = fmin(left_s / s->grid.unit_s, (double)(s->grid.n_level - 1));
+    const int64_t below = (int64_t)floor(level + 1e-9);
+    const double part = level - (double)below;
+
+    return part > 1e-9 ? (1 - part) * value[below] + part * value[below + 1] : value[below];
+}
+
+/* What a step now costs in all. */
+static double weigh(const struct solver *s, const struct spot_market_now *now,
+                    struct spot_market_step step)
+{
+    const struct spot_market *m = s->grid.market;
+    const double *mean = s->mean + state_of(s->n_stage, m, now) * s->cells;
+    const bool waits = step.mode == now->mode && step.place == now->place && now->pending;
+    double usd = 0, all = 0;
+
+    for (size_t i = 0; i < m->n_restart; i++) {
+        struct spot_market_now then = *now;
+        double x;
+
+        if (waits && m->restart_s[i] <= (double)now->pending * m->tick_s * (1 + 1e-9))
+            continue;
+        x = spot_market_take(m, &then, step, m->restart_s[i]);
+        x += at_level(s, mean + market_grid_mode(&s->grid, &then) * s->grid.n_level, then.left_s);
+        usd += m->restart_prob[i] * x;
+        all += m->restart_prob[i];
+    }
+    return usd / all;
+}
+
+static void weigh_all(struct spot_market_table *table, const struct solver *s,
+                      const struct spot_market_now *now)
+{
+    table->usd = INFINITY;
+    for (size_t k = 0; k < s->grid.market->n_place; k++)
+        for (enum spot_deadline_mode mode = SPOT_DEADLINE_IDLE; mode <= SPOT_DEADLINE_ON_DEMAND;
+             mode++) {
+            const struct spot_market_step step = { mode, k };
+            double *usd = &table->step_usd[k][mode];
+
+            *usd = INFINITY;
+            if ((mode == SPOT_DEADLINE_SPOT && !now->has_spot[k]) ||
+                !spot_market_is_safe(s->grid.market, now, step))
+                continue;
+            *usd = weigh(s, now, step);
+            table->usd = fmin(table->usd, *usd);
+        }
+}
+
+/* Levels coarse enough for the table. */
+static int set_levels(struct solver *s, const struct spot_market_now *now, int64_t n_tick,
+                      double cells, struct spot_err *err)
+{
+    for (;;) {
+        const double all = (double)(n_tick + 1) * (double)s->n_state * (double)s->grid.n_mode *
+                           (double)s->grid.n_level;
+
+        if (all <= cells ||
+            (2 * s->grid.unit_s > s->grid.market->tick_s && all <= 4.0 * SPOT_DEADLINE_CELLS_MAX))
+            return 0;
+        if (s->grid.n_level < LEVELS_MIN)
+            return spot_err_set(err, SPOT_EUSAGE,
+                                "%lld ticks of %g s with %zu places are too many: use longer ticks",
+                                (long long)n_tick, s->grid.market->tick_s, s->grid.market->n_place);
+        market_grid_set_unit(&s->grid, now->left_s, 2 * s->grid.unit_s);
+    }
+}
+
+int spot_market_solve(struct spot_market_table *table, const struct spot_market *market,
+                      const struct spot_market_now *now, const struct spot_deadline_effort *effort,
+                      struct spot_err *err)
+{
+    const double cells = effort && effort->cells > 0 ? effort->cells : SPOT_DEADLINE_CELLS_MAX;
+    struct solver s = { .n_stage = stages_for(market->n_place), .n_state = 1 };
+    double fastest = 0;
+    int rc;
+
+    memset(table, 0, sizeof(*table));
+    market_grid_init(&s.grid, market, now->left_s, PARTS);
+    for (size_t k = 0; k < market->n_place; k++) {
+        chain_init(&s.chain[k], &market->place[k].law, s.n_stage);
+        s.n_state *= 2 * s.n_stage;
+        fastest = fmax(fastest, market->place[k].speed);
+    }
+    table->n_tick = spot_market_ticks(market, now);
+    if ((rc = set_levels(&s, now, table->n_tick, cells, err)))
+        goto out;
+    s.cells = s.grid.n_mode * s.grid.n_level;
+    table->n_keep = effort && effort->keep_ticks > 0 && effort->keep_ticks < table->n_tick
+                        ? effort->keep_ticks
+                        : table->n_tick;
+    table->n_level = s.grid.n_level;
+    table->n_mode = s.grid.n_mode;
+    table->n_state = s.n_state;
+    table->n_stage = s.n_stage;
+    table->unit_s = s.grid.unit_s;
+    table->action = spot_xcalloc((size_t)(table->n_keep * s.n_state), (size_t)s.cells);
+    s.value = spot_xcalloc((size_t)(s.n_state * s.cells), sizeof(double));
+    s.mean = spot_xcalloc((size_t)(s.n_state * s.cells), sizeof(double));
+    s.spare = spot_xcalloc((size_t)(s.n_state * s.cells), sizeof(double));
+    for (int64_t i = 0; i < s.n_state * s.cells; i++)
+        s.value[i] = market_grid_late(&s.grid, i % s.grid.n_level);
+    for (int64_t ticks = 1; ticks <= table->n_tick; ticks++) {
+        const int64_t possible =
+            (int64_t)ceil((double)(table->n_tick - ticks + 1) * s.grid.tick * fastest) + 1;
+        const int64_t row = ticks - 1 - (table->n_tick - table->n_keep);
+
+        expect(&s);
+        relax_all(&s, ticks, possible < s.grid.n_level ? s.grid.n_level - 1 - possible : 0,
+                  row >= 0 ? table->action + row * s.n_state * s.cells : NULL);
+    }
+    weigh_all(table, &s, now);
+out:
+    market_grid_release(&s.grid);
+    free(s.value);
+    free(s.mean);
+    free(s.spare);
+    return rc;
+}
+
+void spot_market_release(struct spot_market_table *table)
+{
+    free(table->action);
+    memset(table, 0, sizeof(*table));
+}
+
+struct spot_market_step spot_market_ask(const struct spot_market_table *table,
+                                        const struct spot_market *market,
+                                        const struct spot_market_now *now)
+{
+    const struct spot_market_step stay = { now->mode, now->place };
+    const struct market_grid grid = {
+        .market = market,
+        .n_mode = table->n_mode,
+        .n_age = ((table->n_mode - 1) / (int64_t)market->n_place - 1) / 2,
+    };
+    int64_t level = llround(now->left_s / table->unit_s);
+    int64_t row = spot_market_ticks(market, now) - 1 - (table->n_tick - table->n_keep);
+    struct spot_market_step want;
+    uint8_t code;
+
+    if (now->left_s <= 0)
+        return (struct spot_market_step){ SPOT_DEADLINE_IDLE, now->place };
+    level = level < 1 ? 1 : level < table->n_level ? level : table->n_level - 1;
+    row = row < 0 ? 0 : row < table->n_keep ? row : table->n_keep - 1;
+    code = table->action[((row * table->n_state + state_of(table->n_stage, market, now)) *
+                              table->n_mode +
+                          market_grid_mode(&grid, now)) *
+                             table->n_level +
+                         level];
+    want = (struct spot_market_step){ code % 3, code / 3 };
+    if (spot_market_is_safe(market, now, want) &&
+        (want.mode != SPOT_DEADLINE_SPOT || now->has_spot[want.place]))
+        return want;
+    if (now->mode != SPOT_DEADLINE_IDLE && spot_market_is_safe(market, now, stay))
+        return stay;
+    return (struct spot_market_step){ SPOT_DEADLINE_ON_DEMAND, spot_market_refuge(market) };
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: MIT */
+#include "plan/market_read.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/csv_reader.h"
+#include "common/num.h"
+#include "common/xalloc.h"
+#include "trace/region.h"
+
+static int add_restart(struct spot_market *m, char *word, struct spot_err *err)
+{
+    char *prob = strchr(word, ':'), *end = NULL;
+    const size_t n = m->n_restart;
+
+    if (n == SPOT_MARKET_RESTARTS_MAX)
+        return spot_err_set(err, SPOT_EUSAGE, "--restart: more than %d times",
+                            SPOT_MARKET_RESTARTS_MAX);
+    if (prob)
+        *prob++ = '\0';
+    m->restart_prob[n] = prob ? strtod(prob, &end) : 1;
+    if (spot_num_parse_secs(word, &m->restart_s[n]) || m->restart_s[n] < 0 ||
+        (prob && (end == prob || *end || !(m->restart_prob[n] > 0 && m->restart_prob[n] <= 1))))
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "--restart: expected TIME or TIME:PROBABILITY,.., got '%.64s'", word);
+    m->n_restart++;
+    return 0;
+}
+
+int spot_market_parse_restart(struct spot_market *market, const char *text, struct spot_err *err)
+{
+    char *copy = spot_xstrdup(text), *rest = copy, *word;
+    int rc = 0;
+
+    market->n_restart = 0;
+    while (!rc && (word = strtok_r(rest, ",", &rest)))
+        rc = add_restart(market, word, err);
+    free(copy);
+    if (!rc && !market->n_restart)
+        rc = spot_err_set(err, SPOT_EUSAGE, "--restart: expected a time, got ''");
+    return rc;
+}
+
+int spot_market_add_place(struct spot_market *m, struct spot_market_names *names, const char *zone,
+                          const char *type, double spot_usd_per_h, double on_demand_usd_per_h,
+                          struct spot_err *err)
+{
+    const size_t n = m->n_place;
+    int region = (int)n;
+
+    if (n == SPOT_MARKET_PLACES_MAX)
+        return spot_err_set(err, SPOT_EUSAGE, "more than %d places: --zone names some",
+                            SPOT_MARKET_PLACES_MAX);
+    for (size_t k = n; k-- > 0;)
+        if (spot_region_is_same(names->zone[k], zone) || !strcmp(names->zone[k], zone))
+            region = m->place[k].region;
+    names->zone[n] = zone;
+    names->type[n] = type;
+    m->place[n] = (struct spot_market_place){ .spot_usd_per_h = spot_usd_per_h,
+                                              .on_demand_usd_per_h = on_demand_usd_per_h,
+                                              .speed = 1,
+                                              .region = region };
+    m->n_place++;
+    return 0;
+}
+
+enum { TYPE, SPOT_USD, ON_DEMAND_USD, SPEED, ZONE, COLUMNS };
+
+struct reader {
+    struct spot_market *market;
+    const struct spot_market_names *names;
+    bool has_row[SPOT_MARKET_PLACES_MAX];
+};
+
+static int on_row(const struct spot_csv_row *row, void *user, struct spot_err *err)
+{
+    struct reader *r = user;
+    const char *zone = row->field[ZONE];
+    double x[COLUMNS] = { 0, INFINITY, INFINITY, 1 };
+
+    for (size_t k = SPOT_USD; k <= SPEED; k++)
+        if (row->field[k] && *row->field[k] &&
+            spot_csv_real(row, k, k == SPEED ? 1e-6 : 0, 1e6, &x[k], err))
+            return -1;
+    for (size_t k = 0; k < r->market->n_place; k++) {
+        struct spot_market_place *p = &r->market->place[k];
+
+        if (strcmp(row->field[TYPE], r->names->type[k]) != 0 ||
+            (zone && *zone && strcmp(zone, r->names->zone[k]) != 0))
+            continue;
+        if (isinf(x[SPOT_USD]))
+            return spot_csv_fail(row, SPOT_USD, err,
+                                 "the trace has spot of this type: expected a price");
+        p->spot_usd_per_h = x[SPOT_USD];
+        p->on_demand_usd_per_h = x[ON_DEMAND_USD];
+        p->speed = x[SPEED];
+        r->has_row[k] = true;
+    }
+    return 0;
+}
+
+int spot_market_read_catalogue(struct spot_market *market, const struct spot_market_names *names,
+                               FILE *in, const char *source, uint64_t *xxh3, struct spot_err *err)
+{
+    static const char *const want[COLUMNS] = { "instance_type", "?spot_usd_per_h",
+                                               "?on_demand_usd_per_h", "?speed", "?zone" };
+    struct reader r = { .market = market, .names = names };
+    int rc = spot_csv_read(in, source, want, COLUMNS, on_row, &r, xxh3, err);
+
+    for (size_t k = 0; !rc && k < market->n_place; k++)
+        if (!r.has_row[k])
+            rc = spot_err_set(err, SPOT_EDATA, "%s: no row for type '%.64s' in zone '%.64s'",
+                              source, names->type[k], names->zone[k]);
+    return rc;
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: MIT */
+#include <math.h>
+
+#include "plan/deadline_market.h"
+
+#define SLACK_TICKS 1e-9 /* sums of seconds are not exact */
+
+static double ticks_up(const struct spot_market *m, double time_s)
+{
+    return ceil(time_s / m->tick_s - SLACK_TICKS);
+}
+
+int64_t spot_market_ticks(const struct spot_market *m, const struct spot_market_now *now)
+{
+    return (int64_t)floor((m->deadline_s - now->elapsed_s) / m->tick_s + SLACK_TICKS);
+}
+
+static double longest(const struct spot_market *m)
+{
+    return m->restart_s[m->n_restart - 1];
+}
+
+size_t spot_market_refuge(const struct spot_market *m)
+{
+    size_t best = m->n_place;
+
+    for (size_t k = 0; k < m->n_place; k++) {
+        const struct spot_market_place *p = &m->place[k], *b = &m->place[best];
+
+        if (isinf(p->on_demand_usd_per_h))
+            continue;
+        if (best == m->n_place || p->speed > b->speed ||
+            (p->speed == b->speed && p->on_demand_usd_per_h < b->on_demand_usd_per_h))
+            best = k;
+    }
+    return best;
+}
+
+/* Ticks to the end on demand: going on where it runs, or launched anew at the refuge. */
+static double ticks_to_end(const struct spot_market *m, const struct spot_market_now *now)
+{
+    const struct spot_market_place *refuge = &m->place[spot_market_refuge(m)];
+    double ticks = ticks_up(m, now->left_s / refuge->speed + longest(m));
+
+    if (now->left_s <= SLACK_TICKS * m->tick_s)
+        return 0;
+    if (now->mode == SPOT_DEADLINE_ON_DEMAND) {
+        const double left_s =
+            now->pending ? fmax(0, longest(m) - (double)now->pending * m->tick_s) : 0;
+
+        ticks = fmin(ticks, ticks_up(m, now->left_s / m->place[now->place].speed + left_s));
+    }
+    return ticks;
+}
+
+int spot_market_check(const struct spot_market *m, const struct spot_market_now *now,
+                      struct spot_err *err)
+{
+    double sum = 0, need;
+
+    for (size_t i = 0; i < m->n_restart; i++) {
+        sum += m->restart_prob[i];
+        if (!(m->restart_s[i] >= 0) || (i && m->restart_s[i] <= m->restart_s[i - 1]) ||
+            !(m->restart_prob[i] > 0))
+            return spot_err_set(err, SPOT_EUSAGE,
+                                "restart times have to ascend from 0 or above, each with a "
+                                "probability above 0");
+    }
+    if (!m->n_restart || fabs(sum - 1) > 1e-6)
+        return spot_err_set(err, SPOT_EUSAGE, "the probabilities of restart times sum to %g, not 1",
+                            sum);
+    if (!m->n_place || m->n_place > SPOT_MARKET_PLACES_MAX)
+        return spot_err_set(err, SPOT_EUSAGE, "expected 1 to %d places, got %zu",
+                            SPOT_MARKET_PLACES_MAX, m->n_place);
+    for (size_t k = 0; k < m->n_place; k++)
+        if (!(m->place[k].speed > 0) || !(m->place[k].spot_usd_per_h >= 0) ||
+            !(m->place[k].on_demand_usd_per_h >= 0))
+            return spot_err_set(err, SPOT_EUSAGE, "speeds have to be above 0, prices at least 0");
+    if (spot_market_refuge(m) == m->n_place)
+        return spot_err_set(err, SPOT_EUSAGE, "no place sells on demand: nothing is sure");
+    if (!(m->tick_s > 0) || !(m->work_s > 0) || !(m->egress_usd >= 0) || !(m->usd_per_h >= 0))
+        return spot_err_set(err, SPOT_EUSAGE, "work and tick have to be above 0, usd at least 0");
+    if (longest(m) >= SPOT_DEADLINE_RESTART_TICKS_MAX * m->tick_s ||
+        !((m->deadline_s - now->elapsed_s) / m->tick_s <= SPOT_DEADLINE_TICKS_MAX))
+        return spot_err_set(err, SPOT_EUSAGE,
+                            "a restart takes fewer than %d ticks of %g s, and the deadline is at "
+                            "most %d away",
+                            SPOT_DEADLINE_RESTART_TICKS_MAX, m->tick_s, SPOT_DEADLINE_TICKS_MAX);
+    need = ticks_to_end(m, now);
+    if (need > (double)spot_market_ticks(m, now))
+        return spot_err_set(err, SPOT_EINFEASIBLE,
+                            "%g h of work and a restart of up to %g min take %g h on demand: a "
+                            "deadline of %g h would do, it is %g h",
+                            now->left_s / 3600, longest(m) / 60, need * m->tick_s / 3600,
+                            (now->elapsed_s + need * m->tick_s) / 3600, m->deadline_s / 3600);
+    return 0;
+}
+
+double spot_market_take(const struct spot_market *m, struct spot_market_now *now,
+                        struct spot_market_step step, double restart_s)
+{
+    const struct spot_market_place *p = &m->place[step.place];
+    const bool goes_on = step.mode == now->mode && step.place == now->place;
+    double usd = m->usd_per_h, done_s = m->tick_s;
+
+    now->elapsed_s += m->tick_s;
+    if (step.mode == SPOT_DEADLINE_IDLE) {
+        now->mode = SPOT_DEADLINE_IDLE;
+        now->pending = 0;
+        return usd * m->tick_s / 3600;
+    }
+    if (!goes_on || now->pending) {
+        const double begun_s = goes_on ? (double)now->pending * m->tick_s : 0;
+
+        done_s = fmax(0, begun_s + m->tick_s - restart_s);
+        now->pending =
+            restart_s > begun_s + m->tick_s + SLACK_TICKS ? (goes_on ? now->pending : 0) + 1 : 0;
+    }
+    usd += step.mode == SPOT_DEADLINE_SPOT ? p->spot_usd_per_h : p->on_demand_usd_per_h;
+    usd *= m->tick_s / 3600;
+    if (!goes_on && !now->is_new && p->region != m->place[now->place].region)
+        usd += m->egress_usd;
+    now->left_s = fmax(0, now->left_s - fmin(done_s, m->tick_s) * p->speed);
+    now->mode = step.mode;
+    now->place = step.place;
+    now->is_new = false;
+    return usd;
+}
+
+bool spot_market_is_safe(const struct spot_market *m, const struct spot_market_now *now,
+                         struct spot_market_step step)
+{
+    struct spot_market_now then = *now;
+
+    if (step.mode == SPOT_DEADLINE_ON_DEMAND && isinf(m->place[step.place].on_demand_usd_per_h))
+        return false;
+    spot_market_take(m, &then, step, longest(m));
+    return ticks_to_end(m, &then) <= (double)spot_market_ticks(m, &then);
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT */
+/* market_read.h - the places of a deadline job by name, price and speed, and its restart times. */
+#ifndef SPOT_PLAN_MARKET_READ_H
+#define SPOT_PLAN_MARKET_READ_H
+
+#include <stdio.h>
+
+#include "plan/deadline_market.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* "12m", or "6m:.5,12m:.3,24m:.2" with the probability of each. Returns 0, or -1 with *err
+ * (SPOT_EUSAGE). */
+int spot_market_parse_restart(struct spot_market *market, const char *text, struct spot_err *err);
+
+/* Add a place, in the region of its zone's name. Returns 0, or -1 with *err (SPOT_EUSAGE: too
+ * many). The name and the type are borrowed. */
+struct spot_market_names {
+    const char *zone[SPOT_MARKET_PLACES_MAX], *type[SPOT_MARKET_PLACES_MAX];
+};
+int spot_market_add_place(struct spot_market *market, struct spot_market_names *names,
+                          const char *zone, const char *type, double spot_usd_per_h,
+                          double on_demand_usd_per_h, struct spot_err *err);
+
+/* Prices and speeds by catalogue: CSV of instance_type, spot_usd_per_h, on_demand_usd_per_h, speed,
+ * zone, all but the first optional. An empty price of spot: none is had there; of on demand: it is
+ * not for sale. Every place needs a row of its type, and of its zone where the row names one.
+ * Returns 0, or -1 with *err. */
+int spot_market_read_catalogue(struct spot_market *market, const struct spot_market_names *names,
+                               FILE *in, const char *source, uint64_t *xxh3, struct spot_err *err);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* SPOT_PLAN_MARKET_READ_H */

@@ -1,0 +1,375 @@
+/* SPDX-License-Identifier: MIT */
+/* Goal: in several places ours is the least expected cost of its law, never late, and blind to what
+ * comes. Oracles: the program of one place; every history of a short job under a law, with its
+ * steps written out again; every sequence of steps; traces that are equal up to some tick. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/rng.h"
+#include "sim/market_sim.h"
+#include "suite.h"
+
+static struct spot_run_law chain(double up_ends, double away_ends)
+{
+    struct spot_run_law law;
+
+    for (int j = 0; j < SPOT_RUN_STAGES; j++) {
+        law.end_prob[1][j] = up_ends;
+        law.end_prob[0][j] = away_ends;
+    }
+    return law;
+}
+
+static struct spot_market draw_market(uint64_t seed, double work_s, double deadline_s)
+{
+    struct spot_market m = { .work_s = work_s,
+                             .deadline_s = deadline_s,
+                             .tick_s = 100,
+                             .restart_s = { 50, 150 },
+                             .restart_prob = { 0.5, 0.5 },
+                             .n_restart = 1 + seed % 2,
+                             .egress_usd = seed % 3 * 0.02,
+                             .usd_per_h = seed % 4 == 3,
+                             .n_place = 2 };
+    struct spot_rng rng;
+
+    spot_rng_init(&rng, seed, 4);
+    if (m.n_restart == 1)
+        m.restart_prob[0] = 1;
+    for (int k = 0; k < 2; k++)
+        m.place[k] = (struct spot_market_place){
+            0.5 + spot_rng_unit(&rng), k ? INFINITY : 3, k && seed % 5 == 4 ? 2 : 1, k,
+            chain(0.05 + 0.4 * spot_rng_unit(&rng), 0.05 + 0.4 * spot_rng_unit(&rng))
+        };
+    return m;
+}
+
+/* The rules again, apart from those of the library: ticks are 100 s. */
+struct state {
+    double left, t;
+    int mode, place, age, is_new; /* age: ticks since a launch that is not over */
+};
+
+static double tick_usd(const struct spot_market *m, struct state *s, int mode, int place,
+                       double restart)
+{
+    const int same = mode && mode == s->mode && place == s->place;
+    double usd = m->usd_per_h, pending = 0;
+
+    s->t += 100;
+    if (mode) {
+        usd += mode == 1 ? m->place[place].spot_usd_per_h : m->place[place].on_demand_usd_per_h;
+        if (!same || s->age)
+            pending = restart - (same ? s->age * 100 : 0);
+        s->left -= fmax(0, 100 - pending) * m->place[place].speed;
+        s->age = pending > 100 ? (same ? s->age : 0) + 1 : 0;
+        usd *= 100.0 / 3600;
+        if (!same && !s->is_new && place != s->place)
+            usd += m->egress_usd;
+        s->is_new = 0;
+        s->place = place;
+    } else {
+        usd *= 100.0 / 3600;
+        s->age = 0;
+    }
+    s->mode = mode;
+    return usd;
+}
+
+/* In time for certain: on demand is at place 0, at speed 1. */
+static int is_sure(const struct spot_market *m, const struct state *s)
+{
+    const double longest = m->restart_s[m->n_restart - 1];
+    double need = s->left + longest;
+
+    if (s->left <= 1e-9)
+        return s->t <= m->deadline_s;
+    if (s->mode == 2)
+        need = fmin(need, s->left + (s->age ? longest - s->age * 100 : 0));
+    return s->t + 100 * ceil(need / 100 - 1e-9) <= m->deadline_s;
+}
+
+static double expected(const struct spot_market *m, struct state s, int up0, int up1);
+
+static double after(const struct spot_market *m, struct state s, int up0, int up1)
+{
+    double sum = 0;
+
+    for (int a = 0; a < 2; a++)
+        for (int b = 0; b < 2; b++) {
+            const double pa = m->place[0].law.end_prob[up0][0],
+                         pb = m->place[1].law.end_prob[up1][0];
+
+            sum += (a == up0 ? 1 - pa : pa) * (b == up1 ? 1 - pb : pb) * expected(m, s, a, b);
+        }
+    return sum;
+}
+
+static double expected(const struct spot_market *m, struct state s, int up0, int up1)
+{
+    const int up[2] = { up0, up1 };
+    double best = INFINITY;
+
+    if (s.left <= 1e-9)
+        return 0;
+    if (s.mode == 1 && !up[s.place])
+        s.mode = s.age = 0;
+    for (int mode = 0; mode < 3; mode++)
+        for (int place = 0; place < 2; place++) {
+            const int same = mode && mode == s.mode && place == s.place;
+            struct state worst = s;
+            double usd = 0, all = 0;
+
+            if ((mode == 1 && !up[place]) || (mode == 2 && place) || (!mode && place != s.place))
+                continue;
+            tick_usd(m, &worst, mode, place, m->restart_s[m->n_restart - 1]);
+            if (!is_sure(m, &worst))
+                continue;
+            for (size_t i = 0; i < m->n_restart; i++) {
+                struct state then = s;
+
+                if (same && s.age && m->restart_s[i] <= s.age * 100)
+                    continue;
+                if (same && !s.age && i)
+                    break; /* nothing pending: one outcome */
+                all += m->restart_prob[i];
+                usd += m->restart_prob[i] * tick_usd(m, &then, mode, place, m->restart_s[i]);
+                usd += m->restart_prob[i] * after(m, then, up0, up1);
+                if (!mode)
+                    break;
+            }
+            best = fmin(best, usd / all);
+        }
+    return best;
+}
+
+START_TEST(no_policy_is_cheaper_under_the_law)
+{
+    for (uint64_t seed = 0; seed < 20; seed++) {
+        const struct spot_market m = draw_market(seed, 150, 500);
+        const struct spot_market_now now = {
+            .left_s = 150, .is_new = true, .has_spot = { seed % 2, seed / 2 % 2 }, .age = { 1, 1 }
+        };
+        const struct state begin = { .left = 150, .is_new = 1 };
+        struct spot_market_table table;
+        struct spot_err err;
+
+        ck_assert_msg(!spot_market_check(&m, &now, &err), "%s", err.msg);
+        ck_assert(!spot_market_solve(&table, &m, &now, NULL, &err));
+        ck_assert_double_eq_tol(table.usd, expected(&m, begin, seed % 2, seed / 2 % 2), 1e-9);
+        spot_market_release(&table);
+    }
+}
+END_TEST
+
+START_TEST(one_place_is_the_program_of_one_place)
+{
+    for (uint64_t seed = 0; seed < 8; seed++) {
+        const struct spot_deadline_job job = {
+            2400, 3600 + 300 * (double)seed, 60 * (double)(seed % 4), 120, 0.97, 3.06
+        };
+        const struct spot_deadline_now one = { .left_s = 2400, .has_spot = seed % 2 };
+        struct spot_market m = { .work_s = job.work_s,
+                                 .deadline_s = job.deadline_s,
+                                 .tick_s = 120,
+                                 .restart_s = { job.restart_s },
+                                 .restart_prob = { 1 },
+                                 .n_restart = 1,
+                                 .n_place = 1,
+                                 .place = { { 0.97, 3.06, 1, 0, { { { 0 } } } } } };
+        const struct spot_market_now now = {
+            .left_s = 2400, .is_new = true, .has_spot = { seed % 2 }, .age = { 4 }
+        };
+        struct spot_run_count count = { 0 };
+        struct spot_deadline_table table;
+        struct spot_market_table market;
+        struct spot_err err;
+
+        for (uint64_t i = 0; i < 50; i++)
+            spot_run_count_add(&count, i / (3 + seed) % 2);
+        spot_run_law_learn(&m.place[0].law, &count);
+        ck_assert(!spot_deadline_solve(&table, &job, &m.place[0].law, &one, spot_run_stage(4), NULL,
+                                       &err));
+        ck_assert(!spot_market_solve(&market, &m, &now, NULL, &err));
+        for (int mode = 0; mode < 3; mode++)
+            if (isinf(table.usd[mode]))
+                ck_assert(isinf(market.step_usd[0][mode]));
+            else
+                ck_assert_double_eq_tol(market.step_usd[0][mode], table.usd[mode], 1e-9);
+        spot_deadline_release(&table);
+        spot_market_release(&market);
+    }
+}
+END_TEST
+
+static double least(const struct spot_market *m, struct state s, const uint8_t *up, int n)
+{
+    double best = INFINITY;
+
+    if (s.left <= 1e-9)
+        return 0;
+    if (!n)
+        return INFINITY;
+    if (s.mode == 1 && !up[s.place])
+        s.mode = s.age = 0;
+    for (int mode = 0; mode < 3; mode++)
+        for (int place = 0; place < 2; place++) {
+            struct state then = s;
+            double usd;
+
+            if ((mode == 1 && !up[place]) || (mode == 2 && place) || (!mode && place != s.place))
+                continue;
+            usd = tick_usd(m, &then, mode, place, m->restart_s[0]);
+            best = fmin(best, usd + least(m, then, up + 2, n - 1));
+        }
+    return best;
+}
+
+static void draw_runs(uint8_t *up, size_t n, size_t n_place, uint64_t seed)
+{
+    struct spot_rng rng;
+
+    spot_rng_init(&rng, seed, 7);
+    for (size_t k = 0; k < n_place; k++) {
+        bool is_up = spot_rng_below(&rng, 2);
+
+        for (size_t i = 0; i < n; i++) {
+            if (!spot_rng_below(&rng, 4))
+                is_up = !is_up;
+            up[i * n_place + k] = is_up;
+        }
+    }
+}
+
+START_TEST(offline_optimum_is_the_best_of_all_sequences)
+{
+    for (uint64_t seed = 0; seed < 30; seed++) {
+        const struct spot_market m = draw_market(seed, 300, 700);
+        const struct state begin = { .left = 300, .is_new = 1 };
+        struct spot_market_now now = { .left_s = 300, .is_new = true };
+        struct spot_market_step step[7];
+        uint8_t up[14];
+        double usd = 0, best;
+
+        draw_runs(up, 7, 2, seed);
+        best = spot_market_offline(&m, up, 7, step);
+        ck_assert_double_eq_tol(best, least(&m, begin, up, 7), 1e-9);
+        for (int t = 0; t < 7 && now.left_s > 1e-9; t++) {
+            if (now.mode == SPOT_DEADLINE_SPOT && !up[2 * t + (int)now.place])
+                now.mode = SPOT_DEADLINE_IDLE, now.pending = 0;
+            ck_assert(step[t].mode != SPOT_DEADLINE_SPOT || up[2 * t + (int)step[t].place]);
+            usd += spot_market_take(&m, &now, step[t], m.restart_s[0]);
+        }
+        ck_assert_double_eq_tol(usd, best, 1e-9);
+    }
+}
+END_TEST
+
+START_TEST(never_late_and_blind_to_what_comes)
+{
+    enum { N = 260, START = 60, PLACES = 3 };
+
+    for (uint64_t seed = 0; seed < 12; seed++) {
+        uint8_t up[N * PLACES];
+        struct spot_market_step step[N], again[N];
+        struct spot_market_play play = {
+            .has_spot = up, .n = N, .start = START, .learn_ticks = 30, .seed = seed
+        };
+        struct spot_deadline_result r;
+        struct spot_err err;
+        const size_t known = START + 15 + seed * 4;
+
+        play.market = draw_market(seed, 6000, 100 * (double)(64 + 5 * seed));
+        play.market.n_place = PLACES;
+        play.market.place[2] = (struct spot_market_place){ 0.8, 4, 1, 1, { { { 0 } } } };
+        for (int p = 0; p <= SPOT_DEADLINE_PLAY_SPOT; p++) {
+            draw_runs(up, N, PLACES, seed);
+            memset(step, 0, sizeof(step));
+            memset(again, 0, sizeof(again));
+            ck_assert_msg(
+                !spot_market_play_run(&play, (enum spot_deadline_policy)p, &r, step, NULL, &err),
+                "%s", err.msg);
+            ck_assert_msg(!r.is_late, "%s, seed %d", spot_deadline_policy_name[p], (int)seed);
+            for (size_t i = known * PLACES; i < sizeof(up); i++) /* another future */
+                up[i] = seed % 2 ? !up[i] : 0;
+            ck_assert(
+                !spot_market_play_run(&play, (enum spot_deadline_policy)p, &r, again, NULL, &err));
+            ck_assert(!r.is_late);
+            for (size_t i = 0; i < known - START; i++)
+                ck_assert(step[i].mode == again[i].mode && step[i].place == again[i].place);
+        }
+    }
+}
+END_TEST
+
+START_TEST(ours_pays_in_the_mean_what_it_promised)
+{
+    enum { TRIALS = 4000 };
+    const struct spot_market m = draw_market(7, 1500, 2600);
+    const struct spot_market_now start = {
+        .left_s = 1500, .is_new = true, .has_spot = { 1, 0 }, .age = { 1, 1 }
+    };
+    struct spot_market_table table;
+    struct spot_rng rng;
+    struct spot_err err;
+    double sum = 0, square = 0;
+
+    ck_assert(!spot_market_solve(&table, &m, &start, NULL, &err));
+    spot_rng_init(&rng, 9, 9);
+    for (int i = 0; i < TRIALS; i++) {
+        struct spot_market_now now = start;
+        double usd = 0, restart_s = 0;
+
+        while (now.left_s > 1e-6) {
+            const struct spot_market_step step = spot_market_ask(&table, &m, &now);
+
+            if (step.mode != now.mode || step.place != now.place)
+                restart_s = m.restart_s[spot_rng_unit(&rng) < 0.5 ? 0 : 1];
+            usd += spot_market_take(&m, &now, step, restart_s);
+            for (size_t k = 0; k < 2; k++)
+                if (spot_rng_unit(&rng) < m.place[k].law.end_prob[now.has_spot[k]][0])
+                    now.has_spot[k] = !now.has_spot[k];
+            if (now.mode == SPOT_DEADLINE_SPOT && !now.has_spot[now.place])
+                now.mode = SPOT_DEADLINE_IDLE, now.pending = 0;
+        }
+        ck_assert_double_le(now.elapsed_s, m.deadline_s);
+        sum += usd / TRIALS;
+        square += usd * usd / TRIALS;
+    }
+    ck_assert_double_eq_tol(sum, table.usd, 4 * sqrt((square - sum * sum) / TRIALS));
+    spot_market_release(&table);
+}
+END_TEST
+
+START_TEST(refuses_what_cannot_be)
+{
+    struct spot_market m = draw_market(1, 300, 400);
+    const struct spot_market_now now = { .left_s = 300, .is_new = true };
+    struct spot_err err;
+
+    ck_assert_int_eq(spot_market_check(&m, &now, &err), -1); /* the longest restart is 150 s */
+    ck_assert_int_eq(err.code, SPOT_EINFEASIBLE);
+    m.deadline_s = 500;
+    ck_assert_int_eq(spot_market_check(&m, &now, &err), 0);
+    m.restart_prob[0] = 0.4;
+    ck_assert_int_eq(spot_market_check(&m, &now, &err), -1);
+    m.restart_prob[0] = 0.5;
+    m.place[0].on_demand_usd_per_h = INFINITY;
+    ck_assert_int_eq(spot_market_check(&m, &now, &err), -1);
+    ck_assert_ptr_nonnull(strstr(err.msg, "on demand"));
+}
+END_TEST
+
+int main(void)
+{
+    TCase *tc = tcase_create("deadline_market");
+
+    tcase_add_test(tc, no_policy_is_cheaper_under_the_law);
+    tcase_add_test(tc, one_place_is_the_program_of_one_place);
+    tcase_add_test(tc, offline_optimum_is_the_best_of_all_sequences);
+    tcase_add_test(tc, never_late_and_blind_to_what_comes);
+    tcase_add_test(tc, ours_pays_in_the_mean_what_it_promised);
+    tcase_add_test(tc, refuses_what_cannot_be);
+    return run_suite("deadline_market", tc);
+}

@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: MIT */
+/* spot-replay price - what a job pays on recorded spot prices, in one place or moving. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/table.h"
+#include "cli/tool.h"
+#include "common/csv_reader.h"
+#include "common/out.h"
+#include "common/xalloc.h"
+#include "replay.h"
+#include "sim/price_sim.h"
+#include "trace/region.h"
+
+static struct options {
+    struct spot_tool_common common;
+    const char *trace, *catalogue, *region, *policy;
+    double work_s, restart_s, egress_usd, loss_per_h, midnight_s;
+    uint64_t starts, rest_days;
+} o = { .common = SPOT_TOOL_COMMON_DEFAULT, .policy = "all", .starts = 30, .rest_days = 5 };
+
+enum { TYPES_MAX = 256, OFFERS_MAX = 4096 };
+
+struct type {
+    char *name;
+    int64_t gpus;
+    double speed;
+};
+
+struct session {
+    struct type type[TYPES_MAX];
+    size_t n_type;
+    struct spot_price_offer *offer;
+    struct spot_price_change *change;
+    struct spot_price_history history;
+    size_t cap_offer, cap_change;
+    enum spot_price_policy policy[SPOT_PRICE_POLICIES];
+    size_t n_policy;
+    int64_t *day;
+    size_t n_day;
+};
+
+static int on_type(const struct spot_csv_row *row, void *user, struct spot_err *err)
+{
+    struct session *s = user;
+    struct type *t = &s->type[s->n_type];
+
+    if (s->n_type == TYPES_MAX)
+        return spot_csv_fail(row, 0, err, "more than %d types", TYPES_MAX);
+    t->gpus = 1;
+    t->speed = 1;
+    if ((row->field[1] && *row->field[1] && spot_csv_int(row, 1, 1, 1024, &t->gpus, err)) ||
+        (row->field[2] && *row->field[2] && spot_csv_real(row, 2, 1e-9, 1e9, &t->speed, err)))
+        return -1;
+    t->name = spot_xstrdup(row->field[0]);
+    s->n_type++;
+    return 0;
+}
+
+/* The offer of a row; n_offer: its type is not asked for, or there are too many. */
+static size_t find_offer(struct session *s, const char *zone, const char *type)
+{
+    const size_t n = s->history.n_offer;
+    int region = (int)n;
+    size_t rank = 0;
+
+    for (size_t k = n; k-- > 0;) {
+        const struct spot_price_offer *offer = &s->offer[k];
+
+        if (!strcmp(offer->zone, zone) && !strcmp(offer->type, type))
+            return k;
+        if (spot_region_is_same(offer->zone, zone))
+            region = offer->region;
+    }
+    while (rank < s->n_type && strcmp(s->type[rank].name, type) != 0)
+        rank++;
+    if (rank == s->n_type || n == OFFERS_MAX)
+        return SIZE_MAX;
+    s->offer = spot_xgrow(s->offer, &s->cap_offer, n + 1, sizeof(*s->offer));
+    s->offer[n] = (struct spot_price_offer){ .zone = spot_xstrdup(zone),
+                                             .type = s->type[rank].name,
+                                             .rank = rank,
+                                             .gpus = s->type[rank].gpus,
+                                             .speed = s->type[rank].speed,
+                                             .region = region };
+    return s->history.n_offer++;
+}
+
+static int on_price(const struct spot_csv_row *row, void *user, struct spot_err *err)
+{
+    struct session *s = user;
+    const size_t length = spot_region_length(row->field[1]), n = s->history.n_change;
+    double time_s, usd_per_h;
+    size_t offer;
+
+    if (spot_csv_real(row, 0, 0, 1e11, &time_s, err) ||
+        spot_csv_real(row, 3, 1e-9, 1e6, &usd_per_h, err))
+        return -1;
+    if (row->field[4] && strcmp(row->field[4], "spot") != 0 &&
+        strcmp(row->field[4], "on_demand") != 0)
+        return spot_csv_fail(row, 4, err, "expected spot or on_demand, got '%.40s'", row->field[4]);
+    if ((row->field[4] && strcmp(row->field[4], "spot") != 0) ||
+        (o.region && (strlen(o.region) != length || strncmp(o.region, row->field[1], length) != 0)))
+        return 0;
+    offer = find_offer(s, row->field[1], row->field[2]);
+    if (offer == SIZE_MAX || time_s < o.midnight_s)
+        return 0;
+    s->change = spot_xgrow(s->change, &s->cap_change, n + 1, sizeof(*s->change));
+    s->change[n] = (struct spot_price_change){ time_s - o.midnight_s, usd_per_h, offer };
+    s->history.n_change++;
+    return 0;
+}
+
+static int read_csv(const char *path, const char *const *want, size_t n_want,
+                    spot_csv_row_fn *on_row, struct session *s, struct spot_err *err)
+{
+    const char *source;
+    FILE *in = spot_tool_open(path, &source, err);
+    int rc;
+
+    if (!in)
+        return -1;
+    rc = spot_csv_read(in, source, want, n_want, on_row, s, NULL, err);
+    if (in != stdin)
+        fclose(in);
+    return rc;
+}
+
+static int earlier(const void *a, const void *b)
+{
+    const struct spot_price_change *x = a, *y = b;
+
+    if (x->time_s != y->time_s)
+        return x->time_s < y->time_s ? -1 : 1;
+    return x->offer != y->offer ? (x->offer > y->offer ? -1 : 1)
+                                : (x->usd_per_h > y->usd_per_h) - (x->usd_per_h < y->usd_per_h);
+}
+
+static int read_all(struct session *s, struct spot_err *err)
+{
+    static const char *const type[] = { "instance_type", "?gpus", "?speed" };
+    static const char *const price[] = { "time_s", "zone", "instance_type", "price_usd_per_h",
+                                         "?market" };
+
+    if (read_csv(o.catalogue, type, 3, on_type, s, err) ||
+        read_csv(o.trace, price, 5, on_price, s, err))
+        return -1;
+    if (!s->history.n_change)
+        return spot_err_set(err, SPOT_EDATA, "%s: no spot price of a type of %s%s%s", o.trace,
+                            o.catalogue, o.region ? " in " : "", o.region ? o.region : "");
+    qsort(s->change, s->history.n_change, sizeof(*s->change), earlier);
+    s->history.offer = s->offer;
+    s->history.change = s->change;
+    s->n_day = spot_price_days(&s->history, NULL, 0);
+    s->day = spot_xcalloc(s->n_day + 1, sizeof(*s->day));
+    spot_price_days(&s->history, s->day, s->n_day);
+    if (s->n_day <= o.rest_days)
+        return spot_err_set(err, SPOT_EDATA,
+                            "%s: a type of one GPU has prices of %zu days, and --rest-days is %llu",
+                            o.trace, s->n_day, (unsigned long long)o.rest_days);
+    return 0;
+}
+
+static int read_policies(struct session *s, struct spot_err *err)
+{
+    char *copy = spot_xstrdup(o.policy), *rest = copy, *name;
+    int rc = 0;
+
+    for (int p = 0; !strcmp(o.policy, "all") && p < SPOT_PRICE_POLICIES; p++)
+        s->policy[s->n_policy++] = (enum spot_price_policy)p;
+    while (!rc && strcmp(o.policy, "all") != 0 && (name = strtok_r(rest, ",", &rest))) {
+        int p = 0;
+
+        while (p < SPOT_PRICE_POLICIES && strcmp(name, spot_price_policy_name[p]) != 0)
+            p++;
+        if (p == SPOT_PRICE_POLICIES || s->n_policy == SPOT_PRICE_POLICIES)
+            rc = spot_err_set(err, SPOT_EUSAGE,
+                              "--policy has no '%.40s', or too many; --policy list shows them",
+                              name);
+        else
+            s->policy[s->n_policy++] = (enum spot_price_policy)p;
+    }
+    free(copy);
+    return rc;
+}
+
+/* --- output --- */
+
+static void put(struct spot_table *table, enum spot_format format, double x)
+{
+    if (format == SPOT_FORMAT_TABLE || format == SPOT_FORMAT_MD)
+        spot_table_fixed(table, x, 4);
+    else
+        spot_table_real(table, round(x * 1e6) / 1e6);
+}
+
+static int add_row(struct spot_table *table, enum spot_format format, const struct session *s,
+                   enum spot_price_policy policy, struct spot_err *err)
+{
+    const size_t end = s->n_day - o.rest_days, first = end > o.starts ? end - o.starts : 0;
+    const double n = (double)(end - first);
+    double sum[3] = { 0 }, least = INFINITY, most = 0;
+    int64_t cut = 0;
+
+    for (size_t i = first; i < end; i++) {
+        const struct spot_price_job job = { o.work_s / 3600, o.restart_s / 3600, o.egress_usd,
+                                            o.loss_per_h, s->day[i] };
+        struct spot_price_result r;
+
+        if (spot_price_play(&s->history, &job, policy, &r, err))
+            return -1;
+        sum[0] += r.usd / n;
+        sum[1] += r.hours / n;
+        sum[2] += (double)r.moves / n;
+        least = fmin(least, r.usd);
+        most = fmax(most, r.usd);
+        cut += r.is_cut;
+    }
+    spot_table_text(table, spot_price_policy_name[policy]);
+    put(table, format, sum[0]);
+    put(table, format, least);
+    put(table, format, most);
+    put(table, format, sum[1]);
+    put(table, format, sum[2]);
+    spot_table_int(table, (long long)(end - first));
+    spot_table_int(table, (long long)cut);
+    return 0;
+}
+
+static int print(const struct session *s, struct spot_err *err)
+{
+    static const struct spot_column column[] = {
+        { "policy", false }, { "usd", true },   { "usd_min", true }, { "usd_max", true },
+        { "hours", true },   { "moves", true }, { "starts", true },  { "cut", true },
+    };
+    enum spot_format format;
+    struct spot_table table;
+    struct spot_out out;
+    int rc = 0;
+
+    if (spot_format_parse(o.common.format, &format, err))
+        return -1;
+    format = spot_format_settle(format, o.common.output, SPOT_FORMAT_CSV);
+    spot_table_init(&table, column, sizeof(column) / sizeof(column[0]));
+    for (size_t i = 0; !rc && i < s->n_policy; i++)
+        rc = add_row(&table, format, s, s->policy[i], err);
+    rc = rc ? rc : spot_out_open(&out, o.common.output, err);
+    if (!rc) {
+        spot_table_print(&table, out.file, format);
+        rc = spot_out_finish(&out, 0, err);
+    }
+    spot_table_release(&table);
+    return rc;
+}
+
+static const struct spot_cli cli = {
+    .name = "spot-replay price",
+    .reads = (const char *const[]){ "trace", "catalogue", NULL },
+    .writes = (const char *const[]){ "output", NULL },
+    .choice =
+        (const struct spot_opt_choice[]){ { "format", "csv|tsv|jsonl|table|md" }, { NULL, NULL } },
+    .synopsis = "--trace prices.csv --catalogue types.csv --work 96h [options]",
+    .summary = "Pay for a job on one GPU at recorded spot prices, in one place or moving.",
+    .examples = "  spot-replay price --trace p.csv --catalogue types.csv --work 96h\n",
+    .option =
+        (const struct spot_opt[]){
+            { SPOT_OPT_GROUP, .help = "the job" },
+            { SPOT_OPT_STRING, 't', "trace", &o.trace, "file", "price trace (CSV, required)", 0,
+              0 },
+            { SPOT_OPT_STRING, 0, "catalogue", &o.catalogue, "file",
+              "instance_type, gpus, speed of the job on one of them (CSV, required)", 0, 0 },
+            { SPOT_OPT_STRING, 0, "region", &o.region, "name", "zones of this region only", 0, 0 },
+            { SPOT_OPT_SECS, 0, "work", &o.work_s, "time", "at speed 1 (required)", 1, 1e8 },
+            { SPOT_OPT_SECS, 0, "restart", &o.restart_s, "time",
+              "of a start, a move and a loss, without progress (default 0)", 0, 86400 },
+            { SPOT_OPT_REAL, 0, "egress-usd", &o.egress_usd, "usd",
+              "of a move to another region (default 0)", 0, 1e6 },
+            { SPOT_OPT_REAL, 0, "losses-per-h", &o.loss_per_h, "n",
+              "of a spot instance (default 0)", 0, 1e4 },
+            { SPOT_OPT_GROUP, .help = "how" },
+            { SPOT_OPT_STRING, 0, "policy", &o.policy, "names",
+              "apart by commas, all (default) or list", 0, 0 },
+            { SPOT_OPT_SECS, 0, "midnight", &o.midnight_s, "time",
+              "when a day begins in the trace (default 0)", 0, 1e11 },
+            { SPOT_OPT_U64, 0, "starts", &o.starts, "n",
+              "days on which the job begins (default 30)", 1, 10000 },
+            { SPOT_OPT_U64, 0, "rest-days", &o.rest_days, "n",
+              "days with prices after the last of them (default 5)", 1, 10000 },
+            SPOT_TOOL_OPTIONS_AS(&o.common, "csv, tsv, jsonl, table or md"),
+            { SPOT_OPT_END },
+        },
+};
+
+static int replay_price(char **operand, size_t n, struct spot_err *err)
+{
+    struct session s = { 0 };
+    int rc;
+
+    (void)operand;
+    (void)n;
+    if (!strcmp(o.policy, "list")) {
+        for (int p = 0; p < SPOT_PRICE_POLICIES; p++)
+            printf("%-16s %s\n", spot_price_policy_name[p], spot_price_policy_about[p]);
+        return 0;
+    }
+    if (!o.trace || !o.catalogue || !(o.work_s > 0))
+        return spot_err_set(err, SPOT_EUSAGE, "--trace, --catalogue and --work are needed");
+    rc = read_policies(&s, err) || read_all(&s, err) || print(&s, err) ? -1 : 0;
+    for (size_t k = 0; k < s.history.n_offer; k++)
+        free((char *)(uintptr_t)s.offer[k].zone);
+    for (size_t k = 0; k < s.n_type; k++)
+        free(s.type[k].name);
+    free(s.offer);
+    free(s.change);
+    free(s.day);
+    return rc;
+}
+
+const struct spot_command replay_price_command = {
+    .name = "price",
+    .brief = "pay for a job at recorded spot prices, in one place or moving",
+    .cli = &cli,
+    .common = &o.common,
+    .run = replay_price,
+};

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: MIT */
+#define _POSIX_C_SOURCE 200809L /* open_memstream, fmemopen */
+/* Which samples a step reads: asked of the agent within COMMAND of exec, or worked out here. */
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli/opt.h"
+#include "cli/tool.h"
+#include "common/json.h"
+#include "common/num.h"
+#include "host/ledger_answer.h"
+#include "host/ledger_audit.h"
+#include "host/rank_ask.h"
+#include "host/rank_socket.h"
+#include "run.h"
+
+static const uint64_t unsaid = UINT64_MAX;
+static const double limit_s = 600; /* of an answer: a node may be without a coordinator */
+
+static struct {
+    uint64_t step, rank, world, dataset_size, global_batch, seed;
+    const char *rest, *order, *format;
+    bool is_alone, has_ranges, is_check;
+} o = { .step = UINT64_MAX,
+        .rank = UINT64_MAX,
+        .world = UINT64_MAX,
+        .dataset_size = UINT64_MAX,
+        .global_batch = UINT64_MAX,
+        .seed = UINT64_MAX };
+
+static const struct spot_opt option[] = {
+    { SPOT_OPT_GROUP, .help = "step" },
+    { SPOT_OPT_U64, 0, "step", &o.step, "n",
+      "step to read, counted from 0 (default: the first not yet taken)", 0, 9007199254740992.0 },
+    { SPOT_OPT_U64, 0, "rank", &o.rank, "n", "rank among those that share the samples ($RANK)", 0,
+      SPOT_LEDGER_WORLD_MAX },
+    { SPOT_OPT_U64, 0, "world", &o.world, "n",
+      "number of ranks that share the samples ($WORLD_SIZE)", 1, SPOT_LEDGER_WORLD_MAX },
+    { SPOT_OPT_GROUP, .help = "plan, declared for the whole job by the first who asks" },
+    { SPOT_OPT_U64, 0, "dataset-size", &o.dataset_size, "n", "number of samples in the dataset", 1,
+      9007199254740992.0 },
+    { SPOT_OPT_U64, 0, "global-batch", &o.global_batch, "n", "samples of a step over all ranks", 1,
+      9007199254740992.0 },
+    { SPOT_OPT_U64, 0, "seed", &o.seed, "n", "seed of the order of each epoch (0)", 0,
+      9007199254740992.0 },
+    { SPOT_OPT_STRING, 0, "rest", &o.rest, "name",
+      "last batch of an epoch: wrap, drop or short (wrap)", 0, 0 },
+    { SPOT_OPT_STRING, 0, "order", &o.order, "name",
+      "order of an epoch: shuffled or sequential (shuffled)", 0, 0 },
+    { SPOT_OPT_GROUP, .help = "more" },
+    { SPOT_OPT_STRING, 0, "format", &o.format, "name",
+      "json: the agent's answer; csv: a row per sample (json)", 0, 0 },
+    { SPOT_OPT_FLAG, 0, "ranges", &o.has_ranges, NULL,
+      "print positions in the order of the epoch, not samples", 0, 0 },
+    { SPOT_OPT_FLAG, 0, "alone", &o.is_alone, NULL, "compute the answer here, without the agent", 0,
+      0 },
+    { SPOT_OPT_FLAG, 0, "check", &o.is_check, NULL,
+      "count lost and repeated samples in a log of exec --events", 0, 0 },
+    { .type = SPOT_OPT_END },
+};
+
+static const struct spot_cli cli = {
+    .name = "spot-run ledger",
+    .choice = (const struct spot_opt_choice[]){ { "rest", "wrap|drop|short" },
+                                                { "order", "shuffled|sequential" },
+                                                { "format", "json|csv" },
+                                                { NULL, NULL } },
+    .n_operand_max = 1,
+    .synopsis = "[--step N] [--dataset-size N --global-batch N] [options] | --check LOG",
+    .summary = "The samples that a step of somebody else's trainer reads, each once an epoch.",
+    .examples = "  spot-run ledger --step 7 --dataset-size 50000 --global-batch 256 | jq .samples\n"
+                "  spot-run ledger --alone --rank 0 --world 2 --step 3 --dataset-size 10 \\\n"
+                "      --global-batch 4 --format csv\n"
+                "  spot-run ledger --check events.jsonl\n",
+    .option = option,
+};
+
+/* --- the question ---------------------------------------------------------------------- */
+
+/* What was not said, from the environment of the rank. */
+static int from_environment(uint64_t *value, const char *name, uint64_t usual, struct spot_err *err)
+{
+    const char *const text = getenv(name);
+    double number;
+
+    if (*value != unsaid)
+        return 0;
+    *value = usual;
+    if (!text)
+        return 0;
+    if (spot_num_parse(text, &number) || number < 0 || number > UINT32_MAX ||
+        number != (double)(uint64_t)number)
+        return spot_err_set(err, SPOT_EUSAGE, "%s: expected a whole number, got '%.40s'", name,
+                            text);
+    *value = (uint64_t)number;
+    return 0;
+}
+
+static void put_said(struct spot_jw *jw, const char *key, uint64_t value)
+{
+    if (value != unsaid)
+        spot_jw_int(jw, key, (int64_t)value);
+}
+
+static void write_question(struct spot_jw *jw, uint64_t round)
+{
+    spot_jw_object(jw, NULL);
+    spot_jw_str(jw, "op", "samples");
+    put_said(jw, "step", o.step);
+    put_said(jw, "rank", o.rank);
+    put_said(jw, "world", o.world);
+    put_said(jw, "round", round);
+    put_said(jw, "dataset_size", o.dataset_size);
+    put_said(jw, "global_batch", o.global_batch);
+    put_said(jw, "seed", o.seed);
+    if (o.rest)
+        spot_jw_str(jw, "rest", o.rest);
+    if (o.order)
+        spot_jw_str(jw, "order", o.order);
+    if (o.has_ranges)
+        spot_jw_bool(jw, "list", false);
+    spot_jw_end(jw);
+}
+
+/* --- who answers ------------------------------------------------------------------------ */
+
+/* The same question and the same answer, without an agent. */
+static int answer_here(const char *text, size_t n, struct spot_jw *jw, struct spot_err *err)
+{
+    struct spot_ledger *const ledger = spot_ledger_new();
+    struct spot_ledger_question question;
+    struct spot_ledger_share share;
+    struct spot_json_doc doc;
+    int rc = spot_json_parse(&doc, text, n, "question", err);
+
+    spot_ledger_begin(ledger, 1, SPOT_LEDGER_WORLD_MAX, -1);
+    if (!rc)
+        rc = spot_ledger_question_read(&question, &doc, NULL, err);
+    if (!rc)
+        rc = spot_ledger_question_take(&question, ledger, &share, err);
+    if (!rc) {
+        spot_jw_object(jw, NULL);
+        spot_jw_bool(jw, "ok", true);
+        spot_ledger_question_answer(&question, ledger, &share, jw);
+        spot_jw_end(jw);
+    } else if (err->code == SPOT_EDATA) {
+        err->code = SPOT_EUSAGE; /* it was the command line that said so */
+    }
+    spot_json_release(&doc);
+    spot_ledger_free(ledger);
+    return rc;
+}
+
+static int answer_there(const char *path, const char *text, size_t n, struct spot_buf *answer,
+                        struct spot_err *err)
+{
+    struct spot_json_doc doc;
+    const struct spot_json_value *wrong;
+    int rc;
+
+    signal(SIGPIPE, SIG_IGN); /* the agent may go; we write nothing else before it has answered */
+    rc = spot_rank_ask(path, text, n, limit_s, answer, err);
+    signal(SIGPIPE, SIG_DFL);
+    if (rc || spot_json_parse(&doc, (const char *)answer->data, answer->n, "answer", err))
+        return -1;
+    wrong = spot_json_get(doc.root, "error");
+    if (wrong)
+        rc = spot_err_set(err, SPOT_EINFEASIBLE, "%.400s",
+                          spot_json_is_string(wrong) ? spot_json_text(wrong) : "refused");
+    spot_json_release(&doc);
+    return rc;
+}
+
+/* --- what is printed -------------------------------------------------------------------- */
+
+static int print_rows(const struct spot_json_doc *doc, struct spot_err *err)
+{
+    const struct spot_json_value *const ranges = spot_json_get(doc->root, "ranges");
+    const struct spot_json_value *const samples = spot_json_get(doc->root, "samples");
+    const struct spot_json_value *range;
+    size_t n = 0, i;
+
+    printf("step,epoch,position%s\n", samples ? ",sample" : "");
+    spot_json_array_foreach(ranges, i, range)
+    {
+        const int64_t to = spot_json_integer(spot_json_get(range, "to"));
+
+        for (int64_t at = spot_json_integer(spot_json_get(range, "from")); at < to; at++, n++) {
+            printf("%lld,%lld,%lld", (long long)spot_json_integer(spot_json_get(doc->root, "step")),
+                   (long long)spot_json_integer(spot_json_get(range, "epoch")), (long long)at);
+            if (samples)
+                printf(",%lld", (long long)spot_json_integer(spot_json_entry(samples, n)));
+            putchar('\n');
+        }
+    }
+    return ferror(stdout) ? spot_err_sys(err, "cannot write output") : 0;
+}
+
+static int print_answer(const struct spot_buf *answer, struct spot_err *err)
+{
+    struct spot_json_doc doc;
+    int rc = 0;
+
+    if (!o.format || !strcmp(o.format, "json")) {
+        if (fwrite(answer->data, 1, answer->n, stdout) != answer->n || putchar('\n') == EOF)
+            rc = spot_err_sys(err, "cannot write output");
+        return rc;
+    }
+    if (spot_json_parse(&doc, (const char *)answer->data, answer->n, "answer", err))
+        return -1;
+    rc = print_rows(&doc, err);
+    spot_json_release(&doc);
+    return rc;
+}
+
+/* --- the whole -------------------------------------------------------------------------- */
+
+static int ask(const char *text, size_t n, struct spot_buf *answer, struct spot_err *err)
+{
+    const char *const path = o.is_alone ? NULL : getenv(SPOT_SOCKET_ENV);
+    char *here = NULL;
+    size_t n_here = 0;
+    struct spot_jw jw;
+    FILE *out;
+    int rc;
+
+    if (path)
+        return answer_there(path, text, n, answer, err);
+    if (o.step == unsaid)
+        return spot_err_set(err, SPOT_EUSAGE, "--step is missing: no agent counts here");
+    out = open_memstream(&here, &n_here);
+    if (!out)
+        return spot_err_sys(err, "no memory");
+    spot_jw_init(&jw, out, false);
+    rc = answer_here(text, n, &jw, err);
+    fclose(out);
+    spot_buf_add(answer, here, n_here);
+    free(here);
+    return rc;
+}
+
+static int check_log(const char *path, struct spot_err *err)
+{
+    struct spot_ledger_audit a;
+    const char *source;
+    FILE *const in = spot_tool_open(path, &source, err);
+    char epochs[SPOT_NUM_TEXT];
+    int rc;
+
+    if (!in)
+        return -1;
+    rc = spot_ledger_audit(in, source, &a, err);
+    if (in != stdin)
+        fclose(in);
+    if (rc)
+        return -1;
+    if (!a.has_plan)
+        return spot_err_set(err, SPOT_EDATA, "%s: no rank has asked for samples in it", source);
+    printf("steps,commits,samples,epochs,lost,repeated,done_again\n");
+    printf("%lld,%lld,%lld,%s,%lld,%lld,%lld\n", (long long)(a.steps - a.first),
+           (long long)a.commits, (long long)a.samples, spot_num_format(a.epochs, epochs),
+           (long long)a.lost_samples, (long long)a.repeated_samples,
+           (long long)(a.rolled_back * a.plan.batch));
+    return a.lost || a.repeated
+               ? spot_err_set(err, SPOT_EINFEASIBLE, "%s: %lld samples are lost, %lld repeated",
+                              source, (long long)a.lost_samples, (long long)a.repeated_samples)
+               : 0;
+}
+
+static int run_ledger(char **operand, size_t n, struct spot_err *err)
+{
+    uint64_t round = unsaid;
+    struct spot_buf answer = { 0 };
+    char question[1024];
+    struct spot_jw jw;
+    FILE *out;
+    int rc;
+
+    if (o.is_check)
+        return check_log(n ? operand[0] : "-", err);
+    if (n)
+        return spot_err_set(err, SPOT_EUSAGE, "'%.200s': only --check reads a file", operand[0]);
+    if (from_environment(&o.rank, "RANK", 0, err) ||
+        from_environment(&o.world, "WORLD_SIZE", 1, err) ||
+        from_environment(&round, "TORCHELASTIC_RESTART_COUNT", unsaid, err))
+        return -1;
+    out = fmemopen(question, sizeof(question), "w");
+    if (!out)
+        return spot_err_sys(err, "no memory");
+    spot_jw_init(&jw, out, false);
+    write_question(&jw, round);
+    fclose(out); /* it fits: there are no texts of the user's in it */
+    rc = ask(question, strlen(question), &answer, err);
+    if (!rc)
+        rc = print_answer(&answer, err);
+    spot_buf_release(&answer);
+    return rc;
+}
+
+const struct spot_command run_ledger_command = {
+    .name = "ledger",
+    .brief = "the samples of a step of any trainer, each once an epoch",
+    .cli = &cli,
+    .run = run_ledger,
+};
