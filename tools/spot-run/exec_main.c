@@ -129,6 +129,7 @@ static const struct spot_cli cli = {
                                             { "stall", "!join" },
                                             { "grace", "!join" },
                                             { "resume", "!join" },
+                                            { "resume", "events|state|state-dir" },
                                             { "state", "!join" },
                                             { "state-every", "state" },
                                             { "store", "listen" },
